@@ -1,0 +1,80 @@
+# `make` lists the targets. Each installs the Debian packages that it lacks (cmake/packages.txt).
+PYTHON ?= /usr/bin/python3
+BUILD := build
+RESULTS := $(BUILD)/results
+NEEDS := cmake/packages.sh
+CONFIGURE := cmake --log-level=WARNING --preset
+
+.DEFAULT_GOAL := help
+.PHONY: help build test lint bench bench-full bench-peers sim fuzz asan tsan interop newcomer clean
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+build: ## everything, optimised, into build/
+	@$(NEEDS) build
+	@$(CONFIGURE) release >/dev/null
+	@cmake --build $(BUILD) -- --quiet
+
+test: build ## all tests; the last line counts passed, failed, skipped
+	@$(NEEDS) test bench
+	@$(PYTHON) tests/run.py --build $(BUILD)
+
+bench: build ## RC against UD on this machine, quick; tables, plots and a page in build/results/
+	@$(NEEDS) bench
+	@$(MAKE) --no-print-directory rcud ITERS='--iters 20000 --warmup 2000'
+
+bench-full: build ## the same with the published parameters
+	@$(NEEDS) bench
+	@$(MAKE) --no-print-directory rcud ITERS='--iters 200000 --warmup 20000'
+
+.PHONY: rcud
+rcud:
+	@mkdir -p $(RESULTS)
+	@$(BUILD)/verbena bench rcud $(ITERS) --csv $(RESULTS)/rcud.csv --json $(RESULTS)/rcud.json --md $(RESULTS)/rcud.md
+	@$(BUILD)/verbena report $(RESULTS)/rcud.json -o $(RESULTS)/rcud.html --plots $(RESULTS)
+	@cat $(RESULTS)/rcud.md
+	@echo "Tables, plots and the page: $(RESULTS)/rcud.{md,csv,json,html}"
+
+bench-peers: build ## our NIC and Debian's UCX in turn, as ratios
+	@$(NEEDS) peers
+	@$(PYTHON) bench/peers/run $(BUILD)
+
+sim: build ## the simulator: scenarios, then SEEDS (1:500) random conversations on a lossy fabric and on a lossless one
+	@$(BUILD)/nic_sim_test --gtest_brief=1
+	@$(BUILD)/verbena-sim --seeds $${SEEDS:-1:500}
+	@$(BUILD)/verbena-sim --seeds $${SEEDS:-1:500} --lossless
+
+fuzz: ## fuzzers, FUZZ_SECONDS (20) each
+	@$(NEEDS) build fuzz
+	@$(CONFIGURE) fuzz >/dev/null
+	@cmake --build build-fuzz --target fuzzers -- --quiet
+	@fuzz/run build-fuzz $${FUZZ_SECONDS:-20}
+
+asan: ## unit tests under the address and undefined-behaviour sanitizers
+	@$(NEEDS) build
+	@$(CONFIGURE) asan >/dev/null
+	@cmake --build build-asan -- --quiet
+	@UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 ctest --test-dir build-asan --output-on-failure --no-tests=error -j $$(nproc)
+
+tsan: ## unit tests under the thread sanitizer
+	@$(NEEDS) build
+	@$(CONFIGURE) tsan >/dev/null
+	@cmake --build build-tsan -- --quiet
+	@setarch -R ctest --test-dir build-tsan --output-on-failure --no-tests=error -j $$(nproc)
+
+lint: ## clang-format, clang-tidy, ruff, shellcheck
+	@$(NEEDS) build lint
+	@$(CONFIGURE) dev >/dev/null
+	@tests/lint.sh build-dev
+
+interop: build ## kernel Soft-RoCE in a virtual machine as the peer
+	@$(NEEDS) interop
+	@tests/interop/run $(BUILD)
+
+newcomer: ## both commands of the README on a bare Debian 12, in a chroot
+	@$(NEEDS) newcomer
+	@tests/newcomer/run
+
+clean: ## remove the build folders
+	rm -rf build build-dev build-asan build-tsan build-fuzz

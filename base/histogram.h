@@ -1,0 +1,71 @@
+// Histogram of non-negative integers (latencies in nanoseconds) with a bounded relative error, in the manner of HdrHistogram.
+//
+// A value below 128 has a bucket of its own; above, each power of two is cut in 64 equal buckets, so a reported value is at most
+// 1/64 (1.6 %) above the recorded one, from 1 ns to centuries, in 30 KiB. record() allocates nothing and takes a few
+// instructions. One thread at a time.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <cstdint>
+
+namespace verbena {
+
+class Histogram {
+public:
+	void record(std::uint64_t value) {
+		++counts_[index_of(value)];
+		++count_;
+		smallest_ = std::min(smallest_, value);
+		largest_ = std::max(largest_, value);
+	}
+
+	void merge(const Histogram& other) {
+		for (std::size_t i = 0; i < counts_.size(); ++i) counts_[i] += other.counts_[i];
+		count_ += other.count_;
+		smallest_ = std::min(smallest_, other.smallest_);
+		largest_ = std::max(largest_, other.largest_);
+	}
+
+	std::uint64_t count() const { return count_; }
+	std::uint64_t min() const { return count_ == 0 ? 0 : smallest_; }
+	std::uint64_t max() const { return largest_; }
+
+	// The smallest value that at least `fraction` of the recorded ones do not exceed (nearest rank), rounded up to its bucket's
+	// last value and never above max(). 0 when nothing was recorded.
+	std::uint64_t quantile(double fraction) const {
+		if (count_ == 0) return 0;
+		const auto wanted = static_cast<std::uint64_t>(std::ceil(std::clamp(fraction, 0.0, 1.0) * static_cast<double>(count_)));
+		const std::uint64_t rank = std::clamp<std::uint64_t>(wanted, 1, count_);
+		std::uint64_t seen = 0;
+		for (std::size_t i = 0; i < counts_.size(); ++i) {
+			seen += counts_[i];
+			if (seen >= rank) return std::min(last_value_of(i), largest_);
+		}
+		return largest_;
+	}
+
+private:
+	static constexpr unsigned precision_bits = 6;
+	static constexpr std::size_t per_octave = std::size_t{1} << precision_bits;
+
+	static std::size_t index_of(std::uint64_t value) {
+		const int shift = std::max(0, static_cast<int>(std::bit_width(value)) - static_cast<int>(precision_bits + 1));
+		return static_cast<std::size_t>(shift) * per_octave + (value >> shift);
+	}
+
+	static std::uint64_t last_value_of(std::size_t index) {
+		if (index < 2 * per_octave) return index;
+		const std::size_t shift = index / per_octave - 1;
+		return ((std::uint64_t{index - shift * per_octave} + 1) << shift) - 1;
+	}
+
+	std::array<std::uint64_t, (64 - precision_bits + 1) * per_octave> counts_{};
+	std::uint64_t count_ = 0;
+	std::uint64_t smallest_ = UINT64_MAX;
+	std::uint64_t largest_ = 0;
+};
+
+}  // namespace verbena

@@ -1,0 +1,79 @@
+// Random numbers of two kinds that must not be confused. `Random` is for simulation and tests: fast, and the same again from the same seed.
+// `secure_random` is for what a stranger must not guess: queue pair numbers, packet sequence numbers, keys, tokens.
+#pragma once
+
+#include <array>
+#include <bit>
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <sys/random.h>
+#include <type_traits>
+
+#include "base/check.h"
+
+namespace verbena {
+
+// SplitMix64: one step. Turns any number, 0 too, into the well-mixed seeds that xoshiro needs.
+constexpr std::uint64_t split_mix(std::uint64_t& state) {
+	std::uint64_t z = state += 0x9e3779b97f4a7c15;
+	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
+	z = (z ^ z >> 27) * 0x94d049bb133111eb;
+	return z ^ z >> 31;
+}
+
+// xoshiro256** (Blackman and Vigna, 2018). Also a generator for <random>.
+class Random {
+public:
+	using result_type = std::uint64_t;
+
+	constexpr explicit Random(std::uint64_t seed) {
+		for (std::uint64_t& word : state_) word = split_mix(seed);
+	}
+
+	static constexpr result_type min() { return 0; }
+	static constexpr result_type max() { return ~result_type{0}; }
+
+	constexpr result_type operator()() {
+		const std::uint64_t result = std::rotl(state_[1] * 5, 7) * 9;
+		const std::uint64_t shifted = state_[1] << 17;
+		state_[2] ^= state_[0];
+		state_[3] ^= state_[1];
+		state_[1] ^= state_[2];
+		state_[0] ^= state_[3];
+		state_[2] ^= shifted;
+		state_[3] = std::rotl(state_[3], 45);
+		return result;
+	}
+
+	// 0 to bound - 1. The bias, at most bound / 2^64, does not matter to a simulation.
+	std::uint64_t below(std::uint64_t bound) {
+		check(bound != 0, "a number below 0 does not exist");
+		__extension__ using Wide = unsigned __int128;
+		return static_cast<std::uint64_t>(Wide{(*this)()} * bound >> 64);
+	}
+
+	// True with this probability; 0 is never, 1 always.
+	bool chance(double probability) { return static_cast<double>((*this)() >> 11) * 0x1p-53 < probability; }
+
+private:
+	std::array<std::uint64_t, 4> state_{};
+};
+
+// From the kernel, which blocks only before its generator is seeded at boot.
+inline void secure_random(std::span<std::byte> bytes) {
+	while (!bytes.empty()) {
+		const ssize_t got = getrandom(bytes.data(), bytes.size(), 0);
+		check(got > 0 || errno == EINTR, "the kernel gives random bytes");
+		if (got > 0) bytes = bytes.subspan(static_cast<std::size_t>(got));
+	}
+}
+
+template <class Integer> requires std::is_unsigned_v<Integer> Integer secure_random() {
+	Integer value;
+	secure_random(std::as_writable_bytes(std::span(&value, 1)));
+	return value;
+}
+
+}  // namespace verbena

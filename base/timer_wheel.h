@@ -1,0 +1,177 @@
+// Timers by the hundred thousand: a hierarchical wheel of entries that live in their owners. Scheduling and cancelling are O(1), an idle
+// wheel costs nothing, and time is an argument.
+//
+// An entry never expires early, and at most one tick (4.096 us) late once `advance` is told the time. Entries of one tick expire in no
+// particular order. Within the callback everything is allowed: scheduling and cancelling any entry, also the one that expired; what is
+// scheduled there for a time already past expires at the next `advance`.
+//
+// An entry must be cancelled before it dies (its destructor checks), and must not move while scheduled. One thread at a time.
+#pragma once
+
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+
+#include "base/check.h"
+#include "base/time.h"
+
+namespace verbena {
+
+namespace detail {
+// A ring of entries; a list's head is a link without an entry.
+struct TimerLink {
+	TimerLink* next = nullptr;
+	TimerLink* previous = nullptr;
+
+	void become_empty() { next = previous = this; }
+	bool empty() const { return next == this; }
+	void insert_before(TimerLink* other) {
+		next = other;
+		previous = other->previous;
+		previous->next = other->previous = this;
+	}
+	void unlink() {
+		previous->next = next;
+		next->previous = previous;
+		next = previous = nullptr;
+	}
+};
+}  // namespace detail
+
+class TimerEntry : private detail::TimerLink {
+public:
+	TimerEntry() = default;
+	~TimerEntry() { check(!scheduled(), "a timer is cancelled before its owner dies"); }
+	TimerEntry(const TimerEntry&) = delete;
+	TimerEntry& operator=(const TimerEntry&) = delete;
+
+	bool scheduled() const { return next != nullptr; }
+
+private:
+	friend class TimerWheel;
+	std::uint64_t tick_ = 0;
+};
+
+class TimerWheel {
+public:
+	static constexpr unsigned tick_shift = 12;
+	static constexpr Nanoseconds tick = Nanoseconds{1} << tick_shift;
+
+	explicit TimerWheel(Nanoseconds now) : elapsed_(now >> tick_shift), earliest_(elapsed_) {
+		for (Level& level : levels_)
+			for (detail::TimerLink& slot : level.slots) slot.become_empty();
+	}
+	TimerWheel(const TimerWheel&) = delete;
+	TimerWheel& operator=(const TimerWheel&) = delete;
+
+	std::size_t size() const { return size_; }
+
+	// (Re)schedules. `never` only cancels.
+	void schedule(TimerEntry& entry, Nanoseconds deadline) {
+		cancel(entry);
+		if (deadline == never) return;
+		const std::uint64_t tick = (deadline >> tick_shift) + ((deadline & (TimerWheel::tick - 1)) != 0);
+		entry.tick_ = tick < earliest_ ? earliest_ : tick;
+		place(entry);
+		++size_;
+	}
+
+	void cancel(TimerEntry& entry) {
+		if (!entry.scheduled()) return;
+		detail::TimerLink* const previous = entry.previous;
+		entry.unlink();
+		--size_;
+		if (previous->empty()) forget(previous);
+	}
+
+	// Expires, in order of their ticks, all entries whose time has come by `now`: `callback(TimerEntry&)`, the entry no longer scheduled.
+	// A clock that goes back does nothing.
+	template <class Callback> void advance(Nanoseconds now, Callback&& callback) {
+		const std::uint64_t target = now >> tick_shift;
+		if (target < elapsed_) return;
+		earliest_ = target + 1;
+		for (Position at = first(); at.level != level_count && at.tick <= target; at = first()) {
+			elapsed_ = at.tick;
+			detail::TimerLink due;
+			take(at, due);
+			while (!due.empty()) {
+				TimerEntry& entry = static_cast<TimerEntry&>(*due.next);
+				entry.unlink();
+				if (entry.tick_ > elapsed_) {
+					place(entry);  // from a coarser level: one level down, at least
+				} else {
+					--size_;
+					callback(entry);
+				}
+			}
+		}
+		elapsed_ = target;
+	}
+
+	// When to call `advance` next: never after the earliest deadline's tick, but possibly before it, and then the call only sorts entries and
+	// this answer grows. `never`: nothing is scheduled.
+	Nanoseconds next_expiry() const {
+		const Position at = first();
+		return at.level == level_count ? never : at.tick << tick_shift;
+	}
+
+private:
+	// Level k counts in units of 64^k ticks; nine of them hold 54 bits, and a tick has 52.
+	static constexpr unsigned level_bits = 6, level_count = 9, slot_count = 1 << level_bits;
+
+	struct Level {
+		std::uint64_t occupied = 0;  // a bit for each slot that is not empty
+		std::array<detail::TimerLink, slot_count> slots;
+	};
+	struct Position {
+		unsigned level;
+		unsigned slot;
+		std::uint64_t tick;  // when the slot begins
+	};
+
+	// An entry lies in the level of the highest digit (base 64) in which its tick differs from now, in the slot of that digit.
+	void place(TimerEntry& entry) {
+		const std::uint64_t difference = entry.tick_ ^ elapsed_;
+		const unsigned level = difference == 0 ? 0 : (63 - static_cast<unsigned>(std::countl_zero(difference))) / level_bits;
+		const unsigned slot = entry.tick_ >> level * level_bits & (slot_count - 1);
+		entry.insert_before(&levels_[level].slots[slot]);
+		levels_[level].occupied |= std::uint64_t{1} << slot;
+	}
+
+	// The slot that begins first. A finer level is always before a coarser one, and no slot lies behind the current digit.
+	Position first() const {
+		for (unsigned level = 0; level < level_count; ++level) {
+			if (levels_[level].occupied == 0) continue;
+			const unsigned slot = static_cast<unsigned>(std::countr_zero(levels_[level].occupied));
+			const unsigned shift = level * level_bits;
+			const std::uint64_t above = elapsed_ >> (shift + level_bits) << (shift + level_bits);
+			return {level, slot, above | std::uint64_t{slot} << shift};
+		}
+		return {level_count, 0, 0};
+	}
+
+	void take(const Position& at, detail::TimerLink& list) {
+		detail::TimerLink& slot = levels_[at.level].slots[at.slot];
+		levels_[at.level].occupied &= ~(std::uint64_t{1} << at.slot);
+		list.insert_before(&slot);
+		slot.unlink();
+		slot.become_empty();
+	}
+
+	// `link` is an empty list's head: one of a slot, whose bit goes, or the list that `advance` works through.
+	void forget(const detail::TimerLink* link) {
+		for (Level& level : levels_) {
+			if (link < level.slots.data() || link >= level.slots.data() + slot_count) continue;
+			level.occupied &= ~(std::uint64_t{1} << (link - level.slots.data()));
+			return;
+		}
+	}
+
+	std::array<Level, level_count> levels_;
+	std::uint64_t elapsed_;   // ticks
+	std::uint64_t earliest_;  // the first tick for which an entry may be scheduled
+	std::size_t size_ = 0;
+};
+
+}  // namespace verbena

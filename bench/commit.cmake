@@ -1,0 +1,12 @@
+# cmake -D ROOT=<source tree> -D OUT=<header> -P commit.cmake: writes the commit of the tree, only if it changed.
+cmake_minimum_required(VERSION 3.25)
+set(commit unknown)
+find_program(git git)
+if(git)
+	execute_process(COMMAND ${git} -C ${ROOT} describe --always --dirty --abbrev=12 OUTPUT_VARIABLE described
+		RESULT_VARIABLE failed OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
+	if(NOT failed)
+		set(commit ${described})
+	endif()
+endif()
+file(CONFIGURE OUTPUT ${OUT} CONTENT "#define VERBENA_COMMIT \"@commit@\"\n" @ONLY)

@@ -1,0 +1,87 @@
+// One cell of the sweep, how it is run, and the numbers that both ends derive from it. Values; all but shape_of are plain data.
+#pragma once
+
+#include <cstdint>
+#include <expected>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+
+namespace verbena::rcud {
+
+enum class Mode : std::uint8_t { rc, ud, ud_segmented };
+enum class Op : std::uint8_t { send, write, read };
+
+// local: posted - own completions <= window, as most programs do. For UD a completion says nothing of the receiver.
+// credit: posted - consumed by the receiver <= window, for both transports.
+enum class WindowMode : std::uint8_t { local, credit };
+
+struct Cell {
+	Mode mode = Mode::rc;
+	Op op = Op::send;
+	WindowMode window_mode = WindowMode::local;
+	std::uint32_t msg = 32;
+	std::uint32_t window = 4;
+	friend bool operator==(const Cell&, const Cell&) = default;
+};
+
+struct Settings {
+	std::uint64_t iters = 200'000;
+	std::uint64_t warmup = 20'000;
+	double min_time_s = 0;
+	std::uint32_t reps = 5;
+	std::uint32_t post_list = 1;
+	std::uint32_t signal_every = 1;
+	std::uint32_t inline_bytes = 64;      // asked of the device
+	std::uint32_t receive_depth = 0;      // 0: chosen by shape_of
+	std::uint32_t receiver_delay_ns = 0;  // for each message: a slow receiver
+	bool passive_target = false;          // the target of READs sleeps instead of polling
+};
+
+// What a device allows and a path carries.
+struct Limits {
+	std::uint32_t mtu = 4096;
+	std::uint32_t queue_depth_max = 16'384;
+};
+
+inline constexpr std::uint32_t fragment_header_bytes = 16;
+
+// Derived by the sending side and told to the other, so that both agree.
+struct Shape {
+	std::uint32_t fragments = 1;       // datagrams a message
+	std::uint32_t fragment_bytes = 0;  // payload of all but the last
+	std::uint32_t stride = 64;         // bytes from one message buffer to the next
+	std::uint32_t receive_depth = 0;
+	std::uint32_t ring_slots = 0;      // WRITE and READ: message slots at the target
+	std::uint32_t credit_every = 1;    // messages a credit
+	std::uint32_t post_list = 1;
+	std::uint32_t signal_every = 1;
+};
+
+// The error is the reason for a row that is n/a.
+std::expected<Shape, std::string> shape_of(const Cell& cell, const Settings& settings, const Limits& limits);
+
+// A cell could not be measured; the sweep goes on.
+struct Failure : std::runtime_error {
+	using runtime_error::runtime_error;
+};
+// The other process is gone; the sweep ends.
+struct PeerLost : Failure {
+	using Failure::Failure;
+};
+
+// The value of an expected, or its error thrown as a Failure.
+template <class T> T take(std::expected<T, std::string> made) {
+	if (!made) throw Failure(made.error());
+	if constexpr (!std::is_void_v<T>) return std::move(*made);
+}
+
+std::string_view name_of(Mode mode);              // RC, UD, UD-seg
+std::string_view name_of(Op op);                  // send, write, read
+std::string_view name_of(WindowMode window_mode);  // local, credit
+
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Cell, mode, op, window_mode, msg, window)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Shape, fragments, fragment_bytes, stride, receive_depth, ring_slots, credit_every, post_list, signal_every)
+
+}  // namespace verbena::rcud

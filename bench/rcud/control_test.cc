@@ -1,0 +1,81 @@
+#include "bench/rcud/control.h"
+
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+namespace verbena::rcud {
+namespace {
+
+using namespace std::chrono_literals;
+
+struct Pair : testing::Test {
+	Pair() { socketpair(AF_UNIX, SOCK_STREAM, 0, fds); }
+	int fds[2];
+	void write_raw(std::string_view text) { ASSERT_EQ(write(fds[1], text.data(), text.size()), static_cast<ssize_t>(text.size())); }
+};
+
+TEST_F(Pair, MessagesArriveWholeAndInOrder) {
+	Control a(fds[0]), b(fds[1]);
+	b.send({{"type", "one"}});
+	b.send({{"type", "two"}, {"n", 2}});
+	EXPECT_EQ(a.receive(1s)["type"], "one");
+	EXPECT_EQ(a.try_receive().value()["n"], 2);
+	EXPECT_FALSE(a.try_receive());
+}
+
+TEST_F(Pair, AHalfLineIsNotAMessage) {
+	Control a(fds[0]);
+	write_raw("{\"type\":");
+	EXPECT_FALSE(a.try_receive());
+	write_raw("\"x\"}\n");
+	EXPECT_EQ(a.try_receive().value()["type"], "x");
+	close(fds[1]);
+}
+
+TEST_F(Pair, TheEndOfTheOtherProcessIsNoticed) {
+	Control a(fds[0]);
+	close(fds[1]);
+	EXPECT_THROW(a.try_receive(), PeerLost);
+	EXPECT_THROW(a.send({{"type", "x"}}), PeerLost);
+}
+
+TEST_F(Pair, SilenceIsAFailureAfterThePatience) {
+	Control a(fds[0]), b(fds[1]);
+	EXPECT_THROW(a.receive(10ms), Failure);
+}
+
+TEST_F(Pair, AnotherProtocolIsRefused) {
+	Control a(fds[0]);
+	write_raw("GET / HTTP/1.1\r\n");
+	EXPECT_THROW(a.try_receive(), PeerLost);
+	write_raw("[1]\n");
+	EXPECT_THROW(a.try_receive(), PeerLost);
+	write_raw("{\"type\":7}\n");
+	EXPECT_THROW(a.try_receive(), PeerLost);
+	close(fds[1]);
+}
+
+TEST(ControlTcp, ConnectsToHostAndPort) {
+	const int listener = listen_on(0);
+	const std::string peer = "127.0.0.1:" + std::to_string(port_of(listener));
+	Control client(connect_to(peer, 1, 1s)), server(accept_one(listener));
+	close(listener);
+	client.send({{"type", "hello"}});
+	EXPECT_EQ(server.receive(1s)["type"], "hello");
+}
+
+TEST(ControlTcp, AnUnreachablePeerIsNamed) {
+	const int listener = listen_on(0);
+	const auto port = port_of(listener);
+	close(listener);
+	try {
+		connect_to("127.0.0.1", port, 0ms);
+		FAIL();
+	} catch (const Failure& failure) {
+		EXPECT_NE(std::string(failure.what()).find(std::to_string(port)), std::string::npos);
+	}
+}
+
+}  // namespace
+}  // namespace verbena::rcud

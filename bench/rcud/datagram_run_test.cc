@@ -1,0 +1,45 @@
+#include "bench/rcud/datagram_run.h"
+
+#include <gtest/gtest.h>
+
+namespace verbena::rcud {
+namespace {
+
+void give(OpenRun& open, std::uint16_t run, std::uint64_t sequence, std::uint64_t now) {
+	std::byte message[64]{};
+	write_stamps(message, sizeof message, make_stamp(run, sequence));
+	open.accept(message, now);
+}
+
+TEST(OpenRun, CountsTheRunThatComesIn) {
+	OpenRun open(64);
+	give(open, 5, 0, 1000);
+	give(open, 5, 1, 2000);
+	give(open, 5, 3, 4000);
+	const RunReport report = open.report(make_stamp(5, 4));
+	EXPECT_EQ(report.delivered, 3u);
+	EXPECT_EQ(report.message_max, 64u);
+	EXPECT_EQ(report.counted, 2u);
+	EXPECT_EQ(report.counted_ns, 3000u);
+	EXPECT_EQ(open.question(), make_stamp(5, 4));
+}
+
+TEST(OpenRun, ANewNumberBeginsANewAccount) {
+	OpenRun open(64);
+	give(open, 5, 0, 1000);
+	give(open, 6, 0, 2000);
+	EXPECT_EQ(open.report(make_stamp(6, 1)).delivered, 1u);
+	EXPECT_EQ(open.report(make_stamp(5, 1)).delivered, 0u);
+}
+
+TEST(OpenRun, PlainMessagesOnlyCount) {
+	OpenRun open(64);
+	const char text[64] = "Hello";
+	open.accept(std::as_bytes(std::span(text)), 1);
+	open.accept(std::as_bytes(std::span(text).first(7)), 1);
+	EXPECT_EQ(open.plain, 2u);
+	EXPECT_EQ(open.report(make_stamp(5, 2)).delivered, 0u);
+}
+
+}  // namespace
+}  // namespace verbena::rcud

@@ -1,0 +1,281 @@
+#include "bench/rcud/receiver.h"
+
+#include <arpa/inet.h>
+
+#include <algorithm>
+#include <atomic>
+#include <thread>
+
+namespace verbena::rcud {
+namespace {
+
+// Credits are signaled now and then, so that their places in the send queue come back; this many may be on the way.
+constexpr std::uint64_t credit_signal_every = 16;
+constexpr std::uint64_t credits_outstanding_max = Endpoint::word_count - 1;
+// After so many empty polls the receiver is idle, and the clock is read: the last arrival was less than a microsecond before.
+constexpr std::uint32_t idle_polls_before_clock = 32;
+
+// When things came, without a clock read a message.
+class Arrivals {
+public:
+	// After a batch that delivered something; `so_far` includes it.
+	void batch(std::uint64_t so_far) {
+		if (first_at_ == 0) {
+			first_at_ = now_ns();
+			first_batch_ = so_far;
+		}
+		idle_polls_ = 0;
+	}
+
+	// After a poll that gave nothing. True now and then: time to look around.
+	bool idle() {
+		if (++idle_polls_ == idle_polls_before_clock) last_at_ = now_ns();
+		return idle_polls_ % watch_every == 0;
+	}
+
+	// The sender says that it has ended: from then on silence counts.
+	bool silent(bool sender_finished) {
+		if (!sender_finished) return false;
+		const std::uint64_t now = now_ns();
+		if (finished_at_ == 0) finished_at_ = now;
+		return now - std::max(finished_at_, last_at_) > silence_ns;
+	}
+
+	void all_came() { last_at_ = now_ns(); }
+
+	void fill(Delivery& delivery) const {
+		if (first_at_ == 0 || last_at_ <= first_at_ || delivery.delivered <= first_batch_) return;
+		delivery.counted = delivery.delivered - first_batch_;
+		delivery.counted_ns = last_at_ - first_at_;
+	}
+
+private:
+	std::uint64_t first_at_ = 0, first_batch_ = 0, last_at_ = 0, finished_at_ = 0;
+	std::uint32_t idle_polls_ = 0;
+};
+
+bool ask(const Watcher& watcher, bool& sender_finished) {
+	const Watch seen = watcher(false);
+	if (seen == Watch::abandon) throw Failure("the sender gave up");
+	sender_finished |= seen == Watch::finished;
+	return sender_finished;
+}
+
+}  // namespace
+
+Receiver::Receiver(Endpoint& endpoint, std::uint32_t delay_ns, bool passive, std::atomic<std::uint64_t>* published)
+    : end_(endpoint),
+      delay_ns_(delay_ns),
+      passive_(passive),
+      credits_(end_.cell.op == Op::write || (end_.cell.op == Op::send && end_.cell.window_mode == WindowMode::credit)),
+      published_(published),
+      requests_(end_.receive_count),
+      pieces_(end_.receive_count) {
+	if (end_.shape.fragments > 1) reassembly_.emplace(end_.cell.window, end_.cell.msg, end_.shape.fragments);
+	for (std::uint32_t i = 0; i < end_.receive_count; ++i) {
+		pieces_[i] = {.addr = reinterpret_cast<std::uint64_t>(end_.receive_at(i) - end_.grh_bytes()), .length = end_.receive_payload + end_.grh_bytes(), .lkey = end_.memory->lkey};
+		requests_[i] = {.wr_id = i, .next = nullptr, .sg_list = &pieces_[i], .num_sge = 1};
+	}
+	if (end_.cell.op == Op::read)
+		for (std::uint32_t slot = 0; slot < end_.slot_count; ++slot) write_stamps(end_.slot_at(slot), end_.cell.msg, make_stamp(0, slot));
+}
+
+void Receiver::post_receives() {
+	if (end_.cell.op != Op::send) return;
+	for (std::uint32_t i = 0; i < end_.receive_count; ++i) requests_[i].next = i + 1 < end_.receive_count ? &requests_[i + 1] : nullptr;
+	ibv_recv_wr* bad = nullptr;
+	check_posted(ibv_post_recv(end_.qp.get(), requests_.data(), &bad), "ibv_post_recv");
+}
+
+Delivery Receiver::run(const Run& run, const Watcher& watcher) {
+	account_.begin(run.number);
+	refused_ = 0;
+	switch (end_.cell.op) {
+		case Op::write: return watch_writes(run, watcher);
+		case Op::read: return answer_reads(watcher);
+		case Op::send: break;
+	}
+	return reassembly_ ? receive_sends<true>(run, watcher) : receive_sends<false>(run, watcher);
+}
+
+template <bool segmented> void Receiver::accept(const ibv_wc& completion) {
+	const std::byte* bytes = end_.receive_at(static_cast<std::uint32_t>(completion.wr_id));
+	const std::uint32_t length = completion.byte_len - end_.grh_bytes();
+	if constexpr (segmented) {
+		std::span<const std::byte> message;
+		switch (reassembly_->accept({bytes, length}, message)) {
+			case Reassembly::Result::whole: account_.accept(message.data(), message.size()); break;
+			case Reassembly::Result::refused: ++refused_; break;
+			case Reassembly::Result::more: return;
+		}
+	} else {
+		if (length != end_.cell.msg) [[unlikely]] ++refused_;
+		else account_.accept(bytes, length);
+	}
+	if (delay_ns_ != 0) [[unlikely]] delay();
+}
+
+// One list of the buffers that a poll gave back.
+void Receiver::repost(const ibv_wc* completions, int count) {
+	ibv_recv_wr* list = nullptr;
+	for (int i = count - 1; i >= 0; --i) {
+		if ((completions[i].opcode & IBV_WC_RECV) == 0) continue;
+		ibv_recv_wr& request = requests_[completions[i].wr_id];
+		request.next = list;
+		list = &request;
+	}
+	if (list == nullptr) return;
+	ibv_recv_wr* bad = nullptr;
+	check_posted(ibv_post_recv(end_.qp.get(), list, &bad), "ibv_post_recv");
+}
+
+template <bool segmented> Delivery Receiver::receive_sends(const Run& run, const Watcher& watcher) {
+	Arrivals arrivals;
+	bool sender_finished = false;
+	std::uint64_t credited = 0;
+	ibv_wc completions[poll_batch];
+	const auto consumed = [&] { return end_.is_ud() ? account_.next() : account_.delivered; };
+
+	while (account_.delivered < run.total) {
+		const int n = poll(end_.cq.get(), completions);
+		const std::uint64_t before = account_.delivered;
+		for (int i = 0; i < n; ++i) {
+			check_status(completions[i], "receive");
+			if ((completions[i].opcode & IBV_WC_RECV) != 0) accept<segmented>(completions[i]);
+			else credits_completed_ = completions[i].wr_id;
+		}
+		if (n > 0) repost(completions, n);
+		if (credits_ && (consumed() - credited >= end_.shape.credit_every || (consumed() == run.total && credited < run.total)) && give_credit(run, consumed()))
+			credited = consumed();
+		if (account_.delivered != before) {
+			arrivals.batch(account_.delivered);
+			publish(account_.delivered);
+			continue;
+		}
+		if (arrivals.idle() && arrivals.silent(ask(watcher, sender_finished))) break;
+	}
+	if (account_.delivered == run.total) arrivals.all_came();
+	while (credits_ && credited < consumed() && !give_credit(run, consumed())) {
+		for (int n = poll(end_.cq.get(), completions), i = 0; i < n; ++i) {
+			check_status(completions[i], "credit");
+			if ((completions[i].opcode & IBV_WC_RECV) == 0) credits_completed_ = completions[i].wr_id;
+		}
+	}
+
+	Delivery delivery{.delivered = account_.delivered,
+	                  .duplicated = account_.duplicated,
+	                  .reordered = account_.reordered,
+	                  .corrupt = account_.corrupt + refused_,
+	                  .stale = account_.stale};
+	arrivals.fill(delivery);
+	return delivery;
+}
+
+Delivery Receiver::watch_writes(const Run& run, const Watcher& watcher) {
+	Arrivals arrivals;
+	bool sender_finished = false;
+	std::uint64_t taken = 0, credited = 0;
+	std::uint32_t slot = 0;
+	Delivery delivery;
+	ibv_wc completions[poll_batch];
+
+	while (taken < run.total) {
+		const std::uint64_t before = taken;
+		for (int i = 0; i < poll_batch && taken < run.total; ++i) {
+			const std::byte* message = end_.slot_at(slot);
+			const std::uint64_t expected = make_stamp(run.number, taken);
+			std::uint64_t last;
+			std::memcpy(&last, message + (end_.cell.msg >= 16 ? end_.cell.msg - 8 : 0), sizeof last);
+			std::atomic_signal_fence(std::memory_order_acquire);
+			if (last != expected) break;
+			std::atomic_thread_fence(std::memory_order_acquire);
+			++(load_stamp(message) == expected ? delivery.delivered : delivery.corrupt);
+			++taken;
+			if (++slot == end_.slot_count) slot = 0;
+			if (delay_ns_ != 0) [[unlikely]] delay();
+		}
+		if ((taken - credited >= end_.shape.credit_every || (taken == run.total && credited < taken)) && give_credit(run, taken)) credited = taken;
+		if (taken != before) {
+			arrivals.batch(delivery.delivered);
+			publish(delivery.delivered);
+		}
+
+		// The target's polls keep its queue pair moving, and collect what credits left.
+		const int n = poll(end_.cq.get(), completions);
+		for (int i = 0; i < n; ++i) {
+			check_status(completions[i], "credit");
+			credits_completed_ = completions[i].wr_id;
+		}
+		if (taken == before && arrivals.idle() && arrivals.silent(ask(watcher, sender_finished))) break;
+	}
+	if (taken == run.total) arrivals.all_came();
+	while (credited < taken && !give_credit(run, taken)) {
+		for (int n = poll(end_.cq.get(), completions), i = 0; i < n; ++i) {
+			check_status(completions[i], "credit");
+			credits_completed_ = completions[i].wr_id;
+		}
+	}
+	arrivals.fill(delivery);
+	return delivery;
+}
+
+Delivery Receiver::answer_reads(const Watcher& watcher) {
+	ibv_wc completions[poll_batch];
+	bool sender_finished = false;
+	for (std::uint32_t polls = 1; !sender_finished; ++polls) {
+		if (passive_) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+		else if (poll(end_.cq.get(), completions) > 0) check_status(completions[0], "read target");
+		if (passive_ || polls % watch_every == 0) ask(watcher, sender_finished);
+	}
+	return {};
+}
+
+bool Receiver::give_credit(const Run& run, std::uint64_t count) {
+	if (credits_posted_ - credits_completed_ >= credits_outstanding_max) return false;
+	const std::uint64_t number = credits_posted_ + 1;
+	std::uint64_t& word = end_.words[number % Endpoint::word_count];
+	word = make_stamp(run.number, count);
+	ibv_sge piece{.addr = reinterpret_cast<std::uint64_t>(&word), .length = sizeof word, .lkey = end_.memory->lkey};
+	ibv_send_wr request{};
+	request.wr_id = number;
+	request.send_flags = number % credit_signal_every == 0 ? unsigned{IBV_SEND_SIGNALED} : 0u;
+	if (end_.is_ud()) {
+		request.opcode = IBV_WR_SEND_WITH_IMM;
+		request.imm_data = htonl(make_credit_imm(run.number, count));
+		request.wr.ud = {.ah = end_.ah.get(), .remote_qpn = end_.remote.qpn, .remote_qkey = end_.remote.qkey};
+	} else {
+		request.sg_list = &piece;
+		request.num_sge = 1;
+		request.opcode = IBV_WR_RDMA_WRITE;
+		request.wr.rdma = {.remote_addr = end_.remote.credit_word, .rkey = end_.remote.data_rkey};
+		if (end_.inline_max >= sizeof word) request.send_flags |= IBV_SEND_INLINE;
+	}
+	ibv_send_wr* bad = nullptr;
+	check_posted(ibv_post_send(end_.qp.get(), &request, &bad), "ibv_post_send");
+	credits_posted_ = number;
+	return true;
+}
+
+void Receiver::delay() const {
+	const std::uint64_t until = now_ns() + delay_ns_;
+	while (now_ns() < until) {
+	}
+}
+
+void Receiver::serve(const std::function<void(const ibv_wc&, std::span<const std::byte>)>& take, const std::function<bool()>& go_on) {
+	ibv_wc completions[poll_batch];
+	do {
+		const int n = poll(end_.cq.get(), completions);
+		for (int i = 0; i < n; ++i) {
+			if ((completions[i].opcode & IBV_WC_RECV) == 0) {
+				check_status(completions[i], "answer");
+				continue;
+			}
+			check_status(completions[i], "receive");
+			take(completions[i], {end_.receive_at(static_cast<std::uint32_t>(completions[i].wr_id)), completions[i].byte_len - end_.grh_bytes()});
+		}
+		if (n > 0) repost(completions, n);
+	} while (go_on());
+}
+
+}  // namespace verbena::rcud

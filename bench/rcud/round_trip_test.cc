@@ -1,0 +1,39 @@
+#include "bench/rcud/round_trip.h"
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace verbena::rcud {
+namespace {
+
+TEST(RoundTrip, IsMeasuredBetweenTwoProcesses) {
+	RoundTrip page = RoundTrip::create();
+	page.reset();
+	const pid_t child = fork();
+	if (child == 0) {
+		RoundTrip::open(dup(page.fd())).answer();
+		_exit(0);
+	}
+	const auto took = page.ask();
+	waitpid(child, nullptr, 0);
+	if (sysconf(_SC_NPROCESSORS_ONLN) < 2) GTEST_SKIP() << "one core: the two sides cannot spin at once";
+	ASSERT_TRUE(took);
+	EXPECT_GT(*took, 5);
+	EXPECT_LT(*took, 1e6);
+}
+
+TEST(RoundTrip, WithoutAnAnswerThereIsNoFigure) {
+	RoundTrip page = RoundTrip::create();
+	page.reset();
+	EXPECT_FALSE(page.ask());
+}
+
+TEST(RoundTrip, ClassesAreByDistance) {
+	EXPECT_EQ(class_of(52), "smt");
+	EXPECT_EQ(class_of(110), "near");
+	EXPECT_EQ(class_of(340), "far");
+}
+
+}  // namespace
+}  // namespace verbena::rcud

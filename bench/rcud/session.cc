@@ -1,0 +1,263 @@
+#include "bench/rcud/session.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace verbena::rcud {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto answer_patience = 30s;      // set-up, results
+constexpr auto idle_patience = 24h;        // a server between cells waits for its client's death, not for a clock
+constexpr std::uint64_t memory_max = std::uint64_t{4} << 30;
+
+PeerInfo describe(const lib::OpenDevice& device) {
+	return {.device = device.choice.device,
+	        .software = device.choice.software,
+	        .gid = lib::format_gid(device.choice.gid),
+	        .mtu = device.mtu_bytes(),
+	        .queue_depth = queue_depth_of(device)};
+}
+
+// The fields of a message that the peer may have made up.
+template <class T> T field(const Json& message, const char* name) {
+	try {
+		return message.at(name).get<T>();
+	} catch (const nlohmann::json::exception&) {
+		throw PeerLost(fmt::format("the peer's '{}' has no good '{}'", message.at("type").get<std::string>(), name));
+	}
+}
+
+void check_request(const Cell& cell, const Shape& shape) {
+	const std::uint64_t receives = std::uint64_t{shape.receive_depth} * (cell.msg + 64);
+	const std::uint64_t ring = std::uint64_t{shape.ring_slots} * shape.stride;
+	const bool good = cell.mode <= Mode::ud_segmented && cell.op <= Op::read && cell.window_mode <= WindowMode::credit && cell.window >= 1 && cell.msg >= 1 &&
+	                  shape.fragments >= 1 && shape.fragments <= 64 && shape.receive_depth >= 1 && shape.stride >= cell.msg && shape.stride % 64 == 0 &&
+	                  shape.credit_every >= 1 && shape.signal_every >= 1 && shape.post_list >= 1 && (cell.op == Op::send || shape.ring_slots >= 1) &&
+	                  std::uint64_t{shape.fragment_bytes} * shape.fragments >= cell.msg && receives <= memory_max && ring <= memory_max &&
+	                  std::uint64_t{cell.window} * cell.msg <= memory_max;
+	if (!good) throw Failure("the cell that the client asks for is out of range");
+}
+
+}  // namespace
+
+std::uint32_t queue_depth_of(const lib::OpenDevice& device) {
+	const int depth = std::min(device.attributes.max_qp_wr, device.attributes.max_cqe / 2);
+	return static_cast<std::uint32_t>(std::clamp(depth, 1, 16'384));
+}
+
+// ---- client
+
+Client::Client(lib::OpenDevice& device, Control& control, RoundTrip* page) : device_(device), control_(control), page_(page) {
+	control_.send({{"type", "hello"}, {"protocol", "verbena-rcud"}, {"version", protocol_version}});
+	const Json hello = expect("hello", answer_patience);
+	if (field<int>(hello, "version") != protocol_version)
+		throw PeerLost(fmt::format("the peer speaks version {}, this program {}", field<int>(hello, "version"), protocol_version));
+	peer_ = field<PeerInfo>(hello, "device");
+}
+
+Limits Client::limits() const {
+	return {.mtu = std::min(device_.mtu_bytes(), peer_.mtu), .queue_depth_max = std::min(queue_depth_of(device_), peer_.queue_depth)};
+}
+
+Json Client::expect(std::string_view type, std::chrono::milliseconds patience) {
+	Json message = pending_ ? std::move(*pending_) : control_.receive(patience);
+	pending_.reset();
+	while (message["type"] == "idle") message = control_.receive(patience);  // nobody waits for that answer any more
+	if (message["type"] == "failed") throw Failure(fmt::format("the other process: {}", field<std::string>(message, "text")));
+	if (message["type"] != type) throw PeerLost(fmt::format("the peer answered '{}' where '{}' was due", message["type"].get<std::string>(), type));
+	return message;
+}
+
+Watch Client::look(bool silent) {
+	if (silent && !std::exchange(asked_, true)) control_.send({{"type", "are_you_idle"}});
+	if (!pending_) pending_ = control_.try_receive();
+	if (!pending_) return Watch::go_on;
+	if ((*pending_)["type"] == "idle") {
+		pending_.reset();
+		asked_ = false;
+		return Watch::receiver_idle;
+	}
+	return (*pending_)["type"] == "result" ? Watch::finished : Watch::abandon;
+}
+
+Sent Client::run_once(Sender& sender, std::uint64_t total, Repetition& result) {
+	const Run run{.number = ++run_number_, .total = total};
+	if (page_ != nullptr) page_->delivered().store(0);
+	asked_ = false;
+	control_.send({{"type", "run"}, {"number", run.number}, {"total", run.total}});
+	expect("ready", answer_patience);
+
+	Sent sent;
+	const auto note = [&] {
+		result.posted = sent.posted;
+		result.completed = sent.completed;
+		const std::uint64_t counted = page_ != nullptr ? page_->delivered().load() : 0;
+		result.delivery = {.delivered = std::max({sent.consumed, sent.read.delivered, std::min(counted, sent.posted)})};
+	};
+	try {
+		sender.run(run, [&](bool silent) { return look(silent); }, sent);
+		note();
+		control_.send({{"type", "sent"}});
+		const Json answer = expect("result", answer_patience);
+		result.delivery = field<Delivery>(answer, "delivery");
+	} catch (const Failure&) {
+		note();
+		// What the receiver said is better than what went wrong here.
+		if (pending_ && (*pending_)["type"] == "failed") throw Failure(fmt::format("the other process: {}", field<std::string>(*pending_, "text")));
+		throw;
+	}
+	return sent;
+}
+
+void Client::measure(const Cell& cell, const Shape& shape, const Settings& settings, Repetition& result) {
+	result = {.iters = settings.iters};
+	pending_.reset();
+	try {
+		result.rtt_before_ns = round_trip();
+		Endpoint end(device_, cell, shape, Role::sender, settings.inline_bytes);
+		control_.send({{"type", "cell"},
+		               {"cell", cell},
+		               {"shape", shape},
+		               {"address", end.address()},
+		               {"inline_bytes", settings.inline_bytes},
+		               {"delay_ns", settings.receiver_delay_ns},
+		               {"passive", settings.passive_target}});
+		end.connect(field<Address>(expect("endpoint", answer_patience), "address"));
+		Sender sender(end);
+		sender.post_receives();
+
+		const std::uint64_t warmup = settings.warmup > 0 ? settings.warmup : settings.min_time_s > 0 ? settings.iters / 10 + 1 : 0;
+		if (warmup > 0) {
+			const Sent warm = run_once(sender, warmup, result);
+			const double mops = cell.op == Op::read ? warm.read.mops() : result.delivery.mops();
+			result.iters = std::max(settings.iters, static_cast<std::uint64_t>(settings.min_time_s * mops * 1e6));
+		}
+		const Sent sent = run_once(sender, result.iters, result);
+		if (cell.op == Op::read) result.delivery = sent.read;
+		result.latency_ns = sent.latency_ns;
+		control_.send({{"type", "close"}});
+		expect("closed", answer_patience);
+		result.rtt_after_ns = round_trip();
+	} catch (const PeerLost& lost) {
+		result.failure = lost.what();
+		throw;
+	} catch (const Failure& failure) {
+		result.failure = failure.what();
+		// Bring the server back to between cells, whatever it was doing.
+		control_.send({{"type", "close"}});
+		while (control_.receive(answer_patience)["type"] != "closed") {
+		}
+	}
+}
+
+std::optional<double> Client::round_trip() {
+	if (page_ == nullptr) return std::nullopt;
+	page_->reset();
+	control_.send({{"type", "round_trip"}});
+	const auto took = page_->ask();
+	expect("answered", answer_patience);
+	return took;
+}
+
+// ---- server
+
+namespace {
+
+class Server {
+public:
+	Server(lib::OpenDevice& device, Control& control, RoundTrip* page) : device_(device), control_(control), page_(page) {}
+
+	void hello() {
+		const Json message = control_.receive(answer_patience);
+		if (message["type"] != "hello" || message.value("protocol", "") != "verbena-rcud") throw PeerLost("the client does not speak this protocol");
+		control_.send({{"type", "hello"}, {"version", protocol_version}, {"device", describe(device_)}});
+	}
+
+	// One message from between cells; a cell is served to its end.
+	void next() {
+		const Json message = control_.receive(idle_patience);
+		if (message["type"] == "round_trip") {
+			if (page_ != nullptr) page_->answer();
+			control_.send({{"type", "answered"}});
+		} else if (message["type"] == "cell") {
+			try {
+				serve_cell(message);
+			} catch (const PeerLost&) {
+				throw;
+			} catch (const Failure& failure) {
+				control_.send({{"type", "failed"}, {"text", failure.what()}});
+				await_close();
+			}
+			control_.send({{"type", "closed"}});
+		} else if (message["type"] == "close") {
+			control_.send({{"type", "closed"}});
+		} else {
+			throw PeerLost("the client does not follow the protocol");
+		}
+	}
+
+private:
+	void await_close() {
+		while (!closing_) closing_ = control_.receive(idle_patience)["type"] == "close";
+	}
+
+	void serve_cell(const Json& message) {
+		closing_ = false;
+		const auto cell = field<Cell>(message, "cell");
+		const auto shape = field<Shape>(message, "shape");
+		check_request(cell, shape);
+		Endpoint end(device_, cell, shape, Role::receiver, field<std::uint32_t>(message, "inline_bytes"));
+		end.connect(field<Address>(message, "address"));
+		Receiver receiver(end, field<std::uint32_t>(message, "delay_ns"), field<bool>(message, "passive"), page_ != nullptr ? &page_->delivered() : nullptr);
+		receiver.post_receives();
+		control_.send({{"type", "endpoint"}, {"address", end.address()}});
+
+		while (true) {
+			const Json next = control_.receive(idle_patience);
+			if (next["type"] == "close") return;
+			if (next["type"] == "sent" || next["type"] == "are_you_idle") continue;  // of a run whose result went out before it came
+			if (next["type"] != "run") throw PeerLost("the client does not follow the protocol");
+			const Run run{.number = field<std::uint16_t>(next, "number"), .total = field<std::uint64_t>(next, "total")};
+			control_.send({{"type", "ready"}});
+			const Delivery delivery = receiver.run(run, [this](bool) { return look(); });
+			control_.send({{"type", "result"}, {"delivery", delivery}});
+		}
+	}
+
+	Watch look() {
+		const auto message = control_.try_receive();
+		if (!message) return Watch::go_on;
+		if ((*message)["type"] == "sent") return Watch::finished;
+		if ((*message)["type"] == "are_you_idle") {
+			control_.send({{"type", "idle"}});
+			return Watch::go_on;
+		}
+		closing_ = (*message)["type"] == "close";
+		return Watch::abandon;
+	}
+
+	lib::OpenDevice& device_;
+	Control& control_;
+	RoundTrip* page_;
+	bool closing_ = false;
+};
+
+}  // namespace
+
+void serve(lib::OpenDevice& device, Control& control, RoundTrip* page) {
+	Server server(device, control, page);
+	server.hello();
+	while (true) {
+		try {
+			server.next();
+		} catch (const PeerLost&) {
+			return;
+		}
+	}
+}
+
+}  // namespace verbena::rcud

@@ -1,0 +1,103 @@
+// Every message carries its number, and the receiver keeps the account: what arrived once, twice, late, damaged or never.
+//
+// A stamp is 8 bytes: 16 bits that name the run, 48 bits of sequence number from 0. It opens the message and, from 16 bytes on,
+// also closes it, so that a message whose middle or end is missing shows. Messages below 8 bytes can only be counted.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+namespace verbena::rcud {
+
+inline constexpr std::uint64_t sequence_mask = (std::uint64_t{1} << 48) - 1;
+
+inline std::uint64_t make_stamp(std::uint16_t run, std::uint64_t sequence) { return std::uint64_t{run} << 48 | sequence; }
+inline std::uint16_t run_of(std::uint64_t stamp) { return static_cast<std::uint16_t>(stamp >> 48); }
+inline std::uint64_t sequence_of(std::uint64_t stamp) { return stamp & sequence_mask; }
+
+inline std::uint64_t load_stamp(const std::byte* at) {
+	std::uint64_t stamp;
+	std::memcpy(&stamp, at, sizeof stamp);
+	return stamp;
+}
+
+inline void write_stamps(std::byte* message, std::size_t bytes, std::uint64_t stamp) {
+	if (bytes >= 8) std::memcpy(message, &stamp, sizeof stamp);
+	if (bytes >= 16) std::memcpy(message + bytes - 8, &stamp, sizeof stamp);
+}
+
+inline bool stamps_agree(const std::byte* message, std::size_t bytes) {
+	return bytes < 16 || load_stamp(message) == load_stamp(message + bytes - 8);
+}
+
+// The receiver's account of one run. Fixed memory: a message that comes more than `horizon` after its place is not recognised and
+// counts as stale.
+class Account {
+public:
+	static constexpr std::uint64_t horizon = std::uint64_t{1} << 17;
+
+	void begin(std::uint16_t run) { *this = Account(run); }
+
+	void accept(const std::byte* message, std::size_t bytes) {
+		if (bytes < 8) {
+			++next_;
+			++delivered;
+			return;
+		}
+		const std::uint64_t stamp = load_stamp(message);
+		if (!stamps_agree(message, bytes)) [[unlikely]] {
+			++corrupt;
+		} else if (run_of(stamp) != run_) [[unlikely]] {
+			++stale;
+		} else {
+			accept_sequence(sequence_of(stamp));
+		}
+	}
+
+	void accept_sequence(std::uint64_t sequence) {
+		if (sequence >= next_) {
+			if (sequence > next_) [[unlikely]] forget(next_, sequence);
+			mark(sequence);
+			next_ = sequence + 1;
+			++delivered;
+		} else if (sequence + horizon < next_) {
+			++stale;
+		} else if (marked(sequence)) {
+			++duplicated;
+		} else {
+			mark(sequence);
+			++reordered;
+			++delivered;
+		}
+	}
+
+	// One past the highest sequence number that arrived.
+	std::uint64_t next() const { return next_; }
+
+	std::uint64_t delivered = 0;   // different messages
+	std::uint64_t duplicated = 0;  // arrived again
+	std::uint64_t reordered = 0;   // arrived after a later one
+	std::uint64_t corrupt = 0;     // the two stamps differ, or the length is wrong
+	std::uint64_t stale = 0;       // of another run
+
+	explicit Account(std::uint16_t run = 0) : run_(run) {}
+
+private:
+	void mark(std::uint64_t sequence) { seen_[sequence % horizon / 64] |= std::uint64_t{1} << sequence % 64; }
+	bool marked(std::uint64_t sequence) const { return (seen_[sequence % horizon / 64] >> sequence % 64 & 1) != 0; }
+	void forget(std::uint64_t from, std::uint64_t to) {
+		if (to - from >= horizon) {
+			seen_.fill(0);
+			return;
+		}
+		for (; from < to; ++from) seen_[from % horizon / 64] &= ~(std::uint64_t{1} << from % 64);
+	}
+
+	std::uint16_t run_;
+	std::uint64_t next_ = 0;
+	std::array<std::uint64_t, horizon / 64> seen_{};
+};
+
+}  // namespace verbena::rcud

@@ -1,0 +1,249 @@
+#include "nic/adapter/channel_adapter.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "nic/transport/completer.h"
+#include "nic/transport/datagram.h"
+#include "nic/transport/in_flight.h"
+#include "nic/transport/recovery.h"
+#include "nic/transport/requester.h"
+#include "nic/transport/responder.h"
+#include "nic/transport/retry_timer.h"
+
+namespace verbena::adapter {
+
+using transport::ColdQueuePair;
+using transport::Outlet;
+using transport::QpState;
+using transport::QpType;
+using transport::QueuePair;
+
+namespace {
+
+// 10.3.1.6: an error of the send queue alone (SQE) leaves the receive queue working.
+bool can_receive(const QueuePair& qp) {
+	return qp.state == QpState::rts || qp.state == QpState::rtr || qp.state == QpState::sqd || qp.state == QpState::sqe;
+}
+
+template <class Node, Node* Node::* next> void unlink(Node*& first, Node*& last, Node& node) {
+	Node* before = nullptr;
+	for (Node* at = first; at; before = at, at = at->*next) {
+		if (at != &node) continue;
+		(before ? before->*next : first) = at->*next;
+		if (last == at) last = before;
+		return;
+	}
+}
+
+}  // namespace
+
+QueuePair* ChannelAdapter::create_qp(const QpInit& init) {
+	QueuePair* qp = table_.create();
+	if (!qp) return nullptr;
+	qp->cold = std::make_unique<ColdQueuePair>();
+	ColdQueuePair& cold = *qp->cold;
+	cold.qp = qp;
+	cold.user = init.user;
+	cold.protection_domain = init.protection_domain;
+	cold.send_segments_max = init.send_segments;
+	cold.inline_max = init.inline_bytes;
+
+	const std::uint32_t body = std::max<std::uint32_t>(init.send_segments * sizeof(queues::Segment), init.inline_bytes);
+	qp->sq_stride = static_cast<std::uint16_t>((sizeof(queues::SendWqe) + body + 31) & ~31u);
+	qp->sq_mask = std::bit_ceil(std::max(init.send_entries, 1u)) - 1;
+	cold.send_ring = std::make_unique<std::byte[]>(std::size_t{qp->sq_mask + 1} * qp->sq_stride);
+	qp->sq = cold.send_ring.get();
+	qp->type = init.type;
+	qp->signal_all = init.signal_all;
+	qp->send_cq = init.send_cq;
+	qp->recv_cq = init.recv_cq;
+	if (init.shared_receive_queue) qp->receive_queue = init.shared_receive_queue;
+	else {
+		cold.own_receive_queue = std::make_unique<queues::ReceiveQueue>(std::max(init.receive_entries, 1u), std::max<std::uint32_t>(init.receive_segments, 1));
+		qp->receive_queue = cold.own_receive_queue.get();
+	}
+	return qp;
+}
+
+void ChannelAdapter::reset(QueuePair& qp) {
+	ColdQueuePair& cold = *qp.cold;
+	forget(qp);
+	const std::uint32_t head = qp.sq_head.load(std::memory_order_relaxed);
+	qp.sq_next = head;
+	qp.sq_tail.store(head, std::memory_order_relaxed);
+	qp.message_offset = 0;
+	qp.reads_in_flight = 0;
+	qp.pending_error = queues::Status::success;
+	qp.blocked = 0;
+	qp.send_cache = qp.receive_cache = {};
+	qp.receive = nullptr;
+	qp.receive_offset = 0;
+	qp.msn = 0;
+	qp.owed = transport::owed_nothing;
+	qp.in_message = transport::InMessage::none;
+	qp.gap_reported = qp.responses_in_slots = false;
+	if (cold.own_receive_queue) cold.own_receive_queue->clear();
+	cold.rewound_for_gap = cold.draining = cold.communication_established = cold.last_wqe_reached = false;
+	cold.una_at_timer = cold.una_at_rnr = ~transport::Psn{0};
+	cold.recovery = {};
+	cold.pending_first = cold.pending_count = 0;
+	qp.outlet = nullptr;
+	qp.state = QpState::reset;
+}
+
+// Takes the QP off every list.
+void ChannelAdapter::forget(QueuePair& qp) {
+	context_.timers.cancel(*qp.cold);
+	transport::stop_sending(qp);
+	qp.cold->timer_armed = false;
+	if (qp.on_owing_list) unlink<QueuePair, &QueuePair::next_owing>(context_.owing_first, context_.owing_last, qp);
+	qp.on_owing_list = false;
+	if (Outlet* outlet = qp.cold->waiting_on) unlink<QueuePair, &QueuePair::next_waiting>(outlet->waiting_first, outlet->waiting_last, qp);
+	qp.cold->waiting_on = nullptr;
+}
+
+bool ChannelAdapter::modify_qp(QueuePair& qp, const QpChange& change) {
+	using namespace transport;
+	ColdQueuePair& cold = *qp.cold;
+	const std::uint32_t mask = change.mask;
+	if ((mask & qp_current_state) && change.current_state != qp.state) return false;
+	const QpState to = mask & transport::qp_state ? change.state : qp.state;
+	if (!modify_allowed(qp.type, qp.state, to, mask)) return false;
+
+	QueuePairAttributes& a = cold.attributes;
+	const QueuePairAttributes& b = change.attributes;
+	if (mask & qp_access_flags) qp.remote_access = a.access = b.access;
+	if (mask & qp_pkey_index) a.pkey_index = b.pkey_index;
+	if (mask & qp_qkey) qp.q_key = a.q_key = b.q_key;
+	if (mask & qp_timeout) a.timeout = b.timeout;
+	if (mask & qp_retry_count) cold.retries_left = a.retry_count = b.retry_count;
+	if (mask & qp_rnr_retry) cold.rnr_retries_left = a.rnr_retry = b.rnr_retry;
+	if (mask & qp_min_rnr_timer) a.min_rnr_timer = b.min_rnr_timer;
+	if (mask & qp_max_rd_atomic) a.max_rd_atomic = qp.reads_max = b.max_rd_atomic;
+	if (mask & qp_max_dest_rd_atomic) {
+		a.max_dest_rd_atomic = b.max_dest_rd_atomic;
+		cold.pending.assign(std::size_t{2} * std::max<std::uint8_t>(b.max_dest_rd_atomic, 1), {});
+		cold.atomic_results.assign(std::max<std::uint8_t>(b.max_dest_rd_atomic, 1), {});
+		cold.pending_first = cold.pending_count = 0;
+	}
+	if (mask & qp_path_mtu) {
+		a.path_mtu = qp.mtu_code = b.path_mtu;
+		qp.mtu_shift = static_cast<std::uint8_t>(7 + b.path_mtu);
+	}
+	if (mask & qp_destination_qpn) qp.destination_qpn = change.destination_qpn;
+	if (mask & qp_rq_psn) qp.expected_psn = (Psn{1} << 32) + change.receive_psn;
+	if (mask & qp_sq_psn) qp.next_psn = qp.una = (Psn{1} << 32) + change.send_psn;
+	if (mask & qp_av) {
+		std::copy_n(b.source_gid, 16, a.source_gid);
+		std::copy_n(b.destination_gid, 16, a.destination_gid);
+		if (change.outlet) {
+			stop_sending(qp);
+			qp.outlet = change.outlet;
+		}
+	}
+
+	if (to == qp.state) return true;
+	if (to == QpState::reset) {
+		// 10.2.3.3: outstanding requests vanish without completions, and so do completions not yet polled.
+		reset(qp);
+	} else if (to == QpState::error) {
+		enter_error(context_, qp);
+	} else {
+		const QpState from = qp.state;
+		qp.state = to;
+		if (to == QpState::sqd) {
+			cold.draining = change.sqd_notify;
+			transport::note_begun(qp);
+			transport::report_drained(context_, qp);
+		} else if (to == QpState::rts && from != QpState::rtr) {
+			transport::transmit(context_, qp);
+		}
+	}
+	return true;
+}
+
+void ChannelAdapter::destroy_qp(QueuePair& qp) {
+	forget(qp);
+	table_.destroy(qp);
+}
+
+void ChannelAdapter::transmit(QueuePair& qp) {
+	if (!(qp.blocked & ~transport::blocked_window) || qp.state != QpState::rts) transport::transmit(context_, qp);
+}
+
+void ChannelAdapter::handle_slot(Outlet& from, const wire::Slot& slot, const std::byte* payload, const wire::AddressPair& addresses) {
+	const wire::OpcodeFacts& facts = wire::facts(slot.opcode());
+	QueuePair* qp = table_.find(slot.destination());
+	const auto drop = [&](std::uint64_t& counter) {
+		++counter;
+		// Same host: there is no timer that would notice the silence, so the sender is told.
+		if (from.lossless && facts.known && facts.transport == wire::Transport::rc && !facts.response) {
+			// Two links may join two processes. It goes by the one that has the QP's responses, behind them.
+			Outlet& back = qp && qp->outlet && qp->outlet->peer == from.peer ? *qp->outlet : from;
+			context_.refuse({&back, slot.psn(), slot.source(), slot.destination()});
+		}
+	};
+	if (!qp || !can_receive(*qp) || !facts.known) [[unlikely]] return drop(!qp ? context_.counters.dropped_no_qp : context_.counters.dropped_wrong_state);
+	const QpType type = facts.transport == wire::Transport::rc ? QpType::rc : facts.transport == wire::Transport::uc ? QpType::uc : QpType::ud;
+	if (type != qp->type) [[unlikely]] return drop(context_.counters.dropped_malformed);
+	if (type == QpType::ud) return transport::handle_datagram(context_, *qp, slot, payload, addresses);
+	// 9.6.1.5: a connected QP listens to its own path alone.
+	if (qp->outlet->peer != from.peer) [[unlikely]] return drop(context_.counters.dropped_wrong_state);
+	if (!facts.response) return transport::handle_request(context_, *qp, slot, payload);
+	if (facts.operation == wire::Operation::acknowledge) transport::handle_acknowledgement(context_, *qp, slot.syndrome(), slot.psn());
+	else transport::handle_response(context_, *qp, slot, payload);
+}
+
+void ChannelAdapter::handle_ack(Outlet& from, wire::AckRecord record) {
+	QueuePair* qp = table_.find(record.destination());
+	if (!qp || qp->type != QpType::rc || !qp->outlet || qp->outlet->peer != from.peer) return;
+	transport::handle_acknowledgement(context_, *qp, record.syndrome(), record.psn());
+}
+
+void ChannelAdapter::handle_timeouts() {
+	context_.timers.advance(context_.now, [this](TimerEntry& entry) { transport::handle_retry_timer(context_, *static_cast<ColdQueuePair&>(entry).qp); });
+}
+
+void ChannelAdapter::resume(Outlet& outlet) {
+	if (outlet.waiting_first) transport::resume_waiting(context_, outlet);
+}
+
+void ChannelAdapter::finish_pass() {
+	QueuePair* qp = context_.owing_first;
+	context_.owing_first = context_.owing_last = nullptr;
+	while (qp) {
+		QueuePair* next = qp->next_owing;
+		qp->on_owing_list = false;
+		if (!qp->outlet || qp->outlet->closed) qp->owed = transport::owed_nothing;
+		else if (!transport::send_responses(context_, *qp)) context_.owe(*qp);
+		qp = next;
+	}
+	// A refusal must not overtake the NAK or the responses that a QP has left behind: it waits for them, and goes in a slot, because slots are read after
+	// acknowledgement records.
+	std::erase_if(context_.refusals, [this](const transport::Refusal& refusal) {
+		if (refusal.to->closed) return true;
+		if (const QueuePair* qp = table_.find(refusal.destination); qp && qp->on_owing_list) return false;
+		const auto reserved = refusal.to->slots.reserve(0, 0);
+		if (!reserved.slot) return false;
+		reserved.slot->set_bth(wire::Opcode::rc_acknowledge, refusal.source, refusal.psn, 0);
+		reserved.slot->payload_line = reserved.payload_line;
+		reserved.slot->set_aeth(transport::syndrome_not_receiving, 0);
+		context_.touch(*refusal.to);
+		refusal.to->slots.publish(reserved.slot, 0);
+		return true;
+	});
+}
+
+Nanoseconds ChannelAdapter::poll_timeout() const { return context_.timers.next_expiry(); }
+
+void ChannelAdapter::fail_outlet(Outlet& outlet) {
+	outlet.closed = true;
+	table_.for_each([&](QueuePair& qp) {
+		if (qp.outlet != &outlet || qp.type != QpType::rc || !can_receive(qp)) return;
+		if (qp.una != qp.next_psn || !qp.sq_empty()) transport::fail_send_queue(context_, qp, queues::Status::retry_exceeded);
+	});
+	resume(outlet);
+}
+
+}  // namespace verbena::adapter

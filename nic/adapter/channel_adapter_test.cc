@@ -1,0 +1,287 @@
+#include "nic/adapter/channel_adapter.h"
+
+#include <algorithm>
+#include <gtest/gtest.h>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/random.h"
+
+namespace verbena::adapter {
+namespace {
+
+using namespace transport;
+using queues::Status;
+
+// One adapter whose peer is the test: it reads what the adapter sends and hands it slots.
+class Adapter : public testing::Test {
+protected:
+	Adapter() : cq(64) {
+		adapter.queue_pairs().add_block(1, 99);
+		outlet.slots.attach(direction.get());
+		outlet.acks.attach(direction.get());
+		outlet.peer = 5;
+		acks.attach(direction.get());
+		slots.attach(direction.get());
+	}
+	QueuePair& create(QpType type = QpType::rc) {
+		return *adapter.create_qp(
+			{.type = type, .protection_domain = 1, .send_cq = &cq, .recv_cq = &cq, .send_entries = 8, .receive_entries = 8});
+	}
+	bool modify(QueuePair& qp, QpState to, std::uint32_t mask, std::uint32_t psn = 0) {
+		return adapter.modify_qp(
+			qp, {.mask = qp_state | mask, .state = to, .receive_psn = psn, .send_psn = psn, .destination_qpn = 0x777, .outlet = &outlet});
+	}
+	QueuePair& connected(QpState to = QpState::rts) {
+		QueuePair& qp = create();
+		EXPECT_TRUE(modify(qp, QpState::init, qp_pkey_index | qp_port | qp_access_flags));
+		if (to == QpState::init) return qp;
+		QpChange change{.mask = qp_state | qp_av | qp_path_mtu | qp_destination_qpn | qp_rq_psn | qp_max_dest_rd_atomic | qp_min_rnr_timer,
+			.state = QpState::rtr,
+			.receive_psn = 10,
+			.destination_qpn = 0x777,
+			.outlet = &outlet};
+		EXPECT_TRUE(adapter.modify_qp(qp, change));
+		if (to == QpState::rtr) return qp;
+		EXPECT_TRUE(modify(qp, QpState::rts, qp_timeout | qp_retry_count | qp_rnr_retry | qp_max_rd_atomic | qp_sq_psn, 20));
+		return qp;
+	}
+	static wire::Slot request(const QueuePair& qp, std::uint32_t psn, wire::Opcode opcode = wire::Opcode::rc_write_only) {
+		wire::Slot slot;
+		slot.lap_source = 0x777;
+		slot.set_bth(opcode, {qp.qpn}, {psn}, 3 << wire::slot_mtu_shift);
+		slot.payload_line = wire::Slot::inline_payload;
+		slot.length = 0;
+		return slot;
+	}
+	void handle(const wire::Slot& slot) { adapter.handle_slot(outlet, slot, slot.bytes, {}); }
+
+	queues::CompletionQueue cq;
+	std::unique_ptr<wire::Direction> direction = std::make_unique<wire::Direction>();
+	Outlet outlet;
+	wire::AckReader acks;
+	wire::SlotReader slots;
+	ChannelAdapter adapter{1};
+};
+
+TEST_F(Adapter, ARefusedChangeChangesNothing) {
+	QueuePair& qp = connected(QpState::init);
+	EXPECT_FALSE(modify(qp, QpState::rts, qp_sq_psn, 5));
+	EXPECT_EQ(qp.state, QpState::init);
+	EXPECT_EQ(qp.next_psn, 0u);
+	EXPECT_FALSE(adapter.modify_qp(qp, {.mask = qp_state | qp_current_state, .state = QpState::error, .current_state = QpState::rts}));
+	EXPECT_EQ(qp.state, QpState::init);
+}
+
+TEST_F(Adapter, AllRequestsOfAPassAreAcknowledgedByOneRecord) {
+	QueuePair& qp = connected();
+	qp.remote_access = memory::remote_write;
+	adapter.begin_pass(1);
+	for (std::uint32_t psn = 10; psn < 15; ++psn) handle(request(qp, psn));
+	adapter.finish_pass();
+	wire::AckRecord record;
+	ASSERT_TRUE(acks.read(record));
+	EXPECT_EQ(record.syndrome(), wire::syndrome::ack);
+	EXPECT_EQ(record.psn().value, 14u);
+	EXPECT_EQ(record.destination().value, 0x777u);
+	EXPECT_FALSE(acks.read(record));
+	EXPECT_EQ(adapter.context().take_touched(), &outlet);
+}
+
+TEST_F(Adapter, AnAcknowledgementThatFindsNoRoomStaysOwed) {
+	QueuePair& qp = connected();
+	qp.remote_access = memory::remote_write;
+	for (std::uint32_t i = 0; i <= wire::Direction::ack_count; ++i) {
+		adapter.begin_pass(i);
+		handle(request(qp, 10 + i));
+		adapter.finish_pass();
+	}
+	EXPECT_NE(adapter.context().owing_first, nullptr);
+	wire::AckRecord record;
+	while (acks.read(record)) {
+	}
+	EXPECT_EQ(record.psn().value, 10 + wire::Direction::ack_count - 1);
+	adapter.begin_pass(1000);
+	adapter.finish_pass();
+	ASSERT_TRUE(acks.read(record));
+	EXPECT_EQ(record.psn().value, 10 + wire::Direction::ack_count);
+	EXPECT_EQ(adapter.context().owing_first, nullptr);
+}
+
+TEST_F(Adapter, AGapThatIsFilledInTheSamePassIsNotReported) {
+	QueuePair& qp = connected();
+	qp.remote_access = memory::remote_write | memory::remote_read;
+	for (const bool read : {false, true}) {
+		const auto expected = static_cast<std::uint32_t>(qp.expected_psn);
+		adapter.begin_pass(1);
+		handle(request(qp, expected + 1));
+		handle(request(qp, expected, read ? wire::Opcode::rc_read_request : wire::Opcode::rc_write_only));
+		adapter.finish_pass();
+	}
+	wire::AckRecord record;
+	ASSERT_TRUE(acks.read(record));
+	EXPECT_EQ(record.syndrome(), wire::syndrome::ack);
+	wire::Slot slot;
+	for (; slots.read(slot); slots.advance()) EXPECT_EQ(slot.syndrome(), wire::syndrome::ack);
+}
+
+TEST_F(Adapter, AConnectedQueuePairListensToItsOwnPeerOnly) {
+	QueuePair& qp = connected();
+	qp.remote_access = memory::remote_write;
+	auto back = std::make_unique<wire::Direction>();
+	Outlet stranger;
+	stranger.slots.attach(back.get());
+	stranger.acks.attach(back.get());
+	stranger.peer = 6;
+	adapter.begin_pass(1);
+	const wire::Slot slot = request(qp, 10);
+	adapter.handle_slot(stranger, slot, slot.bytes, {});
+	adapter.finish_pass();
+	EXPECT_EQ(qp.expected_psn & 0xffffff, 10u);
+	EXPECT_EQ(adapter.context().counters.dropped_wrong_state, 1u);
+	// The stranger hears that nobody receives it.
+	wire::SlotReader refusal;
+	refusal.attach(back.get());
+	EXPECT_TRUE(refusal.ready());
+}
+
+TEST_F(Adapter, ARequestForAQueuePairThatCannotReceiveIsRefusedOnAPassOnce) {
+	QueuePair& qp = connected(QpState::init);
+	adapter.begin_pass(1);
+	for (std::uint32_t psn = 10; psn < 15; ++psn) handle(request(qp, psn));
+	adapter.finish_pass();
+	wire::Slot slot;
+	ASSERT_TRUE(slots.read(slot));
+	EXPECT_EQ(slot.opcode(), wire::Opcode::rc_acknowledge);
+	EXPECT_EQ(slot.destination().value, 0x777u);
+	EXPECT_EQ(slot.psn().value, 10u);
+	slots.advance();
+	EXPECT_FALSE(slots.read(slot));
+}
+
+// Two processes that connected to each other at one moment have two links. A refusal on the wrong one would overtake the QP's responses.
+TEST_F(Adapter, ARefusalGoesTheWayOfTheQueuePairsResponses) {
+	QueuePair& qp = connected();
+	ASSERT_TRUE(modify(qp, QpState::error, 0));
+	auto other_direction = std::make_unique<wire::Direction>();
+	Outlet other;
+	other.slots.attach(other_direction.get());
+	other.acks.attach(other_direction.get());
+	other.peer = outlet.peer;
+	adapter.begin_pass(1);
+	const wire::Slot slot = request(qp, 10);
+	adapter.handle_slot(other, slot, slot.bytes, {});
+	adapter.finish_pass();
+	wire::SlotReader other_slots;
+	other_slots.attach(other_direction.get());
+	EXPECT_TRUE(slots.ready());
+	EXPECT_FALSE(other_slots.ready());
+}
+
+TEST_F(Adapter, NoiseFromTheWireCostsACounter) {
+	QueuePair& qp = connected();
+	outlet.lossless = false;
+	adapter.begin_pass(1);
+	handle(request(qp, 10, wire::Opcode::uc_send_only));
+	handle(request(qp, 10, wire::Opcode::ud_send_only));
+	handle(request(qp, 10, wire::Opcode(0xff)));
+	wire::Slot unknown = request(qp, 10);
+	unknown.destination_opcode = 0xabcdef00 | static_cast<std::uint8_t>(wire::Opcode::rc_send_only);
+	handle(unknown);
+	adapter.finish_pass();
+	EXPECT_EQ(adapter.context().counters.dropped_malformed, 2u);
+	EXPECT_EQ(adapter.context().counters.dropped_wrong_state, 1u);
+	EXPECT_EQ(adapter.context().counters.dropped_no_qp, 1u);
+	EXPECT_EQ(qp.state, QpState::rts);
+	EXPECT_EQ(adapter.context().take_touched(), nullptr);
+}
+
+// A hostile peer writes what it likes into the shared ring: whatever a slot says costs a counter or the queue pair, and no byte outside the
+// region changes.
+TEST_F(Adapter, SlotsOfRandomContentHarmNothing) {
+	Random random(7);
+	std::vector<std::byte> memory(3 * 8192, std::byte{0xa5});
+	const std::uint32_t key = adapter.context().keys.register_region({.protection_domain = 1,
+		.iova = 0,
+		.address = reinterpret_cast<std::uintptr_t>(memory.data() + 8192),
+		.length = 8192,
+		.access = memory::local_write | memory::remote_write | memory::remote_read | memory::remote_atomic});
+	std::vector<std::byte> payload(8192);
+	QueuePair* qp = &connected();
+	for (int i = 0; i < 50'000; ++i) {
+		if (qp->state == QpState::error) {
+			adapter.destroy_qp(*qp);
+			qp = &connected();
+		}
+		qp->remote_access = memory::remote_write | memory::remote_read | memory::remote_atomic;
+		queues::ReceiveWqe* wqe = qp->receive_queue->prepare(0);
+		if (wqe) {
+			wqe->length = 8192;
+			wqe->segment_count = 1;
+			wqe->segments()[0] = {0, 8192, key};
+			qp->receive_queue->commit(1);
+		}
+		wire::Slot slot;
+		slot.set_bth(wire::Opcode(random.below(0x18)), {qp->qpn}, {static_cast<std::uint32_t>(qp->expected_psn + random.below(20) / 18)},
+			static_cast<std::uint8_t>(random()));
+		slot.length = static_cast<std::uint32_t>(random.below(4) ? random.below(9) * 1024 : random.below(8193));
+		slot.word = static_cast<std::uint32_t>(random());
+		slot.reth = {random.below(2) ? random.below(8192) : random(), {random.below(8) ? key : static_cast<std::uint32_t>(random())},
+			static_cast<std::uint32_t>(random.below(2) ? random.below(8193) : random())};
+		adapter.begin_pass(i);
+		adapter.handle_slot(outlet, slot, payload.data(), {});
+		adapter.handle_ack(outlet, {random()});
+		adapter.finish_pass();
+		cq.drain(64, [](const queues::Completion&, int) {});
+		wire::AckRecord record;
+		while (acks.read(record)) {
+		}
+		for (; slots.read(slot); slots.advance()) {
+		}
+		slots.release();
+	}
+	EXPECT_TRUE(std::ranges::all_of(std::span(memory).first(8192), [](std::byte b) { return b == std::byte{0xa5}; }));
+	EXPECT_TRUE(std::ranges::all_of(std::span(memory).last(8192), [](std::byte b) { return b == std::byte{0xa5}; }));
+	EXPECT_GT(adapter.context().counters.requests_received, 20'000u);
+	adapter.destroy_qp(*qp);
+}
+
+TEST_F(Adapter, TheEndOfAPeerFailsWhatWasSentToIt) {
+	QueuePair& busy = connected();
+	QueuePair& idle = connected();
+	queues::SendWqe& wqe = busy.wqe(0);
+	wqe = {.wr_id = 3, .opcode = queues::SendOpcode::send};
+	busy.sq_head = 1;
+	adapter.begin_pass(1);
+	adapter.transmit(busy);
+	adapter.fail_outlet(outlet);
+	adapter.finish_pass();
+	std::vector<queues::Completion> completions;
+	cq.drain(10, [&](const queues::Completion& c, int) { completions.push_back(c); });
+	ASSERT_EQ(completions.size(), 1u);
+	EXPECT_EQ(completions[0].status, Status::retry_exceeded);
+	EXPECT_EQ(busy.state, QpState::error);
+	EXPECT_EQ(idle.state, QpState::rts);
+}
+
+TEST_F(Adapter, AQueuePairIsDestroyedInAnyStateAndLeavesEveryList) {
+	for (int i = 0; i < 3; ++i) {
+		QueuePair& qp = connected();
+		qp.remote_access = memory::remote_write;
+		outlet.lossless = i != 1;
+		adapter.begin_pass(1);
+		handle(request(qp, 10));  // owes
+		qp.wqe(0) = {.opcode = queues::SendOpcode::send};
+		qp.sq_head = 1;
+		adapter.transmit(qp);  // i = 1: with a timer
+		adapter.destroy_qp(qp);
+		adapter.finish_pass();
+		EXPECT_EQ(adapter.poll_timeout(), never);
+		EXPECT_EQ(adapter.context().owing_first, nullptr);
+	}
+	EXPECT_EQ(adapter.queue_pairs().count(), 0u);
+}
+
+}  // namespace
+}  // namespace verbena::adapter

@@ -1,0 +1,55 @@
+#include "nic/adapter/qp_table.h"
+
+#include <new>
+#include <sys/mman.h>
+
+#include "base/check.h"
+
+namespace verbena::adapter {
+
+using transport::QueuePair;
+
+QpTable::~QpTable() {
+	for (auto& block : blocks_) {
+		if (!block) continue;
+		for (std::uint32_t i = 0; i < block->used; ++i) block->pairs[i].~QueuePair();
+		munmap(block->pairs, block_size * sizeof(QueuePair));
+	}
+}
+
+void QpTable::add_block(std::uint32_t number, std::uint64_t secret) {
+	check(number < blocks_.size() && !blocks_[number], "a QPN block is added once");
+	void* memory = mmap(nullptr, block_size * sizeof(QueuePair), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	check(memory != MAP_FAILED, "address space for 4,096 queue pairs");
+	auto block = std::make_unique<Block>();
+	block->pairs = static_cast<QueuePair*>(memory);
+	block->number = number;
+	block->multiplier = static_cast<std::uint32_t>(secret) | 1;
+	block->offset = static_cast<std::uint32_t>(secret >> 32);
+	block->inverse = 1;  // of an odd number modulo 2^32, by Newton's iteration: each round doubles the correct bits
+	for (int i = 0; i < 5; ++i) block->inverse *= 2 - block->multiplier * block->inverse;
+	for (std::uint32_t i = 0; i < block_size; ++i) free_.push_back({block.get(), i});
+	blocks_[number] = std::move(block);
+}
+
+QueuePair* QpTable::create() {
+	if (free_.empty()) return nullptr;
+	const auto [block, index] = free_.front();
+	free_.pop_front();
+	for (; block->used <= index; ++block->used) new (&block->pairs[block->used]) QueuePair();
+	QueuePair& qp = block->pairs[index];
+	qp.qpn = block->qpn_of(index);
+	++count_;
+	return &qp;
+}
+
+void QpTable::destroy(QueuePair& qp) {
+	Block* block = blocks_[qp.qpn >> 12].get();
+	const std::uint32_t index = block->index_of(qp.qpn);
+	qp.~QueuePair();
+	new (&qp) QueuePair();
+	free_.push_back({block, index});
+	--count_;
+}
+
+}  // namespace verbena::adapter

@@ -1,0 +1,55 @@
+// The engine's lock: data verbs only try it, control verbs take it as a priority-inheriting futex, so that a holder which was preempted gets the
+// waiter's turn on the processor. Releasing it is a full fence, after which the holder looks for doorbells again.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#if defined(__SANITIZE_THREAD__)
+#include <sanitizer/tsan_interface.h>
+#endif
+
+namespace verbena::engine {
+
+class EngineLock {
+public:
+	bool try_lock() {
+		std::uint32_t free = 0;
+		return word_.load(std::memory_order_relaxed) == 0 && word_.compare_exchange_strong(free, this_thread(), std::memory_order_acquire);
+	}
+	void lock() {
+		for (int spins = 0; spins < 100; ++spins) {
+			if (try_lock()) return;
+			__builtin_ia32_pause();
+		}
+		while (syscall(SYS_futex, &word_, FUTEX_LOCK_PI_PRIVATE, 0, nullptr, nullptr, 0) != 0)
+			if (try_lock()) return;
+#if defined(__SANITIZE_THREAD__)
+		__tsan_acquire(&word_);  // the kernel's part of the lock is out of its sight
+#endif
+	}
+	void unlock() {
+#if defined(__SANITIZE_THREAD__)
+		__tsan_release(&word_);
+#endif
+		std::uint32_t mine = this_thread();
+		if (!word_.compare_exchange_strong(mine, 0, std::memory_order_seq_cst)) [[unlikely]]
+			syscall(SYS_futex, &word_, FUTEX_UNLOCK_PI_PRIVATE, 0, nullptr, nullptr, 0);
+	}
+
+	// In the child of a fork, whose only thread has another number.
+	static void forget_thread() { thread_ = 0; }
+
+private:
+	static std::uint32_t this_thread() {
+		if (thread_ == 0) [[unlikely]] thread_ = static_cast<std::uint32_t>(gettid());
+		return thread_;
+	}
+	static inline thread_local std::uint32_t thread_ = 0;
+	std::atomic<std::uint32_t> word_{0};
+};
+
+}  // namespace verbena::engine

@@ -1,0 +1,151 @@
+#include "nic/engine/fault_handler.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <sys/syscall.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstdint>
+#include <mutex>
+
+#include "base/check.h"
+#include "base/spin_lock.h"
+#include "nic/memory/guarded_copy.h"
+
+namespace verbena::engine {
+
+namespace {
+
+using SigactionFunction = int(int, const struct sigaction*, struct sigaction*);
+
+// The next `sigaction` after ours: libc's, or a sanitizer's. A plain call would come back through our own interposer.
+int real_sigaction(int signal_number, const struct sigaction* action, struct sigaction* old) {
+	static SigactionFunction* const next = reinterpret_cast<SigactionFunction*>(dlsym(RTLD_NEXT, "sigaction"));
+	check(next != nullptr, "no sigaction in this process");
+	return next(signal_number, action, old);
+}
+
+// Resolved before the program runs: dlsym is not for signal handlers.
+[[gnu::constructor]] void resolve_early() { real_sigaction(SIGSEGV, nullptr, nullptr); }
+
+bool is_ours(int signal_number) { return signal_number == SIGSEGV || signal_number == SIGBUS; }
+
+struct State {
+	SpinLock lock;
+	std::atomic<bool> installed = false;
+	struct sigaction segv, bus;  // the program's; under the lock
+
+	struct sigaction& program(int signal_number) { return signal_number == SIGSEGV ? segv : bus; }
+};
+constinit State state{};
+
+// Holds the lock with every signal blocked, so that a handler on this thread can neither wait for the lock nor see half an action.
+class Guard {
+public:
+	Guard() {
+		const std::uint64_t all = ~std::uint64_t{0};
+		// The system call itself: the library function is interposed and would leave SEGV and BUS out.
+		syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, &before_, sizeof all);
+		state.lock.lock();
+	}
+	~Guard() {
+		state.lock.unlock();
+		syscall(SYS_rt_sigprocmask, SIG_SETMASK, &before_, nullptr, sizeof before_);
+	}
+	Guard(const Guard&) = delete;
+	Guard& operator=(const Guard&) = delete;
+
+private:
+	std::uint64_t before_ = 0;
+};
+
+void on_fault(int signal_number, siginfo_t* info, void* context);
+
+// Ours at the kernel, with the mask, stack and flags of the program's action, so that the kernel itself gives the program's handler
+// what it asked for. Where there is none, an alternate stack does no harm and lets a stack overflow die with a core dump.
+void install_for(int signal_number, const struct sigaction& program) {
+	struct sigaction ours = program;
+	const bool has_handler = program.sa_handler != SIG_DFL && program.sa_handler != SIG_IGN;
+	ours.sa_sigaction = on_fault;
+	ours.sa_flags = has_handler ? program.sa_flags & ~SA_RESETHAND : SA_ONSTACK | SA_RESTART;
+	ours.sa_flags |= SA_SIGINFO;
+	real_sigaction(signal_number, &ours, nullptr);
+}
+
+// Sent by a process rather than raised by an instruction. A memory error that nothing has touched yet counts as sent: nobody would
+// meet it again on return.
+bool was_sent(const siginfo_t& info) { return info.si_code <= 0 || (info.si_signo == SIGBUS && info.si_code == BUS_MCEERR_AO); }
+
+void die_of(int signal_number, siginfo_t* info) {
+	struct sigaction fatal{};
+	fatal.sa_handler = SIG_DFL;
+	real_sigaction(signal_number, &fatal, nullptr);
+	// Pending until our handler returns, so the dump shows the faulting instruction and the original siginfo. If the system refuses, a
+	// real fault happens again at once.
+	syscall(SYS_rt_tgsigqueueinfo, getpid(), syscall(SYS_gettid), signal_number, info);
+}
+
+void on_fault(int signal_number, siginfo_t* info, void* context) {
+	if (!was_sent(*info) && memory::redirect_if_guarded(static_cast<ucontext_t*>(context))) return;
+
+	const int saved_errno = errno;
+	struct sigaction program;
+	{
+		Guard guard;
+		program = state.program(signal_number);
+		if (program.sa_flags & SA_RESETHAND && program.sa_handler != SIG_IGN) {
+			state.program(signal_number) = {};
+			install_for(signal_number, state.program(signal_number));
+		}
+	}
+	errno = saved_errno;
+	if (program.sa_handler == SIG_IGN && was_sent(*info)) return;
+	if (program.sa_handler == SIG_IGN || program.sa_handler == SIG_DFL) return die_of(signal_number, info);
+	if (program.sa_flags & SA_SIGINFO) program.sa_sigaction(signal_number, info, context);
+	else program.sa_handler(signal_number);
+}
+
+}  // namespace
+
+void install_fault_handler() {
+	static std::once_flag once;
+	std::call_once(once, [] {
+		// A child of fork must not inherit a lock that another thread held. (Taking it before the fork could deadlock with a handler of
+		// the forking thread.)
+		pthread_atfork(nullptr, nullptr, [] { state.lock.unlock(); });
+		Guard guard;
+		for (const int signal_number : {SIGSEGV, SIGBUS}) {
+			real_sigaction(signal_number, nullptr, &state.program(signal_number));
+			install_for(signal_number, state.program(signal_number));
+		}
+		state.installed.store(true, std::memory_order_release);
+	});
+	const std::uint64_t both = std::uint64_t{1} << (SIGSEGV - 1) | std::uint64_t{1} << (SIGBUS - 1);
+	syscall(SYS_rt_sigprocmask, SIG_UNBLOCK, &both, nullptr, sizeof both);
+}
+
+int program_sigaction(int signal_number, const struct sigaction* action, struct sigaction* old) {
+	if (!is_ours(signal_number) || !state.installed.load(std::memory_order_acquire)) return real_sigaction(signal_number, action, old);
+	struct sigaction next{}, previous;
+	if (action) next = *action;  // before the lock is held: the pointer is the program's
+	{
+		Guard guard;
+		previous = state.program(signal_number);
+		if (action) {
+			state.program(signal_number) = next;
+			install_for(signal_number, next);
+		}
+	}
+	if (old) *old = previous;
+	return 0;
+}
+
+void strip(sigset_t* set) {
+	sigdelset(set, SIGSEGV);
+	sigdelset(set, SIGBUS);
+}
+
+}  // namespace verbena::engine

@@ -1,0 +1,194 @@
+#include "nic/engine/interfaces.h"
+
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <netpacket/packet.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <limits>
+#include <map>
+#include <set>
+#include <sstream>
+#include <tuple>
+
+#include "nic/engine/descriptor.h"
+
+namespace verbena::engine {
+
+namespace {
+
+constexpr std::size_t device_name_max = 63;  // IBV_SYSFS_NAME_MAX with its zero
+
+// IPv4 addresses may carry a label, "eth0:1".
+std::string without_label(const char* name) { return std::string(name, std::strcspn(name, ":")); }
+
+wire::Gid gid_of(const sockaddr_in& address) {
+	wire::Gid gid{};
+	gid[10] = gid[11] = 0xff;
+	std::memcpy(&gid[12], &address.sin_addr, 4);
+	return gid;
+}
+
+wire::Gid gid_of(const sockaddr_in6& address) {
+	wire::Gid gid;
+	std::memcpy(gid.data(), &address.sin6_addr, gid.size());
+	return gid;
+}
+
+// Addresses are not aligned to their own type in every C library's list.
+template <class Address> Address as(const sockaddr* from) {
+	Address to;
+	std::memcpy(&to, from, sizeof to);
+	return to;
+}
+
+std::uint32_t mtu_of(int socket, const std::string& name) {
+	ifreq request{};
+	name.copy(request.ifr_name, IFNAMSIZ - 1);
+	return ioctl(socket, SIOCGIFMTU, &request) == 0 ? static_cast<std::uint32_t>(request.ifr_mtu) : 0;
+}
+
+std::uint64_t namespace_cookie(int socket) {
+	constexpr int so_netns_cookie = 71;  // since Linux 5.14
+	std::uint64_t cookie = 0;
+	socklen_t length = sizeof cookie;
+	getsockopt(socket, SOL_SOCKET, so_netns_cookie, &cookie, &length);
+	return cookie;
+}
+
+std::string text_of(const char* path) {
+	std::ifstream file(path);
+	return {std::istreambuf_iterator<char>(file), {}};
+}
+
+std::map<std::string, Interface> collect(const ifaddrs* list) {
+	std::map<std::string, Interface> found;
+	for (const ifaddrs* entry = list; entry; entry = entry->ifa_next) {
+		if (!(entry->ifa_flags & IFF_UP)) continue;
+		Interface& interface = found[without_label(entry->ifa_name)];
+		interface.is_loopback = entry->ifa_flags & IFF_LOOPBACK;
+		if (!entry->ifa_addr) continue;
+		const int family = entry->ifa_addr->sa_family;
+		if (family == AF_INET) interface.gids.push_back(gid_of(as<sockaddr_in>(entry->ifa_addr)));
+		if (family == AF_INET6) interface.gids.push_back(gid_of(as<sockaddr_in6>(entry->ifa_addr)));
+		if (family == AF_PACKET) {
+			// Longer hardware addresses (InfiniBand's own, tunnels) are not MACs.
+			const auto link = as<sockaddr_ll>(entry->ifa_addr);
+			if (link.sll_halen == interface.mac.size()) std::memcpy(interface.mac.data(), link.sll_addr, interface.mac.size());
+		}
+	}
+	return found;
+}
+
+}  // namespace
+
+std::vector<Interface> list_interfaces() {
+	ifaddrs* list = nullptr;
+	const Descriptor socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+	if (!socket || getifaddrs(&list) != 0) return {};
+	auto found = collect(list);
+	freeifaddrs(list);
+
+	const std::string route = default_route(text_of("/proc/net/route"), text_of("/proc/net/ipv6_route"));
+	std::vector<Interface> interfaces;
+	for (auto& [name, interface] : found) {
+		interface.name = name;
+		interface.index = if_nametoindex(name.c_str());
+		interface.mtu = mtu_of(socket.get(), name);
+		interface.is_default_route = name == route;
+		if (interface.index == 0 || interface.mtu == 0) continue;  // gone since
+		std::ranges::stable_sort(interface.gids, {}, gid_order);
+		if (interface.gids.size() >= gid_table_length) interface.gids.resize(gid_table_length - 1);
+		interfaces.push_back(std::move(interface));
+	}
+
+	// A VLAN or a bridge shares the MAC of the interface below it: the one that was there first keeps the EUI-64.
+	std::ranges::sort(interfaces, {}, &Interface::index);
+	const std::uint64_t cookie = namespace_cookie(socket.get());
+	std::set<std::uint64_t> taken;
+	for (Interface& interface : interfaces) {
+		if (interface.mac != Mac{}) interface.guid = guid_of(interface.mac);
+		if (interface.guid == 0 || taken.contains(interface.guid)) interface.guid = guid_of(interface.name, cookie);
+		taken.insert(interface.guid);
+	}
+	std::ranges::stable_sort(interfaces, {}, [](const Interface& each) { return std::tuple(!each.is_default_route, each.is_loopback); });
+	return interfaces;
+}
+
+std::string device_name(std::string_view interface_name) { return ("vb_" + std::string(interface_name)).substr(0, device_name_max); }
+
+std::uint32_t active_mtu(std::uint32_t interface_mtu) {
+	constexpr std::uint32_t headers = 80;
+	const std::uint32_t payload = interface_mtu > headers ? interface_mtu - headers : 0;
+	return std::clamp(std::bit_floor(payload), 256u, 4096u);
+}
+
+std::uint64_t guid_of(const Mac& mac) {
+	const std::array<std::uint8_t, 8> eui{static_cast<std::uint8_t>(mac[0] ^ 2), mac[1], mac[2], 0xff, 0xfe, mac[3], mac[4], mac[5]};
+	std::uint64_t guid = 0;
+	for (const std::uint8_t byte : eui) guid = guid << 8 | byte;
+	return guid;
+}
+
+std::uint64_t guid_of(std::string_view interface_name, std::uint64_t namespace_cookie) {
+	// FNV-1a over cookie and name, then a finaliser, because FNV's high bits mix poorly over few bytes.
+	std::uint64_t hash = 0xcbf29ce484222325;
+	const auto mix = [&](std::uint8_t byte) { hash = (hash ^ byte) * 0x100000001b3; };
+	for (int shift = 0; shift < 64; shift += 8) mix(static_cast<std::uint8_t>(namespace_cookie >> shift));
+	for (const char character : interface_name) mix(static_cast<std::uint8_t>(character));
+	hash = (hash ^ hash >> 33) * 0xff51afd7ed558ccd;
+	hash = (hash ^ hash >> 33) * 0xc4ceb9fe1a85ec53;
+	hash ^= hash >> 33;
+	// Clear the universal bit of an EUI-64 (inverted, as in guid_of(mac): 0 is local); and a GUID of zero means none.
+	hash &= ~(std::uint64_t{2} << 56);
+	return hash ? hash : 1;
+}
+
+int gid_order(const wire::Gid& gid) {
+	if (wire::is_ipv4_mapped(gid)) return 0;
+	return gid[0] == 0xfe && (gid[1] & 0xc0) == 0x80 ? 2 : 1;
+}
+
+std::string default_route(std::string_view ipv4_routes, std::string_view ipv6_routes) {
+	constexpr unsigned long up = 1, reject = 0x200;
+	std::string best;
+	unsigned long best_metric = std::numeric_limits<unsigned long>::max();
+	const auto consider = [&](const std::string& name, unsigned long flags, unsigned long metric) {
+		if (!(flags & up) || flags & reject || name == "lo" || (!best.empty() && metric >= best_metric)) return;
+		best = name;
+		best_metric = metric;
+	};
+
+	std::string line;
+	std::istringstream ipv4{std::string(ipv4_routes)};
+	std::getline(ipv4, line);  // column titles
+	while (std::getline(ipv4, line)) {
+		std::string name, destination, gateway, mask;
+		unsigned long flags, references, use, metric;
+		std::istringstream fields(line);
+		if (!(fields >> name >> destination >> gateway >> std::hex >> flags >> std::dec >> references >> use >> metric >> mask)) continue;
+		if (destination == "00000000" && mask == "00000000") consider(name, flags, metric);
+	}
+	if (!best.empty()) return best;
+
+	std::istringstream ipv6{std::string(ipv6_routes)};
+	while (std::getline(ipv6, line)) {
+		std::string destination, length, source, source_length, next_hop, name;
+		unsigned long metric, references, use, flags;
+		std::istringstream fields(line);
+		if (!(fields >> destination >> length >> source >> source_length >> next_hop >> std::hex >> metric >> references >> use >> flags >>
+				name))
+			continue;
+		if (destination == std::string(32, '0') && length == "00") consider(name, flags, metric);
+	}
+	return best;
+}
+
+}  // namespace verbena::engine

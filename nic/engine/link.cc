@@ -1,0 +1,158 @@
+#include "nic/engine/link.h"
+
+#include <cerrno>
+#include <poll.h>
+#include <sched.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "nic/engine/remotes.h"
+#include "nic/transport/in_flight.h"
+
+namespace verbena::engine {
+
+namespace {
+
+constexpr Nanoseconds stuck_after = 2'000;        // neither ring nor counter moved: the peer's program does not poll
+constexpr Nanoseconds kick_again_after = 1'000'000;
+
+}  // namespace
+
+Link::Link(Peer peer) : peer_(std::move(peer)), progress_(peer_.progress.get()), doorbell_(peer_.doorbell.get()) {
+	outlet.slots.attach(peer_.outgoing.get());
+	outlet.acks.attach(peer_.outgoing.get());
+	outlet.peer = peer_.token;
+	outlet.user = this;
+	slots_.attach(peer_.incoming.get());
+	acks_.attach(peer_.incoming.get());
+}
+
+std::expected<std::unique_ptr<Link>, int> Link::to_self(std::uint64_t token, const ProgressPage& own, int doorbell) {
+	void* memory = mmap(nullptr, sizeof(wire::Direction), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (memory == MAP_FAILED) return std::unexpected(errno);
+	madvise(memory, sizeof(wire::Direction), MADV_DONTFORK);
+	std::unique_ptr<Link> link(new Link());
+	link->progress_ = &own;
+	link->doorbell_ = doorbell;
+	link->self_.reset(static_cast<wire::Direction*>(memory));
+	link->outlet.slots.attach(link->self_.get());
+	link->outlet.acks.attach(link->self_.get());
+	link->outlet.peer = token;
+	link->outlet.user = link.get();
+	link->slots_.attach(link->self_.get());
+	link->acks_.attach(link->self_.get());
+	return link;
+}
+
+std::expected<std::unique_ptr<Link>, int> Link::to_nobody(const ProgressPage& own, int doorbell) {
+	auto link = to_self(0, own, doorbell);
+	if (!link) return link;
+	(*link)->to_nobody_ = true;
+	(*link)->outlet.closed = true;
+	return link;
+}
+
+bool Link::refuse(adapter::ChannelAdapter& adapter) {
+	bool any = false;
+	for (wire::Slot image; slots_.read(image); slots_.advance()) {
+		any = true;
+		const wire::OpcodeFacts& facts = wire::facts(image.opcode());
+		if (facts.transport != wire::Transport::rc || facts.response) continue;
+		transport::QueuePair* qp = adapter.queue_pairs().find(image.source());
+		if (!qp || qp->outlet != &outlet || qp->state == transport::QpState::error) continue;
+		transport::fail_send_queue(adapter.context(), *qp, queues::Status::retry_exceeded);
+	}
+	slots_.release();
+	return any;
+}
+
+bool Link::receive(adapter::ChannelAdapter& adapter, Remotes& remotes) {
+	if (to_nobody_) [[unlikely]] return refuse(adapter);
+	bool any = false;
+	wire::AckRecord record;
+	while (acks_.read(record)) {
+		adapter.handle_ack(outlet, record);
+		any = true;
+	}
+	wire::Slot image;
+	std::uint32_t slots = 0, bytes = 0;
+	while (slots < slots_a_pass && bytes < bytes_a_pass && !broken_ && slots_.read(image)) {
+		const wire::OpcodeFacts& facts = wire::facts(image.opcode());
+		const std::byte* payload = slots_.payload(image, extension_bytes(facts));
+		if (!payload) [[unlikely]] {
+			broken_ = true;
+			break;
+		}
+		if (image.opcode() == wire::forwarded_packet) [[unlikely]] {
+			remotes.take_forwarded({payload, image.length});
+		} else if (facts.deth) {
+			const wire::AddressPair addresses = slots_.direction()->addresses[image.deth.address_index()];
+			adapter.handle_slot(outlet, image, payload, addresses);
+		} else {
+			static constexpr wire::AddressPair none{};
+			adapter.handle_slot(outlet, image, payload, none);
+		}
+		slots_.advance();
+		++slots;
+		bytes += image.length;
+	}
+	if (slots_.release()) kick_if_armed();
+	return any || slots;
+}
+
+// Waking a thread on an idle far core takes five times as long as on the core that rings (docs/decisions/0008): the peer's progress thread comes here.
+void Link::kick() {
+	const int cpu = sched_getcpu();
+	const pid_t thread = progress_->progress_tid.load(std::memory_order_relaxed);
+	if (cpu != moved_to_ && cpu >= 0 && thread > 0 && progress_->pid == peer_.pid) {
+		cpu_set_t here;
+		CPU_ZERO(&here);
+		CPU_SET(static_cast<unsigned>(cpu), &here);
+		sched_setaffinity(thread, sizeof here, &here);  // if it may not move, it wakes where it is
+		moved_to_ = cpu;
+	}
+	const std::uint64_t one = 1;
+	[[maybe_unused]] const ssize_t written = write(doorbell_, &one, sizeof one);  // EAGAIN: it is ringing already
+}
+
+void Link::kick_if_armed() {
+	const std::uint32_t epoch = progress_->armed_epoch.load(std::memory_order_relaxed);
+	if (!(epoch & 1) || epoch == kicked_epoch_) return;
+	kicked_epoch_ = epoch;
+	kick();
+}
+
+bool Link::peer_is_gone() const {
+	pollfd ends[] = {{peer_.socket.get(), POLLIN, 0}, {peer_.pidfd.get(), POLLIN, 0}};
+	return !is_self() && poll(ends, 2, 0) > 0;
+}
+
+void Link::abandon_after_fork() {
+	peer_.socket = Descriptor();
+	peer_.pidfd = Descriptor();
+	peer_.doorbell = Descriptor();
+	// MADV_DONTFORK: there is nothing to unmap, and something else may be there by now.
+	static_cast<void>(peer_.outgoing.release());
+	static_cast<void>(peer_.incoming.release());
+	static_cast<void>(peer_.progress.release());
+	static_cast<void>(self_.release());
+}
+
+void Link::kick_if_stuck(Nanoseconds now) {
+	if (is_self() || outlet.closed) return;
+	if (outlet.slots.drained()) {
+		kick_at_ = never;
+		return;
+	}
+	const std::uint64_t passes = peer_.progress->passes.load(std::memory_order_relaxed);
+	if (kick_at_ == never || passes != stuck_at_pass_) {
+		stuck_at_pass_ = passes;
+		kick_at_ = now + stuck_after;
+		return;
+	}
+	if (now < kick_at_) return;
+	kick();
+	kick_at_ = now + kick_again_after;
+}
+
+}  // namespace verbena::engine

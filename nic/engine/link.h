@@ -1,0 +1,73 @@
+// The same-host link to one peer process: an outlet, what comes in, and the means to wake the other side.
+#pragma once
+
+#include <cstdint>
+#include <expected>
+#include <memory>
+
+#include "nic/adapter/channel_adapter.h"
+#include "nic/engine/rendezvous.h"
+
+namespace verbena::engine {
+
+class Remotes;
+
+class Link {
+public:
+	explicit Link(Peer peer);
+	// `own` and `doorbell` are this process's own.
+	static std::expected<std::unique_ptr<Link>, int> to_self(std::uint64_t token, const ProgressPage& own, int doorbell);
+	// Where QPs go on whose peer has died: what RC sends here fails with retry_exceeded when it is received, and the rest vanishes.
+	static std::expected<std::unique_ptr<Link>, int> to_nobody(const ProgressPage& own, int doorbell);
+	Link(const Link&) = delete;
+	Link& operator=(const Link&) = delete;
+
+	transport::Outlet outlet;
+
+	// Hands over what has come in, at most a pass's budget. True: there was something.
+	bool receive(adapter::ChannelAdapter&, Remotes&);
+
+	// The peer sleeps and does not know yet what was published: ring its doorbell. The caller has fenced since it published.
+	void kick_if_armed();
+
+	// The program waits for a peer that has stopped driving its engine: called now and then from empty polls, with a clock of about a microsecond.
+	void kick_if_stuck(Nanoseconds now);
+
+	// In the child of a fork, which has the descriptors but not the mappings.
+	void abandon_after_fork();
+
+	// The peer's engine last ran where the caller runs: while the caller spins, the peer cannot answer.
+	bool shares_cpu(std::uint32_t cpu) const { return !is_self() && !outlet.closed && peer_.progress->cpu.load(std::memory_order_relaxed) == cpu; }
+
+	const Peer& peer() const { return peer_; }
+	bool is_self() const { return self_ != nullptr; }
+	bool broken() const { return broken_; }
+	// The peer has closed its socket or ended.
+	bool peer_is_gone() const;
+
+	// A pass never holds the engine longer than this brings.
+	static constexpr std::uint32_t slots_a_pass = 32;
+	static constexpr std::uint32_t bytes_a_pass = 32 * 1024;
+
+private:
+	Link() = default;
+
+	bool refuse(adapter::ChannelAdapter&);
+
+	Peer peer_;
+	const ProgressPage* progress_ = nullptr;  // whose engine reads what is written here, and how to wake it
+	int doorbell_ = -1;
+	Mapped<wire::Direction> self_;  // instead of a peer: this process sends to itself
+	wire::SlotReader slots_;
+	wire::AckReader acks_;
+	bool to_nobody_ = false;
+	bool broken_ = false;  // the peer's memory made no sense
+	void kick();
+
+	int moved_to_ = -1;  // the processor to which the peer's progress thread was last moved
+	std::uint32_t kicked_epoch_ = 0;
+	std::uint64_t stuck_at_pass_ = 0;
+	Nanoseconds kick_at_ = never;
+};
+
+}  // namespace verbena::engine

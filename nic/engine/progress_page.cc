@@ -1,0 +1,26 @@
+#include "nic/engine/progress_page.h"
+
+#include <unistd.h>
+
+#include <cerrno>
+
+namespace verbena::engine {
+
+std::expected<SealedMemory<ProgressPage>, int> create_progress_page() {
+	auto page = create_sealed<ProgressPage>("verbena-progress", Writers::this_mapping, sizeof(ProgressPage));
+	if (page) {
+		page->object->magic = ProgressPage::magic_value;
+		page->object->version = ProgressPage::version_value;
+		page->object->pid = getpid();
+	}
+	return page;
+}
+
+std::expected<Mapped<const ProgressPage>, int> map_progress_page(int fd) {
+	auto page = map_sealed<const ProgressPage>(fd);
+	if (page && ((*page)->magic != ProgressPage::magic_value || (*page)->version != ProgressPage::version_value))
+		return std::unexpected(EPROTO);
+	return page;
+}
+
+}  // namespace verbena::engine

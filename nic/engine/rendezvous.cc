@@ -1,0 +1,299 @@
+#include "nic/engine/rendezvous.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstddef>
+#include <cstdio>
+#include <cstring>
+#include <span>
+#include <string_view>
+
+namespace verbena::engine {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using greeting::Kind;
+using greeting::Message;
+
+constexpr int backlog = 128;
+// The rings are touched before the first message, the arena only as far as it is used.
+constexpr std::size_t direction_prefault = offsetof(wire::Direction, arena);
+
+// What travels with a message, in this order.
+enum { direction_fd, doorbell_fd, progress_fd, fd_count };
+constexpr std::size_t fds_accepted = 8;  // room to see that there are too many; the kernel closes what does not fit
+
+struct Address {
+	sockaddr_un name{};
+	socklen_t length;
+
+	Address(uid_t owner, std::uint32_t block) {
+		name.sun_family = AF_UNIX;
+		const int written = std::snprintf(name.sun_path + 1, sizeof name.sun_path - 1, "verbena/%u/qp/%u", owner, block);
+		length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + static_cast<std::size_t>(written));
+	}
+	const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&name); }
+};
+
+// Who is at the other end, by the kernel. EPERM: not `allowed`.
+std::expected<pid_t, int> check_user(int socket, uid_t allowed) {
+	ucred other;
+	socklen_t length = sizeof other;
+	if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &other, &length) != 0) return std::unexpected(errno);
+	if (other.uid != allowed) return std::unexpected(EPERM);
+	return other.pid;
+}
+
+Descriptor watch_death(int socket, pid_t pid) {
+	constexpr int so_peerpidfd = 77;  // since Linux 6.5, and newer than the C library's headers; by number a pid may be another's by now
+	int fd = -1;
+	socklen_t length = sizeof fd;
+	if (getsockopt(socket, SOL_SOCKET, so_peerpidfd, &fd, &length) == 0) return Descriptor(fd);
+	return Descriptor(pid > 0 ? static_cast<int>(syscall(SYS_pidfd_open, pid, 0)) : -1);
+}
+
+int send_message(int socket, const Message& message, std::span<const int> fds) {
+	iovec bytes{const_cast<Message*>(&message), sizeof message};
+	alignas(cmsghdr) char control[CMSG_SPACE(fd_count * sizeof(int))] = {};
+	msghdr header{};
+	header.msg_iov = &bytes;
+	header.msg_iovlen = 1;
+	if (!fds.empty()) {
+		header.msg_control = control;
+		header.msg_controllen = CMSG_SPACE(fds.size_bytes());
+		cmsghdr* rights = CMSG_FIRSTHDR(&header);
+		rights->cmsg_level = SOL_SOCKET;
+		rights->cmsg_type = SCM_RIGHTS;
+		rights->cmsg_len = CMSG_LEN(fds.size_bytes());
+		std::memcpy(CMSG_DATA(rights), fds.data(), fds.size_bytes());
+	}
+	ssize_t sent;
+	do sent = sendmsg(socket, &header, MSG_NOSIGNAL | MSG_DONTWAIT);
+	while (sent < 0 && errno == EINTR);
+	return sent < 0 ? errno : 0;
+}
+
+struct Received {
+	Message message;
+	std::array<Descriptor, fd_count> fds;
+	std::size_t fd_total = 0;
+};
+
+// Every descriptor that arrived is owned, and so closed, whatever the message turns out to be. Errors: EAGAIN, ECONNRESET at the
+// end of the stream, EMFILE when this process had no room for the descriptors, EPROTO, EPROTONOSUPPORT.
+std::expected<Received, int> receive_message(int socket, Kind kind) {
+	Received in;
+	iovec bytes{&in.message, sizeof in.message};
+	alignas(cmsghdr) char control[CMSG_SPACE(fds_accepted * sizeof(int))];
+	msghdr header{};
+	header.msg_iov = &bytes;
+	header.msg_iovlen = 1;
+	header.msg_control = control;
+	header.msg_controllen = sizeof control;
+	ssize_t length;
+	do length = recvmsg(socket, &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+	while (length < 0 && errno == EINTR);
+	if (length < 0) return std::unexpected(errno);
+
+	for (cmsghdr* part = CMSG_FIRSTHDR(&header); part; part = CMSG_NXTHDR(&header, part)) {
+		if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS) continue;
+		const std::size_t count = (part->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+		for (std::size_t i = 0; i < count; ++i) {
+			int fd;
+			std::memcpy(&fd, CMSG_DATA(part) + i * sizeof fd, sizeof fd);
+			Descriptor owned(fd);
+			if (in.fd_total < fd_count) in.fds[in.fd_total] = std::move(owned);
+			++in.fd_total;
+		}
+	}
+	if (length == 0 && in.fd_total == 0) return std::unexpected(ECONNRESET);
+	if (header.msg_flags & MSG_CTRUNC) return std::unexpected(in.fd_total < fd_count ? EMFILE : EPROTO);
+	if (length != sizeof in.message || header.msg_flags & MSG_TRUNC) return std::unexpected(EPROTO);
+	if (in.message.magic != greeting::magic || in.message.kind != kind) return std::unexpected(EPROTO);
+	if (in.message.version != greeting::version || in.message.direction_bytes != sizeof(wire::Direction) ||
+		in.message.progress_bytes != sizeof(ProgressPage))
+		return std::unexpected(EPROTONOSUPPORT);
+	return in;
+}
+
+// A doorbell is rung from the engine, so it must be nothing that can block: an eventfd (an anonymous inode: no file, pipe or socket)
+// in non-blocking mode.
+bool is_doorbell(int fd) {
+	struct stat facts;
+	const int flags = fcntl(fd, F_GETFL);
+	return fstat(fd, &facts) == 0 && (facts.st_mode & S_IFMT) == 0 && flags >= 0 && (flags & O_NONBLOCK) && (flags & O_ACCMODE) == O_RDWR;
+}
+
+// Takes over what a peer sent, or nothing.
+std::expected<void, int> adopt(Peer& peer, Received& in) {
+	if (in.fd_total != fd_count || !is_doorbell(in.fds[doorbell_fd].get())) return std::unexpected(EPROTO);
+	auto incoming = map_sealed<wire::Direction>(in.fds[direction_fd].get(), direction_prefault);
+	if (!incoming) return std::unexpected(incoming.error());
+	auto progress = map_progress_page(in.fds[progress_fd].get());
+	if (!progress) return std::unexpected(progress.error());
+	peer.incoming = std::move(*incoming);
+	peer.progress = std::move(*progress);
+	peer.doorbell = std::move(in.fds[doorbell_fd]);
+	return {};
+}
+
+int send_with_memory(const Peer& peer, Kind kind, const Identity& self, const SealedMemory<wire::Direction>& outgoing) {
+	const std::array<int, fd_count> fds{outgoing.fd.get(), self.doorbell_fd, self.progress_fd};
+	return send_message(peer.socket.get(), {.kind = kind, .token = self.token}, fds);
+}
+
+std::expected<SealedMemory<wire::Direction>, int> create_direction() {
+	return create_sealed<wire::Direction>("verbena-direction", Writers::everyone, direction_prefault);
+}
+
+// The acceptor's half, once the HELLO is there.
+std::expected<Peer, int> welcome(Peer peer, const Identity& self, Received& hello, const std::function<bool(std::uint64_t)>& linked) {
+	peer.token = hello.message.token;
+	peer.is_self = peer.token == self.token;
+	peer.already_linked = !peer.is_self && linked(peer.token);
+	if (peer.is_self || peer.already_linked) {
+		const Message message{.kind = Kind::welcome, .no_link = 1, .token = self.token};
+		if (const int error = send_message(peer.socket.get(), message, {})) return std::unexpected(error);
+		peer.socket = Descriptor();
+		return peer;
+	}
+	if (const auto adopted = adopt(peer, hello); !adopted) return std::unexpected(adopted.error());
+	auto outgoing = create_direction();
+	if (!outgoing) return std::unexpected(outgoing.error());
+	if (const int error = send_with_memory(peer, Kind::welcome, self, *outgoing)) return std::unexpected(error);
+	peer.outgoing = std::move(outgoing->object);
+	peer.pidfd = watch_death(peer.socket.get(), peer.pid);
+	return peer;
+}
+
+// By a signal or a debugger: it gives no answer until somebody lets it go on, however long one waits.
+bool is_stopped(pid_t pid) {
+	char path[32], text[512];
+	std::snprintf(path, sizeof path, "/proc/%d/stat", static_cast<int>(pid));
+	const Descriptor file(open(path, O_RDONLY | O_CLOEXEC));
+	const ssize_t length = read(file.get(), text, sizeof text);
+	if (length <= 0) return false;
+	const std::string_view stat(text, static_cast<std::size_t>(length));
+	const std::size_t name_end = stat.rfind(')');  // the name may contain anything
+	return name_end + 2 < stat.size() && (stat[name_end + 2] == 'T' || stat[name_end + 2] == 't');
+}
+
+// False: the deadline passed, or `pid` is stopped.
+bool wait_for_answer(int fd, pid_t pid, Clock::time_point deadline) {
+	constexpr std::chrono::milliseconds slice{50};
+	for (;;) {
+		const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
+		if (left.count() <= 0) return false;
+		pollfd wanted{fd, POLLIN, 0};
+		const int ready = poll(&wanted, 1, static_cast<int>(std::min(left, slice).count()));
+		if (ready > 0) return true;
+		if (ready < 0 && errno != EINTR) return false;
+		if (ready == 0 && is_stopped(pid)) return false;
+	}
+}
+
+// A listener whose backlog is full makes connect() wait, for at most SO_SNDTIMEO.
+int connect_before(int socket, const Address& address, Clock::time_point deadline) {
+	for (;;) {
+		const auto left = std::chrono::duration_cast<std::chrono::microseconds>(deadline - Clock::now()).count();
+		if (left <= 0) return ETIMEDOUT;
+		const timeval limit{left / 1'000'000, left % 1'000'000};
+		if (setsockopt(socket, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit) != 0) return errno;
+		if (connect(socket, address.get(), address.length) == 0) return 0;
+		if (errno == EAGAIN) return ETIMEDOUT;
+		if (errno != EINTR) return errno;
+	}
+}
+
+}  // namespace
+
+std::expected<Descriptor, int> listen_on_block(uid_t owner, std::uint32_t block) {
+	Descriptor listener(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+	if (!listener) return std::unexpected(errno);
+	const Address address(owner, block);
+	if (bind(listener.get(), address.get(), address.length) != 0 || listen(listener.get(), backlog) != 0) return std::unexpected(errno);
+	return listener;
+}
+
+std::expected<BlockName, int> claim_block() {
+	std::uint32_t random;
+	if (getrandom(&random, sizeof random, 0) != sizeof random) return std::unexpected(errno);
+	constexpr std::uint32_t count = block_last - block_first + 1;
+	// An odd stride that shares no factor with the count (4094 = 2 x 23 x 89) visits every block once.
+	constexpr std::uint32_t stride = 1597;
+	for (std::uint32_t attempt = 0; attempt < count; ++attempt) {
+		const std::uint32_t block = block_first + (random % count + attempt * stride) % count;
+		auto listener = listen_on_block(geteuid(), block);
+		if (listener) return BlockName{block, std::move(*listener)};
+		if (listener.error() != EADDRINUSE) return std::unexpected(listener.error());
+	}
+	return std::unexpected(EADDRINUSE);
+}
+
+std::expected<Peer, int> connect_block(const Identity& self, uid_t owner, std::uint32_t block, std::chrono::milliseconds timeout) {
+	const auto deadline = Clock::now() + timeout;
+	Peer peer;
+	peer.socket = Descriptor(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+	if (!peer.socket) return std::unexpected(errno);
+	const int fd = peer.socket.get();
+	if (const int error = connect_before(fd, Address(owner, block), deadline)) return std::unexpected(error);
+	const auto pid = check_user(fd, owner);
+	if (!pid) return std::unexpected(pid.error());
+	peer.pid = *pid;
+
+	auto outgoing = create_direction();
+	if (!outgoing) return std::unexpected(outgoing.error());
+	if (const int error = send_with_memory(peer, Kind::hello, self, *outgoing)) return std::unexpected(error == EPIPE ? ECONNRESET : error);
+	if (!wait_for_answer(fd, peer.pid, deadline)) return std::unexpected(ETIMEDOUT);
+	auto welcome = receive_message(fd, Kind::welcome);
+	if (!welcome) return std::unexpected(welcome.error());
+
+	peer.token = welcome->message.token;
+	peer.is_self = peer.token == self.token;
+	peer.already_linked = !peer.is_self && welcome->message.no_link;
+	if (peer.is_self || peer.already_linked) {
+		peer.socket = Descriptor();
+		return peer;
+	}
+	if (const auto adopted = adopt(peer, *welcome); !adopted) return std::unexpected(adopted.error());
+	if (fcntl(fd, F_SETFL, O_NONBLOCK) != 0) return std::unexpected(errno);
+	peer.outgoing = std::move(outgoing->object);
+	peer.pidfd = watch_death(fd, peer.pid);
+	return peer;
+}
+
+std::expected<PendingPeer, int> PendingPeer::accept(int listener, const Identity& self, uid_t allowed) {
+	const int fd = accept4(listener, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
+	if (fd < 0) return std::unexpected(errno);
+	Peer peer;
+	peer.socket = Descriptor(fd);
+	const auto pid = check_user(peer.socket.get(), allowed);
+	if (!pid) return std::unexpected(pid.error());
+	peer.pid = *pid;
+	return PendingPeer(self, std::move(peer));
+}
+
+PendingPeer::Step PendingPeer::on_readable(const std::function<bool(std::uint64_t)>& linked) {
+	auto hello = receive_message(fd(), Kind::hello);
+	if (!hello && hello.error() == EAGAIN) return Step::again;
+	auto peer = hello ? welcome(std::move(peer_), self_, *hello, linked) : std::expected<Peer, int>(std::unexpected(hello.error()));
+	if (!peer) {
+		error_ = peer.error();
+		peer_ = Peer();  // closes the socket, which is how the other side learns
+		return Step::failed;
+	}
+	peer_ = std::move(*peer);
+	return Step::done;
+}
+
+}  // namespace verbena::engine

@@ -1,0 +1,57 @@
+// Memory that two processes share: a memfd of exactly one object, whose size can never change again.
+//
+// Without the seals a peer's ftruncate would turn our next access into a SIGBUS; map_sealed() therefore checks type, size and seals
+// before it maps what came from outside. Fresh memory is zero, and that must be a valid T. No mapping is inherited by fork.
+// Values; any thread.
+#pragma once
+
+#include <sys/mman.h>
+
+#include <cstddef>
+#include <expected>
+#include <memory>
+
+#include "nic/engine/descriptor.h"
+
+namespace verbena::engine {
+
+namespace detail {
+std::expected<Descriptor, int> create_memory(const char* name, std::size_t bytes);
+// The `prefault` first bytes are touched now, the rest when used.
+std::expected<void*, int> map_memory(int fd, std::size_t bytes, int protection, std::size_t prefault);
+int seal_memory(int fd, bool others_may_write);
+int check_sealed(int fd, std::size_t bytes);  // 0 or errno
+}  // namespace detail
+
+struct Unmap {
+	template <class T> void operator()(T* object) const { munmap(const_cast<std::remove_const_t<T>*>(object), sizeof(T)); }
+};
+template <class T> using Mapped = std::unique_ptr<T, Unmap>;
+
+enum class Writers : bool { this_mapping, everyone };
+
+template <class T> struct SealedMemory {
+	Descriptor fd;
+	Mapped<T> object;
+};
+
+// Zeroed and mapped for writing. Errors are errno values (EMFILE, ENOMEM ...).
+template <class T> std::expected<SealedMemory<T>, int> create_sealed(const char* name, Writers writers, std::size_t prefault = 0) {
+	auto fd = detail::create_memory(name, sizeof(T));
+	if (!fd) return std::unexpected(fd.error());
+	auto at = detail::map_memory(fd->get(), sizeof(T), PROT_READ | PROT_WRITE, prefault);
+	if (!at) return std::unexpected(at.error());
+	Mapped<T> object(static_cast<T*>(*at));
+	if (const int error = detail::seal_memory(fd->get(), writers == Writers::everyone)) return std::unexpected(error);
+	return SealedMemory<T>{std::move(*fd), std::move(object)};
+}
+
+// A peer's memory: read-only if T is const. EPROTO: not a memfd of this size with these seals.
+template <class T> std::expected<Mapped<T>, int> map_sealed(int fd, std::size_t prefault = 0) {
+	if (const int error = detail::check_sealed(fd, sizeof(T))) return std::unexpected(error);
+	auto at = detail::map_memory(fd, sizeof(T), std::is_const_v<T> ? PROT_READ : PROT_READ | PROT_WRITE, prefault);
+	if (!at) return std::unexpected(at.error());
+	return Mapped<T>(static_cast<T*>(*at));
+}
+
+}  // namespace verbena::engine

@@ -1,0 +1,396 @@
+#include "nic/link/udp_link.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <netinet/in.h>
+#include <netinet/udp.h>
+#include <sys/epoll.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+#include <utility>
+
+#include "base/check.h"
+
+namespace verbena::link {
+namespace {
+
+constexpr std::size_t datagrams_per_call = 8;
+constexpr std::size_t datagram_bytes = 64 * 1024;
+constexpr std::size_t control_bytes = 256;
+
+int native(Family family) { return family == Family::ipv4 ? AF_INET : AF_INET6; }
+
+template <class Value> void append(msghdr& message, int level, int type, const Value& value) {
+	auto* header = reinterpret_cast<cmsghdr*>(static_cast<std::byte*>(message.msg_control) + message.msg_controllen);
+	header->cmsg_level = level;
+	header->cmsg_type = type;
+	header->cmsg_len = CMSG_LEN(sizeof value);
+	std::memcpy(CMSG_DATA(header), &value, sizeof value);
+	message.msg_controllen += CMSG_SPACE(sizeof value);
+}
+
+union Address {
+	sockaddr any;
+	sockaddr_in ipv4;
+	sockaddr_in6 ipv6;
+};
+
+int set(int fd, int level, int option, int value) { return setsockopt(fd, level, option, &value, sizeof value); }
+
+socklen_t to_address(Address& address, Family family, const wire::Gid& gid, std::uint16_t port) {
+	address.any.sa_family = static_cast<sa_family_t>(native(family));
+	if (family == Family::ipv4) {
+		address.ipv4.sin_port = htons(port);
+		std::memcpy(&address.ipv4.sin_addr, &gid[12], 4);
+		return sizeof address.ipv4;
+	}
+	address.ipv6.sin6_port = htons(port);
+	std::memcpy(&address.ipv6.sin6_addr, gid.data(), 16);
+	return sizeof address.ipv6;
+}
+
+// The zero address is any, and port 0 asks for any.
+int bind_to(int fd, Family family, const wire::Gid& own, std::uint16_t port, std::uint16_t& bound) {
+	Address address{};
+	socklen_t size = to_address(address, family, own, port);
+	if (bind(fd, &address.any, size) != 0 || getsockname(fd, &address.any, &size) != 0) return -1;
+	bound = ntohs(family == Family::ipv4 ? address.ipv4.sin_port : address.ipv6.sin6_port);
+	return 0;
+}
+
+int watch(int epoll, int fd, void* owner) {
+	epoll_event event{.events = EPOLLIN, .data = {.ptr = owner}};
+	return epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event);
+}
+
+// What the kernel tells of a datagram beside its bytes.
+struct Envelope {
+	wire::Flow flow;
+	bool addressed = false;
+	std::size_t segment_bytes = 0;  // 0: a single packet
+	std::uint32_t overflowed = 0;
+};
+
+int to_int(const cmsghdr* header) {
+	if (header->cmsg_len < CMSG_LEN(sizeof(int))) return std::to_integer<int>(*reinterpret_cast<const std::byte*>(CMSG_DATA(header)));
+	int value;
+	std::memcpy(&value, CMSG_DATA(header), sizeof value);
+	return value;
+}
+
+void set_ipv4(wire::Gid& gid, const in_addr& address) {
+	gid = {};
+	gid[10] = gid[11] = 0xff;
+	std::memcpy(&gid[12], &address, 4);
+}
+
+Envelope open_envelope(msghdr& message, const Address& sender) {
+	Envelope result;
+	if (sender.any.sa_family == AF_INET) {
+		set_ipv4(result.flow.source, sender.ipv4.sin_addr);
+		result.flow.source_port = ntohs(sender.ipv4.sin_port);
+	} else {
+		std::memcpy(result.flow.source.data(), &sender.ipv6.sin6_addr, 16);
+		result.flow.source_port = ntohs(sender.ipv6.sin6_port);
+	}
+	for (cmsghdr* c = CMSG_FIRSTHDR(&message); c != nullptr; c = CMSG_NXTHDR(&message, c)) {
+		if (c->cmsg_level == IPPROTO_IP && c->cmsg_type == IP_PKTINFO) {
+			in_pktinfo info;
+			std::memcpy(&info, CMSG_DATA(c), sizeof info);
+			set_ipv4(result.flow.destination, info.ipi_addr);
+			result.addressed = true;
+		} else if (c->cmsg_level == IPPROTO_IPV6 && c->cmsg_type == IPV6_PKTINFO) {
+			in6_pktinfo info;
+			std::memcpy(&info, CMSG_DATA(c), sizeof info);
+			std::memcpy(result.flow.destination.data(), &info.ipi6_addr, 16);
+			result.addressed = true;
+		} else if ((c->cmsg_level == IPPROTO_IP && c->cmsg_type == IP_TOS) || (c->cmsg_level == IPPROTO_IPV6 && c->cmsg_type == IPV6_TCLASS)) {
+			result.flow.traffic_class = static_cast<std::uint8_t>(to_int(c));
+		} else if ((c->cmsg_level == IPPROTO_IP && c->cmsg_type == IP_TTL) || (c->cmsg_level == IPPROTO_IPV6 && c->cmsg_type == IPV6_HOPLIMIT)) {
+			result.flow.hop_limit = static_cast<std::uint8_t>(to_int(c));
+		} else if (c->cmsg_level == SOL_UDP && c->cmsg_type == UDP_GRO) {
+			result.segment_bytes = static_cast<std::size_t>(to_int(c));
+		} else if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SO_RXQ_OVFL) {
+			std::memcpy(&result.overflowed, CMSG_DATA(c), sizeof result.overflowed);
+		}
+	}
+	return result;
+}
+
+wire::AddressPair address_pair(const wire::Flow& flow) {
+	wire::AddressPair pair{.traffic_class = flow.traffic_class, .hop_limit = flow.hop_limit};
+	std::ranges::copy(flow.source, pair.source);
+	std::ranges::copy(flow.destination, pair.destination);
+	return pair;
+}
+
+}  // namespace
+
+struct UdpLink::ReceiveBuffers {
+	struct Datagram {
+		alignas(64) std::byte bytes[datagram_bytes];
+		alignas(cmsghdr) std::byte control[control_bytes];
+		Address sender;
+		iovec piece;
+	};
+	Datagram datagrams[datagrams_per_call];
+	mmsghdr messages[datagrams_per_call];
+};
+
+// The receive buffers are not initialised: they cost memory only when a datagram comes.
+UdpLink::UdpLink(const UdpOptions& options) : options_(options), epoll_fd_(epoll_create1(EPOLL_CLOEXEC)), buffers_(new ReceiveBuffers) {
+	open(Family::ipv4);
+	open(Family::ipv6);
+}
+
+UdpLink::~UdpLink() {
+	for (const Sockets& s : sockets_)
+		for (const int fd : {s.receiver.fd, s.send_fd})
+			if (fd >= 0) close(fd);
+	for (const auto& receiver : steered_) close(receiver->fd);
+	if (epoll_fd_ >= 0) close(epoll_fd_);
+}
+
+// What every socket that receives asks of the kernel. Null, or what it refused.
+const char* UdpLink::prepare_receiver(Family family, int fd) {
+	if (set(fd, SOL_SOCKET, SO_REUSEPORT, 1) < 0) return "SO_REUSEPORT";
+	if (family == Family::ipv4) {
+		if (set(fd, IPPROTO_IP, IP_PKTINFO, 1) < 0) return "IP_PKTINFO";
+		if (set(fd, IPPROTO_IP, IP_RECVTOS, 1) < 0) return "IP_RECVTOS";
+		if (set(fd, IPPROTO_IP, IP_RECVTTL, 1) < 0) return "IP_RECVTTL";
+	} else {
+		if (set(fd, IPPROTO_IPV6, IPV6_V6ONLY, 1) < 0) return "IPV6_V6ONLY";
+		if (set(fd, IPPROTO_IPV6, IPV6_RECVPKTINFO, 1) < 0) return "IPV6_RECVPKTINFO";
+		if (set(fd, IPPROTO_IPV6, IPV6_RECVTCLASS, 1) < 0) return "IPV6_RECVTCLASS";
+		if (set(fd, IPPROTO_IPV6, IPV6_RECVHOPLIMIT, 1) < 0) return "IPV6_RECVHOPLIMIT";
+		// Soft-RoCE sends IPv6 without a UDP checksum; the ICRC covers more.
+		if (set(fd, SOL_UDP, UDP_NO_CHECK6_RX, 1) < 0) return "UDP_NO_CHECK6_RX";
+	}
+	if (set(fd, SOL_SOCKET, SO_RXQ_OVFL, 1) < 0) return "SO_RXQ_OVFL";
+	set(fd, SOL_UDP, UDP_GRO, 1);  // before Linux 5.0 there is none, and datagrams come one by one
+	set(fd, SOL_SOCKET, SO_RCVBUF, options_.buffer_bytes);
+	return nullptr;
+}
+
+void UdpLink::open(Family family) {
+	Sockets& s = at(family);
+	const bool ipv4 = family == Family::ipv4;
+	s.error = 0;
+	const auto step = [&s](int result, const char* what) {
+		if (result >= 0) return true;
+		s.error = errno;
+		s.failed_step = what;
+		return false;
+	};
+	const auto attempt = [&] {
+		if (!step(epoll_fd_, "epoll_create1")) return false;
+		const int in = s.receiver.fd = socket(native(family), SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+		if (!step(in, "socket")) return false;
+		const int out = s.send_fd = socket(native(family), SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+		if (!step(out, "socket")) return false;
+		if (const char* refused = prepare_receiver(family, in)) return step(-1, refused);
+		if (ipv4) {
+			if (!step(set(out, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO), "IP_MTU_DISCOVER")) return false;
+		} else if (!step(set(out, IPPROTO_IPV6, IPV6_V6ONLY, 1), "IPV6_V6ONLY") ||
+		           !step(set(out, IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_DO), "IPV6_MTU_DISCOVER") ||
+		           !step(set(out, IPPROTO_IPV6, IPV6_DONTFRAG, 1), "IPV6_DONTFRAG")) {
+			return false;
+		}
+		set(out, SOL_SOCKET, SO_SNDBUF, options_.buffer_bytes);
+		set(out, SOL_SOCKET, SO_RCVBUF, 0);  // nobody sends here
+		if (!step(bind_to(in, family, {}, options_.port, s.receiver.port), "bind") || !step(bind_to(out, family, {}, 0, s.source_port), "bind")) return false;
+		return step(watch(epoll_fd_, in, &s.receiver), "epoll_ctl");
+	};
+	if (attempt()) return;
+	for (int* fd : {&s.receiver.fd, &s.send_fd})
+		if (*fd >= 0) close(std::exchange(*fd, -1));
+}
+
+bool UdpLink::reopen(Family family) {
+	if (!up(family)) open(family);
+	return up(family);
+}
+
+void UdpLink::steer(const wire::Gid& own, const wire::Gid& peer, std::uint16_t port) {
+	const Family family = wire::is_ipv4_mapped(peer) ? Family::ipv4 : Family::ipv6;
+	if (!up(family) || (peer[0] == 0xfe && peer[1] == 0x80)) return;  // a link-local address alone says not where it is
+	for (const auto& receiver : steered_)
+		if (receiver->peer == peer && receiver->peer_port == port) return;
+	rlimit files{};
+	getrlimit(RLIMIT_NOFILE, &files);
+	// The descriptors are the program's: it keeps most of them.
+	if (steered_.size() >= std::min<std::size_t>(steered_max, files.rlim_cur / 8) && !evict()) return;
+
+	auto receiver = std::make_unique<Receiver>(Receiver{.last_used = receives_, .peer = peer, .peer_port = port});
+	const int fd = receiver->fd = socket(native(family), SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (fd < 0) return;
+	Address to{};
+	const socklen_t size = to_address(to, family, peer, port);
+	if (prepare_receiver(family, fd) || bind_to(fd, family, own, at(family).receiver.port, receiver->port) != 0 || connect(fd, &to.any, size) != 0 ||
+	    watch(epoll_fd_, fd, receiver.get()) != 0) {
+		close(fd);
+		return;
+	}
+	++counters_.steered;
+	steered_.push_back(std::move(receiver));
+}
+
+bool UdpLink::evict() {
+	constexpr std::uint64_t receives_silent = 10'000;
+	const auto oldest = std::ranges::min_element(steered_, {}, [](const auto& receiver) { return receiver->last_used; });
+	if (oldest == steered_.end() || (*oldest)->last_used + receives_silent > receives_) return false;
+	if (hot_ == oldest->get()) hot_ = nullptr;
+	close((*oldest)->fd);
+	steered_.erase(oldest);
+	return true;
+}
+
+std::string UdpLink::explain(Family family) const {
+	const Sockets& s = at(family);
+	if (s.error == 0) return {};
+	std::string text = family == Family::ipv4 ? "UDP over IPv4, port " : "UDP over IPv6, port ";
+	text += std::to_string(options_.port) + ": " + s.failed_step + ": " + std::strerror(s.error);
+	if (s.error == EADDRINUSE) text += " (by another user, or by the kernel's Soft-RoCE)";
+	return text;
+}
+
+SendOutcome UdpLink::send(const UdpBatch& batch) {
+	check(batch.packets != 0 && batch.packets <= UdpBatch::packets_max && batch.bytes <= UdpBatch::bytes_max, "a batch is what the kernel takes");
+	const wire::Flow& flow = batch.flow;
+	const Family family = flow.is_ipv4() ? Family::ipv4 : Family::ipv6;
+	if (!up(family)) {
+		counters_.unreachable += batch.packets;
+		return SendOutcome::refused;
+	}
+	Address to{};
+	alignas(cmsghdr) std::byte control[control_bytes] = {};
+	msghdr message{.msg_name = &to, .msg_iov = batch.pieces.data(), .msg_iovlen = batch.pieces.size(), .msg_control = control};
+	message.msg_namelen = to_address(to, family, flow.destination, flow.destination_port);
+	if (family == Family::ipv4) {
+		in_pktinfo info{};
+		std::memcpy(&info.ipi_spec_dst, &flow.source[12], 4);
+		append(message, IPPROTO_IP, IP_PKTINFO, info);
+		append(message, IPPROTO_IP, IP_TOS, int{flow.traffic_class});
+		append(message, IPPROTO_IP, IP_TTL, std::max(int{flow.hop_limit}, 1));
+	} else {
+		to.ipv6.sin6_scope_id = batch.interface_index;
+		in6_pktinfo info{};
+		std::memcpy(&info.ipi6_addr, flow.source.data(), 16);
+		info.ipi6_ifindex = batch.interface_index;
+		append(message, IPPROTO_IPV6, IPV6_PKTINFO, info);
+		append(message, IPPROTO_IPV6, IPV6_TCLASS, int{flow.traffic_class});
+		append(message, IPPROTO_IPV6, IPV6_HOPLIMIT, std::max(int{flow.hop_limit}, 1));
+	}
+	if (batch.packets > 1) append(message, SOL_UDP, UDP_SEGMENT, static_cast<std::uint16_t>(batch.segment_bytes));
+
+	ssize_t sent;
+	do sent = sendmsg(at(family).send_fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+	while (sent < 0 && errno == EINTR);
+	++counters_.send_calls;
+	if (sent >= 0) {
+		counters_.packets_sent += batch.packets;
+		counters_.bytes_sent += batch.bytes;
+		return SendOutcome::sent;
+	}
+	switch (errno) {
+	case EAGAIN:
+	case ENOBUFS:
+	case ENOMEM:
+		++counters_.send_blocked;
+		return SendOutcome::blocked;
+	case EMSGSIZE:
+	case EINVAL:
+	case EIO:
+	case EOPNOTSUPP:
+		// The segments may be too long for the route, or the route unable to segment (no checksum offload, IPsec).
+		if (batch.packets > 1) return SendOutcome::unsegmentable;
+		++(errno == EMSGSIZE ? counters_.too_big : counters_.unreachable);
+		return SendOutcome::refused;
+	default:
+		counters_.unreachable += batch.packets;
+		return SendOutcome::refused;
+	}
+}
+
+std::size_t UdpLink::receive(std::size_t datagrams_max, PacketSink sink) {
+	constexpr std::uint64_t receives_between_looks = 8;
+	++receives_;
+	std::size_t total = 0;
+	dry_ = false;
+	if (hot_) {
+		total = receive(*hot_, datagrams_max, sink);
+		if (total == 0) hot_ = nullptr;
+		else if (receives_ % receives_between_looks != 0) return total;
+	}
+	std::array<epoll_event, 16> ready;
+	const int n = epoll_wait(epoll_fd_, ready.data(), static_cast<int>(ready.size()), 0);
+	dry_ = n < static_cast<int>(ready.size());
+	for (int i = 0; i < n; ++i) {
+		auto& receiver = *static_cast<Receiver*>(ready[i].data.ptr);
+		const std::size_t got = receive(receiver, datagrams_max, sink);
+		if (got != 0) hot_ = &receiver;
+		dry_ &= got < datagrams_max;
+		total += got;
+	}
+	return total;
+}
+
+std::size_t UdpLink::receive(Receiver& s, std::size_t datagrams_max, PacketSink sink) {
+	std::size_t total = 0;
+	while (total < datagrams_max) {
+		const std::size_t wanted = std::min(datagrams_max - total, datagrams_per_call);
+		for (std::size_t i = 0; i < wanted; ++i) {
+			auto& d = buffers_->datagrams[i];
+			d.piece = {.iov_base = d.bytes, .iov_len = datagram_bytes};
+			buffers_->messages[i].msg_hdr = {.msg_name = &d.sender,
+			                                 .msg_namelen = sizeof d.sender,
+			                                 .msg_iov = &d.piece,
+			                                 .msg_iovlen = 1,
+			                                 .msg_control = d.control,
+			                                 .msg_controllen = control_bytes};
+		}
+		int got;
+		do got = recvmmsg(s.fd, buffers_->messages, static_cast<unsigned>(wanted), MSG_DONTWAIT, nullptr);
+		while (got < 0 && errno == EINTR);
+		++counters_.receive_calls;
+		if (got <= 0) return total;  // also where an ICMP message says that a steered flow's other end is not there: that is the transport's business
+		s.last_used = receives_;
+		for (int i = 0; i < got; ++i) {
+			mmsghdr& message = buffers_->messages[i];
+			const auto& d = buffers_->datagrams[i];
+			Envelope envelope = open_envelope(message.msg_hdr, d.sender);
+			counters_.overflowed += envelope.overflowed != 0 ? envelope.overflowed - s.overflowed : 0;
+			if (envelope.overflowed != 0) s.overflowed = envelope.overflowed;
+			if (!envelope.addressed || (message.msg_hdr.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0) {
+				++counters_.malformed;
+				continue;
+			}
+			envelope.flow.destination_port = s.port;
+			const wire::AddressPair addresses = address_pair(envelope.flow);
+			const std::span<const std::byte> bytes(d.bytes, message.msg_len);
+			counters_.bytes_received += bytes.size();
+			const std::size_t segment = envelope.segment_bytes != 0 ? envelope.segment_bytes : bytes.size();
+			std::uint16_t index = 0;
+			for (std::size_t offset = 0; offset < bytes.size(); offset += segment, ++index) {
+				const auto packet = bytes.subspan(offset, std::min(segment, bytes.size() - offset));
+				++counters_.packets_received;
+				const auto parsed = wire::parse(envelope.flow, packet, index);
+				if (parsed) sink.deliver(sink.context, {.slot = parsed->slot,
+				                                           .payload = parsed->payload,
+				                                           .addresses = addresses,
+				                                           .source_port = envelope.flow.source_port,
+				                                           .ip_id = parsed->ip_id,
+				                                           .datagram = packet,
+				                                           .steered = s.peer_port != 0});
+				else ++counters_.drops[static_cast<std::size_t>(parsed.error())];
+			}
+		}
+		total += static_cast<std::size_t>(got);
+		if (static_cast<std::size_t>(got) < wanted) return total;
+	}
+	return total;
+}
+
+}  // namespace verbena::link

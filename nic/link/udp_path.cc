@@ -1,0 +1,192 @@
+#include "nic/link/udp_path.h"
+
+#include <cstring>
+#include <new>
+#include <sys/mman.h>
+
+#include "base/check.h"
+
+namespace verbena::link {
+namespace {
+
+// A private mapping instead of the heap: 290 KiB for each path, of which an idle one touches little.
+wire::Direction* map_direction() {
+	void* memory = mmap(nullptr, sizeof(wire::Direction), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	check(memory != MAP_FAILED, "memory for a UDP path");
+	return static_cast<wire::Direction*>(memory);  // zero bytes are an empty ring, as in shared memory
+}
+
+}  // namespace
+
+void UdpPath::Unmap::operator()(wire::Direction* direction) const { munmap(direction, sizeof *direction); }
+
+// Packets under construction: their headers, trailers and inline payloads one after the other in `bytes_`, longer payloads where they lie.
+class UdpPath::Batch {
+public:
+	explicit Batch(std::size_t limit) : limit_(limit) {}
+
+	bool empty() const { return packets_ == 0; }
+	std::size_t packets() const { return packets_; }
+
+	// False: the packet does not go with those that are there, or there are enough.
+	bool admits(const wire::Flow& flow, std::size_t wire_bytes) const {
+		if (empty()) return true;
+		return packets_ < limit_ && bytes_ + wire_bytes <= UdpBatch::bytes_max && last_bytes_ == segment_bytes_ && wire_bytes <= segment_bytes_ &&
+		       flow == flow_;
+	}
+
+	void add(const wire::Slot& slot, const wire::Piece& piece, const std::byte* payload, const wire::Flow& flow) {
+		if (empty()) {
+			flow_ = flow;
+			segment_bytes_ = piece.wire_bytes();
+		}
+		const std::span<std::byte, wire::header_bytes_max> header(scratch_ + used_, wire::header_bytes_max);
+		const std::size_t header_bytes = wire::write_header(slot, piece, header);
+		const std::byte* lies_at = payload + piece.payload_offset;
+		if (slot.payload_line == wire::Slot::inline_payload) {
+			// It lies in the caller's copy of the slot.
+			std::memcpy(header.data() + header_bytes, lies_at, piece.payload_bytes);
+			lies_at = header.data() + header_bytes;
+		}
+		append(header.data(), header_bytes);
+		append(lies_at, piece.payload_bytes);
+		used_ += header_bytes + (slot.payload_line == wire::Slot::inline_payload ? piece.payload_bytes : 0);
+
+		const std::span<std::byte, wire::trailer_bytes_max> trailer(scratch_ + used_, wire::trailer_bytes_max);
+		// The kernel numbers the segments of a batch from 0, and a packet alone is number 0 too.
+		const std::size_t trailer_bytes =
+		    wire::write_trailer(flow, static_cast<std::uint16_t>(packets_),
+		                        {.headers = header.first(header_bytes), .payload = {lies_at, piece.payload_bytes}, .pad_count = piece.pad_count}, trailer);
+		append(trailer.data(), trailer_bytes);
+		used_ += trailer_bytes;
+		last_bytes_ = piece.wire_bytes();
+		bytes_ += last_bytes_;
+		++packets_;
+	}
+
+	SendOutcome send(UdpLink& link, std::uint32_t interface_index) {
+		return link.send({.flow = flow_,
+		                  .interface_index = interface_index,
+		                  .pieces = std::span(pieces_).first(piece_count_),
+		                  .packets = packets_,
+		                  .bytes = bytes_,
+		                  .segment_bytes = segment_bytes_});
+	}
+
+private:
+	void append(const std::byte* from, std::size_t size) {
+		if (size == 0) return;
+		if (piece_count_ != 0) {
+			iovec& last = pieces_[piece_count_ - 1];
+			if (static_cast<const std::byte*>(last.iov_base) + last.iov_len == from) {
+				last.iov_len += size;
+				return;
+			}
+		}
+		pieces_[piece_count_++] = {.iov_base = const_cast<std::byte*>(from), .iov_len = size};
+	}
+
+	static constexpr std::size_t packet_scratch = wire::header_bytes_max + wire::Slot::inline_bytes_max + wire::trailer_bytes_max;
+
+	std::size_t limit_;
+	std::size_t packets_ = 0, bytes_ = 0, segment_bytes_ = 0, last_bytes_ = 0;
+	wire::Flow flow_;
+	std::size_t used_ = 0, piece_count_ = 0;
+	std::byte scratch_[UdpBatch::packets_max * packet_scratch];
+	iovec pieces_[UdpBatch::packets_max * 3];
+};
+
+UdpPath::UdpPath(UdpLink& link, const UdpPathOptions& options)
+    : link_(link),
+      flow_{.source = options.source,
+            .destination = options.destination,
+            .destination_port = options.destination_port,
+            .traffic_class = options.traffic_class,
+            .hop_limit = options.hop_limit},
+      interface_index_(options.interface_index),
+      direction_(map_direction()) {
+	check(wire::is_ipv4_mapped(options.source) == wire::is_ipv4_mapped(options.destination), "both ends of a path are of one family");
+	flow_.source_port = link.source_port(flow_.is_ipv4() ? Family::ipv4 : Family::ipv6);
+	cursor_.reader.attach(direction_.get());
+	acknowledgements_.attach(direction_.get());
+}
+
+wire::Flow UdpPath::flow_of(const wire::Slot& slot) const {
+	if (!wire::facts(slot.opcode()).deth) return flow_;
+	const wire::AddressPair& pair = direction_->addresses[slot.deth.address_index()];
+	wire::Flow flow = flow_;
+	flow.traffic_class = pair.traffic_class;
+	if (pair.hop_limit != 0) flow.hop_limit = pair.hop_limit;
+	return flow;
+}
+
+void UdpPath::fill(Batch& batch) {
+	wire::Slot slot;
+	while (cursor_.reader.read(slot)) {
+		const wire::OpcodeFacts& f = wire::facts(slot.opcode());
+		check(f.known, "the adapter writes known opcodes");
+		const std::byte* payload = cursor_.reader.payload(slot, wire::extension_bytes(f));
+		check(payload != nullptr, "the adapter writes payloads within the arena");
+		const wire::Flow flow = flow_of(slot);
+		for (const std::uint32_t packets = wire::packet_count(slot); cursor_.index < packets; ++cursor_.index) {
+			const wire::Piece piece = wire::piece_of(slot, cursor_.index);
+			if (!batch.admits(flow, piece.wire_bytes())) return;
+			batch.add(slot, piece, payload, flow);
+		}
+		cursor_.index = 0;
+		cursor_.reader.advance();
+	}
+}
+
+bool UdpPath::transmit_slots() {
+	while (cursor_.reader.ready()) {
+		const Cursor start = cursor_;
+		Batch batch(singly_ != 0 || !link_.segmentation() ? 1 : UdpBatch::packets_max);
+		fill(batch);
+		switch (batch.send(link_, interface_index_)) {
+		case SendOutcome::blocked: cursor_ = start; return false;
+		case SendOutcome::unsegmentable:
+			cursor_ = start;
+			singly_ = batch.packets();
+			continue;
+		case SendOutcome::sent:
+		case SendOutcome::refused:
+			if (singly_ != 0) --singly_;
+			cursor_.reader.release();
+		}
+	}
+	return true;
+}
+
+bool UdpPath::transmit_acknowledgements() {
+	for (;;) {
+		while (owed_count_ < owed_.size() && acknowledgements_.read(owed_[owed_count_])) ++owed_count_;
+		if (owed_count_ == 0) return true;
+		Batch batch(singly_ != 0 || !link_.segmentation() ? 1 : UdpBatch::packets_max);
+		for (std::size_t i = 0; i < owed_count_; ++i) {
+			const wire::AckRecord& record = owed_[i];
+			wire::Slot slot;
+			slot.length = 0;
+			slot.payload_line = wire::Slot::inline_payload;
+			slot.set_bth(wire::Opcode::rc_acknowledge, record.destination(), record.psn(), 0);
+			slot.set_aeth(record.syndrome(), 0);
+			const wire::Piece piece = wire::piece_of(slot, 0);
+			if (!batch.admits(flow_, piece.wire_bytes())) break;
+			batch.add(slot, piece, slot.bytes, flow_);
+		}
+		switch (batch.send(link_, interface_index_)) {
+		case SendOutcome::blocked: return false;
+		case SendOutcome::unsegmentable: singly_ = batch.packets(); continue;
+		case SendOutcome::sent:
+		case SendOutcome::refused:
+			if (singly_ != 0) --singly_;
+			owed_count_ -= batch.packets();
+			std::memmove(owed_.data(), owed_.data() + batch.packets(), owed_count_ * sizeof owed_[0]);
+		}
+	}
+}
+
+// Slots first: an acknowledgement of a later PSN that overtook a READ response would say that the response is lost.
+bool UdpPath::transmit() { return transmit_slots() && transmit_acknowledgements(); }
+
+}  // namespace verbena::link

@@ -1,0 +1,147 @@
+#include "nic/memory/key_table.h"
+
+#include "base/check.h"
+
+namespace verbena::memory {
+
+const KeyTable::Entry* KeyTable::find(std::uint32_t key) const {
+	const std::uint32_t index = (key >> 8) ^ index_mask_;
+	if (index >= entries_.size() || entries_[index].kind == Kind::unused || entries_[index].key != key) return nullptr;
+	return &entries_[index];
+}
+
+KeyTable::Entry* KeyTable::find(std::uint32_t key) { return const_cast<Entry*>(static_cast<const KeyTable*>(this)->find(key)); }
+
+KeyTable::Entry* KeyTable::find_window(std::uint32_t key) {
+	const std::uint32_t index = (key >> 8) ^ index_mask_;
+	return index < entries_.size() && entries_[index].kind == Kind::window ? &entries_[index] : nullptr;
+}
+
+std::uint32_t KeyTable::allocate(Kind kind, std::uint32_t protection_domain) {
+	std::uint32_t index;
+	if (!free_.empty()) {
+		index = free_.front();
+		free_.pop_front();
+	} else {
+		index = static_cast<std::uint32_t>(entries_.size());
+		check(index < 0x1000000, "2^24 keys are in use");
+		entries_.emplace_back();
+	}
+	tag_state_ = tag_state_ * 6364136223846793005ull + 1442695040888963407ull;
+	Entry& entry = entries_[index];
+	const std::uint8_t last_tag = static_cast<std::uint8_t>(entry.key);
+	entry = Entry{};
+	entry.kind = kind;
+	entry.protection_domain = protection_domain;
+	std::uint8_t tag = static_cast<std::uint8_t>(tag_state_ >> 56);
+	if (tag == last_tag) ++tag;  // a stale key of this index must miss
+	entry.key = (index ^ index_mask_) << 8 | tag;
+	if (entry.key == 0) entry.key = 1;
+	++live_;
+	changed();
+	return entry.key;
+}
+
+void KeyTable::release(Entry& entry) {
+	entry.kind = Kind::unused;
+	free_.push_back(static_cast<std::uint32_t>(&entry - entries_.data()));
+	--live_;
+	changed();
+}
+
+void KeyTable::set(Entry& entry, const Registration& r) {
+	entry.begin = r.access & zero_based ? 0 : r.iova;
+	entry.end = entry.begin + r.length;
+	entry.delta = r.address - entry.begin;
+	entry.access = r.access | local_use;
+	entry.protection_domain = r.protection_domain;
+}
+
+std::uint32_t KeyTable::register_region(const Registration& r) {
+	const std::uint32_t key = allocate(Kind::region, r.protection_domain);
+	set(*find(key), r);
+	return key;
+}
+
+bool KeyTable::reregister(std::uint32_t key, const Registration& r) {
+	Entry* entry = find(key);
+	if (!entry || entry->kind != Kind::region || entry->windows) return false;
+	set(*entry, r);
+	changed();
+	return true;
+}
+
+bool KeyTable::deregister(std::uint32_t key) {
+	Entry* entry = find(key);
+	if (!entry || entry->kind != Kind::region || entry->windows) return false;
+	release(*entry);
+	return true;
+}
+
+std::uint32_t KeyTable::allocate_window(std::uint32_t protection_domain) { return allocate(Kind::window, protection_domain); }
+
+void KeyTable::unbind(Entry& window) {
+	if (!window.bound) return;
+	--entries_[window.bound_to].windows;
+	window.bound = false;
+	window.access = 0;
+	window.begin = window.end = 0;
+	changed();
+}
+
+bool KeyTable::deallocate_window(std::uint32_t key) {
+	Entry* entry = find_window(key);
+	if (!entry) return false;
+	unbind(*entry);
+	release(*entry);
+	return true;
+}
+
+bool KeyTable::bind(const Binding& b) {
+	Entry* window = find_window(b.window_key);
+	if (!window || b.new_key >> 8 != b.window_key >> 8) return false;
+	if (b.length == 0) {
+		unbind(*window);
+		window->key = b.new_key;
+		return true;
+	}
+	const Entry* region = find(b.region_key);
+	if (!region || region->kind != Kind::region || region->protection_domain != window->protection_domain) return false;
+	if (!(region->access & window_bind)) return false;
+	if (b.address < region->begin || b.address > region->end || b.length > region->end - b.address) return false;
+	if ((b.access & (remote_write | remote_atomic)) && !(region->access & local_write)) return false;
+	if (b.qpn && window->bound) return false;  // a bound type-2 window must be invalidated first
+
+	unbind(*window);
+	const auto region_index = static_cast<std::uint32_t>(region - entries_.data());
+	++entries_[region_index].windows;
+	window->bound = true;
+	window->bound_to = region_index;
+	window->key = b.new_key;
+	window->qpn = b.qpn;
+	window->access = b.access & (remote_write | remote_read | remote_atomic);
+	window->begin = b.access & zero_based ? 0 : b.address;
+	window->end = window->begin + b.length;
+	window->delta = b.address + region->delta - window->begin;
+	changed();
+	return true;
+}
+
+bool KeyTable::invalidate(std::uint32_t key, Accessor accessor) {
+	Entry* entry = find(key);
+	if (!entry || entry->kind != Kind::window || !entry->bound || entry->qpn != accessor.qpn) return false;
+	if (entry->protection_domain != accessor.protection_domain) return false;
+	unbind(*entry);
+	return true;
+}
+
+bool KeyTable::fill(RegionCache& cache, std::uint32_t key, std::uint8_t access, Accessor accessor) const {
+	const Entry* entry = find(key);
+	if (!entry || entry->protection_domain != accessor.protection_domain) return false;
+	if ((entry->access & access) != access) return false;
+	if (entry->kind == Kind::window && (!entry->bound || (entry->qpn && entry->qpn != accessor.qpn))) return false;
+	cache = {key, entry->access, generation_, entry->begin, entry->end, entry->delta};
+	return true;
+}
+
+}  // namespace verbena::memory

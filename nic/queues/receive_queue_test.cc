@@ -1,0 +1,76 @@
+#include "nic/queues/receive_queue.h"
+
+#include <gtest/gtest.h>
+
+namespace verbena::queues {
+namespace {
+
+bool post(ReceiveQueue& queue, std::uint64_t id) {
+	ReceiveWqe* wqe = queue.prepare(0);
+	if (!wqe) return false;
+	wqe->wr_id = id;
+	wqe->segment_count = queue.segments_max();
+	for (std::uint32_t i = 0; i < queue.segments_max(); ++i) wqe->segments()[i] = {id, i, 0};
+	queue.commit(1);
+	return true;
+}
+
+TEST(ReceiveQueue, GivesRequestsInPostingOrderAcrossTheWrap) {
+	ReceiveQueue queue(3, 2);
+	EXPECT_EQ(queue.capacity(), 4u);
+	std::uint64_t posted = 0, used = 0;
+	for (int round = 0; round < 10; ++round) {
+		while (post(queue, posted)) ++posted;
+		EXPECT_EQ(queue.posted(), 4u);
+		for (int i = 0; i < 3; ++i, ++used) {
+			ReceiveWqe* wqe = queue.front();
+			ASSERT_NE(wqe, nullptr);
+			EXPECT_EQ(wqe->wr_id, used);
+			EXPECT_EQ(wqe->segments()[1].address, used) << "entries do not run into each other";
+			queue.pop();
+		}
+	}
+}
+
+TEST(ReceiveQueue, AnEntryIsVisibleAfterCommitOnly) {
+	ReceiveQueue queue(4, 1);
+	ASSERT_NE(queue.prepare(0), nullptr);
+	EXPECT_EQ(queue.front(), nullptr);
+	queue.commit(1);
+	EXPECT_NE(queue.front(), nullptr);
+}
+
+TEST(ReceiveQueue, AListIsPreparedAheadAndCommittedAtOnce) {
+	ReceiveQueue queue(4, 1);
+	for (std::uint32_t i = 0; i < 4; ++i) queue.prepare(i)->wr_id = i;
+	EXPECT_EQ(queue.prepare(4), nullptr);
+	queue.commit(4);
+	for (std::uint64_t i = 0; i < 4; ++i, queue.pop()) EXPECT_EQ(queue.front()->wr_id, i);
+	EXPECT_EQ(queue.front(), nullptr);
+}
+
+TEST(ReceiveQueue, ClearForgetsWhatIsPosted) {
+	ReceiveQueue queue(4, 1);
+	for (std::uint64_t i = 0; i < 3; ++i) post(queue, i);
+	queue.clear();
+	EXPECT_EQ(queue.posted(), 0u);
+	EXPECT_EQ(queue.front(), nullptr);
+	EXPECT_TRUE(post(queue, 9));
+	EXPECT_EQ(queue.front()->wr_id, 9u);
+}
+
+TEST(ReceiveQueue, ItsLimitIsReachedOnce) {
+	ReceiveQueue queue(8, 1);
+	for (std::uint64_t i = 0; i < 4; ++i) post(queue, i);
+	EXPECT_FALSE(queue.limit_reached()) << "0 is off";
+	queue.limit = 3;
+	queue.pop();
+	EXPECT_FALSE(queue.limit_reached());
+	queue.pop();
+	EXPECT_TRUE(queue.limit_reached());
+	queue.pop();
+	EXPECT_FALSE(queue.limit_reached());
+}
+
+}  // namespace
+}  // namespace verbena::queues

@@ -1,0 +1,87 @@
+// Work queue elements as they lie in send and receive queues. Opcodes and flags have the values of `enum ibv_wr_opcode` and
+// `enum ibv_send_flags`.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace verbena::queues {
+
+struct Segment {  // the layout of struct ibv_sge
+	std::uint64_t address;
+	std::uint32_t length;
+	std::uint32_t lkey;
+};
+
+enum class SendOpcode : std::uint8_t {
+	rdma_write = 0,
+	rdma_write_imm = 1,
+	send = 2,
+	send_imm = 3,
+	rdma_read = 4,
+	compare_swap = 5,
+	fetch_add = 6,
+	local_invalidate = 7,
+	bind_window = 8,
+	send_invalidate = 9,
+};
+
+enum SendFlags : std::uint8_t { send_fence = 1, send_signaled = 2, send_solicited = 4, send_inline = 8 };
+
+// Followed by `segment_count` segments, or by the data itself when it is inline.
+struct SendWqe {
+	std::uint64_t wr_id;
+	std::uint64_t first_psn;  // set when transmission begins
+	std::uint32_t packets;    // PSNs that the request takes; 0 for local operations
+	std::uint32_t length;
+	std::uint32_t immediate;  // network order, or the R_Key to invalidate
+	SendOpcode opcode;
+	std::uint8_t flags;
+	std::uint8_t segment_count;
+	bool executed;  // a local operation that was done; a retransmission passes over it
+	union {
+		struct {
+			std::uint64_t address;
+			std::uint32_t rkey;
+		} rdma;
+		struct {
+			std::uint64_t address;
+			std::uint32_t rkey;
+			std::uint32_t reserved;
+			std::uint64_t compare_or_add;
+			std::uint64_t swap;
+		} atomic;
+		struct {
+			const void* outlet;  // transport::Outlet of the path
+			std::uint32_t qpn;
+			std::uint32_t q_key;
+			std::uint8_t address_index;
+		} datagram;
+		struct {
+			std::uint64_t address;
+			std::uint64_t length;
+			std::uint32_t window_key;
+			std::uint32_t new_key;
+			std::uint32_t region_key;
+			std::uint8_t access;
+			bool any_qp;  // a type-1 window
+		} bind;
+	};
+
+	bool has(SendFlags flag) const { return flags & flag; }
+	Segment* segments() { return reinterpret_cast<Segment*>(this + 1); }
+	std::byte* inline_data() { return reinterpret_cast<std::byte*>(this + 1); }
+	bool reads() const { return opcode == SendOpcode::rdma_read || opcode == SendOpcode::compare_swap || opcode == SendOpcode::fetch_add; }
+	bool local() const { return opcode == SendOpcode::local_invalidate || opcode == SendOpcode::bind_window; }
+	std::uint64_t end_psn() const { return first_psn + packets; }
+};
+static_assert(sizeof(SendWqe) == 64);
+
+struct ReceiveWqe {
+	std::uint64_t wr_id;
+	std::uint32_t length;  // sum of the segments
+	std::uint32_t segment_count;
+	Segment* segments() { return reinterpret_cast<Segment*>(this + 1); }
+};
+
+}  // namespace verbena::queues

@@ -1,0 +1,168 @@
+#include "nic/transport/completer.h"
+
+#include <algorithm>
+
+#include "nic/memory/guarded_copy.h"
+#include "nic/transport/in_flight.h"
+#include "nic/transport/recovery.h"
+#include "nic/transport/requester.h"
+#include "nic/transport/retry_timer.h"
+
+namespace verbena::transport {
+
+using queues::Segment;
+using queues::SendWqe;
+using queues::Status;
+namespace syndrome = wire::syndrome;
+
+namespace {
+
+// Everything up to `target` has reached the peer. If a READ's response is missing below it, the response was lost (9.7.5.1.2: an implied NAK).
+void acknowledge_up_to(Context& context, QueuePair& qp, Psn target) {
+	const Psn before = qp.una;
+	retire_to(context, qp, target);
+	if (qp.outlet->lossless) return;
+	if (qp.una != before) note_progress(context, qp, before);
+	if (qp.una < target && qp.una < qp.next_psn && (!qp.cold->rewound_for_gap || nak_is_news(context, qp, qp.una))) {
+		qp.cold->rewound_for_gap = true;
+		resend_from(context, qp, qp.una);
+	}
+}
+
+void resume(Context& context, QueuePair& qp) {
+	if (qp.state != QpState::rts && qp.state != QpState::sqd) return;
+	qp.blocked &= ~blocked_window;
+	if (qp.sq_next != qp.sq_head.load(std::memory_order_acquire)) transmit(context, qp);
+}
+
+void handle_rnr_nak(Context& context, QueuePair& qp, std::uint8_t code, Psn psn) {
+	++context.counters.rnr_naks_received;
+	acknowledge_up_to(context, qp, psn);
+	if (qp.una != psn || psn >= qp.next_psn) return resume(context, qp);
+	ColdQueuePair& cold = *qp.cold;
+	cold.retries_left = cold.attributes.retry_count;  // it answers
+	if (cold.una_at_rnr != qp.una) cold.rnr_retries_left = cold.attributes.rnr_retry;
+	cold.una_at_rnr = qp.una;
+	if (cold.attributes.rnr_retry != 7 && cold.rnr_retries_left-- == 0) return fail_send_queue(context, qp, Status::rnr_retry_exceeded);
+	rewind_to(qp, psn);
+	pause_requester(context, qp, rnr_pause(code));
+}
+
+void handle_sequence_nak(Context& context, QueuePair& qp, Psn psn) {
+	++context.counters.sequence_naks_received;
+	acknowledge_up_to(context, qp, psn);
+	if (qp.una != psn || psn >= qp.next_psn) return resume(context, qp);
+	if (nak_is_news(context, qp, psn)) resend_from(context, qp, psn);
+	resume(context, qp);
+}
+
+void handle_not_receiving(Context& context, QueuePair& qp) {
+	ColdQueuePair& cold = *qp.cold;
+	if (qp.una >= qp.next_psn || (qp.blocked & blocked_rnr)) return;
+	if (cold.una_at_timer != qp.una) cold.retries_left = cold.attributes.retry_count;
+	cold.una_at_timer = qp.una;
+	const Nanoseconds timeout = ack_timeout(cold.attributes.timeout);
+	if (timeout != never && cold.retries_left-- == 0) return fail_send_queue(context, qp, Status::retry_exceeded);
+	++context.counters.timeouts;
+	rewind_to(qp, qp.una);
+	pause_requester(context, qp, std::min<Nanoseconds>(timeout, 1'000'000'000));
+}
+
+// Same host: no timer runs, because nothing is lost. But an answer about what was never sent shows that the two ends count their PSNs from different
+// numbers (one of them has begun anew, say), and nothing else would end the wait.
+void handle_nonsense(Context& context, QueuePair& qp) {
+	ColdQueuePair& cold = *qp.cold;
+	const Nanoseconds timeout = ack_timeout(cold.attributes.timeout);
+	if (!qp.outlet->lossless || qp.una >= qp.next_psn || cold.timer_armed || timeout == never) return;
+	cold.retries_left = cold.attributes.retry_count;
+	cold.una_at_timer = qp.una;
+	cold.timer_armed = true;
+	context.timers.schedule(cold, context.fresh_now() + timeout * (cold.attributes.retry_count + 1));
+}
+
+Status status_of(std::uint8_t nak) {
+	switch (nak) {
+		case syndrome::nak_invalid_request: return Status::remote_invalid_request;
+		case syndrome::nak_remote_access: return Status::remote_access;
+		case syndrome::nak_remote_operation: return Status::remote_operation;
+		default: return Status::bad_response;
+	}
+}
+
+// Copies a response's bytes into the segments of the READ or atomic that asked for them.
+Status scatter(Context& context, QueuePair& qp, SendWqe& wqe, std::uint32_t offset, const std::byte* from, std::uint32_t length) {
+	for (std::uint8_t i = 0; length && i < wqe.segment_count; ++i) {
+		const Segment& segment = wqe.segments()[i];
+		if (offset >= segment.length) {
+			offset -= segment.length;
+			continue;
+		}
+		const std::uint32_t n = std::min(length, segment.length - offset);
+		std::byte* to = context.keys.resolve(qp.send_cache, segment.lkey, segment.address + offset, n, memory::local_use | memory::local_write, qp);
+		if (!to || !memory::guarded_copy(to, from, n)) return Status::local_protection;
+		from += n;
+		length -= n;
+		offset = 0;
+	}
+	return length ? Status::local_length : Status::success;
+}
+
+}  // namespace
+
+void handle_acknowledgement(Context& context, QueuePair& qp, std::uint8_t code, wire::Psn24 psn24) {
+	if (qp.state != QpState::rts && qp.state != QpState::sqd) return;
+	const Psn psn = wire::nearest(qp.una, psn24);
+	const Psn sent_end = std::max(qp.next_psn, qp.cold->recovery.sent_end);
+	if (syndrome::is_ack(code)) {
+		if (psn >= sent_end || psn + 1 < qp.una) return handle_nonsense(context, qp);
+		if (psn < qp.una) return;  // said again
+		skip_to(qp, psn + 1);
+		acknowledge_up_to(context, qp, psn + 1);
+		return resume(context, qp);
+	}
+	if (code == syndrome_not_receiving && qp.outlet->lossless) return handle_not_receiving(context, qp);
+	if (psn < qp.una || psn > sent_end) return handle_nonsense(context, qp);
+	skip_to(qp, psn);
+	if (syndrome::is_rnr(code)) return handle_rnr_nak(context, qp, code & 0x1f, psn);
+	if (code == syndrome::nak_sequence_error) return handle_sequence_nak(context, qp, psn);
+	acknowledge_up_to(context, qp, psn);
+	if (qp.state == QpState::rts || qp.state == QpState::sqd) fail_send_queue(context, qp, status_of(code));
+}
+
+void handle_response(Context& context, QueuePair& qp, const wire::Slot& slot, const std::byte* payload) {
+	if (qp.state != QpState::rts && qp.state != QpState::sqd) return;
+	const wire::OpcodeFacts& facts = wire::facts(slot.opcode());
+	const Psn psn = wire::nearest(qp.una, slot.psn());
+	if (psn < qp.una || psn >= qp.next_psn) return;  // a duplicate, or never asked for
+
+	acknowledge_up_to(context, qp, psn);  // a response acknowledges all before it
+	if (qp.una != psn || (qp.state != QpState::rts && qp.state != QpState::sqd)) return resume(context, qp);
+	const std::uint32_t tail = qp.sq_tail.load(std::memory_order_relaxed);
+	if (tail == qp.sq_next && qp.message_offset == 0) return;
+	SendWqe& wqe = qp.wqe(tail);
+	if (!wqe.reads() || psn < wqe.first_psn || psn >= wqe.end_psn()) return;
+
+	const bool atomic = facts.operation == wire::Operation::atomic_acknowledge;
+	if (atomic == (wqe.opcode == queues::SendOpcode::rdma_read)) return fail_send_queue(context, qp, Status::bad_response);
+	Status status;
+	std::uint32_t packets = 1;
+	if (atomic) {
+		status = scatter(context, qp, wqe, 0, reinterpret_cast<const std::byte*>(&slot.atomic_result), sizeof slot.atomic_result);
+	} else {
+		const std::uint32_t offset = static_cast<std::uint32_t>(psn - wqe.first_psn) << qp.mtu_shift;
+		packets = qp.packets_for(slot.length);
+		const bool ends = psn + packets == wqe.end_psn();
+		const bool length_fits = ends ? slot.length == wqe.length - offset : slot.length % qp.path_mtu() == 0 && slot.length < wqe.length - offset;
+		// A link that can lose packets has READs asked for in parts, each of which ends with LAST.
+		if (!length_fits || (ends && !facts.last) || (!ends && facts.last && qp.outlet->lossless)) return fail_send_queue(context, qp, Status::bad_response);
+		status = scatter(context, qp, wqe, offset, payload, slot.length);
+	}
+	if (status != Status::success) return fail_send_queue(context, qp, status);
+	const Psn before = qp.una;
+	qp.una += packets;
+	if (!qp.outlet->lossless) note_progress(context, qp, before);
+	if (qp.una == wqe.end_psn()) retire_to(context, qp, qp.una);
+	resume(context, qp);
+}
+
+}  // namespace verbena::transport

@@ -1,0 +1,174 @@
+#include "nic/transport/in_flight.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "nic/transport/recovery.h"
+
+namespace verbena::transport {
+
+using queues::Completed;
+using queues::Completion;
+using queues::SendOpcode;
+using queues::SendWqe;
+using queues::Status;
+
+namespace {
+
+constexpr Completed completed_as[] = {
+    Completed::rdma_write,   Completed::rdma_write, Completed::send,             Completed::send,        Completed::rdma_read,
+    Completed::compare_swap, Completed::fetch_add,  Completed::local_invalidate, Completed::bind_window, Completed::send,
+};
+
+void pop_sent(QueuePair& qp) { qp.sq_tail.store(qp.sq_tail.load(std::memory_order_relaxed) + 1, std::memory_order_release); }
+
+}  // namespace
+
+void complete_send(Context& context, QueuePair& qp, const SendWqe& wqe, Status status) {
+	context.complete(*qp.send_cq,
+	                 Completion{.wr_id = wqe.wr_id,
+	                            .length = wqe.length,
+	                            .qpn = qp.qpn,
+	                            .status = status,
+	                            .opcode = completed_as[static_cast<int>(wqe.opcode)]},
+	                 false);
+}
+
+void retire_to(Context& context, QueuePair& qp, Psn target) {
+	for (;;) {
+		const std::uint32_t tail = qp.sq_tail.load(std::memory_order_relaxed);
+		if (tail == qp.sq_next) break;
+		SendWqe& wqe = qp.wqe(tail);
+		if (wqe.reads()) {
+			if (qp.una < wqe.end_psn()) {
+				// Its responses alone move `una` through a READ; everything before it is done.
+				qp.una = std::max(qp.una, std::min(target, wqe.first_psn));
+				return;
+			}
+			--qp.reads_in_flight;
+		} else if (wqe.end_psn() > target) {
+			break;
+		}
+		if (qp.signal_all || wqe.has(queues::send_signaled)) complete_send(context, qp, wqe, Status::success);
+		qp.una = std::max(qp.una, wqe.end_psn());
+		pop_sent(qp);
+	}
+	// A READ of which a part has been asked for: its responses alone move `una`, as above.
+	const bool in_read = qp.message_offset != 0 && qp.sq_tail.load(std::memory_order_relaxed) == qp.sq_next && qp.wqe(qp.sq_next).reads();
+	qp.una = std::max(qp.una, std::min(target, in_read ? qp.wqe(qp.sq_next).first_psn : qp.next_psn));
+	if (qp.pending_error != Status::success && qp.sq_tail.load(std::memory_order_relaxed) == qp.sq_next) [[unlikely]] {
+		const Status status = qp.pending_error;
+		qp.pending_error = Status::success;
+		fail_send_queue(context, qp, status);
+	} else if (qp.state == QpState::sqd) [[unlikely]] {
+		report_drained(context, qp);
+	}
+}
+
+void note_begun(QueuePair& qp) {
+	const std::uint32_t tail = qp.sq_tail.load(std::memory_order_relaxed);
+	const std::uint32_t now = qp.sq_next + (qp.message_offset ? 1 : 0) - tail, before = qp.cold->sq_begun - tail;
+	// `before` may be far out of date, and then means nothing.
+	if (before < now || before > qp.sq_head.load(std::memory_order_relaxed) - tail) qp.cold->sq_begun = tail + now;
+}
+
+void report_drained(Context& context, QueuePair& qp) {
+	if (!qp.cold->draining || qp.sq_tail.load(std::memory_order_relaxed) != qp.cold->sq_begun) return;
+	qp.cold->draining = false;
+	context.raise(AsyncEvent::sq_drained, qp.cold->user);
+}
+
+void rewind_to(QueuePair& qp, Psn psn) {
+	std::uint32_t index = qp.sq_tail.load(std::memory_order_relaxed);
+	const std::uint32_t end = qp.sq_next + (qp.message_offset ? 1 : 0);
+	std::uint8_t reads = 0;
+	for (; index != end; ++index) {
+		SendWqe& wqe = qp.wqe(index);
+		if (wqe.end_psn() > psn) break;  // local operations take no PSN and are not repeated
+		if (wqe.reads()) ++reads;
+	}
+	if (index == end) return;  // nothing to repeat
+	note_begun(qp);
+	SendWqe& wqe = qp.wqe(index);
+	qp.sq_next = index;
+	qp.message_offset = static_cast<std::uint32_t>(psn - wqe.first_psn) << qp.mtu_shift;
+	qp.reads_in_flight = reads;
+	qp.next_psn = psn;
+	qp.blocked &= ~blocked_window;
+	qp.cold->recovery.read_continues = false;
+	qp.cold->recovery.timed_psn = 0;  // the answer to a repetition may be the first one's
+	qp.pending_error = Status::success;
+}
+
+void skip_to(QueuePair& qp, Psn psn) {
+	while (qp.next_psn < psn) {
+		SendWqe& wqe = qp.wqe(qp.sq_next);
+		if (wqe.end_psn() > psn) {
+			if (wqe.reads()) return;  // its responses count
+			qp.message_offset = static_cast<std::uint32_t>(psn - wqe.first_psn) << qp.mtu_shift;
+			qp.next_psn = psn;
+			return;
+		}
+		if (wqe.reads() && !std::exchange(qp.cold->recovery.read_continues, false)) ++qp.reads_in_flight;
+		qp.next_psn = wqe.end_psn();
+		qp.message_offset = 0;
+		++qp.sq_next;
+	}
+}
+
+void flush_send_queue(Context& context, QueuePair& qp) {
+	const std::uint32_t head = qp.sq_head.load(std::memory_order_acquire);
+	for (std::uint32_t index = qp.sq_tail.load(std::memory_order_relaxed); index != head; ++index) {
+		complete_send(context, qp, qp.wqe(index), Status::flushed);
+		pop_sent(qp);
+	}
+	qp.sq_next = head;
+	qp.message_offset = 0;
+	qp.reads_in_flight = 0;
+	qp.cold->recovery.read_continues = false;
+	stop_sending(qp);
+	qp.una = qp.next_psn;
+	qp.pending_error = Status::success;
+}
+
+void flush_receive_queue(Context& context, QueuePair& qp) {
+	const auto flushed = [&](std::uint64_t wr_id) {
+		context.complete(*qp.recv_cq, Completion{.wr_id = wr_id, .qpn = qp.qpn, .status = Status::flushed, .opcode = Completed::receive}, false);
+	};
+	if (qp.receive) flushed(qp.receive->wr_id);
+	qp.receive = nullptr;
+	qp.in_message = InMessage::none;
+	if (!qp.receive_queue) return;
+	if (qp.receive_queue->shared) {
+		if (!qp.cold->last_wqe_reached) context.raise(AsyncEvent::last_wqe_reached, qp.cold->user);
+		qp.cold->last_wqe_reached = true;
+		return;
+	}
+	while (queues::ReceiveWqe* wqe = qp.receive_queue->front()) {
+		flushed(wqe->wr_id);
+		qp.receive_queue->pop();
+	}
+}
+
+void enter_error(Context& context, QueuePair& qp) {
+	qp.state = QpState::error;
+	qp.blocked &= blocked_ring;  // what waits on an outlet's list stays on it
+	flush_send_queue(context, qp);
+	flush_receive_queue(context, qp);
+}
+
+void fail_send_queue(Context& context, QueuePair& qp, Status status) {
+	const std::uint32_t tail = qp.sq_tail.load(std::memory_order_relaxed);
+	if (tail != qp.sq_head.load(std::memory_order_acquire)) {
+		complete_send(context, qp, qp.wqe(tail), status);
+		pop_sent(qp);
+	}
+	if (qp.type == QpType::rc) {
+		enter_error(context, qp);
+		return;
+	}
+	qp.state = QpState::sqe;
+	flush_send_queue(context, qp);
+}
+
+}  // namespace verbena::transport

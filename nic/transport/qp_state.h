@@ -1,0 +1,41 @@
+// QP states and the modify table (vol. 1, 10.3.1 and table 91 to 97: which attributes each transition requires and allows).
+//
+// Values are those of `enum ibv_qp_state`, `enum ibv_qp_type` and `enum ibv_qp_attr_mask`.
+#pragma once
+
+#include <cstdint>
+
+namespace verbena::transport {
+
+enum class QpState : std::uint8_t { reset = 0, init = 1, rtr = 2, rts = 3, sqd = 4, sqe = 5, error = 6 };
+enum class QpType : std::uint8_t { rc = 2, uc = 3, ud = 4 };
+
+enum QpAttributeMask : std::uint32_t {
+	qp_state = 1 << 0,
+	qp_current_state = 1 << 1,
+	qp_sqd_notify = 1 << 2,
+	qp_access_flags = 1 << 3,
+	qp_pkey_index = 1 << 4,
+	qp_port = 1 << 5,
+	qp_qkey = 1 << 6,
+	qp_av = 1 << 7,
+	qp_path_mtu = 1 << 8,
+	qp_timeout = 1 << 9,
+	qp_retry_count = 1 << 10,
+	qp_rnr_retry = 1 << 11,
+	qp_rq_psn = 1 << 12,
+	qp_max_rd_atomic = 1 << 13,
+	qp_alternate_path = 1 << 14,
+	qp_min_rnr_timer = 1 << 15,
+	qp_sq_psn = 1 << 16,
+	qp_max_dest_rd_atomic = 1 << 17,
+	qp_path_migration_state = 1 << 18,
+	qp_capabilities = 1 << 19,
+	qp_destination_qpn = 1 << 20,
+	qp_rate_limit = 1 << 25,
+};
+
+// May a QP of this type go from `from` to `to` with exactly these attributes? Mask bits of the state itself are ignored.
+bool modify_allowed(QpType type, QpState from, QpState to, std::uint32_t mask);
+
+}  // namespace verbena::transport

@@ -1,0 +1,199 @@
+#include "nic/transport/recovery.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "nic/transport/in_flight.h"
+#include "nic/transport/requester.h"
+#include "nic/transport/retry_timer.h"
+
+namespace verbena::transport {
+
+namespace {
+
+constexpr Nanoseconds round_trip_unknown = 250'000;
+constexpr Nanoseconds round_trip_least = 25'000;    // below, it is the scheduler that one measures
+constexpr Nanoseconds round_trip_most = 20'000'000;
+constexpr unsigned probe_after_round_trips = 4;
+constexpr unsigned probes_max = 12;
+
+Nanoseconds round_trip(const QueuePair& qp) { return qp.outlet->round_trip ? qp.outlet->round_trip : round_trip_unknown; }
+
+void measured(QueuePair& qp, Nanoseconds sample) {
+	Nanoseconds& smoothed = qp.outlet->round_trip;
+	sample = std::clamp(sample, round_trip_least, round_trip_most);
+	smoothed = smoothed ? smoothed - smoothed / 8 + sample / 8 : sample;
+}
+
+std::uint32_t window_of(const QueuePair& qp) {
+	return std::max(qp.outlet->window ? qp.outlet->window : window_bytes_first, window_packets_min << qp.mtu_shift);
+}
+
+void start_sending(QueuePair& qp) {
+	if (!std::exchange(qp.cold->recovery.sending, true)) ++qp.outlet->senders;
+}
+
+// After waits of 1, 2, 4 ... times the first.
+Nanoseconds next_probe(const QueuePair& qp) {
+	const Recovery& r = qp.cold->recovery;
+	if (r.probes == probes_max) return never;
+	return r.waiting_since + probe_after_round_trips * round_trip(qp) * ((Nanoseconds{2} << r.probes) - 1);
+}
+
+Nanoseconds patience_ends(const QueuePair& qp) {
+	const Nanoseconds timeout = ack_timeout(qp.cold->attributes.timeout);
+	return timeout == never ? never : qp.cold->recovery.waiting_since + timeout;
+}
+
+void schedule(Context& context, QueuePair& qp) {
+	const Nanoseconds when = std::min(next_probe(qp), patience_ends(qp));
+	qp.cold->timer_armed = when != never;
+	context.timers.schedule(*qp.cold, when);
+}
+
+void note_loss(QueuePair& qp, Nanoseconds now) {
+	Outlet& outlet = *qp.outlet;
+	if (outlet.window_cut_at != 0 && now - outlet.window_cut_at < round_trip(qp)) return;
+	outlet.window_cut_at = now;
+	outlet.window = window_of(qp) / 2;
+	outlet.window_progress = 0;
+}
+
+void grow_window(QueuePair& qp, std::uint64_t packets) {
+	Outlet& outlet = *qp.outlet;
+	const std::uint32_t window = window_of(qp);
+	outlet.window_progress += static_cast<std::uint32_t>(packets << qp.mtu_shift);
+	if (outlet.window_progress < window) return;
+	outlet.window_progress = 0;
+	outlet.window = std::min(window + window / 8, window_bytes_max);
+}
+
+}  // namespace
+
+Psn window_end(const QueuePair& qp) {
+	const std::uint32_t sharers = qp.outlet->senders + !qp.cold->recovery.sending;
+	const std::uint32_t share = (window_of(qp) >> qp.mtu_shift) / sharers;
+	return std::max(qp.una + std::max(share, share_packets_min), qp.cold->recovery.probe_end);
+}
+
+std::uint32_t read_span(const QueuePair& qp, std::uint32_t offset, std::uint32_t rest) {
+	const std::uint32_t part = read_part_bytes - offset % read_part_bytes;
+	if (qp.next_psn < qp.cold->recovery.sent_end) return std::min(rest, part);
+	const Psn end = window_end(qp);
+	const std::uint64_t room = end > qp.next_psn ? (end - qp.next_psn) << qp.mtu_shift : 0;
+	const std::uint64_t parts = std::clamp<std::uint64_t>(room / read_part_bytes, 1, read_parts_at_once);
+	return static_cast<std::uint32_t>(std::min<std::uint64_t>(rest, part + (parts - 1) * read_part_bytes));
+}
+
+bool may_ask(const QueuePair& qp, std::uint32_t packets) {
+	const Psn under_way = qp.next_psn - qp.una;
+	if (under_way == 0) return true;
+	// Of each READ under way one part is counted already.
+	const Psn asked = qp.reads_in_flight + under_way / (read_part_bytes >> qp.mtu_shift);
+	return asked < qp.reads_max && qp.next_psn + packets <= window_end(qp);
+}
+
+void stop_sending(QueuePair& qp) {
+	if (std::exchange(qp.cold->recovery.sending, false)) --qp.outlet->senders;
+}
+
+void note_sent(Context& context, QueuePair& qp, Psn before) {
+	Recovery& r = qp.cold->recovery;
+	const Nanoseconds now = context.fresh_now();
+	start_sending(qp);
+	if (qp.next_psn > r.sent_end) {
+		if (qp.una >= r.sent_end) {  // nothing was under way
+			r.waiting_since = now;
+			r.probes = 0;
+		}
+		// Only what is sent for the first time, and not again, tells the round-trip time.
+		if (before >= r.sent_end && r.timed_psn == 0) {
+			r.timed_psn = qp.next_psn;
+			r.timed_at = now;
+		}
+		r.sent_end = qp.next_psn;
+	}
+	if (!qp.cold->timer_armed) schedule(context, qp);
+}
+
+void note_progress(Context& context, QueuePair& qp, Psn before) {
+	ColdQueuePair& cold = *qp.cold;
+	Recovery& r = cold.recovery;
+	const Nanoseconds now = context.fresh_now();
+	cold.retries_left = cold.attributes.retry_count;
+	cold.rewound_for_gap = false;
+	r.waiting_since = now;
+	if (r.timed_psn != 0 && qp.una >= r.timed_psn) {
+		measured(qp, now - r.timed_at);
+		r.timed_psn = 0;
+	}
+	grow_window(qp, qp.una - before);
+	if (qp.una >= qp.next_psn) stop_sending(qp);
+	if (r.probes != 0) {  // the timer may be set far ahead
+		r.probes = 0;
+		if (cold.timer_armed && !(qp.blocked & blocked_rnr)) schedule(context, qp);
+	}
+}
+
+void resend_from(Context& context, QueuePair& qp, Psn psn) {
+	Recovery& r = qp.cold->recovery;
+	++context.counters.retransmissions;
+	r.probe_end = 0;
+	r.resent_psn = psn;
+	r.resent_at = context.fresh_now();
+	note_loss(qp, r.resent_at);
+	rewind_to(qp, psn);
+}
+
+bool nak_is_news(Context& context, QueuePair& qp, Psn psn) {
+	const Recovery& r = qp.cold->recovery;
+	return r.resent_psn != psn || context.fresh_now() - r.resent_at >= round_trip(qp);
+}
+
+bool nak_is_due(Context& context, QueuePair& qp) {
+	Recovery& r = qp.cold->recovery;
+	const Nanoseconds now = context.fresh_now();
+	if (qp.gap_reported && now - r.nak_at < round_trip(qp)) return false;
+	r.nak_repeated = qp.gap_reported;
+	r.nak_at = now;
+	return true;
+}
+
+void note_not_ready(Context& context, QueuePair& qp) {
+	if (qp.outlet->lossless) return;
+	qp.cold->recovery.nak_at = context.fresh_now();
+	qp.cold->recovery.nak_repeated = true;
+}
+
+void note_gap_closed(Context& context, QueuePair& qp) {
+	Recovery& r = qp.cold->recovery;
+	if (r.nak_at != 0 && !r.nak_repeated) measured(qp, context.fresh_now() - r.nak_at);
+	r.nak_at = 0;
+}
+
+void judge_silence(Context& context, QueuePair& qp) {
+	ColdQueuePair& cold = *qp.cold;
+	Recovery& r = cold.recovery;
+	if (qp.una >= qp.next_psn) return;  // all acknowledged; the next request arms the timer again
+	const Nanoseconds now = context.fresh_now();
+	if (now >= patience_ends(qp)) {
+		++context.counters.timeouts;
+		if (cold.retries_left == 0) return fail_send_queue(context, qp, queues::Status::retry_exceeded);
+		--cold.retries_left;
+		resend_from(context, qp, qp.una);
+		r.waiting_since = now;
+		r.probes = 0;
+		transmit(context, qp);
+	} else if (now >= next_probe(qp)) {
+		++r.probes;
+		if (!qp.blocked || qp.blocked == blocked_window) {
+			++context.counters.probes;
+			r.probe_end = qp.next_psn;
+			rewind_to(qp, qp.next_psn - 1);
+			transmit(context, qp);
+		}
+	}
+	if (qp.una < qp.next_psn && !cold.timer_armed) schedule(context, qp);
+}
+
+}  // namespace verbena::transport

@@ -1,0 +1,269 @@
+#include "nic/transport/requester.h"
+
+#include <algorithm>
+
+#include "nic/memory/guarded_copy.h"
+#include "nic/transport/in_flight.h"
+#include "nic/transport/recovery.h"
+
+namespace verbena::transport {
+
+using queues::Segment;
+using queues::SendOpcode;
+using queues::SendWqe;
+using queues::Status;
+using wire::Opcode;
+using wire::Slot;
+
+namespace {
+
+void wait_for_room(Context& context, QueuePair& qp, Outlet& outlet) {
+	if (qp.blocked & blocked_ring) return;
+	qp.blocked |= blocked_ring;
+	qp.cold->waiting_on = &outlet;
+	qp.next_waiting = nullptr;
+	if (!outlet.waiting_first) outlet.full_since = context.fresh_now();
+	(outlet.waiting_last ? outlet.waiting_last->next_waiting : outlet.waiting_first) = &qp;
+	outlet.waiting_last = &qp;
+}
+
+// Copies bytes [offset, offset + length) of a message into `to`. False: a segment is not the QP's to read.
+bool gather(Context& context, QueuePair& qp, SendWqe& wqe, std::uint32_t offset, std::byte* to, std::uint32_t length) {
+	if (length == 0) return true;
+	if (wqe.has(queues::send_inline)) return memory::guarded_copy(to, wqe.inline_data() + offset, length);
+	for (Segment* segment = wqe.segments(); length; ++segment) {
+		if (offset >= segment->length) {
+			offset -= segment->length;
+			continue;
+		}
+		const std::uint32_t n = std::min(length, segment->length - offset);
+		const std::byte* from = context.keys.resolve(qp.send_cache, segment->lkey, segment->address + offset, n, memory::local_use, qp);
+		if (!from || !memory::guarded_copy(to, from, n)) return false;
+		to += n;
+		length -= n;
+		offset = 0;
+	}
+	return true;
+}
+
+// The WQE at sq_next cannot be sent. Those before it complete first.
+void fail_here(Context& context, QueuePair& qp, Status status) {
+	qp.pending_error = status;
+	retire_to(context, qp, qp.una);
+}
+
+constexpr std::uint8_t send_position(bool begins, bool ends) { return begins ? (ends ? 4 : 0) : (ends ? 2 : 1); }
+
+Opcode message_opcode(QpType type, SendOpcode opcode, bool begins, bool ends) {
+	const std::uint8_t transport = static_cast<std::uint8_t>(type == QpType::rc ? wire::Transport::rc : wire::Transport::uc);
+	std::uint8_t position = send_position(begins, ends);
+	switch (opcode) {
+		case SendOpcode::send: break;
+		case SendOpcode::send_imm: position += ends; break;
+		case SendOpcode::send_invalidate:
+			if (ends) position = begins ? 0x17 : 0x16;
+			break;
+		case SendOpcode::rdma_write: position += 6; break;
+		case SendOpcode::rdma_write_imm: position += 6 + ends; break;
+		default: break;
+	}
+	return Opcode(transport + position);
+}
+
+enum class Sent { whole, stopped };
+
+// The ring of an outlet is full. RC waits; so do UC and UD, unless the peer seems to have stopped: then the message is lost.
+Sent no_room(Context& context, QueuePair& qp, Outlet& outlet) {
+	if (outlet.stalled && qp.type != QpType::rc) {
+		++context.counters.datagrams_dropped_ring_full;
+		qp.next_psn = qp.wqe(qp.sq_next).end_psn();  // a gap, by which a UC receiver notices
+		qp.message_offset = 0;
+		return Sent::whole;
+	}
+	wait_for_room(context, qp, outlet);
+	return Sent::stopped;
+}
+
+// SEND and RDMA WRITE, RC and UC.
+Sent send_message(Context& context, QueuePair& qp, SendWqe& wqe) {
+	Outlet& outlet = *qp.outlet;
+	if (qp.message_offset == 0) {
+		wqe.first_psn = qp.next_psn;
+		wqe.packets = qp.packets_for(wqe.length);
+	}
+	const bool write = wqe.opcode == SendOpcode::rdma_write || wqe.opcode == SendOpcode::rdma_write_imm;
+	bool ends;
+	do {
+		std::uint32_t room = wire::Direction::run_bytes_max;
+		if (!outlet.lossless && qp.type == QpType::rc) [[unlikely]] {
+			const Psn end = window_end(qp);
+			if (qp.next_psn >= end) {
+				qp.blocked |= blocked_window;
+				return Sent::stopped;
+			}
+			room = std::min<std::uint64_t>(room, (end - qp.next_psn) << qp.mtu_shift);
+		}
+		const bool begins = qp.message_offset == 0;
+		const std::uint32_t n = std::min(wqe.length - qp.message_offset, room);
+		ends = qp.message_offset + n == wqe.length;
+		const Opcode opcode = message_opcode(qp.type, wqe.opcode, begins, ends);
+		const auto reserved = outlet.slots.reserve(n, write && begins ? sizeof(wire::Reth) : 0);
+		if (!reserved.slot) [[unlikely]] return no_room(context, qp, outlet);
+		outlet.stalled = false;
+		if (!gather(context, qp, wqe, qp.message_offset, reserved.payload, n)) [[unlikely]] {
+			fail_here(context, qp, Status::local_protection);
+			return Sent::stopped;
+		}
+		Slot& slot = *reserved.slot;
+		const std::uint8_t flags = (ends && wqe.has(queues::send_solicited) ? wire::slot_solicited : 0) | wire::slot_ack_requested |
+		                           qp.mtu_code << wire::slot_mtu_shift;
+		slot.set_bth(opcode, {qp.destination_qpn}, {static_cast<std::uint32_t>(qp.next_psn)}, flags);
+		slot.payload_line = reserved.payload_line;
+		slot.word = wqe.immediate;
+		if (write && begins) slot.reth = {wqe.rdma.address, {wqe.rdma.rkey}, wqe.length};
+		context.touch(outlet);
+		outlet.slots.publish(&slot, n, {qp.qpn});
+		qp.next_psn += qp.packets_for(n);
+		qp.message_offset += n;
+	} while (!ends);
+	qp.message_offset = 0;
+	return Sent::whole;
+}
+
+// READ and atomics: one request packet; a READ takes as many PSNs as its response has packets.
+Sent send_read_or_atomic(Context& context, QueuePair& qp, SendWqe& wqe) {
+	Outlet& outlet = *qp.outlet;
+	Recovery& recovery = qp.cold->recovery;
+	if (qp.reads_max == 0) [[unlikely]] {  // max_rd_atomic 0: it could never be sent
+		fail_here(context, qp, Status::local_qp_operation);
+		return Sent::stopped;
+	}
+	if (qp.reads_in_flight >= qp.reads_max && !recovery.read_continues) return Sent::stopped;  // the completer resumes
+	const bool read = wqe.opcode == SendOpcode::rdma_read;
+	if (qp.message_offset == 0) {
+		wqe.first_psn = qp.next_psn;
+		wqe.packets = read ? qp.packets_for(wqe.length) : 1;
+	}
+	std::uint32_t length = read ? wqe.length - qp.message_offset : 0;
+	if (!outlet.lossless) [[unlikely]] {
+		if (read) length = read_span(qp, qp.message_offset, length);
+		if (!may_ask(qp, read ? qp.packets_for(length) : 1)) {
+			qp.blocked |= blocked_window;
+			return Sent::stopped;
+		}
+	}
+	const auto reserved = outlet.slots.reserve(0, read ? sizeof(wire::Reth) : sizeof(wire::AtomicEth));
+	if (!reserved.slot) return no_room(context, qp, outlet);
+	Slot& slot = *reserved.slot;
+	const Opcode opcode = read ? Opcode::rc_read_request : wqe.opcode == SendOpcode::compare_swap ? Opcode::rc_compare_swap : Opcode::rc_fetch_add;
+	slot.set_bth(opcode, {qp.destination_qpn}, {static_cast<std::uint32_t>(qp.next_psn)}, wire::slot_ack_requested | qp.mtu_code << wire::slot_mtu_shift);
+	slot.payload_line = reserved.payload_line;
+	if (read) slot.reth = {wqe.rdma.address + qp.message_offset, {wqe.rdma.rkey}, length};
+	else if (wqe.opcode == SendOpcode::compare_swap)
+		slot.atomic = {wqe.atomic.address, {wqe.atomic.rkey}, 0, wqe.atomic.swap, wqe.atomic.compare_or_add};
+	else slot.atomic = {wqe.atomic.address, {wqe.atomic.rkey}, 0, wqe.atomic.compare_or_add, 0};
+	context.touch(outlet);
+	outlet.slots.publish(&slot, 0, {qp.qpn});
+	if (!recovery.read_continues) ++qp.reads_in_flight;
+	recovery.read_continues = read && qp.message_offset + length != wqe.length;
+	if (recovery.read_continues) {
+		qp.message_offset += length;
+		qp.next_psn += qp.packets_for(length);
+		return Sent::stopped;
+	}
+	qp.next_psn = wqe.end_psn();
+	qp.message_offset = 0;
+	return Sent::whole;
+}
+
+Sent send_datagram(Context& context, QueuePair& qp, SendWqe& wqe) {
+	wqe.first_psn = qp.next_psn;
+	wqe.packets = 1;
+	// 9.8.3.1 C10-93.1.1: a message above the port MTU leaves no packet and no error.
+	auto* outlet = static_cast<Outlet*>(const_cast<void*>(wqe.datagram.outlet));
+	if (wqe.length > qp.path_mtu() || !outlet || outlet->closed) {
+		++qp.next_psn;
+		return Sent::whole;
+	}
+	const auto reserved = outlet->slots.reserve(wqe.length, sizeof(wire::Deth));
+	if (!reserved.slot) [[unlikely]] return no_room(context, qp, *outlet);
+	outlet->stalled = false;
+	if (!gather(context, qp, wqe, 0, reserved.payload, wqe.length)) [[unlikely]] {
+		fail_here(context, qp, Status::local_protection);
+		return Sent::stopped;
+	}
+	Slot& slot = *reserved.slot;
+	slot.set_bth(wqe.opcode == SendOpcode::send_imm ? Opcode::ud_send_only_imm : Opcode::ud_send_only, {wqe.datagram.qpn},
+	             {static_cast<std::uint32_t>(qp.next_psn)}, (wqe.has(queues::send_solicited) ? wire::slot_solicited : 0) | qp.mtu_code << wire::slot_mtu_shift);
+	slot.payload_line = reserved.payload_line;
+	slot.word = wqe.immediate;
+	slot.deth = {wqe.datagram.q_key, qp.qpn << 8 | wqe.datagram.address_index};
+	context.touch(*outlet);
+	outlet->slots.publish(&slot, wqe.length, {qp.qpn});
+	++qp.next_psn;
+	return Sent::whole;
+}
+
+// Bind and local invalidate act on the key table when their turn comes, and complete in order.
+Sent run_local(Context& context, QueuePair& qp, SendWqe& wqe) {
+	if (wqe.executed) return Sent::whole;
+	wqe.first_psn = qp.next_psn;
+	wqe.packets = 0;
+	if (wqe.opcode == SendOpcode::local_invalidate) {
+		if (!context.keys.invalidate(wqe.immediate, qp.accessor())) {
+			fail_here(context, qp, Status::local_qp_operation);
+			return Sent::stopped;
+		}
+	} else if (!context.keys.bind({wqe.bind.window_key, wqe.bind.new_key, wqe.bind.region_key, wqe.bind.address, wqe.bind.length, wqe.bind.access, wqe.bind.any_qp ? 0 : qp.qpn})) {
+		fail_here(context, qp, Status::window_bind);
+		return Sent::stopped;
+	}
+	wqe.executed = true;
+	return Sent::whole;
+}
+
+Sent send_wqe(Context& context, QueuePair& qp, SendWqe& wqe) {
+	if (wqe.has(queues::send_fence) && qp.reads_in_flight && qp.message_offset == 0) [[unlikely]] return Sent::stopped;
+	if (qp.type == QpType::ud) return send_datagram(context, qp, wqe);
+	if (wqe.local()) [[unlikely]] return run_local(context, qp, wqe);
+	if (wqe.reads()) return send_read_or_atomic(context, qp, wqe);
+	return send_message(context, qp, wqe);
+}
+
+}  // namespace
+
+void transmit(Context& context, QueuePair& qp) {
+	if (qp.state != QpState::rts) [[unlikely]] {
+		if (qp.state == QpState::error || qp.state == QpState::sqe) flush_send_queue(context, qp);
+		if (qp.state != QpState::sqd) return;
+	}
+	const std::uint32_t head = qp.state == QpState::sqd ? qp.cold->sq_begun : qp.sq_head.load(std::memory_order_acquire);
+	const Psn before = qp.next_psn;
+	while (qp.sq_next != head && !qp.blocked && qp.pending_error == Status::success) {
+		SendWqe& wqe = qp.wqe(qp.sq_next);
+		if (send_wqe(context, qp, wqe) == Sent::stopped) break;
+		++qp.sq_next;
+		// Unreliable requests are done when they have left; local ones when all before them are.
+		if (qp.type != QpType::rc) retire_to(context, qp, qp.next_psn);
+		else if (wqe.local()) [[unlikely]] retire_to(context, qp, qp.una);
+	}
+	if (qp.type == QpType::rc && qp.next_psn != before && !qp.outlet->lossless) note_sent(context, qp, before);
+}
+
+void resume_waiting(Context& context, Outlet& outlet) {
+	QueuePair* qp = outlet.waiting_first;
+	outlet.waiting_first = outlet.waiting_last = nullptr;
+	const Nanoseconds since = outlet.full_since;
+	const std::uint64_t published = outlet.slots.published();
+	if (outlet.closed || context.fresh_now() - since > unreliable_patience) outlet.stalled = true;
+	while (qp) {
+		QueuePair* next = qp->next_waiting;
+		qp->blocked &= ~blocked_ring;
+		qp->cold->waiting_on = nullptr;
+		transmit(context, *qp);
+		qp = next;
+	}
+	if (outlet.waiting_first && outlet.slots.published() == published) outlet.full_since = since;
+}
+
+}  // namespace verbena::transport

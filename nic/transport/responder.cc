@@ -1,0 +1,395 @@
+#include "nic/transport/responder.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "nic/memory/guarded_copy.h"
+#include "nic/transport/completer.h"
+#include "nic/transport/in_flight.h"
+#include "nic/transport/receive.h"
+#include "nic/transport/recovery.h"
+#include "nic/transport/responder_checks.h"
+
+namespace verbena::transport {
+
+using queues::Completed;
+using queues::Completion;
+using queues::ReceiveWqe;
+using queues::Status;
+using wire::Opcode;
+using wire::Slot;
+namespace syndrome = wire::syndrome;
+
+namespace {
+
+void owe_ack(Context& context, QueuePair& qp) {
+	qp.owed |= owed_ack;
+	context.owe(qp);
+}
+
+void owe_nak(Context& context, QueuePair& qp, std::uint8_t code) {
+	qp.owed = owed_nak;
+	qp.nak_syndrome = code;
+	context.owe(qp);
+}
+
+void complete_receive(Context& context, QueuePair& qp, std::uint64_t wr_id, Status status, std::uint32_t length = 0, const Slot* slot = nullptr,
+                      Completed opcode = Completed::receive) {
+	Completion completion{.wr_id = wr_id, .length = length, .qpn = qp.qpn, .source_qp = qp.destination_qpn, .status = status, .opcode = opcode};
+	bool solicited = false;
+	if (slot) {
+		const wire::OpcodeFacts& facts = wire::facts(slot->opcode());
+		if (facts.immediate || facts.invalidate) {
+			completion.immediate = slot->word;
+			completion.flags = facts.immediate ? queues::completion_with_imm : queues::completion_with_invalidate;
+		}
+		solicited = slot->solicited();
+	}
+	context.complete(*qp.recv_cq, completion, solicited);
+}
+
+// Class C and D errors of the responder: RC answers with a NAK and is in error; UC forgets the message, unless the fault is in the receive itself
+// (class A). The program hears of it once: by the completion of the receive at fault (`completed`), or else by an event.
+void refuse(Context& context, QueuePair& qp, Verdict verdict, bool completed = false) {
+	if (qp.type == QpType::uc) {
+		qp.in_message = InMessage::discard;  // up to the next FIRST or ONLY
+		if (verdict == Verdict::nak_remote_operation) enter_error(context, qp);
+		return;
+	}
+	switch (verdict) {
+		case Verdict::nak_sequence_error:
+			++context.counters.out_of_sequence;
+			qp.gap_reported = true;
+			owe_nak(context, qp, syndrome::nak_sequence_error);
+			return;
+		case Verdict::rnr:
+			++context.counters.rnr_naks_sent;
+			qp.gap_reported = true;  // what follows the refused packet is dropped until it comes again
+			note_not_ready(context, qp);
+			owe_nak(context, qp, syndrome::rnr_nak | (qp.cold->attributes.min_rnr_timer & 0x1f));
+			return;
+		case Verdict::nak_invalid_request:
+			owe_nak(context, qp, syndrome::nak_invalid_request);
+			if (!completed) context.raise(AsyncEvent::qp_request_error, qp.cold->user);
+			break;
+		case Verdict::nak_remote_access:
+			owe_nak(context, qp, syndrome::nak_remote_access);
+			if (!completed) context.raise(AsyncEvent::qp_access_error, qp.cold->user);
+			break;
+		case Verdict::nak_remote_operation:
+			owe_nak(context, qp, syndrome::nak_remote_operation);
+			break;
+		default: return;
+	}
+	enter_error(context, qp);
+}
+
+// A message that needs a receive WQE begins (SEND) or ends (WRITE with immediate): takes it from the queue. For a message that goes on, the WQE is
+// copied, because a shared queue goes on too. (UC: a WQE whose message was cut short serves the next one.)
+bool take_receive(Context& context, QueuePair& qp, bool keeps) {
+	if (qp.receive) return true;
+	ReceiveWqe* wqe = qp.receive_queue ? qp.receive_queue->front() : nullptr;
+	if (!wqe) return false;
+	if (keeps) {
+		const std::uint32_t stride = qp.receive_queue->stride();
+		if (!qp.cold->receive_copy) qp.cold->receive_copy = std::make_unique<std::byte[]>(stride);
+		std::memcpy(qp.cold->receive_copy.get(), wqe, stride);
+		pop_receive(context, qp);
+		wqe = reinterpret_cast<ReceiveWqe*>(qp.cold->receive_copy.get());
+	}
+	qp.receive = wqe;
+	return true;
+}
+
+// Is the WQE in use still the oldest of its queue, and no copy?
+bool in_queue(const QueuePair& qp) { return qp.receive == qp.receive_queue->front(); }
+
+Verdict execute_send(Context& context, QueuePair& qp, const Slot& slot, const wire::OpcodeFacts& facts, const std::byte* payload) {
+	if (facts.first) {
+		if (!take_receive(context, qp, !facts.last)) return Verdict::rnr;
+		qp.receive_offset = 0;
+	}
+	const bool to_pop = in_queue(qp);
+	const std::uint64_t wr_id = qp.receive->wr_id;
+	const Status status = scatter(context, qp, *qp.receive, qp.receive_offset, payload, slot.length);
+	if (status == Status::local_length && qp.type == QpType::uc) [[unlikely]] {
+		if (to_pop) qp.receive = nullptr;
+		return Verdict::drop;
+	}
+	qp.receive_offset += slot.length;
+	if (status == Status::success && !facts.last) {
+		qp.in_message = InMessage::send;
+		return Verdict::accept;
+	}
+	if (to_pop) pop_receive(context, qp);
+	qp.receive = nullptr;
+	qp.in_message = InMessage::none;
+	if (status != Status::success) [[unlikely]] {
+		complete_receive(context, qp, wr_id, status);
+		return status == Status::local_length ? Verdict::nak_invalid_request : Verdict::nak_remote_operation;
+	}
+	if (facts.invalidate && !context.keys.invalidate(slot.word, qp.accessor())) [[unlikely]] {
+		complete_receive(context, qp, wr_id, Status::local_access);
+		return Verdict::nak_remote_access;
+	}
+	complete_receive(context, qp, wr_id, Status::success, qp.receive_offset, &slot);
+	return Verdict::accept;
+}
+
+Verdict execute_write(Context& context, QueuePair& qp, const Slot& slot, const wire::OpcodeFacts& facts, const std::byte* payload) {
+	ColdQueuePair& cold = *qp.cold;
+	if (facts.first) {
+		if (!(qp.remote_access & memory::remote_write)) return Verdict::nak_invalid_request;
+		const std::uint32_t length = slot.reth.dma_length;
+		if (length && !context.keys.resolve(qp.receive_cache, slot.reth.rkey.value, slot.reth.address, length, memory::remote_write, qp))
+			return Verdict::nak_remote_access;
+		qp.write_address = slot.reth.address;
+		qp.write_rkey = slot.reth.rkey.value;
+		qp.receive_offset = 0;
+		cold.write_length = length;
+	}
+	const std::uint32_t end = qp.receive_offset + slot.length;
+	if (facts.last ? end != cold.write_length : end >= cold.write_length) return Verdict::nak_invalid_request;
+	if (facts.immediate && !take_receive(context, qp, false)) return Verdict::rnr;
+	if (slot.length) {
+		std::byte* to = context.keys.resolve(qp.receive_cache, qp.write_rkey, qp.write_address + qp.receive_offset, slot.length, memory::remote_write, qp);
+		if (!to || !memory::guarded_copy(to, payload, slot.length)) {
+			if (facts.immediate && in_queue(qp)) qp.receive = nullptr;  // it was not used
+			return Verdict::nak_remote_access;
+		}
+	}
+	qp.receive_offset = end;
+	qp.in_message = facts.last ? InMessage::none : InMessage::write;
+	if (facts.immediate) {
+		const std::uint64_t wr_id = qp.receive->wr_id;
+		if (in_queue(qp)) pop_receive(context, qp);
+		qp.receive = nullptr;
+		complete_receive(context, qp, wr_id, Status::success, cold.write_length, &slot, Completed::receive_rdma_with_imm);
+	}
+	return Verdict::accept;
+}
+
+// READs and atomics still to be answered: new ones, which max_dest_rd_atomic bounds, or repeated ones, which have as many places of their own, so
+// that a link that doubles packets cannot make a well-behaved requester exceed its limit.
+std::uint32_t responses_pending(const ColdQueuePair& cold, bool duplicate) {
+	std::uint32_t count = 0;
+	for (std::uint32_t i = 0; i < cold.pending_count; ++i) count += cold.pending[(cold.pending_first + i) % cold.pending.size()].duplicate == duplicate;
+	return count;
+}
+
+bool push_response(QueuePair& qp, const PendingResponse& response) {
+	ColdQueuePair& cold = *qp.cold;
+	if (responses_pending(cold, response.duplicate) >= cold.pending.size() / 2) return false;
+	cold.pending[(cold.pending_first + cold.pending_count++) % cold.pending.size()] = response;
+	return true;
+}
+
+Verdict accept_read(Context& context, QueuePair& qp, const Slot& slot, Psn psn, bool duplicate) {
+	if (!(qp.remote_access & memory::remote_read)) return Verdict::nak_invalid_request;
+	if (!duplicate && responses_pending(*qp.cold, false) >= qp.cold->attributes.max_dest_rd_atomic) return Verdict::nak_invalid_request;
+	const std::uint32_t length = slot.reth.dma_length;
+	if (length && !context.keys.resolve(qp.receive_cache, slot.reth.rkey.value, slot.reth.address, length, memory::remote_read, qp))
+		return Verdict::nak_remote_access;
+	const bool pushed = push_response(qp, {.psn = psn,
+	                                       .rkey = slot.reth.rkey.value,
+	                                       .address = slot.reth.address,
+	                                       .remaining = length,
+	                                       .msn = qp.msn + !duplicate,
+	                                       .duplicate = duplicate});
+	return pushed ? Verdict::accept : duplicate ? Verdict::drop : Verdict::nak_invalid_request;
+}
+
+Verdict execute_atomic(Context& context, QueuePair& qp, const Slot& slot, const wire::OpcodeFacts& facts, Psn psn) {
+	ColdQueuePair& cold = *qp.cold;
+	if (!(qp.remote_access & memory::remote_atomic)) return Verdict::nak_invalid_request;
+	if (slot.atomic.address % 8) return Verdict::nak_invalid_request;
+	if (responses_pending(cold, false) >= cold.attributes.max_dest_rd_atomic) return Verdict::nak_invalid_request;
+	auto* at = reinterpret_cast<std::uint64_t*>(
+	    context.keys.resolve(qp.receive_cache, slot.atomic.rkey.value, slot.atomic.address, 8, memory::remote_atomic, qp));
+	if (!at) return Verdict::nak_remote_access;
+	if (reinterpret_cast<std::uintptr_t>(at) % 8) return Verdict::nak_invalid_request;
+	std::uint64_t original = 0;
+	const bool done = facts.operation == wire::Operation::compare_swap
+	                      ? memory::guarded_compare_swap(at, slot.atomic.compare, slot.atomic.swap_or_add, original)
+	                      : memory::guarded_fetch_add(at, slot.atomic.swap_or_add, original);
+	if (!done) return Verdict::nak_remote_access;
+	cold.atomic_results[cold.atomic_next++ % cold.atomic_results.size()] = {psn, original};
+	push_response(qp, {.psn = psn, .msn = qp.msn + 1, .result = original, .atomic = true});
+	return Verdict::accept;
+}
+
+// 9.7.4.5: a duplicate SEND or WRITE is acknowledged again, a duplicate READ is executed again, a duplicate atomic is answered from its saved result.
+void handle_duplicate(Context& context, QueuePair& qp, const Slot& slot, const wire::OpcodeFacts& facts, Psn psn) {
+	++context.counters.duplicates;
+	bool answered = false;
+	switch (facts.operation) {
+		case wire::Operation::send:
+		case wire::Operation::write: return owe_ack(context, qp);
+		case wire::Operation::read_request:
+			answered = psn + qp.packets_for(slot.reth.dma_length) <= qp.expected_psn && accept_read(context, qp, slot, psn, true) == Verdict::accept;
+			break;
+		case wire::Operation::compare_swap:
+		case wire::Operation::fetch_add:
+			for (const AtomicResult& saved : qp.cold->atomic_results)
+				answered |= saved.psn == psn && push_response(qp, {.psn = psn, .msn = qp.msn, .result = saved.original, .atomic = true, .duplicate = true});
+			break;
+		default: return;
+	}
+	if (answered) context.owe(qp);
+	// Same host: nothing is sent twice without need, so the requester counts its PSNs from elsewhere, and has no timer; this tells it.
+	else if (qp.outlet->lossless) owe_ack(context, qp);
+}
+
+// UC (9.8.2.2): a packet out of sequence ends the message under way, and what follows is dropped up to the next FIRST or ONLY. False: dropped.
+bool follows_uc(QueuePair& qp, const wire::OpcodeFacts& facts, Psn psn) {
+	if (facts.first) {
+		qp.in_message = InMessage::none;
+		return true;
+	}
+	if (psn != qp.expected_psn) qp.in_message = InMessage::discard;
+	return qp.in_message == InMessage::send || qp.in_message == InMessage::write;
+}
+
+void establish(Context& context, QueuePair& qp) {
+	if (qp.cold->communication_established) return;
+	qp.cold->communication_established = true;
+	context.raise(AsyncEvent::communication_established, qp.cold->user);
+}
+
+}  // namespace
+
+void handle_request(Context& context, QueuePair& qp, const Slot& slot, const std::byte* payload) {
+	const wire::OpcodeFacts& facts = wire::facts(slot.opcode());
+	++context.counters.requests_received;
+	if (qp.state == QpState::rtr) [[unlikely]] establish(context, qp);
+	const Psn psn = wire::nearest(qp.expected_psn, slot.psn());
+	const ResponderView view{qp.expected_psn, qp.in_message, qp.gap_reported, qp.path_mtu()};
+	const RequestPacket packet{psn, facts, slot.length, qp.outlet->lossless};
+
+	if (qp.type == QpType::uc) {
+		if (!follows_uc(qp, facts, psn)) {
+			qp.expected_psn = psn + qp.packets_for(slot.length);
+			return;
+		}
+	} else if (const Verdict verdict = check_psn(view, psn); verdict != Verdict::accept) [[unlikely]] {
+		if (verdict == Verdict::duplicate) handle_duplicate(context, qp, slot, facts, psn);
+		// Same host: what follows a NAK that was told is answered too (by no more than an ACK), because the requester has no timer.
+		else if (qp.outlet->lossless) verdict == Verdict::drop ? owe_ack(context, qp) : refuse(context, qp, verdict);
+		else if (nak_is_due(context, qp)) refuse(context, qp, Verdict::nak_sequence_error);
+		return;
+	}
+	if (qp.gap_reported && !qp.outlet->lossless) note_gap_closed(context, qp);
+	qp.gap_reported = false;
+	Verdict verdict = check_opcode_sequence({qp.expected_psn, qp.in_message, false, qp.path_mtu()}, facts);
+	if (verdict == Verdict::accept) verdict = check_length(view, packet);
+	std::uint32_t packets = 1;
+	bool completed = false;
+	if (verdict == Verdict::accept) switch (facts.operation) {
+			case wire::Operation::send:
+				verdict = execute_send(context, qp, slot, facts, payload);
+				completed = true;
+				packets = qp.packets_for(slot.length);
+				break;
+			case wire::Operation::write:
+				verdict = execute_write(context, qp, slot, facts, payload);
+				packets = qp.packets_for(slot.length);
+				break;
+			case wire::Operation::read_request:
+				verdict = accept_read(context, qp, slot, psn, false);
+				packets = qp.packets_for(slot.reth.dma_length);
+				break;
+			case wire::Operation::compare_swap:
+			case wire::Operation::fetch_add: verdict = execute_atomic(context, qp, slot, facts, psn); break;
+			default: verdict = Verdict::drop;
+		}
+	if (qp.type == QpType::uc) qp.expected_psn = psn + packets;
+	if (verdict != Verdict::accept) [[unlikely]] return refuse(context, qp, verdict, completed);
+	if (qp.type == QpType::uc) return;
+
+	qp.expected_psn += packets;
+	if (facts.last) ++qp.msn;
+	if (facts.operation == wire::Operation::send || facts.operation == wire::Operation::write) {
+		qp.owed = owed_ack;  // a NAK that has not left yet is out of date
+		context.owe(qp);
+	} else {
+		qp.responses_in_slots = true;  // from now on an ACK must not overtake a response
+		qp.owed &= owed_ack;
+		context.owe(qp);
+	}
+}
+
+namespace {
+
+// True: the response has left whole.
+bool send_response(Context& context, QueuePair& qp, PendingResponse& response) {
+	Outlet& outlet = *qp.outlet;
+	const std::uint8_t flags = qp.mtu_code << wire::slot_mtu_shift;
+	do {
+		const std::uint32_t n = std::min(response.remaining, wire::Direction::run_bytes_max);
+		const auto reserved = outlet.slots.reserve(n, response.atomic ? 8 : 0);
+		if (!reserved.slot) return false;
+		Slot& slot = *reserved.slot;
+		Opcode opcode = Opcode::rc_atomic_acknowledge;
+		if (!response.atomic) {
+			const bool ends = n == response.remaining;
+			opcode = response.begun ? (ends ? Opcode::rc_read_response_last : Opcode::rc_read_response_middle)
+			                        : (ends ? Opcode::rc_read_response_only : Opcode::rc_read_response_first);
+			if (n) {
+				const std::byte* from = context.keys.resolve(qp.receive_cache, response.rkey, response.address, n, memory::remote_read, qp);
+				if (!from || !memory::guarded_copy(reserved.payload, from, n)) {
+					// The region went away while it was read: the requester hears it for the first packet that is missing.
+					qp.expected_psn = response.psn;
+					qp.cold->pending_count = 0;
+					refuse(context, qp, Verdict::nak_remote_access);
+					return true;
+				}
+			}
+		}
+		slot.set_bth(opcode, {qp.destination_qpn}, {static_cast<std::uint32_t>(response.psn)}, flags);
+		slot.payload_line = reserved.payload_line;
+		slot.set_aeth(syndrome::ack, response.msn);
+		if (response.atomic) slot.atomic_result = response.result;
+		context.touch(outlet);
+		outlet.slots.publish(&slot, n, {qp.qpn});
+		const std::uint32_t packets = qp.packets_for(n);
+		response.psn += packets;
+		response.address += n;
+		response.remaining -= n;
+		response.begun = true;
+	} while (response.remaining);
+	return true;
+}
+
+}  // namespace
+
+bool send_responses(Context& context, QueuePair& qp) {
+	ColdQueuePair* cold = nullptr;
+	if (qp.responses_in_slots) {
+		cold = qp.cold.get();
+		while (cold->pending_count) {
+			if (!send_response(context, qp, cold->pending[cold->pending_first])) return false;
+			if (!cold->pending_count) break;
+			cold->pending_first = (cold->pending_first + 1) % cold->pending.size();
+			--cold->pending_count;
+		}
+	}
+	if (qp.owed == owed_nothing) return true;
+	context.touch(*qp.outlet);
+	const bool nak = qp.owed & owed_nak;
+	const std::uint8_t code = nak ? qp.nak_syndrome : syndrome::ack;
+	const wire::Psn24 psn{static_cast<std::uint32_t>(nak ? qp.expected_psn : qp.expected_psn - 1) & 0xffffff};
+	if (qp.outlet->lossless && !qp.responses_in_slots) {
+		if (!qp.outlet->acks.write(code, psn, {qp.destination_qpn})) return false;
+	} else {
+		const auto reserved = qp.outlet->slots.reserve(0, 0);
+		if (!reserved.slot) return false;
+		reserved.slot->set_bth(Opcode::rc_acknowledge, {qp.destination_qpn}, psn, qp.mtu_code << wire::slot_mtu_shift);
+		reserved.slot->payload_line = reserved.payload_line;
+		reserved.slot->set_aeth(code, qp.msn);
+		qp.outlet->slots.publish(reserved.slot, 0, {qp.qpn});
+	}
+	qp.owed = owed_nothing;
+	return true;
+}
+
+}  // namespace verbena::transport

@@ -1,0 +1,103 @@
+// Address handles, and where the datagrams that name them go.
+#include <cerrno>
+#include <cstring>
+#include <endian.h>
+#include <new>
+
+#include "nic/verbs/process.h"
+#include "nic/verbs/provider.h"
+
+namespace verbena::verbs {
+
+ibv_ah* create_ah(ibv_pd* pd, ibv_ah_attr* attributes) {
+	const auto& gids = SoftContext::of(pd->context).device().interface.gids;
+	// RoCE has no addresses but GIDs.
+	if (attributes->port_num != 1 || !attributes->is_global || attributes->grh.sgid_index >= gids.size()) return errno = EINVAL, nullptr;
+	auto* ah = new (std::nothrow) SoftAh;
+	if (!ah) return errno = ENOMEM, nullptr;
+	ah->public_ah.context = pd->context;
+	ah->public_ah.pd = pd;
+	ah->attributes = *attributes;
+	std::memcpy(ah->addresses.source, gids[attributes->grh.sgid_index].data(), 16);
+	std::memcpy(ah->addresses.destination, attributes->grh.dgid.raw, 16);
+	ah->addresses.traffic_class = attributes->grh.traffic_class;
+	ah->addresses.hop_limit = attributes->grh.hop_limit ? attributes->grh.hop_limit : 64;
+	ah->addresses.flow_label = attributes->grh.flow_label & 0xfffff;
+	ah->local = is_local_address(attributes->grh.dgid.raw);
+	++SoftPd::of(pd).users;
+	return &ah->public_ah;
+}
+
+int destroy_ah(ibv_ah* ah) {
+	--SoftPd::of(ah->pd).users;
+	delete &SoftAh::of(ah);
+	return 0;
+}
+
+// The reverse path of a received datagram, from the 40 bytes in front of it. The two forms are told apart as grh.h says.
+int init_ah_from_wc(ibv_context* context, std::uint8_t port, ibv_wc* wc, ibv_grh* grh, ibv_ah_attr* attributes) {
+	*attributes = {};
+	attributes->port_num = port;
+	attributes->sl = wc->sl;
+	if (!(wc->wc_flags & IBV_WC_GRH) || port != 1) {
+		errno = EINVAL;
+		return -1;
+	}
+	std::uint8_t source[16] = {}, destination[16] = {};
+	const auto* bytes = reinterpret_cast<const std::uint8_t*>(grh);
+	if (bytes[0] >> 4 == 6) {
+		std::memcpy(source, grh->sgid.raw, 16);
+		std::memcpy(destination, grh->dgid.raw, 16);
+		const std::uint32_t word = be32toh(grh->version_tclass_flow);
+		attributes->grh.traffic_class = static_cast<std::uint8_t>(word >> 20);
+		attributes->grh.flow_label = word & 0xfffff;
+		attributes->grh.hop_limit = grh->hop_limit;
+	} else {
+		const std::uint8_t* ip = bytes + 20;
+		source[10] = source[11] = destination[10] = destination[11] = 0xff;
+		std::memcpy(source + 12, ip + 12, 4);
+		std::memcpy(destination + 12, ip + 16, 4);
+		attributes->grh.traffic_class = ip[1];
+		attributes->grh.hop_limit = ip[8];
+	}
+	attributes->is_global = 1;
+	std::memcpy(attributes->grh.dgid.raw, source, 16);
+	const auto& gids = SoftContext::of(context).device().interface.gids;
+	for (std::size_t i = 0; i < gids.size(); ++i) {
+		if (std::memcmp(gids[i].data(), destination, 16) != 0) continue;
+		attributes->grh.sgid_index = static_cast<std::uint8_t>(i);
+		return 0;
+	}
+	errno = ENODATA;
+	return -1;
+}
+
+ibv_ah* create_ah_from_wc(ibv_pd* pd, ibv_wc* wc, ibv_grh* grh, std::uint8_t port) {
+	ibv_ah_attr attributes;
+	if (init_ah_from_wc(pd->context, port, wc, grh, &attributes)) return nullptr;
+	return create_ah(pd, &attributes);
+}
+
+// Under the lock of the QP's send queue, which keeps the outlet in being until the datagram is in the queue.
+transport::Outlet* datagram_outlet(engine::Engine& engine, SoftAh& ah, std::uint32_t qpn, std::uint8_t& address_index) {
+	const std::uint32_t block = ah.local ? engine::block_of({qpn & 0xffffff}) : 0;
+	const std::uint64_t wanted = std::uint64_t{engine.deaths()} << 24 | block;
+	const std::uint64_t path = ah.path.load(std::memory_order_acquire);
+	if (path >> 8 == wanted) [[likely]] {
+		transport::Outlet* known = ah.outlet.load(std::memory_order_acquire);
+		address_index = static_cast<std::uint8_t>(path);
+		if (ah.path.load(std::memory_order_acquire) == path) return known;  // nobody changed it in between
+	}
+	const std::lock_guard lock(ah.mutex);
+	ah.path.store(SoftAh::no_path, std::memory_order_release);
+	auto outlet = engine.outlet_to(ah.addresses, ah.local, {qpn & 0xffffff}, false);
+	if (!outlet) return nullptr;
+	const auto index = engine.address_index(**outlet, ah.addresses);
+	if (!index) return nullptr;
+	ah.outlet.store(*outlet, std::memory_order_release);
+	ah.path.store(wanted << 8 | *index, std::memory_order_release);
+	address_index = *index;
+	return *outlet;
+}
+
+}  // namespace verbena::verbs

@@ -1,0 +1,209 @@
+// Posting and polling: what a program does for each message. No allocation, no system call, no lock but the queue's own and a try at the engine's.
+#include <cerrno>
+#include <mutex>
+
+#include "nic/memory/guarded_copy.h"
+#include "nic/verbs/objects.h"
+#include "nic/verbs/provider.h"
+
+namespace verbena::verbs {
+
+using queues::Segment;
+using queues::SendOpcode;
+using queues::SendWqe;
+using transport::QpState;
+using transport::QueuePair;
+
+static_assert(sizeof(Segment) == sizeof(ibv_sge) && offsetof(Segment, lkey) == offsetof(ibv_sge, lkey));
+static_assert(IBV_WR_SEND_WITH_INV == static_cast<int>(SendOpcode::send_invalidate) && IBV_WR_BIND_MW == static_cast<int>(SendOpcode::bind_window));
+static_assert(int{IBV_SEND_FENCE} == int{queues::send_fence} && int{IBV_SEND_INLINE} == int{queues::send_inline} &&
+              int{IBV_SEND_SOLICITED} == int{queues::send_solicited});
+
+namespace {
+
+int fill_segments(SoftQp& sqp, SendWqe& wqe, const ibv_send_wr& wr) {
+	std::uint64_t length = 0;
+	if (wr.send_flags & IBV_SEND_INLINE) {
+		for (int i = 0; i < wr.num_sge; ++i) length += wr.sg_list[i].length;
+		if (length > sqp.inline_max) return ENOMEM;
+		std::byte* to = wqe.inline_data();
+		for (int i = 0; i < wr.num_sge; ++i) {
+			if (!memory::guarded_copy(to, reinterpret_cast<const void*>(wr.sg_list[i].addr), wr.sg_list[i].length)) return EFAULT;
+			to += wr.sg_list[i].length;
+		}
+	} else {
+		for (int i = 0; i < wr.num_sge; ++i) {
+			wqe.segments()[i] = {wr.sg_list[i].addr, wr.sg_list[i].length, wr.sg_list[i].lkey};
+			length += wr.sg_list[i].length;
+		}
+	}
+	if (length > limits::message) return EINVAL;
+	wqe.length = static_cast<std::uint32_t>(length);
+	return 0;
+}
+
+int fill_wqe(SoftQp& sqp, SendWqe& wqe, const ibv_send_wr& wr) {
+	if (static_cast<unsigned>(wr.opcode) > IBV_WR_SEND_WITH_INV || !(sqp.opcodes >> wr.opcode & 1)) [[unlikely]] return EINVAL;
+	if (static_cast<unsigned>(wr.num_sge) > sqp.send_segments_max) [[unlikely]] return EINVAL;
+	wqe.wr_id = wr.wr_id;
+	wqe.opcode = static_cast<SendOpcode>(wr.opcode);
+	wqe.flags = static_cast<std::uint8_t>(wr.send_flags);
+	wqe.segment_count = static_cast<std::uint8_t>(wr.num_sge);
+	wqe.immediate = wr.imm_data;
+	wqe.executed = false;
+	if (const int error = fill_segments(sqp, wqe, wr)) [[unlikely]] return error;
+	if (sqp.qp->type == transport::QpType::ud) {
+		std::uint8_t index = 0;
+		if (!wr.wr.ud.ah || !SoftPd::same(wr.wr.ud.ah->pd, sqp.base()->pd)) return EINVAL;
+		wqe.datagram.outlet = datagram_outlet(*sqp.engine, SoftAh::of(wr.wr.ud.ah), wr.wr.ud.remote_qpn, index);
+		wqe.datagram.qpn = wr.wr.ud.remote_qpn & 0xffffff;
+		// 10.2.5: a Q_Key with the high bit set stands for the QP's own.
+		wqe.datagram.q_key = wr.wr.ud.remote_qkey & 0x80000000 ? sqp.qp->q_key : wr.wr.ud.remote_qkey;
+		wqe.datagram.address_index = index;
+		return 0;
+	}
+	switch (wr.opcode) {
+		case IBV_WR_SEND:
+		case IBV_WR_SEND_WITH_IMM:
+		case IBV_WR_SEND_WITH_INV: break;
+		case IBV_WR_RDMA_READ:
+			if (wr.send_flags & IBV_SEND_INLINE) return EINVAL;
+			[[fallthrough]];
+		case IBV_WR_RDMA_WRITE:
+		case IBV_WR_RDMA_WRITE_WITH_IMM:
+			wqe.rdma.address = wr.wr.rdma.remote_addr;
+			wqe.rdma.rkey = wr.wr.rdma.rkey;
+			break;
+		case IBV_WR_ATOMIC_CMP_AND_SWP:
+		case IBV_WR_ATOMIC_FETCH_AND_ADD:
+			if (wr.send_flags & IBV_SEND_INLINE) return EINVAL;
+			wqe.atomic.address = wr.wr.atomic.remote_addr;
+			wqe.atomic.rkey = wr.wr.atomic.rkey;
+			wqe.atomic.compare_or_add = wr.wr.atomic.compare_add;
+			wqe.atomic.swap = wr.wr.atomic.swap;
+			break;
+		case IBV_WR_LOCAL_INV: wqe.length = 0; break;
+		case IBV_WR_BIND_MW: {
+			const ibv_mw_bind_info& info = wr.bind_mw.bind_info;
+			const ibv_mw& mw = *wr.bind_mw.mw;
+			if (!SoftPd::same(mw.pd, sqp.base()->pd) || (info.length && (!info.mr || !SoftPd::same(info.mr->pd, mw.pd)))) return EINVAL;
+			wqe.length = 0;
+			wqe.bind.address = info.addr;
+			wqe.bind.length = info.length;
+			wqe.bind.window_key = mw.handle;
+			wqe.bind.new_key = wr.bind_mw.rkey;
+			wqe.bind.region_key = info.mr ? info.mr->lkey : 0;
+			wqe.bind.access = static_cast<std::uint8_t>(info.mw_access_flags & 0x3f);
+			wqe.bind.any_qp = mw.type == IBV_MW_TYPE_1;
+			break;
+		}
+		default: return EINVAL;
+	}
+	return 0;
+}
+
+bool may_post_sends(QpState state) { return state == QpState::rts || state == QpState::sqd || state == QpState::sqe || state == QpState::error; }
+
+// Puts a chain of receives into a queue. Returns 0 or an errno value, with *bad at the one that failed.
+int fill_receives(queues::ReceiveQueue& queue, ibv_recv_wr* wr, ibv_recv_wr** bad) {
+	std::uint32_t count = 0;
+	int error = 0;
+	for (; wr; wr = wr->next, ++count) {
+		queues::ReceiveWqe* wqe = queue.prepare(count);
+		if (!wqe || static_cast<unsigned>(wr->num_sge) > queue.segments_max()) [[unlikely]] {
+			error = wqe ? EINVAL : ENOMEM;
+			*bad = wr;
+			break;
+		}
+		std::uint32_t length = 0;
+		for (int i = 0; i < wr->num_sge; ++i) {
+			wqe->segments()[i] = {wr->sg_list[i].addr, wr->sg_list[i].length, wr->sg_list[i].lkey};
+			length += wr->sg_list[i].length;
+		}
+		wqe->wr_id = wr->wr_id;
+		wqe->length = length;
+		wqe->segment_count = static_cast<std::uint32_t>(wr->num_sge);
+	}
+	queue.commit(count);
+	return error;
+}
+
+}  // namespace
+
+int post_send(ibv_qp* public_qp, ibv_send_wr* wr, ibv_send_wr** bad) {
+	SoftQp& sqp = SoftQp::of(public_qp);
+	QueuePair& qp = *sqp.qp;
+	int error = 0;
+	qp.sq_lock.lock();
+	std::uint32_t head = qp.sq_head.load(std::memory_order_relaxed);
+	if (!may_post_sends(qp.state)) [[unlikely]] {
+		error = EINVAL;
+	} else {
+		for (; wr; wr = wr->next, ++head) {
+			if (head - qp.sq_tail.load(std::memory_order_acquire) > qp.sq_mask) [[unlikely]] error = ENOMEM;
+			else error = fill_wqe(sqp, qp.wqe(head), *wr);
+			if (error) [[unlikely]] break;
+		}
+		qp.sq_head.store(head, std::memory_order_release);
+	}
+	if (error) *bad = wr;
+	qp.sq_lock.unlock();
+	sqp.engine->post(qp);
+	if (error) errno = error;
+	return error;
+}
+
+int post_recv(ibv_qp* public_qp, ibv_recv_wr* wr, ibv_recv_wr** bad) {
+	SoftQp& sqp = SoftQp::of(public_qp);
+	QueuePair& qp = *sqp.qp;
+	if (qp.state == QpState::reset || qp.receive_queue->shared) [[unlikely]] {
+		*bad = wr;
+		return errno = EINVAL;
+	}
+	qp.receive_queue->lock.lock();
+	const int error = fill_receives(*qp.receive_queue, wr, bad);
+	qp.receive_queue->lock.unlock();
+	if (qp.state == QpState::error) [[unlikely]] sqp.engine->flush_receives(qp);
+	if (error) errno = error;
+	return error;
+}
+
+int post_srq_recv(ibv_srq* public_srq, ibv_recv_wr* wr, ibv_recv_wr** bad) {
+	SoftSrq& srq = SoftSrq::of(public_srq);
+	srq.queue->lock.lock();
+	const int error = fill_receives(*srq.queue, wr, bad);
+	srq.queue->lock.unlock();
+	if (error) errno = error;
+	return error;
+}
+
+int poll_cq(ibv_cq* public_cq, int count, ibv_wc* wc) {
+	SoftCq& cq = SoftCq::of(public_cq);
+	queues::CompletionQueue& queue = *cq.queue;
+	const auto take = [wc](const queues::Completion& c, int i) {
+		ibv_wc& w = wc[i];
+		w.wr_id = c.wr_id;
+		w.status = static_cast<ibv_wc_status>(c.status);
+		w.opcode = static_cast<ibv_wc_opcode>(c.opcode);
+		w.vendor_err = 0;
+		w.byte_len = c.length;
+		w.imm_data = c.immediate;
+		w.qp_num = c.qpn;
+		w.src_qp = c.source_qp;
+		w.wc_flags = c.flags;
+		w.pkey_index = 0;
+		w.slid = 0;
+		w.sl = c.sl;
+		w.dlid_path_bits = 0;
+	};
+	queue.lock.lock();
+	int taken = queue.drain(count, take);
+	if (taken == 0 && count > 0) {
+		cq.engine->poll();
+		taken = queue.drain(count, take);
+	}
+	queue.lock.unlock();
+	return taken;
+}
+
+}  // namespace verbena::verbs

@@ -1,0 +1,287 @@
+// The exported verbs that our NIC implements: ours go to provider.h, the rest to the real library. Nothing is decided here but
+// whose the argument is. (unsupported.cc has the exported verbs that our NIC lacks.)
+//
+// Every public function that takes a device, a context or an object must be exported, here or there: one that is left out is
+// answered by the real libibverbs, which takes our context for its own and crashes. tests/abi holds us to it.
+#include <atomic>
+#include <cerrno>
+
+#include "nic/verbs/device_list.h"
+#include "nic/verbs/provider.h"
+#include "nic/verbs/real_library.h"
+
+namespace ours = verbena::verbs;
+using ours::InsideReal;
+using ours::is_ours;
+using ours::real;
+
+namespace {
+
+std::atomic<bool> real_device_seen = false;
+
+ibv_device** list_real_devices() {
+	const InsideReal guard;
+	ibv_device** list = real().ibv_get_device_list(nullptr);
+	if (list && list[0]) real_device_seen = true;
+	return list;
+}
+
+bool real_devices_exist() {
+	if (real_device_seen) return true;
+	if (ibv_device** list = list_real_devices()) real().ibv_free_device_list(list);
+	return real_device_seen;
+}
+
+// Whose object an event speaks of. NULL for events of a port or a device, which nobody waits for and no acknowledgement changes.
+const ibv_context* owner(const ibv_async_event& event) {
+	switch (event.event_type) {
+		case IBV_EVENT_CQ_ERR: return event.element.cq->context;
+		case IBV_EVENT_QP_FATAL:
+		case IBV_EVENT_QP_REQ_ERR:
+		case IBV_EVENT_QP_ACCESS_ERR:
+		case IBV_EVENT_COMM_EST:
+		case IBV_EVENT_SQ_DRAINED:
+		case IBV_EVENT_PATH_MIG:
+		case IBV_EVENT_PATH_MIG_ERR:
+		case IBV_EVENT_QP_LAST_WQE_REACHED: return event.element.qp->context;
+		case IBV_EVENT_SRQ_ERR:
+		case IBV_EVENT_SRQ_LIMIT_REACHED: return event.element.srq->context;
+		case IBV_EVENT_WQ_FATAL: return event.element.wq->context;
+		default: return nullptr;
+	}
+}
+
+}  // namespace
+
+extern "C" {
+#pragma GCC visibility push(default)
+
+// ---- Devices
+
+ibv_device** ibv_get_device_list(int* num_devices) {
+	const int errno_before = errno;
+	if (num_devices) *num_devices = 0;
+
+	ibv_device** real_list = list_real_devices();
+	const auto our_list = InsideReal::here() ? std::span<ibv_device* const>{} : ours::our_devices();
+	if (!real_list && our_list.empty()) return nullptr;  // errno says why the real library has no list
+
+	ibv_device** list = ours::make_device_list(real_list, our_list);
+	if (!list) {
+		if (real_list) real().ibv_free_device_list(real_list);
+		errno = ENOMEM;
+		return nullptr;
+	}
+	if (num_devices) *num_devices = ours::device_count(list);
+	errno = errno_before;
+	return list;
+}
+
+void ibv_free_device_list(ibv_device** list) {
+	if (!list) return;
+	if (ibv_device** real_list = ours::release_device_list(list)) real().ibv_free_device_list(real_list);
+}
+
+const char* ibv_get_device_name(ibv_device* device) {
+	return is_ours(device) ? ours::get_device_name(device) : real().ibv_get_device_name(device);
+}
+
+int ibv_get_device_index(ibv_device* device) {
+	return is_ours(device) ? ours::get_device_index(device) : real().ibv_get_device_index(device);
+}
+
+__be64 ibv_get_device_guid(ibv_device* device) {
+	return is_ours(device) ? ours::get_device_guid(device) : real().ibv_get_device_guid(device);
+}
+
+ibv_context* ibv_open_device(ibv_device* device) { return is_ours(device) ? ours::open_device(device) : real().ibv_open_device(device); }
+
+int ibv_close_device(ibv_context* context) { return is_ours(context) ? ours::close_device(context) : real().ibv_close_device(context); }
+
+// ---- Fork. Ours needs no preparation. The real library prepares its own memory, and must do so before any of its devices is
+// used, so it is always asked; but its failure matters only to a program that has a real device. It may be asked while it starts
+// up and holds its lock (RDMAV_FORK_SAFE), so its devices cannot be listed here.
+
+int ibv_fork_init() {
+	const InsideReal guard;
+	const int error = real().ibv_fork_init();
+	return real_device_seen ? error : 0;
+}
+
+ibv_fork_status ibv_is_fork_initialized() {
+	return InsideReal::here() || real_devices_exist() ? real().ibv_is_fork_initialized() : IBV_FORK_UNNEEDED;
+}
+
+// ---- Queries
+
+int ibv_query_device(ibv_context* context, ibv_device_attr* attributes) {
+	return is_ours(context) ? ours::query_device(context, attributes) : real().ibv_query_device(context, attributes);
+}
+
+int ibv_query_port(ibv_context* context, uint8_t port, _compat_ibv_port_attr* attributes) {
+	return is_ours(context) ? ours::query_port(context, port, attributes) : real().ibv_query_port(context, port, attributes);
+}
+
+int ibv_query_gid(ibv_context* context, uint8_t port, int index, ibv_gid* gid) {
+	return is_ours(context) ? ours::query_gid(context, port, index, gid) : real().ibv_query_gid(context, port, index, gid);
+}
+
+int _ibv_query_gid_ex(ibv_context* context, uint32_t port, uint32_t index, ibv_gid_entry* entry, uint32_t flags, size_t entry_size) {
+	return is_ours(context) ? ours::query_gid_ex(context, port, index, entry, flags, entry_size)
+							: real()._ibv_query_gid_ex(context, port, index, entry, flags, entry_size);
+}
+
+ssize_t _ibv_query_gid_table(ibv_context* context, ibv_gid_entry* entries, size_t entry_count_max, uint32_t flags, size_t entry_size) {
+	return is_ours(context) ? ours::query_gid_table(context, entries, entry_count_max, flags, entry_size)
+							: real()._ibv_query_gid_table(context, entries, entry_count_max, flags, entry_size);
+}
+
+int ibv_query_gid_type(ibv_context* context, uint8_t port, unsigned int index, unsigned int* type) {
+	return is_ours(context) ? ours::query_gid_type(context, port, index, type) : real().ibv_query_gid_type(context, port, index, type);
+}
+
+int ibv_query_pkey(ibv_context* context, uint8_t port, int index, __be16* pkey) {
+	return is_ours(context) ? ours::query_pkey(context, port, index, pkey) : real().ibv_query_pkey(context, port, index, pkey);
+}
+
+int ibv_get_pkey_index(ibv_context* context, uint8_t port, __be16 pkey) {
+	return is_ours(context) ? ours::get_pkey_index(context, port, pkey) : real().ibv_get_pkey_index(context, port, pkey);
+}
+
+// ---- Protection domains and memory
+
+ibv_pd* ibv_alloc_pd(ibv_context* context) { return is_ours(context) ? ours::alloc_pd(context) : real().ibv_alloc_pd(context); }
+
+int ibv_dealloc_pd(ibv_pd* pd) { return is_ours(pd->context) ? ours::dealloc_pd(pd) : real().ibv_dealloc_pd(pd); }
+
+ibv_mr* ibv_reg_mr(ibv_pd* pd, void* address, size_t length, int access) {
+	return is_ours(pd->context) ? ours::reg_mr(pd, address, length, access) : real().ibv_reg_mr(pd, address, length, access);
+}
+
+ibv_mr* ibv_reg_mr_iova(ibv_pd* pd, void* address, size_t length, uint64_t iova, int access) {
+	return is_ours(pd->context) ? ours::reg_mr_iova(pd, address, length, iova, access)
+								: real().ibv_reg_mr_iova(pd, address, length, iova, access);
+}
+
+ibv_mr* ibv_reg_mr_iova2(ibv_pd* pd, void* address, size_t length, uint64_t iova, unsigned int access) {
+	return is_ours(pd->context) ? ours::reg_mr_iova2(pd, address, length, iova, access)
+								: real().ibv_reg_mr_iova2(pd, address, length, iova, access);
+}
+
+int ibv_rereg_mr(ibv_mr* mr, int flags, ibv_pd* pd, void* address, size_t length, int access) {
+	return is_ours(mr->context) ? ours::rereg_mr(mr, flags, pd, address, length, access)
+								: real().ibv_rereg_mr(mr, flags, pd, address, length, access);
+}
+
+int ibv_dereg_mr(ibv_mr* mr) { return is_ours(mr->context) ? ours::dereg_mr(mr) : real().ibv_dereg_mr(mr); }
+
+// ---- Completions
+
+ibv_comp_channel* ibv_create_comp_channel(ibv_context* context) {
+	return is_ours(context) ? ours::create_comp_channel(context) : real().ibv_create_comp_channel(context);
+}
+
+int ibv_destroy_comp_channel(ibv_comp_channel* channel) {
+	return is_ours(channel->context) ? ours::destroy_comp_channel(channel) : real().ibv_destroy_comp_channel(channel);
+}
+
+ibv_cq* ibv_create_cq(ibv_context* context, int cqe, void* cq_context, ibv_comp_channel* channel, int comp_vector) {
+	return is_ours(context) ? ours::create_cq(context, cqe, cq_context, channel, comp_vector)
+							: real().ibv_create_cq(context, cqe, cq_context, channel, comp_vector);
+}
+
+int ibv_resize_cq(ibv_cq* cq, int cqe) { return is_ours(cq->context) ? ours::resize_cq(cq, cqe) : real().ibv_resize_cq(cq, cqe); }
+
+int ibv_destroy_cq(ibv_cq* cq) { return is_ours(cq->context) ? ours::destroy_cq(cq) : real().ibv_destroy_cq(cq); }
+
+int ibv_get_cq_event(ibv_comp_channel* channel, ibv_cq** cq, void** cq_context) {
+	return is_ours(channel->context) ? ours::get_cq_event(channel, cq, cq_context) : real().ibv_get_cq_event(channel, cq, cq_context);
+}
+
+void ibv_ack_cq_events(ibv_cq* cq, unsigned int count) {
+	is_ours(cq->context) ? ours::ack_cq_events(cq, count) : real().ibv_ack_cq_events(cq, count);
+}
+
+// ---- Queue pairs
+
+ibv_qp* ibv_create_qp(ibv_pd* pd, ibv_qp_init_attr* attributes) {
+	return is_ours(pd->context) ? ours::create_qp(pd, attributes) : real().ibv_create_qp(pd, attributes);
+}
+
+int ibv_modify_qp(ibv_qp* qp, ibv_qp_attr* attributes, int mask) {
+	return is_ours(qp->context) ? ours::modify_qp(qp, attributes, mask) : real().ibv_modify_qp(qp, attributes, mask);
+}
+
+int ibv_query_qp(ibv_qp* qp, ibv_qp_attr* attributes, int mask, ibv_qp_init_attr* init_attributes) {
+	return is_ours(qp->context) ? ours::query_qp(qp, attributes, mask, init_attributes)
+								: real().ibv_query_qp(qp, attributes, mask, init_attributes);
+}
+
+int ibv_destroy_qp(ibv_qp* qp) { return is_ours(qp->context) ? ours::destroy_qp(qp) : real().ibv_destroy_qp(qp); }
+
+ibv_qp_ex* ibv_qp_to_qp_ex(ibv_qp* qp) { return is_ours(qp->context) ? ours::qp_to_qp_ex(qp) : real().ibv_qp_to_qp_ex(qp); }
+
+int ibv_query_qp_data_in_order(ibv_qp* qp, ibv_wr_opcode operation, uint32_t flags) {
+	return is_ours(qp->context) ? ours::query_qp_data_in_order(qp, operation, flags)
+								: real().ibv_query_qp_data_in_order(qp, operation, flags);
+}
+
+int ibv_query_ece(ibv_qp* qp, ibv_ece* ece) { return is_ours(qp->context) ? ours::query_ece(qp, ece) : real().ibv_query_ece(qp, ece); }
+
+int ibv_set_ece(ibv_qp* qp, ibv_ece* ece) { return is_ours(qp->context) ? ours::set_ece(qp, ece) : real().ibv_set_ece(qp, ece); }
+
+int ibv_attach_mcast(ibv_qp* qp, const ibv_gid* gid, uint16_t lid) {
+	return is_ours(qp->context) ? ours::attach_mcast(qp, gid, lid) : real().ibv_attach_mcast(qp, gid, lid);
+}
+
+int ibv_detach_mcast(ibv_qp* qp, const ibv_gid* gid, uint16_t lid) {
+	return is_ours(qp->context) ? ours::detach_mcast(qp, gid, lid) : real().ibv_detach_mcast(qp, gid, lid);
+}
+
+// ---- Shared receive queues
+
+ibv_srq* ibv_create_srq(ibv_pd* pd, ibv_srq_init_attr* attributes) {
+	return is_ours(pd->context) ? ours::create_srq(pd, attributes) : real().ibv_create_srq(pd, attributes);
+}
+
+int ibv_modify_srq(ibv_srq* srq, ibv_srq_attr* attributes, int mask) {
+	return is_ours(srq->context) ? ours::modify_srq(srq, attributes, mask) : real().ibv_modify_srq(srq, attributes, mask);
+}
+
+int ibv_query_srq(ibv_srq* srq, ibv_srq_attr* attributes) {
+	return is_ours(srq->context) ? ours::query_srq(srq, attributes) : real().ibv_query_srq(srq, attributes);
+}
+
+int ibv_destroy_srq(ibv_srq* srq) { return is_ours(srq->context) ? ours::destroy_srq(srq) : real().ibv_destroy_srq(srq); }
+
+// ---- Address handles
+
+ibv_ah* ibv_create_ah(ibv_pd* pd, ibv_ah_attr* attributes) {
+	return is_ours(pd->context) ? ours::create_ah(pd, attributes) : real().ibv_create_ah(pd, attributes);
+}
+
+int ibv_init_ah_from_wc(ibv_context* context, uint8_t port, ibv_wc* wc, ibv_grh* grh, ibv_ah_attr* attributes) {
+	return is_ours(context) ? ours::init_ah_from_wc(context, port, wc, grh, attributes)
+							: real().ibv_init_ah_from_wc(context, port, wc, grh, attributes);
+}
+
+ibv_ah* ibv_create_ah_from_wc(ibv_pd* pd, ibv_wc* wc, ibv_grh* grh, uint8_t port) {
+	return is_ours(pd->context) ? ours::create_ah_from_wc(pd, wc, grh, port) : real().ibv_create_ah_from_wc(pd, wc, grh, port);
+}
+
+int ibv_destroy_ah(ibv_ah* ah) { return is_ours(ah->context) ? ours::destroy_ah(ah) : real().ibv_destroy_ah(ah); }
+
+// ---- Asynchronous events
+
+int ibv_get_async_event(ibv_context* context, ibv_async_event* event) {
+	return is_ours(context) ? ours::get_async_event(context, event) : real().ibv_get_async_event(context, event);
+}
+
+void ibv_ack_async_event(ibv_async_event* event) {
+	const ibv_context* context = owner(*event);
+	if (!context) return;
+	is_ours(context) ? ours::ack_async_event(event) : real().ibv_ack_async_event(event);
+}
+
+#pragma GCC visibility pop
+}  // extern "C"

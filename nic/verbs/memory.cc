@@ -1,0 +1,155 @@
+// Memory regions and memory windows.
+#include <cerrno>
+#include <new>
+
+#include "nic/verbs/process.h"
+#include "nic/verbs/provider.h"
+
+namespace verbena::verbs {
+namespace {
+
+constexpr unsigned required_access =
+    IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED |
+    IBV_ACCESS_ON_DEMAND | IBV_ACCESS_HUGETLB;
+constexpr unsigned optional_access = 0x3ff00000;  // bits 20 to 29 are hints, ignored where unknown (IBV_ACCESS_OPTIONAL_RANGE)
+
+bool access_allowed(unsigned access) {
+	if (access & ~(required_access | optional_access)) return false;
+	return !(access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)) || (access & IBV_ACCESS_LOCAL_WRITE);
+}
+
+memory::KeyTable::Registration registration(ibv_pd* pd, void* address, std::size_t length, std::uint64_t iova, unsigned access) {
+	return {SoftPd::of(pd).number, iova, reinterpret_cast<std::uint64_t>(address), length, static_cast<std::uint8_t>(access & 0x3f)};
+}
+
+}  // namespace
+
+ibv_mr* reg_mr_iova2(ibv_pd* pd, void* address, std::size_t length, std::uint64_t iova, unsigned int access) {
+	if (!access_allowed(access)) return errno = EINVAL, nullptr;
+	const auto begin = reinterpret_cast<std::uint64_t>(address);
+	const bool implicit = !address && length == SIZE_MAX && (access & IBV_ACCESS_ON_DEMAND);
+	if (!implicit && (begin + length < begin || iova + length < iova)) return errno = EINVAL, nullptr;
+	auto* mr = new (std::nothrow) SoftMr;
+	if (!mr) return errno = ENOMEM, nullptr;
+	mr->access = access;
+	mr->iova = iova;
+	ibv_mr& m = mr->public_mr;
+	m.context = pd->context;
+	m.pd = pd;
+	m.addr = address;
+	m.length = length;
+	m.lkey = m.rkey = SoftContext::of(pd->context).engine->control([&](adapter::ChannelAdapter& adapter) {
+		return adapter.context().keys.register_region(registration(pd, address, length, iova, access));
+	});
+	m.handle = m.lkey;
+	++SoftPd::of(pd).users;
+	return &m;
+}
+
+ibv_mr* reg_mr_iova(ibv_pd* pd, void* address, std::size_t length, std::uint64_t iova, int access) {
+	return reg_mr_iova2(pd, address, length, iova, static_cast<unsigned>(access));
+}
+
+ibv_mr* reg_mr(ibv_pd* pd, void* address, std::size_t length, int access) {
+	return reg_mr_iova2(pd, address, length, reinterpret_cast<std::uint64_t>(address), static_cast<unsigned>(access));
+}
+
+int rereg_mr(ibv_mr* public_mr, int flags, ibv_pd* pd, void* address, std::size_t length, int access) {
+	constexpr int known = IBV_REREG_MR_CHANGE_TRANSLATION | IBV_REREG_MR_CHANGE_PD | IBV_REREG_MR_CHANGE_ACCESS;
+	SoftMr& mr = SoftMr::of(public_mr);
+	const bool translation = flags & IBV_REREG_MR_CHANGE_TRANSLATION;
+	if (flags & ~known || flags == 0 || ((flags & IBV_REREG_MR_CHANGE_PD) && !pd) || (translation && (!address || !length)) ||
+	    ((flags & IBV_REREG_MR_CHANGE_ACCESS) && !access_allowed(static_cast<unsigned>(access)))) {
+		errno = EINVAL;
+		return IBV_REREG_MR_ERR_INPUT;
+	}
+	ibv_mr& m = mr.public_mr;
+	ibv_pd* new_pd = flags & IBV_REREG_MR_CHANGE_PD ? pd : m.pd;
+	void* new_address = translation ? address : m.addr;
+	const std::size_t new_length = translation ? length : m.length;
+	const std::uint64_t new_iova = translation ? reinterpret_cast<std::uint64_t>(address) : mr.iova;
+	const unsigned new_access = flags & IBV_REREG_MR_CHANGE_ACCESS ? static_cast<unsigned>(access) : mr.access;
+	const bool done = SoftContext::of(m.context).engine->control([&](adapter::ChannelAdapter& adapter) {
+		return adapter.context().keys.reregister(m.lkey, registration(new_pd, new_address, new_length, new_iova, new_access));
+	});
+	if (!done) {
+		errno = EBUSY;  // windows are bound to it
+		return IBV_REREG_MR_ERR_CMD;
+	}
+	--SoftPd::of(m.pd).users;
+	++SoftPd::of(new_pd).users;
+	m.pd = new_pd;
+	m.addr = new_address;
+	m.length = new_length;
+	mr.iova = new_iova;
+	mr.access = new_access;
+	return 0;
+}
+
+int dereg_mr(ibv_mr* mr) {
+	const bool done =
+	    SoftContext::of(mr->context).engine->control([&](adapter::ChannelAdapter& adapter) { return adapter.context().keys.deregister(mr->lkey); });
+	if (!done) return errno = EBUSY;
+	--SoftPd::of(mr->pd).users;
+	delete &SoftMr::of(mr);
+	return 0;
+}
+
+// Every region is on demand, because nothing is ever pinned: all that is left to do is to look whether the ranges could be used.
+int advise_mr(ibv_pd* pd, ibv_advise_mr_advice advice, std::uint32_t flags, ibv_sge* list, std::uint32_t count) {
+	if (advice > IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT) return errno = EOPNOTSUPP;
+	if (flags & ~static_cast<std::uint32_t>(IBV_ADVISE_MR_FLAG_FLUSH)) return errno = EINVAL;
+	const std::uint8_t access = memory::local_use | (advice == IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE ? memory::local_write : 0);
+	const struct {
+		std::uint32_t protection_domain;
+		memory::Accessor accessor() const { return {protection_domain, 0}; }
+	} owner{SoftPd::of(pd).number};
+	return SoftContext::of(pd->context).engine->control([&](adapter::ChannelAdapter& adapter) {
+		for (const ibv_sge* sge = list; sge != list + count; ++sge) {
+			memory::RegionCache none;
+			if (!adapter.context().keys.resolve(none, sge->lkey, sge->addr, sge->length, access, owner)) return errno = EFAULT;
+		}
+		return 0;
+	});
+}
+
+ibv_mw* alloc_mw(ibv_pd* pd, ibv_mw_type type) {
+	if (type != IBV_MW_TYPE_1 && type != IBV_MW_TYPE_2) return errno = EINVAL, nullptr;
+	auto* mw = new (std::nothrow) SoftMw;
+	if (!mw) return errno = ENOMEM, nullptr;
+	mw->public_mw.context = pd->context;
+	mw->public_mw.pd = pd;
+	mw->public_mw.type = type;
+	mw->public_mw.rkey = mw->public_mw.handle = SoftContext::of(pd->context).engine->control([&](adapter::ChannelAdapter& adapter) {
+		return adapter.context().keys.allocate_window(SoftPd::of(pd).number);
+	});
+	++SoftPd::of(pd).users;
+	return &mw->public_mw;
+}
+
+int dealloc_mw(ibv_mw* mw) {
+	SoftContext::of(mw->context).engine->control([&](adapter::ChannelAdapter& adapter) {
+		// A type-2 window's tag is the program's; the table knows the current one by its index.
+		return adapter.context().keys.deallocate_window(mw->handle);
+	});
+	--SoftPd::of(mw->pd).users;
+	delete &SoftMw::of(mw);
+	return 0;
+}
+
+// Type 1: the verb posts the bind itself, and the window gets a new key at once (10.6.7.2.1).
+int bind_mw(ibv_qp* qp, ibv_mw* mw, ibv_mw_bind* bind) {
+	if (mw->type != IBV_MW_TYPE_1) return errno = EINVAL;
+	ibv_send_wr wr{}, *bad;
+	wr.wr_id = bind->wr_id;
+	wr.opcode = IBV_WR_BIND_MW;
+	wr.send_flags = bind->send_flags;
+	wr.bind_mw.mw = mw;
+	wr.bind_mw.rkey = ibv_inc_rkey(mw->rkey);
+	wr.bind_mw.bind_info = bind->bind_info;
+	if (const int error = post_send(qp, &wr, &bad)) return error;
+	mw->rkey = wr.bind_mw.rkey;
+	return 0;
+}
+
+}  // namespace verbena::verbs

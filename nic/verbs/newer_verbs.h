@@ -1,0 +1,54 @@
+// Public verbs that are not in every verbs.h: exported by a libibverbs newer than the headers we build with (IBVERBS_1.15 to
+// 1.18), or by every libibverbs and declared in no installed header (ibv_query_gid_type).
+//
+// Structs are only named: what we need of them is that an object begins with its context. Built with newer headers these lines
+// repeat the declarations found there.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include <infiniband/verbs.h>
+
+extern "C" {
+
+struct ibv_buf;
+struct ibv_comp_cntr;
+struct ibv_comp_cntr_caps;
+struct ibv_comp_cntr_init_attr;
+struct ibv_dmah;
+struct ibv_dmah_init_attr;
+struct ibv_mr_init_attr;
+struct ibv_qp_attach_comp_cntr_attr;
+
+// The type is an enum of rdma-core's own: 0 InfiniBand or RoCE v1, 1 RoCE v2.
+int ibv_query_gid_type(struct ibv_context* context, uint8_t port_num, unsigned int index, unsigned int* type);
+
+// IBVERBS_1.15
+struct ibv_dmah* ibv_alloc_dmah(struct ibv_context* context, struct ibv_dmah_init_attr* attr);
+int ibv_dealloc_dmah(struct ibv_dmah* dmah);
+struct ibv_mr* ibv_reg_mr_ex(struct ibv_pd* pd, struct ibv_mr_init_attr* mr_init_attr);
+
+// IBVERBS_1.16
+int ibv_dm_export_dmabuf_fd(struct ibv_dm* dm);
+int ibv_query_port_speed(struct ibv_context* context, uint32_t port_num, uint64_t* port_speed);
+
+// IBVERBS_1.17
+void* ibv_alloc_buf(struct ibv_pd* pd, size_t size, struct ibv_buf** buf);
+void ibv_free_buf(struct ibv_buf* buf);
+struct ibv_mr* ibv_reg_buf_mr(struct ibv_pd* pd, struct ibv_buf* buf, void* addr, size_t length, int access);
+
+// IBVERBS_1.18
+int _ibv_query_comp_cntr_caps(struct ibv_context* context, struct ibv_comp_cntr_caps* caps, size_t caps_size);
+struct ibv_comp_cntr* ibv_create_comp_cntr(struct ibv_context* context, struct ibv_comp_cntr_init_attr* cc_attr);
+int ibv_destroy_comp_cntr(struct ibv_comp_cntr* comp_cntr);
+int ibv_set_comp_cntr(struct ibv_comp_cntr* comp_cntr, uint64_t value);
+int ibv_set_err_comp_cntr(struct ibv_comp_cntr* comp_cntr, uint64_t value);
+int ibv_inc_comp_cntr(struct ibv_comp_cntr* comp_cntr, uint64_t amount);
+int ibv_inc_err_comp_cntr(struct ibv_comp_cntr* comp_cntr, uint64_t amount);
+int ibv_read_comp_cntr(struct ibv_comp_cntr* comp_cntr, uint64_t* value);
+int ibv_read_err_comp_cntr(struct ibv_comp_cntr* comp_cntr, uint64_t* value);
+int ibv_qp_attach_comp_cntr(struct ibv_qp* qp, struct ibv_comp_cntr* comp_cntr, struct ibv_qp_attach_comp_cntr_attr* attr);
+int ibv_export_buf_dmabuf_fd(struct ibv_buf* buf);
+
+}  // extern "C"

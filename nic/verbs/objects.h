@@ -1,0 +1,197 @@
+// The objects behind the pointers that programs hold: each wraps the public struct, whose layout is the ABI, and what our NIC keeps beside it.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstddef>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include <infiniband/verbs.h>
+
+#include "nic/engine/engine.h"
+#include "nic/engine/interfaces.h"
+#include "nic/verbs/event_queue.h"
+
+// Macros of verbs.h that would rename functions of ours.
+#undef ibv_query_port
+#undef ibv_reg_mr
+#undef ibv_reg_mr_iova
+
+namespace verbena::verbs {
+
+// From a pointer to a member to the object around it.
+template <class Object, class Member> Object& around(Member* member, std::size_t offset) {
+	return *reinterpret_cast<Object*>(reinterpret_cast<std::byte*>(const_cast<std::remove_const_t<Member>*>(member)) - offset);
+}
+
+struct SoftDevice {
+	ibv_device public_device{};  // first: see provider.h
+	engine::Interface interface;
+	int index = 0;
+
+	static SoftDevice& of(ibv_device* device) { return *reinterpret_cast<SoftDevice*>(device); }
+};
+
+struct SoftContext {
+	verbs_context verbs{};  // ends with the public ibv_context; grows at its front
+	engine::Engine* engine = nullptr;
+	bool dead = false;  // opened before a fork, and this is the child
+	std::atomic<int> users{0};  // domains, completion queues and channels made in it
+	EventQueue<ibv_async_event> async_events;
+
+	static SoftContext& of(ibv_context* context) { return around<SoftContext>(context, offsetof(SoftContext, verbs.context)); }
+	SoftDevice& device() { return SoftDevice::of(verbs.context.device); }
+};
+
+struct SoftTd {
+	ibv_td public_td{};
+	std::atomic<int> users{0};
+
+	static SoftTd& of(ibv_td* td) { return *reinterpret_cast<SoftTd*>(td); }
+};
+
+struct SoftPd {
+	ibv_pd public_pd{};
+	std::uint32_t number = 0;  // of the domain that keys belong to; a parent domain has that of the one under it
+	std::atomic<int> users{0};
+	SoftPd* parent = nullptr;  // a parent domain: what it stands on
+	SoftTd* thread = nullptr;
+
+	static SoftPd& of(ibv_pd* pd) { return *reinterpret_cast<SoftPd*>(pd); }
+	static bool same(ibv_pd* a, ibv_pd* b) { return of(a).number == of(b).number; }
+};
+
+struct SoftMr {
+	ibv_mr public_mr{};
+	std::uint32_t access = 0;
+	std::uint64_t iova = 0;
+
+	static SoftMr& of(ibv_mr* mr) { return *reinterpret_cast<SoftMr*>(mr); }
+};
+
+struct SoftMw {
+	ibv_mw public_mw{};
+	static SoftMw& of(ibv_mw* mw) { return *reinterpret_cast<SoftMw*>(mw); }
+};
+
+struct SoftChannel {
+	ibv_comp_channel public_channel{};
+	EventQueue<ibv_cq*> events;
+	std::atomic<int> users{0};
+
+	static SoftChannel& of(ibv_comp_channel* channel) { return *reinterpret_cast<SoftChannel*>(channel); }
+};
+
+// Events that were delivered and must be acknowledged before their object goes.
+struct EventCount {
+	std::uint32_t completions = 0, asynchronous = 0;
+};
+
+struct alignas(64) SoftCq {
+	engine::Engine* engine = nullptr;
+	std::unique_ptr<queues::CompletionQueue> queue;
+	ibv_cq_ex public_cq{};
+	std::byte reserved[256] = {};  // a newer ibv_cq_ex may be longer
+	EventCount delivered;
+	std::atomic<int> users{0};
+	queues::Completion current{};  // of the extended poll
+	std::uint64_t wc_flags = 0;
+
+	static SoftCq& of(ibv_cq* cq) { return around<SoftCq>(cq, offsetof(SoftCq, public_cq)); }
+	static SoftCq& of(ibv_cq_ex* cq) { return around<SoftCq>(cq, offsetof(SoftCq, public_cq)); }
+	ibv_cq* cq() { return ibv_cq_ex_to_cq(&public_cq); }
+};
+
+struct SoftSrq {
+	ibv_srq public_srq{};
+	std::unique_ptr<queues::ReceiveQueue> queue;
+	EventCount delivered;
+	std::atomic<int> users{0};
+
+	static SoftSrq& of(ibv_srq* srq) { return *reinterpret_cast<SoftSrq*>(srq); }
+};
+
+struct SoftAh {
+	ibv_ah public_ah{};
+	ibv_ah_attr attributes{};
+	wire::AddressPair addresses{};
+	bool local = false;
+	std::mutex mutex;
+	// The path of the last destination, since datagrams mostly repeat it: the engine's deaths() when it was found, the block, and the address index there.
+	// Good as long as nobody has died since. Changed under `mutex`, `path` last.
+	static constexpr std::uint64_t no_path = ~std::uint64_t{0};
+	std::atomic<std::uint64_t> path{no_path};
+	std::atomic<transport::Outlet*> outlet{nullptr};
+
+	static SoftAh& of(ibv_ah* ah) { return *reinterpret_cast<SoftAh*>(ah); }
+};
+
+struct alignas(64) SoftQp {
+	// The line that a post touches, then the public struct.
+	transport::QueuePair* qp = nullptr;
+	engine::Engine* engine = nullptr;
+	std::uint16_t send_segments_max = 0, receive_segments_max = 0, inline_max = 0;
+	std::uint16_t opcodes = 0;  // bit for each send opcode that the transport has
+	std::uint64_t reserved_front = 0;
+	ibv_qp_ex public_qp{};
+	std::byte reserved[256] = {};  // a newer ibv_qp_ex may be longer
+
+	ibv_qp_init_attr init{};
+	ibv_qp_attr attributes{};
+	EventCount delivered;
+	// The extended post in the making (ibv_wr_start to ibv_wr_complete).
+	struct Build {
+		std::uint32_t head = 0;
+		queues::SendWqe* wqe = nullptr;
+		int error = 0;
+		std::uint64_t send_ops = 0;
+	} build;
+
+	static SoftQp& of(const ibv_qp* qp) { return around<SoftQp>(qp, offsetof(SoftQp, public_qp)); }
+	static SoftQp& of(const ibv_qp_ex* qp) { return around<SoftQp>(qp, offsetof(SoftQp, public_qp)); }
+	ibv_qp* base() { return &public_qp.qp_base; }
+};
+
+// The data path, for the ops tables (data_path.cc, extended_post.cc, extended_poll.cc).
+int post_send(ibv_qp*, ibv_send_wr*, ibv_send_wr** bad);
+int post_recv(ibv_qp*, ibv_recv_wr*, ibv_recv_wr** bad);
+int post_srq_recv(ibv_srq*, ibv_recv_wr*, ibv_recv_wr** bad);
+int poll_cq(ibv_cq*, int count, ibv_wc* wc);
+int req_notify_cq(ibv_cq*, int solicited_only);
+void fill_extended_post(SoftQp&);
+void fill_extended_poll(SoftCq&);
+// Finds where a datagram to (ah, qpn) goes, once for each new destination. Null: nowhere; the datagram vanishes.
+transport::Outlet* datagram_outlet(engine::Engine&, SoftAh&, std::uint32_t qpn, std::uint8_t& address_index);
+
+// Other entries of the ops tables.
+ibv_td* alloc_td(ibv_context*, ibv_td_init_attr*);
+int dealloc_td(ibv_td*);
+ibv_pd* alloc_parent_domain(ibv_context*, ibv_parent_domain_init_attr*);
+int advise_mr(ibv_pd*, ibv_advise_mr_advice, std::uint32_t flags, ibv_sge*, std::uint32_t count);
+ibv_mw* alloc_mw(ibv_pd*, ibv_mw_type);
+int dealloc_mw(ibv_mw*);
+int bind_mw(ibv_qp*, ibv_mw*, ibv_mw_bind*);
+ibv_cq_ex* create_cq_ex(ibv_context*, ibv_cq_init_attr_ex*);
+ibv_qp* create_qp_ex(ibv_context*, ibv_qp_init_attr_ex*);
+ibv_srq* create_srq_ex(ibv_context*, ibv_srq_init_attr_ex*);
+int query_device_ex(ibv_context*, const ibv_query_device_ex_input*, ibv_device_attr_ex*, std::size_t size);
+int query_port_now(ibv_context*, std::uint8_t port, ibv_port_attr*, std::size_t size);
+int query_rt_values(ibv_context*, ibv_values_ex*);
+
+// Where events go (completion.cc, async.cc); called under the engine's lock.
+void deliver_completion_event(queues::CompletionQueue&);
+void deliver_async_event(const transport::RaisedEvent&);
+
+// The limits that query_device tells and create_* enforces.
+namespace limits {
+inline constexpr int qp = 1 << 20, qp_wr = 1 << 15, sge = 16, inline_bytes = 512;
+inline constexpr int cq = 1 << 20, cqe = 1 << 22, srq = 1 << 16, srq_wr = 1 << 20;
+inline constexpr int mr = 1 << 24, pd = 1 << 20, ah = 1 << 20, mw = 1 << 24;
+inline constexpr int rd_atomic = 16;
+inline constexpr std::uint32_t message = 1u << 31;
+}  // namespace limits
+
+}  // namespace verbena::verbs

@@ -1,0 +1,167 @@
+#include "nic/verbs/process.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <endian.h>
+#include <pthread.h>
+#include <set>
+#include <string>
+
+#include "nic/engine/fault_handler.h"
+#include "nic/verbs/provider.h"
+
+namespace verbena::verbs {
+
+const char our_mark = 'v';
+
+namespace {
+
+// Asking the kernel costs as much as the rest of a connection's set-up; a program that connects thousands at a time asks ten times a second.
+constexpr Nanoseconds interfaces_age_max = 100'000'000;
+
+struct Process {
+	std::mutex mutex;
+	std::unique_ptr<engine::Engine> engine;
+	std::vector<std::unique_ptr<SoftDevice>> devices;  // every device ever listed; pointers stay
+	std::vector<ibv_device*> listed;
+	std::vector<engine::Interface> interfaces;  // as they were at `interfaces_seen`
+	Nanoseconds interfaces_seen = 0;
+	std::set<SoftContext*> contexts;
+	bool fork_handler = false;
+};
+
+// Never destroyed: programs call verbs from their own destructors and exit handlers.
+Process& process() {
+	static Process& instance = *new Process;
+	return instance;
+}
+
+template <class... Parameters> int gone(Parameters...) { return errno = EIO; }
+template <class Queue, class WorkRequest> int gone_post(Queue*, WorkRequest* request, WorkRequest** bad) {
+	*bad = request;
+	return gone();
+}
+
+// What programs reach by the ops tables and must not find as it was.
+void fill_gone(verbs_context& v) {
+	ibv_context_ops& ops = v.context.ops;
+	ops.post_send = gone_post;
+	ops.post_recv = gone_post;
+	ops.post_srq_recv = gone_post;
+	ops.poll_cq = [](ibv_cq*, int, ibv_wc*) { return gone(), -1; };
+	ops.req_notify_cq = gone;
+	ops.bind_mw = gone;
+}
+
+// A fork must not find the engine in the middle of a pass.
+thread_local bool engine_held = false;
+
+void before_fork() {
+	Process& p = process();
+	p.mutex.lock();
+	engine_held = p.engine && p.engine->hold_for_fork();
+}
+
+void after_fork_in_parent() {
+	Process& p = process();
+	if (engine_held) p.engine->release_in_parent();
+	p.mutex.unlock();
+}
+
+// The child of a fork has no progress thread, and its copies of our descriptors would hide the parent's death: it forgets them all. What it inherited
+// can be destroyed and otherwise answers EIO; what it opens anew starts a fresh engine.
+void after_fork_in_child() {
+	Process& p = process();
+	engine::EngineLock::forget_thread();
+	new (&p.mutex) std::mutex;
+	for (SoftContext* context : p.contexts) {
+		context->dead = true;
+		fill_gone(context->verbs);
+	}
+	p.contexts.clear();
+	if (p.engine) p.engine.release()->abandon_after_fork();
+}
+
+SoftDevice* make_device(const engine::Interface& interface, int index) {
+	auto device = std::make_unique<SoftDevice>();
+	device->interface = interface;
+	device->index = index;
+	ibv_device& d = device->public_device;
+	d._ops._dummy1 = reinterpret_cast<decltype(d._ops._dummy1)>(const_cast<char*>(&our_mark));
+	d.node_type = IBV_NODE_CA;
+	d.transport_type = IBV_TRANSPORT_IB;
+	const std::string name = engine::device_name(interface.name);
+	std::snprintf(d.name, sizeof d.name, "%s", name.c_str());
+	std::snprintf(d.dev_name, sizeof d.dev_name, "%s", name.c_str());
+	std::snprintf(d.dev_path, sizeof d.dev_path, "/dev/infiniband/%s", name.c_str());
+	std::snprintf(d.ibdev_path, sizeof d.ibdev_path, "/sys/class/infiniband/%s", name.c_str());
+	process().devices.push_back(std::move(device));
+	return process().devices.back().get();
+}
+
+void refresh_devices() {
+	Process& p = process();
+	p.listed.clear();
+	for (const engine::Interface& interface : engine::list_interfaces()) {
+		const auto known =
+		    std::find_if(p.devices.begin(), p.devices.end(), [&](const auto& d) { return d->interface.name == interface.name && d->interface.guid == interface.guid; });
+		SoftDevice* device = known != p.devices.end() ? known->get() : make_device(interface, static_cast<int>(p.devices.size()));
+		device->interface = interface;
+		p.listed.push_back(&device->public_device);
+	}
+}
+
+}  // namespace
+
+std::expected<engine::Engine*, int> process_engine() {
+	Process& p = process();
+	const std::lock_guard lock(p.mutex);
+	if (p.engine) return p.engine.get();
+	engine::install_fault_handler();
+	if (!p.fork_handler) pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+	p.fork_handler = true;
+	auto started = engine::Engine::start({deliver_completion_event, deliver_async_event});
+	if (!started) return std::unexpected(started.error());
+	p.engine = std::move(*started);
+	return p.engine.get();
+}
+
+bool is_local_address(const std::uint8_t (&gid)[16]) {
+	Process& p = process();
+	const std::lock_guard lock(p.mutex);
+	const Nanoseconds now = monotonic_now();
+	if (p.interfaces.empty() || now - p.interfaces_seen > interfaces_age_max) {
+		p.interfaces = engine::list_interfaces();
+		p.interfaces_seen = now;
+	}
+	for (const engine::Interface& interface : p.interfaces)
+		for (const wire::Gid& own : interface.gids)
+			if (std::memcmp(own.data(), gid, 16) == 0) return true;
+	return false;
+}
+
+void add_context(SoftContext& context) {
+	const std::lock_guard lock(process().mutex);
+	process().contexts.insert(&context);
+}
+
+void remove_context(SoftContext& context) {
+	const std::lock_guard lock(process().mutex);
+	process().contexts.erase(&context);
+}
+
+std::span<ibv_device* const> our_devices() {
+	thread_local std::vector<ibv_device*> mine;
+	const std::lock_guard lock(process().mutex);
+	refresh_devices();
+	mine = process().listed;
+	return mine;
+}
+
+const char* get_device_name(ibv_device* device) { return device->name; }
+int get_device_index(ibv_device* device) { return SoftDevice::of(device).index; }
+__be64 get_device_guid(ibv_device* device) { return htobe64(SoftDevice::of(device).interface.guid); }
+
+}  // namespace verbena::verbs

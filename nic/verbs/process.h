@@ -1,0 +1,20 @@
+// Everything that exists once in a process: the engine, the list of devices, and what a fork does to them. All process-wide state of the NIC is here.
+#pragma once
+
+#include <expected>
+
+#include "nic/verbs/objects.h"
+
+namespace verbena::verbs {
+
+// The engine, started at the first call. Errors are errno values.
+std::expected<engine::Engine*, int> process_engine();
+
+// Is this address of some interface of this host (network namespace)?
+bool is_local_address(const std::uint8_t (&gid)[16]);
+
+// Contexts alive in this process, so that a forked child can mark them dead.
+void add_context(SoftContext&);
+void remove_context(SoftContext&);
+
+}  // namespace verbena::verbs

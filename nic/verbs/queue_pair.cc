@@ -1,0 +1,309 @@
+// Queue pairs: creation, the modify verb, and their end.
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <mutex>
+#include <new>
+
+#include "nic/verbs/process.h"
+#include "nic/verbs/provider.h"
+
+namespace verbena::verbs {
+
+using transport::QpState;
+using transport::QpType;
+using transport::QueuePair;
+
+static_assert(IBV_QPS_ERR == static_cast<int>(QpState::error) && IBV_QPT_UD == static_cast<int>(QpType::ud));
+static_assert(IBV_QP_DEST_QPN == static_cast<int>(transport::qp_destination_qpn) && IBV_QP_RATE_LIMIT == static_cast<int>(transport::qp_rate_limit));
+
+namespace {
+
+std::uint16_t opcodes_of(ibv_qp_type type) {
+	constexpr auto bit = [](ibv_wr_opcode opcode) { return static_cast<std::uint16_t>(1 << opcode); };
+	const std::uint16_t sends = bit(IBV_WR_SEND) | bit(IBV_WR_SEND_WITH_IMM);
+	if (type == IBV_QPT_UD) return sends;
+	const std::uint16_t writes = sends | bit(IBV_WR_RDMA_WRITE) | bit(IBV_WR_RDMA_WRITE_WITH_IMM) | bit(IBV_WR_BIND_MW) | bit(IBV_WR_LOCAL_INV);
+	if (type == IBV_QPT_UC) return writes;
+	return writes | bit(IBV_WR_RDMA_READ) | bit(IBV_WR_ATOMIC_CMP_AND_SWP) | bit(IBV_WR_ATOMIC_FETCH_AND_ADD) | bit(IBV_WR_SEND_WITH_INV);
+}
+
+bool capabilities_fit(const ibv_qp_cap& cap) {
+	return cap.max_send_wr <= static_cast<unsigned>(limits::qp_wr) && cap.max_recv_wr <= static_cast<unsigned>(limits::qp_wr) &&
+	       cap.max_send_sge <= static_cast<unsigned>(limits::sge) && cap.max_recv_sge <= static_cast<unsigned>(limits::sge) &&
+	       cap.max_inline_data <= static_cast<unsigned>(limits::inline_bytes);
+}
+
+ibv_qp* make_qp(ibv_pd* pd, ibv_qp_init_attr& init) {
+	if (init.qp_type != IBV_QPT_RC && init.qp_type != IBV_QPT_UC && init.qp_type != IBV_QPT_UD) return errno = EOPNOTSUPP, nullptr;
+	if (!init.send_cq || !init.recv_cq || !capabilities_fit(init.cap)) return errno = EINVAL, nullptr;
+	auto* sqp = new (std::nothrow) SoftQp;
+	if (!sqp) return errno = ENOMEM, nullptr;
+	SoftContext& context = SoftContext::of(pd->context);
+
+	// Inline data takes the place of the segments: what they leave is free.
+	init.cap.max_send_wr = std::max(init.cap.max_send_wr, 1u);
+	init.cap.max_send_sge = std::max(init.cap.max_send_sge, 1u);
+	init.cap.max_inline_data = (std::max<std::uint32_t>(init.cap.max_inline_data, init.cap.max_send_sge * sizeof(ibv_sge)) + 31) & ~31u;
+	adapter::QpInit wanted{.type = static_cast<QpType>(init.qp_type),
+	                       .protection_domain = SoftPd::of(pd).number,
+	                       .send_cq = SoftCq::of(init.send_cq).queue.get(),
+	                       .recv_cq = SoftCq::of(init.recv_cq).queue.get(),
+	                       .shared_receive_queue = init.srq ? SoftSrq::of(init.srq).queue.get() : nullptr,
+	                       .send_entries = init.cap.max_send_wr,
+	                       .receive_entries = init.srq ? 0 : init.cap.max_recv_wr,
+	                       .send_segments = static_cast<std::uint16_t>(init.cap.max_send_sge),
+	                       .receive_segments = static_cast<std::uint16_t>(init.cap.max_recv_sge),
+	                       .inline_bytes = static_cast<std::uint16_t>(init.cap.max_inline_data),
+	                       .signal_all = init.sq_sig_all != 0,
+	                       .user = sqp};
+	auto created = context.engine->create_qp(wanted);
+	if (!created) {
+		delete sqp;
+		return errno = created.error(), nullptr;
+	}
+	QueuePair& qp = **created;
+	if (init.qp_type == IBV_QPT_UD) {
+		const std::uint32_t mtu = engine::active_mtu(context.device().interface.mtu);
+		for (qp.mtu_code = 1; 128u << qp.mtu_code < mtu; ++qp.mtu_code) {}
+		qp.mtu_shift = static_cast<std::uint8_t>(7 + qp.mtu_code);
+	}
+	init.cap.max_send_wr = qp.sq_mask + 1;
+	if (init.srq) init.cap.max_recv_wr = init.cap.max_recv_sge = 0;
+	else {
+		init.cap.max_recv_wr = qp.receive_queue->capacity();
+		init.cap.max_recv_sge = qp.receive_queue->segments_max();
+	}
+	sqp->qp = &qp;
+	sqp->engine = context.engine;
+	sqp->send_segments_max = static_cast<std::uint16_t>(init.cap.max_send_sge);
+	sqp->receive_segments_max = static_cast<std::uint16_t>(init.cap.max_recv_sge);
+	sqp->inline_max = static_cast<std::uint16_t>(init.cap.max_inline_data);
+	sqp->opcodes = opcodes_of(init.qp_type);
+	sqp->init = init;
+	sqp->attributes.qp_state = IBV_QPS_RESET;
+	sqp->attributes.path_mig_state = IBV_MIG_MIGRATED;
+	ibv_qp& public_qp = *sqp->base();
+	public_qp.context = pd->context;
+	public_qp.qp_context = init.qp_context;
+	public_qp.pd = pd;
+	public_qp.send_cq = init.send_cq;
+	public_qp.recv_cq = init.recv_cq;
+	public_qp.srq = init.srq;
+	public_qp.handle = public_qp.qp_num = qp.qpn;
+	public_qp.state = IBV_QPS_RESET;
+	public_qp.qp_type = init.qp_type;
+	pthread_mutex_init(&public_qp.mutex, nullptr);
+	pthread_cond_init(&public_qp.cond, nullptr);
+	++SoftPd::of(pd).users;
+	++SoftCq::of(init.send_cq).users;
+	++SoftCq::of(init.recv_cq).users;
+	if (init.srq) ++SoftSrq::of(init.srq).users;
+	fill_extended_post(*sqp);
+	return &public_qp;
+}
+
+transport::QueuePairAttributes attributes_from(const ibv_qp_attr& a, const std::uint8_t (&source_gid)[16]) {
+	transport::QueuePairAttributes out;
+	out.access = static_cast<std::uint8_t>(a.qp_access_flags & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC));
+	out.path_mtu = static_cast<std::uint8_t>(a.path_mtu);
+	out.timeout = a.timeout;
+	out.retry_count = a.retry_cnt;
+	out.rnr_retry = a.rnr_retry;
+	out.min_rnr_timer = a.min_rnr_timer;
+	out.max_rd_atomic = a.max_rd_atomic;
+	out.max_dest_rd_atomic = a.max_dest_rd_atomic;
+	out.q_key = a.qkey;
+	out.pkey_index = a.pkey_index;
+	std::memcpy(out.source_gid, source_gid, 16);
+	std::memcpy(out.destination_gid, a.ah_attr.grh.dgid.raw, 16);
+	return out;
+}
+
+bool values_allowed(const SoftQp& sqp, const ibv_qp_attr& a, int mask) {
+	const engine::Interface& interface = SoftContext::of(sqp.public_qp.qp_base.context).device().interface;
+	if ((mask & IBV_QP_STATE) && (a.qp_state < IBV_QPS_RESET || a.qp_state > IBV_QPS_ERR)) return false;
+	if ((mask & IBV_QP_PORT) && a.port_num != 1) return false;
+	if ((mask & IBV_QP_PKEY_INDEX) && a.pkey_index != 0) return false;
+	if ((mask & IBV_QP_PATH_MTU) && (a.path_mtu < IBV_MTU_256 || 128u << a.path_mtu > engine::active_mtu(interface.mtu))) return false;
+	if ((mask & IBV_QP_AV) && (!a.ah_attr.is_global || a.ah_attr.port_num != 1 || a.ah_attr.grh.sgid_index >= interface.gids.size())) return false;
+	if ((mask & IBV_QP_MAX_QP_RD_ATOMIC) && a.max_rd_atomic > limits::rd_atomic) return false;
+	if ((mask & IBV_QP_MAX_DEST_RD_ATOMIC) && a.max_dest_rd_atomic > limits::rd_atomic) return false;
+	if ((mask & IBV_QP_TIMEOUT) && a.timeout > 31) return false;
+	if ((mask & IBV_QP_RETRY_CNT) && a.retry_cnt > 7) return false;
+	if ((mask & IBV_QP_RNR_RETRY) && a.rnr_retry > 7) return false;
+	if ((mask & IBV_QP_MIN_RNR_TIMER) && a.min_rnr_timer > 31) return false;
+	if ((mask & IBV_QP_DEST_QPN) && a.dest_qp_num > 0xffffff) return false;
+	return true;
+}
+
+// What query_qp gives back for the attributes of `mask`.
+void remember(ibv_qp_attr& known, const ibv_qp_attr& a, int mask) {
+	const auto keep = [&](int bit, auto ibv_qp_attr::*member) {
+		if (mask & bit) known.*member = a.*member;
+	};
+	keep(IBV_QP_ACCESS_FLAGS, &ibv_qp_attr::qp_access_flags);
+	keep(IBV_QP_PKEY_INDEX, &ibv_qp_attr::pkey_index);
+	keep(IBV_QP_PORT, &ibv_qp_attr::port_num);
+	keep(IBV_QP_QKEY, &ibv_qp_attr::qkey);
+	keep(IBV_QP_AV, &ibv_qp_attr::ah_attr);
+	keep(IBV_QP_PATH_MTU, &ibv_qp_attr::path_mtu);
+	keep(IBV_QP_TIMEOUT, &ibv_qp_attr::timeout);
+	keep(IBV_QP_RETRY_CNT, &ibv_qp_attr::retry_cnt);
+	keep(IBV_QP_RNR_RETRY, &ibv_qp_attr::rnr_retry);
+	keep(IBV_QP_RQ_PSN, &ibv_qp_attr::rq_psn);
+	keep(IBV_QP_MAX_QP_RD_ATOMIC, &ibv_qp_attr::max_rd_atomic);
+	keep(IBV_QP_ALT_PATH, &ibv_qp_attr::alt_ah_attr);
+	keep(IBV_QP_MIN_RNR_TIMER, &ibv_qp_attr::min_rnr_timer);
+	keep(IBV_QP_SQ_PSN, &ibv_qp_attr::sq_psn);
+	keep(IBV_QP_MAX_DEST_RD_ATOMIC, &ibv_qp_attr::max_dest_rd_atomic);
+	keep(IBV_QP_DEST_QPN, &ibv_qp_attr::dest_qp_num);
+}
+
+// A doorbell that no pass has answered yet must not outlive its queue pair.
+void answer_doorbell(SoftQp& sqp) {
+	while (sqp.qp->doorbell.load(std::memory_order_acquire)) sqp.engine->control([](adapter::ChannelAdapter&) { return 0; });
+}
+
+// Completions of a QP that was destroyed or reset leave with it.
+void purge(SoftQp& sqp) {
+	for (ibv_cq* public_cq : {sqp.init.send_cq, sqp.init.recv_cq}) {
+		queues::CompletionQueue& queue = *SoftCq::of(public_cq).queue;
+		queue.lock.lock();
+		sqp.engine->control([&](adapter::ChannelAdapter&) {
+			queue.remove(sqp.base()->qp_num);
+			return 0;
+		});
+		queue.lock.unlock();
+		if (sqp.init.send_cq == sqp.init.recv_cq) break;
+	}
+}
+
+}  // namespace
+
+ibv_qp* create_qp(ibv_pd* pd, ibv_qp_init_attr* init) { return make_qp(pd, *init); }
+
+ibv_qp* create_qp_ex(ibv_context*, ibv_qp_init_attr_ex* init) {
+	constexpr std::uint32_t known = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+	if (!(init->comp_mask & IBV_QP_INIT_ATTR_PD) || !init->pd) return errno = EINVAL, nullptr;
+	if (init->comp_mask & ~known) return errno = EOPNOTSUPP, nullptr;
+	if ((init->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) && init->create_flags) return errno = EOPNOTSUPP, nullptr;
+	if (init->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) {
+		constexpr std::uint64_t ud = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM;
+		constexpr std::uint64_t uc = ud | IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM | IBV_QP_EX_WITH_BIND_MW | IBV_QP_EX_WITH_LOCAL_INV;
+		constexpr std::uint64_t rc =
+		    uc | IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | IBV_QP_EX_WITH_SEND_WITH_INV;
+		const std::uint64_t allowed = init->qp_type == IBV_QPT_UD ? ud : init->qp_type == IBV_QPT_UC ? uc : rc;
+		if (init->send_ops_flags & ~allowed) return errno = EOPNOTSUPP, nullptr;
+	}
+	ibv_qp_init_attr basic{init->qp_context, init->send_cq, init->recv_cq, init->srq, init->cap, init->qp_type, init->sq_sig_all};
+	ibv_qp* qp = make_qp(init->pd, basic);
+	if (!qp) return nullptr;
+	init->cap = basic.cap;
+	if (init->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) SoftQp::of(qp).build.send_ops = init->send_ops_flags;
+	return qp;
+}
+
+int modify_qp(ibv_qp* public_qp, ibv_qp_attr* a, int mask) {
+	SoftQp& sqp = SoftQp::of(public_qp);
+	if (SoftContext::of(public_qp->context).dead) return errno = EIO;
+	if (!values_allowed(sqp, *a, mask)) return errno = EINVAL;
+	const engine::Interface& interface = SoftContext::of(public_qp->context).device().interface;
+	std::uint8_t source_gid[16] = {};
+	transport::Outlet* outlet = nullptr;
+	const std::uint32_t deaths = sqp.engine->deaths();
+	if (mask & IBV_QP_AV) {
+		std::memcpy(source_gid, interface.gids[a->ah_attr.grh.sgid_index].data(), 16);
+		if (public_qp->qp_type != IBV_QPT_UD) {
+			wire::AddressPair pair{};
+			std::memcpy(pair.source, source_gid, 16);
+			std::memcpy(pair.destination, a->ah_attr.grh.dgid.raw, 16);
+			pair.traffic_class = a->ah_attr.grh.traffic_class;
+			pair.hop_limit = a->ah_attr.grh.hop_limit ? a->ah_attr.grh.hop_limit : 64;
+			pair.flow_label = a->ah_attr.grh.flow_label & 0xfffff;
+			const std::uint32_t destination = mask & IBV_QP_DEST_QPN ? a->dest_qp_num : sqp.attributes.dest_qp_num;
+			auto path = sqp.engine->outlet_to(pair, is_local_address(a->ah_attr.grh.dgid.raw), {destination}, true);
+			if (!path) return errno = path.error();
+			outlet = *path;
+		}
+	}
+	if (public_qp->qp_type == IBV_QPT_UD && (mask & IBV_QP_STATE) && a->qp_state == IBV_QPS_RTR) sqp.engine->listen_udp();
+	const adapter::QpChange change{.mask = static_cast<std::uint32_t>(mask),
+	                               .state = static_cast<QpState>(a->qp_state),
+	                               .current_state = static_cast<QpState>(a->cur_qp_state),
+	                               .attributes = attributes_from(*a, source_gid),
+	                               .receive_psn = a->rq_psn & 0xffffff,
+	                               .send_psn = a->sq_psn & 0xffffff,
+	                               .destination_qpn = a->dest_qp_num & 0xffffff,
+	                               .outlet = outlet,
+	                               .sqd_notify = a->en_sqd_async_notify != 0};
+	QueuePair& qp = *sqp.qp;
+	qp.sq_lock.lock();
+	const int error = sqp.engine->control([&](adapter::ChannelAdapter& adapter) {
+		if (outlet && sqp.engine->deaths() != deaths) return EAGAIN;
+		return adapter.modify_qp(qp, change) ? 0 : EINVAL;
+	});
+	qp.sq_lock.unlock();
+	if (error == EAGAIN) return modify_qp(public_qp, a, mask);  // a peer has died meanwhile, and the path was perhaps the one to it
+	if (error) return errno = error;
+	remember(sqp.attributes, *a, mask);
+	if (mask & IBV_QP_STATE) {
+		public_qp->state = a->qp_state;
+		if (a->qp_state == IBV_QPS_RESET) {
+			purge(sqp);
+			sqp.attributes = {};
+			sqp.attributes.path_mig_state = IBV_MIG_MIGRATED;
+		}
+	}
+	return 0;
+}
+
+int query_qp(ibv_qp* public_qp, ibv_qp_attr* attributes, int, ibv_qp_init_attr* init) {
+	SoftQp& sqp = SoftQp::of(public_qp);
+	*attributes = sqp.attributes;
+	*init = sqp.init;
+	attributes->cap = sqp.init.cap;
+	attributes->qp_state = attributes->cur_qp_state = static_cast<ibv_qp_state>(sqp.qp->state);
+	attributes->sq_draining = sqp.qp->cold->draining;
+	public_qp->state = attributes->qp_state;
+	return 0;
+}
+
+int destroy_qp(ibv_qp* public_qp) {
+	SoftQp& sqp = SoftQp::of(public_qp);
+	answer_doorbell(sqp);
+	sqp.engine->control([&](adapter::ChannelAdapter& adapter) {
+		adapter.destroy_qp(*sqp.qp);
+		return 0;
+	});
+	purge(sqp);
+	SoftContext::of(public_qp->context).async_events.remove_if([&](const ibv_async_event& event) {
+		return event.element.qp == public_qp && event.event_type != IBV_EVENT_CQ_ERR && event.event_type != IBV_EVENT_SRQ_LIMIT_REACHED;
+	});
+	pthread_mutex_lock(&public_qp->mutex);
+	while (public_qp->events_completed != sqp.delivered.asynchronous) pthread_cond_wait(&public_qp->cond, &public_qp->mutex);
+	pthread_mutex_unlock(&public_qp->mutex);
+	--SoftPd::of(public_qp->pd).users;
+	--SoftCq::of(sqp.init.send_cq).users;
+	--SoftCq::of(sqp.init.recv_cq).users;
+	if (sqp.init.srq) --SoftSrq::of(sqp.init.srq).users;
+	delete &sqp;
+	return 0;
+}
+
+ibv_qp_ex* qp_to_qp_ex(ibv_qp* qp) { return &SoftQp::of(qp).public_qp; }
+
+// Payload is copied in ascending order by ordinary stores, on every link (memory/guarded_copy.h).
+int query_qp_data_in_order(ibv_qp*, ibv_wr_opcode, std::uint32_t) { return 0; }
+
+int query_ece(ibv_qp*, ibv_ece* ece) {
+	*ece = {};
+	return 0;
+}
+
+int set_ece(ibv_qp*, ibv_ece* ece) { return ece->vendor_id == 0 ? 0 : errno = EOPNOTSUPP; }
+
+int attach_mcast(ibv_qp*, const ibv_gid*, std::uint16_t) { return errno = EOPNOTSUPP; }
+int detach_mcast(ibv_qp*, const ibv_gid*, std::uint16_t) { return errno = EOPNOTSUPP; }
+
+}  // namespace verbena::verbs

@@ -1,0 +1,41 @@
+// CRC-32 of IEEE 802.3, reflected: the polynomial of the ICRC and the values of zlib's crc32(), which gives the same for the same
+// arguments. Pure; any thread. Picks a carry-less multiplication routine for this CPU at the first call, tables where there is none.
+//
+// The second half is the same arithmetic seen as polynomials over GF(2) modulo the CRC's (bit 31 is the coefficient of x^0): appending
+// n bytes to a message multiplies the difference of two checksums by x^(8n).
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace verbena::wire {
+
+// `crc` is the checksum of what came before, 0 at the start.
+std::uint32_t crc32(std::uint32_t crc, std::span<const std::byte> bytes);
+
+namespace polynomial {
+
+inline constexpr std::uint32_t modulus = 0xedb88320;  // without x^32
+inline constexpr std::uint32_t one = 0x80000000;
+
+constexpr std::uint32_t times_x(std::uint32_t a) { return a >> 1 ^ (modulus & -(a & 1)); }
+constexpr std::uint32_t over_x(std::uint32_t a) { return a >> 31 ? (a ^ modulus) << 1 | 1 : a << 1; }
+
+constexpr std::uint32_t product(std::uint32_t a, std::uint32_t b) {
+	std::uint32_t sum = 0;
+	for (; a != 0; a <<= 1, b = times_x(b)) sum ^= b & -(a >> 31);
+	return sum;
+}
+
+// x^exponent
+constexpr std::uint32_t power(std::uint32_t exponent) {
+	std::uint32_t result = one;
+	for (std::uint32_t square = times_x(one); exponent != 0; exponent >>= 1, square = product(square, square))
+		if (exponent & 1) result = product(result, square);
+	return result;
+}
+
+}  // namespace polynomial
+}  // namespace verbena::wire

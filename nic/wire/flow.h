@@ -1,0 +1,33 @@
+// The IP and UDP fields around a RoCEv2 packet. Addresses are GIDs: 16 bytes, an IPv4 address as ::ffff:a.b.c.d. Both ends of a flow
+// are of one family.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <cstring>
+
+namespace verbena::wire {
+
+inline constexpr std::uint16_t roce_port = 4791;
+
+using Gid = std::array<std::uint8_t, 16>;
+
+constexpr bool is_ipv4_mapped(const Gid& gid) {
+	for (int i = 0; i < 10; ++i)
+		if (gid[i] != 0) return false;
+	return gid[10] == 0xff && gid[11] == 0xff;
+}
+
+struct Flow {
+	Gid source{};
+	Gid destination{};
+	std::uint16_t source_port = 0;
+	std::uint16_t destination_port = roce_port;
+	std::uint8_t traffic_class = 0;
+	std::uint8_t hop_limit = 64;
+
+	constexpr bool is_ipv4() const { return is_ipv4_mapped(destination); }
+	friend bool operator==(const Flow&, const Flow&) = default;
+};
+
+}  // namespace verbena::wire

@@ -1,0 +1,103 @@
+#include "nic/wire/icrc.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstring>
+
+#include "base/check.h"
+#include "nic/wire/big_endian.h"
+#include "nic/wire/bth.h"
+#include "nic/wire/crc32.h"
+
+namespace verbena::wire {
+namespace {
+
+constexpr std::size_t headers_max = 64;
+constexpr std::size_t ipv4_size = 20, ipv6_size = 40, udp_size = 8, ones_size = 8;
+
+// Writes what is covered before the BTH; returns its size. `bytes` counts the UDP payload, ICRC included.
+std::size_t write_prefix(std::byte* to, const Flow& flow, std::uint16_t ip_id, std::size_t bytes) {
+	std::memset(to, 0xff, ones_size);
+	std::byte* ip = to + ones_size;
+	std::byte* udp;
+	const auto udp_length = static_cast<std::uint16_t>(udp_size + bytes);
+	if (flow.is_ipv4()) {
+		udp = ip + ipv4_size;
+		store_be16(ip, 0x45ff);
+		store_be16(ip + 2, static_cast<std::uint16_t>(ipv4_size + udp_length));
+		store_be16(ip + 4, ip_id);
+		store_be16(ip + 6, 0x4000);
+		store_be16(ip + 8, 0xff11);
+		store_be16(ip + 10, 0xffff);
+		std::memcpy(ip + 12, &flow.source[12], 4);
+		std::memcpy(ip + 16, &flow.destination[12], 4);
+	} else {
+		udp = ip + ipv6_size;
+		store_be32(ip, 0x6fffffff);
+		store_be16(ip + 4, udp_length);
+		store_be16(ip + 6, 0x11ff);
+		std::memcpy(ip + 8, flow.source.data(), 16);
+		std::memcpy(ip + 24, flow.destination.data(), 16);
+	}
+	store_be16(udp, flow.source_port);
+	store_be16(udp + 2, flow.destination_port);
+	store_be16(udp + 4, udp_length);
+	store_be16(udp + 6, 0xffff);
+	return static_cast<std::size_t>(udp + udp_size - to);
+}
+
+// x^(-8n) as a product of one entry of each table, for n up to 64 * 1024.
+constexpr std::size_t low_steps = 256, high_steps = 256;
+struct BackwardSteps {
+	std::array<std::uint32_t, low_steps> low;    // [n]: n bytes
+	std::array<std::uint32_t, high_steps> high;  // [n]: n * 256 bytes
+};
+constexpr auto backward = [] {
+	BackwardSteps steps{};
+	const auto fill = [](auto& table, std::uint32_t step) {
+		table[0] = polynomial::one;
+		for (std::size_t n = 1; n < table.size(); ++n) table[n] = polynomial::product(table[n - 1], step);
+	};
+	std::uint32_t byte = polynomial::one;
+	for (int bit = 0; bit < 8; ++bit) byte = polynomial::over_x(byte);
+	fill(steps.low, byte);
+	fill(steps.high, polynomial::product(steps.low[low_steps - 1], byte));
+	return steps;
+}();
+
+}  // namespace
+
+std::uint32_t icrc(const Flow& flow, std::uint16_t ip_id, const IcrcInput& packet) {
+	const auto& [headers, payload, pad_count] = packet;
+	check(headers.size() >= Bth::size && headers.size() <= headers_max && pad_count < 4, "an ICRC covers a BTH");
+	std::byte start[ones_size + ipv6_size + udp_size + headers_max];
+	const std::size_t prefix = write_prefix(start, flow, ip_id, headers.size() + payload.size() + pad_count + icrc_size);
+	std::memcpy(start + prefix, headers.data(), headers.size());
+	start[prefix + 4] = std::byte{0xff};
+	std::uint32_t crc = crc32(0, std::span(start).first(prefix + headers.size()));
+	if (!payload.empty()) crc = crc32(crc, payload);
+	static constexpr std::byte zeros[3] = {};
+	return pad_count != 0 ? crc32(crc, std::span(zeros).first(pad_count)) : crc;
+}
+
+std::optional<std::uint16_t> matching_ip_id(const Flow& flow, std::span<const std::byte> datagram, std::uint16_t likely) {
+	const std::size_t covered = datagram.size() - icrc_size;
+	std::uint32_t arrived = load_be32(&datagram[covered]);
+	arrived = std::byteswap(arrived);
+	const std::size_t headers = std::min(covered, headers_max);
+	const std::uint32_t difference =
+	    arrived ^ icrc(flow, likely, {.headers = datagram.first(headers), .payload = datagram.subspan(headers, covered - headers)});
+	if (difference == 0) return likely;
+	if (!flow.is_ipv4()) return std::nullopt;
+
+	// From the end of what is covered back to before the identification, which is followed by 16 bytes of IP header and the UDP header.
+	const std::size_t back = covered + udp_size + ipv4_size - 4;
+	if (back / low_steps >= high_steps) return std::nullopt;
+	const std::uint32_t at_field =
+	    polynomial::product(polynomial::product(difference, backward.low[back % low_steps]), backward.high[back / low_steps]);
+	if (at_field >> 16 != 0) return std::nullopt;
+	return static_cast<std::uint16_t>(likely ^ std::byteswap(static_cast<std::uint16_t>(at_field)));
+}
+
+}  // namespace verbena::wire

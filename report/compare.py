@@ -1,0 +1,96 @@
+"""RC beside UD, cell by cell: who delivered more, and whether the difference is one.
+
+A comparison takes two valid rows of the same size, window, window mode and operation. Its ratio UD/RC has the range that the two
+rows' 95 % intervals allow; a winner is named only if the intervals do not overlap. Rows measured while the two cores were
+at different distances (core-to-core round trip) say nothing about each other and are not compared.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from report.tables import WINDOW_MODES, Index, Row, Source
+
+RTT_DRIFT_MAX = 1.5  # greatest over least core-to-core round trip of the rows compared
+
+
+@dataclass(frozen=True)
+class Comparison:
+    msg: int
+    window: int
+    window_mode: str
+    rc: Row | None
+    ud: Row | None
+    obstacle: str = ""  # why the two cannot be compared; empty if they can
+
+    @property
+    def ratio(self) -> float:
+        return divide(self.ud.mops, self.rc.mops)
+
+    @property
+    def ratio_low(self) -> float:
+        return divide(self.ud.low, self.rc.high)
+
+    @property
+    def ratio_high(self) -> float:
+        return divide(self.ud.high, self.rc.low)
+
+    @property
+    def winner(self) -> str:
+        """RC, UD, "no difference", or "n/a" where there is an obstacle."""
+        if self.obstacle:
+            return "n/a"
+        if self.ratio_low > 1.0:
+            return "UD"
+        return "RC" if self.ratio_high < 1.0 else "no difference"
+
+
+def digits(value: float) -> str:
+    """Three significant digits without exponent, but none that the value does not have (published 0.01 is not 0.0100)."""
+    if not value or not math.isfinite(value):
+        return f"{value:g}"
+    rounded = f"{value:.{max(0, 2 - math.floor(math.log10(abs(value))))}f}"
+    return min(f"{value:.12g}", rounded, key=len) if value >= 0.001 else rounded
+
+
+def divide(numerator: float, denominator: float) -> float:
+    return numerator / denominator if denominator > 0 else math.inf
+
+
+def compare(source: Source) -> list[Comparison]:
+    """SEND against SEND (UD can do nothing else), by window mode, window, size."""
+    index = Index.of(source.rows)
+    found = {(row.window_mode, row.window, row.msg) for row in source.rows if row.op == "send" and row.mode in ("RC", "UD")}
+    cells = []
+    for window_mode, window, msg in sorted(found, key=lambda key: (WINDOW_MODES.index(key[0]), key[1], key[2])):
+        rc, ud = index.get("RC", msg, window, window_mode), index.get("UD", msg, window, window_mode)
+        cells.append(Comparison(msg, window, window_mode, rc, ud, _obstacle(rc, ud)))
+    return cells
+
+
+def _obstacle(rc: Row | None, ud: Row | None) -> str:
+    for name, row in (("RC", rc), ("UD", ud)):
+        if row is None:
+            return f"no {name} row"
+        if not row.usable:
+            return f"{name} {row.validity}" + (f": {row.reason}" if row.reason else "")
+        if not row.mops:
+            return f"{name} delivered nothing"
+    round_trips = [rtt for row in (rc, ud) for rtt in (row.rtt_before_ns, row.rtt_after_ns) if rtt]
+    if round_trips and max(round_trips) > RTT_DRIFT_MAX * min(round_trips):
+        return f"core-to-core round trip moved between {min(round_trips):.0f} and {max(round_trips):.0f} ns"
+    return ""
+
+
+def window_modes(source: Source) -> list[tuple[Row, Row]]:
+    """Pairs (local, credit) of usable rows of the same cell."""
+    index = Index.of(source.rows)
+    pairs = []
+    for row in source.rows:
+        if row.window_mode != "local":
+            continue
+        credit = index.get(row.mode, row.msg, row.window, "credit", row.op)
+        if credit is not None and credit.usable and row.usable:
+            pairs.append((row, credit))
+    return pairs

@@ -1,0 +1,98 @@
+"""Every published claim has a judge, and the verdicts follow the rows."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import pytest
+
+from report import claims, compare, tables
+from report.tests import synthetic
+
+
+def source(tmp_path: Path, table: list[dict[str, str]] | None = None) -> tables.Source:
+    path = tmp_path / "synthetic.csv"
+    path.write_text(synthetic.csv_text(table), encoding="utf-8")
+    return tables.read(path)
+
+
+def verdicts(of: tables.Source) -> dict[str, str]:
+    return {judgement.claim.id: judgement.finding.verdict for judgement in claims.judge_all(of)}
+
+
+def test_every_claim_of_the_file_has_a_judge_and_every_judge_a_claim() -> None:
+    with open(Path(claims.__file__).parent / "data" / "claims.csv", encoding="utf-8", newline="") as file:
+        ids = {line["id"] for line in csv.DictReader(file) if line["system"] == "rc_vs_ud"}
+    assert ids
+    assert set(claims.JUDGES) == ids
+
+
+def test_published_rows_judge_their_own_claims() -> None:
+    assert verdicts(tables.published()) == {
+        "S1.1": "supported",
+        "S1.2": "contradicted",
+        "S1.3": "contradicted",
+        "S1.4": "not testable",
+        "S1.5": "contradicted",
+        "S1.6": "contradicted",
+        "S1.7": "contradicted",
+    }
+
+
+def test_the_table_itself_is_quoted_against_16_78() -> None:
+    finding = claims.ud_leads_at_8192_window_64(tables.published(), "local")
+    assert "10.76 GiB/s, not 16.78" in finding.because
+
+
+def test_never_exceeds_is_contradicted_by_the_seven_published_sizes() -> None:
+    finding = claims.rc_never_exceeds_ud(tables.published(), "local")
+    assert "32, 64, 128, 256, 512, 1024, 2048 B at window 64" in finding.because
+
+
+def test_verdicts_follow_the_synthetic_rows(tmp_path: Path) -> None:
+    found = verdicts(source(tmp_path))
+    assert found["S1.1"] == "supported"
+    assert found["S1.3"] == "not testable"
+    assert found["S1.5"] == found["S1.4"] == found["S1.6"] == "contradicted"
+
+
+def test_lead_that_only_local_windows_show_is_told(tmp_path: Path) -> None:
+    finding = claims.ud_faster_because_of_header_and_pipeline(source(tmp_path), "local")
+    assert "of 8 cells where UD leads with local windows it still leads in 0" in finding.because
+
+
+def test_ud_above_the_mtu_that_delivered_nothing_contradicts_its_lead(tmp_path: Path) -> None:
+    table = [row for row in synthetic.rows() if not (row["mode"] == "UD" and row["msg"] == "8192")]
+    table.append(synthetic.row("UD", 8192, 64, "local", 0.0, delivered="0", validity="invalid", reason="nothing arrived"))
+    finding = claims.ud_leads_at_8192_window_64(source(tmp_path, table), "local")
+    assert finding.verdict == claims.CONTRADICTED
+    assert "posted 200000 messages" in finding.because
+
+
+def test_overlapping_intervals_are_no_difference(tmp_path: Path) -> None:
+    table = [synthetic.row("RC", 64, 4, "local", 1.00), synthetic.row("UD", 64, 4, "local", 1.03)]
+    assert [cell.winner for cell in compare.compare(source(tmp_path, table))] == ["no difference"]
+
+
+def test_too_few_sizes_support_nothing(tmp_path: Path) -> None:
+    table = [synthetic.row("RC", 64, 4, "local", 1.0), synthetic.row("UD", 64, 4, "local", 2.0)]
+    assert verdicts(source(tmp_path, table))["S1.1"] == "not testable"
+
+
+def test_rows_measured_at_different_core_distances_are_not_compared(tmp_path: Path) -> None:
+    far = {"rtt_before_ns": "380", "rtt_after_ns": "390", "rtt_class": "far"}
+    table = [synthetic.row("RC", 64, 4, "local", 1.0, **far), synthetic.row("UD", 64, 4, "local", 2.0)]
+    (cell,) = compare.compare(source(tmp_path, table))
+    assert cell.winner == "n/a"
+    assert "round trip moved" in cell.obstacle
+
+
+def test_write_rows_never_enter_a_verdict(tmp_path: Path) -> None:
+    writes = [synthetic.row("RC", size, 64, "local", 0.001, op="write") for size in synthetic.SIZES]
+    assert verdicts(source(tmp_path, synthetic.rows() + writes)) == verdicts(source(tmp_path))
+
+
+@pytest.mark.parametrize("value,text", [(0.4449, "0.445"), (2.9961, "3.00"), (0.01, "0.01"), (15.94, "15.9"), (1234.4, "1234"), (0.0, "0")])
+def test_three_significant_digits_and_none_invented(value: float, text: str) -> None:
+    assert compare.digits(value) == text

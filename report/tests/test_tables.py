@@ -1,0 +1,110 @@
+"""Reading tables: what the columns mean, what is judged, and one clear line for what cannot be read."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from report import tables
+from report.tests import synthetic
+
+DATA = Path(tables.__file__).parent / "data"
+
+
+def write(folder: Path, text: str, name: str = "table.csv") -> Path:
+    path = folder / name
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_published_table_has_exactly_ud_8192_invalid_and_ud_4096_at_window_64_suspect() -> None:
+    verdicts = {(row.mode, row.msg, row.window): row.validity for row in tables.published().rows if row.validity != "valid"}
+    assert verdicts == {("UD", 8192, 4): "invalid", ("UD", 8192, 64): "invalid", ("UD", 4096, 64): "suspect"}
+
+
+def test_published_table_is_recognised_wherever_it_lies(tmp_path: Path) -> None:
+    copy = write(tmp_path, (DATA / "rc_vs_ud.csv").read_text(encoding="utf-8"), "mine.csv")
+    assert tables.read(copy).kind == "published"
+
+
+def test_rounding_is_all_that_is_known_of_a_row_without_interval() -> None:
+    row = tables.published().rows[0]
+    assert (row.low, row.high, row.has_interval) == (pytest.approx(0.435), pytest.approx(0.445), False)
+
+
+def test_csv_and_json_of_one_run_give_the_same_rows(tmp_path: Path) -> None:
+    from_csv = tables.read(write(tmp_path, synthetic.csv_text()))
+    from_json = tables.read(write(tmp_path, synthetic.json_text(), "table.json"))
+    assert from_csv.rows == from_json.rows
+    assert from_csv.environment == from_json.environment == synthetic.ENVIRONMENT
+    assert len(from_csv.rows[0].repetitions) == 5
+
+
+def test_own_verdicts_are_kept(tmp_path: Path) -> None:
+    table = [synthetic.row("UD", 64, 4, "local", 1.0, validity="suspect", reason="because")]
+    row = tables.read(write(tmp_path, synthetic.csv_text(table))).rows[0]
+    assert (row.validity, row.reason, row.usable) == ("suspect", "because", False)
+
+
+@pytest.mark.parametrize(
+    ("environment", "kind"),
+    [
+        ({"device": "mlx5_0", "kind": "hardware"}, "hardware"),
+        ({"device": "vb_lo (software)"}, "software"),
+        ({"hardware": "false"}, "software"),
+        ({"cpu": "with hardware threads"}, "unknown"),
+    ],
+)
+def test_hardware_is_only_what_the_environment_calls_hardware(environment: dict[str, str], kind: str) -> None:
+    row = replace(tables.published().rows[0], device="mlx5_0")
+    assert tables.Source("x", environment, (row,)).kind == kind
+
+
+def test_clashing_stems_are_labelled_by_path(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    paths = [write(tmp_path, synthetic.csv_text()), write(tmp_path / "a", synthetic.csv_text())]
+    assert [source.label for source in tables.read_all(paths)] == [str(path) for path in paths]
+
+
+def test_quoted_reason_may_hold_commas_and_comments_may_stand_anywhere(tmp_path: Path) -> None:
+    table = [synthetic.row("UD", 64, 4, "local", 1.0, validity="suspect", reason='"lost, mostly; ""all"""')]
+    source = tables.read(write(tmp_path, "# first: yes\n" + synthetic.csv_text(table)))
+    assert source.rows[0].reason == 'lost, mostly; "all"'
+    assert source.environment == {"first": "yes"} | synthetic.ENVIRONMENT
+
+
+def test_invalid_row_may_lack_figures_but_a_valid_one_may_not(tmp_path: Path) -> None:
+    table = [synthetic.row("UD", 64, 4, "local", None, validity="invalid", reason="the receiver went away")]
+    assert tables.read(write(tmp_path, synthetic.csv_text(table))).rows[0].mops is None
+    table = [synthetic.row("UD", 64, 4, "local", None, validity="valid")]
+    with pytest.raises(tables.TableError, match="a valid row without mops or gib"):
+        tables.read(write(tmp_path, synthetic.csv_text(table)))
+
+
+HEADER = "experiment,mode,msg,window,iters,mops,gib\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "empty"),
+        ("a,b\n1,2\n", "no column experiment"),
+        (HEADER, "no rows"),
+        (HEADER + "msg_sweep,RC,32,4\n", "line 2: 4 cells under 7 columns"),
+        (HEADER + "msg_sweep,XX,32,4,1,1.0,0.1\n", "line 2: mode 'XX' is not one of RC, UD, UD-seg"),
+        (HEADER + "msg_sweep,RC,32,4,1,fast,0.1\n", "line 2: mops 'fast' is not a number"),
+        (HEADER + "msg_sweep,RC,32,4,1,nan,0.1\n", "not a finite number"),
+        (HEADER + "msg_sweep,RC,0,4,1,1.0,0.1\n", "msg '0' is not a positive whole number"),
+        (HEADER + "latency,RC,32,4,1,1.0,0.1\n", "experiment 'latency' is not msg_sweep"),
+        (HEADER + "msg_sweep,RC,32,4,1,1.0,0.1\n" * 2, "line 3: the same cell as line 2"),
+        ("{", "not JSON"),
+        ('{"rows": 3}', 'without a list "rows"'),
+    ],
+)
+def test_malformed_input_is_one_line_with_the_place(tmp_path: Path, text: str, says: str) -> None:
+    with pytest.raises(tables.TableError) as error:
+        tables.read(write(tmp_path, text))
+    assert says in str(error.value)
+    assert "\n" not in str(error.value)

@@ -1,0 +1,182 @@
+"""Unmodified programs of Debian as clients of the NIC: run alone, in pairs on this host, and in pairs between two network namespaces."""
+
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from namespaces import NamespacePair, NotPermitted
+
+ROOT = Path(__file__).resolve().parents[2]
+BUILD = Path(os.environ.get("VERBENA_BUILD", ROOT / "build"))
+NIC = BUILD / "libverbena-nic.so"
+LIMIT_S = 60
+
+# perftest can exit 0 after an error, so what it prints counts. Its help for a failed call says "Couldn't" or "Unable".
+TROUBLE = re.compile(r"error|fail|couldn't|unable|invalid|abort|segmentation|assert", re.IGNORECASE)
+
+Command = list[str]
+Network = Callable[[Command], Command]  # puts a command into a network namespace
+
+
+def here(command: Command) -> Command:
+    return command
+
+
+@dataclass
+class Ran:
+    """A program that has ended."""
+
+    command: Command
+    status: int
+    output: str
+
+    def __str__(self) -> str:
+        return f"$ {' '.join(self.command)}\n{self.output}[status {self.status}]\n"
+
+
+@dataclass
+class PairRan:
+    server: Ran
+    client: Ran
+
+    def __str__(self) -> str:
+        return f"--- server\n{self.server}--- client\n{self.client}"
+
+    def check(self) -> "PairRan":
+        for ran in (self.server, self.client):
+            assert ran.status == 0, f"\n{self}"
+            assert not TROUBLE.search(ran.output), f"\n{self}"
+        return self
+
+
+@dataclass
+class Runner:
+    """Starts programs on the NIC, and ends whatever is left of them with the test."""
+
+    logs: Path
+    started: list[subprocess.Popen[bytes]] = field(default_factory=list)
+
+    def start(self, command: Command, network: Network = here) -> tuple[subprocess.Popen[bytes], Path]:
+        log = self.logs / f"{len(self.started)}.log"
+        # The preload is for the program itself and not for what brings it into its namespace. It dies with a run that is stopped.
+        with_nic = network(["setpriv", "--pdeathsig", "KILL", "env", f"LD_PRELOAD={NIC}", *command])
+        with log.open("wb") as output:
+            process = subprocess.Popen(with_nic, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, start_new_session=True)
+        self.started.append(process)
+        return process, log
+
+    def finish(self, process: subprocess.Popen[bytes], log: Path, command: Command, deadline: float) -> Ran:
+        late = ""
+        try:
+            process.wait(max(0.0, deadline - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            late = f"[killed: not done within {LIMIT_S} s]\n"
+            kill_group(process)
+        return Ran(command, process.returncode, log.read_text(errors="replace") + late)
+
+    def run(self, command: Command, network: Network = here) -> Ran:
+        process, log = self.start(command, network)
+        return self.finish(process, log, command, time.monotonic() + LIMIT_S)
+
+    def end(self) -> None:
+        for process in self.started:
+            kill_group(process)
+
+
+def kill_group(process: subprocess.Popen[bytes]) -> None:
+    if process.poll() is None:
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def listens(pid: int, port: int) -> bool:
+    """Whether anybody in the network namespace of this process listens on a TCP port."""
+    for table in ("tcp", "tcp6"):
+        try:
+            lines = Path(f"/proc/{pid}/net/{table}").read_text().splitlines()[1:]
+        except OSError:
+            continue
+        for line in lines:
+            local, state = line.split()[1], line.split()[3]
+            if state == "0A" and int(local.rsplit(":", 1)[1], 16) == port:
+                return True
+    return False
+
+
+def run_pair(runner: Runner, server: Command, client: Command, *, port: int, networks: tuple[Network, Network] = (here, here)) -> PairRan:
+    """Server and client as two processes; the client starts when the server listens."""
+    deadline = time.monotonic() + LIMIT_S
+    server_process, server_log = runner.start(server, networks[0])
+    while not listens(server_process.pid, port):
+        try:
+            server_process.wait(0.005)  # it should not end: only the look at the port comes back here
+        except subprocess.TimeoutExpired:
+            if time.monotonic() < deadline:
+                continue
+        ended = runner.finish(server_process, server_log, server, deadline)
+        pytest.fail(f"the server never listened on port {port}\n{ended}")
+    client_process, client_log = runner.start(client, networks[1])
+    client_ran = runner.finish(client_process, client_log, client, deadline)
+    if client_ran.status != 0:
+        deadline = min(deadline, time.monotonic() + 5)  # a server whose client failed may wait for ever
+    return PairRan(runner.finish(server_process, server_log, server, deadline), client_ran)
+
+
+@pytest.fixture
+def runner(tmp_path: Path) -> Iterator[Runner]:
+    if not NIC.is_file():
+        pytest.fail(f"{NIC} is not there; `make build` makes it, and VERBENA_BUILD names another build folder", pytrace=False)
+    made = Runner(tmp_path)
+    yield made
+    made.end()
+
+
+@pytest.fixture
+def pair(runner: Runner) -> Callable[[Command], PairRan]:
+    """pair(PROGRAM): the program as a server and, with the address added, as a client, on this host; both must do well."""
+
+    def run(program: Command) -> PairRan:
+        port = free_port()
+        command = [*program, "-p", str(port)]
+        return run_pair(runner, command, [*command, "127.0.0.1"], port=port).check()
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def namespaces_of_mtu() -> Iterator[Callable[[int], NamespacePair]]:
+    """Two network namespaces joined by a wire of this MTU; made once and kept for the session."""
+    made: dict[int, NamespacePair] = {}
+
+    def of_mtu(mtu: int) -> NamespacePair:
+        if mtu not in made:
+            try:
+                made[mtu] = NamespacePair(mtu)
+            except NotPermitted as refusal:
+                pytest.skip(f"no network namespaces here: {refusal}")
+        return made[mtu]
+
+    yield of_mtu
+    for both in made.values():
+        both.close()
+
+
+@pytest.fixture(params=[1500, 9000])
+def netns_pair(request: pytest.FixtureRequest, namespaces_of_mtu: Callable[[int], NamespacePair]) -> NamespacePair:
+    for program in ("unshare", "nsenter", "ip"):
+        assert shutil.which(program), f"{program} is missing"
+    return namespaces_of_mtu(request.param)

@@ -1,0 +1,67 @@
+"""A wire between two network namespaces that loses UDP packets by chance, from a seed.
+
+This process carries the packets between a tun interface on each side. A tun interface has no segmentation offload, so single packets are lost, and
+not whole bursts as on a veth pair.
+"""
+
+import contextlib
+import ctypes
+import fcntl
+import os
+import random
+import select
+import struct
+import sys
+from pathlib import Path
+
+CLONE_NEWUSER, CLONE_NEWNET = 0x10000000, 0x40000000
+TUNSETIFF, IFF_TUN, IFF_NO_PI = 0x400454CA, 1, 0x1000
+UDP = 17
+NAME = "lossy0"
+
+
+def enter(pid: int, kind: str, flag: int) -> None:
+    libc = ctypes.CDLL(None, use_errno=True)
+    with Path(f"/proc/{pid}/ns/{kind}").open() as namespace:
+        if libc.setns(namespace.fileno(), flag) != 0:
+            raise OSError(ctypes.get_errno(), f"setns {kind}")
+
+
+def open_tun(pid: int) -> int:
+    enter(pid, "net", CLONE_NEWNET)
+    tun = os.open("/dev/net/tun", os.O_RDWR | os.O_NONBLOCK)
+    fcntl.ioctl(tun, TUNSETIFF, struct.pack("16sH22x", NAME.encode(), IFF_TUN | IFF_NO_PI))
+    return tun
+
+
+def is_udp(packet: bytes) -> bool:
+    return len(packet) > 20 and (packet[9] == UDP if packet[0] >> 4 == 4 else packet[6] == UDP)
+
+
+def carry(tuns: tuple[int, int], loss: float, seed: int) -> None:
+    chance = random.Random(seed)
+    while True:
+        for ready in select.select(tuns, [], [])[0]:
+            other = tuns[1] if ready == tuns[0] else tuns[0]
+            for _ in range(64):
+                try:
+                    packet = os.read(ready, 65536)
+                except OSError:  # nothing more, or the interface is not up yet
+                    break
+                if is_udp(packet) and chance.random() < loss:
+                    continue
+                with contextlib.suppress(OSError):
+                    os.write(other, packet)
+
+
+def main() -> None:
+    holders, loss, seed = (int(sys.argv[1]), int(sys.argv[2])), float(sys.argv[3]), int(sys.argv[4])
+    if os.stat(f"/proc/{holders[0]}/ns/user").st_ino != os.stat("/proc/self/ns/user").st_ino:
+        enter(holders[0], "user", CLONE_NEWUSER)
+    tuns = (open_tun(holders[0]), open_tun(holders[1]))
+    print("ready", flush=True)
+    carry(tuns, loss, seed)
+
+
+if __name__ == "__main__":
+    main()

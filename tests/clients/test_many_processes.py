@@ -1,0 +1,35 @@
+"""Several processes of one user on a host share UDP port 4791: a packet that reaches the wrong one comes to its owner all the same."""
+
+import time
+
+import pytest
+from conftest import LIMIT_S, Runner, free_port, listens
+from namespaces import ADDRESSES, NamespacePair
+
+PAIRS = 4
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        ["ibv_rc_pingpong", "-g", "0", "-n", "300"],
+        ["ibv_rc_pingpong", "-g", "0", "-n", "300", "-e"],
+        # Nobody sends a datagram again, and a process that ends takes with it what it was to pass on: these live long enough to be there together.
+        ["ibv_ud_pingpong", "-g", "0", "-n", "3000", "-s", "1000"],
+        ["ib_write_bw", "-F", "-x", "0", "-n", "200"],
+    ],
+    ids=" ".join,
+)
+def test_four_servers_and_four_clients_at_once(runner: Runner, netns_pair: NamespacePair, program: list[str]) -> None:
+    deadline = time.monotonic() + LIMIT_S
+    commands = [[*program, "-p", str(free_port())] for _ in range(PAIRS)]
+    servers = [(*runner.start(command, lambda inner: netns_pair.inside(0, inner)), command) for command in commands]
+    for process, _, command in servers:
+        while not listens(process.pid, int(command[-1])):
+            assert process.poll() is None and time.monotonic() < deadline, f"no server: {command}"
+    clients = [
+        (*runner.start([*command, ADDRESSES[0]], lambda inner: netns_pair.inside(1, inner)), command) for command in commands
+    ]
+    for process, log, command in [*clients, *servers]:
+        ran = runner.finish(process, log, command, deadline)
+        assert ran.status == 0, f"\n{ran}"

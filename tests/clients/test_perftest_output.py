@@ -1,0 +1,40 @@
+import pytest
+from conftest import TROUBLE
+from perftest_output import Row, check_result, rows
+
+BANDWIDTH = """\
+---------------------------------------------------------------------------------------
+ #bytes     #iterations    BW peak[MB/sec]    BW average[MB/sec]   MsgRate[Mpps]
+ 65536      200              13.50              13.49\t\t   0.000216
+---------------------------------------------------------------------------------------
+"""
+LATENCY = """\
+ #bytes #iterations    t_min[usec]    t_max[usec]  t_typical[usec]    t_avg[usec]    t_stdev[usec]   99% percentile[usec]   99.9% percentile[usec] 
+ 2       200          74.10          210.33       88.02              90.55            12.01             150.20                  210.33
+"""  # noqa: E501, W291
+
+
+def test_a_result_row_is_read() -> None:
+    assert rows(BANDWIDTH) == [Row(65536, 200, (13.5, 13.49, 0.000216))]
+    check_result("ib_send_bw", BANDWIDTH, 200)
+    check_result("ib_send_lat", LATENCY, 200)
+
+
+@pytest.mark.parametrize(
+    ("program", "output"),
+    [
+        pytest.param("ib_send_bw", "", id="nothing"),
+        pytest.param("ib_send_bw", BANDWIDTH.replace("13.49", " 0.00"), id="no bandwidth"),
+        pytest.param("ib_send_bw", BANDWIDTH.replace(" 200 ", " 100 "), id="too few iterations"),
+        pytest.param("ib_send_lat", BANDWIDTH, id="the other kind of table"),
+        pytest.param("ib_send_lat", LATENCY.replace("88.02", " 0.00"), id="no latency"),
+    ],
+)
+def test_what_is_no_result_is_refused(program: str, output: str) -> None:
+    with pytest.raises(AssertionError):
+        check_result(program, output, 200)
+
+
+@pytest.mark.parametrize("said", [" Completion with error at client", " Failed status 12: wr_id 0 syndrom 0x0", "Couldn't connect to peer"])
+def test_trouble_that_perftest_exits_0_with_is_seen(said: str) -> None:
+    assert TROUBLE.search(said)

@@ -1,0 +1,60 @@
+#!/bin/bash
+# nic-to-rxe.sh BUILD (root): Debian's programs on our NIC here, and on the kernel's rxe in the guest, over a tap in a network
+# namespace of its own. Our side serves; the guest's programs are the clients, one after the other.
+set -eu
+build=$(realpath "${1:?usage: nic-to-rxe.sh BUILD}")
+here=$(dirname "$(readlink -f "$0")")
+nic=$build/libverbena-nic.so
+[ -e "$nic" ] || { echo "nic-to-rxe: $nic is not there (make build)" >&2; exit 1; }
+
+namespace=verbena-rxe-$$
+logs=$(mktemp -d)
+servers=()
+cleanup() {
+	[ ${#servers[@]} -eq 0 ] || kill "${servers[@]}" 2>/dev/null || true
+	ip netns del "$namespace" || true
+	rm -rf "$logs"
+}
+ip netns add "$namespace"
+trap cleanup EXIT
+ip -n "$namespace" link set lo up
+ip -n "$namespace" tuntap add tap0 mode tap
+ip -n "$namespace" address add 10.99.0.1/24 dev tap0
+ip -n "$namespace" link set tap0 up
+
+# One program a line, on a port of its own. -u 20: an emulated processor can be away for longer than the default timeout. -o 16: without it,
+# ib_atomic_lat asks our side for the 128 outstanding atomics of rxe, and we have 16.
+programs=(
+	"ibv_rc_pingpong -m 1024 -s 4096 -n 50"
+	"ibv_rc_pingpong -m 1024 -s 65536 -n 20 -e"
+	"ibv_uc_pingpong -m 1024 -s 1024 -n 20"
+	"ibv_ud_pingpong -s 1024 -n 20"
+	"ib_send_bw -F -u 20 -s 4096 -n 100"
+	"ib_write_bw -F -u 20 -s 4096 -n 100"
+	"ib_read_bw -F -u 20 -s 4096 -n 100"
+	"ib_atomic_lat -F -u 20 -n 50 -o 16"
+)
+guest="export LC_ALL=C; failures=0"
+port=18600
+for program in "${programs[@]}"; do
+	port=$((port + 1))
+	case $program in ibv_*) ours=-g\ 0 theirs='-d rxe_eth0 -g 1' ;; *) ours=-x\ 0 theirs='-d rxe_eth0 -x 1' ;; esac
+	# shellcheck disable=SC2086 # the words of a command line
+	ip netns exec "$namespace" timeout 400 env LD_PRELOAD="$nic" $program $ours -p $port >"$logs/$port" 2>&1 &
+	servers+=($!)
+	guest+="
+timeout 60 $program $theirs -p $port 10.99.0.1 >/tmp/out 2>&1; status=\$?
+if [ \$status != 0 ] || grep -qiE 'error|fail|unable|couldn.t' /tmp/out; then failures=\$((failures + 1)); cat /tmp/out; fi
+echo \"\$status $program\""
+done
+guest+='
+cd /sys/class/infiniband/rxe_eth0/ports/1/hw_counters; grep -H . rcvd_pkts sent_pkts rcvd_rnr_err out_of_seq_request
+exit $failures'
+
+status=0
+ip netns exec "$namespace" "$here/rxe-vm" -c 1 -t 500 -n tap,ifname=tap0,script=no,downscript=no -a 10.99.0.2/24 -- bash -c "$guest" || status=$?
+if [ $status != 0 ]; then
+	echo "nic-to-rxe: the guest's status is $status; what our side said:" >&2
+	tail -n 12 "$logs"/* >&2
+fi
+exit $status

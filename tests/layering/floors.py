@@ -1,0 +1,97 @@
+"""Which floor of the house may include which, and the check of every #include line against it (docs/architecture.md)."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+# Floor -> the floors it may include, besides itself. A file belongs to the longest folder that contains it.
+FLOORS: dict[str, set[str]] = {
+    "base": set(),
+    "nic/wire": {"base"},
+    "nic/memory": {"base"},
+    "nic/queues": {"base"},
+    "nic/link": {"nic/wire", "base"},
+    "nic/cm": {"nic/wire", "base"},
+    "nic/transport": {"nic/wire", "nic/memory", "nic/queues", "base"},
+    "nic/adapter": {"nic/transport", "nic/cm", "nic/wire", "nic/memory", "nic/queues", "base"},
+    "nic/engine": {"nic/adapter", "nic/transport", "nic/link", "nic/wire", "nic/memory", "nic/queues", "base"},
+    "nic/sim": {"nic/adapter", "nic/transport", "nic/link", "nic/wire", "nic/memory", "nic/queues", "base"},
+    "nic/verbs": {"nic/engine", "nic/adapter", "nic/transport", "nic/cm", "nic/link", "nic/wire", "nic/memory", "nic/queues", "base"},
+    "nic/ucma": {"nic/engine", "nic/adapter", "nic/transport", "nic/cm", "nic/link", "nic/wire", "nic/memory", "nic/queues", "base"},
+    "lib/verbs": {"base"},
+    "lib/channel": {"lib/verbs", "base"},
+    "lib/rpc": {"lib/channel", "base"},
+    "lib/kv": {"lib/channel", "base"},
+    "bench": {"lib/verbs", "lib/channel", "lib/rpc", "lib/kv", "base"},
+    "tools": {"bench", "lib/verbs", "lib/channel", "lib/rpc", "lib/kv", "base"},
+}
+# Headers that the build writes, and their floors.
+GENERATED = {"commit.h": "bench"}
+TREES = ("base", "nic", "lib", "bench", "tools")
+# The ABI that the line is made of: spoken by the floor that serves it, and by whoever lives above.
+SPEAKS_VERBS = {"nic/verbs", "nic/ucma", "lib/verbs", "lib/channel", "lib/rpc", "lib/kv", "bench", "tools"}
+LINES_MAX = 900
+
+SUFFIXES = {".h", ".hpp", ".cc", ".cpp", ".c", ".S"}
+INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
+
+
+class Violation(NamedTuple):
+    path: str
+    line: int
+    rule: str
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.line}: {self.rule}"
+
+
+def floor_of(path: str) -> str | None:
+    parts = path.split("/")[:-1]
+    for length in range(len(parts), 0, -1):
+        folder = "/".join(parts[:length])
+        if folder in FLOORS:
+            return folder
+    return None
+
+
+def check_include(root: Path, floor: str, quoted: bool, target: str) -> str | None:
+    """The rule that this #include breaks, or None."""
+    if not quoted:
+        if target.startswith(("infiniband/", "rdma/")) and floor not in SPEAKS_VERBS:
+            return f"<{target}>: {floor} does not speak the verbs ABI; only {', '.join(sorted(SPEAKS_VERBS))} do"
+        return None
+    if target not in GENERATED and not (root / target).is_file():
+        return f'"{target}": no such file from the root; quoted includes name a file of this project, from the root'
+    other = GENERATED.get(target) or floor_of(target)
+    if other is None:
+        return f'"{target}": is on no floor, and nothing may include it'
+    if other != floor and other not in FLOORS[floor]:
+        allowed = ", ".join(sorted(FLOORS[floor])) or "nothing"
+        return f'"{target}": {floor} may not include {other}; it may include {allowed}'
+    return None
+
+
+def check_file(root: Path, path: str) -> Iterator[Violation]:
+    lines = (root / path).read_text(errors="replace").splitlines()
+    if len(lines) > LINES_MAX:
+        yield Violation(path, LINES_MAX, f"{len(lines)} lines; at most {LINES_MAX}: look for the noun that is missing")
+    floor = floor_of(path)
+    if floor is None:
+        yield Violation(path, 1, "on no floor; add its folder to tests/layering/floors.py and docs/architecture.md, or move it")
+        return
+    for number, line in enumerate(lines, start=1):
+        if found := INCLUDE.match(line):
+            rule = check_include(root, floor, found[1] == '"', found[2])
+            if rule:
+                yield Violation(path, number, rule)
+
+
+def check_tree(root: Path) -> list[Violation]:
+    files = sorted(
+        file.relative_to(root).as_posix()
+        for tree in TREES
+        for file in (root / tree).rglob("*")
+        if file.suffix in SUFFIXES and file.is_file()
+    )
+    return [violation for path in files for violation in check_file(root, path)]

@@ -1,0 +1,71 @@
+from pathlib import Path
+
+import pytest
+from floors import FLOORS, LINES_MAX, TREES, check_tree
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def plant(root: Path, files: dict[str, str]) -> Path:
+    for path, text in files.items():
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_text(text)
+    return root
+
+
+def test_no_include_of_the_project_climbs_upwards() -> None:
+    violations = check_tree(ROOT)
+    assert not violations, "\n" + "\n".join(map(str, violations))
+
+
+def test_the_floors_have_no_cycle() -> None:
+    below = {floor: set(allowed) for floor, allowed in FLOORS.items()}
+    while below:
+        ground = {floor for floor, allowed in below.items() if not allowed & below.keys()}
+        assert ground, f"a cycle among {sorted(below)}"
+        below = {floor: allowed for floor, allowed in below.items() if floor not in ground}
+
+
+def test_cmake_builds_no_floor_that_the_table_does_not_know() -> None:
+    lines = (ROOT / "CMakeLists.txt").read_text().splitlines()
+    built = {line.removeprefix("verbena_floor(").split()[0].rstrip(")") for line in lines if line.startswith("verbena_floor(")}
+    assert built and built <= FLOORS.keys()
+
+
+def test_a_tree_that_keeps_the_rules_has_no_violation(tmp_path: Path) -> None:
+    root = plant(
+        tmp_path,
+        {
+            "base/check.h": "#pragma once\n#include <cstdio>\n",
+            "nic/wire/bth.h": '#include "base/check.h"\n',
+            "nic/wire/bth.cc": '#include "nic/wire/bth.h"\n',
+            "bench/rcud/loop.cc": '#include <infiniband/verbs.h>\n#include "base/check.h"\n',
+        },
+    )
+    assert check_tree(root) == []
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "line", "rule"),
+    [
+        ("base/a.h", '#pragma once\n#include "nic/wire/bth.h"\n', 2, "base may not include nic/wire; it may include nothing"),
+        ("nic/wire/a.cc", '\n\n#include "nic/adapter/adapter.h"\n', 3, "nic/wire may not include nic/adapter"),
+        ("bench/rcud/a.cc", '#include "nic/wire/bth.h"\n', 1, "bench may not include nic/wire"),
+        ("lib/verbs/a.cc", '  #  include "nic/wire/bth.h"\n', 1, "lib/verbs may not include nic/wire"),
+        ("nic/adapter/a.cc", "#include <infiniband/verbs.h>\n", 1, "nic/adapter does not speak the verbs ABI"),
+        ("nic/wire/a.cc", '#include "bth.h"\n', 1, "from the root"),
+        ("tools/a.cc", '#include "tests/b.h"\n', 1, "is on no floor"),
+        ("nic/stray/a.h", "#pragma once\n", 1, "on no floor"),
+        ("base/a.cc", "\n" * (LINES_MAX + 1), LINES_MAX, "look for the noun"),
+    ],
+)
+def test_a_planted_violation_is_found(tmp_path: Path, path: str, text: str, line: int, rule: str) -> None:
+    root = plant(tmp_path, {"nic/wire/bth.h": "", "nic/adapter/adapter.h": "", "tests/b.h": "", path: text})
+    (violation,) = check_tree(root)
+    assert (violation.path, violation.line) == (path, line)
+    assert rule in violation.rule
+    assert str(violation).startswith(f"{path}:{line}: ")
+
+
+def test_every_floor_lies_in_a_tree_that_is_read() -> None:
+    assert {floor.split("/")[0] for floor in FLOORS} == set(TREES)

@@ -1,0 +1,246 @@
+"""Processes that die, stop, fork, multiply and sleep: each a `node` (node.cc) on the NIC, told what to do over a pipe.
+
+Every wait here is for an answer or for a condition with a deadline; what a test started is killed with it.
+"""
+
+import contextlib
+import os
+import select
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+BUILD = Path(os.environ.get("VERBENA_BUILD", ROOT / "build"))
+NIC = BUILD / "libverbena-nic.so"
+DEVICE = "vb_lo"
+LIMIT_S = 30.0
+
+
+class Refused(Exception):
+    """The node's verbs failed; the message is the errno's name."""
+
+
+@dataclass
+class Completions:
+    """By status, in the order in which each was first seen."""
+
+    microseconds: int
+    counts: dict[str, int]
+
+    def __getitem__(self, status: str) -> int:
+        return self.counts.get(status, 0)
+
+    @property
+    def total(self) -> int:
+        return sum(self.counts.values())
+
+
+class Node:
+    """A process, or a forked child of one, at the other end of a pipe."""
+
+    def __init__(self, pid: int, to: int, back: int, name: str, fork_end: int = -1) -> None:
+        self.pid, self._to, self._back, self.name = pid, to, back, name
+        self.fork_end = fork_end  # the descriptor at the node that a forked child is to speak on
+        self._rest = b""
+
+    def tell(self, *words: object) -> None:
+        os.write(self._to, (" ".join(map(str, words)) + "\n").encode())
+
+    def hear(self, limit_s: float = LIMIT_S) -> list[str]:
+        """The answer to the oldest command that has none yet."""
+        deadline = time.monotonic() + limit_s
+        while b"\n" not in self._rest:
+            answer = select.poll()
+            answer.register(self._back, select.POLLIN)
+            if not answer.poll(max(0.0, deadline - time.monotonic()) * 1000):
+                raise TimeoutError(f"{self.name} says nothing for {limit_s} s")
+            heard = os.read(self._back, 65536)
+            if not heard:
+                raise EOFError(f"{self.name} is gone")
+            self._rest += heard
+        line, self._rest = self._rest.split(b"\n", 1)
+        verdict, *words = line.decode().split()
+        if verdict != "ok":
+            raise Refused(" ".join(words))
+        return words
+
+    def ask(self, *words: object, limit_s: float = LIMIT_S) -> list[str]:
+        self.tell(*words)
+        return self.hear(limit_s)
+
+    def refusal(self, *words: object) -> str:
+        """The error that the command must end with."""
+        try:
+            answer = self.ask(*words)
+        except Refused as refused:
+            return str(refused)
+        raise AssertionError(f"{self.name}: {words} succeeded: {answer}")
+
+    def open(self) -> "Node":
+        self.ask("open", DEVICE)
+        return self
+
+    def qp(self, kind: str = "rc", sends: int = 128, receives: int = 128) -> tuple[int, int]:
+        """The QP's index at its node, and its number."""
+        index, qpn = self.ask("qp", kind, sends, receives)
+        return int(index), int(qpn)
+
+    def region(self, size: int) -> tuple[int, int, int]:
+        """Index, address and key."""
+        index, address, key = map(int, self.ask("region", size))
+        return index, address, key
+
+    def poll(self, count: int, milliseconds: int = 5000) -> Completions:
+        return self._completions("poll", count, milliseconds)
+
+    def wait(self, count: int, milliseconds: int = 5000) -> Completions:
+        return self._completions("wait", count, milliseconds)
+
+    def _completions(self, *words: object) -> Completions:
+        return as_completions(self.ask(*words))
+
+    def signal(self, number: signal.Signals) -> None:
+        os.kill(self.pid, number)
+
+    def status(self, field: str) -> int:
+        """A number of /proc/PID/status: VmRSS (in KiB), voluntary_ctxt_switches and the like, of the first thread."""
+        return number_of(Path(f"/proc/{self.pid}/status"), field)
+
+    def descriptors(self) -> int:
+        return len(os.listdir(f"/proc/{self.pid}/fd"))
+
+    def switches(self) -> int:
+        """How often any of its threads has gone to sleep."""
+        return sum(number_of(task / "status", "voluntary_ctxt_switches") for task in Path(f"/proc/{self.pid}/task").iterdir())
+
+    def cpu_ns(self) -> int:
+        """Processor time of all threads."""
+        return sum(int((task / "schedstat").read_text().split()[0]) for task in Path(f"/proc/{self.pid}/task").iterdir())
+
+
+def as_completions(words: list[str]) -> Completions:
+    counts = (word.split("=") for word in words[1:])
+    return Completions(int(words[0]), {status: int(count) for status, count in counts})
+
+
+def number_of(path: Path, field: str) -> int:
+    for line in path.read_text().splitlines():
+        if line.startswith(field + ":"):
+            return int(line.split()[1])
+    raise KeyError(field)
+
+
+def eventually(condition: Callable[[], bool], limit_s: float = 10.0) -> bool:
+    """Looks until it is so; for what another process does in its own time and tells nobody."""
+    deadline = time.monotonic() + limit_s
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.002)
+    return True
+
+
+def stop(node: Node) -> None:
+    node.signal(signal.SIGSTOP)
+    assert eventually(lambda: Path(f"/proc/{node.pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "T")
+
+
+def connect(a: Node, b: Node, kind: str = "rc", sends: int = 128, receives: int = 128) -> tuple[int, int]:
+    """A pair of connected QPs; their indexes at their nodes."""
+    at_a, qpn_a = a.qp(kind, sends, receives)
+    at_b, qpn_b = b.qp(kind, sends, receives)
+    a.ask("connect", at_a, qpn_b)
+    b.ask("connect", at_b, qpn_a)
+    return at_a, at_b
+
+
+class Nodes:
+    """Starts nodes, and kills what is left of them with the test."""
+
+    def __init__(self, program: Path, logs: Path) -> None:
+        self._program, self._logs = program, logs
+        self._processes: list[subprocess.Popen[bytes]] = []
+        self._ends: dict[int, socket.socket] = {}  # where a forked child would speak, by its parent
+        self._children: list[socket.socket] = []
+
+    def start(self, name: str = "") -> Node:
+        """A node without a context. It can fork once."""
+        name = name or f"node {len(self._processes)}"
+        ours, theirs = socket.socketpair()
+        with (self._logs / f"{name}.log").open("wb") as log:
+            process = subprocess.Popen(
+                [self._program],
+                env=os.environ | {"LD_PRELOAD": str(NIC)},
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                pass_fds=[theirs.fileno()],
+                start_new_session=True,
+            )
+        self._processes.append(process)
+        self._ends[process.pid] = ours
+        number = theirs.fileno()  # the same there
+        theirs.close()
+        return Node(process.pid, process.stdin.fileno(), process.stdout.fileno(), name, number)
+
+    def fork(self, parent: Node) -> Node:
+        pid = int(parent.ask("fork", parent.fork_end)[0])
+        end = self._ends.pop(parent.pid)
+        self._children.append(end)
+        child = Node(pid, end.fileno(), end.fileno(), f"child of {parent.name}")
+        assert child.hear() == ["0"]
+        return child
+
+    def kill(self, node: Node) -> None:
+        process = next(p for p in self._processes if p.pid == node.pid)
+        process.kill()
+        self._bury(process)
+
+    def _bury(self, process: subprocess.Popen[bytes]) -> None:
+        process.wait()
+        process.stdin.close()
+        process.stdout.close()
+        if end := self._ends.pop(process.pid, None):
+            end.close()
+
+    def kill_all(self) -> None:
+        for process in self._processes:
+            with contextlib.suppress(ProcessLookupError):  # a group outlives its leader while a forked child is left
+                os.killpg(process.pid, signal.SIGKILL)
+            self._bury(process)
+        for end in self._children:
+            end.close()
+
+
+def build(source: Path, program: Path, *flags: str) -> Path:
+    subprocess.run(
+        ["g++", "-std=c++20", "-O1", "-g", "-Wall", "-Wextra", "-Werror", source, "-o", program, *flags, "-libverbs"], check=True
+    )
+    return program
+
+
+@pytest.fixture(scope="session")
+def node_program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    if not NIC.is_file():
+        pytest.fail(f"{NIC} is not there; `make build` makes it, and VERBENA_BUILD names another build folder", pytrace=False)
+    return build(Path(__file__).with_name("node.cc"), tmp_path_factory.mktemp("life") / "node", "-Wno-missing-field-initializers")
+
+
+@pytest.fixture
+def nodes(node_program: Path, tmp_path: Path) -> Iterator[Nodes]:
+    made = Nodes(node_program, tmp_path)
+    yield made
+    made.kill_all()
+
+
+@pytest.fixture
+def pair(nodes: Nodes) -> tuple[Node, Node]:
+    """Two nodes with a context each."""
+    return nodes.start("a").open(), nodes.start("b").open()

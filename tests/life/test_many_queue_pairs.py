@@ -1,0 +1,58 @@
+"""100,000 connected queue pairs in one process: QPNs, descriptors, memory and time suffice, and each of them works."""
+
+import random
+import resource
+from pathlib import Path
+
+from conftest import Node, Nodes
+
+PAIRS = 100_000
+BYTES_EACH_MAX = 4096
+CREATE_NS_MAX = 100_000
+
+
+def resident(node: Node) -> int:
+    return node.status("VmRSS") * 1024
+
+
+def test_a_hundred_thousand_connected_queue_pairs(nodes: Nodes, tmp_path: Path) -> None:
+    a, b = nodes.start("a").open(), nodes.start("b").open()
+    descriptors = a.descriptors()
+    empty = resident(a)
+    numbers = {node.name: tmp_path / node.name for node in (a, b)}
+    for node in (a, b):
+        node.tell("qps", PAIRS, 1, 1, numbers[node.name])
+    created = [node.hear(120) for node in (a, b)]
+    unconnected = resident(a)
+    a.tell("connect_all", 0, numbers[b.name])
+    b.tell("connect_all", 0, numbers[a.name])
+    connected = [node.hear(120) for node in (a, b)]
+
+    each = (resident(a) - empty) / PAIRS
+    create_ns, connect_ns = int(created[0][1]) / PAIRS, int(connected[0][0]) / PAIRS
+    print(f"{create_ns:.0f} ns to create, {connect_ns:.0f} ns to connect")  # for pytest -rP
+    print(f"{(unconnected - empty) / PAIRS:.0f} and then {each:.0f} bytes resident for each")
+    print(f"{a.descriptors() - descriptors} descriptors")
+    assert each <= BYTES_EACH_MAX
+    assert create_ns + connect_ns < CREATE_NS_MAX
+    assert a.descriptors() - descriptors <= PAIRS / 4096 + 10
+    assert a.descriptors() < resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+
+    chosen = random.Random(7).sample(range(PAIRS), 500)
+    for index in chosen:
+        b.tell("receive", index, 1)
+    for _ in chosen:
+        b.hear()
+    for index in chosen:
+        a.tell("send", index, 1, 8)
+    for _ in chosen:
+        a.hear()
+    assert a.poll(len(chosen)).counts == {"SUCCESS": len(chosen)}
+    assert b.poll(len(chosen)).total == len(chosen)
+
+    # And their end: those with something outstanding fail, whoever is idle costs nothing.
+    for index in chosen[:10]:
+        a.ask("send", index, 1, 8)
+    nodes.kill(b)
+    assert a.poll(10).counts == {"RETRY_EXC_ERR": 10}
+    a.ask("close", limit_s=120)

@@ -1,0 +1,62 @@
+"""Threads: they may share everything.
+
+With the thread sanitizer if the NIC was built so. Then the program is linked with the NIC's archives instead of preloading the library: the
+sanitizer and our library both take over the signal functions, and of an archive only what is still missing comes along.
+"""
+
+import os
+import subprocess
+import threading
+from pathlib import Path
+
+import pytest
+from conftest import BUILD, NIC, build
+
+LIMIT_S = 60
+
+
+@pytest.fixture(scope="module")
+def sanitized() -> bool:
+    symbols = subprocess.run(["nm", "-D", "--undefined-only", NIC], capture_output=True, text=True, check=True)
+    return "__tsan_init" in symbols.stdout
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory, sanitized: bool) -> Path:
+    archives = ["-fsanitize=thread", "-Wl,--start-group", *map(str, BUILD.glob("libverbena_*.a")), "-Wl,--end-group", "-ldl"]
+    source = Path(__file__).with_name("threads.cc")
+    target = tmp_path_factory.mktemp("threads") / "threads"
+    return build(source, target, "-Wno-missing-field-initializers", "-pthread", *(archives if sanitized else []))
+
+
+@pytest.mark.parametrize("work", ["own", "shared", "events", "churn", "fork"])
+def test_threads_of_two_processes(program: Path, sanitized: bool, work: str, tmp_path: Path) -> None:
+    environment = os.environ | ({"TSAN_OPTIONS": "halt_on_error=1 exitcode=66"} if sanitized else {"LD_PRELOAD": str(NIC)})
+    # Control verbs without end leave little of the engine to the traffic.
+    command = [program, work, "4", "4000" if sanitized or work == "churn" else "40000"]
+    logs = [tmp_path / "a.log", tmp_path / "b.log"]
+    both = []
+    limit = threading.Timer(LIMIT_S, lambda: [p.kill() for p in both])
+    limit.start()
+    try:
+        for log in logs:
+            with log.open("wb") as errors:
+                both.append(
+                    subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True)
+                )
+        a, b = both
+        numbers = [p.stdout.readline() for p in both]
+        a.stdin.write(numbers[1])
+        b.stdin.write(numbers[0])
+        for p in both:
+            p.stdin.flush()
+        assert [p.stdout.readline() for p in both] == ["ok\n", "ok\n"], "\n".join(log.read_text() for log in logs)
+        for p in both:
+            p.stdin.close()
+        assert [p.wait() for p in both] == [0, 0], "\n".join(log.read_text() for log in logs)
+    finally:
+        limit.cancel()
+        for p in both:
+            p.kill()
+            p.wait()
+            p.stdout.close()

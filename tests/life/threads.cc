@@ -1,0 +1,216 @@
+// Many threads of one process on one NIC, half of a pair of processes. Prints the numbers of its QPs on a line, reads the peer's from a
+// line, works, and prints `ok`.
+//
+//     threads WORK THREADS MESSAGES
+//
+//     own      each thread sends on a QP of its own; all poll one completion queue, and whoever polls a receive posts it again
+//     shared   the same on one QP for all
+//     events   each thread only sends, and one more polls and sleeps on the completion channel
+//     churn    as `own`, while other threads create and destroy QPs, regions and completion queues
+//     fork     as `own`, while the main thread forks children that destroy what they inherited
+#include <infiniband/verbs.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <iostream>
+#include <sched.h>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace {
+
+constexpr unsigned depth = 64;
+constexpr int completions_max = 4096, in_flight_max = 2048;
+constexpr std::uint32_t bytes = 64;
+
+void demand(bool good, const char* what) {
+	if (good) return;
+	std::fprintf(stderr, "%s: %s\n", what, std::strerror(errno));
+	_exit(1);
+}
+
+ibv_context* context;
+ibv_pd* pd;
+ibv_comp_channel* channel;
+ibv_cq* cq;
+ibv_mr* mr;
+alignas(64) char buffer[4096];
+std::vector<ibv_qp*> qps;
+std::atomic<long> to_send, to_complete, in_flight;
+std::atomic<bool> done = false;
+
+ibv_qp* create(ibv_cq* queue) {
+	ibv_qp_init_attr init{.send_cq = queue, .recv_cq = queue, .cap = {depth, depth, 1, 1, 0}, .qp_type = IBV_QPT_RC, .sq_sig_all = 1};
+	ibv_qp* qp = ibv_create_qp(pd, &init);
+	demand(qp, "create_qp");
+	ibv_qp_attr a{.qp_state = IBV_QPS_INIT, .port_num = 1};
+	demand(!ibv_modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS), "to init");
+	return qp;
+}
+
+void connect(ibv_qp* qp, std::uint32_t destination) {
+	ibv_gid gid;
+	demand(!ibv_query_gid(context, 1, 0, &gid), "query_gid");
+	ibv_qp_attr a{.qp_state = IBV_QPS_RTR, .path_mtu = IBV_MTU_1024, .dest_qp_num = destination};
+	a.ah_attr = {.grh = {.dgid = gid, .hop_limit = 1}, .is_global = 1, .port_num = 1};
+	a.max_dest_rd_atomic = a.min_rnr_timer = 1;
+	const int path = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
+	demand(!ibv_modify_qp(qp, &a, path | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER), "to rtr");
+	a.qp_state = IBV_QPS_RTS;
+	a.timeout = 14;
+	a.retry_cnt = a.rnr_retry = 7;
+	a.max_rd_atomic = 1;
+	const int limits = IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC;
+	demand(!ibv_modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_SQ_PSN | limits), "to rts");
+}
+
+void receive(std::size_t index) {
+	ibv_sge sge{reinterpret_cast<std::uint64_t>(buffer) + 1024, bytes, mr->lkey};
+	ibv_recv_wr wr{.wr_id = index, .sg_list = &sge, .num_sge = 1}, *bad;
+	demand(!ibv_post_recv(qps[index], &wr, &bad), "post_recv");
+}
+
+// False: not now. What has completed and was not polled takes no room in a send queue, but in the completion queue it does, so it is
+// counted here.
+bool send(std::size_t index) {
+	if (in_flight.fetch_add(1) >= in_flight_max) {
+		--in_flight;
+		return false;
+	}
+	ibv_sge sge{reinterpret_cast<std::uint64_t>(buffer), bytes, mr->lkey};
+	ibv_send_wr wr{.wr_id = index, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND}, *bad;
+	const int error = ibv_post_send(qps[index], &wr, &bad);
+	demand(!error || error == ENOMEM, "post_send");
+	if (error) --in_flight;
+	return !error;
+}
+
+int poll() {
+	ibv_wc wc[8];
+	const int n = ibv_poll_cq(cq, 8, wc);
+	demand(n >= 0, "poll_cq");
+	for (int i = 0; i < n; ++i) {
+		if (wc[i].status != IBV_WC_SUCCESS) {
+			std::fprintf(
+				stderr, "completion of %s: %s\n", wc[i].opcode & IBV_WC_RECV ? "receive" : "send", ibv_wc_status_str(wc[i].status));
+			_exit(1);
+		}
+		if (wc[i].opcode & IBV_WC_RECV) receive(wc[i].wr_id);
+		else --in_flight;
+	}
+	if (n && (to_complete -= n) == 0) done = true;
+	return n;
+}
+
+void sleep_on_channel() {
+	demand(!ibv_req_notify_cq(cq, 0), "req_notify_cq");
+	if (poll()) return;
+	ibv_cq* which;
+	void* its_context;
+	demand(!ibv_get_cq_event(channel, &which, &its_context), "get_cq_event");
+	ibv_ack_cq_events(which, 1);
+}
+
+void work(std::size_t index) {
+	while (!done) {
+		if (to_send > 0 && to_send.fetch_sub(1) > 0) {
+			while (!send(index))
+				if (!poll()) sched_yield();
+		} else if (!poll()) {
+			sched_yield();
+		}
+	}
+}
+
+void only_send(std::size_t index) {
+	while (to_send > 0 && to_send.fetch_sub(1) > 0)
+		while (!send(index)) sched_yield();
+}
+
+void only_sleep() {
+	while (!done)
+		if (!poll()) sleep_on_channel();
+}
+
+void churn() {
+	while (!done) {
+		ibv_cq* own = ibv_create_cq(context, 16, nullptr, nullptr, 0);
+		demand(own, "create_cq");
+		ibv_qp* qp = create(own);
+		ibv_mr* region = ibv_reg_mr(pd, buffer, sizeof buffer, IBV_ACCESS_LOCAL_WRITE);
+		demand(region, "reg_mr");
+		demand(!ibv_destroy_qp(qp) && !ibv_dereg_mr(region) && !ibv_destroy_cq(own), "destroy");
+	}
+}
+
+void fork_children() {
+	for (int i = 0; i < 20; ++i) {
+		const pid_t child = fork();
+		demand(child >= 0, "fork");
+		if (child == 0) {
+			ibv_wc wc;
+			if (ibv_poll_cq(cq, 1, &wc) != -1 || errno != EIO) _exit(2);
+			for (ibv_qp* qp : qps)
+				if (ibv_destroy_qp(qp)) _exit(3);
+			_exit(ibv_destroy_cq(cq) || ibv_dereg_mr(mr) || ibv_dealloc_pd(pd) || ibv_close_device(context) ? 4 : 0);
+		}
+		int status = 0;
+		demand(waitpid(child, &status, 0) == child, "waitpid");
+		if (status != 0) {
+			std::fprintf(stderr, "child %d: status %#x\n", i, static_cast<unsigned>(status));
+			_exit(1);
+		}
+	}
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+	if (argc != 4) return 2;
+	const std::string what = argv[1];
+	const std::size_t threads = std::strtoul(argv[2], nullptr, 10);
+	const long messages = std::strtol(argv[3], nullptr, 10);
+
+	ibv_device** devices = ibv_get_device_list(nullptr);
+	demand(devices, "get_device_list");
+	for (ibv_device** at = devices; *at && !context; ++at)
+		if (std::strcmp(ibv_get_device_name(*at), "vb_lo") == 0) context = ibv_open_device(*at);
+	demand(context, "open_device");
+	ibv_free_device_list(devices);
+	pd = ibv_alloc_pd(context);
+	mr = ibv_reg_mr(pd, buffer, sizeof buffer, IBV_ACCESS_LOCAL_WRITE);
+	channel = ibv_create_comp_channel(context);
+	cq = ibv_create_cq(context, completions_max, nullptr, channel, 0);
+	demand(pd && mr && channel && cq, "set-up");
+	for (std::size_t i = 0; i < (what == "shared" ? 1 : threads); ++i) {
+		qps.push_back(create(cq));
+		for (unsigned k = 0; k < depth; ++k) receive(i);
+		std::cout << qps.back()->qp_num << ' ';
+	}
+	std::cout << std::endl;
+	for (ibv_qp* qp : qps) {
+		std::uint32_t destination;
+		demand(static_cast<bool>(std::cin >> destination), "the peer's numbers");
+		connect(qp, destination);
+	}
+
+	to_send = messages;
+	to_complete = 2 * messages;
+	std::vector<std::thread> running;
+	for (std::size_t i = 0; i < threads; ++i) running.emplace_back(what == "events" ? only_send : work, what == "shared" ? 0 : i);
+	if (what == "events") running.emplace_back(only_sleep);
+	if (what == "churn")
+		for (int i = 0; i < 2; ++i) running.emplace_back(churn);
+	if (what == "fork") fork_children();
+	for (std::thread& thread : running) thread.join();
+	std::cout << "ok" << std::endl;
+	std::string end;
+	std::getline(std::cin, end);  // what the peer still sends is acknowledged here
+	std::getline(std::cin, end);
+}

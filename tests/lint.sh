@@ -1,0 +1,37 @@
+#!/bin/bash
+# lint.sh BUILD: every linter over every file of the project; BUILD has a compile_commands.json. Fails if any of them objects.
+set -eu
+build=${1:?usage: lint.sh BUILD}
+build=$(realpath "$build")
+cd "$(dirname "$0")/.."
+failed=()
+run() {  # run NAME COMMAND...
+	local name=$1
+	shift
+	"$@" || failed+=("$name")
+}
+
+mapfile -t cxx < <(find base nic lib bench tools fuzz -name '*.cc' -o -name '*.h' 2>/dev/null | sort)
+mapfile -t compiled < <(sed -n 's/^ *"file": "\(.*\)",\{0,1\}$/\1/p' "$build/compile_commands.json" | grep -F "$PWD/" | grep -v "_test\.cc$" | sort -u)
+mapfile -t shell < <(grep -rlE --include='*' -m1 '^#!/bin/(ba)?sh' --exclude-dir='build*' --exclude-dir=.git . | sort)
+
+run clang-format clang-format-19 --dry-run --Werror "${cxx[@]}"
+run shellcheck shellcheck --severity=warning "${shell[@]}"
+
+venv=$build/lint
+if ! cmp -s cmake/lint-requirements.txt "$venv/installed"; then
+	/usr/bin/python3 -m venv "$venv"
+	"$venv/bin/pip" -q --disable-pip-version-check install -r cmake/lint-requirements.txt
+	cp cmake/lint-requirements.txt "$venv/installed"
+fi
+run ruff "$venv/bin/ruff" check --quiet .
+run ruff-format "$venv/bin/ruff" format --quiet --check .
+
+# What ships, not its tests: half the time, and the assertions of tests confuse the analyzer. One process a file, as many as processors.
+run clang-tidy xargs -r -n 1 -P "$(nproc)" clang-tidy-19 --quiet -p "$build" < <(printf '%s\n' "${compiled[@]}") 2> >(grep -v 'warnings generated' >&2)
+
+if [ ${#failed[@]} -gt 0 ]; then
+	echo "lint: ${failed[*]} failed" >&2
+	exit 1
+fi
+echo "lint: ${#cxx[@]} C++ files, ${#shell[@]} shell scripts and the Python are clean"

@@ -1,0 +1,68 @@
+"""The suite of rdma-core, written for real NICs by others, on ours: Debian ships it with its Python bindings.
+
+expected.tsv has what became of each case when this was last looked at. A case that was ok must be ok; one that was skipped (hardware or a feature that
+is not there) may also be ok; none may fail. test_rdmacm waits for rdma_cm; test_shared_pd imports a device by the descriptor of a kernel's.
+"""
+
+import gzip
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+BUILD = Path(os.environ.get("VERBENA_BUILD", ROOT / "build"))
+NIC = BUILD / "libverbena-nic.so"
+SUITE = Path("/usr/share/doc/rdma-core/tests")
+PYTHON = "/usr/bin/python3"  # the one that Debian's bindings are for
+EXPECTED = Path(__file__).with_name("expected.tsv")
+MODULES = (
+    "addr atomic cq cq_events cqex device flow fork mr odp parent_domain pd qp qpex relaxed_ordering rss_traffic tag_matching".split()
+)
+LIMIT_S = 60
+
+
+def expected() -> dict[str, str]:
+    return dict(line.split("\t") for line in EXPECTED.read_text().splitlines())
+
+
+def module_of(case: str) -> str:
+    return case.split(".")[1].removeprefix("test_")
+
+
+@pytest.fixture(scope="session")
+def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    if not NIC.is_file():
+        pytest.fail(f"{NIC} is not there; `make build` makes it, and VERBENA_BUILD names another build folder", pytrace=False)
+    made = tmp_path_factory.mktemp("rdma-core")
+    shutil.copytree(SUITE, made / "tests")
+    for packed in made.glob("tests/*.gz"):
+        packed.with_suffix("").write_bytes(gzip.decompress(packed.read_bytes()))
+    return made
+
+
+def run(tree: Path, device: str, module: str) -> tuple[dict[str, tuple[str, str]], str]:
+    """The verdict and its reason for each case, and how the run ended if it did not end well."""
+    runner = Path(__file__).with_name("run_module.py")
+    command = ["timeout", "--kill-after=5", str(LIMIT_S), PYTHON, "-B", runner, tree, device, f"test_{module}"]
+    done = subprocess.run(
+        command, env=os.environ | {"LD_PRELOAD": str(NIC)}, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", check=False
+    )
+    lines = (line.split("\t") for line in done.stdout.splitlines() if line.startswith("tests.") and line.count("\t") == 2)
+    verdicts = {case: (verdict, why) for case, verdict, why in lines}
+    return verdicts, "" if done.returncode == 0 else f"status {done.returncode}\n{done.stderr[-2000:]}"
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_cases_of(tree: Path, module: str) -> None:
+    verdicts, trouble = run(tree, "vb_lo", module)
+    known = {case: verdict for case, verdict in expected().items() if module_of(case) == module}
+    wrong = [f"{case}: {why}" for case, (verdict, why) in verdicts.items() if verdict == "fail" or (verdict == "skip" and known.get(case) == "ok")]
+    wrong += [f"{case}: no verdict" for case in known if case not in verdicts]
+    assert not wrong and not trouble, "\n".join([*wrong, trouble])
+
+
+def test_every_case_that_is_expected_is_in_a_module_that_is_run() -> None:
+    assert {module_of(case) for case in expected()} == set(MODULES)

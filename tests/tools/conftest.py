@@ -1,0 +1,37 @@
+"""Fixtures for the project's own programs: the measurement and the tools, each a process of its own on the NIC."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from programs import BUILD, NamespacePair, NotPermitted, Programs
+
+
+@pytest.fixture
+def programs(tmp_path: Path) -> Iterator[Programs]:
+    yield from made(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def shared_programs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Programs]:
+    """For what several tests of a module look at."""
+    yield from made(tmp_path_factory.mktemp("programs"))
+
+
+def made(folder: Path) -> Iterator[Programs]:
+    if not (BUILD / "verbena").is_file():
+        pytest.fail(f"{BUILD}/verbena is not there; `make build` makes it, and VERBENA_BUILD names another build folder", pytrace=False)
+    started = Programs(folder)
+    yield started
+    started.end_all()
+
+
+@pytest.fixture(scope="session")
+def two_hosts() -> Iterator[NamespacePair]:
+    """Two network namespaces joined by a wire of MTU 1500."""
+    try:
+        both = NamespacePair(1500)
+    except NotPermitted as refusal:
+        pytest.skip(f"no network namespaces here: {refusal}")
+    yield both
+    both.close()

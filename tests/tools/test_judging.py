@@ -1,0 +1,148 @@
+"""`verbena check` and `verbena report` on published and on fresh tables, and what the other subcommands say."""
+
+import csv
+import hashlib
+import html
+import json
+import re
+from pathlib import Path
+
+import pytest
+from programs import PUBLISHED, ROOT, Programs, Ran
+
+PLOTS = {f"{quantity}_vs_message_size_window_{window}" for quantity in ("mops", "throughput") for window in (4, 64)}
+VERDICTS = {"supported", "contradicted", "not testable"}
+
+
+@pytest.fixture(scope="module")
+def table(shared_programs: Programs) -> Path:
+    """A folder with rows.csv and rows.json of our own, with all published sizes and windows."""
+    quick = ("--quiet", "--iters", 500, "--warmup", 50, "--reps", 2)
+    ran = shared_programs.run("verbena", "bench", "rcud", *quick, "--csv", "rows.csv", "--json", "rows.json")
+    assert ran.status == 0, ran
+    return shared_programs.folder
+
+
+def judged(programs: Programs, file: Path) -> dict[tuple[str, int, int, str], tuple[str, str]]:
+    ran = programs.run("verbena", "check", file, "--json")
+    assert ran.status == 0, ran
+    rows = json.loads(ran.out)["rows"]
+    return {(row["mode"], row["msg"], row["window"], row["window_mode"]): (row["validity"], row["reason"]) for row in rows}
+
+
+def test_the_published_table_has_exactly_its_three_faults(programs: Programs) -> None:
+    verdicts = judged(programs, PUBLISHED)
+    assert len(verdicts) == 36
+    faults = {cell: validity for cell, (validity, _) in verdicts.items() if validity != "valid"}
+    assert faults == {("UD", 8192, 4, ""): "invalid", ("UD", 8192, 64, ""): "invalid", ("UD", 4096, 64, ""): "suspect"}
+    assert "larger than the MTU" in verdicts["UD", 8192, 64, ""][1]
+    assert "plateau" in verdicts["UD", 4096, 64, ""][1]
+
+
+def test_strict_exits_with_three_on_the_published_table(programs: Programs) -> None:
+    for options, status in (([], 0), (["--strict"], 3)):
+        ran = programs.run("verbena", "check", PUBLISHED, *options)
+        assert ran.status == status and ran.out.endswith("36 rows: 2 invalid, 1 suspect\n"), ran
+
+
+@pytest.mark.parametrize("name", ["rows.csv", "rows.json"])
+def test_our_own_table_can_be_true(programs: Programs, table: Path, name: str) -> None:
+    ran = programs.run("verbena", "check", "--strict", table / name)
+    assert ran.status == 0 and "72 rows: 0 invalid" in ran.out, ran
+    with open(table / "rows.csv", newline="") as file:
+        own = {row["validity"] for row in csv.DictReader(line for line in file if not line.startswith("#"))}
+    assert {validity for validity, _ in judged(programs, table / name).values()} == own, "a row reads as it was written"
+
+
+def test_our_own_table_with_one_figure_changed_cannot(programs: Programs, table: Path) -> None:
+    with open(table / "rows.csv", newline="") as file:
+        rows = list(csv.DictReader(line for line in file if not line.startswith("#")))
+    row = next(row for row in rows if row["mode"] == "RC")
+    changes = {"gib": str(2 * float(row["gib"])), "delivered": str(int(row["posted"]) + 1), "lost": "1", "duplicated": "1"}
+    for column, value in changes.items():
+        forged = programs.folder / "forged.csv"
+        with forged.open("w", newline="") as file:
+            writer = csv.DictWriter(file, list(row))
+            writer.writeheader()
+            writer.writerow(row | {column: value})
+        assert programs.run("verbena", "check", "--strict", forged).status == 3, column
+
+
+@pytest.fixture(scope="module")
+def reported(shared_programs: Programs, table: Path) -> tuple[Path, Ran]:
+    output = ("-o", "page.html", "--plots", "plots", "--json", "facts.json")
+    ran = shared_programs.run("verbena", "report", "rows.csv", "rows.json", *output, limit_s=60)
+    assert ran.status == 0, ran
+    return table, ran
+
+
+def test_a_report_draws_four_different_plots_in_both_formats(reported: tuple[Path, Ran]) -> None:
+    for suffix, magic in ((".png", b"\x89PNG"), (".svg", b"<?xml")):
+        files = {file.stem: file.read_bytes() for file in (reported[0] / "plots").glob(f"*{suffix}")}
+        assert set(files) == PLOTS
+        assert all(text.startswith(magic) for text in files.values())
+        assert len({hashlib.sha256(text).hexdigest() for text in files.values()}) == 4
+
+
+def test_a_report_judges_every_claim_from_the_rows(reported: tuple[Path, Ran]) -> None:
+    with open(ROOT / "bench" / "published" / "claims.csv", newline="") as file:
+        claims = {line["id"]: line["sentence"] for line in csv.DictReader(file) if line["system"] == "rc_vs_ud"}
+    facts = json.loads((reported[0] / "facts.json").read_text())
+    assert len(facts["claims"]) == 3, "by both of our files, and by the published table"
+    for judgements in facts["claims"].values():
+        assert {each["claim"]["id"]: each["claim"]["sentence"] for each in judgements} == claims
+        for each in judgements:
+            assert each["finding"]["verdict"] in VERDICTS and each["finding"]["because"], each
+
+
+def test_the_page_has_rows_environment_and_what_kind_of_nic_it_was(reported: tuple[Path, Ran]) -> None:
+    page = (reported[0] / "page.html").read_text()
+    assert "vb_lo, software NIC" in page and "hardware NIC" not in page
+    assert page.count("<figure") == 4
+    assert "msg 8192 &gt; UD max 4096" in page
+    for key, value in json.loads((reported[0] / "rows.json").read_text())["environment"].items():
+        assert key in page and html.escape(value) in page, key
+
+
+def test_devices_says_what_there_is_and_what_would_be_chosen(programs: Programs) -> None:
+    ran = programs.run("verbena", "devices", "--json")
+    assert ran.status == 0, ran
+    devices = json.loads(ran.out)
+    assert devices["devices"][-1]["name"] == "vb_lo" and devices["devices"][-1]["kind"] == "software"
+    (port,) = devices["devices"][-1]["ports"]
+    assert (port["state"], port["mtu"], port["link"]) == ("ACTIVE", 4096, "Ethernet")
+    assert port["gids"][0] | {"interface": "lo"} == port["gids"][0]
+    assert (port["gids"][0]["type"], port["gids"][0]["gid"]) == ("RoCE v2", "0000:0000:0000:0000:0000:ffff:7f00:0001")
+    chosen = devices["chosen_on_this_host"]
+    assert chosen["device"] == "vb_lo" and chosen["why"].startswith("both ends on this host")
+    text = programs.run("verbena", "devices").out
+    assert re.search(r"^vb_lo  software$", text, re.MULTILINE), text
+    assert re.search(r"^chosen within this host +: vb_lo port 1", text, re.MULTILINE), text
+
+
+def test_doctor_judges_each_thing_and_has_advice_for_what_is_wrong(programs: Programs) -> None:
+    ran = programs.run("verbena", "doctor", "--json")
+    document = json.loads(ran.out)
+    assert ran.status == int(document["problem"]), ran
+    assert {"RDMA devices", "memfd_create", "eventfd"} <= {each["subject"] for each in document["findings"]}
+    for each in document["findings"]:
+        assert each["level"] in ("ok", "note", "problem") and each["seen"], each
+        assert each["level"] != "problem" or each["advice"], each
+    assert document["problem"] == any(each["level"] == "problem" for each in document["findings"])
+    lines = programs.run("verbena", "doctor").out
+    assert all(each["subject"] in lines for each in document["findings"])
+
+
+def test_version_names_the_commit(programs: Programs) -> None:
+    ran = programs.run("verbena", "version")
+    assert ran.status == 0 and re.fullmatch(r"verbena 0\.\d+\.\d+ \([0-9a-z-]+\)\n", ran.out), ran
+
+
+SUBCOMMANDS = ("run", "devices", "doctor", "bench", "bench rcud", "check", "report", "version")
+
+
+@pytest.mark.parametrize("command", ["verbena", *(f"verbena {name}" for name in SUBCOMMANDS), "ud_server", "ud_client"])
+def test_everything_has_help_on_standard_output(programs: Programs, command: str) -> None:
+    ran = programs.run(*command.split(), "--help")
+    assert ran.status == 0 and ran.err == "" and "--help" in ran.out, ran
+    assert programs.run(*command.split(), "--no-such-option").status == 2

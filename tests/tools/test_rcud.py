@@ -1,0 +1,225 @@
+"""`verbena bench rcud` between two processes: what each row says must be what the receiver counted."""
+
+import contextlib
+import json
+import os
+import pty
+from pathlib import Path
+
+import pytest
+from programs import Programs, Ran, wait_until
+from rcud_rows import FIRST_COLUMNS, FURTHER_COLUMNS, Row, check_account, only, read_csv, read_json
+
+BENCH = ("verbena", "bench", "rcud", "--quiet")
+QUICK = ("--iters", 2000, "--warmup", 200, "--reps", 2)
+FEW = ("--iters", 500, "--warmup", 50, "--reps", 2)
+
+
+def measure(programs: Programs, *options: object) -> tuple[Ran, list[Row]]:
+    ran = programs.run(*BENCH, *options, "--csv", "rows.csv")
+    return ran, read_csv(programs.folder / "rows.csv")[0]
+
+
+@pytest.fixture(scope="module")
+def sweep(shared_programs: Programs) -> tuple[Path, Ran]:
+    """Both transports and window modes, with a size above the MTU."""
+    ran = shared_programs.run(
+        *BENCH, "--sizes", "64,8K", "--windows", "4,64", *QUICK, "--csv", "rows.csv", "--md", "rows.md", "--json", "-"
+    )
+    assert ran.status == 0, ran
+    (shared_programs.folder / "rows.json").write_text(ran.out)
+    return shared_programs.folder, ran
+
+
+def test_the_columns_begin_as_published_and_go_on_with_the_receivers_account(sweep: tuple[Path, Ran]) -> None:
+    header = (sweep[0] / "rows.csv").read_text().splitlines()[0]
+    assert header.startswith(FIRST_COLUMNS + ",")
+    assert set(FURTHER_COLUMNS) <= set(header.split(","))
+
+
+def test_every_cell_of_the_sweep_is_a_row(sweep: tuple[Path, Ran]) -> None:
+    rows, _ = read_csv(sweep[0] / "rows.csv")
+    cells = {(row["mode"], row["msg"], row["window"], row["window_mode"]) for row in rows}
+    assert len(rows) == len(cells) == 2 * 2 * 2 * 2
+    assert {row["experiment"] for row in rows} == {"msg_sweep"}
+    assert {row["iters"] for row in rows} == {"2000"}
+
+
+def test_the_receiver_has_all_of_rc_and_all_of_ud_with_credits(sweep: tuple[Path, Ran]) -> None:
+    rows, _ = read_csv(sweep[0] / "rows.csv")
+    measured = [row for row in rows if row["validity"] != "n/a"]
+    assert len(measured) == 12
+    for row in measured:
+        check_account(row, 2 * 2000)
+        assert float(row["p50_us"]) <= float(row["p99_us"])
+        assert row["rtt_class"] in ("smt", "near", "far", "mixed") and float(row["rtt_before_ns"]) > 0 and float(row["rtt_after_ns"]) > 0
+        rates = [float(rate) for rate in row["repetitions"].split(";")]
+        assert len(rates) == 2 and min(rates) <= float(row["mops"]) <= max(rates)
+
+
+def test_ud_above_the_mtu_is_not_applicable_and_says_why(sweep: tuple[Path, Ran]) -> None:
+    rows, _ = read_csv(sweep[0] / "rows.csv")
+    above = [row for row in rows if row["mode"] == "UD" and row["msg"] == "8192"]
+    assert len(above) == 4
+    for row in above:
+        assert (row["mops"], row["gib"], row["delivered"], row["validity"]) == ("", "", "", "n/a")
+        assert row["reason"] == "msg 8192 > UD max 4096"
+
+
+def test_the_environment_stands_in_every_file(sweep: tuple[Path, Ran]) -> None:
+    folder, _ = sweep
+    _, environment = read_csv(folder / "rows.csv")
+    assert environment["device"] == "vb_lo" and environment["kind"] == "software" and environment["mtu"] == "4096"
+    assert environment["gid"].count(":") == 7
+    for key in ("link", "cpu", "kernel", "commit", "date", "command"):
+        assert environment[key], key
+    assert float(environment["core_to_core_ns"]) > 0
+    assert read_json(folder / "rows.json")[1] == environment
+    markdown = (folder / "rows.md").read_text()
+    for key, value in environment.items():
+        assert f"- {key}: {value}\n" in markdown
+
+
+def test_json_is_the_same_table_with_the_account_of_every_repetition(sweep: tuple[Path, Ran]) -> None:
+    rows, _ = read_csv(sweep[0] / "rows.csv")
+    objects, _ = read_json(sweep[0] / "rows.json")
+    assert len(objects) == len(rows)
+    for row, same in zip(rows, objects, strict=True):
+        for name in ("mode", "msg", "window", "window_mode", "posted", "delivered", "validity", "reason"):
+            assert row[name] == ("" if same[name] is None else str(same[name])), name
+        if row["validity"] == "n/a":
+            assert same["mops"] is None
+            continue
+        counts = same["repetition_counts"]
+        assert len(counts) == 2
+        assert sum(each["delivered"] for each in counts) == int(row["delivered"])
+        assert [each["mops"] for each in counts] == [float(rate) for rate in row["repetitions"].split(";")]
+
+
+def test_markdown_is_aligned_with_three_digits(sweep: tuple[Path, Ran]) -> None:
+    table = [line for line in (sweep[0] / "rows.md").read_text().splitlines() if line.startswith("|")]
+    assert len(table) == 2 + 16
+    assert len({len(line) for line in table}) == 1
+    heads = [cell.strip() for cell in table[0].strip("|").split("|")]
+    for line in table[2:]:
+        cells = dict(zip(heads, (cell.strip() for cell in line.strip("|").split("|")), strict=True))
+        for name in ("mops", "gib"):
+            digits = cells[name].replace(".", "").lstrip("0")
+            assert cells[name] == "n/a" or len(digits) == 3 or float(cells[name]) >= 1000, line
+
+
+def test_credits_hold_the_sender_to_a_slow_receiver_and_nothing_is_lost(programs: Programs) -> None:
+    ran, rows = measure(programs, "--sizes", 64, "--windows", "4,64", "--window-mode", "credit", "--receiver-delay-ns", 20000, *FEW)
+    assert ran.status == 0, ran
+    assert len(rows) == 4
+    for row in rows:
+        check_account(row, 2 * 500)
+        assert float(row["mops"]) <= 0.051, f"the receiver takes 20 us a message: {row}"
+
+
+def test_a_local_window_over_ud_loses_at_a_slow_receiver_and_the_row_is_suspect(programs: Programs) -> None:
+    cell = ("--modes", "ud", "--sizes", 64, "--windows", 64, "--window-mode", "local")
+    ran, (row,) = measure(programs, *cell, "--recv-depth", 64, "--receiver-delay-ns", 2000, *QUICK, "--post-list", 16)
+    assert ran.status == 0, ran
+    check_account(row, 2 * 2000)
+    assert int(row["lost"]) > 0.01 * 4000
+    assert row["validity"] == "suspect" and f"{row['lost']} of 4000 lost" in row["reason"]
+
+
+def test_segmented_ud_is_labelled_and_delivers_whole_messages(programs: Programs) -> None:
+    ran, rows = measure(programs, "--modes", "ud", "--sizes", "4K,8K", "--windows", 4, "--ud-oversize", "segment", *QUICK)
+    assert ran.status == 0, ran
+    assert [row["mode"] for row in rows] == ["UD", "UD-seg", "UD", "UD-seg"]
+    for row in rows:
+        check_account(row, 2 * 2000)
+
+
+def test_raw_ud_above_the_mtu_delivers_nothing_and_is_invalid(programs: Programs) -> None:
+    once = ("--iters", 1000, "--warmup", 0, "--reps", 1)
+    ran, rows = measure(programs, "--modes", "ud", "--sizes", "8K", "--windows", 4, "--ud-oversize", "raw", *once)
+    assert ran.status == 0, f"it was asked for{ran}"
+    assert len(rows) == 2
+    for row in rows:
+        assert (row["delivered"], row["validity"]) == ("0", "invalid"), row
+        assert float(row["mops"]) == float(row["gib"]) == 0
+        assert "larger than the MTU of 4096 B" in row["reason"]
+    assert only(rows, window_mode="local")["completed"] == "1000", "no error: the sender is told that all left"
+
+
+@pytest.mark.parametrize("options", [pytest.param([], id="polled"), pytest.param(["--passive-target"], id="passive")])
+def test_writes_and_reads_are_a_column_and_checked_to_the_last(programs: Programs, options: list[str]) -> None:
+    ran, rows = measure(programs, "--ops", "write,read", "--modes", "rc,ud", "--sizes", "64,8K", "--windows", "4", *QUICK, *options)
+    assert ran.status == 0, ran
+    for op in ("write", "read"):
+        for window_mode in ("local", "credit"):
+            for msg in (64, 8192):
+                check_account(only(rows, mode="RC", op=op, window_mode=window_mode, msg=msg), 2 * 2000)
+                assert only(rows, mode="UD", op=op, window_mode=window_mode, msg=msg)["reason"] == f"UD has no RDMA {op}"
+
+
+def test_lists_of_requests_and_unsignaled_runs_count_the_same(programs: Programs) -> None:
+    ran, rows = measure(programs, "--sizes", 64, "--windows", 64, "--post-list", 8, "--signal-every", 16, *QUICK)
+    assert ran.status == 0, ran
+    for row in rows:
+        check_account(row, 2 * 2000)
+
+
+def test_a_minimal_time_runs_more_messages_and_says_how_many(programs: Programs) -> None:
+    once = ("--min-time", 0.05, "--iters", 100, "--warmup", 500, "--reps", 1)
+    ran, rows = measure(programs, "--modes", "rc", "--sizes", 64, "--windows", 4, *once)
+    assert ran.status == 0, ran
+    for row in rows:
+        assert int(row["iters"]) > 100
+        check_account(row, int(row["iters"]))
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("--sizes", "0"), ("--sizes", "64:32"), ("--sizes", "12x"), ("--sizes", ""), ("--sizes", "1G"),
+        ("--windows", "0"), ("--windows", "-4"), ("--windows", "4,x"), ("--windows", "8192"),
+        ("--modes", "rc,tcp"), ("--modes", ""), ("--ops", "poke"), ("--window-mode", "both"), ("--ud-oversize", "maybe"),
+        ("--iters", "0"), ("--iters", "many"), ("--reps", "0"), ("--connect", "magic"), ("--frobnicate", "1"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_meant_is_a_usage_error(programs: Programs, option: str, value: str) -> None:
+    ran = programs.run(*BENCH, option, value)
+    assert ran.status == 2 and ran.out == "", ran
+    assert option in ran.err or value in ran.err, ran
+
+
+def test_a_device_that_is_not_there_is_named(programs: Programs) -> None:
+    ran = programs.run(*BENCH, "--device", "mlx5_7", *QUICK)
+    assert ran.status == 1 and "no device 'mlx5_7'" in ran.err, ran
+
+
+def test_a_table_that_cannot_be_written_is_a_failure(programs: Programs) -> None:
+    ran = programs.run(*BENCH, "--sizes", 64, "--windows", 4, "--iters", 100, "--reps", 1, "--csv", "/no/such/folder/rows.csv")
+    assert ran.status == 1 and "/no/such/folder/rows.csv" in ran.err, ran
+
+
+def test_progress_shows_on_a_terminal_and_only_there(programs: Programs, sweep: tuple[Path, Ran]) -> None:
+    assert sweep[1].err == ""
+    terminal, other_end = pty.openpty()
+    try:
+        command = ("verbena", "bench", "rcud", "--sizes", 64, "--windows", 4, *QUICK, "--json", "rows.json")
+        program = programs.start(*command, stderr=other_end)
+        shown = b""
+        os.set_blocking(terminal, False)
+
+        def ended() -> bool:
+            nonlocal shown
+            over = not program.running
+            with contextlib.suppress(BlockingIOError):
+                shown += os.read(terminal, 65536)
+            return over
+
+        wait_until(ended, "the sweep ends")
+        assert program.finish().status == 0
+    finally:
+        os.close(terminal)
+        os.close(other_end)
+    text = shown.decode()
+    assert "device: vb_lo" in text
+    assert "8 of 8: UD send 64 B window 4 credit, repetition 2" in text, text
+    assert len(json.loads((programs.folder / "rows.json").read_text())["rows"]) == 4

@@ -1,0 +1,82 @@
+"""The receiver of a measurement dies, or stands still for a while: rows must say what happened."""
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+from programs import Program, Programs, children, stop, wait_until
+from rcud_rows import only, read_csv, read_json
+
+CELLS = [(mode, window_mode) for mode in ("rc", "ud") for window_mode in ("local", "credit")]
+WINDOW, RECEIVES = 64, 256
+FOREVER = 1_000_000_000
+STILL_S = 0.5  # how long a receiver stands still: more than the silence that ends a UD run
+
+
+def delivered(receiver: int) -> int:
+    """What a running receiver has counted so far: the third word of the page that it shares with the sender (bench/rcud/round_trip.h)."""
+    try:
+        with Path(f"/proc/{receiver}/fd/4").open("rb") as page:
+            page.seek(2 * 128)
+            return int.from_bytes(page.read(8), "little")
+    except OSError:
+        return 0  # not there yet
+
+
+def start(programs: Programs, mode: str, window_mode: str, iterations: int, *options: object) -> tuple[Program, int]:
+    """A run under way, and its receiver."""
+    where = ("--modes", mode, "--window-mode", window_mode, "--sizes", 64, "--windows", WINDOW, "--csv", "rows.csv", "--json", "rows.json")
+    sender = programs.start("verbena", "bench", "rcud", "--quiet", *where, "--iters", iterations, "--warmup", 0, "--reps", 1, *options)
+    (receiver,) = wait_until(lambda: children(sender.pid), "the receiver is there", alive=sender)
+    wait_until(lambda: delivered(receiver) > 500, "the run is under way", alive=sender)
+    return sender, receiver
+
+
+@pytest.mark.parametrize(("mode", "window_mode"), CELLS)
+def test_a_killed_receiver_makes_the_row_invalid_and_delivered_stops(programs: Programs, mode: str, window_mode: str) -> None:
+    sender, receiver = start(programs, mode, window_mode, FOREVER)
+    seen = delivered(receiver)
+    os.kill(receiver, signal.SIGKILL)
+    ran = sender.finish(15)
+    assert ran.status == 1, ran
+    assert f"{mode.upper()} send 64 B window {WINDOW} {window_mode}" in ran.err, ran
+    rows, environment = read_csv(programs.folder / "rows.csv")
+    row = only(rows, mode=mode.upper(), window_mode=window_mode)
+    assert row["validity"] == "invalid" and row["reason"].startswith("repetition 1: "), row
+    assert float(row["mops"]) == 0, "no rate is claimed"
+    assert 500 < seen <= int(row["delivered"]) <= int(row["posted"]) < FOREVER, row
+    # Credits bound what the receiver has not read; acknowledgements only what has not landed in one of its receives.
+    unread_max = WINDOW if window_mode == "credit" else WINDOW + RECEIVES if mode == "rc" else FOREVER
+    assert int(row["posted"]) - int(row["delivered"]) <= unread_max, row
+    (counts,) = read_json(programs.folder / "rows.json")[0][0]["repetition_counts"]
+    assert counts["failure"] and counts["delivered"] == int(row["delivered"])
+    assert environment["device"] == "vb_lo"
+
+
+@pytest.mark.parametrize(("mode", "window_mode"), CELLS)
+def test_a_receiver_that_stands_still_for_a_while_finishes_right(programs: Programs, mode: str, window_mode: str) -> None:
+    iterations = 4_000  # of 100 us each at the receiver
+    sender, receiver = start(programs, mode, window_mode, iterations, "--receiver-delay-ns", 100_000)
+    stop(receiver)
+    seen, until = delivered(receiver), time.monotonic() + STILL_S
+    wait_until(lambda: time.monotonic() >= until, "it has stood still", alive=sender)
+    assert delivered(receiver) == seen < iterations
+    os.kill(receiver, signal.SIGCONT)
+    ran = sender.finish()
+    assert ran.status == 0, ran
+    (row,) = read_csv(programs.folder / "rows.csv")[0]
+    assert int(row["posted"]) == int(row["completed"]) == iterations, row
+    assert int(row["delivered"]) + int(row["lost"]) == iterations, row
+    assert row["duplicated"] == row["reordered"] == "0", row
+    if mode == "rc" or window_mode == "credit":
+        assert row["lost"] == "0" and row["validity"] == "valid", row
+    else:
+        assert int(row["delivered"]) > 0 and row["validity"] in ("valid", "suspect"), row
+
+
+def test_a_killed_sender_takes_its_receiver_with_it(programs: Programs) -> None:
+    sender, receiver = start(programs, "rc", "local", FOREVER)
+    sender.kill()
+    wait_until(lambda: not os.path.exists(f"/proc/{receiver}"), "the receiver is gone")

@@ -1,0 +1,32 @@
+// verbena report ...: hands over to the report package, which is Python.
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+
+#include "bench/rcud/launch.h"
+#include "tools/commands.h"
+
+namespace verbena::tools {
+
+int report(const std::vector<std::string>& arguments) {
+	const char* named = std::getenv("VERBENA_REPORT");
+	const auto folder = std::filesystem::path(rcud::own_executable()).parent_path().parent_path();
+	const std::filesystem::path package = named != nullptr ? std::filesystem::path(named) : folder / "report";
+	if (!std::filesystem::exists(package / "__main__.py"))
+		return complain(package.string() + " is not the report package (VERBENA_REPORT can name it)");
+
+	const std::string path = package.string();
+	std::vector<char*> argv{const_cast<char*>("python3"), const_cast<char*>(path.c_str())};
+	for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
+	argv.push_back(nullptr);
+	// Debian's own interpreter: the one that has Debian's matplotlib.
+	execv("/usr/bin/python3", argv.data());
+	return complain(std::string("/usr/bin/python3: ") + std::strerror(errno));
+}
+
+void add_report(CLI::App& app) { app.add_subcommand("report", "Plots, tables and judged claims on one page"); }
+
+}  // namespace verbena::tools

@@ -1,0 +1,166 @@
+// ud_client: sends UD messages to ud_server: one, or with --iters a measured run by the bench's own loop.
+#include <arpa/inet.h>
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <charconv>
+
+#include "base/sizes.h"
+#include "bench/rcud/datagram_run.h"
+#include "bench/rcud/sender.h"
+
+namespace verbena::rcud {
+namespace {
+
+struct Options {
+	std::string gid, qpn, qkey;
+	std::string msg = "64";
+	std::uint32_t window = 64;
+	std::uint64_t iters = 0;
+	lib::Wish wish;
+};
+
+struct UsageError : std::runtime_error {
+	using runtime_error::runtime_error;
+};
+
+std::uint32_t parse_number(std::string_view text, std::uint32_t largest, const char* what) {
+	const bool hex = text.starts_with("0x") || text.starts_with("0X");
+	const std::string_view digits = hex ? text.substr(2) : text;
+	std::uint32_t number = 0;
+	const auto [rest, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number, hex ? 16 : 10);
+	if (error != std::errc() || rest != digits.data() + digits.size() || number > largest) throw UsageError(fmt::format("'{}' is not a {}", text, what));
+	return number;
+}
+
+// One datagram with an immediate; waits for its completion. Other completions (the answer) go to `on_receive`.
+void ask(Endpoint& end, std::uint64_t question) {
+	std::memcpy(end.slot_at(0), &question, sizeof question);
+	ibv_sge piece{.addr = reinterpret_cast<std::uint64_t>(end.slot_at(0)), .length = sizeof question, .lkey = end.memory->lkey};
+	ibv_send_wr request{};
+	request.sg_list = &piece;
+	request.num_sge = 1;
+	request.opcode = IBV_WR_SEND_WITH_IMM;
+	request.send_flags = IBV_SEND_SIGNALED;
+	request.imm_data = htonl(end_of_run_imm);
+	request.wr.ud = {.ah = end.ah.get(), .remote_qpn = end.remote.qpn, .remote_qkey = end.remote.qkey};
+	ibv_send_wr* bad = nullptr;
+	check_posted(ibv_post_send(end.qp.get(), &request, &bad), "ibv_post_send");
+}
+
+// Asks every 50 ms, for two seconds. The first question comes after the silence that ends a run, so that the account is closed.
+RunReport fetch_report(Endpoint& end, std::uint64_t question) {
+	ibv_wc completions[poll_batch];
+	for (int attempt = 0; attempt < 40; ++attempt) {
+		ask(end, question);
+		for (const std::uint64_t until = now_ns() + 50'000'000; now_ns() < until;) {
+			const int n = poll(end.cq.get(), completions);
+			for (int i = 0; i < n; ++i) {
+				check_status(completions[i], "question");
+				if ((completions[i].opcode & IBV_WC_RECV) == 0 || completions[i].byte_len < 40 + sizeof(RunReport)) continue;
+				RunReport report;
+				std::memcpy(&report, end.receive_at(static_cast<std::uint32_t>(completions[i].wr_id)), sizeof report);
+				if (report.question == question) return report;
+			}
+		}
+	}
+	throw Failure("nobody answers at that GID, QPN and Q_Key: is ud_server running, and its address right?");
+}
+
+int run_measured(Endpoint& end, Sender& sender, const Options& options) {
+	const Run run{.number = static_cast<std::uint16_t>(lib::random_psn() | 1), .total = options.iters};
+	Sent sent;
+	sender.run(run, [](bool) { return Watch::go_on; }, sent);
+	fmt::print("[UD Client] {} messages sent.\n", sent.completed);
+	const RunReport report = fetch_report(end, make_stamp(run.number, sent.posted));
+	const Delivery delivery{.delivered = report.delivered, .counted = report.counted, .counted_ns = report.counted_ns};
+	fmt::print("[UD Client] The receiver has {} of {}: {} lost, {} duplicated, {} reordered, {:.3f} Mops, p50 {:.2f} us, p99 {:.2f} us (to the local completion)\n", report.delivered, sent.posted,
+	           sent.posted - std::min(sent.posted, report.delivered), report.duplicated, report.reordered, delivery.mops(), static_cast<double>(sent.latency_ns.quantile(0.5)) / 1e3,
+	           static_cast<double>(sent.latency_ns.quantile(0.99)) / 1e3);
+	if (report.delivered == 0 && report.message_max < end.cell.msg)
+		throw Failure(fmt::format("the receiver got nothing: its receives take {} B; start it with ud_server --msg {}", report.message_max, end.cell.msg));
+	if (report.delivered == 0) throw Failure("the receiver got nothing");
+	return 0;
+}
+
+// One unstamped message. What "sent" means for UD is its completion: it left; whether it arrived only the server can say.
+int send_one(Endpoint& end) {
+	constexpr std::string_view text = "Hello from ud_client";
+	std::memcpy(end.slot_at(0), text.data(), std::min<std::size_t>(text.size(), end.cell.msg));
+	ibv_sge piece{.addr = reinterpret_cast<std::uint64_t>(end.slot_at(0)), .length = end.cell.msg, .lkey = end.memory->lkey};
+	ibv_send_wr request{};
+	request.sg_list = &piece;
+	request.num_sge = 1;
+	request.opcode = IBV_WR_SEND;
+	request.send_flags = IBV_SEND_SIGNALED;
+	request.wr.ud = {.ah = end.ah.get(), .remote_qpn = end.remote.qpn, .remote_qkey = end.remote.qkey};
+	ibv_send_wr* bad = nullptr;
+	check_posted(ibv_post_send(end.qp.get(), &request, &bad), "ibv_post_send");
+	ibv_wc completions[poll_batch];
+	for (const std::uint64_t deadline = now_ns() + stall_ns; poll(end.cq.get(), completions) == 0;)
+		if (now_ns() > deadline) throw Failure("the send does not complete");
+	check_status(completions[0], "send");
+	fmt::print("[UD Client] Message sent.\n");
+	return 0;
+}
+
+int run(const Options& options) {
+	const auto gid = lib::parse_gid(options.gid);
+	if (!gid) throw UsageError(gid.error());
+	const Address server{.qpn = parse_number(options.qpn, 0xff'ffff, "QPN (decimal or 0x...)"),
+	                     .qkey = parse_number(options.qkey, UINT32_MAX, "Q_Key (decimal or 0x...)"),
+	                     .gid = lib::format_gid(*gid)};
+
+	lib::Wish wish = options.wish;
+	wish.peer = *gid;
+	const auto device = take(lib::open_best(wish));
+	const Cell cell{.mode = Mode::ud, .msg = static_cast<std::uint32_t>(parse_size(options.msg).value()), .window = options.window};
+	if (cell.msg > device.mtu_bytes()) throw Failure(fmt::format("a UD message of {} B is larger than the MTU of {} B: nothing would be sent", cell.msg, device.mtu_bytes()));
+	if (options.iters > 0 && cell.msg < 16) throw UsageError("--iters needs messages of at least 16 bytes, for their stamps");
+	const Shape shape{.fragment_bytes = cell.msg, .stride = (cell.msg + 63) / 64 * 64};
+	Endpoint end(device, cell, shape, Role::sender, 64, server.qkey);
+	end.connect(server);
+	if (options.iters == 0) return send_one(end);
+	Sender sender(end);
+	sender.post_receives();
+	return run_measured(end, sender, options);
+}
+
+}  // namespace
+}  // namespace verbena::rcud
+
+int main(int argc, char** argv) {
+	using namespace verbena::rcud;
+	Options options;
+	CLI::App app("Sends UD messages to ud_server.", "ud_client");
+	app.footer("Examples:\n  ud_client fd93:16d3:59b6:012e:7ec2:55ff:febd:d78e 13110 0x11111111\n"
+	           "  ud_client fd9316d359b6012e7ec255fffebdd78e 13110 0x11111111 --msg 1K --window 64 --iters 200000\n"
+	           "Exit codes: 0 good, 1 failed, 2 usage.");
+	const auto size = [](const std::string& text) {
+		const auto bytes = verbena::parse_size(text);
+		return !bytes ? bytes.error() : *bytes < 1 || *bytes > 1 << 20 ? "a message has 1 B to 1 MiB" : "";
+	};
+	app.add_option("server_gid", options.gid, "32 hex digits, with or without colons")->required();
+	app.add_option("server_qpn", options.qpn, "Decimal or 0x...")->required();
+	app.add_option("qkey", options.qkey, "Decimal or 0x...")->required();
+	app.add_option("--msg", options.msg, "Message bytes")->capture_default_str()->check(size);
+	app.add_option("--window", options.window, "Messages in flight")->capture_default_str()->check(CLI::Range(1u, 4096u));
+	app.add_option("--iters", options.iters, "Messages of a measured run (0: send one message)")->capture_default_str()->check(CLI::Range(std::uint64_t{0}, std::uint64_t{1} << 40));
+	app.add_option("--device", options.wish.device, "Device (default: chosen)");
+	app.add_option("--gid-index", options.wish.gid_index, "GID (default: chosen)")->check(CLI::Range(0, 255));
+	try {
+		app.parse(argc, argv);
+	} catch (const CLI::ParseError& error) {
+		return app.exit(error) == 0 ? 0 : 2;
+	}
+	setvbuf(stdout, nullptr, _IOLBF, 0);
+	try {
+		return run(options);
+	} catch (const UsageError& error) {
+		fmt::print(stderr, "ud_client: {}\n", error.what());
+		return 2;
+	} catch (const std::exception& error) {
+		fmt::print(stderr, "ud_client: {}\n", error.what());
+		return 1;
+	}
+}

@@ -1,0 +1,70 @@
+// verbena: one program for running, looking, measuring and judging.
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <exception>
+
+#include "bench/environment.h"
+#include "tools/commands.h"
+
+namespace verbena::tools {
+
+int complain(const std::string& message, int code) {
+	fmt::print(stderr, "verbena: {}\n", message);
+	return code;
+}
+
+bool write_out(const std::string& path, const std::string& text, std::string& error) {
+	std::FILE* file = path == "-" ? stdout : std::fopen(path.c_str(), "w");
+	bool good = file != nullptr && std::fwrite(text.data(), 1, text.size(), file) == text.size();
+	if (file == stdout) good = std::fflush(stdout) == 0 && good;
+	else if (file != nullptr) good = std::fclose(file) == 0 && good;
+	if (!good) error = fmt::format("cannot write {}: {}", path, std::strerror(errno));
+	return good;
+}
+
+}  // namespace verbena::tools
+
+int main(int argc, char** argv) {
+	using namespace verbena::tools;
+	std::string command_line = "verbena";
+	for (int i = 1; i < argc; ++i) command_line += std::string(" ") + argv[i];
+
+	CLI::App app("RDMA on any Linux machine: a software NIC in user space, and measurement that can be believed.", "verbena");
+	app.require_subcommand(1);
+	app.footer("Examples:\n"
+	           "  verbena run -- ibv_devinfo -v          any verbs program, unmodified, on the software NIC\n"
+	           "  verbena devices                        which devices there are and which would be chosen\n"
+	           "  verbena bench rcud --md -              RC against UD between two processes of this machine\n"
+	           "  verbena check rows.csv --strict        can this table be true?\n"
+	           "Exit codes: 0 good, 1 failed, 2 usage, 3 data that cannot be true.");
+
+	Action action;
+	add_run(app, action);
+	add_devices(app, action);
+	add_doctor(app, action);
+	CLI::App* bench = app.add_subcommand("bench", "Measure");
+	bench->require_subcommand(1);
+	add_bench_rcud(*bench, action, command_line);
+	add_check(app, action);
+	add_report(app);
+	app.add_subcommand("version", "Print version and commit")->callback([&action] {
+		action = [] {
+			fmt::print("verbena {} ({})\n", VERBENA_VERSION, verbena::bench::commit());
+			return int{good};
+		};
+	});
+
+	try {
+		if (!pass_through({argv + 1, argv + argc}, action)) app.parse(argc, argv);
+	} catch (const CLI::ParseError& error) {
+		return app.exit(error) == 0 ? good : usage;
+	}
+	try {
+		return action();
+	} catch (const std::exception& error) {
+		return complain(error.what());
+	}
+}
