@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "base/cache_aligned.h"
 #include "base/spin_lock.h"
 #include "nic/queues/completion.h"
 
@@ -16,7 +17,7 @@ namespace verbena::queues {
 
 enum class Armed : std::uint8_t { no, solicited_only, next };
 
-class alignas(64) CompletionQueue {
+class alignas(64) CompletionQueue : public CacheAligned {
 public:
 	explicit CompletionQueue(std::uint32_t entries) { resize(entries); }
 

@@ -10,12 +10,13 @@
 #include <cstdint>
 #include <memory>
 
+#include "base/cache_aligned.h"
 #include "base/spin_lock.h"
 #include "nic/queues/work_request.h"
 
 namespace verbena::queues {
 
-class alignas(64) ReceiveQueue {
+class alignas(64) ReceiveQueue : public CacheAligned {
 public:
 	ReceiveQueue(std::uint32_t entries, std::uint32_t segments_max)
 	    : mask_(std::bit_ceil(entries) - 1),

@@ -11,6 +11,7 @@
 
 #include <infiniband/verbs.h>
 
+#include "base/cache_aligned.h"
 #include "nic/engine/engine.h"
 #include "nic/engine/interfaces.h"
 #include "nic/verbs/event_queue.h"
@@ -90,7 +91,7 @@ struct EventCount {
 	std::uint32_t completions = 0, asynchronous = 0;
 };
 
-struct alignas(64) SoftCq {
+struct alignas(64) SoftCq : CacheAligned {
 	engine::Engine* engine = nullptr;
 	std::unique_ptr<queues::CompletionQueue> queue;
 	ibv_cq_ex public_cq{};
@@ -129,7 +130,7 @@ struct SoftAh {
 	static SoftAh& of(ibv_ah* ah) { return *reinterpret_cast<SoftAh*>(ah); }
 };
 
-struct alignas(64) SoftQp {
+struct alignas(64) SoftQp : CacheAligned {
 	// The line that a post touches, then the public struct.
 	transport::QueuePair* qp = nullptr;
 	engine::Engine* engine = nullptr;
