@@ -13,7 +13,8 @@ namespace verbena {
 }
 
 inline void check(bool holds, const char* what, const std::source_location where = std::source_location::current()) {
-	if (!holds) [[unlikely]] check_failed(what, where);
+	if (!holds) [[unlikely]]
+		check_failed(what, where);
 }
 
 }  // namespace verbena

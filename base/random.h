@@ -70,7 +70,9 @@ inline void secure_random(std::span<std::byte> bytes) {
 	}
 }
 
-template <class Integer> requires std::is_unsigned_v<Integer> Integer secure_random() {
+template <class Integer>
+	requires std::is_unsigned_v<Integer>
+Integer secure_random() {
 	Integer value;
 	secure_random(std::as_writable_bytes(std::span(&value, 1)));
 	return value;

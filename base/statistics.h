@@ -35,7 +35,7 @@ inline Interval median_interval(std::span<const double> values) {
 
 	std::size_t k = 1;
 	double term = std::pow(0.5, static_cast<double>(n));  // P(Binomial = 0)
-	double below = term;                                  // P(Binomial < k)
+	double below = term;          // P(Binomial < k)
 	while (2 * (k + 1) <= n) {
 		term *= static_cast<double>(n - k + 1) / static_cast<double>(k);  // P(Binomial = k)
 		if (1 - 2 * (below + term) < 0.95) break;

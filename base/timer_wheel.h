@@ -109,8 +109,8 @@ public:
 		elapsed_ = target;
 	}
 
-	// When to call `advance` next: never after the earliest deadline's tick, but possibly before it, and then the call only sorts entries and
-	// this answer grows. `never`: nothing is scheduled.
+	// When to call `advance` next: never after the earliest deadline's tick, but possibly before it, and then the call only sorts entries
+	// and this answer grows. `never`: nothing is scheduled.
 	Nanoseconds next_expiry() const {
 		const Position at = first();
 		return at.level == level_count ? never : at.tick << tick_shift;

@@ -152,7 +152,7 @@ TEST(TimerWheel, DoesWhatAnOrderedMapDoes) {
 			} else {
 				ASSERT_LE(timers.next_expiry(), model.empty() ? never : model.begin()->first);
 				now = random.chance(0.3) && timers.next_expiry() != never ? std::max(now, timers.next_expiry())
-				                                                         : now + random.below(std::uint64_t{1} << random.below(42));
+																		  : now + random.below(std::uint64_t{1} << random.below(42));
 				Nanoseconds last = 0;
 				timers.advance(now, [&](TimerEntry& entry) {
 					const auto index = static_cast<std::size_t>(&entry - entries.get());

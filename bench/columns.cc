@@ -29,31 +29,35 @@ double rounding_of(std::string_view text) {
 	return 0.5 * std::pow(10.0, exponent - decimals);
 }
 
-template <class T> struct Value { using type = T; };
-template <class T> struct Value<std::optional<T>> { using type = T; };
+template <class T> struct Value {
+	using type = T;
+};
+template <class T> struct Value<std::optional<T>> {
+	using type = T;
+};
 
 template <auto field> constexpr Column column(std::string_view name) {
 	using Field = std::remove_cvref_t<decltype(Row{}.*field)>;
 	using T = typename Value<Field>::type;
 	constexpr bool is_optional = !std::is_same_v<Field, T>;
 	return {
-	    .name = name,
-	    .is_number = !std::is_same_v<T, std::string>,
-	    .text = [](const Row& row) -> std::string {
-		    if constexpr (is_optional) return row.*field ? fmt::format("{}", *(row.*field)) : "";
-		    else return fmt::format("{}", row.*field);
-	    },
-	    .set = [](Row& row, std::string_view text) -> std::expected<void, std::string> {
-		    if constexpr (std::is_same_v<T, std::string>) {
-			    row.*field = std::string(text);
-		    } else {
-			    if (is_optional && text.empty()) return {};
-			    const auto number = read_number<T>(text);
-			    if (!number) return std::unexpected(number.error());
-			    row.*field = *number;
-		    }
-		    return {};
-	    },
+		.name = name,
+		.is_number = !std::is_same_v<T, std::string>,
+		.text = [](const Row& row) -> std::string {
+			if constexpr (is_optional) return row.*field ? fmt::format("{}", *(row.*field)) : "";
+			else return fmt::format("{}", row.*field);
+		},
+		.set = [](Row& row, std::string_view text) -> std::expected<void, std::string> {
+			if constexpr (std::is_same_v<T, std::string>) {
+				row.*field = std::string(text);
+			} else {
+				if (is_optional && text.empty()) return {};
+				const auto number = read_number<T>(text);
+				if (!number) return std::unexpected(number.error());
+				row.*field = *number;
+			}
+			return {};
+		},
 	};
 }
 
@@ -68,34 +72,34 @@ template <auto field, auto rounding> constexpr Column printed_column(std::string
 }
 
 constexpr Column all[] = {
-    column<&Row::experiment>("experiment"),
-    column<&Row::mode>("mode"),
-    column<&Row::msg>("msg"),
-    column<&Row::window>("window"),
-    column<&Row::iters>("iters"),
-    printed_column<&Row::mops, &Row::mops_rounding>("mops"),
-    printed_column<&Row::gib, &Row::gib_rounding>("gib"),
-    column<&Row::op>("op"),
-    column<&Row::window_mode>("window_mode"),
-    column<&Row::device>("device"),
-    column<&Row::mtu>("mtu"),
-    column<&Row::posted>("posted"),
-    column<&Row::completed>("completed"),
-    column<&Row::delivered>("delivered"),
-    column<&Row::lost>("lost"),
-    column<&Row::duplicated>("duplicated"),
-    column<&Row::reordered>("reordered"),
-    column<&Row::spread>("spread"),
-    column<&Row::mops_low>("mops_low"),
-    column<&Row::mops_high>("mops_high"),
-    column<&Row::p50_us>("p50_us"),
-    column<&Row::p99_us>("p99_us"),
-    column<&Row::rtt_before_ns>("rtt_before_ns"),
-    column<&Row::rtt_after_ns>("rtt_after_ns"),
-    column<&Row::rtt_class>("rtt_class"),
-    column<&Row::validity>("validity"),
-    column<&Row::reason>("reason"),
-    column<&Row::repetitions>("repetitions"),
+	column<&Row::experiment>("experiment"),
+	column<&Row::mode>("mode"),
+	column<&Row::msg>("msg"),
+	column<&Row::window>("window"),
+	column<&Row::iters>("iters"),
+	printed_column<&Row::mops, &Row::mops_rounding>("mops"),
+	printed_column<&Row::gib, &Row::gib_rounding>("gib"),
+	column<&Row::op>("op"),
+	column<&Row::window_mode>("window_mode"),
+	column<&Row::device>("device"),
+	column<&Row::mtu>("mtu"),
+	column<&Row::posted>("posted"),
+	column<&Row::completed>("completed"),
+	column<&Row::delivered>("delivered"),
+	column<&Row::lost>("lost"),
+	column<&Row::duplicated>("duplicated"),
+	column<&Row::reordered>("reordered"),
+	column<&Row::spread>("spread"),
+	column<&Row::mops_low>("mops_low"),
+	column<&Row::mops_high>("mops_high"),
+	column<&Row::p50_us>("p50_us"),
+	column<&Row::p99_us>("p99_us"),
+	column<&Row::rtt_before_ns>("rtt_before_ns"),
+	column<&Row::rtt_after_ns>("rtt_after_ns"),
+	column<&Row::rtt_class>("rtt_class"),
+	column<&Row::validity>("validity"),
+	column<&Row::reason>("reason"),
+	column<&Row::repetitions>("repetitions"),
 };
 
 }  // namespace

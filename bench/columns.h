@@ -13,8 +13,8 @@ namespace verbena::bench {
 struct Column {
 	std::string_view name;
 	bool is_number;
-	std::string (*text)(const Row&);                                                 // shortest text that reads back equal; empty if absent
-	std::expected<void, std::string> (*set)(Row&, std::string_view);                 // the error says what is wrong with the text
+	std::string (*text)(const Row&);  // shortest text that reads back equal; empty if absent
+	std::expected<void, std::string> (*set)(Row&, std::string_view);  // the error says what is wrong with the text
 };
 
 std::span<const Column> columns();

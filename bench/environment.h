@@ -3,7 +3,6 @@
 
 #include <string>
 
-
 namespace verbena::bench {
 
 std::string cpu_name();

@@ -30,7 +30,7 @@ struct Row {
 	std::optional<double> mops_low, mops_high;  // 95 % interval of the median
 	std::optional<double> p50_us, p99_us;
 	std::optional<double> rtt_before_ns, rtt_after_ns;  // core to core, when both ends are on one host
-	std::string rtt_class;                              // smt, near, far, mixed
+	std::string rtt_class;         // smt, near, far, mixed
 
 	std::string validity;  // valid, suspect, invalid, n/a; empty: not judged yet
 	std::string reason;

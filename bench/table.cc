@@ -56,7 +56,8 @@ std::expected<std::vector<const Column*>, std::string> match_header(const std::v
 			return std::unexpected(fmt::format("column '{}' appears twice", name));
 	}
 	for (const Column& column : columns().first(required_columns))
-		if (std::ranges::find(matched, &column) == matched.end()) return std::unexpected(fmt::format("no column '{}' in the header line", column.name));
+		if (std::ranges::find(matched, &column) == matched.end())
+			return std::unexpected(fmt::format("no column '{}' in the header line", column.name));
 	return matched;
 }
 
@@ -156,9 +157,7 @@ std::string to_json(const Table& table) {
 	return json.dump(1, '\t') + '\n';
 }
 
-std::expected<Table, std::string> read_table(std::string_view text) {
-	return text.starts_with('{') ? read_json(text) : read_csv(text);
-}
+std::expected<Table, std::string> read_table(std::string_view text) { return text.starts_with('{') ? read_json(text) : read_csv(text); }
 
 std::string three_digits(double number) {
 	if (number == 0) return "0";
@@ -171,12 +170,15 @@ std::string to_markdown(const Table& table) {
 		const std::string text = column.text(row);
 		if (column.name == "mops" || column.name == "gib") return text.empty() ? "n/a" : three_digits(std::stod(text));
 		if (column.name.starts_with("rtt_") && column.is_number && !text.empty()) return fmt::format("{:.0f}", std::stod(text));
-		if (column.name == "spread" || column.name.starts_with("mops_") || column.name.ends_with("_us")) return text.empty() ? text : three_digits(std::stod(text));
+		if (column.name == "spread" || column.name.starts_with("mops_") || column.name.ends_with("_us"))
+			return text.empty() ? text : three_digits(std::stod(text));
 		return text;
 	};
 	std::vector<const Column*> wanted;
 	for (const Column& column : columns())
-		if (column.name != "repetitions" && (&column < columns().data() + required_columns || std::ranges::any_of(table.rows, [&](const Row& row) { return !column.text(row).empty(); })))
+		if (column.name != "repetitions" &&
+			(&column < columns().data() + required_columns ||
+				std::ranges::any_of(table.rows, [&](const Row& row) { return !column.text(row).empty(); })))
 			wanted.push_back(&column);
 
 	std::vector<std::size_t> widths;

@@ -38,12 +38,15 @@ Finding check_mtu(const Row& row) {
 Finding check_account(const Row& row) {
 	if (!row.delivered) return {};
 	if (*row.delivered == 0) {
-		if (row.mode == "UD" && row.msg > row.mtu.value_or(largest_mtu)) return invalid(fmt::format("nothing delivered: UD message of {} B is larger than the MTU of {} B", row.msg, row.mtu.value_or(largest_mtu)));
+		if (row.mode == "UD" && row.msg > row.mtu.value_or(largest_mtu))
+			return invalid(fmt::format(
+				"nothing delivered: UD message of {} B is larger than the MTU of {} B", row.msg, row.mtu.value_or(largest_mtu)));
 		return invalid("nothing delivered");
 	}
 	if (row.posted) {
 		if (*row.delivered > *row.posted) return invalid(fmt::format("{} delivered of {} posted", *row.delivered, *row.posted));
-		if (row.completed && *row.completed > *row.posted) return invalid(fmt::format("{} completed of {} posted", *row.completed, *row.posted));
+		if (row.completed && *row.completed > *row.posted)
+			return invalid(fmt::format("{} completed of {} posted", *row.completed, *row.posted));
 		if (row.lost && *row.delivered + *row.lost != *row.posted)
 			return invalid(fmt::format("{} delivered + {} lost is not {} posted", *row.delivered, *row.lost, *row.posted));
 	}
@@ -58,7 +61,9 @@ Finding check_account(const Row& row) {
 	const double share = static_cast<double>(*row.lost) / static_cast<double>(posted);
 	const std::string lost = fmt::format("{} of {} lost", *row.lost, posted);
 	if (share <= loss_tolerated) return {"valid", lost};
-	return {"suspect", fmt::format("{} ({} %): the rate of what found a receive, which the receiver did not keep up with", lost, three_digits(100 * share))};
+	return {"suspect",
+		fmt::format(
+			"{} ({} %): the rate of what found a receive, which the receiver did not keep up with", lost, three_digits(100 * share))};
 }
 
 Finding check_littles_law(const Row& row) {
@@ -72,7 +77,8 @@ Finding check_littles_law(const Row& row) {
 double rc_plateau(std::span<const Row> rows, const Row& like) {
 	std::vector<const Row*> rc;
 	for (const Row& row : rows)
-		if (row.mode == "RC" && row.window == like.window && row.op == like.op && row.window_mode == like.window_mode && row.device == like.device && row.gib)
+		if (row.mode == "RC" && row.window == like.window && row.op == like.op && row.window_mode == like.window_mode &&
+			row.device == like.device && row.gib)
 			rc.push_back(&row);
 	if (rc.size() < 2) return 0;
 	std::ranges::sort(rc, {}, &Row::msg);
@@ -87,14 +93,17 @@ Finding check_plateau(const Row& row, std::span<const Row> rows) {
 	if (row.device.starts_with("vb_") && row.delivered) return {};
 	const double plateau = rc_plateau(rows, row);
 	if (plateau == 0 || *row.gib <= 1.02 * plateau) return {};
-	return {"suspect", fmt::format("{} GiB/s is above the plateau of {} GiB/s that RC reaches at window {}", three_digits(*row.gib), three_digits(plateau), row.window)};
+	return {"suspect",
+		fmt::format("{} GiB/s is above the plateau of {} GiB/s that RC reaches at window {}", three_digits(*row.gib), three_digits(plateau),
+			row.window)};
 }
 
 int severity(std::string_view validity) { return validity == "invalid" ? 2 : validity == "suspect" ? 1 : 0; }
 
 Finding verdict(const Row& row, std::span<const Row> rows) {
 	Finding worst;
-	for (Finding finding : {check_account(row), check_mtu(row), check_arithmetic(row), check_plateau(row, rows), check_littles_law(row)}) {
+	for (const Finding& finding :
+		{check_account(row), check_mtu(row), check_arithmetic(row), check_plateau(row, rows), check_littles_law(row)}) {
 		if (severity(finding.validity) > severity(worst.validity)) worst.validity = finding.validity;
 		if (finding.reason.empty()) continue;
 		worst.reason += (worst.reason.empty() ? "" : "; ") + finding.reason;
@@ -110,7 +119,8 @@ void judge(std::span<Row> rows) {
 	for (std::size_t i = 0; i < rows.size(); ++i) {
 		Row& row = rows[i];
 		if (row.validity == "n/a" && !row.mops && !row.gib) continue;
-		if (row.validity.empty() || row.validity == "n/a" || severity(findings[i].validity) > severity(row.validity)) row.validity = findings[i].validity;
+		if (row.validity.empty() || row.validity == "n/a" || severity(findings[i].validity) > severity(row.validity))
+			row.validity = findings[i].validity;
 		const std::string& reason = findings[i].reason;
 		if (!reason.empty() && row.reason.find(reason) == row.reason.npos) row.reason += (row.reason.empty() ? "" : "; ") + reason;
 	}

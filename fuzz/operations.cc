@@ -181,8 +181,7 @@ private:
 
 	void replenish() {
 		for (auto& end : ends_)
-			while (post_receive(*end, region_bytes)) {
-			}
+			while (post_receive(*end, region_bytes)) {}
 	}
 
 	void poll(End& end) {

@@ -170,9 +170,7 @@ def _at_least(lead: float) -> Holds:
     return lambda cell: True if cell.ratio_low >= lead else False if cell.ratio_high < lead else None
 
 
-def _everywhere(
-    cells: list[Comparison], holds: Holds, what: str, sizes_min: int = 1, windows_needed: tuple[int, ...] = ()
-) -> Finding:
+def _everywhere(cells: list[Comparison], holds: Holds, what: str, sizes_min: int = 1, windows_needed: tuple[int, ...] = ()) -> Finding:
     tested = [(cell, holds(cell)) for cell in cells if not cell.obstacle]
     evidence = [_cell_line(cell, result) for cell, result in tested]
     evidence += [f"{cell.msg} B, window {cell.window}: left out ({cell.obstacle})" for cell in cells if cell.obstacle]

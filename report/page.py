@@ -31,9 +31,7 @@ MARKS = {"valid": "good", "suspect": "doubt", "invalid": "bad", "n/a": "none"}
 VERDICT_MARKS = {SUPPORTED: "good", CONTRADICTED: "bad"}
 
 
-def render(
-    sources: list[Source], pictures: list[plots.Picture], judged: dict[str, list[Judgement]], published: Source | None
-) -> str:
+def render(sources: list[Source], pictures: list[plots.Picture], judged: dict[str, list[Judgement]], published: Source | None) -> str:
     """The page for `sources`, with `judged` by source label; `published` stands beside them unless it is one of them."""
     title = "RC against UD"
     sections = [

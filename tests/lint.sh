@@ -11,9 +11,12 @@ run() {  # run NAME COMMAND...
 	"$@" || failed+=("$name")
 }
 
-mapfile -t cxx < <(find base nic lib bench tools fuzz -name '*.cc' -o -name '*.h' 2>/dev/null | sort)
+mapfile -t cxx < <(find base nic lib bench tools fuzz tests -name '*.cc' -o -name '*.h' 2>/dev/null | sort)
 mapfile -t compiled < <(sed -n 's/^ *"file": "\(.*\)",\{0,1\}$/\1/p' "$build/compile_commands.json" | grep -F "$PWD/" | grep -v "_test\.cc$" | sort -u)
 mapfile -t shell < <(grep -rlE --include='*' -m1 '^#!/bin/(ba)?sh' --exclude-dir='build*' --exclude-dir=.git . | sort)
+
+# Headers that the build writes.
+cmake --build "$build" --target verbena_commit -- --quiet
 
 run clang-format clang-format-19 --dry-run --Werror "${cxx[@]}"
 run shellcheck shellcheck --severity=warning "${shell[@]}"

@@ -21,7 +21,8 @@ namespace {
 using namespace rcud;
 
 struct Options {
-	std::string modes = "rc,ud", ops = "send", sizes = "32:8192", windows = "4,64", window_mode = "local,credit", oversize = "na", connect = "exchange";
+	std::string modes = "rc,ud", ops = "send", sizes = "32:8192", windows = "4,64", window_mode = "local,credit", oversize = "na",
+				connect = "exchange";
 	std::string csv, json, markdown;
 	std::string device, peer;
 	std::optional<int> gid_index;
@@ -34,15 +35,17 @@ struct Options {
 };
 
 // A list of names, each one of those known.
-template <class Value> std::vector<Value> parse_names(const std::string& text, const std::vector<std::pair<std::string, Value>>& known, const char* option) {
+template <class Value>
+std::vector<Value> parse_names(const std::string& text, const std::vector<std::pair<std::string, Value>>& known, const char* option) {
 	std::vector<Value> values;
 	for (const std::string_view name : split(text)) {
 		const auto found = std::ranges::find(known, name, &std::pair<std::string, Value>::first);
-		if (found == known.end()) throw CLI::ValidationError(option, fmt::format("'{}' is not one of {}", name, [&] {
-			std::string all;
-			for (const auto& each : known) all += (all.empty() ? "" : ", ") + each.first;
-			return all;
-		}()));
+		if (found == known.end())
+			throw CLI::ValidationError(option, fmt::format("'{}' is not one of {}", name, [&] {
+				std::string all;
+				for (const auto& each : known) all += (all.empty() ? "" : ", ") + each.first;
+				return all;
+			}()));
 		if (std::ranges::find(values, found->second) == values.end()) values.push_back(found->second);
 	}
 	return values;
@@ -60,38 +63,43 @@ void parse_lists(Options& options) {
 	SweepOptions& sweep = options.sweep;
 	sweep.modes = parse_names<Mode>(options.modes, {{"rc", Mode::rc}, {"ud", Mode::ud}}, "--modes");
 	sweep.ops = parse_names<Op>(options.ops, {{"send", Op::send}, {"write", Op::write}, {"read", Op::read}}, "--ops");
-	sweep.window_modes = parse_names<WindowMode>(options.window_mode, {{"local", WindowMode::local}, {"credit", WindowMode::credit}}, "--window-mode");
-	sweep.oversize = parse_names<Oversize>(options.oversize, {{"na", Oversize::not_applicable}, {"segment", Oversize::segment}, {"raw", Oversize::raw}}, "--ud-oversize").front();
+	sweep.window_modes =
+		parse_names<WindowMode>(options.window_mode, {{"local", WindowMode::local}, {"credit", WindowMode::credit}}, "--window-mode");
+	sweep.oversize = parse_names<Oversize>(
+		options.oversize, {{"na", Oversize::not_applicable}, {"segment", Oversize::segment}, {"raw", Oversize::raw}}, "--ud-oversize")
+						 .front();
 	sweep.sizes = parse_bounded(options.sizes, 64u << 20, "--sizes");
 	sweep.windows = parse_bounded(options.windows, 4096, "--windows");
 	if (options.csv.empty() && options.json.empty() && options.markdown.empty()) options.markdown = "-";
 }
 
 std::string describe(const lib::OpenDevice& device) {
-	return fmt::format("{} ({}), GID {} {}, MTU {}", device.choice.device, device.choice.why, device.choice.gid_index, lib::format_gid(device.choice.gid), device.mtu_bytes());
+	return fmt::format("{} ({}), GID {} {}, MTU {}", device.choice.device, device.choice.why, device.choice.gid_index,
+		lib::format_gid(device.choice.gid), device.mtu_bytes());
 }
 
-bench::Environment environment_of(const Options& options, const lib::OpenDevice& device, const PeerInfo& peer, const SweepResult& result, std::optional<std::pair<int, int>> cores) {
+bench::Environment environment_of(const Options& options, const lib::OpenDevice& device, const PeerInfo& peer, const SweepResult& result,
+	std::optional<std::pair<int, int>> cores) {
 	const bool local = options.peer.empty();
 	std::string link = device.ethernet() ? "Ethernet" : "InfiniBand";
 	if (const std::string rate = lib::rate_text(device.port); !rate.empty() && !device.choice.software) link += ", " + rate;
 	link += local ? ", two processes on one host" : ", to " + options.peer;
 	bench::Environment environment{
-	    {"device", device.choice.device},
-	    {"kind", device.choice.software ? "software" : "hardware"},
-	    {"gid", lib::format_gid(device.choice.gid)},
-	    {"gid_index", std::to_string(device.choice.gid_index)},
-	    {"mtu", std::to_string(std::min(device.mtu_bytes(), peer.mtu))},
-	    {"link", link},
-	    {"peer_device", peer.device},
-	    {"peer_kind", peer.software ? "software" : "hardware"},
-	    {"cpu", bench::cpu_name()},
-	    {"cores", cores ? fmt::format("{} and {}, pinned", cores->first, cores->second) : "not pinned"},
-	    {"kernel", bench::kernel_name()},
-	    {"core_to_core_ns", result.round_trips_ns.empty() ? "" : fmt::format("{:.0f}", median(result.round_trips_ns))},
-	    {"commit", bench::commit()},
-	    {"date", bench::utc_now()},
-	    {"command", options.command_line},
+		{"device", device.choice.device},
+		{"kind", device.choice.software ? "software" : "hardware"},
+		{"gid", lib::format_gid(device.choice.gid)},
+		{"gid_index", std::to_string(device.choice.gid_index)},
+		{"mtu", std::to_string(std::min(device.mtu_bytes(), peer.mtu))},
+		{"link", link},
+		{"peer_device", peer.device},
+		{"peer_kind", peer.software ? "software" : "hardware"},
+		{"cpu", bench::cpu_name()},
+		{"cores", cores ? fmt::format("{} and {}, pinned", cores->first, cores->second) : "not pinned"},
+		{"kernel", bench::kernel_name()},
+		{"core_to_core_ns", result.round_trips_ns.empty() ? "" : fmt::format("{:.0f}", median(result.round_trips_ns))},
+		{"commit", bench::commit()},
+		{"date", bench::utc_now()},
+		{"command", options.command_line},
 	};
 	return environment;
 }
@@ -105,9 +113,10 @@ public:
 	void operator()(const Progress& at) const {
 		if (!shown_) return;
 		const double elapsed = std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
-		const std::string left = at.done == 0 ? "?" : fmt::format("{:.0f} s", elapsed / static_cast<double>(at.done) * static_cast<double>(at.all - at.done));
-		fmt::print(stderr, "\r\033[K{} of {}: {} {} {} B window {} {}, repetition {}, {} left", at.done + 1, at.all, name_of(at.cell->mode), name_of(at.cell->op), at.cell->msg,
-		           at.cell->window, name_of(at.cell->window_mode), at.repetition + 1, left);
+		const std::string left =
+			at.done == 0 ? "?" : fmt::format("{:.0f} s", elapsed / static_cast<double>(at.done) * static_cast<double>(at.all - at.done));
+		fmt::print(stderr, "\r\033[K{} of {}: {} {} {} B window {} {}, repetition {}, {} left", at.done + 1, at.all, name_of(at.cell->mode),
+			name_of(at.cell->op), at.cell->msg, at.cell->window, name_of(at.cell->window_mode), at.repetition + 1, left);
 	}
 
 private:
@@ -118,7 +127,8 @@ private:
 int write_tables(const Options& options, const bench::Table& table) {
 	std::string error;
 	const auto write = [&](const std::string& path, auto render) { return path.empty() || write_out(path, render(table), error); };
-	if (write(options.csv, bench::to_csv) && write(options.json, bench::to_json) && write(options.markdown, bench::to_markdown)) return good;
+	if (write(options.csv, bench::to_csv) && write(options.json, bench::to_json) && write(options.markdown, bench::to_markdown))
+		return good;
 	return complain(error);
 }
 
@@ -136,7 +146,9 @@ int measure(const Options& options, Control& control, RoundTrip* page) {
 	if (written != good) return written;
 	if (result.broken) {
 		for (const bench::Row& row : result.rows)
-			if (row.validity == "invalid") return complain(fmt::format("{} {} {} B window {} {}: {}", row.mode, row.op, row.msg, row.window, row.window_mode, row.reason));
+			if (row.validity == "invalid")
+				return complain(
+					fmt::format("{} {} {} B window {} {}: {}", row.mode, row.op, row.msg, row.window, row.window_mode, row.reason));
 		return failed;
 	}
 	return result.impossible ? impossible_data : good;
@@ -171,7 +183,8 @@ int serve_inherited(const Options& options) {
 int serve_hosts(const Options& options) {
 	auto device = take(lib::open_best({.device = options.device, .gid_index = options.gid_index}));
 	const int listener = listen_on(options.port);
-	if (!options.quiet) fmt::print(stderr, "device: {}\nwaiting for 'verbena bench rcud --peer HOST:{}'\n", describe(device), port_of(listener));
+	if (!options.quiet)
+		fmt::print(stderr, "device: {}\nwaiting for 'verbena bench rcud --peer HOST:{}'\n", describe(device), port_of(listener));
 	do {
 		try {
 			Control control(accept_one(listener));
@@ -196,13 +209,14 @@ int run(const Options& options) {
 
 void add_bench_rcud(CLI::App& bench, Action& action, const std::string& command_line) {
 	CLI::App* sub = bench.add_subcommand("rcud", "RC against UD: messages a second at the receiver");
-	sub->footer("Examples:\n"
-	            "  verbena bench rcud --sizes 32,4K --windows 64 --reps 3\n"
-	            "  verbena bench rcud --csv rows.csv --json rows.json --md rows.md\n"
-	            "  verbena bench rcud --modes rc --ops send,write,read --csv -\n"
-	            "  verbena bench rcud --server                 (on one host)\n"
-	            "  verbena bench rcud --peer HOST              (on the other)\n"
-	            "Exit codes: 0 good, 1 something could not be measured, 2 usage, 3 a row cannot be true.");
+	sub->footer(
+		"Examples:\n"
+		"  verbena bench rcud --sizes 32,4K --windows 64 --reps 3\n"
+		"  verbena bench rcud --csv rows.csv --json rows.json --md rows.md\n"
+		"  verbena bench rcud --modes rc --ops send,write,read --csv -\n"
+		"  verbena bench rcud --server                 (on one host)\n"
+		"  verbena bench rcud --peer HOST              (on the other)\n"
+		"Exit codes: 0 good, 1 something could not be measured, 2 usage, 3 a row cannot be true.");
 	auto options = std::make_shared<Options>();
 	options->command_line = command_line;
 	Settings& settings = options->sweep.settings;
@@ -211,16 +225,31 @@ void add_bench_rcud(CLI::App& bench, Action& action, const std::string& command_
 	sub->add_option("--ops", options->ops, "send, write, read (UD: send)")->capture_default_str();
 	sub->add_option("--sizes", options->sizes, "Message bytes: a:b by doubling, or a list; 4K, 1M")->capture_default_str();
 	sub->add_option("--windows", options->windows, "Messages in flight, 1 to 4096")->capture_default_str();
-	sub->add_option("--window-mode", options->window_mode, "local (own completions), credit (consumed by the receiver)")->capture_default_str();
-	sub->add_option("--iters", settings.iters, "Messages a repetition")->capture_default_str()->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 40));
-	sub->add_option("--warmup", settings.warmup, "Messages before, not counted")->capture_default_str()->check(CLI::Range(std::uint64_t{0}, std::uint64_t{1} << 40));
-	sub->add_option("--min-time", settings.min_time_s, "Seconds a repetition at least (more iters)")->capture_default_str()->check(CLI::Range(0.0, 3600.0));
+	sub->add_option("--window-mode", options->window_mode, "local (own completions), credit (consumed by the receiver)")
+		->capture_default_str();
+	sub->add_option("--iters", settings.iters, "Messages a repetition")
+		->capture_default_str()
+		->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 40));
+	sub->add_option("--warmup", settings.warmup, "Messages before, not counted")
+		->capture_default_str()
+		->check(CLI::Range(std::uint64_t{0}, std::uint64_t{1} << 40));
+	sub->add_option("--min-time", settings.min_time_s, "Seconds a repetition at least (more iters)")
+		->capture_default_str()
+		->check(CLI::Range(0.0, 3600.0));
 	sub->add_option("--reps", settings.reps, "Repetitions, interleaved")->capture_default_str()->check(CLI::Range(1u, 1000u));
 	sub->add_option("--post-list", settings.post_list, "Work requests a post")->capture_default_str()->check(CLI::Range(1u, 4096u));
-	sub->add_option("--signal-every", settings.signal_every, "A completion for every N-th message")->capture_default_str()->check(CLI::Range(1u, 4096u));
-	sub->add_option("--inline", settings.inline_bytes, "Inline bytes asked of the device")->capture_default_str()->check(CLI::Range(0u, 4096u));
-	sub->add_option("--recv-depth", settings.receive_depth, "Receives posted (0: chosen)")->capture_default_str()->check(CLI::Range(0u, 16'384u));
-	sub->add_option("--receiver-delay-ns", settings.receiver_delay_ns, "A slow receiver: this long for each message")->capture_default_str()->check(CLI::Range(0u, 1'000'000'000u));
+	sub->add_option("--signal-every", settings.signal_every, "A completion for every N-th message")
+		->capture_default_str()
+		->check(CLI::Range(1u, 4096u));
+	sub->add_option("--inline", settings.inline_bytes, "Inline bytes asked of the device")
+		->capture_default_str()
+		->check(CLI::Range(0u, 4096u));
+	sub->add_option("--recv-depth", settings.receive_depth, "Receives posted (0: chosen)")
+		->capture_default_str()
+		->check(CLI::Range(0u, 16'384u));
+	sub->add_option("--receiver-delay-ns", settings.receiver_delay_ns, "A slow receiver: this long for each message")
+		->capture_default_str()
+		->check(CLI::Range(0u, 1'000'000'000u));
 	sub->add_flag("--passive-target", settings.passive_target, "The target of READs sleeps instead of polling");
 	sub->add_option("--ud-oversize", options->oversize, "UD above the MTU: na, segment (UD-seg) or raw")->capture_default_str();
 	sub->add_option("--csv", options->csv, "Write CSV (- is standard output)")->type_name("FILE");

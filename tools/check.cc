@@ -27,7 +27,8 @@ int check(const Options& options) {
 		text << std::cin.rdbuf();
 	} else {
 		std::ifstream file(options.file);
-		if (!file || !(text << file.rdbuf())) return complain(fmt::format("cannot read {}: {}", options.file, file ? "it is empty or not a file" : std::strerror(errno)));
+		if (!file || !(text << file.rdbuf()))
+			return complain(fmt::format("cannot read {}: {}", options.file, file ? "it is empty or not a file" : std::strerror(errno)));
 	}
 	auto table = bench::read_table(text.str());
 	if (!table) return complain(fmt::format("{}: {}", options.file, table.error()));
@@ -41,12 +42,15 @@ int check(const Options& options) {
 	if (options.json) {
 		nlohmann::ordered_json rows = nlohmann::ordered_json::array();
 		for (const bench::Row& row : table->rows)
-			rows.push_back({{"mode", row.mode}, {"op", row.op}, {"window_mode", row.window_mode}, {"msg", row.msg}, {"window", row.window}, {"validity", row.validity}, {"reason", row.reason}});
-		fmt::print("{}\n", nlohmann::ordered_json{{"file", options.file}, {"rows", rows}, {"invalid", invalid}, {"suspect", suspect}}.dump(2));
+			rows.push_back({{"mode", row.mode}, {"op", row.op}, {"window_mode", row.window_mode}, {"msg", row.msg}, {"window", row.window},
+				{"validity", row.validity}, {"reason", row.reason}});
+		fmt::print(
+			"{}\n", nlohmann::ordered_json{{"file", options.file}, {"rows", rows}, {"invalid", invalid}, {"suspect", suspect}}.dump(2));
 	} else {
 		for (const bench::Row& row : table->rows) {
 			if (row.validity != "invalid" && row.validity != "suspect") continue;
-			fmt::print("{:<7}  {} {} B window {}{}{}: {}\n", row.validity, row.mode, row.msg, row.window, row.window_mode.empty() ? "" : " ", row.window_mode, row.reason);
+			fmt::print("{:<7}  {} {} B window {}{}{}: {}\n", row.validity, row.mode, row.msg, row.window,
+				row.window_mode.empty() ? "" : " ", row.window_mode, row.reason);
 		}
 		fmt::print("{} rows: {} invalid, {} suspect\n", table->rows.size(), invalid, suspect);
 	}
@@ -57,8 +61,9 @@ int check(const Options& options) {
 
 void add_check(CLI::App& app, Action& action) {
 	CLI::App* sub = app.add_subcommand("check", "Judge a result table, ours or published");
-	sub->footer("Examples:\n  verbena check bench/published/rc_vs_ud.csv\n  verbena check rows.csv --strict --json\n"
-	            "The table needs the columns experiment,mode,msg,window,iters,mops,gib. Exit code 3 with --strict if a row cannot be true.");
+	sub->footer(
+		"Examples:\n  verbena check bench/published/rc_vs_ud.csv\n  verbena check rows.csv --strict --json\n"
+		"The table needs the columns experiment,mode,msg,window,iters,mops,gib. Exit code 3 with --strict if a row cannot be true.");
 	auto options = std::make_shared<Options>();
 	sub->add_option("file", options->file, "CSV or JSON; - is standard input")->required()->type_name("FILE");
 	sub->add_flag("--strict", options->strict, "Exit 3 if any row is invalid");

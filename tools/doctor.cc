@@ -83,21 +83,27 @@ Finding check_wire_port() {
 	setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof on);
 	sockaddr_in6 v6{.sin6_family = AF_INET6, .sin6_port = htons(roce_port)};
 	sockaddr_in v4{.sin_family = AF_INET, .sin_port = htons(roce_port)};
-	const bool bound = socket_fd.good() ? bind(fd, reinterpret_cast<sockaddr*>(&v6), sizeof v6) == 0 : bind(fd, reinterpret_cast<sockaddr*>(&v4), sizeof v4) == 0;
+	const bool bound = socket_fd.good() ? bind(fd, reinterpret_cast<sockaddr*>(&v6), sizeof v6) == 0
+										: bind(fd, reinterpret_cast<sockaddr*>(&v4), sizeof v4) == 0;
 	if (bound) return {subject, Level::good, "can be bound", ""};
-	if (errno != EADDRINUSE) return {subject, Level::problem, std::strerror(errno), "allow binding UDP port 4791; until then only processes of this host can be reached"};
+	if (errno != EADDRINUSE)
+		return {subject, Level::problem, std::strerror(errno),
+			"allow binding UDP port 4791; until then only processes of this host can be reached"};
 	const std::string uid = owner_of_roce_port();
 	if (module_loaded("rdma_rxe"))
-		return {subject, Level::problem, "taken by the kernel's Soft-RoCE (rdma_rxe)", "remove its links (rdma link delete NAME) or run in another network namespace; the path within this host works all the same"};
+		return {subject, Level::problem, "taken by the kernel's Soft-RoCE (rdma_rxe)",
+			"remove its links (rdma link delete NAME) or run in another network namespace; the path within this host works all the same"};
 	return {subject, Level::problem, uid.empty() ? "taken" : "taken by a program of uid " + uid,
-	        "stop that program (ss -ulpn 'sport = 4791') or run in another network namespace; the path within this host works all the same"};
+		"stop that program (ss -ulpn 'sport = 4791') or run in another network namespace; the path within this host works all the same"};
 }
 
 Finding check_segmentation() {
 	const Descriptor fd(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
 	const int bytes = 1024;
-	if (setsockopt(fd.get(), SOL_UDP, UDP_SEGMENT, &bytes, sizeof bytes) == 0) return {"UDP segmentation offload (GSO)", Level::good, "works", ""};
-	return {"UDP segmentation offload (GSO)", Level::note, std::strerror(errno), "packets between hosts go one by one; Linux 4.18 or later has it"};
+	if (setsockopt(fd.get(), SOL_UDP, UDP_SEGMENT, &bytes, sizeof bytes) == 0)
+		return {"UDP segmentation offload (GSO)", Level::good, "works", ""};
+	return {"UDP segmentation offload (GSO)", Level::note, std::strerror(errno),
+		"packets between hosts go one by one; Linux 4.18 or later has it"};
 }
 
 Finding check_abstract_name() {
@@ -105,8 +111,10 @@ Finding check_abstract_name() {
 	sockaddr_un name{.sun_family = AF_UNIX};
 	const std::string text = fmt::format("@verbena-doctor/{}", getpid());
 	std::memcpy(name.sun_path + 1, text.data() + 1, text.size() - 1);
-	const bool works = fd.good() && bind(fd.get(), reinterpret_cast<sockaddr*>(&name), static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + text.size())) == 0;
-	return needs("abstract Unix socket names", works, "processes of one host find each other by them: lift the sandbox rule that forbids them");
+	const bool works = fd.good() &&
+		bind(fd.get(), reinterpret_cast<sockaddr*>(&name), static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + text.size())) == 0;
+	return needs(
+		"abstract Unix socket names", works, "processes of one host find each other by them: lift the sandbox rule that forbids them");
 }
 
 Finding check_receive_buffer() {
@@ -115,7 +123,8 @@ Finding check_receive_buffer() {
 	file >> bytes;
 	if (bytes >= 4 << 20) return {"socket receive buffer", Level::good, fmt::format("net.core.rmem_max = {}", bytes), ""};
 	if (bytes == 0) return {"socket receive buffer", Level::note, "net.core.rmem_max cannot be read here", ""};
-	return {"socket receive buffer", Level::note, fmt::format("net.core.rmem_max = {}", bytes), "bursts between hosts are lost and sent again: sysctl -w net.core.rmem_max=4194304 (needs root)"};
+	return {"socket receive buffer", Level::note, fmt::format("net.core.rmem_max = {}", bytes),
+		"bursts between hosts are lost and sent again: sysctl -w net.core.rmem_max=4194304 (needs root)"};
 }
 
 Finding check_descriptors() {
@@ -129,7 +138,8 @@ Finding check_descriptors() {
 Finding check_processor() {
 	const unsigned cores = std::thread::hardware_concurrency();
 	if (cores < 2) return {"processor", Level::note, "one core", "two polling processes take turns by the scheduler: rates will be low"};
-	if (!__builtin_cpu_supports("avx2")) return {"processor", Level::note, fmt::format("{} cores, no AVX2", cores), "copies go by 16 bytes: large messages are slower"};
+	if (!__builtin_cpu_supports("avx2"))
+		return {"processor", Level::note, fmt::format("{} cores, no AVX2", cores), "copies go by 16 bytes: large messages are slower"};
 	return {"processor", Level::good, fmt::format("{} cores, AVX2", cores), ""};
 }
 
@@ -144,7 +154,8 @@ std::vector<Finding> examine() {
 	std::vector<Finding> findings;
 	const auto devices = lib::list_devices();
 	if (!devices) {
-		findings.push_back({"RDMA devices", Level::problem, "none", "run programs under 'verbena run -- PROGRAM'; if this line stays, libverbena-nic.so could not start: see below"});
+		findings.push_back({"RDMA devices", Level::problem, "none",
+			"run programs under 'verbena run -- PROGRAM'; if this line stays, libverbena-nic.so could not start: see below"});
 	} else {
 		std::string names;
 		for (const auto& device : *devices) names += (names.empty() ? "" : " ") + device.name;
@@ -194,7 +205,8 @@ void add_doctor(CLI::App& app, Action& action) {
 			for (const Finding& each : findings) {
 				problem |= each.level == Level::problem;
 				if (*json) {
-					all.push_back({{"subject", each.subject}, {"level", level_name(each.level)}, {"seen", each.seen}, {"advice", each.advice}});
+					all.push_back(
+						{{"subject", each.subject}, {"level", level_name(each.level)}, {"seen", each.seen}, {"advice", each.advice}});
 				} else {
 					fmt::print("{:<8} {:<32} {}\n", level_name(each.level), each.subject, each.seen);
 					if (!each.advice.empty()) fmt::print("{:<8} {:<32} -> {}\n", "", "", each.advice);

@@ -38,13 +38,13 @@ int run(const std::vector<std::string>& command) {
 
 void add_run(CLI::App& app, Action& action) {
 	CLI::App* sub = app.add_subcommand("run", "Run a program with the software NIC");
-	sub->footer("Examples:\n  verbena run -- ibv_devices\n  verbena run -- ibv_rc_pingpong -g 0\n"
-	            "The exit code is the program's; 127 if it could not be started.");
+	sub->footer(
+		"Examples:\n  verbena run -- ibv_devices\n  verbena run -- ibv_rc_pingpong -g 0\n"
+		"The exit code is the program's; 127 if it could not be started.");
 	// For the help and for mistakes: with a program, pass_through() takes the whole line.
 	sub->add_option("command", "The program and its arguments, after --")->required()->type_name("PROGRAM [ARGUMENTS]");
-	sub->callback([&action] {
-		action = [] { return complain("run: options go after the program: verbena run -- PROGRAM [ARGUMENTS]", usage); };
-	});
+	sub->callback(
+		[&action] { action = [] { return complain("run: options go after the program: verbena run -- PROGRAM [ARGUMENTS]", usage); }; });
 }
 
 bool pass_through(const std::vector<std::string>& words, Action& action) {

@@ -28,7 +28,8 @@ Outcome sh(const std::string& command) {
 testing::AssertionResult exits(const std::string& command, int code, const std::string& says) {
 	const Outcome outcome = sh(command);
 	if (outcome.code != code) return testing::AssertionFailure() << command << " exits " << outcome.code << ":\n" << outcome.text;
-	if (outcome.text.find(says) == outcome.text.npos) return testing::AssertionFailure() << command << " does not say '" << says << "':\n" << outcome.text;
+	if (outcome.text.find(says) == outcome.text.npos)
+		return testing::AssertionFailure() << command << " does not say '" << says << "':\n" << outcome.text;
 	return testing::AssertionSuccess();
 }
 
@@ -39,8 +40,8 @@ std::string file(const std::string& name, const std::string& text) {
 }
 
 TEST(Usage, EverySubcommandHasHelpWithExamples) {
-	for (const char* command : {"./verbena --help", "./verbena run --help", "./verbena devices --help", "./verbena doctor --help", "./verbena bench rcud --help", "./verbena check --help",
-	                            "./ud_server --help", "./ud_client --help"})
+	for (const char* command : {"./verbena --help", "./verbena run --help", "./verbena devices --help", "./verbena doctor --help",
+			 "./verbena bench rcud --help", "./verbena check --help", "./ud_server --help", "./ud_client --help"})
 		EXPECT_TRUE(exits(command, 0, "Example")) << command;
 }
 
@@ -106,14 +107,16 @@ TEST(Version, IsPrinted) { EXPECT_TRUE(exits("./verbena version", 0, "verbena 0.
 TEST(Doctor, ExaminesWhatTheNicNeeds) {
 	const Outcome outcome = sh("./verbena doctor --json");
 	EXPECT_TRUE(outcome.code == 0 || outcome.code == 1) << outcome.text;
-	for (const char* subject : {"memfd_create", "eventfd", "4791", "GSO", "ulimit -n", "RDMA devices"}) EXPECT_NE(outcome.text.find(subject), std::string::npos) << subject;
+	for (const char* subject : {"memfd_create", "eventfd", "4791", "GSO", "ulimit -n", "RDMA devices"})
+		EXPECT_NE(outcome.text.find(subject), std::string::npos) << subject;
 }
 
 TEST(WithoutADevice, EveryProgramSaysSoAndFails) {
 	// The real libibverbs before ours: what is left are the kernel's devices.
 	const std::string bare = "LD_PRELOAD=libibverbs.so.1 ";
 	if (sh(bare + "./verbena devices").code == 0) GTEST_SKIP() << "this machine has an RDMA device of its own";
-	for (const char* command : {"./verbena devices", "./ud_server", "./ud_client fe80::1 13110 0x11111111", "./verbena bench rcud --iters 10"})
+	for (const char* command :
+		{"./verbena devices", "./ud_server", "./ud_client fe80::1 13110 0x11111111", "./verbena bench rcud --iters 10"})
 		EXPECT_TRUE(exits(bare + command, 1, "no RDMA device")) << command;
 }
 

@@ -29,7 +29,8 @@ std::uint32_t parse_number(std::string_view text, std::uint32_t largest, const c
 	const std::string_view digits = hex ? text.substr(2) : text;
 	std::uint32_t number = 0;
 	const auto [rest, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number, hex ? 16 : 10);
-	if (error != std::errc() || rest != digits.data() + digits.size() || number > largest) throw UsageError(fmt::format("'{}' is not a {}", text, what));
+	if (error != std::errc() || rest != digits.data() + digits.size() || number > largest)
+		throw UsageError(fmt::format("'{}' is not a {}", text, what));
 	return number;
 }
 
@@ -74,11 +75,15 @@ int run_measured(Endpoint& end, Sender& sender, const Options& options) {
 	fmt::print("[UD Client] {} messages sent.\n", sent.completed);
 	const RunReport report = fetch_report(end, make_stamp(run.number, sent.posted));
 	const Delivery delivery{.delivered = report.delivered, .counted = report.counted, .counted_ns = report.counted_ns};
-	fmt::print("[UD Client] The receiver has {} of {}: {} lost, {} duplicated, {} reordered, {:.3f} Mops, p50 {:.2f} us, p99 {:.2f} us (to the local completion)\n", report.delivered, sent.posted,
-	           sent.posted - std::min(sent.posted, report.delivered), report.duplicated, report.reordered, delivery.mops(), static_cast<double>(sent.latency_ns.quantile(0.5)) / 1e3,
-	           static_cast<double>(sent.latency_ns.quantile(0.99)) / 1e3);
+	fmt::print(
+		"[UD Client] The receiver has {} of {}: {} lost, {} duplicated, {} reordered, {:.3f} Mops, p50 {:.2f} us, p99 {:.2f} us (to the "
+		"local completion)\n",
+		report.delivered, sent.posted, sent.posted - std::min(sent.posted, report.delivered), report.duplicated, report.reordered,
+		delivery.mops(), static_cast<double>(sent.latency_ns.quantile(0.5)) / 1e3,
+		static_cast<double>(sent.latency_ns.quantile(0.99)) / 1e3);
 	if (report.delivered == 0 && report.message_max < end.cell.msg)
-		throw Failure(fmt::format("the receiver got nothing: its receives take {} B; start it with ud_server --msg {}", report.message_max, end.cell.msg));
+		throw Failure(fmt::format(
+			"the receiver got nothing: its receives take {} B; start it with ud_server --msg {}", report.message_max, end.cell.msg));
 	if (report.delivered == 0) throw Failure("the receiver got nothing");
 	return 0;
 }
@@ -108,14 +113,16 @@ int run(const Options& options) {
 	const auto gid = lib::parse_gid(options.gid);
 	if (!gid) throw UsageError(gid.error());
 	const Address server{.qpn = parse_number(options.qpn, 0xff'ffff, "QPN (decimal or 0x...)"),
-	                     .qkey = parse_number(options.qkey, UINT32_MAX, "Q_Key (decimal or 0x...)"),
-	                     .gid = lib::format_gid(*gid)};
+		.qkey = parse_number(options.qkey, UINT32_MAX, "Q_Key (decimal or 0x...)"),
+		.gid = lib::format_gid(*gid)};
 
 	lib::Wish wish = options.wish;
 	wish.peer = *gid;
 	const auto device = take(lib::open_best(wish));
 	const Cell cell{.mode = Mode::ud, .msg = static_cast<std::uint32_t>(parse_size(options.msg).value()), .window = options.window};
-	if (cell.msg > device.mtu_bytes()) throw Failure(fmt::format("a UD message of {} B is larger than the MTU of {} B: nothing would be sent", cell.msg, device.mtu_bytes()));
+	if (cell.msg > device.mtu_bytes())
+		throw Failure(
+			fmt::format("a UD message of {} B is larger than the MTU of {} B: nothing would be sent", cell.msg, device.mtu_bytes()));
 	if (options.iters > 0 && cell.msg < 16) throw UsageError("--iters needs messages of at least 16 bytes, for their stamps");
 	const Shape shape{.fragment_bytes = cell.msg, .stride = (cell.msg + 63) / 64 * 64};
 	Endpoint end(device, cell, shape, Role::sender, 64, server.qkey);
@@ -133,9 +140,10 @@ int main(int argc, char** argv) {
 	using namespace verbena::rcud;
 	Options options;
 	CLI::App app("Sends UD messages to ud_server.", "ud_client");
-	app.footer("Examples:\n  ud_client fd93:16d3:59b6:012e:7ec2:55ff:febd:d78e 13110 0x11111111\n"
-	           "  ud_client fd9316d359b6012e7ec255fffebdd78e 13110 0x11111111 --msg 1K --window 64 --iters 200000\n"
-	           "Exit codes: 0 good, 1 failed, 2 usage.");
+	app.footer(
+		"Examples:\n  ud_client fd93:16d3:59b6:012e:7ec2:55ff:febd:d78e 13110 0x11111111\n"
+		"  ud_client fd9316d359b6012e7ec255fffebdd78e 13110 0x11111111 --msg 1K --window 64 --iters 200000\n"
+		"Exit codes: 0 good, 1 failed, 2 usage.");
 	const auto size = [](const std::string& text) {
 		const auto bytes = verbena::parse_size(text);
 		return !bytes ? bytes.error() : *bytes < 1 || *bytes > 1 << 20 ? "a message has 1 B to 1 MiB" : "";
@@ -145,7 +153,9 @@ int main(int argc, char** argv) {
 	app.add_option("qkey", options.qkey, "Decimal or 0x...")->required();
 	app.add_option("--msg", options.msg, "Message bytes")->capture_default_str()->check(size);
 	app.add_option("--window", options.window, "Messages in flight")->capture_default_str()->check(CLI::Range(1u, 4096u));
-	app.add_option("--iters", options.iters, "Messages of a measured run (0: send one message)")->capture_default_str()->check(CLI::Range(std::uint64_t{0}, std::uint64_t{1} << 40));
+	app.add_option("--iters", options.iters, "Messages of a measured run (0: send one message)")
+		->capture_default_str()
+		->check(CLI::Range(std::uint64_t{0}, std::uint64_t{1} << 40));
 	app.add_option("--device", options.wish.device, "Device (default: chosen)");
 	app.add_option("--gid-index", options.wish.gid_index, "GID (default: chosen)")->check(CLI::Range(0, 255));
 	try {

@@ -24,15 +24,19 @@ struct Options {
 
 void print_report(const RunReport& report, std::uint64_t posted) {
 	const Delivery rate{.counted = report.counted, .counted_ns = report.counted_ns};
-	fmt::print("[UD Server] Run {}: {} delivered, {} lost of {}, {} duplicated, {} reordered, {} damaged, {:.3f} Mops\n", run_of(report.question), report.delivered,
-	           posted - std::min(posted, report.delivered), posted, report.duplicated, report.reordered, report.corrupt, rate.mops());
+	fmt::print("[UD Server] Run {}: {} delivered, {} lost of {}, {} duplicated, {} reordered, {} damaged, {:.3f} Mops\n",
+		run_of(report.question), report.delivered, posted - std::min(posted, report.delivered), posted, report.duplicated, report.reordered,
+		report.corrupt, rate.mops());
 	std::fflush(stdout);
 }
 
 // Sends the account to whoever asked: the question's GRH and completion name its sender.
 class Answers {
 public:
-	explicit Answers(Endpoint& end) : end_(end), buffer_(4096), memory_(take(lib::make_memory_region(end.device.domain.get(), buffer_.data(), 4096, IBV_ACCESS_LOCAL_WRITE))) {}
+	explicit Answers(Endpoint& end)
+		: end_(end),
+		  buffer_(4096),
+		  memory_(take(lib::make_memory_region(end.device.domain.get(), buffer_.data(), 4096, IBV_ACCESS_LOCAL_WRITE))) {}
 
 	void send(const ibv_wc& question, std::span<const std::byte> message, const RunReport& report) {
 		auto* grh = reinterpret_cast<ibv_grh*>(const_cast<std::byte*>(message.data()) - 40);
@@ -61,7 +65,8 @@ private:
 int run(const Options& options) {
 	const auto device = take(lib::open_best(options.wish));
 	const Cell cell{.mode = Mode::ud, .msg = static_cast<std::uint32_t>(parse_size(options.msg).value()), .window = options.window};
-	if (cell.msg > device.mtu_bytes()) throw Failure(fmt::format("a UD message of {} B is larger than the MTU of {} B", cell.msg, device.mtu_bytes()));
+	if (cell.msg > device.mtu_bytes())
+		throw Failure(fmt::format("a UD message of {} B is larger than the MTU of {} B", cell.msg, device.mtu_bytes()));
 	Shape shape = take(shape_of(cell, {}, {.mtu = device.mtu_bytes()}));
 	shape.receive_depth = options.receive_depth.value_or(options.window + 10);
 
@@ -69,8 +74,8 @@ int run(const Options& options) {
 	Receiver receiver(end, 0, false);
 	Answers answers(end);
 	receiver.post_receives();
-	fmt::print("[UD Server] Ready to receive {} concurrent messages.\n  QPN  = {}\n  QKey = {:#010x}\n  GID  = {}\n", shape.receive_depth, end.qp->qp_num, end.qkey,
-	           lib::format_gid(device.choice.gid));
+	fmt::print("[UD Server] Ready to receive {} concurrent messages.\n  QPN  = {}\n  QKey = {:#010x}\n  GID  = {}\n", shape.receive_depth,
+		end.qp->qp_num, end.qkey, lib::format_gid(device.choice.gid));
 	std::fflush(stdout);
 
 	OpenRun open(cell.msg);
@@ -105,8 +110,9 @@ int main(int argc, char** argv) {
 	using namespace verbena::rcud;
 	Options options;
 	CLI::App app("Receives UD messages, says what came.", "ud_server");
-	app.footer("Examples:\n  ud_server                         64-byte messages, 64 + 10 receives\n  ud_server --msg 4K --recv-depth 1000\n"
-	           "Then, elsewhere: ud_client GID QPN QKEY. Ends on SIGINT or SIGTERM. Exit codes: 0 good, 1 failed, 2 usage.");
+	app.footer(
+		"Examples:\n  ud_server                         64-byte messages, 64 + 10 receives\n  ud_server --msg 4K --recv-depth 1000\n"
+		"Then, elsewhere: ud_client GID QPN QKEY. Ends on SIGINT or SIGTERM. Exit codes: 0 good, 1 failed, 2 usage.");
 	const auto size = [](const std::string& text) {
 		const auto bytes = verbena::parse_size(text);
 		return !bytes ? bytes.error() : *bytes < 1 || *bytes > 1 << 20 ? "a message has 1 B to 1 MiB" : "";
@@ -121,7 +127,7 @@ int main(int argc, char** argv) {
 	} catch (const CLI::ParseError& error) {
 		return app.exit(error) == 0 ? 0 : 2;
 	}
-	struct sigaction stop {};
+	struct sigaction stop{};
 	stop.sa_handler = [](int) { stopping = 1; };
 	sigaction(SIGINT, &stop, nullptr);
 	sigaction(SIGTERM, &stop, nullptr);

@@ -17,10 +17,14 @@ int complain(const std::string& message, int code) {
 }
 
 bool write_out(const std::string& path, const std::string& text, std::string& error) {
-	std::FILE* file = path == "-" ? stdout : std::fopen(path.c_str(), "w");
-	bool good = file != nullptr && std::fwrite(text.data(), 1, text.size(), file) == text.size();
-	if (file == stdout) good = std::fflush(stdout) == 0 && good;
-	else if (file != nullptr) good = std::fclose(file) == 0 && good;
+	const auto written = [&](std::FILE* file) { return std::fwrite(text.data(), 1, text.size(), file) == text.size(); };
+	bool good = false;
+	if (path == "-") {
+		good = written(stdout) && std::fflush(stdout) == 0;
+	} else if (std::FILE* file = std::fopen(path.c_str(), "w")) {
+		good = written(file);
+		good = std::fclose(file) == 0 && good;
+	}
 	if (!good) error = fmt::format("cannot write {}: {}", path, std::strerror(errno));
 	return good;
 }
@@ -34,12 +38,13 @@ int main(int argc, char** argv) {
 
 	CLI::App app("RDMA on any Linux machine: a software NIC in user space, and measurement that can be believed.", "verbena");
 	app.require_subcommand(1);
-	app.footer("Examples:\n"
-	           "  verbena run -- ibv_devinfo -v          any verbs program, unmodified, on the software NIC\n"
-	           "  verbena devices                        which devices there are and which would be chosen\n"
-	           "  verbena bench rcud --md -              RC against UD between two processes of this machine\n"
-	           "  verbena check rows.csv --strict        can this table be true?\n"
-	           "Exit codes: 0 good, 1 failed, 2 usage, 3 data that cannot be true.");
+	app.footer(
+		"Examples:\n"
+		"  verbena run -- ibv_devinfo -v          any verbs program, unmodified, on the software NIC\n"
+		"  verbena devices                        which devices there are and which would be chosen\n"
+		"  verbena bench rcud --md -              RC against UD between two processes of this machine\n"
+		"  verbena check rows.csv --strict        can this table be true?\n"
+		"Exit codes: 0 good, 1 failed, 2 usage, 3 data that cannot be true.");
 
 	Action action;
 	add_run(app, action);

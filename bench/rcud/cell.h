@@ -82,6 +82,7 @@ std::string_view name_of(Op op);                  // send, write, read
 std::string_view name_of(WindowMode window_mode);  // local, credit
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Cell, mode, op, window_mode, msg, window)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Shape, fragments, fragment_bytes, stride, receive_depth, ring_slots, credit_every, post_list, signal_every)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(
+	Shape, fragments, fragment_bytes, stride, receive_depth, ring_slots, credit_every, post_list, signal_every)
 
 }  // namespace verbena::rcud

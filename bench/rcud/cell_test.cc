@@ -5,9 +5,7 @@
 namespace verbena::rcud {
 namespace {
 
-TEST(Shape, UdHasNoOneSidedOperations) {
-	EXPECT_EQ(shape_of({.mode = Mode::ud, .op = Op::write}, {}, {}).error(), "UD has no RDMA write");
-}
+TEST(Shape, UdHasNoOneSidedOperations) { EXPECT_EQ(shape_of({.mode = Mode::ud, .op = Op::write}, {}, {}).error(), "UD has no RDMA write"); }
 
 TEST(Shape, AMessageWithoutRoomForItsStampIsForRcSendsOnly) {
 	EXPECT_TRUE(shape_of({.msg = 4}, {}, {}));

@@ -33,7 +33,7 @@ void Control::send(const Json& message) {
 	const std::string line = message.dump() + '\n';
 	for (std::size_t sent = 0; sent < line.size();) {
 		const ssize_t n = ::send(fd_, line.data() + sent, line.size() - sent, MSG_NOSIGNAL);
-		if (n > 0) sent += static_cast<std::size_t>(n);
+		if (n >= 0) sent += static_cast<std::size_t>(n);
 		else if (errno != EINTR) throw PeerLost("the other process went away");
 	}
 }
@@ -46,7 +46,8 @@ std::optional<Json> Control::take_line() {
 	}
 	Json message = Json::parse(std::string_view(buffer_).substr(0, end), nullptr, false);
 	buffer_.erase(0, end + 1);
-	if (!message.is_object() || !message.contains("type") || !message["type"].is_string()) throw PeerLost("the peer does not speak this protocol");
+	if (!message.is_object() || !message.contains("type") || !message["type"].is_string())
+		throw PeerLost("the peer does not speak this protocol");
 	return message;
 }
 

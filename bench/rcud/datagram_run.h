@@ -48,13 +48,13 @@ public:
 	RunReport report(std::uint64_t question) const {
 		if (!run_ || *run_ != run_of(question)) return {.question = question, .message_max = message_max_};
 		return {.question = question,
-		        .message_max = message_max_,
-		        .delivered = account_.delivered,
-		        .duplicated = account_.duplicated,
-		        .reordered = account_.reordered,
-		        .corrupt = account_.corrupt,
-		        .counted = account_.delivered > 0 ? account_.delivered - 1 : 0,
-		        .counted_ns = last_at_ - first_at_};
+			.message_max = message_max_,
+			.delivered = account_.delivered,
+			.duplicated = account_.duplicated,
+			.reordered = account_.reordered,
+			.corrupt = account_.corrupt,
+			.counted = account_.delivered > 0 ? account_.delivered - 1 : 0,
+			.counted_ns = last_at_ - first_at_};
 	}
 
 	std::uint64_t question() const { return make_stamp(run_.value_or(0), account_.next()); }

@@ -47,7 +47,8 @@ private:
 };
 
 struct Endpoint {
-	Endpoint(const lib::OpenDevice& device, const Cell& cell, const Shape& shape, Role role, std::uint32_t inline_wanted, std::uint32_t qkey = default_qkey);
+	Endpoint(const lib::OpenDevice& device, const Cell& cell, const Shape& shape, Role role, std::uint32_t inline_wanted,
+		std::uint32_t qkey = default_qkey);
 
 	static constexpr std::uint32_t default_qkey = 0x1111'1111;
 

@@ -8,7 +8,6 @@
 #include <utility>
 #include <vector>
 
-
 namespace verbena::rcud {
 
 // The descriptors that the server process inherits.

@@ -25,7 +25,7 @@ static_assert(sizeof(FragmentHeader) == 16);
 class Reassembly {
 public:
 	Reassembly(std::uint32_t window, std::uint32_t message_bytes, std::uint32_t fragments)
-	    : message_bytes_(message_bytes), fragments_(fragments), slots_(std::size_t{window} * 2) {
+		: message_bytes_(message_bytes), fragments_(fragments), slots_(std::size_t{window} * 2) {
 		for (Slot& slot : slots_) slot.message.resize(message_bytes);
 	}
 
@@ -38,7 +38,7 @@ public:
 		std::memcpy(&header, datagram.data(), sizeof header);
 		const auto payload = datagram.subspan(sizeof header);
 		if (header.count != fragments_ || header.index >= fragments_ || payload.empty() || header.offset > message_bytes_ ||
-		    payload.size() > message_bytes_ - header.offset)
+			payload.size() > message_bytes_ - header.offset)
 			return Result::refused;
 
 		Slot& slot = slots_[sequence_of(header.stamp) % slots_.size()];

@@ -64,16 +64,18 @@ bool ask(const Watcher& watcher, bool& sender_finished) {
 }  // namespace
 
 Receiver::Receiver(Endpoint& endpoint, std::uint32_t delay_ns, bool passive, std::atomic<std::uint64_t>* published)
-    : end_(endpoint),
-      delay_ns_(delay_ns),
-      passive_(passive),
-      credits_(end_.cell.op == Op::write || (end_.cell.op == Op::send && end_.cell.window_mode == WindowMode::credit)),
-      published_(published),
-      requests_(end_.receive_count),
-      pieces_(end_.receive_count) {
+	: end_(endpoint),
+	  delay_ns_(delay_ns),
+	  passive_(passive),
+	  credits_(end_.cell.op == Op::write || (end_.cell.op == Op::send && end_.cell.window_mode == WindowMode::credit)),
+	  published_(published),
+	  requests_(end_.receive_count),
+	  pieces_(end_.receive_count) {
 	if (end_.shape.fragments > 1) reassembly_.emplace(end_.cell.window, end_.cell.msg, end_.shape.fragments);
 	for (std::uint32_t i = 0; i < end_.receive_count; ++i) {
-		pieces_[i] = {.addr = reinterpret_cast<std::uint64_t>(end_.receive_at(i) - end_.grh_bytes()), .length = end_.receive_payload + end_.grh_bytes(), .lkey = end_.memory->lkey};
+		pieces_[i] = {.addr = reinterpret_cast<std::uint64_t>(end_.receive_at(i) - end_.grh_bytes()),
+			.length = end_.receive_payload + end_.grh_bytes(),
+			.lkey = end_.memory->lkey};
 		requests_[i] = {.wr_id = i, .next = nullptr, .sg_list = &pieces_[i], .num_sge = 1};
 	}
 	if (end_.cell.op == Op::read)
@@ -109,10 +111,12 @@ template <bool segmented> void Receiver::accept(const ibv_wc& completion) {
 			case Reassembly::Result::more: return;
 		}
 	} else {
-		if (length != end_.cell.msg) [[unlikely]] ++refused_;
+		if (length != end_.cell.msg) [[unlikely]]
+			++refused_;
 		else account_.accept(bytes, length);
 	}
-	if (delay_ns_ != 0) [[unlikely]] delay();
+	if (delay_ns_ != 0) [[unlikely]]
+		delay();
 }
 
 // One list of the buffers that a poll gave back.
@@ -145,7 +149,8 @@ template <bool segmented> Delivery Receiver::receive_sends(const Run& run, const
 			else credits_completed_ = completions[i].wr_id;
 		}
 		if (n > 0) repost(completions, n);
-		if (credits_ && (consumed() - credited >= end_.shape.credit_every || (consumed() == run.total && credited < run.total)) && give_credit(run, consumed()))
+		if (credits_ && (consumed() - credited >= end_.shape.credit_every || (consumed() == run.total && credited < run.total)) &&
+			give_credit(run, consumed()))
 			credited = consumed();
 		if (account_.delivered != before) {
 			arrivals.batch(account_.delivered);
@@ -163,10 +168,10 @@ template <bool segmented> Delivery Receiver::receive_sends(const Run& run, const
 	}
 
 	Delivery delivery{.delivered = account_.delivered,
-	                  .duplicated = account_.duplicated,
-	                  .reordered = account_.reordered,
-	                  .corrupt = account_.corrupt + refused_,
-	                  .stale = account_.stale};
+		.duplicated = account_.duplicated,
+		.reordered = account_.reordered,
+		.corrupt = account_.corrupt + refused_,
+		.stale = account_.stale};
 	arrivals.fill(delivery);
 	return delivery;
 }
@@ -192,9 +197,11 @@ Delivery Receiver::watch_writes(const Run& run, const Watcher& watcher) {
 			++(load_stamp(message) == expected ? delivery.delivered : delivery.corrupt);
 			++taken;
 			if (++slot == end_.slot_count) slot = 0;
-			if (delay_ns_ != 0) [[unlikely]] delay();
+			if (delay_ns_ != 0) [[unlikely]]
+				delay();
 		}
-		if ((taken - credited >= end_.shape.credit_every || (taken == run.total && credited < taken)) && give_credit(run, taken)) credited = taken;
+		if ((taken - credited >= end_.shape.credit_every || (taken == run.total && credited < taken)) && give_credit(run, taken))
+			credited = taken;
 		if (taken != before) {
 			arrivals.batch(delivery.delivered);
 			publish(delivery.delivered);
@@ -258,8 +265,7 @@ bool Receiver::give_credit(const Run& run, std::uint64_t count) {
 
 void Receiver::delay() const {
 	const std::uint64_t until = now_ns() + delay_ns_;
-	while (now_ns() < until) {
-	}
+	while (now_ns() < until) {}
 }
 
 void Receiver::serve(const std::function<void(const ibv_wc&, std::span<const std::byte>)>& take, const std::function<bool()>& go_on) {
@@ -272,7 +278,8 @@ void Receiver::serve(const std::function<void(const ibv_wc&, std::span<const std
 				continue;
 			}
 			check_status(completions[i], "receive");
-			take(completions[i], {end_.receive_at(static_cast<std::uint32_t>(completions[i].wr_id)), completions[i].byte_len - end_.grh_bytes()});
+			take(completions[i],
+				{end_.receive_at(static_cast<std::uint32_t>(completions[i].wr_id)), completions[i].byte_len - end_.grh_bytes()});
 		}
 		if (n > 0) repost(completions, n);
 	} while (go_on());

@@ -21,14 +21,16 @@ unsigned inline_if_it_fits(const Endpoint& end) {
 }  // namespace
 
 Sender::Sender(Endpoint& endpoint)
-    : end_(endpoint),
-      credit_limit_(end_.cell.op == Op::write ? end_.shape.ring_slots : end_.cell.window_mode == WindowMode::credit && end_.cell.op == Op::send ? end_.cell.window : without_limit),
-      credits_(credit_limit_ != without_limit),
-      credits_by_datagram_(credits_ && end_.is_ud()),
-      base_flags_(inline_if_it_fits(end_)),
-      requests_(std::size_t{end_.shape.post_list} * end_.shape.fragments),
-      pieces_(requests_.size() * 2),
-      samples_(std::bit_ceil(end_.cell.window / sample_every + 2)) {
+	: end_(endpoint),
+	  credit_limit_(end_.cell.op == Op::write                                           ? end_.shape.ring_slots
+			  : end_.cell.window_mode == WindowMode::credit && end_.cell.op == Op::send ? end_.cell.window
+																						: without_limit),
+	  credits_(credit_limit_ != without_limit),
+	  credits_by_datagram_(credits_ && end_.is_ud()),
+	  base_flags_(inline_if_it_fits(end_)),
+	  requests_(std::size_t{end_.shape.post_list} * end_.shape.fragments),
+	  pieces_(requests_.size() * 2),
+	  samples_(std::bit_ceil(end_.cell.window / sample_every + 2)) {
 	for (std::size_t i = 0; i < requests_.size(); ++i) {
 		ibv_send_wr& request = requests_[i];
 		request = {};
@@ -46,7 +48,9 @@ Sender::Sender(Endpoint& endpoint)
 void Sender::post_receives() {
 	if (!end_.is_ud()) return;
 	for (std::uint32_t i = 0; i < end_.receive_count; ++i) {
-		ibv_sge piece{.addr = reinterpret_cast<std::uint64_t>(end_.receive_at(i) - end_.grh_bytes()), .length = end_.receive_payload + end_.grh_bytes(), .lkey = end_.memory->lkey};
+		ibv_sge piece{.addr = reinterpret_cast<std::uint64_t>(end_.receive_at(i) - end_.grh_bytes()),
+			.length = end_.receive_payload + end_.grh_bytes(),
+			.lkey = end_.memory->lkey};
 		ibv_recv_wr request{.wr_id = i, .next = nullptr, .sg_list = &piece, .num_sge = 1};
 		ibv_recv_wr* bad = nullptr;
 		check_posted(ibv_post_recv(end_.qp.get(), &request, &bad), "ibv_post_recv");
@@ -65,7 +69,8 @@ void Sender::run(const Run& run, const Watcher& watcher, Sent& sent) {
 	switch (end_.cell.op) {
 		case Op::write: return loop<Op::write, false>(run, watcher, sent);
 		case Op::read: return loop<Op::read, false>(run, watcher, sent);
-		case Op::send: return end_.shape.fragments > 1 ? loop<Op::send, true>(run, watcher, sent) : loop<Op::send, false>(run, watcher, sent);
+		case Op::send:
+			return end_.shape.fragments > 1 ? loop<Op::send, true>(run, watcher, sent) : loop<Op::send, false>(run, watcher, sent);
 	}
 }
 
@@ -88,9 +93,9 @@ template <Op op, bool segmented> void Sender::post(const Run& run, std::uint64_t
 			for (std::uint32_t index = 0; index < end_.shape.fragments; ++index, ++request) {
 				const std::uint32_t bytes = std::min(end_.shape.fragment_bytes, end_.cell.msg - offset);
 				const FragmentHeader header{.stamp = make_stamp(run.number, sequence),
-				                            .index = static_cast<std::uint16_t>(index),
-				                            .count = static_cast<std::uint16_t>(end_.shape.fragments),
-				                            .offset = offset};
+					.index = static_cast<std::uint16_t>(index),
+					.count = static_cast<std::uint16_t>(end_.shape.fragments),
+					.offset = offset};
 				std::byte* at = end_.headers + (std::size_t{slot_} * end_.shape.fragments + index) * sizeof header;
 				std::memcpy(at, &header, sizeof header);
 				request->sg_list[0] = {.addr = reinterpret_cast<std::uint64_t>(at), .length = sizeof header, .lkey = end_.memory->lkey};
@@ -126,14 +131,15 @@ template <Op op, bool segmented> void Sender::post(const Run& run, std::uint64_t
 }
 
 template <Op op> void Sender::digest(const ibv_wc& completion, Sent& sent) {
-	check_status(completion, name_of(op).data());
+	check_status(completion, name_of(op));
 	if ((completion.opcode & IBV_WC_RECV) != 0) {
 		// A UD credit: its buffer goes back at once.
 		const std::uint64_t count = read_credit_imm(ntohl(completion.imm_data), run_, sent.consumed);
 		if (count <= sent.posted) sent.consumed = count;
-		ibv_sge piece{.addr = reinterpret_cast<std::uint64_t>(end_.receive_at(static_cast<std::uint32_t>(completion.wr_id)) - end_.grh_bytes()),
-		              .length = end_.receive_payload + end_.grh_bytes(),
-		              .lkey = end_.memory->lkey};
+		ibv_sge piece{
+			.addr = reinterpret_cast<std::uint64_t>(end_.receive_at(static_cast<std::uint32_t>(completion.wr_id)) - end_.grh_bytes()),
+			.length = end_.receive_payload + end_.grh_bytes(),
+			.lkey = end_.memory->lkey};
 		ibv_recv_wr request{.wr_id = completion.wr_id, .next = nullptr, .sg_list = &piece, .num_sge = 1};
 		ibv_recv_wr* bad = nullptr;
 		check_posted(ibv_post_recv(end_.qp.get(), &request, &bad), "ibv_post_recv");

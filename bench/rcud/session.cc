@@ -16,10 +16,10 @@ constexpr std::uint64_t memory_max = std::uint64_t{4} << 30;
 
 PeerInfo describe(const lib::OpenDevice& device) {
 	return {.device = device.choice.device,
-	        .software = device.choice.software,
-	        .gid = lib::format_gid(device.choice.gid),
-	        .mtu = device.mtu_bytes(),
-	        .queue_depth = queue_depth_of(device)};
+		.software = device.choice.software,
+		.gid = lib::format_gid(device.choice.gid),
+		.mtu = device.mtu_bytes(),
+		.queue_depth = queue_depth_of(device)};
 }
 
 // The fields of a message that the peer may have made up.
@@ -34,11 +34,11 @@ template <class T> T field(const Json& message, const char* name) {
 void check_request(const Cell& cell, const Shape& shape) {
 	const std::uint64_t receives = std::uint64_t{shape.receive_depth} * (cell.msg + 64);
 	const std::uint64_t ring = std::uint64_t{shape.ring_slots} * shape.stride;
-	const bool good = cell.mode <= Mode::ud_segmented && cell.op <= Op::read && cell.window_mode <= WindowMode::credit && cell.window >= 1 && cell.msg >= 1 &&
-	                  shape.fragments >= 1 && shape.fragments <= 64 && shape.receive_depth >= 1 && shape.stride >= cell.msg && shape.stride % 64 == 0 &&
-	                  shape.credit_every >= 1 && shape.signal_every >= 1 && shape.post_list >= 1 && (cell.op == Op::send || shape.ring_slots >= 1) &&
-	                  std::uint64_t{shape.fragment_bytes} * shape.fragments >= cell.msg && receives <= memory_max && ring <= memory_max &&
-	                  std::uint64_t{cell.window} * cell.msg <= memory_max;
+	const bool good = cell.mode <= Mode::ud_segmented && cell.op <= Op::read && cell.window_mode <= WindowMode::credit &&
+		cell.window >= 1 && cell.msg >= 1 && shape.fragments >= 1 && shape.fragments <= 64 && shape.receive_depth >= 1 &&
+		shape.stride >= cell.msg && shape.stride % 64 == 0 && shape.credit_every >= 1 && shape.signal_every >= 1 && shape.post_list >= 1 &&
+		(cell.op == Op::send || shape.ring_slots >= 1) && std::uint64_t{shape.fragment_bytes} * shape.fragments >= cell.msg &&
+		receives <= memory_max && ring <= memory_max && std::uint64_t{cell.window} * cell.msg <= memory_max;
 	if (!good) throw Failure("the cell that the client asks for is out of range");
 }
 
@@ -68,7 +68,8 @@ Json Client::expect(std::string_view type, std::chrono::milliseconds patience) {
 	pending_.reset();
 	while (message["type"] == "idle") message = control_.receive(patience);  // nobody waits for that answer any more
 	if (message["type"] == "failed") throw Failure(fmt::format("the other process: {}", field<std::string>(message, "text")));
-	if (message["type"] != type) throw PeerLost(fmt::format("the peer answered '{}' where '{}' was due", message["type"].get<std::string>(), type));
+	if (message["type"] != type)
+		throw PeerLost(fmt::format("the peer answered '{}' where '{}' was due", message["type"].get<std::string>(), type));
 	return message;
 }
 
@@ -107,7 +108,8 @@ Sent Client::run_once(Sender& sender, std::uint64_t total, Repetition& result) {
 	} catch (const Failure&) {
 		note();
 		// What the receiver said is better than what went wrong here.
-		if (pending_ && (*pending_)["type"] == "failed") throw Failure(fmt::format("the other process: {}", field<std::string>(*pending_, "text")));
+		if (pending_ && (*pending_)["type"] == "failed")
+			throw Failure(fmt::format("the other process: {}", field<std::string>(*pending_, "text")));
 		throw;
 	}
 	return sent;
@@ -119,13 +121,8 @@ void Client::measure(const Cell& cell, const Shape& shape, const Settings& setti
 	try {
 		result.rtt_before_ns = round_trip();
 		Endpoint end(device_, cell, shape, Role::sender, settings.inline_bytes);
-		control_.send({{"type", "cell"},
-		               {"cell", cell},
-		               {"shape", shape},
-		               {"address", end.address()},
-		               {"inline_bytes", settings.inline_bytes},
-		               {"delay_ns", settings.receiver_delay_ns},
-		               {"passive", settings.passive_target}});
+		control_.send({{"type", "cell"}, {"cell", cell}, {"shape", shape}, {"address", end.address()},
+			{"inline_bytes", settings.inline_bytes}, {"delay_ns", settings.receiver_delay_ns}, {"passive", settings.passive_target}});
 		end.connect(field<Address>(expect("endpoint", answer_patience), "address"));
 		Sender sender(end);
 		sender.post_receives();
@@ -149,8 +146,7 @@ void Client::measure(const Cell& cell, const Shape& shape, const Settings& setti
 		result.failure = failure.what();
 		// Bring the server back to between cells, whatever it was doing.
 		control_.send({{"type", "close"}});
-		while (control_.receive(answer_patience)["type"] != "closed") {
-		}
+		while (control_.receive(answer_patience)["type"] != "closed") {}
 	}
 }
 
@@ -173,7 +169,8 @@ public:
 
 	void hello() {
 		const Json message = control_.receive(answer_patience);
-		if (message["type"] != "hello" || message.value("protocol", "") != "verbena-rcud") throw PeerLost("the client does not speak this protocol");
+		if (message["type"] != "hello" || message.value("protocol", "") != "verbena-rcud")
+			throw PeerLost("the client does not speak this protocol");
 		control_.send({{"type", "hello"}, {"version", protocol_version}, {"device", describe(device_)}});
 	}
 
@@ -212,7 +209,8 @@ private:
 		check_request(cell, shape);
 		Endpoint end(device_, cell, shape, Role::receiver, field<std::uint32_t>(message, "inline_bytes"));
 		end.connect(field<Address>(message, "address"));
-		Receiver receiver(end, field<std::uint32_t>(message, "delay_ns"), field<bool>(message, "passive"), page_ != nullptr ? &page_->delivered() : nullptr);
+		Receiver receiver(end, field<std::uint32_t>(message, "delay_ns"), field<bool>(message, "passive"),
+			page_ != nullptr ? &page_->delivered() : nullptr);
 		receiver.post_receives();
 		control_.send({{"type", "endpoint"}, {"address", end.address()}});
 

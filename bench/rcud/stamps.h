@@ -58,7 +58,8 @@ public:
 
 	void accept_sequence(std::uint64_t sequence) {
 		if (sequence >= next_) {
-			if (sequence > next_) [[unlikely]] forget(next_, sequence);
+			if (sequence > next_) [[unlikely]]
+				forget(next_, sequence);
 			mark(sequence);
 			next_ = sequence + 1;
 			++delivered;

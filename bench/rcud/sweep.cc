@@ -34,7 +34,8 @@ std::string counts_of(const std::vector<Repetition>& repetitions) {
 	Json counts = Json::array();
 	for (const Repetition& each : repetitions) {
 		Json one = each.delivery;
-		one.update({{"iters", each.iters}, {"posted", each.posted}, {"completed", each.completed}, {"mops", each.delivery.mops()}, {"failure", each.failure}});
+		one.update({{"iters", each.iters}, {"posted", each.posted}, {"completed", each.completed}, {"mops", each.delivery.mops()},
+			{"failure", each.failure}});
 		one["p50_us"] = static_cast<double>(each.latency_ns.quantile(0.5)) / 1e3;
 		one["p99_us"] = static_cast<double>(each.latency_ns.quantile(0.99)) / 1e3;
 		one["rtt_before_ns"] = each.rtt_before_ns ? Json(*each.rtt_before_ns) : Json(nullptr);
@@ -68,8 +69,13 @@ std::vector<Cell> cells_of(const SweepOptions& options, std::uint32_t mtu) {
 			for (const std::uint64_t window : options.windows)
 				for (const std::uint64_t msg : options.sizes)
 					for (Mode mode : options.modes) {
-						if (mode == Mode::ud && op == Op::send && options.oversize == Oversize::segment && msg > mtu) mode = Mode::ud_segmented;
-						cells.push_back({.mode = mode, .op = op, .window_mode = window_mode, .msg = static_cast<std::uint32_t>(msg), .window = static_cast<std::uint32_t>(window)});
+						if (mode == Mode::ud && op == Op::send && options.oversize == Oversize::segment && msg > mtu)
+							mode = Mode::ud_segmented;
+						cells.push_back({.mode = mode,
+							.op = op,
+							.window_mode = window_mode,
+							.msg = static_cast<std::uint32_t>(msg),
+							.window = static_cast<std::uint32_t>(window)});
 					}
 	return cells;
 }
@@ -104,7 +110,8 @@ bench::Row make_row(const Cell& cell, const std::string& device, std::uint32_t m
 		row.repetitions += (row.repetitions.empty() ? "" : ";") + fmt::format("{}", rates.back());
 		if (!each.failure.empty() && row.reason.empty()) {
 			row.validity = "invalid";
-			row.reason = fmt::format("repetition {}: {} ({} posted, {} known as delivered)", rates.size(), each.failure, each.posted, each.delivery.delivered);
+			row.reason = fmt::format(
+				"repetition {}: {} ({} posted, {} known as delivered)", rates.size(), each.failure, each.posted, each.delivery.delivered);
 		}
 	}
 	row.delivered = all.delivered;
@@ -137,14 +144,16 @@ bench::Row make_row(const Cell& cell, const std::string& device, std::uint32_t m
 	return row;
 }
 
-SweepResult sweep(Client& client, const SweepOptions& options, const std::string& device, const std::function<void(const Progress&)>& progress) {
+SweepResult sweep(
+	Client& client, const SweepOptions& options, const std::string& device, const std::function<void(const Progress&)>& progress) {
 	const Limits limits = client.limits();
 	std::vector<Planned> plans;
 	for (const Cell& cell : cells_of(options, limits.mtu)) plans.push_back({cell, plan(cell, options, limits), {}});
 
 	SweepResult result;
 	Progress where;
-	where.all = options.settings.reps * static_cast<std::size_t>(std::ranges::count_if(plans, [](const Planned& each) { return each.shape.has_value(); }));
+	where.all = options.settings.reps *
+		static_cast<std::size_t>(std::ranges::count_if(plans, [](const Planned& each) { return each.shape.has_value(); }));
 	bool lost = false;
 	for (std::uint32_t repetition = 0; repetition < options.settings.reps && !lost; ++repetition) {
 		for (Planned& each : plans) {

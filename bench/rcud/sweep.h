@@ -38,7 +38,8 @@ struct SweepResult {
 	std::vector<double> round_trips_ns;
 };
 
-SweepResult sweep(Client& client, const SweepOptions& options, const std::string& device, const std::function<void(const Progress&)>& progress);
+SweepResult sweep(
+	Client& client, const SweepOptions& options, const std::string& device, const std::function<void(const Progress&)>& progress);
 
 // The row of a cell's repetitions: sums of the counts, the median of the rates.
 bench::Row make_row(const Cell& cell, const std::string& device, std::uint32_t mtu, const std::vector<Repetition>& repetitions);

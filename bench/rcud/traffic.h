@@ -55,21 +55,22 @@ inline std::uint64_t read_credit_imm(std::uint32_t imm, std::uint16_t run, std::
 	return ahead < 0x0800'0000 ? known + ahead : known;
 }
 
-inline std::uint64_t now_ns() {
-	return static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
-}
+inline std::uint64_t now_ns() { return static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count()); }
 
-inline void check_status(const ibv_wc& completion, const char* what) {
-	if (completion.status != IBV_WC_SUCCESS) [[unlikely]] throw Failure(std::string(what) + ": " + ibv_wc_status_str(completion.status));
+inline void check_status(const ibv_wc& completion, std::string_view what) {
+	if (completion.status != IBV_WC_SUCCESS) [[unlikely]]
+		throw Failure(std::string(what) + ": " + ibv_wc_status_str(completion.status));
 }
 
 inline void check_posted(int error, const char* call) {
-	if (error != 0) [[unlikely]] throw Failure(std::string(call) + ": " + std::strerror(error));
+	if (error != 0) [[unlikely]]
+		throw Failure(std::string(call) + ": " + std::strerror(error));
 }
 
 inline int poll(ibv_cq* cq, ibv_wc* completions) {
 	const int n = ibv_poll_cq(cq, poll_batch, completions);
-	if (n < 0) [[unlikely]] throw Failure("ibv_poll_cq failed");
+	if (n < 0) [[unlikely]]
+		throw Failure("ibv_poll_cq failed");
 	return n;
 }
 

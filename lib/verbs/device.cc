@@ -20,7 +20,7 @@ struct DeviceList {
 };
 
 constexpr const char* no_device =
-    "no RDMA device: run under 'verbena run -- PROGRAM' for a software one ('verbena doctor' says what stands in the way)";
+	"no RDMA device: run under 'verbena run -- PROGRAM' for a software one ('verbena doctor' says what stands in the way)";
 
 // A device of our NIC by its name; a kernel device is software when the kernel files it among the virtual ones (rxe, siw).
 bool is_software(const std::string& name) {
@@ -46,7 +46,8 @@ PortInfo describe_port(ibv_context* context, std::uint8_t number) {
 		if (entry.port_num != number || kind_of(entry.gid) == GidKind::empty) continue;
 		char interface[IF_NAMESIZE] = "";
 		if (entry.ndev_ifindex != 0) if_indextoname(entry.ndev_ifindex, interface);
-		info.gids.push_back({.index = entry.gid_index, .gid = entry.gid, .type = static_cast<GidType>(entry.gid_type), .interface = interface});
+		info.gids.push_back(
+			{.index = entry.gid_index, .gid = entry.gid, .type = static_cast<GidType>(entry.gid_type), .interface = interface});
 	}
 	return info;
 }
@@ -69,7 +70,7 @@ auto rank(const Candidate& candidate, const Wish& wish) {
 
 std::string reason_for(const Candidate& best, const Wish& wish) {
 	std::string why = std::string(best.device->software ? "software" : "hardware") + ", port ACTIVE, " +
-	                  std::string(name_of(best.gid->type)) + ", " + std::string(name_of(kind_of(best.gid->gid))) + " address";
+		std::string(name_of(best.gid->type)) + ", " + std::string(name_of(kind_of(best.gid->gid))) + " address";
 	if (!wish.device.empty()) return "named by --device; " + why;
 	if (wish.both_ends_on_this_host && best.device->name == "vb_lo") return "both ends on this host: the loopback device; " + why;
 	return why;
@@ -128,17 +129,19 @@ std::expected<Choice, std::string> choose(std::span<const DeviceInfo> devices, c
 		if (!wish.device.empty() && !named->problem.empty()) return std::unexpected(wish.device + ": " + named->problem);
 		const std::string where = wish.device.empty() ? "any device" : "'" + wish.device + "'";
 		if (!some_port_active) return std::unexpected("no port of " + where + " is ACTIVE ('verbena devices' shows them)");
-		if (some_gid) return std::unexpected("no " + std::string(is_ipv4_mapped(*wish.peer) ? "IPv4" : "IPv6") + " GID on " + where + ", as " + format_gid(*wish.peer) + " is ('verbena devices' shows them)");
+		if (some_gid)
+			return std::unexpected("no " + std::string(is_ipv4_mapped(*wish.peer) ? "IPv4" : "IPv6") + " GID on " + where + ", as " +
+				format_gid(*wish.peer) + " is ('verbena devices' shows them)");
 		if (wish.gid_index) return std::unexpected("no GID with index " + std::to_string(*wish.gid_index) + " on " + where);
 		return std::unexpected("no GID on " + where + " ('verbena devices' shows them)");
 	}
 	const Candidate best = *std::ranges::min_element(candidates, {}, [&](const Candidate& each) { return rank(each, wish); });
 	return Choice{.device = best.device->name,
-	              .software = best.device->software,
-	              .port = best.port->number,
-	              .gid_index = best.gid->index,
-	              .gid = best.gid->gid,
-	              .why = reason_for(best, wish)};
+		.software = best.device->software,
+		.port = best.port->number,
+		.gid_index = best.gid->index,
+		.gid = best.gid->gid,
+		.why = reason_for(best, wish)};
 }
 
 std::expected<OpenDevice, std::string> open(const Choice& choice) {
@@ -170,7 +173,12 @@ std::expected<OpenDevice, std::string> open_best(const Wish& wish) {
 
 std::string rate_text(const ibv_port_attr& port) {
 	// active_width: 1 = 1x, 2 = 4x, 4 = 8x, 8 = 12x, 16 = 2x; active_speed in Gb/s a lane (InfiniBand specification, PortInfo).
-	const double lanes = port.active_width == 1 ? 1 : port.active_width == 2 ? 4 : port.active_width == 4 ? 8 : port.active_width == 8 ? 12 : port.active_width == 16 ? 2 : 0;
+	const double lanes = port.active_width == 1 ? 1
+		: port.active_width == 2                ? 4
+		: port.active_width == 4                ? 8
+		: port.active_width == 8                ? 12
+		: port.active_width == 16               ? 2
+												: 0;
 	double gigabits = 0;
 	switch (port.active_speed) {
 		case 1: gigabits = 2.5; break;

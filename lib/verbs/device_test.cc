@@ -10,12 +10,13 @@ GidEntry gid(std::uint32_t index, const char* text, GidType type = GidType::roce
 }
 
 DeviceInfo device(const char* name, bool software, std::vector<GidEntry> gids, ibv_port_state state = IBV_PORT_ACTIVE) {
-	return {.name = name, .software = software, .ports = {{.number = 1, .state = state, .active_mtu_bytes = 1024, .gids = std::move(gids)}}};
+	return {
+		.name = name, .software = software, .ports = {{.number = 1, .state = state, .active_mtu_bytes = 1024, .gids = std::move(gids)}}};
 }
 
 const std::vector<DeviceInfo> software_host{
-    device("vb_eth0", true, {gid(0, "fe80::1"), gid(1, "::ffff:10.0.0.1")}),
-    device("vb_lo", true, {gid(0, "::ffff:127.0.0.1"), gid(1, "::1")}),
+	device("vb_eth0", true, {gid(0, "fe80::1"), gid(1, "::ffff:10.0.0.1")}),
+	device("vb_lo", true, {gid(0, "::ffff:127.0.0.1"), gid(1, "::1")}),
 };
 
 TEST(DeviceChoice, BetweenHostsAnIpv4AddressBeatsLinkLocalAndLoopback) {
@@ -34,14 +35,16 @@ TEST(DeviceChoice, TwoProcessesOfOneHostUseTheLoopbackDevice) {
 }
 
 TEST(DeviceChoice, ThePeersFamilyIsAMustAndItsKindAPreference) {
-	const auto to = [](const char* peer, const char* name = "") { return choose(software_host, {.device = name, .peer = *parse_gid(peer)}); };
+	const auto to = [](const char* peer, const char* name = "") {
+		return choose(software_host, {.device = name, .peer = *parse_gid(peer)});
+	};
 	EXPECT_EQ(to("::ffff:10.0.0.9")->gid_index, 1u);
 	EXPECT_EQ(to("fe80::9")->gid_index, 0u);
 	EXPECT_EQ(to("::ffff:127.0.0.1")->device, "vb_lo");
 	EXPECT_EQ(to("2001:db8::1")->gid_index, 0u) << "the only IPv6 address of the first device";
 	EXPECT_EQ(to("::ffff:10.0.0.9", "vb_lo")->gid_index, 0u);
 	EXPECT_EQ(choose(std::vector{device("vb_lo", true, {gid(0, "::ffff:127.0.0.1")})}, {.peer = *parse_gid("2001:db8::1")}).error(),
-	          "no IPv6 GID on any device, as 2001:0db8:0000:0000:0000:0000:0000:0001 is ('verbena devices' shows them)");
+		"no IPv6 GID on any device, as 2001:0db8:0000:0000:0000:0000:0000:0001 is ('verbena devices' shows them)");
 }
 
 TEST(DeviceChoice, RoceV2BeatsV1AtTheSameAddress) {

@@ -17,19 +17,22 @@ Done step(ibv_qp* qp, ibv_qp_attr attributes, int mask, const char* what) {
 
 std::expected<MadeQueuePair, std::string> make_queue_pair(const OpenDevice& device, ibv_cq* cq, const QueuePairOptions& options) {
 	ibv_qp_init_attr attributes{
-	    .send_cq = cq,
-	    .recv_cq = cq,
-	    .cap = {.max_send_wr = options.send_depth,
-	            .max_recv_wr = options.receive_depth,
-	            .max_send_sge = options.send_sge_max,
-	            .max_recv_sge = 1,
-	            .max_inline_data = options.inline_wanted},
-	    .qp_type = options.type,
-	    .sq_sig_all = options.signal_all ? 1 : 0,
+		.send_cq = cq,
+		.recv_cq = cq,
+		.cap = {.max_send_wr = options.send_depth,
+			.max_recv_wr = options.receive_depth,
+			.max_send_sge = options.send_sge_max,
+			.max_recv_sge = 1,
+			.max_inline_data = options.inline_wanted},
+		.qp_type = options.type,
+		.sq_sig_all = options.signal_all ? 1 : 0,
 	};
 	ibv_qp* qp = ibv_create_qp(device.domain.get(), &attributes);
 	if (qp == nullptr && options.inline_wanted > 0) {
-		attributes.cap = {.max_send_wr = options.send_depth, .max_recv_wr = options.receive_depth, .max_send_sge = options.send_sge_max, .max_recv_sge = 1};
+		attributes.cap = {.max_send_wr = options.send_depth,
+			.max_recv_wr = options.receive_depth,
+			.max_send_sge = options.send_sge_max,
+			.max_recv_sge = 1};
 		qp = ibv_create_qp(device.domain.get(), &attributes);
 	}
 	if (qp == nullptr) return std::unexpected(failure("ibv_create_qp", errno));
@@ -49,8 +52,9 @@ Done rc_connect(ibv_qp* qp, const OpenDevice& device, const RemoteEnd& remote, c
 	rtr.ah_attr = address_of(device, remote);
 	rtr.max_dest_rd_atomic = path.reads_as_target;
 	rtr.min_rnr_timer = 1;  // 0.01 ms: a receiver that is late by a little costs little
-	const auto ready = step(qp, rtr, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER,
-	                        "ibv_modify_qp to RTR");
+	const auto ready = step(qp, rtr,
+		IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER,
+		"ibv_modify_qp to RTR");
 	if (!ready) return ready;
 
 	ibv_qp_attr rts{.qp_state = IBV_QPS_RTS};
@@ -59,13 +63,15 @@ Done rc_connect(ibv_qp* qp, const OpenDevice& device, const RemoteEnd& remote, c
 	rts.retry_cnt = 7;
 	rts.rnr_retry = 7;   // without end: the receiver's pace is back-pressure, not an error
 	rts.max_rd_atomic = path.reads_as_requester;
-	return step(qp, rts, IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC, "ibv_modify_qp to RTS");
+	return step(qp, rts, IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC,
+		"ibv_modify_qp to RTS");
 }
 
 Done ud_start(ibv_qp* qp, const OpenDevice& device, std::uint32_t qkey, std::uint32_t local_psn) {
 	ibv_qp_attr attributes{.qp_state = IBV_QPS_INIT, .qkey = qkey};
 	attributes.port_num = device.choice.port;
-	if (auto done = step(qp, attributes, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY, "ibv_modify_qp to INIT"); !done) return done;
+	if (auto done = step(qp, attributes, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY, "ibv_modify_qp to INIT"); !done)
+		return done;
 	attributes.qp_state = IBV_QPS_RTR;
 	if (auto done = step(qp, attributes, IBV_QP_STATE, "ibv_modify_qp to RTR"); !done) return done;
 	attributes.qp_state = IBV_QPS_RTS;

@@ -60,7 +60,8 @@ QueuePair* ChannelAdapter::create_qp(const QpInit& init) {
 	qp->recv_cq = init.recv_cq;
 	if (init.shared_receive_queue) qp->receive_queue = init.shared_receive_queue;
 	else {
-		cold.own_receive_queue = std::make_unique<queues::ReceiveQueue>(std::max(init.receive_entries, 1u), std::max<std::uint32_t>(init.receive_segments, 1));
+		cold.own_receive_queue =
+			std::make_unique<queues::ReceiveQueue>(std::max(init.receive_entries, 1u), std::max<std::uint32_t>(init.receive_segments, 1));
 		qp->receive_queue = cold.own_receive_queue.get();
 	}
 	return qp;
@@ -184,12 +185,17 @@ void ChannelAdapter::handle_slot(Outlet& from, const wire::Slot& slot, const std
 			context_.refuse({&back, slot.psn(), slot.source(), slot.destination()});
 		}
 	};
-	if (!qp || !can_receive(*qp) || !facts.known) [[unlikely]] return drop(!qp ? context_.counters.dropped_no_qp : context_.counters.dropped_wrong_state);
-	const QpType type = facts.transport == wire::Transport::rc ? QpType::rc : facts.transport == wire::Transport::uc ? QpType::uc : QpType::ud;
-	if (type != qp->type) [[unlikely]] return drop(context_.counters.dropped_malformed);
+	if (!qp || !can_receive(*qp) || !facts.known) [[unlikely]]
+		return drop(!qp ? context_.counters.dropped_no_qp : context_.counters.dropped_wrong_state);
+	const QpType type = facts.transport == wire::Transport::rc ? QpType::rc
+		: facts.transport == wire::Transport::uc               ? QpType::uc
+															   : QpType::ud;
+	if (type != qp->type) [[unlikely]]
+		return drop(context_.counters.dropped_malformed);
 	if (type == QpType::ud) return transport::handle_datagram(context_, *qp, slot, payload, addresses);
 	// 9.6.1.5: a connected QP listens to its own path alone.
-	if (qp->outlet->peer != from.peer) [[unlikely]] return drop(context_.counters.dropped_wrong_state);
+	if (qp->outlet->peer != from.peer) [[unlikely]]
+		return drop(context_.counters.dropped_wrong_state);
 	if (!facts.response) return transport::handle_request(context_, *qp, slot, payload);
 	if (facts.operation == wire::Operation::acknowledge) transport::handle_acknowledgement(context_, *qp, slot.syndrome(), slot.psn());
 	else transport::handle_response(context_, *qp, slot, payload);
@@ -202,7 +208,8 @@ void ChannelAdapter::handle_ack(Outlet& from, wire::AckRecord record) {
 }
 
 void ChannelAdapter::handle_timeouts() {
-	context_.timers.advance(context_.now, [this](TimerEntry& entry) { transport::handle_retry_timer(context_, *static_cast<ColdQueuePair&>(entry).qp); });
+	context_.timers.advance(
+		context_.now, [this](TimerEntry& entry) { transport::handle_retry_timer(context_, *static_cast<ColdQueuePair&>(entry).qp); });
 }
 
 void ChannelAdapter::resume(Outlet& outlet) {
@@ -219,8 +226,8 @@ void ChannelAdapter::finish_pass() {
 		else if (!transport::send_responses(context_, *qp)) context_.owe(*qp);
 		qp = next;
 	}
-	// A refusal must not overtake the NAK or the responses that a QP has left behind: it waits for them, and goes in a slot, because slots are read after
-	// acknowledgement records.
+	// A refusal must not overtake the NAK or the responses that a QP has left behind: it waits for them, and goes in a slot, because slots
+	// are read after acknowledgement records.
 	std::erase_if(context_.refusals, [this](const transport::Refusal& refusal) {
 		if (refusal.to->closed) return true;
 		if (const QueuePair* qp = table_.find(refusal.destination); qp && qp->on_owing_list) return false;

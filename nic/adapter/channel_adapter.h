@@ -1,9 +1,10 @@
-// The NIC as one object without I/O (vol. 1, chapter 11: a channel adapter). Time is an argument and links are memory, so the same object runs behind
-// the verbs of a process, on the virtual clock of the simulator, and in a fuzzer. Wiring only: the protocol is in transport/.
+// The NIC as one object without I/O (vol. 1, chapter 11: a channel adapter). Time is an argument and links are memory, so the same object
+// runs behind the verbs of a process, on the virtual clock of the simulator, and in a fuzzer. Wiring only: the protocol is in transport/.
 //
 // The contract of a pass, under the engine's lock:
 //   1. begin_pass(now);
-//   2. handle_slot(...), handle_ack(...) for what the links brought; handle_timeouts() when poll_timeout() is due; transmit(qp) for posted work;
+//   2. handle_slot(...), handle_ack(...) for what the links brought; handle_timeouts() when poll_timeout() is due; transmit(qp) for posted
+//   work;
 //      resume(outlet) for outlets on which QPs wait;
 //   3. finish_pass(): responses leave. No pass may end without it, or the last side to exit turns its peer's success into an error;
 //   4. take events from context().raised_queues and context().raised_events.

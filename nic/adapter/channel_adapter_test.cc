@@ -99,8 +99,7 @@ TEST_F(Adapter, AnAcknowledgementThatFindsNoRoomStaysOwed) {
 	}
 	EXPECT_NE(adapter.context().owing_first, nullptr);
 	wire::AckRecord record;
-	while (acks.read(record)) {
-	}
+	while (acks.read(record)) {}
 	EXPECT_EQ(record.psn().value, 10 + wire::Direction::ack_count - 1);
 	adapter.begin_pass(1000);
 	adapter.finish_pass();
@@ -235,10 +234,8 @@ TEST_F(Adapter, SlotsOfRandomContentHarmNothing) {
 		adapter.finish_pass();
 		cq.drain(64, [](const queues::Completion&, int) {});
 		wire::AckRecord record;
-		while (acks.read(record)) {
-		}
-		for (; slots.read(slot); slots.advance()) {
-		}
+		while (acks.read(record)) {}
+		for (; slots.read(slot); slots.advance()) {}
 		slots.release();
 	}
 	EXPECT_TRUE(std::ranges::all_of(std::span(memory).first(8192), [](std::byte b) { return b == std::byte{0xa5}; }));

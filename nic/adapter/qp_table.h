@@ -1,5 +1,6 @@
-// Queue pairs by number. A NIC owns blocks of 4,096 QPNs; within a block, numbers are handed out in an order that a keyed permutation hides, and a
-// freed number rests until all others of its block have been used. Objects lie densely in the order of creation, whatever their numbers.
+// Queue pairs by number. A NIC owns blocks of 4,096 QPNs; within a block, numbers are handed out in an order that a keyed permutation
+// hides, and a freed number rests until all others of its block have been used. Objects lie densely in the order of creation, whatever
+// their numbers.
 #pragma once
 
 #include <array>

@@ -21,8 +21,7 @@ using transport::QueuePair;
 void Engine::bury(Link& link) {
 	progress_->forget(link);
 	// What the peer had published before its death.
-	while (link.receive(adapter_, remotes_)) {
-	}
+	while (link.receive(adapter_, remotes_)) {}
 	adapter_.finish_pass();
 	adapter_.fail_outlet(link.outlet);
 
@@ -118,7 +117,7 @@ void Engine::abandon_after_fork() {
 	blocks_.clear();
 	doorbell_ = Descriptor();
 	page_.fd = Descriptor();
-	static_cast<void>(page_.object.release());  // MADV_DONTFORK: it is not there
+	forget_mapping(page_.object);
 	void* page = mmap(nullptr, sizeof(ProgressPage), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	check(page != MAP_FAILED, "a page of memory");
 	page_.object.reset(static_cast<ProgressPage*>(page));

@@ -79,10 +79,13 @@ void Engine::finish() {
 	// A path over UDP has room again as soon as it has been delivered.
 	for (int round = 0; adapter_.context().touched && round < delivery_rounds; ++round) {
 		deliver_touched();
-		if (adapter_.context().owing_first) [[unlikely]] adapter_.finish_pass();
+		if (adapter_.context().owing_first) [[unlikely]]
+			adapter_.finish_pass();
 	}
-	if (!adapter_.context().raised_queues.empty() || !adapter_.context().raised_events.empty()) [[unlikely]] deliver_events();
-	if (page_.object->armed()) [[unlikely]] correct_sleeper();
+	if (!adapter_.context().raised_queues.empty() || !adapter_.context().raised_events.empty()) [[unlikely]]
+		deliver_events();
+	if (page_.object->armed()) [[unlikely]]
+		correct_sleeper();
 }
 
 void Engine::deliver_touched() {
@@ -125,11 +128,13 @@ void Engine::leave() {
 void Engine::post(QueuePair& qp) {
 	if (lock_.try_lock()) [[likely]] {
 		const transport::Psn before = qp.next_psn;
-		// Over UDP, requests that follow others on their way gather to one system call: the next pass takes them, at the latest that which the
-		// acknowledgement of the others makes.
-		const bool gathers = qp.una != before && qp.type == transport::QpType::rc && qp.outlet && !qp.outlet->lossless && !page_.object->armed();
+		// Over UDP, requests that follow others on their way gather to one system call: the next pass takes them, at the latest that which
+		// the acknowledgement of the others makes.
+		const bool gathers =
+			qp.una != before && qp.type == transport::QpType::rc && qp.outlet && !qp.outlet->lossless && !page_.object->armed();
 		adapter_.transmit(qp);
-		if (!gathers || (gathered_packets_ += qp.next_psn - before) >= gathered_packets_max) finish();
+		if (gathers) gathered_packets_ += qp.next_psn - before;
+		if (!gathers || gathered_packets_ >= gathered_packets_max) finish();
 		leave();
 		return;
 	}
@@ -229,7 +234,8 @@ std::expected<Outlet*, int> Engine::outlet_to(const wire::AddressPair& addresses
 	if (abandoned_) return std::unexpected(EIO);
 	if (local) {
 		auto outlet = local_outlet(qpn, patient);
-		// The address is ours and the QPN is not: it may belong to another user's process, or to nobody. Datagrams and requests go out and are lost there.
+		// The address is ours and the QPN is not: it may belong to another user's process, or to nobody. Datagrams and requests go out and
+		// are lost there.
 		if (outlet || outlet.error() != ECONNREFUSED) return outlet;
 	}
 	return control([&](adapter::ChannelAdapter&) { return remotes_.outlet_to(addresses); });
@@ -279,7 +285,8 @@ std::expected<QueuePair*, int> Engine::create_qp(const adapter::QpInit& init) {
 }
 
 bool Engine::waits_for_room() const {
-	return adapter_.owes_responses() || std::any_of(links_.begin(), links_.end(), [](const auto& link) { return link->outlet.waiting_first != nullptr; });
+	return adapter_.owes_responses() ||
+		std::any_of(links_.begin(), links_.end(), [](const auto& link) { return link->outlet.waiting_first != nullptr; });
 }
 
 }  // namespace verbena::engine

@@ -1,11 +1,12 @@
 // What drives the adapter of one process: the lock, the links, the clock and a thread that sleeps until somebody needs it.
 //
-// Whoever calls into the NIC drives it. A poster transmits at once if the engine is free and leaves a doorbell if it is not; a poller that finds
-// its queue empty makes a pass. The progress thread (progress.cc) makes passes only when nobody else does: it is woken by the doorbell of a
-// peer that published while this process was ARMED, accepts new peers, and notices deaths. See progress_page.h for the two states.
+// Whoever calls into the NIC drives it. A poster transmits at once if the engine is free and leaves a doorbell if it is not; a poller that
+// finds its queue empty makes a pass. The progress thread (progress.cc) makes passes only when nobody else does: it is woken by the
+// doorbell of a peer that published while this process was ARMED, accepts new peers, and notices deaths. See progress_page.h for the two
+// states.
 //
-// One engine a process, made by verbs/process.cc. All public functions may be called from any thread, never under one of the queue locks that a
-// pass takes (it takes none).
+// One engine a process, made by verbs/process.cc. All public functions may be called from any thread, never under one of the queue locks
+// that a pass takes (it takes none).
 #pragma once
 
 #include <atomic>
@@ -60,12 +61,12 @@ public:
 		return act(adapter_);
 	}
 
-	// The way to `qpn` at the addresses' destination: the link to the process that owns it if that is on this host (`local`), otherwise UDP. Made if
-	// need be; may block for a moment, so never from under a lock that a pass takes. `patient`: waits even for a process that lately gave no answer (ETIMEDOUT:
-	// it is stopped), which would hold up datagrams to others.
+	// The way to `qpn` at the addresses' destination: the link to the process that owns it if that is on this host (`local`), otherwise
+	// UDP. Made if need be; may block for a moment, so never from under a lock that a pass takes. `patient`: waits even for a process that
+	// lately gave no answer (ETIMEDOUT: it is stopped), which would hold up datagrams to others.
 	std::expected<transport::Outlet*, int> outlet_to(const wire::AddressPair&, bool local, wire::Qpn qpn, bool patient);
-	// Counts the links that have ended. What outlet_to() gave is there as long as this is what it was before the call, looked at under the engine's lock or
-	// under the lock of the send queue of a datagram QP.
+	// Counts the links that have ended. What outlet_to() gave is there as long as this is what it was before the call, looked at under the
+	// engine's lock or under the lock of the send queue of a datagram QP.
 	std::uint32_t deaths() const { return deaths_.load(std::memory_order_acquire); }
 	// From now on datagrams from other hosts are received. If port 4791 cannot be had, only same-host ones are.
 	void listen_udp();
@@ -79,15 +80,15 @@ public:
 
 	// The program asked for an event and will probably sleep: peers must kick from now on.
 	void arm();
-	// Drives the engine until `fd` is readable (true) or a signal came for which a blocking read() would have returned EINTR (false). For threads that
-	// block in a verb: one wake-up where handing over from the progress thread would take two.
+	// Drives the engine until `fd` is readable (true) or a signal came for which a blocking read() would have returned EINTR (false). For
+	// threads that block in a verb: one wake-up where handing over from the progress thread would take two.
 	bool drive_until_readable(int fd);
 
 	// Around a fork, so that the child finds the engine between two passes. False: it could not be had within reason, and is not held.
 	bool hold_for_fork();
 	void release_in_parent() { leave(); }
-	// In the child: gives up every descriptor, and with them this process's part in the parent's names. The objects stay and can be destroyed; their QPs
-	// are in error, and nothing leads anywhere any more (EIO).
+	// In the child: gives up every descriptor, and with them this process's part in the parent's names. The objects stay and can be
+	// destroyed; their QPs are in error, and nothing leads anywhere any more (EIO).
 	void abandon_after_fork();
 
 private:
@@ -95,9 +96,9 @@ private:
 	friend class Remotes;
 	explicit Engine(Events events);
 
-	bool pass();         // under the lock; true: something moved
-	void finish();       // under the lock: responses, wake-ups and events leave
-	void leave();        // unlocks, and serves the doorbells that rang meanwhile
+	bool pass();  // under the lock; true: something moved
+	void finish();  // under the lock: responses, wake-ups and events leave
+	void leave();  // unlocks, and serves the doorbells that rang meanwhile
 	void ring_doorbells();
 	void deliver_touched();
 	void deliver_events();
@@ -106,10 +107,10 @@ private:
 	std::expected<transport::Outlet*, int> local_outlet(wire::Qpn qpn, bool patient = true);  // ECONNREFUSED: nobody on this host owns it
 	void drop_broken_links();
 	void bury(Link&);  // under the lock: the peer is dead
-	void reap();       // under the lock: frees the dead links to which nothing points
+	void reap();  // under the lock: frees the dead links to which nothing points
 	bool waits_for_room() const;
 	Nanoseconds idle_time();  // how long who drives the engine may sleep now
-	void correct_sleeper();   // a timer was set, or a ring found full, of which the sleeping thread does not know
+	void correct_sleeper();  // a timer was set, or a ring found full, of which the sleeping thread does not know
 
 	EngineLock lock_;
 	std::mutex connect_mutex_;  // one greeting at a time, and its link registered before the next

@@ -1,5 +1,5 @@
-// The engine's lock: data verbs only try it, control verbs take it as a priority-inheriting futex, so that a holder which was preempted gets the
-// waiter's turn on the processor. Releasing it is a full fence, after which the holder looks for doorbells again.
+// The engine's lock: data verbs only try it, control verbs take it as a priority-inheriting futex, so that a holder which was preempted
+// gets the waiter's turn on the processor. Releasing it is a full fence, after which the holder looks for doorbells again.
 #pragma once
 
 #include <atomic>
@@ -45,7 +45,8 @@ public:
 
 private:
 	static std::uint32_t this_thread() {
-		if (thread_ == 0) [[unlikely]] thread_ = static_cast<std::uint32_t>(gettid());
+		if (thread_ == 0) [[unlikely]]
+			thread_ = static_cast<std::uint32_t>(gettid());
 		return thread_;
 	}
 	static inline thread_local std::uint32_t thread_ = 0;

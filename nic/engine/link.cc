@@ -67,7 +67,8 @@ bool Link::refuse(adapter::ChannelAdapter& adapter) {
 }
 
 bool Link::receive(adapter::ChannelAdapter& adapter, Remotes& remotes) {
-	if (to_nobody_) [[unlikely]] return refuse(adapter);
+	if (to_nobody_) [[unlikely]]
+		return refuse(adapter);
 	bool any = false;
 	wire::AckRecord record;
 	while (acks_.read(record)) {
@@ -100,7 +101,8 @@ bool Link::receive(adapter::ChannelAdapter& adapter, Remotes& remotes) {
 	return any || slots;
 }
 
-// Waking a thread on an idle far core takes five times as long as on the core that rings (docs/decisions/0008): the peer's progress thread comes here.
+// Waking a thread on an idle far core takes five times as long as on the core that rings (docs/decisions/0008): the peer's progress thread
+// comes here.
 void Link::kick() {
 	const int cpu = sched_getcpu();
 	const pid_t thread = progress_->progress_tid.load(std::memory_order_relaxed);
@@ -131,11 +133,10 @@ void Link::abandon_after_fork() {
 	peer_.socket = Descriptor();
 	peer_.pidfd = Descriptor();
 	peer_.doorbell = Descriptor();
-	// MADV_DONTFORK: there is nothing to unmap, and something else may be there by now.
-	static_cast<void>(peer_.outgoing.release());
-	static_cast<void>(peer_.incoming.release());
-	static_cast<void>(peer_.progress.release());
-	static_cast<void>(self_.release());
+	forget_mapping(peer_.outgoing);
+	forget_mapping(peer_.incoming);
+	forget_mapping(peer_.progress);
+	forget_mapping(self_);
 }
 
 void Link::kick_if_stuck(Nanoseconds now) {

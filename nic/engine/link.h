@@ -30,14 +30,17 @@ public:
 	// The peer sleeps and does not know yet what was published: ring its doorbell. The caller has fenced since it published.
 	void kick_if_armed();
 
-	// The program waits for a peer that has stopped driving its engine: called now and then from empty polls, with a clock of about a microsecond.
+	// The program waits for a peer that has stopped driving its engine: called now and then from empty polls, with a clock of about a
+	// microsecond.
 	void kick_if_stuck(Nanoseconds now);
 
 	// In the child of a fork, which has the descriptors but not the mappings.
 	void abandon_after_fork();
 
 	// The peer's engine last ran where the caller runs: while the caller spins, the peer cannot answer.
-	bool shares_cpu(std::uint32_t cpu) const { return !is_self() && !outlet.closed && peer_.progress->cpu.load(std::memory_order_relaxed) == cpu; }
+	bool shares_cpu(std::uint32_t cpu) const {
+		return !is_self() && !outlet.closed && peer_.progress->cpu.load(std::memory_order_relaxed) == cpu;
+	}
 
 	const Peer& peer() const { return peer_; }
 	bool is_self() const { return self_ != nullptr; }

@@ -13,7 +13,8 @@ namespace verbena::engine {
 class Remote {
 public:
 	// `peer`: all paths between the same two addresses have the same.
-	Remote(link::UdpLink& udp, const wire::AddressPair& addresses, std::uint64_t peer) : addresses_(addresses), path_(udp, options_for(addresses)) {
+	Remote(link::UdpLink& udp, const wire::AddressPair& addresses, std::uint64_t peer)
+		: addresses_(addresses), path_(udp, options_for(addresses)) {
 		outlet.slots.attach(path_.direction());
 		outlet.acks.attach(path_.direction());
 		outlet.lossless = false;

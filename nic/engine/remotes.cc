@@ -64,7 +64,8 @@ bool Remotes::pass() {
 		if (!packet.steered) count_flow(packet.addresses, packet.source_port);
 		handle(packet.slot, packet.payload.data(), packet.addresses);
 	});
-	if (busy_) [[unlikely]] steer_busy_flow();
+	if (busy_) [[unlikely]]
+		steer_busy_flow();
 	bool moved = datagrams != 0;
 	for (auto& remote : remotes_) {
 		if (remote->blocked() && remote->transmit()) moved = true;
@@ -78,7 +79,8 @@ bool Remotes::blocked() const {
 }
 
 Remote* Remotes::from(const wire::AddressPair& addresses) {
-	if (last_from_ && last_from_->comes_from(addresses)) [[likely]] return last_from_;
+	if (last_from_ && last_from_->comes_from(addresses)) [[likely]]
+		return last_from_;
 	for (auto& remote : remotes_)
 		if (remote->comes_from(addresses)) return last_from_ = remote.get();
 	return nullptr;
@@ -136,8 +138,8 @@ void Remotes::release_held(std::uint32_t block) {
 	std::erase_if(held_, [block](const Held& held) { return block_of(held.destination) == block; });
 }
 
-// The process at the other end is one of ours, but what it forwards is another host's: it is parsed and checked here as if it had come straight. It is
-// never forwarded again.
+// The process at the other end is one of ours, but what it forwards is another host's: it is parsed and checked here as if it had come
+// straight. It is never forwarded again.
 void Remotes::take_forwarded(std::span<const std::byte> payload) {
 	wire::ForwardedPacket head;
 	if (!udp_ || payload.size() < sizeof head) return;

@@ -28,6 +28,9 @@ struct Unmap {
 };
 template <class T> using Mapped = std::unique_ptr<T, Unmap>;
 
+// In the child of a fork: the mapping is not there (MADV_DONTFORK), and something else may be where it was.
+template <class T> void forget_mapping(Mapped<T>& mapped) { [[maybe_unused]] T* const gone = mapped.release(); }
+
 enum class Writers : bool { this_mapping, everyone };
 
 template <class T> struct SealedMemory {

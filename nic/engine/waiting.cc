@@ -15,8 +15,8 @@ namespace {
 constexpr Nanoseconds room_pause = 1'000'000;  // should the kick of a consumer that makes room come late
 constexpr Nanoseconds socket_full_pause = 100'000;
 
-// Would a blocking system call have gone on after the signal that just came? It does if the handler was installed with SA_RESTART; which signal it
-// was is not known, so the program is asked about all of them.
+// Would a blocking system call have gone on after the signal that just came? It does if the handler was installed with SA_RESTART; which
+// signal it was is not known, so the program is asked about all of them.
 bool signals_restart() {
 	for (int signal = 1; signal < SIGRTMAX; ++signal) {
 		struct sigaction action;

@@ -25,8 +25,10 @@ struct Arrival {
 
 struct Loopback {
 	explicit Loopback(Family family, const UdpOptions& options = {.port = 0})
-	    : family(family), sender(options), receiver(options),
-	      path(sender, {.source = loopback_gid(family), .destination = loopback_gid(family), .destination_port = receiver.port(family)}) {
+		: family(family),
+		  sender(options),
+		  receiver(options),
+		  path(sender, {.source = loopback_gid(family), .destination = loopback_gid(family), .destination_port = receiver.port(family)}) {
 		slots.attach(path.direction());
 		acknowledgements.attach(path.direction());
 	}

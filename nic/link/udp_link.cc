@@ -106,9 +106,11 @@ Envelope open_envelope(msghdr& message, const Address& sender) {
 			std::memcpy(&info, CMSG_DATA(c), sizeof info);
 			std::memcpy(result.flow.destination.data(), &info.ipi6_addr, 16);
 			result.addressed = true;
-		} else if ((c->cmsg_level == IPPROTO_IP && c->cmsg_type == IP_TOS) || (c->cmsg_level == IPPROTO_IPV6 && c->cmsg_type == IPV6_TCLASS)) {
+		} else if ((c->cmsg_level == IPPROTO_IP && c->cmsg_type == IP_TOS) ||
+			(c->cmsg_level == IPPROTO_IPV6 && c->cmsg_type == IPV6_TCLASS)) {
 			result.flow.traffic_class = static_cast<std::uint8_t>(to_int(c));
-		} else if ((c->cmsg_level == IPPROTO_IP && c->cmsg_type == IP_TTL) || (c->cmsg_level == IPPROTO_IPV6 && c->cmsg_type == IPV6_HOPLIMIT)) {
+		} else if ((c->cmsg_level == IPPROTO_IP && c->cmsg_type == IP_TTL) ||
+			(c->cmsg_level == IPPROTO_IPV6 && c->cmsg_type == IPV6_HOPLIMIT)) {
 			result.flow.hop_limit = static_cast<std::uint8_t>(to_int(c));
 		} else if (c->cmsg_level == SOL_UDP && c->cmsg_type == UDP_GRO) {
 			result.segment_bytes = static_cast<std::size_t>(to_int(c));
@@ -194,13 +196,15 @@ void UdpLink::open(Family family) {
 		if (ipv4) {
 			if (!step(set(out, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO), "IP_MTU_DISCOVER")) return false;
 		} else if (!step(set(out, IPPROTO_IPV6, IPV6_V6ONLY, 1), "IPV6_V6ONLY") ||
-		           !step(set(out, IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_DO), "IPV6_MTU_DISCOVER") ||
-		           !step(set(out, IPPROTO_IPV6, IPV6_DONTFRAG, 1), "IPV6_DONTFRAG")) {
+			!step(set(out, IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_DO), "IPV6_MTU_DISCOVER") ||
+			!step(set(out, IPPROTO_IPV6, IPV6_DONTFRAG, 1), "IPV6_DONTFRAG")) {
 			return false;
 		}
 		set(out, SOL_SOCKET, SO_SNDBUF, options_.buffer_bytes);
 		set(out, SOL_SOCKET, SO_RCVBUF, 0);  // nobody sends here
-		if (!step(bind_to(in, family, {}, options_.port, s.receiver.port), "bind") || !step(bind_to(out, family, {}, 0, s.source_port), "bind")) return false;
+		if (!step(bind_to(in, family, {}, options_.port, s.receiver.port), "bind") ||
+			!step(bind_to(out, family, {}, 0, s.source_port), "bind"))
+			return false;
 		return step(watch(epoll_fd_, in, &s.receiver), "epoll_ctl");
 	};
 	if (attempt()) return;
@@ -228,8 +232,8 @@ void UdpLink::steer(const wire::Gid& own, const wire::Gid& peer, std::uint16_t p
 	if (fd < 0) return;
 	Address to{};
 	const socklen_t size = to_address(to, family, peer, port);
-	if (prepare_receiver(family, fd) || bind_to(fd, family, own, at(family).receiver.port, receiver->port) != 0 || connect(fd, &to.any, size) != 0 ||
-	    watch(epoll_fd_, fd, receiver.get()) != 0) {
+	if (prepare_receiver(family, fd) || bind_to(fd, family, own, at(family).receiver.port, receiver->port) != 0 ||
+		connect(fd, &to.any, size) != 0 || watch(epoll_fd_, fd, receiver.get()) != 0) {
 		close(fd);
 		return;
 	}
@@ -257,7 +261,8 @@ std::string UdpLink::explain(Family family) const {
 }
 
 SendOutcome UdpLink::send(const UdpBatch& batch) {
-	check(batch.packets != 0 && batch.packets <= UdpBatch::packets_max && batch.bytes <= UdpBatch::bytes_max, "a batch is what the kernel takes");
+	check(batch.packets != 0 && batch.packets <= UdpBatch::packets_max && batch.bytes <= UdpBatch::bytes_max,
+		"a batch is what the kernel takes");
 	const wire::Flow& flow = batch.flow;
 	const Family family = flow.is_ipv4() ? Family::ipv4 : Family::ipv6;
 	if (!up(family)) {
@@ -295,22 +300,18 @@ SendOutcome UdpLink::send(const UdpBatch& batch) {
 		return SendOutcome::sent;
 	}
 	switch (errno) {
-	case EAGAIN:
-	case ENOBUFS:
-	case ENOMEM:
-		++counters_.send_blocked;
-		return SendOutcome::blocked;
-	case EMSGSIZE:
-	case EINVAL:
-	case EIO:
-	case EOPNOTSUPP:
-		// The segments may be too long for the route, or the route unable to segment (no checksum offload, IPsec).
-		if (batch.packets > 1) return SendOutcome::unsegmentable;
-		++(errno == EMSGSIZE ? counters_.too_big : counters_.unreachable);
-		return SendOutcome::refused;
-	default:
-		counters_.unreachable += batch.packets;
-		return SendOutcome::refused;
+		case EAGAIN:
+		case ENOBUFS:
+		case ENOMEM: ++counters_.send_blocked; return SendOutcome::blocked;
+		case EMSGSIZE:
+		case EINVAL:
+		case EIO:
+		case EOPNOTSUPP:
+        // The segments may be too long for the route, or the route unable to segment (no checksum offload, IPsec).
+			if (batch.packets > 1) return SendOutcome::unsegmentable;
+			++(errno == EMSGSIZE ? counters_.too_big : counters_.unreachable);
+			return SendOutcome::refused;
+		default: counters_.unreachable += batch.packets; return SendOutcome::refused;
 	}
 }
 
@@ -345,17 +346,18 @@ std::size_t UdpLink::receive(Receiver& s, std::size_t datagrams_max, PacketSink 
 			auto& d = buffers_->datagrams[i];
 			d.piece = {.iov_base = d.bytes, .iov_len = datagram_bytes};
 			buffers_->messages[i].msg_hdr = {.msg_name = &d.sender,
-			                                 .msg_namelen = sizeof d.sender,
-			                                 .msg_iov = &d.piece,
-			                                 .msg_iovlen = 1,
-			                                 .msg_control = d.control,
-			                                 .msg_controllen = control_bytes};
+				.msg_namelen = sizeof d.sender,
+				.msg_iov = &d.piece,
+				.msg_iovlen = 1,
+				.msg_control = d.control,
+				.msg_controllen = control_bytes};
 		}
 		int got;
 		do got = recvmmsg(s.fd, buffers_->messages, static_cast<unsigned>(wanted), MSG_DONTWAIT, nullptr);
 		while (got < 0 && errno == EINTR);
 		++counters_.receive_calls;
-		if (got <= 0) return total;  // also where an ICMP message says that a steered flow's other end is not there: that is the transport's business
+		if (got <= 0)
+			return total;  // also where an ICMP message says that a steered flow's other end is not there: that is the transport's business
 		s.last_used = receives_;
 		for (int i = 0; i < got; ++i) {
 			mmsghdr& message = buffers_->messages[i];
@@ -377,13 +379,15 @@ std::size_t UdpLink::receive(Receiver& s, std::size_t datagrams_max, PacketSink 
 				const auto packet = bytes.subspan(offset, std::min(segment, bytes.size() - offset));
 				++counters_.packets_received;
 				const auto parsed = wire::parse(envelope.flow, packet, index);
-				if (parsed) sink.deliver(sink.context, {.slot = parsed->slot,
-				                                           .payload = parsed->payload,
-				                                           .addresses = addresses,
-				                                           .source_port = envelope.flow.source_port,
-				                                           .ip_id = parsed->ip_id,
-				                                           .datagram = packet,
-				                                           .steered = s.peer_port != 0});
+				if (parsed)
+					sink.deliver(sink.context,
+						{.slot = parsed->slot,
+							.payload = parsed->payload,
+							.addresses = addresses,
+							.source_port = envelope.flow.source_port,
+							.ip_id = parsed->ip_id,
+							.datagram = packet,
+							.steered = s.peer_port != 0});
 				else ++counters_.drops[static_cast<std::size_t>(parsed.error())];
 			}
 		}

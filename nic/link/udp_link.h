@@ -3,8 +3,8 @@
 // A process has one link. For each address family it has two sockets: one bound to ANY:4791 with SO_REUSEPORT, to receive (whichever
 // process of the user receives a packet forwards it; the caller does that), and one to send from, unconnected and with path-MTU discovery,
 // so that IPv4 identifications are known: 0, or the index of the segment. A family whose sockets cannot be had is down with a reason,
-// and the other works on. For a busy flow that the kernel gives to the wrong process, `steer` makes a socket of its own, connected to the flow's other
-// end: that is where the kernel delivers it from then on.
+// and the other works on. For a busy flow that the kernel gives to the wrong process, `steer` makes a socket of its own, connected to the
+// flow's other end: that is where the kernel delivers it from then on.
 //
 // Sending and receiving are batched by the kernel (UDP_SEGMENT, UDP_GRO): one system call each for up to 64 packets. `UdpPath`
 // makes the batches.
@@ -69,7 +69,7 @@ struct UdpPacket {
 	std::uint16_t source_port;
 	std::uint16_t ip_id;                  // with which its ICRC is right
 	std::span<const std::byte> datagram;  // the packet as it came
-	bool steered;                         // on a socket of its flow
+	bool steered;       // on a socket of its flow
 };
 
 enum class SendOutcome : std::uint8_t {
@@ -89,7 +89,8 @@ public:
 	bool up(Family family) const { return at(family).error == 0; }
 	// Tries again to bring up what is down: whoever held the port may be gone.
 	bool reopen(Family family);
-	// Why a family is down: an errno (EADDRINUSE: another user, or the kernel's Soft-RoCE, holds the port), and in words. 0 and empty: it is up.
+	// Why a family is down: an errno (EADDRINUSE: another user, or the kernel's Soft-RoCE, holds the port), and in words. 0 and empty: it
+	// is up.
 	int error(Family family) const { return at(family).error; }
 	std::string explain(Family family) const;
 
@@ -104,19 +105,20 @@ public:
 
 	SendOutcome send(const UdpBatch& batch);
 
-	// Reads up to `datagrams_max` datagrams of a socket (a datagram may be 64 merged packets) and calls, for every good packet, sink(const UdpPacket&). The
-	// sink may send, but neither receive nor steer. Returns how many datagrams there were. Goes back to the socket that has just had some before it looks
-	// at the others, because one system call is cheaper than two; but it does look, now and then.
+	// Reads up to `datagrams_max` datagrams of a socket (a datagram may be 64 merged packets) and calls, for every good packet, sink(const
+	// UdpPacket&). The sink may send, but neither receive nor steer. Returns how many datagrams there were. Goes back to the socket that
+	// has just had some before it looks at the others, because one system call is cheaper than two; but it does look, now and then.
 	template <class Sink> std::size_t receive(std::size_t datagrams_max, Sink&& sink) {
 		using Target = std::remove_reference_t<Sink>;
-		return receive(datagrams_max, PacketSink{.context = &sink,
-		                                         .deliver = [](void* context, const UdpPacket& packet) { (*static_cast<Target*>(context))(packet); }});
+		return receive(datagrams_max, PacketSink{.context = &sink, .deliver = [](void* context, const UdpPacket& packet) {
+													 (*static_cast<Target*>(context))(packet);
+												 }});
 	}
 	// The last receive() found nothing more on any socket.
 	bool dry() const { return dry_; }
 
-	// From now on packets from `peer`:`port` to `own` come to a socket of this process. At most so many flows have one; one that was silent for long loses
-	// it to a new one.
+	// From now on packets from `peer`:`port` to `own` come to a socket of this process. At most so many flows have one; one that was silent
+	// for long loses it to a new one.
 	void steer(const wire::Gid& own, const wire::Gid& peer, std::uint16_t port);
 	static constexpr std::size_t steered_max = 1024;
 
@@ -127,7 +129,7 @@ private:
 		int fd = -1;
 		std::uint16_t port = 0;
 		std::uint32_t overflowed = 0;  // as the kernel last counted it
-		std::uint64_t last_used = 0;   // a steered one: the receive() that had something from it
+		std::uint64_t last_used = 0;  // a steered one: the receive() that had something from it
 		wire::Gid peer{};
 		std::uint16_t peer_port = 0;
 	};

@@ -31,8 +31,8 @@ public:
 	// False: the packet does not go with those that are there, or there are enough.
 	bool admits(const wire::Flow& flow, std::size_t wire_bytes) const {
 		if (empty()) return true;
-		return packets_ < limit_ && bytes_ + wire_bytes <= UdpBatch::bytes_max && last_bytes_ == segment_bytes_ && wire_bytes <= segment_bytes_ &&
-		       flow == flow_;
+		return packets_ < limit_ && bytes_ + wire_bytes <= UdpBatch::bytes_max && last_bytes_ == segment_bytes_ &&
+			wire_bytes <= segment_bytes_ && flow == flow_;
 	}
 
 	void add(const wire::Slot& slot, const wire::Piece& piece, const std::byte* payload, const wire::Flow& flow) {
@@ -54,9 +54,8 @@ public:
 
 		const std::span<std::byte, wire::trailer_bytes_max> trailer(scratch_ + used_, wire::trailer_bytes_max);
 		// The kernel numbers the segments of a batch from 0, and a packet alone is number 0 too.
-		const std::size_t trailer_bytes =
-		    wire::write_trailer(flow, static_cast<std::uint16_t>(packets_),
-		                        {.headers = header.first(header_bytes), .payload = {lies_at, piece.payload_bytes}, .pad_count = piece.pad_count}, trailer);
+		const std::size_t trailer_bytes = wire::write_trailer(flow, static_cast<std::uint16_t>(packets_),
+			{.headers = header.first(header_bytes), .payload = {lies_at, piece.payload_bytes}, .pad_count = piece.pad_count}, trailer);
 		append(trailer.data(), trailer_bytes);
 		used_ += trailer_bytes;
 		last_bytes_ = piece.wire_bytes();
@@ -66,11 +65,11 @@ public:
 
 	SendOutcome send(UdpLink& link, std::uint32_t interface_index) {
 		return link.send({.flow = flow_,
-		                  .interface_index = interface_index,
-		                  .pieces = std::span(pieces_).first(piece_count_),
-		                  .packets = packets_,
-		                  .bytes = bytes_,
-		                  .segment_bytes = segment_bytes_});
+			.interface_index = interface_index,
+			.pieces = std::span(pieces_).first(piece_count_),
+			.packets = packets_,
+			.bytes = bytes_,
+			.segment_bytes = segment_bytes_});
 	}
 
 private:
@@ -97,14 +96,14 @@ private:
 };
 
 UdpPath::UdpPath(UdpLink& link, const UdpPathOptions& options)
-    : link_(link),
-      flow_{.source = options.source,
-            .destination = options.destination,
-            .destination_port = options.destination_port,
-            .traffic_class = options.traffic_class,
-            .hop_limit = options.hop_limit},
-      interface_index_(options.interface_index),
-      direction_(map_direction()) {
+	: link_(link),
+	  flow_{.source = options.source,
+		  .destination = options.destination,
+		  .destination_port = options.destination_port,
+		  .traffic_class = options.traffic_class,
+		  .hop_limit = options.hop_limit},
+	  interface_index_(options.interface_index),
+	  direction_(map_direction()) {
 	check(wire::is_ipv4_mapped(options.source) == wire::is_ipv4_mapped(options.destination), "both ends of a path are of one family");
 	flow_.source_port = link.source_port(flow_.is_ipv4() ? Family::ipv4 : Family::ipv6);
 	cursor_.reader.attach(direction_.get());
@@ -144,15 +143,15 @@ bool UdpPath::transmit_slots() {
 		Batch batch(singly_ != 0 || !link_.segmentation() ? 1 : UdpBatch::packets_max);
 		fill(batch);
 		switch (batch.send(link_, interface_index_)) {
-		case SendOutcome::blocked: cursor_ = start; return false;
-		case SendOutcome::unsegmentable:
-			cursor_ = start;
-			singly_ = batch.packets();
-			continue;
-		case SendOutcome::sent:
-		case SendOutcome::refused:
-			if (singly_ != 0) --singly_;
-			cursor_.reader.release();
+			case SendOutcome::blocked: cursor_ = start; return false;
+			case SendOutcome::unsegmentable:
+				cursor_ = start;
+				singly_ = batch.packets();
+				continue;
+			case SendOutcome::sent:
+			case SendOutcome::refused:
+				if (singly_ != 0) --singly_;
+				cursor_.reader.release();
 		}
 	}
 	return true;
@@ -175,13 +174,13 @@ bool UdpPath::transmit_acknowledgements() {
 			batch.add(slot, piece, slot.bytes, flow_);
 		}
 		switch (batch.send(link_, interface_index_)) {
-		case SendOutcome::blocked: return false;
-		case SendOutcome::unsegmentable: singly_ = batch.packets(); continue;
-		case SendOutcome::sent:
-		case SendOutcome::refused:
-			if (singly_ != 0) --singly_;
-			owed_count_ -= batch.packets();
-			std::memmove(owed_.data(), owed_.data() + batch.packets(), owed_count_ * sizeof owed_[0]);
+			case SendOutcome::blocked: return false;
+			case SendOutcome::unsegmentable: singly_ = batch.packets(); continue;
+			case SendOutcome::sent:
+			case SendOutcome::refused:
+				if (singly_ != 0) --singly_;
+				owed_count_ -= batch.packets();
+				std::memmove(owed_.data(), owed_.data() + batch.packets(), owed_count_ * sizeof owed_[0]);
 		}
 	}
 }

@@ -1,6 +1,6 @@
 // From this host to one address over UDP, in the shape of a same-host link: the adapter writes slots and acknowledgements into a
-// `Direction` and does not know that nobody maps the other side; `transmit` reads them, cuts them into packets and gives them to the kernel in
-// batches of equal length.
+// `Direction` and does not know that nobody maps the other side; `transmit` reads them, cuts them into packets and gives them to the kernel
+// in batches of equal length.
 //
 // Nothing is lost here in silence: what a socket has no room for stays in the ring and is sent by the next call, and the ring in turn
 // stops the adapter; what can never be sent is dropped and counted (UdpCounters), and the transport's retries deal with it.
@@ -20,7 +20,7 @@
 namespace verbena::link {
 
 struct UdpPathOptions {
-	wire::Gid source{};       // an address of this host
+	wire::Gid source{};  // an address of this host
 	wire::Gid destination{};  // of the same family
 	std::uint16_t destination_port = wire::roce_port;
 	std::uint8_t traffic_class = 0;  // of what is not a datagram; a datagram's stand in the direction's table of address pairs

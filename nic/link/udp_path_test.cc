@@ -40,7 +40,7 @@ protected:
 	Loopback loop{GetParam()};
 };
 INSTANTIATE_TEST_SUITE_P(Loopback, UdpPathOver, testing::Values(Family::ipv4, Family::ipv6),
-                         [](const auto& info) { return info.param == Family::ipv4 ? "ipv4" : "ipv6"; });
+	[](const auto& info) { return info.param == Family::ipv4 ? "ipv4" : "ipv6"; });
 
 TEST_P(UdpPathOver, ASendArrivesAsItWasWrittenWithItsAddresses) {
 	const auto payload = pattern(100);
@@ -241,7 +241,8 @@ TEST(UdpPath, AnUnreachableDestinationIsCountedAndDoesNotStopTheRing) {
 
 // A neighbour that does not answer yet: the kernel keeps packets to it on the sender's account until there is no room.
 struct SilentNeighbour {
-	static constexpr wire::Gid us{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 9, 0, 1}, it{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 9, 0, 2};
+	static constexpr wire::Gid us{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 9, 0, 1},
+		it{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 9, 0, 2};
 
 	// Leaves `obstacle` if there can be no tap device here.
 	SilentNeighbour() : tap(open("/dev/net/tun", O_RDWR | O_NONBLOCK | O_CLOEXEC)), control(socket(AF_INET, SOCK_DGRAM, 0)) {
@@ -252,7 +253,8 @@ struct SilentNeighbour {
 			return;
 		}
 		request = named();
-		const sockaddr_in address{.sin_family = AF_INET, .sin_addr = {htonl(0x0a090001)}}, mask{.sin_family = AF_INET, .sin_addr = {htonl(0xffffff00)}};
+		const sockaddr_in address{.sin_family = AF_INET, .sin_addr = {htonl(0x0a090001)}},
+			mask{.sin_family = AF_INET, .sin_addr = {htonl(0xffffff00)}};
 		std::memcpy(&request.ifr_addr, &address, sizeof address);
 		EXPECT_EQ(ioctl(control, SIOCSIFADDR, &request), 0);
 		std::memcpy(&request.ifr_netmask, &mask, sizeof mask);

@@ -69,10 +69,12 @@ public:
 	// The memory behind [address, address + length) of a key, or null without the right to `access` it.
 	// `owner.accessor()` says who asks, and is called only when the cache misses.
 	template <class Owner>
-	std::byte* resolve(RegionCache& cache, std::uint32_t key, std::uint64_t address, std::uint32_t length, std::uint8_t access, const Owner& owner) {
+	std::byte* resolve(
+		RegionCache& cache, std::uint32_t key, std::uint64_t address, std::uint32_t length, std::uint8_t access, const Owner& owner) {
 		if (cache.key != key || cache.generation != generation_ || (cache.access & access) != access) [[unlikely]]
 			if (!fill(cache, key, access, owner.accessor())) return nullptr;
-		if (address < cache.begin || address > cache.end || length > cache.end - address) [[unlikely]] return nullptr;
+		if (address < cache.begin || address > cache.end || length > cache.end - address) [[unlikely]]
+			return nullptr;
 		return reinterpret_cast<std::byte*>(address + cache.delta);
 	}
 

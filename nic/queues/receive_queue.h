@@ -1,7 +1,7 @@
 // Receive work requests in posting order: the receive queue of one QP, or a shared receive queue of many.
 //
-// Producer: the program, under `lock`. Consumer: the adapter, under the engine's lock. A WQE stays valid from front() to pop(); a message of
-// several slots takes a copy, since receive queues may be shared.
+// Producer: the program, under `lock`. Consumer: the adapter, under the engine's lock. A WQE stays valid from front() to pop(); a message
+// of several slots takes a copy, since receive queues may be shared.
 #pragma once
 
 #include <atomic>
@@ -19,10 +19,10 @@ namespace verbena::queues {
 class alignas(64) ReceiveQueue : public CacheAligned {
 public:
 	ReceiveQueue(std::uint32_t entries, std::uint32_t segments_max)
-	    : mask_(std::bit_ceil(entries) - 1),
-	      stride_(sizeof(ReceiveWqe) + segments_max * sizeof(Segment)),
-	      segments_max_(segments_max),
-	      ring_(std::make_unique<std::byte[]>(std::size_t{mask_ + 1} * stride_)) {}
+		: mask_(std::bit_ceil(entries) - 1),
+		  stride_(sizeof(ReceiveWqe) + segments_max * sizeof(Segment)),
+		  segments_max_(segments_max),
+		  ring_(std::make_unique<std::byte[]>(std::size_t{mask_ + 1} * stride_)) {}
 
 	// Producer. Null: full. The entry is visible to the adapter after commit().
 	ReceiveWqe* prepare(std::uint32_t ahead) {

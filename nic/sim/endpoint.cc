@@ -95,10 +95,8 @@ bool Endpoint::modify(const adapter::QpChange& change) {
 }
 
 void Endpoint::poll() {
-	while (send_cq.drain(1 << 20, [&](const queues::Completion& completion, int) { sent.push_back(completion); })) {
-	}
-	while (receive_cq.drain(1 << 20, [&](const queues::Completion& completion, int) { received.push_back(completion); })) {
-	}
+	while (send_cq.drain(1 << 20, [&](const queues::Completion& completion, int) { sent.push_back(completion); })) {}
+	while (receive_cq.drain(1 << 20, [&](const queues::Completion& completion, int) { received.push_back(completion); })) {}
 }
 
 void make_ready_to_receive(Endpoint& self, Endpoint& peer, const ConnectionOptions& options, std::uint32_t receive_psn) {

@@ -106,7 +106,7 @@ void Fabric::drain(Path& path) {
 			const wire::Piece piece = wire::piece_of(image, packet);
 			++statistics.packets;
 			if (loses && loses({path.from, piece.opcode, piece.psn, image.syndrome()})) ++statistics.dropped;
-			else depart(path, path.free_at, std::move(bytes));
+			else depart(path, path.free_at, bytes);
 		}
 		path.slots.advance();
 	}
@@ -115,7 +115,7 @@ void Fabric::drain(Path& path) {
 	let_sender_go_on(path);
 }
 
-void Fabric::depart(Path& path, Nanoseconds when, std::vector<std::byte> bytes) {
+void Fabric::depart(Path& path, Nanoseconds when, const std::vector<std::byte>& bytes) {
 	const Faults& faults = options_.faults;
 	if (random_.chance(faults.drop)) {
 		++statistics.dropped;
@@ -151,7 +151,7 @@ void Fabric::deliver(Path& path, const std::vector<std::byte>& bytes) {
 }
 
 // Lossy: a packet, and what else comes to this host at about the same time.
-void Fabric::arrive(Path& path, std::vector<std::byte> bytes) {
+void Fabric::arrive(Path& path, const std::vector<std::byte>& bytes) {
 	pass(path.to, [&] {
 		deliver(path, bytes);
 		while (!events_.empty()) {
@@ -207,7 +207,7 @@ bool Fabric::step() {
 	Event event = std::move(first->second);
 	events_.erase(first);
 	if (!event.path) event.action();
-	else if (!event.bytes.empty()) arrive(*event.path, std::move(event.bytes));
+	else if (!event.bytes.empty()) arrive(*event.path, event.bytes);
 	else if (options_.lossless) read(*event.path);
 	else drain(*event.path);
 	return true;

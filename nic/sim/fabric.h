@@ -105,8 +105,8 @@ private:
 	void attend(Path& path);
 	void drain(Path& path);
 	void read(Path& path);
-	void depart(Path& path, Nanoseconds when, std::vector<std::byte> bytes);
-	void arrive(Path& path, std::vector<std::byte> bytes);
+	void depart(Path& path, Nanoseconds when, const std::vector<std::byte>& bytes);
+	void arrive(Path& path, const std::vector<std::byte>& bytes);
 	void deliver(Path& path, const std::vector<std::byte>& bytes);
 	void let_sender_go_on(Path& path);
 	void end_pass(Host& host);

@@ -109,11 +109,17 @@ TEST(LossRecovery, QueuePairsShareTheWindowOfTheirPath) {
 		connect(a, more.emplace_back(run.host_b), {.timeout = 14});
 	}
 	run.fabric.loses = [](const Fabric::Departure&) { return true; };
-	run.a.post({.opcode = SendOpcode::rdma_write, .segments = {run.from.segment(0, run.most)}, .remote_address = run.to.at(0), .rkey = run.to.key()});
+	run.a.post({.opcode = SendOpcode::rdma_write,
+		.segments = {run.from.segment(0, run.most)},
+		.remote_address = run.to.at(0),
+		.rkey = run.to.key()});
 	const auto under_way = [](Endpoint& end) { return end.qp.next_psn - end.qp.una; };
 	EXPECT_EQ(under_way(run.a), transport::window_bytes_first >> run.a.qp.mtu_shift);
 	for (int i = 0; i < 14; i += 2) {
-		more[i].post({.opcode = SendOpcode::rdma_write, .segments = {run.from.segment(0, run.most)}, .remote_address = run.to.at(0), .rkey = run.to.key()});
+		more[i].post({.opcode = SendOpcode::rdma_write,
+			.segments = {run.from.segment(0, run.most)},
+			.remote_address = run.to.at(0),
+			.rkey = run.to.key()});
 		EXPECT_EQ(under_way(more[i]), (transport::window_bytes_first >> run.a.qp.mtu_shift) / (i / 2 + 2));
 		run.fabric.run_for(10'000);  // the ring is emptied
 	}
@@ -150,7 +156,8 @@ TEST(LossRecovery, ALongReadIsAskedForInPartsAndOnlyTheRestOfOneIsAskedForAgain)
 		return packet.opcode == Opcode::rc_read_response_middle && ++middles == 70;
 	};
 	fill(run.to, 2);
-	run.a.post({.opcode = SendOpcode::rdma_read, .segments = {run.from.segment(0, 262144)}, .remote_address = run.to.at(0), .rkey = run.to.key()});
+	run.a.post(
+		{.opcode = SendOpcode::rdma_read, .segments = {run.from.segment(0, 262144)}, .remote_address = run.to.at(0), .rkey = run.to.key()});
 	run.expect_arrived(262144);
 	const std::uint32_t part = transport::read_part_bytes >> run.a.qp.mtu_shift, at_once = part * transport::read_parts_at_once;
 	const std::set<std::uint32_t> places(asked.begin(), asked.end());

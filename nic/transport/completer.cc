@@ -17,7 +17,8 @@ namespace syndrome = wire::syndrome;
 
 namespace {
 
-// Everything up to `target` has reached the peer. If a READ's response is missing below it, the response was lost (9.7.5.1.2: an implied NAK).
+// Everything up to `target` has reached the peer. If a READ's response is missing below it, the response was lost (9.7.5.1.2: an implied
+// NAK).
 void acknowledge_up_to(Context& context, QueuePair& qp, Psn target) {
 	const Psn before = qp.una;
 	retire_to(context, qp, target);
@@ -68,8 +69,8 @@ void handle_not_receiving(Context& context, QueuePair& qp) {
 	pause_requester(context, qp, std::min<Nanoseconds>(timeout, 1'000'000'000));
 }
 
-// Same host: no timer runs, because nothing is lost. But an answer about what was never sent shows that the two ends count their PSNs from different
-// numbers (one of them has begun anew, say), and nothing else would end the wait.
+// Same host: no timer runs, because nothing is lost. But an answer about what was never sent shows that the two ends count their PSNs from
+// different numbers (one of them has begun anew, say), and nothing else would end the wait.
 void handle_nonsense(Context& context, QueuePair& qp) {
 	ColdQueuePair& cold = *qp.cold;
 	const Nanoseconds timeout = ack_timeout(cold.attributes.timeout);
@@ -98,7 +99,8 @@ Status scatter(Context& context, QueuePair& qp, SendWqe& wqe, std::uint32_t offs
 			continue;
 		}
 		const std::uint32_t n = std::min(length, segment.length - offset);
-		std::byte* to = context.keys.resolve(qp.send_cache, segment.lkey, segment.address + offset, n, memory::local_use | memory::local_write, qp);
+		std::byte* to =
+			context.keys.resolve(qp.send_cache, segment.lkey, segment.address + offset, n, memory::local_use | memory::local_write, qp);
 		if (!to || !memory::guarded_copy(to, from, n)) return Status::local_protection;
 		from += n;
 		length -= n;
@@ -152,9 +154,11 @@ void handle_response(Context& context, QueuePair& qp, const wire::Slot& slot, co
 		const std::uint32_t offset = static_cast<std::uint32_t>(psn - wqe.first_psn) << qp.mtu_shift;
 		packets = qp.packets_for(slot.length);
 		const bool ends = psn + packets == wqe.end_psn();
-		const bool length_fits = ends ? slot.length == wqe.length - offset : slot.length % qp.path_mtu() == 0 && slot.length < wqe.length - offset;
+		const bool length_fits =
+			ends ? slot.length == wqe.length - offset : slot.length % qp.path_mtu() == 0 && slot.length < wqe.length - offset;
 		// A link that can lose packets has READs asked for in parts, each of which ends with LAST.
-		if (!length_fits || (ends && !facts.last) || (!ends && facts.last && qp.outlet->lossless)) return fail_send_queue(context, qp, Status::bad_response);
+		if (!length_fits || (ends && !facts.last) || (!ends && facts.last && qp.outlet->lossless))
+			return fail_send_queue(context, qp, Status::bad_response);
 		status = scatter(context, qp, wqe, offset, payload, slot.length);
 	}
 	if (status != Status::success) return fail_send_queue(context, qp, status);

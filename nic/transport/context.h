@@ -1,5 +1,5 @@
-// What the queue pairs of one adapter share: the key table, the clock of this pass, timers, and what a pass leaves to be done (responses owed,
-// events to raise). One object an adapter, used under the engine's lock.
+// What the queue pairs of one adapter share: the key table, the clock of this pass, timers, and what a pass leaves to be done (responses
+// owed, events to raise). One object an adapter, used under the engine's lock.
 #pragma once
 
 #include <cstdint>
@@ -80,7 +80,8 @@ struct Context {
 	void complete(queues::CompletionQueue& cq, const queues::Completion& completion, bool solicited) {
 		using queues::CompletionQueue;
 		const auto pushed = cq.push(completion, solicited || completion.status != queues::Status::success);
-		if (pushed == CompletionQueue::Pushed::quietly) [[likely]] return;
+		if (pushed == CompletionQueue::Pushed::quietly) [[likely]]
+			return;
 		if (pushed == CompletionQueue::Pushed::raise_event) raised_queues.push_back(&cq);
 		else raised_events.push_back({AsyncEvent::cq_error, cq.user});
 	}

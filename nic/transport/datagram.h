@@ -1,4 +1,5 @@
-// Receiving unreliable datagrams (9.8.3): one packet, one message, 40 bytes of GRH before it, and silence about everything that does not fit.
+// Receiving unreliable datagrams (9.8.3): one packet, one message, 40 bytes of GRH before it, and silence about everything that does not
+// fit.
 #pragma once
 
 #include "nic/transport/context.h"

@@ -9,15 +9,22 @@ namespace verbena::transport {
 
 using queues::Completed;
 using queues::Completion;
-using queues::SendOpcode;
 using queues::SendWqe;
 using queues::Status;
 
 namespace {
 
 constexpr Completed completed_as[] = {
-    Completed::rdma_write,   Completed::rdma_write, Completed::send,             Completed::send,        Completed::rdma_read,
-    Completed::compare_swap, Completed::fetch_add,  Completed::local_invalidate, Completed::bind_window, Completed::send,
+	Completed::rdma_write,
+	Completed::rdma_write,
+	Completed::send,
+	Completed::send,
+	Completed::rdma_read,
+	Completed::compare_swap,
+	Completed::fetch_add,
+	Completed::local_invalidate,
+	Completed::bind_window,
+	Completed::send,
 };
 
 void pop_sent(QueuePair& qp) { qp.sq_tail.store(qp.sq_tail.load(std::memory_order_relaxed) + 1, std::memory_order_release); }
@@ -26,12 +33,12 @@ void pop_sent(QueuePair& qp) { qp.sq_tail.store(qp.sq_tail.load(std::memory_orde
 
 void complete_send(Context& context, QueuePair& qp, const SendWqe& wqe, Status status) {
 	context.complete(*qp.send_cq,
-	                 Completion{.wr_id = wqe.wr_id,
-	                            .length = wqe.length,
-	                            .qpn = qp.qpn,
-	                            .status = status,
-	                            .opcode = completed_as[static_cast<int>(wqe.opcode)]},
-	                 false);
+		Completion{.wr_id = wqe.wr_id,
+			.length = wqe.length,
+			.qpn = qp.qpn,
+			.status = status,
+			.opcode = completed_as[static_cast<int>(wqe.opcode)]},
+		false);
 }
 
 void retire_to(Context& context, QueuePair& qp, Psn target) {
@@ -133,7 +140,8 @@ void flush_send_queue(Context& context, QueuePair& qp) {
 
 void flush_receive_queue(Context& context, QueuePair& qp) {
 	const auto flushed = [&](std::uint64_t wr_id) {
-		context.complete(*qp.recv_cq, Completion{.wr_id = wr_id, .qpn = qp.qpn, .status = Status::flushed, .opcode = Completed::receive}, false);
+		context.complete(
+			*qp.recv_cq, Completion{.wr_id = wr_id, .qpn = qp.qpn, .status = Status::flushed, .opcode = Completed::receive}, false);
 	};
 	if (qp.receive) flushed(qp.receive->wr_id);
 	qp.receive = nullptr;

@@ -1,13 +1,13 @@
-// The requests in flight: what a requester has sent and no peer has acknowledged. The requester adds to them; the completer, the retry timer and
-// errors take from them, and only through these functions.
+// The requests in flight: what a requester has sent and no peer has acknowledged. The requester adds to them; the completer, the retry
+// timer and errors take from them, and only through these functions.
 #pragma once
 
 #include "nic/transport/context.h"
 
 namespace verbena::transport {
 
-// Completes, oldest first, every request whose PSNs all lie below `target`, and moves `una` up to `target` at most. Stops before a READ or atomic
-// whose response is missing: then `una` stays below `target`.
+// Completes, oldest first, every request whose PSNs all lie below `target`, and moves `una` up to `target` at most. Stops before a READ or
+// atomic whose response is missing: then `una` stays below `target`.
 void retire_to(Context&, QueuePair&, Psn target);
 
 // Sends again from `psn` on; una <= psn <= next_psn.

@@ -43,7 +43,7 @@ enum class InMessage : std::uint8_t { none, send, write, discard };
 
 // A READ or atomic that was accepted and whose response has not left entirely.
 struct PendingResponse {
-	Psn psn;                // of the next response packet
+	Psn psn;    // of the next response packet
 	std::uint32_t rkey;
 	std::uint64_t address;
 	std::uint32_t remaining;  // READ: bytes still to send

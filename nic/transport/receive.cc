@@ -8,7 +8,8 @@ namespace verbena::transport {
 
 using queues::Status;
 
-Status scatter(Context& context, QueuePair& qp, queues::ReceiveWqe& wqe, std::uint32_t offset, const std::byte* from, std::uint32_t length) {
+Status scatter(
+	Context& context, QueuePair& qp, queues::ReceiveWqe& wqe, std::uint32_t offset, const std::byte* from, std::uint32_t length) {
 	if (length > wqe.length - offset) return Status::local_length;
 	for (queues::Segment* segment = wqe.segments(); length; ++segment) {
 		if (offset >= segment->length) {
@@ -16,8 +17,8 @@ Status scatter(Context& context, QueuePair& qp, queues::ReceiveWqe& wqe, std::ui
 			continue;
 		}
 		const std::uint32_t n = std::min(length, segment->length - offset);
-		std::byte* to =
-		    context.keys.resolve(qp.receive_cache, segment->lkey, segment->address + offset, n, memory::local_use | memory::local_write, qp);
+		std::byte* to = context.keys.resolve(
+			qp.receive_cache, segment->lkey, segment->address + offset, n, memory::local_use | memory::local_write, qp);
 		if (!to || !memory::guarded_copy(to, from, n)) return Status::local_protection;
 		from += n;
 		length -= n;

@@ -108,7 +108,8 @@ Sent send_message(Context& context, QueuePair& qp, SendWqe& wqe) {
 		ends = qp.message_offset + n == wqe.length;
 		const Opcode opcode = message_opcode(qp.type, wqe.opcode, begins, ends);
 		const auto reserved = outlet.slots.reserve(n, write && begins ? sizeof(wire::Reth) : 0);
-		if (!reserved.slot) [[unlikely]] return no_room(context, qp, outlet);
+		if (!reserved.slot) [[unlikely]]
+			return no_room(context, qp, outlet);
 		outlet.stalled = false;
 		if (!gather(context, qp, wqe, qp.message_offset, reserved.payload, n)) [[unlikely]] {
 			fail_here(context, qp, Status::local_protection);
@@ -116,7 +117,7 @@ Sent send_message(Context& context, QueuePair& qp, SendWqe& wqe) {
 		}
 		Slot& slot = *reserved.slot;
 		const std::uint8_t flags = (ends && wqe.has(queues::send_solicited) ? wire::slot_solicited : 0) | wire::slot_ack_requested |
-		                           qp.mtu_code << wire::slot_mtu_shift;
+			qp.mtu_code << wire::slot_mtu_shift;
 		slot.set_bth(opcode, {qp.destination_qpn}, {static_cast<std::uint32_t>(qp.next_psn)}, flags);
 		slot.payload_line = reserved.payload_line;
 		slot.word = wqe.immediate;
@@ -155,8 +156,11 @@ Sent send_read_or_atomic(Context& context, QueuePair& qp, SendWqe& wqe) {
 	const auto reserved = outlet.slots.reserve(0, read ? sizeof(wire::Reth) : sizeof(wire::AtomicEth));
 	if (!reserved.slot) return no_room(context, qp, outlet);
 	Slot& slot = *reserved.slot;
-	const Opcode opcode = read ? Opcode::rc_read_request : wqe.opcode == SendOpcode::compare_swap ? Opcode::rc_compare_swap : Opcode::rc_fetch_add;
-	slot.set_bth(opcode, {qp.destination_qpn}, {static_cast<std::uint32_t>(qp.next_psn)}, wire::slot_ack_requested | qp.mtu_code << wire::slot_mtu_shift);
+	const Opcode opcode = read                   ? Opcode::rc_read_request
+		: wqe.opcode == SendOpcode::compare_swap ? Opcode::rc_compare_swap
+												 : Opcode::rc_fetch_add;
+	slot.set_bth(opcode, {qp.destination_qpn}, {static_cast<std::uint32_t>(qp.next_psn)},
+		wire::slot_ack_requested | qp.mtu_code << wire::slot_mtu_shift);
 	slot.payload_line = reserved.payload_line;
 	if (read) slot.reth = {wqe.rdma.address + qp.message_offset, {wqe.rdma.rkey}, length};
 	else if (wqe.opcode == SendOpcode::compare_swap)
@@ -186,7 +190,8 @@ Sent send_datagram(Context& context, QueuePair& qp, SendWqe& wqe) {
 		return Sent::whole;
 	}
 	const auto reserved = outlet->slots.reserve(wqe.length, sizeof(wire::Deth));
-	if (!reserved.slot) [[unlikely]] return no_room(context, qp, *outlet);
+	if (!reserved.slot) [[unlikely]]
+		return no_room(context, qp, *outlet);
 	outlet->stalled = false;
 	if (!gather(context, qp, wqe, 0, reserved.payload, wqe.length)) [[unlikely]] {
 		fail_here(context, qp, Status::local_protection);
@@ -194,7 +199,8 @@ Sent send_datagram(Context& context, QueuePair& qp, SendWqe& wqe) {
 	}
 	Slot& slot = *reserved.slot;
 	slot.set_bth(wqe.opcode == SendOpcode::send_imm ? Opcode::ud_send_only_imm : Opcode::ud_send_only, {wqe.datagram.qpn},
-	             {static_cast<std::uint32_t>(qp.next_psn)}, (wqe.has(queues::send_solicited) ? wire::slot_solicited : 0) | qp.mtu_code << wire::slot_mtu_shift);
+		{static_cast<std::uint32_t>(qp.next_psn)},
+		(wqe.has(queues::send_solicited) ? wire::slot_solicited : 0) | qp.mtu_code << wire::slot_mtu_shift);
 	slot.payload_line = reserved.payload_line;
 	slot.word = wqe.immediate;
 	slot.deth = {wqe.datagram.q_key, qp.qpn << 8 | wqe.datagram.address_index};
@@ -214,7 +220,8 @@ Sent run_local(Context& context, QueuePair& qp, SendWqe& wqe) {
 			fail_here(context, qp, Status::local_qp_operation);
 			return Sent::stopped;
 		}
-	} else if (!context.keys.bind({wqe.bind.window_key, wqe.bind.new_key, wqe.bind.region_key, wqe.bind.address, wqe.bind.length, wqe.bind.access, wqe.bind.any_qp ? 0 : qp.qpn})) {
+	} else if (!context.keys.bind({wqe.bind.window_key, wqe.bind.new_key, wqe.bind.region_key, wqe.bind.address, wqe.bind.length,
+				   wqe.bind.access, wqe.bind.any_qp ? 0 : qp.qpn})) {
 		fail_here(context, qp, Status::window_bind);
 		return Sent::stopped;
 	}
@@ -223,9 +230,11 @@ Sent run_local(Context& context, QueuePair& qp, SendWqe& wqe) {
 }
 
 Sent send_wqe(Context& context, QueuePair& qp, SendWqe& wqe) {
-	if (wqe.has(queues::send_fence) && qp.reads_in_flight && qp.message_offset == 0) [[unlikely]] return Sent::stopped;
+	if (wqe.has(queues::send_fence) && qp.reads_in_flight && qp.message_offset == 0) [[unlikely]]
+		return Sent::stopped;
 	if (qp.type == QpType::ud) return send_datagram(context, qp, wqe);
-	if (wqe.local()) [[unlikely]] return run_local(context, qp, wqe);
+	if (wqe.local()) [[unlikely]]
+		return run_local(context, qp, wqe);
 	if (wqe.reads()) return send_read_or_atomic(context, qp, wqe);
 	return send_message(context, qp, wqe);
 }

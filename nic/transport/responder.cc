@@ -33,9 +33,10 @@ void owe_nak(Context& context, QueuePair& qp, std::uint8_t code) {
 	context.owe(qp);
 }
 
-void complete_receive(Context& context, QueuePair& qp, std::uint64_t wr_id, Status status, std::uint32_t length = 0, const Slot* slot = nullptr,
-                      Completed opcode = Completed::receive) {
-	Completion completion{.wr_id = wr_id, .length = length, .qpn = qp.qpn, .source_qp = qp.destination_qpn, .status = status, .opcode = opcode};
+void complete_receive(Context& context, QueuePair& qp, std::uint64_t wr_id, Status status, std::uint32_t length = 0,
+	const Slot* slot = nullptr, Completed opcode = Completed::receive) {
+	Completion completion{
+		.wr_id = wr_id, .length = length, .qpn = qp.qpn, .source_qp = qp.destination_qpn, .status = status, .opcode = opcode};
 	bool solicited = false;
 	if (slot) {
 		const wire::OpcodeFacts& facts = wire::facts(slot->opcode());
@@ -48,8 +49,8 @@ void complete_receive(Context& context, QueuePair& qp, std::uint64_t wr_id, Stat
 	context.complete(*qp.recv_cq, completion, solicited);
 }
 
-// Class C and D errors of the responder: RC answers with a NAK and is in error; UC forgets the message, unless the fault is in the receive itself
-// (class A). The program hears of it once: by the completion of the receive at fault (`completed`), or else by an event.
+// Class C and D errors of the responder: RC answers with a NAK and is in error; UC forgets the message, unless the fault is in the receive
+// itself (class A). The program hears of it once: by the completion of the receive at fault (`completed`), or else by an event.
 void refuse(Context& context, QueuePair& qp, Verdict verdict, bool completed = false) {
 	if (qp.type == QpType::uc) {
 		qp.in_message = InMessage::discard;  // up to the next FIRST or ONLY
@@ -76,16 +77,14 @@ void refuse(Context& context, QueuePair& qp, Verdict verdict, bool completed = f
 			owe_nak(context, qp, syndrome::nak_remote_access);
 			if (!completed) context.raise(AsyncEvent::qp_access_error, qp.cold->user);
 			break;
-		case Verdict::nak_remote_operation:
-			owe_nak(context, qp, syndrome::nak_remote_operation);
-			break;
+		case Verdict::nak_remote_operation: owe_nak(context, qp, syndrome::nak_remote_operation); break;
 		default: return;
 	}
 	enter_error(context, qp);
 }
 
-// A message that needs a receive WQE begins (SEND) or ends (WRITE with immediate): takes it from the queue. For a message that goes on, the WQE is
-// copied, because a shared queue goes on too. (UC: a WQE whose message was cut short serves the next one.)
+// A message that needs a receive WQE begins (SEND) or ends (WRITE with immediate): takes it from the queue. For a message that goes on, the
+// WQE is copied, because a shared queue goes on too. (UC: a WQE whose message was cut short serves the next one.)
 bool take_receive(Context& context, QueuePair& qp, bool keeps) {
 	if (qp.receive) return true;
 	ReceiveWqe* wqe = qp.receive_queue ? qp.receive_queue->front() : nullptr;
@@ -152,7 +151,8 @@ Verdict execute_write(Context& context, QueuePair& qp, const Slot& slot, const w
 	if (facts.last ? end != cold.write_length : end >= cold.write_length) return Verdict::nak_invalid_request;
 	if (facts.immediate && !take_receive(context, qp, false)) return Verdict::rnr;
 	if (slot.length) {
-		std::byte* to = context.keys.resolve(qp.receive_cache, qp.write_rkey, qp.write_address + qp.receive_offset, slot.length, memory::remote_write, qp);
+		std::byte* to = context.keys.resolve(
+			qp.receive_cache, qp.write_rkey, qp.write_address + qp.receive_offset, slot.length, memory::remote_write, qp);
 		if (!to || !memory::guarded_copy(to, payload, slot.length)) {
 			if (facts.immediate && in_queue(qp)) qp.receive = nullptr;  // it was not used
 			return Verdict::nak_remote_access;
@@ -169,11 +169,12 @@ Verdict execute_write(Context& context, QueuePair& qp, const Slot& slot, const w
 	return Verdict::accept;
 }
 
-// READs and atomics still to be answered: new ones, which max_dest_rd_atomic bounds, or repeated ones, which have as many places of their own, so
-// that a link that doubles packets cannot make a well-behaved requester exceed its limit.
+// READs and atomics still to be answered: new ones, which max_dest_rd_atomic bounds, or repeated ones, which have as many places of their
+// own, so that a link that doubles packets cannot make a well-behaved requester exceed its limit.
 std::uint32_t responses_pending(const ColdQueuePair& cold, bool duplicate) {
 	std::uint32_t count = 0;
-	for (std::uint32_t i = 0; i < cold.pending_count; ++i) count += cold.pending[(cold.pending_first + i) % cold.pending.size()].duplicate == duplicate;
+	for (std::uint32_t i = 0; i < cold.pending_count; ++i)
+		count += cold.pending[(cold.pending_first + i) % cold.pending.size()].duplicate == duplicate;
 	return count;
 }
 
@@ -190,12 +191,13 @@ Verdict accept_read(Context& context, QueuePair& qp, const Slot& slot, Psn psn, 
 	const std::uint32_t length = slot.reth.dma_length;
 	if (length && !context.keys.resolve(qp.receive_cache, slot.reth.rkey.value, slot.reth.address, length, memory::remote_read, qp))
 		return Verdict::nak_remote_access;
-	const bool pushed = push_response(qp, {.psn = psn,
-	                                       .rkey = slot.reth.rkey.value,
-	                                       .address = slot.reth.address,
-	                                       .remaining = length,
-	                                       .msn = qp.msn + !duplicate,
-	                                       .duplicate = duplicate});
+	const bool pushed = push_response(qp,
+		{.psn = psn,
+			.rkey = slot.reth.rkey.value,
+			.address = slot.reth.address,
+			.remaining = length,
+			.msn = qp.msn + !duplicate,
+			.duplicate = duplicate});
 	return pushed ? Verdict::accept : duplicate ? Verdict::drop : Verdict::nak_invalid_request;
 }
 
@@ -205,20 +207,21 @@ Verdict execute_atomic(Context& context, QueuePair& qp, const Slot& slot, const 
 	if (slot.atomic.address % 8) return Verdict::nak_invalid_request;
 	if (responses_pending(cold, false) >= cold.attributes.max_dest_rd_atomic) return Verdict::nak_invalid_request;
 	auto* at = reinterpret_cast<std::uint64_t*>(
-	    context.keys.resolve(qp.receive_cache, slot.atomic.rkey.value, slot.atomic.address, 8, memory::remote_atomic, qp));
+		context.keys.resolve(qp.receive_cache, slot.atomic.rkey.value, slot.atomic.address, 8, memory::remote_atomic, qp));
 	if (!at) return Verdict::nak_remote_access;
 	if (reinterpret_cast<std::uintptr_t>(at) % 8) return Verdict::nak_invalid_request;
 	std::uint64_t original = 0;
 	const bool done = facts.operation == wire::Operation::compare_swap
-	                      ? memory::guarded_compare_swap(at, slot.atomic.compare, slot.atomic.swap_or_add, original)
-	                      : memory::guarded_fetch_add(at, slot.atomic.swap_or_add, original);
+		? memory::guarded_compare_swap(at, slot.atomic.compare, slot.atomic.swap_or_add, original)
+		: memory::guarded_fetch_add(at, slot.atomic.swap_or_add, original);
 	if (!done) return Verdict::nak_remote_access;
 	cold.atomic_results[cold.atomic_next++ % cold.atomic_results.size()] = {psn, original};
 	push_response(qp, {.psn = psn, .msn = qp.msn + 1, .result = original, .atomic = true});
 	return Verdict::accept;
 }
 
-// 9.7.4.5: a duplicate SEND or WRITE is acknowledged again, a duplicate READ is executed again, a duplicate atomic is answered from its saved result.
+// 9.7.4.5: a duplicate SEND or WRITE is acknowledged again, a duplicate READ is executed again, a duplicate atomic is answered from its
+// saved result.
 void handle_duplicate(Context& context, QueuePair& qp, const Slot& slot, const wire::OpcodeFacts& facts, Psn psn) {
 	++context.counters.duplicates;
 	bool answered = false;
@@ -226,12 +229,14 @@ void handle_duplicate(Context& context, QueuePair& qp, const Slot& slot, const w
 		case wire::Operation::send:
 		case wire::Operation::write: return owe_ack(context, qp);
 		case wire::Operation::read_request:
-			answered = psn + qp.packets_for(slot.reth.dma_length) <= qp.expected_psn && accept_read(context, qp, slot, psn, true) == Verdict::accept;
+			answered = psn + qp.packets_for(slot.reth.dma_length) <= qp.expected_psn &&
+				accept_read(context, qp, slot, psn, true) == Verdict::accept;
 			break;
 		case wire::Operation::compare_swap:
 		case wire::Operation::fetch_add:
 			for (const AtomicResult& saved : qp.cold->atomic_results)
-				answered |= saved.psn == psn && push_response(qp, {.psn = psn, .msn = qp.msn, .result = saved.original, .atomic = true, .duplicate = true});
+				answered |= saved.psn == psn &&
+					push_response(qp, {.psn = psn, .msn = qp.msn, .result = saved.original, .atomic = true, .duplicate = true});
 			break;
 		default: return;
 	}
@@ -240,7 +245,8 @@ void handle_duplicate(Context& context, QueuePair& qp, const Slot& slot, const w
 	else if (qp.outlet->lossless) owe_ack(context, qp);
 }
 
-// UC (9.8.2.2): a packet out of sequence ends the message under way, and what follows is dropped up to the next FIRST or ONLY. False: dropped.
+// UC (9.8.2.2): a packet out of sequence ends the message under way, and what follows is dropped up to the next FIRST or ONLY. False:
+// dropped.
 bool follows_uc(QueuePair& qp, const wire::OpcodeFacts& facts, Psn psn) {
 	if (facts.first) {
 		qp.in_message = InMessage::none;
@@ -261,7 +267,8 @@ void establish(Context& context, QueuePair& qp) {
 void handle_request(Context& context, QueuePair& qp, const Slot& slot, const std::byte* payload) {
 	const wire::OpcodeFacts& facts = wire::facts(slot.opcode());
 	++context.counters.requests_received;
-	if (qp.state == QpState::rtr) [[unlikely]] establish(context, qp);
+	if (qp.state == QpState::rtr) [[unlikely]]
+		establish(context, qp);
 	const Psn psn = wire::nearest(qp.expected_psn, slot.psn());
 	const ResponderView view{qp.expected_psn, qp.in_message, qp.gap_reported, qp.path_mtu()};
 	const RequestPacket packet{psn, facts, slot.length, qp.outlet->lossless};
@@ -303,7 +310,8 @@ void handle_request(Context& context, QueuePair& qp, const Slot& slot, const std
 			default: verdict = Verdict::drop;
 		}
 	if (qp.type == QpType::uc) qp.expected_psn = psn + packets;
-	if (verdict != Verdict::accept) [[unlikely]] return refuse(context, qp, verdict, completed);
+	if (verdict != Verdict::accept) [[unlikely]]
+		return refuse(context, qp, verdict, completed);
 	if (qp.type == QpType::uc) return;
 
 	qp.expected_psn += packets;
@@ -333,7 +341,7 @@ bool send_response(Context& context, QueuePair& qp, PendingResponse& response) {
 		if (!response.atomic) {
 			const bool ends = n == response.remaining;
 			opcode = response.begun ? (ends ? Opcode::rc_read_response_last : Opcode::rc_read_response_middle)
-			                        : (ends ? Opcode::rc_read_response_only : Opcode::rc_read_response_first);
+									: (ends ? Opcode::rc_read_response_only : Opcode::rc_read_response_first);
 			if (n) {
 				const std::byte* from = context.keys.resolve(qp.receive_cache, response.rkey, response.address, n, memory::remote_read, qp);
 				if (!from || !memory::guarded_copy(reserved.payload, from, n)) {

@@ -1,6 +1,6 @@
-// What a responder asks of a request packet before it executes anything, in the order of the specification (9.7.4 and 9.8.2.2: inbound request
-// packet validation). Each check is pure: it looks at the responder's state and the packet and gives a verdict. responder.cc runs them in order
-// and alone applies effects, so every rule here has a table test.
+// What a responder asks of a request packet before it executes anything, in the order of the specification (9.7.4 and 9.8.2.2: inbound
+// request packet validation). Each check is pure: it looks at the responder's state and the packet and gives a verdict. responder.cc runs
+// them in order and alone applies effects, so every rule here has a table test.
 #pragma once
 
 #include <cstdint>

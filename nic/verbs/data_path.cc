@@ -1,4 +1,5 @@
-// Posting and polling: what a program does for each message. No allocation, no system call, no lock but the queue's own and a try at the engine's.
+// Posting and polling: what a program does for each message. No allocation, no system call, no lock but the queue's own and a try at the
+// engine's.
 #include <cerrno>
 #include <mutex>
 
@@ -15,9 +16,10 @@ using transport::QpState;
 using transport::QueuePair;
 
 static_assert(sizeof(Segment) == sizeof(ibv_sge) && offsetof(Segment, lkey) == offsetof(ibv_sge, lkey));
-static_assert(IBV_WR_SEND_WITH_INV == static_cast<int>(SendOpcode::send_invalidate) && IBV_WR_BIND_MW == static_cast<int>(SendOpcode::bind_window));
+static_assert(
+	IBV_WR_SEND_WITH_INV == static_cast<int>(SendOpcode::send_invalidate) && IBV_WR_BIND_MW == static_cast<int>(SendOpcode::bind_window));
 static_assert(int{IBV_SEND_FENCE} == int{queues::send_fence} && int{IBV_SEND_INLINE} == int{queues::send_inline} &&
-              int{IBV_SEND_SOLICITED} == int{queues::send_solicited});
+	int{IBV_SEND_SOLICITED} == int{queues::send_solicited});
 
 namespace {
 
@@ -43,15 +45,18 @@ int fill_segments(SoftQp& sqp, SendWqe& wqe, const ibv_send_wr& wr) {
 }
 
 int fill_wqe(SoftQp& sqp, SendWqe& wqe, const ibv_send_wr& wr) {
-	if (static_cast<unsigned>(wr.opcode) > IBV_WR_SEND_WITH_INV || !(sqp.opcodes >> wr.opcode & 1)) [[unlikely]] return EINVAL;
-	if (static_cast<unsigned>(wr.num_sge) > sqp.send_segments_max) [[unlikely]] return EINVAL;
+	if (static_cast<unsigned>(wr.opcode) > IBV_WR_SEND_WITH_INV || !(sqp.opcodes >> wr.opcode & 1)) [[unlikely]]
+		return EINVAL;
+	if (static_cast<unsigned>(wr.num_sge) > sqp.send_segments_max) [[unlikely]]
+		return EINVAL;
 	wqe.wr_id = wr.wr_id;
 	wqe.opcode = static_cast<SendOpcode>(wr.opcode);
 	wqe.flags = static_cast<std::uint8_t>(wr.send_flags);
 	wqe.segment_count = static_cast<std::uint8_t>(wr.num_sge);
 	wqe.immediate = wr.imm_data;
 	wqe.executed = false;
-	if (const int error = fill_segments(sqp, wqe, wr)) [[unlikely]] return error;
+	if (const int error = fill_segments(sqp, wqe, wr)) [[unlikely]]
+		return error;
 	if (sqp.qp->type == transport::QpType::ud) {
 		std::uint8_t index = 0;
 		if (!wr.wr.ud.ah || !SoftPd::same(wr.wr.ud.ah->pd, sqp.base()->pd)) return EINVAL;
@@ -102,7 +107,9 @@ int fill_wqe(SoftQp& sqp, SendWqe& wqe, const ibv_send_wr& wr) {
 	return 0;
 }
 
-bool may_post_sends(QpState state) { return state == QpState::rts || state == QpState::sqd || state == QpState::sqe || state == QpState::error; }
+bool may_post_sends(QpState state) {
+	return state == QpState::rts || state == QpState::sqd || state == QpState::sqe || state == QpState::error;
+}
 
 // Puts a chain of receives into a queue. Returns 0 or an errno value, with *bad at the one that failed.
 int fill_receives(queues::ReceiveQueue& queue, ibv_recv_wr* wr, ibv_recv_wr** bad) {
@@ -140,9 +147,11 @@ int post_send(ibv_qp* public_qp, ibv_send_wr* wr, ibv_send_wr** bad) {
 		error = EINVAL;
 	} else {
 		for (; wr; wr = wr->next, ++head) {
-			if (head - qp.sq_tail.load(std::memory_order_acquire) > qp.sq_mask) [[unlikely]] error = ENOMEM;
+			if (head - qp.sq_tail.load(std::memory_order_acquire) > qp.sq_mask) [[unlikely]]
+				error = ENOMEM;
 			else error = fill_wqe(sqp, qp.wqe(head), *wr);
-			if (error) [[unlikely]] break;
+			if (error) [[unlikely]]
+				break;
 		}
 		qp.sq_head.store(head, std::memory_order_release);
 	}
@@ -163,7 +172,8 @@ int post_recv(ibv_qp* public_qp, ibv_recv_wr* wr, ibv_recv_wr** bad) {
 	qp.receive_queue->lock.lock();
 	const int error = fill_receives(*qp.receive_queue, wr, bad);
 	qp.receive_queue->lock.unlock();
-	if (qp.state == QpState::error) [[unlikely]] sqp.engine->flush_receives(qp);
+	if (qp.state == QpState::error) [[unlikely]]
+		sqp.engine->flush_receives(qp);
 	if (error) errno = error;
 	return error;
 }

@@ -1,4 +1,5 @@
-// A queue of events that a program reads through a descriptor: one eventfd count for each event, so that it is never readable without one. Any thread.
+// A queue of events that a program reads through a descriptor: one eventfd count for each event, so that it is never readable without one.
+// Any thread.
 #pragma once
 
 #include <cstdint>
@@ -29,8 +30,8 @@ public:
 		[[maybe_unused]] const ssize_t written = write(fd_, &one, sizeof one);
 	}
 
-	// Waits unless the program made the descriptor non-blocking: wait(fd) returns true when the descriptor is readable, and false with errno set.
-	// False: errno says why.
+	// Waits unless the program made the descriptor non-blocking: wait(fd) returns true when the descriptor is readable, and false with
+	// errno set. False: errno says why.
 	template <class Wait> bool pop(Event& event, Wait&& wait) {
 		for (;;) {
 			pollfd readable{fd_, POLLIN, 0};
@@ -54,13 +55,19 @@ public:
 				continue;
 			}
 			at = events_.erase(at);
-			pollfd readable{fd_, POLLIN, 0};  // never block here: the program may be about to take the count
-			std::uint64_t one;
-			if (::poll(&readable, 1, 0) == 1) [[maybe_unused]] const ssize_t n = read(fd_, &one, sizeof one);
+			take_count();
 		}
 	}
 
 private:
+	// Never blocks: the program may be about to take the count itself.
+	void take_count() const {
+		pollfd readable{fd_, POLLIN, 0};
+		std::uint64_t one;
+		// NOLINTNEXTLINE(clang-analyzer-unix.BlockInCriticalSection)
+		if (::poll(&readable, 1, 0) == 1 && read(fd_, &one, sizeof one) < 0) return;
+	}
+
 	int fd_;
 	std::mutex mutex_;
 	std::deque<Event> events_;

@@ -1,5 +1,5 @@
-// The extended post of ibv_wr_post(3): ibv_wr_start, one call for each part of a request, ibv_wr_complete. Requests are built in the send queue and
-// become visible together; the first mistake is remembered, and complete() reports it and drops them all.
+// The extended post of ibv_wr_post(3): ibv_wr_start, one call for each part of a request, ibv_wr_complete. Requests are built in the send
+// queue and become visible together; the first mistake is remembered, and complete() reports it and drops them all.
 #include <algorithm>
 #include <cerrno>
 

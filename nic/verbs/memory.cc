@@ -8,9 +8,8 @@
 namespace verbena::verbs {
 namespace {
 
-constexpr unsigned required_access =
-    IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED |
-    IBV_ACCESS_ON_DEMAND | IBV_ACCESS_HUGETLB;
+constexpr unsigned required_access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC |
+	IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED | IBV_ACCESS_ON_DEMAND | IBV_ACCESS_HUGETLB;
 constexpr unsigned optional_access = 0x3ff00000;  // bits 20 to 29 are hints, ignored where unknown (IBV_ACCESS_OPTIONAL_RANGE)
 
 bool access_allowed(unsigned access) {
@@ -59,7 +58,7 @@ int rereg_mr(ibv_mr* public_mr, int flags, ibv_pd* pd, void* address, std::size_
 	SoftMr& mr = SoftMr::of(public_mr);
 	const bool translation = flags & IBV_REREG_MR_CHANGE_TRANSLATION;
 	if (flags & ~known || flags == 0 || ((flags & IBV_REREG_MR_CHANGE_PD) && !pd) || (translation && (!address || !length)) ||
-	    ((flags & IBV_REREG_MR_CHANGE_ACCESS) && !access_allowed(static_cast<unsigned>(access)))) {
+		((flags & IBV_REREG_MR_CHANGE_ACCESS) && !access_allowed(static_cast<unsigned>(access)))) {
 		errno = EINVAL;
 		return IBV_REREG_MR_ERR_INPUT;
 	}
@@ -87,8 +86,9 @@ int rereg_mr(ibv_mr* public_mr, int flags, ibv_pd* pd, void* address, std::size_
 }
 
 int dereg_mr(ibv_mr* mr) {
-	const bool done =
-	    SoftContext::of(mr->context).engine->control([&](adapter::ChannelAdapter& adapter) { return adapter.context().keys.deregister(mr->lkey); });
+	const bool done = SoftContext::of(mr->context).engine->control([&](adapter::ChannelAdapter& adapter) {
+		return adapter.context().keys.deregister(mr->lkey);
+	});
 	if (!done) return errno = EBUSY;
 	--SoftPd::of(mr->pd).users;
 	delete &SoftMr::of(mr);

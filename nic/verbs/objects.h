@@ -1,4 +1,5 @@
-// The objects behind the pointers that programs hold: each wraps the public struct, whose layout is the ABI, and what our NIC keeps beside it.
+// The objects behind the pointers that programs hold: each wraps the public struct, whose layout is the ABI, and what our NIC keeps beside
+// it.
 #pragma once
 
 #include <atomic>
@@ -121,8 +122,8 @@ struct SoftAh {
 	wire::AddressPair addresses{};
 	bool local = false;
 	std::mutex mutex;
-	// The path of the last destination, since datagrams mostly repeat it: the engine's deaths() when it was found, the block, and the address index there.
-	// Good as long as nobody has died since. Changed under `mutex`, `path` last.
+	// The path of the last destination, since datagrams mostly repeat it: the engine's deaths() when it was found, the block, and the
+	// address index there. Good as long as nobody has died since. Changed under `mutex`, `path` last.
 	static constexpr std::uint64_t no_path = ~std::uint64_t{0};
 	std::atomic<std::uint64_t> path{no_path};
 	std::atomic<transport::Outlet*> outlet{nullptr};

@@ -18,7 +18,8 @@ const char our_mark = 'v';
 
 namespace {
 
-// Asking the kernel costs as much as the rest of a connection's set-up; a program that connects thousands at a time asks ten times a second.
+// Asking the kernel costs as much as the rest of a connection's set-up; a program that connects thousands at a time asks ten times a
+// second.
 constexpr Nanoseconds interfaces_age_max = 100'000'000;
 
 struct Process {
@@ -70,8 +71,8 @@ void after_fork_in_parent() {
 	p.mutex.unlock();
 }
 
-// The child of a fork has no progress thread, and its copies of our descriptors would hide the parent's death: it forgets them all. What it inherited
-// can be destroyed and otherwise answers EIO; what it opens anew starts a fresh engine.
+// The child of a fork has no progress thread, and its copies of our descriptors would hide the parent's death: it forgets them all. What it
+// inherited can be destroyed and otherwise answers EIO; what it opens anew starts a fresh engine.
 void after_fork_in_child() {
 	Process& p = process();
 	engine::EngineLock::forget_thread();
@@ -105,8 +106,8 @@ void refresh_devices() {
 	Process& p = process();
 	p.listed.clear();
 	for (const engine::Interface& interface : engine::list_interfaces()) {
-		const auto known =
-		    std::find_if(p.devices.begin(), p.devices.end(), [&](const auto& d) { return d->interface.name == interface.name && d->interface.guid == interface.guid; });
+		const auto known = std::find_if(p.devices.begin(), p.devices.end(),
+			[&](const auto& d) { return d->interface.name == interface.name && d->interface.guid == interface.guid; });
 		SoftDevice* device = known != p.devices.end() ? known->get() : make_device(interface, static_cast<int>(p.devices.size()));
 		device->interface = interface;
 		p.listed.push_back(&device->public_device);

@@ -15,7 +15,8 @@ using transport::QpType;
 using transport::QueuePair;
 
 static_assert(IBV_QPS_ERR == static_cast<int>(QpState::error) && IBV_QPT_UD == static_cast<int>(QpType::ud));
-static_assert(IBV_QP_DEST_QPN == static_cast<int>(transport::qp_destination_qpn) && IBV_QP_RATE_LIMIT == static_cast<int>(transport::qp_rate_limit));
+static_assert(
+	IBV_QP_DEST_QPN == static_cast<int>(transport::qp_destination_qpn) && IBV_QP_RATE_LIMIT == static_cast<int>(transport::qp_rate_limit));
 
 namespace {
 
@@ -23,15 +24,16 @@ std::uint16_t opcodes_of(ibv_qp_type type) {
 	constexpr auto bit = [](ibv_wr_opcode opcode) { return static_cast<std::uint16_t>(1 << opcode); };
 	const std::uint16_t sends = bit(IBV_WR_SEND) | bit(IBV_WR_SEND_WITH_IMM);
 	if (type == IBV_QPT_UD) return sends;
-	const std::uint16_t writes = sends | bit(IBV_WR_RDMA_WRITE) | bit(IBV_WR_RDMA_WRITE_WITH_IMM) | bit(IBV_WR_BIND_MW) | bit(IBV_WR_LOCAL_INV);
+	const std::uint16_t writes =
+		sends | bit(IBV_WR_RDMA_WRITE) | bit(IBV_WR_RDMA_WRITE_WITH_IMM) | bit(IBV_WR_BIND_MW) | bit(IBV_WR_LOCAL_INV);
 	if (type == IBV_QPT_UC) return writes;
 	return writes | bit(IBV_WR_RDMA_READ) | bit(IBV_WR_ATOMIC_CMP_AND_SWP) | bit(IBV_WR_ATOMIC_FETCH_AND_ADD) | bit(IBV_WR_SEND_WITH_INV);
 }
 
 bool capabilities_fit(const ibv_qp_cap& cap) {
 	return cap.max_send_wr <= static_cast<unsigned>(limits::qp_wr) && cap.max_recv_wr <= static_cast<unsigned>(limits::qp_wr) &&
-	       cap.max_send_sge <= static_cast<unsigned>(limits::sge) && cap.max_recv_sge <= static_cast<unsigned>(limits::sge) &&
-	       cap.max_inline_data <= static_cast<unsigned>(limits::inline_bytes);
+		cap.max_send_sge <= static_cast<unsigned>(limits::sge) && cap.max_recv_sge <= static_cast<unsigned>(limits::sge) &&
+		cap.max_inline_data <= static_cast<unsigned>(limits::inline_bytes);
 }
 
 ibv_qp* make_qp(ibv_pd* pd, ibv_qp_init_attr& init) {
@@ -46,17 +48,17 @@ ibv_qp* make_qp(ibv_pd* pd, ibv_qp_init_attr& init) {
 	init.cap.max_send_sge = std::max(init.cap.max_send_sge, 1u);
 	init.cap.max_inline_data = (std::max<std::uint32_t>(init.cap.max_inline_data, init.cap.max_send_sge * sizeof(ibv_sge)) + 31) & ~31u;
 	adapter::QpInit wanted{.type = static_cast<QpType>(init.qp_type),
-	                       .protection_domain = SoftPd::of(pd).number,
-	                       .send_cq = SoftCq::of(init.send_cq).queue.get(),
-	                       .recv_cq = SoftCq::of(init.recv_cq).queue.get(),
-	                       .shared_receive_queue = init.srq ? SoftSrq::of(init.srq).queue.get() : nullptr,
-	                       .send_entries = init.cap.max_send_wr,
-	                       .receive_entries = init.srq ? 0 : init.cap.max_recv_wr,
-	                       .send_segments = static_cast<std::uint16_t>(init.cap.max_send_sge),
-	                       .receive_segments = static_cast<std::uint16_t>(init.cap.max_recv_sge),
-	                       .inline_bytes = static_cast<std::uint16_t>(init.cap.max_inline_data),
-	                       .signal_all = init.sq_sig_all != 0,
-	                       .user = sqp};
+		.protection_domain = SoftPd::of(pd).number,
+		.send_cq = SoftCq::of(init.send_cq).queue.get(),
+		.recv_cq = SoftCq::of(init.recv_cq).queue.get(),
+		.shared_receive_queue = init.srq ? SoftSrq::of(init.srq).queue.get() : nullptr,
+		.send_entries = init.cap.max_send_wr,
+		.receive_entries = init.srq ? 0 : init.cap.max_recv_wr,
+		.send_segments = static_cast<std::uint16_t>(init.cap.max_send_sge),
+		.receive_segments = static_cast<std::uint16_t>(init.cap.max_recv_sge),
+		.inline_bytes = static_cast<std::uint16_t>(init.cap.max_inline_data),
+		.signal_all = init.sq_sig_all != 0,
+		.user = sqp};
 	auto created = context.engine->create_qp(wanted);
 	if (!created) {
 		delete sqp;
@@ -105,7 +107,8 @@ ibv_qp* make_qp(ibv_pd* pd, ibv_qp_init_attr& init) {
 
 transport::QueuePairAttributes attributes_from(const ibv_qp_attr& a, const std::uint8_t (&source_gid)[16]) {
 	transport::QueuePairAttributes out;
-	out.access = static_cast<std::uint8_t>(a.qp_access_flags & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC));
+	out.access =
+		static_cast<std::uint8_t>(a.qp_access_flags & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC));
 	out.path_mtu = static_cast<std::uint8_t>(a.path_mtu);
 	out.timeout = a.timeout;
 	out.retry_count = a.retry_cnt;
@@ -126,7 +129,8 @@ bool values_allowed(const SoftQp& sqp, const ibv_qp_attr& a, int mask) {
 	if ((mask & IBV_QP_PORT) && a.port_num != 1) return false;
 	if ((mask & IBV_QP_PKEY_INDEX) && a.pkey_index != 0) return false;
 	if ((mask & IBV_QP_PATH_MTU) && (a.path_mtu < IBV_MTU_256 || 128u << a.path_mtu > engine::active_mtu(interface.mtu))) return false;
-	if ((mask & IBV_QP_AV) && (!a.ah_attr.is_global || a.ah_attr.port_num != 1 || a.ah_attr.grh.sgid_index >= interface.gids.size())) return false;
+	if ((mask & IBV_QP_AV) && (!a.ah_attr.is_global || a.ah_attr.port_num != 1 || a.ah_attr.grh.sgid_index >= interface.gids.size()))
+		return false;
 	if ((mask & IBV_QP_MAX_QP_RD_ATOMIC) && a.max_rd_atomic > limits::rd_atomic) return false;
 	if ((mask & IBV_QP_MAX_DEST_RD_ATOMIC) && a.max_dest_rd_atomic > limits::rd_atomic) return false;
 	if ((mask & IBV_QP_TIMEOUT) && a.timeout > 31) return false;
@@ -139,7 +143,7 @@ bool values_allowed(const SoftQp& sqp, const ibv_qp_attr& a, int mask) {
 
 // What query_qp gives back for the attributes of `mask`.
 void remember(ibv_qp_attr& known, const ibv_qp_attr& a, int mask) {
-	const auto keep = [&](int bit, auto ibv_qp_attr::*member) {
+	const auto keep = [&](int bit, auto ibv_qp_attr::* member) {
 		if (mask & bit) known.*member = a.*member;
 	};
 	keep(IBV_QP_ACCESS_FLAGS, &ibv_qp_attr::qp_access_flags);
@@ -190,9 +194,10 @@ ibv_qp* create_qp_ex(ibv_context*, ibv_qp_init_attr_ex* init) {
 	if ((init->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) && init->create_flags) return errno = EOPNOTSUPP, nullptr;
 	if (init->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) {
 		constexpr std::uint64_t ud = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM;
-		constexpr std::uint64_t uc = ud | IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM | IBV_QP_EX_WITH_BIND_MW | IBV_QP_EX_WITH_LOCAL_INV;
-		constexpr std::uint64_t rc =
-		    uc | IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | IBV_QP_EX_WITH_SEND_WITH_INV;
+		constexpr std::uint64_t uc =
+			ud | IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM | IBV_QP_EX_WITH_BIND_MW | IBV_QP_EX_WITH_LOCAL_INV;
+		constexpr std::uint64_t rc = uc | IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP |
+			IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | IBV_QP_EX_WITH_SEND_WITH_INV;
 		const std::uint64_t allowed = init->qp_type == IBV_QPT_UD ? ud : init->qp_type == IBV_QPT_UC ? uc : rc;
 		if (init->send_ops_flags & ~allowed) return errno = EOPNOTSUPP, nullptr;
 	}
@@ -229,14 +234,14 @@ int modify_qp(ibv_qp* public_qp, ibv_qp_attr* a, int mask) {
 	}
 	if (public_qp->qp_type == IBV_QPT_UD && (mask & IBV_QP_STATE) && a->qp_state == IBV_QPS_RTR) sqp.engine->listen_udp();
 	const adapter::QpChange change{.mask = static_cast<std::uint32_t>(mask),
-	                               .state = static_cast<QpState>(a->qp_state),
-	                               .current_state = static_cast<QpState>(a->cur_qp_state),
-	                               .attributes = attributes_from(*a, source_gid),
-	                               .receive_psn = a->rq_psn & 0xffffff,
-	                               .send_psn = a->sq_psn & 0xffffff,
-	                               .destination_qpn = a->dest_qp_num & 0xffffff,
-	                               .outlet = outlet,
-	                               .sqd_notify = a->en_sqd_async_notify != 0};
+		.state = static_cast<QpState>(a->qp_state),
+		.current_state = static_cast<QpState>(a->cur_qp_state),
+		.attributes = attributes_from(*a, source_gid),
+		.receive_psn = a->rq_psn & 0xffffff,
+		.send_psn = a->sq_psn & 0xffffff,
+		.destination_qpn = a->dest_qp_num & 0xffffff,
+		.outlet = outlet,
+		.sqd_notify = a->en_sqd_async_notify != 0};
 	QueuePair& qp = *sqp.qp;
 	qp.sq_lock.lock();
 	const int error = sqp.engine->control([&](adapter::ChannelAdapter& adapter) {

@@ -63,9 +63,8 @@ int destroy_srq(ibv_srq* public_srq) {
 	SoftSrq& srq = SoftSrq::of(public_srq);
 	if (srq.users) return errno = EBUSY;
 	ibv_srq& s = srq.public_srq;
-	SoftContext::of(s.context).async_events.remove_if([&](const ibv_async_event& event) {
-		return event.event_type == IBV_EVENT_SRQ_LIMIT_REACHED && event.element.srq == public_srq;
-	});
+	SoftContext::of(s.context).async_events.remove_if(
+		[&](const ibv_async_event& event) { return event.event_type == IBV_EVENT_SRQ_LIMIT_REACHED && event.element.srq == public_srq; });
 	pthread_mutex_lock(&s.mutex);
 	while (s.events_completed != srq.delivered.asynchronous) pthread_cond_wait(&s.cond, &s.mutex);
 	pthread_mutex_unlock(&s.mutex);

@@ -23,7 +23,10 @@ inline void write_atomic_eth(std::span<std::byte, atomic_eth_size> to, const Ato
 }
 
 inline AtomicEth read_atomic_eth(std::span<const std::byte, atomic_eth_size> from) {
-	return {.address = load_be64(&from[0]), .rkey = {load_be32(&from[8])}, .swap_or_add = load_be64(&from[12]), .compare = load_be64(&from[20])};
+	return {.address = load_be64(&from[0]),
+		.rkey = {load_be32(&from[8])},
+		.swap_or_add = load_be64(&from[12]),
+		.compare = load_be64(&from[20])};
 }
 
 }  // namespace verbena::wire

@@ -24,14 +24,14 @@ Bth BthView::read() const {
 	const std::uint32_t to = load_be32(&bytes_[4]);
 	const std::uint32_t sequence = load_be32(&bytes_[8]);
 	return {
-	    .opcode = Opcode{load_be8(&bytes_[0])},
-	    .solicited_event = (flags & 0x80) != 0,
-	    .pad_count = static_cast<std::uint8_t>(flags >> 4 & 3),
-	    .p_key = load_be16(&bytes_[2]),
-	    .congestion_notified = (to >> 30 & 1) != 0,
-	    .destination = Qpn{to & 0xffffff},
-	    .ack_requested = (sequence >> 31) != 0,
-	    .psn = Psn24{sequence & 0xffffff},
+		.opcode = Opcode{load_be8(&bytes_[0])},
+		.solicited_event = (flags & 0x80) != 0,
+		.pad_count = static_cast<std::uint8_t>(flags >> 4 & 3),
+		.p_key = load_be16(&bytes_[2]),
+		.congestion_notified = (to >> 30 & 1) != 0,
+		.destination = Qpn{to & 0xffffff},
+		.ack_requested = (sequence >> 31) != 0,
+		.psn = Psn24{sequence & 0xffffff},
 	};
 }
 

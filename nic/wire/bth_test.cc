@@ -24,12 +24,12 @@ TEST(Bth, ReadsBackWhatItWrote) { EXPECT_EQ(BthView::over(send_only_bytes)->read
 TEST(Bth, EveryFieldHasItsPlace) {
 	std::array<std::byte, Bth::size> written;
 	const Bth all{.opcode = Opcode::uc_write_last_imm,
-	              .solicited_event = true,
-	              .pad_count = 3,
-	              .p_key = 0x1234,
-	              .congestion_notified = true,
-	              .destination = {0xabcdef},
-	              .psn = {0x654321}};
+		.solicited_event = true,
+		.pad_count = 3,
+		.p_key = 0x1234,
+		.congestion_notified = true,
+		.destination = {0xabcdef},
+		.psn = {0x654321}};
 	all.write(written);
 	EXPECT_TRUE(std::ranges::equal(written, hex("29b01234 40abcdef 00654321")));
 	EXPECT_EQ(BthView::over(written)->read(), all);

@@ -99,7 +99,7 @@ template <unsigned distance> [[VERBENA_VPCLMUL]] inline __m512i fold512(__m512i 
 	}
 	const __m512i x = fold512<512>(fold512<512>(fold512<512>(x0, x1), x2), x3);
 	return finish(_mm512_extracti64x2_epi64(x, 0), _mm512_extracti64x2_epi64(x, 1), _mm512_extracti64x2_epi64(x, 2),
-	              _mm512_extracti64x2_epi64(x, 3), p, n);
+		_mm512_extracti64x2_epi64(x, 3), p, n);
 }
 
 #endif
@@ -110,7 +110,8 @@ Routine best() {
 #if defined(__x86_64__)
 	__builtin_cpu_init();
 	const bool pclmul = __builtin_cpu_supports("pclmul") && __builtin_cpu_supports("sse4.1");
-	if (pclmul && __builtin_cpu_supports("vpclmulqdq") && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq")) return by_vpclmul;
+	if (pclmul && __builtin_cpu_supports("vpclmulqdq") && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq"))
+		return by_vpclmul;
 	if (pclmul) return by_pclmul;
 #endif
 	return by_tables;

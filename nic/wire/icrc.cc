@@ -87,7 +87,7 @@ std::optional<std::uint16_t> matching_ip_id(const Flow& flow, std::span<const st
 	arrived = std::byteswap(arrived);
 	const std::size_t headers = std::min(covered, headers_max);
 	const std::uint32_t difference =
-	    arrived ^ icrc(flow, likely, {.headers = datagram.first(headers), .payload = datagram.subspan(headers, covered - headers)});
+		arrived ^ icrc(flow, likely, {.headers = datagram.first(headers), .payload = datagram.subspan(headers, covered - headers)});
 	if (difference == 0) return likely;
 	if (!flow.is_ipv4()) return std::nullopt;
 
@@ -95,7 +95,7 @@ std::optional<std::uint16_t> matching_ip_id(const Flow& flow, std::span<const st
 	const std::size_t back = covered + udp_size + ipv4_size - 4;
 	if (back / low_steps >= high_steps) return std::nullopt;
 	const std::uint32_t at_field =
-	    polynomial::product(polynomial::product(difference, backward.low[back % low_steps]), backward.high[back / low_steps]);
+		polynomial::product(polynomial::product(difference, backward.low[back % low_steps]), backward.high[back / low_steps]);
 	if (at_field >> 16 != 0) return std::nullopt;
 	return static_cast<std::uint16_t>(likely ^ std::byteswap(static_cast<std::uint16_t>(at_field)));
 }

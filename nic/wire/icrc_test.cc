@@ -31,14 +31,18 @@ struct Capture {
 
 // Two packets that others captured and published: a UC SEND, and a congestion notification from a ConnectX.
 const Capture uc_send{
-    .flow = {.source = gid("00000000 00000000 0000ffff c0a80007"), .destination = gid("00000000 00000000 0000ffff c0a80007"), .source_port = 49152},
-    .ip_id = 1144,
-    .datagram = hex("2460ffff 000000d3 00cf1710 4630818b e28935d9 0e9a9550 5401be88 5e500000 78f353f3"),
+	.flow = {.source = gid("00000000 00000000 0000ffff c0a80007"),
+		.destination = gid("00000000 00000000 0000ffff c0a80007"),
+		.source_port = 49152},
+	.ip_id = 1144,
+	.datagram = hex("2460ffff 000000d3 00cf1710 4630818b e28935d9 0e9a9550 5401be88 5e500000 78f353f3"),
 };
 const Capture notification{
-    .flow = {.source = gid("00000000 00000000 0000ffff 0a001101"), .destination = gid("00000000 00000000 0000ffff 0a001201"), .source_port = 0},
-    .ip_id = 0x718c,
-    .datagram = hex("8100ffff 40000118 00000000 00000000 00000000 00000000 00000000 82fd002a"),
+	.flow = {.source = gid("00000000 00000000 0000ffff 0a001101"),
+		.destination = gid("00000000 00000000 0000ffff 0a001201"),
+		.source_port = 0},
+	.ip_id = 0x718c,
+	.datagram = hex("8100ffff 40000118 00000000 00000000 00000000 00000000 00000000 82fd002a"),
 };
 
 TEST(Icrc, IsWhatACapturedUcPacketEndsWith) {
@@ -51,19 +55,20 @@ TEST(Icrc, IsWhatACapturedNotificationEndsWith) {
 
 TEST(Icrc, DoesNotDependOnHowThePacketIsCut) {
 	const auto covered = uc_send.covered();
-	const std::uint32_t cut = icrc(uc_send.flow, uc_send.ip_id, {.headers = covered.first(12), .payload = covered.subspan(12, 18), .pad_count = 2});
+	const std::uint32_t cut =
+		icrc(uc_send.flow, uc_send.ip_id, {.headers = covered.first(12), .payload = covered.subspan(12, 18), .pad_count = 2});
 	EXPECT_EQ(cut, uc_send.stored());
 }
 
 TEST(Icrc, OfAnIpv6PacketCoversItsHeaderWithTheChangingFieldsAsOnes) {
-	const auto masked = hex(
-	    "ffffffffffffffff 6fffffff 001c11ff fd000000 00000000 00000000 00000001 fd000000 00000000 00000000 00000002"
-	    "c00112b7 001cffff 0400ffff ff000011 80b945a2");
+	const auto masked =
+		hex("ffffffffffffffff 6fffffff 001c11ff fd000000 00000000 00000000 00000001 fd000000 00000000 00000000 00000002"
+			"c00112b7 001cffff 0400ffff ff000011 80b945a2");
 	const Flow flow{.source = gid("fd000000 00000000 00000000 00000001"),
-	                .destination = gid("fd000000 00000000 00000000 00000002"),
-	                .source_port = 0xc001,
-	                .traffic_class = 3,
-	                .hop_limit = 7};
+		.destination = gid("fd000000 00000000 00000000 00000002"),
+		.source_port = 0xc001,
+		.traffic_class = 3,
+		.hop_limit = 7};
 	const auto headers = hex("0400ffff 00000011 80b945a2 01020304");
 	auto with_payload = masked;
 	with_payload.insert(with_payload.end(), headers.begin() + 12, headers.end());
@@ -82,7 +87,8 @@ TEST(MatchingIpId, IsSolvedFromWhateverGuess) {
 TEST(MatchingIpId, IsFoundAtEveryPacketSize) {
 	for (std::size_t size = 12; size < 4200; size += 4) {
 		std::vector<std::byte> datagram(size, std::byte{0x3c});
-		const std::uint32_t value = icrc(uc_send.flow, 0xbeef, {.headers = std::span(datagram).first(12), .payload = std::span(datagram).subspan(12)});
+		const std::uint32_t value =
+			icrc(uc_send.flow, 0xbeef, {.headers = std::span(datagram).first(12), .payload = std::span(datagram).subspan(12)});
 		datagram.resize(size + icrc_size);
 		std::memcpy(&datagram[size], &value, icrc_size);
 		ASSERT_EQ(matching_ip_id(uc_send.flow, datagram, 5), 0xbeef) << size;

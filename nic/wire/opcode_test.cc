@@ -12,7 +12,8 @@ TEST(Opcode, ThirtySevenValuesAreKnown) {
 }
 
 TEST(Opcode, ReservedAndForeignOnesAreNot) {
-	for (const int value : {0x15, 0x18, 0x1c, 0x1d, 0x2c, 0x37, 0x60, 0x66, 0x81, 0xa4, 0xff}) EXPECT_FALSE(facts(Opcode(value)).known) << value;
+	for (const int value : {0x15, 0x18, 0x1c, 0x1d, 0x2c, 0x37, 0x60, 0x66, 0x81, 0xa4, 0xff})
+		EXPECT_FALSE(facts(Opcode(value)).known) << value;
 }
 
 TEST(Opcode, HeaderSizesAreThoseOfTheSpecification) {

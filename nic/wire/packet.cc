@@ -77,27 +77,27 @@ Piece piece_of(const Slot& slot, std::uint32_t index) {
 	const bool first = run.first && index == 0, last = run.last && last_of_run;
 	const Opcode opcode = packets == 1 ? slot.opcode() : last ? with_end(run, first) : without_end(run, first);
 	return {
-	    .opcode = opcode,
-	    .psn = {(slot.psn().value + index) & 0xffffff},
-	    .payload_offset = offset,
-	    .payload_bytes = static_cast<std::uint16_t>(bytes),
-	    .header_bytes = facts(opcode).header_bytes,
-	    .pad_count = static_cast<std::uint8_t>(-bytes & 3),
-	    .last_of_run = last_of_run,
+		.opcode = opcode,
+		.psn = {(slot.psn().value + index) & 0xffffff},
+		.payload_offset = offset,
+		.payload_bytes = static_cast<std::uint16_t>(bytes),
+		.header_bytes = facts(opcode).header_bytes,
+		.pad_count = static_cast<std::uint8_t>(-bytes & 3),
+		.last_of_run = last_of_run,
 	};
 }
 
 std::size_t write_header(const Slot& slot, const Piece& piece, std::span<std::byte, header_bytes_max> to) {
 	const OpcodeFacts& f = facts(piece.opcode);
 	Bth{
-	    .opcode = piece.opcode,
-	    .solicited_event = piece.last_of_run && slot.solicited(),
-	    .pad_count = piece.pad_count,
-	    .destination = slot.destination(),
-	    .ack_requested = piece.last_of_run && slot.ack_requested(),
-	    .psn = piece.psn,
+		.opcode = piece.opcode,
+		.solicited_event = piece.last_of_run && slot.solicited(),
+		.pad_count = piece.pad_count,
+		.destination = slot.destination(),
+		.ack_requested = piece.last_of_run && slot.ack_requested(),
+		.psn = piece.psn,
 	}
-	    .write(to.first<Bth::size>());
+		.write(to.first<Bth::size>());
 	std::byte* at = to.data() + Bth::size;
 	if (f.deth) write_deth(next<deth_size>(at), slot.deth);
 	if (f.reth) write_reth(next<reth_size>(at), slot.reth);
@@ -115,8 +115,8 @@ std::size_t write_trailer(const Flow& flow, std::uint16_t ip_id, const IcrcInput
 	return packet.pad_count + icrc_size;
 }
 
-std::size_t write_packet(const Slot& slot, std::uint32_t index, const std::byte* payload, const Flow& flow, std::uint16_t ip_id,
-                         std::span<std::byte> to) {
+std::size_t write_packet(
+	const Slot& slot, std::uint32_t index, const std::byte* payload, const Flow& flow, std::uint16_t ip_id, std::span<std::byte> to) {
 	const Piece piece = piece_of(slot, index);
 	check(to.size() >= piece.wire_bytes(), "the packet fits the buffer");
 	std::byte header[header_bytes_max], trailer[trailer_bytes_max];
@@ -124,7 +124,7 @@ std::size_t write_packet(const Slot& slot, std::uint32_t index, const std::byte*
 	std::memcpy(to.data(), header, header_bytes);
 	if (piece.payload_bytes != 0) std::memcpy(&to[header_bytes], payload + piece.payload_offset, piece.payload_bytes);
 	const IcrcInput input{
-	    .headers = to.first(header_bytes), .payload = to.subspan(header_bytes, piece.payload_bytes), .pad_count = piece.pad_count};
+		.headers = to.first(header_bytes), .payload = to.subspan(header_bytes, piece.payload_bytes), .pad_count = piece.pad_count};
 	const std::size_t trailer_bytes = write_trailer(flow, ip_id, input, trailer);
 	std::memcpy(&to[header_bytes + piece.payload_bytes], trailer, trailer_bytes);
 	return piece.wire_bytes();
@@ -132,15 +132,15 @@ std::size_t write_packet(const Slot& slot, std::uint32_t index, const std::byte*
 
 std::string_view name(DropReason reason) {
 	switch (reason) {
-	case DropReason::too_short: return "too_short";
-	case DropReason::too_long: return "too_long";
-	case DropReason::wrong_version: return "wrong_version";
-	case DropReason::unknown_opcode: return "unknown_opcode";
-	case DropReason::foreign_p_key: return "foreign_p_key";
-	case DropReason::wrong_length: return "wrong_length";
-	case DropReason::wrong_pad: return "wrong_pad";
-	case DropReason::wrong_icrc: return "wrong_icrc";
-	case DropReason::count: break;
+		case DropReason::too_short: return "too_short";
+		case DropReason::too_long: return "too_long";
+		case DropReason::wrong_version: return "wrong_version";
+		case DropReason::unknown_opcode: return "unknown_opcode";
+		case DropReason::foreign_p_key: return "foreign_p_key";
+		case DropReason::wrong_length: return "wrong_length";
+		case DropReason::wrong_pad: return "wrong_pad";
+		case DropReason::wrong_icrc: return "wrong_icrc";
+		case DropReason::count: break;
 	}
 	return "unknown";
 }
@@ -172,7 +172,7 @@ std::expected<Parsed, DropReason> parse(const Flow& flow, std::span<const std::b
 	slot.word = 0;
 	slot.length = static_cast<std::uint32_t>(payload_bytes);
 	slot.set_bth(bth.opcode, bth.destination, bth.psn,
-	             static_cast<std::uint8_t>((bth.solicited_event ? slot_solicited : 0) | (bth.ack_requested ? slot_ack_requested : 0)));
+		static_cast<std::uint8_t>((bth.solicited_event ? slot_solicited : 0) | (bth.ack_requested ? slot_ack_requested : 0)));
 	const std::byte* at = datagram.data() + Bth::size;
 	if (f.deth) {
 		slot.deth = read_deth(next<deth_size>(at));

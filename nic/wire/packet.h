@@ -55,8 +55,8 @@ std::size_t write_header(const Slot& slot, const Piece& piece, std::span<std::by
 std::size_t write_trailer(const Flow& flow, std::uint16_t ip_id, const IcrcInput& packet, std::span<std::byte, trailer_bytes_max> to);
 
 // The whole packet `index` of a slot, whose payload begins at `payload`; returns its size. `to` has room for it (packet_bytes_max).
-std::size_t write_packet(const Slot& slot, std::uint32_t index, const std::byte* payload, const Flow& flow, std::uint16_t ip_id,
-                         std::span<std::byte> to);
+std::size_t write_packet(
+	const Slot& slot, std::uint32_t index, const std::byte* payload, const Flow& flow, std::uint16_t ip_id, std::span<std::byte> to);
 
 enum class DropReason : std::uint8_t {
 	too_short,        // for the headers that its opcode announces

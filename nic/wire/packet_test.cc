@@ -12,8 +12,8 @@ namespace verbena::wire {
 namespace {
 
 constexpr Flow flow{.source = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, 0, 1},
-                    .destination = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, 0, 2},
-                    .source_port = 0xc000};
+	.destination = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, 0, 2},
+	.source_port = 0xc000};
 
 struct Options {
 	std::uint32_t length = 0;
@@ -67,14 +67,14 @@ TEST(Packet, HeadersStandInTheOrderOfTheSpecification) {
 	Slot slot = make(rc_write_only_imm, {.length = 4});
 	slot.reth = {.address = 0x1000, .rkey = {0x42}, .dma_length = 4};
 	slot.word = std::bit_cast<std::uint32_t>(std::array<std::uint8_t, 4>{1, 2, 3, 4});
-	EXPECT_TRUE(std::ranges::equal(head(packet(slot, 0, pattern(4)), 36),
-	                               hex("0b00ffff 00123456 00000064 00000000 00001000 00000042 00000004 01020304 00070e15")));
+	EXPECT_TRUE(std::ranges::equal(
+		head(packet(slot, 0, pattern(4)), 36), hex("0b00ffff 00123456 00000064 00000000 00001000 00000042 00000004 01020304 00070e15")));
 
 	Slot datagram = make(ud_send_only_imm, {.length = 4});
 	datagram.deth = {.q_key = 0x11111111, .source = 0x000abc << 8 | 9};
 	datagram.word = slot.word;
-	EXPECT_TRUE(std::ranges::equal(head(packet(datagram, 0, pattern(4)), 28),
-	                               hex("6500ffff 00123456 00000064 11111111 00000abc 01020304 00070e15")));
+	EXPECT_TRUE(std::ranges::equal(
+		head(packet(datagram, 0, pattern(4)), 28), hex("6500ffff 00123456 00000064 11111111 00000abc 01020304 00070e15")));
 
 	Slot result = make(rc_atomic_acknowledge, {});
 	result.set_aeth(syndrome::ack, 7);
@@ -83,8 +83,9 @@ TEST(Packet, HeadersStandInTheOrderOfTheSpecification) {
 }
 
 TEST(Run, AFirstOfEightPathMtusIsFirstAndSevenMiddles) {
-	EXPECT_EQ(opcodes(make(rc_send_first, {.length = 8192})), (Opcodes{rc_send_first, rc_send_middle, rc_send_middle, rc_send_middle, rc_send_middle,
-	                                                                  rc_send_middle, rc_send_middle, rc_send_middle}));
+	EXPECT_EQ(opcodes(make(rc_send_first, {.length = 8192})),
+		(Opcodes{rc_send_first, rc_send_middle, rc_send_middle, rc_send_middle, rc_send_middle, rc_send_middle, rc_send_middle,
+			rc_send_middle}));
 }
 
 TEST(Run, AnOnlyLongerThanThePathMtuBeginsAndEndsItsMessage) {
@@ -92,7 +93,7 @@ TEST(Run, AnOnlyLongerThanThePathMtuBeginsAndEndsItsMessage) {
 	EXPECT_EQ(opcodes(make(rc_send_only_invalidate, {.length = 1025})), (Opcodes{rc_send_first, rc_send_last_invalidate}));
 	EXPECT_EQ(opcodes(make(uc_send_only, {.length = 2048})), (Opcodes{uc_send_first, uc_send_last}));
 	EXPECT_EQ(opcodes(make(rc_read_response_only, {.length = 3072})),
-	          (Opcodes{rc_read_response_first, rc_read_response_middle, rc_read_response_last}));
+		(Opcodes{rc_read_response_first, rc_read_response_middle, rc_read_response_last}));
 }
 
 TEST(Run, AMiddleStaysAMiddleAndALastEndsWithALast) {
@@ -160,8 +161,12 @@ TEST(Parse, GivesBackWhatWasWritten) {
 					seen += parsed->slot.length;
 					const OpcodeFacts& g = facts(parsed->slot.opcode());
 					EXPECT_EQ(std::memcmp(parsed->slot.bytes, slot.bytes, extension_bytes(g)), 0);
-					if (g.aeth || g.immediate || g.invalidate) { EXPECT_EQ(parsed->slot.word, slot.word); }
-					if (g.deth) { EXPECT_EQ(parsed->slot.source(), slot.deth.source_qp()); }
+					if (g.aeth || g.immediate || g.invalidate) {
+						EXPECT_EQ(parsed->slot.word, slot.word);
+					}
+					if (g.deth) {
+						EXPECT_EQ(parsed->slot.source(), slot.deth.source_qp());
+					}
 				}
 				EXPECT_EQ(seen, length);
 			}

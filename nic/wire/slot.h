@@ -89,13 +89,17 @@ struct alignas(64) Slot {
 };
 static_assert(sizeof(Slot) == 64);
 
-// In the place of the opcode on a same-host link: another host's packet that reached the wrong process of this one (several share port 4791). The payload
-// is a ForwardedPacket (slot_ring.h) and the packet as it came. Never on a wire.
+// In the place of the opcode on a same-host link: another host's packet that reached the wrong process of this one (several share port
+// 4791). The payload is a ForwardedPacket (slot_ring.h) and the packet as it came. Never on a wire.
 inline constexpr Opcode forwarded_packet{0xff};
 
 // Bytes of the slot's tail that the extended header takes; the inline payload follows it.
 constexpr std::uint32_t extension_bytes(const OpcodeFacts& f) {
-	return f.reth ? sizeof(Reth) : f.atomic_eth ? sizeof(AtomicEth) : f.deth ? sizeof(Deth) : f.operation == Operation::atomic_acknowledge ? 8 : 0;
+	return f.reth                                      ? sizeof(Reth)
+		: f.atomic_eth                                 ? sizeof(AtomicEth)
+		: f.deth                                       ? sizeof(Deth)
+		: f.operation == Operation::atomic_acknowledge ? 8
+													   : 0;
 }
 
 // AETH syndromes (9.7.5.2.1): the top three bits are the kind.

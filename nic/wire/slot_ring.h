@@ -29,8 +29,8 @@ struct AddressPair {
 	friend bool operator==(const AddressPair&, const AddressPair&) = default;
 };
 
-// What stands before a packet in a slot of opcode `forwarded_packet`: what the kernel said of it, and `ip_id`, the identification with which its ICRC was
-// found right.
+// What stands before a packet in a slot of opcode `forwarded_packet`: what the kernel said of it, and `ip_id`, the identification with
+// which its ICRC was found right.
 struct ForwardedPacket {
 	AddressPair addresses;
 	std::uint16_t source_port;
@@ -56,9 +56,11 @@ struct Direction {
 	alignas(4096) std::byte arena[arena_bytes];
 };
 
-// The round of a ring in which position `index` lies, 1 to 255. A slot is never two rounds behind, so 8 bits tell new from old; 0 is memory that was
-// never written.
-constexpr std::uint32_t lap_of(std::uint64_t index, std::uint32_t ring_size) { return static_cast<std::uint32_t>(1 + index / ring_size % 255); }
+// The round of a ring in which position `index` lies, 1 to 255. A slot is never two rounds behind, so 8 bits tell new from old; 0 is memory
+// that was never written.
+constexpr std::uint32_t lap_of(std::uint64_t index, std::uint32_t ring_size) {
+	return static_cast<std::uint32_t>(1 + index / ring_size % 255);
+}
 
 class SlotWriter {
 public:
@@ -68,7 +70,10 @@ public:
 		std::uint32_t payload_line;
 	};
 
-	void attach(Direction* direction) { *this = SlotWriter(); direction_ = direction; }
+	void attach(Direction* direction) {
+		*this = SlotWriter();
+		direction_ = direction;
+	}
 	bool attached() const { return direction_ != nullptr; }
 	Direction* direction() const { return direction_; }
 
@@ -93,7 +98,8 @@ public:
 		arena_head_ = pending_arena_head_;
 		arena_end_[head_ % Direction::slot_count] = arena_head_;
 		slot->length = length;
-		std::atomic_ref<std::uint32_t>(slot->lap_source).store(lap_of(head_, Direction::slot_count) << 24 | source.value, std::memory_order_release);
+		std::atomic_ref<std::uint32_t>(slot->lap_source)
+			.store(lap_of(head_, Direction::slot_count) << 24 | source.value, std::memory_order_release);
 		++head_;
 	}
 
@@ -121,12 +127,15 @@ private:
 
 class SlotReader {
 public:
-	void attach(Direction* direction) { *this = SlotReader(); direction_ = direction; }
+	void attach(Direction* direction) {
+		*this = SlotReader();
+		direction_ = direction;
+	}
 	Direction* direction() const { return direction_; }
 
 	bool ready() const {
 		const std::uint32_t word =
-		    std::atomic_ref<std::uint32_t>(direction_->slots[next_ % Direction::slot_count].lap_source).load(std::memory_order_acquire);
+			std::atomic_ref<std::uint32_t>(direction_->slots[next_ % Direction::slot_count].lap_source).load(std::memory_order_acquire);
 		return word >> 24 == lap_of(next_, Direction::slot_count);
 	}
 	// Copies the next slot into `image`. False: none is published.
@@ -138,18 +147,20 @@ public:
 	// The payload of a slot that read() gave, or null if its fields point outside the arena (a hostile peer).
 	const std::byte* payload(const Slot& image, std::uint32_t extension) const {
 		if (image.payload_line == Slot::inline_payload)
-			return image.length + extension <= Slot::inline_bytes_max && image.length <= Slot::inline_bytes_max ? image.bytes + extension : nullptr;
+			return image.length + extension <= Slot::inline_bytes_max && image.length <= Slot::inline_bytes_max ? image.bytes + extension
+																												: nullptr;
 		if (image.length > Direction::run_bytes_max || image.payload_line >= Direction::arena_lines) return nullptr;
 		if (std::size_t{image.payload_line} * 64 + image.length > Direction::arena_bytes) return nullptr;
 		return direction_->arena + std::size_t{image.payload_line} * 64;
 	}
 	void advance() { ++next_; }
-	// Gives what was advanced over back to the producer. True: it found the ring full before, and may have to be woken. (A hint: without a fence between
-	// the two stores and loads it can come a pass late, so who waits for room also looks for himself now and then.)
+	// Gives what was advanced over back to the producer. True: it found the ring full before, and may have to be woken. (A hint: without a
+	// fence between the two stores and loads it can come a pass late, so who waits for room also looks for himself now and then.)
 	bool release() {
 		if (released_ == next_) return false;
 		direction_->slots_consumed.store(released_ = next_, std::memory_order_release);
-		if (direction_->producer_waits.load(std::memory_order_relaxed) == 0) [[likely]] return false;
+		if (direction_->producer_waits.load(std::memory_order_relaxed) == 0) [[likely]]
+			return false;
 		direction_->producer_waits.store(0, std::memory_order_relaxed);
 		return true;
 	}
@@ -170,7 +181,10 @@ struct AckRecord {
 
 class AckWriter {
 public:
-	void attach(Direction* direction) { *this = AckWriter(); direction_ = direction; }
+	void attach(Direction* direction) {
+		*this = AckWriter();
+		direction_ = direction;
+	}
 
 	// False: the ring is full and the acknowledgement stays owed.
 	bool write(std::uint8_t syndrome, Psn24 psn, Qpn destination) {
@@ -182,7 +196,8 @@ public:
 		}
 		const std::uint64_t lap = lap_of(head_, Direction::ack_count);
 		direction_->acks[head_ % Direction::ack_count].store(
-		    lap << 56 | std::uint64_t{syndrome} << 48 | std::uint64_t{psn.value & 0xffffff} << 24 | destination.value, std::memory_order_release);
+			lap << 56 | std::uint64_t{syndrome} << 48 | std::uint64_t{psn.value & 0xffffff} << 24 | destination.value,
+			std::memory_order_release);
 		++head_;
 		return true;
 	}
@@ -194,7 +209,10 @@ private:
 
 class AckReader {
 public:
-	void attach(Direction* direction) { *this = AckReader(); direction_ = direction; }
+	void attach(Direction* direction) {
+		*this = AckReader();
+		direction_ = direction;
+	}
 
 	bool read(AckRecord& record) {
 		const std::uint64_t bits = direction_->acks[next_ % Direction::ack_count].load(std::memory_order_acquire);

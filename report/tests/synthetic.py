@@ -5,10 +5,14 @@ from __future__ import annotations
 import csv
 import json
 
-COLUMNS = next(csv.reader([
-    "experiment,mode,msg,window,iters,mops,gib,op,window_mode,device,mtu,posted,completed,delivered,lost,duplicated,reordered,"
-    "spread,mops_low,mops_high,p50_us,p99_us,rtt_before_ns,rtt_after_ns,rtt_class,validity,reason,repetitions"
-]))
+COLUMNS = next(
+    csv.reader(
+        [
+            "experiment,mode,msg,window,iters,mops,gib,op,window_mode,device,mtu,posted,completed,delivered,lost,duplicated,reordered,"
+            "spread,mops_low,mops_high,p50_us,p99_us,rtt_before_ns,rtt_after_ns,rtt_class,validity,reason,repetitions"
+        ]
+    )
+)
 SIZES = (32, 64, 128, 256, 512, 1024, 2048, 4096, 8192)
 ENVIRONMENT = {
     "device": "vb_synthetic",

@@ -1,7 +1,7 @@
 """A wire between two network namespaces that loses UDP packets by chance, from a seed.
 
-This process carries the packets between a tun interface on each side. A tun interface has no segmentation offload, so single packets are lost, and
-not whole bursts as on a veth pair.
+This process carries the packets between a tun interface on each side. A tun interface has no segmentation offload, so
+single packets are lost, and not whole bursts as on a veth pair.
 """
 
 import contextlib

@@ -30,7 +30,9 @@ def lossy_wire() -> Iterator[LossyWire]:
         made.append(both)
         holders = [str(both.holder(side)) for side in (0, 1)]
         script = str(Path(__file__).with_name("lossy_wire.py"))
-        relay = subprocess.Popen([sys.executable, script, *holders, str(loss), "1"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        relay = subprocess.Popen(
+            [sys.executable, script, *holders, str(loss), "1"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
         relays.append(relay)
         assert relay.stdout is not None and relay.stderr is not None
         if relay.stdout.readline() != "ready\n":
@@ -63,7 +65,7 @@ def test_bandwidth_programs_finish(runner: Runner, lossy_wire: LossyWire, progra
 
 
 def test_losses_do_not_wait_for_the_timeout(runner: Runner, lossy_wire: LossyWire) -> None:
-    """600 messages, some 60 of which lose their packet or its acknowledgement. ibv_rc_pingpong's timeout is 67 ms: it alone would take 4 s."""
+    """Of 600 messages some 60 lose their packet or its acknowledgement. The timeout is 67 ms: it alone would take 4 s."""
     wire = lossy_wire(0.05)
     began = time.monotonic()
     run_across(runner, wire, ["ibv_rc_pingpong", "-g", "0", "-n", "300", "-s", "512", "-c"])

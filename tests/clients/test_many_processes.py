@@ -14,7 +14,8 @@ PAIRS = 4
     [
         ["ibv_rc_pingpong", "-g", "0", "-n", "300"],
         ["ibv_rc_pingpong", "-g", "0", "-n", "300", "-e"],
-        # Nobody sends a datagram again, and a process that ends takes with it what it was to pass on: these live long enough to be there together.
+        # Nobody sends a datagram again, and a process that ends takes with it what it was to pass on:
+        # these live long enough to be there together.
         ["ibv_ud_pingpong", "-g", "0", "-n", "3000", "-s", "1000"],
         ["ib_write_bw", "-F", "-x", "0", "-n", "200"],
     ],
@@ -27,9 +28,7 @@ def test_four_servers_and_four_clients_at_once(runner: Runner, netns_pair: Names
     for process, _, command in servers:
         while not listens(process.pid, int(command[-1])):
             assert process.poll() is None and time.monotonic() < deadline, f"no server: {command}"
-    clients = [
-        (*runner.start([*command, ADDRESSES[0]], lambda inner: netns_pair.inside(1, inner)), command) for command in commands
-    ]
+    clients = [(*runner.start([*command, ADDRESSES[0]], lambda inner: netns_pair.inside(1, inner)), command) for command in commands]
     for process, log, command in [*clients, *servers]:
         ran = runner.finish(process, log, command, deadline)
         assert ran.status == 0, f"\n{ran}"

@@ -252,8 +252,7 @@ std::int64_t latency(Pair& p, ibv_wr_opcode opcode, int count, std::uint32_t byt
 		const auto start = Clock::now();
 		post(p, opcode, bytes, address, rkey, 0);
 		ibv_wc wc;
-		while (ibv_poll_cq(p.at->cq, 1, &wc) == 0) {
-		}
+		while (ibv_poll_cq(p.at->cq, 1, &wc) == 0) {}
 		if (wc.status != IBV_WC_SUCCESS) throw Failure{EIO};
 		took.push_back(std::chrono::nanoseconds(Clock::now() - start).count());
 	}

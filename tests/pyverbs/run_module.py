@@ -1,4 +1,4 @@
-"""run_module.py TREE DEVICE MODULE: one module of rdma-core's suite, with a line for each case: name, ok or skip or fail, why; tab-separated.
+"""run_module.py TREE DEVICE MODULE: one module of rdma-core's suite. A line for each case: name, ok or skip or fail, why.
 
 TREE holds the suite as a package named `tests`.
 """
@@ -22,7 +22,7 @@ class Verdicts(unittest.TestResult):
     def addFailure(self, test: unittest.TestCase, err: tuple) -> None:
         self.say(test, "fail", self._exc_info_to_string(err, test))
 
-    addError = addFailure  # noqa: N815
+    addError = addFailure
 
 
 def main() -> None:

@@ -1,7 +1,8 @@
 """The suite of rdma-core, written for real NICs by others, on ours: Debian ships it with its Python bindings.
 
-expected.tsv has what became of each case when this was last looked at. A case that was ok must be ok; one that was skipped (hardware or a feature that
-is not there) may also be ok; none may fail. test_rdmacm waits for rdma_cm; test_shared_pd imports a device by the descriptor of a kernel's.
+expected.tsv has what became of each case when this was last looked at. A case that was ok must be ok; one that was
+skipped (hardware or a feature that is not there) may also be ok; none may fail. test_rdmacm waits for rdma_cm;
+test_shared_pd imports a device by the descriptor of a kernel's.
 """
 
 import gzip
@@ -18,9 +19,25 @@ NIC = BUILD / "libverbena-nic.so"
 SUITE = Path("/usr/share/doc/rdma-core/tests")
 PYTHON = "/usr/bin/python3"  # the one that Debian's bindings are for
 EXPECTED = Path(__file__).with_name("expected.tsv")
-MODULES = (
-    "addr atomic cq cq_events cqex device flow fork mr odp parent_domain pd qp qpex relaxed_ordering rss_traffic tag_matching".split()
-)
+MODULES = [
+    "addr",
+    "atomic",
+    "cq",
+    "cq_events",
+    "cqex",
+    "device",
+    "flow",
+    "fork",
+    "mr",
+    "odp",
+    "parent_domain",
+    "pd",
+    "qp",
+    "qpex",
+    "relaxed_ordering",
+    "rss_traffic",
+    "tag_matching",
+]
 LIMIT_S = 60
 
 
@@ -48,7 +65,13 @@ def run(tree: Path, device: str, module: str) -> tuple[dict[str, tuple[str, str]
     runner = Path(__file__).with_name("run_module.py")
     command = ["timeout", "--kill-after=5", str(LIMIT_S), PYTHON, "-B", runner, tree, device, f"test_{module}"]
     done = subprocess.run(
-        command, env=os.environ | {"LD_PRELOAD": str(NIC)}, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", check=False
+        command,
+        env=os.environ | {"LD_PRELOAD": str(NIC)},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        check=False,
     )
     lines = (line.split("\t") for line in done.stdout.splitlines() if line.startswith("tests.") and line.count("\t") == 2)
     verdicts = {case: (verdict, why) for case, verdict, why in lines}
@@ -59,7 +82,11 @@ def run(tree: Path, device: str, module: str) -> tuple[dict[str, tuple[str, str]
 def test_cases_of(tree: Path, module: str) -> None:
     verdicts, trouble = run(tree, "vb_lo", module)
     known = {case: verdict for case, verdict in expected().items() if module_of(case) == module}
-    wrong = [f"{case}: {why}" for case, (verdict, why) in verdicts.items() if verdict == "fail" or (verdict == "skip" and known.get(case) == "ok")]
+    wrong = [
+        f"{case}: {why}"
+        for case, (verdict, why) in verdicts.items()
+        if verdict == "fail" or (verdict == "skip" and known.get(case) == "ok")
+    ]
     wrong += [f"{case}: no verdict" for case in known if case not in verdicts]
     assert not wrong and not trouble, "\n".join([*wrong, trouble])
 

@@ -68,7 +68,9 @@ std::string join(const std::vector<std::string>& words) {
 	return line;
 }
 
-std::size_t word_count(const std::string& line) { return line.empty() ? 0 : 1 + static_cast<std::size_t>(std::count(line.begin(), line.end(), ' ')); }
+std::size_t word_count(const std::string& line) {
+	return line.empty() ? 0 : 1 + static_cast<std::size_t>(std::count(line.begin(), line.end(), ' '));
+}
 
 }  // namespace
 
@@ -160,7 +162,8 @@ void Side::make_ready(ibv_qp* of, ibv_qp_state until, std::uint32_t peer_qpn) {
 	a.ah_attr.grh.dgid = remote.gid;
 	a.ah_attr.grh.sgid_index = gid_index_;
 	a.ah_attr.grh.hop_limit = 64;
-	const int connected = IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN, rc = IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
+	const int connected = IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN,
+			  rc = IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
 	done(ibv_modify_qp(of, &a, IBV_QP_STATE | (datagrams ? 0 : connected) | (reliable ? rc : 0)), "RTR");
 	if (until == IBV_QPS_RTR) return;
 	a.qp_state = IBV_QPS_RTS;
@@ -169,8 +172,10 @@ void Side::make_ready(ibv_qp* of, ibv_qp_state until, std::uint32_t peer_qpn) {
 	a.retry_cnt = 2;
 	a.rnr_retry = setup.rnr_retry;
 	a.max_rd_atomic = role_ == source ? setup.source_reads : 4;
-	done(ibv_modify_qp(of, &a, IBV_QP_STATE | IBV_QP_SQ_PSN | (reliable ? IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC : 0)),
-	     "RTS");
+	done(
+		ibv_modify_qp(of, &a,
+			IBV_QP_STATE | IBV_QP_SQ_PSN | (reliable ? IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC : 0)),
+		"RTS");
 	if (until == IBV_QPS_RTS) return;
 	a.qp_state = until;
 	done(ibv_modify_qp(of, &a, IBV_QP_STATE), "beyond RTS");
@@ -273,7 +278,9 @@ void Side::stop_peer() const {
 
 void Side::continue_peer() const { demand(kill(peer, SIGCONT) == 0, "the other side goes on"); }
 
-ibv_sge Side::part_of(const ibv_mr& of, std::uint32_t length, std::size_t offset) { return {reinterpret_cast<std::uint64_t>(of.addr) + offset, length, of.lkey}; }
+ibv_sge Side::part_of(const ibv_mr& of, std::uint32_t length, std::size_t offset) {
+	return {reinterpret_cast<std::uint64_t>(of.addr) + offset, length, of.lkey};
+}
 ibv_sge Side::local(std::uint32_t length, std::size_t offset) const { return part_of(*mr, length, offset); }
 
 void Side::receive(std::uint64_t wr_id, ibv_sge sge) {
@@ -338,10 +345,12 @@ void Side::fetch_add(std::uint64_t wr_id, ibv_sge sge, std::uint64_t address, st
 	post(&wr);
 }
 
-void Side::bind(std::uint64_t wr_id, ibv_qp* through, ibv_mw* mw, std::uint32_t rkey, const ibv_mr& to, std::uint64_t offset, unsigned access) {
+void Side::bind(
+	std::uint64_t wr_id, ibv_qp* through, ibv_mw* mw, std::uint32_t rkey, const ibv_mr& to, std::uint64_t offset, unsigned access) {
 	ibv_send_wr wr = request(wr_id, IBV_WR_BIND_MW, nullptr), *bad;
 	const std::uint64_t address = reinterpret_cast<std::uint64_t>(to.addr) + offset;
-	wr.bind_mw = {.mw = mw, .rkey = rkey, .bind_info = {.mr = const_cast<ibv_mr*>(&to), .addr = address, .length = 64, .mw_access_flags = access}};
+	wr.bind_mw = {
+		.mw = mw, .rkey = rkey, .bind_info = {.mr = const_cast<ibv_mr*>(&to), .addr = address, .length = 64, .mw_access_flags = access}};
 	if (ibv_post_send(through, &wr, &bad)) completions_.push_back(std::to_string(wr_id) + ":not-taken");
 }
 
@@ -397,7 +406,8 @@ void Side::modify(ibv_qp_state state, bool notify_drained) {
 	ibv_qp_attr a{};
 	a.qp_state = state;
 	a.en_sqd_async_notify = notify_drained;
-	if (ibv_modify_qp(qp, &a, IBV_QP_STATE | (notify_drained ? IBV_QP_EN_SQD_ASYNC_NOTIFY : 0))) completions_.push_back(std::string(states[state]) + ":not-taken");
+	if (ibv_modify_qp(qp, &a, IBV_QP_STATE | (notify_drained ? IBV_QP_EN_SQD_ASYNC_NOTIFY : 0)))
+		completions_.push_back(std::string(states[state]) + ":not-taken");
 }
 
 void Side::demand(bool fact, const char* what) const {

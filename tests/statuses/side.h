@@ -1,5 +1,6 @@
-// One of two processes that make a mistake together: `source` posts, `target` is posted to. A pair is made by fork before any verb, so that neither
-// has anything of the other's but a socket; each row of the table then gets fresh objects on both sides, connected as its Setup says.
+// One of two processes that make a mistake together: `source` posts, `target` is posted to. A pair is made by fork before any verb, so that
+// neither has anything of the other's but a socket; each row of the table then gets fresh objects on both sides, connected as its Setup
+// says.
 //
 // What a side saw of a row (completions in order, the state of its QP, asynchronous events) is a line of words, compared with the table's.
 #pragma once
@@ -29,8 +30,8 @@ struct Setup {
 	std::uint8_t source_reads = 4, target_reads = 4;
 	std::uint8_t rnr_retry = 1;
 	bool shared_receive_queue = false;  // the target's
-	int cq_entries = 64;                // the source's
-	bool armed_for_solicited = false;   // the target's completion queue, once; what its channel says is seen as COMPLETION
+	int cq_entries = 64;  // the source's
+	bool armed_for_solicited = false;  // the target's completion queue, once; what its channel says is seen as COMPLETION
 };
 
 // Where the peer's QP and default region are.
@@ -77,7 +78,8 @@ public:
 	void write_immediate(std::uint64_t wr_id, ibv_sge, std::uint64_t address, std::uint32_t rkey);
 	void read(std::uint64_t wr_id, ibv_sge, std::uint64_t address, std::uint32_t rkey);
 	void fetch_add(std::uint64_t wr_id, ibv_sge, std::uint64_t address, std::uint32_t rkey);
-	void bind(std::uint64_t wr_id, ibv_qp* through, ibv_mw*, std::uint32_t rkey, const ibv_mr&, std::uint64_t offset, unsigned access);  // 64 bytes
+	void bind(std::uint64_t wr_id, ibv_qp* through, ibv_mw*, std::uint32_t rkey, const ibv_mr&, std::uint64_t offset,
+		unsigned access);  // 64 bytes
 	void invalidate(std::uint64_t wr_id, std::uint32_t rkey);
 	void post(ibv_send_wr* chain);  // what is refused at once shows among the completions, as `not-taken`
 	ibv_send_wr request(std::uint64_t wr_id, ibv_wr_opcode, ibv_sge*) const;

@@ -1,4 +1,5 @@
-// Every completion status that a peer's or a user's mistake must give: one row each (rows.cc), between two processes, with what both of them must see.
+// Every completion status that a peer's or a user's mistake must give: one row each (rows.cc), between two processes, with what both of
+// them must see.
 //
 //     statuses [OPTION...] DEVICE [TARGET_DEVICE TARGET_NETNS]      runs the table; a line for each row that is not so, then the count
 //     --list          prints what was seen in each row instead, tab-separated, and judges nothing
@@ -63,8 +64,8 @@ int judge(const char* name, const char* side, const Seen& expected, const Seen& 
 		return 0;
 	}
 	if (seen == expected) return 0;
-	std::printf("%s: the %s saw [%s] %s [%s], and not [%s] %s [%s]\n", name, side, seen.completions.c_str(), seen.state.c_str(), seen.events.c_str(),
-	            expected.completions.c_str(), expected.state.c_str(), expected.events.c_str());
+	std::printf("%s: the %s saw [%s] %s [%s], and not [%s] %s [%s]\n", name, side, seen.completions.c_str(), seen.state.c_str(),
+		seen.events.c_str(), expected.completions.c_str(), expected.state.c_str(), expected.events.c_str());
 	return 1;
 }
 
