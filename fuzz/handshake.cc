@@ -1,7 +1,7 @@
 // What a stranger can say on the socket by which two processes of one host find each other: a message of any bytes and length, with any
 // descriptors.
 //
-// Both sides are tried: the one that accepts (PendingPeer) and the one that connects (connect_block). Whatever comes in, nothing crashes,
+// Both sides are tried: the one that accepts (PendingPeer) and the one that connects (connect_to). Whatever comes in, nothing crashes,
 // nothing blocks, a link comes about only with memory of the right size and seals, and every descriptor that came is closed at the end.
 #include <fcntl.h>
 #include <poll.h>
@@ -146,7 +146,7 @@ void connect_to(const Descriptor& listener, const Things& things, Input& input) 
 		std::byte hello[64];
 		static_cast<void>(recv(connection.get(), hello, sizeof hello, MSG_TRUNC));
 	});
-	const auto peer = connect_block(things.identity(), geteuid(), private_block(), 5s);
+	const auto peer = connect_to(things.identity(), geteuid(), Place::block(private_block()), 5s);
 	owner.join();
 	if (peer) check_link(*peer);
 	else check(peer.error() != ETIMEDOUT && peer.error() != 0, "the answer is judged at once");
@@ -158,7 +158,7 @@ void connect_to(const Descriptor& listener, const Things& things, Input& input) 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
 	using namespace verbena::fuzz;
 	static const Things things;
-	static const Descriptor listener = *listen_on_block(geteuid(), private_block());
+	static const Descriptor listener = *listen_on(geteuid(), Place::block(private_block()));
 	Input input(data, size);
 	const int before = next_descriptor();
 	if (input.flag()) accept_from(listener, things, input);

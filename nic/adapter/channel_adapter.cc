@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstring>
+#include <utility>
 
 #include "nic/transport/completer.h"
 #include "nic/transport/datagram.h"
@@ -207,7 +209,40 @@ void ChannelAdapter::handle_ack(Outlet& from, wire::AckRecord record) {
 	transport::handle_acknowledgement(context_, *qp, record.syndrome(), record.psn());
 }
 
+void ChannelAdapter::handle_management(Outlet& back, std::span<const std::byte> datagram, const wire::AddressPair& addresses) {
+	if (datagram.size() != wire::mad_size) return;
+	cm::Route route{addresses, &back};
+	std::swap(route.addresses.source, route.addresses.destination);
+	connections_.handle_mad(context_.now, route, datagram.first<wire::mad_size>());
+}
+
+// What finds no room waits for the next pass: its sender would send it again anyway, but later.
+void ChannelAdapter::send_management() {
+	while (cm::ConnectionManager::Outgoing* out = connections_.next_outgoing()) {
+		auto* outlet = static_cast<Outlet*>(out->route.carrier);
+		if (outlet && !outlet->closed) {
+			const std::size_t head = outlet->lossless ? sizeof(wire::AddressPair) : 0;
+			const auto length = static_cast<std::uint32_t>(head + out->mad.size());
+			const auto reserved = outlet->slots.reserve(length, sizeof(wire::Deth));
+			if (!reserved.slot) return;
+			std::memcpy(reserved.payload, &out->route.addresses, head);
+			std::memcpy(reserved.payload + head, out->mad.data(), out->mad.size());
+			wire::Slot& slot = *reserved.slot;
+			constexpr std::uint8_t mtu_256 = 1;
+			slot.set_bth(outlet->lossless ? wire::management_datagram : wire::Opcode::ud_send_only, wire::general_services_qpn, {},
+				mtu_256 << wire::slot_mtu_shift);
+			slot.payload_line = reserved.payload_line;
+			slot.deth = {wire::general_services_q_key, wire::general_services_qpn.value << 8 | transport::management_address_index};
+			if (!outlet->lossless) outlet->slots.direction()->addresses[transport::management_address_index] = out->route.addresses;
+			context_.touch(*outlet);
+			outlet->slots.publish(&slot, length, wire::general_services_qpn);
+		}
+		connections_.pop_outgoing();
+	}
+}
+
 void ChannelAdapter::handle_timeouts() {
+	connections_.handle_timeouts(context_.now);
 	context_.timers.advance(
 		context_.now, [this](TimerEntry& entry) { transport::handle_retry_timer(context_, *static_cast<ColdQueuePair&>(entry).qp); });
 }
@@ -217,6 +252,8 @@ void ChannelAdapter::resume(Outlet& outlet) {
 }
 
 void ChannelAdapter::finish_pass() {
+	if (connections_.next_outgoing()) [[unlikely]]
+		send_management();
 	QueuePair* qp = context_.owing_first;
 	context_.owing_first = context_.owing_last = nullptr;
 	while (qp) {
@@ -242,7 +279,7 @@ void ChannelAdapter::finish_pass() {
 	});
 }
 
-Nanoseconds ChannelAdapter::poll_timeout() const { return context_.timers.next_expiry(); }
+Nanoseconds ChannelAdapter::poll_timeout() const { return std::min(context_.timers.next_expiry(), connections_.poll_timeout()); }
 
 void ChannelAdapter::fail_outlet(Outlet& outlet) {
 	outlet.closed = true;
@@ -250,6 +287,7 @@ void ChannelAdapter::fail_outlet(Outlet& outlet) {
 		if (qp.outlet != &outlet || qp.type != QpType::rc || !can_receive(qp)) return;
 		if (qp.una != qp.next_psn || !qp.sq_empty()) transport::fail_send_queue(context_, qp, queues::Status::retry_exceeded);
 	});
+	connections_.fail_carrier(context_.now, &outlet);
 	resume(outlet);
 }
 

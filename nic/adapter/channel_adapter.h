@@ -14,8 +14,10 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 
 #include "nic/adapter/qp_table.h"
+#include "nic/cm/connection_manager.h"
 #include "nic/transport/context.h"
 
 namespace verbena::adapter {
@@ -48,12 +50,15 @@ struct QpChange {
 
 class ChannelAdapter {
 public:
-	explicit ChannelAdapter(std::uint64_t key_secret, Nanoseconds now = 0) : context_(key_secret, now) {}
+	explicit ChannelAdapter(std::uint64_t key_secret, Nanoseconds now = 0)
+		: context_(key_secret, now), connections_(key_secret ^ 0x636d, now) {}
 	ChannelAdapter(const ChannelAdapter&) = delete;
 	ChannelAdapter& operator=(const ChannelAdapter&) = delete;
 
 	transport::Context& context() { return context_; }
 	QpTable& queue_pairs() { return table_; }
+	// Behind queue pair 1. What it has to send leaves with finish_pass(); a route's carrier is an outlet.
+	cm::ConnectionManager& connections() { return connections_; }
 
 	// Commands
 	transport::QueuePair* create_qp(const QpInit&);  // null: no QPN is free
@@ -65,6 +70,8 @@ public:
 	void begin_pass(Nanoseconds now) { context_.now = now; }
 	void handle_slot(transport::Outlet& from, const wire::Slot&, const std::byte* payload, const wire::AddressPair& addresses);
 	void handle_ack(transport::Outlet& from, wire::AckRecord);
+	// For queue pair 1, from `addresses.source`; answers go by `back`.
+	void handle_management(transport::Outlet& back, std::span<const std::byte> datagram, const wire::AddressPair& addresses);
 	void handle_timeouts();
 	void resume(transport::Outlet&);
 	void finish_pass();
@@ -80,9 +87,11 @@ public:
 private:
 	void forget(transport::QueuePair&);
 	void reset(transport::QueuePair&);
+	void send_management();
 
 	transport::Context context_;
 	QpTable table_;
+	cm::ConnectionManager connections_;
 };
 
 }  // namespace verbena::adapter

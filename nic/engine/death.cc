@@ -88,7 +88,7 @@ void Engine::abandon_after_fork() {
 	new (&lock_) EngineLock;
 	abandoned_ = true;
 	events_ = {[](queues::CompletionQueue&) {},
-		[](const transport::RaisedEvent&) {}};  // the descriptors they would write to are the parent's, too
+		[](const transport::RaisedEvent&) {}, [](cm::ConnectionManager&, Nanoseconds, const cm::Event&) {}};  // the descriptors they would write to are the parent's, too
 	doorbells_.store(nullptr, std::memory_order_relaxed);
 	adapter_.context().touched = nullptr;
 	adapter_.context().refusals.clear();
@@ -115,6 +115,7 @@ void Engine::abandon_after_fork() {
 	link_by_block_.clear();
 	addresses_.clear();
 	blocks_.clear();
+	services_.clear();
 	doorbell_ = Descriptor();
 	page_.fd = Descriptor();
 	forget_mapping(page_.object);

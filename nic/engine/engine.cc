@@ -4,9 +4,9 @@
 #include <cerrno>
 #include <sched.h>
 #include <sys/eventfd.h>
-#include <sys/random.h>
 #include <unistd.h>
 
+#include "base/random.h"
 #include "nic/engine/progress.h"
 #include "nic/transport/in_flight.h"
 
@@ -16,12 +16,6 @@ using transport::Outlet;
 using transport::QueuePair;
 
 namespace {
-
-std::uint64_t secure_random() {
-	std::uint64_t value = 0;
-	if (getrandom(&value, sizeof value, 0) != sizeof value) std::abort();
-	return value;
-}
 
 // A poller looks for stuck peers once in so many empty passes, which makes it a few microseconds.
 constexpr std::uint32_t idle_polls_between_looks = 32;
@@ -39,7 +33,7 @@ constexpr Nanoseconds silence = 1'000'000'000;
 
 }  // namespace
 
-Engine::Engine(Events events) : adapter_(secure_random(), monotonic_now()), events_(events) { adapter_.context().clock = monotonic_now; }
+Engine::Engine(Events events) : adapter_(secure_random<std::uint64_t>(), monotonic_now()), events_(events) { adapter_.context().clock = monotonic_now; }
 
 std::expected<std::unique_ptr<Engine>, int> Engine::start(Events events) {
 	std::unique_ptr<Engine> engine(new Engine(events));
@@ -48,7 +42,7 @@ std::expected<std::unique_ptr<Engine>, int> Engine::start(Events events) {
 	engine->page_ = std::move(*page);
 	engine->doorbell_ = Descriptor(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
 	if (!engine->doorbell_) return std::unexpected(errno);
-	engine->identity_ = {secure_random(), engine->doorbell_.get(), engine->page_.fd.get()};
+	engine->identity_ = {secure_random<std::uint64_t>(), engine->doorbell_.get(), engine->page_.fd.get()};
 	engine->refresh_clock();
 	engine->progress_ = std::make_unique<Progress>(*engine);
 	if (const int error = engine->progress_->start()) return std::unexpected(error);
@@ -82,7 +76,8 @@ void Engine::finish() {
 		if (adapter_.context().owing_first) [[unlikely]]
 			adapter_.finish_pass();
 	}
-	if (!adapter_.context().raised_queues.empty() || !adapter_.context().raised_events.empty()) [[unlikely]]
+	if (!adapter_.context().raised_queues.empty() || !adapter_.context().raised_events.empty() || adapter_.connections().has_events())
+		[[unlikely]]
 		deliver_events();
 	if (page_.object->armed()) [[unlikely]]
 		correct_sleeper();
@@ -105,6 +100,7 @@ void Engine::deliver_events() {
 	context.raised_queues.clear();
 	for (const transport::RaisedEvent& event : context.raised_events) events_.asynchronous(event);
 	context.raised_events.clear();
+	while (const auto event = adapter_.connections().poll_event()) events_.connection(adapter_.connections(), context.now, *event);
 }
 
 void Engine::ring_doorbells() {
@@ -183,26 +179,26 @@ void Engine::arm() {
 	leave();
 }
 
-std::expected<Outlet*, int> Engine::local_outlet(wire::Qpn qpn, bool patient) {
-	const std::uint32_t block = block_of(qpn);
+std::expected<Outlet*, int> Engine::local_outlet(Place place, bool patient) {
 	const std::lock_guard one_at_a_time(connect_mutex_);
 	Outlet* known = nullptr;
 	control([&](adapter::ChannelAdapter&) {
-		const auto at = link_by_block_.find(block);
+		if (place.is_service) return 0;  // it may be another process's by now
+		const auto at = link_by_block_.find(static_cast<std::uint32_t>(place.value));
 		// A new process may have the block of one that has just ended.
 		if (at != link_by_block_.end() && !at->second->outlet.closed && !at->second->peer_is_gone()) known = &at->second->outlet;
 		return 0;
 	});
 	if (known) return known;
 
-	const auto silent = silent_until_.find(block);
+	const auto silent = silent_until_.find(place);
 	if (!patient && silent != silent_until_.end() && monotonic_now() < silent->second) return std::unexpected(ETIMEDOUT);
 	const Nanoseconds start = monotonic_now();
-	auto peer = connect_block(identity_, geteuid(), block, connect_patience);
+	auto peer = connect_to(identity_, geteuid(), place, connect_patience);
 	if (silent != silent_until_.end()) silent_until_.erase(silent);
 	if (!peer) {
 		const Nanoseconds now = monotonic_now();
-		if (peer.error() == ETIMEDOUT) silent_until_[block] = now + std::max(silence, 10 * (now - start));
+		if (peer.error() == ETIMEDOUT) silent_until_[place] = now + std::max(silence, 10 * (now - start));
 		return std::unexpected(peer.error());
 	}
 	const std::uint64_t token = peer->token;
@@ -217,7 +213,7 @@ std::expected<Outlet*, int> Engine::local_outlet(wire::Qpn qpn, bool patient) {
 			// Two processes that connect to each other at one moment get two links. The peer counts on both, so none may be dropped.
 			link = keep(std::make_unique<Link>(std::move(*peer)));
 		}
-		link_by_block_[block] = link;
+		if (!place.is_service) link_by_block_[static_cast<std::uint32_t>(place.value)] = link;
 		return &link->outlet;
 	});
 }
@@ -233,12 +229,48 @@ Link* Engine::keep(std::unique_ptr<Link> link) {
 std::expected<Outlet*, int> Engine::outlet_to(const wire::AddressPair& addresses, bool local, wire::Qpn qpn, bool patient) {
 	if (abandoned_) return std::unexpected(EIO);
 	if (local) {
-		auto outlet = local_outlet(qpn, patient);
+		auto outlet = local_outlet(Place::block(block_of(qpn)), patient);
 		// The address is ours and the QPN is not: it may belong to another user's process, or to nobody. Datagrams and requests go out and
 		// are lost there.
 		if (outlet || outlet.error() != ECONNREFUSED) return outlet;
 	}
 	return control([&](adapter::ChannelAdapter&) { return remotes_.outlet_to(addresses); });
+}
+
+std::expected<Outlet*, int> Engine::service_outlet(const wire::AddressPair& addresses, bool local, cm::ServiceId service) {
+	if (abandoned_) return std::unexpected(EIO);
+	if (local) return local_outlet(Place::service(service.value));
+	return control([&](adapter::ChannelAdapter&) { return remotes_.outlet_to(addresses); });
+}
+
+std::expected<void, int> Engine::claim_service(cm::ServiceId service) {
+	if (abandoned_) return std::unexpected(EIO);
+	auto listener = listen_on(geteuid(), Place::service(service.value));
+	if (!listener) return std::unexpected(listener.error());
+	return control([&](adapter::ChannelAdapter&) -> std::expected<void, int> {
+		progress_->listen(listener->get());
+		services_[service] = std::move(*listener);
+		return {};
+	});
+}
+
+void Engine::release_service(cm::ServiceId service) {
+	control([&](adapter::ChannelAdapter&) {
+		services_.erase(service);
+		return 0;
+	});
+}
+
+std::expected<void, int> Engine::prepare_connections() {
+	if (abandoned_) return std::unexpected(EIO);
+	return control([&](adapter::ChannelAdapter& adapter) -> std::expected<void, int> {
+		if (adapter.connections().has_block()) return {};
+		remotes_.listen();
+		if (blocks_.empty())
+			if (auto claimed = claim_another_block(); !claimed) return claimed;
+		adapter.connections().use_block(blocks_.front().block);
+		return {};
+	});
 }
 
 void Engine::listen_udp() {
@@ -261,23 +293,27 @@ std::expected<std::uint8_t, int> Engine::address_index(Outlet& outlet, const wir
 		std::vector<wire::AddressPair>& known = addresses_[&outlet];
 		const auto at = std::find(known.begin(), known.end(), pair);
 		if (at != known.end()) return static_cast<std::uint8_t>(at - known.begin());
-		if (known.size() == wire::Direction::address_count) return std::unexpected(ENOSPC);
+		if (known.size() == transport::management_address_index) return std::unexpected(ENOSPC);
 		outlet.slots.direction()->addresses[known.size()] = pair;
 		known.push_back(pair);
 		return static_cast<std::uint8_t>(known.size() - 1);
 	});
 }
 
+std::expected<void, int> Engine::claim_another_block() {
+	auto block = claim_block();
+	if (!block) return std::unexpected(block.error());
+	adapter_.queue_pairs().add_block(block->block, secure_random<std::uint64_t>());
+	progress_->listen(block->listener.get());
+	blocks_.push_back(std::move(*block));
+	return {};
+}
+
 std::expected<QueuePair*, int> Engine::create_qp(const adapter::QpInit& init) {
 	return control([&](adapter::ChannelAdapter& adapter) -> std::expected<QueuePair*, int> {
 		if (abandoned_) return std::unexpected(EIO);  // the numbers are the parent's
-		if (adapter.queue_pairs().full()) {
-			auto block = claim_block();
-			if (!block) return std::unexpected(block.error());
-			adapter.queue_pairs().add_block(block->block, secure_random());
-			progress_->listen(block->listener.get());
-			blocks_.push_back(std::move(*block));
-		}
+		if (adapter.queue_pairs().full())
+			if (auto claimed = claim_another_block(); !claimed) return std::unexpected(claimed.error());
 		QueuePair* qp = adapter.create_qp(init);
 		if (!qp) return std::unexpected(ENOMEM);
 		return qp;

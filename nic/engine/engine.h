@@ -11,6 +11,7 @@
 
 #include <atomic>
 #include <expected>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -35,6 +36,7 @@ public:
 	struct Events {
 		void (*completion)(queues::CompletionQueue&);
 		void (*asynchronous)(const transport::RaisedEvent&);
+		void (*connection)(cm::ConnectionManager&, Nanoseconds now, const cm::Event&);
 	};
 
 	static std::expected<std::unique_ptr<Engine>, int> start(Events);
@@ -70,6 +72,14 @@ public:
 	std::uint32_t deaths() const { return deaths_.load(std::memory_order_acquire); }
 	// From now on datagrams from other hosts are received. If port 4791 cannot be had, only same-host ones are.
 	void listen_udp();
+	// The way to whoever serves `service` at the addresses' destination. ECONNREFUSED: on this host, and nobody does. May block like
+	// outlet_to().
+	std::expected<transport::Outlet*, int> service_outlet(const wire::AddressPair&, bool local, cm::ServiceId);
+	// A service is this process's on this host, until it is released. EADDRINUSE: another's.
+	std::expected<void, int> claim_service(cm::ServiceId);
+	void release_service(cm::ServiceId);
+	// Before the first connection: numbers to name connections by, and UDP to hear of them.
+	std::expected<void, int> prepare_connections();
 	// Completes receives that were posted to a QP in the error state.
 	void flush_receives(transport::QueuePair& qp);
 	// The index under which datagrams through `outlet` carry these addresses.
@@ -104,7 +114,8 @@ private:
 	void deliver_events();
 	void refresh_clock() { adapter_.begin_pass(monotonic_now()); }
 	Link* keep(std::unique_ptr<Link>);  // under the lock
-	std::expected<transport::Outlet*, int> local_outlet(wire::Qpn qpn, bool patient = true);  // ECONNREFUSED: nobody on this host owns it
+	std::expected<transport::Outlet*, int> local_outlet(Place, bool patient = true);  // ECONNREFUSED: nobody on this host owns it
+	std::expected<void, int> claim_another_block();  // under the lock
 	void drop_broken_links();
 	void bury(Link&);  // under the lock: the peer is dead
 	void reap();  // under the lock: frees the dead links to which nothing points
@@ -114,7 +125,7 @@ private:
 
 	EngineLock lock_;
 	std::mutex connect_mutex_;  // one greeting at a time, and its link registered before the next
-	std::unordered_map<std::uint32_t, Nanoseconds> silent_until_;  // under connect_mutex_: blocks whose owner did not answer
+	std::map<Place, Nanoseconds> silent_until_;  // under connect_mutex_: places whose owner did not answer
 	adapter::ChannelAdapter adapter_;
 	Events events_;
 	std::vector<std::unique_ptr<Link>> links_;
@@ -125,6 +136,7 @@ private:
 	Remotes remotes_{*this};
 	std::unordered_map<std::uint64_t, Link*> link_by_token_;
 	std::unordered_map<std::uint32_t, Link*> link_by_block_;
+	std::map<cm::ServiceId, Descriptor> services_;
 	std::unordered_map<const transport::Outlet*, std::vector<wire::AddressPair>> addresses_;  // those in each direction's table
 	std::vector<BlockName> blocks_;
 	SealedMemory<ProgressPage> page_;

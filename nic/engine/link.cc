@@ -1,6 +1,7 @@
 #include "nic/engine/link.h"
 
 #include <cerrno>
+#include <cstring>
 #include <poll.h>
 #include <sched.h>
 #include <sys/mman.h>
@@ -84,7 +85,13 @@ bool Link::receive(adapter::ChannelAdapter& adapter, Remotes& remotes) {
 			broken_ = true;
 			break;
 		}
-		if (image.opcode() == wire::forwarded_packet) [[unlikely]] {
+		if (image.opcode() == wire::management_datagram) [[unlikely]] {
+			wire::AddressPair addresses;
+			if (image.length >= sizeof addresses) {
+				std::memcpy(&addresses, payload, sizeof addresses);
+				adapter.handle_management(outlet, {payload + sizeof addresses, image.length - sizeof addresses}, addresses);
+			}
+		} else if (image.opcode() == wire::forwarded_packet) [[unlikely]] {
 			remotes.take_forwarded({payload, image.length});
 		} else if (facts.deth) {
 			const wire::AddressPair addresses = slots_.direction()->addresses[image.deth.address_index()];

@@ -169,6 +169,7 @@ void Progress::handle(int fd) {
 	bool is_listener = false;
 	engine_.lock_.lock();
 	for (const BlockName& block : engine_.blocks_) is_listener |= block.listener.get() == fd;
+	for (const auto& [service, listener] : engine_.services_) is_listener |= listener.get() == fd;
 	engine_.leave();
 	if (is_listener) accept_from(fd);
 	else bury(fd);

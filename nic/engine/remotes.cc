@@ -5,6 +5,7 @@
 #include <csignal>
 #include <cstring>
 #include <pthread.h>
+#include <utility>
 
 #include "nic/engine/engine.h"
 #include "nic/engine/progress.h"
@@ -60,7 +61,12 @@ bool Remotes::pass() {
 	if (!udp_) return false;
 	if (remotes_.empty() && ++idle_passes_ % passes_between_listening != 0) return false;
 	const std::size_t datagrams = udp_->receive(datagrams_a_pass, [this](const link::UdpPacket& packet) {
-		if (!engine_.adapter_.queue_pairs().owns(packet.slot.destination())) return forward(packet);
+		const wire::Qpn destination = packet.slot.destination();
+		if (destination == wire::general_services_qpn) [[unlikely]] {
+			if (const auto owner = owner_elsewhere(packet)) return forward(*owner, packet);
+			return handle_management(packet.payload, packet.addresses);
+		}
+		if (!engine_.adapter_.queue_pairs().owns(destination)) return forward(Place::block(block_of(destination)), packet);
 		if (!packet.steered) count_flow(packet.addresses, packet.source_port);
 		handle(packet.slot, packet.payload.data(), packet.addresses);
 	});
@@ -94,14 +100,36 @@ void Remotes::handle(const wire::Slot& slot, const std::byte* payload, const wir
 	engine_.adapter_.handle_slot(nowhere, slot, payload, addresses);
 }
 
-void Remotes::forward(const link::UdpPacket& packet) {
-	const wire::Qpn destination = packet.slot.destination();
+// Who of this host's processes a management datagram is for, if that is not this one.
+std::optional<Place> Remotes::owner_elsewhere(const link::UdpPacket& packet) const {
+	if (packet.payload.size() != wire::mad_size) return std::nullopt;
+	const auto envelope = cm::read_message(packet.payload.first<wire::mad_size>());
+	if (!envelope) return std::nullopt;
+	const cm::Addressee addressee = cm::addressee_of(envelope->message);
+	if (addressee.service) {
+		if (engine_.adapter_.connections().listens(*addressee.service)) return std::nullopt;
+		return Place::service(addressee.service->value);
+	}
+	const std::uint32_t block = cm::block_of(addressee.connection);
+	if (block == 0 || engine_.adapter_.queue_pairs().owns({block << block_index_bits})) return std::nullopt;
+	return Place::block(block);
+}
+
+void Remotes::handle_management(std::span<const std::byte> datagram, const wire::AddressPair& addresses) {
+	wire::AddressPair back = addresses;
+	std::swap(back.source, back.destination);
+	back.traffic_class = 0;
+	back.hop_limit = 64;
+	if (const auto outlet = outlet_to(back)) engine_.adapter_.handle_management(**outlet, datagram, addresses);
+}
+
+void Remotes::forward(Place owner, const link::UdpPacket& packet) {
 	const wire::ForwardedPacket head{.addresses = packet.addresses, .source_port = packet.source_port, .ip_id = packet.ip_id};
-	const auto at = engine_.link_by_block_.find(block_of(destination));
+	const auto at = owner.is_service ? engine_.link_by_block_.end() : engine_.link_by_block_.find(static_cast<std::uint32_t>(owner.value));
 	if (at != engine_.link_by_block_.end() && !at->second->outlet.closed) {
-		forward_to(*at->second, destination, std::as_bytes(std::span(&head, 1)), packet.datagram);
-	} else if (want(block_of(destination)) && held_.size() < held_max) {
-		Held& held = held_.emplace_back(destination);
+		forward_to(at->second->outlet, std::as_bytes(std::span(&head, 1)), packet.datagram);
+	} else if (held_.size() < held_max && want(owner)) {
+		Held& held = held_.emplace_back(owner);
 		held.payload.resize(sizeof head + packet.datagram.size());
 		std::memcpy(held.payload.data(), &head, sizeof head);
 		std::ranges::copy(packet.datagram, held.payload.begin() + sizeof head);
@@ -110,8 +138,7 @@ void Remotes::forward(const link::UdpPacket& packet) {
 	}
 }
 
-void Remotes::forward_to(Link& link, wire::Qpn destination, std::span<const std::byte> payload, std::span<const std::byte> rest) {
-	transport::Outlet& outlet = link.outlet;
+void Remotes::forward_to(transport::Outlet& outlet, std::span<const std::byte> payload, std::span<const std::byte> rest) {
 	const auto length = static_cast<std::uint32_t>(payload.size() + rest.size());
 	const auto reserved = outlet.slots.reserve(length, 0);
 	if (!reserved.slot) {
@@ -120,22 +147,24 @@ void Remotes::forward_to(Link& link, wire::Qpn destination, std::span<const std:
 	}
 	std::ranges::copy(payload, reserved.payload);
 	std::ranges::copy(rest, reserved.payload + payload.size());
-	reserved.slot->set_bth(wire::forwarded_packet, destination, {}, 0);
+	reserved.slot->set_bth(wire::forwarded_packet, {}, {}, 0);
 	reserved.slot->payload_line = reserved.payload_line;
 	engine_.adapter_.context().touch(outlet);
 	outlet.slots.publish(reserved.slot, length);
 	++counters_.forwarded;
 }
 
-// The attempt to reach the owner of `block` is over.
-void Remotes::release_held(std::uint32_t block) {
-	const auto at = engine_.link_by_block_.find(block);
-	for (const Held& held : held_) {
-		if (block_of(held.destination) != block) continue;
-		if (at != engine_.link_by_block_.end()) forward_to(*at->second, held.destination, held.payload, {});
+// The attempt to reach the owner is over. Null: there is none; then who asks for a service hears it from here.
+void Remotes::release_held(Place owner, transport::Outlet* outlet) {
+	std::vector<Held> released;
+	for (Held& held : held_)
+		if (held.owner == owner) released.push_back(std::move(held));
+	std::erase_if(held_, [](const Held& held) { return held.payload.empty(); });
+	for (const Held& held : released) {
+		if (outlet) forward_to(*outlet, held.payload, {});
+		else if (owner.is_service) take_forwarded(held.payload);
 		else ++counters_.nobodys;
 	}
-	std::erase_if(held_, [block](const Held& held) { return block_of(held.destination) == block; });
 }
 
 // The process at the other end is one of ours, but what it forwards is another host's: it is parsed and checked here as if it had come
@@ -148,7 +177,12 @@ void Remotes::take_forwarded(std::span<const std::byte> payload) {
 	std::ranges::copy(head.addresses.source, flow.source.begin());
 	std::ranges::copy(head.addresses.destination, flow.destination.begin());
 	const auto parsed = wire::parse(flow, payload.subspan(sizeof head), head.ip_id);
-	if (!parsed || !engine_.adapter_.queue_pairs().owns(parsed->slot.destination())) return;
+	if (!parsed) return;
+	if (parsed->slot.destination() == wire::general_services_qpn) {
+		++counters_.taken;
+		return handle_management(parsed->payload.first(std::min<std::size_t>(parsed->payload.size(), parsed->slot.length)), head.addresses);
+	}
+	if (!engine_.adapter_.queue_pairs().owns(parsed->slot.destination())) return;
 	++counters_.taken;
 	handle(parsed->slot, parsed->payload.data(), head.addresses);
 	count_flow(head.addresses, head.source_port);
@@ -175,13 +209,13 @@ void Remotes::steer_busy_flow() {
 }
 
 // False: there is no hope.
-bool Remotes::want(std::uint32_t block) {
+bool Remotes::want(Place place) {
 	const Nanoseconds now = engine_.adapter_.context().now;
 	const std::lock_guard lock(mutex_);
-	if (std::ranges::find(wanted_, block) != wanted_.end()) return true;
-	if (const auto at = failed_.find(block); at != failed_.end() && now < at->second + connect_again_after) return false;
+	if (std::ranges::find(wanted_, place) != wanted_.end()) return true;
+	if (const auto at = failed_.find(place); !place.is_service && at != failed_.end() && now < at->second + connect_again_after) return false;
 	if (wanted_.size() >= wanted_max) return false;
-	wanted_.push_back(block);
+	wanted_.push_back(place);
 	if (!connector_.joinable()) {
 		sigset_t all, before;
 		sigfillset(&all);
@@ -201,16 +235,16 @@ void Remotes::connect_wanted() {
 	for (;;) {
 		wanted_changed_.wait(lock, [this] { return stopping_ || !wanted_.empty(); });
 		if (stopping_) return;
-		const std::uint32_t block = wanted_.front();
+		const Place place = wanted_.front();
 		lock.unlock();
-		const bool connected = engine_.local_outlet({block << block_index_bits}).has_value();
+		const auto outlet = engine_.local_outlet(place);
 		engine_.control([&](adapter::ChannelAdapter&) {
 			const std::lock_guard relock(mutex_);
-			std::erase(wanted_, block);
+			std::erase(wanted_, place);
 			if (failed_.size() >= wanted_max) failed_.clear();
-			if (connected) failed_.erase(block);
-			else failed_[block] = monotonic_now();
-			release_held(block);
+			if (outlet) failed_.erase(place);
+			else failed_[place] = monotonic_now();
+			release_held(place, outlet.value_or(nullptr));
 			return 0;
 		});
 		lock.lock();

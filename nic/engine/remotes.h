@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "nic/engine/remote.h"
+#include "nic/engine/rendezvous.h"
 
 namespace verbena::engine {
 
@@ -69,13 +70,15 @@ private:
 
 	void open();
 	void handle(const wire::Slot&, const std::byte* payload, const wire::AddressPair&);
-	void forward(const link::UdpPacket&);
-	void forward_to(Link&, wire::Qpn destination, std::span<const std::byte> payload, std::span<const std::byte> rest);
-	void release_held(std::uint32_t block);
+	void forward(Place owner, const link::UdpPacket&);
+	void forward_to(transport::Outlet&, std::span<const std::byte> payload, std::span<const std::byte> rest);
+	void release_held(Place, transport::Outlet*);
+	void handle_management(std::span<const std::byte> datagram, const wire::AddressPair&);
+	std::optional<Place> owner_elsewhere(const link::UdpPacket&) const;
 	void count_flow(const wire::AddressPair&, std::uint16_t source_port);
 	void steer_busy_flow();
 	Remote* from(const wire::AddressPair&);
-	bool want(std::uint32_t block);
+	bool want(Place);
 	void connect_wanted();
 
 	Engine& engine_;
@@ -86,17 +89,17 @@ private:
 	std::uint32_t idle_passes_ = 0;
 	Counters counters_;
 	struct Held {
-		wire::Qpn destination;
+		Place owner;
 		std::vector<std::byte> payload;
 	};
-	std::vector<Held> held_;  // packets for blocks that are being connected to
+	std::vector<Held> held_;  // packets for places that are being connected to
 	std::map<FlowKey, std::uint32_t> flows_;  // packets of each that has no socket of its own
 	std::optional<FlowKey> busy_;  // is to have one
 
-	std::mutex mutex_;  // of what follows: the blocks to connect to
+	std::mutex mutex_;  // of what follows: the places to connect to
 	std::condition_variable wanted_changed_;
-	std::vector<std::uint32_t> wanted_;
-	std::unordered_map<std::uint32_t, Nanoseconds> failed_;  // when
+	std::vector<Place> wanted_;
+	std::map<Place, Nanoseconds> failed_;  // when
 	bool stopping_ = false;
 	std::thread connector_;
 };

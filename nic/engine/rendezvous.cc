@@ -37,9 +37,10 @@ struct Address {
 	sockaddr_un name{};
 	socklen_t length;
 
-	Address(uid_t owner, std::uint32_t block) {
+	Address(uid_t owner, Place place) {
 		name.sun_family = AF_UNIX;
-		const int written = std::snprintf(name.sun_path + 1, sizeof name.sun_path - 1, "verbena/%u/qp/%u", owner, block);
+		const char* const form = place.is_service ? "verbena/%u/cm/%llx" : "verbena/%u/qp/%llu";
+		const int written = std::snprintf(name.sun_path + 1, sizeof name.sun_path - 1, form, owner, static_cast<unsigned long long>(place.value));
 		length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + static_cast<std::size_t>(written));
 	}
 	const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&name); }
@@ -217,10 +218,10 @@ int connect_before(int socket, const Address& address, Clock::time_point deadlin
 
 }  // namespace
 
-std::expected<Descriptor, int> listen_on_block(uid_t owner, std::uint32_t block) {
+std::expected<Descriptor, int> listen_on(uid_t owner, Place place) {
 	Descriptor listener(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
 	if (!listener) return std::unexpected(errno);
-	const Address address(owner, block);
+	const Address address(owner, place);
 	if (bind(listener.get(), address.get(), address.length) != 0 || listen(listener.get(), backlog) != 0) return std::unexpected(errno);
 	return listener;
 }
@@ -233,20 +234,20 @@ std::expected<BlockName, int> claim_block() {
 	constexpr std::uint32_t stride = 1597;
 	for (std::uint32_t attempt = 0; attempt < count; ++attempt) {
 		const std::uint32_t block = block_first + (random % count + attempt * stride) % count;
-		auto listener = listen_on_block(geteuid(), block);
+		auto listener = listen_on(geteuid(), Place::block(block));
 		if (listener) return BlockName{block, std::move(*listener)};
 		if (listener.error() != EADDRINUSE) return std::unexpected(listener.error());
 	}
 	return std::unexpected(EADDRINUSE);
 }
 
-std::expected<Peer, int> connect_block(const Identity& self, uid_t owner, std::uint32_t block, std::chrono::milliseconds timeout) {
+std::expected<Peer, int> connect_to(const Identity& self, uid_t owner, Place place, std::chrono::milliseconds timeout) {
 	const auto deadline = Clock::now() + timeout;
 	Peer peer;
 	peer.socket = Descriptor(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
 	if (!peer.socket) return std::unexpected(errno);
 	const int fd = peer.socket.get();
-	if (const int error = connect_before(fd, Address(owner, block), deadline)) return std::unexpected(error);
+	if (const int error = connect_before(fd, Address(owner, place), deadline)) return std::unexpected(error);
 	const auto pid = check_user(fd, owner);
 	if (!pid) return std::unexpected(pid.error());
 	peer.pid = *pid;

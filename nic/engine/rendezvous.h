@@ -9,17 +9,20 @@
 // the other is (SO_PEERCRED) before they send or read anything, because anybody may bind a free name. Nothing that comes in is used
 // before it is checked; whatever fails closes all it received. The socket then stays open, silent: its EOF is the peer's death.
 //
-// connect_block() blocks, for application threads that do not hold the engine lock. PendingPeer never blocks: the thread that owns the
+// connect_to() blocks, for application threads that do not hold the engine lock. PendingPeer never blocks: the thread that owns the
 // listening socket drives it from epoll.
 //
+// A service of rdma_cm (a port) is found in the same way, by the name "@verbena/<uid>/cm/<service id>".
+//
 // Two processes that connect to each other at the same moment get two links. Both must be kept: the other end may already use either,
-// and one that is dropped looks like a death there. So that `already_linked` can be believed, an engine (a) makes one connect_block() at
+// and one that is dropped looks like a death there. So that `already_linked` can be believed, an engine (a) makes one connect_to() at
 // a time and registers its Peer before the next, and (b) registers an accepted Peer under the same lock as the on_readable() that gave it.
 #pragma once
 
 #include <sys/types.h>
 
 #include <chrono>
+#include <compare>
 #include <cstdint>
 #include <expected>
 #include <functional>
@@ -37,6 +40,15 @@ inline constexpr unsigned block_index_bits = 12;
 inline constexpr std::uint32_t block_first = 1, block_last = 0xffe;
 constexpr std::uint32_t block_of(wire::Qpn qpn) { return qpn.value >> block_index_bits; }
 
+// What a process owns on its host and is found by: a block of queue pair numbers, or a service of rdma_cm.
+struct Place {
+	std::uint64_t value = 0;
+	bool is_service = false;
+	static constexpr Place block(std::uint32_t number) { return {number, false}; }
+	static constexpr Place service(std::uint64_t id) { return {id, true}; }
+	friend auto operator<=>(const Place&, const Place&) = default;
+};
+
 // What a process tells its peers. The descriptors are borrowed.
 struct Identity {
 	std::uint64_t token;  // random: this process and no other, however often it links
@@ -52,8 +64,8 @@ struct BlockName {
 // A block that nobody on this host owns, chosen at random. Errors: errno, EADDRINUSE when none is left.
 std::expected<BlockName, int> claim_block();
 
-// One given block of `owner`, for claim_block() and tests. EADDRINUSE: taken.
-std::expected<Descriptor, int> listen_on_block(uid_t owner, std::uint32_t block);
+// One given place of `owner`. EADDRINUSE: taken.
+std::expected<Descriptor, int> listen_on(uid_t owner, Place place);
 
 // Another process, and everything shared with it. `outgoing` is what we produce into, `incoming` what we consume.
 struct Peer {
@@ -68,14 +80,14 @@ struct Peer {
 	Mapped<wire::Direction> outgoing, incoming;
 };
 
-// The process that owns `block` among those of user `owner`. Errors:
+// The process that owns `place` among those of user `owner`. Errors:
 //   ECONNREFUSED     no such name: the QPN is not on this host
 //   EPERM            the name is held by another user
 //   ETIMEDOUT        the owner did not answer, or is stopped
 //   ECONNRESET       the owner refused us, or died
 //   EPROTONOSUPPORT  the owner speaks another version
 //   EPROTO           the owner speaks nonsense
-std::expected<Peer, int> connect_block(const Identity& self, uid_t owner, std::uint32_t block, std::chrono::milliseconds timeout);
+std::expected<Peer, int> connect_to(const Identity& self, uid_t owner, Place place, std::chrono::milliseconds timeout);
 
 // A connection that a peer opened to us, until it has said who it is. One that stays silent costs a descriptor: whoever drives it drops
 // it after `patience`.
@@ -107,7 +119,7 @@ namespace greeting {
 // The message, fixed layout, in the host's byte order. Public for whoever wants to speak it badly, that is, for tests.
 inline constexpr std::uint32_t magic = 0x76'62'6e'61;  // "vbna"
 // Of this message, wire::Direction, wire::Slot and ProgressPage together.
-inline constexpr std::uint16_t version = 1;
+inline constexpr std::uint16_t version = 2;
 enum class Kind : std::uint8_t { hello = 1, welcome = 2 };
 
 struct Message {

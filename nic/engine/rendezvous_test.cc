@@ -78,7 +78,7 @@ protected:
 	Outcome link(const Process& connecting, const std::function<bool(std::uint64_t)>& linked = never_linked) {
 		Outcome outcome;
 		std::thread bobs_engine([&] { outcome.at_bob = accept_one(bobs.listener.get(), bob.identity(), geteuid(), linked); });
-		outcome.at_alice = connect_block(connecting.identity(), geteuid(), bobs.block, 10s);
+		outcome.at_alice = connect_to(connecting.identity(), geteuid(), Place::block(bobs.block), 10s);
 		bobs_engine.join();
 		return outcome;
 	}
@@ -139,8 +139,8 @@ TEST_F(Rendezvous, TwoThatConnectAtTheSameMomentGetTwoLinksAndBothWork) {
 	std::expected<Peer, int> bobs_view = std::unexpected(-1);
 	std::thread alices_engine([&] { at_alice = accept_one(alices.listener.get(), alice.identity(), geteuid(), never_linked); });
 	std::thread bobs_engine([&] { at_bob = accept_one(bobs.listener.get(), bob.identity(), geteuid(), never_linked); });
-	std::thread bobs_program([&] { bobs_view = connect_block(bob.identity(), geteuid(), alices.block, 10s); });
-	const auto alices_view = connect_block(alice.identity(), geteuid(), bobs.block, 10s);
+	std::thread bobs_program([&] { bobs_view = connect_to(bob.identity(), geteuid(), Place::block(alices.block), 10s); });
+	const auto alices_view = connect_to(alice.identity(), geteuid(), Place::block(bobs.block), 10s);
 	bobs_program.join();
 	bobs_engine.join();
 	alices_engine.join();
@@ -163,12 +163,12 @@ TEST_F(Rendezvous, AConnectionToOneselfIsRecognised) {
 TEST_F(Rendezvous, ABlockThatNobodyOwnsIsRefusedAtOnce) {
 	const std::uint32_t free_block = bobs.block;
 	bobs.listener = Descriptor();
-	EXPECT_EQ(connect_block(alice.identity(), geteuid(), free_block, 10s).error(), ECONNREFUSED);
+	EXPECT_EQ(connect_to(alice.identity(), geteuid(), Place::block(free_block), 10s).error(), ECONNREFUSED);
 }
 
 TEST_F(Rendezvous, AnOwnerWhoNeverAnswersTimesOut) {
 	const std::size_t before = open_descriptors();
-	EXPECT_EQ(connect_block(alice.identity(), geteuid(), bobs.block, 20ms).error(), ETIMEDOUT);
+	EXPECT_EQ(connect_to(alice.identity(), geteuid(), Place::block(bobs.block), 20ms).error(), ETIMEDOUT);
 	EXPECT_EQ(open_descriptors(), before);
 }
 
@@ -182,7 +182,7 @@ TEST_F(Rendezvous, AFullBacklogTimesOut) {
 	ASSERT_EQ(listen(listener.get(), 0), 0);
 	const Descriptor first(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
 	ASSERT_EQ(connect(first.get(), reinterpret_cast<sockaddr*>(&name), size), 0);
-	EXPECT_EQ(connect_block(alice.identity(), geteuid(), private_block(), 20ms).error(), ETIMEDOUT);
+	EXPECT_EQ(connect_to(alice.identity(), geteuid(), Place::block(private_block()), 20ms).error(), ETIMEDOUT);
 }
 
 // --- Other users ---
@@ -191,7 +191,7 @@ TEST_F(Rendezvous, AnotherUsersConnectionIsRefused) {
 	const std::size_t before = open_descriptors();
 	Accepted at_bob;
 	std::thread bobs_engine([&] { at_bob = accept_one(bobs.listener.get(), bob.identity(), geteuid() + 1, never_linked); });
-	EXPECT_EQ(connect_block(alice.identity(), geteuid(), bobs.block, 10s).error(), ECONNRESET);
+	EXPECT_EQ(connect_to(alice.identity(), geteuid(), Place::block(bobs.block), 10s).error(), ECONNRESET);
 	bobs_engine.join();
 	EXPECT_EQ(at_bob.error, EPERM);
 	EXPECT_EQ(open_descriptors(), before);
@@ -199,9 +199,9 @@ TEST_F(Rendezvous, AnotherUsersConnectionIsRefused) {
 
 TEST_F(Rendezvous, ANameSquattedByAnotherUserIsRefusedBeforeAnythingIsSent) {
 	const uid_t victim = geteuid() + 1;
-	const auto squatter = listen_on_block(victim, private_block());
+	const auto squatter = listen_on(victim, Place::block(private_block()));
 	ASSERT_TRUE(squatter);
-	EXPECT_EQ(connect_block(alice.identity(), victim, private_block(), 10s).error(), EPERM);
+	EXPECT_EQ(connect_to(alice.identity(), victim, Place::block(private_block()), 10s).error(), EPERM);
 	const Descriptor connection(accept(squatter->get(), nullptr, nullptr));
 	ASSERT_TRUE(connection);
 	char byte;
@@ -389,7 +389,7 @@ TEST_F(HostileHello, ANonsenseWelcomeIsRefusedAndLeaksNothing) {
 			send_raw(socket.get(), raw);
 			becomes_readable(socket.get(), POLLRDHUP);
 		});
-		EXPECT_EQ(connect_block(alice.identity(), geteuid(), bobs.block, 10s).error(), EPROTO);
+		EXPECT_EQ(connect_to(alice.identity(), geteuid(), Place::block(bobs.block), 10s).error(), EPROTO);
 		hostile.join();
 		EXPECT_EQ(open_descriptors(), before);
 	}
@@ -404,7 +404,7 @@ TEST(Block, IsClaimedByOneProcessAndNeverHoldsTheReservedNumbers) {
 		ASSERT_TRUE(block);
 		EXPECT_GE(block->block, block_first);
 		EXPECT_LE(block->block, block_last);
-		EXPECT_EQ(listen_on_block(geteuid(), block->block).error(), EADDRINUSE);
+		EXPECT_EQ(listen_on(geteuid(), Place::block(block->block)).error(), EADDRINUSE);
 		EXPECT_TRUE(fcntl(block->listener.get(), F_GETFD) & FD_CLOEXEC);
 		claimed.push_back(std::move(*block));
 	}
@@ -429,7 +429,7 @@ TEST(Block, OfAKilledProcessIsFreeAgainAndItsPeersLearnOfTheDeath) {
 		_exit(1);
 	}
 	ASSERT_EQ(read(pipe_ends[0], &block, sizeof block), static_cast<ssize_t>(sizeof block));
-	auto peer = connect_block(alice.identity(), geteuid(), block, 10s);
+	auto peer = connect_to(alice.identity(), geteuid(), Place::block(block), 10s);
 	ASSERT_TRUE(peer);
 	EXPECT_EQ(peer->pid, child);
 	pollfd alive{peer->socket.get(), POLLIN, 0};
@@ -441,7 +441,7 @@ TEST(Block, OfAKilledProcessIsFreeAgainAndItsPeersLearnOfTheDeath) {
 	EXPECT_EQ(recv(peer->socket.get(), &byte, 1, MSG_DONTWAIT), 0);
 	EXPECT_TRUE(!peer->pidfd || becomes_readable(peer->pidfd.get()));
 	waitpid(child, nullptr, 0);
-	EXPECT_TRUE(listen_on_block(geteuid(), block));
+	EXPECT_TRUE(listen_on(geteuid(), Place::block(block)));
 	close(pipe_ends[0]);
 	close(pipe_ends[1]);
 }

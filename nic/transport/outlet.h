@@ -13,6 +13,9 @@ namespace verbena::transport {
 
 struct QueuePair;
 
+// The last entry of a link's table of addresses is the management datagrams', one after the other.
+inline constexpr std::uint8_t management_address_index = wire::Direction::address_count - 1;
+
 struct Outlet {
 	wire::SlotWriter slots;
 	wire::AckWriter acks;

@@ -7,6 +7,7 @@
 #include <cerrno>
 
 #include "nic/verbs/device_list.h"
+#include "nic/verbs/process.h"
 #include "nic/verbs/provider.h"
 #include "nic/verbs/real_library.h"
 
@@ -63,6 +64,8 @@ ibv_device** ibv_get_device_list(int* num_devices) {
 	if (num_devices) *num_devices = 0;
 
 	ibv_device** real_list = list_real_devices();
+	// Where there are real devices, rdma_cm is the kernel's.
+	if (!real_device_seen && !InsideReal::here()) ours::serve_librdmacm(__builtin_return_address(0));
 	const auto our_list = InsideReal::here() ? std::span<ibv_device* const>{} : ours::our_devices();
 	if (!real_list && our_list.empty()) return nullptr;  // errno says why the real library has no list
 

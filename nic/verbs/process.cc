@@ -10,6 +10,7 @@
 #include <string>
 
 #include "nic/engine/fault_handler.h"
+#include "nic/ucma/interpose.h"
 #include "nic/verbs/provider.h"
 
 namespace verbena::verbs {
@@ -28,9 +29,10 @@ struct Process {
 	std::vector<std::unique_ptr<SoftDevice>> devices;  // every device ever listed; pointers stay
 	std::vector<ibv_device*> listed;
 	std::vector<engine::Interface> interfaces;  // as they were at `interfaces_seen`
-	Nanoseconds interfaces_seen = 0;
+	Nanoseconds interfaces_seen = 0, devices_seen = 0;
 	std::set<SoftContext*> contexts;
 	bool fork_handler = false;
+	std::unique_ptr<ucma::Kernel> kernel;
 };
 
 // Never destroyed: programs call verbs from their own destructors and exit handlers.
@@ -82,7 +84,12 @@ void after_fork_in_child() {
 		fill_gone(context->verbs);
 	}
 	p.contexts.clear();
+	if (p.kernel) p.kernel->abandon_after_fork();
 	if (p.engine) p.engine.release()->abandon_after_fork();
+}
+
+void deliver_connection_event(cm::ConnectionManager& connections, Nanoseconds now, const cm::Event& event) {
+	process().kernel->deliver(connections, now, event);  // there are connections, so it is there
 }
 
 SoftDevice* make_device(const engine::Interface& interface, int index) {
@@ -123,7 +130,7 @@ std::expected<engine::Engine*, int> process_engine() {
 	engine::install_fault_handler();
 	if (!p.fork_handler) pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
 	p.fork_handler = true;
-	auto started = engine::Engine::start({deliver_completion_event, deliver_async_event});
+	auto started = engine::Engine::start({deliver_completion_event, deliver_async_event, deliver_connection_event});
 	if (!started) return std::unexpected(started.error());
 	p.engine = std::move(*started);
 	return p.engine.get();
@@ -141,6 +148,41 @@ bool is_local_address(const std::uint8_t (&gid)[16]) {
 		for (const wire::Gid& own : interface.gids)
 			if (std::memcmp(own.data(), gid, 16) == 0) return true;
 	return false;
+}
+
+namespace {
+
+std::vector<ucma::Device> devices_for_rdma_cm() {
+	Process& p = process();
+	const std::lock_guard lock(p.mutex);
+	const Nanoseconds now = monotonic_now();
+	if (p.listed.empty() || now - p.devices_seen > interfaces_age_max) {
+		refresh_devices();
+		p.devices_seen = now;
+	}
+	std::vector<ucma::Device> devices;
+	for (ibv_device* listed : p.listed) {
+		const SoftDevice& device = SoftDevice::of(listed);
+		devices.push_back({device.interface.guid, device.index, device.interface});
+	}
+	return devices;
+}
+
+bool is_local_gid(const wire::Gid& gid) {
+	std::uint8_t bytes[16];
+	std::memcpy(bytes, gid.data(), sizeof bytes);
+	return is_local_address(bytes);
+}
+
+}  // namespace
+
+void serve_librdmacm(void* caller) {
+	Process& p = process();
+	{
+		const std::lock_guard lock(p.mutex);
+		if (!p.kernel) p.kernel = std::make_unique<ucma::Kernel>(ucma::Host{process_engine, devices_for_rdma_cm, is_local_gid});
+	}
+	ucma::redirect_if_librdmacm(caller, *p.kernel);
 }
 
 void add_context(SoftContext& context) {

@@ -14,6 +14,9 @@ std::expected<engine::Engine*, int> process_engine();
 // Is this address of some interface of this host (network namespace)?
 bool is_local_address(const std::uint8_t (&gid)[16]);
 
+// librdmacm, if `caller` lies in it, finds rdma_cm here.
+void serve_librdmacm(void* caller);
+
 // Contexts alive in this process, so that a forked child can mark them dead.
 void add_context(SoftContext&);
 void remove_context(SoftContext&);

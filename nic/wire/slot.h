@@ -92,6 +92,8 @@ static_assert(sizeof(Slot) == 64);
 // In the place of the opcode on a same-host link: another host's packet that reached the wrong process of this one (several share port
 // 4791). The payload is a ForwardedPacket (slot_ring.h) and the packet as it came. Never on a wire.
 inline constexpr Opcode forwarded_packet{0xff};
+// Likewise: a management datagram for queue pair 1. The payload is an AddressPair, the sender's first, and the datagram.
+inline constexpr Opcode management_datagram{0xfe};
 
 // Bytes of the slot's tail that the extended header takes; the inline payload follows it.
 constexpr std::uint32_t extension_bytes(const OpcodeFacts& f) {

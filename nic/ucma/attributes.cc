@@ -1,0 +1,146 @@
+#include "nic/ucma/attributes.h"
+
+#include <infiniband/verbs.h>
+
+#include <algorithm>
+#include <cstring>
+
+namespace verbena::ucma {
+
+namespace {
+
+constexpr std::uint8_t hop_limit = 64;
+// The kernel's rdma_cm asks for 0, which is 655 ms. Code 12 is 0.64 ms.
+constexpr std::uint8_t min_rnr_timer = 12;
+// What our devices can do; a peer may offer more.
+constexpr std::uint8_t rd_atomic_max = 16;
+
+template <class Parameters, std::size_t N> void copy_private(Parameters& to, const cm::PrivateData<N>& data) {
+	to.private_data_len = static_cast<std::uint8_t>(N);
+	std::memcpy(to.private_data, data.bytes().data(), N);
+}
+
+}  // namespace
+
+cm::Half half_of(const rdma_ucm_conn_param& p, std::uint32_t starting_psn) {
+	return {.qpn = {p.qp_num & 0xffffff},
+		.starting_psn = {starting_psn},
+		.responder_resources = p.responder_resources,
+		.initiator_depth = p.initiator_depth,
+		.retry_count = std::min<std::uint8_t>(p.retry_count, 7),
+		.rnr_retry_count = std::min<std::uint8_t>(p.rnr_retry_count, 7),
+		.flow_control = p.flow_control != 0,
+		.srq = p.srq != 0,
+		.q_key = p.qkey};
+}
+
+rdma_ucm_event_resp event_of(const cm::Message& message) {
+	rdma_ucm_event_resp event{};
+	rdma_ucm_conn_param& conn = event.param.conn;
+	if (const auto* req = std::get_if<cm::Req>(&message)) {
+		copy_private(conn, req->data);
+		conn.responder_resources = req->initiator_depth;
+		conn.initiator_depth = req->responder_resources;
+		conn.flow_control = req->flow_control;
+		conn.retry_count = req->retry_count;
+		conn.rnr_retry_count = req->rnr_retry_count;
+		conn.srq = req->srq;
+		conn.qp_num = req->qpn.value;
+	} else if (const auto* rep = std::get_if<cm::Rep>(&message)) {
+		copy_private(conn, rep->data);
+		conn.responder_resources = rep->initiator_depth;
+		conn.initiator_depth = rep->responder_resources;
+		conn.flow_control = rep->flow_control;
+		conn.rnr_retry_count = rep->rnr_retry_count;
+		conn.srq = rep->srq;
+		conn.qp_num = rep->qpn.value;
+	} else if (const auto* rej = std::get_if<cm::Rej>(&message)) {
+		copy_private(conn, rej->data);
+	} else if (const auto* request = std::get_if<cm::SidrReq>(&message)) {
+		copy_private(event.param.ud, request->data);
+	} else if (const auto* answer = std::get_if<cm::SidrRep>(&message)) {
+		copy_private(event.param.ud, answer->data);
+		event.param.ud.qp_num = answer->qpn.value;
+		event.param.ud.qkey = answer->q_key;
+	}
+	return event;
+}
+
+ib_uverbs_ah_attr path_to(const Id& id, const wire::Gid& destination) {
+	ib_uverbs_ah_attr path{};
+	std::ranges::copy(destination, path.grh.dgid);
+	path.grh.sgid_index = id.place ? id.place->gid_index : 0;
+	path.grh.hop_limit = hop_limit;
+	path.grh.traffic_class = id.traffic_class;
+	path.is_global = 1;
+	path.port_num = 1;
+	return path;
+}
+
+bool fill_qp_attributes(ib_uverbs_qp_attr& a, const Id& id, const cm::Connection* connection, std::uint32_t state) {
+	a.qp_state = state;
+	a.port_num = 1;
+	if (id.is_datagram() || !connection) {
+		// Before there is a connection only INIT can be asked for; datagrams need no more.
+		a.qp_attr_mask = IBV_QP_STATE;
+		if (state == IBV_QPS_INIT) a.qp_attr_mask |= IBV_QP_PKEY_INDEX | IBV_QP_PORT;
+		if (id.is_datagram()) {
+			a.qkey = id.q_key ? id.q_key : default_q_key;
+			if (state == IBV_QPS_INIT) a.qp_attr_mask |= IBV_QP_QKEY;
+			if (state == IBV_QPS_RTS) {
+				a.qp_attr_mask |= IBV_QP_SQ_PSN;
+				a.sq_psn = id.starting_psn;
+			}
+			return true;
+		}
+		if (state == IBV_QPS_INIT) a.qp_attr_mask |= IBV_QP_ACCESS_FLAGS;
+		return state == IBV_QPS_INIT;
+	}
+	const cm::Connection& c = *connection;
+	const bool rc = c.transport == cm::Transport::rc;
+	switch (state) {
+		case IBV_QPS_INIT:
+			a.qp_attr_mask = IBV_QP_STATE | IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX | IBV_QP_PORT;
+			a.qp_access_flags = IBV_ACCESS_REMOTE_WRITE;
+			// On the passive side the program has not said yet what it allows: what was asked for.
+			if (c.own.responder_resources || c.other.initiator_depth) a.qp_access_flags |= IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
+			return true;
+		case IBV_QPS_RTR: {
+			if (c.other.qpn.value == 0) return false;
+			a.qp_attr_mask = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
+			wire::Gid destination;
+			std::memcpy(destination.data(), c.route.addresses.destination, 16);
+			a.ah_attr = path_to(id, destination);
+			a.ah_attr.grh.flow_label = c.route.addresses.flow_label;
+			a.ah_attr.grh.traffic_class = c.route.addresses.traffic_class;
+			a.path_mtu = c.path_mtu;
+			a.dest_qp_num = c.other.qpn.value;
+			a.rq_psn = c.other.starting_psn.value;
+			if (rc) {
+				a.qp_attr_mask |= IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
+				a.max_dest_rd_atomic = c.active ? std::max(c.own.responder_resources, c.other.initiator_depth) : c.other.initiator_depth;
+				if (c.state == cm::State::rep_sent || c.state == cm::State::established)
+					a.max_dest_rd_atomic = std::max(a.max_dest_rd_atomic, c.own.responder_resources);
+				a.max_dest_rd_atomic = std::min(a.max_dest_rd_atomic, rd_atomic_max);
+				a.min_rnr_timer = min_rnr_timer;
+			}
+			return true;
+		}
+		case IBV_QPS_RTS:
+			if (c.other.qpn.value == 0) return false;
+			a.qp_attr_mask = IBV_QP_STATE | IBV_QP_SQ_PSN;
+			a.sq_psn = id.starting_psn;
+			if (rc) {
+				a.qp_attr_mask |= IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC;
+				a.timeout = c.ack_timeout;
+				a.retry_cnt = c.active ? c.own.retry_count : c.other.retry_count;
+				a.rnr_retry = c.other.rnr_retry_count;
+				a.max_rd_atomic = c.active ? std::min(c.own.initiator_depth, c.other.responder_resources) : c.other.responder_resources;
+				a.max_rd_atomic = std::min(a.max_rd_atomic, rd_atomic_max);
+			}
+			return true;
+		default: a.qp_attr_mask = IBV_QP_STATE; return true;
+	}
+}
+
+}  // namespace verbena::ucma

@@ -1,0 +1,45 @@
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "nic/ucma/id.h"
+
+namespace verbena::ucma {
+
+std::expected<std::unique_ptr<Channel>, int> Channel::open() {
+	int ends[2];
+	if (pipe2(ends, O_CLOEXEC) != 0) return std::unexpected(errno);
+	auto channel = std::make_unique<Channel>();
+	channel->reader = engine::Descriptor(ends[0]);
+	channel->writer = engine::Descriptor(ends[1]);
+	struct stat status;
+	if (fstat(ends[0], &status) != 0) return std::unexpected(errno);
+	channel->inode = status.st_ino;
+	return channel;
+}
+
+// One byte in the pipe while there are events: its room cannot run out.
+void Channel::push(QueuedEvent event) {
+	events.push_back(std::move(event));
+	const char byte = 0;
+	if (events.size() == 1 && write(writer.get(), &byte, 1) < 0) return;
+}
+
+QueuedEvent Channel::pop() {
+	QueuedEvent event = std::move(events.front());
+	events.pop_front();
+	if (events.empty()) clear_signal();
+	return event;
+}
+
+void Channel::clear_signal() {
+	pollfd readable{reader.get(), POLLIN, 0};
+	char byte;
+	// NOLINTNEXTLINE(clang-analyzer-unix.BlockInCriticalSection)
+	if (::poll(&readable, 1, 0) == 1 && read(reader.get(), &byte, 1) < 0) return;
+}
+
+}  // namespace verbena::ucma
