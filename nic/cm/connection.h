@@ -35,7 +35,7 @@ enum class State : std::uint8_t {
 // What one end says of its queue pair.
 struct Half {
 	wire::Qpn qpn;
-	wire::Psn24 starting_psn;
+	wire::Psn24 starting_psn;  // where the other end begins to send: what this end expects first (12.6.5)
 	std::uint8_t responder_resources = 0, initiator_depth = 0;
 	std::uint8_t retry_count = 7, rnr_retry_count = 7;
 	bool flow_control = true, srq = false;

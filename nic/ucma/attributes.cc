@@ -115,7 +115,7 @@ bool fill_qp_attributes(ib_uverbs_qp_attr& a, const Id& id, const cm::Connection
 			a.ah_attr.grh.traffic_class = c.route.addresses.traffic_class;
 			a.path_mtu = c.path_mtu;
 			a.dest_qp_num = c.other.qpn.value;
-			a.rq_psn = c.other.starting_psn.value;
+			a.rq_psn = c.own.starting_psn.value;
 			if (rc) {
 				a.qp_attr_mask |= IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
 				a.max_dest_rd_atomic = c.active ? std::max(c.own.responder_resources, c.other.initiator_depth) : c.other.initiator_depth;
@@ -129,7 +129,7 @@ bool fill_qp_attributes(ib_uverbs_qp_attr& a, const Id& id, const cm::Connection
 		case IBV_QPS_RTS:
 			if (c.other.qpn.value == 0) return false;
 			a.qp_attr_mask = IBV_QP_STATE | IBV_QP_SQ_PSN;
-			a.sq_psn = id.starting_psn;
+			a.sq_psn = c.other.starting_psn.value;
 			if (rc) {
 				a.qp_attr_mask |= IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC;
 				a.timeout = c.ack_timeout;

@@ -9,14 +9,15 @@
 
 namespace verbena::ucma {
 
-std::expected<std::unique_ptr<Channel>, int> Channel::open() {
+std::expected<std::shared_ptr<Channel>, int> Channel::open() {
 	int ends[2];
 	if (pipe2(ends, O_CLOEXEC) != 0) return std::unexpected(errno);
-	auto channel = std::make_unique<Channel>();
+	auto channel = std::make_shared<Channel>();
 	channel->reader = engine::Descriptor(ends[0]);
 	channel->writer = engine::Descriptor(ends[1]);
+	channel->watched = engine::Descriptor(fcntl(ends[0], F_DUPFD_CLOEXEC, 0));
 	struct stat status;
-	if (fstat(ends[0], &status) != 0) return std::unexpected(errno);
+	if (!channel->watched || fstat(ends[0], &status) != 0) return std::unexpected(errno);
 	channel->inode = status.st_ino;
 	return channel;
 }
@@ -36,10 +37,10 @@ QueuedEvent Channel::pop() {
 }
 
 void Channel::clear_signal() {
-	pollfd readable{reader.get(), POLLIN, 0};
+	pollfd readable{watched.get(), POLLIN, 0};
 	char byte;
 	// NOLINTNEXTLINE(clang-analyzer-unix.BlockInCriticalSection)
-	if (::poll(&readable, 1, 0) == 1 && read(reader.get(), &byte, 1) < 0) return;
+	if (::poll(&readable, 1, 0) == 1 && read(watched.get(), &byte, 1) < 0) return;
 }
 
 }  // namespace verbena::ucma

@@ -74,11 +74,12 @@ struct QueuedEvent {
 // What librdmacm takes for /dev/infiniband/rdma_cm: one end of a pipe, readable while an event waits.
 struct Channel {
 	engine::Descriptor reader, writer;
+	engine::Descriptor watched;  // the reader again: a thread that waits here does so also when the program has closed its own
 	std::uint64_t inode = 0;
 	std::deque<QueuedEvent> events;
 
 	// EMFILE and other errno values.
-	static std::expected<std::unique_ptr<Channel>, int> open();
+	static std::expected<std::shared_ptr<Channel>, int> open();
 	void push(QueuedEvent);
 	QueuedEvent pop();
 	// The events of an id leave its channel. True for those that were taken.

@@ -72,24 +72,24 @@ std::expected<int, int> Kernel::open_channel() {
 }
 
 // The number alone would not do: the program may have closed it, and opened something else.
-Channel* Kernel::find_channel(int fd) {
+std::shared_ptr<Channel> Kernel::find_channel(int fd) {
 	const std::lock_guard lock(channels_mutex_);
 	const auto at = channels_.find(fd);
 	struct stat status;
 	if (at == channels_.end() || fstat(fd, &status) != 0 || status.st_ino != at->second->inode) return nullptr;
-	return at->second.get();
+	return at->second;
 }
 
 bool Kernel::is_channel(int fd) { return find_channel(fd) != nullptr; }
 
 bool Kernel::close_channel(int fd) {
-	Channel* const channel = find_channel(fd);
+	const std::shared_ptr<Channel> channel = find_channel(fd);
 	if (!channel) return false;
 	std::vector<cm::ServiceId> released;
 	locked([&](cm::ConnectionManager& connections, Nanoseconds now) {
 		std::vector<std::shared_ptr<Id>> theirs;
 		for (const auto& [number, id] : ids_)
-			if (id->channel == channel) theirs.push_back(id);
+			if (id->channel == channel.get()) theirs.push_back(id);
 		for (const auto& id : theirs) {
 			if (id->owns_port) released.push_back(id->service());
 			end(connections, now, *id);
@@ -100,6 +100,7 @@ bool Kernel::close_channel(int fd) {
 		if (!ports_.contains(service)) engine_->release_service(service);
 	const std::lock_guard lock(channels_mutex_);
 	channels_.erase(fd);
+	channel->reader = {};
 	return true;
 }
 
@@ -116,7 +117,7 @@ void Kernel::abandon_after_fork() {
 // Commands
 
 ssize_t Kernel::command(int fd, const void* command, std::size_t bytes) {
-	Channel* const channel = find_channel(fd);
+	const std::shared_ptr<Channel> channel = find_channel(fd);  // for as long as the command runs
 	rdma_ucm_cmd_hdr header;
 	Result result = Unexpected(EINVAL);
 	if (channel && bytes >= sizeof header) {
@@ -656,7 +657,7 @@ Kernel::Result Kernel::set_option(Channel& channel, const rdma_ucm_set_option& c
 // Events
 
 Kernel::Result Kernel::get_event(Channel& channel, const rdma_ucm_get_event& c, std::size_t room) {
-	const int fd = channel.reader.get();
+	const int fd = channel.watched.get();
 	for (;;) {
 		std::optional<QueuedEvent> event;
 		locked([&](cm::ConnectionManager&, Nanoseconds) {
@@ -678,13 +679,13 @@ Kernel::Result Kernel::get_event(Channel& channel, const rdma_ucm_get_event& c, 
 }
 
 Kernel::Result Kernel::migrate(Channel& to, const rdma_ucm_migrate_id& c, std::size_t room) {
-	Channel* const from = find_channel(static_cast<int>(c.fd));
+	const std::shared_ptr<Channel> from = find_channel(static_cast<int>(c.fd));
 	if (!from) return Unexpected(EINVAL);
 	std::uint32_t reported = 0;
 	const Result found = locked([&](cm::ConnectionManager&, Nanoseconds) -> Result {
 		const auto id = find(*from, c.id);
 		if (!id) return Unexpected(id.error());
-		if (from != &to) {
+		if (from.get() != &to) {
 			for (QueuedEvent& event : from->take_if([&](const QueuedEvent& queued) { return queued.id == *id; })) {
 				if (event.child) event.child->channel = &to;
 				to.push(std::move(event));
@@ -715,6 +716,8 @@ void Kernel::deliver_request(cm::ConnectionManager& connections, Nanoseconds now
 	auto child = make_id(*listener->channel, listener->uid, listener->port_space, listener->qp_type);
 	child->state = State::connecting;
 	child->connection = event.connection;
+	// Its queue pair goes to RTR before the program accepts.
+	connections.find(event.connection)->own.starting_psn = {child->starting_psn};
 	child->source = Address::from(addresses.destination, listener->source.port());
 	child->destination = Address::from(addresses.source, addresses.source_port);
 	child->ack_timeout = listener->ack_timeout;

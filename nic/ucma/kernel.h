@@ -71,7 +71,7 @@ private:
 	template <class Act> auto locked(Act&& act) {
 		return engine_->control([&](adapter::ChannelAdapter& adapter) { return act(adapter.connections(), adapter.context().now); });
 	}
-	Channel* find_channel(int fd);  // of this very file
+	std::shared_ptr<Channel> find_channel(int fd);  // of this very file
 	// Under the engine's lock.
 	std::expected<std::shared_ptr<Id>, int> find(Channel&, std::uint32_t number);
 	std::shared_ptr<Id> make_id(Channel&, std::uint64_t uid, std::uint16_t port_space, std::uint8_t qp_type);
@@ -89,7 +89,7 @@ private:
 	Host host_;
 	engine::Engine* engine_ = nullptr;  // from the first channel on
 	std::mutex channels_mutex_;
-	std::unordered_map<int, std::unique_ptr<Channel>> channels_;
+	std::unordered_map<int, std::shared_ptr<Channel>> channels_;
 	std::unordered_map<std::uint32_t, std::shared_ptr<Id>> ids_;
 	std::uint32_t next_number_ = 0;
 	std::multimap<cm::ServiceId, Id*> ports_;

@@ -47,6 +47,44 @@ timeout 60 $program $theirs -p $port 10.99.0.1 >/tmp/out 2>&1; status=\$?
 if [ \$status != 0 ] || grep -qiE 'error|fail|unable|couldn.t' /tmp/out; then failures=\$((failures + 1)); cat /tmp/out; fi
 echo \"\$status $program\""
 done
+
+# rdma_cm, the guest calls: the server's command, and the client's with its address last. PORT: one of its own (udaddy has no choice).
+called=(
+	"rping -s -p PORT -C 10 -S 4000|rping -c -p PORT -C 10 -S 4000 -V -a"
+	"ucmatose -p PORT -C 10 -c 4|ucmatose -p PORT -C 10 -c 4 -s"
+	"udaddy -C 10|udaddy -C 10 -s"
+	"rstream -p PORT -C 20 -S 4096|rstream -p PORT -C 20 -S 4096 -s"
+	"ib_send_bw -F -R -u 20 -p PORT -s 4096 -n 100|ib_send_bw -F -R -u 20 -p PORT -s 4096 -n 100"
+)
+for pair in "${called[@]}"; do
+	port=$((port + 1))
+	pair=${pair//PORT/$port}
+	# shellcheck disable=SC2086
+	ip netns exec "$namespace" timeout 400 env LD_PRELOAD="$nic" ${pair%|*} >"$logs/$port" 2>&1 &
+	servers+=($!)
+	guest+="
+timeout 60 ${pair#*|} 10.99.0.1 >/tmp/out 2>&1; status=\$?
+if [ \$status != 0 ] || grep -qiE 'error|fail|unable|couldn.t' /tmp/out; then failures=\$((failures + 1)); cat /tmp/out; fi
+echo \"\$status rdma_cm, called: ${pair#*|}\""
+done
+
+# And the other way: the guest serves, and our side calls until somebody answers.
+calling=(
+	"rping -s -p PORT -C 10 -S 4000|rping -c -p PORT -C 10 -S 4000 -V -a"
+	"ucmatose -p PORT -C 10 -c 4|ucmatose -p PORT -C 10 -c 4 -s"
+	"udaddy -C 10|udaddy -C 10 -s"
+)
+for pair in "${calling[@]}"; do
+	port=$((port + 1))
+	pair=${pair//PORT/$port}
+	ip netns exec "$namespace" timeout 400 env LD_PRELOAD="$nic" bash -c "
+		until ${pair#*|} 10.99.0.2; do sleep 1; done" >"$logs/$port" 2>&1 &
+	servers+=($!)
+	guest+="
+timeout 60 ${pair%|*} >/tmp/out 2>&1; status=\$?
+if [ \$status != 0 ]; then failures=\$((failures + 1)); cat /tmp/out; fi
+echo \"\$status rdma_cm, calls: ${pair#*|}\""
+done
 guest+='
 cd /sys/class/infiniband/rxe_eth0/ports/1/hw_counters; grep -H . rcvd_pkts sent_pkts rcvd_rnr_err out_of_seq_request
 exit $failures'
