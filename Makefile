@@ -55,7 +55,7 @@ asan: ## unit tests under the address and undefined-behaviour sanitizers
 	@$(NEEDS) build
 	@$(CONFIGURE) asan >/dev/null
 	@cmake --build build-asan -- --quiet
-	@UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 ctest --test-dir build-asan --output-on-failure --no-tests=error -j $$(nproc)
+	@UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 ASAN_OPTIONS=verify_asan_link_order=0 ctest --test-dir build-asan --output-on-failure --no-tests=error -j $$(nproc)
 
 tsan: ## unit tests under the thread sanitizer
 	@$(NEEDS) build

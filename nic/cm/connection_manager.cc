@@ -459,6 +459,7 @@ void ConnectionManager::handle(Nanoseconds now, const Route& from, const Envelop
 		case State::dreq_sent:  // both at once
 			send(from, envelope.transaction, Drep{c->local, c->remote, {}});
 			return end(now, *c, Event::Kind::disconnected, 0);
+		case State::idle:
 		case State::timewait: return send(from, envelope.transaction, Drep{c->local, c->remote, {}});
 		default: ++counters_.unexpected;
 	}

@@ -121,6 +121,7 @@ public:
 
 	std::optional<Event> poll_event();
 	bool has_events() const { return !events_.empty(); }
+	std::size_t connection_count() const { return connections_.size(); }
 
 	struct Counters {
 		std::uint64_t received = 0, sent = 0, sent_again = 0, malformed = 0, unexpected = 0, refused_busy = 0;

@@ -1,0 +1,349 @@
+#include "nic/cm/connection_manager.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <vector>
+
+namespace verbena::cm {
+namespace {
+
+using Kind = Event::Kind;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::UnorderedElementsAre;
+
+constexpr Nanoseconds ms = 1'000'000, second = 1000 * ms;
+constexpr ServiceId service = service_of(port_space::tcp, 7174);
+
+// Two ends, a virtual clock, and a wire that may lose, repeat and delay.
+class ConnectionManagers : public ::testing::Test {
+protected:
+	struct End {
+		explicit End(std::uint64_t seed, std::uint32_t block) : manager(seed, 0) { manager.use_block(block); }
+		ConnectionManager manager;
+		wire::Gid gid{};
+		std::vector<Event> events;  // all that were ever reported
+		bool accepts = true;  // requests are replied to, responses confirmed, disconnections answered at once
+
+		std::vector<Kind> kinds() const {
+			std::vector<Kind> kinds;
+			for (const Event& event : events) kinds.push_back(event.kind);
+			return kinds;
+		}
+		int count(Kind kind) const {
+			return static_cast<int>(std::ranges::count_if(events, [kind](const Event& event) { return event.kind == kind; }));
+		}
+	};
+
+	ConnectionManagers() {
+		client.gid[15] = 1;
+		server.gid[15] = 2;
+		EXPECT_TRUE(server.manager.listen(service, wire::Gid{}, &server));
+	}
+
+	Route route(const End& from, const End& to) {
+		Route route{};
+		std::memcpy(route.addresses.source, from.gid.data(), 16);
+		std::memcpy(route.addresses.destination, to.gid.data(), 16);
+		route.carrier = const_cast<End*>(&to);
+		return route;
+	}
+	CommId connect(ServiceId to = service) {
+		const ConnectionManager::Request request{.service = to,
+			.addresses = {client.gid, server.gid, 40'000},
+			.ca_guid = 77,
+			.own = {.qpn = {0x1234}, .starting_psn = {5}, .responder_resources = 4, .initiator_depth = 3},
+			.data = std::as_bytes(std::span("hello"))};
+		return client.manager.connect(now, route(client, server), request, &client);
+	}
+
+	// What an end's program does at once.
+	void act(End& end, const Event& event) {
+		end.events.push_back(event);
+		if (!end.accepts) return;
+		switch (event.kind) {
+			case Kind::request:
+				EXPECT_TRUE(end.manager.reply(now, event.connection, {.qpn = {0x4321}, .starting_psn = {6}}, 78, {}));
+				end.manager.find(event.connection)->user = &end;
+				break;
+			case Kind::response: EXPECT_TRUE(end.manager.confirm(event.connection)); break;
+			case Kind::disconnected: end.manager.disconnect(now, event.connection); break;
+			case Kind::datagram_request: EXPECT_TRUE(end.manager.answer(now, event.connection, sidr_status::success, {0x77}, 9, {})); break;
+			default: break;
+		}
+	}
+
+	void settle() {
+		for (bool moved = true; moved;) {
+			moved = false;
+			for (End* end : {&client, &server}) {
+				while (auto* out = end->manager.next_outgoing()) {
+					dispatch(*end, *out);
+					end->manager.pop_outgoing();
+				}
+				while (const auto event = end->manager.poll_event()) {
+					act(*end, *event);
+					moved = true;
+				}
+			}
+		}
+	}
+	void dispatch(End& from, const ConnectionManager::Outgoing& out) {
+		const int number = sent++;
+		if (loses(number)) return;
+		End& to = &from == &client ? server : client;
+		for (int copy = random.chance(duplicate) ? 2 : 1; copy; --copy)
+			on_the_way.emplace(now + 10'000 + (jitter ? random.below(jitter) : 0), [this, &from, &to, mad = out.mad] { to.manager.handle_mad(now, route(to, from), mad); });
+	}
+	// Until nothing happens any more, or the time is up.
+	void run(Nanoseconds until) {
+		settle();
+		for (;;) {
+			Nanoseconds next = std::min(client.manager.poll_timeout(), server.manager.poll_timeout());
+			if (!on_the_way.empty()) next = std::min(next, on_the_way.begin()->first);
+			if (next > until) break;
+			now = std::max(now, next);
+			while (!on_the_way.empty() && on_the_way.begin()->first <= now) {
+				const auto deliver = on_the_way.begin()->second;
+				on_the_way.erase(on_the_way.begin());
+				deliver();
+			}
+			client.manager.handle_timeouts(now);
+			server.manager.handle_timeouts(now);
+			settle();
+		}
+		now = until;
+	}
+	State state(End& end, CommId id) {
+		const Connection* c = end.manager.find(id);
+		return c ? c->state : State::idle;
+	}
+	CommId at_server() { return server.events.front().connection; }
+
+	Nanoseconds now = 0;
+	Random random{1};
+	End client{11, 3}, server{12, 4};
+	std::multimap<Nanoseconds, std::function<void()>> on_the_way;
+	int sent = 0;
+	std::function<bool(int)> loses = [](int) { return false; };
+	double duplicate = 0;
+	Nanoseconds jitter = 0;
+};
+
+TEST_F(ConnectionManagers, ConnectAndEnd) {
+	const CommId id = connect();
+	run(ms);
+	EXPECT_THAT(client.kinds(), ElementsAre(Kind::response));
+	EXPECT_THAT(server.kinds(), ElementsAre(Kind::request, Kind::established));
+	EXPECT_EQ(state(client, id), State::established);
+	const auto& req = std::get<Req>(server.events[0].message);
+	EXPECT_EQ(server.events[0].listener, &server);
+	EXPECT_EQ(req.qpn.value, 0x1234u);
+	EXPECT_EQ(std::memcmp(req.data.bytes().data(), "hello", 6), 0);
+	EXPECT_EQ(client.manager.find(id)->other.qpn.value, 0x4321u);
+	EXPECT_EQ(client.manager.find(id)->other.starting_psn.value, 6u);
+
+	EXPECT_TRUE(client.manager.disconnect(now, id));
+	run(now + ms);
+	EXPECT_THAT(client.kinds(), ElementsAre(Kind::response, Kind::disconnected));
+	EXPECT_THAT(server.kinds(), ElementsAre(Kind::request, Kind::established, Kind::disconnected));
+	run(now + second);
+	EXPECT_EQ(client.kinds().back(), Kind::timewait_exit);
+	EXPECT_EQ(server.kinds().back(), Kind::timewait_exit);
+	EXPECT_EQ(sent, 5) << "REQ REP RTU DREQ DREP";
+}
+
+TEST_F(ConnectionManagers, AnyOneMessageMayBeLostAndNothingIsSeenOfIt) {
+	for (int lost = 0; lost < 5; ++lost) {
+		client.events.clear();
+		server.events.clear();
+		sent = 0;
+		loses = [lost](int number) { return number == lost; };
+		const CommId id = connect();
+		run(now + second);
+		EXPECT_EQ(state(client, id), State::established) << lost;
+		EXPECT_TRUE(client.manager.disconnect(now, id));
+		run(now + 2 * second);
+		EXPECT_THAT(client.kinds(), ElementsAre(Kind::response, Kind::disconnected, Kind::timewait_exit)) << lost;
+		EXPECT_THAT(server.kinds(), ElementsAre(Kind::request, Kind::established, Kind::disconnected, Kind::timewait_exit)) << lost;
+	}
+}
+
+TEST_F(ConnectionManagers, ManyConnectionsOverABadWireAreEachMadeAndEndedOnce) {
+	for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+		random = Random(seed);
+		client.events.clear();
+		server.events.clear();
+		loses = [this](int) { return random.chance(0.2); };
+		duplicate = 0.2;
+		jitter = 100 * ms;
+		std::vector<CommId> ids;
+		for (int i = 0; i < 50; ++i) ids.push_back(connect());
+		run(now + 60 * second);
+		EXPECT_EQ(client.count(Kind::response), 50) << seed;
+		EXPECT_EQ(server.count(Kind::request), 50) << seed;
+		EXPECT_EQ(server.count(Kind::established), 50) << seed;
+		for (const CommId id : ids) EXPECT_TRUE(client.manager.disconnect(now, id));
+		run(now + 60 * second);
+		EXPECT_EQ(client.count(Kind::disconnected), 50) << seed;
+		EXPECT_EQ(server.count(Kind::disconnected), 50) << seed;
+		for (End* end : {&client, &server})
+			for (const Event& event : end->events) end->manager.destroy(now, event.connection);
+		run(now + 60 * second);
+		EXPECT_EQ(client.manager.connection_count() + server.manager.connection_count(), 0u) << seed;
+	}
+}
+
+TEST_F(ConnectionManagers, NobodyListens) {
+	connect(service_of(port_space::tcp, 1));
+	run(ms);
+	EXPECT_THAT(client.kinds(), ElementsAre(Kind::rejected));
+	EXPECT_EQ(client.events[0].status, reject_reason::invalid_service);
+	EXPECT_THAT(server.kinds(), IsEmpty());
+}
+
+TEST_F(ConnectionManagers, RejectedByTheProgramWithItsReasons) {
+	server.accepts = false;
+	connect();
+	run(ms);
+	EXPECT_TRUE(server.manager.reject(now, at_server(), reject_reason::consumer, std::as_bytes(std::span("no"))));
+	run(now + ms);
+	ASSERT_THAT(client.kinds(), ElementsAre(Kind::rejected));
+	EXPECT_EQ(client.events[0].status, reject_reason::consumer);
+	EXPECT_EQ(std::memcmp(std::get<Rej>(client.events[0].message).data.bytes().data(), "no", 3), 0);
+}
+
+TEST_F(ConnectionManagers, SilenceIsUnreachableInItsTime) {
+	loses = [](int) { return true; };
+	connect();
+	run(ConnectionManager::patience - ms);
+	EXPECT_THAT(client.kinds(), IsEmpty());
+	run(ConnectionManager::patience + ConnectionManager::longest_interval);
+	ASSERT_THAT(client.kinds(), ElementsAre(Kind::unreachable));
+	EXPECT_EQ(client.events[0].status, -ETIMEDOUT);
+}
+
+TEST_F(ConnectionManagers, AProgramThatTakesItsTimeIsWaitedFor) {
+	server.accepts = false;
+	const CommId id = connect();
+	run(100 * second);  // longer than the patience: the repeated REQ is answered by an MRA
+	EXPECT_THAT(client.kinds(), IsEmpty());
+	EXPECT_THAT(server.kinds(), ElementsAre(Kind::request));
+	EXPECT_TRUE(server.manager.reply(now, at_server(), {}, 78, {}));
+	run(now + second);
+	EXPECT_THAT(client.kinds(), ElementsAre(Kind::response));
+	EXPECT_EQ(state(client, id), State::established);
+}
+
+TEST_F(ConnectionManagers, BothEndAtOnce) {
+	const CommId id = connect();
+	run(ms);
+	client.accepts = server.accepts = false;
+	EXPECT_TRUE(client.manager.disconnect(now, id));
+	EXPECT_TRUE(server.manager.disconnect(now, at_server()));
+	run(now + second);
+	EXPECT_EQ(client.count(Kind::disconnected), 1);
+	EXPECT_EQ(server.count(Kind::disconnected), 1);
+}
+
+TEST_F(ConnectionManagers, TheFirstMessageMayComeBeforeTheRtu) {
+	loses = [](int number) { return number == 2; };
+	connect();
+	run(ms);
+	EXPECT_THAT(server.kinds(), ElementsAre(Kind::request));
+	EXPECT_TRUE(server.manager.establish(at_server()));
+	run(second);
+	EXPECT_THAT(server.kinds(), ElementsAre(Kind::request, Kind::established));
+}
+
+TEST_F(ConnectionManagers, WhoeverIsDestroyedTellsTheOther) {
+	const CommId id = connect();
+	run(ms);
+	client.manager.destroy(now, id);
+	run(now + ms);
+	EXPECT_EQ(server.kinds().back(), Kind::disconnected);
+	EXPECT_EQ(client.count(Kind::disconnected), 0) << "nothing is said to who has let go";
+
+	client.accepts = false;
+	const CommId second_one = connect();
+	run(now + ms);
+	client.manager.destroy(now, second_one);  // between REP and RTU
+	run(now + ms);
+	EXPECT_EQ(server.kinds().back(), Kind::rejected);
+}
+
+TEST_F(ConnectionManagers, AMessageFromElsewhereChangesNothing) {
+	const CommId id = connect();
+	run(ms);
+	End stranger(13, 5);
+	stranger.gid[15] = 3;
+	const Dreq dreq{at_server(), id, {0x1234}, {}};
+	client.manager.handle_mad(now, route(client, stranger), write_message({9, dreq}));
+	const Rej rej{at_server(), id, 2, reject_reason::consumer, {}};
+	client.manager.handle_mad(now, route(client, stranger), write_message({9, rej}));
+	client.manager.handle_mad(now, route(client, server), write_message({9, Dreq{{1}, id, {0x1234}, {}}}));
+	EXPECT_EQ(state(client, id), State::established);
+	EXPECT_THAT(client.kinds(), ElementsAre(Kind::response));
+}
+
+TEST_F(ConnectionManagers, GarbageIsDropped) {
+	connect();
+	run(ms);
+	for (int i = 0; i < 20'000; ++i) {
+		wire::Mad mad;
+		for (std::byte& byte : mad) byte = std::byte(random.below(256));
+		if (random.chance(0.9)) wire::write_mad_header(mad, {.attribute_id = static_cast<std::uint16_t>(0x10 + random.below(9))});
+		if (random.chance(0.5)) wire::store_be32(&mad[28], at_server().value);
+		server.manager.handle_mad(now, route(server, client), mad);
+		settle();
+	}
+	EXPECT_LE(server.manager.connection_count(), 2u);
+}
+
+TEST_F(ConnectionManagers, ADatagramServiceIsFound) {
+	EXPECT_TRUE(server.manager.listen(service_of(port_space::udp, 9), wire::Gid{}, &server));
+	loses = [](int number) { return number == 1; };  // the first answer
+	const ConnectionManager::Request request{.service = service_of(port_space::udp, 9), .addresses = {client.gid, server.gid, 1}};
+	client.manager.resolve(now, route(client, server), request, &client);
+	run(second);
+	ASSERT_THAT(client.kinds(), ElementsAre(Kind::datagram_response));
+	EXPECT_THAT(server.kinds(), ElementsAre(Kind::datagram_request)) << "asked again, answered again, reported once";
+	const auto& rep = std::get<SidrRep>(client.events[0].message);
+	EXPECT_EQ(rep.qpn.value, 0x77u);
+	EXPECT_EQ(rep.q_key, 9u);
+}
+
+TEST_F(ConnectionManagers, ThePeersEndIsReportedForWhatItWasPartOf) {
+	const CommId up = connect();
+	run(ms);
+	server.accepts = false;
+	const CommId waiting = connect();
+	run(now + ms);
+	client.manager.fail_carrier(now, &server);
+	settle();
+	EXPECT_THAT(client.kinds(), UnorderedElementsAre(Kind::response, Kind::disconnected, Kind::rejected));
+	EXPECT_EQ(state(client, up), State::timewait);
+	EXPECT_EQ(state(client, waiting), State::idle);
+}
+
+TEST_F(ConnectionManagers, TheListenerOfAnAddressGoesBeforeTheOneOfAll) {
+	wire::Gid other{};
+	other[15] = 9;
+	int special = 0;
+	EXPECT_TRUE(server.manager.listen(service, server.gid, &special));
+	EXPECT_FALSE(server.manager.listen(service, server.gid, &special));
+	EXPECT_TRUE(server.manager.listen(service, other, &client));
+	connect();
+	run(ms);
+	EXPECT_EQ(server.events[0].listener, &special);
+	server.manager.unlisten(service, &special);
+	connect();
+	run(now + ms);
+	EXPECT_EQ(server.events.back().kind, Kind::established);
+	EXPECT_EQ(server.events[server.events.size() - 2].listener, &server);
+}
+
+}  // namespace
+}  // namespace verbena::cm
