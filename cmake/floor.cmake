@@ -6,6 +6,9 @@
 find_package(GTest REQUIRED)
 include(GoogleTest)
 
+# Seconds that a unit test may take; a sanitizer's build needs more.
+set(VERBENA_TEST_TIMEOUT 60 CACHE STRING "time limit of a unit test, in seconds")
+
 function(verbena_floor folder)
 	cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "USES;LINKS")
 	string(REPLACE "/" "_" name ${folder})
@@ -34,6 +37,6 @@ function(verbena_floor folder)
 		add_executable(${name}_test ${tests})
 		target_link_libraries(${name}_test PRIVATE verbena_${name} GTest::gtest_main GTest::gmock Threads::Threads)
 		# PRE_TEST: a build does not run the programs. Tests start in the root of the sources, where the data they read lies.
-		gtest_discover_tests(${name}_test TEST_PREFIX "${folder}: " DISCOVERY_MODE PRE_TEST WORKING_DIRECTORY ${PROJECT_SOURCE_DIR} PROPERTIES TIMEOUT 60)
+		gtest_discover_tests(${name}_test TEST_PREFIX "${folder}: " DISCOVERY_MODE PRE_TEST WORKING_DIRECTORY ${PROJECT_SOURCE_DIR} PROPERTIES TIMEOUT ${VERBENA_TEST_TIMEOUT})
 	endif()
 endfunction()

@@ -166,7 +166,27 @@ bool ChannelAdapter::modify_qp(QueuePair& qp, const QpChange& change) {
 	return true;
 }
 
+bool ChannelAdapter::attach_multicast(const wire::Gid& group, QueuePair& qp) {
+	if (std::ranges::find(multicast_, std::pair(group, &qp)) != multicast_.end()) return false;
+	multicast_.emplace_back(group, &qp);
+	return true;
+}
+
+bool ChannelAdapter::detach_multicast(const wire::Gid& group, QueuePair& qp) { return std::erase(multicast_, std::pair(group, &qp)) != 0; }
+
+void ChannelAdapter::handle_multicast(const wire::Slot& slot, const std::byte* payload, const wire::AddressPair& addresses) {
+	bool any = false;
+	for (std::size_t i = 0; i < multicast_.size(); ++i) {
+		const auto& [group, qp] = multicast_[i];
+		if (std::memcmp(group.data(), addresses.destination, group.size()) != 0 || !can_receive(*qp)) continue;
+		any = true;
+		if (slot.deth.source_qp().value != qp->qpn) transport::handle_datagram(context_, *qp, slot, payload, addresses);
+	}
+	if (!any) ++context_.counters.dropped_no_qp;
+}
+
 void ChannelAdapter::destroy_qp(QueuePair& qp) {
+	std::erase_if(multicast_, [&](const auto& member) { return member.second == &qp; });
 	forget(qp);
 	table_.destroy(qp);
 }
@@ -178,6 +198,8 @@ void ChannelAdapter::transmit(QueuePair& qp) {
 void ChannelAdapter::handle_slot(Outlet& from, const wire::Slot& slot, const std::byte* payload, const wire::AddressPair& addresses) {
 	const wire::OpcodeFacts& facts = wire::facts(slot.opcode());
 	QueuePair* qp = table_.find(slot.destination());
+	if (!qp && slot.destination() == wire::multicast_qpn && facts.deth) [[unlikely]]
+		return handle_multicast(slot, payload, addresses);
 	const auto drop = [&](std::uint64_t& counter) {
 		++counter;
 		// Same host: there is no timer that would notice the silence, so the sender is told.

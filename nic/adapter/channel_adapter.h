@@ -15,6 +15,8 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <utility>
+#include <vector>
 
 #include "nic/adapter/qp_table.h"
 #include "nic/cm/connection_manager.h"
@@ -65,6 +67,9 @@ public:
 	bool modify_qp(transport::QueuePair&, const QpChange&);  // false: the transition or an attribute is not allowed; nothing changed
 	void destroy_qp(transport::QueuePair&);
 	void transmit(transport::QueuePair& qp);
+	// Datagrams to the group reach the queue pair, too (10.5.2). False: they do, or do not, already.
+	bool attach_multicast(const wire::Gid& group, transport::QueuePair&);
+	bool detach_multicast(const wire::Gid& group, transport::QueuePair&);
 
 	// A pass
 	void begin_pass(Nanoseconds now) { context_.now = now; }
@@ -88,10 +93,12 @@ private:
 	void forget(transport::QueuePair&);
 	void reset(transport::QueuePair&);
 	void send_management();
+	void handle_multicast(const wire::Slot&, const std::byte* payload, const wire::AddressPair& addresses);
 
 	transport::Context context_;
 	QpTable table_;
 	cm::ConnectionManager connections_;
+	std::vector<std::pair<wire::Gid, transport::QueuePair*>> multicast_;
 };
 
 }  // namespace verbena::adapter

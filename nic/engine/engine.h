@@ -80,6 +80,9 @@ public:
 	void release_service(cm::ServiceId);
 	// Before the first connection: numbers to name connections by, and UDP to hear of them.
 	std::expected<void, int> prepare_connections();
+	// Datagrams to the group that arrive on the interface reach the QP. Error: an errno value, EINVAL if they did before, or did not.
+	std::expected<void, int> attach_multicast(transport::QueuePair&, const wire::Gid& group, std::uint32_t interface_index);
+	std::expected<void, int> detach_multicast(transport::QueuePair&, const wire::Gid& group, std::uint32_t interface_index);
 	// Completes receives that were posted to a QP in the error state.
 	void flush_receives(transport::QueuePair& qp);
 	// The index under which datagrams through `outlet` carry these addresses.

@@ -47,8 +47,9 @@ private:
 		link::UdpPathOptions options{.traffic_class = a.traffic_class, .hop_limit = a.hop_limit};
 		std::memcpy(options.source.data(), a.source, 16);
 		std::memcpy(options.destination.data(), a.destination, 16);
-		if (options.destination[0] != 0xfe || (options.destination[1] & 0xc0) != 0x80) return options;
-		// Link-local: the interface that has our address.
+		const bool link_local = options.destination[0] == 0xfe && (options.destination[1] & 0xc0) == 0x80;
+		if (!link_local && !wire::is_multicast(options.destination)) return options;
+		// These name no interface: it is the one that has our address.
 		for (const Interface& interface : list_interfaces())
 			if (std::ranges::find(interface.gids, options.source) != interface.gids.end()) options.interface_index = interface.index;
 		return options;

@@ -57,6 +57,22 @@ std::expected<transport::Outlet*, int> Remotes::outlet_to(const wire::AddressPai
 	return &remotes_.back()->outlet;
 }
 
+int Remotes::join(const wire::Gid& group, std::uint32_t interface_index) {
+	open();
+	int& count = groups_[{group, interface_index}];
+	const int error = count == 0 ? udp_->join(group, interface_index) : 0;
+	if (error == 0) ++count;
+	else groups_.erase({group, interface_index});
+	return error;
+}
+
+void Remotes::leave(const wire::Gid& group, std::uint32_t interface_index) {
+	const auto at = groups_.find({group, interface_index});
+	if (at == groups_.end() || --at->second > 0) return;
+	groups_.erase(at);
+	if (udp_) udp_->leave(group, interface_index);
+}
+
 bool Remotes::pass() {
 	if (!udp_) return false;
 	if (remotes_.empty() && ++idle_passes_ % passes_between_listening != 0) return false;
@@ -66,6 +82,8 @@ bool Remotes::pass() {
 			if (const auto owner = owner_elsewhere(packet)) return forward(*owner, packet);
 			return handle_management(packet.payload, packet.addresses);
 		}
+		if (destination == wire::multicast_qpn) [[unlikely]]
+			return handle(packet.slot, packet.payload.data(), packet.addresses);  // every process gets its own
 		if (!engine_.adapter_.queue_pairs().owns(destination)) return forward(Place::block(block_of(destination)), packet);
 		if (!packet.steered) count_flow(packet.addresses, packet.source_port);
 		handle(packet.slot, packet.payload.data(), packet.addresses);

@@ -54,6 +54,10 @@ public:
 	// A forwarded packet came over a same-host link.
 	void take_forwarded(std::span<const std::byte> payload);
 
+	// Datagrams to the group, on the interface, are received from now on, as long as somebody wants them. 0 or errno.
+	int join(const wire::Gid& group, std::uint32_t interface_index);
+	void leave(const wire::Gid& group, std::uint32_t interface_index);
+
 	struct Counters {
 		std::uint64_t forwarded = 0;  // to another process of this host
 		std::uint64_t taken = 0;  // from another process of this host
@@ -88,6 +92,7 @@ private:
 	std::uint64_t pairs_ = 0;
 	std::uint32_t idle_passes_ = 0;
 	Counters counters_;
+	std::map<std::pair<wire::Gid, std::uint32_t>, int> groups_;  // how often each was joined
 	struct Held {
 		Place owner;
 		std::vector<std::byte> payload;

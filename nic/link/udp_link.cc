@@ -397,4 +397,26 @@ std::size_t UdpLink::receive(Receiver& s, std::size_t datagrams_max, PacketSink 
 	return total;
 }
 
+int UdpLink::join(const wire::Gid& group, std::uint32_t interface_index) { return change_membership(group, interface_index, true); }
+int UdpLink::leave(const wire::Gid& group, std::uint32_t interface_index) { return change_membership(group, interface_index, false); }
+
+int UdpLink::change_membership(const wire::Gid& group, std::uint32_t interface_index, bool member) {
+	const bool ipv4 = wire::is_ipv4_mapped(group);
+	const int fd = at(ipv4 ? Family::ipv4 : Family::ipv6).receiver.fd;
+	if (fd < 0) return at(ipv4 ? Family::ipv4 : Family::ipv6).error;
+	int result;
+	if (ipv4) {
+		ip_mreqn request{};
+		std::memcpy(&request.imr_multiaddr, group.data() + 12, 4);
+		request.imr_ifindex = static_cast<int>(interface_index);
+		result = setsockopt(fd, IPPROTO_IP, member ? IP_ADD_MEMBERSHIP : IP_DROP_MEMBERSHIP, &request, sizeof request);
+	} else {
+		ipv6_mreq request{};
+		std::memcpy(&request.ipv6mr_multiaddr, group.data(), 16);
+		request.ipv6mr_interface = interface_index;
+		result = setsockopt(fd, IPPROTO_IPV6, member ? IPV6_JOIN_GROUP : IPV6_LEAVE_GROUP, &request, sizeof request);
+	}
+	return result == 0 || (member && errno == EADDRINUSE) ? 0 : errno;
+}
+
 }  // namespace verbena::link

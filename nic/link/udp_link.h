@@ -122,9 +122,14 @@ public:
 	void steer(const wire::Gid& own, const wire::Gid& peer, std::uint16_t port);
 	static constexpr std::size_t steered_max = 1024;
 
+	// Whether datagrams to this group that arrive on this interface are received. 0 or errno.
+	int join(const wire::Gid& group, std::uint32_t interface_index);
+	int leave(const wire::Gid& group, std::uint32_t interface_index);
+
 	const UdpCounters& counters() const { return counters_; }
 
 private:
+	int change_membership(const wire::Gid& group, std::uint32_t interface_index, bool member);
 	struct Receiver {
 		int fd = -1;
 		std::uint16_t port = 0;

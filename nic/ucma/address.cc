@@ -86,6 +86,8 @@ std::optional<Place> place_of(std::span<const Device> devices, const Address& ad
 }
 
 std::expected<Address, int> source_for(const Address& destination, const Address& source) {
+	// A group is reached from wherever one stands, whether there is a route or not.
+	if (destination.is_multicast() && source.given() && !source.is_any()) return source;
 	const engine::Descriptor socket(::socket(destination.family(), SOCK_DGRAM | SOCK_CLOEXEC, 0));
 	if (!socket) return std::unexpected(errno);
 	if (source.given() && !source.is_any()) {
@@ -159,7 +161,7 @@ void provoke(const Address& destination, const Address& source) {
 }  // namespace
 
 Neighbour look_for(const Address& destination, const Address& source) {
-	if (destination.gid() == source.gid() || destination.is_loopback() || !on_link(destination, source)) return Neighbour::there;
+	if (destination.gid() == source.gid() || destination.is_loopback() || destination.is_multicast() || !on_link(destination, source)) return Neighbour::there;
 	const std::uint16_t state = neighbour_state(destination);
 	if (state & NUD_FAILED) return Neighbour::absent;
 	if (state & (NUD_REACHABLE | NUD_STALE | NUD_DELAY | NUD_PROBE | NUD_PERMANENT | NUD_NOARP)) return Neighbour::there;

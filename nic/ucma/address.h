@@ -34,6 +34,7 @@ public:
 	// All zero.
 	bool is_any() const;
 	bool is_loopback() const;  // 127/8 or ::1
+	bool is_multicast() const { return given() && wire::is_multicast(gid()); }
 	wire::Gid gid() const;  // of nothing: all zero
 	unsigned scope() const;
 

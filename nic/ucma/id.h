@@ -65,10 +65,19 @@ struct Id {
 	cm::ServiceId remote_service() const { return cm::service_of(port_space, destination.port()); }
 };
 
+// An id's part in a multicast group.
+struct Membership {
+	std::uint32_t number = 0;
+	std::uint64_t uid = 0;
+	std::uint32_t id = 0;
+	std::uint32_t events_reported = 0;
+};
+
 struct QueuedEvent {
 	rdma_ucm_event_resp content{};
 	std::shared_ptr<Id> id;
 	std::shared_ptr<Id> child;  // of a connect request
+	std::shared_ptr<Membership> membership;  // of a multicast event
 };
 
 // What librdmacm takes for /dev/infiniband/rdma_cm: one end of a pipe, readable while an event waits.

@@ -108,6 +108,7 @@ void Kernel::abandon_after_fork() {
 	new (&channels_mutex_) std::mutex;
 	channels_.clear();
 	ids_.clear();
+	memberships_.clear();
 	ports_.clear();
 	sought_.clear();
 	if (seeker_.joinable()) seeker_.detach();
@@ -171,6 +172,18 @@ Kernel::Result Kernel::run(Channel& channel, const rdma_ucm_cmd_hdr& header, con
 		case RDMA_USER_CM_CMD_GET_EVENT: return get_event(channel, as<rdma_ucm_get_event>(in), header.out);
 		case RDMA_USER_CM_CMD_SET_OPTION: return set_option(channel, as<rdma_ucm_set_option>(in));
 		case RDMA_USER_CM_CMD_NOTIFY: return notify(channel, as<rdma_ucm_notify>(in));
+		case RDMA_USER_CM_CMD_JOIN_IP_MCAST: {
+			const auto& c = as<rdma_ucm_join_ip_mcast>(in);
+			const auto group = Address::from(&c.addr, sizeof c.addr);
+			return group ? join(channel, c.id, c.uid, c.response, *group, header.out) : Unexpected(EINVAL);
+		}
+		case RDMA_USER_CM_CMD_JOIN_MCAST: {
+			const auto& c = as<rdma_ucm_join_mcast>(in);
+			const auto group = Address::from(&c.addr, std::min<std::size_t>(c.addr_size, sizeof c.addr));
+			const bool known = c.join_flags == RDMA_MC_JOIN_FLAG_FULLMEMBER || c.join_flags == RDMA_MC_JOIN_FLAG_SENDONLY_FULLMEMBER;
+			return group && known ? join(channel, c.id, c.uid, c.response, *group, header.out) : Unexpected(EINVAL);
+		}
+		case RDMA_USER_CM_CMD_LEAVE_MCAST: return leave(channel, as<rdma_ucm_destroy_id>(in), header.out);
 		case RDMA_USER_CM_CMD_MIGRATE_ID: return migrate(channel, as<rdma_ucm_migrate_id>(in), header.out);
 		default: return Unexpected(ENOSYS);
 	}
@@ -207,7 +220,7 @@ void Kernel::report(const std::shared_ptr<Id>& id, EventType event, int status) 
 
 void Kernel::report(
 	const std::shared_ptr<Id>& id, EventType event, int status, const rdma_ucm_event_resp& filled, std::shared_ptr<Id> child) {
-	QueuedEvent queued{filled, id, std::move(child)};
+	QueuedEvent queued{filled, id, std::move(child), {}};
 	queued.content.event = static_cast<std::uint32_t>(event);
 	queued.content.status = static_cast<std::uint32_t>(status);
 	id->channel->push(std::move(queued));
@@ -245,6 +258,7 @@ void Kernel::end(cm::ConnectionManager& connections, Nanoseconds now, Id& id) {
 	count_accepted(id);
 	id.state = State::destroyed;
 	std::erase_if(sought_, [&](const Sought& sought) { return sought.id.get() == &id; });
+	std::erase_if(memberships_, [&](const auto& entry) { return entry.second->id == id.number; });
 	ids_.erase(id.number);
 }
 
@@ -663,6 +677,12 @@ Kernel::Result Kernel::get_event(Channel& channel, const rdma_ucm_get_event& c, 
 		locked([&](cm::ConnectionManager&, Nanoseconds) {
 			if (channel.events.empty()) return 0;
 			event = channel.pop();
+			if (event->membership) {
+				++event->membership->events_reported;
+				event->content.uid = event->membership->uid;
+				event->content.id = event->membership->number;
+				return 0;
+			}
 			++event->id->events_reported;
 			event->content.uid = event->id->uid;
 			event->content.id = event->child ? event->child->number : event->id->number;
@@ -676,6 +696,49 @@ Kernel::Result Kernel::get_event(Channel& channel, const rdma_ucm_get_event& c, 
 		if (fcntl(fd, F_GETFL) & O_NONBLOCK) return Unexpected(EAGAIN);
 		if (!engine_->drive_until_readable(fd)) return Unexpected(EINTR);
 	}
+}
+
+// The queue pair is attached to the group by the program's library when it has the event, and packets come from then on.
+Kernel::Result Kernel::join(
+	Channel& channel, std::uint32_t number, std::uint64_t uid, std::uint64_t response, const Address& group, std::size_t room) {
+	std::uint32_t joined = 0;
+	const Result result = locked([&](cm::ConnectionManager&, Nanoseconds) -> Result {
+		const auto found = find(channel, number);
+		if (!found) return Unexpected(found.error());
+		const std::shared_ptr<Id>& id = *found;
+		if (!id->place || !id->is_datagram() || !group.is_multicast()) return Unexpected(EINVAL);
+		auto membership = std::make_shared<Membership>();
+		do membership->number = next_number_++;
+		while (memberships_.contains(membership->number));
+		membership->uid = uid;
+		membership->id = id->number;
+		memberships_[membership->number] = membership;
+		joined = membership->number;
+		QueuedEvent event{.id = id, .membership = std::move(membership)};
+		event.content.event = static_cast<std::uint32_t>(EventType::multicast_join);
+		rdma_ucm_ud_param& ud = event.content.param.ud;
+		ud.qp_num = wire::multicast_qpn.value;
+		ud.qkey = id->q_key ? id->q_key : default_q_key;
+		ud.ah_attr = path_to(*id, group.gid());
+		ud.ah_attr.grh.hop_limit = 1;
+		channel.push(std::move(event));
+		return {};
+	});
+	return result ? respond(response, room, rdma_ucm_create_id_resp{joined}) : result;
+}
+
+Kernel::Result Kernel::leave(Channel& channel, const rdma_ucm_destroy_id& c, std::size_t room) {
+	std::uint32_t reported = 0;
+	const Result result = locked([&](cm::ConnectionManager&, Nanoseconds) -> Result {
+		const auto at = memberships_.find(c.id);
+		if (at == memberships_.end()) return Unexpected(ENOENT);
+		const std::shared_ptr<Membership> membership = at->second;
+		memberships_.erase(at);
+		channel.take_if([&](const QueuedEvent& event) { return event.membership == membership; });
+		reported = membership->events_reported;
+		return {};
+	});
+	return result ? respond(c.response, room, rdma_ucm_destroy_id_resp{reported}) : result;
 }
 
 Kernel::Result Kernel::migrate(Channel& to, const rdma_ucm_migrate_id& c, std::size_t room) {

@@ -66,6 +66,8 @@ private:
 	Result get_event(Channel&, const rdma_ucm_get_event&, std::size_t room);
 	Result set_option(Channel&, const rdma_ucm_set_option&);
 	Result notify(Channel&, const rdma_ucm_notify&);
+	Result join(Channel&, std::uint32_t id, std::uint64_t uid, std::uint64_t response, const Address& group, std::size_t room);
+	Result leave(Channel&, const rdma_ucm_destroy_id&, std::size_t room);
 	Result migrate(Channel&, const rdma_ucm_migrate_id&, std::size_t room);
 
 	template <class Act> auto locked(Act&& act) {
@@ -91,6 +93,7 @@ private:
 	std::mutex channels_mutex_;
 	std::unordered_map<int, std::shared_ptr<Channel>> channels_;
 	std::unordered_map<std::uint32_t, std::shared_ptr<Id>> ids_;
+	std::unordered_map<std::uint32_t, std::shared_ptr<Membership>> memberships_;
 	std::uint32_t next_number_ = 0;
 	std::multimap<cm::ServiceId, Id*> ports_;
 

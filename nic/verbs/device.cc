@@ -137,6 +137,9 @@ int query_device(ibv_context* context, ibv_device_attr* a) {
 	a->atomic_cap = IBV_ATOMIC_HCA;
 	a->max_mw = limits::mw;
 	a->max_ah = limits::ah;
+	a->max_mcast_grp = limits::multicast_groups;
+	a->max_mcast_qp_attach = limits::multicast_members;
+	a->max_total_mcast_qp_attach = limits::multicast_groups * limits::multicast_members;
 	a->max_srq = limits::srq;
 	a->max_srq_wr = limits::srq_wr;
 	a->max_srq_sge = limits::sge;

@@ -193,6 +193,7 @@ inline constexpr int qp = 1 << 20, qp_wr = 1 << 15, sge = 16, inline_bytes = 512
 inline constexpr int cq = 1 << 20, cqe = 1 << 22, srq = 1 << 16, srq_wr = 1 << 20;
 inline constexpr int mr = 1 << 24, pd = 1 << 20, ah = 1 << 20, mw = 1 << 24;
 inline constexpr int rd_atomic = 16;
+inline constexpr int multicast_groups = 8192, multicast_members = 56;  // as kernel Soft-RoCE says; nothing is reserved for them
 inline constexpr std::uint32_t message = 1u << 31;
 }  // namespace limits
 

@@ -308,7 +308,20 @@ int query_ece(ibv_qp*, ibv_ece* ece) {
 
 int set_ece(ibv_qp*, ibv_ece* ece) { return ece->vendor_id == 0 ? 0 : errno = EOPNOTSUPP; }
 
-int attach_mcast(ibv_qp*, const ibv_gid*, std::uint16_t) { return errno = EOPNOTSUPP; }
-int detach_mcast(ibv_qp*, const ibv_gid*, std::uint16_t) { return errno = EOPNOTSUPP; }
+namespace {
+
+int change_group(ibv_qp* qp, const ibv_gid* gid, auto change) {
+	wire::Gid group;
+	std::memcpy(group.data(), gid->raw, group.size());
+	if (qp->qp_type != IBV_QPT_UD || !wire::is_multicast(group)) return errno = EINVAL;
+	SoftQp& sqp = SoftQp::of(qp);
+	const auto changed = (sqp.engine->*change)(*sqp.qp, group, SoftContext::of(qp->context).device().interface.index);
+	return changed ? 0 : errno = changed.error();
+}
+
+}  // namespace
+
+int attach_mcast(ibv_qp* qp, const ibv_gid* gid, std::uint16_t) { return change_group(qp, gid, &engine::Engine::attach_multicast); }
+int detach_mcast(ibv_qp* qp, const ibv_gid* gid, std::uint16_t) { return change_group(qp, gid, &engine::Engine::detach_multicast); }
 
 }  // namespace verbena::verbs

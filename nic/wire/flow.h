@@ -18,6 +18,9 @@ constexpr bool is_ipv4_mapped(const Gid& gid) {
 	return gid[10] == 0xff && gid[11] == 0xff;
 }
 
+// 224/4 or ff00::/8.
+constexpr bool is_multicast(const Gid& gid) { return is_ipv4_mapped(gid) ? gid[12] >> 4 == 14 : gid[0] == 0xff; }
+
 struct Flow {
 	Gid source{};
 	Gid destination{};

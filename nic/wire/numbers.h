@@ -11,6 +11,8 @@ struct Qpn {
 	friend bool operator==(const Qpn&, const Qpn&) = default;
 };
 
+inline constexpr Qpn multicast_qpn{0xff'ffff};
+
 // Packet sequence number as it stands in a BTH: 24 bits, circular. Inside the NIC a PSN is an absolute 64-bit number
 // (`transport::Psn`), so that comparisons are plain.
 struct Psn24 {
