@@ -244,6 +244,34 @@ TEST_F(Adapter, SlotsOfRandomContentHarmNothing) {
 	adapter.destroy_qp(*qp);
 }
 
+TEST_F(Adapter, ManagementDatagramsAreAnsweredByTheWayTheyCame) {
+	adapter.connections().use_block(1);
+	wire::AddressPair addresses{};
+	addresses.source[15] = 1;
+	addresses.destination[15] = 2;
+	const cm::Req req{.local = {77}, .service = cm::service_of(cm::port_space::tcp, 9), .path_mtu = 3};
+	adapter.begin_pass(1);
+	adapter.handle_management(outlet, cm::write_message({5, req}), addresses);
+	adapter.handle_management(outlet, std::as_bytes(std::span(addresses.source)), addresses);  // no datagram of the class: nothing
+	adapter.finish_pass();
+	wire::Slot slot;
+	ASSERT_TRUE(slots.read(slot));
+	EXPECT_EQ(slot.opcode(), wire::management_datagram);
+	EXPECT_EQ(slot.destination(), wire::general_services_qpn);
+	const std::byte* payload = slots.payload(slot, sizeof(wire::Deth));
+	ASSERT_NE(payload, nullptr);
+	ASSERT_EQ(slot.length, sizeof addresses + wire::mad_size);
+	wire::AddressPair back;
+	std::memcpy(&back, payload, sizeof back);
+	EXPECT_EQ(back.source[15], 2);
+	EXPECT_EQ(back.destination[15], 1);
+	const auto answer = cm::read_message(std::span<const std::byte, wire::mad_size>(payload + sizeof back, wire::mad_size));
+	ASSERT_TRUE(answer.has_value());
+	ASSERT_TRUE(std::holds_alternative<cm::Rej>(answer->message));
+	EXPECT_EQ(std::get<cm::Rej>(answer->message).reason, cm::reject_reason::invalid_service);
+	EXPECT_EQ(std::get<cm::Rej>(answer->message).remote, cm::CommId{77});
+}
+
 TEST_F(Adapter, TheEndOfAPeerFailsWhatWasSentToIt) {
 	QueuePair& busy = connected();
 	QueuePair& idle = connected();

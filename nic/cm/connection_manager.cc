@@ -56,7 +56,8 @@ const ConnectionManager::Listener* ConnectionManager::find_listener(ServiceId se
 	for (auto at = first; at != last; ++at) {
 		const Listener& listener = at->second;
 		if (listener.address == address) return &listener;
-		const bool any_ipv4 = wire::is_ipv4_mapped(listener.address) && std::all_of(listener.address.begin() + 12, listener.address.end(), [](auto b) { return b == 0; });
+		const bool any_ipv4 = wire::is_ipv4_mapped(listener.address) &&
+			std::all_of(listener.address.begin() + 12, listener.address.end(), [](auto b) { return b == 0; });
 		if (any_ipv4 && wire::is_ipv4_mapped(address)) found = &listener;
 		else if (listener.address == any_address && !found) found = &listener;
 	}
@@ -194,7 +195,8 @@ CommId ConnectionManager::resolve(Nanoseconds now, const Route& route, const Req
 	c.service = request.service;
 	c.transaction = std::uint64_t{c.local.value} << 32 | static_cast<std::uint32_t>(random_());
 	c.state = State::sidr_req_sent;
-	const SidrReq req{.request = c.local, .service = request.service, .addresses = request.addresses, .data = PrivateData<180>(request.data)};
+	const SidrReq req{
+		.request = c.local, .service = request.service, .addresses = request.addresses, .data = PrivateData<180>(request.data)};
 	send_until_answered(now, c, req, patience);
 	return c.local;
 }
@@ -233,7 +235,8 @@ bool ConnectionManager::reply(Nanoseconds now, CommId id, const Half& own, std::
 	return true;
 }
 
-bool ConnectionManager::answer(Nanoseconds now, CommId id, std::uint8_t status, wire::Qpn qpn, std::uint32_t q_key, std::span<const std::byte> data) {
+bool ConnectionManager::answer(
+	Nanoseconds now, CommId id, std::uint8_t status, wire::Qpn qpn, std::uint32_t q_key, std::span<const std::byte> data) {
 	Connection* c = find(id);
 	if (!c || c->state != State::sidr_req_received) return false;
 	--pending_requests_;
@@ -309,8 +312,10 @@ void ConnectionManager::destroy(Nanoseconds now, CommId id) {
 			break;
 		case State::dreq_received: disconnect(now, id); break;
 		case State::dreq_sent: c->give_up_at = std::min(c->give_up_at, now + longest_interval); break;
-		case State::timewait:
-		case State::sidr_answered: break;
+		case State::timewait: break;
+		case State::sidr_answered:
+			if (c->scheduled()) break;  // the answer may have to be given again
+			return erase(*c);
 		case State::idle:
 		case State::sidr_req_sent: return erase(*c);
 	}
@@ -377,7 +382,9 @@ void ConnectionManager::handle(Nanoseconds now, const Route& from, const Envelop
 
 void ConnectionManager::handle(Nanoseconds now, const Route& from, const Envelope&, const Mra& mra) {
 	Connection* c = find(mra.remote, mra.local, from);
-	const bool expected = c && ((mra.of == of_req && (c->state == State::req_sent || c->state == State::mra_req_received)) || (mra.of == of_rep && c->state == State::rep_sent));
+	const bool expected = c &&
+		((mra.of == of_req && (c->state == State::req_sent || c->state == State::mra_req_received)) ||
+			(mra.of == of_rep && c->state == State::rep_sent));
 	if (!expected) {
 		++counters_.unexpected;
 		return;
@@ -553,7 +560,9 @@ void ConnectionManager::fail_carrier(Nanoseconds now, void* carrier) {
 			case State::req_sent:
 			case State::mra_req_received:
 			case State::rep_sent:
-			case State::rep_received: end(now, c, Event::Kind::rejected, reject_reason::consumer, Rej{c.remote, c.local, of_other, reject_reason::consumer, {}}); break;
+			case State::rep_received:
+				end(now, c, Event::Kind::rejected, reject_reason::consumer, Rej{c.remote, c.local, of_other, reject_reason::consumer, {}});
+				break;
 			case State::req_received: end(now, c, Event::Kind::unreachable, -ETIMEDOUT); break;
 			case State::established:
 			case State::dreq_sent: end(now, c, Event::Kind::disconnected, 0); break;

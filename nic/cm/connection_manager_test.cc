@@ -95,7 +95,8 @@ protected:
 		if (loses(number)) return;
 		End& to = &from == &client ? server : client;
 		for (int copy = random.chance(duplicate) ? 2 : 1; copy; --copy)
-			on_the_way.emplace(now + 10'000 + (jitter ? random.below(jitter) : 0), [this, &from, &to, mad = out.mad] { to.manager.handle_mad(now, route(to, from), mad); });
+			on_the_way.emplace(now + 10'000 + (jitter ? random.below(jitter) : 0),
+				[this, &from, &to, mad = out.mad] { to.manager.handle_mad(now, route(to, from), mad); });
 	}
 	// Until nothing happens any more, or the time is up.
 	void run(Nanoseconds until) {
@@ -313,6 +314,15 @@ TEST_F(ConnectionManagers, ADatagramServiceIsFound) {
 	const auto& rep = std::get<SidrRep>(client.events[0].message);
 	EXPECT_EQ(rep.qpn.value, 0x77u);
 	EXPECT_EQ(rep.q_key, 9u);
+}
+
+TEST_F(ConnectionManagers, ADatagramAnswerThatNobodyNeedsAnyMoreIsFreedWithItsId) {
+	EXPECT_TRUE(server.manager.listen(service_of(port_space::udp, 9), wire::Gid{}, &server));
+	client.manager.resolve(now, route(client, server), {.service = service_of(port_space::udp, 9)}, &client);
+	run(2 * ConnectionManager::patience);
+	server.manager.destroy(now, at_server());
+	run(now + 2 * ConnectionManager::patience);
+	EXPECT_EQ(server.manager.connection_count(), 0u);
 }
 
 TEST_F(ConnectionManagers, ThePeersEndIsReportedForWhatItWasPartOf) {

@@ -87,8 +87,8 @@ bool Engine::hold_for_fork() {
 void Engine::abandon_after_fork() {
 	new (&lock_) EngineLock;
 	abandoned_ = true;
-	events_ = {[](queues::CompletionQueue&) {},
-		[](const transport::RaisedEvent&) {}, [](cm::ConnectionManager&, Nanoseconds, const cm::Event&) {}};  // the descriptors they would write to are the parent's, too
+	events_ = {[](queues::CompletionQueue&) {}, [](const transport::RaisedEvent&) {},
+		[](cm::ConnectionManager&, Nanoseconds, const cm::Event&) {}};  // the descriptors they would write to are the parent's, too
 	doorbells_.store(nullptr, std::memory_order_relaxed);
 	adapter_.context().touched = nullptr;
 	adapter_.context().refusals.clear();

@@ -33,7 +33,9 @@ constexpr Nanoseconds silence = 1'000'000'000;
 
 }  // namespace
 
-Engine::Engine(Events events) : adapter_(secure_random<std::uint64_t>(), monotonic_now()), events_(events) { adapter_.context().clock = monotonic_now; }
+Engine::Engine(Events events) : adapter_(secure_random<std::uint64_t>(), monotonic_now()), events_(events) {
+	adapter_.context().clock = monotonic_now;
+}
 
 std::expected<std::unique_ptr<Engine>, int> Engine::start(Events events) {
 	std::unique_ptr<Engine> engine(new Engine(events));

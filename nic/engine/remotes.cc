@@ -231,7 +231,8 @@ bool Remotes::want(Place place) {
 	const Nanoseconds now = engine_.adapter_.context().now;
 	const std::lock_guard lock(mutex_);
 	if (std::ranges::find(wanted_, place) != wanted_.end()) return true;
-	if (const auto at = failed_.find(place); !place.is_service && at != failed_.end() && now < at->second + connect_again_after) return false;
+	if (const auto at = failed_.find(place); !place.is_service && at != failed_.end() && now < at->second + connect_again_after)
+		return false;
 	if (wanted_.size() >= wanted_max) return false;
 	wanted_.push_back(place);
 	if (!connector_.joinable()) {

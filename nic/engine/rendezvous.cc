@@ -40,7 +40,8 @@ struct Address {
 	Address(uid_t owner, Place place) {
 		name.sun_family = AF_UNIX;
 		const char* const form = place.is_service ? "verbena/%u/cm/%llx" : "verbena/%u/qp/%llu";
-		const int written = std::snprintf(name.sun_path + 1, sizeof name.sun_path - 1, form, owner, static_cast<unsigned long long>(place.value));
+		const int written =
+			std::snprintf(name.sun_path + 1, sizeof name.sun_path - 1, form, owner, static_cast<unsigned long long>(place.value));
 		length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + static_cast<std::size_t>(written));
 	}
 	const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&name); }

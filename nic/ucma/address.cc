@@ -41,7 +41,9 @@ Address Address::from(const wire::Gid& gid, std::uint16_t port) {
 	return result;
 }
 
-std::uint16_t Address::port() const { return family() == AF_INET ? ntohs(v4().sin_port) : family() == AF_INET6 ? ntohs(v6().sin6_port) : 0; }
+std::uint16_t Address::port() const {
+	return family() == AF_INET ? ntohs(v4().sin_port) : family() == AF_INET6 ? ntohs(v6().sin6_port) : 0;
+}
 
 void Address::set_port(std::uint16_t port) {
 	if (family() == AF_INET) reinterpret_cast<sockaddr_in&>(storage_).sin_port = htons(port);
@@ -161,7 +163,8 @@ void provoke(const Address& destination, const Address& source) {
 }  // namespace
 
 Neighbour look_for(const Address& destination, const Address& source) {
-	if (destination.gid() == source.gid() || destination.is_loopback() || destination.is_multicast() || !on_link(destination, source)) return Neighbour::there;
+	if (destination.gid() == source.gid() || destination.is_loopback() || destination.is_multicast() || !on_link(destination, source))
+		return Neighbour::there;
 	const std::uint16_t state = neighbour_state(destination);
 	if (state & NUD_FAILED) return Neighbour::absent;
 	if (state & (NUD_REACHABLE | NUD_STALE | NUD_DELAY | NUD_PROBE | NUD_PERMANENT | NUD_NOARP)) return Neighbour::there;

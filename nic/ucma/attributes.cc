@@ -103,7 +103,8 @@ bool fill_qp_attributes(ib_uverbs_qp_attr& a, const Id& id, const cm::Connection
 			a.qp_attr_mask = IBV_QP_STATE | IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX | IBV_QP_PORT;
 			a.qp_access_flags = IBV_ACCESS_REMOTE_WRITE;
 			// On the passive side the program has not said yet what it allows: what was asked for.
-			if (c.own.responder_resources || c.other.initiator_depth) a.qp_access_flags |= IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
+			if (c.own.responder_resources || c.other.initiator_depth)
+				a.qp_access_flags |= IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
 			return true;
 		case IBV_QPS_RTR: {
 			if (c.other.qpn.value == 0) return false;

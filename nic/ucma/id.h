@@ -38,7 +38,18 @@ enum class EventType : std::uint32_t {
 };
 
 struct Id {
-	enum class State : std::uint8_t { idle, bound, resolving, address_resolved, route_resolved, listening, connecting, connected, disconnected, destroyed };
+	enum class State : std::uint8_t {
+		idle,
+		bound,
+		resolving,
+		address_resolved,
+		route_resolved,
+		listening,
+		connecting,
+		connected,
+		disconnected,
+		destroyed
+	};
 
 	std::uint32_t number = 0;
 	std::uint64_t uid = 0;  // the program's name for it

@@ -49,9 +49,7 @@ ssize_t redirected_write(int fd, const void* bytes, std::size_t count) {
 	return kernel.is_channel(fd) ? kernel.command(fd, bytes, count) : ::write(fd, bytes, count);
 }
 
-int redirected_close(int fd) {
-	return the_kernel.load(std::memory_order_acquire)->close_channel(fd) ? 0 : ::close(fd);
-}
+int redirected_close(int fd) { return the_kernel.load(std::memory_order_acquire)->close_channel(fd) ? 0 : ::close(fd); }
 
 struct Redirection {
 	std::string_view name;
@@ -76,12 +74,12 @@ constexpr bool is_function_slot(unsigned long type) { return type == R_AARCH64_J
 // The dynamic section of a loaded object, as far as its imports go.
 struct Imports {
 	std::span<const ElfW(Rela)> tables[2];
-	const ElfW(Sym)* symbols = nullptr;
+	const ElfW(Sym) * symbols = nullptr;
 	const char* strings = nullptr;
 	bool read_only = false;  // the slots are, once it is loaded
 
 	explicit Imports(const link_map& module) {
-		const ElfW(Rela)* first[2] = {};
+		const ElfW(Rela) * first[2] = {};
 		std::size_t bytes[2] = {};
 		for (const ElfW(Dyn)* entry = module.l_ld; entry->d_tag != DT_NULL; ++entry) switch (entry->d_tag) {
 				case DT_JMPREL: first[0] = reinterpret_cast<const ElfW(Rela)*>(entry->d_un.d_ptr); break;

@@ -235,7 +235,8 @@ Kernel::Result Kernel::create_id(Channel& channel, const rdma_ucm_create_id& c, 
 		case RDMA_PS_IB: qp_type = c.qp_type; break;
 		default: return Unexpected(EINVAL);
 	}
-	const std::uint32_t number = locked([&](cm::ConnectionManager&, Nanoseconds) { return make_id(channel, c.uid, c.ps, qp_type)->number; });
+	const std::uint32_t number =
+		locked([&](cm::ConnectionManager&, Nanoseconds) { return make_id(channel, c.uid, c.ps, qp_type)->number; });
 	return respond(c.response, room, rdma_ucm_create_id_resp{number});
 }
 
@@ -293,9 +294,14 @@ bool Kernel::port_conflicts(const Id& id, cm::ServiceId service) const {
 std::expected<void, int> Kernel::take_port(Id& id, std::uint16_t wanted) {
 	Random random(secure_random<std::uint64_t>());
 	for (int attempt = 0; attempt < (wanted ? 1 : 200); ++attempt) {
-		const std::uint16_t port = wanted ? wanted : static_cast<std::uint16_t>(ephemeral_first + random.below(ephemeral_last - ephemeral_first + 1));
+		const std::uint16_t port =
+			wanted ? wanted : static_cast<std::uint16_t>(ephemeral_first + random.below(ephemeral_last - ephemeral_first + 1));
 		const cm::ServiceId service = cm::service_of(id.port_space, port);
-		enum { ours, taken, free } verdict = locked([&](cm::ConnectionManager&, Nanoseconds) {
+		enum {
+			ours,
+			taken,
+			free
+		} verdict = locked([&](cm::ConnectionManager&, Nanoseconds) {
 			if (!ports_.contains(service)) return free;
 			return !wanted || port_conflicts(id, service) ? taken : ours;
 		});
@@ -369,7 +375,9 @@ Kernel::Result Kernel::resolve_address(
 		id->source = *source;
 		// A port that nobody will be called at: it need not be anybody's alone.
 		if (port) id->source.set_port(port);
-		else if (!id->owns_port) id->source.set_port(static_cast<std::uint16_t>(ephemeral_first + secure_random<std::uint32_t>() % (ephemeral_last - ephemeral_first + 1)));
+		else if (!id->owns_port)
+			id->source.set_port(
+				static_cast<std::uint16_t>(ephemeral_first + secure_random<std::uint32_t>() % (ephemeral_last - ephemeral_first + 1)));
 		id->destination = destination;
 		id->place = std::move(place);
 		if (neighbour == Neighbour::there) {
@@ -416,7 +424,10 @@ void Kernel::seek() {
 				if (id->state != State::resolving) return 0;
 				const bool there = neighbour == Neighbour::there;
 				id->state = there ? State::address_resolved : id->owns_port ? State::bound : State::idle;
-				report(id, there ? EventType::address_resolved : EventType::address_error, there ? 0 : neighbour == Neighbour::absent ? -EHOSTUNREACH : -ETIMEDOUT);
+				report(id, there ? EventType::address_resolved : EventType::address_error,
+					there                                ? 0
+						: neighbour == Neighbour::absent ? -EHOSTUNREACH
+														 : -ETIMEDOUT);
 				return 0;
 			});
 		}
@@ -502,7 +513,8 @@ Kernel::Result Kernel::query(Channel& channel, const rdma_ucm_query& c, std::siz
 	switch (c.option) {
 		case RDMA_USER_CM_QUERY_ADDR: return respond(c.response, room, response);
 		// Path records and GID addresses are InfiniBand's; here the addresses say all.
-		case RDMA_USER_CM_QUERY_PATH: return respond(c.response, std::min(room, sizeof(rdma_ucm_query_path_resp)), rdma_ucm_query_path_resp{});
+		case RDMA_USER_CM_QUERY_PATH:
+			return respond(c.response, std::min(room, sizeof(rdma_ucm_query_path_resp)), rdma_ucm_query_path_resp{});
 		default: return Unexpected(ENOSYS);
 	}
 }
@@ -539,14 +551,17 @@ Kernel::Result Kernel::connect(Channel& channel, const rdma_ucm_connect& c) {
 	if (!found) return Unexpected(found.error());
 	const std::shared_ptr<Id>& id = *found;
 	const wire::AddressPair pair = pair_of(*id);
-	const auto outlet = engine_->service_outlet(pair, id->destination.is_loopback() || host_.is_local(id->destination.gid()), id->remote_service());
+	const auto outlet =
+		engine_->service_outlet(pair, id->destination.is_loopback() || host_.is_local(id->destination.gid()), id->remote_service());
 	return locked([&](cm::ConnectionManager& connections, Nanoseconds now) -> Result {
 		if (id->state != State::connecting) return {};
 		if (!outlet) {
-			// What its own Communication Manager would answer if nobody serves the port; and if the process behind it stands still, nobody does.
+			// What its own Communication Manager would answer if nobody serves the port; and if the process behind it stands still, nobody
+			// does.
 			if (outlet.error() == ECONNREFUSED && id->is_datagram()) report(id, EventType::unreachable, cm::sidr_status::unsupported);
 			else if (outlet.error() == ECONNREFUSED || outlet.error() == ECONNRESET)
-				report(id, EventType::rejected, outlet.error() == ECONNRESET ? cm::reject_reason::consumer : cm::reject_reason::invalid_service);
+				report(id, EventType::rejected,
+					outlet.error() == ECONNRESET ? cm::reject_reason::consumer : cm::reject_reason::invalid_service);
 			else report(id, EventType::unreachable, -outlet.error());
 			id->state = State::disconnected;
 			return {};
@@ -775,7 +790,7 @@ void Kernel::deliver_request(cm::ConnectionManager& connections, Nanoseconds now
 		return connections.destroy(now, event.connection);
 	}
 	const auto& addresses = std::holds_alternative<cm::Req>(event.message) ? std::get<cm::Req>(event.message).addresses
-																			: std::get<cm::SidrReq>(event.message).addresses;
+																		   : std::get<cm::SidrReq>(event.message).addresses;
 	auto child = make_id(*listener->channel, listener->uid, listener->port_space, listener->qp_type);
 	child->state = State::connecting;
 	child->connection = event.connection;
