@@ -7,6 +7,9 @@
 
 #include <sys/types.h>
 
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <expected>
 #include <map>
 #include <memory>
@@ -47,7 +50,12 @@ public:
 
 private:
 	using Result = std::expected<void, int>;
-	template <class Response> Result respond(std::uint64_t address, std::size_t room, const Response& response);
+	// The response's struct, or as much of it as the program knows.
+	template <class Response> static Result respond(std::uint64_t address, std::size_t room, const Response& response) {
+		if (!address || room == 0) return std::unexpected(EINVAL);
+		std::memcpy(reinterpret_cast<void*>(address), &response, std::min(room, sizeof response));
+		return {};
+	}
 
 	Result run(Channel&, const rdma_ucm_cmd_hdr&, const void* in);
 	Result create_id(Channel&, const rdma_ucm_create_id&, std::size_t room);

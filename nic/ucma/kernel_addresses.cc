@@ -1,0 +1,269 @@
+// Ports, addresses, neighbours and routes: what an id needs before it can connect.
+#include "nic/ucma/kernel.h"
+
+#include <pthread.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <endian.h>
+#include <utility>
+
+#include "base/random.h"
+#include "nic/ucma/attributes.h"
+
+namespace verbena::ucma {
+
+using State = Id::State;
+using Unexpected = std::unexpected<int>;
+
+namespace {
+
+// As the kernel's net.ipv4.ip_local_port_range is unless somebody has changed it.
+constexpr std::uint16_t ephemeral_first = 32768, ephemeral_last = 60999;
+constexpr Nanoseconds neighbour_look_interval = 20'000'000;
+
+// The addresses of two ids that want one port leave no room for both.
+bool overlap(const Address& a, const Address& b) { return a.is_any() || b.is_any() || a.gid() == b.gid(); }
+
+}  // namespace
+
+bool Kernel::port_conflicts(const Id& id, cm::ServiceId service) const {
+	const auto [first, last] = ports_.equal_range(service);
+	return std::any_of(first, last, [&](const auto& entry) {
+		const Id& other = *entry.second;
+		return overlap(id.source, other.source) && !(id.reuse_address && other.reuse_address && other.state != State::listening);
+	});
+}
+
+// A port is this process's as long as one of its ids has it; between them, addresses tell.
+std::expected<void, int> Kernel::take_port(Id& id, std::uint16_t wanted) {
+	Random random(secure_random<std::uint64_t>());
+	for (int attempt = 0; attempt < (wanted ? 1 : 200); ++attempt) {
+		const std::uint16_t port =
+			wanted ? wanted : static_cast<std::uint16_t>(ephemeral_first + random.below(ephemeral_last - ephemeral_first + 1));
+		const cm::ServiceId service = cm::service_of(id.port_space, port);
+		enum {
+			ours,
+			taken,
+			free
+		} verdict = locked([&](cm::ConnectionManager&, Nanoseconds) {
+			if (!ports_.contains(service)) return free;
+			return !wanted || port_conflicts(id, service) ? taken : ours;
+		});
+		if (verdict == taken) continue;
+		if (verdict == free) {
+			const auto claimed = engine_->claim_service(service);
+			if (!claimed && claimed.error() == EADDRINUSE) continue;
+			if (!claimed) return claimed;
+		}
+		locked([&](cm::ConnectionManager&, Nanoseconds) {
+			id.source.set_port(port);
+			id.owns_port = true;
+			ports_.insert({service, &id});
+			return 0;
+		});
+		return {};
+	}
+	return Unexpected(wanted ? EADDRINUSE : EADDRNOTAVAIL);
+}
+
+Kernel::Result Kernel::bind(Channel& channel, std::uint32_t number, const void* bytes, std::size_t size) {
+	const auto address = Address::from(bytes, size);
+	if (!address) return Unexpected(EINVAL);
+	auto id = locked([&](cm::ConnectionManager&, Nanoseconds) { return find(channel, number); });
+	if (!id) return Unexpected(id.error());
+	if ((*id)->state != State::idle) return Unexpected(EINVAL);
+	std::optional<Place> place;
+	if (!address->is_any()) {
+		const auto devices = host_.devices();
+		place = place_of(devices, *address);
+		// As the real stack: an address that is nobody's here, and one without a device.
+		if (!place) return Unexpected(source_for(*address, *address) ? ENODEV : EADDRNOTAVAIL);
+	}
+	(*id)->source = *address;
+	if (auto taken = take_port(**id, address->port()); !taken) {
+		(*id)->source = {};
+		return taken;
+	}
+	return locked([&](cm::ConnectionManager&, Nanoseconds) -> Result {
+		(*id)->place = std::move(place);
+		(*id)->state = State::bound;
+		return {};
+	});
+}
+
+Kernel::Result Kernel::resolve_address(
+	Channel& channel, std::uint32_t number, const Address& given_source, const Address& given_destination, std::uint32_t timeout_ms) {
+	const auto found = locked([&](cm::ConnectionManager&, Nanoseconds) { return find(channel, number); });
+	if (!found) return Unexpected(found.error());
+	const std::shared_ptr<Id>& id = *found;
+	if (id->state != State::idle && id->state != State::bound) return Unexpected(EINVAL);
+	Address destination = given_destination;
+	if (destination.is_any()) {
+		// To any address is to this host.
+		wire::Gid loopback{};
+		if (destination.family() == AF_INET) loopback = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 127, 0, 0, 1};
+		else loopback[15] = 1;
+		destination = Address::from(loopback, destination.port());
+	}
+	const Address& from = id->state == State::bound ? id->source : given_source;
+	if (from.given() && from.family() != destination.family()) return Unexpected(EINVAL);
+	const auto source = source_for(destination, from);
+	if (!source) return Unexpected(source.error());
+	const auto devices = host_.devices();
+	auto place = place_of(devices, *source);
+	if (!place) return Unexpected(ENODEV);
+	const Neighbour neighbour = look_for(destination, *source);
+	return locked([&](cm::ConnectionManager&, Nanoseconds now) -> Result {
+		if (id->state == State::destroyed) return Unexpected(EINVAL);
+		const std::uint16_t port = id->owns_port ? id->source.port() : given_source.given() ? given_source.port() : 0;
+		id->source = *source;
+		// A port that nobody will be called at: it need not be anybody's alone.
+		if (port) id->source.set_port(port);
+		else if (!id->owns_port)
+			id->source.set_port(
+				static_cast<std::uint16_t>(ephemeral_first + secure_random<std::uint32_t>() % (ephemeral_last - ephemeral_first + 1)));
+		id->destination = destination;
+		id->place = std::move(place);
+		if (neighbour == Neighbour::there) {
+			id->state = State::address_resolved;
+			report(id, EventType::address_resolved);
+			return {};
+		}
+		id->state = State::resolving;
+		seek_neighbour(id, now + Nanoseconds{timeout_ms} * 1'000'000);
+		return {};
+	});
+}
+
+void Kernel::seek_neighbour(std::shared_ptr<Id> id, Nanoseconds deadline) {
+	sought_.push_back({std::move(id), deadline});
+	if (std::exchange(seeking_, true)) return;
+	if (seeker_.joinable()) seeker_.join();  // it has seen an empty list, and ends
+	sigset_t all, before;
+	sigfillset(&all);
+	sigdelset(&all, SIGSEGV);
+	sigdelset(&all, SIGBUS);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	seeker_ = std::thread([this] { seek(); });
+	pthread_sigmask(SIG_SETMASK, &before, nullptr);
+	pthread_setname_np(seeker_.native_handle(), "verbena-seek");
+}
+
+// While an id waits to hear whether its neighbour is there.
+void Kernel::seek() {
+	for (;;) {
+		std::vector<std::pair<std::shared_ptr<Id>, Nanoseconds>> now_sought;
+		locked([&](cm::ConnectionManager&, Nanoseconds) {
+			for (const Sought& sought : sought_) now_sought.emplace_back(sought.id, sought.deadline);
+			seeking_ = !sought_.empty();
+			return 0;
+		});
+		if (now_sought.empty()) return;
+		for (const auto& [id, deadline] : now_sought) {
+			const Neighbour neighbour = look_for(id->destination, id->source);
+			const bool over = monotonic_now() >= deadline;
+			if (neighbour == Neighbour::unknown && !over) continue;
+			locked([&](cm::ConnectionManager&, Nanoseconds) {
+				std::erase_if(sought_, [&](const Sought& sought) { return sought.id == id; });
+				if (id->state != State::resolving) return 0;
+				const bool there = neighbour == Neighbour::there;
+				id->state = there ? State::address_resolved : id->owns_port ? State::bound : State::idle;
+				report(id, there ? EventType::address_resolved : EventType::address_error,
+					there                                ? 0
+						: neighbour == Neighbour::absent ? -EHOSTUNREACH
+														 : -ETIMEDOUT);
+				return 0;
+			});
+		}
+		const timespec pause{0, static_cast<long>(neighbour_look_interval)};
+		nanosleep(&pause, nullptr);
+	}
+}
+
+Kernel::Result Kernel::resolve_route(Channel& channel, const rdma_ucm_resolve_route& c) {
+	return locked([&](cm::ConnectionManager&, Nanoseconds) -> Result {
+		const auto id = find(channel, c.id);
+		if (!id) return Unexpected(id.error());
+		if ((*id)->state != State::address_resolved) return Unexpected(EINVAL);
+		(*id)->state = State::route_resolved;
+		report(*id, EventType::route_resolved);
+		return {};
+	});
+}
+
+namespace {
+
+bool has_route(const Id& id) { return id.state >= State::route_resolved && id.state != State::listening && id.destination.given(); }
+
+// In RoCE a path record says what the two GIDs say.
+ib_user_path_rec path_of(const Id& id) {
+	ib_user_path_rec path{};
+	const wire::Gid to = id.destination.gid();
+	std::ranges::copy(to, path.dgid);
+	std::ranges::copy(id.place->gid, path.sgid);
+	path.reversible = 1;
+	path.mtu = mtu_code(id.place->device.interface.mtu);
+	path.pkey = htobe16(0xffff);
+	path.hop_limit = 64;
+	path.traffic_class = id.traffic_class;
+	path.numb_path = 1;
+	path.mtu_selector = path.rate_selector = path.packet_life_time_selector = 2;  // exactly
+	path.packet_life_time = 16;
+	return path;
+}
+
+}  // namespace
+
+Kernel::Result Kernel::query_route(Channel& channel, const rdma_ucm_query& c, std::size_t room) {
+	rdma_ucm_query_route_resp response{};
+	const Result found = locked([&](cm::ConnectionManager&, Nanoseconds) -> Result {
+		const auto at = find(channel, c.id);
+		if (!at) return Unexpected(at.error());
+		const Id& id = **at;
+		std::memcpy(&response.src_addr, id.source.get(), id.source.size());
+		std::memcpy(&response.dst_addr, id.destination.get(), id.destination.size());
+		if (!id.place) return {};
+		response.node_guid = htobe64(id.place->device.guid);
+		response.ibdev_index = static_cast<std::uint32_t>(id.place->device.index);
+		response.port_num = 1;
+		if (!id.destination.given()) return {};
+		response.ib_route[0] = path_of(id);
+		response.num_paths = has_route(id);
+		return {};
+	});
+	return found ? respond(c.response, room, response) : found;
+}
+
+Kernel::Result Kernel::query(Channel& channel, const rdma_ucm_query& c, std::size_t room) {
+	rdma_ucm_query_addr_resp response{};
+	std::uint32_t paths = 0;
+	const Result found = locked([&](cm::ConnectionManager&, Nanoseconds) -> Result {
+		const auto at = find(channel, c.id);
+		if (!at) return Unexpected(at.error());
+		const Id& id = **at;
+		paths = has_route(id);
+		response.src_size = static_cast<std::uint16_t>(id.source.size());
+		response.dst_size = static_cast<std::uint16_t>(id.destination.size());
+		std::memcpy(&response.src_addr, id.source.get(), id.source.size());
+		std::memcpy(&response.dst_addr, id.destination.get(), id.destination.size());
+		response.pkey = 0xffff;
+		if (!id.place) return {};
+		response.node_guid = htobe64(id.place->device.guid);
+		response.ibdev_index = static_cast<std::uint32_t>(id.place->device.index);
+		response.port_num = 1;
+		return {};
+	});
+	if (!found) return found;
+	switch (c.option) {
+		case RDMA_USER_CM_QUERY_ADDR: return respond(c.response, room, response);
+		// Path records and GID addresses are InfiniBand's; here the addresses say all.
+		case RDMA_USER_CM_QUERY_PATH:
+			return respond(c.response, std::min(room, sizeof(rdma_ucm_query_path_resp)), rdma_ucm_query_path_resp{});
+		default: return Unexpected(ENOSYS);
+	}
+}
+
+}  // namespace verbena::ucma

@@ -1,0 +1,263 @@
+// Connections and multicast groups: commands to the connection manager, and what it reports.
+#include "nic/ucma/kernel.h"
+
+#include <infiniband/verbs.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "nic/ucma/attributes.h"
+
+namespace verbena::ucma {
+
+using State = Id::State;
+using Unexpected = std::unexpected<int>;
+
+namespace {
+
+constexpr std::uint32_t backlog_max = 1024;
+
+wire::AddressPair pair_of(const Id& id) {
+	wire::AddressPair pair{};
+	std::memcpy(pair.source, id.place->gid.data(), 16);
+	const wire::Gid to = id.destination.gid();
+	std::memcpy(pair.destination, to.data(), 16);
+	pair.traffic_class = id.traffic_class;
+	pair.hop_limit = 64;
+	// As the kernel's rdma_cm chooses it, so that a flow keeps its way.
+	pair.flow_label = (std::uint32_t{id.source.port()} * 31 + id.destination.port()) & 0xfffff;
+	return pair;
+}
+
+}  // namespace
+
+Kernel::Result Kernel::listen(Channel& channel, const rdma_ucm_listen& c) {
+	auto found = locked([&](cm::ConnectionManager&, Nanoseconds) { return find(channel, c.id); });
+	if (!found) return Unexpected(found.error());
+	Id& id = **found;
+	if (id.state == State::idle) {
+		// A listener that was never bound gets any address, and a port.
+		id.source = Address::from(wire::Gid{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff}, 0);
+		if (auto taken = take_port(id, 0); !taken) return taken;
+		id.state = State::bound;
+	}
+	if (id.state != State::bound) return Unexpected(EINVAL);
+	return locked([&](cm::ConnectionManager& connections, Nanoseconds) -> Result {
+		if (!connections.listen(id.service(), id.source.gid(), &id)) return Unexpected(EADDRINUSE);
+		id.backlog_left = c.backlog == 0 || c.backlog > backlog_max ? backlog_max : c.backlog;
+		id.state = State::listening;
+		return {};
+	});
+}
+
+Kernel::Result Kernel::connect(Channel& channel, const rdma_ucm_connect& c) {
+	if (!c.conn_param.valid) return Unexpected(EINVAL);
+	auto found = locked([&](cm::ConnectionManager&, Nanoseconds) -> std::expected<std::shared_ptr<Id>, int> {
+		auto id = find(channel, c.id);
+		if (id && (*id)->state != State::route_resolved) return Unexpected(EINVAL);
+		if (id) (*id)->state = State::connecting;
+		return id;
+	});
+	if (!found) return Unexpected(found.error());
+	const std::shared_ptr<Id>& id = *found;
+	const wire::AddressPair pair = pair_of(*id);
+	const auto outlet =
+		engine_->service_outlet(pair, id->destination.is_loopback() || host_.is_local(id->destination.gid()), id->remote_service());
+	return locked([&](cm::ConnectionManager& connections, Nanoseconds now) -> Result {
+		if (id->state != State::connecting) return {};
+		if (!outlet) {
+			// What its own Communication Manager would answer if nobody serves the port; and if the process behind it stands still, nobody
+			// does.
+			if (outlet.error() == ECONNREFUSED && id->is_datagram()) report(id, EventType::unreachable, cm::sidr_status::unsupported);
+			else if (outlet.error() == ECONNREFUSED || outlet.error() == ECONNRESET)
+				report(id, EventType::rejected,
+					outlet.error() == ECONNRESET ? cm::reject_reason::consumer : cm::reject_reason::invalid_service);
+			else report(id, EventType::unreachable, -outlet.error());
+			id->state = State::disconnected;
+			return {};
+		}
+		cm::ConnectionManager::Request request{.service = id->remote_service(),
+			.addresses = {id->source.gid(), id->destination.gid(), id->source.port()},
+			.ca_guid = id->place->device.guid,
+			.own = half_of(c.conn_param, id->starting_psn),
+			.transport = id->qp_type == IBV_QPT_UC ? cm::Transport::uc : cm::Transport::rc,
+			.path_mtu = mtu_code(id->place->device.interface.mtu),
+			.ack_timeout = id->ack_timeout,
+			.data = std::as_bytes(std::span(c.conn_param.private_data, c.conn_param.private_data_len))};
+		id->connected_once = true;
+		const cm::Route route{pair, *outlet};
+		if (id->is_datagram()) id->connection = connections.resolve(now, route, request, id.get());
+		else id->connection = connections.connect(now, route, request, id.get());
+		return {};
+	});
+}
+
+Kernel::Result Kernel::accept(Channel& channel, const rdma_ucm_accept& c) {
+	return locked([&](cm::ConnectionManager& connections, Nanoseconds now) -> Result {
+		const auto found = find(channel, c.id);
+		if (!found) return Unexpected(found.error());
+		Id& id = **found;
+		if (!c.conn_param.valid) {
+			if (!connections.confirm(id.connection)) return Unexpected(EINVAL);
+			id.state = State::connected;
+			return {};
+		}
+		const auto data = std::as_bytes(std::span(c.conn_param.private_data, c.conn_param.private_data_len));
+		if (id.is_datagram()) {
+			id.q_key = c.conn_param.qkey ? c.conn_param.qkey : default_q_key;
+			if (!connections.answer(now, id.connection, cm::sidr_status::success, {c.conn_param.qp_num & 0xffffff}, id.q_key, data))
+				return Unexpected(EINVAL);
+		} else if (!connections.reply(now, id.connection, half_of(c.conn_param, id.starting_psn), id.place->device.guid, data)) {
+			return Unexpected(EINVAL);
+		}
+		id.uid = c.uid;
+		count_accepted(id);
+		id.connected_once = true;
+		if (cm::Connection* connection = connections.find(id.connection)) connection->user = &id;
+		return {};
+	});
+}
+
+Kernel::Result Kernel::reject(Channel& channel, const rdma_ucm_reject& c) {
+	return locked([&](cm::ConnectionManager& connections, Nanoseconds now) -> Result {
+		const auto id = find(channel, c.id);
+		if (!id) return Unexpected(id.error());
+		const std::uint16_t reason = c.reason ? c.reason : cm::reject_reason::consumer;
+		const auto data = std::as_bytes(std::span(c.private_data, std::min<std::size_t>(c.private_data_len, sizeof c.private_data)));
+		if (!connections.reject(now, (*id)->connection, reason, data)) return Unexpected(EINVAL);
+		return {};
+	});
+}
+
+Kernel::Result Kernel::disconnect(Channel& channel, const rdma_ucm_disconnect& c) {
+	return locked([&](cm::ConnectionManager& connections, Nanoseconds now) -> Result {
+		const auto id = find(channel, c.id);
+		if (!id) return Unexpected(id.error());
+		if (!(*id)->connected_once || (*id)->is_datagram()) return Unexpected(EINVAL);
+		connections.disconnect(now, (*id)->connection);  // once more does no harm
+		return {};
+	});
+}
+
+Kernel::Result Kernel::notify(Channel& channel, const rdma_ucm_notify& c) {
+	return locked([&](cm::ConnectionManager& connections, Nanoseconds) -> Result {
+		const auto id = find(channel, c.id);
+		if (!id) return Unexpected(id.error());
+		if (c.event == IBV_EVENT_COMM_EST) connections.establish((*id)->connection);
+		return {};
+	});
+}
+
+Kernel::Result Kernel::init_qp_attr(Channel& channel, const rdma_ucm_init_qp_attr& c, std::size_t room) {
+	ib_uverbs_qp_attr attributes{};
+	const Result found = locked([&](cm::ConnectionManager& connections, Nanoseconds) -> Result {
+		const auto id = find(channel, c.id);
+		if (!id) return Unexpected(id.error());
+		if (c.qp_state > IBV_QPS_ERR || !(*id)->place) return Unexpected(EINVAL);
+		const cm::Connection* connection = (*id)->connection.value ? connections.find((*id)->connection) : nullptr;
+		if (!fill_qp_attributes(attributes, **id, connection, c.qp_state)) return Unexpected(EINVAL);
+		return {};
+	});
+	return found ? respond(c.response, room, attributes) : found;
+}
+
+// The queue pair is attached to the group by the program's library when it has the event, and packets come from then on.
+Kernel::Result Kernel::join(
+	Channel& channel, std::uint32_t number, std::uint64_t uid, std::uint64_t response, const Address& group, std::size_t room) {
+	std::uint32_t joined = 0;
+	const Result result = locked([&](cm::ConnectionManager&, Nanoseconds) -> Result {
+		const auto found = find(channel, number);
+		if (!found) return Unexpected(found.error());
+		const std::shared_ptr<Id>& id = *found;
+		if (!id->place || !id->is_datagram() || !group.is_multicast()) return Unexpected(EINVAL);
+		auto membership = std::make_shared<Membership>();
+		do membership->number = next_number_++;
+		while (memberships_.contains(membership->number));
+		membership->uid = uid;
+		membership->id = id->number;
+		memberships_[membership->number] = membership;
+		joined = membership->number;
+		QueuedEvent event{.id = id, .membership = std::move(membership)};
+		event.content.event = static_cast<std::uint32_t>(EventType::multicast_join);
+		rdma_ucm_ud_param& ud = event.content.param.ud;
+		ud.qp_num = wire::multicast_qpn.value;
+		ud.qkey = id->q_key ? id->q_key : default_q_key;
+		ud.ah_attr = path_to(*id, group.gid());
+		ud.ah_attr.grh.hop_limit = 1;
+		channel.push(std::move(event));
+		return {};
+	});
+	return result ? respond(response, room, rdma_ucm_create_id_resp{joined}) : result;
+}
+
+Kernel::Result Kernel::leave(Channel& channel, const rdma_ucm_destroy_id& c, std::size_t room) {
+	std::uint32_t reported = 0;
+	const Result result = locked([&](cm::ConnectionManager&, Nanoseconds) -> Result {
+		const auto at = memberships_.find(c.id);
+		if (at == memberships_.end()) return Unexpected(ENOENT);
+		const std::shared_ptr<Membership> membership = at->second;
+		memberships_.erase(at);
+		channel.take_if([&](const QueuedEvent& event) { return event.membership == membership; });
+		reported = membership->events_reported;
+		return {};
+	});
+	return result ? respond(c.response, room, rdma_ucm_destroy_id_resp{reported}) : result;
+}
+
+void Kernel::count_accepted(Id& id) {
+	if (const auto listener = id.listener.lock()) ++listener->backlog_left;
+	id.listener.reset();
+}
+
+void Kernel::deliver_request(cm::ConnectionManager& connections, Nanoseconds now, const cm::Event& event) {
+	// The listener was there when the request came: a listener leaves the manager before it goes, and its events are delivered at once.
+	auto* const listener = static_cast<Id*>(event.listener);
+	const auto at = ids_.find(listener->number);
+	if (at == ids_.end() || listener->backlog_left == 0) {
+		connections.reject(now, event.connection, cm::reject_reason::consumer, {});
+		return connections.destroy(now, event.connection);
+	}
+	const auto& addresses = std::holds_alternative<cm::Req>(event.message) ? std::get<cm::Req>(event.message).addresses
+																		   : std::get<cm::SidrReq>(event.message).addresses;
+	auto child = make_id(*listener->channel, listener->uid, listener->port_space, listener->qp_type);
+	child->state = State::connecting;
+	child->connection = event.connection;
+	// Its queue pair goes to RTR before the program accepts.
+	connections.find(event.connection)->own.starting_psn = {child->starting_psn};
+	child->source = Address::from(addresses.destination, listener->source.port());
+	child->destination = Address::from(addresses.source, addresses.source_port);
+	child->ack_timeout = listener->ack_timeout;
+	child->listener = at->second;
+	--listener->backlog_left;
+	report(at->second, EventType::connect_request, 0, event_of(event.message), std::move(child));
+}
+
+void Kernel::deliver(cm::ConnectionManager& connections, Nanoseconds now, const cm::Event& event) {
+	using Kind = cm::Event::Kind;
+	if (event.kind == Kind::request || event.kind == Kind::datagram_request) return deliver_request(connections, now, event);
+	auto* const user = static_cast<Id*>(event.user);
+	if (!user) return;
+	const auto at = ids_.find(user->number);
+	if (at == ids_.end()) return;
+	const std::shared_ptr<Id>& id = at->second;
+	switch (event.kind) {
+		case Kind::response: return report(id, EventType::connect_response, 0, event_of(event.message));
+		case Kind::established: id->state = State::connected; return report(id, EventType::established);
+		case Kind::rejected: id->state = State::disconnected; return report(id, EventType::rejected, event.status, event_of(event.message));
+		case Kind::unreachable: id->state = State::disconnected; return report(id, EventType::unreachable, event.status);
+		case Kind::disconnected: id->state = State::disconnected; return report(id, EventType::disconnected, event.status);
+		case Kind::timewait_exit: return report(id, EventType::timewait_exit);
+		case Kind::datagram_response: {
+			if (event.status != cm::sidr_status::success) return report(id, EventType::unreachable, event.status, event_of(event.message));
+			id->state = State::connected;
+			rdma_ucm_event_resp filled = event_of(event.message);
+			id->q_key = filled.param.ud.qkey;
+			filled.param.ud.ah_attr = path_to(*id, id->destination.gid());
+			return report(id, EventType::established, 0, filled);
+		}
+		default: return;
+	}
+}
+
+}  // namespace verbena::ucma
