@@ -70,6 +70,7 @@ void parse_lists(Options& options) {
 						 .front();
 	sweep.sizes = parse_bounded(options.sizes, 64u << 20, "--sizes");
 	sweep.windows = parse_bounded(options.windows, 4096, "--windows");
+	sweep.settings.connect = options.connect == "rdmacm" ? Connect::rdmacm : Connect::exchange;
 	if (options.csv.empty() && options.json.empty() && options.markdown.empty()) options.markdown = "-";
 }
 
@@ -91,6 +92,7 @@ bench::Environment environment_of(const Options& options, const lib::OpenDevice&
 		{"gid_index", std::to_string(device.choice.gid_index)},
 		{"mtu", std::to_string(std::min(device.mtu_bytes(), peer.mtu))},
 		{"link", link},
+		{"connect", options.connect},
 		{"peer_device", peer.device},
 		{"peer_kind", peer.software ? "software" : "hardware"},
 		{"cpu", bench::cpu_name()},
@@ -214,6 +216,7 @@ void add_bench_rcud(CLI::App& bench, Action& action, const std::string& command_
 		"  verbena bench rcud --sizes 32,4K --windows 64 --reps 3\n"
 		"  verbena bench rcud --csv rows.csv --json rows.json --md rows.md\n"
 		"  verbena bench rcud --modes rc --ops send,write,read --csv -\n"
+		"  verbena bench rcud --connect rdmacm         (RC by librdmacm)\n"
 		"  verbena bench rcud --server                 (on one host)\n"
 		"  verbena bench rcud --peer HOST              (on the other)\n"
 		"Exit codes: 0 good, 1 something could not be measured, 2 usage, 3 a row cannot be true.");
@@ -257,7 +260,10 @@ void add_bench_rcud(CLI::App& bench, Action& action, const std::string& command_
 	sub->add_option("--md", options->markdown, "Write Markdown (the default, to standard output)")->type_name("FILE");
 	sub->add_option("--device", options->device, "Device (default: chosen and said)");
 	sub->add_option("--gid-index", options->gid_index, "GID (default: chosen and said)")->check(CLI::Range(0, 255));
-	sub->add_option("--connect", options->connect, "How to connect")->capture_default_str()->check(CLI::IsMember({"exchange"}));
+	sub->add_option(
+		   "--connect", options->connect, "How RC connects: exchange (over the control connection) or rdmacm. UD has no connections")
+		->capture_default_str()
+		->check(CLI::IsMember({"exchange", "rdmacm"}));
 	auto* server = sub->add_flag("--server", options->is_server, "Serve clients on other hosts");
 	sub->add_flag("--once", options->once, "With --server: end after one client")->needs(server);
 	sub->add_option("--peer", options->peer, "HOST[:PORT] of the server")->excludes(server);

@@ -40,8 +40,9 @@ std::string file(const std::string& name, const std::string& text) {
 }
 
 TEST(Usage, EverySubcommandHasHelpWithExamples) {
-	for (const char* command : {"./verbena --help", "./verbena run --help", "./verbena devices --help", "./verbena doctor --help",
-			 "./verbena bench rcud --help", "./verbena check --help", "./ud_server --help", "./ud_client --help"})
+	for (const char* command :
+		{"./verbena --help", "./verbena run --help", "./verbena devices --help", "./verbena doctor --help", "./verbena bench rcud --help",
+			"./verbena check --help", "./ud_server --help", "./ud_client --help", "./rc_server --help", "./rc_client --help"})
 		EXPECT_TRUE(exits(command, 0, "Example")) << command;
 }
 

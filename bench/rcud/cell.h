@@ -26,6 +26,10 @@ struct Cell {
 	friend bool operator==(const Cell&, const Cell&) = default;
 };
 
+// How the queue pairs of RC learn of each other: what they must know goes over the control connection, or rdma_cm does it.
+// UD has no connections: what its two ends must know goes over the control connection either way.
+enum class Connect : std::uint8_t { exchange, rdmacm };
+
 struct Settings {
 	std::uint64_t iters = 200'000;
 	std::uint64_t warmup = 20'000;
@@ -37,6 +41,7 @@ struct Settings {
 	std::uint32_t receive_depth = 0;      // 0: chosen by shape_of
 	std::uint32_t receiver_delay_ns = 0;  // for each message: a slow receiver
 	bool passive_target = false;          // the target of READs sleeps instead of polling
+	Connect connect = Connect::exchange;
 };
 
 // What a device allows and a path carries.

@@ -26,8 +26,8 @@ Buffer::Buffer(std::size_t bytes) : size_((bytes + huge_page - 1) / huge_page * 
 
 Buffer::~Buffer() { munmap(data_, size_); }
 
-Endpoint::Endpoint(
-	const lib::OpenDevice& device_, const Cell& cell_, const Shape& shape_, Role role_, std::uint32_t inline_wanted, std::uint32_t qkey_)
+Endpoint::Endpoint(const lib::OpenDevice& device_, const Cell& cell_, const Shape& shape_, Role role_, std::uint32_t inline_wanted,
+	std::uint32_t qkey_, rdma_cm_id* connection)
 	: device(device_),
 	  cell(cell_),
 	  shape(shape_),
@@ -60,11 +60,12 @@ Endpoint::Endpoint(
 			.send_depth = send_depth,
 			.receive_depth = receive_count,
 			.send_sge_max = shape.fragments > 1 ? 2u : 1u,
-			.inline_wanted = inline_wanted}));
+			.inline_wanted = inline_wanted,
+			.connection = connection}));
 	qp = std::move(made.qp);
 	inline_max = made.inline_max;
 	if (is_ud()) take(lib::ud_start(qp.get(), device, qkey, psn));
-	else take(lib::rc_to_init(qp.get(), device, IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ));
+	else if (connection == nullptr) take(lib::rc_to_init(qp.get(), device, IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ));
 }
 
 Address Endpoint::address() const {

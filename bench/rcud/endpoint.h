@@ -47,8 +47,9 @@ private:
 };
 
 struct Endpoint {
+	// With `connection` the queue pair is made on that rdma_cm connection, which connects it (managed.h); `device` is the connection's.
 	Endpoint(const lib::OpenDevice& device, const Cell& cell, const Shape& shape, Role role, std::uint32_t inline_wanted,
-		std::uint32_t qkey = default_qkey);
+		std::uint32_t qkey = default_qkey, rdma_cm_id* connection = nullptr);
 
 	static constexpr std::uint32_t default_qkey = 0x1111'1111;
 

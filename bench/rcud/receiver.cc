@@ -231,7 +231,10 @@ Delivery Receiver::answer_reads(const Watcher& watcher) {
 	bool sender_finished = false;
 	for (std::uint32_t polls = 1; !sender_finished; ++polls) {
 		if (passive_) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-		else if (poll(end_.cq.get(), completions) > 0) check_status(completions[0], "read target");
+		else if (poll(end_.cq.get(), completions) > 0) {
+			check_status(completions[0], "read target");
+			credits_completed_ = completions[0].wr_id;
+		}
 		if (passive_ || polls % watch_every == 0) ask(watcher, sender_finished);
 	}
 	return {};
@@ -261,6 +264,18 @@ bool Receiver::give_credit(const Run& run, std::uint64_t count) {
 	check_posted(ibv_post_send(end_.qp.get(), &request, &bad), "ibv_post_send");
 	credits_posted_ = number;
 	return true;
+}
+
+void Receiver::probe() {
+	if (probe_ > credits_completed_ || credits_posted_ - credits_completed_ >= credits_outstanding_max) return;
+	ibv_send_wr request{};
+	request.wr_id = credits_posted_ + 1;
+	request.opcode = IBV_WR_RDMA_WRITE;
+	request.send_flags = IBV_SEND_SIGNALED;
+	request.wr.rdma = {.remote_addr = end_.remote.credit_word, .rkey = end_.remote.data_rkey};
+	ibv_send_wr* bad = nullptr;
+	check_posted(ibv_post_send(end_.qp.get(), &request, &bad), "ibv_post_send");
+	probe_ = ++credits_posted_;
 }
 
 void Receiver::delay() const {

@@ -32,6 +32,10 @@ public:
 	// Failure on an error completion or when the watcher says so.
 	Delivery run(const Run& run, const Watcher& watcher);
 
+	// RC: asks whether the sender is still there, by a WRITE of no bytes. One that is not ends run() with its error. For a watcher that
+	// has no other way to know; does nothing while the last question is on its way.
+	void probe();
+
 	// Takes what comes from anybody, without end: for ud_server. Each message's completion and bytes (the GRH is before them) go to
 	// `take`; its buffer is posted again afterwards. Ends when `go_on`, asked after every poll, is false.
 	void serve(const std::function<void(const ibv_wc&, std::span<const std::byte>)>& take, const std::function<bool()>& go_on);
@@ -59,6 +63,7 @@ private:
 	std::vector<ibv_recv_wr> requests_;  // one a buffer, made once
 	std::vector<ibv_sge> pieces_;
 	std::uint64_t credits_posted_ = 0, credits_completed_ = 0;
+	std::uint64_t probe_ = 0;  // counted among the credits
 };
 
 }  // namespace verbena::rcud

@@ -1,5 +1,6 @@
 #include "bench/rcud/session.h"
 
+#include <arpa/inet.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,6 +12,7 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr auto answer_patience = 30s;      // set-up, results
+constexpr auto connect_patience = 20s;     // rdma_cm's part of a set-up: less, so that its own words are heard
 constexpr auto idle_patience = 24h;        // a server between cells waits for its client's death, not for a clock
 constexpr std::uint64_t memory_max = std::uint64_t{4} << 30;
 
@@ -29,6 +31,14 @@ template <class T> T field(const Json& message, const char* name) {
 	} catch (const nlohmann::json::exception&) {
 		throw PeerLost(fmt::format("the peer's '{}' has no good '{}'", message.at("type").get<std::string>(), name));
 	}
+}
+
+lib::SocketAddress address_for_connection(const ibv_gid& gid, std::uint16_t port) {
+	const auto address = lib::address_of(gid, port);
+	if (!address)
+		throw Failure(fmt::format(
+			"rdma_cm needs an IP address, and {} has none without its interface: choose another --gid-index", lib::format_gid(gid)));
+	return *address;
 }
 
 void check_request(const Cell& cell, const Shape& shape) {
@@ -115,16 +125,40 @@ Sent Client::run_once(Sender& sender, std::uint64_t total, Repetition& result) {
 	return sent;
 }
 
+void Client::connect(
+	std::optional<Call>& call, std::optional<Endpoint>& end, const Cell& cell, const Shape& shape, const Settings& settings) {
+	Json request{{"type", "cell"}, {"cell", cell}, {"shape", shape}, {"inline_bytes", settings.inline_bytes},
+		{"delay_ns", settings.receiver_delay_ns}, {"passive", settings.passive_target}};
+	if (settings.connect == Connect::exchange || cell.mode != Mode::rc) {
+		end.emplace(device_, cell, shape, Role::sender, settings.inline_bytes);
+		request["address"] = end->address();
+		control_.send(request);
+		end->connect(field<Address>(expect("endpoint", answer_patience), "address"));
+		return;
+	}
+	request["ticket"] = ++ticket_;
+	control_.send(request);
+	const Json listening = expect("listening", answer_patience);
+	const auto there =
+		address_for_connection(take(lib::parse_gid(field<std::string>(listening, "gid"))), field<std::uint16_t>(listening, "port"));
+	const auto here = address_for_connection(device_.choice.gid, 0);
+	call.emplace(take(lib::make_event_channel()));
+	call->connection.emplace(take(lib::resolve(call->channel.get(), there, connect_patience, &here)));
+	end.emplace(
+		call->connection->device, cell, shape, Role::sender, settings.inline_bytes, Endpoint::default_qkey, call->connection->id.get());
+	rcud::call(call->channel.get(), *call->connection, *end, {.number = ticket_}, connect_patience);
+	expect("endpoint", answer_patience);
+}
+
 void Client::measure(const Cell& cell, const Shape& shape, const Settings& settings, Repetition& result) {
 	result = {.iters = settings.iters};
 	pending_.reset();
 	try {
 		result.rtt_before_ns = round_trip();
-		Endpoint end(device_, cell, shape, Role::sender, settings.inline_bytes);
-		control_.send({{"type", "cell"}, {"cell", cell}, {"shape", shape}, {"address", end.address()},
-			{"inline_bytes", settings.inline_bytes}, {"delay_ns", settings.receiver_delay_ns}, {"passive", settings.passive_target}});
-		end.connect(field<Address>(expect("endpoint", answer_patience), "address"));
-		Sender sender(end);
+		std::optional<Call> call;
+		std::optional<Endpoint> end;
+		connect(call, end, cell, shape, settings);
+		Sender sender(*end);
 		sender.post_receives();
 
 		const std::uint64_t warmup = settings.warmup > 0 ? settings.warmup : settings.min_time_s > 0 ? settings.iters / 10 + 1 : 0;
@@ -138,6 +172,7 @@ void Client::measure(const Cell& cell, const Shape& shape, const Settings& setti
 		result.latency_ns = sent.latency_ns;
 		control_.send({{"type", "close"}});
 		expect("closed", answer_patience);
+		if (call) rdma_disconnect(call->connection->id.get());
 		result.rtt_after_ns = round_trip();
 	} catch (const PeerLost& lost) {
 		result.failure = lost.what();
@@ -207,13 +242,61 @@ private:
 		const auto cell = field<Cell>(message, "cell");
 		const auto shape = field<Shape>(message, "shape");
 		check_request(cell, shape);
-		Endpoint end(device_, cell, shape, Role::receiver, field<std::uint32_t>(message, "inline_bytes"));
-		end.connect(field<Address>(message, "address"));
-		Receiver receiver(end, field<std::uint32_t>(message, "delay_ns"), field<bool>(message, "passive"),
-			page_ != nullptr ? &page_->delivered() : nullptr);
-		receiver.post_receives();
-		control_.send({{"type", "endpoint"}, {"address", end.address()}});
+		const auto inline_bytes = field<std::uint32_t>(message, "inline_bytes");
+		const auto make_receiver = [&](Endpoint& end) {
+			Receiver receiver(end, field<std::uint32_t>(message, "delay_ns"), field<bool>(message, "passive"),
+				page_ != nullptr ? &page_->delivered() : nullptr);
+			receiver.post_receives();
+			return receiver;
+		};
 
+		if (!message.contains("ticket")) {
+			Endpoint end(device_, cell, shape, Role::receiver, inline_bytes);
+			end.connect(field<Address>(message, "address"));
+			Receiver receiver = make_receiver(end);
+			control_.send({{"type", "endpoint"}, {"address", end.address()}});
+			return serve_runs(receiver);
+		}
+		if (cell.mode != Mode::rc) throw Failure("only RC is connected by rdma_cm");
+		auto asked = await_request(cell, field<std::uint16_t>(message, "ticket"));
+		if (!asked) return;
+		auto& [connection, offer] = *asked;
+		std::optional<Endpoint> end;
+		std::optional<Receiver> receiver;
+		try {
+			end.emplace(connection.device, cell, shape, Role::receiver, inline_bytes, Endpoint::default_qkey, connection.id.get());
+			receiver.emplace(make_receiver(*end));
+			answer(connection, *end, offer);
+		} catch (const Failure& failure) {
+			lib::reject(connection.id.get(), failure.what());
+			throw;
+		}
+		control_.send({{"type", "endpoint"}});
+		serve_runs(*receiver);
+	}
+
+	// The client's connection, while it does not give up: it may be unable to reach us.
+	std::optional<std::pair<Connection, Offer>> await_request(const Cell& cell, std::uint16_t ticket) {
+		if (!listener_) {
+			events_ = take(lib::make_event_channel());
+			listener_ = take(lib::listen(events_.get(), address_for_connection(device_.choice.gid, 0), 8));
+		}
+		control_.send(
+			{{"type", "listening"}, {"gid", lib::format_gid(device_.choice.gid)}, {"port", ntohs(rdma_get_src_port(listener_.get()))}});
+		while (true) {
+			const auto event = take(lib::next_event(events_.get(), 20ms));
+			if (event && event->type == RDMA_CM_EVENT_CONNECT_REQUEST) {
+				lib::ConnectionId id(event->id);
+				const auto offer = decode_offer(event->private_data);
+				if (offer && offer->cell == cell && offer->run.number == ticket) return std::pair(Connection(std::move(id)), *offer);
+				lib::reject(id.get(), offer ? "not the connection that is waited for" : offer.error());
+			}
+			const auto message = control_.try_receive();
+			if (message && (*message)["type"] == "close") return std::nullopt;
+		}
+	}
+
+	void serve_runs(Receiver& receiver) {
 		while (true) {
 			const Json next = control_.receive(idle_patience);
 			if (next["type"] == "close") return;
@@ -241,6 +324,8 @@ private:
 	lib::OpenDevice& device_;
 	Control& control_;
 	RoundTrip* page_;
+	lib::EventChannel events_;  // the listener's, from the first managed cell on
+	lib::ConnectionId listener_;
 	bool closing_ = false;
 };
 

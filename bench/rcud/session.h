@@ -6,6 +6,11 @@
 //                                   <-  hello {version, device, software, gid, mtu, queue_depth}
 //     cell {cell, shape, address}   ->      makes its endpoint, connects, posts receives
 //                                   <-  endpoint {address}
+//     cell {cell, shape, ticket}    ->      the same by rdma_cm; the ticket is the run number in the Offer, so that a connection which
+//                                   <-  listening {gid, port}    was given up on is not taken for this one
+//     REQ of rdma_cm                ->      makes its endpoint, posts receives
+//                                   <-  REP of rdma_cm
+//                                   <-  endpoint {}
 //     run {number, total}           ->      once for the warm-up, once measured
 //                                   <-  ready
 //     ... messages ...
@@ -23,13 +28,14 @@
 #include <vector>
 
 #include "bench/rcud/control.h"
+#include "bench/rcud/managed.h"
 #include "bench/rcud/receiver.h"
 #include "bench/rcud/round_trip.h"
 #include "bench/rcud/sender.h"
 
 namespace verbena::rcud {
 
-inline constexpr int protocol_version = 1;
+inline constexpr int protocol_version = 2;
 
 // What the server said of itself.
 struct PeerInfo {
@@ -63,6 +69,12 @@ public:
 	void measure(const Cell& cell, const Shape& shape, const Settings& settings, Repetition& result);
 
 private:
+	// What a managed endpoint lives on.
+	struct Call {
+		lib::EventChannel channel;
+		std::optional<Connection> connection;
+	};
+	void connect(std::optional<Call>& call, std::optional<Endpoint>& end, const Cell& cell, const Shape& shape, const Settings& settings);
 	Sent run_once(Sender& sender, std::uint64_t total, Repetition& result);
 	std::optional<double> round_trip();
 	Json expect(std::string_view type, std::chrono::milliseconds patience);
@@ -73,6 +85,7 @@ private:
 	RoundTrip* page_;
 	PeerInfo peer_;
 	std::uint16_t run_number_ = 0;
+	std::uint16_t ticket_ = 0;
 	std::optional<Json> pending_;
 	bool asked_ = false;  // whether the receiver is idle
 };

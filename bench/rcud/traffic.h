@@ -17,6 +17,7 @@ namespace verbena::rcud {
 struct Run {
 	std::uint16_t number = 0;  // in every stamp, so that leftovers of another run show
 	std::uint64_t total = 0;   // messages
+	friend bool operator==(const Run&, const Run&) = default;
 };
 
 // The receiver's account of a run. `counted` messages arrived in `counted_ns`: from the first batch that a poll gave, that batch

@@ -39,7 +39,9 @@ PortInfo describe_port(ibv_context* context, std::uint8_t number) {
 	info.ethernet = port.link_layer == IBV_LINK_LAYER_ETHERNET;
 	info.rate = rate_text(port);
 
-	std::vector<ibv_gid_entry> table(static_cast<std::size_t>(std::max(port.gid_tbl_len, 1)) * 2);
+	// The kernel refuses a table of more than 64 KiB, rather than to fill a part of it.
+	constexpr std::size_t entries_max = 65'535 / sizeof(ibv_gid_entry);
+	std::vector<ibv_gid_entry> table(std::min(static_cast<std::size_t>(std::max(port.gid_tbl_len, 1)) * 2, entries_max));
 	const ssize_t entries = ibv_query_gid_table(context, table.data(), table.size(), 0);
 	for (ssize_t i = 0; i < entries; ++i) {
 		const ibv_gid_entry& entry = table[static_cast<std::size_t>(i)];
@@ -144,6 +146,22 @@ std::expected<Choice, std::string> choose(std::span<const DeviceInfo> devices, c
 		.why = reason_for(best, wish)};
 }
 
+namespace {
+
+// What there is to know of an open context, and a protection domain.
+std::expected<OpenDevice, std::string> furnish(OpenDevice device) {
+	if (const int error = ibv_query_device(device.context.get(), &device.attributes); error != 0)
+		return std::unexpected(failure("ibv_query_device", error));
+	if (const int error = ibv_query_port(device.context.get(), device.choice.port, &device.port); error != 0)
+		return std::unexpected(failure("ibv_query_port", error));
+	auto domain = make_protection_domain(device.context.get());
+	if (!domain) return std::unexpected(domain.error());
+	device.domain = std::move(*domain);
+	return device;
+}
+
+}  // namespace
+
 std::expected<OpenDevice, std::string> open(const Choice& choice) {
 	const DeviceList list;
 	for (int i = 0; i < list.count; ++i) {
@@ -151,16 +169,16 @@ std::expected<OpenDevice, std::string> open(const Choice& choice) {
 		OpenDevice device{.choice = choice};
 		device.context.reset(ibv_open_device(list.devices[i]));
 		if (!device.context) return std::unexpected(choice.device + ": " + failure("ibv_open_device", errno));
-		if (const int error = ibv_query_device(device.context.get(), &device.attributes); error != 0)
-			return std::unexpected(failure("ibv_query_device", error));
-		if (const int error = ibv_query_port(device.context.get(), choice.port, &device.port); error != 0)
-			return std::unexpected(failure("ibv_query_port", error));
-		auto domain = make_protection_domain(device.context.get());
-		if (!domain) return std::unexpected(domain.error());
-		device.domain = std::move(*domain);
-		return device;
+		return furnish(std::move(device));
 	}
 	return std::unexpected("device '" + choice.device + "' has gone");
+}
+
+std::expected<OpenDevice, std::string> borrow(ibv_context* context, std::uint8_t port, const ibv_gid& gid) {
+	const std::string name = ibv_get_device_name(context->device);
+	OpenDevice device{.choice = {.device = name, .software = is_software(name), .port = port, .gid = gid, .why = "the connection's"},
+		.context = Context(context, {.borrowed = true})};
+	return furnish(std::move(device));
 }
 
 std::expected<OpenDevice, std::string> open_best(const Wish& wish) {

@@ -80,6 +80,9 @@ struct OpenDevice {
 
 std::expected<OpenDevice, std::string> open(const Choice& choice);
 
+// A device that somebody else opened and will close, after this is gone: librdmacm's, of a connection. `choice` has no index.
+std::expected<OpenDevice, std::string> borrow(ibv_context* context, std::uint8_t port, const ibv_gid& gid);
+
 // list, choose, open.
 std::expected<OpenDevice, std::string> open_best(const Wish& wish);
 

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <infiniband/verbs.h>
+#include <rdma/rdma_cma.h>
 
 #include <cerrno>
 #include <cstddef>
@@ -19,12 +20,29 @@ template <auto destroy> struct Destroyer {
 	template <class Object> void operator()(Object* object) const { destroy(object); }
 };
 
-using Context = std::unique_ptr<ibv_context, Destroyer<ibv_close_device>>;
+// A context that librdmacm opened stays its own.
+struct CloseDevice {
+	bool borrowed = false;
+	void operator()(ibv_context* context) const {
+		if (!borrowed) ibv_close_device(context);
+	}
+};
+
+// A queue pair that was made on an rdma_cm connection is destroyed by way of it.
+struct DestroyQueuePair {
+	rdma_cm_id* connection = nullptr;
+	void operator()(ibv_qp* qp) const {
+		if (connection != nullptr) rdma_destroy_qp(connection);
+		else ibv_destroy_qp(qp);
+	}
+};
+
+using Context = std::unique_ptr<ibv_context, CloseDevice>;
 using ProtectionDomain = std::unique_ptr<ibv_pd, Destroyer<ibv_dealloc_pd>>;
 using CompletionQueue = std::unique_ptr<ibv_cq, Destroyer<ibv_destroy_cq>>;
 using MemoryRegion = std::unique_ptr<ibv_mr, Destroyer<ibv_dereg_mr>>;
 using AddressHandle = std::unique_ptr<ibv_ah, Destroyer<ibv_destroy_ah>>;
-using QueuePair = std::unique_ptr<ibv_qp, Destroyer<ibv_destroy_qp>>;
+using QueuePair = std::unique_ptr<ibv_qp, DestroyQueuePair>;
 
 template <class Owner> using Made = std::expected<Owner, std::string>;
 

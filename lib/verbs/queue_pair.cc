@@ -27,16 +27,20 @@ std::expected<MadeQueuePair, std::string> make_queue_pair(const OpenDevice& devi
 		.qp_type = options.type,
 		.sq_sig_all = options.signal_all ? 1 : 0,
 	};
-	ibv_qp* qp = ibv_create_qp(device.domain.get(), &attributes);
+	const auto create = [&] {
+		if (options.connection == nullptr) return ibv_create_qp(device.domain.get(), &attributes);
+		return rdma_create_qp(options.connection, device.domain.get(), &attributes) == 0 ? options.connection->qp : nullptr;
+	};
+	ibv_qp* qp = create();
 	if (qp == nullptr && options.inline_wanted > 0) {
 		attributes.cap = {.max_send_wr = options.send_depth,
 			.max_recv_wr = options.receive_depth,
 			.max_send_sge = options.send_sge_max,
 			.max_recv_sge = 1};
-		qp = ibv_create_qp(device.domain.get(), &attributes);
+		qp = create();
 	}
-	if (qp == nullptr) return std::unexpected(failure("ibv_create_qp", errno));
-	return MadeQueuePair{.qp = QueuePair(qp), .inline_max = attributes.cap.max_inline_data};
+	if (qp == nullptr) return std::unexpected(failure(options.connection == nullptr ? "ibv_create_qp" : "rdma_create_qp", errno));
+	return MadeQueuePair{.qp = QueuePair(qp, {.connection = options.connection}), .inline_max = attributes.cap.max_inline_data};
 }
 
 Done rc_to_init(ibv_qp* qp, const OpenDevice& device, int remote_access) {
@@ -51,7 +55,7 @@ Done rc_connect(ibv_qp* qp, const OpenDevice& device, const RemoteEnd& remote, c
 	rtr.dest_qp_num = remote.qpn;
 	rtr.ah_attr = address_of(device, remote);
 	rtr.max_dest_rd_atomic = path.reads_as_target;
-	rtr.min_rnr_timer = 1;  // 0.01 ms: a receiver that is late by a little costs little
+	rtr.min_rnr_timer = rnr_timer;
 	const auto ready = step(qp, rtr,
 		IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER,
 		"ibv_modify_qp to RTR");

@@ -1,4 +1,5 @@
-// Creating and connecting queue pairs when the two ends exchange their parameters themselves (no connection manager).
+// Creating queue pairs, and connecting them when the two ends exchange their parameters themselves (for rdma_cm see
+// connection_manager.h).
 //
 // Free functions over ibv_qp, in the order of use: make_queue_pair, to_init, post receives, then connect (RC) or start (UD).
 // Each gives nothing or one sentence that says which step failed.
@@ -19,6 +20,7 @@ struct QueuePairOptions {
 	std::uint32_t send_sge_max = 1;
 	std::uint32_t inline_wanted = 0;  // falls back to 0 where the device refuses; see `inline_max`
 	bool signal_all = false;
+	rdma_cm_id* connection = nullptr;  // make it on this rdma_cm connection, whose device it must be; it is in INIT then
 };
 
 struct MadeQueuePair {
@@ -40,6 +42,9 @@ struct RcPath {
 	std::uint8_t reads_as_target = 1;   // READs and atomics in flight from the peer
 	std::uint8_t reads_as_requester = 1;
 };
+
+// How long a sender waits after it found no receive: 1 is 0.01 ms, so that a receiver that is late by a little costs little.
+inline constexpr std::uint8_t rnr_timer = 1;
 
 using Done = std::expected<void, std::string>;
 

@@ -3,6 +3,7 @@
 import re
 import shutil
 import signal
+import socket
 import subprocess
 from pathlib import Path
 
@@ -16,7 +17,8 @@ Q_KEY = "0x11111111"
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("examples")
-    for name in ("ud_server", "ud_client"):
+    for name in ("ud_server", "ud_client", "rc_server", "rc_client"):
+        assert len((EXAMPLES / f"{name}.c").read_text().splitlines()) < 250
         line = f"gcc {name}.c -o {name} -lrdmacm -libverbs"
         assert f"    {line}\n" in (EXAMPLES / "README.md").read_text()
         assert f" *   {line}\n" in (EXAMPLES / f"{name}.c").read_text()
@@ -89,9 +91,82 @@ def test_wrong_arguments_end_with_the_usage(programs: Programs, built: Path, arg
     assert programs.run(built / "ud_server", "more").status == 2
 
 
+def listening(programs: Programs, built: Path) -> tuple[Program, int]:
+    """An rc_server and its port."""
+    with socket.socket() as one:
+        one.bind(("", 0))
+        port = one.getsockname()[1]
+    program = programs.start("verbena", "run", "--", built / "rc_server", port)
+    wait_until(lambda: program.out.count("\n") >= 2, "the server listens", alive=program)
+    assert program.out == f"Starting RDMA Server on port {port} (Type: RC)...\nRDMA Server listening...\n"
+    return program, port
+
+
+TALK = (
+    "Attempting to connect...\nRDMA_CM_EVENT_ESTABLISHED! Connection successful.\n[RC Client] Message sent and acknowledged.\n"
+    "[RC Client] 64 bytes written, read back and compared: equal.\n"
+)
+
+
+def test_connected_clients_one_after_the_other(programs: Programs, built: Path) -> None:
+    server, port = listening(programs, built)
+    for _ in range(10):
+        ran = programs.run("verbena", "run", "--", built / "rc_client", "127.0.0.1", port)
+        assert (ran.status, ran.out, ran.err) == (0, TALK, ""), ran
+    wait_until(lambda: server.out.count("A client has left.") == 10, "all have left", alive=server)
+    ended = server.end()
+    assert ended.status == 0 and ended.err == "", ended
+    assert ended.out.count("[RC Server] Received 64 bytes: Hello from rc_client\n") == 10, ended
+    assert ended.out.endswith("[RC Server] Received 10 messages of 10 clients.\n"), ended
+
+
+def test_the_projects_rc_server_and_the_example_refuse_each_other_in_words(programs: Programs, built: Path) -> None:
+    server, port = listening(programs, built)
+    ran = programs.run("rc_client", "127.0.0.1", "--port", port)
+    assert ran.status == 1 and "rc_client: " in ran.err and "private data" in ran.err, ran
+    server.end()
+    ours = programs.start("rc_server", "--port", port)
+    wait_until(lambda: "listening" in ours.out, "rc_server listens", alive=ours)
+    ran = programs.run("verbena", "run", "--", built / "rc_client", "127.0.0.1", port)
+    assert ran.status == 1 and "another program" in ran.err, ran
+    wait_until(lambda: "rejected: the private data is of another program" in ours.out, "the server says so", alive=ours)
+
+
+def test_connected_clients_at_the_same_time(programs: Programs, built: Path) -> None:
+    server, port = listening(programs, built)
+    clients = [programs.start("verbena", "run", "--", built / "rc_client", "127.0.0.1", port) for _ in range(6)]
+    for client in clients:
+        ran = client.finish()
+        assert (ran.status, ran.out, ran.err) == (0, TALK, ""), ran
+    wait_until(lambda: server.out.count("A client has left.") == 6, "all have left", alive=server)
+    assert server.end(signal.SIGINT).out.endswith("[RC Server] Received 6 messages of 6 clients.\n")
+
+
+def test_a_connection_that_nobody_accepts_and_a_port_that_is_taken(programs: Programs, built: Path) -> None:
+    server, port = listening(programs, built)
+    ran = programs.run("verbena", "run", "--", built / "rc_server", port)
+    assert ran.status == 1 and "is the port in use?" in ran.err, ran
+    server.end()
+    ran = programs.run("verbena", "run", "--", built / "rc_client", "127.0.0.1", port)
+    assert (ran.status, ran.out) == (1, "Attempting to connect...\n") and "nobody listens at that port" in ran.err, ran
+
+
+@pytest.mark.parametrize("arguments", ["", "localhost", "127.0.0.1 port", "127.0.0.1 1 more"])
+def test_wrong_arguments_of_the_connected_pair_end_with_the_usage(programs: Programs, built: Path, arguments: str) -> None:
+    ran = programs.run(built / "rc_client", *arguments.split())
+    assert ran.status == 2 and "usage: " in ran.err and "<server_ip> [port]" in ran.err, ran
+    for wrong in ("0", "65536", "port", ""):
+        assert programs.run(built / "rc_server", wrong).status == 2
+
+
 def test_without_the_nic_they_say_how_to_get_one(programs: Programs, built: Path) -> None:
     if any(Path("/sys/class/infiniband").glob("*")):
         return  # there is a device without it
-    for command in ((built / "ud_server",), (built / "ud_client", "fe80::1", "1", Q_KEY)):
+    for command in (
+        (built / "ud_server",),
+        (built / "ud_client", "fe80::1", "1", Q_KEY),
+        (built / "rc_server",),
+        (built / "rc_client", "127.0.0.1"),
+    ):
         ran = programs.run(*command)
         assert ran.status == 1 and "verbena run" in ran.err, ran

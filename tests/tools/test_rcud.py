@@ -71,6 +71,7 @@ def test_the_environment_stands_in_every_file(sweep: tuple[Path, Ran]) -> None:
     _, environment = read_csv(folder / "rows.csv")
     assert environment["device"] == "vb_lo" and environment["kind"] == "software" and environment["mtu"] == "4096"
     assert environment["gid"].count(":") == 7
+    assert environment["connect"] == "exchange"
     for key in ("link", "cpu", "kernel", "commit", "date", "command"):
         assert environment[key], key
     assert float(environment["core_to_core_ns"]) > 0
@@ -155,6 +156,27 @@ def test_writes_and_reads_are_a_column_and_checked_to_the_last(programs: Program
             for msg in (64, 8192):
                 check_account(only(rows, mode="RC", op=op, window_mode=window_mode, msg=msg), 2 * 2000)
                 assert only(rows, mode="UD", op=op, window_mode=window_mode, msg=msg)["reason"] == f"UD has no RDMA {op}"
+
+
+def test_rc_connected_by_rdma_cm_counts_the_same_and_ud_stays_as_it_is(programs: Programs) -> None:
+    ran, rows = measure(programs, "--connect", "rdmacm", "--sizes", "64,8K", "--windows", "4,64", *QUICK)
+    assert ran.status == 0, ran
+    for row in rows:
+        if row["validity"] == "n/a":
+            assert row["reason"] == "msg 8192 > UD max 4096"
+        else:
+            check_account(row, 2 * 2000)
+    assert len(rows) == 16
+    assert read_csv(programs.folder / "rows.csv")[1]["connect"] == "rdmacm"
+
+
+def test_writes_and_reads_over_connections_of_rdma_cm(programs: Programs) -> None:
+    cells = ("--modes", "rc", "--ops", "write,read", "--sizes", "64,8K", "--windows", 4)
+    ran, rows = measure(programs, "--connect", "rdmacm", *cells, *QUICK)
+    assert ran.status == 0, ran
+    assert len(rows) == 8
+    for row in rows:
+        check_account(row, 2 * 2000)
 
 
 def test_lists_of_requests_and_unsignaled_runs_count_the_same(programs: Programs) -> None:

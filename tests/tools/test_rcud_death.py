@@ -57,7 +57,7 @@ def test_a_killed_receiver_makes_the_row_invalid_and_delivered_stops(programs: P
 
 @pytest.mark.parametrize(("mode", "window_mode"), CELLS)
 def test_a_receiver_that_stands_still_for_a_while_finishes_right(programs: Programs, mode: str, window_mode: str) -> None:
-    iterations = 20_000  # of 100 us each at the receiver: 2 s, which a busy machine cannot sleep through
+    iterations = 40_000  # of 100 us each at the receiver: 4 s, which a busy machine cannot sleep through
     sender, receiver = start(programs, mode, window_mode, iterations, "--receiver-delay-ns", 100_000)
     stop(receiver)
     seen, until = delivered(receiver), time.monotonic() + STILL_S

@@ -22,12 +22,14 @@ def has_socket(pid: int, port: int, state: str) -> bool:
     return any(fields[3] == state and fields[1].endswith(f":{port:04X}") for fields in lines)
 
 
-def measure(programs: Programs, host: str, sizes: str, *device: str, sides: tuple[Within, Within] = (list, list)) -> tuple[Ran, Ran]:
+def measure(
+    programs: Programs, host: str, sizes: str, *device: str, connect: str = "exchange", sides: tuple[Within, Within] = (list, list)
+) -> tuple[Ran, Ran]:
     """Client and server, when both have ended."""
     port = int(programs.run(sys.executable, "-c", FREE_PORT, within=sides[0]).out)
     server = programs.start("verbena", "bench", "rcud", "--server", "--once", "--port", port, *device, within=sides[0])
     wait_until(lambda: has_socket(server.pid, port, LISTENS), f"the server listens on {port}", alive=server)
-    sweep = ("--sizes", sizes, "--windows", 4, "--iters", 2000, *QUICK)
+    sweep = ("--sizes", sizes, "--windows", 4, "--iters", 2000, "--connect", connect, *QUICK)
     client = programs.run("verbena", "bench", "rcud", "--peer", f"{host}:{port}", "--csv", "rows.csv", *sweep, *device, within=sides[1])
     return client, server.finish(10)
 
@@ -59,6 +61,12 @@ def test_two_hosts_measure_each_other(programs: Programs, two_hosts: NamespacePa
     both = measure(programs, ADDRESSES[0], "64,2K", sides=sides)
     check_good(programs, *both, host=ADDRESSES[0], mtu=1024)
     assert two_hosts.udp_datagrams_sent(1) > sent
+
+
+def test_two_hosts_connect_by_rdma_cm(programs: Programs, two_hosts: NamespacePair) -> None:
+    sides = (lambda command: two_hosts.inside(0, command), lambda command: two_hosts.inside(1, command))
+    both = measure(programs, ADDRESSES[0], "64,2K", connect="rdmacm", sides=sides)
+    check_good(programs, *both, host=ADDRESSES[0], mtu=1024)
 
 
 def test_a_server_outlives_its_clients(programs: Programs) -> None:

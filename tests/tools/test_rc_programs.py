@@ -1,0 +1,253 @@
+"""rc_server and rc_client: connected by rdma_cm, what they print, what arrives, and what they say when nothing can."""
+
+import os
+import re
+import signal
+import socket
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from programs import ADDRESSES, NamespacePair, Program, Programs, Ran, stop, wait_until
+
+HOST = "127.0.0.1"
+CONNECTED = "Attempting to connect...\nRDMA_CM_EVENT_ESTABLISHED! Connection successful.\n"
+
+
+def free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("", 0))
+        return one.getsockname()[1]
+
+
+@dataclass
+class Server:
+    program: Program
+    port: int
+
+    @property
+    def address(self) -> tuple[object, ...]:
+        return HOST, "--port", self.port
+
+    def says(self, what: str, times: int = 1) -> None:
+        wait_until(lambda: len(re.findall(what, self.program.out)) >= times, f"the server says '{what}'", alive=self.program)
+
+
+def serve(programs: Programs, *options: object) -> Server:
+    """An rc_server that listens."""
+    port = free_port()
+    program = programs.start("rc_server", "--port", port, *options)
+    wait_until(lambda: program.out.count("\n") >= 2, "rc_server listens", alive=program)
+    assert program.out == f"Starting RDMA Server on port {port} (Type: RC)...\nRDMA Server listening...\n"
+    assert program.err == ""
+    return Server(program, port)
+
+
+def transfer(programs: Programs, server: Server, *options: object) -> Ran:
+    return programs.run("rc_client", *server.address, *options)
+
+
+def endless(programs: Programs, server: Server, *options: object) -> Program:
+    """A client in the midst of a run that does not end by itself."""
+    program = programs.start("rc_client", *server.address, "--iters", 1 << 40, *options)
+    wait_until(lambda: "ESTABLISHED" in program.out, "the client is connected", alive=program)
+    return program
+
+
+def check_good(ran: Ran, messages: int, op: str = "send", msg: int = 64, window: int = 64) -> None:
+    assert (ran.status, ran.err) == (0, ""), ran
+    assert ran.out.startswith(f"{CONNECTED}[RC Client] {messages} messages of {msg} B complete ({op}, window {window}).\n"), ran
+    whose = "Read right" if op == "read" else "The receiver has"
+    figures = rf"\[RC Client\] {whose} {messages} of {messages}: 0 lost, 0 duplicated, 0 reordered, 0 damaged, (\S+) Mops, (\S+) GiB/s"
+    said = re.search(figures, ran.out)
+    assert said, ran
+    assert float(said[1]) > 0
+    if messages >= 61:
+        assert re.search(r", p50 \d+\.\d\d us, p99 \d+\.\d\d us \(to the completion\)\n$", ran.out), ran
+
+
+@pytest.mark.parametrize("op", ["send", "write", "read"])
+def test_each_operation_is_verified_to_the_last_message(programs: Programs, op: str) -> None:
+    server = serve(programs)
+    check_good(transfer(programs, server, "--op", op), 10_000, op)
+    check_good(transfer(programs, server, "--op", op, "--msg", "4K", "--window", 4, "--iters", 500), 500, op, 4096, 4)
+    server.says("until it left" if op == "read" else f"500 delivered by {op}, 0 lost of 500, 0 duplicated, 0 reordered, 0 damaged, ")
+    ran = server.program.end()
+    assert (ran.status, ran.err, ran.out.count("] Client ")) == (0, "", 2), ran
+
+
+@pytest.mark.parametrize(("msg", "window", "iters"), [(1, 1, 100), (16, 4096, 20_000), (1 << 20, 64, 70), (64, 64, 1)])
+def test_the_ends_of_every_range(programs: Programs, msg: int, window: int, iters: int) -> None:
+    ran = transfer(programs, serve(programs), "--msg", msg, "--window", window, "--iters", iters)
+    assert ran.status == 0 and f"The receiver has {iters} of {iters}: 0 lost" in ran.out, ran
+
+
+@pytest.mark.parametrize("op", ["send", "write", "read"])
+def test_between_two_hosts(programs: Programs, two_hosts: NamespacePair, op: str) -> None:
+    server = programs.start("rc_server", "--once", within=lambda command: two_hosts.inside(0, command))
+    wait_until(lambda: "listening" in server.out, "rc_server listens", alive=server)
+    sent = two_hosts.udp_datagrams_sent(1)
+    ran = programs.run("rc_client", ADDRESSES[0], "--iters", 2000, "--op", op, within=lambda command: two_hosts.inside(1, command))
+    check_good(ran, 2000, op)
+    assert server.finish().status == 0
+    assert two_hosts.udp_datagrams_sent(1) > sent
+
+
+def test_a_client_killed_on_another_host_is_missed_within_seconds(programs: Programs, two_hosts: NamespacePair) -> None:
+    server = programs.start("rc_server", "--once", within=lambda command: two_hosts.inside(0, command))
+    wait_until(lambda: "listening" in server.out, "rc_server listens", alive=server)
+    command = ("rc_client", ADDRESSES[0], "--iters", 1 << 40)
+    client = programs.start(*command, within=lambda command: two_hosts.inside(1, command))
+    wait_until(lambda: "ESTABLISHED" in client.out, "the client is connected", alive=client)
+    client.kill()
+    ran = server.finish(60)
+    assert ran.status == 1 and re.search(r"; \d+ delivered until then\n$", ran.out), ran
+
+
+def test_client_after_client(programs: Programs) -> None:
+    server = serve(programs)
+    for _ in range(10):
+        check_good(transfer(programs, server, "--iters", 200), 200)
+    server.says("200 delivered", 10)
+
+
+def test_several_clients_at_once_each_get_their_own_account(programs: Programs) -> None:
+    server = serve(programs)
+    runs = [(1000 + i, ("send", "write", "read")[i % 3]) for i in range(6)]
+    clients = [programs.start("rc_client", *server.address, "--iters", iters, "--op", op) for iters, op in runs]
+    for client, (iters, op) in zip(clients, runs, strict=True):
+        check_good(client.finish(), iters, op)
+    for iters, op in runs:
+        if op != "read":
+            server.says(f"{iters} delivered by {op}, 0 lost of {iters}")
+    server.says("until it left", 2)
+
+
+def test_a_short_run_is_served_while_a_long_one_goes_on(programs: Programs) -> None:
+    server = serve(programs)
+    long = endless(programs, server)
+    check_good(transfer(programs, server, "--iters", 500), 500)
+    assert long.running
+    long.kill()
+    server.says("it left; [1-9][0-9]* delivered until then")
+
+
+@pytest.mark.parametrize("op", ["send", "write", "read"])
+def test_a_killed_client_leaves_the_server_serving(programs: Programs, op: str) -> None:
+    server = serve(programs)
+    client = endless(programs, server, "--op", op)
+    client.kill()
+    server.says("until it left" if op == "read" else "delivered until then")
+    check_good(transfer(programs, server, "--iters", 500), 500)
+    ran = server.program.end()
+    assert (ran.status, ran.err) == (0, ""), ran
+
+
+def test_a_stopped_client_is_waited_for(programs: Programs) -> None:
+    server = serve(programs)
+    client = programs.start("rc_client", *server.address, "--iters", 200_000)
+    wait_until(lambda: "ESTABLISHED" in client.out, "the client is connected", alive=client)
+    stop(client.pid)
+    check_good(transfer(programs, server, "--iters", 500), 500)
+    os.kill(client.pid, signal.SIGCONT)
+    check_good(client.finish(), 200_000)
+
+
+def test_a_killed_server_is_said_by_the_client(programs: Programs) -> None:
+    server = serve(programs)
+    client = endless(programs, server)
+    server.program.kill()
+    ran = client.finish()
+    assert ran.status == 1 and re.search(r"^rc_client: .* after \d+ of \d+ messages$", ran.err), ran
+
+
+@pytest.mark.parametrize("by", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_an_idle_server(programs: Programs, by: signal.Signals) -> None:
+    started = time.monotonic()
+    ran = serve(programs).program.end(by)
+    assert (ran.status, ran.err, ran.out.count("\n")) == (0, "", 2), ran
+    assert time.monotonic() - started < 10
+
+
+def test_a_signal_ends_a_busy_server_and_its_client_hears_of_it(programs: Programs) -> None:
+    server = serve(programs)
+    client = endless(programs, server)
+    ran = server.program.end()
+    assert ran.status == 0 and re.search(r"ended here; \d+ delivered until then\n$", ran.out), ran
+    ran = client.finish()
+    assert ran.status == 1 and re.search(r"after \d+ of \d+ messages", ran.err), ran
+
+
+@pytest.mark.parametrize("op", ["send", "read"])
+def test_once_ends_after_one_client(programs: Programs, op: str) -> None:
+    server = serve(programs, "--once")
+    check_good(transfer(programs, server, "--iters", 500, "--op", op), 500, op)
+    ran = server.program.finish()
+    assert (ran.status, ran.err, ran.out.count("] Client ")) == (0, "", 1), ran
+    ran = transfer(programs, server)
+    assert ran.status == 1 and "nobody listens" in ran.err, ran
+
+
+def test_a_busy_port_is_said_and_free_again_after_its_server(programs: Programs) -> None:
+    server = serve(programs)
+    ran = programs.run("rc_server", "--port", server.port)
+    assert ran.status == 1 and f"port {server.port} is in use" in ran.err, ran
+    assert "listening" not in ran.out
+    check_good(transfer(programs, server, "--iters", 100), 100)
+    server.program.end()
+    again = programs.start("rc_server", "--port", server.port)
+    wait_until(lambda: "listening" in again.out, "the port is free", alive=again)
+
+
+def test_nobody_listening_is_said_at_once(programs: Programs) -> None:
+    port = free_port()
+    ran = programs.run("rc_client", HOST, "--port", port)
+    assert (ran.status, ran.out) == (1, "Attempting to connect...\n"), ran
+    assert f"nobody listens at {HOST}:{port}: start the server there first" in ran.err, ran
+    assert ran.seconds < 10
+
+
+@pytest.mark.parametrize(("server", "says"), [("no-such.invalid", "no-such.invalid: "), ("1.2.3.4.5", "1.2.3.4.5: ")])
+def test_a_name_that_is_none_is_a_failure(programs: Programs, server: str, says: str) -> None:
+    ran = programs.run("rc_client", server)
+    assert ran.status == 1 and says in ran.err, ran
+
+
+def test_the_loopback_of_either_family(programs: Programs) -> None:
+    if not Path("/proc/net/if_inet6").exists():
+        return  # there is no other
+    server = serve(programs)
+    ran = programs.run("rc_client", "::1", "--port", server.port, "--iters", 500)
+    check_good(ran, 500)
+    server.says(r"Client \[::1\]:\d+: 500 delivered")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ([], "server_ip"),
+        ([HOST, "more"], "more"),
+        ([HOST, "--port", "0"], "--port"),
+        ([HOST, "--port", "65536"], "--port"),
+        ([HOST, "--msg", "0"], "--msg"),
+        ([HOST, "--msg", "2M"], "--msg"),
+        ([HOST, "--msg", "lots"], "--msg"),
+        ([HOST, "--window", "0"], "--window"),
+        ([HOST, "--window", "8192"], "--window"),
+        ([HOST, "--iters", "0"], "--iters"),
+        ([HOST, "--op", "poke"], "--op"),
+        ([HOST, "--op", "read", "--msg", "4"], "no room for the stamp"),
+        ([HOST, "--msg", "1M", "--window", "4096"], "at most 64 MiB in flight"),
+    ],
+)
+def test_wrong_arguments_are_a_usage_error_of_the_client(programs: Programs, arguments: list[str], says: str) -> None:
+    ran = programs.run("rc_client", *arguments)
+    assert ran.status == 2 and ran.out == "", ran
+    assert says in ran.err, ran
+
+
+@pytest.mark.parametrize("arguments", ["more", "--port 0", "--port lots", "--port 65536", "--twice"])
+def test_wrong_arguments_are_a_usage_error_of_the_server(programs: Programs, arguments: str) -> None:
+    ran = programs.run("rc_server", *arguments.split())
+    assert ran.status == 2 and ran.out == "" and ran.err, ran

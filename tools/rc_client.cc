@@ -1,0 +1,135 @@
+// rc_client: connects to rc_server by rdma_cm, and measures a verified transfer by the bench's own loop.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+
+#include "base/sizes.h"
+#include "bench/rcud/connected_run.h"
+#include "bench/rcud/managed.h"
+#include "bench/rcud/sender.h"
+#include "bench/rcud/session.h"
+#include "bench/row.h"
+
+namespace verbena::rcud {
+namespace {
+
+using namespace std::chrono_literals;
+
+struct Options {
+	std::string server;
+	std::uint16_t port = 18515;
+	std::string msg = "64";
+	std::string op = "send";
+	std::uint32_t window = 64;
+	std::uint64_t iters = 10'000;
+};
+
+struct UsageError : std::runtime_error {
+	using runtime_error::runtime_error;
+};
+
+// Costs a system call, so the loops ask when nothing moves, and now and then.
+bool is_gone(rdma_event_channel* channel) {
+	const auto event = take(lib::next_event(channel, 0ms));
+	return event && event->type == RDMA_CM_EVENT_DISCONNECTED;
+}
+
+int print_result(const Cell& cell, const Sent& sent, const Delivery& delivery) {
+	const std::uint64_t lost = sent.posted - std::min(sent.posted, delivery.delivered);
+	std::string latency;
+	if (sent.latency_ns.count() > 0)
+		latency = fmt::format(", p50 {:.2f} us, p99 {:.2f} us (to the completion)",
+			static_cast<double>(sent.latency_ns.quantile(0.5)) / 1e3, static_cast<double>(sent.latency_ns.quantile(0.99)) / 1e3);
+	fmt::print("[RC Client] {} {} of {}: {} lost, {} duplicated, {} reordered, {} damaged, {:.3f} Mops, {:.3f} GiB/s{}\n",
+		cell.op == Op::read ? "Read right" : "The receiver has", delivery.delivered, sent.posted, lost, delivery.duplicated,
+		delivery.reordered, delivery.corrupt, delivery.mops(), bench::gib_of(delivery.mops(), cell.msg), latency);
+	const bool good = lost == 0 && delivery.duplicated == 0 && delivery.reordered == 0 && delivery.corrupt == 0;
+	if (!good) throw Failure("the transfer is not what was sent: a reliable connection may not do that");
+	return 0;
+}
+
+int run(const Options& options) {
+	const Cell cell{.mode = Mode::rc,
+		.op = options.op == "write" ? Op::write
+			: options.op == "read"  ? Op::read
+									: Op::send,
+		.msg = static_cast<std::uint32_t>(parse_size(options.msg).value()),
+		.window = options.window};
+	if (const auto shape = shape_of(cell, {}, {}); !shape) throw UsageError(shape.error());
+	if (const std::string reason = refusal_of(cell); !reason.empty()) throw UsageError(reason);
+
+	fmt::print("Attempting to connect...\n");
+	const auto server = take(lib::address_of(options.server, options.port));
+	const lib::EventChannel channel = take(lib::make_event_channel());
+	Connection connection(take(lib::resolve(channel.get(), server, 5s)));
+	const Shape shape =
+		take(shape_of(cell, {}, {.mtu = connection.device.mtu_bytes(), .queue_depth_max = queue_depth_of(connection.device)}));
+	Endpoint end(connection.device, cell, shape, Role::sender, 64, Endpoint::default_qkey, connection.id.get());
+	const Run run{.number = static_cast<std::uint16_t>(lib::random_psn() | 1), .total = options.iters};
+	call(channel.get(), connection, end, run, 10s);
+	fmt::print("RDMA_CM_EVENT_ESTABLISHED! Connection successful.\n");
+
+	Sender sender(end);
+	Sent sent;
+	bool gone = false;
+	try {
+		sender.run(run, [&](bool) { return (gone = gone || is_gone(channel.get())) ? Watch::abandon : Watch::go_on; }, sent);
+	} catch (const Failure& failure) {
+		throw Failure(fmt::format(
+			"{} after {} of {} messages", gone ? "the server ended the connection" : failure.what(), sent.completed, run.total));
+	}
+	fmt::print("[RC Client] {} messages of {} B complete ({}, window {}).\n", sent.completed, cell.msg, name_of(cell.op), cell.window);
+	Delivery delivery = sent.read;
+	if (cell.op != Op::read) {
+		const RunReport report = receive_report(end, [&] { return !(gone = gone || is_gone(channel.get())); });
+		if (report.question != make_stamp(run.number, run.total)) throw Failure("the server's report is of another run");
+		delivery = {.delivered = report.delivered,
+			.duplicated = report.duplicated,
+			.reordered = report.reordered,
+			.corrupt = report.corrupt,
+			.counted = report.counted,
+			.counted_ns = report.counted_ns};
+	}
+	rdma_disconnect(connection.id.get());
+	return print_result(cell, sent, delivery);
+}
+
+}  // namespace
+}  // namespace verbena::rcud
+
+int main(int argc, char** argv) {
+	using namespace verbena::rcud;
+	Options options;
+	CLI::App app("Connects to rc_server by rdma_cm, and measures a verified transfer.", "rc_client");
+	app.footer(
+		"Examples:\n  rc_client 10.0.0.1\n  rc_client 10.0.0.1 --port 4000 --msg 4K --window 16 --iters 200000\n"
+		"  rc_client fd00::1 --op read\n"
+		"Exit codes: 0 good, 1 failed, 2 usage.");
+	const auto size = [](const std::string& text) {
+		const auto bytes = verbena::parse_size(text);
+		return !bytes ? bytes.error() : *bytes < 1 || *bytes > 1 << 20 ? "a message has 1 B to 1 MiB" : "";
+	};
+	app.add_option("server_ip", options.server, "IPv4 or IPv6 address, or a name")->required();
+	app.add_option("--port", options.port, "The server's port")->capture_default_str()->check(CLI::Range(1u, 65'535u));
+	app.add_option("--msg", options.msg, "Message bytes")->capture_default_str()->check(size);
+	app.add_option("--window", options.window, "Messages in flight")->capture_default_str()->check(CLI::Range(1u, 4096u));
+	app.add_option("--iters", options.iters, "Messages")
+		->capture_default_str()
+		->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 40));
+	app.add_option("--op", options.op, "send, write or read")->capture_default_str()->check(CLI::IsMember({"send", "write", "read"}));
+	try {
+		app.parse(argc, argv);
+	} catch (const CLI::ParseError& error) {
+		return app.exit(error) == 0 ? 0 : 2;
+	}
+	setvbuf(stdout, nullptr, _IOLBF, 0);
+	try {
+		return run(options);
+	} catch (const UsageError& error) {
+		fmt::print(stderr, "rc_client: {}\n", error.what());
+		return 2;
+	} catch (const std::exception& error) {
+		fmt::print(stderr, "rc_client: {}\n", error.what());
+		return 1;
+	}
+}

@@ -1,0 +1,187 @@
+// rc_server: listens by rdma_cm, and is the receiving side of rc_client's measured runs; several clients at a time, a thread each.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <atomic>
+#include <csignal>
+#include <cstdio>
+#include <list>
+#include <thread>
+
+#include "bench/rcud/connected_run.h"
+#include "bench/rcud/managed.h"
+#include "bench/rcud/receiver.h"
+#include "bench/rcud/session.h"
+
+namespace verbena::rcud {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr std::size_t clients_max = 64;
+constexpr std::uint64_t probe_every_ns = 1'000'000'000;  // a client of which nothing is heard
+
+std::atomic<bool> stopping = false;
+
+struct Options {
+	std::uint16_t port = 18515;
+	bool once = false;
+};
+
+void say(const std::string& peer, const std::string& what) {
+	fmt::print("[RC Server] Client {}: {}\n", peer, what);
+	std::fflush(stdout);
+}
+
+// One client, from its request to its end. The thread works on the endpoint; whoever reads the events makes and destroys all of it,
+// and says when the client is gone.
+class Session {
+public:
+	explicit Session(const lib::ConnectionEvent& request)
+		: id_(request.id), peer_(lib::format_address(rdma_get_peer_addr(request.id))), request_(request.private_data) {
+		thread_ = std::thread([this] { run(); });
+	}
+	~Session() {
+		thread_.join();
+		end_.reset();
+		if (connection_) rdma_disconnect(connection_->id.get());
+	}
+	Session(const Session&) = delete;
+	Session& operator=(const Session&) = delete;
+
+	const rdma_cm_id* id() const { return id_; }
+	void note_gone() { gone_ = true; }
+	bool done() const { return done_; }
+	bool good() const { return good_; }
+
+private:
+	void run() {
+		bool accepted = false;
+		try {
+			connection_.emplace(lib::ConnectionId(id_));
+			const Offer offer = take(decode_offer(request_));
+			make_endpoint(offer);
+			Receiver receiver(*end_, 0, false, &delivered_);
+			receiver.post_receives();
+			answer(*connection_, *end_, offer);
+			accepted = true;
+			measure(receiver, offer);
+			good_ = true;
+		} catch (const Failure& failure) {
+			if (!accepted && connection_) lib::reject(id_, failure.what());
+			say(peer_,
+				accepted ? fmt::format("{}; {} delivered until then",
+							   gone_          ? "it left"
+								   : stopping ? "ended here"
+											  : failure.what(),
+							   delivered_.load())
+						 : fmt::format("rejected: {}", failure.what()));
+		}
+		done_ = true;
+	}
+
+	void make_endpoint(const Offer& offer) {
+		if (const std::string reason = refusal_of(offer.cell); !reason.empty()) throw Failure(reason);
+		const lib::OpenDevice& device = connection_->device;
+		const Shape shape = take(shape_of(offer.cell, {}, {.mtu = device.mtu_bytes(), .queue_depth_max = queue_depth_of(device)}));
+		end_.emplace(device, offer.cell, shape, Role::receiver, 0, Endpoint::default_qkey, id_);
+	}
+
+	void measure(Receiver& receiver, const Offer& offer) {
+		const bool is_read = offer.cell.op == Op::read;
+		std::uint64_t asked_at = now_ns();
+		const Delivery delivery = receiver.run(offer.run, [&](bool) {
+			if (stopping) return Watch::abandon;
+			if (gone_) return is_read ? Watch::finished : Watch::abandon;
+			if (const std::uint64_t now = now_ns(); now - asked_at > probe_every_ns) {
+				receiver.probe();
+				asked_at = now;
+			}
+			return Watch::go_on;
+		});
+		if (is_read) return say(peer_, "read from here until it left");
+
+		const RunReport report{.question = make_stamp(offer.run.number, offer.run.total),
+			.message_max = offer.cell.msg,
+			.delivered = delivery.delivered,
+			.duplicated = delivery.duplicated,
+			.reordered = delivery.reordered,
+			.corrupt = delivery.corrupt,
+			.counted = delivery.counted,
+			.counted_ns = delivery.counted_ns};
+		send_report(*end_, report, [this] { return !stopping && !gone_; });
+		say(peer_,
+			fmt::format("{} delivered by {}, {} lost of {}, {} duplicated, {} reordered, {} damaged, {:.3f} Mops", delivery.delivered,
+				name_of(offer.cell.op), offer.run.total - std::min(offer.run.total, delivery.delivered), offer.run.total,
+				delivery.duplicated, delivery.reordered, delivery.corrupt, delivery.mops()));
+	}
+
+	rdma_cm_id* const id_;  // connection_'s, which ends it if it cannot be made
+	const std::string peer_;
+	const std::vector<std::byte> request_;
+	std::optional<Connection> connection_;
+	std::optional<Endpoint> end_;
+	std::atomic<std::uint64_t> delivered_ = 0;
+	std::atomic<bool> gone_ = false, done_ = false, good_ = false;
+	std::thread thread_;
+};
+
+int run(const Options& options) {
+	fmt::print("Starting RDMA Server on port {} (Type: RC)...\n", options.port);
+	std::fflush(stdout);
+	const lib::EventChannel channel = take(lib::make_event_channel());
+	const lib::ConnectionId listener = take(lib::listen(channel.get(), lib::any_address(options.port), clients_max));
+	fmt::print("RDMA Server listening...\n");
+	std::fflush(stdout);
+
+	std::list<Session> sessions;
+	while (!stopping) {
+		const auto event = take(lib::next_event(channel.get(), 100ms));
+		if (event && event->type == RDMA_CM_EVENT_CONNECT_REQUEST) {
+			if (sessions.size() < clients_max) {
+				sessions.emplace_back(*event);
+			} else {
+				const lib::ConnectionId refused(event->id);
+				lib::reject(refused.get(), fmt::format("{} clients are served already", clients_max));
+			}
+		} else if (event && event->type != RDMA_CM_EVENT_ESTABLISHED) {
+			const auto whose = std::ranges::find(sessions, event->id, &Session::id);
+			if (whose != sessions.end()) whose->note_gone();
+		}
+		const auto ended = std::ranges::find_if(sessions, &Session::done);
+		if (ended == sessions.end()) continue;
+		const bool good = ended->good();
+		sessions.erase(ended);
+		if (options.once) return good ? 0 : 1;
+	}
+	return 0;
+}
+
+}  // namespace
+}  // namespace verbena::rcud
+
+int main(int argc, char** argv) {
+	using namespace verbena::rcud;
+	Options options;
+	CLI::App app("Listens by rdma_cm for rc_client, and says what came.", "rc_server");
+	app.footer(
+		"Examples:\n  rc_server                  all addresses, port 18515, client after client\n  rc_server --port 4000 --once\n"
+		"Then, elsewhere: rc_client SERVER_IP. Ends on SIGINT or SIGTERM. Exit codes: 0 good, 1 failed, 2 usage.");
+	app.add_option("--port", options.port, "rdma_cm port (port space TCP)")->capture_default_str()->check(CLI::Range(1u, 65'535u));
+	app.add_flag("--once", options.once, "End after one client");
+	try {
+		app.parse(argc, argv);
+	} catch (const CLI::ParseError& error) {
+		return app.exit(error) == 0 ? 0 : 2;
+	}
+	struct sigaction stop{};
+	stop.sa_handler = [](int) { stopping = true; };
+	sigaction(SIGINT, &stop, nullptr);
+	sigaction(SIGTERM, &stop, nullptr);
+	try {
+		return run(options);
+	} catch (const std::exception& error) {
+		fmt::print(stderr, "rc_server: {}\n", error.what());
+		return 1;
+	}
+}
