@@ -51,7 +51,7 @@ struct Connection : TimerEntry {
 	Route route;
 	ServiceId service;
 	std::uint64_t transaction = 0;
-	std::uint64_t remote_guid = 0;
+	std::uint64_t own_guid = 0, remote_guid = 0;
 	Half own, other;
 	Transport transport = Transport::rc;
 	std::uint8_t path_mtu = 3;

@@ -132,7 +132,8 @@ void ConnectionManager::send_again(Connection& c) {
 
 void ConnectionManager::send_reject(Connection& c, std::uint16_t reason, std::span<const std::byte> data) {
 	const std::uint8_t of = c.state == State::rep_received ? of_rep : c.active ? of_other : of_req;
-	send(c, Rej{c.active && c.state == State::req_sent ? CommId{} : c.local, c.remote, of, reason, PrivateData<148>(data)});
+	// A request that is withdrawn has no number at the other end yet that this one would know: it is found by its origin.
+	send(c, Rej{c.local, c.remote, of, reason, reason == reject_reason::timeout ? c.own_guid : 0, PrivateData<148>(data)});
 }
 
 void ConnectionManager::enter_timewait(Nanoseconds now, Connection& c) {
@@ -157,6 +158,7 @@ CommId ConnectionManager::connect(Nanoseconds now, const Route& route, const Req
 	Connection& c = create(route, user);
 	c.active = true;
 	c.service = request.service;
+	c.own_guid = request.ca_guid;
 	c.own = request.own;
 	c.transport = request.transport;
 	c.path_mtu = request.path_mtu;
@@ -348,11 +350,11 @@ void ConnectionManager::handle(Nanoseconds now, const Route& from, const Envelop
 		if (c.state == State::rep_sent) send_again(c);
 		else if (c.state == State::req_received) send(c, Mra{c.local, c.remote, of_req, program_timeout, {}});
 		else if (c.state == State::timewait || c.state == State::idle)
-			send(from, envelope.transaction, Rej{{}, req.local, of_req, reject_reason::stale_connection, {}});
+			send(from, envelope.transaction, Rej{{}, req.local, of_req, reject_reason::stale_connection, 0, {}});
 		return;
 	}
 	const Listener* listener = find_listener(req.service, req.addresses.destination);
-	if (!listener) return send(from, envelope.transaction, Rej{{}, req.local, of_req, reject_reason::invalid_service, {}});
+	if (!listener) return send(from, envelope.transaction, Rej{{}, req.local, of_req, reject_reason::invalid_service, 0, {}});
 	if (!may_take_request()) return;  // it will be asked again
 	Connection& c = create(from, nullptr);
 	c.remote = req.local;
@@ -397,6 +399,10 @@ void ConnectionManager::handle(Nanoseconds now, const Route& from, const Envelop
 
 void ConnectionManager::handle(Nanoseconds now, const Route& from, const Envelope& envelope, const Rej& rej) {
 	Connection* c = find(rej.remote, rej.local, from);
+	if (!c && rej.reason == reject_reason::timeout) {
+		const auto withdrawn = by_origin_.find({rej.local.value, rej.ca_guid, gid_of(from.addresses.destination)});
+		if (withdrawn != by_origin_.end()) c = connections_.at(withdrawn->second.value).get();
+	}
 	if (!c) {
 		++counters_.unexpected;
 		return;
@@ -561,7 +567,7 @@ void ConnectionManager::fail_carrier(Nanoseconds now, void* carrier) {
 			case State::mra_req_received:
 			case State::rep_sent:
 			case State::rep_received:
-				end(now, c, Event::Kind::rejected, reject_reason::consumer, Rej{c.remote, c.local, of_other, reject_reason::consumer, {}});
+				end(now, c, Event::Kind::rejected, reject_reason::consumer, Rej{c.remote, c.local, of_other, reject_reason::consumer, 0, {}});
 				break;
 			case State::req_received: end(now, c, Event::Kind::unreachable, -ETIMEDOUT); break;
 			case State::established:

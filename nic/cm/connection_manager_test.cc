@@ -275,6 +275,16 @@ TEST_F(ConnectionManagers, WhoeverIsDestroyedTellsTheOther) {
 	EXPECT_EQ(server.kinds().back(), Kind::rejected);
 }
 
+TEST_F(ConnectionManagers, ARequestThatIsWithdrawnCannotBeAcceptedAnyMore) {
+	server.accepts = false;
+	const CommId id = connect();
+	run(ms);
+	client.manager.destroy(now, id);
+	run(now + ms);
+	EXPECT_THAT(server.kinds(), ElementsAre(Kind::request, Kind::unreachable));
+	EXPECT_FALSE(server.manager.reply(now, at_server(), {}, 78, {}));
+}
+
 TEST_F(ConnectionManagers, AMessageFromElsewhereChangesNothing) {
 	const CommId id = connect();
 	run(ms);
@@ -282,7 +292,7 @@ TEST_F(ConnectionManagers, AMessageFromElsewhereChangesNothing) {
 	stranger.gid[15] = 3;
 	const Dreq dreq{at_server(), id, {0x1234}, {}};
 	client.manager.handle_mad(now, route(client, stranger), write_message({9, dreq}));
-	const Rej rej{at_server(), id, 2, reject_reason::consumer, {}};
+	const Rej rej{at_server(), id, 2, reject_reason::consumer, 0, {}};
 	client.manager.handle_mad(now, route(client, stranger), write_message({9, rej}));
 	client.manager.handle_mad(now, route(client, server), write_message({9, Dreq{{1}, id, {0x1234}, {}}}));
 	EXPECT_EQ(state(client, id), State::established);

@@ -141,12 +141,17 @@ void store(std::byte* to, const Rej& m) {
 	store_ids(to, m);
 	store_be8(to + 8, static_cast<std::uint8_t>(m.of << 6));
 	store_be16(to + 10, m.reason);
+	if (m.ca_guid != 0) {
+		store_be8(to + 9, sizeof m.ca_guid << 1);
+		store_be64(to + 12, m.ca_guid);
+	}
 	store(to + 84, m.data);
 }
 bool load(const std::byte* from, Rej& m) {
 	load_ids(from, m);
 	m.of = load_be8(from + 8) >> 6;
 	m.reason = load_be16(from + 10);
+	if (load_be8(from + 9) >> 1 >= sizeof m.ca_guid) m.ca_guid = load_be64(from + 12);
 	load(from + 84, m.data);
 	return true;
 }

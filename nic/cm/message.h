@@ -116,6 +116,7 @@ struct Rej {
 	CommId local, remote;
 	std::uint8_t of = 0;  // 0 REQ, 1 REP, 2 none in particular
 	std::uint16_t reason = reject_reason::consumer;
+	std::uint64_t ca_guid = 0;  // with `timeout`: the sender's, in the additional information. 0: none
 	PrivateData<148> data;
 	friend bool operator==(const Rej&, const Rej&) = default;
 };

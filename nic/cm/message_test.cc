@@ -57,7 +57,7 @@ template <class M> void expect_round_trip(const M& message) {
 TEST(Message, WhatIsWrittenIsRead) {
 	expect_round_trip(full_req());
 	expect_round_trip(Mra{{1}, {2}, 1, 24, data<PrivateData<222>>(1)});
-	expect_round_trip(Rej{{1}, {2}, 1, reject_reason::stale_connection, data<PrivateData<148>>(2)});
+	expect_round_trip(Rej{{1}, {2}, 1, reject_reason::timeout, 0x1112131415161718, data<PrivateData<148>>(2)});
 	expect_round_trip(Rep{{1}, {2}, 3, {4}, {5}, 6, 7, 8, false, 3, true, 0x0102030405060708, data<PrivateData<196>>(3)});
 	expect_round_trip(Rtu{{1}, {2}, data<PrivateData<224>>(4)});
 	expect_round_trip(Dreq{{1}, {2}, {3}, data<PrivateData<220>>(5)});

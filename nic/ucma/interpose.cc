@@ -51,6 +51,10 @@ ssize_t redirected_write(int fd, const void* bytes, std::size_t count) {
 
 int redirected_close(int fd) { return the_kernel.load(std::memory_order_acquire)->close_channel(fd) ? 0 : ::close(fd); }
 
+ibv_ah* redirected_create_ah(ibv_pd* pd, ibv_ah_attr* attributes) {
+	return the_kernel.load(std::memory_order_acquire)->host().create_ah(pd, attributes);
+}
+
 struct Redirection {
 	std::string_view name;
 	void* function;
@@ -63,6 +67,7 @@ const Redirection redirections[] = {
 	{"fstat64", reinterpret_cast<void*>(redirected_fstat)},
 	{"write", reinterpret_cast<void*>(redirected_write)},
 	{"close", reinterpret_cast<void*>(redirected_close)},
+	{"ibv_create_ah", reinterpret_cast<void*>(redirected_create_ah)},
 };
 
 #if defined(__x86_64__)

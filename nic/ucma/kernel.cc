@@ -70,6 +70,15 @@ bool Kernel::close_channel(int fd) {
 	return true;
 }
 
+void Kernel::say_goodbye() {
+	if (!engine_) return;
+	locked([&](cm::ConnectionManager& connections, Nanoseconds now) {
+		for (const auto& [number, id] : ids_)
+			if (id->connection.value) connections.destroy(now, id->connection);
+		return 0;
+	});
+}
+
 void Kernel::abandon_after_fork() {
 	new (&channels_mutex_) std::mutex;
 	channels_.clear();

@@ -5,6 +5,7 @@
 // Ids and channels are used under the engine's lock. What may block (finding the process behind a port) is done without it.
 #pragma once
 
+#include <infiniband/verbs.h>
 #include <sys/types.h>
 
 #include <algorithm>
@@ -28,6 +29,7 @@ struct Host {
 	std::expected<engine::Engine*, int> (*engine)();
 	std::vector<Device> (*devices)();
 	bool (*is_local)(const wire::Gid&);
+	ibv_ah* (*create_ah)(ibv_pd*, ibv_ah_attr*);  // what librdmacm's own calls of ibv_create_ah do
 };
 
 class Kernel {
@@ -37,6 +39,7 @@ public:
 	// A new channel's descriptor. Errors are errno values.
 	std::expected<int, int> open_channel();
 	bool is_channel(int fd);
+	const Host& host() const { return host_; }
 	// One command of `bytes` bytes. The bytes taken, or -1 and errno, as write() would.
 	ssize_t command(int fd, const void* command, std::size_t bytes);
 	// Closes the descriptor and ends its ids. False: it is no channel's.
@@ -44,6 +47,9 @@ public:
 
 	// What the connection manager reports, under the engine's lock.
 	void deliver(cm::ConnectionManager&, Nanoseconds now, const cm::Event&);
+
+	// The process ends: peers on other hosts are told. (Those on this one see its links end.)
+	void say_goodbye();
 
 	// In the child of a fork: the channels and ids are the parent's.
 	void abandon_after_fork();
@@ -92,7 +98,7 @@ private:
 	static void count_accepted(Id&);
 
 	std::expected<void, int> take_port(Id&, std::uint16_t port);
-	bool port_conflicts(const Id&, cm::ServiceId) const;
+	int port_conflict(const Id&, cm::ServiceId, bool to_listen) const;
 	void seek_neighbour(std::shared_ptr<Id>, Nanoseconds deadline);
 	void seek();
 

@@ -29,17 +29,22 @@ bool overlap(const Address& a, const Address& b) { return a.is_any() || b.is_any
 
 }  // namespace
 
-bool Kernel::port_conflicts(const Id& id, cm::ServiceId service) const {
+// The errno of what stands in the way of `id` having the port, or 0. To listen, it must be nobody else's; sharing is for the bound.
+int Kernel::port_conflict(const Id& id, cm::ServiceId service, bool to_listen) const {
 	const auto [first, last] = ports_.equal_range(service);
-	return std::any_of(first, last, [&](const auto& entry) {
-		const Id& other = *entry.second;
-		return overlap(id.source, other.source) && !(id.reuse_address && other.reuse_address && other.state != State::listening);
-	});
+	for (auto at = first; at != last; ++at) {
+		const Id& other = *at->second;
+		const bool shared = !to_listen && id.reuse_address && other.reuse_address && other.state != State::listening;
+		if (&other == &id || shared || !overlap(id.source, other.source)) continue;
+		return id.source.is_any() || other.source.is_any() ? EADDRNOTAVAIL : EADDRINUSE;
+	}
+	return 0;
 }
 
 // A port is this process's as long as one of its ids has it; between them, addresses tell.
 std::expected<void, int> Kernel::take_port(Id& id, std::uint16_t wanted) {
 	Random random(secure_random<std::uint64_t>());
+	int conflict = EADDRNOTAVAIL;
 	for (int attempt = 0; attempt < (wanted ? 1 : 200); ++attempt) {
 		const std::uint16_t port =
 			wanted ? wanted : static_cast<std::uint16_t>(ephemeral_first + random.below(ephemeral_last - ephemeral_first + 1));
@@ -50,12 +55,17 @@ std::expected<void, int> Kernel::take_port(Id& id, std::uint16_t wanted) {
 			free
 		} verdict = locked([&](cm::ConnectionManager&, Nanoseconds) {
 			if (!ports_.contains(service)) return free;
-			return !wanted || port_conflicts(id, service) ? taken : ours;
+			if (!wanted) return taken;
+			conflict = port_conflict(id, service, false);
+			return conflict ? taken : ours;
 		});
 		if (verdict == taken) continue;
 		if (verdict == free) {
 			const auto claimed = engine_->claim_service(service);
-			if (!claimed && claimed.error() == EADDRINUSE) continue;
+			if (!claimed && claimed.error() == EADDRINUSE) {
+				conflict = wanted && !id.source.is_any() ? EADDRINUSE : EADDRNOTAVAIL;
+				continue;
+			}
 			if (!claimed) return claimed;
 		}
 		locked([&](cm::ConnectionManager&, Nanoseconds) {
@@ -66,7 +76,7 @@ std::expected<void, int> Kernel::take_port(Id& id, std::uint16_t wanted) {
 		});
 		return {};
 	}
-	return Unexpected(wanted ? EADDRINUSE : EADDRNOTAVAIL);
+	return Unexpected(conflict);
 }
 
 Kernel::Result Kernel::bind(Channel& channel, std::uint32_t number, const void* bytes, std::size_t size) {

@@ -44,6 +44,7 @@ Kernel::Result Kernel::listen(Channel& channel, const rdma_ucm_listen& c) {
 	}
 	if (id.state != State::bound) return Unexpected(EINVAL);
 	return locked([&](cm::ConnectionManager& connections, Nanoseconds) -> Result {
+		if (port_conflict(id, id.service(), true) != 0) return Unexpected(EADDRINUSE);
 		if (!connections.listen(id.service(), id.source.gid(), &id)) return Unexpected(EADDRINUSE);
 		id.backlog_left = c.backlog == 0 || c.backlog > backlog_max ? backlog_max : c.backlog;
 		id.state = State::listening;

@@ -11,24 +11,32 @@ namespace verbena::verbs {
 
 ibv_ah* create_ah(ibv_pd* pd, ibv_ah_attr* attributes) {
 	const auto& gids = SoftContext::of(pd->context).device().interface.gids;
-	// RoCE has no addresses but GIDs. But for one: an own LID, without a GRH, is the way back to this very port (rsockets make one).
-	const bool to_itself = !attributes->is_global && attributes->dlid == 0;
-	if (attributes->port_num != 1 || gids.empty() || (!to_itself && (!attributes->is_global || attributes->grh.sgid_index >= gids.size())))
-		return errno = EINVAL, nullptr;
+	// RoCE has no addresses but GIDs.
+	if (attributes->port_num != 1 || !attributes->is_global || attributes->grh.sgid_index >= gids.size()) return errno = EINVAL, nullptr;
 	auto* ah = new (std::nothrow) SoftAh;
 	if (!ah) return errno = ENOMEM, nullptr;
 	ah->public_ah.context = pd->context;
 	ah->public_ah.pd = pd;
 	ah->attributes = *attributes;
-	std::memcpy(ah->addresses.source, gids[to_itself ? 0 : attributes->grh.sgid_index].data(), 16);
-	const std::uint8_t* const destination = to_itself ? gids[0].data() : attributes->grh.dgid.raw;
-	std::memcpy(ah->addresses.destination, destination, 16);
+	std::memcpy(ah->addresses.source, gids[attributes->grh.sgid_index].data(), 16);
+	std::memcpy(ah->addresses.destination, attributes->grh.dgid.raw, 16);
 	ah->addresses.traffic_class = attributes->grh.traffic_class;
 	ah->addresses.hop_limit = attributes->grh.hop_limit ? attributes->grh.hop_limit : 64;
 	ah->addresses.flow_label = attributes->grh.flow_label & 0xfffff;
 	ah->local = is_local_address(ah->addresses.destination);
 	++SoftPd::of(pd).users;
 	return &ah->public_ah;
+}
+
+// rsockets' datagrams are sent to their own port by its LID, which only InfiniBand has. Here the port's own GID is the way.
+ibv_ah* create_ah_for_librdmacm(ibv_pd* pd, ibv_ah_attr* attributes) {
+	ibv_ah_attr by_gid = *attributes;
+	const auto& gids = SoftContext::of(pd->context).device().interface.gids;
+	if (!attributes->is_global && attributes->dlid == 0 && !gids.empty()) {
+		by_gid.is_global = 1;
+		std::memcpy(by_gid.grh.dgid.raw, gids[0].data(), 16);
+	}
+	return create_ah(pd, &by_gid);
 }
 
 int destroy_ah(ibv_ah* ah) {

@@ -176,11 +176,19 @@ bool is_local_gid(const wire::Gid& gid) {
 
 }  // namespace
 
+namespace {
+
+[[gnu::destructor]] void leave() {
+	if (Process& p = process(); p.kernel) p.kernel->say_goodbye();
+}
+
+}  // namespace
+
 void serve_librdmacm(void* caller) {
 	Process& p = process();
 	{
 		const std::lock_guard lock(p.mutex);
-		if (!p.kernel) p.kernel = std::make_unique<ucma::Kernel>(ucma::Host{process_engine, devices_for_rdma_cm, is_local_gid});
+		if (!p.kernel) p.kernel = std::make_unique<ucma::Kernel>(ucma::Host{process_engine, devices_for_rdma_cm, is_local_gid, create_ah_for_librdmacm});
 	}
 	ucma::redirect_if_librdmacm(caller, *p.kernel);
 }

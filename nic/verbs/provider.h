@@ -92,6 +92,7 @@ int query_srq(ibv_srq* srq, ibv_srq_attr* attributes);
 int destroy_srq(ibv_srq* srq);
 
 // Address handles
+ibv_ah* create_ah_for_librdmacm(ibv_pd* pd, ibv_ah_attr* attributes);
 ibv_ah* create_ah(ibv_pd* pd, ibv_ah_attr* attributes);
 int init_ah_from_wc(ibv_context* context, std::uint8_t port, ibv_wc* wc, ibv_grh* grh, ibv_ah_attr* attributes);
 ibv_ah* create_ah_from_wc(ibv_pd* pd, ibv_wc* wc, ibv_grh* grh, std::uint8_t port);

@@ -301,12 +301,9 @@ ibv_qp_ex* qp_to_qp_ex(ibv_qp* qp) { return &SoftQp::of(qp).public_qp; }
 // Payload is copied in ascending order by ordinary stores, on every link (memory/guarded_copy.h).
 int query_qp_data_in_order(ibv_qp*, ibv_wr_opcode, std::uint32_t) { return 0; }
 
-int query_ece(ibv_qp*, ibv_ece* ece) {
-	*ece = {};
-	return 0;
-}
-
-int set_ece(ibv_qp*, ibv_ece* ece) { return ece->vendor_id == 0 ? 0 : errno = EOPNOTSUPP; }
+// Enhanced connection establishment is for what vendors agree on beyond the specification.
+int query_ece(ibv_qp*, ibv_ece*) { return errno = EOPNOTSUPP; }
+int set_ece(ibv_qp*, ibv_ece*) { return errno = EOPNOTSUPP; }
 
 namespace {
 

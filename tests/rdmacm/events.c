@@ -1,0 +1,465 @@
+// One scenario of rdma_cm between two processes, or in one: prints a line for each event and each errno, first the client's, then the
+// server's. The same program runs on a kernel's devices and on ours, so that the lines can be compared.
+//
+//     events SCENARIO SERVER-ADDRESS CLIENT-ADDRESS ABSENT-ADDRESS UNROUTED-ADDRESS PORT [CLIENT'S-NETWORK-NAMESPACE]
+#include "side.h"
+
+#include <sched.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+
+const char *server_address, *client_address, *absent_address, *unrouted_address;
+int port, lines, to_other, from_other;
+
+static struct rdma_event_channel* channel;  // each side has its own
+
+// A server that listens and, when it is asked, has the id of the connection.
+static struct rdma_cm_id* asked(struct rdma_cm_id** listener) {
+	*listener = listener_on(channel, RDMA_PS_TCP);
+	tell();
+	return next(channel);
+}
+
+static struct rdma_cm_id* accepted(void) {
+	struct rdma_cm_id *listener, *id = asked(&listener);
+	struct rdma_conn_param hello = saying("hello");
+	add_qp(id);
+	CALL(rdma_accept(id, &hello));
+	next(channel);
+	return id;
+}
+
+static struct rdma_cm_id* connecting(void) {
+	struct rdma_conn_param please = saying("please");
+	hear();
+	struct rdma_cm_id* id = routed(channel, RDMA_PS_TCP);
+	CALL(rdma_connect(id, &please));
+	return id;
+}
+
+static struct rdma_cm_id* connected(void) {
+	struct rdma_cm_id* id = connecting();
+	next(channel);
+	return id;
+}
+
+// With or without a process at the server's end that could listen, and does not.
+static void does_not_listen_server(void) {
+	tell();
+	hear();
+}
+static void connect_to_nobody(enum rdma_port_space space) {
+	struct rdma_conn_param please = saying("please");
+	CALL(rdma_connect(routed(channel, space), &please));
+	next(channel);
+}
+static void nobody_there_client(void) { connect_to_nobody(RDMA_PS_TCP); }
+static void nobody_there_datagram_client(void) { connect_to_nobody(RDMA_PS_UDP); }
+static void nobody_listens_client(void) {
+	hear();
+	connect_to_nobody(RDMA_PS_TCP);
+	connect_to_nobody(RDMA_PS_UDP);
+	tell();
+}
+
+static void reject_server(void) {
+	struct rdma_cm_id *listener, *id = asked(&listener);
+	CALL(rdma_reject(id, "no thanks", 9));
+	CALL(rdma_destroy_id(id));
+}
+static void reject_client(void) { connected(); }
+
+static void listener_gone_server(void) {
+	struct rdma_cm_id* listener = listener_on(channel, RDMA_PS_TCP);
+	tell();
+	MUST(waits(channel, LIMIT_MS));
+	CALL(rdma_destroy_id(listener));
+	next_now(channel);
+}
+
+static void listener_gone_after_reading_server(void) {
+	struct rdma_cm_id *listener, *id = asked(&listener);
+	struct rdma_conn_param hello = saying("hello");
+	CALL(rdma_destroy_id(listener));
+	add_qp(id);
+	CALL(rdma_accept(id, &hello));
+	next(channel);
+	tell();
+	hear();
+}
+static void listener_gone_after_reading_client(void) {
+	connected();
+	hear();
+	tell();
+}
+
+static void client_gives_up_server(void) {
+	struct rdma_conn_param hello = saying("hello");
+	struct rdma_cm_id* listener = listener_on(channel, RDMA_PS_TCP);
+	tell();
+	MUST(waits(channel, LIMIT_MS));
+	tell();
+	hear();
+	struct rdma_cm_id* id = next(channel);
+	next_within(channel, 1000);
+	if (CALL(create_qp(id)) == 0) CALL(rdma_accept(id, &hello));
+	CALL(rdma_destroy_id(id));
+	CALL(rdma_destroy_id(listener));
+}
+static void client_gives_up_client(void) {
+	struct rdma_cm_id* id = connecting();
+	hear();
+	rdma_destroy_qp(id);
+	CALL(rdma_destroy_id(id));
+	tell();
+}
+
+static void resolve(const char* to) {
+	struct rdma_cm_id* id = new_id(channel, RDMA_PS_TCP);
+	if (CALL(rdma_resolve_addr(id, NULL, address(to, port), 2000)) == 0) next(channel);
+}
+static void absent_client(void) { resolve(absent_address); }
+static void no_route_client(void) { resolve(unrouted_address); }
+
+static void foreign_address_server(void) { CALL(rdma_bind_addr(new_id(channel, RDMA_PS_TCP), address(unrouted_address, port))); }
+
+static void port_in_use_server(void) {
+	struct rdma_cm_id *first = new_id(channel, RDMA_PS_TCP), *second = new_id(channel, RDMA_PS_TCP);
+	CALL(rdma_bind_addr(first, address(server_address, port)));
+	CALL(rdma_bind_addr(second, address(server_address, port)));
+	CALL(rdma_bind_addr(second, address("0.0.0.0", port)));
+	CALL(rdma_bind_addr(second, address(server_address, port + 1)));
+	CALL(rdma_bind_addr(second, address(server_address, port + 2)));
+	CALL(rdma_destroy_id(first));
+	CALL(rdma_bind_addr(new_id(channel, RDMA_PS_TCP), address(server_address, port)));
+	CALL(rdma_bind_addr(new_id(channel, RDMA_PS_UDP), address(server_address, port)));
+}
+
+static void port_of_another_process_server(void) {
+	listener_on(channel, RDMA_PS_TCP);
+	tell();
+	hear();
+}
+static void port_of_another_process_client(void) {
+	hear();
+	struct rdma_cm_id* id = new_id(channel, RDMA_PS_TCP);
+	CALL(rdma_bind_addr(id, address(server_address, port)));
+	CALL(rdma_bind_addr(id, address("0.0.0.0", port)));
+	CALL(rdma_bind_addr(id, address(server_address, port + 1)));
+	tell();
+}
+
+static void listen_twice_server(void) {
+	struct rdma_cm_id* id = new_id(channel, RDMA_PS_TCP);
+	CALL(rdma_bind_addr(id, address(server_address, port)));
+	CALL(rdma_listen(id, 1));
+	CALL(rdma_listen(id, 1));
+}
+static void listen_unbound_server(void) { CALL(rdma_listen(new_id(channel, RDMA_PS_TCP), 1)); }
+
+static void reuse_address_server(void) {
+	int on = 1;
+	struct rdma_cm_id* ids[3];
+	for (int i = 0; i < 3; ++i) {
+		ids[i] = new_id(channel, RDMA_PS_TCP);
+		if (i < 2) CALL(rdma_set_option(ids[i], RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR, &on, sizeof on));
+		CALL(rdma_bind_addr(ids[i], address(server_address, port)));
+	}
+	CALL(rdma_listen(ids[0], 1));
+	CALL(rdma_listen(ids[1], 1));
+	CALL(rdma_destroy_id(ids[0]));
+	CALL(rdma_listen(ids[1], 1));
+}
+
+// The program at the other end is what answers, by a disconnect of its own.
+static void leave(struct rdma_cm_id* id) {
+	CALL(rdma_disconnect(id));
+	next(channel);
+	next(channel);
+}
+static void answer_leave(struct rdma_cm_id* id) {
+	next(channel);
+	CALL(rdma_disconnect(id));
+	CALL(rdma_disconnect(id));
+	next(channel);
+}
+static void client_disconnects_client(void) { leave(connected()); }
+static void client_disconnects_server(void) { answer_leave(accepted()); }
+static void server_disconnects_client(void) { answer_leave(connected()); }
+static void server_disconnects_server(void) { leave(accepted()); }
+static void unanswered_disconnect_client(void) {
+	CALL(rdma_disconnect(connected()));
+	next_within(channel, 1000);
+	tell();
+	next(channel);
+}
+static void unanswered_disconnect_server(void) {
+	struct rdma_cm_id* id = accepted();
+	next(channel);
+	hear();
+	rdma_destroy_qp(id);
+	CALL(rdma_destroy_id(id));
+}
+static void both_disconnect_server(void) {
+	struct rdma_cm_id* id = accepted();
+	tell();
+	hear();
+	leave(id);
+}
+static void both_disconnect_client(void) {
+	struct rdma_cm_id* id = connected();
+	tell();
+	hear();
+	leave(id);
+}
+
+static void destroy_connected_client(void) {
+	struct rdma_cm_id* id = connected();
+	hear();
+	rdma_destroy_qp(id);
+	CALL(rdma_destroy_id(id));
+}
+static void destroy_connected_server(void) {
+	accepted();
+	tell();
+	next(channel);
+}
+
+static void destroy_with_unread_client(void) {
+	struct rdma_cm_id* id = new_id(channel, RDMA_PS_TCP);
+	CALL(rdma_resolve_addr(id, address(client_address, 0), address(server_address, port), 2000));
+	MUST(waits(channel, LIMIT_MS));
+	CALL(rdma_destroy_id(id));
+	next_now(channel);
+}
+
+static void migrate_client(void) {
+	struct rdma_event_channel* second = new_channel();
+	struct rdma_cm_id* id = new_id(channel, RDMA_PS_TCP);
+	CALL(rdma_resolve_addr(id, address(client_address, 0), address(server_address, port), 2000));
+	MUST(waits(channel, LIMIT_MS));
+	CALL(rdma_migrate_id(id, second));
+	next(second);
+	next_now(channel);
+	CALL(rdma_resolve_route(id, 2000));
+	next(second);
+	next_now(channel);
+}
+
+static void no_event_client(void) { next_now(channel); }
+
+static void connect_too_early_client(void) {
+	struct rdma_conn_param please = saying("please");
+	struct rdma_cm_id* id = new_id(channel, RDMA_PS_TCP);
+	CALL(rdma_bind_addr(id, address(client_address, 0)));
+	add_qp(id);
+	CALL(rdma_connect(id, &please));
+	CALL(rdma_resolve_route(id, 2000));
+	CALL(rdma_resolve_addr(id, NULL, address(server_address, port), 2000));
+	next(channel);
+	CALL(rdma_connect(id, &please));
+	CALL(rdma_resolve_addr(id, NULL, address(server_address, port), 2000));
+	CALL(rdma_resolve_route(id, 2000));
+	next(channel);
+	CALL(rdma_resolve_route(id, 2000));
+	CALL(rdma_disconnect(id));
+}
+
+static void accept_twice_server(void) {
+	struct rdma_conn_param hello = saying("hello");
+	struct rdma_cm_id* id = accepted();
+	CALL(rdma_accept(id, &hello));
+	CALL(rdma_reject(id, NULL, 0));
+	tell();
+	hear();
+}
+static void accept_twice_client(void) {
+	connected();
+	hear();
+	tell();
+}
+
+enum { MANY = 1000 };
+
+static void say_counts(const int* counts) {
+	for (int type = 0; type < 16; ++type)
+		if (counts[type]) say("%d times %s\n", counts[type], rdma_event_str(type) + strlen("RDMA_CM_EVENT_"));
+}
+// Reads events until `wanted` of a type have come, or a refusal; does with each what comes next.
+static void go_on_until(enum rdma_cm_event_type last, int wanted) {
+	struct rdma_cm_event* event;
+	int counts[16] = {0};
+	while (counts[last] + counts[RDMA_CM_EVENT_REJECTED] + counts[RDMA_CM_EVENT_UNREACHABLE] < wanted && waits(channel, LIMIT_MS)) {
+		MUST(rdma_get_cm_event(channel, &event) == 0);
+		struct rdma_cm_id* id = event->id;
+		const enum rdma_cm_event_type type = event->event;
+		++counts[type];
+		MUST(rdma_ack_cm_event(event) == 0);
+		struct rdma_conn_param hello = saying("hello");
+		if (type == RDMA_CM_EVENT_ADDR_RESOLVED) MUST(rdma_resolve_route(id, 2000) == 0);
+		if (type == RDMA_CM_EVENT_ROUTE_RESOLVED || type == RDMA_CM_EVENT_CONNECT_REQUEST) add_qp(id);
+		if (type == RDMA_CM_EVENT_CONNECT_REQUEST) MUST(rdma_accept(id, &hello) == 0);
+	}
+	say_counts(counts);
+}
+static void a_thousand_server(void) {
+	listener_on(channel, RDMA_PS_TCP);
+	tell();
+	go_on_until(RDMA_CM_EVENT_ESTABLISHED, MANY);
+	tell();
+	hear();
+}
+static void a_thousand_client(void) {
+	static struct rdma_cm_id* ids[MANY];
+	struct rdma_conn_param please = saying("please");
+	hear();
+	for (int i = 0; i < MANY; ++i) {
+		ids[i] = new_id(channel, RDMA_PS_TCP);
+		MUST(rdma_resolve_addr(ids[i], address(client_address, 0), address(server_address, port), 20000) == 0);
+	}
+	go_on_until(RDMA_CM_EVENT_ROUTE_RESOLVED, MANY);
+	for (int i = 0; i < MANY; ++i) MUST(rdma_connect(ids[i], &please) == 0);
+	go_on_until(RDMA_CM_EVENT_ESTABLISHED, MANY);
+	hear();
+	tell();
+}
+
+static void client_killed_client(void) {
+	connected();
+	hear();
+	raise(SIGKILL);
+}
+static void client_killed_server(void) {
+	accepted();
+	tell();
+	next(channel);
+}
+
+static void client_exits_client(void) {
+	connected();
+	hear();
+	exit(0);
+}
+
+static void listener_killed_server(void) {
+	listener_on(channel, RDMA_PS_TCP);
+	tell();
+	MUST(waits(channel, LIMIT_MS));
+	raise(SIGKILL);
+}
+
+static void fork_server(void) {
+	struct rdma_cm_id* listener = listener_on(channel, RDMA_PS_TCP);
+	struct rdma_conn_param hello = saying("hello");
+	int status = -1;
+	const pid_t child = fork();
+	if (child == 0) {
+		rdma_destroy_event_channel(channel);
+		exit(0);
+	}
+	MUST(waitpid(child, &status, 0) == child);
+	say("child %d\n", status);
+	tell();
+	struct rdma_cm_id* id = next(channel);
+	add_qp(id);
+	CALL(rdma_accept(id, &hello));
+	next(channel);
+	const pid_t late = fork();
+	if (late == 0) exit(0);
+	MUST(waitpid(late, &status, 0) == late);
+	say("child %d\n", status);
+	tell();
+	next(channel);
+	CALL(rdma_disconnect(id));
+	rdma_destroy_qp(id);
+	CALL(rdma_destroy_id(id));
+	CALL(rdma_destroy_id(listener));
+}
+static void fork_client(void) {
+	struct rdma_cm_id* id = connected();
+	hear();
+	CALL(rdma_disconnect(id));
+	next(channel);
+}
+
+static const struct scenario {
+	const char* name;
+	void (*client)(void), (*server)(void);
+} scenarios[] = {
+	{"nobody_there", nobody_there_client, NULL},
+	{"nobody_there_datagram", nobody_there_datagram_client, NULL},
+	{"nobody_listens", nobody_listens_client, does_not_listen_server},
+	{"reject", reject_client, reject_server},
+	{"listener_gone", reject_client, listener_gone_server},
+	{"listener_gone_after_reading", listener_gone_after_reading_client, listener_gone_after_reading_server},
+	{"client_gives_up", client_gives_up_client, client_gives_up_server},
+	{"absent", absent_client, NULL},
+	{"no_route", no_route_client, NULL},
+	{"foreign_address", NULL, foreign_address_server},
+	{"port_in_use", NULL, port_in_use_server},
+	{"port_of_another_process", port_of_another_process_client, port_of_another_process_server},
+	{"listen_twice", NULL, listen_twice_server},
+	{"listen_unbound", NULL, listen_unbound_server},
+	{"reuse_address", NULL, reuse_address_server},
+	{"client_disconnects", client_disconnects_client, client_disconnects_server},
+	{"server_disconnects", server_disconnects_client, server_disconnects_server},
+	{"unanswered_disconnect", unanswered_disconnect_client, unanswered_disconnect_server},
+	{"both_disconnect", both_disconnect_client, both_disconnect_server},
+	{"destroy_connected", destroy_connected_client, destroy_connected_server},
+	{"destroy_with_unread", destroy_with_unread_client, NULL},
+	{"migrate", migrate_client, NULL},
+	{"no_event", no_event_client, NULL},
+	{"connect_too_early", connect_too_early_client, NULL},
+	{"accept_twice", accept_twice_client, accept_twice_server},
+	{"a_thousand", a_thousand_client, a_thousand_server},
+	{"client_killed", client_killed_client, client_killed_server},
+	{"client_exits", client_exits_client, client_killed_server},
+	{"listener_killed", reject_client, listener_killed_server},
+	{"fork", fork_client, fork_server},
+};
+
+enum { CLIENT, SERVER };
+static int to[2][2];  // the two pipes: to[SERVER] is read by the server and written by the client
+
+static pid_t start(int who, void (*side)(void), const char* network, FILE* output) {
+	if (!side) return 0;
+	const pid_t pid = fork();
+	if (pid != 0) return pid;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	lines = fileno(output), to_other = to[!who][1], from_other = to[who][0];
+	close(to[!who][0]), close(to[who][1]);  // so that the end of the other side is seen
+	if (network) MUST(setns(open(network, O_RDONLY | O_CLOEXEC), CLONE_NEWNET) == 0);
+	channel = new_channel();
+	side();
+	_exit(0);
+}
+
+static void show(const char* who, FILE* output, int status) {
+	char line[256];
+	rewind(output);
+	while (fgets(line, sizeof line, output)) printf("%s: %s", who, line);
+	if (status != 0)
+		printf("%s: %s %d\n", who, WIFSIGNALED(status) ? "ended by signal" : "status",
+			WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+}
+
+int main(int argc, char** argv) {
+	if (argc < 7) return fprintf(stderr, "usage: %s SCENARIO SERVER CLIENT ABSENT UNROUTED PORT [NAMESPACE]\n", argv[0]), 2;
+	server_address = argv[2], client_address = argv[3], absent_address = argv[4], unrouted_address = argv[5], port = atoi(argv[6]);
+	for (size_t i = 0; i < sizeof scenarios / sizeof *scenarios; ++i) {
+		const struct scenario* one = &scenarios[i];
+		if (strcmp(one->name, argv[1]) != 0) continue;
+		FILE* outputs[2] = {tmpfile(), tmpfile()};
+		if (!outputs[0] || !outputs[1] || pipe(to[CLIENT]) != 0 || pipe(to[SERVER]) != 0) return perror("events"), 2;
+		const pid_t sides[2] = {start(CLIENT, one->client, argv[7], outputs[CLIENT]), start(SERVER, one->server, NULL, outputs[SERVER])};
+		for (int end = 0; end < 4; ++end) close(to[end / 2][end % 2]);
+		for (int who = CLIENT; who <= SERVER; ++who) {
+			int status = 0;
+			if (sides[who]) waitpid(sides[who], &status, 0);
+			show(who == CLIENT ? "client" : "server", outputs[who], status);
+		}
+		return 0;
+	}
+	return fprintf(stderr, "no scenario %s\n", argv[1]), 2;
+}
