@@ -567,7 +567,8 @@ void ConnectionManager::fail_carrier(Nanoseconds now, void* carrier) {
 			case State::mra_req_received:
 			case State::rep_sent:
 			case State::rep_received:
-				end(now, c, Event::Kind::rejected, reject_reason::consumer, Rej{c.remote, c.local, of_other, reject_reason::consumer, 0, {}});
+				end(now, c, Event::Kind::rejected, reject_reason::consumer,
+					Rej{c.remote, c.local, of_other, reject_reason::consumer, 0, {}});
 				break;
 			case State::req_received: end(now, c, Event::Kind::unreachable, -ETIMEDOUT); break;
 			case State::established:

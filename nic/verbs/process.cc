@@ -188,7 +188,9 @@ void serve_librdmacm(void* caller) {
 	Process& p = process();
 	{
 		const std::lock_guard lock(p.mutex);
-		if (!p.kernel) p.kernel = std::make_unique<ucma::Kernel>(ucma::Host{process_engine, devices_for_rdma_cm, is_local_gid, create_ah_for_librdmacm});
+		if (!p.kernel)
+			p.kernel =
+				std::make_unique<ucma::Kernel>(ucma::Host{process_engine, devices_for_rdma_cm, is_local_gid, create_ah_for_librdmacm});
 	}
 	ucma::redirect_if_librdmacm(caller, *p.kernel);
 }
