@@ -58,8 +58,8 @@ const ConnectionManager::Listener* ConnectionManager::find_listener(ServiceId se
 		if (listener.address == address) return &listener;
 		const bool any_ipv4 = wire::is_ipv4_mapped(listener.address) &&
 			std::all_of(listener.address.begin() + 12, listener.address.end(), [](auto b) { return b == 0; });
-		if (any_ipv4 && wire::is_ipv4_mapped(address)) found = &listener;
-		else if (listener.address == any_address && !found) found = &listener;
+		const bool for_family = any_ipv4 && wire::is_ipv4_mapped(address);
+		if (for_family || (listener.address == any_address && !found)) found = &listener;
 	}
 	return found;
 }
@@ -99,12 +99,12 @@ Connection* ConnectionManager::find(CommId own, CommId others, const Route& from
 }
 
 void ConnectionManager::report(const Connection& c, Event::Kind kind, int status, Message message) {
-	if (!c.doomed) events_.push_back({kind, c.local, c.user, nullptr, status, std::move(message)});
+	if (!c.doomed) events_.push_back({kind, c.local, c.user, nullptr, status, message});
 }
 
 std::optional<Event> ConnectionManager::poll_event() {
 	if (events_.empty()) return std::nullopt;
-	Event event = std::move(events_.front());
+	Event event = events_.front();
 	events_.pop_front();
 	return event;
 }
@@ -144,7 +144,7 @@ void ConnectionManager::enter_timewait(Nanoseconds now, Connection& c) {
 // It comes to nothing, or to its end.
 void ConnectionManager::end(Nanoseconds now, Connection& c, Event::Kind kind, int status, Message message) {
 	stop_sending(c);
-	report(c, kind, status, std::move(message));
+	report(c, kind, status, message);
 	if (waits_for_program(c.state)) --pending_requests_;
 	const bool was_up = kind == Event::Kind::disconnected;
 	c.state = State::idle;

@@ -285,7 +285,7 @@ std::expected<Envelope, Malformed> read_message(std::span<const std::byte, wire:
 	auto message = read_data(header.attribute_id, bytes.data() + wire::mad_header_size);
 	if (!message) return std::unexpected(message.error());
 	if (!*message) return std::unexpected(Malformed::bad_field);
-	return Envelope{header.transaction_id, std::move(**message)};
+	return Envelope{header.transaction_id, **message};
 }
 
 Addressee addressee_of(const Message& message) {

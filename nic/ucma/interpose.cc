@@ -31,7 +31,8 @@ int redirected_open(const char* path, int flags, ...) {
 		va_end(arguments);
 	}
 	// "/dev/infiniband/rdma_cm", or the name by which librdmacm looks for the character device that the kernel says it is.
-	if (!path || !std::string_view(path).ends_with("/rdma_cm")) return ::open(path, flags, mode);
+	if (!path) return errno = EFAULT, -1;
+	if (!std::string_view(path).ends_with("/rdma_cm")) return ::open(path, flags, mode);
 	const auto fd = the_kernel.load(std::memory_order_acquire)->open_channel();
 	if (fd) return *fd;
 	errno = fd.error();

@@ -172,7 +172,9 @@ void Kernel::seek() {
 			return 0;
 		});
 		if (now_sought.empty()) return;
-		for (const auto& [id, deadline] : now_sought) {
+		for (const auto& sought_one : now_sought) {
+			const std::shared_ptr<Id>& id = sought_one.first;
+			const Nanoseconds deadline = sought_one.second;
 			const Neighbour neighbour = look_for(id->destination, id->source);
 			const bool over = monotonic_now() >= deadline;
 			if (neighbour == Neighbour::unknown && !over) continue;
