@@ -108,7 +108,8 @@ public:
 
 	void handle_mad(Nanoseconds now, const Route& from, std::span<const std::byte, wire::mad_size>);
 	void handle_timeouts(Nanoseconds now);
-	Nanoseconds poll_timeout() const { return timers_.next_expiry(); }
+	// Asked on every pass, also of programs that never connect.
+	Nanoseconds poll_timeout() const { return connections_.empty() ? never : timers_.next_expiry(); }
 	// The process at the other end of this carrier has ended.
 	void fail_carrier(Nanoseconds now, void* carrier);
 

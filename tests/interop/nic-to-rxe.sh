@@ -1,6 +1,7 @@
 #!/bin/bash
 # nic-to-rxe.sh BUILD (root): Debian's programs on our NIC here, and on the kernel's rxe in the guest, over a tap in a network
-# namespace of its own. Our side serves; the guest's programs are the clients, one after the other.
+# namespace of its own. Our side serves, and the guest's programs are the clients, one after the other; by rdma_cm also the
+# other way round.
 set -eu
 build=$(realpath "${1:?usage: nic-to-rxe.sh BUILD}")
 here=$(dirname "$(readlink -f "$0")")
