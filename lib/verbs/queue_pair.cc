@@ -19,6 +19,7 @@ std::expected<MadeQueuePair, std::string> make_queue_pair(const OpenDevice& devi
 	ibv_qp_init_attr attributes{
 		.send_cq = cq,
 		.recv_cq = cq,
+		.srq = options.shared_receives,
 		.cap = {.max_send_wr = options.send_depth,
 			.max_recv_wr = options.receive_depth,
 			.max_send_sge = options.send_sge_max,

@@ -20,6 +20,7 @@ struct QueuePairOptions {
 	std::uint32_t send_sge_max = 1;
 	std::uint32_t inline_wanted = 0;  // falls back to 0 where the device refuses; see `inline_max`
 	bool signal_all = false;
+	ibv_srq* shared_receives = nullptr;  // its receives come from there; `receive_depth` is not used then
 	rdma_cm_id* connection = nullptr;  // make it on this rdma_cm connection, whose device it must be; it is in INIT then
 };
 

@@ -1,0 +1,96 @@
+#include "lib/async/loop.h"
+
+#include <gtest/gtest.h>
+
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace verbena::async {
+namespace {
+
+Task<int> number(int value) { co_return value; }
+Task<int> sum(int upto) {
+	int total = 0;
+	for (int i = 1; i <= upto; ++i) total += co_await number(i);
+	co_return total;
+}
+Task<int> fails() {
+	throw std::runtime_error("no");
+	co_return 0;
+}
+
+TEST(Task, ResultsTravelThroughAwaits) {
+	Loop loop;
+	int total = 0;
+	loop.complete([](int& out) -> Task<void> { out = co_await sum(1000); }(total));
+	EXPECT_EQ(total, 500'500);
+}
+
+TEST(Task, AnExceptionReachesWhoAwaits) {
+	Loop loop;
+	std::string what;
+	loop.complete([](std::string& out) -> Task<void> {
+		try {
+			co_await fails();
+		} catch (const std::exception& error) {
+			out = error.what();
+		}
+	}(what));
+	EXPECT_EQ(what, "no");
+}
+
+TEST(Loop, TimersExpireInTheirOrderAndNotEarly) {
+	Loop loop;
+	std::vector<int> order;
+	const Nanoseconds start = monotonic_now();
+	const auto sleeper = [](Loop& on, Nanoseconds until, int mark, std::vector<int>& out) -> Task<void> {
+		co_await on.sleep_until(until);
+		EXPECT_GE(monotonic_now(), until);
+		out.push_back(mark);
+	};
+	loop.spawn(sleeper(loop, start + 3'000'000, 3, order));
+	loop.spawn(sleeper(loop, start + 1'000'000, 1, order));
+	loop.spawn(sleeper(loop, start + 2'000'000, 2, order));
+	loop.run_until([&] { return loop.spawned() == 0; });
+	EXPECT_EQ(order, (std::vector{1, 2, 3}));
+}
+
+TEST(Loop, WhatAnotherThreadPostsWakesASleeper) {
+	Loop loop({.spin = 0});
+	int count = 0;
+	std::jthread other([&] {
+		for (int i = 0; i < 1000; ++i) loop.post([&] { ++count; });
+	});
+	loop.run_until([&] { return count == 1000; });
+	EXPECT_EQ(count, 1000);
+}
+
+TEST(Loop, StopFromAnotherThreadEndsASleep) {
+	Loop loop({.spin = 0});
+	std::jthread other([&] { loop.stop(); });
+	loop.run();
+}
+
+TEST(Loop, WhatStillStandsIsDestroyedWithTheLoop) {
+	struct Mark {
+		bool& gone;
+		~Mark() { gone = true; }
+	};
+	bool gone = false;
+	{
+		Loop loop;
+		loop.spawn([](Loop& on, bool& flag) -> Task<void> {
+			const Mark mark{flag};
+			co_await on.sleep_until(never - 1);
+		}(loop, gone));
+		int turns = 0;
+		loop.run_until([&] { return ++turns == 3; });
+		EXPECT_FALSE(gone);
+	}
+	EXPECT_TRUE(gone);
+}
+
+}  // namespace
+}  // namespace verbena::async

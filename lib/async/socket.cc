@@ -1,0 +1,183 @@
+#include "lib/async/socket.h"
+
+#include <arpa/inet.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <string_view>
+#include <utility>
+
+namespace verbena::async {
+namespace {
+
+using namespace std::string_literals;
+
+std::unexpected<std::string> failure(const std::string& what, int error) { return std::unexpected(what + ": " + std::strerror(error)); }
+
+// Splits "host:port" and "[v6]:port"; a bare IPv6 address has several colons and no port.
+std::expected<std::pair<std::string, std::uint16_t>, std::string> host_and_port(const std::string& text, std::uint16_t port) {
+	std::string_view host = text, number;
+	if (text.starts_with('[')) {
+		const std::size_t end = text.find(']');
+		if (end == std::string::npos) return std::unexpected("'" + text + "' lacks a ']'");
+		host = std::string_view(text).substr(1, end - 1);
+		if (end + 1 < text.size() && text[end + 1] == ':') number = std::string_view(text).substr(end + 2);
+	} else if (const std::size_t colon = text.find(':'); colon != std::string::npos && text.find(':', colon + 1) == std::string::npos) {
+		host = std::string_view(text).substr(0, colon);
+		number = std::string_view(text).substr(colon + 1);
+		if (number.empty()) return std::unexpected("'" + text + "' has no port after its colon");
+	}
+	if (!number.empty()) {
+		const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), port);
+		if (error != std::errc{} || end != number.data() + number.size()) return std::unexpected("'" + std::string(number) + "' is no port");
+	}
+	return std::pair{std::string(host), port};
+}
+
+void no_delay(int fd) {
+	const int on = 1;
+	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+}
+
+}  // namespace
+
+std::uint16_t Address::port() const {
+	if (family() == AF_INET6) return ntohs(reinterpret_cast<const sockaddr_in6&>(storage).sin6_port);
+	return ntohs(reinterpret_cast<const sockaddr_in&>(storage).sin_port);
+}
+
+std::expected<Address, std::string> resolve(const std::string& text, std::uint16_t default_port) {
+	const auto split = host_and_port(text, default_port);
+	if (!split) return std::unexpected(split.error());
+	const auto& [host, port] = *split;
+	addrinfo* found = nullptr;
+	const addrinfo wanted{.ai_flags = AI_NUMERICSERV, .ai_socktype = SOCK_STREAM};
+	if (const int error = getaddrinfo(host.c_str(), std::to_string(port).c_str(), &wanted, &found); error != 0)
+		return std::unexpected("'" + host + "': " + gai_strerror(error));
+	Address address;
+	std::memcpy(&address.storage, found->ai_addr, found->ai_addrlen);
+	address.length = found->ai_addrlen;
+	freeaddrinfo(found);
+	return address;
+}
+
+std::string to_string(const Address& address) {
+	char text[INET6_ADDRSTRLEN] = "?";
+	if (address.family() == AF_INET6) {
+		inet_ntop(AF_INET6, &reinterpret_cast<const sockaddr_in6&>(address.storage).sin6_addr, text, sizeof text);
+		return "["s + text + "]:" + std::to_string(address.port());
+	}
+	inet_ntop(AF_INET, &reinterpret_cast<const sockaddr_in&>(address.storage).sin_addr, text, sizeof text);
+	return text + ":"s + std::to_string(address.port());
+}
+
+Task<Result<Socket>> connect(Loop& loop, Address to, Nanoseconds deadline, const Address* from) {
+	const int fd = socket(to.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (fd < 0) co_return failure("socket", errno);
+	auto socket = std::make_unique<Descriptor>(loop, fd);
+	no_delay(fd);
+	if (from != nullptr) {
+		// The port is chosen by connect: an address has ports for each peer, not in all.
+		const int on = 1;
+		setsockopt(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &on, sizeof on);
+		if (bind(fd, from->get(), from->length) != 0) co_return failure("cannot come from " + to_string(*from), errno);
+	}
+	socket->writable = false;  // until epoll says so
+	int error = ::connect(fd, to.get(), to.length) == 0 ? 0 : errno;
+	if (error == EINPROGRESS) {
+		if (!co_await Wait(*socket, Wait::For::writing, deadline)) co_return std::unexpected(to_string(to) + " does not answer in time");
+		socklen_t size = sizeof error;
+		getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size);
+	}
+	if (error == ECONNREFUSED) co_return std::unexpected("nobody listens at " + to_string(to) + ": start the server there first");
+	if (error != 0) co_return failure("cannot connect to " + to_string(to), error);
+	socket->writable = true;
+	co_return std::move(socket);
+}
+
+Result<Socket> listen(Loop& loop, const Address& where, int backlog) {
+	const int fd = socket(where.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (fd < 0) return failure("socket", errno);
+	auto socket = std::make_unique<Descriptor>(loop, fd);
+	const int on = 1;
+	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+	if (bind(fd, where.get(), where.length) != 0) {
+		if (errno == EADDRINUSE) return std::unexpected(to_string(where) + " is in use: another server listens there; choose another port");
+		return failure("cannot listen at " + to_string(where), errno);
+	}
+	if (::listen(fd, backlog) != 0) {
+		if (errno == EADDRINUSE) return std::unexpected(to_string(where) + " is in use: another server listens there; choose another port");
+		return failure("listen", errno);
+	}
+	return socket;
+}
+
+Address local_address(const Descriptor& socket) {
+	Address address;
+	address.length = sizeof address.storage;
+	getsockname(socket.fd(), reinterpret_cast<sockaddr*>(&address.storage), &address.length);
+	return address;
+}
+
+Task<Result<Socket>> accept(Descriptor& listener) {
+	while (true) {
+		const int fd = accept4(listener.fd(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
+		if (fd >= 0) {
+			no_delay(fd);
+			co_return std::make_unique<Descriptor>(listener.loop(), fd);
+		}
+		if (errno == EAGAIN) {
+			listener.readable = false;
+			co_await Wait(listener, Wait::For::reading, never);
+		} else if (errno != ECONNABORTED && errno != EINTR && errno != EPROTO) {
+			co_return failure("accept", errno);
+		}
+	}
+}
+
+ssize_t try_read(Descriptor& socket, std::span<std::byte> into) {
+	const ssize_t got = ::recv(socket.fd(), into.data(), into.size(), 0);
+	if (got >= 0) return got;
+	if (errno == EAGAIN) socket.readable = false;
+	return -errno;
+}
+
+ssize_t try_write(Descriptor& socket, std::span<const std::byte> bytes) {
+	const ssize_t put = ::send(socket.fd(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+	if (put >= 0) return put;
+	if (errno == EAGAIN) socket.writable = false;
+	return -errno;
+}
+
+Task<Result<std::size_t>> read_some(Descriptor& socket, std::span<std::byte> into, Nanoseconds deadline) {
+	while (true) {
+		const ssize_t got = try_read(socket, into);
+		if (got >= 0) co_return static_cast<std::size_t>(got);
+		if (got == -EAGAIN) {
+			if (!co_await Wait(socket, Wait::For::reading, deadline)) co_return std::unexpected("the peer says nothing in time"s);
+		} else if (got != -EINTR) {
+			co_return failure("the connection broke", static_cast<int>(-got));
+		}
+	}
+}
+
+Task<Result<void>> write_all(Descriptor& socket, std::span<const std::byte> bytes, Nanoseconds deadline) {
+	while (!bytes.empty()) {
+		const ssize_t put = try_write(socket, bytes);
+		if (put >= 0) {
+			bytes = bytes.subspan(static_cast<std::size_t>(put));
+		} else if (put == -EAGAIN) {
+			if (!co_await Wait(socket, Wait::For::writing, deadline)) co_return std::unexpected("the peer takes nothing in time"s);
+		} else if (put != -EINTR) {
+			co_return failure("the connection broke", static_cast<int>(-put));
+		}
+	}
+	co_return Result<void>{};
+}
+
+}  // namespace verbena::async

@@ -1,0 +1,77 @@
+#include "lib/async/socket.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstring>
+
+namespace verbena::async {
+namespace {
+
+std::span<const std::byte> bytes_of(std::string_view text) { return std::as_bytes(std::span(text)); }
+
+Task<void> echo_once(Descriptor& listener) {
+	auto socket = co_await accept(listener);
+	EXPECT_TRUE(socket.has_value());
+	std::array<std::byte, 64> buffer;
+	const auto got = co_await read_some(**socket, buffer, never);
+	EXPECT_TRUE(got.has_value());
+	co_await write_all(**socket, std::span(buffer).first(*got), never);
+}
+
+TEST(Socket, AnEchoBetweenTwoCoroutinesOfOneLoop) {
+	Loop loop;
+	auto listener = listen(loop, resolve("127.0.0.1", 0).value()).value();
+	std::string heard;
+	loop.spawn(echo_once(*listener));
+	loop.complete([](Loop& on, Address to, std::string& out) -> Task<void> {
+		auto socket = co_await connect(on, to, never);
+		EXPECT_TRUE(socket.has_value()) << socket.error();
+		co_await write_all(**socket, bytes_of("hello"), never);
+		std::array<std::byte, 64> buffer;
+		const auto got = co_await read_some(**socket, buffer, never);
+		out.assign(reinterpret_cast<const char*>(buffer.data()), got.value_or(0));
+	}(loop, local_address(*listener), heard));
+	EXPECT_EQ(heard, "hello");
+}
+
+TEST(Socket, ASilentPeerEndsAtTheDeadline) {
+	Loop loop;
+	auto listener = listen(loop, resolve("127.0.0.1", 0).value()).value();
+	std::string why;
+	loop.complete([](Loop& on, Address to, std::string& out) -> Task<void> {
+		auto socket = co_await connect(on, to, never);
+		std::array<std::byte, 64> buffer;
+		const auto got = co_await read_some(**socket, buffer, monotonic_now() + 2'000'000);
+		if (!got) out = got.error();
+	}(loop, local_address(*listener), why));
+	EXPECT_EQ(why, "the peer says nothing in time");
+}
+
+TEST(Socket, NobodyListeningIsSaid) {
+	Loop loop;
+	Address where;
+	{
+		auto listener = listen(loop, resolve("127.0.0.1", 0).value()).value();
+		where = local_address(*listener);
+	}
+	std::string why;
+	loop.complete([](Loop& on, Address to, std::string& out) -> Task<void> {
+		const auto socket = co_await connect(on, to, never);
+		if (!socket) out = socket.error();
+	}(loop, where, why));
+	EXPECT_NE(why.find("nobody listens at 127.0.0.1:"), std::string::npos) << why;
+}
+
+TEST(Address, HostsPortsAndBothFamilies) {
+	EXPECT_EQ(to_string(resolve("127.0.0.1", 9).value()), "127.0.0.1:9");
+	EXPECT_EQ(to_string(resolve("127.0.0.1:77", 9).value()), "127.0.0.1:77");
+	EXPECT_EQ(to_string(resolve("::1", 9).value()), "[::1]:9");
+	EXPECT_EQ(to_string(resolve("[::1]:77", 9).value()), "[::1]:77");
+	EXPECT_FALSE(resolve("127.0.0.1:", 9).has_value());
+	EXPECT_FALSE(resolve("127.0.0.1:70000", 9).has_value());
+	EXPECT_FALSE(resolve("[::1", 9).has_value());
+}
+
+}  // namespace
+}  // namespace verbena::async

@@ -1,0 +1,192 @@
+// Channel: a connection that carries messages, over RDMA (RC) or TCP.
+//
+//     auto message = co_await channel.receive();      // std::expected<Message, Trouble>
+//     auto sent = co_await channel.send(message->bytes());
+//
+// Messages have 0 B to `message_max` bytes, arrive whole, once and in order, or the channel ends. One receiver at a time, any number of
+// senders; their messages keep the order in which send() was called.
+//
+// send() is done when the channel has the bytes (posted, or copied): they may be reused. It waits while the send queue is full or the peer has
+// no room; small messages then share a frame with others. Never is more in flight than the peer has buffers for.
+//
+// A channel belongs to its loop's thread, and so do the messages that it gave; those may outlive it. Destroying it while a coroutine waits in
+// it is allowed: the coroutine is not resumed.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <expected>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "lib/async/loop.h"
+
+namespace verbena::channel {
+
+// Why a channel carries no message any more, or did not take one.
+enum class Trouble : std::uint8_t {
+	closed,      // one of both ends closed it, and everything before that has arrived
+	lost,        // the connection broke, or the peer died
+	protocol,    // the peer sent what no peer may send
+	too_large,   // more than `message_max`; the channel stays up
+	no_memory,   // above the pool's watermark, with watermark=close
+};
+
+std::string_view name_of(Trouble trouble);
+
+// Who takes a message's memory back.
+class MessageOwner {
+public:
+	virtual void release(void* token) = 0;
+
+protected:
+	~MessageOwner() = default;
+};
+
+// A received message; its bytes are the pool's until it is destroyed.
+class Message {
+public:
+	Message() = default;
+	Message(std::span<const std::byte> bytes, MessageOwner* owner, void* token) : bytes_(bytes), owner_(owner), token_(token) {}
+	Message(Message&& other) noexcept : bytes_(other.bytes_), owner_(std::exchange(other.owner_, nullptr)), token_(other.token_) {}
+	Message& operator=(Message&& other) noexcept {
+		if (this == &other) return *this;
+		give_back();
+		bytes_ = other.bytes_;
+		owner_ = std::exchange(other.owner_, nullptr);
+		token_ = other.token_;
+		return *this;
+	}
+	~Message() { give_back(); }
+
+	std::span<const std::byte> bytes() const { return bytes_; }
+
+private:
+	void give_back() {
+		if (owner_ != nullptr) owner_->release(token_);
+		owner_ = nullptr;
+	}
+	std::span<const std::byte> bytes_;
+	MessageOwner* owner_ = nullptr;
+	void* token_ = nullptr;
+};
+
+// What a channel runs on, to be shown and asked for: there is no silent fallback.
+struct Path {
+	std::string transport;  // "rc" or "tcp"
+	std::string device;     // of RDMA
+	std::string gid;
+	std::uint32_t mtu = 0;
+	std::string peer;
+};
+
+class Channel {
+public:
+	using Sent = std::expected<void, Trouble>;
+	using Received = std::expected<Message, Trouble>;
+
+	// A send in progress: lives in the sender's coroutine frame. `head` and `body` are one message.
+	class Sending : public async::Waiter {
+	public:
+		Sending(Channel& channel, std::span<const std::byte> head, std::span<const std::byte> body)
+			: head(head), body(body), channel_(channel) {}
+		bool await_ready() {
+			result = channel_.start(*this);
+			return result != Progress::waiting;
+		}
+		void await_suspend(std::coroutine_handle<> handle) {
+			coroutine = handle;
+			channel_.senders_.push_back(*this);
+		}
+		Sent await_resume() const {
+			if (result == Progress::done) return {};
+			return std::unexpected(trouble);
+		}
+
+		enum class Progress : std::uint8_t { done, waiting, failed };
+		std::size_t size() const { return head.size() + body.size(); }
+
+		std::span<const std::byte> head, body;
+		std::size_t offset = 0;  // how much the channel has taken
+		Progress result = Progress::waiting;
+		Trouble trouble = Trouble::closed;
+
+	private:
+		Channel& channel_;
+	};
+
+	class Receiving : public async::Waiter {
+	public:
+		explicit Receiving(Channel& channel) : channel_(channel) {}
+		bool await_ready() const { return channel_.has_message() || channel_.ended_; }
+		void await_suspend(std::coroutine_handle<> handle) {
+			check(channel_.receivers_.empty(), "a channel has one receiver at a time");
+			coroutine = handle;
+			channel_.receivers_.push_back(*this);
+		}
+		Received await_resume() const { return channel_.next(); }
+
+	private:
+		Channel& channel_;
+	};
+
+	virtual ~Channel() = default;
+	Channel(const Channel&) = delete;
+	Channel& operator=(const Channel&) = delete;
+
+	Sending send(std::span<const std::byte> bytes) { return {*this, {}, bytes}; }
+	Sending send(std::span<const std::byte> head, std::span<const std::byte> body) { return {*this, head, body}; }
+	Receiving receive() { return Receiving(*this); }
+
+	// No more sends; what was taken goes out, then the peer is told. Its end, and this one's receive(), say `closed` once everything has arrived.
+	virtual void close() = 0;
+	virtual bool closed() const = 0;  // both ends know, or one is lost: nothing is left to do but to destroy it
+	// At most one waits for that; co_await until_closed().
+	class Closing : public async::Waiter {
+	public:
+		explicit Closing(Channel& channel) : channel_(channel) {}
+		bool await_ready() const { return channel_.closed(); }
+		void await_suspend(std::coroutine_handle<> handle) {
+			coroutine = handle;
+			channel_.closers_.push_back(*this);
+		}
+		void await_resume() const {}
+
+	private:
+		Channel& channel_;
+	};
+	Closing until_closed() { return Closing(*this); }
+
+	virtual Path path() const = 0;
+	async::Loop& loop() const { return loop_; }
+
+	// One sentence, once the channel has ended by anything but close().
+	const std::string& reason() const { return reason_; }
+
+protected:
+	explicit Channel(async::Loop& loop) : loop_(loop) {}
+
+	// Takes what it can of this send; `waiting` if something is left. Only called for the first of those that wait, or when none does.
+	virtual Sending::Progress advance(Sending& sending) = 0;
+	virtual bool has_message() const = 0;
+	// Called when has_message() or ended.
+	virtual Received next() = 0;
+
+	Sending::Progress start(Sending& sending) { return senders_.empty() ? advance(sending) : Sending::Progress::waiting; }
+	// There may be room again.
+	void advance_senders();
+	void wake_receiver() { loop_.resume_soon(receivers_); }
+	void wake_closers() { loop_.resume_soon(closers_); }
+	// Nothing will come or go any more: everybody who waits learns it.
+	void end(Trouble trouble, std::string reason);
+
+	async::Loop& loop_;
+	async::List<async::Waiter> senders_, receivers_, closers_;
+	bool ended_ = false;
+	Trouble trouble_ = Trouble::closed;
+	std::string reason_;
+};
+
+}  // namespace verbena::channel

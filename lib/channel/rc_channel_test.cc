@@ -1,0 +1,225 @@
+#include "lib/channel/rc_channel.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <numeric>
+#include <vector>
+
+#include "base/random.h"
+
+namespace verbena::channel {
+namespace {
+
+using async::Task;
+
+std::span<const std::byte> bytes_of(std::string_view text) { return std::as_bytes(std::span(text)); }
+std::string text_of(const Message& message) { return {reinterpret_cast<const char*>(message.bytes().data()), message.bytes().size()}; }
+
+// Two transports on the NIC of this process, and channels between them.
+class RcChannels : public ::testing::Test {
+protected:
+	void open(const RcOptions& options) {
+		for (auto& each : transports_) {
+			auto opened = RcTransport::open(loop_, {.both_ends_on_this_host = true}, options);
+			ASSERT_TRUE(opened.has_value()) << opened.error();
+			each = std::move(*opened);
+		}
+	}
+	void SetUp() override { open({.units_start = 16, .units_max = 4096, .connections_max = 64}); }
+
+	struct Pair {
+		std::unique_ptr<RcChannel> a, b;
+	};
+	Pair connect() {
+		RcOffer left = transports_[0]->offer().value(), right = transports_[1]->offer().value();
+		const RcEnd left_end = left.end, right_end = right.end;
+		Pair pair;
+		pair.a = transports_[0]->connect(std::move(left), right_end, "b").value();
+		pair.b = transports_[1]->connect(std::move(right), left_end, "a").value();
+		return pair;
+	}
+
+	async::Loop loop_;
+	std::unique_ptr<RcTransport> transports_[2];
+};
+
+Task<void> echo(Channel& channel) {
+	while (true) {
+		auto message = co_await channel.receive();
+		if (!message) co_return;
+		if (!co_await channel.send(message->bytes())) co_return;
+	}
+}
+
+TEST_F(RcChannels, AnEcho) {
+	auto [a, b] = connect();
+	std::string heard;
+	loop_.spawn(echo(*b));
+	loop_.complete([](Channel& channel, std::string& out) -> Task<void> {
+		EXPECT_TRUE(co_await channel.send(bytes_of("hello "), bytes_of("rdma")));
+		auto message = co_await channel.receive();
+		EXPECT_TRUE(message.has_value());
+		out = text_of(*message);
+	}(*a, heard));
+	EXPECT_EQ(heard, "hello rdma");
+	loop_.abandon_spawned();
+}
+
+// Request and answer in turn need no frame of flow control: the answers carry the credits.
+TEST_F(RcChannels, RequestAndAnswerTakeTwoFrames) {
+	auto [a, b] = connect();
+	loop_.spawn(echo(*b));
+	loop_.complete([](Channel& channel) -> Task<void> {
+		for (int i = 0; i < 100; ++i) {
+			co_await channel.send(bytes_of("question"));
+			co_await channel.receive();
+		}
+	}(*a));
+	for (const auto& transport : transports_) {
+		EXPECT_EQ(transport->counters().frames_sent, 100u);
+		EXPECT_EQ(transport->counters().credit_frames, 0u);
+		EXPECT_EQ(transport->counters().want_frames, 0u);
+	}
+	loop_.abandon_spawned();
+}
+
+TEST_F(RcChannels, EverySizeArrivesWholeAndInOrder) {
+	auto [a, b] = connect();
+	std::vector<std::size_t> sizes{0, 1, 3, 240, 244, 245, 900, 1011, 1012, 1013, 1024, 2024, 2025, 4096, 65'536, 1'000'003};
+	loop_.spawn([](Channel& channel, const std::vector<std::size_t>& all) -> Task<void> {
+		std::vector<std::byte> bytes;
+		for (std::size_t size : all) {
+			bytes.resize(size);
+			for (std::size_t i = 0; i < size; ++i) bytes[i] = static_cast<std::byte>(i * 7 + size);
+			EXPECT_TRUE(co_await channel.send(bytes));
+		}
+	}(*a, sizes));
+	loop_.complete([](Channel& channel, const std::vector<std::size_t>& all) -> Task<void> {
+		for (std::size_t size : all) {
+			auto message = co_await channel.receive();
+			if (!message) co_return ADD_FAILURE() << name_of(message.error()) << " " << channel.reason();
+			EXPECT_EQ(message->bytes().size(), size);
+			for (std::size_t i = 0; i < message->bytes().size(); ++i) {
+				if (message->bytes()[i] != static_cast<std::byte>(i * 7 + size)) co_return ADD_FAILURE() << size << " at " << i;
+			}
+		}
+	}(*b, sizes));
+}
+
+TEST_F(RcChannels, ASlowConsumerThrottlesAFastSenderAndSmallMessagesShareFrames) {
+	auto [a, b] = connect();
+	constexpr int count = 5000;
+	int sent = 0, received = 0;
+	loop_.spawn([](Channel& channel, int& done) -> Task<void> {
+		for (int i = 0; i < count; ++i) {
+			EXPECT_TRUE(co_await channel.send(std::as_bytes(std::span(&i, 1))));
+			++done;
+		}
+	}(*a, sent));
+	loop_.complete([](async::Loop& loop, Channel& channel, int& done, const int& sent) -> Task<void> {
+		std::vector<Message> held;
+		for (int i = 0; i < count; ++i) {
+			auto message = co_await channel.receive();
+			if (!message) co_return ADD_FAILURE() << channel.reason();
+			int number = -1;
+			std::memcpy(&number, message->bytes().data(), sizeof number);
+			EXPECT_EQ(number, i);
+			++done;
+			held.push_back(std::move(*message));
+			if (held.size() == 40) {
+				for (int turn = 0; turn < 3; ++turn) co_await loop.sleep_for(20'000);
+				held.clear();
+				// Window, pending frame, units in flight: what is on the way is bounded.
+				EXPECT_LT(sent - done, 64 * 128);
+			}
+		}
+	}(loop_, *b, received, sent));
+	EXPECT_EQ(received, count);
+	EXPECT_GT(transports_[0]->counters().messages_coalesced, 0u);
+	EXPECT_LT(transports_[0]->counters().frames_sent, static_cast<std::uint64_t>(count));
+}
+
+TEST_F(RcChannels, CloseArrivesAfterEverythingThatWasSent) {
+	auto [a, b] = connect();
+	loop_.spawn([](Channel& channel) -> Task<void> {
+		for (int i = 0; i < 100; ++i) co_await channel.send(bytes_of("word"));
+		channel.close();
+		const auto late = co_await channel.send(bytes_of("late"));
+		EXPECT_FALSE(late.has_value());
+	}(*a));
+	int heard = 0;
+	loop_.complete([](Channel& left, Channel& channel, int& count) -> Task<void> {
+		while (true) {
+			const auto message = co_await channel.receive();
+			if (!message) {
+				EXPECT_EQ(message.error(), Trouble::closed);
+				break;
+			}
+			++count;
+		}
+		co_await channel.until_closed();
+		co_await left.until_closed();
+	}(*a, *b, heard));
+	EXPECT_EQ(heard, 100);
+	EXPECT_EQ(transports_[0]->counters().channels_lost + transports_[1]->counters().channels_lost, 0u);
+}
+
+TEST_F(RcChannels, BothCloseAtOnce) {
+	auto [a, b] = connect();
+	a->close();
+	b->close();
+	loop_.complete([](Channel& left, Channel& right) -> Task<void> {
+		co_await left.until_closed();
+		co_await right.until_closed();
+	}(*a, *b));
+	EXPECT_EQ(a->reason(), "");
+	EXPECT_EQ(b->reason(), "");
+}
+
+TEST_F(RcChannels, AMessageOutlivesItsChannel) {
+	auto [a, b] = connect();
+	Message kept;
+	loop_.complete([](Channel& from, Channel& to, Message& out) -> Task<void> {
+		co_await from.send(bytes_of("keep me"));
+		auto message = co_await to.receive();
+		out = std::move(*message);
+	}(*a, *b, kept));
+	a.reset();
+	b.reset();
+	EXPECT_EQ(text_of(kept), "keep me");
+	kept = {};
+}
+
+TEST_F(RcChannels, APeerThatGoesWithoutAWordIsLostWhenSomethingIsSent) {
+	auto [a, b] = connect();
+	b.reset();
+	std::string why;
+	loop_.complete([](Channel& channel, std::string& out) -> Task<void> {
+		co_await channel.send(bytes_of("anybody there?"));
+		const auto message = co_await channel.receive();
+		EXPECT_FALSE(message.has_value());
+		if (!message) {
+			EXPECT_EQ(message.error(), Trouble::lost);
+		}
+		out = channel.reason();
+	}(*a, why));
+	EXPECT_NE(why.find("connection is lost"), std::string::npos) << why;
+}
+
+TEST_F(RcChannels, ThousandsComeAndGoWithTheSameMemory) {
+	for (int round = 0; round < 300; ++round) {
+		auto [a, b] = connect();
+		loop_.complete([](Channel& from, Channel& to) -> Task<void> {
+			co_await from.send(bytes_of("one"));
+			co_await to.receive();
+			from.close();
+			co_await to.until_closed();
+			co_await from.until_closed();
+		}(*a, *b));
+	}
+	for (const auto& transport : transports_) EXPECT_LE(transport->units(), 1024u);
+}
+
+}  // namespace
+}  // namespace verbena::channel

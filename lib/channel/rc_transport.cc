@@ -1,0 +1,268 @@
+#include "lib/channel/rc_transport.h"
+
+#include <fcntl.h>
+
+#include <algorithm>
+#include <array>
+
+#include "lib/channel/rc_channel.h"
+
+namespace verbena::channel {
+namespace {
+
+constexpr std::uint32_t poll_batch_max = 128;
+constexpr std::uint32_t post_batch_max = 32;
+constexpr unsigned acknowledge_after = 256;
+// A send's work request id is its number, doubled, with this bit; a receive's is its Unit.
+constexpr std::uint64_t send_mark = 1;
+
+}  // namespace
+
+std::expected<std::unique_ptr<RcTransport>, std::string> RcTransport::open(
+	async::Loop& loop, const lib::Wish& wish, const RcOptions& options) {
+	auto device = lib::open_best(wish);
+	if (!device) return std::unexpected(device.error());
+	std::unique_ptr<RcTransport> transport(new RcTransport(loop, options, std::move(*device)));
+	if (auto started = transport->start(); !started) return std::unexpected(started.error());
+	return transport;
+}
+
+RcTransport::RcTransport(async::Loop& loop, const RcOptions& options, lib::OpenDevice device)
+	: loop_(loop),
+	  options_(options),
+	  device_(std::move(device)),
+	  pool_(device_.domain.get(), options.unit_bytes, options.units_max) {}
+
+std::expected<void, std::string> RcTransport::start() {
+	options_.poll_batch = std::clamp(options_.poll_batch, 1u, poll_batch_max);
+	options_.units_max = std::min(options_.units_max, static_cast<std::uint32_t>(device_.attributes.max_srq_wr));
+	ibv_context* const context = device_.context.get();
+
+	events_.reset(ibv_create_comp_channel(context));
+	if (!events_) return std::unexpected(lib::failure("ibv_create_comp_channel", errno));
+	fcntl(events_->fd, F_SETFL, fcntl(events_->fd, F_GETFL) | O_NONBLOCK);
+
+	// Room for every completion that can be outstanding: each posted unit, and of each connection its units and two signals for inline ones.
+	const std::uint64_t entries = options_.units_max + std::uint64_t{options_.connections_max} * (options_.send_units_max + 2);
+	const int depth = static_cast<int>(std::min<std::uint64_t>(entries, static_cast<std::uint64_t>(device_.attributes.max_cqe)));
+	cq_.reset(ibv_create_cq(context, depth, nullptr, events_.get(), 0));
+	if (!cq_) return std::unexpected(lib::failure("ibv_create_cq", errno));
+
+	ibv_srq_init_attr srq{.attr = {.max_wr = options_.units_max, .max_sge = 1}};
+	srq_.reset(ibv_create_srq(device_.domain.get(), &srq));
+	if (!srq_) return std::unexpected(lib::failure("ibv_create_srq", errno));
+
+	if (!lend_more(options_.units_start)) return std::unexpected("no memory for the receive buffers (ulimit -l?)");
+	loop_.add(*this);
+	return {};
+}
+
+RcTransport::~RcTransport() {
+	check(channels_ == 0, "channels die before their transport");
+	if (events_) loop_.remove(*this);
+	if (unacknowledged_ > 0) ibv_ack_cq_events(cq_.get(), unacknowledged_);
+}
+
+std::expected<RcOffer, std::string> RcTransport::offer() {
+	const std::uint32_t needed = ReceiveCredits::needed(options_.window);
+	if (channels_ >= options_.connections_max) return std::unexpected("the server is full");
+	if (!bank_.take(needed) && !(lend_more(std::max(needed, options_.units_low)) && bank_.take(needed)))
+		return std::unexpected("the server has no receive buffers left");
+	auto made = [&]() -> std::expected<lib::MadeQueuePair, std::string> {
+		auto qp = lib::make_queue_pair(device_, cq_.get(),
+			{.send_depth = options_.send_depth,
+				.receive_depth = 0,
+				.send_sge_max = 3,
+				.inline_wanted = options_.inline_max,
+				.shared_receives = srq_.get()});
+		if (!qp) return qp;
+		// The peer only sends: it gets no right to read or write here.
+		if (auto done = lib::rc_to_init(qp->qp.get(), device_, 0); !done) return std::unexpected(done.error());
+		return qp;
+	}();
+	if (!made) {
+		bank_.posted(needed);
+		return std::unexpected(made.error());
+	}
+	const std::uint32_t qpn = made->qp->qp_num;
+	return RcOffer{.made = std::move(*made),
+		.end = {.qpn = qpn,
+			.psn = lib::random_psn(),
+			.lid = device_.port.lid,
+			.gid = device_.choice.gid,
+			.mtu_bytes = device_.mtu_bytes(),
+			.unit_bytes = options_.unit_bytes,
+			.credits = options_.window.first}};
+}
+
+void RcTransport::withdraw(const RcOffer&) { bank_.posted(ReceiveCredits::needed(options_.window)); }
+
+std::expected<std::unique_ptr<RcChannel>, std::string> RcTransport::connect(RcOffer offer, const RcEnd& peer, std::string peer_name) {
+	const std::uint32_t local_psn = offer.end.psn;
+	// In the table before the first frame can arrive.
+	std::unique_ptr<RcChannel> channel(new RcChannel(*this, std::move(offer.made), peer, std::move(peer_name)));
+	add(*channel);
+	const auto connected = lib::rc_connect(channel->qp_.get(), device_,
+		{.qpn = peer.qpn, .psn = peer.psn, .lid = peer.lid, .gid = peer.gid},
+		{.mtu_bytes = std::min(device_.mtu_bytes(), peer.mtu_bytes), .local_psn = local_psn, .reads_as_target = 0, .reads_as_requester = 0});
+	if (!connected) return std::unexpected(connected.error());
+	++counters_.channels_opened;
+	return channel;
+}
+
+std::size_t RcTransport::poll() {
+	std::array<ibv_wc, poll_batch_max> completions;
+	const int count = ibv_poll_cq(cq_.get(), static_cast<int>(options_.poll_batch), completions.data());
+	for (int i = 0; i < count; ++i) handle(completions[static_cast<std::size_t>(i)]);
+	if (!starved_.empty()) flush_starved();
+	return static_cast<std::size_t>(std::max(count, 0));
+}
+
+void RcTransport::handle(const ibv_wc& completion) {
+	RcChannel* const channel = channel_of(completion.qp_num);
+	if (completion.wr_id & send_mark) {
+		if (channel == nullptr) return;  // it was destroyed meanwhile
+		if (completion.status == IBV_WC_SUCCESS) channel->handle_sent(static_cast<std::uint32_t>(completion.wr_id >> 1));
+		else channel->handle_failure(completion.status);
+		return;
+	}
+	auto* const unit = reinterpret_cast<Unit*>(completion.wr_id);
+	unit->length = completion.byte_len;
+	unit->references = 1;
+	unit->unpromised = false;
+	if (channel == nullptr || completion.status != IBV_WC_SUCCESS) {
+		// For a connection that is gone, whose promises went back to the bank; or of one that fails now, and gives them back.
+		if (channel != nullptr) channel->handle_failure(completion.status);
+		return repost_unpromised(unit);
+	}
+	unit->slot = channel->slot_;
+	unit->generation = channel->generation_;
+	++counters_.frames_received;
+	counters_.bytes_received += completion.byte_len;
+	channel->handle_frame(unit);
+}
+
+bool RcTransport::arm() {
+	if (ibv_req_notify_cq(cq_.get(), 0) != 0) return false;
+	return poll() == 0;
+}
+
+void RcTransport::acknowledge() {
+	ibv_cq* cq = nullptr;
+	void* context = nullptr;
+	while (ibv_get_cq_event(events_.get(), &cq, &context) == 0) ++unacknowledged_;
+	if (unacknowledged_ < acknowledge_after) return;
+	ibv_ack_cq_events(cq_.get(), unacknowledged_);
+	unacknowledged_ = 0;
+}
+
+void RcTransport::release(void* token) {
+	auto* const unit = static_cast<Unit*>(token);
+	if (--unit->references == 0) repost(unit);
+}
+
+// It was filled without a promise that this frame used up: it comes out of what is free, unless that is lent already.
+void RcTransport::repost_unpromised(Unit* unit) {
+	unit->slot = QpnTable::none;
+	unit->unpromised = !bank_.take(1);
+	repost(unit);
+}
+
+void RcTransport::post_again(Unit* unit) {
+	unit->next = nullptr;
+	check(post(unit) == 0, "a shared receive queue has room for every unit");
+}
+
+void RcTransport::flush_starved() {
+	for (const auto& [slot, generation] : std::exchange(starved_, {}))
+		if (slots_[slot].generation == generation && slots_[slot].channel != nullptr) slots_[slot].channel->flush();
+}
+
+void RcTransport::repost(Unit* unit) {
+	unit->next = to_post_;
+	to_post_ = unit;
+	loop_.at_turn_end(*this);
+}
+
+void RcTransport::turn_ends() {
+	Unit* const list = std::exchange(to_post_, nullptr);
+	check(post(list) == 0, "a shared receive queue has room for every unit");
+	for (Unit *unit = list, *next; unit != nullptr; unit = next) {
+		next = unit->next;
+		if (RcChannel* const channel = channel_of(*unit)) channel->handle_posted(bank_);
+		else if (!unit->unpromised) bank_.posted(1);
+	}
+	if (bank_.free() < options_.units_low) lend_more(options_.units_low);
+}
+
+bool RcTransport::lend_more(std::uint32_t wanted) {
+	Unit* list = nullptr;
+	std::uint32_t count = 0;
+	for (; count < wanted; ++count) {
+		Unit* const unit = pool_.take();
+		if (unit == nullptr) break;
+		unit->next = list;
+		list = unit;
+	}
+	const std::uint32_t left = post(list);
+	check(left == 0, "a shared receive queue has room for every unit");
+	bank_.posted(count);
+	return count > 0;
+}
+
+// Posts the whole list and says how many were refused.
+std::uint32_t RcTransport::post(Unit* list) {
+	while (list != nullptr) {
+		std::array<ibv_recv_wr, post_batch_max> requests;
+		std::array<ibv_sge, post_batch_max> places;
+		std::uint32_t count = 0;
+		for (; list != nullptr && count < post_batch_max; list = list->next, ++count) {
+			places[count] = {.addr = reinterpret_cast<std::uint64_t>(list->data), .length = options_.unit_bytes, .lkey = list->lkey};
+			requests[count] = {.wr_id = reinterpret_cast<std::uint64_t>(list),
+				.next = nullptr,
+				.sg_list = &places[count],
+				.num_sge = 1};
+			if (count > 0) requests[count - 1].next = &requests[count];
+		}
+		ibv_recv_wr* bad = nullptr;
+		if (ibv_post_srq_recv(srq_.get(), requests.data(), &bad) != 0) return count;
+		++counters_.receive_posts;
+	}
+	return 0;
+}
+
+RcChannel* RcTransport::channel_of(const Unit& unit) const {
+	if (unit.slot >= slots_.size() || slots_[unit.slot].generation != unit.generation) return nullptr;
+	return slots_[unit.slot].channel;
+}
+
+RcChannel* RcTransport::channel_of(std::uint32_t qpn) const {
+	const std::uint32_t slot = table_.find(qpn);
+	return slot == QpnTable::none ? nullptr : slots_[slot].channel;
+}
+
+void RcTransport::add(RcChannel& channel) {
+	if (free_slots_.empty()) {
+		free_slots_.push_back(static_cast<std::uint32_t>(slots_.size()));
+		slots_.emplace_back();
+	}
+	channel.slot_ = free_slots_.back();
+	free_slots_.pop_back();
+	Slot& slot = slots_[channel.slot_];
+	slot.channel = &channel;
+	channel.generation_ = slot.generation;
+	table_.insert(channel.qp_->qp_num, channel.slot_);
+	++channels_;
+}
+
+void RcTransport::remove(RcChannel& channel) {
+	table_.erase(channel.qp_->qp_num);
+	Slot& slot = slots_[channel.slot_];
+	slot.channel = nullptr;
+	++slot.generation;
+	free_slots_.push_back(channel.slot_);
+	--channels_;
+	++counters_.channels_closed;
+}
+
+}  // namespace verbena::channel

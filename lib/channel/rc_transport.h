@@ -1,0 +1,122 @@
+// RcTransport: what all RC channels of one loop share: the device, one completion queue, one shared receive queue with its pool of
+// units and their bank of credits, and the table from queue pair numbers to channels.
+//
+// It is a poller of its loop and lives on that loop's thread. Channels must be destroyed before it.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lib/channel/channel.h"
+#include "lib/channel/options.h"
+#include "lib/channel/qpn_table.h"
+#include "lib/channel/units.h"
+#include "lib/verbs/device.h"
+#include "lib/verbs/queue_pair.h"
+
+namespace verbena::channel {
+
+class RcChannel;
+
+// What an end tells the other about itself.
+struct RcEnd {
+	std::uint32_t qpn = 0;
+	std::uint32_t psn = 0;  // the first that it sends
+	std::uint16_t lid = 0;
+	ibv_gid gid{};
+	std::uint32_t mtu_bytes = 1024;
+	std::uint32_t unit_bytes = 1024;  // the largest frame that it takes
+	std::uint32_t credits = 1;        // frames that it takes at once, at the start
+};
+
+// A queue pair that waits for its peer, with its share of the bank.
+struct RcOffer {
+	lib::MadeQueuePair made;
+	RcEnd end;
+};
+
+struct RcCounters {
+	std::uint64_t frames_sent = 0, frames_inline = 0, frames_received = 0;
+	std::uint64_t messages_sent = 0, messages_received = 0, messages_coalesced = 0;
+	std::uint64_t credit_frames = 0, want_frames = 0;
+	std::uint64_t bytes_sent = 0, bytes_received = 0;
+	std::uint64_t channels_opened = 0, channels_closed = 0, channels_lost = 0;
+	std::uint64_t receive_posts = 0;  // calls, each with a list
+};
+
+class RcTransport final : public async::Poller, public async::TurnEnd, public MessageOwner {
+public:
+	static std::expected<std::unique_ptr<RcTransport>, std::string> open(
+		async::Loop& loop, const lib::Wish& wish, const RcOptions& options);
+	~RcTransport() override;
+	RcTransport(const RcTransport&) = delete;
+	RcTransport& operator=(const RcTransport&) = delete;
+
+	// The error is for the peer too: the device or the pool has no room for one more.
+	std::expected<RcOffer, std::string> offer();
+	// The offer's queue pair goes to RTS, and may carry the peer's first frame from before this call returns.
+	std::expected<std::unique_ptr<RcChannel>, std::string> connect(RcOffer offer, const RcEnd& peer, std::string peer_name);
+	void withdraw(const RcOffer& offer);
+
+	const lib::OpenDevice& device() const { return device_; }
+	const RcOptions& options() const { return options_; }
+	const RcCounters& counters() const { return counters_; }
+	async::Loop& loop() const { return loop_; }
+	std::size_t channels() const { return channels_; }
+	std::size_t units() const { return pool_.count(); }
+
+	// Poller
+	std::size_t poll() override;
+	bool arm() override;
+	void acknowledge() override;
+	int descriptor() const override { return events_->fd; }
+	// TurnEnd: units go back to the receive queue, and what credits are due leaves.
+	void turn_ends() override;
+	// MessageOwner: `token` is a Unit.
+	void release(void* token) override;
+
+private:
+	friend class RcChannel;
+	struct Slot {
+		RcChannel* channel = nullptr;
+		std::uint32_t generation = 0;
+	};
+	using Events = std::unique_ptr<ibv_comp_channel, lib::Destroyer<ibv_destroy_comp_channel>>;
+	using SharedReceiveQueue = std::unique_ptr<ibv_srq, lib::Destroyer<ibv_destroy_srq>>;
+
+	RcTransport(async::Loop& loop, const RcOptions& options, lib::OpenDevice device);
+	std::expected<void, std::string> start();
+
+	void repost(Unit* unit);  // at the end of the turn
+	bool lend_more(std::uint32_t wanted);
+	std::uint32_t post(Unit* list);
+	void handle(const ibv_wc& completion);
+	void repost_unpromised(Unit* unit);
+	void post_again(Unit* unit);  // at once
+	void flush_starved();
+	RcChannel* channel_of(const Unit& unit) const;
+	RcChannel* channel_of(std::uint32_t qpn) const;
+	void add(RcChannel& channel);
+	void remove(RcChannel& channel);
+
+	async::Loop& loop_;
+	RcOptions options_;
+	lib::OpenDevice device_;
+	Events events_;
+	lib::CompletionQueue cq_;
+	SharedReceiveQueue srq_;
+	UnitPool pool_;
+	CreditBank bank_;
+	Unit* to_post_ = nullptr;
+	std::vector<std::pair<std::uint32_t, std::uint32_t>> starved_;  // slot and generation of channels that found no unit to send from
+	std::vector<Slot> slots_;
+	std::vector<std::uint32_t> free_slots_;
+	QpnTable table_;
+	std::size_t channels_ = 0;
+	unsigned unacknowledged_ = 0;
+	RcCounters counters_;
+};
+
+}  // namespace verbena::channel
