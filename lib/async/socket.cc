@@ -19,8 +19,19 @@ using namespace std::string_literals;
 
 std::unexpected<std::string> failure(const std::string& what, int error) { return std::unexpected(what + ": " + std::strerror(error)); }
 
-// Splits "host:port" and "[v6]:port"; a bare IPv6 address has several colons and no port.
-std::expected<std::pair<std::string, std::uint16_t>, std::string> host_and_port(const std::string& text, std::uint16_t port) {
+void no_delay(int fd) {
+	const int on = 1;
+	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+}
+
+}  // namespace
+
+std::uint16_t Address::port() const {
+	if (family() == AF_INET6) return ntohs(reinterpret_cast<const sockaddr_in6&>(storage).sin6_port);
+	return ntohs(reinterpret_cast<const sockaddr_in&>(storage).sin_port);
+}
+
+std::expected<Host, std::string> split_host(const std::string& text, std::uint16_t port) {
 	std::string_view host = text, number;
 	if (text.starts_with('[')) {
 		const std::size_t end = text.find(']');
@@ -36,23 +47,11 @@ std::expected<std::pair<std::string, std::uint16_t>, std::string> host_and_port(
 		const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), port);
 		if (error != std::errc{} || end != number.data() + number.size()) return std::unexpected("'" + std::string(number) + "' is no port");
 	}
-	return std::pair{std::string(host), port};
-}
-
-void no_delay(int fd) {
-	const int on = 1;
-	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-}
-
-}  // namespace
-
-std::uint16_t Address::port() const {
-	if (family() == AF_INET6) return ntohs(reinterpret_cast<const sockaddr_in6&>(storage).sin6_port);
-	return ntohs(reinterpret_cast<const sockaddr_in&>(storage).sin_port);
+	return Host{.host = std::string(host), .port = port};
 }
 
 std::expected<Address, std::string> resolve(const std::string& text, std::uint16_t default_port) {
-	const auto split = host_and_port(text, default_port);
+	const auto split = split_host(text, default_port);
 	if (!split) return std::unexpected(split.error());
 	const auto& [host, port] = *split;
 	addrinfo* found = nullptr;

@@ -24,8 +24,15 @@ struct Address {
 	std::uint16_t port() const;
 };
 
-// A name or an address of either family; `port` is taken where `host` has none of its own ("host:port", "[v6]:port").
-std::expected<Address, std::string> resolve(const std::string& host, std::uint16_t port);
+struct Host {
+	std::string host;
+	std::uint16_t port = 0;
+};
+// "host:port", "[v6]:port"; `port` where the text has none, as "host", "::1", "[::1]".
+std::expected<Host, std::string> split_host(const std::string& text, std::uint16_t port);
+
+// A name or an address of either family, with or without a port of its own.
+std::expected<Address, std::string> resolve(const std::string& text, std::uint16_t port);
 // "10.0.0.1:18515", "[fd00::1]:18515"
 std::string to_string(const Address& address);
 

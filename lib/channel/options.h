@@ -11,7 +11,7 @@
 namespace verbena::channel {
 
 struct RcOptions {
-	std::uint32_t unit_bytes = 1024;         // a receive buffer, a credit, the largest frame
+	std::uint32_t unit_bytes = 1088;         // a receive buffer, a credit, the largest frame: 1 KiB and its headers
 	Window window;                           // credits of one connection
 	std::uint32_t units_start = 1024;        // receive buffers posted before the first connection
 	std::uint32_t units_max = 1 << 18;       // the pool's watermark, in units

@@ -416,6 +416,7 @@ void RcChannel::finish_close() {
 	std::memcpy(unit->data, frame.data(), frame.size());
 	std::array pieces{piece(unit->data, frame.size(), unit->lkey)};
 	close_sent_ = true;
+	close_number_ = posted_ + 1;
 	credits_.data_sent();
 	post_frame(pieces, unit, true);
 }

@@ -18,7 +18,7 @@ public:
 	~RcChannel() override;
 
 	void close() override;
-	bool closed() const override { return lost_ || (peer_closed_ && close_sent_ && completed_ == posted_); }
+	bool closed() const override { return lost_ || (peer_closed_ && close_arrived()); }
 	Path path() const override;
 	ibv_qp* queue_pair() const { return qp_.get(); }
 
@@ -37,6 +37,8 @@ private:
 	void handle_failure(ibv_wc_status status);
 	void handle_posted(CreditBank& bank);  // a unit that it held is back in the receive queue
 
+	// Frames of flow control may follow the close.
+	bool close_arrived() const { return close_sent_ && static_cast<std::int32_t>(completed_ - close_number_) >= 0; }
 	bool may_post() const { return posted_ - completed_ + control_kinds < send_depth_; }
 	bool has_room() const { return credits_.available() > 0 && may_post(); }
 	std::uint32_t payload_max() const { return frame_max_ - FrameHeader::bytes; }
@@ -67,6 +69,7 @@ private:
 	std::uint32_t inline_max_;
 	std::uint32_t send_depth_;
 	std::uint32_t posted_ = 0, completed_ = 0, signalled_ = 0;  // counts of work requests
+	std::uint32_t close_number_ = 0;  // of the request that carries our close
 	std::uint32_t units_in_flight_ = 0;
 	Unit* in_flight_ = nullptr;  // oldest first
 	Unit* in_flight_last_ = nullptr;

@@ -68,24 +68,19 @@ std::expected<RcOffer, std::string> RcTransport::offer() {
 	if (channels_ >= options_.connections_max) return std::unexpected("the server is full");
 	if (!bank_.take(needed) && !(lend_more(std::max(needed, options_.units_low)) && bank_.take(needed)))
 		return std::unexpected("the server has no receive buffers left");
-	auto made = [&]() -> std::expected<lib::MadeQueuePair, std::string> {
-		auto qp = lib::make_queue_pair(device_, cq_.get(),
-			{.send_depth = options_.send_depth,
-				.receive_depth = 0,
-				.send_sge_max = 3,
-				.inline_wanted = options_.inline_max,
-				.shared_receives = srq_.get()});
-		if (!qp) return qp;
-		// The peer only sends: it gets no right to read or write here.
-		if (auto done = lib::rc_to_init(qp->qp.get(), device_, 0); !done) return std::unexpected(done.error());
-		return qp;
-	}();
-	if (!made) {
-		bank_.posted(needed);
-		return std::unexpected(made.error());
-	}
+	Share share(this);
+	auto made = lib::make_queue_pair(device_, cq_.get(),
+		{.send_depth = options_.send_depth,
+			.receive_depth = 0,
+			.send_sge_max = 3,
+			.inline_wanted = options_.inline_max,
+			.shared_receives = srq_.get()});
+	if (!made) return std::unexpected(made.error());
+	// The peer only sends: it gets no right to read or write here.
+	if (auto done = lib::rc_to_init(made->qp.get(), device_, 0); !done) return std::unexpected(done.error());
 	const std::uint32_t qpn = made->qp->qp_num;
-	return RcOffer{.made = std::move(*made),
+	return RcOffer{.share = std::move(share),
+		.made = std::move(*made),
 		.end = {.qpn = qpn,
 			.psn = lib::random_psn(),
 			.lid = device_.port.lid,
@@ -95,12 +90,15 @@ std::expected<RcOffer, std::string> RcTransport::offer() {
 			.credits = options_.window.first}};
 }
 
-void RcTransport::withdraw(const RcOffer&) { bank_.posted(ReceiveCredits::needed(options_.window)); }
+void ReturnShare::operator()(RcTransport* transport) const {
+	transport->bank_.posted(ReceiveCredits::needed(transport->options_.window));
+}
 
 std::expected<std::unique_ptr<RcChannel>, std::string> RcTransport::connect(RcOffer offer, const RcEnd& peer, std::string peer_name) {
 	const std::uint32_t local_psn = offer.end.psn;
 	// In the table before the first frame can arrive.
 	std::unique_ptr<RcChannel> channel(new RcChannel(*this, std::move(offer.made), peer, std::move(peer_name)));
+	(void)offer.share.release();  // the channel gives it back
 	add(*channel);
 	const auto connected = lib::rc_connect(channel->qp_.get(), device_,
 		{.qpn = peer.qpn, .psn = peer.psn, .lid = peer.lid, .gid = peer.gid},

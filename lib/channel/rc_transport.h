@@ -19,6 +19,7 @@
 namespace verbena::channel {
 
 class RcChannel;
+class RcTransport;
 
 // What an end tells the other about itself.
 struct RcEnd {
@@ -31,8 +32,15 @@ struct RcEnd {
 	std::uint32_t credits = 1;        // frames that it takes at once, at the start
 };
 
-// A queue pair that waits for its peer, with its share of the bank.
+// A connection's share of the bank; it goes back with this, unless a channel took it.
+struct ReturnShare {
+	void operator()(RcTransport* transport) const;
+};
+using Share = std::unique_ptr<RcTransport, ReturnShare>;
+
+// A queue pair that waits for its peer. Dies before its transport.
 struct RcOffer {
+	Share share;
 	lib::MadeQueuePair made;
 	RcEnd end;
 };
@@ -58,7 +66,6 @@ public:
 	std::expected<RcOffer, std::string> offer();
 	// The offer's queue pair goes to RTS, and may carry the peer's first frame from before this call returns.
 	std::expected<std::unique_ptr<RcChannel>, std::string> connect(RcOffer offer, const RcEnd& peer, std::string peer_name);
-	void withdraw(const RcOffer& offer);
 
 	const lib::OpenDevice& device() const { return device_; }
 	const RcOptions& options() const { return options_; }
@@ -79,6 +86,7 @@ public:
 
 private:
 	friend class RcChannel;
+	friend struct ReturnShare;
 	struct Slot {
 		RcChannel* channel = nullptr;
 		std::uint32_t generation = 0;

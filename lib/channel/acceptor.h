@@ -1,0 +1,63 @@
+// Acceptor: a server's port. Accepts TCP connections, shakes hands with each in a coroutine of its own, and hands the channels over.
+//
+// It may stand on a loop of its own (and a thread of its own), so that a burst of handshakes costs the established channels nothing; the
+// channels are made and delivered on the transport's loop. A peer that is slow or silent holds one descriptor until its deadline, which
+// counts from its own arrival, and delays nobody.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "lib/channel/connect.h"
+
+namespace verbena::channel {
+
+struct AcceptorOptions {
+	Protection protection;
+	Nanoseconds patience = 10'000'000'000;  // of one handshake
+	std::size_t handshakes_max = 8192;      // under way at once; further ones wait in the listener's backlog
+	double accept_rate = 0;                 // new connections a second, 0: as they come
+};
+
+struct AcceptorCounters {
+	std::uint64_t accepted = 0, established = 0, refused = 0, failed = 0;
+};
+
+class Acceptor {
+public:
+	// `deliver` is called on the transport's loop, with a channel whose peer has proved itself.
+	using Deliver = std::function<void(std::unique_ptr<RcChannel>)>;
+	// One sentence a failed handshake, on the acceptor's loop; for the log.
+	using Complain = std::function<void(const std::string&)>;
+
+	Acceptor(async::Loop& loop, async::Socket listener, RcTransport& transport, AcceptorOptions options, Deliver deliver, Complain complain);
+	Acceptor(const Acceptor&) = delete;
+	Acceptor& operator=(const Acceptor&) = delete;
+
+	void start() { loop_.spawn(accept()); }
+	// Nobody new; handshakes under way go on.
+	void stop();
+
+	std::uint16_t port() const { return async::local_address(*listener_).port(); }
+	const AcceptorCounters& counters() const { return counters_; }
+	std::size_t under_way() const { return under_way_; }
+
+private:
+	async::Task<void> accept();
+	async::Task<void> serve(async::Socket socket);
+	// On the transport's loop.
+	async::Task<void> prove(std::unique_ptr<RcChannel> channel, ProofKeys keys, Nanoseconds deadline);
+
+	async::Loop& loop_;
+	async::Socket listener_;
+	RcTransport& transport_;
+	AcceptorOptions options_;
+	Deliver deliver_;
+	Complain complain_;
+	AcceptorCounters counters_;
+	std::size_t under_way_ = 0;
+	bool stopped_ = false;
+};
+
+}  // namespace verbena::channel

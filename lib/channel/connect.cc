@@ -1,0 +1,102 @@
+#include "lib/channel/connect.h"
+
+#include <sys/socket.h>
+
+#include <array>
+#include <cstring>
+
+namespace verbena::channel {
+namespace {
+
+using async::Task;
+
+// A handshake that is over has no deadline, but may still have something to say.
+constexpr Nanoseconds patience_with_last_words = 2'000'000'000;
+
+std::unexpected<std::string> failed(const std::string& where, const std::string& why) { return std::unexpected(where + ": " + why); }
+
+void reset_on_close(const async::Descriptor& socket) {
+	const linger now{.l_onoff = 1, .l_linger = 0};
+	setsockopt(socket.fd(), SOL_SOCKET, SO_LINGER, &now, sizeof now);
+}
+
+}  // namespace
+
+Parameters parameters_of(Role role, const RcEnd& end, const RcOptions& options) {
+	Parameters parameters{.role = role,
+		.qp_number = end.qpn,
+		.first_psn = end.psn,
+		.mtu = end.mtu_bytes,
+		.receive_depth = end.credits,
+		.credits_granted = end.credits,
+		.buffer_unit = end.unit_bytes,
+		.eager_size_max = std::min(options.message_max, 16u << 20),
+		.nonce = random_nonce()};
+	std::memcpy(parameters.gid.data(), end.gid.raw, parameters.gid.size());
+	return parameters;
+}
+
+RcEnd end_of(const Parameters& parameters) {
+	RcEnd end{.qpn = parameters.qp_number,
+		.psn = parameters.first_psn,
+		.mtu_bytes = parameters.mtu,
+		.unit_bytes = parameters.buffer_unit,
+		.credits = parameters.credits_granted};
+	std::memcpy(end.gid.raw, parameters.gid.data(), parameters.gid.size());
+	return end;
+}
+
+Task<void> drive(async::Descriptor& socket, Handshake& handshake) {
+	std::array<std::byte, 4096> buffer;
+	while (true) {
+		while (const std::size_t count = handshake.take(buffer)) {
+			const Nanoseconds deadline = std::min(handshake.poll_timeout(), monotonic_now() + patience_with_last_words);
+			if (!co_await async::write_all(socket, std::span(buffer).first(count), deadline)) handshake.feed_end();
+		}
+		if (handshake.state() != Handshake::State::waiting) co_return;
+		const ssize_t got = async::try_read(socket, buffer);
+		if (got > 0) {
+			handshake.feed(std::span(buffer).first(static_cast<std::size_t>(got)));
+		} else if (got == -EAGAIN) {
+			if (!co_await async::Wait(socket, async::Wait::For::reading, handshake.poll_timeout())) handshake.handle_timeout(monotonic_now());
+		} else {
+			handshake.feed_end();
+		}
+	}
+}
+
+Task<Connected<std::unique_ptr<RcChannel>>> connect(RcTransport& transport, ConnectOptions options) {
+	const auto named = async::split_host(options.host, options.port);
+	if (!named) co_return std::unexpected(named.error());
+	const auto address = async::resolve(named->host, named->port);
+	if (!address) co_return std::unexpected(address.error());
+	const std::string where = async::to_string(*address);
+	const Nanoseconds started = monotonic_now();
+	auto socket = co_await async::connect(transport.loop(), *address, started + options.patience, options.from);
+	if (!socket) co_return std::unexpected(socket.error());
+	reset_on_close(**socket);
+
+	auto offer = transport.offer();
+	if (!offer) co_return std::unexpected(offer.error());
+	auto handshake = Handshake::client({.protection = options.protection,
+										   .host = named->host,
+										   .port = address->port(),
+										   .started = started,
+										   .patience = options.patience},
+		parameters_of(Role::client, offer->end, transport.options()));
+	co_await drive(**socket, handshake);
+	if (handshake.state() == Handshake::State::failed) co_return failed(where, handshake.error().text);
+	const Agreed& agreed = handshake.agreed();
+	auto channel = transport.connect(std::move(*offer), end_of(agreed.theirs), where);
+	if (!channel) co_return failed(where, channel.error());
+
+	const CloseAt deadline(**channel, started + options.patience);
+	const Proof proof = make_proof(agreed.proof);
+	if (!co_await (*channel)->send(proof)) co_return failed(where, "the queue pair failed: " + (*channel)->reason());
+	const auto answer = co_await (*channel)->receive();
+	if (!answer) co_return failed(where, "the server does not prove itself on the queue pair: " + (*channel)->reason());
+	if (const auto checked = check_proof(agreed.proof, answer->bytes()); !checked) co_return failed(where, std::string(describe(checked.error())));
+	co_return std::move(*channel);
+}
+
+}  // namespace verbena::channel

@@ -1,0 +1,47 @@
+// Connecting a channel: TCP to a server's port, a handshake (in TLS unless somebody said --insecure), a queue pair with both ends' random
+// PSNs, and over it one proof each way that it leads to whom the handshake was with. Then TCP has done its part and is reset, which leaves no
+// port in TIME_WAIT.
+#pragma once
+
+#include <expected>
+#include <memory>
+#include <string>
+
+#include "lib/async/socket.h"
+#include "lib/channel/rc_channel.h"
+#include "lib/channel/setup/handshake.h"
+
+namespace verbena::channel {
+
+struct ConnectOptions {
+	Protection protection;
+	std::string host;  // as the user asked for it: "server.example", "10.0.0.1:7471", "[fd00::1]"
+	std::uint16_t port = 0;  // unless `host` has one
+	Nanoseconds patience = 30'000'000'000;
+	const async::Address* from = nullptr;  // the local address to come from; must outlive the call
+};
+
+template <class T> using Connected = std::expected<T, std::string>;
+
+// On the transport's loop. The error is one sentence, with what to do where there is something.
+async::Task<Connected<std::unique_ptr<RcChannel>>> connect(RcTransport& transport, ConnectOptions options);
+
+// Moves a handshake's bytes over its socket until it reaches a state to act upon (asked, agreed, failed).
+async::Task<void> drive(async::Descriptor& socket, Handshake& handshake);
+
+// Closes a channel, at a time, if it still stands then: for a peer that does not prove itself.
+class CloseAt final : public async::Timer {
+public:
+	CloseAt(Channel& channel, Nanoseconds when) : channel_(channel) { channel.loop().schedule(*this, when); }
+	~CloseAt() { channel_.loop().cancel(*this); }
+	void expire() override { channel_.close(); }
+
+private:
+	Channel& channel_;
+};
+
+// What both sides say of a queue pair that they offer, and how they read the peer's words.
+Parameters parameters_of(Role role, const RcEnd& end, const RcOptions& options);
+RcEnd end_of(const Parameters& parameters);
+
+}  // namespace verbena::channel
