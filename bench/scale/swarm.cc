@@ -44,21 +44,6 @@ struct Part {
 	void fail(std::uint32_t index, Cause cause, const std::string& text);
 };
 
-// Waits until the part's watcher says that all clients have come so far.
-class Gate : public async::Waiter {
-public:
-	explicit Gate(async::List<async::Waiter>& list) : list_(list) {}
-	bool await_ready() const { return false; }
-	void await_suspend(std::coroutine_handle<> handle) {
-		coroutine = handle;
-		list_.push_back(*this);
-	}
-	void await_resume() const {}
-
-private:
-	async::List<async::Waiter>& list_;
-};
-
 void Part::fail(std::uint32_t index, Cause cause, const std::string& text) {
 	rows[index].cause = cause;
 	if (part.first_failure[0] == '\0') std::strncpy(part.first_failure, text.c_str(), sizeof part.first_failure - 1);
@@ -91,11 +76,11 @@ Task<void> Part::client(std::uint32_t index) {
 	}
 	raise_to(board.connecting_ended, monotonic_now());
 	board.settled.fetch_add(1);
-	co_await Gate(at_start);
+	co_await async::Park(at_start);
 	if (channel) co_await talk(index, **channel);
 	raise_to(board.ended, monotonic_now());
 	board.finished.fetch_add(1);
-	co_await Gate(at_end);
+	co_await async::Park(at_end);
 	if (!channel) co_return;
 	(*channel)->close();
 	co_await (*channel)->until_closed();

@@ -47,6 +47,11 @@ Descriptor::Descriptor(Loop& loop, int fd) : loop_(&loop), fd_(fd) {
 	check(epoll_ctl(loop.epoll_, EPOLL_CTL_ADD, fd, &event) == 0, "epoll watches every socket");
 }
 
+int Descriptor::release() {
+	epoll_ctl(loop_->epoll_, EPOLL_CTL_DEL, fd_, nullptr);
+	return std::exchange(fd_, -1);
+}
+
 Descriptor::~Descriptor() {
 	if (fd_ >= 0) close(fd_);  // leaves the epoll set with it: nobody else has a duplicate
 }
@@ -189,17 +194,6 @@ void Loop::stop() {
 }
 
 void Loop::spawn(Task<void> task) {
-	// The first statement waits in `ready_`, so that what is spawned runs from the loop and not from here.
-	struct Start : Waiter {
-		Loop& loop;
-		explicit Start(Loop& on) : loop(on) {}
-		bool await_ready() const { return false; }
-		void await_suspend(std::coroutine_handle<> handle) {
-			coroutine = handle;
-			loop.resume_soon(*this);
-		}
-		void await_resume() const {}
-	};
 	const auto body = [](Loop& loop, Task<void> inner) -> Detached {
 		Root root;
 		root.frame = co_await [] {
@@ -220,7 +214,7 @@ void Loop::spawn(Task<void> task) {
 			explicit Count(std::size_t& of) : count(of) { ++count; }
 			~Count() { --count; }
 		} const counted(loop.spawned_);
-		co_await Start(loop);
+		co_await NextTurn(loop);  // what is spawned runs from the loop and not from here
 		co_await std::move(inner);
 	};
 	body(*this, std::move(task)).frame.resume();

@@ -67,6 +67,8 @@ public:
 
 	int fd() const { return fd_; }
 	Loop& loop() const { return *loop_; }
+	// No longer watched here, and the caller's: for another loop.
+	int release();
 
 	// Who waits is resumed when the kernel reports a change, or at the deadline.
 	List<Waiter> readers, writers;
@@ -175,6 +177,36 @@ public:
 private:
 	Loop& loop_;
 	Nanoseconds deadline_;
+};
+
+// Waits in a list until somebody resumes what is in it.
+class Park : public Waiter {
+public:
+	explicit Park(List<Waiter>& list) : list_(list) {}
+	bool await_ready() const { return false; }
+	void await_suspend(std::coroutine_handle<> handle) {
+		coroutine = handle;
+		list_.push_back(*this);
+	}
+	void await_resume() const {}
+
+private:
+	List<Waiter>& list_;
+};
+
+// Lets the others run first.
+class NextTurn : public Waiter {
+public:
+	explicit NextTurn(Loop& loop) : loop_(loop) {}
+	bool await_ready() const { return false; }
+	void await_suspend(std::coroutine_handle<> handle) {
+		coroutine = handle;
+		loop_.resume_soon(*this);
+	}
+	void await_resume() const {}
+
+private:
+	Loop& loop_;
 };
 
 inline Sleep Loop::sleep_until(Nanoseconds deadline) { return {*this, deadline}; }

@@ -13,6 +13,8 @@
 // it is allowed: the coroutine is not resumed.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <expected>
@@ -107,9 +109,16 @@ public:
 
 		enum class Progress : std::uint8_t { done, waiting, failed };
 		std::size_t size() const { return head.size() + body.size(); }
+		// `length` bytes of the message, from `from` on.
+		std::array<std::span<const std::byte>, 2> slices(std::size_t from, std::size_t length) const {
+			const std::size_t in_head = std::min(from, head.size());
+			const std::size_t of_head = std::min(length, head.size() - in_head);
+			return {head.subspan(in_head, of_head), body.subspan(of_head < length ? from + of_head - head.size() : 0, length - of_head)};
+		}
 
 		std::span<const std::byte> head, body;
 		std::size_t offset = 0;  // how much the channel has taken
+		bool begun = false;      // and whether its header
 		Progress result = Progress::waiting;
 		Trouble trouble = Trouble::closed;
 

@@ -11,21 +11,6 @@ namespace {
 
 constexpr std::uint64_t send_mark = 1;
 
-// A message of several frames is assembled on the heap.
-class HeapOwner final : public MessageOwner {
-public:
-	void release(void* token) override { std::free(token); }
-};
-HeapOwner heap_owner;
-
-// `length` bytes of a message, from `offset` on: it lies in two pieces.
-std::array<std::span<const std::byte>, 2> slices(const Channel::Sending& sending, std::size_t offset, std::size_t length) {
-	const std::size_t in_head = std::min(offset, sending.head.size());
-	const std::size_t from_head = std::min(length, sending.head.size() - in_head);
-	const std::size_t in_body = offset - in_head;
-	return {sending.head.subspan(in_head, from_head), sending.body.subspan(from_head < length ? in_body : 0, length - from_head)};
-}
-
 void gather(const std::array<std::span<const std::byte>, 2>& from, std::byte* to) {
 	for (const auto& each : from) {
 		if (!each.empty()) std::memcpy(to, each.data(), each.size());
@@ -136,7 +121,7 @@ bool RcChannel::post_message(const Sending& sending, MessageHeader message, std:
 		message.write(front.data() + FrameHeader::bytes);
 		std::array pieces{piece(front.data(), headers), ibv_sge{}, ibv_sge{}};
 		std::size_t count = 1;
-		for (const auto& each : slices(sending, sending.offset, length))
+		for (const auto& each : sending.slices(sending.offset, length))
 			if (!each.empty()) pieces[count++] = piece(each.data(), each.size());
 		post_frame(std::span(pieces).first(count), nullptr, false);
 	} else {
@@ -145,7 +130,7 @@ bool RcChannel::post_message(const Sending& sending, MessageHeader message, std:
 		if (unit == nullptr) return false;
 		header(FrameKind::data).write(unit->data);
 		message.write(unit->data + FrameHeader::bytes);
-		gather(slices(sending, sending.offset, length), unit->data + headers);
+		gather(sending.slices(sending.offset, length), unit->data + headers);
 		std::array pieces{piece(unit->data, bytes, unit->lkey)};
 		post_frame(pieces, unit, true);
 	}
@@ -195,7 +180,7 @@ bool RcChannel::collect(const Sending& sending) {
 	}
 	if (pending_->length + bytes > frame_max_) return false;
 	MessageHeader{.kind = MessageKind::whole, .length = static_cast<std::uint32_t>(sending.size())}.write(pending_->data + pending_->length);
-	gather(slices(sending, 0, sending.size()), pending_->data + pending_->length + MessageHeader::bytes);
+	gather(sending.slices(0, sending.size()), pending_->data + pending_->length + MessageHeader::bytes);
 	pending_->length += static_cast<std::uint32_t>(bytes);
 	++transport_.counters_.messages_sent;
 	++transport_.counters_.messages_coalesced;
@@ -348,7 +333,7 @@ void RcChannel::digest() {
 		if (message.kind == MessageKind::whole && !assembling) return;
 		if (assembling != (message.kind == MessageKind::more)) return fail(Trouble::protocol, peer_name_ + " breaks the protocol: a fragment out of place");
 		if (message.kind == MessageKind::first) {
-			assembly_.reset(static_cast<std::byte*>(std::malloc(message.length)));
+			assembly_ = make_heap_block(message.length);
 			if (!assembly_) return fail(Trouble::no_memory, "no memory for a message of " + std::to_string(message.length) + " bytes");
 			assembly_size_ = message.length;
 			assembled_ = 0;
@@ -366,9 +351,7 @@ Channel::Received RcChannel::next() {
 	if (!has_message()) return std::unexpected(trouble_);
 	++transport_.counters_.messages_received;
 	if (assembled_ == assembly_size_) {
-		const std::span<const std::byte> bytes(assembly_.get(), assembly_size_);
-		assembly_size_ = no_assembly;
-		Message message(bytes, &heap_owner, assembly_.release());
+		Message message = heap_message(std::move(assembly_), std::exchange(assembly_size_, no_assembly));
 		digest();
 		return message;
 	}

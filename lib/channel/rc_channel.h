@@ -4,14 +4,11 @@
 // small messages collect in one pending frame, and larger or further ones wait in their senders.
 #pragma once
 
-#include <cstdlib>
-
 #include "lib/channel/frame.h"
+#include "lib/channel/heap_message.h"
 #include "lib/channel/rc_transport.h"
 
 namespace verbena::channel {
-
-using HeapBlock = std::unique_ptr<std::byte, lib::Destroyer<std::free>>;
 
 class RcChannel final : public Channel, private async::Timer {
 public:

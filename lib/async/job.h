@@ -1,0 +1,47 @@
+// Job: a running coroutine that its owner may end at any point, by destroying the Job. It starts in the loop's next turn.
+#pragma once
+
+#include <coroutine>
+#include <exception>
+#include <utility>
+
+#include "lib/async/loop.h"
+#include "lib/async/task.h"
+
+namespace verbena::async {
+
+class Job {
+public:
+	Job() = default;
+	Job(Loop& loop, Task<void> task) : body_(run(loop, std::move(task))) { body_.handle.resume(); }
+	Job(Job&& other) noexcept : body_(std::exchange(other.body_, {})) {}
+	Job& operator=(Job&& other) noexcept {
+		if (this == &other) return *this;
+		if (body_.handle) body_.handle.destroy();
+		body_ = std::exchange(other.body_, {});
+		return *this;
+	}
+	~Job() {
+		if (body_.handle) body_.handle.destroy();
+	}
+	bool done() const { return !body_.handle || body_.handle.done(); }
+
+private:
+	struct Body {
+		struct promise_type {
+			Body get_return_object() { return {std::coroutine_handle<promise_type>::from_promise(*this)}; }
+			std::suspend_always initial_suspend() noexcept { return {}; }
+			std::suspend_always final_suspend() noexcept { return {}; }
+			void return_void() {}
+			[[noreturn]] void unhandled_exception() noexcept { std::terminate(); }
+		};
+		std::coroutine_handle<promise_type> handle;
+	};
+	static Body run(Loop& loop, Task<void> task) {
+		co_await NextTurn(loop);
+		co_await std::move(task);
+	}
+	Body body_;
+};
+
+}  // namespace verbena::async

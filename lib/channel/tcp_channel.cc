@@ -1,0 +1,239 @@
+#include "lib/channel/tcp_channel.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+namespace verbena::channel {
+namespace {
+
+using async::Task;
+
+constexpr std::size_t read_at_once = 64 << 10;
+
+}  // namespace
+
+TcpChannel::TcpChannel(
+	async::Loop& loop, async::Socket socket, std::optional<TlsSession> tls, std::string peer_name, const TcpOptions& options)
+	: Channel(loop),
+	  socket_(std::move(socket)),
+	  tls_(std::move(tls)),
+	  peer_name_(std::move(peer_name)),
+	  options_(options),
+	  reader_(loop, read()),
+	  writer_(loop, write()) {}
+
+TcpChannel::~TcpChannel() { loop_.cancel(*this); }
+
+Path TcpChannel::path() const { return {.transport = tls_ ? "tcp+tls" : "tcp", .device = {}, .gid = {}, .mtu = 0, .peer = peer_name_}; }
+
+Channel::Sending::Progress TcpChannel::advance(Sending& sending) {
+	using Progress = Sending::Progress;
+	const auto refuse = [&](Trouble trouble) {
+		sending.trouble = trouble;
+		return Progress::failed;
+	};
+	if (ended_ || closing_) return refuse(ended_ ? trouble_ : Trouble::closed);
+	if (sending.size() > options_.message_max) return refuse(Trouble::too_large);
+	const auto room = [&] {
+		const std::size_t kept = out_.size() - out_taken_;
+		return options_.buffer_max - std::min(kept, options_.buffer_max);
+	};
+	if (room() == 0) return Progress::waiting;
+	if (sending.offset == 0 && !sending.begun) {
+		sending.begun = true;
+		std::byte header[MessageHeader::bytes];
+		MessageHeader{.kind = MessageKind::whole, .length = static_cast<std::uint32_t>(sending.size())}.write(header);
+		put(header);
+	}
+	while (sending.offset < sending.size()) {
+		const std::size_t length = std::min(sending.size() - sending.offset, room());
+		if (length == 0) return Progress::waiting;
+		for (const auto& each : sending.slices(sending.offset, length)) put(each);
+		sending.offset += length;
+		if (!writing_) write_some();
+	}
+	if (!writing_) write_some();
+	return lost_ ? refuse(trouble_) : Progress::done;
+}
+
+void TcpChannel::put(std::span<const std::byte> plain) {
+	if (plain.empty()) return;
+	if (!tls_) {
+		out_.insert(out_.end(), plain.begin(), plain.end());
+		return;
+	}
+	tls_->write(plain);
+	take_tls();
+}
+
+void TcpChannel::take_tls() {
+	while (const std::size_t count = tls_->pending()) {
+		const std::size_t before = out_.size();
+		out_.resize(before + count);
+		out_.resize(before + tls_->take(std::span(out_).subspan(before)));
+	}
+}
+
+bool TcpChannel::write_some() {
+	while (out_taken_ < out_.size()) {
+		const ssize_t put = async::try_write(*socket_, std::span(out_).subspan(out_taken_));
+		if (put >= 0) {
+			out_taken_ += static_cast<std::size_t>(put);
+		} else if (put == -EAGAIN) {
+			// The part that went is not kept for ever.
+			out_.erase(out_.begin(), out_.begin() + static_cast<std::ptrdiff_t>(out_taken_));
+			out_taken_ = 0;
+			loop_.resume_soon(idle_writer_);
+			return false;
+		} else if (put != -EINTR) {
+			fail(Trouble::lost, peer_name_ + ": the connection is lost (" + std::strerror(static_cast<int>(-put)) + ")");
+			return true;
+		}
+	}
+	out_.clear();
+	out_taken_ = 0;
+	return true;
+}
+
+// Only wakes when a write would have blocked.
+Task<void> TcpChannel::write() {
+	while (!lost_) {
+		if (out_.empty()) co_await async::Park(idle_writer_);
+		writing_ = true;
+		while (!lost_ && !write_some()) co_await async::Wait(*socket_, async::Wait::For::writing, never);
+		writing_ = false;
+		advance_senders();
+		finish_close();
+	}
+}
+
+Task<void> TcpChannel::read() {
+	std::vector<std::byte> buffer;  // only while there is something to read
+	while (!lost_ && !peer_closed_) {
+		if (inbox_bytes_ >= options_.buffer_max) {
+			co_await async::Park(full_reader_);
+			continue;
+		}
+		buffer.resize(read_at_once);
+		const ssize_t got = async::try_read(*socket_, buffer);
+		if (got > 0) {
+			if (!handle_received(std::span(buffer).first(static_cast<std::size_t>(got)))) co_return;
+			if (has_message()) wake_receiver();
+		} else if (got == 0) {
+			handle_end();
+		} else if (got == -EAGAIN) {
+			buffer = {};
+			co_await async::Wait(*socket_, async::Wait::For::reading, never);
+		} else if (got != -EINTR) {
+			fail(Trouble::lost, peer_name_ + ": the connection is lost (" + std::strerror(static_cast<int>(-got)) + ")");
+		}
+	}
+}
+
+bool TcpChannel::handle_received(std::span<const std::byte> bytes) {
+	if (!tls_) return handle(bytes);
+	std::array<std::byte, 16 << 10> plain;
+	while (!bytes.empty()) {
+		bytes = bytes.subspan(tls_->feed(bytes));
+		while (const std::size_t count = tls_->read(plain))
+			if (!handle(std::span(plain).first(count))) return false;
+		if (tls_->state() == TlsSession::State::failed) {
+			fail(Trouble::lost, peer_name_ + ": " + tls_->error());
+			return false;
+		}
+	}
+	take_tls();
+	if (!writing_) write_some();
+	if (tls_->peer_closed()) handle_end();
+	return true;
+}
+
+// Plain text, in pieces of any size.
+bool TcpChannel::handle(std::span<const std::byte> plain) {
+	while (!plain.empty()) {
+		if (header_filled_ < MessageHeader::bytes) {
+			const std::size_t count = std::min(MessageHeader::bytes - header_filled_, plain.size());
+			std::memcpy(header_ + header_filled_, plain.data(), count);
+			header_filled_ += count;
+			plain = plain.subspan(count);
+			if (header_filled_ < MessageHeader::bytes) return true;
+			const auto header = MessageHeader::read(header_);
+			if (!header || header->kind != MessageKind::whole || header->length > options_.message_max) {
+				fail(Trouble::protocol, peer_name_ + " breaks the protocol: a message of that kind or size cannot be");
+				return false;
+			}
+			arriving_ = {.block = make_heap_block(header->length), .size = header->length};
+			arrived_ = 0;
+			if (!arriving_.block) {
+				fail(Trouble::no_memory, "no memory for a message of " + std::to_string(header->length) + " bytes");
+				return false;
+			}
+		}
+		const std::size_t count = std::min(arriving_.size - arrived_, plain.size());
+		std::memcpy(arriving_.block.get() + arrived_, plain.data(), count);
+		arrived_ += count;
+		plain = plain.subspan(count);
+		if (arrived_ == arriving_.size) {
+			inbox_bytes_ += arriving_.size;
+			inbox_.push_back(std::move(arriving_));
+			header_filled_ = 0;
+		}
+	}
+	return true;
+}
+
+Channel::Received TcpChannel::next() {
+	if (inbox_.empty()) return std::unexpected(trouble_);
+	Arrived arrived = std::move(inbox_.front());
+	inbox_.pop_front();
+	inbox_bytes_ -= arrived.size;
+	if (inbox_bytes_ < options_.buffer_max) loop_.resume_soon(full_reader_);
+	return heap_message(std::move(arrived.block), arrived.size);
+}
+
+void TcpChannel::handle_end() {
+	if (peer_closed_) return;
+	if (header_filled_ > 0) return fail(Trouble::lost, peer_name_ + ": the connection ended within a message");
+	// Without TLS's goodbye somebody on the way may have cut the stream.
+	if (tls_ && !tls_->peer_closed()) return fail(Trouble::lost, peer_name_ + ": the connection ended without a goodbye");
+	peer_closed_ = true;
+	end(Trouble::closed, {});
+	finish_close();
+}
+
+void TcpChannel::close() {
+	if (!closing_ && !ended_) loop_.schedule(*this, loop_.now() + Nanoseconds{options_.close_timeout_ms} * 1'000'000);
+	closing_ = true;
+	finish_close();
+}
+
+void TcpChannel::finish_close() {
+	if (lost_ || !(closing_ || peer_closed_) || !senders_.empty()) return;
+	if (!close_sent_ && tls_) {
+		tls_->close();
+		take_tls();
+	}
+	if (!writing_) write_some();
+	if (!close_sent_ && out_.empty()) {
+		close_sent_ = true;
+		shutdown(socket_->fd(), SHUT_WR);
+	}
+	if (closed()) {
+		loop_.cancel(*this);
+		wake_closers();
+	}
+}
+
+void TcpChannel::fail(Trouble trouble, std::string reason) {
+	if (lost_) return;
+	lost_ = true;
+	loop_.cancel(*this);
+	end(trouble, std::move(reason));
+	loop_.resume_soon(idle_writer_);
+	wake_closers();
+}
+
+void TcpChannel::expire() { fail(Trouble::closed, peer_name_ + " does not close in time"); }
+
+}  // namespace verbena::channel

@@ -1,0 +1,78 @@
+// TcpChannel: a channel over a TCP stream, in TLS or in clear (see channel.h for the interface).
+//
+// On the stream each message has its length in front, as MessageHeader. What the kernel does not take is kept, up to `buffer_max`; beyond that senders
+// wait. What the program does not receive is kept, up to as much; beyond that nothing is read, and TCP holds the peer back.
+#pragma once
+
+#include <deque>
+#include <optional>
+#include <vector>
+
+#include "lib/async/job.h"
+#include "lib/async/socket.h"
+#include "lib/channel/channel.h"
+#include "lib/channel/frame.h"
+#include "lib/channel/heap_message.h"
+#include "lib/channel/setup/tls_session.h"
+
+namespace verbena::channel {
+
+struct TcpOptions {
+	std::size_t buffer_max = 256 << 10;    // bytes kept each way
+	std::uint32_t message_max = 64u << 20;
+	std::uint32_t close_timeout_ms = 1000;
+};
+
+class TcpChannel final : public Channel, private async::Timer {
+public:
+	TcpChannel(async::Loop& loop, async::Socket socket, std::optional<TlsSession> tls, std::string peer_name, const TcpOptions& options);
+	~TcpChannel() override;
+
+	void close() override;
+	bool closed() const override { return lost_ || (peer_closed_ && close_sent_); }
+	Path path() const override;
+
+private:
+	Sending::Progress advance(Sending& sending) override;
+	bool has_message() const override { return !inbox_.empty(); }
+	Received next() override;
+
+	struct Arrived {
+		HeapBlock block;
+		std::size_t size = 0;
+	};
+
+	async::Task<void> read();
+	async::Task<void> write();
+	bool write_some();  // false: the kernel takes no more now
+	void put(std::span<const std::byte> plain);
+	void take_tls();
+	bool handle(std::span<const std::byte> plain);
+	bool handle_received(std::span<const std::byte> bytes);
+	void handle_end();
+	void finish_close();
+	void fail(Trouble trouble, std::string reason);
+	void expire() override;
+
+	async::Socket socket_;
+	std::optional<TlsSession> tls_;
+	std::string peer_name_;
+	TcpOptions options_;
+
+	std::vector<std::byte> out_;
+	std::size_t out_taken_ = 0;
+	bool writing_ = false;  // the writer waits for the kernel
+	async::List<async::Waiter> idle_writer_, full_reader_;
+	bool closing_ = false, close_sent_ = false, peer_closed_ = false, lost_ = false;
+
+	std::deque<Arrived> inbox_;
+	std::size_t inbox_bytes_ = 0;
+	std::byte header_[MessageHeader::bytes];
+	std::size_t header_filled_ = 0;
+	Arrived arriving_;
+	std::size_t arrived_ = 0;
+
+	async::Job reader_, writer_;
+};
+
+}  // namespace verbena::channel
