@@ -1,11 +1,9 @@
 #include "bench/scale/echo_service.h"
 
 #include <fmt/format.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cstdio>
-#include <fstream>
 
 namespace verbena::scale {
 namespace {
@@ -24,28 +22,12 @@ void raise_to(std::atomic<std::uint64_t>& peak, std::uint64_t value) {
 	if (peak.load(std::memory_order_relaxed) < value) peak.store(value, std::memory_order_relaxed);
 }
 
+constexpr Nanoseconds look_interval = 100'000'000;
+
 }  // namespace
 
-ProcessUse use_of_process(pid_t process) {
-	ProcessUse use;
-	std::ifstream status(fmt::format("/proc/{}/status", process));
-	for (std::string line; std::getline(status, line);) {
-		const auto number = [&] { return std::strtoull(line.c_str() + line.find(':') + 1, nullptr, 10); };
-		if (line.starts_with("VmRSS:")) use.resident_bytes = number() * 1024;
-		if (line.starts_with("VmHWM:")) use.peak_resident_bytes = number() * 1024;
-		if (line.starts_with("Threads:")) use.threads = number();
-	}
-	if (process != getpid()) return use;
-	rusage spent{};
-	getrusage(RUSAGE_SELF, &spent);
-	const auto seconds = [](const timeval& time) { return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) / 1e6; };
-	use.cpu_seconds = seconds(spent.ru_utime) + seconds(spent.ru_stime);
-	use.voluntary_switches = static_cast<std::uint64_t>(spent.ru_nvcsw);
-	use.involuntary_switches = static_cast<std::uint64_t>(spent.ru_nivcsw);
-	return use;
-}
-
-EchoService::EchoService(EchoOptions options) : options_(std::move(options)), setup_({.spin = 0}), io_({.spin = options_.spin}) {}
+EchoService::EchoService(EchoOptions options)
+	: options_(std::move(options)), counts_(options_.counts != nullptr ? *options_.counts : own_counts_), setup_({.spin = 0}), io_({.spin = options_.spin}) {}
 
 EchoService::~EchoService() {
 	io_.stop();
@@ -62,11 +44,12 @@ std::expected<void, std::string> EchoService::start() {
 	if (!listener) return std::unexpected(listener.error());
 	acceptor_ = std::make_unique<channel::Acceptor>(
 		setup_, std::move(*listener), *transport_, options_.acceptor,
-		[this](std::unique_ptr<channel::RcChannel> channel) { io_.spawn(serve(std::move(channel))); },
+		[this](std::unique_ptr<channel::Channel> channel) { io_.spawn(serve(std::move(channel))); },
 		[this](const std::string& what) {
 			if (!options_.quiet) fmt::print(stderr, "{}\n", what);
 		});
 	acceptor_->start();
+	setup_.spawn(look_at_itself());
 	return {};
 }
 
@@ -87,7 +70,7 @@ void EchoService::run() {
 	thread_.join();
 }
 
-Task<void> EchoService::serve(std::unique_ptr<channel::RcChannel> channel) {
+Task<void> EchoService::serve(std::unique_ptr<channel::Channel> channel) {
 	Served served(*channel);
 	open_.push_back(served);
 	raise_to(counts_.peak, counts_.connected.fetch_add(1, std::memory_order_relaxed) + 1);
@@ -104,6 +87,13 @@ Task<void> EchoService::serve(std::unique_ptr<channel::RcChannel> channel) {
 		if (!options_.quiet) fmt::print(stderr, "{}\n", channel->reason());
 	}
 	counts_.connected.fetch_sub(1, std::memory_order_relaxed);
+}
+
+Task<void> EchoService::look_at_itself() {
+	while (true) {
+		raise_to(counts_.threads_peak, use_of_process(getpid()).threads);
+		co_await setup_.sleep_for(look_interval);
+	}
 }
 
 Task<void> EchoService::close_all() {

@@ -2,16 +2,24 @@
 // all channels, whatever their number; the adapter adds its own.
 #pragma once
 
-#include <sys/types.h>
-
 #include <atomic>
 #include <memory>
 #include <string>
 #include <thread>
 
+#include "bench/scale/process_use.h"
 #include "lib/channel/acceptor.h"
 
 namespace verbena::scale {
+
+// Counted while it runs, read by anybody; also by another process, where it lies in memory that both map.
+struct EchoCounts {
+	std::atomic<std::uint64_t> connected{0};  // now
+	std::atomic<std::uint64_t> peak{0};
+	std::atomic<std::uint64_t> echoed{0};
+	std::atomic<std::uint64_t> lost{0};
+	std::atomic<std::uint64_t> threads_peak{0};  // of its process, sampled by itself ten times a second
+};
 
 struct EchoOptions {
 	async::Address where;
@@ -21,25 +29,8 @@ struct EchoOptions {
 	channel::AcceptorOptions acceptor;
 	Nanoseconds spin = 50'000;
 	bool quiet = false;  // say nothing of single clients that fail
+	EchoCounts* counts = nullptr;  // where to count, for others to see
 };
-
-// Counted while it runs, read by anybody.
-struct EchoCounts {
-	std::atomic<std::uint64_t> connected{0};  // now
-	std::atomic<std::uint64_t> peak{0};
-	std::atomic<std::uint64_t> echoed{0};
-	std::atomic<std::uint64_t> lost{0};
-};
-
-// A process as the kernel counts it.
-struct ProcessUse {
-	std::uint64_t resident_bytes = 0, peak_resident_bytes = 0;
-	std::uint64_t threads = 0;
-	double cpu_seconds = 0;
-	std::uint64_t voluntary_switches = 0, involuntary_switches = 0;
-};
-// CPU time and switches only of the calling process.
-ProcessUse use_of_process(pid_t process);
 
 class EchoService {
 public:
@@ -61,11 +52,13 @@ public:
 	const channel::AcceptorCounters& acceptor_counters() const { return acceptor_->counters(); }
 
 private:
-	async::Task<void> serve(std::unique_ptr<channel::RcChannel> channel);
+	async::Task<void> serve(std::unique_ptr<channel::Channel> channel);
 	async::Task<void> close_all();
+	async::Task<void> look_at_itself();
 
 	EchoOptions options_;
-	EchoCounts counts_;
+	EchoCounts own_counts_;
+	EchoCounts& counts_;
 	async::Loop setup_;
 	async::Loop io_;
 	std::unique_ptr<channel::RcTransport> transport_;

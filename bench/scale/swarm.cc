@@ -139,7 +139,7 @@ std::expected<void, std::string> run_part(
 	state.transport = std::move(*transport);
 	const auto address = async::resolve(options.host, options.port);
 	if (!address) return std::unexpected(address.error());
-	state.loopback = address->family() == AF_INET && ntohl(reinterpret_cast<const sockaddr_in&>(address->storage).sin_addr.s_addr) >> 24 == 127;
+	state.loopback = address->family() == AF_INET && async::is_loopback(*address);
 	state.pattern.resize(options.message_bytes + 64);
 	for (std::size_t i = 0; i < state.pattern.size(); ++i) state.pattern[i] = static_cast<std::byte>(i * 31 + i / 251);
 

@@ -65,6 +65,11 @@ std::expected<Address, std::string> resolve(const std::string& text, std::uint16
 	return address;
 }
 
+bool is_loopback(const Address& address) {
+	if (address.family() == AF_INET6) return IN6_IS_ADDR_LOOPBACK(&reinterpret_cast<const sockaddr_in6&>(address.storage).sin6_addr);
+	return ntohl(reinterpret_cast<const sockaddr_in&>(address.storage).sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
+}
+
 std::string to_string(const Address& address) {
 	char text[INET6_ADDRSTRLEN] = "?";
 	if (address.family() == AF_INET6) {
@@ -128,7 +133,9 @@ Task<Result<Socket>> accept(Descriptor& listener) {
 		const int fd = accept4(listener.fd(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
 		if (fd >= 0) {
 			no_delay(fd);
-			co_return std::make_unique<Descriptor>(listener.loop(), fd);
+			auto socket = std::make_unique<Descriptor>(listener.loop(), fd);
+			socket->readable = false;  // until epoll says so, which it does in the next turn if something is there
+			co_return std::move(socket);
 		}
 		if (errno == EAGAIN) {
 			listener.readable = false;

@@ -18,6 +18,31 @@ struct Prepared {
 	std::string refusal;
 };
 
+// On the transport's loop: the queue pair is ready before the client can hear of it.
+Prepared prepare(RcTransport& transport, const Parameters& theirs, const std::string& peer) {
+	Prepared result;
+	auto offer = transport.offer();
+	if (!offer) {
+		result.refusal = offer.error();
+		return result;
+	}
+	result.ours = parameters_of(Role::server, offer->end, transport.options());
+	auto channel = transport.connect(std::move(*offer), end_of(theirs), peer);
+	if (channel) result.channel = std::move(*channel);
+	else result.refusal = channel.error();
+	return result;
+}
+
+class Counted {
+public:
+	explicit Counted(std::size_t& count) : count_(count) { ++count_; }
+	~Counted() { --count_; }
+	Counted(const Counted&) = delete;
+
+private:
+	std::size_t& count_;
+};
+
 std::string name_of_peer(const async::Descriptor& socket) {
 	async::Address address;
 	address.length = sizeof address.storage;
@@ -45,7 +70,7 @@ Task<void> Acceptor::accept() {
 	const auto interval = options_.accept_rate > 0 ? static_cast<Nanoseconds>(1e9 / options_.accept_rate) : 0;
 	Nanoseconds next = monotonic_now();
 	while (!stopped_) {
-		if (under_way_ >= options_.handshakes_max) {
+		if (accepted_ >= options_.accepted_max) {
 			co_await loop_.sleep_for(pause_without_descriptors);
 			continue;
 		}
@@ -67,58 +92,83 @@ Task<void> Acceptor::accept() {
 }
 
 Task<void> Acceptor::serve(async::Socket socket) {
-	struct Count {
-		std::size_t& count;
-		explicit Count(std::size_t& of) : count(of) { ++count; }
-		~Count() { --count; }
-	} const counted(under_way_);
+	const Counted accepted(accepted_);
 	const std::string peer = name_of_peer(*socket);
-	const Nanoseconds started = monotonic_now();
+	if (!co_await async::Wait(*socket, async::Wait::For::reading, monotonic_now() + options_.patience)) {
+		++counters_.failed;
+		complain_(peer + " connects and says nothing");
+		co_return;
+	}
+	const Nanoseconds deadline = monotonic_now() + options_.patience;
+	if (!co_await shake_hands(socket, peer) || socket == nullptr) co_return;
+	// The client resets the stream when it has its proof.
+	std::array<std::byte, 64> ignored;
+	co_await async::read_some(*socket, ignored, deadline);
+}
+
+// True: there is a channel now, whose peer is about to prove itself; over TCP it has the socket.
+Task<bool> Acceptor::shake_hands(async::Socket& socket, const std::string& peer) {
+	while (under_way_ >= options_.handshakes_max) co_await async::Park(waiting_);
+	const Counted counted(under_way_);
+	struct LetNext {
+		Acceptor& acceptor;
+		~LetNext() {
+			if (async::Waiter* next = acceptor.waiting_.pop_front()) acceptor.loop_.resume_soon(*next);
+		}
+	} const let_next{*this};
+
+	const Nanoseconds started = monotonic_now(), deadline = started + options_.patience;
 	auto handshake = Handshake::server({.protection = options_.protection, .started = started, .patience = options_.patience});
 	co_await drive(*socket, handshake);
 	if (handshake.state() == Handshake::State::asked) {
-		const Parameters theirs = handshake.theirs();
-		auto prepared = co_await async::run_on(loop_, transport_.loop(), [&] {
-			Prepared result;
-			auto offer = transport_.offer();
-			if (!offer) {
-				result.refusal = offer.error();
-				return result;
-			}
-			result.ours = parameters_of(Role::server, offer->end, transport_.options());
-			// It is ready before the client can hear of it.
-			auto channel = transport_.connect(std::move(*offer), end_of(theirs), peer);
-			if (channel) result.channel = std::move(*channel);
-			else result.refusal = channel.error();
-			return result;
-		});
-		if (!prepared.channel) {
-			++counters_.refused;
-			handshake.refuse(RefusalCode::full, prepared.refusal);
-			co_await drive(*socket, handshake);
-			co_return;
-		}
-		handshake.answer(prepared.ours);
-		const bool agreed = handshake.state() == Handshake::State::agreed;
-		const std::optional<ProofKeys> keys = agreed ? std::optional(handshake.agreed().proof) : std::nullopt;
-		const auto held = std::make_shared<std::unique_ptr<RcChannel>>(std::move(prepared.channel));
-		transport_.loop().post([this, keys, held, deadline = started + options_.patience] {
-			if (keys) transport_.loop().spawn(prove(std::move(*held), *keys, deadline));
-			held->reset();  // on its own thread
-		});
-		co_await drive(*socket, handshake);
-		if (agreed) {
-			// The client resets the stream when it has its proof.
-			std::array<std::byte, 64> ignored;
-			co_await async::read_some(*socket, ignored, started + options_.patience);
-			co_return;
-		}
+		const bool tcp = handshake.theirs().transport == Transport::tcp;
+		auto answer = tcp ? answer_tcp(socket, handshake, peer, deadline) : answer_rc(*socket, handshake, peer, deadline);
+		if (co_await std::move(answer)) co_return true;
 	}
 	++counters_.failed;
 	complain_(peer + ": " + handshake.error().text);
+	co_return false;
 }
 
-Task<void> Acceptor::prove(std::unique_ptr<RcChannel> channel, ProofKeys keys, Nanoseconds deadline) {
+Task<bool> Acceptor::answer_rc(async::Descriptor& socket, Handshake& handshake, const std::string& peer, Nanoseconds deadline) {
+	auto prepared = co_await async::run_on(loop_, transport_.loop(), [&] { return prepare(transport_, handshake.theirs(), peer); });
+	if (!prepared.channel) {
+		++counters_.refused;
+		handshake.refuse(RefusalCode::full, prepared.refusal);
+		co_await drive(socket, handshake);
+		co_return false;
+	}
+	handshake.answer(prepared.ours);
+	const bool agreed = handshake.state() == Handshake::State::agreed;
+	const ProofKeys keys = agreed ? handshake.agreed().proof : ProofKeys{};
+	const auto held = std::make_shared<std::unique_ptr<RcChannel>>(std::move(prepared.channel));
+	transport_.loop().post([this, agreed, keys, held, deadline] {
+		if (agreed) transport_.loop().spawn(prove(std::move(*held), keys, deadline));
+		held->reset();  // on its own thread
+	});
+	co_await drive(socket, handshake);
+	co_return agreed;
+}
+
+Task<bool> Acceptor::answer_tcp(async::Socket& socket, Handshake& handshake, const std::string& peer, Nanoseconds deadline) {
+	handshake.answer({.role = Role::server, .transport = Transport::tcp, .nonce = random_nonce()});
+	co_await drive(*socket, handshake);
+	if (handshake.state() != Handshake::State::agreed) co_return false;
+	struct Stream {
+		int fd;
+		std::optional<TlsSession> tls;
+	};
+	const auto stream = std::make_shared<Stream>(Stream{.fd = socket->release(), .tls = handshake.release_session()});
+	socket.reset();
+	transport_.loop().post([this, stream, peer, deadline, keys = handshake.agreed().proof] {
+		async::Loop& loop = transport_.loop();
+		auto moved = std::make_unique<async::Descriptor>(loop, stream->fd);
+		loop.spawn(prove(std::make_unique<TcpChannel>(loop, std::move(moved), std::move(stream->tls), peer, options_.tcp), keys, deadline));
+	});
+	co_return true;
+}
+
+Task<void> Acceptor::prove(std::unique_ptr<Channel> channel, ProofKeys keys, Nanoseconds deadline) {
 	{
 		const CloseAt timer(*channel, deadline);
 		const auto message = co_await channel->receive();

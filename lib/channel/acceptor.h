@@ -1,8 +1,10 @@
 // Acceptor: a server's port. Accepts TCP connections, shakes hands with each in a coroutine of its own, and hands the channels over.
 //
+// A client that has said nothing yet costs a descriptor and no more. Of those that have, so many shake hands at a time; the others wait
+// in the order in which they spoke, and their deadline counts from the start of their own handshake.
+//
 // It may stand on a loop of its own (and a thread of its own), so that a burst of handshakes costs the established channels nothing; the
-// channels are made and delivered on the transport's loop. A peer that is slow or silent holds one descriptor until its deadline, which
-// counts from its own arrival, and delays nobody.
+// channels are made and delivered on the transport's loop.
 #pragma once
 
 #include <functional>
@@ -16,8 +18,10 @@ namespace verbena::channel {
 struct AcceptorOptions {
 	Protection protection;
 	Nanoseconds patience = 10'000'000'000;  // of one handshake
-	std::size_t handshakes_max = 8192;      // under way at once; further ones wait in the listener's backlog
+	std::size_t handshakes_max = 256;       // under way at once: a TLS session takes some 50 KiB; whoever has said something then waits
+	std::size_t accepted_max = 16'000;      // descriptors; further clients wait in the listener's backlog
 	double accept_rate = 0;                 // new connections a second, 0: as they come
+	TcpOptions tcp;                         // for clients that want their messages over TCP
 };
 
 struct AcceptorCounters {
@@ -27,7 +31,7 @@ struct AcceptorCounters {
 class Acceptor {
 public:
 	// `deliver` is called on the transport's loop, with a channel whose peer has proved itself.
-	using Deliver = std::function<void(std::unique_ptr<RcChannel>)>;
+	using Deliver = std::function<void(std::unique_ptr<Channel>)>;
 	// One sentence a failed handshake, on the acceptor's loop; for the log.
 	using Complain = std::function<void(const std::string&)>;
 
@@ -46,8 +50,11 @@ public:
 private:
 	async::Task<void> accept();
 	async::Task<void> serve(async::Socket socket);
+	async::Task<bool> shake_hands(async::Socket& socket, const std::string& peer);
+	async::Task<bool> answer_rc(async::Descriptor& socket, Handshake& handshake, const std::string& peer, Nanoseconds deadline);
+	async::Task<bool> answer_tcp(async::Socket& socket, Handshake& handshake, const std::string& peer, Nanoseconds deadline);
 	// On the transport's loop.
-	async::Task<void> prove(std::unique_ptr<RcChannel> channel, ProofKeys keys, Nanoseconds deadline);
+	async::Task<void> prove(std::unique_ptr<Channel> channel, ProofKeys keys, Nanoseconds deadline);
 
 	async::Loop& loop_;
 	async::Socket listener_;
@@ -56,7 +63,9 @@ private:
 	Deliver deliver_;
 	Complain complain_;
 	AcceptorCounters counters_;
+	std::size_t accepted_ = 0;              // of those now, with or without a first word
 	std::size_t under_way_ = 0;
+	async::List<async::Waiter> waiting_;    // for their handshake
 	bool stopped_ = false;
 };
 

@@ -65,38 +65,78 @@ Task<void> drive(async::Descriptor& socket, Handshake& handshake) {
 	}
 }
 
-Task<Connected<std::unique_ptr<RcChannel>>> connect(RcTransport& transport, ConnectOptions options) {
-	const auto named = async::split_host(options.host, options.port);
+namespace {
+
+// A server that was reached, and when the attempt must be over.
+struct Reached {
+	async::Socket socket;
+	async::Host named;
+	std::string where;
+	Nanoseconds started = 0;
+};
+
+Task<Connected<Reached>> reach(async::Loop& loop, const ConnectOptions& options) {
+	auto named = async::split_host(options.host, options.port);
 	if (!named) co_return std::unexpected(named.error());
 	const auto address = async::resolve(named->host, named->port);
 	if (!address) co_return std::unexpected(address.error());
-	const std::string where = async::to_string(*address);
-	const Nanoseconds started = monotonic_now();
-	auto socket = co_await async::connect(transport.loop(), *address, started + options.patience, options.from);
+	Reached reached{.named = std::move(*named), .where = async::to_string(*address), .started = monotonic_now()};
+	auto socket = co_await async::connect(loop, *address, reached.started + options.patience, options.from);
 	if (!socket) co_return std::unexpected(socket.error());
-	reset_on_close(**socket);
+	reached.socket = std::move(*socket);
+	co_return std::move(reached);
+}
 
+Handshake handshake_with(const Reached& server, const ConnectOptions& options, const Parameters& ours) {
+	return Handshake::client({.protection = options.protection,
+								 .host = server.named.host,
+								 .port = server.named.port,
+								 .started = server.started,
+								 .patience = options.patience},
+		ours);
+}
+
+// Nothing on success, or why not.
+Task<std::string> prove(Channel& channel, const ProofKeys& keys, Nanoseconds deadline) {
+	const CloseAt timer(channel, deadline);
+	const Proof proof = make_proof(keys);
+	if (!co_await channel.send(proof)) co_return "the connection failed: " + channel.reason();
+	const auto answer = co_await channel.receive();
+	if (!answer) co_return "the server does not prove itself: " + channel.reason();
+	if (const auto checked = check_proof(keys, answer->bytes()); !checked) co_return std::string(describe(checked.error()));
+	co_return std::string();
+}
+
+}  // namespace
+
+Task<Connected<std::unique_ptr<RcChannel>>> connect(RcTransport& transport, ConnectOptions options) {
+	auto server = co_await reach(transport.loop(), options);
+	if (!server) co_return std::unexpected(server.error());
+	reset_on_close(*server->socket);
 	auto offer = transport.offer();
 	if (!offer) co_return std::unexpected(offer.error());
-	auto handshake = Handshake::client({.protection = options.protection,
-										   .host = named->host,
-										   .port = address->port(),
-										   .started = started,
-										   .patience = options.patience},
-		parameters_of(Role::client, offer->end, transport.options()));
-	co_await drive(**socket, handshake);
-	if (handshake.state() == Handshake::State::failed) co_return failed(where, handshake.error().text);
+	auto handshake = handshake_with(*server, options, parameters_of(Role::client, offer->end, transport.options()));
+	co_await drive(*server->socket, handshake);
+	if (handshake.state() == Handshake::State::failed) co_return failed(server->where, handshake.error().text);
 	const Agreed& agreed = handshake.agreed();
-	auto channel = transport.connect(std::move(*offer), end_of(agreed.theirs), where);
-	if (!channel) co_return failed(where, channel.error());
-
-	const CloseAt deadline(**channel, started + options.patience);
-	const Proof proof = make_proof(agreed.proof);
-	if (!co_await (*channel)->send(proof)) co_return failed(where, "the queue pair failed: " + (*channel)->reason());
-	const auto answer = co_await (*channel)->receive();
-	if (!answer) co_return failed(where, "the server does not prove itself on the queue pair: " + (*channel)->reason());
-	if (const auto checked = check_proof(agreed.proof, answer->bytes()); !checked) co_return failed(where, std::string(describe(checked.error())));
+	auto channel = transport.connect(std::move(*offer), end_of(agreed.theirs), server->where);
+	if (!channel) co_return failed(server->where, channel.error());
+	const std::string trouble = co_await prove(**channel, agreed.proof, server->started + options.patience);
+	if (!trouble.empty()) co_return failed(server->where, trouble);
 	co_return std::move(*channel);
+}
+
+Task<Connected<std::unique_ptr<TcpChannel>>> connect_tcp(async::Loop& loop, ConnectOptions options, TcpOptions tcp) {
+	auto server = co_await reach(loop, options);
+	if (!server) co_return std::unexpected(server.error());
+	auto handshake = handshake_with(*server, options, {.role = Role::client, .transport = Transport::tcp, .nonce = random_nonce()});
+	co_await drive(*server->socket, handshake);
+	if (handshake.state() == Handshake::State::failed) co_return failed(server->where, handshake.error().text);
+	const ProofKeys keys = handshake.agreed().proof;
+	auto channel = std::make_unique<TcpChannel>(loop, std::move(server->socket), handshake.release_session(), server->where, tcp);
+	const std::string trouble = co_await prove(*channel, keys, server->started + options.patience);
+	if (!trouble.empty()) co_return failed(server->where, trouble);
+	co_return std::move(channel);
 }
 
 }  // namespace verbena::channel

@@ -10,6 +10,7 @@
 #include "lib/async/socket.h"
 #include "lib/channel/rc_channel.h"
 #include "lib/channel/setup/handshake.h"
+#include "lib/channel/tcp_channel.h"
 
 namespace verbena::channel {
 
@@ -25,6 +26,9 @@ template <class T> using Connected = std::expected<T, std::string>;
 
 // On the transport's loop. The error is one sentence, with what to do where there is something.
 async::Task<Connected<std::unique_ptr<RcChannel>>> connect(RcTransport& transport, ConnectOptions options);
+
+// The same server over TCP: the stream of the handshake goes on to carry the messages, in the same TLS session or in clear.
+async::Task<Connected<std::unique_ptr<TcpChannel>>> connect_tcp(async::Loop& loop, ConnectOptions options, TcpOptions tcp = {});
 
 // Moves a handshake's bytes over its socket until it reaches a state to act upon (asked, agreed, failed).
 async::Task<void> drive(async::Descriptor& socket, Handshake& handshake);

@@ -17,7 +17,7 @@ struct RcOptions {
 	std::uint32_t units_max = 1 << 18;       // the pool's watermark, in units
 	std::uint32_t units_low = 256;           // grow the pool when fewer are free to lend
 	std::uint32_t connections_max = 32'768;
-	std::uint32_t send_depth = 16;           // send work requests of one connection
+	std::uint32_t send_depth = 8;            // send work requests of one connection
 	std::uint32_t send_units_max = 4;        // of these, how many that are not inline
 	std::uint32_t inline_max = 256;          // frames up to this go inline, where the device can
 	std::uint32_t message_max = 64u << 20;

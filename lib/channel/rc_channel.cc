@@ -221,6 +221,15 @@ void RcChannel::tell_credits() {
 	++transport_.counters_.credit_frames;
 }
 
+// The peer's adapter acknowledges it, or the connection is lost; the program there need not answer.
+void RcChannel::beat() {
+	if (!lost_ && posted_ == posted_at_beat_ && credits_.may_send(Control::credit) && posted_ - completed_ < send_depth_) {
+		send_control(Control::credit);
+		++transport_.counters_.heartbeats;
+	}
+	posted_at_beat_ = posted_;
+}
+
 void RcChannel::send_control(Control kind) {
 	std::array<std::byte, FrameHeader::bytes> frame;
 	header(kind == Control::want ? FrameKind::want : FrameKind::credit).write(frame.data());

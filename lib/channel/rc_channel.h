@@ -36,6 +36,7 @@ private:
 
 	// Frames of flow control may follow the close.
 	bool close_arrived() const { return close_sent_ && static_cast<std::int32_t>(completed_ - close_number_) >= 0; }
+	void beat();  // a frame, if none left since the last time
 	bool may_post() const { return posted_ - completed_ + control_kinds < send_depth_; }
 	bool has_room() const { return credits_.available() > 0 && may_post(); }
 	std::uint32_t payload_max() const { return frame_max_ - FrameHeader::bytes; }
@@ -66,6 +67,7 @@ private:
 	std::uint32_t inline_max_;
 	std::uint32_t send_depth_;
 	std::uint32_t posted_ = 0, completed_ = 0, signalled_ = 0;  // counts of work requests
+	std::uint32_t posted_at_beat_ = 0;
 	std::uint32_t close_number_ = 0;  // of the request that carries our close
 	std::uint32_t units_in_flight_ = 0;
 	Unit* in_flight_ = nullptr;  // oldest first

@@ -13,6 +13,8 @@ namespace {
 constexpr std::uint32_t poll_batch_max = 128;
 constexpr std::uint32_t post_batch_max = 32;
 constexpr unsigned acknowledge_after = 256;
+constexpr Nanoseconds beat_interval = 100'000'000;
+constexpr std::size_t beats_per_second = 10, channels_per_beat_max = 200;
 // A send's work request id is its number, doubled, with this bit; a receive's is its Unit.
 constexpr std::uint64_t send_mark = 1;
 
@@ -59,6 +61,7 @@ std::expected<void, std::string> RcTransport::start() {
 
 RcTransport::~RcTransport() {
 	check(channels_ == 0, "channels die before their transport");
+	loop_.cancel(heart_);
 	if (events_) loop_.remove(*this);
 	if (unacknowledged_ > 0) ibv_ack_cq_events(cq_.get(), unacknowledged_);
 }
@@ -193,6 +196,15 @@ void RcTransport::turn_ends() {
 	if (bank_.free() < options_.units_low) lend_more(options_.units_low);
 }
 
+void RcTransport::beat() {
+	const std::size_t count = std::min(slots_.size() / beats_per_second + 1, channels_per_beat_max);
+	for (std::size_t i = 0; i < count; ++i, ++next_beat_) {
+		if (next_beat_ >= slots_.size()) next_beat_ = 0;
+		if (slots_[next_beat_].channel != nullptr) slots_[next_beat_].channel->beat();
+	}
+	if (channels_ > 0) loop_.schedule(heart_, monotonic_now() + beat_interval);
+}
+
 bool RcTransport::lend_more(std::uint32_t wanted) {
 	Unit* list = nullptr;
 	std::uint32_t count = 0;
@@ -250,7 +262,7 @@ void RcTransport::add(RcChannel& channel) {
 	slot.channel = &channel;
 	channel.generation_ = slot.generation;
 	table_.insert(channel.qp_->qp_num, channel.slot_);
-	++channels_;
+	if (++channels_ == 1) loop_.schedule(heart_, monotonic_now() + beat_interval);
 }
 
 void RcTransport::remove(RcChannel& channel) {

@@ -1,6 +1,9 @@
 // RcTransport: what all RC channels of one loop share: the device, one completion queue, one shared receive queue with its pool of
 // units and their bank of credits, and the table from queue pair numbers to channels.
 //
+// A channel on which nothing was sent for a while sends a frame of flow control, because a reliable connection notices that its peer is gone
+// only when it sends: once a second, and with more than 2,000 channels less often, 2,000 a second over all of them.
+//
 // It is a poller of its loop and lives on that loop's thread. Channels must be destroyed before it.
 #pragma once
 
@@ -48,7 +51,7 @@ struct RcOffer {
 struct RcCounters {
 	std::uint64_t frames_sent = 0, frames_inline = 0, frames_received = 0;
 	std::uint64_t messages_sent = 0, messages_received = 0, messages_coalesced = 0;
-	std::uint64_t credit_frames = 0, want_frames = 0;
+	std::uint64_t credit_frames = 0, want_frames = 0, heartbeats = 0;
 	std::uint64_t bytes_sent = 0, bytes_received = 0;
 	std::uint64_t channels_opened = 0, channels_closed = 0, channels_lost = 0;
 	std::uint64_t receive_posts = 0;  // calls, each with a list
@@ -91,6 +94,11 @@ private:
 		RcChannel* channel = nullptr;
 		std::uint32_t generation = 0;
 	};
+	struct Heart final : async::Timer {
+		explicit Heart(RcTransport& of) : transport(of) {}
+		void expire() override { transport.beat(); }
+		RcTransport& transport;
+	};
 	using Events = std::unique_ptr<ibv_comp_channel, lib::Destroyer<ibv_destroy_comp_channel>>;
 	using SharedReceiveQueue = std::unique_ptr<ibv_srq, lib::Destroyer<ibv_destroy_srq>>;
 
@@ -98,6 +106,7 @@ private:
 	std::expected<void, std::string> start();
 
 	void repost(Unit* unit);  // at the end of the turn
+	void beat();
 	bool lend_more(std::uint32_t wanted);
 	std::uint32_t post(Unit* list);
 	void handle(const ibv_wc& completion);
@@ -124,6 +133,8 @@ private:
 	QpnTable table_;
 	std::size_t channels_ = 0;
 	unsigned unacknowledged_ = 0;
+	Heart heart_{*this};
+	std::size_t next_beat_ = 0;  // the slot
 	RcCounters counters_;
 };
 

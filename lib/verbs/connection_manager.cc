@@ -117,11 +117,30 @@ ConnectError trouble_of(const ConnectionEvent& event, const std::string& where) 
 }
 
 Connected<EventChannel> make_event_channel() {
+	auto channel = make_blocking_event_channel();
+	if (!channel) return channel;
+	const int flags = fcntl((*channel)->fd, F_GETFL);
+	if (flags < 0 || fcntl((*channel)->fd, F_SETFL, flags | O_NONBLOCK) != 0) return failed("fcntl of the event channel", errno, "");
+	return channel;
+}
+
+Connected<EventChannel> make_blocking_event_channel() {
 	EventChannel channel(rdma_create_event_channel());
 	if (!channel) return failed("rdma_create_event_channel", errno, "");
-	const int flags = fcntl(channel->fd, F_GETFL);
-	if (flags < 0 || fcntl(channel->fd, F_SETFL, flags | O_NONBLOCK) != 0) return failed("fcntl of the event channel", errno, "");
 	return channel;
+}
+
+Connected<std::optional<ConnectionEvent>> wait_for_event(rdma_event_channel* channel) {
+	rdma_cm_event* event = nullptr;
+	if (rdma_get_cm_event(channel, &event) != 0) {
+		if (errno == EAGAIN || errno == EINTR) return std::nullopt;
+		return failed("rdma_get_cm_event", errno, "");
+	}
+	ConnectionEvent copy{.type = event->event, .status = event->status, .id = event->id, .private_data = {}, .context = event->id->context};
+	const auto* data = static_cast<const std::byte*>(event->param.conn.private_data);
+	if (data != nullptr) copy.private_data.assign(data, data + event->param.conn.private_data_len);
+	rdma_ack_cm_event(event);
+	return copy;
 }
 
 Connected<std::optional<ConnectionEvent>> next_event(rdma_event_channel* channel, milliseconds patience) {
@@ -129,16 +148,7 @@ Connected<std::optional<ConnectionEvent>> next_event(rdma_event_channel* channel
 	const int ready = poll(&readable, 1, static_cast<int>(patience.count()));
 	if (ready == 0 || (ready < 0 && errno == EINTR)) return std::nullopt;
 	if (ready < 0) return failed("poll", errno, "");
-	rdma_cm_event* event = nullptr;
-	if (rdma_get_cm_event(channel, &event) != 0) {
-		if (errno == EAGAIN || errno == EINTR) return std::nullopt;
-		return failed("rdma_get_cm_event", errno, "");
-	}
-	ConnectionEvent copy{.type = event->event, .status = event->status, .id = event->id, .private_data = {}};
-	const auto* data = static_cast<const std::byte*>(event->param.conn.private_data);
-	if (data != nullptr) copy.private_data.assign(data, data + event->param.conn.private_data_len);
-	rdma_ack_cm_event(event);
-	return copy;
+	return wait_for_event(channel);
 }
 
 Connected<SocketAddress> address_of(const std::string& host, std::uint16_t port) {
@@ -208,19 +218,39 @@ Connected<ConnectionId> listen(rdma_event_channel* channel, const SocketAddress&
 	return id;
 }
 
+Connected<ConnectionId> begin_resolve(
+	rdma_event_channel* channel, const SocketAddress& where, milliseconds patience, const SocketAddress* from, void* context) {
+	rdma_cm_id* made = nullptr;
+	if (rdma_create_id(channel, &made, context, RDMA_PS_TCP) != 0) return failed("rdma_create_id", errno, "");
+	ConnectionId id(made);
+	SocketAddress there = where, here = from != nullptr ? *from : SocketAddress{};
+	if (rdma_resolve_addr(id.get(), from != nullptr ? here.get() : nullptr, there.get(), static_cast<int>(patience.count())) != 0)
+		return failed("rdma_resolve_addr", errno, format_address(where.get()));
+	return id;
+}
+
+Connected<void> begin_route(rdma_cm_id* id, milliseconds patience) {
+	if (rdma_resolve_route(id, static_cast<int>(patience.count())) != 0) return failed("rdma_resolve_route", errno, peer_of(id));
+	return {};
+}
+
+Connected<void> begin_connect(rdma_cm_id* id, std::span<const std::byte> private_data, const ibv_device_attr& device) {
+	if (private_data.size() > request_data_max) return failed("rdma_connect", EMSGSIZE, peer_of(id));
+	rdma_conn_param parameters = parameters_of(private_data);
+	parameters.responder_resources = static_cast<std::uint8_t>(std::clamp(device.max_qp_rd_atom, 1, connection_reads));
+	parameters.initiator_depth = static_cast<std::uint8_t>(std::clamp(device.max_qp_init_rd_atom, 1, connection_reads));
+	if (rdma_connect(id, &parameters) != 0) return failed("rdma_connect", errno, peer_of(id));
+	return {};
+}
+
 Connected<ConnectionId> resolve(rdma_event_channel* channel, const SocketAddress& where, milliseconds patience, const SocketAddress* from) {
 	const auto deadline = Clock::now() + patience;
 	const std::string name = format_address(where.get());
-	const auto timeout_ms = static_cast<int>(patience.count());
-	rdma_cm_id* made = nullptr;
-	if (rdma_create_id(channel, &made, nullptr, RDMA_PS_TCP) != 0) return failed("rdma_create_id", errno, "");
-	ConnectionId id(made);
-	SocketAddress there = where, here = from != nullptr ? *from : SocketAddress{};
-	if (rdma_resolve_addr(id.get(), from != nullptr ? here.get() : nullptr, there.get(), timeout_ms) != 0)
-		return failed("rdma_resolve_addr", errno, name);
-	if (auto done = await(channel, id.get(), RDMA_CM_EVENT_ADDR_RESOLVED, deadline, name); !done) return std::unexpected(done.error());
-	if (rdma_resolve_route(id.get(), timeout_ms) != 0) return failed("rdma_resolve_route", errno, name);
-	if (auto done = await(channel, id.get(), RDMA_CM_EVENT_ROUTE_RESOLVED, deadline, name); !done) return std::unexpected(done.error());
+	auto id = begin_resolve(channel, where, patience, from);
+	if (!id) return id;
+	if (auto done = await(channel, id->get(), RDMA_CM_EVENT_ADDR_RESOLVED, deadline, name); !done) return std::unexpected(done.error());
+	if (auto done = begin_route(id->get(), patience); !done) return std::unexpected(done.error());
+	if (auto done = await(channel, id->get(), RDMA_CM_EVENT_ROUTE_RESOLVED, deadline, name); !done) return std::unexpected(done.error());
 	return id;
 }
 
@@ -232,13 +262,9 @@ Connected<std::vector<std::byte>> connect(
 	rdma_event_channel* channel, rdma_cm_id* id, std::span<const std::byte> private_data, milliseconds patience) {
 	const auto deadline = Clock::now() + patience;
 	const std::string where = peer_of(id);
-	if (private_data.size() > request_data_max) return failed("rdma_connect", EMSGSIZE, where);
 	ibv_device_attr device{};
 	if (const int error = ibv_query_device(id->verbs, &device); error != 0) return failed("ibv_query_device", error, "");
-	rdma_conn_param parameters = parameters_of(private_data);
-	parameters.responder_resources = static_cast<std::uint8_t>(std::clamp(device.max_qp_rd_atom, 1, connection_reads));
-	parameters.initiator_depth = static_cast<std::uint8_t>(std::clamp(device.max_qp_init_rd_atom, 1, connection_reads));
-	if (rdma_connect(id, &parameters) != 0) return failed("rdma_connect", errno, where);
+	if (auto begun = begin_connect(id, private_data, device); !begun) return std::unexpected(begun.error());
 	auto event = event_of(channel, id, deadline, where);
 	if (!event) return std::unexpected(event.error());
 	if (event->type != RDMA_CM_EVENT_ESTABLISHED) return std::unexpected(trouble_of(*event, where));

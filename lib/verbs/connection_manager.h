@@ -61,6 +61,7 @@ struct ConnectionEvent {
 	rdma_cm_id* id = nullptr;
 	// Padded with zeros to the message's size.
 	std::vector<std::byte> private_data;
+	void* context = nullptr;  // the id's, as begin_resolve() was given it
 };
 
 struct SocketAddress {
@@ -74,9 +75,14 @@ struct SocketAddress {
 inline constexpr std::size_t request_data_max = 56, reply_data_max = 196, reject_data_max = 148;
 
 Connected<EventChannel> make_event_channel();
+// A channel for wait_for_event(): a thread that waits in the call itself is woken sooner than one that polls the descriptor.
+Connected<EventChannel> make_blocking_event_channel();
 
 // The next event, or nothing when none came within `patience` (0: look only). A signal ends the wait early.
 Connected<std::optional<ConnectionEvent>> next_event(rdma_event_channel* channel, std::chrono::milliseconds patience);
+
+// The next event of a blocking channel, however long it takes. Empty: a signal handler ran.
+Connected<std::optional<ConnectionEvent>> wait_for_event(rdma_event_channel* channel);
 
 // A name or an address of either family.
 Connected<SocketAddress> address_of(const std::string& host, std::uint16_t port);
@@ -103,6 +109,14 @@ inline constexpr int connection_reads = 16;
 // Asks the listener and waits for its answer; RTS with the private data of the answer. The id needs its queue pair.
 Connected<std::vector<std::byte>> connect(
 	rdma_event_channel* channel, rdma_cm_id* id, std::span<const std::byte> private_data, std::chrono::milliseconds patience);
+
+// The steps of resolve() and connect(), for whoever has many connections under way on one channel: each only begins, and an event says how
+// it went. ADDR_RESOLVED: call begin_route(). ROUTE_RESOLVED: make the queue pair and call begin_connect(). ESTABLISHED: the queue pair may
+// send. Anything else: trouble_of() says what it means. `context` comes back with each of the id's events.
+Connected<ConnectionId> begin_resolve(rdma_event_channel* channel, const SocketAddress& where, std::chrono::milliseconds patience,
+	const SocketAddress* from = nullptr, void* context = nullptr);
+Connected<void> begin_route(rdma_cm_id* id, std::chrono::milliseconds patience);
+Connected<void> begin_connect(rdma_cm_id* id, std::span<const std::byte> private_data, const ibv_device_attr& device);
 
 // Returns when the queue pair may send; messages can arrive before the ESTABLISHED event does.
 Connected<void> accept(rdma_cm_id* id, std::span<const std::byte> private_data);

@@ -1,8 +1,8 @@
 #include "lib/verbs/queue_pair.h"
 
-#include <sys/random.h>
-
 #include <algorithm>
+
+#include "base/random.h"
 
 namespace verbena::lib {
 namespace {
@@ -95,11 +95,7 @@ ibv_ah_attr address_of(const OpenDevice& device, const RemoteEnd& remote) {
 	return address;
 }
 
-std::uint32_t random_psn() {
-	std::uint32_t bits = 0;
-	if (getrandom(&bits, sizeof bits, 0) != sizeof bits) bits = 0x5ffff8;  // cannot fail for 4 bytes once the kernel is up
-	return bits & 0xffffff;
-}
+std::uint32_t random_psn() { return secure_random<std::uint32_t>() & 0xffffff; }
 
 ibv_mtu mtu_enum(std::uint32_t bytes) {
 	int mtu = IBV_MTU_256;

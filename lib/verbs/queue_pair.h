@@ -59,7 +59,7 @@ Done ud_start(ibv_qp* qp, const OpenDevice& device, std::uint32_t qkey, std::uin
 
 ibv_ah_attr address_of(const OpenDevice& device, const RemoteEnd& remote);
 
-// 24 bits from the kernel's generator.
+// All 24 bits, from the kernel's generator; there is no other source to fall back to.
 std::uint32_t random_psn();
 
 // 4096 -> IBV_MTU_4096; the largest MTU that does not exceed `bytes`.

@@ -1,0 +1,127 @@
+// What a stranger can say where a channel is set up in clear: to a server, to a client that waits for its answer, and as the first message
+// on the queue pair.
+//
+// Whatever comes and in whatever pieces: nothing crashes, no more is held than one message, what was read keeps its limits and is written
+// as it was, both ends agree only on what both have seen, and a proof is taken only from who holds the keys.
+#include <algorithm>
+#include <vector>
+
+#include "base/check.h"
+#include "fuzz/input.h"
+#include "lib/channel/setup/handshake.h"
+
+namespace verbena::fuzz {
+namespace {
+
+using namespace channel;
+using Bytes = std::vector<std::byte>;
+
+Parameters honest(Role role) {
+	Parameters parameters{.role = role, .qp_number = 77, .first_psn = 0xabcdef};
+	parameters.gid[15] = parameters.nonce[0] = role == Role::client ? std::byte{1} : std::byte{2};
+	return parameters;
+}
+
+// An honest message with some bytes changed, cut, or grown; or anything at all.
+Bytes said(Input& input, Role role) {
+	if (input.below(4) == 0) {
+		const auto rest = input.bytes(input.byte() * 3u);
+		return {rest.begin(), rest.end()};
+	}
+	Parameters parameters = honest(role);
+	if (role == Role::server && input.below(4) == 0) parameters.refusal = Refusal{RefusalCode::full, "full"};
+	Bytes message = encode(parameters);
+	for (std::uint32_t changes = input.below(4); changes; --changes) message[input.byte() % message.size()] = std::byte{input.byte()};
+	// A field of any tag and size at the end, and a length that knows of it or not.
+	if (input.flag()) {
+		const auto value = input.bytes(input.byte());
+		message.push_back(std::byte{input.byte()});
+		message.push_back(static_cast<std::byte>(value.size()));
+		message.insert(message.end(), value.begin(), value.end());
+		if (input.flag()) message[6] = static_cast<std::byte>(message.size() >> 8), message[7] = static_cast<std::byte>(message.size());
+	}
+	if (input.below(8) == 0) message.resize(input.byte());
+	return message;
+}
+
+void feed(Handshake& end, const Bytes& bytes, Input& input) {
+	for (std::span<const std::byte> rest = bytes; !rest.empty();) {
+		const auto part = rest.first(std::min<std::size_t>(rest.size(), 1u + input.byte()));
+		end.feed(part);
+		rest = rest.subspan(part.size());
+	}
+}
+
+Bytes take_all(Handshake& end) {
+	Bytes bytes(end.pending());
+	check(end.take(bytes) == bytes.size() && end.pending() == 0, "all that there is can be taken");
+	check(bytes.size() <= parameters_size_max, "an end says one message");
+	return bytes;
+}
+
+void check_decoded(const Bytes& message) {
+	const auto decoded = decode(message);
+	if (!decoded) {
+		check(!decoded.error().field.empty() && decoded.error().text.starts_with(decoded.error().field), "an error names its field");
+		return;
+	}
+	check(validate(*decoded).has_value(), "what was read keeps its limits");
+	if (decoded->refusal) return;  // of its other fields only the role was written
+	check(decode(encode(*decoded)) == *decoded, "it is written as it was read");
+}
+
+void check_agreed(const Handshake& end, Input& input) {
+	const Agreed& agreed = end.agreed();
+	check(negotiate(agreed.ours, agreed.theirs) == agreed.negotiated && validate(agreed.theirs).has_value(), "what was agreed can be");
+	check(check_proof(agreed.proof, make_proof(agreed.proof)).error() == ProofError::reflected, "one's own proof is none");
+	const auto first = input.bytes(2 * proof_size);
+	check(!check_proof(agreed.proof, first), "a proof is not guessed");
+}
+
+void serve(Input& input) {
+	Handshake server = Handshake::server({.protection = InClear{}, .patience = 1000});
+	const Bytes message = said(input, Role::client);
+	check_decoded(message);
+	feed(server, message, input);
+	if (input.flag()) server.handle_timeout(input.flag() ? 1000 : 999);
+	if (server.state() == Handshake::State::asked) {
+		check(std::ranges::equal(encode(*decode(message)), encode(server.theirs())), "the server sees what was said");
+		if (input.below(4) == 0) server.refuse(RefusalCode::full, "full");
+		else server.answer(honest(Role::server));
+	}
+	if (input.flag()) server.feed_end();
+	check_decoded(take_all(server));
+	if (server.state() == Handshake::State::agreed) check_agreed(server, input);
+	else if (server.state() == Handshake::State::failed) check(!server.error().text.empty(), "a failure has a sentence");
+	else check(server.poll_timeout() == 1000, "who waits has a deadline");
+}
+
+void ask(Input& input) {
+	Handshake client = Handshake::client({.protection = InClear{}, .patience = 1000}, honest(Role::client));
+	check(decode(take_all(client)) == honest(Role::client), "a client asks at once");
+	const Bytes message = said(input, Role::server);
+	check_decoded(message);
+	feed(client, message, input);
+	if (input.flag()) client.feed_end();
+	if (input.flag()) client.handle_timeout(1000);
+	check(client.pending() == 0, "a client has nothing more to say");
+	if (client.state() == Handshake::State::agreed) {
+		// What comes behind the answer is thrown away.
+		const std::span<const std::byte> answer =
+			std::span(message).first(*message_size(std::span(message).first<parameters_header_size>()));
+		check(decode(answer) == client.agreed().theirs, "the client sees what was said");
+		check_agreed(client, input);
+	} else if (client.state() == Handshake::State::failed) {
+		check(!client.error().text.empty(), "a failure has a sentence");
+	}
+}
+
+}  // namespace
+}  // namespace verbena::fuzz
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+	verbena::fuzz::Input input(data, size);
+	if (input.flag()) verbena::fuzz::serve(input);
+	else verbena::fuzz::ask(input);
+	return 0;
+}

@@ -1,0 +1,173 @@
+// Clients and a server's port: set-up over real sockets, channels over RDMA and TCP, and what goes wrong.
+#include "lib/channel/connect.h"
+
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "lib/channel/acceptor.h"
+#include "lib/channel/setup/fixture.h"
+
+namespace verbena::channel {
+namespace {
+
+using async::Task;
+using testing_tools::made;
+
+std::span<const std::byte> bytes_of(std::string_view text) { return std::as_bytes(std::span(text)); }
+
+constexpr RcOptions small{.units_start = 64, .units_max = 4096, .connections_max = 64};
+
+Task<void> echo(std::unique_ptr<Channel> channel) {
+	while (auto message = co_await channel->receive())
+		if (!co_await channel->send(message->bytes())) break;
+	channel->close();
+	co_await channel->until_closed();
+}
+
+// A server whose set-ups have a thread of their own, beside the channels' one.
+class Server {
+public:
+	explicit Server(Protection protection, AcceptorOptions options = {}) {
+		transport_ = RcTransport::open(io_, {.both_ends_on_this_host = true}, small).value();
+		options.protection = std::move(protection);
+		acceptor_ = std::make_unique<Acceptor>(
+			setup_, async::listen(setup_, async::resolve("127.0.0.1", 0).value()).value(), *transport_, options,
+			[this](std::unique_ptr<Channel> channel) { io_.spawn(echo(std::move(channel))); },
+			[this](const std::string& what) { complaint_ = what; });
+		acceptor_->start();
+		threads_[0] = std::thread([this] { setup_.run(); });
+		threads_[1] = std::thread([this] { io_.run(); });
+	}
+	~Server() {
+		setup_.stop();
+		io_.stop();
+		for (std::thread& each : threads_) each.join();
+		setup_.abandon_spawned();
+		io_.abandon_spawned();
+	}
+	std::string where() const { return "127.0.0.1:" + std::to_string(acceptor_->port()); }
+
+private:
+	async::Loop setup_{{.spin = 0}}, io_{{.spin = 0}};
+	std::unique_ptr<RcTransport> transport_;
+	std::unique_ptr<Acceptor> acceptor_;
+	std::string complaint_;
+	std::thread threads_[2];
+};
+
+class Connect : public ::testing::Test {
+protected:
+	Connect() : transport_(RcTransport::open(loop_, {.both_ends_on_this_host = true}, small).value()) {}
+
+	ConnectOptions to(const std::string& where, Protection protection) {
+		return {.protection = std::move(protection), .host = where, .patience = 5'000'000'000};
+	}
+	// The client's word on a connection that should not be.
+	std::string refusal(ConnectOptions options) {
+		std::string why;
+		loop_.complete([](RcTransport& transport, ConnectOptions options, std::string& out) -> Task<void> {
+			const auto channel = co_await connect(transport, std::move(options));
+			out = channel ? "it was accepted" : channel.error();
+		}(*transport_, std::move(options), why));
+		return why;
+	}
+	static Task<void> ask(Channel& channel, std::string& heard) {
+		EXPECT_TRUE(co_await channel.send(bytes_of("question")));
+		const auto message = co_await channel.receive();
+		EXPECT_TRUE(message.has_value()) << channel.reason();
+		if (message) heard.assign(reinterpret_cast<const char*>(message->bytes().data()), message->bytes().size());
+		channel.close();
+		co_await channel.until_closed();
+	}
+
+	testing_tools::AuthorityFiles files_;
+	async::Loop loop_{{.spin = 0}};
+	std::unique_ptr<RcTransport> transport_;
+};
+
+TEST_F(Connect, OverRdmaAndOverTcpAtOnePort) {
+	Server server(made(make_server_protection(files_.server)));
+	const Protection mine = made(make_client_protection(files_.client));
+	std::string heard[2];
+	loop_.complete([](RcTransport& transport, ConnectOptions options, std::string* heard) -> Task<void> {
+		ConnectOptions again = options;
+		auto rc = co_await connect(transport, std::move(options));
+		if (!rc) co_return ADD_FAILURE() << rc.error();
+		EXPECT_EQ((*rc)->path().transport, "rc");
+		co_await ask(**rc, heard[0]);
+		auto tcp = co_await connect_tcp(transport.loop(), std::move(again));
+		if (!tcp) co_return ADD_FAILURE() << tcp.error();
+		EXPECT_EQ((*tcp)->path().transport, "tcp+tls");
+		co_await ask(**tcp, heard[1]);
+	}(*transport_, to(server.where(), mine), heard));
+	EXPECT_EQ(heard[0], "question");
+	EXPECT_EQ(heard[1], "question");
+}
+
+TEST_F(Connect, InClearWhenBothSaySo) {
+	Server server(InClear{});
+	std::string heard;
+	loop_.complete([](RcTransport& transport, ConnectOptions options, std::string& heard) -> Task<void> {
+		auto tcp = co_await connect_tcp(transport.loop(), std::move(options));
+		if (!tcp) co_return ADD_FAILURE() << tcp.error();
+		EXPECT_EQ((*tcp)->path().transport, "tcp");
+		co_await ask(**tcp, heard);
+	}(*transport_, to(server.where(), InClear{}), heard));
+	EXPECT_EQ(heard, "question");
+}
+
+// ibv_query_qp has the PSNs that were exchanged, all 24 bits of them.
+TEST_F(Connect, TheQueuePairHasThePsnsOfTheExchange) {
+	RcOffer left = transport_->offer().value(), right = transport_->offer().value();
+	const RcEnd left_end = left.end, right_end = right.end;
+	auto a = transport_->connect(std::move(left), end_of(parameters_of(Role::server, right_end, small)), "b").value();
+	auto b = transport_->connect(std::move(right), end_of(parameters_of(Role::client, left_end, small)), "a").value();
+	ibv_qp_attr attributes{};
+	ibv_qp_init_attr init{};
+	ASSERT_EQ(ibv_query_qp(a->queue_pair(), &attributes, IBV_QP_SQ_PSN | IBV_QP_RQ_PSN | IBV_QP_ACCESS_FLAGS, &init), 0);
+	EXPECT_EQ(attributes.sq_psn, left_end.psn);
+	EXPECT_EQ(attributes.rq_psn, right_end.psn);
+	EXPECT_EQ(attributes.qp_access_flags & (IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC), 0u);
+}
+
+TEST_F(Connect, AnotherAuthorityIsNotTrusted) {
+	Server server(made(make_server_protection(files_.server)));
+	const testing_tools::AuthorityFiles others("another authority");
+	const std::string why = refusal(to(server.where(), made(make_client_protection(others.client))));
+	EXPECT_NE(why, "it was accepted");
+}
+
+TEST_F(Connect, AClientInClearIsToldThatTheServerWantsTls) {
+	Server server(made(make_server_protection(files_.server)));
+	EXPECT_NE(refusal(to(server.where(), InClear{})), "it was accepted");
+}
+
+TEST_F(Connect, ASilentServerEndsAtTheDeadline) {
+	auto listener = async::listen(loop_, async::resolve("127.0.0.1", 0).value()).value();
+	ConnectOptions options = to("127.0.0.1:" + std::to_string(async::local_address(*listener).port()), InClear{});
+	options.patience = 20'000'000;
+	const std::string why = refusal(std::move(options));
+	EXPECT_NE(why.find("not complete within 20 ms"), std::string::npos) << why;
+}
+
+TEST_F(Connect, NobodyListening) {
+	EXPECT_NE(refusal(to("127.0.0.1:1", InClear{})).find("nobody listens"), std::string::npos);
+}
+
+TEST_F(Connect, SilentAndSlowClientsDelayNobody) {
+	Server server(InClear{}, {.handshakes_max = 4});
+	async::Socket silent[20];
+	std::string heard;
+	loop_.complete([](RcTransport& transport, ConnectOptions options, async::Socket* silent, std::string& heard) -> Task<void> {
+		const auto address = async::resolve(options.host, 0).value();
+		for (int i = 0; i < 20; ++i) silent[i] = (co_await async::connect(transport.loop(), address, never)).value();
+		auto channel = co_await connect(transport, std::move(options));
+		if (!channel) co_return ADD_FAILURE() << channel.error();
+		co_await ask(**channel, heard);
+	}(*transport_, to(server.where(), InClear{}), silent, heard));
+	EXPECT_EQ(heard, "question");
+}
+
+}  // namespace
+}  // namespace verbena::channel

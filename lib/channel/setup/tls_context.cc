@@ -1,0 +1,197 @@
+#include "lib/channel/setup/tls_context.h"
+
+#include <unistd.h>
+
+#include <array>
+
+#include "base/check.h"
+#include "lib/channel/setup/identity.h"
+#include "lib/channel/setup/tls_state.h"
+
+namespace verbena::channel {
+
+struct ContextMaker {
+	static std::shared_ptr<const TlsContext> make(std::unique_ptr<TlsContext::State> state) {
+		return std::shared_ptr<const TlsContext>(new TlsContext(std::move(state)));
+	}
+};
+
+namespace {
+
+using Made = std::expected<std::shared_ptr<const TlsContext>, std::string>;
+using Done = std::expected<void, std::string>;
+
+constexpr long ticket_seconds = 3600;
+constexpr long server_sessions_max = 1024;  // about 6 KiB each; one is enough for a client process
+constexpr long certificates_size_max = 16 << 10;  // a chain of some certificates; 100 KiB by default
+
+// As ALPN has it: a byte of length before each name.
+constexpr std::array<unsigned char, 10> alpn_list{9, 'v', 'e', 'r', 'b', 'e', 'n', 'a', '/', '1'};
+static_assert(alpn_list.size() == 1 + alpn_name.size());
+
+std::string names_in(X509* certificate) {
+	std::string names;
+	auto* list = static_cast<GENERAL_NAMES*>(X509_get_ext_d2i(certificate, NID_subject_alt_name, nullptr, nullptr));
+	for (int i = 0; list && i < sk_GENERAL_NAME_num(list) && names.size() < 200; ++i) {
+		const ossl::Bio text(BIO_new(BIO_s_mem()));
+		if (text && GENERAL_NAME_print(text.get(), sk_GENERAL_NAME_value(list, i)))
+			names += (names.empty() ? "" : ", ") + ossl::text_of(text.get());
+	}
+	GENERAL_NAMES_free(list);
+	return names;
+}
+
+// Instead of a chain: the key that both ends of one user have. Validity dates say nothing about it.
+int verify_same_key(X509_STORE_CTX* store, void* argument) {
+	const auto& state = *static_cast<TlsContext::State*>(argument);
+	X509* shown = X509_STORE_CTX_get0_cert(store);
+	if (shown && EVP_PKEY_eq(X509_get0_pubkey(shown), state.own_public_key.get()) == 1) {
+		X509_STORE_CTX_set_error(store, X509_V_OK);
+		return 1;
+	}
+	auto* ssl = static_cast<SSL*>(X509_STORE_CTX_get_ex_data(store, SSL_get_ex_data_X509_STORE_CTX_idx()));
+	if (shown) SessionNotes::of(ssl).peer_fingerprint = ossl::fingerprint_of(shown);
+	X509_STORE_CTX_set_error(store, X509_V_ERR_CERT_REJECTED);
+	return 0;
+}
+
+// OpenSSL's own verification; only what it found is noted, for the sentence.
+int verify_chain(X509_STORE_CTX* store, void*) {
+	const int good = X509_verify_cert(store);
+	if (good == 1) return 1;
+	auto* ssl = static_cast<SSL*>(X509_STORE_CTX_get_ex_data(store, SSL_get_ex_data_X509_STORE_CTX_idx()));
+	SessionNotes& notes = SessionNotes::of(ssl);
+	notes.verify_error = X509_STORE_CTX_get_error(store);
+	if (X509* shown = X509_STORE_CTX_get0_cert(store)) notes.peer_names = names_in(shown);
+	return 0;
+}
+
+// A client that does not say what it wants to speak is not one of ours. (ALPN's own callback is not called for it.)
+int check_client_hello(SSL* ssl, int* alert, void*) {
+	const unsigned char* offered = nullptr;
+	std::size_t size = 0;
+	const bool there = SSL_client_hello_get0_ext(ssl, TLSEXT_TYPE_application_layer_protocol_negotiation, &offered, &size) == 1;
+	// Two bytes of length, then names.
+	for (std::size_t at = 2; there && at < size; at += 1 + std::size_t{offered[at]})
+		if (std::string_view(reinterpret_cast<const char*>(offered) + at, size - at)
+				.starts_with(std::string_view(reinterpret_cast<const char*>(alpn_list.data()), alpn_list.size())))
+			return SSL_CLIENT_HELLO_SUCCESS;
+	SessionNotes::of(ssl).wrong_protocol = true;
+	*alert = SSL_AD_NO_APPLICATION_PROTOCOL;
+	return SSL_CLIENT_HELLO_ERROR;
+}
+
+int choose_protocol(SSL* ssl, const unsigned char** chosen, unsigned char* size, const unsigned char*, unsigned, void*) {
+	// Who came by a ticket goes on using it for its hour: a new one each time would cost both sides more than it is worth.
+	if (SSL_session_reused(ssl)) SSL_set_num_tickets(ssl, 0);
+	*chosen = alpn_list.data() + 1;
+	*size = alpn_name.size();
+	return SSL_TLSEXT_ERR_OK;
+}
+
+int store_ticket(SSL* ssl, SSL_SESSION* session) {
+	const SessionNotes& notes = SessionNotes::of(ssl);
+	notes.context->state().tickets.store(notes.ticket_key, ossl::Session(session));
+	return 1;  // the reference is ours now
+}
+
+std::unexpected<std::string> failed(const std::string& what) { return std::unexpected("cannot " + what + ": " + ossl::take_error()); }
+
+Done use_identity(TlsContext::State& state) {
+	const auto identity = find_or_create_identity(state.trust.folder, geteuid());
+	if (!identity) return std::unexpected(identity.error());
+	const ossl::Certificate certificate = ossl::read_certificate(identity->credential.certificate_pem);
+	const ossl::Key key = ossl::read_key(identity->credential.key_pem);
+	if (SSL_CTX_use_certificate(state.ssl.get(), certificate.get()) != 1 || SSL_CTX_use_PrivateKey(state.ssl.get(), key.get()) != 1)
+		return failed("use " + identity->path);
+	if (SSL_CTX_set1_sigalgs_list(state.ssl.get(), "ECDSA+SHA256") != 1) return failed("set TLS up");
+	SSL_CTX_set_cert_verify_callback(state.ssl.get(), verify_same_key, &state);
+	return {};
+}
+
+Done use_authority(TlsContext::State& state) {
+	SSL_CTX* ssl = state.ssl.get();
+	const Trust& trust = state.trust;
+	SSL_CTX_set_default_passwd_cb(ssl, ossl::no_passphrase);
+	if (SSL_CTX_load_verify_file(ssl, trust.ca.c_str()) != 1) return failed("read the authority's certificate " + trust.ca);
+	if (SSL_CTX_use_certificate_chain_file(ssl, trust.certificate.c_str()) != 1) return failed("read the certificate " + trust.certificate);
+	if (SSL_CTX_use_PrivateKey_file(ssl, trust.key.c_str(), SSL_FILETYPE_PEM) != 1) {
+		const bool mismatch = ERR_GET_REASON(ERR_peek_error()) == X509_R_KEY_VALUES_MISMATCH;
+		ERR_clear_error();
+		if (mismatch) return std::unexpected("the key " + trust.key + " does not belong to the certificate " + trust.certificate);
+		return std::unexpected("cannot read the key " + trust.key + ": it must be a PEM file without a passphrase that this user may read");
+	}
+	SSL_CTX_set_cert_verify_callback(ssl, verify_chain, nullptr);
+	return {};
+}
+
+bool set_rules(TlsContext::State& state) {
+	SSL_CTX* ssl = state.ssl.get();
+	const bool server = state.side == TlsSide::server;
+	// No chain made up from the authority's file: what is to be sent stands in the certificate's, and the peer has the authority.
+	SSL_CTX_set_mode(ssl, SSL_MODE_RELEASE_BUFFERS | SSL_MODE_AUTO_RETRY | SSL_MODE_NO_AUTO_CHAIN);
+	SSL_CTX_set_options(ssl, SSL_OP_NO_COMPRESSION | SSL_OP_NO_RENEGOTIATION);
+	SSL_CTX_set_verify(ssl, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nullptr);
+	SSL_CTX_set_max_cert_list(ssl, certificates_size_max);
+	SSL_CTX_set_timeout(ssl, ticket_seconds);
+	SSL_CTX_set_max_send_fragment(ssl, first_fragment_max);
+	if (server) {
+		SSL_CTX_set_client_hello_cb(ssl, check_client_hello, nullptr);
+		SSL_CTX_set_alpn_select_cb(ssl, choose_protocol, nullptr);
+		// A ticket is the name of a session that the server keeps, the newest so many. If it carried the session, the client's certificate
+		// would be in it and be decoded anew each time, which takes OpenSSL longer than all else in a resumed handshake.
+		SSL_CTX_set_options(ssl, SSL_OP_NO_TICKET);
+		SSL_CTX_set_session_cache_mode(ssl, SSL_SESS_CACHE_SERVER);
+		SSL_CTX_sess_set_cache_size(ssl, server_sessions_max);
+		SSL_CTX_set_num_tickets(ssl, 1);
+	} else {
+		SSL_CTX_set_session_cache_mode(ssl, SSL_SESS_CACHE_CLIENT | SSL_SESS_CACHE_NO_INTERNAL);
+		SSL_CTX_sess_set_new_cb(ssl, store_ticket);
+	}
+	// A ticket's session is resumed only under the name it was made under; without one, a server that asks for certificates refuses all.
+	const auto* name = reinterpret_cast<const unsigned char*>(alpn_name.data());
+	return SSL_CTX_set_min_proto_version(ssl, TLS1_3_VERSION) == 1 && SSL_CTX_set_max_proto_version(ssl, TLS1_3_VERSION) == 1 &&
+		SSL_CTX_set_ciphersuites(ssl, "TLS_AES_128_GCM_SHA256:TLS_CHACHA20_POLY1305_SHA256:TLS_AES_256_GCM_SHA384") == 1 &&
+		SSL_CTX_set1_groups_list(ssl, "X25519:P-256") == 1 &&
+		SSL_CTX_set_session_id_context(ssl, name, static_cast<unsigned>(alpn_name.size())) == 1 &&
+		SSL_CTX_set_alpn_protos(ssl, alpn_list.data(), static_cast<unsigned>(alpn_list.size())) == 0;
+}
+
+Made make(const Trust& trust, TlsSide side) {
+	check(trust.kind != TrustKind::insecure, "--insecure is no TLS");
+	ERR_clear_error();
+	auto state = std::make_unique<TlsContext::State>();
+	state->ssl.reset(SSL_CTX_new(side == TlsSide::server ? TLS_server_method() : TLS_client_method()));
+	state->side = side;
+	state->trust = trust;
+	if (!state->ssl || !set_rules(*state)) return failed("set TLS up");
+	const Done loaded = trust.kind == TrustKind::identity ? use_identity(*state) : use_authority(*state);
+	if (!loaded) return std::unexpected(loaded.error());
+	X509* own = SSL_CTX_get0_certificate(state->ssl.get());
+	state->own_public_key.reset(X509_get_pubkey(own));
+	state->own_fingerprint = ossl::fingerprint_of(own);
+	return ContextMaker::make(std::move(state));
+}
+
+std::expected<Protection, std::string> protection(const Trust& trust, TlsSide side) {
+	if (trust.kind == TrustKind::insecure) return InClear{};
+	auto context = make(trust, side);
+	if (!context) return std::unexpected(context.error());
+	return std::move(*context);
+}
+
+}  // namespace
+
+TlsContext::TlsContext(std::unique_ptr<State> state) : state_(std::move(state)) {}
+TlsContext::~TlsContext() = default;
+TlsSide TlsContext::side() const { return state_->side; }
+const Trust& TlsContext::trust() const { return state_->trust; }
+std::string TlsContext::own_fingerprint() const { return state_->own_fingerprint; }
+bool TlsContext::checks_names() const { return state_->trust.kind == TrustKind::authority && !state_->trust.any_name; }
+
+Made make_client_context(const Trust& trust) { return make(trust, TlsSide::client); }
+Made make_server_context(const Trust& trust) { return make(trust, TlsSide::server); }
+std::expected<Protection, std::string> make_client_protection(const Trust& trust) { return protection(trust, TlsSide::client); }
+std::expected<Protection, std::string> make_server_protection(const Trust& trust) { return protection(trust, TlsSide::server); }
+
+}  // namespace verbena::channel

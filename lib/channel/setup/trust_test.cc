@@ -1,0 +1,61 @@
+#include "lib/channel/setup/trust.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace verbena::channel {
+namespace {
+
+using testing::HasSubstr;
+
+const TrustEnvironment home{.home = "/home/u"};
+
+TEST(TrustChoice, WithoutAnyOptionIsTheUsersIdentity) {
+	const auto trust = choose_trust({}, home);
+	ASSERT_TRUE(trust) << trust.error();
+	EXPECT_EQ(trust->kind, TrustKind::identity);
+	EXPECT_EQ(trust->folder, "/home/u/.config/verbena");
+	EXPECT_THAT(trust->description(), HasSubstr("this user"));
+}
+
+TEST(TrustChoice, ThreeOptionsOrThreeVariablesMakeAnAuthority) {
+	const auto given = choose_trust({.ca = "ca", .certificate = "cert", .key = "key"}, home);
+	ASSERT_TRUE(given) << given.error();
+	EXPECT_EQ(given->kind, TrustKind::authority);
+	EXPECT_EQ(given->key, "key");
+	const auto set = choose_trust({}, {.ca = "ca", .certificate = "cert", .key = "key"});
+	ASSERT_TRUE(set) << set.error();
+	EXPECT_EQ(set->kind, TrustKind::authority);
+	EXPECT_EQ(set->certificate, "cert");
+}
+
+TEST(TrustChoice, AnOptionComesBeforeItsVariable) {
+	const auto trust = choose_trust({.ca = "mine"}, {.ca = "ca", .certificate = "cert", .key = "key"});
+	ASSERT_TRUE(trust);
+	EXPECT_EQ(trust->ca, "mine");
+}
+
+TEST(TrustChoice, AnAuthorityThatIsIncompleteIsRefusedAndNotIgnored) {
+	EXPECT_THAT(choose_trust({.ca = "ca"}, home).error(),
+		AllOf(HasSubstr("with --ca (or VERBENA_CA)"), HasSubstr("--cert (or VERBENA_CERT) and --key (or VERBENA_KEY) is needed")));
+	EXPECT_FALSE(choose_trust({}, {.key = "key", .home = "/home/u"}));
+}
+
+TEST(TrustChoice, InsecureMustBeSaidAndGoesWithNothingElse) {
+	const auto trust = choose_trust({.insecure = true}, {.ca = "ca", .certificate = "cert", .key = "key"});
+	ASSERT_TRUE(trust);
+	EXPECT_EQ(trust->kind, TrustKind::insecure);
+	EXPECT_THAT(trust->description(), HasSubstr("nobody is authenticated"));
+	EXPECT_FALSE(choose_trust({.ca = "ca", .insecure = true}, home));
+}
+
+TEST(TrustChoice, AnyNameIsOnlyForAnAuthority) {
+	EXPECT_FALSE(choose_trust({.any_name = true}, home));
+	EXPECT_FALSE(choose_trust({.insecure = true, .any_name = true}, home));
+	EXPECT_TRUE(choose_trust({.ca = "ca", .certificate = "cert", .key = "key", .any_name = true}, home)->any_name);
+}
+
+TEST(TrustChoice, WithoutAHomeThereIsNoIdentity) { EXPECT_THAT(choose_trust({}, {}).error(), HasSubstr("set HOME")); }
+
+}  // namespace
+}  // namespace verbena::channel

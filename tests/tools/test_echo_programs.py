@@ -1,0 +1,154 @@
+"""echo_server and performance_test: many clients, real connections, and what both say when something is wrong."""
+
+import os
+import re
+import signal
+import socket
+import time
+from pathlib import Path
+
+import pytest
+from programs import ADDRESSES, NamespacePair, Program, Programs, Ran, wait_until
+
+HOST = "127.0.0.1"
+
+
+def free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("", 0))
+        return one.getsockname()[1]
+
+
+def serve(programs: Programs, *options: object, host: str = HOST) -> tuple[Program, str]:
+    port = free_port()
+    program = programs.start("echo_server", "--listen", host, "--port", port, *options)
+    wait_until(lambda: "listening at" in program.out, "echo_server listens", alive=program)
+    return program, f"{HOST if host == '0.0.0.0' else host}:{port}"
+
+
+def check_good(ran: Ran, clients: int) -> None:
+    assert ran.status == 0, ran
+    assert re.search(rf"^ +{clients} +100\.00%", ran.out, re.MULTILINE), ran
+    assert "failures: 0 connect, 0 lost, 0 wrong echo" in ran.out, ran
+
+
+def test_ten_clients_with_a_server_of_their_own(programs: Programs) -> None:
+    ran = programs.run("performance_test", "-c", 10, "-n", 20, "-v")
+    check_good(ran, 10)
+    assert len(re.findall(r"^client +\d+: good, connected in [\d.]+ ms, 20 echoes", ran.out, re.MULTILINE)) == 10, ran
+    assert "server: 10 clients at once, 200 echoed, 0 lost, 0 refused" in ran.out, ran
+
+
+def test_a_thousand_clients_are_there_at_once(programs: Programs) -> None:
+    ran = programs.run("performance_test", "-c", 1000, "-n", 2, "-t", 1, limit_s=60)
+    check_good(ran, 1000)
+    assert "server: 1000 clients at once, 2000 echoed" in ran.out, ran
+
+
+@pytest.mark.parametrize("size", [1, 8, 1024, 100_000])
+def test_messages_of_every_size(programs: Programs, size: int) -> None:
+    check_good(programs.run("performance_test", "-c", 3, "-n", 20, "-t", 0, "-m", size), 3)
+
+
+@pytest.mark.parametrize("words", [["-c", "0"], ["-c", "-1"], ["-c", "ten"], ["-c", "100001"], ["-n", "0"], ["-m", "0"], ["-t", "-1"], ["--no-such"]])
+def test_what_cannot_be_meant_is_a_matter_of_usage(programs: Programs, words: list[str]) -> None:
+    assert programs.run("performance_test", *words).status == 2
+
+
+def test_without_a_server_nobody_succeeds(programs: Programs) -> None:
+    ran = programs.run("performance_test", "-c", 4, "-n", 1, "-s", f"{HOST}:{free_port()}")
+    assert ran.status == 1, ran
+    assert re.search(r"^ +4 +0\.00%", ran.out, re.MULTILINE), ran
+    assert "failures: 4 connect" in ran.out and "nobody listens" in ran.err, ran
+
+
+def test_a_server_serves_one_run_after_the_other(programs: Programs) -> None:
+    server, where = serve(programs)
+    for _ in range(3):
+        check_good(programs.run("performance_test", "-c", 20, "-n", 5, "-t", 0, "-s", where), 20)
+    ran = server.end()
+    assert ran.status == 0, ran
+    assert "20 clients at most, 300 messages echoed, 0 lost, 0 handshakes failed" in ran.out, ran
+
+
+def test_a_server_that_is_told_to_end_does_so_within_two_seconds(programs: Programs) -> None:
+    server, where = serve(programs)
+    clients = busy(programs, 50, where)
+    begun = time.monotonic()
+    ran = server.end()
+    assert ran.status == 0 and time.monotonic() - begun < 2, ran
+    ended = clients.finish()
+    assert ended.status == 1 and "50 lost" in ended.out, ended
+
+
+def busy(programs: Programs, clients: int, where: str) -> Program:
+    """Clients in the midst of a run that does not end by itself."""
+    program = programs.start("performance_test", "-c", clients, "-n", 1_000_000, "-t", 1, "-s", where)
+    wait_until(lambda: f"{clients} of {clients} clients are connected" in program.out, "the clients are connected", alive=program)
+    return program
+
+
+def test_a_client_that_is_killed_is_lost_and_the_others_go_on(programs: Programs) -> None:
+    server, where = serve(programs)
+    clients = busy(programs, 5, where)
+    os.killpg(clients.pid, signal.SIGKILL)
+    clients.finish()
+    check_good(programs.run("performance_test", "-c", 5, "-n", 5, "-s", where), 5)
+    wait_until(lambda: server.err.count("connection is lost") == 5, "the server notices", alive=server)
+
+
+def test_a_server_that_is_killed_is_lost(programs: Programs) -> None:
+    server, where = serve(programs)
+    clients = busy(programs, 5, where)
+    server.process.kill()
+    ran = clients.finish()
+    assert ran.status == 1 and "5 lost" in ran.out, ran
+
+
+def test_another_user_is_not_trusted(programs: Programs, tmp_path: Path) -> None:
+    server, where = serve(programs)
+    ran = programs.run("performance_test", "-c", 2, "-n", 1, "-s", where, env=os.environ | {"XDG_CONFIG_HOME": str(tmp_path / "other")})
+    assert ran.status == 1 and "failures: 2 connect" in ran.out, ran
+    check_good(programs.run("performance_test", "-c", 2, "-n", 1, "-s", where), 2)
+    assert server.running
+
+
+def test_clear_and_protected_ends_do_not_meet(programs: Programs) -> None:
+    _, where = serve(programs)
+    ran = programs.run("performance_test", "-c", 1, "-n", 1, "-s", where, "--insecure")
+    assert ran.status == 1, ran
+    _, clear = serve(programs, "--insecure")
+    assert programs.run("performance_test", "-c", 1, "-n", 1, "-s", clear).status == 1
+    check_good(programs.run("performance_test", "-c", 2, "-n", 3, "-s", clear, "--insecure"), 2)
+
+
+def test_a_hundred_silent_callers_delay_nobody(programs: Programs) -> None:
+    _, where = serve(programs)
+    host, port = where.split(":")
+    silent = [socket.create_connection((host, int(port))) for _ in range(100)]
+    check_good(programs.run("performance_test", "-c", 10, "-n", 5, "-s", where), 10)
+    for each in silent:
+        each.close()
+
+
+def test_a_full_server_says_so(programs: Programs) -> None:
+    _, where = serve(programs, "--max-clients", 3)
+    ran = programs.run("performance_test", "-c", 5, "-n", 1, "-s", where)
+    assert ran.status == 1 and "2 connect" in ran.out and "full" in ran.err, ran
+
+
+def test_a_busy_port_is_said(programs: Programs) -> None:
+    _, where = serve(programs)
+    ran = programs.run("echo_server", "--listen", HOST, "--port", where.split(":")[1])
+    assert ran.status == 1 and "is in use" in ran.err, ran
+
+
+def test_two_hosts(programs: Programs, two_hosts: NamespacePair) -> None:
+    port = free_port()
+    server = programs.start("echo_server", "--port", port, "--insecure", within=lambda words: two_hosts.inside(0, words))
+    wait_until(lambda: "listening at" in server.out, "echo_server listens", alive=server)
+    before = two_hosts.udp_datagrams_sent(1)
+    words = ("performance_test", "-c", 20, "-n", 10, "-t", 0, "-s", f"{ADDRESSES[0]}:{port}", "--insecure")
+    ran = programs.run(*words, within=lambda command: two_hosts.inside(1, command))
+    check_good(ran, 20)
+    assert two_hosts.udp_datagrams_sent(1) - before > 200
