@@ -20,8 +20,11 @@ void add_run(CLI::App& app, Action& action);
 void add_devices(CLI::App& app, Action& action);
 void add_doctor(CLI::App& app, Action& action);
 void add_bench_rcud(CLI::App& bench, Action& action, const std::string& command_line);
+void add_bench_connect(CLI::App& bench, Action& action, const std::string& command_line);
+void add_bench_scale(CLI::App& bench, Action& action, const std::string& command_line);
 void add_check(CLI::App& app, Action& action);
 void add_report(CLI::App& app);
+void add_certs(CLI::App& app, Action& action);
 
 // `run` and `report` hand their words over to another program as they are, so no parser may touch them. True if this was one of
 // them; false leaves the line (help, mistakes) to the parser.

@@ -43,6 +43,8 @@ int main(int argc, char** argv) {
 		"  verbena run -- ibv_devinfo -v          any verbs program, unmodified, on the software NIC\n"
 		"  verbena devices                        which devices there are and which would be chosen\n"
 		"  verbena bench rcud --md -              RC against UD between two processes of this machine\n"
+		"  verbena bench connect                  connections a second by rdma_cm\n"
+		"  verbena bench scale --clients 10,1000   many clients of one server, all at once\n"
 		"  verbena check rows.csv --strict        can this table be true?\n"
 		"Exit codes: 0 good, 1 failed, 2 usage, 3 data that cannot be true.");
 
@@ -53,8 +55,11 @@ int main(int argc, char** argv) {
 	CLI::App* bench = app.add_subcommand("bench", "Measure");
 	bench->require_subcommand(1);
 	add_bench_rcud(*bench, action, command_line);
+	add_bench_connect(*bench, action, command_line);
+	add_bench_scale(*bench, action, command_line);
 	add_check(app, action);
 	add_report(app);
+	add_certs(app, action);
 	app.add_subcommand("version", "Print version and commit")->callback([&action] {
 		action = [] {
 			fmt::print("verbena {} ({})\n", VERBENA_VERSION, verbena::bench::commit());

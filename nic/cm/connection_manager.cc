@@ -553,6 +553,35 @@ void ConnectionManager::handle_timeout(Nanoseconds now, Connection& c) {
 	end(now, c, Event::Kind::unreachable, -ETIMEDOUT);
 }
 
+void ConnectionManager::handle_refusal(Nanoseconds now, const wire::Gid& host, std::uint64_t transaction) {
+	std::vector<CommId> waiting;
+	bool known = false;
+	for (const auto& [id, c] : connections_) {
+		if (c->state != State::req_sent && c->state != State::sidr_req_sent && c->state != State::dreq_sent) continue;
+		if (gid_of(c->route.addresses.destination) != host) continue;
+		waiting.push_back({id});
+		known |= c->transaction == transaction;
+	}
+	if (!known) {
+		++counters_.unexpected;
+		return;
+	}
+	for (const CommId id : waiting) {
+		Connection& c = *connections_.at(id.value);
+		switch (c.state) {
+			case State::req_sent:
+				end(now, c, Event::Kind::rejected, reject_reason::invalid_service,
+					Rej{{}, c.local, of_req, reject_reason::invalid_service, 0, {}});
+				break;
+			case State::sidr_req_sent:
+				end(now, c, Event::Kind::datagram_response, sidr_status::unsupported,
+					SidrRep{c.local, sidr_status::unsupported, {}, c.service, 0, {}});
+				break;
+			default: end(now, c, Event::Kind::disconnected, 0);
+		}
+	}
+}
+
 // A kernel tells the peers of a process that ends; a process that is its own kernel cannot, so they tell themselves.
 void ConnectionManager::fail_carrier(Nanoseconds now, void* carrier) {
 	std::erase_if(outgoing_, [&](const Outgoing& out) { return out.route.carrier == carrier; });

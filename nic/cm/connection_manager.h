@@ -110,6 +110,10 @@ public:
 	void handle_timeouts(Nanoseconds now);
 	// Asked on every pass, also of programs that never connect.
 	Nanoseconds poll_timeout() const { return connections_.empty() ? never : timers_.next_expiry(); }
+	// `host` has said that nobody there receives messages at all, and quoted the one of this transaction. If that is one which waits for
+	// its answer, all that wait for one from that host have it: what a Communication Manager there would answer, had it nobody to ask. An
+	// established connection is never touched: anybody may forge such a notice.
+	void handle_refusal(Nanoseconds now, const wire::Gid& host, std::uint64_t transaction);
 	// The process at the other end of this carrier has ended.
 	void fail_carrier(Nanoseconds now, void* carrier);
 

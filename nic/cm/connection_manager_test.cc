@@ -226,6 +226,46 @@ TEST_F(ConnectionManagers, SilenceIsUnreachableInItsTime) {
 	EXPECT_EQ(client.events[0].status, -ETIMEDOUT);
 }
 
+TEST_F(ConnectionManagers, AHostThatReceivesNothingAnswersForAllThatWaitForItAndForNothingElse) {
+	const CommId up = connect();
+	run(ms);
+	ASSERT_EQ(state(client, up), State::established);
+	client.events.clear();
+	loses = [](int) { return true; };
+	const CommId first = connect(), second = connect();
+	const CommId datagram = client.manager.resolve(now, route(client, server), {.service = service_of(port_space::udp, 7)}, &client);
+	End elsewhere(13, 5);
+	elsewhere.gid[15] = 3;
+	const CommId other = client.manager.connect(now, route(client, elsewhere), {.service = service}, &client);
+	run(now + ms);
+
+	client.manager.handle_refusal(now, elsewhere.gid, client.manager.find(first)->transaction);
+	client.manager.handle_refusal(now, server.gid, client.manager.find(first)->transaction + 1);
+	client.manager.handle_refusal(now, server.gid, client.manager.find(up)->transaction);
+	settle();
+	EXPECT_THAT(client.kinds(), IsEmpty()) << "forged, or about what has its answer";
+
+	client.manager.handle_refusal(now, server.gid, client.manager.find(first)->transaction);
+	settle();
+	EXPECT_THAT(client.kinds(), UnorderedElementsAre(Kind::rejected, Kind::rejected, Kind::datagram_response));
+	for (const Event& event : client.events)
+		EXPECT_EQ(event.status, event.kind == Kind::rejected ? int{reject_reason::invalid_service} : int{sidr_status::unsupported});
+	EXPECT_EQ(state(client, up), State::established);
+	EXPECT_EQ(state(client, other), State::req_sent);
+	for (const CommId id : {first, second, datagram}) EXPECT_EQ(state(client, id), State::idle);
+}
+
+TEST_F(ConnectionManagers, AHostThatReceivesNothingHasLeftWhatItIsAskedToLeave) {
+	const CommId id = connect();
+	run(ms);
+	client.events.clear();
+	loses = [](int) { return true; };
+	client.manager.disconnect(now, id);
+	client.manager.handle_refusal(now, server.gid, client.manager.find(id)->transaction);
+	settle();
+	EXPECT_THAT(client.kinds(), ElementsAre(Kind::disconnected));
+}
+
 TEST_F(ConnectionManagers, AProgramThatTakesItsTimeIsWaitedFor) {
 	server.accepts = false;
 	const CommId id = connect();

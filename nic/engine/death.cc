@@ -37,6 +37,7 @@ void Engine::bury(Link& link) {
 	finish();  // refusals and the list of outlets written to forget it
 	std::erase_if(link_by_token_, [&](const auto& entry) { return entry.second == &link; });
 	std::erase_if(link_by_block_, [&](const auto& entry) { return entry.second == &link; });
+	std::erase_if(served_by_, [&](const auto& entry) { return entry.second.link == &link; });
 	const auto at = std::ranges::find(links_, &link, &std::unique_ptr<Link>::get);
 	dead_.push_back(std::move(*at));
 	links_.erase(at);
@@ -113,6 +114,7 @@ void Engine::abandon_after_fork() {
 	nobody_ = nullptr;
 	link_by_token_.clear();
 	link_by_block_.clear();
+	served_by_.clear();
 	addresses_.clear();
 	blocks_.clear();
 	services_.clear();

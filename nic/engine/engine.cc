@@ -181,17 +181,34 @@ void Engine::arm() {
 	leave();
 }
 
+Outlet* Engine::known_outlet(Place place) {
+	return control([&](adapter::ChannelAdapter&) -> Outlet* {
+		Link* link = nullptr;
+		if (place.is_service) {
+			const auto at = served_by_.find(cm::ServiceId{place.value});
+			if (at != served_by_.end() && at->second.released == at->second.link->services_released()) link = at->second.link;
+		} else {
+			const auto at = link_by_block_.find(static_cast<std::uint32_t>(place.value));
+			if (at != link_by_block_.end()) link = at->second;
+		}
+		// A new process may have the place of one that has just ended.
+		return link && !link->outlet.closed && !link->peer_is_gone() ? &link->outlet : nullptr;
+	});
+}
+
 std::expected<Outlet*, int> Engine::local_outlet(Place place, bool patient) {
+	if (Outlet* known = known_outlet(place)) return known;
 	const std::lock_guard one_at_a_time(connect_mutex_);
-	Outlet* known = nullptr;
+	if (Outlet* known = known_outlet(place)) return known;  // by now
+	const cm::ServiceId service{place.value};
+	ServedBy before{};
+	const std::uint32_t deaths_before = deaths();
 	control([&](adapter::ChannelAdapter&) {
-		if (place.is_service) return 0;  // it may be another process's by now
-		const auto at = link_by_block_.find(static_cast<std::uint32_t>(place.value));
-		// A new process may have the block of one that has just ended.
-		if (at != link_by_block_.end() && !at->second->outlet.closed && !at->second->peer_is_gone()) known = &at->second->outlet;
+		if (!place.is_service) return 0;
+		if (const auto at = served_by_.find(service); at != served_by_.end())
+			before = {at->second.link, at->second.link->services_released()};
 		return 0;
 	});
-	if (known) return known;
 
 	const auto silent = silent_until_.find(place);
 	if (!patient && silent != silent_until_.end() && monotonic_now() < silent->second) return std::unexpected(ETIMEDOUT);
@@ -216,6 +233,7 @@ std::expected<Outlet*, int> Engine::local_outlet(Place place, bool patient) {
 			link = keep(std::make_unique<Link>(std::move(*peer)));
 		}
 		if (!place.is_service) link_by_block_[static_cast<std::uint32_t>(place.value)] = link;
+		else served_by_[service] = {link, link == before.link && deaths() == deaths_before ? before.released : std::nullopt};
 		return &link->outlet;
 	});
 }
@@ -258,6 +276,7 @@ std::expected<void, int> Engine::claim_service(cm::ServiceId service) {
 
 void Engine::release_service(cm::ServiceId service) {
 	control([&](adapter::ChannelAdapter&) {
+		page_.object->services_released.fetch_add(1, std::memory_order_release);  // before anybody else can have the name
 		services_.erase(service);
 		return 0;
 	});

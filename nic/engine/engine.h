@@ -14,6 +14,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <unordered_map>
 #include <vector>
@@ -75,6 +76,8 @@ public:
 	// The way to whoever serves `service` at the addresses' destination. ECONNREFUSED: on this host, and nobody does. May block like
 	// outlet_to().
 	std::expected<transport::Outlet*, int> service_outlet(const wire::AddressPair&, bool local, cm::ServiceId);
+	// Nobody serves it there, whatever was known: the next service_outlet() looks anew. Under the lock, as in Events.
+	void forget_service(cm::ServiceId service) { served_by_.erase(service); }
 	// A service is this process's on this host, until it is released. EADDRINUSE: another's.
 	std::expected<void, int> claim_service(cm::ServiceId);
 	void release_service(cm::ServiceId);
@@ -118,6 +121,7 @@ private:
 	void refresh_clock() { adapter_.begin_pass(monotonic_now()); }
 	Link* keep(std::unique_ptr<Link>);  // under the lock
 	std::expected<transport::Outlet*, int> local_outlet(Place, bool patient = true);  // ECONNREFUSED: nobody on this host owns it
+	transport::Outlet* known_outlet(Place);
 	std::expected<void, int> claim_another_block();  // under the lock
 	void drop_broken_links();
 	void bury(Link&);  // under the lock: the peer is dead
@@ -140,6 +144,13 @@ private:
 	std::unordered_map<std::uint64_t, Link*> link_by_token_;
 	std::unordered_map<std::uint32_t, Link*> link_by_block_;
 	std::map<cm::ServiceId, Descriptor> services_;
+	// Whose services of others are, so that not every connect looks for a name. A name that was found twice at the same process, with its
+	// count of released services read in between, is there as long as that count stands still; `released` is that count.
+	struct ServedBy {
+		Link* link;
+		std::optional<std::uint32_t> released;
+	};
+	std::map<cm::ServiceId, ServedBy> served_by_;
 	std::unordered_map<const transport::Outlet*, std::vector<wire::AddressPair>> addresses_;  // those in each direction's table
 	std::vector<BlockName> blocks_;
 	SealedMemory<ProgressPage> page_;
@@ -151,7 +162,8 @@ private:
 	std::uint64_t gathered_packets_ = 0;  // written by post() since the last finish()
 	std::uint32_t idle_polls_ = 0;
 	std::uint32_t armed_polls_ = 0;
-	Nanoseconds thread_deadline_ = 0;  // the progress thread looks again by then, whatever happens
+	Nanoseconds progress_deadline_ = 0;  // the progress thread looks again by then, whatever happens
+	Nanoseconds thread_deadline_ = 0;  // and whoever sleeps by this
 	std::unique_ptr<Progress> progress_;
 };
 

@@ -130,6 +130,10 @@ std::uint32_t active_mtu(std::uint32_t interface_mtu) {
 	return std::clamp(std::bit_floor(payload), 256u, 4096u);
 }
 
+std::uint8_t active_mtu_code(std::uint32_t interface_mtu) {
+	return static_cast<std::uint8_t>(std::bit_width(active_mtu(interface_mtu) / 256));
+}
+
 std::uint64_t guid_of(const Mac& mac) {
 	const std::array<std::uint8_t, 8> eui{static_cast<std::uint8_t>(mac[0] ^ 2), mac[1], mac[2], 0xff, 0xfe, mac[3], mac[4], mac[5]};
 	std::uint64_t guid = 0;

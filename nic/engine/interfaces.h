@@ -40,6 +40,8 @@ std::string device_name(std::string_view interface_name);
 // The path MTU of an interface, in bytes: the largest of 256 ... 4096 that leaves room for the headers (80 bytes, as kernel Soft-RoCE
 // reckons), and 256 where none does.
 std::uint32_t active_mtu(std::uint32_t interface_mtu);
+// The same as `enum ibv_mtu` counts: 1 is 256, 5 is 4096.
+std::uint8_t active_mtu_code(std::uint32_t interface_mtu);
 
 // EUI-64 of a MAC; without one, a hash of name and network namespace, marked as locally administered.
 std::uint64_t guid_of(const Mac& mac);

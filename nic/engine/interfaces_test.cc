@@ -51,6 +51,12 @@ TEST(ActiveMtu, LeavesRoomForTheHeaders) {
 	EXPECT_EQ(active_mtu(0), 256u);
 }
 
+TEST(ActiveMtu, IsCountedFromOneInTheAbi) {
+	EXPECT_EQ(active_mtu_code(0), 1);
+	EXPECT_EQ(active_mtu_code(1500), 3);
+	EXPECT_EQ(active_mtu_code(65536), 5);
+}
+
 TEST(DeviceName, IsTheInterfacesWithAPrefixAndFitsTheAbi) {
 	EXPECT_EQ(device_name("eth0"), "vb_eth0");
 	EXPECT_EQ(device_name(std::string(100, 'x')).size(), 63u);

@@ -42,6 +42,9 @@ public:
 		return !is_self() && !outlet.closed && peer_.progress->cpu.load(std::memory_order_relaxed) == cpu;
 	}
 
+	// How many services of rdma_cm the peer has given up so far.
+	std::uint32_t services_released() const { return progress_->services_released.load(std::memory_order_acquire); }
+
 	const Peer& peer() const { return peer_; }
 	bool is_self() const { return self_ != nullptr; }
 	bool broken() const { return broken_; }

@@ -152,7 +152,7 @@ Nanoseconds Progress::work() {
 			sleep = std::min(watchdog_longest, std::max(watchdog_first, now - last_moved_));
 		}
 	}
-	engine.thread_deadline_ = sleep == never ? never : now + sleep;
+	engine.thread_deadline_ = engine.progress_deadline_ = sleep == never ? never : now + sleep;
 	passes_seen_ = engine.passes_;
 	engine.leave();
 	return sleep;

@@ -21,12 +21,15 @@ namespace verbena::engine {
 
 struct ProgressPage {
 	static constexpr std::uint32_t magic_value = 0x76'62'70'67;  // "vbpg"
-	static constexpr std::uint32_t version_value = 1;
+	static constexpr std::uint32_t version_value = 2;
 
 	std::uint32_t magic;
 	std::uint32_t version;
 	pid_t pid;           // as its owner sees itself
 	std::atomic<pid_t> progress_tid;  // 0 until the thread runs
+	// Counts the services of rdma_cm that the process has given up, before it does: as long as this stands still, whoever found one here
+	// will find it here.
+	std::atomic<std::uint32_t> services_released;
 
 	alignas(128) std::atomic<std::uint32_t> armed_epoch;
 

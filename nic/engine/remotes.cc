@@ -90,6 +90,8 @@ bool Remotes::pass() {
 	});
 	if (busy_) [[unlikely]]
 		steer_busy_flow();
+	for (const link::Refusal& refusal : udp_->take_refusals())
+		engine_.adapter_.connections().handle_refusal(engine_.adapter_.context().now, refusal.by, refusal.transaction_id);
 	bool moved = datagrams != 0;
 	for (auto& remote : remotes_) {
 		if (remote->blocked() && remote->transmit()) moved = true;
@@ -151,9 +153,19 @@ void Remotes::forward(Place owner, const link::UdpPacket& packet) {
 		held.payload.resize(sizeof head + packet.datagram.size());
 		std::memcpy(held.payload.data(), &head, sizeof head);
 		std::ranges::copy(packet.datagram, held.payload.begin() + sizeof head);
+	} else if (packet.slot.destination() == wire::general_services_qpn && is_nobodys(owner)) {
+		handle_management(packet.payload, packet.addresses);
 	} else {
 		++counters_.nobodys;
 	}
+}
+
+// The process has ended, as far as this one has tried to reach it. Then it answers for it, as a kernel would: who asks for the end of what
+// is not there any more, or for a service, hears it from here. (Whom the dead was connected to, nobody knows who could tell them unasked.)
+bool Remotes::is_nobodys(Place place) {
+	const std::lock_guard lock(mutex_);
+	const auto at = failed_.find(place);
+	return at != failed_.end() && at->second.error == ECONNREFUSED;
 }
 
 void Remotes::forward_to(transport::Outlet& outlet, std::span<const std::byte> payload, std::span<const std::byte> rest) {
@@ -172,15 +184,15 @@ void Remotes::forward_to(transport::Outlet& outlet, std::span<const std::byte> p
 	++counters_.forwarded;
 }
 
-// The attempt to reach the owner is over. Null: there is none; then who asks for a service hears it from here.
-void Remotes::release_held(Place owner, transport::Outlet* outlet) {
+// The attempt to reach the owner is over.
+void Remotes::release_held(Place owner, std::expected<transport::Outlet*, int> outlet) {
 	std::vector<Held> released;
 	for (Held& held : held_)
 		if (held.owner == owner) released.push_back(std::move(held));
 	std::erase_if(held_, [](const Held& held) { return held.payload.empty(); });
 	for (const Held& held : released) {
-		if (outlet) forward_to(*outlet, held.payload, {});
-		else if (owner.is_service) take_forwarded(held.payload);
+		if (outlet) forward_to(**outlet, held.payload, {});
+		else if (owner.is_service || outlet.error() == ECONNREFUSED) take_forwarded(held.payload);
 		else ++counters_.nobodys;
 	}
 }
@@ -200,7 +212,10 @@ void Remotes::take_forwarded(std::span<const std::byte> payload) {
 		++counters_.taken;
 		return handle_management(parsed->payload.first(std::min<std::size_t>(parsed->payload.size(), parsed->slot.length)), head.addresses);
 	}
-	if (!engine_.adapter_.queue_pairs().owns(parsed->slot.destination())) return;
+	if (!engine_.adapter_.queue_pairs().owns(parsed->slot.destination())) {
+		++counters_.nobodys;
+		return;
+	}
 	++counters_.taken;
 	handle(parsed->slot, parsed->payload.data(), head.addresses);
 	count_flow(head.addresses, head.source_port);
@@ -231,7 +246,7 @@ bool Remotes::want(Place place) {
 	const Nanoseconds now = engine_.adapter_.context().now;
 	const std::lock_guard lock(mutex_);
 	if (std::ranges::find(wanted_, place) != wanted_.end()) return true;
-	if (const auto at = failed_.find(place); !place.is_service && at != failed_.end() && now < at->second + connect_again_after)
+	if (const auto at = failed_.find(place); !place.is_service && at != failed_.end() && now < at->second.when + connect_again_after)
 		return false;
 	if (wanted_.size() >= wanted_max) return false;
 	wanted_.push_back(place);
@@ -262,8 +277,8 @@ void Remotes::connect_wanted() {
 			std::erase(wanted_, place);
 			if (failed_.size() >= wanted_max) failed_.clear();
 			if (outlet) failed_.erase(place);
-			else failed_[place] = monotonic_now();
-			release_held(place, outlet.value_or(nullptr));
+			else failed_[place] = {monotonic_now(), outlet.error()};
+			release_held(place, outlet);
 			return 0;
 		});
 		lock.lock();

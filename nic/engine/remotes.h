@@ -76,13 +76,14 @@ private:
 	void handle(const wire::Slot&, const std::byte* payload, const wire::AddressPair&);
 	void forward(Place owner, const link::UdpPacket&);
 	void forward_to(transport::Outlet&, std::span<const std::byte> payload, std::span<const std::byte> rest);
-	void release_held(Place, transport::Outlet*);
+	void release_held(Place, std::expected<transport::Outlet*, int>);
 	void handle_management(std::span<const std::byte> datagram, const wire::AddressPair&);
 	std::optional<Place> owner_elsewhere(const link::UdpPacket&) const;
 	void count_flow(const wire::AddressPair&, std::uint16_t source_port);
 	void steer_busy_flow();
 	Remote* from(const wire::AddressPair&);
 	bool want(Place);
+	bool is_nobodys(Place);
 	void connect_wanted();
 
 	Engine& engine_;
@@ -104,7 +105,11 @@ private:
 	std::mutex mutex_;  // of what follows: the places to connect to
 	std::condition_variable wanted_changed_;
 	std::vector<Place> wanted_;
-	std::map<Place, Nanoseconds> failed_;  // when
+	struct Failed {
+		Nanoseconds when;
+		int error;
+	};
+	std::map<Place, Failed> failed_;
 	bool stopping_ = false;
 	std::thread connector_;
 };

@@ -75,7 +75,7 @@ bool Engine::drive_until_readable(int fd) {
 	}
 	progress_->take_back();
 	lock_.lock();
-	thread_deadline_ = never;  // if there are timers, the progress thread is told now
+	thread_deadline_ = progress_deadline_;  // if there are timers that are due before, the progress thread is told now
 	finish();
 	leave();
 	if (!readable) errno = EINTR;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <ctime>
+#include <linux/errqueue.h>
 #include <netinet/in.h>
 #include <netinet/udp.h>
 #include <sys/epoll.h>
@@ -12,6 +14,9 @@
 #include <utility>
 
 #include "base/check.h"
+#include "nic/wire/bth.h"
+#include "nic/wire/deth.h"
+#include "nic/wire/mad.h"
 
 namespace verbena::link {
 namespace {
@@ -60,8 +65,9 @@ int bind_to(int fd, Family family, const wire::Gid& own, std::uint16_t port, std
 	return 0;
 }
 
-int watch(int epoll, int fd, void* owner) {
-	epoll_event event{.events = EPOLLIN, .data = {.ptr = owner}};
+// Errors are reported whether they are asked for or not.
+int watch(int epoll, int fd, void* owner, std::uint32_t events = EPOLLIN) {
+	epoll_event event{.events = events, .data = {.ptr = owner}};
 	return epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event);
 }
 
@@ -84,6 +90,15 @@ void set_ipv4(wire::Gid& gid, const in_addr& address) {
 	gid = {};
 	gid[10] = gid[11] = 0xff;
 	std::memcpy(&gid[12], &address, 4);
+}
+
+// The transaction of a management datagram of which the beginning is quoted: BTH, DETH, then the header of the MAD.
+std::optional<std::uint64_t> transaction_of_quoted(std::span<const std::byte> datagram) {
+	constexpr std::size_t mad_at = wire::Bth::size + wire::deth_size;
+	if (datagram.size() < mad_at + wire::mad_header_size) return std::nullopt;
+	const auto header = wire::read_mad_header(datagram.subspan<mad_at, wire::mad_header_size>());
+	if (header.management_class != wire::mad::class_communication_management) return std::nullopt;
+	return header.transaction_id;
 }
 
 Envelope open_envelope(msghdr& message, const Address& sender) {
@@ -149,7 +164,7 @@ UdpLink::UdpLink(const UdpOptions& options) : options_(options), epoll_fd_(epoll
 
 UdpLink::~UdpLink() {
 	for (const Sockets& s : sockets_)
-		for (const int fd : {s.receiver.fd, s.send_fd})
+		for (const int fd : {s.receiver.fd, s.send_fd, s.management.fd})
 			if (fd >= 0) close(fd);
 	for (const auto& receiver : steered_) close(receiver->fd);
 	if (epoll_fd_ >= 0) close(epoll_fd_);
@@ -192,23 +207,30 @@ void UdpLink::open(Family family) {
 		if (!step(in, "socket")) return false;
 		const int out = s.send_fd = socket(native(family), SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 		if (!step(out, "socket")) return false;
+		const int management = s.management.fd = socket(native(family), SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+		if (!step(management, "socket")) return false;
 		if (const char* refused = prepare_receiver(family, in)) return step(-1, refused);
-		if (ipv4) {
-			if (!step(set(out, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO), "IP_MTU_DISCOVER")) return false;
-		} else if (!step(set(out, IPPROTO_IPV6, IPV6_V6ONLY, 1), "IPV6_V6ONLY") ||
-			!step(set(out, IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_DO), "IPV6_MTU_DISCOVER") ||
-			!step(set(out, IPPROTO_IPV6, IPV6_DONTFRAG, 1), "IPV6_DONTFRAG")) {
-			return false;
+		for (const int sender : {out, management}) {
+			if (ipv4) {
+				if (!step(set(sender, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO), "IP_MTU_DISCOVER")) return false;
+			} else if (!step(set(sender, IPPROTO_IPV6, IPV6_V6ONLY, 1), "IPV6_V6ONLY") ||
+				!step(set(sender, IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_DO), "IPV6_MTU_DISCOVER") ||
+				!step(set(sender, IPPROTO_IPV6, IPV6_DONTFRAG, 1), "IPV6_DONTFRAG")) {
+				return false;
+			}
 		}
+		if (!step(ipv4 ? set(management, IPPROTO_IP, IP_RECVERR, 1) : set(management, IPPROTO_IPV6, IPV6_RECVERR, 1), "RECVERR"))
+			return false;
 		set(out, SOL_SOCKET, SO_SNDBUF, options_.buffer_bytes);
 		set(out, SOL_SOCKET, SO_RCVBUF, 0);  // nobody sends here
 		if (!step(bind_to(in, family, {}, options_.port, s.receiver.port), "bind") ||
-			!step(bind_to(out, family, {}, 0, s.source_port), "bind"))
+			!step(bind_to(out, family, {}, 0, s.source_port), "bind") ||
+			!step(bind_to(management, family, {}, 0, s.management.port), "bind"))
 			return false;
-		return step(watch(epoll_fd_, in, &s.receiver), "epoll_ctl");
+		return step(watch(epoll_fd_, in, &s.receiver), "epoll_ctl") && step(watch(epoll_fd_, management, &s.management, 0), "epoll_ctl");
 	};
 	if (attempt()) return;
-	for (int* fd : {&s.receiver.fd, &s.send_fd})
+	for (int* fd : {&s.receiver.fd, &s.send_fd, &s.management.fd})
 		if (*fd >= 0) close(std::exchange(*fd, -1));
 }
 
@@ -290,9 +312,14 @@ SendOutcome UdpLink::send(const UdpBatch& batch) {
 	}
 	if (batch.packets > 1) append(message, SOL_UDP, UDP_SEGMENT, static_cast<std::uint16_t>(batch.segment_bytes));
 
+	// A refusal of an earlier datagram, to wherever, is what the next call on its socket fails with, once; this one is still to be sent.
+	constexpr int refusals_at_once_max = 8;
+	const Sockets& s = at(family);
+	const bool management = flow.source_port == s.management.port;
 	ssize_t sent;
-	do sent = sendmsg(at(family).send_fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
-	while (sent < 0 && errno == EINTR);
+	int refused = 0;
+	do sent = sendmsg(management ? s.management.fd : s.send_fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+	while (sent < 0 && (errno == EINTR || (management && errno == ECONNREFUSED && ++refused < refusals_at_once_max)));
 	++counters_.send_calls;
 	if (sent >= 0) {
 		counters_.packets_sent += batch.packets;
@@ -330,12 +357,59 @@ std::size_t UdpLink::receive(std::size_t datagrams_max, PacketSink sink) {
 	dry_ = n < static_cast<int>(ready.size());
 	for (int i = 0; i < n; ++i) {
 		auto& receiver = *static_cast<Receiver*>(ready[i].data.ptr);
+		if (receiver.only_refusals) [[unlikely]] {
+			read_refusals(receiver);
+			continue;
+		}
 		const std::size_t got = receive(receiver, datagrams_max, sink);
 		if (got != 0) hot_ = &receiver;
 		dry_ &= got < datagrams_max;
 		total += got;
 	}
 	return total;
+}
+
+// Whatever there is is read, or the socket would go on being ready. What counts is a port at which nobody receives, and only where the ICMP
+// message quotes enough to tell which datagram it is about; hosts and networks that cannot be reached may be, a moment later.
+void UdpLink::read_refusals(const Receiver& s) {
+	constexpr int messages_max = 64;
+	for (int i = 0; i < messages_max; ++i) {
+		Address destination{};
+		alignas(8) std::byte quoted[512];
+		alignas(cmsghdr) std::byte control[control_bytes];
+		iovec piece{quoted, sizeof quoted};
+		msghdr message{.msg_name = &destination,
+			.msg_namelen = sizeof destination,
+			.msg_iov = &piece,
+			.msg_iovlen = 1,
+			.msg_control = control,
+			.msg_controllen = sizeof control};
+		const ssize_t length = recvmsg(s.fd, &message, MSG_ERRQUEUE | MSG_DONTWAIT);
+		if (length < 0) {
+			// An error without a message (the queue was full) is taken off the socket like this.
+			int error = 0;
+			socklen_t size = sizeof error;
+			getsockopt(s.fd, SOL_SOCKET, SO_ERROR, &error, &size);
+			return;
+		}
+		bool refused = false;
+		for (const cmsghdr* c = CMSG_FIRSTHDR(&message); c != nullptr; c = CMSG_NXTHDR(&message, const_cast<cmsghdr*>(c))) {
+			const bool told = (c->cmsg_level == IPPROTO_IP && c->cmsg_type == IP_RECVERR) ||
+				(c->cmsg_level == IPPROTO_IPV6 && c->cmsg_type == IPV6_RECVERR);
+			sock_extended_err error{};
+			if (!told || c->cmsg_len < CMSG_LEN(sizeof error)) continue;
+			std::memcpy(&error, CMSG_DATA(c), sizeof error);
+			refused |= error.ee_errno == ECONNREFUSED && (error.ee_origin == SO_EE_ORIGIN_ICMP || error.ee_origin == SO_EE_ORIGIN_ICMP6);
+		}
+		const auto datagram = std::span(quoted).first(static_cast<std::size_t>(length));
+		const auto transaction = refused ? transaction_of_quoted(datagram) : std::nullopt;
+		if (!transaction) continue;
+		++counters_.refusals;
+		Refusal& refusal = refusals_.emplace_back();
+		refusal.transaction_id = *transaction;
+		if (destination.any.sa_family == AF_INET) set_ipv4(refusal.by, destination.ipv4.sin_addr);
+		else std::memcpy(refusal.by.data(), &destination.ipv6.sin6_addr, 16);
+	}
 }
 
 std::size_t UdpLink::receive(Receiver& s, std::size_t datagrams_max, PacketSink sink) {

@@ -1,10 +1,11 @@
 // RoCEv2 over ordinary UDP sockets: what the kernel is asked for, and nothing of what the packets mean.
 //
-// A process has one link. For each address family it has two sockets: one bound to ANY:4791 with SO_REUSEPORT, to receive (whichever
-// process of the user receives a packet forwards it; the caller does that), and one to send from, unconnected and with path-MTU discovery,
-// so that IPv4 identifications are known: 0, or the index of the segment. A family whose sockets cannot be had is down with a reason,
-// and the other works on. For a busy flow that the kernel gives to the wrong process, `steer` makes a socket of its own, connected to the
-// flow's other end: that is where the kernel delivers it from then on.
+// A process has one link. For each address family it has three sockets: one bound to ANY:4791 with SO_REUSEPORT, to receive (whichever
+// process of the user receives a packet forwards it; the caller does that), and two to send from, unconnected and with path-MTU discovery,
+// so that IPv4 identifications are known: 0, or the index of the segment. One of them is for management datagrams alone: there, and nowhere
+// else, the kernel is asked to tell when a host answers that nobody receives at its port (`take_refusals`). A family whose sockets cannot
+// be had is down with a reason, and the other works on. For a busy flow that the kernel gives to the wrong process, `steer` makes a socket
+// of its own, connected to the flow's other end: that is where the kernel delivers it from then on.
 //
 // Sending and receiving are batched by the kernel (UDP_SEGMENT, UDP_GRO): one system call each for up to 64 packets. `UdpPath`
 // makes the batches.
@@ -20,6 +21,7 @@
 #include <string>
 #include <sys/uio.h>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "nic/wire/packet.h"
@@ -31,8 +33,8 @@ enum class Family : std::uint8_t { ipv4, ipv6 };
 
 struct UdpOptions {
 	std::uint16_t port = wire::roce_port;  // to receive at; 0: any free one, for each family
-	int buffer_bytes = 16 << 20;           // of each socket; the kernel cuts it to rmem_max and wmem_max
-	bool segmentation = true;              // false: a system call for each packet
+	int buffer_bytes = 16 << 20;  // of each socket; the kernel cuts it to rmem_max and wmem_max
+	bool segmentation = true;  // false: a system call for each packet
 };
 
 struct UdpCounters {
@@ -40,11 +42,12 @@ struct UdpCounters {
 	std::uint64_t packets_received = 0, bytes_received = 0;
 	std::uint64_t send_calls = 0, receive_calls = 0;
 	std::uint64_t send_blocked = 0;  // times that a socket had no room; what was not sent is sent later
-	std::uint64_t too_big = 0;       // packets above the MTU of their route
-	std::uint64_t unreachable = 0;   // packets that the kernel refused otherwise
-	std::uint64_t malformed = 0;     // datagrams without a usable address or larger than any can be
-	std::uint64_t overflowed = 0;    // datagrams lost because a receive buffer was full
-	std::uint64_t steered = 0;       // flows that got a socket of their own
+	std::uint64_t too_big = 0;  // packets above the MTU of their route
+	std::uint64_t unreachable = 0;  // packets that the kernel refused otherwise
+	std::uint64_t malformed = 0;  // datagrams without a usable address or larger than any can be
+	std::uint64_t overflowed = 0;  // datagrams lost because a receive buffer was full
+	std::uint64_t steered = 0;  // flows that got a socket of their own
+	std::uint64_t refusals = 0;  // management datagrams of which a host said that nobody receives them
 	std::array<std::uint64_t, static_cast<std::size_t>(wire::DropReason::count)> drops{};  // packets received and refused, by reason
 };
 
@@ -64,19 +67,25 @@ struct UdpBatch {
 // A good packet. Everything that it refers to is gone when the sink returns.
 struct UdpPacket {
 	const wire::Slot& slot;
-	std::span<const std::byte> payload;   // within the datagram
-	const wire::AddressPair& addresses;   // the source is the sender
+	std::span<const std::byte> payload;  // within the datagram
+	const wire::AddressPair& addresses;  // the source is the sender
 	std::uint16_t source_port;
-	std::uint16_t ip_id;                  // with which its ICRC is right
+	std::uint16_t ip_id;  // with which its ICRC is right
 	std::span<const std::byte> datagram;  // the packet as it came
-	bool steered;       // on a socket of its flow
+	bool steered;  // on a socket of its flow
+};
+
+// A host has said, by ICMP, that nobody receives at the port that a management datagram went to.
+struct Refusal {
+	wire::Gid by{};  // where the datagram went
+	std::uint64_t transaction_id = 0;  // its own, as the ICMP message quotes it: who has not seen the datagram cannot know it
 };
 
 enum class SendOutcome : std::uint8_t {
 	sent,
-	blocked,        // no room in the socket: nothing was sent, try again when it is writable
+	blocked,  // no room in the socket: nothing was sent, try again when it is writable
 	unsegmentable,  // not as one batch: nothing was sent, try its packets one by one
-	refused,        // nothing was sent and never will be; counted
+	refused,  // nothing was sent and never will be; counted
 };
 
 class UdpLink {
@@ -99,8 +108,9 @@ public:
 	// Of one family: readable when packets wait at the port; writable (the second) when a blocked path may go on. -1: the family is down.
 	int receive_fd(Family family) const { return at(family).receiver.fd; }
 	int send_fd(Family family) const { return at(family).send_fd; }
-	std::uint16_t port(Family family) const { return at(family).receiver.port; }            // where packets are received
+	std::uint16_t port(Family family) const { return at(family).receiver.port; }  // where packets are received
 	std::uint16_t source_port(Family family) const { return at(family).source_port; }  // where they come from
+	std::uint16_t management_port(Family family) const { return at(family).management.port; }  // and those to queue pair 1
 	bool segmentation() const { return options_.segmentation; }
 
 	SendOutcome send(const UdpBatch& batch);
@@ -114,6 +124,8 @@ public:
 													 (*static_cast<Target*>(context))(packet);
 												 }});
 	}
+	// Those that receive() has found.
+	std::vector<Refusal> take_refusals() { return std::exchange(refusals_, {}); }
 	// The last receive() found nothing more on any socket.
 	bool dry() const { return dry_; }
 
@@ -137,9 +149,11 @@ private:
 		std::uint64_t last_used = 0;  // a steered one: the receive() that had something from it
 		wire::Gid peer{};
 		std::uint16_t peer_port = 0;
+		bool only_refusals = false;
 	};
 	struct Sockets {
 		Receiver receiver;
+		Receiver management{.only_refusals = true};
 		int send_fd = -1;
 		std::uint16_t source_port = 0;
 		int error = 0;
@@ -157,6 +171,7 @@ private:
 	std::size_t receive(std::size_t datagrams_max, PacketSink sink);
 	std::size_t receive(Receiver&, std::size_t datagrams_max, PacketSink sink);
 	const char* prepare_receiver(Family family, int fd);
+	void read_refusals(const Receiver&);
 	bool evict();
 
 	UdpOptions options_;
@@ -166,6 +181,7 @@ private:
 	std::uint64_t receives_ = 0;
 	std::vector<std::unique_ptr<Receiver>> steered_;
 	std::array<Sockets, 2> sockets_;
+	std::vector<Refusal> refusals_;
 	std::unique_ptr<ReceiveBuffers> buffers_;
 	UdpCounters counters_;
 };

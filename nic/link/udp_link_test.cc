@@ -6,6 +6,8 @@
 #include <unistd.h>
 
 #include "nic/link/loopback.h"
+#include "nic/wire/deth.h"
+#include "nic/wire/mad.h"
 
 namespace verbena::link {
 namespace {
@@ -88,6 +90,63 @@ TEST(UdpLink, ASteeredFlowComesToWhoeverAskedForIt) {
 				});
 			EXPECT_EQ(packets, 20u);
 		}
+}
+
+// What goes to a port at which nobody receives comes back as an ICMP message: for a management datagram it is told, with its transaction;
+// for others nothing is heard of it, and neither socket's next packet is lost to it.
+TEST(UdpLink, APortAtWhichNobodyReceivesIsToldOfManagementDatagramsAlone) {
+	for (const Family family : {Family::ipv4, Family::ipv6}) {
+		std::uint16_t nobodys = 0;
+		{
+			const UdpLink gone({.port = 0});
+			nobodys = gone.port(family);
+		}
+		Loopback pair(family);
+		const wire::Gid here = loopback_gid(family);
+		UdpPath to_nobody(pair.sender, {.source = here, .destination = here, .destination_port = nobodys});
+		wire::SlotWriter slots;
+		slots.attach(to_nobody.direction());
+		const auto write = [](wire::SlotWriter& to, wire::Qpn destination, std::span<const std::byte> payload) {
+			wire::Slot slot;
+			slot.set_bth(wire::Opcode::ud_send_only, destination, {}, 1 << wire::slot_mtu_shift);
+			slot.deth = {wire::general_services_q_key, 0};
+			const auto room = to.reserve(static_cast<std::uint32_t>(payload.size()), wire::deth_size);
+			slot.payload_line = room.payload_line;
+			*room.slot = slot;
+			std::ranges::copy(payload, room.payload);
+			to.publish(room.slot, static_cast<std::uint32_t>(payload.size()));
+		};
+		wire::Mad mad{};
+		wire::write_mad_header(mad, {.transaction_id = 0x1234'5678'9abc'def0});
+
+		write(slots, {0x777}, mad);
+		ASSERT_TRUE(to_nobody.transmit());
+		write(pair.slots, {0x777}, mad);
+		ASSERT_TRUE(pair.path.transmit());
+		EXPECT_EQ(pair.receive(1).size(), 1u) << "the data socket hears of no ICMP message";
+		pair.sender.receive(8, [](auto&&...) {});
+		EXPECT_TRUE(pair.sender.take_refusals().empty());
+
+		write(slots, wire::general_services_qpn, mad);
+		ASSERT_TRUE(to_nobody.transmit());
+		write(pair.slots, wire::general_services_qpn, mad);  // the socket has an error now, which is not this datagram's
+		ASSERT_TRUE(pair.path.transmit());
+		EXPECT_EQ(pair.receive(1).size(), 1u);
+
+		write(slots, wire::general_services_qpn, mad);
+		ASSERT_TRUE(to_nobody.transmit());
+		std::vector<Refusal> refusals;
+		pollfd wait{.fd = pair.sender.ready_fd(), .events = POLLIN};
+		while (refusals.empty() && poll(&wait, 1, 2000) == 1) {
+			pair.sender.receive(8, [](auto&&...) {});
+			refusals = pair.sender.take_refusals();
+		}
+		ASSERT_FALSE(refusals.empty());
+		EXPECT_EQ(refusals[0].by, here);
+		EXPECT_EQ(refusals[0].transaction_id, 0x1234'5678'9abc'def0u);
+		pair.sender.receive(8, [](auto&&...) {});
+		EXPECT_EQ(poll(&wait, 1, 0), 0) << "all is read";
+	}
 }
 
 TEST(UdpLink, ForeignDatagramsCostACounterEach) {

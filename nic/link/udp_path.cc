@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 
 #include "base/check.h"
+#include "nic/wire/mad.h"
 
 namespace verbena::link {
 namespace {
@@ -114,6 +115,8 @@ wire::Flow UdpPath::flow_of(const wire::Slot& slot) const {
 	if (!wire::facts(slot.opcode()).deth) return flow_;
 	const wire::AddressPair& pair = direction_->addresses[slot.deth.address_index()];
 	wire::Flow flow = flow_;
+	if (slot.destination() == wire::general_services_qpn)
+		flow.source_port = link_.management_port(flow.is_ipv4() ? Family::ipv4 : Family::ipv6);
 	flow.traffic_class = pair.traffic_class;
 	if (pair.hop_limit != 0) flow.hop_limit = pair.hop_limit;
 	return flow;

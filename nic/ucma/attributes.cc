@@ -66,12 +66,6 @@ rdma_ucm_event_resp event_of(const cm::Message& message) {
 	return event;
 }
 
-std::uint8_t mtu_code(std::uint32_t interface_mtu) {
-	std::uint8_t code = 1;
-	while (128u << code < engine::active_mtu(interface_mtu)) ++code;
-	return code;
-}
-
 ib_uverbs_ah_attr path_to(const Id& id, const wire::Gid& destination) {
 	ib_uverbs_ah_attr path{};
 	std::ranges::copy(destination, path.grh.dgid);

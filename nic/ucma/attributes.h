@@ -18,9 +18,6 @@ rdma_ucm_event_resp event_of(const cm::Message&);
 // For ibv_modify_qp to `state`. `connection`: null before there is one. False: the connection does not know what the state needs.
 bool fill_qp_attributes(ib_uverbs_qp_attr&, const Id&, const cm::Connection*, std::uint32_t state);
 
-// As `enum ibv_mtu`.
-std::uint8_t mtu_code(std::uint32_t interface_mtu);
-
 ib_uverbs_ah_attr path_to(const Id&, const wire::Gid& destination);
 
 }  // namespace verbena::ucma

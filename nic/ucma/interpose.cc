@@ -6,11 +6,13 @@
 #include <link.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <cerrno>
 #include <cstdarg>
+#include <cstdio>
 #include <cstring>
 #include <mutex>
 #include <span>
@@ -39,15 +41,30 @@ int redirected_open(const char* path, int flags, ...) {
 	return -1;
 }
 
+// The number of the kernel's own device, which librdmacm then insists on: where its module is loaded and has no device to serve. Otherwise
+// 0.
+dev_t device_number_of_the_kernels() {
+	unsigned major_number = 0, minor_number = 0;
+	if (std::FILE* file = std::fopen("/sys/class/misc/rdma_cm/dev", "re")) {
+		if (std::fscanf(file, "%u:%u", &major_number, &minor_number) != 2) major_number = minor_number = 0;
+		std::fclose(file);
+	}
+	return makedev(major_number, minor_number);
+}
+
 int redirected_fstat(int fd, struct stat* status) {
 	const int result = ::fstat(fd, status);
-	if (result == 0 && the_kernel.load(std::memory_order_acquire)->is_channel(fd)) status->st_mode = S_IFCHR | 0600;
+	if (result == 0 && the_kernel.load(std::memory_order_acquire)->is_channel(fd)) {
+		status->st_mode = S_IFCHR | 0600;
+		status->st_rdev = device_number_of_the_kernels();
+	}
 	return result;
 }
 
 ssize_t redirected_write(int fd, const void* bytes, std::size_t count) {
 	Kernel& kernel = *the_kernel.load(std::memory_order_acquire);
-	return kernel.is_channel(fd) ? kernel.command(fd, bytes, count) : ::write(fd, bytes, count);
+	const auto done = kernel.command(fd, bytes, count);
+	return done ? *done : ::write(fd, bytes, count);
 }
 
 int redirected_close(int fd) { return the_kernel.load(std::memory_order_acquire)->close_channel(fd) ? 0 : ::close(fd); }

@@ -92,11 +92,12 @@ void Kernel::abandon_after_fork() {
 
 // Commands
 
-ssize_t Kernel::command(int fd, const void* command, std::size_t bytes) {
+std::optional<ssize_t> Kernel::command(int fd, const void* command, std::size_t bytes) {
 	const std::shared_ptr<Channel> channel = find_channel(fd);  // for as long as the command runs
+	if (!channel) return std::nullopt;
 	rdma_ucm_cmd_hdr header;
 	Result result = Unexpected(EINVAL);
-	if (channel && bytes >= sizeof header) {
+	if (bytes >= sizeof header) {
 		std::memcpy(&header, command, sizeof header);
 		// Programs of another version may give more or less than the struct of this one; what is missing is zero.
 		alignas(8) std::byte in[512] = {};

@@ -15,6 +15,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <unordered_map>
 #include <vector>
@@ -40,8 +41,8 @@ public:
 	std::expected<int, int> open_channel();
 	bool is_channel(int fd);
 	const Host& host() const { return host_; }
-	// One command of `bytes` bytes. The bytes taken, or -1 and errno, as write() would.
-	ssize_t command(int fd, const void* command, std::size_t bytes);
+	// One command of `bytes` bytes. The bytes taken, or -1 and errno, as write() would. Empty: the descriptor is no channel's.
+	std::optional<ssize_t> command(int fd, const void* command, std::size_t bytes);
 	// Closes the descriptor and ends its ids. False: it is no channel's.
 	bool close_channel(int fd);
 

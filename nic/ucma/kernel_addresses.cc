@@ -217,7 +217,7 @@ ib_user_path_rec path_of(const Id& id) {
 	std::ranges::copy(to, path.dgid);
 	std::ranges::copy(id.place->gid, path.sgid);
 	path.reversible = 1;
-	path.mtu = mtu_code(id.place->device.interface.mtu);
+	path.mtu = engine::active_mtu_code(id.place->device.interface.mtu);
 	path.pkey = htobe16(0xffff);
 	path.hop_limit = 64;
 	path.traffic_class = id.traffic_class;

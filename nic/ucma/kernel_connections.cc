@@ -83,7 +83,7 @@ Kernel::Result Kernel::connect(Channel& channel, const rdma_ucm_connect& c) {
 			.ca_guid = id->place->device.guid,
 			.own = half_of(c.conn_param, id->starting_psn),
 			.transport = id->qp_type == IBV_QPT_UC ? cm::Transport::uc : cm::Transport::rc,
-			.path_mtu = mtu_code(id->place->device.interface.mtu),
+			.path_mtu = engine::active_mtu_code(id->place->device.interface.mtu),
 			.ack_timeout = id->ack_timeout,
 			.data = std::as_bytes(std::span(c.conn_param.private_data, c.conn_param.private_data_len))};
 		id->connected_once = true;
@@ -245,7 +245,10 @@ void Kernel::deliver(cm::ConnectionManager& connections, Nanoseconds now, const 
 	switch (event.kind) {
 		case Kind::response: return report(id, EventType::connect_response, 0, event_of(event.message));
 		case Kind::established: id->state = State::connected; return report(id, EventType::established);
-		case Kind::rejected: id->state = State::disconnected; return report(id, EventType::rejected, event.status, event_of(event.message));
+		case Kind::rejected:
+			id->state = State::disconnected;
+			if (event.status == cm::reject_reason::invalid_service) engine_->forget_service(id->remote_service());
+			return report(id, EventType::rejected, event.status, event_of(event.message));
 		case Kind::unreachable: id->state = State::disconnected; return report(id, EventType::unreachable, event.status);
 		case Kind::disconnected: id->state = State::disconnected; return report(id, EventType::disconnected, event.status);
 		case Kind::timewait_exit: return report(id, EventType::timewait_exit);

@@ -13,12 +13,6 @@
 namespace verbena::verbs {
 namespace {
 
-ibv_mtu mtu_code(std::uint32_t bytes) {
-	int code = IBV_MTU_256;
-	while (code < IBV_MTU_4096 && 256u << code <= bytes) ++code;
-	return static_cast<ibv_mtu>(code);
-}
-
 int fail(int error) {
 	errno = error;
 	return -1;
@@ -55,7 +49,7 @@ void fill_port(SoftContext& context, ibv_port_attr& a) {
 	a = {};
 	a.state = IBV_PORT_ACTIVE;
 	a.max_mtu = IBV_MTU_4096;
-	a.active_mtu = mtu_code(engine::active_mtu(interface.mtu));
+	a.active_mtu = static_cast<ibv_mtu>(engine::active_mtu_code(interface.mtu));
 	a.gid_tbl_len = engine::gid_table_length;
 	a.port_cap_flags = 1 << 16;  // CM supported
 	a.max_msg_sz = limits::message;

@@ -66,8 +66,7 @@ ibv_qp* make_qp(ibv_pd* pd, ibv_qp_init_attr& init) {
 	}
 	QueuePair& qp = **created;
 	if (init.qp_type == IBV_QPT_UD) {
-		const std::uint32_t mtu = engine::active_mtu(context.device().interface.mtu);
-		for (qp.mtu_code = 1; 128u << qp.mtu_code < mtu; ++qp.mtu_code) {}
+		qp.mtu_code = engine::active_mtu_code(context.device().interface.mtu);
 		qp.mtu_shift = static_cast<std::uint8_t>(7 + qp.mtu_code);
 	}
 	init.cap.max_send_wr = qp.sq_mask + 1;

@@ -14,8 +14,8 @@ from namespaces import ADDRESSES, NamespacePair
 from perftest_output import check_result
 
 ITERATIONS = 100
-# A port is bound before it is listened on, and whoever asks in between is refused: he may ask again.
-TOO_EARLY = re.compile(r"REJECTED[;,]? error:? 8\b")
+# A port is bound before it is listened on, and whoever asks in between is refused (for datagrams: unreachable, 1): he may ask again.
+TOO_EARLY = re.compile(r"(REJECTED[;,]? error:? 8|UNREACHABLE[;,]? error:? 1)\b")
 
 
 @dataclass

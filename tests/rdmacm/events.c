@@ -70,6 +70,35 @@ static void reject_server(void) {
 }
 static void reject_client(void) { connected(); }
 
+// A port goes from one process to nobody and then to another, while the first one lives on.
+enum { MEETINGS = 3 };  // before it does: a caller may remember where it found the port
+static void port_moves_server(void) {
+	struct rdma_cm_id* listener = listener_on(channel, RDMA_PS_TCP);
+	tell();
+	for (int i = 0; i < MEETINGS; ++i) {
+		struct rdma_cm_id* id = next(channel);
+		CALL(rdma_reject(id, "no", 2));
+		MUST(rdma_destroy_id(id) == 0);
+	}
+	hear();
+	CALL(rdma_destroy_id(listener));
+	tell();
+	hear();
+}
+static void port_moves_client(void) {
+	struct rdma_conn_param please = saying("please");
+	hear();
+	for (int i = 0; i < MEETINGS; ++i) connect_to_nobody(RDMA_PS_TCP);
+	tell();
+	hear();
+	connect_to_nobody(RDMA_PS_TCP);
+	listener_on(channel, RDMA_PS_TCP);
+	CALL(rdma_connect(routed(channel, RDMA_PS_TCP), &please));
+	CALL(rdma_reject(next(channel), "mine", 4));
+	next(channel);
+	tell();
+}
+
 static void listener_gone_server(void) {
 	struct rdma_cm_id* listener = listener_on(channel, RDMA_PS_TCP);
 	tell();
@@ -349,6 +378,37 @@ static void listener_killed_server(void) {
 	raise(SIGKILL);
 }
 
+// What is left of a connection whose other end was killed is ended by whoever is left there: another process, or the kernel, if there is none.
+static void server_killed_server(void) {
+	accepted();
+	tell();
+	raise(SIGKILL);
+}
+static void server_killed_beside_another_server(void) {
+	int ready[2];
+	MUST(pipe(ready) == 0);
+	if (fork() == 0) {
+		close(ready[0]);
+		rdma_destroy_event_channel(channel);
+		channel = new_channel();
+		++port;
+		listener_on(channel, RDMA_PS_TCP);
+		close(ready[1]);
+		poll(&(struct pollfd){from_other, POLLIN, 0}, 1, LIMIT_MS);  // the client's end
+		_exit(0);
+	}
+	close(ready[1]);
+	char byte;
+	MUST(read(ready[0], &byte, 1) == 0);  // it listens, or has ended
+	server_killed_server();
+}
+static void server_killed_client(void) {
+	struct rdma_cm_id* id = connected();
+	hear();
+	CALL(rdma_disconnect(id));
+	next(channel);
+}
+
 static void fork_server(void) {
 	struct rdma_cm_id* listener = listener_on(channel, RDMA_PS_TCP);
 	struct rdma_conn_param hello = saying("hello");
@@ -391,6 +451,7 @@ static const struct scenario {
 	{"nobody_there_datagram", nobody_there_datagram_client, NULL},
 	{"nobody_listens", nobody_listens_client, does_not_listen_server},
 	{"reject", reject_client, reject_server},
+	{"port_moves", port_moves_client, port_moves_server},
 	{"listener_gone", reject_client, listener_gone_server},
 	{"listener_gone_after_reading", listener_gone_after_reading_client, listener_gone_after_reading_server},
 	{"client_gives_up", client_gives_up_client, client_gives_up_server},
@@ -416,6 +477,8 @@ static const struct scenario {
 	{"client_killed", client_killed_client, client_killed_server},
 	{"client_exits", client_exits_client, client_killed_server},
 	{"listener_killed", reject_client, listener_killed_server},
+	{"server_killed", server_killed_client, server_killed_server},
+	{"server_killed_beside_another", server_killed_client, server_killed_beside_another_server},
 	{"fork", fork_client, fork_server},
 };
 

@@ -31,6 +31,11 @@ KERNEL = {
     "nobody_there_datagram": ("rdma_connect ok; UNREACHABLE 1", ""),
     "nobody_listens": ("rdma_connect ok; REJECTED 8; rdma_connect ok; UNREACHABLE 1", ""),
     "reject": ("rdma_connect ok; REJECTED 28 no thanks", "CONNECT_REQUEST 0 please; rdma_reject ok; rdma_destroy_id ok"),
+    "port_moves": (
+        f"{'rdma_connect ok; REJECTED 28 no; ' * 3}rdma_connect ok; REJECTED 8; "
+        "rdma_connect ok; CONNECT_REQUEST 0 please; rdma_reject ok; REJECTED 28 mine",
+        f"{'CONNECT_REQUEST 0 please; rdma_reject ok; ' * 3}rdma_destroy_id ok",
+    ),
     "listener_gone": ("rdma_connect ok; REJECTED 28", "rdma_destroy_id ok; rdma_get_cm_event EAGAIN"),
     "listener_gone_after_reading": (CONNECTED, "CONNECT_REQUEST 0 please; rdma_destroy_id ok; rdma_accept ok; ESTABLISHED 0"),
     "client_gives_up": (
@@ -81,6 +86,8 @@ KERNEL = {
     "client_killed": (f"{CONNECTED}; ended by signal 9", f"{ACCEPTED}; DISCONNECTED 0"),
     "client_exits": (CONNECTED, f"{ACCEPTED}; DISCONNECTED 0"),
     "listener_killed": ("rdma_connect ok; REJECTED 28", "ended by signal 9"),
+    "server_killed": (f"{CONNECTED}; rdma_disconnect ok; DISCONNECTED 0", f"{ACCEPTED}; ended by signal 9"),
+    "server_killed_beside_another": (f"{CONNECTED}; rdma_disconnect ok; DISCONNECTED 0", f"{ACCEPTED}; ended by signal 9"),
     "fork": (
         f"{CONNECTED}; rdma_disconnect ok; DISCONNECTED 0",
         "child 0; CONNECT_REQUEST 0 please; rdma_accept ok; ESTABLISHED 0; child 0; DISCONNECTED 0; "
@@ -98,8 +105,10 @@ OURS = {
 
 # Where a process that is killed is what the other side hears of, or a port is shared: one kernel sees it, and so does one host of ours.
 # Between hosts nobody speaks for a process that was killed.
-ONE_HOST_ONLY = {"port_of_another_process", "client_killed", "listener_killed"}
-TWO_SIDES = [name for name, (client, server) in KERNEL.items() if name == "nobody_listens" or (client and server)]
+ONE_HOST_ONLY = {"port_moves", "port_of_another_process", "client_killed", "listener_killed"}
+# With nobody at all at the other host's end its ICMP says so (decision 13).
+WITHOUT_A_SERVER = {"nobody_listens", "nobody_there", "nobody_there_datagram"}
+TWO_SIDES = [name for name, (client, server) in KERNEL.items() if name in WITHOUT_A_SERVER or (client and server)]
 
 
 @pytest.fixture(scope="module")

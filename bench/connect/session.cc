@@ -1,0 +1,124 @@
+#include "bench/connect/session.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+
+namespace verbena::connect {
+
+using rcud::Control;
+using rcud::Failure;
+using rcud::Json;
+using rcud::PeerLost;
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr auto answer_patience = 30s;
+constexpr auto idle_patience = 24h;  // a server between repetitions waits for its client's death, not for a clock
+constexpr Nanoseconds count_patience = 10'000'000'000;
+
+// The fields of a message that the peer may have made up.
+template <class T> T field(const Json& message, const char* name) {
+	try {
+		return message.at(name).get<T>();
+	} catch (const nlohmann::json::exception&) {
+		throw PeerLost(fmt::format("the peer's '{}' has no good '{}'", message.at("type").get<std::string>(), name));
+	}
+}
+
+}  // namespace
+
+// ---- client
+
+Client::Client(Control& control, rcud::RoundTrip* page, std::string_view connect) : control_(control), page_(page) {
+	control_.send({{"type", "hello"}, {"protocol", "verbena-connect"}, {"version", protocol_version}, {"connect", connect}});
+	const Json hello = expect("hello");
+	if (const int version = field<int>(hello, "version"); version != protocol_version)
+		throw Failure(fmt::format("the server speaks version {}, this program {}", version, protocol_version));
+	port_ = field<std::uint16_t>(hello, "port");
+}
+
+Json Client::expect(std::string_view type) {
+	Json message = control_.receive(answer_patience);
+	if (message["type"] == "failed") throw Failure(fmt::format("the server: {}", field<std::string>(message, "text")));
+	if (message["type"] != type)
+		throw PeerLost(fmt::format("the server answered '{}' where '{}' was due", message["type"].get<std::string>(), type));
+	return message;
+}
+
+Account Client::account(std::uint64_t established, std::uint64_t disconnected) {
+	control_.send({{"type", "account"}, {"established", established}, {"disconnected", disconnected}});
+	const Json answer = expect("account");
+	return {.established = field<std::uint64_t>(answer, "established"),
+		.disconnected = field<std::uint64_t>(answer, "disconnected"),
+		.failed = field<std::uint64_t>(answer, "failed"),
+		.trouble = field<std::string>(answer, "trouble")};
+}
+
+std::optional<double> Client::round_trip() {
+	if (page_ == nullptr) return std::nullopt;
+	page_->reset();
+	control_.send({{"type", "round_trip"}});
+	const auto took = page_->ask();
+	expect("answered");
+	return took;
+}
+
+void Client::measure(Connector& connector, Repetition& r) {
+	try {
+		r.round_trip_ns = round_trip();
+		const auto compare = [&](const Account& now) {
+			r.account = {.established = now.established - seen_.established,
+				.disconnected = now.disconnected - seen_.disconnected,
+				.failed = now.failed - seen_.failed,
+				.trouble = now.trouble};
+			if (r.account.failed != 0) throw Failure("the server: " + r.account.trouble);
+		};
+		connect_all(connector, r);
+		compare(account(seen_.established + r.count, seen_.disconnected));
+		disconnect_all(connector, r);
+		const Account after = account(seen_.established + r.count, seen_.disconnected + r.count);
+		compare(after);
+		seen_ = after;
+	} catch (const Failure& failure) {
+		r.failure = failure.what();
+		throw;
+	}
+}
+
+// ---- server
+
+void serve(Control& control, rcud::RoundTrip* page, const std::function<std::unique_ptr<Acceptor>(std::string_view)>& make) {
+	try {
+		const Json hello = control.receive(answer_patience);
+		if (hello["type"] != "hello" || hello.value("protocol", "") != "verbena-connect")
+			throw Failure("the client does not speak this protocol: start it by 'verbena bench connect --peer HOST'");
+		std::unique_ptr<Acceptor> acceptor;
+		try {
+			acceptor = make(field<std::string>(hello, "connect"));
+		} catch (const Failure& failure) {
+			control.send({{"type", "failed"}, {"text", failure.what()}});
+			throw;
+		}
+		control.send({{"type", "hello"}, {"version", protocol_version}, {"port", acceptor->port()}});
+		while (true) {
+			const Json message = control.receive(idle_patience);
+			if (message["type"] == "round_trip") {
+				if (page != nullptr) page->answer();
+				control.send({{"type", "answered"}});
+			} else if (message["type"] == "account") {
+				const Account now = acceptor->account(
+					field<std::uint64_t>(message, "established"), field<std::uint64_t>(message, "disconnected"), count_patience);
+				control.send({{"type", "account"}, {"established", now.established}, {"disconnected", now.disconnected},
+					{"failed", now.failed}, {"trouble", now.trouble}});
+			} else {
+				throw PeerLost("the client does not follow the protocol");
+			}
+		}
+	} catch (const PeerLost&) {
+		return;  // it has what it wanted
+	}
+}
+
+}  // namespace verbena::connect
