@@ -5,30 +5,16 @@ Nothing outside the page is referred to: pictures are inline SVG whose colours f
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable
 from html import escape
-from pathlib import Path
 
 from report import headers, plots
-from report.claims import CONTRADICTED, SUPPORTED, Finding, Judgement, read_claims
+from report.claims import Judgement, read_claims
 from report.compare import Comparison, compare, digits, divide, window_modes
 from report.facts import facts, rate
+from report.html_parts import document, finding_html, mark_html, picture_html, table_html
 from report.tables import Source
 
-STYLE = (Path(__file__).parent / "page.css").read_text(encoding="utf-8")
-# The pictures' colours, as properties that page.css sets for both schemes.
-THEME = {
-    plots.INK: "ink",
-    plots.MUTED: "muted",
-    plots.GRID: "line",
-    plots.PAPER: "paper",
-    plots.COLOURS["RC", "send"]: "rc",
-    plots.COLOURS["UD", "send"]: "ud",
-}
-TEXT = ("Published sentence", "By ", "Reason", "Note", "Winner")
 MARKS = {"valid": "good", "suspect": "doubt", "invalid": "bad", "n/a": "none"}
-VERDICT_MARKS = {SUPPORTED: "good", CONTRADICTED: "bad"}
 
 
 def render(sources: list[Source], pictures: list[plots.Picture], judged: dict[str, list[Judgement]], published: Source | None) -> str:
@@ -36,7 +22,7 @@ def render(sources: list[Source], pictures: list[plots.Picture], judged: dict[st
     title = "RC against UD"
     sections = [
         ("Facts", "".join(_facts(source) for source in sources)),
-        ("Pictures", "".join(_picture(picture) for picture in pictures)),
+        ("Pictures", "".join(picture_html(picture) for picture in pictures)),
         ("Winner in each cell", "".join(_winners(source, published) for source in sources)),
         ("Published claims", _claims(judged)),
         ("Local against credit windows", "".join(_windows(source) for source in sources)),
@@ -44,28 +30,15 @@ def render(sources: list[Source], pictures: list[plots.Picture], judged: dict[st
         ("Rows", "".join(_rows(source) for source in [*sources, *([published] if published else [])])),
         ("Environment", "".join(_environment(source) for source in sources)),
     ]
-    links = "".join(f'<li><a href="#{_anchor(name)}">{name}</a></li>' for name, _ in sections)
-    body = "".join(
-        f'<section aria-labelledby="{_anchor(name)}"><h2 id="{_anchor(name)}">{name}</h2>{text}</section>' for name, text in sections
-    )
     measured = all(any(row.delivered is not None for row in source.rows) for source in sources)
     counted = "Rates are of messages that the receiver counted." if measured else "Not every table says that the receiver counted."
     kinds = "; ".join(f"<strong>{escape(source.label)}</strong>: {_kind(source)}" for source in sources)
-    return (
-        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
-        '<meta name="viewport" content="width=device-width, initial-scale=1"><meta name="color-scheme" content="light dark">'
-        f"<style>{STYLE}</style></head>\n<body><header><h1>{title}</h1><p>{counted} {kinds}.</p>"
-        f'<nav aria-label="Sections"><ul>{links}</ul></nav></header>\n<main>{body}</main></body></html>\n'
-    )
+    return document(title, f"{counted} {kinds}.", sections)
 
 
 def _kind(source: Source) -> str:
     devices = ", ".join(sorted({row.device for row in source.rows if row.device}))
     return escape(f"{devices}, {source.kind_text}" if devices else source.kind_text)
-
-
-def _anchor(name: str) -> str:
-    return name.lower().replace(" ", "-")
 
 
 def _facts(source: Source) -> str:
@@ -74,37 +47,6 @@ def _facts(source: Source) -> str:
     note = "95 % intervals in brackets." if intervals else "One run without intervals: only the rounding of its digits is known."
     note += " A winner is named only where intervals do not overlap."
     return f"<h3>{escape(source.label)} <small>{_kind(source)}</small></h3><ul>{items}</ul><p class=note>{note}</p>"
-
-
-def _picture(picture: plots.Picture) -> str:
-    svg = picture.svg.read_text(encoding="utf-8")
-    svg = svg[svg.index("<svg") :]
-    # Several pictures share the page: their ids must not meet.
-    svg = re.sub(r'\bid="', f'id="{picture.name}-', svg)
-    svg = re.sub(r'(xlink:href="|url\()#', rf"\1#{picture.name}-", svg)
-    svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.S)
-    svg = re.sub(r' width="[^"]*pt"| height="[^"]*pt"', "", svg, count=2)
-    for colour, name in THEME.items():
-        svg = svg.replace(colour, f"var(--{name})")
-    svg = svg.replace("<svg ", f'<svg role="img" aria-label="{escape(picture.description)}" ', 1)
-    return f'<figure id="{picture.name}">{svg}</figure>'
-
-
-def _table(caption: str, heads: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
-    """Cells are HTML already, a whole <td> if one needs a class; the first of a row is its header. Heads in TEXT are of words."""
-    head = "".join(f'<th scope="col"{" class=text" if name.startswith(TEXT) else ""}>{name}</th>' for name in heads)
-    body = "".join(
-        f'<tr><th scope="row">{first}</th>' + "".join(cell if cell.startswith("<td") else f"<td>{cell}</td>" for cell in rest) + "</tr>"
-        for first, *rest in rows
-    )
-    return (
-        f'<div class="scroll" tabindex="0" role="region" aria-label="{caption}"><table><caption>{caption}</caption>'
-        f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
-    )
-
-
-def _mark(kind: str, text: str) -> str:
-    return f'<span class="mark {kind}">{escape(text)}</span>'
 
 
 def _winners(source: Source, published: Source | None) -> str:
@@ -119,21 +61,15 @@ def _winners(source: Source, published: Source | None) -> str:
         else:
             rows.append((name, rate(cell.rc), rate(cell.ud), _ratio(cell), f"<td class=text>{_winner(cell)}</td>", *theirs))
     heads = ("Cell", "RC (Mops)", "UD (Mops)", "UD/RC", "Winner", *(["Published UD/RC"] if published else []))
-    return _table(f"SEND, {escape(source.label)}", heads, rows)
+    return table_html(f"SEND, {escape(source.label)}", heads, rows)
 
 
 def _winner(cell: Comparison) -> str:
-    return _mark({"RC": "rc", "UD": "ud"}.get(cell.winner, "none"), cell.winner)
+    return mark_html({"RC": "rc", "UD": "ud"}.get(cell.winner, "none"), cell.winner)
 
 
 def _ratio(cell: Comparison) -> str:
     return "n/a" if cell.obstacle else f"{cell.ratio:.2f} [{cell.ratio_low:.2f}, {cell.ratio_high:.2f}]"
-
-
-def _finding(finding: Finding) -> str:
-    lines = "".join(f"<li>{escape(line)}</li>" for line in finding.evidence)
-    rows = f"<details><summary>{len(finding.evidence)} rows</summary><ul>{lines}</ul></details>" if lines else ""
-    return f"{_mark(VERDICT_MARKS.get(finding.verdict, 'none'), finding.verdict)} {escape(finding.because)}.{rows}"
 
 
 def _claims(judged: dict[str, list[Judgement]]) -> str:
@@ -142,8 +78,8 @@ def _claims(judged: dict[str, list[Judgement]]) -> str:
         cells = []
         for judgements in judged.values():
             judgement = judgements[number]
-            credit = f"<p>With credit windows: {_finding(judgement.credit)}</p>" if judgement.credit else ""
-            cells.append(f"<td class=text>{_finding(judgement.finding)}{credit}</td>")
+            credit = f"<p>With credit windows: {finding_html(judgement.credit)}</p>" if judgement.credit else ""
+            cells.append(f"<td class=text>{finding_html(judgement.finding)}{credit}</td>")
         rows.append((escape(claim.id), f"<td class=text>{escape(claim.sentence)}</td>", *cells))
     note = (
         "<p>Each published sentence is judged from the rows of each table, by local windows as the published programs keep them. "
@@ -151,7 +87,7 @@ def _claims(judged: dict[str, list[Judgement]]) -> str:
         "Suspect and invalid rows bear out nothing.</p>"
     )
     heads = ("Claim", "Published sentence", *(f"By {escape(label)}" for label in judged))
-    return note + _table("Claims and verdicts", heads, rows)
+    return note + table_html("Claims and verdicts", heads, rows)
 
 
 def _windows(source: Source) -> str:
@@ -169,7 +105,7 @@ def _windows(source: Source) -> str:
         "window does not bound what is undelivered. A credit window follows the receiver, for both transports.</p>"
     )
     heads = ("Cell", "Local (Mops)", "Credit (Mops)", "Change", "Lost, local", "Lost, credit")
-    return note + _table(f"Window modes, {escape(source.label)}", heads, rows)
+    return note + table_html(f"Window modes, {escape(source.label)}", heads, rows)
 
 
 def _headers(sources: list[Source]) -> str:
@@ -198,8 +134,8 @@ def _headers(sources: list[Source]) -> str:
     caption = f"Headers of one SEND on Ethernet and IPv4, MTU {mtu}"
     return (
         f"<p>{note}</p>"
-        + _table("Header bytes of a packet", heads, kinds)
-        + _table(caption, ("Message", "Packets", "RC (B, share of wire)", "UD (B, share of wire)"), shares)
+        + table_html("Header bytes of a packet", heads, kinds)
+        + table_html(caption, ("Message", "Packets", "RC (B, share of wire)", "UD (B, share of wire)"), shares)
     )
 
 
@@ -221,7 +157,7 @@ def _rows(source: Source) -> str:
                 f"{row.iters:,}",
                 "" if row.mops is None else rate(row),
                 "" if row.gib is None else digits(row.gib),
-                _mark(MARKS[row.validity], row.validity),
+                mark_html(MARKS[row.validity], row.validity),
                 "" if row.spread is None else f"{100 * row.spread:.1f} %",
                 *counts,
                 *("" if value is None else digits(value) for value in (row.p50_us, row.p99_us)),
@@ -234,7 +170,7 @@ def _rows(source: Source) -> str:
     note = "<p class=note>Core to core: round trip of a cache line before and after the row.</p>"
     if heads.index("Core to core (ns)") not in used:
         note = ""
-    table = _table(f"All rows of {escape(source.label)}", [heads[i] for i in used], [[row[i] for i in used] for row in rows])
+    table = table_html(f"All rows of {escape(source.label)}", [heads[i] for i in used], [[row[i] for i in used] for row in rows])
     return table + note
 
 

@@ -1,6 +1,7 @@
 // verbena check FILE: can this table be true?
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <fstream>
@@ -8,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "bench/scale/check.h"
 #include "bench/table.h"
 #include "bench/validity.h"
 #include "tools/commands.h"
@@ -21,6 +23,31 @@ struct Options {
 	bool json = false;
 };
 
+// A table of many clients: ours, or the published one.
+int check_scale(const Options& options, const std::string& text) {
+	const auto rows = scale::check_table(text);
+	if (!rows) return complain(fmt::format("{}: {}", options.file, rows.error()));
+	const auto count = [&](std::string_view validity) { return std::ranges::count(*rows, validity, &scale::CheckedRow::validity); };
+	if (options.json) {
+		nlohmann::ordered_json list = nlohmann::ordered_json::array();
+		for (const scale::CheckedRow& row : *rows)
+			list.push_back({{"transport", row.transport}, {"clients", row.clients}, {"rate", row.rate}, {"validity", row.validity},
+				{"reason", row.reason}});
+		fmt::print("{}\n",
+			nlohmann::ordered_json{{"file", options.file}, {"rows", list}, {"invalid", count("invalid")}, {"suspect", count("suspect")},
+				{"not_comparable", count("not comparable")}}
+				.dump(2));
+	} else {
+		for (const scale::CheckedRow& row : *rows)
+			if (row.validity != "valid")
+				fmt::print("{:<14}  {} clients{}{}: {}\n", row.validity, row.clients, row.transport.empty() ? "" : " over ", row.transport,
+					row.reason);
+		fmt::print("{} rows: {} invalid, {} suspect, {} not comparable\n", rows->size(), count("invalid"), count("suspect"),
+			count("not comparable"));
+	}
+	return options.strict && count("invalid") > 0 ? impossible_data : good;
+}
+
 int check(const Options& options) {
 	std::stringstream text;
 	if (options.file == "-") {
@@ -30,6 +57,7 @@ int check(const Options& options) {
 		if (!file || !(text << file.rdbuf()))
 			return complain(fmt::format("cannot read {}: {}", options.file, file ? "it is empty or not a file" : std::strerror(errno)));
 	}
+	if (scale::is_scale_table(text.str())) return check_scale(options, text.str());
 	auto table = bench::read_table(text.str());
 	if (!table) return complain(fmt::format("{}: {}", options.file, table.error()));
 	bench::judge(table->rows);
@@ -63,7 +91,9 @@ void add_check(CLI::App& app, Action& action) {
 	CLI::App* sub = app.add_subcommand("check", "Judge a result table, ours or published");
 	sub->footer(
 		"Examples:\n  verbena check bench/published/rc_vs_ud.csv\n  verbena check rows.csv --strict --json\n"
-		"The table needs the columns experiment,mode,msg,window,iters,mops,gib. Exit code 3 with --strict if a row cannot be true.");
+		"  verbena check bench/published/connection_scale.csv\n"
+		"The table needs the columns experiment,mode,msg,window,iters,mops,gib, or clients,success_percent and those beside them. Exit "
+		"code 3 with --strict if a row cannot be true.");
 	auto options = std::make_shared<Options>();
 	sub->add_option("file", options->file, "CSV or JSON; - is standard input")->required()->type_name("FILE");
 	sub->add_flag("--strict", options->strict, "Exit 3 if any row is invalid");

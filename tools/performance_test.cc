@@ -1,95 +1,91 @@
 // performance_test: many clients of an echo server, all connected at once, each verifying its echoes.
 #include <fmt/format.h>
-#include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
-#include <csignal>
-#include <new>
-#include <span>
-#include <vector>
+#include <cerrno>
+#include <cstring>
 
-#include "bench/scale/echo_service.h"
-#include "bench/scale/swarm.h"
+#include "bench/connect/rows.h"
+#include "bench/environment.h"
+#include "bench/scale/experiment.h"
+#include "bench/scale/rows.h"
 #include "tools/trust_options.h"
 
 namespace {
 
 using namespace verbena;
+using scale::Cause;
 
 struct Options {
-	std::uint32_t clients = 10;
-	std::uint32_t messages = 100;
-	std::uint32_t message_bytes = 1024;
-	double think_ms = 10;
-	double stagger_ms = 0;
-	std::string server;
+	scale::ExperimentOptions experiment;
+	double think_ms = 10, stagger_ms = 0, hold_s = 0, duration_s = 0;
+	std::string server, transport = "rdma", connect = "tls-psn", json;
 	bool verbose = false;
-	std::uint32_t processes = 0;
 	channel::TrustOptions trust;
+	std::string command_line;
 };
-
-// Clients of one process: descriptors, and the time of one loop, are what binds.
-constexpr std::uint32_t clients_per_process = 10'000;
 
 int fail(const std::string& text, int code = 1) {
 	fmt::print(stderr, "performance_test: {}\n", text);
 	return code;
 }
 
-scale::EchoService* running = nullptr;
-extern "C" void on_stop(int) {
-	if (running != nullptr) running->stop();
-}
+Nanoseconds nanoseconds(double seconds) { return static_cast<Nanoseconds>(seconds * 1e9); }
 
-// What the server's process says: once when it listens, and once when it has ended.
-struct ServerReport {
-	std::uint16_t port = 0;
-	char error[256] = {};
-	scale::ProcessUse before, after;
-	std::uint64_t peak = 0, echoed = 0, lost = 0, refused = 0;
-	channel::RcCounters counters;
-};
-
-void serve(const Options& options, const channel::Protection& protection, int out) {
-	prctl(PR_SET_PDEATHSIG, SIGTERM);
-	ServerReport report;
-	const auto say = [&] { return write(out, &report, sizeof report) == static_cast<ssize_t>(sizeof report); };
-	scale::EchoService service({.where = async::resolve("127.0.0.1", 0).value(),
-		.protection = protection,
-		.wish = {.both_ends_on_this_host = true},
-		.rc = {.units_max = std::max(8192u, options.clients * 6), .connections_max = options.clients + 16},
-		.acceptor = {.protection = protection, .patience = 60'000'000'000}});
-	if (auto started = service.start(); !started) {
-		std::strncpy(report.error, started.error().c_str(), sizeof report.error - 1);
-		say();
-		return;
+void print_clients(std::FILE* out, const scale::Outcome& run) {
+	for (std::size_t i = 0; i < run.rows.size(); ++i) {
+		const scale::ClientRow& row = run.rows[i];
+		const std::string word = row.cause == Cause::none ? "good"
+			: row.connected                               ? fmt::format("FAILED ({})", name_of(row.cause))
+														  : fmt::format("NOT CONNECTED ({})", name_of(row.cause));
+		fmt::print(out, "client {:5}: {}, connected in {:.2f} ms, {} echoes, {:.3f} ms each\n", i, word, row.connect_ms, row.echoes,
+			row.latency_ms);
 	}
-	running = &service;
-	std::signal(SIGTERM, on_stop);
-	report.port = service.port();
-	report.before = scale::use_of_process(getpid());
-	if (!say()) return;
-	service.run();
-	report.after = scale::use_of_process(getpid());
-	report.peak = service.counts().peak;
-	report.echoed = service.counts().echoed;
-	report.lost = service.counts().lost;
-	report.refused = service.acceptor_counters().refused;
-	report.counters = service.counters();
-	say();
 }
 
-template <class T> std::span<T> shared(std::size_t count) {
-	void* const at = mmap(nullptr, count * sizeof(T), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	if (at == MAP_FAILED) throw std::bad_alloc();
-	return {new (at) T[count], count};
+// The published columns, then what they leave out.
+void print(std::FILE* out, const scale::Outcome& run) {
+	fmt::print(out, "{:>8} {:>9} {:>15} {:>15} {:>10} {:>15} {:>13}\n", "clients", "success", "avg connect ms", "avg latency ms", "msg/s",
+		"peak memory MB", "peak threads");
+	fmt::print(out, "{:>8} {:>8.2f}% {:>15.3f} {:>15.4f} {:>10.0f} {:>15} {:>13}\n", run.clients, run.success_percent(),
+		run.mean_connect_ms(), run.mean_latency_ms(), run.messages_per_s(),
+		run.server ? fmt::format("{:.1f}", static_cast<double>(run.server->after.peak_resident_bytes) / (1 << 20)) : "n/a",
+		run.server ? fmt::format("{}", run.server->threads_peak) : "n/a");
+	const auto spread_of = [](const Histogram& of, int digits) {
+		const auto at = [&](double fraction) { return static_cast<double>(of.quantile(fraction)) / 1e6; };
+		return fmt::format("p50 {:.{}f} p99 {:.{}f} p99.9 {:.{}f} max {:.{}f}", at(0.5), digits, at(0.99), digits, at(0.999), digits,
+			static_cast<double>(of.max()) / 1e6, digits);
+	};
+	fmt::print(out, "connect ms {}; latency ms {}\n", spread_of(run.connect, 2), spread_of(run.latency, 4));
+	fmt::print(out, "{} connected in {:.3f} s from the first SYN: {:.0f} connections/s\n", run.connected, run.connecting_s,
+		run.connections_per_s());
+	if (run.timed()) fmt::print(out, "measured for {:.2f} s\n", run.window_s());
+	const auto use_between = [](const scale::ProcessUse& from, const scale::ProcessUse& to) {
+		return fmt::format("{:.2f} CPU s, {} + {} context switches (voluntary, not)", to.cpu_seconds - from.cpu_seconds,
+			to.voluntary_switches - from.voluntary_switches, to.involuntary_switches - from.involuntary_switches);
+	};
+	fmt::print(out, "clients: {} while messages went\n", use_between(run.from.clients, run.to.clients));
+	if (run.server) {
+		const scale::ServerAccount& server = *run.server;
+		fmt::print(out, "server: {} while messages went; {:.2f} CPU s in all\n", use_between(run.from.server, run.to.server),
+			server.after.cpu_seconds - server.before.cpu_seconds);
+		fmt::print(out, "server: {} clients at once, {} echoed, {} lost, {} refused; {} QPs; {:.1f} KiB a connection, {:.1f} at the peak\n",
+			server.peak, server.echoed, server.lost, server.refused, run.transport == scale::Transport::rdma ? server.peak : 0,
+			*run.server_kib_per_connection(), *run.server_peak_kib_per_connection());
+		const auto& c = server.counters;
+		if (run.transport == scale::Transport::rdma)
+			fmt::print(out, "server: {} frames in, {} out ({} inline, {} of credits, {} of want), {} messages coalesced\n",
+				c.frames_received, c.frames_sent, c.frames_inline, c.credit_frames, c.want_frames, c.messages_coalesced);
+	}
+	const auto failed = [&](Cause cause) { return run.failures[static_cast<std::size_t>(cause)]; };
+	fmt::print(out, "failures: {} connect, {} lost, {} wrong echo, {} timed out\n", failed(Cause::connect), failed(Cause::lost),
+		failed(Cause::wrong_echo), failed(Cause::timed_out));
+	if (const auto descriptors = failed(Cause::descriptors), ports = failed(Cause::ports); descriptors + ports > 0)
+		fmt::print(out, "a shortage on this side, no failure of the server: {} clients had no descriptor (ulimit -n), {} no port\n",
+			descriptors, ports);
 }
 
-int run(const Options& options) {
+int run(Options& options) {
 	const auto trust = channel::choose_trust(options.trust, channel::trust_environment());
 	if (!trust) return fail(trust.error(), 2);
 	// Made before anybody forks, so that the identity exists.
@@ -98,133 +94,85 @@ int run(const Options& options) {
 	if (!client_protection) return fail(client_protection.error());
 	if (!server_protection) return fail(server_protection.error());
 
-	std::signal(SIGPIPE, SIG_IGN);
-	scale::SwarmOptions swarm{.host = options.server.empty() ? "127.0.0.1" : options.server,
-		.port = 7471,
-		.protection = *client_protection,
-		.clients = options.clients,
-		.messages = options.messages,
-		.message_bytes = options.message_bytes,
-		.think = static_cast<Nanoseconds>(options.think_ms * 1e6),
-		.stagger = static_cast<Nanoseconds>(options.stagger_ms * 1e6)};
-	ServerReport report;
-	int from_server[2];
-	pid_t server = 0;
-	if (options.server.empty()) {
-		if (pipe(from_server) != 0) return fail("no pipe");
-		server = fork();
-		if (server == 0) {
-			close(from_server[0]);
-			serve(options, *server_protection, from_server[1]);
-			std::_Exit(0);
-		}
-		close(from_server[1]);
-		if (read(from_server[0], &report, sizeof report) != static_cast<ssize_t>(sizeof report)) return fail("the server did not start");
-		if (report.error[0] != '\0') return fail(report.error);
-		swarm.port = report.port;
-		swarm.wish.both_ends_on_this_host = true;
-	}
+	scale::ExperimentOptions& experiment = options.experiment;
+	scale::SwarmOptions& swarm = experiment.swarm;
+	experiment.own_server = options.server.empty();
+	experiment.server_protection = *server_protection;
+	swarm.protection = *client_protection;
+	swarm.host = options.server.empty() ? "127.0.0.1" : options.server;
+	swarm.port = 7471;
+	swarm.transport = options.transport == "tcp" ? scale::Transport::tcp : scale::Transport::rdma;
+	swarm.think = nanoseconds(options.think_ms / 1e3);
+	swarm.stagger = nanoseconds(options.stagger_ms / 1e3);
+	swarm.hold = nanoseconds(options.hold_s);
+	swarm.duration = nanoseconds(options.duration_s);
+	if (swarm.timed()) swarm.messages = 0;
+	const auto address = async::resolve(swarm.host, swarm.port);
+	if (!address) return fail(address.error());
+	swarm.wish.both_ends_on_this_host = async::is_loopback(*address);
 
-	const std::uint32_t parts = options.processes > 0 ? options.processes : (options.clients + clients_per_process - 1) / clients_per_process;
-	scale::Board& board = shared<scale::Board>(1)[0];
-	const auto rows = shared<scale::ClientRow>(options.clients);
-	const auto results = shared<scale::PartRows>(parts);
-	std::vector<pid_t> workers;
-	for (std::uint32_t part = 0; part < parts; ++part) {
-		const pid_t worker = fork();
-		if (worker == 0) {
-			prctl(PR_SET_PDEATHSIG, SIGKILL);
-			const auto first = static_cast<std::uint32_t>(std::uint64_t{options.clients} * part / parts);
-			const auto last = static_cast<std::uint32_t>(std::uint64_t{options.clients} * (part + 1) / parts);
-			const auto done = scale::run_part(swarm, first, last, board, rows.data(), results[part]);
-			if (!done) fail(done.error());
-			std::_Exit(done ? 0 : 1);
-		}
-		workers.push_back(worker);
+	std::FILE* const out = options.json == "-" ? stderr : stdout;  // standard output is the table's then
+	const auto outcome = scale::run_experiment(experiment, [out](const scale::Moment& moment) {
+		if (moment.doing == std::string_view("connected"))
+			fmt::print(out, "{} of {} clients are connected, after {:.3f} s\n", moment.connected, moment.clients,
+				static_cast<double>(moment.since) / 1e9);
+	});
+	if (!outcome) return fail(outcome.error());
+	if (options.verbose) print_clients(out, *outcome);
+	for (const std::string& each : outcome->first_failures) fmt::print(stderr, "performance_test: {}\n", each);
+	print(out, *outcome);
+	if (!options.json.empty()) {
+		const auto row = scale::row_of(options.connect, std::span(&*outcome, 1));
+		const std::string text = connect::to_json({scale::environment_of(*outcome, options.command_line), {row}});
+		std::FILE* const file = options.json == "-" ? stdout : std::fopen(options.json.c_str(), "w");
+		if (file == nullptr || std::fputs(text.c_str(), file) < 0 || (file == stdout ? std::fflush(file) : std::fclose(file)) != 0)
+			return fail(fmt::format("cannot write {}: {}", options.json, std::strerror(errno)));
 	}
-	bool worked = true;
-	for (const pid_t worker : workers) {
-		int status = 0;
-		waitpid(worker, &status, 0);
-		worked = worked && WIFEXITED(status) && WEXITSTATUS(status) == 0;
-		if (!worked)
-			for (const pid_t other : workers) kill(other, SIGKILL);
-	}
-	std::uint64_t threads = 0;
-	if (server > 0) {
-		threads = scale::use_of_process(server).threads;  // all its clients have gone or are going, its threads not yet
-		kill(server, SIGTERM);
-		if (read(from_server[0], &report, sizeof report) != static_cast<ssize_t>(sizeof report)) fail("the server ended without its report");
-		waitpid(server, nullptr, 0);
-	}
-	if (!worked) return fail("a process of clients failed");
-
-	Histogram connect, latency;
-	for (const auto& each : results) {
-		connect.merge(each.connect);
-		latency.merge(each.latency);
-	}
-	std::uint64_t echoes = 0, good = 0, failures[scale::causes] = {};
-	double connect_sum = 0, latency_sum = 0;
-	std::uint32_t connected = 0;
-	for (std::uint32_t i = 0; i < options.clients; ++i) {
-		const scale::ClientRow& row = rows[i];
-		++failures[static_cast<std::size_t>(row.cause)];
-		echoes += row.echoes;
-		good += row.cause == scale::Cause::none;
-		connected += row.connected;
-		connect_sum += row.connected ? row.connect_ms : 0;
-		latency_sum += row.latency_ms * static_cast<float>(options.messages);
-		if (options.verbose)
-			fmt::print("client {:5}: {}, connected in {:.2f} ms, {} echoes, {:.3f} ms each\n", i,
-				row.cause == scale::Cause::none ? "good" : row.cause == scale::Cause::connect ? "NOT CONNECTED" : "FAILED", row.connect_ms, row.echoes,
-				row.latency_ms);
-	}
-	for (const auto& each : results)
-		if (each.first_failure[0] != '\0') fmt::print(stderr, "performance_test: {}\n", each.first_failure);
-	const double seconds = static_cast<double>(board.ended.load() - board.began.load()) / 1e9;
-	const auto ms = [](std::uint64_t ns) { return static_cast<double>(ns) / 1e6; };
-	fmt::print("{:>8} {:>9} {:>15} {:>15} {:>10} {:>15} {:>13}\n", "clients", "success", "avg connect ms", "avg latency ms", "msg/s", "peak memory MB",
-		"peak threads");
-	fmt::print("{:>8} {:>8.2f}% {:>15.3f} {:>15.4f} {:>10.0f} {:>15} {:>13}\n", options.clients, 100.0 * static_cast<double>(good) / options.clients,
-		connected > 0 ? connect_sum / connected : 0, echoes > 0 ? latency_sum / static_cast<double>(echoes) : 0,
-		seconds > 0 ? static_cast<double>(echoes) / seconds : 0,
-		server > 0 ? fmt::format("{:.1f}", static_cast<double>(report.after.peak_resident_bytes) / (1 << 20)) : "n/a",
-		server > 0 ? fmt::format("{}", threads) : "n/a");
-	fmt::print("connect ms p50 {:.2f} p99 {:.2f} p99.9 {:.2f} max {:.2f}; latency ms p50 {:.4f} p99 {:.4f} p99.9 {:.4f} max {:.4f}\n",
-		ms(connect.quantile(0.5)), ms(connect.quantile(0.99)), ms(connect.quantile(0.999)), ms(connect.max()), ms(latency.quantile(0.5)),
-		ms(latency.quantile(0.99)), ms(latency.quantile(0.999)), ms(latency.max()));
-	if (server > 0) {
-		const double setup_cpu = report.after.cpu_seconds - report.before.cpu_seconds;
-		fmt::print("server: {} clients at once, {} echoed, {} lost, {} refused; {:.2f} CPU s; {} + {} context switches; {:.1f} KiB a connection\n",
-			report.peak, report.echoed, report.lost, report.refused, setup_cpu, report.after.voluntary_switches, report.after.involuntary_switches,
-			static_cast<double>(report.after.peak_resident_bytes - report.before.resident_bytes) / 1024 / options.clients);
-		const auto& c = report.counters;
-		fmt::print("server: {} frames in, {} out ({} inline, {} of credits, {} of want), {} messages coalesced\n", c.frames_received, c.frames_sent,
-			c.frames_inline, c.credit_frames, c.want_frames, c.messages_coalesced);
-	}
-	fmt::print("failures: {} connect, {} lost, {} wrong echo\n", failures[1], failures[2], failures[3]);
-	return good == options.clients ? 0 : 1;
+	return outcome->good == outcome->clients ? 0 : 1;
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
 	Options options;
-	CLI::App app("Many clients of an echo server: every one a connection of its own, all at once, every echo verified.", "performance_test");
+	options.command_line = "performance_test";
+	for (int i = 1; i < argc; ++i) options.command_line += std::string(" ") + argv[i];
+	scale::SwarmOptions& swarm = options.experiment.swarm;
+	CLI::App app(
+		"Many clients of an echo server: every one a connection of its own, all at once, every echo verified.", "performance_test");
 	app.footer(
 		"Examples:\n  performance_test -c 10 -v\n  performance_test -c 1000 -n 5 -d 5\n  performance_test -c 100 -s 10.0.0.1:7471\n"
+		"  performance_test -c 1000 --duration 5 --rate 2000 --transport tcp\n"
+		"Latency is from a message to its verified echo; with --rate from when it was due, if the one before it was late. Connect is from "
+		"the\n"
+		"first SYN to ready. A shortage of descriptors or ports on this side is named, and not counted as the server's failure.\n"
 		"Exit codes: 0 all clients good, 1 some failed, 2 usage.");
-	app.add_option("-c", options.clients, "Clients")->capture_default_str()->check(CLI::Range(1u, 100'000u));
-	app.add_option("-n", options.messages, "Messages of each client")->capture_default_str()->check(CLI::Range(1u, 1'000'000'000u));
-	app.add_option("-m", options.message_bytes, "Bytes of a message")->capture_default_str()->check(CLI::Range(1u, 64u << 20));
-	app.add_option("-t", options.think_ms, "Milliseconds between an echo and the next message")->capture_default_str()->check(CLI::NonNegativeNumber);
+	app.add_option("-c", swarm.clients, "Clients")->capture_default_str()->check(CLI::Range(1u, 100'000u));
+	auto* messages =
+		app.add_option("-n", swarm.messages, "Messages of each client")->capture_default_str()->check(CLI::Range(1u, 1'000'000'000u));
+	app.add_option("-m", swarm.message_bytes, "Bytes of a message")->capture_default_str()->check(CLI::Range(1u, 64u << 20));
+	app.add_option("-t", options.think_ms, "Milliseconds between an echo and the next message")
+		->capture_default_str()
+		->check(CLI::Range(0.0, 1e9));
 	app.add_option("-d", options.stagger_ms, "Client i waits (i mod 10) times so many milliseconds before it connects")
 		->capture_default_str()
-		->check(CLI::NonNegativeNumber);
+		->check(CLI::Range(0.0, 1e9));
 	app.add_option("-s", options.server, "HOST[:PORT] of an echo_server; without it a process of its own is started");
 	app.add_flag("-v", options.verbose, "A line for each client");
-	app.add_option("--processes", options.processes, "Processes that the clients are spread over; 0: as many as it takes")->capture_default_str();
+	app.add_option("--window", swarm.window, "Messages of a client under way at once")->capture_default_str()->check(CLI::Range(1u, 1024u));
+	app.add_option("--duration", options.duration_s, "Messages for so many seconds, instead of -n")
+		->check(CLI::Range(0.01, 1e6))
+		->excludes(messages);
+	app.add_option("--rate", swarm.rate, "Messages a second of all clients together, evenly spread; instead of -t")
+		->check(CLI::Range(0.001, 1e9));
+	app.add_option("--hold", options.hold_s, "All stay connected so many seconds after the last echo")->check(CLI::Range(0.0, 1e6));
+	app.add_option("--transport", options.transport, "What carries the messages")
+		->capture_default_str()
+		->check(CLI::IsMember({"rdma", "tcp"}));
+	app.add_option("--connect", options.connect, "How to connect")->capture_default_str()->check(CLI::IsMember({"tls-psn"}));
+	app.add_option("--json", options.json, "Also write JSON, as verbena bench scale does (- is standard output)")->type_name("FILE");
+	app.add_option("--processes", options.experiment.processes, "Processes that the clients are spread over; 0: as many as it takes")
+		->capture_default_str();
 	verbena::tools::add_trust(app, options.trust);
 	try {
 		app.parse(argc, argv);

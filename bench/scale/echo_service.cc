@@ -27,7 +27,10 @@ constexpr Nanoseconds look_interval = 100'000'000;
 }  // namespace
 
 EchoService::EchoService(EchoOptions options)
-	: options_(std::move(options)), counts_(options_.counts != nullptr ? *options_.counts : own_counts_), setup_({.spin = 0}), io_({.spin = options_.spin}) {}
+	: options_(std::move(options)),
+	  counts_(options_.counts != nullptr ? *options_.counts : own_counts_),
+	  setup_({.spin = 0}),
+	  io_({.spin = options_.spin}) {}
 
 EchoService::~EchoService() {
 	io_.stop();

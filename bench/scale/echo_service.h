@@ -42,7 +42,8 @@ public:
 	std::uint16_t port() const { return acceptor_->port(); }
 	channel::Path path() const;  // device, GID and MTU; "rc"
 
-	// Until stop(), which a signal handler may call: then no new clients, those that are there are closed, and it returns within two seconds.
+	// Until stop(), which a signal handler may call: then no new clients, those that are there are closed, and it returns within two
+	// seconds.
 	void run();
 	void stop() { setup_.stop(); }
 

@@ -4,6 +4,7 @@
 #include <netinet/in.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 #include <vector>
 
@@ -21,10 +22,17 @@ struct Mark {
 constexpr Nanoseconds look_interval = 500'000;
 // An address has 28,232 ports; clients of a server on this host come from several of its 127.0.0.0/8.
 constexpr std::uint32_t clients_per_address = 10'000;
+// Clients go on for so long after the measured time, so that whoever looks at its end a little late still sees them all at work.
+constexpr Nanoseconds tail = 100'000'000;
 
 void raise_to(std::atomic<std::uint64_t>& peak, std::uint64_t value) {
 	std::uint64_t now = peak.load();
 	while (now < value && !peak.compare_exchange_weak(now, value)) {}
+}
+
+void lower_to(std::atomic<std::uint64_t>& least, std::uint64_t value) {
+	std::uint64_t now = least.load();
+	while (now > value && !least.compare_exchange_weak(now, value)) {}
 }
 
 struct Part {
@@ -55,7 +63,7 @@ Task<void> Part::client(std::uint32_t index) {
 	if (loopback) {
 		auto& address = reinterpret_cast<sockaddr_in&>(from.storage);
 		address.sin_family = AF_INET;
-		address.sin_addr.s_addr = htonl(INADDR_LOOPBACK + index / clients_per_address);
+		address.sin_addr.s_addr = htonl(INADDR_LOOPBACK + options.first_address + index / clients_per_address);
 		from.length = sizeof address;
 	}
 	// A named object: GCC 12 moves the bytes of an aggregate that is made within a co_await expression.
@@ -64,57 +72,107 @@ Task<void> Part::client(std::uint32_t index) {
 		.port = options.port,
 		.patience = options.patience,
 		.from = loopback ? &from : nullptr};
+	std::unique_ptr<channel::Channel> channel;
+	std::string why;
 	const Nanoseconds begun = monotonic_now();
-	auto channel = co_await channel::connect(*transport, std::move(where));
-	if (channel) {
-		const Nanoseconds took = monotonic_now() - begun;
-		part.connect.record(took);
-		rows[index].connected = true;
-		rows[index].connect_ms = static_cast<float>(static_cast<double>(took) / 1e6);
+	lower_to(board.connecting_began, begun);
+	if (options.transport == Transport::rdma) {
+		auto made = co_await channel::connect(*transport, std::move(where));
+		if (made) channel = std::move(*made);
+		else why = made.error();
 	} else {
-		fail(index, Cause::connect, channel.error());
+		const channel::TcpOptions tcp;
+		auto made = co_await channel::connect_tcp(loop, std::move(where), tcp);
+		if (made) channel = std::move(*made);
+		else why = made.error();
 	}
-	raise_to(board.connecting_ended, monotonic_now());
+	if (channel) {
+		const Nanoseconds ready = monotonic_now();
+		part.connect.record(ready - begun);
+		rows[index].connected = true;
+		rows[index].connect_ms = static_cast<float>(static_cast<double>(ready - begun) / 1e6);
+		raise_to(board.connecting_ended, ready);
+		board.connected.fetch_add(1);
+	} else {
+		fail(index, cause_of(why), why);
+	}
 	board.settled.fetch_add(1);
 	co_await async::Park(at_start);
-	if (channel) co_await talk(index, **channel);
-	raise_to(board.ended, monotonic_now());
+	const bool good = channel && co_await talk(index, *channel);
+	const Nanoseconds done = monotonic_now();
+	raise_to(board.ended, done);
+	if (good) lower_to(board.first_finished, done);
 	board.finished.fetch_add(1);
 	co_await async::Park(at_end);
 	if (!channel) co_return;
-	(*channel)->close();
-	co_await (*channel)->until_closed();
+	channel->close();
+	co_await channel->until_closed();
 }
 
 Task<bool> Part::talk(std::uint32_t index, channel::Channel& channel) {
+	const Nanoseconds from = board.began.load() + options.warmup, to = from + options.duration, stop = to + tail;
+	const double interval = options.rate > 0 ? options.clients / options.rate * 1e9 : 0;
+	const Nanoseconds first_due = board.began.load() + static_cast<Nanoseconds>(interval * index / options.clients);
+	std::vector<Nanoseconds> begun(options.window);
 	Nanoseconds sum = 0;
-	for (std::uint32_t number = 0; number < options.messages; ++number) {
-		const Mark mark{.client = index, .number = number};
-		const std::span<const std::byte> whole_mark = std::as_bytes(std::span(&mark, 1));
-		const auto head = whole_mark.first(std::min<std::size_t>(whole_mark.size(), options.message_bytes));
-		const auto body = std::span(pattern).subspan(index % 64, options.message_bytes - head.size());
-		const Nanoseconds begun = monotonic_now();
-		// A send that fails leaves its reason to receive().
-		co_await channel.send(head, body);
+	std::uint32_t sent = 0, done = 0;
+
+	const auto body_of = [&](std::size_t head) { return std::span(pattern).subspan(index % 64, options.message_bytes - head); };
+	const auto wants_more = [&] {
+		return (options.messages == 0 || sent < options.messages) && (!options.timed() || monotonic_now() < stop);
+	};
+	while (true) {
+		while (sent - done < options.window && wants_more()) {
+			Nanoseconds start = monotonic_now();
+			if (interval > 0) {
+				const Nanoseconds due = first_due + static_cast<Nanoseconds>(interval * sent);
+				if (options.timed() && due >= stop) {
+					if (sent == done) co_await loop.sleep_until(stop);
+					break;
+				}
+				if (due > start) {
+					if (sent > done) break;  // an echo is to come before that
+					co_await loop.sleep_until(due);
+					start = monotonic_now();  // our own timer's lateness is not the server's
+				} else if (sent > 0) {
+					start = due;  // a message that had to wait for the one before it is as late as that made it
+				}
+			}
+			begun[sent % options.window] = start;
+			const Mark mark{.client = index, .number = sent};
+			const std::span<const std::byte> whole_mark = std::as_bytes(std::span(&mark, 1));
+			const auto head = whole_mark.first(std::min<std::size_t>(whole_mark.size(), options.message_bytes));
+			// A send that fails leaves its reason to receive().
+			co_await channel.send(head, body_of(head.size()));
+			++sent;
+		}
+		if (sent == done) break;
 		auto echo = co_await channel.receive();
 		if (!echo) {
-			fail(index, Cause::lost, channel.reason().empty() ? std::string(name_of(echo.error())) : channel.reason());
+			fail(index, Cause::lost, channel.reason().empty() ? std::string(channel::name_of(echo.error())) : channel.reason());
 			co_return false;
 		}
 		const auto bytes = echo->bytes();
-		if (bytes.size() != options.message_bytes || std::memcmp(bytes.data(), head.data(), head.size()) != 0
-			|| (!body.empty() && std::memcmp(bytes.data() + head.size(), body.data(), body.size()) != 0)) {
+		const Mark mark{.client = index, .number = done};
+		const std::size_t head = std::min<std::size_t>(sizeof mark, options.message_bytes);
+		const auto body = body_of(head);
+		if (bytes.size() != options.message_bytes || std::memcmp(bytes.data(), &mark, head) != 0 ||
+			(!body.empty() && std::memcmp(bytes.data() + head, body.data(), body.size()) != 0)) {
 			fail(index, Cause::wrong_echo, "an echo is not what was sent");
 			co_return false;
 		}
 		*echo = {};
-		const Nanoseconds took = monotonic_now() - begun;
-		part.latency.record(took);
-		sum += took;
-		++rows[index].echoes;
-		if (options.think > 0 && number + 1 < options.messages) co_await loop.sleep_for(options.think);
+		const Nanoseconds now = monotonic_now(), start = begun[done % options.window];
+		if (!options.timed() || (start >= from && now <= to)) {
+			part.latency.record(now - start);
+			part.latency_sum += static_cast<double>(now - start);
+		}
+		sum += now - start;
+		++done;
+		rows[index].echoes = done;
+		rows[index].latency_ms = static_cast<float>(static_cast<double>(sum) / 1e6 / done);
+		if (options.think > 0 && interval == 0 && wants_more()) co_await loop.sleep_for(options.think);
 	}
-	rows[index].latency_ms = static_cast<float>(static_cast<double>(sum) / 1e6 / std::max(options.messages, 1u));
 	co_return true;
 }
 
@@ -124,19 +182,45 @@ Task<void> Part::watch() {
 	board.began.compare_exchange_strong(nobody, monotonic_now());
 	loop.resume_soon(at_start);
 	while (board.finished.load() < options.clients) co_await loop.sleep_for(look_interval);
+	if (options.hold > 0) co_await loop.sleep_until(board.ended.load() + options.hold);
 	loop.resume_soon(at_end);
 }
 
 }  // namespace
 
+std::string_view name_of(Cause cause) {
+	switch (cause) {
+		case Cause::none: return "good";
+		case Cause::connect: return "connect";
+		case Cause::timed_out: return "timed out";
+		case Cause::descriptors: return "no descriptor";
+		case Cause::ports: return "no port";
+		case Cause::lost: return "lost";
+		case Cause::wrong_echo: return "wrong echo";
+	}
+	return "";
+}
+
+Cause cause_of(const std::string& error) {
+	const auto says = [&](std::string_view text) { return error.find(text) != error.npos; };
+	if (says(std::strerror(EMFILE)) || says(std::strerror(ENFILE))) return Cause::descriptors;
+	if (says(std::strerror(EADDRNOTAVAIL)) || says(std::strerror(EADDRINUSE))) return Cause::ports;
+	if (says("in time")) return Cause::timed_out;
+	return Cause::connect;
+}
+
 std::expected<void, std::string> run_part(
 	const SwarmOptions& options, std::uint32_t first, std::uint32_t last, Board& board, ClientRow* rows, PartRows& part) {
 	Part state{.options = options, .board = board, .rows = rows, .part = part, .loop = async::Loop({.spin = options.spin})};
 	const std::uint32_t clients = last - first;
-	auto transport = channel::RcTransport::open(state.loop, options.wish,
-		{.units_start = std::max(256u, std::min(clients, 4096u)), .units_max = std::max(8192u, clients * 8), .connections_max = clients + 16});
-	if (!transport) return std::unexpected(transport.error());
-	state.transport = std::move(*transport);
+	if (options.transport == Transport::rdma) {
+		auto transport = channel::RcTransport::open(state.loop, options.wish,
+			{.units_start = std::max(256u, std::min(clients, 4096u)),
+				.units_max = std::max(8192u, clients * 8),
+				.connections_max = clients + 16});
+		if (!transport) return std::unexpected(transport.error());
+		state.transport = std::move(*transport);
+	}
 	const auto address = async::resolve(options.host, options.port);
 	if (!address) return std::unexpected(address.error());
 	state.loopback = address->family() == AF_INET && async::is_loopback(*address);

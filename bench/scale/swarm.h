@@ -1,4 +1,4 @@
-// Many clients of an echo server, of one process each a part: every client is a connection of its own, none ends before all have
+// Many clients of an echo server, of one process each a part: every client is a connection of its own, none sends or ends before all have
 // connected, and a message counts when its echo came back right.
 //
 // Processes share a Board in memory that all map; each runs its part of the clients on one loop.
@@ -7,28 +7,45 @@
 #include <atomic>
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "base/histogram.h"
 #include "lib/channel/connect.h"
 
 namespace verbena::scale {
 
+enum class Transport : std::uint8_t { rdma, tcp };
+inline std::string_view name_of(Transport transport) { return transport == Transport::rdma ? "rdma" : "tcp"; }
+
 struct SwarmOptions {
 	std::string host;
 	std::uint16_t port = 0;
 	channel::Protection protection;
 	lib::Wish wish;
+	Transport transport = Transport::rdma;
 	std::uint32_t clients = 10;
-	std::uint32_t messages = 100;      // each
+	std::uint32_t messages = 100;      // each; 0: as many as the time allows
 	std::uint32_t message_bytes = 1024;
+	std::uint32_t window = 1;          // messages of a client that are under way at once
 	Nanoseconds think = 10'000'000;    // between an echo and the next message
 	Nanoseconds stagger = 0;           // client i waits (i mod 10) times this before it connects
+	double rate = 0;                   // messages a second of all clients together, evenly; 0: each as its echoes come
+	Nanoseconds warmup = 0;            // with a duration: before what is measured
+	Nanoseconds duration = 0;          // how long is measured; 0: until each has sent its messages
+	Nanoseconds hold = 0;              // all stay connected so long after the last message
+	std::uint32_t first_address = 0;   // on a host of its own: clients come from 127.0.0.1 and so many further on
 	Nanoseconds patience = 120'000'000'000;
 	Nanoseconds spin = 0;
+
+	bool timed() const { return duration > 0; }
 };
 
-enum class Cause : std::uint8_t { none, connect, lost, wrong_echo };
-inline constexpr std::size_t causes = 4;
+// Why a client failed. A shortage of this side is no failure of the server's.
+enum class Cause : std::uint8_t { none, connect, timed_out, descriptors, ports, lost, wrong_echo };
+inline constexpr std::size_t causes = 7;
+std::string_view name_of(Cause cause);
+// Of a connection that was not made, by its sentence.
+Cause cause_of(const std::string& error);
 
 // What one client found; its row of the board.
 struct ClientRow {
@@ -39,17 +56,21 @@ struct ClientRow {
 	float latency_ms = 0;  // mean
 };
 
-// One process's histograms, in nanoseconds.
+// One process's figures; times in nanoseconds. With a duration only messages that began and ended in it are in `latency`.
 struct PartRows {
 	Histogram connect, latency;
+	double latency_sum = 0;
 	char first_failure[256] = {};
 };
 
+// Times are monotonic.
 struct Board {
 	std::atomic<std::uint32_t> settled{0};   // clients that are connected or have failed to
+	std::atomic<std::uint32_t> connected{0};
 	std::atomic<std::uint32_t> finished{0};  // clients that have sent everything, or failed
-	std::atomic<std::uint64_t> began{0}, ended{0};  // of the messages, monotonic
-	std::atomic<std::uint64_t> connecting_ended{0};
+	std::atomic<std::uint64_t> connecting_began{UINT64_MAX}, connecting_ended{0};  // the first SYN, the last that is ready
+	std::atomic<std::uint64_t> began{0}, ended{0};                                 // of the messages
+	std::atomic<std::uint64_t> first_finished{UINT64_MAX};                         // of those that had all their echoes
 };
 
 // Runs clients [first, last) of options.clients and returns when all clients of all parts are done. `rows` is that of all clients.

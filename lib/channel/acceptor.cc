@@ -33,6 +33,17 @@ Prepared prepare(RcTransport& transport, const Parameters& theirs, const std::st
 	return result;
 }
 
+// Empty: the peer has proved itself, and we have.
+Task<std::string> checked(Channel& channel, ProofKeys keys, Nanoseconds deadline) {
+	const CloseAt timer(channel, deadline);
+	const auto message = co_await channel.receive();
+	if (!message) co_return channel.reason().empty() ? std::string(name_of(message.error())) : channel.reason();
+	if (const auto good = check_proof(keys, message->bytes()); !good) co_return std::string(describe(good.error()));
+	const Proof proof = make_proof(keys);
+	if (!co_await channel.send(proof)) co_return channel.reason();
+	co_return std::string();
+}
+
 class Counted {
 public:
 	explicit Counted(std::size_t& count) : count_(count) { ++count_; }
@@ -169,14 +180,12 @@ Task<bool> Acceptor::answer_tcp(async::Socket& socket, Handshake& handshake, con
 }
 
 Task<void> Acceptor::prove(std::unique_ptr<Channel> channel, ProofKeys keys, Nanoseconds deadline) {
-	{
-		const CloseAt timer(*channel, deadline);
-		const auto message = co_await channel->receive();
-		if (!message || !check_proof(keys, message->bytes())) co_return;
-		const Proof proof = make_proof(keys);
-		if (!co_await channel->send(proof)) co_return;
-	}
-	deliver_(std::move(channel));
+	const std::string trouble = co_await checked(*channel, keys, deadline);
+	if (trouble.empty()) deliver_(std::move(channel));
+	else loop_.post([this, what = channel->path().peer + " does not prove itself: " + trouble] {
+		++counters_.failed;
+		complain_(what);
+	});
 }
 
 }  // namespace verbena::channel

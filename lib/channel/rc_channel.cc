@@ -221,9 +221,10 @@ void RcChannel::tell_credits() {
 	++transport_.counters_.credit_frames;
 }
 
-// The peer's adapter acknowledges it, or the connection is lost; the program there need not answer.
+// The peer's adapter acknowledges it, or the connection is lost; the program there need not answer. Not before the peer was heard: its queue
+// pair may not be ready to receive yet, when it is busy with thousands of others.
 void RcChannel::beat() {
-	if (!lost_ && posted_ == posted_at_beat_ && credits_.may_send(Control::credit) && posted_ - completed_ < send_depth_) {
+	if (heard_ && !lost_ && posted_ == posted_at_beat_ && credits_.may_send(Control::credit) && posted_ - completed_ < send_depth_) {
 		send_control(Control::credit);
 		++transport_.counters_.heartbeats;
 	}
@@ -279,6 +280,7 @@ void RcChannel::handle_frame(Unit* unit) {
 		transport_.repost_unpromised(unit);
 		fail(Trouble::protocol, peer_name_ + " breaks the protocol: " + what);
 	};
+	heard_ = true;
 	const auto header = FrameHeader::read({unit->data, unit->length});
 	if (!header) return refuse("a frame without a header");
 	const bool control = header->kind == FrameKind::credit || header->kind == FrameKind::want;

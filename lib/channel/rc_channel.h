@@ -74,6 +74,7 @@ private:
 	Unit* in_flight_last_ = nullptr;
 	Unit* pending_ = nullptr;
 	bool asked_ = false;  // the peer knows that we wait
+	bool heard_ = false;  // something came from the peer
 	bool closing_ = false, close_sent_ = false, peer_closed_ = false, lost_ = false;
 
 	// Receiving.

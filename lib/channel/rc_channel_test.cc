@@ -114,6 +114,21 @@ TEST_F(RcChannels, APeerThatGoesWithoutAWordIsLostWhenSomethingIsSent) {
 	EXPECT_NE(why.find("connection is lost"), std::string::npos) << why;
 }
 
+// A server's end is ready long before a client's that connects with thousands of others: a heartbeat then met a queue pair that could not
+// receive yet, and the connection was lost before it had begun.
+TEST_F(RcChannels, AHeartbeatWaitsForThePeersFirstWord) {
+	RcOffer left = transports_[0]->offer().value(), right = transports_[1]->offer().value();
+	const RcEnd left_end = left.end, right_end = right.end;
+	auto early = transports_[1]->connect(std::move(right), left_end, "a").value();
+	loop_.complete([](async::Loop& loop) -> Task<void> { co_await loop.sleep_for(300'000'000); }(loop_));
+	EXPECT_EQ(transports_[1]->counters().heartbeats, 0u);
+	auto late = transports_[0]->connect(std::move(left), right_end, "b").value();
+	loop_.complete([](Channel& from, Channel& to) -> Task<void> {
+		EXPECT_TRUE(co_await from.send(bytes_of("at last")));
+		EXPECT_TRUE(co_await to.receive());
+	}(*late, *early));
+}
+
 TEST_F(RcChannels, ThousandsComeAndGoWithTheSameMemory) {
 	for (int round = 0; round < 300; ++round) {
 		auto [a, b] = connect();

@@ -50,7 +50,9 @@ def test_messages_of_every_size(programs: Programs, size: int) -> None:
     check_good(programs.run("performance_test", "-c", 3, "-n", 20, "-t", 0, "-m", size), 3)
 
 
-@pytest.mark.parametrize("words", [["-c", "0"], ["-c", "-1"], ["-c", "ten"], ["-c", "100001"], ["-n", "0"], ["-m", "0"], ["-t", "-1"], ["--no-such"]])
+@pytest.mark.parametrize(
+    "words", [["-c", "0"], ["-c", "-1"], ["-c", "ten"], ["-c", "100001"], ["-n", "0"], ["-m", "0"], ["-t", "-1"], ["--no-such"]]
+)
 def test_what_cannot_be_meant_is_a_matter_of_usage(programs: Programs, words: list[str]) -> None:
     assert programs.run("performance_test", *words).status == 2
 

@@ -1,0 +1,382 @@
+#include "bench/scale/experiment.h"
+
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstring>
+#include <new>
+#include <span>
+
+#include "bench/scale/echo_service.h"
+
+namespace verbena::scale {
+namespace {
+
+// Clients of one process: descriptors, and the time of one loop, are what binds.
+constexpr std::uint32_t clients_per_process = 10'000;
+constexpr std::uint64_t descriptors_aside = 64;  // of the process itself and its device
+constexpr useconds_t look_us = 1000;
+constexpr Nanoseconds tell_interval = 100'000'000;
+
+EchoService* running = nullptr;
+extern "C" void on_stop(int) {
+	if (running != nullptr) running->stop();
+}
+
+// What the server's process says: once when it listens, and once when it has ended. Bytes in a pipe.
+struct ServerReport {
+	std::uint16_t port = 0;
+	char error[256] = {}, device[64] = {}, gid[64] = {};
+	std::uint32_t mtu = 0;
+	ProcessUse before, after;
+	std::uint64_t peak = 0, echoed = 0, lost = 0, refused = 0;
+	channel::RcCounters counters;
+};
+
+template <std::size_t size> void put(char (&into)[size], const std::string& text) { std::strncpy(into, text.c_str(), size - 1); }
+
+void use_all_descriptors() {
+	rlimit limit{};
+	if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+	limit.rlim_cur = limit.rlim_max;
+	setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+void serve(const ExperimentOptions& options, EchoCounts& counts, int out) {
+	prctl(PR_SET_PDEATHSIG, SIGTERM);
+	use_all_descriptors();
+	ServerReport report;
+	const auto say = [&] { return write(out, &report, sizeof report) == static_cast<ssize_t>(sizeof report); };
+	const std::uint32_t clients = options.swarm.clients;
+	EchoService service({.where = async::resolve("127.0.0.1", 0).value(),
+		.protection = options.server_protection,
+		.wish = {.both_ends_on_this_host = true},
+		.rc = {.units_max = std::max(8192u, clients * 6), .connections_max = clients + 16},
+		.acceptor = {.protection = options.server_protection, .patience = 60'000'000'000},
+		.spin = options.server_spin,
+		.counts = &counts});
+	if (auto started = service.start(); !started) {
+		put(report.error, started.error());
+		say();
+		return;
+	}
+	running = &service;
+	std::signal(SIGTERM, on_stop);
+	const channel::Path path = service.path();
+	report.port = service.port();
+	put(report.device, path.device);
+	put(report.gid, path.gid);
+	report.mtu = path.mtu;
+	report.before = use_of_process(getpid());
+	if (!say()) return;
+	service.run();
+	report.after = use_of_process(getpid());
+	report.peak = counts.peak;
+	report.echoed = counts.echoed;
+	report.lost = counts.lost;
+	report.refused = service.acceptor_counters().refused;
+	report.counters = service.counters();
+	say();
+}
+
+// Memory that the processes share, for as long as this lives.
+template <class T> class Shared {
+public:
+	explicit Shared(std::size_t count) : bytes_(count * sizeof(T)) {
+		void* const at = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+		if (at == MAP_FAILED) throw std::bad_alloc();
+		items_ = {new (at) T[count], count};
+	}
+	~Shared() { munmap(items_.data(), bytes_); }
+	Shared(const Shared&) = delete;
+	Shared& operator=(const Shared&) = delete;
+	std::span<T> items() const { return items_; }
+
+private:
+	std::size_t bytes_;
+	std::span<T> items_;
+};
+
+// The run as the process sees it that started the others.
+class Run {
+public:
+	Run(const ExperimentOptions& options, std::uint32_t parts, const std::function<void(const Moment&)>& tell)
+		: options_(options), swarm_(options.swarm), tell_(tell), parts_(parts), rows_(swarm_.clients), results_(parts) {}
+	~Run() {
+		for (const pid_t worker : workers_) kill(worker, SIGKILL);
+		if (server_ > 0) kill(server_, SIGKILL);
+		for (const pid_t worker : workers_) waitpid(worker, nullptr, 0);
+		if (server_ > 0) waitpid(server_, nullptr, 0);
+		if (from_server_ >= 0) close(from_server_);
+	}
+	Run(const Run&) = delete;
+	Run& operator=(const Run&) = delete;
+
+	std::expected<Outcome, std::string> operator()() {
+		begun_ = monotonic_now();
+		if (options_.own_server)
+			if (auto started = start_server(); !started) return std::unexpected(started.error());
+		start_clients();
+		if (auto watched = watch(); !watched) return std::unexpected(watched.error());
+		if (server_ > 0 && !end_server()) return std::unexpected("the server ended without its report");
+		return outcome();
+	}
+
+private:
+	Board& board() const { return board_.items()[0]; }
+	EchoCounts& counts() const { return counts_.items()[0]; }
+
+	std::expected<void, std::string> start_server() {
+		int ends[2];
+		if (pipe(ends) != 0) return std::unexpected(fmt::format("pipe: {}", std::strerror(errno)));
+		server_ = fork();
+		if (server_ == 0) {
+			close(ends[0]);
+			serve(options_, counts(), ends[1]);
+			std::_Exit(0);
+		}
+		close(ends[1]);
+		from_server_ = ends[0];
+		if (server_ < 0) return std::unexpected(fmt::format("fork: {}", std::strerror(errno)));
+		if (!hear()) return std::unexpected("the server did not start");
+		if (report_.error[0] != '\0') return std::unexpected(report_.error);
+		swarm_.port = report_.port;
+		return {};
+	}
+	bool hear() { return read(from_server_, &report_, sizeof report_) == static_cast<ssize_t>(sizeof report_); }
+	bool end_server() {
+		kill(server_, SIGTERM);
+		const bool heard = hear();
+		waitpid(server_, nullptr, 0);
+		server_ = 0;
+		return heard;
+	}
+
+	void start_clients() {
+		for (std::uint32_t part = 0; part < parts_; ++part) {
+			const pid_t worker = fork();
+			if (worker == 0) {
+				prctl(PR_SET_PDEATHSIG, SIGKILL);
+				use_all_descriptors();
+				const auto first = static_cast<std::uint32_t>(std::uint64_t{swarm_.clients} * part / parts_);
+				const auto last = static_cast<std::uint32_t>(std::uint64_t{swarm_.clients} * (part + 1) / parts_);
+				PartRows& result = results_.items()[part];
+				const auto done = run_part(swarm_, first, last, board(), rows_.items().data(), result);
+				if (!done) put(result.first_failure, done.error());
+				std::_Exit(done ? 0 : 1);
+			}
+			if (worker > 0) workers_.push_back(worker);
+		}
+	}
+
+	Sample sample() const {
+		Sample now{.at = monotonic_now(), .echoed = counts().echoed.load()};
+		if (server_ > 0) now.server = use_of_process(server_);
+		for (const pid_t worker : workers_) now.clients += use_of_process(worker);
+		return now;
+	}
+
+	void say(const char* doing) {
+		const Nanoseconds now = monotonic_now();
+		if (now - told_ < tell_interval) return;
+		told_ = now;
+		tell_({.doing = doing, .connected = board().connected.load(), .clients = swarm_.clients, .since = now - begun_});
+	}
+
+	// Reaps clients' processes that have ended. The error is the first process's that did not end well.
+	std::expected<void, std::string> reap() {
+		for (std::size_t i = 0; i < workers_.size();) {
+			int status = 0;
+			if (waitpid(workers_[i], &status, WNOHANG) != workers_[i]) {
+				++i;
+				continue;
+			}
+			workers_.erase(workers_.begin() + static_cast<std::ptrdiff_t>(i));
+			if (WIFEXITED(status) && WEXITSTATUS(status) == 0) continue;
+			if (WIFSIGNALED(status)) return std::unexpected(fmt::format("a process of clients was ended by signal {}", WTERMSIG(status)));
+			for (const PartRows& each : results_.items())
+				if (each.first_failure[0] != '\0') return std::unexpected(each.first_failure);
+			return std::unexpected("a process of clients failed");
+		}
+		return {};
+	}
+
+	// From here on each step is due when the board says so; looked at every millisecond.
+	std::expected<void, std::string> watch() {
+		enum class Stage { connecting, warming_up, measuring, ending } stage = Stage::connecting;
+		if (workers_.size() < parts_) return std::unexpected(fmt::format("fork: {}", std::strerror(errno)));
+		while (true) {
+			const std::uint64_t began = board().began.load(), now = monotonic_now();
+			const bool finished = board().finished.load() == swarm_.clients;
+			switch (stage) {
+				case Stage::connecting:
+					say("connecting");
+					if (began == 0) break;
+					if (server_ > 0) connected_ = use_of_process(server_);
+					told_ = 0;
+					say("connected");
+					stage = Stage::warming_up;
+					[[fallthrough]];
+				case Stage::warming_up:
+					say("warming up");
+					if (swarm_.timed() && now < began + swarm_.warmup && !finished) break;
+					from_ = to_ = sample();
+					stage = Stage::measuring;
+					[[fallthrough]];
+				case Stage::measuring: {
+					say("measuring");
+					const bool time_is_up =
+						swarm_.timed() && (now >= began + swarm_.warmup + swarm_.duration || board().first_finished.load() <= now);
+					if (!time_is_up && !finished) break;
+					to_ = sample();
+					stage = Stage::ending;
+					break;
+				}
+				case Stage::ending: say("ending"); break;
+			}
+			if (auto reaped = reap(); !reaped) return reaped;
+			if (workers_.empty()) {
+				if (stage != Stage::ending) return std::unexpected("the clients' processes ended before their messages");
+				return {};
+			}
+			usleep(look_us);
+		}
+	}
+
+	Outcome outcome() const {
+		Outcome out{.transport = swarm_.transport,
+			.clients = swarm_.clients,
+			.window = swarm_.window,
+			.messages = swarm_.messages,
+			.message_bytes = swarm_.message_bytes,
+			.think_ms = static_cast<double>(swarm_.think) / 1e6,
+			.stagger_ms = static_cast<double>(swarm_.stagger) / 1e6,
+			.rate = swarm_.rate,
+			.warmup_s = static_cast<double>(swarm_.warmup) / 1e9,
+			.seconds = static_cast<double>(swarm_.duration) / 1e9,
+			.rows = {rows_.items().begin(), rows_.items().end()}};
+		for (const PartRows& each : results_.items()) {
+			out.connect.merge(each.connect);
+			out.latency.merge(each.latency);
+			out.latency_sum_ms += each.latency_sum / 1e6;
+			if (each.first_failure[0] != '\0') out.first_failures.emplace_back(each.first_failure);
+		}
+		for (const ClientRow& row : out.rows) {
+			++out.failures[static_cast<std::size_t>(row.cause)];
+			out.echoes += row.echoes;
+			out.good += row.cause == Cause::none;
+			out.connected += row.connected;
+			out.connect_sum_ms += row.connected ? static_cast<double>(row.connect_ms) : 0;
+		}
+		const auto between = [](std::uint64_t from, std::uint64_t to) { return to > from ? static_cast<double>(to - from) / 1e9 : 0; };
+		out.connecting_s = between(board().connecting_began.load(), board().connecting_ended.load());
+		out.messages_s = between(board().began.load(), board().ended.load());
+		out.from = from_;
+		out.to = to_;
+		if (!options_.own_server) return out;
+		out.server = ServerAccount{.path = {.transport = std::string(name_of(swarm_.transport)),
+									   .device = report_.device,
+									   .gid = report_.gid,
+									   .mtu = report_.mtu,
+									   .peer = {}},
+			.before = report_.before,
+			.connected = connected_,
+			.after = report_.after,
+			.threads_peak = counts().threads_peak.load(),
+			.peak = report_.peak,
+			.echoed = report_.echoed,
+			.lost = report_.lost,
+			.refused = report_.refused,
+			.counters = report_.counters};
+		return out;
+	}
+
+	const ExperimentOptions& options_;
+	SwarmOptions swarm_;
+	const std::function<void(const Moment&)>& tell_;
+	std::uint32_t parts_;
+	Shared<Board> board_{1};
+	Shared<EchoCounts> counts_{1};
+	Shared<ClientRow> rows_;
+	Shared<PartRows> results_;
+	pid_t server_ = 0;
+	int from_server_ = -1;
+	ServerReport report_;
+	std::vector<pid_t> workers_;
+	ProcessUse connected_;
+	Sample from_, to_;
+	Nanoseconds begun_ = 0, told_ = 0;
+};
+
+double per_connection_kib(std::uint64_t now, std::uint64_t before, std::uint64_t connections) {
+	return now > before && connections > 0 ? static_cast<double>(now - before) / 1024 / static_cast<double>(connections) : 0;
+}
+
+}  // namespace
+
+double Outcome::messages_per_s() const {
+	if (!timed()) return messages_s > 0 ? static_cast<double>(echoes) / messages_s : 0;
+	if (window_s() <= 0) return 0;
+	// A server elsewhere is not ours to ask; then the clients' count is all there is.
+	return static_cast<double>(server ? to.echoed - from.echoed : latency.count()) / window_s();
+}
+
+std::optional<double> Outcome::server_kib_per_connection() const {
+	if (!server) return {};
+	return per_connection_kib(server->connected.resident_bytes, server->before.resident_bytes, connected);
+}
+
+std::optional<double> Outcome::server_peak_kib_per_connection() const {
+	if (!server) return {};
+	return per_connection_kib(server->after.peak_resident_bytes, server->before.resident_bytes, connected);
+}
+
+double Outcome::fairness() const {
+	double sum = 0, squares = 0;
+	for (const ClientRow& row : rows) {
+		sum += row.echoes;
+		squares += static_cast<double>(row.echoes) * row.echoes;
+	}
+	return squares > 0 ? sum * sum / (static_cast<double>(rows.size()) * squares) : 0;
+}
+
+std::uint64_t descriptors_max() {
+	rlimit limit{};
+	getrlimit(RLIMIT_NOFILE, &limit);
+	return limit.rlim_max;
+}
+
+std::expected<std::uint32_t, std::string> plan_processes(
+	std::uint32_t clients, std::uint32_t wanted, Transport transport, bool own_server, std::uint64_t descriptors_max) {
+	const std::uint64_t room = descriptors_max > descriptors_aside ? descriptors_max - descriptors_aside : 0;
+	const auto shortage = [&](const char* whose, std::uint64_t needed) {
+		return std::unexpected(fmt::format(
+			"a shortage of descriptors here, not a failure of the server: {} needs {} for {} TCP clients, and a process may have {} "
+			"(ulimit -Hn): fewer clients, or a higher limit",
+			whose, needed + descriptors_aside, clients, descriptors_max));
+	};
+	if (transport == Transport::tcp && own_server && clients > room) return shortage("the server", clients);
+	// RDMA clients give their descriptor back once they are connected, but all may be connecting at once.
+	const std::uint64_t each = std::min<std::uint64_t>(clients_per_process, std::max<std::uint64_t>(room, 1));
+	const auto needed = static_cast<std::uint32_t>((clients + each - 1) / each);
+	if (wanted == 0) return needed;
+	if (const std::uint64_t most = (clients + wanted - 1) / wanted; transport == Transport::tcp && most > room)
+		return shortage("a process of clients", most);
+	return std::min(wanted, clients);
+}
+
+std::expected<Outcome, std::string> run_experiment(const ExperimentOptions& options, const std::function<void(const Moment&)>& tell) {
+	const auto parts =
+		plan_processes(options.swarm.clients, options.processes, options.swarm.transport, options.own_server, descriptors_max());
+	if (!parts) return std::unexpected(parts.error());
+	std::signal(SIGPIPE, SIG_IGN);
+	return Run(options, *parts, tell)();
+}
+
+}  // namespace verbena::scale

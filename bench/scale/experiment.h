@@ -1,0 +1,89 @@
+// One run: an echo server in a process of its own (or one that runs elsewhere), clients in as many processes as they take, and what both
+// counted, put together. `performance_test` prints one; `verbena bench scale` makes rows of many.
+//
+// The caller makes no verbs call before or between: the processes are forked, and a forked process cannot use its parent's devices.
+#pragma once
+
+#include <expected>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "bench/scale/process_use.h"
+#include "bench/scale/swarm.h"
+
+namespace verbena::scale {
+
+struct ExperimentOptions {
+	SwarmOptions swarm;       // host and port: of the server, unless it is our own
+	bool own_server = true;
+	channel::Protection server_protection;
+	std::uint32_t processes = 0;       // of clients; 0: as many as it takes
+	Nanoseconds server_spin = 50'000;
+};
+
+// The server and the clients' processes at one instant.
+struct Sample {
+	Nanoseconds at = 0;
+	std::uint64_t echoed = 0;  // as the server counted
+	ProcessUse server, clients;
+};
+
+// What our own server's process told.
+struct ServerAccount {
+	channel::Path path;
+	ProcessUse before, connected, after;  // before the first client, with all of them, at the end
+	std::uint64_t threads_peak = 0;
+	std::uint64_t peak = 0, echoed = 0, lost = 0, refused = 0;  // peak: clients at once
+	channel::RcCounters counters;
+};
+
+struct Outcome {
+	Transport transport = Transport::rdma;
+	std::uint32_t clients = 0, window = 1, messages = 0, message_bytes = 0;
+	double think_ms = 0, stagger_ms = 0, rate = 0, warmup_s = 0, seconds = 0;
+
+	std::vector<ClientRow> rows;
+	Histogram connect, latency;  // ns
+	double connect_sum_ms = 0, latency_sum_ms = 0;
+	std::uint64_t connected = 0, good = 0, echoes = 0, failures[causes] = {};
+	std::vector<std::string> first_failures;  // one of each process that had one
+
+	double connecting_s = 0;   // from the first SYN to the last that was ready
+	double messages_s = 0;     // from the first message to the last echo
+	Sample from, to;           // the measured time: all of the messages, or what a duration leaves between warm-up and end
+	std::optional<ServerAccount> server;
+	std::optional<double> round_trip_ns;  // core to core, if the caller took it
+
+	bool timed() const { return seconds > 0; }
+	double window_s() const { return static_cast<double>(to.at - from.at) / 1e9; }
+	// Echoes a second: of a duration by the server's count between two instants, else of all messages.
+	double messages_per_s() const;
+	double connections_per_s() const { return connecting_s > 0 ? static_cast<double>(connected) / connecting_s : 0; }
+	double mean_connect_ms() const { return connected > 0 ? connect_sum_ms / static_cast<double>(connected) : 0; }
+	double mean_latency_ms() const { return latency.count() > 0 ? latency_sum_ms / static_cast<double>(latency.count()) : 0; }
+	double success_percent() const { return clients > 0 ? 100.0 * static_cast<double>(good) / clients : 0; }
+	// Resident memory of the server's process for each of its clients: while all are connected, and at its greatest.
+	std::optional<double> server_kib_per_connection() const;
+	std::optional<double> server_peak_kib_per_connection() const;
+	// Jain's index of what the clients got done: 1 if all did alike, 1/clients if one did everything.
+	double fairness() const;
+};
+
+// Where the run is; told some ten times a second.
+struct Moment {
+	const char* doing = "";  // connecting, connected (once), warming up, measuring, ending
+	std::uint32_t connected = 0, clients = 0;
+	Nanoseconds since = 0;  // the start
+};
+
+// Open files that a process may have at most.
+std::uint64_t descriptors_max();
+// The processes that so many clients need, or which shortage forbids it: a descriptor is needed for each TCP client, on both sides.
+std::expected<std::uint32_t, std::string> plan_processes(
+	std::uint32_t clients, std::uint32_t wanted, Transport transport, bool own_server, std::uint64_t descriptors_max);
+
+std::expected<Outcome, std::string> run_experiment(const ExperimentOptions& options, const std::function<void(const Moment&)>& tell);
+
+}  // namespace verbena::scale

@@ -1,0 +1,23 @@
+// A process as the kernel counts it, from /proc: its own or another, all its threads together.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+
+namespace verbena::scale {
+
+struct ProcessUse {
+	std::uint64_t resident_bytes = 0, peak_resident_bytes = 0;
+	std::uint64_t threads = 0;
+	// Of the threads that it has now.
+	double cpu_seconds = 0;
+	std::uint64_t voluntary_switches = 0, involuntary_switches = 0;
+
+	ProcessUse& operator+=(const ProcessUse& other);
+};
+
+// Nothing but zeroes if there is no such process.
+ProcessUse use_of_process(pid_t process);
+
+}  // namespace verbena::scale

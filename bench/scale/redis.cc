@@ -1,0 +1,136 @@
+#include "bench/scale/redis.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <vector>
+
+#include "base/sizes.h"
+#include "lib/async/socket.h"
+
+namespace verbena::scale {
+namespace {
+
+constexpr std::uint64_t descriptors_aside = 128;
+constexpr Nanoseconds start_patience = 10'000'000'000;
+constexpr const char* what_to_install =
+	"install Debian's packages redis-server and redis-tools (and stop the service that they start), or leave out --with-redis";
+
+bool is_on_path(std::string_view program) {
+	const char* path = std::getenv("PATH");
+	for (const std::string_view folder : split(path != nullptr ? path : "", ':'))
+		if (access(fmt::format("{}/{}", folder, program).c_str(), X_OK) == 0) return true;
+	return false;
+}
+
+// A child whose output goes to `out`; ends with its parent.
+pid_t start(const std::vector<std::string>& words, int out) {
+	const pid_t child = fork();
+	if (child != 0) return child;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	dup2(out, STDOUT_FILENO);
+	dup2(open("/dev/null", O_WRONLY | O_CLOEXEC), STDERR_FILENO);
+	std::vector<char*> argv;
+	for (const std::string& word : words) argv.push_back(const_cast<char*>(word.c_str()));
+	argv.push_back(nullptr);
+	execvp(argv[0], argv.data());
+	std::_Exit(127);
+}
+
+struct Child {
+	pid_t pid;
+	~Child() {
+		if (pid <= 0) return;
+		kill(pid, SIGKILL);
+		waitpid(pid, nullptr, 0);
+	}
+};
+
+struct OpenFile {
+	int fd;
+	~OpenFile() { close(fd); }
+};
+
+std::expected<std::uint16_t, std::string> free_port(async::Loop& loop) {
+	const auto socket = async::listen(loop, async::resolve("127.0.0.1", 0).value());
+	if (!socket) return std::unexpected(socket.error());
+	return async::local_address(**socket).port();
+}
+
+bool answers(async::Loop& loop, std::uint16_t port) {
+	bool connected = false;
+	const auto knock = [&]() -> async::Task<void> {
+		const async::Address where = async::resolve("127.0.0.1", port).value();
+		auto socket = co_await async::connect(loop, where, monotonic_now() + start_patience);
+		connected = socket.has_value();
+	};
+	loop.complete(knock());
+	return connected;
+}
+
+}  // namespace
+
+std::expected<void, std::string> find_redis() {
+	for (const char* program : {"redis-server", "redis-benchmark"})
+		if (!is_on_path(program)) return std::unexpected(fmt::format("{} is not on the PATH: {}", program, what_to_install));
+	return {};
+}
+
+std::expected<RedisRate, std::string> measure_redis(
+	std::uint32_t connections, std::uint32_t bytes, std::uint64_t requests, std::uint64_t descriptors_max) {
+	const std::uint64_t most = descriptors_max > descriptors_aside ? descriptors_max - descriptors_aside : 1;
+	RedisRate rate{.connections = static_cast<std::uint32_t>(std::min<std::uint64_t>(connections, most))};
+	async::Loop loop;
+	const auto port = free_port(loop);
+	if (!port) return std::unexpected(port.error());
+	const std::string at = std::to_string(*port);
+
+	const OpenFile nowhere{open("/dev/null", O_WRONLY | O_CLOEXEC)};
+	const Child server{start({"redis-server", "--bind", "127.0.0.1", "--port", at, "--save", "", "--appendonly", "no", "--daemonize", "no",
+								 "--maxclients", std::to_string(rate.connections + 32), "--tcp-backlog", "4096"},
+		nowhere.fd)};
+	for (const Nanoseconds deadline = monotonic_now() + start_patience; !answers(loop, *port);) {
+		if (waitpid(server.pid, nullptr, WNOHANG) != 0 || monotonic_now() > deadline) return std::unexpected("redis-server did not start");
+		usleep(10'000);
+	}
+
+	int ends[2];
+	if (pipe2(ends, O_CLOEXEC) != 0) return std::unexpected(fmt::format("pipe: {}", std::strerror(errno)));
+	const Child client{start({"redis-benchmark", "-h", "127.0.0.1", "-p", at, "-c", std::to_string(rate.connections), "-n",
+								 std::to_string(requests), "--csv", "ECHO", std::string(bytes, 'x')},
+		ends[1])};
+	close(ends[1]);
+	const OpenFile output{ends[0]};
+	std::string text;
+	char piece[4096];
+	for (ssize_t got; (got = read(output.fd, piece, sizeof piece)) > 0;) text.append(piece, static_cast<std::size_t>(got));
+	const auto read = read_redis_csv(text);
+	if (!read) return std::unexpected(read.error());
+	rate.requests_per_s = *read;
+	return rate;
+}
+
+std::expected<double, std::string> read_redis_csv(std::string_view text) {
+	std::optional<double> rate;
+	for (const std::string_view line : split(text, '\n')) {
+		const auto from = line.find("\",\"");
+		if (!line.starts_with('"') || from == line.npos) continue;
+		double number = 0;
+		const char* const begin = line.data() + from + 3;
+		const auto [end, error] = std::from_chars(begin, line.data() + line.size(), number);
+		if (error == std::errc() && end < line.data() + line.size() && *end == '"') rate = number;
+	}
+	if (!rate || *rate <= 0) return std::unexpected("redis-benchmark printed no rate");
+	return *rate;
+}
+
+}  // namespace verbena::scale

@@ -1,0 +1,79 @@
+"""Parts of a page: the document, pictures, tables, verdicts. Nothing outside the page is referred to."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from html import escape
+from pathlib import Path
+
+from report import plots
+from report.claims import CONTRADICTED, SUPPORTED, Finding
+
+STYLE = (Path(__file__).parent / "page.css").read_text(encoding="utf-8")
+# The pictures' colours, as properties that page.css sets for both schemes.
+THEME = {
+    plots.INK: "ink",
+    plots.MUTED: "muted",
+    plots.GRID: "line",
+    plots.PAPER: "paper",
+    plots.COLOURS["RC", "send"]: "rc",
+    plots.COLOURS["UD", "send"]: "ud",
+}
+TEXT = ("Published sentence", "By ", "Reason", "Note", "Winner")
+VERDICT_MARKS = {SUPPORTED: "good", CONTRADICTED: "bad"}
+
+
+def document(title: str, lead: str, sections: list[tuple[str, str]]) -> str:
+    """The whole page; `lead` and the sections' bodies are HTML."""
+    links = "".join(f'<li><a href="#{_anchor(name)}">{name}</a></li>' for name, _ in sections)
+    body = "".join(
+        f'<section aria-labelledby="{_anchor(name)}"><h2 id="{_anchor(name)}">{name}</h2>{text}</section>' for name, text in sections
+    )
+    return (
+        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
+        '<meta name="viewport" content="width=device-width, initial-scale=1"><meta name="color-scheme" content="light dark">'
+        f"<style>{STYLE}</style></head>\n<body><header><h1>{title}</h1><p>{lead}</p>"
+        f'<nav aria-label="Sections"><ul>{links}</ul></nav></header>\n<main>{body}</main></body></html>\n'
+    )
+
+
+def _anchor(name: str) -> str:
+    return name.lower().replace(" ", "-")
+
+
+def picture_html(picture: plots.Picture) -> str:
+    svg = picture.svg.read_text(encoding="utf-8")
+    svg = svg[svg.index("<svg") :]
+    # Several pictures share the page: their ids must not meet.
+    svg = re.sub(r'\bid="', f'id="{picture.name}-', svg)
+    svg = re.sub(r'(xlink:href="|url\()#', rf"\1#{picture.name}-", svg)
+    svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.S)
+    svg = re.sub(r' width="[^"]*pt"| height="[^"]*pt"', "", svg, count=2)
+    for colour, name in THEME.items():
+        svg = svg.replace(colour, f"var(--{name})")
+    svg = svg.replace("<svg ", f'<svg role="img" aria-label="{escape(picture.description)}" ', 1)
+    return f'<figure id="{picture.name}">{svg}</figure>'
+
+
+def table_html(caption: str, heads: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    """Cells are HTML already, a whole <td> if one needs a class; the first of a row is its header. Heads in TEXT are of words."""
+    head = "".join(f'<th scope="col"{" class=text" if name.startswith(TEXT) else ""}>{name}</th>' for name in heads)
+    body = "".join(
+        f'<tr><th scope="row">{first}</th>' + "".join(cell if cell.startswith("<td") else f"<td>{cell}</td>" for cell in rest) + "</tr>"
+        for first, *rest in rows
+    )
+    return (
+        f'<div class="scroll" tabindex="0" role="region" aria-label="{caption}"><table><caption>{caption}</caption>'
+        f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
+    )
+
+
+def mark_html(kind: str, text: str) -> str:
+    return f'<span class="mark {kind}">{escape(text)}</span>'
+
+
+def finding_html(finding: Finding) -> str:
+    lines = "".join(f"<li>{escape(line)}</li>" for line in finding.evidence)
+    rows = f"<details><summary>{len(finding.evidence)} rows</summary><ul>{lines}</ul></details>" if lines else ""
+    return f"{mark_html(VERDICT_MARKS.get(finding.verdict, 'none'), finding.verdict)} {escape(finding.because)}.{rows}"

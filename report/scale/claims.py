@@ -1,0 +1,207 @@
+"""The published claims about many clients, each judged from the rows of one table.
+
+One function a claim, named in JUDGES by the claim's id in data/claims.csv. RDMA rows give the verdict, since the claims are about RDMA;
+rows over TCP stand beside them as evidence. What needs something that no row measures is not testable, and says what it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+
+from report.claims import CONTRADICTED, NOT_TESTABLE, SUPPORTED, Finding, Judgement, read_claims
+from report.scale.rows import Row, Source
+
+COUNTS = (10, 100, 1000, 5000, 10000, 20000)
+CONSTANT = 1.5  # "constant" and "no significant degradation": the greatest is at most so many times the least
+SPAN = 100  # between the fewest and the most clients, for a claim about scale
+CLIENTS_MIN = 3  # different numbers of clients, likewise
+LATENCY_MAX_MS = 6.0
+KIB_PER_CLIENT, KIB_TOLERANCE = 8.5 * 1000 / 1024, 0.25
+PEAK, PEAK_AT, FLOOR = 9656, 1000, 2000
+
+Judge = Callable[[Source], Finding]
+
+
+def judge_all(source: Source) -> list[Judgement]:
+    return [Judgement(claim, _not_of_the_published(source) or JUDGES[claim.id](source)) for claim in read_claims("connection_scale")]
+
+
+def _not_of_the_published(source: Source) -> Finding | None:
+    if not source.published:
+        return None
+    because = (
+        "each row's clients did other work (-n, -d, -t), and the threads are far fewer than the clients that are called concurrent; "
+        "the program that made them waits with usleep() and opens no connection"
+    )
+    return Finding(NOT_TESTABLE, because)
+
+
+def all_succeed(source: Source) -> Finding:
+    rows = [row for row in source.rows if row.transport == "rdma" and row.validity in ("valid", "suspect")]
+    evidence = [
+        _line(row, f"{row.values['success_percent']:.4g} % good", _at_once(row)) for row in _by_clients(source.rows, "success_percent")
+    ]
+    failed = [row for row in rows if row.values["success_percent"] < 100]
+    if failed:
+        return Finding(CONTRADICTED, f"clients failed at {_counts(failed)} clients", evidence)
+    missing = [str(count) for count in COUNTS if count not in {row.clients for row in rows}]
+    if missing:
+        return Finding(NOT_TESTABLE, f"no row with {', '.join(missing)} clients", evidence)
+    unseen = [row for row in rows if row.get("peak_clients") != row.clients]
+    if unseen:
+        return Finding(NOT_TESTABLE, f"the server does not say that all were there at once at {_counts(unseen)} clients", evidence)
+    return Finding(SUPPORTED, "every client verified its echoes, and the server had all of them at once", evidence)
+
+
+def connect_time_constant(source: Source) -> Finding:
+    rows = source.cells("rdma") or source.cells("rdma", paced=True)
+    evidence = [_line(row, f"{row.values['avg_connect_ms']:.4g} ms on average") for row in _by_clients(source.rows, "avg_connect_ms")]
+    note = "; the 15 ms were the mean of a random sleep of 10 to 20 ms"
+    return _constant(rows, "avg_connect_ms", "ms", "connecting takes", note, evidence)
+
+
+def latency_flat(source: Source) -> Finding:
+    rows = source.cells("rdma", paced=True)
+    evidence = [
+        _line(row, f"{row.values['avg_latency_ms']:.3g} ms on average, {row.values['latency_max_ms']:.3g} ms at most")
+        for row in _by_clients(source.rows, "avg_latency_ms")
+        if row.get("latency_max_ms") is not None
+    ]
+    if not rows:
+        because = "needs rows at an offered rate (--rate): where every client sends as its echoes come, latency is clients over rate"
+        return Finding(NOT_TESTABLE, because, evidence)
+    finding = _constant(rows, "avg_latency_ms", "ms", f"at {rows[0].rate:.0f} messages a second an echo takes", "", evidence)
+    late = [row for row in rows if (row.get("latency_max_ms") or 0) > LATENCY_MAX_MS]
+    if late and finding.verdict != NOT_TESTABLE:
+        return Finding(CONTRADICTED, f"{finding.because}; above {LATENCY_MAX_MS:.0f} ms at most at {_counts(late)} clients", evidence)
+    return finding
+
+
+def memory_linear(source: Source) -> Finding:
+    name = "server_kib_per_connection"
+    rows = [row for row in source.cells("rdma") or source.cells("rdma", paced=True) if row.get(name)]
+    evidence = [_line(row, f"{row.values[name]:.4g} KiB a connection") for row in _by_clients(source.rows, name)]
+    rows = [row for row in rows if row.clients >= 1000]
+    if len(rows) < 2 or rows[-1].clients < 10 * rows[0].clients:
+        return Finding(NOT_TESTABLE, "needs rows from 1000 to 10000 clients and more: below that what is fixed outweighs", evidence)
+    # From one row to the other, so that what is there without a client stays out.
+    first, last = rows[0], rows[-1]
+    slope = (last.values[name] * last.clients - first.values[name] * first.clients) / (last.clients - first.clients)
+    each = [(b.values[name] * b.clients - a.values[name] * a.clients) / (b.clients - a.clients) for a, b in pairwise(rows)]
+    because = f"the server grows by {slope:.3g} KiB for each further client, {min(each):.3g} to {max(each):.3g} between neighbouring rows"
+    if min(each) <= 0 or max(each) > 2 * min(each):
+        return Finding(CONTRADICTED, f"{because}: not linear", evidence)
+    if abs(slope - KIB_PER_CLIENT) > KIB_TOLERANCE * KIB_PER_CLIENT:
+        return Finding(CONTRADICTED, f"linear, but {because}, not 8.5 KB", evidence)
+    return Finding(SUPPORTED, because, evidence)
+
+
+def threads_for_clients(source: Source) -> Finding:
+    rows = _by_clients([row for row in source.rows if row.usable], "peak_threads")
+    evidence = [_line(row, f"{row.values['peak_threads']:.0f} threads") for row in rows]
+    seen = sorted({int(row.values["peak_threads"]) for row in rows})
+    ours = f"; the event-driven server has {' to '.join(map(str, seen))} threads whatever the number of clients" if seen else ""
+    return Finding(NOT_TESTABLE, f"needs an engine with a thread for each client, which is not built{ours}", evidence)
+
+
+def throughput_peaks_at_1000(source: Source) -> Finding:
+    name = "messages_per_second"
+    rows = source.cells("rdma")
+    evidence = [_line(row, f"{row.values[name]:.0f} echoes a second") for row in _by_clients(source.rows, name)]
+    if missing := [str(count) for count in (PEAK_AT, 20000) if count not in {row.clients for row in rows}]:
+        return Finding(NOT_TESTABLE, f"no row with {' and '.join(missing)} clients that sent as fast as echoes came", evidence)
+    if len(rows) < CLIENTS_MIN:
+        return Finding(NOT_TESTABLE, "too few numbers of clients for a claim about a peak", evidence)
+    top = max(rows, key=lambda row: row.values[name])
+    at_1000 = next(row for row in rows if row.clients == PEAK_AT)
+    last = next(row for row in rows if row.clients == 20000)
+    because = (
+        f"with equal work the peak is {top.values[name]:.0f}/s at {top.clients} clients, and {last.values[name]:.0f}/s remain at 20000"
+    )
+    if last.interval(name)[2] < FLOOR:
+        return Finding(CONTRADICTED, f"{because}: not above {FLOOR}", evidence)
+    if top is not at_1000:
+        if top.interval(name)[0] > at_1000.interval(name)[2]:
+            return Finding(CONTRADICTED, f"{because}; not at {PEAK_AT}", evidence)
+        return Finding(NOT_TESTABLE, f"{because}; the intervals of that and of {PEAK_AT} clients overlap", evidence)
+    low, _, high = at_1000.interval(name)
+    if not low <= PEAK <= high:
+        return Finding(CONTRADICTED, f"{because}; not {PEAK}", evidence)
+    return Finding(SUPPORTED, because, evidence)
+
+
+def falls_because_of_switching(source: Source) -> Finding:
+    name = "server_switches_per_s"
+    evidence = [
+        _line(row, f"{row.values[name]:.0f} context switches a second in the server, {row.values['messages_per_second']:.0f} echoes")
+        for row in _by_clients([row for row in source.rows if row.usable and row.rate == 0], name)
+    ]
+    return Finding(NOT_TESTABLE, "needs the engine with a thread for each client beside the event-driven one, which is not built", evidence)
+
+
+def shared_context_saves(source: Source) -> Finding:
+    return Finding(
+        NOT_TESTABLE, "needs a server with a device context of its own for each client, which is not built; ours has one for all"
+    )
+
+
+def limits(source: Source) -> Finding:
+    evidence = []
+    memory = source.environment.get("memory_bytes", "")
+    sized = [row for row in source.cells("rdma") if row.get("server_kib_per_connection")]
+    if sized and memory.isdigit():
+        each = sized[-1].values["server_kib_per_connection"]
+        evidence.append(
+            f"at the {each:.3g} KiB a connection of {sized[-1].clients} clients, this machine's {int(memory) / 2**30:.3g} GiB would hold "
+            f"{int(memory) / 1024 / each:.0f} connections of the server alone"
+        )
+    because = "needs a model from the measured cost of each queue pair, TLS session and descriptor, which is not built"
+    return Finding(NOT_TESTABLE, because, evidence)
+
+
+JUDGES: dict[str, Judge] = {
+    "S3.1": all_succeed,
+    "S3.2": connect_time_constant,
+    "S3.3": latency_flat,
+    "S3.4": memory_linear,
+    "S3.5": threads_for_clients,
+    "S3.6": throughput_peaks_at_1000,
+    "S3.7": falls_because_of_switching,
+    "S3.8": shared_context_saves,
+    "S3.9": limits,
+}
+
+
+def _constant(rows: list[Row], name: str, unit: str, what: str, note: str, evidence: list[str]) -> Finding:
+    rows = [row for row in rows if row.get(name)]
+    values = [row.values[name] for row in rows]
+    if not rows:
+        return Finding(NOT_TESTABLE, "no valid row over RDMA", evidence)
+    span = f"{rows[0].clients} to {rows[-1].clients} clients"
+    because = f"{what} {min(values):.3g} to {max(values):.3g} {unit} from {span}{note}"
+    # A counterexample refutes, however few the rows; bearing out takes a range of clients.
+    if max(values) > CONSTANT * min(values):
+        return Finding(CONTRADICTED, because, evidence)
+    if len(rows) < CLIENTS_MIN or rows[-1].clients < SPAN * rows[0].clients:
+        return Finding(NOT_TESTABLE, f"{because}: too few different numbers of clients for a claim about scale", evidence)
+    return Finding(SUPPORTED, because, evidence)
+
+
+def _by_clients(rows: list[Row] | tuple[Row, ...], name: str) -> list[Row]:
+    return sorted((row for row in rows if row.get(name) is not None), key=lambda row: (row.transport, row.rate, row.clients))
+
+
+def _counts(rows: list[Row]) -> str:
+    return ", ".join(str(count) for count in sorted({row.clients for row in rows}))
+
+
+def _at_once(row: Row) -> str:
+    peak = row.get("peak_clients")
+    return "" if peak is None else f", {peak:.0f} at once"
+
+
+def _line(row: Row, text: str, more: str = "") -> str:
+    pace = f", {row.rate:.0f}/s offered" if row.rate else ""
+    mark = "" if row.usable else f" ({row.validity}: {row.reason})"
+    return f"{row.clients} clients over {row.transport or '?'}{pace}: {text}{more}{mark}"

@@ -1,0 +1,147 @@
+"""`verbena bench scale` with few clients: its rows, what they are checked for, its report; and what `performance_test` says of a run."""
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+from programs import ROOT, Programs, Ran
+
+BENCH = ("verbena", "bench", "scale")
+QUICK = ("--seconds", 0.15, "--warmup", 0.02)
+PUBLISHED = ROOT / "bench" / "published" / "connection_scale.csv"
+PUBLISHED_COLUMNS = PUBLISHED.read_text().splitlines()[0].split(",")
+
+
+@pytest.fixture(scope="module")
+def measured(shared_programs: Programs) -> Path:
+    """A folder with scale.json, scale.csv and scale.md of a small run."""
+    files = ("--json", "scale.json", "--csv", "scale.csv", "--md", "scale.md")
+    ran = shared_programs.run(*BENCH, "--clients", "3,20", "--rate", "0,300", "--reps", 2, *QUICK, *files)
+    assert ran.status == 0, ran
+    return shared_programs.folder
+
+
+def rows_of(folder: Path) -> list[dict]:
+    return json.loads((folder / "scale.json").read_text())["rows"]
+
+
+def test_rows_say_what_the_server_and_the_clients_counted(measured: Path) -> None:
+    rows = rows_of(measured)
+    cells = [(row["rate"], row["transport"], row["clients"]) for row in rows]
+    assert cells == [(rate, transport, clients) for rate in (0, 300) for transport in ("rdma", "tcp") for clients in (3, 20)]
+    for row in rows:
+        assert row["validity"] in ("valid", "suspect"), row
+        assert row["success_percent"] == 100 and row["peak_clients"] == row["clients"], row
+        assert row["server_echoes"] == row["client_echoes"] > 0, row
+        assert 0 < row["connect_p50_ms"] <= row["connect_p99_ms"] <= row["connect_max_ms"]
+        assert 0 < row["latency_p50_ms"] <= row["latency_p99_ms"] <= row["latency_max_ms"]
+        assert row["messages_per_second_low"] <= row["messages_per_second"] <= row["messages_per_second_high"]
+        assert row["connections_per_s"] > 0 and row["server_kib_per_connection"] > 0 and 2 <= row["peak_threads"] <= 8
+        assert len(row["repetitions"]) == 2
+        if row["rate"]:
+            assert 0.2 * row["rate"] < row["messages_per_second"] < 2 * row["rate"], row
+
+
+def test_a_table_names_its_device_and_has_the_published_columns_in_their_order(measured: Path) -> None:
+    environment = json.loads((measured / "scale.json").read_text())["environment"]
+    assert environment["device"] == "vb_lo" and environment["kind"] == "software"
+    with (measured / "scale.csv").open() as file:
+        header = next(csv.reader(file))
+    at = header.index("clients")
+    assert header[at : at + len(PUBLISHED_COLUMNS)] == PUBLISHED_COLUMNS
+    assert "| rdma | 20 | 300 |" in (measured / "scale.md").read_text()
+
+
+def test_check_finds_no_fault_with_our_own_rows(measured: Path, programs: Programs) -> None:
+    for name in ("scale.json", "scale.csv"):
+        ran = programs.run("verbena", "check", measured / name, "--strict", "--json")
+        assert ran.status == 0, ran
+        verdict = json.loads(ran.out)
+        assert len(verdict["rows"]) == 8 and verdict["invalid"] == verdict["not_comparable"] == 0
+
+
+def test_check_finds_a_server_that_counted_otherwise(measured: Path, programs: Programs) -> None:
+    table = json.loads((measured / "scale.json").read_text())
+    table["rows"][0]["server_echoes"] += 1
+    (programs.folder / "wrong.json").write_text(json.dumps(table))
+    ran = programs.run("verbena", "check", "wrong.json", "--strict")
+    assert ran.status == 3 and "the server counted" in ran.out, ran
+
+
+def test_the_published_rows_are_not_comparable(programs: Programs) -> None:
+    ran = programs.run("verbena", "check", PUBLISHED)
+    assert ran.status == 0 and "6 rows: 0 invalid, 0 suspect, 6 not comparable" in ran.out, ran
+    assert "-n 1 -d 50 -t 200" in ran.out and "1244 threads at most" in ran.out, ran
+
+
+def test_the_report_judges_every_claim_and_draws_four_pictures(measured: Path, programs: Programs) -> None:
+    ran = programs.run("verbena", "report", measured / "scale.json", "-o", "page.html", "--plots", "plots", "--json", "facts.json")
+    assert ran.status == 0, ran
+    judgements = json.loads((programs.folder / "facts.json").read_text())["claims"]["scale"]
+    assert [each["claim"]["id"] for each in judgements] == [f"S3.{number}" for number in range(1, 10)]
+    assert {each["finding"]["verdict"] for each in judgements} <= {"supported", "contradicted", "not testable"}
+    pictures = {path.name for path in (programs.folder / "plots").iterdir()}
+    names = ("connect_time", "echoes", "latency", "memory")
+    assert pictures == {f"{name}_vs_clients.{suffix}" for name in names for suffix in ("png", "svg")}
+    assert "software NIC" in (programs.folder / "page.html").read_text()
+
+
+def test_messages_of_each_client_can_be_counted(programs: Programs) -> None:
+    ran = programs.run(
+        *BENCH, "--clients", 5, "--transport", "rdma", "--messages", 40, "--seconds", 5, "--reps", 1, "--json", "-", "--quiet"
+    )
+    assert ran.status == 0, ran
+    row = json.loads(ran.out)["rows"][0]
+    assert row["client_echoes"] == 5 * 40 and row["jain"] == 1
+
+
+def limited(descriptors: int) -> list[str]:
+    return ["prlimit", f"--nofile={descriptors}:{descriptors}"]
+
+
+def test_a_shortage_of_descriptors_is_no_failure_of_the_server(programs: Programs) -> None:
+    few = dict(within=lambda words: [*limited(256), *words])
+    ran = programs.run(*BENCH, "--clients", "10,250", "--transport", "tcp", "--reps", 1, *QUICK, "--json", "-", "--quiet", **few)
+    assert ran.status == 0, ran
+    valid, short = json.loads(ran.out)["rows"]
+    assert valid["success_percent"] == 100
+    assert short["validity"] == "n/a" and "shortage of descriptors" in short["reason"], short
+    ran = programs.run("performance_test", "-c", 250, "--transport", "tcp", **few)
+    assert ran.status == 1 and "shortage of descriptors" in ran.err, ran
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [("--clients", "0"), ("--clients", "100001"), ("--transport", "pigeon"), ("--connect", "rdmacm"), ("--rate", "x"), ("--seconds", "0")],
+)
+def test_what_cannot_be_asked_is_a_usage_error(programs: Programs, wrong: tuple[str, ...]) -> None:
+    assert programs.run(*BENCH, *wrong).status == 2
+
+
+def test_redis_is_asked_for_and_not_installed(programs: Programs) -> None:
+    ran = programs.run(*BENCH, "--with-redis", within=lambda words: [*words[:3], "/usr/bin/env", "PATH=/nowhere", *words[3:]])
+    assert ran.status == 1 and "redis-server and redis-tools" in ran.err, ran
+
+
+def check_all_good(ran: Ran, clients: int) -> None:
+    assert ran.status == 0 and f"{clients}   100.00%" in ran.out, ran
+
+
+def test_performance_test_runs_for_a_time_at_a_rate_over_tcp(programs: Programs) -> None:
+    ran = programs.run("performance_test", "-c", 20, "--duration", 0.3, "--rate", 400, "--hold", 0.1, "--transport", "tcp", "--json", "-")
+    assert ran.status == 0, ran
+    row = json.loads(ran.out)["rows"][0]
+    assert row["transport"] == "tcp" and row["seconds"] == 0.3 and row["rate"] == 400
+    assert 100 < row["messages_per_second"] < 800, row
+    assert "connections/s" in ran.err and "context switches" in ran.err, ran
+
+
+def test_windows_and_counts_go_together(programs: Programs) -> None:
+    ran = programs.run("performance_test", "-c", 4, "-n", 33, "-t", 0, "--window", 8)
+    check_all_good(ran, 4)
+    assert "132 echoed" in ran.out, ran
+
+
+def test_messages_are_counted_or_timed_and_not_both(programs: Programs) -> None:
+    assert programs.run("performance_test", "-n", 3, "--duration", 1).status == 2

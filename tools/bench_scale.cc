@@ -1,0 +1,291 @@
+// verbena bench scale: its command line, its runs, interleaved, and its table.
+#include <fmt/format.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "base/sizes.h"
+#include "base/statistics.h"
+#include "bench/connect/rows.h"
+#include "bench/rcud/round_trip.h"
+#include "bench/scale/experiment.h"
+#include "bench/scale/redis.h"
+#include "bench/scale/rows.h"
+#include "tools/commands.h"
+#include "tools/trust_options.h"
+
+namespace verbena::tools {
+namespace {
+
+using namespace scale;
+
+struct Options {
+	std::string clients_text = "10,100,1000,5000,10000,20000", transports_text = "rdma,tcp", rates_text = "0", connect = "tls-psn";
+	std::vector<std::uint64_t> clients, rates;
+	std::vector<Transport> transports;
+	std::uint32_t messages = 0, size = 64, window = 1, reps = 5, processes = 0, poll_us = 50;
+	double seconds = 2, warmup_s = 0.5;
+	bool with_redis = false, quiet = false;
+	std::string csv, json, markdown;
+	channel::TrustOptions trust;
+	std::string command_line;
+};
+
+struct Cell {
+	ExperimentOptions experiment;
+	std::vector<Outcome> runs;
+	std::string not_run, failure;
+};
+
+struct RedisCell {
+	std::uint32_t clients = 0;
+	std::vector<double> rates;
+	std::uint32_t connections = 0;
+};
+
+class ProgressLine {
+public:
+	ProgressLine(bool shown, std::size_t all) : shown_(shown && isatty(STDERR_FILENO) == 1), all_(all) {}
+	~ProgressLine() {
+		if (shown_) fmt::print(stderr, "\r\033[K");
+	}
+	void next(std::string what) {
+		what_ = std::move(what);
+		++begun_;
+		show("");
+	}
+	void show(const std::string& doing) const {
+		if (!shown_) return;
+		const double elapsed = static_cast<double>(monotonic_now() - start_) / 1e9;
+		const std::size_t done = begun_ - 1;
+		const std::string left =
+			done == 0 ? "?" : fmt::format("{:.0f} s", elapsed / static_cast<double>(done) * static_cast<double>(all_ - done));
+		fmt::print(stderr, "\r\033[K{} of {}: {}{}{}, {} left", begun_, all_, what_, doing.empty() ? "" : ": ", doing, left);
+	}
+
+private:
+	bool shown_;
+	std::size_t all_, begun_ = 0;
+	std::string what_;
+	Nanoseconds start_ = monotonic_now();
+};
+
+// Between two processes that nobody pins, as those of a run are.
+std::optional<double> core_to_core_ns() {
+	rcud::RoundTrip page = rcud::RoundTrip::create();
+	page.reset();
+	const pid_t other = fork();
+	if (other == 0) {
+		page.answer();
+		std::_Exit(0);
+	}
+	if (other < 0) return {};
+	const auto took = page.ask();
+	waitpid(other, nullptr, 0);
+	return took;
+}
+
+std::vector<Cell> cells_of(const Options& options, const channel::Protection& client, const channel::Protection& server) {
+	std::vector<Cell> cells;
+	for (const std::uint64_t rate : options.rates)
+		for (const Transport transport : options.transports)
+			for (const std::uint64_t clients : options.clients) {
+				Cell& cell = cells.emplace_back();
+				cell.experiment = {.swarm = {.host = "127.0.0.1",
+									   .protection = client,
+									   .wish = {.both_ends_on_this_host = true},
+									   .transport = transport,
+									   .clients = static_cast<std::uint32_t>(clients),
+									   .messages = options.messages,
+									   .message_bytes = options.size,
+									   .window = options.window,
+									   .think = 0,
+									   .rate = static_cast<double>(rate),
+									   .warmup = static_cast<Nanoseconds>(options.warmup_s * 1e9),
+									   .duration = static_cast<Nanoseconds>(options.seconds * 1e9)},
+					.server_protection = server,
+					.processes = options.processes,
+					.server_spin = Nanoseconds{options.poll_us} * 1000};
+				const auto plan =
+					plan_processes(cell.experiment.swarm.clients, options.processes, transport, true, scale::descriptors_max());
+				if (!plan) cell.not_run = plan.error();
+			}
+	return cells;
+}
+
+Outcome wanted(const Cell& cell) {
+	const SwarmOptions& swarm = cell.experiment.swarm;
+	return {.transport = swarm.transport,
+		.clients = swarm.clients,
+		.window = swarm.window,
+		.messages = swarm.messages,
+		.message_bytes = swarm.message_bytes,
+		.rate = swarm.rate,
+		.seconds = static_cast<double>(swarm.duration) / 1e9};
+}
+
+Json row_of_cell(const std::string& connect, const Cell& cell) {
+	if (cell.runs.empty()) {
+		Json row = row_not_run(connect, wanted(cell), cell.not_run.empty() ? cell.failure : cell.not_run);
+		if (cell.not_run.empty()) row["validity"] = "invalid";
+		return row;
+	}
+	Json row = row_of(connect, cell.runs);
+	if (!cell.failure.empty()) {
+		row["validity"] = "invalid";
+		row["reason"] = fmt::format("repetition {}: {}", cell.runs.size() + 1, cell.failure);
+	}
+	return row;
+}
+
+// Beside every row of so many clients what redis reached with as many, and how many times that this row is.
+void add_redis(std::vector<Json>& rows, const std::vector<RedisCell>& redis) {
+	for (Json& row : rows) {
+		const Json tail = Json{{"validity", row["validity"]}, {"reason", row["reason"]}, {"repetitions", row["repetitions"]}};
+		for (const auto& [key, value] : tail.items()) row.erase(key);
+		const auto found = std::ranges::find(redis, row["clients"].get<std::uint32_t>(), &RedisCell::clients);
+		const bool known = found != redis.end() && !found->rates.empty();
+		const double rate = known ? median(found->rates) : 0;
+		row["redis_connections"] = known ? Json(found->connections) : Json(nullptr);
+		row["redis_per_second"] = known ? Json(rate) : Json(nullptr);
+		row["over_redis"] = known && row["messages_per_second"].is_number() && row["rate"] == 0.0
+			? Json(row["messages_per_second"].get<double>() / rate)
+			: Json(nullptr);
+		row.update(tail);
+	}
+}
+
+int measure(const Options& options) {
+	const auto trust = channel::choose_trust(options.trust, channel::trust_environment());
+	if (!trust) return complain(trust.error(), usage);
+	auto client = channel::make_client_protection(*trust);
+	auto server = channel::make_server_protection(*trust);
+	if (!client) return complain(client.error());
+	if (!server) return complain(server.error());
+	if (options.with_redis)
+		if (const auto found = find_redis(); !found) return complain(found.error());
+
+	std::vector<Cell> cells = cells_of(options, *client, *server);
+	std::vector<RedisCell> redis;
+	if (options.with_redis)
+		for (const std::uint64_t clients : options.clients) redis.push_back({.clients = static_cast<std::uint32_t>(clients)});
+	const auto runnable = static_cast<std::size_t>(std::ranges::count_if(cells, [](const Cell& cell) { return cell.not_run.empty(); }));
+	ProgressLine progress(!options.quiet, options.reps * (runnable + redis.size()));
+	std::vector<double> trips;
+	std::uint32_t runs = 0;
+	// Interleaved, so that what changes on the machine changes all of them alike.
+	for (std::uint32_t repetition = 0; repetition < options.reps; ++repetition) {
+		for (Cell& cell : cells) {
+			if (!cell.not_run.empty() || !cell.failure.empty()) continue;
+			SwarmOptions& swarm = cell.experiment.swarm;
+			// Addresses of its own: what the last run's TCP left in TIME_WAIT takes no port from this one.
+			swarm.first_address = runs++ % 1000 * 16;
+			progress.next(fmt::format("{} clients, {}{}, repetition {}", swarm.clients, name_of(swarm.transport),
+				swarm.rate > 0 ? fmt::format(" at {:.0f}/s", swarm.rate) : "", repetition + 1));
+			const auto trip = core_to_core_ns();
+			if (trip) trips.push_back(*trip);
+			auto run = run_experiment(cell.experiment,
+				[&](const Moment& moment) { progress.show(fmt::format("{} ({} connected)", moment.doing, moment.connected)); });
+			if (!run) {
+				cell.failure = run.error();
+				continue;
+			}
+			run->round_trip_ns = trip;
+			if (cell.runs.empty() || cell.runs.back().first_failures.empty())
+				for (const std::string& each : run->first_failures)
+					complain(fmt::format("{} clients over {}: {}", swarm.clients, name_of(swarm.transport), each));
+			cell.runs.push_back(std::move(*run));
+		}
+		for (RedisCell& cell : redis) {
+			progress.next(fmt::format("redis with {} clients, repetition {}", cell.clients, repetition + 1));
+			const auto requests = static_cast<std::uint64_t>(30'000 * options.seconds);
+			const auto rate =
+				measure_redis(cell.clients, options.size, std::max<std::uint64_t>(requests, cell.clients * 4ull), scale::descriptors_max());
+			if (!rate) return complain(rate.error());
+			cell.rates.push_back(rate->requests_per_s);
+			cell.connections = rate->connections;
+		}
+	}
+
+	connect::Table table;
+	bool broken = false, impossible = false;
+	for (const Cell& cell : cells) {
+		const Json& row = table.rows.emplace_back(row_of_cell(options.connect, cell));
+		broken |= !cell.failure.empty() || (!cell.runs.empty() && row["success_percent"] != 100.0);
+		impossible |= cell.failure.empty() && row["validity"] == "invalid";
+	}
+	if (options.with_redis) add_redis(table.rows, redis);
+	const auto ran = std::ranges::find_if(cells, [](const Cell& cell) { return !cell.runs.empty(); });
+	Outcome last = ran != cells.end() ? ran->runs.back() : Outcome{.server = ServerAccount{}};
+	if (!trips.empty()) last.round_trip_ns = median(trips);
+	table.environment = environment_of(last, options.command_line);
+
+	std::string error;
+	const auto write = [&](const std::string& path, auto render) { return path.empty() || write_out(path, render(table), error); };
+	if (!(write(options.csv, connect::to_csv) && write(options.json, connect::to_json) && write(options.markdown, to_markdown)))
+		return complain(error);
+	for (const Cell& cell : cells)
+		if (!cell.failure.empty())
+			complain(fmt::format(
+				"{} clients over {}: {}", cell.experiment.swarm.clients, name_of(cell.experiment.swarm.transport), cell.failure));
+	return impossible ? impossible_data : broken ? failed : good;
+}
+
+}  // namespace
+
+void add_bench_scale(CLI::App& bench, Action& action, const std::string& command_line) {
+	CLI::App* sub = bench.add_subcommand("scale", "Many clients of one server, all at once: connecting, echoes, memory");
+	sub->footer(
+		"Examples:\n"
+		"  verbena bench scale                                the published numbers of clients, over RDMA and TCP\n"
+		"  verbena bench scale --clients 10,1000 --reps 3 --json scale.json && verbena report scale.json -o scale.html\n"
+		"  verbena bench scale --clients 100 --rate 1000      latency at a rate that leaves the server idle\n"
+		"Exit codes: 0 good, 1 a client failed or something could not be measured, 2 usage, 3 a row cannot be true.");
+	auto options = std::make_shared<Options>();
+	options->command_line = command_line;
+	sub->add_option("--clients", options->clients_text, "Clients at once: a list")->capture_default_str();
+	sub->add_option("--transport", options->transports_text, "What carries the messages: rdma, tcp")->capture_default_str();
+	sub->add_option("--connect", options->connect, "How to connect")->capture_default_str()->check(CLI::IsMember({"tls-psn"}));
+	sub->add_option("--rate", options->rates_text, "Messages a second of all clients together: a list; 0: each as its echoes come")
+		->capture_default_str();
+	sub->add_option("--size", options->size, "Bytes of a message")->capture_default_str()->check(CLI::Range(1u, 64u << 20));
+	sub->add_option("--window", options->window, "Messages of a client under way at once")
+		->capture_default_str()
+		->check(CLI::Range(1u, 1024u));
+	sub->add_option("--messages", options->messages, "Messages of each client at most; 0: as the time allows")->capture_default_str();
+	sub->add_option("--seconds", options->seconds, "Measured time of each run")->capture_default_str()->check(CLI::Range(0.05, 3600.0));
+	sub->add_option("--warmup", options->warmup_s, "Seconds before it that do not count")
+		->capture_default_str()
+		->check(CLI::Range(0.0, 60.0));
+	sub->add_option("--reps", options->reps, "Repetitions, interleaved")->capture_default_str()->check(CLI::Range(1u, 1000u));
+	sub->add_option("--processes", options->processes, "Processes of clients; 0: as many as it takes")->capture_default_str();
+	sub->add_option("--poll-us", options->poll_us, "Microseconds that the server polls after the last work")->capture_default_str();
+	sub->add_flag("--with-redis", options->with_redis, "Also redis-benchmark with as many connections (redis must be installed)");
+	sub->add_option("--csv", options->csv, "Write CSV (- is standard output)")->type_name("FILE");
+	sub->add_option("--json", options->json, "Write JSON, with each repetition")->type_name("FILE");
+	sub->add_option("--md", options->markdown, "Write Markdown (the default, to standard output)")->type_name("FILE");
+	sub->add_flag("--quiet", options->quiet, "Nothing but results");
+	add_trust(*sub, options->trust);
+
+	sub->callback([options, &action] {
+		const auto clients = parse_sizes(options->clients_text);
+		if (!clients) throw CLI::ValidationError("--clients", clients.error());
+		for (const std::uint64_t each : *clients)
+			if (each > 100'000) throw CLI::ValidationError("--clients", "each is 1 to 100000");
+		options->clients = *clients;
+		for (const std::string_view word : split(options->transports_text)) {
+			if (word != "rdma" && word != "tcp") throw CLI::ValidationError("--transport", "each is rdma or tcp");
+			options->transports.push_back(word == "rdma" ? Transport::rdma : Transport::tcp);
+		}
+		for (const std::string_view word : split(options->rates_text)) {
+			const auto rate = parse_size(word);
+			if (!rate) throw CLI::ValidationError("--rate", rate.error());
+			options->rates.push_back(*rate);
+		}
+		if (options->csv.empty() && options->json.empty() && options->markdown.empty()) options->markdown = "-";
+		action = [options] { return measure(*options); };
+	});
+}
+
+}  // namespace verbena::tools
