@@ -65,8 +65,9 @@ int run(const Options& options) {
 	service.run();
 	running = nullptr;
 	const auto& counts = service.counts();
-	fmt::print("echo_server: {} clients at most, {} messages echoed, {} lost, {} handshakes failed\n", counts.peak.load(), counts.echoed.load(),
-		counts.lost.load(), service.acceptor_counters().failed);
+	fmt::print("echo_server: {} clients at most, {} messages echoed, {} lost, {} handshakes failed, {} of {} resumed\n", counts.peak.load(),
+		counts.echoed.load(), counts.lost.load(), service.acceptor_counters().failed, service.acceptor_counters().resumed,
+		service.acceptor_counters().agreed);
 	return 0;
 }
 
@@ -81,8 +82,12 @@ int main(int argc, char** argv) {
 		"SIGTERM closes the clients and ends within two seconds.\nExit codes: 0 good, 1 failed, 2 usage.");
 	app.add_option("--listen", options.listen, "Address to listen at")->capture_default_str();
 	app.add_option("--port", options.port, "TCP port of the set-up; 0: any free one")->capture_default_str();
-	app.add_option("--max-clients", options.max_clients, "Further ones are refused")->capture_default_str()->check(CLI::Range(1u, 100'000u));
-	app.add_option("--accept-rate", options.accept_rate, "New clients a second, 0: as they come")->capture_default_str()->check(CLI::NonNegativeNumber);
+	app.add_option("--max-clients", options.max_clients, "Further ones are refused")
+		->capture_default_str()
+		->check(CLI::Range(1u, 100'000u));
+	app.add_option("--accept-rate", options.accept_rate, "New clients a second, 0: as they come")
+		->capture_default_str()
+		->check(CLI::NonNegativeNumber);
 	app.add_option("--device", options.device, "RDMA device; without it the best one ('verbena devices')");
 	app.add_option("--poll-us", options.poll_us, "Microseconds to poll after the last work before sleeping")->capture_default_str();
 	app.add_flag("--print-config", options.print_config, "Print the channel's numbers and end");

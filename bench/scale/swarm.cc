@@ -41,6 +41,7 @@ struct Part {
 	ClientRow* rows;
 	PartRows& part;
 	async::Loop loop;
+	async::Semaphore handshakes{loop, options.handshakes};
 	std::unique_ptr<channel::RcTransport> transport;
 	std::vector<std::byte> pattern;
 	bool loopback = false;
@@ -71,7 +72,8 @@ Task<void> Part::client(std::uint32_t index) {
 		.host = options.host,
 		.port = options.port,
 		.patience = options.patience,
-		.from = loopback ? &from : nullptr};
+		.from = loopback ? &from : nullptr,
+		.handshakes = options.handshakes > 0 ? &handshakes : nullptr};
 	std::unique_ptr<channel::Channel> channel;
 	std::string why;
 	const Nanoseconds begun = monotonic_now();

@@ -25,6 +25,7 @@ struct SwarmOptions {
 	Transport transport = Transport::rdma;
 	std::uint32_t clients = 10;
 	std::uint32_t messages = 100;      // each; 0: as many as the time allows
+	std::uint32_t handshakes = 64;     // set-ups under way at once, of one process; 0: all
 	std::uint32_t message_bytes = 1024;
 	std::uint32_t window = 1;          // messages of a client that are under way at once
 	Nanoseconds think = 10'000'000;    // between an echo and the next message

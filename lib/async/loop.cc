@@ -109,10 +109,11 @@ bool Loop::turn() {
 	std::size_t work = 0;
 	for (std::size_t i = 0; i < pollers_.size(); ++i) work += pollers_[i]->poll();
 	if (posted_any_.load(std::memory_order_acquire)) work += run_posted();
-	if (timers_.size() > 0) timers_.advance(now_, [&](TimerEntry& entry) {
-		static_cast<Timer&>(entry).expire();
-		++work;
-	});
+	if (timers_.size() > 0)
+		timers_.advance(now_, [&](TimerEntry& entry) {
+			static_cast<Timer&>(entry).expire();
+			++work;
+		});
 	// Who becomes ready meanwhile has its turn in the next one, so that a coroutine that never waits cannot starve the pollers.
 	List<Waiter> now;
 	now.splice(ready_);

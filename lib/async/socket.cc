@@ -45,7 +45,8 @@ std::expected<Host, std::string> split_host(const std::string& text, std::uint16
 	}
 	if (!number.empty()) {
 		const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), port);
-		if (error != std::errc{} || end != number.data() + number.size()) return std::unexpected("'" + std::string(number) + "' is no port");
+		if (error != std::errc{} || end != number.data() + number.size())
+			return std::unexpected("'" + std::string(number) + "' is no port");
 	}
 	return Host{.host = std::string(host), .port = port};
 }

@@ -134,7 +134,11 @@ Task<bool> Acceptor::shake_hands(async::Socket& socket, const std::string& peer)
 	if (handshake.state() == Handshake::State::asked) {
 		const bool tcp = handshake.theirs().transport == Transport::tcp;
 		auto answer = tcp ? answer_tcp(socket, handshake, peer, deadline) : answer_rc(*socket, handshake, peer, deadline);
-		if (co_await std::move(answer)) co_return true;
+		if (co_await std::move(answer)) {
+			++counters_.agreed;
+			counters_.resumed += handshake.agreed().resumed;
+			co_return true;
+		}
 	}
 	++counters_.failed;
 	complain_(peer + ": " + handshake.error().text);
@@ -182,10 +186,11 @@ Task<bool> Acceptor::answer_tcp(async::Socket& socket, Handshake& handshake, con
 Task<void> Acceptor::prove(std::unique_ptr<Channel> channel, ProofKeys keys, Nanoseconds deadline) {
 	const std::string trouble = co_await checked(*channel, keys, deadline);
 	if (trouble.empty()) deliver_(std::move(channel));
-	else loop_.post([this, what = channel->path().peer + " does not prove itself: " + trouble] {
-		++counters_.failed;
-		complain_(what);
-	});
+	else
+		loop_.post([this, what = channel->path().peer + " does not prove itself: " + trouble] {
+			++counters_.failed;
+			complain_(what);
+		});
 }
 
 }  // namespace verbena::channel

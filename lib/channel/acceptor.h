@@ -21,11 +21,11 @@ struct AcceptorOptions {
 	std::size_t handshakes_max = 256;       // under way at once: a TLS session takes some 50 KiB; whoever has said something then waits
 	std::size_t accepted_max = 16'000;      // descriptors; further clients wait in the listener's backlog
 	double accept_rate = 0;                 // new connections a second, 0: as they come
-	TcpOptions tcp;                         // for clients that want their messages over TCP
+	TcpOptions tcp;						 // for clients that want their messages over TCP
 };
 
 struct AcceptorCounters {
-	std::uint64_t accepted = 0, established = 0, refused = 0, failed = 0;
+	std::uint64_t accepted = 0, agreed = 0, resumed = 0, refused = 0, failed = 0;  // resumed: of the agreed, by a ticket
 };
 
 class Acceptor {
@@ -35,7 +35,8 @@ public:
 	// One sentence a failed handshake, on the acceptor's loop; for the log.
 	using Complain = std::function<void(const std::string&)>;
 
-	Acceptor(async::Loop& loop, async::Socket listener, RcTransport& transport, AcceptorOptions options, Deliver deliver, Complain complain);
+	Acceptor(
+		async::Loop& loop, async::Socket listener, RcTransport& transport, AcceptorOptions options, Deliver deliver, Complain complain);
 	Acceptor(const Acceptor&) = delete;
 	Acceptor& operator=(const Acceptor&) = delete;
 

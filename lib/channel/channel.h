@@ -6,11 +6,11 @@
 // Messages have 0 B to `message_max` bytes, arrive whole, once and in order, or the channel ends. One receiver at a time, any number of
 // senders; their messages keep the order in which send() was called.
 //
-// send() is done when the channel has the bytes (posted, or copied): they may be reused. It waits while the send queue is full or the peer has
-// no room; small messages then share a frame with others. Never is more in flight than the peer has buffers for.
+// send() is done when the channel has the bytes (posted, or copied): they may be reused. It waits while the send queue is full or the peer
+// has no room; small messages then share a frame with others. Never is more in flight than the peer has buffers for.
 //
-// A channel belongs to its loop's thread, and so do the messages that it gave; those may outlive it. Destroying it while a coroutine waits in
-// it is allowed: the coroutine is not resumed.
+// A channel belongs to its loop's thread, and so do the messages that it gave; those may outlive it. Destroying it while a coroutine waits
+// in it is allowed: the coroutine is not resumed.
 #pragma once
 
 #include <algorithm>
@@ -149,7 +149,8 @@ public:
 	Sending send(std::span<const std::byte> head, std::span<const std::byte> body) { return {*this, head, body}; }
 	Receiving receive() { return Receiving(*this); }
 
-	// No more sends; what was taken goes out, then the peer is told. Its end, and this one's receive(), say `closed` once everything has arrived.
+	// No more sends; what was taken goes out, then the peer is told. Its end, and this one's receive(), say `closed` once everything has
+	// arrived.
 	virtual void close() = 0;
 	virtual bool closed() const = 0;  // both ends know, or one is lost: nothing is left to do but to destroy it
 	// At most one waits for that; co_await until_closed().

@@ -46,7 +46,8 @@ protected:
 
 	Pair connect_rc() {
 		for (auto& each : transports_)
-			each = RcTransport::open(loop_, {.both_ends_on_this_host = true}, {.units_start = 16, .units_max = 4096, .connections_max = 64}).value();
+			each = RcTransport::open(loop_, {.both_ends_on_this_host = true}, {.units_start = 16, .units_max = 4096, .connections_max = 64})
+					   .value();
 		RcOffer left = transports_[0]->offer().value(), right = transports_[1]->offer().value();
 		const RcEnd left_end = left.end, right_end = right.end;
 		return {.a = transports_[0]->connect(std::move(left), right_end, "b").value(),
@@ -200,8 +201,9 @@ TEST_P(Channels, ASenderIsThrottledUntilTheReceiverTakes) {
 	EXPECT_EQ(sent, 4000u);
 }
 
-INSTANTIATE_TEST_SUITE_P(EveryCarrier, Channels, ::testing::Values(Carrier::rc, Carrier::tcp, Carrier::tcp_tls),
-	[](const auto& parameter) { return parameter.param == Carrier::rc ? "rc" : parameter.param == Carrier::tcp ? "tcp" : "tcp_tls"; });
+INSTANTIATE_TEST_SUITE_P(EveryCarrier, Channels, ::testing::Values(Carrier::rc, Carrier::tcp, Carrier::tcp_tls), [](const auto& parameter) {
+	return parameter.param == Carrier::rc ? "rc" : parameter.param == Carrier::tcp ? "tcp" : "tcp_tls";
+});
 
 }  // namespace
 }  // namespace verbena::channel

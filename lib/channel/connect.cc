@@ -58,7 +58,8 @@ Task<void> drive(async::Descriptor& socket, Handshake& handshake) {
 		if (got > 0) {
 			handshake.feed(std::span(buffer).first(static_cast<std::size_t>(got)));
 		} else if (got == -EAGAIN) {
-			if (!co_await async::Wait(socket, async::Wait::For::reading, handshake.poll_timeout())) handshake.handle_timeout(monotonic_now());
+			if (!co_await async::Wait(socket, async::Wait::For::reading, handshake.poll_timeout()))
+				handshake.handle_timeout(monotonic_now());
 		} else {
 			handshake.feed_end();
 		}
@@ -96,6 +97,13 @@ Handshake handshake_with(const Reached& server, const ConnectOptions& options, c
 		ours);
 }
 
+// Waits for leave to begin, if there are more than may shake hands at once.
+Task<std::optional<async::Semaphore::Permit>> leave_to_begin(async::Semaphore* handshakes) {
+	std::optional<async::Semaphore::Permit> permit;
+	if (handshakes != nullptr) permit.emplace(co_await handshakes->acquire());
+	co_return permit;
+}
+
 // Nothing on success, or why not.
 Task<std::string> prove(Channel& channel, const ProofKeys& keys, Nanoseconds deadline) {
 	const CloseAt timer(channel, deadline);
@@ -110,6 +118,7 @@ Task<std::string> prove(Channel& channel, const ProofKeys& keys, Nanoseconds dea
 }  // namespace
 
 Task<Connected<std::unique_ptr<RcChannel>>> connect(RcTransport& transport, ConnectOptions options) {
+	const auto permit = co_await leave_to_begin(options.handshakes);
 	auto server = co_await reach(transport.loop(), options);
 	if (!server) co_return std::unexpected(server.error());
 	reset_on_close(*server->socket);
@@ -127,6 +136,7 @@ Task<Connected<std::unique_ptr<RcChannel>>> connect(RcTransport& transport, Conn
 }
 
 Task<Connected<std::unique_ptr<TcpChannel>>> connect_tcp(async::Loop& loop, ConnectOptions options, TcpOptions tcp) {
+	const auto permit = co_await leave_to_begin(options.handshakes);
 	auto server = co_await reach(loop, options);
 	if (!server) co_return std::unexpected(server.error());
 	auto handshake = handshake_with(*server, options, {.role = Role::client, .transport = Transport::tcp, .nonce = random_nonce()});

@@ -1,12 +1,13 @@
 // Connecting a channel: TCP to a server's port, a handshake (in TLS unless somebody said --insecure), a queue pair with both ends' random
-// PSNs, and over it one proof each way that it leads to whom the handshake was with. Then TCP has done its part and is reset, which leaves no
-// port in TIME_WAIT.
+// PSNs, and over it one proof each way that it leads to whom the handshake was with. Then TCP has done its part and is reset, which leaves
+// no port in TIME_WAIT.
 #pragma once
 
 #include <expected>
 #include <memory>
 #include <string>
 
+#include "lib/async/semaphore.h"
 #include "lib/async/socket.h"
 #include "lib/channel/rc_channel.h"
 #include "lib/channel/setup/handshake.h"
@@ -20,6 +21,9 @@ struct ConnectOptions {
 	std::uint16_t port = 0;  // unless `host` has one
 	Nanoseconds patience = 30'000'000'000;
 	const async::Address* from = nullptr;  // the local address to come from; must outlive the call
+	// For who connects many at once: so many set-ups at a time, from the SYN to the proof. It saves memory, and the later ones resume the
+	// TLS session of the first. `patience` counts from leave to begin.
+	async::Semaphore* handshakes = nullptr;
 };
 
 template <class T> using Connected = std::expected<T, std::string>;

@@ -151,9 +151,7 @@ TEST_F(Connect, ASilentServerEndsAtTheDeadline) {
 	EXPECT_NE(why.find("not complete within 20 ms"), std::string::npos) << why;
 }
 
-TEST_F(Connect, NobodyListening) {
-	EXPECT_NE(refusal(to("127.0.0.1:1", InClear{})).find("nobody listens"), std::string::npos);
-}
+TEST_F(Connect, NobodyListening) { EXPECT_NE(refusal(to("127.0.0.1:1", InClear{})).find("nobody listens"), std::string::npos); }
 
 TEST_F(Connect, SilentAndSlowClientsDelayNobody) {
 	Server server(InClear{}, {.handshakes_max = 4});

@@ -1,8 +1,8 @@
 // Who may send how much: the arithmetic of credits, without I/O.
 //
-// A credit is one receive buffer (a unit) at the peer; each frame takes one. Limits are cumulative counts of frames, as 32 bits that wrap, so
-// repeating one or losing an older one changes nothing. Apart from data frames, each side may have one frame of each control kind under way
-// that the peer has not seen: `credit` gives limits, `want` asks for them. The peer's frames say how many of each it has seen. So
+// A credit is one receive buffer (a unit) at the peer; each frame takes one. Limits are cumulative counts of frames, as 32 bits that wrap,
+// so repeating one or losing an older one changes nothing. Apart from data frames, each side may have one frame of each control kind under
+// way that the peer has not seen: `credit` gives limits, `want` asks for them. The peer's frames say how many of each it has seen. So
 // neither side can keep the other from asking or answering, however many buffers a slow program holds.
 //
 // At the receiver: units are posted to a shared receive queue. Always
@@ -10,8 +10,8 @@
 //     posted = free in the bank + promised as credits + promised to control frames
 //
 // and never is more promised than posted, so a sender that keeps to its limit finds a buffer: no RNR. Each connection is sure of one unit:
-// it has a credit, or the program holds a message of it. What more it may have is lent while the bank has some, up to a window that doubles when the
-// sender says that it waits.
+// it has a credit, or the program holds a message of it. What more it may have is lent while the bank has some, up to a window that doubles
+// when the sender says that it waits.
 #pragma once
 
 #include <algorithm>
@@ -77,7 +77,7 @@ private:
 
 struct Window {
 	std::uint32_t first = 1;  // credits at the start; each is backed by a posted unit
-	std::uint32_t max = 64;   // of one connection, when its sender is in want of more
+	std::uint32_t max = 64;  // of one connection, when its sender is in want of more
 };
 
 // The receiving half of one end.

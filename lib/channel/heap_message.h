@@ -15,7 +15,9 @@ struct FreeBlock {
 using HeapBlock = std::unique_ptr<std::byte, FreeBlock>;
 
 // Null if there is no memory: `bytes` may be a peer's word.
-inline HeapBlock make_heap_block(std::size_t bytes) { return HeapBlock(static_cast<std::byte*>(std::malloc(std::max<std::size_t>(bytes, 1)))); }
+inline HeapBlock make_heap_block(std::size_t bytes) {
+	return HeapBlock(static_cast<std::byte*>(std::malloc(std::max<std::size_t>(bytes, 1))));
+}
 
 inline Message heap_message(HeapBlock block, std::size_t bytes) {
 	struct Owner final : MessageOwner {

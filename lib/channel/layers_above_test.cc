@@ -79,7 +79,8 @@ class LayersAbove : public ::testing::Test {
 protected:
 	LayersAbove() {
 		for (auto& each : transports_)
-			each = RcTransport::open(loop_, {.both_ends_on_this_host = true}, {.units_start = 64, .units_max = 4096, .connections_max = 8}).value();
+			each = RcTransport::open(loop_, {.both_ends_on_this_host = true}, {.units_start = 64, .units_max = 4096, .connections_max = 8})
+					   .value();
 		RcOffer left = transports_[0]->offer().value(), right = transports_[1]->offer().value();
 		const RcEnd left_end = left.end, right_end = right.end;
 		client_ = transports_[0]->connect(std::move(left), right_end, "server").value();

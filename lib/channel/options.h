@@ -12,7 +12,7 @@ namespace verbena::channel {
 
 struct RcOptions {
 	std::uint32_t unit_bytes = 1088;         // a receive buffer, a credit, the largest frame: 1 KiB and its headers
-	Window window;                           // credits of one connection
+	Window window;						   // credits of one connection
 	std::uint32_t units_start = 1024;        // receive buffers posted before the first connection
 	std::uint32_t units_max = 1 << 18;       // the pool's watermark, in units
 	std::uint32_t units_low = 256;           // grow the pool when fewer are free to lend
@@ -29,11 +29,11 @@ using Described = std::vector<std::pair<std::string, std::string>>;
 
 inline Described describe(const RcOptions& options) {
 	const auto text = [](std::uint64_t number) { return std::to_string(number); };
-	return {{"unit_bytes", text(options.unit_bytes)}, {"window_first", text(options.window.first)}, {"window_max", text(options.window.max)},
-		{"units_start", text(options.units_start)}, {"units_max", text(options.units_max)}, {"units_low", text(options.units_low)},
-		{"connections_max", text(options.connections_max)}, {"send_depth", text(options.send_depth)},
-		{"send_units_max", text(options.send_units_max)}, {"inline_max", text(options.inline_max)},
-		{"message_max", text(options.message_max)}, {"poll_batch", text(options.poll_batch)},
+	return {{"unit_bytes", text(options.unit_bytes)}, {"window_first", text(options.window.first)},
+		{"window_max", text(options.window.max)}, {"units_start", text(options.units_start)}, {"units_max", text(options.units_max)},
+		{"units_low", text(options.units_low)}, {"connections_max", text(options.connections_max)},
+		{"send_depth", text(options.send_depth)}, {"send_units_max", text(options.send_units_max)},
+		{"inline_max", text(options.inline_max)}, {"message_max", text(options.message_max)}, {"poll_batch", text(options.poll_batch)},
 		{"close_timeout_ms", text(options.close_timeout_ms)}};
 }
 

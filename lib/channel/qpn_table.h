@@ -1,4 +1,5 @@
-// From a queue pair number to a small index: open addressing, one cache line a look-up. Removing closes the gap, so it never fills with graves.
+// From a queue pair number to a small index: open addressing, one cache line a look-up. Removing closes the gap, so it never fills with
+// graves.
 #pragma once
 
 #include <bit>

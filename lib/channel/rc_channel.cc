@@ -92,10 +92,8 @@ Channel::Sending::Progress RcChannel::advance(Sending& sending) {
 }
 
 FrameHeader RcChannel::header(FrameKind kind) {
-	FrameHeader header{.kind = kind,
-		.credits_seen = grants_.seen(Control::credit),
-		.wants_seen = grants_.seen(Control::want),
-		.limit = grants_.tell()};
+	FrameHeader header{
+		.kind = kind, .credits_seen = grants_.seen(Control::credit), .wants_seen = grants_.seen(Control::want), .limit = grants_.tell()};
 	if (kind == FrameKind::data && credits_.available() == 1 && (pending_ != nullptr || !senders_.empty())) {
 		header.flags |= FrameHeader::wants_more;
 		asked_ = true;
@@ -179,7 +177,8 @@ bool RcChannel::collect(const Sending& sending) {
 		pending_->length = FrameHeader::bytes;
 	}
 	if (pending_->length + bytes > frame_max_) return false;
-	MessageHeader{.kind = MessageKind::whole, .length = static_cast<std::uint32_t>(sending.size())}.write(pending_->data + pending_->length);
+	MessageHeader{.kind = MessageKind::whole, .length = static_cast<std::uint32_t>(sending.size())}.write(
+		pending_->data + pending_->length);
 	gather(sending.slices(0, sending.size()), pending_->data + pending_->length + MessageHeader::bytes);
 	pending_->length += static_cast<std::uint32_t>(bytes);
 	++transport_.counters_.messages_sent;
@@ -221,8 +220,8 @@ void RcChannel::tell_credits() {
 	++transport_.counters_.credit_frames;
 }
 
-// The peer's adapter acknowledges it, or the connection is lost; the program there need not answer. Not before the peer was heard: its queue
-// pair may not be ready to receive yet, when it is busy with thousands of others.
+// The peer's adapter acknowledges it, or the connection is lost; the program there need not answer. Not before the peer was heard: its
+// queue pair may not be ready to receive yet, when it is busy with thousands of others.
 void RcChannel::beat() {
 	if (heard_ && !lost_ && posted_ == posted_at_beat_ && credits_.may_send(Control::credit) && posted_ - completed_ < send_depth_) {
 		send_control(Control::credit);
@@ -320,7 +319,8 @@ void RcChannel::take_messages(Unit* unit) {
 		if (!good) break;
 		rest = rest.subspan(MessageHeader::bytes);
 		const std::size_t here = message->kind == MessageKind::first ? rest.size() : message->length;
-		good = here <= rest.size() && (message->kind != MessageKind::first || (message->length > here && message->length <= transport_.options().message_max));
+		good = here <= rest.size() &&
+			(message->kind != MessageKind::first || (message->length > here && message->length <= transport_.options().message_max));
 		if (good) rest = rest.subspan(here);
 	}
 	if (!good) {
@@ -335,14 +335,16 @@ void RcChannel::take_messages(Unit* unit) {
 	if (has_message()) wake_receiver();
 }
 
-// Moves fragments from the inbox to the assembly, until a message can be given out: afterwards the inbox is empty or begins with a whole one.
+// Moves fragments from the inbox to the assembly, until a message can be given out: afterwards the inbox is empty or begins with a whole
+// one.
 void RcChannel::digest() {
 	while (inbox_ != nullptr && assembled_ != assembly_size_) {
 		const std::span<const std::byte> rest(inbox_->data + inbox_->number, inbox_->length - inbox_->number);
 		const MessageHeader message = *MessageHeader::read(rest);
 		const bool assembling = assembly_size_ != no_assembly;
 		if (message.kind == MessageKind::whole && !assembling) return;
-		if (assembling != (message.kind == MessageKind::more)) return fail(Trouble::protocol, peer_name_ + " breaks the protocol: a fragment out of place");
+		if (assembling != (message.kind == MessageKind::more))
+			return fail(Trouble::protocol, peer_name_ + " breaks the protocol: a fragment out of place");
 		if (message.kind == MessageKind::first) {
 			assembly_ = make_heap_block(message.length);
 			if (!assembly_) return fail(Trouble::no_memory, "no memory for a message of " + std::to_string(message.length) + " bytes");
@@ -350,7 +352,8 @@ void RcChannel::digest() {
 			assembled_ = 0;
 		}
 		const std::size_t here = message.kind == MessageKind::first ? rest.size() - MessageHeader::bytes : message.length;
-		if (assembled_ + here > assembly_size_) return fail(Trouble::protocol, peer_name_ + " breaks the protocol: a message longer than announced");
+		if (assembled_ + here > assembly_size_)
+			return fail(Trouble::protocol, peer_name_ + " breaks the protocol: a message longer than announced");
 		std::memcpy(assembly_.get() + assembled_, rest.data() + MessageHeader::bytes, here);
 		assembled_ += here;
 		inbox_->number += static_cast<std::uint32_t>(MessageHeader::bytes + here);

@@ -30,10 +30,7 @@ std::expected<std::unique_ptr<RcTransport>, std::string> RcTransport::open(
 }
 
 RcTransport::RcTransport(async::Loop& loop, const RcOptions& options, lib::OpenDevice device)
-	: loop_(loop),
-	  options_(options),
-	  device_(std::move(device)),
-	  pool_(device_.domain.get(), options.unit_bytes, options.units_max) {}
+	: loop_(loop), options_(options), device_(std::move(device)), pool_(device_.domain.get(), options.unit_bytes, options.units_max) {}
 
 std::expected<void, std::string> RcTransport::start() {
 	options_.poll_batch = std::clamp(options_.poll_batch, 1u, poll_batch_max);
@@ -44,7 +41,8 @@ std::expected<void, std::string> RcTransport::start() {
 	if (!events_) return std::unexpected(lib::failure("ibv_create_comp_channel", errno));
 	fcntl(events_->fd, F_SETFL, fcntl(events_->fd, F_GETFL) | O_NONBLOCK);
 
-	// Room for every completion that can be outstanding: each posted unit, and of each connection its units and two signals for inline ones.
+	// Room for every completion that can be outstanding: each posted unit, and of each connection its units and two signals for inline
+	// ones.
 	const std::uint64_t entries = options_.units_max + std::uint64_t{options_.connections_max} * (options_.send_units_max + 2);
 	const int depth = static_cast<int>(std::min<std::uint64_t>(entries, static_cast<std::uint64_t>(device_.attributes.max_cqe)));
 	cq_.reset(ibv_create_cq(context, depth, nullptr, events_.get(), 0));
@@ -93,9 +91,7 @@ std::expected<RcOffer, std::string> RcTransport::offer() {
 			.credits = options_.window.first}};
 }
 
-void ReturnShare::operator()(RcTransport* transport) const {
-	transport->bank_.posted(ReceiveCredits::needed(transport->options_.window));
-}
+void ReturnShare::operator()(RcTransport* transport) const { transport->bank_.posted(ReceiveCredits::needed(transport->options_.window)); }
 
 std::expected<std::unique_ptr<RcChannel>, std::string> RcTransport::connect(RcOffer offer, const RcEnd& peer, std::string peer_name) {
 	const std::uint32_t local_psn = offer.end.psn;
@@ -103,9 +99,12 @@ std::expected<std::unique_ptr<RcChannel>, std::string> RcTransport::connect(RcOf
 	std::unique_ptr<RcChannel> channel(new RcChannel(*this, std::move(offer.made), peer, std::move(peer_name)));
 	(void)offer.share.release();  // the channel gives it back
 	add(*channel);
-	const auto connected = lib::rc_connect(channel->qp_.get(), device_,
-		{.qpn = peer.qpn, .psn = peer.psn, .lid = peer.lid, .gid = peer.gid},
-		{.mtu_bytes = std::min(device_.mtu_bytes(), peer.mtu_bytes), .local_psn = local_psn, .reads_as_target = 0, .reads_as_requester = 0});
+	const auto connected =
+		lib::rc_connect(channel->qp_.get(), device_, {.qpn = peer.qpn, .psn = peer.psn, .lid = peer.lid, .gid = peer.gid},
+			{.mtu_bytes = std::min(device_.mtu_bytes(), peer.mtu_bytes),
+				.local_psn = local_psn,
+				.reads_as_target = 0,
+				.reads_as_requester = 0});
 	if (!connected) return std::unexpected(connected.error());
 	++counters_.channels_opened;
 	return channel;
@@ -228,10 +227,7 @@ std::uint32_t RcTransport::post(Unit* list) {
 		std::uint32_t count = 0;
 		for (; list != nullptr && count < post_batch_max; list = list->next, ++count) {
 			places[count] = {.addr = reinterpret_cast<std::uint64_t>(list->data), .length = options_.unit_bytes, .lkey = list->lkey};
-			requests[count] = {.wr_id = reinterpret_cast<std::uint64_t>(list),
-				.next = nullptr,
-				.sg_list = &places[count],
-				.num_sge = 1};
+			requests[count] = {.wr_id = reinterpret_cast<std::uint64_t>(list), .next = nullptr, .sg_list = &places[count], .num_sge = 1};
 			if (count > 0) requests[count - 1].next = &requests[count];
 		}
 		ibv_recv_wr* bad = nullptr;

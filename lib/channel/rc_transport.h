@@ -1,8 +1,8 @@
 // RcTransport: what all RC channels of one loop share: the device, one completion queue, one shared receive queue with its pool of
 // units and their bank of credits, and the table from queue pair numbers to channels.
 //
-// A channel on which nothing was sent for a while sends a frame of flow control, because a reliable connection notices that its peer is gone
-// only when it sends: once a second, and with more than 2,000 channels less often, 2,000 a second over all of them.
+// A channel on which nothing was sent for a while sends a frame of flow control, because a reliable connection notices that its peer is
+// gone only when it sends: once a second, and with more than 2,000 channels less often, 2,000 a second over all of them.
 //
 // It is a poller of its loop and lives on that loop's thread. Channels must be destroyed before it.
 #pragma once

@@ -1,7 +1,7 @@
 // TcpChannel: a channel over a TCP stream, in TLS or in clear (see channel.h for the interface).
 //
-// On the stream each message has its length in front, as MessageHeader. What the kernel does not take is kept, up to `buffer_max`; beyond that senders
-// wait. What the program does not receive is kept, up to as much; beyond that nothing is read, and TCP holds the peer back.
+// On the stream each message has its length in front, as MessageHeader. What the kernel does not take is kept, up to `buffer_max`; beyond
+// that senders wait. What the program does not receive is kept, up to as much; beyond that nothing is read, and TCP holds the peer back.
 #pragma once
 
 #include <deque>
