@@ -21,7 +21,7 @@ struct AcceptorOptions {
 	std::size_t handshakes_max = 256;       // under way at once: a TLS session takes some 50 KiB; whoever has said something then waits
 	std::size_t accepted_max = 16'000;      // descriptors; further clients wait in the listener's backlog
 	double accept_rate = 0;                 // new connections a second, 0: as they come
-	TcpOptions tcp;						 // for clients that want their messages over TCP
+	TcpOptions tcp;
 };
 
 struct AcceptorCounters {

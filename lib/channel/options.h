@@ -10,9 +10,10 @@
 
 namespace verbena::channel {
 
+// `window`: credits of one connection.
 struct RcOptions {
 	std::uint32_t unit_bytes = 1088;         // a receive buffer, a credit, the largest frame: 1 KiB and its headers
-	Window window;						   // credits of one connection
+	Window window;
 	std::uint32_t units_start = 1024;        // receive buffers posted before the first connection
 	std::uint32_t units_max = 1 << 18;       // the pool's watermark, in units
 	std::uint32_t units_low = 256;           // grow the pool when fewer are free to lend

@@ -1,5 +1,5 @@
-// How librdmacm comes to speak to the Kernel: its own calls of open, fstat, write, close and ibv_create_ah are redirected, by the slots of its
-// global offset table. The program's calls, and everybody else's, stay as they are.
+// How librdmacm comes to speak to the Kernel: its own calls of open, fstat, write, close and ibv_create_ah are redirected, by the slots of
+// its global offset table. The program's calls, and everybody else's, stay as they are.
 #pragma once
 
 #include "nic/ucma/kernel.h"

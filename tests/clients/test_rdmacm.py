@@ -80,8 +80,8 @@ def run_client(runner: Runner, place: Place, command: Command, deadline: float) 
 
 
 def run(runner: Runner, place: Place, server: Command, client: Command, port: int) -> PairRan:
-    """Both anew when the client came too early: a server may have taken a part of what it said for a whole client. (With -R perftest listens
-    twice, once for its own words; one that it refused the second time would leave it waiting for ever on the first.)"""
+    """Both anew when the client came too early: a server may have taken a part of what it said for a whole client. (With -R perftest
+    listens twice, once for its own words; a client refused the second time would leave it waiting for ever on the first.)"""
     deadline = time.monotonic() + LIMIT_S
     while True:
         process, server_end = start_server(runner, place, server, port, deadline)

@@ -122,6 +122,8 @@ TEST_P(EitherWay, TruncatedAtEveryByteNothingIsAgreedAndTheEndIsNoticed) {
 	ASSERT_GT(all, 100u);
 	for (std::size_t limit = 0; limit < all; ++limit) {
 		Ends ends = run_to(limit).first;
+		// Signatures vary in length, and a ticket makes a handshake short: this one may have been whole.
+		if (ends.client.pending() == 0 && ends.server.state() == State::asked) continue;
 		ASSERT_EQ(ends.server.state(), State::waiting) << limit << " of " << all;
 		ends.server.feed_end();
 		ASSERT_EQ(trouble_of(ends.server), HandshakeTrouble::closed) << limit;
