@@ -109,7 +109,13 @@ private:
 			.corrupt = delivery.corrupt,
 			.counted = delivery.counted,
 			.counted_ns = delivery.counted_ns};
-		send_report(*end_, report, [this] { return !stopping && !gone_; });
+		// A client leaves when it has its report, which can be known here before its completion was polled: that is there by then, or
+		// flushed.
+		std::uint64_t left_at = 0;
+		send_report(*end_, report, [&] {
+			if (gone_ && left_at == 0) left_at = now_ns();
+			return !stopping && (left_at == 0 || now_ns() - left_at < 1'000'000'000);
+		});
 		say(peer_,
 			fmt::format("{} delivered by {}, {} lost of {}, {} duplicated, {} reordered, {} damaged, {:.3f} Mops", delivery.delivered,
 				name_of(offer.cell.op), offer.run.total - std::min(offer.run.total, delivery.delivered), offer.run.total,
