@@ -9,6 +9,7 @@ std::string_view name_of(Trouble trouble) {
 		case Trouble::protocol: return "protocol";
 		case Trouble::too_large: return "too_large";
 		case Trouble::no_memory: return "no_memory";
+		case Trouble::unsupported: return "unsupported";
 	}
 	return "?";
 }
@@ -18,7 +19,23 @@ void Channel::advance_senders() {
 		auto& sending = static_cast<Sending&>(senders_.front());
 		sending.result = advance(sending);
 		if (sending.result == Sending::Progress::waiting) return;
-		loop_.resume_soon(sending);
+		if (sending.result != Sending::Progress::offered) {
+			loop_.resume_soon(sending);
+			continue;
+		}
+		sending.unlink();
+		offered_.push_back(sending);
+	}
+}
+
+void Channel::advance_operations() {
+	while (!operations_.empty()) {
+		auto& operation = static_cast<Operation&>(operations_.front());
+		begin(operation);
+		if (operation.result == Operation::Progress::queued) return;
+		operation.unlink();
+		if (operation.result == Operation::Progress::under_way) under_way_.push_back(operation);
+		else loop_.resume_soon(operation);
 	}
 }
 
@@ -27,12 +44,15 @@ void Channel::end(Trouble trouble, std::string reason) {
 	ended_ = true;
 	trouble_ = trouble;
 	reason_ = std::move(reason);
+	senders_.splice(offered_);
 	while (async::Waiter* waiter = senders_.pop_front()) {
 		auto& sending = static_cast<Sending&>(*waiter);
 		sending.result = Sending::Progress::failed;
 		sending.trouble = trouble;
 		loop_.resume_soon(sending);
 	}
+	// Those under way have an end of their own.
+	advance_operations();
 	wake_receiver();
 }
 

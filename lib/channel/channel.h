@@ -9,8 +9,11 @@
 // send() is done when the channel has the bytes (posted, or copied): they may be reused. It waits while the send queue is full or the peer
 // has no room; small messages then share a frame with others. Never is more in flight than the peer has buffers for.
 //
-// A channel belongs to its loop's thread, and so do the messages that it gave; those may outlive it. Destroying it while a coroutine waits
-// in it is allowed: the coroutine is not resumed.
+// Where direct() is true, a side can lend the other a part of its registered memory, and use what was lent to it by RDMA READ and WRITE:
+// lend(), read(), write(), and end() of what lend() gave.
+//
+// A channel belongs to its loop's thread, and so do the messages and leases that it gave; those may outlive it. Destroying it while a
+// coroutine waits in it is allowed: the coroutine is not resumed.
 #pragma once
 
 #include <algorithm>
@@ -24,6 +27,7 @@
 #include <utility>
 
 #include "lib/async/loop.h"
+#include "lib/channel/memory.h"
 
 namespace verbena::channel {
 
@@ -34,6 +38,7 @@ enum class Trouble : std::uint8_t {
 	protocol,    // the peer sent what no peer may send
 	too_large,   // more than `message_max`; the channel stays up
 	no_memory,   // above the pool's watermark, with watermark=close
+	unsupported, // a direct operation on a channel that has none
 };
 
 std::string_view name_of(Trouble trouble);
@@ -75,6 +80,46 @@ private:
 	void* token_ = nullptr;
 };
 
+// Who ends a lease.
+class LeaseOwner {
+public:
+	virtual void end_lease(std::uint32_t window) = 0;
+
+protected:
+	~LeaseOwner() = default;
+};
+
+// Memory lent to the peer, until this goes: then the peer's right is withdrawn, and the buffer kept until that is done.
+class Lease {
+public:
+	Lease() = default;
+	Lease(LeaseOwner& owner, std::uint32_t window, const RemoteMemory& remote) : owner_(&owner), window_(window), remote_(remote) {}
+	Lease(Lease&& other) noexcept : owner_(std::exchange(other.owner_, nullptr)), window_(other.window_), remote_(other.remote_) {}
+	Lease& operator=(Lease&& other) noexcept {
+		std::swap(owner_, other.owner_);
+		std::swap(window_, other.window_);
+		std::swap(remote_, other.remote_);
+		return *this;
+	}
+	~Lease() {
+		if (owner_ != nullptr) owner_->end_lease(window_);
+	}
+
+	explicit operator bool() const { return owner_ != nullptr; }
+	// For the peer; it may use it from the next send() on.
+	const RemoteMemory& remote() const { return remote_; }
+	// For the channel that ends it.
+	std::uint32_t release() {
+		owner_ = nullptr;
+		return window_;
+	}
+
+private:
+	LeaseOwner* owner_ = nullptr;
+	std::uint32_t window_ = 0;
+	RemoteMemory remote_;
+};
+
 // What a channel runs on, to be shown and asked for: there is no silent fallback.
 struct Path {
 	std::string transport;  // "rc" or "tcp"
@@ -94,20 +139,23 @@ public:
 	public:
 		Sending(Channel& channel, std::span<const std::byte> head, std::span<const std::byte> body)
 			: head(head), body(body), channel_(channel) {}
+		Sending(Channel& channel, std::span<const std::byte> head, Place registered)
+			: head(head), body(registered.bytes()), place(std::move(registered)), channel_(channel) {}
 		bool await_ready() {
 			result = channel_.start(*this);
-			return result != Progress::waiting;
+			return result != Progress::waiting && result != Progress::offered;
 		}
 		void await_suspend(std::coroutine_handle<> handle) {
 			coroutine = handle;
-			channel_.senders_.push_back(*this);
+			(result == Progress::offered ? channel_.offered_ : channel_.senders_).push_back(*this);
 		}
 		Sent await_resume() const {
 			if (result == Progress::done) return {};
 			return std::unexpected(trouble);
 		}
 
-		enum class Progress : std::uint8_t { done, waiting, failed };
+		// offered: all of it is under way, and the peer is to fetch it.
+		enum class Progress : std::uint8_t { done, waiting, offered, failed };
 		std::size_t size() const { return head.size() + body.size(); }
 		// `length` bytes of the message, from `from` on.
 		std::array<std::span<const std::byte>, 2> slices(std::size_t from, std::size_t length) const {
@@ -117,6 +165,8 @@ public:
 		}
 
 		std::span<const std::byte> head, body;
+		Place place;             // of the body, if it is registered memory
+		std::uint32_t offer = 0; // the number of the last one
 		std::size_t offset = 0;  // how much the channel has taken
 		bool begun = false;      // and whether its header
 		Progress result = Progress::waiting;
@@ -141,13 +191,73 @@ public:
 		Channel& channel_;
 	};
 
+	// A direct operation in progress: lives in the caller's coroutine frame, and may be abandoned there. Its buffer is kept as long as
+	// needed.
+	class Operation : public async::Waiter {
+	public:
+		enum class Kind : std::uint8_t { read, write, lend, end };
+		Operation(Channel& channel, Kind kind, Place place, const RemoteMemory& remote, Right right, Lease lease)
+			: kind(kind), right(right), place(std::move(place)), remote(remote), lease(std::move(lease)), channel_(channel) {}
+		Operation(const Operation&) = delete;
+		Operation& operator=(const Operation&) = delete;
+		~Operation() {
+			if (mention != nullptr) *mention = nullptr;
+		}
+		bool await_ready() {
+			if (channel_.operations_.empty()) channel_.begin(*this);
+			else result = Progress::queued;
+			return result == Progress::done || result == Progress::failed;
+		}
+		void await_suspend(std::coroutine_handle<> handle) {
+			coroutine = handle;
+			(result == Progress::queued ? channel_.operations_ : channel_.under_way_).push_back(*this);
+		}
+		Sent await_resume() const {
+			if (result == Progress::done) return {};
+			return std::unexpected(trouble);
+		}
+
+		enum class Progress : std::uint8_t { queued, under_way, done, failed };
+		Kind kind;
+		Right right;
+		Place place;
+		RemoteMemory remote;
+		Lease lease;
+		Progress result = Progress::queued;
+		Trouble trouble = Trouble::closed;
+		Operation** mention = nullptr;  // where the channel remembers it
+
+	private:
+		Channel& channel_;
+	};
+	class Lending : public Operation {
+	public:
+		using Operation::Operation;
+		std::expected<Lease, Trouble> await_resume() {
+			if (result == Progress::done) return std::move(lease);
+			return std::unexpected(trouble);
+		}
+	};
+
 	virtual ~Channel() = default;
 	Channel(const Channel&) = delete;
 	Channel& operator=(const Channel&) = delete;
 
 	Sending send(std::span<const std::byte> bytes) { return {*this, {}, bytes}; }
 	Sending send(std::span<const std::byte> head, std::span<const std::byte> body) { return {*this, head, body}; }
+	// A large body in registered memory is not copied: the peer fetches it, and only then send() is done and the bytes may be changed.
+	Sending send(std::span<const std::byte> head, Place body) { return {*this, head, std::move(body)}; }
 	Receiving receive() { return Receiving(*this); }
+
+	// Direct operations: on channels whose direct() is true, and only on buffers of its memory(). Each is done when its bytes have been
+	// moved, or, lend(), as soon as the peer may be told. Wrong use of what was lent ends the channel, so nothing is checked twice.
+	virtual bool direct() const { return false; }
+	virtual MemoryPool* memory() const { return nullptr; }
+	Lending lend(Place place, Right right) { return {*this, Operation::Kind::lend, std::move(place), {}, right, {}}; }
+	Operation read(Place into, const RemoteMemory& from) { return {*this, Operation::Kind::read, std::move(into), from, Right::read, {}}; }
+	Operation write(const RemoteMemory& to, Place from) { return {*this, Operation::Kind::write, std::move(from), to, Right::write, {}}; }
+	// Once it is done the peer cannot touch the memory any more.
+	Operation end(Lease lease) { return {*this, Operation::Kind::end, {}, {}, Right::read, std::move(lease)}; }
 
 	// No more sends; what was taken goes out, then the peer is told. Its end, and this one's receive(), say `closed` once everything has
 	// arrived.
@@ -184,9 +294,17 @@ protected:
 	// Called when has_message() or ended.
 	virtual Received next() = 0;
 
+	// Starts it, or leaves it `queued` for want of room in the send queue.
+	virtual void begin(Operation& operation) {
+		operation.result = Operation::Progress::failed;
+		operation.trouble = Trouble::unsupported;
+	}
+
 	Sending::Progress start(Sending& sending) { return senders_.empty() ? advance(sending) : Sending::Progress::waiting; }
 	// There may be room again.
 	void advance_senders();
+	// There may be room for direct operations again.
+	void advance_operations();
 	void wake_receiver() { loop_.resume_soon(receivers_); }
 	void wake_closers() { loop_.resume_soon(closers_); }
 	// Nothing will come or go any more: everybody who waits learns it.
@@ -194,6 +312,8 @@ protected:
 
 	async::Loop& loop_;
 	async::List<async::Waiter> senders_, receivers_, closers_;
+	async::List<async::Waiter> offered_;                  // senders whose body the peer is to fetch
+	async::List<async::Waiter> operations_, under_way_;  // waiting for room; started
 	bool ended_ = false;
 	Trouble trouble_ = Trouble::closed;
 	std::string reason_;

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <vector>
 
-#include "lib/channel/rc_channel.h"
+#include "lib/channel/rc_fixture.h"
 #include "lib/channel/setup/fixture.h"
 #include "lib/channel/tcp_channel.h"
 
@@ -15,7 +15,9 @@ namespace {
 
 using async::Task;
 
-std::span<const std::byte> bytes_of(std::string_view text) { return std::as_bytes(std::span(text)); }
+using testing_tools::bytes_of;
+using testing_tools::echo;
+
 std::string text_of(const Message& message) { return {reinterpret_cast<const char*>(message.bytes().data()), message.bytes().size()}; }
 
 enum class Carrier { rc, tcp, tcp_tls };
@@ -45,27 +47,15 @@ protected:
 	}
 
 	Pair connect_rc() {
-		for (auto& each : transports_)
-			each = RcTransport::open(loop_, {.both_ends_on_this_host = true}, {.units_start = 16, .units_max = 4096, .connections_max = 64})
-					   .value();
-		RcOffer left = transports_[0]->offer().value(), right = transports_[1]->offer().value();
-		const RcEnd left_end = left.end, right_end = right.end;
-		return {.a = transports_[0]->connect(std::move(left), right_end, "b").value(),
-			.b = transports_[1]->connect(std::move(right), left_end, "a").value()};
+		transports_.open();
+		auto [a, b] = transports_.connect();
+		return {.a = std::move(a), .b = std::move(b)};
 	}
 
 	testing_tools::AuthorityFiles files_;
 	async::Loop loop_;
-	std::unique_ptr<RcTransport> transports_[2];
+	testing_tools::TwoTransports transports_{loop_};
 };
-
-Task<void> echo(Channel& channel) {
-	while (true) {
-		auto message = co_await channel.receive();
-		if (!message) co_return;
-		if (!co_await channel.send(message->bytes())) co_return;
-	}
-}
 
 TEST_P(Channels, AnEcho) {
 	auto [a, b] = connect();

@@ -31,6 +31,8 @@ Parameters parameters_of(Role role, const RcEnd& end, const RcOptions& options) 
 		.credits_granted = end.credits,
 		.buffer_unit = end.unit_bytes,
 		.eager_size_max = std::min(options.message_max, 16u << 20),
+		.reads_as_target = end.reads,
+		.reads_as_initiator = end.reads,
 		.nonce = random_nonce()};
 	std::memcpy(parameters.gid.data(), end.gid.raw, parameters.gid.size());
 	return parameters;
@@ -41,7 +43,8 @@ RcEnd end_of(const Parameters& parameters) {
 		.psn = parameters.first_psn,
 		.mtu_bytes = parameters.mtu,
 		.unit_bytes = parameters.buffer_unit,
-		.credits = parameters.credits_granted};
+		.credits = parameters.credits_granted,
+		.reads = std::min(parameters.reads_as_target, parameters.reads_as_initiator)};
 	std::memcpy(end.gid.raw, parameters.gid.data(), parameters.gid.size());
 	return end;
 }

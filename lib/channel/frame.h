@@ -24,6 +24,7 @@ enum class FrameKind : std::uint8_t {
 	credit = 2,     // only its header matters
 	want = 3,       // the sender waits for credits
 	close = 4,      // the sender sends no more
+	taken = 5,      // `flags` offers of the peer were read, the oldest ones
 };
 
 struct FrameHeader {
@@ -41,7 +42,7 @@ struct FrameHeader {
 		if (frame.size() < bytes) return std::nullopt;
 		FrameHeader header;
 		std::memcpy(&header, frame.data(), bytes);
-		if (header.kind < FrameKind::data || header.kind > FrameKind::close) return std::nullopt;
+		if (header.kind < FrameKind::data || header.kind > FrameKind::taken) return std::nullopt;
 		return header;
 	}
 };
@@ -51,6 +52,7 @@ enum class MessageKind : std::uint8_t {
 	whole = 0,     // length bytes follow
 	first = 1,     // of a message of `length` bytes; the rest of the frame is its beginning
 	more = 2,      // `length` bytes of it follow, the next ones
+	offer = 3,     // an Offer and bytes follow, `length` in all: these bytes, and then those of the offer, are the next ones
 };
 
 struct MessageHeader {
@@ -69,9 +71,28 @@ struct MessageHeader {
 		std::uint32_t word;
 		std::memcpy(&word, from.data(), bytes);
 		const MessageHeader header{.kind = static_cast<MessageKind>(word >> 29), .length = word & length_max};
-		if (header.kind > MessageKind::more) return std::nullopt;
+		if (header.kind > MessageKind::offer) return std::nullopt;
 		return header;
 	}
 };
+
+// A part of a message that the receiver fetches by RDMA READ. It may begin a message of `total` bytes.
+struct Offer {
+	static constexpr std::size_t bytes = 24;
+
+	std::uint64_t address = 0;
+	std::uint32_t length = 0;
+	std::uint32_t rkey = 0;
+	std::uint32_t total = 0;
+	std::uint32_t unused = 0;
+
+	void write(std::byte* to) const { std::memcpy(to, this, bytes); }
+	static Offer read(std::span<const std::byte> from) {
+		Offer offer;
+		std::memcpy(&offer, from.data(), bytes);
+		return offer;
+	}
+};
+static_assert(sizeof(Offer) == Offer::bytes);
 
 }  // namespace verbena::channel

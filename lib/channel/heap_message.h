@@ -1,4 +1,4 @@
-// Messages whose bytes lie in a block of their own on the heap.
+// Messages whose bytes lie in a block of their own, on the heap or in registered memory.
 #pragma once
 
 #include <algorithm>
@@ -26,6 +26,15 @@ inline Message heap_message(HeapBlock block, std::size_t bytes) {
 	static Owner owner;
 	std::byte* const at = block.release();
 	return {{at, bytes}, &owner, at};
+}
+
+inline Message buffer_message(Buffer buffer) {
+	struct Owner final : MessageOwner {
+		void release(void* token) override { Buffer::drop(static_cast<Block*>(token)); }
+	};
+	static Owner owner;
+	const std::span<std::byte> bytes = buffer.bytes();
+	return {bytes, &owner, buffer.release()};
 }
 
 }  // namespace verbena::channel

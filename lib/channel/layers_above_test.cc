@@ -7,14 +7,14 @@
 #include <vector>
 
 #include "lib/async/job.h"
-#include "lib/channel/rc_channel.h"
+#include "lib/channel/rc_fixture.h"
 
 namespace verbena::channel {
 namespace {
 
 using async::Task;
 
-std::span<const std::byte> bytes_of(std::string_view text) { return std::as_bytes(std::span(text)); }
+using testing_tools::bytes_of;
 std::string_view text_of(std::span<const std::byte> bytes) { return {reinterpret_cast<const char*>(bytes.data()), bytes.size()}; }
 
 // A request and its answer have the same number in front.
@@ -78,18 +78,15 @@ Task<void> serve(Channel& channel) {
 class LayersAbove : public ::testing::Test {
 protected:
 	LayersAbove() {
-		for (auto& each : transports_)
-			each = RcTransport::open(loop_, {.both_ends_on_this_host = true}, {.units_start = 64, .units_max = 4096, .connections_max = 8})
-					   .value();
-		RcOffer left = transports_[0]->offer().value(), right = transports_[1]->offer().value();
-		const RcEnd left_end = left.end, right_end = right.end;
-		client_ = transports_[0]->connect(std::move(left), right_end, "server").value();
-		server_ = transports_[1]->connect(std::move(right), left_end, "client").value();
+		transports_.open();
+		auto [client, server] = transports_.connect();
+		client_ = std::move(client);
+		server_ = std::move(server);
 	}
 	~LayersAbove() override { loop_.abandon_spawned(); }
 
 	async::Loop loop_;
-	std::unique_ptr<RcTransport> transports_[2];
+	testing_tools::TwoTransports transports_{loop_};
 	std::unique_ptr<RcChannel> client_, server_;
 };
 

@@ -7,8 +7,15 @@
 #include <vector>
 
 #include "lib/channel/credits.h"
+#include "lib/channel/memory.h"
 
 namespace verbena::channel {
+
+// What becomes of a message for which the pool has no memory.
+enum class Watermark : std::uint8_t {
+	wait,   // until there is some: its sender is held back
+	close,  // its connection ends, as in published systems
+};
 
 // `window`: credits of one connection.
 struct RcOptions {
@@ -20,10 +27,17 @@ struct RcOptions {
 	std::uint32_t connections_max = 32'768;
 	std::uint32_t send_depth = 8;            // send work requests of one connection
 	std::uint32_t send_units_max = 4;        // of these, how many that are not inline
-	std::uint32_t inline_max = 256;          // frames up to this go inline, where the device can
+	std::uint32_t direct_depth = 16;  // direct operations of one connection in its send queue, above send_depth; 0: none are possible
+	std::uint32_t eager_max = 16 << 10;  // larger messages are fetched by the receiver, where direct operations are possible
+	std::uint32_t part_bytes = 128 << 10;  // of such a message, if it is not in registered memory: copied and fetched part by part
+	std::uint32_t offers_max = 8;  // parts or messages that wait to be fetched, of one connection; up to 64
+	Watermark watermark = Watermark::wait;
+	std::uint32_t reads = 16;  // RDMA READs of one connection under way, each way
+	std::uint32_t inline_max = 256;  // frames up to this go inline, where the device can
 	std::uint32_t message_max = 64u << 20;
-	std::uint32_t poll_batch = 64;           // completions taken at once
-	std::uint32_t close_timeout_ms = 1000;   // how long close() waits for the peer
+	std::uint32_t poll_batch = 64;  // completions taken at once
+	std::uint32_t close_timeout_ms = 1000;  // how long close() waits for the peer
+	MemoryOptions memory;  // for direct operations
 };
 
 using Described = std::vector<std::pair<std::string, std::string>>;
@@ -34,8 +48,12 @@ inline Described describe(const RcOptions& options) {
 		{"window_max", text(options.window.max)}, {"units_start", text(options.units_start)}, {"units_max", text(options.units_max)},
 		{"units_low", text(options.units_low)}, {"connections_max", text(options.connections_max)},
 		{"send_depth", text(options.send_depth)}, {"send_units_max", text(options.send_units_max)},
-		{"inline_max", text(options.inline_max)}, {"message_max", text(options.message_max)}, {"poll_batch", text(options.poll_batch)},
-		{"close_timeout_ms", text(options.close_timeout_ms)}};
+		{"direct_depth", text(options.direct_depth)}, {"reads", text(options.reads)}, {"eager_max", text(options.eager_max)},
+		{"part_bytes", text(options.part_bytes)}, {"offers_max", text(options.offers_max)},
+		{"watermark", options.watermark == Watermark::wait ? "wait" : "close"}, {"inline_max", text(options.inline_max)},
+		{"message_max", text(options.message_max)}, {"poll_batch", text(options.poll_batch)},
+		{"close_timeout_ms", text(options.close_timeout_ms)}, {"memory_max", text(options.memory.max)},
+		{"memory_region_bytes", text(options.memory.region_bytes)}};
 }
 
 }  // namespace verbena::channel

@@ -9,8 +9,6 @@
 namespace verbena::channel {
 namespace {
 
-constexpr std::uint64_t send_mark = 1;
-
 void gather(const std::array<std::span<const std::byte>, 2>& from, std::byte* to) {
 	for (const auto& each : from) {
 		if (!each.empty()) std::memcpy(to, each.data(), each.size());
@@ -28,6 +26,8 @@ RcChannel::RcChannel(RcTransport& transport, lib::MadeQueuePair made, const RcEn
 	: Channel(transport.loop()),
 	  transport_(transport),
 	  qp_(std::move(made.qp)),
+	  direct_(*this, peer.reads == 0 ? 0 : transport.options().direct_depth),
+	  reads_(std::min(peer.reads, transport.options().reads)),
 	  credits_(peer.credits),
 	  frame_max_(std::min(peer.unit_bytes, transport.options().unit_bytes)),
 	  inline_max_(std::min({made.inline_max, transport.options().inline_max, frame_max_})),
@@ -38,6 +38,7 @@ RcChannel::RcChannel(RcTransport& transport, lib::MadeQueuePair made, const RcEn
 RcChannel::~RcChannel() {
 	loop_.cancel(*this);
 	transport_.remove(*this);
+	direct_.withdraw_windows();
 	qp_.reset();  // nothing reads the units of frames in flight any more
 	for (Unit *unit = in_flight_, *next; unit != nullptr; unit = next) {
 		next = unit->next;
@@ -45,7 +46,7 @@ RcChannel::~RcChannel() {
 	}
 	if (pending_ != nullptr) transport_.pool_.give_back(pending_);
 	while (inbox_ != nullptr) drop_first_unit();
-	transport_.bank_.posted(grants_.promised());
+	transport_.bank_.posted(grants_.promised() + offers_.count());
 }
 
 Path RcChannel::path() const {
@@ -67,6 +68,7 @@ Channel::Sending::Progress RcChannel::advance(Sending& sending) {
 	};
 	if (ended_ || closing_) return refuse(ended_ ? trouble_ : Trouble::closed);
 	if (sending.size() > transport_.options().message_max) return refuse(Trouble::too_large);
+	if (direct() && sending.size() > transport_.options().eager_max) return advance_large(sending);
 
 	if (sending.offset == 0 && MessageHeader::bytes + sending.size() <= payload_max()) {
 		const MessageHeader whole{.kind = MessageKind::whole, .length = static_cast<std::uint32_t>(sending.size())};
@@ -81,14 +83,82 @@ Channel::Sending::Progress RcChannel::advance(Sending& sending) {
 			ask();
 			return Progress::waiting;
 		}
-		const std::size_t length = std::min<std::size_t>(sending.size() - sending.offset, payload_max() - MessageHeader::bytes);
-		const MessageHeader fragment = sending.offset == 0
-			? MessageHeader{.kind = MessageKind::first, .length = static_cast<std::uint32_t>(sending.size())}
-			: MessageHeader{.kind = MessageKind::more, .length = static_cast<std::uint32_t>(length)};
-		if (!post_message(sending, fragment, length)) return Progress::waiting;
-		sending.offset += length;
+		if (!post_fragment(sending, sending.size() - sending.offset)) return Progress::waiting;
 	}
 	return Progress::done;
+}
+
+// The peer fetches all but the head, which goes in frames.
+Channel::Sending::Progress RcChannel::advance_large(Sending& sending) {
+	using Progress = Sending::Progress;
+	while (sending.offset < sending.size()) {
+		if (pending_ != nullptr) post_pending();
+		if (pending_ != nullptr || !has_room()) {
+			ask();
+			return Progress::waiting;
+		}
+		const std::size_t head = sending.head.size() - std::min(sending.offset, sending.head.size());
+		const bool posted =
+			head + MessageHeader::bytes + Offer::bytes <= payload_max() ? post_offer(sending) : post_fragment(sending, head);
+		if (!posted) return Progress::waiting;
+	}
+	return sending.place.buffer ? Progress::offered : Progress::done;
+}
+
+// The next frame's worth of the `length` bytes that are next.
+bool RcChannel::post_fragment(Sending& sending, std::size_t length) {
+	length = std::min<std::size_t>(length, payload_max() - MessageHeader::bytes);
+	const MessageHeader fragment = sending.offset == 0
+		? MessageHeader{.kind = MessageKind::first, .length = static_cast<std::uint32_t>(sending.size())}
+		: MessageHeader{.kind = MessageKind::more, .length = static_cast<std::uint32_t>(length)};
+	if (!post_message(sending, fragment, length)) return false;
+	sending.offset += length;
+	return true;
+}
+
+// What is left of the head, and as much of the body as fits a part.
+bool RcChannel::post_offer(Sending& sending) {
+	const RcOptions& options = transport_.options();
+	if (offers_.count() >= options.offers_max || direct_.full()) return false;
+	const std::size_t head = sending.head.size() - std::min(sending.offset, sending.head.size());
+	const Place part = part_of(sending, sending.offset + head);
+	if (!part.buffer || !reserve_answer()) return false;
+	RemoteMemory remote;
+	const std::uint32_t window = direct_.lend(part, Right::read, remote);
+	const auto give_up = [&] {
+		transport_.bank_.posted(1);
+		if (window != WindowTable::none) direct_.end(window);
+		return false;
+	};
+	if (window == WindowTable::none) return give_up();
+	std::array<std::byte, MessageHeader::bytes + Offer::bytes> front;
+	MessageHeader{.kind = MessageKind::offer, .length = static_cast<std::uint32_t>(Offer::bytes + head)}.write(front.data());
+	Offer{.address = remote.address, .length = remote.length, .rkey = remote.rkey, .total = static_cast<std::uint32_t>(sending.size())}
+		.write(front.data() + MessageHeader::bytes);
+	if (!post_data(front, sending.slices(sending.offset, head))) return give_up();
+	offers_.add(window);
+	transport_.counters_.messages_sent += sending.offset == 0;
+	sending.offset += head + part.length;
+	sending.offer = offers_.made();
+	return true;
+}
+
+// Empty: no memory for a copy; the transport calls handle_memory() when that may have changed.
+Place RcChannel::part_of(const Sending& sending, std::size_t from) {
+	const std::size_t left = sending.size() - from;
+	if (sending.place.buffer) return {sending.place.buffer, sending.place.offset + from - sending.head.size(), left};
+	Buffer copy = transport_.memory_.take(std::min<std::size_t>(left, transport_.options().part_bytes));
+	if (copy) gather(sending.slices(from, copy.size()), copy.data());
+	else transport_.hungry_.emplace_back(slot_, generation_);
+	return copy;
+}
+
+// A receive buffer for the frame that tells that an offer was taken: it needs no credit.
+bool RcChannel::reserve_answer() {
+	CreditBank& bank = transport_.bank_;
+	if (bank.take(1) || (transport_.lend_more(transport_.options().units_low) && bank.take(1))) return true;
+	transport_.starved_.emplace_back(slot_, generation_);
+	return false;
 }
 
 FrameHeader RcChannel::header(FrameKind kind) {
@@ -110,16 +180,23 @@ Unit* RcChannel::take_unit() {
 
 // A frame with this one message, or a fragment of it. False: there is no unit for it.
 bool RcChannel::post_message(const Sending& sending, MessageHeader message, std::size_t length) {
-	constexpr std::size_t headers = FrameHeader::bytes + MessageHeader::bytes;
-	const std::size_t bytes = headers + length;
-	RcCounters& counters = transport_.counters_;
+	std::array<std::byte, MessageHeader::bytes> front;
+	message.write(front.data());
+	if (!post_data(front, sending.slices(sending.offset, length))) return false;
+	transport_.counters_.messages_sent += message.kind != MessageKind::more;
+	return true;
+}
+
+bool RcChannel::post_data(std::span<const std::byte> front, const std::array<std::span<const std::byte>, 2>& slices) {
+	const std::size_t headers = FrameHeader::bytes + front.size();
+	const std::size_t bytes = headers + slices[0].size() + slices[1].size();
 	if (bytes <= inline_max_) {
-		std::array<std::byte, headers> front;
-		header(FrameKind::data).write(front.data());
-		message.write(front.data() + FrameHeader::bytes);
-		std::array pieces{piece(front.data(), headers), ibv_sge{}, ibv_sge{}};
+		std::array<std::byte, FrameHeader::bytes + MessageHeader::bytes + Offer::bytes> begin;
+		header(FrameKind::data).write(begin.data());
+		std::memcpy(begin.data() + FrameHeader::bytes, front.data(), front.size());
+		std::array pieces{piece(begin.data(), headers), ibv_sge{}, ibv_sge{}};
 		std::size_t count = 1;
-		for (const auto& each : sending.slices(sending.offset, length))
+		for (const auto& each : slices)
 			if (!each.empty()) pieces[count++] = piece(each.data(), each.size());
 		post_frame(std::span(pieces).first(count), nullptr, false);
 	} else {
@@ -127,33 +204,21 @@ bool RcChannel::post_message(const Sending& sending, MessageHeader message, std:
 		Unit* const unit = take_unit();
 		if (unit == nullptr) return false;
 		header(FrameKind::data).write(unit->data);
-		message.write(unit->data + FrameHeader::bytes);
-		gather(sending.slices(sending.offset, length), unit->data + headers);
+		std::memcpy(unit->data + FrameHeader::bytes, front.data(), front.size());
+		gather(slices, unit->data + headers);
 		std::array pieces{piece(unit->data, bytes, unit->lkey)};
 		post_frame(pieces, unit, true);
 	}
 	credits_.data_sent();
-	counters.messages_sent += message.kind != MessageKind::more;
 	return true;
 }
 
 void RcChannel::post_frame(std::span<ibv_sge> pieces, Unit* unit, bool signal) {
-	const std::uint32_t number = posted_ + 1;
-	signal = signal || number - signalled_ >= send_depth_ / 2;
-	ibv_send_wr request{.wr_id = std::uint64_t{number} << 1 | send_mark,
-		.next = nullptr,
-		.sg_list = pieces.data(),
+	ibv_send_wr request{.sg_list = pieces.data(),
 		.num_sge = static_cast<int>(pieces.size()),
 		.opcode = IBV_WR_SEND,
-		.send_flags = (signal ? unsigned{IBV_SEND_SIGNALED} : 0u) | (unit == nullptr ? unsigned{IBV_SEND_INLINE} : 0u)};
-	ibv_send_wr* bad = nullptr;
-	if (const int error = ibv_post_send(qp_.get(), &request, &bad); error != 0) {
-		if (unit != nullptr) transport_.pool_.give_back(unit);
-		fail(Trouble::lost, lib::failure("ibv_post_send", error));
-		return;
-	}
-	posted_ = number;
-	if (signal) signalled_ = number;
+		.send_flags = unit == nullptr ? unsigned{IBV_SEND_INLINE} : 0u};
+	const std::uint32_t number = post(request, signal);
 	RcCounters& counters = transport_.counters_;
 	++counters.frames_sent;
 	for (const ibv_sge& each : pieces) counters.bytes_sent += each.length;
@@ -166,6 +231,19 @@ void RcChannel::post_frame(std::span<ibv_sge> pieces, Unit* unit, bool signal) {
 	(in_flight_ == nullptr ? in_flight_ : in_flight_last_->next) = unit;
 	in_flight_last_ = unit;
 	++units_in_flight_;
+}
+
+// A request that the device refuses ends the channel; its buffers stay until the queue pair is gone, like those of the others.
+std::uint32_t RcChannel::post(ibv_send_wr& request, bool signal) {
+	const std::uint32_t number = ++posted_;
+	if (signal || number - signalled_ >= send_depth_ / 2) {
+		request.send_flags |= IBV_SEND_SIGNALED;
+		signalled_ = number;
+	}
+	request.wr_id = std::uint64_t{number} << 1 | send_mark;
+	ibv_send_wr* bad = nullptr;
+	if (const int error = ibv_post_send(qp_.get(), &request, &bad); error != 0) fail(Trouble::lost, lib::failure("ibv_post_send", error));
+	return number;
 }
 
 // Into the pending frame, if it has room.
@@ -202,20 +280,21 @@ void RcChannel::flush() {
 	if (pending_ != nullptr) post_pending();
 	if (!senders_.empty() && !ended_) advance_senders();
 	if (pending_ != nullptr || !senders_.empty()) ask();
+	if (taken_due_ > 0) tell_taken();
 	if (grants_.due()) tell_credits();
 	finish_close();
 }
 
 // We are blocked by credits: the peer is told once, by the flag of the last frame or by one of its own.
 void RcChannel::ask() {
-	if (asked_ || credits_.available() > 0 || !credits_.may_send(Control::want) || posted_ - completed_ >= send_depth_) return;
+	if (asked_ || credits_.available() > 0 || !credits_.may_send(Control::want) || frames_in_flight() >= send_depth_) return;
 	asked_ = true;
 	send_control(Control::want);
 	++transport_.counters_.want_frames;
 }
 
 void RcChannel::tell_credits() {
-	if (lost_ || !credits_.may_send(Control::credit) || posted_ - completed_ >= send_depth_) return;
+	if (lost_ || !credits_.may_send(Control::credit) || frames_in_flight() >= send_depth_) return;
 	send_control(Control::credit);
 	++transport_.counters_.credit_frames;
 }
@@ -223,17 +302,30 @@ void RcChannel::tell_credits() {
 // The peer's adapter acknowledges it, or the connection is lost; the program there need not answer. Not before the peer was heard: its
 // queue pair may not be ready to receive yet, when it is busy with thousands of others.
 void RcChannel::beat() {
-	if (heard_ && !lost_ && posted_ == posted_at_beat_ && credits_.may_send(Control::credit) && posted_ - completed_ < send_depth_) {
+	if (heard_ && !lost_ && posted_ == posted_at_beat_ && credits_.may_send(Control::credit) && frames_in_flight() < send_depth_) {
 		send_control(Control::credit);
 		++transport_.counters_.heartbeats;
 	}
 	posted_at_beat_ = posted_;
 }
 
+// Not limited by credits: the peer has kept a receive buffer for each of its offers.
+void RcChannel::tell_taken() {
+	if (frames_in_flight() >= send_depth_) return;
+	FrameHeader frame = header(FrameKind::taken);
+	frame.flags = static_cast<std::uint8_t>(std::exchange(taken_due_, 0));
+	post_short(frame);
+}
+
 void RcChannel::send_control(Control kind) {
-	std::array<std::byte, FrameHeader::bytes> frame;
-	header(kind == Control::want ? FrameKind::want : FrameKind::credit).write(frame.data());
+	const FrameHeader frame = header(kind == Control::want ? FrameKind::want : FrameKind::credit);
 	credits_.control_sent(kind);
+	post_short(frame);
+}
+
+void RcChannel::post_short(const FrameHeader& header) {
+	std::array<std::byte, FrameHeader::bytes> frame;
+	header.write(frame.data());
 	if (inline_max_ >= frame.size()) {
 		std::array pieces{piece(frame.data(), frame.size())};
 		post_frame(pieces, nullptr, false);
@@ -254,6 +346,9 @@ void RcChannel::handle_sent(std::uint32_t number) {
 		transport_.pool_.give_back(unit);
 		--units_in_flight_;
 	}
+	if (direct_.in_flight() > 0) direct_.handle_done(number);
+	if (!operations_.empty()) advance_operations();
+	if (digest_later_) digest_and_wake();
 	flush();
 	if (closed()) wake_closers();
 }
@@ -269,6 +364,7 @@ void RcChannel::fail(Trouble trouble, std::string reason) {
 	if (!(peer_closed_ && close_sent_)) ++transport_.counters_.channels_lost;
 	loop_.cancel(*this);
 	end(trouble, std::move(reason));
+	direct_.fail(trouble_);
 	wake_closers();
 }
 
@@ -282,8 +378,12 @@ void RcChannel::handle_frame(Unit* unit) {
 	heard_ = true;
 	const auto header = FrameHeader::read({unit->data, unit->length});
 	if (!header) return refuse("a frame without a header");
-	const bool control = header->kind == FrameKind::credit || header->kind == FrameKind::want;
-	if (control) {
+	const bool control = header->kind != FrameKind::data && header->kind != FrameKind::close;
+	if (header->kind == FrameKind::taken) {
+		if (header->flags == 0 || header->flags > offers_.count()) return refuse("it took what was not offered");
+		transport_.post_again(unit);
+		handle_taken(header->flags);
+	} else if (control) {
 		transport_.post_again(unit);
 		grants_.control_reposted(header->kind == FrameKind::want ? Control::want : Control::credit);
 	} else if (!grants_.data_arrived(transport_.bank_)) {
@@ -296,17 +396,36 @@ void RcChannel::handle_frame(Unit* unit) {
 		return fail(Trouble::protocol, peer_name_ + " breaks the protocol: impossible credits");
 	}
 	if (credits_.available() > before) asked_ = false;
-	if (header->kind == FrameKind::want || header->flags & FrameHeader::wants_more) grants_.wanted(transport_.bank_);
+	if (header->kind == FrameKind::want || (header->kind == FrameKind::data && header->flags & FrameHeader::wants_more))
+		grants_.wanted(transport_.bank_);
 
 	if (header->kind == FrameKind::data) {
 		take_messages(unit);
 	} else if (header->kind == FrameKind::close) {
 		peer_closed_ = true;
+		loop_.cancel(*this);
 		end(Trouble::closed, {});
 		transport_.release(unit);
 	}
 	flush();
 	if (closed()) wake_closers();
+}
+
+void RcChannel::handle_taken(std::uint32_t count) {
+	transport_.bank_.posted(count);
+	while (count-- > 0) direct_.end(offers_.take());
+	while (!offered_.empty()) {
+		auto& sending = static_cast<Sending&>(offered_.front());
+		if (!offers_.was_taken(sending.offer)) break;
+		sending.result = Sending::Progress::done;
+		loop_.resume_soon(sending);
+	}
+}
+
+bool RcChannel::is_possible(std::span<const std::byte> offer) const {
+	if (!direct() || offer.size() < Offer::bytes) return false;
+	const Offer read = Offer::read(offer);
+	return read.length > 0 && read.total <= transport_.options().message_max && offer.size() - Offer::bytes + read.length <= read.total;
 }
 
 // Checks the frame once, so that reading it later cannot fail.
@@ -320,7 +439,8 @@ void RcChannel::take_messages(Unit* unit) {
 		rest = rest.subspan(MessageHeader::bytes);
 		const std::size_t here = message->kind == MessageKind::first ? rest.size() : message->length;
 		good = here <= rest.size() &&
-			(message->kind != MessageKind::first || (message->length > here && message->length <= transport_.options().message_max));
+			(message->kind != MessageKind::first || (message->length > here && message->length <= transport_.options().message_max)) &&
+			(message->kind != MessageKind::offer || is_possible(rest.first(here)));
 		if (good) rest = rest.subspan(here);
 	}
 	if (!good) {
@@ -331,46 +451,78 @@ void RcChannel::take_messages(Unit* unit) {
 	unit->next = nullptr;
 	(inbox_ == nullptr ? inbox_ : inbox_last_->next) = unit;
 	inbox_last_ = unit;
+	digest_and_wake();
+}
+
+void RcChannel::digest_and_wake() {
 	digest();
 	if (has_message()) wake_receiver();
 }
 
-// Moves fragments from the inbox to the assembly, until a message can be given out: afterwards the inbox is empty or begins with a whole
-// one.
+// Moves pieces from the inbox to the assembly, until a message can be given out or something has to be waited for: afterwards the inbox is
+// empty, or begins with a whole message, or with a piece whose time has not come.
 void RcChannel::digest() {
-	while (inbox_ != nullptr && assembled_ != assembly_size_) {
-		const std::span<const std::byte> rest(inbox_->data + inbox_->number, inbox_->length - inbox_->number);
-		const MessageHeader message = *MessageHeader::read(rest);
-		const bool assembling = assembly_size_ != no_assembly;
-		if (message.kind == MessageKind::whole && !assembling) return;
-		if (assembling != (message.kind == MessageKind::more))
-			return fail(Trouble::protocol, peer_name_ + " breaks the protocol: a fragment out of place");
-		if (message.kind == MessageKind::first) {
-			assembly_ = make_heap_block(message.length);
-			if (!assembly_) return fail(Trouble::no_memory, "no memory for a message of " + std::to_string(message.length) + " bytes");
-			assembly_size_ = message.length;
-			assembled_ = 0;
+	digest_later_ = false;
+	while (inbox_ != nullptr && !lost_ && !assembly_.placed()) {
+		const MessageHeader message = next_header();
+		if (message.kind == MessageKind::whole && !assembly_.begun()) return;
+		std::span<const std::byte> bytes(inbox_->data + inbox_->number + MessageHeader::bytes, inbox_->data + inbox_->length);
+		if (message.kind != MessageKind::first) bytes = bytes.first(message.length);
+		const std::size_t consumed = MessageHeader::bytes + bytes.size();
+
+		Offer offer;
+		if (message.kind == MessageKind::offer) {
+			if (direct_.full()) {
+				digest_later_ = true;
+				return;
+			}
+			offer = Offer::read(bytes);
+			bytes = bytes.subspan(Offer::bytes);
 		}
-		const std::size_t here = message.kind == MessageKind::first ? rest.size() - MessageHeader::bytes : message.length;
-		if (assembled_ + here > assembly_size_)
+		const bool begins = message.kind == MessageKind::first || (message.kind == MessageKind::offer && !assembly_.begun());
+		if (message.kind == MessageKind::whole || begins == assembly_.begun())
+			return fail(Trouble::protocol, peer_name_ + " breaks the protocol: a fragment out of place");
+		if (begins && !begin_assembly(message.kind == MessageKind::first ? message.length : offer.total)) return;
+		if (bytes.size() + offer.length > assembly_.missing())
 			return fail(Trouble::protocol, peer_name_ + " breaks the protocol: a message longer than announced");
-		std::memcpy(assembly_.get() + assembled_, rest.data() + MessageHeader::bytes, here);
-		assembled_ += here;
-		inbox_->number += static_cast<std::uint32_t>(MessageHeader::bytes + here);
+		assembly_.copy(bytes);
+		if (offer.length > 0)
+			direct_.read_part(assembly_.read(offer.length), {.address = offer.address, .length = offer.length, .rkey = offer.rkey});
+		inbox_->number += static_cast<std::uint32_t>(consumed);
 		if (inbox_->number == inbox_->length) drop_first_unit();
 	}
+}
+
+// False: there is no memory, now or at all.
+bool RcChannel::begin_assembly(std::size_t size) {
+	const RcOptions& options = transport_.options();
+	if (assembly_.begin(size, direct() ? &transport_.memory_ : nullptr)) return true;
+	if (direct() && options.watermark == Watermark::wait && size <= options.memory.max) transport_.hungry_.emplace_back(slot_, generation_);
+	else fail(Trouble::no_memory, "no memory for a message of " + std::to_string(size) + " bytes");
+	return false;
+}
+
+void RcChannel::handle_part_read() {
+	assembly_.handle_read();
+	++taken_due_;
+	digest_and_wake();
+}
+
+void RcChannel::handle_memory() {
+	digest_and_wake();
+	flush();
 }
 
 Channel::Received RcChannel::next() {
 	if (!has_message()) return std::unexpected(trouble_);
 	++transport_.counters_.messages_received;
-	if (assembled_ == assembly_size_) {
-		Message message = heap_message(std::move(assembly_), std::exchange(assembly_size_, no_assembly));
+	if (assembly_.complete()) {
+		Message message = assembly_.take();
 		digest();
 		return message;
 	}
 	Unit* const unit = inbox_;
-	const MessageHeader header = *MessageHeader::read({unit->data + unit->number, unit->length - unit->number});
+	const MessageHeader header = next_header();
 	const std::span<const std::byte> bytes(unit->data + unit->number + MessageHeader::bytes, header.length);
 	unit->number += static_cast<std::uint32_t>(MessageHeader::bytes + header.length);
 	++unit->references;
@@ -405,6 +557,7 @@ void RcChannel::close() {
 
 void RcChannel::finish_close() {
 	if (lost_ || close_sent_ || !(closing_ || peer_closed_) || pending_ != nullptr || !senders_.empty()) return;
+	if (offers_.count() > 0 || taken_due_ > 0) return;  // what was offered is still to be fetched
 	if (!has_room()) return ask();
 	std::array<std::byte, FrameHeader::bytes> frame;
 	header(FrameKind::close).write(frame.data());

@@ -5,48 +5,24 @@
 #include <cstring>
 #include <vector>
 
+#include "lib/channel/rc_fixture.h"
+
 namespace verbena::channel {
 namespace {
 
 using async::Task;
 
-std::span<const std::byte> bytes_of(std::string_view text) { return std::as_bytes(std::span(text)); }
+using testing_tools::bytes_of;
+using testing_tools::echo;
 
-// Two transports on the NIC of this process, and channels between them.
 class RcChannels : public ::testing::Test {
 protected:
-	void open(const RcOptions& options) {
-		for (auto& each : transports_) {
-			auto opened = RcTransport::open(loop_, {.both_ends_on_this_host = true}, options);
-			ASSERT_TRUE(opened.has_value()) << opened.error();
-			each = std::move(*opened);
-		}
-	}
-	void SetUp() override { open({.units_start = 16, .units_max = 4096, .connections_max = 64}); }
-
-	struct Pair {
-		std::unique_ptr<RcChannel> a, b;
-	};
-	Pair connect() {
-		RcOffer left = transports_[0]->offer().value(), right = transports_[1]->offer().value();
-		const RcEnd left_end = left.end, right_end = right.end;
-		Pair pair;
-		pair.a = transports_[0]->connect(std::move(left), right_end, "b").value();
-		pair.b = transports_[1]->connect(std::move(right), left_end, "a").value();
-		return pair;
-	}
+	void SetUp() override { transports_.open(); }
+	auto connect() { return transports_.connect(); }
 
 	async::Loop loop_;
-	std::unique_ptr<RcTransport> transports_[2];
+	testing_tools::TwoTransports transports_{loop_};
 };
-
-Task<void> echo(Channel& channel) {
-	while (true) {
-		auto message = co_await channel.receive();
-		if (!message) co_return;
-		if (!co_await channel.send(message->bytes())) co_return;
-	}
-}
 
 TEST_F(RcChannels, RequestAndAnswerTakeTwoFrames) {
 	auto [a, b] = connect();
@@ -57,7 +33,7 @@ TEST_F(RcChannels, RequestAndAnswerTakeTwoFrames) {
 			co_await channel.receive();
 		}
 	}(*a));
-	for (const auto& transport : transports_) {
+	for (RcTransport* transport : {&transports_[0], &transports_[1]}) {
 		EXPECT_EQ(transport->counters().frames_sent, 100u);
 		EXPECT_EQ(transport->counters().credit_frames, 0u);
 		EXPECT_EQ(transport->counters().want_frames, 0u);
@@ -94,8 +70,8 @@ TEST_F(RcChannels, ASlowConsumerThrottlesAFastSenderAndSmallMessagesShareFrames)
 		}
 	}(loop_, *b, received, sent));
 	EXPECT_EQ(received, count);
-	EXPECT_GT(transports_[0]->counters().messages_coalesced, 0u);
-	EXPECT_LT(transports_[0]->counters().frames_sent, static_cast<std::uint64_t>(count));
+	EXPECT_GT(transports_[0].counters().messages_coalesced, 0u);
+	EXPECT_LT(transports_[0].counters().frames_sent, static_cast<std::uint64_t>(count));
 }
 
 TEST_F(RcChannels, APeerThatGoesWithoutAWordIsLostWhenSomethingIsSent) {
@@ -117,12 +93,12 @@ TEST_F(RcChannels, APeerThatGoesWithoutAWordIsLostWhenSomethingIsSent) {
 // A server's end is ready long before a client's that connects with thousands of others: a heartbeat then met a queue pair that could not
 // receive yet, and the connection was lost before it had begun.
 TEST_F(RcChannels, AHeartbeatWaitsForThePeersFirstWord) {
-	RcOffer left = transports_[0]->offer().value(), right = transports_[1]->offer().value();
+	RcOffer left = transports_[0].offer().value(), right = transports_[1].offer().value();
 	const RcEnd left_end = left.end, right_end = right.end;
-	auto early = transports_[1]->connect(std::move(right), left_end, "a").value();
+	auto early = transports_[1].connect(std::move(right), left_end, "a").value();
 	loop_.complete([](async::Loop& loop) -> Task<void> { co_await loop.sleep_for(300'000'000); }(loop_));
-	EXPECT_EQ(transports_[1]->counters().heartbeats, 0u);
-	auto late = transports_[0]->connect(std::move(left), right_end, "b").value();
+	EXPECT_EQ(transports_[1].counters().heartbeats, 0u);
+	auto late = transports_[0].connect(std::move(left), right_end, "b").value();
 	loop_.complete([](Channel& from, Channel& to) -> Task<void> {
 		EXPECT_TRUE(co_await from.send(bytes_of("at last")));
 		EXPECT_TRUE(co_await to.receive());
@@ -140,7 +116,7 @@ TEST_F(RcChannels, ThousandsComeAndGoWithTheSameMemory) {
 			co_await from.until_closed();
 		}(*a, *b));
 	}
-	for (const auto& transport : transports_) EXPECT_LE(transport->units(), 1024u);
+	for (RcTransport* transport : {&transports_[0], &transports_[1]}) EXPECT_LE(transport->units(), 1024u);
 }
 
 }  // namespace

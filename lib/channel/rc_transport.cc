@@ -15,8 +15,10 @@ constexpr std::uint32_t post_batch_max = 32;
 constexpr unsigned acknowledge_after = 256;
 constexpr Nanoseconds beat_interval = 100'000'000;
 constexpr std::size_t beats_per_second = 10, channels_per_beat_max = 200;
-// A send's work request id is its number, doubled, with this bit; a receive's is its Unit.
-constexpr std::uint64_t send_mark = 1;
+
+// Remote rights are given by windows only.
+constexpr int memory_access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND;
+constexpr unsigned windows_of_type_2 = IBV_DEVICE_MEM_WINDOW_TYPE_2A | IBV_DEVICE_MEM_WINDOW_TYPE_2B;
 
 }  // namespace
 
@@ -30,11 +32,20 @@ std::expected<std::unique_ptr<RcTransport>, std::string> RcTransport::open(
 }
 
 RcTransport::RcTransport(async::Loop& loop, const RcOptions& options, lib::OpenDevice device)
-	: loop_(loop), options_(options), device_(std::move(device)), pool_(device_.domain.get(), options.unit_bytes, options.units_max) {}
+	: loop_(loop),
+	  options_(options),
+	  device_(std::move(device)),
+	  pool_(device_.domain.get(), options.unit_bytes, options.units_max),
+	  memory_(device_.domain.get(), memory_access, options.memory),
+	  windows_(device_.domain.get()) {}
 
 std::expected<void, std::string> RcTransport::start() {
 	options_.poll_batch = std::clamp(options_.poll_batch, 1u, poll_batch_max);
 	options_.units_max = std::min(options_.units_max, static_cast<std::uint32_t>(device_.attributes.max_srq_wr));
+	if ((device_.attributes.device_cap_flags & windows_of_type_2) == 0) options_.direct_depth = 0;
+	options_.reads = options_.direct_depth == 0 ? 0u
+												: std::min({options_.reads, static_cast<std::uint32_t>(device_.attributes.max_qp_rd_atom),
+													  static_cast<std::uint32_t>(device_.attributes.max_qp_init_rd_atom), 255u});
 	ibv_context* const context = device_.context.get();
 
 	events_.reset(ibv_create_comp_channel(context));
@@ -43,7 +54,8 @@ std::expected<void, std::string> RcTransport::start() {
 
 	// Room for every completion that can be outstanding: each posted unit, and of each connection its units and two signals for inline
 	// ones.
-	const std::uint64_t entries = options_.units_max + std::uint64_t{options_.connections_max} * (options_.send_units_max + 2);
+	const std::uint64_t entries =
+		options_.units_max + std::uint64_t{options_.connections_max} * (options_.send_units_max + 2 + options_.direct_depth);
 	const int depth = static_cast<int>(std::min<std::uint64_t>(entries, static_cast<std::uint64_t>(device_.attributes.max_cqe)));
 	cq_.reset(ibv_create_cq(context, depth, nullptr, events_.get(), 0));
 	if (!cq_) return std::unexpected(lib::failure("ibv_create_cq", errno));
@@ -52,6 +64,8 @@ std::expected<void, std::string> RcTransport::start() {
 	srq_.reset(ibv_create_srq(device_.domain.get(), &srq));
 	if (!srq_) return std::unexpected(lib::failure("ibv_create_srq", errno));
 
+	options_.offers_max = std::min(options_.offers_max, Offers::max);
+	memory_.on_freed([this] { memory_freed_ = true; });
 	if (!lend_more(options_.units_start)) return std::unexpected("no memory for the receive buffers (ulimit -l?)");
 	loop_.add(*this);
 	return {};
@@ -71,14 +85,15 @@ std::expected<RcOffer, std::string> RcTransport::offer() {
 		return std::unexpected("the server has no receive buffers left");
 	Share share(this);
 	auto made = lib::make_queue_pair(device_, cq_.get(),
-		{.send_depth = options_.send_depth,
+		{.send_depth = options_.send_depth + options_.direct_depth,
 			.receive_depth = 0,
 			.send_sge_max = 3,
 			.inline_wanted = options_.inline_max,
 			.shared_receives = srq_.get()});
 	if (!made) return std::unexpected(made.error());
-	// The peer only sends: it gets no right to read or write here.
-	if (auto done = lib::rc_to_init(made->qp.get(), device_, 0); !done) return std::unexpected(done.error());
+	// What the peer may read or write are windows, and no more.
+	const int remote_access = options_.direct_depth > 0 ? IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE : 0;
+	if (auto done = lib::rc_to_init(made->qp.get(), device_, remote_access); !done) return std::unexpected(done.error());
 	const std::uint32_t qpn = made->qp->qp_num;
 	return RcOffer{.share = std::move(share),
 		.made = std::move(*made),
@@ -88,7 +103,8 @@ std::expected<RcOffer, std::string> RcTransport::offer() {
 			.gid = device_.choice.gid,
 			.mtu_bytes = device_.mtu_bytes(),
 			.unit_bytes = options_.unit_bytes,
-			.credits = options_.window.first}};
+			.credits = options_.window.first,
+			.reads = options_.reads}};
 }
 
 void ReturnShare::operator()(RcTransport* transport) const { transport->bank_.posted(ReceiveCredits::needed(transport->options_.window)); }
@@ -103,8 +119,8 @@ std::expected<std::unique_ptr<RcChannel>, std::string> RcTransport::connect(RcOf
 		lib::rc_connect(channel->qp_.get(), device_, {.qpn = peer.qpn, .psn = peer.psn, .lid = peer.lid, .gid = peer.gid},
 			{.mtu_bytes = std::min(device_.mtu_bytes(), peer.mtu_bytes),
 				.local_psn = local_psn,
-				.reads_as_target = 0,
-				.reads_as_requester = 0});
+				.reads_as_target = static_cast<std::uint8_t>(channel->reads_),
+				.reads_as_requester = static_cast<std::uint8_t>(channel->reads_)});
 	if (!connected) return std::unexpected(connected.error());
 	++counters_.channels_opened;
 	return channel;
@@ -115,7 +131,9 @@ std::size_t RcTransport::poll() {
 	const int count = ibv_poll_cq(cq_.get(), static_cast<int>(options_.poll_batch), completions.data());
 	for (int i = 0; i < count; ++i) handle(completions[static_cast<std::size_t>(i)]);
 	if (!starved_.empty()) flush_starved();
-	return static_cast<std::size_t>(std::max(count, 0));
+	std::size_t work = static_cast<std::size_t>(std::max(count, 0));
+	if (std::exchange(memory_freed_, false) && !hungry_.empty()) work += feed_hungry();
+	return work;
 }
 
 void RcTransport::handle(const ibv_wc& completion) {
@@ -170,12 +188,19 @@ void RcTransport::repost_unpromised(Unit* unit) {
 
 void RcTransport::post_again(Unit* unit) {
 	unit->next = nullptr;
-	check(post(unit) == 0, "a shared receive queue has room for every unit");
+	post(unit);
 }
 
 void RcTransport::flush_starved() {
 	for (const auto& [slot, generation] : std::exchange(starved_, {}))
 		if (slots_[slot].generation == generation && slots_[slot].channel != nullptr) slots_[slot].channel->flush();
+}
+
+std::size_t RcTransport::feed_hungry() {
+	const auto hungry = std::exchange(hungry_, {});
+	for (const auto& [slot, generation] : hungry)
+		if (slots_[slot].generation == generation && slots_[slot].channel != nullptr) slots_[slot].channel->handle_memory();
+	return hungry.size();
 }
 
 void RcTransport::repost(Unit* unit) {
@@ -186,7 +211,7 @@ void RcTransport::repost(Unit* unit) {
 
 void RcTransport::turn_ends() {
 	Unit* const list = std::exchange(to_post_, nullptr);
-	check(post(list) == 0, "a shared receive queue has room for every unit");
+	post(list);
 	for (Unit *unit = list, *next; unit != nullptr; unit = next) {
 		next = unit->next;
 		if (RcChannel* const channel = channel_of(*unit)) channel->handle_posted(bank_);
@@ -213,14 +238,12 @@ bool RcTransport::lend_more(std::uint32_t wanted) {
 		unit->next = list;
 		list = unit;
 	}
-	const std::uint32_t left = post(list);
-	check(left == 0, "a shared receive queue has room for every unit");
+	post(list);
 	bank_.posted(count);
 	return count > 0;
 }
 
-// Posts the whole list and says how many were refused.
-std::uint32_t RcTransport::post(Unit* list) {
+void RcTransport::post(Unit* list) {
 	while (list != nullptr) {
 		std::array<ibv_recv_wr, post_batch_max> requests;
 		std::array<ibv_sge, post_batch_max> places;
@@ -231,10 +254,16 @@ std::uint32_t RcTransport::post(Unit* list) {
 			if (count > 0) requests[count - 1].next = &requests[count];
 		}
 		ibv_recv_wr* bad = nullptr;
-		if (ibv_post_srq_recv(srq_.get(), requests.data(), &bad) != 0) return count;
+		check(ibv_post_srq_recv(srq_.get(), requests.data(), &bad) == 0, "a shared receive queue has room for every unit");
 		++counters_.receive_posts;
 	}
-	return 0;
+}
+
+void RcTransport::end_lease(std::uint32_t index) {
+	MemoryWindow& window = windows_[index];
+	window.leased = false;
+	if (window.owner != nullptr) window.owner->end(index);
+	else windows_.give_back(index);
 }
 
 RcChannel* RcTransport::channel_of(const Unit& unit) const {

@@ -4,6 +4,8 @@
 // A channel on which nothing was sent for a while sends a frame of flow control, because a reliable connection notices that its peer is
 // gone only when it sends: once a second, and with more than 2,000 channels less often, 2,000 a second over all of them.
 //
+// Memory for direct operations comes from its pool, and is lent by its windows.
+//
 // It is a poller of its loop and lives on that loop's thread. Channels must be destroyed before it.
 #pragma once
 
@@ -16,6 +18,7 @@
 #include "lib/channel/options.h"
 #include "lib/channel/qpn_table.h"
 #include "lib/channel/units.h"
+#include "lib/channel/windows.h"
 #include "lib/verbs/device.h"
 #include "lib/verbs/queue_pair.h"
 
@@ -33,6 +36,7 @@ struct RcEnd {
 	std::uint32_t mtu_bytes = 1024;
 	std::uint32_t unit_bytes = 1024;  // the largest frame that it takes
 	std::uint32_t credits = 1;        // frames that it takes at once, at the start
+	std::uint32_t reads = 0;          // RDMA READs that it serves at once, and has under way; 0: no direct operations
 };
 
 // A connection's share of the bank; it goes back with this, unless a channel took it.
@@ -40,6 +44,9 @@ struct ReturnShare {
 	void operator()(RcTransport* transport) const;
 };
 using Share = std::unique_ptr<RcTransport, ReturnShare>;
+
+// A send's work request id is its number, doubled, with this bit; a receive's is its Unit.
+inline constexpr std::uint64_t send_mark = 1;
 
 // A queue pair that waits for its peer. Dies before its transport.
 struct RcOffer {
@@ -55,9 +62,10 @@ struct RcCounters {
 	std::uint64_t bytes_sent = 0, bytes_received = 0;
 	std::uint64_t channels_opened = 0, channels_closed = 0, channels_lost = 0;
 	std::uint64_t receive_posts = 0;  // calls, each with a list
+	std::uint64_t reads = 0, writes = 0, windows_bound = 0;
 };
 
-class RcTransport final : public async::Poller, public async::TurnEnd, public MessageOwner {
+class RcTransport final : public async::Poller, public async::TurnEnd, public MessageOwner, public LeaseOwner {
 public:
 	static std::expected<std::unique_ptr<RcTransport>, std::string> open(
 		async::Loop& loop, const lib::Wish& wish, const RcOptions& options);
@@ -76,6 +84,8 @@ public:
 	async::Loop& loop() const { return loop_; }
 	std::size_t channels() const { return channels_; }
 	std::size_t units() const { return pool_.count(); }
+	MemoryPool& memory() { return memory_; }
+	std::size_t windows_in_use() const { return windows_.in_use(); }
 
 	// Poller
 	std::size_t poll() override;
@@ -86,9 +96,11 @@ public:
 	void turn_ends() override;
 	// MessageOwner: `token` is a Unit.
 	void release(void* token) override;
+	void end_lease(std::uint32_t window) override;
 
 private:
 	friend class RcChannel;
+	friend class DirectOperations;
 	friend struct ReturnShare;
 	struct Slot {
 		RcChannel* channel = nullptr;
@@ -108,11 +120,12 @@ private:
 	void repost(Unit* unit);  // at the end of the turn
 	void beat();
 	bool lend_more(std::uint32_t wanted);
-	std::uint32_t post(Unit* list);
+	void post(Unit* list);
 	void handle(const ibv_wc& completion);
 	void repost_unpromised(Unit* unit);
 	void post_again(Unit* unit);  // at once
 	void flush_starved();
+	std::size_t feed_hungry();
 	RcChannel* channel_of(const Unit& unit) const;
 	RcChannel* channel_of(std::uint32_t qpn) const;
 	void add(RcChannel& channel);
@@ -125,9 +138,14 @@ private:
 	lib::CompletionQueue cq_;
 	SharedReceiveQueue srq_;
 	UnitPool pool_;
+	MemoryPool memory_;
+	WindowTable windows_;
 	CreditBank bank_;
 	Unit* to_post_ = nullptr;
 	std::vector<std::pair<std::uint32_t, std::uint32_t>> starved_;  // slot and generation of channels that found no unit to send from
+	// Of channels that wait for registered memory.
+	std::vector<std::pair<std::uint32_t, std::uint32_t>> hungry_;
+	bool memory_freed_ = false;
 	std::vector<Slot> slots_;
 	std::vector<std::uint32_t> free_slots_;
 	QpnTable table_;

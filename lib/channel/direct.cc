@@ -1,0 +1,151 @@
+#include "lib/channel/direct.h"
+
+#include "lib/channel/rc_channel.h"
+
+namespace verbena::channel {
+
+using Progress = Channel::Operation::Progress;
+
+WindowTable& DirectOperations::windows() const { return channel_.transport_.windows_; }
+
+void DirectOperations::begin(Channel::Operation& operation) {
+	operation.result = Progress::failed;
+	operation.trouble = channel_.ended_ ? channel_.trouble_ : Trouble::unsupported;
+	if (channel_.ended_ || depth_ == 0) return;
+	operation.result = Progress::queued;
+	if (full()) return;
+	switch (operation.kind) {
+		case Kind::read:
+		case Kind::write: transfer(operation.kind, operation.place, operation.remote, &operation); break;
+		case Kind::lend: {
+			RemoteMemory remote;
+			const std::uint32_t window = lend(operation.place, operation.right, remote);
+			operation.result = window == WindowTable::none ? Progress::failed : Progress::done;
+			operation.trouble = Trouble::no_memory;
+			if (window == WindowTable::none) return;
+			operation.lease = Lease(channel_.transport_, window, remote);
+			windows()[window].leased = true;
+			return;
+		}
+		case Kind::end: {
+			const std::uint32_t window = operation.lease.release();
+			windows()[window].leased = false;
+			invalidate(window, &operation);
+			break;
+		}
+	}
+	if (operation.result == Progress::queued) operation.result = Progress::under_way;  // unless posting it failed
+}
+
+DirectOperations::Record& DirectOperations::post(
+	ibv_send_wr& request, Kind kind, Buffer buffer, Channel::Operation* operation, bool signal) {
+	if (!records_) records_ = std::make_unique<Record[]>(depth_);
+	check(!full(), "whoever posts a direct operation asked whether there is room");
+	Record& record = records_[(first_ + count_++) % depth_];
+	record = {.number = channel_.post(request, signal), .kind = kind, .buffer = std::move(buffer), .operation = operation};
+	if (operation != nullptr) operation->mention = &record.operation;
+	return record;
+}
+
+DirectOperations::Record& DirectOperations::transfer(
+	Kind kind, const Place& place, const RemoteMemory& remote, Channel::Operation* operation) {
+	ibv_sge piece{.addr = reinterpret_cast<std::uint64_t>(place.bytes().data()),
+		.length = static_cast<std::uint32_t>(place.length),
+		.lkey = place.buffer.region()->lkey};
+	ibv_send_wr request{
+		.sg_list = &piece, .num_sge = place.length > 0 ? 1 : 0, .opcode = kind == Kind::read ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE};
+	request.wr.rdma = {.remote_addr = remote.address, .rkey = remote.rkey};
+	++(kind == Kind::read ? channel_.transport_.counters_.reads : channel_.transport_.counters_.writes);
+	return post(request, kind, place.buffer, operation);
+}
+
+void DirectOperations::read_part(const Place& into, const RemoteMemory& from) {
+	transfer(Kind::read, into, from, nullptr).of_channel = true;
+}
+
+std::uint32_t DirectOperations::lend(const Place& place, Right right, RemoteMemory& remote) {
+	const std::uint32_t index = windows().take();
+	if (index == WindowTable::none) return index;
+	MemoryWindow& window = windows()[index];
+	window.buffer = place.buffer;
+	window.owner = this;
+	window.previous = WindowTable::none;
+	window.next = std::exchange(lent_, index);
+	if (window.next != WindowTable::none) windows()[window.next].previous = index;
+
+	ibv_mw* const handle = window.handle.get();
+	const std::span<std::byte> bytes = place.bytes();
+	remote = {.address = reinterpret_cast<std::uint64_t>(bytes.data()),
+		.length = static_cast<std::uint32_t>(bytes.size()),
+		.rkey = ibv_inc_rkey(handle->rkey)};
+	ibv_send_wr request{.opcode = IBV_WR_BIND_MW};
+	request.bind_mw = {.mw = handle,
+		.rkey = remote.rkey,
+		.bind_info = {.mr = place.buffer.region(),
+			.addr = remote.address,
+			.length = remote.length,
+			.mw_access_flags = right == Right::read ? unsigned{IBV_ACCESS_REMOTE_READ} : unsigned{IBV_ACCESS_REMOTE_WRITE}}};
+	// Whatever is signalled later tells of it too; but not everything may wait for that.
+	post(request, Kind::lend, {}, nullptr, count_ >= depth_ / 2);
+	++channel_.transport_.counters_.windows_bound;
+	handle->rkey = remote.rkey;
+	return index;
+}
+
+void DirectOperations::end(std::uint32_t window) {
+	if (channel_.lost_) return;  // the channel's end withdraws everything
+	if (full()) ending_.push_back(window);
+	else invalidate(window, nullptr);
+}
+
+void DirectOperations::invalidate(std::uint32_t window, Channel::Operation* operation) {
+	ibv_send_wr request{.opcode = IBV_WR_LOCAL_INV, .invalidate_rkey = windows()[window].handle->rkey};
+	post(request, Kind::end, {}, operation).window = window;
+}
+
+void DirectOperations::handle_done(std::uint32_t number) {
+	while (count_ > 0 && static_cast<std::int32_t>(number - records_[first_].number) >= 0) {
+		Record record = std::exchange(records_[first_], {});
+		first_ = (first_ + 1) % depth_;
+		--count_;
+		if (record.kind == Kind::end) forget(record.window);
+		if (record.of_channel) channel_.handle_part_read();
+		if (record.operation == nullptr) continue;
+		record.operation->mention = nullptr;
+		record.operation->result = Progress::done;
+		channel_.loop_.resume_soon(*record.operation);
+	}
+	while (!ending_.empty() && !full()) {
+		invalidate(ending_.back(), nullptr);
+		ending_.pop_back();
+	}
+}
+
+void DirectOperations::forget(std::uint32_t index) {
+	MemoryWindow& window = windows()[index];
+	window.owner = nullptr;
+	window.buffer = {};
+	if (window.next != WindowTable::none) windows()[window.next].previous = window.previous;
+	(window.previous == WindowTable::none ? lent_ : windows()[window.previous].next) = window.next;
+	if (!window.leased) windows().give_back(index);
+}
+
+void DirectOperations::fail(Trouble trouble) {
+	for (std::uint32_t i = 0; i < count_; ++i) {
+		Channel::Operation* const operation = std::exchange(records_[(first_ + i) % depth_].operation, nullptr);
+		if (operation == nullptr) continue;
+		operation->mention = nullptr;
+		operation->result = Progress::failed;
+		operation->trouble = trouble;
+		if (operation->linked()) channel_.loop_.resume_soon(*operation);  // unless it begins just now
+	}
+}
+
+void DirectOperations::withdraw_windows() {
+	while (lent_ != WindowTable::none) {
+		windows()[lent_].handle.reset();
+		forget(lent_);
+	}
+}
+
+}  // namespace verbena::channel

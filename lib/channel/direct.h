@@ -1,0 +1,68 @@
+// The direct operations of one RC channel: RDMA READ and WRITE, and the windows by which memory is lent to the peer.
+//
+// Each is one work request on the channel's queue pair, in its order with the frames: so a window is bound before the peer can hear of it.
+// A record of each keeps its buffer until the adapter is done with it, whatever becomes of the coroutine that asked.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "lib/channel/channel.h"
+#include "lib/channel/windows.h"
+
+namespace verbena::channel {
+
+class RcChannel;
+
+class DirectOperations {
+public:
+	// `depth`: how many may be in the send queue at once; 0: none at all.
+	DirectOperations(RcChannel& channel, std::uint32_t depth) : channel_(channel), depth_(depth) {}
+	// The queue pair is gone: nothing touches the buffers any more.
+	~DirectOperations() = default;
+	DirectOperations(const DirectOperations&) = delete;
+	DirectOperations& operator=(const DirectOperations&) = delete;
+
+	std::uint32_t in_flight() const { return count_; }
+	bool full() const { return count_ == depth_; }
+
+	void begin(Channel::Operation& operation);
+	// For the channel itself, when not full. none: the device has no window left.
+	std::uint32_t lend(const Place& place, Right right, RemoteMemory& remote);
+	// The channel learns of its end by handle_part_read().
+	void read_part(const Place& into, const RemoteMemory& from);
+	void end(std::uint32_t window);
+
+	// All work requests up to this number are done.
+	void handle_done(std::uint32_t number);
+	void fail(Trouble trouble);
+	// Before the queue pair is destroyed.
+	void withdraw_windows();
+
+private:
+	using Kind = Channel::Operation::Kind;
+	struct Record {
+		std::uint32_t number = 0;
+		Kind kind = Kind::read;
+		std::uint32_t window = WindowTable::none;
+		bool of_channel = false;  // a part of a message, and not an Operation
+		Buffer buffer;
+		Channel::Operation* operation = nullptr;
+	};
+
+	Record& post(ibv_send_wr& request, Kind kind, Buffer buffer, Channel::Operation* operation, bool signal = true);
+	Record& transfer(Kind kind, const Place& place, const RemoteMemory& remote, Channel::Operation* operation);
+	void invalidate(std::uint32_t window, Channel::Operation* operation);
+	void forget(std::uint32_t window);
+	WindowTable& windows() const;
+
+	RcChannel& channel_;
+	std::uint32_t depth_;
+	std::unique_ptr<Record[]> records_;  // a ring, made with the first operation
+	std::uint32_t first_ = 0, count_ = 0;
+	std::uint32_t lent_ = WindowTable::none;  // a list
+	// Of those: whose leases are over, but for whom there was no room in the send queue yet.
+	std::vector<std::uint32_t> ending_;
+};
+
+}  // namespace verbena::channel

@@ -1,0 +1,120 @@
+#include "lib/channel/memory.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <bit>
+
+#include "base/check.h"
+
+namespace verbena::channel {
+namespace {
+
+constexpr std::size_t blocks_per_region_min = 4;  // fewer: a region of its own for each
+
+constexpr std::size_t class_size(std::uint32_t size_class) { return (MemoryPool::block_min / 4 * (4 + size_class % 4)) << size_class / 4; }
+
+// The smallest class that holds `size`.
+std::uint32_t class_of(std::size_t size) {
+	if (size <= MemoryPool::block_min) return 0;
+	const auto doublings = static_cast<std::uint32_t>(std::bit_width((size - 1) / MemoryPool::block_min) - 1);
+	std::uint32_t size_class = doublings * 4;
+	while (class_size(size_class) < size) ++size_class;
+	return size_class;
+}
+
+}  // namespace
+
+void Buffer::give_back(Block* block) { block->pool->give_back(block); }
+
+void MemoryPool::Unmap::operator()(std::byte* at) const { munmap(at, bytes); }
+
+MemoryPool::MemoryPool(ibv_pd* domain, int access, const MemoryOptions& options) : domain_(domain), access_(access), options_(options) {}
+
+MemoryPool::~MemoryPool() { check(in_use_ == 0, "buffers die before their pool"); }
+
+Buffer MemoryPool::take(std::size_t size) {
+	const std::uint32_t size_class = class_of(size);
+	if (size_class >= class_count || (free_[size_class] == nullptr && !grow(size_class))) {
+		++counters_.refused;
+		return {};
+	}
+	Block* const block = std::exchange(free_[size_class], free_[size_class]->next);
+	in_use_ += block->size;
+	return Buffer(block, size);
+}
+
+std::expected<Buffer, std::string> MemoryPool::adopt(std::span<std::byte> memory) {
+	auto region = lib::make_memory_region(domain_, memory.data(), memory.size(), access_);
+	if (!region) return std::unexpected(region.error());
+	++counters_.registrations;
+	in_use_ += memory.size();
+	auto* const block =
+		new Block{.pool = this, .data = memory.data(), .size = memory.size(), .region = region->release(), .size_class = adopted};
+	return Buffer(block, memory.size());
+}
+
+void MemoryPool::give_back(Block* block) {
+	in_use_ -= block->size;
+	if (block->size_class == adopted) {
+		ibv_dereg_mr(block->region);
+		delete block;
+		return;
+	}
+	block->next = free_[block->size_class];
+	free_[block->size_class] = block;
+	if (freed_) freed_();
+}
+
+bool MemoryPool::grow(std::uint32_t size_class) {
+	const std::size_t size = class_size(size_class);
+	const bool shared = size * blocks_per_region_min <= options_.region_bytes;
+	std::size_t bytes = shared ? options_.region_bytes / size * size : size;
+	if (registered_ + bytes > options_.max && !free_unused(registered_ + bytes - options_.max)) {
+		// Near the watermark a single block may still fit.
+		bytes = size;
+		if (registered_ + bytes > options_.max) return false;
+	}
+	void* const at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (at == MAP_FAILED) return false;
+	auto region = std::make_unique<Region>();
+	region->memory = {static_cast<std::byte*>(at), {bytes}};
+	auto registration = lib::make_memory_region(domain_, at, bytes, access_);
+	if (!registration) return false;
+	++counters_.registrations;
+	region->registration = std::move(*registration);
+	region->bytes = bytes;
+	region->blocks.resize(bytes / size);
+	for (std::size_t i = region->blocks.size(); i-- > 0;) {
+		region->blocks[i] = {.next = free_[size_class],
+			.pool = this,
+			.data = static_cast<std::byte*>(at) + i * size,
+			.size = size,
+			.region = region->registration.get(),
+			.size_class = size_class};
+		free_[size_class] = &region->blocks[i];
+	}
+	registered_ += bytes;
+	regions_.push_back(std::move(region));
+	return true;
+}
+
+// Gives back regions of which no block is in use, until `wanted` bytes are.
+bool MemoryPool::free_unused(std::size_t wanted) {
+	std::size_t freed = 0;
+	std::erase_if(regions_, [&](const std::unique_ptr<Region>& region) {
+		const auto in_use = [](const Block& block) { return block.references > 0; };
+		if (freed >= wanted || std::ranges::any_of(region->blocks, in_use)) return false;
+		const auto inside = [&](const Block* block) { return block >= &region->blocks.front() && block <= &region->blocks.back(); };
+		for (Block** at = &free_[region->blocks.front().size_class]; *at != nullptr;) {
+			if (inside(*at)) *at = (*at)->next;
+			else at = &(*at)->next;
+		}
+		freed += region->bytes;
+		return true;
+	});
+	registered_ -= freed;
+	return freed >= wanted;
+}
+
+}  // namespace verbena::channel

@@ -1,0 +1,194 @@
+// Logical channels: many channels that share one carrier (mux_carrier.h), without I/O of their own.
+//
+//     auto channel = co_await mux.open(7);      // one side opens: std::expected<std::unique_ptr<MuxChannel>, std::string>
+//     channel->label();                         // 7, at both ends; the other side is given its own by `deliver`
+//
+// Each is a Channel (channel.h) with its own id, credits and end: ordered, and blocked by none of the others. What arrives is copied into
+// the queue of its channel at once, so the carrier is always drained; a window of credits bounds that queue, beside one message that is
+// being put together. Who has something to send takes turns by deficit round robin, in frames of at most `frame_bytes`; small messages of
+// several channels share one carrier message.
+//
+// handle() takes what the carrier brought, take() gives the next carrier message, `wake` says that there is one. Everything belongs to the
+// loop's thread. Channels may outlive their Mux; they are lost then.
+#pragma once
+
+#include <cstdint>
+#include <expected>
+#include <functional>
+#include <initializer_list>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "lib/channel/channel.h"
+#include "lib/channel/mux_frame.h"
+#include "lib/channel/mux_window.h"
+
+namespace verbena::channel {
+
+class Mux;
+
+struct MuxOptions {
+	std::uint32_t window = 64 << 10;        // of each channel: bytes that wait here for the program
+	std::uint32_t channels_max = 100'000;   // at once, that the peer may open here
+	std::uint32_t frame_bytes = 16 << 10;   // the largest frame; also what a channel may send in its turn
+	std::uint32_t batch_bytes = 1076;       // frames share a carrier message up to this; what fits one frame of an RC carrier
+	std::uint32_t message_max = 64u << 20;
+	std::uint32_t close_timeout_ms = 1000;  // how long close() waits for the peer
+};
+
+struct MuxCounters {
+	std::uint64_t opened = 0, refused = 0, closed = 0, reset = 0;  // refused: by us, for want of room
+	std::uint64_t messages_sent = 0, messages_received = 0;
+	std::uint64_t frames_sent = 0, frames_received = 0;
+	std::uint64_t batches_sent = 0, batches_received = 0;  // carrier messages
+	std::uint64_t credit_frames = 0;
+	std::uint64_t bytes_sent = 0, bytes_received = 0;      // of carrier messages
+};
+
+namespace detail {
+// Two lists of a Mux that a channel may stand in.
+struct MuxUrgent : async::Linked {};
+struct MuxActive : async::Linked {};
+}  // namespace detail
+
+class MuxChannel final : public Channel, private async::Timer, private detail::MuxUrgent, private detail::MuxActive {
+public:
+	~MuxChannel() override;
+
+	std::uint32_t id() const { return id_; }
+	std::uint32_t label() const { return label_; }
+
+	void close() override;
+	bool closed() const override { return lost_ || (peer_closed_ && close_sent_); }
+	Path path() const override;
+
+private:
+	friend class Mux;
+	struct Arrived;  // a message, with its bytes behind it
+	struct FreeArrived {
+		void operator()(Arrived* arrived) const;
+	};
+	using ArrivedBlock = std::unique_ptr<Arrived, FreeArrived>;
+	enum class Owed : std::uint8_t { open = 1, credit = 2, close = 4 };
+
+	MuxChannel(Mux& mux, std::uint32_t id, std::uint32_t label);
+
+	Sending::Progress advance(Sending& sending) override;
+	bool has_message() const override { return inbox_ != nullptr; }
+	Received next() override;
+	void expire() override;
+
+	static ArrivedBlock make_arrived(std::size_t size);
+	void handle_open(std::uint32_t window);
+	// Empty, or why no honest peer sends this.
+	std::string_view handle_data(MuxKind kind, std::span<const std::byte> payload);
+	void handle_close();
+	void deliver();
+	void release_assembly();
+	void tell_if_due();
+	void owe(Owed what);
+	bool owes(Owed what) const { return (owed_ & static_cast<std::uint8_t>(what)) != 0; }
+	void finish_close();
+	// `tell`: the peer learns it too.
+	void fail(Trouble trouble, std::string reason, std::optional<MuxReset> tell);
+
+	Mux* mux_;  // nullptr: it has ended, or its carrier has
+	std::shared_ptr<const Path> path_;
+	std::uint32_t id_, label_;
+	MuxSendWindow send_;
+	MuxReceiveWindow receive_;
+	std::uint32_t deficit_ = 0;
+	std::uint32_t assembled_ = 0, assembly_charge_ = 0;  // the charge of its frames that is not released yet
+	std::uint8_t owed_ = 0;
+	bool open_ = false, in_message_ = false;  // in_message_: the peer has the beginning of a message and not its end
+	bool closing_ = false, close_sent_ = false, peer_closed_ = false, lost_ = false;
+	Arrived* inbox_ = nullptr;  // oldest first
+	Arrived* inbox_last_ = nullptr;
+	ArrivedBlock assembly_;
+};
+
+class Mux {
+public:
+	// The opener is the side that connected.
+	enum class Side : std::uint8_t { opener, acceptor };
+	using Opened = std::expected<std::unique_ptr<MuxChannel>, std::string>;
+	using Deliver = std::function<void(std::unique_ptr<MuxChannel>)>;
+	using Wake = std::function<void()>;
+
+	// `carrier`: what path() says. `deliver` is the acceptor's.
+	Mux(async::Loop& loop, Side side, Path carrier, const MuxOptions& options, Wake wake, Deliver deliver = {});
+	~Mux();
+	Mux(const Mux&) = delete;
+	Mux& operator=(const Mux&) = delete;
+
+	// The error is one sentence. `label` is the program's own. Must not outlive the Mux.
+	async::Task<Opened> open(std::uint32_t label);
+
+	// One carrier message. An error: the peer breaks the protocol, and the carrier is to be ended.
+	std::expected<void, std::string> handle(std::span<const std::byte> batch);
+	// The next carrier message into `batch`; false: there is nothing to send, until `wake` is called.
+	bool take(std::vector<std::byte>& batch);
+	// The carrier carries no more: its channels learn it.
+	void end(Trouble trouble, const std::string& reason);
+
+	std::size_t channels() const { return channels_ + waiting_; }  // also those that are about to be
+	const MuxCounters& counters() const { return counters_; }
+	const MuxOptions& options() const { return options_; }
+
+private:
+	friend class MuxChannel;
+
+	void put(std::vector<std::byte>& into, std::uint32_t id, MuxKind kind, std::initializer_list<std::span<const std::byte>> payload);
+	void put_owed(MuxChannel& channel);
+	bool room_for(const std::vector<std::byte>& batch, std::size_t payload) const {
+		return batch.empty() || batch.size() + MuxFrame::bytes + payload <= options_.batch_bytes;
+	}
+	// Where this channel may put a frame now, if it may.
+	std::vector<std::byte>* place_for(MuxChannel& channel, std::size_t payload, std::uint32_t charge);
+	void visit_active(std::vector<std::byte>& batch);
+	void activate(MuxChannel& channel);
+	void owe(MuxChannel& channel);
+	void wake();
+	void reset(std::uint32_t id, MuxReset why);
+	std::expected<std::uint32_t, std::string> free_id();
+	void add(MuxChannel& channel);
+	void remove(MuxChannel& channel);
+	MuxChannel* find(std::uint32_t id) const;
+	std::string_view handle_frame(const MuxFrame& frame, std::span<const std::byte> payload);
+	std::string_view handle_open(std::uint32_t id, std::span<const std::byte> payload);
+	std::string_view handle_open_channel(MuxChannel& channel, const MuxFrame& frame, std::span<const std::byte> payload);
+
+	async::Loop& loop_;
+	Side side_;
+	std::shared_ptr<const Path> path_;
+	MuxOptions options_;
+	Wake wake_;
+	Deliver deliver_;
+
+	struct Slot {
+		MuxChannel* channel = nullptr;
+		std::uint32_t generation = 0;
+	};
+	std::vector<Slot> slots_;
+	std::vector<std::uint32_t> free_slots_;
+	std::size_t channels_ = 0, waiting_ = 0;
+	std::uint32_t peer_channels_max_ = 0, peer_message_max_ = 0;
+	bool peer_known_ = false, hello_sent_ = false, woken_ = false, ended_ = false;
+	std::string reason_;
+	async::List<async::Waiter> openers_;  // who waits for the peer's hello
+
+	async::List<detail::MuxUrgent> urgent_;
+	async::List<detail::MuxActive> active_;
+	MuxChannel* in_turn_ = nullptr;  // has its turn, with what is left of its quantum
+	MuxChannel* visited_ = nullptr;  // while it puts frames into `visited_batch_`
+	std::vector<std::byte>* visited_batch_ = nullptr;
+	enum class Blocked : std::uint8_t { no, credit, quantum, room } blocked_ = Blocked::no;  // what ended the last visit
+	std::vector<std::byte> next_;    // frames that were put when nobody waited
+	std::vector<std::pair<std::uint32_t, MuxReset>> resets_;
+	MuxCounters counters_;
+};
+
+}  // namespace verbena::channel

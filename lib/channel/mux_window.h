@@ -1,0 +1,58 @@
+// Flow control of one logical channel: the arithmetic, without I/O.
+//
+// A window is an amount of bytes, fixed when the channel is opened. Each frame of a message is charged its bytes and a fixed amount for
+// what keeping it costs. Limits are cumulative and wrap, so repeating one or losing an older one changes nothing.
+//
+// A receiver tells of news once it is half of the window. So a sender whose peer has taken everything has at least half of the window to
+// use, and a frame is never charged more than that: it waits until it fits, and always will.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+namespace verbena::channel {
+
+inline constexpr std::uint32_t mux_charge = 32;  // for keeping one frame, beside its bytes
+inline constexpr std::uint32_t mux_window_min = 512, mux_window_max = 1u << 30;
+
+class MuxSendWindow {
+public:
+	void open(std::uint32_t window) {
+		window_ = window;
+		limit_ = window;
+	}
+	std::uint32_t available() const { return limit_ - sent_; }
+	void sent(std::uint32_t charge) { sent_ += charge; }
+	// The most bytes that a frame may have.
+	std::uint32_t frame_max() const { return window_ / 2 - mux_charge; }
+	// False: no honest peer says this.
+	bool learn(std::uint32_t limit) {
+		if (static_cast<std::int32_t>(limit - limit_) < 0) return true;
+		if (limit - sent_ > window_) return false;
+		limit_ = limit;
+		return true;
+	}
+
+private:
+	std::uint32_t window_ = 0, limit_ = 0, sent_ = 0;
+};
+
+class MuxReceiveWindow {
+public:
+	explicit MuxReceiveWindow(std::uint32_t window) : window_(window), limit_(window), told_(window) {}
+
+	// False: the sender had no room for it.
+	bool arrived(std::uint32_t charge) {
+		if (limit_ - received_ < charge) return false;
+		received_ += charge;
+		return true;
+	}
+	void released(std::uint32_t charge) { limit_ += charge; }
+	bool due() const { return limit_ - told_ >= window_ / 2; }
+	std::uint32_t tell() { return told_ = limit_; }
+
+private:
+	std::uint32_t window_, limit_, told_, received_ = 0;
+};
+
+}  // namespace verbena::channel
