@@ -4,9 +4,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
-#include <cerrno>
 #include <ctime>
 
 namespace verbena::async {
@@ -23,7 +21,6 @@ constexpr std::uintptr_t poller_mark = 1;
 
 // A spawned coroutine: owns the task's frame through its own, and leaves the list when it ends.
 struct Loop::Root : Linked {
-	struct promise_type;
 	std::coroutine_handle<> frame;
 };
 

@@ -155,7 +155,13 @@ ssize_t try_read(Descriptor& socket, std::span<std::byte> into) {
 }
 
 ssize_t try_write(Descriptor& socket, std::span<const std::byte> bytes) {
-	const ssize_t put = ::send(socket.fd(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+	const iovec piece{.iov_base = const_cast<std::byte*>(bytes.data()), .iov_len = bytes.size()};
+	return try_write(socket, std::span(&piece, 1));
+}
+
+ssize_t try_write(Descriptor& socket, std::span<const iovec> pieces) {
+	const msghdr message{.msg_iov = const_cast<iovec*>(pieces.data()), .msg_iovlen = pieces.size()};
+	const ssize_t put = ::sendmsg(socket.fd(), &message, MSG_NOSIGNAL);
 	if (put >= 0) return put;
 	if (errno == EAGAIN) socket.writable = false;
 	return -errno;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <sys/socket.h>
+#include <sys/uio.h>
 
 #include <cstddef>
 #include <expected>
@@ -82,5 +83,6 @@ Task<Result<void>> write_all(Descriptor& socket, std::span<const std::byte> byte
 // Non-blocking steps for who keeps its own buffers: bytes moved, 0 at the end of the stream, or -errno (-EAGAIN: await).
 ssize_t try_read(Descriptor& socket, std::span<std::byte> into);
 ssize_t try_write(Descriptor& socket, std::span<const std::byte> bytes);
+ssize_t try_write(Descriptor& socket, std::span<const iovec> pieces);
 
 }  // namespace verbena::async

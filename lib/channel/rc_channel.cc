@@ -350,7 +350,7 @@ void RcChannel::handle_sent(std::uint32_t number) {
 	if (!operations_.empty()) advance_operations();
 	if (digest_later_) digest_and_wake();
 	flush();
-	if (closed()) wake_closers();
+	settle();
 }
 
 void RcChannel::handle_failure(ibv_wc_status status) {
@@ -408,7 +408,7 @@ void RcChannel::handle_frame(Unit* unit) {
 		transport_.release(unit);
 	}
 	flush();
-	if (closed()) wake_closers();
+	settle();
 }
 
 void RcChannel::handle_taken(std::uint32_t count) {
@@ -569,6 +569,13 @@ void RcChannel::finish_close() {
 	close_number_ = posted_ + 1;
 	credits_.data_sent();
 	post_frame(pieces, unit, true);
+}
+
+// Both ends know that it is over: nobody waits for the other any more.
+void RcChannel::settle() {
+	if (!closed()) return;
+	loop_.cancel(*this);
+	wake_closers();
 }
 
 void RcChannel::expire() { fail(Trouble::closed, peer_name_ + " does not close in time"); }

@@ -73,6 +73,7 @@ private:
 	void send_control(Control kind);
 	void post_short(const FrameHeader& header);
 	void finish_close();
+	void settle();
 	void fail(Trouble trouble, std::string reason);
 	void take_messages(Unit* unit);
 	bool is_possible(std::span<const std::byte> offer) const;

@@ -10,6 +10,11 @@ namespace {
 using async::Task;
 
 constexpr std::size_t read_at_once = 64 << 10;
+constexpr std::size_t write_at_once_min = 16 << 10;  // smaller messages wait for the end of the turn
+constexpr int reads_in_turn = 8;                     // then the others have theirs
+
+// Nobody waits while there is something in it, so one serves all channels of a thread.
+thread_local std::array<std::byte, read_at_once> read_buffer;
 
 }  // namespace
 
@@ -35,26 +40,48 @@ Channel::Sending::Progress TcpChannel::advance(Sending& sending) {
 	};
 	if (ended_ || closing_) return refuse(ended_ ? trouble_ : Trouble::closed);
 	if (sending.size() > options_.message_max) return refuse(Trouble::too_large);
-	const auto room = [&] {
-		const std::size_t kept = out_.size() - out_taken_;
-		return options_.buffer_max - std::min(kept, options_.buffer_max);
-	};
-	if (room() == 0) return Progress::waiting;
-	if (sending.offset == 0 && !sending.begun) {
+	if (!sending.begun && !tls_ && sending.size() >= write_at_once_min && !writing_ && write_some()) write_at_once(sending);
+	if (!sending.begun) {
+		if (room() == 0 && (writing_ || !write_some())) return Progress::waiting;
 		sending.begun = true;
 		std::byte header[MessageHeader::bytes];
 		MessageHeader{.kind = MessageKind::whole, .length = static_cast<std::uint32_t>(sending.size())}.write(header);
 		put(header);
 	}
-	while (sending.offset < sending.size()) {
+	while (sending.offset < sending.size() && !lost_) {
 		const std::size_t length = std::min(sending.size() - sending.offset, room());
-		if (length == 0) return Progress::waiting;
+		if (length == 0) {
+			if (writing_ || !write_some()) return Progress::waiting;
+			continue;
+		}
 		for (const auto& each : sending.slices(sending.offset, length)) put(each);
 		sending.offset += length;
-		if (!writing_) write_some();
 	}
-	if (!writing_) write_some();
-	return lost_ ? refuse(trouble_) : Progress::done;
+	if (lost_) return refuse(trouble_);
+	loop_.at_turn_end(*this);
+	return Progress::done;
+}
+
+// From where it lies, as much as the kernel takes; nothing is kept before it.
+void TcpChannel::write_at_once(Sending& sending) {
+	std::array<std::byte, MessageHeader::bytes> header;
+	MessageHeader{.kind = MessageKind::whole, .length = static_cast<std::uint32_t>(sending.size())}.write(header.data());
+	const auto piece = [](std::span<const std::byte> bytes) {
+		return iovec{.iov_base = const_cast<std::byte*>(bytes.data()), .iov_len = bytes.size()};
+	};
+	const std::array pieces{piece(header), piece(sending.head), piece(sending.body)};
+	const ssize_t put = async::try_write(*socket_, pieces);
+	if (put <= 0) return;  // whoever tries next learns why
+	sending.begun = true;
+	const auto taken = static_cast<std::size_t>(put);
+	if (taken < header.size()) this->put(std::span(header).subspan(taken));
+	else sending.offset = taken - header.size();
+}
+
+void TcpChannel::turn_ends() {
+	if (lost_ || writing_ || !write_some()) return;
+	advance_senders();
+	finish_close();
 }
 
 void TcpChannel::put(std::span<const std::byte> plain) {
@@ -109,26 +136,47 @@ Task<void> TcpChannel::write() {
 }
 
 Task<void> TcpChannel::read() {
-	std::vector<std::byte> buffer;  // only while there is something to read
+	int reads = 0;
 	while (!lost_ && !peer_closed_) {
 		if (inbox_bytes_ >= options_.buffer_max) {
 			co_await async::Park(full_reader_);
 			continue;
 		}
-		buffer.resize(read_at_once);
-		const ssize_t got = async::try_read(*socket_, buffer);
+		if (++reads > reads_in_turn) {
+			reads = 0;
+			co_await async::NextTurn(loop_);
+		}
+		const std::span<std::byte> place = place_to_read();
+		const ssize_t got = async::try_read(*socket_, place);
 		if (got > 0) {
-			if (!handle_received(std::span(buffer).first(static_cast<std::size_t>(got)))) co_return;
+			const auto count = static_cast<std::size_t>(got);
+			if (place.data() != read_buffer.data()) note_arrived(count);
+			else if (!handle_received(place.first(count))) co_return;
 			if (has_message()) wake_receiver();
 		} else if (got == 0) {
 			handle_end();
 		} else if (got == -EAGAIN) {
-			buffer = {};
+			reads = 0;
 			co_await async::Wait(*socket_, async::Wait::For::reading, never);
 		} else if (got != -EINTR) {
 			fail(Trouble::lost, peer_name_ + ": the connection is lost (" + std::strerror(static_cast<int>(-got)) + ")");
 		}
 	}
+}
+
+// The rest of a large message goes where it belongs.
+std::span<std::byte> TcpChannel::place_to_read() {
+	const bool in_message = !tls_ && header_filled_ == MessageHeader::bytes;
+	if (!in_message || arriving_.size - arrived_ < read_at_once) return read_buffer;
+	return {arriving_.block.get() + arrived_, arriving_.size - arrived_};
+}
+
+void TcpChannel::note_arrived(std::size_t count) {
+	arrived_ += count;
+	if (arrived_ < arriving_.size) return;
+	inbox_bytes_ += arriving_.size;
+	inbox_.push_back(std::move(arriving_));
+	header_filled_ = 0;
 }
 
 bool TcpChannel::handle_received(std::span<const std::byte> bytes) {
@@ -171,14 +219,9 @@ bool TcpChannel::handle(std::span<const std::byte> plain) {
 			}
 		}
 		const std::size_t count = std::min(arriving_.size - arrived_, plain.size());
-		std::memcpy(arriving_.block.get() + arrived_, plain.data(), count);
-		arrived_ += count;
+		if (count > 0) std::memcpy(arriving_.block.get() + arrived_, plain.data(), count);
 		plain = plain.subspan(count);
-		if (arrived_ == arriving_.size) {
-			inbox_bytes_ += arriving_.size;
-			inbox_.push_back(std::move(arriving_));
-			header_filled_ = 0;
-		}
+		note_arrived(count);
 	}
 	return true;
 }
@@ -210,7 +253,7 @@ void TcpChannel::close() {
 
 void TcpChannel::finish_close() {
 	if (lost_ || !(closing_ || peer_closed_) || !senders_.empty()) return;
-	if (!close_sent_ && tls_) {
+	if (tls_ && !std::exchange(goodbye_said_, true)) {
 		tls_->close();
 		take_tls();
 	}

@@ -1,9 +1,11 @@
 // TcpChannel: a channel over a TCP stream, in TLS or in clear (see channel.h for the interface).
 //
-// On the stream each message has its length in front, as MessageHeader. What the kernel does not take is kept, up to `buffer_max`; beyond
-// that senders wait. What the program does not receive is kept, up to as much; beyond that nothing is read, and TCP holds the peer back.
+// On the stream each message has its length in front, as MessageHeader. Small messages of one turn of the loop leave together, at its end;
+// large ones at once and, in clear, without a copy. What the kernel does not take is kept, up to `buffer_max`; beyond that senders wait.
+// What the program does not receive is kept, up to as much; beyond that nothing is read, and TCP holds the peer back.
 #pragma once
 
+#include <algorithm>
 #include <deque>
 #include <optional>
 #include <vector>
@@ -23,7 +25,7 @@ struct TcpOptions {
 	std::uint32_t close_timeout_ms = 1000;
 };
 
-class TcpChannel final : public Channel, private async::Timer {
+class TcpChannel final : public Channel, private async::Timer, private async::TurnEnd {
 public:
 	TcpChannel(async::Loop& loop, async::Socket socket, std::optional<TlsSession> tls, std::string peer_name, const TcpOptions& options);
 	~TcpChannel() override;
@@ -45,10 +47,15 @@ private:
 	async::Task<void> read();
 	async::Task<void> write();
 	bool write_some();  // false: the kernel takes no more now
+	void write_at_once(Sending& sending);
+	std::size_t room() const { return options_.buffer_max - std::min(out_.size() - out_taken_, options_.buffer_max); }
+	void turn_ends() override;
+	std::span<std::byte> place_to_read();
 	void put(std::span<const std::byte> plain);
 	void take_tls();
 	bool handle(std::span<const std::byte> plain);
 	bool handle_received(std::span<const std::byte> bytes);
+	void note_arrived(std::size_t count);
 	void handle_end();
 	void finish_close();
 	void fail(Trouble trouble, std::string reason);
@@ -63,7 +70,7 @@ private:
 	std::size_t out_taken_ = 0;
 	bool writing_ = false;  // the writer waits for the kernel
 	async::List<async::Waiter> idle_writer_, full_reader_;
-	bool closing_ = false, close_sent_ = false, peer_closed_ = false, lost_ = false;
+	bool closing_ = false, goodbye_said_ = false, close_sent_ = false, peer_closed_ = false, lost_ = false;
 
 	std::deque<Arrived> inbox_;
 	std::size_t inbox_bytes_ = 0;
