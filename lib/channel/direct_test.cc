@@ -290,7 +290,9 @@ TEST_F(Direct, CloseWaitsUntilWhatWasOfferedIsFetched) {
 	loop_.complete([](Channel& to) -> Task<void> {
 		const auto message = co_await to.receive();
 		EXPECT_TRUE(message.has_value());
-		if (message) EXPECT_TRUE(std::ranges::equal(message->bytes(), pattern(600'000, 6)));
+		if (message) {
+			EXPECT_TRUE(std::ranges::equal(message->bytes(), pattern(600'000, 6)));
+		}
 		const auto end = co_await to.receive();
 		EXPECT_EQ(end.error(), Trouble::closed);
 	}(*b_));

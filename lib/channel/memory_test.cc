@@ -4,14 +4,14 @@
 
 #include <vector>
 
-#include "lib/verbs/device.h"
+#include "lib/channel/rc_fixture.h"
 
 namespace verbena::channel {
 namespace {
 
 class Memory : public ::testing::Test {
 protected:
-	lib::OpenDevice device_ = lib::open_best({.both_ends_on_this_host = true}).value();
+	lib::OpenDevice device_ = lib::open_best(testing_tools::test_device()).value();
 };
 
 TEST_F(Memory, ABlockHoldsWhatWasAskedForAndAFifthMoreAtMost) {

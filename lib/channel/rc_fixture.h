@@ -1,8 +1,10 @@
-// For tests: two transports on the NIC of this process, and channels between them.
+// For tests: two transports on one device, and channels between them. The device is the NIC of this process, or the one that
+// VERBENA_TEST_DEVICE names: so these tests run on other verbs devices too.
 #pragma once
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <memory>
 #include <span>
 #include <string_view>
@@ -17,13 +19,18 @@ struct RcPair {
 	std::unique_ptr<RcChannel> a, b;
 };
 
+inline lib::Wish test_device() {
+	const char* const name = std::getenv("VERBENA_TEST_DEVICE");
+	return {.device = name != nullptr ? name : "", .both_ends_on_this_host = true};
+}
+
 class TwoTransports {
 public:
 	explicit TwoTransports(async::Loop& loop) : loop_(loop) {}
 
 	void open(const RcOptions& options = {.units_start = 16, .units_max = 4096, .connections_max = 64}) {
 		for (auto& each : transports_) {
-			auto opened = RcTransport::open(loop_, {.both_ends_on_this_host = true}, options);
+			auto opened = RcTransport::open(loop_, test_device(), options);
 			ASSERT_TRUE(opened.has_value()) << opened.error();
 			each = std::move(*opened);
 		}
