@@ -296,7 +296,7 @@ TEST(Handshake, AManInTheMiddleWithACertificateOfHisOwnGetsNothing) {
 TEST(Handshake, AManInTheMiddleWhomBothTrustIsFoundByTheProof) {
 	Handshake victim = client(tls(TlsSide::client)), to_him = server(tls(TlsSide::server));
 	converse(victim, to_him);
-	ASSERT_EQ(to_him.state(), State::asked);
+	ASSERT_EQ(to_him.state(), State::asked) << to_him.error().text;
 	Handshake from_him = client(tls(TlsSide::client), to_him.theirs()), real = server(tls(TlsSide::server));
 	converse(from_him, real);
 	real.answer(parameters_of(Role::server));
@@ -349,8 +349,8 @@ TEST(Handshake, AProofOfAnotherConnectionIsAReplay) {
 }
 
 TEST(Handshake, ComesAgainByTicket) {
-	const Folder own;
-	const auto of_client = made(make_client_context(identity_in(own))), of_server = made(make_server_context(identity_in(own)));
+	const AuthorityFiles authority;
+	const auto of_client = made(make_client_context(authority.client)), of_server = made(make_server_context(authority.server));
 	for (const bool resumed : {false, true, true}) {
 		Ends ends(of_client, of_server);
 		ends.run();

@@ -95,6 +95,25 @@ int store_ticket(SSL* ssl, SSL_SESSION* session) {
 	return 1;  // the reference is ours now
 }
 
+// A client of a user's identity offers what a server of the same user has too.
+int offer_identity_key(SSL* ssl, const EVP_MD* digest, const unsigned char** label, std::size_t* label_size, SSL_SESSION** session) {
+	const IdentityKey& key = SessionNotes::of(ssl).context->state().identity_key;
+	*session = nullptr;
+	if (digest != nullptr && EVP_MD_get_type(digest) != NID_sha256) return 1;
+	*label = reinterpret_cast<const unsigned char*>(key.label.data());
+	*label_size = key.label.size();
+	*session = SSL_SESSION_dup(key.session.get());
+	return 1;
+}
+
+// Another user's label is none of ours: then certificates decide, and say what is wrong.
+int find_identity_key(SSL* ssl, const unsigned char* label, std::size_t label_size, SSL_SESSION** session) {
+	const IdentityKey& key = SessionNotes::of(ssl).context->state().identity_key;
+	const bool ours = std::string_view(reinterpret_cast<const char*>(label), label_size) == key.label;
+	*session = ours ? SSL_SESSION_dup(key.session.get()) : nullptr;
+	return 1;
+}
+
 std::unexpected<std::string> failed(const std::string& what) { return std::unexpected("cannot " + what + ": " + ossl::take_error()); }
 
 Done use_identity(TlsContext::State& state) {
@@ -106,6 +125,12 @@ Done use_identity(TlsContext::State& state) {
 		return failed("use " + identity->path);
 	if (SSL_CTX_set1_sigalgs_list(state.ssl.get(), "ECDSA+SHA256") != 1) return failed("set TLS up");
 	SSL_CTX_set_cert_verify_callback(state.ssl.get(), verify_same_key, &state);
+	state.identity_key = derive_identity_key(key.get(), state.ssl.get(), alpn_name);
+	if (!state.identity_key.session) return failed("derive a key from " + identity->path);
+	// Coming back by a ticket would be no faster.
+	SSL_CTX_set_num_tickets(state.ssl.get(), 0);
+	if (state.side == TlsSide::server) SSL_CTX_set_psk_find_session_callback(state.ssl.get(), find_identity_key);
+	else SSL_CTX_set_psk_use_session_callback(state.ssl.get(), offer_identity_key);
 	return {};
 }
 

@@ -1,10 +1,10 @@
 // What all TLS sessions of a program share: its certificate, whom it trusts, the rules, and on a client the tickets by which it comes
 // back without certificates.
 //
-// TLS 1.3 only, both ends show a certificate, ALPN "verbena/1". By a user's identity a peer is known by its key alone: it must be this very
-// one. By an authority the chain is verified, and a client holds the server's certificate against the host that it asked for, unless any
-// name was allowed. Revocation lists are not read. A ticket is good for an hour, and only in the context that got it (a client) or gave
-// it (a server).
+// TLS 1.3 only, ALPN "verbena/1". Two programs of one user join by a key that both derive from the user's identity (identity_key.h); if
+// they have different ones, certificates are shown, so that the error can say whose. By an authority both ends show a certificate, the
+// chain is verified, and a client holds the server's against the host that it asked for, unless any name was allowed. Revocation lists are
+// not read. A ticket is good for an hour, and only in the context that got it (a client) or gave it (a server).
 //
 // Made once, then read by any number of threads; sessions keep it alive.
 #pragma once

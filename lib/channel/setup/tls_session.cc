@@ -165,6 +165,7 @@ ExporterKey TlsSession::exporter_key() const {
 	return key;
 }
 
-bool TlsSession::resumed() const { return SSL_session_reused(ssl_.get()) == 1; }
+bool TlsSession::by_identity_key() const { return SSL_session_reused(ssl_.get()) == 1 && notes_->context->state().identity_key.session; }
+bool TlsSession::resumed() const { return SSL_session_reused(ssl_.get()) == 1 && !by_identity_key(); }
 
 }  // namespace verbena::channel

@@ -56,6 +56,7 @@ public:
 	// Once open: the same on both ends of this session, and known to nobody else (RFC 8446, 7.5).
 	ExporterKey exporter_key() const;
 	bool resumed() const;
+	bool by_identity_key() const;  // no certificates were shown: both ends have the user's key
 
 private:
 	struct Free {

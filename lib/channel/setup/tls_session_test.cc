@@ -81,48 +81,66 @@ TEST(TlsSession, GoesThroughInAnyPieces) {
 	}
 }
 
-TEST(TlsSession, ThatComesAgainIsResumedWithKeysOfItsOwn) {
+TEST(TlsSession, OfOneUserNeedsNoCertificatesAndHasKeysOfItsOwnEachTime) {
 	const Folder home;
-	for (const auto& [client, server] : {std::pair{identity_in(home), identity_in(home)}, {authority().client, authority().server}}) {
-		Ends ends(client, server);
+	Ends ends(identity_in(home), identity_in(home));
+	std::vector<ExporterKey> keys;
+	for (int i = 0; i < 3; ++i) {
 		ends.connect();
-		ASSERT_TRUE(ends.open());
-		EXPECT_FALSE(ends.client->resumed());
-		const ExporterKey first = ends.client->exporter_key();
-		for (int i = 0; i < 3; ++i) {
-			ends.connect();
-			ASSERT_TRUE(ends.open()) << ends.client->error() << ends.server->error();
-			EXPECT_TRUE(ends.client->resumed() && ends.server->resumed());
-			EXPECT_EQ(ends.client->exporter_key(), ends.server->exporter_key());
-			EXPECT_NE(ends.client->exporter_key(), first);
-		}
-		ends.connect("127.0.0.1");
-		EXPECT_FALSE(ends.client->resumed()) << "a ticket is for the host that gave it";
+		ASSERT_TRUE(ends.open()) << ends.client->error() << ends.server->error();
+		EXPECT_TRUE(ends.client->by_identity_key() && ends.server->by_identity_key());
+		EXPECT_FALSE(ends.client->resumed() || ends.server->resumed());
+		EXPECT_EQ(ends.client->exporter_key(), ends.server->exporter_key());
+		EXPECT_TRUE(std::ranges::find(keys, ends.client->exporter_key()) == keys.end());
+		keys.push_back(ends.client->exporter_key());
 	}
 }
 
-TEST(TlsSession, ATicketOfAServerThatWasStartedAnewCostsAFullHandshakeAndNoMore) {
-	const Folder home;
-	Ends ends(identity_in(home), identity_in(home));
+TEST(TlsSession, UnderAnAuthorityNoIdentityKeyIsUsed) {
+	Ends ends(authority().client, authority().server);
 	ends.connect();
-	ends.server_context = made(make_server_context(identity_in(home)));
+	EXPECT_FALSE(ends.client->by_identity_key() || ends.server->by_identity_key());
+}
+
+TEST(TlsSession, ThatComesAgainIsResumedWithKeysOfItsOwn) {
+	Ends ends(authority().client, authority().server);
+	ends.connect();
+	ASSERT_TRUE(ends.open());
+	EXPECT_FALSE(ends.client->resumed());
+	const ExporterKey first = ends.client->exporter_key();
+	for (int i = 0; i < 3; ++i) {
+		ends.connect();
+		ASSERT_TRUE(ends.open()) << ends.client->error() << ends.server->error();
+		EXPECT_TRUE(ends.client->resumed() && ends.server->resumed());
+		EXPECT_EQ(ends.client->exporter_key(), ends.server->exporter_key());
+		EXPECT_NE(ends.client->exporter_key(), first);
+	}
+	ends.connect("127.0.0.1");
+	EXPECT_FALSE(ends.client->resumed()) << "a ticket is for the host that gave it";
+}
+
+TEST(TlsSession, ATicketOfAServerThatWasStartedAnewCostsAFullHandshakeAndNoMore) {
+	Ends ends(authority().client, authority().server);
+	ends.connect();
+	ends.server_context = made(make_server_context(authority().server));
 	ends.connect();
 	EXPECT_TRUE(ends.open());
 	EXPECT_FALSE(ends.client->resumed());
 }
 
 TEST(TlsSession, ATicketDoesNotOutliveItsServersTrust) {
-	const Folder home, other;
-	Ends ends(identity_in(home), identity_in(home));
+	const AuthorityFiles other("another authority");
+	Ends ends(authority().client, authority().server);
 	ends.connect();
-	ends.server_context = made(make_server_context(identity_in(other)));
+	ends.server_context = made(make_server_context(other.server));
 	ends.connect();
 	EXPECT_EQ(ends.client->state(), State::failed);
 }
 
 TEST(TlsSession, OnlySoManyTicketsAreKept) {
-	const Folder home;
-	Ends ends(identity_in(home), identity_in(home));
+	Trust client = authority().client;
+	client.any_name = true;
+	Ends ends(client, authority().server);
 	ends.connect("first");
 	for (std::size_t i = 0; i < ticket_cache_size; ++i) ends.connect("host" + std::to_string(i));
 	ends.connect("host" + std::to_string(ticket_cache_size - 1));

@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "lib/channel/setup/identity_key.h"
 #include "lib/channel/setup/openssl.h"
 #include "lib/channel/setup/tls_context.h"
 
@@ -55,6 +56,7 @@ struct TlsContext::State {
 	ossl::Key own_public_key;
 	std::string own_fingerprint;
 	TicketCache tickets;
+	IdentityKey identity_key;  // of a user's identity only
 };
 
 // What callbacks and the explanation of a failure need of one session; OpenSSL's session points to it.
