@@ -11,14 +11,14 @@ using async::Task;
 
 constexpr Nanoseconds pause_without_descriptors = 10'000'000;
 
-// What the transport's loop makes of a client's parameters.
+// What the home's loop makes of a client's parameters.
 struct Prepared {
 	std::unique_ptr<RcChannel> channel;
 	Parameters ours;
 	std::string refusal;
 };
 
-// On the transport's loop: the queue pair is ready before the client can hear of it.
+// On the home's loop: the queue pair is ready before the client can hear of it.
 Prepared prepare(RcTransport& transport, const Parameters& theirs, const std::string& peer) {
 	Prepared result;
 	auto offer = transport.offer();
@@ -31,6 +31,12 @@ Prepared prepare(RcTransport& transport, const Parameters& theirs, const std::st
 	if (channel) result.channel = std::move(*channel);
 	else result.refusal = channel.error();
 	return result;
+}
+
+// Of a client that has spoken: whether its first byte is that of a TLS record.
+bool begins_with_tls(const async::Descriptor& socket) {
+	std::byte first{};
+	return recv(socket.fd(), &first, 1, MSG_PEEK) == 1 && first == std::byte{22};
 }
 
 // Empty: the peer has proved itself, and we have.
@@ -65,12 +71,11 @@ std::string name_of_peer(const async::Descriptor& socket) {
 
 Acceptor::Acceptor(
 	async::Loop& loop, async::Socket listener, RcTransport& transport, AcceptorOptions options, Deliver deliver, Complain complain)
-	: loop_(loop),
-	  listener_(std::move(listener)),
-	  transport_(transport),
-	  options_(std::move(options)),
-	  deliver_(std::move(deliver)),
-	  complain_(std::move(complain)) {}
+	: Acceptor(loop, std::move(listener), std::vector{Home{&transport.loop(), &transport, std::move(deliver)}}, std::move(options),
+		  std::move(complain)) {}
+
+Acceptor::Acceptor(async::Loop& loop, async::Socket listener, std::vector<Home> homes, AcceptorOptions options, Complain complain)
+	: loop_(loop), listener_(std::move(listener)), homes_(std::move(homes)), options_(std::move(options)), complain_(std::move(complain)) {}
 
 void Acceptor::stop() {
 	stopped_ = true;
@@ -129,10 +134,20 @@ Task<bool> Acceptor::shake_hands(async::Socket& socket, const std::string& peer)
 	} const let_next{*this};
 
 	const Nanoseconds started = monotonic_now(), deadline = started + options_.patience;
-	auto handshake = Handshake::server({.protection = options_.protection, .started = started, .patience = options_.patience});
+	const bool exempt = options_.tcp_protection && !begins_with_tls(*socket);
+	const Protection& protection = exempt ? *options_.tcp_protection : options_.protection;
+	auto handshake = Handshake::server({.protection = protection, .started = started, .patience = options_.patience});
 	co_await drive(*socket, handshake);
 	if (handshake.state() == Handshake::State::asked) {
 		const bool tcp = handshake.theirs().transport == Transport::tcp;
+		if (exempt && !tcp) {
+			++counters_.refused;
+			handshake.refuse(RefusalCode::not_supported, "RDMA is set up in TLS here, and the client began in clear");
+			co_await drive(*socket, handshake);
+			++counters_.failed;
+			complain_(peer + ": " + handshake.error().text);
+			co_return false;
+		}
 		auto answer = tcp ? answer_tcp(socket, handshake, peer, deadline) : answer_rc(*socket, handshake, peer, deadline);
 		if (co_await std::move(answer)) {
 			++counters_.agreed;
@@ -146,7 +161,14 @@ Task<bool> Acceptor::shake_hands(async::Socket& socket, const std::string& peer)
 }
 
 Task<bool> Acceptor::answer_rc(async::Descriptor& socket, Handshake& handshake, const std::string& peer, Nanoseconds deadline) {
-	auto prepared = co_await async::run_on(loop_, transport_.loop(), [&] { return prepare(transport_, handshake.theirs(), peer); });
+	const Home& home = next_home();
+	if (home.transport == nullptr) {
+		++counters_.refused;
+		handshake.refuse(RefusalCode::not_supported, "this server speaks TCP only, and the client wants RDMA");
+		co_await drive(socket, handshake);
+		co_return false;
+	}
+	auto prepared = co_await async::run_on(loop_, *home.loop, [&] { return prepare(*home.transport, handshake.theirs(), peer); });
 	if (!prepared.channel) {
 		++counters_.refused;
 		handshake.refuse(RefusalCode::full, prepared.refusal);
@@ -157,8 +179,8 @@ Task<bool> Acceptor::answer_rc(async::Descriptor& socket, Handshake& handshake, 
 	const bool agreed = handshake.state() == Handshake::State::agreed;
 	const ProofKeys keys = agreed ? handshake.agreed().proof : ProofKeys{};
 	const auto held = std::make_shared<std::unique_ptr<RcChannel>>(std::move(prepared.channel));
-	transport_.loop().post([this, agreed, keys, held, deadline] {
-		if (agreed) transport_.loop().spawn(prove(std::move(*held), keys, deadline));
+	home.loop->post([this, &home, agreed, keys, held, deadline] {
+		if (agreed) home.loop->spawn(prove(home, std::move(*held), keys, deadline));
 		held->reset();  // on its own thread
 	});
 	co_await drive(socket, handshake);
@@ -175,17 +197,18 @@ Task<bool> Acceptor::answer_tcp(async::Socket& socket, Handshake& handshake, con
 	};
 	const auto stream = std::make_shared<Stream>(Stream{.fd = socket->release(), .tls = handshake.release_session()});
 	socket.reset();
-	transport_.loop().post([this, stream, peer, deadline, keys = handshake.agreed().proof] {
-		async::Loop& loop = transport_.loop();
-		auto moved = std::make_unique<async::Descriptor>(loop, stream->fd);
-		loop.spawn(prove(std::make_unique<TcpChannel>(loop, std::move(moved), std::move(stream->tls), peer, options_.tcp), keys, deadline));
+	const Home& home = next_home();
+	home.loop->post([this, &home, stream, peer, deadline, keys = handshake.agreed().proof] {
+		auto moved = std::make_unique<async::Descriptor>(*home.loop, stream->fd);
+		auto channel = std::make_unique<TcpChannel>(*home.loop, std::move(moved), std::move(stream->tls), peer, options_.tcp);
+		home.loop->spawn(prove(home, std::move(channel), keys, deadline));
 	});
 	co_return true;
 }
 
-Task<void> Acceptor::prove(std::unique_ptr<Channel> channel, ProofKeys keys, Nanoseconds deadline) {
+Task<void> Acceptor::prove(const Home& home, std::unique_ptr<Channel> channel, ProofKeys keys, Nanoseconds deadline) {
 	const std::string trouble = co_await checked(*channel, keys, deadline);
-	if (trouble.empty()) deliver_(std::move(channel));
+	if (trouble.empty()) home.deliver(std::move(channel));
 	else
 		loop_.post([this, what = channel->path().peer + " does not prove itself: " + trouble] {
 			++counters_.failed;

@@ -4,12 +4,14 @@
 // in the order in which they spoke, and their deadline counts from the start of their own handshake.
 //
 // It may stand on a loop of its own (and a thread of its own), so that a burst of handshakes costs the established channels nothing; the
-// channels are made and delivered on the transport's loop.
+// channels are made and delivered on their homes' loops, of which each client gets the next in turn.
 #pragma once
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "lib/channel/connect.h"
 
@@ -22,6 +24,8 @@ struct AcceptorOptions {
 	std::size_t accepted_max = 16'000;      // descriptors; further clients wait in the listener's backlog
 	double accept_rate = 0;                 // new connections a second, 0: as they come
 	TcpOptions tcp;
+	// For clients over TCP that do not begin with TLS; absent: `protection` is for all. RDMA is always set up under `protection`.
+	std::optional<Protection> tcp_protection;
 };
 
 struct AcceptorCounters {
@@ -30,13 +34,22 @@ struct AcceptorCounters {
 
 class Acceptor {
 public:
-	// `deliver` is called on the transport's loop, with a channel whose peer has proved itself.
+	// Called on the channel's loop, with a channel whose peer has proved itself.
 	using Deliver = std::function<void(std::unique_ptr<Channel>)>;
 	// One sentence a failed handshake, on the acceptor's loop; for the log.
 	using Complain = std::function<void(const std::string&)>;
 
+	// Where channels live. Without a transport it serves no RDMA.
+	struct Home {
+		async::Loop* loop = nullptr;
+		RcTransport* transport = nullptr;
+		Deliver deliver;
+	};
+
 	Acceptor(
 		async::Loop& loop, async::Socket listener, RcTransport& transport, AcceptorOptions options, Deliver deliver, Complain complain);
+	// At least one home.
+	Acceptor(async::Loop& loop, async::Socket listener, std::vector<Home> homes, AcceptorOptions options, Complain complain);
 	Acceptor(const Acceptor&) = delete;
 	Acceptor& operator=(const Acceptor&) = delete;
 
@@ -54,14 +67,15 @@ private:
 	async::Task<bool> shake_hands(async::Socket& socket, const std::string& peer);
 	async::Task<bool> answer_rc(async::Descriptor& socket, Handshake& handshake, const std::string& peer, Nanoseconds deadline);
 	async::Task<bool> answer_tcp(async::Socket& socket, Handshake& handshake, const std::string& peer, Nanoseconds deadline);
-	// On the transport's loop.
-	async::Task<void> prove(std::unique_ptr<Channel> channel, ProofKeys keys, Nanoseconds deadline);
+	// On the home's loop.
+	async::Task<void> prove(const Home& home, std::unique_ptr<Channel> channel, ProofKeys keys, Nanoseconds deadline);
+	const Home& next_home() { return homes_[next_home_++ % homes_.size()]; }
 
 	async::Loop& loop_;
 	async::Socket listener_;
-	RcTransport& transport_;
+	std::vector<Home> homes_;
+	std::size_t next_home_ = 0;
 	AcceptorOptions options_;
-	Deliver deliver_;
 	Complain complain_;
 	AcceptorCounters counters_;
 	std::size_t accepted_ = 0;              // of those now, with or without a first word

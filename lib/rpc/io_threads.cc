@@ -1,0 +1,70 @@
+#include "lib/rpc/io_threads.h"
+
+#include <algorithm>
+
+namespace verbena::rpc {
+namespace {
+
+thread_local IoThread* current_thread = nullptr;
+
+async::Task<void> nothing() { co_return; }
+
+}  // namespace
+
+IoThread* IoThread::current() { return current_thread; }
+
+IoThread::IoThread(const async::LoopOptions& options)
+	: loop_(options), thread_([this] {
+		  current_thread = this;
+		  loop_.run();
+	  }) {}
+
+IoThread::~IoThread() {
+	check(!here(), "an I/O thread is ended by another one");
+	loop_.stop();
+	thread_.join();
+	IoThread* const before = std::exchange(current_thread, this);
+	loop_.complete(nothing());  // what was posted too late, for the sake of what it holds
+	loop_.abandon_spawned();
+	loop_.complete(nothing());
+	transports_.clear();
+	current_thread = before;
+}
+
+std::expected<channel::RcTransport*, std::string> IoThread::transport(const lib::Wish& wish, const channel::RcOptions& options) {
+	check(here(), "a transport is opened on its own thread");
+	const auto known = std::ranges::find_if(transports_, [&](const Opened& each) {
+		return each.wish.device == wish.device && each.wish.gid_index == wish.gid_index &&
+			channel::describe(each.options) == channel::describe(options);
+	});
+	if (known != transports_.end()) return known->transport.get();
+	auto opened = channel::RcTransport::open(loop_, wish, options);
+	if (!opened) return std::unexpected(opened.error());
+	transports_.push_back({.wish = wish, .options = options, .transport = std::move(*opened)});
+	return transports_.back().transport.get();
+}
+
+IoThreads::IoThreads(std::size_t count, const async::LoopOptions& options) : options_(options), threads_(std::max<std::size_t>(count, 1)) {}
+
+IoThread& IoThreads::at(std::size_t index) {
+	const std::lock_guard guard(lock_);
+	auto& thread = threads_[index];
+	if (thread == nullptr) thread = std::make_unique<IoThread>(options_);
+	return *thread;
+}
+
+IoThread& IoThreads::next() {
+	std::size_t index = 0;
+	{
+		const std::lock_guard guard(lock_);
+		index = next_++ % threads_.size();
+	}
+	return at(index);
+}
+
+IoThreads& IoThreads::of_process() {
+	static IoThreads threads(std::thread::hardware_concurrency());
+	return threads;
+}
+
+}  // namespace verbena::rpc

@@ -1,0 +1,87 @@
+// IoThread: a thread that runs a loop, with the RDMA transports that channels on it share. IoThreads: several, given out in turn.
+//
+// Made and destroyed by any other thread; whoever uses one (clients, servers) dies before it. on() brings a coroutine to a thread:
+//
+//     co_await thread.on();      // from here on this thread; at once, if it is there already
+//
+// A coroutine must not be destroyed while it is on its way from one thread to another.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "lib/async/loop.h"
+#include "lib/channel/rc_transport.h"
+
+namespace verbena::rpc {
+
+class IoThread {
+public:
+	explicit IoThread(const async::LoopOptions& options = {});
+	// Ends what still runs on it, wherever it stands.
+	~IoThread();
+	IoThread(const IoThread&) = delete;
+	IoThread& operator=(const IoThread&) = delete;
+
+	static IoThread* current();  // null on any other thread
+	bool here() const { return current() == this; }
+	async::Loop& loop() { return loop_; }
+
+	// On this thread: the transport of this device and these options; opened by the first who asks.
+	std::expected<channel::RcTransport*, std::string> transport(const lib::Wish& wish, const channel::RcOptions& options);
+
+	class Arrival : public async::Waiter {
+	public:
+		explicit Arrival(IoThread& at) : at_(at) {}
+		bool await_ready() const { return at_.here(); }
+		void await_suspend(std::coroutine_handle<> handle) {
+			coroutine = handle;
+			at_.loop().post([this] { at_.loop().resume_soon(*this); });
+		}
+		void await_resume() const {}
+
+	private:
+		IoThread& at_;
+	};
+	Arrival on() { return Arrival(*this); }
+
+	// Runs `work` on this thread: at once if it is this one.
+	template <class Work> void run(Work work) {
+		if (here()) work();
+		else loop_.post(std::move(work));
+	}
+
+private:
+	struct Opened {
+		lib::Wish wish;
+		channel::RcOptions options;
+		std::unique_ptr<channel::RcTransport> transport;
+	};
+	async::Loop loop_;
+	std::vector<Opened> transports_;
+	std::jthread thread_;
+};
+
+class IoThreads {
+public:
+	// The threads start as they are asked for.
+	explicit IoThreads(std::size_t count, const async::LoopOptions& options = {});
+
+	IoThread& next();  // in turn; from any thread
+	std::size_t count() const { return threads_.size(); }
+	IoThread& at(std::size_t index);
+
+	// For who names none: as many as the machine has cores, until the program ends.
+	static IoThreads& of_process();
+
+private:
+	async::LoopOptions options_;
+	std::mutex lock_;
+	std::size_t next_ = 0;
+	std::vector<std::unique_ptr<IoThread>> threads_;
+};
+
+}  // namespace verbena::rpc

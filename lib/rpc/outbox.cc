@@ -1,0 +1,136 @@
+#include "lib/rpc/outbox.h"
+
+namespace verbena::rpc {
+namespace {
+
+// An RC frame of 1,088 bytes without its headers; what a socket takes well at once.
+constexpr std::size_t batch_of_rc = 1076, batch_of_tcp = 16 << 10;
+constexpr std::size_t spares_max = 8;
+constexpr std::size_t spare_size_max = 64 << 10;
+
+}  // namespace
+
+std::size_t batch_max_of(const channel::Channel& channel) { return channel.path().transport == "rc" ? batch_of_rc : batch_of_tcp; }
+
+Outbox::Outbox(channel::Channel& channel, std::size_t batch_max)
+	: channel_(channel), batch_max_(batch_max), writer_(channel.loop(), write_on()) {}
+
+// Who waits for progress sees that there will be none.
+Outbox::~Outbox() { channel_.loop().resume_soon(waiting_); }
+
+std::uint64_t Outbox::finish(FrameDraft& draft, Attachment attachment) {
+	++counters_.frames;
+	if (const auto* const owned = std::get_if<std::string>(&attachment.owner)) attachment.bytes = std::as_bytes(std::span(*owned));
+	draft.header_.body_length = static_cast<std::uint32_t>(body_size(draft));
+	draft.header_.attachment_length = static_cast<std::uint32_t>(attachment.bytes.size());
+	draft.header_.serialization = draft.header_.body_length > 0 ? Serialization::msgpack : Serialization::none;
+	draft.header_.write(std::span<std::byte, FrameHeader::bytes>(open_.data() + draft.start_, FrameHeader::bytes));
+
+	const std::size_t size = open_.size() - draft.start_ + attachment.bytes.size();
+	if (draft.start_ > 0 && draft.start_ + size > batch_max_) {
+		// Does not fit to those before: they leave, and it begins the next batch.
+		Buffer tail = take_spare();
+		tail.assign(open_.begin() + static_cast<std::ptrdiff_t>(draft.start_), open_.end());
+		close_batch(draft.start_);
+		open_ = std::move(tail);
+		pump();
+	}
+	if (size <= batch_max_ || attachment.bytes.empty()) {
+		open_.insert(open_.end(), attachment.bytes.begin(), attachment.bytes.end());
+		channel_.loop().at_turn_end(*this);
+		return 0;
+	}
+	++counters_.large;
+	push(std::exchange(open_, take_spare()), std::move(attachment));
+	const std::uint64_t number = next_number_ - 1;
+	pump();
+	return sent(number) ? 0 : number;
+}
+
+Buffer Outbox::take_spare() {
+	if (spares_.empty()) return {};
+	Buffer spare = std::move(spares_.back());
+	spares_.pop_back();
+	return spare;
+}
+
+void Outbox::push(Buffer head, Attachment attachment) {
+	queued_bytes_ += head.size() + attachment.bytes.size();
+	queue_.push_back({std::move(head), std::move(attachment)});
+	++next_number_;
+}
+
+void Outbox::close_batch(std::size_t size) {
+	Buffer batch = std::exchange(open_, take_spare());
+	batch.resize(size);
+	push(std::move(batch), {});
+}
+
+void Outbox::flush() {
+	if (!open_.empty()) close_batch(open_.size());
+	pump();
+}
+
+void Outbox::pump() {
+	while (!queue_.empty() && !sending_) {
+		const Item& item = queue_.front();
+		if (item.attachment.bytes.empty()) sending_.emplace(channel_, std::span<const std::byte>(), item.head);
+		else sending_.emplace(channel_, item.head, item.attachment.bytes);
+		try_sending();
+	}
+}
+
+// Either it is sent, or the writer waits in the channel for it.
+void Outbox::try_sending() {
+	if (sending_->await_ready()) finished();
+	else if (writer_waits_) sending_->await_suspend(writer_waits_);
+}
+
+void Outbox::finished() {
+	const bool sent = sending_->await_resume().has_value();
+	sending_.reset();
+	++counters_.messages;
+	if (!sent) ended_ = true;
+	Item& item = queue_.front();
+	queued_bytes_ -= item.head.size() + item.attachment.bytes.size();
+	if (spares_.size() < spares_max && item.head.capacity() <= spare_size_max) {
+		item.head.clear();
+		spares_.push_back(std::move(item.head));
+	}
+	queue_.pop_front();
+	if (!waiting_.empty()) channel_.loop().resume_soon(waiting_);
+}
+
+async::Task<void> Outbox::write_on() {
+	struct UntilSent {
+		std::coroutine_handle<>& waits;
+		bool await_ready() const { return false; }
+		void await_suspend(std::coroutine_handle<> handle) const { waits = handle; }
+		void await_resume() const {}
+	};
+	// What did not go before this coroutine had begun.
+	const UntilSent until_sent{writer_waits_};
+	while (sending_) {
+		try_sending();
+		pump();
+		if (sending_ && !sending_->linked()) co_await async::NextTurn(channel_.loop());
+	}
+	while (true) {
+		co_await until_sent;
+		finished();
+		pump();
+	}
+}
+
+void Outbox::detach(std::uint64_t number) {
+	if (number == 0 || sent(number)) return;
+	Item& item = queue_[queue_.size() - static_cast<std::size_t>(next_number_ - number)];
+	const auto bytes = item.attachment.bytes;
+	std::string copy(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+	item.attachment.owner = std::move(copy);
+	const auto& kept = std::get<std::string>(item.attachment.owner);
+	item.attachment.bytes = std::as_bytes(std::span(kept));
+	if (&item == &queue_.front() && sending_) sending_->body = item.attachment.bytes;
+}
+
+}  // namespace verbena::rpc

@@ -1,0 +1,208 @@
+#include "lib/rpc/server.h"
+
+#include "lib/rpc/protection.h"
+
+namespace verbena::rpc {
+namespace {
+
+using async::Task;
+
+Task<void> nothing() { co_return; }
+
+// Runs `work` on the thread and waits for its result.
+template <class Work> auto on_thread(IoThread& thread, Work work) {
+	std::promise<std::invoke_result_t<Work>> result;
+	thread.loop().post([&] { result.set_value(work()); });
+	return result.get_future().get();
+}
+
+}  // namespace
+
+// An I/O thread and its connections.
+struct Server::Worker {
+	explicit Worker(const async::LoopOptions& options) : thread(options) {}
+	ServerCounters counters;
+	async::List<ServerConnection> connections;
+	bool draining = false;
+	IoThread thread;
+};
+
+Server::Server(server_config config) : config_(std::move(config)) {}
+Server::Server(unsigned threads, std::uint16_t port, std::string address)
+	: Server(server_config{.address = std::move(address), .port = port, .thread_num = threads}) {}
+
+Server::~Server() { stop(); }
+
+void Server::add(std::uint32_t id, Handler handler, std::string_view name) {
+	check(!running_, "functions are registered before the server starts");
+	if (!name.empty()) handler.name = name;
+	const bool added = functions_.try_emplace(id, std::move(handler)).second;
+	check(added, "a function of this name, or one whose name has the same hash, is registered already: register it under another name");
+}
+
+err_code Server::fail(errc code, std::string text) {
+	error_ = std::move(text);
+	config_.log(error_);
+	return code;
+}
+
+err_code Server::open() {
+	auto protection = make_protection(Side::server, ssl_);
+	if (!protection && (ssl_ || ibv_)) return fail(errc::open_error, protection.error());
+	const auto where = async::resolve(config_.address, config_.port);
+	if (!where) return fail(errc::bad_address, where.error());
+	auto listener = async::listen(setup_, *where);
+	if (!listener) return fail(errno == EADDRINUSE ? errc::address_in_used : errc::listen_error, listener.error());
+
+	std::vector<channel::Acceptor::Home> homes;
+	for (unsigned i = 0; i < std::max(config_.thread_num, 1u); ++i) {
+		workers_.push_back(std::make_unique<Worker>(async::LoopOptions{.spin = config_.spin}));
+		Worker& worker = *workers_.back();
+		channel::RcTransport* transport = nullptr;
+		if (ibv_) {
+			const lib::Wish wish{
+				.device = ibv_->device, .gid_index = ibv_->gid_index, .both_ends_on_this_host = async::is_loopback(*where)};
+			const auto opened = on_thread(worker.thread, [&] { return worker.thread.transport(wish, ibv_->rc()); });
+			if (!opened) return fail(errc::open_error, opened.error());
+			transport = *opened;
+		}
+		homes.push_back(
+			{.loop = &worker.thread.loop(), .transport = transport, .deliver = [this, &worker](std::unique_ptr<channel::Channel> channel) {
+				 take(worker, std::move(channel));
+			 }});
+	}
+	channel::AcceptorOptions options{.protection = channel::InClear{}, .tcp = config_.tcp};
+	if (ssl_ || ibv_) options.protection = *protection;
+	if (!ssl_) {
+		options.tcp_protection = channel::InClear{};
+		config_.log("TCP is served in plain text: nobody is authenticated and nothing is encrypted until init_ssl() is called");
+	}
+	acceptor_ = std::make_unique<channel::Acceptor>(
+		setup_, std::move(*listener), std::move(homes), std::move(options), [this](const std::string& what) { config_.log(what); });
+	port_ = acceptor_->port();
+	acceptor_->start();
+	return errc::ok;
+}
+
+// On the worker's thread.
+void Server::take(Worker& worker, std::unique_ptr<channel::Channel> channel) {
+	const auto connection = std::make_shared<ServerConnection>(
+		worker.thread, std::move(channel), functions_, config_.limits, worker.counters, ++connections_made_);
+	worker.connections.push_back(*connection);
+	worker.thread.loop().spawn(ServerConnection::serve(connection));
+	if (worker.draining) connection->drain();
+}
+
+err_code Server::start() {
+	if (running_.exchange(true)) return errc::server_has_ran;
+	const err_code opened = open();
+	if (!opened) serve();
+	drain();
+	return opened;
+}
+
+Server::Started Server::async_start() {
+	std::promise<err_code> ended;
+	Started started(ended.get_future().share());
+	if (running_.exchange(true)) {
+		ended.set_value(errc::server_has_ran);
+		return started;
+	}
+	if (const err_code opened = open()) {
+		drain();
+		ended.set_value(opened);
+		return started;
+	}
+	runner_ = std::thread([this, ended = std::move(ended)]() mutable {
+		serve();
+		drain();
+		ended.set_value(errc::ok);
+	});
+	return started;
+}
+
+void Server::serve() {
+	const std::lock_guard serving(ended_lock_);
+	while (!stopping_) setup_.run_until([this] { return stopping_.load(); });
+	acceptor_->stop();
+}
+
+// Clients send no more, what is in flight is answered, and the threads end.
+void Server::drain() {
+	const std::lock_guard serving(ended_lock_);
+	for (const auto& worker : workers_)
+		worker->thread.loop().post([&worker = *worker] {
+			worker.draining = true;
+			async::List<ServerConnection> all;
+			all.splice(worker.connections);
+			while (ServerConnection* each = all.pop_front()) {
+				worker.connections.push_back(*each);
+				each->drain();
+			}
+		});
+	const Nanoseconds deadline = monotonic_now() + static_cast<Nanoseconds>(config_.drain_patience.count()) * 1'000'000;
+	bool drained = workers_.empty();
+	setup_.spawn(until_drained(deadline, drained));
+	while (!drained) setup_.run_until([&] { return drained; });
+	for (const auto& worker : workers_)
+		on_thread(worker->thread, [&] {
+			while (ServerConnection* connection = worker->connections.pop_front()) {
+				const auto alive = connection->shared_from_this();
+				connection->close();
+				connection->abandon_calls();
+			}
+			return true;
+		});
+	// Set-ups that are still under way wait for the threads: these end first.
+	workers_.clear();
+	setup_.complete(nothing());
+	setup_.abandon_spawned();
+	acceptor_.reset();
+	stopping_ = false;
+	running_ = false;
+}
+
+Task<void> Server::until_drained(Nanoseconds deadline, bool& drained) {
+	while (connection_count() > 0 && monotonic_now() < deadline) co_await setup_.sleep_for(1'000'000);
+	drained = true;
+}
+
+void Server::request_stop() {
+	stopping_ = true;
+	setup_.stop();
+}
+
+void Server::stop() {
+	if (running_) request_stop();
+	if (runner_.joinable()) runner_.join();
+	while (running_) {
+		const std::lock_guard until_ended(ended_lock_);
+	}
+}
+
+std::size_t Server::connection_count() const {
+	std::size_t count = 0;
+	for (const auto& worker : workers_) count += worker->counters.connections.load(std::memory_order_relaxed);
+	return count;
+}
+
+Server::Totals Server::totals() const {
+	Totals totals;
+	for (const auto& worker : workers_) {
+		const ServerCounters& each = worker->counters;
+		const auto add = [](std::uint64_t& sum, const std::atomic<std::uint64_t>& counter) {
+			sum += counter.load(std::memory_order_relaxed);
+		};
+		add(totals.requests, each.requests);
+		add(totals.errors, each.errors);
+		add(totals.cancelled, each.cancelled);
+		add(totals.expired, each.expired);
+		add(totals.faults, each.faults);
+		add(totals.frames_sent, each.frames_sent);
+		add(totals.messages_sent, each.messages_sent);
+		add(totals.messages_received, each.messages_received);
+	}
+	return totals;
+}
+
+}  // namespace verbena::rpc

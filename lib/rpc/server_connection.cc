@@ -1,0 +1,238 @@
+#include "lib/rpc/server_connection.h"
+
+namespace verbena::rpc {
+namespace {
+
+using async::Task;
+
+thread_local context_info_t* running = nullptr;
+
+constexpr std::size_t gone = ~std::size_t{0};  // no more among the calls
+
+}  // namespace
+
+context_info_t* get_context() { return running; }
+context_info_t* swap_context(context_info_t* with) { return std::exchange(running, with); }
+
+context_info_t::context_info_t(ServerConnection& connection, std::string_view function, const Frame& frame, Arrived* arrived)
+	: connection_(&connection),
+	  function_(function),
+	  sequence_(frame.header.sequence),
+	  deadline_(frame.header.patience_us == 0 ? never : connection.home().loop().now() + Nanoseconds{frame.header.patience_us} * 1000),
+	  attachment_(frame.attachment),
+	  arrived_(arrived) {}
+
+std::string_view context_info_t::get_request_attachment() const {
+	return {reinterpret_cast<const char*>(attachment_.data()), attachment_.size()};
+}
+
+void context_info_t::set_response_attachment(std::string_view bytes) {
+	const auto span = std::as_bytes(std::span(bytes));
+	const bool of_request =
+		!bytes.empty() && span.data() >= attachment_.data() && span.data() + span.size() <= attachment_.data() + attachment_.size();
+	if (!of_request) return set_response_attachment(std::string(bytes));
+	if (arrived_ != nullptr) {
+		MessageShare share = arrived_->share();
+		response_ = {.bytes = arrived_->kept(span), .owner = std::move(share)};
+	} else {
+		response_ = {.bytes = span, .owner = share_};
+	}
+}
+
+bool context_info_t::has_closed() const { return connection_->closed(); }
+void context_info_t::close() { connection_->close(); }
+std::uint64_t context_info_t::get_connection_id() const { return connection_->id(); }
+const std::string& context_info_t::get_remote_endpoint() const { return connection_->path().peer; }
+std::string_view context_info_t::get_transport() const { return connection_->path().transport; }
+std::any& context_info_t::tag() { return connection_->tag(); }
+
+AsyncCall::AsyncCall(std::shared_ptr<ServerConnection> connection, std::string_view function, const Frame& frame, Arrived& arrived)
+	: connection_(std::move(connection)), home_(connection_->home()), info_(*connection_, function, frame, nullptr) {
+	info_.share_ = arrived.share();
+	info_.attachment_ = arrived.kept(frame.attachment);
+}
+
+std::shared_ptr<AsyncCall> AsyncCall::make(
+	std::shared_ptr<ServerConnection> connection, std::string_view function, const Frame& frame, Arrived& arrived) {
+	const auto at_home = [](AsyncCall* call) { call->home_.run([call] { delete call; }); };
+	return {new AsyncCall(std::move(connection), function, frame, arrived), at_home};
+}
+
+AsyncCall::~AsyncCall() {
+	// Nobody holds the call any more: its caller shall not wait for its deadline.
+	if (!answered_.load(std::memory_order_acquire))
+		connection_->respond(info_, rpc_error(errc::rpc_throw_exception, "the function ended without an answer"));
+	connection_->end_call(*this);
+}
+
+void AsyncCall::answer(Buffer body) {
+	if (answered_.exchange(true, std::memory_order_acq_rel)) return;
+	home_.run([self = shared_from_this(), body = std::move(body)] {
+		self->connection_->respond(self->info_, errc::ok, [&](Buffer& into) { into.insert(into.end(), body.begin(), body.end()); });
+	});
+}
+
+void AsyncCall::answer(const rpc_error& error) {
+	if (answered_.exchange(true, std::memory_order_acq_rel)) return;
+	home_.run([self = shared_from_this(), error] { self->connection_->respond(self->info_, error); });
+}
+
+ServerConnection::ServerConnection(IoThread& home, std::unique_ptr<channel::Channel> channel, const FunctionTable& functions,
+	const ConnectionLimits& limits, ServerCounters& counters, std::uint64_t id)
+	: home_(home),
+	  channel_(std::move(channel)),
+	  functions_(functions),
+	  limits_(limits),
+	  counters_(counters),
+	  id_(id),
+	  path_(channel_->path()),
+	  outbox_(*channel_, batch_max_of(*channel_)) {
+	ServerCounters::add(counters_.connections);
+}
+
+Task<void> ServerConnection::serve() {
+	while (!closed_) {
+		while (!may_read() && !closed_) {
+			// Whoever answers wakes this; what is sent does too.
+			if (outbox_.queued_bytes() >= limits_.unsent_max) co_await outbox_.until_progress();
+			else co_await async::Park(slowed_);
+		}
+		auto message = co_await channel_->receive();
+		if (!message) break;
+		Arrived arrived(std::move(*message), home_);
+		read(arrived);
+		count_sent();
+	}
+	close();
+	for (AsyncCall* call : calls_) call->info_.cancelled_.store(true, std::memory_order_relaxed);
+	co_await channel_->until_closed();
+	ServerCounters::add(counters_.connections, ~std::uint64_t{0});  // functions that still run have nobody to answer
+}
+
+void ServerConnection::abandon_calls() {
+	while (!calls_.empty()) {
+		AsyncCall* const call = calls_.back();
+		calls_.pop_back();
+		call->place_ = gone;
+		if (call->frame) std::exchange(call->frame, {}).destroy();
+	}
+}
+
+void ServerConnection::read(Arrived& arrived) {
+	ServerCounters::add(counters_.messages_received);
+	FrameReader reader(arrived.bytes(), limits_.frame);
+	while (!reader.done() && !closed_) {
+		const auto frame = reader.next();
+		if (frame) {
+			handle(*frame, arrived);
+		} else {
+			ServerCounters::add(counters_.faults);
+			refuse(frame.error().sequence, rpc_error(frame.error().code, std::string(frame.error().text)));
+			if (frame.error().code == errc::message_too_large) continue;
+			close();
+			return;
+		}
+	}
+}
+
+void ServerConnection::handle(const Frame& frame, Arrived& arrived) {
+	switch (frame.header.kind) {
+		case FrameKind::request: break;
+		case FrameKind::cancel:
+			ServerCounters::add(counters_.cancelled);
+			for (AsyncCall* call : calls_)
+				if (call->info_.sequence_ == frame.header.sequence) call->info_.cancelled_.store(true, std::memory_order_relaxed);
+			return;
+		case FrameKind::ping: {
+			FrameDraft pong = outbox_.begin({.kind = FrameKind::pong, .sequence = frame.header.sequence});
+			outbox_.finish(pong);
+			return;
+		}
+		case FrameKind::goodbye:
+			client_left_ = true;
+			look_whether_drained();
+			return;
+		case FrameKind::response:
+		case FrameKind::pong: close(); return;  // a server asks nothing
+	}
+	ServerCounters::add(counters_.requests);
+	const auto found = functions_.find(frame.header.function);
+	if (found == functions_.end()) {
+		refuse(frame.header.sequence, rpc_error(errc::function_not_registered));
+		return;
+	}
+	Incoming incoming{.connection = *this,
+		.function = found->second.name,
+		.frame = frame,
+		.arrived = arrived,
+		.unpacker = unpacker_,
+		.object = found->second.object};
+	found->second.invoke(incoming);
+}
+
+void ServerConnection::refuse(std::uint32_t sequence, const rpc_error& error) {
+	Frame frame;
+	frame.header.sequence = sequence;
+	context_info_t info(*this, {}, frame, nullptr);
+	respond(info, error);
+}
+
+void ServerConnection::respond(context_info_t& info, const rpc_error& error) {
+	ServerCounters::add(counters_.errors);
+	info.response_ = {};
+	respond(info, error.code.ec == errc::ok ? errc::rpc_throw_exception : error.code.ec,
+		[&](Buffer& into) { pack_value(into, std::string_view(error.msg).substr(0, 1024)); });
+}
+
+std::shared_ptr<AsyncCall> ServerConnection::begin_call(Incoming& incoming) {
+	auto call = AsyncCall::make(shared_from_this(), incoming.function, incoming.frame, incoming.arrived);
+	call->place_ = calls_.size();
+	calls_.push_back(call.get());
+	return call;
+}
+
+void ServerConnection::end_call(AsyncCall& call) {
+	if (call.place_ != gone) {
+		calls_[call.place_] = calls_.back();
+		calls_[call.place_]->place_ = call.place_;
+		calls_.pop_back();
+	}
+	if (may_read()) home_.loop().resume_soon(slowed_);
+	look_whether_drained();
+}
+
+void ServerConnection::drain() {
+	if (closed_ || draining_) return;
+	draining_ = true;
+	FrameDraft goodbye = outbox_.begin({.kind = FrameKind::goodbye});
+	outbox_.finish(goodbye);
+	look_whether_drained();
+}
+
+void ServerConnection::look_whether_drained() {
+	if (!draining_ || !client_left_ || !calls_.empty()) return;
+	close();
+}
+
+void ServerConnection::close() {
+	if (closed_.exchange(true)) return;
+	home_.loop().resume_soon(slowed_);
+	home_.loop().spawn(finish(shared_from_this()));
+}
+
+// What is in the outbox still goes out.
+Task<void> ServerConnection::finish(std::shared_ptr<ServerConnection> self) {
+	self->outbox_.flush();
+	while (!self->outbox_.idle() && !self->outbox_.ended()) co_await self->outbox_.until_progress();
+	self->count_sent();
+	self->channel_->close();
+}
+
+void ServerConnection::count_sent() {
+	const OutboxCounters now = outbox_.counters();
+	ServerCounters::add(counters_.frames_sent, now.frames - counted_.frames);
+	ServerCounters::add(counters_.messages_sent, now.messages - counted_.messages);
+	counted_ = now;
+}
+
+}  // namespace verbena::rpc

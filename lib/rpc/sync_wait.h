@@ -1,0 +1,142 @@
+// Lazy<T>: a coroutine's result, as coro_rpc's users call it. syncAwait(lazy) waits for one on a thread that is no I/O thread; collectAll()
+// awaits several that run together.
+#pragma once
+
+#include <exception>
+#include <optional>
+#include <semaphore>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "lib/async/task.h"
+#include "lib/rpc/io_threads.h"
+
+namespace verbena::rpc {
+
+template <class T = void> using Lazy = async::Task<T>;
+
+namespace detail {
+
+// Begins at once, on the caller's thread, and tells when it has stopped for good.
+struct Root {
+	struct promise_type {
+		std::binary_semaphore ended{0};
+		std::exception_ptr error;
+		Root get_return_object() { return {std::coroutine_handle<promise_type>::from_promise(*this)}; }
+		std::suspend_always initial_suspend() noexcept { return {}; }
+		auto final_suspend() noexcept {
+			struct Tell {
+				bool await_ready() noexcept { return false; }
+				void await_suspend(std::coroutine_handle<promise_type> done) noexcept { done.promise().ended.release(); }
+				void await_resume() noexcept {}
+			};
+			return Tell{};
+		}
+		void return_void() {}
+		void unhandled_exception() noexcept { error = std::current_exception(); }
+	};
+	std::coroutine_handle<promise_type> frame;
+
+	void run() {
+		check(IoThread::current() == nullptr, "syncAwait() would block an I/O thread: co_await there instead");
+		frame.resume();
+		frame.promise().ended.acquire();
+		const std::exception_ptr error = frame.promise().error;
+		frame.destroy();
+		if (error) std::rethrow_exception(error);
+	}
+};
+
+template <class T> Root fill(async::Task<T> task, std::optional<T>& into) { into.emplace(co_await std::move(task)); }
+inline Root await_void(async::Task<void> task) { co_await std::move(task); }
+
+}  // namespace detail
+
+template <class T> T syncAwait(async::Task<T> task) {
+	if constexpr (std::is_void_v<T>) {
+		detail::await_void(std::move(task)).run();
+	} else {
+		std::optional<T> result;
+		detail::fill(std::move(task), result).run();
+		return std::move(*result);
+	}
+}
+
+namespace detail {
+
+// Counts those that are still under way; the last one resumes who waits.
+struct Together {
+	std::atomic<std::size_t> left;
+	std::coroutine_handle<> waiting;
+};
+
+struct Part {
+	struct promise_type {
+		Together* together = nullptr;
+		std::exception_ptr error;
+		Part get_return_object() { return Part(std::coroutine_handle<promise_type>::from_promise(*this)); }
+		std::suspend_always initial_suspend() noexcept { return {}; }
+		auto final_suspend() noexcept {
+			struct Tell {
+				bool await_ready() noexcept { return false; }
+				std::coroutine_handle<> await_suspend(std::coroutine_handle<promise_type> done) noexcept {
+					Together& all = *done.promise().together;
+					if (all.left.fetch_sub(1, std::memory_order_acq_rel) == 1) return all.waiting;
+					return std::noop_coroutine();
+				}
+				void await_resume() noexcept {}
+			};
+			return Tell{};
+		}
+		void return_void() {}
+		void unhandled_exception() noexcept { error = std::current_exception(); }
+	};
+	explicit Part(std::coroutine_handle<promise_type> handle) : frame(handle) {}
+	Part(Part&& other) noexcept : frame(std::exchange(other.frame, {})) {}
+	~Part() {
+		if (frame) frame.destroy();
+	}
+	std::coroutine_handle<promise_type> frame;
+};
+
+template <class T> Part fill_part(async::Task<T> task, std::optional<T>& into) { into.emplace(co_await std::move(task)); }
+
+// Starts all parts; resumed when the last has ended.
+struct StartAll {
+	std::vector<Part>& parts;
+	Together& together;
+	bool await_ready() const { return parts.empty(); }
+	bool await_suspend(std::coroutine_handle<> handle) const {
+		together.waiting = handle;
+		together.left.store(parts.size() + 1, std::memory_order_relaxed);
+		for (Part& part : parts) {
+			part.frame.promise().together = &together;
+			part.frame.resume();
+		}
+		return together.left.fetch_sub(1, std::memory_order_acq_rel) != 1;
+	}
+	void await_resume() const {}
+};
+
+}  // namespace detail
+
+// The results in the order of the tasks.
+template <class T> Lazy<std::vector<T>> collectAll(std::vector<async::Task<T>> tasks) {
+	std::vector<std::optional<T>> results(tasks.size());
+	std::vector<detail::Part> parts;
+	parts.reserve(tasks.size());
+	for (std::size_t i = 0; i < tasks.size(); ++i) parts.push_back(detail::fill_part(std::move(tasks[i]), results[i]));
+	detail::Together together{};
+	const detail::StartAll all{parts, together};
+	co_await all;
+	std::vector<T> values;
+	values.reserve(results.size());
+	for (std::size_t i = 0; i < results.size(); ++i) {
+		if (parts[i].frame.promise().error) std::rethrow_exception(parts[i].frame.promise().error);
+		values.push_back(std::move(*results[i]));
+	}
+	co_return values;
+}
+
+}  // namespace verbena::rpc

@@ -1,0 +1,103 @@
+// What the tests call: one function of each kind.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "lib/rpc/server.h"
+#include "lib/rpc/sync_wait.h"
+
+namespace rpc_test {
+
+using namespace verbena::rpc;
+
+struct Person {
+	std::string name;
+	int age = 0;
+	std::vector<std::string> friends;
+	MSGPACK_DEFINE(name, age, friends)
+	bool operator==(const Person&) const = default;
+};
+
+inline std::string_view echo(std::string_view text) { return text; }
+inline int add(int a, int b) { return a + b; }
+inline int calls_of_nothing = 0;
+inline void nothing() { ++calls_of_nothing; }
+inline int count_of_nothing() { return calls_of_nothing; }
+inline Person older(const Person& person, int years, bool alone) {
+	return {.name = person.name, .age = person.age + years, .friends = alone ? std::vector<std::string>() : person.friends};
+}
+inline std::string own(std::string text) { return text + "!"; }
+
+inline Lazy<int> wait_ms(int milliseconds) {
+	co_await IoThread::current()->loop().sleep_for(static_cast<verbena::Nanoseconds>(milliseconds) * 1'000'000);
+	co_return milliseconds;
+}
+inline Lazy<void> wait_and_throw(int code) {
+	co_await IoThread::current()->loop().sleep_for(1'000'000);
+	throw rpc_error(static_cast<std::uint16_t>(code), "thrown later");
+}
+inline Lazy<std::string_view> view_of_own_frame(std::string text) {
+	co_await IoThread::current()->loop().sleep_for(1'000'000);
+	co_return std::string_view(text);
+}
+inline void later(context<std::string> answer, std::string_view text) {
+	std::thread([answer, copy = std::string(text)] { answer.response_msg("later: " + copy); }).detach();
+}
+inline void at_once(context<int> answer, int value) { answer.response_msg(value); }
+inline void refuse(context<void> answer, std::string text) { answer.response_error(10'015, text); }
+inline void forget(context<void>) {}
+
+inline void throw_code(int code, std::string text) { throw rpc_error(static_cast<std::uint16_t>(code), text); }
+inline void throw_exception() { throw std::runtime_error("the disk is on fire"); }
+inline void throw_number() { throw 7; }
+inline void block_ms(int milliseconds) { std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds)); }
+
+inline void attachment_back() { get_context()->set_response_attachment(get_context()->get_request_attachment()); }
+inline Lazy<std::uint64_t> attachment_size_later() {
+	context_info_t* const info = co_await get_context_in_coro();
+	co_await IoThread::current()->loop().sleep_for(1'000'000);
+	const std::uint64_t size = info->get_request_attachment().size();
+	info->set_response_attachment("as text");
+	co_return size;
+}
+inline void attachment_of(std::uint32_t bytes) { get_context()->set_response_attachment(std::string(bytes, 'v')); }
+inline std::string who() {
+	const context_info_t* const info = get_context();
+	return std::string(info->get_rpc_function_name()) + " over " + std::string(info->get_transport());
+}
+inline bool has_deadline() { return get_context()->deadline() != verbena::never; }
+
+// Waits until its caller has given up, and counts that.
+inline int cancelled_calls = 0;
+inline Lazy<void> until_cancelled() {
+	context_info_t* const info = co_await get_context_in_coro();
+	while (!info->cancelled() && !info->has_closed()) co_await IoThread::current()->loop().sleep_for(1'000'000);
+	++cancelled_calls;
+}
+inline int count_of_cancelled() { return cancelled_calls; }
+
+struct Counter {
+	int value = 0;
+	int increase(int by) { return value += by; }
+	Lazy<int> read() const { co_return value; }
+};
+
+// `threads`: 1 for who counts, so that one thread does.
+inline void register_all(Server& server, Counter& counter) {
+	server.register_handler<echo, add, nothing, count_of_nothing, older, own>();
+	server.register_handler<wait_ms, wait_and_throw, view_of_own_frame, later, at_once, refuse, forget>();
+	server.register_handler<throw_code, throw_exception, throw_number, block_ms>();
+	server
+		.register_handler<attachment_back, attachment_size_later, attachment_of, who, has_deadline, until_cancelled, count_of_cancelled>();
+	server.register_handler<&Counter::increase, &Counter::read>(&counter);
+	server.register_handler<add>("sum");
+	server.register_handler<own>(4711u);
+}
+
+}  // namespace rpc_test
