@@ -21,9 +21,11 @@ namespace {
 using namespace scale;
 
 struct Options {
-	std::string clients_text = "10,100,1000,5000,10000,20000", transports_text = "rdma,tcp", rates_text = "0", connect = "tls-psn";
-	std::vector<std::uint64_t> clients, rates;
+	std::string clients_text = "10,100,1000,5000,10000,20000", transports_text = "rdma,tcp", rates_text = "0", qps_text = "0",
+				engines_text = "epoll", connect = "tls-psn";
+	std::vector<std::uint64_t> clients, rates, queue_pairs;
 	std::vector<Transport> transports;
+	std::vector<Engine> engines;
 	std::uint32_t messages = 0, size = 64, window = 1, reps = 5, processes = 0, poll_us = 50;
 	double seconds = 2, warmup_s = 0.5;
 	bool with_redis = false, quiet = false;
@@ -86,17 +88,25 @@ std::optional<double> core_to_core_ns() {
 	return took;
 }
 
+template <class A, class B> std::vector<std::pair<A, B>> pairs_of(const std::vector<A>& outer, const std::vector<B>& inner) {
+	std::vector<std::pair<A, B>> pairs;
+	for (const A a : outer)
+		for (const B b : inner) pairs.emplace_back(a, b);
+	return pairs;
+}
+
 std::vector<Cell> cells_of(const Options& options, const channel::Protection& client, const channel::Protection& server) {
 	std::vector<Cell> cells;
-	for (const std::uint64_t rate : options.rates)
+	for (const auto& [engine, rate] : pairs_of(options.engines, options.rates))
 		for (const Transport transport : options.transports)
-			for (const std::uint64_t clients : options.clients) {
+			for (const auto& [queue_pairs, clients] : pairs_of(options.queue_pairs, options.clients)) {
 				Cell& cell = cells.emplace_back();
-				cell.experiment = {.swarm = {.host = "127.0.0.1",
+				cell.experiment = {.swarm = {.hosts = {"127.0.0.1"},
 									   .protection = client,
 									   .wish = {.both_ends_on_this_host = true},
 									   .transport = transport,
 									   .clients = static_cast<std::uint32_t>(clients),
+									   .queue_pairs = static_cast<std::uint32_t>(queue_pairs),
 									   .messages = options.messages,
 									   .message_bytes = options.size,
 									   .window = options.window,
@@ -105,11 +115,15 @@ std::vector<Cell> cells_of(const Options& options, const channel::Protection& cl
 									   .warmup = static_cast<Nanoseconds>(options.warmup_s * 1e9),
 									   .duration = static_cast<Nanoseconds>(options.seconds * 1e9)},
 					.server_protection = server,
+					.engine = engine,
 					.processes = options.processes,
 					.server_spin = Nanoseconds{options.poll_us} * 1000};
-				const auto plan =
-					plan_processes(cell.experiment.swarm.clients, options.processes, transport, true, scale::descriptors_max());
+				const auto plan = plan_processes(cell.experiment.swarm, options.processes, true, scale::descriptors_max());
 				if (!plan) cell.not_run = plan.error();
+				if (engine == Engine::threads && clients > engine_threads_max)
+					cell.not_run = fmt::format("a thread for each client: at most {} of them here", engine_threads_max);
+				if (engine == Engine::threads && queue_pairs > 0)
+					cell.not_run = "a thread for each client: none of them shares a queue pair";
 			}
 	return cells;
 }
@@ -117,7 +131,9 @@ std::vector<Cell> cells_of(const Options& options, const channel::Protection& cl
 Outcome wanted(const Cell& cell) {
 	const SwarmOptions& swarm = cell.experiment.swarm;
 	return {.transport = swarm.transport,
+		.engine = cell.experiment.engine,
 		.clients = swarm.clients,
+		.queue_pairs = swarm.queue_pairs,
 		.window = swarm.window,
 		.messages = swarm.messages,
 		.message_bytes = swarm.message_bytes,
@@ -181,7 +197,8 @@ int measure(const Options& options) {
 			SwarmOptions& swarm = cell.experiment.swarm;
 			// Addresses of its own: what the last run's TCP left in TIME_WAIT takes no port from this one.
 			swarm.first_address = runs++ % 1000 * 16;
-			progress.next(fmt::format("{} clients, {}{}, repetition {}", swarm.clients, name_of(swarm.transport),
+			progress.next(fmt::format("{}{} clients, {}{}{}, repetition {}", cell.experiment.engine == Engine::threads ? "threads: " : "",
+				swarm.clients, name_of(swarm.transport), swarm.logical() ? fmt::format(" on {} queue pairs", swarm.queue_pairs) : "",
 				swarm.rate > 0 ? fmt::format(" at {:.0f}/s", swarm.rate) : "", repetition + 1));
 			const auto trip = core_to_core_ns();
 			if (trip) trips.push_back(*trip);
@@ -241,11 +258,14 @@ void add_bench_scale(CLI::App& bench, Action& action, const std::string& command
 		"  verbena bench scale                                the published numbers of clients, over RDMA and TCP\n"
 		"  verbena bench scale --clients 10,1000 --reps 3 --json scale.json && verbena report scale.json -o scale.html\n"
 		"  verbena bench scale --clients 100 --rate 1000      latency at a rate that leaves the server idle\n"
+		"  verbena bench scale --clients 100000 --qps 64      logical clients that share 64 queue pairs\n"
 		"Exit codes: 0 good, 1 a client failed or something could not be measured, 2 usage, 3 a row cannot be true.");
 	auto options = std::make_shared<Options>();
 	options->command_line = command_line;
 	sub->add_option("--clients", options->clients_text, "Clients at once: a list")->capture_default_str();
 	sub->add_option("--transport", options->transports_text, "What carries the messages: rdma, tcp")->capture_default_str();
+	sub->add_option("--engine", options->engines_text, "Of the server: epoll, threads (one for each client, at most 1000): a list")
+		->capture_default_str();
 	sub->add_option("--connect", options->connect, "How to connect")->capture_default_str()->check(CLI::IsMember({"tls-psn"}));
 	sub->add_option("--rate", options->rates_text, "Messages a second of all clients together: a list; 0: each as its echoes come")
 		->capture_default_str();
@@ -253,6 +273,8 @@ void add_bench_scale(CLI::App& bench, Action& action, const std::string& command
 	sub->add_option("--window", options->window, "Messages of a client under way at once")
 		->capture_default_str()
 		->check(CLI::Range(1u, 1024u));
+	sub->add_option("--qps", options->qps_text, "Logical clients that share so many queue pairs: a list; 0: each has its own")
+		->capture_default_str();
 	sub->add_option("--messages", options->messages, "Messages of each client at most; 0: as the time allows")->capture_default_str();
 	sub->add_option("--seconds", options->seconds, "Measured time of each run")->capture_default_str()->check(CLI::Range(0.05, 3600.0));
 	sub->add_option("--warmup", options->warmup_s, "Seconds before it that do not count")
@@ -282,6 +304,15 @@ void add_bench_scale(CLI::App& bench, Action& action, const std::string& command
 			const auto rate = parse_size(word);
 			if (!rate) throw CLI::ValidationError("--rate", rate.error());
 			options->rates.push_back(*rate);
+		}
+		for (const std::string_view word : split(options->engines_text)) {
+			if (word != "epoll" && word != "threads") throw CLI::ValidationError("--engine", "each is epoll or threads");
+			options->engines.push_back(word == "epoll" ? Engine::epoll : Engine::threads);
+		}
+		for (const std::string_view word : split(options->qps_text)) {
+			const auto count = parse_size(word);
+			if (!count || *count > 4096) throw CLI::ValidationError("--qps", "each is 0 to 4096");
+			options->queue_pairs.push_back(*count);
 		}
 		if (options->csv.empty() && options->json.empty() && options->markdown.empty()) options->markdown = "-";
 		action = [options] { return measure(*options); };

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "bench/kv/check.h"
 #include "bench/scale/check.h"
 #include "bench/table.h"
 #include "bench/validity.h"
@@ -48,6 +49,33 @@ int check_scale(const Options& options, const std::string& text) {
 	return options.strict && count("invalid") > 0 ? impossible_data : good;
 }
 
+// A table of the key-value store: ours, or the published one.
+int check_kv(const Options& options, const std::string& text) {
+	const auto table = kvbench::check_table(text);
+	if (!table) return complain(fmt::format("{}: {}", options.file, table.error()));
+	const auto count = [&](std::string_view validity) {
+		return std::ranges::count(table->rows, validity, &kvbench::CheckedRow::validity);
+	};
+	if (options.json) {
+		nlohmann::ordered_json list = nlohmann::ordered_json::array();
+		for (const kvbench::CheckedRow& row : table->rows)
+			list.push_back({{"op", row.op}, {"protocol", row.protocol}, {"value_bytes", row.value_bytes}, {"validity", row.validity},
+				{"reason", row.reason}});
+		fmt::print("{}\n",
+			nlohmann::ordered_json{{"file", options.file}, {"rows", list}, {"remarks", table->remarks}, {"invalid", count("invalid")},
+				{"suspect", count("suspect")}, {"mislabelled", count("mislabelled")}}
+				.dump(2));
+	} else {
+		for (const kvbench::CheckedRow& row : table->rows)
+			if (row.validity != "valid")
+				fmt::print("{:<11}  {} {} B, {}: {}\n", row.validity, row.op, row.value_bytes, row.protocol, row.reason);
+		for (const std::string& remark : table->remarks) fmt::print("{}\n", remark);
+		fmt::print("{} rows: {} invalid, {} suspect, {} mislabelled\n", table->rows.size(), count("invalid"), count("suspect"),
+			count("mislabelled"));
+	}
+	return options.strict && count("invalid") > 0 ? impossible_data : good;
+}
+
 int check(const Options& options) {
 	std::stringstream text;
 	if (options.file == "-") {
@@ -58,6 +86,7 @@ int check(const Options& options) {
 			return complain(fmt::format("cannot read {}: {}", options.file, file ? "it is empty or not a file" : std::strerror(errno)));
 	}
 	if (scale::is_scale_table(text.str())) return check_scale(options, text.str());
+	if (kvbench::is_kv_table(text.str())) return check_kv(options, text.str());
 	auto table = bench::read_table(text.str());
 	if (!table) return complain(fmt::format("{}: {}", options.file, table.error()));
 	bench::judge(table->rows);
@@ -92,6 +121,7 @@ void add_check(CLI::App& app, Action& action) {
 	sub->footer(
 		"Examples:\n  verbena check bench/published/rc_vs_ud.csv\n  verbena check rows.csv --strict --json\n"
 		"  verbena check bench/published/connection_scale.csv\n"
+		"  verbena check bench/published/kv_set_get.csv\n"
 		"The table needs the columns experiment,mode,msg,window,iters,mops,gib, or clients,success_percent and those beside them. Exit "
 		"code 3 with --strict if a row cannot be true.");
 	auto options = std::make_shared<Options>();

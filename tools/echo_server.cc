@@ -5,6 +5,7 @@
 #include <csignal>
 
 #include "bench/scale/echo_service.h"
+#include "lib/metrics/export.h"
 #include "tools/trust_options.h"
 
 namespace {
@@ -19,10 +20,13 @@ struct Options {
 	std::string listen = "0.0.0.0";
 	std::uint16_t port = 7471;
 	std::uint32_t max_clients = 20'000;
+	std::uint32_t logical = 0;
+	std::string engine = "epoll";
 	double accept_rate = 0;
 	std::string device;
 	std::uint32_t poll_us = 50;
 	bool print_config = false;
+	std::string metrics, metrics_json;
 	verbena::channel::TrustOptions trust;
 };
 
@@ -43,7 +47,15 @@ int run(const Options& options) {
 	const auto where = async::resolve(options.listen, options.port);
 	if (!where) return fail(where.error());
 
+	const bool threads = options.engine == "threads";
+	if (threads && (options.max_clients > scale::engine_threads_max || options.logical > 0)) {
+		fail(fmt::format("--engine threads has a thread for each client, and at most {}: --max-clients {}, without --logical",
+			scale::engine_threads_max, scale::engine_threads_max));
+		return 2;
+	}
+	if (options.engine == "uring") fmt::print(stderr, "echo_server: io_uring is not built in; epoll instead\n");
 	channel::RcOptions rc{.units_max = std::max(8192u, options.max_clients * 6), .connections_max = options.max_clients};
+	if (threads) rc = scale::rc_of_a_thread;
 	if (options.print_config) {
 		for (const auto& [name, value] : channel::describe(rc)) fmt::print("{} = {}\n", name, value);
 		return 0;
@@ -53,7 +65,11 @@ int run(const Options& options) {
 		.wish = {.device = options.device, .both_ends_on_this_host = options.listen.starts_with("127.")},
 		.rc = rc,
 		.acceptor = {.protection = *protection, .accept_rate = options.accept_rate},
-		.spin = options.poll_us * 1000});
+		.engine = threads ? scale::Engine::threads : scale::Engine::epoll,
+		.threads = options.max_clients,
+		.logical = options.logical,
+		.spin = options.poll_us * 1000,
+		.timed = !options.metrics.empty() || !options.metrics_json.empty()});
 	if (auto started = service.start(); !started) return fail(started.error());
 	running = &service;
 	std::signal(SIGTERM, on_signal);
@@ -61,8 +77,20 @@ int run(const Options& options) {
 	const channel::Path path = service.path();
 	fmt::print("echo_server: listening at {}:{}, {} over {} ({}, MTU {}), at most {} clients, trusts {}\n", options.listen, service.port(),
 		path.transport, path.device, path.gid, path.mtu, options.max_clients, trust->description());
+	const auto collect = [&] { return service.families(); };
+	std::unique_ptr<metrics::Endpoint> endpoint;
+	std::optional<metrics::JsonWriter> writer;
+	if (!options.metrics.empty()) {
+		auto opened = metrics::Endpoint::open(options.metrics, collect);
+		if (!opened) return fail(opened.error());
+		endpoint = std::move(*opened);
+		fmt::print("echo_server: metrics at port {}, /metrics\n", endpoint->port());
+	}
+	if (!options.metrics_json.empty()) writer.emplace(options.metrics_json, collect);
 	std::fflush(stdout);
 	service.run();
+	endpoint.reset();
+	writer.reset();
 	running = nullptr;
 	const auto& counts = service.counts();
 	fmt::print("echo_server: {} clients at most, {} messages echoed, {} lost, {} handshakes failed, {} of {} resumed\n", counts.peak.load(),
@@ -85,11 +113,22 @@ int main(int argc, char** argv) {
 	app.add_option("--max-clients", options.max_clients, "Further ones are refused")
 		->capture_default_str()
 		->check(CLI::Range(1u, 100'000u));
+	app.add_option("--engine", options.engine,
+		   "epoll: the same threads for any number of clients; threads: one for each, to judge claims about that; uring: as epoll")
+		->capture_default_str()
+		->check(CLI::IsMember({"epoll", "uring", "threads"}));
+	app.add_option(
+		   "--logical", options.logical, "Each connection carries up to so many logical clients (performance_test --qps); 0: it is one")
+		->capture_default_str()
+		->check(CLI::Range(0u, 1'000'000u));
 	app.add_option("--accept-rate", options.accept_rate, "New clients a second, 0: as they come")
 		->capture_default_str()
 		->check(CLI::NonNegativeNumber);
 	app.add_option("--device", options.device, "RDMA device; without it the best one ('verbena devices')");
 	app.add_option("--poll-us", options.poll_us, "Microseconds to poll after the last work before sleeping")->capture_default_str();
+	app.add_option("--metrics", options.metrics, "Serve metrics for Prometheus there, at /metrics; without HOST only to this host")
+		->type_name("[HOST:]PORT");
+	app.add_option("--metrics-json", options.metrics_json, "Write the same as JSON there, each second and at the end")->type_name("FILE");
 	app.add_flag("--print-config", options.print_config, "Print the channel's numbers and end");
 	verbena::tools::add_trust(app, options.trust);
 	try {

@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/sizes.h"
 #include "bench/connect/rows.h"
 #include "bench/environment.h"
 #include "bench/scale/experiment.h"
@@ -19,7 +20,7 @@ using scale::Cause;
 struct Options {
 	scale::ExperimentOptions experiment;
 	double think_ms = 10, stagger_ms = 0, hold_s = 0, duration_s = 0;
-	std::string server, transport = "rdma", connect = "tls-psn", json;
+	std::string server, engine = "epoll", transport = "rdma", connect = "tls-psn", json;
 	bool verbose = false;
 	channel::TrustOptions trust;
 	std::string command_line;
@@ -56,6 +57,7 @@ void print(std::FILE* out, const scale::Outcome& run) {
 		return fmt::format("p50 {:.{}f} p99 {:.{}f} p99.9 {:.{}f} max {:.{}f}", at(0.5), digits, at(0.99), digits, at(0.999), digits,
 			static_cast<double>(of.max()) / 1e6, digits);
 	};
+	fmt::print(out, "fairness (Jain's index of what the clients got done): {:.4f}\n", run.fairness());
 	fmt::print(out, "connect ms {}; latency ms {}\n", spread_of(run.connect, 2), spread_of(run.latency, 4));
 	fmt::print(out, "{} connected in {:.3f} s from the first SYN: {:.0f} connections/s\n", run.connected, run.connecting_s,
 		run.connections_per_s());
@@ -70,13 +72,17 @@ void print(std::FILE* out, const scale::Outcome& run) {
 		fmt::print(out, "server: {} while messages went; {:.2f} CPU s in all\n", use_between(run.from.server, run.to.server),
 			server.after.cpu_seconds - server.before.cpu_seconds);
 		fmt::print(out, "server: {} clients at once, {} echoed, {} lost, {} refused; {} QPs; {:.1f} KiB a connection, {:.1f} at the peak\n",
-			server.peak, server.echoed, server.lost, server.refused, run.transport == scale::Transport::rdma ? server.peak : 0,
-			*run.server_kib_per_connection(), *run.server_peak_kib_per_connection());
+			server.peak, server.echoed, server.lost, server.refused, server.queue_pairs, *run.server_kib_per_connection(),
+			*run.server_peak_kib_per_connection());
+		if (run.queue_pairs > 0)
+			fmt::print(out, "server: {} different logical clients on {} connections\n", server.labels, run.queue_pairs);
 		const auto& c = server.counters;
 		if (run.transport == scale::Transport::rdma)
 			fmt::print(out, "server: {} frames in, {} out ({} inline, {} of credits, {} of want), {} messages coalesced\n",
 				c.frames_received, c.frames_sent, c.frames_inline, c.credit_frames, c.want_frames, c.messages_coalesced);
 	}
+	if (const auto idle = run.idle_cpu_percent())
+		fmt::print(out, "server: {:.2f} % of a core while {} clients are connected and idle\n", *idle, run.connected);
 	const auto failed = [&](Cause cause) { return run.failures[static_cast<std::size_t>(cause)]; };
 	fmt::print(out, "failures: {} connect, {} lost, {} wrong echo, {} timed out\n", failed(Cause::connect), failed(Cause::lost),
 		failed(Cause::wrong_echo), failed(Cause::timed_out));
@@ -99,19 +105,25 @@ int run(Options& options) {
 	experiment.own_server = options.server.empty();
 	experiment.server_protection = *server_protection;
 	swarm.protection = *client_protection;
-	swarm.host = options.server.empty() ? "127.0.0.1" : options.server;
+	const std::string_view servers = options.server.empty() ? "127.0.0.1" : std::string_view(options.server);
+	for (const std::string_view each : split(servers)) swarm.hosts.emplace_back(each);
 	swarm.port = 7471;
+	experiment.engine = options.engine == "threads" ? scale::Engine::threads : scale::Engine::epoll;
 	swarm.transport = options.transport == "tcp" ? scale::Transport::tcp : scale::Transport::rdma;
 	swarm.think = nanoseconds(options.think_ms / 1e3);
 	swarm.stagger = nanoseconds(options.stagger_ms / 1e3);
 	swarm.hold = nanoseconds(options.hold_s);
 	swarm.duration = nanoseconds(options.duration_s);
 	if (swarm.timed()) swarm.messages = 0;
-	const auto address = async::resolve(swarm.host, swarm.port);
-	if (!address) return fail(address.error());
-	swarm.wish.both_ends_on_this_host = async::is_loopback(*address);
+	swarm.wish.both_ends_on_this_host = true;
+	for (const std::string& host : swarm.hosts) {
+		const auto address = async::resolve(host, swarm.port);
+		if (!address) return fail(address.error());
+		swarm.wish.both_ends_on_this_host = swarm.wish.both_ends_on_this_host && async::is_loopback(*address);
+	}
 
 	std::FILE* const out = options.json == "-" ? stderr : stdout;  // standard output is the table's then
+	experiment.metrics_opened = [out](std::uint16_t port) { fmt::print(out, "metrics at port {}, /metrics\n", port); };
 	const auto outcome = scale::run_experiment(experiment, [out](const scale::Moment& moment) {
 		if (moment.doing == std::string_view("connected"))
 			fmt::print(out, "{} of {} clients are connected, after {:.3f} s\n", moment.connected, moment.clients,
@@ -142,6 +154,7 @@ int main(int argc, char** argv) {
 		"Many clients of an echo server: every one a connection of its own, all at once, every echo verified.", "performance_test");
 	app.footer(
 		"Examples:\n  performance_test -c 10 -v\n  performance_test -c 1000 -n 5 -d 5\n  performance_test -c 100 -s 10.0.0.1:7471\n"
+		"  performance_test -c 100 -s 10.0.0.1:7471,10.0.0.2:7471\n  performance_test -c 1000 --qps 16 --hold 5\n"
 		"  performance_test -c 1000 --duration 5 --rate 2000 --transport tcp\n"
 		"Latency is from a message to its verified echo; with --rate from when it was due, if the one before it was late. Connect is from "
 		"the\n"
@@ -157,9 +170,18 @@ int main(int argc, char** argv) {
 	app.add_option("-d", options.stagger_ms, "Client i waits (i mod 10) times so many milliseconds before it connects")
 		->capture_default_str()
 		->check(CLI::Range(0.0, 1e9));
-	app.add_option("-s", options.server, "HOST[:PORT] of an echo_server; without it a process of its own is started");
+	app.add_option("-s", options.server,
+		"HOST[:PORT] of an echo_server, or of several (a list), which share the clients; without it a process of its own is started");
+	app.add_option("--engine", options.engine, "Of the process of its own: epoll, or threads (one for each client)")
+		->capture_default_str()
+		->check(CLI::IsMember({"epoll", "threads"}));
+	app.add_option("--stalled", options.experiment.stalled, "So many callers begin a handshake before the first client, and never go on")
+		->check(CLI::Range(0u, 10'000u));
 	app.add_flag("-v", options.verbose, "A line for each client");
 	app.add_option("--window", swarm.window, "Messages of a client under way at once")->capture_default_str()->check(CLI::Range(1u, 1024u));
+	app.add_option("--qps", swarm.queue_pairs, "The clients are logical ones that share so many connections; 0: each has its own")
+		->capture_default_str()
+		->check(CLI::Range(0u, 4096u));
 	app.add_option("--duration", options.duration_s, "Messages for so many seconds, instead of -n")
 		->check(CLI::Range(0.01, 1e6))
 		->excludes(messages);
@@ -171,6 +193,8 @@ int main(int argc, char** argv) {
 		->check(CLI::IsMember({"rdma", "tcp"}));
 	app.add_option("--connect", options.connect, "How to connect")->capture_default_str()->check(CLI::IsMember({"tls-psn"}));
 	app.add_option("--json", options.json, "Also write JSON, as verbena bench scale does (- is standard output)")->type_name("FILE");
+	app.add_option("--metrics", options.experiment.metrics, "Serve connect and round-trip times for Prometheus there, while it runs")
+		->type_name("[HOST:]PORT");
 	app.add_option("--processes", options.experiment.processes, "Processes that the clients are spread over; 0: as many as it takes")
 		->capture_default_str();
 	verbena::tools::add_trust(app, options.trust);

@@ -45,6 +45,7 @@ int main(int argc, char** argv) {
 		"  verbena bench rcud --md -              RC against UD between two processes of this machine\n"
 		"  verbena bench connect                  connections a second by rdma_cm\n"
 		"  verbena bench scale --clients 10,1000   many clients of one server, all at once\n"
+		"  verbena bench kv --crossover           the key-value store: eager against rendezvous\n"
 		"  verbena check rows.csv --strict        can this table be true?\n"
 		"Exit codes: 0 good, 1 failed, 2 usage, 3 data that cannot be true.");
 
@@ -57,6 +58,7 @@ int main(int argc, char** argv) {
 	add_bench_rcud(*bench, action, command_line);
 	add_bench_connect(*bench, action, command_line);
 	add_bench_scale(*bench, action, command_line);
+	add_bench_kv(*bench, action, command_line);
 	add_check(app, action);
 	add_report(app);
 	add_certs(app, action);

@@ -98,6 +98,8 @@ std::string impossible(const Fields& row, double clients) {
 	if (success && (*success < 0 || *success > 100)) return fmt::format("{} % of the clients succeeded", *success);
 	if (peak && success && *success == 100 && *peak != clients)
 		return fmt::format("the server had {:.0f} clients at once, of {:.0f} that all succeeded", *peak, clients);
+	if (const auto labels = number_of(row, "distinct_ids"); labels && success && *success == 100 && *labels != clients)
+		return fmt::format("the server saw {:.0f} different logical clients, of {:.0f}", *labels, clients);
 	const auto own = number_of(row, "server_echoes"), theirs = number_of(row, "client_echoes");
 	if (own && theirs && *own > 0 && success && *success == 100 && *own != *theirs)
 		return fmt::format("the server counted {:.0f} echoes, and the clients verified {:.0f}", *own, *theirs);
@@ -144,6 +146,7 @@ std::string not_comparable(const std::vector<Fields>& rows, const Fields& row, d
 	const std::string work = work_of(row);
 	const auto other = std::ranges::find_if(rows, [&](const Fields& each) {
 		return text_of(each, "transport") == text_of(row, "transport") && text_of(each, "rate") == text_of(row, "rate") &&
+			text_of(each, "shared_qps") == text_of(row, "shared_qps") && text_of(each, "engine") == text_of(row, "engine") &&
 			work_of(each) != work;
 	});
 	if (!work.empty() && other != rows.end())

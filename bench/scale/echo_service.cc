@@ -5,11 +5,16 @@
 
 #include <cstdio>
 
+#include "lib/metrics/channel_families.h"
+
+#include <vector>
+
 namespace verbena::scale {
 namespace {
 
 using async::Task;
 
+constexpr std::uint32_t labels_max = 1 << 20;
 constexpr Nanoseconds drain_patience = 1'500'000'000;
 
 // A channel that is being served, so that a server that ends can close it.
@@ -18,8 +23,28 @@ struct Served : async::Linked {
 	channel::Channel& channel;
 };
 
+// What a broken channel says of it: the completion's status, where there was one, stands in brackets at the end.
+std::string_view status_of(std::string_view reason) {
+	const auto open = reason.rfind('(');
+	return reason.ends_with(')') && open != reason.npos ? reason.substr(open + 1, reason.size() - open - 2) : "none";
+}
+
+// Why a set-up failed, by the words that setup/ and the acceptor have for it.
+std::string_view cause_of_setup(std::string_view complaint) {
+	const auto says = [&](std::string_view words) { return complaint.find(words) != complaint.npos; };
+	if (says("says nothing")) return "silent";
+	if (says("does not prove itself")) return "no_proof";
+	if (says("not complete within")) return "timed_out";
+	if (says("full") || says("no receive buffers")) return "full";
+	if (says("clear")) return "in_clear";
+	if (says("certificate") || says("trust") || says("TLS") || says("authority")) return "not_trusted";
+	if (says("ended") || says("closed")) return "closed";
+	return "other";
+}
+
 void raise_to(std::atomic<std::uint64_t>& peak, std::uint64_t value) {
-	if (peak.load(std::memory_order_relaxed) < value) peak.store(value, std::memory_order_relaxed);
+	std::uint64_t now = peak.load(std::memory_order_relaxed);
+	while (now < value && !peak.compare_exchange_weak(now, value, std::memory_order_relaxed)) {}
 }
 
 constexpr Nanoseconds look_interval = 100'000'000;
@@ -27,28 +52,36 @@ constexpr Nanoseconds look_interval = 100'000'000;
 }  // namespace
 
 EchoService::EchoService(EchoOptions options)
-	: options_(std::move(options)),
-	  counts_(options_.counts != nullptr ? *options_.counts : own_counts_),
-	  setup_({.spin = 0}),
-	  io_({.spin = options_.spin}) {}
+	: options_(std::move(options)), counts_(options_.counts != nullptr ? *options_.counts : own_counts_), setup_({.spin = 0}) {}
 
 EchoService::~EchoService() {
-	io_.stop();
-	if (thread_.joinable()) thread_.join();
+	for (auto& home : homes_) home->loop.stop();
+	for (auto& home : homes_)
+		if (home->thread.joinable()) home->thread.join();
 	setup_.abandon_spawned();
-	io_.abandon_spawned();
+	for (auto& home : homes_) home->loop.abandon_spawned();
 }
 
 std::expected<void, std::string> EchoService::start() {
-	auto transport = channel::RcTransport::open(io_, options_.wish, options_.rc);
-	if (!transport) return std::unexpected(transport.error());
-	transport_ = std::move(*transport);
+	const bool threads = options_.engine == Engine::threads;
+	const std::size_t count = threads ? options_.threads : 1;
+	std::vector<channel::Acceptor::Home> homes;
+	for (std::size_t i = 0; i < count; ++i) {
+		// A thread of many sleeps as soon as it has nothing to do.
+		Home& home = *homes_.emplace_back(std::make_unique<Home>(threads ? 0 : options_.spin));
+		auto transport = channel::RcTransport::open(home.loop, options_.wish, options_.rc);
+		if (!transport) return std::unexpected(transport.error());
+		home.transport = std::move(*transport);
+		homes.push_back(
+			{.loop = &home.loop, .transport = home.transport.get(), .deliver = [this, &home](std::unique_ptr<channel::Channel> channel) {
+				 home.loop.spawn(options_.logical > 0 ? carry(home, std::move(channel)) : serve(home, std::move(channel)));
+			 }});
+	}
 	auto listener = async::listen(setup_, options_.where);
 	if (!listener) return std::unexpected(listener.error());
 	acceptor_ = std::make_unique<channel::Acceptor>(
-		setup_, std::move(*listener), *transport_, options_.acceptor,
-		[this](std::unique_ptr<channel::Channel> channel) { io_.spawn(serve(std::move(channel))); },
-		[this](const std::string& what) {
+		setup_, std::move(*listener), std::move(homes), options_.acceptor, [this](const std::string& what) {
+			failed_setups_.count(cause_of_setup(what));
 			if (!options_.quiet) fmt::print(stderr, "{}\n", what);
 		});
 	acceptor_->start();
@@ -57,7 +90,7 @@ std::expected<void, std::string> EchoService::start() {
 }
 
 channel::Path EchoService::path() const {
-	const lib::OpenDevice& device = transport_->device();
+	const lib::OpenDevice& device = homes_.front()->transport->device();
 	return {.transport = "rc",
 		.device = device.choice.device,
 		.gid = lib::format_gid(device.choice.gid),
@@ -65,31 +98,107 @@ channel::Path EchoService::path() const {
 		.peer = {}};
 }
 
-void EchoService::run() {
-	thread_ = std::jthread([this] { io_.run(); });
-	setup_.run();
-	acceptor_->stop();
-	io_.post([this] { io_.spawn(close_all()); });
-	thread_.join();
+channel::RcCounters EchoService::counters() const {
+	channel::RcCounters sum;
+	using Counters = channel::RcCounters;
+	for (const auto& home : homes_)
+		for (auto member : {&Counters::frames_sent, &Counters::frames_inline, &Counters::frames_received, &Counters::messages_sent,
+				 &Counters::messages_received, &Counters::messages_coalesced, &Counters::credit_frames, &Counters::want_frames,
+				 &Counters::heartbeats, &Counters::bytes_sent, &Counters::bytes_received, &Counters::channels_opened,
+				 &Counters::channels_lost, &Counters::receive_posts})
+			sum.*member += home->transport->counters().*member;
+	return sum;
 }
 
-Task<void> EchoService::serve(std::unique_ptr<channel::Channel> channel) {
+void EchoService::run() {
+	for (auto& home : homes_) home->thread = std::jthread([&home] { home->loop.run(); });
+	setup_.run();
+	acceptor_->stop();
+	for (auto& home : homes_) home->loop.post([this, &home] { home->loop.spawn(close_all(*home)); });
+	for (auto& home : homes_) home->thread.join();
+}
+
+Task<void> EchoService::serve(Home& home, std::unique_ptr<channel::Channel> channel) {
 	Served served(*channel);
-	open_.push_back(served);
+	home.open.push_back(served);
+	++home.served;
 	raise_to(counts_.peak, counts_.connected.fetch_add(1, std::memory_order_relaxed) + 1);
 	while (true) {
 		auto message = co_await channel->receive();
 		if (!message) break;
+		const Nanoseconds arrived = options_.timed ? monotonic_now() : 0;
 		if (!co_await channel->send(message->bytes())) break;
+		if (options_.timed) service_times_.record(monotonic_now() - arrived);
 		counts_.echoed.fetch_add(1, std::memory_order_relaxed);
 	}
 	channel->close();
 	co_await channel->until_closed();
 	if (!channel->reason().empty()) {
 		counts_.lost.fetch_add(1, std::memory_order_relaxed);
+		errors_.count(status_of(channel->reason()));
 		if (!options_.quiet) fmt::print(stderr, "{}\n", channel->reason());
 	}
 	counts_.connected.fetch_sub(1, std::memory_order_relaxed);
+	--home.served;
+}
+
+Task<void> EchoService::carry(Home& home, std::unique_ptr<channel::Channel> channel) {
+	channel::MuxOptions options = options_.mux;
+	options.channels_max = options_.logical;
+	channel::MuxCarrier carrier(
+		std::move(channel), channel::Mux::Side::acceptor, options, [this, &home](std::unique_ptr<channel::MuxChannel> logical) {
+			see_label(logical->label());
+			home.loop.spawn(serve(home, std::move(logical)));
+		});
+	home.carriers.push_back(&carrier);
+	++home.carried;
+	raise_to(counts_.carriers_peak, counts_.carriers.fetch_add(1, std::memory_order_relaxed) + 1);
+	co_await carrier.until_ended();
+	std::erase(home.carriers, &carrier);
+	ended_carriers_ += carrier.mux().counters();
+	if (!carrier.reason().empty() && !options_.quiet) fmt::print(stderr, "{}\n", carrier.reason());
+	counts_.carriers.fetch_sub(1, std::memory_order_relaxed);
+	--home.carried;
+}
+
+void EchoService::see_label(std::uint32_t label) {
+	if (label >= labels_max) return;
+	if (label >= labels_seen_.size()) labels_seen_.resize(label + 1);
+	if (labels_seen_[label]) return;
+	labels_seen_[label] = true;
+	counts_.labels.fetch_add(1, std::memory_order_relaxed);
+}
+
+metrics::Families EchoService::families() {
+	using namespace metrics;
+	const auto now = [](const std::atomic<std::uint64_t>& count) { return static_cast<double>(count.load(std::memory_order_relaxed)); };
+	Families all{gauge("verbena_clients", "Clients that are connected", now(counts_.connected)),
+		gauge("verbena_clients_peak", "The most clients at once", now(counts_.peak)),
+		counter("verbena_echoes_total", "Messages that were sent back", now(counts_.echoed)),
+		counter("verbena_clients_lost_total", "Clients whose connection broke", now(counts_.lost)),
+		errors_.family("verbena_channel_errors_total", "Broken channels by the status of the completion that said so", "status"),
+		failed_setups_.family("verbena_handshake_failures_total", "Set-ups that failed, by cause", "cause"),
+		service_times_.family("verbena_echo_service_seconds", "From a message's arrival to the sending of its echo")};
+	const auto append = [&](std::optional<Families> more) {
+		if (more)
+			for (Family& each : *more) all.push_back(std::move(each));
+	};
+	// Threads each have a transport of their own, too many to tell.
+	Home& home = *homes_.front();
+	if (options_.engine == Engine::epoll) append(on_loop(home.loop, [&home] { return transport_families(*home.transport); }));
+	append(on_loop(setup_, [this] { return acceptor_families(*acceptor_); }));
+	if (options_.logical > 0)
+		append(on_loop(home.loop, [this, &home] {
+			channel::MuxCounters sum = ended_carriers_;
+			std::size_t channels = 0;
+			for (const channel::MuxCarrier* each : home.carriers) {
+				sum += each->mux().counters();
+				channels += each->mux().channels();
+			}
+			return mux_families(sum, counts_.carriers.load(std::memory_order_relaxed), channels);
+		}));
+	append(process_families());
+	return all;
 }
 
 Task<void> EchoService::look_at_itself() {
@@ -99,11 +208,13 @@ Task<void> EchoService::look_at_itself() {
 	}
 }
 
-Task<void> EchoService::close_all() {
-	for (async::List<async::Linked> closing; async::Linked* each = open_.pop_front();) static_cast<Served*>(each)->channel.close();
+Task<void> EchoService::close_all(Home& home) {
+	while (async::Linked* each = home.open.pop_front()) static_cast<Served*>(each)->channel.close();
 	const Nanoseconds deadline = monotonic_now() + drain_patience;
-	while (counts_.connected.load(std::memory_order_relaxed) > 0 && monotonic_now() < deadline) co_await io_.sleep_for(1'000'000);
-	io_.stop();
+	while (home.served > 0 && monotonic_now() < deadline) co_await home.loop.sleep_for(1'000'000);
+	for (channel::MuxCarrier* each : home.carriers) each->close();
+	while (home.carried > 0 && monotonic_now() < deadline) co_await home.loop.sleep_for(1'000'000);
+	home.loop.stop();
 }
 
 }  // namespace verbena::scale

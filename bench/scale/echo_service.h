@@ -1,14 +1,22 @@
 // The multi-client server: accepts channels and echoes every message. Event-driven: one thread for set-ups (the caller of run()), one for
 // all channels, whatever their number; the adapter adds its own.
+//
+// With Engine::threads each client has a thread, a loop and a device context of its own, made before the first one comes, as the published
+// program had: it is there to judge claims about threads.
+//
+// With `logical` above 0 a connection is no client but carries up to so many: each logical channel is one, and its label its number.
 #pragma once
 
 #include <atomic>
 #include <memory>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "bench/scale/process_use.h"
 #include "lib/channel/acceptor.h"
+#include "lib/channel/mux_carrier.h"
+#include "lib/metrics/families.h"
 
 namespace verbena::scale {
 
@@ -18,8 +26,16 @@ struct EchoCounts {
 	std::atomic<std::uint64_t> peak{0};
 	std::atomic<std::uint64_t> echoed{0};
 	std::atomic<std::uint64_t> lost{0};
+	std::atomic<std::uint64_t> carriers{0}, carriers_peak{0};  // connections of logical channels
+	std::atomic<std::uint64_t> labels{0};                      // different ones among all logical channels so far
 	std::atomic<std::uint64_t> threads_peak{0};  // of its process, sampled by itself ten times a second
 };
+
+enum class Engine : std::uint8_t { epoll, threads };
+inline std::string_view name_of(Engine engine) { return engine == Engine::epoll ? "epoll" : "threads"; }
+inline constexpr std::uint32_t engine_threads_max = 1000;  // clients, and so threads
+// Of a transport that has one client.
+inline constexpr channel::RcOptions rc_of_a_thread{.units_start = 16, .units_max = 256, .units_low = 8, .connections_max = 4};
 
 struct EchoOptions {
 	async::Address where;
@@ -27,7 +43,12 @@ struct EchoOptions {
 	lib::Wish wish;
 	channel::RcOptions rc;
 	channel::AcceptorOptions acceptor;
+	Engine engine = Engine::epoll;
+	std::uint32_t threads = 0;  // of Engine::threads: clients
+	std::uint32_t logical = 0;
+	channel::MuxOptions mux{.window = 16 << 10};  // of each carrier; `logical` is its channels_max
 	Nanoseconds spin = 50'000;
+	bool timed = false;  // for families(): how long each message is here
 	bool quiet = false;  // say nothing of single clients that fail
 	EchoCounts* counts = nullptr;  // where to count, for others to see
 };
@@ -47,25 +68,42 @@ public:
 	void run();
 	void stop() { setup_.stop(); }
 
+	// What it counts, and its channels and set-ups; from a thread of its own, at any time.
+	metrics::Families families();
 	const EchoCounts& counts() const { return counts_; }
 	// After run().
-	const channel::RcCounters& counters() const { return transport_->counters(); }
+	channel::RcCounters counters() const;
 	const channel::AcceptorCounters& acceptor_counters() const { return acceptor_->counters(); }
 
 private:
-	async::Task<void> serve(std::unique_ptr<channel::Channel> channel);
-	async::Task<void> close_all();
+	// A thread's loop, and what lives on it.
+	struct Home {
+		explicit Home(Nanoseconds spin) : loop({.spin = spin}) {}
+		async::Loop loop;
+		std::unique_ptr<channel::RcTransport> transport;
+		async::List<async::Linked> open;
+		std::vector<channel::MuxCarrier*> carriers;
+		std::size_t served = 0, carried = 0;
+		std::jthread thread;
+	};
+
+	async::Task<void> serve(Home& home, std::unique_ptr<channel::Channel> channel);
+	async::Task<void> carry(Home& home, std::unique_ptr<channel::Channel> carrier);
+	void see_label(std::uint32_t label);
+	async::Task<void> close_all(Home& home);
 	async::Task<void> look_at_itself();
 
 	EchoOptions options_;
 	EchoCounts own_counts_;
 	EchoCounts& counts_;
 	async::Loop setup_;
-	async::Loop io_;
-	std::unique_ptr<channel::RcTransport> transport_;
+	std::vector<std::unique_ptr<Home>> homes_;  // one, or Engine::threads
 	std::unique_ptr<channel::Acceptor> acceptor_;
-	async::List<async::Linked> open_;  // on the I/O loop
-	std::jthread thread_;
+	// Of logical channels, which have one home.
+	channel::MuxCounters ended_carriers_;
+	std::vector<bool> labels_seen_;
+	metrics::Buckets service_times_;
+	metrics::Tally errors_, failed_setups_;
 };
 
 }  // namespace verbena::scale

@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -14,12 +15,14 @@
 #include <span>
 
 #include "bench/scale/echo_service.h"
+#include "lib/metrics/export.h"
 
 namespace verbena::scale {
 namespace {
 
 // Clients of one process: descriptors, and the time of one loop, are what binds.
 constexpr std::uint32_t clients_per_process = 10'000;
+constexpr std::uint32_t logical_clients_per_process = 50'000;
 constexpr std::uint64_t descriptors_aside = 64;  // of the process itself and its device
 constexpr useconds_t look_us = 1000;
 constexpr Nanoseconds tell_interval = 100'000'000;
@@ -53,12 +56,21 @@ void serve(const ExperimentOptions& options, EchoCounts& counts, int out) {
 	use_all_descriptors();
 	ServerReport report;
 	const auto say = [&] { return write(out, &report, sizeof report) == static_cast<ssize_t>(sizeof report); };
-	const std::uint32_t clients = options.swarm.clients;
+	const SwarmOptions& swarm = options.swarm;
+	channel::MuxOptions mux{.window = 16 << 10};
+	if (swarm.batch_bytes > 0) mux.batch_bytes = swarm.batch_bytes;
+	const bool threads = options.engine == Engine::threads;
 	EchoService service({.where = async::resolve("127.0.0.1", 0).value(),
 		.protection = options.server_protection,
 		.wish = {.both_ends_on_this_host = true},
-		.rc = {.units_max = std::max(8192u, clients * 6), .connections_max = clients + 16},
+		.rc = threads         ? rc_of_a_thread
+			: swarm.logical() ? rc_options(swarm, swarm.queue_pairs)
+							  : channel::RcOptions{.units_max = std::max(8192u, swarm.clients * 6), .connections_max = swarm.clients + 16},
 		.acceptor = {.protection = options.server_protection, .patience = 60'000'000'000},
+		.engine = options.engine,
+		.threads = swarm.clients,
+		.logical = swarm.logical() ? swarm.clients : 0,
+		.mux = mux,
 		.spin = options.server_spin,
 		.counts = &counts});
 	if (auto started = service.start(); !started) {
@@ -107,13 +119,16 @@ private:
 class Run {
 public:
 	Run(const ExperimentOptions& options, std::uint32_t parts, const std::function<void(const Moment&)>& tell)
-		: options_(options), swarm_(options.swarm), tell_(tell), parts_(parts), rows_(swarm_.clients), results_(parts) {}
+		: options_(options), swarm_(options.swarm), tell_(tell), parts_(parts), rows_(swarm_.clients), results_(parts) {
+		swarm_.metered = !options.metrics.empty();
+	}
 	~Run() {
 		for (const pid_t worker : workers_) kill(worker, SIGKILL);
 		if (server_ > 0) kill(server_, SIGKILL);
 		for (const pid_t worker : workers_) waitpid(worker, nullptr, 0);
 		if (server_ > 0) waitpid(server_, nullptr, 0);
 		if (from_server_ >= 0) close(from_server_);
+		for (const int fd : stalled_) close(fd);
 	}
 	Run(const Run&) = delete;
 	Run& operator=(const Run&) = delete;
@@ -122,7 +137,9 @@ public:
 		begun_ = monotonic_now();
 		if (options_.own_server)
 			if (auto started = start_server(); !started) return std::unexpected(started.error());
+		if (auto stalled = stall(); !stalled) return std::unexpected(stalled.error());
 		start_clients();
+		if (auto opened = open_metrics(); !opened) return std::unexpected(opened.error());
 		if (auto watched = watch(); !watched) return std::unexpected(watched.error());
 		if (server_ > 0 && !end_server()) return std::unexpected("the server ended without its report");
 		return outcome();
@@ -146,6 +163,7 @@ private:
 		if (server_ < 0) return std::unexpected(fmt::format("fork: {}", std::strerror(errno)));
 		if (!hear()) return std::unexpected("the server did not start");
 		if (report_.error[0] != '\0') return std::unexpected(report_.error);
+		swarm_.hosts = {"127.0.0.1"};
 		swarm_.port = report_.port;
 		return {};
 	}
@@ -175,6 +193,45 @@ private:
 		}
 	}
 
+	// Connections that say the first byte of a TLS record, and no more.
+	std::expected<void, std::string> stall() {
+		const auto address = async::resolve(swarm_.hosts.front(), swarm_.port);
+		if (options_.stalled > 0 && !address) return std::unexpected(address.error());
+		for (std::uint32_t i = 0; i < options_.stalled; ++i) {
+			const int fd = socket(address->family(), SOCK_STREAM | SOCK_CLOEXEC, 0);
+			if (fd >= 0) stalled_.push_back(fd);
+			const char record = 22;
+			if (fd < 0 || ::connect(fd, address->get(), address->length) != 0 || write(fd, &record, 1) != 1)
+				return std::unexpected(fmt::format("caller {} that is to stall: {}", i, std::strerror(errno)));
+		}
+		return {};
+	}
+
+	// Behind the forks: threads and their locks do not go through one.
+	std::expected<void, std::string> open_metrics() {
+		if (!swarm_.metered) return {};
+		auto opened = metrics::Endpoint::open(options_.metrics, [this] { return families(); });
+		if (!opened) return std::unexpected(opened.error());
+		endpoint_ = std::move(*opened);
+		if (options_.metrics_opened) options_.metrics_opened(endpoint_->port());
+		return {};
+	}
+
+	metrics::Families families() const {
+		using namespace metrics;
+		Families all{gauge("verbena_test_clients", "Clients of this test", swarm_.clients),
+			gauge("verbena_test_clients_connected", "Clients that have connected", board().connected.load()),
+			board().connects.family("verbena_connect_seconds", "From a client's SYN to its proven channel"),
+			board().round_trips.family("verbena_round_trip_seconds", "From sending a message to its verified echo")};
+		Family& failures = all.emplace_back(
+			Family{.name = "verbena_test_failures_total", .help = "Clients that failed, by cause", .kind = Kind::counter, .samples = {}});
+		for (std::size_t cause = 1; cause < causes; ++cause)
+			failures.samples.push_back({.labels = {{"cause", std::string(name_of(static_cast<Cause>(cause)))}},
+				.value = static_cast<double>(board().failures[cause].load()),
+				.distribution = {}});
+		return all;
+	}
+
 	Sample sample() const {
 		Sample now{.at = monotonic_now(), .echoed = counts().echoed.load()};
 		if (server_ > 0) now.server = use_of_process(server_);
@@ -187,6 +244,14 @@ private:
 		if (now - told_ < tell_interval) return;
 		told_ = now;
 		tell_({.doing = doing, .connected = board().connected.load(), .clients = swarm_.clients, .since = now - begun_});
+	}
+
+	// While all hold their connections after the last echo: at its beginning, and a little before its end.
+	void look_at_idle(bool finished) {
+		const Nanoseconds now = monotonic_now();
+		if (swarm_.hold == 0 || !finished || now > board().ended.load() + swarm_.hold * 9 / 10) return;
+		if (idle_from_.at == 0) idle_from_ = sample();
+		else if (now - std::max(idle_from_.at, idle_to_.at) > tell_interval) idle_to_ = sample();
 	}
 
 	// Reaps clients' processes that have ended. The error is the first process's that did not end well.
@@ -238,7 +303,10 @@ private:
 					stage = Stage::ending;
 					break;
 				}
-				case Stage::ending: say("ending"); break;
+				case Stage::ending:
+					say("ending");
+					look_at_idle(finished);
+					break;
 			}
 			if (auto reaped = reap(); !reaped) return reaped;
 			if (workers_.empty()) {
@@ -251,7 +319,10 @@ private:
 
 	Outcome outcome() const {
 		Outcome out{.transport = swarm_.transport,
+			.engine = options_.engine,
+			.stalled = options_.stalled,
 			.clients = swarm_.clients,
+			.queue_pairs = swarm_.queue_pairs,
 			.window = swarm_.window,
 			.messages = swarm_.messages,
 			.message_bytes = swarm_.message_bytes,
@@ -279,6 +350,8 @@ private:
 		out.messages_s = between(board().began.load(), board().ended.load());
 		out.from = from_;
 		out.to = to_;
+		out.idle_from = idle_from_;
+		out.idle_to = idle_to_;
 		if (!options_.own_server) return out;
 		out.server = ServerAccount{.path = {.transport = std::string(name_of(swarm_.transport)),
 									   .device = report_.device,
@@ -293,6 +366,10 @@ private:
 			.echoed = report_.echoed,
 			.lost = report_.lost,
 			.refused = report_.refused,
+			.queue_pairs = swarm_.transport == Transport::tcp ? 0
+				: swarm_.logical()                            ? counts().carriers_peak.load()
+															  : report_.peak,
+			.labels = counts().labels.load(),
 			.counters = report_.counters};
 		return out;
 	}
@@ -307,11 +384,13 @@ private:
 	Shared<PartRows> results_;
 	pid_t server_ = 0;
 	int from_server_ = -1;
+	std::vector<int> stalled_;
 	ServerReport report_;
 	std::vector<pid_t> workers_;
 	ProcessUse connected_;
-	Sample from_, to_;
+	Sample from_, to_, idle_from_, idle_to_;
 	Nanoseconds begun_ = 0, told_ = 0;
+	std::unique_ptr<metrics::Endpoint> endpoint_;  // ends before what it reads
 };
 
 double per_connection_kib(std::uint64_t now, std::uint64_t before, std::uint64_t connections) {
@@ -337,6 +416,11 @@ std::optional<double> Outcome::server_peak_kib_per_connection() const {
 	return per_connection_kib(server->after.peak_resident_bytes, server->before.resident_bytes, connected);
 }
 
+std::optional<double> Outcome::idle_cpu_percent() const {
+	if (!server || idle_from.at == 0 || idle_to.at <= idle_from.at) return {};
+	return 100 * (idle_to.server.cpu_seconds - idle_from.server.cpu_seconds) / (static_cast<double>(idle_to.at - idle_from.at) / 1e9);
+}
+
 double Outcome::fairness() const {
 	double sum = 0, squares = 0;
 	for (const ClientRow& row : rows) {
@@ -353,7 +437,13 @@ std::uint64_t descriptors_max() {
 }
 
 std::expected<std::uint32_t, std::string> plan_processes(
-	std::uint32_t clients, std::uint32_t wanted, Transport transport, bool own_server, std::uint64_t descriptors_max) {
+	const SwarmOptions& swarm, std::uint32_t wanted, bool own_server, std::uint64_t descriptors_max) {
+	const std::uint32_t clients = swarm.clients;
+	if (swarm.logical()) {
+		const std::uint32_t needed = (clients + logical_clients_per_process - 1) / logical_clients_per_process;
+		return std::min({wanted == 0 ? needed : wanted, swarm.queue_pairs, clients});
+	}
+	const Transport transport = swarm.transport;
 	const std::uint64_t room = descriptors_max > descriptors_aside ? descriptors_max - descriptors_aside : 0;
 	const auto shortage = [&](const char* whose, std::uint64_t needed) {
 		return std::unexpected(fmt::format(
@@ -372,8 +462,10 @@ std::expected<std::uint32_t, std::string> plan_processes(
 }
 
 std::expected<Outcome, std::string> run_experiment(const ExperimentOptions& options, const std::function<void(const Moment&)>& tell) {
-	const auto parts =
-		plan_processes(options.swarm.clients, options.processes, options.swarm.transport, options.own_server, descriptors_max());
+	if (options.own_server && options.engine == Engine::threads && options.swarm.clients > engine_threads_max)
+		return std::unexpected(fmt::format(
+			"the engine with a thread for each client has at most {} of them: fewer clients, or --engine epoll", engine_threads_max));
+	const auto parts = plan_processes(options.swarm, options.processes, options.own_server, descriptors_max());
 	if (!parts) return std::unexpected(parts.error());
 	std::signal(SIGPIPE, SIG_IGN);
 	return Run(options, *parts, tell)();

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/scale/echo_service.h"
 #include "bench/scale/process_use.h"
 #include "bench/scale/swarm.h"
 
@@ -19,8 +20,12 @@ struct ExperimentOptions {
 	SwarmOptions swarm;       // host and port: of the server, unless it is our own
 	bool own_server = true;
 	channel::Protection server_protection;
+	Engine engine = Engine::epoll;     // of our own server
+	std::uint32_t stalled = 0;         // callers that begin a handshake and never go on, there before the first client
 	std::uint32_t processes = 0;       // of clients; 0: as many as it takes
 	Nanoseconds server_spin = 50'000;
+	std::string metrics;  // [HOST:]PORT: what the clients count is served there while they run
+	std::function<void(std::uint16_t)> metrics_opened;  // told the port
 };
 
 // The server and the clients' processes at one instant.
@@ -36,12 +41,15 @@ struct ServerAccount {
 	ProcessUse before, connected, after;  // before the first client, with all of them, at the end
 	std::uint64_t threads_peak = 0;
 	std::uint64_t peak = 0, echoed = 0, lost = 0, refused = 0;  // peak: clients at once
+	std::uint64_t queue_pairs = 0, labels = 0;  // at most; different ones of logical clients
 	channel::RcCounters counters;
 };
 
 struct Outcome {
 	Transport transport = Transport::rdma;
-	std::uint32_t clients = 0, window = 1, messages = 0, message_bytes = 0;
+	Engine engine = Engine::epoll;
+	std::uint32_t stalled = 0;
+	std::uint32_t clients = 0, queue_pairs = 0, window = 1, messages = 0, message_bytes = 0;  // queue_pairs: shared, or 0
 	double think_ms = 0, stagger_ms = 0, rate = 0, warmup_s = 0, seconds = 0;
 
 	std::vector<ClientRow> rows;
@@ -53,6 +61,7 @@ struct Outcome {
 	double connecting_s = 0;   // from the first SYN to the last that was ready
 	double messages_s = 0;     // from the first message to the last echo
 	Sample from, to;           // the measured time: all of the messages, or what a duration leaves between warm-up and end
+	Sample idle_from, idle_to;  // while all are connected and nobody sends, after the last echo (with a hold)
 	std::optional<ServerAccount> server;
 	std::optional<double> round_trip_ns;  // core to core, if the caller took it
 
@@ -67,6 +76,8 @@ struct Outcome {
 	// Resident memory of the server's process for each of its clients: while all are connected, and at its greatest.
 	std::optional<double> server_kib_per_connection() const;
 	std::optional<double> server_peak_kib_per_connection() const;
+	// The server's, in percent of a core, while all its clients are idle.
+	std::optional<double> idle_cpu_percent() const;
 	// Jain's index of what the clients got done: 1 if all did alike, 1/clients if one did everything.
 	double fairness() const;
 };
@@ -80,9 +91,10 @@ struct Moment {
 
 // Open files that a process may have at most.
 std::uint64_t descriptors_max();
-// The processes that so many clients need, or which shortage forbids it: a descriptor is needed for each TCP client, on both sides.
+// The processes that so many clients need, or which shortage forbids it: a descriptor is needed for each TCP client, on both sides. Each
+// process has at least one of the queue pairs that logical clients share.
 std::expected<std::uint32_t, std::string> plan_processes(
-	std::uint32_t clients, std::uint32_t wanted, Transport transport, bool own_server, std::uint64_t descriptors_max);
+	const SwarmOptions& swarm, std::uint32_t wanted, bool own_server, std::uint64_t descriptors_max);
 
 std::expected<Outcome, std::string> run_experiment(const ExperimentOptions& options, const std::function<void(const Moment&)>& tell);
 

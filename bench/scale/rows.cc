@@ -32,6 +32,8 @@ Json median_of(std::span<const Outcome> runs, const Value& value) {
 	return values.empty() ? Json(nullptr) : Json(median(values));
 }
 
+Json whole(const Json& count) { return count.is_null() ? count : Json(static_cast<std::uint64_t>(count.get<double>())); }
+
 void add_interval(Json& row, const std::string& name, std::span<const Outcome> runs, const Value& value) {
 	const auto values = values_of(runs, value);
 	row[name + "_low"] = values.empty() ? Json(nullptr) : Json(median_interval(values).low);
@@ -92,6 +94,8 @@ void add_work(Json& row, const Outcome& run) {
 	row["rate"] = run.rate;
 	row["size"] = run.message_bytes;
 	row["window"] = run.window;
+	row["shared_qps"] = run.queue_pairs;
+	row["engine"] = name_of(run.engine);
 	row["messages"] = run.messages;
 	row["think_ms"] = run.think_ms;
 	row["stagger_ms"] = run.stagger_ms;
@@ -108,6 +112,10 @@ Verdict judge(const Outcome& run) {
 		// A client that breaks off may have had its place counted or not.
 		if (server.peak < run.connected || (run.good == run.clients && server.peak > run.clients))
 			return invalid(fmt::format("the server had {} clients at once, and {} had connected", server.peak, run.connected));
+		if (run.queue_pairs > 0 && run.good == run.clients && server.labels != run.clients)
+			return invalid(fmt::format("the server saw {} different logical clients, of {}", server.labels, run.clients));
+		if (run.queue_pairs > 0 && server.queue_pairs > run.queue_pairs)
+			return invalid(fmt::format("the server had {} queue pairs, of {} to be shared", server.queue_pairs, run.queue_pairs));
 		if (run.good == run.clients ? server.echoed != run.echoes : server.echoed < run.echoes)
 			return invalid(fmt::format("the server counted {} echoes, and the clients verified {}", server.echoed, run.echoes));
 	}
@@ -161,9 +169,14 @@ Json row_of(std::string_view connect, std::span<const Outcome> runs) {
 	row["clients_switches_per_s"] = median_of(
 		runs, [](const Outcome& run) { return run.window_s() > 0 ? switches(run.from.clients, run.to.clients) / run.window_s() : 0; });
 	row["peak_clients"] = median_of(runs, [](const Outcome& run) { return of_server(run, &ServerAccount::peak); });
-	row["qps"] = first.transport == Transport::rdma ? row["peak_clients"] : Json(0);
+	row["qps"] = whole(median_of(runs, [](const Outcome& run) { return of_server(run, &ServerAccount::queue_pairs); }));
+	row["distinct_ids"] = first.queue_pairs > 0
+		? whole(median_of(runs, [](const Outcome& run) { return of_server(run, &ServerAccount::labels); }))
+		: Json(nullptr);
 	row["server_echoes"] = server_echoes;
 	row["client_echoes"] = echoes;
+	row["server_idle_cpu_percent"] = median_of(runs, [](const Outcome& run) { return run.idle_cpu_percent(); });
+	row["stalled"] = first.stalled;
 	row["jain"] = median_of(runs, [](const Outcome& run) { return run.fairness(); });
 	for (std::size_t cause = 1; cause < causes; ++cause) {
 		std::uint64_t failed = 0;
@@ -204,11 +217,12 @@ std::string to_markdown(const connect::Table& table) {
 		const char *key, *title;
 		bool has_interval = false;
 	};
-	std::vector<Column> columns{{"transport", "transport"}, {"clients", "clients"}, {"rate", "offered msg/s"},
-		{"success_percent", "success %"}, {"connect_p50_ms", "connect p50 ms"}, {"connect_p99_ms", "connect p99 ms"},
-		{"connections_per_s", "connections/s"}, {"messages_per_second", "echoes/s", true}, {"latency_p50_ms", "latency p50 ms"},
-		{"latency_p99_ms", "latency p99 ms"}, {"server_kib_per_connection", "server KiB/connection"}, {"peak_threads", "threads"},
-		{"server_cpu_percent", "server CPU %"}, {"server_switches_per_s", "server switches/s"}};
+	std::vector<Column> columns{{"transport", "transport"}, {"engine", "engine"}, {"clients", "clients"}, {"qps", "QPs"},
+		{"rate", "offered msg/s"}, {"success_percent", "success %"}, {"connect_p50_ms", "connect p50 ms"},
+		{"connect_p99_ms", "connect p99 ms"}, {"connections_per_s", "connections/s"}, {"messages_per_second", "echoes/s", true},
+		{"jain", "Jain's index"}, {"latency_p50_ms", "latency p50 ms"}, {"latency_p99_ms", "latency p99 ms"},
+		{"server_kib_per_connection", "server KiB/connection"}, {"peak_threads", "threads"}, {"server_cpu_percent", "server CPU %"},
+		{"server_switches_per_s", "server switches/s"}};
 	if (table.rows.front().contains("over_redis"))
 		columns.insert(columns.end(), {{"redis_per_second", "redis req/s"}, {"over_redis", "times redis"}});
 	columns.insert(columns.end(), {{"validity", "validity"}, {"reason", "reason"}});

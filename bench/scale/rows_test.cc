@@ -105,19 +105,39 @@ TEST(ScaleRows, ACellThatWasNotRunHasTheSameColumnsAndAReason) {
 }
 
 TEST(PlanProcesses, TenThousandClientsAProcess) {
-	EXPECT_EQ(plan_processes(10, 0, Transport::rdma, true, 20'000), 1u);
-	EXPECT_EQ(plan_processes(20'000, 0, Transport::rdma, true, 20'000), 2u);
-	EXPECT_EQ(plan_processes(20'000, 5, Transport::rdma, true, 20'000), 5u);
-	EXPECT_EQ(plan_processes(3, 5, Transport::rdma, true, 20'000), 3u);
+	EXPECT_EQ(plan_processes({.transport = Transport::rdma, .clients = 10}, 0, true, 20'000), 1u);
+	EXPECT_EQ(plan_processes({.transport = Transport::rdma, .clients = 20'000}, 0, true, 20'000), 2u);
+	EXPECT_EQ(plan_processes({.transport = Transport::rdma, .clients = 20'000}, 5, true, 20'000), 5u);
+	EXPECT_EQ(plan_processes({.transport = Transport::rdma, .clients = 3}, 5, true, 20'000), 3u);
 }
 
-TEST(PlanProcesses, FewDescriptorsMeanMoreProcesses) { EXPECT_EQ(plan_processes(2000, 0, Transport::tcp, false, 1064), 2u); }
+TEST(PlanProcesses, LogicalClientsNeedNoDescriptorsButAQueuePairInEachProcess) {
+	EXPECT_EQ(plan_processes({.transport = Transport::tcp, .clients = 100'000, .queue_pairs = 64}, 0, true, 1000), 2u);
+	EXPECT_EQ(plan_processes({.clients = 100'000, .queue_pairs = 1}, 4, true, 1000), 1u);
+}
+
+TEST(ScaleRows, LogicalClientsThatTheServerCannotTellApartAreInvalid) {
+	Outcome run = good_run();
+	run.queue_pairs = 2;
+	run.server->queue_pairs = 2;
+	run.server->labels = 4;
+	EXPECT_EQ(judge(run).validity, "valid");
+	run.server->labels = 3;
+	EXPECT_EQ(judge(run).validity, "invalid");
+	run.server->labels = 4;
+	run.server->queue_pairs = 4;
+	EXPECT_EQ(judge(run).validity, "invalid");
+}
+
+TEST(PlanProcesses, FewDescriptorsMeanMoreProcesses) {
+	EXPECT_EQ(plan_processes({.transport = Transport::tcp, .clients = 2000}, 0, false, 1064), 2u);
+}
 
 TEST(PlanProcesses, AShortageOfDescriptorsIsNamed) {
-	const auto plan = plan_processes(20'000, 0, Transport::tcp, true, 20'000);
+	const auto plan = plan_processes({.transport = Transport::tcp, .clients = 20'000}, 0, true, 20'000);
 	ASSERT_FALSE(plan);
 	EXPECT_NE(plan.error().find("shortage of descriptors"), std::string::npos);
-	EXPECT_TRUE(plan_processes(20'000, 0, Transport::rdma, true, 20'000));
+	EXPECT_TRUE(plan_processes({.transport = Transport::rdma, .clients = 20'000}, 0, true, 20'000));
 }
 
 TEST(Causes, AShortageOfThisSideIsNotTheServersFailure) {

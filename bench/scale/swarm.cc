@@ -8,6 +8,8 @@
 #include <cstring>
 #include <vector>
 
+#include "lib/channel/mux_carrier.h"
+
 namespace verbena::scale {
 namespace {
 
@@ -46,7 +48,17 @@ struct Part {
 	std::vector<std::byte> pattern;
 	bool loopback = false;
 	async::List<async::Waiter> at_start, at_end;
+	// Of logical clients.
+	channel::MuxGroup group;
+	std::uint32_t carriers_wanted = 0, carriers_settled = 0;
+	std::string carrier_failure;
+	async::List<async::Waiter> at_carriers;
 
+	channel::ConnectOptions where(std::uint32_t index, const async::Address* from);
+	bool address_of(std::uint32_t index, async::Address& from) const;
+	Task<void> carrier(std::uint32_t index);
+	Task<std::unique_ptr<channel::Channel>> connect(std::uint32_t index, std::string& why);
+	Task<std::unique_ptr<channel::Channel>> connect_stream(channel::ConnectOptions options, std::string& why);
 	Task<void> client(std::uint32_t index);
 	Task<bool> talk(std::uint32_t index, channel::Channel& channel);
 	Task<void> watch();
@@ -55,29 +67,32 @@ struct Part {
 
 void Part::fail(std::uint32_t index, Cause cause, const std::string& text) {
 	rows[index].cause = cause;
+	board.failures[static_cast<std::size_t>(cause)].fetch_add(1);
 	if (part.first_failure[0] == '\0') std::strncpy(part.first_failure, text.c_str(), sizeof part.first_failure - 1);
 }
 
-Task<void> Part::client(std::uint32_t index) {
-	if (options.stagger > 0) co_await loop.sleep_for(index % 10 * options.stagger);
-	async::Address from;
-	if (loopback) {
-		auto& address = reinterpret_cast<sockaddr_in&>(from.storage);
-		address.sin_family = AF_INET;
-		address.sin_addr.s_addr = htonl(INADDR_LOOPBACK + options.first_address + index / clients_per_address);
-		from.length = sizeof address;
-	}
-	// A named object: GCC 12 moves the bytes of an aggregate that is made within a co_await expression.
-	channel::ConnectOptions where{.protection = options.protection,
-		.host = options.host,
+// False: the kernel chooses where this connection comes from.
+bool Part::address_of(std::uint32_t index, async::Address& from) const {
+	if (!loopback) return false;
+	auto& address = reinterpret_cast<sockaddr_in&>(from.storage);
+	address.sin_family = AF_INET;
+	address.sin_addr.s_addr = htonl(INADDR_LOOPBACK + options.first_address + index / clients_per_address);
+	from.length = sizeof address;
+	return true;
+}
+
+channel::ConnectOptions Part::where(std::uint32_t index, const async::Address* from) {
+	return {.protection = options.protection,
+		.host = options.hosts[index % options.hosts.size()],
 		.port = options.port,
 		.patience = options.patience,
-		.from = loopback ? &from : nullptr,
+		.from = from,
 		.handshakes = options.handshakes > 0 ? &handshakes : nullptr};
+}
+
+// A connection of its own; null, and why.
+Task<std::unique_ptr<channel::Channel>> Part::connect_stream(channel::ConnectOptions where, std::string& why) {
 	std::unique_ptr<channel::Channel> channel;
-	std::string why;
-	const Nanoseconds begun = monotonic_now();
-	lower_to(board.connecting_began, begun);
 	if (options.transport == Transport::rdma) {
 		auto made = co_await channel::connect(*transport, std::move(where));
 		if (made) channel = std::move(*made);
@@ -88,9 +103,52 @@ Task<void> Part::client(std::uint32_t index) {
 		if (made) channel = std::move(*made);
 		else why = made.error();
 	}
+	co_return std::move(channel);
+}
+
+Task<void> Part::carrier(std::uint32_t index) {
+	async::Address from;
+	const bool chosen = address_of(index, from);
+	auto connecting = connect_stream(where(index, chosen ? &from : nullptr), carrier_failure);
+	auto channel = co_await std::move(connecting);
+	channel::MuxOptions mux;
+	if (options.batch_bytes > 0) mux.batch_bytes = options.batch_bytes;
+	if (channel) group.add(std::make_unique<channel::MuxCarrier>(std::move(channel), channel::Mux::Side::opener, mux));
+	if (++carriers_settled == carriers_wanted) loop.resume_soon(at_carriers);
+}
+
+Task<std::unique_ptr<channel::Channel>> Part::connect(std::uint32_t index, std::string& why) {
+	if (!options.logical()) {
+		async::Address from;
+		const bool chosen = address_of(index, from);
+		auto connecting = connect_stream(where(index, chosen ? &from : nullptr), why);
+		auto channel = co_await std::move(connecting);
+		co_return std::move(channel);
+	}
+	while (carriers_settled < carriers_wanted) co_await async::Park(at_carriers);
+	std::unique_ptr<channel::Channel> channel;
+	if (group.carriers().empty()) {
+		why = carrier_failure;
+		co_return std::move(channel);
+	}
+	auto opening = group.open(index);
+	auto opened = co_await std::move(opening);
+	if (opened) channel = std::move(*opened);
+	else why = opened.error();
+	co_return std::move(channel);
+}
+
+Task<void> Part::client(std::uint32_t index) {
+	if (options.stagger > 0) co_await loop.sleep_for(index % 10 * options.stagger);
+	std::string why;
+	const Nanoseconds begun = monotonic_now();
+	lower_to(board.connecting_began, begun);
+	auto connecting = connect(index, why);
+	const std::unique_ptr<channel::Channel> channel = co_await std::move(connecting);
 	if (channel) {
 		const Nanoseconds ready = monotonic_now();
 		part.connect.record(ready - begun);
+		if (options.metered) board.connects.record(ready - begun);
 		rows[index].connected = true;
 		rows[index].connect_ms = static_cast<float>(static_cast<double>(ready - begun) / 1e6);
 		raise_to(board.connecting_ended, ready);
@@ -169,6 +227,7 @@ Task<bool> Part::talk(std::uint32_t index, channel::Channel& channel) {
 			part.latency.record(now - start);
 			part.latency_sum += static_cast<double>(now - start);
 		}
+		if (options.metered) board.round_trips.record(now - start);
 		sum += now - start;
 		++done;
 		rows[index].echoes = done;
@@ -211,27 +270,46 @@ Cause cause_of(const std::string& error) {
 	return Cause::connect;
 }
 
+channel::RcOptions rc_options(const SwarmOptions& options, std::uint32_t connections) {
+	channel::RcOptions rc{.units_start = std::max(256u, std::min(connections, 4096u)),
+		.units_max = std::max(8192u, connections * 8),
+		.connections_max = connections + 16};
+	if (!options.logical()) return rc;
+	// A carrier is busy for many.
+	rc.units_max = std::max(8192u, connections * 256);
+	rc.send_depth = 64;
+	rc.send_units_max = 32;
+	return rc;
+}
+
 std::expected<void, std::string> run_part(
 	const SwarmOptions& options, std::uint32_t first, std::uint32_t last, Board& board, ClientRow* rows, PartRows& part) {
 	Part state{.options = options, .board = board, .rows = rows, .part = part, .loop = async::Loop({.spin = options.spin})};
-	const std::uint32_t clients = last - first;
+	const auto share = [&](std::uint32_t upto) {
+		return static_cast<std::uint32_t>(std::uint64_t{options.queue_pairs} * upto / options.clients);
+	};
+	state.carriers_wanted = share(last) - share(first);
+	const std::uint32_t connections = options.logical() ? state.carriers_wanted : last - first;
 	if (options.transport == Transport::rdma) {
-		auto transport = channel::RcTransport::open(state.loop, options.wish,
-			{.units_start = std::max(256u, std::min(clients, 4096u)),
-				.units_max = std::max(8192u, clients * 8),
-				.connections_max = clients + 16});
+		auto transport = channel::RcTransport::open(state.loop, options.wish, rc_options(options, connections));
 		if (!transport) return std::unexpected(transport.error());
 		state.transport = std::move(*transport);
 	}
-	const auto address = async::resolve(options.host, options.port);
-	if (!address) return std::unexpected(address.error());
-	state.loopback = address->family() == AF_INET && async::is_loopback(*address);
+	state.loopback = true;
+	for (const std::string& host : options.hosts) {
+		const auto address = async::resolve(host, options.port);
+		if (!address) return std::unexpected(address.error());
+		state.loopback = state.loopback && address->family() == AF_INET && async::is_loopback(*address);
+	}
 	state.pattern.resize(options.message_bytes + 64);
 	for (std::size_t i = 0; i < state.pattern.size(); ++i) state.pattern[i] = static_cast<std::byte>(i * 31 + i / 251);
 
+	for (std::uint32_t each = 0; each < state.carriers_wanted; ++each) state.loop.spawn(state.carrier(share(first) + each));
 	for (std::uint32_t index = first; index < last; ++index) state.loop.spawn(state.client(index));
 	state.loop.spawn(state.watch());
 	state.loop.run_until([&] { return state.loop.spawned() == 0; });
+	for (auto& each : state.group.carriers()) each->close();
+	for (auto& each : state.group.carriers()) state.loop.complete(each->until_ended());
 	return {};
 }
 

@@ -1,5 +1,6 @@
 // Many clients of an echo server, of one process each a part: every client is a connection of its own, none sends or ends before all have
-// connected, and a message counts when its echo came back right.
+// connected, and a message counts when its echo came back right. With `queue_pairs` above 0 the clients are logical channels that share so
+// many connections.
 //
 // Processes share a Board in memory that all map; each runs its part of the clients on one loop.
 #pragma once
@@ -8,9 +9,11 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/histogram.h"
 #include "lib/channel/connect.h"
+#include "lib/metrics/families.h"
 
 namespace verbena::scale {
 
@@ -18,12 +21,14 @@ enum class Transport : std::uint8_t { rdma, tcp };
 inline std::string_view name_of(Transport transport) { return transport == Transport::rdma ? "rdma" : "tcp"; }
 
 struct SwarmOptions {
-	std::string host;
+	std::vector<std::string> hosts;  // of one server or several, which share the clients evenly; each may have a port of its own
 	std::uint16_t port = 0;
 	channel::Protection protection;
 	lib::Wish wish;
 	Transport transport = Transport::rdma;
 	std::uint32_t clients = 10;
+	std::uint32_t queue_pairs = 0;     // of all processes together, shared by logical clients; 0: each client has its own
+	std::uint32_t batch_bytes = 0;     // frames of logical channels share a carrier message up to this; 0: as MuxOptions
 	std::uint32_t messages = 100;      // each; 0: as many as the time allows
 	std::uint32_t handshakes = 64;     // set-ups under way at once, of one process; 0: all
 	std::uint32_t message_bytes = 1024;
@@ -34,10 +39,12 @@ struct SwarmOptions {
 	Nanoseconds warmup = 0;            // with a duration: before what is measured
 	Nanoseconds duration = 0;          // how long is measured; 0: until each has sent its messages
 	Nanoseconds hold = 0;              // all stay connected so long after the last message
+	bool metered = false;              // the board has histograms too
 	std::uint32_t first_address = 0;   // on a host of its own: clients come from 127.0.0.1 and so many further on
 	Nanoseconds patience = 120'000'000'000;
 	Nanoseconds spin = 0;
 
+	bool logical() const { return queue_pairs > 0; }
 	bool timed() const { return duration > 0; }
 };
 
@@ -72,7 +79,12 @@ struct Board {
 	std::atomic<std::uint64_t> connecting_began{UINT64_MAX}, connecting_ended{0};  // the first SYN, the last that is ready
 	std::atomic<std::uint64_t> began{0}, ended{0};                                 // of the messages
 	std::atomic<std::uint64_t> first_finished{UINT64_MAX};                         // of those that had all their echoes
+	metrics::Buckets connects, round_trips;
+	std::atomic<std::uint64_t> failures[causes]{};
 };
+
+// What so many connections need, on either side.
+channel::RcOptions rc_options(const SwarmOptions& options, std::uint32_t connections);
 
 // Runs clients [first, last) of options.clients and returns when all clients of all parts are done. `rows` is that of all clients.
 std::expected<void, std::string> run_part(

@@ -212,6 +212,14 @@ void MuxChannel::expire() { fail(Trouble::closed, path_->peer + " does not close
 
 // The channels of one carrier.
 
+MuxCounters& MuxCounters::operator+=(const MuxCounters& other) {
+	for (auto member : {&MuxCounters::opened, &MuxCounters::refused, &MuxCounters::closed, &MuxCounters::reset, &MuxCounters::messages_sent,
+			 &MuxCounters::messages_received, &MuxCounters::frames_sent, &MuxCounters::frames_received, &MuxCounters::batches_sent,
+			 &MuxCounters::batches_received, &MuxCounters::credit_frames, &MuxCounters::bytes_sent, &MuxCounters::bytes_received})
+		this->*member += other.*member;
+	return *this;
+}
+
 Mux::Mux(async::Loop& loop, Side side, Path carrier, const MuxOptions& options, Wake wake, Deliver deliver)
 	: loop_(loop), side_(side), options_(options), wake_(std::move(wake)), deliver_(std::move(deliver)) {
 	carrier.transport += "+mux";

@@ -46,6 +46,8 @@ struct MuxCounters {
 	std::uint64_t batches_sent = 0, batches_received = 0;  // carrier messages
 	std::uint64_t credit_frames = 0;
 	std::uint64_t bytes_sent = 0, bytes_received = 0;      // of carrier messages
+
+	MuxCounters& operator+=(const MuxCounters& other);
 };
 
 namespace detail {

@@ -38,7 +38,7 @@ def _not_of_the_published(source: Source) -> Finding | None:
 
 
 def all_succeed(source: Source) -> Finding:
-    rows = [row for row in source.rows if row.transport == "rdma" and row.validity in ("valid", "suspect")]
+    rows = [row for row in source.rows if row.transport == "rdma" and row.validity in ("valid", "suspect") and not row.shared]
     evidence = [
         _line(row, f"{row.values['success_percent']:.4g} % good", _at_once(row)) for row in _by_clients(source.rows, "success_percent")
     ]
@@ -204,4 +204,5 @@ def _at_once(row: Row) -> str:
 def _line(row: Row, text: str, more: str = "") -> str:
     pace = f", {row.rate:.0f}/s offered" if row.rate else ""
     mark = "" if row.usable else f" ({row.validity}: {row.reason})"
-    return f"{row.clients} clients over {row.transport or '?'}{pace}: {text}{more}{mark}"
+    sharing = f" on {row.shared} shared queue pairs" if row.shared else ""
+    return f"{row.clients} clients over {row.transport or '?'}{sharing}{pace}: {text}{more}{mark}"

@@ -11,6 +11,7 @@ from report.scale.rows import Row, Source
 
 MARKS = {"valid": "good", "suspect": "doubt", "not comparable": "doubt", "invalid": "bad"}
 COLUMNS = {
+    "qps": "QPs",
     "rate": "Offered (messages/s)",
     "success_percent": "Success (%)",
     "avg_connect_ms": "Connect, average (ms)",
@@ -22,12 +23,14 @@ COLUMNS = {
     "latency_p50_ms": "p50 (ms)",
     "latency_p99_ms": "p99 (ms)",
     "latency_max_ms": "Most (ms)",
+    "jain": "Jain's index",
     "server_kib_per_connection": "Server memory a connection (KiB)",
     "peak_memory_mb": "Peak memory (MB)",
     "peak_threads": "Threads",
     "server_cpu_percent": "Server CPU (% of a core)",
     "server_switches_per_s": "Server's context switches/s",
     "peak_clients": "Clients at once",
+    "distinct_ids": "Different logical clients",
     "redis_per_second": "redis (requests/s)",
     "over_redis": "Times redis",
     "round_trip_ns": "Core to core (ns)",
@@ -70,7 +73,7 @@ def _rows(source: Source) -> str:
     used = [name for name in COLUMNS if any(row.get(name) for row in source.rows)]
     rows = [
         (
-            f"{row.clients:,} {escape(row.transport)}".strip(),
+            f"{row.clients:,} {escape(row.transport)}{' shared' if row.shared else ''}".strip(),
             *(_number(row, name) for name in used),
             mark_html(MARKS.get(row.validity, "none"), row.validity),
             f"<td class=text>{escape(row.reason)}</td>",

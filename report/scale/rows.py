@@ -38,6 +38,11 @@ class Row:
         return self.values.get(f"{name}_low", middle), middle, self.values.get(f"{name}_high", middle)
 
     @property
+    def shared(self) -> int:
+        """The connections that logical clients share; 0 where each has its own."""
+        return int(self.values.get("shared_qps", 0))
+
+    @property
     def usable(self) -> bool:
         """Whether the row may bear out or refute anything."""
         return self.validity == "valid"
@@ -59,8 +64,11 @@ class Source:
         return f"{device}, {kind} NIC" if kind in ("software", "hardware") else "device not stated to be hardware or software"
 
     def cells(self, transport: str, paced: bool = False) -> list[Row]:
-        """Usable rows of a transport by clients: those that sent as fast as echoes came, or those at an offered rate (the lowest)."""
-        rows = [row for row in self.rows if row.usable and row.transport == transport and (row.rate > 0) == paced]
+        """Usable rows of a transport by clients: those that sent as fast as echoes came, or those at an offered rate (the lowest).
+
+        Only rows whose clients have connections of their own: logical clients are what no published claim is about.
+        """
+        rows = [row for row in self.rows if row.usable and row.transport == transport and (row.rate > 0) == paced and not row.shared]
         lowest = min((row.rate for row in rows), default=0.0)
         return sorted((row for row in rows if row.rate == lowest), key=lambda row: row.clients)
 

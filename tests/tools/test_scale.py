@@ -50,7 +50,7 @@ def test_a_table_names_its_device_and_has_the_published_columns_in_their_order(m
         header = next(csv.reader(file))
     at = header.index("clients")
     assert header[at : at + len(PUBLISHED_COLUMNS)] == PUBLISHED_COLUMNS
-    assert "| rdma | 20 | 300 |" in (measured / "scale.md").read_text()
+    assert "| rdma | 20 | 20 | 300 |" in (measured / "scale.md").read_text()
 
 
 def test_check_finds_no_fault_with_our_own_rows(measured: Path, programs: Programs) -> None:
@@ -94,6 +94,19 @@ def test_messages_of_each_client_can_be_counted(programs: Programs) -> None:
     assert ran.status == 0, ran
     row = json.loads(ran.out)["rows"][0]
     assert row["client_echoes"] == 5 * 40 and row["jain"] == 1
+
+
+def test_logical_clients_beside_others(programs: Programs) -> None:
+    ran = programs.run(*BENCH, "--clients", "200", "--qps", "0,4", "--transport", "rdma", "--reps", 1, *QUICK, "--json", "s.json", "--quiet")
+    assert ran.status == 0, ran
+    own, shared = json.loads((programs.folder / "s.json").read_text())["rows"]
+    assert own["qps"] == 200 and own["shared_qps"] == 0 and own["distinct_ids"] is None
+    assert shared["qps"] == shared["shared_qps"] == 4 and shared["distinct_ids"] == shared["peak_clients"] == 200
+    assert 0.5 < shared["jain"] <= 1
+    assert programs.run("verbena", "check", "s.json", "--strict").status == 0
+    shared["distinct_ids"] = 199
+    (programs.folder / "wrong.json").write_text(json.dumps({"rows": [shared]}))
+    assert programs.run("verbena", "check", "wrong.json", "--strict").status == 3
 
 
 def limited(descriptors: int) -> list[str]:

@@ -1,0 +1,184 @@
+#include "bench/kv/check.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "base/sizes.h"
+
+namespace verbena::kvbench {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using Fields = std::map<std::string, std::string, std::less<>>;
+
+constexpr double low = 0.7, high = 1.5, tolerance = 1.05;
+
+std::vector<std::string> fields_of(std::string_view line) {
+	std::vector<std::string> fields(1);
+	bool in_quotes = false;
+	for (const char c : line) {
+		if (c == '"') in_quotes = !in_quotes;
+		else if (c == ',' && !in_quotes) fields.emplace_back();
+		else if (c != '\r') fields.back() += c;
+	}
+	return fields;
+}
+
+std::expected<std::vector<Fields>, std::string> read_rows(std::string_view text) {
+	std::vector<Fields> rows;
+	if (const auto first = text.find_first_not_of(" \t\r\n"); first != text.npos && text[first] == '{') {
+		const Json json = Json::parse(text, nullptr, false);
+		if (json.is_discarded() || !json.contains("rows")) return std::unexpected("not a table in JSON");
+		for (const Json& each : json["rows"]) {
+			Fields& row = rows.emplace_back();
+			for (const auto& [key, value] : each.items())
+				if (!value.is_array()) row[key] = value.is_string() ? value.get<std::string>() : value.dump();
+		}
+		return rows;
+	}
+	std::vector<std::string> header;
+	std::size_t number = 0;
+	for (const std::string_view line : split(text, '\n')) {
+		++number;
+		if (line.empty() || line == "\r" || line.starts_with('#')) continue;
+		const auto fields = fields_of(line);
+		if (header.empty()) {
+			header = fields;
+			continue;
+		}
+		if (fields.size() != header.size())
+			return std::unexpected(fmt::format("line {}: {} fields, but the header has {}", number, fields.size(), header.size()));
+		Fields& row = rows.emplace_back();
+		for (std::size_t i = 0; i < header.size(); ++i) row[header[i]] = fields[i];
+	}
+	return rows;
+}
+
+std::expected<double, std::string> number_of(const Fields& row, std::string_view name) {
+	const auto found = row.find(name);
+	if (found == row.end()) return std::unexpected(fmt::format("there is no column {}", name));
+	double value = 0;
+	const char* const end = found->second.data() + found->second.size();
+	const auto [rest, error] = std::from_chars(found->second.data(), end, value);
+	if (error != std::errc() || rest != end || !(value >= 0)) return std::unexpected(fmt::format("{} is '{}'", name, found->second));
+	return value;
+}
+
+void worsen(CheckedRow& row, std::string_view validity, std::string reason) {
+	if (row.validity == "invalid" || row.validity == validity) return;
+	row.validity = validity;
+	row.reason = std::move(reason);
+}
+
+// What two points lead to at another size, on a straight line between logarithms.
+double expected_at(const CheckedRow& a, const CheckedRow& b, double size) {
+	const double slope = std::log(b.gigabytes_per_second / a.gigabytes_per_second) /
+		std::log(static_cast<double>(b.value_bytes) / static_cast<double>(a.value_bytes));
+	return a.gigabytes_per_second * std::pow(size / static_cast<double>(a.value_bytes), slope);
+}
+
+using Curve = std::vector<CheckedRow*>;
+
+// Inner points first, so that the ends are compared with points that are good themselves.
+void find_outliers(Curve& curve) {
+	const auto judge = [](CheckedRow& row, const CheckedRow& a, const CheckedRow& b) {
+		const double wanted = expected_at(a, b, static_cast<double>(row.value_bytes));
+		if (row.gigabytes_per_second >= low * wanted) return false;
+		worsen(row, "suspect",
+			fmt::format(
+				"{:.1f} times slower than the sizes {} and {} lead to", wanted / row.gigabytes_per_second, a.value_bytes, b.value_bytes));
+		return true;
+	};
+	for (std::size_t i = 1; i + 1 < curve.size();) {
+		if (judge(*curve[i], *curve[i - 1], *curve[i + 1])) curve.erase(curve.begin() + static_cast<std::ptrdiff_t>(i));
+		else ++i;
+	}
+	if (curve.size() < 3) return;
+	const std::size_t last = curve.size() - 1;
+	if (judge(*curve[last], *curve[last - 2], *curve[last - 1])) curve.pop_back();
+	if (curve.size() >= 3 && judge(*curve[0], *curve[1], *curve[2])) curve.erase(curve.begin());
+}
+
+void find_mislabelled(const Curve& eager, Curve& rendezvous) {
+	if (eager.size() < 2 || rendezvous.size() < 3) return;
+	CheckedRow& first = *rendezvous.front();
+	const auto size = static_cast<double>(first.value_bytes);
+	if (eager.back()->value_bytes >= first.value_bytes) return;
+	const double of_own = expected_at(*rendezvous[1], *rendezvous[2], size);
+	const double of_eager = expected_at(*eager[eager.size() - 2], *eager.back(), size);
+	const double ratio = first.gigabytes_per_second / of_eager;
+	if (first.gigabytes_per_second < high * of_own || ratio < low || ratio > 1 / low) return;
+	worsen(first, "mislabelled",
+		fmt::format("{:.1f} times what the other sizes of rendezvous lead to, and on the curve of eager: it was eager",
+			first.gigabytes_per_second / of_own));
+}
+
+std::string text_at(const Fields& row, std::string_view name) {
+	const auto found = row.find(name);
+	return found == row.end() ? std::string() : found->second;
+}
+
+}  // namespace
+
+bool is_kv_table(std::string_view text) {
+	const std::string_view front = text.substr(0, std::min<std::size_t>(text.size(), 16'384));
+	return front.find("value_bytes") != front.npos && front.find("protocol") != front.npos &&
+		front.find("gigabytes_per_second") != front.npos;
+}
+
+std::expected<CheckedTable, std::string> check_table(std::string_view text) {
+	const auto read = read_rows(text);
+	if (!read) return std::unexpected(read.error());
+	CheckedTable table;
+	table.rows.reserve(read->size());
+	for (std::size_t i = 0; i < read->size(); ++i) {
+		const Fields& fields = (*read)[i];
+		const auto size = number_of(fields, "value_bytes"), rate = number_of(fields, "gigabytes_per_second");
+		for (const auto* each : {&size, &rate})
+			if (!*each) return std::unexpected(fmt::format("row {}: {}", i + 1, each->error()));
+		CheckedRow& row = table.rows.emplace_back(CheckedRow{.op = text_at(fields, "op"),
+			.protocol = text_at(fields, "protocol"),
+			.value_bytes = static_cast<std::uint64_t>(*size),
+			.gigabytes_per_second = *rate});
+		for (const char* name : {"proto", "form", "window", "clients", "transport", "rx_depth", "tx_depth", "warmup"})
+			row.group += text_at(fields, name) + ' ';
+		if (const std::string brought = text_at(fields, "validity"); !brought.empty() && brought != "valid")
+			worsen(row, brought, text_at(fields, "reason"));
+		if (*rate <= 0 || *size < 1) {
+			worsen(row, "invalid", "a size and a rate are above 0");
+			continue;
+		}
+		const auto operations = number_of(fields, "operations_per_second"), depth = number_of(fields, "depth");
+		const auto window = number_of(fields, "window"), clients = number_of(fields, "clients");
+		if (operations && std::abs(*operations * *size / 1e9 - *rate) > 0.001 * *rate)
+			worsen(row, "invalid", "gigabytes a second are not operations a second times bytes");
+		if (depth && window && clients && *depth > *window * *clients * tolerance)
+			worsen(row, "invalid", "more operations under way than the window allows");
+	}
+
+	std::map<std::string, std::map<std::string, Curve>> curves;
+	std::map<std::string, std::set<std::string>> protocols;
+	for (CheckedRow& row : table.rows) {
+		if (row.validity == "invalid") continue;
+		curves[row.op + ' ' + row.group][row.protocol].push_back(&row);
+		protocols[fmt::format("{} {}", row.op, row.value_bytes)].insert(row.protocol);
+	}
+	for (auto& [name, by_protocol] : curves) {
+		for (auto& [protocol, curve] : by_protocol) {
+			std::ranges::sort(curve, {}, &CheckedRow::value_bytes);
+			find_outliers(curve);
+		}
+		find_mislabelled(by_protocol["eager"], by_protocol["rendezvous"]);
+	}
+	const auto both = std::ranges::count_if(protocols, [](const auto& each) { return each.second.size() > 1; });
+	if (both == 0) table.remarks.push_back("no size has both protocols: the table cannot tell which of them is faster at any size");
+	return table;
+}
+
+}  // namespace verbena::kvbench

@@ -1,0 +1,160 @@
+#include "bench/kv/trial.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+
+#include "bench/kv/worker.h"
+#include "lib/kv/service.h"
+
+namespace verbena::kvbench {
+namespace {
+
+struct ServerTold {
+	std::uint16_t port = 0;
+	char error[256] = {};
+	char device[64] = {}, gid[48] = {};
+	std::uint32_t mtu = 0;
+	std::uint64_t requests = 0, written = 0, registrations = 0, keys = 0, used_bytes = 0;
+};
+
+struct WorkerTold {
+	Run run;
+	std::uint64_t operations = 0;
+	char error[256] = {};
+};
+
+template <std::size_t size> void put(char (&to)[size], const std::string& text) { text.copy(to, size - 1); }
+template <class T> void tell_by(int fd, const T& what) { [[maybe_unused]] const auto done = write(fd, &what, sizeof what); }
+template <class T> bool hear_from(int fd, T& what) {
+	std::size_t got = 0;
+	while (got < sizeof what) {
+		const ssize_t more = read(fd, reinterpret_cast<char*>(&what) + got, sizeof what - got);
+		if (more == 0 || (more < 0 && errno != EINTR)) return false;
+		if (more > 0) got += static_cast<std::size_t>(more);
+	}
+	return true;
+}
+
+kv::Service* serving = nullptr;
+
+void serve(const TrialOptions& options, int out) {
+	ServerTold told;
+	kv::Service service({.where = async::resolve("127.0.0.1", 0).value(),
+		.protection = options.server_protection,
+		.wish = {.device = options.device, .both_ends_on_this_host = true},
+		.settings = options.settings,
+		.server = {.eager_max = options.settings.eager_max},
+		.spin = options.spin});
+	if (const auto started = service.start(); !started) {
+		put(told.error, started.error());
+		return tell_by(out, told);
+	}
+	serving = &service;
+	std::signal(SIGTERM, [](int) { serving->stop(); });
+	const channel::Path path = service.path();
+	told.port = service.port();
+	told.mtu = path.mtu;
+	put(told.device, path.device);
+	put(told.gid, path.gid);
+	tell_by(out, told);
+	service.run();
+	told.requests = service.counters().requests;
+	told.written = service.counters().written_sets;
+	told.registrations = service.counts().registrations;
+	told.keys = service.store().size();
+	told.used_bytes = service.store().used();
+	tell_by(out, told);
+}
+
+void work(const TrialOptions& options, std::uint16_t port, const std::vector<Cell>& cells, std::uint32_t repetitions, int out) {
+	WorkerTold told;
+	auto session = kv::Session::open({.host = "127.0.0.1",
+		.port = port,
+		.protection = options.client_protection,
+		.device = options.device,
+		.tcp = options.tcp,
+		.settings = options.settings,
+		.spin = options.spin});
+	if (!session) {
+		put(told.error, session.error());
+		return tell_by(out, told);
+	}
+	Worker worker(**session);
+	for (std::uint32_t repetition = 0; repetition < repetitions; ++repetition)
+		for (const Cell& cell : cells) {
+			told.run = worker.run(cell);
+			told.operations = worker.operations();
+			tell_by(out, told);
+		}
+}
+
+// A process that ends with this, and the pipe by which it tells.
+class Child {
+public:
+	template <class Work> Child(Work work) {
+		int ends[2];
+		if (pipe2(ends, O_CLOEXEC) != 0) return;
+		pid_ = fork();
+		if (pid_ == 0) {
+			prctl(PR_SET_PDEATHSIG, SIGKILL);
+			::close(ends[0]);
+			work(ends[1]);
+			std::_Exit(0);
+		}
+		::close(ends[1]);
+		from_ = ends[0];
+	}
+	~Child() {
+		if (pid_ > 0) kill(pid_, SIGKILL), waitpid(pid_, nullptr, 0);
+		if (from_ >= 0) ::close(from_);
+	}
+	Child(const Child&) = delete;
+	Child& operator=(const Child&) = delete;
+	template <class T> bool hear(T& what) const { return hear_from(from_, what); }
+	void ask_to_end() const { kill(pid_, SIGTERM); }
+
+private:
+	pid_t pid_ = -1;
+	int from_ = -1;
+};
+
+}  // namespace
+
+std::expected<Trial, std::string> run_trial(
+	const TrialOptions& options, const std::vector<Cell>& cells, std::uint32_t repetitions, const std::function<void(std::size_t)>& tell) {
+	const Child server([&](int out) { serve(options, out); });
+	ServerTold served;
+	if (!server.hear(served)) return std::unexpected("the server did not start");
+	if (served.error[0] != '\0') return std::unexpected(served.error);
+	const Child clients([&](int out) { work(options, served.port, cells, repetitions, out); });
+	Trial trial;
+	trial.runs.resize(cells.size());
+	WorkerTold told;
+	for (std::size_t i = 0; i < cells.size() * repetitions; ++i) {
+		tell(i);
+		if (!clients.hear(told)) return std::unexpected("the process of clients ended early");
+		if (told.error[0] != '\0') return std::unexpected(told.error);
+		trial.runs[i % cells.size()].push_back(told.run);
+	}
+	server.ask_to_end();
+	if (!server.hear(served)) return std::unexpected("the server did not end in order");
+	trial.account = {.client_operations = told.operations,
+		.server_requests = served.requests,
+		.server_written = served.written,
+		.server_registrations = served.registrations,
+		.keys = served.keys,
+		.used_bytes = served.used_bytes,
+		.device = served.device,
+		.gid = served.gid,
+		.mtu = served.mtu};
+	return trial;
+}
+
+}  // namespace verbena::kvbench

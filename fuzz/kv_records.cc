@@ -1,0 +1,56 @@
+// What client and server of the key-value store make of any message: nothing that a reader gives out lies outside of the message, and what
+// it took can be written again to the same bytes.
+#include <algorithm>
+
+#include "base/check.h"
+#include "lib/kv/wire.h"
+
+namespace verbena::fuzz {
+namespace {
+
+bool lies_in(kv::Bytes part, kv::Bytes whole) {
+	return part.empty() || (part.data() >= whole.data() && part.data() + part.size() <= whole.data() + whole.size());
+}
+
+bool begins_with(kv::Bytes message, kv::Bytes part) {
+	return part.size() <= message.size() && std::ranges::equal(part, message.first(part.size()));
+}
+
+void read_requests(kv::Bytes message) {
+	std::vector<std::byte> again;
+	for (kv::Requests requests(message); !requests.done();) {
+		const auto request = requests.next();
+		if (!request) break;
+		check(lies_in(request->key, message) && lies_in(request->value, message), "keys and values lie in their message");
+		append(again, request->header);
+		append(again, request->key);
+		append(again, request->value);
+		if (request->header.operation == kv::Operation::set_read) append(again, bytes_of(request->remote));
+	}
+	check(begins_with(message, again), "requests read as written");
+}
+
+void read_answers(kv::Bytes message) {
+	std::vector<std::byte> again;
+	for (kv::Answers answers(message); !answers.done();) {
+		const auto answer = answers.next();
+		if (!answer) break;
+		check(lies_in(answer->value, message), "values lie in their message");
+		append(again, answer->header);
+		append(again, answer->value);
+		const bool where = answer->header.status == kv::Status::place || answer->header.status == kv::Status::remote;
+		if (where) append(again, bytes_of(answer->remote));
+	}
+	check(begins_with(message, again), "answers read as written");
+}
+
+}  // namespace
+}  // namespace verbena::fuzz
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+	const verbena::kv::Bytes message = std::as_bytes(std::span(data, size));
+	(void)verbena::kv::read_hello(message, verbena::kv::Hello::from_client);
+	verbena::fuzz::read_requests(message);
+	verbena::fuzz::read_answers(message);
+	return 0;
+}

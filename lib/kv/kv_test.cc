@@ -1,0 +1,386 @@
+// Client and server of the store, each on a transport of its own, over both protocols.
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "lib/channel/rc_fixture.h"
+#include "lib/kv/client.h"
+#include "lib/kv/server.h"
+#include "lib/kv/settings.h"
+
+namespace verbena::kv {
+namespace {
+
+using async::Task;
+using channel::Place;
+
+struct Way {
+	Protocol protocol = Protocol::automatic;
+	Form form = Form::read;
+	const char* name = "";
+};
+
+std::string pattern(std::size_t size, unsigned seed) {
+	std::string text(size, '\0');
+	for (std::size_t i = 0; i < size; ++i) text[i] = static_cast<char>((i * 31 + i / 255 + seed) & 0xff);
+	return text;
+}
+
+// What a client's connection is at the server.
+Task<void> serve(Connection& connection, std::string& why) { why = co_await connection.serve(); }
+
+class KvBase : public ::testing::Test {
+protected:
+	void open(const StoreOptions& store, const ServerOptions& server) {
+		Settings settings{.connections_max = 80};
+		settings.memory = std::max(settings.memory, store.memory_max);
+		transports_.open(rc_options(settings));
+		server_options_ = server;
+		store_ = std::make_unique<Store>(store, &transports_[1].memory());
+	}
+	void SetUp() override { open({}, {}); }
+	void TearDown() override {
+		loop_.abandon_spawned();
+		for (auto& each : clients_) each.reset();
+		connections_.clear();
+		store_.reset();
+		for (std::size_t i : {0, 1}) {
+			EXPECT_EQ(transports_[i].windows_in_use(), 0u);
+			EXPECT_EQ(transports_[i].memory().in_use(), 0u);
+		}
+	}
+
+	Client& connect(const ClientOptions& options = {}) {
+		auto [ours, theirs] = transports_.connect();
+		auto& served = connections_.emplace_back(std::make_unique<Served>());
+		served->connection = std::make_unique<Connection>(*store_, std::move(theirs), server_options_, counters_);
+		loop_.spawn(serve(*served->connection, served->why));
+		auto& client = clients_.emplace_back();
+		loop_.complete([](std::unique_ptr<channel::Channel> channel, ClientOptions options, std::unique_ptr<Client>& client) -> Task<void> {
+			auto opened = co_await Client::open(std::move(channel), options);
+			EXPECT_TRUE(opened.has_value());
+			if (opened) client = std::move(*opened);
+		}(std::move(ours), options, client));
+		return *client;
+	}
+
+	struct Served {
+		std::unique_ptr<Connection> connection;
+		std::string why;
+	};
+	async::Loop loop_;
+	channel::testing_tools::TwoTransports transports_{loop_};
+	ServerOptions server_options_;
+	ServerCounters counters_;
+	std::unique_ptr<Store> store_;
+	std::vector<std::unique_ptr<Served>> connections_;
+	std::vector<std::unique_ptr<Client>> clients_;
+};
+
+class Kv : public KvBase, public ::testing::WithParamInterface<Way> {
+protected:
+	ClientOptions options() const { return {.protocol = GetParam().protocol, .form = GetParam().form}; }
+};
+INSTANTIATE_TEST_SUITE_P(Ways, Kv,
+	::testing::Values(Way{Protocol::eager, Form::read, "Eager"}, Way{Protocol::rendezvous, Form::read, "RendezvousByRead"},
+		Way{Protocol::rendezvous, Form::write, "RendezvousByWrite"}, Way{Protocol::automatic, Form::read, "Auto"}),
+	[](const auto& info) { return info.param.name; });
+
+Task<void> expect_value(Client& client, std::string_view key, std::string_view wanted) {
+	auto value = co_await client.get(key);
+	EXPECT_TRUE(value.has_value()) << key << ": " << sentence_of(value ? Error::missing : value.error());
+	if (value) {
+		EXPECT_EQ(value->size, wanted.size());
+		EXPECT_TRUE(text_of(value->bytes()) == wanted) << key;
+		EXPECT_EQ(value->data()[value->size], std::byte{0});
+	}
+}
+
+Task<void> set_value(Client& client, std::string_view key, std::string_view value) {
+	const Bytes bytes = bytes_of(value);
+	const auto done = co_await client.set(key, bytes);
+	EXPECT_TRUE(done.has_value()) << sentence_of(done ? Error::missing : done.error());
+}
+
+TEST_P(Kv, ValuesOfEverySizeComeBackAsTheyWereSet) {
+	Client& client = connect(options());
+	loop_.complete([](Client& client) -> Task<void> {
+		for (const std::size_t size :
+			{0, 1, 63, 64, 2047, 2048, 4088, 4089, 4090, 4091, 4092, 4093, 4096, 8192, 65'536, 1 << 20, 5'000'000}) {
+			const std::string value = pattern(size, static_cast<unsigned>(size));
+			co_await set_value(client, "key", value);
+			co_await expect_value(client, "key", value);
+		}
+	}(client));
+}
+
+TEST_P(Kv, AValueOf64MebibytesAndOneByteLess) {
+	Client& client = connect(options());
+	loop_.complete([](Client& client) -> Task<void> {
+		for (const std::size_t size : {value_max - 1, value_max}) {
+			const std::string value = pattern(size, 5);
+			co_await set_value(client, "large", value);
+			co_await expect_value(client, "large", value);
+		}
+		const std::string value = pattern(value_max + 1, 5);
+		const Bytes bytes = bytes_of(value);
+		const auto refused = co_await client.set("large", bytes);
+		EXPECT_EQ(refused.error(), Error::long_value);
+		co_await set_value(client, "small", "still there");
+	}(client));
+}
+
+TEST_P(Kv, WhatIsMissingIsToldFromWhatIsEmpty) {
+	Client& client = connect(options());
+	loop_.complete([](Client& client) -> Task<void> {
+		auto value = co_await client.get("key");
+		EXPECT_EQ(value.error(), Error::missing);
+		co_await set_value(client, "key", "");
+		co_await expect_value(client, "key", "");
+		auto removed = co_await client.remove("key");
+		EXPECT_TRUE(removed.has_value());
+		removed = co_await client.remove("key");
+		EXPECT_EQ(removed.error(), Error::missing);
+	}(client));
+}
+
+TEST_P(Kv, KeysOf1To4096BytesAndNoOthers) {
+	Client& client = connect(options());
+	loop_.complete([](Client& client) -> Task<void> {
+		const std::string longest(4096, 'k'), too_long(4097, 'k'), value = pattern(5000, 1);
+		co_await set_value(client, longest, value);
+		co_await expect_value(client, longest, value);
+		auto refused = co_await client.get(too_long);
+		EXPECT_EQ(refused.error(), Error::long_key);
+		auto empty = co_await client.get("");
+		EXPECT_EQ(empty.error(), Error::empty_key);
+	}(client));
+}
+
+Task<void> one_of_many(Client& client, int number, int& done) {
+	const std::string key = "key " + std::to_string(number % 100), value = pattern(static_cast<std::size_t>(number) * 37 % 20'000, 1);
+	co_await set_value(client, key, value);
+	auto got = co_await client.get(key);
+	EXPECT_TRUE(got.has_value());
+	++done;
+}
+
+TEST_P(Kv, ThousandsOfOperationsAreUnderWayAtOnce) {
+	Client& client = connect(options());
+	int done = 0;
+	for (int i = 0; i < 6000; ++i) loop_.spawn(one_of_many(client, i, done));
+	loop_.run_until([&] { return done == 6000; });
+	EXPECT_LE(client.counters().under_way_max, server_options_.requests_max);
+	EXPECT_GT(client.counters().under_way_max, 1000u);
+	EXPECT_EQ(client.under_way(), 0u);
+}
+
+Task<void> overwrite(Client& client, int times, std::size_t size, int& writing) {
+	for (int i = 0; i < times; ++i) {
+		const std::string value(size, static_cast<char>('a' + i % 26));
+		co_await set_value(client, "key", value);
+	}
+	--writing;
+}
+
+Task<void> read_whole(Client& client, const int& writing, int& reads) {
+	while (writing > 0) {
+		auto value = co_await client.get("key");
+		if (!value) continue;
+		const std::string_view text = text_of(value->bytes());
+		EXPECT_EQ(text.find_first_not_of(text.front()), text.npos) << "a torn value";
+		++reads;
+	}
+}
+
+TEST_P(Kv, AGetIsNeverTornWhileItsKeyIsOverwritten) {
+	Client &writer = connect(options()), &second = connect(options()), &reader = connect(options());
+	int writing = 2, reads = 0;
+	loop_.spawn(overwrite(writer, 500, 20'000, writing));
+	loop_.spawn(overwrite(second, 500, 3'000, writing));
+	loop_.spawn(read_whole(reader, writing, reads));
+	loop_.run_until([&] { return writing == 0; });
+	loop_.run_until([&] { return reader.under_way() == 0; });
+	EXPECT_GT(reads, 100);
+}
+
+TEST_P(Kv, OverwritingLeavesRegistrationsAsTheyWere) {
+	Client& client = connect(options());
+	int writing = 1;
+	loop_.spawn(overwrite(client, 50, 70'000, writing));
+	loop_.run_until([&] { return writing == 0; });
+	const auto registrations = [&] {
+		return transports_[0].memory().counters().registrations + transports_[1].memory().counters().registrations;
+	};
+	const auto before = registrations();
+	const std::size_t used = store_->used();
+	writing = 1;
+	loop_.spawn(overwrite(client, 2000, 70'000, writing));
+	loop_.run_until([&] { return writing == 0; });
+	EXPECT_EQ(registrations(), before);
+	EXPECT_EQ(store_->used(), used);
+}
+
+class KvFull : public Kv {
+protected:
+	void SetUp() override { open({.memory_max = 1 << 20}, {}); }
+};
+INSTANTIATE_TEST_SUITE_P(Ways, KvFull,
+	::testing::Values(Way{Protocol::eager, Form::read, "Eager"}, Way{Protocol::rendezvous, Form::read, "RendezvousByRead"},
+		Way{Protocol::rendezvous, Form::write, "RendezvousByWrite"}),
+	[](const auto& info) { return info.param.name; });
+
+TEST_P(KvFull, AFullStoreSaysSoAndStaysUp) {
+	Client& client = connect(options());
+	loop_.complete([](Client& client) -> Task<void> {
+		const std::string value = pattern(100'000, 3);
+		const Bytes bytes = bytes_of(value);
+		int taken = 0;
+		while (taken < 50) {
+			const std::string key = "key" + std::to_string(taken);
+			const auto done = co_await client.set(key, bytes);
+			if (!done) {
+				EXPECT_EQ(done.error(), Error::full);
+				break;
+			}
+			++taken;
+		}
+		EXPECT_GE(taken, 8);
+		EXPECT_LE(taken, 10);
+		co_await expect_value(client, "key0", value);
+		co_await set_value(client, "key0", pattern(100'000, 4));
+		(void)co_await client.remove("key1");
+		co_await set_value(client, "another", value);
+	}(client));
+}
+
+// The messages of an operation, beside the value's own bytes.
+TEST_F(KvBase, AnOperationTakesAsManyMessagesAsTheProtocolSays) {
+	struct Case {
+		ClientOptions options;
+		std::uint64_t of_set, of_get;
+	};
+	const std::string value = pattern(10'000, 1);
+	for (const Case& each : {Case{{.protocol = Protocol::eager}, 2, 2}, Case{{.protocol = Protocol::rendezvous}, 2, 2},
+			 Case{{.protocol = Protocol::rendezvous, .form = Form::write}, 4, 2}}) {
+		Client& client = connect(each.options);
+		const auto records = [&] { return client.counters().records_sent + client.counters().records_received; };
+		loop_.complete([](Client& client, const std::string& value) -> Task<void> {
+			for (int i = 0; i < 100; ++i) co_await set_value(client, "key", value);
+		}(client, value));
+		EXPECT_EQ(records(), 100 * each.of_set);
+		loop_.complete([](Client& client, const std::string& value) -> Task<void> {
+			for (int i = 0; i < 100; ++i) co_await expect_value(client, "key", value);
+		}(client, value));
+		// The release of each lease goes with the next request.
+		EXPECT_EQ(records() - client.counters().releases_alone, 100 * (each.of_set + each.of_get));
+		EXPECT_LT(client.counters().releases_alone, 20u);
+	}
+}
+
+TEST_F(KvBase, RegisteredMemoryIsSetWithoutACopy) {
+	Client& client = connect({.protocol = Protocol::rendezvous});
+	loop_.complete([](Client& client) -> Task<void> {
+		const std::string value = pattern(100'000, 9);
+		const channel::Buffer buffer = client.channel().memory()->take(value.size());
+		std::memcpy(buffer.data(), value.data(), value.size());
+		Place place(buffer, 1000, 50'000);
+		const auto done = co_await client.set("key", std::move(place));
+		EXPECT_TRUE(done.has_value());
+		co_await expect_value(client, "key", value.substr(1000, 50'000));
+		EXPECT_EQ(client.counters().copied, 0u);
+	}(client));
+}
+
+TEST_F(KvBase, TheRuleForEagerIsTheSameForSetAndGet) {
+	Client& client = connect();
+	loop_.complete([](Client& client) -> Task<void> {
+		for (const std::size_t size : {4093, 4094, 4095, 4096, 4097, 4098}) {
+			const std::uint64_t lent = client.counters().lent, reads = client.counters().reads;
+			const std::string value = pattern(size - 3, 1);
+			co_await set_value(client, "key", value);
+			co_await expect_value(client, "key", value);
+			EXPECT_EQ(client.counters().lent - lent, size < 4096 ? 0u : 1u) << size;
+			EXPECT_EQ(client.counters().reads - reads, size < 4096 ? 0u : 1u) << size;
+		}
+	}(client));
+}
+
+class KvShortLeases : public KvBase {
+protected:
+	void SetUp() override { open({}, {.rendezvous_max = 4, .lease_ms = 50}); }
+};
+
+// A client that asks and then says nothing more: what it was lent is taken back, and others are served meanwhile.
+TEST_F(KvShortLeases, WhatASilentClientWasLentIsTakenBack) {
+	Client& other = connect({.protocol = Protocol::rendezvous});
+	auto [silent, theirs] = transports_.connect();
+	auto& served = connections_.emplace_back(std::make_unique<Served>());
+	served->connection = std::make_unique<Connection>(*store_, std::move(theirs), server_options_, counters_);
+	loop_.spawn(serve(*served->connection, served->why));
+	loop_.complete([](Client& other, channel::Channel& silent) -> Task<void> {
+		const std::string value = pattern(100'000, 1);
+		co_await set_value(other, "key", value);
+		const Hello hello;
+		const Bytes greeting = bytes_of(hello);
+		co_await silent.send(greeting);
+		std::vector<std::byte> requests;
+		for (std::uint32_t i = 0; i < 20; ++i) {
+			append(requests, RequestHeader{.operation = Operation::get, .key_length = 3, .number = i});
+			append(requests, bytes_of("key"));
+			append(requests, RequestHeader{.operation = Operation::set_write, .key_length = 3, .number = 100 + i, .value_length = 9000});
+			append(requests, bytes_of("abc"));
+		}
+		co_await silent.send(requests);
+		for (int i = 0; i < 200; ++i) co_await expect_value(other, "key", value);
+	}(other, *silent));
+	loop_.run_until([&] { return counters_.leases_expired + counters_.places_expired == 40; });
+	EXPECT_EQ(store_->size(), 1u);
+	silent->close();
+	loop_.run_until([&] { return silent->closed(); });
+	silent.reset();
+}
+
+TEST_F(KvBase, WhoBreaksTheProtocolIsLetGoAndTheOthersStay) {
+	Client& other = connect();
+	auto [bad, theirs] = transports_.connect();
+	auto& served = connections_.emplace_back(std::make_unique<Served>());
+	served->connection = std::make_unique<Connection>(*store_, std::move(theirs), server_options_, counters_);
+	loop_.spawn(serve(*served->connection, served->why));
+	const std::string rubbish(40, 'x');
+	loop_.complete([](channel::Channel& bad, std::string_view rubbish) -> Task<void> {
+		const Hello hello;
+		const Bytes greeting = bytes_of(hello), bytes = bytes_of(rubbish);
+		co_await bad.send(greeting);
+		co_await bad.receive();
+		co_await bad.send(bytes);
+		const auto end = co_await bad.receive();
+		EXPECT_FALSE(end.has_value());
+	}(*bad, rubbish));
+	loop_.run_until([&] { return !served->why.empty(); });
+	EXPECT_NE(served->why.find("breaks the protocol"), std::string::npos);
+	loop_.complete(set_value(other, "key", "value"));
+	bad.reset();
+}
+
+TEST_F(KvBase, WhatIsUnderWayFailsWhenTheServerGoes) {
+	Client& client = connect();
+	int done = 0;
+	const auto one = [](Client& client, int& done) -> Task<void> {
+		auto value = co_await client.get("key");
+		EXPECT_FALSE(value.has_value());
+		++done;
+	};
+	for (int i = 0; i < 100; ++i) loop_.spawn(one(client, done));
+	loop_.complete([](async::Loop& loop) -> Task<void> { co_await async::NextTurn(loop); }(loop_));
+	connections_.front()->connection->channel().close();
+	loop_.run_until([&] { return done == 100; });
+	loop_.complete([](Client& client) -> Task<void> {
+		while (!client.lost()) co_await async::NextTurn(client.channel().loop());
+		auto value = co_await client.get("key");
+		EXPECT_EQ(value.error(), Error::lost);
+	}(client));
+}
+
+}  // namespace
+}  // namespace verbena::kv

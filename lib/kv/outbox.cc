@@ -1,0 +1,99 @@
+#include "lib/kv/outbox.h"
+
+namespace verbena::kv {
+namespace {
+
+constexpr std::size_t spare_max = 64 << 10;
+
+}  // namespace
+
+// The writer sleeps here; a message that the channel does not take at once wakes it when it is taken.
+class Outbox::Blocked {
+public:
+	explicit Blocked(Outbox& outbox) : outbox_(outbox) {}
+	bool await_ready() const { return false; }
+	void await_suspend(std::coroutine_handle<> handle) { outbox_.writer_ = handle; }
+	void await_resume() const {}
+
+private:
+	Outbox& outbox_;
+};
+
+Outbox::Outbox(channel::Channel& channel, std::size_t message_max) : channel_(channel), message_max_(message_max) { write(); }
+
+void Outbox::begin_message() {
+	waiting_.emplace_back();
+	waiting_.back().records = std::move(spare_);
+	waiting_.back().records.clear();
+	channel_.loop().at_turn_end(*this);
+}
+
+std::byte* Outbox::put(std::size_t bytes) {
+	if (waiting_.empty() || waiting_.back().closed || waiting_.back().records.size() + bytes > message_max_) begin_message();
+	std::vector<std::byte>& records = waiting_.back().records;
+	const std::size_t at = records.size();
+	records.resize(at + bytes);
+	queued_ += bytes;
+	return records.data() + at;
+}
+
+std::byte* Outbox::put(std::size_t head_bytes, Bytes body, Value keep) {
+	begin_message();
+	std::byte* const at = put(head_bytes);
+	Outgoing& message = waiting_.back();
+	message.body = body;
+	message.keep = std::move(keep);
+	message.closed = true;
+	queued_ += body.size();
+	return at;
+}
+
+void Outbox::detach(Bytes body) {
+	const auto own = [&](Outgoing& message) {
+		if (message.body.data() != body.data() || message.body.empty()) return false;
+		message.own_body.assign(body.begin(), body.end());
+		message.body = message.own_body;
+		return true;
+	};
+	if (sending_ && own(current_)) sending_->body = current_.body;
+	for (std::size_t i = first_; i < waiting_.size(); ++i) own(waiting_[i]);
+}
+
+void Outbox::turn_ends() {
+	if (!sending_) push();
+}
+
+void Outbox::push() {
+	while (first_ < waiting_.size()) {
+		current_ = std::move(waiting_[first_]);
+		if (++first_ == waiting_.size()) {
+			waiting_.clear();
+			first_ = 0;
+		}
+		queued_ -= current_.records.size() + current_.body.size();
+		if (ended_) continue;
+		sending_.emplace(channel_, Bytes(current_.records), current_.body);
+		if (!sending_->await_ready()) return sending_->await_suspend(writer_);
+		finish_sending();
+	}
+	if (!crowded()) channel_.loop().resume_soon(room_);
+}
+
+void Outbox::finish_sending() {
+	if (!sending_->await_resume()) ended_ = true;
+	sending_.reset();
+	current_.keep = {};
+	current_.body = {};
+	std::vector<std::byte>().swap(current_.own_body);
+	if (current_.records.capacity() > spare_.capacity() && current_.records.capacity() <= spare_max) spare_ = std::move(current_.records);
+}
+
+Running Outbox::write() {
+	while (true) {
+		co_await Blocked(*this);
+		finish_sending();
+		push();
+	}
+}
+
+}  // namespace verbena::kv

@@ -1,0 +1,289 @@
+#include "lib/kv/server.h"
+
+#include <algorithm>
+
+namespace verbena::kv {
+namespace {
+
+using async::Task;
+using channel::Right;
+
+// A lease's number has the loan's index in front of its generation, and is never 0.
+constexpr std::uint32_t index_bits = 12;
+constexpr std::uint32_t number_of(std::uint32_t index, std::uint32_t generation) { return generation << index_bits | (index + 1); }
+
+}  // namespace
+
+Connection::Connection(Store& store, std::unique_ptr<channel::Channel> channel, const ServerOptions& options, ServerCounters& counters)
+	: store_(store),
+	  channel_(std::move(channel)),
+	  options_(options),
+	  counters_(counters),
+	  eager_max_(options.eager_max),
+	  outbox_(*channel_, options.message_max) {}
+
+Connection::~Connection() { channel_->loop().cancel(*this); }
+
+Task<std::string> Connection::serve() {
+	std::string why;
+	if (!co_await greet()) {
+		why = "a client that speaks another protocol, or another version of it";
+	} else {
+		while (true) {
+			if (outbox_.crowded()) co_await outbox_.until_room();
+			auto message = co_await channel_->receive();
+			if (!message) break;
+			for (Requests requests(message->bytes()); why.empty() && !requests.done();) {
+				const auto request = requests.next();
+				if (!request) why = "a client breaks the protocol: " + std::string(name_of(request.error()));
+				else if (!handle(*request)) why = "a client breaks the protocol: a request out of place";
+			}
+			if (!why.empty()) break;
+		}
+	}
+	if (!why.empty()) ++counters_.malformed;
+	channel_->close();
+	co_await channel_->until_closed();
+	co_return why.empty() ? channel_->reason() : why;
+}
+
+Task<bool> Connection::greet() {
+	auto message = co_await channel_->receive();
+	if (!message) co_return true;  // it left again
+	const auto theirs = read_hello(message->bytes(), Hello::from_client);
+	if (!theirs) co_return false;
+	if (theirs->eager_max > 0) eager_max_ = theirs->eager_max;
+	if (theirs->message_max > 0) outbox_.limit(std::max(theirs->message_max, 1024u));
+	const Hello ours{.side = Hello::from_server,
+		.eager_max = eager_max_,
+		.value_max = options_.value_max,
+		.requests_max = options_.requests_max,
+		.message_max = options_.message_max,
+		.lease_ms = options_.lease_ms};
+	const Bytes bytes = bytes_of(ours);
+	co_await channel_->send(bytes);
+	co_return true;
+}
+
+bool Connection::handle(const Request& request) {
+	++counters_.requests;
+	if (request.header.release != 0) release(request.header.release);
+	switch (request.header.operation) {
+		case Operation::get: get(request); break;
+		case Operation::set: set(request); break;
+		case Operation::remove: answer(request.header.number, store_.remove(text_of(request.key)) ? Status::good : Status::missing); break;
+		case Operation::set_read:
+		case Operation::set_write:
+			if (request.header.value_length > options_.value_max) answer(request.header.number, Status::too_large);
+			else if (!channel_->direct()) answer(request.header.number, Status::unsupported);
+			else begin({.header = request.header, .key = std::string(text_of(request.key)), .remote = request.remote, .value = {}});
+			break;
+		case Operation::written: return finish_written(request.header.number);
+		case Operation::release: break;
+	}
+	return queue_.size() <= options_.requests_max;
+}
+
+void Connection::set(const Request& request) {
+	if (request.value.size() > options_.value_max) return answer(request.header.number, Status::too_large);
+	++counters_.eager_sets;
+	answer(request.header.number, store_.set(text_of(request.key), request.value) ? Status::good : Status::full);
+}
+
+void Connection::get(const Request& request) {
+	const RequestHeader& header = request.header;
+	Value value = store_.get(text_of(request.key));
+	if (!value) return answer(header.number, Status::missing);
+	const bool direct = channel_->direct();
+	if (header.protocol == Protocol::rendezvous && !direct) return answer(header.number, Status::unsupported);
+	const bool eager = header.protocol == Protocol::eager || value.size() == 0 ||
+		(header.protocol == Protocol::automatic && (!direct || is_eager(request.key.size(), value.size(), eager_max_)));
+	if (eager) return answer_value(header.number, std::move(value));
+	begin({.header = header, .key = {}, .remote = {}, .value = std::move(value)});
+}
+
+void Connection::answer(std::uint32_t number, Status status, std::uint32_t lease, const RemoteMemory* remote) {
+	++counters_.answers;
+	const AnswerHeader header{.status = status, .number = number, .value_length = remote == nullptr ? 0 : remote->length, .lease = lease};
+	std::byte* const at = outbox_.put(sizeof header + (remote == nullptr ? 0 : sizeof *remote));
+	std::memcpy(at, &header, sizeof header);
+	if (remote != nullptr) std::memcpy(at + sizeof header, remote, sizeof *remote);
+}
+
+void Connection::answer_value(std::uint32_t number, Value value) {
+	++counters_.answers;
+	++counters_.eager_gets;
+	const AnswerHeader header{.status = Status::good, .number = number, .value_length = value.size()};
+	const Bytes bytes = value.bytes();
+	if (outbox_.takes(sizeof header + bytes.size())) {
+		std::byte* const at = outbox_.put(sizeof header + bytes.size());
+		std::memcpy(at, &header, sizeof header);
+		if (!bytes.empty()) std::memcpy(at + sizeof header, bytes.data(), bytes.size());
+	} else {
+		std::memcpy(outbox_.put(sizeof header, bytes, std::move(value)), &header, sizeof header);
+	}
+}
+
+// Rendezvous.
+
+void Connection::begin(Queued request) {
+	if (under_way_ >= options_.rendezvous_max) {
+		queue_.push_back(std::move(request));
+		return;
+	}
+	++under_way_;
+	switch (request.header.operation) {
+		case Operation::get: lend_value(request.header.number, std::move(request.value)); break;
+		case Operation::set_read: read_value(std::move(request)); break;
+		default: lend_place(std::move(request));
+	}
+}
+
+void Connection::end_rendezvous() {
+	--under_way_;
+	if (queue_.empty()) return;
+	Queued next = std::move(queue_.front());
+	queue_.pop_front();
+	begin(std::move(next));
+}
+
+Running Connection::lend_value(std::uint32_t number, Value value) {
+	channel::Buffer buffer = value.buffer();
+	if (!buffer) {
+		buffer = channel_->memory()->take(value.size());
+		if (buffer) std::memcpy(buffer.data(), value.bytes().data(), value.size());
+		++counters_.staged;
+	}
+	if (!buffer) {
+		answer(number, Status::full);
+		end_rendezvous();
+		co_return;
+	}
+	channel::Place place(buffer, 0, value.size());
+	auto lease = co_await channel_->lend(std::move(place), Right::read);
+	if (!lease) {
+		end_rendezvous();
+		co_return;
+	}
+	++counters_.lent_gets;
+	const std::uint32_t index = take_loan();
+	Loan& loan = loans_[index];
+	loan.buffer = std::move(buffer);
+	loan.lease = std::move(*lease);
+	answer(number, Status::remote, number_of(index, loan.generation), &loan.lease.remote());
+}
+
+Running Connection::read_value(Queued request) {
+	channel::Buffer buffer = store_.take(request.key, request.header.value_length);
+	if (!buffer) {
+		answer(request.header.number, Status::full);
+	} else {
+		channel::Place place(buffer);
+		const auto read = co_await channel_->read(std::move(place), request.remote);
+		if (read) {
+			++counters_.read_sets;
+			store_.set(request.key, std::move(buffer));
+			answer(request.header.number, Status::good);
+		}
+	}
+	end_rendezvous();
+}
+
+Running Connection::lend_place(Queued request) {
+	channel::Buffer buffer = store_.take(request.key, request.header.value_length);
+	if (!buffer) {
+		answer(request.header.number, Status::full);
+		end_rendezvous();
+		co_return;
+	}
+	channel::Place place(buffer);
+	auto lease = co_await channel_->lend(std::move(place), Right::write);
+	if (!lease) {
+		end_rendezvous();
+		co_return;
+	}
+	const std::uint32_t index = take_loan();
+	Loan& loan = loans_[index];
+	loan.buffer = std::move(buffer);
+	loan.lease = std::move(*lease);
+	loan.key = std::move(request.key);
+	loan.number = request.header.number;
+	answer(loan.number, Status::place, 0, &loan.lease.remote());
+}
+
+// False: nothing was lent for that.
+bool Connection::finish_written(std::uint32_t number) {
+	const auto is_it = [&](const Loan& loan) { return loan.in_use && !loan.key.empty() && loan.number == number && loan.lease; };
+	const auto found = std::ranges::find_if(loans_, is_it);
+	if (found == loans_.end()) return false;
+	store_written(static_cast<std::uint32_t>(found - loans_.begin()));
+	return true;
+}
+
+// The client's right ends before anybody may read the value: it is immutable from then on.
+Running Connection::store_written(std::uint32_t index) {
+	channel::Lease lease = std::move(loans_[index].lease);
+	const auto ended = co_await channel_->end(std::move(lease));
+	Loan& loan = loans_[index];
+	if (ended) {
+		++counters_.written_sets;
+		store_.set(loan.key, std::move(loan.buffer));
+		answer(loan.number, Status::good);
+	}
+	free_loan(index);
+}
+
+// What is lent.
+
+std::uint32_t Connection::take_loan() {
+	if (free_loans_.empty()) {
+		free_loans_.push_back(static_cast<std::uint32_t>(loans_.size()));
+		loans_.emplace_back();
+	}
+	const std::uint32_t index = free_loans_.back();
+	free_loans_.pop_back();
+	const Nanoseconds patience = Nanoseconds{options_.lease_ms} * 1'000'000;
+	loans_[index].deadline = channel_->loop().now() + patience;
+	loans_[index].in_use = true;
+	if (!std::exchange(timing_, true)) channel_->loop().schedule(*this, loans_[index].deadline);
+	return index;
+}
+
+// Of a lease that has run out nothing is known any more, and nothing need be done.
+void Connection::release(std::uint32_t lease) {
+	const std::uint32_t index = (lease & ((1u << index_bits) - 1)) - 1;
+	if (index >= loans_.size()) return;
+	const Loan& loan = loans_[index];
+	if (loan.in_use && loan.key.empty() && number_of(index, loan.generation) == lease) free_loan(index);
+}
+
+void Connection::free_loan(std::uint32_t index) {
+	Loan& loan = loans_[index];
+	loan.lease = {};
+	loan.buffer = {};
+	loan.key.clear();
+	loan.in_use = false;
+	++loan.generation;
+	free_loans_.push_back(index);
+	end_rendezvous();
+}
+
+// A client that uses what it was lent after this loses its connection: its right was withdrawn.
+void Connection::expire() {
+	timing_ = false;
+	const Nanoseconds now = channel_->loop().now();
+	Nanoseconds next = never;
+	for (std::uint32_t i = 0; i < loans_.size(); ++i) {
+		if (!loans_[i].in_use || !loans_[i].lease) continue;
+		if (loans_[i].deadline <= now) {
+			++(loans_[i].key.empty() ? counters_.leases_expired : counters_.places_expired);
+			free_loan(i);
+		} else {
+			next = std::min(next, loans_[i].deadline);
+		}
+	}
+	if (next == never || std::exchange(timing_, true)) return;
+	channel_->loop().schedule(*this, next);
+}
+
+}  // namespace verbena::kv

@@ -1,0 +1,93 @@
+#include "lib/kv/service.h"
+
+namespace verbena::kv {
+namespace {
+
+using async::Task;
+
+constexpr Nanoseconds drain_patience = 1'500'000'000, count_interval = 10'000'000;
+// Registered memory above the store's limit: small values that are lent, and blocks that wait in another size class.
+constexpr std::size_t memory_margin = 128 << 20;
+
+// A client that is being served, so that a server that ends can close it.
+struct Served : async::Linked {
+	explicit Served(channel::Channel& of) : channel(of) {}
+	channel::Channel& channel;
+};
+
+}  // namespace
+
+Service::Service(ServiceOptions options) : options_(std::move(options)), setup_({.spin = 0}), io_({.spin = options_.spin}) {}
+
+Service::~Service() {
+	io_.stop();
+	if (thread_.joinable()) thread_.join();
+	setup_.abandon_spawned();
+	io_.abandon_spawned();
+}
+
+std::expected<void, std::string> Service::start() {
+	Settings settings = options_.settings;
+	settings.memory += memory_margin;
+	auto transport = channel::RcTransport::open(io_, options_.wish, rc_options(settings));
+	if (!transport) return std::unexpected(transport.error());
+	transport_ = std::move(*transport);
+	options_.server.message_max = records_max(settings.eager_max);
+	store_ = std::make_unique<Store>(StoreOptions{.memory_max = options_.settings.memory}, &transport_->memory());
+	auto listener = async::listen(setup_, options_.where);
+	if (!listener) return std::unexpected(listener.error());
+	const channel::AcceptorOptions accepting{.protection = options_.protection, .tcp = tcp_options()};
+	acceptor_ = std::make_unique<channel::Acceptor>(
+		setup_, std::move(*listener), *transport_, accepting,
+		[this](std::unique_ptr<channel::Channel> channel) { io_.spawn(serve(std::move(channel))); }, options_.complain);
+	acceptor_->start();
+	io_.spawn(keep_counts());
+	return {};
+}
+
+channel::Path Service::path() const {
+	const lib::OpenDevice& device = transport_->device();
+	return {.transport = "rc",
+		.device = device.choice.device,
+		.gid = lib::format_gid(device.choice.gid),
+		.mtu = device.mtu_bytes(),
+		.peer = {}};
+}
+
+void Service::run() {
+	thread_ = std::jthread([this] { io_.run(); });
+	setup_.run();
+	acceptor_->stop();
+	io_.post([this] { io_.spawn(close_all()); });
+	thread_.join();
+}
+
+Task<void> Service::serve(std::unique_ptr<channel::Channel> channel) {
+	Connection connection(*store_, std::move(channel), options_.server, counters_);
+	Served served(connection.channel());
+	open_.push_back(served);
+	const std::uint64_t now = counts_.clients.fetch_add(1, std::memory_order_relaxed) + 1;
+	if (counts_.clients_peak.load(std::memory_order_relaxed) < now) counts_.clients_peak.store(now, std::memory_order_relaxed);
+	const std::string why = co_await connection.serve();
+	if (!why.empty()) options_.complain(why);
+	counts_.clients.fetch_sub(1, std::memory_order_relaxed);
+}
+
+Task<void> Service::keep_counts() {
+	while (true) {
+		counts_.requests.store(counters_.requests, std::memory_order_relaxed);
+		counts_.keys.store(store_->size(), std::memory_order_relaxed);
+		counts_.used_bytes.store(store_->used(), std::memory_order_relaxed);
+		counts_.registrations.store(transport_->memory().counters().registrations, std::memory_order_relaxed);
+		co_await io_.sleep_for(count_interval);
+	}
+}
+
+Task<void> Service::close_all() {
+	for (async::List<async::Linked> closing; async::Linked* each = open_.pop_front();) static_cast<Served*>(each)->channel.close();
+	const Nanoseconds deadline = monotonic_now() + drain_patience;
+	while (counts_.clients.load(std::memory_order_relaxed) > 0 && monotonic_now() < deadline) co_await io_.sleep_for(1'000'000);
+	io_.stop();
+}
+
+}  // namespace verbena::kv

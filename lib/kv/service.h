@@ -1,0 +1,70 @@
+// Service: a whole server of the store: its port, its device, its store and its clients. Event-driven: one thread for set-ups (the caller
+// of run()), one for all clients, whatever their number; the adapter adds its own.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "lib/channel/acceptor.h"
+#include "lib/kv/server.h"
+#include "lib/kv/settings.h"
+
+namespace verbena::kv {
+
+struct ServiceOptions {
+	async::Address where;
+	channel::Protection protection;
+	lib::Wish wish;
+	Settings settings;    // `memory` is the store's limit
+	ServerOptions server;
+	Nanoseconds spin = 50'000;
+	// One sentence a client that failed; from either thread.
+	std::function<void(const std::string&)> complain = [](const std::string&) {};
+};
+
+// Read by anybody while it runs; brought up to date a hundred times a second.
+struct ServiceCounts {
+	std::atomic<std::uint64_t> clients{0}, clients_peak{0}, requests{0}, keys{0}, used_bytes{0}, registrations{0}, receiver_not_ready{0};
+};
+
+class Service {
+public:
+	explicit Service(ServiceOptions options);
+	~Service();
+
+	// Opens the device and the port. One sentence on failure.
+	std::expected<void, std::string> start();
+	std::uint16_t port() const { return acceptor_->port(); }
+	channel::Path path() const;  // device, GID and MTU; "rc"
+
+	// Until stop(), which a signal handler may call: then no new clients, those that are there are closed, and it returns within two
+	// seconds.
+	void run();
+	void stop() { setup_.stop(); }
+
+	const ServiceCounts& counts() const { return counts_; }
+	// After run().
+	const ServerCounters& counters() const { return counters_; }
+	const Store& store() const { return *store_; }
+
+private:
+	async::Task<void> serve(std::unique_ptr<channel::Channel> channel);
+	async::Task<void> close_all();
+	async::Task<void> keep_counts();
+
+	ServiceOptions options_;
+	ServiceCounts counts_;
+	ServerCounters counters_;
+	async::Loop setup_;
+	async::Loop io_;
+	std::unique_ptr<channel::RcTransport> transport_;
+	std::unique_ptr<Store> store_;
+	std::unique_ptr<channel::Acceptor> acceptor_;
+	async::List<async::Linked> open_;  // on the I/O loop
+	std::jthread thread_;
+};
+
+}  // namespace verbena::kv

@@ -1,0 +1,127 @@
+// Store: keys and their values in memory, with a limit.
+//
+// A value is immutable: SET puts a new version in its place, and whoever still sends or lends the old one holds it by a Value. So a GET is
+// never torn, however often its key is overwritten meanwhile. Small values lie with their key on the heap, in one allocation; large ones in
+// a registered Buffer, from which they are lent and into which they are read.
+//
+// Everything that values take, the held old versions too, counts against `memory_max`; above it SET refuses and changes nothing. A key can
+// be overwritten in a full store if the new value is no larger.
+//
+// One thread. Values die before their store, and the store before its pool.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "lib/channel/memory.h"
+#include "lib/kv/wire.h"
+
+namespace verbena::kv {
+
+class Store;
+
+// One version of one key's value; key and a small value follow it in memory.
+struct Item {
+	Item* next = nullptr;
+	Store* store = nullptr;
+	std::uint64_t hash = 0;
+	std::uint32_t references = 0;
+	std::uint32_t key_length = 0;
+	std::uint32_t value_length = 0;
+	channel::Buffer buffer;  // of a large value
+
+	std::byte* tail() { return reinterpret_cast<std::byte*>(this + 1); }
+	const std::byte* tail() const { return reinterpret_cast<const std::byte*>(this + 1); }
+	std::string_view key() const { return {reinterpret_cast<const char*>(tail()), key_length}; }
+	Bytes bytes() const { return {buffer ? buffer.data() : tail() + key_length, value_length}; }
+	std::size_t heap_bytes() const { return sizeof(Item) + key_length + (buffer ? 0 : value_length); }
+};
+
+// A counted handle.
+class Value {
+public:
+	Value() = default;
+	explicit Value(Item* item) : item_(item) {
+		if (item_ != nullptr) ++item_->references;
+	}
+	Value(const Value& other) : Value(other.item_) {}
+	Value(Value&& other) noexcept : item_(std::exchange(other.item_, nullptr)) {}
+	Value& operator=(Value other) noexcept {
+		std::swap(item_, other.item_);
+		return *this;
+	}
+	~Value() {
+		if (item_ != nullptr && --item_->references == 0) destroy();
+	}
+
+	explicit operator bool() const { return item_ != nullptr; }
+	Bytes bytes() const { return item_->bytes(); }
+	std::uint32_t size() const { return item_->value_length; }
+	// Empty: the value lies on the heap.
+	const channel::Buffer& buffer() const { return item_->buffer; }
+
+private:
+	void destroy();
+	Item* item_ = nullptr;
+};
+
+struct StoreOptions {
+	std::size_t memory_max = std::size_t{1} << 30;
+	std::uint32_t registered_min = 2048;  // values from this size on lie in Buffers, if there is a pool
+};
+
+struct StoreCounters {
+	std::uint64_t sets = 0, gets = 0, hits = 0, removes = 0, refused = 0;
+};
+
+class Store {
+public:
+	// `pool`: nullptr, where no channel is direct.
+	Store(const StoreOptions& options, channel::MemoryPool* pool);
+	~Store();
+	Store(const Store&) = delete;
+	Store& operator=(const Store&) = delete;
+
+	// Empty: missing.
+	Value get(std::string_view key);
+	// False: full.
+	bool set(std::string_view key, Bytes value);
+	// A value that was written to a buffer of take(); now it may be written to no more.
+	void set(std::string_view key, channel::Buffer value);
+	// False: missing.
+	bool remove(std::string_view key);
+
+	// For a value of this key that is about to come. Empty: full.
+	channel::Buffer take(std::string_view key, std::size_t size);
+
+	std::size_t size() const { return count_; }
+	std::size_t used() const { return heap_used_ + (pool_ == nullptr ? 0 : pool_->in_use()); }
+	const StoreOptions& options() const { return options_; }
+	const StoreCounters& counters() const { return counters_; }
+
+private:
+	friend class Value;
+	using Table = std::vector<Item*>;
+
+	std::uint64_t hash_of(std::string_view key) const;
+	Item** find(std::string_view key, std::uint64_t hash);
+	bool has_room(std::string_view key, std::size_t bytes);
+	void put(Item* item);
+	void grow();
+	void migrate(std::size_t buckets);
+	static void drop(Table& table);
+
+	StoreOptions options_;
+	channel::MemoryPool* pool_;
+	std::uint64_t seed_[2];
+	// Buckets of the old table below `migrated_` are empty: their items are in the new one. Growing so spreads over the operations.
+	Table table_, old_;
+	std::size_t migrated_ = 0;
+	std::size_t count_ = 0;
+	std::size_t heap_used_ = 0;
+	StoreCounters counters_;
+};
+
+}  // namespace verbena::kv

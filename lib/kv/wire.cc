@@ -1,0 +1,103 @@
+#include "lib/kv/wire.h"
+
+namespace verbena::kv {
+namespace {
+
+// The next `count` bytes of what is left; the caller has seen that there are so many.
+Bytes take(Bytes& rest, std::size_t count) {
+	const Bytes taken = rest.first(count);
+	rest = rest.subspan(count);
+	return taken;
+}
+
+bool take_remote(Bytes& rest, RemoteMemory& remote) {
+	if (rest.size() < sizeof remote) return false;
+	std::memcpy(&remote, take(rest, sizeof remote).data(), sizeof remote);
+	return true;
+}
+
+}  // namespace
+
+std::string_view name_of(Malformed malformed) {
+	switch (malformed) {
+		case Malformed::length: return "a record that its message cannot hold";
+		case Malformed::magic: return "no key-value store speaks here";
+		case Malformed::version: return "another version of the protocol";
+		case Malformed::operation: return "an operation that does not exist";
+		case Malformed::key: return "a key of an impossible length";
+		case Malformed::value: return "a value of an impossible length";
+		case Malformed::status: return "a status that does not exist";
+	}
+	return "?";
+}
+
+std::expected<Hello, Malformed> read_hello(Bytes message, std::uint16_t side) {
+	Hello hello;
+	if (message.size() < sizeof hello) return std::unexpected(Malformed::length);
+	std::memcpy(&hello, message.data(), sizeof hello);
+	if (hello.magic != Hello::magic_number) return std::unexpected(Malformed::magic);
+	if (hello.version != protocol_version) return std::unexpected(Malformed::version);
+	if (hello.side != side) return std::unexpected(Malformed::magic);
+	if (message.size() != sizeof hello) return std::unexpected(Malformed::length);
+	if (hello.eager_max > value_max + key_max + 1) return std::unexpected(Malformed::value);
+	return hello;
+}
+
+std::expected<Request, Malformed> Requests::next() {
+	Request request;
+	RequestHeader& header = request.header;
+	if (rest_.size() < sizeof header) return std::unexpected(Malformed::length);
+	std::memcpy(&header, take(rest_, sizeof header).data(), sizeof header);
+	if (header.protocol > Protocol::rendezvous) return std::unexpected(Malformed::operation);
+	bool has_key = true, has_value = true;
+	switch (header.operation) {
+		case Operation::set:
+		case Operation::set_read:
+		case Operation::set_write: break;
+		case Operation::get:
+		case Operation::remove: has_value = false; break;
+		case Operation::written:
+		case Operation::release: has_key = has_value = false; break;
+		default: return std::unexpected(Malformed::operation);
+	}
+	if (has_key ? header.key_length == 0 || header.key_length > key_max : header.key_length != 0) return std::unexpected(Malformed::key);
+	if (header.value_length > (has_value ? value_max : 0)) return std::unexpected(Malformed::value);
+	if (rest_.size() < header.key_length) return std::unexpected(Malformed::length);
+	request.key = take(rest_, header.key_length);
+	if (header.operation == Operation::set) {
+		if (rest_.size() < header.value_length) return std::unexpected(Malformed::length);
+		request.value = take(rest_, header.value_length);
+	} else if (header.operation == Operation::set_read) {
+		if (!take_remote(rest_, request.remote)) return std::unexpected(Malformed::length);
+		if (request.remote.length != header.value_length) return std::unexpected(Malformed::value);
+	}
+	return request;
+}
+
+std::expected<Answer, Malformed> Answers::next() {
+	Answer answer;
+	AnswerHeader& header = answer.header;
+	if (rest_.size() < sizeof header) return std::unexpected(Malformed::length);
+	std::memcpy(&header, take(rest_, sizeof header).data(), sizeof header);
+	if (header.value_length > value_max) return std::unexpected(Malformed::value);
+	switch (header.status) {
+		case Status::good:
+			if (rest_.size() < header.value_length) return std::unexpected(Malformed::length);
+			answer.value = take(rest_, header.value_length);
+			return answer;
+		case Status::place:
+		case Status::remote:
+			if (!take_remote(rest_, answer.remote)) return std::unexpected(Malformed::length);
+			if (answer.remote.length != header.value_length) return std::unexpected(Malformed::value);
+			return answer;
+		case Status::missing:
+		case Status::full:
+		case Status::too_large:
+		case Status::unsupported:
+			if (header.value_length != 0) return std::unexpected(Malformed::value);
+			return answer;
+	}
+	return std::unexpected(Malformed::status);
+}
+
+}  // namespace verbena::kv

@@ -1,0 +1,130 @@
+#include "lib/kv/wire.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace verbena::kv {
+namespace {
+
+std::vector<std::byte> message_of(const RequestHeader& header, std::string_view rest) {
+	std::vector<std::byte> out;
+	append(out, header);
+	append(out, bytes_of(rest));
+	return out;
+}
+
+Malformed fault_of(const std::vector<std::byte>& message) {
+	Requests requests(message);
+	while (!requests.done())
+		if (const auto request = requests.next(); !request) return request.error();
+	ADD_FAILURE() << "nothing is wrong with it";
+	return {};
+}
+
+TEST(KvWire, ASetOfOneByteTakesSixteenBytesBesideKeyAndValue) {
+	const auto message = message_of({.operation = Operation::set, .key_length = 3, .number = 7, .value_length = 1}, "keyv");
+	EXPECT_EQ(message.size(), 16 + 3 + 1);
+	Requests requests(message);
+	const auto request = requests.next();
+	ASSERT_TRUE(request);
+	EXPECT_EQ(text_of(request->key), "key");
+	EXPECT_EQ(text_of(request->value), "v");
+	EXPECT_EQ(request->header.number, 7);
+	EXPECT_TRUE(requests.done());
+}
+
+TEST(KvWire, TheBytesOfARequestAreFixed) {
+	const auto message =
+		message_of({.operation = Operation::set, .key_length = 1, .number = 0x04030201, .value_length = 2, .release = 9}, "kvv");
+	const unsigned char wanted[] = {2, 0, 1, 0, 1, 2, 3, 4, 2, 0, 0, 0, 9, 0, 0, 0, 'k', 'v', 'v'};
+	ASSERT_EQ(message.size(), sizeof wanted);
+	EXPECT_EQ(std::memcmp(message.data(), wanted, sizeof wanted), 0);
+}
+
+TEST(KvWire, SeveralRecordsShareAMessage) {
+	std::vector<std::byte> message;
+	for (int i = 0; i < 3; ++i) {
+		append(message, RequestHeader{.operation = Operation::get, .key_length = 2, .number = static_cast<std::uint32_t>(i)});
+		append(message, bytes_of("k" + std::to_string(i)));
+	}
+	Requests requests(message);
+	for (std::uint32_t i = 0; i < 3; ++i) {
+		const auto request = requests.next();
+		ASSERT_TRUE(request);
+		EXPECT_EQ(request->header.number, i);
+		EXPECT_EQ(text_of(request->key), "k" + std::to_string(i));
+	}
+	EXPECT_TRUE(requests.done());
+}
+
+TEST(KvWire, AKeyHas1To4096Bytes) {
+	EXPECT_EQ(fault_of(message_of({.operation = Operation::get}, "")), Malformed::key);
+	EXPECT_EQ(fault_of(message_of({.operation = Operation::get, .key_length = 4097}, std::string(4097, 'k'))), Malformed::key);
+	const auto longest = message_of({.operation = Operation::get, .key_length = 4096}, std::string(4096, 'k'));
+	EXPECT_TRUE(Requests(longest).next());
+}
+
+TEST(KvWire, ALengthThatTheMessageCannotHoldIsRefused) {
+	EXPECT_EQ(fault_of(std::vector<std::byte>(15)), Malformed::length);
+	EXPECT_EQ(fault_of(message_of({.operation = Operation::get, .key_length = 4}, "key")), Malformed::length);
+	EXPECT_EQ(fault_of(message_of({.operation = Operation::set, .key_length = 1, .value_length = 10}, "kvvv")), Malformed::length);
+	EXPECT_EQ(fault_of(message_of({.operation = Operation::set, .key_length = 1, .value_length = value_max + 1}, "k")), Malformed::value);
+	EXPECT_EQ(fault_of(message_of({.operation = Operation::get, .key_length = 1, .value_length = 1}, "kv")), Malformed::value);
+	EXPECT_EQ(fault_of(message_of({.operation = Operation::set_read, .key_length = 1, .value_length = 1}, "kshort")), Malformed::length);
+}
+
+TEST(KvWire, AnOperationThatDoesNotExistIsRefused) {
+	EXPECT_EQ(fault_of(message_of({.operation = static_cast<Operation>(8), .key_length = 1}, "k")), Malformed::operation);
+	EXPECT_EQ(fault_of(message_of({.operation = static_cast<Operation>(0), .key_length = 1}, "k")), Malformed::operation);
+}
+
+TEST(KvWire, WhereAValueLiesHasItsLength) {
+	std::vector<std::byte> message;
+	append(message, RequestHeader{.operation = Operation::set_read, .key_length = 1, .value_length = 5});
+	append(message, bytes_of("k"));
+	append(message, bytes_of(RemoteMemory{.address = 1, .length = 5, .rkey = 2}));
+	const auto request = Requests(message).next();
+	ASSERT_TRUE(request);
+	EXPECT_EQ(request->remote, (RemoteMemory{1, 5, 2}));
+	message[8] = std::byte{6};
+	EXPECT_EQ(fault_of(message), Malformed::value);
+}
+
+TEST(KvWire, AnAnswerCarriesAValueOrWhereItLies) {
+	std::vector<std::byte> message;
+	append(message, AnswerHeader{.status = Status::good, .number = 1, .value_length = 3});
+	append(message, bytes_of("abc"));
+	append(message, AnswerHeader{.status = Status::missing, .number = 2});
+	append(message, AnswerHeader{.status = Status::remote, .number = 3, .value_length = 9, .lease = 4});
+	append(message, bytes_of(RemoteMemory{.address = 1, .length = 9, .rkey = 2}));
+	Answers answers(message);
+	EXPECT_EQ(text_of(answers.next()->value), "abc");
+	EXPECT_EQ(answers.next()->header.status, Status::missing);
+	EXPECT_EQ(answers.next()->remote.length, 9);
+	EXPECT_TRUE(answers.done());
+
+	std::vector<std::byte> bad;
+	append(bad, AnswerHeader{.status = static_cast<Status>(7)});
+	EXPECT_EQ(Answers(bad).next().error(), Malformed::status);
+}
+
+TEST(KvWire, AHelloOfAnotherProtocolOrVersionIsRefused) {
+	Hello hello{.eager_max = 4096};
+	EXPECT_EQ(read_hello(bytes_of(hello), Hello::from_client)->eager_max, 4096);
+	EXPECT_FALSE(read_hello(bytes_of(hello), Hello::from_server)) << "it came back from an echo";
+	hello.version = 2;
+	EXPECT_EQ(read_hello(bytes_of(hello), Hello::from_client).error(), Malformed::version);
+	hello.magic = 1;
+	EXPECT_EQ(read_hello(bytes_of(hello), Hello::from_client).error(), Malformed::magic);
+	EXPECT_EQ(read_hello(bytes_of("too short"), Hello::from_client).error(), Malformed::length);
+}
+
+TEST(KvWire, EagerIsBelowTheLimitWithKeyAndValueTogether) {
+	EXPECT_TRUE(is_eager(10, 4085, 4096));
+	EXPECT_FALSE(is_eager(10, 4086, 4096));
+	EXPECT_FALSE(is_eager(1, 0, 0));
+}
+
+}  // namespace
+}  // namespace verbena::kv

@@ -1,0 +1,75 @@
+#include "lib/metrics/channel_families.h"
+
+namespace verbena::metrics {
+namespace {
+
+constexpr std::size_t slab_bytes = 1 << 20;  // of the pool of units, each one memory region
+
+double number(std::uint64_t value) { return static_cast<double>(value); }
+
+Family with_labels(std::string name, std::string help, Kind kind, const std::string& label,
+	std::initializer_list<std::pair<const char*, std::uint64_t>> values) {
+	Family family{.name = std::move(name), .help = std::move(help), .kind = kind, .samples = {}};
+	for (const auto& [word, value] : values)
+		family.samples.push_back({.labels = {{label, word}}, .value = number(value), .distribution = {}});
+	return family;
+}
+
+void append(Families& to, Families from) {
+	for (Family& each : from) to.push_back(std::move(each));
+}
+
+}  // namespace
+
+Families transport_families(channel::RcTransport& transport) {
+	const channel::RcCounters& c = transport.counters();
+	const lib::OpenDevice& device = transport.device();
+	const std::size_t per_slab = slab_bytes / transport.options().unit_bytes;
+	Families families{
+		gauge("verbena_device_info", "The RDMA device that channels use", 1,
+			{{"device", device.choice.device}, {"gid", lib::format_gid(device.choice.gid)}, {"mtu", std::to_string(device.mtu_bytes())}}),
+		with_labels("verbena_rdma_resources", "Objects of the verbs, as `rdma resource show` names them", Kind::gauge, "type",
+			{{"qp", transport.channels()}, {"cq", 1}, {"srq", 1}, {"pd", 1},
+				{"mr", (transport.units() + per_slab - 1) / per_slab + transport.memory().regions()}}),
+		gauge("verbena_receive_units", "Buffers for receiving and sending that are registered", number(transport.units())),
+		gauge("verbena_receive_units_max", "The watermark: as many as there may be", number(transport.options().units_max)),
+		gauge("verbena_registered_memory_bytes", "Memory for direct operations, free or not", number(transport.memory().registered())),
+		with_labels("verbena_channels_total", "Channels by what became of them", Kind::counter, "event",
+			{{"opened", c.channels_opened}, {"lost", c.channels_lost}}),
+		with_labels("verbena_frames_total", "SENDs by what they carry", Kind::counter, "kind",
+			{{"sent", c.frames_sent}, {"sent_inline", c.frames_inline}, {"received", c.frames_received}, {"credit", c.credit_frames},
+				{"want", c.want_frames}, {"heartbeat", c.heartbeats}}),
+		with_labels("verbena_messages_total", "Messages of channels", Kind::counter, "kind",
+			{{"sent", c.messages_sent}, {"received", c.messages_received}, {"coalesced", c.messages_coalesced}}),
+		counter("verbena_data_transmitted_bytes_total", "Bytes of frames that were sent", number(c.bytes_sent)),
+		counter("verbena_data_received_bytes_total", "Bytes of frames that were received", number(c.bytes_received)),
+		counter("verbena_receive_posts_total", "Lists of receives that were posted", number(c.receive_posts)),
+	};
+	append(families, port_families(device.choice.device, device.choice.port));
+	return families;
+}
+
+Families mux_families(const channel::MuxCounters& c, std::size_t carriers, std::size_t channels) {
+	return {
+		gauge("verbena_carriers", "Connections that carry logical channels", number(carriers)),
+		gauge("verbena_logical_channels_open", "Logical channels that are open", number(channels)),
+		with_labels("verbena_logical_channels_total", "Logical channels by what became of them", Kind::counter, "event",
+			{{"opened", c.opened}, {"refused", c.refused}, {"closed", c.closed}, {"reset", c.reset}}),
+		with_labels("verbena_logical_messages_total", "Messages of logical channels", Kind::counter, "kind",
+			{{"sent", c.messages_sent}, {"received", c.messages_received}}),
+		with_labels("verbena_logical_batches_total", "Carrier messages, each with frames of one or several logical channels", Kind::counter,
+			"kind", {{"sent", c.batches_sent}, {"received", c.batches_received}}),
+		counter("verbena_logical_credit_frames_total", "Frames that tell of credits of logical channels", number(c.credit_frames)),
+	};
+}
+
+Families acceptor_families(const channel::Acceptor& acceptor) {
+	const channel::AcceptorCounters& c = acceptor.counters();
+	return {
+		gauge("verbena_handshakes_under_way", "Set-ups under way", number(acceptor.under_way())),
+		with_labels("verbena_handshakes_total", "Set-ups by how they went", Kind::counter, "result",
+			{{"accepted", c.accepted}, {"agreed", c.agreed}, {"resumed", c.resumed}, {"refused", c.refused}, {"failed", c.failed}}),
+	};
+}
+
+}  // namespace verbena::metrics

@@ -1,0 +1,126 @@
+#include "lib/metrics/families.h"
+
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+
+namespace verbena::metrics {
+namespace {
+
+constexpr double first_bound_s = 1e-6;
+
+Family one(std::string name, std::string help, Kind kind, double value, Labels labels) {
+	Family family{.name = std::move(name), .help = std::move(help), .kind = kind, .samples = {}};
+	family.samples.push_back({.labels = std::move(labels), .value = value, .distribution = {}});
+	return family;
+}
+
+std::optional<double> number_in(const std::filesystem::path& file) {
+	double number = 0;
+	if (std::ifstream in(file); in >> number) return number;
+	return {};
+}
+
+// The kernel's files and what node_exporter's infiniband collector calls them, without its prefix. Data is counted in words of 4 bytes.
+struct PortCounter {
+	const char *file, *name, *help;
+	double unit = 1;
+};
+constexpr std::array port_counters{
+	PortCounter{"port_xmit_data", "port_data_transmitted_bytes_total", "Bytes that the port has sent", 4},
+	PortCounter{"port_rcv_data", "port_data_received_bytes_total", "Bytes that the port has received", 4},
+	PortCounter{"port_xmit_packets", "port_packets_transmitted_total", "Packets that the port has sent"},
+	PortCounter{"port_rcv_packets", "port_packets_received_total", "Packets that the port has received"},
+	PortCounter{"port_rcv_errors", "port_errors_received_total", "Packets with errors that the port has received"},
+	PortCounter{"port_xmit_discards", "port_discards_transmitted_total", "Packets that the port could not send"},
+};
+
+}  // namespace
+
+Family counter(std::string name, std::string help, double value, Labels labels) {
+	return one(std::move(name), std::move(help), Kind::counter, value, std::move(labels));
+}
+
+Family gauge(std::string name, std::string help, double value, Labels labels) {
+	return one(std::move(name), std::move(help), Kind::gauge, value, std::move(labels));
+}
+
+void Buckets::record(std::uint64_t nanoseconds) {
+	std::size_t bucket = 0;
+	for (std::uint64_t bound = 1000; bucket < bounds && nanoseconds > bound; bound *= 2) ++bucket;
+	counts_[bucket].fetch_add(1, std::memory_order_relaxed);
+	sum_ns_.fetch_add(nanoseconds, std::memory_order_relaxed);
+}
+
+Family Buckets::family(std::string name, std::string help, Labels labels) const {
+	Family family{.name = std::move(name), .help = std::move(help), .kind = Kind::histogram, .samples = {}};
+	Sample& sample = family.samples.emplace_back(Sample{.labels = std::move(labels), .value = 0, .distribution = {}});
+	double bound = first_bound_s;
+	for (std::size_t i = 0; i < bounds; ++i, bound *= 2) sample.distribution.bounds.push_back(bound);
+	for (const auto& count : counts_) sample.distribution.counts.push_back(count.load(std::memory_order_relaxed));
+	sample.distribution.sum = static_cast<double>(sum_ns_.load(std::memory_order_relaxed)) / 1e9;
+	return family;
+}
+
+void Tally::count(std::string_view word) {
+	const std::lock_guard guard(lock_);
+	auto found = std::ranges::find(counts_, word, &std::pair<std::string, std::uint64_t>::first);
+	if (found == counts_.end()) {
+		if (counts_.size() + 1 >= words_max) word = "other";
+		found = std::ranges::find(counts_, word, &std::pair<std::string, std::uint64_t>::first);
+		if (found == counts_.end()) found = counts_.emplace(counts_.end(), word, 0);
+	}
+	++found->second;
+}
+
+Family Tally::family(std::string name, std::string help, const std::string& label) const {
+	Family family{.name = std::move(name), .help = std::move(help), .kind = Kind::counter, .samples = {}};
+	const std::lock_guard guard(lock_);
+	for (const auto& [word, count] : counts_)
+		family.samples.push_back({.labels = {{label, word}}, .value = static_cast<double>(count), .distribution = {}});
+	return family;
+}
+
+Families process_families() {
+	Families families;
+	rusage use{};
+	getrusage(RUSAGE_SELF, &use);
+	const auto seconds = [](const timeval& time) { return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) / 1e6; };
+	families.push_back(counter("process_cpu_seconds_total", "User and system CPU time", seconds(use.ru_utime) + seconds(use.ru_stime)));
+	std::ifstream status("/proc/self/status");
+	for (std::string line; std::getline(status, line);) {
+		const auto number = [&] { return std::strtod(line.c_str() + line.find(':') + 1, nullptr); };
+		if (line.starts_with("VmRSS:")) families.push_back(gauge("process_resident_memory_bytes", "Resident memory", number() * 1024));
+		if (line.starts_with("Threads:")) families.push_back(gauge("process_threads", "Threads", number()));
+	}
+	double descriptors = 0;
+	std::error_code gone;
+	for ([[maybe_unused]] const auto& each : std::filesystem::directory_iterator("/proc/self/fd", gone)) ++descriptors;
+	families.push_back(gauge("process_open_fds", "Open descriptors", descriptors));
+	return families;
+}
+
+Families port_families(const std::string& device, std::uint8_t port, const std::string& root) {
+	Families families;
+	const std::filesystem::path folder = std::filesystem::path(root) / device / "ports" / std::to_string(port);
+	const Labels labels{{"device", device}, {"port", std::to_string(port)}};
+	for (const PortCounter& each : port_counters)
+		if (const auto value = number_in(folder / "counters" / each.file))
+			families.push_back(counter(std::string("verbena_") + each.name, each.help, *value * each.unit, labels));
+	std::error_code gone;
+	std::vector<std::filesystem::path> files;
+	for (const auto& each : std::filesystem::directory_iterator(folder / "hw_counters", gone)) files.push_back(each.path());
+	std::ranges::sort(files);
+	for (const auto& each : files) {
+		const std::string name = each.filename();
+		if (const auto value = number_in(each); value && name != "lifespan")
+			families.push_back(counter("verbena_" + name + "_total", "The kernel's hw_counters/" + name, *value, labels));
+	}
+	return families;
+}
+
+}  // namespace verbena::metrics

@@ -1,0 +1,132 @@
+/* calls SERVER TRANSPORT PROTOCOL: every call of verbena/kv.h, and what each says of what cannot be. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <verbena/kv.h>
+
+#define EXPECT(condition) \
+	do { \
+		if (!(condition)) { \
+			fprintf(stderr, "%s:%d: %s is not so; last error: %s\n", __FILE__, __LINE__, #condition, kv_last_error(store)); \
+			exit(1); \
+		} \
+	} while (0)
+
+static void strings(void *store)
+{
+	char *value = NULL;
+	EXPECT(kv_set(store, "key", "one") == KV_OK);
+	EXPECT(kv_set(store, "key", "two") == KV_OK);
+	EXPECT(kv_get(store, "key", &value) == KV_OK && strcmp(value, "two") == 0);
+	kv_release(value);
+	EXPECT(kv_get(store, "missing", &value) == KV_OK && strcmp(value, "") == 0);
+	kv_release(value);
+	EXPECT(kv_set(store, "empty", "") == KV_OK);
+	EXPECT(kv_get(store, "empty", &value) == KV_OK && strcmp(value, "") == 0);
+	kv_release(value);
+	EXPECT(kv_delete(store, "key") == KV_OK);
+	EXPECT(kv_delete(store, "key") == KV_MISSING);
+	kv_release(NULL);
+}
+
+static void bytes(void *store)
+{
+	char *value = NULL;
+	size_t length = 0;
+	EXPECT(kv_setn(store, "a\0b", 3, "\0v\0", 3) == KV_OK);
+	EXPECT(kv_getn(store, "a\0b", 3, &value, &length) == KV_OK && length == 3 && memcmp(value, "\0v\0", 3) == 0);
+	kv_release(value);
+	EXPECT(kv_getn(store, "a\0c", 3, &value, &length) == KV_MISSING && value == NULL);
+	EXPECT(kv_getn(store, "a", 1, &value, &length) == KV_MISSING);
+	EXPECT(kv_setn(store, "none", 4, NULL, 0) == KV_OK);
+	EXPECT(kv_getn(store, "none", 4, &value, &length) == KV_OK && length == 0);
+	kv_release(value);
+	EXPECT(kv_deleten(store, "a\0b", 3) == KV_OK);
+}
+
+static void errors(void *store)
+{
+	static char long_key[4098];
+	char *value = NULL;
+	size_t length;
+	memset(long_key, 'k', sizeof long_key - 1);
+	EXPECT(kv_set(store, "", "value") == KV_EMPTY_KEY);
+	EXPECT(kv_get(store, long_key, &value) == KV_LONG_KEY);
+	char *huge = malloc((64u << 20) + 1);
+	EXPECT(kv_setn(store, "key", 3, huge, (64u << 20) + 1) == KV_LONG_VALUE);
+	free(huge);
+	EXPECT(kv_set(NULL, "key", "value") == KV_INVALID && kv_set(store, NULL, "value") == KV_INVALID);
+	EXPECT(kv_getn(store, "key", 3, NULL, &length) == KV_INVALID);
+	for (int result = KV_MISSING; result >= KV_INVALID; --result) EXPECT(strlen(kv_strerror(result)) > 0);
+	EXPECT(kv_set(store, "key", "the handle still works") == KV_OK);
+}
+
+static void large(void *store)
+{
+	for (size_t size = 4000; size < 9000000; size *= 3) {
+		char *mine = malloc(size), *value = NULL;
+		size_t length = 0;
+		for (size_t i = 0; i < size; ++i) mine[i] = (char)(i * 7 + size);
+		EXPECT(kv_setn(store, "large", 5, mine, size) == KV_OK);
+		EXPECT(kv_getn(store, "large", 5, &value, &length) == KV_OK && length == size && memcmp(value, mine, size) == 0);
+		EXPECT(value[size] == 0);
+		/* What was got is set again from where it lies. */
+		EXPECT(kv_setn(store, "again", 5, value, length) == KV_OK);
+		kv_release(value);
+		EXPECT(kv_getn(store, "again", 5, &value, &length) == KV_OK && length == size && memcmp(value, mine, size) == 0);
+		kv_release(value);
+		free(mine);
+	}
+}
+
+static void asynchronous(void *store)
+{
+	static char value[20000];
+	for (int i = 0; i < 3000; ++i) {
+		char key[16];
+		snprintf(key, sizeof key, "async %d", i % 100);
+		size_t size = (size_t)i * 13 % sizeof value;
+		memset(value, 'a' + i % 26, size);
+		EXPECT(kv_setn_async(store, key, strlen(key), value, size) == KV_OK);
+		memset(value, '?', size); /* it may be reused at once */
+	}
+	char *got = NULL;
+	size_t length = 0;
+	EXPECT(kv_getn(store, "async 99", 8, &got, &length) == KV_OK && length == 2999 * 13 % sizeof value);
+	for (size_t i = 0; i < length; ++i) EXPECT(got[i] == 'a' + 2999 % 26);
+	kv_release(got);
+	EXPECT(kv_flush(store) == KV_OK);
+	EXPECT(kv_set_async(store, "", "value") == KV_OK);
+	EXPECT(kv_flush(store) == KV_EMPTY_KEY);
+	EXPECT(kv_flush(store) == KV_OK);
+	EXPECT(kv_set_async(store, "last", "value") == KV_OK);
+}
+
+int main(int argc, char **argv)
+{
+	void *store = NULL;
+	char *kept = NULL;
+	struct kv_counters counters;
+	struct kv_options options = {.size = sizeof options, .transport = argv[2], .protocol = argv[3]};
+	EXPECT(argc == 4);
+	struct kv_options wrong = {.size = sizeof wrong, .transport = "pigeon"};
+	EXPECT(kv_open_with(argv[1], &wrong, &store) == KV_INVALID && store == NULL);
+	EXPECT(kv_open((char *)"127.0.0.1:1", &store) == KV_UNREACHABLE && strlen(kv_last_error(NULL)) > 0);
+	EXPECT(kv_open(NULL, &store) == KV_INVALID);
+	EXPECT(kv_open_with(argv[1], &options, &store) == KV_OK);
+	strings(store);
+	bytes(store);
+	errors(store);
+	large(store);
+	asynchronous(store);
+	EXPECT(kv_setn(store, "kept", 4, "kept", 4) == KV_OK);
+	EXPECT(kv_get(store, "again", &kept) == KV_OK);
+	EXPECT(kv_read_counters(store, &counters) == KV_OK && counters.operations > 3000);
+	EXPECT(kv_close(store) == KV_OK);
+	store = NULL;
+	/* A value may be released after its handle is gone. */
+	EXPECT(kept[0] != 0 || kept[1] != 0);
+	kv_release(kept);
+	puts("all good");
+	return 0;
+}

@@ -1,0 +1,76 @@
+/* history SERVER ID SECONDS KEYS PROTOCOL FORM [SETS_PER_CENT]: SETs and GETs of few keys at random; prints each with its times.
+ *
+ *     S key number begin end result        a SET of this client's value of this number; begin alone is printed before it
+ *     G key writer number begin end        a GET and whose value it brought; "- 0" if the key was missing
+ *
+ * A value tells its writer and number, and its other bytes follow from these, so that a torn one shows: then this program ends with 3.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <verbena/kv.h>
+
+static long long now(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec * 1000000000LL + t.tv_nsec;
+}
+
+static size_t value_of(char *to, unsigned writer, unsigned number)
+{
+	static const size_t sizes[] = {24, 100, 3000, 5000, 70000};
+	const size_t size = sizes[(writer + number) % 5];
+	snprintf(to, 24, "%07u %014u", writer, number);
+	for (size_t i = 24; i < size; ++i) to[i] = (char)(writer * 31 + number * 7 + i);
+	return size;
+}
+
+int main(int argc, char **argv)
+{
+	if (argc < 7) return 2;
+	const unsigned id = (unsigned)atoi(argv[2]), keys = (unsigned)atoi(argv[4]);
+	const long long until = now() + (long long)(atof(argv[3]) * 1e9);
+	const unsigned sets = argc > 7 ? (unsigned)atoi(argv[7]) : 50;
+	static char mine[70001], wanted[70001];
+	struct kv_options options = {.size = sizeof options, .protocol = argv[5], .rendezvous = argv[6]};
+	void *store;
+	if (kv_open_with(argv[1], &options, &store) != KV_OK) {
+		fprintf(stderr, "history: %s\n", kv_last_error(NULL));
+		return 1;
+	}
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	srand(id * 7919 + 1);
+	for (unsigned number = 1; now() < until; ++number) {
+		char key[16];
+		snprintf(key, sizeof key, "key%u", (unsigned)rand() % keys);
+		if ((unsigned)rand() % 100 < sets) {
+			const size_t size = value_of(mine, id, number);
+			printf("S %s %u %lld\n", key, number, now());
+			const int result = kv_setn(store, key, strlen(key), mine, size);
+			printf("E %s %u %lld %d\n", key, number, now(), result);
+			if (result != KV_OK) return 1;
+			continue;
+		}
+		const long long begin = now();
+		char *value;
+		size_t length;
+		const int result = kv_getn(store, key, strlen(key), &value, &length);
+		const long long end = now();
+		if (result == KV_MISSING) {
+			printf("G %s - 0 %lld %lld\n", key, begin, end);
+			continue;
+		}
+		if (result != KV_OK) return 1;
+		unsigned writer = 0, of = 0;
+		if (length < 24 || sscanf(value, "%7u %14u", &writer, &of) != 2 || value_of(wanted, writer, of) != length ||
+			memcmp(value, wanted, length) != 0) {
+			fprintf(stderr, "history: a torn value of %zu bytes\n", length);
+			return 3;
+		}
+		printf("G %s %u %u %lld %lld\n", key, writer, of, begin, end);
+		kv_release(value);
+	}
+	return kv_close(store) == KV_OK ? 0 : 1;
+}

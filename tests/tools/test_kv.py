@@ -1,0 +1,212 @@
+"""kv_server, kv_client and the C library: each a process of its own."""
+
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+from pathlib import Path
+
+import pytest
+from programs import BUILD, ROOT, Program, Programs, Ran, stop, wait_until
+
+HOST = "127.0.0.1"
+
+
+def serve(programs: Programs, *options: object) -> tuple[Program, str]:
+    program = programs.start("kv_server", "--listen", HOST, "--port", 0, *options)
+    found = wait_until(lambda: re.search(r"listening at [\d.]+:(\d+)", program.out), "kv_server listens", alive=program)
+    return program, f"{HOST}:{found[1]}"
+
+
+def lines(programs: Programs, name: str, *text: str) -> Path:
+    path = programs.folder / name
+    path.write_text("".join(line + "\n" for line in text))
+    return path
+
+
+def client(programs: Programs, where: str, *text: str, options: tuple[object, ...] = ()) -> Ran:
+    return programs.run("kv_client", where, lines(programs, "commands.txt", *text), *options)
+
+
+WAYS = [("eager", "read", "rdma"), ("rndv", "read", "rdma"), ("rndv", "write", "rdma"), ("auto", "read", "rdma"), ("auto", "read", "tcp")]
+
+
+@pytest.mark.parametrize(("proto", "form", "transport"), WAYS)
+def test_what_was_set_is_got_over_every_protocol_and_transport(programs: Programs, proto: str, form: str, transport: str) -> None:
+    _, where = serve(programs)
+    large = "x" * 100_000
+    ran = client(
+        programs,
+        where,
+        "SET key a value with spaces",
+        "GET key",
+        "SET key another",
+        "GET key",
+        f"SET large {large}",
+        "GET large",
+        "DEL key",
+        "GET key",
+        options=("--proto", proto, "--rndv", form, "--transport", transport),
+    )
+    assert ran.status == 0, ran
+    assert ran.out.split("\n") == ["a value with spaces", "another", large, "", ""], ran
+
+
+def test_a_line_that_fails_has_its_number_and_the_next_ones_are_executed(programs: Programs) -> None:
+    server, where = serve(programs, "--value-max", "1K")
+    ran = client(
+        programs,
+        where,
+        "SET key value",
+        "PUT key value",
+        "SET  value",
+        f"SET {'k' * 4097} value",
+        f"SET long {'v' * 1025}",
+        "SET only",
+        "GET key",
+        "GET " + "k" * 4097,
+    )
+    assert ran.status == 1, ran
+    assert ran.out == "value\n", ran
+    told = dict(re.findall(r"commands\.txt:(\d+): (.*)", ran.err))
+    assert sorted(told) == ["2", "3", "4", "5", "6", "8"], ran
+    assert "no command" in told["2"] and "empty" in told["3"] and "too long" in told["4"], ran
+    assert "value is too long" in told["5"] and "needs a key and a value" in told["6"] and "too long" in told["8"], ran
+    assert server.running
+
+
+def test_two_clients_have_a_file_each(programs: Programs) -> None:
+    _, where = serve(programs)
+    files = [lines(programs, f"Client{i}.txt", f"SET key{i} value{i}", f"GET key{i}") for i in (1, 2)]
+    ran = programs.run("kv_client", where, *files)
+    assert ran.status == 0, ran
+    assert sorted(ran.out.splitlines()) == [f"{files[i - 1]}:2: value{i}" for i in (1, 2)], ran
+
+
+def test_sixteen_sets_of_a_client_are_under_way_at_once(programs: Programs) -> None:
+    _, where = serve(programs)
+    ran = client(programs, where, *(f"SET key{i} value{i}" for i in range(1000)), "GET key999", options=("--stats",))
+    assert ran.status == 0 and ran.out == "value999\n", ran
+    assert "16 under way at most" in ran.err, ran
+
+
+def test_the_sets_of_one_key_keep_their_order(programs: Programs) -> None:
+    _, where = serve(programs)
+    ran = client(programs, where, *(f"SET key {'v' * (i * 97 % 9000)}{i}" for i in range(300)), "GET key", options=("--outstanding", 64))
+    assert ran.status == 0 and ran.out.lstrip("v") == "299\n", ran
+
+
+def test_a_server_that_is_not_there_is_named(programs: Programs) -> None:
+    with socket.socket() as free:
+        free.bind((HOST, 0))
+        where = f"{HOST}:{free.getsockname()[1]}"
+    ran = client(programs, where, "GET key")
+    assert ran.status == 1 and where in ran.err and "nobody listens" in ran.err, ran
+
+
+def test_rendezvous_over_tcp_is_refused_and_said(programs: Programs) -> None:
+    _, where = serve(programs)
+    ran = client(programs, where, "SET key value", options=("--transport", "tcp", "--proto", "rndv"))
+    assert ran.status == 1 and "rendezvous needs an RDMA connection" in ran.err, ran
+
+
+def test_another_server_is_told_from_a_store(programs: Programs) -> None:
+    with socket.socket() as free:
+        free.bind((HOST, 0))
+        port = free.getsockname()[1]
+    echo = programs.start("echo_server", "--listen", HOST, "--port", port)
+    wait_until(lambda: "listening at" in echo.out, "echo_server listens", alive=echo)
+    ran = client(programs, f"{HOST}:{port}", "GET key")
+    assert ran.status == 1 and "the server is no kv_server" in ran.err, ran
+
+
+def test_a_full_store_refuses_and_stays_up(programs: Programs) -> None:
+    server, where = serve(programs, "--memory", "1M")
+    ran = client(programs, where, *(f"SET key{i} {'v' * 50_000}" for i in range(40)), "GET key0", options=("--outstanding", 1))
+    assert ran.status == 1 and "the store is full" in ran.err and ran.out == "v" * 50_000 + "\n", ran
+    assert client(programs, where, "DEL key0", "SET another value", "GET another").out == "value\n"
+    assert server.running
+
+
+def test_the_server_ends_within_two_seconds_and_says_what_it_did(programs: Programs) -> None:
+    server, where = serve(programs)
+    client(programs, where, "SET key value")
+    waiting = programs.start("kv_client", where, stdin=subprocess.PIPE)
+    ran = server.end()
+    assert ran.status == 0 and ran.seconds < 10, ran
+    assert "1 keys" in ran.out, ran
+    assert waiting.process.stdin is not None
+    waiting.process.stdin.write(b"GET key\n" * 2)
+    waiting.process.stdin.close()
+    assert waiting.finish().status in (0, 1)
+
+
+def test_the_help_tells_the_real_defaults(programs: Programs) -> None:
+    told = programs.run("kv_server", "--help").out
+    program, _ = serve(programs)
+    for option, name in {"--rx-depth": "rx-depth", "--tx-depth": "tx-depth", "--eager-max": "eager-max"}.items():
+        default = re.search(rf"{option} .*=(\d+)", told)
+        assert default and f"{name} {default[1]}," in program.out, (option, told, program.out)
+
+
+@pytest.mark.parametrize("words", [["--port", "70000"], ["--memory", "lots"], ["--rx-depth", "1"], ["--no-such"], ["--value-max", "65M"]])
+def test_what_cannot_be_meant_is_a_matter_of_usage(programs: Programs, words: list[str]) -> None:
+    assert programs.run("kv_server", *words).status == 2
+
+
+def test_a_stopped_client_costs_the_others_nothing(programs: Programs) -> None:
+    _, where = serve(programs)
+    program = programs.start("kv_client", where, "--proto", "rndv", stdin=subprocess.PIPE)
+    assert program.process.stdin is not None
+    program.process.stdin.write(f"SET large {'v' * 1_000_000}\n".encode() * 3 + b"GET large\n")
+    program.process.stdin.flush()
+    stop(program.pid)
+    ran = client(programs, where, *(f"SET key{i} value" for i in range(200)), "GET key7", options=("--outstanding", 1))
+    assert ran.status == 0 and ran.out == "value\n" and ran.seconds < 10, ran
+    os.kill(program.pid, signal.SIGCONT)
+    program.process.stdin.close()
+    assert program.finish().status == 0
+
+
+# The C library.
+
+
+def build_c(programs: Programs, source: Path) -> Path:
+    if shutil.which("pkg-config") is None or shutil.which("cc") is None:
+        pytest.skip("no pkg-config or no C compiler here")
+    flags = subprocess.run(
+        ["pkg-config", "--cflags", "--libs", "verbena-kv"],
+        env=os.environ | {"PKG_CONFIG_PATH": str(BUILD)},
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.split()
+    program = programs.folder / source.stem
+    built = programs.run(shutil.which("cc"), "-std=c11", "-Wall", "-Wextra", "-Werror", source, "-o", program, *flags)
+    assert built.status == 0, built
+    return program
+
+
+def test_the_example_in_c_is_built_by_pkg_config_and_runs(programs: Programs) -> None:
+    program = build_c(programs, ROOT / "examples" / "kv" / "store.c")
+    _, where = serve(programs)
+    ran = programs.run(program, where)
+    assert ran.status == 0, ran
+    assert "greeting = hello" in ran.out and 'nothing = "", there is no such key' in ran.out, ran
+    assert "large has 1048576 bytes" in ran.out and "1 lent, 1 read, 0 copied" in ran.out, ran
+
+
+def test_every_call_of_the_c_interface(programs: Programs) -> None:
+    program = build_c(programs, ROOT / "tests" / "kv" / "calls.c")
+    _, where = serve(programs)
+    for options in (["rdma", "auto"], ["rdma", "eager"], ["rdma", "rndv"], ["tcp", "auto"]):
+        ran = programs.run(program, where, *options)
+        assert ran.status == 0 and "all good" in ran.out, ran
+
+
+def test_the_c_library_exports_its_own_names_only(programs: Programs) -> None:
+    names = subprocess.run(["nm", "-D", "--defined-only", str(BUILD / "libverbena-kv.so")], capture_output=True, text=True, check=True).stdout
+    assert {line.split()[-1] for line in names.splitlines()} >= {"kv_open", "kv_set", "kv_get", "kv_release", "kv_close"}
+    assert all(line.split()[-1].startswith("kv_") for line in names.splitlines()), names

@@ -1,0 +1,267 @@
+// verbena bench kv: SET and GET of the key-value store, eager and by rendezvous, between two processes; beside redis if asked.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "base/sizes.h"
+#include "bench/environment.h"
+#include "bench/kv/redis.h"
+#include "bench/kv/rows.h"
+#include "tools/commands.h"
+#include "tools/trust_options.h"
+
+namespace verbena::tools {
+namespace {
+
+using namespace kvbench;
+
+struct Options {
+	std::string sizes_text = "1:1M", ops_text = "set,get", protos_text = "eager,rndv,auto", forms_text = "read", windows_text = "1,16,64";
+	std::string eager_max = "4096", memory = "1G", format = "markdown", sensitivity_text, transport = "rdma", device;
+	std::vector<std::uint64_t> sizes, windows;
+	std::vector<Op> ops;
+	std::vector<Proto> protos;
+	std::vector<Form> forms;
+	std::vector<std::string> sensitivity;
+	std::uint32_t rx_depth = 6000, tx_depth = 6000, warmup = 50, iters = 60'000, clients = 1, reps = 5, poll_us = 50;
+	double seconds_max = 1;
+	bool crossover = false, with_redis = false, with_memcached = false, quiet = false;
+	std::string csv, json, markdown;
+	channel::TrustOptions trust;
+	std::string command_line;
+};
+
+std::vector<Cell> cells_of(const Options& options) {
+	std::vector<Cell> cells;
+	for (const Op op : options.ops)
+		for (const std::uint64_t window : options.windows)
+			for (const Proto proto : options.protos)
+				for (const Form form : options.forms) {
+					// A form is of SETs by rendezvous only.
+					if (form != options.forms.front() && (op == Op::get || proto == Proto::eager)) continue;
+					for (const std::uint64_t size : options.sizes)
+						cells.push_back({.op = op,
+							.proto = proto,
+							.form = form,
+							.size = static_cast<std::uint32_t>(size),
+							.window = static_cast<std::uint32_t>(window),
+							.clients = options.clients,
+							.warmup = options.warmup,
+							.iters = options.iters,
+							.seconds_max = options.seconds_max});
+				}
+	return cells;
+}
+
+class Measuring {
+public:
+	Measuring(const Options& options, channel::Protection server, channel::Protection client) : options_(options) {
+		trial_ = {.settings = {.rx_depth = options.rx_depth,
+					  .tx_depth = options.tx_depth,
+					  .eager_max = static_cast<std::uint32_t>(*parse_size(options.eager_max)),
+					  .memory = *parse_size(options.memory)},
+			.server_protection = std::move(server),
+			.client_protection = std::move(client),
+			.device = options.device,
+			.tcp = options.transport == "tcp",
+			.spin = Nanoseconds{options.poll_us} * 1000};
+	}
+
+	int measure() {
+		if (options_.sensitivity.empty()) {
+			if (const int code = run(trial_, cells_of(options_)); code != good) return code;
+		}
+		for (const std::string& parameter : options_.sensitivity)
+			if (const int code = vary(parameter); code != good) return code;
+		if (options_.with_redis)
+			if (const auto added = add_redis(table_.rows, options_.reps, options_.iters); !added) return complain(added.error());
+		return write();
+	}
+
+private:
+	int run(const TrialOptions& trial, const std::vector<Cell>& cells, const std::string& varied = {}) {
+		const bool shown = !options_.quiet && isatty(STDERR_FILENO) == 1;
+		const auto result = run_trial(trial, cells, options_.reps, [&](std::size_t done) {
+			if (shown) fmt::print(stderr, "\r\033[K{}{} of {}", varied, done + 1, cells.size() * options_.reps);
+		});
+		if (shown) fmt::print(stderr, "\r\033[K");
+		if (!result) return complain(result.error());
+		for (std::size_t i = 0; i < cells.size(); ++i) {
+			Json row = row_of(cells[i], result->runs[i], trial);
+			if (!varied.empty()) row["varied"] = varied;
+			table_.rows.push_back(std::move(row));
+		}
+		account_ = result->account;
+		return good;
+	}
+
+	// One parameter at a time, the others as they are.
+	int vary(const std::string& parameter) {
+		if (parameter == "depth") {
+			for (const std::uint32_t depth : {16u, 64u, 256u, 1024u, 6000u}) {
+				TrialOptions trial = trial_;
+				trial.settings.rx_depth = trial.settings.tx_depth = depth;
+				if (const int code = run(trial, cells_of(options_), parameter); code != good) return code;
+			}
+			return good;
+		}
+		std::vector<Cell> cells;
+		const std::vector<std::uint32_t> values = parameter == "warmup" ? std::vector<std::uint32_t>{0, 1, 10, 50, 500, 5000}
+																		: std::vector<std::uint32_t>{100, 1000, 10'000, 60'000};
+		for (const std::uint32_t value : values)
+			for (Cell cell : cells_of(options_)) {
+				(parameter == "warmup" ? cell.warmup : cell.iters) = value;
+				cells.push_back(cell);
+			}
+		return run(trial_, cells, parameter);
+	}
+
+	int write() {
+		table_.environment = {{"command", options_.command_line}, {"commit", bench::commit()},
+			{"device", fmt::format("{} ({}, MTU {})", account_.device, account_.gid, account_.mtu)}, {"transport", options_.transport},
+			{"rx-depth", std::to_string(options_.rx_depth)}, {"tx-depth", std::to_string(options_.tx_depth)},
+			{"eager-max", options_.eager_max}, {"warmup", std::to_string(options_.warmup)},
+			{"iters", fmt::format("{}, at most {} s a run", options_.iters, options_.seconds_max)}, {"reps", std::to_string(options_.reps)},
+			{"processes", "one server, one of clients"}, {"server registrations", std::to_string(account_.server_registrations)}};
+		table_.environment.insert(table_.environment.end(),
+			{{"kind", account_.device.starts_with("vb_") ? "software" : "hardware"}, {"cpu", bench::cpu_name()},
+				{"cores", fmt::format("{}, not pinned", sysconf(_SC_NPROCESSORS_ONLN))}, {"kernel", bench::kernel_name()},
+				{"date", bench::utc_now()}});
+		std::string error;
+		const auto out = [&](const std::string& path, const std::string& text) { return path.empty() || write_out(path, text, error); };
+		const std::string shown = options_.crossover ? to_crossover(table_.rows)
+			: options_.format == "published"         ? to_published(table_.rows)
+													 : connect::to_markdown(slim());
+		if (!(out(options_.csv, connect::to_csv(table_)) && out(options_.json, connect::to_json(table_)) && out(options_.markdown, shown)))
+			return complain(error);
+		int code = good;
+		for (const Json& row : table_.rows)
+			if (row["validity"] == "invalid") {
+				const std::string reason = row["reason"];
+				complain(fmt::format("{} {} {} B window {}: {}", row["op"].get<std::string>(), row["proto"].get<std::string>(),
+					row["value_bytes"].get<std::uint64_t>(), row["window"].get<std::uint64_t>(), reason));
+				code = impossible_data;
+			}
+		return code;
+	}
+
+	// What a reader compares; the rest is in CSV and JSON.
+	connect::Table slim() const {
+		connect::Table shown{.environment = table_.environment, .rows = {}};
+		for (const Json& row : table_.rows) {
+			Json& one = shown.rows.emplace_back(Json{{"experiment", "kv"}});
+			for (const char* key : {"varied", "op", "proto", "protocol", "form", "value_bytes", "window", "clients", "rx_depth", "warmup",
+					 "iters", "operations_per_second", "gigabytes_per_second", "gibibytes_per_second", "p50_us", "p99_us", "depth",
+					 "messages_per_operation", "spread", "redis_unix_per_second", "redis_tcp_per_second", "validity", "reason"})
+				if (row.contains(key)) one[key] = row[key];
+		}
+		return shown;
+	}
+
+	const Options& options_;
+	TrialOptions trial_;
+	connect::Table table_;
+	Account account_;
+};
+
+int measure(const Options& options) {
+	const auto trust = channel::choose_trust(options.trust, channel::trust_environment());
+	if (!trust) return complain(trust.error(), usage);
+	auto client = channel::make_client_protection(*trust);
+	auto server = channel::make_server_protection(*trust);
+	if (!client) return complain(client.error());
+	if (!server) return complain(server.error());
+	if (options.with_redis)
+		if (const auto found = find_redis(); !found) return complain(found.error());
+	if (options.with_memcached)
+		return complain("--with-memcached: memcached brings no program that measures it, and this one does not speak its protocol yet");
+	return Measuring(options, *server, *client).measure();
+}
+
+template <class T>
+std::vector<T> chosen(const std::string& option, std::string_view text, const std::vector<std::pair<std::string, T>>& all) {
+	std::vector<T> list;
+	for (const std::string_view word : split(text)) {
+		const auto found = std::ranges::find_if(all, [&](const auto& each) { return each.first == word; });
+		if (found == all.end()) throw CLI::ValidationError(option, fmt::format("'{}' is none of its words", word));
+		list.push_back(found->second);
+	}
+	return list;
+}
+
+}  // namespace
+
+void add_bench_kv(CLI::App& bench, Action& action, const std::string& command_line) {
+	CLI::App* sub = bench.add_subcommand("kv", "The key-value store: SET and GET, eager and by rendezvous");
+	sub->footer(
+		"Examples:\n"
+		"  verbena bench kv --sizes 64,4K,64K,1M --window 1,64 --reps 3\n"
+		"  verbena bench kv --crossover --window 16              both protocols at every size, and where each is ahead\n"
+		"  verbena bench kv --proto eager,rndv --window 1 --format published\n"
+		"  verbena bench kv --sizes 64 --with-redis              beside redis over a unix socket and TCP\n"
+		"  verbena bench kv --sensitivity depth,warmup,iters --sizes 4K\n"
+		"Exit codes: 0 good, 1 something could not be measured, 2 usage, 3 a row cannot be true.");
+	auto options = std::make_shared<Options>();
+	options->command_line = command_line;
+	sub->add_option("--sizes", options->sizes_text, "Bytes of a value: a list; a:b is from a to b by doubling")->capture_default_str();
+	sub->add_option("--ops", options->ops_text, "set, get")->capture_default_str();
+	sub->add_option("--proto", options->protos_text, "eager, rndv, auto: how values travel")->capture_default_str();
+	sub->add_option("--rndv", options->forms_text, "read, write: the form of a SET by rendezvous")->capture_default_str();
+	sub->add_option("--window", options->windows_text, "Operations of a client under way at once: a list")->capture_default_str();
+	sub->add_option("--clients", options->clients, "Clients, all in one process")->capture_default_str()->check(CLI::Range(1u, 1024u));
+	sub->add_option("--rx-depth", options->rx_depth, "Receive buffers, of both sides")
+		->capture_default_str()
+		->check(CLI::Range(8u, 65'536u));
+	sub->add_option("--tx-depth", options->tx_depth, "Send work requests of a connection, of both sides")
+		->capture_default_str()
+		->check(CLI::Range(8u, 16'384u));
+	sub->add_option("--eager-max", options->eager_max, "With --proto auto: key and value together below this go eagerly")
+		->capture_default_str();
+	sub->add_option("--memory", options->memory, "Limit of the store")->capture_default_str();
+	sub->add_option("--warmup", options->warmup, "Operations of a run before the timed ones")->capture_default_str();
+	sub->add_option("--iters", options->iters, "Timed operations of a run")->capture_default_str()->check(CLI::Range(1u, 1'000'000'000u));
+	sub->add_option("--seconds-max", options->seconds_max, "A run ends after this; its row says how many operations were timed")
+		->capture_default_str()
+		->check(CLI::Range(0.01, 3600.0));
+	sub->add_option("--reps", options->reps, "Repetitions, interleaved")->capture_default_str()->check(CLI::Range(1u, 1000u));
+	sub->add_option("--transport", options->transport, "rdma or tcp")->capture_default_str()->check(CLI::IsMember({"rdma", "tcp"}));
+	sub->add_option("--device", options->device, "RDMA device; without it the best one ('verbena devices')");
+	sub->add_option("--poll-us", options->poll_us, "Microseconds that both sides poll after the last work")->capture_default_str();
+	sub->add_flag("--crossover", options->crossover, "Where each protocol is ahead, in place of the table");
+	sub->add_option("--sensitivity", options->sensitivity_text, "depth, warmup, iters: vary one at a time");
+	sub->add_option("--format", options->format, "Of what is printed")
+		->capture_default_str()
+		->check(CLI::IsMember({"markdown", "published"}));
+	sub->add_flag("--with-redis", options->with_redis, "Also redis-benchmark (redis must be installed)");
+	sub->add_flag("--with-memcached", options->with_memcached, "Also memcached");
+	sub->add_option("--csv", options->csv, "Write CSV (- is standard output)")->type_name("FILE");
+	sub->add_option("--json", options->json, "Write JSON, with each repetition")->type_name("FILE");
+	sub->add_option("--md", options->markdown, "Write what is shown (the default, to standard output)")->type_name("FILE");
+	sub->add_flag("--quiet", options->quiet, "Nothing but results");
+	add_trust(*sub, options->trust);
+
+	sub->callback([options, &action] {
+		const auto sizes = parse_sizes(options->sizes_text), windows = parse_sizes(options->windows_text);
+		if (!sizes) throw CLI::ValidationError("--sizes", sizes.error());
+		if (!windows) throw CLI::ValidationError("--window", windows.error());
+		options->sizes = *sizes;
+		options->windows = *windows;
+		if (std::ranges::max(*sizes) > kv::value_max) throw CLI::ValidationError("--sizes", "a value has at most 64M");
+		if (std::ranges::max(*windows) > 4096) throw CLI::ValidationError("--window", "at most 4096");
+		for (const auto& [name, text] : {std::pair{"--eager-max", &options->eager_max}, {"--memory", &options->memory}})
+			if (const auto size = parse_size(*text); !size) throw CLI::ValidationError(name, size.error());
+		options->ops = chosen<Op>("--ops", options->ops_text, {{"set", Op::set}, {"get", Op::get}});
+		options->protos =
+			chosen<Proto>("--proto", options->protos_text, {{"eager", Proto::eager}, {"rndv", Proto::rndv}, {"auto", Proto::automatic}});
+		options->forms = chosen<Form>("--rndv", options->forms_text, {{"read", Form::read}, {"write", Form::write}});
+		if (!options->sensitivity_text.empty())
+			options->sensitivity = chosen<std::string>(
+				"--sensitivity", options->sensitivity_text, {{"depth", "depth"}, {"warmup", "warmup"}, {"iters", "iters"}});
+		if (options->crossover) std::erase(options->protos, Proto::automatic);
+		if (options->csv.empty() && options->json.empty() && options->markdown.empty()) options->markdown = "-";
+		action = [options] { return measure(*options); };
+	});
+}
+
+}  // namespace verbena::tools

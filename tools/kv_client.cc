@@ -1,0 +1,210 @@
+// kv_client: executes lines of SET, GET and DEL at a kv_server; several files are several clients at once.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <fstream>
+#include <iostream>
+#include <unordered_set>
+
+#include "base/sizes.h"
+#include "lib/kv/script.h"
+#include "lib/kv/session.h"
+#include "tools/trust_options.h"
+
+namespace {
+
+using namespace verbena;
+
+struct Options {
+	std::string server;
+	std::vector<std::string> files;
+	std::string proto = "auto", rndv = "read", transport = "rdma", eager_max;
+	std::uint32_t outstanding = 16;
+	kv::Settings settings{.rx_depth = 128, .tx_depth = 64};
+	std::string device;
+	bool stats = false;
+	channel::TrustOptions trust;
+};
+
+int fail(const std::string& text, int code = 1) {
+	fmt::print(stderr, "kv_client: {}\n", text);
+	return code;
+}
+
+// One client and its lines. SETs are under way together, as many as allowed, but for one key in their order; a GET or DEL comes after all
+// SETs before it.
+class Script {
+public:
+	Script(const Options& options, std::string name, bool alone) : options_(options), name_(std::move(name)), alone_(alone) {}
+
+	async::Task<void> run(kv::Session& session, kv::ClientOptions client_options, std::size_t& left) {
+		co_await execute(session, client_options);
+		--left;
+	}
+	std::size_t failures() const { return failures_; }
+	bool connected() const { return connected_; }
+
+private:
+	async::Task<void> execute(kv::Session& session, kv::ClientOptions client_options) {
+		std::ifstream file;
+		if (name_ != "-") {
+			file.open(name_);
+			if (!file) {
+				complain(0, "cannot be read");
+				co_return;
+			}
+		}
+		std::istream& lines = name_ == "-" ? std::cin : file;
+		auto opened = co_await session.connect(client_options);
+		if (!opened) {
+			++failures_;
+			fmt::print(stderr, "kv_client: {}\n", opened.error());
+			co_return;
+		}
+		connected_ = true;
+		client_ = std::move(*opened);
+		std::string line;
+		for (std::size_t number = 1; std::getline(lines, line) && !client_->lost(); ++number) {
+			auto command = kv::read_command(line);
+			if (!command) complain(number, command.error());
+			else if (*command) co_await execute(number, std::move(**command));
+		}
+		co_await all_set(0);
+		if (options_.stats) print_stats();
+		client_->close();
+		co_await client_->channel().until_closed();
+	}
+
+	async::Task<void> execute(std::size_t number, kv::Command command) {
+		if (command.kind == kv::Command::Kind::set) {
+			while (setting_.contains(command.key)) co_await async::Park(waiting_);
+			co_await all_set(options_.outstanding - 1);
+			++under_way_;
+			setting_.insert(command.key);
+			client_->channel().loop().spawn(set(number, std::move(command)));
+			co_return;
+		}
+		co_await all_set(0);
+		if (command.kind == kv::Command::Kind::remove) {
+			const auto done = co_await client_->remove(command.key);
+			if (!done && done.error() != kv::Error::missing) complain(number, kv::sentence_of(done.error()));
+			co_return;
+		}
+		auto value = co_await client_->get(command.key);
+		if (!value && value.error() != kv::Error::missing) {
+			complain(number, kv::sentence_of(value.error()));
+			co_return;
+		}
+		const std::string_view text = value ? kv::text_of(value->bytes()) : std::string_view();
+		if (!alone_) fmt::print("{}:{}: ", name_, number);
+		std::fwrite(text.data(), 1, text.size(), stdout);
+		std::fputc('\n', stdout);
+	}
+
+	// Until at most so many SETs are under way.
+	async::Task<void> all_set(std::size_t most) {
+		while (under_way_ > most) co_await async::Park(waiting_);
+	}
+
+	async::Task<void> set(std::size_t number, kv::Command command) {
+		const kv::Bytes value = kv::bytes_of(std::string_view(command.value));
+		const auto done = co_await client_->set(command.key, value);
+		if (!done) complain(number, kv::sentence_of(done.error()));
+		setting_.erase(command.key);
+		--under_way_;
+		client_->channel().loop().resume_soon(waiting_);
+	}
+
+	void complain(std::size_t number, std::string_view what) {
+		++failures_;
+		std::fflush(stdout);
+		if (number == 0) fmt::print(stderr, "kv_client: {}: {}\n", name_, what);
+		else fmt::print(stderr, "kv_client: {}:{}: {}\n", name_ == "-" ? "standard input" : name_, number, what);
+	}
+
+	void print_stats() const {
+		const kv::ClientCounters& counters = client_->counters();
+		fmt::print(stderr, "kv_client: {}: {} operations, {} messages, {} eager, {} read, {} written, {} lent, {} under way at most\n",
+			name_, counters.operations, counters.records_sent + counters.records_received, counters.eager, counters.reads, counters.writes,
+			counters.lent, counters.under_way_max);
+	}
+
+	const Options& options_;
+	std::string name_;
+	bool alone_;
+	std::unique_ptr<kv::Client> client_;
+	std::size_t failures_ = 0, under_way_ = 0;
+	bool connected_ = false;
+	std::unordered_set<std::string> setting_;
+	async::List<async::Waiter> waiting_;
+};
+
+int run(Options options) {
+	const auto trust = channel::choose_trust(options.trust, channel::trust_environment());
+	if (!trust) return fail(trust.error(), 2);
+	auto protection = channel::make_client_protection(*trust);
+	if (!protection) return fail(protection.error());
+
+	kv::ClientOptions client{.protocol = options.proto == "eager" ? kv::Protocol::eager
+			: options.proto == "rndv"                             ? kv::Protocol::rendezvous
+																  : kv::Protocol::automatic,
+		.form = options.rndv == "write" ? kv::Form::write : kv::Form::read};
+	if (!options.eager_max.empty())
+		client.eager_max = options.settings.eager_max = static_cast<std::uint32_t>(*parse_size(options.eager_max));
+	auto session = kv::Session::open({.host = options.server,
+		.port = kv::port_default,
+		.protection = std::move(*protection),
+		.device = options.device,
+		.tcp = options.transport == "tcp",
+		.settings = options.settings});
+	if (!session) return fail(session.error());
+
+	if (options.files.empty()) options.files.push_back("-");
+	std::deque<Script> scripts;
+	for (const std::string& file : options.files) scripts.emplace_back(options, file, options.files.size() == 1);
+	std::size_t left = scripts.size();
+	for (Script& script : scripts) (*session)->loop().spawn(script.run(**session, client, left));
+	(*session)->loop().run_until([&] { return left == 0; });
+	std::fflush(stdout);
+	std::size_t failures = 0;
+	for (const Script& script : scripts) failures += script.failures();
+	return failures == 0 ? 0 : 1;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+	Options options;
+	CLI::App app("Executes lines of SET, GET and DEL at a kv_server.", "kv_client");
+	app.footer(
+		"Examples:\n  printf 'SET key value\\nGET key\\n' | kv_client 127.0.0.1\n  kv_client 10.0.0.1:7472 Client1.txt Client2.txt\n"
+		"  kv_client 10.0.0.1 --proto rndv --rndv write commands.txt\n"
+		"A value is the rest of its line; a GET prints the value, and an empty line for a key that is missing. A line that fails is\n"
+		"reported with its number and the next ones are executed.\nExit codes: 0 good, 1 a line failed or the server is not reachable, 2 "
+	    "usage.");
+	app.add_option("server", options.server, "host[:port] of the kv_server")->required();
+	app.add_option("files", options.files, "One client for each file of lines; without any, standard input")->type_name("FILE");
+	app.add_option("--proto", options.proto, "How values travel")->capture_default_str()->check(CLI::IsMember({"auto", "eager", "rndv"}));
+	app.add_option("--rndv", options.rndv, "SET by rendezvous: the server reads the value, or the client writes it")
+		->capture_default_str()
+		->check(CLI::IsMember({"read", "write"}));
+	app.add_option("--eager-max", options.eager_max, "In place of the server's, for this connection")->check([](const std::string& text) {
+		const auto size = parse_size(text);
+		return !size ? size.error() : *size > kv::value_max ? "at most 64M" : std::string();
+	});
+	app.add_option("--outstanding", options.outstanding, "SETs of a client under way at once")
+		->capture_default_str()
+		->check(CLI::Range(1u, 4096u));
+	app.add_option("--transport", options.transport, "What carries the messages")
+		->capture_default_str()
+		->check(CLI::IsMember({"rdma", "tcp"}));
+	app.add_option("--device", options.device, "RDMA device; without it the best one ('verbena devices')");
+	app.add_flag("--stats", options.stats, "Say on standard error what each client did");
+	tools::add_trust(app, options.trust);
+	try {
+		app.parse(argc, argv);
+	} catch (const CLI::ParseError& error) {
+		return app.exit(error) == 0 ? 0 : 2;
+	}
+	return run(std::move(options));
+}

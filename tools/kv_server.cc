@@ -1,0 +1,132 @@
+// kv_server: keys and values in memory, for clients over RDMA or TCP.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <csignal>
+
+#include "base/sizes.h"
+#include "lib/kv/service.h"
+#include "tools/trust_options.h"
+
+namespace {
+
+verbena::kv::Service* running = nullptr;
+
+extern "C" void on_signal(int) {
+	if (running != nullptr) running->stop();
+}
+
+struct Options {
+	std::string listen = "0.0.0.0";
+	std::uint16_t port = verbena::kv::port_default;
+	verbena::kv::Settings settings;
+	verbena::kv::ServerOptions server;
+	std::string memory = "1G", eager_max = "4096", value_max = "64M";
+	std::string device;
+	std::uint32_t poll_us = 50;
+	verbena::channel::TrustOptions trust;
+};
+
+int fail(const std::string& text) {
+	fmt::print(stderr, "kv_server: {}\n", text);
+	return 1;
+}
+
+int run(const Options& options) {
+	using namespace verbena;
+	const auto trust = channel::choose_trust(options.trust, channel::trust_environment());
+	if (!trust) {
+		fail(trust.error());
+		return 2;
+	}
+	auto protection = channel::make_server_protection(*trust);
+	if (!protection) return fail(protection.error());
+	const auto where = async::resolve(options.listen, options.port);
+	if (!where) return fail(where.error());
+
+	kv::Service service({.where = *where,
+		.protection = *protection,
+		.wish = {.device = options.device, .both_ends_on_this_host = async::is_loopback(*where)},
+		.settings = options.settings,
+		.server = options.server,
+		.spin = options.poll_us * 1000,
+		.complain = [](const std::string& what) { fmt::print(stderr, "kv_server: {}\n", what); }});
+	if (auto started = service.start(); !started) return fail(started.error());
+	running = &service;
+	std::signal(SIGTERM, on_signal);
+	std::signal(SIGINT, on_signal);
+	const channel::Path path = service.path();
+	fmt::print(
+		"kv_server: listening at {}:{}, {} over {} ({}, MTU {}) and tcp, rx-depth {}, tx-depth {}, eager-max {}, memory {}, trusts {}\n",
+		options.listen, service.port(), path.transport, path.device, path.gid, path.mtu, options.settings.rx_depth,
+		options.settings.tx_depth, options.settings.eager_max, options.settings.memory, trust->description());
+	std::fflush(stdout);
+	service.run();
+	running = nullptr;
+	const kv::ServerCounters& counters = service.counters();
+	fmt::print(
+		"kv_server: {} clients at most, {} requests; SETs: {} eager, {} read, {} written, {} refused; GETs: {} eager, {} lent; {} leases "
+		"ran out; {} keys, {} bytes, {} registrations\n",
+		service.counts().clients_peak.load(), counters.requests, counters.eager_sets, counters.read_sets, counters.written_sets,
+		service.store().counters().refused, counters.eager_gets, counters.lent_gets, counters.leases_expired + counters.places_expired,
+		service.store().size(), service.store().used(), service.counts().registrations.load());
+	return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+	Options options;
+	CLI::App app("Keeps keys and values in memory, for clients over RDMA (RC) or TCP.", "kv_server");
+	app.footer(
+		"Examples:\n  kv_server\n  kv_server --port 4000 --memory 4G --eager-max 16K\n  kv_server --listen 127.0.0.1 --rx-depth 6000 "
+	    "--tx-depth "
+		"6000\n  kv_server --ca ca.pem --cert server.pem --key server.key\n"
+		"Then, elsewhere: kv_client SERVER. SIGTERM closes the clients and ends within two seconds.\nExit codes: 0 good, 1 failed, 2 "
+	    "usage.");
+	app.add_option("--listen", options.listen, "Address to listen at")->capture_default_str();
+	app.add_option("--port", options.port, "TCP port of the set-up; 0: any free one")->capture_default_str();
+	app.add_option("--rx-depth", options.settings.rx_depth, "Receive buffers posted; one client may fill as many")
+		->capture_default_str()
+		->check(CLI::Range(8u, 65'536u));
+	app.add_option("--tx-depth", options.settings.tx_depth, "Send work requests of a client's connection")
+		->capture_default_str()
+		->check(CLI::Range(8u, 16'384u));
+	const auto size_up_to = [](std::uint64_t most) {
+		return CLI::Validator(
+			[most](std::string& text) {
+				const auto size = verbena::parse_size(text);
+				return !size ? size.error() : *size > most ? fmt::format("at most {}", most) : std::string();
+			},
+			"SIZE");
+	};
+	app.add_option("--eager-max", options.eager_max, "Key and value together below this travel with the message; others by rendezvous")
+		->capture_default_str()
+		->check(size_up_to(verbena::kv::value_max));
+	app.add_option("--memory", options.memory, "Limit of keys and values; above it SETs are refused")
+		->capture_default_str()
+		->check(size_up_to(std::uint64_t{1} << 46));
+	app.add_option("--value-max", options.value_max, "The longest value")->capture_default_str()->check(size_up_to(verbena::kv::value_max));
+	app.add_option("--max-clients", options.settings.connections_max, "Further ones are refused")
+		->capture_default_str()
+		->check(CLI::Range(1u, 100'000u));
+	app.add_option("--rendezvous-max", options.server.rendezvous_max, "Rendezvous of one client under way; further ones wait")
+		->capture_default_str()
+		->check(CLI::Range(1u, 4000u));
+	app.add_option("--lease-ms", options.server.lease_ms, "How long memory stays lent to a client that says nothing")
+		->capture_default_str()
+		->check(CLI::Range(10u, 600'000u));
+	app.add_option("--device", options.device, "RDMA device; without it the best one ('verbena devices')");
+	app.add_option("--poll-us", options.poll_us, "Microseconds to poll after the last work before sleeping")->capture_default_str();
+	verbena::tools::add_trust(app, options.trust);
+	try {
+		app.parse(argc, argv);
+	} catch (const CLI::ParseError& error) {
+		return app.exit(error) == 0 ? 0 : 2;
+	}
+	options.settings.eager_max = options.server.eager_max = static_cast<std::uint32_t>(*verbena::parse_size(options.eager_max));
+	options.settings.memory = *verbena::parse_size(options.memory);
+	options.server.value_max = static_cast<std::uint32_t>(*verbena::parse_size(options.value_max));
+	setvbuf(stdout, nullptr, _IOLBF, 0);
+	return run(options);
+}
