@@ -65,7 +65,7 @@ Done rc_connect(ibv_qp* qp, const OpenDevice& device, const RemoteEnd& remote, c
 	ibv_qp_attr rts{.qp_state = IBV_QPS_RTS};
 	rts.sq_psn = path.local_psn;
 	rts.timeout = 14;    // 4.096 us * 2^14 = 67 ms
-	rts.retry_cnt = 7;
+	rts.retry_cnt = 6;   // Soft-RoCE takes 7 for "without end" here too, and then never notices a peer that is gone
 	rts.rnr_retry = 7;   // without end: the receiver's pace is back-pressure, not an error
 	rts.max_rd_atomic = path.reads_as_requester;
 	return step(qp, rts, IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC,

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <cstring>
 
 #include "base/time.h"
 #include "base/timer_wheel.h"
@@ -15,6 +16,15 @@ struct Route {
 	wire::AddressPair addresses{};
 	void* carrier = nullptr;
 };
+
+inline wire::Gid gid_of(const std::uint8_t (&bytes)[16]) {
+	wire::Gid gid;
+	std::memcpy(gid.data(), bytes, gid.size());
+	return gid;
+}
+
+// 12.7: a timeout field counts in powers of two of 4.096 us.
+constexpr Nanoseconds duration_of(std::uint8_t code) { return Nanoseconds{4096} << code; }
 
 enum class State : std::uint8_t {
 	idle,

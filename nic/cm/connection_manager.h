@@ -24,6 +24,7 @@
 
 #include "base/random.h"
 #include "nic/cm/connection.h"
+#include "nic/cm/listeners.h"
 
 namespace verbena::cm {
 
@@ -73,9 +74,9 @@ public:
 
 	// Services
 	// Requests for `service` to `address` (all zero: to any) go to `user`. False: somebody listens there.
-	bool listen(ServiceId service, const wire::Gid& address, void* user);
-	void unlisten(ServiceId service, void* user);
-	bool listens(ServiceId service) const;
+	bool listen(ServiceId service, const wire::Gid& address, void* user) { return listeners_.add(service, address, user); }
+	void unlisten(ServiceId service, void* user) { listeners_.remove(service, user); }
+	bool listens(ServiceId service) const { return listeners_.has(service); }
 
 	// The active end
 	struct Request {
@@ -134,10 +135,6 @@ public:
 	const Counters& counters() const { return counters_; }
 
 private:
-	struct Listener {
-		wire::Gid address;
-		void* user;
-	};
 	// Who asked, by what it says of itself: the same again is the same request.
 	struct Origin {
 		std::uint32_t id;
@@ -157,7 +154,6 @@ private:
 	void send_again(Connection&);
 	void send_reject(Connection&, std::uint16_t reason, std::span<const std::byte> data = {});
 	void stop_sending(Connection&);
-	const Listener* find_listener(ServiceId, const wire::Gid& address) const;
 	Connection* find(CommId own, CommId others, const Route& from);
 	bool may_take_request();
 
@@ -177,7 +173,7 @@ private:
 	std::uint32_t block_ = 0;
 	std::unordered_map<std::uint32_t, std::unique_ptr<Connection>> connections_;
 	std::map<Origin, CommId> by_origin_;
-	std::multimap<ServiceId, Listener> listeners_;
+	Listeners listeners_;
 	std::size_t pending_requests_ = 0;
 	std::deque<Outgoing> outgoing_;
 	std::deque<Event> events_;

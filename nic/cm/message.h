@@ -106,6 +106,9 @@ struct Mra {
 	friend bool operator==(const Mra&, const Mra&) = default;
 };
 
+// Which message an MRA or REJ speaks of (12.6.6, 12.6.7).
+inline constexpr std::uint8_t of_req = 0, of_rep = 1, of_other = 2;
+
 // Table 104.
 namespace reject_reason {
 inline constexpr std::uint16_t timeout = 4, unsupported = 5, invalid_comm_id = 6, invalid_service = 8, stale_connection = 10, consumer = 28;

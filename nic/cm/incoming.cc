@@ -1,0 +1,199 @@
+// What comes in: each message of the other end, in the state in which it finds the connection (12.9.5 to 12.9.8).
+#include <algorithm>
+
+#include "nic/cm/connection_manager.h"
+
+namespace verbena::cm {
+
+bool ConnectionManager::may_take_request() {
+	if (pending_requests_ < pending_requests_max && has_block()) return true;
+	++counters_.refused_busy;
+	return false;
+}
+
+void ConnectionManager::handle_mad(Nanoseconds now, const Route& from, std::span<const std::byte, wire::mad_size> bytes) {
+	++counters_.received;
+	const auto envelope = read_message(bytes);
+	if (!envelope) {
+		++counters_.malformed;
+		return;
+	}
+	std::visit([&](const auto& message) { handle(now, from, *envelope, message); }, envelope->message);
+}
+
+void ConnectionManager::handle(Nanoseconds now, const Route& from, const Envelope& envelope, const Req& req) {
+	const Origin origin{req.local.value, req.ca_guid, gid_of(from.addresses.destination)};
+	if (const auto known = by_origin_.find(origin); known != by_origin_.end()) {
+		Connection& c = *connections_.at(known->second.value);
+		if (c.state == State::rep_sent) send_again(c);
+		else if (c.state == State::req_received) send(c, Mra{c.local, c.remote, of_req, program_timeout, {}});
+		else if (c.state == State::timewait || c.state == State::idle)
+			send(from, envelope.transaction, Rej{{}, req.local, of_req, reject_reason::stale_connection, 0, {}});
+		return;
+	}
+	const Listener* listener = listeners_.find(req.service, req.addresses.destination);
+	if (!listener) return send(from, envelope.transaction, Rej{{}, req.local, of_req, reject_reason::invalid_service, 0, {}});
+	if (!may_take_request()) return;  // it will be asked again
+	Connection& c = create(from, nullptr);
+	c.remote = req.local;
+	c.remote_guid = req.ca_guid;
+	c.service = req.service;
+	c.transaction = envelope.transaction;
+	c.transport = req.transport;
+	c.path_mtu = req.path_mtu;
+	c.ack_timeout = req.ack_timeout;
+	c.other = {.qpn = req.qpn,
+		.starting_psn = req.starting_psn,
+		.responder_resources = req.responder_resources,
+		.initiator_depth = req.initiator_depth,
+		.retry_count = req.retry_count,
+		.rnr_retry_count = req.rnr_retry_count,
+		.flow_control = req.flow_control,
+		.srq = req.srq,
+		.q_key = req.q_key};
+	c.route.addresses.traffic_class = req.traffic_class;
+	c.route.addresses.flow_label = req.flow_label;
+	c.state = State::req_received;
+	++pending_requests_;
+	by_origin_[origin] = c.local;
+	events_.push_back({Event::Kind::request, c.local, nullptr, listener->user, 0, req});
+	static_cast<void>(now);
+}
+
+void ConnectionManager::handle(Nanoseconds now, const Route& from, const Envelope&, const Mra& mra) {
+	Connection* c = find(mra.remote, mra.local, from);
+	const bool expected = c &&
+		((mra.of == of_req && (c->state == State::req_sent || c->state == State::mra_req_received)) ||
+			(mra.of == of_rep && c->state == State::rep_sent));
+	if (!expected) {
+		++counters_.unexpected;
+		return;
+	}
+	if (c->state == State::req_sent) c->state = State::mra_req_received;
+	const Nanoseconds until = now + duration_of(mra.service_timeout);
+	c->give_up_at = std::max(c->give_up_at, until + patience);
+	timers_.schedule(*c, until);
+}
+
+void ConnectionManager::handle(Nanoseconds now, const Route& from, const Envelope& envelope, const Rej& rej) {
+	Connection* c = find(rej.remote, rej.local, from);
+	if (!c && rej.reason == reject_reason::timeout) {
+		const auto withdrawn = by_origin_.find({rej.local.value, rej.ca_guid, gid_of(from.addresses.destination)});
+		if (withdrawn != by_origin_.end()) c = connections_.at(withdrawn->second.value).get();
+	}
+	if (!c) {
+		++counters_.unexpected;
+		return;
+	}
+	switch (c->state) {
+		case State::req_sent:
+		case State::mra_req_received:
+		case State::rep_sent:
+		case State::rep_received: return end(now, *c, Event::Kind::rejected, rej.reason, envelope.message);
+		case State::req_received: return end(now, *c, Event::Kind::unreachable, -ETIMEDOUT);  // the other end has given up
+		default: ++counters_.unexpected;
+	}
+}
+
+void ConnectionManager::handle(Nanoseconds, const Route& from, const Envelope& envelope, const Rep& rep) {
+	Connection* c = find(rep.remote, rep.local, from);
+	if (!c || !c->active) {
+		++counters_.unexpected;
+		return;
+	}
+	switch (c->state) {
+		case State::req_sent:
+		case State::mra_req_received:
+			stop_sending(*c);
+			c->remote = rep.local;
+			c->remote_guid = rep.ca_guid;
+			c->other = {.qpn = rep.qpn,
+				.starting_psn = rep.starting_psn,
+				.responder_resources = rep.responder_resources,
+				.initiator_depth = rep.initiator_depth,
+				.retry_count = c->own.retry_count,
+				.rnr_retry_count = rep.rnr_retry_count,
+				.flow_control = rep.flow_control,
+				.srq = rep.srq,
+				.q_key = rep.q_key};
+			c->state = State::rep_received;
+			return report(*c, Event::Kind::response, 0, envelope.message);
+		case State::rep_received: return send(*c, Mra{c->local, c->remote, of_rep, program_timeout, {}});
+		case State::established: return send_again(*c);  // the RTU was lost
+		default: ++counters_.unexpected;
+	}
+}
+
+void ConnectionManager::handle(Nanoseconds, const Route& from, const Envelope&, const Rtu& rtu) {
+	Connection* c = find(rtu.remote, rtu.local, from);
+	if (!c || c->state != State::rep_sent) {
+		++counters_.unexpected;
+		return;
+	}
+	stop_sending(*c);
+	c->state = State::established;
+	report(*c, Event::Kind::established);
+}
+
+void ConnectionManager::handle(Nanoseconds now, const Route& from, const Envelope& envelope, const Dreq& dreq) {
+	Connection* c = find(dreq.remote, dreq.local, from);
+	// Whoever asks for the end of what is not there any more gets what he wants.
+	if (!c) return send(from, envelope.transaction, Drep{dreq.remote, dreq.local, {}});
+	switch (c->state) {
+		case State::rep_sent:
+		case State::rep_received:
+		case State::established:
+			stop_sending(*c);
+			c->transaction = envelope.transaction;
+			c->state = State::dreq_received;
+			return report(*c, Event::Kind::disconnected);
+		case State::dreq_sent:  // both at once
+			send(from, envelope.transaction, Drep{c->local, c->remote, {}});
+			return end(now, *c, Event::Kind::disconnected, 0);
+		case State::idle:
+		case State::timewait: return send(from, envelope.transaction, Drep{c->local, c->remote, {}});
+		default: ++counters_.unexpected;
+	}
+}
+
+void ConnectionManager::handle(Nanoseconds now, const Route& from, const Envelope&, const Drep& drep) {
+	Connection* c = find(drep.remote, drep.local, from);
+	if (!c || c->state != State::dreq_sent) {
+		++counters_.unexpected;
+		return;
+	}
+	end(now, *c, Event::Kind::disconnected, 0);
+}
+
+void ConnectionManager::handle(Nanoseconds, const Route& from, const Envelope& envelope, const SidrReq& req) {
+	const Origin origin{req.request.value, 0, gid_of(from.addresses.destination)};
+	if (const auto known = by_origin_.find(origin); known != by_origin_.end()) {
+		Connection& c = *connections_.at(known->second.value);
+		if (c.state == State::sidr_answered) send_again(c);
+		return;
+	}
+	const Listener* listener = listeners_.find(req.service, req.addresses.destination);
+	if (!listener) return send(from, envelope.transaction, SidrRep{req.request, sidr_status::unsupported, {}, req.service, 0, {}});
+	if (!may_take_request()) return;
+	Connection& c = create(from, nullptr);
+	c.remote = req.request;
+	c.service = req.service;
+	c.transaction = envelope.transaction;
+	c.state = State::sidr_req_received;
+	++pending_requests_;
+	by_origin_[origin] = c.local;
+	events_.push_back({Event::Kind::datagram_request, c.local, nullptr, listener->user, 0, req});
+}
+
+void ConnectionManager::handle(Nanoseconds now, const Route& from, const Envelope& envelope, const SidrRep& rep) {
+	Connection* c = find(rep.request, {}, from);
+	if (!c || c->state != State::sidr_req_sent) {
+		++counters_.unexpected;
+		return;
+	}
+	c->other.qpn = rep.qpn;
+	c->other.q_key = rep.q_key;
+	end(now, *c, Event::Kind::datagram_response, rep.status, envelope.message);
+}
+
+}  // namespace verbena::cm
