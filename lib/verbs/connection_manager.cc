@@ -72,8 +72,8 @@ rdma_conn_param parameters_of(std::span<const std::byte> private_data) {
 		.private_data_len = static_cast<std::uint8_t>(private_data.size()),
 		.responder_resources = RDMA_MAX_RESP_RES,
 		.initiator_depth = RDMA_MAX_INIT_DEPTH,
-		.retry_count = 7,
-		.rnr_retry_count = 7};  // without end, as rc_connect
+		.retry_count = 6,  // as rc_connect
+		.rnr_retry_count = 7};  // without end
 }
 
 }  // namespace
