@@ -9,6 +9,7 @@
 #include "base/statistics.h"
 #include "bench/connect/rows.h"
 #include "bench/rcud/round_trip.h"
+#include "bench/scale/capacity.h"
 #include "bench/scale/experiment.h"
 #include "bench/scale/redis.h"
 #include "bench/scale/rows.h"
@@ -28,7 +29,7 @@ struct Options {
 	std::vector<Engine> engines;
 	std::uint32_t messages = 0, size = 64, window = 1, reps = 5, processes = 0, poll_us = 50;
 	double seconds = 2, warmup_s = 0.5;
-	bool with_redis = false, quiet = false;
+	bool with_redis = false, quiet = false, capacity = false, ablation = false;
 	std::string csv, json, markdown;
 	channel::TrustOptions trust;
 	std::string command_line;
@@ -38,6 +39,7 @@ struct Cell {
 	ExperimentOptions experiment;
 	std::vector<Outcome> runs;
 	std::string not_run, failure;
+	std::optional<ClientKind> kind;  // whose cost it is to show
 };
 
 struct RedisCell {
@@ -128,6 +130,59 @@ std::vector<Cell> cells_of(const Options& options, const channel::Protection& cl
 	return cells;
 }
 
+// Each cell as it is, without coalescing, and without batched polling.
+void add_ablation(std::vector<Cell>& cells) {
+	std::vector<Cell> all;
+	for (const Cell& cell : cells) {
+		all.push_back(cell);
+		if (!cell.not_run.empty() || cell.experiment.swarm.transport == Transport::tcp) continue;
+		if (cell.experiment.swarm.logical()) all.emplace_back(cell).experiment.swarm.batch_bytes = 1;
+		all.emplace_back(cell).experiment.poll_batch = 1;
+	}
+	cells = std::move(all);
+}
+
+// Few and many clients of each kind, for the slope between.
+std::vector<Cell> capacity_cells(const Options& options, const channel::Protection& client, const channel::Protection& server) {
+	const auto [least, most] = std::ranges::minmax(options.clients);
+	std::vector<Cell> cells;
+	const auto add = [&](ClientKind kind, Transport transport, std::uint64_t scale_up, std::uint64_t scale_down) {
+		for (const std::uint64_t clients : {least, most}) {
+			Options one = options;
+			one.clients = {std::min<std::uint64_t>(clients * scale_up / scale_down, 100'000)};
+			one.rates = {0};
+			one.transports = {transport};
+			one.queue_pairs = {kind == ClientKind::logical ? 4u : 0u};
+			one.engines = {kind == ClientKind::thread ? Engine::threads : Engine::epoll};
+			const bool clear = kind == ClientKind::tcp_clear;
+			Cell& cell =
+				cells.emplace_back(cells_of(one, clear ? channel::InClear{} : client, clear ? channel::InClear{} : server).front());
+			cell.kind = kind;
+		}
+	};
+	add(ClientKind::rdma, Transport::rdma, 1, 1);
+	add(ClientKind::tcp_tls, Transport::tcp, 1, 1);
+	add(ClientKind::tcp_clear, Transport::tcp, 1, 1);
+	add(ClientKind::logical, Transport::rdma, 10, 1);
+	add(ClientKind::thread, Transport::rdma, 1, 10);
+	return cells;
+}
+
+// What the runs say about limits, into the table's environment: "capacity rdma: ...".
+void add_capacity(connect::Table& table, const std::vector<Cell>& cells) {
+	Resources resources = resources_here();
+	for (std::size_t i = 0; i + 1 < cells.size(); i += 2) {
+		if (!cells[i].kind || cells[i].runs.empty() || cells[i + 1].runs.empty()) continue;
+		const Cost cost = cost_of(cells[i].runs, cells[i + 1].runs);
+		resources.queue_pairs = cells[i].runs.front().server->queue_pairs_max;
+		const Limit limit = limit_of(*cells[i].kind, cost, resources);
+		table.environment.emplace_back(fmt::format("capacity {}", name_of(*cells[i].kind)), describe(limit));
+	}
+	table.environment.emplace_back("capacity_resources",
+		fmt::format("{:.2f} GiB of memory, {} descriptors, {} threads for one process",
+			static_cast<double>(resources.memory_bytes) / (1u << 30), resources.descriptors, resources.threads));
+}
+
 Outcome wanted(const Cell& cell) {
 	const SwarmOptions& swarm = cell.experiment.swarm;
 	return {.transport = swarm.transport,
@@ -182,7 +237,8 @@ int measure(const Options& options) {
 	if (options.with_redis)
 		if (const auto found = find_redis(); !found) return complain(found.error());
 
-	std::vector<Cell> cells = cells_of(options, *client, *server);
+	std::vector<Cell> cells = options.capacity ? capacity_cells(options, *client, *server) : cells_of(options, *client, *server);
+	if (options.ablation) add_ablation(cells);
 	std::vector<RedisCell> redis;
 	if (options.with_redis)
 		for (const std::uint64_t clients : options.clients) redis.push_back({.clients = static_cast<std::uint32_t>(clients)});
@@ -238,6 +294,8 @@ int measure(const Options& options) {
 	if (!trips.empty()) last.round_trip_ns = median(trips);
 	table.environment = environment_of(last, options.command_line);
 
+	if (options.capacity) add_capacity(table, cells);
+
 	std::string error;
 	const auto write = [&](const std::string& path, auto render) { return path.empty() || write_out(path, render(table), error); };
 	if (!(write(options.csv, connect::to_csv) && write(options.json, connect::to_json) && write(options.markdown, to_markdown)))
@@ -259,10 +317,11 @@ void add_bench_scale(CLI::App& bench, Action& action, const std::string& command
 		"  verbena bench scale --clients 10,1000 --reps 3 --json scale.json && verbena report scale.json -o scale.html\n"
 		"  verbena bench scale --clients 100 --rate 1000      latency at a rate that leaves the server idle\n"
 		"  verbena bench scale --clients 100000 --qps 64      logical clients that share 64 queue pairs\n"
+		"  verbena bench scale --capacity --reps 3            what a client costs, and how many fit\n"
 		"Exit codes: 0 good, 1 a client failed or something could not be measured, 2 usage, 3 a row cannot be true.");
 	auto options = std::make_shared<Options>();
 	options->command_line = command_line;
-	sub->add_option("--clients", options->clients_text, "Clients at once: a list")->capture_default_str();
+	const CLI::Option* count = sub->add_option("--clients", options->clients_text, "Clients at once: a list")->capture_default_str();
 	sub->add_option("--transport", options->transports_text, "What carries the messages: rdma, tcp")->capture_default_str();
 	sub->add_option("--engine", options->engines_text, "Of the server: epoll, threads (one for each client, at most 1000): a list")
 		->capture_default_str();
@@ -275,6 +334,9 @@ void add_bench_scale(CLI::App& bench, Action& action, const std::string& command
 		->check(CLI::Range(1u, 1024u));
 	sub->add_option("--qps", options->qps_text, "Logical clients that share so many queue pairs: a list; 0: each has its own")
 		->capture_default_str();
+	sub->add_flag("--ablation", options->ablation, "Each cell also without coalescing and without batched polling");
+	sub->add_flag("--capacity", options->capacity,
+		"What a client of each kind costs, from the fewest and the most of --clients (200,1000), and how many that allows here");
 	sub->add_option("--messages", options->messages, "Messages of each client at most; 0: as the time allows")->capture_default_str();
 	sub->add_option("--seconds", options->seconds, "Measured time of each run")->capture_default_str()->check(CLI::Range(0.05, 3600.0));
 	sub->add_option("--warmup", options->warmup_s, "Seconds before it that do not count")
@@ -290,12 +352,15 @@ void add_bench_scale(CLI::App& bench, Action& action, const std::string& command
 	sub->add_flag("--quiet", options->quiet, "Nothing but results");
 	add_trust(*sub, options->trust);
 
-	sub->callback([options, &action] {
+	sub->callback([options, &action, count] {
+		if (options->capacity && *count == 0) options->clients_text = "200,1000";
 		const auto clients = parse_sizes(options->clients_text);
 		if (!clients) throw CLI::ValidationError("--clients", clients.error());
 		for (const std::uint64_t each : *clients)
 			if (each > 100'000) throw CLI::ValidationError("--clients", "each is 1 to 100000");
 		options->clients = *clients;
+		if (const auto [least, most] = std::ranges::minmax(*clients); options->capacity && (least < 10 || most < 2 * least))
+			throw CLI::ValidationError("--clients", "--capacity needs two numbers, from 10 on, the greater at least twice the lesser");
 		for (const std::string_view word : split(options->transports_text)) {
 			if (word != "rdma" && word != "tcp") throw CLI::ValidationError("--transport", "each is rdma or tcp");
 			options->transports.push_back(word == "rdma" ? Transport::rdma : Transport::tcp);

@@ -10,6 +10,7 @@
 #include <sstream>
 
 #include "bench/kv/check.h"
+#include "bench/rpc/rows.h"
 #include "bench/scale/check.h"
 #include "bench/table.h"
 #include "bench/validity.h"
@@ -53,9 +54,7 @@ int check_scale(const Options& options, const std::string& text) {
 int check_kv(const Options& options, const std::string& text) {
 	const auto table = kvbench::check_table(text);
 	if (!table) return complain(fmt::format("{}: {}", options.file, table.error()));
-	const auto count = [&](std::string_view validity) {
-		return std::ranges::count(table->rows, validity, &kvbench::CheckedRow::validity);
-	};
+	const auto count = [&](std::string_view validity) { return std::ranges::count(table->rows, validity, &kvbench::CheckedRow::validity); };
 	if (options.json) {
 		nlohmann::ordered_json list = nlohmann::ordered_json::array();
 		for (const kvbench::CheckedRow& row : table->rows)
@@ -76,6 +75,29 @@ int check_kv(const Options& options, const std::string& text) {
 	return options.strict && count("invalid") > 0 ? impossible_data : good;
 }
 
+// A table of calls: ours, or the published one.
+int check_rpc(const Options& options, const std::string& text) {
+	const auto rows = rpcbench::check_table(text);
+	if (!rows) return complain(fmt::format("{}: {}", options.file, rows.error()));
+	const auto count = [&](std::string_view validity) { return std::ranges::count(*rows, validity, &rpcbench::CheckedRow::validity); };
+	if (options.json) {
+		nlohmann::ordered_json list = nlohmann::ordered_json::array();
+		for (const rpcbench::CheckedRow& row : *rows)
+			list.push_back({{"transport", row.transport}, {"mode", row.mode}, {"request_size", row.size}, {"concurrency", row.concurrency},
+				{"validity", row.validity}, {"reason", row.reason}});
+		fmt::print("{}\n",
+			nlohmann::ordered_json{{"file", options.file}, {"rows", list}, {"invalid", count("invalid")}, {"suspect", count("suspect")}}
+				.dump(2));
+	} else {
+		for (const rpcbench::CheckedRow& row : *rows)
+			if (row.validity != "valid")
+				fmt::print("{:<7}  {} x {}{}{}: {}\n", row.validity, row.size, row.concurrency, row.transport.empty() ? "" : " over ",
+					row.transport, row.reason);
+		fmt::print("{} rows: {} invalid, {} suspect\n", rows->size(), count("invalid"), count("suspect"));
+	}
+	return options.strict && count("invalid") > 0 ? impossible_data : good;
+}
+
 int check(const Options& options) {
 	std::stringstream text;
 	if (options.file == "-") {
@@ -87,6 +109,7 @@ int check(const Options& options) {
 	}
 	if (scale::is_scale_table(text.str())) return check_scale(options, text.str());
 	if (kvbench::is_kv_table(text.str())) return check_kv(options, text.str());
+	if (rpcbench::is_rpc_table(text.str())) return check_rpc(options, text.str());
 	auto table = bench::read_table(text.str());
 	if (!table) return complain(fmt::format("{}: {}", options.file, table.error()));
 	bench::judge(table->rows);
@@ -122,7 +145,8 @@ void add_check(CLI::App& app, Action& action) {
 		"Examples:\n  verbena check bench/published/rc_vs_ud.csv\n  verbena check rows.csv --strict --json\n"
 		"  verbena check bench/published/connection_scale.csv\n"
 		"  verbena check bench/published/kv_set_get.csv\n"
-		"The table needs the columns experiment,mode,msg,window,iters,mops,gib, or clients,success_percent and those beside them. Exit "
+		"The table needs the columns experiment,mode,msg,window,iters,mops,gib, clients,success_percent or request_size,qps and those "
+	    "beside them. Exit "
 		"code 3 with --strict if a row cannot be true.");
 	auto options = std::make_shared<Options>();
 	sub->add_option("file", options->file, "CSV or JSON; - is standard input")->required()->type_name("FILE");

@@ -22,6 +22,7 @@ void add_doctor(CLI::App& app, Action& action);
 void add_bench_rcud(CLI::App& bench, Action& action, const std::string& command_line);
 void add_bench_connect(CLI::App& bench, Action& action, const std::string& command_line);
 void add_bench_scale(CLI::App& bench, Action& action, const std::string& command_line);
+void add_bench_rpc(CLI::App& bench, Action& action, const std::string& command_line);
 void add_bench_kv(CLI::App& bench, Action& action, const std::string& command_line);
 void add_check(CLI::App& app, Action& action);
 void add_report(CLI::App& app);

@@ -58,6 +58,7 @@ int main(int argc, char** argv) {
 	add_bench_rcud(*bench, action, command_line);
 	add_bench_connect(*bench, action, command_line);
 	add_bench_scale(*bench, action, command_line);
+	add_bench_rpc(*bench, action, command_line);
 	add_bench_kv(*bench, action, command_line);
 	add_check(app, action);
 	add_report(app);

@@ -117,6 +117,7 @@ void find_mislabelled(const Curve& eager, Curve& rendezvous) {
 	worsen(first, "mislabelled",
 		fmt::format("{:.1f} times what the other sizes of rendezvous lead to, and on the curve of eager: it was eager",
 			first.gigabytes_per_second / of_own));
+	rendezvous.erase(rendezvous.begin());
 }
 
 std::string text_at(const Fields& row, std::string_view name) {
@@ -170,11 +171,12 @@ std::expected<CheckedTable, std::string> check_table(std::string_view text) {
 		protocols[fmt::format("{} {}", row.op, row.value_bytes)].insert(row.protocol);
 	}
 	for (auto& [name, by_protocol] : curves) {
-		for (auto& [protocol, curve] : by_protocol) {
-			std::ranges::sort(curve, {}, &CheckedRow::value_bytes);
-			find_outliers(curve);
-		}
+		for (auto& [protocol, curve] : by_protocol) std::ranges::sort(curve, {}, &CheckedRow::value_bytes);
+		// In this order, so that each is compared with what is good itself.
+		find_outliers(by_protocol["eager"]);
 		find_mislabelled(by_protocol["eager"], by_protocol["rendezvous"]);
+		for (auto& [protocol, curve] : by_protocol)
+			if (protocol != "eager") find_outliers(curve);
 	}
 	const auto both = std::ranges::count_if(protocols, [](const auto& each) { return each.second.size() > 1; });
 	if (both == 0) table.remarks.push_back("no size has both protocols: the table cannot tell which of them is faster at any size");

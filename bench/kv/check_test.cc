@@ -46,9 +46,7 @@ TEST(KvCheck, RatesThatContradictEachOtherAreInvalid) {
 	EXPECT_EQ(table->rows[0].validity, "invalid");
 }
 
-Run good_run() {
-	return {.operations = 1000, .elapsed_ns = 1'000'000, .latency_sum_ns = 990'000, .p50_ns = 900, .messages = 2000, .depth_max = 1};
-}
+Run good_run() { return {.operations = 1000, .elapsed_ns = 1000, .latency_sum_ns = 990, .p50_ns = 900, .messages = 2000, .depth_max = 1}; }
 
 TEST(KvRows, ARowHasBothUnitsAndItsOperations) {
 	const kvbench::Run runs[] = {good_run()};

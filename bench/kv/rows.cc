@@ -171,7 +171,7 @@ std::string to_crossover(std::span<const Json> rows) {
 				else if (from == 0 && apart) from = size;
 			}
 			text += from > 0 ? fmt::format("  {} is ahead from {} on: --eager-max {}\n", name, bytes_text(from), from)
-						 : fmt::format("  {} is not ahead at the largest sizes measured\n", name);
+							 : fmt::format("  {} is not ahead at the largest sizes measured\n", name);
 		}
 	}
 	return text;

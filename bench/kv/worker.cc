@@ -132,6 +132,13 @@ Run Worker::run(const Cell& cell) {
 	}
 	if (!failure.empty()) return fail(failure);
 
+	// What the window takes is registered before anything is timed, however short the warm-up.
+	if (session_.transport() != nullptr && cell.proto != Proto::eager) {
+		std::vector<channel::Buffer> aside;
+		for (std::uint32_t i = 0; i < cell.window * cell.clients + 1; ++i)
+			aside.push_back(session_.transport()->memory().take(cell.size + std::size_t{1}));
+	}
+
 	const auto phase = [&](std::uint64_t operations, Nanoseconds deadline) {
 		Phase phase{.session = session_, .cell = cell, .source = source, .heap = heap, .wanted = operations, .deadline = deadline};
 		phase.lanes = std::size_t{cell.window} * cell.clients;

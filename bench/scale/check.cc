@@ -146,7 +146,8 @@ std::string not_comparable(const std::vector<Fields>& rows, const Fields& row, d
 	const std::string work = work_of(row);
 	const auto other = std::ranges::find_if(rows, [&](const Fields& each) {
 		return text_of(each, "transport") == text_of(row, "transport") && text_of(each, "rate") == text_of(row, "rate") &&
-			text_of(each, "shared_qps") == text_of(row, "shared_qps") && text_of(each, "engine") == text_of(row, "engine") &&
+			text_of(each, "shared_qps") == text_of(row, "shared_qps") && text_of(each, "without") == text_of(row, "without") &&
+			text_of(each, "connect") == text_of(row, "connect") && text_of(each, "engine") == text_of(row, "engine") &&
 			work_of(each) != work;
 	});
 	if (!work.empty() && other != rows.end())

@@ -63,6 +63,8 @@ public:
 	std::uint16_t port() const { return acceptor_->port(); }
 	channel::Path path() const;  // device, GID and MTU; "rc"
 
+	std::uint64_t queue_pairs_max() const { return static_cast<std::uint64_t>(homes_.front()->transport->device().attributes.max_qp); }
+
 	// Until stop(), which a signal handler may call: then no new clients, those that are there are closed, and it returns within two
 	// seconds.
 	void run();

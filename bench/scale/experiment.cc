@@ -37,6 +37,7 @@ struct ServerReport {
 	std::uint16_t port = 0;
 	char error[256] = {}, device[64] = {}, gid[64] = {};
 	std::uint32_t mtu = 0;
+	std::uint64_t queue_pairs_max = 0;
 	ProcessUse before, after;
 	std::uint64_t peak = 0, echoed = 0, lost = 0, refused = 0;
 	channel::RcCounters counters;
@@ -60,12 +61,14 @@ void serve(const ExperimentOptions& options, EchoCounts& counts, int out) {
 	channel::MuxOptions mux{.window = 16 << 10};
 	if (swarm.batch_bytes > 0) mux.batch_bytes = swarm.batch_bytes;
 	const bool threads = options.engine == Engine::threads;
+	channel::RcOptions rc = threads ? rc_of_a_thread
+		: swarm.logical()           ? rc_options(swarm, swarm.queue_pairs)
+						  : channel::RcOptions{.units_max = std::max(8192u, swarm.clients * 6), .connections_max = swarm.clients + 16};
+	if (options.poll_batch > 0) rc.poll_batch = options.poll_batch;
 	EchoService service({.where = async::resolve("127.0.0.1", 0).value(),
 		.protection = options.server_protection,
 		.wish = {.both_ends_on_this_host = true},
-		.rc = threads         ? rc_of_a_thread
-			: swarm.logical() ? rc_options(swarm, swarm.queue_pairs)
-							  : channel::RcOptions{.units_max = std::max(8192u, swarm.clients * 6), .connections_max = swarm.clients + 16},
+		.rc = rc,
 		.acceptor = {.protection = options.server_protection, .patience = 60'000'000'000},
 		.engine = options.engine,
 		.threads = swarm.clients,
@@ -85,6 +88,7 @@ void serve(const ExperimentOptions& options, EchoCounts& counts, int out) {
 	put(report.device, path.device);
 	put(report.gid, path.gid);
 	report.mtu = path.mtu;
+	report.queue_pairs_max = service.queue_pairs_max();
 	report.before = use_of_process(getpid());
 	if (!say()) return;
 	service.run();
@@ -321,6 +325,9 @@ private:
 		Outcome out{.transport = swarm_.transport,
 			.engine = options_.engine,
 			.stalled = options_.stalled,
+			.poll_batch = options_.poll_batch,
+			.batch_bytes = swarm_.batch_bytes,
+			.in_clear = std::holds_alternative<channel::InClear>(swarm_.protection),
 			.clients = swarm_.clients,
 			.queue_pairs = swarm_.queue_pairs,
 			.window = swarm_.window,
@@ -366,6 +373,7 @@ private:
 			.echoed = report_.echoed,
 			.lost = report_.lost,
 			.refused = report_.refused,
+			.queue_pairs_max = report_.queue_pairs_max,
 			.queue_pairs = swarm_.transport == Transport::tcp ? 0
 				: swarm_.logical()                            ? counts().carriers_peak.load()
 															  : report_.peak,
@@ -414,6 +422,18 @@ std::optional<double> Outcome::server_kib_per_connection() const {
 std::optional<double> Outcome::server_peak_kib_per_connection() const {
 	if (!server) return {};
 	return per_connection_kib(server->after.peak_resident_bytes, server->before.resident_bytes, connected);
+}
+
+std::optional<double> Outcome::doorbells_per_echo() const {
+	if (!server || transport != Transport::rdma || echoes == 0) return {};
+	return static_cast<double>(server->counters.frames_sent + server->counters.receive_posts) / static_cast<double>(echoes);
+}
+
+std::string Outcome::without() const {
+	std::string what;
+	if (batch_bytes == 1) what = "coalescing";
+	if (poll_batch == 1) what += what.empty() ? "batched polling" : ", batched polling";
+	return what;
 }
 
 std::optional<double> Outcome::idle_cpu_percent() const {

@@ -21,6 +21,7 @@ struct ExperimentOptions {
 	bool own_server = true;
 	channel::Protection server_protection;
 	Engine engine = Engine::epoll;     // of our own server
+	std::uint32_t poll_batch = 0;      // completions that the server takes at once; 0: as RcOptions
 	std::uint32_t stalled = 0;         // callers that begin a handshake and never go on, there before the first client
 	std::uint32_t processes = 0;       // of clients; 0: as many as it takes
 	Nanoseconds server_spin = 50'000;
@@ -41,6 +42,7 @@ struct ServerAccount {
 	ProcessUse before, connected, after;  // before the first client, with all of them, at the end
 	std::uint64_t threads_peak = 0;
 	std::uint64_t peak = 0, echoed = 0, lost = 0, refused = 0;  // peak: clients at once
+	std::uint64_t queue_pairs_max = 0;  // of the device
 	std::uint64_t queue_pairs = 0, labels = 0;  // at most; different ones of logical clients
 	channel::RcCounters counters;
 };
@@ -49,6 +51,8 @@ struct Outcome {
 	Transport transport = Transport::rdma;
 	Engine engine = Engine::epoll;
 	std::uint32_t stalled = 0;
+	std::uint32_t poll_batch = 0, batch_bytes = 0;  // as in the options
+	bool in_clear = false;
 	std::uint32_t clients = 0, queue_pairs = 0, window = 1, messages = 0, message_bytes = 0;  // queue_pairs: shared, or 0
 	double think_ms = 0, stagger_ms = 0, rate = 0, warmup_s = 0, seconds = 0;
 
@@ -78,6 +82,10 @@ struct Outcome {
 	std::optional<double> server_peak_kib_per_connection() const;
 	// The server's, in percent of a core, while all its clients are idle.
 	std::optional<double> idle_cpu_percent() const;
+	// What the server posts for one echo: sends, and lists of receives.
+	std::optional<double> doorbells_per_echo() const;
+	// What was switched off, in words; mostly nothing.
+	std::string without() const;
 	// Jain's index of what the clients got done: 1 if all did alike, 1/clients if one did everything.
 	double fairness() const;
 };

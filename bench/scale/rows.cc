@@ -87,7 +87,8 @@ Json repetition_of(const Outcome& run) {
 }
 
 Json beginning_of(std::string_view connect, const Outcome& run) {
-	return {{"experiment", "scale"}, {"transport", name_of(run.transport)}, {"connect", connect}, {"clients", run.clients}};
+	return {{"experiment", "scale"}, {"transport", name_of(run.transport)}, {"connect", run.in_clear ? "clear" : connect},
+		{"clients", run.clients}};
 }
 
 void add_work(Json& row, const Outcome& run) {
@@ -96,6 +97,7 @@ void add_work(Json& row, const Outcome& run) {
 	row["window"] = run.window;
 	row["shared_qps"] = run.queue_pairs;
 	row["engine"] = name_of(run.engine);
+	row["without"] = run.without();
 	row["messages"] = run.messages;
 	row["think_ms"] = run.think_ms;
 	row["stagger_ms"] = run.stagger_ms;
@@ -176,6 +178,7 @@ Json row_of(std::string_view connect, std::span<const Outcome> runs) {
 	row["server_echoes"] = server_echoes;
 	row["client_echoes"] = echoes;
 	row["server_idle_cpu_percent"] = median_of(runs, [](const Outcome& run) { return run.idle_cpu_percent(); });
+	row["doorbells_per_echo"] = median_of(runs, [](const Outcome& run) { return run.doorbells_per_echo(); });
 	row["stalled"] = first.stalled;
 	row["jain"] = median_of(runs, [](const Outcome& run) { return run.fairness(); });
 	for (std::size_t cause = 1; cause < causes; ++cause) {
@@ -225,6 +228,8 @@ std::string to_markdown(const connect::Table& table) {
 		{"server_switches_per_s", "server switches/s"}};
 	if (table.rows.front().contains("over_redis"))
 		columns.insert(columns.end(), {{"redis_per_second", "redis req/s"}, {"over_redis", "times redis"}});
+	if (std::ranges::any_of(table.rows, [](const Json& row) { return row["without"] != ""; }))
+		columns.insert(columns.end(), {{"without", "without"}, {"doorbells_per_echo", "doorbells/echo"}});
 	columns.insert(columns.end(), {{"validity", "validity"}, {"reason", "reason"}});
 	const auto text_of = [](const Json& value) {
 		if (value.is_string()) return value.get<std::string>();

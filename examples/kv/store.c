@@ -30,7 +30,9 @@ int main(int argc, char **argv)
 
 	/* A missing key has "", and a code of its own where lengths are told. */
 	need(kv_get(store, "nothing", &value), store, "GET nothing");
-	printf("nothing = \"%s\", %s\n", value, kv_strerror(kv_getn(store, "nothing", 7, &value, &length)));
+	printf("nothing = \"%s\"", value);
+	kv_release(value);
+	printf(", %s\n", kv_strerror(kv_getn(store, "nothing", 7, &value, &length)));
 
 	/* Many at once, then one wait for all. */
 	for (int i = 0; i < 1000; ++i) {

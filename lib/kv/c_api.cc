@@ -60,6 +60,8 @@ public:
 	int remove(std::string_view key);
 	int flush();
 	char* alloc(std::size_t size);
+	// To the caller, until kv_release(); nothing fetched is an empty string.
+	char* give(Fetched fetched);
 	int close();
 
 	std::shared_ptr<Core> core;
@@ -74,7 +76,6 @@ private:
 	template <class T> int result_of(const std::expected<T, Error>& done) { return done ? KV_OK : fail(done.error()); }
 	channel::Place place_of(Bytes value) const;
 	void wait_for(std::string_view key);
-	char* give(Fetched fetched);
 	Running set_later(std::string key, Bytes value, std::vector<std::byte> copy);
 
 	// Keys of asynchronous SETs under way.
@@ -162,7 +163,6 @@ int Handle::remove(std::string_view key) {
 	return result_of(done);
 }
 
-// To the caller, until kv_release().
 char* Handle::give(Fetched fetched) {
 	if (fetched.buffer) {
 		std::byte* const at = fetched.data();
@@ -289,7 +289,7 @@ int kv_get(void* kv_handle, const char* key, char** value) {
 	return on(kv_handle, [&](Handle& handle) {
 		const int result = handle.get(text_at(key), value, nullptr);
 		if (result != KV_MISSING) return result;
-		*value = handle.alloc(0);
+		*value = handle.give({});
 		return *value == nullptr ? int{KV_NO_MEMORY} : int{KV_OK};
 	});
 }

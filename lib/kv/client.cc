@@ -42,6 +42,7 @@ Task<std::expected<std::unique_ptr<Client>, std::string>> Client::open(std::uniq
 	if (!message) co_return std::unexpected("the server ended the connection; is it a kv_server? " + channel->reason());
 	const auto theirs = read_hello(message->bytes(), Hello::from_server);
 	if (!theirs) co_return std::unexpected("the server is no kv_server of this version: " + std::string(name_of(theirs.error())));
+	if (theirs->requests_max == 0) co_return std::unexpected("the server takes no requests");
 	if (options.protocol == Protocol::rendezvous && !channel->direct())
 		co_return std::unexpected("rendezvous needs an RDMA connection, and this one is over " + channel->path().transport);
 	co_return std::unique_ptr<Client>(new Client(std::move(channel), options, *theirs));

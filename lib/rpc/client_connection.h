@@ -29,7 +29,7 @@ public:
 	void await_resume() const {}
 	bool done() const { return done_; }
 
-	rpc_error error;						 // once it is done
+	rpc_error error;       // once it is done
 	std::span<std::byte> attachment_room;    // where the answer's attachment goes, if it fits
 	std::span<const std::byte> attachment;   // of the answer, once it is done: there, or in the message that `share` holds
 	MessageShare share;

@@ -44,7 +44,7 @@ public:
 	std::string_view get_rpc_function_name() const { return function_; }
 	const std::string& get_remote_endpoint() const;
 	std::string_view get_transport() const;  // "rc", "tcp", "tcp+tls"
-	std::any& tag();						 // of the connection, for the program
+	std::any& tag();       // of the connection, for the program
 
 	context_info_t(const context_info_t&) = delete;
 	context_info_t& operator=(const context_info_t&) = delete;

@@ -104,7 +104,7 @@ template <auto f> struct Function {
 		static_assert(is_coroutine || is_callback || !is_view<Result> || !detail::Decayed<Declared>::owns_by_value,
 			"this RPC function returns a view (std::string_view, std::span) and takes a parameter by value that owns its memory: the view "
 			"would point into what is gone when the function returns. Take the parameter as a view (std::string_view "
-		    "echo(std::string_view)), "
+			"echo(std::string_view)), "
 			"or return a value that owns its bytes (std::string)");
 	}
 };

@@ -39,7 +39,7 @@ struct ssl_config {
 struct client_config {
 	std::chrono::milliseconds connect_timeout_duration{30'000};
 	std::chrono::milliseconds request_timeout_duration{30'000};  // 0: none
-	std::string host, port;									  // for connect() without them
+	std::string host, port;           // for connect() without them
 	FrameLimits limits;
 	std::size_t unsent_max = 64u << 20;  // calls wait while so much has not been sent
 };

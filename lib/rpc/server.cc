@@ -1,5 +1,7 @@
 #include "lib/rpc/server.h"
 
+#include <algorithm>
+
 #include "lib/rpc/protection.h"
 
 namespace verbena::rpc {
@@ -23,7 +25,7 @@ struct Server::Worker {
 	explicit Worker(const async::LoopOptions& options) : thread(options) {}
 	ServerCounters counters;
 	async::List<ServerConnection> connections;
-	bool draining = false;
+	std::atomic<bool> draining{false};
 	IoThread thread;
 };
 
@@ -66,10 +68,9 @@ err_code Server::open() {
 			if (!opened) return fail(errc::open_error, opened.error());
 			transport = *opened;
 		}
-		homes.push_back(
-			{.loop = &worker.thread.loop(), .transport = transport, .deliver = [this, &worker](std::unique_ptr<channel::Channel> channel) {
-				 take(worker, std::move(channel));
-			 }});
+		homes.push_back({.loop = &worker.thread.loop(),
+			.transport = transport,
+			.deliver = [this, &worker](std::unique_ptr<channel::Channel> channel) { take(worker, std::move(channel)); }});
 	}
 	channel::AcceptorOptions options{.protection = channel::InClear{}, .tcp = config_.tcp};
 	if (ssl_ || ibv_) options.protection = *protection;
@@ -163,7 +164,11 @@ void Server::drain() {
 }
 
 Task<void> Server::until_drained(Nanoseconds deadline, bool& drained) {
-	while (connection_count() > 0 && monotonic_now() < deadline) co_await setup_.sleep_for(1'000'000);
+	// A client may have been let in at the last moment: only a thread that knows of the end can say that it has nobody.
+	const auto busy = [this] {
+		return connection_count() > 0 || std::ranges::any_of(workers_, [](const auto& worker) { return !worker->draining; });
+	};
+	while (busy() && monotonic_now() < deadline) co_await setup_.sleep_for(1'000'000);
 	drained = true;
 }
 

@@ -24,10 +24,12 @@ COLUMNS = {
     "latency_p99_ms": "p99 (ms)",
     "latency_max_ms": "Most (ms)",
     "jain": "Jain's index",
+    "doorbells_per_echo": "Doorbells an echo",
     "server_kib_per_connection": "Server memory a connection (KiB)",
     "peak_memory_mb": "Peak memory (MB)",
     "peak_threads": "Threads",
     "server_cpu_percent": "Server CPU (% of a core)",
+    "server_idle_cpu_percent": "Server CPU, all idle (%)",
     "server_switches_per_s": "Server's context switches/s",
     "peak_clients": "Clients at once",
     "distinct_ids": "Different logical clients",
@@ -73,7 +75,7 @@ def _rows(source: Source) -> str:
     used = [name for name in COLUMNS if any(row.get(name) for row in source.rows)]
     rows = [
         (
-            f"{row.clients:,} {escape(row.transport)}{' shared' if row.shared else ''}".strip(),
+            escape(_name(row)),
             *(_number(row, name) for name in used),
             mark_html(MARKS.get(row.validity, "none"), row.validity),
             f"<td class=text>{escape(row.reason)}</td>",
@@ -81,6 +83,11 @@ def _rows(source: Source) -> str:
         for row in source.rows
     ]
     return table_html(f"All rows of {escape(source.label)}", ("Clients", *(COLUMNS[name] for name in used), "Validity", "Reason"), rows)
+
+
+def _name(row: Row) -> str:
+    kinds = ["shared" if row.shared else "", "threads" if row.engine == "threads" else "", row.apart]
+    return " ".join(filter(None, [f"{row.clients:,}", row.transport, *kinds]))
 
 
 def _number(row: Row, name: str) -> str:

@@ -17,7 +17,7 @@ from report.tables import TableError
 
 KEYS = ("clients", "success_percent")
 PUBLISHED_FILE = Path(__file__).resolve().parent.parent / "data" / "connection_scale.csv"
-WORDS = {"experiment", "transport", "connect", "validity", "reason"}
+WORDS = {"experiment", "transport", "connect", "engine", "without", "validity", "reason"}
 
 
 @dataclass(frozen=True)
@@ -28,6 +28,8 @@ class Row:
     validity: str
     reason: str
     values: dict[str, float] = field(default_factory=dict)
+    engine: str = ""  # of the server: epoll, threads
+    apart: str = ""  # what this row leaves out on purpose, as TLS; empty for most
 
     def get(self, name: str) -> float | None:
         return self.values.get(name)
@@ -66,11 +68,20 @@ class Source:
     def cells(self, transport: str, paced: bool = False) -> list[Row]:
         """Usable rows of a transport by clients: those that sent as fast as echoes came, or those at an offered rate (the lowest).
 
-        Only rows whose clients have connections of their own: logical clients are what no published claim is about.
+        Only rows of the event-driven server, whose clients have connections of their own and nothing is left out.
         """
-        rows = [row for row in self.rows if row.usable and row.transport == transport and (row.rate > 0) == paced and not row.shared]
+        rows = [row for row in self.plain if row.transport == transport and (row.rate > 0) == paced and row.engine != "threads"]
         lowest = min((row.rate for row in rows), default=0.0)
         return sorted((row for row in rows if row.rate == lowest), key=lambda row: row.clients)
+
+    @property
+    def plain(self) -> list[Row]:
+        return [row for row in self.rows if row.usable and not row.shared and not row.apart]
+
+    def threads(self) -> list[Row]:
+        """Usable rows of the engine with a thread for each client, over RDMA, that sent as fast as echoes came."""
+        rows = [row for row in self.plain if row.transport == "rdma" and row.engine == "threads" and not row.rate]
+        return sorted(rows, key=lambda row: row.clients)
 
     @property
     def transports(self) -> list[str]:
@@ -157,4 +168,7 @@ def _row(item: dict[str, str], number: int) -> Row:
     # A published table brings no verdict: its rows cannot be compared with each other (`verbena check` says why).
     validity = item.get("validity") or ("valid" if "validity" in item else "not comparable")
     clients, rate = int(values["clients"]), values.get("rate", 0.0)
-    return Row(item.get("transport", ""), clients, rate, validity, item.get("reason", ""), values)
+    stalled = "with stalled callers" if values.get("stalled") else ""
+    left_out = f"without {item['without']}" if item.get("without") else ""
+    apart = ", ".join(filter(None, ["in clear" if item.get("connect") == "clear" else "", left_out, stalled]))
+    return Row(item.get("transport", ""), clients, rate, validity, item.get("reason", ""), values, item.get("engine", ""), apart)

@@ -5,6 +5,7 @@
  *
  * A value tells its writer and number, and its other bytes follow from these, so that a torn one shows: then this program ends with 3.
  */
+#define _POSIX_C_SOURCE 200809L
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

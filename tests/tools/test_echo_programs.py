@@ -133,6 +133,54 @@ def test_a_hundred_silent_callers_delay_nobody(programs: Programs) -> None:
         each.close()
 
 
+def test_stalled_handshakes_do_not_hold_up_the_others(programs: Programs) -> None:
+    """Each caller has said one byte of a TLS record. The clients are done long before the server gives one of them up (10 s)."""
+    ran = programs.run("performance_test", "-c", 10, "-n", 5, "-t", 0, "--stalled", 100)
+    check_good(ran, 10)
+    connects = re.search(r"^connect ms p50 ([\d.]+) p99 ([\d.]+)", ran.out, re.MULTILINE)
+    assert connects and float(connects[2]) < 5000, ran
+
+
+def test_clients_come_no_faster_than_the_accept_rate(programs: Programs) -> None:
+    _, where = serve(programs, "--accept-rate", 100)
+    ran = programs.run("performance_test", "-c", 40, "-n", 1, "-t", 0, "-s", where)
+    check_good(ran, 40)
+    took = re.search(r"^40 connected in ([\d.]+) s", ran.out, re.MULTILINE)
+    assert took and float(took[1]) > 0.3, ran
+
+
+def test_two_servers_share_the_clients(programs: Programs) -> None:
+    (one, first), (other, second) = serve(programs), serve(programs)
+    check_good(programs.run("performance_test", "-c", 21, "-n", 5, "-t", 0, "-s", f"{first},{second}"), 21)
+    assert "11 clients at most, 55 messages echoed" in one.end().out
+    assert "10 clients at most, 50 messages echoed" in other.end().out
+
+
+def test_the_engine_with_a_thread_for_each_client_has_as_many_threads(programs: Programs) -> None:
+    ran = programs.run("performance_test", "-c", 30, "-n", 20, "-t", 0, "--engine", "threads", "--hold", 0.5)
+    check_good(ran, 30)
+    row = re.search(r"^ +30 +100\.00%.* (\d+)$", ran.out, re.MULTILINE)
+    assert row and 31 <= int(row[1]) <= 36, ran
+    assert "clients are connected and idle" in ran.out, ran
+    too_many = programs.run("performance_test", "-c", 1001, "--engine", "threads")
+    assert too_many.status == 1 and "at most 1000" in too_many.err, too_many
+    assert programs.run("echo_server", "--engine", "threads").status == 2
+
+
+def test_a_server_with_threads_serves_and_ends(programs: Programs) -> None:
+    server, where = serve(programs, "--engine", "threads", "--max-clients", 10)
+    for _ in range(2):
+        check_good(programs.run("performance_test", "-c", 10, "-n", 5, "-t", 0, "-s", where), 10)
+    ran = server.end()
+    assert ran.status == 0 and "10 clients at most, 100 messages echoed, 0 lost" in ran.out, ran
+
+
+def test_io_uring_falls_back_and_says_so(programs: Programs) -> None:
+    server, where = serve(programs, "--engine", "uring")
+    check_good(programs.run("performance_test", "-c", 2, "-n", 2, "-t", 0, "-s", where), 2)
+    assert "epoll instead" in server.err
+
+
 def test_a_full_server_says_so(programs: Programs) -> None:
     _, where = serve(programs, "--max-clients", 3)
     ran = programs.run("performance_test", "-c", 5, "-n", 1, "-s", where)

@@ -50,7 +50,7 @@ def test_a_table_names_its_device_and_has_the_published_columns_in_their_order(m
         header = next(csv.reader(file))
     at = header.index("clients")
     assert header[at : at + len(PUBLISHED_COLUMNS)] == PUBLISHED_COLUMNS
-    assert "| rdma | 20 | 20 | 300 |" in (measured / "scale.md").read_text()
+    assert "| rdma | epoll | 20 | 20 | 300 |" in (measured / "scale.md").read_text()
 
 
 def test_check_finds_no_fault_with_our_own_rows(measured: Path, programs: Programs) -> None:
@@ -96,8 +96,65 @@ def test_messages_of_each_client_can_be_counted(programs: Programs) -> None:
     assert row["client_echoes"] == 5 * 40 and row["jain"] == 1
 
 
+def test_an_engine_with_threads_beside_the_other(programs: Programs) -> None:
+    words = ("--clients", "10,2000", "--engine", "epoll,threads", "--transport", "rdma", "--reps", 1, *QUICK, "--json", "s.json", "--quiet")
+    ran = programs.run(*BENCH, *words, "--messages", 2)
+    assert ran.status == 0, ran
+    few, _, threads, too_many = json.loads((programs.folder / "s.json").read_text())["rows"]
+    assert few["engine"] == "epoll" and few["peak_threads"] <= 6
+    assert threads["engine"] == "threads" and threads["peak_threads"] >= 10
+    assert too_many["validity"] == "n/a" and "at most 1000" in too_many["reason"]
+    assert programs.run("verbena", "check", "s.json", "--strict").status == 0
+    ran = programs.run("verbena", "report", "s.json", "-o", "p.html", "--plots", "plots", "--json", "facts.json")
+    assert ran.status == 0, ran
+    findings = {each["claim"]["id"]: each["finding"] for each in json.loads((programs.folder / "facts.json").read_text())["claims"]["s"]}
+    assert findings["S3.5"]["verdict"] == "contradicted", findings["S3.5"]
+
+
+def test_what_batching_saves(programs: Programs) -> None:
+    words = (
+        "--clients",
+        200,
+        "--qps",
+        2,
+        "--window",
+        4,
+        "--transport",
+        "rdma",
+        "--ablation",
+        "--reps",
+        1,
+        *QUICK,
+        "--json",
+        "-",
+        "--quiet",
+    )
+    ran = programs.run(*BENCH, *words)
+    assert ran.status == 0, ran
+    rows = {row["without"]: row for row in json.loads(ran.out)["rows"]}
+    assert set(rows) == {"", "coalescing", "batched polling"}
+    assert rows[""]["doorbells_per_echo"] < rows["coalescing"]["doorbells_per_echo"]
+
+
+def test_capacity_says_what_binds(programs: Programs) -> None:
+    words = ("--capacity", "--clients", "50,200", "--reps", 2, *QUICK, "--messages", 2, "--json", "s.json", "--quiet")
+    ran = programs.run(*BENCH, *words, limit_s=60)
+    assert ran.status == 0, ran
+    environment = json.loads((programs.folder / "s.json").read_text())["environment"]
+    kinds = ("rdma", "tcp with TLS", "tcp in clear", "logical, on shared queue pairs", "rdma, a thread for each")
+    for kind in kinds:
+        assert "KiB" in environment[f"capacity {kind}"] and "bound by" in environment[f"capacity {kind}"], environment
+    assert "bound by the engine's own limit" in environment["capacity rdma, a thread for each"]
+    ran = programs.run("verbena", "report", "s.json", "-o", "p.html", "--plots", "plots", "--json", "facts.json")
+    assert ran.status == 0, ran
+    findings = {each["claim"]["id"]: each["finding"] for each in json.loads((programs.folder / "facts.json").read_text())["claims"]["s"]}
+    assert findings["S3.9"]["verdict"] != "not testable", findings["S3.9"]
+
+
 def test_logical_clients_beside_others(programs: Programs) -> None:
-    ran = programs.run(*BENCH, "--clients", "200", "--qps", "0,4", "--transport", "rdma", "--reps", 1, *QUICK, "--json", "s.json", "--quiet")
+    ran = programs.run(
+        *BENCH, "--clients", "200", "--qps", "0,4", "--transport", "rdma", "--reps", 1, *QUICK, "--json", "s.json", "--quiet"
+    )
     assert ran.status == 0, ran
     own, shared = json.loads((programs.folder / "s.json").read_text())["rows"]
     assert own["qps"] == 200 and own["shared_qps"] == 0 and own["distinct_ids"] is None
@@ -126,7 +183,17 @@ def test_a_shortage_of_descriptors_is_no_failure_of_the_server(programs: Program
 
 @pytest.mark.parametrize(
     "wrong",
-    [("--clients", "0"), ("--clients", "100001"), ("--transport", "pigeon"), ("--connect", "rdmacm"), ("--rate", "x"), ("--seconds", "0")],
+    [
+        ("--clients", "0"),
+        ("--clients", "100001"),
+        ("--transport", "pigeon"),
+        ("--connect", "rdmacm"),
+        ("--rate", "x"),
+        ("--seconds", "0"),
+        ("--engine", "uring"),
+        ("--qps", "5000"),
+        ("--capacity", "--clients", "50"),
+    ],
 )
 def test_what_cannot_be_asked_is_a_usage_error(programs: Programs, wrong: tuple[str, ...]) -> None:
     assert programs.run(*BENCH, *wrong).status == 2

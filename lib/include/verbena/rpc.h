@@ -8,6 +8,7 @@
 #pragma once
 
 #include "lib/rpc/client.h"
+#include "lib/rpc/client_pool.h"
 #include "lib/rpc/server.h"
 
 namespace verbena {
