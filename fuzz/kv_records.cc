@@ -8,6 +8,9 @@
 namespace verbena::fuzz {
 namespace {
 
+using kv::append;
+using kv::bytes_of;
+
 bool lies_in(kv::Bytes part, kv::Bytes whole) {
 	return part.empty() || (part.data() >= whole.data() && part.data() + part.size() <= whole.data() + whole.size());
 }

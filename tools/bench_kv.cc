@@ -119,15 +119,18 @@ private:
 
 	int write() {
 		table_.environment = {{"command", options_.command_line}, {"commit", bench::commit()},
-			{"device", fmt::format("{} ({}, MTU {})", account_.device, account_.gid, account_.mtu)}, {"transport", options_.transport},
-			{"rx-depth", std::to_string(options_.rx_depth)}, {"tx-depth", std::to_string(options_.tx_depth)},
-			{"eager-max", options_.eager_max}, {"warmup", std::to_string(options_.warmup)},
+			{"device", options_.transport == "tcp" ? "" : fmt::format("{} ({}, MTU {})", account_.device, account_.gid, account_.mtu)},
+			{"transport", options_.transport}, {"rx-depth", std::to_string(options_.rx_depth)},
+			{"tx-depth", std::to_string(options_.tx_depth)}, {"eager-max", options_.eager_max}, {"warmup", std::to_string(options_.warmup)},
 			{"iters", fmt::format("{}, at most {} s a run", options_.iters, options_.seconds_max)}, {"reps", std::to_string(options_.reps)},
 			{"processes", "one server, one of clients"}, {"server registrations", std::to_string(account_.server_registrations)}};
 		table_.environment.insert(table_.environment.end(),
-			{{"kind", account_.device.starts_with("vb_") ? "software" : "hardware"}, {"cpu", bench::cpu_name()},
-				{"cores", fmt::format("{}, not pinned", sysconf(_SC_NPROCESSORS_ONLN))}, {"kernel", bench::kernel_name()},
-				{"date", bench::utc_now()}});
+			{{"kind",
+				 options_.transport == "tcp"              ? ""
+					 : account_.device.starts_with("vb_") ? "software"
+														  : "hardware"},
+				{"cpu", bench::cpu_name()}, {"cores", fmt::format("{}, not pinned", sysconf(_SC_NPROCESSORS_ONLN))},
+				{"kernel", bench::kernel_name()}, {"date", bench::utc_now()}});
 		std::string error;
 		const auto out = [&](const std::string& path, const std::string& text) { return path.empty() || write_out(path, text, error); };
 		const std::string shown = options_.crossover ? to_crossover(table_.rows)
@@ -254,6 +257,8 @@ void add_bench_kv(CLI::App& bench, Action& action, const std::string& command_li
 		options->ops = chosen<Op>("--ops", options->ops_text, {{"set", Op::set}, {"get", Op::get}});
 		options->protos =
 			chosen<Proto>("--proto", options->protos_text, {{"eager", Proto::eager}, {"rndv", Proto::rndv}, {"auto", Proto::automatic}});
+		if (options->transport == "tcp" && std::ranges::count(options->protos, Proto::rndv) > 0)
+			throw CLI::ValidationError("--proto", "rndv needs RDMA; with --transport tcp say --proto eager,auto");
 		options->forms = chosen<Form>("--rndv", options->forms_text, {{"read", Form::read}, {"write", Form::write}});
 		if (!options->sensitivity_text.empty())
 			options->sensitivity = chosen<std::string>(

@@ -151,6 +151,9 @@ std::vector<Cell> capacity_cells(const Options& options, const channel::Protecti
 			Options one = options;
 			one.clients = {std::min<std::uint64_t>(clients * scale_up / scale_down, 100'000)};
 			one.rates = {0};
+			// A few messages of each: it is not their rate that counts here.
+			one.seconds = one.warmup_s = 0;
+			one.messages = std::max(options.messages, 10u);
 			one.transports = {transport};
 			one.queue_pairs = {kind == ClientKind::logical ? 4u : 0u};
 			one.engines = {kind == ClientKind::thread ? Engine::threads : Engine::epoll};
@@ -323,7 +326,7 @@ void add_bench_scale(CLI::App& bench, Action& action, const std::string& command
 	options->command_line = command_line;
 	const CLI::Option* count = sub->add_option("--clients", options->clients_text, "Clients at once: a list")->capture_default_str();
 	sub->add_option("--transport", options->transports_text, "What carries the messages: rdma, tcp")->capture_default_str();
-	sub->add_option("--engine", options->engines_text, "Of the server: epoll, threads (one for each client, at most 1000): a list")
+	sub->add_option("--engine", options->engines_text, "Of the server: epoll, threads (one for each client, at most 300): a list")
 		->capture_default_str();
 	sub->add_option("--connect", options->connect, "How to connect")->capture_default_str()->check(CLI::IsMember({"tls-psn"}));
 	sub->add_option("--rate", options->rates_text, "Messages a second of all clients together: a list; 0: each as its echoes come")
@@ -353,7 +356,7 @@ void add_bench_scale(CLI::App& bench, Action& action, const std::string& command
 	add_trust(*sub, options->trust);
 
 	sub->callback([options, &action, count] {
-		if (options->capacity && *count == 0) options->clients_text = "200,1000";
+		if (options->capacity && count->count() == 0) options->clients_text = "200,1000";
 		const auto clients = parse_sizes(options->clients_text);
 		if (!clients) throw CLI::ValidationError("--clients", clients.error());
 		for (const std::uint64_t each : *clients)

@@ -181,7 +181,7 @@ int main(int argc, char** argv) {
 		"  kv_client 10.0.0.1 --proto rndv --rndv write commands.txt\n"
 		"A value is the rest of its line; a GET prints the value, and an empty line for a key that is missing. A line that fails is\n"
 		"reported with its number and the next ones are executed.\nExit codes: 0 good, 1 a line failed or the server is not reachable, 2 "
-	    "usage.");
+		"usage.");
 	app.add_option("server", options.server, "host[:port] of the kv_server")->required();
 	app.add_option("files", options.files, "One client for each file of lines; without any, standard input")->type_name("FILE");
 	app.add_option("--proto", options.proto, "How values travel")->capture_default_str()->check(CLI::IsMember({"auto", "eager", "rndv"}));

@@ -80,10 +80,10 @@ int main(int argc, char** argv) {
 	CLI::App app("Keeps keys and values in memory, for clients over RDMA (RC) or TCP.", "kv_server");
 	app.footer(
 		"Examples:\n  kv_server\n  kv_server --port 4000 --memory 4G --eager-max 16K\n  kv_server --listen 127.0.0.1 --rx-depth 6000 "
-	    "--tx-depth "
+		"--tx-depth "
 		"6000\n  kv_server --ca ca.pem --cert server.pem --key server.key\n"
 		"Then, elsewhere: kv_client SERVER. SIGTERM closes the clients and ends within two seconds.\nExit codes: 0 good, 1 failed, 2 "
-	    "usage.");
+		"usage.");
 	app.add_option("--listen", options.listen, "Address to listen at")->capture_default_str();
 	app.add_option("--port", options.port, "TCP port of the set-up; 0: any free one")->capture_default_str();
 	app.add_option("--rx-depth", options.settings.rx_depth, "Receive buffers posted; one client may fill as many")

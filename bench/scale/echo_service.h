@@ -33,7 +33,7 @@ struct EchoCounts {
 
 enum class Engine : std::uint8_t { epoll, threads };
 inline std::string_view name_of(Engine engine) { return engine == Engine::epoll ? "epoll" : "threads"; }
-inline constexpr std::uint32_t engine_threads_max = 1000;  // clients, and so threads
+inline constexpr std::uint32_t engine_threads_max = 300;  // clients, and so threads
 // Of a transport that has one client.
 inline constexpr channel::RcOptions rc_of_a_thread{.units_start = 16, .units_max = 256, .units_low = 8, .connections_max = 4};
 

@@ -121,7 +121,7 @@ bool Loop::turn() {
 	List<TurnEnd> ends;
 	ends.splice(turn_ends_);
 	while (TurnEnd* end = ends.pop_front()) end->turn_ends();
-	return work > 0 || !ready_.empty();
+	return work > 0 || !ready_.empty() || !turn_ends_.empty();  // a hook may have asked for another
 }
 
 void Loop::look_at_descriptors(Nanoseconds patience) {

@@ -226,6 +226,23 @@ TEST_F(Direct, ABodyInRegisteredMemoryIsFetchedAtOnceAndThenSendIsDone) {
 	EXPECT_EQ(transports_[0].counters().windows_bound, 1u);
 }
 
+TEST_F(Direct, AHeadMayBeLargeWithAndWithoutABody) {
+	const auto content = pattern(100'000, 9);
+	loop_.spawn([](Channel& from, std::span<const std::byte> content) -> Task<void> {
+		const Place empty = from.memory()->take(0), rest = filled(*from.memory(), content.subspan(60'000));
+		co_await from.send(content, std::span<const std::byte>());
+		co_await from.send(content, empty);
+		co_await from.send(content.first(60'000), rest);
+		co_await from.send(content.first(60'000), content.subspan(60'000));
+	}(*a_, content));
+	loop_.complete([](Channel& to, std::span<const std::byte> content) -> Task<void> {
+		for (int i = 0; i < 4; ++i) {
+			const auto message = co_await to.receive();
+			EXPECT_TRUE(message && std::ranges::equal(message->bytes(), content)) << i << to.reason();
+		}
+	}(*b_, content));
+}
+
 TEST_F(Direct, AMessageForWhichThereIsNoMemoryWaitsForSome) {
 	options_.memory = {.max = 3 << 20, .region_bytes = 1 << 20};
 	a_.reset();

@@ -88,7 +88,15 @@ Channel::Sending::Progress RcChannel::advance(Sending& sending) {
 	return Progress::done;
 }
 
-// The peer fetches all but the head, which goes in frames.
+// From where it lies. Otherwise copies are, and the head with them.
+bool RcChannel::is_lent(const Sending& sending) { return sending.place.buffer && sending.place.length > 0; }
+
+// What is left of a head that goes in frames.
+std::size_t RcChannel::head_before_offer(const Sending& sending) {
+	return is_lent(sending) ? sending.head.size() - std::min(sending.offset, sending.head.size()) : 0;
+}
+
+// The peer fetches all but the head of what is lent.
 Channel::Sending::Progress RcChannel::advance_large(Sending& sending) {
 	using Progress = Sending::Progress;
 	while (sending.offset < sending.size()) {
@@ -120,7 +128,7 @@ bool RcChannel::post_fragment(Sending& sending, std::size_t length) {
 bool RcChannel::post_offer(Sending& sending) {
 	const RcOptions& options = transport_.options();
 	if (offers_.count() >= options.offers_max || direct_.full()) return false;
-	const std::size_t head = sending.head.size() - std::min(sending.offset, sending.head.size());
+	const std::size_t head = head_before_offer(sending);
 	const Place part = part_of(sending, sending.offset + head);
 	if (!part.buffer || !reserve_answer()) return false;
 	RemoteMemory remote;
@@ -146,7 +154,7 @@ bool RcChannel::post_offer(Sending& sending) {
 // Empty: no memory for a copy; the transport calls handle_memory() when that may have changed.
 Place RcChannel::part_of(const Sending& sending, std::size_t from) {
 	const std::size_t left = sending.size() - from;
-	if (sending.place.buffer) return {sending.place.buffer, sending.place.offset + from - sending.head.size(), left};
+	if (is_lent(sending)) return {sending.place.buffer, sending.place.offset + from - sending.head.size(), left};
 	Buffer copy = transport_.memory_.take(std::min<std::size_t>(left, transport_.options().part_bytes));
 	if (copy) gather(sending.slices(from, copy.size()), copy.data());
 	else transport_.hungry_.emplace_back(slot_, generation_);

@@ -54,6 +54,8 @@ private:
 	std::uint32_t payload_max() const { return frame_max_ - FrameHeader::bytes; }
 	FrameHeader header(FrameKind kind);
 	Sending::Progress advance_large(Sending& sending);
+	static bool is_lent(const Sending& sending);
+	static std::size_t head_before_offer(const Sending& sending);
 	bool post_fragment(Sending& sending, std::size_t length);
 	bool post_offer(Sending& sending);
 	Place part_of(const Sending& sending, std::size_t from);

@@ -170,6 +170,12 @@ TEST_P(Calls, AttachmentsTravelBothWays) {
 	EXPECT_EQ(client_.get_resp_attachment(), "") << "of the last call only";
 }
 
+TEST_P(Calls, LargeArgumentsAndALargeAttachmentGoTogether) {
+	const std::string text(200'000, 't'), attachment(300'000, 'a');
+	client_.set_req_attachment(attachment);
+	EXPECT_EQ(value_of(syncAwait(client_.call<rpc_test::echo>(text))), text);
+}
+
 TEST_P(Calls, AnAttachmentLandsInTheCallersBuffer) {
 	std::vector<char> room(100'000);
 	client_.set_resp_attachment_buf(room);

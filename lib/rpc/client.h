@@ -124,19 +124,21 @@ template <auto f, class Use, class... Arguments> auto carry(Use use, Types<Argum
 	}
 }
 
-template <auto f, class... Arguments> constexpr void check_arguments() {
+template <class Declared, class Given> inline constexpr bool are_convertible = false;
+template <class... P, class... A>
+	requires(sizeof...(P) == sizeof...(A))
+inline constexpr bool are_convertible<std::tuple<P...>, std::tuple<A...>> =
+	(std::is_convertible_v<A, std::remove_cvref_t<P>> && ... && true);
+
+// Whether these arguments fit; else the compiler says why not.
+template <auto f, class... Arguments> constexpr bool fit() {
 	using Declared = typename Function<f>::Declared;
 	constexpr std::size_t given = sizeof...(Arguments), wanted = std::tuple_size_v<Declared>;
 	static_assert(given >= wanted, "too few arguments for this RPC function");
 	static_assert(given <= wanted, "too many arguments for this RPC function");
-	if constexpr (given == wanted) {
-		[]<std::size_t... i>(std::index_sequence<i...>) {
-			static_assert((std::is_convertible_v<std::tuple_element_t<i, std::tuple<Arguments&&...>>,
-							   std::remove_cvref_t<std::tuple_element_t<i, Declared>>> &&
-							  ... && true),
-				"an argument cannot be converted to its parameter of this RPC function");
-		}(std::make_index_sequence<given>());
-	}
+	constexpr bool convertible = given != wanted || are_convertible<Declared, std::tuple<Arguments&&...>>;
+	static_assert(convertible, "an argument cannot be converted to its parameter of this RPC function");
+	return given == wanted && convertible;
 }
 
 struct CallOptions {
@@ -302,22 +304,22 @@ public:
 
 private:
 	template <auto f, class... Arguments> auto call_with(detail::CallOptions options, Arguments&&... arguments) {
-		detail::check_arguments<f, Arguments...>();
-		return detail::carry<f>(
-			[&]<class... Carried>(detail::Types<Carried...>) {
-				return detail::run_call<Owned<typename Function<f>::Result>, Carried...>(
-					connection_, state_, options, static_cast<Carried>(std::forward<Arguments>(arguments))...);
-			},
-			detail::Types<Arguments...>());
+		if constexpr (detail::fit<f, Arguments...>())
+			return detail::carry<f>(
+				[&]<class... Carried>(detail::Types<Carried...>) {
+					return detail::run_call<Owned<typename Function<f>::Result>, Carried...>(
+						connection_, state_, options, static_cast<Carried>(std::forward<Arguments>(arguments))...);
+				},
+				detail::Types<Arguments...>());
 	}
 	template <auto f, class... Arguments> auto send_with(detail::CallOptions options, Arguments&&... arguments) {
-		detail::check_arguments<f, Arguments...>();
-		return detail::carry<f>(
-			[&]<class... Carried>(detail::Types<Carried...>) {
-				return detail::run_request<typename Function<f>::Result, Carried...>(
-					connection_, options, static_cast<Carried>(std::forward<Arguments>(arguments))...);
-			},
-			detail::Types<Arguments...>());
+		if constexpr (detail::fit<f, Arguments...>())
+			return detail::carry<f>(
+				[&]<class... Carried>(detail::Types<Carried...>) {
+					return detail::run_request<typename Function<f>::Result, Carried...>(
+						connection_, options, static_cast<Carried>(std::forward<Arguments>(arguments))...);
+				},
+				detail::Types<Arguments...>());
 	}
 	detail::CallOptions take_options(std::uint32_t function, std::chrono::nanoseconds patience) {
 		return {.function = function,

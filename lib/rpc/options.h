@@ -19,7 +19,8 @@ struct ibv_config {
 	std::string device;                 // empty: the best one ("verbena devices" shows which)
 	std::optional<int> gid_index;       // absent: chosen by the rules
 	std::uint32_t max_inline_data = 256;
-	channel::RcOptions channel;         // the numbers of the connection, for who wants them
+	// The numbers of the connection. Units of 4 KiB and their headers: many small calls share one.
+	channel::RcOptions channel{.unit_bytes = 4096 + 16};
 
 	channel::RcOptions rc() const {
 		channel::RcOptions options = channel;

@@ -3,8 +3,8 @@
 namespace verbena::rpc {
 namespace {
 
-// An RC frame of 1,088 bytes without its headers; what a socket takes well at once.
-constexpr std::size_t batch_of_rc = 1076, batch_of_tcp = 16 << 10;
+// An RC frame (ibv_config::channel.unit_bytes) without its headers; what a socket takes well at once.
+constexpr std::size_t batch_of_rc = 4096, batch_of_tcp = 16 << 10;
 constexpr std::size_t spares_max = 8;
 constexpr std::size_t spare_size_max = 64 << 10;
 

@@ -21,9 +21,18 @@ namespace {
 
 using SigactionFunction = int(int, const struct sigaction*, struct sigaction*);
 
-// The next `sigaction` after ours: libc's, or a sanitizer's. A plain call would come back through our own interposer.
+// The next `sigaction` after ours: a sanitizer's, or libc's; that may stand before ours, where a program came by us through another
+// library.
+SigactionFunction* find_next() {
+	void* next = dlsym(RTLD_NEXT, "sigaction");
+	if (next == nullptr)
+		if (void* const libc = dlopen("libc.so.6", RTLD_LAZY | RTLD_NOLOAD)) next = dlsym(libc, "sigaction");
+	return reinterpret_cast<SigactionFunction*>(next);
+}
+
+// A plain call would come back through our own interposer.
 int real_sigaction(int signal_number, const struct sigaction* action, struct sigaction* old) {
-	static SigactionFunction* const next = reinterpret_cast<SigactionFunction*>(dlsym(RTLD_NEXT, "sigaction"));
+	static SigactionFunction* const next = find_next();
 	check(next != nullptr, "no sigaction in this process");
 	return next(signal_number, action, old);
 }

@@ -8,6 +8,7 @@ zone lies within a forward zone.
 """
 
 from collections.abc import Hashable, Iterable
+from itertools import pairwise
 from typing import NamedTuple
 
 INFINITE = float("inf")
@@ -47,7 +48,7 @@ def violation(history: Iterable[Operation]) -> str | None:
         (forward if first_end < last_begin else backward).append((min(first_end, last_begin), max(first_end, last_begin), value))
 
     forward.sort(key=lambda zone: zone[:2])
-    for one, other in zip(forward, forward[1:]):
+    for one, other in pairwise(forward):
         if other[0] < one[1]:
             return f"{one[2]} and {other[2]} were both there at {other[0]}"
     at = 0

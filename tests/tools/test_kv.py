@@ -207,6 +207,8 @@ def test_every_call_of_the_c_interface(programs: Programs) -> None:
 
 
 def test_the_c_library_exports_its_own_names_only(programs: Programs) -> None:
-    names = subprocess.run(["nm", "-D", "--defined-only", str(BUILD / "libverbena-kv.so")], capture_output=True, text=True, check=True).stdout
+    names = subprocess.run(
+        ["nm", "-D", "--defined-only", str(BUILD / "libverbena-kv.so")], capture_output=True, text=True, check=True
+    ).stdout
     assert {line.split()[-1] for line in names.splitlines()} >= {"kv_open", "kv_set", "kv_get", "kv_release", "kv_close"}
     assert all(line.split()[-1].startswith("kv_") for line in names.splitlines()), names

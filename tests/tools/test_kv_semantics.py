@@ -11,7 +11,7 @@ from programs import ROOT, Program, Programs, wait_until
 from test_kv import build_c, serve
 
 sys.path.append(str(ROOT / "tests" / "kv"))
-from linearizable import INFINITE, Operation, violation  # noqa: E402
+from linearizable import INFINITE, Operation, violation
 
 
 def write(value: int, begin: float, end: float) -> Operation:
@@ -96,8 +96,9 @@ def test_it_is_linearizable_for_each_key_while_clients_are_killed(
     for number in range(1, 7):
         start(number, 3.0)
     for number in (1, 2, 3):
-        wait_until(lambda: clients[number].out.count("\n") > 50, "it has begun", alive=clients[number])
-        clients[number].process.send_signal(signal.SIGKILL)
+        victim = clients[number]
+        wait_until(lambda victim=victim: victim.out.count("\n") > 50, "it has begun", alive=victim)
+        victim.process.send_signal(signal.SIGKILL)
         start(number + 10, 1.5)
     for number, client in clients.items():
         ran = client.finish()

@@ -46,58 +46,59 @@ enum kv_result {
 
 /* servername is "host[:port]" (port 7472 without it). Both ends must belong to one user, or show certificates of one authority
  * (VERBENA_CA, VERBENA_CERT, VERBENA_KEY), or both have been told to trust everybody (kv_open_with, `insecure`). */
-VERBENA_KV_API int kv_open(char *servername, void **kv_handle);
+VERBENA_KV_API int kv_open(char* servername, void** kv_handle);
 /* Both are strings. The key's present value is replaced. */
-VERBENA_KV_API int kv_set(void *kv_handle, const char *key, const char *value);
+VERBENA_KV_API int kv_set(void* kv_handle, const char* key, const char* value);
 /* *value is a string, to be given to kv_release(). A key that is missing has "". */
-VERBENA_KV_API int kv_get(void *kv_handle, const char *key, char **value);
-VERBENA_KV_API void kv_release(char *value);
+VERBENA_KV_API int kv_get(void* kv_handle, const char* key, char** value);
+VERBENA_KV_API void kv_release(char* value);
 /* Waits for asynchronous SETs. The handle is gone afterwards, whatever is returned. Values may be released later. */
-VERBENA_KV_API int kv_close(void *kv_handle);
+VERBENA_KV_API int kv_close(void* kv_handle);
 
 /* The same for keys and values of any bytes. A missing key is KV_MISSING. *value has a NUL behind its last byte, for convenience. */
-VERBENA_KV_API int kv_setn(void *kv_handle, const void *key, size_t key_length, const void *value, size_t value_length);
-VERBENA_KV_API int kv_getn(void *kv_handle, const void *key, size_t key_length, char **value, size_t *value_length);
-VERBENA_KV_API int kv_delete(void *kv_handle, const char *key);
-VERBENA_KV_API int kv_deleten(void *kv_handle, const void *key, size_t key_length);
+VERBENA_KV_API int kv_setn(void* kv_handle, const void* key, size_t key_length, const void* value, size_t value_length);
+VERBENA_KV_API int kv_getn(void* kv_handle, const void* key, size_t key_length, char** value, size_t* value_length);
+VERBENA_KV_API int kv_delete(void* kv_handle, const char* key);
+VERBENA_KV_API int kv_deleten(void* kv_handle, const void* key, size_t key_length);
 
-/* Sends and does not wait; key and value may be reused at once. SETs of one key keep their order, and a kv_get of it comes after them. Waits
- * only if very many are under way. kv_flush() waits for all, and returns what went wrong first, if anything did. */
-VERBENA_KV_API int kv_set_async(void *kv_handle, const char *key, const char *value);
-VERBENA_KV_API int kv_setn_async(void *kv_handle, const void *key, size_t key_length, const void *value, size_t value_length);
-VERBENA_KV_API int kv_flush(void *kv_handle);
+/* Sends and does not wait; key and value may be reused at once. SETs of one key keep their order, and a kv_get of it comes after them.
+ * Waits only if very many are under way. kv_flush() waits for all, and returns what went wrong first, if anything did. */
+VERBENA_KV_API int kv_set_async(void* kv_handle, const char* key, const char* value);
+VERBENA_KV_API int kv_setn_async(void* kv_handle, const void* key, size_t key_length, const void* value, size_t value_length);
+VERBENA_KV_API int kv_flush(void* kv_handle);
 
 /* Memory for values, registered with the adapter: a large value that begins there is not copied by kv_setn, nor is one from kv_getn. NULL:
  * there is none left. To be given to kv_release(). */
-VERBENA_KV_API char *kv_alloc(void *kv_handle, size_t size);
+VERBENA_KV_API char* kv_alloc(void* kv_handle, size_t size);
 
 /* What is NULL or 0 is as with kv_open. */
 struct kv_options {
 	size_t size;              /* sizeof(struct kv_options) */
 	int insecure;             /* 1: authenticate nobody, encrypt nothing in the set-up */
 	const char *ca, *certificate, *key;  /* files */
-	const char *transport;    /* "rdma", "tcp" */
-	const char *protocol;     /* "auto", "eager", "rndv" */
-	const char *rendezvous;   /* of a SET: "read" (the server reads the value), "write" (it is written to the server) */
+	const char* transport;    /* "rdma", "tcp" */
+	const char* protocol;     /* "auto", "eager", "rndv" */
+	const char* rendezvous;   /* of a SET: "read" (the server reads the value), "write" (it is written to the server) */
 	size_t eager_max;         /* key and value together below this go eagerly, in both directions */
-	const char *device;       /* RDMA device */
+	const char* device;       /* RDMA device */
 };
-VERBENA_KV_API int kv_open_with(char *servername, const struct kv_options *options, void **kv_handle);
+VERBENA_KV_API int kv_open_with(char* servername, const struct kv_options* options, void** kv_handle);
 
-/* One sentence about the last call on this handle that failed; with NULL, about the last kv_open of this thread. Valid until the next call. */
-VERBENA_KV_API const char *kv_last_error(void *kv_handle);
+/* One sentence about the last call on this handle that failed; with NULL, about the last kv_open of this thread. Valid until the next call.
+ */
+VERBENA_KV_API const char* kv_last_error(void* kv_handle);
 /* One sentence about a result. */
-VERBENA_KV_API const char *kv_strerror(int result);
+VERBENA_KV_API const char* kv_strerror(int result);
 
 /* What this handle has done so far. */
 struct kv_counters {
 	unsigned long long operations;
-	unsigned long long messages;       /* of requests, answers and what else is said about them, both ways */
+	unsigned long long messages; /* of requests, answers and what else is said about them, both ways */
 	unsigned long long eager, reads, writes, lent;
-	unsigned long long copied;         /* large values copied before they were sent */
-	unsigned long long registrations;  /* of memory with the adapter */
+	unsigned long long copied; /* large values copied before they were sent */
+	unsigned long long registrations; /* of memory with the adapter */
 };
-VERBENA_KV_API int kv_read_counters(void *kv_handle, struct kv_counters *counters);
+VERBENA_KV_API int kv_read_counters(void* kv_handle, struct kv_counters* counters);
 
 #ifdef __cplusplus
 }

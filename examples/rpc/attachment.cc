@@ -1,0 +1,23 @@
+// rpc_attachment PORT: large data beside the arguments, received straight into a buffer.
+#include <cstdio>
+#include <vector>
+
+#include "functions.h"
+
+using namespace verbena;
+using namespace verbena::rpc;
+
+Lazy<int> run(std::string address) {
+	coro_rpc_client client{};
+	co_await client.connect(address);
+	std::string picture(1'000'000, 'p');
+	std::vector<char> room(picture.size());
+	client.set_req_attachment(picture);     // not copied: it stays until the call is over
+	client.set_resp_attachment_buf(room);
+	auto result = co_await client.call<keep>();
+	const bool same = result && client.get_resp_attachment() == picture && client.get_resp_attachment().data() == room.data();
+	std::printf("%s\n", same ? "it came back into the buffer" : "it did not come back");
+	co_return same ? 0 : 1;
+}
+
+int main(int, char** arguments) { return syncAwait(run("127.0.0.1:" + std::string(arguments[1]))); }

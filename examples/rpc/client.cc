@@ -1,0 +1,28 @@
+// rpc_client PORT [rdma]: calls each of them.
+#include <cstdio>
+
+#include "functions.h"
+
+using namespace verbena;
+using namespace verbena::rpc;
+
+Lazy<int> run(std::string address, bool rdma) {
+	coro_rpc_client client{};
+	if (rdma) client.init_ibv();
+	if (auto ec = co_await client.connect(address); ec) {
+		std::printf("%s\n", client.error_text().c_str());
+		co_return 1;
+	}
+	auto text = co_await client.call<echo>("hello rdma");
+	std::printf("echo: %s\n", text.value().c_str());
+	const Order tea{.item = "tea", .count = 4}, nothing{.item = "tea"};  // named: GCC 12 destroys an aggregate within co_await twice
+	auto cost = co_await client.call<price>(tea);
+	std::printf("price: %.1f\n", cost.value());
+	auto refused = co_await client.call<price>(nothing);
+	std::printf("error %u: %s\n", refused.error().val(), refused.error().msg.c_str());
+	auto backwards = co_await client.call_for<reverse>(std::chrono::seconds(5), "abc");
+	std::printf("reverse: %s\n", backwards.value().c_str());
+	co_return 0;
+}
+
+int main(int, char** arguments) { return syncAwait(run("127.0.0.1:" + std::string(arguments[1]), arguments[2] != nullptr)); }

@@ -1,0 +1,208 @@
+// client_pool: connections to one server, for many callers at once, that heals itself.
+//
+//     auto pool = client_pool<coro_rpc_client>::create("127.0.0.1:9000", {.max_connection = 4});
+//     auto sent = co_await pool->send_request([](client_reuse_hint, coro_rpc_client& client) { return client.send_request<echo>("hello");
+//     }); if (sent) auto result = co_await std::move(*sent);
+//
+// An operation that takes a client_reuse_hint shares its connection with others: it is chosen by the fewest calls in flight, and a new one
+// is made when all have `reuse_limit` and fewer than `max_connection` exist. One without has a connection of its own for as long as it
+// runs. A connection that broke is dropped when it is next looked at; connecting is tried again `connect_retry_count` times with
+// `reconnect_wait_time` between. While somebody uses the pool, idle connections are asked every `host_alive_detect_duration` whether they
+// still answer, and those beyond the first that nobody used for `idle_timeout` are closed.
+//
+// From any thread. Its operations hold it; it may be dropped at any time.
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <expected>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "lib/rpc/client.h"
+
+namespace verbena::rpc {
+
+struct client_reuse_hint {};
+
+struct pool_config {
+	std::size_t max_connection = 100;
+	int connect_retry_count = 3;
+	int reuse_limit = -1;  // calls in flight on a shared connection before another is made; -1: 24 over RDMA, 160 over TCP
+	std::chrono::milliseconds reconnect_wait_time{1'000};
+	std::chrono::milliseconds idle_timeout{30'000};
+	std::chrono::milliseconds host_alive_detect_duration{30'000};  // 0: never asked
+	client_config client;
+	std::optional<ibv_config> ibv;
+	std::optional<ssl_config> ssl;
+	IoThreads* threads = nullptr;  // null: the process's
+};
+
+template <class C = Client> class client_pool : public std::enable_shared_from_this<client_pool<C>> {
+public:
+	using config = pool_config;
+
+	static std::shared_ptr<client_pool> create(std::string url, pool_config settings = {}) {
+		return std::shared_ptr<client_pool>(new client_pool(std::move(url), std::move(settings)));
+	}
+
+	// Error: no connection could be made; error_text() says why. The result is the operation's.
+	template <class Operation> auto send_request(Operation operation) {
+		if constexpr (std::is_invocable_v<Operation&, client_reuse_hint, C&>)
+			return run_shared(this->shared_from_this(), std::move(operation));
+		else return run_alone(this->shared_from_this(), std::move(operation));
+	}
+
+	std::size_t total_client_count() const {
+		return count([](const Entry&) { return true; });
+	}
+	std::size_t free_client_count() const {
+		return count([](const Entry& each) { return !each.alone && each.client->get_pipeline_size() == 0; });
+	}
+	std::size_t busy_client_count() const { return total_client_count() - free_client_count(); }
+	bool is_alive() const { return alive_.load(std::memory_order_relaxed); }  // the last attempt to connect succeeded
+	std::string error_text() const {
+		const std::lock_guard guard(lock_);
+		return error_;
+	}
+	// Closes all connections; the next operation makes new ones.
+	void clear() {
+		const std::lock_guard guard(lock_);
+		entries_.clear();
+	}
+
+private:
+	using Time = std::chrono::steady_clock::time_point;
+	struct Entry {
+		std::shared_ptr<C> client;
+		bool alone = false;  // somebody has it for himself
+		Time used;
+		Time asked;
+	};
+	template <class Operation, class... Hint>
+	using ResultOf = typename detail::Awaited<std::invoke_result_t<Operation&, Hint..., C&>>::Type;
+
+	client_pool(std::string url, pool_config settings)
+		: url_(std::move(url)),
+		  settings_(std::move(settings)),
+		  threads_(settings_.threads != nullptr ? *settings_.threads : IoThreads::of_process()),
+		  reuse_limit_(settings_.reuse_limit > 0 ? static_cast<std::size_t>(settings_.reuse_limit)
+				  : settings_.ibv                ? 24
+												 : 160) {}
+
+	template <class Operation>
+	static Lazy<std::expected<ResultOf<Operation, client_reuse_hint>, errc>> run_shared(
+		std::shared_ptr<client_pool> pool, Operation operation) {
+		std::shared_ptr<C> client = co_await pool->get(false);
+		if (client == nullptr) co_return std::unexpected(errc::not_connected);
+		auto task = operation(client_reuse_hint{}, *client);
+		auto result = co_await std::move(task);
+		co_return std::move(result);
+	}
+	template <class Operation>
+	static Lazy<std::expected<ResultOf<Operation>, errc>> run_alone(std::shared_ptr<client_pool> pool, Operation operation) {
+		std::shared_ptr<C> client = co_await pool->get(true);
+		if (client == nullptr) co_return std::unexpected(errc::not_connected);
+		const GiveBack back{*pool, client.get()};
+		auto task = operation(*client);
+		if constexpr (std::is_void_v<ResultOf<Operation>>) {
+			co_await std::move(task);
+			co_return {};
+		} else {
+			auto result = co_await std::move(task);
+			co_return std::move(result);
+		}
+	}
+	struct GiveBack {
+		client_pool& pool;
+		C* client;
+		~GiveBack() {
+			const std::lock_guard guard(pool.lock_);
+			for (Entry& each : pool.entries_)
+				if (each.client.get() == client) each.alone = false;
+		}
+	};
+
+	Lazy<std::shared_ptr<C>> get(bool alone) {
+		co_await look_after_idle();
+		for (int attempt = 0; attempt <= settings_.connect_retry_count; ++attempt) {
+			if (auto client = choose(alone)) co_return client;
+			auto made = std::make_shared<C>(threads_.next());
+			made->init_config(settings_.client);
+			if (settings_.ibv) made->init_ibv(*settings_.ibv);
+			if (settings_.ssl) made->init_ssl(*settings_.ssl);
+			const err_code failed = co_await made->connect(url_);
+			alive_.store(!failed, std::memory_order_relaxed);
+			if (!failed) {
+				const std::lock_guard guard(lock_);
+				entries_.push_back({.client = made, .alone = alone, .used = now(), .asked = now()});
+				co_return made;
+			}
+			{
+				const std::lock_guard guard(lock_);
+				error_ = made->error_text();
+			}
+			if (attempt < settings_.connect_retry_count)
+				co_await made->get_executor().loop().sleep_for(detail::patience_of(settings_.reconnect_wait_time));
+		}
+		co_return nullptr;
+	}
+
+	// The best of those that are there; null if there shall be one more.
+	std::shared_ptr<C> choose(bool alone) {
+		const std::lock_guard guard(lock_);
+		std::erase_if(entries_, [](const Entry& each) { return each.client->has_closed(); });
+		Entry* best = nullptr;
+		for (Entry& each : entries_)
+			if (!each.alone && (best == nullptr || each.client->get_pipeline_size() < best->client->get_pipeline_size())) best = &each;
+		if (best == nullptr || (alone && best->client->get_pipeline_size() > 0)) return nullptr;
+		if (!alone && best->client->get_pipeline_size() >= reuse_limit_ && entries_.size() < settings_.max_connection) return nullptr;
+		best->alone = alone;
+		best->used = now();
+		return best->client;
+	}
+
+	// Pings who is due, and lets go of who was not used for long.
+	Lazy<void> look_after_idle() {
+		std::vector<std::shared_ptr<C>> due;
+		{
+			const std::lock_guard guard(lock_);
+			for (Entry& each : entries_) {
+				if (settings_.host_alive_detect_duration.count() == 0 || each.alone ||
+					now() - each.asked < settings_.host_alive_detect_duration)
+					continue;
+				each.asked = now();
+				if (now() - each.used >= settings_.host_alive_detect_duration) due.push_back(each.client);
+			}
+			const auto old = [&](const Entry& each) {
+				return !each.alone && each.client->get_pipeline_size() == 0 && now() - each.used > settings_.idle_timeout;
+			};
+			while (entries_.size() > 1 && old(entries_.back())) entries_.pop_back();
+		}
+		for (const auto& client : due) {
+			const bool answers = co_await client->ping();
+			if (!answers) client->close();
+		}
+	}
+
+	template <class Predicate> std::size_t count(Predicate predicate) const {
+		const std::lock_guard guard(lock_);
+		return static_cast<std::size_t>(
+			std::ranges::count_if(entries_, [&](const Entry& each) { return !each.client->has_closed() && predicate(each); }));
+	}
+	static Time now() { return std::chrono::steady_clock::now(); }
+
+	const std::string url_;
+	const pool_config settings_;
+	IoThreads& threads_;
+	const std::size_t reuse_limit_;
+	mutable std::mutex lock_;
+	std::vector<Entry> entries_;
+	std::string error_;
+	std::atomic<bool> alive_{false};
+};
+
+}  // namespace verbena::rpc

@@ -1,0 +1,94 @@
+#include "lib/rpc/client_pool.h"
+
+#include <gtest/gtest.h>
+
+#include "lib/rpc/testing/functions.h"
+#include "lib/rpc/testing/server_process.h"
+
+namespace verbena::rpc {
+namespace {
+
+using namespace std::chrono_literals;
+using Pool = client_pool<Client>;
+
+Lazy<std::string> shared_echo(std::shared_ptr<Pool> pool, std::string text) {
+	auto sent = co_await pool->send_request([&](client_reuse_hint, Client& client) { return client.send_request<rpc_test::echo>(text); });
+	if (!sent) co_return "no connection: " + pool->error_text();
+	const auto result = co_await std::move(*sent);
+	if (!result) co_return result.error().msg;
+	co_return std::string(result->result());
+}
+
+TEST(ClientPool, CallersShareOneConnection) {
+	rpc_test::ServerProcess server("1", "tcp");
+	const auto pool = Pool::create(server.address());
+	for (int i = 0; i < 20; ++i) EXPECT_EQ(syncAwait(shared_echo(pool, "hello")), "hello");
+	EXPECT_EQ(pool->total_client_count(), 1u);
+	EXPECT_EQ(pool->free_client_count(), 1u);
+}
+
+TEST(ClientPool, AnOperationWithoutTheHintHasAConnectionOfItsOwn) {
+	rpc_test::ServerProcess server("1", "tcp");
+	const auto pool = Pool::create(server.address());
+	const auto body = [](std::shared_ptr<Pool> pool) -> Lazy<void> {
+		const auto outer = co_await pool->send_request([&](Client& first) -> Lazy<int> {
+			const auto inner = co_await pool->send_request([](Client& second) { return second.call<rpc_test::add>(1, 2); });
+			const auto own = co_await first.call<rpc_test::add>(3, 4);
+			co_return inner->value() + *own;
+		});
+		EXPECT_EQ(outer.value_or(0), 10);
+	};
+	syncAwait(body(pool));
+	EXPECT_EQ(pool->total_client_count(), 2u);
+	EXPECT_EQ(pool->busy_client_count(), 0u);
+}
+
+TEST(ClientPool, ItMakesAnotherConnectionWhenAllAreBusy) {
+	rpc_test::ServerProcess server("1", "tcp");
+	const auto pool = Pool::create(server.address(), {.max_connection = 3, .reuse_limit = 2});
+	const auto body = [](std::shared_ptr<Pool> pool) -> Lazy<void> {
+		std::vector<Lazy<async_rpc_result<int>>> waiting;
+		for (int i = 0; i < 10; ++i) {
+			auto sent =
+				co_await pool->send_request([](client_reuse_hint, Client& client) { return client.send_request<rpc_test::wait_ms>(100); });
+			waiting.push_back(std::move(*sent));
+		}
+		EXPECT_EQ(pool->total_client_count(), 3u);
+		for (auto& each : waiting) {
+			const auto result = co_await std::move(each);
+			EXPECT_TRUE(result);
+		}
+	};
+	syncAwait(body(pool));
+}
+
+TEST(ClientPool, ItHealsAfterTheServerHasStartedAgain) {
+	rpc_test::ServerProcess first("1", "tcp");
+	const int port = first.port();
+	const auto pool = Pool::create(first.address(), {.connect_retry_count = 0});
+	EXPECT_EQ(syncAwait(shared_echo(pool, "one")), "one");
+	first.kill();
+	EXPECT_NE(syncAwait(shared_echo(pool, "none")), "none");
+	EXPECT_NE(syncAwait(shared_echo(pool, "none")), "none");
+	EXPECT_FALSE(pool->is_alive());
+	rpc_test::ServerProcess second("1", "tcp", port);
+	ASSERT_EQ(second.port(), port);
+	EXPECT_EQ(syncAwait(shared_echo(pool, "two")), "two");
+	EXPECT_TRUE(pool->is_alive());
+}
+
+TEST(ClientPool, ItTriesAgainWhileTheServerStarts) {
+	rpc_test::ServerProcess first("1", "tcp");
+	const int port = first.port();
+	first.kill();
+	const auto pool = Pool::create("127.0.0.1:" + std::to_string(port), {.connect_retry_count = 500, .reconnect_wait_time = 20ms});
+	std::string answer;
+	std::jthread caller([&] { answer = syncAwait(shared_echo(pool, "late")); });
+	while (pool->error_text().empty()) std::this_thread::yield();  // it has failed once
+	rpc_test::ServerProcess second("1", "tcp", port);
+	caller.join();
+	EXPECT_EQ(answer, "late");
+}
+
+}  // namespace
+}  // namespace verbena::rpc

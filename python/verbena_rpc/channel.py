@@ -1,0 +1,91 @@
+"""A message channel over TCP in clear (docs/channel-protocol.md): set-up, then messages with their length in front."""
+
+import contextlib
+import hashlib
+import hmac
+import os
+import socket
+import struct
+
+MESSAGE_MAX = 64 << 20
+_CLIENT, _SERVER, _TCP = 1, 2, 2
+_ROLE, _TRANSPORT, _NONCE, _REFUSAL = 1, 2, 15, 16
+
+
+class ChannelError(ConnectionError):
+    """The connection cannot be, or is no more; the text says why."""
+
+
+def _parameters(nonce: bytes) -> bytes:
+    fields = bytes([_ROLE, 1, _CLIENT, _TRANSPORT, 1, _TCP, _NONCE, len(nonce)]) + nonce
+    return b"VBCH" + struct.pack(">BBH", 1, 1, 8 + len(fields)) + fields
+
+
+def _fields(message: bytes) -> dict[int, bytes]:
+    fields, at = {}, 8
+    while at + 2 <= len(message):
+        tag, size = message[at], message[at + 1]
+        fields[tag] = message[at + 2 : at + 2 + size]
+        at += 2 + size
+    return fields
+
+
+def _proof(role: int, setup: bytes, transcript: bytes) -> bytes:
+    head = b"VBPF" + bytes([1, role, 0, 0]) + setup
+    return head + hmac.new(bytes(32), head + transcript, hashlib.sha256).digest()
+
+
+class TcpChannel:
+    """send() and receive() may be called by one thread each at the same time."""
+
+    def __init__(self, host: str, port: int, timeout: float) -> None:
+        self._socket = socket.create_connection((host, port), timeout)
+        try:
+            self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self._stream = self._socket.makefile("rb")
+            self._set_up()
+            self._socket.settimeout(None)
+        except BaseException:
+            self._socket.close()
+            raise
+
+    def _read(self, size: int) -> bytes:
+        data = self._stream.read(size)
+        if data is None or len(data) < size:
+            raise ChannelError("the server closed the connection")
+        return data
+
+    def _set_up(self) -> None:
+        nonce = os.urandom(16)
+        ours = _parameters(nonce)
+        self._socket.sendall(ours)
+        head = self._stream.read(8)
+        if (len(head) == 8 and head[:4] != b"VBCH") or head[:1] == b"\x15":
+            raise ChannelError("the server does not speak this protocol in clear: does it want TLS?")
+        if len(head) < 8:
+            raise ChannelError("the server closed the connection before it answered")
+        theirs = head + self._read(struct.unpack(">H", head[6:8])[0] - 8)
+        fields = _fields(theirs)
+        if _REFUSAL in fields:
+            raise ChannelError("the server refuses: " + fields[_REFUSAL][2:].decode("ascii", "replace"))
+        setup = hashlib.sha256(nonce + fields[_NONCE]).digest()[:8]
+        transcript = hashlib.sha256(ours + theirs).digest()
+        self.send(_proof(_CLIENT, setup, transcript))
+        if not hmac.compare_digest(self.receive(), _proof(_SERVER, setup, transcript)):
+            raise ChannelError("the server does not prove itself: somebody changed the set-up on its way")
+
+    def send(self, message: bytes) -> None:
+        if len(message) > MESSAGE_MAX:
+            raise ValueError(f"a message has at most {MESSAGE_MAX} bytes")
+        self._socket.sendall(struct.pack("<I", len(message)) + message)
+
+    def receive(self) -> bytes:
+        word = struct.unpack("<I", self._read(4))[0]
+        if word > MESSAGE_MAX:
+            raise ChannelError("the server breaks the protocol: a message of that size cannot be")
+        return self._read(word)
+
+    def close(self) -> None:
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+        self._socket.close()

@@ -1,0 +1,51 @@
+"""The bytes of calls (docs/rpc.md, "Wire format"): headers in and out, no I/O."""
+
+import struct
+from typing import NamedTuple
+
+REQUEST, RESPONSE, CANCEL, PING, PONG, GOODBYE = range(1, 7)
+HEADER = struct.Struct("<BBBBIIIII")
+MAGIC, VERSION = 0x56, 1
+NO_BODY, MSGPACK = 0, 1
+
+
+class Frame(NamedTuple):
+    kind: int
+    sequence: int
+    word: int  # of a request the function, of a response the error code
+    body: bytes
+    attachment: bytes
+
+
+def function_id(name: str) -> int:
+    """FNV-1a of the name, 32 bits."""
+    value = 0x811C9DC5
+    for byte in name.encode():
+        value = (value ^ byte) * 0x01000193 & 0xFFFFFFFF
+    return value
+
+
+def encode(kind: int, sequence: int, word: int = 0, body: bytes = b"", attachment: bytes = b"", patience_us: int = 0) -> bytes:
+    serialization = MSGPACK if body else NO_BODY
+    head = HEADER.pack(MAGIC, VERSION, kind, serialization, sequence, word, len(body), len(attachment), patience_us)
+    return head + body + attachment
+
+
+def decode(message: bytes) -> list[Frame]:
+    """All frames of a message. ValueError: no server says this."""
+    frames = []
+    at = 0
+    while at < len(message):
+        if len(message) - at < HEADER.size:
+            raise ValueError("a message ends within a frame's header")
+        magic, version, kind, serialization, sequence, word, body, attachment, _ = HEADER.unpack_from(message, at)
+        if magic != MAGIC or version != VERSION:
+            raise ValueError("the server's frames are of another protocol or version")
+        if not REQUEST <= kind <= GOODBYE or serialization > MSGPACK:
+            raise ValueError("a frame of this kind does not exist")
+        at += HEADER.size
+        if len(message) - at < body + attachment:
+            raise ValueError("a frame is longer than its message")
+        frames.append(Frame(kind, sequence, word, message[at : at + body], message[at + body : at + body + attachment]))
+        at += body + attachment
+    return frames

@@ -1,0 +1,42 @@
+"""What must not compile, and what the compiler says then."""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+HEAD = """#include <verbena/rpc.h>
+using namespace verbena::rpc;
+std::string echo(std::string_view text);
+int add(int a, int b);
+std::string_view dangling(std::string text);
+void writes(std::string& text);
+void use(Client& client, Server& server) {
+    %s
+}
+"""
+CASES = {
+    "(void)client.call<add>(1, 2); server.register_handler<echo, add>();": None,
+    "(void)client.call<echo>(42);": "an argument cannot be converted to its parameter of this RPC function",
+    "(void)client.call<echo>();": "too few arguments for this RPC function",
+    '(void)client.call<echo>("", 0);': "too many arguments for this RPC function",
+    '(void)client.send_request<add>(1, "two");': "an argument cannot be converted to its parameter of this RPC function",
+    "server.register_handler<dangling>();": "returns a view (std::string_view, std::span) and takes a parameter by value",
+    "server.register_handler<writes>();": "an RPC function cannot write to a parameter",
+}
+
+
+@pytest.mark.parametrize("line", CASES, ids=lambda line: line)
+def test_a_mistake_is_told_in_words(line: str, tmp_path: Path) -> None:
+    compiler = shutil.which("g++")
+    assert compiler
+    (tmp_path / "use.cc").write_text(HEAD % line)
+    command = [compiler, "-std=c++23", "-fsyntax-only", f"-I{ROOT}", f"-I{ROOT}/lib/include", "use.cc"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
+    wanted = CASES[line]
+    if wanted is None:
+        assert done.returncode == 0, done.stderr
+    else:
+        assert done.returncode != 0 and wanted in done.stderr, done.stderr

@@ -1,0 +1,86 @@
+"""The programs of examples/rpc, as docs/rpc.md shows them: short, built with the project, run as server and clients."""
+
+import os
+import re
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+BUILD = Path(os.environ.get("VERBENA_BUILD", ROOT / "build")) / "bench"
+CLIENT_SAYS = "echo: hello rdma\nprice: 10.0\nerror 10400: order at least one\nreverse: cba\n"
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> dict[str, str]:
+    return os.environ | {"XDG_CONFIG_HOME": str(tmp_path)}
+
+
+@pytest.fixture(params=["tcp", "rdma"])
+def served(request: pytest.FixtureRequest, environment: dict[str, str]) -> Iterator[list[str]]:
+    """What a client's command line has: the port, and the word rdma if it is so."""
+    words = ["rdma"] if request.param == "rdma" else []
+    process = subprocess.Popen(
+        [BUILD / "rpc_server", "0", *words],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        env=environment,
+    )
+    yield [process.stdout.readline().split()[-1], *words]
+    process.stdin.close()
+    assert process.wait(20) == 0
+
+
+def run(name: str, *words: str, environment: dict[str, str]) -> str:
+    done = subprocess.run([BUILD / name, *words], capture_output=True, text=True, timeout=30, env=environment, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_each_is_short() -> None:
+    for file in (ROOT / "examples" / "rpc").glob("*.cc"):
+        assert len(file.read_text().splitlines()) < 40, file
+
+
+def test_the_client_calls_every_kind(served: list[str], environment: dict[str, str]) -> None:
+    assert run("rpc_client", *served, environment=environment) == CLIENT_SAYS
+
+
+def test_attachments_and_the_pool(served: list[str], environment: dict[str, str]) -> None:
+    assert "came back" in run("rpc_attachment", served[0], environment=environment)
+    assert run("rpc_pool", served[0], environment=environment) == "100 of 100 on 1 connection\n"
+
+
+def test_the_published_programs_run(environment: dict[str, str]) -> None:
+    server = subprocess.Popen([BUILD / "rpc_published_server"], stderr=subprocess.PIPE, text=True, env=environment)
+    try:
+        assert "plain text" in server.stderr.readline()  # it listens, or is about to
+        deadline = time.monotonic() + 20
+        while True:
+            done = subprocess.run(
+                [BUILD / "rpc_published_client"], capture_output=True, text=True, timeout=30, env=environment, check=False
+            )
+            if done.returncode == 0 or time.monotonic() > deadline:
+                break
+        assert done.returncode == 0, done.stderr
+    finally:
+        server.kill()
+        server.wait(20)
+
+
+def test_only_include_and_namespace_lines_differ_from_the_publication() -> None:
+    text = (ROOT / "examples" / "rpc" / "published_client.cc").read_text()
+    for line in (
+        "coro_rpc_client client{};",
+        "client.init_ibv();",
+        'co_await client.connect("127.0.0.1:9000");',
+        'auto result = co_await client.call<echo>("hello rdma");',
+        'assert(result.value() == "hello rdma");',
+        "syncAwait(async_request());",
+    ):
+        assert re.search(re.escape(line), text), line

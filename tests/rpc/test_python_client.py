@@ -1,0 +1,159 @@
+"""The Python client calls a C++ server."""
+
+import contextlib
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "python"))
+msgpack = pytest.importorskip("msgpack")
+
+from verbena_rpc import Client, RpcError, frame, function_id  # noqa: E402
+from verbena_rpc.channel import TcpChannel  # noqa: E402
+
+BUILD = Path(os.environ.get("VERBENA_BUILD", ROOT / "build"))
+
+
+class Server:
+    def __init__(self, transport: str = "tcp") -> None:
+        self.process = subprocess.Popen(
+            [BUILD / "bench" / "rpc_test_server", "1", transport],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+        self.port = int(self.process.stdout.readline())
+
+    def stop(self) -> int:
+        self.process.stdin.close()
+        return self.process.wait(20)
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    running = Server()
+    yield running
+    running.process.kill()
+    running.process.wait(20)
+
+
+@pytest.fixture
+def client(server: Server) -> Iterator[Client]:
+    with Client("127.0.0.1", server.port) as connected:
+        yield connected
+
+
+def test_an_id_is_fnv1a() -> None:
+    assert function_id("foobar") == 0xBF9CF968
+
+
+def test_functions_of_every_kind_are_called(client: Client) -> None:
+    assert client.call("rpc_test::echo", "hello") == "hello"
+    assert client.call("rpc_test::add", 40, 2) == 42
+    assert client.call("rpc_test::nothing") is None
+    assert client.call("rpc_test::later", "text") == "later: text"
+    assert client.call("rpc_test::wait_ms", 1) == 1
+    assert client.call("rpc_test::Counter::increase", 5) == 5
+    assert client.call("sum", 3, 4) == 7
+    assert client.call("rpc_test::older", ["Ada", 36, ["Mary"]], 4, False) == ["Ada", 40, ["Mary"]]
+
+
+def test_attachments_travel_both_ways(client: Client) -> None:
+    for size in (1, 1_000, 300_000):
+        assert client.call_with_attachment("rpc_test::attachment_back", attachment=b"a" * size).attachment == b"a" * size
+
+
+def test_errors_have_their_code_and_text(client: Client) -> None:
+    for function, arguments, code, text in (
+        ("rpc_test::throw_code", (10_404, "no such page"), 10_404, "no such page"),
+        ("rpc_test::throw_exception", (), 10, "the disk is on fire"),
+        ("nobody", (), 11, "registered"),
+        ("rpc_test::add", ("one", 2), 4, "parameters of rpc_test::add"),
+    ):
+        with pytest.raises(RpcError) as caught:
+            client.call(function, *arguments)
+        assert caught.value.code == code and text in caught.value.message
+    assert client.call("rpc_test::add", 1, 1) == 2
+
+
+def test_many_are_under_way_together(client: Client) -> None:
+    slow = client.send("rpc_test::wait_ms", 100)
+    quick = [client.send("rpc_test::add", i, i) for i in range(200)]
+    assert [each.result(10).value for each in quick] == [2 * i for i in range(200)]
+    assert slow.result(10).value == 100
+
+
+def test_a_call_times_out_and_the_server_hears_of_it(client: Client) -> None:
+    with pytest.raises(RpcError) as caught:
+        client.call("rpc_test::until_cancelled", timeout=0.05)
+    assert caught.value.code == 3
+    while client.call("rpc_test::count_of_cancelled") == 0:
+        pass
+
+
+def test_threads_share_a_client(client: Client) -> None:
+    sums: list[int] = []
+    threads = [threading.Thread(target=lambda: sums.extend(client.call("rpc_test::add", i, 1) for i in range(50))) for _ in range(4)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join(20)
+    assert len(sums) == 200
+
+
+def test_a_graceful_stop_answers_what_is_in_flight(server: Server, client: Client) -> None:
+    slow = client.send("rpc_test::wait_ms", 300)
+    assert server.stop() == 0
+    assert slow.result(5).value == 300
+    with pytest.raises(RpcError) as caught:
+        client.call("rpc_test::add", 1, 2)
+    assert caught.value.code in (1, 2)
+
+
+def test_a_server_that_wants_tls_is_told_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    tls = Server("tls")
+    try:
+        with pytest.raises(ConnectionError, match="TLS"):
+            Client("127.0.0.1", tls.port)
+    finally:
+        assert tls.stop() == 0
+
+
+GARBAGE = [
+    b"",
+    b"\x15" * 20,
+    frame.encode(frame.REQUEST, 1)[:-1],
+    frame.encode(frame.REQUEST, 1, function_id("rpc_test::add"), b"\xdd\xff\xff\xff\xff"),
+    frame.encode(frame.REQUEST, 1, function_id("rpc_test::add"), b"\x91" * 100_000),
+    frame.encode(frame.REQUEST, 1, 0, b"a")[:12] + b"\xff" * 12,
+    frame.encode(frame.RESPONSE, 1, 0, b"\xc0"),
+    frame.encode(9, 1),
+    frame.encode(frame.CANCEL, 77) * 1000,
+    bytes(range(256)) * 100,
+]
+
+
+@pytest.mark.parametrize("garbage", GARBAGE, ids=range(len(GARBAGE)))
+def test_garbage_costs_its_sender_the_connection_at_most(server: Server, client: Client, garbage: bytes) -> None:
+    channel = TcpChannel("127.0.0.1", server.port, 10)
+    channel.send(garbage)
+    channel.send(frame.encode(frame.PING, 5))
+    with contextlib.suppress(ConnectionError):  # an answer, or the end
+        assert channel.receive()
+    channel.close()
+    assert client.call("rpc_test::add", 1, 2) == 3
+
+
+def test_a_connection_that_breaks_within_a_message_harms_nobody(server: Server, client: Client) -> None:
+    channel = TcpChannel("127.0.0.1", server.port, 10)
+    channel._socket.sendall(b"\xff\xff\x00\x00half")
+    channel.close()
+    assert client.call("rpc_test::add", 1, 2) == 3

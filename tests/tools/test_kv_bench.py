@@ -1,0 +1,85 @@
+"""verbena bench kv and verbena check, on tables of the key-value store."""
+
+import csv
+import io
+import json
+import re
+
+from programs import ROOT, Programs
+
+PUBLISHED_KV = ROOT / "bench" / "published" / "kv_set_get.csv"
+QUICK = ("--reps", 2, "--iters", 300, "--seconds-max", 5, "--rx-depth", 64, "--tx-depth", 64, "--quiet")
+
+
+def rows_of(text: str) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO("".join(line for line in text.splitlines(keepends=True) if not line.startswith("#")))))
+
+
+def test_every_protocol_is_measured_and_says_what_it_did(programs: Programs) -> None:
+    ran = programs.run(
+        "verbena", "bench", "kv", "--sizes", "64,64K", "--window", "1,8", "--rndv", "read,write", *QUICK, "--csv", "-", limit_s=60
+    )
+    assert ran.status == 0, ran
+    rows = rows_of(ran.out)
+    messages = {"eager": 2.0, "read": 2.0, "write": 4.0}
+    assert {(row["op"], row["protocol"], row["form"]) for row in rows} == {
+        ("SET", "eager", ""),
+        ("SET", "rendezvous", "read"),
+        ("SET", "rendezvous", "write"),
+        ("GET", "eager", ""),
+        ("GET", "rendezvous", "read"),
+    }
+    for row in rows:
+        assert row["validity"] in ("valid", "suspect"), row
+        assert int(row["iters"]) == 300 and row["rx_depth"] == "64", row
+        assert float(row["depth"]) <= int(row["window"]) * 1.05, row
+        assert float(row["gigabytes_per_second"]) > 0.9 * float(row["gibibytes_per_second"]), row
+        if row["op"] == "SET":
+            assert float(row["messages_per_operation"]) == messages[row["form"] or "eager"], row
+        if row["proto"] == "auto":
+            assert row["protocol"] == ("eager" if int(row["value_bytes"]) < 4096 else "rendezvous"), row
+    (programs.folder / "own.csv").write_text(ran.out)
+    assert programs.run("verbena", "check", "own.csv", "--strict").status == 0
+
+
+def test_the_published_form_has_its_headings_and_six_decimals(programs: Programs) -> None:
+    words = ("--sizes", "1K,4K", "--proto", "eager,rndv", "--window", 1, "--format", "published")
+    ran = programs.run("verbena", "bench", "kv", *words, *QUICK, limit_s=60)
+    assert ran.status == 0, ran
+    lines = ran.out.splitlines()
+    assert [line for line in lines if not line[0].isdigit()] == [
+        "SET THROUGHPUT MEASURE",
+        "Eager Protocol",
+        "Rendezvous Protocol",
+        "GET THROUGHPUT MEASURE",
+        "Eager Protocol",
+        "Rendezvous Protocol",
+    ]
+    assert all(re.fullmatch(r"\d+\t\d+\.\d{6}\tGigabytes/Second", line) for line in lines if line[0].isdigit()), ran
+
+
+def test_the_crossover_compares_both_protocols_at_every_size(programs: Programs) -> None:
+    ran = programs.run("verbena", "bench", "kv", "--crossover", "--sizes", "64,1M", "--window", 4, *QUICK, limit_s=60)
+    assert ran.status == 0 and ran.out.count("eager against rendezvous") == 2, ran
+    assert ran.out.count("64 B") >= 2 and ran.out.count("1 MiB") >= 2, ran
+
+
+def test_the_published_table_is_judged(programs: Programs) -> None:
+    ran = programs.run("verbena", "check", PUBLISHED_KV, "--json")
+    assert ran.status == 0, ran
+    judged = json.loads(ran.out)
+    bad = {(row["validity"], row["op"], row["value_bytes"]) for row in judged["rows"] if row["validity"] != "valid"}
+    assert bad == {("suspect", "SET", 262144), ("suspect", "GET", 4), ("suspect", "GET", 2048), ("mislabelled", "GET", 4096)}
+    assert "no size has both protocols" in judged["remarks"][0]
+
+
+def test_what_cannot_be_measured_is_a_matter_of_usage(programs: Programs) -> None:
+    for words in (
+        ["--sizes", "65M"],
+        ["--proto", "pigeon"],
+        ["--window", "0"],
+        ["--sensitivity", "luck"],
+        ["--rx-depth", "1"],
+        ["--transport", "tcp"],
+    ):
+        assert programs.run("verbena", "bench", "kv", *words).status == 2, words

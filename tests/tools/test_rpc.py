@@ -1,0 +1,72 @@
+"""`verbena bench rpc` with few requests: its rows, what they are checked for, and what it finds in the published table."""
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+from programs import ROOT, Programs
+
+PUBLISHED = ROOT / "bench" / "published" / "rpc_rdma.csv"
+BENCH = ("verbena", "bench", "rpc", "--duration", 0.2, "--warmup", 0.05, "--reps", 2)
+
+
+@pytest.fixture(scope="module")
+def measured(shared_programs: Programs) -> Path:
+    """A folder with rpc.json and rpc.csv of a small run."""
+    ran = shared_programs.run(*BENCH, "--sizes", "128,32K", "--concurrency", "1,16", "--json", "rpc.json", "--csv", "rpc.csv")
+    assert ran.status == 0, ran
+    return shared_programs.folder
+
+
+def test_rows_say_what_was_called_and_what_it_took(measured: Path) -> None:
+    rows = json.loads((measured / "rpc.json").read_text())["rows"]
+    cells = [(row["transport"], row["request_size"], row["concurrency"]) for row in rows]
+    assert cells == [(transport, size, in_flight) for transport in ("tcp", "rdma") for size in ("128B", "32K") for in_flight in (1, 16)]
+    for row in rows:
+        assert row["validity"] in ("valid", "suspect"), row
+        assert row["mode"] == "sink" and row["connections"] == 1 and row["in_flight"] == row["concurrency"]
+        assert 0 < row["p50_us"] <= row["p90_us"] <= row["p99_us"] <= row["p999_us"], row
+        assert row["qps_low"] <= row["qps"] <= row["qps_high"] and row["cpu_us_per_request"] > 0
+        if row["request_size"] == "128B" and row["concurrency"] == 16:
+            assert row["requests_per_message"] > 1, row
+
+
+def test_the_published_columns_come_first(measured: Path) -> None:
+    with (measured / "rpc.csv").open() as file:
+        header = next(csv.reader(file))
+    assert header[:6] == PUBLISHED.read_text().splitlines()[0].split(",")
+
+
+def test_check_finds_no_fault_with_our_own_rows(measured: Path, programs: Programs) -> None:
+    for name in ("rpc.json", "rpc.csv"):
+        ran = programs.run("verbena", "check", measured / name, "--strict", "--json")
+        assert ran.status == 0 and json.loads(ran.out)["invalid"] == 0, ran
+
+
+def test_echo_sends_everything_back_and_says_so(programs: Programs) -> None:
+    words = ("--sizes", "4K", "--concurrency", 4, "--connections", 2, "--transport", "tcp", "--mode", "echo", "--json", "-")
+    ran = programs.run(*BENCH, *words)
+    assert ran.status == 0, ran
+    (row,) = json.loads(ran.out)["rows"]
+    assert row["mode"] == "echo" and row["connections"] == 2 and row["validity"] in ("valid", "suspect")
+
+
+def test_the_published_table_has_six_rows_at_fault(programs: Programs) -> None:
+    ran = programs.run("verbena", "check", PUBLISHED, "--json")
+    verdict = json.loads(ran.out)
+    flagged = {(row["request_size"], row["concurrency"]): row["validity"] for row in verdict["rows"] if row["validity"] != "valid"}
+    assert flagged == {
+        ("128B", 64): "invalid",
+        ("128B", 256): "invalid",
+        ("4K", 256): "invalid",
+        ("256K", 256): "invalid",
+        ("8M", 1): "suspect",
+        ("8M", 256): "suspect",
+    }
+    assert programs.run("verbena", "check", PUBLISHED, "--strict").status == 3
+
+
+@pytest.mark.parametrize("words", [("--sizes", "64M"), ("--transport", "udp"), ("--mode", "both"), ("--concurrency", "0")])
+def test_what_cannot_be_is_usage(programs: Programs, words: tuple[str, str]) -> None:
+    assert programs.run("verbena", "bench", "rpc", *words).status == 2

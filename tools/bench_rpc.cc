@@ -1,0 +1,145 @@
+// verbena bench rpc: its command line, its runs, interleaved, and its table.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "base/sizes.h"
+#include "bench/connect/rows.h"
+#include "bench/environment.h"
+#include "bench/rpc/rows.h"
+#include "tools/commands.h"
+
+namespace verbena::tools {
+namespace {
+
+using namespace rpcbench;
+
+struct Options {
+	std::string sizes = "128,4K,32K,256K,1M,8M", concurrency = "1,4,16,64,256", transports = "tcp,rdma", mode = "sink";
+	double duration = 5, warmup = 0.5;
+	std::uint32_t reps = 5, connections = 1, threads = 1, poll_us = 50;
+	std::string csv, json, markdown, command_line;
+	bool quiet = false;
+	std::vector<CellOptions> cells;
+};
+
+std::vector<CellOptions> cells_of(
+	const Options& options, const std::vector<std::uint64_t>& sizes, const std::vector<std::uint64_t>& concurrency) {
+	std::vector<CellOptions> cells;
+	for (const std::string_view transport : split(options.transports))
+		for (const std::uint64_t size : sizes)
+			for (const std::uint64_t in_flight : concurrency)
+				cells.push_back({.rdma = transport == "rdma",
+					.mode = options.mode == "sink" ? Mode::sink : Mode::echo,
+					.size = size,
+					.concurrency = static_cast<std::uint32_t>(in_flight),
+					.connections = std::min(options.connections, static_cast<std::uint32_t>(in_flight)),
+					.server_threads = options.threads,
+					.warmup = static_cast<Nanoseconds>(options.warmup * 1e9),
+					.duration = static_cast<Nanoseconds>(options.duration * 1e9),
+					.spin = Nanoseconds{options.poll_us} * 1000});
+	return cells;
+}
+
+// The shared writer puts a comma in front of every column but `experiment`, and here the published ones are first.
+std::string to_csv(const connect::Table& table) {
+	const std::string all = connect::to_csv(table);
+	std::string text;
+	for (const std::string_view line : split(all, '\n')) {
+		if (line.empty()) continue;
+		text += line.starts_with(',') ? line.substr(1) : line;
+		text += '\n';
+	}
+	return text;
+}
+
+int measure(const Options& options) {
+	std::vector<std::vector<Outcome>> runs(options.cells.size());
+	std::vector<std::string> failures(options.cells.size());
+	const bool shows = !options.quiet && isatty(STDERR_FILENO) == 1;
+	// Interleaved, so that what changes on the machine changes all of them alike.
+	for (std::uint32_t repetition = 0; repetition < options.reps; ++repetition)
+		for (std::size_t i = 0; i < options.cells.size(); ++i) {
+			const CellOptions& cell = options.cells[i];
+			if (!failures[i].empty()) continue;
+			if (shows)
+				fmt::print(stderr, "\r\033[K{} of {}: {} x {} over {}", repetition * options.cells.size() + i + 1,
+					options.reps * options.cells.size(), size_text(cell.size), cell.concurrency, cell.rdma ? "rdma" : "tcp");
+			auto run = run_cell(cell);
+			if (run) runs[i].push_back(std::move(*run));
+			else failures[i] = run.error();
+		}
+	if (shows) fmt::print(stderr, "\r\033[K");
+
+	connect::Table table;
+	bool broken = false, impossible = false;
+	for (std::size_t i = 0; i < options.cells.size(); ++i) {
+		const CellOptions& cell = options.cells[i];
+		const Json& row = table.rows.emplace_back(failures[i].empty() ? row_of(cell, runs[i]) : row_not_run(cell, failures[i]));
+		if (!failures[i].empty())
+			complain(fmt::format("{} x {} over {}: {}", size_text(cell.size), cell.concurrency, cell.rdma ? "rdma" : "tcp", failures[i]));
+		broken |= !failures[i].empty();
+		impossible |= failures[i].empty() && row["validity"] == "invalid";
+	}
+	table.environment = {{"experiment", "rpc"}, {"server", "a process of its own on this host"}, {"cpu", bench::cpu_name()},
+		{"cores", fmt::format("{}, not pinned", sysconf(_SC_NPROCESSORS_ONLN))}, {"kernel", bench::kernel_name()},
+		{"commit", bench::commit()}, {"date", bench::utc_now()}, {"command", options.command_line}};
+	std::string error;
+	const auto write = [&](const std::string& path, auto render) { return path.empty() || write_out(path, render(table), error); };
+	const auto markdown = [](const connect::Table& of) { return rpcbench::to_markdown(of.rows); };
+	if (!(write(options.csv, to_csv) && write(options.json, connect::to_json) && write(options.markdown, markdown))) return complain(error);
+	return impossible ? impossible_data : broken ? failed : good;
+}
+
+}  // namespace
+
+void add_bench_rpc(CLI::App& bench, Action& action, const std::string& command_line) {
+	CLI::App* sub = bench.add_subcommand("rpc", "Calls over TCP and RDMA: rates and latencies by size and requests in flight");
+	sub->footer(
+		"Examples:\n"
+		"  verbena bench rpc                                        the published matrix, over both transports\n"
+		"  verbena bench rpc --sizes 128 --concurrency 1,256 --transport rdma --duration 1 --reps 3\n"
+		"  verbena bench rpc --mode echo --csv rpc.csv && verbena check rpc.csv\n"
+		"Exit codes: 0 good, 1 something could not be measured, 2 usage, 3 a row cannot be true.");
+	auto options = std::make_shared<Options>();
+	options->command_line = command_line;
+	sub->add_option("--sizes", options->sizes, "Bytes of a request: a list")->capture_default_str();
+	sub->add_option("--concurrency", options->concurrency, "Requests in flight: a list")->capture_default_str();
+	sub->add_option("--transport", options->transports, "tcp, rdma: a list")->capture_default_str();
+	sub->add_option("--mode", options->mode, "sink: a short word back, as published; echo: everything back")
+		->capture_default_str()
+		->check(CLI::IsMember({"sink", "echo"}));
+	sub->add_option("--connections", options->connections, "Connections that the requests share")
+		->capture_default_str()
+		->check(CLI::Range(1u, 1024u));
+	sub->add_option("--threads", options->threads, "I/O threads of the server")->capture_default_str()->check(CLI::Range(1u, 256u));
+	sub->add_option("--duration", options->duration, "Measured seconds of each run")
+		->capture_default_str()
+		->check(CLI::Range(0.05, 3600.0));
+	sub->add_option("--warmup", options->warmup, "Seconds before it that do not count")
+		->capture_default_str()
+		->check(CLI::Range(0.0, 60.0));
+	sub->add_option("--reps", options->reps, "Repetitions, interleaved")->capture_default_str()->check(CLI::Range(1u, 1000u));
+	sub->add_option("--poll-us", options->poll_us, "Microseconds that both ends poll after their last work")->capture_default_str();
+	sub->add_option("--csv", options->csv, "Write CSV (- is standard output)")->type_name("FILE");
+	sub->add_option("--json", options->json, "Write JSON")->type_name("FILE");
+	sub->add_option("--md", options->markdown, "Write Markdown (the default, to standard output)")->type_name("FILE");
+	sub->add_flag("--quiet", options->quiet, "Nothing but results");
+	sub->callback([options, &action] {
+		const auto sizes = parse_sizes(options->sizes), concurrency = parse_sizes(options->concurrency);
+		if (!sizes) throw CLI::ValidationError("--sizes", sizes.error());
+		if (!concurrency) throw CLI::ValidationError("--concurrency", concurrency.error());
+		for (const std::uint64_t each : *sizes)
+			if (each > (63u << 20)) throw CLI::ValidationError("--sizes", "each is 1 to 63M");
+		for (const std::uint64_t each : *concurrency)
+			if (each > 65'536) throw CLI::ValidationError("--concurrency", "each is 1 to 65536");
+		for (const std::string_view word : split(options->transports))
+			if (word != "rdma" && word != "tcp") throw CLI::ValidationError("--transport", "each is rdma or tcp");
+		options->cells = cells_of(*options, *sizes, *concurrency);
+		if (options->csv.empty() && options->json.empty() && options->markdown.empty()) options->markdown = "-";
+		action = [options] { return measure(*options); };
+	});
+}
+
+}  // namespace verbena::tools
