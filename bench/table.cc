@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "bench/columns.h"
+#include "bench/fields.h"
 
 namespace verbena::bench {
 namespace {
@@ -18,33 +19,6 @@ std::string quoted(const std::string& field) {
 	std::string text = "\"";
 	for (const char c : field) text += c == '"' ? std::string("\"\"") : std::string(1, c);
 	return text + '"';
-}
-
-// Takes one record off the text. A quoted field may hold commas, doubled quotes and line breaks.
-std::expected<std::vector<std::string>, std::string> take_record(std::string_view& text) {
-	std::vector<std::string> fields(1);
-	bool in_quotes = false;
-	std::size_t i = 0;
-	for (; i < text.size(); ++i) {
-		const char c = text[i];
-		if (in_quotes) {
-			if (c != '"') fields.back() += c;
-			else if (i + 1 < text.size() && text[i + 1] == '"') fields.back() += text[++i];
-			else in_quotes = false;
-		} else if (c == '"' && fields.back().empty()) {
-			in_quotes = true;
-		} else if (c == ',') {
-			fields.emplace_back();
-		} else if (c == '\n') {
-			++i;
-			break;
-		} else if (c != '\r') {
-			fields.back() += c;
-		}
-	}
-	if (in_quotes) return std::unexpected("a quoted field does not end");
-	text.remove_prefix(i);
-	return fields;
 }
 
 std::expected<std::vector<const Column*>, std::string> match_header(const std::vector<std::string>& names) {

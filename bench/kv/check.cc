@@ -5,60 +5,18 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <map>
-#include <nlohmann/json.hpp>
 #include <set>
 
 #include "base/sizes.h"
+#include "bench/fields.h"
 
 namespace verbena::kvbench {
 namespace {
 
-using Json = nlohmann::ordered_json;
-using Fields = std::map<std::string, std::string, std::less<>>;
+using bench::Fields;
+using bench::read_rows;
 
 constexpr double low = 0.7, high = 1.5, tolerance = 1.05;
-
-std::vector<std::string> fields_of(std::string_view line) {
-	std::vector<std::string> fields(1);
-	bool in_quotes = false;
-	for (const char c : line) {
-		if (c == '"') in_quotes = !in_quotes;
-		else if (c == ',' && !in_quotes) fields.emplace_back();
-		else if (c != '\r') fields.back() += c;
-	}
-	return fields;
-}
-
-std::expected<std::vector<Fields>, std::string> read_rows(std::string_view text) {
-	std::vector<Fields> rows;
-	if (const auto first = text.find_first_not_of(" \t\r\n"); first != text.npos && text[first] == '{') {
-		const Json json = Json::parse(text, nullptr, false);
-		if (json.is_discarded() || !json.contains("rows")) return std::unexpected("not a table in JSON");
-		for (const Json& each : json["rows"]) {
-			Fields& row = rows.emplace_back();
-			for (const auto& [key, value] : each.items())
-				if (!value.is_array()) row[key] = value.is_string() ? value.get<std::string>() : value.dump();
-		}
-		return rows;
-	}
-	std::vector<std::string> header;
-	std::size_t number = 0;
-	for (const std::string_view line : split(text, '\n')) {
-		++number;
-		if (line.empty() || line == "\r" || line.starts_with('#')) continue;
-		const auto fields = fields_of(line);
-		if (header.empty()) {
-			header = fields;
-			continue;
-		}
-		if (fields.size() != header.size())
-			return std::unexpected(fmt::format("line {}: {} fields, but the header has {}", number, fields.size(), header.size()));
-		Fields& row = rows.emplace_back();
-		for (std::size_t i = 0; i < header.size(); ++i) row[header[i]] = fields[i];
-	}
-	return rows;
-}
 
 std::expected<double, std::string> number_of(const Fields& row, std::string_view name) {
 	const auto found = row.find(name);

@@ -5,16 +5,17 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <map>
 #include <optional>
 
 #include "base/sizes.h"
 #include "base/statistics.h"
+#include "bench/fields.h"
 
 namespace verbena::rpcbench {
 namespace {
 
-using Fields = std::map<std::string, std::string, std::less<>>;
+using bench::Fields;
+using bench::read_rows;
 
 constexpr double product_tolerance = 0.01, little_tolerance = 1.05;
 
@@ -51,47 +52,6 @@ Verdict judge(const CellOptions& cell, const Outcome& run) {
 	if (under_way < cell.concurrency * 0.9)
 		return {"suspect", fmt::format("{:.1f} in flight on average, of {}: the client did not keep up", under_way, cell.concurrency)};
 	return {};
-}
-
-std::vector<std::string> fields_of(std::string_view line) {
-	std::vector<std::string> fields(1);
-	bool quoted = false;
-	for (const char letter : line) {
-		if (letter == '"') quoted = !quoted;
-		else if (letter == ',' && !quoted) fields.emplace_back();
-		else if (letter != '\r') fields.back() += letter;
-	}
-	return fields;
-}
-
-std::expected<std::vector<Fields>, std::string> read_rows(std::string_view text) {
-	std::vector<Fields> rows;
-	if (text.starts_with('{')) {
-		const Json json = Json::parse(text, nullptr, false);
-		if (json.is_discarded() || !json.contains("rows") || !json["rows"].is_array()) return std::unexpected("not JSON with rows");
-		for (const Json& each : json["rows"]) {
-			Fields& row = rows.emplace_back();
-			for (const auto& [key, value] : each.items())
-				row[key] = value.is_string() ? value.get<std::string>() : value.is_null() ? "" : value.dump();
-		}
-		return rows;
-	}
-	std::vector<std::string> header;
-	std::size_t number = 0;
-	for (const std::string_view line : split(text, '\n')) {
-		++number;
-		if (line.empty() || line == "\r" || line.starts_with('#')) continue;
-		const auto fields = fields_of(line);
-		if (header.empty()) {
-			header = fields;
-			continue;
-		}
-		if (fields.size() != header.size())
-			return std::unexpected(fmt::format("line {}: {} fields, but the header has {}", number, fields.size(), header.size()));
-		Fields& row = rows.emplace_back();
-		for (std::size_t i = 0; i < header.size(); ++i) row[header[i]] = fields[i];
-	}
-	return rows;
 }
 
 std::optional<double> number_of(const Fields& row, std::string_view name) {

@@ -5,17 +5,16 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <map>
-#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "base/sizes.h"
+#include "bench/fields.h"
 
 namespace verbena::scale {
 namespace {
 
-using Json = nlohmann::ordered_json;
-using Fields = std::map<std::string, std::string, std::less<>>;
+using bench::Fields;
+using bench::read_rows;
 
 constexpr double tolerance = 1.05;  // of means of clocks and printed digits
 constexpr double threads_needed = 0.5;
@@ -27,57 +26,6 @@ struct PublishedRow {
 };
 constexpr std::array<PublishedRow, 6> published{{{10, 100, 0, 10, 924}, {100, 10, 0, 10, 6337}, {1000, 5, 5, 10, 9656},
 	{5000, 2, 10, 50, 4808}, {10000, 1, 20, 100, 2462}, {20000, 1, 50, 200, 2342}}};
-
-std::vector<std::string> fields_of(std::string_view line) {
-	std::vector<std::string> fields(1);
-	bool in_quotes = false;
-	for (std::size_t i = 0; i < line.size(); ++i) {
-		const char c = line[i];
-		if (c == '"' && in_quotes && i + 1 < line.size() && line[i + 1] == '"') fields.back() += line[i++];
-		else if (c == '"') in_quotes = !in_quotes;
-		else if (c == ',' && !in_quotes) fields.emplace_back();
-		else if (c != '\r') fields.back() += c;
-	}
-	return fields;
-}
-
-std::expected<std::vector<Fields>, std::string> read_csv(std::string_view text) {
-	std::vector<std::string> header;
-	std::vector<Fields> rows;
-	std::size_t number = 0;
-	for (const std::string_view line : split(text, '\n')) {
-		++number;
-		if (line.empty() || line == "\r" || line.starts_with('#')) continue;
-		const auto fields = fields_of(line);
-		if (header.empty()) {
-			header = fields;
-			continue;
-		}
-		if (fields.size() != header.size())
-			return std::unexpected(fmt::format("line {}: {} fields, but the header has {}", number, fields.size(), header.size()));
-		Fields& row = rows.emplace_back();
-		for (std::size_t i = 0; i < header.size(); ++i) row[header[i]] = fields[i];
-	}
-	return rows;
-}
-
-std::expected<std::vector<Fields>, std::string> read_json(std::string_view text) {
-	const Json json = Json::parse(text, nullptr, false);
-	if (json.is_discarded()) return std::unexpected("not valid JSON");
-	if (!json.contains("rows") || !json["rows"].is_array()) return std::unexpected("no rows");
-	std::vector<Fields> rows;
-	for (const Json& each : json["rows"]) {
-		Fields& row = rows.emplace_back();
-		for (const auto& [key, value] : each.items())
-			if (!value.is_array()) row[key] = value.is_string() ? value.get<std::string>() : value.is_null() ? "" : value.dump();
-	}
-	return rows;
-}
-
-std::expected<std::vector<Fields>, std::string> read_rows(std::string_view text) {
-	const auto first = text.find_first_not_of(" \t\r\n");
-	return first != text.npos && text[first] == '{' ? read_json(text) : read_csv(text);
-}
 
 std::string text_of(const Fields& row, std::string_view name) {
 	const auto found = row.find(name);
