@@ -54,7 +54,8 @@ int run(const Options& options) {
 		return 2;
 	}
 	if (options.engine == "uring") fmt::print(stderr, "echo_server: io_uring is not built in; epoll instead\n");
-	channel::RcOptions rc{.units_max = std::max(8192u, options.max_clients * 6), .connections_max = options.max_clients};
+	channel::RcOptions rc =
+		channel::many_connections({.units_max = std::max(8192u, options.max_clients * 6), .connections_max = options.max_clients});
 	if (threads) rc = scale::rc_of_a_thread;
 	if (options.print_config) {
 		for (const auto& [name, value] : channel::describe(rc)) fmt::print("{} = {}\n", name, value);

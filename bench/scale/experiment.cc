@@ -62,8 +62,9 @@ void serve(const ExperimentOptions& options, EchoCounts& counts, int out) {
 	if (swarm.batch_bytes > 0) mux.batch_bytes = swarm.batch_bytes;
 	const bool threads = options.engine == Engine::threads;
 	channel::RcOptions rc = threads ? rc_of_a_thread
-		: swarm.logical()           ? rc_options(swarm, swarm.queue_pairs)
-						  : channel::RcOptions{.units_max = std::max(8192u, swarm.clients * 6), .connections_max = swarm.clients + 16};
+		: swarm.logical()
+		? rc_options(swarm, swarm.queue_pairs)
+		: channel::many_connections({.units_max = std::max(8192u, swarm.clients * 6), .connections_max = swarm.clients + 16});
 	if (options.poll_batch > 0) rc.poll_batch = options.poll_batch;
 	EchoService service({.where = async::resolve("127.0.0.1", 0).value(),
 		.protection = options.server_protection,

@@ -271,9 +271,9 @@ Cause cause_of(const std::string& error) {
 }
 
 channel::RcOptions rc_options(const SwarmOptions& options, std::uint32_t connections) {
-	channel::RcOptions rc{.units_start = std::max(256u, std::min(connections, 4096u)),
+	channel::RcOptions rc = channel::many_connections({.units_start = std::max(256u, std::min(connections, 4096u)),
 		.units_max = std::max(8192u, connections * 8),
-		.connections_max = connections + 16};
+		.connections_max = connections + 16});
 	if (!options.logical()) return rc;
 	// A carrier is busy for many.
 	rc.units_max = std::max(8192u, connections * 256);

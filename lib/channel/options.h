@@ -40,6 +40,12 @@ struct RcOptions {
 	MemoryOptions memory;  // for direct operations
 };
 
+// For thousands of connections that seldom move much at once: each keeps less, 10 KiB instead of 17 on our NIC.
+inline RcOptions many_connections(RcOptions options) {
+	options.direct_depth = options.reads = 4;
+	return options;
+}
+
 using Described = std::vector<std::pair<std::string, std::string>>;
 
 inline Described describe(const RcOptions& options) {

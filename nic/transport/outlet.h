@@ -29,6 +29,8 @@ struct Outlet {
 
 	QueuePair* waiting_first = nullptr;
 	QueuePair* waiting_last = nullptr;
+	bool resuming = false;           // within resume_waiting(),
+	std::uint64_t resumed_at = 0;    // and how much had left when the QP's turn came
 	// Of links that can lose packets (recovery.h).
 	Nanoseconds round_trip = 0;         // smoothed; 0: not measured yet
 	std::uint32_t window = 0;           // bytes that may be unacknowledged; 0: not chosen yet

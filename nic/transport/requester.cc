@@ -21,8 +21,14 @@ void wait_for_room(Context& context, QueuePair& qp, Outlet& outlet) {
 	if (qp.blocked & blocked_ring) return;
 	qp.blocked |= blocked_ring;
 	qp.cold->waiting_on = &outlet;
-	qp.next_waiting = nullptr;
 	if (!outlet.waiting_first) outlet.full_since = context.fresh_now();
+	if (outlet.resuming && outlet.slots.published() == outlet.resumed_at) {  // it had nothing: its turn is still to come
+		qp.next_waiting = outlet.waiting_first;
+		outlet.waiting_first = &qp;
+		if (!outlet.waiting_last) outlet.waiting_last = &qp;
+		return;
+	}
+	qp.next_waiting = nullptr;
 	(outlet.waiting_last ? outlet.waiting_last->next_waiting : outlet.waiting_first) = &qp;
 	outlet.waiting_last = &qp;
 }
@@ -259,20 +265,27 @@ void transmit(Context& context, QueuePair& qp) {
 	if (qp.type == QpType::rc && qp.next_psn != before && !qp.outlet->lossless) note_sent(context, qp, before);
 }
 
+// In line, and no further than the room goes: with thousands that wait, trying all of them for each free slot takes more than sending. Who
+// had a part of the room goes to the end of the line.
 void resume_waiting(Context& context, Outlet& outlet) {
-	QueuePair* qp = outlet.waiting_first;
-	outlet.waiting_first = outlet.waiting_last = nullptr;
 	const Nanoseconds since = outlet.full_since;
 	const std::uint64_t published = outlet.slots.published();
 	if (outlet.closed || context.fresh_now() - since > unreliable_patience) outlet.stalled = true;
-	while (qp) {
-		QueuePair* next = qp->next_waiting;
+	const QueuePair* const last = outlet.waiting_last;
+	outlet.resuming = !outlet.stalled;  // for one that has stopped each loses a message, or waits again
+	for (bool more = true; more && outlet.waiting_first;) {
+		QueuePair* const qp = outlet.waiting_first;
+		more = qp != last;
+		outlet.waiting_first = qp->next_waiting;
+		if (!outlet.waiting_first) outlet.waiting_last = nullptr;
 		qp->blocked &= ~blocked_ring;
 		qp->cold->waiting_on = nullptr;
+		outlet.resumed_at = outlet.slots.published();
 		transmit(context, *qp);
-		qp = next;
+		if (qp->cold->waiting_on == &outlet && outlet.resuming) break;
 	}
-	if (outlet.waiting_first && outlet.slots.published() == published) outlet.full_since = since;
+	outlet.resuming = false;
+	if (outlet.waiting_first) outlet.full_since = outlet.slots.published() == published ? since : context.fresh_now();
 }
 
 }  // namespace verbena::transport

@@ -1,5 +1,6 @@
 #include "nic/transport/requester.h"
 
+#include <cstring>
 #include <gtest/gtest.h>
 #include <memory>
 #include <string>
@@ -165,6 +166,50 @@ TEST_F(Requester, WaitsInLineForAFullRingAndGoesOnWhereItStopped) {
 	EXPECT_EQ(outlet.waiting_first, nullptr);
 	for (const Slot& slot : sent()) bytes += slot.length;
 	EXPECT_EQ(bytes, 1u << 19);
+}
+
+// With 20,000 queue pairs behind a full ring, each free slot was offered to all of them.
+TEST_F(Requester, RoomIsOfferedInLineAndNotToAllWhoWait) {
+	QueuePair others[2];
+	for (QueuePair& other : others) {
+		other.cold = std::make_unique<ColdQueuePair>();
+		other.cold->qp = &other;
+		other.cold->protection_domain = 1;
+		other.cold->send_ring = std::make_unique<std::byte[]>(16 * 128);
+		other.sq = other.cold->send_ring.get();
+		other.sq_mask = 15;
+		other.sq_stride = 128;
+		other.state = QpState::rts;
+		other.outlet = &outlet;
+		other.send_cq = &cq;
+		other.qpn = qp.qpn + 1 + static_cast<std::uint32_t>(&other - others);
+		other.next_psn = other.una = Psn{1} << 32;
+	}
+	post(SendOpcode::send, 1 << 19);
+	transmit(context, qp);
+	for (QueuePair& other : others) {
+		std::memcpy(other.sq, qp.sq, 128);
+		other.wqe(0).length = other.wqe(0).segments()[0].length = 8192;
+		++other.sq_head;
+		transmit(context, other);
+	}
+	const auto take_one = [&] {
+		Slot slot;
+		ASSERT_TRUE(reader.read(slot));
+		reader.advance();
+		reader.release();
+		resume_waiting(context, outlet);
+	};
+	take_one();
+	EXPECT_EQ(outlet.waiting_first, &others[0]) << "who had some of the room goes to the end";
+	EXPECT_EQ(outlet.waiting_last, &qp);
+	EXPECT_EQ(others[0].sq_next, 0u);
+	take_one();
+	EXPECT_EQ(outlet.waiting_first, &others[1]) << "who had none keeps the place";
+	EXPECT_EQ(others[0].sq_next, 1u);
+	take_one();
+	EXPECT_EQ(outlet.waiting_first, &qp);
+	EXPECT_EQ(outlet.waiting_last, &qp);
 }
 
 TEST_F(UcRequester, LosesMessagesForAPeerThatHasStoppedAndSendsAgainWhenItGoesOn) {
