@@ -9,13 +9,14 @@ namespace {
 
 using async::Task;
 
+// Somebody else has all descriptors, and nobody tells when that ends.
 constexpr Nanoseconds pause_without_descriptors = 10'000'000;
 
 // What the home's loop makes of a client's parameters.
 struct Prepared {
 	std::unique_ptr<RcChannel> channel;
 	Parameters ours;
-	std::string refusal;
+	Refusal refusal;  // without a channel
 };
 
 // On the home's loop: the queue pair is ready before the client can hear of it.
@@ -23,13 +24,13 @@ Prepared prepare(RcTransport& transport, const Parameters& theirs, const std::st
 	Prepared result;
 	auto offer = transport.offer();
 	if (!offer) {
-		result.refusal = offer.error();
+		result.refusal = refusal_of(transport, offer.error());
 		return result;
 	}
 	result.ours = parameters_of(Role::server, offer->end, transport.options());
 	auto channel = transport.connect(std::move(*offer), end_of(theirs), peer);
 	if (channel) result.channel = std::move(*channel);
-	else result.refusal = channel.error();
+	else result.refusal = {RefusalCode::malformed, channel.error()};
 	return result;
 }
 
@@ -42,9 +43,7 @@ bool begins_with_tls(const async::Descriptor& socket) {
 // Empty: the peer has proved itself, and we have.
 Task<std::string> checked(Channel& channel, ProofKeys keys, Nanoseconds deadline) {
 	const CloseAt timer(channel, deadline);
-	const auto message = co_await channel.receive();
-	if (!message) co_return channel.reason().empty() ? std::string(name_of(message.error())) : channel.reason();
-	if (const auto good = check_proof(keys, message->bytes()); !good) co_return std::string(describe(good.error()));
+	if (std::string trouble = co_await await_proof(channel, keys); !trouble.empty()) co_return trouble;
 	const Proof proof = make_proof(keys);
 	if (!co_await channel.send(proof)) co_return channel.reason();
 	co_return std::string();
@@ -52,12 +51,19 @@ Task<std::string> checked(Channel& channel, ProofKeys keys, Nanoseconds deadline
 
 class Counted {
 public:
-	explicit Counted(std::size_t& count) : count_(count) { ++count_; }
-	~Counted() { --count_; }
+	Counted(std::size_t& count, async::Loop& loop, async::List<async::Waiter>& at_end) : count_(count), loop_(loop), at_end_(at_end) {
+		++count_;
+	}
+	~Counted() {
+		--count_;
+		loop_.resume_soon(at_end_);
+	}
 	Counted(const Counted&) = delete;
 
 private:
 	std::size_t& count_;
+	async::Loop& loop_;
+	async::List<async::Waiter>& at_end_;
 };
 
 std::string name_of_peer(const async::Descriptor& socket) {
@@ -69,6 +75,18 @@ std::string name_of_peer(const async::Descriptor& socket) {
 
 }  // namespace
 
+Refusal refusal_of(const RcTransport& transport, const std::string& why) {
+	const bool full = transport.channels() >= transport.options().connections_max;
+	return {full ? RefusalCode::full : RefusalCode::no_resources, why};
+}
+
+Task<std::string> await_proof(Channel& channel, const ProofKeys& keys) {
+	const auto message = co_await channel.receive();
+	if (!message) co_return channel.reason().empty() ? std::string(name_of(message.error())) : channel.reason();
+	if (const auto good = check_proof(keys, message->bytes()); !good) co_return std::string(describe(good.error()));
+	co_return std::string();
+}
+
 Acceptor::Acceptor(
 	async::Loop& loop, async::Socket listener, RcTransport& transport, AcceptorOptions options, Deliver deliver, Complain complain)
 	: Acceptor(loop, std::move(listener), std::vector{Home{&transport.loop(), &transport, std::move(deliver)}}, std::move(options),
@@ -77,8 +95,27 @@ Acceptor::Acceptor(
 Acceptor::Acceptor(async::Loop& loop, async::Socket listener, std::vector<Home> homes, AcceptorOptions options, Complain complain)
 	: loop_(loop), listener_(std::move(listener)), homes_(std::move(homes)), options_(std::move(options)), complain_(std::move(complain)) {}
 
+Acceptor::UnderWay::~UnderWay() {
+	--acceptor_.under_way_;
+	if (async::Waiter* next = acceptor_.waiting_.pop_front()) acceptor_.loop_.resume_soon(*next);
+}
+
+void Acceptor::succeed(Nanoseconds started, bool resumed) {
+	++counters_.agreed;
+	counters_.resumed += resumed;
+	if (options_.observe) options_.observe({.took = monotonic_now() - started, .trouble = {}, .refusal = {}});
+}
+
+void Acceptor::fail(const std::string& peer, const HandshakeError& error, Nanoseconds started) {
+	++counters_.failed;
+	counters_.refused += error.trouble == HandshakeTrouble::refused;
+	if (options_.observe) options_.observe({.took = monotonic_now() - started, .trouble = error.trouble, .refusal = error.refusal});
+	complain_(peer + ": " + error.text);
+}
+
 void Acceptor::stop() {
 	stopped_ = true;
+	if (managed_) managed_->stop_listening();
 	shutdown(listener_->fd(), SHUT_RDWR);  // clients are refused from now on, and accept() wakes up
 }
 
@@ -87,7 +124,7 @@ Task<void> Acceptor::accept() {
 	Nanoseconds next = monotonic_now();
 	while (!stopped_) {
 		if (accepted_ >= options_.accepted_max) {
-			co_await loop_.sleep_for(pause_without_descriptors);
+			co_await async::Park(at_room_);
 			continue;
 		}
 		if (interval > 0) {
@@ -97,9 +134,10 @@ Task<void> Acceptor::accept() {
 		auto socket = co_await async::accept(*listener_);
 		if (stopped_) co_return;
 		if (!socket) {
-			// No descriptor is left; the connection waits in the backlog until handshakes under way end.
+			// No descriptor is left; the connection waits in the backlog.
 			complain_(socket.error());
-			co_await loop_.sleep_for(pause_without_descriptors);
+			if (accepted_ > 0) co_await async::Park(at_room_);
+			else co_await loop_.sleep_for(pause_without_descriptors);
 			continue;
 		}
 		++counters_.accepted;
@@ -108,11 +146,11 @@ Task<void> Acceptor::accept() {
 }
 
 Task<void> Acceptor::serve(async::Socket socket) {
-	const Counted accepted(accepted_);
+	const Counted accepted(accepted_, loop_, at_room_);
 	const std::string peer = name_of_peer(*socket);
-	if (!co_await async::Wait(*socket, async::Wait::For::reading, monotonic_now() + options_.patience)) {
-		++counters_.failed;
-		complain_(peer + " connects and says nothing");
+	const Nanoseconds connected = monotonic_now();
+	if (!co_await async::Wait(*socket, async::Wait::For::reading, connected + options_.patience)) {
+		fail(peer, {.trouble = HandshakeTrouble::silent, .text = "it connects and says nothing", .refusal = {}}, connected);
 		co_return;
 	}
 	const Nanoseconds deadline = monotonic_now() + options_.patience;
@@ -125,69 +163,53 @@ Task<void> Acceptor::serve(async::Socket socket) {
 // True: there is a channel now, whose peer is about to prove itself; over TCP it has the socket.
 Task<bool> Acceptor::shake_hands(async::Socket& socket, const std::string& peer) {
 	while (under_way_ >= options_.handshakes_max) co_await async::Park(waiting_);
-	const Counted counted(under_way_);
-	struct LetNext {
-		Acceptor& acceptor;
-		~LetNext() {
-			if (async::Waiter* next = acceptor.waiting_.pop_front()) acceptor.loop_.resume_soon(*next);
-		}
-	} const let_next{*this};
+	const UnderWay under_way(*this);
 
-	const Nanoseconds started = monotonic_now(), deadline = started + options_.patience;
+	const Nanoseconds started = monotonic_now();
 	const bool exempt = options_.tcp_protection && !begins_with_tls(*socket);
 	const Protection& protection = exempt ? *options_.tcp_protection : options_.protection;
 	auto handshake = Handshake::server({.protection = protection, .started = started, .patience = options_.patience});
 	co_await drive(*socket, handshake);
 	if (handshake.state() == Handshake::State::asked) {
 		const bool tcp = handshake.theirs().transport == Transport::tcp;
-		if (exempt && !tcp) {
-			++counters_.refused;
-			handshake.refuse(RefusalCode::not_supported, "RDMA is set up in TLS here, and the client began in clear");
-			co_await drive(*socket, handshake);
-			++counters_.failed;
-			complain_(peer + ": " + handshake.error().text);
-			co_return false;
-		}
-		auto answer = tcp ? answer_tcp(socket, handshake, peer, deadline) : answer_rc(*socket, handshake, peer, deadline);
-		if (co_await std::move(answer)) {
-			++counters_.agreed;
-			counters_.resumed += handshake.agreed().resumed;
-			co_return true;
-		}
+		Task<bool> answer = stopped_ ? refuse(*socket, handshake, RefusalCode::shutting_down, "this server is about to end")
+			: exempt && !tcp
+			? refuse(*socket, handshake, RefusalCode::not_supported, "RDMA is set up in TLS here, and the client began in clear")
+			: tcp ? answer_tcp(socket, handshake, peer, started)
+				  : answer_rc(*socket, handshake, peer, started);
+		if (co_await std::move(answer)) co_return true;
 	}
-	++counters_.failed;
-	complain_(peer + ": " + handshake.error().text);
+	fail(peer, handshake.error(), started);
 	co_return false;
 }
 
-Task<bool> Acceptor::answer_rc(async::Descriptor& socket, Handshake& handshake, const std::string& peer, Nanoseconds deadline) {
+Task<bool> Acceptor::refuse(async::Descriptor& socket, Handshake& handshake, RefusalCode code, std::string why) {
+	handshake.refuse(code, why);
+	co_await drive(socket, handshake);
+	co_return false;
+}
+
+Task<bool> Acceptor::answer_rc(async::Descriptor& socket, Handshake& handshake, const std::string& peer, Nanoseconds started) {
 	const Home& home = next_home();
 	if (home.transport == nullptr) {
-		++counters_.refused;
-		handshake.refuse(RefusalCode::not_supported, "this server speaks TCP only, and the client wants RDMA");
-		co_await drive(socket, handshake);
-		co_return false;
+		std::string why = "this server speaks TCP only, and the client wants RDMA";
+		co_return co_await refuse(socket, handshake, RefusalCode::not_supported, std::move(why));
 	}
 	auto prepared = co_await async::run_on(loop_, *home.loop, [&] { return prepare(*home.transport, handshake.theirs(), peer); });
-	if (!prepared.channel) {
-		++counters_.refused;
-		handshake.refuse(RefusalCode::full, prepared.refusal);
-		co_await drive(socket, handshake);
-		co_return false;
-	}
+	if (!prepared.channel) co_return co_await refuse(socket, handshake, prepared.refusal.code, prepared.refusal.text);
 	handshake.answer(prepared.ours);
 	const bool agreed = handshake.state() == Handshake::State::agreed;
-	const ProofKeys keys = agreed ? handshake.agreed().proof : ProofKeys{};
+	const Proven proven = agreed ? Proven{handshake.agreed().proof, handshake.agreed().resumed} : Proven{};
 	const auto held = std::make_shared<std::unique_ptr<RcChannel>>(std::move(prepared.channel));
-	home.loop->post([this, &home, agreed, keys, held, deadline] {
-		if (agreed) home.loop->spawn(prove(home, std::move(*held), keys, deadline));
+	home.loop->post([this, &home, agreed, proven, held, started] {
+		if (agreed) home.loop->spawn(prove(home, std::move(*held), proven, started));
 		held->reset();  // on its own thread
 	});
 	co_await drive(socket, handshake);
 	co_return agreed;
 }
 
-Task<bool> Acceptor::answer_tcp(async::Socket& socket, Handshake& handshake, const std::string& peer, Nanoseconds deadline) {
+Task<bool> Acceptor::answer_tcp(async::Socket& socket, Handshake& handshake, const std::string& peer, Nanoseconds started) {
 	handshake.answer({.role = Role::server, .transport = Transport::tcp, .nonce = random_nonce()});
 	co_await drive(*socket, handshake);
 	if (handshake.state() != Handshake::State::agreed) co_return false;
@@ -198,22 +220,28 @@ Task<bool> Acceptor::answer_tcp(async::Socket& socket, Handshake& handshake, con
 	const auto stream = std::make_shared<Stream>(Stream{.fd = socket->release(), .tls = handshake.release_session()});
 	socket.reset();
 	const Home& home = next_home();
-	home.loop->post([this, &home, stream, peer, deadline, keys = handshake.agreed().proof] {
+	const Proven proven{handshake.agreed().proof, handshake.agreed().resumed};
+	home.loop->post([this, &home, stream, peer, started, proven] {
 		auto moved = std::make_unique<async::Descriptor>(*home.loop, stream->fd);
 		auto channel = std::make_unique<TcpChannel>(*home.loop, std::move(moved), std::move(stream->tls), peer, options_.tcp);
-		home.loop->spawn(prove(home, std::move(channel), keys, deadline));
+		home.loop->spawn(prove(home, std::move(channel), proven, started));
 	});
 	co_return true;
 }
 
-Task<void> Acceptor::prove(const Home& home, std::unique_ptr<Channel> channel, ProofKeys keys, Nanoseconds deadline) {
-	const std::string trouble = co_await checked(*channel, keys, deadline);
-	if (trouble.empty()) home.deliver(std::move(channel));
-	else
-		loop_.post([this, what = channel->path().peer + " does not prove itself: " + trouble] {
-			++counters_.failed;
-			complain_(what);
+Task<void> Acceptor::prove(const Home& home, std::unique_ptr<Channel> channel, Proven proven, Nanoseconds started) {
+	const std::string trouble = co_await checked(*channel, proven.keys, started + options_.patience);
+	const std::string peer = channel->path().peer;
+	if (trouble.empty()) {
+		loop_.post([this, started, resumed = proven.resumed] { succeed(started, resumed); });
+		home.deliver(std::move(channel));
+	} else {
+		loop_.post([this, peer, trouble, started] {
+			const HandshakeError error{
+				.trouble = HandshakeTrouble::no_proof, .text = "it does not prove itself: " + trouble, .refusal = {}};
+			fail(peer, error, started);
 		});
+	}
 }
 
 }  // namespace verbena::channel

@@ -3,6 +3,9 @@
 // A client that has said nothing yet costs a descriptor and no more. Of those that have, so many shake hands at a time; the others wait
 // in the order in which they spoke, and their deadline counts from the start of their own handshake.
 //
+// With listen_managed() clients may also connect by rdma_cm (managed.h), at the same port number. Such a client costs a queue pair from
+// the start of its handshake on, and these are among the same so many.
+//
 // It may stand on a loop of its own (and a thread of its own), so that a burst of handshakes costs the established channels nothing; the
 // channels are made and delivered on their homes' loops, of which each client gets the next in turn.
 #pragma once
@@ -14,8 +17,19 @@
 #include <vector>
 
 #include "lib/channel/connect.h"
+#include "lib/channel/managed_events.h"
 
 namespace verbena::channel {
+
+// How one client's set-up went, from its first word to its proof or its failure.
+struct SetupReport {
+	Nanoseconds took = 0;
+	std::optional<HandshakeTrouble> trouble;  // none: the client is accepted
+	std::optional<RefusalCode> refusal;       // of `refused`
+
+	// A word for counting, of a failure: that of the refusal, or of the trouble.
+	std::string_view cause() const { return refusal ? name_of(*refusal) : trouble ? name_of(*trouble) : "none"; }
+};
 
 struct AcceptorOptions {
 	Protection protection;
@@ -26,6 +40,8 @@ struct AcceptorOptions {
 	TcpOptions tcp;
 	// For clients over TCP that do not begin with TLS; absent: `protection` is for all. RDMA is always set up under `protection`.
 	std::optional<Protection> tcp_protection;
+	// Told of every set-up that ends, on the acceptor's loop.
+	std::function<void(const SetupReport&)> observe;
 };
 
 struct AcceptorCounters {
@@ -54,6 +70,8 @@ public:
 	Acceptor& operator=(const Acceptor&) = delete;
 
 	void start() { loop_.spawn(accept()); }
+	// After start(), at most once: at the same address, with the port that port() says. One sentence on failure; TCP is served all the same.
+	std::expected<void, std::string> listen_managed();
 	// Nobody new; handshakes under way go on.
 	void stop();
 
@@ -62,26 +80,61 @@ public:
 	std::size_t under_way() const { return under_way_; }
 
 private:
+	struct Managed;
+	// What is left of a handshake that agreed.
+	struct Proven {
+		ProofKeys keys;
+		bool resumed = false;
+	};
+	// One of those that shake hands; when it goes, the next one begins.
+	class UnderWay {
+	public:
+		explicit UnderWay(Acceptor& acceptor) : acceptor_(acceptor) { ++acceptor_.under_way_; }
+		~UnderWay();
+		UnderWay(const UnderWay&) = delete;
+		UnderWay& operator=(const UnderWay&) = delete;
+
+	private:
+		Acceptor& acceptor_;
+	};
+
 	async::Task<void> accept();
 	async::Task<void> serve(async::Socket socket);
 	async::Task<bool> shake_hands(async::Socket& socket, const std::string& peer);
-	async::Task<bool> answer_rc(async::Descriptor& socket, Handshake& handshake, const std::string& peer, Nanoseconds deadline);
-	async::Task<bool> answer_tcp(async::Socket& socket, Handshake& handshake, const std::string& peer, Nanoseconds deadline);
+	async::Task<bool> refuse(async::Descriptor& socket, Handshake& handshake, RefusalCode code, std::string why);
+	async::Task<bool> answer_rc(async::Descriptor& socket, Handshake& handshake, const std::string& peer, Nanoseconds started);
+	async::Task<bool> answer_tcp(async::Socket& socket, Handshake& handshake, const std::string& peer, Nanoseconds started);
 	// On the home's loop.
-	async::Task<void> prove(const Home& home, std::unique_ptr<Channel> channel, ProofKeys keys, Nanoseconds deadline);
+	async::Task<void> prove(const Home& home, std::unique_ptr<Channel> channel, Proven proven, Nanoseconds started);
 	const Home& next_home() { return homes_[next_home_++ % homes_.size()]; }
+	void succeed(Nanoseconds started, bool resumed);
+	void fail(const std::string& peer, const HandshakeError& error, Nanoseconds started);
+
+	// By rdma_cm; acceptor_managed.cc.
+	async::Task<void> serve_managed(lib::ConnectionId connection, std::vector<std::byte> terms);
+	async::Task<bool> begin_managed(Managed& session, std::span<const std::byte> terms);
+	async::Task<void> await_end(std::shared_ptr<Managed> session);
+	// On the home's loop.
+	async::Task<void> converse(const Home& home, std::shared_ptr<Managed> session);
 
 	async::Loop& loop_;
 	async::Socket listener_;
+	std::unique_ptr<ManagedEvents> managed_;
 	std::vector<Home> homes_;
 	std::size_t next_home_ = 0;
 	AcceptorOptions options_;
 	Complain complain_;
 	AcceptorCounters counters_;
-	std::size_t accepted_ = 0;              // of those now, with or without a first word
+	std::size_t accepted_ = 0;            // of those now, with or without a first word
 	std::size_t under_way_ = 0;
-	async::List<async::Waiter> waiting_;    // for their handshake
+	async::List<async::Waiter> waiting_;  // for their handshake
+	async::List<async::Waiter> at_room_;  // for the end of one that has a descriptor
 	bool stopped_ = false;
 };
+
+// Of accepting, shared by its two files. Why a transport makes no offer, for the client: it is full, or something has run out.
+Refusal refusal_of(const RcTransport& transport, const std::string& why);
+// On the channel's loop: the client's proof. Empty: it is good.
+async::Task<std::string> await_proof(Channel& channel, const ProofKeys& keys);
 
 }  // namespace verbena::channel

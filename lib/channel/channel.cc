@@ -14,10 +14,16 @@ std::string_view name_of(Trouble trouble) {
 	return "?";
 }
 
+Channel::Sending::Progress Channel::attempt(Sending& sending) {
+	if (!ended_ && !closing_ && sending.size() <= message_max_) return advance(sending);
+	sending.trouble = ended_ ? trouble_ : closing_ ? Trouble::closed : Trouble::too_large;
+	return Sending::Progress::failed;
+}
+
 void Channel::advance_senders() {
 	while (!senders_.empty()) {
 		auto& sending = static_cast<Sending&>(senders_.front());
-		sending.result = advance(sending);
+		sending.result = attempt(sending);
 		if (sending.result == Sending::Progress::waiting) return;
 		if (sending.result != Sending::Progress::offered) {
 			loop_.resume_soon(sending);

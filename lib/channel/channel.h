@@ -279,6 +279,9 @@ public:
 	};
 	Closing until_closed() { return Closing(*this); }
 
+	// Each way, from now on: for a peer that has not proved itself yet.
+	void limit_messages(std::size_t bytes) { message_max_ = bytes; }
+
 	virtual Path path() const = 0;
 	async::Loop& loop() const { return loop_; }
 
@@ -286,9 +289,10 @@ public:
 	const std::string& reason() const { return reason_; }
 
 protected:
-	explicit Channel(async::Loop& loop) : loop_(loop) {}
+	Channel(async::Loop& loop, std::size_t message_max) : loop_(loop), message_max_(message_max) {}
 
-	// Takes what it can of this send; `waiting` if something is left. Only called for the first of those that wait, or when none does.
+	// Takes what it can of this send; `waiting` if something is left. Only called while the channel is open, for the first of those that
+	// wait, or when none does. A send that failed says why.
 	virtual Sending::Progress advance(Sending& sending) = 0;
 	virtual bool has_message() const = 0;
 	// Called when has_message() or ended.
@@ -300,7 +304,8 @@ protected:
 		operation.trouble = Trouble::unsupported;
 	}
 
-	Sending::Progress start(Sending& sending) { return senders_.empty() ? advance(sending) : Sending::Progress::waiting; }
+	Sending::Progress start(Sending& sending) { return senders_.empty() ? attempt(sending) : Sending::Progress::waiting; }
+	Sending::Progress attempt(Sending& sending);
 	// There may be room again.
 	void advance_senders();
 	// There may be room for direct operations again.
@@ -311,9 +316,11 @@ protected:
 	void end(Trouble trouble, std::string reason);
 
 	async::Loop& loop_;
+	std::size_t message_max_;
 	async::List<async::Waiter> senders_, receivers_, closers_;
 	async::List<async::Waiter> offered_;                  // senders whose body the peer is to fetch
 	async::List<async::Waiter> operations_, under_way_;  // waiting for room; started
+	bool closing_ = false;  // by this end
 	bool ended_ = false;
 	Trouble trouble_ = Trouble::closed;
 	std::string reason_;

@@ -100,15 +100,15 @@ Handshake handshake_with(const Reached& server, const ConnectOptions& options, c
 		ours);
 }
 
-// Waits for leave to begin, if there are more than may shake hands at once.
+}  // namespace
+
 Task<std::optional<async::Semaphore::Permit>> leave_to_begin(async::Semaphore* handshakes) {
 	std::optional<async::Semaphore::Permit> permit;
 	if (handshakes != nullptr) permit.emplace(co_await handshakes->acquire());
 	co_return permit;
 }
 
-// Nothing on success, or why not.
-Task<std::string> prove(Channel& channel, const ProofKeys& keys, Nanoseconds deadline) {
+Task<std::string> prove_as_client(Channel& channel, const ProofKeys& keys, Nanoseconds deadline) {
 	const CloseAt timer(channel, deadline);
 	const Proof proof = make_proof(keys);
 	if (!co_await channel.send(proof)) co_return "the connection failed: " + channel.reason();
@@ -117,8 +117,6 @@ Task<std::string> prove(Channel& channel, const ProofKeys& keys, Nanoseconds dea
 	if (const auto checked = check_proof(keys, answer->bytes()); !checked) co_return std::string(describe(checked.error()));
 	co_return std::string();
 }
-
-}  // namespace
 
 Task<Connected<std::unique_ptr<RcChannel>>> connect(RcTransport& transport, ConnectOptions options) {
 	const auto permit = co_await leave_to_begin(options.handshakes);
@@ -133,7 +131,7 @@ Task<Connected<std::unique_ptr<RcChannel>>> connect(RcTransport& transport, Conn
 	const Agreed& agreed = handshake.agreed();
 	auto channel = transport.connect(std::move(*offer), end_of(agreed.theirs), server->where);
 	if (!channel) co_return failed(server->where, channel.error());
-	const std::string trouble = co_await prove(**channel, agreed.proof, server->started + options.patience);
+	const std::string trouble = co_await prove_as_client(**channel, agreed.proof, server->started + options.patience);
 	if (!trouble.empty()) co_return failed(server->where, trouble);
 	co_return std::move(*channel);
 }
@@ -147,7 +145,7 @@ Task<Connected<std::unique_ptr<TcpChannel>>> connect_tcp(async::Loop& loop, Conn
 	if (handshake.state() == Handshake::State::failed) co_return failed(server->where, handshake.error().text);
 	const ProofKeys keys = handshake.agreed().proof;
 	auto channel = std::make_unique<TcpChannel>(loop, std::move(server->socket), handshake.release_session(), server->where, tcp);
-	const std::string trouble = co_await prove(*channel, keys, server->started + options.patience);
+	const std::string trouble = co_await prove_as_client(*channel, keys, server->started + options.patience);
 	if (!trouble.empty()) co_return failed(server->where, trouble);
 	co_return std::move(channel);
 }

@@ -48,6 +48,11 @@ private:
 	Channel& channel_;
 };
 
+// Of a client's set-up. Waits for leave to begin, if there are more than may shake hands at once; `handshakes` may be null.
+async::Task<std::optional<async::Semaphore::Permit>> leave_to_begin(async::Semaphore* handshakes);
+// The client's proof, and then the server's. Nothing on success, or why not.
+async::Task<std::string> prove_as_client(Channel& channel, const ProofKeys& keys, Nanoseconds deadline);
+
 // What both sides say of a queue pair that they offer, and how they read the peer's words.
 Parameters parameters_of(Role role, const RcEnd& end, const RcOptions& options);
 RcEnd end_of(const Parameters& parameters);

@@ -1,90 +1,12 @@
 // Clients and a server's port: set-up over real sockets, channels over RDMA and TCP, and what goes wrong.
 #include "lib/channel/connect.h"
 
-#include <gtest/gtest.h>
-
-#include <thread>
-
-#include "lib/channel/acceptor.h"
-#include "lib/channel/setup/fixture.h"
+#include "lib/channel/connect_fixture.h"
 
 namespace verbena::channel {
 namespace {
 
-using async::Task;
-using testing_tools::made;
-
-std::span<const std::byte> bytes_of(std::string_view text) { return std::as_bytes(std::span(text)); }
-
-constexpr RcOptions small{.units_start = 64, .units_max = 4096, .connections_max = 64};
-
-Task<void> echo(std::unique_ptr<Channel> channel) {
-	while (auto message = co_await channel->receive())
-		if (!co_await channel->send(message->bytes())) break;
-	channel->close();
-	co_await channel->until_closed();
-}
-
-// A server whose set-ups have a thread of their own, beside the channels' one.
-class Server {
-public:
-	explicit Server(Protection protection, AcceptorOptions options = {}) {
-		transport_ = RcTransport::open(io_, {.both_ends_on_this_host = true}, small).value();
-		options.protection = std::move(protection);
-		acceptor_ = std::make_unique<Acceptor>(
-			setup_, async::listen(setup_, async::resolve("127.0.0.1", 0).value()).value(), *transport_, options,
-			[this](std::unique_ptr<Channel> channel) { io_.spawn(echo(std::move(channel))); },
-			[this](const std::string& what) { complaint_ = what; });
-		acceptor_->start();
-		threads_[0] = std::thread([this] { setup_.run(); });
-		threads_[1] = std::thread([this] { io_.run(); });
-	}
-	~Server() {
-		setup_.stop();
-		io_.stop();
-		for (std::thread& each : threads_) each.join();
-		setup_.abandon_spawned();
-		io_.abandon_spawned();
-	}
-	std::string where() const { return "127.0.0.1:" + std::to_string(acceptor_->port()); }
-
-private:
-	async::Loop setup_{{.spin = 0}}, io_{{.spin = 0}};
-	std::unique_ptr<RcTransport> transport_;
-	std::unique_ptr<Acceptor> acceptor_;
-	std::string complaint_;
-	std::thread threads_[2];
-};
-
-class Connect : public ::testing::Test {
-protected:
-	Connect() : transport_(RcTransport::open(loop_, {.both_ends_on_this_host = true}, small).value()) {}
-
-	ConnectOptions to(const std::string& where, Protection protection) {
-		return {.protection = std::move(protection), .host = where, .patience = 5'000'000'000};
-	}
-	// The client's word on a connection that should not be.
-	std::string refusal(ConnectOptions options) {
-		std::string why;
-		loop_.complete([](RcTransport& transport, ConnectOptions options, std::string& out) -> Task<void> {
-			const auto channel = co_await connect(transport, std::move(options));
-			out = channel ? "it was accepted" : channel.error();
-		}(*transport_, std::move(options), why));
-		return why;
-	}
-	static Task<void> ask(Channel& channel, std::string& heard) {
-		EXPECT_TRUE(co_await channel.send(bytes_of("question")));
-		const auto message = co_await channel.receive();
-		EXPECT_TRUE(message.has_value()) << channel.reason();
-		if (message) heard.assign(reinterpret_cast<const char*>(message->bytes().data()), message->bytes().size());
-		channel.close();
-		co_await channel.until_closed();
-	}
-
-	testing_tools::AuthorityFiles files_;
-	async::Loop loop_{{.spin = 0}};
-	std::unique_ptr<RcTransport> transport_;
-};
+using namespace testing_tools;
 
 TEST_F(Connect, OverRdmaAndOverTcpAtOnePort) {
 	Server server(made(make_server_protection(files_.server)));

@@ -8,6 +8,7 @@
 // Each message of a data frame begins with 4 bytes: its kind in the upper 3 bits, a length in the lower 29.
 #pragma once
 
+#include <array>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -16,6 +17,14 @@
 #include <span>
 
 namespace verbena::channel {
+
+// Copies the two, one after the other.
+inline void gather(const std::array<std::span<const std::byte>, 2>& from, std::byte* to) {
+	for (const auto& each : from) {
+		if (!each.empty()) std::memcpy(to, each.data(), each.size());
+		to += each.size();
+	}
+}
 
 static_assert(std::endian::native == std::endian::little, "the frame is copied as it is");
 

@@ -106,7 +106,7 @@ private:
 	std::uint32_t assembled_ = 0, assembly_charge_ = 0;  // the charge of its frames that is not released yet
 	std::uint8_t owed_ = 0;
 	bool open_ = false, in_message_ = false;  // in_message_: the peer has the beginning of a message and not its end
-	bool closing_ = false, close_sent_ = false, peer_closed_ = false, lost_ = false;
+	bool close_sent_ = false, peer_closed_ = false, lost_ = false;
 	Arrived* inbox_ = nullptr;  // oldest first
 	Arrived* inbox_last_ = nullptr;
 	ArrivedBlock assembly_;

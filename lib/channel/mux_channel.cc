@@ -29,7 +29,12 @@ MuxChannel::ArrivedBlock MuxChannel::make_arrived(std::size_t size) {
 }
 
 MuxChannel::MuxChannel(Mux& mux, std::uint32_t id, std::uint32_t label)
-	: Channel(mux.loop_), mux_(&mux), path_(mux.path_), id_(id), label_(label), receive_(mux.options_.window) {}
+	: Channel(mux.loop_, std::min(mux.options_.message_max, mux.peer_message_max_)),
+	  mux_(&mux),
+	  path_(mux.path_),
+	  id_(id),
+	  label_(label),
+	  receive_(mux.options_.window) {}
 
 MuxChannel::~MuxChannel() {
 	loop_.cancel(*this);
@@ -46,15 +51,10 @@ Path MuxChannel::path() const { return *path_; }
 
 Channel::Sending::Progress MuxChannel::advance(Sending& sending) {
 	using Progress = Sending::Progress;
-	const auto refuse = [&](Trouble trouble) {
-		sending.trouble = trouble;
-		return Progress::failed;
-	};
-	if (ended_ || closing_) return refuse(ended_ ? trouble_ : Trouble::closed);
-	if (sending.size() > std::min(mux_->options_.message_max, mux_->peer_message_max_)) return refuse(Trouble::too_large);
 	if (in_message_ && !sending.begun) {
 		fail(Trouble::lost, "a send was given up in the middle of its message", MuxReset::gone);
-		return refuse(Trouble::lost);
+		sending.trouble = Trouble::lost;
+		return Progress::failed;
 	}
 	const std::size_t frame_max = std::min({mux_->options_.frame_bytes, send_.frame_max(), std::uint32_t{MuxFrame::length_max - 4}});
 	while (true) {

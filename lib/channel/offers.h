@@ -1,24 +1,37 @@
-// What one channel has offered its peer to fetch, oldest first: the windows by which it was lent. Offers have numbers, from 1.
+// The large messages that one channel sends: the peer is offered their bytes, fetches them by RDMA READ, and tells that it has taken them.
+//
+// Registered memory is lent as it is, and the head of the message goes in frames; otherwise parts of it are copied into the pool's memory,
+// as many at a time as there may be offers. Offers have numbers, from 1.
 #pragma once
 
 #include <array>
 #include <cstdint>
 
+#include "lib/channel/channel.h"
+
 namespace verbena::channel {
+
+class RcChannel;
 
 class Offers {
 public:
 	static constexpr std::uint32_t max = 64;
 
+	explicit Offers(RcChannel& channel) : channel_(channel) {}
+
+	// Those that the peer has not taken.
 	std::uint32_t count() const { return made_ - taken_; }
-	std::uint32_t made() const { return made_; }
-	bool was_taken(std::uint32_t number) const { return static_cast<std::int32_t>(taken_ - number) >= 0; }
-	void add(std::uint32_t window) { windows_[made_++ % max] = window; }
-	// The oldest one's window. There is one.
-	std::uint32_t take() { return windows_[taken_++ % max]; }
+	Channel::Sending::Progress advance(Channel::Sending& sending);
+	// The oldest ones; there are as many.
+	void handle_taken(std::uint32_t count);
 
 private:
-	std::array<std::uint32_t, max> windows_{};
+	bool make(Channel::Sending& sending);
+	Place part_of(const Channel::Sending& sending, std::size_t from);
+	bool reserve_answer();
+
+	RcChannel& channel_;
+	std::array<std::uint32_t, max> windows_{};  // by which they are lent
 	std::uint32_t made_ = 0, taken_ = 0;
 };
 

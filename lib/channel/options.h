@@ -17,16 +17,22 @@ enum class Watermark : std::uint8_t {
 	close,  // its connection ends, as in published systems
 };
 
+// Where frames arrive: in one shared receive queue, so that memory follows load; or, as in published systems, in a queue of each
+// connection's own, with `receive_depth` units posted and a new one as soon as one has arrived.
+enum class RecvMode : std::uint8_t { srq, per_connection };
+
 // `window`: credits of one connection.
 struct RcOptions {
-	std::uint32_t unit_bytes = 1088;         // a receive buffer, a credit, the largest frame: 1 KiB and its headers
+	RecvMode recv_mode = RecvMode::srq;
+	std::uint32_t receive_depth = 8;  // per_connection; also its window
+	std::uint32_t unit_bytes = 1088;  // a receive buffer, a credit, the largest frame: 1 KiB and its headers
 	Window window;
-	std::uint32_t units_start = 1024;        // receive buffers posted before the first connection
-	std::uint32_t units_max = 1 << 18;       // the pool's watermark, in units
-	std::uint32_t units_low = 256;           // grow the pool when fewer are free to lend
+	std::uint32_t units_start = 1024;  // receive buffers posted before the first connection
+	std::uint32_t units_max = 1 << 18;  // the pool's watermark, in units
+	std::uint32_t units_low = 256;  // grow the pool when fewer are free to lend
 	std::uint32_t connections_max = 32'768;
-	std::uint32_t send_depth = 8;            // send work requests of one connection
-	std::uint32_t send_units_max = 4;        // of these, how many that are not inline
+	std::uint32_t send_depth = 8;  // send work requests of one connection
+	std::uint32_t send_units_max = 4;  // of these, how many that are not inline
 	std::uint32_t direct_depth = 16;  // direct operations of one connection in its send queue, above send_depth; 0: none are possible
 	std::uint32_t eager_max = 16 << 10;  // larger messages are fetched by the receiver, where direct operations are possible
 	std::uint32_t part_bytes = 128 << 10;  // of such a message, if it is not in registered memory: copied and fetched part by part
@@ -50,12 +56,12 @@ using Described = std::vector<std::pair<std::string, std::string>>;
 
 inline Described describe(const RcOptions& options) {
 	const auto text = [](std::uint64_t number) { return std::to_string(number); };
-	return {{"unit_bytes", text(options.unit_bytes)}, {"window_first", text(options.window.first)},
-		{"window_max", text(options.window.max)}, {"units_start", text(options.units_start)}, {"units_max", text(options.units_max)},
-		{"units_low", text(options.units_low)}, {"connections_max", text(options.connections_max)},
-		{"send_depth", text(options.send_depth)}, {"send_units_max", text(options.send_units_max)},
-		{"direct_depth", text(options.direct_depth)}, {"reads", text(options.reads)}, {"eager_max", text(options.eager_max)},
-		{"part_bytes", text(options.part_bytes)}, {"offers_max", text(options.offers_max)},
+	return {{"recv_mode", options.recv_mode == RecvMode::srq ? "srq" : "per_connection"}, {"receive_depth", text(options.receive_depth)},
+		{"unit_bytes", text(options.unit_bytes)}, {"window_first", text(options.window.first)}, {"window_max", text(options.window.max)},
+		{"units_start", text(options.units_start)}, {"units_max", text(options.units_max)}, {"units_low", text(options.units_low)},
+		{"connections_max", text(options.connections_max)}, {"send_depth", text(options.send_depth)},
+		{"send_units_max", text(options.send_units_max)}, {"direct_depth", text(options.direct_depth)}, {"reads", text(options.reads)},
+		{"eager_max", text(options.eager_max)}, {"part_bytes", text(options.part_bytes)}, {"offers_max", text(options.offers_max)},
 		{"watermark", options.watermark == Watermark::wait ? "wait" : "close"}, {"inline_max", text(options.inline_max)},
 		{"message_max", text(options.message_max)}, {"poll_batch", text(options.poll_batch)},
 		{"close_timeout_ms", text(options.close_timeout_ms)}, {"memory_max", text(options.memory.max)},

@@ -9,23 +9,19 @@
 namespace verbena::channel {
 namespace {
 
-void gather(const std::array<std::span<const std::byte>, 2>& from, std::byte* to) {
-	for (const auto& each : from) {
-		if (!each.empty()) std::memcpy(to, each.data(), each.size());
-		to += each.size();
-	}
-}
-
 ibv_sge piece(const void* at, std::size_t bytes, std::uint32_t lkey = 0) {
 	return {.addr = reinterpret_cast<std::uint64_t>(at), .length = static_cast<std::uint32_t>(bytes), .lkey = lkey};
 }
 
 }  // namespace
 
-RcChannel::RcChannel(RcTransport& transport, lib::MadeQueuePair made, const RcEnd& peer, std::string peer_name)
-	: Channel(transport.loop()),
+RcChannel::RcChannel(
+	RcTransport& transport, std::unique_ptr<ReceiveQueue> own_receives, lib::MadeQueuePair made, const RcEnd& peer, std::string peer_name)
+	: Channel(transport.loop(), transport.options().message_max),
 	  transport_(transport),
-	  qp_(std::move(made.qp)),
+	  own_receives_(std::move(own_receives)),
+	  receives_(own_receives_ ? *own_receives_ : *transport.shared_receives_),
+	  sends_(std::move(made.qp), transport.pool_, transport.options().send_depth),
 	  direct_(*this, peer.reads == 0 ? 0 : transport.options().direct_depth),
 	  reads_(std::min(peer.reads, transport.options().reads)),
 	  credits_(peer.credits),
@@ -39,14 +35,10 @@ RcChannel::~RcChannel() {
 	loop_.cancel(*this);
 	transport_.remove(*this);
 	direct_.withdraw_windows();
-	qp_.reset();  // nothing reads the units of frames in flight any more
-	for (Unit *unit = in_flight_, *next; unit != nullptr; unit = next) {
-		next = unit->next;
-		transport_.pool_.give_back(unit);
-	}
+	sends_.destroy();
 	if (pending_ != nullptr) transport_.pool_.give_back(pending_);
-	while (inbox_ != nullptr) drop_first_unit();
-	transport_.bank_.posted(grants_.promised() + offers_.count());
+	while (!inbox_.empty()) transport_.release(inbox_.take());
+	receives_.bank().posted(grants_.promised() + offers_.count());
 }
 
 Path RcChannel::path() const {
@@ -62,13 +54,7 @@ Path RcChannel::path() const {
 
 Channel::Sending::Progress RcChannel::advance(Sending& sending) {
 	using Progress = Sending::Progress;
-	const auto refuse = [&](Trouble trouble) {
-		sending.trouble = trouble;
-		return Progress::failed;
-	};
-	if (ended_ || closing_) return refuse(ended_ ? trouble_ : Trouble::closed);
-	if (sending.size() > transport_.options().message_max) return refuse(Trouble::too_large);
-	if (direct() && sending.size() > transport_.options().eager_max) return advance_large(sending);
+	if (direct() && sending.size() > transport_.options().eager_max) return offers_.advance(sending);
 
 	if (sending.offset == 0 && MessageHeader::bytes + sending.size() <= payload_max()) {
 		const MessageHeader whole{.kind = MessageKind::whole, .length = static_cast<std::uint32_t>(sending.size())};
@@ -78,39 +64,17 @@ Channel::Sending::Progress RcChannel::advance(Sending& sending) {
 		return Progress::waiting;
 	}
 	while (sending.offset < sending.size()) {
-		if (pending_ != nullptr) post_pending();
-		if (pending_ != nullptr || !has_room()) {
-			ask();
-			return Progress::waiting;
-		}
-		if (!post_fragment(sending, sending.size() - sending.offset)) return Progress::waiting;
+		if (!may_post_data() || !post_fragment(sending, sending.size() - sending.offset)) return Progress::waiting;
 	}
 	return Progress::done;
 }
 
-// From where it lies. Otherwise copies are, and the head with them.
-bool RcChannel::is_lent(const Sending& sending) { return sending.place.buffer && sending.place.length > 0; }
-
-// What is left of a head that goes in frames.
-std::size_t RcChannel::head_before_offer(const Sending& sending) {
-	return is_lent(sending) ? sending.head.size() - std::min(sending.offset, sending.head.size()) : 0;
-}
-
-// The peer fetches all but the head of what is lent.
-Channel::Sending::Progress RcChannel::advance_large(Sending& sending) {
-	using Progress = Sending::Progress;
-	while (sending.offset < sending.size()) {
-		if (pending_ != nullptr) post_pending();
-		if (pending_ != nullptr || !has_room()) {
-			ask();
-			return Progress::waiting;
-		}
-		const std::size_t head = sending.head.size() - std::min(sending.offset, sending.head.size());
-		const bool posted =
-			head + MessageHeader::bytes + Offer::bytes <= payload_max() ? post_offer(sending) : post_fragment(sending, head);
-		if (!posted) return Progress::waiting;
-	}
-	return sending.place.buffer ? Progress::offered : Progress::done;
+// What came before it is out, and there is room for one more frame. Otherwise the peer is asked.
+bool RcChannel::may_post_data() {
+	if (pending_ != nullptr) post_pending();
+	if (pending_ == nullptr && has_room()) return true;
+	ask();
+	return false;
 }
 
 // The next frame's worth of the `length` bytes that are next.
@@ -122,51 +86,6 @@ bool RcChannel::post_fragment(Sending& sending, std::size_t length) {
 	if (!post_message(sending, fragment, length)) return false;
 	sending.offset += length;
 	return true;
-}
-
-// What is left of the head, and as much of the body as fits a part.
-bool RcChannel::post_offer(Sending& sending) {
-	const RcOptions& options = transport_.options();
-	if (offers_.count() >= options.offers_max || direct_.full()) return false;
-	const std::size_t head = head_before_offer(sending);
-	const Place part = part_of(sending, sending.offset + head);
-	if (!part.buffer || !reserve_answer()) return false;
-	RemoteMemory remote;
-	const std::uint32_t window = direct_.lend(part, Right::read, remote);
-	const auto give_up = [&] {
-		transport_.bank_.posted(1);
-		if (window != WindowTable::none) direct_.end(window);
-		return false;
-	};
-	if (window == WindowTable::none) return give_up();
-	std::array<std::byte, MessageHeader::bytes + Offer::bytes> front;
-	MessageHeader{.kind = MessageKind::offer, .length = static_cast<std::uint32_t>(Offer::bytes + head)}.write(front.data());
-	Offer{.address = remote.address, .length = remote.length, .rkey = remote.rkey, .total = static_cast<std::uint32_t>(sending.size())}
-		.write(front.data() + MessageHeader::bytes);
-	if (!post_data(front, sending.slices(sending.offset, head))) return give_up();
-	offers_.add(window);
-	transport_.counters_.messages_sent += sending.offset == 0;
-	sending.offset += head + part.length;
-	sending.offer = offers_.made();
-	return true;
-}
-
-// Empty: no memory for a copy; the transport calls handle_memory() when that may have changed.
-Place RcChannel::part_of(const Sending& sending, std::size_t from) {
-	const std::size_t left = sending.size() - from;
-	if (is_lent(sending)) return {sending.place.buffer, sending.place.offset + from - sending.head.size(), left};
-	Buffer copy = transport_.memory_.take(std::min<std::size_t>(left, transport_.options().part_bytes));
-	if (copy) gather(sending.slices(from, copy.size()), copy.data());
-	else transport_.hungry_.emplace_back(slot_, generation_);
-	return copy;
-}
-
-// A receive buffer for the frame that tells that an offer was taken: it needs no credit.
-bool RcChannel::reserve_answer() {
-	CreditBank& bank = transport_.bank_;
-	if (bank.take(1) || (transport_.lend_more(transport_.options().units_low) && bank.take(1))) return true;
-	transport_.starved_.emplace_back(slot_, generation_);
-	return false;
 }
 
 FrameHeader RcChannel::header(FrameKind kind) {
@@ -182,8 +101,16 @@ FrameHeader RcChannel::header(FrameKind kind) {
 // nullptr: the pool is used up; the transport calls flush() when that changes.
 Unit* RcChannel::take_unit() {
 	Unit* const unit = transport_.pool_.take();
-	if (unit == nullptr) transport_.starved_.emplace_back(slot_, generation_);
+	if (unit == nullptr) wait_for_units();
 	return unit;
+}
+
+void RcChannel::wait_for_units() {
+	if (!std::exchange(starved_, true)) transport_.starved_.emplace_back(slot_, generation_);
+}
+
+void RcChannel::wait_for_memory() {
+	if (!std::exchange(hungry_, true)) transport_.hungry_.emplace_back(slot_, generation_);
 }
 
 // A frame with this one message, or a fragment of it. False: there is no unit for it.
@@ -208,7 +135,7 @@ bool RcChannel::post_data(std::span<const std::byte> front, const std::array<std
 			if (!each.empty()) pieces[count++] = piece(each.data(), each.size());
 		post_frame(std::span(pieces).first(count), nullptr, false);
 	} else {
-		if (units_in_flight_ >= transport_.options().send_units_max) return false;
+		if (sends_.units() >= transport_.options().send_units_max) return false;
 		Unit* const unit = take_unit();
 		if (unit == nullptr) return false;
 		header(FrameKind::data).write(unit->data);
@@ -226,32 +153,18 @@ void RcChannel::post_frame(std::span<ibv_sge> pieces, Unit* unit, bool signal) {
 		.num_sge = static_cast<int>(pieces.size()),
 		.opcode = IBV_WR_SEND,
 		.send_flags = unit == nullptr ? unsigned{IBV_SEND_INLINE} : 0u};
-	const std::uint32_t number = post(request, signal);
+	post(request, signal);
 	RcCounters& counters = transport_.counters_;
 	++counters.frames_sent;
 	for (const ibv_sge& each : pieces) counters.bytes_sent += each.length;
-	if (unit == nullptr) {
-		++counters.frames_inline;
-		return;
-	}
-	unit->number = number;
-	unit->next = nullptr;
-	(in_flight_ == nullptr ? in_flight_ : in_flight_last_->next) = unit;
-	in_flight_last_ = unit;
-	++units_in_flight_;
+	if (unit == nullptr) ++counters.frames_inline;
+	else sends_.keep(unit);
 }
 
-// A request that the device refuses ends the channel; its buffers stay until the queue pair is gone, like those of the others.
+// A request that the device refuses ends the channel. Returns its number.
 std::uint32_t RcChannel::post(ibv_send_wr& request, bool signal) {
-	const std::uint32_t number = ++posted_;
-	if (signal || number - signalled_ >= send_depth_ / 2) {
-		request.send_flags |= IBV_SEND_SIGNALED;
-		signalled_ = number;
-	}
-	request.wr_id = std::uint64_t{number} << 1 | send_mark;
-	ibv_send_wr* bad = nullptr;
-	if (const int error = ibv_post_send(qp_.get(), &request, &bad); error != 0) fail(Trouble::lost, lib::failure("ibv_post_send", error));
-	return number;
+	if (const int error = sends_.post(request, signal); error != 0) fail(Trouble::lost, lib::failure("ibv_post_send", error));
+	return sends_.posted();
 }
 
 // Into the pending frame, if it has room.
@@ -274,7 +187,7 @@ bool RcChannel::collect(const Sending& sending) {
 }
 
 void RcChannel::post_pending() {
-	if (!has_room() || units_in_flight_ >= transport_.options().send_units_max) return;
+	if (!has_room() || sends_.units() >= transport_.options().send_units_max) return;
 	Unit* const unit = std::exchange(pending_, nullptr);
 	header(FrameKind::data).write(unit->data);
 	std::array pieces{piece(unit->data, unit->length, unit->lkey)};
@@ -284,6 +197,7 @@ void RcChannel::post_pending() {
 
 // There may be room: what waits goes out, in order.
 void RcChannel::flush() {
+	starved_ = false;
 	if (lost_) return;
 	if (pending_ != nullptr) post_pending();
 	if (!senders_.empty() && !ended_) advance_senders();
@@ -310,11 +224,11 @@ void RcChannel::tell_credits() {
 // The peer's adapter acknowledges it, or the connection is lost; the program there need not answer. Not before the peer was heard: its
 // queue pair may not be ready to receive yet, when it is busy with thousands of others.
 void RcChannel::beat() {
-	if (heard_ && !lost_ && posted_ == posted_at_beat_ && credits_.may_send(Control::credit) && frames_in_flight() < send_depth_) {
+	if (heard_ && !lost_ && sends_.posted() == posted_at_beat_ && credits_.may_send(Control::credit) && frames_in_flight() < send_depth_) {
 		send_control(Control::credit);
 		++transport_.counters_.heartbeats;
 	}
-	posted_at_beat_ = posted_;
+	posted_at_beat_ = sends_.posted();
 }
 
 // Not limited by credits: the peer has kept a receive buffer for each of its offers.
@@ -347,13 +261,7 @@ void RcChannel::post_short(const FrameHeader& header) {
 }
 
 void RcChannel::handle_sent(std::uint32_t number) {
-	completed_ = number;
-	while (in_flight_ != nullptr && static_cast<std::int32_t>(number - in_flight_->number) >= 0) {
-		Unit* const unit = in_flight_;
-		in_flight_ = unit->next;
-		transport_.pool_.give_back(unit);
-		--units_in_flight_;
-	}
+	sends_.handle_done(number);
 	if (direct_.in_flight() > 0) direct_.handle_done(number);
 	if (!operations_.empty()) advance_operations();
 	if (digest_later_) digest_and_wake();
@@ -389,13 +297,16 @@ void RcChannel::handle_frame(Unit* unit) {
 	const bool control = header->kind != FrameKind::data && header->kind != FrameKind::close;
 	if (header->kind == FrameKind::taken) {
 		if (header->flags == 0 || header->flags > offers_.count()) return refuse("it took what was not offered");
-		transport_.post_again(unit);
-		handle_taken(header->flags);
+		receives_.post_one(unit);
+		offers_.handle_taken(header->flags);
 	} else if (control) {
-		transport_.post_again(unit);
+		receives_.post_one(unit);
 		grants_.control_reposted(header->kind == FrameKind::want ? Control::want : Control::credit);
-	} else if (!grants_.data_arrived(transport_.bank_)) {
+	} else if (!grants_.data_arrived(receives_.bank())) {
 		return refuse("a frame without a credit");
+	} else if (own_receives_ && !post_another(unit)) {
+		transport_.release(unit);
+		return fail(Trouble::no_memory, "no unit to receive the next frame");
 	}
 
 	const std::uint32_t before = credits_.available();
@@ -405,7 +316,7 @@ void RcChannel::handle_frame(Unit* unit) {
 	}
 	if (credits_.available() > before) asked_ = false;
 	if (header->kind == FrameKind::want || (header->kind == FrameKind::data && header->flags & FrameHeader::wants_more))
-		grants_.wanted(transport_.bank_);
+		grants_.wanted(receives_.bank());
 
 	if (header->kind == FrameKind::data) {
 		take_messages(unit);
@@ -419,46 +330,25 @@ void RcChannel::handle_frame(Unit* unit) {
 	settle();
 }
 
-void RcChannel::handle_taken(std::uint32_t count) {
-	transport_.bank_.posted(count);
-	while (count-- > 0) direct_.end(offers_.take());
-	while (!offered_.empty()) {
-		auto& sending = static_cast<Sending&>(offered_.front());
-		if (!offers_.was_taken(sending.offer)) break;
-		sending.result = Sending::Progress::done;
-		loop_.resume_soon(sending);
-	}
-}
-
-bool RcChannel::is_possible(std::span<const std::byte> offer) const {
-	if (!direct() || offer.size() < Offer::bytes) return false;
-	const Offer read = Offer::read(offer);
-	return read.length > 0 && read.total <= transport_.options().message_max && offer.size() - Offer::bytes + read.length <= read.total;
+// RecvMode::per_connection: the receive queue stays full, whatever the program keeps. Without a unit for that, this one will be posted
+// again once it is read; or the channel ends.
+bool RcChannel::post_another(Unit* unit) {
+	Unit* const another = transport_.pool_.take();
+	if (another == nullptr) return transport_.options().watermark == Watermark::wait;
+	unit->unpromised = true;
+	receives_.post_one(another);
+	grants_.data_released(receives_.bank());
+	return true;
 }
 
 // Checks the frame once, so that reading it later cannot fail.
 void RcChannel::take_messages(Unit* unit) {
-	std::span<const std::byte> rest(unit->data + FrameHeader::bytes, unit->length - FrameHeader::bytes);
-	bool good = !rest.empty();
-	while (good && !rest.empty()) {
-		const auto message = MessageHeader::read(rest);
-		good = message.has_value();
-		if (!good) break;
-		rest = rest.subspan(MessageHeader::bytes);
-		const std::size_t here = message->kind == MessageKind::first ? rest.size() : message->length;
-		good = here <= rest.size() &&
-			(message->kind != MessageKind::first || (message->length > here && message->length <= transport_.options().message_max)) &&
-			(message->kind != MessageKind::offer || is_possible(rest.first(here)));
-		if (good) rest = rest.subspan(here);
-	}
-	if (!good) {
+	const std::span<const std::byte> messages(unit->data + FrameHeader::bytes, unit->length - FrameHeader::bytes);
+	if (!are_messages(messages, message_max_, direct())) {
 		transport_.release(unit);
 		return fail(Trouble::protocol, peer_name_ + " breaks the protocol: a message that its frame cannot hold");
 	}
-	unit->number = FrameHeader::bytes;
-	unit->next = nullptr;
-	(inbox_ == nullptr ? inbox_ : inbox_last_->next) = unit;
-	inbox_last_ = unit;
+	inbox_.add(unit);
 	digest_and_wake();
 }
 
@@ -471,13 +361,10 @@ void RcChannel::digest_and_wake() {
 // empty, or begins with a whole message, or with a piece whose time has not come.
 void RcChannel::digest() {
 	digest_later_ = false;
-	while (inbox_ != nullptr && !lost_ && !assembly_.placed()) {
-		const MessageHeader message = next_header();
+	while (!inbox_.empty() && !lost_ && !assembly_.placed()) {
+		const MessageHeader message = inbox_.header();
 		if (message.kind == MessageKind::whole && !assembly_.begun()) return;
-		std::span<const std::byte> bytes(inbox_->data + inbox_->number + MessageHeader::bytes, inbox_->data + inbox_->length);
-		if (message.kind != MessageKind::first) bytes = bytes.first(message.length);
-		const std::size_t consumed = MessageHeader::bytes + bytes.size();
-
+		std::span<const std::byte> bytes = inbox_.bytes();
 		Offer offer;
 		if (message.kind == MessageKind::offer) {
 			if (direct_.full()) {
@@ -496,8 +383,7 @@ void RcChannel::digest() {
 		assembly_.copy(bytes);
 		if (offer.length > 0)
 			direct_.read_part(assembly_.read(offer.length), {.address = offer.address, .length = offer.length, .rkey = offer.rkey});
-		inbox_->number += static_cast<std::uint32_t>(consumed);
-		if (inbox_->number == inbox_->length) drop_first_unit();
+		advance_inbox();
 	}
 }
 
@@ -505,7 +391,7 @@ void RcChannel::digest() {
 bool RcChannel::begin_assembly(std::size_t size) {
 	const RcOptions& options = transport_.options();
 	if (assembly_.begin(size, direct() ? &transport_.memory_ : nullptr)) return true;
-	if (direct() && options.watermark == Watermark::wait && size <= options.memory.max) transport_.hungry_.emplace_back(slot_, generation_);
+	if (direct() && options.watermark == Watermark::wait && size <= options.memory.max) wait_for_memory();
 	else fail(Trouble::no_memory, "no memory for a message of " + std::to_string(size) + " bytes");
 	return false;
 }
@@ -517,6 +403,7 @@ void RcChannel::handle_part_read() {
 }
 
 void RcChannel::handle_memory() {
+	hungry_ = false;
 	digest_and_wake();
 	flush();
 }
@@ -529,25 +416,20 @@ Channel::Received RcChannel::next() {
 		digest();
 		return message;
 	}
-	Unit* const unit = inbox_;
-	const MessageHeader header = next_header();
-	const std::span<const std::byte> bytes(unit->data + unit->number + MessageHeader::bytes, header.length);
-	unit->number += static_cast<std::uint32_t>(MessageHeader::bytes + header.length);
+	Unit* const unit = inbox_.unit();
 	++unit->references;
-	Message message(bytes, &transport_, unit);
-	if (unit->number == unit->length) drop_first_unit();
+	Message message(inbox_.bytes(), &transport_, unit);
+	advance_inbox();
 	digest();
 	return message;
 }
 
-void RcChannel::drop_first_unit() {
-	Unit* const unit = inbox_;
-	inbox_ = unit->next;
-	transport_.release(unit);
+void RcChannel::advance_inbox() {
+	if (Unit* const unit = inbox_.skip()) transport_.release(unit);
 }
 
-void RcChannel::handle_posted(CreditBank& bank) {
-	grants_.data_released(bank);
+void RcChannel::handle_posted() {
+	grants_.data_released(receives_.bank());
 	if (grants_.due()) tell_credits();
 }
 
@@ -574,7 +456,7 @@ void RcChannel::finish_close() {
 	std::memcpy(unit->data, frame.data(), frame.size());
 	std::array pieces{piece(unit->data, frame.size(), unit->lkey)};
 	close_sent_ = true;
-	close_number_ = posted_ + 1;
+	close_number_ = sends_.posted() + 1;
 	credits_.data_sent();
 	post_frame(pieces, unit, true);
 }

@@ -8,8 +8,10 @@
 #include "lib/channel/assembly.h"
 #include "lib/channel/direct.h"
 #include "lib/channel/frame.h"
+#include "lib/channel/inbox.h"
 #include "lib/channel/offers.h"
 #include "lib/channel/rc_transport.h"
+#include "lib/channel/send_queue.h"
 
 namespace verbena::channel {
 
@@ -22,17 +24,19 @@ public:
 	Path path() const override;
 	bool direct() const override { return reads_ > 0; }
 	MemoryPool* memory() const override { return &transport_.memory_; }
-	ibv_qp* queue_pair() const { return qp_.get(); }
+	ibv_qp* queue_pair() const { return sends_.queue_pair(); }
 
 private:
 	friend class RcTransport;
 	friend class DirectOperations;
-	RcChannel(RcTransport& transport, lib::MadeQueuePair made, const RcEnd& peer, std::string peer_name);
+	friend class Offers;
+	RcChannel(RcTransport& transport, std::unique_ptr<ReceiveQueue> own_receives, lib::MadeQueuePair made, const RcEnd& peer,
+		std::string peer_name);
 
 	// Channel
 	Sending::Progress advance(Sending& sending) override;
 	bool has_message() const override {
-		return assembly_.complete() || (inbox_ != nullptr && !assembly_.begun() && next_header().kind == MessageKind::whole);
+		return assembly_.complete() || (!inbox_.empty() && !assembly_.begun() && inbox_.header().kind == MessageKind::whole);
 	}
 	Received next() override;
 	void begin(Operation& operation) override { direct_.begin(operation); }
@@ -41,31 +45,28 @@ private:
 	void handle_frame(Unit* unit);
 	void handle_sent(std::uint32_t number);
 	void handle_failure(ibv_wc_status status);
-	void handle_posted(CreditBank& bank);  // a unit that it held is back in the receive queue
+	void handle_posted();  // a unit that it held is back in the receive queue
 	void handle_memory();  // there is some again
 	void handle_part_read();  // from DirectOperations
 
 	// Frames of flow control may follow the close.
-	bool close_arrived() const { return close_sent_ && static_cast<std::int32_t>(completed_ - close_number_) >= 0; }
+	bool close_arrived() const { return close_sent_ && sends_.is_done(close_number_); }
 	void beat();  // a frame, if none left since the last time
-	std::uint32_t frames_in_flight() const { return posted_ - completed_ - direct_.in_flight(); }
+	std::uint32_t frames_in_flight() const { return sends_.in_flight() - direct_.in_flight(); }
 	bool may_post() const { return frames_in_flight() + control_kinds < send_depth_; }
 	bool has_room() const { return credits_.available() > 0 && may_post(); }
 	std::uint32_t payload_max() const { return frame_max_ - FrameHeader::bytes; }
 	FrameHeader header(FrameKind kind);
-	Sending::Progress advance_large(Sending& sending);
-	static bool is_lent(const Sending& sending);
-	static std::size_t head_before_offer(const Sending& sending);
+	bool may_post_data();
 	bool post_fragment(Sending& sending, std::size_t length);
-	bool post_offer(Sending& sending);
-	Place part_of(const Sending& sending, std::size_t from);
-	bool reserve_answer();
 	bool post_message(const Sending& sending, MessageHeader message, std::size_t length);
 	// A data frame: its own header, `front` (of messages), and the slices.
 	bool post_data(std::span<const std::byte> front, const std::array<std::span<const std::byte>, 2>& slices);
 	void post_frame(std::span<ibv_sge> pieces, Unit* unit, bool signal);
 	std::uint32_t post(ibv_send_wr& request, bool signal);  // its number
 	Unit* take_unit();
+	void wait_for_units();
+	void wait_for_memory();
 	bool collect(const Sending& sending);
 	void post_pending();
 	void flush();
@@ -78,17 +79,17 @@ private:
 	void settle();
 	void fail(Trouble trouble, std::string reason);
 	void take_messages(Unit* unit);
-	bool is_possible(std::span<const std::byte> offer) const;
-	void handle_taken(std::uint32_t count);
+	bool post_another(Unit* unit);
 	void digest();
 	void digest_and_wake();
 	bool begin_assembly(std::size_t size);
-	MessageHeader next_header() const { return *MessageHeader::read({inbox_->data + inbox_->number, inbox_->length - inbox_->number}); }
-	void drop_first_unit();
+	void advance_inbox();
 	void expire() override;  // the peer does not close in time
 
 	RcTransport& transport_;
-	lib::QueuePair qp_;
+	std::unique_ptr<ReceiveQueue> own_receives_;
+	ReceiveQueue& receives_;  // that, or the transport's
+	SendQueue sends_;
 	std::uint32_t slot_ = 0, generation_ = 0;
 
 	DirectOperations direct_;
@@ -99,25 +100,21 @@ private:
 	std::uint32_t frame_max_;
 	std::uint32_t inline_max_;
 	std::uint32_t send_depth_;
-	std::uint32_t posted_ = 0, completed_ = 0, signalled_ = 0;  // counts of work requests
 	std::uint32_t posted_at_beat_ = 0;
 	std::uint32_t close_number_ = 0;  // of the request that carries our close
-	std::uint32_t units_in_flight_ = 0;
-	Unit* in_flight_ = nullptr;  // oldest first
-	Unit* in_flight_last_ = nullptr;
 	Unit* pending_ = nullptr;
 	bool asked_ = false;  // the peer knows that we wait
 	bool heard_ = false;  // something came from the peer
-	bool closing_ = false, close_sent_ = false, peer_closed_ = false, lost_ = false;
+	bool starved_ = false, hungry_ = false;  // the transport remembers that it waits for a unit, for memory
+	bool close_sent_ = false, peer_closed_ = false, lost_ = false;
 
 	// Receiving.
 	ReceiveCredits grants_;
-	Unit* inbox_ = nullptr;  // oldest first; `number` is how far the first one was read
-	Unit* inbox_last_ = nullptr;
+	Inbox inbox_;
 	Assembly assembly_;
 	bool digest_later_ = false;  // when there is room for direct operations
 
-	Offers offers_;  // ours, that the peer is to fetch
+	Offers offers_{*this};
 	std::uint32_t taken_due_ = 0;  // the peer's, fetched but not told
 
 	std::string peer_name_;

@@ -11,7 +11,6 @@ namespace verbena::channel {
 namespace {
 
 constexpr std::uint32_t poll_batch_max = 128;
-constexpr std::uint32_t post_batch_max = 32;
 constexpr unsigned acknowledge_after = 256;
 constexpr Nanoseconds beat_interval = 100'000'000;
 constexpr std::size_t beats_per_second = 10, channels_per_beat_max = 200;
@@ -60,13 +59,17 @@ std::expected<void, std::string> RcTransport::start() {
 	cq_.reset(ibv_create_cq(context, depth, nullptr, events_.get(), 0));
 	if (!cq_) return std::unexpected(lib::failure("ibv_create_cq", errno));
 
-	ibv_srq_init_attr srq{.attr = {.max_wr = options_.units_max, .max_sge = 1}};
-	srq_.reset(ibv_create_srq(device_.domain.get(), &srq));
-	if (!srq_) return std::unexpected(lib::failure("ibv_create_srq", errno));
-
 	options_.offers_max = std::min(options_.offers_max, Offers::max);
 	memory_.on_freed([this] { memory_freed_ = true; });
-	if (!lend_more(options_.units_start)) return std::unexpected("no memory for the receive buffers (ulimit -l?)");
+	if (options_.recv_mode == RecvMode::srq) {
+		ibv_srq_init_attr srq{.attr = {.max_wr = options_.units_max, .max_sge = 1}};
+		srq_.reset(ibv_create_srq(device_.domain.get(), &srq));
+		if (!srq_) return std::unexpected(lib::failure("ibv_create_srq", errno));
+		shared_receives_ = std::make_unique<ReceiveQueue>(pool_, counters_.receive_posts, srq_.get());
+		if (!shared_receives_->grow(options_.units_start)) return std::unexpected("no memory for the receive buffers (ulimit -l?)");
+	} else {
+		options_.window.first = options_.window.max = options_.receive_depth;
+	}
 	loop_.add(*this);
 	return {};
 }
@@ -81,21 +84,27 @@ RcTransport::~RcTransport() {
 std::expected<RcOffer, std::string> RcTransport::offer() {
 	const std::uint32_t needed = ReceiveCredits::needed(options_.window);
 	if (channels_ >= options_.connections_max) return std::unexpected("the server is full");
-	if (!bank_.take(needed) && !(lend_more(std::max(needed, options_.units_low)) && bank_.take(needed)))
-		return std::unexpected("the server has no receive buffers left");
-	Share share(this);
+	const bool own = options_.recv_mode == RecvMode::per_connection;
 	auto made = lib::make_queue_pair(device_, cq_.get(),
 		{.send_depth = options_.send_depth + options_.direct_depth,
-			.receive_depth = 0,
+			.receive_depth = own ? needed + options_.offers_max : 0,
 			.send_sge_max = 3,
 			.inline_wanted = options_.inline_max,
 			.shared_receives = srq_.get()});
 	if (!made) return std::unexpected(made.error());
+	std::unique_ptr<ReceiveQueue> own_receives;
+	if (own) own_receives = std::make_unique<ReceiveQueue>(pool_, counters_.receive_posts, made->qp.get());
+	ReceiveQueue& receives = own ? *own_receives : *shared_receives_;
 	// What the peer may read or write are windows, and no more.
 	const int remote_access = options_.direct_depth > 0 ? IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE : 0;
 	if (auto done = lib::rc_to_init(made->qp.get(), device_, remote_access); !done) return std::unexpected(done.error());
+	if (!receives.take(needed, own ? needed : options_.units_low)) {
+		made->qp.reset();
+		return std::unexpected("the server has no receive buffers left");
+	}
 	const std::uint32_t qpn = made->qp->qp_num;
-	return RcOffer{.share = std::move(share),
+	return RcOffer{.own_receives = std::move(own_receives),
+		.share = Share(&receives.bank(), {needed}),
 		.made = std::move(*made),
 		.end = {.qpn = qpn,
 			.psn = lib::random_psn(),
@@ -107,16 +116,15 @@ std::expected<RcOffer, std::string> RcTransport::offer() {
 			.reads = options_.reads}};
 }
 
-void ReturnShare::operator()(RcTransport* transport) const { transport->bank_.posted(ReceiveCredits::needed(transport->options_.window)); }
-
 std::expected<std::unique_ptr<RcChannel>, std::string> RcTransport::connect(RcOffer offer, const RcEnd& peer, std::string peer_name) {
 	const std::uint32_t local_psn = offer.end.psn;
 	// In the table before the first frame can arrive.
-	std::unique_ptr<RcChannel> channel(new RcChannel(*this, std::move(offer.made), peer, std::move(peer_name)));
+	std::unique_ptr<RcChannel> channel(
+		new RcChannel(*this, std::move(offer.own_receives), std::move(offer.made), peer, std::move(peer_name)));
 	(void)offer.share.release();  // the channel gives it back
 	add(*channel);
 	const auto connected =
-		lib::rc_connect(channel->qp_.get(), device_, {.qpn = peer.qpn, .psn = peer.psn, .lid = peer.lid, .gid = peer.gid},
+		lib::rc_connect(channel->queue_pair(), device_, {.qpn = peer.qpn, .psn = peer.psn, .lid = peer.lid, .gid = peer.gid},
 			{.mtu_bytes = std::min(device_.mtu_bytes(), peer.mtu_bytes),
 				.local_psn = local_psn,
 				.reads_as_target = static_cast<std::uint8_t>(channel->reads_),
@@ -148,6 +156,10 @@ void RcTransport::handle(const ibv_wc& completion) {
 	unit->length = completion.byte_len;
 	unit->references = 1;
 	unit->unpromised = false;
+	if (options_.recv_mode == RecvMode::per_connection) {
+		if (channel == nullptr) return;  // its receive queue gave all back
+		channel->receives_.handle_arrival(unit);
+	}
 	if (channel == nullptr || completion.status != IBV_WC_SUCCESS) {
 		// For a connection that is gone, whose promises went back to the bank; or of one that fails now, and gives them back.
 		if (channel != nullptr) channel->handle_failure(completion.status);
@@ -182,13 +194,8 @@ void RcTransport::release(void* token) {
 // It was filled without a promise that this frame used up: it comes out of what is free, unless that is lent already.
 void RcTransport::repost_unpromised(Unit* unit) {
 	unit->slot = QpnTable::none;
-	unit->unpromised = !bank_.take(1);
+	unit->unpromised = !shared_receives_ || !shared_receives_->bank().take(1);
 	repost(unit);
-}
-
-void RcTransport::post_again(Unit* unit) {
-	unit->next = nullptr;
-	post(unit);
 }
 
 void RcTransport::flush_starved() {
@@ -211,13 +218,30 @@ void RcTransport::repost(Unit* unit) {
 
 void RcTransport::turn_ends() {
 	Unit* const list = std::exchange(to_post_, nullptr);
-	post(list);
+	if (!shared_receives_) return return_to_own(list);
+	CreditBank& bank = shared_receives_->bank();
+	shared_receives_->post(list);
 	for (Unit *unit = list, *next; unit != nullptr; unit = next) {
 		next = unit->next;
-		if (RcChannel* const channel = channel_of(*unit)) channel->handle_posted(bank_);
-		else if (!unit->unpromised) bank_.posted(1);
+		if (RcChannel* const channel = channel_of(*unit)) channel->handle_posted();
+		else if (!unit->unpromised) bank.posted(1);
 	}
-	if (bank_.free() < options_.units_low) lend_more(options_.units_low);
+	if (bank.free() < options_.units_low) shared_receives_->grow(options_.units_low);
+}
+
+// Each to its connection, unless that is gone, or has posted another one in its stead.
+void RcTransport::return_to_own(Unit* list) {
+	for (Unit *unit = list, *next; unit != nullptr; unit = next) {
+		next = unit->next;
+		RcChannel* const channel = unit->unpromised ? nullptr : channel_of(*unit);
+		if (channel == nullptr) {
+			pool_.give_back(unit);
+		} else {
+			channel->receives_.post_one(unit);
+			channel->handle_posted();
+		}
+	}
+	if (!starved_.empty()) flush_starved();
 }
 
 void RcTransport::beat() {
@@ -227,36 +251,6 @@ void RcTransport::beat() {
 		if (slots_[next_beat_].channel != nullptr) slots_[next_beat_].channel->beat();
 	}
 	if (channels_ > 0) loop_.schedule(heart_, monotonic_now() + beat_interval);
-}
-
-bool RcTransport::lend_more(std::uint32_t wanted) {
-	Unit* list = nullptr;
-	std::uint32_t count = 0;
-	for (; count < wanted; ++count) {
-		Unit* const unit = pool_.take();
-		if (unit == nullptr) break;
-		unit->next = list;
-		list = unit;
-	}
-	post(list);
-	bank_.posted(count);
-	return count > 0;
-}
-
-void RcTransport::post(Unit* list) {
-	while (list != nullptr) {
-		std::array<ibv_recv_wr, post_batch_max> requests;
-		std::array<ibv_sge, post_batch_max> places;
-		std::uint32_t count = 0;
-		for (; list != nullptr && count < post_batch_max; list = list->next, ++count) {
-			places[count] = {.addr = reinterpret_cast<std::uint64_t>(list->data), .length = options_.unit_bytes, .lkey = list->lkey};
-			requests[count] = {.wr_id = reinterpret_cast<std::uint64_t>(list), .next = nullptr, .sg_list = &places[count], .num_sge = 1};
-			if (count > 0) requests[count - 1].next = &requests[count];
-		}
-		ibv_recv_wr* bad = nullptr;
-		check(ibv_post_srq_recv(srq_.get(), requests.data(), &bad) == 0, "a shared receive queue has room for every unit");
-		++counters_.receive_posts;
-	}
 }
 
 void RcTransport::end_lease(std::uint32_t index) {
@@ -286,12 +280,12 @@ void RcTransport::add(RcChannel& channel) {
 	Slot& slot = slots_[channel.slot_];
 	slot.channel = &channel;
 	channel.generation_ = slot.generation;
-	table_.insert(channel.qp_->qp_num, channel.slot_);
+	table_.insert(channel.queue_pair()->qp_num, channel.slot_);
 	if (++channels_ == 1) loop_.schedule(heart_, monotonic_now() + beat_interval);
 }
 
 void RcTransport::remove(RcChannel& channel) {
-	table_.erase(channel.qp_->qp_num);
+	table_.erase(channel.queue_pair()->qp_num);
 	Slot& slot = slots_[channel.slot_];
 	slot.channel = nullptr;
 	++slot.generation;

@@ -17,6 +17,7 @@
 #include "lib/channel/channel.h"
 #include "lib/channel/options.h"
 #include "lib/channel/qpn_table.h"
+#include "lib/channel/receive_queue.h"
 #include "lib/channel/units.h"
 #include "lib/channel/windows.h"
 #include "lib/verbs/device.h"
@@ -41,15 +42,14 @@ struct RcEnd {
 
 // A connection's share of the bank; it goes back with this, unless a channel took it.
 struct ReturnShare {
-	void operator()(RcTransport* transport) const;
+	std::uint32_t units = 0;
+	void operator()(CreditBank* bank) const { bank->posted(units); }
 };
-using Share = std::unique_ptr<RcTransport, ReturnShare>;
-
-// A send's work request id is its number, doubled, with this bit; a receive's is its Unit.
-inline constexpr std::uint64_t send_mark = 1;
+using Share = std::unique_ptr<CreditBank, ReturnShare>;
 
 // A queue pair that waits for its peer. Dies before its transport.
 struct RcOffer {
+	std::unique_ptr<ReceiveQueue> own_receives;  // RecvMode::per_connection
 	Share share;
 	lib::MadeQueuePair made;
 	RcEnd end;
@@ -84,6 +84,10 @@ public:
 	async::Loop& loop() const { return loop_; }
 	std::size_t channels() const { return channels_; }
 	std::size_t units() const { return pool_.count(); }
+	// Posted and promised to nobody; of RecvMode::per_connection each has its own.
+	std::size_t credits_free() const { return shared_receives_ ? shared_receives_->bank().free() : 0; }
+	// Receive and send buffers that are not free, registered all the time.
+	std::size_t pinned_bytes() const { return std::size_t{pool_.in_use()} * options_.unit_bytes; }
 	MemoryPool& memory() { return memory_; }
 	std::size_t windows_in_use() const { return windows_.in_use(); }
 
@@ -101,7 +105,7 @@ public:
 private:
 	friend class RcChannel;
 	friend class DirectOperations;
-	friend struct ReturnShare;
+	friend class Offers;
 	struct Slot {
 		RcChannel* channel = nullptr;
 		std::uint32_t generation = 0;
@@ -119,11 +123,9 @@ private:
 
 	void repost(Unit* unit);  // at the end of the turn
 	void beat();
-	bool lend_more(std::uint32_t wanted);
-	void post(Unit* list);
 	void handle(const ibv_wc& completion);
 	void repost_unpromised(Unit* unit);
-	void post_again(Unit* unit);  // at once
+	void return_to_own(Unit* list);
 	void flush_starved();
 	std::size_t feed_hungry();
 	RcChannel* channel_of(const Unit& unit) const;
@@ -138,9 +140,9 @@ private:
 	lib::CompletionQueue cq_;
 	SharedReceiveQueue srq_;
 	UnitPool pool_;
+	std::unique_ptr<ReceiveQueue> shared_receives_;  // RecvMode::srq
 	MemoryPool memory_;
 	WindowTable windows_;
-	CreditBank bank_;
 	Unit* to_post_ = nullptr;
 	std::vector<std::pair<std::uint32_t, std::uint32_t>> starved_;  // slot and generation of channels that found no unit to send from
 	// Of channels that wait for registered memory.

@@ -20,7 +20,7 @@ thread_local std::array<std::byte, read_at_once> read_buffer;
 
 TcpChannel::TcpChannel(
 	async::Loop& loop, async::Socket socket, std::optional<TlsSession> tls, std::string peer_name, const TcpOptions& options)
-	: Channel(loop),
+	: Channel(loop, options.message_max),
 	  socket_(std::move(socket)),
 	  tls_(std::move(tls)),
 	  peer_name_(std::move(peer_name)),
@@ -34,12 +34,6 @@ Path TcpChannel::path() const { return {.transport = tls_ ? "tcp+tls" : "tcp", .
 
 Channel::Sending::Progress TcpChannel::advance(Sending& sending) {
 	using Progress = Sending::Progress;
-	const auto refuse = [&](Trouble trouble) {
-		sending.trouble = trouble;
-		return Progress::failed;
-	};
-	if (ended_ || closing_) return refuse(ended_ ? trouble_ : Trouble::closed);
-	if (sending.size() > options_.message_max) return refuse(Trouble::too_large);
 	if (!sending.begun && !tls_ && sending.size() >= write_at_once_min && !writing_ && write_some()) write_at_once(sending);
 	if (!sending.begun) {
 		if (room() == 0 && (writing_ || !write_some())) return Progress::waiting;
@@ -57,7 +51,10 @@ Channel::Sending::Progress TcpChannel::advance(Sending& sending) {
 		for (const auto& each : sending.slices(sending.offset, length)) put(each);
 		sending.offset += length;
 	}
-	if (lost_) return refuse(trouble_);
+	if (lost_) {
+		sending.trouble = trouble_;
+		return Progress::failed;
+	}
 	loop_.at_turn_end(*this);
 	return Progress::done;
 }

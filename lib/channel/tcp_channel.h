@@ -70,7 +70,7 @@ private:
 	std::size_t out_taken_ = 0;
 	bool writing_ = false;  // the writer waits for the kernel
 	async::List<async::Waiter> idle_writer_, full_reader_;
-	bool closing_ = false, goodbye_said_ = false, close_sent_ = false, peer_closed_ = false, lost_ = false;
+	bool goodbye_said_ = false, close_sent_ = false, peer_closed_ = false, lost_ = false;
 
 	std::deque<Arrived> inbox_;
 	std::size_t inbox_bytes_ = 0;

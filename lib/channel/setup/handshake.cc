@@ -32,6 +32,21 @@ auto size_of(std::span<const std::byte> message) { return message_size(message.f
 
 }  // namespace
 
+std::string_view name_of(HandshakeTrouble trouble) {
+	switch (trouble) {
+		case HandshakeTrouble::not_trusted: return "not_trusted";
+		case HandshakeTrouble::in_clear: return "in_clear";
+		case HandshakeTrouble::malformed: return "malformed";
+		case HandshakeTrouble::oversized: return "oversized";
+		case HandshakeTrouble::refused: return "refused";
+		case HandshakeTrouble::timed_out: return "timed_out";
+		case HandshakeTrouble::closed: return "closed";
+		case HandshakeTrouble::silent: return "silent";
+		case HandshakeTrouble::no_proof: return "no_proof";
+	}
+	return "other";
+}
+
 Handshake::Handshake(const HandshakeOptions& options, Role role, std::optional<TlsSession> tls)
 	: role_(role),
 	  deadline_(options.patience > never - options.started ? never : options.started + options.patience),

@@ -55,7 +55,11 @@ enum class HandshakeTrouble : std::uint8_t {
 	refused,       // by the server; or we refused
 	timed_out,
 	closed,        // the peer ended the stream too early
+	silent,        // the peer connected and said nothing; known to who accepts
+	no_proof,      // agreed, but whoever speaks on the queue pair does not prove that it was he; known to who connects or accepts
 };
+// A word for counting: "not_trusted".
+std::string_view name_of(HandshakeTrouble trouble);
 
 struct HandshakeError {
 	HandshakeTrouble trouble = HandshakeTrouble::closed;

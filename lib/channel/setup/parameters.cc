@@ -27,7 +27,7 @@ constexpr Number numbers[] = {
 	{6, 2, "mtu", &Parameters::mtu, 256, 4096},
 	{7, 2, "receive_depth", &Parameters::receive_depth, 1, 0xffff},
 	{8, 4, "credits_granted", &Parameters::credits_granted, 1, 1u << 24},
-	{9, 4, "buffer_unit", &Parameters::buffer_unit, 64, 65536},
+	{9, 4, "buffer_unit", &Parameters::buffer_unit, 64, 1 << 20},
 	{10, 4, "eager_size_max", &Parameters::eager_size_max, 0, 16u << 20},
 	{11, 1, "reads_as_target", &Parameters::reads_as_target, 0, reads_max},
 	{12, 1, "reads_as_initiator", &Parameters::reads_as_initiator, 0, reads_max},
@@ -96,6 +96,76 @@ std::expected<std::string_view, ParameterError> read_field(Parameters& into, std
 	return "";
 }
 
+struct Fields {
+	Parameters parameters;
+	std::vector<std::string_view> seen;
+
+	bool has(std::string_view name) const { return std::ranges::find(seen, name) != seen.end(); }
+};
+
+// All that is behind the header.
+std::expected<Fields, ParameterError> read_fields(std::span<const std::byte> rest) {
+	Fields fields;
+	while (!rest.empty()) {
+		if (rest.size() < 2) return fault("length", "leaves half a field at the end");
+		const auto tag = static_cast<std::uint8_t>(rest[0]);
+		const auto value_size = std::to_integer<std::size_t>(rest[1]);
+		if (rest.size() - 2 < value_size) return fault("length", "ends within field " + std::to_string(tag));
+		const auto name = read_field(fields.parameters, tag, rest.subspan(2, value_size));
+		if (!name) return std::unexpected(name.error());
+		if (!name->empty()) {
+			if (fields.has(*name)) return fault(*name, "comes twice");
+			fields.seen.push_back(*name);
+		}
+		rest = rest.subspan(2 + value_size);
+	}
+	return fields;
+}
+
+std::expected<void, ParameterError> validate_number(const Number& number, const Parameters& parameters) {
+	const std::uint32_t value = parameters.*number.member;
+	if (value < number.min || value > number.max)
+		return fault(
+			number.name, std::to_string(value) + " is outside of " + std::to_string(number.min) + " to " + std::to_string(number.max));
+	return {};
+}
+
+std::expected<void, ParameterError> validate_mtu(const Parameters& parameters) {
+	if (!std::has_single_bit(parameters.mtu)) return fault("mtu", std::to_string(parameters.mtu) + " is not a power of two");
+	return {};
+}
+
+bool in_terms(const Number& number) {
+	return number.member == &Parameters::mtu || number.member == &Parameters::credits_granted ||
+		number.member == &Parameters::buffer_unit || number.member == &Parameters::reads_as_target ||
+		number.member == &Parameters::reads_as_initiator;
+}
+
+std::vector<std::byte> begin_message() {
+	std::vector<std::byte> out(parameters_magic.begin(), parameters_magic.end());
+	store(out, parameters_version, 1);
+	store(out, parameters_version, 1);
+	store(out, 0, 2);
+	return out;
+}
+
+void put_number(std::vector<std::byte>& out, const Number& number, const Parameters& parameters) {
+	begin_field(out, number.tag, number.size);
+	store(out, parameters.*number.member, number.size);
+}
+
+void put_role(std::vector<std::byte>& out, const Parameters& parameters) {
+	begin_field(out, Tag::role, 1);
+	store(out, static_cast<std::uint8_t>(parameters.role), 1);
+}
+
+std::vector<std::byte> end_message(std::vector<std::byte> out, std::size_t size_max) {
+	check(out.size() <= size_max, "a message has room for all fields");
+	out[6] = static_cast<std::byte>(out.size() >> 8);
+	out[7] = static_cast<std::byte>(out.size());
+	return out;
+}
+
 }  // namespace
 
 std::expected<std::size_t, ParameterError> message_size(std::span<const std::byte, parameters_header_size> header) {
@@ -123,23 +193,10 @@ std::expected<Parameters, ParameterError> decode(std::span<const std::byte> mess
 	if (message.size() != *size)
 		return fault("length", std::to_string(*size) + " is not that of the message, " + std::to_string(message.size()) + " bytes");
 
-	Parameters parameters;
-	std::vector<std::string_view> seen;
-	const auto missing = [&](std::string_view name) { return std::ranges::find(seen, name) == seen.end(); };
-	for (auto rest = message.subspan(parameters_header_size); !rest.empty();) {
-		if (rest.size() < 2) return fault("length", "leaves half a field at the end");
-		const auto tag = static_cast<std::uint8_t>(rest[0]);
-		const auto value_size = std::to_integer<std::size_t>(rest[1]);
-		if (rest.size() - 2 < value_size) return fault("length", "ends within field " + std::to_string(tag));
-		const auto name = read_field(parameters, tag, rest.subspan(2, value_size));
-		if (!name) return std::unexpected(name.error());
-		if (!name->empty()) {
-			if (!missing(*name)) return fault(*name, "comes twice");
-			seen.push_back(*name);
-		}
-		rest = rest.subspan(2 + value_size);
-	}
-
+	const auto read = read_fields(message.subspan(parameters_header_size));
+	if (!read) return std::unexpected(read.error());
+	const Parameters& parameters = read->parameters;
+	const auto missing = [&](std::string_view name) { return !read->has(name); };
 	if (missing("role")) return fault("role", "is missing");
 	if (!parameters.refusal) {
 		for (const std::string_view name : {"transport", "nonce"})
@@ -166,13 +223,9 @@ std::expected<void, ParameterError> validate(const Parameters& parameters) {
 	if (all_zero(parameters.nonce)) return fault("nonce", "is all zero: it was not drawn at random");
 	if (parameters.transport == Transport::tcp) return {};
 	if (parameters.transport != Transport::rc) return fault("transport", "is not one that this version knows (rc, tcp)");
-	for (const Number& number : numbers) {
-		const std::uint32_t value = parameters.*number.member;
-		if (value < number.min || value > number.max)
-			return fault(
-				number.name, std::to_string(value) + " is outside of " + std::to_string(number.min) + " to " + std::to_string(number.max));
-	}
-	if (!std::has_single_bit(parameters.mtu)) return fault("mtu", std::to_string(parameters.mtu) + " is not a power of two");
+	for (const Number& number : numbers)
+		if (auto good = validate_number(number, parameters); !good) return good;
+	if (auto good = validate_mtu(parameters); !good) return good;
 	if (all_zero(parameters.gid)) return fault("gid", "is empty");
 	if (parameters.gid[0] == std::byte{0xff}) return fault("gid", "is a multicast group's");
 	return {};
@@ -180,16 +233,12 @@ std::expected<void, ParameterError> validate(const Parameters& parameters) {
 
 std::vector<std::byte> encode(const Parameters& parameters) {
 	check(validate(parameters).has_value(), "parameters keep their limits before they are sent");
-	std::vector<std::byte> out(parameters_magic.begin(), parameters_magic.end());
-	store(out, parameters_version, 1);
-	store(out, parameters_version, 1);
-	store(out, 0, 2);
+	std::vector<std::byte> out = begin_message();
 	const auto bytes = [&](Tag tag, std::span<const std::byte> value) {
 		begin_field(out, tag, value.size());
 		out.insert(out.end(), value.begin(), value.end());
 	};
-	begin_field(out, Tag::role, 1);
-	store(out, static_cast<std::uint8_t>(parameters.role), 1);
+	put_role(out, parameters);
 	if (parameters.refusal) {
 		const auto text = std::as_bytes(std::span(parameters.refusal->text));
 		begin_field(out, Tag::refusal, 2 + text.size());
@@ -199,18 +248,38 @@ std::vector<std::byte> encode(const Parameters& parameters) {
 		begin_field(out, Tag::transport, 1);
 		store(out, static_cast<std::uint8_t>(parameters.transport), 1);
 		if (parameters.transport == Transport::rc) {
-			for (const Number& number : numbers) {
-				begin_field(out, number.tag, number.size);
-				store(out, parameters.*number.member, number.size);
-			}
+			for (const Number& number : numbers) put_number(out, number, parameters);
 			bytes(Tag::gid, parameters.gid);
 		}
 		bytes(Tag::nonce, parameters.nonce);
 	}
-	check(out.size() <= parameters_size_max, "a message has room for all fields");
-	out[6] = static_cast<std::byte>(out.size() >> 8);
-	out[7] = static_cast<std::byte>(out.size());
-	return out;
+	return end_message(std::move(out), parameters_size_max);
+}
+
+std::vector<std::byte> encode_terms(const Parameters& parameters) {
+	std::vector<std::byte> out = begin_message();
+	put_role(out, parameters);
+	for (const Number& number : numbers)
+		if (in_terms(number)) put_number(out, number, parameters);
+	return end_message(std::move(out), terms_size_max);
+}
+
+std::expected<Parameters, ParameterError> decode_terms(std::span<const std::byte> private_data, Role of) {
+	if (private_data.size() < parameters_header_size) return fault("length", "is less than a header's: no channel's private data");
+	const auto size = message_size(private_data.first<parameters_header_size>());
+	if (!size) return std::unexpected(size.error());
+	if (*size > private_data.size()) return fault("length", std::to_string(*size) + " is more than there is");
+	auto read = read_fields(private_data.first(*size).subspan(parameters_header_size));
+	if (!read) return std::unexpected(read.error());
+	if (!read->has("role")) return fault("role", "is missing");
+	if (read->parameters.role != of) return fault("role", "is not that of the other end");
+	for (const Number& number : numbers) {
+		if (!in_terms(number)) continue;
+		if (!read->has(number.name)) return fault(number.name, "is missing");
+		if (auto good = validate_number(number, read->parameters); !good) return std::unexpected(good.error());
+	}
+	if (auto good = validate_mtu(read->parameters); !good) return std::unexpected(good.error());
+	return read->parameters;
 }
 
 std::expected<Negotiated, ParameterError> negotiate(const Parameters& ours, const Parameters& theirs) {
@@ -227,6 +296,17 @@ std::expected<Negotiated, ParameterError> negotiate(const Parameters& ours, cons
 		.shared_queue_pairs = std::min(ours.shared_queue_pairs, theirs.shared_queue_pairs),
 		.logical_channels = std::min(ours.logical_channels, theirs.logical_channels),
 	};
+}
+
+std::string_view name_of(RefusalCode code) {
+	switch (code) {
+		case RefusalCode::malformed: return "malformed";
+		case RefusalCode::full: return "full";
+		case RefusalCode::no_resources: return "no_resources";
+		case RefusalCode::shutting_down: return "shutting_down";
+		case RefusalCode::not_supported: return "not_supported";
+	}
+	return "other";
 }
 
 Nonce random_nonce() {

@@ -39,6 +39,8 @@ enum class RefusalCode : std::uint16_t {
 	shutting_down = 4,
 	not_supported = 5,  // the server does not do what the client wants (transport, shared queue pairs)
 };
+// A word for counting: "no_resources"; "other" for one of a later version.
+std::string_view name_of(RefusalCode code);
 
 struct Refusal {
 	RefusalCode code = RefusalCode::malformed;
@@ -59,7 +61,7 @@ struct Parameters {
 	std::uint32_t mtu = 1024;              // path MTU in bytes: 256, 512, 1024, 2048 or 4096
 	std::uint32_t receive_depth = 1;       // receives posted for the connection or its shared receive queue, 1 to 65535
 	std::uint32_t credits_granted = 1;     // buffers that the peer may fill before it hears of more, 1 to 2^24
-	std::uint32_t buffer_unit = 1024;      // bytes of the buffer that one credit stands for, 64 to 65536
+	std::uint32_t buffer_unit = 1024;      // bytes of the buffer that one credit stands for, 64 to 2^20
 	std::uint32_t eager_size_max = 1024;   // largest message that travels through these buffers, 0 to 16 MiB
 	std::uint32_t reads_as_target = 0;     // READs and atomics that the peer may have in flight here, 0 to 255
 	std::uint32_t reads_as_initiator = 0;  // READs and atomics that this end wants to have in flight, 0 to 255
@@ -89,6 +91,13 @@ std::expected<Parameters, ParameterError> decode(std::span<const std::byte> mess
 std::vector<std::byte> encode(const Parameters& parameters);
 
 std::expected<void, ParameterError> validate(const Parameters& parameters);
+
+// Terms: the few of them that rdma_cm carries as private data, in the same encoding, with what a queue pair needs beside the connection
+// manager's own fields (the role, MTU, credits, unit and READs). Nobody is authenticated by them; what comes behind the message is padding.
+inline constexpr std::size_t terms_size_max = 56;
+std::vector<std::byte> encode_terms(const Parameters& parameters);
+// `of`: whose they must be.
+std::expected<Parameters, ParameterError> decode_terms(std::span<const std::byte> private_data, Role of);
 
 // What both ends come to from the same two messages, as this end sees it.
 struct Negotiated {

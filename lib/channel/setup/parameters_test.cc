@@ -235,7 +235,7 @@ INSTANTIATE_TEST_SUITE_P(OfEachNumber, Limits,
 		Edge{"credits_granted", &Parameters::credits_granted, 1 << 24, true},
 		Edge{"credits_granted", &Parameters::credits_granted, (1 << 24) + 1, false},
 		Edge{"buffer_unit", &Parameters::buffer_unit, 63, false}, Edge{"buffer_unit", &Parameters::buffer_unit, 64, true},
-		Edge{"buffer_unit", &Parameters::buffer_unit, 65536, true}, Edge{"buffer_unit", &Parameters::buffer_unit, 65537, false},
+		Edge{"buffer_unit", &Parameters::buffer_unit, 1 << 20, true}, Edge{"buffer_unit", &Parameters::buffer_unit, (1 << 20) + 1, false},
 		Edge{"eager_size_max", &Parameters::eager_size_max, 0, true}, Edge{"eager_size_max", &Parameters::eager_size_max, 16 << 20, true},
 		Edge{"eager_size_max", &Parameters::eager_size_max, (16 << 20) + 1, false},
 		Edge{"reads_as_target", &Parameters::reads_as_target, 255, true}, Edge{"reads_as_target", &Parameters::reads_as_target, 256, false},
@@ -271,6 +271,37 @@ TEST(Parameters, OverTcpOnlyRoleTransportAndNonceAreSaid) {
 	const auto message = encode(tcp);
 	EXPECT_EQ(message.size(), parameters_header_size + 3 + 3 + 18);
 	EXPECT_EQ(decode(message), tcp);
+}
+
+TEST(Terms, FitInAConnectionRequestAndAreReadBehindItsPadding) {
+	std::vector<std::byte> terms = encode_terms(template_parameters());
+	EXPECT_LE(terms.size(), terms_size_max);
+	terms.resize(terms_size_max);
+	const auto read = decode_terms(terms, Role::client);
+	ASSERT_TRUE(read.has_value()) << read.error().text;
+	const Parameters expected = template_parameters();
+	EXPECT_EQ(read->mtu, expected.mtu);
+	EXPECT_EQ(read->credits_granted, expected.credits_granted);
+	EXPECT_EQ(read->buffer_unit, expected.buffer_unit);
+	EXPECT_EQ(read->reads_as_target, expected.reads_as_target);
+	EXPECT_EQ(read->reads_as_initiator, expected.reads_as_initiator);
+}
+
+TEST(Terms, WhatCannotBeNamesItsField) {
+	const std::vector<std::byte> good = encode_terms(template_parameters());
+	EXPECT_EQ(decode_terms(good, Role::server).error().field, "role");
+	EXPECT_EQ(decode_terms(std::vector<std::byte>(terms_size_max), Role::client).error().field, "magic");
+	EXPECT_EQ(decode_terms(std::span(good).first(7), Role::client).error().field, "length");
+	for (std::size_t size = parameters_header_size; size < good.size(); ++size)
+		EXPECT_EQ(decode_terms(std::span(good).first(size), Role::client).error().field, "length");
+	Parameters wrong = template_parameters();
+	wrong.buffer_unit = 1;
+	EXPECT_EQ(decode_terms(encode_terms(wrong), Role::client).error().field, "buffer_unit");
+	wrong = template_parameters();
+	wrong.mtu = 1000;
+	EXPECT_EQ(decode_terms(encode_terms(wrong), Role::client).error().field, "mtu");
+	const std::vector<std::byte> short_of_a_field = encode({.role = Role::client, .transport = Transport::tcp, .nonce = random_nonce()});
+	EXPECT_EQ(decode_terms(short_of_a_field, Role::client).error().field, "mtu");
 }
 
 TEST(Negotiation, AClientOverTcpDoesNotMeetAServerOverRdma) {

@@ -1,0 +1,119 @@
+// For tests of set-up: a server whose set-ups have a thread of their own, and a client's side.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <condition_variable>
+#include <deque>
+#include <future>
+#include <mutex>
+#include <thread>
+
+#include "lib/channel/acceptor.h"
+#include "lib/channel/managed.h"
+#include "lib/channel/rc_fixture.h"
+#include "lib/channel/setup/fixture.h"
+
+namespace verbena::channel::testing_tools {
+
+using async::Task;
+
+inline constexpr RcOptions small{.units_start = 64, .units_max = 4096, .connections_max = 64};
+
+inline Task<void> serve_echo(std::unique_ptr<Channel> channel) {
+	while (auto message = co_await channel->receive())
+		if (!co_await channel->send(message->bytes())) break;
+	channel->close();
+	co_await channel->until_closed();
+}
+
+// A server whose set-ups have a thread of their own, beside the channels' one.
+class Server {
+public:
+	explicit Server(Protection protection, AcceptorOptions options = {}, const RcOptions& rc = small) {
+		transport_ = RcTransport::open(io_, test_device(), rc).value();
+		options.protection = std::move(protection);
+		options.observe = [this](const SetupReport& report) {
+			const std::lock_guard guard(lock_);
+			reports_.push_back(report);
+			heard_.notify_all();
+		};
+		acceptor_ = std::make_unique<Acceptor>(
+			setup_, async::listen(setup_, async::resolve(address(0), 0).value()).value(), *transport_, options,
+			[this](std::unique_ptr<Channel> channel) { io_.spawn(serve_echo(std::move(channel))); },
+			[](const std::string&) {});
+		acceptor_->start();
+		const auto managed = acceptor_->listen_managed();
+		EXPECT_TRUE(managed.has_value()) << managed.error();
+		threads_[0] = std::thread([this] { setup_.run(); });
+		threads_[1] = std::thread([this] { io_.run(); });
+	}
+	~Server() {
+		setup_.stop();
+		io_.stop();
+		for (std::thread& each : threads_) each.join();
+		setup_.abandon_spawned();
+		io_.abandon_spawned();
+	}
+	std::string where() const { return address(acceptor_->port()); }
+	// The next set-up's end, in words.
+	std::string report() {
+		std::unique_lock guard(lock_);
+		if (!heard_.wait_for(guard, std::chrono::seconds(10), [this] { return !reports_.empty(); })) return "nothing in 10 s";
+		const SetupReport first = reports_.front();
+		reports_.pop_front();
+		return std::string(first.cause());
+	}
+	// Queue pairs that exist now, of proved clients or not.
+	std::size_t channels() {
+		std::promise<std::size_t> count;
+		io_.post([&] { count.set_value(transport_->channels()); });
+		return count.get_future().get();
+	}
+
+private:
+	// Of the device: rdma_cm leads there by it.
+	std::string address(std::uint16_t port) const {
+		return lib::format_address(lib::address_of(transport_->device().choice.gid, port).value().get());
+	}
+
+	async::Loop setup_{{.spin = 0}}, io_{{.spin = 0}};
+	std::unique_ptr<RcTransport> transport_;
+	std::unique_ptr<Acceptor> acceptor_;
+	std::mutex lock_;
+	std::condition_variable heard_;
+	std::deque<SetupReport> reports_;
+	std::thread threads_[2];
+};
+
+class Connect : public ::testing::Test {
+protected:
+	Connect() : transport_(RcTransport::open(loop_, test_device(), small).value()) {}
+
+	ConnectOptions to(const std::string& where, Protection protection) {
+		return {.protection = std::move(protection), .host = where, .patience = 5'000'000'000};
+	}
+	// The client's word on a connection that should not be.
+	std::string refusal(ConnectOptions options) {
+		std::string why;
+		loop_.complete([](RcTransport& transport, ConnectOptions options, std::string& out) -> Task<void> {
+			const auto channel = co_await connect(transport, std::move(options));
+			out = channel ? "it was accepted" : channel.error();
+		}(*transport_, std::move(options), why));
+		return why;
+	}
+	static Task<void> ask(Channel& channel, std::string& heard) {
+		EXPECT_TRUE(co_await channel.send(bytes_of("question")));
+		const auto message = co_await channel.receive();
+		EXPECT_TRUE(message.has_value()) << channel.reason();
+		if (message) heard.assign(reinterpret_cast<const char*>(message->bytes().data()), message->bytes().size());
+		channel.close();
+		co_await channel.until_closed();
+	}
+
+	testing_tools::AuthorityFiles files_;
+	async::Loop loop_{{.spin = 0}};
+	std::unique_ptr<RcTransport> transport_;
+};
+
+}  // namespace verbena::channel::testing_tools

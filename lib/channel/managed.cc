@@ -1,0 +1,152 @@
+#include "lib/channel/managed.h"
+
+#include <chrono>
+#include <cstring>
+
+namespace verbena::channel {
+namespace {
+
+using async::Task;
+
+std::unexpected<std::string> failed(const std::string& text) { return std::unexpected(text); }
+
+// The one that is expected next.
+Task<lib::Connected<lib::ConnectionEvent>> await_event(
+	ManagedId& id, rdma_cm_event_type wanted, Nanoseconds deadline, const std::string& where) {
+	auto event = co_await id.next(deadline);
+	if (!event) co_return std::unexpected(lib::trouble_of("", ETIMEDOUT, where));
+	if (event->type != wanted) co_return std::unexpected(lib::trouble_of(*event, where));
+	co_return std::move(*event);
+}
+
+lib::SocketAddress socket_address(const async::Address& address) { return {.storage = address.storage}; }
+
+// A handshake's bytes are messages of the channel.
+Task<void> drive(Channel& channel, Handshake& handshake) {
+	const CloseAt timer(channel, handshake.poll_timeout());
+	std::array<std::byte, 4096> buffer;
+	while (true) {
+		while (const std::size_t count = handshake.take(buffer)) {
+			const auto sent = co_await channel.send(std::span(buffer).first(count));
+			if (!sent) handshake.feed_end();
+		}
+		if (handshake.state() != Handshake::State::waiting) co_return;
+		const auto message = co_await channel.receive();
+		if (message) handshake.feed(message->bytes());
+		else if (monotonic_now() >= handshake.poll_timeout()) handshake.handle_timeout(monotonic_now());
+		else handshake.feed_end();
+	}
+}
+
+// Resolved: which device leads there, and how.
+Task<std::string> resolve(ManagedEvents& events, const RcTransport& transport, ManagedId& id, const async::Address& to,
+	const async::Address* from, Nanoseconds deadline, const std::string& where) {
+	const lib::SocketAddress there = socket_address(to), here = from != nullptr ? socket_address(*from) : lib::SocketAddress{};
+	const auto left = std::chrono::milliseconds((deadline - monotonic_now()) / 1'000'000);
+	auto begun = lib::begin_resolve(events.channel(), there, left, from != nullptr ? &here : nullptr, &id);
+	if (!begun) co_return begun.error().text;
+	id.own(std::move(*begun));
+	if (const auto event = co_await await_event(id, RDMA_CM_EVENT_ADDR_RESOLVED, deadline, where); !event) co_return event.error().text;
+	if (std::string why = unfit(transport, ibv_get_device_name(id.get()->verbs->device), {}); !why.empty()) co_return where + ": " + why;
+	if (const auto asked = lib::begin_route(id.get(), left); !asked) co_return asked.error().text;
+	if (const auto event = co_await await_event(id, RDMA_CM_EVENT_ROUTE_RESOLVED, deadline, where); !event) co_return event.error().text;
+	co_return std::string();
+}
+
+// A queue pair that is connected, to whom nobody knows yet.
+struct Raw {
+	std::unique_ptr<RcChannel> channel;
+	Parameters ours;
+	RcEnd peer;
+};
+
+Task<Connected<Raw>> connect_raw(ManagedId& id, RcTransport& transport, Nanoseconds deadline, const std::string& where) {
+	auto offer = transport.offer();
+	if (!offer) co_return failed(offer.error());
+	const auto terms = encode_terms(parameters_of(Role::client, offer->end, transport.options()));
+	const lib::OwnQueuePair own{
+		.number = offer->end.qpn, .shared_receives = true, .reads = static_cast<std::uint8_t>(offer->end.reads)};
+	if (const auto begun = lib::begin_connect(id.get(), terms, own); !begun) co_return failed(begun.error().text);
+	const auto answer = co_await await_event(id, RDMA_CM_EVENT_CONNECT_RESPONSE, deadline, where);
+	if (!answer) co_return failed(answer.error().text);
+	const auto theirs = decode_terms(answer->private_data, Role::server);
+	if (!theirs) co_return failed(where + " is no server of channels: its " + theirs.error().text);
+	const auto path = lib::path_of(id.get());
+	if (!path) co_return failed(path.error().text);
+	if (const std::string why = unfit(transport, path->device, path->gid_index); !why.empty()) co_return failed(where + ": " + why);
+	offer->end.psn = path->local_psn;
+	Raw raw{.channel = nullptr,
+		.ours = parameters_of(Role::client, offer->end, transport.options()),
+		.peer = managed_end(*path, *theirs)};
+	auto channel = transport.connect(std::move(*offer), raw.peer, where);
+	if (!channel) co_return failed(where + ": " + channel.error());
+	raw.channel = std::move(*channel);
+	raw.channel->limit_messages(unproven_message_max);
+	if (const auto established = lib::establish(id.get()); !established) co_return failed(established.error().text);
+	co_return std::move(raw);
+}
+
+}  // namespace
+
+RcEnd managed_end(const lib::ManagedPath& path, const Parameters& terms) {
+	return {.qpn = path.peer.qpn,
+		.psn = path.peer.psn,
+		.lid = path.peer.lid,
+		.gid = path.peer.gid,
+		.mtu_bytes = std::min(path.mtu_bytes, terms.mtu),
+		.unit_bytes = terms.buffer_unit,
+		.credits = terms.credits_granted,
+		.reads = std::min(terms.reads_as_target, terms.reads_as_initiator)};
+}
+
+std::string unfit(const RcTransport& transport, const std::string& device, std::optional<std::uint32_t> gid_index) {
+	const lib::Choice& choice = transport.device().choice;
+	if (device != choice.device)
+		return "rdma_cm leads there by " + device + ", and " + choice.device + " is in use here: --device " + device +
+			", or another address";
+	if (gid_index && *gid_index != choice.gid_index)
+		return "rdma_cm leads there by GID " + std::to_string(*gid_index) + " of " + device + ", and GID " +
+			std::to_string(choice.gid_index) + " is in use here: another address of that host";
+	return {};
+}
+
+bool same_end(const RcEnd& used, const Parameters& said) {
+	const RcEnd end = end_of(said);
+	return end.qpn == used.qpn && end.psn == used.psn && std::memcmp(end.gid.raw, used.gid.raw, sizeof end.gid.raw) == 0 &&
+		end.unit_bytes == used.unit_bytes && end.credits == used.credits && end.reads == used.reads;
+}
+
+Task<Connected<std::unique_ptr<RcChannel>>> connect_managed(ManagedEvents& events, RcTransport& transport, ConnectOptions options) {
+	const auto permit = co_await leave_to_begin(options.handshakes);
+	const auto named = async::split_host(options.host, options.port);
+	if (!named) co_return failed(named.error());
+	const auto address = async::resolve(named->host, named->port);
+	if (!address) co_return failed(address.error());
+	const std::string where = async::to_string(*address);
+	const Nanoseconds started = monotonic_now(), deadline = started + options.patience;
+
+	ManagedId id(transport.loop());
+	auto resolving = resolve(events, transport, id, *address, options.from, deadline, where);
+	if (const std::string trouble = co_await std::move(resolving); !trouble.empty()) co_return failed(trouble);
+	auto connecting = connect_raw(id, transport, deadline, where);
+	auto raw = co_await std::move(connecting);
+	if (!raw) co_return failed(raw.error());
+	RcChannel& channel = *raw->channel;
+	auto handshake = Handshake::client({.protection = options.protection,
+										   .host = named->host,
+										   .port = named->port,
+										   .started = started,
+										   .patience = options.patience},
+		raw->ours);
+	co_await drive(channel, handshake);
+	if (handshake.state() == Handshake::State::failed) co_return failed(where + ": " + handshake.error().text);
+	const Agreed& agreed = handshake.agreed();
+	if (!same_end(raw->peer, agreed.theirs))
+		co_return failed(where + ": the server speaks of another queue pair than rdma_cm has connected; somebody may stand between");
+	const std::string trouble = co_await prove_as_client(channel, agreed.proof, deadline);
+	if (!trouble.empty()) co_return failed(where + ": " + trouble);
+	channel.limit_messages(transport.options().message_max);
+	co_return std::move(raw->channel);
+}
+
+}  // namespace verbena::channel

@@ -1,0 +1,206 @@
+// Channels that rdma_cm connects: what is accepted, and what a peer may do before it has proved itself.
+#include "lib/channel/managed.h"
+
+#include "lib/channel/connect_fixture.h"
+
+namespace verbena::channel {
+namespace {
+
+using namespace testing_tools;
+
+constexpr Nanoseconds little_patience = 100'000'000;
+
+class Managed : public Connect {
+protected:
+	Managed() : events_(ManagedEvents::open(loop_).value()) {}
+
+	// The client's word: what it heard from an echoing server, or why it is not connected.
+	std::string attempt(ConnectOptions options) {
+		std::string heard;
+		loop_.complete(connect_and_ask(*events_, *transport_, std::move(options), heard));
+		return heard;
+	}
+	static Task<void> connect_and_ask(ManagedEvents& events, RcTransport& transport, ConnectOptions options, std::string& heard) {
+		const auto channel = co_await connect_managed(events, transport, std::move(options));
+		if (channel) co_await ask(**channel, heard);
+		else heard = channel.error();
+	}
+
+	Protection server_of_the_user() { return made(make_server_protection(identity_in(files_.folder))); }
+	Protection client_of_the_user() { return made(make_client_protection(identity_in(files_.folder))); }
+
+	std::unique_ptr<ManagedEvents> events_;
+};
+
+// A client that gets a queue pair connected and then does as it likes.
+struct Rude {
+	Rude(ManagedEvents& events, RcTransport& transport) : id(transport.loop()), events_(events), transport_(transport) {}
+
+	// The manager's last word.
+	Task<void> call(std::string where, std::vector<std::byte> terms = {}) {
+		const auto address = async::resolve(where, 0).value();
+		const Nanoseconds deadline = monotonic_now() + 5'000'000'000;
+		id.own(lib::begin_resolve(events_.channel(), {.storage = address.storage}, std::chrono::seconds(5), nullptr, &id).value());
+		EXPECT_EQ((co_await id.next(deadline))->type, RDMA_CM_EVENT_ADDR_RESOLVED);
+		EXPECT_TRUE(lib::begin_route(id.get(), std::chrono::seconds(5)).has_value());
+		EXPECT_EQ((co_await id.next(deadline))->type, RDMA_CM_EVENT_ROUTE_RESOLVED);
+		auto offer = transport_.offer().value();
+		if (terms.empty()) terms = encode_terms(channel::parameters_of(Role::client, offer.end, transport_.options()));
+		EXPECT_TRUE(lib::begin_connect(id.get(), terms, {.number = offer.end.qpn, .shared_receives = true, .reads = 4}).has_value());
+		answer = co_await id.next(deadline);
+		if (!answer || answer->type != RDMA_CM_EVENT_CONNECT_RESPONSE) co_return;
+		const auto path = lib::path_of(id.get()).value();
+		const RcEnd peer = managed_end(path, decode_terms(answer->private_data, Role::server).value());
+		offer.end.psn = path.local_psn;
+		channel = transport_.connect(std::move(offer), peer, "the server").value();
+		EXPECT_TRUE(lib::establish(id.get()).has_value());
+	}
+
+	ManagedId id;
+	std::optional<lib::ConnectionEvent> answer;
+	std::unique_ptr<RcChannel> channel;
+
+private:
+	ManagedEvents& events_;
+	RcTransport& transport_;
+};
+
+void expect_no_channel(Server& server) {
+	const Nanoseconds deadline = monotonic_now() + 5'000'000'000;
+	while (server.channels() > 0 && monotonic_now() < deadline) std::this_thread::yield();
+	EXPECT_EQ(server.channels(), 0u);
+}
+
+TEST_F(Managed, TwoProgramsOfOneUserSpeak) {
+	Server server(server_of_the_user());
+	EXPECT_EQ(attempt(to(server.where(), client_of_the_user())), "question");
+	EXPECT_EQ(server.report(), "none");
+}
+
+TEST_F(Managed, InClearWhenBothSaySo) {
+	Server server(InClear{});
+	EXPECT_EQ(attempt(to(server.where(), InClear{})), "question");
+}
+
+TEST_F(Managed, CertificatesCountAsOverTcp) {
+	Server server(made(make_server_protection(files_.server)));
+	EXPECT_EQ(attempt(to(server.where(), made(make_client_protection(files_.client)))), "question");
+	EXPECT_EQ(server.report(), "none");
+	const AuthorityFiles others("another authority");
+	const std::string why = attempt(to(server.where(), made(make_client_protection(others.client))));
+	EXPECT_NE(why, "question");
+	EXPECT_EQ(server.report(), "not_trusted") << why;
+	expect_no_channel(server);
+}
+
+TEST_F(Managed, OneEndInClearAndTheOtherNot) {
+	Server server(server_of_the_user());
+	EXPECT_NE(attempt(to(server.where(), InClear{})).find("--insecure"), std::string::npos);
+	EXPECT_EQ(server.report(), "in_clear");
+}
+
+TEST_F(Managed, NobodyListens) {
+	std::string where;
+	{
+		Server server(InClear{});
+		where = server.where();
+	}
+	EXPECT_NE(attempt(to(where, InClear{})).find("nobody listens"), std::string::npos);
+}
+
+TEST_F(Managed, WhatIsNoChannelsRequestIsRejectedWithTheReason) {
+	Server server(InClear{});
+	Rude client(*events_, *transport_);
+	loop_.complete(client.call(server.where(), std::vector<std::byte>(40, std::byte{0x5a})));
+	ASSERT_TRUE(client.answer.has_value());
+	EXPECT_EQ(client.answer->type, RDMA_CM_EVENT_REJECTED);
+	EXPECT_NE(lib::trouble_of(*client.answer, "it").text.find("no channel's terms"), std::string::npos);
+	EXPECT_EQ(server.report(), "malformed");
+}
+
+TEST_F(Managed, AFullServerSaysSo) {
+	RcOptions one = small;
+	one.connections_max = 1;
+	Server server(InClear{}, {}, one);
+	loop_.complete([](Managed& test, std::string where) -> Task<void> {
+		const auto first = co_await connect_managed(*test.events_, *test.transport_, test.to(where, InClear{}));
+		if (!first) co_return ADD_FAILURE() << first.error();
+		const auto second = co_await connect_managed(*test.events_, *test.transport_, test.to(where, InClear{}));
+		if (second) co_return ADD_FAILURE() << "it was accepted";
+		EXPECT_NE(second.error().find("the server is full"), std::string::npos) << second.error();
+	}(*this, server.where()));
+	EXPECT_EQ(server.report(), "none");
+	EXPECT_EQ(server.report(), "full");
+}
+
+TEST_F(Managed, AClientThatSaysNothingLosesItsQueuePairAtTheDeadline) {
+	Server server(InClear{}, {.patience = little_patience});
+	Rude client(*events_, *transport_);
+	loop_.complete(client.call(server.where()));
+	EXPECT_TRUE(client.channel != nullptr);
+	std::thread waiting([&] {
+		EXPECT_EQ(server.report(), "timed_out");
+		expect_no_channel(server);
+		loop_.stop();
+	});
+	loop_.run();
+	waiting.join();
+}
+
+// Its connection ends at once, and not at the deadline.
+TEST_F(Managed, AClientThatLeavesBeforeItsProofIsGone) {
+	Server server(InClear{}, {.patience = 60'000'000'000});
+	Rude client(*events_, *transport_);
+	loop_.complete(client.call(server.where()));
+	client.id.end();
+	client.channel.reset();
+	std::thread waiting([&] {
+		EXPECT_EQ(server.report(), "closed");
+		expect_no_channel(server);
+		loop_.stop();
+	});
+	loop_.run();
+	waiting.join();
+}
+
+TEST_F(Managed, WhoHasNotProvedItselfSendsNothingLarge) {
+	Server server(InClear{}, {.patience = 60'000'000'000});
+	Rude client(*events_, *transport_);
+	loop_.complete([](Rude& client, std::string where) -> Task<void> {
+		co_await client.call(std::move(where));
+		const std::vector<std::byte> large(unproven_message_max + 1);
+		co_await client.channel->send(large);
+		const auto answer = co_await client.channel->receive();
+		EXPECT_FALSE(answer.has_value());
+	}(client, server.where()));
+	EXPECT_EQ(server.report(), "closed");
+	expect_no_channel(server);
+}
+
+TEST_F(Managed, ManyAtOnceTakeTurns) {
+	Server server(InClear{}, {.handshakes_max = 4});
+	std::vector<std::string> heard(40);
+	for (std::string& each : heard) loop_.spawn(connect_and_ask(*events_, *transport_, to(server.where(), InClear{}), each));
+	loop_.run_until([&] { return loop_.spawned() == 0; });
+	for (const std::string& each : heard) EXPECT_EQ(each, "question");
+}
+
+TEST(SameEnd, AnyFieldThatWasChangedUnderwayTells) {
+	const RcEnd end{.qpn = 0x4711, .psn = 7, .gid = {.raw = {1}}, .unit_bytes = 1088, .credits = 2, .reads = 4};
+	const Parameters said = channel::parameters_of(Role::server, end, small);
+	EXPECT_TRUE(same_end(end, said));
+	const auto differs = [&](auto change) {
+		RcEnd other = end;
+		change(other);
+		return !same_end(other, said);
+	};
+	EXPECT_TRUE(differs([](RcEnd& other) { ++other.qpn; }));
+	EXPECT_TRUE(differs([](RcEnd& other) { ++other.psn; }));
+	EXPECT_TRUE(differs([](RcEnd& other) { ++other.gid.raw[15]; }));
+	EXPECT_TRUE(differs([](RcEnd& other) { ++other.unit_bytes; }));
+	EXPECT_TRUE(differs([](RcEnd& other) { ++other.credits; }));
+	EXPECT_TRUE(differs([](RcEnd& other) { --other.reads; }));
+}
+
+}  // namespace
+}  // namespace verbena::channel
