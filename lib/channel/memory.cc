@@ -1,7 +1,5 @@
 #include "lib/channel/memory.h"
 
-#include <sys/mman.h>
-
 #include <algorithm>
 #include <bit>
 
@@ -26,8 +24,6 @@ std::uint32_t class_of(std::size_t size) {
 }  // namespace
 
 void Buffer::give_back(Block* block) { block->pool->give_back(block); }
-
-void MemoryPool::Unmap::operator()(std::byte* at) const { munmap(at, bytes); }
 
 MemoryPool::MemoryPool(ibv_pd* domain, int access, const MemoryOptions& options) : domain_(domain), access_(access), options_(options) {}
 
@@ -75,20 +71,19 @@ bool MemoryPool::grow(std::uint32_t size_class) {
 		bytes = size;
 		if (registered_ + bytes > options_.max) return false;
 	}
-	void* const at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (at == MAP_FAILED) return false;
 	auto region = std::make_unique<Region>();
-	region->memory = {static_cast<std::byte*>(at), {bytes}};
+	region->memory = RegionMemory(bytes);
+	if (!region->memory) return false;
+	std::byte* const at = region->memory.data();
 	auto registration = lib::make_memory_region(domain_, at, bytes, access_);
 	if (!registration) return false;
 	++counters_.registrations;
 	region->registration = std::move(*registration);
-	region->bytes = bytes;
 	region->blocks.resize(bytes / size);
 	for (std::size_t i = region->blocks.size(); i-- > 0;) {
 		region->blocks[i] = {.next = free_[size_class],
 			.pool = this,
-			.data = static_cast<std::byte*>(at) + i * size,
+			.data = at + i * size,
 			.size = size,
 			.region = region->registration.get(),
 			.size_class = size_class};
@@ -110,7 +105,7 @@ bool MemoryPool::free_unused(std::size_t wanted) {
 			if (inside(*at)) *at = (*at)->next;
 			else at = &(*at)->next;
 		}
-		freed += region->bytes;
+		freed += region->memory.size();
 		return true;
 	});
 	registered_ -= freed;

@@ -20,6 +20,7 @@
 #include <utility>
 #include <vector>
 
+#include "lib/channel/region_memory.h"
 #include "lib/verbs/objects.h"
 
 namespace verbena::channel {
@@ -135,15 +136,10 @@ private:
 	bool grow(std::uint32_t size_class);
 	bool free_unused(std::size_t wanted);
 
-	struct Unmap {
-		std::size_t bytes;
-		void operator()(std::byte* at) const;
-	};
 	struct Region {
-		std::unique_ptr<std::byte, Unmap> memory;
+		RegionMemory memory;
 		lib::MemoryRegion registration;
 		std::vector<Block> blocks;
-		std::size_t bytes = 0;
 	};
 	static constexpr std::uint32_t class_count = 100, adopted = ~0u;
 

@@ -40,6 +40,7 @@ struct RcOptions {
 	Watermark watermark = Watermark::wait;
 	std::uint32_t reads = 16;  // RDMA READs of one connection under way, each way
 	std::uint32_t inline_max = 256;  // frames up to this go inline, where the device can
+	bool coalesce = true;  // small messages that find no room share a frame
 	std::uint32_t message_max = 64u << 20;
 	std::uint32_t poll_batch = 64;  // completions taken at once
 	std::uint32_t close_timeout_ms = 1000;  // how long close() waits for the peer
@@ -63,7 +64,7 @@ inline Described describe(const RcOptions& options) {
 		{"send_units_max", text(options.send_units_max)}, {"direct_depth", text(options.direct_depth)}, {"reads", text(options.reads)},
 		{"eager_max", text(options.eager_max)}, {"part_bytes", text(options.part_bytes)}, {"offers_max", text(options.offers_max)},
 		{"watermark", options.watermark == Watermark::wait ? "wait" : "close"}, {"inline_max", text(options.inline_max)},
-		{"message_max", text(options.message_max)}, {"poll_batch", text(options.poll_batch)},
+		{"coalesce", options.coalesce ? "yes" : "no"}, {"message_max", text(options.message_max)}, {"poll_batch", text(options.poll_batch)},
 		{"close_timeout_ms", text(options.close_timeout_ms)}, {"memory_max", text(options.memory.max)},
 		{"memory_region_bytes", text(options.memory.region_bytes)}};
 }

@@ -169,6 +169,7 @@ std::uint32_t RcChannel::post(ibv_send_wr& request, bool signal) {
 
 // Into the pending frame, if it has room.
 bool RcChannel::collect(const Sending& sending) {
+	if (!transport_.options().coalesce) return false;
 	const std::size_t bytes = MessageHeader::bytes + sending.size();
 	if (pending_ == nullptr) {
 		pending_ = take_unit();

@@ -95,9 +95,15 @@ void ChannelAdapter::reset(QueuePair& qp) {
 	qp.state = QpState::reset;
 }
 
+// What the peer has not read yet of the QP's responses is not to be used: afterwards the program may write there.
+void ChannelAdapter::revoke_loans(QueuePair& qp) {
+	if (qp.outlet && qp.outlet->lends) qp.outlet->slots.revoke([&](std::uint32_t, wire::Qpn source) { return source.value == qp.qpn; });
+}
+
 // Takes the QP off every list.
 void ChannelAdapter::forget(QueuePair& qp) {
 	context_.timers.cancel(*qp.cold);
+	revoke_loans(qp);
 	transport::stop_sending(qp);
 	qp.cold->timer_armed = false;
 	if (qp.on_owing_list) unlink<QueuePair, &QueuePair::next_owing>(context_.owing_first, context_.owing_last, qp);
@@ -151,6 +157,7 @@ bool ChannelAdapter::modify_qp(QueuePair& qp, const QpChange& change) {
 		// 10.2.3.3: outstanding requests vanish without completions, and so do completions not yet polled.
 		reset(qp);
 	} else if (to == QpState::error) {
+		revoke_loans(qp);
 		enter_error(context_, qp);
 	} else {
 		const QpState from = qp.state;
@@ -223,6 +230,12 @@ void ChannelAdapter::handle_slot(Outlet& from, const wire::Slot& slot, const std
 	if (!facts.response) return transport::handle_request(context_, *qp, slot, payload);
 	if (facts.operation == wire::Operation::acknowledge) transport::handle_acknowledgement(context_, *qp, slot.syndrome(), slot.psn());
 	else transport::handle_response(context_, *qp, slot, payload);
+}
+
+void ChannelAdapter::handle_lent(Outlet& from, const wire::Slot& slot, const std::byte* payload, const wire::SlotReader& lent_by) {
+	QueuePair* qp = table_.find(slot.destination());
+	if (!qp || !can_receive(*qp) || qp->type != QpType::rc || qp->outlet->peer != from.peer) ++context_.counters.dropped_wrong_state;
+	else transport::handle_lent_response(context_, *qp, slot, payload, lent_by);
 }
 
 void ChannelAdapter::handle_ack(Outlet& from, wire::AckRecord record) {

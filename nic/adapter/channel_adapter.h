@@ -74,6 +74,8 @@ public:
 	// A pass
 	void begin_pass(Nanoseconds now) { context_.now = now; }
 	void handle_slot(transport::Outlet& from, const wire::Slot&, const std::byte* payload, const wire::AddressPair& addresses);
+	// A READ's response whose payload the peer lends; null: it could not be had.
+	void handle_lent(transport::Outlet& from, const wire::Slot&, const std::byte* payload, const wire::SlotReader& lent_by);
 	void handle_ack(transport::Outlet& from, wire::AckRecord);
 	// For queue pair 1, from `addresses.source`; answers go by `back`.
 	void handle_management(transport::Outlet& back, std::span<const std::byte> datagram, const wire::AddressPair& addresses);
@@ -91,6 +93,7 @@ public:
 
 private:
 	void forget(transport::QueuePair&);
+	void revoke_loans(transport::QueuePair&);
 	void reset(transport::QueuePair&);
 	void send_management();
 	void handle_multicast(const wire::Slot&, const std::byte* payload, const wire::AddressPair& addresses);

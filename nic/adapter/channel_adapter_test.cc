@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/random.h"
+#include "nic/adapter/adapter_fixture.h"
 
 namespace verbena::adapter {
 namespace {
@@ -14,56 +15,7 @@ namespace {
 using namespace transport;
 using queues::Status;
 
-// One adapter whose peer is the test: it reads what the adapter sends and hands it slots.
-class Adapter : public testing::Test {
-protected:
-	Adapter() : cq(64) {
-		adapter.queue_pairs().add_block(1, 99);
-		outlet.slots.attach(direction.get());
-		outlet.acks.attach(direction.get());
-		outlet.peer = 5;
-		acks.attach(direction.get());
-		slots.attach(direction.get());
-	}
-	QueuePair& create(QpType type = QpType::rc) {
-		return *adapter.create_qp(
-			{.type = type, .protection_domain = 1, .send_cq = &cq, .recv_cq = &cq, .send_entries = 8, .receive_entries = 8});
-	}
-	bool modify(QueuePair& qp, QpState to, std::uint32_t mask, std::uint32_t psn = 0) {
-		return adapter.modify_qp(
-			qp, {.mask = qp_state | mask, .state = to, .receive_psn = psn, .send_psn = psn, .destination_qpn = 0x777, .outlet = &outlet});
-	}
-	QueuePair& connected(QpState to = QpState::rts) {
-		QueuePair& qp = create();
-		EXPECT_TRUE(modify(qp, QpState::init, qp_pkey_index | qp_port | qp_access_flags));
-		if (to == QpState::init) return qp;
-		QpChange change{.mask = qp_state | qp_av | qp_path_mtu | qp_destination_qpn | qp_rq_psn | qp_max_dest_rd_atomic | qp_min_rnr_timer,
-			.state = QpState::rtr,
-			.receive_psn = 10,
-			.destination_qpn = 0x777,
-			.outlet = &outlet};
-		EXPECT_TRUE(adapter.modify_qp(qp, change));
-		if (to == QpState::rtr) return qp;
-		EXPECT_TRUE(modify(qp, QpState::rts, qp_timeout | qp_retry_count | qp_rnr_retry | qp_max_rd_atomic | qp_sq_psn, 20));
-		return qp;
-	}
-	static wire::Slot request(const QueuePair& qp, std::uint32_t psn, wire::Opcode opcode = wire::Opcode::rc_write_only) {
-		wire::Slot slot;
-		slot.lap_source = 0x777;
-		slot.set_bth(opcode, {qp.qpn}, {psn}, 3 << wire::slot_mtu_shift);
-		slot.payload_line = wire::Slot::inline_payload;
-		slot.length = 0;
-		return slot;
-	}
-	void handle(const wire::Slot& slot) { adapter.handle_slot(outlet, slot, slot.bytes, {}); }
-
-	queues::CompletionQueue cq;
-	std::unique_ptr<wire::Direction> direction = std::make_unique<wire::Direction>();
-	Outlet outlet;
-	wire::AckReader acks;
-	wire::SlotReader slots;
-	ChannelAdapter adapter{1};
-};
+class Adapter : public testing_tools::AdapterTest {};
 
 TEST_F(Adapter, ARefusedChangeChangesNothing) {
 	QueuePair& qp = connected(QpState::init);

@@ -34,6 +34,7 @@ void Engine::bury(Link& link) {
 	adapter_.queue_pairs().for_each([&](QueuePair& qp) {
 		if (qp.outlet == &link.outlet) qp.outlet = &nobody_->outlet;
 	});
+	std::erase(adapter_.context().lenders, &link.outlet);
 	finish();  // refusals and the list of outlets written to forget it
 	std::erase_if(link_by_token_, [&](const auto& entry) { return entry.second == &link; });
 	std::erase_if(link_by_block_, [&](const auto& entry) { return entry.second == &link; });
@@ -93,6 +94,7 @@ void Engine::abandon_after_fork() {
 	doorbells_.store(nullptr, std::memory_order_relaxed);
 	adapter_.context().touched = nullptr;
 	adapter_.context().refusals.clear();
+	adapter_.context().lenders.clear();
 	adapter_.queue_pairs().for_each([&](QueuePair& qp) {
 		// Other threads may have held these, and are not here to release them.
 		new (&qp.sq_lock) SpinLock;

@@ -19,20 +19,21 @@ constexpr Nanoseconds kick_again_after = 1'000'000;
 
 }  // namespace
 
-Link::Link(Peer peer) : peer_(std::move(peer)), progress_(peer_.progress.get()), doorbell_(peer_.doorbell.get()) {
+Link::Link(Peer peer) : peer_(std::move(peer)), progress_(peer_.progress.get()), doorbell_(peer_.doorbell.get()), files_(peer_.pid) {
 	outlet.slots.attach(peer_.outgoing.get());
 	outlet.acks.attach(peer_.outgoing.get());
 	outlet.peer = peer_.token;
 	outlet.user = this;
 	slots_.attach(peer_.incoming.get());
 	acks_.attach(peer_.incoming.get());
+	slots_.borrow(files_.reachable());
 }
 
 std::expected<std::unique_ptr<Link>, int> Link::to_self(std::uint64_t token, const ProgressPage& own, int doorbell) {
 	void* memory = mmap(nullptr, sizeof(wire::Direction), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (memory == MAP_FAILED) return std::unexpected(errno);
 	madvise(memory, sizeof(wire::Direction), MADV_DONTFORK);
-	std::unique_ptr<Link> link(new Link());
+	std::unique_ptr<Link> link(new Link(getpid()));
 	link->progress_ = &own;
 	link->doorbell_ = doorbell;
 	link->self_.reset(static_cast<wire::Direction*>(memory));
@@ -42,6 +43,7 @@ std::expected<std::unique_ptr<Link>, int> Link::to_self(std::uint64_t token, con
 	link->outlet.user = link.get();
 	link->slots_.attach(link->self_.get());
 	link->acks_.attach(link->self_.get());
+	link->slots_.borrow(link->files_.reachable());
 	return link;
 }
 
@@ -80,6 +82,14 @@ bool Link::receive(adapter::ChannelAdapter& adapter, Remotes& remotes) {
 	std::uint32_t slots = 0, bytes = 0;
 	while (slots < slots_a_pass && bytes < bytes_a_pass && !broken_ && slots_.read(image)) {
 		const wire::OpcodeFacts& facts = wire::facts(image.opcode());
+		if (image.payload_line == wire::Slot::lent_payload && facts.operation == wire::Operation::read_response &&
+			image.length <= wire::Direction::lent_bytes_max) {
+			receive_lent(adapter, image);
+			slots_.advance();
+			++slots;
+			bytes += image.length;
+			continue;
+		}
 		const std::byte* payload = slots_.payload(image, extension_bytes(facts));
 		if (!payload) [[unlikely]] {
 			broken_ = true;
@@ -106,6 +116,12 @@ bool Link::receive(adapter::ChannelAdapter& adapter, Remotes& remotes) {
 	}
 	if (slots_.release()) kick_if_armed();
 	return any || slots;
+}
+
+void Link::receive_lent(adapter::ChannelAdapter& adapter, const wire::Slot& image) {
+	const std::byte* const payload = files_.find(image.lent, image.length);
+	if (!payload) slots_.borrow(false);  // the next ones come as copies
+	adapter.handle_lent(outlet, image, payload, slots_);
 }
 
 // Waking a thread on an idle far core takes five times as long as on the core that rings (docs/decisions/0008): the peer's progress thread
@@ -144,6 +160,7 @@ void Link::abandon_after_fork() {
 	forget_mapping(peer_.incoming);
 	forget_mapping(peer_.progress);
 	forget_mapping(self_);
+	files_.abandon_after_fork();
 }
 
 void Link::kick_if_stuck(Nanoseconds now) {

@@ -7,6 +7,7 @@
 
 #include "nic/adapter/channel_adapter.h"
 #include "nic/engine/rendezvous.h"
+#include "nic/engine/shared_files.h"
 
 namespace verbena::engine {
 
@@ -56,14 +57,16 @@ public:
 	static constexpr std::uint32_t bytes_a_pass = 32 * 1024;
 
 private:
-	Link() = default;
+	explicit Link(pid_t peer) : files_(peer) {}
 
 	bool refuse(adapter::ChannelAdapter&);
+	void receive_lent(adapter::ChannelAdapter&, const wire::Slot& image);
 
 	Peer peer_;
 	const ProgressPage* progress_ = nullptr;  // whose engine reads what is written here, and how to wake it
 	int doorbell_ = -1;
 	Mapped<wire::Direction> self_;  // instead of a peer: this process sends to itself
+	PeerFiles files_;
 	wire::SlotReader slots_;
 	wire::AckReader acks_;
 	bool to_nobody_ = false;

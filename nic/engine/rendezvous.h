@@ -119,7 +119,7 @@ namespace greeting {
 // The message, fixed layout, in the host's byte order. Public for whoever wants to speak it badly, that is, for tests.
 inline constexpr std::uint32_t magic = 0x76'62'6e'61;  // "vbna"
 // Of this message, wire::Direction, wire::Slot and ProgressPage together.
-inline constexpr std::uint16_t version = 3;
+inline constexpr std::uint16_t version = 4;
 enum class Kind : std::uint8_t { hello = 1, welcome = 2 };
 
 struct Message {

@@ -131,7 +131,9 @@ void handle_acknowledgement(Context& context, QueuePair& qp, std::uint8_t code, 
 	if (qp.state == QpState::rts || qp.state == QpState::sqd) fail_send_queue(context, qp, status_of(code));
 }
 
-void handle_response(Context& context, QueuePair& qp, const wire::Slot& slot, const std::byte* payload) {
+namespace {
+
+void handle_response(Context& context, QueuePair& qp, const wire::Slot& slot, const std::byte* payload, const wire::SlotReader* lent_by) {
 	if (qp.state != QpState::rts && qp.state != QpState::sqd) return;
 	const wire::OpcodeFacts& facts = wire::facts(slot.opcode());
 	const Psn psn = wire::nearest(qp.una, slot.psn());
@@ -159,7 +161,9 @@ void handle_response(Context& context, QueuePair& qp, const wire::Slot& slot, co
 		// A link that can lose packets has READs asked for in parts, each of which ends with LAST.
 		if (!length_fits || (ends && !facts.last) || (!ends && facts.last && qp.outlet->lossless))
 			return fail_send_queue(context, qp, Status::bad_response);
-		status = scatter(context, qp, wqe, offset, payload, slot.length);
+		status = payload ? scatter(context, qp, wqe, offset, payload, slot.length) : Status::remote_operation;
+		// The right to it was withdrawn while it was read: what came may be something else.
+		if (status == Status::success && lent_by && !lent_by->still_lent()) status = Status::remote_access;
 	}
 	if (status != Status::success) return fail_send_queue(context, qp, status);
 	const Psn before = qp.una;
@@ -167,6 +171,17 @@ void handle_response(Context& context, QueuePair& qp, const wire::Slot& slot, co
 	if (!qp.outlet->lossless) note_progress(context, qp, before);
 	if (qp.una == wqe.end_psn()) retire_to(context, qp, qp.una);
 	resume(context, qp);
+}
+
+}  // namespace
+
+void handle_response(Context& context, QueuePair& qp, const wire::Slot& slot, const std::byte* payload) {
+	handle_response(context, qp, slot, payload, nullptr);
+}
+
+void handle_lent_response(
+	Context& context, QueuePair& qp, const wire::Slot& slot, const std::byte* payload, const wire::SlotReader& lent_by) {
+	handle_response(context, qp, slot, payload, &lent_by);
 }
 
 }  // namespace verbena::transport

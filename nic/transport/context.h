@@ -9,6 +9,7 @@
 #include "base/time.h"
 #include "base/timer_wheel.h"
 #include "nic/memory/key_table.h"
+#include "nic/memory/shared_regions.h"
 #include "nic/queues/completion_queue.h"
 #include "nic/transport/queue_pair.h"
 
@@ -59,6 +60,8 @@ struct Context {
 	Context(std::uint64_t key_secret, Nanoseconds start) : keys(key_secret), timers(start), now(start) {}
 
 	memory::KeyTable keys;
+	memory::SharedRegions shared;  // of what is registered
+	std::vector<Outlet*> lenders;  // outlets by which some of it was lent
 	TimerWheel timers;
 	Nanoseconds now;
 	Counters counters;
@@ -84,6 +87,15 @@ struct Context {
 			return;
 		if (pushed == CompletionQueue::Pushed::raise_event) raised_queues.push_back(&cq);
 		else raised_events.push_back({AsyncEvent::cq_error, cq.user});
+	}
+
+	// A key is gone, or means something else now: peers must not use what was lent by it.
+	void revoke(std::uint32_t key) {
+		for (Outlet* outlet : lenders) outlet->slots.revoke([key](std::uint32_t lent_by, wire::Qpn) { return lent_by >> 8 == key >> 8; });
+	}
+	void note_lender(Outlet& outlet) {
+		if (std::exchange(outlet.lends, true)) return;
+		lenders.push_back(&outlet);
 	}
 
 	void touch(Outlet& outlet) {

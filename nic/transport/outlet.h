@@ -24,6 +24,7 @@ struct Outlet {
 	// Otherwise acknowledgements are slots like everything else.
 	bool lossless = true;
 	bool closed = false;   // the peer died: nothing will drain this ring again
+	bool lends = false;    // on the context's list of those that did
 	bool touched = false;  // on the context's list of outlets to which this pass has written
 	std::uint64_t peer = 0;  // who is at the other end; two links may lead to one peer
 

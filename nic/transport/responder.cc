@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 
 #include "nic/memory/guarded_copy.h"
 #include "nic/transport/completer.h"
@@ -127,6 +128,7 @@ Verdict execute_send(Context& context, QueuePair& qp, const Slot& slot, const wi
 		complete_receive(context, qp, wr_id, status);
 		return status == Status::local_length ? Verdict::nak_invalid_request : Verdict::nak_remote_operation;
 	}
+	if (facts.invalidate) context.revoke(slot.word);
 	if (facts.invalidate && !context.keys.invalidate(slot.word, qp.accessor())) [[unlikely]] {
 		complete_receive(context, qp, wr_id, Status::local_access);
 		return Verdict::nak_remote_access;
@@ -328,13 +330,32 @@ void handle_request(Context& context, QueuePair& qp, const Slot& slot, const std
 
 namespace {
 
+struct Loan {
+	wire::Lent lent;
+	std::uint32_t length = 0;
+};
+
+// The response's next run, if its bytes need not be copied.
+std::optional<Loan> next_loan(Context& context, QueuePair& qp, const PendingResponse& response) {
+	using wire::Direction;
+	if (response.remaining < Direction::lent_bytes_min || context.shared.empty() || !qp.outlet->slots.may_lend()) return std::nullopt;
+	const std::uint32_t length = std::min(response.remaining, Direction::lent_bytes_max);
+	const std::byte* from = context.keys.resolve(qp.receive_cache, response.rkey, response.address, length, memory::remote_read, qp);
+	if (!from) return std::nullopt;  // that will be found out
+	const auto file = context.shared.find(reinterpret_cast<std::uint64_t>(from), length);
+	if (!file) return std::nullopt;
+	context.note_lender(*qp.outlet);
+	return Loan{{.file = file->file, .offset = file->offset, .descriptor = file->descriptor}, length};
+}
+
 // True: the response has left whole.
 bool send_response(Context& context, QueuePair& qp, PendingResponse& response) {
 	Outlet& outlet = *qp.outlet;
 	const std::uint8_t flags = qp.mtu_code << wire::slot_mtu_shift;
 	do {
-		const std::uint32_t n = std::min(response.remaining, wire::Direction::run_bytes_max);
-		const auto reserved = outlet.slots.reserve(n, response.atomic ? 8 : 0);
+		const auto loan = response.atomic ? std::nullopt : next_loan(context, qp, response);
+		const std::uint32_t n = loan ? loan->length : std::min(response.remaining, wire::Direction::run_bytes_max);
+		const auto reserved = outlet.slots.reserve(loan ? 0 : n, loan ? sizeof(wire::Lent) : response.atomic ? 8 : 0);
 		if (!reserved.slot) return false;
 		Slot& slot = *reserved.slot;
 		Opcode opcode = Opcode::rc_atomic_acknowledge;
@@ -342,7 +363,7 @@ bool send_response(Context& context, QueuePair& qp, PendingResponse& response) {
 			const bool ends = n == response.remaining;
 			opcode = response.begun ? (ends ? Opcode::rc_read_response_last : Opcode::rc_read_response_middle)
 									: (ends ? Opcode::rc_read_response_only : Opcode::rc_read_response_first);
-			if (n) {
+			if (n && !loan) {
 				const std::byte* from = context.keys.resolve(qp.receive_cache, response.rkey, response.address, n, memory::remote_read, qp);
 				if (!from || !memory::guarded_copy(reserved.payload, from, n)) {
 					// The region went away while it was read: the requester hears it for the first packet that is missing.
@@ -358,7 +379,8 @@ bool send_response(Context& context, QueuePair& qp, PendingResponse& response) {
 		slot.set_aeth(syndrome::ack, response.msn);
 		if (response.atomic) slot.atomic_result = response.result;
 		context.touch(outlet);
-		outlet.slots.publish(&slot, n, {qp.qpn});
+		if (loan) outlet.slots.publish_lent(&slot, loan->lent, n, response.rkey, {qp.qpn});
+		else outlet.slots.publish(&slot, n, {qp.qpn});
 		const std::uint32_t packets = qp.packets_for(n);
 		response.psn += packets;
 		response.address += n;

@@ -21,6 +21,22 @@ memory::KeyTable::Registration registration(ibv_pd* pd, void* address, std::size
 	return {SoftPd::of(pd).number, iova, reinterpret_cast<std::uint64_t>(address), length, static_cast<std::uint8_t>(access & 0x3f)};
 }
 
+// Less is copied as fast as it is looked up.
+constexpr std::size_t shared_bytes_min = 64 << 10;
+
+std::optional<engine::Backing> backing_of(const void* address, std::size_t length, unsigned access) {
+	if (length < shared_bytes_min || length == SIZE_MAX || !(access & (IBV_ACCESS_REMOTE_READ | IBV_ACCESS_MW_BIND))) return std::nullopt;
+	return engine::find_backing(address, length);
+}
+
+void share(memory::SharedRegions& shared, const SoftMr& mr) {
+	if (mr.backing) shared.add(reinterpret_cast<std::uint64_t>(mr.public_mr.addr), mr.public_mr.length, mr.backing->file);
+}
+
+void unshare(memory::SharedRegions& shared, const SoftMr& mr) {
+	if (mr.backing) shared.remove(reinterpret_cast<std::uint64_t>(mr.public_mr.addr), mr.backing->file);
+}
+
 }  // namespace
 
 ibv_mr* reg_mr_iova2(ibv_pd* pd, void* address, std::size_t length, std::uint64_t iova, unsigned int access) {
@@ -37,7 +53,9 @@ ibv_mr* reg_mr_iova2(ibv_pd* pd, void* address, std::size_t length, std::uint64_
 	m.pd = pd;
 	m.addr = address;
 	m.length = length;
+	mr->backing = backing_of(address, length, access);
 	m.lkey = m.rkey = SoftContext::of(pd->context).engine->control([&](adapter::ChannelAdapter& adapter) {
+		share(adapter.context().shared, *mr);
 		return adapter.context().keys.register_region(registration(pd, address, length, iova, access));
 	});
 	m.handle = m.lkey;
@@ -69,7 +87,11 @@ int rereg_mr(ibv_mr* public_mr, int flags, ibv_pd* pd, void* address, std::size_
 	const std::uint64_t new_iova = translation ? reinterpret_cast<std::uint64_t>(address) : mr.iova;
 	const unsigned new_access = flags & IBV_REREG_MR_CHANGE_ACCESS ? static_cast<unsigned>(access) : mr.access;
 	const bool done = SoftContext::of(m.context).engine->control([&](adapter::ChannelAdapter& adapter) {
-		return adapter.context().keys.reregister(m.lkey, registration(new_pd, new_address, new_length, new_iova, new_access));
+		transport::Context& context = adapter.context();
+		if (!context.keys.reregister(m.lkey, registration(new_pd, new_address, new_length, new_iova, new_access))) return false;
+		context.revoke(m.lkey);
+		unshare(context.shared, mr);
+		return true;
 	});
 	if (!done) {
 		errno = EBUSY;  // windows are bound to it
@@ -82,12 +104,18 @@ int rereg_mr(ibv_mr* public_mr, int flags, ibv_pd* pd, void* address, std::size_
 	m.length = new_length;
 	mr.iova = new_iova;
 	mr.access = new_access;
+	mr.backing = backing_of(new_address, new_length, new_access);
+	SoftContext::of(m.context).engine->control([&](adapter::ChannelAdapter& adapter) { share(adapter.context().shared, mr); });
 	return 0;
 }
 
 int dereg_mr(ibv_mr* mr) {
 	const bool done = SoftContext::of(mr->context).engine->control([&](adapter::ChannelAdapter& adapter) {
-		return adapter.context().keys.deregister(mr->lkey);
+		transport::Context& context = adapter.context();
+		if (!context.keys.deregister(mr->lkey)) return false;
+		context.revoke(mr->lkey);
+		unshare(context.shared, SoftMr::of(mr));
+		return true;
 	});
 	if (!done) return errno = EBUSY;
 	--SoftPd::of(mr->pd).users;
@@ -130,6 +158,7 @@ ibv_mw* alloc_mw(ibv_pd* pd, ibv_mw_type type) {
 int dealloc_mw(ibv_mw* mw) {
 	SoftContext::of(mw->context).engine->control([&](adapter::ChannelAdapter& adapter) {
 		// A type-2 window's tag is the program's; the table knows the current one by its index.
+		adapter.context().revoke(mw->handle);
 		return adapter.context().keys.deallocate_window(mw->handle);
 	});
 	--SoftPd::of(mw->pd).users;

@@ -8,6 +8,7 @@
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include <infiniband/verbs.h>
@@ -15,6 +16,7 @@
 #include "base/cache_aligned.h"
 #include "nic/engine/engine.h"
 #include "nic/engine/interfaces.h"
+#include "nic/engine/shared_files.h"
 #include "nic/verbs/event_queue.h"
 
 // Macros of verbs.h that would rename functions of ours.
@@ -70,6 +72,7 @@ struct SoftMr {
 	ibv_mr public_mr{};
 	std::uint32_t access = 0;
 	std::uint64_t iova = 0;
+	std::optional<engine::Backing> backing;  // if peers may map it
 
 	static SoftMr& of(ibv_mr* mr) { return *reinterpret_cast<SoftMr*>(mr); }
 };

@@ -10,9 +10,9 @@
 //           4  length:32       payload bytes
 //           8  opcode:8        destination QP:24 (high bits)
 //          12  flags:8         PSN:24 (high bits)
-//          16  payload_line:32 64-byte line of the payload arena, or inline_payload
+//          16  payload_line:32 64-byte line of the payload arena, or inline_payload, or lent_payload
 //          20  word:32         ImmDt, IETH R_Key or AETH, in host byte order, by opcode
-//          24  40 bytes        extended header (RETH 16, atomic 32, DETH 8, atomic result 8), then the inline payload
+//          24  40 bytes        extended header (RETH 16, atomic 32, DETH 8, atomic result 8), then the inline payload; or a Lent
 //
 // Immediate data is the exception to host order: it is opaque and kept as the application gave it (network byte order).
 #pragma once
@@ -47,12 +47,21 @@ struct Deth {
 	std::uint8_t address_index() const { return static_cast<std::uint8_t>(source); }
 };
 
+// Same host only: the payload lies in a file that the sender has mapped and the receiver may map, too (docs/decisions/0016).
+struct Lent {
+	std::uint64_t file = 0;    // its inode number
+	std::uint64_t offset = 0;  // in the file
+	std::uint32_t descriptor = 0;  // the sender's, of that file
+	std::uint32_t reserved = 0;
+};
+
 enum SlotFlags : std::uint8_t { slot_solicited = 1, slot_ack_requested = 2 };
 // Bits 4 to 7 of a slot's flags: path MTU as in `enum ibv_mtu` (1 = 256 ... 5 = 4096), so that a link can cut a run into packets.
 inline constexpr unsigned slot_mtu_shift = 4;
 
 struct alignas(64) Slot {
 	static constexpr std::uint32_t inline_payload = 0xffffffff;
+	static constexpr std::uint32_t lent_payload = 0xfffffffe;
 	static constexpr std::uint32_t inline_bytes_max = 40;
 
 	std::uint32_t lap_source;
@@ -67,6 +76,7 @@ struct alignas(64) Slot {
 		AtomicEth atomic;
 		Deth deth;
 		std::uint64_t atomic_result;
+		Lent lent;
 	};
 
 	Slot() : bytes{} {}

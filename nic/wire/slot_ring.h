@@ -46,10 +46,13 @@ struct Direction {
 	static constexpr std::uint32_t arena_bytes = 256 * 1024;
 	static constexpr std::uint32_t arena_lines = arena_bytes / 64;
 	static constexpr std::uint32_t run_bytes_max = 8192;  // payload of one slot
+	static constexpr std::uint32_t lent_bytes_min = 8192, lent_bytes_max = 32 * 1024;  // if it is lent
 
 	alignas(128) std::atomic<std::uint64_t> slots_consumed;  // by the consumer
 	alignas(128) std::atomic<std::uint64_t> acks_consumed;   // by the consumer
 	alignas(128) std::atomic<std::uint32_t> producer_waits;  // set by a producer that found it full, cleared by the consumer that made room
+	alignas(128) std::atomic<std::uint32_t> borrows;  // by the consumer: it can map what the producer lends
+	alignas(128) std::atomic<std::uint8_t> lent[slot_count];  // by the producer: the payload of that slot is still what was asked for
 	alignas(128) std::atomic<std::uint64_t> acks[ack_count];
 	alignas(128) Slot slots[slot_count];
 	alignas(128) AddressPair addresses[address_count];  // written by the producer before a slot refers to them
@@ -103,6 +106,31 @@ public:
 		++head_;
 	}
 
+	// Of a slot reserved with 0 bytes behind sizeof(Lent), whose payload stays where it is until the consumer has released the slot. `key`
+	// gave the right to it, on the queue pair `source`.
+	void publish_lent(Slot* slot, const Lent& lent, std::uint32_t length, std::uint32_t key, Qpn source) {
+		slot->lent = lent;
+		slot->payload_line = Slot::lent_payload;
+		direction_->lent[head_ % Direction::slot_count].store(1, std::memory_order_relaxed);
+		if (loans_end_ - loans_begin_ == Direction::slot_count) ++loans_begin_;  // its slot was used again: it is read
+		loans_[loans_end_++ % Direction::slot_count] = {head_, key, source.value};
+		publish(slot, length, source);
+	}
+	bool may_lend() const { return direction_->borrows.load(std::memory_order_relaxed) != 0; }
+
+	// The consumer is told that it must not use what it has not read to the end yet, of all loans that `match` (key, source): afterwards
+	// the memory may change.
+	template <class Match> void revoke(Match match) {
+		if (loans_end_ == loans_begin_) return;
+		const std::uint64_t consumed = direction_->slots_consumed.load(std::memory_order_acquire);
+		while (loans_begin_ != loans_end_ && loans_[loans_begin_ % Direction::slot_count].position < consumed) ++loans_begin_;
+		for (std::uint64_t i = loans_begin_; i != loans_end_; ++i) {
+			const Loan& loan = loans_[i % Direction::slot_count];
+			if (match(loan.key, Qpn{loan.source}))
+				direction_->lent[loan.position % Direction::slot_count].store(0, std::memory_order_seq_cst);
+		}
+	}
+
 	std::uint64_t published() const { return head_; }
 	bool drained() { return direction_->slots_consumed.load(std::memory_order_acquire) == head_; }
 
@@ -123,6 +151,13 @@ private:
 	std::uint64_t head_ = 0, tail_ = 0;
 	std::uint64_t arena_head_ = 0, arena_tail_ = 0, pending_arena_head_ = 0;
 	std::uint64_t arena_end_[Direction::slot_count] = {};
+
+	struct Loan {
+		std::uint64_t position;
+		std::uint32_t key, source;
+	};
+	std::uint64_t loans_begin_ = 0, loans_end_ = 0;  // those before are read
+	Loan loans_[Direction::slot_count] = {};
 };
 
 class SlotReader {
@@ -153,6 +188,13 @@ public:
 		if (std::size_t{image.payload_line} * 64 + image.length > Direction::arena_bytes) return nullptr;
 		return direction_->arena + std::size_t{image.payload_line} * 64;
 	}
+	// Of the slot that read() gave, if its payload is lent: whether what was read of it counts. Ask after reading.
+	bool still_lent() const {
+		std::atomic_thread_fence(std::memory_order_acquire);
+		return direction_->lent[next_ % Direction::slot_count].load(std::memory_order_relaxed) != 0;
+	}
+	// The producer may lend.
+	void borrow(bool can) { direction_->borrows.store(can, std::memory_order_relaxed); }
 	void advance() { ++next_; }
 	// Gives what was advanced over back to the producer. True: it found the ring full before, and may have to be woken. (A hint: without a
 	// fence between the two stores and loads it can come a pass late, so who waits for room also looks for himself now and then.)

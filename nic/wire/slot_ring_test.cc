@@ -124,6 +124,42 @@ TEST_F(SlotRing, APayloadOutsideTheArenaIsRefused) {
 	EXPECT_EQ(reader.payload(slot, 8), nullptr);
 }
 
+TEST_F(SlotRing, APayloadThatIsLentIsNotInTheRing) {
+	EXPECT_FALSE(writer.may_lend());
+	reader.borrow(true);
+	EXPECT_TRUE(writer.may_lend());
+	writer.publish_lent(writer.reserve(0, sizeof(Lent)).slot, {.file = 1, .offset = 2, .descriptor = 3}, 20'000, 5, {7});
+	Slot slot;
+	ASSERT_TRUE(reader.read(slot));
+	EXPECT_EQ(slot.length, 20'000u);
+	EXPECT_EQ(slot.lent.offset, 2u);
+	EXPECT_EQ(reader.payload(slot, 0), nullptr);  // whoever does not know of loans takes it for nonsense
+}
+
+TEST_F(SlotRing, ALoanCanBeWithdrawnUntilItsSlotIsReleased) {
+	for (int round = 0; round < 1000; ++round) {
+		writer.publish_lent(writer.reserve(0, sizeof(Lent)).slot, {}, 20'000, 5, {7});
+		ASSERT_TRUE(write(8, 1));
+		writer.publish_lent(writer.reserve(0, sizeof(Lent)).slot, {}, 20'000, 6, {8});
+		Slot slot;
+		ASSERT_TRUE(reader.read(slot));
+		EXPECT_TRUE(reader.still_lent());
+		writer.revoke([](std::uint32_t key, Qpn source) { return key == 5 && source.value == 8; });
+		EXPECT_TRUE(reader.still_lent());
+		writer.revoke([](std::uint32_t key, Qpn source) { return key == 5 && source.value == 7; });
+		EXPECT_FALSE(reader.still_lent());
+		reader.advance();
+		ASSERT_TRUE(read());
+		ASSERT_TRUE(reader.read(slot));
+		EXPECT_TRUE(reader.still_lent());
+		reader.advance();
+		reader.release();
+		int asked = 0;
+		writer.revoke([&](std::uint32_t, Qpn) { return ++asked > 0; });
+		EXPECT_EQ(asked, 0);
+	}
+}
+
 TEST_F(SlotRing, CarriesEverySlotInOrderBetweenTwoThreads) {
 	constexpr std::uint32_t count = 200'000;
 	std::jthread producer([&] {

@@ -1,0 +1,190 @@
+// Responses to READs whose payload is not copied by the responder but lent to the requester (wire/slot.h, Lent).
+#include <algorithm>
+#include <gtest/gtest.h>
+#include <vector>
+
+#include "nic/adapter/adapter_fixture.h"
+
+namespace verbena::adapter {
+namespace {
+
+using namespace transport;
+using queues::Status;
+using wire::Direction;
+using wire::Slot;
+
+constexpr std::uint64_t file_offset = 1 << 20;
+
+// The adapter answers; 96 KiB of its memory lie in a file.
+class Lender : public testing_tools::AdapterTest {
+protected:
+	Lender() : memory(96 << 10) {
+		const auto address = reinterpret_cast<std::uint64_t>(memory.data());
+		key = adapter.context().keys.register_region(
+			{.protection_domain = 1, .iova = address, .address = address, .length = memory.size(), .access = memory::remote_read});
+		adapter.context().shared.add(address, memory.size(), {.file = 77, .offset = file_offset, .descriptor = 9});
+		slots.borrow(true);
+	}
+	QueuePair& responder() {
+		QueuePair& qp = connected(QpState::rtr);
+		qp.remote_access = memory::remote_read;
+		return qp;
+	}
+	void ask(QueuePair& qp, std::uint64_t offset, std::uint32_t length, std::uint32_t psn = 10) {
+		Slot slot = request(qp, psn, wire::Opcode::rc_read_request);
+		slot.reth = {reinterpret_cast<std::uint64_t>(memory.data()) + offset, {key}, length};
+		adapter.begin_pass(1);
+		handle(slot);
+		adapter.finish_pass();
+	}
+
+	std::vector<std::byte> memory;
+	std::uint32_t key = 0;
+	Slot answer;
+};
+
+TEST_F(Lender, NamesThePlaceInTheFileInsteadOfCopying) {
+	ask(responder(), 4096, 80 << 10);
+	for (std::uint32_t done = 0; done < 80 << 10; done += answer.length) {
+		ASSERT_TRUE(slots.read(answer));
+		EXPECT_EQ(answer.payload_line, Slot::lent_payload);
+		EXPECT_EQ(answer.lent.file, 77u);
+		EXPECT_EQ(answer.lent.descriptor, 9u);
+		EXPECT_EQ(answer.lent.offset, file_offset + 4096 + done);
+		EXPECT_EQ(answer.length, std::min(Direction::lent_bytes_max, (80u << 10) - done));
+		EXPECT_TRUE(slots.still_lent());
+		slots.advance();
+	}
+	EXPECT_FALSE(slots.read(answer));
+}
+
+TEST_F(Lender, CopiesWhatIsSmallOrPrivateOrForAPeerThatCannotMapIt) {
+	QueuePair& qp = responder();
+	ask(qp, 0, Direction::lent_bytes_min - 1);
+	ASSERT_TRUE(slots.read(answer));
+	EXPECT_NE(answer.payload_line, Slot::lent_payload);
+	slots.advance();
+
+	slots.borrow(false);
+	ask(qp, 0, Direction::lent_bytes_min, 18);
+	ASSERT_TRUE(slots.read(answer));
+	EXPECT_NE(answer.payload_line, Slot::lent_payload);
+	slots.advance();
+
+	slots.borrow(true);
+	adapter.context().shared.remove(reinterpret_cast<std::uint64_t>(memory.data()), {.file = 77, .offset = file_offset, .descriptor = 9});
+	ask(qp, 0, Direction::lent_bytes_min, 26);
+	ASSERT_TRUE(slots.read(answer));
+	EXPECT_NE(answer.payload_line, Slot::lent_payload);
+}
+
+TEST_F(Lender, SaysOfWhatIsNotReadYetThatItsKeyIsGone) {
+	QueuePair& qp = responder();
+	ask(qp, 0, 64 << 10);
+	ASSERT_TRUE(slots.read(answer));
+	EXPECT_TRUE(slots.still_lent());
+	slots.advance();
+	slots.release();
+	adapter.context().revoke(key ^ 0x100);  // another one
+	ASSERT_TRUE(slots.read(answer));
+	EXPECT_TRUE(slots.still_lent());
+	adapter.context().revoke(key);
+	EXPECT_FALSE(slots.still_lent());
+}
+
+TEST_F(Lender, WithdrawsEverythingThatAQueuePairLentWhenThatIsResetOrDestroyed) {
+	for (const bool destroyed : {false, true}) {
+		QueuePair& qp = responder();
+		ask(qp, 0, 16 << 10);
+		ASSERT_TRUE(slots.read(answer));
+		EXPECT_TRUE(slots.still_lent());
+		if (destroyed) adapter.destroy_qp(qp);
+		else EXPECT_TRUE(modify(qp, QpState::reset, 0));
+		EXPECT_FALSE(slots.still_lent());
+		slots.advance();
+		slots.release();
+	}
+}
+
+TEST_F(Lender, KeepsWhatOneRoundOfTheRingAfterTheOtherHasLent) {
+	QueuePair& qp = responder();
+	const std::uint32_t packets = (8u << 10) / qp.path_mtu();
+	for (std::uint32_t i = 0; i < 3 * Direction::slot_count; ++i) {
+		ask(qp, 0, 8 << 10, 10 + i * packets);
+		ASSERT_TRUE(slots.read(answer)) << i;
+		EXPECT_TRUE(slots.still_lent());
+		if (i % 100 == 99) {
+			adapter.context().revoke(key);
+			EXPECT_FALSE(slots.still_lent());
+		}
+		slots.advance();
+		slots.release();
+	}
+}
+
+// The adapter asks; the test answers.
+class Borrower : public testing_tools::AdapterTest {
+protected:
+	Borrower() : memory(64 << 10) {
+		const auto address = reinterpret_cast<std::uint64_t>(memory.data());
+		key = adapter.context().keys.register_region({.protection_domain = 1,
+			.iova = address,
+			.address = address,
+			.length = memory.size(),
+			.access = memory::local_use | memory::local_write});
+		qp = &connected();
+		qp->reads_max = 4;
+		queues::SendWqe& wqe = qp->wqe(qp->sq_head);
+		wqe = {};
+		wqe.opcode = queues::SendOpcode::rdma_read;
+		wqe.flags = queues::send_signaled;
+		wqe.length = 16 << 10;
+		wqe.segment_count = 1;
+		wqe.segments()[0] = {address, wqe.length, key};
+		++qp->sq_head;
+		adapter.transmit(*qp);
+
+		answers = std::make_unique<Direction>();
+		writer.attach(answers.get());
+		lent_by.attach(answers.get());
+		writer.publish_lent(writer.reserve(0, sizeof(wire::Lent)).slot, {}, 16 << 10, 5, {0x777});
+		EXPECT_TRUE(lent_by.read(answer));
+		answer.set_bth(wire::Opcode::rc_read_response_only, {qp->qpn}, {20}, 3 << wire::slot_mtu_shift);
+		answer.set_aeth(wire::syndrome::ack, 1);
+	}
+	Status status() {
+		Status status = Status::success;
+		EXPECT_EQ(cq.drain(1, [&](const queues::Completion& completion, int) { status = completion.status; }), 1);
+		return status;
+	}
+
+	std::vector<std::byte> memory;
+	std::uint32_t key = 0;
+	QueuePair* qp = nullptr;
+	std::unique_ptr<Direction> answers;
+	wire::SlotWriter writer;
+	wire::SlotReader lent_by;
+	Slot answer;
+	const std::vector<std::byte> payload = std::vector<std::byte>(16 << 10, std::byte{42});
+};
+
+TEST_F(Borrower, CopiesWhatIsLent) {
+	adapter.handle_lent(outlet, answer, payload.data(), lent_by);
+	EXPECT_EQ(status(), Status::success);
+	EXPECT_TRUE(std::equal(payload.begin(), payload.end(), memory.begin()));
+}
+
+// A server takes memory back from a client that was stopped in the middle of its READ: what the client then copies is another's.
+TEST_F(Borrower, DoesNotBelieveWhatWasWithdrawnMeanwhile) {
+	writer.revoke([](std::uint32_t, wire::Qpn) { return true; });
+	adapter.handle_lent(outlet, answer, payload.data(), lent_by);
+	EXPECT_EQ(status(), Status::remote_access);
+}
+
+TEST_F(Borrower, FailsWhereThePeersFileCannotBeHad) {
+	adapter.handle_lent(outlet, answer, nullptr, lent_by);
+	EXPECT_EQ(status(), Status::remote_operation);
+}
+
+}  // namespace
+}  // namespace verbena::adapter

@@ -1,0 +1,172 @@
+#include "nic/engine/shared_files.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cinttypes>
+#include <climits>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <string>
+
+namespace verbena::engine {
+namespace {
+
+struct SharedMapping {
+	std::uint64_t begin = 0, end = 0, offset = 0, inode = 0;
+	dev_t device = 0;
+	std::string path;
+};
+
+// As in linux/fs.h from Linux 6.11 on.
+struct ProcMapQuery {
+	std::uint64_t size = sizeof(ProcMapQuery), flags = 0, address = 0;
+	std::uint64_t begin = 0, end = 0, vma_flags = 0, page_bytes = 0, offset = 0, inode = 0;
+	std::uint32_t device_major = 0, device_minor = 0, name_bytes = 0, build_id_bytes = 0;
+	std::uint64_t name = 0, build_id = 0;
+};
+static_assert(sizeof(ProcMapQuery) == 104);
+constexpr unsigned long procmap_query = _IOWR('f', 17, ProcMapQuery);
+constexpr std::uint64_t vma_shared = 8;
+
+// One question to the kernel, where it answers such; nothing if it does not.
+std::optional<SharedMapping> ask(int maps, std::uint64_t address, bool& answered) {
+	char name[PATH_MAX] = "";
+	ProcMapQuery query{.address = address, .name_bytes = sizeof name, .name = reinterpret_cast<std::uint64_t>(name)};
+	answered = ioctl(maps, procmap_query, &query) == 0 || errno == ENOENT;
+	if (!answered || !(query.vma_flags & vma_shared) || query.inode == 0) return std::nullopt;
+	return SharedMapping{query.begin, query.end, query.offset, query.inode, makedev(query.device_major, query.device_minor), name};
+}
+
+std::optional<SharedMapping> look_up(std::FILE* maps, std::uint64_t address) {
+	char line[PATH_MAX + 128];
+	while (std::fgets(line, sizeof line, maps) != nullptr) {
+		SharedMapping found;
+		char permissions[5];
+		unsigned device_major = 0, device_minor = 0;
+		int name_at = 0;
+		if (std::sscanf(line, "%" SCNx64 "-%" SCNx64 " %4s %" SCNx64 " %x:%x %" SCNu64 " %n", &found.begin, &found.end, permissions,
+				&found.offset, &device_major, &device_minor, &found.inode, &name_at) != 7)
+			return std::nullopt;
+		if (address >= found.end) continue;
+		if (address < found.begin || permissions[3] != 's' || found.inode == 0) return std::nullopt;
+		found.device = makedev(device_major, device_minor);
+		found.path.assign(line + name_at, std::strcspn(line + name_at, "\n"));
+		return found;
+	}
+	return std::nullopt;
+}
+
+std::optional<SharedMapping> mapping_at(std::uint64_t address) {
+	const std::unique_ptr<std::FILE, int (*)(std::FILE*)> maps(std::fopen("/proc/self/maps", "re"), std::fclose);
+	if (!maps) return std::nullopt;
+	bool answered = false;
+	auto found = ask(fileno(maps.get()), address, answered);
+	return answered ? found : look_up(maps.get(), address);
+}
+
+bool is_memory(int fd) {
+	struct statfs where;
+	return fstatfs(fd, &where) == 0 && (where.f_type == TMPFS_MAGIC || where.f_type == HUGETLBFS_MAGIC);
+}
+
+bool is_file_of(int fd, const SharedMapping& mapping) {
+	struct stat file;
+	return fstat(fd, &file) == 0 && file.st_ino == mapping.inode && file.st_dev == mapping.device && is_memory(fd);
+}
+
+// A descriptor of our own for the file: by its name, or from one that the program has open.
+Descriptor open_again(const SharedMapping& mapping) {
+	if (mapping.path.starts_with('/')) {
+		Descriptor named(open(mapping.path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+		if (named && is_file_of(named.get(), mapping)) return named;
+	}
+	const std::unique_ptr<DIR, int (*)(DIR*)> all(opendir("/proc/self/fd"), closedir);
+	if (!all) return {};
+	while (const dirent* entry = readdir(all.get())) {
+		int fd = -1;
+		const char* const end = entry->d_name + std::char_traits<char>::length(entry->d_name);
+		if (std::from_chars(entry->d_name, end, fd).ptr != end || fd < 0) continue;
+		if (!is_file_of(fd, mapping)) continue;
+		return Descriptor(fcntl(fd, F_DUPFD_CLOEXEC, 0));
+	}
+	return {};
+}
+
+std::string descriptor_path(pid_t process, std::uint32_t descriptor) {
+	return "/proc/" + std::to_string(process) + "/fd/" + std::to_string(descriptor);
+}
+
+}  // namespace
+
+std::optional<Backing> find_backing(const void* address, std::size_t length) {
+	const auto begin = reinterpret_cast<std::uint64_t>(address);
+	const auto mapping = mapping_at(begin);
+	if (!mapping || length > mapping->end - begin) return std::nullopt;
+	Backing backing{.descriptor = open_again(*mapping), .file = {}};
+	if (!backing.descriptor) return std::nullopt;
+	backing.file = {.file = mapping->inode,
+		.offset = mapping->offset + (begin - mapping->begin),
+		.descriptor = static_cast<std::uint32_t>(backing.descriptor.get())};
+	return backing;
+}
+
+PeerFiles::PeerFiles(pid_t peer) : peer_(peer) {
+	// The same permission as for its descriptors.
+	char ignored;
+	reachable_ = peer > 0 && readlink(("/proc/" + std::to_string(peer) + "/exe").c_str(), &ignored, 1) >= 0;
+}
+
+PeerFiles::~PeerFiles() {
+	for (const Mapping& each : mappings_) munmap(const_cast<std::byte*>(each.begin), each.bytes);
+}
+
+const std::byte* PeerFiles::find(const wire::Lent& lent, std::uint32_t length) {
+	const std::uint64_t end = lent.offset + length;
+	if (end < lent.offset) return nullptr;
+	for (std::size_t i = 0; i < mappings_.size(); ++i) {
+		if (mappings_[i].file != lent.file || end > mappings_[i].bytes) continue;
+		if (i > 0) std::swap(mappings_[i], mappings_[i - 1]);
+		return mappings_[i > 0 ? i - 1 : 0].begin + lent.offset;
+	}
+	const Mapping* const mapping = map(lent, end);
+	return mapping ? mapping->begin + lent.offset : nullptr;
+}
+
+const PeerFiles::Mapping* PeerFiles::map(const wire::Lent& lent, std::uint64_t end) {
+	if (!reachable_) return nullptr;
+	// What it is, before it is opened: opening may do things in other filesystems.
+	const Descriptor named(open(descriptor_path(peer_, lent.descriptor).c_str(), O_PATH | O_CLOEXEC));
+	struct stat file;
+	if (!named || fstat(named.get(), &file) != 0 || !S_ISREG(file.st_mode) || file.st_ino != lent.file || !is_memory(named.get()))
+		return nullptr;
+	if (end > static_cast<std::uint64_t>(file.st_size)) return nullptr;
+	const Descriptor opened(open(descriptor_path(getpid(), static_cast<std::uint32_t>(named.get())).c_str(), O_RDONLY | O_CLOEXEC));
+	if (!opened) return nullptr;
+	const auto bytes = static_cast<std::size_t>(file.st_size);
+	void* const at = mmap(nullptr, bytes, PROT_READ, MAP_SHARED, opened.get(), 0);
+	if (at == MAP_FAILED) return nullptr;
+	madvise(at, bytes, MADV_DONTFORK);
+	madvise(at, bytes, MADV_HUGEPAGE);
+	// A file that has grown, or the one least used.
+	const auto stale = std::ranges::find(mappings_, lent.file, &Mapping::file);
+	if (stale != mappings_.end() || mappings_.size() == mappings_max) {
+		const auto victim = stale != mappings_.end() ? stale : std::prev(mappings_.end());
+		munmap(const_cast<std::byte*>(victim->begin), victim->bytes);
+		mappings_.erase(victim);
+	}
+	return &mappings_.emplace_back(lent.file, static_cast<const std::byte*>(at), bytes);
+}
+
+}  // namespace verbena::engine

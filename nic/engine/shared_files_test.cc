@@ -1,0 +1,159 @@
+#include "nic/engine/shared_files.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <string>
+
+namespace verbena::engine {
+namespace {
+
+constexpr std::size_t megabyte = 1 << 20;
+
+struct File {
+	explicit File(std::size_t bytes) : descriptor(memfd_create("test", MFD_CLOEXEC)), bytes(bytes) {
+		EXPECT_EQ(ftruncate(descriptor.get(), static_cast<off_t>(bytes)), 0);
+		at = static_cast<char*>(mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor.get(), 0));
+		EXPECT_NE(at, MAP_FAILED);
+	}
+	~File() { munmap(at, bytes); }
+	std::uint64_t inode() const {
+		struct stat file{};
+		fstat(descriptor.get(), &file);
+		return file.st_ino;
+	}
+	wire::Lent lent(std::uint64_t offset = 0) const {
+		return {.file = inode(), .offset = offset, .descriptor = static_cast<std::uint32_t>(descriptor.get())};
+	}
+
+	Descriptor descriptor;
+	std::size_t bytes;
+	char* at = nullptr;
+};
+
+TEST(Backing, OfSharedMemoryIsItsFileAndThePlaceInIt) {
+	const File file(megabyte);
+	const auto backing = find_backing(file.at + 4096, 8192);
+	ASSERT_TRUE(backing);
+	EXPECT_EQ(backing->file.file, file.inode());
+	EXPECT_EQ(backing->file.offset, 4096u);
+	EXPECT_EQ(backing->file.descriptor, static_cast<std::uint32_t>(backing->descriptor.get()));
+	EXPECT_NE(backing->descriptor.get(), file.descriptor.get());
+}
+
+TEST(Backing, CountsFromTheBeginningOfTheFileAndNotOfTheMapping) {
+	const File file(megabyte);
+	void* const part = mmap(nullptr, 65536, PROT_READ, MAP_SHARED, file.descriptor.get(), 131072);
+	ASSERT_NE(part, MAP_FAILED);
+	const auto backing = find_backing(static_cast<char*>(part) + 100, 1000);
+	ASSERT_TRUE(backing);
+	EXPECT_EQ(backing->file.offset, 131172u);
+	munmap(part, 65536);
+}
+
+TEST(Backing, IsNoneForPrivateMemoryAndWhatReachesBeyondItsMapping) {
+	const File file(megabyte);
+	EXPECT_FALSE(find_backing(file.at, megabyte + 1));
+	void* const anonymous = mmap(nullptr, megabyte, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	EXPECT_FALSE(find_backing(anonymous, 4096));
+	munmap(anonymous, megabyte);
+	void* const copied = mmap(nullptr, megabyte, PROT_READ, MAP_PRIVATE, file.descriptor.get(), 0);
+	EXPECT_FALSE(find_backing(copied, 4096));
+	munmap(copied, megabyte);
+	EXPECT_FALSE(find_backing(nullptr, 4096));
+}
+
+TEST(Backing, IsNoneIfTheProgramHasClosedTheFile) {
+	File file(megabyte);
+	file.descriptor = Descriptor();
+	EXPECT_FALSE(find_backing(file.at, 4096));
+}
+
+TEST(Backing, IsFoundByTheNameOfItsFile) {
+	const std::string name = "/verbena-test-" + std::to_string(getpid());
+	Descriptor named(shm_open(name.c_str(), O_CREAT | O_EXCL | O_RDWR, 0600));
+	ASSERT_TRUE(named);
+	ASSERT_EQ(ftruncate(named.get(), megabyte), 0);
+	void* const at = mmap(nullptr, megabyte, PROT_READ, MAP_SHARED, named.get(), 0);
+	ASSERT_NE(at, MAP_FAILED);
+	named = Descriptor();
+	EXPECT_TRUE(find_backing(at, megabyte));
+	shm_unlink(name.c_str());
+	EXPECT_FALSE(find_backing(at, megabyte));
+	munmap(at, megabyte);
+}
+
+TEST(Backing, IsNoneForAFileOnDisk) {
+	const char* const folder = std::getenv("HOME");
+	const std::string path = std::string(folder ? folder : "/root") + "/.verbena-test-XXXXXX";
+	std::string name = path;
+	const Descriptor disk(mkstemp(name.data()));
+	if (!disk) GTEST_SKIP() << "no writable home folder";
+	unlink(name.c_str());
+	ASSERT_EQ(ftruncate(disk.get(), megabyte), 0);
+	void* const at = mmap(nullptr, megabyte, PROT_READ, MAP_SHARED, disk.get(), 0);
+	ASSERT_NE(at, MAP_FAILED);
+	EXPECT_FALSE(find_backing(at, 4096));
+	munmap(at, megabyte);
+}
+
+TEST(PeerFiles, ReadsWhatAnotherProcessHasInAFile) {
+	const File file(megabyte);
+	std::strcpy(file.at + 5000, "from the parent");
+	const pid_t parent = getpid();
+	const wire::Lent lent = file.lent(5000);
+	const pid_t child = fork();
+	if (child == 0) {
+		PeerFiles files(parent);
+		const std::byte* const at = files.find(lent, 16);
+		_exit(at != nullptr && std::strcmp(reinterpret_cast<const char*>(at), "from the parent") == 0 ? 0 : 1);
+	}
+	int status = -1;
+	ASSERT_EQ(waitpid(child, &status, 0), child);
+	EXPECT_EQ(status, 0);
+}
+
+TEST(PeerFiles, MapAFileOnceAndAgainWhenItHasGrown) {
+	const File file(megabyte);
+	PeerFiles files(getpid());
+	const std::byte* const first = files.find(file.lent(), 4096);
+	ASSERT_NE(first, nullptr);
+	EXPECT_EQ(files.find(file.lent(8192), 4096), first + 8192);
+	EXPECT_EQ(files.find(file.lent(megabyte - 1), 2), nullptr);
+	ASSERT_EQ(ftruncate(file.descriptor.get(), 2 * megabyte), 0);
+	EXPECT_NE(files.find(file.lent(megabyte - 1), 2), nullptr);
+}
+
+TEST(PeerFiles, RefuseWhatIsNotTheFileThatIsMeant) {
+	const File file(megabyte);
+	PeerFiles files(getpid());
+	wire::Lent lent = file.lent();
+	++lent.file;
+	EXPECT_EQ(files.find(lent, 1), nullptr);
+	lent = file.lent();
+	lent.descriptor = 1'000'000;
+	EXPECT_EQ(files.find(lent, 1), nullptr);
+	EXPECT_EQ(files.find(file.lent(~std::uint64_t{0} - 1), 4), nullptr);
+
+	const Descriptor pipe(open("/dev/null", O_RDWR | O_CLOEXEC));
+	struct stat other{};
+	ASSERT_EQ(fstat(pipe.get(), &other), 0);
+	EXPECT_EQ(files.find({.file = other.st_ino, .offset = 0, .descriptor = static_cast<std::uint32_t>(pipe.get())}, 1), nullptr);
+}
+
+TEST(PeerFiles, OfNobodyAreOutOfReach) {
+	const File file(megabyte);
+	PeerFiles nobody(0);
+	EXPECT_FALSE(nobody.reachable());
+	EXPECT_EQ(nobody.find(file.lent(), 1), nullptr);
+	EXPECT_FALSE(PeerFiles(1 << 30).reachable());
+	EXPECT_TRUE(PeerFiles(getpid()).reachable());
+}
+
+}  // namespace
+}  // namespace verbena::engine
