@@ -42,7 +42,9 @@ void read_answers(kv::Bytes message) {
 		append(again, answer->header);
 		append(again, answer->value);
 		const bool where = answer->header.status == kv::Status::place || answer->header.status == kv::Status::remote;
-		if (where) append(again, bytes_of(answer->remote));
+		const bool index = answer->header.status == kv::Status::index;
+		if (where || index) append(again, bytes_of(answer->remote));
+		if (index) append(again, bytes_of(answer->shape));
 	}
 	check(begins_with(message, again), "answers read as written");
 }

@@ -1,24 +1,25 @@
-"""Parts of a page: the document, pictures, tables, verdicts. Nothing outside the page is referred to."""
+"""Parts of a page: the document, pictures, tables, verdicts, environment. Nothing outside the page is referred to."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from html import escape
 from pathlib import Path
 
-from report import plots
-from report.claims import CONTRADICTED, SUPPORTED, Finding
+from report import pictures
+from report.claims import CONTRADICTED, SUPPORTED, Finding, Judgement
+from report.tables import Source
 
 STYLE = (Path(__file__).parent / "page.css").read_text(encoding="utf-8")
 # The pictures' colours, as properties that page.css sets for both schemes.
 THEME = {
-    plots.INK: "ink",
-    plots.MUTED: "muted",
-    plots.GRID: "line",
-    plots.PAPER: "paper",
-    plots.COLOURS["RC", "send"]: "rc",
-    plots.COLOURS["UD", "send"]: "ud",
+    pictures.INK: "ink",
+    pictures.MUTED: "muted",
+    pictures.GRID: "line",
+    pictures.PAPER: "paper",
+    pictures.BLUE: "blue",
+    pictures.ORANGE: "orange",
 }
 TEXT = ("Published sentence", "By ", "Reason", "Note", "Winner")
 VERDICT_MARKS = {SUPPORTED: "good", CONTRADICTED: "bad"}
@@ -42,7 +43,7 @@ def _anchor(name: str) -> str:
     return name.lower().replace(" ", "-")
 
 
-def picture_html(picture: plots.Picture) -> str:
+def picture_html(picture: pictures.Picture) -> str:
     svg = picture.svg.read_text(encoding="utf-8")
     svg = svg[svg.index("<svg") :]
     # Several pictures share the page: their ids must not meet.
@@ -77,3 +78,30 @@ def finding_html(finding: Finding) -> str:
     lines = "".join(f"<li>{escape(line)}</li>" for line in finding.evidence)
     rows = f"<details><summary>{len(finding.evidence)} rows</summary><ul>{lines}</ul></details>" if lines else ""
     return f"{mark_html(VERDICT_MARKS.get(finding.verdict, 'none'), finding.verdict)} {escape(finding.because)}.{rows}"
+
+
+def claims_html(judged: dict[str, list[Judgement]], note: str, more: Callable[[Judgement], str] = lambda _: "") -> str:
+    """Each claim with its verdict by every table; `more` goes behind a finding."""
+    rows = [
+        (
+            escape(judgements[0].claim.id),
+            f"<td class=text>{escape(judgements[0].claim.sentence)}</td>",
+            *(f"<td class=text>{finding_html(judgement.finding)}{more(judgement)}</td>" for judgement in judgements),
+        )
+        for judgements in zip(*judged.values(), strict=True)
+    ]
+    heads = ("Claim", "Published sentence", *(f"By {escape(label)}" for label in judged))
+    return f"<p>{note}</p>" + table_html("Claims and verdicts", heads, rows)
+
+
+def environment_html(source: Source) -> str:
+    if source.published:
+        return f"<p>{escape(source.label)}: the published table names no device, MTU, CPU or kernel.</p>"
+    items = "".join(f"<dt>{escape(key)}</dt><dd>{escape(value)}</dd>" for key, value in source.environment.items())
+    items = items or "<dd>The file has no environment block.</dd>"
+    return f"<h3>{escape(source.label)} <small>{escape(source.device_text)}</small></h3><dl>{items}</dl>"
+
+
+def kinds_html(sources: list[Source]) -> str:
+    """What each table was measured with, for a page's first lines."""
+    return "; ".join(f"<strong>{escape(source.label)}</strong>: {escape(source.device_text)}" for source in sources)

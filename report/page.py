@@ -1,182 +1,73 @@
-"""One self-contained HTML page: facts, pictures, claims and rows, every sentence and figure made from the tables.
-
-Nothing outside the page is referred to: pictures are inline SVG whose colours follow the page's light or dark scheme.
-"""
+"""The page of an experiment whose rows are `tables.Row`: pictures, verdicts, rows and environment, all made from the tables."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from html import escape
 
-from report import headers, plots
-from report.claims import Judgement, read_claims
-from report.compare import Comparison, compare, digits, divide, window_modes
-from report.facts import facts, rate
-from report.html_parts import document, finding_html, mark_html, picture_html, table_html
-from report.tables import Source
+from report.claims import Judgement
+from report.html_parts import claims_html, document, environment_html, kinds_html, mark_html, picture_html, table_html
+from report.pictures import Picture
+from report.tables import NOT_COMPARABLE, Row, Source
 
-MARKS = {"valid": "good", "suspect": "doubt", "invalid": "bad", "n/a": "none"}
+MARKS = {"valid": "good", "suspect": "doubt", NOT_COMPARABLE: "doubt", "invalid": "bad"}
 
 
-def render(sources: list[Source], pictures: list[plots.Picture], judged: dict[str, list[Judgement]], published: Source | None) -> str:
+@dataclass(frozen=True)
+class Layout:
+    title: str
+    lead: str  # what a row is and what counts
+    claims_note: str
+    first: str  # the head of the first column
+    name: Callable[[Row], str]  # what stands under it
+    columns: dict[str, str]  # numbers in the rows' table, with their heads; those that no row has are left out
+    with_interval: tuple[str, ...] = ()
+    more: Callable[[Source], list[tuple[str, str]]] = lambda _: []  # further sections: their titles and HTML
+
+
+def render(
+    layout: Layout, sources: list[Source], pictures: list[Picture], judged: dict[str, list[Judgement]], published: Source | None
+) -> str:
     """The page for `sources`, with `judged` by source label; `published` stands beside them unless it is one of them."""
-    title = "RC against UD"
     sections = [
-        ("Facts", "".join(_facts(source) for source in sources)),
         ("Pictures", "".join(picture_html(picture) for picture in pictures)),
-        ("Winner in each cell", "".join(_winners(source, published) for source in sources)),
-        ("Published claims", _claims(judged)),
-        ("Local against credit windows", "".join(_windows(source) for source in sources)),
-        ("Header bytes of each message", _headers(sources)),
-        ("Rows", "".join(_rows(source) for source in [*sources, *([published] if published else [])])),
-        ("Environment", "".join(_environment(source) for source in sources)),
+        ("Published claims", claims_html(judged, layout.claims_note)),
     ]
-    measured = all(any(row.delivered is not None for row in source.rows) for source in sources)
-    counted = "Rates are of messages that the receiver counted." if measured else "Not every table says that the receiver counted."
-    kinds = "; ".join(f"<strong>{escape(source.label)}</strong>: {_kind(source)}" for source in sources)
-    return document(title, f"{counted} {kinds}.", sections)
+    more: dict[str, str] = {}
+    for source in sources:
+        for title, html in layout.more(source):
+            more[title] = more.get(title, "") + html
+    sections += more.items()
+    sections.append(("Rows", "".join(_rows(layout, source) for source in [*sources, *([published] if published else [])])))
+    sections.append(("Environment", "".join(environment_html(source) for source in sources)))
+    return document(layout.title, f"{layout.lead} {kinds_html(sources)}.", sections)
 
 
-def _kind(source: Source) -> str:
-    devices = ", ".join(sorted({row.device for row in source.rows if row.device}))
-    return escape(f"{devices}, {source.kind_text}" if devices else source.kind_text)
-
-
-def _facts(source: Source) -> str:
-    items = "".join(f"<li>{escape(sentence)}</li>" for sentence in facts(source))
-    intervals = any(row.has_interval for row in source.rows)
-    note = "95 % intervals in brackets." if intervals else "One run without intervals: only the rounding of its digits is known."
-    note += " A winner is named only where intervals do not overlap."
-    return f"<h3>{escape(source.label)} <small>{_kind(source)}</small></h3><ul>{items}</ul><p class=note>{note}</p>"
-
-
-def _winners(source: Source, published: Source | None) -> str:
-    beside = {(cell.msg, cell.window): cell for cell in compare(published)} if published else {}
-    rows = []
-    for cell in compare(source):
-        name = f"{cell.msg} B, window {cell.window}" + ("" if source.published else f", {cell.window_mode}")
-        other = beside.get((cell.msg, cell.window)) if cell.window_mode == "local" else None
-        theirs = [_ratio(other) if other else ""] if published else []
-        if cell.obstacle:
-            rows.append((name, "", "", "", f"<td class=text>{_winner(cell)} {escape(cell.obstacle)}</td>", *theirs))
-        else:
-            rows.append((name, rate(cell.rc), rate(cell.ud), _ratio(cell), f"<td class=text>{_winner(cell)}</td>", *theirs))
-    heads = ("Cell", "RC (Mops)", "UD (Mops)", "UD/RC", "Winner", *(["Published UD/RC"] if published else []))
-    return table_html(f"SEND, {escape(source.label)}", heads, rows)
-
-
-def _winner(cell: Comparison) -> str:
-    return mark_html({"RC": "rc", "UD": "ud"}.get(cell.winner, "none"), cell.winner)
-
-
-def _ratio(cell: Comparison) -> str:
-    return "n/a" if cell.obstacle else f"{cell.ratio:.2f} [{cell.ratio_low:.2f}, {cell.ratio_high:.2f}]"
-
-
-def _claims(judged: dict[str, list[Judgement]]) -> str:
-    rows = []
-    for number, claim in enumerate(read_claims()):
-        cells = []
-        for judgements in judged.values():
-            judgement = judgements[number]
-            credit = f"<p>With credit windows: {finding_html(judgement.credit)}</p>" if judgement.credit else ""
-            cells.append(f"<td class=text>{finding_html(judgement.finding)}{credit}</td>")
-        rows.append((escape(claim.id), f"<td class=text>{escape(claim.sentence)}</td>", *cells))
-    note = (
-        "<p>Each published sentence is judged from the rows of each table, by local windows as the published programs keep them. "
-        "Significant is a lead of at least 5 %; nearly identical is within 10 %; small is up to 1024 B, large from 4096 B. "
-        "Suspect and invalid rows bear out nothing.</p>"
-    )
-    heads = ("Claim", "Published sentence", *(f"By {escape(label)}" for label in judged))
-    return note + table_html("Claims and verdicts", heads, rows)
-
-
-def _windows(source: Source) -> str:
-    pairs = window_modes(source)
-    if not pairs:
-        return f"<p>{escape(source.label)}: no rows in both window modes.</p>"
-    rows = []
-    for local, credit in pairs:
-        low, high = divide(credit.low, local.high), divide(credit.high, local.low)
-        change = "no difference" if low <= 1 <= high else f"{100 * (divide(credit.mops, local.mops) - 1):+.0f} %"
-        lost = ["" if row.lost is None else f"{row.lost:,}" for row in (local, credit)]
-        rows.append((f"{local.mode} {local.op} {local.msg} B, window {local.window}", rate(local), rate(credit), change, *lost))
-    note = (
-        "<p>A local window follows the sender's own completions: for UD these say that a message has left, not that it has arrived, so the "
-        "window does not bound what is undelivered. A credit window follows the receiver, for both transports.</p>"
-    )
-    heads = ("Cell", "Local (Mops)", "Credit (Mops)", "Change", "Lost, local", "Lost, credit")
-    return note + table_html(f"Window modes, {escape(source.label)}", heads, rows)
-
-
-def _headers(sources: list[Source]) -> str:
-    kinds = [
+def _rows(layout: Layout, source: Source) -> str:
+    used = [name for name in layout.columns if any(row.get(name) for row in source.rows)]
+    rows = [
         (
-            p.name,
-            p.extended,
-            *(str(n) for n in (p.transport, p.wire(headers.IPV4), p.wire(headers.IPV6), p.buffer_bytes)),
-            f"<td class=text>{p.note}</td>",
+            escape(layout.name(row)),
+            *(number_text(row, name, name in layout.with_interval) for name in used),
+            mark_html(MARKS.get(row.validity, "none"), row.validity),
+            f"<td class=text>{escape(row.reason)}</td>",
         )
-        for p in headers.PACKETS
+        for row in source.rows
     ]
-    sizes = sorted({row.msg for source in sources for row in source.rows})
-    mtu = max((row.mtu for source in sources for row in source.rows if row.mtu), default=headers.MTU_MAX)
-    shares = []
-    for msg in sizes:
-        count = headers.packets(msg, mtu)
-        rc, ud = (f"{count * p.wire(headers.IPV4)} ({100 * headers.share(p, msg, mtu):.1f} %)" for p in (headers.RC_SEND, headers.UD_SEND))
-        shares.append((f"{msg} B", str(count), rc, ud if count == 1 else "n/a: more than one packet"))
-    heads = ("Packet", "Extended header", "Transport (B)", "Wire, IPv4 (B)", "Wire, IPv6 (B)", "Receive buffer (B)", "Note")
-    note = (
-        f"A fact of the RoCE v2 format. Every packet has Ethernet {headers.ETHERNET}+{headers.FCS}, IPv4 {headers.IPV4} or IPv6 "
-        f"{headers.IPV6}, UDP {headers.UDP}, BTH {headers.BTH} and ICRC {headers.ICRC} bytes; transport is BTH, extended header and ICRC. "
-        f"Through shared memory on one host none of it travels, but the {headers.GRH} bytes of GRH are still written."
-    )
-    caption = f"Headers of one SEND on Ethernet and IPv4, MTU {mtu}"
-    return (
-        f"<p>{note}</p>"
-        + table_html("Header bytes of a packet", heads, kinds)
-        + table_html(caption, ("Message", "Packets", "RC (B, share of wire)", "UD (B, share of wire)"), shares)
-    )
+    heads = (layout.first, *(layout.columns[name] for name in used), "Validity", "Reason")
+    return table_html(f"All rows of {escape(source.label)}", heads, rows)
 
 
-def _rows(source: Source) -> str:
-    heads = ("Mode", "Op", "Window mode", "Msg (B)", "Window", "Iterations", "Mops", "GiB/s", "Validity", "Spread")
-    heads += ("Posted", "Delivered", "Lost", "Duplicated", "Reordered", "p50 (µs)", "p99 (µs)")
-    heads += ("Core to core (ns)", "Class", "Reason")
-    rows = []
-    for row in source.rows:
-        counts = ["" if n is None else f"{n:,}" for n in (row.posted, row.delivered, row.lost, row.duplicated, row.reordered)]
-        trips = " / ".join(f"{t:.0f}" for t in (row.rtt_before_ns, row.rtt_after_ns) if t is not None)
-        rows.append(
-            (
-                row.mode,
-                row.op,
-                "" if source.published else row.window_mode,
-                str(row.msg),
-                str(row.window),
-                f"{row.iters:,}",
-                "" if row.mops is None else rate(row),
-                "" if row.gib is None else digits(row.gib),
-                mark_html(MARKS[row.validity], row.validity),
-                "" if row.spread is None else f"{100 * row.spread:.1f} %",
-                *counts,
-                *("" if value is None else digits(value) for value in (row.p50_us, row.p99_us)),
-                trips,
-                f'<span class="class {escape(row.rtt_class)}">{escape(row.rtt_class)}</span>' if row.rtt_class else "",
-                f"<td class=text>{escape(row.reason)}</td>" if row.reason else "",
-            )
-        )
-    used = [column for column in range(len(heads)) if any(row[column] for row in rows)]
-    note = "<p class=note>Core to core: round trip of a cache line before and after the row.</p>"
-    if heads.index("Core to core (ns)") not in used:
-        note = ""
-    table = table_html(f"All rows of {escape(source.label)}", [heads[i] for i in used], [[row[i] for i in used] for row in rows])
-    return table + note
+def number_text(row: Row, name: str, with_interval: bool = False) -> str:
+    if row.get(name) is None:
+        return ""
+    if with_interval and f"{name}_low" in row.values:
+        low, middle, high = (digits(value) for value in row.interval(name))
+        return f"{middle} [{low}, {high}]"
+    return digits(row.values[name])
 
 
-def _environment(source: Source) -> str:
-    if source.published:
-        return f"<p>{escape(source.label)}: the published table names no device, MTU, CPU or kernel.</p>"
-    items = "".join(f"<dt>{escape(key)}</dt><dd>{escape(value)}</dd>" for key, value in source.environment.items())
-    items = items or "<dd>The file has no environment block.</dd>"
-    return f"<h3>{escape(source.label)} <small>{_kind(source)}</small></h3><dl>{items}</dl>"
+def digits(value: float) -> str:
+    """Three significant digits, and all of those before the point."""
+    return f"{value:,.0f}" if value >= 1000 or value == int(value) else f"{value:.3g}"

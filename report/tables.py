@@ -1,8 +1,8 @@
-"""Reading result tables: CSV or JSON as `verbena bench rcud` writes them, or any CSV that begins with the seven published columns.
+"""Reading result tables: CSV or JSON as `verbena bench` writes them, or a published CSV. What every experiment's reader stands on.
 
-A `Row` is one cell of the experiment; a `Source` is one file: its label, its environment and its rows. What a file does not
-say stays None: nothing is guessed. Rows of tables that carry no verdict of their own (published ones) are judged by `judge`.
-Rates: mops is 10^6 messages a second, gib is GiB/s (2^30 bytes), both counted by the receiver where `delivered` is given.
+A `Table` is a file as it is: columns, environment, and the cells of each row as text. A `Row` is one of its rows in numbers and words; an
+experiment's own `Row` adds names for its columns. A `Source` is one table with its label. What a file does not say stays None: nothing is
+guessed.
 """
 
 from __future__ import annotations
@@ -10,18 +10,13 @@ from __future__ import annotations
 import csv
 import json
 import math
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
-from functools import cache
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Generic, TypeVar
 
-REQUIRED = ("experiment", "mode", "msg", "window", "iters", "mops", "gib")
-MODES = ("RC", "UD", "UD-seg")
-OPS = ("send", "write", "read")
-WINDOW_MODES = ("local", "credit")
-VALIDITIES = ("valid", "suspect", "invalid", "n/a")
-UD_MTU_MAX = 4096  # the largest InfiniBand and RoCE path MTU: a UD message is one packet
-PLATEAU_FLAT, PLATEAU_MARGIN = 1.10, 1.02  # RC has one if its two largest sizes are this close; UD may exceed it by this
+PUBLISHED = Path(__file__).resolve().parent.parent / "bench" / "published"
+NOT_COMPARABLE = "not comparable"
 
 
 class TableError(Exception):
@@ -29,62 +24,46 @@ class TableError(Exception):
 
 
 @dataclass(frozen=True)
+class Table:
+    path: Path
+    header: tuple[str, ...]
+    environment: dict[str, str]
+    items: list[tuple[str, dict[str, str]]]  # the place in the file, for messages, and the cells by column
+
+
+@dataclass(frozen=True)
 class Row:
-    mode: str
-    msg: int
-    window: int
-    iters: int
-    mops: float | None
-    gib: float | None
-    op: str = "send"
-    window_mode: str = "local"
-    device: str | None = None
-    mtu: int | None = None
-    posted: int | None = None
-    completed: int | None = None
-    delivered: int | None = None
-    lost: int | None = None
-    duplicated: int | None = None
-    reordered: int | None = None
-    spread: float | None = None
-    mops_low: float | None = None
-    mops_high: float | None = None
-    p50_us: float | None = None
-    p99_us: float | None = None
-    rtt_before_ns: float | None = None
-    rtt_after_ns: float | None = None
-    rtt_class: str | None = None
+    words: dict[str, str]
+    values: dict[str, float]
     validity: str = "valid"
     reason: str = ""
-    repetitions: tuple[float, ...] = ()
-    has_interval: bool = False  # low and high come from repetitions, not from the rounding of printed digits
+
+    def get(self, name: str) -> float | None:
+        return self.values.get(name)
+
+    def interval(self, name: str) -> tuple[float, float, float]:
+        """Low, middle, high; the same three times without an interval."""
+        middle = self.values[name]
+        return self.values.get(f"{name}_low", middle), middle, self.values.get(f"{name}_high", middle)
 
     @property
     def usable(self) -> bool:
         """Whether the row may bear out or refute anything."""
-        return self.validity == "valid" and self.mops is not None
+        return self.validity == "valid"
 
     @property
-    def low(self) -> float:
-        return self.mops_low if self.mops_low is not None else self.mops or 0.0
+    def device(self) -> str | None:
+        return self.words.get("device") or None
 
-    @property
-    def high(self) -> float:
-        return self.mops_high if self.mops_high is not None else self.mops or 0.0
 
-    def gib_of(self, mops: float) -> float:
-        return mops * 1e6 * self.msg / 2**30
-
-    @property
-    def cell(self) -> tuple[str, int, int, str, str]:
-        return (self.mode, self.msg, self.window, self.op, self.window_mode)
+RowType = TypeVar("RowType")
 
 
 @dataclass(frozen=True)
-class Source:
+class Source(Generic[RowType]):
     label: str
     environment: dict[str, str]
-    rows: tuple[Row, ...]
+    rows: tuple[RowType, ...]
     published: bool = False
 
     @property
@@ -111,80 +90,75 @@ class Source:
         return {
             "software": "software NIC",
             "hardware": "hardware NIC",
-            "published": "published figures, the publishers' own device",
+            "published": "published figures, the publishers' own",
             "unknown": "device not stated to be hardware or software",
         }[self.kind]
 
-
-@dataclass
-class Index:
-    """The rows of a source by cell."""
-
-    rows: dict[tuple[str, int, int, str, str], Row] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, rows: Iterable[Row]) -> Index:
-        return cls({row.cell: row for row in rows})
-
-    def get(self, mode: str, msg: int, window: int, window_mode: str = "local", op: str = "send") -> Row | None:
-        return self.rows.get((mode, msg, window, op, window_mode))
+    @property
+    def device_text(self) -> str:
+        """The devices and their kind."""
+        devices = ", ".join(sorted({row.device for row in self.rows if row.device})) or self.environment.get("device", "")
+        return f"{devices}, {self.kind_text}" if devices else self.kind_text
 
 
-def read(path: Path, label: str | None = None) -> Source:
-    """The source in `path`; raises TableError with one line that names the file and the place."""
+def read_table(path: Path) -> Table:
+    """The table in `path`; raises TableError with one line that names the file and the place."""
     try:
         text = path.read_text(encoding="utf-8-sig")
+        header, environment, items = _from_json(text) if text.lstrip().startswith("{") else _from_csv(text)
+        if not items:
+            raise TableError("no rows")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
         raise TableError(f"{path}: {reason}") from None
-    try:
-        environment, rows = _from_json(text) if text.lstrip().startswith("{") else _from_csv(text)
     except TableError as error:
         raise TableError(f"{path}: {error}") from None
-    return Source(label or path.stem, environment, tuple(rows), published=rows == _published_rows())
+    return Table(path, header, environment, items)
 
 
-def read_all(paths: list[Path]) -> list[Source]:
-    """One source a file, labelled by its stem, or by its whole path where stems clash."""
+def rows_of(table: Table, row_type: type[RowType], words: tuple[str, ...], needed: tuple[str, ...]) -> tuple[RowType, ...]:
+    """Rows of an experiment's type. `words` are the columns of text; the numbers `needed` must be there and positive.
+
+    Rows of a table without verdicts, as published ones are, are not comparable until the experiment's reader says otherwise.
+    """
+    rows = []
+    for place, item in table.items:
+        try:
+            values = {
+                name: number(text, name, least=-math.inf)
+                for name, text in item.items()
+                if text and not text.startswith("[") and name not in (*words, "validity", "reason")
+            }
+            for name in needed:
+                if values.get(name, 0) <= 0:
+                    raise TableError(f"no {name}")
+        except TableError as error:
+            raise TableError(f"{table.path}: {place}: {error}") from None
+        validity = item.get("validity") or ("valid" if "validity" in table.header else NOT_COMPARABLE)
+        rows.append(row_type({name: item.get(name, "") for name in words}, values, validity, item.get("reason", "")))
+    return tuple(rows)
+
+
+def number(text: str, name: str, least: float = 0) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        raise TableError(f"{name} {text!r} is not a number") from None
+    if not math.isfinite(value) or value < least:
+        raise TableError(f"{name} {text!r} is not a finite number{' of 0 or more' if least == 0 else ''}")
+    return value
+
+
+def labels(paths: list[Path]) -> list[str]:
+    """A file's stem, or its whole path where stems clash."""
     stems = [path.stem for path in paths]
-    return [read(path, stem if stems.count(stem) == 1 else str(path)) for path, stem in zip(paths, stems, strict=True)]
+    return [stem if stems.count(stem) == 1 else str(path) for path, stem in zip(paths, stems, strict=True)]
 
 
-def published() -> Source:
-    """The bundled copy of the published table, judged by the same rules as any table."""
-    return Source("published", {}, tuple(_published_rows()), published=True)
+Contents = tuple[tuple[str, ...], dict[str, str], list[tuple[str, dict[str, str]]]]
 
 
-@cache
-def _published_rows() -> list[Row]:
-    return _from_csv((Path(__file__).parent / "data" / "rc_vs_ud.csv").read_text(encoding="utf-8"))[1]
-
-
-def judge(rows: list[Row]) -> list[Row]:
-    """Rows with validity and reason, for tables that bring no verdict: what cannot be true, and what is hard to believe."""
-    plateaus = {window: _plateau(rows, window) for window in {row.window for row in rows}}
-    judged = []
-    for row in rows:
-        limit = row.mtu or UD_MTU_MAX
-        plateau = plateaus[row.window]
-        if row.mops is None or row.gib is None:
-            row = replace(row, validity="n/a")
-        elif row.mode == "UD" and row.msg > limit:
-            row = replace(row, validity="invalid", reason=f"a UD message of {row.msg} B exceeds the largest MTU, {limit} B")
-        elif row.mode == "UD" and plateau and row.gib > PLATEAU_MARGIN * plateau:
-            row = replace(row, validity="suspect", reason=f"{row.gib:.4g} GiB/s is above RC's plateau of {plateau:.4g} GiB/s")
-        judged.append(row)
-    return judged
-
-
-def _plateau(rows: list[Row], window: int) -> float | None:
-    """RC's limit in GiB/s at a window, if it has reached one: its two largest messages go at the same rate."""
-    largest = sorted((row.msg, row.gib) for row in rows if row.mode == "RC" and row.window == window and row.gib)[-2:]
-    rates = [gib for _, gib in largest]
-    return max(rates) if len(rates) == 2 and max(rates) < PLATEAU_FLAT * min(rates) else None
-
-
-def _from_csv(text: str) -> tuple[dict[str, str], list[Row]]:
+def _from_csv(text: str) -> Contents:
     environment: dict[str, str] = {}
     place = ""
 
@@ -210,120 +184,30 @@ def _from_csv(text: str) -> tuple[dict[str, str], list[Row]]:
             raise TableError(f"{place}: {len(cells)} cells under {len(header)} columns")
     if not header:
         raise TableError("empty: no header line")
-    return environment, _rows(tuple(header), items)
+    return tuple(header), environment, items
 
 
-def _from_json(text: str) -> tuple[dict[str, str], list[Row]]:
+def _from_json(text: str) -> Contents:
     try:
         document = json.loads(text)
     except json.JSONDecodeError as error:
         raise TableError(f"line {error.lineno}: not JSON: {error.msg}") from None
-    items, environment = document.get("rows"), document.get("environment", {})
+    items, environment = document.get("rows"), document.get("environment") or {}
     if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
         raise TableError('JSON without a list "rows" of objects')
     if not isinstance(environment, dict):
         raise TableError('"environment" is not an object')
+    header = tuple(dict.fromkeys(name for item in items for name in item))
     rows = [(f"row {number}", {key: _flat(value) for key, value in item.items()}) for number, item in enumerate(items, 1)]
-    return {key: _flat(value) for key, value in environment.items()}, _rows(tuple(items[0]) if items else REQUIRED, rows)
+    return header, {key: _flat(value) for key, value in environment.items()}, rows
 
 
 def _flat(value: object) -> str:
-    """A JSON value as its CSV cell; of repetitions given with all their counts only the rates are kept."""
+    """A JSON value as its CSV cell; a list stays JSON."""
     if value is None:
         return ""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, list):
-        return ";".join(_flat(item.get("mops")) if isinstance(item, dict) else _flat(item) for item in value)
+        return json.dumps(value)
     return repr(value) if isinstance(value, float) else str(value)
-
-
-def _rows(header: tuple[str, ...], items: list[tuple[str, dict[str, str]]]) -> list[Row]:
-    missing = [name for name in REQUIRED if name not in header]
-    if missing:
-        raise TableError(f"not a table of this experiment: no column {', '.join(missing)}")
-    if not items:
-        raise TableError("no rows")
-    rows, seen = [], {}
-    for place, item in items:
-        try:
-            row = _row(item)
-        except TableError as error:
-            raise TableError(f"{place}: {error}") from None
-        if row.cell in seen:
-            raise TableError(f"{place}: the same cell as {seen[row.cell]}")
-        seen[row.cell] = place
-        rows.append(row)
-    return rows if "validity" in header else judge(rows)
-
-
-def _row(item: dict[str, str]) -> Row:
-    if item.get("experiment") != "msg_sweep":
-        raise TableError(f"experiment {item.get('experiment')!r} is not msg_sweep")
-    mops, gib = _number(item, "mops"), _number(item, "gib")
-    validity = _choice(item, "validity", VALIDITIES, "valid")
-    if (mops is None or gib is None) and validity == "valid" and item.get("validity"):
-        raise TableError("a valid row without mops or gib")
-    low, high = _number(item, "mops_low"), _number(item, "mops_high")
-    measured = low is not None and high is not None
-    if measured and not low <= high:
-        raise TableError(f"mops_low {low} is above mops_high {high}")
-    if not measured and mops is not None:
-        half = 0.5 * 10.0 ** -_decimals(item["mops"])
-        low, high = max(mops - half, 0.0), mops + half
-    return Row(
-        mode=_choice(item, "mode", MODES, None),
-        msg=_count(item, "msg", required=True),
-        window=_count(item, "window", required=True),
-        iters=_count(item, "iters") or 0,
-        mops=mops,
-        gib=gib,
-        op=_choice(item, "op", OPS, "send"),
-        window_mode=_choice(item, "window_mode", WINDOW_MODES, "local"),
-        device=item.get("device") or None,
-        **{name: _count(item, name) for name in ("mtu", "posted", "completed", "delivered", "lost", "duplicated", "reordered")},
-        **{name: _number(item, name) for name in ("spread", "p50_us", "p99_us", "rtt_before_ns", "rtt_after_ns")},
-        mops_low=low,
-        mops_high=high,
-        rtt_class=item.get("rtt_class") or None,
-        validity=validity,
-        reason=item.get("reason") or "",
-        repetitions=tuple(_parse(part, "repetitions") for part in item.get("repetitions", "").split(";") if part),
-        has_interval=measured,
-    )
-
-
-def _parse(text: str, name: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        raise TableError(f"{name} {text!r} is not a number") from None
-    if not math.isfinite(value) or value < 0:
-        raise TableError(f"{name} {text!r} is not a finite number of 0 or more")
-    return value
-
-
-def _number(item: dict[str, str], name: str) -> float | None:
-    text = (item.get(name) or "").strip()
-    return _parse(text, name) if text else None
-
-
-def _count(item: dict[str, str], name: str, required: bool = False) -> int | None:
-    value = _number(item, name)
-    if value is None and required:
-        raise TableError(f"no {name}")
-    if value is not None and (value != int(value) or (required and value == 0)):
-        raise TableError(f"{name} {item[name]!r} is not a {'positive ' if required else ''}whole number")
-    return None if value is None else int(value)
-
-
-def _choice(item: dict[str, str], name: str, choices: tuple[str, ...], default: str | None) -> str:
-    text = (item.get(name) or "").strip() or default
-    if text not in choices:
-        raise TableError(f"{name} {text!r} is not one of {', '.join(choices)}")
-    return text
-
-
-def _decimals(text: str) -> int:
-    mantissa, _, exponent = text.strip().lower().partition("e")
-    return len(mantissa.partition(".")[2]) - int(exponent or 0)

@@ -6,8 +6,10 @@
 
 #include "base/sizes.h"
 #include "bench/environment.h"
+#include "bench/kv/memcached.h"
 #include "bench/kv/redis.h"
 #include "bench/kv/rows.h"
+#include "lib/kv/index.h"
 #include "tools/commands.h"
 #include "tools/trust_options.h"
 
@@ -24,7 +26,7 @@ struct Options {
 	std::vector<Proto> protos;
 	std::vector<Form> forms;
 	std::vector<std::string> sensitivity;
-	std::uint32_t rx_depth = 6000, tx_depth = 6000, warmup = 50, iters = 60'000, clients = 1, reps = 5, poll_us = 50;
+	std::uint32_t rx_depth = 6000, tx_depth = 6000, warmup = 50, iters = 60'000, clients = 1, reps = 5, poll_us = 50, stalled = 0;
 	double seconds_max = 1;
 	bool crossover = false, with_redis = false, with_memcached = false, quiet = false;
 	std::string csv, json, markdown;
@@ -40,6 +42,7 @@ std::vector<Cell> cells_of(const Options& options) {
 				for (const Form form : options.forms) {
 					// A form is of SETs by rendezvous only.
 					if (form != options.forms.front() && (op == Op::get || proto == Proto::eager)) continue;
+					if (proto == Proto::one_sided && op == Op::set) continue;
 					for (const std::uint64_t size : options.sizes)
 						cells.push_back({.op = op,
 							.proto = proto,
@@ -54,13 +57,21 @@ std::vector<Cell> cells_of(const Options& options) {
 	return cells;
 }
 
+// What is published: 16 values of each client, and as much again that is not yet overwritten; a quarter is the index, and a value takes at
+// most an eighth of the rest.
+std::size_t one_sided_bytes(const Options& options) {
+	const std::uint64_t largest = std::ranges::max(options.sizes) + kv::key_max;
+	return std::clamp<std::uint64_t>(largest * 32 * options.clients * 4 / 3, 16 << 20, kv::Index::bytes_max);
+}
+
 class Measuring {
 public:
 	Measuring(const Options& options, channel::Protection server, channel::Protection client) : options_(options) {
 		trial_ = {.settings = {.rx_depth = options.rx_depth,
 					  .tx_depth = options.tx_depth,
 					  .eager_max = static_cast<std::uint32_t>(*parse_size(options.eager_max)),
-					  .memory = *parse_size(options.memory)},
+					  .memory = *parse_size(options.memory),
+					  .one_sided = std::ranges::count(options.protos, Proto::one_sided) > 0 ? one_sided_bytes(options) : 0},
 			.server_protection = std::move(server),
 			.client_protection = std::move(client),
 			.device = options.device,
@@ -72,10 +83,17 @@ public:
 		if (options_.sensitivity.empty()) {
 			if (const int code = run(trial_, cells_of(options_)); code != good) return code;
 		}
+		if (options_.stalled > 0) {
+			TrialOptions trial = trial_;
+			trial.stalled = options_.stalled;
+			if (const int code = run(trial, cells_of(options_), "stalled"); code != good) return code;
+		}
 		for (const std::string& parameter : options_.sensitivity)
 			if (const int code = vary(parameter); code != good) return code;
 		if (options_.with_redis)
 			if (const auto added = add_redis(table_.rows, options_.reps, options_.iters); !added) return complain(added.error());
+		if (options_.with_memcached)
+			if (const auto added = add_memcached(table_.rows, options_.reps, options_.iters); !added) return complain(added.error());
 		return write();
 	}
 
@@ -154,9 +172,10 @@ private:
 		connect::Table shown{.environment = table_.environment, .rows = {}};
 		for (const Json& row : table_.rows) {
 			Json& one = shown.rows.emplace_back(Json{{"experiment", "kv"}});
-			for (const char* key : {"varied", "op", "proto", "protocol", "form", "value_bytes", "window", "clients", "rx_depth", "warmup",
-					 "iters", "operations_per_second", "gigabytes_per_second", "gibibytes_per_second", "p50_us", "p99_us", "depth",
-					 "messages_per_operation", "spread", "redis_unix_per_second", "redis_tcp_per_second", "validity", "reason"})
+			for (const char* key : {"varied", "op", "proto", "protocol", "form", "value_bytes", "window", "clients", "stalled", "rx_depth",
+					 "warmup", "iters", "operations_per_second", "gigabytes_per_second", "gibibytes_per_second", "p50_us", "p99_us",
+					 "depth", "messages_per_operation", "spread", "redis_unix_per_second", "redis_tcp_per_second",
+					 "memcached_unix_per_second", "memcached_tcp_per_second", "validity", "reason"})
 				if (row.contains(key)) one[key] = row[key];
 		}
 		return shown;
@@ -178,7 +197,7 @@ int measure(const Options& options) {
 	if (options.with_redis)
 		if (const auto found = find_redis(); !found) return complain(found.error());
 	if (options.with_memcached)
-		return complain("--with-memcached: memcached brings no program that measures it, and this one does not speak its protocol yet");
+		if (const auto found = find_memcached(); !found) return complain(found.error());
 	return Measuring(options, *server, *client).measure();
 }
 
@@ -201,18 +220,24 @@ void add_bench_kv(CLI::App& bench, Action& action, const std::string& command_li
 		"Examples:\n"
 		"  verbena bench kv --sizes 64,4K,64K,1M --window 1,64 --reps 3\n"
 		"  verbena bench kv --crossover --window 16              both protocols at every size, and where each is ahead\n"
+		"  verbena bench kv --ops get --proto auto,onesided --sizes 64,4K,64K\n"
 		"  verbena bench kv --proto eager,rndv --window 1 --format published\n"
-		"  verbena bench kv --sizes 64 --with-redis              beside redis over a unix socket and TCP\n"
+		"  verbena bench kv --sizes 64 --with-redis --with-memcached    beside both, over a unix socket and TCP\n"
+		"  verbena bench kv --sizes 64,64K --window 1 --stalled 1      what a client that stands still costs the others\n"
 		"  verbena bench kv --sensitivity depth,warmup,iters --sizes 4K\n"
 		"Exit codes: 0 good, 1 something could not be measured, 2 usage, 3 a row cannot be true.");
 	auto options = std::make_shared<Options>();
 	options->command_line = command_line;
 	sub->add_option("--sizes", options->sizes_text, "Bytes of a value: a list; a:b is from a to b by doubling")->capture_default_str();
 	sub->add_option("--ops", options->ops_text, "set, get")->capture_default_str();
-	sub->add_option("--proto", options->protos_text, "eager, rndv, auto: how values travel")->capture_default_str();
+	sub->add_option("--proto", options->protos_text, "eager, rndv, auto: how values travel; onesided: GETs by RDMA READ alone")
+		->capture_default_str();
 	sub->add_option("--rndv", options->forms_text, "read, write: the form of a SET by rendezvous")->capture_default_str();
 	sub->add_option("--window", options->windows_text, "Operations of a client under way at once: a list")->capture_default_str();
 	sub->add_option("--clients", options->clients, "Clients, all in one process")->capture_default_str()->check(CLI::Range(1u, 1024u));
+	sub->add_option("--stalled", options->stalled,
+		   "Run everything again beside so many clients, each a process, that stand still (SIGSTOP) in the middle of their rendezvous")
+		->check(CLI::Range(0u, 1000u));
 	sub->add_option("--rx-depth", options->rx_depth, "Receive buffers, of both sides")
 		->capture_default_str()
 		->check(CLI::Range(8u, 65'536u));
@@ -237,7 +262,7 @@ void add_bench_kv(CLI::App& bench, Action& action, const std::string& command_li
 		->capture_default_str()
 		->check(CLI::IsMember({"markdown", "published"}));
 	sub->add_flag("--with-redis", options->with_redis, "Also redis-benchmark (redis must be installed)");
-	sub->add_flag("--with-memcached", options->with_memcached, "Also memcached");
+	sub->add_flag("--with-memcached", options->with_memcached, "Also memcached (it must be installed)");
 	sub->add_option("--csv", options->csv, "Write CSV (- is standard output)")->type_name("FILE");
 	sub->add_option("--json", options->json, "Write JSON, with each repetition")->type_name("FILE");
 	sub->add_option("--md", options->markdown, "Write what is shown (the default, to standard output)")->type_name("FILE");
@@ -255,15 +280,17 @@ void add_bench_kv(CLI::App& bench, Action& action, const std::string& command_li
 		for (const auto& [name, text] : {std::pair{"--eager-max", &options->eager_max}, {"--memory", &options->memory}})
 			if (const auto size = parse_size(*text); !size) throw CLI::ValidationError(name, size.error());
 		options->ops = chosen<Op>("--ops", options->ops_text, {{"set", Op::set}, {"get", Op::get}});
-		options->protos =
-			chosen<Proto>("--proto", options->protos_text, {{"eager", Proto::eager}, {"rndv", Proto::rndv}, {"auto", Proto::automatic}});
-		if (options->transport == "tcp" && std::ranges::count(options->protos, Proto::rndv) > 0)
-			throw CLI::ValidationError("--proto", "rndv needs RDMA; with --transport tcp say --proto eager,auto");
+		options->protos = chosen<Proto>("--proto", options->protos_text,
+			{{"eager", Proto::eager}, {"rndv", Proto::rndv}, {"auto", Proto::automatic}, {"onesided", Proto::one_sided}});
+		const auto asked_for = [&](Proto proto) { return std::ranges::count(options->protos, proto) > 0; };
+		if (options->transport == "tcp" && (asked_for(Proto::rndv) || asked_for(Proto::one_sided)))
+			throw CLI::ValidationError("--proto", "rndv and onesided need RDMA; with --transport tcp say --proto eager,auto");
 		options->forms = chosen<Form>("--rndv", options->forms_text, {{"read", Form::read}, {"write", Form::write}});
 		if (!options->sensitivity_text.empty())
 			options->sensitivity = chosen<std::string>(
 				"--sensitivity", options->sensitivity_text, {{"depth", "depth"}, {"warmup", "warmup"}, {"iters", "iters"}});
 		if (options->crossover) std::erase(options->protos, Proto::automatic);
+		if (cells_of(*options).empty()) throw CLI::ValidationError("--proto", "onesided is for GETs: say --ops get");
 		if (options->csv.empty() && options->json.empty() && options->markdown.empty()) options->markdown = "-";
 		action = [options] { return measure(*options); };
 	});

@@ -8,7 +8,7 @@
 
 #include "base/sizes.h"
 #include "lib/kv/script.h"
-#include "lib/kv/session.h"
+#include "lib/kv/shards.h"
 #include "tools/trust_options.h"
 
 namespace {
@@ -22,7 +22,7 @@ struct Options {
 	std::uint32_t outstanding = 16;
 	kv::Settings settings{.rx_depth = 128, .tx_depth = 64};
 	std::string device;
-	bool stats = false;
+	bool stats = false, one_sided = false;
 	channel::TrustOptions trust;
 };
 
@@ -55,42 +55,48 @@ private:
 			}
 		}
 		std::istream& lines = name_ == "-" ? std::cin : file;
-		auto opened = co_await session.connect(client_options);
+		auto opened = co_await kv::Shards::open(session, client_options);
 		if (!opened) {
 			++failures_;
 			fmt::print(stderr, "kv_client: {}\n", opened.error());
 			co_return;
 		}
 		connected_ = true;
-		client_ = std::move(*opened);
+		shards_ = std::move(*opened);
 		std::string line;
-		for (std::size_t number = 1; std::getline(lines, line) && !client_->lost(); ++number) {
+		for (std::size_t number = 1; std::getline(lines, line) && (shards_->size() > 1 || shards_->any() != nullptr); ++number) {
 			auto command = kv::read_command(line);
 			if (!command) complain(number, command.error());
 			else if (*command) co_await execute(number, std::move(**command));
 		}
 		co_await all_set(0);
 		if (options_.stats) print_stats();
-		client_->close();
-		co_await client_->channel().until_closed();
+		shards_->close();
+		co_await shards_->until_closed();
 	}
 
 	async::Task<void> execute(std::size_t number, kv::Command command) {
+		if (shards_->changed()) co_await shards_->settle();
+		kv::Client* const client = shards_->at(command.key);
+		if (client == nullptr) {
+			complain(number, shards_->why_none());
+			co_return;
+		}
 		if (command.kind == kv::Command::Kind::set) {
 			while (setting_.contains(command.key)) co_await async::Park(waiting_);
 			co_await all_set(options_.outstanding - 1);
 			++under_way_;
 			setting_.insert(command.key);
-			client_->channel().loop().spawn(set(number, std::move(command)));
+			client->channel().loop().spawn(set(*client, number, std::move(command)));
 			co_return;
 		}
 		co_await all_set(0);
 		if (command.kind == kv::Command::Kind::remove) {
-			const auto done = co_await client_->remove(command.key);
+			const auto done = co_await client->remove(command.key);
 			if (!done && done.error() != kv::Error::missing) complain(number, kv::sentence_of(done.error()));
 			co_return;
 		}
-		auto value = co_await client_->get(command.key);
+		auto value = co_await client->get(command.key);
 		if (!value && value.error() != kv::Error::missing) {
 			complain(number, kv::sentence_of(value.error()));
 			co_return;
@@ -106,13 +112,13 @@ private:
 		while (under_way_ > most) co_await async::Park(waiting_);
 	}
 
-	async::Task<void> set(std::size_t number, kv::Command command) {
+	async::Task<void> set(kv::Client& client, std::size_t number, kv::Command command) {
 		const kv::Bytes value = kv::bytes_of(std::string_view(command.value));
-		const auto done = co_await client_->set(command.key, value);
+		const auto done = co_await client.set(command.key, value);
 		if (!done) complain(number, kv::sentence_of(done.error()));
 		setting_.erase(command.key);
 		--under_way_;
-		client_->channel().loop().resume_soon(waiting_);
+		client.channel().loop().resume_soon(waiting_);
 	}
 
 	void complain(std::size_t number, std::string_view what) {
@@ -123,16 +129,18 @@ private:
 	}
 
 	void print_stats() const {
-		const kv::ClientCounters& counters = client_->counters();
-		fmt::print(stderr, "kv_client: {}: {} operations, {} messages, {} eager, {} read, {} written, {} lent, {} under way at most\n",
+		const kv::ClientCounters counters = shards_->counters();
+		fmt::print(stderr,
+			"kv_client: {}: {} operations, {} messages, {} eager, {} read, {} written, {} lent, {} one-sided, {} under "
+			"way at most\n",
 			name_, counters.operations, counters.records_sent + counters.records_received, counters.eager, counters.reads, counters.writes,
-			counters.lent, counters.under_way_max);
+			counters.lent, counters.one_sided, counters.under_way_max);
 	}
 
 	const Options& options_;
 	std::string name_;
 	bool alone_;
-	std::unique_ptr<kv::Client> client_;
+	std::unique_ptr<kv::Shards> shards_;
 	std::size_t failures_ = 0, under_way_ = 0;
 	bool connected_ = false;
 	std::unordered_set<std::string> setting_;
@@ -148,7 +156,8 @@ int run(Options options) {
 	kv::ClientOptions client{.protocol = options.proto == "eager" ? kv::Protocol::eager
 			: options.proto == "rndv"                             ? kv::Protocol::rendezvous
 																  : kv::Protocol::automatic,
-		.form = options.rndv == "write" ? kv::Form::write : kv::Form::read};
+		.form = options.rndv == "write" ? kv::Form::write : kv::Form::read,
+		.one_sided = options.one_sided};
 	if (!options.eager_max.empty())
 		client.eager_max = options.settings.eager_max = static_cast<std::uint32_t>(*parse_size(options.eager_max));
 	auto session = kv::Session::open({.host = options.server,
@@ -178,11 +187,14 @@ int main(int argc, char** argv) {
 	CLI::App app("Executes lines of SET, GET and DEL at a kv_server.", "kv_client");
 	app.footer(
 		"Examples:\n  printf 'SET key value\\nGET key\\n' | kv_client 127.0.0.1\n  kv_client 10.0.0.1:7472 Client1.txt Client2.txt\n"
+		"  kv_client 10.0.0.1,10.0.0.2,10.0.0.3 commands.txt\n  kv_client etcd://127.0.0.1:2379/kv commands.txt\n"
 		"  kv_client 10.0.0.1 --proto rndv --rndv write commands.txt\n"
 		"A value is the rest of its line; a GET prints the value, and an empty line for a key that is missing. A line that fails is\n"
 		"reported with its number and the next ones are executed.\nExit codes: 0 good, 1 a line failed or the server is not reachable, 2 "
 		"usage.");
-	app.add_option("server", options.server, "host[:port] of the kv_server")->required();
+	app.add_option("server", options.server,
+		   "host[:port] of the kv_server; several with commas have their share of the keys each; etcd://HOST:2379/PREFIX")
+		->required();
 	app.add_option("files", options.files, "One client for each file of lines; without any, standard input")->type_name("FILE");
 	app.add_option("--proto", options.proto, "How values travel")->capture_default_str()->check(CLI::IsMember({"auto", "eager", "rndv"}));
 	app.add_option("--rndv", options.rndv, "SET by rendezvous: the server reads the value, or the client writes it")
@@ -199,6 +211,7 @@ int main(int argc, char** argv) {
 		->capture_default_str()
 		->check(CLI::IsMember({"rdma", "tcp"}));
 	app.add_option("--device", options.device, "RDMA device; without it the best one ('verbena devices')");
+	app.add_flag("--one-sided", options.one_sided, "GET by RDMA READ alone what the server publishes (kv_server --one-sided)");
 	app.add_flag("--stats", options.stats, "Say on standard error what each client did");
 	tools::add_trust(app, options.trust);
 	try {

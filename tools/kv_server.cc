@@ -21,8 +21,9 @@ struct Options {
 	std::uint16_t port = verbena::kv::port_default;
 	verbena::kv::Settings settings;
 	verbena::kv::ServerOptions server;
-	std::string memory = "1G", eager_max = "4096", value_max = "64M";
-	std::string device;
+	std::string memory = "1G", eager_max = "4096", value_max = "64M", one_sided = "0";
+	std::string device, data, join, name;
+	std::uint32_t join_lease_s = 5;
 	std::uint32_t poll_us = 50;
 	verbena::channel::TrustOptions trust;
 };
@@ -44,12 +45,25 @@ int run(const Options& options) {
 	const auto where = async::resolve(options.listen, options.port);
 	if (!where) return fail(where.error());
 
+	std::optional<kv::EtcdPrefix> join;
+	if (!options.join.empty()) {
+		const auto prefix = kv::read_etcd(options.join);
+		if (!prefix) {
+			fail(prefix.error());
+			return 2;
+		}
+		join = *prefix;
+	}
 	kv::Service service({.where = *where,
 		.protection = *protection,
 		.wish = {.device = options.device, .both_ends_on_this_host = async::is_loopback(*where)},
 		.settings = options.settings,
 		.server = options.server,
 		.spin = options.poll_us * 1000,
+		.join = join,
+		.name = options.name.empty() ? options.listen : options.name,
+		.join_lease_s = options.join_lease_s,
+		.data = options.data,
 		.complain = [](const std::string& what) { fmt::print(stderr, "kv_server: {}\n", what); }});
 	if (auto started = service.start(); !started) return fail(started.error());
 	running = &service;
@@ -60,6 +74,7 @@ int run(const Options& options) {
 		"kv_server: listening at {}:{}, {} over {} ({}, MTU {}) and tcp, rx-depth {}, tx-depth {}, eager-max {}, memory {}, trusts {}\n",
 		options.listen, service.port(), path.transport, path.device, path.gid, path.mtu, options.settings.rx_depth,
 		options.settings.tx_depth, options.settings.eager_max, options.settings.memory, trust->description());
+	if (join) fmt::print("kv_server: joined {} as {}\n", options.join, service.name());
 	std::fflush(stdout);
 	service.run();
 	running = nullptr;
@@ -70,7 +85,8 @@ int run(const Options& options) {
 		service.counts().clients_peak.load(), counters.requests, counters.eager_sets, counters.read_sets, counters.written_sets,
 		service.store().counters().refused, counters.eager_gets, counters.lent_gets, counters.leases_expired + counters.places_expired,
 		service.store().size(), service.store().used(), service.counts().registrations.load());
-	return 0;
+	if (service.journal() != nullptr) fmt::print("kv_server: {} commits to {}\n", service.journal()->commits(), options.data);
+	return service.failure().empty() ? 0 : fail(service.failure());
 }
 
 }  // namespace
@@ -79,7 +95,9 @@ int main(int argc, char** argv) {
 	Options options;
 	CLI::App app("Keeps keys and values in memory, for clients over RDMA (RC) or TCP.", "kv_server");
 	app.footer(
-		"Examples:\n  kv_server\n  kv_server --port 4000 --memory 4G --eager-max 16K\n  kv_server --listen 127.0.0.1 --rx-depth 6000 "
+		"Examples:\n  kv_server\n  kv_server --port 4000 --memory 4G --eager-max 16K\n  kv_server --one-sided 64M\n  kv_server --data "
+	    "/var/lib/kv\n  kv_server --join "
+		"etcd://127.0.0.1:2379/kv --listen 10.0.0.1\n  kv_server --listen 127.0.0.1 --rx-depth 6000 "
 		"--tx-depth "
 		"6000\n  kv_server --ca ca.pem --cert server.pem --key server.key\n"
 		"Then, elsewhere: kv_client SERVER. SIGTERM closes the clients and ends within two seconds.\nExit codes: 0 good, 1 failed, 2 "
@@ -106,6 +124,15 @@ int main(int argc, char** argv) {
 	app.add_option("--memory", options.memory, "Limit of keys and values; above it SETs are refused")
 		->capture_default_str()
 		->check(size_up_to(std::uint64_t{1} << 46));
+	app.add_option("--one-sided", options.one_sided,
+		   "Memory, above --memory, in which keys that are read are published, for clients that GET by RDMA READ alone; 0: none, else from "
+	       "1M")
+		->capture_default_str()
+		->check(size_up_to(verbena::kv::Index::bytes_max))
+		->check([](const std::string& text) {
+			const std::uint64_t size = *verbena::parse_size(text);
+			return size == 0 || size >= verbena::kv::Index::bytes_min ? std::string() : std::string("at least 1M");
+		});
 	app.add_option("--value-max", options.value_max, "The longest value")->capture_default_str()->check(size_up_to(verbena::kv::value_max));
 	app.add_option("--max-clients", options.settings.connections_max, "Further ones are refused")
 		->capture_default_str()
@@ -116,6 +143,15 @@ int main(int argc, char** argv) {
 	app.add_option("--lease-ms", options.server.lease_ms, "How long memory stays lent to a client that says nothing")
 		->capture_default_str()
 		->check(CLI::Range(10u, 600'000u));
+	app.add_option("--join", options.join, "Be a member there while it runs: clients of the prefix give it its share of the keys")
+		->type_name("etcd://HOST:2379/PREFIX");
+	app.add_option("--name", options.name, "HOST[:PORT] by which clients reach a server that joins; without it as --listen and --port");
+	app.add_option("--join-lease-s", options.join_lease_s, "Seconds until a member that has crashed is none")
+		->capture_default_str()
+		->check(CLI::Range(1u, 3600u));
+	app.add_option("--data", options.data,
+		   "Keep acknowledged SETs and DELs in this folder, and begin with what is there; without it they are lost with the process")
+		->type_name("DIR");
 	app.add_option("--device", options.device, "RDMA device; without it the best one ('verbena devices')");
 	app.add_option("--poll-us", options.poll_us, "Microseconds to poll after the last work before sleeping")->capture_default_str();
 	verbena::tools::add_trust(app, options.trust);
@@ -126,6 +162,7 @@ int main(int argc, char** argv) {
 	}
 	options.settings.eager_max = options.server.eager_max = static_cast<std::uint32_t>(*verbena::parse_size(options.eager_max));
 	options.settings.memory = *verbena::parse_size(options.memory);
+	options.settings.one_sided = *verbena::parse_size(options.one_sided);
 	options.server.value_max = static_cast<std::uint32_t>(*verbena::parse_size(options.value_max));
 	setvbuf(stdout, nullptr, _IOLBF, 0);
 	return run(options);

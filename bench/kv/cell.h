@@ -9,11 +9,18 @@
 namespace verbena::kvbench {
 
 enum class Op : std::uint8_t { set, get };
-enum class Proto : std::uint8_t { eager, rndv, automatic };
+enum class Proto : std::uint8_t { eager, rndv, automatic, one_sided };  // one_sided: GETs only
 enum class Form : std::uint8_t { read, write };  // of a SET by rendezvous
 
 constexpr std::string_view name_of(Op op) { return op == Op::set ? "SET" : "GET"; }
-constexpr std::string_view name_of(Proto proto) { return proto == Proto::eager ? "eager" : proto == Proto::rndv ? "rendezvous" : "auto"; }
+constexpr std::string_view name_of(Proto proto) {
+	switch (proto) {
+		case Proto::eager: return "eager";
+		case Proto::rndv: return "rendezvous";
+		case Proto::one_sided: return "one-sided";
+		default: return "auto";
+	}
+}
 constexpr std::string_view name_of(Form form) { return form == Form::read ? "read" : "write"; }
 
 struct Cell {
@@ -35,7 +42,7 @@ struct Run {
 	std::uint64_t p50_ns = 0, p99_ns = 0;
 	std::uint64_t wrong = 0;        // values that were not what was set
 	std::uint64_t messages = 0;     // of the protocol, both ways
-	std::uint64_t eager = 0, reads = 0, writes = 0, lent = 0, copied = 0;
+	std::uint64_t eager = 0, reads = 0, writes = 0, lent = 0, copied = 0, one_sided = 0;
 	std::uint64_t registrations = 0;  // at the client, during the timed operations
 	std::uint32_t depth_max = 0;    // operations that were under way at once, of one client
 	char failure[200] = {};

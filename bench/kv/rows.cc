@@ -36,6 +36,8 @@ Verdict judge(const Cell& cell, std::span<const Run> runs) {
 				which + fmt::format("{:.1f} operations under way on average, of {} at most", run.mean_depth(), cell.window * cell.clients));
 		else if (cell.proto == Proto::rndv && run.lent + run.reads + run.writes < run.operations)
 			say("invalid", which + "not all operations were by rendezvous");
+		else if (cell.proto == Proto::one_sided && run.one_sided < run.operations)
+			say("suspect", which + fmt::format("{} GETs had to ask by message", run.operations - run.one_sided));
 		else if (run.registrations > 0) say("suspect", which + fmt::format("{} registrations of memory while it ran", run.registrations));
 		else if (run.operations < operations_min) say("suspect", which + fmt::format("only {} operations in its time", run.operations));
 	}
@@ -55,11 +57,13 @@ double per_operation(const Run& run, std::uint64_t count) {
 
 // What really was done: of `auto` too.
 std::string protocol_of(std::span<const Run> runs) {
-	std::uint64_t direct = 0, all = 0;
+	std::uint64_t direct = 0, all = 0, one_sided = 0;
 	for (const Run& run : runs) {
 		direct += std::max({run.lent, run.reads, run.writes});
+		one_sided += run.one_sided;
 		all += run.operations;
 	}
+	if (one_sided > 0) return one_sided >= all ? "one-sided" : "mixed";
 	return direct == 0 ? "eager" : direct >= all ? "rendezvous" : "mixed";
 }
 
@@ -83,10 +87,11 @@ Json row_of(const Cell& cell, std::span<const Run> runs, const TrialOptions& opt
 	const double giga = cell.size / 1e9, gibi = cell.size / 1073741824.0;
 	const bool writes = cell.op == Op::set && cell.proto != Proto::eager && cell.form == Form::write;
 	Json row{{"experiment", "kv"}, {"op", name_of(cell.op)}, {"proto", name_of(cell.proto)}, {"protocol", protocol_of(runs)}};
-	row["form"] = row["protocol"] == "eager" ? "" : writes ? "write" : "read";
+	row["form"] = row["protocol"] == "eager" || row["protocol"] == "one-sided" ? "" : writes ? "write" : "read";
 	row["value_bytes"] = cell.size;
 	row["window"] = cell.window;
 	row["clients"] = cell.clients;
+	row["stalled"] = options.stalled;
 	row["transport"] = options.tcp ? "tcp" : "rdma";
 	row["rx_depth"] = options.settings.rx_depth;
 	row["tx_depth"] = options.settings.tx_depth;
@@ -105,6 +110,7 @@ Json row_of(const Cell& cell, std::span<const Run> runs, const TrialOptions& opt
 	row["depth"] = median_of(runs, [](const Run& run) { return run.mean_depth(); });
 	row["depth_max"] = median_of(runs, [](const Run& run) { return run.depth_max; });
 	row["messages_per_operation"] = median_of(runs, [](const Run& run) { return per_operation(run, run.messages); });
+	row["one_sided_per_operation"] = median_of(runs, [](const Run& run) { return per_operation(run, run.one_sided); });
 	row["copied_per_operation"] = median_of(runs, [](const Run& run) { return per_operation(run, run.copied); });
 	row["registrations"] = median_of(runs, [](const Run& run) { return run.registrations; });
 	row["spread"] = spread(rates);
@@ -139,7 +145,7 @@ std::string to_published(std::span<const Json> rows) {
 std::string to_crossover(std::span<const Json> rows) {
 	std::map<std::string, std::map<std::uint64_t, std::map<std::string, const Json*>>> groups;
 	for (const Json& row : rows) {
-		if (row["proto"] == "auto") continue;
+		if (row["proto"] == "auto" || row["proto"] == "one-sided") continue;
 		std::string name = row["proto"].get<std::string>();
 		if (row["form"] == "write") name += " by write";
 		groups[key_of(row)][row["value_bytes"].get<std::uint64_t>()][name] = &row;

@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <deque>
 
 #include "bench/kv/worker.h"
 #include "lib/kv/service.h"
@@ -73,20 +74,39 @@ void serve(const TrialOptions& options, int out) {
 	tell_by(out, told);
 }
 
-void work(const TrialOptions& options, std::uint16_t port, const std::vector<Cell>& cells, std::uint32_t repetitions, int out) {
-	WorkerTold told;
-	auto session = kv::Session::open({.host = "127.0.0.1",
+std::expected<std::unique_ptr<kv::Session>, std::string> open_session(const TrialOptions& options, std::uint16_t port) {
+	return kv::Session::open({.host = "127.0.0.1",
 		.port = port,
 		.protection = options.client_protection,
 		.device = options.device,
 		.tcp = options.tcp,
 		.settings = options.settings,
 		.spin = options.spin});
+}
+
+// Says so once it has begun, and then is at work at whatever instant it is stopped.
+void stall(const TrialOptions& options, std::uint16_t port, int out) {
+	WorkerTold told;
+	auto session = open_session(options, port);
+	if (!session) return;
+	Worker worker(**session, false);
+	Cell cell{
+		.proto = options.tcp ? Proto::eager : Proto::rndv, .form = Form::write, .size = 64 << 10, .window = 16, .warmup = 0, .iters = 200};
+	told.run = worker.run(cell);
+	tell_by(out, told);
+	cell.iters = ~0u;
+	cell.seconds_max = 3600;
+	worker.run(cell);
+}
+
+void work(const TrialOptions& options, std::uint16_t port, const std::vector<Cell>& cells, std::uint32_t repetitions, int out) {
+	WorkerTold told;
+	auto session = open_session(options, port);
 	if (!session) {
 		put(told.error, session.error());
 		return tell_by(out, told);
 	}
-	Worker worker(**session);
+	Worker worker(**session, options.settings.one_sided > 0);
 	for (std::uint32_t repetition = 0; repetition < repetitions; ++repetition)
 		for (const Cell& cell : cells) {
 			told.run = worker.run(cell);
@@ -119,6 +139,11 @@ public:
 	Child& operator=(const Child&) = delete;
 	template <class T> bool hear(T& what) const { return hear_from(from_, what); }
 	void ask_to_end() const { kill(pid_, SIGTERM); }
+	// Every thread of it stands still when this returns.
+	void stop() const {
+		kill(pid_, SIGSTOP);
+		waitpid(pid_, nullptr, WUNTRACED);
+	}
 
 private:
 	pid_t pid_ = -1;
@@ -133,6 +158,14 @@ std::expected<Trial, std::string> run_trial(
 	ServerTold served;
 	if (!server.hear(served)) return std::unexpected("the server did not start");
 	if (served.error[0] != '\0') return std::unexpected(served.error);
+	std::deque<Child> stalled;
+	for (std::uint32_t i = 0; i < options.stalled; ++i) {
+		WorkerTold begun;
+		stalled.emplace_back([&](int out) { stall(options, served.port, out); });
+		if (!stalled.back().hear(begun) || begun.run.failure[0] != '\0')
+			return std::unexpected("a client that was to stand still did not begin");
+		stalled.back().stop();
+	}
 	const Child clients([&](int out) { work(options, served.port, cells, repetitions, out); });
 	Trial trial;
 	trial.runs.resize(cells.size());

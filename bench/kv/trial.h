@@ -19,6 +19,8 @@ struct TrialOptions {
 	channel::Protection server_protection, client_protection;
 	std::string device;
 	bool tcp = false;
+	// Further clients, each in a process that is stopped (SIGSTOP) in the middle of its rendezvous before anything is measured.
+	std::uint32_t stalled = 0;
 	Nanoseconds spin = 50'000;
 };
 

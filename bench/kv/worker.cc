@@ -88,6 +88,14 @@ Task<void> set_all(kv::Client& client, std::uint32_t number, kv::Bytes value, st
 	}
 }
 
+Task<void> get_all(kv::Client& client, std::uint32_t number, std::string& failure) {
+	for (std::uint32_t i = 0; i < keys && failure.empty(); ++i) {
+		const std::string key = key_of(number, i);
+		const auto got = co_await client.get(key);
+		if (!got) failure = kv::sentence_of(got.error());
+	}
+}
+
 // The last SET of each key is what the store has.
 Task<void> check_all(kv::Client& client, std::uint32_t number, const Phase& phase, std::uint64_t& wrong) {
 	for (std::uint32_t i = 0; i < std::min(keys, phase.cell.window); ++i) {
@@ -111,7 +119,7 @@ Run Worker::run(const Cell& cell) {
 		return result;
 	};
 	while (clients_.size() < cell.clients) {
-		auto client = session_.connect_now({});
+		auto client = session_.connect_now({.one_sided = one_sided_});
 		if (!client) return fail(client.error());
 		clients_.push_back(std::move(*client));
 	}
@@ -128,8 +136,12 @@ Run Worker::run(const Cell& cell) {
 		options.protocol = cell.proto == Proto::eager ? kv::Protocol::eager
 			: cell.proto == Proto::rndv               ? kv::Protocol::rendezvous
 													  : kv::Protocol::automatic;
+		options.one_sided = false;
 		options.form = cell.form == Form::write ? kv::Form::write : kv::Form::read;
 		if (cell.op == Op::get) session_.loop().complete(set_all(*clients_[i], i, bytes, failure));
+		// The first to ask for a key has it published.
+		options.one_sided = cell.proto == Proto::one_sided;
+		if (options.one_sided) session_.loop().complete(get_all(*clients_[i], i, failure));
 	}
 	if (!failure.empty()) return fail(failure);
 
@@ -137,7 +149,8 @@ Run Worker::run(const Cell& cell) {
 	if (session_.transport() != nullptr && cell.proto != Proto::eager) {
 		std::vector<channel::Buffer> aside;
 		for (std::uint32_t i = 0; i < cell.window * cell.clients + 1; ++i)
-			aside.push_back(session_.transport()->memory().take(cell.size + std::size_t{1}));
+			for (const std::size_t bytes : {std::size_t{kv::line_bytes}, cell.size + key_of(0, 0).size() + 1, cell.size + std::size_t{1}})
+				aside.push_back(session_.transport()->memory().take(bytes));
 	}
 
 	const auto phase = [&](std::uint64_t operations, Nanoseconds deadline) {
@@ -160,6 +173,7 @@ Run Worker::run(const Cell& cell) {
 			.writes = sum([](const kv::ClientCounters& of) { return of.writes; }),
 			.lent = sum([](const kv::ClientCounters& of) { return of.lent; }),
 			.copied = sum([](const kv::ClientCounters& of) { return of.copied; }),
+			.one_sided = sum([](const kv::ClientCounters& of) { return of.one_sided; }),
 			.registrations = registrations_of(session_)};
 	};
 
@@ -176,6 +190,7 @@ Run Worker::run(const Cell& cell) {
 	result.writes -= before.writes;
 	result.lent -= before.lent;
 	result.copied -= before.copied;
+	result.one_sided -= before.one_sided;
 	result.registrations -= before.registrations;
 	result.operations = timed.done;
 	result.latency_sum_ns = timed.latency_sum;

@@ -12,7 +12,8 @@ namespace verbena::kvbench {
 class Worker {
 public:
 	// `session` outlives it. Connects as many clients as any cell has.
-	explicit Worker(kv::Session& session) : session_(session) {}
+	// `one_sided`: cells of that kind come too.
+	Worker(kv::Session& session, bool one_sided) : session_(session), one_sided_(one_sided) {}
 
 	Run run(const Cell& cell);
 	// Of all runs, with warm-up and preparation: what the server must have counted too.
@@ -20,6 +21,7 @@ public:
 
 private:
 	kv::Session& session_;
+	bool one_sided_;
 	std::vector<std::unique_ptr<kv::Client>> clients_;
 };
 

@@ -1,4 +1,4 @@
-// The C interface (verbena/kv.h) over one Session and one Client for each handle. A call holds the handle's lock and runs the loop until
+// The C interface (verbena/kv.h) over one Session and its Shards for each handle. A call holds the handle's lock and runs the loop until
 // its operation is done.
 #include "lib/include/verbena/kv.h"
 
@@ -8,7 +8,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "lib/kv/session.h"
+#include "lib/kv/shards.h"
 
 namespace verbena::kv {
 namespace {
@@ -37,10 +37,10 @@ class Handle {
 public:
 	explicit Handle(std::shared_ptr<Core> of) : core(std::move(of)) {}
 
-	int fail(Error error) { return fail(error, std::string(sentence_of(error))); }
-	int fail(Error error, std::string sentence) {
-		if (error == Error::lost && client->lost()) sentence += ": " + client->why_lost();
-		last_error = std::move(sentence);
+	int fail(Error error, const Client* client) {
+		last_error = sentence_of(error);
+		if (client == nullptr) last_error += ": " + shards->why_none();
+		else if (error == Error::lost && client->lost()) last_error += ": " + client->why_lost();
 		switch (error) {
 			case Error::missing: return KV_MISSING;
 			case Error::empty_key: return KV_EMPTY_KEY;
@@ -65,7 +65,7 @@ public:
 	int close();
 
 	std::shared_ptr<Core> core;
-	std::unique_ptr<Client> client;
+	std::unique_ptr<Shards> shards;
 	std::string last_error;
 
 private:
@@ -73,15 +73,20 @@ private:
 	static constexpr std::size_t bytes_under_way_max = 256 << 20, operations_under_way_max = 1024;
 
 	async::Loop& loop() { return core->session->loop(); }
-	template <class T> int result_of(const std::expected<T, Error>& done) { return done ? KV_OK : fail(done.error()); }
+	// Null: there is none that could be reached.
+	Client* client_of(std::string_view key) {
+		if (shards->changed()) loop().complete(shards->settle());
+		return shards->at(key);
+	}
+	int result_of(const std::expected<void, Error>& done, const Client* client) { return done ? KV_OK : fail(done.error(), client); }
 	channel::Place place_of(Bytes value) const;
 	void wait_for(std::string_view key);
-	Running set_later(std::string key, Bytes value, std::vector<std::byte> copy);
+	Running set_later(Client& client, std::string key, Bytes value, std::vector<std::byte> copy);
 
 	// Keys of asynchronous SETs under way.
 	std::unordered_set<std::string> setting_;
 	std::size_t bytes_under_way_ = 0;
-	std::optional<Error> first_error_;
+	std::optional<std::pair<int, std::string>> first_error_;
 	Coroutines coroutines_;
 };
 
@@ -94,18 +99,21 @@ channel::Place Handle::place_of(Bytes value) const {
 
 int Handle::set(std::string_view key, Bytes value) {
 	wait_for(key);
+	Client* const client = client_of(key);
+	if (client == nullptr) return fail(Error::lost, client);
 	std::expected<void, Error> done;
 	loop().complete(
 		[](Client& client, std::string_view key, Bytes value, channel::Place place, std::expected<void, Error>& done) -> async::Task<void> {
 			if (place.buffer) done = co_await client.set(key, std::move(place));
 			else done = co_await client.set(key, value);
 		}(*client, key, value, place_of(value), done));
-	return result_of(done);
+	return result_of(done, client);
 }
 
 int Handle::set_async(std::string_view key, Bytes value) {
-	if (client->lost()) return fail(Error::lost);
 	wait_for(key);
+	Client* const client = client_of(key);
+	if (client == nullptr || client->lost()) return fail(Error::lost, client);
 	const auto crowded = [&] {
 		return setting_.size() >= operations_under_way_max ||
 			(bytes_under_way_ > 0 && bytes_under_way_ + value.size() > bytes_under_way_max);
@@ -114,18 +122,21 @@ int Handle::set_async(std::string_view key, Bytes value) {
 	// By rendezvous it is copied to registered memory before set_later() first waits.
 	std::vector<std::byte> copy;
 	if (client->is_eager(key.size(), value.size())) copy.assign(value.begin(), value.end());
-	set_later(std::string(key), value, std::move(copy));
+	set_later(*client, std::string(key), value, std::move(copy));
 	return KV_OK;
 }
 
-Running Handle::set_later(std::string key, Bytes value, std::vector<std::byte> copy) {
+Running Handle::set_later(Client& client, std::string key, Bytes value, std::vector<std::byte> copy) {
 	if (!copy.empty()) value = copy;
 	const auto [entry, fresh] = setting_.insert(key);
 	check(fresh, "the SETs of one key wait for each other");
 	const std::size_t size = value.size();
 	bytes_under_way_ += size;
-	const auto done = co_await client->set(key, value);
-	if (!done && !first_error_) first_error_ = done.error();
+	const auto done = co_await client.set(key, value);
+	if (!done && !first_error_) {
+		const int code = fail(done.error(), &client);
+		first_error_ = {code, last_error};
+	}
 	bytes_under_way_ -= size;
 	setting_.erase(key);
 }
@@ -139,28 +150,34 @@ void Handle::wait_for(std::string_view key) {
 int Handle::flush() {
 	loop().run_until([&] { return setting_.empty(); });
 	const auto error = std::exchange(first_error_, std::nullopt);
-	return error ? fail(*error) : KV_OK;
+	if (!error) return KV_OK;
+	last_error = error->second;
+	return error->first;
 }
 
 int Handle::get(std::string_view key, char** value, std::size_t* length) {
 	wait_for(key);
+	Client* const client = client_of(key);
+	if (client == nullptr) return fail(Error::lost, client);
 	std::expected<Fetched, Error> fetched;
 	loop().complete([](Client& client, std::string_view key, std::expected<Fetched, Error>& fetched) -> async::Task<void> {
 		fetched = co_await client.get(key);
 	}(*client, key, fetched));
-	if (!fetched) return fail(fetched.error());
+	if (!fetched) return fail(fetched.error(), client);
 	if (length != nullptr) *length = fetched->size;
 	*value = give(std::move(*fetched));
-	return *value == nullptr ? fail(Error::no_memory) : KV_OK;
+	return *value == nullptr ? fail(Error::no_memory, client) : KV_OK;
 }
 
 int Handle::remove(std::string_view key) {
 	wait_for(key);
+	Client* const client = client_of(key);
+	if (client == nullptr) return fail(Error::lost, client);
 	std::expected<void, Error> done;
 	loop().complete([](Client& client, std::string_view key, std::expected<void, Error>& done) -> async::Task<void> {
 		done = co_await client.remove(key);
 	}(*client, key, done));
-	return result_of(done);
+	return result_of(done, client);
 }
 
 char* Handle::give(Fetched fetched) {
@@ -184,14 +201,13 @@ char* Handle::give(Fetched fetched) {
 
 char* Handle::alloc(std::size_t size) {
 	Fetched block{.offset = headroom, .size = size};
-	channel::MemoryPool* const pool = client->channel().memory();
-	if (pool != nullptr) {
-		block.buffer = pool->take(headroom + size + 1);
+	if (channel::RcTransport* const transport = core->session->transport(); transport != nullptr) {
+		block.buffer = transport->memory().take(headroom + size + 1);
 	} else {
 		block.heap = channel::make_heap_block(headroom + size + 1);
 	}
 	if (!block.buffer && !block.heap) {
-		fail(Error::no_memory);
+		last_error = sentence_of(Error::no_memory);
 		return nullptr;
 	}
 	return give(std::move(block));
@@ -199,9 +215,9 @@ char* Handle::alloc(std::size_t size) {
 
 int Handle::close() {
 	const int result = flush();
-	client->close();
-	loop().complete([](Client& client) -> async::Task<void> { co_await client.channel().until_closed(); }(*client));
-	client.reset();
+	shards->close();
+	loop().complete(shards->until_closed());
+	shards.reset();
 	return result;
 }
 
@@ -212,7 +228,9 @@ int fail_open(int result, std::string sentence) {
 
 int open(const char* server, const kv_options& wanted, void** handle) {
 	const auto text = [](const char* given, const char* otherwise = "") { return std::string(given == nullptr ? otherwise : given); };
-	ClientOptions client{.eager_max = static_cast<std::uint32_t>(std::min<std::size_t>(wanted.eager_max, value_max)), .headroom = headroom};
+	ClientOptions client{.eager_max = static_cast<std::uint32_t>(std::min<std::size_t>(wanted.eager_max, value_max)),
+		.headroom = headroom,
+		.one_sided = wanted.one_sided != 0};
 	const std::string transport = text(wanted.transport, "rdma"), protocol = text(wanted.protocol, "auto"),
 					  form = text(wanted.rendezvous, "read");
 	if (transport != "rdma" && transport != "tcp") return fail_open(KV_INVALID, "the transport is rdma or tcp, not " + transport);
@@ -238,9 +256,13 @@ int open(const char* server, const kv_options& wanted, void** handle) {
 	if (!session) return fail_open(KV_UNREACHABLE, session.error());
 	core->session = std::move(*session);
 	auto opened = std::make_unique<Handle>(core);
-	auto connected = core->session->connect_now(client);
+	std::expected<std::unique_ptr<Shards>, std::string> connected;
+	core->session->loop().complete(
+		[](Session& session, ClientOptions options, std::expected<std::unique_ptr<Shards>, std::string>& connected) -> async::Task<void> {
+			connected = co_await Shards::open(session, options);
+		}(*core->session, client, connected));
 	if (!connected) return fail_open(KV_UNREACHABLE, connected.error());
-	opened->client = std::move(*connected);
+	opened->shards = std::move(*connected);
 	*handle = opened.release();
 	return KV_OK;
 }
@@ -382,8 +404,8 @@ const char* kv_strerror(int result) {
 int kv_read_counters(void* kv_handle, kv_counters* counters) {
 	if (counters == nullptr) return KV_INVALID;
 	return on(kv_handle, [&](Handle& handle) {
-		const ClientCounters& of = handle.client->counters();
-		const verbena::channel::MemoryPool* const pool = handle.client->channel().memory();
+		const ClientCounters of = handle.shards->counters();
+		verbena::channel::RcTransport* const transport = handle.core->session->transport();
 		*counters = {.operations = of.operations,
 			.messages = of.records_sent + of.records_received,
 			.eager = of.eager,
@@ -391,7 +413,8 @@ int kv_read_counters(void* kv_handle, kv_counters* counters) {
 			.writes = of.writes,
 			.lent = of.lent,
 			.copied = of.copied,
-			.registrations = pool == nullptr ? 0 : pool->counters().registrations};
+			.registrations = transport == nullptr ? 0 : transport->memory().counters().registrations,
+			.one_sided = of.one_sided};
 		return int{KV_OK};
 	});
 }

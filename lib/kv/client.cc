@@ -14,6 +14,8 @@ constexpr std::uint32_t slots_max = 1u << index_bits;
 // How long a release waits for a request that carries it, and how many may wait.
 constexpr Nanoseconds release_patience = 2'000'000;
 constexpr std::size_t releases_max = 16;
+// How often a one-sided GET begins anew when what it read was being written, before it asks.
+constexpr unsigned attempts_max = 4;
 
 std::uint32_t number_of(std::uint32_t index, std::uint32_t generation) { return generation << index_bits | index; }
 
@@ -45,13 +47,37 @@ Task<std::expected<std::unique_ptr<Client>, std::string>> Client::open(std::uniq
 	if (theirs->requests_max == 0) co_return std::unexpected("the server takes no requests");
 	if (options.protocol == Protocol::rendezvous && !channel->direct())
 		co_return std::unexpected("rendezvous needs an RDMA connection, and this one is over " + channel->path().transport);
-	co_return std::unique_ptr<Client>(new Client(std::move(channel), options, *theirs));
+	Published published;
+	if (options.one_sided) {
+		auto borrowed = co_await borrow_index(*channel);
+		if (!borrowed) co_return std::unexpected(borrowed.error());
+		published = *borrowed;
+	}
+	co_return std::unique_ptr<Client>(new Client(std::move(channel), options, *theirs, published));
 }
 
-Client::Client(std::unique_ptr<channel::Channel> channel, const ClientOptions& options, const Hello& server)
+Task<std::expected<Client::Published, std::string>> Client::borrow_index(channel::Channel& channel) {
+	const RequestHeader header{.operation = Operation::index};
+	const Bytes request = std::as_bytes(std::span(&header, 1));
+	const auto sent = co_await channel.send(request);
+	if (!sent) co_return std::unexpected("the connection is lost: " + channel.reason());
+	auto message = co_await channel.receive();
+	if (!message) co_return std::unexpected("the server ended the connection: " + channel.reason());
+	const auto answer = Answers(message->bytes()).next();
+	if (!answer) co_return std::unexpected("the server breaks the protocol: " + std::string(name_of(answer.error())));
+	if (answer->header.status != Status::index)
+		co_return std::unexpected(channel.direct() ? "the server publishes nothing for one-sided GETs; start it with --one-sided 64M"
+												   : "one-sided GETs need an RDMA connection, and this one is over tcp");
+	if (!is_possible(answer->shape, answer->remote.length))
+		co_return std::unexpected("the server breaks the protocol: an index of an impossible shape");
+	co_return Published{answer->remote, answer->shape};
+}
+
+Client::Client(std::unique_ptr<channel::Channel> channel, const ClientOptions& options, const Hello& server, const Published& published)
 	: channel_(std::move(channel)),
 	  options_(options),
 	  server_(server),
+	  published_(published),
 	  eager_max_(server.eager_max),
 	  outbox_(*channel_, options.message_max),
 	  reader_(channel_->loop(), receive()) {
@@ -89,6 +115,7 @@ void Client::submit(Call& call) {
 	call.submitted_ = true;
 	++counters_.operations;
 	call.number_ = take_slot(call);
+	if (call.kind_ == Call::Kind::get && options_.one_sided && published_.shape.lines > 0) return (void)read_published(call.number_);
 	if (call.kind_ == Call::Kind::get) return submit_eager(call, Operation::get);
 	if (call.kind_ == Call::Kind::remove) return submit_eager(call, Operation::remove);
 
@@ -243,6 +270,7 @@ bool Client::handle(const Answer& answer) {
 		case Status::full: finish(*slot, Error::full); break;
 		case Status::too_large: finish(*slot, Error::long_value); break;
 		case Status::unsupported: finish(*slot, Error::unsupported); break;
+		case Status::index: return false;
 		case Status::place:
 			if (const Place& source = call == nullptr ? slot->source : call->place_;
 				!source.buffer || source.length != answer.remote.length)
@@ -308,6 +336,62 @@ Running Client::read_value(std::uint32_t number, std::uint32_t lease, RemoteMemo
 	if (slot == nullptr) co_return;
 	if (read && slot->call != nullptr) slot->call->fetched_ = {.buffer = std::move(buffer), .offset = headroom, .size = from.length};
 	finish(*slot, read ? std::optional<Error>() : Error::lost);
+}
+
+// One-sided: the line of the key, then what it tells of. Whatever does not fit together is read again, then asked for.
+Running Client::read_published(std::uint32_t number) {
+	const std::string key(slot_of(number)->call->key_);
+	const std::uint64_t hash = index_hash(key, published_.shape.seed);
+	const auto at = static_cast<std::uint32_t>(hash & (published_.shape.lines - 1)) * line_bytes;
+	const RemoteMemory remote_line = published_.area.part(at, line_bytes);
+	const std::size_t headroom = options_.headroom;
+	channel::Buffer line = channel_->memory()->take(line_bytes);
+	for (unsigned attempt = 0; line && attempt < attempts_max; ++attempt) {
+		Place into(line);
+		const auto read = co_await channel_->read(std::move(into), remote_line);
+		if (!goes_on(number, read.has_value())) co_return;
+		const SeenLine found = read_line(line.bytes(), key, hash, published_.area.length);
+		if (found.seen == Seen::absent) break;
+		if (found.seen == Seen::torn) {
+			++counters_.one_sided_torn;
+			continue;
+		}
+		Slot& slot = *slot_of(number);
+		if (found.seen == Seen::inside) {
+			++counters_.one_sided;
+			deliver_eager(*slot.call, found.value);
+			finish(slot, slot.call->error_);
+			co_return;
+		}
+		const std::uint32_t length = found.header.value_length, whole = found.header.record_bytes();
+		channel::Buffer buffer = channel_->memory()->take(headroom + whole + 1);
+		if (!buffer) break;
+		Place record(buffer, headroom, whole);
+		const RemoteMemory remote_record = published_.area.part(found.header.offset, whole);
+		const auto read_it = co_await channel_->read(std::move(record), remote_record);
+		if (!goes_on(number, read_it.has_value())) co_return;
+		if (read_record(buffer.bytes().subspan(headroom, whole), found.header, key) != Seen::outside) {
+			++counters_.one_sided_torn;
+			continue;
+		}
+		++counters_.one_sided;
+		buffer.data()[headroom + length] = std::byte{0};
+		Slot& done = *slot_of(number);
+		done.call->fetched_ = {.buffer = std::move(buffer), .offset = headroom, .size = length};
+		finish(done, {});
+		co_return;
+	}
+	++counters_.one_sided_asked;
+	submit_eager(*slot_of(number)->call, Operation::get);
+}
+
+// Whether somebody still waits for it; if not, it is over.
+bool Client::goes_on(std::uint32_t number, bool good) {
+	Slot* const slot = slot_of(number);
+	if (slot == nullptr) return false;
+	if (good && slot->call != nullptr) return true;
+	finish(*slot, good ? std::optional<Error>() : Error::lost);
+	return false;
 }
 
 // The next request carries it; if there is none soon, it goes alone.

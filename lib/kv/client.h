@@ -12,6 +12,9 @@
 // registered memory without a copy; set() of any other memory copies it to a registered buffer first, if it goes by rendezvous. An empty
 // value is always eager.
 //
+// With `one_sided` a GET reads what the server publishes, by RDMA READ and without a message; what is not published, or changes too often
+// while it is read, is asked for as any other GET.
+//
 // Everything belongs to the channel's loop. The client dies after its operations and its Fetched values before the transport.
 #pragma once
 
@@ -23,6 +26,7 @@
 
 #include "lib/async/job.h"
 #include "lib/channel/heap_message.h"
+#include "lib/kv/index_format.h"
 #include "lib/kv/outbox.h"
 #include "lib/kv/running.h"
 
@@ -49,15 +53,27 @@ struct ClientOptions {
 	std::uint32_t eager_max = 0;       // 0: the server's
 	std::uint32_t message_max = 8192;  // of several records together
 	std::size_t headroom = 0;          // bytes in front of every fetched value, for the caller
+	bool one_sided = false;            // GETs; open() fails if the server publishes nothing
 };
 
 struct ClientCounters {
 	std::uint64_t operations = 0;
 	std::uint64_t records_sent = 0, records_received = 0;  // requests, answers, and what else is said about them
 	std::uint64_t eager = 0, reads = 0, writes = 0, lent = 0;
+	std::uint64_t one_sided = 0, one_sided_torn = 0, one_sided_asked = 0;  // GETs so; READs that were repeated; GETs that had to ask
 	std::uint64_t copied = 0;                              // SETs by rendezvous whose value was copied first
 	std::uint64_t releases_alone = 0;                      // releases that no request was there to carry
 	std::uint32_t under_way_max = 0;
+
+	ClientCounters& operator+=(const ClientCounters& other) {
+		for (const auto each : {&ClientCounters::operations, &ClientCounters::records_sent, &ClientCounters::records_received,
+				 &ClientCounters::eager, &ClientCounters::reads, &ClientCounters::writes, &ClientCounters::lent, &ClientCounters::one_sided,
+				 &ClientCounters::one_sided_torn, &ClientCounters::one_sided_asked, &ClientCounters::copied,
+				 &ClientCounters::releases_alone})
+			this->*each += other.*each;
+		under_way_max = std::max(under_way_max, other.under_way_max);
+		return *this;
+	}
 };
 
 // A value that was fetched, with a NUL behind it that does not count.
@@ -114,7 +130,12 @@ private:
 		channel::Place source;  // what it writes, if its caller is gone
 	};
 
-	Client(std::unique_ptr<channel::Channel> channel, const ClientOptions& options, const Hello& server);
+	struct Published {
+		RemoteMemory area;
+		IndexShape shape;
+	};
+	static async::Task<std::expected<Published, std::string>> borrow_index(channel::Channel& channel);
+	Client(std::unique_ptr<channel::Channel> channel, const ClientOptions& options, const Hello& server, const Published& published);
 
 	void start(Call& call);
 	void submit(Call& call);
@@ -122,6 +143,8 @@ private:
 	Running set_by_read(std::uint32_t number, channel::Place place, std::string key);
 	Running write_value(std::uint32_t number, RemoteMemory to);
 	Running read_value(std::uint32_t number, std::uint32_t lease, RemoteMemory from);
+	Running read_published(std::uint32_t number);
+	bool goes_on(std::uint32_t number, bool good);
 	std::byte* put_request(RequestHeader header, std::string_view key, std::size_t more);
 	std::uint32_t take_slot(Call& call);
 	Slot* slot_of(std::uint32_t number);
@@ -137,6 +160,7 @@ private:
 	std::unique_ptr<channel::Channel> channel_;
 	ClientOptions options_;
 	Hello server_;
+	Published published_;
 	std::uint32_t eager_max_;
 	Outbox outbox_;
 	std::vector<Slot> slots_;

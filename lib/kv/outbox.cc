@@ -19,7 +19,10 @@ private:
 	Outbox& outbox_;
 };
 
-Outbox::Outbox(channel::Channel& channel, std::size_t message_max) : channel_(channel), message_max_(message_max) { write(); }
+Outbox::Outbox(channel::Channel& channel, std::size_t message_max, Journal* journal)
+	: channel_(channel), message_max_(message_max), journal_(journal) {
+	write();
+}
 
 void Outbox::begin_message() {
 	waiting_.emplace_back();
@@ -64,6 +67,7 @@ void Outbox::turn_ends() {
 }
 
 void Outbox::push() {
+	if (journal_ != nullptr && !journal_->commit()) ended_ = true;
 	while (first_ < waiting_.size()) {
 		current_ = std::move(waiting_[first_]);
 		if (++first_ == waiting_.size()) {

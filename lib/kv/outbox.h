@@ -3,6 +3,8 @@
 //
 // Nothing is refused: whoever puts in more than the channel takes looks at crowded() and waits by until_room(). After the channel's end
 // everything is dropped. Lives on the channel's loop and dies before the channel.
+//
+// With a journal nothing leaves before what it has collected is committed: all changes of a turn, of every connection, by one commit.
 #pragma once
 
 #include <algorithm>
@@ -18,7 +20,7 @@ namespace verbena::kv {
 class Outbox final : public async::TurnEnd {
 public:
 	// `message_max`: of a message of several records.
-	Outbox(channel::Channel& channel, std::size_t message_max);
+	Outbox(channel::Channel& channel, std::size_t message_max, Journal* journal = nullptr);
 
 	void limit(std::size_t message_max) { message_max_ = std::min(message_max_, message_max); }
 
@@ -57,6 +59,7 @@ private:
 
 	channel::Channel& channel_;
 	std::size_t message_max_;
+	Journal* journal_;
 	std::vector<Outgoing> waiting_;
 	std::size_t first_ = 0;  // of `waiting_`; those before it have left
 	std::size_t queued_ = 0;  // bytes of those that have not

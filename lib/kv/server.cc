@@ -20,7 +20,7 @@ Connection::Connection(Store& store, std::unique_ptr<channel::Channel> channel, 
 	  options_(options),
 	  counters_(counters),
 	  eager_max_(options.eager_max),
-	  outbox_(*channel_, options.message_max) {}
+	  outbox_(*channel_, options.message_max, store.journal()) {}
 
 Connection::~Connection() { channel_->loop().cancel(*this); }
 
@@ -80,6 +80,11 @@ bool Connection::handle(const Request& request) {
 			break;
 		case Operation::written: return finish_written(request.header.number);
 		case Operation::release: break;
+		case Operation::index:
+			if (std::exchange(one_sided_, true)) return false;
+			if (!channel_->direct() || store_.index() == nullptr) answer(request.header.number, Status::unsupported);
+			else lend_index(request.header.number);
+			break;
 	}
 	return queue_.size() <= options_.requests_max;
 }
@@ -94,6 +99,7 @@ void Connection::get(const Request& request) {
 	const RequestHeader& header = request.header;
 	Value value = store_.get(text_of(request.key));
 	if (!value) return answer(header.number, Status::missing);
+	if (index_) store_.publish(text_of(request.key), value);
 	const bool direct = channel_->direct();
 	if (header.protocol == Protocol::rendezvous && !direct) return answer(header.number, Status::unsupported);
 	const bool eager = header.protocol == Protocol::eager || value.size() == 0 ||
@@ -231,6 +237,25 @@ Running Connection::store_written(std::uint32_t index) {
 		answer(loan.number, Status::good);
 	}
 	free_loan(index);
+}
+
+Running Connection::lend_index(std::uint32_t number) {
+	channel::Place area = store_.index()->area();
+	auto lease = co_await channel_->lend(std::move(area), Right::read);
+	if (!lease) {
+		answer(number, Status::full);
+		co_return;
+	}
+	++counters_.indexes_lent;
+	++counters_.answers;
+	index_ = std::move(*lease);
+	const AnswerHeader header{.status = Status::index, .number = number};
+	const RemoteMemory& remote = index_.remote();
+	const IndexShape& shape = store_.index()->shape();
+	std::byte* const at = outbox_.put(sizeof header + sizeof remote + sizeof shape);
+	std::memcpy(at, &header, sizeof header);
+	std::memcpy(at + sizeof header, &remote, sizeof remote);
+	std::memcpy(at + sizeof header + sizeof remote, &shape, sizeof shape);
 }
 
 // What is lent.

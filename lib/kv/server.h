@@ -32,6 +32,7 @@ struct ServerCounters {
 	std::uint64_t eager_sets = 0, read_sets = 0, written_sets = 0;     // by rendezvous: the server's READ, the client's WRITE
 	std::uint64_t eager_gets = 0, lent_gets = 0, staged = 0;           // staged: small values copied to be lent
 	std::uint64_t leases_expired = 0, places_expired = 0;
+	std::uint64_t indexes_lent = 0;  // to clients that read one-sidedly
 	std::uint64_t malformed = 0;
 };
 
@@ -76,6 +77,7 @@ private:
 	Running lend_place(Queued request);
 	Running store_written(std::uint32_t loan);
 	void end_rendezvous();
+	Running lend_index(std::uint32_t number);
 
 	std::uint32_t take_loan();
 	void release(std::uint32_t lease);
@@ -95,6 +97,8 @@ private:
 	std::vector<std::uint32_t> free_loans_;
 	std::uint32_t under_way_ = 0;  // rendezvous
 	std::deque<Queued> queue_;
+	channel::Lease index_;     // as long as the connection
+	bool one_sided_ = false;
 	bool timing_ = false;
 	Coroutines coroutines_;
 };

@@ -1,5 +1,7 @@
 #include "lib/kv/service.h"
 
+#include "lib/kv/placement.h"
+
 namespace verbena::kv {
 namespace {
 
@@ -33,7 +35,12 @@ std::expected<void, std::string> Service::start() {
 	if (!transport) return std::unexpected(transport.error());
 	transport_ = std::move(*transport);
 	options_.server.message_max = records_max(settings.eager_max);
-	store_ = std::make_unique<Store>(StoreOptions{.memory_max = options_.settings.memory}, &transport_->memory());
+	store_ = std::make_unique<Store>(
+		StoreOptions{.memory_max = options_.settings.memory, .index_bytes = options_.settings.one_sided}, &transport_->memory());
+	if (options_.settings.one_sided > 0 && store_->index() == nullptr)
+		return std::unexpected("there is no memory for what --one-sided publishes; give it less");
+	if (!options_.data.empty())
+		if (auto opened = open_journal(); !opened) return opened;
 	auto listener = async::listen(setup_, options_.where);
 	if (!listener) return std::unexpected(listener.error());
 	const channel::AcceptorOptions accepting{.protection = options_.protection, .tcp = tcp_options()};
@@ -42,6 +49,28 @@ std::expected<void, std::string> Service::start() {
 		[this](std::unique_ptr<channel::Channel> channel) { io_.spawn(serve(std::move(channel))); }, options_.complain);
 	acceptor_->start();
 	io_.spawn(keep_counts());
+	if (!options_.join) return {};
+	// Whoever sees the name may connect: the port is open.
+	auto name = server_name(options_.name, port());
+	if (!name) return std::unexpected(name.error());
+	options_.name = std::move(*name);
+	auto joined = Registration::make(*options_.join, options_.name, options_.join_lease_s);
+	if (!joined) return std::unexpected(joined.error());
+	registration_ = std::move(*joined);
+	return {};
+}
+
+std::expected<void, std::string> Service::open_journal() {
+	// Old versions and what transactions leave behind take room too.
+	constexpr std::size_t times = 4, bytes_min = std::size_t{1} << 30;
+	auto opened = LmdbJournal::open(options_.data, std::max(options_.settings.memory * times, bytes_min));
+	if (!opened) return std::unexpected(opened.error());
+	journal_ = std::move(*opened);
+	bool fits = true;
+	const auto read = journal_->read_all([&](std::string_view key, Bytes value) { return fits = store_->set(key, value); });
+	if (!read) return read;
+	if (!fits) return std::unexpected("what is in " + options_.data + " takes more than --memory");
+	store_->keep(*journal_);
 	return {};
 }
 
@@ -57,6 +86,7 @@ channel::Path Service::path() const {
 void Service::run() {
 	thread_ = std::jthread([this] { io_.run(); });
 	setup_.run();
+	registration_.reset();
 	acceptor_->stop();
 	io_.post([this] { io_.spawn(close_all()); });
 	thread_.join();
@@ -78,6 +108,10 @@ Task<void> Service::keep_counts() {
 		counts_.requests.store(counters_.requests, std::memory_order_relaxed);
 		counts_.keys.store(store_->size(), std::memory_order_relaxed);
 		counts_.used_bytes.store(store_->used(), std::memory_order_relaxed);
+		if (journal_ && !journal_->failure().empty() && failure_.empty()) {
+			failure_ = "no change can be kept any more: " + journal_->failure();
+			stop();
+		}
 		counts_.registrations.store(transport_->memory().counters().registrations, std::memory_order_relaxed);
 		co_await io_.sleep_for(count_interval);
 	}

@@ -1,28 +1,60 @@
 #include "lib/kv/session.h"
 
-#include <optional>
+#include <algorithm>
+
+#include "base/sizes.h"
+#include "lib/kv/placement.h"
 
 namespace verbena::kv {
 
 using Opened = std::expected<std::unique_ptr<Client>, std::string>;
 
+namespace {
+
+// The names of a list with commas, each once.
+std::expected<std::vector<std::string>, std::string> read_servers(std::string_view text, std::uint16_t port) {
+	std::vector<std::string> servers;
+	for (const std::string_view each : split(text)) {
+		auto name = server_name(std::string(each), port);
+		if (!name) return std::unexpected(name.error());
+		if (std::ranges::find(servers, *name) == servers.end()) servers.push_back(std::move(*name));
+	}
+	return servers;
+}
+
+}  // namespace
+
 std::expected<std::unique_ptr<Session>, std::string> Session::open(SessionOptions options) {
-	const auto named = async::split_host(options.host, options.port);
-	if (!named) return std::unexpected(named.error());
-	const auto address = async::resolve(named->host, named->port);
-	if (!address) return std::unexpected(address.error());
-	const lib::Wish wish{.device = options.device, .both_ends_on_this_host = async::is_loopback(*address)};
 	std::unique_ptr<Session> session(new Session(std::move(options)));
-	if (session->options_.tcp) return session;
-	auto transport = channel::RcTransport::open(session->loop_, wish, rc_options(session->options_.settings));
+	const SessionOptions& wanted = session->options_;
+	if (is_etcd(wanted.host)) {
+		const auto prefix = read_etcd(wanted.host);
+		if (!prefix) return std::unexpected(prefix.error());
+		auto members = Members::watch(*prefix);
+		if (!members) return std::unexpected(members.error());
+		session->members_ = std::move(*members);
+		session->servers_ = session->members_->first();
+	} else {
+		auto servers = read_servers(wanted.host, wanted.port);
+		if (!servers) return std::unexpected(servers.error());
+		session->servers_ = std::move(*servers);
+	}
+	if (wanted.tcp) return session;
+	bool here = true;
+	for (const std::string& name : session->servers_) {
+		const auto address = async::resolve(name, wanted.port);
+		if (!address) return std::unexpected(address.error());
+		here = here && async::is_loopback(*address);
+	}
+	const lib::Wish wish{.device = wanted.device, .both_ends_on_this_host = here};
+	auto transport = channel::RcTransport::open(session->loop_, wish, rc_options(wanted.settings));
 	if (!transport) return std::unexpected(transport.error());
 	session->transport_ = std::move(*transport);
 	return session;
 }
 
-async::Task<Opened> Session::connect(ClientOptions options) {
-	channel::ConnectOptions to{
-		.protection = options_.protection, .host = options_.host, .port = options_.port, .patience = options_.patience};
+async::Task<Opened> Session::connect(ClientOptions options, std::string name) {
+	channel::ConnectOptions to{.protection = options_.protection, .host = name, .port = options_.port, .patience = options_.patience};
 	options.message_max = records_max(options_.settings.eager_max);
 	std::unique_ptr<channel::Channel> channel;
 	if (transport_) {
@@ -36,14 +68,15 @@ async::Task<Opened> Session::connect(ClientOptions options) {
 		channel = std::move(*connected);
 	}
 	auto opened = co_await Client::open(std::move(channel), options);
-	if (!opened) co_return std::unexpected(options_.host + ": " + opened.error());
+	if (!opened) co_return std::unexpected(name + ": " + opened.error());
 	co_return std::move(*opened);
 }
 
 Opened Session::connect_now(const ClientOptions& options) {
 	Opened result;
 	loop_.complete([](Session& session, ClientOptions options, Opened& result) -> async::Task<void> {
-		result = co_await session.connect(options);
+		auto connecting = session.connect(options, session.servers().front());
+		result = co_await std::move(connecting);
 	}(*this, options, result));
 	return result;
 }

@@ -8,13 +8,14 @@
 
 #include "lib/channel/connect.h"
 #include "lib/kv/client.h"
+#include "lib/kv/members.h"
 #include "lib/kv/settings.h"
 
 namespace verbena::kv {
 
 struct SessionOptions {
-	std::string host;            // as the user asked for it, with or without a port
-	std::uint16_t port = 0;      // unless `host` has one
+	std::string host;            // as the user asked for it: a server with or without a port, several with commas, or an etcd prefix
+	std::uint16_t port = 0;      // of those that have none
 	channel::Protection protection;
 	std::string device;          // empty: the best one
 	bool tcp = false;            // instead of RDMA
@@ -27,18 +28,23 @@ class Session {
 public:
 	static std::expected<std::unique_ptr<Session>, std::string> open(SessionOptions options);
 
-	// On its loop.
-	async::Task<std::expected<std::unique_ptr<Client>, std::string>> connect(ClientOptions options);
-	// From outside of it: runs it until that is done.
+	// On its loop; to a server by its name.
+	async::Task<std::expected<std::unique_ptr<Client>, std::string>> connect(ClientOptions options, std::string name);
+	// From outside of it, to the first server: runs it until that is done.
 	std::expected<std::unique_ptr<Client>, std::string> connect_now(const ClientOptions& options);
 
 	async::Loop& loop() { return loop_; }
-	channel::RcTransport* transport() { return transport_.get(); }  // null over TCP
+	channel::RcTransport* transport() const { return transport_.get(); }  // null over TCP
+	const SessionOptions& options() const { return options_; }
+	const std::vector<std::string>& servers() const { return servers_; }  // "host:port"
+	Members* members() const { return members_.get(); }                   // null without etcd: the servers are a list that stays
 
 private:
 	explicit Session(SessionOptions options) : options_(std::move(options)), loop_({.spin = options_.spin}) {}
 
 	SessionOptions options_;
+	std::vector<std::string> servers_;
+	std::unique_ptr<Members> members_;
 	async::Loop loop_;
 	std::unique_ptr<channel::RcTransport> transport_;
 };

@@ -17,6 +17,7 @@ struct Settings {
 	std::uint32_t eager_max = eager_max_default;
 	std::uint32_t connections_max = 1024;
 	std::size_t memory = std::size_t{1} << 30;  // registered, for values
+	std::size_t one_sided = 0;      // of a server, above `memory`: what it publishes for one-sided GETs; 0: nothing
 };
 
 // Of one eager request or answer, whole.
@@ -41,7 +42,7 @@ inline channel::RcOptions rc_options(const Settings& settings) {
 		.direct_depth = 64,
 		.eager_max = message_max,
 		.message_max = message_max,
-		.memory = {.max = settings.memory}};
+		.memory = {.max = settings.memory + settings.one_sided}};
 }
 
 inline channel::TcpOptions tcp_options() { return {.message_max = message_max}; }

@@ -39,6 +39,7 @@ void Value::destroy() {
 
 Store::Store(const StoreOptions& options, channel::MemoryPool* pool) : options_(options), pool_(pool), table_(buckets_first) {
 	secure_random(std::as_writable_bytes(std::span(seed_)));
+	if (pool != nullptr && options.index_bytes > 0) index_ = Index::make(*pool, options.index_bytes);
 }
 
 Store::~Store() {
@@ -150,7 +151,14 @@ void Store::put(Item* item) {
 		*at = item;
 		if (++count_ > table_.size()) grow();
 	}
+	if (journal_ != nullptr) journal_->set(item->key(), item->bytes());
+	if (index_ && journal_ != nullptr) index_->withdraw(item->key());
+	else if (index_) index_->set(item->key(), item->bytes());
 	if (!old_.empty()) migrate(migrated_at_once);
+}
+
+void Store::publish(std::string_view key, const Value& value) {
+	if (index_ && (journal_ == nullptr || !journal_->pending())) index_->publish(key, value.bytes());
 }
 
 bool Store::remove(std::string_view key) {
@@ -160,6 +168,8 @@ bool Store::remove(std::string_view key) {
 	*at = item->next;
 	--count_;
 	++counters_.removes;
+	if (journal_ != nullptr) journal_->remove(key);
+	if (index_) index_->withdraw(key);
 	const Value last(item);
 	--item->references;
 	return true;

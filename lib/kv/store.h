@@ -7,7 +7,7 @@
 // Everything that values take, the held old versions too, counts against `memory_max`; above it SET refuses and changes nothing. A key can
 // be overwritten in a full store if the new value is no larger.
 //
-// One thread. Values die before their store, and the store before its pool.
+// One thread. Values die before their store, and the store before its pool and its journal.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,8 @@
 #include <utility>
 #include <vector>
 
-#include "lib/channel/memory.h"
-#include "lib/kv/wire.h"
+#include "lib/kv/index.h"
+#include "lib/kv/journal.h"
 
 namespace verbena::kv {
 
@@ -70,6 +70,7 @@ private:
 struct StoreOptions {
 	std::size_t memory_max = std::size_t{1} << 30;
 	std::uint32_t registered_min = 2048;  // values from this size on lie in Buffers, if there is a pool
+	std::size_t index_bytes = 0;  // for what is published to one-sided GETs, above memory_max; 0: nothing is
 };
 
 struct StoreCounters {
@@ -96,8 +97,17 @@ public:
 	// For a value of this key that is about to come. Empty: full.
 	channel::Buffer take(std::string_view key, std::size_t size);
 
+	// From now on every change goes there too, and is published only when it is committed.
+	void keep(Journal& journal) { journal_ = &journal; }
+	Journal* journal() const { return journal_; }
+
+	// Null: nothing is published, or there was no memory for it.
+	const Index* index() const { return index_.get(); }
+	// For a client that reads one-sidedly, and had to ask for this value.
+	void publish(std::string_view key, const Value& value);
+
 	std::size_t size() const { return count_; }
-	std::size_t used() const { return heap_used_ + (pool_ == nullptr ? 0 : pool_->in_use()); }
+	std::size_t used() const { return heap_used_ + (pool_ == nullptr ? 0 : pool_->in_use()) - (index_ ? index_->area().length : 0); }
 	const StoreOptions& options() const { return options_; }
 	const StoreCounters& counters() const { return counters_; }
 
@@ -115,6 +125,8 @@ private:
 
 	StoreOptions options_;
 	channel::MemoryPool* pool_;
+	std::unique_ptr<Index> index_;
+	Journal* journal_ = nullptr;
 	std::uint64_t seed_[2];
 	// Buckets of the old table below `migrated_` are empty: their items are in the new one. Growing so spreads over the operations.
 	Table table_, old_;

@@ -10,9 +10,9 @@ Bytes take(Bytes& rest, std::size_t count) {
 	return taken;
 }
 
-bool take_remote(Bytes& rest, RemoteMemory& remote) {
-	if (rest.size() < sizeof remote) return false;
-	std::memcpy(&remote, take(rest, sizeof remote).data(), sizeof remote);
+template <class T> bool take_value(Bytes& rest, T& value) {
+	if (rest.size() < sizeof value) return false;
+	std::memcpy(&value, take(rest, sizeof value).data(), sizeof value);
 	return true;
 }
 
@@ -57,7 +57,8 @@ std::expected<Request, Malformed> Requests::next() {
 		case Operation::get:
 		case Operation::remove: has_value = false; break;
 		case Operation::written:
-		case Operation::release: has_key = has_value = false; break;
+		case Operation::release:
+		case Operation::index: has_key = has_value = false; break;
 		default: return std::unexpected(Malformed::operation);
 	}
 	if (has_key ? header.key_length == 0 || header.key_length > key_max : header.key_length != 0) return std::unexpected(Malformed::key);
@@ -68,7 +69,7 @@ std::expected<Request, Malformed> Requests::next() {
 		if (rest_.size() < header.value_length) return std::unexpected(Malformed::length);
 		request.value = take(rest_, header.value_length);
 	} else if (header.operation == Operation::set_read) {
-		if (!take_remote(rest_, request.remote)) return std::unexpected(Malformed::length);
+		if (!take_value(rest_, request.remote)) return std::unexpected(Malformed::length);
 		if (request.remote.length != header.value_length) return std::unexpected(Malformed::value);
 	}
 	return request;
@@ -87,8 +88,12 @@ std::expected<Answer, Malformed> Answers::next() {
 			return answer;
 		case Status::place:
 		case Status::remote:
-			if (!take_remote(rest_, answer.remote)) return std::unexpected(Malformed::length);
+			if (!take_value(rest_, answer.remote)) return std::unexpected(Malformed::length);
 			if (answer.remote.length != header.value_length) return std::unexpected(Malformed::value);
+			return answer;
+		case Status::index:
+			if (header.value_length != 0) return std::unexpected(Malformed::value);
+			if (!take_value(rest_, answer.remote) || !take_value(rest_, answer.shape)) return std::unexpected(Malformed::length);
 			return answer;
 		case Status::missing:
 		case Status::full:

@@ -65,6 +65,7 @@ enum class Operation : std::uint8_t {
 	written = 5,    // the value of the set_write of this number has been written
 	remove = 6,
 	release = 7,    // nothing but what `release` says
+	index = 8,      // lend me what is published for one-sided GETs; once, for the life of the connection
 };
 
 // How a GET's value shall come.
@@ -97,7 +98,16 @@ enum class Status : std::uint8_t {
 	unsupported = 4,  // rendezvous on a connection that cannot
 	place = 5,        // set_write: where to write; the request goes on
 	remote = 6,       // get: where to read
+	index = 7,        // index: the area and its shape
 };
+
+// What a client needs to know of what is published for one-sided GETs, beside its place (index_format.h).
+struct IndexShape {
+	std::uint64_t seed = 0;   // of the hash of keys
+	std::uint32_t lines = 0;  // a power of two
+	std::uint32_t reserved = 0;
+};
+static_assert(sizeof(IndexShape) == 16);
 
 struct AnswerHeader {
 	static constexpr std::size_t bytes = 16;
@@ -113,7 +123,8 @@ static_assert(sizeof(AnswerHeader) == AnswerHeader::bytes);
 struct Answer {
 	AnswerHeader header;
 	Bytes value;          // of good, to a get
-	RemoteMemory remote;  // of place and remote
+	RemoteMemory remote;  // of place, remote and index
+	IndexShape shape;     // of index
 };
 
 // The records of one message, in order:
@@ -142,6 +153,7 @@ private:
 inline std::string_view text_of(Bytes bytes) { return {reinterpret_cast<const char*>(bytes.data()), bytes.size()}; }
 inline Bytes bytes_of(std::string_view text) { return std::as_bytes(std::span(text)); }
 inline Bytes bytes_of(const RemoteMemory& remote) { return std::as_bytes(std::span(&remote, 1)); }
+inline Bytes bytes_of(const IndexShape& shape) { return std::as_bytes(std::span(&shape, 1)); }
 
 inline void append(std::vector<std::byte>& out, Bytes bytes) { out.insert(out.end(), bytes.begin(), bytes.end()); }
 inline void append(std::vector<std::byte>& out, const RequestHeader& header) { append(out, std::as_bytes(std::span(&header, 1))); }

@@ -75,7 +75,7 @@ TEST(KvWire, ALengthThatTheMessageCannotHoldIsRefused) {
 }
 
 TEST(KvWire, AnOperationThatDoesNotExistIsRefused) {
-	EXPECT_EQ(fault_of(message_of({.operation = static_cast<Operation>(8), .key_length = 1}, "k")), Malformed::operation);
+	EXPECT_EQ(fault_of(message_of({.operation = static_cast<Operation>(9), .key_length = 1}, "k")), Malformed::operation);
 	EXPECT_EQ(fault_of(message_of({.operation = static_cast<Operation>(0), .key_length = 1}, "k")), Malformed::operation);
 }
 
@@ -105,7 +105,7 @@ TEST(KvWire, AnAnswerCarriesAValueOrWhereItLies) {
 	EXPECT_TRUE(answers.done());
 
 	std::vector<std::byte> bad;
-	append(bad, AnswerHeader{.status = static_cast<Status>(7)});
+	append(bad, AnswerHeader{.status = static_cast<Status>(8)});
 	EXPECT_EQ(Answers(bad).next().error(), Malformed::status);
 }
 

@@ -1,7 +1,7 @@
 """The published claims about many clients, each judged from the rows of one table.
 
-One function a claim, named in JUDGES by the claim's id in data/claims.csv. RDMA rows give the verdict, since the claims are about RDMA;
-rows over TCP stand beside them as evidence. What needs something that no row measures is not testable, and says what it is.
+One function a claim, named in JUDGES by the claim's id in bench/published/claims.csv. RDMA rows give the verdict, since the claims are
+about RDMA; rows over TCP stand beside them as evidence. What needs something that no row measures is not testable, and says what it is.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable
 from itertools import pairwise
 
-from report.claims import CONTRADICTED, NOT_TESTABLE, SUPPORTED, Finding, Judgement, read_claims
+from report.claims import CONTRADICTED, NOT_TESTABLE, SUPPORTED, Finding, Judgement, judge_each
 from report.scale.rows import Row, Source
 
 COUNTS = (10, 100, 1000, 5000, 10000, 20000)
@@ -27,12 +27,11 @@ Judge = Callable[[Source], Finding]
 
 
 def judge_all(source: Source) -> list[Judgement]:
-    return [Judgement(claim, _not_of_the_published(source) or JUDGES[claim.id](source)) for claim in read_claims("connection_scale")]
+    judges = dict.fromkeys(JUDGES, _not_of_the_published) if source.published else JUDGES
+    return judge_each(source, "connection_scale", judges)
 
 
-def _not_of_the_published(source: Source) -> Finding | None:
-    if not source.published:
-        return None
+def _not_of_the_published(_: Source) -> Finding:
     because = (
         "each row's clients did other work (-n, -d, -t), and the threads are far fewer than the clients that are called concurrent; "
         "the program that made them waits with usleep() and opens no connection"

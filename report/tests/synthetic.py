@@ -1,8 +1,9 @@
-"""A made-up result table in the columns of `verbena bench rcud`. SYNTHETIC: no figure in it was ever measured."""
+"""Made-up result tables: one in the columns of `verbena bench rcud`, others as text. SYNTHETIC: no figure in them was ever measured."""
 
 from __future__ import annotations
 
 import csv
+import io
 import json
 
 COLUMNS = next(
@@ -66,3 +67,13 @@ def json_text() -> str:
         item["repetitions"] = [{"mops": float(rate), "delivered": 1} for rate in cells["repetitions"].split(";") if rate]
         table.append(item)
     return json.dumps({"environment": ENVIRONMENT, "rows": table})
+
+
+def table_text(table: list[dict[str, object]], environment: dict[str, str]) -> str:
+    """Rows of any experiment as CSV, labelled."""
+    out = io.StringIO()
+    writer = csv.DictWriter(out, table[0])
+    writer.writeheader()
+    writer.writerows(table)
+    notes = environment | {"note": "SYNTHETIC data made by a test"}
+    return out.getvalue() + "".join(f"# {key}: {text}\n" for key, text in notes.items())

@@ -5,24 +5,18 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-import subprocess
-import sys
 import xml.etree.ElementTree as ElementTree
 from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
 
-from report import claims, tables
+from report import tables
+from report.rcud import claims, rows
 from report.tests import synthetic
+from report.tests.running import run
 
-REPORT = Path(tables.__file__).parent
 NAMES = [f"{quantity}_vs_message_size_window_{window}" for quantity in ("mops", "throughput") for window in (4, 64)]
-
-
-def run(*arguments: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, str(REPORT), *map(str, arguments)]
-    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=60, check=False)
 
 
 @pytest.fixture(scope="module")
@@ -41,8 +35,9 @@ def test_exactly_four_distinct_pictures_in_both_formats(made: Path) -> None:
 
 
 def test_drawn_points_are_the_rows(made: Path) -> None:
-    rows = [row for row in tables.read(made / "synthetic.csv").rows if (row.mode, row.window, row.window_mode) == ("RC", 64, "local")]
-    for name, values in (("mops", [row.mops for row in rows]), ("throughput", [row.gib for row in rows])):
+    table = rows.read(tables.read_table(made / "synthetic.csv")).rows
+    drawn = [row for row in table if (row.mode, row.window, row.window_mode) == ("RC", 64, "local")]
+    for name, values in (("mops", [row.mops for row in drawn]), ("throughput", [row.gib for row in drawn])):
         tree = ElementTree.parse(made / "plots" / f"{name}_vs_message_size_window_64.svg")
         space = "{http://www.w3.org/2000/svg}"
         (line,) = (group for group in tree.iter(f"{space}g") if group.get("id") == "series-synthetic-RC-send-local")
@@ -84,7 +79,7 @@ def test_page_says_software_and_shows_every_claim_and_row(made: Path) -> None:
     assert "vb_synthetic, software NIC" in page
     assert "hardware NIC" not in page
     assert "SYNTHETIC data made by a test" in page
-    for claim in claims.read_claims():
+    for claim in claims.read_claims("rc_vs_ud"):
         assert f'<th scope="row">{claim.id}</th>' in page
     assert page.count("msg 8192 &gt; UD max 4096</td>") >= 4
 
@@ -101,7 +96,7 @@ def test_json_has_facts_cells_rows_and_verdicts_of_both_tables(made: Path) -> No
 
 def test_several_files_stand_side_by_side(made: Path) -> None:
     (made / "second.json").write_text(synthetic.json_text(), encoding="utf-8")
-    result = run("synthetic.csv", "second.json", REPORT / "data" / "rc_vs_ud.csv", "-o", "out/all.html", "--json", "-", cwd=made)
+    result = run("synthetic.csv", "second.json", tables.PUBLISHED / "rc_vs_ud.csv", "-o", "out/all.html", "--json", "-", cwd=made)
     assert result.returncode == 0, result.stderr
     assert [source["label"] for source in json.loads(result.stdout)["sources"]] == ["synthetic", "second", "rc_vs_ud"]
     assert (made / "out" / f"{NAMES[0]}.png").exists()

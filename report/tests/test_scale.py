@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import csv
-import io
 import json
 import re
-import subprocess
-import sys
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
 import pytest
 
 from report import tables
-from report.scale import claims, plots, rows
+from report.scale import claims, pictures, rows
+from report.tests.running import run
+from report.tests.synthetic import table_text
 
-REPORT = Path(tables.__file__).parent
 COUNTS = (10, 100, 1000, 5000, 10000, 20000)
 
 
@@ -47,17 +45,13 @@ def row(clients: int, **changes: object) -> dict[str, object]:
 
 
 def csv_text(table: list[dict[str, object]]) -> str:
-    out = io.StringIO()
-    writer = csv.DictWriter(out, table[0])
-    writer.writeheader()
-    writer.writerows(table)
-    return out.getvalue() + "# device: vb_synthetic\n# kind: software\n# memory_bytes: 8589934592\n# note: SYNTHETIC data made by a test\n"
+    return table_text(table, {"device": "vb_synthetic", "kind": "software", "memory_bytes": "8589934592"})
 
 
 def source(tmp_path: Path, table: list[dict[str, object]]) -> rows.Source:
     path = tmp_path / "synthetic.csv"
     path.write_text(csv_text(table), encoding="utf-8")
-    return rows.read(path)
+    return rows.read(tables.read_table(path))
 
 
 def verdicts(of: rows.Source) -> dict[str, str]:
@@ -69,7 +63,7 @@ def both_paces(**changes: object) -> list[dict[str, object]]:
 
 
 def test_every_claim_of_the_file_has_a_judge() -> None:
-    with open(REPORT / "data" / "claims.csv", encoding="utf-8", newline="") as file:
+    with open(tables.PUBLISHED / "claims.csv", encoding="utf-8", newline="") as file:
         assert {line["id"] for line in csv.DictReader(file) if line["system"] == "connection_scale"} == set(claims.JUDGES)
 
 
@@ -134,15 +128,10 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def run(*arguments: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, str(REPORT), *map(str, arguments)]
-    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=60, check=False)
-
-
 def test_the_page_shows_every_claim_and_every_picture_and_escapes_its_text(made: Path) -> None:
     page = (made / "page.html").read_text(encoding="utf-8")
     assert all(f'<th scope="row">{claim}</th>' in page for claim in claims.JUDGES)
-    assert all(f'<figure id="{quantity.name}">' in page for quantity in plots.QUANTITIES)
+    assert all(f'<figure id="{quantity.name}">' in page for quantity in pictures.QUANTITIES)
     assert "vb_synthetic, software NIC" in page and "SYNTHETIC" in page and "<script" not in page
     ids = re.findall(r'\bid="([^"]+)"', page)
     assert len(ids) == len(set(ids))
@@ -162,7 +151,7 @@ def test_json_has_rows_and_verdicts(made: Path) -> None:
 
 
 def test_one_page_has_one_experiment(made: Path) -> None:
-    done = run("synthetic.csv", REPORT / "data" / "rc_vs_ud.csv", "-o", "both.html", cwd=made)
+    done = run("synthetic.csv", tables.PUBLISHED / "rc_vs_ud.csv", "-o", "both.html", cwd=made)
     assert (done.returncode, done.stderr.count("\n")) == (1, 1)
     assert not (made / "both.html").exists()
 

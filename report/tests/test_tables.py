@@ -8,9 +8,12 @@ from pathlib import Path
 import pytest
 
 from report import tables
+from report.rcud import rows
 from report.tests import synthetic
 
-DATA = Path(tables.__file__).parent / "data"
+
+def read(path: Path) -> rows.Source:
+    return rows.read(tables.read_table(path))
 
 
 def write(folder: Path, text: str, name: str = "table.csv") -> Path:
@@ -20,23 +23,23 @@ def write(folder: Path, text: str, name: str = "table.csv") -> Path:
 
 
 def test_published_table_has_exactly_ud_8192_invalid_and_ud_4096_at_window_64_suspect() -> None:
-    verdicts = {(row.mode, row.msg, row.window): row.validity for row in tables.published().rows if row.validity != "valid"}
+    verdicts = {(row.mode, row.msg, row.window): row.validity for row in rows.published().rows if row.validity != "valid"}
     assert verdicts == {("UD", 8192, 4): "invalid", ("UD", 8192, 64): "invalid", ("UD", 4096, 64): "suspect"}
 
 
 def test_published_table_is_recognised_wherever_it_lies(tmp_path: Path) -> None:
-    copy = write(tmp_path, (DATA / "rc_vs_ud.csv").read_text(encoding="utf-8"), "mine.csv")
-    assert tables.read(copy).kind == "published"
+    copy = write(tmp_path, (tables.PUBLISHED / "rc_vs_ud.csv").read_text(encoding="utf-8"), "mine.csv")
+    assert read(copy).kind == "published"
 
 
 def test_rounding_is_all_that_is_known_of_a_row_without_interval() -> None:
-    row = tables.published().rows[0]
+    row = rows.published().rows[0]
     assert (row.low, row.high, row.has_interval) == (pytest.approx(0.435), pytest.approx(0.445), False)
 
 
 def test_csv_and_json_of_one_run_give_the_same_rows(tmp_path: Path) -> None:
-    from_csv = tables.read(write(tmp_path, synthetic.csv_text()))
-    from_json = tables.read(write(tmp_path, synthetic.json_text(), "table.json"))
+    from_csv = read(write(tmp_path, synthetic.csv_text()))
+    from_json = read(write(tmp_path, synthetic.json_text(), "table.json"))
     assert from_csv.rows == from_json.rows
     assert from_csv.environment == from_json.environment == synthetic.ENVIRONMENT
     assert len(from_csv.rows[0].repetitions) == 5
@@ -44,7 +47,7 @@ def test_csv_and_json_of_one_run_give_the_same_rows(tmp_path: Path) -> None:
 
 def test_own_verdicts_are_kept(tmp_path: Path) -> None:
     table = [synthetic.row("UD", 64, 4, "local", 1.0, validity="suspect", reason="because")]
-    row = tables.read(write(tmp_path, synthetic.csv_text(table))).rows[0]
+    row = read(write(tmp_path, synthetic.csv_text(table))).rows[0]
     assert (row.validity, row.reason, row.usable) == ("suspect", "because", False)
 
 
@@ -58,29 +61,28 @@ def test_own_verdicts_are_kept(tmp_path: Path) -> None:
     ],
 )
 def test_hardware_is_only_what_the_environment_calls_hardware(environment: dict[str, str], kind: str) -> None:
-    row = replace(tables.published().rows[0], device="mlx5_0")
-    assert tables.Source("x", environment, (row,)).kind == kind
+    row = replace(rows.published().rows[0], device="mlx5_0")
+    assert rows.Source("x", environment, (row,)).kind == kind
 
 
-def test_clashing_stems_are_labelled_by_path(tmp_path: Path) -> None:
-    (tmp_path / "a").mkdir()
-    paths = [write(tmp_path, synthetic.csv_text()), write(tmp_path / "a", synthetic.csv_text())]
-    assert [source.label for source in tables.read_all(paths)] == [str(path) for path in paths]
+def test_clashing_stems_are_labelled_by_path() -> None:
+    paths = [Path("table.csv"), Path("a/table.csv"), Path("other.csv")]
+    assert tables.labels(paths) == ["table.csv", "a/table.csv", "other"]
 
 
 def test_quoted_reason_may_hold_commas_and_comments_may_stand_anywhere(tmp_path: Path) -> None:
     table = [synthetic.row("UD", 64, 4, "local", 1.0, validity="suspect", reason='"lost, mostly; ""all"""')]
-    source = tables.read(write(tmp_path, "# first: yes\n" + synthetic.csv_text(table)))
+    source = read(write(tmp_path, "# first: yes\n" + synthetic.csv_text(table)))
     assert source.rows[0].reason == 'lost, mostly; "all"'
     assert source.environment == {"first": "yes"} | synthetic.ENVIRONMENT
 
 
 def test_invalid_row_may_lack_figures_but_a_valid_one_may_not(tmp_path: Path) -> None:
     table = [synthetic.row("UD", 64, 4, "local", None, validity="invalid", reason="the receiver went away")]
-    assert tables.read(write(tmp_path, synthetic.csv_text(table))).rows[0].mops is None
+    assert read(write(tmp_path, synthetic.csv_text(table))).rows[0].mops is None
     table = [synthetic.row("UD", 64, 4, "local", None, validity="valid")]
     with pytest.raises(tables.TableError, match="a valid row without mops or gib"):
-        tables.read(write(tmp_path, synthetic.csv_text(table)))
+        read(write(tmp_path, synthetic.csv_text(table)))
 
 
 HEADER = "experiment,mode,msg,window,iters,mops,gib\n"
@@ -105,6 +107,6 @@ HEADER = "experiment,mode,msg,window,iters,mops,gib\n"
 )
 def test_malformed_input_is_one_line_with_the_place(tmp_path: Path, text: str, says: str) -> None:
     with pytest.raises(tables.TableError) as error:
-        tables.read(write(tmp_path, text))
+        read(write(tmp_path, text))
     assert says in str(error.value)
     assert "\n" not in str(error.value)

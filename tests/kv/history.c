@@ -1,4 +1,5 @@
-/* history SERVER ID SECONDS KEYS PROTOCOL FORM [SETS_PER_CENT]: SETs and GETs of few keys at random; prints each with its times.
+/* history SERVER ID SECONDS KEYS PROTOCOL FORM [SETS_PER_CENT]; PROTOCOL may
+ * also be onesided (auto, with one-sided GETs) and tcp (auto, over TCP): SETs and GETs of few keys at random; prints each with its times.
  *
  *     S key number begin end result        a SET of this client's value of this number; begin alone is printed before it
  *     G key writer number begin end        a GET and whose value it brought; "- 0" if the key was missing
@@ -35,7 +36,13 @@ int main(int argc, char **argv)
 	const long long until = now() + (long long)(atof(argv[3]) * 1e9);
 	const unsigned sets = argc > 7 ? (unsigned)atoi(argv[7]) : 50;
 	static char mine[70001], wanted[70001];
-	struct kv_options options = {.size = sizeof options, .protocol = argv[5], .rendezvous = argv[6]};
+	const int one_sided = strcmp(argv[5], "onesided") == 0;
+	struct kv_options options = {
+		.size = sizeof options, .protocol = one_sided ? "auto" : argv[5], .rendezvous = argv[6], .one_sided = one_sided};
+	if (strcmp(argv[5], "tcp") == 0) {
+		options.protocol = "auto";
+		options.transport = "tcp";
+	}
 	void *store;
 	if (kv_open_with(argv[1], &options, &store) != KV_OK) {
 		fprintf(stderr, "history: %s\n", kv_last_error(NULL));

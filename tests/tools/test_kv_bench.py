@@ -42,6 +42,37 @@ def test_every_protocol_is_measured_and_says_what_it_did(programs: Programs) -> 
     assert programs.run("verbena", "check", "own.csv", "--strict").status == 0
 
 
+def test_one_sided_gets_take_no_message_and_are_rows_of_their_own(programs: Programs) -> None:
+    words = ("--ops", "get", "--proto", "auto,onesided", "--sizes", "1,100,4K,1M", "--window", "1,8")
+    ran = programs.run("verbena", "bench", "kv", *words, *QUICK, "--csv", "-", limit_s=60)
+    assert ran.status == 0, ran
+    rows = [row for row in rows_of(ran.out) if row["proto"] == "one-sided"]
+    assert len(rows) == 8
+    for row in rows:
+        assert (row["protocol"], row["messages_per_operation"]) == ("one-sided", "0.0"), row
+        assert float(row["one_sided_per_operation"]) == 1 and row["validity"] in ("valid", "suspect"), row
+    assert programs.run("verbena", "bench", "kv", "--ops", "set", "--proto", "onesided").status == 2
+
+
+def test_memcached_stands_beside(programs: Programs) -> None:
+    words = ("--sizes", "64,64K", "--proto", "auto", "--window", "1,16", "--with-memcached")
+    ran = programs.run("verbena", "bench", "kv", *words, *QUICK, "--csv", "-", limit_s=60)
+    assert ran.status == 0, ran
+    rows = rows_of(ran.out)
+    assert len(rows) == 8
+    assert all(float(row[f"memcached_{kind}_per_second"]) > 100 for row in rows for kind in ("unix", "tcp")), rows
+
+
+def test_clients_that_stand_still_cost_the_others_no_operation(programs: Programs) -> None:
+    """What they cost in time is for a quiet machine; here every operation of the others is done, and right."""
+    words = ("--sizes", "64,64K", "--proto", "auto", "--window", 4, "--stalled", 2)
+    ran = programs.run("verbena", "bench", "kv", *words, *QUICK, "--csv", "-", limit_s=60)
+    assert ran.status == 0, ran
+    rows = rows_of(ran.out)
+    assert [row["stalled"] for row in rows] == ["0"] * 4 + ["2"] * 4
+    assert all(row["iters"] == "300" and row["validity"] != "invalid" for row in rows), rows
+
+
 def test_the_published_form_has_its_headings_and_six_decimals(programs: Programs) -> None:
     words = ("--sizes", "1K,4K", "--proto", "eager,rndv", "--window", 1, "--format", "published")
     ran = programs.run("verbena", "bench", "kv", *words, *QUICK, limit_s=60)

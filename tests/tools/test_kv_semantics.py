@@ -2,16 +2,13 @@
 
 import re
 import signal
-import sys
 import time
 from pathlib import Path
 
 import pytest
-from programs import ROOT, Program, Programs, wait_until
-from test_kv import build_c, serve
-
-sys.path.append(str(ROOT / "tests" / "kv"))
-from linearizable import INFINITE, Operation, violation
+from kv_histories import INFINITE, Operation, build_history, check, histories, violation
+from programs import Program, Programs, wait_until
+from test_kv import serve
 
 
 def write(value: int, begin: float, end: float) -> Operation:
@@ -54,40 +51,18 @@ def test_the_checker_rejects_what_cannot_be(history: list[Operation]) -> None:
     assert violation(history) is not None
 
 
-def histories(clients: dict[int, Program]) -> dict[str, list[Operation]]:
-    """Of each key. The last line of a client that was killed may be cut."""
-    keys: dict[str, list[Operation]] = {}
-    for number, client in clients.items():
-        begun: dict[str, tuple[str, float]] = {}
-        for line in client.out.splitlines(keepends=True):
-            words = line.split()
-            if not line.endswith("\n"):
-                continue
-            if words[0] == "S":
-                begun[words[2]] = (words[1], float(words[3]))
-            elif words[0] == "E":
-                key, begin = begun.pop(words[2])
-                assert words[4] == "0", line
-                keys.setdefault(key, []).append(Operation(True, (number, int(words[2])), begin, float(words[3])))
-            else:
-                value = None if words[2] == "-" else (int(words[2]), int(words[3]))
-                keys.setdefault(words[1], []).append(Operation(False, value, float(words[4]), float(words[5])))
-        for of, (key, begin) in begun.items():
-            keys.setdefault(key, []).append(Operation(True, (number, int(of)), begin, INFINITE))
-    return keys
-
-
 @pytest.fixture(scope="module")
 def history_program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    programs = Programs(tmp_path_factory.mktemp("history"))
-    return build_c(programs, ROOT / "tests" / "kv" / "history.c")
+    return build_history(tmp_path_factory)
 
 
-@pytest.mark.parametrize(("protocol", "form"), [("eager", "read"), ("rndv", "read"), ("rndv", "write"), ("auto", "read")])
+@pytest.mark.parametrize(
+    ("protocol", "form"), [("eager", "read"), ("rndv", "read"), ("rndv", "write"), ("auto", "read"), ("onesided", "read")]
+)
 def test_it_is_linearizable_for_each_key_while_clients_are_killed(
     programs: Programs, history_program: Path, protocol: str, form: str
 ) -> None:
-    server, where = serve(programs)
+    server, where = serve(programs, "--one-sided", "16M")
     clients: dict[int, Program] = {}
 
     def start(number: int, seconds: float) -> None:
@@ -103,11 +78,7 @@ def test_it_is_linearizable_for_each_key_while_clients_are_killed(
     for number, client in clients.items():
         ran = client.finish()
         assert ran.status == (-signal.SIGKILL if number <= 3 else 0), ran
-    found = histories(clients)
-    assert len(found) == 3
-    assert sum(len(each) for each in found.values()) > 500
-    for key, history in found.items():
-        assert violation(history) is None, (key, violation(history))
+    check(histories(clients), keys=3, at_least=500)
     assert server.running
 
 

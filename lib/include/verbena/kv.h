@@ -12,8 +12,8 @@
  * Link with `pkg-config --cflags --libs verbena-kv`. Keys have 1 to 4096 bytes, values 0 B to 64 MiB.
  *
  * Every call returns 0 when it is done, or one of enum kv_result; kv_last_error() says more. A call that sets has been acknowledged by
- * the server when it returns. A handle is one connection; any thread may use it, one call at a time is served. Handles do not survive
- * fork(): a child opens its own. Work goes on only within calls: the library has no thread of its own.
+ * the server when it returns. A handle is one connection to each server; any thread may use it, one call at a time is served. Handles do
+ * not survive fork(): a child opens its own. Work goes on only within calls; only with etcd the library has a thread, which watches it.
  */
 #ifndef VERBENA_KV_H
 #define VERBENA_KV_H
@@ -44,7 +44,8 @@ enum kv_result {
 	KV_INVALID = -9       /* an argument that cannot be: a null pointer, an option that does not exist */
 };
 
-/* servername is "host[:port]" (port 7472 without it). Both ends must belong to one user, or show certificates of one authority
+/* servername is "host[:port]" (port 7472 without it); several with commas, each of which has its share of the keys; or
+ * "etcd://HOST:2379/PREFIX", whose members are the servers. Both ends must belong to one user, or show certificates of one authority
  * (VERBENA_CA, VERBENA_CERT, VERBENA_KEY), or both have been told to trust everybody (kv_open_with, `insecure`). */
 VERBENA_KV_API int kv_open(char* servername, void** kv_handle);
 /* Both are strings. The key's present value is replaced. */
@@ -81,6 +82,7 @@ struct kv_options {
 	const char* rendezvous;   /* of a SET: "read" (the server reads the value), "write" (it is written to the server) */
 	size_t eager_max;         /* key and value together below this go eagerly, in both directions */
 	const char* device;       /* RDMA device */
+	int one_sided;            /* 1: GET by RDMA READ alone what the server publishes (kv_server --one-sided) */
 };
 VERBENA_KV_API int kv_open_with(char* servername, const struct kv_options* options, void** kv_handle);
 
@@ -97,6 +99,7 @@ struct kv_counters {
 	unsigned long long eager, reads, writes, lent;
 	unsigned long long copied; /* large values copied before they were sent */
 	unsigned long long registrations; /* of memory with the adapter */
+	unsigned long long one_sided;     /* GETs by RDMA READ alone */
 };
 VERBENA_KV_API int kv_read_counters(void* kv_handle, struct kv_counters* counters);
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from report.compare import Comparison, compare, digits
-from report.tables import Row, Source
+from report.rcud.compare import Comparison, compare, digits
+from report.rcud.rows import Row, Source
 
 
 def facts(source: Source) -> list[str]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from report.tables import WINDOW_MODES, Index, Row, Source
+from report.rcud.rows import WINDOW_MODES, Index, Row, Source
 
 RTT_DRIFT_MAX = 1.5  # greatest over least core-to-core round trip of the rows compared
 

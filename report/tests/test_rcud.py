@@ -7,29 +7,30 @@ from pathlib import Path
 
 import pytest
 
-from report import claims, compare, tables
+from report.rcud import claims, compare, rows
+from report.tables import PUBLISHED, read_table
 from report.tests import synthetic
 
 
-def source(tmp_path: Path, table: list[dict[str, str]] | None = None) -> tables.Source:
+def source(tmp_path: Path, table: list[dict[str, str]] | None = None) -> rows.Source:
     path = tmp_path / "synthetic.csv"
     path.write_text(synthetic.csv_text(table), encoding="utf-8")
-    return tables.read(path)
+    return rows.read(read_table(path))
 
 
-def verdicts(of: tables.Source) -> dict[str, str]:
+def verdicts(of: rows.Source) -> dict[str, str]:
     return {judgement.claim.id: judgement.finding.verdict for judgement in claims.judge_all(of)}
 
 
 def test_every_claim_of_the_file_has_a_judge_and_every_judge_a_claim() -> None:
-    with open(Path(claims.__file__).parent / "data" / "claims.csv", encoding="utf-8", newline="") as file:
+    with open(PUBLISHED / "claims.csv", encoding="utf-8", newline="") as file:
         ids = {line["id"] for line in csv.DictReader(file) if line["system"] == "rc_vs_ud"}
     assert ids
     assert set(claims.JUDGES) == ids
 
 
 def test_published_rows_judge_their_own_claims() -> None:
-    assert verdicts(tables.published()) == {
+    assert verdicts(rows.published()) == {
         "S1.1": "supported",
         "S1.2": "contradicted",
         "S1.3": "contradicted",
@@ -41,12 +42,12 @@ def test_published_rows_judge_their_own_claims() -> None:
 
 
 def test_the_table_itself_is_quoted_against_16_78() -> None:
-    finding = claims.ud_leads_at_8192_window_64(tables.published(), "local")
+    finding = claims.ud_leads_at_8192_window_64(rows.published(), "local")
     assert "10.76 GiB/s, not 16.78" in finding.because
 
 
 def test_never_exceeds_is_contradicted_by_the_seven_published_sizes() -> None:
-    finding = claims.rc_never_exceeds_ud(tables.published(), "local")
+    finding = claims.rc_never_exceeds_ud(rows.published(), "local")
     assert "32, 64, 128, 256, 512, 1024, 2048 B at window 64" in finding.because
 
 

@@ -1,0 +1,183 @@
+#include "lib/kv/etcd.h"
+
+#include <openssl/evp.h>
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "base/time.h"
+
+namespace verbena::kv {
+namespace {
+
+constexpr long connect_patience_ms = 3000;
+
+std::string base64(std::string_view text) {
+	std::string out((text.size() + 2) / 3 * 4 + 1, '\0');
+	const int length = EVP_EncodeBlock(
+		reinterpret_cast<unsigned char*>(out.data()), reinterpret_cast<const unsigned char*>(text.data()), static_cast<int>(text.size()));
+	out.resize(static_cast<std::size_t>(length));
+	return out;
+}
+
+std::string from_base64(std::string_view text) {
+	std::string out(text.size() / 4 * 3 + 3, '\0');
+	const int length = EVP_DecodeBlock(
+		reinterpret_cast<unsigned char*>(out.data()), reinterpret_cast<const unsigned char*>(text.data()), static_cast<int>(text.size()));
+	if (length < 0) return {};
+	const auto padding = std::count(text.begin(), text.end(), '=');
+	out.resize(static_cast<std::size_t>(length - padding));
+	return out;
+}
+
+// The end of the range of all keys that begin so; "/" is the last byte.
+std::string after(std::string prefix) {
+	++prefix.back();
+	return prefix;
+}
+
+// 64-bit numbers come as strings.
+std::int64_t number_in(const nlohmann::json& object, const char* name) {
+	const auto found = object.find(name);
+	if (found == object.end()) return 0;
+	return found->is_string() ? std::strtoll(found->get<std::string>().c_str(), nullptr, 10)
+		: found->is_number()  ? found->get<std::int64_t>()
+							  : 0;
+}
+
+using Take = std::function<bool(std::string_view)>;
+extern "C" std::size_t take_bytes(char* bytes, std::size_t size, std::size_t count, void* take) {
+	return (*static_cast<const Take*>(take))({bytes, size * count}) ? size * count : 0;
+}
+
+}  // namespace
+
+std::expected<EtcdPrefix, std::string> read_etcd(std::string_view text) {
+	constexpr std::string_view scheme = "etcd://";
+	const std::string_view rest = text.substr(std::min(text.size(), scheme.size()));
+	const std::size_t slash = rest.find('/');
+	const std::string_view host = rest.substr(0, slash), prefix = slash == rest.npos ? std::string_view() : rest.substr(slash);
+	if (!is_etcd(text) || host.empty() || prefix.size() < 2)
+		return std::unexpected("'" + std::string(text) + "' is no etcd prefix; say etcd://HOST:2379/PREFIX");
+	EtcdPrefix where{"http://" + std::string(host), std::string(prefix)};
+	if (!where.prefix.ends_with('/')) where.prefix += '/';
+	return where;
+}
+
+Etcd::Etcd(EtcdPrefix where) : where_(std::move(where)), multi_(curl_multi_init()), easy_(curl_easy_init()) {
+	check(multi_ != nullptr && easy_ != nullptr, "libcurl has memory");
+}
+
+Etcd::~Etcd() {
+	curl_easy_cleanup(easy_);
+	curl_multi_cleanup(multi_);
+}
+
+void Etcd::stop() {
+	stopped_ = true;
+	curl_multi_wakeup(multi_);
+}
+
+bool Etcd::sleep(std::uint32_t milliseconds) {
+	const Nanoseconds until = monotonic_now() + Nanoseconds{milliseconds} * 1'000'000;
+	for (Nanoseconds now; !stopped_ && (now = monotonic_now()) < until;)
+		curl_multi_poll(multi_, nullptr, 0, static_cast<int>((until - now) / 1'000'000 + 1), nullptr);
+	return !stopped_;
+}
+
+Etcd::Result<void> Etcd::post(const std::string& path, const std::string& body, const Take& take) {
+	const std::string url = where_.url + path;
+	bool enough = false;
+	const Take until_enough = [&](std::string_view bytes) {
+		enough = enough || !take(bytes);
+		return !enough;
+	};
+	curl_easy_reset(easy_);
+	curl_easy_setopt(easy_, CURLOPT_URL, url.c_str());
+	curl_easy_setopt(easy_, CURLOPT_POSTFIELDS, body.c_str());
+	curl_easy_setopt(easy_, CURLOPT_WRITEFUNCTION, take_bytes);
+	curl_easy_setopt(easy_, CURLOPT_WRITEDATA, &until_enough);
+	curl_easy_setopt(easy_, CURLOPT_NOSIGNAL, 1L);
+	curl_easy_setopt(easy_, CURLOPT_FAILONERROR, 1L);
+	curl_easy_setopt(easy_, CURLOPT_NOPROXY, "*");
+	curl_easy_setopt(easy_, CURLOPT_TCP_KEEPALIVE, 1L);
+	curl_easy_setopt(easy_, CURLOPT_CONNECTTIMEOUT_MS, connect_patience_ms);
+	curl_multi_add_handle(multi_, easy_);
+	CURLcode result = CURLE_ABORTED_BY_CALLBACK;
+	for (int running = 1; running > 0 && !stopped_ && !enough;) {
+		if (curl_multi_perform(multi_, &running) != CURLM_OK) break;
+		int left = 0;
+		for (const CURLMsg* message; (message = curl_multi_info_read(multi_, &left)) != nullptr;)
+			if (message->msg == CURLMSG_DONE) result = message->data.result;
+		if (running > 0 && !enough) curl_multi_poll(multi_, nullptr, 0, 1000, nullptr);
+	}
+	curl_multi_remove_handle(multi_, easy_);
+	if (enough) return {};
+	if (stopped_) return std::unexpected("stopped");
+	if (result != CURLE_OK) return std::unexpected("etcd at " + where_.url + ": " + curl_easy_strerror(result));
+	return {};
+}
+
+Etcd::Result<Etcd::Json> Etcd::call(const std::string& path, const Json& body) {
+	std::string text;
+	const auto called = post(path, body.dump(), [&](std::string_view bytes) {
+		text += bytes;
+		return text.size() < (64u << 20);
+	});
+	if (!called) return std::unexpected(called.error());
+	Json json = Json::parse(text, nullptr, false);
+	if (!json.is_object()) return std::unexpected("etcd at " + where_.url + " answers with something else than JSON");
+	return json;
+}
+
+Etcd::Result<Etcd::Listed> Etcd::list() {
+	const auto answer =
+		call("/v3/kv/range", {{"key", base64(where_.prefix)}, {"range_end", base64(after(where_.prefix))}, {"keys_only", true}});
+	if (!answer) return std::unexpected(answer.error());
+	Listed listed;
+	if (const auto header = answer->find("header"); header != answer->end() && header->is_object())
+		listed.revision = number_in(*header, "revision");
+	if (const auto found = answer->find("kvs"); found != answer->end() && found->is_array())
+		for (const Json& each : *found) {
+			const std::string key = from_base64(each.value("key", ""));
+			if (key.starts_with(where_.prefix) && key.size() > where_.prefix.size())
+				listed.names.push_back(key.substr(where_.prefix.size()));
+		}
+	std::ranges::sort(listed.names);
+	return listed;
+}
+
+Etcd::Result<void> Etcd::wait_for_change(std::int64_t revision) {
+	const Json request{{"create_request",
+		{{"key", base64(where_.prefix)}, {"range_end", base64(after(where_.prefix))}, {"start_revision", std::to_string(revision + 1)}}}};
+	std::string text;
+	return post("/v3/watch", request.dump(), [&](std::string_view bytes) {
+		text += bytes;
+		// Whatever it is, the list is fetched anew: also after a compaction.
+		return text.find("\"events\"") == text.npos && text.find("\"canceled\":true") == text.npos;
+	});
+}
+
+Etcd::Result<std::string> Etcd::grant(std::uint32_t seconds) {
+	const auto answer = call("/v3/lease/grant", {{"TTL", std::to_string(seconds)}});
+	if (!answer) return std::unexpected(answer.error());
+	if (!answer->contains("ID")) return std::unexpected("etcd at " + where_.url + " grants no lease");
+	return std::to_string(number_in(*answer, "ID"));
+}
+
+Etcd::Result<void> Etcd::put(const std::string& name, const std::string& lease) {
+	const auto answer = call("/v3/kv/put", {{"key", base64(where_.prefix + name)}, {"value", base64(name)}, {"lease", lease}});
+	if (!answer) return std::unexpected(answer.error());
+	return {};
+}
+
+Etcd::Result<bool> Etcd::renew(const std::string& lease) {
+	const auto answer = call("/v3/lease/keepalive", {{"ID", lease}});
+	if (!answer) return std::unexpected(answer.error());
+	const auto result = answer->find("result");
+	return result != answer->end() && result->is_object() && number_in(*result, "TTL") > 0;
+}
+
+void Etcd::revoke(const std::string& lease) { (void)call("/v3/lease/revoke", {{"ID", lease}}); }
+
+}  // namespace verbena::kv

@@ -1,0 +1,60 @@
+// The few calls of etcd's JSON gateway that membership needs, over libcurl: each blocks until it is answered, or stop() is called from
+// another thread. One thread makes calls.
+#pragma once
+
+#include <curl/curl.h>
+
+#include <atomic>
+#include <expected>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+
+#include "lib/kv/members.h"
+
+namespace verbena::kv {
+
+class Etcd {
+public:
+	using Json = nlohmann::json;
+	template <class T> using Result = std::expected<T, std::string>;
+
+	explicit Etcd(EtcdPrefix where);
+	~Etcd();
+	Etcd(const Etcd&) = delete;
+	Etcd& operator=(const Etcd&) = delete;
+
+	struct Listed {
+		std::vector<std::string> names;  // sorted
+		std::int64_t revision = 0;
+	};
+	Result<Listed> list();
+	// Until something below the prefix changes that is newer than this revision.
+	Result<void> wait_for_change(std::int64_t revision);
+
+	Result<std::string> grant(std::uint32_t seconds);  // the lease's number, as etcd writes it
+	Result<void> put(const std::string& name, const std::string& lease);
+	// False: there is no such lease any more.
+	Result<bool> renew(const std::string& lease);
+	void revoke(const std::string& lease);
+
+	// From any thread. Calls under way end, and so do later ones, until resume().
+	void stop();
+	void resume() { stopped_ = false; }
+	bool stopped() const { return stopped_; }
+	// False: stopped before that.
+	bool sleep(std::uint32_t milliseconds);
+
+private:
+	Result<Json> call(const std::string& path, const Json& body);
+	// `take` is given what comes, and says whether more is wanted.
+	Result<void> post(const std::string& path, const std::string& body, const std::function<bool(std::string_view)>& take);
+
+	EtcdPrefix where_;
+	CURLM* multi_;
+	CURL* easy_;
+	std::atomic<bool> stopped_{false};
+};
+
+}  // namespace verbena::kv

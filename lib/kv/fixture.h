@@ -1,0 +1,111 @@
+// For tests: clients and servers of the store in one thread, each side on a transport of its own.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "lib/channel/rc_fixture.h"
+#include "lib/kv/client.h"
+#include "lib/kv/server.h"
+#include "lib/kv/settings.h"
+
+namespace verbena::kv::testing_tools {
+
+using async::Task;
+
+inline std::string pattern(std::size_t size, unsigned seed) {
+	std::string text(size, '\0');
+	for (std::size_t i = 0; i < size; ++i) text[i] = static_cast<char>((i * 31 + i / 255 + seed) & 0xff);
+	return text;
+}
+
+// What a client's connection is at the server.
+inline Task<void> serve(Connection& connection, std::string& why) { why = co_await connection.serve(); }
+
+class KvBase : public ::testing::Test {
+protected:
+	void open(const StoreOptions& store, const ServerOptions& server) {
+		Settings settings{.connections_max = 80};
+		settings.memory = std::max(settings.memory, store.memory_max);
+		settings.one_sided = store.index_bytes;
+		transports_.open(rc_options(settings));
+		server_options_ = server;
+		store_ = std::make_unique<Store>(store, &transports_[1].memory());
+	}
+	void SetUp() override { open({}, {}); }
+	void TearDown() override {
+		loop_.abandon_spawned();
+		for (auto& each : clients_) each.reset();
+		connections_.clear();
+		store_.reset();
+		for (std::size_t i : {0, 1}) {
+			EXPECT_EQ(transports_[i].windows_in_use(), 0u);
+			EXPECT_EQ(transports_[i].memory().in_use(), 0u);
+		}
+	}
+
+	Client& connect(const ClientOptions& options = {}) {
+		auto [ours, theirs] = transports_.connect();
+		auto& served = connections_.emplace_back(std::make_unique<Served>());
+		served->connection = std::make_unique<Connection>(*store_, std::move(theirs), server_options_, counters_);
+		loop_.spawn(serve(*served->connection, served->why));
+		auto& client = clients_.emplace_back();
+		loop_.complete([](std::unique_ptr<channel::Channel> channel, ClientOptions options, std::unique_ptr<Client>& client) -> Task<void> {
+			auto opened = co_await Client::open(std::move(channel), options);
+			EXPECT_TRUE(opened.has_value());
+			if (opened) client = std::move(*opened);
+		}(std::move(ours), options, client));
+		return *client;
+	}
+
+	struct Served {
+		std::unique_ptr<Connection> connection;
+		std::string why;
+	};
+	async::Loop loop_;
+	channel::testing_tools::TwoTransports transports_{loop_};
+	ServerOptions server_options_;
+	ServerCounters counters_;
+	std::unique_ptr<Store> store_;
+	std::vector<std::unique_ptr<Served>> connections_;
+	std::vector<std::unique_ptr<Client>> clients_;
+};
+
+inline Task<void> expect_value(Client& client, std::string_view key, std::string_view wanted) {
+	auto value = co_await client.get(key);
+	EXPECT_TRUE(value.has_value()) << key << ": " << sentence_of(value ? Error::missing : value.error());
+	if (value) {
+		EXPECT_EQ(value->size, wanted.size());
+		EXPECT_TRUE(text_of(value->bytes()) == wanted) << key;
+		EXPECT_EQ(value->data()[value->size], std::byte{0});
+	}
+}
+
+inline Task<void> set_value(Client& client, std::string_view key, std::string_view value) {
+	const Bytes bytes = bytes_of(value);
+	const auto done = co_await client.set(key, bytes);
+	EXPECT_TRUE(done.has_value()) << sentence_of(done ? Error::missing : done.error());
+}
+
+inline Task<void> overwrite(Client& client, int times, std::size_t size, int& writing) {
+	for (int i = 0; i < times; ++i) {
+		const std::string value(size, static_cast<char>('a' + i % 26));
+		co_await set_value(client, "key", value);
+	}
+	--writing;
+}
+
+inline Task<void> read_whole(Client& client, const int& writing, int& reads) {
+	while (writing > 0) {
+		auto value = co_await client.get("key");
+		if (!value) continue;
+		const std::string_view text = text_of(value->bytes());
+		EXPECT_EQ(text.find_first_not_of(text.front()), text.npos) << "a torn value";
+		++reads;
+	}
+}
+
+}  // namespace verbena::kv::testing_tools

@@ -1,0 +1,11 @@
+#include "lib/kv/hash.h"
+
+// In place, and so without a library to load.
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+namespace verbena::kv {
+
+std::uint64_t hash_of(const void* bytes, std::size_t size, std::uint64_t seed) { return XXH3_64bits_withSeed(bytes, size, seed); }
+
+}  // namespace verbena::kv

@@ -1,0 +1,149 @@
+#include "lib/kv/lmdb_journal.h"
+
+#include <fcntl.h>
+#include <openssl/sha.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+namespace verbena::kv {
+namespace {
+
+// The first byte of a key in the table.
+constexpr char short_key = 'k', long_key = 'l', about = 'a';
+constexpr std::size_t short_max = 510;
+constexpr std::string_view version_name = "aversion", version = "1";
+
+MDB_val value_of(std::string_view text) { return {text.size(), const_cast<char*>(text.data())}; }
+std::string_view text_at(const MDB_val& value) { return {static_cast<const char*>(value.mv_data), value.mv_size}; }
+
+std::string name_for(std::string_view key) {
+	std::string name;
+	if (key.size() <= short_max) {
+		name.reserve(key.size() + 1);
+		name.push_back(short_key);
+		return name.append(key);
+	}
+	unsigned char digest[SHA256_DIGEST_LENGTH];
+	SHA256(reinterpret_cast<const unsigned char*>(key.data()), key.size(), digest);
+	name.push_back(long_key);
+	return name.append(reinterpret_cast<const char*>(digest), sizeof digest);
+}
+
+}  // namespace
+
+std::expected<std::unique_ptr<LmdbJournal>, std::string> LmdbJournal::open(const std::string& folder, std::size_t bytes_max) {
+	std::unique_ptr<LmdbJournal> journal(new LmdbJournal(folder));
+	if (mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) return std::unexpected(folder + ": " + std::strerror(errno));
+	journal->lock_ = ::open((folder + "/lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	if (journal->lock_ < 0) return std::unexpected(folder + ": " + std::strerror(errno));
+	if (flock(journal->lock_, LOCK_EX | LOCK_NB) != 0) return std::unexpected(folder + " is in use by another server");
+	if (const int error = journal->start(bytes_max); error != 0) return std::unexpected(folder + ": " + mdb_strerror(error));
+	return journal;
+}
+
+int LmdbJournal::start(std::size_t bytes_max) {
+	if (const int error = mdb_env_create(&environment_); error != 0) return error;
+	if (const int error = mdb_env_set_mapsize(environment_, bytes_max); error != 0) return error;
+	// Our own lock keeps others out, and there is one thread.
+	if (const int error = mdb_env_open(environment_, folder_.c_str(), MDB_NOLOCK, 0600); error != 0) return error;
+	MDB_txn* transaction = nullptr;
+	if (const int error = mdb_txn_begin(environment_, nullptr, 0, &transaction); error != 0) return error;
+	MDB_val name = value_of(version_name), found;
+	int error = mdb_dbi_open(transaction, nullptr, 0, &table_);
+	if (error == 0) error = mdb_get(transaction, table_, &name, &found);
+	if (error == MDB_NOTFOUND) {
+		MDB_val first = value_of(version);
+		error = mdb_put(transaction, table_, &name, &first, 0);
+	} else if (error == 0 && text_at(found) != version) {
+		error = MDB_VERSION_MISMATCH;
+	}
+	if (error == 0) return mdb_txn_commit(transaction);
+	mdb_txn_abort(transaction);
+	return error;
+}
+
+LmdbJournal::~LmdbJournal() {
+	if (transaction_ != nullptr) mdb_txn_abort(transaction_);
+	if (environment_ != nullptr) mdb_env_close(environment_);
+	if (lock_ >= 0) ::close(lock_);
+}
+
+std::expected<void, std::string> LmdbJournal::read_all(const std::function<bool(std::string_view, Bytes)>& take) {
+	MDB_txn* transaction = nullptr;
+	MDB_cursor* cursor = nullptr;
+	int error = mdb_txn_begin(environment_, nullptr, MDB_RDONLY, &transaction);
+	if (error == 0) error = mdb_cursor_open(transaction, table_, &cursor);
+	bool good = true;
+	for (MDB_val name, value; error == 0 && good;) {
+		error = mdb_cursor_get(cursor, &name, &value, MDB_NEXT);
+		if (error != 0) break;
+		std::string_view key = text_at(name).substr(1), rest = text_at(value);
+		const char kind = text_at(name).front();
+		if (kind == about) continue;
+		if (kind == long_key) {
+			std::uint32_t length = 0;
+			if (rest.size() >= sizeof length) std::memcpy(&length, rest.data(), sizeof length);
+			if (length <= short_max || length > key_max || rest.size() - sizeof length < length) {
+				error = MDB_CORRUPTED;
+				break;
+			}
+			key = rest.substr(sizeof length, length);
+			rest = rest.substr(sizeof length + length);
+		}
+		if (key.empty() || rest.size() > value_max) error = MDB_CORRUPTED;
+		else good = take(key, bytes_of(rest));
+	}
+	if (cursor != nullptr) mdb_cursor_close(cursor);
+	if (transaction != nullptr) mdb_txn_abort(transaction);
+	if (error != 0 && error != MDB_NOTFOUND) return std::unexpected(folder_ + ": " + mdb_strerror(error));
+	return {};
+}
+
+void LmdbJournal::fail(int error) {
+	if (transaction_ != nullptr) mdb_txn_abort(std::exchange(transaction_, nullptr));
+	if (failure_.empty()) failure_ = folder_ + ": " + mdb_strerror(error);
+}
+
+bool LmdbJournal::begin() {
+	if (!failure_.empty()) return false;
+	if (transaction_ != nullptr) return true;
+	const int error = mdb_txn_begin(environment_, nullptr, 0, &transaction_);
+	if (error != 0) fail(error);
+	return error == 0;
+}
+
+void LmdbJournal::set(std::string_view key, Bytes value) {
+	if (!begin()) return;
+	const std::string name = name_for(key);
+	const auto length = static_cast<std::uint32_t>(key.size());
+	const bool is_long = key.size() > short_max;
+	MDB_val as_key = value_of(name), place{(is_long ? sizeof length + key.size() : 0) + value.size(), nullptr};
+	if (const int error = mdb_put(transaction_, table_, &as_key, &place, MDB_RESERVE); error != 0) return fail(error);
+	auto* at = static_cast<std::byte*>(place.mv_data);
+	if (is_long) {
+		std::memcpy(at, &length, sizeof length);
+		std::memcpy(at + sizeof length, key.data(), key.size());
+		at += sizeof length + key.size();
+	}
+	if (!value.empty()) std::memcpy(at, value.data(), value.size());
+}
+
+void LmdbJournal::remove(std::string_view key) {
+	if (!begin()) return;
+	const std::string name = name_for(key);
+	MDB_val as_key = value_of(name);
+	if (const int error = mdb_del(transaction_, table_, &as_key, nullptr); error != 0 && error != MDB_NOTFOUND) fail(error);
+}
+
+bool LmdbJournal::commit() {
+	if (transaction_ != nullptr) {
+		++commits_;
+		if (const int error = mdb_txn_commit(std::exchange(transaction_, nullptr)); error != 0) fail(error);
+	}
+	return failure_.empty();
+}
+
+}  // namespace verbena::kv

@@ -1,0 +1,112 @@
+#include "lib/kv/members.h"
+
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "lib/kv/etcd.h"
+
+namespace verbena::kv {
+namespace {
+
+constexpr std::uint32_t retry_ms = 200;
+constexpr std::uint32_t renewals_per_lease = 3;
+
+}  // namespace
+
+struct Members::State {
+	explicit State(const EtcdPrefix& where) : etcd(where) {}
+
+	// On the thread. What was seen last counts as long as etcd is not reached.
+	void run() {
+		while (!etcd.stopped()) {
+			if (!etcd.wait_for_change(revision)) {
+				if (!etcd.sleep(retry_ms)) return;
+			}
+			auto listed = etcd.list();
+			if (!listed) continue;
+			revision = listed->revision;
+			{
+				const std::lock_guard guard(lock);
+				names = std::move(listed->names);
+				changed = true;
+			}
+			if (notify) notify();
+		}
+	}
+
+	Etcd etcd;
+	std::int64_t revision = 0;
+	std::mutex lock;
+	std::vector<std::string> names, first;
+	std::atomic<bool> changed{true};
+	std::function<void()> notify;
+	std::jthread thread;
+};
+
+Members::Members(std::unique_ptr<State> state) : state_(std::move(state)) {}
+
+Members::~Members() { state_->etcd.stop(); }
+
+std::expected<std::unique_ptr<Members>, std::string> Members::watch(const EtcdPrefix& where, std::function<void()> notify) {
+	auto state = std::make_unique<State>(where);
+	auto listed = state->etcd.list();
+	if (!listed) return std::unexpected(listed.error());
+	state->revision = listed->revision;
+	state->first = state->names = std::move(listed->names);
+	state->notify = std::move(notify);
+	state->thread = std::jthread([&of = *state] { of.run(); });
+	return std::unique_ptr<Members>(new Members(std::move(state)));
+}
+
+const std::vector<std::string>& Members::first() const { return state_->first; }
+
+bool Members::changed() const { return state_->changed.load(std::memory_order_acquire); }
+
+std::vector<std::string> Members::list() {
+	const std::lock_guard guard(state_->lock);
+	state_->changed = false;
+	return state_->names;
+}
+
+struct Registration::State {
+	State(const EtcdPrefix& where, std::string as, std::uint32_t seconds) : etcd(where), name(std::move(as)), lease_seconds(seconds) {}
+
+	std::expected<void, std::string> enter() {
+		auto granted = etcd.grant(lease_seconds);
+		if (!granted) return std::unexpected(granted.error());
+		lease = std::move(*granted);
+		return etcd.put(name, lease);
+	}
+	void run() {
+		while (etcd.sleep(lease_seconds * 1000 / renewals_per_lease)) {
+			const auto renewed = etcd.renew(lease);
+			// The lease ran out, as after a long pause: others have seen this server leave, and now see it join.
+			if (renewed && !*renewed) (void)enter();
+		}
+	}
+
+	Etcd etcd;
+	std::string name, lease;
+	std::uint32_t lease_seconds;
+	std::jthread thread;
+};
+
+Registration::Registration(std::unique_ptr<State> state) : state_(std::move(state)) {}
+
+Registration::~Registration() {
+	state_->etcd.stop();
+	state_->thread.join();
+	state_->etcd.resume();
+	state_->etcd.revoke(state_->lease);
+}
+
+std::expected<std::unique_ptr<Registration>, std::string> Registration::make(
+	const EtcdPrefix& where, const std::string& name, std::uint32_t lease_seconds) {
+	auto state = std::make_unique<State>(where, name, lease_seconds);
+	if (auto entered = state->enter(); !entered) return std::unexpected(entered.error());
+	state->thread = std::jthread([&of = *state] { of.run(); });
+	return std::unique_ptr<Registration>(new Registration(std::move(state)));
+}
+
+}  // namespace verbena::kv

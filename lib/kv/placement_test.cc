@@ -1,0 +1,48 @@
+#include "lib/kv/placement.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+
+namespace verbena::kv {
+namespace {
+
+using Servers = std::vector<std::string>;
+constexpr int keys = 30'000;
+
+std::string key_of(int i) { return "key " + std::to_string(i); }
+
+TEST(Placement, EachServerHasItsShare) {
+	const Servers servers{"a:7472", "b:7472", "c:7472"};
+	std::map<std::size_t, int> count;
+	for (int i = 0; i < keys; ++i) ++count[owner_of(servers, key_of(i))];
+	for (const auto& [server, have] : count) EXPECT_NEAR(have, keys / 3, keys / 30) << server;
+}
+
+TEST(Placement, TheOrderOfTheNamesDoesNotMatter) {
+	Servers one{"a:1", "b:2", "c:3", "d:4"}, other{"c:3", "a:1", "d:4", "b:2"};
+	for (int i = 0; i < 1000; ++i) EXPECT_EQ(one[owner_of(one, key_of(i))], other[owner_of(other, key_of(i))]);
+}
+
+TEST(Placement, JoiningAndLeavingMoveOnlyTheShareOfThatServer) {
+	const Servers three{"a:1", "b:2", "c:3"}, four{"a:1", "b:2", "c:3", "d:4"};
+	int moved = 0;
+	for (int i = 0; i < keys; ++i) {
+		const std::string &before = three[owner_of(three, key_of(i))], &after = four[owner_of(four, key_of(i))];
+		if (before == after) continue;
+		++moved;
+		EXPECT_EQ(after, "d:4");
+	}
+	EXPECT_NEAR(moved, keys / 4, keys / 40);
+}
+
+TEST(Placement, AServerHasOneNameHoweverItIsWritten) {
+	EXPECT_EQ(server_name("a", 7472).value(), "a:7472");
+	EXPECT_EQ(server_name("a:1", 7472).value(), "a:1");
+	EXPECT_EQ(server_name("::1", 7472).value(), "[::1]:7472");
+	EXPECT_EQ(server_name("[::1]:5", 7472).value(), "[::1]:5");
+}
+
+}  // namespace
+}  // namespace verbena::kv

@@ -1,0 +1,74 @@
+"""One self-contained HTML page for the key-value store: pictures, verdicts, where each protocol is ahead, and rows."""
+
+from __future__ import annotations
+
+from functools import partial
+from html import escape
+
+from report import page
+from report.html_parts import table_html
+from report.kv.rows import AUTO, EAGER, RATE, RENDEZVOUS, Source, size_text
+
+COLUMNS = {
+    "gigabytes_per_second": "GB/s",
+    "gibibytes_per_second": "GiB/s",
+    "operations_per_second": "Operations/s",
+    "p50_us": "P50 (µs)",
+    "p99_us": "P99 (µs)",
+    "depth": "Under way, mean",
+    "messages_per_operation": "Messages an operation",
+    "one_sided_per_operation": "One-sided an operation",
+    "redis_unix_per_second": "redis, unix socket (/s)",
+    "redis_tcp_per_second": "redis, TCP (/s)",
+    "memcached_unix_per_second": "memcached, unix socket (/s)",
+    "memcached_tcp_per_second": "memcached, TCP (/s)",
+    "stalled": "Clients that stood still",
+    "rx_depth": "Receive depth",
+    "warmup": "Warm-up",
+    "iters": "Operations timed",
+    "spread": "Spread of repetitions",
+}
+
+
+def _more(source: Source) -> list[tuple[str, str]]:
+    pairs = source.pairs()
+    if not pairs:
+        return []
+    auto = {(row.load, row.size): row for row in source.cells(AUTO)}
+    rows = []
+    for eager, other in pairs:
+        (low, middle, high), (eager_low, eager_middle, eager_high) = other.interval(RATE), eager.interval(RATE)
+        ahead = RENDEZVOUS if low > eager_high else EAGER if eager_low > high else "no difference that shows"
+        chosen = auto.get((eager.load, eager.size))
+        best = max(middle, eager_middle)
+        rows.append(
+            (
+                escape(f"{eager.op} {size_text(eager.size)}, window {eager.window}"),
+                page.number_text(eager, RATE, True),
+                page.number_text(other, RATE, True),
+                f"{middle / eager_middle:.2f} [{low / eager_high:.2f}, {high / eager_low:.2f}]",
+                f"<td class=text>{ahead}</td>",
+                f"{chosen.values[RATE] / best:.2f}" if chosen else "",
+            )
+        )
+    heads = ("Cell", "Eager (/s)", "Rendezvous (/s)", "Rendezvous/eager", "Ahead", "auto/the better one")
+    return [("Where each protocol is ahead", table_html(f"Eager and rendezvous, {escape(source.label)}", heads, rows))]
+
+
+LAYOUT = page.Layout(
+    title="The key-value store: eager, rendezvous, one-sided",
+    lead=(
+        "An operation counts when its answer is there; what a GET brings is compared with what was set. GB/s are 10⁹ bytes of values a "
+        "second."
+    ),
+    claims_note=(
+        "Each published sentence is judged from the rows of each table. Suspect, mislabelled and invalid rows bear out nothing. The "
+        "published table has no size with both protocols, so it cannot say which is faster."
+    ),
+    first="Cell",
+    name=lambda row: row.name,
+    columns=COLUMNS,
+    with_interval=("gigabytes_per_second",),
+    more=_more,
+)
+render = partial(page.render, LAYOUT)

@@ -1,0 +1,186 @@
+"""The published claims about RC and UD, each judged from the rows of one table.
+
+One function a claim, named in JUDGES by the claim's id in bench/published/claims.csv. A verdict is "supported", "contradicted" or
+"not testable". A statement about one cell holds, fails or stays undecided, by where the range of UD/RC lies; a claim about
+all cells is contradicted by one that fails, and supported if all that could be tested hold and there are enough of them.
+The published programs keep local windows, so the verdict comes from local rows; credit rows are judged beside them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from report import claims
+from report.claims import CONTRADICTED, NOT_TESTABLE, SUPPORTED, Finding, read_claims
+from report.rcud.compare import Comparison, compare, digits, window_modes
+from report.rcud.headers import GRH, RC_SEND, UD_SEND
+from report.rcud.rows import Index, Row, Source
+
+SIGNIFICANT = 1.05  # "significantly faster" is a lead of at least 5 %
+NEARLY_IDENTICAL = 1.10  # "nearly identical" is within 10 %
+SMALL_MAX, LARGE_MIN = 1024, 4096  # bytes
+SIZES_MIN = 3  # a claim about "all sizes" is not supported by fewer
+
+
+@dataclass(frozen=True)
+class Judgement(claims.Judgement):
+    credit: Finding | None = None  # the same question put to credit-window rows
+
+
+Holds = Callable[[Comparison], "bool | None"]
+Judge = Callable[[Source, str], Finding]
+
+
+def judge_all(source: Source) -> list[Judgement]:
+    modes = {row.window_mode for row in source.rows}
+    judgements = []
+    for claim in read_claims("rc_vs_ud"):
+        judge = JUDGES[claim.id]
+        finding = judge(source, "local" if "local" in modes else "credit")
+        credit = judge(source, "credit") if modes == {"local", "credit"} and claim.id not in BOTH_MODES_AT_ONCE else None
+        judgements.append(Judgement(claim, finding, credit))
+    return judgements
+
+
+def ud_faster_at_window_4(source: Source, window_mode: str) -> Finding:
+    return _everywhere(_cells(source, window_mode, {4}), _at_least(SIGNIFICANT), "UD at least 5 % ahead", sizes_min=SIZES_MIN)
+
+
+def identical_small_at_window_64(source: Source, window_mode: str) -> Finding:
+    def holds(cell: Comparison) -> bool | None:
+        if cell.ratio_low >= 1 / NEARLY_IDENTICAL and cell.ratio_high <= NEARLY_IDENTICAL:
+            return True
+        return False if cell.ratio_high < 1 / NEARLY_IDENTICAL or cell.ratio_low > NEARLY_IDENTICAL else None
+
+    cells = [cell for cell in _cells(source, window_mode, {64}) if cell.msg <= SMALL_MAX]
+    finding = _everywhere(cells, holds, "rates within 10 % of each other", sizes_min=SIZES_MIN)
+    note = "; the 3.1 to 3.3 Mops belong to the publishers' device and are not asked of another"
+    return finding if source.published else Finding(finding.verdict, finding.because + note, finding.evidence)
+
+
+def ud_leads_at_8192_window_64(source: Source, window_mode: str) -> Finding:
+    index = Index.of(source.rows)
+    rc, ud, segmented = (index.get(mode, 8192, 64, window_mode) for mode in ("RC", "UD", "UD-seg"))
+    evidence = [describe(row) for row in (rc, ud, segmented) if row]
+    if source.published and rc and rc.gib is not None:
+        because = f"the table itself has RC at {rc.gib:.2f} GiB/s, not 16.78, and UD's 25.76 cannot be: {ud.reason if ud else 'no row'}"
+        return Finding(CONTRADICTED, because, evidence)
+    if ud and ud.posted and ud.delivered == 0:
+        return Finding(CONTRADICTED, f"UD posted {ud.posted} messages of 8192 B and the receiver got none", evidence)
+    cells = [cell for cell in _cells(source, window_mode, {64}) if cell.msg == 8192]
+    if not cells or cells[0].obstacle:
+        because = "no rows of 8192 B at window 64" if not cells else cells[0].obstacle
+        if segmented and segmented.usable:
+            because += "; UD-seg is our segmentation above UD, which the claim is not about"
+        return Finding(NOT_TESTABLE, because, evidence)
+    return _everywhere(cells, _at_least(SIGNIFICANT), "UD at least 5 % ahead")
+
+
+def ud_ahead_when_large(source: Source, window_mode: str) -> Finding:
+    cells = [cell for cell in _cells(source, window_mode, {4, 64}) if cell.msg >= LARGE_MIN]
+    return _everywhere(cells, _at_least(1.0), "UD ahead", windows_needed=(4, 64))
+
+
+def rc_never_exceeds_ud(source: Source, window_mode: str) -> Finding:
+    return _everywhere(_cells(source, window_mode, {64}), _at_least(1.0), "UD at least level with RC", sizes_min=SIZES_MIN)
+
+
+def ud_ideal_for_small_and_many(source: Source, window_mode: str) -> Finding:
+    cells = [cell for cell in _cells(source, window_mode, {4, 64}) if cell.msg <= SMALL_MAX]
+    small = _everywhere(cells, _at_least(1.0), "UD ahead on small messages", windows_needed=(4, 64))
+    if small.verdict == CONTRADICTED:
+        return small
+    because = f"high concurrency needs a sweep over queue pairs, which this table has not ({small.because})"
+    return Finding(NOT_TESTABLE, because, small.evidence)
+
+
+def ud_faster_because_of_header_and_pipeline(source: Source, window_mode: str) -> Finding:
+    extra = UD_SEND.transport - RC_SEND.transport
+    because = f"the header is not smaller: a UD SEND carries {extra} bytes more than an RC SEND, and {GRH} in the receive buffer"
+    evidence = [f"transport headers per packet: RC SEND {RC_SEND.transport} B, UD SEND {UD_SEND.transport} B"]
+    leads = {(cell.msg, cell.window, cell.window_mode): cell for cell in compare(source) if not cell.obstacle}
+    led = kept = 0
+    for (msg, window, mode), local in leads.items():
+        credit = leads.get((msg, window, "credit"))
+        if mode == "local" and credit and local.winner == "UD":
+            led += 1
+            kept += credit.winner == "UD"
+            evidence.append(f"{msg} B, window {window}: UD/RC {_range(local)} with local windows, {_range(credit)} with credit windows")
+    if not window_modes(source):
+        because += "; the pipeline cannot be tested without rows in both window modes"
+    elif led == 0:
+        because += "; and in no cell with both window modes does UD lead, so there is no lead to explain"
+    else:
+        because += f"; of {led} cells where UD leads with local windows it still leads in {kept} when both wait for the receiver"
+    return Finding(CONTRADICTED, because, evidence)
+
+
+JUDGES: dict[str, Judge] = {
+    "S1.1": ud_faster_at_window_4,
+    "S1.2": identical_small_at_window_64,
+    "S1.3": ud_leads_at_8192_window_64,
+    "S1.4": ud_ahead_when_large,
+    "S1.5": rc_never_exceeds_ud,
+    "S1.6": ud_ideal_for_small_and_many,
+    "S1.7": ud_faster_because_of_header_and_pipeline,
+}
+BOTH_MODES_AT_ONCE = {"S1.7"}
+
+
+def describe(row: Row) -> str:
+    """A row in one line, with its numbers."""
+    name = f"{row.mode} {row.msg} B, window {row.window}"
+    if row.mops is None or row.gib is None:
+        return f"{name}: {row.validity} ({row.reason or 'no figures'})"
+    mark = "" if row.validity == "valid" else f" ({row.validity}: {row.reason})"
+    return f"{name}: {digits(row.mops)} Mops, {row.gib:.4g} GiB/s{mark}"
+
+
+def _cells(source: Source, window_mode: str, windows: set[int]) -> list[Comparison]:
+    return [cell for cell in compare(source) if cell.window_mode == window_mode and cell.window in windows]
+
+
+def _at_least(lead: float) -> Holds:
+    """UD/RC is at least `lead`: surely, surely not, or within the intervals of both."""
+    return lambda cell: True if cell.ratio_low >= lead else False if cell.ratio_high < lead else None
+
+
+def _everywhere(cells: list[Comparison], holds: Holds, what: str, sizes_min: int = 1, windows_needed: tuple[int, ...] = ()) -> Finding:
+    tested = [(cell, holds(cell)) for cell in cells if not cell.obstacle]
+    evidence = [_cell_line(cell, result) for cell, result in tested]
+    evidence += [f"{cell.msg} B, window {cell.window}: left out ({cell.obstacle})" for cell in cells if cell.obstacle]
+    count = f"{what} in {sum(result is True for _, result in tested)} of {len(tested)} cells"
+    if tested:
+        ratios = sorted(cell.ratio for cell, _ in tested)
+        low, high = f"{ratios[0]:.2f}", f"{ratios[-1]:.2f}"
+        count += f" (UD/RC {low})" if low == high else f" (UD/RC {low} to {high})"
+    failing = [cell for cell, result in tested if result is False]
+    if failing:
+        places = " and ".join(
+            f"{', '.join(str(cell.msg) for cell in failing if cell.window == window)} B at window {window}"
+            for window in sorted({cell.window for cell in failing})
+        )
+        return Finding(CONTRADICTED, f"{count}; not at {places}", evidence)
+    if not tested:
+        return Finding(NOT_TESTABLE, "no cell with a valid row of both", evidence)
+    undecided = sum(result is None for _, result in tested)
+    if undecided:
+        return Finding(NOT_TESTABLE, f"{count}; in {undecided} the intervals are too wide to tell", evidence)
+    missing = [str(window) for window in windows_needed if window not in {cell.window for cell, _ in tested}]
+    if missing:
+        return Finding(NOT_TESTABLE, f"{count}, but none could be tested at window {' and '.join(missing)}", evidence)
+    if len({cell.msg for cell, _ in tested}) < sizes_min:
+        return Finding(NOT_TESTABLE, f"{count}: too few sizes for a claim about many", evidence)
+    left_out = len(cells) - len(tested)
+    return Finding(SUPPORTED, count + (f"; {left_out} more could not be tested" if left_out else ""), evidence)
+
+
+def _cell_line(cell: Comparison, result: bool | None) -> str:
+    word = {True: "holds", False: "fails", None: "undecided"}[result]
+    rates = ", ".join(f"{row.mode} {digits(row.mops)} [{digits(row.low)}, {digits(row.high)}]" for row in (cell.rc, cell.ud))
+    return f"{cell.msg} B, window {cell.window}: {rates} Mops; UD/RC {_range(cell)}: {word}"
+
+
+def _range(cell: Comparison) -> str:
+    return f"{cell.ratio:.2f} [{cell.ratio_low:.2f}, {cell.ratio_high:.2f}]"

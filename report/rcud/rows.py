@@ -1,0 +1,220 @@
+"""Rows of RC against UD: tables of `verbena bench rcud`, or any CSV that begins with the seven published columns.
+
+A `Row` is one cell of the experiment. What a file does not say stays None: nothing is guessed. Rows of tables that carry no verdict of
+their own (published ones) are judged by `judge`. Rates: mops is 10^6 messages a second, gib is GiB/s (2^30 bytes), both counted by the
+receiver where `delivered` is given.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from functools import cache
+
+from report import tables
+from report.tables import PUBLISHED, Table, TableError, read_table
+
+KEYS = ("experiment", "mode", "msg", "window", "iters", "mops", "gib")
+MODES = ("RC", "UD", "UD-seg")
+OPS = ("send", "write", "read")
+WINDOW_MODES = ("local", "credit")
+VALIDITIES = ("valid", "suspect", "invalid", "n/a")
+UD_MTU_MAX = 4096  # the largest InfiniBand and RoCE path MTU: a UD message is one packet
+PLATEAU_FLAT, PLATEAU_MARGIN = 1.10, 1.02  # RC has one if its two largest sizes are this close; UD may exceed it by this
+
+
+@dataclass(frozen=True)
+class Row:
+    mode: str
+    msg: int
+    window: int
+    iters: int
+    mops: float | None
+    gib: float | None
+    op: str = "send"
+    window_mode: str = "local"
+    device: str | None = None
+    mtu: int | None = None
+    posted: int | None = None
+    completed: int | None = None
+    delivered: int | None = None
+    lost: int | None = None
+    duplicated: int | None = None
+    reordered: int | None = None
+    spread: float | None = None
+    mops_low: float | None = None
+    mops_high: float | None = None
+    p50_us: float | None = None
+    p99_us: float | None = None
+    rtt_before_ns: float | None = None
+    rtt_after_ns: float | None = None
+    rtt_class: str | None = None
+    validity: str = "valid"
+    reason: str = ""
+    repetitions: tuple[float, ...] = ()
+    has_interval: bool = False  # low and high come from repetitions, not from the rounding of printed digits
+
+    @property
+    def usable(self) -> bool:
+        """Whether the row may bear out or refute anything."""
+        return self.validity == "valid" and self.mops is not None
+
+    @property
+    def low(self) -> float:
+        return self.mops_low if self.mops_low is not None else self.mops or 0.0
+
+    @property
+    def high(self) -> float:
+        return self.mops_high if self.mops_high is not None else self.mops or 0.0
+
+    def gib_of(self, mops: float) -> float:
+        return mops * 1e6 * self.msg / 2**30
+
+    @property
+    def cell(self) -> tuple[str, int, int, str, str]:
+        return (self.mode, self.msg, self.window, self.op, self.window_mode)
+
+
+Source = tables.Source[Row]
+
+
+@dataclass
+class Index:
+    """The rows of a source by cell."""
+
+    rows: dict[tuple[str, int, int, str, str], Row] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, rows: Iterable[Row]) -> Index:
+        return cls({row.cell: row for row in rows})
+
+    def get(self, mode: str, msg: int, window: int, window_mode: str = "local", op: str = "send") -> Row | None:
+        return self.rows.get((mode, msg, window, op, window_mode))
+
+
+def read(table: Table, label: str | None = None) -> Source:
+    """The source of a table; raises TableError with one line that names the file and the place."""
+    try:
+        rows = tuple(_rows(table.header, table.items))
+    except TableError as error:
+        raise TableError(f"{table.path}: {error}") from None
+    return Source(label or table.path.stem, table.environment, rows, published=rows == published().rows)
+
+
+@cache
+def published() -> Source:
+    """The published table, judged by the same rules as any table."""
+    table = read_table(PUBLISHED / "rc_vs_ud.csv")
+    return Source("published", {}, tuple(_rows(table.header, table.items)), published=True)
+
+
+def judge(rows: list[Row]) -> list[Row]:
+    """Rows with validity and reason, for tables that bring no verdict: what cannot be true, and what is hard to believe."""
+    plateaus = {window: _plateau(rows, window) for window in {row.window for row in rows}}
+    judged = []
+    for row in rows:
+        limit = row.mtu or UD_MTU_MAX
+        plateau = plateaus[row.window]
+        if row.mops is None or row.gib is None:
+            row = replace(row, validity="n/a")
+        elif row.mode == "UD" and row.msg > limit:
+            row = replace(row, validity="invalid", reason=f"a UD message of {row.msg} B exceeds the largest MTU, {limit} B")
+        elif row.mode == "UD" and plateau and row.gib > PLATEAU_MARGIN * plateau:
+            row = replace(row, validity="suspect", reason=f"{row.gib:.4g} GiB/s is above RC's plateau of {plateau:.4g} GiB/s")
+        judged.append(row)
+    return judged
+
+
+def _plateau(rows: list[Row], window: int) -> float | None:
+    """RC's limit in GiB/s at a window, if it has reached one: its two largest messages go at the same rate."""
+    largest = sorted((row.msg, row.gib) for row in rows if row.mode == "RC" and row.window == window and row.gib)[-2:]
+    rates = [gib for _, gib in largest]
+    return max(rates) if len(rates) == 2 and max(rates) < PLATEAU_FLAT * min(rates) else None
+
+
+def _rows(header: tuple[str, ...], items: list[tuple[str, dict[str, str]]]) -> list[Row]:
+    missing = [name for name in KEYS if name not in header]
+    if missing:
+        raise TableError(f"not a table of this experiment: no column {', '.join(missing)}")
+    rows, seen = [], {}
+    for place, item in items:
+        try:
+            row = _row(item)
+        except TableError as error:
+            raise TableError(f"{place}: {error}") from None
+        if row.cell in seen:
+            raise TableError(f"{place}: the same cell as {seen[row.cell]}")
+        seen[row.cell] = place
+        rows.append(row)
+    return rows if "validity" in header else judge(rows)
+
+
+def _row(item: dict[str, str]) -> Row:
+    if item.get("experiment") != "msg_sweep":
+        raise TableError(f"experiment {item.get('experiment')!r} is not msg_sweep")
+    mops, gib = _number(item, "mops"), _number(item, "gib")
+    validity = _choice(item, "validity", VALIDITIES, "valid")
+    if (mops is None or gib is None) and validity == "valid" and item.get("validity"):
+        raise TableError("a valid row without mops or gib")
+    low, high = _number(item, "mops_low"), _number(item, "mops_high")
+    measured = low is not None and high is not None
+    if measured and not low <= high:
+        raise TableError(f"mops_low {low} is above mops_high {high}")
+    if not measured and mops is not None:
+        half = 0.5 * 10.0 ** -_decimals(item["mops"])
+        low, high = max(mops - half, 0.0), mops + half
+    return Row(
+        mode=_choice(item, "mode", MODES, None),
+        msg=_count(item, "msg", required=True),
+        window=_count(item, "window", required=True),
+        iters=_count(item, "iters") or 0,
+        mops=mops,
+        gib=gib,
+        op=_choice(item, "op", OPS, "send"),
+        window_mode=_choice(item, "window_mode", WINDOW_MODES, "local"),
+        device=item.get("device") or None,
+        **{name: _count(item, name) for name in ("mtu", "posted", "completed", "delivered", "lost", "duplicated", "reordered")},
+        **{name: _number(item, name) for name in ("spread", "p50_us", "p99_us", "rtt_before_ns", "rtt_after_ns")},
+        mops_low=low,
+        mops_high=high,
+        rtt_class=item.get("rtt_class") or None,
+        validity=validity,
+        reason=item.get("reason") or "",
+        repetitions=_repetitions(item.get("repetitions", "")),
+        has_interval=measured,
+    )
+
+
+def _repetitions(text: str) -> tuple[float, ...]:
+    """Of repetitions given with all their counts only the rates are kept."""
+    if text.startswith("["):
+        rates = [item.get("mops") if isinstance(item, dict) else item for item in json.loads(text)]
+        return tuple(tables.number(str(rate), "repetitions") for rate in rates if rate is not None)
+    return tuple(tables.number(part, "repetitions") for part in text.split(";") if part)
+
+
+def _number(item: dict[str, str], name: str) -> float | None:
+    text = (item.get(name) or "").strip()
+    return tables.number(text, name) if text else None
+
+
+def _count(item: dict[str, str], name: str, required: bool = False) -> int | None:
+    value = _number(item, name)
+    if value is None and required:
+        raise TableError(f"no {name}")
+    if value is not None and (value != int(value) or (required and value == 0)):
+        raise TableError(f"{name} {item[name]!r} is not a {'positive ' if required else ''}whole number")
+    return None if value is None else int(value)
+
+
+def _choice(item: dict[str, str], name: str, choices: tuple[str, ...], default: str | None) -> str:
+    text = (item.get(name) or "").strip() or default
+    if text not in choices:
+        raise TableError(f"{name} {text!r} is not one of {', '.join(choices)}")
+    return text
+
+
+def _decimals(text: str) -> int:
+    mantissa, _, exponent = text.strip().lower().partition("e")
+    return len(mantissa.partition(".")[2]) - int(exponent or 0)

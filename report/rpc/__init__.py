@@ -1,0 +1,1 @@
+"""Calls: their tables, their pictures, the published claims about them, and their page."""

@@ -1,0 +1,189 @@
+"""The published claims about calls over RDMA, each judged from the rows of one table.
+
+One function a claim, named in JUDGES by the claim's id in bench/published/claims.csv. What compares two behaviours is judged from rows that
+`verbena bench rpc --ablate` ran in turn, one with and one without; a difference counts where the intervals do not overlap.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from report.claims import CONTRADICTED, NOT_TESTABLE, SUPPORTED, Finding, Judgement, judge_each
+from report.rpc.rows import Row, Source
+
+RATE, LARGE, FEW = 1.5e6, 256 << 10, 10
+SATURATED = 0.95  # of the best rate of that size
+SAME = 1.05  # rates or latencies that are nearer than this are not different in any sense that a claim needs
+MUCH = 3.0  # "much more"
+KIB_PER_CONNECTION, KIB_TOLERANCE = 10 * 256, 0.1
+INLINE_MAX = 256
+
+Judge = Callable[[Source], Finding]
+
+
+def judge_all(source: Source) -> list[Judgement]:
+    return judge_each(source, "rpc_rdma", JUDGES)
+
+
+def rate_of_small_calls(source: Source) -> Finding:
+    rows = [row for row in source.rows if (row.transport, row.mode, row.size) == ("rdma", "sink", 128) and not row.apart]
+    evidence = [_line(row, "qps", "a second") for row in rows]
+    most = next((row for row in rows if row.concurrency == 256), None)
+    if most is None:
+        return Finding(NOT_TESTABLE, "no row of 128 B with 256 in flight over RDMA", evidence)
+    if not most.usable:
+        because = f"the row that says so cannot be true: {most.reason}"
+        if source.published:
+            because += f"; by its Gb/s the rate is {most.values['gigabits_per_second'] * 1e9 / 8 / most.size / 1e6:.2f} million"
+        return Finding(NOT_TESTABLE, because, evidence)
+    low, middle, high = most.interval("qps")
+    because = f"{middle / 1e6:.2f} million a second [{low / 1e6:.2f}, {high / 1e6:.2f}] with 256 in flight"
+    if high >= RATE:
+        return Finding(SUPPORTED, because, evidence)
+    if source.kind == "hardware":
+        return Finding(CONTRADICTED, because, evidence)
+    return Finding(NOT_TESTABLE, f"{because}; the rate is claimed of the publishers' adapter, and this is not one", evidence)
+
+
+def few_saturate(source: Source) -> Finding:
+    rows = [row for row in source.cells("rdma", "sink") if row.size >= LARGE]
+    evidence = [_line(row, "gigabits_per_second", "Gb/s") for row in rows]
+    failing, sizes = [], 0
+    for size in sorted({row.size for row in rows}):
+        few = [row for row in rows if row.size == size and row.concurrency < FEW]
+        many = [row for row in rows if row.size == size and row.concurrency >= FEW]
+        if not few or not many:
+            continue
+        sizes += 1
+        best = max(row.values["qps"] for row in few + many)
+        share = max(row.interval("qps")[2] for row in few) / best
+        if share < SATURATED:
+            failing.append(f"{_size(size)} has {100 * share:.0f} % of its best rate")
+    if not sizes:
+        return Finding(NOT_TESTABLE, "no size of 256K and more with rows below and above 10 in flight", evidence)
+    if failing:
+        return Finding(CONTRADICTED, f"with fewer than {FEW} in flight {' and '.join(failing)}", evidence)
+    return Finding(SUPPORTED, f"fewer than {FEW} in flight reach {100 * SATURATED:.0f} % of the best rate at {sizes} sizes", evidence)
+
+
+def registration_costs_more(source: Source) -> Finding:
+    """From what `bench rpc --ablate` writes into the table's environment."""
+    costs = []
+    for key, text in source.environment.items():
+        found = re.match(r"([\d.]+) us to register .* ([\d.]+) us to copy", text)
+        if key.startswith("registration ") and found and float(found[2]) > 0:
+            costs.append((key.removeprefix("registration "), float(found[1]), float(found[2])))
+    evidence = [f"{size}: {register:.3g} us to register and deregister, {copy:.3g} us to copy" for size, register, copy in costs]
+    if len(costs) < 2:
+        return Finding(NOT_TESTABLE, "needs both costs by size (bench rpc --ablate pool)", evidence)
+    less = [size for size, register, copy in costs if register < MUCH * copy]
+    kind = "" if source.kind == "hardware" else "; this device registers without pinning, which is what costs on an adapter"
+    if less:
+        return Finding(CONTRADICTED, f"not {MUCH:g} times as much at {', '.join(less)}{kind}", evidence)
+    return Finding(SUPPORTED, f"at least {MUCH:g} times as much at all {len(costs)} sizes{kind}", evidence)
+
+
+def coalescing_improves(source: Source) -> Finding:
+    pairs = [pair for pair in source.pairs("coalescing") if pair[0].size <= INLINE_MAX]
+    evidence = _pair_lines(pairs)
+    many = [pair for pair in pairs if pair[0].concurrency > 1]
+    if not many:
+        return Finding(NOT_TESTABLE, "needs rows with and without it, with many in flight (bench rpc --ablate coalescing)", evidence)
+    slower = [on for on, off in many if _faster(on, off) is not True]
+    late = [on for on, off in pairs if on.values["p99_us"] > SAME * off.values["p99_us"]]
+    gains = [on.values["qps"] / off.values["qps"] for on, off in many]
+    because = f"it multiplies the rate by {min(gains):.2f} to {max(gains):.2f}"
+    if slower:
+        return Finding(CONTRADICTED, f"{because}: no gain that its intervals show at {_names(slower)}", evidence)
+    if late:
+        return Finding(CONTRADICTED, f"{because}, but P99 is later at {_names(late)}", evidence)
+    return Finding(SUPPORTED, f"{because}, and P99 is nowhere more than 5 % later", evidence)
+
+
+def inline_is_better(source: Source) -> Finding:
+    return _better(source, "inline", lambda row: row.size < INLINE_MAX, "the sizes below 256 B")
+
+
+def send_queue_overlaps(source: Source) -> Finding:
+    finding = _better(source, "send-queue", lambda row: row.size >= LARGE, "the sizes of 256K and more")
+    if finding.verdict != SUPPORTED or source.kind == "hardware":
+        return finding
+    return Finding(SUPPORTED, f"{finding.because}; on one host there is no link to saturate, so that half is not tested", finding.evidence)
+
+
+def memory_of_a_connection(source: Source) -> Finding:
+    name = "pinned_kib_per_connection"
+    rows = [row for row in source.rows if row.get(name) and row.words["recv_mode"] == "per_connection"]
+    evidence = [f"{row.name}: {row.values[name]:.0f} KiB" for row in rows]
+    if not rows:
+        return Finding(NOT_TESTABLE, "needs rows in the published mode (bench rpc --recv-mode per_connection)", evidence)
+    values = sorted(row.values[name] for row in rows)
+    because = f"with a block of buffers for each connection it pins {values[0]:.0f} to {values[-1]:.0f} KiB"
+    near = all(abs(value - KIB_PER_CONNECTION) <= KIB_TOLERANCE * KIB_PER_CONNECTION for value in values)
+    return Finding(SUPPORTED if near else CONTRADICTED, because, evidence)
+
+
+def pool_of_connections_improves(source: Source) -> Finding:
+    return _better(source, "connection-pool", lambda _: True, "what was run")
+
+
+JUDGES: dict[str, Judge] = {
+    "S4.1": rate_of_small_calls,
+    "S4.2": few_saturate,
+    "S4.3": registration_costs_more,
+    "S4.4": coalescing_improves,
+    "S4.5": inline_is_better,
+    "S4.6": send_queue_overlaps,
+    "S4.7": memory_of_a_connection,
+    "S4.8": pool_of_connections_improves,
+}
+
+
+def _better(source: Source, ablation: str, counts: Callable[[Row], bool], where: str) -> Finding:
+    pairs = [pair for pair in source.pairs(ablation) if counts(pair[0]) and pair[0].transport == "rdma"]
+    evidence = _pair_lines(pairs)
+    if not pairs:
+        return Finding(NOT_TESTABLE, f"needs rows with and without it (bench rpc --ablate {ablation})", evidence)
+    verdicts = [_faster(on, off) for on, off in pairs]
+    ratios = sorted(on.values["qps"] / off.values["qps"] for on, off in pairs)
+    because = f"at {where} the rate with it is {ratios[0]:.2f} to {ratios[-1]:.2f} times the rate without"
+    if all(verdict is True for verdict in verdicts):
+        return Finding(SUPPORTED, because, evidence)
+    worse = [on for (on, _), verdict in zip(pairs, verdicts, strict=True) if verdict is False]
+    if worse:
+        return Finding(CONTRADICTED, f"{because}; not faster at {_names(worse)}", evidence)
+    return Finding(NOT_TESTABLE, f"{because}; in {verdicts.count(None)} cells the intervals are too wide to tell", evidence)
+
+
+def _faster(on: Row, off: Row) -> bool | None:
+    """Surely, surely not (slower, or level within narrow intervals), or not to be told."""
+    (low, _, high), (off_low, _, off_high) = on.interval("qps"), off.interval("qps")
+    if low > off_high:
+        return True
+    return False if high < SAME * off_low else None
+
+
+def _pair_lines(pairs: list[tuple[Row, Row]]) -> list[str]:
+    lines = []
+    for on, off in pairs:
+        late, off_late = on.values.get("p99_us", 0), off.values.get("p99_us", 0)
+        lines.append(f"{_line(on, 'qps', 'a second')}, P99 {late:.0f} us; without {off.values['qps']:.4g}, P99 {off_late:.0f} us")
+    return lines
+
+
+def _names(rows: list[Row]) -> str:
+    return ", ".join(f"{row.words['request_size']} x {row.concurrency}" for row in rows)
+
+
+def _size(size: int) -> str:
+    return f"{size >> 20}M" if size >= 1 << 20 else f"{size >> 10}K"
+
+
+def _line(row: Row, column: str, unit: str) -> str:
+    if row.get(column) is None:
+        return f"{row.name}: {row.validity} ({row.reason})"
+    low, middle, high = row.interval(column)
+    interval = f" [{low:.4g}, {high:.4g}]" if low < high else ""
+    mark = "" if row.usable else f" ({row.validity}: {row.reason})"
+    return f"{row.name}: {middle:.4g}{interval} {unit}{mark}"

@@ -1,0 +1,145 @@
+"""The key-value store: tables are read, every published claim has a judge, and the verdicts follow the rows. SYNTHETIC figures throughout."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from report import tables
+from report.kv import claims, rows
+from report.tables import PUBLISHED
+from report.tests.running import run
+from report.tests.synthetic import table_text
+
+SIZES = (64, 1024, 4096, 65536, 1 << 20)
+
+
+def row(op: str, proto: str, size: int, rate: float, **changes: object) -> dict[str, object]:
+    made = {
+        "experiment": "kv",
+        "op": op,
+        "proto": proto,
+        "protocol": proto if proto != "auto" else "eager" if size < 4096 else "rendezvous",
+        "form": "read" if proto == "rendezvous" else "",
+        "value_bytes": size,
+        "window": 1,
+        "clients": 1,
+        "transport": "rdma",
+        "rx_depth": 6000,
+        "warmup": 50,
+        "iters": 60000,
+        "operations_per_second": rate,
+        "p50_us": 1e6 / rate,
+        "p99_us": 2e6 / rate,
+        "spread": 0.02,
+        "validity": "valid",
+        "reason": "",
+        "varied": "",
+    } | changes
+    low, high = made.pop("interval", (0.99, 1.01))
+    made |= {"operations_per_second_low": rate * low, "operations_per_second_high": rate * high}
+    return made | {f"gigabytes_per_second{end}": rate * at * size / 1e9 for end, at in (("", 1), ("_low", low), ("_high", high))}
+
+
+def both(gain: dict[int, float], **changes: object) -> list[dict[str, object]]:
+    """Eager of falling rate, and rendezvous with so many times that, for SET and GET."""
+    made = []
+    for op in ("SET", "GET"):
+        for size, times in gain.items():
+            eager = 200_000 / (1 + size / 4096)
+            made += [row(op, "eager", size, eager, **changes), row(op, "rendezvous", size, eager * times, **changes)]
+    return made
+
+
+def swept(varied: str, column: str, rates: dict[int, float], spread: dict[int, float] | None = None) -> list[dict[str, object]]:
+    more = [{column: value, "varied": varied, "spread": (spread or {}).get(value, 0.02)} for value in rates]
+    return [row("SET", "eager", 4096, rate, **each) for rate, each in zip(rates.values(), more, strict=True)]
+
+
+def source(tmp_path: Path, table: list[dict[str, object]]) -> rows.Source:
+    path = tmp_path / "synthetic.csv"
+    path.write_text(table_text(table, {"device": "vb_synthetic", "kind": "software"}), encoding="utf-8")
+    return rows.read(tables.read_table(path))
+
+
+def verdicts(of: rows.Source) -> dict[str, str]:
+    return {judgement.claim.id: judgement.finding.verdict for judgement in claims.judge_all(of)}
+
+
+def test_published_rows_at_fault_are_those_that_check_finds() -> None:
+    faults = {(each.op, each.size): each.validity for each in rows.published().rows if not each.usable}
+    assert faults == {("SET", 262144): "suspect", ("GET", 4): "suspect", ("GET", 2048): "suspect", ("GET", 4096): "mislabelled"}
+
+
+def test_the_published_table_bears_out_none_of_its_claims() -> None:
+    """No size has both protocols, and no parameter was varied."""
+    assert set(verdicts(rows.published()).values()) == {"not testable"}
+    assert set(verdicts(rows.published())) == set(claims.JUDGES)
+
+
+def test_a_table_as_it_was_claimed_supports_every_claim(tmp_path: Path) -> None:
+    table = both({64: 1.1, 1024: 1.2, 4096: 1.5, 65536: 2.0, 1 << 20: 3.0})
+    table += swept("depth", "rx_depth", {16: 50_000, 256: 90_000, 6000: 100_000})
+    table += swept("warmup", "warmup", {0: 50_000, 10: 70_000, 50: 100_000, 500: 100_500})
+    table += swept("iters", "iters", {100: 90_000, 60000: 100_000}, {100: 0.3, 60000: 0.01})
+    assert set(verdicts(source(tmp_path, table)).values()) == {"supported"}
+
+
+@pytest.mark.parametrize(
+    ("claim", "gain"),
+    [
+        ("S2.1", {64: 0.5, 1024: 0.8, 4096: 1.2, 65536: 2.0}),
+        ("S2.2", {64: 2.0, 1024: 1.5, 4096: 1.2, 65536: 1.0}),
+        ("S2.3", {64: 0.5, 4096: 0.9, 65536: 1.0, 1 << 20: 1.1}),
+    ],
+)
+def test_counterexamples_contradict(tmp_path: Path, claim: str, gain: dict[int, float]) -> None:
+    assert verdicts(source(tmp_path, both(gain)))[claim] == "contradicted"
+
+
+def test_wide_intervals_leave_it_open(tmp_path: Path) -> None:
+    found = verdicts(source(tmp_path, both({64: 1.1, 4096: 1.2, 65536: 1.3}, interval=(0.5, 2.0))))
+    assert (found["S2.1"], found["S2.2"], found["S2.3"]) == ("not testable",) * 3
+
+
+@pytest.mark.parametrize(
+    ("claim", "varied", "column"), [("S2.4", "depth", "rx_depth"), ("S2.5", "warmup", "warmup"), ("S2.6", "iters", "iters")]
+)
+def test_a_parameter_that_changes_nothing_contradicts(tmp_path: Path, claim: str, varied: str, column: str) -> None:
+    table = swept(varied, column, {1: 100_000, 50: 100_100, 6000: 100_050})
+    assert verdicts(source(tmp_path, table))[claim] == "contradicted"
+
+
+def test_rows_that_are_not_valid_bear_out_nothing(tmp_path: Path) -> None:
+    table = both({64: 1.1, 4096: 1.2, 65536: 1.3}, validity="suspect", reason="made so")
+    assert set(verdicts(source(tmp_path, table)).values()) == {"not testable"}
+
+
+def test_the_page_has_every_picture_claim_and_comparison(tmp_path: Path) -> None:
+    table = both({64: 0.8, 4096: 1.5, 65536: 2.0})
+    table += [row(op, "auto", size, 150_000 / (1 + size / 8192)) for op in ("SET", "GET") for size in (64, 4096, 65536)]
+    table += [row("GET", "one-sided", size, 300_000 / (1 + size / 8192)) for size in (64, 4096, 65536)]
+    table += swept("warmup", "warmup", {0: 90_000, 50: 100_000})
+    table = [each | {"redis_unix_per_second": 80_000.0} for each in table]
+    table.append(row("SET", "eager", 64, 1.0, window=16, validity="invalid", reason="<script>"))
+    table[-1]["redis_unix_per_second"] = ""
+    (tmp_path / "kv.csv").write_text(table_text(table, {"device": "vb_synthetic", "kind": "software"}), encoding="utf-8")
+    done = run("kv.csv", PUBLISHED / "kv_set_get.csv", "-o", "page.html", "--plots", "plots", "--json", "facts.json", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    names = {path.stem for path in (tmp_path / "plots").iterdir()}
+    wanted = {f"{name}_{op}" for op in ("set", "get") for name in ("crossover",)} | {"sensitivity_warmup"}
+    wanted |= {f"{name}_{op}_window1" for op in ("set", "get") for name in ("throughput", "latency", "beside")}
+    assert wanted <= names, names
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert all(f'<th scope="row">{claim}</th>' in page for claim in claims.JUDGES)
+    assert "Where each protocol is ahead" in page and "<script" not in page
+    document = json.loads((tmp_path / "facts.json").read_text(encoding="utf-8"))
+    assert len(document["sources"][0]["rows"]) == len(table)
+
+
+def test_an_operation_that_is_none_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "bad.csv").write_text("op,protocol,value_bytes,gigabytes_per_second\nPUT,eager,1,1\n", encoding="utf-8")
+    done = run("bad.csv", "-o", "page.html", cwd=tmp_path)
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1) and "'PUT' is neither" in done.stderr

@@ -1,0 +1,137 @@
+"""Calls: tables are read, every published claim has a judge, and the verdicts follow the rows. SYNTHETIC figures throughout."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from report import tables
+from report.rpc import claims, rows
+from report.tests.running import run
+from report.tests.synthetic import table_text
+
+SIZES = {"128B": 128, "4K": 4096, "256K": 256 << 10, "1M": 1 << 20}
+REGISTRATION = {f"registration {size}": "50 us to register and deregister, 10 us to copy" for size in ("4K", "256K")}
+
+
+def row(size: str, concurrency: int, qps: float, **changes: object) -> dict[str, object]:
+    return {
+        "request_size": size,
+        "concurrency": concurrency,
+        "gigabits_per_second": qps * SIZES[size] * 8 / 1e9,
+        "p90_us": concurrency / qps * 1.2e6,
+        "p99_us": concurrency / qps * 1.5e6,
+        "qps": qps,
+        "transport": "rdma",
+        "mode": "sink",
+        "peer": "",
+        "ablation": "",
+        "without": "",
+        "recv_mode": "srq",
+        "qps_low": qps * 0.99,
+        "qps_high": qps * 1.01,
+        "validity": "valid",
+        "reason": "",
+    } | changes
+
+
+def matrix(**changes: object) -> list[dict[str, object]]:
+    """As it was claimed: small calls scale with what is in flight, large ones do not."""
+    small = [row(size, count, 40_000 * count**0.68, **changes) for size in ("128B", "4K") for count in (1, 4, 16, 64, 256)]
+    return small + [row(size, count, 20e9 / SIZES[size], **changes) for size in ("256K", "1M") for count in (1, 4, 16, 64, 256)]
+
+
+def ablated(name: str, size: str, concurrency: int, gain: float) -> list[dict[str, object]]:
+    p99 = {"p99_us": 100.0, "p90_us": 90.0}
+    return [row(size, concurrency, 1000 * gain, ablation=name, **p99), row(size, concurrency, 1000, ablation=name, without=name, **p99)]
+
+
+def source(tmp_path: Path, table: list[dict[str, object]], **environment: str) -> rows.Source:
+    path = tmp_path / "synthetic.csv"
+    path.write_text(table_text(table, environment or {"device": "vb_synthetic", "kind": "software"}), encoding="utf-8")
+    return rows.read(tables.read_table(path))
+
+
+def verdicts(of: rows.Source) -> dict[str, str]:
+    return {judgement.claim.id: judgement.finding.verdict for judgement in claims.judge_all(of)}
+
+
+def test_published_rows_at_fault_are_those_that_check_finds() -> None:
+    faults = {(each.words["request_size"], each.concurrency): each.validity for each in rows.published().rows if not each.usable}
+    assert faults == {
+        ("128B", 64): "invalid",
+        ("128B", 256): "invalid",
+        ("4K", 256): "invalid",
+        ("256K", 256): "invalid",
+        ("8M", 1): "suspect",
+        ("8M", 256): "suspect",
+    }
+
+
+def test_published_rows_judge_their_own_claims() -> None:
+    found = verdicts(rows.published())
+    assert found.pop("S4.2") == "contradicted", "256K at 4 has 55 % of what 16 have"
+    assert set(found.values()) == {"not testable"} and len(found) == 7
+    assert "1.44 million" in claims.rate_of_small_calls(rows.published()).because
+
+
+def test_a_table_as_it_was_claimed_supports_every_claim(tmp_path: Path) -> None:
+    table = matrix()
+    for name, size in (("inline", "128B"), ("coalescing", "128B"), ("send-queue", "256K"), ("connection-pool", "128B")):
+        table += ablated(name, size, 64, 1.5)
+    table.append(row("128B", 1, 40_000, recv_mode="per_connection", pinned_kib_per_connection=2560))
+    table = [each | {"pinned_kib_per_connection": each.get("pinned_kib_per_connection", "")} for each in table]
+    found = verdicts(source(tmp_path, table, kind="software", **REGISTRATION))
+    assert set(found.values()) == {"supported"} and set(found) == set(claims.JUDGES)
+
+
+@pytest.mark.parametrize(
+    ("claim", "name", "size"),
+    [("S4.4", "coalescing", "128B"), ("S4.5", "inline", "128B"), ("S4.6", "send-queue", "1M"), ("S4.8", "connection-pool", "4K")],
+)
+def test_a_behaviour_that_does_not_help_contradicts(tmp_path: Path, claim: str, name: str, size: str) -> None:
+    assert verdicts(source(tmp_path, ablated(name, size, 64, 1.0)))[claim] == "contradicted"
+    wide = [each | {"qps_low": 500.0, "qps_high": 2000.0} for each in ablated(name, size, 64, 1.1)]
+    assert verdicts(source(tmp_path, wide))[claim] in ("not testable", "contradicted")
+
+
+def test_coalescing_that_delays_contradicts(tmp_path: Path) -> None:
+    on, off = ablated("coalescing", "128B", 64, 2.0)
+    assert verdicts(source(tmp_path, [on | {"p99_us": 200.0}, off]))["S4.4"] == "contradicted"
+
+
+def test_a_slow_software_nic_does_not_refute_a_rate_of_hardware(tmp_path: Path) -> None:
+    table = [row("128B", 256, 900_000)]
+    assert verdicts(source(tmp_path, table))["S4.1"] == "not testable"
+    assert verdicts(source(tmp_path, table, device="mlx5_0", kind="hardware"))["S4.1"] == "contradicted"
+
+
+def test_rows_that_are_not_valid_bear_out_nothing(tmp_path: Path) -> None:
+    assert set(verdicts(source(tmp_path, matrix(validity="suspect", reason="made so"))).values()) == {"not testable"}
+
+
+def test_the_page_has_every_picture_claim_and_comparison(tmp_path: Path) -> None:
+    table = matrix() + matrix(transport="tcp") + [row("4K", 4, 1000, mode="echo")] + ablated("inline", "128B", 1, 1.2)
+    table.append(row("128B", 64, 10_000, transport="tcp", peer="grpc", reason="<script>"))
+    (tmp_path / "rpc.csv").write_text(table_text(table, {"device": "vb_synthetic", "kind": "software"}), encoding="utf-8")
+    done = run("rpc.csv", "-o", "page.html", "--plots", "plots", "--json", "facts.json", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    names = {f"{q}_vs_{x}_{kind}" for q in ("qps", "throughput", "latency") for x in ("size", "concurrency") for kind in KINDS}
+    names |= {f"{q}_beside_others" for q in ("qps", "throughput", "latency")}
+    assert {path.stem for path in (tmp_path / "plots").iterdir()} == names
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert all(f'<th scope="row">{claim}</th>' in page for claim in claims.JUDGES)
+    assert "What each behaviour is worth" in page and "Beside other systems" in page and "<script" not in page
+    document = json.loads((tmp_path / "facts.json").read_text(encoding="utf-8"))
+    assert set(document["claims"]) == {"rpc", "published"} and len(document["sources"][0]["rows"]) == len(table)
+
+
+KINDS = ("rdma_sink", "tcp_sink", "rdma_echo")
+
+
+def test_a_size_that_is_none_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "bad.csv").write_text("request_size,concurrency,qps\nlarge,1,1\n", encoding="utf-8")
+    done = run("bad.csv", "-o", "page.html", cwd=tmp_path)
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1) and "'large' is no size" in done.stderr

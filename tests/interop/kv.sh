@@ -1,0 +1,23 @@
+#!/bin/bash
+# kv.sh BUILD - run inside rxe-vm: the key-value store on the kernel's Soft-RoCE: its own tests with rxe0 as their device, then server and
+# client as two programs, by every way in which values travel. Left out: values of 64 MiB and thousands of operations at once, which take an
+# emulated processor minutes.
+set -euo pipefail
+build=${1:?usage: kv.sh BUILD}
+VERBENA_TEST_DEVICE=rxe0 timeout 400 "$build/bench/lib_kv_test" \
+	--gtest_filter='Ways/Kv*:Kv*:OneSided.*:-*64Mebibytes*:*ThousandsOfOperations*:*LeavesRegistrations*:*NeverTorn*' |
+	grep -v '^\[ RUN\|^\[---'
+"$build/kv_server" --listen 10.77.0.1 --device rxe0 --one-sided 16M &
+server=$!
+commands=$(mktemp)
+for i in 1 2 3 4; do printf 'SET key%d %s\nGET key%d\nGET key%d\n' $i "$(head -c $((i * 3000)) /dev/zero | tr '\0' $i)" $i $i; done >"$commands"
+for way in "--proto eager" "--proto rndv" "--proto rndv --rndv write" "--proto auto --one-sided" "--transport tcp"; do
+	# shellcheck disable=SC2086 # several words
+	until got=$("$build/kv_client" 10.77.0.1 --device rxe1 $way "$commands" | tr -d '\n' | wc -c); [ "$got" = 60000 ]; do
+		[ $((tries = ${tries:-0} + 1)) -lt 20 ] || { echo "kv: $way brought $got bytes, not 60000"; exit 1; }
+		sleep 0.5 # the server is not listening yet
+	done
+	echo "kv: $way: 8 values as they were set"
+done
+kill $server
+wait $server

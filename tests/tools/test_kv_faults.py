@@ -1,0 +1,224 @@
+"""Histories while servers are killed and links fail: what was acknowledged holds, and nothing that was read contradicts it."""
+
+import contextlib
+import os
+import random
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from kv_histories import build_history, check, histories
+from programs import ROOT, NamespacePair, NotPermitted, Program, Programs, stop, wait_until
+from test_kv import HOST, client, serve
+
+LOSSY_WIRE = ROOT / "tests" / "clients" / "lossy_wire.py"
+ADDRESSES = ("10.79.0.1", "10.79.0.2")
+LOST = 1
+
+
+@pytest.fixture(scope="module")
+def history_program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build_history(tmp_path_factory)
+
+
+def kill_once_all_are_busy(server: Program, clients: dict[int, Program], operations: int = 50) -> None:
+    for each in clients.values():
+        wait_until(lambda each=each: each.out.count("\n") > operations, "it has begun", alive=each)
+    server.process.send_signal(signal.SIGKILL)
+    for each in clients.values():
+        ran = each.finish()
+        assert ran.status == LOST, ran
+
+
+@pytest.mark.parametrize("protocol", ["auto", "rndv", "onesided"])
+def test_each_life_of_a_server_that_is_killed_is_linearizable(programs: Programs, history_program: Path, protocol: str) -> None:
+    """Its memory is lost with it: each life begins with nothing."""
+    for life in range(3):
+        server, where = serve(programs, "--one-sided", "16M")
+        clients = {i: programs.start(history_program, where, i, 30, 3, protocol, "read") for i in range(life * 10 + 1, life * 10 + 5)}
+        kill_once_all_are_busy(server, clients)
+        check(histories(clients, servers_end=True), keys=3, at_least=200)
+
+
+def test_what_was_acknowledged_is_there_after_the_server_was_killed(programs: Programs, history_program: Path) -> None:
+    """With --data all its lives together are one history."""
+    clients: dict[int, Program] = {}
+    for life in range(4):
+        server, where = serve(programs, "--data", "store", "--one-sided", "16M")
+        ours = {i: programs.start(history_program, where, i, 30, 3, "onesided", "read") for i in range(life * 10 + 1, life * 10 + 5)}
+        kill_once_all_are_busy(server, ours)
+        clients |= ours
+    server, where = serve(programs, "--data", "store")
+    last = programs.start(history_program, where, 99, 0.3, 3, "auto", "read", 0)
+    assert last.finish().status == 0
+    check(histories(clients | {99: last}, servers_end=True), keys=3, at_least=800)
+
+
+def test_what_is_kept_has_every_size_of_key_and_value_and_goes_by_del(programs: Programs) -> None:
+    server, where = serve(programs, "--data", "store")
+    keys = {"k": "v", "x" * 510: "a", "x" * 511: "b", "y" * 4096: "c" * 100_000, "gone": "d", "large": "e" * 3_000_000}
+    ran = client(programs, where, *(f"SET {key} {value}" for key, value in keys.items()), "DEL gone")
+    assert ran.status == 0, ran
+    server.kill()
+    server, where = serve(programs, "--data", "store")
+    ran = client(programs, where, *(f"GET {key}" for key in keys))
+    assert ran.out.splitlines() == [value if key != "gone" else "" for key, value in keys.items()]
+    told = server.end()
+    assert told.status == 0 and "5 keys" in told.out, told
+
+
+def test_a_folder_belongs_to_one_server_and_must_fit_into_its_memory(programs: Programs) -> None:
+    server, where = serve(programs, "--data", "store")
+    ran = programs.run("kv_server", "--listen", HOST, "--port", 0, "--data", "store")
+    assert ran.status == 1 and "in use" in ran.err, ran
+    assert client(programs, where, *(f"SET key{i} {'v' * 100_000}" for i in range(20))).status == 0
+    assert server.end().status == 0
+    ran = programs.run("kv_server", "--listen", HOST, "--port", 0, "--data", "store", "--memory", "1M")
+    assert ran.status == 1 and "--memory" in ran.err, ran
+
+
+def test_a_server_that_can_keep_nothing_more_acknowledges_nothing_more(programs: Programs) -> None:
+    """The file may not grow beyond a limit, as on a full disk."""
+    limit = ["prlimit", "--fsize=3000000", "sh", "-c", "trap '' XFSZ; exec \"$@\"", "sh"]
+    server = programs.start("kv_server", "--listen", HOST, "--port", 0, "--data", "store", within=lambda command: [*limit, *command])
+    found = wait_until(lambda: re.search(r"listening at [\d.]+:(\d+)", server.out), "kv_server listens", alive=server)
+    ran = client(programs, f"{HOST}:{found[1]}", *(f"SET key{i} {'v' * 50_000}" for i in range(200)))
+    assert ran.status == 1, ran
+    failed = {int(number) - 1 for number in re.findall(r"commands\.txt:(\d+):", ran.err)}
+    told = server.finish()
+    assert told.status == 1 and "can be kept" in told.err, told
+    _, where = serve(programs, "--data", "store")
+    kept = client(programs, where, *(f"GET key{i}" for i in range(200)))
+    there = {i for i, line in enumerate(kept.out.splitlines()) if line}
+    executed = max(failed) + 1  # the client stops at the first line after the end of its connection
+    assert set(range(executed)) - failed <= there, (failed, there)
+    assert 10 < len(there) < 200
+
+
+@contextlib.contextmanager
+def lossy_wire(loss: float) -> Iterator[NamespacePair]:
+    """Two namespaces, and between them a wire that loses this share of its UDP packets."""
+    try:
+        both = NamespacePair(1500)
+    except NotPermitted as refusal:
+        pytest.skip(f"no network namespaces here: {refusal}")
+    relay = subprocess.Popen(
+        [sys.executable, str(LOSSY_WIRE), *(str(both.holder(side)) for side in (0, 1)), str(loss), "1"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert relay.stdout is not None and relay.stderr is not None
+        if relay.stdout.readline() != "ready\n":
+            pytest.skip(f"no tun interface here: {relay.stderr.read().strip()}")
+        for side in (0, 1):
+            both.ip(side, f"address add {ADDRESSES[side]} peer {ADDRESSES[1 - side]} dev lossy0")
+            both.ip(side, "link set lossy0 mtu 1500 txqueuelen 10000 up")
+        yield both
+    finally:
+        relay.kill()
+        relay.communicate()
+        both.close()
+
+
+@pytest.mark.parametrize("protocol", ["auto", "onesided"])
+def test_it_is_linearizable_over_a_wire_that_loses_packets(programs: Programs, history_program: Path, protocol: str) -> None:
+    with lossy_wire(0.02) as both:
+        inside = [lambda command, side=side: both.inside(side, command) for side in (0, 1)]
+        words = ("kv_server", "--listen", ADDRESSES[0], "--port", 7472, "--one-sided", "16M")
+        server = programs.start(*words, within=inside[0])
+        wait_until(lambda: "listening" in server.out, "kv_server listens", alive=server)
+        where = f"{ADDRESSES[0]}:7472"
+        clients = {i: programs.start(history_program, where, i, 3, 3, protocol, "read", within=inside[i % 2]) for i in range(1, 5)}
+        for each in clients.values():
+            ran = each.finish()
+            assert ran.status == 0, ran
+        check(histories(clients), keys=3, at_least=200)
+        programs.end_all()
+
+
+class CuttingProxy:
+    """Passes TCP on in pieces of any size, and cuts each connection after a number of bytes that a seed chooses."""
+
+    def __init__(self, port: int, seed: int) -> None:
+        self._to = port
+        self._chance = random.Random(seed)
+        self._listener = socket.create_server((HOST, 0))
+        self.cut = 0
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    @property
+    def where(self) -> str:
+        return f"{HOST}:{self._listener.getsockname()[1]}"
+
+    def close(self) -> None:
+        self._listener.close()
+
+    def _accept(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                ours = self._listener.accept()[0]
+                theirs = socket.create_connection((HOST, self._to))
+                left = [self._chance.randrange(200_000, 3_000_000)]
+                for a, b in ((ours, theirs), (theirs, ours)):
+                    seed = self._chance.random()
+                    threading.Thread(target=self._pass_on, args=(a, b, left, random.Random(seed)), daemon=True).start()
+
+    def _pass_on(self, one: socket.socket, other: socket.socket, left: list[int], chance: random.Random) -> None:
+        with contextlib.suppress(OSError):
+            while piece := one.recv(chance.randrange(1, 60_000)):
+                left[0] -= len(piece)
+                if left[0] < 0:
+                    self.cut += 1
+                    piece = piece[: chance.randrange(len(piece) + 1)]
+                other.sendall(piece)
+                if left[0] < 0:
+                    break
+        for each in (one, other):
+            with contextlib.suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
+
+
+def test_it_is_linearizable_while_tcp_connections_are_cut(programs: Programs, history_program: Path) -> None:
+    _, where = serve(programs)
+    proxy = CuttingProxy(int(where.rpartition(":")[2]), seed=3)
+    clients: dict[int, Program] = {}
+    running: list[Program] = []
+    while proxy.cut < 12:
+        running = [each for each in running if each.running]
+        while len(running) < 3:
+            number = len(clients) + 1
+            clients[number] = programs.start(history_program, proxy.where, number, 20, 3, "tcp", "read")
+            running.append(clients[number])
+        wait_until(lambda running=running: not all(each.running for each in running), "a connection is cut")
+    for each in running:
+        each.kill()
+    proxy.close()
+    assert sum(each.process.returncode == LOST for each in clients.values()) >= 10
+    check(histories(clients, servers_end=True), keys=3, at_least=500)
+
+
+def test_a_client_that_stands_still_in_mid_rendezvous_holds_up_nobody(programs: Programs, history_program: Path) -> None:
+    """With short leases, so that what it was lent is taken back while the others work; when it goes on its connection is broken."""
+    server, where = serve(programs, "--lease-ms", 100, "--memory", "64M")
+    still = [programs.start(history_program, where, i, 60, 3, "rndv", form) for i, form in ((1, "read"), (2, "write"))]
+    for each in still:
+        wait_until(lambda each=each: each.out.count("\n") > 50, "it has begun", alive=each)
+        stop(each.pid)
+    clients = {i: programs.start(history_program, where, i, 2, 3, "auto", "read") for i in range(3, 6)}
+    for each in clients.values():
+        ran = each.finish()
+        assert ran.status == 0, ran
+        assert ran.out.count("\n") > 1000, ran
+    for each in still:
+        os.kill(each.pid, signal.SIGKILL)
+        each.process.wait()
+    check(histories(clients | dict(enumerate(still, start=1))), keys=3, at_least=1000)
+    assert server.running
