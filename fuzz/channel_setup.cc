@@ -70,6 +70,14 @@ void check_decoded(const Bytes& message) {
 	check(decode(encode(*decoded)) == *decoded, "it is written as it was read");
 }
 
+// The same bytes as what rdma_cm carries.
+void check_terms(const Bytes& message, Role role) {
+	const auto terms = decode_terms(message, role);
+	if (!terms) return check(!terms.error().field.empty(), "an error names its field");
+	check(terms->role == role && encode_terms(*decode_terms(encode_terms(*terms), role)) == encode_terms(*terms),
+		"terms are written as they were read");
+}
+
 void check_agreed(const Handshake& end, Input& input) {
 	const Agreed& agreed = end.agreed();
 	check(negotiate(agreed.ours, agreed.theirs) == agreed.negotiated && validate(agreed.theirs).has_value(), "what was agreed can be");
@@ -82,6 +90,7 @@ void serve(Input& input) {
 	Handshake server = Handshake::server({.protection = InClear{}, .patience = 1000});
 	const Bytes message = said(input, Role::client);
 	check_decoded(message);
+	check_terms(message, Role::client);
 	feed(server, message, input);
 	if (input.flag()) server.handle_timeout(input.flag() ? 1000 : 999);
 	if (server.state() == Handshake::State::asked) {
@@ -101,6 +110,7 @@ void ask(Input& input) {
 	check(decode(take_all(client)) == honest(Role::client), "a client asks at once");
 	const Bytes message = said(input, Role::server);
 	check_decoded(message);
+	check_terms(message, Role::server);
 	feed(client, message, input);
 	if (input.flag()) client.feed_end();
 	if (input.flag()) client.handle_timeout(1000);

@@ -211,7 +211,7 @@ def _lay_out(figure: Figure, legend_lines: int, notes: str, title: str, subtitle
     bottom, axes_height, top = 0.85 + 0.2 * legend_lines + note_height, 3.9, 0.75
     height = bottom + axes_height + top
     figure.set_size_inches(10, height)
-    figure.subplots_adjust(left=0.09, right=0.98, top=1 - top / height, bottom=bottom / height)
-    figure.text(0.09, 1 - 0.33 / height, title, fontsize=16, fontweight="bold")
-    figure.text(0.09, 1 - 0.57 / height, subtitle, fontsize=9.5, color=MUTED)
-    figure.text(0.09, 0.12 / height, notes, fontsize=8.5, color=MUTED, va="bottom", linespacing=1.35)
+    figure.subplots_adjust(left=0.11, right=0.98, top=1 - top / height, bottom=bottom / height)
+    figure.text(0.11, 1 - 0.33 / height, title, fontsize=16, fontweight="bold")
+    figure.text(0.11, 1 - 0.57 / height, subtitle, fontsize=9.5, color=MUTED)
+    figure.text(0.11, 0.12 / height, notes, fontsize=8.5, color=MUTED, va="bottom", linespacing=1.35)

@@ -107,7 +107,7 @@ private:
 		if (!result) return complain(result.error());
 		for (std::size_t i = 0; i < cells.size(); ++i) {
 			Json row = row_of(cells[i], result->runs[i], trial);
-			if (!varied.empty()) row["varied"] = varied;
+			row["varied"] = varied;
 			table_.rows.push_back(std::move(row));
 		}
 		account_ = result->account;
@@ -170,13 +170,14 @@ private:
 	// What a reader compares; the rest is in CSV and JSON.
 	connect::Table slim() const {
 		connect::Table shown{.environment = table_.environment, .rows = {}};
+		const bool varied = std::ranges::any_of(table_.rows, [](const Json& row) { return row["varied"] != ""; });
 		for (const Json& row : table_.rows) {
 			Json& one = shown.rows.emplace_back(Json{{"experiment", "kv"}});
 			for (const char* key : {"varied", "op", "proto", "protocol", "form", "value_bytes", "window", "clients", "stalled", "rx_depth",
 					 "warmup", "iters", "operations_per_second", "gigabytes_per_second", "gibibytes_per_second", "p50_us", "p99_us",
 					 "depth", "messages_per_operation", "spread", "redis_unix_per_second", "redis_tcp_per_second",
 					 "memcached_unix_per_second", "memcached_tcp_per_second", "validity", "reason"})
-				if (row.contains(key)) one[key] = row[key];
+				if (row.contains(key) && (varied || std::string_view(key) != "varied")) one[key] = row[key];
 		}
 		return shown;
 	}

@@ -7,6 +7,8 @@
 #include "base/sizes.h"
 #include "bench/connect/rows.h"
 #include "bench/environment.h"
+#include "bench/rpc/peer.h"
+#include "bench/rpc/registration.h"
 #include "bench/rpc/rows.h"
 #include "tools/commands.h"
 
@@ -17,29 +19,96 @@ using namespace rpcbench;
 
 struct Options {
 	std::string sizes = "128,4K,32K,256K,1M,8M", concurrency = "1,4,16,64,256", transports = "tcp,rdma", mode = "sink";
+	std::string ablate, recv_mode = "srq", memory = "user";
+	bool with_grpc = false, with_capnp = false;
 	double duration = 5, warmup = 0.5;
-	std::uint32_t reps = 5, connections = 1, threads = 1, poll_us = 50;
+	std::uint32_t reps = 5, connections = 1, threads = 1, poll_us = 50, send_buffers = 0;
 	std::string csv, json, markdown, command_line;
 	bool quiet = false;
 	std::vector<CellOptions> cells;
 };
 
-std::vector<CellOptions> cells_of(
-	const Options& options, const std::vector<std::uint64_t>& sizes, const std::vector<std::uint64_t>& concurrency) {
+// Where a behaviour matters, unless the user says otherwise.
+struct Ablation {
+	Behaviour behaviour;
+	std::vector<std::uint64_t> sizes, concurrency;
+	bool rdma_only;
+};
+const std::vector<Ablation> ablations{
+	{Behaviour::inline_data, {16, 64, 128, 192}, {1, 64}, true},
+	{Behaviour::coalescing, {128}, {1, 16, 256}, false},
+	{Behaviour::send_queue, {256 << 10, 1 << 20, 8 << 20}, {1, 4, 16}, true},
+	{Behaviour::pool, {32 << 10, 256 << 10, 1 << 20}, {1, 16}, true},
+	{Behaviour::connection_pool, {128}, {1, 16}, false},
+};
+
+using Numbers = std::vector<std::uint64_t>;
+
+CellOptions cell_of(const Options& options, std::string_view transport, std::uint64_t size, std::uint64_t in_flight) {
+	return {.rdma = transport == "rdma",
+		.mode = options.mode == "sink" ? Mode::sink : Mode::echo,
+		.size = size,
+		.concurrency = static_cast<std::uint32_t>(in_flight),
+		.connections = std::min(options.connections, static_cast<std::uint32_t>(in_flight)),
+		.server_threads = options.threads,
+		.per_connection = transport == "rdma" && options.recv_mode == "per_connection",
+		.registered = transport == "rdma" && options.memory == "registered",
+		.send_buffers = options.send_buffers,
+		.warmup = static_cast<Nanoseconds>(options.warmup * 1e9),
+		.duration = static_cast<Nanoseconds>(options.duration * 1e9),
+		.spin = Nanoseconds{options.poll_us} * 1000};
+}
+
+// The matrix, with other systems' cells beside ours over TCP.
+std::vector<CellOptions> matrix_of(const Options& options, const Numbers& sizes, const Numbers& concurrency) {
 	std::vector<CellOptions> cells;
 	for (const std::string_view transport : split(options.transports))
 		for (const std::uint64_t size : sizes)
-			for (const std::uint64_t in_flight : concurrency)
-				cells.push_back({.rdma = transport == "rdma",
-					.mode = options.mode == "sink" ? Mode::sink : Mode::echo,
-					.size = size,
-					.concurrency = static_cast<std::uint32_t>(in_flight),
-					.connections = std::min(options.connections, static_cast<std::uint32_t>(in_flight)),
-					.server_threads = options.threads,
-					.warmup = static_cast<Nanoseconds>(options.warmup * 1e9),
-					.duration = static_cast<Nanoseconds>(options.duration * 1e9),
-					.spin = Nanoseconds{options.poll_us} * 1000});
+			for (const std::uint64_t in_flight : concurrency) {
+				cells.push_back(cell_of(options, transport, size, in_flight));
+				for (const auto& [peer, wanted] : {std::pair(Peer::grpc, options.with_grpc), std::pair(Peer::capnp, options.with_capnp)}) {
+					if (!wanted || transport != "tcp") continue;
+					cells.push_back(cells.back());
+					cells.back().peer = peer;
+				}
+			}
 	return cells;
+}
+
+// Each cell with and without a behaviour. Empty lists: where it matters.
+std::vector<CellOptions> ablation_cells(
+	const Options& options, const Ablation& ablation, const Numbers& sizes, const Numbers& concurrency) {
+	std::vector<CellOptions> cells;
+	for (const std::string_view transport : split(options.transports)) {
+		if (ablation.rdma_only && transport != "rdma") continue;
+		for (const std::uint64_t size : sizes.empty() ? ablation.sizes : sizes)
+			for (const std::uint64_t in_flight : concurrency.empty() ? ablation.concurrency : concurrency)
+				for (const bool without : {false, true}) {
+					CellOptions& cell = cells.emplace_back(cell_of(options, transport, size, in_flight));
+					cell.ablation = ablation.behaviour;
+					cell.without = without;
+				}
+	}
+	return cells;
+}
+
+bool has_ablation(const Options& options, Behaviour behaviour) {
+	return std::ranges::any_of(options.cells, [&](const CellOptions& cell) { return cell.ablation == behaviour; });
+}
+
+// After the cells, because they fork and a device brings threads.
+void add_device(const Options& options, connect::Table& table) {
+	const auto device = lib::open_best({.both_ends_on_this_host = true});
+	if (!device) return;
+	table.environment.emplace_back("device", device->choice.device);
+	table.environment.emplace_back("kind", device->choice.software ? "software" : "hardware");
+	if (!has_ablation(options, Behaviour::pool)) return;
+	const std::vector<std::size_t> sizes{4 << 10, 32 << 10, 256 << 10, 1 << 20};
+	const auto costs = measure_registration(*device, sizes);
+	if (!costs) return;
+	for (const RegistrationCost& cost : *costs)
+		table.environment.emplace_back("registration " + size_text(cost.bytes),
+			fmt::format("{:.2f} us to register and deregister, {:.2f} us to copy", cost.register_us, cost.copy_us));
 }
 
 // The shared writer puts a comma in front of every column but `experiment`, and here the published ones are first.
@@ -54,7 +123,20 @@ std::string to_csv(const connect::Table& table) {
 	return text;
 }
 
+std::string words_of(const CellOptions& cell) {
+	const std::string_view way = cell.peer != Peer::ours ? name_of(cell.peer) : cell.rdma ? "rdma" : "tcp";
+	const std::string_view behaviour = name_of(cell.ablation);
+	return fmt::format("{} x {} over {}{}{}", size_text(cell.size), cell.concurrency, way,
+		behaviour.empty()  ? ""
+			: cell.without ? ", without "
+						   : ", with ",
+		behaviour);
+}
+
 int measure(const Options& options) {
+	for (const auto& [peer, wanted] : {std::pair(Peer::grpc, options.with_grpc), std::pair(Peer::capnp, options.with_capnp)})
+		if (wanted)
+			if (const auto found = find_peer(peer); !found) return complain(found.error());
 	std::vector<std::vector<Outcome>> runs(options.cells.size());
 	std::vector<std::string> failures(options.cells.size());
 	const bool shows = !options.quiet && isatty(STDERR_FILENO) == 1;
@@ -64,8 +146,8 @@ int measure(const Options& options) {
 			const CellOptions& cell = options.cells[i];
 			if (!failures[i].empty()) continue;
 			if (shows)
-				fmt::print(stderr, "\r\033[K{} of {}: {} x {} over {}", repetition * options.cells.size() + i + 1,
-					options.reps * options.cells.size(), size_text(cell.size), cell.concurrency, cell.rdma ? "rdma" : "tcp");
+				fmt::print(stderr, "\r\033[K{} of {}: {}", repetition * options.cells.size() + i + 1, options.reps * options.cells.size(),
+					words_of(cell));
 			auto run = run_cell(cell);
 			if (run) runs[i].push_back(std::move(*run));
 			else failures[i] = run.error();
@@ -77,14 +159,14 @@ int measure(const Options& options) {
 	for (std::size_t i = 0; i < options.cells.size(); ++i) {
 		const CellOptions& cell = options.cells[i];
 		const Json& row = table.rows.emplace_back(failures[i].empty() ? row_of(cell, runs[i]) : row_not_run(cell, failures[i]));
-		if (!failures[i].empty())
-			complain(fmt::format("{} x {} over {}: {}", size_text(cell.size), cell.concurrency, cell.rdma ? "rdma" : "tcp", failures[i]));
+		if (!failures[i].empty()) complain(words_of(cell) + ": " + failures[i]);
 		broken |= !failures[i].empty();
 		impossible |= failures[i].empty() && row["validity"] == "invalid";
 	}
 	table.environment = {{"experiment", "rpc"}, {"server", "a process of its own on this host"}, {"cpu", bench::cpu_name()},
 		{"cores", fmt::format("{}, not pinned", sysconf(_SC_NPROCESSORS_ONLN))}, {"kernel", bench::kernel_name()},
 		{"commit", bench::commit()}, {"date", bench::utc_now()}, {"command", options.command_line}};
+	add_device(options, table);
 	std::string error;
 	const auto write = [&](const std::string& path, auto render) { return path.empty() || write_out(path, render(table), error); };
 	const auto markdown = [](const connect::Table& of) { return rpcbench::to_markdown(of.rows); };
@@ -101,18 +183,35 @@ void add_bench_rpc(CLI::App& bench, Action& action, const std::string& command_l
 		"  verbena bench rpc                                        the published matrix, over both transports\n"
 		"  verbena bench rpc --sizes 128 --concurrency 1,256 --transport rdma --duration 1 --reps 3\n"
 		"  verbena bench rpc --mode echo --csv rpc.csv && verbena check rpc.csv\n"
+		"  verbena bench rpc --transport tcp --sizes 128,256K --concurrency 1,64 --with-grpc --with-capnp\n"
+		"  verbena bench rpc --ablate inline,coalescing,send-queue,pool,connection-pool --json ablation.json\n"
+		"  verbena bench rpc --transport rdma --recv-mode per_connection --sizes 128 --concurrency 1\n"
+		"  verbena report rpc.json -o rpc.html\n"
 		"Exit codes: 0 good, 1 something could not be measured, 2 usage, 3 a row cannot be true.");
 	auto options = std::make_shared<Options>();
 	options->command_line = command_line;
 	sub->add_option("--sizes", options->sizes, "Bytes of a request: a list")->capture_default_str();
 	sub->add_option("--concurrency", options->concurrency, "Requests in flight: a list")->capture_default_str();
+	sub->add_option("--ablate", options->ablate,
+		"inline, coalescing, send-queue, pool, connection-pool: a list; each cell with and without, where it matters unless --sizes and "
+		"--concurrency say where");
+	sub->add_option("--recv-mode", options->recv_mode, "srq: one shared receive queue; per_connection: receive blocks of each connection")
+		->capture_default_str()
+		->check(CLI::IsMember({"srq", "per_connection"}));
+	sub->add_option("--memory", options->memory, "Where requests lie, over RDMA: registered memory is fetched without a copy")
+		->capture_default_str()
+		->check(CLI::IsMember({"user", "registered"}));
+	sub->add_option("--send-buffers", options->send_buffers, "Blocks of a connection that are under way at once (default: the library's)")
+		->check(CLI::Range(1u, 64u));
+	sub->add_flag("--with-grpc", options->with_grpc, "Also gRPC in the cells over TCP");
+	sub->add_flag("--with-capnp", options->with_capnp, "Also Cap'n Proto in the cells over TCP");
 	sub->add_option("--transport", options->transports, "tcp, rdma: a list")->capture_default_str();
 	sub->add_option("--mode", options->mode, "sink: a short word back, as published; echo: everything back")
 		->capture_default_str()
 		->check(CLI::IsMember({"sink", "echo"}));
 	sub->add_option("--connections", options->connections, "Connections that the requests share")
 		->capture_default_str()
-		->check(CLI::Range(1u, 1024u));
+		->check(CLI::Range(1u, 20'000u));
 	sub->add_option("--threads", options->threads, "I/O threads of the server")->capture_default_str()->check(CLI::Range(1u, 256u));
 	sub->add_option("--duration", options->duration, "Measured seconds of each run")
 		->capture_default_str()
@@ -126,7 +225,7 @@ void add_bench_rpc(CLI::App& bench, Action& action, const std::string& command_l
 	sub->add_option("--json", options->json, "Write JSON")->type_name("FILE");
 	sub->add_option("--md", options->markdown, "Write Markdown (the default, to standard output)")->type_name("FILE");
 	sub->add_flag("--quiet", options->quiet, "Nothing but results");
-	sub->callback([options, &action] {
+	sub->callback([options, &action, sub] {
 		const auto sizes = parse_sizes(options->sizes), concurrency = parse_sizes(options->concurrency);
 		if (!sizes) throw CLI::ValidationError("--sizes", sizes.error());
 		if (!concurrency) throw CLI::ValidationError("--concurrency", concurrency.error());
@@ -136,7 +235,17 @@ void add_bench_rpc(CLI::App& bench, Action& action, const std::string& command_l
 			if (each > 65'536) throw CLI::ValidationError("--concurrency", "each is 1 to 65536");
 		for (const std::string_view word : split(options->transports))
 			if (word != "rdma" && word != "tcp") throw CLI::ValidationError("--transport", "each is rdma or tcp");
-		options->cells = cells_of(*options, *sizes, *concurrency);
+		const auto asked = [&](const char* name, const Numbers& numbers) { return sub->count(name) > 0 ? numbers : Numbers(); };
+		for (const std::string_view name : split(options->ablate)) {
+			if (options->ablate.empty()) break;
+			const auto known = std::ranges::find(ablations, name, [](const Ablation& each) { return name_of(each.behaviour); });
+			if (known == ablations.end())
+				throw CLI::ValidationError("--ablate", "each is inline, coalescing, send-queue, pool or connection-pool");
+			const auto cells = ablation_cells(*options, *known, asked("--sizes", *sizes), asked("--concurrency", *concurrency));
+			options->cells.insert(options->cells.end(), cells.begin(), cells.end());
+		}
+		if (options->ablate.empty()) options->cells = matrix_of(*options, *sizes, *concurrency);
+		if (options->cells.empty()) throw CLI::ValidationError("--ablate", "it is of RDMA, and --transport leaves that out");
 		if (options->csv.empty() && options->json.empty() && options->markdown.empty()) options->markdown = "-";
 		action = [options] { return measure(*options); };
 	});

@@ -23,9 +23,10 @@ using namespace scale;
 
 struct Options {
 	std::string clients_text = "10,100,1000,5000,10000,20000", transports_text = "rdma,tcp", rates_text = "0", qps_text = "0",
-				engines_text = "epoll", connect = "tls-psn";
-	std::vector<std::uint64_t> clients, rates, queue_pairs;
+				engines_text = "epoll", connects_text = "tls-psn", stalled_text = "0";
+	std::vector<std::uint64_t> clients, rates, queue_pairs, stalled;
 	std::vector<Transport> transports;
+	std::vector<ConnectBy> connects;
 	std::vector<Engine> engines;
 	std::uint32_t messages = 0, size = 64, window = 1, reps = 5, processes = 0, poll_us = 50;
 	double seconds = 2, warmup_s = 0.5;
@@ -97,36 +98,51 @@ template <class A, class B> std::vector<std::pair<A, B>> pairs_of(const std::vec
 	return pairs;
 }
 
+// Why a cell cannot be run; empty if it can.
+std::string hindrance(const ExperimentOptions& experiment) {
+	const SwarmOptions& swarm = experiment.swarm;
+	if (experiment.engine == Engine::threads && swarm.clients > engine_threads_max)
+		return fmt::format("a thread for each client: at most {} of them here", engine_threads_max);
+	if (experiment.engine == Engine::threads && swarm.logical()) return "a thread for each client: none of them shares a queue pair";
+	if (swarm.transport == Transport::tcp && swarm.connect_by == ConnectBy::rdmacm) return "rdma_cm connects queue pairs, and TCP has none";
+	const auto plan = plan_processes(swarm, experiment.processes, true, scale::descriptors_max());
+	return plan ? "" : plan.error();
+}
+
 std::vector<Cell> cells_of(const Options& options, const channel::Protection& client, const channel::Protection& server) {
 	std::vector<Cell> cells;
+	const auto add = [&](Transport transport, ConnectBy by, Engine engine, std::uint64_t rate, std::uint64_t stalled,
+						 std::uint64_t queue_pairs, std::uint64_t clients) {
+		Cell& cell = cells.emplace_back();
+		cell.experiment = {.swarm = {.hosts = {"127.0.0.1"},
+							   .protection = client,
+							   .wish = {.both_ends_on_this_host = true},
+							   .transport = transport,
+							   .connect_by = by,
+							   .clients = static_cast<std::uint32_t>(clients),
+							   .queue_pairs = static_cast<std::uint32_t>(queue_pairs),
+							   .messages = options.messages,
+							   .message_bytes = options.size,
+							   .window = options.window,
+							   .think = 0,
+							   .rate = static_cast<double>(rate),
+							   .warmup = static_cast<Nanoseconds>(options.warmup_s * 1e9),
+							   .duration = static_cast<Nanoseconds>(options.seconds * 1e9)},
+			.server_protection = server,
+			.engine = engine,
+			.stalled = static_cast<std::uint32_t>(stalled),
+			.processes = options.processes,
+			.server_spin = Nanoseconds{options.poll_us} * 1000};
+		cell.not_run = hindrance(cell.experiment);
+	};
 	for (const auto& [engine, rate] : pairs_of(options.engines, options.rates))
-		for (const Transport transport : options.transports)
-			for (const auto& [queue_pairs, clients] : pairs_of(options.queue_pairs, options.clients)) {
-				Cell& cell = cells.emplace_back();
-				cell.experiment = {.swarm = {.hosts = {"127.0.0.1"},
-									   .protection = client,
-									   .wish = {.both_ends_on_this_host = true},
-									   .transport = transport,
-									   .clients = static_cast<std::uint32_t>(clients),
-									   .queue_pairs = static_cast<std::uint32_t>(queue_pairs),
-									   .messages = options.messages,
-									   .message_bytes = options.size,
-									   .window = options.window,
-									   .think = 0,
-									   .rate = static_cast<double>(rate),
-									   .warmup = static_cast<Nanoseconds>(options.warmup_s * 1e9),
-									   .duration = static_cast<Nanoseconds>(options.seconds * 1e9)},
-					.server_protection = server,
-					.engine = engine,
-					.processes = options.processes,
-					.server_spin = Nanoseconds{options.poll_us} * 1000};
-				const auto plan = plan_processes(cell.experiment.swarm, options.processes, true, scale::descriptors_max());
-				if (!plan) cell.not_run = plan.error();
-				if (engine == Engine::threads && clients > engine_threads_max)
-					cell.not_run = fmt::format("a thread for each client: at most {} of them here", engine_threads_max);
-				if (engine == Engine::threads && queue_pairs > 0)
-					cell.not_run = "a thread for each client: none of them shares a queue pair";
-			}
+		for (const auto& [transport, by] : pairs_of(options.transports, options.connects)) {
+			// Beside another way TCP goes without a word.
+			if (transport == Transport::tcp && by == ConnectBy::rdmacm && options.connects.size() > 1) continue;
+			for (const std::uint64_t stalled : options.stalled)
+				for (const auto& [queue_pairs, clients] : pairs_of(options.queue_pairs, options.clients))
+					add(transport, by, engine, rate, stalled, queue_pairs, clients);
+		}
 	return cells;
 }
 
@@ -150,7 +166,8 @@ std::vector<Cell> capacity_cells(const Options& options, const channel::Protecti
 		for (const std::uint64_t clients : {least, most}) {
 			Options one = options;
 			one.clients = {std::min<std::uint64_t>(clients * scale_up / scale_down, 100'000)};
-			one.rates = {0};
+			one.rates = one.stalled = {0};
+			one.connects = {ConnectBy::tls_psn};
 			// A few messages of each: it is not their rate that counts here.
 			one.seconds = one.warmup_s = 0;
 			one.messages = std::max(options.messages, 10u);
@@ -189,6 +206,7 @@ void add_capacity(connect::Table& table, const std::vector<Cell>& cells) {
 Outcome wanted(const Cell& cell) {
 	const SwarmOptions& swarm = cell.experiment.swarm;
 	return {.transport = swarm.transport,
+		.connect_by = swarm.connect_by,
 		.engine = cell.experiment.engine,
 		.clients = swarm.clients,
 		.queue_pairs = swarm.queue_pairs,
@@ -199,7 +217,8 @@ Outcome wanted(const Cell& cell) {
 		.seconds = static_cast<double>(swarm.duration) / 1e9};
 }
 
-Json row_of_cell(const std::string& connect, const Cell& cell) {
+Json row_of_cell(const Cell& cell) {
+	const std::string_view connect = name_of(cell.experiment.swarm.connect_by);
 	if (cell.runs.empty()) {
 		Json row = row_not_run(connect, wanted(cell), cell.not_run.empty() ? cell.failure : cell.not_run);
 		if (cell.not_run.empty()) row["validity"] = "invalid";
@@ -256,8 +275,9 @@ int measure(const Options& options) {
 			SwarmOptions& swarm = cell.experiment.swarm;
 			// Addresses of its own: what the last run's TCP left in TIME_WAIT takes no port from this one.
 			swarm.first_address = runs++ % 1000 * 16;
-			progress.next(fmt::format("{}{} clients, {}{}{}, repetition {}", cell.experiment.engine == Engine::threads ? "threads: " : "",
-				swarm.clients, name_of(swarm.transport), swarm.logical() ? fmt::format(" on {} queue pairs", swarm.queue_pairs) : "",
+			progress.next(fmt::format("{}{} clients, {}{}{}{}, repetition {}", cell.experiment.engine == Engine::threads ? "threads: " : "",
+				swarm.clients, name_of(swarm.transport), swarm.connect_by == ConnectBy::rdmacm ? " by rdma_cm" : "",
+				swarm.logical() ? fmt::format(" on {} queue pairs", swarm.queue_pairs) : "",
 				swarm.rate > 0 ? fmt::format(" at {:.0f}/s", swarm.rate) : "", repetition + 1));
 			const auto trip = core_to_core_ns();
 			if (trip) trips.push_back(*trip);
@@ -287,7 +307,7 @@ int measure(const Options& options) {
 	connect::Table table;
 	bool broken = false, impossible = false;
 	for (const Cell& cell : cells) {
-		const Json& row = table.rows.emplace_back(row_of_cell(options.connect, cell));
+		const Json& row = table.rows.emplace_back(row_of_cell(cell));
 		broken |= !cell.failure.empty() || (!cell.runs.empty() && row["success_percent"] != 100.0);
 		impossible |= cell.failure.empty() && row["validity"] == "invalid";
 	}
@@ -321,6 +341,8 @@ void add_bench_scale(CLI::App& bench, Action& action, const std::string& command
 		"  verbena bench scale --clients 100 --rate 1000      latency at a rate that leaves the server idle\n"
 		"  verbena bench scale --clients 100000 --qps 64      logical clients that share 64 queue pairs\n"
 		"  verbena bench scale --capacity --reps 3            what a client costs, and how many fit\n"
+		"  verbena bench scale --connect tls-psn,rdmacm --transport rdma    set-up over TCP, and by rdma_cm\n"
+		"  verbena bench scale --clients 10 --stalled 0,100   what stalled handshakes cost the others\n"
 		"Exit codes: 0 good, 1 a client failed or something could not be measured, 2 usage, 3 a row cannot be true.");
 	auto options = std::make_shared<Options>();
 	options->command_line = command_line;
@@ -328,7 +350,10 @@ void add_bench_scale(CLI::App& bench, Action& action, const std::string& command
 	sub->add_option("--transport", options->transports_text, "What carries the messages: rdma, tcp")->capture_default_str();
 	sub->add_option("--engine", options->engines_text, "Of the server: epoll, threads (one for each client, at most 300): a list")
 		->capture_default_str();
-	sub->add_option("--connect", options->connect, "How to connect")->capture_default_str()->check(CLI::IsMember({"tls-psn"}));
+	sub->add_option("--connect", options->connects_text, "How RDMA clients connect: tls-psn (over TCP), rdmacm: a list")
+		->capture_default_str();
+	sub->add_option("--stalled", options->stalled_text, "So many callers begin a handshake and never go on, before the clients: a list")
+		->capture_default_str();
 	sub->add_option("--rate", options->rates_text, "Messages a second of all clients together: a list; 0: each as its echoes come")
 		->capture_default_str();
 	sub->add_option("--size", options->size, "Bytes of a message")->capture_default_str()->check(CLI::Range(1u, 64u << 20));
@@ -367,6 +392,15 @@ void add_bench_scale(CLI::App& bench, Action& action, const std::string& command
 		for (const std::string_view word : split(options->transports_text)) {
 			if (word != "rdma" && word != "tcp") throw CLI::ValidationError("--transport", "each is rdma or tcp");
 			options->transports.push_back(word == "rdma" ? Transport::rdma : Transport::tcp);
+		}
+		for (const std::string_view word : split(options->connects_text)) {
+			if (word != "tls-psn" && word != "rdmacm") throw CLI::ValidationError("--connect", "each is tls-psn or rdmacm");
+			options->connects.push_back(word == "rdmacm" ? ConnectBy::rdmacm : ConnectBy::tls_psn);
+		}
+		for (const std::string_view word : split(options->stalled_text)) {
+			const auto count = parse_size(word);
+			if (!count || *count > 10'000) throw CLI::ValidationError("--stalled", "each is 0 to 10000");
+			options->stalled.push_back(*count);
 		}
 		for (const std::string_view word : split(options->rates_text)) {
 			const auto rate = parse_size(word);

@@ -75,6 +75,8 @@ int run(const Options& options) {
 	running = &service;
 	std::signal(SIGTERM, on_signal);
 	std::signal(SIGINT, on_signal);
+	if (!service.rdmacm_trouble().empty())
+		fmt::print(stderr, "echo_server: no clients by rdma_cm, only over TCP: {}\n", service.rdmacm_trouble());
 	const channel::Path path = service.path();
 	fmt::print("echo_server: listening at {}:{}, {} over {} ({}, MTU {}), at most {} clients, trusts {}\n", options.listen, service.port(),
 		path.transport, path.device, path.gid, path.mtu, options.max_clients, trust->description());
@@ -110,7 +112,7 @@ int main(int argc, char** argv) {
 		"  echo_server --ca ca.pem --cert server.pem --key server.key\n"
 		"SIGTERM closes the clients and ends within two seconds.\nExit codes: 0 good, 1 failed, 2 usage.");
 	app.add_option("--listen", options.listen, "Address to listen at")->capture_default_str();
-	app.add_option("--port", options.port, "TCP port of the set-up; 0: any free one")->capture_default_str();
+	app.add_option("--port", options.port, "Port of the set-up, over TCP and by rdma_cm; 0: any free one")->capture_default_str();
 	app.add_option("--max-clients", options.max_clients, "Further ones are refused")
 		->capture_default_str()
 		->check(CLI::Range(1u, 100'000u));

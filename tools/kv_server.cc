@@ -96,7 +96,7 @@ int main(int argc, char** argv) {
 	CLI::App app("Keeps keys and values in memory, for clients over RDMA (RC) or TCP.", "kv_server");
 	app.footer(
 		"Examples:\n  kv_server\n  kv_server --port 4000 --memory 4G --eager-max 16K\n  kv_server --one-sided 64M\n  kv_server --data "
-	    "/var/lib/kv\n  kv_server --join "
+		"/var/lib/kv\n  kv_server --join "
 		"etcd://127.0.0.1:2379/kv --listen 10.0.0.1\n  kv_server --listen 127.0.0.1 --rx-depth 6000 "
 		"--tx-depth "
 		"6000\n  kv_server --ca ca.pem --cert server.pem --key server.key\n"
@@ -126,7 +126,7 @@ int main(int argc, char** argv) {
 		->check(size_up_to(std::uint64_t{1} << 46));
 	app.add_option("--one-sided", options.one_sided,
 		   "Memory, above --memory, in which keys that are read are published, for clients that GET by RDMA READ alone; 0: none, else from "
-	       "1M")
+		   "1M")
 		->capture_default_str()
 		->check(size_up_to(verbena::kv::Index::bytes_max))
 		->check([](const std::string& text) {

@@ -110,6 +110,9 @@ int run(Options& options) {
 	swarm.port = 7471;
 	experiment.engine = options.engine == "threads" ? scale::Engine::threads : scale::Engine::epoll;
 	swarm.transport = options.transport == "tcp" ? scale::Transport::tcp : scale::Transport::rdma;
+	swarm.connect_by = options.connect == "rdmacm" ? scale::ConnectBy::rdmacm : scale::ConnectBy::tls_psn;
+	if (swarm.connect_by == scale::ConnectBy::rdmacm && swarm.transport == scale::Transport::tcp)
+		return fail("--connect rdmacm connects queue pairs, and --transport tcp has none: leave one of them out", 2);
 	swarm.think = nanoseconds(options.think_ms / 1e3);
 	swarm.stagger = nanoseconds(options.stagger_ms / 1e3);
 	swarm.hold = nanoseconds(options.hold_s);
@@ -191,7 +194,9 @@ int main(int argc, char** argv) {
 	app.add_option("--transport", options.transport, "What carries the messages")
 		->capture_default_str()
 		->check(CLI::IsMember({"rdma", "tcp"}));
-	app.add_option("--connect", options.connect, "How to connect")->capture_default_str()->check(CLI::IsMember({"tls-psn"}));
+	app.add_option("--connect", options.connect, "How RDMA clients connect: over TCP, or by rdma_cm; both shake hands in TLS")
+		->capture_default_str()
+		->check(CLI::IsMember({"tls-psn", "rdmacm"}));
 	app.add_option("--json", options.json, "Also write JSON, as verbena bench scale does (- is standard output)")->type_name("FILE");
 	app.add_option("--metrics", options.experiment.metrics, "Serve connect and round-trip times for Prometheus there, while it runs")
 		->type_name("[HOST:]PORT");

@@ -123,8 +123,10 @@ std::expected<CheckedTable, std::string> check_table(std::string_view text) {
 
 	std::map<std::string, std::map<std::string, Curve>> curves;
 	std::map<std::string, std::set<std::string>> protocols;
-	for (CheckedRow& row : table.rows) {
-		if (row.validity == "invalid") continue;
+	for (std::size_t i = 0; i < table.rows.size(); ++i) {
+		CheckedRow& row = table.rows[i];
+		// A sweep over another parameter has many rows of one size: no curve.
+		if (row.validity == "invalid" || !text_at((*read)[i], "varied").empty()) continue;
 		curves[row.op + ' ' + row.group][row.protocol].push_back(&row);
 		protocols[fmt::format("{} {}", row.op, row.value_bytes)].insert(row.protocol);
 	}

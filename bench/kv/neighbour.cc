@@ -46,9 +46,10 @@ bool Neighbour::start(std::vector<std::string> command, At at) {
 	pid_ = fork();
 	if (pid_ == 0) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		const int nowhere = ::open("/dev/null", O_WRONLY | O_CLOEXEC);
-		dup2(nowhere, STDOUT_FILENO);
-		dup2(nowhere, STDERR_FILENO);
+		if (const int nowhere = ::open("/dev/null", O_WRONLY | O_CLOEXEC); nowhere >= 0) {
+			dup2(nowhere, STDOUT_FILENO);
+			dup2(nowhere, STDERR_FILENO);
+		}
 		std::vector<char*> words;
 		for (std::string& word : command) words.push_back(word.data());
 		words.push_back(nullptr);

@@ -1,66 +1,44 @@
 #include "bench/rpc/cell.h"
 
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <sys/resource.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <atomic>
-#include <csignal>
 #include <memory>
-#include <new>
 #include <vector>
 
 #include "bench/rpc/functions.h"
-#include "lib/rpc/client.h"
+#include "bench/rpc/peer.h"
+#include "bench/rpc/processes.h"
+#include "lib/rpc/client_pool.h"
 
 namespace verbena::rpcbench {
 namespace {
 
 using async::Task;
 
-// What the three processes share.
-struct Board {
-	std::atomic<int> port{0};
-	std::atomic<bool> measuring{false}, measured{false}, server_told{false}, done{false};
-	std::atomic<bool> failed{false};
-	double server_cpu_s = 0;
-	char error[256] = {};
-	Outcome outcome;
-
-	void fail(const std::string& why) {
-		std::snprintf(error, sizeof error, "%s", why.c_str());
-		failed = true;
-	}
-};
-
-double cpu_seconds() {
-	rusage use{};
-	getrusage(RUSAGE_SELF, &use);
-	const auto seconds = [](const timeval& time) { return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) / 1e6; };
-	return seconds(use.ru_utime) + seconds(use.ru_stime);
-}
-
-// Polls a flag of another process, gently.
-void wait_for(const std::atomic<bool>& flag, const Board& board) {
-	while (!flag && !board.failed && getppid() != 1) usleep(1000);
+rpc::ibv_config ibv_of(const CellOptions& options) {
+	rpc::ibv_config config;
+	if (options.per_connection) config.recv_mode = rpc::recv_mode_t::per_connection;
+	if (options.send_buffers > 0) config.send_buffer_cnt = options.send_buffers;
+	if (options.lacks(Behaviour::inline_data)) config.cap.max_inline_data = 0;
+	if (options.lacks(Behaviour::send_queue)) config.send_buffer_cnt = 1;
+	if (options.lacks(Behaviour::coalescing)) config.channel.coalesce = false;
+	return config;
 }
 
 void serve(const CellOptions& options, Board& board) {
-	rpc::Server server(
-		{.address = "127.0.0.1", .port = 0, .thread_num = options.server_threads, .spin = options.spin, .log = [](std::string_view) {}});
+	rpc::Server server({.address = "127.0.0.1",
+		.port = 0,
+		.thread_num = options.server_threads,
+		.limits = {.coalesce = !options.lacks(Behaviour::coalescing)},
+		.spin = options.spin,
+		.log = [](std::string_view) {}});
 	server.register_handler<sink, echo>();
-	if (options.rdma) server.init_ibv();
+	if (options.rdma) server.init_ibv(ibv_of(options));
 	const auto started = server.async_start();
 	if (started.hasResult()) return board.fail("server: " + server.error_text());
-	board.port = server.port();
-	wait_for(board.measuring, board);
-	const double before = cpu_seconds();
-	wait_for(board.measured, board);
-	board.server_cpu_s = cpu_seconds() - before;
-	board.server_told = true;
-	wait_for(board.done, board);
+	stand_by(board, server.port(), [&] {
+		const auto pinned = server.pinned();
+		if (pinned.connections > 0)
+			board.outcome.pinned_kib = static_cast<double>(pinned.bytes) / 1024 / static_cast<double>(pinned.connections);
+	});
 	board.outcome.served = server.totals().requests;
 	server.stop();
 }
@@ -68,40 +46,106 @@ void serve(const CellOptions& options, Board& board) {
 struct Run {
 	const CellOptions& options;
 	Outcome& outcome;
+	rpc::IoThread& thread;
+	std::string address;
 	std::vector<std::unique_ptr<rpc::Client>> clients;
-	std::vector<std::string> payloads, answers;
+	std::shared_ptr<rpc::client_pool<>> pool;  // in place of them
+	std::vector<std::string> memory, answers;
+	std::vector<channel::Place> registered;  // requests that lie there and not in `memory`
 	bool counting = false, stopping = false;
 	std::uint32_t active = 0;
 	std::uint64_t next_number = 0;
 	std::string error;
+
+	std::span<char> payload(std::uint32_t index) {
+		if (registered.empty()) return memory[index];
+		const auto bytes = registered[index].bytes();
+		return {reinterpret_cast<char*>(bytes.data()), bytes.size()};
+	}
 };
 
-Task<void> caller(Run& run, std::uint32_t index) {
-	rpc::Client& client = *run.clients[index % run.clients.size()];
-	std::string& payload = run.payloads[index];
+void prepare(rpc::Client& client, const CellOptions& options) {
+	client.init_config({.coalesce = !options.lacks(Behaviour::coalescing)});
+	if (options.rdma) client.init_ibv(ibv_of(options));
+}
+
+// True: the answer is right.
+Task<bool> call_by(Run& run, rpc::Client& client, std::uint32_t index) {
+	const std::span<char> payload = run.payload(index);
+	const std::string_view text(payload.data(), payload.size());
+	rpc::request_config_t config;
+	config.request_attachment = text;
+	channel::Place adopted;
+	if (!run.registered.empty()) config.request_place = &run.registered[index];
+	if (run.options.lacks(Behaviour::pool)) {
+		auto buffer = client.memory()->adopt(std::as_writable_bytes(payload));
+		if (!buffer) {
+			run.error = buffer.error();
+			co_return false;
+		}
+		adopted = channel::Place(std::move(*buffer));
+		config.request_place = &adopted;
+	}
+	if (run.options.mode == Mode::sink) {
+		const auto result = co_await client.call<sink>(config);
+		if (!result) run.error = result.error().msg;
+		co_return result && *result == reply_of_sink;
+	}
 	std::string& answer = run.answers[index];
+	config.resp_attachment_buf = answer;
+	const auto result = co_await client.call<echo>(config);
+	if (!result) run.error = result.error().msg;
+	co_return result&& answer == text;
+}
+
+Task<bool> call_by_new_connection(Run& run, std::uint32_t index) {
+	rpc::Client client(run.thread);
+	prepare(client, run.options);
+	const auto failed = co_await client.connect(run.address);
+	if (failed) {
+		run.error = client.error_text();
+		co_return false;
+	}
+	const bool good = co_await call_by(run, client, index);
+	co_return good;
+}
+
+Task<bool> call_by_pool(Run& run, std::uint32_t index) {
+	const std::span<char> payload = run.payload(index);
+	rpc::request_config_t config;
+	config.request_attachment = std::string_view(payload.data(), payload.size());
+	const auto operation = [&config](rpc::client_reuse_hint, rpc::Client& client) { return client.send_request<sink>(config); };
+	auto sent = co_await run.pool->send_request(operation);
+	if (!sent) {
+		run.error = run.pool->error_text();
+		co_return false;
+	}
+	const auto result = co_await std::move(*sent);
+	if (!result) run.error = result.error().msg;
+	co_return result && result->result() == reply_of_sink;
+}
+
+Task<void> caller(Run& run, std::uint32_t index) {
 	++run.active;
 	while (!run.stopping) {
-		stamp(payload, run.next_number++);
-		rpc::request_config_t config;
-		config.request_attachment = payload;
+		stamp(run.payload(index), run.next_number++);
 		const bool counting = run.counting;
 		const Nanoseconds sent = monotonic_now();
 		bool good = false;
-		if (run.options.mode == Mode::sink) {
-			const auto result = co_await client.call<sink>(config);
-			good = result && *result == reply_of_sink;
-			if (!result) run.error = result.error().msg;
+		bool broken = false;
+		if (run.pool) {
+			good = co_await call_by_pool(run, index);
+		} else if (run.clients.empty()) {
+			good = co_await call_by_new_connection(run, index);
 		} else {
-			config.resp_attachment_buf = answer;
-			const auto result = co_await client.call<echo>(config);
-			good = result && answer == payload;
-			if (!result) run.error = result.error().msg;
+			rpc::Client& client = *run.clients[index % run.clients.size()];
+			good = co_await call_by(run, client, index);
+			broken = client.has_closed();
 		}
 		const Nanoseconds took = monotonic_now() - sent;
 		if (!good) {
 			++run.outcome.failed;
-			if (client.has_closed()) break;
+			if (broken) break;
 		} else if (counting && run.counting) {
 			++run.outcome.requests;
 			run.outcome.latency_sum_us += static_cast<double>(took) / 1e3;
@@ -111,14 +155,42 @@ Task<void> caller(Run& run, std::uint32_t index) {
 	--run.active;
 }
 
-Task<void> drive(Run& run, int port, Board& board) {
-	async::Loop& loop = rpc::IoThread::current()->loop();
-	for (const auto& client : run.clients) {
-		const auto failed = co_await client->connect("127.0.0.1", std::to_string(port));
+// Connections, and the memory that the requests lie in.
+Task<bool> set_up(Run& run) {
+	const CellOptions& options = run.options;
+	for (std::uint32_t i = 0; i < (options.ablation == Behaviour::connection_pool ? 0 : options.connections); ++i) {
+		rpc::Client& client = *run.clients.emplace_back(std::make_unique<rpc::Client>(run.thread));
+		prepare(client, options);
+		const auto failed = co_await client.connect(run.address);
 		if (failed) {
-			board.fail("client: " + client->error_text());
-			co_return;
+			run.error = client.error_text();
+			co_return false;
 		}
+	}
+	for (std::uint32_t i = 0; i < options.concurrency; ++i) {
+		run.answers.emplace_back(options.mode == Mode::echo ? options.size : 0, ' ');
+		if (!options.registered) {
+			fill(run.memory.emplace_back(options.size, ' '));
+			continue;
+		}
+		channel::MemoryPool* const memory = run.clients[i % run.clients.size()]->memory();
+		channel::Buffer buffer = memory == nullptr ? channel::Buffer() : memory->take(options.size);
+		if (!buffer) {
+			run.error = "no registered memory for the requests";
+			co_return false;
+		}
+		run.registered.emplace_back(std::move(buffer));
+		fill(run.payload(i));
+	}
+	co_return true;
+}
+
+Task<void> drive(Run& run, Board& board) {
+	async::Loop& loop = run.thread.loop();
+	const bool ready = co_await set_up(run);
+	if (!ready) {
+		board.fail("client: " + run.error);
+		co_return;
 	}
 	for (std::uint32_t i = 0; i < run.options.concurrency; ++i) loop.spawn(caller(run, i));
 	co_await loop.sleep_for(run.options.warmup);
@@ -133,6 +205,7 @@ Task<void> drive(Run& run, int port, Board& board) {
 	board.measured = true;
 	run.stopping = true;
 	while (run.active > 0) co_await loop.sleep_for(1'000'000);
+	run.registered.clear();
 	for (const auto& client : run.clients) {
 		const auto counters = co_await client->counters();
 		run.outcome.frames += counters.frames;
@@ -141,58 +214,33 @@ Task<void> drive(Run& run, int port, Board& board) {
 	if (run.outcome.requests == 0) board.fail(run.error.empty() ? "no request was answered" : run.error);
 }
 
-Task<void> on_thread(rpc::IoThread& thread, Run& run, int port, Board& board) {
-	co_await thread.on();
-	co_await drive(run, port, board);
+Task<void> on_thread(Run& run, Board& board) {
+	co_await run.thread.on();
+	co_await drive(run, board);
 }
 
 void call(const CellOptions& options, Board& board) {
-	while (board.port == 0 && !board.failed && getppid() != 1) usleep(1000);
-	if (board.failed) return;
+	const int port = wait_for_port(board);
+	if (port == 0) return;
 	// Polls as the server does.
-	rpc::IoThread thread({.spin = options.spin});
-	Run run{.options = options, .outcome = board.outcome};
-	for (std::uint32_t i = 0; i < options.connections; ++i) {
-		run.clients.push_back(std::make_unique<rpc::Client>(thread));
-		if (options.rdma) run.clients.back()->init_ibv();
+	rpc::IoThreads threads(1, {.spin = options.spin});
+	Run run{.options = options, .outcome = board.outcome, .thread = threads.at(0), .address = "127.0.0.1:" + std::to_string(port)};
+	if (options.ablation == Behaviour::connection_pool && !options.without) {
+		rpc::pool_config settings{.threads = &threads};
+		if (options.rdma) settings.ibv = ibv_of(options);
+		run.pool = rpc::client_pool<>::create(run.address, std::move(settings));
 	}
-	for (std::uint32_t i = 0; i < options.concurrency; ++i) {
-		fill(run.payloads.emplace_back(options.size, ' '));
-		run.answers.emplace_back(options.mode == Mode::echo ? options.size : 0, ' ');
-	}
-	rpc::syncAwait(on_thread(thread, run, board.port, board));
-	wait_for(board.server_told, board);
+	rpc::syncAwait(on_thread(run, board));
+	board.wait_for(board.server_told);
 	run.clients.clear();
-}
-
-template <class Body> pid_t start(Body body) {
-	const pid_t child = fork();
-	if (child != 0) return child;
-	// What clients say once of plain text is no news here.
-	const int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
-	dup2(nowhere, STDERR_FILENO);
-	body();
-	std::_Exit(0);
+	run.pool.reset();
 }
 
 }  // namespace
 
 std::expected<Outcome, std::string> run_cell(const CellOptions& options) {
-	void* const memory = mmap(nullptr, sizeof(Board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	if (memory == MAP_FAILED) return std::unexpected("no memory to share with the processes");
-	const std::unique_ptr<Board, void (*)(Board*)> board(new (memory) Board, [](Board* at) { munmap(at, sizeof(Board)); });
-	const pid_t server = start([&] { serve(options, *board); });
-	const pid_t client = start([&] { call(options, *board); });
-	if (server < 0 || client < 0) return std::unexpected("no process could be started");
-	int status = 0;
-	waitpid(client, &status, 0);
-	if (status != 0 && !board->failed) board->fail("the client's process died");
-	board->done = true;
-	waitpid(server, &status, 0);
-	if (status != 0 && !board->failed) board->fail("the server's process died");
-	if (board->failed) return std::unexpected(std::string(board->error));
-	board->outcome.server_cpu_s = board->server_cpu_s;
-	return board->outcome;
+	if (options.peer != Peer::ours) return run_peer(options);
+	return run_processes([&](Board& board) { serve(options, board); }, [&](Board& board) { call(options, board); });
 }
 
 }  // namespace verbena::rpcbench

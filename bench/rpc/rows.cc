@@ -10,6 +10,7 @@
 #include "base/sizes.h"
 #include "base/statistics.h"
 #include "bench/fields.h"
+#include "bench/rpc/peer.h"
 
 namespace verbena::rpcbench {
 namespace {
@@ -49,7 +50,8 @@ Verdict judge(const CellOptions& cell, const Outcome& run) {
 	const double under_way = run.qps() * run.mean_us() / 1e6;
 	if (under_way > cell.concurrency * little_tolerance)
 		return {"invalid", fmt::format("{:.1f} in flight on average, of {} at most", under_way, cell.concurrency)};
-	if (under_way < cell.concurrency * 0.9)
+	// Where each call connects, what is between them is no part of a call.
+	if (under_way < cell.concurrency * 0.9 && cell.ablation != Behaviour::connection_pool)
 		return {"suspect", fmt::format("{:.1f} in flight on average, of {}: the client did not keep up", under_way, cell.concurrency)};
 	return {};
 }
@@ -82,6 +84,12 @@ Json beginning_of(const CellOptions& cell) { return {{"request_size", size_text(
 void add_cell(Json& row, const CellOptions& cell) {
 	row["transport"] = cell.rdma ? "rdma" : "tcp";
 	row["mode"] = cell.mode == Mode::sink ? "sink" : "echo";
+	row["peer"] = name_of(cell.peer);
+	row["ablation"] = name_of(cell.ablation);
+	row["without"] = cell.without ? name_of(cell.ablation) : "";
+	row["recv_mode"] = !cell.rdma ? "" : cell.per_connection ? "per_connection" : "srq";
+	row["memory"] = cell.registered ? "registered" : "user";
+	row["send_buffers"] = cell.send_buffers == 0 ? Json(nullptr) : Json(cell.send_buffers);
 	row["connections"] = cell.connections;
 	row["in_flight"] = cell.concurrency;
 	row["seconds"] = static_cast<double>(cell.duration) / 1e9;
@@ -93,6 +101,18 @@ std::string size_text(std::uint64_t bytes) {
 	if (bytes >= 1 << 20 && bytes % (1 << 20) == 0) return fmt::format("{}M", bytes >> 20);
 	if (bytes >= 1 << 10 && bytes % (1 << 10) == 0) return fmt::format("{}K", bytes >> 10);
 	return fmt::format("{}B", bytes);
+}
+
+std::string_view name_of(Behaviour behaviour) {
+	switch (behaviour) {
+		case Behaviour::none: return "";
+		case Behaviour::inline_data: return "inline";
+		case Behaviour::coalescing: return "coalescing";
+		case Behaviour::send_queue: return "send-queue";
+		case Behaviour::pool: return "pool";
+		case Behaviour::connection_pool: return "connection-pool";
+	}
+	return "";
 }
 
 Json row_of(const CellOptions& cell, std::span<const Outcome> runs) {
@@ -115,9 +135,10 @@ Json row_of(const CellOptions& cell, std::span<const Outcome> runs) {
 	row["cpu_us_per_request"] = median_of(runs, [](const Outcome& each) { return each.cpu_us(); });
 	row["server_cpu_us_per_request"] = median_of(
 		runs, [](const Outcome& each) { return each.server_cpu_s * 1e6 / static_cast<double>(std::max<std::uint64_t>(each.requests, 1)); });
-	row["requests_per_message"] = median_of(runs, [](const Outcome& each) {
+	row["requests_per_message"] = run.messages == 0 ? Json(nullptr) : Json(median_of(runs, [](const Outcome& each) {
 		return static_cast<double>(each.frames) / static_cast<double>(std::max<std::uint64_t>(each.messages, 1));
-	});
+	}));
+	row["pinned_kib_per_connection"] = median_of(runs, [](const Outcome& each) { return each.pinned_kib; });
 	row["requests"] = run.requests;
 	row["repetitions"] = runs.size();
 	Verdict worst;
@@ -143,18 +164,24 @@ Json row_not_run(const CellOptions& cell, const std::string& reason) {
 
 std::string to_markdown(const std::vector<Json>& rows) {
 	std::string text =
-		"| Size | In flight | Gb/s | P90 us | P99 us | QPS | Transport | Mode | P50 us | P99.9 us | CPU us | Requests/message | |\n"
-		"|---|---|---|---|---|---|---|---|---|---|---|---|---|\n";
+		"| Size | In flight | Gb/s | P90 us | P99 us | QPS | Transport | P50 us | P99.9 us | CPU us | Requests/message | |\n"
+		"|---|---|---|---|---|---|---|---|---|---|---|---|\n";
 	const auto number = [](const Json& value, int digits) {
 		return value.is_number() ? fmt::format("{:.{}f}", value.get<double>(), digits) : "";
 	};
-	for (const Json& row : rows)
-		text += fmt::format("| {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} |\n", row["request_size"].get<std::string>(),
+	const auto word = [](const Json& row, const char* name) { return row[name].get<std::string>(); };
+	for (const Json& row : rows) {
+		std::string kind = word(row, "peer").empty() ? word(row, "transport") : word(row, "peer");
+		if (row["mode"] == "echo") kind += ", echo";
+		if (row["recv_mode"] == "per_connection") kind += ", own buffers";
+		if (row["memory"] == "registered") kind += ", registered";
+		if (!word(row, "ablation").empty()) kind += (word(row, "without").empty() ? ", with " : ", without ") + word(row, "ablation");
+		text += fmt::format("| {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} |\n", word(row, "request_size"),
 			row["concurrency"].get<std::uint32_t>(), number(row["gigabits_per_second"], 2), number(row["p90_us"], 0),
-			number(row["p99_us"], 0), number(row["qps"], 0), row["transport"].get<std::string>(), row["mode"].get<std::string>(),
-			number(row["p50_us"], 0), number(row["p999_us"], 0), number(row["cpu_us_per_request"], 1),
-			number(row["requests_per_message"], 1),
-			row["validity"] == "valid" ? "" : fmt::format("{}: {}", row["validity"].get<std::string>(), row["reason"].get<std::string>()));
+			number(row["p99_us"], 0), number(row["qps"], 0), kind, number(row["p50_us"], 0), number(row["p999_us"], 0),
+			number(row["cpu_us_per_request"], 1), number(row["requests_per_message"], 1),
+			row["validity"] == "valid" ? "" : word(row, "validity") + ": " + word(row, "reason"));
+	}
 	return text;
 }
 

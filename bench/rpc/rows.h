@@ -18,6 +18,9 @@ namespace verbena::rpcbench {
 
 using Json = nlohmann::ordered_json;
 
+// "inline", "send-queue"; empty for none.
+std::string_view name_of(Behaviour behaviour);
+
 // Medians over the repetitions. The published columns come first, with the published names.
 Json row_of(const CellOptions& cell, std::span<const Outcome> repetitions);
 Json row_not_run(const CellOptions& cell, const std::string& reason);

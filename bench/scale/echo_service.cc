@@ -29,19 +29,6 @@ std::string_view status_of(std::string_view reason) {
 	return reason.ends_with(')') && open != reason.npos ? reason.substr(open + 1, reason.size() - open - 2) : "none";
 }
 
-// Why a set-up failed, by the words that setup/ and the acceptor have for it.
-std::string_view cause_of_setup(std::string_view complaint) {
-	const auto says = [&](std::string_view words) { return complaint.find(words) != complaint.npos; };
-	if (says("says nothing")) return "silent";
-	if (says("does not prove itself")) return "no_proof";
-	if (says("not complete within")) return "timed_out";
-	if (says("full") || says("no receive buffers")) return "full";
-	if (says("clear")) return "in_clear";
-	if (says("certificate") || says("trust") || says("TLS") || says("authority")) return "not_trusted";
-	if (says("ended") || says("closed")) return "closed";
-	return "other";
-}
-
 void raise_to(std::atomic<std::uint64_t>& peak, std::uint64_t value) {
 	std::uint64_t now = peak.load(std::memory_order_relaxed);
 	while (now < value && !peak.compare_exchange_weak(now, value, std::memory_order_relaxed)) {}
@@ -72,19 +59,29 @@ std::expected<void, std::string> EchoService::start() {
 		auto transport = channel::RcTransport::open(home.loop, options_.wish, options_.rc);
 		if (!transport) return std::unexpected(transport.error());
 		home.transport = std::move(*transport);
-		homes.push_back(
-			{.loop = &home.loop, .transport = home.transport.get(), .deliver = [this, &home](std::unique_ptr<channel::Channel> channel) {
-				 home.loop.spawn(options_.logical > 0 ? carry(home, std::move(channel)) : serve(home, std::move(channel)));
-			 }});
+		homes.push_back({.loop = &home.loop,
+			.transport = home.transport.get(),
+			.deliver = [this, &home](std::unique_ptr<channel::Channel> channel) { home.loop.spawn(serve(home, std::move(channel))); },
+			.deliver_carrier =
+				[this, &home](std::unique_ptr<channel::Channel> carrier, const channel::Negotiated& granted) {
+					home.loop.spawn(carry(home, std::move(carrier), granted.logical_channels));
+				}});
 	}
 	auto listener = async::listen(setup_, options_.where);
 	if (!listener) return std::unexpected(listener.error());
+	options_.acceptor.logical_channels_max = options_.logical;
+	options_.acceptor.shared_queue_pairs_max = shared_queue_pairs_max;
+	options_.acceptor.observe = [this](const channel::SetupReport& report) {
+		if (report.trouble) failed_setups_.count(report.cause());
+		else set_up_times_.record(report.took);
+	};
 	acceptor_ = std::make_unique<channel::Acceptor>(
 		setup_, std::move(*listener), std::move(homes), options_.acceptor, [this](const std::string& what) {
-			failed_setups_.count(cause_of_setup(what));
 			if (!options_.quiet) fmt::print(stderr, "{}\n", what);
 		});
 	acceptor_->start();
+	if (options_.rdmacm)
+		if (auto listening = acceptor_->listen_managed(); !listening) rdmacm_trouble_ = listening.error();
 	setup_.spawn(look_at_itself());
 	return {};
 }
@@ -142,9 +139,9 @@ Task<void> EchoService::serve(Home& home, std::unique_ptr<channel::Channel> chan
 	--home.served;
 }
 
-Task<void> EchoService::carry(Home& home, std::unique_ptr<channel::Channel> channel) {
+Task<void> EchoService::carry(Home& home, std::unique_ptr<channel::Channel> channel, std::uint32_t channels_max) {
 	channel::MuxOptions options = options_.mux;
-	options.channels_max = options_.logical;
+	options.channels_max = channels_max;
 	channel::MuxCarrier carrier(
 		std::move(channel), channel::Mux::Side::acceptor, options, [this, &home](std::unique_ptr<channel::MuxChannel> logical) {
 			see_label(logical->label());
@@ -178,6 +175,7 @@ metrics::Families EchoService::families() {
 		counter("verbena_clients_lost_total", "Clients whose connection broke", now(counts_.lost)),
 		errors_.family("verbena_channel_errors_total", "Broken channels by the status of the completion that said so", "status"),
 		failed_setups_.family("verbena_handshake_failures_total", "Set-ups that failed, by cause", "cause"),
+		set_up_times_.family("verbena_handshake_seconds", "From a client's first word to its proof, of those that succeeded"),
 		service_times_.family("verbena_echo_service_seconds", "From a message's arrival to the sending of its echo")};
 	const auto append = [&](std::optional<Families> more) {
 		if (more)

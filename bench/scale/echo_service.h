@@ -4,7 +4,8 @@
 // With Engine::threads each client has a thread, a loop and a device context of its own, made before the first one comes, as the published
 // program had: it is there to judge claims about threads.
 //
-// With `logical` above 0 a connection is no client but carries up to so many: each logical channel is one, and its label its number.
+// With `logical` above 0 a connection may carry up to so many clients instead of one, if it asks for that: each logical channel is one, and
+// its label its number.
 #pragma once
 
 #include <atomic>
@@ -27,12 +28,13 @@ struct EchoCounts {
 	std::atomic<std::uint64_t> echoed{0};
 	std::atomic<std::uint64_t> lost{0};
 	std::atomic<std::uint64_t> carriers{0}, carriers_peak{0};  // connections of logical channels
-	std::atomic<std::uint64_t> labels{0};                      // different ones among all logical channels so far
+	std::atomic<std::uint64_t> labels{0};  // different ones among all logical channels so far
 	std::atomic<std::uint64_t> threads_peak{0};  // of its process, sampled by itself ten times a second
 };
 
 enum class Engine : std::uint8_t { epoll, threads };
 inline std::string_view name_of(Engine engine) { return engine == Engine::epoll ? "epoll" : "threads"; }
+inline constexpr std::uint32_t shared_queue_pairs_max = 4096;
 inline constexpr std::uint32_t engine_threads_max = 300;  // clients, and so threads
 // Of a transport that has one client.
 inline constexpr channel::RcOptions rc_of_a_thread{.units_start = 16, .units_max = 256, .units_low = 8, .connections_max = 4};
@@ -50,6 +52,7 @@ struct EchoOptions {
 	Nanoseconds spin = 50'000;
 	bool timed = false;  // for families(): how long each message is here
 	bool quiet = false;  // say nothing of single clients that fail
+	bool rdmacm = true;  // also listen for clients that connect by rdma_cm
 	EchoCounts* counts = nullptr;  // where to count, for others to see
 };
 
@@ -61,6 +64,8 @@ public:
 	// Opens the device and the port. One sentence on failure.
 	std::expected<void, std::string> start();
 	std::uint16_t port() const { return acceptor_->port(); }
+	// Why no client can connect by rdma_cm, after start(); empty if they can.
+	const std::string& rdmacm_trouble() const { return rdmacm_trouble_; }
 	channel::Path path() const;  // device, GID and MTU; "rc"
 
 	std::uint64_t queue_pairs_max() const { return static_cast<std::uint64_t>(homes_.front()->transport->device().attributes.max_qp); }
@@ -90,7 +95,7 @@ private:
 	};
 
 	async::Task<void> serve(Home& home, std::unique_ptr<channel::Channel> channel);
-	async::Task<void> carry(Home& home, std::unique_ptr<channel::Channel> carrier);
+	async::Task<void> carry(Home& home, std::unique_ptr<channel::Channel> carrier, std::uint32_t channels_max);
 	void see_label(std::uint32_t label);
 	async::Task<void> close_all(Home& home);
 	async::Task<void> look_at_itself();
@@ -104,7 +109,8 @@ private:
 	// Of logical channels, which have one home.
 	channel::MuxCounters ended_carriers_;
 	std::vector<bool> labels_seen_;
-	metrics::Buckets service_times_;
+	std::string rdmacm_trouble_;
+	metrics::Buckets service_times_, set_up_times_;
 	metrics::Tally errors_, failed_setups_;
 };
 

@@ -76,8 +76,11 @@ void serve(const ExperimentOptions& options, EchoCounts& counts, int out) {
 		.logical = swarm.logical() ? swarm.clients : 0,
 		.mux = mux,
 		.spin = options.server_spin,
+		.rdmacm = swarm.connect_by == ConnectBy::rdmacm,
 		.counts = &counts});
-	if (auto started = service.start(); !started) {
+	auto started = service.start();
+	if (started && !service.rdmacm_trouble().empty()) started = std::unexpected(service.rdmacm_trouble());
+	if (!started) {
 		put(report.error, started.error());
 		say();
 		return;
@@ -324,6 +327,7 @@ private:
 
 	Outcome outcome() const {
 		Outcome out{.transport = swarm_.transport,
+			.connect_by = swarm_.connect_by,
 			.engine = options_.engine,
 			.stalled = options_.stalled,
 			.poll_batch = options_.poll_batch,

@@ -49,6 +49,7 @@ struct ServerAccount {
 
 struct Outcome {
 	Transport transport = Transport::rdma;
+	ConnectBy connect_by = ConnectBy::tls_psn;
 	Engine engine = Engine::epoll;
 	std::uint32_t stalled = 0;
 	std::uint32_t poll_batch = 0, batch_bytes = 0;  // as in the options

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <vector>
 
+#include "lib/channel/managed.h"
 #include "lib/channel/mux_carrier.h"
 
 namespace verbena::scale {
@@ -45,6 +46,7 @@ struct Part {
 	async::Loop loop;
 	async::Semaphore handshakes{loop, options.handshakes};
 	std::unique_ptr<channel::RcTransport> transport;
+	std::unique_ptr<channel::ManagedEvents> events;  // of clients that connect by rdma_cm
 	std::vector<std::byte> pattern;
 	bool loopback = false;
 	async::List<async::Waiter> at_start, at_end;
@@ -73,7 +75,7 @@ void Part::fail(std::uint32_t index, Cause cause, const std::string& text) {
 
 // False: the kernel chooses where this connection comes from.
 bool Part::address_of(std::uint32_t index, async::Address& from) const {
-	if (!loopback) return false;
+	if (!loopback || events) return false;
 	auto& address = reinterpret_cast<sockaddr_in&>(from.storage);
 	address.sin_family = AF_INET;
 	address.sin_addr.s_addr = htonl(INADDR_LOOPBACK + options.first_address + index / clients_per_address);
@@ -94,7 +96,9 @@ channel::ConnectOptions Part::where(std::uint32_t index, const async::Address* f
 Task<std::unique_ptr<channel::Channel>> Part::connect_stream(channel::ConnectOptions where, std::string& why) {
 	std::unique_ptr<channel::Channel> channel;
 	if (options.transport == Transport::rdma) {
-		auto made = co_await channel::connect(*transport, std::move(where));
+		auto connecting =
+			events ? channel::connect_managed(*events, *transport, std::move(where)) : channel::connect(*transport, std::move(where));
+		auto made = co_await std::move(connecting);
 		if (made) channel = std::move(*made);
 		else why = made.error();
 	} else {
@@ -109,8 +113,17 @@ Task<std::unique_ptr<channel::Channel>> Part::connect_stream(channel::ConnectOpt
 Task<void> Part::carrier(std::uint32_t index) {
 	async::Address from;
 	const bool chosen = address_of(index, from);
-	auto connecting = connect_stream(where(index, chosen ? &from : nullptr), carrier_failure);
+	channel::Negotiated granted;
+	channel::ConnectOptions to = where(index, chosen ? &from : nullptr);
+	to.shared_queue_pairs = options.queue_pairs;
+	to.logical_channels = options.clients;
+	to.negotiated = &granted;
+	auto connecting = connect_stream(std::move(to), carrier_failure);
 	auto channel = co_await std::move(connecting);
+	if (channel && granted.shared_queue_pairs < options.queue_pairs) {
+		carrier_failure = "the server lets logical clients share at most " + std::to_string(granted.shared_queue_pairs) + " queue pairs";
+		channel.reset();
+	}
 	channel::MuxOptions mux;
 	if (options.batch_bytes > 0) mux.batch_bytes = options.batch_bytes;
 	if (channel) group.add(std::make_unique<channel::MuxCarrier>(std::move(channel), channel::Mux::Side::opener, mux));
@@ -294,6 +307,11 @@ std::expected<void, std::string> run_part(
 		auto transport = channel::RcTransport::open(state.loop, options.wish, rc_options(options, connections));
 		if (!transport) return std::unexpected(transport.error());
 		state.transport = std::move(*transport);
+		if (options.connect_by == ConnectBy::rdmacm) {
+			auto events = channel::ManagedEvents::open(state.loop);
+			if (!events) return std::unexpected(events.error());
+			state.events = std::move(*events);
+		}
 	}
 	state.loopback = true;
 	for (const std::string& host : options.hosts) {

@@ -20,12 +20,17 @@ namespace verbena::scale {
 enum class Transport : std::uint8_t { rdma, tcp };
 inline std::string_view name_of(Transport transport) { return transport == Transport::rdma ? "rdma" : "tcp"; }
 
+// How RDMA clients connect: over TCP, or by rdma_cm. Both shake hands in TLS.
+enum class ConnectBy : std::uint8_t { tls_psn, rdmacm };
+inline std::string_view name_of(ConnectBy by) { return by == ConnectBy::tls_psn ? "tls-psn" : "rdmacm"; }
+
 struct SwarmOptions {
 	std::vector<std::string> hosts;  // of one server or several, which share the clients evenly; each may have a port of its own
 	std::uint16_t port = 0;
 	channel::Protection protection;
 	lib::Wish wish;
 	Transport transport = Transport::rdma;
+	ConnectBy connect_by = ConnectBy::tls_psn;
 	std::uint32_t clients = 10;
 	std::uint32_t queue_pairs = 0;     // of all processes together, shared by logical clients; 0: each client has its own
 	std::uint32_t batch_bytes = 0;     // frames of logical channels share a carrier message up to this; 0: as MuxOptions

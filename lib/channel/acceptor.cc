@@ -80,6 +80,15 @@ Refusal refusal_of(const RcTransport& transport, const std::string& why) {
 	return {full ? RefusalCode::full : RefusalCode::no_resources, why};
 }
 
+std::optional<Refusal> grant_logical(const AcceptorOptions& limits, const Parameters& theirs, Parameters& ours) {
+	if (theirs.logical_channels == 0) return {};
+	if (limits.logical_channels_max == 0)
+		return Refusal{RefusalCode::not_supported, "this server has no logical channels, and the client asks for them"};
+	ours.shared_queue_pairs = std::min(theirs.shared_queue_pairs, limits.shared_queue_pairs_max);
+	ours.logical_channels = std::min(theirs.logical_channels, limits.logical_channels_max);
+	return {};
+}
+
 Task<std::string> await_proof(Channel& channel, const ProofKeys& keys) {
 	const auto message = co_await channel.receive();
 	if (!message) co_return channel.reason().empty() ? std::string(name_of(message.error())) : channel.reason();
@@ -195,11 +204,16 @@ Task<bool> Acceptor::answer_rc(async::Descriptor& socket, Handshake& handshake, 
 		std::string why = "this server speaks TCP only, and the client wants RDMA";
 		co_return co_await refuse(socket, handshake, RefusalCode::not_supported, std::move(why));
 	}
+	Parameters granted;
+	if (const auto none = grant_logical(options_, handshake.theirs(), granted))
+		co_return co_await refuse(socket, handshake, none->code, none->text);
 	auto prepared = co_await async::run_on(loop_, *home.loop, [&] { return prepare(*home.transport, handshake.theirs(), peer); });
-	if (!prepared.channel) co_return co_await refuse(socket, handshake, prepared.refusal.code, prepared.refusal.text);
+	prepared.ours.shared_queue_pairs = granted.shared_queue_pairs;
+	prepared.ours.logical_channels = granted.logical_channels;
+	if (prepared.channel == nullptr) co_return co_await refuse(socket, handshake, prepared.refusal.code, prepared.refusal.text);
 	handshake.answer(prepared.ours);
 	const bool agreed = handshake.state() == Handshake::State::agreed;
-	const Proven proven = agreed ? Proven{handshake.agreed().proof, handshake.agreed().resumed} : Proven{};
+	const Proven proven = agreed ? proven_of(handshake.agreed()) : Proven{};
 	const auto held = std::make_shared<std::unique_ptr<RcChannel>>(std::move(prepared.channel));
 	home.loop->post([this, &home, agreed, proven, held, started] {
 		if (agreed) home.loop->spawn(prove(home, std::move(*held), proven, started));
@@ -210,7 +224,10 @@ Task<bool> Acceptor::answer_rc(async::Descriptor& socket, Handshake& handshake, 
 }
 
 Task<bool> Acceptor::answer_tcp(async::Socket& socket, Handshake& handshake, const std::string& peer, Nanoseconds started) {
-	handshake.answer({.role = Role::server, .transport = Transport::tcp, .nonce = random_nonce()});
+	Parameters ours{.role = Role::server, .transport = Transport::tcp, .nonce = random_nonce()};
+	if (const auto none = grant_logical(options_, handshake.theirs(), ours))
+		co_return co_await refuse(*socket, handshake, none->code, none->text);
+	handshake.answer(ours);
 	co_await drive(*socket, handshake);
 	if (handshake.state() != Handshake::State::agreed) co_return false;
 	struct Stream {
@@ -220,7 +237,7 @@ Task<bool> Acceptor::answer_tcp(async::Socket& socket, Handshake& handshake, con
 	const auto stream = std::make_shared<Stream>(Stream{.fd = socket->release(), .tls = handshake.release_session()});
 	socket.reset();
 	const Home& home = next_home();
-	const Proven proven{handshake.agreed().proof, handshake.agreed().resumed};
+	const Proven proven = proven_of(handshake.agreed());
 	home.loop->post([this, &home, stream, peer, started, proven] {
 		auto moved = std::make_unique<async::Descriptor>(*home.loop, stream->fd);
 		auto channel = std::make_unique<TcpChannel>(*home.loop, std::move(moved), std::move(stream->tls), peer, options_.tcp);
@@ -234,7 +251,7 @@ Task<void> Acceptor::prove(const Home& home, std::unique_ptr<Channel> channel, P
 	const std::string peer = channel->path().peer;
 	if (trouble.empty()) {
 		loop_.post([this, started, resumed = proven.resumed] { succeed(started, resumed); });
-		home.deliver(std::move(channel));
+		home.give(std::move(channel), proven.negotiated);
 	} else {
 		loop_.post([this, peer, trouble, started] {
 			const HandshakeError error{

@@ -40,6 +40,8 @@ struct AcceptorOptions {
 	TcpOptions tcp;
 	// For clients over TCP that do not begin with TLS; absent: `protection` is for all. RDMA is always set up under `protection`.
 	std::optional<Protection> tcp_protection;
+	// What clients that ask for logical channels may have; 0: none, and such a client is refused.
+	std::uint32_t shared_queue_pairs_max = 0, logical_channels_max = 0;
 	// Told of every set-up that ends, on the acceptor's loop.
 	std::function<void(const SetupReport&)> observe;
 };
@@ -60,6 +62,13 @@ public:
 		async::Loop* loop = nullptr;
 		RcTransport* transport = nullptr;
 		Deliver deliver;
+		// Of clients that asked for logical channels, with what they get; absent: `deliver`.
+		std::function<void(std::unique_ptr<Channel>, const Negotiated&)> deliver_carrier = {};
+
+		void give(std::unique_ptr<Channel> channel, const Negotiated& negotiated) const {
+			if (negotiated.logical_channels > 0 && deliver_carrier) deliver_carrier(std::move(channel), negotiated);
+			else deliver(std::move(channel));
+		}
 	};
 
 	Acceptor(
@@ -70,9 +79,10 @@ public:
 	Acceptor& operator=(const Acceptor&) = delete;
 
 	void start() { loop_.spawn(accept()); }
-	// After start(), at most once: at the same address, with the port that port() says. One sentence on failure; TCP is served all the same.
+	// After start(), at most once: at the same address, with the port that port() says. One sentence on failure; TCP is served all the
+	// same.
 	std::expected<void, std::string> listen_managed();
-	// Nobody new; handshakes under way go on.
+	// Nobody new; handshakes that have not agreed yet are refused.
 	void stop();
 
 	std::uint16_t port() const { return async::local_address(*listener_).port(); }
@@ -84,6 +94,7 @@ private:
 	// What is left of a handshake that agreed.
 	struct Proven {
 		ProofKeys keys;
+		Negotiated negotiated;
 		bool resumed = false;
 	};
 	// One of those that shake hands; when it goes, the next one begins.
@@ -107,15 +118,16 @@ private:
 	// On the home's loop.
 	async::Task<void> prove(const Home& home, std::unique_ptr<Channel> channel, Proven proven, Nanoseconds started);
 	const Home& next_home() { return homes_[next_home_++ % homes_.size()]; }
+	static Proven proven_of(const Agreed& agreed) { return {agreed.proof, agreed.negotiated, agreed.resumed}; }
 	void succeed(Nanoseconds started, bool resumed);
 	void fail(const std::string& peer, const HandshakeError& error, Nanoseconds started);
 
 	// By rdma_cm; acceptor_managed.cc.
 	async::Task<void> serve_managed(lib::ConnectionId connection, std::vector<std::byte> terms);
-	async::Task<bool> begin_managed(Managed& session, std::span<const std::byte> terms);
+	async::Task<bool> begin_managed(std::shared_ptr<Managed> session, std::span<const std::byte> terms);
 	async::Task<void> await_end(std::shared_ptr<Managed> session);
 	// On the home's loop.
-	async::Task<void> converse(const Home& home, std::shared_ptr<Managed> session);
+	async::Task<void> converse(const Home& home, std::shared_ptr<Managed> session, std::unique_ptr<RcChannel> channel);
 
 	async::Loop& loop_;
 	async::Socket listener_;
@@ -134,6 +146,8 @@ private:
 
 // Of accepting, shared by its two files. Why a transport makes no offer, for the client: it is full, or something has run out.
 Refusal refusal_of(const RcTransport& transport, const std::string& why);
+// Puts into our answer what of the logical channels that a client asks for it may have, or says why it may have none.
+std::optional<Refusal> grant_logical(const AcceptorOptions& limits, const Parameters& theirs, Parameters& ours);
 // On the channel's loop: the client's proof. Empty: it is good.
 async::Task<std::string> await_proof(Channel& channel, const ProofKeys& keys);
 

@@ -14,33 +14,6 @@ using async::Task;
 
 constexpr int backlog = 1024;
 
-// What the home's loop makes of a client's terms.
-struct Prepared {
-	std::unique_ptr<RcChannel> channel;
-	Parameters ours;
-	RcEnd peer;
-	Refusal refusal;  // without a channel
-};
-
-Prepared prepare(RcTransport& transport, const lib::ManagedPath& path, const Parameters& terms, const std::string& peer) {
-	Prepared result{.channel = nullptr, .ours = {}, .peer = managed_end(path, terms), .refusal = {}};
-	auto offer = transport.offer();
-	if (!offer) {
-		result.refusal = refusal_of(transport, offer.error());
-		return result;
-	}
-	offer->end.psn = path.local_psn;
-	result.ours = parameters_of(Role::server, offer->end, transport.options());
-	auto channel = transport.connect(std::move(*offer), result.peer, peer);
-	if (!channel) {
-		result.refusal = {RefusalCode::malformed, channel.error()};
-		return result;
-	}
-	result.channel = std::move(*channel);
-	result.channel->limit_messages(unproven_message_max);
-	return result;
-}
-
 // What a handshake has to say after it was fed, and where it stands.
 struct Step {
 	std::vector<std::byte> say;
@@ -51,31 +24,43 @@ struct Step {
 
 // One client, from its request to the end of its rdma_cm connection.
 struct Acceptor::Managed {
-	Managed(async::Loop& loop, lib::ConnectionId connection, const HandshakeOptions& options)
-		: id(loop), handshake(Handshake::server(options)), started(options.started), deadline(options.started + options.patience) {
+	Managed(async::Loop& loop, lib::ConnectionId connection, const HandshakeOptions& options, const AcceptorOptions& limits)
+		: id(loop),
+		  limits(limits),
+		  handshake(Handshake::server(options)),
+		  started(options.started),
+		  deadline(options.started + options.patience) {
 		id.own(std::move(connection));
 		peer = lib::format_address(rdma_get_peer_addr(id.get()));
 	}
 
 	// Of the acceptor's loop.
 	ManagedId id;
+	const AcceptorOptions& limits;
 	Handshake handshake;
 	std::string peer;
 	Nanoseconds started, deadline;
 	HandshakeError error;  // of what failed before there was a handshake
 	bool ended = false;    // the handshake and the proof
+	bool good = false;     // and the client is accepted
+	bool left = false;     // its connection has ended
 	// Fixed before the handshake begins.
 	const Home* home = nullptr;
 	Parameters ours;
 	RcEnd end;  // the client's
-	// Of the home's loop.
-	std::unique_ptr<RcChannel> channel;
-	bool unproven = true;
+	// Of the home's loop: converse()'s, until the client has proved itself.
+	RcChannel* channel = nullptr;
 
 	void refuse(RefusalCode code, const std::string& why) {
 		error = {.trouble = HandshakeTrouble::refused, .text = "refused: " + why, .refusal = code};
 		lib::reject(id.get(), why);
 	}
+	// On the home's loop: ends the conversation, if it is not over.
+	void abandon() {
+		if (channel != nullptr) channel->close();
+	}
+	// On the home's loop: a queue pair that is ready, or why there is none.
+	std::expected<std::unique_ptr<RcChannel>, Refusal> prepare(const lib::ManagedPath& path, const Parameters& terms);
 	// `received` is empty if the channel has ended.
 	Step advance(const std::optional<std::vector<std::byte>>& received);
 };
@@ -83,10 +68,11 @@ struct Acceptor::Managed {
 std::expected<void, std::string> Acceptor::listen_managed() {
 	auto events = ManagedEvents::open(loop_);
 	if (!events) return std::unexpected(events.error());
-	auto listening = (*events)->listen({.storage = async::local_address(*listener_).storage}, backlog, [this](lib::ConnectionId id, std::vector<std::byte> terms) {
-		++counters_.accepted;
-		loop_.spawn(serve_managed(std::move(id), std::move(terms)));
-	});
+	auto listening = (*events)->listen(
+		{.storage = async::local_address(*listener_).storage}, backlog, [this](lib::ConnectionId id, std::vector<std::byte> terms) {
+			++counters_.accepted;
+			loop_.spawn(serve_managed(std::move(id), std::move(terms)));
+		});
 	if (!listening) return listening;
 	managed_ = std::move(*events);
 	return {};
@@ -97,79 +83,87 @@ Task<void> Acceptor::serve_managed(lib::ConnectionId connection, std::vector<std
 	std::optional<UnderWay> under_way(std::in_place, *this);
 	const HandshakeOptions options{
 		.protection = options_.protection, .host = {}, .started = monotonic_now(), .patience = options_.patience};
-	const auto session = std::make_shared<Managed>(loop_, std::move(connection), options);
+	const auto session = std::make_shared<Managed>(loop_, std::move(connection), options, options_);
 	// Here, and not where the last of its parts goes, which may be later.
 	struct EndId {
 		Managed& of;
 		~EndId() { of.id.end(); }
 	} const end_id{*session};
-	if (!co_await begin_managed(*session, terms)) {
+	if (!co_await begin_managed(session, terms)) {
 		fail(session->peer, session->error, session->started);
 		co_return;
 	}
-	session->home->loop->post([this, session] { session->home->loop->spawn(converse(*session->home, session)); });
 	co_await await_end(session);
 	under_way.reset();
 	// The client ends its connection when it has its proof.
-	while (const auto event = co_await session->id.next(session->deadline))
-		if (event->type == RDMA_CM_EVENT_DISCONNECTED) break;
+	while (session->good && !session->left) {
+		const auto event = co_await session->id.next(session->deadline);
+		session->left = !event || event->type != RDMA_CM_EVENT_ESTABLISHED;
+	}
 }
 
-// True: there is a channel now, for the handshake.
-Task<bool> Acceptor::begin_managed(Managed& session, std::span<const std::byte> data) {
+std::expected<std::unique_ptr<RcChannel>, Refusal> Acceptor::Managed::prepare(const lib::ManagedPath& path, const Parameters& terms) {
+	RcTransport& transport = *home->transport;
+	auto offer = transport.offer();
+	if (!offer) return std::unexpected(refusal_of(transport, offer.error()));
+	offer->end.psn = path.local_psn;
+	ours = parameters_of(Role::server, offer->end, transport.options());
+	end = managed_end(path, terms);
+	auto made = transport.connect(std::move(*offer), end, peer);
+	if (!made) return std::unexpected(Refusal{RefusalCode::malformed, made.error()});
+	channel = made->get();
+	channel->limit_messages(unproven_message_max);
+	return std::move(*made);
+}
+
+// True: there is a channel now, and converse() waits for the handshake on it.
+Task<bool> Acceptor::begin_managed(std::shared_ptr<Managed> session, std::span<const std::byte> data) {
 	const auto terms = decode_terms(data, Role::client);
 	if (!terms) {
-		session.refuse(RefusalCode::malformed, "no channel's terms: " + terms.error().text);
+		session->refuse(RefusalCode::malformed, "no channel's terms: " + terms.error().text);
 		co_return false;
 	}
-	session.home = &next_home();
-	if (stopped_ || session.home->transport == nullptr) {
-		if (stopped_) session.refuse(RefusalCode::shutting_down, "this server is about to end");
-		else session.refuse(RefusalCode::not_supported, "this server speaks TCP only");
+	const Home& home = next_home();
+	session->home = &home;
+	if (stopped_ || home.transport == nullptr) {
+		if (stopped_) session->refuse(RefusalCode::shutting_down, "this server is about to end");
+		else session->refuse(RefusalCode::not_supported, "this server speaks TCP only");
 		co_return false;
 	}
-	RcTransport& transport = *session.home->transport;
-	const auto path = lib::path_of(session.id.get());
+	const auto path = lib::path_of(session->id.get());
 	if (!path) {
-		session.error = {.trouble = HandshakeTrouble::closed, .text = path.error().text, .refusal = {}};
+		session->error = {.trouble = HandshakeTrouble::closed, .text = path.error().text, .refusal = {}};
 		co_return false;
 	}
-	if (const std::string why = unfit(transport, path->device, path->gid_index); !why.empty()) {
-		session.refuse(RefusalCode::not_supported, why);
+	if (const std::string why = unfit(*home.transport, path->device, path->gid_index); !why.empty()) {
+		session->refuse(RefusalCode::not_supported, why);
 		co_return false;
 	}
-	auto preparing = async::run_on(loop_, *session.home->loop, [&] { return prepare(transport, *path, *terms, session.peer); });
-	Prepared prepared = co_await preparing;
-	if (!prepared.channel) {
-		session.refuse(prepared.refusal.code, prepared.refusal.text);
-		co_return false;
-	}
-	session.ours = prepared.ours;
-	session.end = prepared.peer;
-	session.channel = std::move(prepared.channel);
-	const lib::OwnQueuePair own{.number = session.ours.qp_number,
-		.shared_receives = true,
-		.reads = static_cast<std::uint8_t>(session.ours.reads_as_target)};
-	const auto accepted = lib::accept(session.id.get(), encode_terms(session.ours), own);
-	if (accepted) co_return true;
-	session.error = {.trouble = HandshakeTrouble::closed, .text = accepted.error().text, .refusal = {}};
-	auto dropping = async::run_on(loop_, *session.home->loop, [&] {
-		session.channel.reset();
-		return true;
+	auto preparing = async::run_on(loop_, *home.loop, [&]() -> std::optional<Refusal> {
+		auto channel = session->prepare(*path, *terms);
+		if (!channel) return channel.error();
+		home.loop->spawn(converse(home, session, std::move(*channel)));
+		return std::nullopt;
 	});
-	co_await dropping;
-	co_return false;
+	if (const auto refusal = co_await preparing) {
+		session->refuse(refusal->code, refusal->text);
+		co_return false;
+	}
+	const lib::OwnQueuePair own{
+		.number = session->ours.qp_number, .shared_receives = true, .reads = static_cast<std::uint8_t>(session->ours.reads_as_target)};
+	if (const auto accepted = lib::accept(session->id.get(), encode_terms(session->ours), own); !accepted) {
+		complain_(session->peer + ": " + accepted.error().text);
+		home.loop->post([session] { session->abandon(); });
+	}
+	co_return true;
 }
 
 // Until converse() has ended; a client that leaves before ends it.
 Task<void> Acceptor::await_end(std::shared_ptr<Managed> session) {
-	bool told = false;
 	while (!session->ended) {
 		const auto event = co_await session->id.next(never);
-		if (!event || event->type == RDMA_CM_EVENT_ESTABLISHED || std::exchange(told, true)) continue;
-		session->home->loop->post([session] {
-			if (session->channel && session->unproven) session->channel->close();
-		});
+		if (!event || event->type == RDMA_CM_EVENT_ESTABLISHED || std::exchange(session->left, true)) continue;
+		session->home->loop->post([session] { session->abandon(); });
 	}
 }
 
@@ -179,17 +173,21 @@ Step Acceptor::Managed::advance(const std::optional<std::vector<std::byte>>& rec
 	else if (now >= handshake.poll_timeout()) handshake.handle_timeout(now);
 	else handshake.feed_end();
 	if (handshake.state() == Handshake::State::asked) {
-		if (same_end(end, handshake.theirs())) handshake.answer(ours);
-		else handshake.refuse(RefusalCode::malformed, "the client's parameters are not those of the queue pair that rdma_cm connected");
+		const auto refusal = grant_logical(limits, handshake.theirs(), ours);
+		if (!same_end(end, handshake.theirs()))
+			handshake.refuse(RefusalCode::malformed, "the client's parameters are not those of the queue pair that rdma_cm connected");
+		else if (refusal) handshake.refuse(refusal->code, refusal->text);
+		else handshake.answer(ours);
 	}
 	Step step{.say = std::vector<std::byte>(handshake.pending()), .state = handshake.state()};
 	step.say.resize(handshake.take(step.say));
 	return step;
 }
 
-Task<void> Acceptor::converse(const Home& home, std::shared_ptr<Managed> session) {
-	RcChannel& channel = *session->channel;
+Task<void> Acceptor::converse(const Home& home, std::shared_ptr<Managed> session, std::unique_ptr<RcChannel> made) {
+	RcChannel& channel = *made;
 	std::string trouble;
+	Negotiated negotiated;
 	bool agreed = false;
 	{
 		const CloseAt timer(channel, session->deadline);
@@ -208,10 +206,11 @@ Task<void> Acceptor::converse(const Home& home, std::shared_ptr<Managed> session
 		if (agreed) {
 			// Nobody touches the handshake any more.
 			const ProofKeys keys = session->handshake.agreed().proof;
+			negotiated = session->handshake.agreed().negotiated;
 			auto waiting = await_proof(channel, keys);
 			trouble = co_await std::move(waiting);
 			if (trouble.empty()) {
-				session->unproven = false;
+				session->channel = nullptr;
 				const Proof proof = make_proof(keys);
 				if (!co_await channel.send(proof)) trouble = channel.reason();
 			}
@@ -219,22 +218,22 @@ Task<void> Acceptor::converse(const Home& home, std::shared_ptr<Managed> session
 	}
 	const bool good = agreed && trouble.empty();
 	loop_.post([this, session, agreed, good, trouble] {
-		const HandshakeError unproved{
-			.trouble = HandshakeTrouble::no_proof, .text = "it does not prove itself: " + trouble, .refusal = {}};
+		const HandshakeError unproved{.trouble = HandshakeTrouble::no_proof, .text = "it does not prove itself: " + trouble, .refusal = {}};
 		if (good) succeed(session->started, session->handshake.agreed().resumed);
 		else fail(session->peer, agreed ? unproved : session->handshake.error(), session->started);
 		session->ended = true;
+		session->good = good;
 		session->id.wake();
 	});
 	if (good) {
 		channel.limit_messages(home.transport->options().message_max);
-		home.deliver(std::move(session->channel));
+		home.give(std::move(made), negotiated);
 		co_return;
 	}
 	// The client should hear why.
+	session->channel = nullptr;
 	channel.close();
 	co_await channel.until_closed();
-	session->channel.reset();
 }
 
 }  // namespace verbena::channel

@@ -38,6 +38,13 @@ Parameters parameters_of(Role role, const RcEnd& end, const RcOptions& options) 
 	return parameters;
 }
 
+Parameters parameters_of(const RcEnd& end, const RcOptions& rc, const ConnectOptions& options) {
+	Parameters parameters = parameters_of(Role::client, end, rc);
+	parameters.shared_queue_pairs = options.shared_queue_pairs;
+	parameters.logical_channels = options.logical_channels;
+	return parameters;
+}
+
 RcEnd end_of(const Parameters& parameters) {
 	RcEnd end{.qpn = parameters.qp_number,
 		.psn = parameters.first_psn,
@@ -125,10 +132,11 @@ Task<Connected<std::unique_ptr<RcChannel>>> connect(RcTransport& transport, Conn
 	reset_on_close(*server->socket);
 	auto offer = transport.offer();
 	if (!offer) co_return std::unexpected(offer.error());
-	auto handshake = handshake_with(*server, options, parameters_of(Role::client, offer->end, transport.options()));
+	auto handshake = handshake_with(*server, options, parameters_of(offer->end, transport.options(), options));
 	co_await drive(*server->socket, handshake);
 	if (handshake.state() == Handshake::State::failed) co_return failed(server->where, handshake.error().text);
 	const Agreed& agreed = handshake.agreed();
+	if (options.negotiated != nullptr) *options.negotiated = agreed.negotiated;
 	auto channel = transport.connect(std::move(*offer), end_of(agreed.theirs), server->where);
 	if (!channel) co_return failed(server->where, channel.error());
 	const std::string trouble = co_await prove_as_client(**channel, agreed.proof, server->started + options.patience);
@@ -140,10 +148,16 @@ Task<Connected<std::unique_ptr<TcpChannel>>> connect_tcp(async::Loop& loop, Conn
 	const auto permit = co_await leave_to_begin(options.handshakes);
 	auto server = co_await reach(loop, options);
 	if (!server) co_return std::unexpected(server.error());
-	auto handshake = handshake_with(*server, options, {.role = Role::client, .transport = Transport::tcp, .nonce = random_nonce()});
+	const Parameters ours{.role = Role::client,
+		.transport = Transport::tcp,
+		.shared_queue_pairs = options.shared_queue_pairs,
+		.logical_channels = options.logical_channels,
+		.nonce = random_nonce()};
+	auto handshake = handshake_with(*server, options, ours);
 	co_await drive(*server->socket, handshake);
 	if (handshake.state() == Handshake::State::failed) co_return failed(server->where, handshake.error().text);
 	const ProofKeys keys = handshake.agreed().proof;
+	if (options.negotiated != nullptr) *options.negotiated = handshake.agreed().negotiated;
 	auto channel = std::make_unique<TcpChannel>(loop, std::move(server->socket), handshake.release_session(), server->where, tcp);
 	const std::string trouble = co_await prove_as_client(*channel, keys, server->started + options.patience);
 	if (!trouble.empty()) co_return failed(server->where, trouble);

@@ -24,6 +24,10 @@ struct ConnectOptions {
 	// For who connects many at once: so many set-ups at a time, from the SYN to the proof. It saves memory, and the later ones resume the
 	// TLS session of the first. `patience` counts from leave to begin.
 	async::Semaphore* handshakes = nullptr;
+	// For a connection that is to carry logical channels: how many, and on how many queue pairs, this one among them. The server may grant
+	// less, and says so in `negotiated`, which must outlive the call; or it has none, and refuses.
+	std::uint32_t shared_queue_pairs = 0, logical_channels = 0;
+	Negotiated* negotiated = nullptr;
 };
 
 template <class T> using Connected = std::expected<T, std::string>;
@@ -55,6 +59,8 @@ async::Task<std::string> prove_as_client(Channel& channel, const ProofKeys& keys
 
 // What both sides say of a queue pair that they offer, and how they read the peer's words.
 Parameters parameters_of(Role role, const RcEnd& end, const RcOptions& options);
+// Of a client: and what it asks for.
+Parameters parameters_of(const RcEnd& end, const RcOptions& rc, const ConnectOptions& options);
 RcEnd end_of(const Parameters& parameters);
 
 }  // namespace verbena::channel

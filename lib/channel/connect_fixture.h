@@ -40,8 +40,7 @@ public:
 		};
 		acceptor_ = std::make_unique<Acceptor>(
 			setup_, async::listen(setup_, async::resolve(address(0), 0).value()).value(), *transport_, options,
-			[this](std::unique_ptr<Channel> channel) { io_.spawn(serve_echo(std::move(channel))); },
-			[](const std::string&) {});
+			[this](std::unique_ptr<Channel> channel) { io_.spawn(serve_echo(std::move(channel))); }, [](const std::string&) {});
 		acceptor_->start();
 		const auto managed = acceptor_->listen_managed();
 		EXPECT_TRUE(managed.has_value()) << managed.error();

@@ -3,10 +3,21 @@
 #include <chrono>
 #include <cstring>
 
+#include "base/random.h"
+
 namespace verbena::channel {
 namespace {
 
 using async::Task;
+
+// InfiniBand specification, 12.6.7.2: what a listener says whose queue of requests is full, then without a word of its own.
+constexpr int reason_consumer_defined = 28;
+constexpr Nanoseconds busy_pause = 20'000'000;
+
+bool says_busy(const lib::ConnectionEvent& event) {
+	const bool wordless = event.private_data.empty() || event.private_data.front() == std::byte{0};
+	return event.type == RDMA_CM_EVENT_REJECTED && event.status == reason_consumer_defined && wordless;
+}
 
 std::unexpected<std::string> failed(const std::string& text) { return std::unexpected(text); }
 
@@ -53,6 +64,16 @@ Task<std::string> resolve(ManagedEvents& events, const RcTransport& transport, M
 	co_return std::string();
 }
 
+// The connection manager hears of a server's end sooner than a queue pair that has nothing to send.
+Task<void> close_with_connection(ManagedId& id, Channel& channel) {
+	while (true) {
+		const auto event = co_await id.next(never);
+		if (!event || event->type == RDMA_CM_EVENT_ESTABLISHED) continue;
+		channel.close();
+		co_return;
+	}
+}
+
 // A queue pair that is connected, to whom nobody knows yet.
 struct Raw {
 	std::unique_ptr<RcChannel> channel;
@@ -60,24 +81,25 @@ struct Raw {
 	RcEnd peer;
 };
 
-Task<Connected<Raw>> connect_raw(ManagedId& id, RcTransport& transport, Nanoseconds deadline, const std::string& where) {
+// `busy`: the server has no room for one more request, and may have soon.
+Task<Connected<Raw>> connect_raw(
+	ManagedId& id, RcTransport& transport, const ConnectOptions& options, Nanoseconds deadline, const std::string& where, bool& busy) {
 	auto offer = transport.offer();
 	if (!offer) co_return failed(offer.error());
 	const auto terms = encode_terms(parameters_of(Role::client, offer->end, transport.options()));
-	const lib::OwnQueuePair own{
-		.number = offer->end.qpn, .shared_receives = true, .reads = static_cast<std::uint8_t>(offer->end.reads)};
+	const lib::OwnQueuePair own{.number = offer->end.qpn, .shared_receives = true, .reads = static_cast<std::uint8_t>(offer->end.reads)};
 	if (const auto begun = lib::begin_connect(id.get(), terms, own); !begun) co_return failed(begun.error().text);
-	const auto answer = co_await await_event(id, RDMA_CM_EVENT_CONNECT_RESPONSE, deadline, where);
-	if (!answer) co_return failed(answer.error().text);
+	const auto answer = co_await id.next(deadline);
+	if (!answer) co_return failed(lib::trouble_of("", ETIMEDOUT, where).text);
+	busy = says_busy(*answer);
+	if (answer->type != RDMA_CM_EVENT_CONNECT_RESPONSE) co_return failed(lib::trouble_of(*answer, where).text);
 	const auto theirs = decode_terms(answer->private_data, Role::server);
 	if (!theirs) co_return failed(where + " is no server of channels: its " + theirs.error().text);
 	const auto path = lib::path_of(id.get());
 	if (!path) co_return failed(path.error().text);
 	if (const std::string why = unfit(transport, path->device, path->gid_index); !why.empty()) co_return failed(where + ": " + why);
 	offer->end.psn = path->local_psn;
-	Raw raw{.channel = nullptr,
-		.ours = parameters_of(Role::client, offer->end, transport.options()),
-		.peer = managed_end(*path, *theirs)};
+	Raw raw{.channel = nullptr, .ours = parameters_of(offer->end, transport.options(), options), .peer = managed_end(*path, *theirs)};
 	auto channel = transport.connect(std::move(*offer), raw.peer, where);
 	if (!channel) co_return failed(where + ": " + channel.error());
 	raw.channel = std::move(*channel);
@@ -102,11 +124,10 @@ RcEnd managed_end(const lib::ManagedPath& path, const Parameters& terms) {
 std::string unfit(const RcTransport& transport, const std::string& device, std::optional<std::uint32_t> gid_index) {
 	const lib::Choice& choice = transport.device().choice;
 	if (device != choice.device)
-		return "rdma_cm leads there by " + device + ", and " + choice.device + " is in use here: --device " + device +
-			", or another address";
+		return "rdma_cm's way is by " + device + ", and this end uses " + choice.device + ": --device " + device + ", or another address";
 	if (gid_index && *gid_index != choice.gid_index)
-		return "rdma_cm leads there by GID " + std::to_string(*gid_index) + " of " + device + ", and GID " +
-			std::to_string(choice.gid_index) + " is in use here: another address of that host";
+		return "rdma_cm's way is by GID " + std::to_string(*gid_index) + " of " + device + ", and this end uses GID " +
+			std::to_string(choice.gid_index) + ": another address of that host";
 	return {};
 }
 
@@ -125,24 +146,35 @@ Task<Connected<std::unique_ptr<RcChannel>>> connect_managed(ManagedEvents& event
 	const std::string where = async::to_string(*address);
 	const Nanoseconds started = monotonic_now(), deadline = started + options.patience;
 
-	ManagedId id(transport.loop());
-	auto resolving = resolve(events, transport, id, *address, options.from, deadline, where);
-	if (const std::string trouble = co_await std::move(resolving); !trouble.empty()) co_return failed(trouble);
-	auto connecting = connect_raw(id, transport, deadline, where);
-	auto raw = co_await std::move(connecting);
-	if (!raw) co_return failed(raw.error());
+	std::optional<ManagedId> id;
+	std::optional<Raw> raw;
+	while (!raw) {
+		id.emplace(transport.loop());
+		auto resolving = resolve(events, transport, *id, *address, options.from, deadline, where);
+		if (const std::string trouble = co_await std::move(resolving); !trouble.empty()) co_return failed(trouble);
+		bool busy = false;
+		auto connecting = connect_raw(*id, transport, options, deadline, where, busy);
+		auto connected = co_await std::move(connecting);
+		if (connected) {
+			raw.emplace(std::move(*connected));
+			break;
+		}
+		// Those who were sent away do not all come again at once.
+		const Nanoseconds pause = busy_pause + secure_random<std::uint32_t>() % (4 * busy_pause);
+		if (!busy || monotonic_now() + pause >= deadline) co_return failed(connected.error());
+		co_await transport.loop().sleep_for(pause);
+	}
 	RcChannel& channel = *raw->channel;
-	auto handshake = Handshake::client({.protection = options.protection,
-										   .host = named->host,
-										   .port = named->port,
-										   .started = started,
-										   .patience = options.patience},
+	const async::Job watching(transport.loop(), close_with_connection(*id, channel));
+	auto handshake = Handshake::client(
+		{.protection = options.protection, .host = named->host, .port = named->port, .started = started, .patience = options.patience},
 		raw->ours);
 	co_await drive(channel, handshake);
 	if (handshake.state() == Handshake::State::failed) co_return failed(where + ": " + handshake.error().text);
 	const Agreed& agreed = handshake.agreed();
 	if (!same_end(raw->peer, agreed.theirs))
 		co_return failed(where + ": the server speaks of another queue pair than rdma_cm has connected; somebody may stand between");
+	if (options.negotiated != nullptr) *options.negotiated = agreed.negotiated;
 	const std::string trouble = co_await prove_as_client(channel, agreed.proof, deadline);
 	if (!trouble.empty()) co_return failed(where + ": " + trouble);
 	channel.limit_messages(transport.options().message_max);

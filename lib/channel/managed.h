@@ -1,7 +1,7 @@
-// Channels whose queue pairs are connected by rdma_cm instead of over TCP. The queue pair is the transport's own; rdma_cm carries its number,
-// its PSN and a few terms (setup/parameters.h), all in clear, and authenticates nobody. So the handshake of setup/handshake.h follows as
-// the first messages on the channel itself, in TLS by the same trust, with the parameters that were really used; then the proofs, as over
-// TCP. A channel that was not proved so is not given out, and takes only small messages meanwhile.
+// Channels whose queue pairs are connected by rdma_cm instead of over TCP. The queue pair is the transport's own; rdma_cm carries its
+// number, its PSN and a few terms (setup/parameters.h), all in clear, and authenticates nobody. So the handshake of setup/handshake.h
+// follows as the first messages on the channel itself, in TLS by the same trust, with the parameters that were really used; then the
+// proofs, as over TCP. A channel that was not proved so is not given out, and takes only small messages meanwhile.
 //
 //     client                                        server
 //     REQ: QPN, PSN, terms                    ->

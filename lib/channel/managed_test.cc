@@ -65,6 +65,11 @@ private:
 	RcTransport& transport_;
 };
 
+Task<void> send_too_much(Channel& channel) {
+	const std::vector<std::byte> large(unproven_message_max + 1);
+	co_await channel.send(large);
+}
+
 void expect_no_channel(Server& server) {
 	const Nanoseconds deadline = monotonic_now() + 5'000'000'000;
 	while (server.channels() > 0 && monotonic_now() < deadline) std::this_thread::yield();
@@ -118,17 +123,33 @@ TEST_F(Managed, WhatIsNoChannelsRequestIsRejectedWithTheReason) {
 	EXPECT_EQ(server.report(), "malformed");
 }
 
+// As a listener says it whose queue of requests is full.
+TEST_F(Managed, AClientThatIsSentAwayWithoutAWordComesAgain) {
+	int requests = 0;
+	const auto address = [&](std::uint16_t port) { return lib::address_of(transport_->device().choice.gid, port).value(); };
+	const auto tcp = async::listen(loop_, async::resolve("127.0.0.1", 0).value()).value();  // so that the number is nobody else's
+	const std::uint16_t port = async::local_address(*tcp).port();
+	const auto listener = ManagedEvents::open(loop_).value();
+	const auto listening = listener->listen(address(port), 8, [&](lib::ConnectionId id, const std::vector<std::byte>&) {
+		lib::reject(id.get(), ++requests == 3 ? "this time with a word" : "");
+	});
+	ASSERT_TRUE(listening.has_value()) << listening.error();
+	const std::string where = lib::format_address(address(port).get());
+	EXPECT_NE(attempt(to(where, InClear{})).find("this time with a word"), std::string::npos);
+	EXPECT_EQ(requests, 3);
+}
+
 TEST_F(Managed, AFullServerSaysSo) {
 	RcOptions one = small;
 	one.connections_max = 1;
 	Server server(InClear{}, {}, one);
-	loop_.complete([](Managed& test, std::string where) -> Task<void> {
-		const auto first = co_await connect_managed(*test.events_, *test.transport_, test.to(where, InClear{}));
+	loop_.complete([](ManagedEvents& events, RcTransport& transport, ConnectOptions options) -> Task<void> {
+		const auto first = co_await connect_managed(events, transport, options);
 		if (!first) co_return ADD_FAILURE() << first.error();
-		const auto second = co_await connect_managed(*test.events_, *test.transport_, test.to(where, InClear{}));
+		const auto second = co_await connect_managed(events, transport, options);
 		if (second) co_return ADD_FAILURE() << "it was accepted";
 		EXPECT_NE(second.error().find("the server is full"), std::string::npos) << second.error();
-	}(*this, server.where()));
+	}(*events_, *transport_, to(server.where(), InClear{})));
 	EXPECT_EQ(server.report(), "none");
 	EXPECT_EQ(server.report(), "full");
 }
@@ -168,10 +189,8 @@ TEST_F(Managed, WhoHasNotProvedItselfSendsNothingLarge) {
 	Rude client(*events_, *transport_);
 	loop_.complete([](Rude& client, std::string where) -> Task<void> {
 		co_await client.call(std::move(where));
-		const std::vector<std::byte> large(unproven_message_max + 1);
-		co_await client.channel->send(large);
-		const auto answer = co_await client.channel->receive();
-		EXPECT_FALSE(answer.has_value());
+		const async::Job sending(client.channel->loop(), send_too_much(*client.channel));
+		EXPECT_EQ((co_await client.id.next(never))->type, RDMA_CM_EVENT_DISCONNECTED);
 	}(client, server.where()));
 	EXPECT_EQ(server.report(), "closed");
 	expect_no_channel(server);

@@ -3,6 +3,7 @@
 #include <openssl/evp.h>
 
 #include <algorithm>
+#include <tuple>
 
 #include "base/check.h"
 #include "base/time.h"
@@ -178,6 +179,7 @@ Etcd::Result<bool> Etcd::renew(const std::string& lease) {
 	return result != answer->end() && result->is_object() && number_in(*result, "TTL") > 0;
 }
 
-void Etcd::revoke(const std::string& lease) { (void)call("/v3/lease/revoke", {{"ID", lease}}); }
+// If etcd does not hear of it, the lease runs out by itself.
+void Etcd::revoke(const std::string& lease) { std::ignore = call("/v3/lease/revoke", {{"ID", lease}}); }
 
 }  // namespace verbena::kv

@@ -130,7 +130,11 @@ TEST_F(IndexTest, LinesThatPointAnywhereElseAreTorn) {
 class OneSided : public KvBase {
 protected:
 	void SetUp() override { open({.index_bytes = 8 << 20}, {}); }
-	static std::uint64_t records(const Client& client) { return client.counters().records_sent + client.counters().records_received; }
+	// Without releases of what was lent before, which go alone when no request is there to carry them.
+	static std::uint64_t records(const Client& client) {
+		const ClientCounters& of = client.counters();
+		return of.records_sent + of.records_received - of.releases_alone;
+	}
 };
 
 TEST_F(OneSided, AGetTakesNoMessageOnceItsKeyIsPublished) {
@@ -142,7 +146,7 @@ TEST_F(OneSided, AGetTakesNoMessageOnceItsKeyIsPublished) {
 			co_await expect_value(client, key, value);
 			const std::uint64_t before = records(client);
 			for (int i = 0; i < 10; ++i) co_await expect_value(client, key, value);
-			EXPECT_EQ(records(client) - before - client.counters().releases_alone, 0u) << size;
+			EXPECT_EQ(records(client) - before, 0u) << size;
 		}
 	}(client));
 	EXPECT_EQ(client.counters().one_sided, 50u);

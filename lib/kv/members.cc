@@ -2,6 +2,7 @@
 
 #include <mutex>
 #include <thread>
+#include <tuple>
 #include <utility>
 
 #include "lib/kv/etcd.h"
@@ -82,7 +83,7 @@ struct Registration::State {
 		while (etcd.sleep(lease_seconds * 1000 / renewals_per_lease)) {
 			const auto renewed = etcd.renew(lease);
 			// The lease ran out, as after a long pause: others have seen this server leave, and now see it join.
-			if (renewed && !*renewed) (void)enter();
+			if (renewed && !*renewed) std::ignore = enter();
 		}
 	}
 

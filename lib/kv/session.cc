@@ -62,8 +62,8 @@ async::Task<Opened> Session::connect(ClientOptions options, std::string name) {
 		if (!connected) co_return std::unexpected(connected.error());
 		channel = std::move(*connected);
 	} else {
-		channel::TcpOptions tcp = tcp_options();
-		auto connected = co_await channel::connect_tcp(loop_, std::move(to), std::move(tcp));
+		const channel::TcpOptions tcp = tcp_options();
+		auto connected = co_await channel::connect_tcp(loop_, std::move(to), tcp);
 		if (!connected) co_return std::unexpected(connected.error());
 		channel = std::move(*connected);
 	}

@@ -2,35 +2,23 @@
 #include <gtest/gtest.h>
 #include <verbena/rpc.h>
 
-#include <filesystem>
-
 #include "lib/async/job.h"
 #include "lib/rpc/testing/functions.h"
+#include "lib/rpc/testing/identity.h"
 #include "lib/rpc/testing/server_process.h"
 
 namespace verbena::rpc {
 namespace {
 
 using namespace std::chrono_literals;
+using rpc_test::Identity;
 using rpc_test::Person;
 using rpc_test::ServerProcess;
 
-// Both ends' identity, and no one else's.
-class Identity {
-public:
-	Identity() : folder_(std::filesystem::temp_directory_path() / ("rpc-test-" + std::to_string(getpid()))) {
-		std::filesystem::create_directory(folder_);
-		std::filesystem::permissions(folder_, std::filesystem::perms::owner_all);
-		setenv("XDG_CONFIG_HOME", folder_.c_str(), 1);
-	}
-	~Identity() { std::filesystem::remove_all(folder_); }
-
-private:
-	std::filesystem::path folder_;
-};
-
 void prepare(Client& client, const std::string& transport) {
-	if (transport == "rdma") client.init_ibv();
+	ibv_config ibv = rpc_test::test_ibv();
+	if (transport == "rdma-own") ibv.recv_mode = recv_mode_t::per_connection;
+	if (transport.starts_with("rdma")) client.init_ibv(ibv);
 	if (transport == "tls") client.init_ssl();
 }
 
@@ -55,7 +43,8 @@ protected:
 	ServerProcess server_{"1", GetParam()};
 	Client client_;
 };
-INSTANTIATE_TEST_SUITE_P(Over, Calls, ::testing::Values("tcp", "tls", "rdma"), [](const auto& info) { return info.param; });
+INSTANTIATE_TEST_SUITE_P(Over, Calls, ::testing::Values("tcp", "tls", "rdma", "rdma-own"),
+	[](const auto& info) { return info.param == "rdma-own" ? "rdma_own" : info.param; });
 
 TEST_P(Calls, APlainFunctionsResultComesBack) {
 	EXPECT_EQ(value_of(syncAwait(client_.call<rpc_test::echo>("hello rdma"))), "hello rdma");
@@ -88,7 +77,7 @@ TEST_P(Calls, CoroutinesCallbacksAndMembersAreHandlersToo) {
 
 TEST_P(Calls, AFunctionIsFoundByTheNameOfItsRegistration) {
 	EXPECT_EQ(value_of(syncAwait(client_.call_by_name<int>("sum", 3, 4))), 7);
-	const std::string transport = GetParam() == "rdma" ? "rc" : GetParam() == "tls" ? "tcp+tls" : "tcp";
+	const std::string transport = GetParam().starts_with("rdma") ? "rc" : GetParam() == "tls" ? "tcp+tls" : "tcp";
 	EXPECT_EQ(value_of(syncAwait(client_.call<rpc_test::who>())), "rpc_test::who over " + transport);
 }
 

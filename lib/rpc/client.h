@@ -29,6 +29,9 @@ struct request_config_t {
 	std::optional<std::chrono::nanoseconds> request_timeout_duration;  // 0: none
 	std::string_view request_attachment;                               // stays where it is until the request is sent
 	std::span<char> resp_attachment_buf;                               // where the answer's attachment goes, if it fits
+	// In place of request_attachment: registered memory of the client's memory(), which is not copied. It stays there until the call is
+	// done.
+	const channel::Place* request_place = nullptr;
 };
 
 namespace detail {
@@ -146,6 +149,7 @@ struct CallOptions {
 	Nanoseconds patience = never;
 	std::string_view attachment;
 	std::span<char> attachment_room;
+	const channel::Place* place = nullptr;
 };
 
 // What a client has between calls, for calls whose result holds no memory.
@@ -176,7 +180,8 @@ bool send_call(ClientConnection& connection, Pending& pending, const CallOptions
 		return false;
 	}
 	pending.attachment_room = std::as_writable_bytes(options.attachment_room);
-	return connection.submit(pending, draft, view_attachment(options.attachment), options.patience);
+	Attachment attachment = options.place != nullptr ? registered_attachment(*options.place) : view_attachment(options.attachment);
+	return connection.submit(pending, draft, std::move(attachment), options.patience);
 }
 
 template <class T, class... Carried>
@@ -236,7 +241,8 @@ public:
 			.ssl = ssl_,
 			.patience = patience.value_or(config_.connect_timeout_duration),
 			.limits = config_.limits,
-			.unsent_max = config_.unsent_max};
+			.unsent_max = config_.unsent_max,
+			.coalesce = config_.coalesce};
 		return ClientConnection::connect(connection_, std::move(target));
 	}
 	Lazy<err_code> connect() { return connect(config_.host, config_.port); }
@@ -296,6 +302,8 @@ public:
 	IoThread& get_executor() const { return connection_->thread(); }
 	const std::string& error_text() const { return connection_->reason(); }  // after a failed connect()
 	const channel::Path& path() const { return connection_->path(); }        // after connect()
+	// Registered memory for attachments that are not copied; null over TCP. On the client's I/O thread, after connect().
+	channel::MemoryPool* memory() const { return connection_->memory(); }
 	// Whether the server answers, which it does also while its functions are busy elsewhere.
 	Lazy<bool> ping(std::chrono::milliseconds patience = std::chrono::milliseconds(1'000)) {
 		return ClientConnection::ping(connection_, detail::patience_of(patience));
@@ -331,7 +339,8 @@ private:
 		return {.function = function,
 			.patience = detail::patience_of(settings.request_timeout_duration.value_or(config_.request_timeout_duration)),
 			.attachment = settings.request_attachment,
-			.attachment_room = settings.resp_attachment_buf};
+			.attachment_room = settings.resp_attachment_buf,
+			.place = settings.request_place};
 	}
 
 	config config_;

@@ -93,7 +93,12 @@ Task<err_code> ClientConnection::open(Target target) {
 		if (!address) co_return failed(address.error());
 		const lib::Wish wish{
 			.device = target_.ibv->device, .gid_index = target_.ibv->gid_index, .both_ends_on_this_host = async::is_loopback(*address)};
-		const auto transport = thread_.transport(wish, target_.ibv->rc());
+		const auto numbers = target_.ibv->rc();
+		if (!numbers) {
+			reason_ = numbers.error();
+			co_return errc::open_error;
+		}
+		const auto transport = thread_.transport(wish, *numbers);
 		if (!transport) {
 			reason_ = transport.error();
 			co_return errc::open_error;
@@ -113,7 +118,7 @@ Task<err_code> ClientConnection::open(Target target) {
 	channel_ = std::move(connected);
 	path_ = channel_->path();
 	goodbye_ = false;
-	outbox_.emplace(*channel_, batch_max_of(*channel_));
+	outbox_.emplace(*channel_, batch_max_of(*channel_, target_.coalesce));
 	receiver_ = async::Job(loop, receive());
 	connected_.store(true, std::memory_order_relaxed);
 	co_return errc::ok;

@@ -66,6 +66,7 @@ public:
 		std::chrono::milliseconds patience{30'000};
 		FrameLimits limits;
 		std::size_t unsent_max = 64u << 20;
+		bool coalesce = true;
 	};
 	explicit ClientConnection(IoThread& thread) : thread_(thread) {}
 	~ClientConnection();
@@ -82,6 +83,7 @@ public:
 	std::size_t in_flight() const { return in_flight_.load(std::memory_order_relaxed); }
 	const std::string& reason() const { return reason_; }  // one sentence, after a failure
 	const channel::Path& path() const { return path_; }
+	channel::MemoryPool* memory() const { return channel_ ? channel_->memory() : nullptr; }
 
 	// Waits while too much is unsent.
 	bool crowded() const { return outbox_ && outbox_->queued_bytes() >= target_.unsent_max; }

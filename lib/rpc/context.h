@@ -33,6 +33,9 @@ public:
 	void set_response_attachment(std::string&& bytes) { response_ = {.bytes = {}, .owner = std::move(bytes)}; }
 	void set_response_attachment(std::string_view bytes);
 	void set_response_attachment(const char* text) { set_response_attachment(std::string_view(text)); }
+	// Registered memory, of memory(): it is not copied, and must stay as it is until the answer has gone. On the connection's I/O thread.
+	void set_response_attachment(channel::Place place) { response_ = registered_attachment(std::move(place)); }
+	channel::MemoryPool* memory() const;  // null over TCP
 
 	bool has_closed() const;   // nobody is there for the answer
 	bool cancelled() const { return cancelled_.load(std::memory_order_relaxed); }  // its caller waits no more

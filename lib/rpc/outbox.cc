@@ -10,7 +10,10 @@ constexpr std::size_t spare_size_max = 64 << 10;
 
 }  // namespace
 
-std::size_t batch_max_of(const channel::Channel& channel) { return channel.path().transport == "rc" ? batch_of_rc : batch_of_tcp; }
+std::size_t batch_max_of(const channel::Channel& channel, bool coalesce) {
+	if (!coalesce) return 0;
+	return channel.path().transport == "rc" ? batch_of_rc : batch_of_tcp;
+}
 
 Outbox::Outbox(channel::Channel& channel, std::size_t batch_max)
 	: channel_(channel), batch_max_(batch_max), writer_(channel.loop(), write_on()) {}
@@ -74,7 +77,9 @@ void Outbox::flush() {
 void Outbox::pump() {
 	while (!queue_.empty() && !sending_) {
 		const Item& item = queue_.front();
+		const auto* const place = std::get_if<channel::Place>(&item.attachment.owner);
 		if (item.attachment.bytes.empty()) sending_.emplace(channel_, std::span<const std::byte>(), item.head);
+		else if (place != nullptr) sending_.emplace(channel_, item.head, *place);
 		else sending_.emplace(channel_, item.head, item.attachment.bytes);
 		try_sending();
 	}
@@ -125,6 +130,7 @@ async::Task<void> Outbox::write_on() {
 void Outbox::detach(std::uint64_t number) {
 	if (number == 0 || sent(number)) return;
 	Item& item = queue_[queue_.size() - static_cast<std::size_t>(next_number_ - number)];
+	if (!std::holds_alternative<std::monostate>(item.attachment.owner)) return;  // it is kept anyway
 	const auto bytes = item.attachment.bytes;
 	std::string copy(reinterpret_cast<const char*>(bytes.data()), bytes.size());
 	item.attachment.owner = std::move(copy);

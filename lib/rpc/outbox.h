@@ -24,14 +24,19 @@
 
 namespace verbena::rpc {
 
-// What keeps an attachment's bytes until they are sent: nobody (the sender waits), a string, a received message.
-using AttachmentOwner = std::variant<std::monostate, std::string, MessageShare>;
+// What keeps an attachment's bytes until they are sent: nobody (the sender waits), a string, a received message, registered memory (which
+// the peer fetches).
+using AttachmentOwner = std::variant<std::monostate, std::string, MessageShare, channel::Place>;
 
 // `bytes` of a string are found by whom it is given to.
 struct Attachment {
 	std::span<const std::byte> bytes;
 	AttachmentOwner owner;
 };
+inline Attachment registered_attachment(channel::Place place) {
+	const std::span<const std::byte> bytes = place.bytes();
+	return {.bytes = bytes, .owner = std::move(place)};
+}
 inline Attachment view_attachment(std::string_view bytes) { return {.bytes = std::as_bytes(std::span(bytes)), .owner = {}}; }
 
 struct OutboxCounters {
@@ -40,8 +45,8 @@ struct OutboxCounters {
 	std::uint64_t large = 0;  // messages of their own
 };
 
-// Bytes of one message that frames share: an RC unit holds it, or a write to a socket.
-std::size_t batch_max_of(const channel::Channel& channel);
+// Bytes of one message that frames share: an RC unit holds it, or a write to a socket. 0: each frame is a message.
+std::size_t batch_max_of(const channel::Channel& channel, bool coalesce);
 
 class FrameDraft {
 public:

@@ -26,6 +26,7 @@ struct Server::Worker {
 	ServerCounters counters;
 	async::List<ServerConnection> connections;
 	std::atomic<bool> draining{false};
+	channel::RcTransport* transport = nullptr;
 	IoThread thread;
 };
 
@@ -60,16 +61,17 @@ err_code Server::open() {
 	for (unsigned i = 0; i < std::max(config_.thread_num, 1u); ++i) {
 		workers_.push_back(std::make_unique<Worker>(async::LoopOptions{.spin = config_.spin}));
 		Worker& worker = *workers_.back();
-		channel::RcTransport* transport = nullptr;
 		if (ibv_) {
+			const auto numbers = ibv_->rc();
+			if (!numbers) return fail(errc::open_error, numbers.error());
 			const lib::Wish wish{
 				.device = ibv_->device, .gid_index = ibv_->gid_index, .both_ends_on_this_host = async::is_loopback(*where)};
-			const auto opened = on_thread(worker.thread, [&] { return worker.thread.transport(wish, ibv_->rc()); });
+			const auto opened = on_thread(worker.thread, [&] { return worker.thread.transport(wish, *numbers); });
 			if (!opened) return fail(errc::open_error, opened.error());
-			transport = *opened;
+			worker.transport = *opened;
 		}
 		homes.push_back({.loop = &worker.thread.loop(),
-			.transport = transport,
+			.transport = worker.transport,
 			.deliver = [this, &worker](std::unique_ptr<channel::Channel> channel) { take(worker, std::move(channel)); }});
 	}
 	channel::AcceptorOptions options{.protection = channel::InClear{}, .tcp = config_.tcp};
@@ -183,6 +185,16 @@ void Server::stop() {
 	while (running_) {
 		const std::lock_guard until_ended(ended_lock_);
 	}
+}
+
+Server::Pinned Server::pinned() {
+	Pinned all;
+	for (const auto& worker : workers_) {
+		if (worker->transport == nullptr) continue;
+		all.bytes += on_thread(worker->thread, [&] { return worker->transport->pinned_bytes(); });
+		all.connections += worker->counters.connections.load(std::memory_order_relaxed);
+	}
+	return all;
 }
 
 std::size_t Server::connection_count() const {

@@ -87,6 +87,12 @@ public:
 					  messages_received = 0;
 	};
 	Totals totals() const;
+	// Registered memory for RDMA, on all threads: posted, lent or free. While it runs.
+	struct Pinned {
+		std::uint64_t bytes = 0;
+		std::size_t connections = 0;
+	};
+	Pinned pinned();
 
 private:
 	struct Worker;

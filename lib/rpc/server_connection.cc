@@ -45,6 +45,7 @@ std::uint64_t context_info_t::get_connection_id() const { return connection_->id
 const std::string& context_info_t::get_remote_endpoint() const { return connection_->path().peer; }
 std::string_view context_info_t::get_transport() const { return connection_->path().transport; }
 std::any& context_info_t::tag() { return connection_->tag(); }
+channel::MemoryPool* context_info_t::memory() const { return connection_->memory(); }
 
 AsyncCall::AsyncCall(std::shared_ptr<ServerConnection> connection, std::string_view function, const Frame& frame, Arrived& arrived)
 	: connection_(std::move(connection)), home_(connection_->home()), info_(*connection_, function, frame, nullptr) {
@@ -86,7 +87,7 @@ ServerConnection::ServerConnection(IoThread& home, std::unique_ptr<channel::Chan
 	  counters_(counters),
 	  id_(id),
 	  path_(channel_->path()),
-	  outbox_(*channel_, batch_max_of(*channel_)) {
+	  outbox_(*channel_, batch_max_of(*channel_, limits.coalesce)) {
 	ServerCounters::add(counters_.connections);
 }
 

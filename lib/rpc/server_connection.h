@@ -34,6 +34,7 @@ struct ConnectionLimits {
 	FrameLimits frame;
 	std::size_t in_flight_max = 65'536;
 	std::size_t unsent_max = 64u << 20;
+	bool coalesce = true;  // answers of one turn share messages
 };
 
 // Of all connections of a thread; that thread writes, anybody reads.
@@ -62,6 +63,7 @@ public:
 	std::uint64_t id() const { return id_; }
 	const channel::Path& path() const { return path_; }
 	std::any& tag() { return tag_; }
+	channel::MemoryPool* memory() const { return channel_->memory(); }
 
 	// An answer, on the home thread. `pack(Buffer&)` writes the body.
 	template <class Pack> void respond(context_info_t& info, errc code, Pack&& pack);

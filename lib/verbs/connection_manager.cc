@@ -8,8 +8,6 @@
 
 #include <algorithm>
 
-#include "lib/verbs/queue_pair.h"
-
 namespace verbena::lib {
 namespace {
 
@@ -277,6 +275,58 @@ Connected<void> accept(rdma_cm_id* id, std::span<const std::byte> private_data) 
 	rdma_conn_param parameters = parameters_of(private_data);
 	if (rdma_accept(id, &parameters) != 0) return failed("rdma_accept", errno, peer_of(id));
 	return shorten_rnr_timer(id->qp);
+}
+
+namespace {
+
+rdma_conn_param parameters_of(std::span<const std::byte> private_data, const OwnQueuePair& own) {
+	rdma_conn_param parameters = parameters_of(private_data);
+	parameters.responder_resources = parameters.initiator_depth = own.reads;
+	parameters.qp_num = own.number;
+	parameters.srq = own.shared_receives;
+	return parameters;
+}
+
+Connected<ibv_qp_attr> attributes_of(rdma_cm_id* id, ibv_qp_state state) {
+	ibv_qp_attr attributes{.qp_state = state};
+	int mask = 0;
+	if (rdma_init_qp_attr(id, &attributes, &mask) != 0) return failed("rdma_init_qp_attr", errno, peer_of(id));
+	return attributes;
+}
+
+}  // namespace
+
+Connected<void> begin_connect(rdma_cm_id* id, std::span<const std::byte> private_data, const OwnQueuePair& own) {
+	if (private_data.size() > request_data_max) return failed("rdma_connect", EMSGSIZE, peer_of(id));
+	rdma_conn_param parameters = parameters_of(private_data, own);
+	if (rdma_connect(id, &parameters) != 0) return failed("rdma_connect", errno, peer_of(id));
+	return {};
+}
+
+Connected<void> accept(rdma_cm_id* id, std::span<const std::byte> private_data, const OwnQueuePair& own) {
+	if (private_data.size() > reply_data_max) return failed("rdma_accept", EMSGSIZE, peer_of(id));
+	rdma_conn_param parameters = parameters_of(private_data, own);
+	if (rdma_accept(id, &parameters) != 0) return failed("rdma_accept", errno, peer_of(id));
+	return {};
+}
+
+Connected<void> establish(rdma_cm_id* id) {
+	if (rdma_establish(id) != 0) return failed("rdma_establish", errno, peer_of(id));
+	return {};
+}
+
+Connected<ManagedPath> path_of(rdma_cm_id* id) {
+	const auto receiving = attributes_of(id, IBV_QPS_RTR);
+	if (!receiving) return std::unexpected(receiving.error());
+	const auto sending = attributes_of(id, IBV_QPS_RTS);
+	if (!sending) return std::unexpected(sending.error());
+	const ibv_ah_attr& route = receiving->ah_attr;
+	return ManagedPath{.peer = {.qpn = receiving->dest_qp_num, .psn = receiving->rq_psn, .lid = route.dlid, .gid = route.grh.dgid},
+		.local_psn = sending->sq_psn,
+		.mtu_bytes = 128u << receiving->path_mtu,
+		.gid_index = route.grh.sgid_index,
+		.port = route.port_num,
+		.device = ibv_get_device_name(id->verbs->device)};
 }
 
 void reject(rdma_cm_id* id, std::string_view reason) {

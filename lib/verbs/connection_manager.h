@@ -29,6 +29,7 @@
 #include <vector>
 
 #include "lib/verbs/device.h"
+#include "lib/verbs/queue_pair.h"
 
 namespace verbena::lib {
 
@@ -120,6 +121,29 @@ Connected<void> begin_connect(rdma_cm_id* id, std::span<const std::byte> private
 
 // Returns when the queue pair may send; messages can arrive before the ESTABLISHED event does.
 Connected<void> accept(rdma_cm_id* id, std::span<const std::byte> private_data);
+
+// A queue pair that was not made on the connection but by ibv_create_qp, on the same device: its owner moves it to RTS himself, by what
+// path_of() says. The passive end does so before accept(), the active end when CONNECT_RESPONSE has come (where the other functions
+// give ESTABLISHED), before establish(). What the manager does not know about it is told here.
+struct OwnQueuePair {
+	std::uint32_t number = 0;
+	bool shared_receives = false;
+	std::uint8_t reads = 0;  // in flight, each way
+};
+Connected<void> begin_connect(rdma_cm_id* id, std::span<const std::byte> private_data, const OwnQueuePair& own);
+Connected<void> accept(rdma_cm_id* id, std::span<const std::byte> private_data, const OwnQueuePair& own);
+Connected<void> establish(rdma_cm_id* id);
+
+// What both ends' managers have agreed on for such a queue pair. The first PSNs are the managers' choice.
+struct ManagedPath {
+	RemoteEnd peer;
+	std::uint32_t local_psn = 0;
+	std::uint32_t mtu_bytes = 0;
+	std::uint32_t gid_index = 0;
+	std::uint8_t port = 1;
+	std::string device;
+};
+Connected<ManagedPath> path_of(rdma_cm_id* id);
 
 // At most 148 bytes of `reason` reach the other side.
 void reject(rdma_cm_id* id, std::string_view reason);

@@ -104,8 +104,8 @@ Descriptor open_again(const SharedMapping& mapping) {
 	return {};
 }
 
-std::string descriptor_path(pid_t process, std::uint32_t descriptor) {
-	return "/proc/" + std::to_string(process) + "/fd/" + std::to_string(descriptor);
+std::string descriptor_path(const std::string& process, std::uint32_t descriptor) {
+	return "/proc/" + process + "/fd/" + std::to_string(descriptor);
 }
 
 }  // namespace
@@ -147,12 +147,12 @@ const std::byte* PeerFiles::find(const wire::Lent& lent, std::uint32_t length) {
 const PeerFiles::Mapping* PeerFiles::map(const wire::Lent& lent, std::uint64_t end) {
 	if (!reachable_) return nullptr;
 	// What it is, before it is opened: opening may do things in other filesystems.
-	const Descriptor named(open(descriptor_path(peer_, lent.descriptor).c_str(), O_PATH | O_CLOEXEC));
+	const Descriptor named(open(descriptor_path(std::to_string(peer_), lent.descriptor).c_str(), O_PATH | O_CLOEXEC));
 	struct stat file;
 	if (!named || fstat(named.get(), &file) != 0 || !S_ISREG(file.st_mode) || file.st_ino != lent.file || !is_memory(named.get()))
 		return nullptr;
 	if (end > static_cast<std::uint64_t>(file.st_size)) return nullptr;
-	const Descriptor opened(open(descriptor_path(getpid(), static_cast<std::uint32_t>(named.get())).c_str(), O_RDONLY | O_CLOEXEC));
+	const Descriptor opened(open(descriptor_path("self", static_cast<std::uint32_t>(named.get())).c_str(), O_RDONLY | O_CLOEXEC));
 	if (!opened) return nullptr;
 	const auto bytes = static_cast<std::size_t>(file.st_size);
 	void* const at = mmap(nullptr, bytes, PROT_READ, MAP_SHARED, opened.get(), 0);

@@ -1,4 +1,4 @@
-"""A message channel over TCP in clear (docs/channel-protocol.md): set-up, then messages with their length in front."""
+"""A message channel over TCP, in clear or in TLS (docs/channel-protocol.md): set-up, then messages with their length in front."""
 
 import contextlib
 import hashlib
@@ -6,6 +6,10 @@ import hmac
 import os
 import socket
 import struct
+from typing import TYPE_CHECKING, Optional
+
+if TYPE_CHECKING:
+    from .tls import Tls
 
 MESSAGE_MAX = 64 << 20
 _CLIENT, _SERVER, _TCP = 1, 2, 2
@@ -30,19 +34,38 @@ def _fields(message: bytes) -> dict[int, bytes]:
     return fields
 
 
-def _proof(role: int, setup: bytes, transcript: bytes) -> bytes:
+def _proof(role: int, key: bytes, setup: bytes, transcript: bytes) -> bytes:
     head = b"VBPF" + bytes([1, role, 0, 0]) + setup
-    return head + hmac.new(bytes(32), head + transcript, hashlib.sha256).digest()
+    return head + hmac.new(key, head + transcript, hashlib.sha256).digest()
+
+
+class _Clear:
+    """The socket itself as a stream."""
+
+    def __init__(self, plain: socket.socket) -> None:
+        self.sendall = plain.sendall
+        self._file = plain.makefile("rb")
+
+    def read(self, size: int) -> bytes:
+        return self._file.read(size) or b""
+
+    def exporter_key(self) -> bytes:
+        return bytes(32)
 
 
 class TcpChannel:
     """send() and receive() may be called by one thread each at the same time."""
 
-    def __init__(self, host: str, port: int, timeout: float) -> None:
+    def __init__(self, host: str, port: int, timeout: float, tls: Optional["Tls"] = None) -> None:
         self._socket = socket.create_connection((host, port), timeout)
         try:
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            self._stream = self._socket.makefile("rb")
+            if tls is None:
+                self._stream = _Clear(self._socket)
+            else:
+                from .tls import TlsStream
+
+                self._stream = TlsStream(self._socket, host, tls)
             self._set_up()
             self._socket.settimeout(None)
         except BaseException:
@@ -51,14 +74,14 @@ class TcpChannel:
 
     def _read(self, size: int) -> bytes:
         data = self._stream.read(size)
-        if data is None or len(data) < size:
+        if len(data) < size:
             raise ChannelError("the server closed the connection")
         return data
 
     def _set_up(self) -> None:
         nonce = os.urandom(16)
         ours = _parameters(nonce)
-        self._socket.sendall(ours)
+        self._stream.sendall(ours)
         head = self._stream.read(8)
         if (len(head) == 8 and head[:4] != b"VBCH") or head[:1] == b"\x15":
             raise ChannelError("the server does not speak this protocol in clear: does it want TLS?")
@@ -70,14 +93,15 @@ class TcpChannel:
             raise ChannelError("the server refuses: " + fields[_REFUSAL][2:].decode("ascii", "replace"))
         setup = hashlib.sha256(nonce + fields[_NONCE]).digest()[:8]
         transcript = hashlib.sha256(ours + theirs).digest()
-        self.send(_proof(_CLIENT, setup, transcript))
-        if not hmac.compare_digest(self.receive(), _proof(_SERVER, setup, transcript)):
+        key = self._stream.exporter_key()
+        self.send(_proof(_CLIENT, key, setup, transcript))
+        if not hmac.compare_digest(self.receive(), _proof(_SERVER, key, setup, transcript)):
             raise ChannelError("the server does not prove itself: somebody changed the set-up on its way")
 
     def send(self, message: bytes) -> None:
         if len(message) > MESSAGE_MAX:
             raise ValueError(f"a message has at most {MESSAGE_MAX} bytes")
-        self._socket.sendall(struct.pack("<I", len(message)) + message)
+        self._stream.sendall(struct.pack("<I", len(message)) + message)
 
     def receive(self) -> bytes:
         word = struct.unpack("<I", self._read(4))[0]

@@ -4,12 +4,15 @@ import threading
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, Optional
 
 import msgpack
 
 from . import frame
 from .channel import TcpChannel
+
+if TYPE_CHECKING:
+    from .tls import Tls
 
 NOT_CONNECTED, TIMED_OUT, IO_ERROR = 2, 3, 1
 
@@ -30,10 +33,10 @@ class Reply:
 
 
 class Client:
-    def __init__(self, host: str, port: int, timeout: float = 30.0) -> None:
-        """Connects. `timeout`: seconds, for connecting and for each call."""
+    def __init__(self, host: str, port: int, timeout: float = 30.0, tls: Optional["Tls"] = None) -> None:
+        """Connects. `timeout`: seconds, for connecting and for each call. `tls`: verbena_rpc.tls.Tls; without it in plain text."""
         self._timeout = timeout
-        self._channel = TcpChannel(host, port, timeout)
+        self._channel = TcpChannel(host, port, timeout, tls)
         self._lock = threading.Lock()
         self._waiting: dict[int, Future[Reply]] = {}
         self._sequence = 0

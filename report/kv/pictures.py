@@ -1,10 +1,11 @@
-"""The pictures of the key-value store: throughput, latency, and rendezvous over eager, by size; other systems beside; sweeps of a parameter.
+"""The pictures of the key-value store: throughput, latency, rendezvous over eager, by size; other systems beside; sweeps of a parameter.
 
 Colour is the way in which values travel, in every picture.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from report.kv.rows import AUTO, EAGER, GIGABYTES, ONE_SIDED, RATE, RENDEZVOUS, Row, Source, parameter, size_text
@@ -41,8 +42,9 @@ def _by_size(
 ) -> Chart:
     lines: list[Line] = []
     if published:
+        sizes = {row.size for source in sources for row in source.rows if row.load == load}
         for way in PUBLISHED_WAYS:
-            rows = [row for row in published.cells(way) if row.op == load[0]]
+            rows = [row for row in published.cells(way) if row.op == load[0] and min(sizes) <= row.size <= max(sizes)]
             lines.append(line_of(rows, column, _size, f"{way}, published", f"published-{way}", WAYS[way], behind=True))
     for number, source in enumerate(sources):
         for way, colour in WAYS.items():
@@ -96,7 +98,8 @@ def _sensitivity(varied: str, sources: list[Source]) -> Chart:
             lines.append(line_of(rows, RATE, _parameter, label, _gid(label), colour, **more))
     ticks = {_parameter(row): f"{parameter(row):g}" for source in sources for rows in source.sweep(varied).values() for row in rows}
     title = f"Operations a second by {varied}"
-    return _chart(f"sensitivity_{varied}", title, PARAMETERS[varied], "Operations a second", lines, sources, ticks)
+    chart = _chart(f"sensitivity_{varied}", title, PARAMETERS[varied], "Operations a second", lines, sources, ticks)
+    return replace(chart, log_y=False)
 
 
 def _chart(

@@ -1,7 +1,7 @@
 """Rows of the key-value store: tables of `verbena bench kv`, or a CSV with the four published columns.
 
-A `Row` is one cell: SET or GET, how the value was to travel (`proto`) and how it did (`protocol`), its size, and how much was under way. Rows
-of a sweep over one parameter (`varied`) stand apart.
+A `Row` is one cell: SET or GET, how the value was to travel (`proto`) and how it did (`protocol`), its size, and how much was under way.
+Rows of a sweep over one parameter (`varied`) stand apart.
 """
 
 from __future__ import annotations

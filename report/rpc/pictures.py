@@ -110,7 +110,7 @@ def _peers_chart(quantity: Quantity, sources: list[Source]) -> Chart:
     for source in sources:
         cells = sorted({row.concurrency for row in source.rows if row.peer and row.usable})
         for place, concurrency in enumerate(cells):
-            for peer in sorted({row.peer for row in source.rows if row.usable}):
+            for number, peer in enumerate(sorted({row.peer for row in source.rows if row.usable})):
                 rows = [
                     row
                     for row in source.rows
@@ -120,7 +120,8 @@ def _peers_chart(quantity: Quantity, sources: list[Source]) -> Chart:
                 label = f"{peer or 'verbena'}, {concurrency} in flight{quantity.labels[0]}"
                 gid = f"{source.label}-{peer or 'verbena'}-{concurrency}"
                 column = quantity.columns[0]
-                lines.append(line_of(rows, column, lambda r: r.size, label, gid, COLOURS[place % len(COLOURS)], dashed=bool(peer)))
+                colour, marker = COLOURS[place % len(COLOURS)], MARKERS[number % len(MARKERS)]
+                lines.append(line_of(rows, column, lambda r: r.size, label, gid, colour, dashed=bool(peer), marker=marker))
     title = f"{quantity.title} beside other systems, tcp"
     return Chart(
         name=f"{quantity.name}_beside_others",

@@ -1,4 +1,4 @@
-"""The key-value store: tables are read, every published claim has a judge, and the verdicts follow the rows. SYNTHETIC figures throughout."""
+"""The key-value store: tables are read, every claim has a judge, and the verdicts follow the rows. SYNTHETIC figures throughout."""
 
 from __future__ import annotations
 

@@ -108,6 +108,13 @@ def test_a_slow_software_nic_does_not_refute_a_rate_of_hardware(tmp_path: Path) 
     assert verdicts(source(tmp_path, table, device="mlx5_0", kind="hardware"))["S4.1"] == "contradicted"
 
 
+def test_an_interval_that_reaches_the_claimed_rate_bears_out_nothing(tmp_path: Path) -> None:
+    table = [row("128B", 256, 900_000, qps_high=1_600_000.0)]
+    assert "too wide" in claims.rate_of_small_calls(source(tmp_path, table)).because
+    wide = [row("256K", count, qps, qps_low=1000.0, qps_high=30_000.0) for count, qps in ((4, 5_000), (16, 10_000))]
+    assert verdicts(source(tmp_path, wide))["S4.2"] == "not testable"
+
+
 def test_rows_that_are_not_valid_bear_out_nothing(tmp_path: Path) -> None:
     assert set(verdicts(source(tmp_path, matrix(validity="suspect", reason="made so"))).values()) == {"not testable"}
 

@@ -56,6 +56,13 @@ def test_attachments_and_the_pool(served: list[str], environment: dict[str, str]
     assert run("rpc_pool", served[0], environment=environment) == "100 of 100 on 1 connection\n"
 
 
+def test_calls_are_spread_over_servers(served: list[str], environment: dict[str, str]) -> None:
+    if "rdma" in served:
+        served.remove("rdma")  # such a server serves TCP too
+    said = run("rpc_balance", f"127.0.0.1:{served[0]}", "127.0.0.1:1", environment=environment)
+    assert said == f"127.0.0.1:{served[0]}: 30\n"
+
+
 def test_the_published_programs_run(environment: dict[str, str]) -> None:
     server = subprocess.Popen([BUILD / "rpc_published_server"], stderr=subprocess.PIPE, text=True, env=environment)
     try:

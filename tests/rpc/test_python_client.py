@@ -13,9 +13,11 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "python"))
 msgpack = pytest.importorskip("msgpack")
+pytest.importorskip("OpenSSL")
 
 from verbena_rpc import Client, RpcError, frame, function_id  # noqa: E402
 from verbena_rpc.channel import TcpChannel  # noqa: E402
+from verbena_rpc.tls import Tls  # noqa: E402
 
 BUILD = Path(os.environ.get("VERBENA_BUILD", ROOT / "build"))
 
@@ -115,6 +117,48 @@ def test_a_graceful_stop_answers_what_is_in_flight(server: Server, client: Clien
     with pytest.raises(RpcError) as caught:
         client.call("rpc_test::add", 1, 2)
     assert caught.value.code in (1, 2)
+
+
+@pytest.fixture
+def tls_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+    """Of this user, whose identity it makes."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    running = Server("tls")
+    yield running
+    assert running.stop() == 0
+
+
+def test_in_tls_both_ends_are_of_one_user(tls_server: Server) -> None:
+    with Client("127.0.0.1", tls_server.port, tls=Tls()) as client:
+        assert client.call("rpc_test::who") == "rpc_test::who over tcp+tls"
+        for size in (1, 100_000, 3_000_000):
+            assert client.call_with_attachment("rpc_test::attachment_back", attachment=b"t" * size).attachment == b"t" * size
+        many = [client.send("rpc_test::add", i, i) for i in range(200)]
+        assert [each.result(10).value for each in many] == [2 * i for i in range(200)]
+
+
+def test_another_users_key_is_refused(tls_server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "other").mkdir(mode=0o700)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "other"))
+    assert Server("tls").stop() == 0  # it makes an identity there
+    with pytest.raises(ConnectionError, match="TLS"):
+        Client("127.0.0.1", tls_server.port, tls=Tls())
+
+
+def test_in_tls_under_an_authority_the_servers_name_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    command = [BUILD / "verbena", "certs", "--dir", tmp_path, "--host", "127.0.0.1"]
+    subprocess.run(command, check=True, capture_output=True, timeout=30)
+    for name, file in (("CA", "ca.pem"), ("CERT", "server.pem"), ("KEY", "server.key")):
+        monkeypatch.setenv(f"VERBENA_{name}", str(tmp_path / file))
+    server = Server("tls")
+    own = Tls(ca=str(tmp_path / "ca.pem"), cert=str(tmp_path / "client.pem"), key=str(tmp_path / "client.key"))
+    try:
+        with Client("127.0.0.1", server.port, tls=own) as client:
+            assert client.call("rpc_test::add", 20, 22) == 42
+        with pytest.raises(ConnectionError, match="not for localhost"):
+            Client("localhost", server.port, tls=own)
+    finally:
+        assert server.stop() == 0
 
 
 def test_a_server_that_wants_tls_is_told_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

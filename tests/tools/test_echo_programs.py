@@ -26,6 +26,12 @@ def serve(programs: Programs, *options: object, host: str = HOST) -> tuple[Progr
     return program, f"{HOST if host == '0.0.0.0' else host}:{port}"
 
 
+@pytest.fixture(params=["tls-psn", "rdmacm"])
+def clients_by(request: pytest.FixtureRequest) -> tuple[str, ...]:
+    """performance_test, by each way to connect."""
+    return "performance_test", "--connect", request.param
+
+
 def check_good(ran: Ran, clients: int) -> None:
     assert ran.status == 0, ran
     assert re.search(rf"^ +{clients} +100\.00%", ran.out, re.MULTILINE), ran
@@ -39,15 +45,15 @@ def test_ten_clients_with_a_server_of_their_own(programs: Programs) -> None:
     assert "server: 10 clients at once, 200 echoed, 0 lost, 0 refused" in ran.out, ran
 
 
-def test_a_thousand_clients_are_there_at_once(programs: Programs) -> None:
-    ran = programs.run("performance_test", "-c", 1000, "-n", 2, "-t", 1, limit_s=60)
+def test_a_thousand_clients_are_there_at_once(programs: Programs, clients_by: tuple[str, ...]) -> None:
+    ran = programs.run(*clients_by, "-c", 1000, "-n", 2, "-t", 1, limit_s=60)
     check_good(ran, 1000)
     assert "server: 1000 clients at once, 2000 echoed" in ran.out, ran
 
 
 @pytest.mark.parametrize("size", [1, 8, 1024, 100_000])
-def test_messages_of_every_size(programs: Programs, size: int) -> None:
-    check_good(programs.run("performance_test", "-c", 3, "-n", 20, "-t", 0, "-m", size), 3)
+def test_messages_of_every_size(programs: Programs, clients_by: tuple[str, ...], size: int) -> None:
+    check_good(programs.run(*clients_by, "-c", 3, "-n", 20, "-t", 0, "-m", size), 3)
 
 
 @pytest.mark.parametrize(
@@ -57,17 +63,17 @@ def test_what_cannot_be_meant_is_a_matter_of_usage(programs: Programs, words: li
     assert programs.run("performance_test", *words).status == 2
 
 
-def test_without_a_server_nobody_succeeds(programs: Programs) -> None:
-    ran = programs.run("performance_test", "-c", 4, "-n", 1, "-s", f"{HOST}:{free_port()}")
+def test_without_a_server_nobody_succeeds(programs: Programs, clients_by: tuple[str, ...]) -> None:
+    ran = programs.run(*clients_by, "-c", 4, "-n", 1, "-s", f"{HOST}:{free_port()}")
     assert ran.status == 1, ran
     assert re.search(r"^ +4 +0\.00%", ran.out, re.MULTILINE), ran
     assert "failures: 4 connect" in ran.out and "nobody listens" in ran.err, ran
 
 
-def test_a_server_serves_one_run_after_the_other(programs: Programs) -> None:
+def test_a_server_serves_one_run_after_the_other(programs: Programs, clients_by: tuple[str, ...]) -> None:
     server, where = serve(programs)
     for _ in range(3):
-        check_good(programs.run("performance_test", "-c", 20, "-n", 5, "-t", 0, "-s", where), 20)
+        check_good(programs.run(*clients_by, "-c", 20, "-n", 5, "-t", 0, "-s", where), 20)
     ran = server.end()
     assert ran.status == 0, ran
     assert "20 clients at most, 300 messages echoed, 0 lost, 0 handshakes failed" in ran.out, ran
@@ -83,45 +89,45 @@ def test_a_server_that_is_told_to_end_does_so_within_two_seconds(programs: Progr
     assert ended.status == 1 and "50 lost" in ended.out, ended
 
 
-def busy(programs: Programs, clients: int, where: str) -> Program:
+def busy(programs: Programs, clients: int, where: str, by: tuple[str, ...] = ("performance_test",)) -> Program:
     """Clients in the midst of a run that does not end by itself."""
-    program = programs.start("performance_test", "-c", clients, "-n", 1_000_000, "-t", 1, "-s", where)
+    program = programs.start(*by, "-c", clients, "-n", 1_000_000, "-t", 1, "-s", where)
     wait_until(lambda: f"{clients} of {clients} clients are connected" in program.out, "the clients are connected", alive=program)
     return program
 
 
-def test_a_client_that_is_killed_is_lost_and_the_others_go_on(programs: Programs) -> None:
+def test_a_client_that_is_killed_is_lost_and_the_others_go_on(programs: Programs, clients_by: tuple[str, ...]) -> None:
     server, where = serve(programs)
-    clients = busy(programs, 5, where)
+    clients = busy(programs, 5, where, clients_by)
     os.killpg(clients.pid, signal.SIGKILL)
     clients.finish()
-    check_good(programs.run("performance_test", "-c", 5, "-n", 5, "-s", where), 5)
+    check_good(programs.run(*clients_by, "-c", 5, "-n", 5, "-s", where), 5)
     wait_until(lambda: server.err.count("connection is lost") == 5, "the server notices", alive=server)
 
 
-def test_a_server_that_is_killed_is_lost(programs: Programs) -> None:
+def test_a_server_that_is_killed_is_lost(programs: Programs, clients_by: tuple[str, ...]) -> None:
     server, where = serve(programs)
-    clients = busy(programs, 5, where)
+    clients = busy(programs, 5, where, clients_by)
     server.process.kill()
     ran = clients.finish()
     assert ran.status == 1 and "5 lost" in ran.out, ran
 
 
-def test_another_user_is_not_trusted(programs: Programs, tmp_path: Path) -> None:
+def test_another_user_is_not_trusted(programs: Programs, clients_by: tuple[str, ...], tmp_path: Path) -> None:
     server, where = serve(programs)
-    ran = programs.run("performance_test", "-c", 2, "-n", 1, "-s", where, env=os.environ | {"XDG_CONFIG_HOME": str(tmp_path / "other")})
+    ran = programs.run(*clients_by, "-c", 2, "-n", 1, "-s", where, env=os.environ | {"XDG_CONFIG_HOME": str(tmp_path / "other")})
     assert ran.status == 1 and "failures: 2 connect" in ran.out, ran
-    check_good(programs.run("performance_test", "-c", 2, "-n", 1, "-s", where), 2)
+    check_good(programs.run(*clients_by, "-c", 2, "-n", 1, "-s", where), 2)
     assert server.running
 
 
-def test_clear_and_protected_ends_do_not_meet(programs: Programs) -> None:
+def test_clear_and_protected_ends_do_not_meet(programs: Programs, clients_by: tuple[str, ...]) -> None:
     _, where = serve(programs)
-    ran = programs.run("performance_test", "-c", 1, "-n", 1, "-s", where, "--insecure")
+    ran = programs.run(*clients_by, "-c", 1, "-n", 1, "-s", where, "--insecure")
     assert ran.status == 1, ran
     _, clear = serve(programs, "--insecure")
-    assert programs.run("performance_test", "-c", 1, "-n", 1, "-s", clear).status == 1
-    check_good(programs.run("performance_test", "-c", 2, "-n", 3, "-s", clear, "--insecure"), 2)
+    assert programs.run(*clients_by, "-c", 1, "-n", 1, "-s", clear).status == 1
+    check_good(programs.run(*clients_by, "-c", 2, "-n", 3, "-s", clear, "--insecure"), 2)
 
 
 def test_a_hundred_silent_callers_delay_nobody(programs: Programs) -> None:
@@ -181,9 +187,9 @@ def test_io_uring_falls_back_and_says_so(programs: Programs) -> None:
     assert "epoll instead" in server.err
 
 
-def test_a_full_server_says_so(programs: Programs) -> None:
+def test_a_full_server_says_so(programs: Programs, clients_by: tuple[str, ...]) -> None:
     _, where = serve(programs, "--max-clients", 3)
-    ran = programs.run("performance_test", "-c", 5, "-n", 1, "-s", where)
+    ran = programs.run(*clients_by, "-c", 5, "-n", 1, "-s", where)
     assert ran.status == 1 and "2 connect" in ran.out and "full" in ran.err, ran
 
 
@@ -229,12 +235,24 @@ def test_a_server_of_logical_clients_ends_within_two_seconds(programs: Programs)
     assert ended.status == 1 and "50 lost" in ended.out, ended
 
 
-def test_two_hosts(programs: Programs, two_hosts: NamespacePair) -> None:
+def test_a_server_without_logical_channels_says_so(programs: Programs) -> None:
+    _, where = serve(programs)
+    ran = programs.run("performance_test", "-c", 10, "-n", 1, "--qps", 2, "-s", where)
+    assert ran.status == 1 and "10 connect" in ran.out and "no logical channels" in ran.err, ran
+
+
+def test_a_server_of_logical_channels_serves_single_clients_too(programs: Programs) -> None:
+    _, where = serve(programs, "--logical", 100)
+    check_good(programs.run("performance_test", "-c", 5, "-n", 2, "-t", 0, "-s", where), 5)
+    check_good(programs.run("performance_test", "-c", 20, "-n", 2, "-t", 0, "--qps", 2, "-s", where), 20)
+
+
+def test_two_hosts(programs: Programs, clients_by: tuple[str, ...], two_hosts: NamespacePair) -> None:
     port = free_port()
     server = programs.start("echo_server", "--port", port, "--insecure", within=lambda words: two_hosts.inside(0, words))
     wait_until(lambda: "listening at" in server.out, "echo_server listens", alive=server)
     before = two_hosts.udp_datagrams_sent(1)
-    words = ("performance_test", "-c", 20, "-n", 10, "-t", 0, "-s", f"{ADDRESSES[0]}:{port}", "--insecure")
+    words = (*clients_by, "-c", 20, "-n", 10, "-t", 0, "-s", f"{ADDRESSES[0]}:{port}", "--insecure")
     ran = programs.run(*words, within=lambda command: two_hosts.inside(1, command))
     check_good(ran, 20)
     assert two_hosts.udp_datagrams_sent(1) - before > 200

@@ -71,6 +71,9 @@ def test_clients_that_stand_still_cost_the_others_no_operation(programs: Program
     rows = rows_of(ran.out)
     assert [row["stalled"] for row in rows] == ["0"] * 4 + ["2"] * 4
     assert all(row["iters"] == "300" and row["validity"] != "invalid" for row in rows), rows
+    (programs.folder / "own.csv").write_text(ran.out)
+    checked = json.loads(programs.run("verbena", "check", "own.csv", "--json").out)
+    assert not any("nan" in row["reason"] or "inf" in row["reason"] for row in checked["rows"]), checked
 
 
 def test_the_published_form_has_its_headings_and_six_decimals(programs: Programs) -> None:

@@ -5,7 +5,7 @@ import json
 from pathlib import Path
 
 import pytest
-from programs import ROOT, Programs
+from programs import BUILD, ROOT, Programs
 
 PUBLISHED = ROOT / "bench" / "published" / "rpc_rdma.csv"
 BENCH = ("verbena", "bench", "rpc", "--duration", 0.2, "--warmup", 0.05, "--reps", 2)
@@ -52,6 +52,65 @@ def test_echo_sends_everything_back_and_says_so(programs: Programs) -> None:
     assert row["mode"] == "echo" and row["connections"] == 2 and row["validity"] in ("valid", "suspect")
 
 
+def test_each_behaviour_is_run_with_and_without_and_the_report_judges_it(programs: Programs) -> None:
+    names = ("inline", "coalescing", "send-queue", "pool", "connection-pool")
+    words = ("--ablate", ",".join(names), "--sizes", "128", "--concurrency", 4, "--transport", "rdma", "--json", "rpc.json")
+    ran = programs.run(*BENCH, *words, limit_s=120)
+    assert ran.status == 0, ran
+    document = json.loads((programs.folder / "rpc.json").read_text())
+    assert [(row["ablation"], row["without"]) for row in document["rows"]] == [(name, off) for name in names for off in ("", name)]
+    assert document["environment"]["device"] == "vb_lo" and document["environment"]["kind"] == "software"
+    assert "us to register" in document["environment"]["registration 256K"]
+    alone = next(row for row in document["rows"] if row["without"] == "coalescing")
+    assert alone["requests_per_message"] == 1, alone
+    ran = programs.run("verbena", "report", "rpc.json", "-o", "page.html", "--plots", "plots", "--json", "facts.json")
+    assert ran.status == 0, ran
+    judged = json.loads((programs.folder / "facts.json").read_text())["claims"]["rpc"]
+    assert [each["claim"]["id"] for each in judged] == [f"S4.{number}" for number in range(1, 9)]
+    assert "What each behaviour is worth" in (programs.folder / "page.html").read_text()
+
+
+def test_blocks_of_each_connections_own_pin_what_was_published(programs: Programs) -> None:
+    words = (
+        "--transport",
+        "rdma",
+        "--recv-mode",
+        "per_connection",
+        "--sizes",
+        "128",
+        "--concurrency",
+        4,
+        "--connections",
+        4,
+        "--json",
+        "-",
+    )
+    ran = programs.run(*BENCH, *words)
+    assert ran.status == 0, ran
+    (row,) = json.loads(ran.out)["rows"]
+    assert row["recv_mode"] == "per_connection" and 2048 <= row["pinned_kib_per_connection"] <= 2816, row
+
+
+def test_requests_in_registered_memory(programs: Programs) -> None:
+    words = ("--transport", "rdma", "--memory", "registered", "--sizes", "1K,256K", "--concurrency", 4, "--json", "-")
+    ran = programs.run(*BENCH, *words)
+    assert ran.status == 0, ran
+    assert [row["validity"] in ("valid", "suspect") for row in json.loads(ran.out)["rows"]] == [True, True]
+
+
+@pytest.mark.parametrize("peer", ["grpc", "capnp"])
+def test_another_system_runs_the_same_cells(programs: Programs, peer: str) -> None:
+    words = ("--transport", "tcp", "--sizes", "128,32K", "--concurrency", 4, f"--with-{peer}", "--json", "-")
+    ran = programs.run(*BENCH, *words)
+    if not (BUILD / "bench" / f"rpc_{peer}").exists():
+        assert ran.status == 1 and "install" in ran.err, ran
+        return
+    assert ran.status == 0, ran
+    rows = json.loads(ran.out)["rows"]
+    assert [row["peer"] for row in rows] == ["", peer, "", peer]
+    assert all(row["qps"] > 0 and row["cpu_us_per_request"] > 0 and row["validity"] in ("valid", "suspect") for row in rows), rows
+
+
 def test_the_published_table_has_six_rows_at_fault(programs: Programs) -> None:
     ran = programs.run("verbena", "check", PUBLISHED, "--json")
     verdict = json.loads(ran.out)
@@ -67,6 +126,9 @@ def test_the_published_table_has_six_rows_at_fault(programs: Programs) -> None:
     assert programs.run("verbena", "check", PUBLISHED, "--strict").status == 3
 
 
-@pytest.mark.parametrize("words", [("--sizes", "64M"), ("--transport", "udp"), ("--mode", "both"), ("--concurrency", "0")])
+WRONG = [("--sizes", "64M"), ("--transport", "udp"), ("--mode", "both"), ("--concurrency", "0"), ("--ablate", "luck")]
+
+
+@pytest.mark.parametrize("words", WRONG)
 def test_what_cannot_be_is_usage(programs: Programs, words: tuple[str, str]) -> None:
     assert programs.run("verbena", "bench", "rpc", *words).status == 2

@@ -97,6 +97,28 @@ def test_messages_of_each_client_can_be_counted(programs: Programs) -> None:
     assert row["client_echoes"] == 5 * 40 and row["jain"] == 1
 
 
+def test_ways_to_connect_beside_each_other(programs: Programs) -> None:
+    words = ("--clients", 20, "--connect", "tls-psn,rdmacm", "--reps", 1, *QUICK, "--json", "s.json", "--quiet")
+    ran = programs.run(*BENCH, *words)
+    assert ran.status == 0, ran
+    rows = json.loads((programs.folder / "s.json").read_text())["rows"]
+    assert [(row["transport"], row["connect"]) for row in rows] == [("rdma", "tls-psn"), ("rdma", "rdmacm"), ("tcp", "tls-psn")]
+    assert all(row["success_percent"] == 100 and row["peak_clients"] == 20 for row in rows), rows
+    assert programs.run("verbena", "check", "s.json", "--strict").status == 0
+    ran = programs.run(*BENCH, "--clients", 2, "--connect", "rdmacm", "--transport", "tcp", "--json", "-", "--quiet")
+    (alone,) = json.loads(ran.out)["rows"]
+    assert alone["validity"] == "n/a" and "TCP has none" in alone["reason"]
+
+
+def test_a_hundred_stalled_handshakes_cost_the_others_less_than_50_ms(programs: Programs) -> None:
+    words = ("--clients", 10, "--stalled", "0,100", "--transport", "rdma", "--reps", 3, *QUICK, "--json", "-", "--quiet")
+    ran = programs.run(*BENCH, *words)
+    assert ran.status == 0, ran
+    alone, beside = json.loads(ran.out)["rows"]
+    assert (alone["stalled"], beside["stalled"]) == (0, 100)
+    assert beside["connect_p50_ms"] - alone["connect_p50_ms"] < 50, (alone, beside)
+
+
 def test_an_engine_with_threads_beside_the_other(programs: Programs) -> None:
     words = ("--clients", "10,40", "--engine", "epoll,threads", "--transport", "rdma", "--reps", 1, *QUICK, "--json", "s.json", "--quiet")
     ran = programs.run(*BENCH, *words)
@@ -193,7 +215,8 @@ def test_a_shortage_of_descriptors_is_no_failure_of_the_server(programs: Program
         ("--clients", "0"),
         ("--clients", "100001"),
         ("--transport", "pigeon"),
-        ("--connect", "rdmacm"),
+        ("--connect", "pigeon"),
+        ("--stalled", "x"),
         ("--rate", "x"),
         ("--seconds", "0"),
         ("--engine", "uring"),

@@ -135,6 +135,10 @@ std::expected<void, ParameterError> validate_mtu(const Parameters& parameters) {
 	return {};
 }
 
+bool of_logical_channels(const Number& number) {
+	return number.member == &Parameters::shared_queue_pairs || number.member == &Parameters::logical_channels;
+}
+
 bool in_terms(const Number& number) {
 	return number.member == &Parameters::mtu || number.member == &Parameters::credits_granted ||
 		number.member == &Parameters::buffer_unit || number.member == &Parameters::reads_as_target ||
@@ -208,7 +212,13 @@ std::expected<Parameters, ParameterError> decode(std::span<const std::byte> mess
 		}
 	}
 	if (const auto good = validate(parameters); !good) return std::unexpected(good.error());
-	return parameters;
+	if (parameters.refusal || parameters.transport != Transport::tcp) return parameters;
+	// What does not count over TCP is not passed on.
+	return Parameters{.role = parameters.role,
+		.transport = Transport::tcp,
+		.shared_queue_pairs = parameters.shared_queue_pairs,
+		.logical_channels = parameters.logical_channels,
+		.nonce = parameters.nonce};
 }
 
 std::expected<void, ParameterError> validate(const Parameters& parameters) {
@@ -221,7 +231,12 @@ std::expected<void, ParameterError> validate(const Parameters& parameters) {
 		return {};
 	}
 	if (all_zero(parameters.nonce)) return fault("nonce", "is all zero: it was not drawn at random");
-	if (parameters.transport == Transport::tcp) return {};
+	if (parameters.transport == Transport::tcp) {
+		for (const Number& number : numbers)
+			if (of_logical_channels(number))
+				if (auto good = validate_number(number, parameters); !good) return good;
+		return {};
+	}
 	if (parameters.transport != Transport::rc) return fault("transport", "is not one that this version knows (rc, tcp)");
 	for (const Number& number : numbers)
 		if (auto good = validate_number(number, parameters); !good) return good;
@@ -250,6 +265,9 @@ std::vector<std::byte> encode(const Parameters& parameters) {
 		if (parameters.transport == Transport::rc) {
 			for (const Number& number : numbers) put_number(out, number, parameters);
 			bytes(Tag::gid, parameters.gid);
+		} else {
+			for (const Number& number : numbers)
+				if (of_logical_channels(number) && parameters.*number.member > 0) put_number(out, number, parameters);
 		}
 		bytes(Tag::nonce, parameters.nonce);
 	}
@@ -285,7 +303,9 @@ std::expected<Parameters, ParameterError> decode_terms(std::span<const std::byte
 std::expected<Negotiated, ParameterError> negotiate(const Parameters& ours, const Parameters& theirs) {
 	if (ours.role == theirs.role) return fault("role", "is the same on both ends");
 	if (ours.transport != theirs.transport) return fault("transport", "is not the same on both ends");
-	if (ours.transport == Transport::tcp) return Negotiated{};
+	if (ours.transport == Transport::tcp)
+		return Negotiated{.shared_queue_pairs = std::min(ours.shared_queue_pairs, theirs.shared_queue_pairs),
+			.logical_channels = std::min(ours.logical_channels, theirs.logical_channels)};
 	return Negotiated{
 		.mtu = std::min(ours.mtu, theirs.mtu),
 		.reads_out = std::min(ours.reads_as_initiator, theirs.reads_as_target),

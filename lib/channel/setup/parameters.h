@@ -28,7 +28,7 @@ inline constexpr std::size_t parameters_header_size = 8, parameters_size_max = 5
 enum class Role : std::uint8_t { client = 1, server = 2 };
 enum class Transport : std::uint8_t {
 	rc = 1,
-	tcp = 2,  // the stream of the set-up goes on; of the other fields only the nonce counts
+	tcp = 2,  // the stream of the set-up goes on; of the other fields only the nonce and those of logical channels count
 };
 
 // Codes of later versions are taken as they are.
@@ -102,11 +102,11 @@ std::expected<Parameters, ParameterError> decode_terms(std::span<const std::byte
 // What both ends come to from the same two messages, as this end sees it.
 struct Negotiated {
 	std::uint32_t mtu = 0;
-	std::uint32_t reads_out = 0;           // ibv_qp_attr.max_rd_atomic
-	std::uint32_t reads_in = 0;            // ibv_qp_attr.max_dest_rd_atomic
+	std::uint32_t reads_out = 0;  // ibv_qp_attr.max_rd_atomic
+	std::uint32_t reads_in = 0;  // ibv_qp_attr.max_dest_rd_atomic
 	std::uint32_t eager_size_max = 0;
-	std::uint32_t send_credits = 0;        // what the peer granted
-	std::uint32_t send_unit = 0;           // bytes that one of these credits stands for
+	std::uint32_t send_credits = 0;  // what the peer granted
+	std::uint32_t send_unit = 0;  // bytes that one of these credits stands for
 	std::uint32_t shared_queue_pairs = 0;
 	std::uint32_t logical_channels = 0;
 

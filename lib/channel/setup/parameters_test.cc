@@ -273,6 +273,18 @@ TEST(Parameters, OverTcpOnlyRoleTransportAndNonceAreSaid) {
 	EXPECT_EQ(decode(message), tcp);
 }
 
+TEST(Parameters, LogicalChannelsAreAskedForOverTcpToo) {
+	const Parameters asked{
+		.role = Role::client, .transport = Transport::tcp, .shared_queue_pairs = 4, .logical_channels = 1000, .nonce = random_nonce()};
+	EXPECT_EQ(decode(encode(asked)), asked);
+	const Parameters granted{
+		.role = Role::server, .transport = Transport::tcp, .shared_queue_pairs = 2, .logical_channels = 100, .nonce = random_nonce()};
+	const auto both = negotiate(asked, granted);
+	ASSERT_TRUE(both.has_value());
+	EXPECT_EQ(both->shared_queue_pairs, 2u);
+	EXPECT_EQ(both->logical_channels, 100u);
+}
+
 TEST(Terms, FitInAConnectionRequestAndAreReadBehindItsPadding) {
 	std::vector<std::byte> terms = encode_terms(template_parameters());
 	EXPECT_LE(terms.size(), terms_size_max);

@@ -9,6 +9,7 @@
 
 #include "lib/rpc/client.h"
 #include "lib/rpc/client_pool.h"
+#include "lib/rpc/load_balancer.h"
 #include "lib/rpc/server.h"
 
 namespace verbena {

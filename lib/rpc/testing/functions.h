@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdlib>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -87,6 +88,12 @@ struct Counter {
 	int increase(int by) { return value += by; }
 	Lazy<int> read() const { co_return value; }
 };
+
+// RDMA on the NIC of this process, or on the device that VERBENA_TEST_DEVICE names.
+inline ibv_config test_ibv() {
+	const char* const name = std::getenv("VERBENA_TEST_DEVICE");
+	return {.device = name != nullptr ? name : ""};
+}
 
 // `threads`: 1 for who counts, so that one thread does.
 inline void register_all(Server& server, Counter& counter) {

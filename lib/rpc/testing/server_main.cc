@@ -1,6 +1,7 @@
 // The server of the tests, in a process of its own: prints its port, and stops when its standard input ends.
 //
-//     rpc_test_server THREADS tcp|tls|rdma|both [PORT]
+//     rpc_test_server THREADS tcp|tls|rdma|both [PORT]       rdma-own: receive blocks of each connection's own
+//                                                            rdma-wait, rdma-close: little memory, and what becomes of what finds none
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -16,7 +17,11 @@ int main(int, char** arguments) {
 	rpc_test::Counter counter;
 	rpc_test::register_all(server, counter);
 	const std::string transport = arguments[2];
-	if (transport == "rdma" || transport == "both") server.init_ibv();
+	ibv_config ibv = rpc_test::test_ibv();
+	if (transport == "rdma-own") ibv.recv_mode = recv_mode_t::per_connection;
+	if (transport == "rdma-wait" || transport == "rdma-close") ibv.buffer_pool_config.max_memory_usage = 12 << 20;
+	if (transport == "rdma-close") ibv.watermark = verbena::channel::Watermark::close;
+	if (transport.starts_with("rdma") || transport == "both") server.init_ibv(ibv);
 	if (transport == "tls") server.init_ssl();
 	const Server::Started started = server.async_start();
 	if (started.hasResult()) return 1;

@@ -38,6 +38,7 @@ public:
 	ServerProcess(const ServerProcess&) = delete;
 
 	int port() const { return port_; }
+	pid_t pid() const { return pid_; }
 	std::string address() const { return "127.0.0.1:" + std::to_string(port_); }
 	// Begins to stop.
 	void request_stop() {

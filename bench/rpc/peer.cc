@@ -1,0 +1,110 @@
+#include "bench/rpc/peer.h"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <thread>
+
+#include "bench/rpc/processes.h"
+
+namespace verbena::rpcbench {
+namespace {
+
+struct Known {
+	Peer peer;
+	std::string_view name, program, packages;
+};
+constexpr Known known[] = {
+	{Peer::ours, "", "", ""},
+	{Peer::grpc, "grpc", "rpc_grpc", "libgrpc++-dev and protobuf-compiler-grpc"},
+	{Peer::capnp, "capnp", "rpc_capnp", "libcapnp-dev and capnproto"},
+};
+const Known& facts_of(Peer peer) { return known[static_cast<std::size_t>(peer)]; }
+
+// In the build's folder for such programs, or beside this one.
+std::filesystem::path program_of(Peer peer) {
+	const auto folder = std::filesystem::read_symlink("/proc/self/exe").parent_path();
+	const auto built = folder / "bench" / facts_of(peer).program;
+	return std::filesystem::exists(built) ? built : folder / facts_of(peer).program;
+}
+
+}  // namespace
+
+std::string_view name_of(Peer peer) { return facts_of(peer).name; }
+
+std::expected<void, std::string> find_peer(Peer peer) {
+	if (std::filesystem::exists(program_of(peer))) return {};
+	return std::unexpected(
+		fmt::format("{} is not there: install {}, then configure and build again", facts_of(peer).program, facts_of(peer).packages));
+}
+
+std::expected<Outcome, std::string> run_peer(const CellOptions& options) {
+	// Its standard output: the outcome, or why there is none.
+	const std::string command = fmt::format("'{}' {} {} {} {} {} {} 2>&1", program_of(options.peer).string(), options.size,
+		options.concurrency, options.connections, options.mode == Mode::echo ? "echo" : "sink", options.warmup, options.duration);
+	std::FILE* const output = popen(command.c_str(), "r");
+	if (output == nullptr) return std::unexpected("its program cannot be started");
+	std::string bytes(sizeof(Outcome) + 1, ' ');
+	bytes.resize(std::fread(bytes.data(), 1, bytes.size(), output));
+	const int status = pclose(output);
+	if (status != 0 || bytes.size() != sizeof(Outcome)) {
+		if (bytes.empty() || bytes.size() >= sizeof(Outcome)) return std::unexpected("its program ended without an outcome");
+		return std::unexpected(bytes.substr(0, bytes.find('\n')));
+	}
+	Outcome outcome;
+	std::memcpy(&outcome, bytes.data(), sizeof outcome);
+	return outcome;
+}
+
+int peer_main(int count, char** words, void (*serve)(const CellOptions&, Board&), void (*call)(const CellOptions&, Board&)) {
+	if (count != 7) {
+		std::fprintf(stderr, "usage: %s SIZE IN_FLIGHT CONNECTIONS sink|echo WARMUP_NS NS\n", words[0]);
+		return 2;
+	}
+	const auto number = [&](int place) { return std::strtoull(words[place], nullptr, 10); };
+	const CellOptions options{.mode = std::string_view(words[4]) == "echo" ? Mode::echo : Mode::sink,
+		.size = number(1),
+		.concurrency = static_cast<std::uint32_t>(number(2)),
+		.connections = static_cast<std::uint32_t>(number(3)),
+		.warmup = number(5),
+		.duration = number(6)};
+	const auto outcome = run_processes([&](Board& board) { serve(options, board); }, [&](Board& board) { call(options, board); });
+	if (!outcome) {
+		std::fprintf(stderr, "%s\n", outcome.error().c_str());
+		return 1;
+	}
+	return std::fwrite(&*outcome, sizeof *outcome, 1, stdout) == 1 && std::fflush(stdout) == 0 ? 0 : 1;
+}
+
+void Pace::ended(Nanoseconds began, bool good) {
+	const Nanoseconds now = monotonic_now();
+	const std::lock_guard guard(lock_);
+	if (!good) {
+		++board_.outcome.failed;
+	} else if (began >= counts_from_ && !over()) {
+		++board_.outcome.requests;
+		board_.outcome.latency_sum_us += static_cast<double>(now - began) / 1e3;
+		board_.outcome.latency.record(now - began);
+	}
+}
+
+void Pace::keep() {
+	std::this_thread::sleep_for(std::chrono::nanoseconds(options_.warmup));
+	board_.measuring = true;
+	const Nanoseconds began = monotonic_now();
+	const double cpu_before = cpu_seconds();
+	{
+		const std::lock_guard guard(lock_);
+		counts_from_ = began;
+	}
+	std::this_thread::sleep_for(std::chrono::nanoseconds(options_.duration));
+	over_ = true;
+	board_.outcome.seconds = static_cast<double>(monotonic_now() - began) / 1e9;
+	board_.outcome.client_cpu_s = cpu_seconds() - cpu_before;
+	board_.measured = true;
+}
+
+}  // namespace verbena::rpcbench

@@ -1,0 +1,78 @@
+#include "bench/rpc/processes.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <memory>
+#include <new>
+
+namespace verbena::rpcbench {
+namespace {
+
+pid_t start(const Body& body, Board& board) {
+	const pid_t child = fork();
+	if (child != 0) return child;
+	// What clients say once of plain text is no news here.
+	const int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
+	dup2(nowhere, STDERR_FILENO);
+	body(board);
+	std::_Exit(0);
+}
+
+}  // namespace
+
+void Board::fail(const std::string& why) {
+	std::snprintf(error, sizeof error, "%s", why.c_str());
+	failed = true;
+}
+
+void Board::wait_for(const std::atomic<bool>& flag) const {
+	while (!flag && !failed && getppid() != 1) usleep(1000);
+}
+
+double cpu_seconds() {
+	rusage use{};
+	getrusage(RUSAGE_SELF, &use);
+	const auto seconds = [](const timeval& time) { return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) / 1e6; };
+	return seconds(use.ru_utime) + seconds(use.ru_stime);
+}
+
+void stand_by(Board& board, int port, const std::function<void()>& account) {
+	board.port = port;
+	board.wait_for(board.measuring);
+	const double before = cpu_seconds();
+	board.wait_for(board.measured);
+	board.server_cpu_s = cpu_seconds() - before;
+	if (account) account();
+	board.server_told = true;
+	board.wait_for(board.done);
+}
+
+int wait_for_port(const Board& board) {
+	while (board.port == 0 && !board.failed && getppid() != 1) usleep(1000);
+	return board.failed ? 0 : board.port.load();
+}
+
+std::expected<Outcome, std::string> run_processes(const Body& serve, const Body& call) {
+	void* const memory = mmap(nullptr, sizeof(Board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (memory == MAP_FAILED) return std::unexpected("no memory to share with the processes");
+	const std::unique_ptr<Board, void (*)(Board*)> board(new (memory) Board, [](Board* at) { munmap(at, sizeof(Board)); });
+	const pid_t server = start(serve, *board);
+	const pid_t client = start(call, *board);
+	if (server < 0 || client < 0) return std::unexpected("no process could be started");
+	int status = 0;
+	waitpid(client, &status, 0);
+	if (status != 0 && !board->failed) board->fail("the client's process died");
+	board->done = true;
+	waitpid(server, &status, 0);
+	if (status != 0 && !board->failed) board->fail("the server's process died");
+	if (board->failed) return std::unexpected(std::string(board->error));
+	board->outcome.server_cpu_s = board->server_cpu_s;
+	return board->outcome;
+}
+
+}  // namespace verbena::rpcbench

@@ -1,0 +1,93 @@
+// What connections cost their server, and what becomes of what finds no memory there.
+#include <gtest/gtest.h>
+#include <verbena/rpc.h>
+
+#include <fstream>
+
+#include "lib/rpc/testing/functions.h"
+#include "lib/rpc/testing/identity.h"
+#include "lib/rpc/testing/server_process.h"
+
+namespace verbena::rpc {
+namespace {
+
+std::uint64_t resident_kib(pid_t process) {
+	std::ifstream status("/proc/" + std::to_string(process) + "/status");
+	std::string word;
+	std::uint64_t number = 0;
+	while (status >> word)
+		if (word == "VmRSS:") status >> number;
+	return number;
+}
+
+// Empty if it is connected and answers, else why not.
+Lazy<std::string> connect_one(Client& client, std::string address) {
+	const err_code failed = co_await client.connect(std::move(address));
+	if (failed) co_return client.error_text();
+	const auto sum = co_await client.call<rpc_test::add>(1, 2);
+	co_return sum ? std::string() : sum.error().msg;
+}
+
+// VERBENA_TEST_CONNECTIONS: how many, if not 1,000 (10,000 take most of a minute).
+TEST(ServerMemory, AThousandIdleConnectionsStayWithin64MiB) {
+	const rpc_test::Identity identity;
+	const char* const wanted = std::getenv("VERBENA_TEST_CONNECTIONS");
+	const std::size_t count = wanted != nullptr ? std::strtoul(wanted, nullptr, 10) : 1000;
+	rpc_test::ServerProcess server("1", "rdma");
+	std::vector<std::unique_ptr<Client>> clients;
+	IoThread& thread = IoThreads::of_process().next();
+	const auto add = [&](std::size_t more) {
+		std::vector<Lazy<std::string>> connecting;
+		for (std::size_t i = 0; i < more; ++i) {
+			Client& client = *clients.emplace_back(std::make_unique<Client>(thread));
+			client.init_ibv(rpc_test::test_ibv());
+			connecting.push_back(connect_one(client, server.address()));
+		}
+		for (const std::string& failure : syncAwait(collectAll(std::move(connecting)))) ASSERT_EQ(failure, "");
+	};
+	add(1);
+	const std::uint64_t before = resident_kib(server.pid());
+	while (clients.size() < count + 1 && !HasFailure()) add(std::min<std::size_t>(100, count + 1 - clients.size()));
+	const std::uint64_t after = resident_kib(server.pid());
+	EXPECT_LT(after - before, 64 * 1024 * count / 1000) << (after - before) / count << " KiB each";
+	for (const auto& client : clients) ASSERT_FALSE(client->has_closed()) << client->error_text();
+	EXPECT_TRUE(syncAwait(clients.front()->call<rpc_test::add>(1, 1)));
+	EXPECT_TRUE(syncAwait(clients.back()->call<rpc_test::add>(1, 1)));
+}
+
+// Eight requests of 8 MB to a server that has 12 MiB for them. How many were answered.
+Lazy<std::size_t> send_too_much(Client& client) {
+	const std::string attachment(8'000'000, 'a');
+	std::vector<Lazy<async_rpc_result<std::uint64_t>>> under_way;
+	for (int i = 0; i < 8; ++i)
+		under_way.push_back(co_await client.send_request_with_attachment<rpc_test::attachment_size_later>(attachment));
+	const auto results = co_await collectAll(std::move(under_way));
+	co_return static_cast<std::size_t>(
+		std::ranges::count_if(results, [&](const auto& each) { return each && each->result() == attachment.size(); }));
+}
+
+TEST(ServerMemory, AboveTheWatermarkRequestsWait) {
+	const rpc_test::Identity identity;
+	rpc_test::ServerProcess server("1", "rdma-wait");
+	Client client;
+	client.init_ibv(rpc_test::test_ibv());
+	ASSERT_FALSE(syncAwait(client.connect(server.address()))) << client.error_text();
+	EXPECT_EQ(syncAwait(send_too_much(client)), 8u);
+	EXPECT_EQ(server.stop(), 0);
+}
+
+TEST(ServerMemory, OrTheirConnectionIsClosedAndNoOther) {
+	const rpc_test::Identity identity;
+	rpc_test::ServerProcess server("1", "rdma-close");
+	Client greedy, modest;
+	for (Client* each : {&greedy, &modest}) {
+		each->init_ibv(rpc_test::test_ibv());
+		ASSERT_FALSE(syncAwait(each->connect(server.address()))) << each->error_text();
+	}
+	EXPECT_LT(syncAwait(send_too_much(greedy)), 8u);
+	EXPECT_TRUE(greedy.has_closed());
+	EXPECT_EQ(syncAwait(modest.call<rpc_test::add>(1, 2)).value(), 3);
+}
+
+}  // namespace
+}  // namespace verbena::rpc

@@ -1,0 +1,26 @@
+// A user of the test's own.
+#pragma once
+
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+
+namespace rpc_test {
+
+// Both ends' identity, and no one else's.
+class Identity {
+public:
+	Identity() : folder_(std::filesystem::temp_directory_path() / ("rpc-test-" + std::to_string(getpid()))) {
+		std::filesystem::create_directory(folder_);
+		std::filesystem::permissions(folder_, std::filesystem::perms::owner_all);
+		setenv("XDG_CONFIG_HOME", folder_.c_str(), 1);
+	}
+	~Identity() { std::filesystem::remove_all(folder_); }
+
+private:
+	std::filesystem::path folder_;
+};
+
+}  // namespace rpc_test
