@@ -146,7 +146,7 @@ void add_check(CLI::App& app, Action& action) {
 		"  verbena check bench/published/connection_scale.csv\n"
 		"  verbena check bench/published/kv_set_get.csv\n"
 		"The table needs the columns experiment,mode,msg,window,iters,mops,gib, clients,success_percent or request_size,qps and those "
-	    "beside them. Exit "
+		"beside them. Exit "
 		"code 3 with --strict if a row cannot be true.");
 	auto options = std::make_shared<Options>();
 	sub->add_option("file", options->file, "CSV or JSON; - is standard input")->required()->type_name("FILE");

@@ -99,7 +99,7 @@ struct kv_counters {
 	unsigned long long eager, reads, writes, lent;
 	unsigned long long copied; /* large values copied before they were sent */
 	unsigned long long registrations; /* of memory with the adapter */
-	unsigned long long one_sided;     /* GETs by RDMA READ alone */
+	unsigned long long one_sided; /* GETs by RDMA READ alone */
 };
 VERBENA_KV_API int kv_read_counters(void* kv_handle, struct kv_counters* counters);
 
