@@ -89,7 +89,7 @@ protected:
 };
 
 struct LoopOptions {
-	Nanoseconds spin = 20'000;  // how long to poll after the last work before sleeping; 0: sleep at once
+	Nanoseconds spin = 50'000;  // how long to poll after the last work before sleeping; 0: sleep at once
 };
 
 class Loop {

@@ -31,7 +31,7 @@ struct server_config {
 	unsigned thread_num = std::thread::hardware_concurrency();
 	ConnectionLimits limits;
 	channel::TcpOptions tcp;
-	Nanoseconds spin = 20'000;  // how long a thread polls after its last work before it sleeps
+	Nanoseconds spin = 50'000;  // how long a thread polls after its last work before it sleeps
 	std::chrono::milliseconds drain_patience{2'000};
 	Log log = log_to_standard_error;
 };

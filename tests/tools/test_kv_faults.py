@@ -27,9 +27,10 @@ def history_program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build_history(tmp_path_factory)
 
 
-def kill_once_all_are_busy(server: Program, clients: dict[int, Program], operations: int = 50) -> None:
+def kill_once_all_are_busy(server: Program, clients: dict[int, Program], operations: int = 60) -> None:
+    lines = 2 * operations  # a SET writes two
     for each in clients.values():
-        wait_until(lambda each=each: each.out.count("\n") > operations, "it has begun", alive=each)
+        wait_until(lambda each=each: each.out.count("\n") > lines, "it has begun", alive=each)
     server.process.send_signal(signal.SIGKILL)
     for each in clients.values():
         ran = each.finish()
