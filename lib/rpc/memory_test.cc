@@ -89,5 +89,38 @@ TEST(ServerMemory, OrTheirConnectionIsClosedAndNoOther) {
 	EXPECT_EQ(syncAwait(modest.call<rpc_test::add>(1, 2)).value(), 3);
 }
 
+// A registered attachment of `size` bytes to the server and back, and a small call right behind it. Whether both are right.
+Lazy<bool> there_and_back(Client& client, std::size_t size, char fill) {
+	channel::Place place(client.memory()->take(size));
+	std::ranges::fill(place.bytes(), static_cast<std::byte>(fill));
+	std::string answer(size, '\0');
+	request_config_t config;
+	config.request_place = &place;
+	config.resp_attachment_buf = answer;
+	auto sent = co_await client.send_request<rpc_test::attachment_back>(config);
+	const auto small = co_await client.call<rpc_test::add>(static_cast<int>(fill), 1);
+	const auto back = co_await std::move(sent);
+	co_return small && *small == fill + 1 && back&& answer == std::string(size, fill);
+}
+
+Lazy<std::size_t> many_there_and_back(Client& client, std::size_t count, std::size_t size) {
+	co_await client.call<rpc_test::add>(1, 1);  // from here on the client's own thread
+	std::vector<Lazy<bool>> under_way;
+	for (std::size_t i = 0; i < count; ++i) under_way.push_back(there_and_back(client, size, static_cast<char>('a' + i)));
+	const auto good = co_await collectAll(std::move(under_way));
+	co_return static_cast<std::size_t>(std::ranges::count(good, true));
+}
+
+TEST(RegisteredAttachments, AreUnderWayTogetherAndArriveWhole) {
+	const rpc_test::Identity identity;
+	rpc_test::ServerProcess server("1", "rdma");
+	Client client;
+	client.init_ibv(rpc_test::test_ibv());
+	ASSERT_FALSE(syncAwait(client.connect(server.address()))) << client.error_text();
+	for (const std::size_t size : {1'000, 20'000, 300'000, 3'000'000})
+		EXPECT_EQ(syncAwait(many_there_and_back(client, 16, size)), 16u) << size;
+	EXPECT_EQ(server.stop(), 0);
+}
+
 }  // namespace
 }  // namespace verbena::rpc

@@ -7,6 +7,7 @@ namespace {
 constexpr std::size_t batch_of_rc = 4096, batch_of_tcp = 16 << 10;
 constexpr std::size_t spares_max = 8;
 constexpr std::size_t spare_size_max = 64 << 10;
+constexpr std::size_t lent_max = 4;  // further ones wait; a channel offers no more at a time by default
 
 }  // namespace
 
@@ -77,9 +78,12 @@ void Outbox::flush() {
 void Outbox::pump() {
 	while (!queue_.empty() && !sending_) {
 		const Item& item = queue_.front();
-		const auto* const place = std::get_if<channel::Place>(&item.attachment.owner);
+		if (std::holds_alternative<channel::Place>(item.attachment.owner)) {
+			if (lent_under_way_ == lent_max) return;
+			lend_first();
+			continue;
+		}
 		if (item.attachment.bytes.empty()) sending_.emplace(channel_, std::span<const std::byte>(), item.head);
-		else if (place != nullptr) sending_.emplace(channel_, item.head, *place);
 		else sending_.emplace(channel_, item.head, item.attachment.bytes);
 		try_sending();
 	}
@@ -94,16 +98,38 @@ void Outbox::try_sending() {
 void Outbox::finished() {
 	const bool sent = sending_->await_resume().has_value();
 	sending_.reset();
+	account(queue_.front(), sent);
+	queue_.pop_front();
+}
+
+void Outbox::account(Item& item, bool sent) {
 	++counters_.messages;
 	if (!sent) ended_ = true;
-	Item& item = queue_.front();
 	queued_bytes_ -= item.head.size() + item.attachment.bytes.size();
 	if (spares_.size() < spares_max && item.head.capacity() <= spare_size_max) {
 		item.head.clear();
 		spares_.push_back(std::move(item.head));
 	}
-	queue_.pop_front();
 	if (!waiting_.empty()) channel_.loop().resume_soon(waiting_);
+}
+
+void Outbox::lend_first() {
+	std::erase_if(lent_, [](const auto& lent) { return lent->over && lent->job.done(); });
+	Lent& lent = *lent_.emplace_back(std::make_unique<Lent>());
+	lent.item = std::move(queue_.front());
+	queue_.pop_front();
+	++lent_under_way_;
+	lent.job = async::Job(channel_.loop(), carry(lent));
+}
+
+async::Task<void> Outbox::carry(Lent& lent) {
+	channel::Place place = std::get<channel::Place>(lent.item.attachment.owner);
+	const auto sent = co_await channel_.send(lent.item.head, std::move(place));
+	lent.over = true;
+	--lent_under_way_;
+	lent.item.attachment.owner = std::monostate();  // the buffer is free again
+	account(lent.item, sent.has_value());
+	pump();
 }
 
 async::Task<void> Outbox::write_on() {

@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <optional>
 #include <string>
 #include <variant>
@@ -84,7 +85,7 @@ public:
 
 	std::size_t queued_bytes() const { return queued_bytes_ + open_.size(); }
 	bool ended() const { return ended_; }  // nothing can be sent any more
-	bool idle() const { return queue_.empty() && open_.empty(); }
+	bool idle() const { return queue_.empty() && open_.empty() && lent_under_way_ == 0; }
 	const OutboxCounters& counters() const { return counters_; }
 	void flush();  // now, and not at the end of the turn
 
@@ -93,13 +94,22 @@ private:
 		Buffer head;
 		Attachment attachment;
 	};
+	// Its attachment is registered memory, which the peer fetches: several are under way at once, and what follows may overtake them.
+	struct Lent {
+		Item item;
+		async::Job job;
+		bool over = false;
+	};
 	void turn_ends() override { flush(); }
 	void close_batch(std::size_t size);
 	void push(Buffer head, Attachment attachment);
 	void pump();
 	void try_sending();
 	void finished();
+	void account(Item& item, bool sent);
 	async::Task<void> write_on();
+	void lend_first();
+	async::Task<void> carry(Lent& lent);
 	Buffer take_spare();
 
 	channel::Channel& channel_;
@@ -114,6 +124,8 @@ private:
 	std::coroutine_handle<> writer_waits_;  // where the channel resumes who waits for `sending_`
 	bool ended_ = false;
 	OutboxCounters counters_;
+	std::vector<std::unique_ptr<Lent>> lent_;
+	std::size_t lent_under_way_ = 0;
 	async::Job writer_;
 };
 
