@@ -279,9 +279,6 @@ public:
 	};
 	Closing until_closed() { return Closing(*this); }
 
-	// Each way, from now on: for a peer that has not proved itself yet.
-	void limit_messages(std::size_t bytes) { message_max_ = bytes; }
-
 	virtual Path path() const = 0;
 	async::Loop& loop() const { return loop_; }
 
@@ -316,7 +313,7 @@ protected:
 	void end(Trouble trouble, std::string reason);
 
 	async::Loop& loop_;
-	std::size_t message_max_;
+	std::size_t message_max_;  // to be sent
 	async::List<async::Waiter> senders_, receivers_, closers_;
 	async::List<async::Waiter> offered_;                  // senders whose body the peer is to fetch
 	async::List<async::Waiter> operations_, under_way_;  // waiting for room; started

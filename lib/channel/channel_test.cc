@@ -8,6 +8,7 @@
 
 #include "lib/channel/rc_fixture.h"
 #include "lib/channel/setup/fixture.h"
+#include "lib/channel/socket_fixture.h"
 #include "lib/channel/tcp_channel.h"
 
 namespace verbena::channel {
@@ -36,12 +37,7 @@ protected:
 			tls[1] = TlsSession::server(testing_tools::made(make_server_context(files_.server)));
 			testing_tools::converse(*tls[0], *tls[1]);
 		}
-		auto listener = async::listen(loop_, async::resolve("127.0.0.1", 0).value()).value();
-		async::Socket sockets[2];
-		loop_.complete([](async::Descriptor& listener, async::Socket* ends) -> Task<void> {
-			ends[0] = (co_await async::connect(listener.loop(), async::local_address(listener), never)).value();
-			ends[1] = (co_await async::accept(listener)).value();
-		}(*listener, sockets));
+		auto sockets = testing_tools::connected_sockets(loop_);
 		return {.a = std::make_unique<TcpChannel>(loop_, std::move(sockets[0]), std::move(tls[0]), "b", TcpOptions{}),
 			.b = std::make_unique<TcpChannel>(loop_, std::move(sockets[1]), std::move(tls[1]), "a", TcpOptions{})};
 	}

@@ -76,6 +76,17 @@ void expect_no_channel(Server& server) {
 	EXPECT_EQ(server.channels(), 0u);
 }
 
+// While the fixture's loop runs for the client: the server tells of that end, and keeps nothing.
+void expect_end(const char* cause, Server& server, async::Loop& loop) {
+	std::thread waiting([&] {
+		EXPECT_EQ(server.report(), cause);
+		expect_no_channel(server);
+		loop.stop();
+	});
+	loop.run();
+	waiting.join();
+}
+
 TEST_F(Managed, TwoProgramsOfOneUserSpeak) {
 	Server server(server_of_the_user());
 	EXPECT_EQ(attempt(to(server.where(), client_of_the_user())), "question");
@@ -159,13 +170,7 @@ TEST_F(Managed, AClientThatSaysNothingLosesItsQueuePairAtTheDeadline) {
 	Rude client(*events_, *transport_);
 	loop_.complete(client.call(server.where()));
 	EXPECT_TRUE(client.channel != nullptr);
-	std::thread waiting([&] {
-		EXPECT_EQ(server.report(), "timed_out");
-		expect_no_channel(server);
-		loop_.stop();
-	});
-	loop_.run();
-	waiting.join();
+	expect_end("timed_out", server, loop_);
 }
 
 // Its connection ends at once, and not at the deadline.
@@ -175,13 +180,7 @@ TEST_F(Managed, AClientThatLeavesBeforeItsProofIsGone) {
 	loop_.complete(client.call(server.where()));
 	client.id.end();
 	client.channel.reset();
-	std::thread waiting([&] {
-		EXPECT_EQ(server.report(), "closed");
-		expect_no_channel(server);
-		loop_.stop();
-	});
-	loop_.run();
-	waiting.join();
+	expect_end("closed", server, loop_);
 }
 
 TEST_F(Managed, WhoHasNotProvedItselfSendsNothingLarge) {

@@ -4,7 +4,8 @@
 #include <string>
 
 #include "lib/channel/mux_carrier.h"
-#include "lib/channel/rc_channel.h"
+#include "lib/channel/rc_fixture.h"
+#include "lib/channel/socket_fixture.h"
 #include "lib/channel/tcp_channel.h"
 
 namespace verbena::channel {
@@ -19,21 +20,12 @@ protected:
 	void connect(const MuxOptions& options = {}) {
 		std::unique_ptr<Channel> a, b;
 		if (GetParam() == Carrier::rc) {
-			for (auto& each : transports_)
-				each = RcTransport::open(
-					loop_, {.both_ends_on_this_host = true}, {.units_start = 16, .units_max = 4096, .connections_max = 64})
-						   .value();
-			RcOffer left = transports_[0]->offer().value(), right = transports_[1]->offer().value();
-			const RcEnd left_end = left.end, right_end = right.end;
-			a = transports_[0]->connect(std::move(left), right_end, "b").value();
-			b = transports_[1]->connect(std::move(right), left_end, "a").value();
+			transports_.open();
+			auto pair = transports_.connect();
+			a = std::move(pair.a);
+			b = std::move(pair.b);
 		} else {
-			auto listener = async::listen(loop_, async::resolve("127.0.0.1", 0).value()).value();
-			async::Socket sockets[2];
-			loop_.complete([](async::Descriptor& listener, async::Socket* ends) -> Task<void> {
-				ends[0] = (co_await async::connect(listener.loop(), async::local_address(listener), never)).value();
-				ends[1] = (co_await async::accept(listener)).value();
-			}(*listener, sockets));
+			auto sockets = testing_tools::connected_sockets(loop_);
 			a = std::make_unique<TcpChannel>(loop_, std::move(sockets[0]), std::nullopt, "b", TcpOptions{});
 			b = std::make_unique<TcpChannel>(loop_, std::move(sockets[1]), std::nullopt, "a", TcpOptions{});
 		}
@@ -54,7 +46,7 @@ protected:
 	~MuxCarriers() override { loop_.abandon_spawned(); }
 
 	async::Loop loop_;
-	std::unique_ptr<RcTransport> transports_[2];
+	testing_tools::TwoTransports transports_{loop_};
 	async::List<async::Waiter> stalled_;
 	std::unique_ptr<MuxCarrier> opener_, acceptor_;
 	int served_ = 0;

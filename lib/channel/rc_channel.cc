@@ -98,7 +98,7 @@ FrameHeader RcChannel::header(FrameKind kind) {
 	return header;
 }
 
-// nullptr: the pool is used up; the transport calls flush() when that changes.
+// nullptr: the pool is used up; the transport calls handle_units() when that may have changed.
 Unit* RcChannel::take_unit() {
 	Unit* const unit = transport_.pool_.take();
 	if (unit == nullptr) wait_for_units();
@@ -198,7 +198,6 @@ void RcChannel::post_pending() {
 
 // There may be room: what waits goes out, in order.
 void RcChannel::flush() {
-	starved_ = false;
 	if (lost_) return;
 	if (pending_ != nullptr) post_pending();
 	if (!senders_.empty() && !ended_) advance_senders();
@@ -401,6 +400,11 @@ void RcChannel::handle_part_read() {
 	assembly_.handle_read();
 	++taken_due_;
 	digest_and_wake();
+}
+
+void RcChannel::handle_units() {
+	starved_ = false;
+	flush();
 }
 
 void RcChannel::handle_memory() {

@@ -24,6 +24,8 @@ public:
 	Path path() const override;
 	bool direct() const override { return reads_ > 0; }
 	MemoryPool* memory() const override { return &transport_.memory_; }
+	// Each way, from now on: for a peer that has not proved itself yet.
+	void limit_messages(std::size_t bytes) { message_max_ = bytes; }
 	ibv_qp* queue_pair() const { return sends_.queue_pair(); }
 
 private:
@@ -47,6 +49,7 @@ private:
 	void handle_failure(ibv_wc_status status);
 	void handle_posted();  // a unit that it held is back in the receive queue
 	void handle_memory();  // there is some again
+	void handle_units();  // likewise
 	void handle_part_read();  // from DirectOperations
 
 	// Frames of flow control may follow the close.

@@ -200,7 +200,7 @@ void RcTransport::repost_unpromised(Unit* unit) {
 
 void RcTransport::flush_starved() {
 	for (const auto& [slot, generation] : std::exchange(starved_, {}))
-		if (slots_[slot].generation == generation && slots_[slot].channel != nullptr) slots_[slot].channel->flush();
+		if (slots_[slot].generation == generation && slots_[slot].channel != nullptr) slots_[slot].channel->handle_units();
 }
 
 std::size_t RcTransport::feed_hungry() {

@@ -136,6 +136,9 @@ TEST(OwnReceiveQueuesAtTheWatermark, HoldTheSenderBackUntilTheProgramLetsGo) {
 		for (int turn = 0; turn < 20'000 && messages.size() < wanted; ++turn) co_await on.sleep_for(100'000);
 	};
 	loop.complete(wait(loop, held, 18));
+	loop.complete([](async::Loop& on) -> Task<void> {
+		for (int turn = 0; turn < 100; ++turn) co_await on.sleep_for(100'000);  // in which more would come
+	}(loop));
 	EXPECT_EQ(held.size(), 18u);  // all of its 20 but those for control frames
 	EXPECT_LT(sent, 60);
 	while (end == Trouble::unsupported && sent < 60) {

@@ -3,7 +3,6 @@
 #include <netdb.h>
 
 #include <memory>
-#include <numeric>
 
 namespace verbena::rpc {
 
@@ -33,16 +32,22 @@ Spread::Spread(load_balance_algorithm algorithm, std::vector<unsigned> weights, 
 
 std::size_t Spread::next(const std::vector<bool>& usable) {
 	const bool any = std::ranges::find(usable, true) != usable.end();
-	std::vector<std::int64_t> weights(weights_.size());
-	for (std::size_t i = 0; i < weights.size(); ++i) weights[i] = !any || usable[i] ? weights_[i] : 0;
-	if (algorithm_ == load_balance_algorithm::random)
-		return std::discrete_distribution<std::size_t>(weights.begin(), weights.end())(random_);
+	std::int64_t sum = 0;
+	for (std::size_t i = 0; i < weights_.size(); ++i) sum += weight_of(i, usable, any);
+	std::size_t best = 0;
+	if (algorithm_ == load_balance_algorithm::random) {
+		std::int64_t drawn = std::uniform_int_distribution<std::int64_t>(0, sum - 1)(random_);
+		while ((drawn -= weight_of(best, usable, any)) >= 0) ++best;
+		return best;
+	}
 	// Each is owed its weight a turn; whoever is owed most is next, and pays for the turn of all.
-	for (std::size_t i = 0; i < weights.size(); ++i) turns_[i] += weights[i];
-	std::size_t best = weights.size();
-	for (std::size_t i = 0; i < weights.size(); ++i)
-		if (weights[i] > 0 && (best == weights.size() || turns_[i] > turns_[best])) best = i;
-	turns_[best] -= std::accumulate(weights.begin(), weights.end(), std::int64_t{0});
+	best = weights_.size();
+	for (std::size_t i = 0; i < weights_.size(); ++i) {
+		const std::int64_t weight = weight_of(i, usable, any);
+		turns_[i] += weight;
+		if (weight > 0 && (best == weights_.size() || turns_[i] > turns_[best])) best = i;
+	}
+	turns_[best] -= sum;
 	return best;
 }
 

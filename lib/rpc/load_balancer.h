@@ -1,8 +1,9 @@
 // load_balancer: one pool for each of several servers, and a rule by which requests are spread over them.
 //
-//     auto balancer = load_balancer<coro_rpc_client>::create({"10.0.0.1:9000", "10.0.0.2:9000"}, {.lba = load_balance_algorithm::WRR}, {2,
-//     1}); auto sent = co_await balancer->send_request([](client_reuse_hint, coro_rpc_client& client) { return
-//     client.send_request<echo>("hello"); });
+//     load_balancer_config by_weight{.lba = load_balance_algorithm::WRR};
+//     auto balancer = load_balancer<>::create({"10.0.0.1:9000", "10.0.0.2:9000"}, by_weight, {2, 1});
+//     auto ask = [](client_reuse_hint, coro_rpc_client& client) { return client.send_request<echo>("hello"); };
+//     auto sent = co_await balancer->send_request(ask);
 //
 // A server that cannot be reached is left out for `reconnect_wait_time`, and the request goes to the next one; what was sent is never sent
 // twice. The servers are a list, or what a resolver says: it is asked again every `update_interval`, on a thread of its own, and servers
@@ -46,7 +47,7 @@ struct load_balancer_config {
 	std::chrono::milliseconds update_interval{300'000};  // of a resolver
 };
 
-// The rule, without the servers: which place is next. Of one thread at a time.
+// The rule, without the servers: which place is next. Weights are 1 and more. Of one thread at a time.
 class Spread {
 public:
 	Spread(load_balance_algorithm algorithm, std::vector<unsigned> weights, std::uint64_t seed);
@@ -54,6 +55,11 @@ public:
 	std::size_t next(const std::vector<bool>& usable);
 
 private:
+	// Of a place in this round.
+	std::int64_t weight_of(std::size_t place, const std::vector<bool>& usable, bool any) const {
+		return !any || usable[place] ? weights_[place] : 0;
+	}
+
 	load_balance_algorithm algorithm_;
 	std::vector<unsigned> weights_;
 	std::vector<std::int64_t> turns_;  // how much each is owed
@@ -127,7 +133,7 @@ private:
 	}
 
 	template <class Operation> static Lazy<ResultOf<Operation>> run(std::shared_ptr<load_balancer> balancer, Operation operation) {
-		std::size_t left = balancer->servers().size();
+		std::size_t left = balancer->size();
 		while (left > 0) {
 			const std::shared_ptr<Pool> pool = balancer->choose();
 			auto sent = co_await pool->send_request(operation);
@@ -137,11 +143,16 @@ private:
 		co_return std::unexpected(errc::not_connected);
 	}
 
+	std::size_t size() const {
+		const std::lock_guard guard(lock_);
+		return entries_.size();
+	}
 	std::shared_ptr<Pool> choose() {
 		const std::lock_guard guard(lock_);
-		std::vector<bool> usable;
-		for (const Entry& each : entries_) usable.push_back(each.down_until <= std::chrono::steady_clock::now());
-		return entries_[spread_->next(usable)].pool;
+		const Time now = std::chrono::steady_clock::now();
+		usable_.resize(entries_.size());
+		for (std::size_t i = 0; i < entries_.size(); ++i) usable_[i] = entries_[i].down_until <= now;
+		return entries_[spread_->next(usable_)].pool;
 	}
 	void leave_out(const std::shared_ptr<Pool>& pool) {
 		const std::lock_guard guard(lock_);
@@ -153,6 +164,7 @@ private:
 	mutable std::mutex lock_;
 	std::vector<Entry> entries_;
 	std::optional<Spread> spread_;
+	std::vector<bool> usable_;  // of choose()
 	// Ends before all that it uses.
 	std::jthread updater_;
 };

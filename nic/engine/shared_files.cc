@@ -23,11 +23,7 @@
 namespace verbena::engine {
 namespace {
 
-struct SharedMapping {
-	std::uint64_t begin = 0, end = 0, offset = 0, inode = 0;
-	dev_t device = 0;
-	std::string path;
-};
+using detail::SharedMapping;
 
 // As in linux/fs.h from Linux 6.11 on.
 struct ProcMapQuery {
@@ -40,41 +36,8 @@ static_assert(sizeof(ProcMapQuery) == 104);
 constexpr unsigned long procmap_query = _IOWR('f', 17, ProcMapQuery);
 constexpr std::uint64_t vma_shared = 8;
 
-// One question to the kernel, where it answers such; nothing if it does not.
-std::optional<SharedMapping> ask(int maps, std::uint64_t address, bool& answered) {
-	char name[PATH_MAX] = "";
-	ProcMapQuery query{.address = address, .name_bytes = sizeof name, .name = reinterpret_cast<std::uint64_t>(name)};
-	answered = ioctl(maps, procmap_query, &query) == 0 || errno == ENOENT;
-	if (!answered || !(query.vma_flags & vma_shared) || query.inode == 0) return std::nullopt;
-	return SharedMapping{query.begin, query.end, query.offset, query.inode, makedev(query.device_major, query.device_minor), name};
-}
-
-std::optional<SharedMapping> look_up(std::FILE* maps, std::uint64_t address) {
-	char line[PATH_MAX + 128];
-	while (std::fgets(line, sizeof line, maps) != nullptr) {
-		SharedMapping found;
-		char permissions[5];
-		unsigned device_major = 0, device_minor = 0;
-		int name_at = 0;
-		if (std::sscanf(line, "%" SCNx64 "-%" SCNx64 " %4s %" SCNx64 " %x:%x %" SCNu64 " %n", &found.begin, &found.end, permissions,
-				&found.offset, &device_major, &device_minor, &found.inode, &name_at) != 7)
-			return std::nullopt;
-		if (address >= found.end) continue;
-		if (address < found.begin || permissions[3] != 's' || found.inode == 0) return std::nullopt;
-		found.device = makedev(device_major, device_minor);
-		found.path.assign(line + name_at, std::strcspn(line + name_at, "\n"));
-		return found;
-	}
-	return std::nullopt;
-}
-
-std::optional<SharedMapping> mapping_at(std::uint64_t address) {
-	const std::unique_ptr<std::FILE, int (*)(std::FILE*)> maps(std::fopen("/proc/self/maps", "re"), std::fclose);
-	if (!maps) return std::nullopt;
-	bool answered = false;
-	auto found = ask(fileno(maps.get()), address, answered);
-	return answered ? found : look_up(maps.get(), address);
-}
+using File = std::unique_ptr<std::FILE, int (*)(std::FILE*)>;
+File open_maps() { return {std::fopen("/proc/self/maps", "re"), std::fclose}; }
 
 bool is_memory(int fd) {
 	struct statfs where;
@@ -110,9 +73,46 @@ std::string descriptor_path(const std::string& process, std::uint32_t descriptor
 
 }  // namespace
 
+namespace detail {
+
+std::optional<SharedMapping> ask_mapping(std::uint64_t address, bool& answered) {
+	answered = false;
+	const File maps = open_maps();
+	if (!maps) return std::nullopt;
+	char name[PATH_MAX] = "";
+	ProcMapQuery query{.address = address, .name_bytes = sizeof name, .name = reinterpret_cast<std::uint64_t>(name)};
+	answered = ioctl(fileno(maps.get()), procmap_query, &query) == 0 || errno == ENOENT;
+	if (!answered || !(query.vma_flags & vma_shared) || query.inode == 0) return std::nullopt;
+	return SharedMapping{query.begin, query.end, query.offset, query.inode, makedev(query.device_major, query.device_minor), name};
+}
+
+std::optional<SharedMapping> look_up_mapping(std::uint64_t address) {
+	const File maps = open_maps();
+	char line[PATH_MAX + 128];
+	while (maps && std::fgets(line, sizeof line, maps.get()) != nullptr) {
+		SharedMapping found;
+		char permissions[5];
+		unsigned device_major = 0, device_minor = 0;
+		int name_at = 0;
+		if (std::sscanf(line, "%" SCNx64 "-%" SCNx64 " %4s %" SCNx64 " %x:%x %" SCNu64 " %n", &found.begin, &found.end, permissions,
+				&found.offset, &device_major, &device_minor, &found.inode, &name_at) != 7)
+			return std::nullopt;
+		if (address >= found.end) continue;
+		if (address < found.begin || permissions[3] != 's' || found.inode == 0) return std::nullopt;
+		found.device = makedev(device_major, device_minor);
+		found.path.assign(line + name_at, std::strcspn(line + name_at, "\n"));
+		return found;
+	}
+	return std::nullopt;
+}
+
+}  // namespace detail
+
 std::optional<Backing> find_backing(const void* address, std::size_t length) {
 	const auto begin = reinterpret_cast<std::uint64_t>(address);
-	const auto mapping = mapping_at(begin);
+	bool answered = false;
+	auto mapping = detail::ask_mapping(begin, answered);
+	if (!answered) mapping = detail::look_up_mapping(begin);
 	if (!mapping || length > mapping->end - begin) return std::nullopt;
 	Backing backing{.descriptor = open_again(*mapping), .file = {}};
 	if (!backing.descriptor) return std::nullopt;

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "nic/engine/descriptor.h"
@@ -25,6 +26,20 @@ struct Backing {
 
 // Nothing: the memory is private, or in several mappings, or its file has no name any more and no descriptor in this process.
 std::optional<Backing> find_backing(const void* address, std::size_t length);
+
+namespace detail {
+
+struct SharedMapping {
+	std::uint64_t begin = 0, end = 0, offset = 0, inode = 0;
+	dev_t device = 0;
+	std::string path;
+	friend bool operator==(const SharedMapping&, const SharedMapping&) = default;
+};
+// The shared mapping of a file at an address: by one question, which Linux answers from 6.11 on (`answered`), and from the list of all.
+std::optional<SharedMapping> ask_mapping(std::uint64_t address, bool& answered);
+std::optional<SharedMapping> look_up_mapping(std::uint64_t address);
+
+}  // namespace detail
 
 class PeerFiles {
 public:

@@ -89,10 +89,14 @@ struct Context {
 		else raised_events.push_back({AsyncEvent::cq_error, cq.user});
 	}
 
-	// A key is gone, or means something else now: peers must not use what was lent by it.
-	void revoke(std::uint32_t key) {
-		for (Outlet* outlet : lenders) outlet->slots.revoke([key](std::uint32_t lent_by, wire::Qpn) { return lent_by >> 8 == key >> 8; });
-	}
+	// Changes of the key table that take a right away: what was lent by the key must not be used any more. A change that is refused takes
+	// nothing away, whoever asked for it.
+	bool deregister(std::uint32_t key) { return withdrawn(keys.deregister(key), key); }
+	bool reregister(std::uint32_t key, const memory::KeyTable::Registration& r) { return withdrawn(keys.reregister(key, r), key); }
+	bool deallocate_window(std::uint32_t key) { return withdrawn(keys.deallocate_window(key), key); }
+	bool invalidate(std::uint32_t key, memory::Accessor accessor) { return withdrawn(keys.invalidate(key, accessor), key); }
+	bool bind(const memory::KeyTable::Binding& binding) { return withdrawn(keys.bind(binding), binding.window_key); }
+
 	void note_lender(Outlet& outlet) {
 		if (std::exchange(outlet.lends, true)) return;
 		lenders.push_back(&outlet);
@@ -120,6 +124,13 @@ struct Context {
 		qp.next_owing = nullptr;
 		(owing_last ? owing_last->next_owing : owing_first) = &qp;
 		owing_last = &qp;
+	}
+
+private:
+	bool withdrawn(bool done, std::uint32_t key) {
+		if (!done) return false;
+		for (Outlet* outlet : lenders) outlet->slots.revoke([key](std::uint32_t lent_by, wire::Qpn) { return lent_by >> 8 == key >> 8; });
+		return true;
 	}
 };
 

@@ -222,13 +222,12 @@ Sent run_local(Context& context, QueuePair& qp, SendWqe& wqe) {
 	wqe.first_psn = qp.next_psn;
 	wqe.packets = 0;
 	if (wqe.opcode == SendOpcode::local_invalidate) {
-		context.revoke(wqe.immediate);
-		if (!context.keys.invalidate(wqe.immediate, qp.accessor())) {
+		if (!context.invalidate(wqe.immediate, qp.accessor())) {
 			fail_here(context, qp, Status::local_qp_operation);
 			return Sent::stopped;
 		}
-	} else if (context.revoke(wqe.bind.window_key); !context.keys.bind({wqe.bind.window_key, wqe.bind.new_key, wqe.bind.region_key,
-				   wqe.bind.address, wqe.bind.length, wqe.bind.access, wqe.bind.any_qp ? 0 : qp.qpn})) {
+	} else if (!context.bind({wqe.bind.window_key, wqe.bind.new_key, wqe.bind.region_key, wqe.bind.address, wqe.bind.length,
+				   wqe.bind.access, wqe.bind.any_qp ? 0 : qp.qpn})) {
 		fail_here(context, qp, Status::window_bind);
 		return Sent::stopped;
 	}

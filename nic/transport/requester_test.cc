@@ -29,21 +29,24 @@ protected:
 		outlet.slots.attach(direction.get());
 		outlet.acks.attach(direction.get());
 		reader.attach(direction.get());
-		qp.cold = std::make_unique<ColdQueuePair>();
-		qp.cold->qp = &qp;
-		qp.cold->protection_domain = 1;
-		qp.cold->send_ring = std::make_unique<std::byte[]>(16 * 128);
-		qp.sq = qp.cold->send_ring.get();
-		qp.sq_mask = 15;
-		qp.sq_stride = 128;
+		prepare(qp, 0x1001);
 		qp.type = type;
-		qp.state = QpState::rts;
-		qp.outlet = &outlet;
-		qp.destination_qpn = 0x42;
-		qp.send_cq = &cq;
-		qp.reads_max = 4;
-		qp.qpn = 0x1001;
-		qp.next_psn = qp.una = (Psn{1} << 32) + 0xfffffe;
+	}
+	void prepare(QueuePair& one, std::uint32_t qpn) {
+		one.cold = std::make_unique<ColdQueuePair>();
+		one.cold->qp = &one;
+		one.cold->protection_domain = 1;
+		one.cold->send_ring = std::make_unique<std::byte[]>(16 * 128);
+		one.sq = one.cold->send_ring.get();
+		one.sq_mask = 15;
+		one.sq_stride = 128;
+		one.state = QpState::rts;
+		one.outlet = &outlet;
+		one.destination_qpn = 0x42;
+		one.send_cq = &cq;
+		one.reads_max = 4;
+		one.qpn = qpn;
+		one.next_psn = one.una = (Psn{1} << 32) + 0xfffffe;
 	}
 
 	SendWqe& post(SendOpcode opcode, std::uint32_t length) {
@@ -171,20 +174,7 @@ TEST_F(Requester, WaitsInLineForAFullRingAndGoesOnWhereItStopped) {
 // With 20,000 queue pairs behind a full ring, each free slot was offered to all of them.
 TEST_F(Requester, RoomIsOfferedInLineAndNotToAllWhoWait) {
 	QueuePair others[2];
-	for (QueuePair& other : others) {
-		other.cold = std::make_unique<ColdQueuePair>();
-		other.cold->qp = &other;
-		other.cold->protection_domain = 1;
-		other.cold->send_ring = std::make_unique<std::byte[]>(16 * 128);
-		other.sq = other.cold->send_ring.get();
-		other.sq_mask = 15;
-		other.sq_stride = 128;
-		other.state = QpState::rts;
-		other.outlet = &outlet;
-		other.send_cq = &cq;
-		other.qpn = qp.qpn + 1 + static_cast<std::uint32_t>(&other - others);
-		other.next_psn = other.una = Psn{1} << 32;
-	}
+	for (std::uint32_t i = 0; i < 2; ++i) prepare(others[i], qp.qpn + 1 + i);
 	post(SendOpcode::send, 1 << 19);
 	transmit(context, qp);
 	for (QueuePair& other : others) {

@@ -128,8 +128,7 @@ Verdict execute_send(Context& context, QueuePair& qp, const Slot& slot, const wi
 		complete_receive(context, qp, wr_id, status);
 		return status == Status::local_length ? Verdict::nak_invalid_request : Verdict::nak_remote_operation;
 	}
-	if (facts.invalidate) context.revoke(slot.word);
-	if (facts.invalidate && !context.keys.invalidate(slot.word, qp.accessor())) [[unlikely]] {
+	if (facts.invalidate && !context.invalidate(slot.word, qp.accessor())) [[unlikely]] {
 		complete_receive(context, qp, wr_id, Status::local_access);
 		return Verdict::nak_remote_access;
 	}

@@ -88,8 +88,7 @@ int rereg_mr(ibv_mr* public_mr, int flags, ibv_pd* pd, void* address, std::size_
 	const unsigned new_access = flags & IBV_REREG_MR_CHANGE_ACCESS ? static_cast<unsigned>(access) : mr.access;
 	const bool done = SoftContext::of(m.context).engine->control([&](adapter::ChannelAdapter& adapter) {
 		transport::Context& context = adapter.context();
-		if (!context.keys.reregister(m.lkey, registration(new_pd, new_address, new_length, new_iova, new_access))) return false;
-		context.revoke(m.lkey);
+		if (!context.reregister(m.lkey, registration(new_pd, new_address, new_length, new_iova, new_access))) return false;
 		unshare(context.shared, mr);
 		return true;
 	});
@@ -112,8 +111,7 @@ int rereg_mr(ibv_mr* public_mr, int flags, ibv_pd* pd, void* address, std::size_
 int dereg_mr(ibv_mr* mr) {
 	const bool done = SoftContext::of(mr->context).engine->control([&](adapter::ChannelAdapter& adapter) {
 		transport::Context& context = adapter.context();
-		if (!context.keys.deregister(mr->lkey)) return false;
-		context.revoke(mr->lkey);
+		if (!context.deregister(mr->lkey)) return false;
 		unshare(context.shared, SoftMr::of(mr));
 		return true;
 	});
@@ -158,8 +156,7 @@ ibv_mw* alloc_mw(ibv_pd* pd, ibv_mw_type type) {
 int dealloc_mw(ibv_mw* mw) {
 	SoftContext::of(mw->context).engine->control([&](adapter::ChannelAdapter& adapter) {
 		// A type-2 window's tag is the program's; the table knows the current one by its index.
-		adapter.context().revoke(mw->handle);
-		return adapter.context().keys.deallocate_window(mw->handle);
+		return adapter.context().deallocate_window(mw->handle);
 	});
 	--SoftPd::of(mw->pd).users;
 	delete &SoftMw::of(mw);

@@ -2,17 +2,7 @@
 // server's. The same program runs on a kernel's devices and on ours, so that the lines can be compared.
 //
 //     events SCENARIO SERVER-ADDRESS CLIENT-ADDRESS ABSENT-ADDRESS UNROUTED-ADDRESS PORT [CLIENT'S-NETWORK-NAMESPACE]
-#include "side.h"
-
-#include <sched.h>
-#include <signal.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
-
-const char *server_address, *client_address, *absent_address, *unrouted_address;
-int port, lines, to_other, from_other;
-
-static struct rdma_event_channel* channel;  // each side has its own
+#include "stage.h"
 
 // A server that listens and, when it is asked, has the id of the connection.
 static struct rdma_cm_id* asked(struct rdma_cm_id** listener) {
@@ -378,7 +368,8 @@ static void listener_killed_server(void) {
 	raise(SIGKILL);
 }
 
-// What is left of a connection whose other end was killed is ended by whoever is left there: another process, or the kernel, if there is none.
+// What is left of a connection whose other end was killed is ended by whoever is left there: another process, or the kernel, if there is
+// none.
 static void server_killed_server(void) {
 	accepted();
 	tell();
@@ -443,10 +434,7 @@ static void fork_client(void) {
 	next(channel);
 }
 
-static const struct scenario {
-	const char* name;
-	void (*client)(void), (*server)(void);
-} scenarios[] = {
+static const struct scenario scenarios[] = {
 	{"nobody_there", nobody_there_client, NULL},
 	{"nobody_there_datagram", nobody_there_datagram_client, NULL},
 	{"nobody_listens", nobody_listens_client, does_not_listen_server},
@@ -482,47 +470,4 @@ static const struct scenario {
 	{"fork", fork_client, fork_server},
 };
 
-enum { CLIENT, SERVER };
-static int to[2][2];  // the two pipes: to[SERVER] is read by the server and written by the client
-
-static pid_t start(int who, void (*side)(void), const char* network, FILE* output) {
-	if (!side) return 0;
-	const pid_t pid = fork();
-	if (pid != 0) return pid;
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	lines = fileno(output), to_other = to[!who][1], from_other = to[who][0];
-	close(to[!who][0]), close(to[who][1]);  // so that the end of the other side is seen
-	if (network) MUST(setns(open(network, O_RDONLY | O_CLOEXEC), CLONE_NEWNET) == 0);
-	channel = new_channel();
-	side();
-	_exit(0);
-}
-
-static void show(const char* who, FILE* output, int status) {
-	char line[256];
-	rewind(output);
-	while (fgets(line, sizeof line, output)) printf("%s: %s", who, line);
-	if (status != 0)
-		printf("%s: %s %d\n", who, WIFSIGNALED(status) ? "ended by signal" : "status",
-			WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
-}
-
-int main(int argc, char** argv) {
-	if (argc < 7) return fprintf(stderr, "usage: %s SCENARIO SERVER CLIENT ABSENT UNROUTED PORT [NAMESPACE]\n", argv[0]), 2;
-	server_address = argv[2], client_address = argv[3], absent_address = argv[4], unrouted_address = argv[5], port = atoi(argv[6]);
-	for (size_t i = 0; i < sizeof scenarios / sizeof *scenarios; ++i) {
-		const struct scenario* one = &scenarios[i];
-		if (strcmp(one->name, argv[1]) != 0) continue;
-		FILE* outputs[2] = {tmpfile(), tmpfile()};
-		if (!outputs[0] || !outputs[1] || pipe(to[CLIENT]) != 0 || pipe(to[SERVER]) != 0) return perror("events"), 2;
-		const pid_t sides[2] = {start(CLIENT, one->client, argv[7], outputs[CLIENT]), start(SERVER, one->server, NULL, outputs[SERVER])};
-		for (int end = 0; end < 4; ++end) close(to[end / 2][end % 2]);
-		for (int who = CLIENT; who <= SERVER; ++who) {
-			int status = 0;
-			if (sides[who]) waitpid(sides[who], &status, 0);
-			show(who == CLIENT ? "client" : "server", outputs[who], status);
-		}
-		return 0;
-	}
-	return fprintf(stderr, "no scenario %s\n", argv[1]), 2;
-}
+int main(int argc, char** argv) { return play(scenarios, sizeof scenarios / sizeof *scenarios, argc, argv); }
