@@ -27,9 +27,7 @@ pid_t start(const Body& body, Board& board) {
 }
 
 /// Readable from the process's end on. By number: the header of Debian 12's C library declares the call for C alone.
-int end_of(pid_t process) {
-	return static_cast<int>(syscall(SYS_pidfd_open, process, 0));
-}
+int end_of(pid_t process) { return static_cast<int>(syscall(SYS_pidfd_open, process, 0)); }
 
 }  // namespace
 
