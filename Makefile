@@ -6,7 +6,7 @@ NEEDS := cmake/packages.sh
 CONFIGURE := cmake --log-level=WARNING --preset
 
 .DEFAULT_GOAL := help
-.PHONY: help build test lint bench bench-full bench-peers sim fuzz asan tsan interop newcomer clean
+.PHONY: help build test slow lint bench bench-full bench-peers sim fuzz asan tsan interop newcomer clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -19,6 +19,9 @@ build: ## everything, optimised, into build/
 test: build ## all tests; the last line counts passed, failed, skipped
 	@$(NEEDS) test bench
 	@$(PYTHON) tests/run.py --build $(BUILD)
+
+slow: build ## what takes minutes: 10,000 connections to one RPC server
+	@VERBENA_TEST_CONNECTIONS=10000 timeout 600 $(BUILD)/bench/lib_rpc_test --gtest_filter='ServerMemory.AThousand*' --gtest_brief=1
 
 bench: build ## RC against UD on this machine, quick; tables, plots and a page in build/results/
 	@$(NEEDS) bench

@@ -4,6 +4,7 @@
 
 #include "lib/rpc/frame.h"
 #include "lib/rpc/serialize.h"
+#include "lib/rpc/stream_window.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
 	using namespace verbena::rpc;
@@ -20,10 +21,18 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
 		std::span<const std::byte> bytes;
 		unpack_value(unpacker, body, bytes);
 	};
+	ReadWindow reads(stream_window_min);
+	WriteWindow writes;
 	while (!reader.done()) {
 		const auto frame = reader.next();
-		if (frame) read(frame->body);
-		else if (frame.error().code != errc::message_too_large) break;
+		if (!frame) {
+			if (frame.error().code == errc::message_too_large) continue;
+			break;
+		}
+		read(frame->body);
+		const std::size_t cost = item_cost(frame->body.size());
+		if (frame->header.kind == FrameKind::item && reads.arrive(cost)) reads.consume(cost);
+		if (frame->header.kind == FrameKind::window && !writes.grant(frame->header.granted)) break;
 	}
 	read(message);
 	return 0;

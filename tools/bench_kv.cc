@@ -11,6 +11,9 @@
 #include "bench/kv/rows.h"
 #include "lib/kv/index.h"
 #include "tools/commands.h"
+#include "tools/interruption.h"
+#include "tools/output_options.h"
+#include "tools/progress_line.h"
 #include "tools/trust_options.h"
 
 namespace verbena::tools {
@@ -28,8 +31,8 @@ struct Options {
 	std::vector<std::string> sensitivity;
 	std::uint32_t rx_depth = 6000, tx_depth = 6000, warmup = 50, iters = 60'000, clients = 1, reps = 5, poll_us = 50, stalled = 0;
 	double seconds_max = 1;
-	bool crossover = false, with_redis = false, with_memcached = false, quiet = false;
-	std::string csv, json, markdown;
+	bool crossover = false, with_redis = false, with_memcached = false;
+	OutputOptions output;
 	channel::TrustOptions trust;
 	std::string command_line;
 };
@@ -80,37 +83,82 @@ public:
 	}
 
 	int measure() {
-		if (options_.sensitivity.empty()) {
-			if (const int code = run(trial_, cells_of(options_)); code != good) return code;
-		}
-		if (options_.stalled > 0) {
-			TrialOptions trial = trial_;
-			trial.stalled = options_.stalled;
-			if (const int code = run(trial, cells_of(options_), "stalled"); code != good) return code;
-		}
-		for (const std::string& parameter : options_.sensitivity)
-			if (const int code = vary(parameter); code != good) return code;
-		if (options_.with_redis)
-			if (const auto added = add_redis(table_.rows, options_.reps, options_.iters); !added) return complain(added.error());
-		if (options_.with_memcached)
-			if (const auto added = add_memcached(table_.rows, options_.reps, options_.iters); !added) return complain(added.error());
-		return write();
+		if (const int code = measure_all(); code != good) return code;
+		if (table_.rows.empty()) return complain("interrupted before anything was measured", interrupted);
+		const int code = write();
+		return interruption_.asked() ? interrupted : code;
 	}
 
 private:
-	int run(const TrialOptions& trial, const std::vector<Cell>& cells, const std::string& varied = {}) {
-		const bool shown = !options_.quiet && isatty(STDERR_FILENO) == 1;
-		const auto result = run_trial(trial, cells, options_.reps, [&](std::size_t done) {
-			if (shown) fmt::print(stderr, "\r\033[K{}{} of {}", varied, done + 1, cells.size() * options_.reps);
-		});
-		if (shown) fmt::print(stderr, "\r\033[K");
-		if (!result) return complain(result.error());
-		for (std::size_t i = 0; i < cells.size(); ++i) {
-			Json row = row_of(cells[i], result->runs[i], trial);
-			row["varied"] = varied;
-			table_.rows.push_back(std::move(row));
+	int measure_all() {
+		if (options_.stalled > 0) return beside_stalled(cells_of(options_));
+		if (options_.sensitivity.empty()) {
+			if (const int code = run(trial_, cells_of(options_)); code != good) return code;
 		}
+		for (const std::string& parameter : options_.sensitivity)
+			if (const int code = vary(parameter); code != good) return code;
+		for (const auto& [wanted, add] : {std::pair(options_.with_redis, &add_redis), std::pair(options_.with_memcached, &add_memcached)}) {
+			if (!wanted || interruption_.asked()) continue;
+			std::vector<Json> rows = table_.rows;
+			const auto added = add(rows, options_.reps, options_.iters);
+			if (added) table_.rows = std::move(rows);
+			else if (!interruption_.asked()) return complain(added.error());
+		}
+		return good;
+	}
+
+	std::string words_of(const Cell& cell) const {
+		return fmt::format("{} {} {} window {}", name_of(cell.op), name_of(cell.proto), bytes_text(cell.size), cell.window);
+	}
+
+	// A cell that has had one repetition is a row, if only a suspect one, whatever becomes of the others.
+	int run(const TrialOptions& trial, const std::vector<Cell>& cells, const std::string& varied = {}) {
+		ProgressLine progress(!options_.output.quiet, cells.size() * options_.reps);
+		const auto result = run_trial(trial, cells, options_.reps, [&](const Cell& cell) {
+			progress.next(varied + (varied.empty() ? "" : ": ") + words_of(cell));
+			return !interruption_.asked();
+		});
+		if (!result) return complain(result.error());
+		for (std::size_t i = 0; i < cells.size(); ++i)
+			if (!result->runs[i].empty()) add_row(row_of(cells[i], result->runs[i], trial), varied);
 		account_ = result->account;
+		return good;
+	}
+
+	void add_row(Json row, const std::string& varied) {
+		row["varied"] = varied;
+		// Few repetitions have a narrow interval, which is not to be taken for certainty.
+		if (row["validity"] == "valid" && row["reps"] < options_.reps) {
+			row["validity"] = "suspect";
+			row["reason"] = fmt::format("interrupted after {} of {} repetitions", row["reps"].get<std::uint64_t>(), options_.reps);
+		}
+		table_.rows.push_back(std::move(row));
+	}
+
+	// Every cell with and without clients that stand still, in turn, each run with a server and clients of its own: what is lent to who
+	// stands still ends after some seconds, and then nobody is in mid-rendezvous any more.
+	int beside_stalled(const std::vector<Cell>& cells) {
+		TrialOptions beside = trial_;
+		beside.stalled = options_.stalled;
+		std::vector<std::vector<Run>> alone_runs(cells.size()), beside_runs(cells.size());
+		ProgressLine progress(!options_.output.quiet, cells.size() * options_.reps * 2);
+		for (std::uint32_t repetition = 0; repetition < options_.reps; ++repetition)
+			for (std::size_t i = 0; i < cells.size(); ++i)
+				for (const auto& [trial, runs] : {std::pair(&trial_, &alone_runs[i]), std::pair(&beside, &beside_runs[i])}) {
+					if (interruption_.asked()) continue;
+					progress.next(fmt::format("{} beside {} that stand still", words_of(cells[i]), trial->stalled));
+					const auto result = run_trial(*trial, {cells[i]}, 1, [](const Cell&) { return true; });
+					if (!result) return complain(result.error());
+					runs->push_back(result->runs.front().front());
+					account_ = result->account;
+				}
+		for (std::size_t i = 0; i < cells.size(); ++i) {
+			if (beside_runs[i].empty()) continue;
+			add_row(row_of(cells[i], alone_runs[i], trial_), "stalled");
+			Json row = row_of(cells[i], beside_runs[i], beside);
+			add_stalled(row, beside_runs[i], alone_runs[i]);
+			add_row(std::move(row), "stalled");
+		}
 		return good;
 	}
 
@@ -118,12 +166,14 @@ private:
 	int vary(const std::string& parameter) {
 		if (parameter == "depth") {
 			for (const std::uint32_t depth : {16u, 64u, 256u, 1024u, 6000u}) {
+				if (interruption_.asked()) return good;
 				TrialOptions trial = trial_;
 				trial.settings.rx_depth = trial.settings.tx_depth = depth;
 				if (const int code = run(trial, cells_of(options_), parameter); code != good) return code;
 			}
 			return good;
 		}
+		if (interruption_.asked()) return good;
 		std::vector<Cell> cells;
 		const std::vector<std::uint32_t> values = parameter == "warmup" ? std::vector<std::uint32_t>{0, 1, 10, 50, 500, 5000}
 																		: std::vector<std::uint32_t>{100, 1000, 10'000, 60'000};
@@ -149,12 +199,15 @@ private:
 														  : "hardware"},
 				{"cpu", bench::cpu_name()}, {"cores", fmt::format("{}, not pinned", sysconf(_SC_NPROCESSORS_ONLN))},
 				{"kernel", bench::kernel_name()}, {"date", bench::utc_now()}});
+		if (interruption_.asked())
+			table_.environment.insert(table_.environment.begin() + 1, {"interrupted", "yes; `reps` of a row tells how many it had"});
 		std::string error;
 		const auto out = [&](const std::string& path, const std::string& text) { return path.empty() || write_out(path, text, error); };
 		const std::string shown = options_.crossover ? to_crossover(table_.rows)
 			: options_.format == "published"         ? to_published(table_.rows)
 													 : connect::to_markdown(slim());
-		if (!(out(options_.csv, connect::to_csv(table_)) && out(options_.json, connect::to_json(table_)) && out(options_.markdown, shown)))
+		const OutputOptions& to = options_.output;
+		if (!(out(to.csv, connect::to_csv(table_)) && out(to.json, connect::to_json(table_)) && out(to.markdown, shown)))
 			return complain(error);
 		int code = good;
 		for (const Json& row : table_.rows)
@@ -175,7 +228,7 @@ private:
 			Json& one = shown.rows.emplace_back(Json{{"experiment", "kv"}});
 			for (const char* key : {"varied", "op", "proto", "protocol", "form", "value_bytes", "window", "clients", "stalled", "rx_depth",
 					 "warmup", "iters", "operations_per_second", "gigabytes_per_second", "gibibytes_per_second", "p50_us", "p99_us",
-					 "depth", "messages_per_operation", "spread", "redis_unix_per_second", "redis_tcp_per_second",
+					 "p99_times_alone", "depth", "messages_per_operation", "spread", "redis_unix_per_second", "redis_tcp_per_second",
 					 "memcached_unix_per_second", "memcached_tcp_per_second", "validity", "reason"})
 				if (row.contains(key) && (varied || std::string_view(key) != "varied")) one[key] = row[key];
 		}
@@ -184,6 +237,7 @@ private:
 
 	const Options& options_;
 	TrialOptions trial_;
+	Interruption interruption_;
 	connect::Table table_;
 	Account account_;
 };
@@ -226,7 +280,8 @@ void add_bench_kv(CLI::App& bench, Action& action, const std::string& command_li
 		"  verbena bench kv --sizes 64 --with-redis --with-memcached    beside both, over a unix socket and TCP\n"
 		"  verbena bench kv --sizes 64,64K --window 1 --stalled 1      what a client that stands still costs the others\n"
 		"  verbena bench kv --sensitivity depth,warmup,iters --sizes 4K\n"
-		"Exit codes: 0 good, 1 something could not be measured, 2 usage, 3 a row cannot be true.");
+		"Ctrl-C ends it after the run under way and keeps the rows that have a repetition; a second one ends it at once.\n"
+		"Exit codes: 0 good, 1 something could not be measured, 2 usage, 3 a row cannot be true, 130 interrupted.");
 	auto options = std::make_shared<Options>();
 	options->command_line = command_line;
 	sub->add_option("--sizes", options->sizes_text, "Bytes of a value: a list; a:b is from a to b by doubling")->capture_default_str();
@@ -237,7 +292,7 @@ void add_bench_kv(CLI::App& bench, Action& action, const std::string& command_li
 	sub->add_option("--window", options->windows_text, "Operations of a client under way at once: a list")->capture_default_str();
 	sub->add_option("--clients", options->clients, "Clients, all in one process")->capture_default_str()->check(CLI::Range(1u, 1024u));
 	sub->add_option("--stalled", options->stalled,
-		   "Run everything again beside so many clients, each a process, that stand still (SIGSTOP) in the middle of their rendezvous")
+		   "Each cell without, and beside, so many clients, each a process, that stand still (SIGSTOP) in the middle of their rendezvous")
 		->check(CLI::Range(0u, 1000u));
 	sub->add_option("--rx-depth", options->rx_depth, "Receive buffers, of both sides")
 		->capture_default_str()
@@ -264,10 +319,7 @@ void add_bench_kv(CLI::App& bench, Action& action, const std::string& command_li
 		->check(CLI::IsMember({"markdown", "published"}));
 	sub->add_flag("--with-redis", options->with_redis, "Also redis-benchmark (redis must be installed)");
 	sub->add_flag("--with-memcached", options->with_memcached, "Also memcached (it must be installed)");
-	sub->add_option("--csv", options->csv, "Write CSV (- is standard output)")->type_name("FILE");
-	sub->add_option("--json", options->json, "Write JSON, with each repetition")->type_name("FILE");
-	sub->add_option("--md", options->markdown, "Write what is shown (the default, to standard output)")->type_name("FILE");
-	sub->add_flag("--quiet", options->quiet, "Nothing but results");
+	add_output(*sub, options->output);
 	add_trust(*sub, options->trust);
 
 	sub->callback([options, &action] {
@@ -292,7 +344,9 @@ void add_bench_kv(CLI::App& bench, Action& action, const std::string& command_li
 				"--sensitivity", options->sensitivity_text, {{"depth", "depth"}, {"warmup", "warmup"}, {"iters", "iters"}});
 		if (options->crossover) std::erase(options->protos, Proto::automatic);
 		if (cells_of(*options).empty()) throw CLI::ValidationError("--proto", "onesided is for GETs: say --ops get");
-		if (options->csv.empty() && options->json.empty() && options->markdown.empty()) options->markdown = "-";
+		if (options->stalled > 0 && (!options->sensitivity.empty() || options->with_redis || options->with_memcached))
+			throw CLI::ValidationError("--stalled", "is measured alone: without --sensitivity, --with-redis, --with-memcached");
+		options->output.settle();
 		action = [options] { return measure(*options); };
 	});
 }

@@ -11,6 +11,9 @@
 #include "bench/rpc/registration.h"
 #include "bench/rpc/rows.h"
 #include "tools/commands.h"
+#include "tools/interruption.h"
+#include "tools/output_options.h"
+#include "tools/progress_line.h"
 
 namespace verbena::tools {
 namespace {
@@ -23,8 +26,8 @@ struct Options {
 	bool with_grpc = false, with_capnp = false;
 	double duration = 5, warmup = 0.5;
 	std::uint32_t reps = 5, connections = 1, threads = 1, poll_us = 50, send_buffers = 0;
-	std::string csv, json, markdown, command_line;
-	bool quiet = false;
+	OutputOptions output;
+	std::string command_line;
 	std::vector<CellOptions> cells;
 };
 
@@ -139,39 +142,43 @@ int measure(const Options& options) {
 			if (const auto found = find_peer(peer); !found) return complain(found.error());
 	std::vector<std::vector<Outcome>> runs(options.cells.size());
 	std::vector<std::string> failures(options.cells.size());
-	const bool shows = !options.quiet && isatty(STDERR_FILENO) == 1;
-	// Interleaved, so that what changes on the machine changes all of them alike.
-	for (std::uint32_t repetition = 0; repetition < options.reps; ++repetition)
-		for (std::size_t i = 0; i < options.cells.size(); ++i) {
-			const CellOptions& cell = options.cells[i];
-			if (!failures[i].empty()) continue;
-			if (shows)
-				fmt::print(stderr, "\r\033[K{} of {}: {}", repetition * options.cells.size() + i + 1, options.reps * options.cells.size(),
-					words_of(cell));
-			auto run = run_cell(cell);
-			if (run) runs[i].push_back(std::move(*run));
-			else failures[i] = run.error();
-		}
-	if (shows) fmt::print(stderr, "\r\033[K");
+	const Interruption interruption;
+	{
+		ProgressLine progress(!options.output.quiet, options.reps * options.cells.size());
+		// Interleaved, so that what changes on the machine changes all of them alike.
+		for (std::uint32_t repetition = 0; repetition < options.reps; ++repetition)
+			for (std::size_t i = 0; i < options.cells.size(); ++i) {
+				if (interruption.asked()) break;
+				progress.next(words_of(options.cells[i]));
+				if (!failures[i].empty()) continue;
+				auto run = run_cell(options.cells[i]);
+				if (run) runs[i].push_back(std::move(*run));
+				else if (!interruption.asked()) failures[i] = run.error();
+			}
+	}
 
 	connect::Table table;
 	bool broken = false, impossible = false;
 	for (std::size_t i = 0; i < options.cells.size(); ++i) {
 		const CellOptions& cell = options.cells[i];
+		if (failures[i].empty() && runs[i].empty()) continue;  // interrupted before its first repetition
 		const Json& row = table.rows.emplace_back(failures[i].empty() ? row_of(cell, runs[i]) : row_not_run(cell, failures[i]));
 		if (!failures[i].empty()) complain(words_of(cell) + ": " + failures[i]);
 		broken |= !failures[i].empty();
 		impossible |= failures[i].empty() && row["validity"] == "invalid";
 	}
+	if (table.rows.empty()) return complain("interrupted before anything was measured", interrupted);
 	table.environment = {{"experiment", "rpc"}, {"server", "a process of its own on this host"}, {"cpu", bench::cpu_name()},
 		{"cores", fmt::format("{}, not pinned", sysconf(_SC_NPROCESSORS_ONLN))}, {"kernel", bench::kernel_name()},
 		{"commit", bench::commit()}, {"date", bench::utc_now()}, {"command", options.command_line}};
+	if (interruption.asked()) table.environment.emplace_back("interrupted", "yes; `repetitions` of a row tells how many it had");
 	add_device(options, table);
+	const OutputOptions& to = options.output;
 	std::string error;
 	const auto write = [&](const std::string& path, auto render) { return path.empty() || write_out(path, render(table), error); };
 	const auto markdown = [](const connect::Table& of) { return rpcbench::to_markdown(of.rows); };
-	if (!(write(options.csv, to_csv) && write(options.json, connect::to_json) && write(options.markdown, markdown))) return complain(error);
-	return impossible ? impossible_data : broken ? failed : good;
+	if (!(write(to.csv, to_csv) && write(to.json, connect::to_json) && write(to.markdown, markdown))) return complain(error);
+	return interruption.asked() ? interrupted : impossible ? impossible_data : broken ? failed : good;
 }
 
 }  // namespace
@@ -180,14 +187,15 @@ void add_bench_rpc(CLI::App& bench, Action& action, const std::string& command_l
 	CLI::App* sub = bench.add_subcommand("rpc", "Calls over TCP and RDMA: rates and latencies by size and requests in flight");
 	sub->footer(
 		"Examples:\n"
-		"  verbena bench rpc                                        the published matrix, over both transports\n"
+		"  verbena bench rpc --json rpc.json                        the published matrix, over both transports: 300 runs, half an hour\n"
 		"  verbena bench rpc --sizes 128 --concurrency 1,256 --transport rdma --duration 1 --reps 3\n"
 		"  verbena bench rpc --mode echo --csv rpc.csv && verbena check rpc.csv\n"
 		"  verbena bench rpc --transport tcp --sizes 128,256K --concurrency 1,64 --with-grpc --with-capnp\n"
 		"  verbena bench rpc --ablate inline,coalescing,send-queue,pool,connection-pool --json ablation.json\n"
 		"  verbena bench rpc --transport rdma --recv-mode per_connection --sizes 128 --concurrency 1\n"
 		"  verbena report rpc.json -o rpc.html\n"
-		"Exit codes: 0 good, 1 something could not be measured, 2 usage, 3 a row cannot be true.");
+		"Ctrl-C ends it after the run that is under way, and keeps the rows that have one; a second Ctrl-C ends it at once.\n"
+		"Exit codes: 0 good, 1 something could not be measured, 2 usage, 3 a row cannot be true, 130 interrupted.");
 	auto options = std::make_shared<Options>();
 	options->command_line = command_line;
 	sub->add_option("--sizes", options->sizes, "Bytes of a request: a list")->capture_default_str();
@@ -221,10 +229,7 @@ void add_bench_rpc(CLI::App& bench, Action& action, const std::string& command_l
 		->check(CLI::Range(0.0, 60.0));
 	sub->add_option("--reps", options->reps, "Repetitions, interleaved")->capture_default_str()->check(CLI::Range(1u, 1000u));
 	sub->add_option("--poll-us", options->poll_us, "Microseconds that both ends poll after their last work")->capture_default_str();
-	sub->add_option("--csv", options->csv, "Write CSV (- is standard output)")->type_name("FILE");
-	sub->add_option("--json", options->json, "Write JSON")->type_name("FILE");
-	sub->add_option("--md", options->markdown, "Write Markdown (the default, to standard output)")->type_name("FILE");
-	sub->add_flag("--quiet", options->quiet, "Nothing but results");
+	add_output(*sub, options->output);
 	sub->callback([options, &action, sub] {
 		const auto sizes = parse_sizes(options->sizes), concurrency = parse_sizes(options->concurrency);
 		if (!sizes) throw CLI::ValidationError("--sizes", sizes.error());
@@ -246,7 +251,7 @@ void add_bench_rpc(CLI::App& bench, Action& action, const std::string& command_l
 		}
 		if (options->ablate.empty()) options->cells = matrix_of(*options, *sizes, *concurrency);
 		if (options->cells.empty()) throw CLI::ValidationError("--ablate", "it is of RDMA, and --transport leaves that out");
-		if (options->csv.empty() && options->json.empty() && options->markdown.empty()) options->markdown = "-";
+		options->output.settle();
 		action = [options] { return measure(*options); };
 	});
 }

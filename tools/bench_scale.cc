@@ -13,7 +13,10 @@
 #include "bench/scale/experiment.h"
 #include "bench/scale/redis.h"
 #include "bench/scale/rows.h"
+#include "lib/async/selector.h"
 #include "tools/commands.h"
+#include "tools/output_options.h"
+#include "tools/progress_line.h"
 #include "tools/trust_options.h"
 
 namespace verbena::tools {
@@ -30,8 +33,8 @@ struct Options {
 	std::vector<Engine> engines;
 	std::uint32_t messages = 0, size = 64, window = 1, reps = 5, processes = 0, poll_us = 50;
 	double seconds = 2, warmup_s = 0.5;
-	bool with_redis = false, quiet = false, capacity = false, ablation = false;
-	std::string csv, json, markdown;
+	bool with_redis = false, capacity = false, ablation = false;
+	OutputOptions output;
 	channel::TrustOptions trust;
 	std::string command_line;
 };
@@ -47,33 +50,6 @@ struct RedisCell {
 	std::uint32_t clients = 0;
 	std::vector<double> rates;
 	std::uint32_t connections = 0;
-};
-
-class ProgressLine {
-public:
-	ProgressLine(bool shown, std::size_t all) : shown_(shown && isatty(STDERR_FILENO) == 1), all_(all) {}
-	~ProgressLine() {
-		if (shown_) fmt::print(stderr, "\r\033[K");
-	}
-	void next(std::string what) {
-		what_ = std::move(what);
-		++begun_;
-		show("");
-	}
-	void show(const std::string& doing) const {
-		if (!shown_) return;
-		const double elapsed = static_cast<double>(monotonic_now() - start_) / 1e9;
-		const std::size_t done = begun_ - 1;
-		const std::string left =
-			done == 0 ? "?" : fmt::format("{:.0f} s", elapsed / static_cast<double>(done) * static_cast<double>(all_ - done));
-		fmt::print(stderr, "\r\033[K{} of {}: {}{}{}, {} left", begun_, all_, what_, doing.empty() ? "" : ": ", doing, left);
-	}
-
-private:
-	bool shown_;
-	std::size_t all_, begun_ = 0;
-	std::string what_;
-	Nanoseconds start_ = monotonic_now();
 };
 
 // Between two processes that nobody pins, as those of a run are.
@@ -104,6 +80,9 @@ std::string hindrance(const ExperimentOptions& experiment) {
 	if (experiment.engine == Engine::threads && swarm.clients > engine_threads_max)
 		return fmt::format("a thread for each client: at most {} of them here", engine_threads_max);
 	if (experiment.engine == Engine::threads && swarm.logical()) return "a thread for each client: none of them shares a queue pair";
+	if (experiment.engine == Engine::uring)
+		if (const auto chosen = async::make_selector(async::SelectorKind::uring); !chosen.refusal.empty())
+			return fmt::format("io_uring is not to be had here ({})", chosen.refusal);
 	if (swarm.transport == Transport::tcp && swarm.connect_by == ConnectBy::rdmacm) return "rdma_cm connects queue pairs, and TCP has none";
 	const auto plan = plan_processes(swarm, experiment.processes, true, scale::descriptors_max());
 	return plan ? "" : plan.error();
@@ -265,7 +244,7 @@ int measure(const Options& options) {
 	if (options.with_redis)
 		for (const std::uint64_t clients : options.clients) redis.push_back({.clients = static_cast<std::uint32_t>(clients)});
 	const auto runnable = static_cast<std::size_t>(std::ranges::count_if(cells, [](const Cell& cell) { return cell.not_run.empty(); }));
-	ProgressLine progress(!options.quiet, options.reps * (runnable + redis.size()));
+	ProgressLine progress(!options.output.quiet, options.reps * (runnable + redis.size()));
 	std::vector<double> trips;
 	std::uint32_t runs = 0;
 	// Interleaved, so that what changes on the machine changes all of them alike.
@@ -275,8 +254,9 @@ int measure(const Options& options) {
 			SwarmOptions& swarm = cell.experiment.swarm;
 			// Addresses of its own: what the last run's TCP left in TIME_WAIT takes no port from this one.
 			swarm.first_address = runs++ % 1000 * 16;
-			progress.next(fmt::format("{}{} clients, {}{}{}{}, repetition {}", cell.experiment.engine == Engine::threads ? "threads: " : "",
-				swarm.clients, name_of(swarm.transport), swarm.connect_by == ConnectBy::rdmacm ? " by rdma_cm" : "",
+			progress.next(fmt::format("{}{} clients, {}{}{}{}, repetition {}",
+				cell.experiment.engine == Engine::epoll ? "" : fmt::format("{}: ", name_of(cell.experiment.engine)), swarm.clients,
+				name_of(swarm.transport), swarm.connect_by == ConnectBy::rdmacm ? " by rdma_cm" : "",
 				swarm.logical() ? fmt::format(" on {} queue pairs", swarm.queue_pairs) : "",
 				swarm.rate > 0 ? fmt::format(" at {:.0f}/s", swarm.rate) : "", repetition + 1));
 			const auto trip = core_to_core_ns();
@@ -321,8 +301,8 @@ int measure(const Options& options) {
 
 	std::string error;
 	const auto write = [&](const std::string& path, auto render) { return path.empty() || write_out(path, render(table), error); };
-	if (!(write(options.csv, connect::to_csv) && write(options.json, connect::to_json) && write(options.markdown, to_markdown)))
-		return complain(error);
+	const OutputOptions& to = options.output;
+	if (!(write(to.csv, connect::to_csv) && write(to.json, connect::to_json) && write(to.markdown, to_markdown))) return complain(error);
 	for (const Cell& cell : cells)
 		if (!cell.failure.empty())
 			complain(fmt::format(
@@ -342,13 +322,15 @@ void add_bench_scale(CLI::App& bench, Action& action, const std::string& command
 		"  verbena bench scale --clients 100000 --qps 64      logical clients that share 64 queue pairs\n"
 		"  verbena bench scale --capacity --reps 3            what a client costs, and how many fit\n"
 		"  verbena bench scale --connect tls-psn,rdmacm --transport rdma    set-up over TCP, and by rdma_cm\n"
+		"  verbena bench scale --clients 100,10000 --engine epoll,uring     both ways of asking the kernel, interleaved\n"
 		"  verbena bench scale --clients 10 --stalled 0,100   what stalled handshakes cost the others\n"
 		"Exit codes: 0 good, 1 a client failed or something could not be measured, 2 usage, 3 a row cannot be true.");
 	auto options = std::make_shared<Options>();
 	options->command_line = command_line;
 	const CLI::Option* count = sub->add_option("--clients", options->clients_text, "Clients at once: a list")->capture_default_str();
 	sub->add_option("--transport", options->transports_text, "What carries the messages: rdma, tcp")->capture_default_str();
-	sub->add_option("--engine", options->engines_text, "Of the server: epoll, threads (one for each client, at most 300): a list")
+	sub->add_option(
+		   "--engine", options->engines_text, "Of the server: epoll, uring (io_uring), threads (one for each client, at most 1000): a list")
 		->capture_default_str();
 	sub->add_option("--connect", options->connects_text, "How RDMA clients connect: tls-psn (over TCP), rdmacm: a list")
 		->capture_default_str();
@@ -374,10 +356,7 @@ void add_bench_scale(CLI::App& bench, Action& action, const std::string& command
 	sub->add_option("--processes", options->processes, "Processes of clients; 0: as many as it takes")->capture_default_str();
 	sub->add_option("--poll-us", options->poll_us, "Microseconds that the server polls after the last work")->capture_default_str();
 	sub->add_flag("--with-redis", options->with_redis, "Also redis-benchmark with as many connections (redis must be installed)");
-	sub->add_option("--csv", options->csv, "Write CSV (- is standard output)")->type_name("FILE");
-	sub->add_option("--json", options->json, "Write JSON, with each repetition")->type_name("FILE");
-	sub->add_option("--md", options->markdown, "Write Markdown (the default, to standard output)")->type_name("FILE");
-	sub->add_flag("--quiet", options->quiet, "Nothing but results");
+	add_output(*sub, options->output);
 	add_trust(*sub, options->trust);
 
 	sub->callback([options, &action, count] {
@@ -408,15 +387,16 @@ void add_bench_scale(CLI::App& bench, Action& action, const std::string& command
 			options->rates.push_back(*rate);
 		}
 		for (const std::string_view word : split(options->engines_text)) {
-			if (word != "epoll" && word != "threads") throw CLI::ValidationError("--engine", "each is epoll or threads");
-			options->engines.push_back(word == "epoll" ? Engine::epoll : Engine::threads);
+			if (std::ranges::find(engine_names, word) == engine_names.end())
+				throw CLI::ValidationError("--engine", "each is epoll, uring or threads");
+			options->engines.push_back(engine_of(word));
 		}
 		for (const std::string_view word : split(options->qps_text)) {
 			const auto count = parse_size(word);
 			if (!count || *count > 4096) throw CLI::ValidationError("--qps", "each is 0 to 4096");
 			options->queue_pairs.push_back(*count);
 		}
-		if (options->csv.empty() && options->json.empty() && options->markdown.empty()) options->markdown = "-";
+		options->output.settle();
 		action = [options] { return measure(*options); };
 	});
 }

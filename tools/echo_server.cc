@@ -1,33 +1,21 @@
 // echo_server: accepts up to 100,000 clients over RDMA and echoes their messages.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
-#include <csignal>
-
 #include "bench/scale/echo_service.h"
 #include "lib/metrics/export.h"
-#include "tools/trust_options.h"
+#include "tools/channel_options.h"
+#include "tools/server_program.h"
 
 namespace {
 
-verbena::scale::EchoService* running = nullptr;
-
-extern "C" void on_signal(int) {
-	if (running != nullptr) running->stop();
-}
-
-struct Options {
-	std::string listen = "0.0.0.0";
-	std::uint16_t port = 7471;
+struct Options : verbena::tools::ServerOptions {
 	std::uint32_t max_clients = 20'000;
 	std::uint32_t logical = 0;
 	std::string engine = "epoll";
 	double accept_rate = 0;
-	std::string device;
-	std::uint32_t poll_us = 50;
 	bool print_config = false;
 	std::string metrics, metrics_json;
-	verbena::channel::TrustOptions trust;
+	verbena::tools::ChannelOptions channel;
 };
 
 int fail(const std::string& text) {
@@ -47,39 +35,41 @@ int run(const Options& options) {
 	const auto where = async::resolve(options.listen, options.port);
 	if (!where) return fail(where.error());
 
-	const bool threads = options.engine == "threads";
+	const scale::Engine engine = scale::engine_of(options.engine);
+	const bool threads = engine == scale::Engine::threads;
 	if (threads && (options.max_clients > scale::engine_threads_max || options.logical > 0)) {
 		fail(fmt::format("--engine threads has a thread for each client, and at most {}: --max-clients {}, without --logical",
 			scale::engine_threads_max, scale::engine_threads_max));
 		return 2;
 	}
-	if (options.engine == "uring") fmt::print(stderr, "echo_server: io_uring is not built in; epoll instead\n");
 	channel::RcOptions rc =
 		channel::many_connections({.units_max = std::max(8192u, options.max_clients * 6), .connections_max = options.max_clients});
 	if (threads) rc = scale::rc_of_a_thread;
-	if (options.print_config) {
-		for (const auto& [name, value] : channel::describe(rc)) fmt::print("{} = {}\n", name, value);
-		return 0;
-	}
-	scale::EchoService service({.where = *where,
+	options.channel.apply(rc);
+	const scale::EchoOptions echo{.where = *where,
 		.protection = *protection,
 		.wish = {.device = options.device, .both_ends_on_this_host = options.listen.starts_with("127.")},
 		.rc = rc,
 		.acceptor = {.protection = *protection, .accept_rate = options.accept_rate},
-		.engine = threads ? scale::Engine::threads : scale::Engine::epoll,
+		.engine = engine,
 		.threads = options.max_clients,
 		.logical = options.logical,
 		.spin = options.poll_us * 1000,
-		.timed = !options.metrics.empty() || !options.metrics_json.empty()});
+		.timed = !options.metrics.empty() || !options.metrics_json.empty()};
+	if (options.print_config) {
+		for (const auto& [name, value] : scale::describe(echo)) fmt::print("{} = {}\n", name, value);
+		return 0;
+	}
+	scale::EchoService service(echo);
 	if (auto started = service.start(); !started) return fail(started.error());
-	running = &service;
-	std::signal(SIGTERM, on_signal);
-	std::signal(SIGINT, on_signal);
+	const tools::StopOnSignal stops(service);
 	if (!service.rdmacm_trouble().empty())
 		fmt::print(stderr, "echo_server: no clients by rdma_cm, only over TCP: {}\n", service.rdmacm_trouble());
+	if (const std::string trouble = service.engine_trouble(); !trouble.empty()) fmt::print(stderr, "echo_server: {}\n", trouble);
 	const channel::Path path = service.path();
-	fmt::print("echo_server: listening at {}:{}, {} over {} ({}, MTU {}), at most {} clients, trusts {}\n", options.listen, service.port(),
-		path.transport, path.device, path.gid, path.mtu, options.max_clients, trust->description());
+	fmt::print("echo_server: listening at {}:{}, {} over {} ({}, MTU {}), engine {}, at most {} clients, trusts {}\n", options.listen,
+		service.port(), path.transport, path.device, path.gid, path.mtu, name_of(service.engine()), options.max_clients,
+		trust->description());
 	const auto collect = [&] { return service.families(); };
 	std::unique_ptr<metrics::Endpoint> endpoint;
 	std::optional<metrics::JsonWriter> writer;
@@ -94,7 +84,6 @@ int run(const Options& options) {
 	service.run();
 	endpoint.reset();
 	writer.reset();
-	running = nullptr;
 	const auto& counts = service.counts();
 	fmt::print("echo_server: {} clients at most, {} messages echoed, {} lost, {} handshakes failed, {} of {} resumed\n", counts.peak.load(),
 		counts.echoed.load(), counts.lost.load(), service.acceptor_counters().failed, service.acceptor_counters().resumed,
@@ -106,20 +95,22 @@ int run(const Options& options) {
 
 int main(int argc, char** argv) {
 	Options options;
+	options.port = 7471;
 	CLI::App app("Accepts many clients over RDMA (RC) and echoes their messages.", "echo_server");
 	app.footer(
 		"Examples:\n  echo_server --port 7471\n  echo_server --listen 127.0.0.1 --max-clients 20000\n"
 		"  echo_server --ca ca.pem --cert server.pem --key server.key\n"
+		"  echo_server --engine uring --recv-mode per_connection --receive-depth 16\n"
 		"SIGTERM closes the clients and ends within two seconds.\nExit codes: 0 good, 1 failed, 2 usage.");
-	app.add_option("--listen", options.listen, "Address to listen at")->capture_default_str();
-	app.add_option("--port", options.port, "Port of the set-up, over TCP and by rdma_cm; 0: any free one")->capture_default_str();
+	add_listening(app, options, "Port of the set-up, over TCP and by rdma_cm; 0: any free one");
 	app.add_option("--max-clients", options.max_clients, "Further ones are refused")
 		->capture_default_str()
 		->check(CLI::Range(1u, 100'000u));
 	app.add_option("--engine", options.engine,
-		   "epoll: the same threads for any number of clients; threads: one for each, to judge claims about that; uring: as epoll")
+		   "epoll, uring: the same threads for any number of clients, by that interface (epoll where the kernel refuses io_uring); "
+		   "threads: one for each, to judge claims about that")
 		->capture_default_str()
-		->check(CLI::IsMember({"epoll", "uring", "threads"}));
+		->check(CLI::IsMember(std::vector<std::string>(verbena::scale::engine_names.begin(), verbena::scale::engine_names.end())));
 	app.add_option(
 		   "--logical", options.logical, "Each connection carries up to so many logical clients (performance_test --qps); 0: it is one")
 		->capture_default_str()
@@ -127,13 +118,12 @@ int main(int argc, char** argv) {
 	app.add_option("--accept-rate", options.accept_rate, "New clients a second, 0: as they come")
 		->capture_default_str()
 		->check(CLI::NonNegativeNumber);
-	app.add_option("--device", options.device, "RDMA device; without it the best one ('verbena devices')");
-	app.add_option("--poll-us", options.poll_us, "Microseconds to poll after the last work before sleeping")->capture_default_str();
 	app.add_option("--metrics", options.metrics, "Serve metrics for Prometheus there, at /metrics; without HOST only to this host")
 		->type_name("[HOST:]PORT");
 	app.add_option("--metrics-json", options.metrics_json, "Write the same as JSON there, each second and at the end")->type_name("FILE");
-	app.add_flag("--print-config", options.print_config, "Print the channel's numbers and end");
-	verbena::tools::add_trust(app, options.trust);
+	app.add_flag("--print-config", options.print_config, "Print every number that is used and end");
+	add_device_and_trust(app, options);
+	add_channel(app, options.channel);
 	try {
 		app.parse(argc, argv);
 	} catch (const CLI::ParseError& error) {

@@ -1,31 +1,18 @@
 // kv_server: keys and values in memory, for clients over RDMA or TCP.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
-#include <csignal>
-
 #include "base/sizes.h"
 #include "lib/kv/service.h"
-#include "tools/trust_options.h"
+#include "tools/server_program.h"
 
 namespace {
 
-verbena::kv::Service* running = nullptr;
-
-extern "C" void on_signal(int) {
-	if (running != nullptr) running->stop();
-}
-
-struct Options {
-	std::string listen = "0.0.0.0";
-	std::uint16_t port = verbena::kv::port_default;
+struct Options : verbena::tools::ServerOptions {
 	verbena::kv::Settings settings;
 	verbena::kv::ServerOptions server;
 	std::string memory = "1G", eager_max = "4096", value_max = "64M", one_sided = "0";
-	std::string device, data, join, name;
+	std::string data, join, name;
 	std::uint32_t join_lease_s = 5;
-	std::uint32_t poll_us = 50;
-	verbena::channel::TrustOptions trust;
 };
 
 int fail(const std::string& text) {
@@ -45,9 +32,9 @@ int run(const Options& options) {
 	const auto where = async::resolve(options.listen, options.port);
 	if (!where) return fail(where.error());
 
-	std::optional<kv::EtcdPrefix> join;
+	std::optional<discovery::EtcdPrefix> join;
 	if (!options.join.empty()) {
-		const auto prefix = kv::read_etcd(options.join);
+		const auto prefix = discovery::read_etcd(options.join);
 		if (!prefix) {
 			fail(prefix.error());
 			return 2;
@@ -66,9 +53,7 @@ int run(const Options& options) {
 		.data = options.data,
 		.complain = [](const std::string& what) { fmt::print(stderr, "kv_server: {}\n", what); }});
 	if (auto started = service.start(); !started) return fail(started.error());
-	running = &service;
-	std::signal(SIGTERM, on_signal);
-	std::signal(SIGINT, on_signal);
+	const tools::StopOnSignal stops(service);
 	const channel::Path path = service.path();
 	fmt::print(
 		"kv_server: listening at {}:{}, {} over {} ({}, MTU {}) and tcp, rx-depth {}, tx-depth {}, eager-max {}, memory {}, trusts {}\n",
@@ -77,7 +62,6 @@ int run(const Options& options) {
 	if (join) fmt::print("kv_server: joined {} as {}\n", options.join, service.name());
 	std::fflush(stdout);
 	service.run();
-	running = nullptr;
 	const kv::ServerCounters& counters = service.counters();
 	fmt::print(
 		"kv_server: {} clients at most, {} requests; SETs: {} eager, {} read, {} written, {} refused; GETs: {} eager, {} lent; {} leases "
@@ -93,6 +77,7 @@ int run(const Options& options) {
 
 int main(int argc, char** argv) {
 	Options options;
+	options.port = verbena::kv::port_default;
 	CLI::App app("Keeps keys and values in memory, for clients over RDMA (RC) or TCP.", "kv_server");
 	app.footer(
 		"Examples:\n  kv_server\n  kv_server --port 4000 --memory 4G --eager-max 16K\n  kv_server --one-sided 64M\n  kv_server --data "
@@ -102,8 +87,7 @@ int main(int argc, char** argv) {
 		"6000\n  kv_server --ca ca.pem --cert server.pem --key server.key\n"
 		"Then, elsewhere: kv_client SERVER. SIGTERM closes the clients and ends within two seconds.\nExit codes: 0 good, 1 failed, 2 "
 		"usage.");
-	app.add_option("--listen", options.listen, "Address to listen at")->capture_default_str();
-	app.add_option("--port", options.port, "TCP port of the set-up; 0: any free one")->capture_default_str();
+	add_listening(app, options, "TCP port of the set-up; 0: any free one");
 	app.add_option("--rx-depth", options.settings.rx_depth, "Receive buffers posted; one client may fill as many")
 		->capture_default_str()
 		->check(CLI::Range(8u, 65'536u));
@@ -152,9 +136,7 @@ int main(int argc, char** argv) {
 	app.add_option("--data", options.data,
 		   "Keep acknowledged SETs and DELs in this folder, and begin with what is there; without it they are lost with the process")
 		->type_name("DIR");
-	app.add_option("--device", options.device, "RDMA device; without it the best one ('verbena devices')");
-	app.add_option("--poll-us", options.poll_us, "Microseconds to poll after the last work before sleeping")->capture_default_str();
-	verbena::tools::add_trust(app, options.trust);
+	add_device_and_trust(app, options);
 	try {
 		app.parse(argc, argv);
 	} catch (const CLI::ParseError& error) {

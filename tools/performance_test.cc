@@ -69,6 +69,7 @@ void print(std::FILE* out, const scale::Outcome& run) {
 	fmt::print(out, "clients: {} while messages went\n", use_between(run.from.clients, run.to.clients));
 	if (run.server) {
 		const scale::ServerAccount& server = *run.server;
+		fmt::print(out, "server: engine {}\n", name_of(run.engine));
 		fmt::print(out, "server: {} while messages went; {:.2f} CPU s in all\n", use_between(run.from.server, run.to.server),
 			server.after.cpu_seconds - server.before.cpu_seconds);
 		fmt::print(out, "server: {} clients at once, {} echoed, {} lost, {} refused; {} QPs; {:.1f} KiB a connection, {:.1f} at the peak\n",
@@ -108,7 +109,7 @@ int run(Options& options) {
 	const std::string_view servers = options.server.empty() ? "127.0.0.1" : std::string_view(options.server);
 	for (const std::string_view each : split(servers)) swarm.hosts.emplace_back(each);
 	swarm.port = 7471;
-	experiment.engine = options.engine == "threads" ? scale::Engine::threads : scale::Engine::epoll;
+	experiment.engine = scale::engine_of(options.engine);
 	swarm.transport = options.transport == "tcp" ? scale::Transport::tcp : scale::Transport::rdma;
 	swarm.connect_by = options.connect == "rdmacm" ? scale::ConnectBy::rdmacm : scale::ConnectBy::tls_psn;
 	if (swarm.connect_by == scale::ConnectBy::rdmacm && swarm.transport == scale::Transport::tcp)
@@ -133,6 +134,8 @@ int run(Options& options) {
 				static_cast<double>(moment.since) / 1e9);
 	});
 	if (!outcome) return fail(outcome.error());
+	if (outcome->server && !outcome->server->engine_trouble.empty())
+		fmt::print(stderr, "performance_test: {}\n", outcome->server->engine_trouble);
 	if (options.verbose) print_clients(out, *outcome);
 	for (const std::string& each : outcome->first_failures) fmt::print(stderr, "performance_test: {}\n", each);
 	print(out, *outcome);
@@ -175,9 +178,10 @@ int main(int argc, char** argv) {
 		->check(CLI::Range(0.0, 1e9));
 	app.add_option("-s", options.server,
 		"HOST[:PORT] of an echo_server, or of several (a list), which share the clients; without it a process of its own is started");
-	app.add_option("--engine", options.engine, "Of the process of its own: epoll, or threads (one for each client)")
+	app.add_option("--engine", options.engine,
+		   "Of the process of its own: epoll, uring (io_uring; epoll where the kernel refuses it), threads (one for each client)")
 		->capture_default_str()
-		->check(CLI::IsMember({"epoll", "threads"}));
+		->check(CLI::IsMember(std::vector<std::string>(scale::engine_names.begin(), scale::engine_names.end())));
 	app.add_option("--stalled", options.experiment.stalled, "So many callers begin a handshake before the first client, and never go on")
 		->check(CLI::Range(0u, 10'000u));
 	app.add_flag("-v", options.verbose, "A line for each client");

@@ -72,12 +72,12 @@ std::string key_of(const Json& row) {
 		"{} window {} clients {}", row["op"].get<std::string>(), row["window"].get<std::uint64_t>(), row["clients"].get<std::uint64_t>());
 }
 
+}  // namespace
+
 std::string bytes_text(std::uint64_t size) {
 	if (size >= 1 << 20 && size % (1 << 20) == 0) return fmt::format("{} MiB", size >> 20);
 	return size >= 1024 && size % 1024 == 0 ? fmt::format("{} KiB", size >> 10) : fmt::format("{} B", size);
 }
-
-}  // namespace
 
 Json row_of(const Cell& cell, std::span<const Run> runs, const TrialOptions& options) {
 	std::vector<double> rates;
@@ -98,6 +98,7 @@ Json row_of(const Cell& cell, std::span<const Run> runs, const TrialOptions& opt
 	row["eager_max"] = options.settings.eager_max;
 	row["warmup"] = cell.warmup;
 	row["iters"] = static_cast<std::uint64_t>(median_of(runs, [](const Run& run) { return run.operations; }));
+	row["reps"] = runs.size();
 	row["operations_per_second"] = rate;
 	row["operations_per_second_low"] = interval.low;
 	row["operations_per_second_high"] = interval.high;
@@ -114,6 +115,7 @@ Json row_of(const Cell& cell, std::span<const Run> runs, const TrialOptions& opt
 	row["copied_per_operation"] = median_of(runs, [](const Run& run) { return per_operation(run, run.copied); });
 	row["registrations"] = median_of(runs, [](const Run& run) { return run.registrations; });
 	row["spread"] = spread(rates);
+	for (const char* name : {"p99_times_alone", "p99_times_alone_low", "p99_times_alone_high"}) row[name] = nullptr;
 	const Verdict verdict = judge(cell, runs);
 	row["validity"] = verdict.validity;
 	row["reason"] = verdict.reason;
@@ -122,6 +124,17 @@ Json row_of(const Cell& cell, std::span<const Run> runs, const TrialOptions& opt
 		row["repetitions"].push_back({{"operations", run.operations}, {"elapsed_ns", run.elapsed_ns}, {"p50_us", run.p50_ns / 1e3},
 			{"p99_us", run.p99_ns / 1e3}, {"operations_per_second", run.per_second()}, {"failure", run.failure}});
 	return row;
+}
+
+void add_stalled(Json& row, std::span<const Run> beside, std::span<const Run> alone) {
+	std::vector<double> times;
+	for (std::size_t i = 0; i < std::min(beside.size(), alone.size()); ++i)
+		if (alone[i].p99_ns > 0) times.push_back(static_cast<double>(beside[i].p99_ns) / static_cast<double>(alone[i].p99_ns));
+	if (times.empty()) return;
+	const Interval interval = median_interval(times);
+	row["p99_times_alone"] = median(times);
+	row["p99_times_alone_low"] = interval.low;
+	row["p99_times_alone_high"] = interval.high;
 }
 
 std::string to_published(std::span<const Json> rows) {

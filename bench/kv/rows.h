@@ -21,6 +21,12 @@ using connect::Json;
 
 Json row_of(const Cell& cell, std::span<const Run> repetitions, const TrialOptions& options);
 
+// What clients that stand still cost: how many times the P99 of each repetition beside them is that of the one without them, with interval.
+void add_stalled(Json& row, std::span<const Run> beside, std::span<const Run> alone);
+
+// 64 B, 4 KiB, 1 MiB
+std::string bytes_text(std::uint64_t size);
+
 // The published form: headings and lines of bytes, gigabytes a second (10^9 bytes), unit.
 std::string to_published(std::span<const Json> rows);
 

@@ -10,6 +10,7 @@
 #include <csignal>
 #include <cstring>
 #include <deque>
+#include <optional>
 
 #include "bench/kv/worker.h"
 #include "lib/kv/service.h"
@@ -124,6 +125,7 @@ public:
 		pid_ = fork();
 		if (pid_ == 0) {
 			prctl(PR_SET_PDEATHSIG, SIGKILL);
+			std::signal(SIGINT, SIG_IGN);  // Ctrl-C is for the parent, who ends this one
 			::close(ends[0]);
 			work(ends[1]);
 			std::_Exit(0);
@@ -152,8 +154,8 @@ private:
 
 }  // namespace
 
-std::expected<Trial, std::string> run_trial(
-	const TrialOptions& options, const std::vector<Cell>& cells, std::uint32_t repetitions, const std::function<void(std::size_t)>& tell) {
+std::expected<Trial, std::string> run_trial(const TrialOptions& options, const std::vector<Cell>& cells, std::uint32_t repetitions,
+	const std::function<bool(const Cell&)>& goes_on) {
 	const Child server([&](int out) { serve(options, out); });
 	ServerTold served;
 	if (!server.hear(served)) return std::unexpected("the server did not start");
@@ -166,16 +168,19 @@ std::expected<Trial, std::string> run_trial(
 			return std::unexpected("a client that was to stand still did not begin");
 		stalled.back().stop();
 	}
-	const Child clients([&](int out) { work(options, served.port, cells, repetitions, out); });
+	std::optional<Child> clients(std::in_place, [&](int out) { work(options, served.port, cells, repetitions, out); });
 	Trial trial;
 	trial.runs.resize(cells.size());
 	WorkerTold told;
 	for (std::size_t i = 0; i < cells.size() * repetitions; ++i) {
-		tell(i);
-		if (!clients.hear(told)) return std::unexpected("the process of clients ended early");
+		if (!goes_on(cells[i % cells.size()])) break;
+		if (!clients->hear(told)) return std::unexpected("the process of clients ended early");
 		if (told.error[0] != '\0') return std::unexpected(told.error);
 		trial.runs[i % cells.size()].push_back(told.run);
 	}
+	// It would wait for them.
+	clients.reset();
+	stalled.clear();
 	server.ask_to_end();
 	if (!server.hear(served)) return std::unexpected("the server did not end in order");
 	trial.account = {.client_operations = told.operations,

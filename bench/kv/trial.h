@@ -35,12 +35,12 @@ struct Account {
 };
 
 struct Trial {
-	std::vector<std::vector<Run>> runs;  // of each cell, its repetitions
+	std::vector<std::vector<Run>> runs;  // of each cell, its repetitions; fewer than wanted, if it was ended early
 	Account account;
 };
 
-// Runs the cells in turn, so many times. `tell`: the number of runs that are done.
-std::expected<Trial, std::string> run_trial(
-	const TrialOptions& options, const std::vector<Cell>& cells, std::uint32_t repetitions, const std::function<void(std::size_t)>& tell);
+// Runs the cells in turn, so many times. `goes_on` is asked before each run, which it is told the cell of; false ends the trial early.
+std::expected<Trial, std::string> run_trial(const TrialOptions& options, const std::vector<Cell>& cells, std::uint32_t repetitions,
+	const std::function<bool(const Cell&)>& goes_on);
 
 }  // namespace verbena::kvbench

@@ -38,8 +38,29 @@ constexpr Nanoseconds look_interval = 100'000'000;
 
 }  // namespace
 
+channel::Described describe(const EchoOptions& options) {
+	const auto text = [](auto number) { return fmt::format("{}", number); };
+	channel::Described all{{"engine", std::string(name_of(options.engine))}, {"poll_us", text(options.spin / 1000)},
+		{"handshake_timeout_ms", text(options.acceptor.patience / 1'000'000)}, {"handshakes_max", text(options.acceptor.handshakes_max)},
+		{"accepted_max", text(options.acceptor.accepted_max)}, {"accept_rate", text(options.acceptor.accept_rate)},
+		{"logical_channels_max", text(options.logical)}, {"shared_queue_pairs_max", text(shared_queue_pairs_max)}};
+	for (auto& each : channel::describe(options.rc)) all.push_back(std::move(each));
+	const auto add = [&](const char* name, auto number) { all.emplace_back(name, text(number)); };
+	add("tcp_buffer_max", options.acceptor.tcp.buffer_max);
+	add("tcp_message_max", options.acceptor.tcp.message_max);
+	if (options.logical == 0) return all;
+	add("logical_window", options.mux.window);
+	add("logical_frame_bytes", options.mux.frame_bytes);
+	add("logical_batch_bytes", options.mux.batch_bytes);
+	return all;
+}
+
 EchoService::EchoService(EchoOptions options)
-	: options_(std::move(options)), counts_(options_.counts != nullptr ? *options_.counts : own_counts_), setup_({.spin = 0}) {}
+	: options_(std::move(options)), counts_(options_.counts != nullptr ? *options_.counts : own_counts_), setup_(loop_options(0)) {}
+
+async::LoopOptions EchoService::loop_options(Nanoseconds spin) const {
+	return {.spin = spin, .selector = options_.engine == Engine::uring ? async::SelectorKind::uring : async::SelectorKind::epoll};
+}
 
 EchoService::~EchoService() {
 	for (auto& home : homes_) home->loop.stop();
@@ -55,7 +76,7 @@ std::expected<void, std::string> EchoService::start() {
 	std::vector<channel::Acceptor::Home> homes;
 	for (std::size_t i = 0; i < count; ++i) {
 		// A thread of many sleeps as soon as it has nothing to do.
-		Home& home = *homes_.emplace_back(std::make_unique<Home>(threads ? 0 : options_.spin));
+		Home& home = *homes_.emplace_back(std::make_unique<Home>(loop_options(threads ? 0 : options_.spin)));
 		auto transport = channel::RcTransport::open(home.loop, options_.wish, options_.rc);
 		if (!transport) return std::unexpected(transport.error());
 		home.transport = std::move(*transport);
@@ -84,6 +105,16 @@ std::expected<void, std::string> EchoService::start() {
 		if (auto listening = acceptor_->listen_managed(); !listening) rdmacm_trouble_ = listening.error();
 	setup_.spawn(look_at_itself());
 	return {};
+}
+
+Engine EchoService::engine() const {
+	if (options_.engine != Engine::uring) return options_.engine;
+	return homes_.front()->loop.selector() == async::SelectorKind::uring ? Engine::uring : Engine::epoll;
+}
+
+std::string EchoService::engine_trouble() const {
+	if (engine() == options_.engine) return {};
+	return fmt::format("io_uring is not to be had, epoll is used instead ({})", homes_.front()->loop.selector_refusal());
 }
 
 channel::Path EchoService::path() const {
@@ -169,7 +200,8 @@ void EchoService::see_label(std::uint32_t label) {
 metrics::Families EchoService::families() {
 	using namespace metrics;
 	const auto now = [](const std::atomic<std::uint64_t>& count) { return static_cast<double>(count.load(std::memory_order_relaxed)); };
-	Families all{gauge("verbena_clients", "Clients that are connected", now(counts_.connected)),
+	Families all{gauge("verbena_engine_info", "The engine that runs", 1, {{"engine", std::string(name_of(engine()))}}),
+		gauge("verbena_clients", "Clients that are connected", now(counts_.connected)),
 		gauge("verbena_clients_peak", "The most clients at once", now(counts_.peak)),
 		counter("verbena_echoes_total", "Messages that were sent back", now(counts_.echoed)),
 		counter("verbena_clients_lost_total", "Clients whose connection broke", now(counts_.lost)),
@@ -183,7 +215,7 @@ metrics::Families EchoService::families() {
 	};
 	// Threads each have a transport of their own, too many to tell.
 	Home& home = *homes_.front();
-	if (options_.engine == Engine::epoll) append(on_loop(home.loop, [&home] { return transport_families(*home.transport); }));
+	if (options_.engine != Engine::threads) append(on_loop(home.loop, [&home] { return transport_families(*home.transport); }));
 	append(on_loop(setup_, [this] { return acceptor_families(*acceptor_); }));
 	if (options_.logical > 0)
 		append(on_loop(home.loop, [this, &home] {

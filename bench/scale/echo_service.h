@@ -1,5 +1,5 @@
 // The multi-client server: accepts channels and echoes every message. Event-driven: one thread for set-ups (the caller of run()), one for
-// all channels, whatever their number; the adapter adds its own.
+// all channels, whatever their number; the adapter adds its own. Their loops ask the kernel by epoll or by io_uring.
 //
 // With Engine::threads each client has a thread, a loop and a device context of its own, made before the first one comes, as the published
 // program had: it is there to judge claims about threads.
@@ -8,6 +8,8 @@
 // its label its number.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <atomic>
 #include <memory>
 #include <string>
@@ -32,10 +34,13 @@ struct EchoCounts {
 	std::atomic<std::uint64_t> threads_peak{0};  // of its process, sampled by itself ten times a second
 };
 
-enum class Engine : std::uint8_t { epoll, threads };
-inline std::string_view name_of(Engine engine) { return engine == Engine::epoll ? "epoll" : "threads"; }
+enum class Engine : std::uint8_t { epoll, uring, threads };
+inline constexpr std::array<std::string_view, 3> engine_names{"epoll", "uring", "threads"};
+inline std::string_view name_of(Engine engine) { return engine_names[static_cast<std::size_t>(engine)]; }
+// `name` is one of them.
+inline Engine engine_of(std::string_view name) { return static_cast<Engine>(std::ranges::find(engine_names, name) - engine_names.begin()); }
 inline constexpr std::uint32_t shared_queue_pairs_max = 4096;
-inline constexpr std::uint32_t engine_threads_max = 300;  // clients, and so threads
+inline constexpr std::uint32_t engine_threads_max = 1000;  // clients, and so threads
 // Of a transport that has one client.
 inline constexpr channel::RcOptions rc_of_a_thread{.units_start = 16, .units_max = 256, .units_low = 8, .connections_max = 4};
 
@@ -56,6 +61,9 @@ struct EchoOptions {
 	EchoCounts* counts = nullptr;  // where to count, for others to see
 };
 
+// Every number of a server, for --print-config.
+channel::Described describe(const EchoOptions& options);
+
 class EchoService {
 public:
 	explicit EchoService(EchoOptions options);
@@ -66,6 +74,10 @@ public:
 	std::uint16_t port() const { return acceptor_->port(); }
 	// Why no client can connect by rdma_cm, after start(); empty if they can.
 	const std::string& rdmacm_trouble() const { return rdmacm_trouble_; }
+	// The engine that runs: epoll where the kernel refuses io_uring. After start().
+	Engine engine() const;
+	// Why it is not the one that was asked for; empty if it is.
+	std::string engine_trouble() const;
 	channel::Path path() const;  // device, GID and MTU; "rc"
 
 	std::uint64_t queue_pairs_max() const { return static_cast<std::uint64_t>(homes_.front()->transport->device().attributes.max_qp); }
@@ -85,7 +97,7 @@ public:
 private:
 	// A thread's loop, and what lives on it.
 	struct Home {
-		explicit Home(Nanoseconds spin) : loop({.spin = spin}) {}
+		explicit Home(const async::LoopOptions& options) : loop(options) {}
 		async::Loop loop;
 		std::unique_ptr<channel::RcTransport> transport;
 		async::List<async::Linked> open;
@@ -94,6 +106,7 @@ private:
 		std::jthread thread;
 	};
 
+	async::LoopOptions loop_options(Nanoseconds spin) const;
 	async::Task<void> serve(Home& home, std::unique_ptr<channel::Channel> channel);
 	async::Task<void> carry(Home& home, std::unique_ptr<channel::Channel> carrier, std::uint32_t channels_max);
 	void see_label(std::uint32_t label);

@@ -36,6 +36,8 @@ extern "C" void on_stop(int) {
 struct ServerReport {
 	std::uint16_t port = 0;
 	char error[256] = {}, device[64] = {}, gid[64] = {};
+	Engine engine = Engine::epoll;
+	char engine_trouble[256] = {};
 	std::uint32_t mtu = 0;
 	std::uint64_t queue_pairs_max = 0;
 	ProcessUse before, after;
@@ -91,6 +93,8 @@ void serve(const ExperimentOptions& options, EchoCounts& counts, int out) {
 	report.port = service.port();
 	put(report.device, path.device);
 	put(report.gid, path.gid);
+	report.engine = service.engine();
+	put(report.engine_trouble, service.engine_trouble());
 	report.mtu = path.mtu;
 	report.queue_pairs_max = service.queue_pairs_max();
 	report.before = use_of_process(getpid());
@@ -328,7 +332,7 @@ private:
 	Outcome outcome() const {
 		Outcome out{.transport = swarm_.transport,
 			.connect_by = swarm_.connect_by,
-			.engine = options_.engine,
+			.engine = options_.own_server ? report_.engine : options_.engine,
 			.stalled = options_.stalled,
 			.poll_batch = options_.poll_batch,
 			.batch_bytes = swarm_.batch_bytes,
@@ -378,6 +382,7 @@ private:
 			.echoed = report_.echoed,
 			.lost = report_.lost,
 			.refused = report_.refused,
+			.engine_trouble = report_.engine_trouble,
 			.queue_pairs_max = report_.queue_pairs_max,
 			.queue_pairs = swarm_.transport == Transport::tcp ? 0
 				: swarm_.logical()                            ? counts().carriers_peak.load()

@@ -42,6 +42,7 @@ struct ServerAccount {
 	ProcessUse before, connected, after;  // before the first client, with all of them, at the end
 	std::uint64_t threads_peak = 0;
 	std::uint64_t peak = 0, echoed = 0, lost = 0, refused = 0;  // peak: clients at once
+	std::string engine_trouble;         // why its engine is not the one that was asked for
 	std::uint64_t queue_pairs_max = 0;  // of the device
 	std::uint64_t queue_pairs = 0, labels = 0;  // at most; different ones of logical clients
 	channel::RcCounters counters;
@@ -50,7 +51,7 @@ struct ServerAccount {
 struct Outcome {
 	Transport transport = Transport::rdma;
 	ConnectBy connect_by = ConnectBy::tls_psn;
-	Engine engine = Engine::epoll;
+	Engine engine = Engine::epoll;  // that ran
 	std::uint32_t stalled = 0;
 	std::uint32_t poll_batch = 0, batch_bytes = 0;  // as in the options
 	bool in_clear = false;

@@ -141,10 +141,12 @@ TEST(PlanProcesses, AShortageOfDescriptorsIsNamed) {
 }
 
 TEST(Causes, AShortageOfThisSideIsNotTheServersFailure) {
-	EXPECT_EQ(cause_of("socket: Too many open files"), Cause::descriptors);
-	EXPECT_EQ(cause_of("cannot connect to 127.0.0.1:7471: Cannot assign requested address"), Cause::ports);
-	EXPECT_EQ(cause_of("10.0.0.1:7471 does not answer in time"), Cause::timed_out);
-	EXPECT_EQ(cause_of("nobody listens at 127.0.0.1:1: start the server there first"), Cause::connect);
+	using channel::ConnectTrouble;
+	EXPECT_EQ(cause_of(ConnectTrouble::no_descriptor), Cause::descriptors);
+	EXPECT_EQ(cause_of(ConnectTrouble::no_port), Cause::ports);
+	EXPECT_EQ(cause_of(ConnectTrouble::timed_out), Cause::timed_out);
+	EXPECT_EQ(cause_of(ConnectTrouble::unreachable), Cause::connect);
+	EXPECT_EQ(cause_of(ConnectTrouble::handshake), Cause::connect);
 }
 
 TEST(Redis, TheRateIsTheSecondFieldOfTheLastLine) {

@@ -38,6 +38,12 @@ void lower_to(std::atomic<std::uint64_t>& least, std::uint64_t value) {
 	while (now > value && !least.compare_exchange_weak(now, value)) {}
 }
 
+// Why a connection was not made: counted, and told.
+struct Why {
+	channel::ConnectTrouble trouble = channel::ConnectTrouble::none;
+	std::string text;
+};
+
 struct Part {
 	const SwarmOptions& options;
 	Board& board;
@@ -53,14 +59,14 @@ struct Part {
 	// Of logical clients.
 	channel::MuxGroup group;
 	std::uint32_t carriers_wanted = 0, carriers_settled = 0;
-	std::string carrier_failure;
+	Why carrier_failure;
 	async::List<async::Waiter> at_carriers;
 
 	channel::ConnectOptions where(std::uint32_t index, const async::Address* from);
 	bool address_of(std::uint32_t index, async::Address& from) const;
 	Task<void> carrier(std::uint32_t index);
-	Task<std::unique_ptr<channel::Channel>> connect(std::uint32_t index, std::string& why);
-	Task<std::unique_ptr<channel::Channel>> connect_stream(channel::ConnectOptions options, std::string& why);
+	Task<std::unique_ptr<channel::Channel>> connect(std::uint32_t index, Why& why);
+	Task<std::unique_ptr<channel::Channel>> connect_stream(channel::ConnectOptions options, Why& why);
 	Task<void> client(std::uint32_t index);
 	Task<bool> talk(std::uint32_t index, channel::Channel& channel);
 	Task<void> watch();
@@ -93,19 +99,20 @@ channel::ConnectOptions Part::where(std::uint32_t index, const async::Address* f
 }
 
 // A connection of its own; null, and why.
-Task<std::unique_ptr<channel::Channel>> Part::connect_stream(channel::ConnectOptions where, std::string& why) {
+Task<std::unique_ptr<channel::Channel>> Part::connect_stream(channel::ConnectOptions where, Why& why) {
+	where.trouble = &why.trouble;
 	std::unique_ptr<channel::Channel> channel;
 	if (options.transport == Transport::rdma) {
 		auto connecting =
 			events ? channel::connect_managed(*events, *transport, std::move(where)) : channel::connect(*transport, std::move(where));
 		auto made = co_await std::move(connecting);
 		if (made) channel = std::move(*made);
-		else why = made.error();
+		else why.text = made.error();
 	} else {
 		const channel::TcpOptions tcp;
 		auto made = co_await channel::connect_tcp(loop, std::move(where), tcp);
 		if (made) channel = std::move(*made);
-		else why = made.error();
+		else why.text = made.error();
 	}
 	co_return std::move(channel);
 }
@@ -121,7 +128,8 @@ Task<void> Part::carrier(std::uint32_t index) {
 	auto connecting = connect_stream(std::move(to), carrier_failure);
 	auto channel = co_await std::move(connecting);
 	if (channel && granted.shared_queue_pairs < options.queue_pairs) {
-		carrier_failure = "the server lets logical clients share at most " + std::to_string(granted.shared_queue_pairs) + " queue pairs";
+		carrier_failure.text =
+			"the server lets logical clients share at most " + std::to_string(granted.shared_queue_pairs) + " queue pairs";
 		channel.reset();
 	}
 	channel::MuxOptions mux;
@@ -130,7 +138,7 @@ Task<void> Part::carrier(std::uint32_t index) {
 	if (++carriers_settled == carriers_wanted) loop.resume_soon(at_carriers);
 }
 
-Task<std::unique_ptr<channel::Channel>> Part::connect(std::uint32_t index, std::string& why) {
+Task<std::unique_ptr<channel::Channel>> Part::connect(std::uint32_t index, Why& why) {
 	if (!options.logical()) {
 		async::Address from;
 		const bool chosen = address_of(index, from);
@@ -147,13 +155,13 @@ Task<std::unique_ptr<channel::Channel>> Part::connect(std::uint32_t index, std::
 	auto opening = group.open(index);
 	auto opened = co_await std::move(opening);
 	if (opened) channel = std::move(*opened);
-	else why = opened.error();
+	else why.text = opened.error();
 	co_return std::move(channel);
 }
 
 Task<void> Part::client(std::uint32_t index) {
 	if (options.stagger > 0) co_await loop.sleep_for(index % 10 * options.stagger);
-	std::string why;
+	Why why;
 	const Nanoseconds begun = monotonic_now();
 	lower_to(board.connecting_began, begun);
 	auto connecting = connect(index, why);
@@ -167,7 +175,7 @@ Task<void> Part::client(std::uint32_t index) {
 		raise_to(board.connecting_ended, ready);
 		board.connected.fetch_add(1);
 	} else {
-		fail(index, cause_of(why), why);
+		fail(index, cause_of(why.trouble), why.text);
 	}
 	board.settled.fetch_add(1);
 	co_await async::Park(at_start);
@@ -275,12 +283,13 @@ std::string_view name_of(Cause cause) {
 	return "";
 }
 
-Cause cause_of(const std::string& error) {
-	const auto says = [&](std::string_view text) { return error.find(text) != error.npos; };
-	if (says(std::strerror(EMFILE)) || says(std::strerror(ENFILE))) return Cause::descriptors;
-	if (says(std::strerror(EADDRNOTAVAIL)) || says(std::strerror(EADDRINUSE))) return Cause::ports;
-	if (says("in time")) return Cause::timed_out;
-	return Cause::connect;
+Cause cause_of(channel::ConnectTrouble trouble) {
+	switch (trouble) {
+		case channel::ConnectTrouble::no_descriptor: return Cause::descriptors;
+		case channel::ConnectTrouble::no_port: return Cause::ports;
+		case channel::ConnectTrouble::timed_out: return Cause::timed_out;
+		default: return Cause::connect;
+	}
 }
 
 channel::RcOptions rc_options(const SwarmOptions& options, std::uint32_t connections) {

@@ -57,8 +57,8 @@ struct SwarmOptions {
 enum class Cause : std::uint8_t { none, connect, timed_out, descriptors, ports, lost, wrong_echo };
 inline constexpr std::size_t causes = 7;
 std::string_view name_of(Cause cause);
-// Of a connection that was not made, by its sentence.
-Cause cause_of(const std::string& error);
+// Of a connection that was not made.
+Cause cause_of(channel::ConnectTrouble trouble);
 
 // What one client found; its row of the board.
 struct ClientRow {

@@ -37,6 +37,7 @@ public:
 
 	bool empty() const { return head_.next_ == &head_; }
 	T& front() { return static_cast<T&>(*head_.next_); }
+	const T& front() const { return static_cast<const T&>(*head_.next_); }
 
 	void push_back(T& item) {
 		Linked& link = item;

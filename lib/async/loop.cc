@@ -1,21 +1,23 @@
 #include "lib/async/loop.h"
 
-#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
 #include <array>
-#include <ctime>
+#include <span>
+#include <utility>
 
 namespace verbena::async {
 namespace {
 
 // How many turns with work may pass before the descriptors get a look.
 constexpr unsigned turns_between_looks = 8;
-constexpr int events_at_once = 256;
+constexpr std::size_t ready_at_once = 256;
 
-// What epoll gives back: a Descriptor, a Poller (lowest bit set), or nothing for the wake-up.
+// What the selector gives back: a Descriptor, a Poller (lowest bit set), or nothing for the wake-up.
 constexpr std::uintptr_t poller_mark = 1;
+
+void* marked(Poller& poller) { return reinterpret_cast<void*>(reinterpret_cast<std::uintptr_t>(&poller) | poller_mark); }
 
 }  // namespace
 
@@ -39,40 +41,41 @@ struct Detached {
 
 }  // namespace
 
-Descriptor::Descriptor(Loop& loop, int fd) : loop_(&loop), fd_(fd) {
-	epoll_event event{.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET, .data = {.ptr = this}};
-	check(epoll_ctl(loop.epoll_, EPOLL_CTL_ADD, fd, &event) == 0, "epoll watches every socket");
-}
+Descriptor::Descriptor(Loop& loop, int fd) : loop_(&loop), fd_(fd) { loop.selector_->watch_changes(fd, this); }
 
 int Descriptor::release() {
-	epoll_ctl(loop_->epoll_, EPOLL_CTL_DEL, fd_, nullptr);
+	loop_->selector_->forget(fd_);
 	return std::exchange(fd_, -1);
 }
 
 Descriptor::~Descriptor() {
-	if (fd_ >= 0) close(fd_);  // leaves the epoll set with it: nobody else has a duplicate
+	if (fd_ >= 0) close(release());
 }
 
 Loop::Loop(const LoopOptions& options)
-	: options_(options),
-	  epoll_(epoll_create1(EPOLL_CLOEXEC)),
-	  wake_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)),
-	  now_(monotonic_now()),
-	  last_work_(now_),
-	  timers_(now_) {
-	check(epoll_ >= 0 && wake_ >= 0, "a loop needs two descriptors");
-	epoll_event event{.events = EPOLLIN, .data = {.ptr = nullptr}};
-	epoll_ctl(epoll_, EPOLL_CTL_ADD, wake_, &event);
+	: options_(options), wake_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)), now_(monotonic_now()), last_work_(now_), timers_(now_) {
+	check(wake_ >= 0, "a loop needs a descriptor");
+	ChosenSelector chosen = make_selector(options.selector);
+	selector_ = std::move(chosen.selector);
+	selector_refusal_ = std::move(chosen.refusal);
+	selector_->watch_readable(wake_, nullptr);
 }
 
 Loop::~Loop() {
 	abandon_spawned();
+	selector_.reset();
 	close(wake_);
-	close(epoll_);
 }
 
 void Loop::abandon_spawned() {
 	while (Root* root = roots_.pop_front()) root->frame.destroy();
+	// Destroying some of it may post more.
+	for (std::vector<std::function<void()>> unrun(1); !unrun.empty();) {
+		unrun.clear();
+		const std::lock_guard guard(posted_lock_);
+		unrun.swap(posted_);
+		posted_any_.store(false, std::memory_order_relaxed);
+	}
 }
 
 void Loop::run() {
@@ -126,24 +129,22 @@ bool Loop::turn() {
 
 void Loop::look_at_descriptors(Nanoseconds patience) {
 	turns_without_look_ = 0;
-	std::array<epoll_event, events_at_once> events;
-	const timespec wait{.tv_sec = static_cast<time_t>(patience / 1'000'000'000), .tv_nsec = static_cast<long>(patience % 1'000'000'000)};
-	const int count = epoll_pwait2(epoll_, events.data(), events_at_once, patience == never ? nullptr : &wait, nullptr);
-	for (int i = 0; i < count; ++i) {
-		void* const data = events[i].data.ptr;
-		if (data == nullptr) {
+	std::array<Readiness, ready_at_once> ready;
+	const std::size_t count = selector_->wait(ready, patience);
+	for (const Readiness& each : std::span(ready).first(count)) {
+		if (each.who == nullptr) {
 			std::uint64_t times;
 			[[maybe_unused]] const auto got = read(wake_, &times, sizeof times);
-		} else if (reinterpret_cast<std::uintptr_t>(data) & poller_mark) {
-			reinterpret_cast<Poller*>(reinterpret_cast<std::uintptr_t>(data) & ~poller_mark)->acknowledge();
+		} else if (const auto who = reinterpret_cast<std::uintptr_t>(each.who); who & poller_mark) {
+			reinterpret_cast<Poller*>(who & ~poller_mark)->acknowledge();
 			last_work_ = now_;
 		} else {
-			auto* const descriptor = static_cast<Descriptor*>(data);
-			if (events[i].events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR)) {
+			auto* const descriptor = static_cast<Descriptor*>(each.who);
+			if (each.readable) {
 				descriptor->readable = true;
 				resume_soon(descriptor->readers);
 			}
-			if (events[i].events & (EPOLLOUT | EPOLLHUP | EPOLLERR)) {
+			if (each.writable) {
 				descriptor->writable = true;
 				resume_soon(descriptor->writers);
 			}
@@ -220,13 +221,12 @@ void Loop::spawn(Task<void> task) {
 
 void Loop::add(Poller& poller) {
 	pollers_.push_back(&poller);
-	epoll_event event{.events = EPOLLIN, .data = {.u64 = reinterpret_cast<std::uintptr_t>(&poller) | poller_mark}};
-	check(epoll_ctl(epoll_, EPOLL_CTL_ADD, poller.descriptor(), &event) == 0, "epoll watches a poller's descriptor");
+	selector_->watch_readable(poller.descriptor(), marked(poller));
 }
 
 void Loop::remove(Poller& poller) {
 	std::erase(pollers_, &poller);
-	epoll_ctl(epoll_, EPOLL_CTL_DEL, poller.descriptor(), nullptr);
+	selector_->forget(poller.descriptor());
 }
 
 }  // namespace verbena::async

@@ -1,5 +1,5 @@
-// Loop: one I/O thread. It polls what must be polled (completion queues), waits for descriptors by epoll, keeps timers, and resumes the
-// coroutines that wait for them.
+// Loop: one I/O thread. It polls what must be polled (completion queues), waits for descriptors by epoll or io_uring (selector.h), keeps
+// timers, and resumes the coroutines that wait for them.
 //
 // Everything belongs to the thread that calls run(), except post() and stop(), which any thread may call. A turn:
 //
@@ -16,11 +16,14 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <vector>
 
+#include "base/prefetch.h"
 #include "base/time.h"
 #include "base/timer_wheel.h"
 #include "lib/async/list.h"
+#include "lib/async/selector.h"
 #include "lib/async/task.h"
 
 namespace verbena::async {
@@ -56,7 +59,8 @@ protected:
 	~TurnEnd() = default;
 };
 
-// An open descriptor that the loop watches, edge-triggered, and closes. Calls that would block tell `blocked_*` and await.
+// An open descriptor that the loop watches, edge-triggered, and closes; it goes before the loop. Calls that would block tell `blocked_*`
+// and await.
 class Descriptor {
 public:
 	Descriptor() = default;
@@ -90,6 +94,7 @@ protected:
 
 struct LoopOptions {
 	Nanoseconds spin = 50'000;  // how long to poll after the last work before sleeping; 0: sleep at once
+	SelectorKind selector = SelectorKind::epoll;  // what asks the kernel for ready descriptors; selector_refusal() says if it is another
 };
 
 class Loop {
@@ -111,13 +116,21 @@ public:
 
 	Nanoseconds now() const { return now_; }  // when this turn began
 
+	SelectorKind selector() const { return selector_->kind(); }
+	// Why it is not the one that was asked for, in a few words; empty if it is.
+	const std::string& selector_refusal() const { return selector_refusal_; }
+
 	// Starts it in this turn or the next, and forgets it. An exception in it ends the program.
 	void spawn(Task<void> task);
 	std::size_t spawned() const { return spawned_; }
-	// Destroys what was spawned and has not ended, where it stands. For whoever owns things that those coroutines use; ~Loop does it too.
+	// Destroys what was spawned and has not ended, where it stands, and what was posted and has not run. For whoever owns things that those
+	// use; ~Loop does it too.
 	void abandon_spawned();
 
-	void resume_soon(Waiter& waiter) { ready_.push_back(waiter); }
+	void resume_soon(Waiter& waiter) {
+		prefetch(waiter.coroutine.address(), 2 * cache_line);  // it runs when all that are ready have been found
+		ready_.push_back(waiter);
+	}
 	void resume_soon(List<Waiter>& waiters) { ready_.splice(waiters); }
 	void at_turn_end(TurnEnd& hook) {
 		if (!hook.linked()) turn_ends_.push_back(hook);
@@ -143,7 +156,8 @@ private:
 	void wait_for_events();
 
 	LoopOptions options_;
-	int epoll_ = -1;
+	std::unique_ptr<Selector> selector_;
+	std::string selector_refusal_;
 	int wake_ = -1;
 	std::atomic<bool> stopped_{false};
 	std::atomic<bool> asleep_{false};

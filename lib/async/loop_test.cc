@@ -7,6 +7,8 @@
 #include <thread>
 #include <vector>
 
+#include "lib/async/selector_fixture.h"
+
 namespace verbena::async {
 namespace {
 
@@ -41,8 +43,11 @@ TEST(Task, AnExceptionReachesWhoAwaits) {
 	EXPECT_EQ(what, "no");
 }
 
-TEST(Loop, TimersExpireInTheirOrderAndNotEarly) {
-	Loop loop;
+class Loops : public WithEachSelector {};
+INSTANTIATE_TEST_SUITE_P(By, Loops, each_selector, selector_name);
+
+TEST_P(Loops, TimersExpireInTheirOrderAndNotEarly) {
+	Loop loop(options());
 	std::vector<int> order;
 	const Nanoseconds start = monotonic_now();
 	const auto sleeper = [](Loop& on, Nanoseconds until, int mark, std::vector<int>& out) -> Task<void> {
@@ -57,8 +62,8 @@ TEST(Loop, TimersExpireInTheirOrderAndNotEarly) {
 	EXPECT_EQ(order, (std::vector{1, 2, 3}));
 }
 
-TEST(Loop, WhatAnotherThreadPostsWakesASleeper) {
-	Loop loop({.spin = 0});
+TEST_P(Loops, WhatAnotherThreadPostsWakesASleeper) {
+	Loop loop(options(0));
 	int count = 0;
 	std::jthread other([&] {
 		for (int i = 0; i < 1000; ++i) loop.post([&] { ++count; });
@@ -67,20 +72,20 @@ TEST(Loop, WhatAnotherThreadPostsWakesASleeper) {
 	EXPECT_EQ(count, 1000);
 }
 
-TEST(Loop, StopFromAnotherThreadEndsASleep) {
-	Loop loop({.spin = 0});
+TEST_P(Loops, StopFromAnotherThreadEndsASleep) {
+	Loop loop(options(0));
 	std::jthread other([&] { loop.stop(); });
 	loop.run();
 }
 
-TEST(Loop, WhatStillStandsIsDestroyedWithTheLoop) {
+TEST_P(Loops, WhatStillStandsIsDestroyedWithTheLoop) {
 	struct Mark {
 		bool& gone;
 		~Mark() { gone = true; }
 	};
 	bool gone = false;
 	{
-		Loop loop;
+		Loop loop(options());
 		loop.spawn([](Loop& on, bool& flag) -> Task<void> {
 			const Mark mark{flag};
 			co_await on.sleep_until(never - 1);
@@ -90,6 +95,15 @@ TEST(Loop, WhatStillStandsIsDestroyedWithTheLoop) {
 		EXPECT_FALSE(gone);
 	}
 	EXPECT_TRUE(gone);
+}
+
+TEST_P(Loops, WhatWasPostedAndNeverRanGoesWithTheSpawned) {
+	Loop loop(options());
+	auto owned = std::make_shared<int>(0);
+	loop.post([owned, &loop] { loop.stop(); });
+	EXPECT_EQ(owned.use_count(), 2);
+	loop.abandon_spawned();
+	EXPECT_EQ(owned.use_count(), 1);
 }
 
 }  // namespace

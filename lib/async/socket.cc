@@ -81,24 +81,32 @@ std::string to_string(const Address& address) {
 	return text + ":"s + std::to_string(address.port());
 }
 
-Task<Result<Socket>> connect(Loop& loop, Address to, Nanoseconds deadline, const Address* from) {
+Task<Result<Socket>> connect(Loop& loop, Address to, Nanoseconds deadline, const Address* from, int* reason) {
+	const auto because = [reason](int error) {
+		if (reason != nullptr) *reason = error;
+		return error;
+	};
 	const int fd = socket(to.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-	if (fd < 0) co_return failure("socket", errno);
+	if (fd < 0) co_return failure("socket", because(errno));
 	auto socket = std::make_unique<Descriptor>(loop, fd);
 	no_delay(fd);
 	if (from != nullptr) {
 		// The port is chosen by connect: an address has ports for each peer, not in all.
 		const int on = 1;
 		setsockopt(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &on, sizeof on);
-		if (bind(fd, from->get(), from->length) != 0) co_return failure("cannot come from " + to_string(*from), errno);
+		if (bind(fd, from->get(), from->length) != 0) co_return failure("cannot come from " + to_string(*from), because(errno));
 	}
-	socket->writable = false;  // until epoll says so
+	socket->writable = false;  // until the kernel says so
 	int error = ::connect(fd, to.get(), to.length) == 0 ? 0 : errno;
 	if (error == EINPROGRESS) {
-		if (!co_await Wait(*socket, Wait::For::writing, deadline)) co_return std::unexpected(to_string(to) + " does not answer in time");
+		if (!co_await Wait(*socket, Wait::For::writing, deadline)) {
+			because(ETIMEDOUT);
+			co_return std::unexpected(to_string(to) + " does not answer in time");
+		}
 		socklen_t size = sizeof error;
 		getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size);
 	}
+	because(error);
 	if (error == ECONNREFUSED) co_return std::unexpected("nobody listens at " + to_string(to) + ": start the server there first");
 	if (error != 0) co_return failure("cannot connect to " + to_string(to), error);
 	socket->writable = true;
@@ -135,7 +143,7 @@ Task<Result<Socket>> accept(Descriptor& listener) {
 		if (fd >= 0) {
 			no_delay(fd);
 			auto socket = std::make_unique<Descriptor>(listener.loop(), fd);
-			socket->readable = false;  // until epoll says so, which it does in the next turn if something is there
+			socket->readable = false;  // until the kernel says so, which it does in the next turn if something is there
 			co_return std::move(socket);
 		}
 		if (errno == EAGAIN) {

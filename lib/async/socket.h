@@ -67,8 +67,8 @@ private:
 using Socket = std::unique_ptr<Descriptor>;
 template <class T> using Result = std::expected<T, std::string>;
 
-// `from`: the local address to come from, if it matters.
-Task<Result<Socket>> connect(Loop& loop, Address to, Nanoseconds deadline, const Address* from = nullptr);
+// `from`: the local address to come from, if it matters. `reason`: where to put the errno of a failure; ETIMEDOUT: the deadline came first.
+Task<Result<Socket>> connect(Loop& loop, Address to, Nanoseconds deadline, const Address* from = nullptr, int* reason = nullptr);
 
 // A listening socket. Port 0: any free one; local_address() tells.
 Result<Socket> listen(Loop& loop, const Address& where, int backlog = 4096);

@@ -5,6 +5,8 @@
 #include <array>
 #include <cstring>
 
+#include "lib/async/selector_fixture.h"
+
 namespace verbena::async {
 namespace {
 
@@ -19,8 +21,11 @@ Task<void> echo_once(Descriptor& listener) {
 	co_await write_all(**socket, std::span(buffer).first(*got), never);
 }
 
-TEST(Socket, AnEchoBetweenTwoCoroutinesOfOneLoop) {
-	Loop loop;
+class Sockets : public WithEachSelector {};
+INSTANTIATE_TEST_SUITE_P(By, Sockets, each_selector, selector_name);
+
+TEST_P(Sockets, AnEchoBetweenTwoCoroutinesOfOneLoop) {
+	Loop loop(options());
 	auto listener = listen(loop, resolve("127.0.0.1", 0).value()).value();
 	std::string heard;
 	loop.spawn(echo_once(*listener));
@@ -35,8 +40,8 @@ TEST(Socket, AnEchoBetweenTwoCoroutinesOfOneLoop) {
 	EXPECT_EQ(heard, "hello");
 }
 
-TEST(Socket, ASilentPeerEndsAtTheDeadline) {
-	Loop loop;
+TEST_P(Sockets, ASilentPeerEndsAtTheDeadline) {
+	Loop loop(options());
 	auto listener = listen(loop, resolve("127.0.0.1", 0).value()).value();
 	std::string why;
 	loop.complete([](Loop& on, Address to, std::string& out) -> Task<void> {
@@ -48,8 +53,8 @@ TEST(Socket, ASilentPeerEndsAtTheDeadline) {
 	EXPECT_EQ(why, "the peer says nothing in time");
 }
 
-TEST(Socket, NobodyListeningIsSaid) {
-	Loop loop;
+TEST_P(Sockets, NobodyListeningIsSaid) {
+	Loop loop(options());
 	Address where;
 	{
 		auto listener = listen(loop, resolve("127.0.0.1", 0).value()).value();
@@ -61,6 +66,21 @@ TEST(Socket, NobodyListeningIsSaid) {
 		if (!socket) out = socket.error();
 	}(loop, where, why));
 	EXPECT_NE(why.find("nobody listens at 127.0.0.1:"), std::string::npos) << why;
+}
+
+// A request of io_uring would keep a closed socket open.
+TEST_P(Sockets, WhoClosesASocketHasClosedIt) {
+	Loop loop(options());
+	auto listener = listen(loop, resolve("127.0.0.1", 0).value()).value();
+	bool ended = false;
+	loop.complete([](Loop& on, Descriptor& accepting, bool& out) -> Task<void> {
+		auto mine = co_await connect(on, local_address(accepting), never);
+		auto theirs = co_await accept(accepting);
+		theirs->reset();
+		std::byte nothing{};
+		out = recv((*mine)->fd(), &nothing, 1, 0) == 0;
+	}(loop, *listener, ended));
+	EXPECT_TRUE(ended);
 }
 
 TEST(Address, HostsPortsAndBothFamilies) {

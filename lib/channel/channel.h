@@ -307,6 +307,10 @@ protected:
 	void advance_senders();
 	// There may be room for direct operations again.
 	void advance_operations();
+	// The coroutine that will be woken.
+	void prefetch_receiver() const {
+		if (!receivers_.empty()) prefetch(&receivers_.front(), 2 * cache_line);
+	}
 	void wake_receiver() { loop_.resume_soon(receivers_); }
 	void wake_closers() { loop_.resume_soon(closers_); }
 	// Nothing will come or go any more: everybody who waits learns it.

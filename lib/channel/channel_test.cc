@@ -191,5 +191,20 @@ INSTANTIATE_TEST_SUITE_P(EveryCarrier, Channels, ::testing::Values(Carrier::rc, 
 	return parameter.param == Carrier::rc ? "rc" : parameter.param == Carrier::tcp ? "tcp" : "tcp_tls";
 });
 
+// Who owns the failed channel may have something to end first, such as a function that still runs.
+TEST(TcpChannel, ThatFailedLetsItsPeerGoAtOnce) {
+	async::Loop loop;
+	auto [ours, peers] = testing_tools::connected_sockets(loop);
+	TcpChannel channel(loop, std::move(ours), std::nullopt, "peer", {});
+	loop.complete([](async::Descriptor& peer) -> Task<void> {
+		std::array<std::byte, 64> nonsense;
+		nonsense.fill(std::byte{0xff});
+		EXPECT_EQ(async::try_write(peer, nonsense), 64);
+		std::array<std::byte, 64> answer;
+		while (async::try_read(peer, answer) != 0) co_await async::Wait(peer, async::Wait::For::reading, never);
+	}(*peers));
+	EXPECT_TRUE(channel.closed());
+}
+
 }  // namespace
 }  // namespace verbena::channel

@@ -3,6 +3,7 @@
 #include <sys/socket.h>
 
 #include <array>
+#include <cerrno>
 #include <cstring>
 
 namespace verbena::channel {
@@ -13,7 +14,17 @@ using async::Task;
 // A handshake that is over has no deadline, but may still have something to say.
 constexpr Nanoseconds patience_with_last_words = 2'000'000'000;
 
-std::unexpected<std::string> failed(const std::string& where, const std::string& why) { return std::unexpected(where + ": " + why); }
+// By the errno of a connect().
+ConnectTrouble trouble_of(int error) {
+	switch (error) {
+		case EMFILE:
+		case ENFILE: return ConnectTrouble::no_descriptor;
+		case EADDRINUSE:
+		case EADDRNOTAVAIL: return ConnectTrouble::no_port;
+		case ETIMEDOUT: return ConnectTrouble::timed_out;
+		default: return ConnectTrouble::unreachable;
+	}
+}
 
 void reset_on_close(const async::Descriptor& socket) {
 	const linger now{.l_onoff = 1, .l_linger = 0};
@@ -21,6 +32,19 @@ void reset_on_close(const async::Descriptor& socket) {
 }
 
 }  // namespace
+
+std::unexpected<std::string> failed(const ConnectOptions& options, ConnectTrouble trouble, std::string text) {
+	if (options.trouble != nullptr) *options.trouble = trouble;
+	return std::unexpected(std::move(text));
+}
+
+ConnectTrouble trouble_of(const HandshakeError& error) {
+	return error.trouble == HandshakeTrouble::timed_out ? ConnectTrouble::timed_out : ConnectTrouble::handshake;
+}
+
+ConnectTrouble handshake_or_time(Nanoseconds deadline) {
+	return monotonic_now() >= deadline ? ConnectTrouble::timed_out : ConnectTrouble::handshake;
+}
 
 Parameters parameters_of(Role role, const RcEnd& end, const RcOptions& options) {
 	Parameters parameters{.role = role,
@@ -88,12 +112,13 @@ struct Reached {
 
 Task<Connected<Reached>> reach(async::Loop& loop, const ConnectOptions& options) {
 	auto named = async::split_host(options.host, options.port);
-	if (!named) co_return std::unexpected(named.error());
+	if (!named) co_return failed(options, ConnectTrouble::unreachable, named.error());
 	const auto address = async::resolve(named->host, named->port);
-	if (!address) co_return std::unexpected(address.error());
+	if (!address) co_return failed(options, ConnectTrouble::unreachable, address.error());
 	Reached reached{.named = std::move(*named), .where = async::to_string(*address), .started = monotonic_now()};
-	auto socket = co_await async::connect(loop, *address, reached.started + options.patience, options.from);
-	if (!socket) co_return std::unexpected(socket.error());
+	int reason = 0;
+	auto socket = co_await async::connect(loop, *address, reached.started + options.patience, options.from, &reason);
+	if (!socket) co_return failed(options, trouble_of(reason), socket.error());
 	reached.socket = std::move(*socket);
 	co_return std::move(reached);
 }
@@ -131,16 +156,18 @@ Task<Connected<std::unique_ptr<RcChannel>>> connect(RcTransport& transport, Conn
 	if (!server) co_return std::unexpected(server.error());
 	reset_on_close(*server->socket);
 	auto offer = transport.offer();
-	if (!offer) co_return std::unexpected(offer.error());
+	if (!offer) co_return failed(options, ConnectTrouble::no_resources, offer.error());
 	auto handshake = handshake_with(*server, options, parameters_of(offer->end, transport.options(), options));
 	co_await drive(*server->socket, handshake);
-	if (handshake.state() == Handshake::State::failed) co_return failed(server->where, handshake.error().text);
+	if (handshake.state() == Handshake::State::failed)
+		co_return failed(options, trouble_of(handshake.error()), server->where + ": " + handshake.error().text);
 	const Agreed& agreed = handshake.agreed();
 	if (options.negotiated != nullptr) *options.negotiated = agreed.negotiated;
 	auto channel = transport.connect(std::move(*offer), end_of(agreed.theirs), server->where);
-	if (!channel) co_return failed(server->where, channel.error());
-	const std::string trouble = co_await prove_as_client(**channel, agreed.proof, server->started + options.patience);
-	if (!trouble.empty()) co_return failed(server->where, trouble);
+	if (!channel) co_return failed(options, ConnectTrouble::no_resources, server->where + ": " + channel.error());
+	const Nanoseconds deadline = server->started + options.patience;
+	const std::string trouble = co_await prove_as_client(**channel, agreed.proof, deadline);
+	if (!trouble.empty()) co_return failed(options, handshake_or_time(deadline), server->where + ": " + trouble);
 	co_return std::move(*channel);
 }
 
@@ -155,12 +182,14 @@ Task<Connected<std::unique_ptr<TcpChannel>>> connect_tcp(async::Loop& loop, Conn
 		.nonce = random_nonce()};
 	auto handshake = handshake_with(*server, options, ours);
 	co_await drive(*server->socket, handshake);
-	if (handshake.state() == Handshake::State::failed) co_return failed(server->where, handshake.error().text);
+	if (handshake.state() == Handshake::State::failed)
+		co_return failed(options, trouble_of(handshake.error()), server->where + ": " + handshake.error().text);
 	const ProofKeys keys = handshake.agreed().proof;
 	if (options.negotiated != nullptr) *options.negotiated = handshake.agreed().negotiated;
 	auto channel = std::make_unique<TcpChannel>(loop, std::move(server->socket), handshake.release_session(), server->where, tcp);
-	const std::string trouble = co_await prove_as_client(*channel, keys, server->started + options.patience);
-	if (!trouble.empty()) co_return failed(server->where, trouble);
+	const Nanoseconds deadline = server->started + options.patience;
+	const std::string trouble = co_await prove_as_client(*channel, keys, deadline);
+	if (!trouble.empty()) co_return failed(options, handshake_or_time(deadline), server->where + ": " + trouble);
 	co_return std::move(channel);
 }
 

@@ -15,6 +15,17 @@
 
 namespace verbena::channel {
 
+// Why a connection was not made, for who counts such; the error's sentence is for the user.
+enum class ConnectTrouble : std::uint8_t {
+	none,
+	no_descriptor,  // this process or this host has none left
+	no_port,        // the address that it comes from has none left
+	no_resources,   // this end has no queue pair for it
+	unreachable,    // no such host, no way there, or nobody listens
+	timed_out,
+	handshake,      // it failed, the server refused, or somebody did not prove himself
+};
+
 struct ConnectOptions {
 	Protection protection;
 	std::string host;  // as the user asked for it: "server.example", "10.0.0.1:7471", "[fd00::1]"
@@ -28,6 +39,7 @@ struct ConnectOptions {
 	// less, and says so in `negotiated`, which must outlive the call; or it has none, and refuses.
 	std::uint32_t shared_queue_pairs = 0, logical_channels = 0;
 	Negotiated* negotiated = nullptr;
+	ConnectTrouble* trouble = nullptr;  // where to put that of a failure; must outlive the call
 };
 
 template <class T> using Connected = std::expected<T, std::string>;
@@ -37,6 +49,12 @@ async::Task<Connected<std::unique_ptr<RcChannel>>> connect(RcTransport& transpor
 
 // The same server over TCP: the stream of the handshake goes on to carry the messages, in the same TLS session or in clear.
 async::Task<Connected<std::unique_ptr<TcpChannel>>> connect_tcp(async::Loop& loop, ConnectOptions options, TcpOptions tcp = {});
+
+// A failure with its reason.
+std::unexpected<std::string> failed(const ConnectOptions& options, ConnectTrouble trouble, std::string text);
+ConnectTrouble trouble_of(const HandshakeError& error);
+// Of what was tried until then.
+ConnectTrouble handshake_or_time(Nanoseconds deadline);
 
 // Moves a handshake's bytes over its socket until it reaches a state to act upon (asked, agreed, failed).
 async::Task<void> drive(async::Descriptor& socket, Handshake& handshake);

@@ -1,6 +1,8 @@
 // Clients and a server's port: set-up over real sockets, channels over RDMA and TCP, and what goes wrong.
 #include "lib/channel/connect.h"
 
+#include <sys/resource.h>
+
 #include "lib/channel/connect_fixture.h"
 
 namespace verbena::channel {
@@ -88,6 +90,58 @@ TEST_F(Connect, SilentAndSlowClientsDelayNobody) {
 		co_await ask(**channel, heard);
 	}(*transport_, to(server.where(), InClear{}), silent, heard));
 	EXPECT_EQ(heard, "question");
+}
+
+// For who counts failures: the sentence is for people.
+TEST_F(Connect, AFailureHasItsReasonBesideItsSentence) {
+	Server server(made(make_server_protection(files_.server)));
+	const auto silent = async::listen(loop_, async::resolve("127.0.0.1", 0).value()).value();
+	const async::Address taken = async::local_address(*silent);
+	const auto reason = [&](const std::string& where, const async::Address* from = nullptr, Nanoseconds patience = 5'000'000'000) {
+		ConnectTrouble trouble = ConnectTrouble::none;
+		ConnectOptions options = to(where, InClear{});
+		options.patience = patience;
+		options.from = from;
+		options.trouble = &trouble;
+		EXPECT_NE(refusal(std::move(options)), "it was accepted");
+		return trouble;
+	};
+	EXPECT_EQ(reason("127.0.0.1:1"), ConnectTrouble::unreachable);
+	EXPECT_EQ(reason("[::1"), ConnectTrouble::unreachable);
+	EXPECT_EQ(reason(server.where()), ConnectTrouble::handshake);
+	EXPECT_EQ(reason(async::to_string(taken), nullptr, 20'000'000), ConnectTrouble::timed_out);
+	EXPECT_EQ(reason(async::to_string(taken), &taken), ConnectTrouble::no_port);
+	rlimit limit{};
+	ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
+	const rlimit none{.rlim_cur = 0, .rlim_max = limit.rlim_max};
+	ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+	EXPECT_EQ(reason(async::to_string(taken)), ConnectTrouble::no_descriptor);
+	ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
+}
+
+// The last step of a set-up is posted to the channels' loop, which may have stopped by then.
+TEST_F(Connect, AChannelThatNobodyTookGoesBeforeItsTransport) {
+	constexpr async::LoopOptions awake{.spin = 60'000'000'000};  // each turn of them comes back at once
+	async::Loop setup(awake), io(awake);
+	const auto transport = RcTransport::open(io, test_device(), small).value();
+	Acceptor acceptor(
+		setup, async::listen(setup, async::resolve("127.0.0.1", 0).value()).value(), *transport, {.protection = InClear{}},
+		[](std::unique_ptr<Channel>) { ADD_FAILURE() << "nobody takes it"; }, [](const std::string&) {});
+	acceptor.start();
+	ConnectOptions options = to("127.0.0.1:" + std::to_string(acceptor.port()), InClear{});
+	options.patience = 300'000'000;
+	const std::jthread client([&] { EXPECT_NE(refusal(std::move(options)), "it was accepted"); });
+	const auto turn = [](async::Loop& loop) {
+		bool once = false;
+		loop.run_until([&] { return std::exchange(once, true); });
+	};
+	const Nanoseconds deadline = monotonic_now() + 5'000'000'000;
+	for (; transport->channels() == 0 && monotonic_now() < deadline; turn(setup)) turn(io);
+	setup.run_until([&] { return acceptor.under_way() == 0 || monotonic_now() >= deadline; });
+	EXPECT_EQ(transport->channels(), 1u);
+	io.abandon_spawned();
+	EXPECT_EQ(transport->channels(), 0u);
+	setup.abandon_spawned();
 }
 
 }  // namespace

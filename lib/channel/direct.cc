@@ -6,6 +6,13 @@ namespace verbena::channel {
 
 using Progress = Channel::Operation::Progress;
 
+namespace {
+
+// Of those that are posted together: with more bytes to move posting does not matter, and an early start does.
+constexpr std::size_t small_max = 4096;
+
+}  // namespace
+
 WindowTable& DirectOperations::windows() const { return channel_.transport_.windows_; }
 
 void DirectOperations::begin(Channel::Operation& operation) {
@@ -34,17 +41,40 @@ void DirectOperations::begin(Channel::Operation& operation) {
 			break;
 		}
 	}
-	if (operation.result == Progress::queued) operation.result = Progress::under_way;  // unless posting it failed
+	if (operation.result == Progress::queued) operation.result = channel_.lost_ ? Progress::failed : Progress::under_way;
+	operation.trouble = channel_.trouble_;  // if posting it failed
+}
+
+DirectOperations::Record& DirectOperations::add(Kind kind, Buffer buffer, Channel::Operation* operation) {
+	if (!records_) records_ = std::make_unique<Record[]>(depth_);
+	check(!full(), "whoever posts a direct operation asked whether there is room");
+	Record& record = records_[(first_ + count_++) % depth_];
+	record = {.kind = kind, .buffer = std::move(buffer), .operation = operation};
+	if (operation != nullptr) operation->mention = &record.operation;
+	return record;
 }
 
 DirectOperations::Record& DirectOperations::post(
 	ibv_send_wr& request, Kind kind, Buffer buffer, Channel::Operation* operation, bool signal) {
-	if (!records_) records_ = std::make_unique<Record[]>(depth_);
-	check(!full(), "whoever posts a direct operation asked whether there is room");
-	Record& record = records_[(first_ + count_++) % depth_];
-	record = {.number = channel_.post(request, signal), .kind = kind, .buffer = std::move(buffer), .operation = operation};
-	if (operation != nullptr) operation->mention = &record.operation;
+	post_waiting();
+	const std::uint32_t number = channel_.post(request, signal);
+	Record& record = add(kind, std::move(buffer), operation);
+	record.number = number;
 	return record;
+}
+
+void DirectOperations::post_waiting() {
+	if (waiting_.empty()) return;
+	const auto count = static_cast<std::uint32_t>(waiting_.size());
+	std::uint32_t number = channel_.sends_.posted();
+	for (std::uint32_t i = 0; i < count; ++i) {
+		records_[(first_ + count_ - count + i) % depth_].number = ++number;
+		Waiting& each = waiting_[i];
+		each.request.sg_list = &each.piece;
+		each.request.next = i + 1 < count ? &waiting_[i + 1].request : nullptr;
+	}
+	if (!channel_.lost_) channel_.post(waiting_.front().request, true);
+	waiting_.clear();
 }
 
 DirectOperations::Record& DirectOperations::transfer(
@@ -56,6 +86,11 @@ DirectOperations::Record& DirectOperations::transfer(
 		.sg_list = &piece, .num_sge = place.length > 0 ? 1 : 0, .opcode = kind == Kind::read ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE};
 	request.wr.rdma = {.remote_addr = remote.address, .rkey = remote.rkey};
 	++(kind == Kind::read ? channel_.transport_.counters_.reads : channel_.transport_.counters_.writes);
+	if (place.length > 0 && place.length <= small_max) {
+		waiting_.push_back({request, piece});
+		channel_.loop_.at_turn_end(*this);
+		return add(kind, place.buffer, operation);
+	}
 	return post(request, kind, place.buffer, operation);
 }
 
@@ -104,7 +139,7 @@ void DirectOperations::invalidate(std::uint32_t window, Channel::Operation* oper
 }
 
 void DirectOperations::handle_done(std::uint32_t number) {
-	while (count_ > 0 && static_cast<std::int32_t>(number - records_[first_].number) >= 0) {
+	while (in_flight() > 0 && static_cast<std::int32_t>(number - records_[first_].number) >= 0) {
 		Record record = std::exchange(records_[first_], {});
 		first_ = (first_ + 1) % depth_;
 		--count_;

@@ -1,6 +1,7 @@
 // The direct operations of one RC channel: RDMA READ and WRITE, and the windows by which memory is lent to the peer.
 //
 // Each is one work request on the channel's queue pair, in its order with the frames: so a window is bound before the peer can hear of it.
+// Small READs and WRITEs of one turn are posted together: at its end, or before whatever follows them on the queue pair.
 // A record of each keeps its buffer until the adapter is done with it, whatever becomes of the coroutine that asked.
 #pragma once
 
@@ -14,7 +15,7 @@ namespace verbena::channel {
 
 class RcChannel;
 
-class DirectOperations {
+class DirectOperations final : public async::TurnEnd {
 public:
 	// `depth`: how many may be in the send queue at once; 0: none at all.
 	DirectOperations(RcChannel& channel, std::uint32_t depth) : channel_(channel), depth_(depth) {}
@@ -23,7 +24,7 @@ public:
 	DirectOperations(const DirectOperations&) = delete;
 	DirectOperations& operator=(const DirectOperations&) = delete;
 
-	std::uint32_t in_flight() const { return count_; }
+	std::uint32_t in_flight() const { return count_ - static_cast<std::uint32_t>(waiting_.size()); }
 	bool full() const { return count_ == depth_; }
 
 	void begin(Channel::Operation& operation);
@@ -32,6 +33,9 @@ public:
 	// The channel learns of its end by handle_part_read().
 	void read_part(const Place& into, const RemoteMemory& from);
 	void end(std::uint32_t window);
+	// What waits for the end of the turn leaves now.
+	void post_waiting();
+	void turn_ends() override { post_waiting(); }
 
 	// All work requests up to this number are done.
 	void handle_done(std::uint32_t number);
@@ -50,6 +54,13 @@ private:
 		Channel::Operation* operation = nullptr;
 	};
 
+	// A READ or WRITE that is posted with others.
+	struct Waiting {
+		ibv_send_wr request;
+		ibv_sge piece;
+	};
+
+	Record& add(Kind kind, Buffer buffer, Channel::Operation* operation);
 	Record& post(ibv_send_wr& request, Kind kind, Buffer buffer, Channel::Operation* operation, bool signal = true);
 	Record& transfer(Kind kind, const Place& place, const RemoteMemory& remote, Channel::Operation* operation);
 	void invalidate(std::uint32_t window, Channel::Operation* operation);
@@ -60,6 +71,7 @@ private:
 	std::uint32_t depth_;
 	std::unique_ptr<Record[]> records_;  // a ring, made with the first operation
 	std::uint32_t first_ = 0, count_ = 0;
+	std::vector<Waiting> waiting_;  // of the newest records
 	std::uint32_t lent_ = WindowTable::none;  // a list
 	// Of those: whose leases are over, but for whom there was no room in the send queue yet.
 	std::vector<std::uint32_t> ending_;

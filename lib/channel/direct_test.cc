@@ -80,6 +80,39 @@ TEST_F(Direct, ThePeerReadsWhatWasLentToIt) {
 	}(*a_, *b_, content));
 }
 
+Task<void> read_into(Channel& reader, Place into, RemoteMemory from, int& left) {
+	const auto read = co_await reader.read(std::move(into), from);
+	EXPECT_TRUE(read.has_value());
+	--left;
+}
+
+TEST_F(Direct, SmallReadsOfOneTurnArePostedTogether) {
+	constexpr int count = 100;  // more than the send queue takes at once
+	const auto content = pattern(count * 64, 7);
+	RemoteMemory remote;
+	Lease lease;
+	loop_.complete(
+		[](Channel& lender, Channel& reader, std::span<const std::byte> content, Lease& kept, RemoteMemory& remote) -> Task<void> {
+			const Place lent = filled(*lender.memory(), content);
+			auto lease = co_await lender.lend(lent, Right::read);
+			remote = co_await told(lender, reader, lease->remote());
+			kept = std::move(*lease);
+		}(*a_, *b_, content, lease, remote));
+	const Buffer whole = b_->memory()->take(content.size());
+	const std::uint64_t posts = transports_[1].counters().send_posts, reads = transports_[1].counters().reads;
+	int left = count;
+	for (std::uint32_t i = 0; i < count; ++i) {
+		const Place into(whole, i * 64, 64);
+		loop_.spawn(read_into(*b_, into, remote.part(i * 64, 64), left));
+	}
+	loop_.run_until([&] { return left == 0; });
+	EXPECT_TRUE(std::ranges::equal(whole.bytes(), content));
+	EXPECT_EQ(transports_[1].counters().reads - reads, count);
+	// The first turn's by one call, and the others as room for them comes.
+	EXPECT_LT(transports_[1].counters().send_posts - posts, static_cast<std::uint64_t>(count) - options_.direct_depth + 2);
+	lease = {};
+}
+
 TEST_F(Direct, ThePeerWritesWhereItMay) {
 	const auto content = pattern(70'000, 2);
 	loop_.complete([](Channel& lender, Channel& writer, std::span<const std::byte> content) -> Task<void> {

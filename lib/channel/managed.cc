@@ -19,7 +19,22 @@ bool says_busy(const lib::ConnectionEvent& event) {
 	return event.type == RDMA_CM_EVENT_REJECTED && event.status == reason_consumer_defined && wordless;
 }
 
-std::unexpected<std::string> failed(const std::string& text) { return std::unexpected(text); }
+std::unexpected<lib::ConnectError> failed(const std::string& text) {
+	return std::unexpected(lib::ConnectError{.trouble = lib::ConnectTrouble::failed, .text = text});
+}
+
+ConnectTrouble trouble_of(lib::ConnectTrouble trouble) {
+	switch (trouble) {
+		case lib::ConnectTrouble::port_busy: return ConnectTrouble::no_port;
+		case lib::ConnectTrouble::timed_out: return ConnectTrouble::timed_out;
+		case lib::ConnectTrouble::rejected: return ConnectTrouble::handshake;
+		case lib::ConnectTrouble::no_device:
+		case lib::ConnectTrouble::unreachable:
+		case lib::ConnectTrouble::refused: return ConnectTrouble::unreachable;
+		case lib::ConnectTrouble::failed: break;
+	}
+	return ConnectTrouble::no_resources;
+}
 
 // The one that is expected next.
 Task<lib::Connected<lib::ConnectionEvent>> await_event(
@@ -50,18 +65,21 @@ Task<void> drive(Channel& channel, Handshake& handshake) {
 }
 
 // Resolved: which device leads there, and how.
-Task<std::string> resolve(ManagedEvents& events, const RcTransport& transport, ManagedId& id, const async::Address& to,
+Task<lib::Connected<void>> resolve(ManagedEvents& events, const RcTransport& transport, ManagedId& id, const async::Address& to,
 	const async::Address* from, Nanoseconds deadline, const std::string& where) {
 	const lib::SocketAddress there = socket_address(to), here = from != nullptr ? socket_address(*from) : lib::SocketAddress{};
 	const auto left = std::chrono::milliseconds((deadline - monotonic_now()) / 1'000'000);
 	auto begun = lib::begin_resolve(events.channel(), there, left, from != nullptr ? &here : nullptr, &id);
-	if (!begun) co_return begun.error().text;
+	if (!begun) co_return std::unexpected(begun.error());
 	id.own(std::move(*begun));
-	if (const auto event = co_await await_event(id, RDMA_CM_EVENT_ADDR_RESOLVED, deadline, where); !event) co_return event.error().text;
-	if (std::string why = unfit(transport, ibv_get_device_name(id.get()->verbs->device), {}); !why.empty()) co_return where + ": " + why;
-	if (const auto asked = lib::begin_route(id.get(), left); !asked) co_return asked.error().text;
-	if (const auto event = co_await await_event(id, RDMA_CM_EVENT_ROUTE_RESOLVED, deadline, where); !event) co_return event.error().text;
-	co_return std::string();
+	if (const auto event = co_await await_event(id, RDMA_CM_EVENT_ADDR_RESOLVED, deadline, where); !event)
+		co_return std::unexpected(event.error());
+	if (const std::string why = unfit(transport, ibv_get_device_name(id.get()->verbs->device), {}); !why.empty())
+		co_return failed(where + ": " + why);
+	if (auto asked = lib::begin_route(id.get(), left); !asked) co_return std::unexpected(asked.error());
+	if (const auto event = co_await await_event(id, RDMA_CM_EVENT_ROUTE_RESOLVED, deadline, where); !event)
+		co_return std::unexpected(event.error());
+	co_return lib::Connected<void>{};
 }
 
 // The connection manager hears of a server's end sooner than a queue pair that has nothing to send.
@@ -82,21 +100,21 @@ struct Raw {
 };
 
 // `busy`: the server has no room for one more request, and may have soon.
-Task<Connected<Raw>> connect_raw(
+Task<lib::Connected<Raw>> connect_raw(
 	ManagedId& id, RcTransport& transport, const ConnectOptions& options, Nanoseconds deadline, const std::string& where, bool& busy) {
 	auto offer = transport.offer();
 	if (!offer) co_return failed(offer.error());
 	const auto terms = encode_terms(parameters_of(Role::client, offer->end, transport.options()));
 	const lib::OwnQueuePair own{.number = offer->end.qpn, .shared_receives = true, .reads = static_cast<std::uint8_t>(offer->end.reads)};
-	if (const auto begun = lib::begin_connect(id.get(), terms, own); !begun) co_return failed(begun.error().text);
+	if (const auto begun = lib::begin_connect(id.get(), terms, own); !begun) co_return std::unexpected(begun.error());
 	const auto answer = co_await id.next(deadline);
-	if (!answer) co_return failed(lib::trouble_of("", ETIMEDOUT, where).text);
+	if (!answer) co_return std::unexpected(lib::trouble_of("", ETIMEDOUT, where));
 	busy = says_busy(*answer);
-	if (answer->type != RDMA_CM_EVENT_CONNECT_RESPONSE) co_return failed(lib::trouble_of(*answer, where).text);
+	if (answer->type != RDMA_CM_EVENT_CONNECT_RESPONSE) co_return std::unexpected(lib::trouble_of(*answer, where));
 	const auto theirs = decode_terms(answer->private_data, Role::server);
 	if (!theirs) co_return failed(where + " is no server of channels: its " + theirs.error().text);
 	const auto path = lib::path_of(id.get());
-	if (!path) co_return failed(path.error().text);
+	if (!path) co_return std::unexpected(path.error());
 	if (const std::string why = unfit(transport, path->device, path->gid_index); !why.empty()) co_return failed(where + ": " + why);
 	offer->end.psn = path->local_psn;
 	Raw raw{.channel = nullptr, .ours = parameters_of(offer->end, transport.options(), options), .peer = managed_end(*path, *theirs)};
@@ -104,7 +122,7 @@ Task<Connected<Raw>> connect_raw(
 	if (!channel) co_return failed(where + ": " + channel.error());
 	raw.channel = std::move(*channel);
 	raw.channel->limit_messages(unproven_message_max);
-	if (const auto established = lib::establish(id.get()); !established) co_return failed(established.error().text);
+	if (const auto established = lib::establish(id.get()); !established) co_return std::unexpected(established.error());
 	co_return std::move(raw);
 }
 
@@ -140,9 +158,9 @@ bool same_end(const RcEnd& used, const Parameters& said) {
 Task<Connected<std::unique_ptr<RcChannel>>> connect_managed(ManagedEvents& events, RcTransport& transport, ConnectOptions options) {
 	const auto permit = co_await leave_to_begin(options.handshakes);
 	const auto named = async::split_host(options.host, options.port);
-	if (!named) co_return failed(named.error());
+	if (!named) co_return failed(options, ConnectTrouble::unreachable, named.error());
 	const auto address = async::resolve(named->host, named->port);
-	if (!address) co_return failed(address.error());
+	if (!address) co_return failed(options, ConnectTrouble::unreachable, address.error());
 	const std::string where = async::to_string(*address);
 	const Nanoseconds started = monotonic_now(), deadline = started + options.patience;
 
@@ -151,7 +169,8 @@ Task<Connected<std::unique_ptr<RcChannel>>> connect_managed(ManagedEvents& event
 	while (!raw) {
 		id.emplace(transport.loop());
 		auto resolving = resolve(events, transport, *id, *address, options.from, deadline, where);
-		if (const std::string trouble = co_await std::move(resolving); !trouble.empty()) co_return failed(trouble);
+		if (const auto resolved = co_await std::move(resolving); !resolved)
+			co_return failed(options, trouble_of(resolved.error().trouble), resolved.error().text);
 		bool busy = false;
 		auto connecting = connect_raw(*id, transport, options, deadline, where, busy);
 		auto connected = co_await std::move(connecting);
@@ -161,7 +180,8 @@ Task<Connected<std::unique_ptr<RcChannel>>> connect_managed(ManagedEvents& event
 		}
 		// Those who were sent away do not all come again at once.
 		const Nanoseconds pause = busy_pause + secure_random<std::uint32_t>() % (4 * busy_pause);
-		if (!busy || monotonic_now() + pause >= deadline) co_return failed(connected.error());
+		if (!busy || monotonic_now() + pause >= deadline)
+			co_return failed(options, trouble_of(connected.error().trouble), connected.error().text);
 		co_await transport.loop().sleep_for(pause);
 	}
 	RcChannel& channel = *raw->channel;
@@ -170,13 +190,15 @@ Task<Connected<std::unique_ptr<RcChannel>>> connect_managed(ManagedEvents& event
 		{.protection = options.protection, .host = named->host, .port = named->port, .started = started, .patience = options.patience},
 		raw->ours);
 	co_await drive(channel, handshake);
-	if (handshake.state() == Handshake::State::failed) co_return failed(where + ": " + handshake.error().text);
+	if (handshake.state() == Handshake::State::failed)
+		co_return failed(options, trouble_of(handshake.error()), where + ": " + handshake.error().text);
 	const Agreed& agreed = handshake.agreed();
 	if (!same_end(raw->peer, agreed.theirs))
-		co_return failed(where + ": the server speaks of another queue pair than rdma_cm has connected; somebody may stand between");
+		co_return failed(options, ConnectTrouble::handshake,
+			where + ": the server speaks of another queue pair than rdma_cm has connected; somebody may stand between");
 	if (options.negotiated != nullptr) *options.negotiated = agreed.negotiated;
 	const std::string trouble = co_await prove_as_client(channel, agreed.proof, deadline);
-	if (!trouble.empty()) co_return failed(where + ": " + trouble);
+	if (!trouble.empty()) co_return failed(options, handshake_or_time(deadline), where + ": " + trouble);
 	channel.limit_messages(transport.options().message_max);
 	co_return std::move(raw->channel);
 }

@@ -50,6 +50,12 @@ Path RcChannel::path() const {
 		.peer = peer_name_};
 }
 
+void RcChannel::prefetch() const {
+	// A provider has its own part of a queue pair before or behind the public one.
+	verbena::prefetch(reinterpret_cast<const std::byte*>(queue_pair()) - cache_line, 3 * cache_line);
+	prefetch_receiver();
+}
+
 // Sending.
 
 Channel::Sending::Progress RcChannel::advance(Sending& sending) {
@@ -153,6 +159,7 @@ void RcChannel::post_frame(std::span<ibv_sge> pieces, Unit* unit, bool signal) {
 		.num_sge = static_cast<int>(pieces.size()),
 		.opcode = IBV_WR_SEND,
 		.send_flags = unit == nullptr ? unsigned{IBV_SEND_INLINE} : 0u};
+	direct_.post_waiting();
 	post(request, signal);
 	RcCounters& counters = transport_.counters_;
 	++counters.frames_sent;
@@ -161,8 +168,9 @@ void RcChannel::post_frame(std::span<ibv_sge> pieces, Unit* unit, bool signal) {
 	else sends_.keep(unit);
 }
 
-// A request that the device refuses ends the channel. Returns its number.
+// A request, or a chain of them. One that the device refuses ends the channel. Returns the last one's number.
 std::uint32_t RcChannel::post(ibv_send_wr& request, bool signal) {
+	++transport_.counters_.send_posts;
 	if (const int error = sends_.post(request, signal); error != 0) fail(Trouble::lost, lib::failure("ibv_post_send", error));
 	return sends_.posted();
 }

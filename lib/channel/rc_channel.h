@@ -44,6 +44,7 @@ private:
 	void begin(Operation& operation) override { direct_.begin(operation); }
 
 	// From the transport.
+	void prefetch() const;  // what is not in the channel itself
 	void handle_frame(Unit* unit);
 	void handle_sent(std::uint32_t number);
 	void handle_failure(ibv_wc_status status);

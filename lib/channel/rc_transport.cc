@@ -12,6 +12,7 @@ namespace {
 
 constexpr std::uint32_t poll_batch_max = 128;
 constexpr unsigned acknowledge_after = 256;
+constexpr std::size_t prefetch_above = 64;  // channels
 constexpr Nanoseconds beat_interval = 100'000'000;
 constexpr std::size_t beats_per_second = 10, channels_per_beat_max = 200;
 
@@ -137,11 +138,25 @@ std::expected<std::unique_ptr<RcChannel>, std::string> RcTransport::connect(RcOf
 std::size_t RcTransport::poll() {
 	std::array<ibv_wc, poll_batch_max> completions;
 	const int count = ibv_poll_cq(cq_.get(), static_cast<int>(options_.poll_batch), completions.data());
+	if (channels_ > prefetch_above) prefetch({completions.data(), static_cast<std::size_t>(std::max(count, 0))});
 	for (int i = 0; i < count; ++i) handle(completions[static_cast<std::size_t>(i)]);
 	if (!starved_.empty()) flush_starved();
 	std::size_t work = static_cast<std::size_t>(std::max(count, 0));
 	if (std::exchange(memory_freed_, false) && !hungry_.empty()) work += feed_hungry();
 	return work;
+}
+
+// With thousands of channels each completion's is far from the processor: so the way to all of them is begun before the first is handled.
+void RcTransport::prefetch(std::span<const ibv_wc> completions) const {
+	std::array<const RcChannel*, poll_batch_max> channels;
+	for (std::size_t i = 0; i < completions.size(); ++i) {
+		const ibv_wc& completion = completions[i];
+		channels[i] = channel_of(completion.qp_num);
+		verbena::prefetch(channels[i], sizeof(RcChannel));
+		if (!(completion.wr_id & send_mark)) verbena::prefetch(reinterpret_cast<const Unit*>(completion.wr_id), sizeof(Unit));
+	}
+	for (const RcChannel* const channel : std::span(channels).first(completions.size()))
+		if (channel != nullptr) channel->prefetch();
 }
 
 void RcTransport::handle(const ibv_wc& completion) {

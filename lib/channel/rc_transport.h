@@ -61,7 +61,7 @@ struct RcCounters {
 	std::uint64_t credit_frames = 0, want_frames = 0, heartbeats = 0;
 	std::uint64_t bytes_sent = 0, bytes_received = 0;
 	std::uint64_t channels_opened = 0, channels_closed = 0, channels_lost = 0;
-	std::uint64_t receive_posts = 0;  // calls, each with a list
+	std::uint64_t send_posts = 0, receive_posts = 0;  // calls, each with a list
 	std::uint64_t reads = 0, writes = 0, windows_bound = 0;
 };
 
@@ -123,6 +123,7 @@ private:
 
 	void repost(Unit* unit);  // at the end of the turn
 	void beat();
+	void prefetch(std::span<const ibv_wc> completions) const;
 	void handle(const ibv_wc& completion);
 	void repost_unpromised(Unit* unit);
 	void return_to_own(Unit* list);

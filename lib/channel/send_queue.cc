@@ -3,12 +3,14 @@
 namespace verbena::channel {
 
 int SendQueue::post(ibv_send_wr& request, bool signal) {
-	const std::uint32_t number = ++posted_;
-	if (signal || number - signalled_ >= depth_ / 2) {
-		request.send_flags |= IBV_SEND_SIGNALED;
-		signalled_ = number;
+	for (ibv_send_wr* each = &request; each != nullptr; each = each->next) {
+		const std::uint32_t number = ++posted_;
+		if (signal || number - signalled_ >= depth_ / 2) {
+			each->send_flags |= IBV_SEND_SIGNALED;
+			signalled_ = number;
+		}
+		each->wr_id = std::uint64_t{number} << 1 | send_mark;
 	}
-	request.wr_id = std::uint64_t{number} << 1 | send_mark;
 	ibv_send_wr* bad = nullptr;
 	return ibv_post_send(qp_.get(), &request, &bad);
 }

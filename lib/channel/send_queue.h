@@ -24,7 +24,7 @@ public:
 	std::uint32_t units() const { return units_; }  // that are being sent from
 	bool is_done(std::uint32_t number) const { return static_cast<std::int32_t>(completed_ - number) >= 0; }
 
-	// What ibv_post_send returned. One that the device refused counts too: the queue pair has failed.
+	// A request or a chain of them; what ibv_post_send returned. One that the device refused counts too: the queue pair has failed.
 	int post(ibv_send_wr& request, bool signal);
 	// The last request sends from it.
 	void keep(Unit* unit);

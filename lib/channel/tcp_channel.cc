@@ -1,5 +1,7 @@
 #include "lib/channel/tcp_channel.h"
 
+#include <sys/socket.h>
+
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -270,6 +272,7 @@ void TcpChannel::fail(Trouble trouble, std::string reason) {
 	lost_ = true;
 	loop_.cancel(*this);
 	end(trouble, std::move(reason));
+	shutdown(socket_->fd(), SHUT_RDWR);  // the peer shall know, however long this channel's owner still keeps it
 	loop_.resume_soon(idle_writer_);
 	wake_closers();
 }

@@ -62,6 +62,7 @@ public:
 	char* alloc(std::size_t size);
 	// To the caller, until kv_release(); nothing fetched is an empty string.
 	char* give(Fetched fetched);
+	static Fetched copy_to_heap(const Fetched& fetched);
 	int close();
 
 	std::shared_ptr<Core> core;
@@ -164,6 +165,11 @@ int Handle::get(std::string_view key, char** value, std::size_t* length) {
 		fetched = co_await client.get(key);
 	}(*client, key, fetched));
 	if (!fetched) return fail(fetched.error(), client);
+	// The caller may keep it for ever: a block of registered memory is too much for it.
+	if (fetched->buffer && fetched->size <= inside_max) {
+		*fetched = copy_to_heap(*fetched);
+		if (!fetched->heap) return fail(Error::no_memory, client);
+	}
 	if (length != nullptr) *length = fetched->size;
 	*value = give(std::move(*fetched));
 	return *value == nullptr ? fail(Error::no_memory, client) : KV_OK;
@@ -178,6 +184,12 @@ int Handle::remove(std::string_view key) {
 		done = co_await client.remove(key);
 	}(*client, key, done));
 	return result_of(done, client);
+}
+
+Fetched Handle::copy_to_heap(const Fetched& fetched) {
+	Fetched copy{.heap = channel::make_heap_block(headroom + fetched.size + 1), .offset = headroom, .size = fetched.size};
+	if (copy.heap) std::memcpy(copy.data(), fetched.data(), fetched.size + 1);
+	return copy;
 }
 
 char* Handle::give(Fetched fetched) {

@@ -338,51 +338,54 @@ Running Client::read_value(std::uint32_t number, std::uint32_t lease, RemoteMemo
 	finish(*slot, read ? std::optional<Error>() : Error::lost);
 }
 
-// One-sided: the line of the key, then what it tells of. Whatever does not fit together is read again, then asked for.
+// One-sided: the line of the key, then what it tells of. Whatever does not fit together is read again, then asked for. A value in its line
+// is given out where it was read to.
 Running Client::read_published(std::uint32_t number) {
-	const std::string key(slot_of(number)->call->key_);
-	const std::uint64_t hash = index_hash(key, published_.shape.seed);
+	const std::uint64_t hash = index_hash(slot_of(number)->call->key_, published_.shape.seed);
 	const auto at = static_cast<std::uint32_t>(hash & (published_.shape.lines - 1)) * line_bytes;
 	const RemoteMemory remote_line = published_.area.part(at, line_bytes);
 	const std::size_t headroom = options_.headroom;
-	channel::Buffer line = channel_->memory()->take(line_bytes);
+	const std::size_t front = headroom > sizeof(LineHeader) ? headroom - sizeof(LineHeader) : 0;
+	channel::Buffer line = channel_->memory()->take(front + line_bytes);
 	for (unsigned attempt = 0; line && attempt < attempts_max; ++attempt) {
-		Place into(line);
+		Place into(line, front, line_bytes);
 		const auto read = co_await channel_->read(std::move(into), remote_line);
 		if (!goes_on(number, read.has_value())) co_return;
-		const SeenLine found = read_line(line.bytes(), key, hash, published_.area.length);
+		const SeenLine found = read_line(line.bytes().subspan(front), slot_of(number)->call->key_, hash, published_.area.length);
 		if (found.seen == Seen::absent) break;
 		if (found.seen == Seen::torn) {
 			++counters_.one_sided_torn;
 			continue;
 		}
-		Slot& slot = *slot_of(number);
+		const std::uint32_t length = found.header.value_length, whole = found.header.record_bytes();
 		if (found.seen == Seen::inside) {
-			++counters_.one_sided;
-			deliver_eager(*slot.call, found.value);
-			finish(slot, slot.call->error_);
+			deliver_published(number, std::move(line), front + sizeof(LineHeader), length);
 			co_return;
 		}
-		const std::uint32_t length = found.header.value_length, whole = found.header.record_bytes();
 		channel::Buffer buffer = channel_->memory()->take(headroom + whole + 1);
 		if (!buffer) break;
 		Place record(buffer, headroom, whole);
 		const RemoteMemory remote_record = published_.area.part(found.header.offset, whole);
 		const auto read_it = co_await channel_->read(std::move(record), remote_record);
 		if (!goes_on(number, read_it.has_value())) co_return;
-		if (read_record(buffer.bytes().subspan(headroom, whole), found.header, key) != Seen::outside) {
+		if (read_record(buffer.bytes().subspan(headroom, whole), found.header, slot_of(number)->call->key_) != Seen::outside) {
 			++counters_.one_sided_torn;
 			continue;
 		}
-		++counters_.one_sided;
-		buffer.data()[headroom + length] = std::byte{0};
-		Slot& done = *slot_of(number);
-		done.call->fetched_ = {.buffer = std::move(buffer), .offset = headroom, .size = length};
-		finish(done, {});
+		deliver_published(number, std::move(buffer), headroom, length);
 		co_return;
 	}
 	++counters_.one_sided_asked;
 	submit_eager(*slot_of(number)->call, Operation::get);
+}
+
+// The key lies behind the value and has been compared: its first byte gives way to the NUL.
+void Client::deliver_published(std::uint32_t number, channel::Buffer buffer, std::size_t offset, std::size_t size) {
+	++counters_.one_sided;
+	buffer.data()[offset + size] = std::byte{0};
+	Slot& slot = *slot_of(number);
+	slot.call->fetched_ = {.buffer = std::move(buffer), .offset = offset, .size = size};
+	finish(slot, {});
 }
 
 // Whether somebody still waits for it; if not, it is over.

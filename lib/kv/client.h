@@ -78,7 +78,8 @@ struct ClientCounters {
 
 // A value that was fetched, with a NUL behind it that does not count.
 struct Fetched {
-	channel::Buffer buffer;   // where it lies, if it came by rendezvous
+	// Where it lies, if it was read from the server: a block of registered memory, at least 4 KiB, to be given back soon.
+	channel::Buffer buffer;
 	channel::HeapBlock heap;  // or else
 	std::size_t offset = 0;   // behind the headroom
 	std::size_t size = 0;
@@ -144,6 +145,7 @@ private:
 	Running write_value(std::uint32_t number, RemoteMemory to);
 	Running read_value(std::uint32_t number, std::uint32_t lease, RemoteMemory from);
 	Running read_published(std::uint32_t number);
+	void deliver_published(std::uint32_t number, channel::Buffer buffer, std::size_t offset, std::size_t size);
 	bool goes_on(std::uint32_t number, bool good);
 	std::byte* put_request(RequestHeader header, std::string_view key, std::size_t more);
 	std::uint32_t take_slot(Call& call);

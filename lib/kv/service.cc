@@ -54,7 +54,7 @@ std::expected<void, std::string> Service::start() {
 	auto name = server_name(options_.name, port());
 	if (!name) return std::unexpected(name.error());
 	options_.name = std::move(*name);
-	auto joined = Registration::make(*options_.join, options_.name, options_.join_lease_s);
+	auto joined = discovery::Registration::make(*options_.join, options_.name, options_.join_lease_s);
 	if (!joined) return std::unexpected(joined.error());
 	registration_ = std::move(*joined);
 	return {};

@@ -10,8 +10,8 @@
 #include <thread>
 
 #include "lib/channel/acceptor.h"
+#include "lib/discovery/members.h"
 #include "lib/kv/lmdb_journal.h"
-#include "lib/kv/members.h"
 #include "lib/kv/server.h"
 #include "lib/kv/settings.h"
 
@@ -24,7 +24,7 @@ struct ServiceOptions {
 	Settings settings;    // `memory` is the store's limit
 	ServerOptions server;
 	Nanoseconds spin = 50'000;
-	std::optional<EtcdPrefix> join;  // whose member this server is, as `name`, while it runs
+	std::optional<discovery::EtcdPrefix> join;  // whose member this server is, as `name`, while it runs
 	std::string name;
 	std::uint32_t join_lease_s = 5;  // it is no member any more so long after a crash
 	std::string data;     // the folder in which acknowledged changes are kept; empty: they are not
@@ -78,7 +78,7 @@ private:
 	std::unique_ptr<Store> store_;
 	std::string failure_;
 	std::unique_ptr<channel::Acceptor> acceptor_;
-	std::unique_ptr<Registration> registration_;
+	std::unique_ptr<discovery::Registration> registration_;
 	async::List<async::Linked> open_;  // on the I/O loop
 	std::jthread thread_;
 };

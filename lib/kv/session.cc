@@ -27,10 +27,10 @@ std::expected<std::vector<std::string>, std::string> read_servers(std::string_vi
 std::expected<std::unique_ptr<Session>, std::string> Session::open(SessionOptions options) {
 	std::unique_ptr<Session> session(new Session(std::move(options)));
 	const SessionOptions& wanted = session->options_;
-	if (is_etcd(wanted.host)) {
-		const auto prefix = read_etcd(wanted.host);
+	if (discovery::is_etcd(wanted.host)) {
+		const auto prefix = discovery::read_etcd(wanted.host);
 		if (!prefix) return std::unexpected(prefix.error());
-		auto members = Members::watch(*prefix);
+		auto members = discovery::Members::watch(*prefix);
 		if (!members) return std::unexpected(members.error());
 		session->members_ = std::move(*members);
 		session->servers_ = session->members_->first();

@@ -7,8 +7,8 @@
 #include <string>
 
 #include "lib/channel/connect.h"
+#include "lib/discovery/members.h"
 #include "lib/kv/client.h"
-#include "lib/kv/members.h"
 #include "lib/kv/settings.h"
 
 namespace verbena::kv {
@@ -37,14 +37,14 @@ public:
 	channel::RcTransport* transport() const { return transport_.get(); }  // null over TCP
 	const SessionOptions& options() const { return options_; }
 	const std::vector<std::string>& servers() const { return servers_; }  // "host:port"
-	Members* members() const { return members_.get(); }                   // null without etcd: the servers are a list that stays
+	discovery::Members* members() const { return members_.get(); }  // null without etcd: the servers are a list that stays
 
 private:
 	explicit Session(SessionOptions options) : options_(std::move(options)), loop_({.spin = options_.spin}) {}
 
 	SessionOptions options_;
 	std::vector<std::string> servers_;
-	std::unique_ptr<Members> members_;
+	std::unique_ptr<discovery::Members> members_;
 	async::Loop loop_;
 	std::unique_ptr<channel::RcTransport> transport_;
 };

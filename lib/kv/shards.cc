@@ -71,7 +71,7 @@ Client* Shards::at(std::string_view key) {
 }
 
 bool Shards::changed() const {
-	const Members* const members = session_.members();
+	const discovery::Members* const members = session_.members();
 	if (members == nullptr) return false;
 	if (members->changed()) return true;
 	const auto is_broken = [](const auto& client) { return !client || client->lost(); };

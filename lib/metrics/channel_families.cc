@@ -47,7 +47,7 @@ Families transport_families(channel::RcTransport& transport) {
 		counter("verbena_data_received_bytes_total", "Bytes of frames that were received", number(c.bytes_received)),
 		counter("verbena_receive_posts_total", "Lists of receives that were posted", number(c.receive_posts)),
 	};
-	append(families, port_families(device.choice.device, device.choice.port));
+	append(families, port_families(device.context->device->ibdev_path, device.choice.device, device.choice.port));
 	return families;
 }
 

@@ -8,6 +8,8 @@
 #include <fstream>
 #include <optional>
 
+#include "lib/verbs/port_counters.h"
+
 namespace verbena::metrics {
 namespace {
 
@@ -17,12 +19,6 @@ Family one(std::string name, std::string help, Kind kind, double value, Labels l
 	Family family{.name = std::move(name), .help = std::move(help), .kind = kind, .samples = {}};
 	family.samples.push_back({.labels = std::move(labels), .value = value, .distribution = {}});
 	return family;
-}
-
-std::optional<double> number_in(const std::filesystem::path& file) {
-	double number = 0;
-	if (std::ifstream in(file); in >> number) return number;
-	return {};
 }
 
 // The kernel's files and what node_exporter's infiniband collector calls them, without its prefix. Data is counted in words of 4 bytes.
@@ -104,22 +100,33 @@ Families process_families() {
 	return families;
 }
 
-Families port_families(const std::string& device, std::uint8_t port, const std::string& root) {
+Families port_families(const std::string& folder, const std::string& device, std::uint8_t port) {
 	Families families;
-	const std::filesystem::path folder = std::filesystem::path(root) / device / "ports" / std::to_string(port);
 	const Labels labels{{"device", device}, {"port", std::to_string(port)}};
 	for (const PortCounter& each : port_counters)
-		if (const auto value = number_in(folder / "counters" / each.file))
-			families.push_back(counter(std::string("verbena_") + each.name, each.help, *value * each.unit, labels));
-	std::error_code gone;
-	std::vector<std::filesystem::path> files;
-	for (const auto& each : std::filesystem::directory_iterator(folder / "hw_counters", gone)) files.push_back(each.path());
-	std::ranges::sort(files);
-	for (const auto& each : files) {
-		const std::string name = each.filename();
-		if (const auto value = number_in(each); value && name != "lifespan")
-			families.push_back(counter("verbena_" + name + "_total", "The kernel's hw_counters/" + name, *value, labels));
-	}
+		if (const auto value = lib::read_count(folder, "ports/" + std::to_string(port) + "/counters/" + each.file))
+			families.push_back(counter(std::string("verbena_") + each.name, each.help, static_cast<double>(*value) * each.unit, labels));
+	const auto hardware = lib::hardware_counters(folder, port);
+	for (const lib::PortCounter& each : hardware)
+		families.push_back(
+			counter("verbena_" + each.name + "_total", "The device's hw_counters/" + each.name, static_cast<double>(each.value), labels));
+	const lib::Retries retries = lib::retries_of(hardware);
+	const auto add = [&](const char* name, const char* help, const std::optional<std::uint64_t>& value, const char* label = nullptr,
+						 const char* word = nullptr) {
+		if (!value) return;
+		if (families.empty() || families.back().name != name)
+			families.push_back({.name = name, .help = help, .kind = Kind::counter, .samples = {}});
+		Labels all = labels;
+		if (label != nullptr) all.emplace_back(label, word);
+		families.back().samples.push_back({.labels = std::move(all), .value = static_cast<double>(*value), .distribution = {}});
+	};
+	constexpr const char *naks = "verbena_rnr_naks_total", *naks_help = "RNR NAKs: a request found no receive buffer";
+	add(naks, naks_help, retries.rnr_naks_received, "direction", "received");
+	add(naks, naks_help, retries.rnr_naks_sent, "direction", "sent");
+	add("verbena_retransmissions_total", "How often a connection began to send again", retries.retransmissions);
+	constexpr const char *ended = "verbena_retries_exceeded_total", *ended_help = "Connections that ended because retries ran out";
+	add(ended, ended_help, retries.retries_exceeded, "cause", "transport");
+	add(ended, ended_help, retries.rnr_retries_exceeded, "cause", "rnr");
 	return families;
 }
 

@@ -71,8 +71,8 @@ private:
 // This process: memory, CPU, threads and descriptors, under the names that Prometheus clients give them.
 Families process_families();
 
-// What the kernel counts for a device's port, if it is the kernel's (/sys/class/infiniband): counters and hw_counters. A software NIC of
-// ours has none there, and none is made up.
-Families port_families(const std::string& device, std::uint8_t port, const std::string& root = "/sys/class/infiniband");
+// What the device counts for a port (lib/verbs/port_counters.h): `counters` and `hw_counters` by their names, and retries by one name for
+// all drivers. What it does not count is absent, and not zero. `folder`: ibv_device::ibdev_path.
+Families port_families(const std::string& folder, const std::string& device, std::uint8_t port);
 
 }  // namespace verbena::metrics

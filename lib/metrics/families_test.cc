@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "lib/metrics/export.h"
@@ -60,13 +61,27 @@ protected:
 
 TEST_F(Sysfs, TheKernelsCountersHaveNodeExportersNames) {
 	std::vector<std::pair<std::string, double>> found;
-	for (const Family& each : port_families("mlx5_0", 1, root_)) found.emplace_back(each.name, each.samples.at(0).value);
+	for (const Family& each : port_families(root_ / "mlx5_0", "mlx5_0", 1)) found.emplace_back(each.name, each.samples.at(0).value);
 	EXPECT_EQ(found,
 		(std::vector<std::pair<std::string, double>>{{"verbena_port_data_received_bytes_total", 100},
 			{"verbena_port_packets_transmitted_total", 7}, {"verbena_out_of_sequence_total", 3}}));
 }
 
-TEST_F(Sysfs, ADeviceThatTheKernelDoesNotKnowHasNoneOfThem) { EXPECT_TRUE(port_families("vb_lo", 1, root_).empty()); }
+TEST_F(Sysfs, RetriesHaveOneNameWhicheverDriverCountsThem) {
+	put("hw_counters/rnr_nak_retry_err", "5\n");
+	put("hw_counters/out_of_buffer", "6\n");
+	put("hw_counters/local_ack_timeout_err", "7\n");
+	put("hw_counters/packet_seq_err", "8\n");
+	std::map<std::string, std::vector<double>> found;
+	for (const Family& each : port_families(root_ / "mlx5_0", "mlx5_0", 1))
+		for (const Sample& sample : each.samples) found[each.name].push_back(sample.value);
+	EXPECT_EQ(found["verbena_rnr_naks_total"], (std::vector<double>{5, 6}));
+	EXPECT_EQ(found["verbena_retransmissions_total"], (std::vector<double>{15}));
+	EXPECT_EQ(found["verbena_rnr_nak_retry_err_total"], (std::vector<double>{5}));
+	EXPECT_FALSE(found.contains("verbena_retries_exceeded_total")) << "this driver does not count it";
+}
+
+TEST_F(Sysfs, ADeviceWithoutCountersHasNoneOfThem) { EXPECT_TRUE(port_families(root_ / "other", "other", 1).empty()); }
 
 TEST(Json, HasEverySampleWithItsLabels) {
 	Buckets buckets;

@@ -3,9 +3,7 @@
 #include <verbena/rpc.h>
 
 #include "lib/async/job.h"
-#include "lib/rpc/testing/functions.h"
-#include "lib/rpc/testing/identity.h"
-#include "lib/rpc/testing/server_process.h"
+#include "lib/rpc/testing/connected.h"
 
 namespace verbena::rpc {
 namespace {
@@ -13,38 +11,11 @@ namespace {
 using namespace std::chrono_literals;
 using rpc_test::Identity;
 using rpc_test::Person;
+using rpc_test::prepare;
 using rpc_test::ServerProcess;
 
-void prepare(Client& client, const std::string& transport) {
-	ibv_config ibv = rpc_test::test_ibv();
-	if (transport == "rdma-own") ibv.recv_mode = recv_mode_t::per_connection;
-	if (transport.starts_with("rdma")) client.init_ibv(ibv);
-	if (transport == "tls") client.init_ssl();
-}
-
-class Calls : public ::testing::TestWithParam<std::string> {
-protected:
-	void SetUp() override {
-		prepare(client_, GetParam());
-		const err_code connected = syncAwait(client_.connect(server_.address()));
-		ASSERT_FALSE(connected) << client_.error_text();
-	}
-	void TearDown() override { EXPECT_EQ(server_.stop(), 0); }
-	template <class T> static T value_of(rpc_result<T> result) {
-		if (!result) {
-			ADD_FAILURE() << result.error().val() << " " << result.error().msg;
-			return T();
-		}
-		return *std::move(result);
-	}
-	template <class T> static errc code_of(const rpc_result<T>& result) { return result ? errc::ok : result.error().code.ec; }
-
-	Identity identity_;
-	ServerProcess server_{"1", GetParam()};
-	Client client_;
-};
-INSTANTIATE_TEST_SUITE_P(Over, Calls, ::testing::Values("tcp", "tls", "rdma", "rdma-own"),
-	[](const auto& info) { return info.param == "rdma-own" ? "rdma_own" : info.param; });
+class Calls : public rpc_test::Connected {};
+OVER_EVERY_TRANSPORT(Calls);
 
 TEST_P(Calls, APlainFunctionsResultComesBack) {
 	EXPECT_EQ(value_of(syncAwait(client_.call<rpc_test::echo>("hello rdma"))), "hello rdma");
@@ -157,6 +128,13 @@ TEST_P(Calls, AttachmentsTravelBothWays) {
 	}
 	EXPECT_TRUE(syncAwait(client_.call<rpc_test::attachment_back>()));
 	EXPECT_EQ(client_.get_resp_attachment(), "") << "of the last call only";
+}
+
+TEST_P(Calls, AnAnswersAttachmentIsHeldAgainstTheServersLimit) {
+	ASSERT_TRUE(syncAwait(client_.call<rpc_test::attachment_of>(16u << 20)));
+	EXPECT_EQ(client_.get_resp_attachment().size(), 16u << 20);
+	EXPECT_EQ(code_of(syncAwait(client_.call<rpc_test::attachment_of>((16u << 20) + 1))), errc::message_too_large);
+	EXPECT_EQ(value_of(syncAwait(client_.call<rpc_test::add>(1, 1))), 2) << "the connection stands";
 }
 
 TEST_P(Calls, LargeArgumentsAndALargeAttachmentGoTogether) {

@@ -38,10 +38,19 @@ struct ClientConnection::Pong : async::Linked {
 
 Pending::~Pending() {
 	if (sequence_ != 0) connection_->forget(*this, true);
+	if (stream) stream->end(rpc_error(errc::operation_canceled));
+}
+
+void Pending::cancel() {
+	if (sequence_ == 0) return;
+	error = rpc_error(errc::operation_canceled);
+	connection_->forget(*this, true);
+	finish();
 }
 
 void Pending::finish() {
 	done_ = true;
+	if (stream) stream->end(error);
 	if (coroutine) connection_->thread_.loop().resume_soon(*this);
 }
 
@@ -118,6 +127,7 @@ Task<err_code> ClientConnection::open(Target target) {
 	channel_ = std::move(connected);
 	path_ = channel_->path();
 	goodbye_ = false;
+	server_level_ = 0;
 	outbox_.emplace(*channel_, batch_max_of(*channel_, target_.coalesce));
 	receiver_ = async::Job(loop, receive());
 	connected_.store(true, std::memory_order_relaxed);
@@ -146,17 +156,13 @@ Task<void> ClientConnection::receive() {
 			if (frame) {
 				handle(*frame, arrived);
 			} else if (frame.error().code == errc::message_too_large) {
-				if (Pending* pending = place_of(frame.error().sequence);
-					pending != nullptr && pending->sequence_ == frame.error().sequence) {
+				if (Pending* pending = find(frame.error().sequence)) {
 					pending->error = rpc_error(errc::message_too_large, "the answer is larger than the client's limit");
-					forget(*pending, false);
+					forget(*pending, pending->stream != nullptr);  // a stream goes on unless it is told
 					pending->finish();
 				}
 			} else {
-				reason_ = std::string(frame.error().text);
-				connected_.store(false, std::memory_order_relaxed);
-				fail_all(rpc_error(frame.error().code, reason_));
-				channel_->close();
+				break_off(frame.error().code, frame.error().text);
 				break;
 			}
 		}
@@ -166,12 +172,25 @@ Task<void> ClientConnection::receive() {
 	fail_all(rpc_error(errc::io_error, reason_));
 }
 
+// The server did what no server may do.
+void ClientConnection::break_off(errc code, std::string_view why) {
+	reason_ = std::string(why);
+	connected_.store(false, std::memory_order_relaxed);
+	fail_all(rpc_error(code, reason_));
+	channel_->close();
+}
+
 void ClientConnection::handle(const Frame& frame, Arrived& arrived) {
 	switch (frame.header.kind) {
 		case FrameKind::response:
-			if (Pending* pending = place_of(frame.header.sequence); pending != nullptr && pending->sequence_ == frame.header.sequence)
-				answer(*pending, frame, arrived);
-			return;  // else its caller has given up
+			if (Pending* pending = find(frame.header.sequence)) answer(*pending, frame, arrived);
+			return;
+		case FrameKind::item:
+		case FrameKind::window:
+			if (Pending* pending = find(frame.header.sequence);
+				pending != nullptr && pending->stream && !pending->stream->take(frame, arrived))
+				break_off(errc::protocol_error, "the server sent more on a stream than its reader has room for");
+			return;
 		case FrameKind::pong: {
 			async::List<Pong> others;
 			while (Pong* pong = pings_.pop_front()) {
@@ -194,6 +213,8 @@ void ClientConnection::handle(const Frame& frame, Arrived& arrived) {
 			return;
 		}
 		case FrameKind::request:
+		case FrameKind::open:
+		case FrameKind::done:
 		case FrameKind::cancel:
 		case FrameKind::ping: return;  // a server asks nothing of its clients
 	}
@@ -250,7 +271,7 @@ void ClientConnection::add(Pending& pending) {
 
 void ClientConnection::forget(Pending& pending, bool tell_server) {
 	thread_.loop().cancel(pending);
-	if (tell_server && outbox_ && !goodbye_) {
+	if (tell_server && outbox_ && (!goodbye_ || pending.stream)) {
 		outbox_->detach(pending.large_);
 		FrameDraft cancel = outbox_->begin({.kind = FrameKind::cancel, .sequence = pending.sequence_});
 		outbox_->finish(cancel);
@@ -266,7 +287,7 @@ void ClientConnection::forget(Pending& pending, bool tell_server) {
 FrameDraft ClientConnection::begin(Pending& pending, std::uint32_t function, Nanoseconds patience) {
 	add(pending);
 	const Nanoseconds microseconds = patience == never ? 0 : std::clamp<Nanoseconds>(patience / 1000, 1, ~std::uint32_t{0});
-	return outbox_->begin({.kind = FrameKind::request,
+	return outbox_->begin({.kind = pending.stream ? FrameKind::open : FrameKind::request,
 		.sequence = pending.sequence_,
 		.function = function,
 		.patience_us = static_cast<std::uint32_t>(microseconds)});
@@ -280,6 +301,7 @@ bool ClientConnection::submit(Pending& pending, FrameDraft& draft, Attachment at
 	}
 	if (patience != never) thread_.loop().schedule(pending, thread_.loop().now() + patience);
 	pending.large_ = outbox_->finish(draft, std::move(attachment));
+	if (pending.stream) pending.stream->begin(*outbox_, pending.sequence_);
 	return true;
 }
 

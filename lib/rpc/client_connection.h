@@ -12,6 +12,7 @@
 #include "lib/rpc/io_threads.h"
 #include "lib/rpc/options.h"
 #include "lib/rpc/outbox.h"
+#include "lib/rpc/stream_end.h"
 
 namespace verbena::rpc {
 
@@ -33,12 +34,15 @@ public:
 	std::span<std::byte> attachment_room;    // where the answer's attachment goes, if it fits
 	std::span<const std::byte> attachment;   // of the answer, once it is done: there, or in the message that `share` holds
 	MessageShare share;
+	std::shared_ptr<StreamEnd> stream;  // of a function that has one; set before the call begins
 
 	virtual ~Pending();
 	void fail(rpc_error why) {
 		error = std::move(why);
 		done_ = true;
 	}
+	// The caller waits no more: the server is told.
+	void cancel();
 
 protected:
 	// Reads the answer's body. False: it is not of the function's type.
@@ -83,6 +87,9 @@ public:
 	std::size_t in_flight() const { return in_flight_.load(std::memory_order_relaxed); }
 	const std::string& reason() const { return reason_; }  // one sentence, after a failure
 	const channel::Path& path() const { return path_; }
+	// What the server says of itself (frame.h), once it was asked; 0: it was not.
+	std::uint32_t server_level() const { return server_level_; }
+	void set_server_level(std::uint32_t level) { server_level_ = level; }
 	channel::MemoryPool* memory() const { return channel_ ? channel_->memory() : nullptr; }
 
 	// Waits while too much is unsent.
@@ -107,11 +114,17 @@ private:
 	async::Task<bool> ping(Nanoseconds patience);
 	async::Task<void> receive();
 	void handle(const Frame& frame, Arrived& arrived);
+	void break_off(errc code, std::string_view why);
 	void answer(Pending& pending, const Frame& frame, Arrived& arrived);
 	void fail_all(const rpc_error& error);
 	void add(Pending& pending);
 	void forget(Pending& pending, bool tell_server);
 	Pending*& place_of(std::uint32_t sequence) { return places_[sequence & (places_.size() - 1)]; }
+	// Null: its caller has given up.
+	Pending* find(std::uint32_t sequence) {
+		Pending* const pending = place_of(sequence);
+		return pending != nullptr && pending->sequence_ == sequence ? pending : nullptr;
+	}
 
 	IoThread& thread_;
 	Target target_;
@@ -120,6 +133,7 @@ private:
 	bool goodbye_ = false;  // the server takes no more
 	std::string reason_;
 	channel::Path path_;
+	std::uint32_t server_level_ = 0;
 	std::uint64_t attempt_ = 0;  // of connecting or closing: the last one counts
 	std::uint32_t sequence_ = 0;
 	std::vector<Pending*> places_ = std::vector<Pending*>(64);  // by sequence number, modulo a power of two

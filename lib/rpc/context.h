@@ -19,6 +19,7 @@
 #include "base/time.h"
 #include "lib/rpc/errors.h"
 #include "lib/rpc/outbox.h"
+#include "lib/rpc/stream_end.h"
 
 namespace verbena::rpc {
 
@@ -107,6 +108,7 @@ private:
 	std::shared_ptr<ServerConnection> connection_;
 	IoThread& home_;
 	context_info_t info_;
+	std::shared_ptr<StreamEnd> stream_;  // of a function that has one
 	std::size_t place_ = 0;  // among the connection's calls
 	std::atomic<bool> answered_{false};
 };

@@ -22,6 +22,7 @@ std::string_view message_of(errc code) {
 		case errc::server_has_ran: return "the server runs already";
 		case errc::invalid_rpc_result: return "the answer is not of the function's type";
 		case errc::serial_number_conflict: return "two requests have the same number";
+		case errc::too_many_streams: return "as many streams are open on the connection as the server allows";
 	}
 	return static_cast<std::uint16_t>(code) >= user_code_min ? "an error of the called function"
 															 : "an error that this version does not know";

@@ -31,6 +31,7 @@ enum class errc : std::uint16_t {
 	server_has_ran = 15,           // started twice
 	invalid_rpc_result = 16,       // the answer is not of the function's type
 	serial_number_conflict = 17,
+	too_many_streams = 18,         // of one connection
 };
 
 std::string_view message_of(errc code);

@@ -24,7 +24,7 @@ void FrameHeader::write(std::span<std::byte, bytes> out) const {
 	store(at + 2, kind);
 	store(at + 3, serialization);
 	store(at + 4, sequence);
-	store(at + 8, kind == FrameKind::response ? std::uint32_t{code} : function);
+	store(at + 8, kind == FrameKind::response ? std::uint32_t{code} : kind == FrameKind::window ? granted : function);
 	store(at + 12, body_length);
 	store(at + 16, attachment_length);
 	store(at + 20, patience_us);
@@ -43,15 +43,22 @@ std::expected<Frame, FrameFault> FrameReader::next() {
 		.body_length = load<std::uint32_t>(at + 12),
 		.attachment_length = load<std::uint32_t>(at + 16),
 		.patience_us = load<std::uint32_t>(at + 20)};
-	if (header.kind < FrameKind::request || header.kind > FrameKind::goodbye) return fault("a frame of this kind does not exist");
+	if (header.kind < FrameKind::request || header.kind > FrameKind::done) return fault("a frame of this kind does not exist");
 	if (header.serialization > Serialization::msgpack)
 		return fault("a frame's body is serialized in a way that this version does not know");
-	const bool carries = header.kind == FrameKind::request || header.kind == FrameKind::response;
-	if (!carries && (header.body_length != 0 || header.attachment_length != 0)) return fault("a frame of this kind carries nothing");
+	const bool asks = header.kind == FrameKind::request || header.kind == FrameKind::open;
+	const bool carries_both = asks || header.kind == FrameKind::response;
+	const bool carries_body = carries_both || header.kind == FrameKind::item;
+	if ((!carries_body && header.body_length != 0) || (!carries_both && header.attachment_length != 0))
+		return fault("a frame of this kind does not carry that");
+	if (header.kind == FrameKind::item && header.body_length == 0) return fault("an item has a body");
 	if (header.body_length > 0 && header.serialization == Serialization::none)
 		return fault("a frame's body does not say how it is serialized");
-	if (header.kind == FrameKind::request) {
+	if (asks) {
 		header.function = load<std::uint32_t>(at + 8);
+	} else if (header.kind == FrameKind::window) {
+		header.granted = load<std::uint32_t>(at + 8);
+		if (header.granted == 0 || header.patience_us != 0) return fault("a window grants something, and nothing else");
 	} else {
 		header.code = load<std::uint16_t>(at + 8);
 		if (load<std::uint16_t>(at + 10) != 0) return fault("reserved bytes of a frame are not 0");

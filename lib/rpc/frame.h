@@ -2,9 +2,9 @@
 //
 //      0  magic 0x56      1  version 1      2  kind      3  flags: how the body is serialized
 //      4  sequence number u32: the caller's name for the call, the same in its answer
-//      8  request: function u32 (id of its name)         response: error code u16, 0 u16
+//      8  request, open: function u32 (id of its name)   response: error code u16, 0 u16   window: bytes u32
 //     12  body length u32      16  attachment length u32
-//     20  request: microseconds that the caller still waits u32, 0: for ever
+//     20  request, open: microseconds that the caller still waits u32, 0: for ever
 //     24  body, attachment
 //
 // Numbers are little-endian. What comes from outside gives a fault, never an assertion; spans point into the message.
@@ -31,7 +31,17 @@ enum class FrameKind : std::uint8_t {
 	ping = 4,     // answered by pong with the same sequence number
 	pong = 5,
 	goodbye = 6,  // the server takes no new request on this connection, and answers what it has
+	// Of streams, which only peers of protocol level 2 know; the sequence number is the stream's.
+	open = 7,     // a request whose function reads and writes items until it is answered
+	item = 8,     // one way or the other
+	window = 9,   // the peer may send so many bytes more
+	done = 10,    // the client sends no more items
 };
+
+// What a server answers to a call of the function "verbena::protocol", which every server of level 2 and above has: 1: calls, 2: streams
+// too.
+inline constexpr std::uint32_t protocol_level = 2;
+inline constexpr std::string_view protocol_function = "verbena::protocol";
 
 enum class Serialization : std::uint8_t { none = 0, msgpack = 1 };  // none: there is no body
 
@@ -42,8 +52,9 @@ struct FrameHeader {
 	FrameKind kind = FrameKind::request;
 	Serialization serialization = Serialization::none;
 	std::uint32_t sequence = 0;
-	std::uint32_t function = 0;  // of a request
+	std::uint32_t function = 0;  // of a request or open
 	std::uint16_t code = 0;      // of a response
+	std::uint32_t granted = 0;   // of a window
 	std::uint32_t body_length = 0;
 	std::uint32_t attachment_length = 0;
 	std::uint32_t patience_us = 0;

@@ -60,6 +60,40 @@ TEST(Frame, WhatIsWrittenIsReadAgain) {
 	EXPECT_EQ(frame->header, written);
 }
 
+TEST(Frame, TheFramesOfAStreamAreReadFromTheirLiteralBytes) {
+	Bytes open = request();
+	open[2] = std::byte{7};
+	EXPECT_EQ(FrameReader(open, {}).next()->header.function, 0x11223344u);
+	const Bytes item = bytes_of({0x56, 1, 8, 1, 7, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 5});
+	const auto read = FrameReader(item, {}).next();
+	ASSERT_TRUE(read);
+	EXPECT_EQ(
+		read->header, (FrameHeader{.kind = FrameKind::item, .serialization = Serialization::msgpack, .sequence = 7, .body_length = 1}));
+	EXPECT_EQ(read->body.size(), 1u);
+	const Bytes window = bytes_of({0x56, 1, 9, 0, 7, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0});
+	EXPECT_EQ(FrameReader(window, {}).next()->header, (FrameHeader{.kind = FrameKind::window, .sequence = 7, .granted = 65'536}));
+	const Bytes done = bytes_of({0x56, 1, 10, 0, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0});
+	EXPECT_EQ(FrameReader(done, {}).next()->header, (FrameHeader{.kind = FrameKind::done, .sequence = 7}));
+}
+
+TEST(Frame, WhatNoPeerMaySendOfAStreamIsRefused) {
+	const auto of_kind = [](int kind, std::initializer_list<std::pair<std::size_t, int>> changes) {
+		Bytes message = bytes_of({0x56, 1, kind, 0, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0});
+		for (const auto& [at, value] : changes) message[at] = static_cast<std::byte>(value);
+		return fault_of(message);
+	};
+	EXPECT_EQ(of_kind(8, {}), errc::protocol_error) << "an item without a body";
+	EXPECT_EQ(of_kind(9, {}), errc::protocol_error) << "a window of nothing";
+	EXPECT_EQ(of_kind(9, {{8, 1}, {20, 1}}), errc::protocol_error);
+	EXPECT_EQ(of_kind(9, {{8, 1}}), errc::ok);
+	EXPECT_EQ(of_kind(10, {{8, 1}}), errc::protocol_error);
+	EXPECT_EQ(of_kind(10, {{20, 1}}), errc::protocol_error);
+	EXPECT_EQ(fault_of(changed(2, 8)), errc::protocol_error) << "an item with an attachment";
+	EXPECT_EQ(fault_of(changed(2, 9)), errc::protocol_error) << "a window with a body";
+	EXPECT_EQ(fault_of(changed(2, 10)), errc::protocol_error);
+	EXPECT_EQ(fault_of(changed(2, 7)), errc::ok) << "an open is like a request";
+}
+
 TEST(Frame, SeveralFramesOfOneMessageComeInOrder) {
 	Bytes message = request();
 	const Bytes second = changed(4, 8);
@@ -80,7 +114,7 @@ TEST(Frame, WhatNoPeerMaySendIsRefused) {
 	EXPECT_EQ(fault_of(changed(0, 0x15)), errc::protocol_error);
 	EXPECT_EQ(fault_of(changed(1, 2)), errc::unknown_protocol_version);
 	EXPECT_EQ(fault_of(changed(2, 0)), errc::protocol_error);
-	EXPECT_EQ(fault_of(changed(2, 7)), errc::protocol_error);
+	EXPECT_EQ(fault_of(changed(2, 11)), errc::protocol_error);
 	EXPECT_EQ(fault_of(changed(2, 3)), errc::protocol_error);   // a cancel with a body
 	EXPECT_EQ(fault_of(changed(3, 0)), errc::protocol_error);   // a body that nobody knows to read
 	EXPECT_EQ(fault_of(changed(3, 2)), errc::protocol_error);

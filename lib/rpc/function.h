@@ -3,6 +3,7 @@
 //     int add(int, int);                                    plain
 //     Lazy<std::string> fetch(std::string_view key);        coroutine
 //     void later(context<std::string>, int seconds);        callback
+//     Lazy<void> count(stream_writer<int>, int from);       stream (stream.h)
 //
 // Members of a class likewise. A function's id is the 32-bit FNV-1a hash of its name as written in full: "add", "Shop::order".
 #pragma once
@@ -18,6 +19,7 @@
 namespace verbena::rpc {
 
 template <class T> class context;
+template <class In, class Out> class stream;
 
 constexpr std::uint32_t function_id(std::string_view name) {
 	std::uint32_t hash = 0x811c9dc5;
@@ -62,12 +64,23 @@ template <class T> struct Awaited<async::Task<T>> {
 template <class Returned, class Parameters> struct Split {
 	using Result = typename Awaited<Returned>::Type;
 	using Declared = Parameters;
-	static constexpr bool is_callback = false;
+	using In = void;
+	using Out = void;
+	static constexpr bool is_callback = false, is_stream = false;
 };
 template <class T, class... P> struct Split<void, std::tuple<context<T>, P...>> {
 	using Result = T;
 	using Declared = std::tuple<P...>;
-	static constexpr bool is_callback = true;
+	using In = void;
+	using Out = void;
+	static constexpr bool is_callback = true, is_stream = false;
+};
+template <class Returned, class Read, class Written, class... P> struct Split<Returned, std::tuple<stream<Read, Written>, P...>> {
+	using Result = typename Awaited<Returned>::Type;
+	using Declared = std::tuple<P...>;
+	using In = Read;
+	using Out = Written;
+	static constexpr bool is_callback = false, is_stream = true;
 };
 
 template <class Parameters> struct Decayed;
@@ -87,13 +100,16 @@ template <auto f> struct Function {
 	using Class = typename Signature::Class;
 	using Returned = typename Signature::Returned;
 	using Result = typename Split::Result;           // as the function declares it
-	using Declared = typename Split::Declared;       // without the context of a callback
+	using Declared = typename Split::Declared;       // without the context of a callback and the stream
 	using Arguments = typename detail::Decayed<Declared>::Type;
+	using In = typename Split::In;                    // items that a stream's function reads, and writes
+	using Out = typename Split::Out;
 
 	static constexpr std::string_view name = detail::spelled<f>();
 	static constexpr std::uint32_t id = function_id(name);
 	static constexpr bool is_coroutine = detail::Awaited<Returned>::is_task;
 	static constexpr bool is_callback = Split::is_callback;
+	static constexpr bool is_stream = Split::is_stream;
 	static constexpr bool is_member = !std::is_void_v<Class>;
 	static constexpr std::size_t parameters = std::tuple_size_v<Arguments>;
 
@@ -101,6 +117,7 @@ template <auto f> struct Function {
 	static constexpr void check_handler() {
 		static_assert(!detail::Decayed<Declared>::writes_to_reference,
 			"an RPC function cannot write to a parameter: take it by value, as a view, or as a reference to const, and return what is new");
+		static_assert(!is_stream || is_coroutine, "an RPC function that has a stream is a coroutine: let it return Lazy<...>");
 		static_assert(is_coroutine || is_callback || !is_view<Result> || !detail::Decayed<Declared>::owns_by_value,
 			"this RPC function returns a view (std::string_view, std::span) and takes a parameter by value that owns its memory: the view "
 			"would point into what is gone when the function returns. Take the parameter as a view (std::string_view "

@@ -10,6 +10,7 @@
 
 #include "lib/rpc/function.h"
 #include "lib/rpc/server_connection.h"
+#include "lib/rpc/stream.h"
 
 namespace verbena::rpc {
 namespace detail {
@@ -71,16 +72,18 @@ struct HandlerRun {
 	};
 };
 
-template <auto f> HandlerRun run_coroutine(std::shared_ptr<AsyncCall> call, void* object, typename Function<f>::Arguments arguments) {
+// `first`: the stream, of a function that has one.
+template <auto f, class... First>
+HandlerRun run_coroutine(std::shared_ptr<AsyncCall> call, void* object, typename Function<f>::Arguments arguments, First... first) {
 	using Result = typename Function<f>::Result;
 	std::optional<rpc_error> error;
 	Buffer body;
 	try {
 		if constexpr (std::is_void_v<Result>) {
-			co_await call_with<f>(object, arguments);
+			co_await call_with<f>(object, arguments, std::move(first)...);
 		} else {
 			// A result that is a view may point into the function's own frame.
-			auto running = call_with<f>(object, arguments);
+			auto running = call_with<f>(object, arguments, std::move(first)...);
 			const Result result = co_await std::move(running);
 			pack_value(body, result);
 		}
@@ -122,6 +125,16 @@ template <auto f> void invoke_coroutine(Incoming& incoming) {
 	run_coroutine<f>(std::move(call), incoming.object, std::move(arguments));
 }
 
+template <auto f> void invoke_stream(Incoming& incoming) {
+	auto call = incoming.connection.begin_call(incoming);
+	typename Function<f>::Arguments arguments;
+	if (!unpack_arguments(incoming.unpacker, incoming.arrived.kept(incoming.frame.body), arguments))
+		return call->answer(wrong_arguments(incoming.function));
+	stream<typename Function<f>::In, typename Function<f>::Out> items(incoming.connection.begin_stream(*call));
+	const Running running(call->info());
+	run_coroutine<f>(std::move(call), incoming.object, std::move(arguments), std::move(items));
+}
+
 template <auto f> void invoke_callback(Incoming& incoming) {
 	auto call = incoming.connection.begin_call(incoming);
 	typename Function<f>::Arguments arguments;
@@ -139,8 +152,9 @@ template <auto f> void invoke_callback(Incoming& incoming) {
 
 template <auto f> Handler make_handler(void* object = nullptr) {
 	Function<f>::check_handler();
-	Handler handler{.invoke = nullptr, .object = object, .name = std::string(Function<f>::name)};
-	if constexpr (Function<f>::is_callback) handler.invoke = detail::invoke_callback<f>;
+	Handler handler{.invoke = nullptr, .object = object, .name = std::string(Function<f>::name), .is_stream = Function<f>::is_stream};
+	if constexpr (Function<f>::is_stream) handler.invoke = detail::invoke_stream<f>;
+	else if constexpr (Function<f>::is_callback) handler.invoke = detail::invoke_callback<f>;
 	else if constexpr (Function<f>::is_coroutine) handler.invoke = detail::invoke_coroutine<f>;
 	else handler.invoke = detail::invoke_plain<f>;
 	return handler;

@@ -18,8 +18,9 @@ std::expected<channel::RcOptions, std::string> ibv_config::rc() const {
 	options.inline_max = cap.max_inline_data;
 	options.send_depth = std::min(options.send_depth, cap.max_send_wr);
 	options.watermark = watermark;
-	options.part_bytes = block;
-	options.offers_max = send_buffers;
+	// As much memory as the published blocks, in smaller parts: the first is on its way sooner, and copying goes on while it is fetched.
+	options.part_bytes = std::min(block, channel.part_bytes);
+	options.offers_max = send_buffers * (block / options.part_bytes);
 	if (own) {
 		// As published: everything is SENDs of at most a block, into blocks of the connection's own.
 		options.recv_mode = channel::RecvMode::per_connection;

@@ -29,7 +29,7 @@ TEST(IbvConfig, DefaultsAreThePublishedOnes) {
 	const ibv_config config;
 	EXPECT_EQ(config.buffer_pool_config.buffer_size, 256u << 10);
 	EXPECT_EQ(config.recv_buffer_cnt, 8u);
-	EXPECT_EQ(config.rc()->offers_max, 4u) << "as in the published code";
+	EXPECT_EQ(config.rc()->offers_max * config.rc()->part_bytes, 4 * (256u << 10)) << "bytes under way, as in the published code";
 	EXPECT_EQ(config.cap.max_inline_data, 256u);
 	EXPECT_EQ(config.buffer_pool_config.max_memory_usage, 0xffffffffu);
 }

@@ -7,7 +7,8 @@
 //
 // A server that cannot be reached is left out for `reconnect_wait_time`, and the request goes to the next one; what was sent is never sent
 // twice. The servers are a list, or what a resolver says: it is asked again every `update_interval`, on a thread of its own, and servers
-// that it names no more get no new requests. dns_resolver() gives all addresses of a name.
+// that it names no more get no new requests. dns_resolver() gives all addresses of a name; watch_etcd() the entries below a prefix of etcd,
+// whose changes are seen at once.
 //
 // From any thread. Its operations hold it.
 #pragma once
@@ -24,8 +25,8 @@
 namespace verbena::rpc {
 
 enum class load_balance_algorithm : std::uint8_t {
-	RR,      // in turn
-	WRR,     // in turn, each as often as its weight says, evenly mixed
+	RR,  // in turn
+	WRR,  // in turn, each as often as its weight says, evenly mixed
 	random,  // at random, by weight
 };
 
@@ -40,6 +41,18 @@ using resolver = std::function<std::vector<server_address>()>;
 
 // All addresses of "name:port", with equal weights.
 resolver dns_resolver(std::string name_and_port);
+
+// A resolver that knows when its servers have changed.
+class server_watch {
+public:
+	virtual ~server_watch() = default;
+	virtual std::vector<server_address> servers() = 0;
+	// `changed` is called after each change, on any thread, until this is destroyed. Called once.
+	virtual void notify(std::function<void()> changed) = 0;
+};
+// "etcd://HOST:2379/PREFIX": the servers are the last parts of the keys below the prefix, "host:port", as discovery::Registration puts them
+// there. One sentence, if etcd does not answer now; later what was seen last counts until it answers again.
+std::expected<std::unique_ptr<server_watch>, std::string> watch_etcd(std::string_view prefix);
 
 struct load_balancer_config {
 	pool_config pool;
@@ -81,10 +94,18 @@ public:
 		auto now = servers();
 		return std::shared_ptr<load_balancer>(new load_balancer(std::move(now), std::move(settings), std::move(servers)));
 	}
+	static std::shared_ptr<load_balancer> create(std::unique_ptr<server_watch> watch, load_balancer_config settings = {}) {
+		std::shared_ptr<load_balancer> balancer(new load_balancer(watch->servers(), std::move(settings), {}));
+		balancer->watch_ = std::move(watch);
+		balancer->watch_->notify([of = balancer.get()] {
+			if (auto named = of->watch_->servers(); !named.empty()) of->set(std::move(named));
+		});
+		return balancer;
+	}
 	load_balancer(const load_balancer&) = delete;
 	load_balancer& operator=(const load_balancer&) = delete;
 
-	// As client_pool's. Error: no server could be reached.
+	// As client_pool's. Error: no server could be reached, or there is none.
 	template <class Operation> auto send_request(Operation operation) { return run(this->shared_from_this(), std::move(operation)); }
 
 	std::vector<server_address> servers() const {
@@ -165,7 +186,8 @@ private:
 	std::vector<Entry> entries_;
 	std::optional<Spread> spread_;
 	std::vector<bool> usable_;  // of choose()
-	// Ends before all that it uses.
+	// These end before all that they use.
+	std::unique_ptr<server_watch> watch_;
 	std::jthread updater_;
 };
 

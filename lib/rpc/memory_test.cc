@@ -28,7 +28,7 @@ Lazy<std::string> connect_one(Client& client, std::string address) {
 	co_return sum ? std::string() : sum.error().msg;
 }
 
-// VERBENA_TEST_CONNECTIONS: how many, if not 1,000 (10,000 take most of a minute).
+// VERBENA_TEST_CONNECTIONS: how many, if not 1,000. 10,000 take one to two minutes, above the limit of a test: make slow.
 TEST(ServerMemory, AThousandIdleConnectionsStayWithin64MiB) {
 	const rpc_test::Identity identity;
 	const char* const wanted = std::getenv("VERBENA_TEST_CONNECTIONS");

@@ -64,6 +64,7 @@ struct client_config {
 	FrameLimits limits;
 	std::size_t unsent_max = 64u << 20;  // calls wait while so much has not been sent
 	bool coalesce = true;  // calls of one turn share messages
+	std::uint32_t stream_window = 256 << 10;  // bytes of a stream's items that have not been read; from 64 KiB on
 };
 
 // Where the words for a program's log go: one sentence each, from any thread. The default is standard error.

@@ -30,7 +30,9 @@ struct Server::Worker {
 	IoThread thread;
 };
 
-Server::Server(server_config config) : config_(std::move(config)) {}
+Server::Server(server_config config) : config_(std::move(config)) {
+	if (config_.limits.streams_max > 0) register_handler<detail::protocol>(protocol_function);
+}
 Server::Server(unsigned threads, std::uint16_t port, std::string address)
 	: Server(server_config{.address = std::move(address), .port = port, .thread_num = threads}) {}
 

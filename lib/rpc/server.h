@@ -25,6 +25,11 @@
 
 namespace verbena::rpc {
 
+namespace detail {
+// What every server answers that has streams.
+inline std::uint32_t protocol() { return protocol_level; }
+}  // namespace detail
+
 struct server_config {
 	std::string address = "0.0.0.0";
 	std::uint16_t port = 9001;

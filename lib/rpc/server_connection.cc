@@ -105,7 +105,10 @@ Task<void> ServerConnection::serve() {
 		count_sent();
 	}
 	close();
-	for (AsyncCall* call : calls_) call->info_.cancelled_.store(true, std::memory_order_relaxed);
+	for (AsyncCall* call : calls_) {
+		call->info_.cancelled_.store(true, std::memory_order_relaxed);
+		if (call->stream_) call->stream_->end(rpc_error(errc::io_error, "the client is gone"));
+	}
 	co_await channel_->until_closed();
 	ServerCounters::add(counters_.connections, ~std::uint64_t{0});  // functions that still run have nobody to answer
 }
@@ -129,7 +132,10 @@ void ServerConnection::read(Arrived& arrived) {
 		} else {
 			ServerCounters::add(counters_.faults);
 			refuse(frame.error().sequence, rpc_error(frame.error().code, std::string(frame.error().text)));
-			if (frame.error().code == errc::message_too_large) continue;
+			if (frame.error().code == errc::message_too_large) {
+				forget(frame.error().sequence, rpc_error(errc::message_too_large));
+				continue;
+			}
 			close();
 			return;
 		}
@@ -138,11 +144,21 @@ void ServerConnection::read(Arrived& arrived) {
 
 void ServerConnection::handle(const Frame& frame, Arrived& arrived) {
 	switch (frame.header.kind) {
-		case FrameKind::request: break;
+		case FrameKind::request:
+		case FrameKind::open: execute(frame, arrived); return;
+		case FrameKind::item:
+		case FrameKind::window:
+		case FrameKind::done: {
+			const auto found = streams_.find(frame.header.sequence);  // none: its function has ended
+			if (found == streams_.end() || found->second->take(frame, arrived)) return;
+			ServerCounters::add(counters_.faults);
+			refuse(frame.header.sequence, rpc_error(errc::protocol_error, "more was sent on a stream than its reader has room for"));
+			close();
+			return;
+		}
 		case FrameKind::cancel:
 			ServerCounters::add(counters_.cancelled);
-			for (AsyncCall* call : calls_)
-				if (call->info_.sequence_ == frame.header.sequence) call->info_.cancelled_.store(true, std::memory_order_relaxed);
+			forget(frame.header.sequence, rpc_error(errc::operation_canceled, "the client gave the stream up"));
 			return;
 		case FrameKind::ping: {
 			FrameDraft pong = outbox_.begin({.kind = FrameKind::pong, .sequence = frame.header.sequence});
@@ -156,10 +172,37 @@ void ServerConnection::handle(const Frame& frame, Arrived& arrived) {
 		case FrameKind::response:
 		case FrameKind::pong: close(); return;  // a server asks nothing
 	}
+}
+
+// Nobody waits for the call's answer.
+void ServerConnection::forget(std::uint32_t sequence, const rpc_error& why) {
+	for (AsyncCall* call : calls_) {
+		if (call->info_.sequence_ != sequence) continue;
+		call->info_.cancelled_.store(true, std::memory_order_relaxed);
+		if (call->stream_) call->stream_->end(why);
+	}
+}
+
+void ServerConnection::execute(const Frame& frame, Arrived& arrived) {
 	ServerCounters::add(counters_.requests);
 	const auto found = functions_.find(frame.header.function);
 	if (found == functions_.end()) {
 		refuse(frame.header.sequence, rpc_error(errc::function_not_registered));
+		return;
+	}
+	const bool opens = frame.header.kind == FrameKind::open;
+	if (opens != found->second.is_stream) {
+		refuse(frame.header.sequence,
+			rpc_error(errc::invalid_rpc_arguments, opens ? "the function has no stream: call it" : "the function has a stream: open it"));
+		return;
+	}
+	if (opens && streams_.size() >= limits_.streams_max) {
+		refuse(frame.header.sequence, rpc_error(errc::too_many_streams));
+		return;
+	}
+	if (opens && streams_.contains(frame.header.sequence)) {
+		ServerCounters::add(counters_.faults);
+		close();
 		return;
 	}
 	Incoming incoming{.connection = *this,
@@ -192,7 +235,19 @@ std::shared_ptr<AsyncCall> ServerConnection::begin_call(Incoming& incoming) {
 	return call;
 }
 
+std::shared_ptr<StreamEnd> ServerConnection::begin_stream(AsyncCall& call) {
+	call.stream_ = StreamEnd::make(home_, limits_.stream_window, limits_.frame.body_max);
+	streams_.emplace(call.info_.sequence_, call.stream_.get());
+	call.stream_->begin(outbox_, call.info_.sequence_);
+	call.stream_->end_at(call.info_.deadline_);
+	return call.stream_;
+}
+
 void ServerConnection::end_call(AsyncCall& call) {
+	if (call.stream_) {
+		streams_.erase(call.info_.sequence_);
+		call.stream_->end({});
+	}
 	if (call.place_ != gone) {
 		calls_[call.place_] = calls_.back();
 		calls_[call.place_]->place_ = call.place_;

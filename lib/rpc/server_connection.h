@@ -27,14 +27,17 @@ struct Handler {
 	void (*invoke)(Incoming&) = nullptr;
 	void* object = nullptr;  // of a member function
 	std::string name;
+	bool is_stream = false;
 };
 using FunctionTable = std::unordered_map<std::uint32_t, Handler>;
 
 struct ConnectionLimits {
 	FrameLimits frame;
-	std::size_t in_flight_max = 65'536;
+	std::size_t in_flight_max = 65'536;      // calls that are no streams
 	std::size_t unsent_max = 64u << 20;
 	bool coalesce = true;  // answers of one turn share messages
+	std::size_t streams_max = 1024;              // at a time; 0: there are none, as at a server of protocol level 1
+	std::uint32_t stream_window = 256 << 10;     // bytes of items that a function has not read; from 64 KiB on
 };
 
 // Of all connections of a thread; that thread writes, anybody reads.
@@ -69,6 +72,7 @@ public:
 	template <class Pack> void respond(context_info_t& info, errc code, Pack&& pack);
 	void respond(context_info_t& info, const rpc_error& error);
 	std::shared_ptr<AsyncCall> begin_call(Incoming& incoming);
+	std::shared_ptr<StreamEnd> begin_stream(AsyncCall& call);
 	// Destroys the coroutines of handlers that have not ended. The connection is closed.
 	void abandon_calls();
 
@@ -77,8 +81,10 @@ private:
 	async::Task<void> serve();
 	void read(Arrived& arrived);
 	void handle(const Frame& frame, Arrived& arrived);
+	void execute(const Frame& frame, Arrived& arrived);
+	void forget(std::uint32_t sequence, const rpc_error& why);
 	void refuse(std::uint32_t sequence, const rpc_error& error);
-	bool may_read() const { return calls_.size() < limits_.in_flight_max && outbox_.queued_bytes() < limits_.unsent_max; }
+	bool may_read() const { return calls_.size() - streams_.size() < limits_.in_flight_max && outbox_.queued_bytes() < limits_.unsent_max; }
 	void end_call(AsyncCall& call);
 	void look_whether_drained();
 	void count_sent();
@@ -94,12 +100,19 @@ private:
 	std::any tag_;
 	Unpacker unpacker_;
 	std::vector<AsyncCall*> calls_;  // in flight
+	std::unordered_map<std::uint32_t, StreamEnd*> streams_;  // of those, by sequence number
 	async::List<async::Waiter> slowed_;
 	std::atomic<bool> closed_{false};
 	bool draining_ = false, client_left_ = false;
 	OutboxCounters counted_;
 	Outbox outbox_;
 };
+
+// A string's bytes are found where it is sent.
+inline std::size_t size_of(const Attachment& attachment) {
+	const auto* const owned = std::get_if<std::string>(&attachment.owner);
+	return owned != nullptr ? owned->size() : attachment.bytes.size();
+}
 
 template <class Pack> void ServerConnection::respond(context_info_t& info, errc code, Pack&& pack) {
 	if (closed() || info.cancelled()) return;
@@ -114,7 +127,7 @@ template <class Pack> void ServerConnection::respond(context_info_t& info, errc 
 		outbox_.drop(draft);
 		throw;
 	}
-	if (outbox_.body_size(draft) > limits_.frame.body_max || info.response_.bytes.size() > limits_.frame.attachment_max) {
+	if (outbox_.body_size(draft) > limits_.frame.body_max || size_of(info.response_) > limits_.frame.attachment_max) {
 		outbox_.drop(draft);
 		info.response_ = {};
 		return respond(info, rpc_error(errc::message_too_large, "the answer is larger than the limit"));

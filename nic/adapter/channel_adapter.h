@@ -73,6 +73,10 @@ public:
 
 	// A pass
 	void begin_pass(Nanoseconds now) { context_.now = now; }
+	// A slot or an acknowledgement for that QP comes soon. With a few QPs they are near anyway.
+	void expect(wire::Qpn qpn) const {
+		if (table_.count() > 64) table_.prefetch(qpn);
+	}
 	void handle_slot(transport::Outlet& from, const wire::Slot&, const std::byte* payload, const wire::AddressPair& addresses);
 	// A READ's response whose payload the peer lends; null: it could not be had.
 	void handle_lent(transport::Outlet& from, const wire::Slot&, const std::byte* payload, const wire::SlotReader& lent_by);

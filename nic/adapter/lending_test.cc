@@ -135,8 +135,9 @@ TEST_F(Lender, KeepsWhatOneRoundOfTheRingAfterTheOtherHasLent) {
 		ask(qp, 0, 8 << 10, 10 + i * packets);
 		ASSERT_TRUE(slots.read(answer)) << i;
 		EXPECT_TRUE(slots.still_lent());
-		if (i + 1 == 3 * Direction::slot_count) EXPECT_TRUE(adapter.context().deregister(key));
-		EXPECT_EQ(slots.still_lent(), i + 1 < 3 * Direction::slot_count);
+		const bool last = i + 1 == 3 * Direction::slot_count;
+		EXPECT_EQ(last && adapter.context().deregister(key), last);
+		EXPECT_EQ(slots.still_lent(), !last);
 		slots.advance();
 		slots.release();
 	}

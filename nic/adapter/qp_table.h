@@ -8,6 +8,7 @@
 #include <deque>
 #include <memory>
 
+#include "base/prefetch.h"
 #include "nic/transport/queue_pair.h"
 
 namespace verbena::adapter {
@@ -33,6 +34,12 @@ public:
 		if (!block) return nullptr;
 		transport::QueuePair& qp = block->pairs[block->index_of(qpn.value)];
 		return qp.qpn == qpn.value ? &qp : nullptr;
+	}
+
+	// It will be wanted soon.
+	void prefetch(wire::Qpn qpn) const {
+		if (const Block* const block = blocks_[qpn.value >> 12 & 0xfff].get())
+			verbena::prefetch(&block->pairs[block->index_of(qpn.value)], sizeof(transport::QueuePair));
 	}
 
 	// The number is one of this adapter's, whether a QP has it or not.

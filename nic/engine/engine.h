@@ -56,6 +56,9 @@ public:
 		struct Leave {
 			Engine& engine;
 			~Leave() {
+				// Under the lock: those who wait for it get it at unlock, one after the other, and leave() would find it taken each time.
+				if (engine.doorbells_.load(std::memory_order_relaxed)) [[unlikely]]
+					engine.ring_doorbells();
 				engine.finish();
 				engine.leave();
 			}

@@ -14,8 +14,11 @@ namespace verbena::engine {
 
 namespace {
 
-constexpr Nanoseconds stuck_after = 2'000;        // neither ring nor counter moved: the peer's program does not poll
+// Neither ring nor counter moved: the peer's program does not poll. It may only be busy for a moment, so this is about what waking its
+// progress thread costs both.
+constexpr Nanoseconds stuck_after = 20'000;
 constexpr Nanoseconds kick_again_after = 1'000'000;
+constexpr std::uint32_t prefetch_distance = 4;  // slots, or acknowledgements: as long as a cache miss takes
 
 }  // namespace
 
@@ -75,12 +78,14 @@ bool Link::receive(adapter::ChannelAdapter& adapter, Remotes& remotes) {
 	bool any = false;
 	wire::AckRecord record;
 	while (acks_.read(record)) {
+		adapter.expect(acks_.destination(prefetch_distance));
 		adapter.handle_ack(outlet, record);
 		any = true;
 	}
 	wire::Slot image;
 	std::uint32_t slots = 0, bytes = 0;
 	while (slots < slots_a_pass && bytes < bytes_a_pass && !broken_ && slots_.read(image)) {
+		adapter.expect(slots_.destination(prefetch_distance));
 		const wire::OpcodeFacts& facts = wire::facts(image.opcode());
 		if (image.payload_line == wire::Slot::lent_payload && facts.operation == wire::Operation::read_response &&
 			image.length <= wire::Direction::lent_bytes_max) {

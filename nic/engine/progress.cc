@@ -134,11 +134,12 @@ Nanoseconds Progress::work() {
 	const Nanoseconds now = engine.adapter_.context().now;
 	const bool others_poll = engine.passes_ != passes_seen_;
 	if (others_poll) last_moved_ = now;
+	watchdog_ = others_poll ? std::clamp(2 * watchdog_, watchdog_first, watchdog_longest) : watchdog_first;
 	bool moved = engine.pass();
 	engine.finish();
 	engine.drop_broken_links();
 	engine.reap();
-	Nanoseconds sleep = watchdog_first;
+	Nanoseconds sleep = watchdog_;
 	if (!others_poll || engine.page_.object->armed()) {
 		// Nobody else drives the engine. Go on while there is work, then sleep where a kick is needed to wake.
 		if (moved) {

@@ -65,6 +65,7 @@ private:
 	int udp_fd_ = -1;
 	std::vector<Dying> dying_;
 	std::map<int, Pending> greetings_;
+	Nanoseconds watchdog_ = 0;  // how long it sleeps while the program polls
 	std::uint64_t passes_seen_ = 0;
 	Nanoseconds last_moved_ = 0;
 };

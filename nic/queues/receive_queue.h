@@ -11,6 +11,7 @@
 #include <memory>
 
 #include "base/cache_aligned.h"
+#include "base/prefetch.h"
 #include "base/spin_lock.h"
 #include "nic/queues/work_request.h"
 
@@ -36,6 +37,12 @@ public:
 	ReceiveWqe* front() {
 		const std::uint32_t tail = tail_.load(std::memory_order_relaxed);
 		return tail == head_.load(std::memory_order_acquire) ? nullptr : at(tail);
+	}
+	// That WQE and the memory that it names will be wanted soon.
+	void prefetch(std::uint32_t ahead) {
+		const std::uint32_t index = tail_.load(std::memory_order_relaxed) + ahead;
+		if (static_cast<std::int32_t>(head_.load(std::memory_order_relaxed) - index) > 0)
+			verbena::prefetch(reinterpret_cast<const void*>(at(index)->segments()->address), 2 * cache_line);
 	}
 	void pop() { tail_.store(tail_.load(std::memory_order_relaxed) + 1, std::memory_order_release); }
 	std::uint32_t posted() const { return head_.load(std::memory_order_acquire) - tail_.load(std::memory_order_acquire); }

@@ -65,6 +65,7 @@ void handle_not_receiving(Context& context, QueuePair& qp) {
 	const Nanoseconds timeout = ack_timeout(cold.attributes.timeout);
 	if (timeout != never && cold.retries_left-- == 0) return fail_send_queue(context, qp, Status::retry_exceeded);
 	++context.counters.timeouts;
+	++context.counters.retransmissions;
 	rewind_to(qp, qp.una);
 	pause_requester(context, qp, std::min<Nanoseconds>(timeout, 1'000'000'000));
 }

@@ -48,6 +48,8 @@ struct Counters {
 	std::uint64_t timeouts = 0;
 	std::uint64_t probes = 0;
 	std::uint64_t retransmissions = 0;
+	std::uint64_t retries_exceeded = 0;
+	std::uint64_t rnr_retries_exceeded = 0;
 	std::uint64_t datagrams_dropped_no_receive = 0;
 	std::uint64_t datagrams_dropped_q_key = 0;
 	std::uint64_t datagrams_dropped_ring_full = 0;

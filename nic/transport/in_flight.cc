@@ -166,6 +166,8 @@ void enter_error(Context& context, QueuePair& qp) {
 }
 
 void fail_send_queue(Context& context, QueuePair& qp, Status status) {
+	if (status == Status::retry_exceeded) ++context.counters.retries_exceeded;
+	if (status == Status::rnr_retry_exceeded) ++context.counters.rnr_retries_exceeded;
 	const std::uint32_t tail = qp.sq_tail.load(std::memory_order_relaxed);
 	if (tail != qp.sq_head.load(std::memory_order_acquire)) {
 		complete_send(context, qp, qp.wqe(tail), status);

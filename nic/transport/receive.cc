@@ -8,6 +8,12 @@ namespace verbena::transport {
 
 using queues::Status;
 
+namespace {
+
+constexpr std::uint32_t prefetch_distance = 4;  // receives of a shared queue: their memory is seldom near
+
+}  // namespace
+
 Status scatter(
 	Context& context, QueuePair& qp, queues::ReceiveWqe& wqe, std::uint32_t offset, const std::byte* from, std::uint32_t length) {
 	if (length > wqe.length - offset) return Status::local_length;
@@ -29,6 +35,7 @@ Status scatter(
 
 void pop_receive(Context& context, QueuePair& qp) {
 	qp.receive_queue->pop();
+	if (qp.receive_queue->shared) qp.receive_queue->prefetch(prefetch_distance);
 	if (qp.receive_queue->shared && qp.receive_queue->limit_reached()) context.raise(AsyncEvent::srq_limit_reached, qp.receive_queue->user);
 }
 

@@ -101,6 +101,12 @@ ibv_context* ibv_open_device(ibv_device* device) { return is_ours(device) ? ours
 
 int ibv_close_device(ibv_context* context) { return is_ours(context) ? ours::close_device(context) : real().ibv_close_device(context); }
 
+// The real library calls this itself, from within calls that hold its lock.
+int ibv_read_sysfs_file(const char* dir, const char* file, char* buf, size_t size) {
+	if (!InsideReal::here() && ours::is_our_folder(dir)) return ours::read_sysfs_file(file, buf, size);
+	return real().ibv_read_sysfs_file(dir, file, buf, size);
+}
+
 // ---- Fork. Ours needs no preparation. The real library prepares its own memory, and must do so before any of its devices is
 // used, so it is always asked; but its failure matters only to a program that has a real device. It may be asked while it starts
 // up and holds its lock (RDMAV_FORK_SAFE), so its devices cannot be listed here.

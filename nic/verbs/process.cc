@@ -136,6 +136,19 @@ std::expected<engine::Engine*, int> process_engine() {
 	return p.engine.get();
 }
 
+bool is_our_folder(std::string_view path) {
+	Process& p = process();
+	const std::lock_guard lock(p.mutex);
+	return std::ranges::any_of(p.devices, [path](const auto& device) { return path == device->public_device.ibdev_path; });
+}
+
+transport::Counters process_counters() {
+	Process& p = process();
+	const std::lock_guard lock(p.mutex);
+	if (!p.engine) return {};
+	return p.engine->control([](adapter::ChannelAdapter& adapter) { return adapter.context().counters; });
+}
+
 bool is_local_address(const std::uint8_t (&gid)[16]) {
 	Process& p = process();
 	const std::lock_guard lock(p.mutex);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <expected>
+#include <string_view>
 
 #include "nic/verbs/objects.h"
 
@@ -13,6 +14,12 @@ std::expected<engine::Engine*, int> process_engine();
 
 // Is this address of some interface of this host (network namespace)?
 bool is_local_address(const std::uint8_t (&gid)[16]);
+
+// Is this the folder of one of our devices in sysfs, as ibv_device::ibdev_path says it? There is none.
+bool is_our_folder(std::string_view path);
+
+// What this process's adapter has counted, on all devices together; nothing before the engine has started.
+transport::Counters process_counters();
 
 // librdmacm, if `caller` lies in it, finds rdma_cm here.
 void serve_librdmacm(void* caller);

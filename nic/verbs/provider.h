@@ -4,8 +4,8 @@
 // here always belongs to us. Each keeps the contract of its man page at the C boundary:
 //   - a function that returns a pointer gives NULL and sets errno;
 //   - a function that returns int gives 0, or a positive errno value, except that query_gid, query_gid_type, query_pkey,
-//     get_pkey_index, get_cq_event, get_async_event and init_ah_from_wc give -1 and set errno, query_gid_table gives -errno,
-//     rereg_mr an ibv_rereg_mr_err_code and errno, get_device_index -1, and query_qp_data_in_order 1 or 0;
+//     get_pkey_index, get_cq_event, get_async_event, init_ah_from_wc and read_sysfs_file give -1 and set errno, query_gid_table gives
+//     -errno, rereg_mr an ibv_rereg_mr_err_code and errno, get_device_index -1, and query_qp_data_in_order 1 or 0;
 //   - errno is never left 0 by a failure, and no exception leaves.
 // Any thread may call any of them.
 //
@@ -43,6 +43,8 @@ int get_device_index(ibv_device* device);
 __be64 get_device_guid(ibv_device* device);
 ibv_context* open_device(ibv_device* device);
 int close_device(ibv_context* context);
+// A file below our device's folder in sysfs: its length without a newline at the end, or -1.
+int read_sysfs_file(const char* file, char* buffer, std::size_t size);
 
 // Queries. query_port is the exported 48-byte form; the one of today is verbs_context::query_port.
 int query_device(ibv_context* context, ibv_device_attr* attributes);

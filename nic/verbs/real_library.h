@@ -34,6 +34,7 @@
 	X(_ibv_query_gid_ex, EOPNOTSUPP)              \
 	X(_ibv_query_gid_table, -EOPNOTSUPP)          \
 	X(ibv_query_gid_type, -1)                     \
+	X(ibv_read_sysfs_file, -1)                    \
 	X(ibv_query_pkey, -1)                         \
 	X(ibv_get_pkey_index, -1)                     \
 	X(ibv_alloc_pd, nullptr)                      \

@@ -179,6 +179,11 @@ public:
 		std::memcpy(&image, &direction_->slots[next_ % Direction::slot_count], sizeof(Slot));
 		return true;
 	}
+	// Where the slot `ahead` of the next one goes, if it is published: a hint, since nothing tells.
+	Qpn destination(std::uint32_t ahead) const {
+		const Slot& slot = direction_->slots[(next_ + ahead) % Direction::slot_count];
+		return {std::atomic_ref(const_cast<std::uint32_t&>(slot.destination_opcode)).load(std::memory_order_relaxed) >> 8};
+	}
 	// The payload of a slot that read() gave, or null if its fields point outside the arena (a hostile peer).
 	const std::byte* payload(const Slot& image, std::uint32_t extension) const {
 		if (image.payload_line == Slot::inline_payload)
@@ -263,6 +268,11 @@ public:
 		++next_;
 		if (next_ - released_ >= Direction::ack_count / 2) direction_->acks_consumed.store(released_ = next_, std::memory_order_release);
 		return true;
+	}
+
+	// As SlotReader's.
+	Qpn destination(std::uint32_t ahead) const {
+		return AckRecord{direction_->acks[(next_ + ahead) % Direction::ack_count].load(std::memory_order_relaxed)}.destination();
 	}
 
 private:

@@ -1,35 +1,26 @@
 """The client: numbers requests, and a thread that gives each answer to whom it belongs."""
 
+import contextlib
 import threading
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Optional
 
 import msgpack
 
 from . import frame
 from .channel import TcpChannel
+from .errors import CANCELED, IO_ERROR, NO_SUCH_FUNCTION, NOT_CONNECTED, TIMED_OUT, VERSION, Reply, RpcError
+from .stream import Stream
 
 if TYPE_CHECKING:
     from .tls import Tls
 
-NOT_CONNECTED, TIMED_OUT, IO_ERROR = 2, 3, 1
+PROTOCOL_FUNCTION, LEVEL_OF_STREAMS = "verbena::protocol", 2
 
 
-class RpcError(Exception):
-    """A call's failure: 256 to 65535 are the called program's own codes."""
-
-    def __init__(self, code: int, message: str) -> None:
-        super().__init__(f"{message} ({code})")
-        self.code = code
-        self.message = message
-
-
-@dataclass(frozen=True)
-class Reply:
-    value: Any
-    attachment: bytes
+def _microseconds(seconds: float) -> int:
+    return min(int(seconds * 1e6), 0xFFFFFFFF)
 
 
 class Client:
@@ -39,6 +30,8 @@ class Client:
         self._channel = TcpChannel(host, port, timeout, tls)
         self._lock = threading.Lock()
         self._waiting: dict[int, Future[Reply]] = {}
+        self._streams: dict[int, Stream] = {}
+        self._level = 0  # of the server; 0: it was not asked
         self._sequence = 0
         self._closed = ""  # why
         self._reader = threading.Thread(target=self._read, name="verbena-rpc", daemon=True)
@@ -54,15 +47,29 @@ class Client:
         try:
             return future.result(patience)
         except FutureTimeout:
-            with self._lock:
-                self._waiting.pop(sequence, None)
-                if not self._closed:
-                    self._channel.send(frame.encode(frame.CANCEL, sequence))
+            self._give_up(sequence, TIMED_OUT)
             raise RpcError(TIMED_OUT, "no answer in time") from None
 
     def send(self, function: str, *arguments: Any, attachment: bytes = b"") -> "Future[Reply]":
         """Returns when the request is sent."""
         return self._send(function, arguments, attachment, self._timeout)[1]
+
+    def stream(self, function: str, *arguments: Any, timeout: float | None = None) -> Stream:
+        """Calls a function that has a stream. `timeout`: seconds, of the whole stream; None: it may take as long as it likes."""
+        self._ask_for_streams()
+        body = msgpack.packb(list(arguments)) if arguments else b""
+        with self._lock:
+            sequence, answer = self._begin()
+            opened = Stream(self._say, lambda: self._give_up(sequence, CANCELED), sequence, answer)
+            self._streams[sequence] = opened
+            head = frame.encode(frame.OPEN, sequence, frame.function_id(function), body, patience_us=_microseconds(timeout or 0))
+            self._put(sequence, head + opened.first_grant())
+        if timeout is not None:
+            timer = threading.Timer(timeout, self._give_up, (sequence, TIMED_OUT))
+            timer.daemon = True
+            timer.start()
+            answer.add_done_callback(lambda _: timer.cancel())
+        return opened
 
     def close(self) -> None:
         self._fail(NOT_CONNECTED, "the client was closed")
@@ -78,20 +85,54 @@ class Client:
 
     def _send(self, function: str, arguments: tuple, attachment: bytes, patience: float) -> "tuple[int, Future[Reply]]":
         body = msgpack.packb(list(arguments)) if arguments else b""
-        future: Future[Reply] = Future()
         with self._lock:
-            if self._closed:
-                raise RpcError(NOT_CONNECTED, self._closed)
-            self._sequence = self._sequence % 0xFFFFFFFF + 1
-            sequence = self._sequence
-            self._waiting[sequence] = future
-            patience_us = min(int(patience * 1e6), 0xFFFFFFFF)
-            try:
-                self._channel.send(frame.encode(frame.REQUEST, sequence, frame.function_id(function), body, attachment, patience_us))
-            except OSError as error:
-                del self._waiting[sequence]
-                raise RpcError(IO_ERROR, str(error)) from error
+            sequence, future = self._begin()
+            function_id = frame.function_id(function)
+            self._put(sequence, frame.encode(frame.REQUEST, sequence, function_id, body, attachment, _microseconds(patience)))
         return sequence, future
+
+    def _begin(self) -> "tuple[int, Future[Reply]]":
+        if self._closed:
+            raise RpcError(NOT_CONNECTED, self._closed)
+        self._sequence = self._sequence % 0xFFFFFFFF + 1
+        future: Future[Reply] = Future()
+        self._waiting[self._sequence] = future
+        return self._sequence, future
+
+    def _put(self, sequence: int, message: bytes) -> None:
+        try:
+            self._channel.send(message)
+        except OSError as error:
+            del self._waiting[sequence]
+            self._streams.pop(sequence, None)
+            raise RpcError(IO_ERROR, str(error)) from error
+
+    def _say(self, message: bytes) -> None:
+        """Of a stream. That it is not sent is told by the stream's answer."""
+        with self._lock, contextlib.suppress(OSError):
+            self._channel.send(message)
+
+    def _give_up(self, sequence: int, code: int) -> None:
+        with self._lock:
+            future = self._waiting.pop(sequence, None)
+            self._streams.pop(sequence, None)
+            if future is not None:
+                with contextlib.suppress(OSError):
+                    self._channel.send(frame.encode(frame.CANCEL, sequence))
+        if future is not None:
+            future.set_exception(RpcError(code, "no answer in time" if code == TIMED_OUT else "canceled"))
+
+    def _ask_for_streams(self) -> None:
+        """A server that does not know them would end the connection."""
+        if self._level == 0:
+            try:
+                self._level = self.call(PROTOCOL_FUNCTION)
+            except RpcError as error:
+                if error.code != NO_SUCH_FUNCTION:
+                    raise
+                self._level = 1
+        if self._level < LEVEL_OF_STREAMS:
+            raise RpcError(VERSION, "the server has no streams: it is older than they are, or has them switched off")
 
     def _read(self) -> None:
         try:
@@ -106,10 +147,16 @@ class Client:
             with self._lock:
                 self._closed = "the server stops"
                 self._channel.send(frame.encode(frame.GOODBYE, 0))
+        if each.kind in (frame.ITEM, frame.WINDOW):
+            with self._lock:
+                stream = self._streams.get(each.sequence)
+            if stream is not None:
+                stream.take(each)
         if each.kind != frame.RESPONSE:
             return
         with self._lock:
             future = self._waiting.pop(each.sequence, None)
+            self._streams.pop(each.sequence, None)
         if future is None:
             return  # its caller has given up
         value = msgpack.unpackb(each.body) if each.body else None
@@ -122,5 +169,6 @@ class Client:
         with self._lock:
             self._closed = self._closed or why
             waiting, self._waiting = self._waiting, {}
+            self._streams = {}
         for future in waiting.values():
             future.set_exception(RpcError(code, why))

@@ -3,7 +3,7 @@
 import struct
 from typing import NamedTuple
 
-REQUEST, RESPONSE, CANCEL, PING, PONG, GOODBYE = range(1, 7)
+REQUEST, RESPONSE, CANCEL, PING, PONG, GOODBYE, OPEN, ITEM, WINDOW, DONE = range(1, 11)
 HEADER = struct.Struct("<BBBBIIIII")
 MAGIC, VERSION = 0x56, 1
 NO_BODY, MSGPACK = 0, 1
@@ -12,7 +12,7 @@ NO_BODY, MSGPACK = 0, 1
 class Frame(NamedTuple):
     kind: int
     sequence: int
-    word: int  # of a request the function, of a response the error code
+    word: int  # of a request the function, of a response the error code, of a window its bytes
     body: bytes
     attachment: bytes
 
@@ -41,7 +41,7 @@ def decode(message: bytes) -> list[Frame]:
         magic, version, kind, serialization, sequence, word, body, attachment, _ = HEADER.unpack_from(message, at)
         if magic != MAGIC or version != VERSION:
             raise ValueError("the server's frames are of another protocol or version")
-        if not REQUEST <= kind <= GOODBYE or serialization > MSGPACK:
+        if not REQUEST <= kind <= DONE or serialization > MSGPACK:
             raise ValueError("a frame of this kind does not exist")
         at += HEADER.size
         if len(message) - at < body + attachment:

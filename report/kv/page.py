@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from functools import partial
 from html import escape
 
 from report import page
-from report.html_parts import table_html
-from report.kv.rows import AUTO, EAGER, RATE, RENDEZVOUS, Source, size_text
+from report.claims import Judgement
+from report.html_parts import finding_html, table_html
+from report.kv import goals
+from report.kv.rows import EAGER, RATE, RENDEZVOUS, Source, size_text
 
 COLUMNS = {
     "gigabytes_per_second": "GB/s",
@@ -15,6 +18,7 @@ COLUMNS = {
     "operations_per_second": "Operations/s",
     "p50_us": "P50 (µs)",
     "p99_us": "P99 (µs)",
+    goals.TIMES_ALONE: "P99, times that without stalled clients",
     "depth": "Under way, mean",
     "messages_per_operation": "Messages an operation",
     "one_sided_per_operation": "One-sided an operation",
@@ -26,21 +30,38 @@ COLUMNS = {
     "rx_depth": "Receive depth",
     "warmup": "Warm-up",
     "iters": "Operations timed",
+    "reps": "Repetitions",
     "spread": "Spread of repetitions",
 }
 
 
 def _more(source: Source) -> list[tuple[str, str]]:
+    rows = [
+        (escape(judgement.claim.id), f"<td class=text>{escape(judgement.claim.sentence)}</td>", _finding(judgement))
+        for judgement in goals.judge_all(source)
+    ]
+    heads = ("Promise", "Note", f"By {escape(source.label)}")
+    return [("What the store promises", table_html(f"Promises, {escape(source.label)}", heads, rows)), *_ahead(source)]
+
+
+def _finding(judgement: Judgement) -> str:
+    return f"<td class=text>{finding_html(judgement.finding)}</td>"
+
+
+def json_more(source: Source) -> dict[str, object]:
+    return {"promises": [asdict(judgement) for judgement in goals.judge_all(source)]}
+
+
+def _ahead(source: Source) -> list[tuple[str, str]]:
     pairs = source.pairs()
     if not pairs:
         return []
-    auto = {(row.load, row.size): row for row in source.cells(AUTO)}
+    auto = {(row.load, row.size): ratio for row, ratio in goals.auto_ratios(source)}
     rows = []
     for eager, other in pairs:
         (low, middle, high), (eager_low, eager_middle, eager_high) = other.interval(RATE), eager.interval(RATE)
         ahead = RENDEZVOUS if low > eager_high else EAGER if eager_low > high else "no difference that shows"
         chosen = auto.get((eager.load, eager.size))
-        best = max(middle, eager_middle)
         rows.append(
             (
                 escape(f"{eager.op} {size_text(eager.size)}, window {eager.window}"),
@@ -48,7 +69,7 @@ def _more(source: Source) -> list[tuple[str, str]]:
                 page.number_text(other, RATE, True),
                 f"{middle / eager_middle:.2f} [{low / eager_high:.2f}, {high / eager_low:.2f}]",
                 f"<td class=text>{ahead}</td>",
-                f"{chosen.values[RATE] / best:.2f}" if chosen else "",
+                "{1:.2f} [{0:.2f}, {2:.2f}]".format(*chosen) if chosen else "",
             )
         )
     heads = ("Cell", "Eager (/s)", "Rendezvous (/s)", "Rendezvous/eager", "Ahead", "auto/the better one")
@@ -68,7 +89,7 @@ LAYOUT = page.Layout(
     first="Cell",
     name=lambda row: row.name,
     columns=COLUMNS,
-    with_interval=("gigabytes_per_second",),
+    with_interval=("gigabytes_per_second", goals.TIMES_ALONE),
     more=_more,
 )
 render = partial(page.render, LAYOUT)

@@ -92,7 +92,7 @@ def _chart(quantity: Quantity, axis: Axis, transport: str, mode: str, sources: l
     return Chart(
         name=f"{quantity.name}_vs_{axis.name}_{transport}_{mode}",
         title=title,
-        subtitle=_subtitle(sources),
+        subtitle=_subtitle(sources, transport, quantity),
         x_axis=axis.axis,
         y_axis=quantity.axis,
         ticks={axis.x(row): axis.tick(row) for row in rows},
@@ -126,7 +126,7 @@ def _peers_chart(quantity: Quantity, sources: list[Source]) -> Chart:
     return Chart(
         name=f"{quantity.name}_beside_others",
         title=title,
-        subtitle=_subtitle(sources),
+        subtitle=_subtitle(sources, "tcp", quantity),
         x_axis="Size of a request",
         y_axis=quantity.axis,
         ticks=ticks,
@@ -137,5 +137,6 @@ def _peers_chart(quantity: Quantity, sources: list[Source]) -> Chart:
     )
 
 
-def _subtitle(sources: list[Source]) -> str:
-    return "; ".join(dict.fromkeys(source.device_text for source in sources)) + "; bars: 95 % intervals of the median"
+def _subtitle(sources: list[Source], transport: str, quantity: Quantity) -> str:
+    devices = ["both ends on one host"] if transport == "tcp" else dict.fromkeys(source.device_text for source in sources)
+    return "; ".join([*devices, *(["bars: 95 % intervals of the median"] if quantity.name == "qps" else [])])

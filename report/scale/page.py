@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from functools import partial
+from html import escape
 
 from report import page
-from report.scale.rows import Row
+from report.html_parts import table_html
+from report.scale.rows import Row, Source
 
 COLUMNS = {
     "qps": "QPs",
@@ -41,6 +43,42 @@ def _name(row: Row) -> str:
     return " ".join(filter(None, [f"{row.clients:,}", row.transport, *kinds]))
 
 
+RATE = "messages_per_second"
+
+
+def _engines(source: Source) -> list[tuple[str, str]]:
+    """io_uring beside epoll, where both were measured."""
+    rows = []
+    for epoll, uring in source.engine_pairs():
+        if epoll.get(RATE) is None or uring.get(RATE) is None:
+            continue
+        (low, middle, high), (epoll_low, epoll_middle, epoll_high) = uring.interval(RATE), epoll.interval(RATE)
+        ahead = "io_uring" if low > epoll_high else "epoll" if epoll_low > high else "no difference that shows"
+        both = [page.number_text(row, name) for name in ("latency_p50_ms", "server_cpu_percent") for row in (epoll, uring)]
+        rows.append(
+            (
+                escape(_name(epoll)),
+                page.number_text(epoll, RATE, True),
+                page.number_text(uring, RATE, True),
+                f"{middle / epoll_middle:.2f} [{low / epoll_high:.2f}, {high / epoll_low:.2f}]",
+                f"<td class=text>{ahead}</td>",
+                *both,
+            )
+        )
+    heads = (
+        "Clients",
+        "epoll (echoes/s)",
+        "io_uring (echoes/s)",
+        "io_uring/epoll",
+        "Ahead",
+        "epoll p50 (ms)",
+        "io_uring p50 (ms)",
+        "epoll CPU (%)",
+        "io_uring CPU (%)",
+    )
+    return [("io_uring beside epoll", table_html(f"The same work by both, {escape(source.label)}", heads, rows))] if rows else []
+
+
 LAYOUT = page.Layout(
     title="Many clients of one server",
     lead=(
@@ -51,6 +89,7 @@ LAYOUT = page.Layout(
     first="Clients",
     name=_name,
     columns=COLUMNS,
-    with_interval=("messages_per_second",),
+    with_interval=(RATE,),
+    more=_engines,
 )
 render = partial(page.render, LAYOUT)

@@ -30,7 +30,7 @@ class Row(tables.Row):
 
     @property
     def engine(self) -> str:
-        """Of the server: epoll, threads."""
+        """Of the server: epoll, uring, threads."""
         return self.words["engine"]
 
     @property
@@ -39,7 +39,14 @@ class Row(tables.Row):
         left_out = f"without {self.words['without']}" if self.words["without"] else ""
         stalled = f"with {self.values['stalled']:.0f} stalled callers" if self.get("stalled") else ""
         joined = {"clear": "in clear", "rdmacm": "connected by rdma_cm"}.get(self.words["connect"], "")
-        return ", ".join(filter(None, [joined, left_out, stalled]))
+        asked = "by io_uring" if self.engine == "uring" else ""
+        return ", ".join(filter(None, [joined, left_out, stalled, asked]))
+
+    @property
+    def work(self) -> tuple[object, ...]:
+        """What equal rows of different engines share."""
+        numbers = ("clients", "rate", "size", "window", "shared_qps", "stalled")
+        return (self.transport, self.words["connect"], self.words["without"], *(self.values.get(name, 0.0) for name in numbers))
 
     @property
     def shared(self) -> int:
@@ -65,6 +72,13 @@ class Source(tables.Source[Row]):
         """Usable rows of the engine with a thread for each client, over RDMA, that sent as fast as echoes came."""
         rows = [row for row in self.plain if row.transport == "rdma" and row.engine == "threads" and not row.rate]
         return sorted(rows, key=lambda row: row.clients)
+
+    def engine_pairs(self) -> list[tuple[Row, Row]]:
+        """Usable rows by epoll and by io_uring that did the same."""
+        rows = [row for row in self.rows if row.usable]
+        by_epoll = {row.work: row for row in rows if row.engine == "epoll"}
+        pairs = [(by_epoll.get(row.work), row) for row in rows if row.engine == "uring"]
+        return [(epoll, uring) for epoll, uring in pairs if epoll]
 
     @property
     def transports(self) -> list[str]:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from report import tables
-from report.kv import claims, rows
+from report.kv import claims, goals, rows
 from report.tables import PUBLISHED
 from report.tests.running import run
 from report.tests.synthetic import table_text
@@ -117,6 +117,45 @@ def test_rows_that_are_not_valid_bear_out_nothing(tmp_path: Path) -> None:
     assert set(verdicts(source(tmp_path, table)).values()) == {"not testable"}
 
 
+def promises(of: rows.Source) -> dict[str, str]:
+    return {judgement.claim.id: judgement.finding.verdict for judgement in goals.judge_all(of)}
+
+
+@pytest.mark.parametrize(
+    ("part", "interval", "verdict"),
+    [
+        (0.95, (0.99, 1.01), "supported"),
+        (0.8, (0.99, 1.01), "contradicted"),
+        (0.85, (0.9, 1.1), "not testable"),
+    ],
+)
+def test_auto_is_judged_against_the_better_one_of_each_size(
+    tmp_path: Path, part: float, interval: tuple[float, float], verdict: str
+) -> None:
+    table = both({64: 0.5, 4096: 1.0, 65536: 2.0})
+    better = {(each["op"], each["value_bytes"]): each for each in sorted(table, key=lambda each: each["operations_per_second"])}
+    table += [row(op, "auto", size, part * each["operations_per_second"], interval=interval) for (op, size), each in better.items()]
+    assert promises(source(tmp_path, table)) == {"auto": verdict, "stalled": "not testable"}
+
+
+def test_one_repetition_bears_out_no_promise(tmp_path: Path) -> None:
+    once = {"reps": 1, "stalled": 0, "p99_times_alone": ""}
+    table = [row("SET", proto, 64, rate, **once) for proto, rate in (("eager", 100), ("rendezvous", 200), ("auto", 10))]
+    table.append(row("SET", "auto", 64, 100, reps=1, stalled=1, p99_times_alone=9.0, varied="stalled"))
+    assert set(promises(source(tmp_path, table)).values()) == {"not testable"}
+
+
+@pytest.mark.parametrize(
+    ("times", "verdict"), [((0.9, 1.1, 2.0), "supported"), ((5.5, 6.0, 9.0), "contradicted"), ((1.0, 3.0, 8.0), "not testable")]
+)
+def test_clients_that_stand_still_are_judged_by_the_whole_interval(tmp_path: Path, times: tuple[float, float, float], verdict: str) -> None:
+    alone = row("SET", "auto", 64, 100_000, varied="stalled", stalled=0)
+    ratio = dict(zip(("p99_times_alone_low", "p99_times_alone", "p99_times_alone_high"), times, strict=True))
+    beside = row("SET", "auto", 64, 90_000, varied="stalled", stalled=2, **ratio)
+    table = [alone | dict.fromkeys(ratio, ""), beside]
+    assert promises(source(tmp_path, table))["stalled"] == verdict
+
+
 def test_the_page_has_every_picture_claim_and_comparison(tmp_path: Path) -> None:
     table = both({64: 0.8, 4096: 1.5, 65536: 2.0})
     table += [row(op, "auto", size, 150_000 / (1 + size / 8192)) for op in ("SET", "GET") for size in (64, 4096, 65536)]
@@ -134,9 +173,10 @@ def test_the_page_has_every_picture_claim_and_comparison(tmp_path: Path) -> None
     assert wanted <= names, names
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert all(f'<th scope="row">{claim}</th>' in page for claim in claims.JUDGES)
-    assert "Where each protocol is ahead" in page and "<script" not in page
+    assert "Where each protocol is ahead" in page and "What the store promises" in page and "<script" not in page
     document = json.loads((tmp_path / "facts.json").read_text(encoding="utf-8"))
     assert len(document["sources"][0]["rows"]) == len(table)
+    assert [each["claim"]["id"] for each in document["sources"][0]["promises"]] == ["auto", "stalled"]
 
 
 def test_an_operation_that_is_none_is_one_line(tmp_path: Path) -> None:

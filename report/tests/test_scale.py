@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from report import tables
-from report.scale import claims, pictures, rows
+from report.scale import claims, page, pictures, rows
 from report.tests.running import run
 from report.tests.synthetic import table_text
 
@@ -52,6 +52,17 @@ def source(tmp_path: Path, table: list[dict[str, object]]) -> rows.Source:
     path = tmp_path / "synthetic.csv"
     path.write_text(csv_text(table), encoding="utf-8")
     return rows.read(tables.read_table(path))
+
+
+def test_io_uring_stands_beside_epoll_and_judges_no_claim(tmp_path: Path) -> None:
+    table = [row(count, engine="epoll", messages_per_second_low=99000, messages_per_second_high=101000) for count in COUNTS]
+    faster = {"messages_per_second": 200000, "messages_per_second_low": 190000, "messages_per_second_high": 210000}
+    table += [row(100, engine="uring", **faster), row(1000, engine="uring", rate=500, **faster)]
+    of = source(tmp_path, table)
+    assert [(epoll.clients, uring.clients) for epoll, uring in of.engine_pairs()] == [(100, 100)]
+    assert {line.clients: line.engine for line in of.cells("rdma")} == dict.fromkeys(COUNTS, "epoll")
+    ((title, html),) = page.LAYOUT.more(of)
+    assert title == "io_uring beside epoll" and "2.00 [1.88, 2.12]" in html and "io_uring</td>" in html
 
 
 def verdicts(of: rows.Source) -> dict[str, str]:

@@ -131,6 +131,11 @@ static void queries(void)
 	unsigned int gid_type;
 	RESULT("ibv_query_gid_type", NEWER(int (*)(struct ibv_context *, uint8_t, unsigned int, unsigned int *),
 	                                   "ibv_query_gid_type")(context, 1, 0, &gid_type));
+	char count[32];
+	const int digits = VALUE("ibv_read_sysfs_file",
+	                         NEWER(int (*)(const char *, const char *, char *, size_t), "ibv_read_sysfs_file")(
+	                             context->device->ibdev_path, "ports/1/hw_counters/rcvd_rnr_err", count, sizeof count));
+	failed |= digits != 1 || count[0] != '0';
 	__be16 pkey = 0xffff;
 	RESULT("ibv_query_pkey", ibv_query_pkey(context, 1, 0, &pkey));
 	RESULT("ibv_get_pkey_index", ibv_get_pkey_index(context, 1, pkey));

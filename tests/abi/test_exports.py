@@ -29,7 +29,6 @@ LEFT_TO_THE_REAL_LIBRARY = {
     "ibv_dontfork_range": "takes an address range",
     "ibv_dofork_range": "takes an address range",
     "ibv_get_sysfs_path": "takes nothing",
-    "ibv_read_sysfs_file": "takes file names",
     "ibv_read_ibdev_sysfs_file": "for providers: takes a struct that only the real library makes",
     "ibv_register_driver": "for providers: takes a name and a function",
     "ibv_cmd_*": "for providers: takes contexts that a real provider has made",

@@ -1,7 +1,10 @@
 """A wire between two network namespaces that loses UDP packets by chance, from a seed.
 
-This process carries the packets between a tun interface on each side. A tun interface has no segmentation offload, so
-single packets are lost, and not whole bursts as on a veth pair.
+    with lossy_wire(0.02) as both:
+        command = both.inside(0, ["ping", ADDRESSES[1]])
+
+A process of its own, this file as a program, carries the packets between a tun interface on each side. A tun interface has no segmentation
+offload, so single packets are lost, and not whole bursts as on a veth pair.
 """
 
 import contextlib
@@ -11,13 +14,43 @@ import os
 import random
 import select
 import struct
+import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+
+from namespaces import NamespacePair, NotPermitted
 
 CLONE_NEWUSER, CLONE_NEWNET = 0x10000000, 0x40000000
 TUNSETIFF, IFF_TUN, IFF_NO_PI = 0x400454CA, 1, 0x1000
 UDP = 17
 NAME = "lossy0"
+ADDRESSES = ("10.78.0.1", "10.78.0.2")
+MTU = 1500
+
+
+@contextlib.contextmanager
+def lossy_wire(loss: float) -> Iterator[NamespacePair]:
+    """Two namespaces and the wire, which loses this share of its UDP packets; NotPermitted where this machine allows none."""
+    both = NamespacePair(MTU)
+    relay = subprocess.Popen(
+        [sys.executable, __file__, *(str(both.holder(side)) for side in (0, 1)), str(loss), "1"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert relay.stdout is not None and relay.stderr is not None
+        if relay.stdout.readline() != "ready\n":
+            raise NotPermitted(f"no tun interface: {relay.stderr.read().strip()}")
+        for side in (0, 1):
+            both.ip(side, f"address add {ADDRESSES[side]} peer {ADDRESSES[1 - side]} dev {NAME}")
+            both.ip(side, f"link set {NAME} mtu {MTU} txqueuelen 10000 up")
+        yield both
+    finally:
+        relay.kill()
+        relay.communicate()
+        both.close()
 
 
 def enter(pid: int, kind: str, flag: int) -> None:

@@ -1,53 +1,30 @@
 """Between two hosts over a wire that loses packets: everything arrives, and long before local ACK timeouts alone would have let it."""
 
-import subprocess
-import sys
+import contextlib
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
+import lossy_wire as wires
 import pytest
 from conftest import PairRan, Runner, free_port, run_pair
-from lossy_wire import NAME
+from lossy_wire import ADDRESSES
 from namespaces import NamespacePair, NotPermitted
 from perftest_output import check_result
 
-ADDRESSES = ("10.78.0.1", "10.78.0.2")
 LossyWire = Callable[[float], NamespacePair]
 
 
 @pytest.fixture
 def lossy_wire() -> Iterator[LossyWire]:
-    """Two namespaces, and between them a wire with this share of its packets lost."""
-    made: list[NamespacePair] = []
-    relays: list[subprocess.Popen[str]] = []
+    with contextlib.ExitStack() as made:
 
-    def of_loss(loss: float) -> NamespacePair:
-        try:
-            both = NamespacePair(1500)
-        except NotPermitted as refusal:
-            pytest.skip(f"no network namespaces here: {refusal}")
-        made.append(both)
-        holders = [str(both.holder(side)) for side in (0, 1)]
-        script = str(Path(__file__).with_name("lossy_wire.py"))
-        relay = subprocess.Popen(
-            [sys.executable, script, *holders, str(loss), "1"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        )
-        relays.append(relay)
-        assert relay.stdout is not None and relay.stderr is not None
-        if relay.stdout.readline() != "ready\n":
-            pytest.skip(f"no tun interface here: {relay.stderr.read().strip()}")
-        for side in (0, 1):
-            both.ip(side, f"address add {ADDRESSES[side]} peer {ADDRESSES[1 - side]} dev {NAME}")
-            both.ip(side, f"link set {NAME} mtu 1500 txqueuelen 10000 up")
-        return both
+        def of_loss(loss: float) -> NamespacePair:
+            try:
+                return made.enter_context(wires.lossy_wire(loss))
+            except NotPermitted as refusal:
+                pytest.skip(f"no network namespaces here: {refusal}")
 
-    yield of_loss
-    for relay in relays:
-        relay.kill()
-        relay.communicate()
-    for both in made:
-        both.close()
+        yield of_loss
 
 
 def run_across(runner: Runner, wire: NamespacePair, program: list[str]) -> PairRan:

@@ -34,12 +34,25 @@ FLOORS: dict[str, set[str]] = {
     "lib/verbs": {"base"},
     "lib/channel/setup": {"base"},
     "lib/channel": {"lib/channel/setup", "lib/async", "lib/verbs", "base"},
-    "lib/rpc": {"lib/channel", "lib/channel/setup", "lib/verbs", "lib/async", "base"},
-    "lib/kv": {"lib/include", "lib/channel", "lib/channel/setup", "lib/verbs", "lib/async", "base"},
+    "lib/discovery": {"base"},
+    "lib/rpc": {"lib/discovery", "lib/channel", "lib/channel/setup", "lib/verbs", "lib/async", "base"},
+    "lib/kv": {"lib/include", "lib/discovery", "lib/channel", "lib/channel/setup", "lib/verbs", "lib/async", "base"},
     "lib/metrics": {"lib/channel", "lib/channel/setup", "lib/verbs", "lib/async", "base"},
     "lib/include": {"lib/rpc", "lib/channel", "lib/channel/setup", "lib/verbs", "lib/async", "base"},
     "bench": {"lib/include", "lib/metrics", "lib/verbs", "lib/async", "lib/channel/setup", "lib/channel", "lib/rpc", "lib/kv", "base"},
-    "tools": {"bench", "lib/include", "lib/metrics", "lib/verbs", "lib/async", "lib/channel/setup", "lib/channel", "lib/rpc", "lib/kv", "base"},
+    "tools": {
+        "bench",
+        "lib/include",
+        "lib/metrics",
+        "lib/verbs",
+        "lib/async",
+        "lib/channel/setup",
+        "lib/channel",
+        "lib/discovery",
+        "lib/rpc",
+        "lib/kv",
+        "base",
+    },
 }
 # Headers that the build writes, and their floors.
 GENERATED = {"commit.h": "bench"}

@@ -29,11 +29,11 @@ def program(tmp_path_factory: pytest.TempPathFactory, sanitized: bool) -> Path:
     return build(source, target, "-Wno-missing-field-initializers", "-pthread", *(archives if sanitized else []))
 
 
-@pytest.mark.parametrize("work", ["own", "shared", "events", "churn", "fork"])
+@pytest.mark.parametrize("work", ["own", "shared", "events", "churn", "hasty", "fork"])
 def test_threads_of_two_processes(program: Path, sanitized: bool, work: str, tmp_path: Path) -> None:
     environment = os.environ | ({"TSAN_OPTIONS": "halt_on_error=1 exitcode=66"} if sanitized else {"LD_PRELOAD": str(NIC)})
     # Control verbs without end leave little of the engine to the traffic.
-    command = [program, work, "4", "4000" if sanitized or work == "churn" else "40000"]
+    command = [program, work, "4", "4000" if sanitized or work in ("churn", "hasty") else "40000"]
     logs = [tmp_path / "a.log", tmp_path / "b.log"]
     both = []
     limit = threading.Timer(LIMIT_S, lambda: [p.kill() for p in both])

@@ -7,6 +7,7 @@
 //     shared   the same on one QP for all
 //     events   each thread only sends, and one more polls and sleeps on the completion channel
 //     churn    as `own`, while other threads create and destroy QPs, regions and completion queues
+//     hasty    as `own`, while other threads create QPs, post to them and destroy them at once
 //     fork     as `own`, while the main thread forks children that destroy what they inherited
 #include <infiniband/verbs.h>
 #include <sys/wait.h>
@@ -149,6 +150,20 @@ void churn() {
 	}
 }
 
+// What the engine has not looked at yet when the QP goes.
+void hurry() {
+	while (!done) {
+		ibv_cq* own = ibv_create_cq(context, 16, nullptr, nullptr, 0);
+		demand(own, "create_cq");
+		ibv_qp* qp = create(own);
+		connect(qp, qp->qp_num);
+		ibv_sge sge{reinterpret_cast<std::uint64_t>(buffer), bytes, mr->lkey};
+		ibv_send_wr wr{.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND}, *bad;
+		demand(!ibv_post_send(qp, &wr, &bad), "post_send");
+		demand(!ibv_destroy_qp(qp) && !ibv_destroy_cq(own), "destroy");
+	}
+}
+
 void fork_children() {
 	for (int i = 0; i < 20; ++i) {
 		const pid_t child = fork();
@@ -207,6 +222,8 @@ int main(int argc, char** argv) {
 	if (what == "events") running.emplace_back(only_sleep);
 	if (what == "churn")
 		for (int i = 0; i < 2; ++i) running.emplace_back(churn);
+	if (what == "hasty")
+		for (int i = 0; i < 8; ++i) running.emplace_back(hurry);
 	if (what == "fork") fork_children();
 	for (std::thread& thread : running) thread.join();
 	std::cout << "ok" << std::endl;

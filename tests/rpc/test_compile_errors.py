@@ -13,6 +13,8 @@ std::string echo(std::string_view text);
 int add(int a, int b);
 std::string_view dangling(std::string text);
 void writes(std::string& text);
+Lazy<void> count(stream_writer<int> out, int to);
+void no_coroutine(stream_writer<int> out);
 void use(Client& client, Server& server) {
     %s
 }
@@ -24,6 +26,11 @@ CASES = {
     '(void)client.call<echo>("", 0);': "too many arguments for this RPC function",
     '(void)client.send_request<add>(1, "two");': "an argument cannot be converted to its parameter of this RPC function",
     "server.register_handler<dangling>();": "returns a view (std::string_view, std::span) and takes a parameter by value",
+    "(void)client.open_stream<count>(3); server.register_handler<count>();": None,
+    '(void)client.open_stream<count>("three");': "an argument cannot be converted to its parameter of this RPC function",
+    "(void)client.open_stream<add>(1, 2);": "this RPC function has no stream: call() it",
+    "(void)client.call<count>(3);": "this RPC function has a stream: open_stream() it",
+    "server.register_handler<no_coroutine>();": "an RPC function that has a stream is a coroutine",
     "server.register_handler<writes>();": "an RPC function cannot write to a parameter",
 }
 

@@ -1,5 +1,6 @@
 """The programs of examples/rpc, as docs/rpc.md shows them: short, built with the project, run as server and clients."""
 
+import contextlib
 import os
 import re
 import subprocess
@@ -19,12 +20,12 @@ def environment(tmp_path: Path) -> dict[str, str]:
     return os.environ | {"XDG_CONFIG_HOME": str(tmp_path)}
 
 
-@pytest.fixture(params=["tcp", "rdma"])
-def served(request: pytest.FixtureRequest, environment: dict[str, str]) -> Iterator[list[str]]:
+@contextlib.contextmanager
+def serving(program: str, transport: str, environment: dict[str, str]) -> Iterator[list[str]]:
     """What a client's command line has: the port, and the word rdma if it is so."""
-    words = ["rdma"] if request.param == "rdma" else []
+    words = ["rdma"] if transport == "rdma" else []
     process = subprocess.Popen(
-        [BUILD / "rpc_server", "0", *words],
+        [BUILD / program, "0", *words],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
@@ -34,6 +35,12 @@ def served(request: pytest.FixtureRequest, environment: dict[str, str]) -> Itera
     yield [process.stdout.readline().split()[-1], *words]
     process.stdin.close()
     assert process.wait(20) == 0
+
+
+@pytest.fixture(params=["tcp", "rdma"])
+def served(request: pytest.FixtureRequest, environment: dict[str, str]) -> Iterator[list[str]]:
+    with serving("rpc_server", request.param, environment) as words:
+        yield words
 
 
 def run(name: str, *words: str, environment: dict[str, str]) -> str:
@@ -54,6 +61,13 @@ def test_the_client_calls_every_kind(served: list[str], environment: dict[str, s
 def test_attachments_and_the_pool(served: list[str], environment: dict[str, str]) -> None:
     assert "came back" in run("rpc_attachment", served[0], environment=environment)
     assert run("rpc_pool", served[0], environment=environment) == "100 of 100 on 1 connection\n"
+
+
+@pytest.mark.parametrize("transport", ["tcp", "rdma"])
+def test_streams_go_both_ways(transport: str, environment: dict[str, str]) -> None:
+    with serving("rpc_stream_server", transport, environment) as words:
+        said = run("rpc_stream_client", *words, environment=environment)
+    assert said == "2 3 5 7 11 and that is all\nmean: 500.5\nshout: hello!\n1 word\n"
 
 
 def test_calls_are_spread_over_servers(served: list[str], environment: dict[str, str]) -> None:

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -119,6 +120,66 @@ def test_a_graceful_stop_answers_what_is_in_flight(server: Server, client: Clien
     assert caught.value.code in (1, 2)
 
 
+def test_streams_go_in_every_direction(client: Client) -> None:
+    with client.stream("rpc_test::count_up", 0, 50_000) as numbers:
+        assert list(numbers) == list(range(50_000))
+        assert numbers.finish() == 50_000
+    with client.stream("rpc_test::mean") as mean:
+        for number in range(20_001):
+            mean.write(float(number))
+        assert mean.finish() == 10_000
+    with client.stream("rpc_test::shout", "!") as talk:
+        replies = iter(talk)
+        for word in ("a", "b" * 5_000, "c" * 500_000):
+            talk.write(word)
+            assert next(replies) == word + "!"
+        assert talk.finish() == 3
+
+
+def test_a_stream_fails_behind_its_items_and_by_its_deadline(client: Client) -> None:
+    seen = []
+    with pytest.raises(RpcError, match="no more pages"):
+        seen.extend(client.stream("rpc_test::throw_after", 10))
+    with client.stream("rpc_test::until_broken", timeout=0.05) as late, pytest.raises(RpcError) as caught:
+        list(late)
+    assert caught.value.code == 3
+    while client.call("rpc_test::why_broken") not in (3, 9):
+        pass
+    with client.stream("rpc_test::count_up", 0, 1_000_000) as left:
+        assert next(iter(left)) == 0
+    assert client.call("rpc_test::add", 1, 2) == 3
+
+
+def test_an_item_of_another_type_breaks_the_reader_only(client: Client) -> None:
+    with client.stream("rpc_test::mean") as mean:
+        mean.write("a word")
+        with pytest.raises(RpcError, match="an item cannot be read"):
+            mean.finish()
+    assert client.call("rpc_test::add", 1, 2) == 3
+
+
+def test_a_server_without_streams_is_found_out() -> None:
+    old = Server("tcp-old")
+    with Client("127.0.0.1", old.port) as client:
+        for _ in range(2):
+            with pytest.raises(RpcError, match="has no streams"):
+                client.stream("rpc_test::count_up", 0, 1)
+        assert client.call("rpc_test::add", 1, 2) == 3
+    assert old.stop() == 0
+
+
+def test_who_sends_more_than_there_is_room_for_loses_the_connection(server: Server, client: Client) -> None:
+    channel = TcpChannel("127.0.0.1", server.port, 10)
+    channel.send(frame.encode(frame.OPEN, 1, function_id("rpc_test::read_when_told")))
+    item = frame.encode(frame.ITEM, 1, 0, msgpack.packb("i" * 10_000))
+    until = time.monotonic() + 20
+    with pytest.raises(ConnectionError):
+        while time.monotonic() < until:
+            channel.send(item)
+    channel.close()
+    assert client.call("rpc_test::add", 1, 2) == 3
+
+
 @pytest.fixture
 def tls_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     """Of this user, whose identity it makes."""
@@ -179,7 +240,15 @@ GARBAGE = [
     frame.encode(frame.REQUEST, 1, function_id("rpc_test::add"), b"\x91" * 100_000),
     frame.encode(frame.REQUEST, 1, 0, b"a")[:12] + b"\xff" * 12,
     frame.encode(frame.RESPONSE, 1, 0, b"\xc0"),
-    frame.encode(9, 1),
+    frame.encode(11, 1),
+    frame.encode(frame.ITEM, 1, 0, b"\xc0") + frame.encode(frame.WINDOW, 1, 7) + frame.encode(frame.DONE, 1),
+    frame.encode(frame.ITEM, 1),
+    frame.encode(frame.WINDOW, 1, 0),
+    frame.encode(frame.OPEN, 1, function_id("rpc_test::mean")) * 2,
+    frame.encode(frame.OPEN, 1, function_id("rpc_test::mean")) + frame.encode(frame.WINDOW, 1, 0xFFFFFFFF) * 2,
+    frame.encode(frame.OPEN, 1, function_id("rpc_test::mean")) + frame.encode(frame.DONE, 1) + frame.encode(frame.ITEM, 1, 0, b"\xc0"),
+    frame.encode(frame.OPEN, 1, function_id("rpc_test::add"), b"\x92\x01\x02"),
+    frame.encode(frame.REQUEST, 1, function_id("rpc_test::mean")),
     frame.encode(frame.CANCEL, 77) * 1000,
     bytes(range(256)) * 100,
 ]

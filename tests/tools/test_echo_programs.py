@@ -1,5 +1,6 @@
 """echo_server and performance_test: many clients, real connections, and what both say when something is wrong."""
 
+import json
 import os
 import re
 import signal
@@ -8,6 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
+from io_uring import forbid_io_uring, needs_io_uring
 from programs import ADDRESSES, NamespacePair, Program, Programs, Ran, wait_until
 
 HOST = "127.0.0.1"
@@ -19,9 +21,9 @@ def free_port() -> int:
         return one.getsockname()[1]
 
 
-def serve(programs: Programs, *options: object, host: str = HOST) -> tuple[Program, str]:
+def serve(programs: Programs, *options: object, host: str = HOST, **started: object) -> tuple[Program, str]:
     port = free_port()
-    program = programs.start("echo_server", "--listen", host, "--port", port, *options)
+    program = programs.start("echo_server", "--listen", host, "--port", port, *options, **started)  # type: ignore[arg-type]
     wait_until(lambda: "listening at" in program.out, "echo_server listens", alive=program)
     return program, f"{HOST if host == '0.0.0.0' else host}:{port}"
 
@@ -168,8 +170,8 @@ def test_the_engine_with_a_thread_for_each_client_has_as_many_threads(programs: 
     row = re.search(r"^ +30 +100\.00%.* (\d+)$", ran.out, re.MULTILINE)
     assert row and 31 <= int(row[1]) <= 36, ran
     assert "clients are connected and idle" in ran.out, ran
-    too_many = programs.run("performance_test", "-c", 301, "--engine", "threads")
-    assert too_many.status == 1 and "at most 300" in too_many.err, too_many
+    too_many = programs.run("performance_test", "-c", 1001, "--engine", "threads")
+    assert too_many.status == 1 and "at most 1000" in too_many.err, too_many
     assert programs.run("echo_server", "--engine", "threads").status == 2
 
 
@@ -181,10 +183,84 @@ def test_a_server_with_threads_serves_and_ends(programs: Programs) -> None:
     assert ran.status == 0 and "10 clients at most, 100 messages echoed, 0 lost" in ran.out, ran
 
 
-def test_io_uring_falls_back_and_says_so(programs: Programs) -> None:
+@pytest.mark.parametrize("connect", ["tls-psn", "rdmacm"])
+def test_io_uring_serves_as_epoll_does(programs: Programs, connect: str) -> None:
+    needs_io_uring()
     server, where = serve(programs, "--engine", "uring")
+    check_good(programs.run("performance_test", "-c", 100, "-n", 5, "-t", 1, "--connect", connect, "-s", where), 100)
+    check_good(programs.run("performance_test", "-c", 20, "-n", 5, "-t", 0, "--transport", "tcp", "-m", 200_000, "-s", where), 20)
+    ran = server.end()
+    assert ran.status == 0 and "engine uring" in ran.out and not ran.err, ran
+    assert "100 clients at most, 600 messages echoed, 0 lost" in ran.out, ran
+
+
+def test_a_server_with_io_uring_has_the_same_threads_for_any_number_of_clients(programs: Programs) -> None:
+    needs_io_uring()
+    threads = set()
+    for clients in (2, 200):
+        ran = programs.run("performance_test", "-c", clients, "-n", 2, "-t", 0, "--engine", "uring")
+        check_good(ran, clients)
+        row = re.search(rf"^ +{clients} +100\.00%.* (\d+)$", ran.out, re.MULTILINE)
+        assert row and "server: engine uring" in ran.out, ran
+        threads.add(row[1])
+    assert len(threads) == 1, threads
+
+
+def test_where_io_uring_is_forbidden_epoll_serves_and_says_so_once(programs: Programs) -> None:
+    server, where = serve(programs, "--engine", "uring", preexec_fn=forbid_io_uring)
     check_good(programs.run("performance_test", "-c", 2, "-n", 2, "-t", 0, "-s", where), 2)
-    assert "epoll instead" in server.err
+    ran = server.end()
+    assert ran.err.count("io_uring is not to be had, epoll is used instead (io_uring_setup: Operation not permitted)") == 1, ran
+    assert "engine epoll" in ran.out
+    own = programs.run("performance_test", "-c", 2, "-n", 2, "-t", 0, "--engine", "uring", "--json", "p.json", preexec_fn=forbid_io_uring)
+    check_good(own, 2)
+    assert own.err.count("epoll is used instead") == 1 and "server: engine epoll" in own.out, own
+    assert json.loads((programs.folder / "p.json").read_text())["rows"][0]["engine"] == "epoll"
+    bench = ("verbena", "bench", "scale", "--clients", 2, "--engine", "uring", "--messages", 2, "--reps", 1, "--json", "-", "--quiet")
+    ran = programs.run(*bench, preexec_fn=forbid_io_uring)
+    row = json.loads(ran.out)["rows"][0]
+    assert ran.status == 0 and row["validity"] == "n/a" and "io_uring is not to be had here" in row["reason"], ran
+
+
+@pytest.mark.parametrize("mode", ["srq", "per_connection"])
+def test_receive_buffers_are_shared_or_of_each_connection(programs: Programs, mode: str) -> None:
+    options = ("--recv-mode", mode, "--receive-depth", 16, "--unit-bytes", "2K", "--max-clients", 200)
+    server, where = serve(programs, *options)
+    check_good(programs.run("performance_test", "-c", 200, "-n", 5, "-t", 1, "-m", 3000, "-s", where), 200)
+    ran = server.end()
+    assert ran.status == 0 and "0 lost" in ran.out, ran
+    shown = programs.run("echo_server", *options, "--print-config")
+    numbers = dict(line.split(" = ") for line in shown.out.splitlines())
+    assert numbers["recv_mode"] == mode and numbers["receive_depth"] == "16" and numbers["unit_bytes"] == "2048", shown
+
+
+def test_every_number_of_a_server_is_shown(programs: Programs) -> None:
+    options = {
+        "--window": ("window_max", "32"),
+        "--units-max": ("units_max", "9000"),
+        "--watermark": ("watermark", "close"),
+        "--send-depth": ("send_depth", "12"),
+        "--inline-max": ("inline_max", "0"),
+        "--poll-batch": ("poll_batch", "7"),
+        "--eager-max": ("eager_max", "4096"),
+        "--message-max": ("message_max", "1048576"),
+        "--memory-max": ("memory_max", "33554432"),
+        "--accept-rate": ("accept_rate", "50"),
+        "--poll-us": ("poll_us", "20"),
+        "--logical": ("logical_channels_max", "100"),
+        "--engine": ("engine", "uring"),
+    }
+    words = [word for option, (_, value) in options.items() for word in (option, value)]
+    shown = programs.run("echo_server", *words, "--no-coalesce", "--print-config")
+    numbers = dict(line.split(" = ") for line in shown.out.splitlines())
+    assert {name: numbers[name] for name, _ in options.values()} == dict(options.values()), shown
+    assert numbers["coalesce"] == "no" and "handshakes_max" in numbers and "tcp_buffer_max" in numbers and "logical_window" in numbers
+
+
+@pytest.mark.parametrize("option", ["--recv-mode=none", "--receive-depth=0", "--unit-bytes=16", "--send-depth=1", "--inline-max=x"])
+def test_a_number_that_cannot_be_is_usage(programs: Programs, option: str) -> None:
+    ran = programs.run("echo_server", option, "--print-config")
+    assert ran.status == 2 and option.split("=")[0] in ran.err, ran
 
 
 def test_a_full_server_says_so(programs: Programs, clients_by: tuple[str, ...]) -> None:

@@ -189,13 +189,28 @@ def build_c(programs: Programs, source: Path) -> Path:
     return program
 
 
-def test_the_example_in_c_is_built_by_pkg_config_and_runs(programs: Programs) -> None:
-    program = build_c(programs, ROOT / "examples" / "kv" / "store.c")
-    _, where = serve(programs)
-    ran = programs.run(program, where)
-    assert ran.status == 0, ran
-    assert "greeting = hello" in ran.out and 'nothing = "", there is no such key' in ran.out, ran
-    assert "large has 1048576 bytes" in ran.out and "1 lent, 1 read, 0 copied" in ran.out, ran
+def test_the_examples_are_short_and_each_is_run(programs: Programs) -> None:
+    sources = sorted((ROOT / "examples" / "kv").iterdir())
+    assert [path.name for path in sources] == ["client.cc", "published.c", "servers.c", "store.c"]
+    for path in sources:
+        assert len(path.read_text(encoding="utf-8").splitlines()) < 40, path
+
+    wheres = [serve(programs)[1] for _ in range(3)]
+    ran = programs.run(build_c(programs, ROOT / "examples" / "kv" / "published.c"), wheres[0])
+    assert (ran.status, ran.out) == (0, 'greeting = "hello"\nnothing = ""\n'), ran
+    ran = programs.run(build_c(programs, ROOT / "examples" / "kv" / "store.c"), wheres[0])
+    assert ran.status == 0 and "large has 1048576 bytes; nothing: there is no such key" in ran.out, ran
+    assert "1 lent, 1 read, 0 copied" in ran.out, ran
+    ran = programs.run(build_c(programs, ROOT / "examples" / "kv" / "servers.c"), ",".join(wheres))
+    assert (ran.status, ran.out) == (0, "300 of 300 keys are kept, 0 were refused\n"), ran
+    ran = programs.run(BUILD / "bench" / "kv_example_client", wheres[0])
+    assert ran.status == 0 and "key 99 has 99000 bytes; 100 SETs were under way at once" in ran.out, ran
+
+
+def test_the_published_example_uses_the_five_published_functions_and_no_other() -> None:
+    text = (ROOT / "examples" / "kv" / "published.c").read_text(encoding="utf-8")
+    used = set(re.findall(r"\b(kv_\w+)\(", text)) - {"kv_last_error"}
+    assert used == {"kv_open", "kv_set", "kv_get", "kv_release", "kv_close"}
 
 
 def test_every_call_of_the_c_interface(programs: Programs) -> None:

@@ -4,11 +4,18 @@ import csv
 import io
 import json
 import re
+import signal
+from pathlib import Path
 
-from programs import ROOT, Programs
+from programs import ROOT, Programs, children, wait_until
 
 PUBLISHED_KV = ROOT / "bench" / "published" / "kv_set_get.csv"
 QUICK = ("--reps", 2, "--iters", 300, "--seconds-max", 5, "--rx-depth", 64, "--tx-depth", 64, "--quiet")
+
+
+def cpu_ticks(pid: int) -> int:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return int(fields[11]) + int(fields[12])
 
 
 def rows_of(text: str) -> list[dict[str, str]]:
@@ -69,11 +76,25 @@ def test_clients_that_stand_still_cost_the_others_no_operation(programs: Program
     ran = programs.run("verbena", "bench", "kv", *words, *QUICK, "--csv", "-", limit_s=60)
     assert ran.status == 0, ran
     rows = rows_of(ran.out)
-    assert [row["stalled"] for row in rows] == ["0"] * 4 + ["2"] * 4
+    assert [row["stalled"] for row in rows] == ["0", "2"] * 4
+    assert all((row["p99_times_alone"] == "") == (row["stalled"] == "0") for row in rows), rows
+    assert all(float(row["p99_times_alone_low"]) <= float(row["p99_times_alone"]) for row in rows if row["stalled"] == "2"), rows
     assert all(row["iters"] == "300" and row["validity"] != "invalid" for row in rows), rows
     (programs.folder / "own.csv").write_text(ran.out)
     checked = json.loads(programs.run("verbena", "check", "own.csv", "--json").out)
     assert not any("nan" in row["reason"] or "inf" in row["reason"] for row in checked["rows"]), checked
+
+
+def test_an_interrupted_run_keeps_what_it_has_measured(programs: Programs) -> None:
+    words = ("--sizes", "1:4K", "--proto", "auto", "--window", "1", "--reps", 100, "--iters", 2000, "--quiet", "--json", "kv.json")
+    running = programs.start("verbena", "bench", "kv", *words, "--csv", "kv.csv")
+    clients = wait_until(lambda: children(running.pid)[1:], "its processes run", alive=running)[0]
+    wait_until(lambda: cpu_ticks(clients) > 50, "some runs are done", alive=running)
+    ran = running.end(signal.SIGINT)
+    assert ran.status == 130, ran
+    rows = rows_of((programs.folder / "kv.csv").read_text())
+    assert rows and all(1 <= int(row["reps"]) < 100 and row["validity"] == "suspect" for row in rows), rows
+    assert json.loads((programs.folder / "kv.json").read_text())["environment"]["interrupted"].startswith("yes")
 
 
 def test_the_published_form_has_its_headings_and_six_decimals(programs: Programs) -> None:

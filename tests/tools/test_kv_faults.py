@@ -6,19 +6,16 @@ import random
 import re
 import signal
 import socket
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from kv_histories import build_history, check, histories
-from programs import ROOT, NamespacePair, NotPermitted, Program, Programs, stop, wait_until
+from lossy_wire import ADDRESSES, lossy_wire
+from programs import NamespacePair, NotPermitted, Program, Programs, stop, wait_until
 from test_kv import HOST, client, serve
 
-LOSSY_WIRE = ROOT / "tests" / "clients" / "lossy_wire.py"
-ADDRESSES = ("10.79.0.1", "10.79.0.2")
 LOST = 1
 
 
@@ -102,47 +99,29 @@ def test_a_server_that_can_keep_nothing_more_acknowledges_nothing_more(programs:
     assert 10 < len(there) < 200
 
 
-@contextlib.contextmanager
-def lossy_wire(loss: float) -> Iterator[NamespacePair]:
-    """Two namespaces, and between them a wire that loses this share of its UDP packets."""
-    try:
-        both = NamespacePair(1500)
-    except NotPermitted as refusal:
-        pytest.skip(f"no network namespaces here: {refusal}")
-    relay = subprocess.Popen(
-        [sys.executable, str(LOSSY_WIRE), *(str(both.holder(side)) for side in (0, 1)), str(loss), "1"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        assert relay.stdout is not None and relay.stderr is not None
-        if relay.stdout.readline() != "ready\n":
-            pytest.skip(f"no tun interface here: {relay.stderr.read().strip()}")
-        for side in (0, 1):
-            both.ip(side, f"address add {ADDRESSES[side]} peer {ADDRESSES[1 - side]} dev lossy0")
-            both.ip(side, "link set lossy0 mtu 1500 txqueuelen 10000 up")
+@pytest.fixture
+def wire_of_two_percent_loss() -> Iterator[NamespacePair]:
+    with contextlib.ExitStack() as made:
+        try:
+            both = made.enter_context(lossy_wire(0.02))
+        except NotPermitted as refusal:
+            pytest.skip(f"no network namespaces here: {refusal}")
         yield both
-    finally:
-        relay.kill()
-        relay.communicate()
-        both.close()
 
 
 @pytest.mark.parametrize("protocol", ["auto", "onesided"])
-def test_two_hosts_have_one_history_over_a_wire_that_loses_packets(programs: Programs, history_program: Path, protocol: str) -> None:
-    with lossy_wire(0.02) as both:
-        inside = [lambda command, side=side: both.inside(side, command) for side in (0, 1)]
-        words = ("kv_server", "--listen", ADDRESSES[0], "--port", 7472, "--one-sided", "16M")
-        server = programs.start(*words, within=inside[0])
-        wait_until(lambda: "listening" in server.out, "kv_server listens", alive=server)
-        where = f"{ADDRESSES[0]}:7472"
-        clients = {i: programs.start(history_program, where, i, 3, 3, protocol, "read", within=inside[i % 2]) for i in range(1, 5)}
-        for each in clients.values():
-            ran = each.finish()
-            assert ran.status == 0, ran
-        check(histories(clients), keys=3, at_least=200)
-        programs.end_all()
+def test_two_hosts_have_one_history_over_a_wire_that_loses_packets(
+    wire_of_two_percent_loss: NamespacePair, programs: Programs, history_program: Path, protocol: str
+) -> None:
+    inside = [lambda command, side=side: wire_of_two_percent_loss.inside(side, command) for side in (0, 1)]
+    server = programs.start("kv_server", "--listen", ADDRESSES[0], "--port", 7472, "--one-sided", "16M", within=inside[0])
+    wait_until(lambda: "listening" in server.out, "kv_server listens", alive=server)
+    where = f"{ADDRESSES[0]}:7472"
+    clients = {i: programs.start(history_program, where, i, 3, 3, protocol, "read", within=inside[i % 2]) for i in range(1, 5)}
+    for each in clients.values():
+        ran = each.finish()
+        assert ran.status == 0, ran
+    check(histories(clients), keys=3, at_least=200)
 
 
 class CuttingProxy:

@@ -2,10 +2,11 @@
 
 import csv
 import json
+import signal
 from pathlib import Path
 
 import pytest
-from programs import BUILD, ROOT, Programs
+from programs import BUILD, ROOT, Programs, children, wait_until
 
 PUBLISHED = ROOT / "bench" / "published" / "rpc_rdma.csv"
 BENCH = ("verbena", "bench", "rpc", "--duration", 0.2, "--warmup", 0.05, "--reps", 2)
@@ -96,6 +97,19 @@ def test_requests_in_registered_memory(programs: Programs) -> None:
     ran = programs.run(*BENCH, *words)
     assert ran.status == 0, ran
     assert [row["validity"] in ("valid", "suspect") for row in json.loads(ran.out)["rows"]] == [True, True]
+
+
+def test_an_interrupted_run_keeps_what_it_has_measured(programs: Programs) -> None:
+    words = ("--transport", "tcp", "--sizes", "128", "--concurrency", "1,4", "--json", "rpc.json", "--csv", "rpc.csv")
+    running = programs.start("verbena", "bench", "rpc", "--duration", 0.1, "--warmup", 0.05, "--reps", 1000, *words)
+    first = set(wait_until(lambda: children(running.pid), "a run begins", alive=running))
+    wait_until(lambda: not first & set(children(running.pid)), "the first run is done", alive=running)
+    ran = running.end(signal.SIGINT)
+    assert ran.status == 130, ran
+    document = json.loads((programs.folder / "rpc.json").read_text())
+    assert document["rows"] and all(1 <= row["repetitions"] < 1000 and row["validity"] != "invalid" for row in document["rows"]), document
+    assert document["environment"]["interrupted"].startswith("yes")
+    assert programs.run("verbena", "check", "rpc.csv", "--strict").status == 0
 
 
 @pytest.mark.parametrize("peer", ["grpc", "capnp"])

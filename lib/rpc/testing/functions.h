@@ -1,6 +1,7 @@
 // What the tests call: one function of each kind.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <memory>
@@ -83,10 +84,102 @@ inline Lazy<void> until_cancelled() {
 }
 inline int count_of_cancelled() { return cancelled_calls; }
 
+// Streams, one of each direction.
+inline Lazy<int> count_up(stream_writer<int> out, int from, int to) {
+	for (int i = from; i < to; ++i) {
+		const auto written = co_await out.write(i);
+		if (!written) throw written.error();
+	}
+	co_return to - from;
+}
+inline Lazy<double> mean(stream_reader<double> in) {
+	double sum = 0;
+	int count = 0;
+	while (true) {
+		const auto next = co_await in.read();
+		if (!next) throw next.error();
+		if (!*next) break;
+		sum += **next;
+		++count;
+	}
+	co_return count > 0 ? sum / count : 0;
+}
+inline Lazy<int> shout(stream<std::string, std::string> both, std::string mark) {
+	int count = 0;
+	while (true) {
+		auto next = co_await both.read();
+		if (!next || !*next) break;
+		const std::string louder = **next + mark;
+		const auto written = co_await both.write(louder);
+		if (!written) break;
+		++count;
+	}
+	co_return count;
+}
+inline Lazy<void> birthdays(stream<Person, Person> both) {
+	while (true) {
+		auto next = co_await both.read();
+		if (!next || !*next) break;
+		++(**next).age;
+		co_await both.write(**next);
+	}
+}
+inline Lazy<void> throw_after(stream_writer<int> out, int items) {
+	for (int i = 0; i < items; ++i) co_await out.write(i);
+	throw rpc_error(10'404, "no more pages");
+}
+// Writes as fast as it may; how many are on their way is asked by another call.
+inline int flooded = 0;
+inline Lazy<void> flood(stream_writer<std::string> out, int items, std::uint32_t size) {
+	const std::string item(size, 'f');
+	for (flooded = 0; flooded < items; ++flooded) {
+		const auto written = co_await out.write(item);
+		if (!written) break;
+	}
+}
+inline int count_of_flooded() { return flooded; }
+// Reads nothing until it is told to.
+inline bool told = false;
+inline void tell(bool now) { told = now; }
+inline Lazy<std::uint64_t> read_when_told(stream_reader<std::string> in) {
+	const context_info_t* const info = co_await get_context_in_coro();
+	while (!told && !info->cancelled()) co_await IoThread::current()->loop().sleep_for(1'000'000);
+	std::uint64_t bytes = 0;
+	while (true) {
+		const auto next = co_await in.read();
+		if (!next || !*next) break;
+		bytes += (*next)->size();
+	}
+	co_return bytes;
+}
+// Reads until its stream breaks, and remembers why.
+inline std::uint16_t last_break = 0;
+inline Lazy<void> until_broken(stream<int, int> both) {
+	co_await both.write(1);
+	while (true) {
+		const auto next = co_await both.read();
+		if (next && *next) continue;
+		const auto written = co_await both.write(2);
+		if (next && !*next && written) co_return;
+		last_break = next ? std::uint16_t{0} : next.error().val();
+		co_return;
+	}
+}
+inline std::uint16_t why_broken() { return last_break; }
+// Of a program that counts them (allocations.h).
+std::uint64_t count_of_allocations();
+
 struct Counter {
 	int value = 0;
 	int increase(int by) { return value += by; }
 	Lazy<int> read() const { co_return value; }
+	Lazy<void> increase_by_each(stream_reader<int> in) {
+		while (true) {
+			const auto next = co_await in.read();
+			if (!next || !*next) break;
+			value += **next;
+		}
+	}
 };
 
 // RDMA on the NIC of this process, or on the device that VERBENA_TEST_DEVICE names.
@@ -102,7 +195,9 @@ inline void register_all(Server& server, Counter& counter) {
 	server.register_handler<throw_code, throw_exception, throw_number, block_ms>();
 	server
 		.register_handler<attachment_back, attachment_size_later, attachment_of, who, has_deadline, until_cancelled, count_of_cancelled>();
-	server.register_handler<&Counter::increase, &Counter::read>(&counter);
+	server.register_handler<count_up, mean, shout, birthdays, throw_after, flood, count_of_flooded, tell, read_when_told>();
+	server.register_handler<until_broken, why_broken>();
+	server.register_handler<&Counter::increase, &Counter::read, &Counter::increase_by_each>(&counter);
 	server.register_handler<add>("sum");
 	server.register_handler<own>(4711u);
 }

@@ -2,21 +2,24 @@
 //
 //     rpc_test_server THREADS tcp|tls|rdma|both [PORT]       rdma-own: receive blocks of each connection's own
 //                                                            rdma-wait, rdma-close: little memory, and what becomes of what finds none
+//                                                            tcp-old: without streams, as a server of protocol level 1
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 
+#include "lib/rpc/testing/allocations.h"
 #include "lib/rpc/testing/functions.h"
 
 int main(int, char** arguments) {
 	using namespace verbena::rpc;
+	const std::string transport = arguments[2];
 	Server server({.address = "127.0.0.1",
 		.port = static_cast<std::uint16_t>(arguments[3] != nullptr ? std::atoi(arguments[3]) : 0),
 		.thread_num = static_cast<unsigned>(std::atoi(arguments[1])),
-		.limits = {.frame = {.body_max = 1 << 20, .attachment_max = 16 << 20}}});
+		.limits = {.frame = {.body_max = 1 << 20, .attachment_max = 16 << 20}, .streams_max = transport == "tcp-old" ? 0u : 300u}});
 	rpc_test::Counter counter;
 	rpc_test::register_all(server, counter);
-	const std::string transport = arguments[2];
+	server.register_handler<rpc_test::count_of_allocations>();
 	ibv_config ibv = rpc_test::test_ibv();
 	if (transport == "rdma-own") ibv.recv_mode = recv_mode_t::per_connection;
 	if (transport == "rdma-wait" || transport == "rdma-close") ibv.buffer_pool_config.max_memory_usage = 12 << 20;

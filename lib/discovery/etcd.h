@@ -11,9 +11,9 @@
 #include <string>
 #include <string_view>
 
-#include "lib/kv/members.h"
+#include "lib/discovery/members.h"
 
-namespace verbena::kv {
+namespace verbena::discovery {
 
 class Etcd {
 public:
@@ -57,4 +57,4 @@ private:
 	std::atomic<bool> stopped_{false};
 };
 
-}  // namespace verbena::kv
+}  // namespace verbena::discovery

@@ -1,4 +1,4 @@
-#include "lib/kv/etcd.h"
+#include "lib/discovery/etcd.h"
 
 #include <openssl/evp.h>
 
@@ -8,7 +8,7 @@
 #include "base/check.h"
 #include "base/time.h"
 
-namespace verbena::kv {
+namespace verbena::discovery {
 namespace {
 
 constexpr long connect_patience_ms = 3000;
@@ -182,4 +182,4 @@ Etcd::Result<bool> Etcd::renew(const std::string& lease) {
 // If etcd does not hear of it, the lease runs out by itself.
 void Etcd::revoke(const std::string& lease) { std::ignore = call("/v3/lease/revoke", {{"ID", lease}}); }
 
-}  // namespace verbena::kv
+}  // namespace verbena::discovery

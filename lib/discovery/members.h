@@ -13,7 +13,7 @@
 #include <string_view>
 #include <vector>
 
-namespace verbena::kv {
+namespace verbena::discovery {
 
 struct EtcdPrefix {
 	std::string url;     // "http://HOST:PORT"
@@ -63,4 +63,4 @@ private:
 	std::unique_ptr<State> state_;
 };
 
-}  // namespace verbena::kv
+}  // namespace verbena::discovery

@@ -1,13 +1,13 @@
-#include "lib/kv/members.h"
+#include "lib/discovery/members.h"
 
 #include <mutex>
 #include <thread>
 #include <tuple>
 #include <utility>
 
-#include "lib/kv/etcd.h"
+#include "lib/discovery/etcd.h"
 
-namespace verbena::kv {
+namespace verbena::discovery {
 namespace {
 
 constexpr std::uint32_t retry_ms = 200;
@@ -110,4 +110,4 @@ std::expected<std::unique_ptr<Registration>, std::string> Registration::make(
 	return std::unique_ptr<Registration>(new Registration(std::move(state)));
 }
 
-}  // namespace verbena::kv
+}  // namespace verbena::discovery

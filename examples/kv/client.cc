@@ -1,0 +1,35 @@
+// kv_example_client SERVER: coroutines, with several operations of one connection under way at once.
+#include <cstdio>
+#include <string>
+
+#include "lib/kv/session.h"
+
+using namespace verbena;
+using async::Task;
+
+Task<void> set(kv::Client& client, std::string key, std::string value, int& left) {
+	const kv::Bytes bytes = kv::bytes_of(std::string_view(value));
+	const auto done = co_await client.set(key, bytes);  // it has been acknowledged
+	if (!done) std::fprintf(stderr, "%s: %s\n", key.c_str(), std::string(kv::sentence_of(done.error())).c_str());
+	--left;
+}
+
+Task<void> get(kv::Client& client, std::string_view key, std::size_t& size) {
+	const auto value = co_await client.get(key);  // of a missing key: Error::missing
+	size = value ? value->size : 0;
+}
+
+int main(int, char** arguments) {
+	auto protection = channel::make_client_protection(*channel::choose_trust({}, channel::trust_environment()));
+	auto session = kv::Session::open({.host = arguments[1], .port = kv::port_default, .protection = *protection});
+	auto client = session ? (*session)->connect_now({}) : std::unexpected(session.error());
+	if (!client) return std::fprintf(stderr, "%s\n", client.error().c_str()), 1;
+	async::Loop& loop = (*session)->loop();
+	int left = 100;
+	for (int i = 0; i < 100; ++i) loop.spawn(set(**client, "key " + std::to_string(i), std::string(1000 * i, 'v'), left));
+	loop.run_until([&] { return left == 0; });
+	std::size_t size = 0;
+	loop.complete(get(**client, "key 99", size));
+	std::printf("key 99 has %zu bytes; %u SETs were under way at once\n", size, (*client)->counters().under_way_max);
+	return size == 99'000 ? 0 : 1;
+}

@@ -1,0 +1,33 @@
+// rpc_stream_client PORT [rdma]: reads a stream, writes one, and does both.
+#include <cstdio>
+
+#include "streams.h"
+
+using namespace verbena::rpc;
+
+Lazy<int> run(std::string address, bool rdma) {
+	Client client;
+	if (rdma) client.init_ibv();
+	if (auto ec = co_await client.connect(address); ec) co_return 1;
+
+	auto numbers = co_await client.open_stream<primes>(5);
+	for (auto next = co_await numbers->read(); next && *next; next = co_await numbers->read()) std::printf("%d ", **next);
+	auto ended = co_await numbers->finish();  // an error, if the function threw or the connection broke
+	std::printf("%s\n", ended ? "and that is all" : ended.error().msg.c_str());
+
+	auto averaging = co_await client.open_stream<mean>();
+	for (int i = 1; i <= 1000; ++i) co_await averaging->write(i);  // waits while the server does not read
+	auto average = co_await averaging->finish();
+	std::printf("mean: %.1f\n", average.value());
+
+	const stream_config_t config{.timeout = std::chrono::seconds(5)};  // of the whole stream
+	auto talk = co_await client.open_stream<shout>(config, "!");
+	co_await talk->write("hello");
+	auto louder = co_await talk->read();
+	std::printf("shout: %s\n", (*louder)->c_str());
+	auto count = co_await talk->finish();
+	std::printf("%d word\n", count.value());
+	co_return 0;
+}
+
+int main(int, char** arguments) { return syncAwait(run("127.0.0.1:" + std::string(arguments[1]), arguments[2] != nullptr)); }

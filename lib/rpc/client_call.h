@@ -1,0 +1,208 @@
+// What one call of a client is made of: its options, its arguments on their way, its answer. For client.h and client_stream.h.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <tuple>
+#include <utility>
+
+#include "lib/rpc/client_connection.h"
+#include "lib/rpc/function.h"
+#include "lib/rpc/sync_wait.h"
+
+namespace verbena::rpc {
+
+// Of one request, in place of the client's settings.
+struct request_config_t {
+	std::optional<std::chrono::nanoseconds> request_timeout_duration;  // 0: none
+	std::string_view request_attachment;                               // stays where it is until the request is sent
+	std::span<char> resp_attachment_buf;                               // where the answer's attachment goes, if it fits
+	// In place of request_attachment: registered memory of the client's memory(), which is not copied. It stays there until the call is
+	// done.
+	const channel::Place* request_place = nullptr;
+};
+
+namespace detail {
+template <class T> class Answer;
+}
+
+// What send_request() gives: the result, and the memory of the answer.
+template <class T> class async_rpc_result_value_t {
+public:
+	const T& result() const { return value_; }
+	T& result() { return value_; }
+	std::string_view get_attachment() const { return {reinterpret_cast<const char*>(attachment_.data()), attachment_.size()}; }
+	std::string release_attachment() const { return std::string(get_attachment()); }
+	template <class U> friend bool operator==(const async_rpc_result_value_t& left, const U& right) { return left.value_ == right; }
+
+private:
+	friend class detail::Answer<T>;
+	T value_{};
+	std::span<const std::byte> attachment_;
+	MessageShare share_;
+};
+template <> class async_rpc_result_value_t<void> {
+public:
+	std::string_view get_attachment() const { return {reinterpret_cast<const char*>(attachment_.data()), attachment_.size()}; }
+	std::string release_attachment() const { return std::string(get_attachment()); }
+
+private:
+	friend class detail::Answer<void>;
+	std::span<const std::byte> attachment_;
+	MessageShare share_;
+};
+template <class T> using async_rpc_result = rpc_result<async_rpc_result_value_t<T>>;
+
+namespace detail {
+
+// A pending call whose answer is read as T; void reads nothing.
+template <class T> class Answer final : public Pending {
+public:
+	using Pending::Pending;
+	rpc_result<T> result() {
+		if (error) return std::unexpected(std::move(error));
+		if constexpr (std::is_void_v<T>) return {};
+		else return std::move(value_);
+	}
+	async_rpc_result<T> result_with_memory() {
+		if (error) return std::unexpected(std::move(error));
+		async_rpc_result_value_t<T> all;
+		if constexpr (!std::is_void_v<T>) all.value_ = std::move(value_);
+		all.attachment_ = attachment;
+		all.share_ = std::move(share);
+		return all;
+	}
+	bool keep_message = false;
+
+private:
+	bool take(std::span<const std::byte> body, Unpacker& unpacker) override {
+		if constexpr (std::is_void_v<T>) return body.empty();
+		else return unpack_value(unpacker, body, value_);
+	}
+	bool keeps_message() const override { return keep_message; }
+	std::conditional_t<std::is_void_v<T>, char, T> value_{};
+};
+
+// Goes on its connection's thread, whoever lets go of it.
+struct DeleteAtHome {
+	IoThread* home;
+	void operator()(Pending* pending) const {
+		home->run([pending] { delete pending; });
+	}
+};
+template <class T> using PendingAtHome = std::unique_ptr<Answer<T>, DeleteAtHome>;
+
+// How an argument travels to the coroutine that packs it: a view or a reference where the caller's value stays, else a value.
+template <class Parameter, class Argument> struct Carried {
+	using P = std::remove_cvref_t<Parameter>;
+	using A = std::remove_cvref_t<Argument>;
+	static constexpr bool is_text = std::is_same_v<P, std::string> || std::is_same_v<P, std::string_view>;
+	static constexpr bool stays = std::is_lvalue_reference_v<Argument>;
+	using Type = std::conditional_t<is_text && (stays || !std::is_same_v<A, std::string>), std::string_view,
+		std::conditional_t<is_text, std::string, std::conditional_t<stays && std::is_same_v<A, P>, const P&, P>>>;
+};
+
+// The same where only the caller knows the types: text as a view, the rest by reference.
+template <class A> using ByName = std::conditional_t<std::is_convertible_v<const A&, std::string_view>, std::string_view, const A&>;
+
+template <class...> struct Types {};
+template <auto f, class Use, class... Arguments> auto carry(Use use, Types<Arguments...>) {
+	using Declared = typename Function<f>::Declared;
+	if constexpr (sizeof...(Arguments) == std::tuple_size_v<Declared>) {
+		return [&]<std::size_t... i>(std::index_sequence<i...>) {
+			return use(Types<typename Carried<std::tuple_element_t<i, Declared>, Arguments&&>::Type...>());
+		}(std::make_index_sequence<sizeof...(Arguments)>());
+	}
+}
+
+template <class Declared, class Given> inline constexpr bool are_convertible = false;
+template <class... P, class... A>
+	requires(sizeof...(P) == sizeof...(A))
+inline constexpr bool are_convertible<std::tuple<P...>, std::tuple<A...>> =
+	(std::is_convertible_v<A, std::remove_cvref_t<P>> && ... && true);
+
+// Whether these arguments fit; else the compiler says why not.
+template <auto f, class... Arguments> constexpr bool fit() {
+	using Declared = typename Function<f>::Declared;
+	constexpr std::size_t given = sizeof...(Arguments), wanted = std::tuple_size_v<Declared>;
+	static_assert(given >= wanted, "too few arguments for this RPC function");
+	static_assert(given <= wanted, "too many arguments for this RPC function");
+	constexpr bool convertible = given != wanted || are_convertible<Declared, std::tuple<Arguments&&...>>;
+	static_assert(convertible, "an argument cannot be converted to its parameter of this RPC function");
+	return given == wanted && convertible;
+}
+
+struct CallOptions {
+	std::uint32_t function = 0;
+	Nanoseconds patience = never;
+	std::string_view attachment;
+	std::span<char> attachment_room;
+	const channel::Place* place = nullptr;
+};
+
+// What a client has between calls, for calls whose result holds no memory.
+struct ClientState {
+	std::string_view request_attachment;
+	std::span<char> response_room;
+	std::span<const std::byte> response_attachment;
+	MessageShare response_share;
+};
+
+inline Nanoseconds patience_of(std::chrono::nanoseconds timeout) {
+	return timeout.count() <= 0 ? never : static_cast<Nanoseconds>(timeout.count());
+}
+
+// On the connection's thread: the request into the outbox. False: `pending` has failed, and says why.
+template <class... Carried>
+bool send_call(ClientConnection& connection, Pending& pending, const CallOptions& options, const Carried&... arguments) {
+	if (const err_code code = connection.usable()) {
+		pending.fail(rpc_error(code.ec, connection.reason().empty() ? std::string(code.message()) : connection.reason()));
+		return false;
+	}
+	FrameDraft draft = connection.begin(pending, options.function, options.patience);
+	try {
+		pack_arguments(draft.buffer(), arguments...);
+	} catch (const std::exception& error) {
+		connection.give_up(pending, draft);
+		pending.fail(rpc_error(errc::invalid_rpc_arguments, error.what()));
+		return false;
+	}
+	pending.attachment_room = std::as_writable_bytes(options.attachment_room);
+	Attachment attachment = options.place != nullptr ? registered_attachment(*options.place) : view_attachment(options.attachment);
+	return connection.submit(pending, draft, std::move(attachment), options.patience);
+}
+
+template <class T, class... Carried>
+Lazy<rpc_result<T>> run_call(
+	std::shared_ptr<ClientConnection> connection, std::shared_ptr<ClientState> state, CallOptions options, Carried... arguments) {
+	co_await connection->thread().on();
+	while (connection->crowded()) co_await connection->until_progress();
+	Answer<T> pending(connection);
+	if (send_call(*connection, pending, options, arguments...)) co_await pending;
+	state->response_attachment = pending.attachment;
+	state->response_share = std::move(pending.share);
+	co_return pending.result();
+}
+
+template <class T> Lazy<async_rpc_result<T>> wait_for_answer(std::shared_ptr<ClientConnection> connection, PendingAtHome<T> pending) {
+	co_await connection->thread().on();
+	Answer<T>& answer = *pending;
+	co_await answer;
+	co_return answer.result_with_memory();
+}
+
+template <class T, class... Carried>
+Lazy<Lazy<async_rpc_result<T>>> run_request(std::shared_ptr<ClientConnection> connection, CallOptions options, Carried... arguments) {
+	co_await connection->thread().on();
+	while (connection->crowded()) co_await connection->until_progress();
+	PendingAtHome<T> pending(new Answer<T>(connection), {&connection->thread()});
+	pending->keep_message = is_view<T> || !(std::is_arithmetic_v<T> || std::is_void_v<T> || std::is_same_v<T, std::string>);
+	if (send_call(*connection, *pending, options, arguments...))
+		while (connection->unsent(*pending) && !pending->done()) co_await connection->until_progress();
+	co_return wait_for_answer<T>(std::move(connection), std::move(pending));
+}
+
+}  // namespace detail
+
+}  // namespace verbena::rpc

@@ -1,0 +1,118 @@
+#include "lib/rpc/stream_end.h"
+
+namespace verbena::rpc {
+namespace {
+
+// Up to this an item is copied: the message that it came in may hold much else.
+constexpr std::size_t copied_max = 4096;
+
+}  // namespace
+
+std::shared_ptr<StreamEnd> StreamEnd::make(IoThread& home, std::uint32_t window, std::uint32_t item_max) {
+	return {new StreamEnd(home, window, item_max), [](StreamEnd* end) { end->home_.run([end] { delete end; }); }};
+}
+
+StreamEnd::~StreamEnd() { home_.loop().cancel(*this); }
+
+void StreamEnd::begin(Outbox& outbox, std::uint32_t sequence) {
+	if (ended_) return;
+	outbox_ = &outbox;
+	sequence_ = sequence;
+	grant(reads_.first_grant());
+}
+
+void StreamEnd::end_at(Nanoseconds deadline) {
+	if (deadline != never && !ended_) home_.loop().schedule(*this, deadline);
+}
+
+void StreamEnd::expire() { end(rpc_error(errc::timed_out)); }
+
+bool StreamEnd::take(const Frame& frame, Arrived& arrived) {
+	if (ended_) return true;
+	switch (frame.header.kind) {
+		case FrameKind::item: {
+			const std::size_t cost = item_cost(frame.body.size());
+			if (peer_done_ && !discards_) return false;
+			if (!reads_.arrive(cost)) return false;
+			if (discards_) {
+				grant(reads_.consume(cost));
+				return true;
+			}
+			Item& item = items_.emplace_back();
+			if (frame.body.size() <= copied_max) {
+				item.copy.assign(frame.body.begin(), frame.body.end());
+				item.body = item.copy;
+			} else {
+				item.share = arrived.share();
+				item.body = arrived.kept(frame.body);
+			}
+			home_.loop().resume_soon(readers_);
+			return true;
+		}
+		case FrameKind::window:
+			if (!writes_.grant(frame.header.granted)) return false;
+			if (writes_.open()) home_.loop().resume_soon(writers_);
+			return true;
+		case FrameKind::done:
+			peer_done_ = true;
+			home_.loop().resume_soon(readers_);
+			return true;
+		default: return false;
+	}
+}
+
+void StreamEnd::end(rpc_error why) {
+	if (ended_) return;
+	ended_ = true;
+	error_ = std::move(why);
+	outbox_ = nullptr;
+	home_.loop().cancel(*this);
+	home_.loop().resume_soon(readers_);
+	home_.loop().resume_soon(writers_);
+}
+
+void StreamEnd::stop_writing() {
+	if (writes_done_) return;
+	writes_done_ = true;
+	if (outbox_ != nullptr) say({.kind = FrameKind::done, .sequence = sequence_});
+	home_.loop().resume_soon(writers_);
+}
+
+void StreamEnd::discard() {
+	discards_ = peer_done_ = true;
+	while (!items_.empty()) drop_first();
+	home_.loop().resume_soon(readers_);
+}
+
+void StreamEnd::say(const FrameHeader& header) {
+	FrameDraft draft = outbox_->begin(header);
+	outbox_->finish(draft);
+}
+
+void StreamEnd::grant(std::uint32_t bytes) {
+	if (bytes > 0 && outbox_ != nullptr) say({.kind = FrameKind::window, .sequence = sequence_, .granted = bytes});
+}
+
+void StreamEnd::drop_first() {
+	const std::size_t cost = item_cost(items_.front().body.size());
+	items_.pop_front();
+	if (!ended_) grant(reads_.consume(cost));
+}
+
+rpc_error StreamEnd::why_not() const {
+	if (error_) return error_;
+	return {errc::operation_canceled, writes_done_ ? "nothing is written to a stream after writes_done()" : "the function has ended"};
+}
+
+rpc_result<void> StreamEnd::send(FrameDraft& draft) {
+	const std::size_t size = outbox_->body_size(draft);
+	if (size > item_max_) {
+		outbox_->drop(draft);
+		return std::unexpected(rpc_error(errc::message_too_large, "the item is larger than the limit"));
+	}
+	outbox_->finish(draft);
+	writes_.spend(item_cost(size));
+	return {};
+}
+
+}  // namespace verbena::rpc

@@ -1,0 +1,121 @@
+"""One stream: items that the server's function writes and reads while it runs."""
+
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from typing import Any
+
+import msgpack
+
+from . import frame
+from .errors import CANCELED, Reply, RpcError
+
+WINDOW_MIN, WINDOW = 64 << 10, 256 << 10
+
+
+class Stream:
+    """Iterate for what the function writes; write() what it reads; finish() for its result. One thread may read while another writes.
+
+    Left by an exception or before finish(), the function is told to give up.
+    """
+
+    def __init__(self, send: Callable[[bytes], None], give_up: Callable[[], None], sequence: int, answer: "Future[Reply]") -> None:
+        self._send = send
+        self._give_up = give_up
+        self._sequence = sequence
+        self._answer = answer
+        self._changed = threading.Condition()
+        self._items: deque[bytes] = deque()
+        self._room = WINDOW  # the server's, for what it writes
+        self._owed = 0
+        self._credit = WINDOW_MIN  # ours
+        self._writes_done = self._discards = False
+        answer.add_done_callback(lambda _: self._wake())
+
+    def __iter__(self) -> Iterator[Any]:
+        """Until the function has ended. RpcError: how it failed, behind its items."""
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._items or self._answer.done())
+                if not self._items:
+                    break
+                body = self._items.popleft()
+            self._consumed(body)
+            yield msgpack.unpackb(body)
+        self._answer.result()
+
+    def write(self, item: Any) -> None:
+        """Waits while the function does not read. RpcError: it has ended."""
+        body = msgpack.packb(item)
+        with self._changed:
+            self._changed.wait_for(lambda: self._credit > 0 or self._answer.done())
+            if self._answer.done() or self._writes_done:
+                raise self._answer.exception() if self._failed() else RpcError(CANCELED, "nobody reads what is written now")
+            self._credit -= frame.HEADER.size + len(body)
+        self._say(frame.ITEM, body)
+
+    def writes_done(self) -> None:
+        """The function reads to the end of what was written."""
+        if not self._writes_done:
+            self._writes_done = True
+            self._say(frame.DONE)
+
+    def finish(self, timeout: float | None = None) -> Any:
+        """writes_done(), and the function's result. What was not read is dropped."""
+        self.writes_done()
+        with self._changed:
+            self._discards = True
+            unread, self._items = list(self._items), deque()
+        for body in unread:
+            self._consumed(body)
+        return self._answer.result(timeout).value
+
+    def cancel(self) -> None:
+        """The function is told to give up."""
+        if not self._answer.done():
+            self._give_up()
+
+    def __enter__(self) -> "Stream":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.cancel()
+
+    def first_grant(self) -> bytes:
+        """What goes behind the frame that opens it."""
+        return frame.encode(frame.WINDOW, self._sequence, WINDOW - WINDOW_MIN)
+
+    def take(self, each: frame.Frame) -> None:
+        """For the client's reader: an item or a window. ValueError: no server may send this."""
+        with self._changed:
+            if each.kind == frame.WINDOW:
+                self._credit += each.word
+            elif self._room <= 0:
+                raise ValueError("the server sent more on a stream than there is room for")
+            else:
+                self._room -= frame.HEADER.size + len(each.body)
+                if not self._discards:
+                    self._items.append(each.body)
+            self._changed.notify_all()
+        if each.kind == frame.ITEM and self._discards:
+            self._consumed(each.body)
+
+    def _consumed(self, body: bytes) -> None:
+        with self._changed:
+            self._owed += frame.HEADER.size + len(body)
+            if self._owed < WINDOW // 2 or self._answer.done():
+                return
+            granted, self._owed = self._owed, 0
+            self._room += granted
+        self._say(frame.WINDOW, word=granted)
+
+    def _failed(self) -> bool:
+        return self._answer.done() and self._answer.exception() is not None
+
+    def _say(self, kind: int, body: bytes = b"", word: int = 0) -> None:
+        self._send(frame.encode(kind, self._sequence, word, body))
+
+    def _wake(self) -> None:
+        with self._changed:
+            self._changed.notify_all()

@@ -1,0 +1,98 @@
+"""What the store itself promises, judged from the rows of one table as published claims are.
+
+- auto is within 10 % of the better of eager and rendezvous, at every size that has all three;
+- clients that stand still in mid-rendezvous leave the P99 of the others under 5 times of what it is without them.
+
+A promise holds in a cell if its whole interval says so, is broken if the whole interval says that, and is open in between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from report.claims import CONTRADICTED, NOT_TESTABLE, SUPPORTED, Claim, Finding, Judgement
+from report.kv.rows import AUTO, EAGER, RATE, RENDEZVOUS, Row, Source
+
+AUTO_MIN = 0.9
+STALLED_MAX = 5.0
+REPS_MIN = 3  # fewer have an interval that says nothing
+TIMES_ALONE = "p99_times_alone"
+
+Goal = tuple[Claim, Callable[[Source], Finding]]
+
+
+def judge_all(source: Source) -> list[Judgement]:
+    return [Judgement(claim, judge(source)) for claim, judge in GOALS]
+
+
+def auto_ratios(source: Source) -> list[tuple[Row, tuple[float, float, float]]]:
+    """Of each cell of auto: its rate to that of the better one, the least, the middle and the greatest that the intervals allow."""
+    others = {way: {(row.load, row.size): row for row in source.cells(way)} for way in (EAGER, RENDEZVOUS)}
+    found = []
+    for row in source.cells(AUTO):
+        both = [others[way].get((row.load, row.size)) for way in (EAGER, RENDEZVOUS)]
+        if None in both or any(each.values.get("reps", REPS_MIN) < REPS_MIN for each in (row, *both) if each):
+            continue
+        low, middle, high = row.interval(RATE)
+        best_low, best, best_high = max((other.interval(RATE) for other in both if other), key=lambda interval: interval[1])
+        found.append((row, (low / best_high, middle / best, high / best_low)))
+    return found
+
+
+def auto_is_no_worse(source: Source) -> Finding:
+    ratios = auto_ratios(source)
+    if not ratios:
+        missing = f"needs eager, rendezvous and auto at the same sizes, {REPS_MIN} times (bench kv --proto eager,rndv,auto)"
+        return Finding(NOT_TESTABLE, missing)
+    evidence = [f"{row.name}: {middle:.2f} [{low:.2f}, {high:.2f}] of the better one" for row, (low, middle, high) in ratios]
+    below = [row for row, (_, _, high) in ratios if high < AUTO_MIN]
+    opened = [row for row, (low, _, high) in ratios if low < AUTO_MIN <= high]
+    worst = min(ratios, key=lambda each: each[1][1])
+    because = f"{len(ratios) - len(below) - len(opened)} of {len(ratios)} cells surely; the worst is {worst[0].name} with {worst[1][1]:.2f}"
+    return _finding(because, below, opened, evidence)
+
+
+def stalled_cost_nothing(source: Source) -> Finding:
+    rows = [
+        row
+        for row in source.rows
+        if row.varied == "stalled" and row.get(TIMES_ALONE) is not None and row.validity != "invalid"
+        if row.values.get("reps", REPS_MIN) >= REPS_MIN
+    ]
+    if not rows:
+        return Finding(NOT_TESTABLE, f"needs rows with and without clients that stand still, {REPS_MIN} times (bench kv --stalled 1)")
+    intervals = [row.interval(TIMES_ALONE) for row in rows]
+    evidence = [f"{row.name}: {middle:.2f} [{low:.2f}, {high:.2f}]" for row, (low, middle, high) in zip(rows, intervals, strict=True)]
+    above = [row for row, (low, _, _) in zip(rows, intervals, strict=True) if low >= STALLED_MAX]
+    opened = [row for row, (low, _, high) in zip(rows, intervals, strict=True) if low < STALLED_MAX <= high]
+    worst = max(rows, key=lambda row: row.values[TIMES_ALONE])
+    because = (
+        f"{len(rows) - len(above) - len(opened)} of {len(rows)} cells surely; the worst is {worst.name} with "
+        f"{worst.values[TIMES_ALONE]:.2f} times"
+    )
+    return _finding(because, above, opened, evidence)
+
+
+def _finding(because: str, broken: list[Row], opened: list[Row], evidence: list[str]) -> Finding:
+    if broken:
+        return Finding(CONTRADICTED, f"{because}; not in {len(broken)}", evidence)
+    if opened:
+        return Finding(NOT_TESTABLE, f"{because}; in {len(opened)} the intervals are too wide to tell", evidence)
+    return Finding(SUPPORTED, because, evidence)
+
+
+GOALS: tuple[Goal, ...] = (
+    (
+        Claim("auto", "verbena", "auto is within 10 % of the better of eager and rendezvous at every size", "all three at every size"),
+        auto_is_no_worse,
+    ),
+    (
+        Claim(
+            "stalled",
+            "verbena",
+            "A client that stands still in mid-rendezvous costs the others nothing: their P99 stays under 5 times",
+            "both, interleaved",
+        ),
+        stalled_cost_nothing,
+    ),
+)

@@ -1,0 +1,25 @@
+// --csv --json --md --quiet, as every benchmark has them.
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+namespace verbena::tools {
+
+struct OutputOptions {
+	std::string csv, json, markdown;  // files; empty: not written
+	bool quiet = false;
+
+	// After parsing: a table on standard output, if nothing else was asked for.
+	void settle() {
+		if (csv.empty() && json.empty() && markdown.empty()) markdown = "-";
+	}
+};
+
+inline void add_output(CLI::App& app, OutputOptions& options) {
+	app.add_option("--csv", options.csv, "Write CSV (- is standard output)")->type_name("FILE");
+	app.add_option("--json", options.json, "Write JSON, with each repetition")->type_name("FILE");
+	app.add_option("--md", options.markdown, "Write Markdown (the default, to standard output)")->type_name("FILE");
+	app.add_flag("--quiet", options.quiet, "Nothing but results");
+}
+
+}  // namespace verbena::tools

@@ -1,0 +1,52 @@
+// What a benchmark says on a terminal while it runs: how many of its runs have begun, which one this is, and how long the others take if
+// they take as long as those before. One line, which is gone in the end. On anything but a terminal it says nothing.
+#pragma once
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <string>
+
+#include "base/time.h"
+
+namespace verbena::tools {
+
+// 90 s, 12 min, 2.5 h
+inline std::string duration_text(double seconds) {
+	if (seconds < 100) return fmt::format("{:.0f} s", seconds);
+	if (seconds < 100 * 60) return fmt::format("{:.0f} min", seconds / 60);
+	return fmt::format("{:.1f} h", seconds / 3600);
+}
+
+class ProgressLine {
+public:
+	ProgressLine(bool shown, std::size_t all) : shown_(shown && isatty(STDERR_FILENO) == 1), all_(all) {}
+	~ProgressLine() {
+		if (shown_) fmt::print(stderr, "\r\033[K");
+	}
+	ProgressLine(const ProgressLine&) = delete;
+	ProgressLine& operator=(const ProgressLine&) = delete;
+
+	// The next run begins.
+	void next(std::string what) {
+		what_ = std::move(what);
+		++begun_;
+		show("");
+	}
+	// What it is doing.
+	void show(const std::string& doing) const {
+		if (!shown_) return;
+		const double elapsed = static_cast<double>(monotonic_now() - start_) / 1e9;
+		const std::size_t done = begun_ - 1;
+		const std::string left = done == 0 ? "?" : duration_text(elapsed / static_cast<double>(done) * static_cast<double>(all_ - done));
+		fmt::print(stderr, "\r\033[K{} of {}: {}{}{}, {} left", begun_, all_, what_, doing.empty() ? "" : ": ", doing, left);
+	}
+
+private:
+	bool shown_;
+	std::size_t all_, begun_ = 0;
+	std::string what_;
+	Nanoseconds start_ = monotonic_now();
+};
+
+}  // namespace verbena::tools

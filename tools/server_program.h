@@ -1,0 +1,47 @@
+// What every server program has: where it listens and on what, whom it trusts, and an orderly end by SIGTERM or SIGINT.
+#pragma once
+
+#include <csignal>
+
+#include "tools/trust_options.h"
+
+namespace verbena::tools {
+
+struct ServerOptions {
+	std::string listen = "0.0.0.0";
+	std::uint16_t port = 0;
+	std::string device;
+	std::uint32_t poll_us = 50;
+	channel::TrustOptions trust;
+};
+
+inline void add_listening(CLI::App& app, ServerOptions& options, const std::string& port_text) {
+	app.add_option("--listen", options.listen, "Address to listen at")->capture_default_str();
+	app.add_option("--port", options.port, port_text)->capture_default_str();
+}
+
+inline void add_device_and_trust(CLI::App& app, ServerOptions& options) {
+	app.add_option("--device", options.device, "RDMA device; without it the best one ('verbena devices')");
+	app.add_option("--poll-us", options.poll_us, "Microseconds to poll after the last work before sleeping")->capture_default_str();
+	add_trust(app, options.trust);
+}
+
+// SIGTERM and SIGINT call stop() of the service, as long as this is there. One in a process.
+template <class Service> class StopOnSignal {
+public:
+	explicit StopOnSignal(Service& service) {
+		running_ = &service;
+		for (const int signal : {SIGTERM, SIGINT})
+			std::signal(signal, [](int) {
+				if (running_ != nullptr) running_->stop();
+			});
+	}
+	~StopOnSignal() { running_ = nullptr; }
+	StopOnSignal(const StopOnSignal&) = delete;
+	StopOnSignal& operator=(const StopOnSignal&) = delete;
+
+private:
+	static inline Service* running_ = nullptr;
+};
+
+}  // namespace verbena::tools
