@@ -344,8 +344,10 @@ void add_bench_kv(CLI::App& bench, Action& action, const std::string& command_li
 				"--sensitivity", options->sensitivity_text, {{"depth", "depth"}, {"warmup", "warmup"}, {"iters", "iters"}});
 		if (options->crossover) std::erase(options->protos, Proto::automatic);
 		if (cells_of(*options).empty()) throw CLI::ValidationError("--proto", "onesided is for GETs: say --ops get");
-		if (options->stalled > 0 && (!options->sensitivity.empty() || options->with_redis || options->with_memcached))
-			throw CLI::ValidationError("--stalled", "is measured alone: without --sensitivity, --with-redis, --with-memcached");
+		const bool compares = !options->sensitivity.empty() || options->with_redis || options->with_memcached;
+		if (options->stalled > 0 && (compares || options->crossover || options->format == "published"))
+			throw CLI::ValidationError(
+				"--stalled", "is measured alone: without --sensitivity, --with-redis, --with-memcached, --crossover, --format published");
 		options->output.settle();
 		action = [options] { return measure(*options); };
 	});

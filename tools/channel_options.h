@@ -26,6 +26,7 @@ struct ChannelOptions {
 		take(rc.receive_depth, receive_depth);
 		take(rc.unit_bytes, unit_bytes);
 		take(rc.window.max, window);
+		if (rc.recv_mode == channel::RecvMode::per_connection) rc.window.first = rc.window.max = rc.receive_depth;
 		take(rc.units_max, units_max);
 		rc.units_start = std::min(rc.units_start, rc.units_max);
 		take(rc.send_depth, send_depth);
@@ -65,7 +66,8 @@ inline void add_channel(CLI::App& app, ChannelOptions& options) {
 	add("--watermark", options.watermark, "What a message does for which there is no memory: wait, or close its connection")
 		->capture_default_str()
 		->check(CLI::IsMember({"wait", "close"}));
-	add("--send-depth", options.send_depth, "Sends of one connection under way at most")->check(CLI::Range(2u, 4096u));
+	add("--send-depth", options.send_depth, "Sends of one connection under way at most")
+		->check(CLI::Range(channel::control_kinds + 1, 4096u));
 	add("--inline-max", options.inline_max, "Frames up to this are sent inline, where the device can; 0: none")
 		->transform(size)
 		->check(CLI::Range(0u, 1u << 16));

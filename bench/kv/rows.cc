@@ -127,9 +127,11 @@ Json row_of(const Cell& cell, std::span<const Run> runs, const TrialOptions& opt
 }
 
 void add_stalled(Json& row, std::span<const Run> beside, std::span<const Run> alone) {
+	const auto good = [](const Run& run) { return run.failure[0] == '\0' && run.wrong == 0 && run.p99_ns > 0; };
 	std::vector<double> times;
 	for (std::size_t i = 0; i < std::min(beside.size(), alone.size()); ++i)
-		if (alone[i].p99_ns > 0) times.push_back(static_cast<double>(beside[i].p99_ns) / static_cast<double>(alone[i].p99_ns));
+		if (good(alone[i]) && good(beside[i]))
+			times.push_back(static_cast<double>(beside[i].p99_ns) / static_cast<double>(alone[i].p99_ns));
 	if (times.empty()) return;
 	const Interval interval = median_interval(times);
 	row["p99_times_alone"] = median(times);

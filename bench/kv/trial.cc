@@ -85,7 +85,13 @@ std::expected<std::unique_ptr<kv::Session>, std::string> open_session(const Tria
 		.spin = options.spin});
 }
 
-// Says so once it has begun, and then is at work at whatever instant it is stopped.
+async::Task<void> tell_when_at_work(async::Loop& loop, const Worker& worker, int out, WorkerTold told) {
+	const std::uint64_t before = worker.operations();
+	while (worker.operations() == before) co_await loop.sleep_for(1'000'000);
+	tell_by(out, told);
+}
+
+// Says so once it is at work, and stays at work, at whatever instant it is stopped.
 void stall(const TrialOptions& options, std::uint16_t port, int out) {
 	WorkerTold told;
 	auto session = open_session(options, port);
@@ -94,7 +100,8 @@ void stall(const TrialOptions& options, std::uint16_t port, int out) {
 	Cell cell{
 		.proto = options.tcp ? Proto::eager : Proto::rndv, .form = Form::write, .size = 64 << 10, .window = 16, .warmup = 0, .iters = 200};
 	told.run = worker.run(cell);
-	tell_by(out, told);
+	if (told.run.failure[0] != '\0') return tell_by(out, told);
+	(*session)->loop().spawn(tell_when_at_work((*session)->loop(), worker, out, told));
 	cell.iters = ~0u;
 	cell.seconds_max = 3600;
 	worker.run(cell);

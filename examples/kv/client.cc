@@ -19,8 +19,11 @@ Task<void> get(kv::Client& client, std::string_view key, std::size_t& size) {
 	size = value ? value->size : 0;
 }
 
-int main(int, char** arguments) {
-	auto protection = channel::make_client_protection(*channel::choose_trust({}, channel::trust_environment()));
+int main(int count, char** arguments) {
+	if (count != 2) return std::fprintf(stderr, "usage: kv_example_client SERVER\n"), 2;
+	const auto trust = channel::choose_trust({}, channel::trust_environment());
+	auto protection = trust ? channel::make_client_protection(*trust) : std::unexpected(trust.error());
+	if (!protection) return std::fprintf(stderr, "%s\n", protection.error().c_str()), 1;
 	auto session = kv::Session::open({.host = arguments[1], .port = kv::port_default, .protection = *protection});
 	auto client = session ? (*session)->connect_now({}) : std::unexpected(session.error());
 	if (!client) return std::fprintf(stderr, "%s\n", client.error().c_str()), 1;

@@ -150,7 +150,7 @@ void DirectOperations::handle_done(std::uint32_t number) {
 		record.operation->result = Progress::done;
 		channel_.loop_.resume_soon(*record.operation);
 	}
-	while (!ending_.empty() && !full()) {
+	while (!ending_.empty() && !full() && !channel_.lost_) {
 		invalidate(ending_.back(), nullptr);
 		ending_.pop_back();
 	}

@@ -19,8 +19,8 @@ bool says_busy(const lib::ConnectionEvent& event) {
 	return event.type == RDMA_CM_EVENT_REJECTED && event.status == reason_consumer_defined && wordless;
 }
 
-std::unexpected<lib::ConnectError> failed(const std::string& text) {
-	return std::unexpected(lib::ConnectError{.trouble = lib::ConnectTrouble::failed, .text = text});
+std::unexpected<lib::ConnectError> failed(const std::string& text, lib::ConnectTrouble trouble = lib::ConnectTrouble::failed) {
+	return std::unexpected(lib::ConnectError{.trouble = trouble, .text = text});
 }
 
 ConnectTrouble trouble_of(lib::ConnectTrouble trouble) {
@@ -75,7 +75,7 @@ Task<lib::Connected<void>> resolve(ManagedEvents& events, const RcTransport& tra
 	if (const auto event = co_await await_event(id, RDMA_CM_EVENT_ADDR_RESOLVED, deadline, where); !event)
 		co_return std::unexpected(event.error());
 	if (const std::string why = unfit(transport, ibv_get_device_name(id.get()->verbs->device), {}); !why.empty())
-		co_return failed(where + ": " + why);
+		co_return failed(where + ": " + why, lib::ConnectTrouble::unreachable);
 	if (auto asked = lib::begin_route(id.get(), left); !asked) co_return std::unexpected(asked.error());
 	if (const auto event = co_await await_event(id, RDMA_CM_EVENT_ROUTE_RESOLVED, deadline, where); !event)
 		co_return std::unexpected(event.error());
@@ -112,10 +112,11 @@ Task<lib::Connected<Raw>> connect_raw(
 	busy = says_busy(*answer);
 	if (answer->type != RDMA_CM_EVENT_CONNECT_RESPONSE) co_return std::unexpected(lib::trouble_of(*answer, where));
 	const auto theirs = decode_terms(answer->private_data, Role::server);
-	if (!theirs) co_return failed(where + " is no server of channels: its " + theirs.error().text);
+	if (!theirs) co_return failed(where + " is no server of channels: its " + theirs.error().text, lib::ConnectTrouble::rejected);
 	const auto path = lib::path_of(id.get());
 	if (!path) co_return std::unexpected(path.error());
-	if (const std::string why = unfit(transport, path->device, path->gid_index); !why.empty()) co_return failed(where + ": " + why);
+	if (const std::string why = unfit(transport, path->device, path->gid_index); !why.empty())
+		co_return failed(where + ": " + why, lib::ConnectTrouble::unreachable);
 	offer->end.psn = path->local_psn;
 	Raw raw{.channel = nullptr, .ours = parameters_of(offer->end, transport.options(), options), .peer = managed_end(*path, *theirs)};
 	auto channel = transport.connect(std::move(*offer), raw.peer, where);

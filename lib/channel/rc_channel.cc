@@ -469,9 +469,9 @@ void RcChannel::finish_close() {
 	std::memcpy(unit->data, frame.data(), frame.size());
 	std::array pieces{piece(unit->data, frame.size(), unit->lkey)};
 	close_sent_ = true;
-	close_number_ = sends_.posted() + 1;
 	credits_.data_sent();
 	post_frame(pieces, unit, true);
+	close_number_ = sends_.posted();
 }
 
 // Both ends know that it is over: nobody waits for the other any more.

@@ -41,7 +41,8 @@ RcTransport::RcTransport(async::Loop& loop, const RcOptions& options, lib::OpenD
 
 std::expected<void, std::string> RcTransport::start() {
 	options_.poll_batch = std::clamp(options_.poll_batch, 1u, poll_batch_max);
-	options_.units_max = std::min(options_.units_max, static_cast<std::uint32_t>(device_.attributes.max_srq_wr));
+	if (options_.recv_mode == RecvMode::srq)
+		options_.units_max = std::min(options_.units_max, static_cast<std::uint32_t>(device_.attributes.max_srq_wr));
 	if ((device_.attributes.device_cap_flags & windows_of_type_2) == 0) options_.direct_depth = 0;
 	options_.reads = options_.direct_depth == 0 ? 0u
 												: std::min({options_.reads, static_cast<std::uint32_t>(device_.attributes.max_qp_rd_atom),
@@ -152,7 +153,7 @@ void RcTransport::prefetch(std::span<const ibv_wc> completions) const {
 	for (std::size_t i = 0; i < completions.size(); ++i) {
 		const ibv_wc& completion = completions[i];
 		channels[i] = channel_of(completion.qp_num);
-		verbena::prefetch(channels[i], sizeof(RcChannel));
+		if (channels[i] != nullptr) verbena::prefetch(channels[i], sizeof(RcChannel));
 		if (!(completion.wr_id & send_mark)) verbena::prefetch(reinterpret_cast<const Unit*>(completion.wr_id), sizeof(Unit));
 	}
 	for (const RcChannel* const channel : std::span(channels).first(completions.size()))

@@ -8,6 +8,8 @@ namespace verbena::channel {
 namespace {
 
 constexpr std::uint32_t post_batch_max = 32;
+// Of a pool, one in so many is kept from a shared queue, which gives none back: what arrives could never be answered otherwise.
+constexpr std::uint32_t kept_to_send = 8;
 
 }  // namespace
 
@@ -37,6 +39,7 @@ bool ReceiveQueue::grow(std::uint32_t wanted) {
 	Unit* list = nullptr;
 	std::uint32_t count = 0;
 	for (; count < wanted; ++count) {
+		if (shared_ != nullptr && pool_.in_use() >= pool_.max() - pool_.max() / kept_to_send) break;
 		Unit* const unit = pool_.take();
 		if (unit == nullptr) break;
 		unit->next = list;

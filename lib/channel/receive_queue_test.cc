@@ -38,6 +38,19 @@ Task<void> hold_numbers(Channel& channel, std::size_t count, std::vector<Message
 	}
 }
 
+// They were all posted to the shared queue, and nothing that needs a buffer could be sent any more.
+TEST(SharedReceiveQueue, LeavesUnitsOfASmallPoolToSendFrom) {
+	async::Loop loop;
+	testing_tools::TwoTransports transports{loop};
+	transports.open({.units_start = 64, .units_max = 64, .units_low = 64, .direct_depth = 0, .inline_max = 0});
+	auto [a, b] = transports.connect();
+	int sent = 0;
+	std::vector<Message> held;
+	loop.spawn(send_numbers(*a, 3, sent));
+	loop.complete(hold_numbers(*b, 3, held));
+	EXPECT_EQ(held.size(), 3u);
+}
+
 class OwnReceiveQueues : public ::testing::Test {
 protected:
 	void SetUp() override { transports_.open(published); }

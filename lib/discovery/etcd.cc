@@ -11,7 +11,7 @@
 namespace verbena::discovery {
 namespace {
 
-constexpr long connect_patience_ms = 3000;
+constexpr long connect_patience_ms = 3000, call_patience_ms = 5000;
 
 std::string base64(std::string_view text) {
 	std::string out((text.size() + 2) / 3 * 4 + 1, '\0');
@@ -86,7 +86,7 @@ bool Etcd::sleep(std::uint32_t milliseconds) {
 	return !stopped_;
 }
 
-Etcd::Result<void> Etcd::post(const std::string& path, const std::string& body, const Take& take) {
+Etcd::Result<void> Etcd::post(const std::string& path, const std::string& body, const Take& take, long patience_ms) {
 	const std::string url = where_.url + path;
 	bool enough = false;
 	const Take until_enough = [&](std::string_view bytes) {
@@ -102,7 +102,11 @@ Etcd::Result<void> Etcd::post(const std::string& path, const std::string& body, 
 	curl_easy_setopt(easy_, CURLOPT_FAILONERROR, 1L);
 	curl_easy_setopt(easy_, CURLOPT_NOPROXY, "*");
 	curl_easy_setopt(easy_, CURLOPT_TCP_KEEPALIVE, 1L);
+	// A watch over a host that is gone ends after a while.
+	curl_easy_setopt(easy_, CURLOPT_TCP_KEEPIDLE, 5L);
+	curl_easy_setopt(easy_, CURLOPT_TCP_KEEPINTVL, 5L);
 	curl_easy_setopt(easy_, CURLOPT_CONNECTTIMEOUT_MS, connect_patience_ms);
+	curl_easy_setopt(easy_, CURLOPT_TIMEOUT_MS, patience_ms);
 	curl_multi_add_handle(multi_, easy_);
 	CURLcode result = CURLE_ABORTED_BY_CALLBACK;
 	for (int running = 1; running > 0 && !stopped_ && !enough;) {
@@ -121,10 +125,11 @@ Etcd::Result<void> Etcd::post(const std::string& path, const std::string& body, 
 
 Etcd::Result<Etcd::Json> Etcd::call(const std::string& path, const Json& body) {
 	std::string text;
-	const auto called = post(path, body.dump(), [&](std::string_view bytes) {
+	const auto gather = [&](std::string_view bytes) {
 		text += bytes;
 		return text.size() < (64u << 20);
-	});
+	};
+	const auto called = post(path, body.dump(), gather, call_patience_ms);
 	if (!called) return std::unexpected(called.error());
 	Json json = Json::parse(text, nullptr, false);
 	if (!json.is_object()) return std::unexpected("etcd at " + where_.url + " answers with something else than JSON");

@@ -49,7 +49,9 @@ public:
 private:
 	Result<Json> call(const std::string& path, const Json& body);
 	// `take` is given what comes, and says whether more is wanted.
-	Result<void> post(const std::string& path, const std::string& body, const std::function<bool(std::string_view)>& take);
+	// `patience_ms`: for all of the answer; 0: no limit.
+	Result<void> post(
+		const std::string& path, const std::string& body, const std::function<bool(std::string_view)>& take, long patience_ms = 0);
 
 	EtcdPrefix where_;
 	CURLM* multi_;

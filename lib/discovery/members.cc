@@ -2,7 +2,6 @@
 
 #include <mutex>
 #include <thread>
-#include <tuple>
 #include <utility>
 
 #include "lib/discovery/etcd.h"
@@ -25,7 +24,10 @@ struct Members::State {
 				if (!etcd.sleep(retry_ms)) return;
 			}
 			auto listed = etcd.list();
-			if (!listed) continue;
+			if (!listed) {
+				if (!etcd.sleep(retry_ms)) return;
+				continue;
+			}
 			revision = listed->revision;
 			{
 				const std::lock_guard guard(lock);
@@ -80,10 +82,13 @@ struct Registration::State {
 		return etcd.put(name, lease);
 	}
 	void run() {
-		while (etcd.sleep(lease_seconds * 1000 / renewals_per_lease)) {
-			const auto renewed = etcd.renew(lease);
+		for (bool entered = true; etcd.sleep(lease_seconds * 1000 / renewals_per_lease);) {
+			if (entered) {
+				const auto renewed = etcd.renew(lease);
+				entered = !renewed || *renewed;
+			}
 			// The lease ran out, as after a long pause: others have seen this server leave, and now see it join.
-			if (renewed && !*renewed) std::ignore = enter();
+			if (!entered) entered = enter().has_value();
 		}
 	}
 

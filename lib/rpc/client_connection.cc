@@ -286,7 +286,9 @@ void ClientConnection::forget(Pending& pending, bool tell_server) {
 
 FrameDraft ClientConnection::begin(Pending& pending, std::uint32_t function, Nanoseconds patience) {
 	add(pending);
-	const Nanoseconds microseconds = patience == never ? 0 : std::clamp<Nanoseconds>(patience / 1000, 1, ~std::uint32_t{0});
+	// What is too long to be said is for ever; our own clock cancels then.
+	Nanoseconds microseconds = patience == never ? 0 : std::max<Nanoseconds>(patience / 1000, 1);
+	if (microseconds > ~std::uint32_t{0}) microseconds = 0;
 	return outbox_->begin({.kind = pending.stream ? FrameKind::open : FrameKind::request,
 		.sequence = pending.sequence_,
 		.function = function,

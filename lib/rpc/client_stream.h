@@ -1,6 +1,7 @@
 // The client's end of a stream, and how it is opened (Client::open_stream, stream.h).
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <utility>
 
@@ -17,13 +18,26 @@ struct stream_config_t {
 
 namespace detail {
 
-template <class Result> Lazy<rpc_result<Result>> wait_for_end(std::shared_ptr<StreamEnd> end, Answer<Result>& answer) {
+template <class Result> Lazy<rpc_result<Result>> wait_for_end(std::shared_ptr<StreamEnd> end, std::shared_ptr<Answer<Result>> answer) {
 	co_await end->home().on();
 	end->stop_writing();
 	end->discard();
-	co_await answer;
-	co_return answer.result();
+	// The answer may live longer than who waits for it.
+	struct Leave {
+		Pending& answer;
+		~Leave() {
+			static_cast<async::Waiter&>(answer).unlink();
+			answer.coroutine = {};
+		}
+	};
+	Answer<Result>& pending = *answer;
+	const Leave leave{pending};
+	co_await pending;
+	co_return pending.result();
 }
+
+// A server that does not even answer a question is not waited for without end.
+inline constexpr Nanoseconds ask_patience = 30'000'000'000;
 
 }  // namespace detail
 
@@ -38,14 +52,14 @@ public:
 		this->end_->home().run([end = this->end_] { end->stop_writing(); });
 	}
 	// Once: writes_done(), and how the function ended. What was not read is dropped.
-	Lazy<rpc_result<Result>> finish() { return detail::wait_for_end<Result>(this->end_, *answer_); }
+	Lazy<rpc_result<Result>> finish() { return detail::wait_for_end<Result>(this->end_, answer_); }
 	// The function is told to give up; reads, writes and finish() fail with errc::operation_canceled.
 	void cancel() {
-		this->end_->home().run([answer = answer_.get()] { answer->cancel(); });
+		this->end_->home().run([answer = answer_] { answer->cancel(); });
 	}
 
 private:
-	detail::PendingAtHome<Result> answer_;
+	std::shared_ptr<detail::Answer<Result>> answer_;
 };
 template <auto f>
 using client_stream = client_stream_of<typename Function<f>::Out, typename Function<f>::In, Owned<typename Function<f>::Result>>;
@@ -72,7 +86,7 @@ Lazy<rpc_result<client_stream<f>>> run_open(
 	using Result = rpc::Owned<typename Function<f>::Result>;
 	co_await connection->thread().on();
 	const CallOptions options{.function = Function<f>::id, .patience = patience_of(settings.timeout)};
-	const rpc_error refused = co_await ask_for_streams(connection, options.patience);
+	const rpc_error refused = co_await ask_for_streams(connection, std::min(options.patience, ask_patience));
 	if (refused) co_return std::unexpected(refused);
 	while (connection->crowded()) co_await connection->until_progress();
 	PendingAtHome<Result> pending(new Answer<Result>(connection), {&connection->thread()});

@@ -93,15 +93,17 @@ ServerConnection::ServerConnection(IoThread& home, std::unique_ptr<channel::Chan
 
 Task<void> ServerConnection::serve() {
 	while (!closed_) {
-		while (!may_read() && !closed_) {
-			// Whoever answers wakes this; what is sent does too.
-			if (outbox_.queued_bytes() >= limits_.unsent_max) co_await outbox_.until_progress();
-			else co_await async::Park(slowed_);
-		}
 		auto message = co_await channel_->receive();
 		if (!message) break;
 		Arrived arrived(std::move(*message), home_);
-		read(arrived);
+		ServerCounters::add(counters_.messages_received);
+		FrameReader reader(arrived.bytes(), limits_.frame);
+		while (!reader.done() && !closed_) {
+			// One message may hold millions of frames, so this is asked for each. Whoever answers wakes it; what is sent does too.
+			if (may_read()) read(reader, arrived);
+			else if (outbox_.queued_bytes() >= limits_.unsent_max) co_await outbox_.until_progress();
+			else co_await async::Park(slowed_);
+		}
 		count_sent();
 	}
 	close();
@@ -122,24 +124,13 @@ void ServerConnection::abandon_calls() {
 	}
 }
 
-void ServerConnection::read(Arrived& arrived) {
-	ServerCounters::add(counters_.messages_received);
-	FrameReader reader(arrived.bytes(), limits_.frame);
-	while (!reader.done() && !closed_) {
-		const auto frame = reader.next();
-		if (frame) {
-			handle(*frame, arrived);
-		} else {
-			ServerCounters::add(counters_.faults);
-			refuse(frame.error().sequence, rpc_error(frame.error().code, std::string(frame.error().text)));
-			if (frame.error().code == errc::message_too_large) {
-				forget(frame.error().sequence, rpc_error(errc::message_too_large));
-				continue;
-			}
-			close();
-			return;
-		}
-	}
+void ServerConnection::read(FrameReader& reader, Arrived& arrived) {
+	const auto frame = reader.next();
+	if (frame) return handle(*frame, arrived);
+	ServerCounters::add(counters_.faults);
+	refuse(frame.error().sequence, rpc_error(frame.error().code, std::string(frame.error().text)));
+	if (frame.error().code == errc::message_too_large) forget(frame.error().sequence, rpc_error(errc::message_too_large));
+	else close();
 }
 
 void ServerConnection::handle(const Frame& frame, Arrived& arrived) {
@@ -152,7 +143,8 @@ void ServerConnection::handle(const Frame& frame, Arrived& arrived) {
 			const auto found = streams_.find(frame.header.sequence);  // none: its function has ended
 			if (found == streams_.end() || found->second->take(frame, arrived)) return;
 			ServerCounters::add(counters_.faults);
-			refuse(frame.header.sequence, rpc_error(errc::protocol_error, "more was sent on a stream than its reader has room for"));
+			refuse(frame.header.sequence,
+				rpc_error(errc::protocol_error, "the rules of a stream were broken: more was sent or granted than there may be"));
 			close();
 			return;
 		}
@@ -253,7 +245,7 @@ void ServerConnection::end_call(AsyncCall& call) {
 		calls_[call.place_]->place_ = call.place_;
 		calls_.pop_back();
 	}
-	if (may_read()) home_.loop().resume_soon(slowed_);
+	home_.loop().resume_soon(slowed_);  // it looks again itself: the outbox may be full now
 	look_whether_drained();
 }
 

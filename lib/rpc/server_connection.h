@@ -79,7 +79,7 @@ public:
 private:
 	friend class AsyncCall;
 	async::Task<void> serve();
-	void read(Arrived& arrived);
+	void read(FrameReader& reader, Arrived& arrived);  // one frame
 	void handle(const Frame& frame, Arrived& arrived);
 	void execute(const Frame& frame, Arrived& arrived);
 	void forget(std::uint32_t sequence, const rpc_error& why);

@@ -39,7 +39,8 @@ bool StreamEnd::take(const Frame& frame, Arrived& arrived) {
 				return true;
 			}
 			Item& item = items_.emplace_back();
-			if (frame.body.size() <= copied_max) {
+			// A small item, or one that would keep a message several times as large.
+			if (frame.body.size() <= copied_max || 2 * frame.body.size() < arrived.bytes().size()) {
 				item.copy.assign(frame.body.begin(), frame.body.end());
 				item.body = item.copy;
 			} else {

@@ -41,7 +41,7 @@ public:
 	// That WQE and the memory that it names will be wanted soon.
 	void prefetch(std::uint32_t ahead) {
 		const std::uint32_t index = tail_.load(std::memory_order_relaxed) + ahead;
-		if (static_cast<std::int32_t>(head_.load(std::memory_order_relaxed) - index) > 0)
+		if (static_cast<std::int32_t>(head_.load(std::memory_order_acquire) - index) > 0)
 			verbena::prefetch(reinterpret_cast<const void*>(at(index)->segments()->address), 2 * cache_line);
 	}
 	void pop() { tail_.store(tail_.load(std::memory_order_relaxed) + 1, std::memory_order_release); }

@@ -10,7 +10,7 @@ import msgpack
 
 from . import frame
 from .channel import TcpChannel
-from .errors import CANCELED, IO_ERROR, NO_SUCH_FUNCTION, NOT_CONNECTED, TIMED_OUT, VERSION, Reply, RpcError
+from .errors import CANCELED, INVALID_RESULT, IO_ERROR, NO_SUCH_FUNCTION, NOT_CONNECTED, TIMED_OUT, VERSION, Reply, RpcError
 from .stream import Stream
 
 if TYPE_CHECKING:
@@ -20,7 +20,9 @@ PROTOCOL_FUNCTION, LEVEL_OF_STREAMS = "verbena::protocol", 2
 
 
 def _microseconds(seconds: float) -> int:
-    return min(int(seconds * 1e6), 0xFFFFFFFF)
+    """As a frame says it: 0 is for ever, and so is what is too long to be said. Our own clock gives up then."""
+    microseconds = max(1, int(seconds * 1e6)) if seconds > 0 else 0
+    return microseconds if microseconds <= 0xFFFFFFFF else 0
 
 
 class Client:
@@ -96,6 +98,7 @@ class Client:
             raise RpcError(NOT_CONNECTED, self._closed)
         self._sequence = self._sequence % 0xFFFFFFFF + 1
         future: Future[Reply] = Future()
+        future.set_running_or_notify_cancel()  # only an answer ends it, or the call's timeout
         self._waiting[self._sequence] = future
         return self._sequence, future
 
@@ -159,7 +162,11 @@ class Client:
             self._streams.pop(each.sequence, None)
         if future is None:
             return  # its caller has given up
-        value = msgpack.unpackb(each.body) if each.body else None
+        try:
+            value = msgpack.unpackb(each.body, strict_map_key=False) if each.body else None
+        except ValueError as error:  # of this call alone
+            future.set_exception(RpcError(INVALID_RESULT, f"the result cannot be read: {error}"))
+            return
         if each.word:
             future.set_exception(RpcError(each.word, str(value)))
         else:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-IO_ERROR, NOT_CONNECTED, TIMED_OUT, CANCELED, NO_SUCH_FUNCTION, VERSION = 1, 2, 3, 9, 11, 13
+IO_ERROR, NOT_CONNECTED, TIMED_OUT, CANCELED, NO_SUCH_FUNCTION, VERSION, INVALID_RESULT = 1, 2, 3, 9, 11, 13, 16
 
 
 class RpcError(Exception):

@@ -42,7 +42,7 @@ class Stream:
                     break
                 body = self._items.popleft()
             self._consumed(body)
-            yield msgpack.unpackb(body)
+            yield msgpack.unpackb(body, strict_map_key=False)
         self._answer.result()
 
     def write(self, item: Any) -> None:

@@ -15,6 +15,7 @@ from report.kv.rows import AUTO, EAGER, RATE, RENDEZVOUS, Row, Source
 
 AUTO_MIN = 0.9
 STALLED_MAX = 5.0
+BY_WRITE = f"{RENDEZVOUS} by write"
 REPS_MIN = 3  # fewer have an interval that says nothing
 TIMES_ALONE = "p99_times_alone"
 
@@ -27,10 +28,12 @@ def judge_all(source: Source) -> list[Judgement]:
 
 def auto_ratios(source: Source) -> list[tuple[Row, tuple[float, float, float]]]:
     """Of each cell of auto: its rate to that of the better one, the least, the middle and the greatest that the intervals allow."""
-    others = {way: {(row.load, row.size): row for row in source.cells(way)} for way in (EAGER, RENDEZVOUS)}
+    others = {way: {(row.load, row.size): row for row in source.cells(way)} for way in (EAGER, RENDEZVOUS, BY_WRITE)}
     found = []
     for row in source.cells(AUTO):
-        both = [others[way].get((row.load, row.size)) for way in (EAGER, RENDEZVOUS)]
+        at = (row.load, row.size)
+        by_write = row.op == "SET" and (row.words["form"] == "write" or at not in others[RENDEZVOUS])
+        both = [others[way].get(at) for way in (EAGER, BY_WRITE if by_write else RENDEZVOUS)]
         if None in both or any(each.values.get("reps", REPS_MIN) < REPS_MIN for each in (row, *both) if each):
             continue
         low, middle, high = row.interval(RATE)

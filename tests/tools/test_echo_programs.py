@@ -257,7 +257,7 @@ def test_every_number_of_a_server_is_shown(programs: Programs) -> None:
     assert numbers["coalesce"] == "no" and "handshakes_max" in numbers and "tcp_buffer_max" in numbers and "logical_window" in numbers
 
 
-@pytest.mark.parametrize("option", ["--recv-mode=none", "--receive-depth=0", "--unit-bytes=16", "--send-depth=1", "--inline-max=x"])
+@pytest.mark.parametrize("option", ["--recv-mode=none", "--receive-depth=0", "--unit-bytes=16", "--send-depth=2", "--inline-max=x"])
 def test_a_number_that_cannot_be_is_usage(programs: Programs, option: str) -> None:
     ran = programs.run("echo_server", option, "--print-config")
     assert ran.status == 2 and option.split("=")[0] in ran.err, ran
