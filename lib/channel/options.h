@@ -35,8 +35,7 @@ struct RcOptions {
 	std::uint32_t send_units_max = 4;  // of these, how many that are not inline
 	std::uint32_t direct_depth = 16;  // direct operations of one connection in its send queue, above send_depth; 0: none are possible
 	std::uint32_t eager_max = 16 << 10;  // larger messages are fetched by the receiver, where direct operations are possible
-	std::uint32_t part_bytes =
-		64 << 10;  // of such a message, about, if it is not in registered memory: one is copied while others are fetched
+	std::uint32_t part_bytes = 64 << 10;  // about, of such a message in memory that is not registered: one is copied, others are fetched
 	std::uint32_t offers_max = 16;  // parts or messages that wait to be fetched, of one connection; up to 64
 	Watermark watermark = Watermark::wait;
 	std::uint32_t reads = 16;  // RDMA READs of one connection under way, each way

@@ -128,7 +128,7 @@ Task<err_code> ClientConnection::open(Target target) {
 	path_ = channel_->path();
 	goodbye_ = false;
 	server_level_ = 0;
-	outbox_.emplace(*channel_, batch_max_of(*channel_, target_.coalesce));
+	outbox_.emplace(*channel_, batch_max_of(*channel_, target_.coalesce), target_.unsent_max);
 	receiver_ = async::Job(loop, receive());
 	connected_.store(true, std::memory_order_relaxed);
 	co_return errc::ok;

@@ -93,7 +93,7 @@ public:
 	channel::MemoryPool* memory() const { return channel_ ? channel_->memory() : nullptr; }
 
 	// Waits while too much is unsent.
-	bool crowded() const { return outbox_ && outbox_->queued_bytes() >= target_.unsent_max; }
+	bool crowded() const { return outbox_ && outbox_->crowded(); }
 	async::Park until_progress() { return outbox_->until_progress(); }
 
 	// A request: begin, pack the arguments, submit. Between them nothing else.

@@ -16,8 +16,8 @@ std::size_t batch_max_of(const channel::Channel& channel, bool coalesce) {
 	return channel.path().transport == "rc" ? batch_of_rc : batch_of_tcp;
 }
 
-Outbox::Outbox(channel::Channel& channel, std::size_t batch_max)
-	: channel_(channel), batch_max_(batch_max), writer_(channel.loop(), write_on()) {}
+Outbox::Outbox(channel::Channel& channel, std::size_t batch_max, std::size_t unsent_max)
+	: channel_(channel), batch_max_(batch_max), unsent_max_(unsent_max), writer_(channel.loop(), write_on()) {}
 
 // Who waits for progress sees that there will be none.
 Outbox::~Outbox() { channel_.loop().resume_soon(waiting_); }
@@ -111,6 +111,7 @@ void Outbox::account(Item& item, bool sent) {
 		spares_.push_back(std::move(item.head));
 	}
 	if (!waiting_.empty()) channel_.loop().resume_soon(waiting_);
+	while (!crowded() && !crowd_.empty()) crowd_.pop_front()->uncrowded();
 }
 
 void Outbox::lend_first() {

@@ -63,10 +63,19 @@ private:
 	FrameHeader header_;
 };
 
+// Told once when the outbox is not crowded any more.
+class Uncrowded : public async::Linked {
+public:
+	virtual void uncrowded() = 0;
+
+protected:
+	~Uncrowded() = default;
+};
+
 class Outbox final : public async::TurnEnd {
 public:
-	// `batch_max`: bytes of a message that several frames share.
-	Outbox(channel::Channel& channel, std::size_t batch_max);
+	// `batch_max`: bytes of a message that several frames share. `unsent_max`: with so many it is crowded.
+	Outbox(channel::Channel& channel, std::size_t batch_max, std::size_t unsent_max);
 	~Outbox();
 
 	FrameDraft begin(const FrameHeader& header) { return {open_, header}; }
@@ -84,6 +93,11 @@ public:
 	void detach(std::uint64_t number);
 
 	std::size_t queued_bytes() const { return queued_bytes_ + open_.size(); }
+	// Whoever can wait with what he has to send waits then.
+	bool crowded() const { return queued_bytes() >= unsent_max_; }
+	void tell_when_uncrowded(Uncrowded& who) {
+		if (!who.linked()) crowd_.push_back(who);
+	}
 	bool ended() const { return ended_; }  // nothing can be sent any more
 	bool idle() const { return queue_.empty() && open_.empty() && lent_under_way_ == 0; }
 	const OutboxCounters& counters() const { return counters_; }
@@ -113,7 +127,7 @@ private:
 	Buffer take_spare();
 
 	channel::Channel& channel_;
-	std::size_t batch_max_;
+	std::size_t batch_max_, unsent_max_;
 	Buffer open_;
 	std::deque<Item> queue_;  // the first one is `sending_`, if that is there
 	std::size_t queued_bytes_ = 0;
@@ -121,6 +135,7 @@ private:
 	std::optional<channel::Channel::Sending> sending_;  // what the channel has not taken whole
 	std::vector<Buffer> spares_;
 	async::List<async::Waiter> waiting_;
+	async::List<Uncrowded> crowd_;
 	std::coroutine_handle<> writer_waits_;  // where the channel resumes who waits for `sending_`
 	bool ended_ = false;
 	OutboxCounters counters_;

@@ -87,7 +87,7 @@ ServerConnection::ServerConnection(IoThread& home, std::unique_ptr<channel::Chan
 	  counters_(counters),
 	  id_(id),
 	  path_(channel_->path()),
-	  outbox_(*channel_, batch_max_of(*channel_, limits.coalesce)) {
+	  outbox_(*channel_, batch_max_of(*channel_, limits.coalesce), limits.unsent_max) {
 	ServerCounters::add(counters_.connections);
 }
 
@@ -101,7 +101,7 @@ Task<void> ServerConnection::serve() {
 		while (!reader.done() && !closed_) {
 			// One message may hold millions of frames, so this is asked for each. Whoever answers wakes it; what is sent does too.
 			if (may_read()) read(reader, arrived);
-			else if (outbox_.queued_bytes() >= limits_.unsent_max) co_await outbox_.until_progress();
+			else if (outbox_.crowded()) co_await outbox_.until_progress();
 			else co_await async::Park(slowed_);
 		}
 		count_sent();

@@ -84,7 +84,7 @@ private:
 	void execute(const Frame& frame, Arrived& arrived);
 	void forget(std::uint32_t sequence, const rpc_error& why);
 	void refuse(std::uint32_t sequence, const rpc_error& error);
-	bool may_read() const { return calls_.size() - streams_.size() < limits_.in_flight_max && outbox_.queued_bytes() < limits_.unsent_max; }
+	bool may_read() const { return calls_.size() - streams_.size() < limits_.in_flight_max && !outbox_.crowded(); }
 	void end_call(AsyncCall& call);
 	void look_whether_drained();
 	void count_sent();

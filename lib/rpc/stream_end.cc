@@ -52,7 +52,7 @@ bool StreamEnd::take(const Frame& frame, Arrived& arrived) {
 		}
 		case FrameKind::window:
 			if (!writes_.grant(frame.header.granted)) return false;
-			if (writes_.open()) home_.loop().resume_soon(writers_);
+			if (!writers_.empty()) wake_writer();
 			return true;
 		case FrameKind::done:
 			peer_done_ = true;
@@ -67,6 +67,7 @@ void StreamEnd::end(rpc_error why) {
 	ended_ = true;
 	error_ = std::move(why);
 	outbox_ = nullptr;
+	Uncrowded::unlink();
 	home_.loop().cancel(*this);
 	home_.loop().resume_soon(readers_);
 	home_.loop().resume_soon(writers_);

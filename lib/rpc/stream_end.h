@@ -15,7 +15,7 @@
 
 namespace verbena::rpc {
 
-class StreamEnd final : private async::Timer {
+class StreamEnd final : private async::Timer, private Uncrowded {
 public:
 	// Destroyed on its home thread, whoever lets go of it last.
 	static std::shared_ptr<StreamEnd> make(IoThread& home, std::uint32_t window, std::uint32_t item_max);
@@ -87,12 +87,20 @@ private:
 	StreamEnd(IoThread& home, std::uint32_t window, std::uint32_t item_max) : home_(home), item_max_(item_max), reads_(window) {}
 	bool ready(Wait::For what) const {
 		const bool over = outbox_ == nullptr;
-		return what == Wait::For::reading ? !items_.empty() || peer_done_ || over : writes_.open() || writes_done_ || over;
+		if (what == Wait::For::reading) return !items_.empty() || peer_done_ || over;
+		return over || writes_done_ || (writes_.open() && !outbox_->crowded());
 	}
 	void wait(Wait& who, Wait::For what) {
-		if (ready(what)) home_.loop().resume_soon(who);
-		else (what == Wait::For::reading ? readers_ : writers_).push_back(who);
+		(what == Wait::For::reading ? readers_ : writers_).push_back(who);
+		if (what == Wait::For::writing) wake_writer();
+		else if (ready(what)) home_.loop().resume_soon(readers_);
 	}
+	// The peer may have granted more than is to lie here unsent.
+	void wake_writer() {
+		if (ready(Wait::For::writing)) home_.loop().resume_soon(writers_);
+		else if (outbox_->crowded()) outbox_->tell_when_uncrowded(*this);
+	}
+	void uncrowded() override { wake_writer(); }
 	void expire() override;
 	void say(const FrameHeader& header);
 	void grant(std::uint32_t bytes);

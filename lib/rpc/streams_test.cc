@@ -181,6 +181,35 @@ TEST_P(Streams, ASlowClientHoldsBackTheServersWriter) {
 	syncAwait(work(client_));
 }
 
+// The count when it has been the same for a while.
+Lazy<int> settled(Client& client) {
+	int last = -1;
+	for (int same = 0; same < 100;) {
+		const auto now = co_await client.call<rpc_test::count_of_flooded>();
+		if (!now) co_return -1;
+		same = *now == last ? same + 1 : 0;
+		last = *now;
+	}
+	co_return last;
+}
+
+// A gibibyte of items lay in the server's memory then, for each stream.
+TEST_P(Streams, APeerThatGrantsMuchAndReadsNothingHoldsTheWriterBack) {
+	std::binary_semaphore go_on(0);
+	IoThreads threads(1, {});
+	Client greedy(threads.at(0));
+	prepare(greedy, GetParam());
+	ASSERT_FALSE(syncAwait(greedy.connect(server_.address())));
+	const stream_config_t settings{.window = 1 << 30};
+	auto flooding = syncAwait(greedy.open_stream<rpc_test::flood>(settings, 2'000, 1'000'000u));
+	ASSERT_TRUE(flooding);
+	threads.at(0).run([&] { go_on.acquire(); });
+	const int written = syncAwait(settled(client_));
+	EXPECT_GT(written, 30);
+	EXPECT_LT(written, 700) << "what was on its way, and 64 MiB";
+	go_on.release();
+}
+
 TEST_P(Streams, ASlowServerHoldsBackTheClientsWriter) {
 	const auto work = [](Client& client) -> Lazy<void> {
 		co_await client.call<rpc_test::tell>(false);

@@ -73,9 +73,9 @@ public:
 
 	// A pass
 	void begin_pass(Nanoseconds now) { context_.now = now; }
-	// A slot or an acknowledgement for that QP comes soon. With a few QPs they are near anyway.
+	// A slot or an acknowledgement for that QP comes soon.
 	void expect(wire::Qpn qpn) const {
-		if (table_.count() > 64) table_.prefetch(qpn);
+		if (table_.count() > in_cache_anyway) table_.prefetch(qpn);
 	}
 	void handle_slot(transport::Outlet& from, const wire::Slot&, const std::byte* payload, const wire::AddressPair& addresses);
 	// A READ's response whose payload the peer lends; null: it could not be had.
@@ -96,6 +96,8 @@ public:
 	void fail_outlet(transport::Outlet&);
 
 private:
+	static constexpr std::size_t in_cache_anyway = 64;  // queue pairs whose prefetching costs more than it saves
+
 	void forget(transport::QueuePair&);
 	void revoke_loans(transport::QueuePair&);
 	void reset(transport::QueuePair&);

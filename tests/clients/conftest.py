@@ -69,7 +69,7 @@ class Runner:
         # The preload is for the program itself and not for what brings it into its namespace. It dies with a run that is stopped.
         with_nic = network(["setpriv", "--pdeathsig", "KILL", "env", f"LD_PRELOAD={NIC}", *command])
         with log.open("wb") as output:
-            process = subprocess.Popen(with_nic, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, start_new_session=True)
+            process = subprocess.Popen(with_nic, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, process_group=0)
         self.started.append(process)
         return process, log
 

@@ -182,7 +182,7 @@ class Nodes:
                 stdout=subprocess.PIPE,
                 stderr=log,
                 pass_fds=[theirs.fileno()],
-                start_new_session=True,
+                process_group=0,
             )
         self._processes.append(process)
         self._ends[process.pid] = ours

@@ -105,7 +105,7 @@ class Programs:
         with log.with_suffix(".out").open("wb") as out, log.with_suffix(".err").open("wb") as err:
             full = within(["setpriv", "--pdeathsig", "KILL", *words])
             files = {"stdout": out, "stderr": err} | given
-            process = subprocess.Popen(full, cwd=self.folder, start_new_session=True, **files)  # type: ignore[call-overload]
+            process = subprocess.Popen(full, cwd=self.folder, process_group=0, **files)  # type: ignore[call-overload]
         self._started.append(Program(words, process, log))
         return self._started[-1]
 
