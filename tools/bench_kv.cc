@@ -215,7 +215,9 @@ private:
 				const std::string reason = row["reason"];
 				complain(fmt::format("{} {} {} B window {}: {}", row["op"].get<std::string>(), row["proto"].get<std::string>(),
 					row["value_bytes"].get<std::uint64_t>(), row["window"].get<std::uint64_t>(), reason));
-				code = impossible_data;
+				const auto has_failed = [](const Json& run) { return run["failure"] != ""; };
+				code = std::max(
+					code, std::ranges::any_of(row.value("repetitions", Json::array()), has_failed) ? int{failed} : int{impossible_data});
 			}
 		return code;
 	}

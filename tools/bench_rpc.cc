@@ -246,6 +246,8 @@ void add_bench_rpc(CLI::App& bench, Action& action, const std::string& command_l
 			const auto known = std::ranges::find(ablations, name, [](const Ablation& each) { return name_of(each.behaviour); });
 			if (known == ablations.end())
 				throw CLI::ValidationError("--ablate", "each is inline, coalescing, send-queue, pool or connection-pool");
+			if (known->behaviour == Behaviour::connection_pool && (options->mode != "sink" || options->memory != "user"))
+				throw CLI::ValidationError("--ablate", "connection-pool is measured with --mode sink and --memory user only");
 			const auto cells = ablation_cells(*options, *known, asked("--sizes", *sizes), asked("--concurrency", *concurrency));
 			options->cells.insert(options->cells.end(), cells.begin(), cells.end());
 		}

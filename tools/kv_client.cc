@@ -64,10 +64,17 @@ private:
 		connected_ = true;
 		shards_ = std::move(*opened);
 		std::string line;
-		for (std::size_t number = 1; std::getline(lines, line) && (shards_->size() > 1 || shards_->any() != nullptr); ++number) {
+		// Of several servers, or of members that come and go, each line says what became of it.
+		const bool one_for_all = shards_->size() == 1 && session.members() == nullptr;
+		for (std::size_t number = 1; std::getline(lines, line); ++number) {
 			auto command = kv::read_command(line);
-			if (!command) complain(number, command.error());
-			else if (*command) co_await execute(number, std::move(**command));
+			if (command && !*command) continue;
+			if (one_for_all && shards_->any() == nullptr) {
+				complain(number, "the connection is lost: this line and those after it were not executed");
+				break;
+			}
+			if (command) co_await execute(number, std::move(**command));
+			else complain(number, command.error());
 		}
 		co_await all_set(0);
 		if (options_.stats) print_stats();

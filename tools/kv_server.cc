@@ -40,6 +40,10 @@ int run(const Options& options) {
 			return 2;
 		}
 		join = *prefix;
+		if (options.name.empty() && async::is_wildcard(*where)) {
+			fail("--listen " + options.listen + " is no name by which clients reach this server: say --name HOST, or another --listen");
+			return 2;
+		}
 	}
 	kv::Service service({.where = *where,
 		.protection = *protection,
@@ -129,7 +133,8 @@ int main(int argc, char** argv) {
 		->check(CLI::Range(10u, 600'000u));
 	app.add_option("--join", options.join, "Be a member there while it runs: clients of the prefix give it its share of the keys")
 		->type_name("etcd://HOST:2379/PREFIX");
-	app.add_option("--name", options.name, "HOST[:PORT] by which clients reach a server that joins; without it as --listen and --port");
+	app.add_option("--name", options.name,
+		"HOST[:PORT] by which clients reach a server that joins; without it as --listen and --port, which must then be one address");
 	app.add_option("--join-lease-s", options.join_lease_s, "Seconds until a member that has crashed is none")
 		->capture_default_str()
 		->check(CLI::Range(1u, 3600u));

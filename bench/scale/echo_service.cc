@@ -133,7 +133,7 @@ channel::RcCounters EchoService::counters() const {
 		for (auto member : {&Counters::frames_sent, &Counters::frames_inline, &Counters::frames_received, &Counters::messages_sent,
 				 &Counters::messages_received, &Counters::messages_coalesced, &Counters::credit_frames, &Counters::want_frames,
 				 &Counters::heartbeats, &Counters::bytes_sent, &Counters::bytes_received, &Counters::channels_opened,
-				 &Counters::channels_lost, &Counters::receive_posts})
+				 &Counters::channels_lost, &Counters::send_posts, &Counters::receive_posts})
 			sum.*member += home->transport->counters().*member;
 	return sum;
 }
@@ -144,6 +144,7 @@ void EchoService::run() {
 	acceptor_->stop();
 	for (auto& home : homes_) home->loop.post([this, &home] { home->loop.spawn(close_all(*home)); });
 	for (auto& home : homes_) home->thread.join();
+	ended_.store(true, std::memory_order_release);
 }
 
 Task<void> EchoService::serve(Home& home, std::unique_ptr<channel::Channel> channel) {
@@ -213,12 +214,16 @@ metrics::Families EchoService::families() {
 		if (more)
 			for (Family& each : *more) all.push_back(std::move(each));
 	};
+	// After run() no loop answers any more, and nothing of theirs changes.
+	const auto read_on = [&](async::Loop& loop, auto read) -> std::optional<Families> {
+		return ended_.load(std::memory_order_acquire) ? read() : on_loop(loop, read);
+	};
 	// Threads each have a transport of their own, too many to tell.
 	Home& home = *homes_.front();
-	if (options_.engine != Engine::threads) append(on_loop(home.loop, [&home] { return transport_families(*home.transport); }));
-	append(on_loop(setup_, [this] { return acceptor_families(*acceptor_); }));
+	if (options_.engine != Engine::threads) append(read_on(home.loop, [&home] { return transport_families(*home.transport); }));
+	append(read_on(setup_, [this] { return acceptor_families(*acceptor_); }));
 	if (options_.logical > 0)
-		append(on_loop(home.loop, [this, &home] {
+		append(read_on(home.loop, [this, &home] {
 			channel::MuxCounters sum = ended_carriers_;
 			std::size_t channels = 0;
 			for (const channel::MuxCarrier* each : home.carriers) {

@@ -125,6 +125,7 @@ private:
 	std::string rdmacm_trouble_;
 	metrics::Buckets service_times_, set_up_times_;
 	metrics::Tally errors_, failed_setups_;
+	std::atomic<bool> ended_{false};  // run() has returned
 };
 
 }  // namespace verbena::scale

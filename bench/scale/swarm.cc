@@ -8,6 +8,7 @@
 #include <cstring>
 #include <vector>
 
+#include "lib/async/job.h"
 #include "lib/channel/managed.h"
 #include "lib/channel/mux_carrier.h"
 
@@ -190,6 +191,9 @@ Task<void> Part::client(std::uint32_t index) {
 	co_await channel->until_closed();
 }
 
+// What found no room at once. A send that fails leaves its reason to receive().
+Task<void> finish(channel::Channel::Sending& sending) { co_await sending; }
+
 Task<bool> Part::talk(std::uint32_t index, channel::Channel& channel) {
 	const Nanoseconds from = board.began.load() + options.warmup, to = from + options.duration, stop = to + tail;
 	const double interval = options.rate > 0 ? options.clients / options.rate * 1e9 : 0;
@@ -197,13 +201,17 @@ Task<bool> Part::talk(std::uint32_t index, channel::Channel& channel) {
 	std::vector<Nanoseconds> begun(options.window);
 	Nanoseconds sum = 0;
 	std::uint32_t sent = 0, done = 0;
+	// The last message sent. While it waits for room echoes are received: or a window that the ends cannot buffer would hold both up.
+	Mark last_sent;
+	std::optional<channel::Channel::Sending> sending;
+	async::Job waiting;
 
 	const auto body_of = [&](std::size_t head) { return std::span(pattern).subspan(index % 64, options.message_bytes - head); };
 	const auto wants_more = [&] {
 		return (options.messages == 0 || sent < options.messages) && (!options.timed() || monotonic_now() < stop);
 	};
 	while (true) {
-		while (sent - done < options.window && wants_more()) {
+		while (sent - done < options.window && waiting.done() && wants_more()) {
 			Nanoseconds start = monotonic_now();
 			if (interval > 0) {
 				const Nanoseconds due = first_due + static_cast<Nanoseconds>(interval * sent);
@@ -220,14 +228,18 @@ Task<bool> Part::talk(std::uint32_t index, channel::Channel& channel) {
 				}
 			}
 			begun[sent % options.window] = start;
-			const Mark mark{.client = index, .number = sent};
-			const std::span<const std::byte> whole_mark = std::as_bytes(std::span(&mark, 1));
+			last_sent = {.client = index, .number = sent};
+			const std::span<const std::byte> whole_mark = std::as_bytes(std::span(&last_sent, 1));
 			const auto head = whole_mark.first(std::min<std::size_t>(whole_mark.size(), options.message_bytes));
-			// A send that fails leaves its reason to receive().
-			co_await channel.send(head, body_of(head.size()));
+			sending.emplace(channel, head, body_of(head.size()));
+			if (!sending->await_ready()) waiting = async::Job(loop, finish(*sending));
 			++sent;
 		}
-		if (sent == done) break;
+		if (sent == done) {
+			if (waiting.done()) break;
+			co_await async::NextTurn(loop);  // the echo overtook the word that its message is sent
+			continue;
+		}
 		auto echo = co_await channel.receive();
 		if (!echo) {
 			fail(index, Cause::lost, channel.reason().empty() ? std::string(channel::name_of(echo.error())) : channel.reason());

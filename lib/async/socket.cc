@@ -71,6 +71,11 @@ bool is_loopback(const Address& address) {
 	return ntohl(reinterpret_cast<const sockaddr_in&>(address.storage).sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
 }
 
+bool is_wildcard(const Address& address) {
+	if (address.family() == AF_INET6) return IN6_IS_ADDR_UNSPECIFIED(&reinterpret_cast<const sockaddr_in6&>(address.storage).sin6_addr);
+	return reinterpret_cast<const sockaddr_in&>(address.storage).sin_addr.s_addr == INADDR_ANY;
+}
+
 std::string to_string(const Address& address) {
 	char text[INET6_ADDRSTRLEN] = "?";
 	if (address.family() == AF_INET6) {

@@ -35,6 +35,7 @@ std::expected<Host, std::string> split_host(const std::string& text, std::uint16
 // A name or an address of either family, with or without a port of its own.
 std::expected<Address, std::string> resolve(const std::string& text, std::uint16_t port);
 bool is_loopback(const Address& address);  // 127.0.0.0/8 or ::1
+bool is_wildcard(const Address& address);  // 0.0.0.0 or ::, which nobody can connect to
 // "10.0.0.1:18515", "[fd00::1]:18515"
 std::string to_string(const Address& address);
 

@@ -15,6 +15,7 @@ public:
 	bool begun() const { return begun_; }
 	bool placed() const { return begun_ && placed_ == size_; }  // every byte has its piece
 	bool complete() const { return placed() && reading_ == 0; }
+	std::size_t size() const { return size_; }
 	std::size_t missing() const { return size_ - placed_; }
 
 	// False: no memory. With a pool that may change, when buffers go back to it.

@@ -280,6 +280,7 @@ public:
 	Closing until_closed() { return Closing(*this); }
 
 	virtual Path path() const = 0;
+	std::size_t message_max() const { return message_max_; }  // bytes of what is sent
 	async::Loop& loop() const { return loop_; }
 
 	// One sentence, once the channel has ended by anything but close().

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <vector>
 
+#include "lib/async/job.h"
 #include "lib/channel/rc_fixture.h"
 #include "lib/channel/setup/fixture.h"
 #include "lib/channel/socket_fixture.h"
@@ -18,6 +19,7 @@ using async::Task;
 
 using testing_tools::bytes_of;
 using testing_tools::echo;
+using testing_tools::until;
 
 std::string text_of(const Message& message) { return {reinterpret_cast<const char*>(message.bytes().data()), message.bytes().size()}; }
 
@@ -187,6 +189,37 @@ TEST_P(Channels, ASenderIsThrottledUntilTheReceiverTakes) {
 	EXPECT_EQ(sent, 4000u);
 }
 
+// The next one's bytes became the rest of the first, and arrived as if nothing had happened.
+TEST_P(Channels, ASendThatIsAbandonedWithinItsMessageEndsTheChannelAndNoOtherMessageFillsIt) {
+	auto [a, b] = connect();
+	const std::vector<std::byte> large(16 << 20);
+	bool begun = false;
+	{
+		async::Job abandoned(loop_, [](Channel& channel, std::span<const std::byte> bytes, bool& begun) -> Task<void> {
+			begun = true;
+			co_await channel.send(bytes);
+		}(*a, large, begun));
+		loop_.run_until([&] { return begun; });
+		ASSERT_FALSE(abandoned.done());
+	}
+	loop_.spawn([](Channel& channel, std::span<const std::byte> bytes) -> Task<void> {
+		const auto sent = co_await channel.send(bytes);
+		EXPECT_FALSE(sent.has_value());
+	}(*a, large));
+	bool over = false;
+	loop_.spawn([](Channel& channel, bool& over) -> Task<void> {
+		const auto message = co_await channel.receive();
+		EXPECT_FALSE(message.has_value());
+		over = true;
+	}(*b, over));
+	loop_.complete(until(loop_, [&] { return a->closed(); }));
+	EXPECT_NE(a->reason().find("given up in the middle"), std::string::npos) << a->reason();
+	a.reset();
+	loop_.complete(until(loop_, [&] { return over; }));
+	EXPECT_TRUE(over);
+	loop_.abandon_spawned();
+}
+
 INSTANTIATE_TEST_SUITE_P(EveryCarrier, Channels, ::testing::Values(Carrier::rc, Carrier::tcp, Carrier::tcp_tls), [](const auto& parameter) {
 	return parameter.param == Carrier::rc ? "rc" : parameter.param == Carrier::tcp ? "tcp" : "tcp_tls";
 });
@@ -203,6 +236,69 @@ TEST(TcpChannel, ThatFailedLetsItsPeerGoAtOnce) {
 		std::array<std::byte, 64> answer;
 		while (async::try_read(peer, answer) != 0) co_await async::Wait(peer, async::Wait::For::reading, never);
 	}(*peers));
+	EXPECT_TRUE(channel.closed());
+}
+
+// What does not fit into the session was offered to it for ever, and the whole thread stood still.
+TEST(TcpChannel, BytesBehindTheGoodbyeOfTlsAreNobodys) {
+	const testing_tools::AuthorityFiles files;
+	async::Loop loop;
+	auto [ours, peers] = testing_tools::connected_sockets(loop);
+	TlsSession peer = TlsSession::client(testing_tools::made(make_client_context(files.client)), "127.0.0.1");
+	std::optional<TlsSession> tls = TlsSession::server(testing_tools::made(make_server_context(files.server)));
+	testing_tools::converse(peer, *tls);
+	peer.close();
+	std::vector<std::byte> last(60'000, std::byte{7});
+	const std::size_t goodbye = peer.take(last);
+	ASSERT_GT(goodbye, 0u);
+	ASSERT_LT(goodbye, 1000u);
+	TcpChannel channel(loop, std::move(ours), std::move(tls), "peer", {});
+	EXPECT_EQ(async::try_write(*peers, last), static_cast<ssize_t>(last.size()));
+	loop.complete(until(loop, [&] { return channel.closed(); }));
+	EXPECT_TRUE(channel.closed());
+	EXPECT_EQ(channel.reason(), "");
+}
+
+TEST(TcpChannel, EmptyMessagesThatNobodyReceivesAreNotKeptWithoutEnd) {
+	constexpr std::size_t limit = 24 << 20;  // more than the kernel's buffers
+	async::Loop loop;
+	auto [ours, peers] = testing_tools::connected_sockets(loop);
+	TcpChannel channel(loop, std::move(ours), std::nullopt, "peer", {});
+	std::size_t taken = 0;
+	loop.complete([](async::Descriptor& peer, std::size_t& taken) -> Task<void> {
+		const std::vector<std::byte> empty(64 << 10);  // headers of nothing
+		while (taken < limit) {
+			const ssize_t put = async::try_write(peer, empty);
+			if (put > 0) {
+				taken += static_cast<std::size_t>(put);
+				continue;
+			}
+			async::Wait room(peer, async::Wait::For::writing, monotonic_now() + 300'000'000);
+			const bool some = co_await room;
+			if (!some) break;
+		}
+	}(*peers, taken));
+	EXPECT_LT(taken, limit);
+	loop.complete([](Channel& channel) -> Task<void> {
+		for (int i = 0; i < 50'000; ++i) {
+			const auto message = co_await channel.receive();
+			if (!message || !message->bytes().empty()) co_return ADD_FAILURE() << channel.reason();
+		}
+	}(channel));
+}
+
+TEST(TcpChannel, WhosePeerClosedAndTakesNothingMoreEndsInTime) {
+	async::Loop loop;
+	auto [ours, peers] = testing_tools::connected_sockets(loop);
+	TcpChannel channel(loop, std::move(ours), std::nullopt, "peer", {.close_timeout_ms = 50});
+	loop.spawn([](Channel& channel) -> Task<void> {
+		const std::vector<std::byte> block(100'000);
+		while (co_await channel.send(block)) {}
+	}(channel));
+	loop.complete([](async::Loop& loop) -> Task<void> { co_await loop.sleep_for(20'000'000); }(loop));
+	EXPECT_FALSE(channel.closed());
+	shutdown(peers->fd(), SHUT_WR);
+	loop.complete(until(loop, [&] { return channel.closed(); }));
 	EXPECT_TRUE(channel.closed());
 }
 

@@ -48,7 +48,7 @@ void DirectOperations::begin(Channel::Operation& operation) {
 DirectOperations::Record& DirectOperations::add(Kind kind, Buffer buffer, Channel::Operation* operation) {
 	if (!records_) records_ = std::make_unique<Record[]>(depth_);
 	check(!full(), "whoever posts a direct operation asked whether there is room");
-	Record& record = records_[(first_ + count_++) % depth_];
+	Record& record = this->record(count_++);
 	record = {.kind = kind, .buffer = std::move(buffer), .operation = operation};
 	if (operation != nullptr) operation->mention = &record.operation;
 	return record;
@@ -68,7 +68,7 @@ void DirectOperations::post_waiting() {
 	const auto count = static_cast<std::uint32_t>(waiting_.size());
 	std::uint32_t number = channel_.sends_.posted();
 	for (std::uint32_t i = 0; i < count; ++i) {
-		records_[(first_ + count_ - count + i) % depth_].number = ++number;
+		record(count_ - count + i).number = ++number;
 		Waiting& each = waiting_[i];
 		each.request.sg_list = &each.piece;
 		each.request.next = i + 1 < count ? &waiting_[i + 1].request : nullptr;
@@ -139,8 +139,8 @@ void DirectOperations::invalidate(std::uint32_t window, Channel::Operation* oper
 }
 
 void DirectOperations::handle_done(std::uint32_t number) {
-	while (in_flight() > 0 && static_cast<std::int32_t>(number - records_[first_].number) >= 0) {
-		Record record = std::exchange(records_[first_], {});
+	while (in_flight() > 0 && static_cast<std::int32_t>(number - record(0).number) >= 0) {
+		Record record = std::exchange(this->record(0), {});
 		first_ = (first_ + 1) % depth_;
 		--count_;
 		if (record.kind == Kind::end) forget(record.window);
@@ -167,7 +167,7 @@ void DirectOperations::forget(std::uint32_t index) {
 
 void DirectOperations::fail(Trouble trouble) {
 	for (std::uint32_t i = 0; i < count_; ++i) {
-		Channel::Operation* const operation = std::exchange(records_[(first_ + i) % depth_].operation, nullptr);
+		Channel::Operation* const operation = std::exchange(record(i).operation, nullptr);
 		if (operation == nullptr) continue;
 		operation->mention = nullptr;
 		operation->result = Progress::failed;

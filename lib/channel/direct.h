@@ -19,8 +19,11 @@ class DirectOperations final : public async::TurnEnd {
 public:
 	// `depth`: how many may be in the send queue at once; 0: none at all.
 	DirectOperations(RcChannel& channel, std::uint32_t depth) : channel_(channel), depth_(depth) {}
-	// The queue pair is gone: nothing touches the buffers any more.
-	~DirectOperations() = default;
+	// The queue pair is gone: nothing touches the buffers any more. Who awaits an operation may outlive it.
+	~DirectOperations() {
+		for (std::uint32_t i = 0; i < count_; ++i)
+			if (Channel::Operation* const operation = record(i).operation) operation->mention = nullptr;
+	}
 	DirectOperations(const DirectOperations&) = delete;
 	DirectOperations& operator=(const DirectOperations&) = delete;
 
@@ -60,6 +63,8 @@ private:
 		ibv_sge piece;
 	};
 
+	// The oldest is 0.
+	Record& record(std::uint32_t index) { return records_[(first_ + index) % depth_]; }
 	Record& add(Kind kind, Buffer buffer, Channel::Operation* operation);
 	Record& post(ibv_send_wr& request, Kind kind, Buffer buffer, Channel::Operation* operation, bool signal = true);
 	Record& transfer(Kind kind, const Place& place, const RemoteMemory& remote, Channel::Operation* operation);

@@ -214,6 +214,24 @@ TEST_F(Direct, AnAbandonedReadKeepsItsBufferUntilTheAdapterIsDone) {
 	loop_.run_until([&] { return transports_[1].memory().in_use() == 0; });
 }
 
+TEST_F(Direct, AnOperationMayOutliveItsChannel) {
+	const Place lent = filled(*a_->memory(), pattern(1 << 20, 4));
+	std::optional<Lease> lease;
+	loop_.complete([](Channel& lender, Channel& reader, Place lent, std::optional<Lease>& lease) -> Task<void> {
+		auto lending = co_await lender.lend(lent, Right::read);
+		lease = std::move(*lending);
+		co_await told(lender, reader, lease->remote());
+	}(*a_, *b_, lent, lease));
+	async::Job job(loop_, [](Channel& reader, RemoteMemory remote) -> Task<void> {
+		const Place place = reader.memory()->take(1 << 20);
+		co_await reader.read(place, remote);
+		ADD_FAILURE() << "its channel is gone";
+	}(*b_, lease->remote()));
+	loop_.run_until([&] { return transports_[1].counters().reads == 1; });
+	b_.reset();
+	job = {};  // writes into nothing of the channel's
+}
+
 // Messages that are fetched.
 
 TEST_F(Direct, LargeMessagesArriveWholeAndInOrderAmongSmallOnes) {

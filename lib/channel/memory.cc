@@ -29,6 +29,8 @@ MemoryPool::MemoryPool(ibv_pd* domain, int access, const MemoryOptions& options)
 
 MemoryPool::~MemoryPool() { check(in_use_ == 0, "buffers die before their pool"); }
 
+std::size_t MemoryPool::block_size(std::size_t size) { return class_size(class_of(size)); }
+
 Buffer MemoryPool::take(std::size_t size) {
 	const std::uint32_t size_class = class_of(size);
 	if (size_class >= class_count || (free_[size_class] == nullptr && !grow(size_class))) {

@@ -120,6 +120,8 @@ public:
 
 	// `size` may be 0. Empty: above the watermark, or out of memory.
 	Buffer take(std::size_t size);
+	// What in_use() grows by with it.
+	static std::size_t block_size(std::size_t size);
 	// The user's own memory, registered until the last handle is gone; it must stay mapped so long.
 	std::expected<Buffer, std::string> adopt(std::span<std::byte> memory);
 

@@ -9,6 +9,8 @@ using async::Task;
 
 constexpr std::uint32_t mux_version = 1;
 constexpr std::size_t owed_bytes_max = 40;  // of all that one channel owes
+// Resets that wait because the carrier takes nothing, above one for each channel: only who opens without end makes so many.
+constexpr std::size_t resets_ahead_max = 8192;
 
 std::span<const std::byte> bytes_of(const std::uint32_t& number) { return std::as_bytes(std::span(&number, 1)); }
 
@@ -142,8 +144,8 @@ void Mux::put(std::vector<std::byte>& into, std::uint32_t id, MuxKind kind, std:
 }
 
 std::vector<std::byte>* Mux::place_for(MuxChannel& channel, std::size_t payload, std::uint32_t charge) {
-	if (channel.send_.available() < charge) {
-		blocked_ = Blocked::credit;  // a credit frame makes it active
+	if (channel.owes(MuxChannel::Owed::accept) || channel.send_.available() < charge) {
+		blocked_ = Blocked::credit;  // our accept, or a credit frame, makes it active
 		return nullptr;
 	}
 	if (visited_ == &channel) {
@@ -165,6 +167,10 @@ void Mux::put_owed(MuxChannel& channel) {
 	static_cast<detail::MuxUrgent&>(channel).unlink();
 	const std::uint32_t id = channel.id_;
 	if (channel.owes(Owed::open)) put(next_, id, MuxKind::open, {bytes_of(channel.label_), bytes_of(options_.window)});
+	if (channel.owes(Owed::accept)) {
+		put(next_, id, MuxKind::accept, {bytes_of(options_.window)});
+		if (!channel.senders_.empty()) activate(channel);
+	}
 	if (channel.owes(Owed::credit)) {
 		const std::uint32_t limit = channel.receive_.tell();
 		put(next_, id, MuxKind::credit, {bytes_of(limit)});
@@ -210,13 +216,14 @@ bool Mux::take(std::vector<std::byte>& batch) {
 	} else {
 		// Frames that were put at once go before whatever their channels still have to say.
 		if (next_.empty() || next_.size() + owed_bytes_max <= options_.batch_bytes) {
-			while (!urgent_.empty() && room_for(next_, owed_bytes_max)) put_owed(static_cast<MuxChannel&>(urgent_.front()));
+			// A reset goes before an open that has its place in the table.
 			while (!resets_.empty() && room_for(next_, owed_bytes_max)) {
 				const auto [id, why] = resets_.back();
 				resets_.pop_back();
 				const auto reason = static_cast<std::uint32_t>(why);
 				put(next_, id, MuxKind::reset, {bytes_of(reason)});
 			}
+			while (!urgent_.empty() && room_for(next_, owed_bytes_max)) put_owed(static_cast<MuxChannel&>(urgent_.front()));
 		}
 		std::swap(batch, next_);
 		visit_active(batch);
@@ -270,6 +277,7 @@ std::string_view Mux::handle_open(std::uint32_t id, std::span<const std::byte> p
 	if (side_ != Side::acceptor || !numbers) return "an open that cannot be";
 	const auto [label, window] = *numbers;
 	if (window < mux_window_min || window > mux_window_max) return "a window that cannot be";
+	if (resets_.size() > options_.channels_max + resets_ahead_max) return "more opens than it hears the answers of";
 	const std::uint32_t slot = MuxId::slot(id);
 	if (slot >= options_.channels_max) {
 		++counters_.refused;
@@ -281,8 +289,7 @@ std::string_view Mux::handle_open(std::uint32_t id, std::span<const std::byte> p
 	std::unique_ptr<MuxChannel> channel(new MuxChannel(*this, id, label));
 	add(*channel);
 	channel->handle_open(window);
-	put(next_, id, MuxKind::accept, {bytes_of(options_.window)});  // before anything else that this channel says
-	wake();
+	channel->owe(MuxChannel::Owed::accept);
 	deliver_(std::move(channel));
 	return {};
 }

@@ -74,7 +74,7 @@ private:
 		void operator()(Arrived* arrived) const;
 	};
 	using ArrivedBlock = std::unique_ptr<Arrived, FreeArrived>;
-	enum class Owed : std::uint8_t { open = 1, credit = 2, close = 4 };
+	enum class Owed : std::uint8_t { open = 1, credit = 2, close = 4, accept = 8 };
 
 	MuxChannel(Mux& mux, std::uint32_t id, std::uint32_t label);
 

@@ -59,6 +59,17 @@ void RcChannel::prefetch() const {
 // Sending.
 
 Channel::Sending::Progress RcChannel::advance(Sending& sending) {
+	if (in_message_ && sending.offset == 0) {
+		fail(Trouble::lost, "a send was given up in the middle of its message");
+		sending.trouble = trouble_;
+		return Sending::Progress::failed;
+	}
+	const Sending::Progress progress = post(sending);
+	in_message_ = progress == Sending::Progress::waiting && sending.offset > 0;
+	return progress;
+}
+
+Channel::Sending::Progress RcChannel::post(Sending& sending) {
 	using Progress = Sending::Progress;
 	if (direct() && sending.size() > transport_.options().eager_max) return offers_.advance(sending);
 
@@ -229,11 +240,12 @@ void RcChannel::tell_credits() {
 	++transport_.counters_.credit_frames;
 }
 
-// The peer's adapter acknowledges it, or the connection is lost; the program there need not answer. Not before the peer was heard: its
-// queue pair may not be ready to receive yet, when it is busy with thousands of others.
+// A WRITE of no bytes: the peer's adapter acknowledges it, or the connection is lost; it takes no buffer there, and the program need not
+// answer. Not before the peer was heard: its queue pair may not be ready to receive yet, when it is busy with thousands of others.
 void RcChannel::beat() {
-	if (heard_ && !lost_ && sends_.posted() == posted_at_beat_ && credits_.may_send(Control::credit) && frames_in_flight() < send_depth_) {
-		send_control(Control::credit);
+	if (heard_ && !lost_ && sends_.posted() == posted_at_beat_ && frames_in_flight() < send_depth_) {
+		ibv_send_wr nothing{.opcode = IBV_WR_RDMA_WRITE};
+		post(nothing, false);
 		++transport_.counters_.heartbeats;
 	}
 	posted_at_beat_ = sends_.posted();
@@ -329,8 +341,7 @@ void RcChannel::handle_frame(Unit* unit) {
 	if (header->kind == FrameKind::data) {
 		take_messages(unit);
 	} else if (header->kind == FrameKind::close) {
-		peer_closed_ = true;
-		loop_.cancel(*this);
+		if (!std::exchange(peer_closed_, true) && !closing_) limit_closing();
 		end(Trouble::closed, {});
 		transport_.release(unit);
 	}
@@ -386,6 +397,8 @@ void RcChannel::digest() {
 		if (message.kind == MessageKind::whole || begins == assembly_.begun())
 			return fail(Trouble::protocol, peer_name_ + " breaks the protocol: a fragment out of place");
 		if (begins && !begin_assembly(message.kind == MessageKind::first ? message.length : offer.total)) return;
+		if (message.kind == MessageKind::offer && offer.total != assembly_.size())
+			return fail(Trouble::protocol, peer_name_ + " breaks the protocol: an offer of another message");
 		if (bytes.size() + offer.length > assembly_.missing())
 			return fail(Trouble::protocol, peer_name_ + " breaks the protocol: a message longer than announced");
 		assembly_.copy(bytes);
@@ -454,9 +467,12 @@ void RcChannel::close() {
 		return finish_close();
 	}
 	closing_ = true;
-	loop_.schedule(*this, loop_.now() + Nanoseconds{transport_.options().close_timeout_ms} * 1'000'000);
+	limit_closing();
 	finish_close();
 }
+
+// The peer may never answer, or stop taking what is to go out before.
+void RcChannel::limit_closing() { loop_.schedule(*this, loop_.now() + Nanoseconds{transport_.options().close_timeout_ms} * 1'000'000); }
 
 void RcChannel::finish_close() {
 	if (lost_ || close_sent_ || !(closing_ || peer_closed_) || pending_ != nullptr || !senders_.empty()) return;

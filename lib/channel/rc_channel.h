@@ -61,6 +61,7 @@ private:
 	bool has_room() const { return credits_.available() > 0 && may_post(); }
 	std::uint32_t payload_max() const { return frame_max_ - FrameHeader::bytes; }
 	FrameHeader header(FrameKind kind);
+	Sending::Progress post(Sending& sending);
 	bool may_post_data();
 	bool post_fragment(Sending& sending, std::size_t length);
 	bool post_message(const Sending& sending, MessageHeader message, std::size_t length);
@@ -79,6 +80,7 @@ private:
 	void tell_taken();
 	void send_control(Control kind);
 	void post_short(const FrameHeader& header);
+	void limit_closing();
 	void finish_close();
 	void settle();
 	void fail(Trouble trouble, std::string reason);
@@ -107,6 +109,7 @@ private:
 	std::uint32_t posted_at_beat_ = 0;
 	std::uint32_t close_number_ = 0;  // of the request that carries our close
 	Unit* pending_ = nullptr;
+	bool in_message_ = false;  // the peer has the beginning of a message and not its end
 	bool asked_ = false;  // the peer knows that we wait
 	bool heard_ = false;  // something came from the peer
 	bool starved_ = false, hungry_ = false;  // the transport remembers that it waits for a unit, for memory

@@ -14,6 +14,7 @@ using async::Task;
 
 using testing_tools::bytes_of;
 using testing_tools::echo;
+using testing_tools::until;
 
 class RcChannels : public ::testing::Test {
 protected:
@@ -103,6 +104,119 @@ TEST_F(RcChannels, AHeartbeatWaitsForThePeersFirstWord) {
 		EXPECT_TRUE(co_await from.send(bytes_of("at last")));
 		EXPECT_TRUE(co_await to.receive());
 	}(*late, *early));
+}
+
+// Its beat was a frame that only the peer's program could answer, and until then there was none: who died in between was never missed.
+class RcHeartbeats : public ::testing::TestWithParam<RcOptions> {};
+
+TEST_P(RcHeartbeats, NoticeAPeerThatDiesBeforeItsProgramHasAnsweredOne) {
+	async::Loop loop, stalled;
+	testing_tools::TwoTransports transports{loop, stalled};
+	transports.open(GetParam());
+	auto [a, b] = transports.connect();
+	stalled.complete([](Channel& channel) -> Task<void> { co_await channel.send(bytes_of("hello")); }(*b));
+	loop.complete([](Channel& channel) -> Task<void> { co_await channel.receive(); }(*a));
+	const auto beaten = [&](std::uint64_t times) {
+		return until(loop, [&, times] { return transports[0].counters().heartbeats >= times; });
+	};
+	loop.complete(beaten(20));  // more than the send queue holds
+	EXPECT_GE(transports[0].counters().heartbeats, 20u);
+	EXPECT_FALSE(a->closed()) << a->reason();
+	b.reset();
+	loop.complete(until(loop, [&] { return a->closed(); }));
+	EXPECT_NE(a->reason().find("connection is lost"), std::string::npos) << a->reason();
+}
+
+INSTANTIATE_TEST_SUITE_P(WithAndWithoutDirectOperations, RcHeartbeats,
+	::testing::Values(RcOptions{.units_max = 4096, .connections_max = 4},
+		RcOptions{.recv_mode = RecvMode::per_connection, .units_max = 4096, .connections_max = 4, .direct_depth = 0}));
+
+TEST(RcChannelClose, WhosePeerClosedAndTakesNothingMoreEndsInTime) {
+	async::Loop loop;
+	testing_tools::TwoTransports transports{loop};
+	transports.open({.units_start = 16, .units_max = 4096, .connections_max = 64, .close_timeout_ms = 50});
+	auto [a, b] = transports.connect();
+	int sent = 0;
+	loop.spawn([](Channel& channel, int& sent) -> Task<void> {
+		const std::vector<std::byte> block(1000);
+		while (co_await channel.send(block)) ++sent;
+	}(*a, sent));
+	loop.complete([](async::Loop& loop, const int& sent) -> Task<void> {
+		for (int before = -1; before != sent;) {  // until all credits are used up
+			before = sent;
+			co_await loop.sleep_for(10'000'000);
+		}
+	}(loop, sent));
+	b->close();
+	loop.complete(until(loop, [&] { return a->closed(); }));
+	EXPECT_TRUE(a->closed());
+	loop.abandon_spawned();
+}
+
+// Frames that no channel of ours would send, straight to the queue pair; all have arrived on return.
+void post_raw(RcChannel& from, std::vector<std::vector<std::byte>> frames) {
+	for (std::vector<std::byte>& each : frames) {
+		ibv_sge piece{.addr = reinterpret_cast<std::uint64_t>(each.data()), .length = static_cast<std::uint32_t>(each.size())};
+		ibv_send_wr request{.wr_id = send_mark, .sg_list = &piece, .num_sge = 1, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_INLINE};
+		if (&each == &frames.back()) request.send_flags |= IBV_SEND_SIGNALED;
+		ibv_send_wr* bad = nullptr;
+		ASSERT_EQ(ibv_post_send(from.queue_pair(), &request, &bad), 0);
+	}
+	ibv_wc done{.status = IBV_WC_GENERAL_ERR};
+	const Nanoseconds deadline = monotonic_now() + 10'000'000'000;
+	while (ibv_poll_cq(from.queue_pair()->send_cq, 1, &done) == 0 && monotonic_now() < deadline) {}
+	EXPECT_EQ(done.status, IBV_WC_SUCCESS);
+}
+
+std::vector<std::byte> frame_of(const FrameHeader& header, std::size_t bytes = FrameHeader::bytes) {
+	std::vector<std::byte> frame(std::max(bytes, FrameHeader::bytes));
+	header.write(frame.data());
+	frame.resize(bytes);
+	return frame;
+}
+
+// What had arrived behind the frame that ended it was dropped with the queue pair, and its buffers were never posted again.
+TEST(RcChannelEnd, LeavesTheSharedReceiveQueueAllItsBuffers) {
+	async::Loop loop;
+	testing_tools::TwoTransports transports{loop};
+	transports.open({.units_start = 64, .units_max = 96, .units_low = 16, .connections_max = 64, .poll_batch = 1});
+	for (int round = 0; round < 10; ++round) {
+		auto [hostile, server] = transports.connect();
+		std::vector<std::vector<std::byte>> frames(21, frame_of({.kind = FrameKind::credit, .limit = 1}));
+		frames[0] = frame_of({}, 4);
+		post_raw(*hostile, frames);
+		if (HasFailure()) return;  // they found no buffers
+		loop.complete([](std::unique_ptr<RcChannel>& channel) -> Task<void> {
+			const auto message = co_await channel->receive();
+			EXPECT_FALSE(message.has_value());
+			channel.reset();  // in the same turn
+		}(server));
+	}
+	auto [client, server] = transports.connect();
+	bool answered = false;
+	loop.spawn(echo(*server));
+	loop.spawn([](Channel& channel, bool& answered) -> Task<void> {
+		co_await channel.send(bytes_of("still served?"));
+		const auto message = co_await channel.receive();
+		answered = message.has_value();
+	}(*client, answered));
+	loop.complete(until(loop, [&] { return answered; }));
+	EXPECT_TRUE(answered);
+	loop.abandon_spawned();
+}
+
+TEST_F(RcChannels, AnOfferOfAnotherMessageDoesNotFillTheOneThatHasBegun) {
+	auto [a, b] = connect();
+	std::vector<std::byte> frame = frame_of({.limit = 1});
+	for (std::uint32_t total : {1'000'000u, 900'000u}) {
+		std::array<std::byte, MessageHeader::bytes + Offer::bytes> message;
+		MessageHeader{.kind = MessageKind::offer, .length = Offer::bytes}.write(message.data());
+		Offer{.length = 4096, .total = total}.write(message.data() + MessageHeader::bytes);
+		frame.insert(frame.end(), message.begin(), message.end());
+	}
+	post_raw(*a, {frame});
+	loop_.complete(until(loop_, [&] { return b->closed(); }));
+	EXPECT_NE(b->reason().find("an offer of another message"), std::string::npos) << b->reason();
 }
 
 TEST_F(RcChannels, ThousandsComeAndGoWithTheSameMemory) {

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string_view>
@@ -24,15 +25,23 @@ inline lib::Wish test_device() {
 	return {.device = name != nullptr ? name : "", .both_ends_on_this_host = true};
 }
 
+// Until the condition holds, asked each millisecond, or for as long as no test waits.
+inline async::Task<void> until(async::Loop& loop, std::function<bool()> holds, Nanoseconds patience = 10'000'000'000) {
+	const Nanoseconds deadline = monotonic_now() + patience;
+	while (!holds() && monotonic_now() < deadline) co_await loop.sleep_for(1'000'000);
+}
+
 class TwoTransports {
 public:
-	explicit TwoTransports(async::Loop& loop) : loop_(loop) {}
+	explicit TwoTransports(async::Loop& loop) : TwoTransports(loop, loop) {}
+	// Each on a loop of its own: so one stands still while the other runs.
+	TwoTransports(async::Loop& first, async::Loop& second) : loops_{&first, &second} {}
 
 	void open(const RcOptions& options = {.units_start = 16, .units_max = 4096, .connections_max = 64}) {
-		for (auto& each : transports_) {
-			auto opened = RcTransport::open(loop_, test_device(), options);
+		for (std::size_t i = 0; i < 2; ++i) {
+			auto opened = RcTransport::open(*loops_[i], test_device(), options);
 			ASSERT_TRUE(opened.has_value()) << opened.error();
-			each = std::move(*opened);
+			transports_[i] = std::move(*opened);
 		}
 	}
 	// `a` is the first one's, `b` the second one's.
@@ -47,7 +56,7 @@ public:
 	RcTransport& operator[](std::size_t index) { return *transports_[index]; }
 
 private:
-	async::Loop& loop_;
+	async::Loop* loops_[2];
 	std::unique_ptr<RcTransport> transports_[2];
 };
 

@@ -97,8 +97,8 @@ std::expected<RcOffer, std::string> RcTransport::offer() {
 	std::unique_ptr<ReceiveQueue> own_receives;
 	if (own) own_receives = std::make_unique<ReceiveQueue>(pool_, counters_.receive_posts, made->qp.get());
 	ReceiveQueue& receives = own ? *own_receives : *shared_receives_;
-	// What the peer may read or write are windows, and no more.
-	const int remote_access = options_.direct_depth > 0 ? IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE : 0;
+	// What the peer may read or write are windows, and no more; its heartbeats are WRITEs of no bytes.
+	const int remote_access = IBV_ACCESS_REMOTE_WRITE | (options_.direct_depth > 0 ? IBV_ACCESS_REMOTE_READ : 0);
 	if (auto done = lib::rc_to_init(made->qp.get(), device_, remote_access); !done) return std::unexpected(done.error());
 	if (!receives.take(needed, own ? needed : options_.units_low)) {
 		made->qp.reset();
@@ -137,12 +137,14 @@ std::expected<std::unique_ptr<RcChannel>, std::string> RcTransport::connect(RcOf
 }
 
 std::size_t RcTransport::poll() {
+	std::size_t work = early_.empty() ? 0 : handle_early();
 	std::array<ibv_wc, poll_batch_max> completions;
 	const int count = ibv_poll_cq(cq_.get(), static_cast<int>(options_.poll_batch), completions.data());
-	if (channels_ > prefetch_above) prefetch({completions.data(), static_cast<std::size_t>(std::max(count, 0))});
-	for (int i = 0; i < count; ++i) handle(completions[static_cast<std::size_t>(i)]);
+	const std::span<const ibv_wc> taken(completions.data(), static_cast<std::size_t>(std::max(count, 0)));
+	if (channels_ > prefetch_above) prefetch(taken);
+	for (const ibv_wc& completion : taken) handle(completion, channel_of(completion.qp_num));
 	if (!starved_.empty()) flush_starved();
-	std::size_t work = static_cast<std::size_t>(std::max(count, 0));
+	work += taken.size();
 	if (std::exchange(memory_freed_, false) && !hungry_.empty()) work += feed_hungry();
 	return work;
 }
@@ -160,8 +162,13 @@ void RcTransport::prefetch(std::span<const ibv_wc> completions) const {
 		if (channel != nullptr) channel->prefetch();
 }
 
-void RcTransport::handle(const ibv_wc& completion) {
-	RcChannel* const channel = channel_of(completion.qp_num);
+std::size_t RcTransport::handle_early() {
+	const auto early = std::exchange(early_, {});
+	for (const auto& [completion, slot, generation] : early) handle(completion, channel_at(slot, generation));
+	return early.size();
+}
+
+void RcTransport::handle(const ibv_wc& completion, RcChannel* channel) {
 	if (completion.wr_id & send_mark) {
 		if (channel == nullptr) return;  // it was destroyed meanwhile
 		if (completion.status == IBV_WC_SUCCESS) channel->handle_sent(static_cast<std::uint32_t>(completion.wr_id >> 1));
@@ -169,13 +176,13 @@ void RcTransport::handle(const ibv_wc& completion) {
 		return;
 	}
 	auto* const unit = reinterpret_cast<Unit*>(completion.wr_id);
-	unit->length = completion.byte_len;
-	unit->references = 1;
-	unit->unpromised = false;
 	if (options_.recv_mode == RecvMode::per_connection) {
 		if (channel == nullptr) return;  // its receive queue gave all back
 		channel->receives_.handle_arrival(unit);
 	}
+	unit->length = completion.byte_len;
+	unit->references = 1;
+	unit->unpromised = false;
 	if (channel == nullptr || completion.status != IBV_WC_SUCCESS) {
 		// For a connection that is gone, whose promises went back to the bank; or of one that fails now, and gives them back.
 		if (channel != nullptr) channel->handle_failure(completion.status);
@@ -216,13 +223,13 @@ void RcTransport::repost_unpromised(Unit* unit) {
 
 void RcTransport::flush_starved() {
 	for (const auto& [slot, generation] : std::exchange(starved_, {}))
-		if (slots_[slot].generation == generation && slots_[slot].channel != nullptr) slots_[slot].channel->handle_units();
+		if (RcChannel* const channel = channel_at(slot, generation)) channel->handle_units();
 }
 
 std::size_t RcTransport::feed_hungry() {
 	const auto hungry = std::exchange(hungry_, {});
 	for (const auto& [slot, generation] : hungry)
-		if (slots_[slot].generation == generation && slots_[slot].channel != nullptr) slots_[slot].channel->handle_memory();
+		if (RcChannel* const channel = channel_at(slot, generation)) channel->handle_memory();
 	return hungry.size();
 }
 
@@ -276,9 +283,9 @@ void RcTransport::end_lease(std::uint32_t index) {
 	else windows_.give_back(index);
 }
 
-RcChannel* RcTransport::channel_of(const Unit& unit) const {
-	if (unit.slot >= slots_.size() || slots_[unit.slot].generation != unit.generation) return nullptr;
-	return slots_[unit.slot].channel;
+RcChannel* RcTransport::channel_at(std::uint32_t slot, std::uint32_t generation) const {
+	if (slot >= slots_.size() || slots_[slot].generation != generation) return nullptr;
+	return slots_[slot].channel;
 }
 
 RcChannel* RcTransport::channel_of(std::uint32_t qpn) const {
@@ -300,7 +307,20 @@ void RcTransport::add(RcChannel& channel) {
 	if (++channels_ == 1) loop_.schedule(heart_, monotonic_now() + beat_interval);
 }
 
+// What still arrived for it took buffers out of the shared receive queue, and only its completions say which: with many providers they go
+// with the queue pair. So they are taken first, behind those of others, which are handled in their turn.
 void RcTransport::remove(RcChannel& channel) {
+	lib::to_error(channel.queue_pair());  // nothing arrives any more
+	std::array<ibv_wc, poll_batch_max> completions;
+	for (int left = cq_->cqe; left > 0;) {
+		const int count = ibv_poll_cq(cq_.get(), poll_batch_max, completions.data());
+		if (count <= 0) break;
+		left -= count;
+		for (const ibv_wc& completion : std::span(completions).first(static_cast<std::size_t>(count))) {
+			const std::uint32_t slot = table_.find(completion.qp_num);
+			early_.push_back({completion, slot, slot == QpnTable::none ? 0 : slots_[slot].generation});
+		}
+	}
 	table_.erase(channel.queue_pair()->qp_num);
 	Slot& slot = slots_[channel.slot_];
 	slot.channel = nullptr;

@@ -1,7 +1,7 @@
 // RcTransport: what all RC channels of one loop share: the device, one completion queue, one shared receive queue with its pool of
 // units and their bank of credits, and the table from queue pair numbers to channels.
 //
-// A channel on which nothing was sent for a while sends a frame of flow control, because a reliable connection notices that its peer is
+// A channel on which nothing was sent for a while sends an RDMA WRITE of no bytes, because a reliable connection notices that its peer is
 // gone only when it sends: once a second, and with more than 2,000 channels less often, 2,000 a second over all of them.
 //
 // Memory for direct operations comes from its pool, and is lent by its windows.
@@ -115,6 +115,11 @@ private:
 		void expire() override { transport.beat(); }
 		RcTransport& transport;
 	};
+	// A completion that was taken before its turn, and whose it was then.
+	struct Early {
+		ibv_wc completion;
+		std::uint32_t slot, generation;
+	};
 	using Events = std::unique_ptr<ibv_comp_channel, lib::Destroyer<ibv_destroy_comp_channel>>;
 	using SharedReceiveQueue = std::unique_ptr<ibv_srq, lib::Destroyer<ibv_destroy_srq>>;
 
@@ -124,14 +129,17 @@ private:
 	void repost(Unit* unit);  // at the end of the turn
 	void beat();
 	void prefetch(std::span<const ibv_wc> completions) const;
-	void handle(const ibv_wc& completion);
+	void handle(const ibv_wc& completion, RcChannel* channel);
+	std::size_t handle_early();
 	void repost_unpromised(Unit* unit);
 	void return_to_own(Unit* list);
 	void flush_starved();
 	std::size_t feed_hungry();
-	RcChannel* channel_of(const Unit& unit) const;
+	RcChannel* channel_at(std::uint32_t slot, std::uint32_t generation) const;
+	RcChannel* channel_of(const Unit& unit) const { return channel_at(unit.slot, unit.generation); }
 	RcChannel* channel_of(std::uint32_t qpn) const;
 	void add(RcChannel& channel);
+	// Its queue pair may be destroyed then.
 	void remove(RcChannel& channel);
 
 	async::Loop& loop_;
@@ -152,6 +160,7 @@ private:
 	std::vector<Slot> slots_;
 	std::vector<std::uint32_t> free_slots_;
 	QpnTable table_;
+	std::vector<Early> early_;
 	std::size_t channels_ = 0;
 	unsigned unacknowledged_ = 0;
 	Heart heart_{*this};

@@ -14,6 +14,7 @@ using async::Task;
 constexpr std::size_t read_at_once = 64 << 10;
 constexpr std::size_t write_at_once_min = 16 << 10;  // smaller messages wait for the end of the turn
 constexpr int reads_in_turn = 8;                     // then the others have theirs
+constexpr std::size_t message_charge = 64;           // for keeping one, beside its bytes: an empty one is not free
 
 // Nobody waits while there is something in it, so one serves all channels of a thread.
 thread_local std::array<std::byte, read_at_once> read_buffer;
@@ -35,6 +36,14 @@ TcpChannel::~TcpChannel() { loop_.cancel(*this); }
 Path TcpChannel::path() const { return {.transport = tls_ ? "tcp+tls" : "tcp", .device = {}, .gid = {}, .mtu = 0, .peer = peer_name_}; }
 
 Channel::Sending::Progress TcpChannel::advance(Sending& sending) {
+	if (in_message_ && !sending.begun) fail(Trouble::lost, "a send was given up in the middle of its message");
+	const Sending::Progress progress = lost_ ? Sending::Progress::failed : put(sending);
+	in_message_ = progress == Sending::Progress::waiting && sending.begun;
+	if (progress == Sending::Progress::failed) sending.trouble = trouble_;
+	return progress;
+}
+
+Channel::Sending::Progress TcpChannel::put(Sending& sending) {
 	using Progress = Sending::Progress;
 	if (!sending.begun && !tls_ && sending.size() >= write_at_once_min && !writing_ && write_some()) write_at_once(sending);
 	if (!sending.begun) {
@@ -53,10 +62,7 @@ Channel::Sending::Progress TcpChannel::advance(Sending& sending) {
 		for (const auto& each : sending.slices(sending.offset, length)) put(each);
 		sending.offset += length;
 	}
-	if (lost_) {
-		sending.trouble = trouble_;
-		return Progress::failed;
-	}
+	if (lost_) return Progress::failed;
 	loop_.at_turn_end(*this);
 	return Progress::done;
 }
@@ -173,7 +179,7 @@ std::span<std::byte> TcpChannel::place_to_read() {
 void TcpChannel::note_arrived(std::size_t count) {
 	arrived_ += count;
 	if (arrived_ < arriving_.size) return;
-	inbox_bytes_ += arriving_.size;
+	inbox_bytes_ += arriving_.size + message_charge;
 	inbox_.push_back(std::move(arriving_));
 	header_filled_ = 0;
 }
@@ -182,11 +188,17 @@ bool TcpChannel::handle_received(std::span<const std::byte> bytes) {
 	if (!tls_) return handle(bytes);
 	std::array<std::byte, 16 << 10> plain;
 	while (!bytes.empty()) {
-		bytes = bytes.subspan(tls_->feed(bytes));
+		const std::size_t fed = tls_->feed(bytes);
+		bytes = bytes.subspan(fed);
 		while (const std::size_t count = tls_->read(plain))
 			if (!handle(std::span(plain).first(count))) return false;
 		if (tls_->state() == TlsSession::State::failed) {
 			fail(Trouble::lost, peer_name_ + ": " + tls_->error());
+			return false;
+		}
+		if (tls_->peer_closed()) break;  // whatever is behind its goodbye is nobody's
+		if (fed == 0) {
+			fail(Trouble::protocol, peer_name_ + " breaks the protocol: more of TLS than can be read");
 			return false;
 		}
 	}
@@ -229,7 +241,7 @@ Channel::Received TcpChannel::next() {
 	if (inbox_.empty()) return std::unexpected(trouble_);
 	Arrived arrived = std::move(inbox_.front());
 	inbox_.pop_front();
-	inbox_bytes_ -= arrived.size;
+	inbox_bytes_ -= arrived.size + message_charge;
 	if (inbox_bytes_ < options_.buffer_max) loop_.resume_soon(full_reader_);
 	return heap_message(std::move(arrived.block), arrived.size);
 }
@@ -240,12 +252,16 @@ void TcpChannel::handle_end() {
 	// Without TLS's goodbye somebody on the way may have cut the stream.
 	if (tls_ && !tls_->peer_closed()) return fail(Trouble::lost, peer_name_ + ": the connection ended without a goodbye");
 	peer_closed_ = true;
+	if (!closing_) limit_closing();
 	end(Trouble::closed, {});
 	finish_close();
 }
 
+// The peer may stop taking what is to go out before.
+void TcpChannel::limit_closing() { loop_.schedule(*this, loop_.now() + Nanoseconds{options_.close_timeout_ms} * 1'000'000); }
+
 void TcpChannel::close() {
-	if (!closing_ && !ended_) loop_.schedule(*this, loop_.now() + Nanoseconds{options_.close_timeout_ms} * 1'000'000);
+	if (!closing_ && !ended_) limit_closing();
 	closing_ = true;
 	finish_close();
 }

@@ -51,12 +51,14 @@ private:
 	std::size_t room() const { return options_.buffer_max - std::min(out_.size() - out_taken_, options_.buffer_max); }
 	void turn_ends() override;
 	std::span<std::byte> place_to_read();
+	Sending::Progress put(Sending& sending);
 	void put(std::span<const std::byte> plain);
 	void take_tls();
 	bool handle(std::span<const std::byte> plain);
 	bool handle_received(std::span<const std::byte> bytes);
 	void note_arrived(std::size_t count);
 	void handle_end();
+	void limit_closing();
 	void finish_close();
 	void fail(Trouble trouble, std::string reason);
 	void expire() override;
@@ -69,6 +71,7 @@ private:
 	std::vector<std::byte> out_;
 	std::size_t out_taken_ = 0;
 	bool writing_ = false;  // the writer waits for the kernel
+	bool in_message_ = false;  // what was put ends within a message
 	async::List<async::Waiter> idle_writer_, full_reader_;
 	bool goodbye_said_ = false, close_sent_ = false, peer_closed_ = false, lost_ = false;
 

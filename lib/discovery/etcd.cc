@@ -11,7 +11,8 @@
 namespace verbena::discovery {
 namespace {
 
-constexpr long connect_patience_ms = 3000, call_patience_ms = 5000;
+// Who leaves does not wait long: if etcd does not hear of it, the lease runs out by itself.
+constexpr long connect_patience_ms = 3000, revoke_patience_ms = 300;
 
 std::string base64(std::string_view text) {
 	std::string out((text.size() + 2) / 3 * 4 + 1, '\0');
@@ -123,13 +124,13 @@ Etcd::Result<void> Etcd::post(const std::string& path, const std::string& body, 
 	return {};
 }
 
-Etcd::Result<Etcd::Json> Etcd::call(const std::string& path, const Json& body) {
+Etcd::Result<Etcd::Json> Etcd::call(const std::string& path, const Json& body, long patience_ms) {
 	std::string text;
 	const auto gather = [&](std::string_view bytes) {
 		text += bytes;
 		return text.size() < (64u << 20);
 	};
-	const auto called = post(path, body.dump(), gather, call_patience_ms);
+	const auto called = post(path, body.dump(), gather, patience_ms);
 	if (!called) return std::unexpected(called.error());
 	Json json = Json::parse(text, nullptr, false);
 	if (!json.is_object()) return std::unexpected("etcd at " + where_.url + " answers with something else than JSON");
@@ -177,6 +178,12 @@ Etcd::Result<void> Etcd::put(const std::string& name, const std::string& lease) 
 	return {};
 }
 
+Etcd::Result<bool> Etcd::has(const std::string& name) {
+	const auto answer = call("/v3/kv/range", {{"key", base64(where_.prefix + name)}, {"count_only", true}});
+	if (!answer) return std::unexpected(answer.error());
+	return number_in(*answer, "count") > 0;
+}
+
 Etcd::Result<bool> Etcd::renew(const std::string& lease) {
 	const auto answer = call("/v3/lease/keepalive", {{"ID", lease}});
 	if (!answer) return std::unexpected(answer.error());
@@ -184,7 +191,6 @@ Etcd::Result<bool> Etcd::renew(const std::string& lease) {
 	return result != answer->end() && result->is_object() && number_in(*result, "TTL") > 0;
 }
 
-// If etcd does not hear of it, the lease runs out by itself.
-void Etcd::revoke(const std::string& lease) { std::ignore = call("/v3/lease/revoke", {{"ID", lease}}); }
+void Etcd::revoke(const std::string& lease) { std::ignore = call("/v3/lease/revoke", {{"ID", lease}}, revoke_patience_ms); }
 
 }  // namespace verbena::discovery

@@ -35,6 +35,8 @@ public:
 
 	Result<std::string> grant(std::uint32_t seconds);  // the lease's number, as etcd writes it
 	Result<void> put(const std::string& name, const std::string& lease);
+	// Whether there is such a name.
+	Result<bool> has(const std::string& name);
 	// False: there is no such lease any more.
 	Result<bool> renew(const std::string& lease);
 	void revoke(const std::string& lease);
@@ -47,7 +49,8 @@ public:
 	bool sleep(std::uint32_t milliseconds);
 
 private:
-	Result<Json> call(const std::string& path, const Json& body);
+	static constexpr long call_patience_ms = 5000;
+	Result<Json> call(const std::string& path, const Json& body, long patience_ms = call_patience_ms);
 	// `take` is given what comes, and says whether more is wanted.
 	// `patience_ms`: for all of the answer; 0: no limit.
 	Result<void> post(

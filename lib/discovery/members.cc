@@ -83,11 +83,10 @@ struct Registration::State {
 	}
 	void run() {
 		for (bool entered = true; etcd.sleep(lease_seconds * 1000 / renewals_per_lease);) {
-			if (entered) {
-				const auto renewed = etcd.renew(lease);
-				entered = !renewed || *renewed;
-			}
-			// The lease ran out, as after a long pause: others have seen this server leave, and now see it join.
+			// While etcd cannot be reached nothing is known.
+			entered = entered && etcd.renew(lease).value_or(true) && etcd.has(name).value_or(true);
+			// The lease ran out, as after a long pause, or somebody else had this name and left: others have seen this server leave, and
+			// now see it join.
 			if (!entered) entered = enter().has_value();
 		}
 	}

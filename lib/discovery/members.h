@@ -49,8 +49,8 @@ private:
 // A server's own entry.
 class Registration {
 public:
-	// There when it returns, or one sentence. Renewed until it is destroyed, and then withdrawn at once; after a crash it ends with its
-	// lease.
+	// There when it returns, or one sentence. Renewed until it is destroyed, put there again if somebody took it away, and then withdrawn
+	// at once, if etcd answers; after a crash it ends with its lease.
 	static std::expected<std::unique_ptr<Registration>, std::string> make(
 		const EtcdPrefix& where, const std::string& name, std::uint32_t lease_seconds);
 	~Registration();

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "lib/channel/connect.h"
+
 namespace verbena::kv {
 namespace {
 
@@ -35,13 +37,18 @@ std::string_view sentence_of(Error error) {
 	return "?";
 }
 
-Task<std::expected<std::unique_ptr<Client>, std::string>> Client::open(std::unique_ptr<channel::Channel> channel, ClientOptions options) {
+Task<std::expected<std::unique_ptr<Client>, std::string>> Client::open(
+	std::unique_ptr<channel::Channel> channel, ClientOptions options, Nanoseconds deadline) {
+	std::optional<channel::CloseAt> patience;
+	if (deadline != never) patience.emplace(*channel, deadline);
 	const Hello ours{.eager_max = options.eager_max, .message_max = options.message_max};
 	const Bytes bytes = bytes_of(ours);
 	const auto sent = co_await channel->send(bytes);
 	if (!sent) co_return std::unexpected("the connection is lost: " + channel->reason());
 	auto message = co_await channel->receive();
-	if (!message) co_return std::unexpected("the server ended the connection; is it a kv_server? " + channel->reason());
+	if (!message)
+		co_return std::unexpected(monotonic_now() < deadline ? "the server ended the connection; is it a kv_server? " + channel->reason()
+															 : "the server does not answer");
 	const auto theirs = read_hello(message->bytes(), Hello::from_server);
 	if (!theirs) co_return std::unexpected("the server is no kv_server of this version: " + std::string(name_of(theirs.error())));
 	if (theirs->requests_max == 0) co_return std::unexpected("the server takes no requests");
@@ -261,6 +268,8 @@ bool Client::handle(const Answer& answer) {
 	Slot* const slot = slot_of(number);
 	if (slot == nullptr) return false;
 	Call* const call = slot->call;
+	const bool is_direct = answer.header.status == Status::place || answer.header.status == Status::remote;
+	if (is_direct && !channel_->direct()) return false;
 	switch (answer.header.status) {
 		case Status::good:
 			if (call != nullptr && call->kind_ == Call::Kind::get) deliver_eager(*call, answer.value);

@@ -94,9 +94,9 @@ public:
 	class Getting;
 	template <class T> using Result = std::expected<T, Error>;
 
-	// Exchanges greetings. The error is one sentence.
+	// Exchanges greetings, until the deadline. The error is one sentence.
 	static async::Task<std::expected<std::unique_ptr<Client>, std::string>> open(
-		std::unique_ptr<channel::Channel> channel, ClientOptions options);
+		std::unique_ptr<channel::Channel> channel, ClientOptions options, Nanoseconds deadline = never);
 	~Client();
 
 	Call set(std::string_view key, Bytes value);

@@ -22,6 +22,15 @@ inline std::string pattern(std::size_t size, unsigned seed) {
 	return text;
 }
 
+inline std::vector<std::byte> request_for(const RequestHeader& header, std::string_view key) {
+	std::vector<std::byte> request;
+	RequestHeader whole = header;
+	whole.key_length = static_cast<std::uint16_t>(key.size());
+	append(request, whole);
+	append(request, bytes_of(key));
+	return request;
+}
+
 // What a client's connection is at the server.
 inline Task<void> serve(Connection& connection, std::string& why) { why = co_await connection.serve(); }
 
@@ -65,6 +74,21 @@ protected:
 		std::unique_ptr<Connection> connection;
 		std::string why;
 	};
+	// A client that says what it likes: its channel, with the greetings behind it.
+	std::unique_ptr<channel::Channel> connect_raw() {
+		auto [ours, theirs] = transports_.connect();
+		auto& served = connections_.emplace_back(std::make_unique<Served>());
+		served->connection = std::make_unique<Connection>(*store_, std::move(theirs), server_options_, counters_);
+		loop_.spawn(serve(*served->connection, served->why));
+		loop_.complete([](channel::Channel& raw) -> Task<void> {
+			const Hello hello;
+			const Bytes greeting = bytes_of(hello);
+			co_await raw.send(greeting);
+			const auto answer = co_await raw.receive();
+			EXPECT_TRUE(answer.has_value());
+		}(*ours));
+		return std::move(ours);
+	}
 	async::Loop loop_;
 	channel::testing_tools::TwoTransports transports_{loop_};
 	ServerOptions server_options_;

@@ -15,7 +15,7 @@ public:
 	virtual ~Journal() = default;
 	virtual void set(std::string_view key, Bytes value) = 0;
 	virtual void remove(std::string_view key) = 0;
-	// Whether there is anything to commit.
+	// Whether something was changed that is not committed, and perhaps never will be.
 	virtual bool pending() const = 0;
 	// At once, if not. False: it could not be, and nothing can be from now on.
 	virtual bool commit() = 0;

@@ -29,7 +29,7 @@ public:
 	// Journal
 	void set(std::string_view key, Bytes value) override;
 	void remove(std::string_view key) override;
-	bool pending() const override { return transaction_ != nullptr; }
+	bool pending() const override { return transaction_ != nullptr || !failure_.empty(); }
 	bool commit() override;
 
 	// One sentence, once something could not be written.

@@ -87,8 +87,10 @@ TEST_F(LmdbJournalTest, ACommitThatFailsIsTheLastOneAndWhatWasCommittedBeforeSta
 		journal->set("other", bytes_of(std::string(2 << 20, 'x')));
 		EXPECT_FALSE(journal->commit());
 		EXPECT_FALSE(journal->failure().empty());
+		EXPECT_TRUE(journal->pending()) << "what could not be kept must not be published";
 		journal->set("third", bytes_of("value"));
 		EXPECT_FALSE(journal->commit());
+		EXPECT_TRUE(journal->pending());
 	}
 	EXPECT_EQ(content(*open()), (Content{{"key", "value"}}));
 }

@@ -54,7 +54,7 @@ std::byte* Outbox::put(std::size_t head_bytes, Bytes body, Value keep) {
 void Outbox::detach(Bytes body) {
 	const auto own = [&](Outgoing& message) {
 		if (message.body.data() != body.data() || message.body.empty()) return false;
-		message.own_body.assign(body.begin(), body.end());
+		message.own_body.assign(message.body.begin(), message.body.end());
 		message.body = message.own_body;
 		return true;
 	};

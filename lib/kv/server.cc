@@ -12,6 +12,11 @@ using channel::Right;
 constexpr std::uint32_t index_bits = 12;
 constexpr std::uint32_t number_of(std::uint32_t index, std::uint32_t generation) { return generation << index_bits | (index + 1); }
 
+// A READ that is slower than this, when nothing but it is under way, is one of a client that stands still.
+constexpr Nanoseconds read_time_per_mib = 1'000'000'000;
+// This thread may have stood still itself: then what was done meanwhile shows soon.
+constexpr Nanoseconds read_grace = 100'000'000;
+
 }  // namespace
 
 Connection::Connection(Store& store, std::unique_ptr<channel::Channel> channel, const ServerOptions& options, ServerCounters& counters)
@@ -30,18 +35,20 @@ Task<std::string> Connection::serve() {
 		why = "a client that speaks another protocol, or another version of it";
 	} else {
 		while (true) {
-			if (outbox_.crowded()) co_await outbox_.until_room();
 			auto message = co_await channel_->receive();
 			if (!message) break;
 			for (Requests requests(message->bytes()); why.empty() && !requests.done();) {
 				const auto request = requests.next();
 				if (!request) why = "a client breaks the protocol: " + std::string(name_of(request.error()));
 				else if (!handle(*request)) why = "a client breaks the protocol: a request out of place";
+				// One message can ask for much more than it is long.
+				else if (outbox_.crowded()) co_await outbox_.until_room();
 			}
 			if (!why.empty()) break;
 		}
 	}
 	if (!why.empty()) ++counters_.malformed;
+	else why = given_up_;
 	channel_->close();
 	co_await channel_->until_closed();
 	co_return why.empty() ? channel_->reason() : why;
@@ -69,14 +76,14 @@ bool Connection::handle(const Request& request) {
 	++counters_.requests;
 	if (request.header.release != 0) release(request.header.release);
 	switch (request.header.operation) {
-		case Operation::get: get(request); break;
+		case Operation::get: get(request.header, text_of(request.key)); break;
 		case Operation::set: set(request); break;
 		case Operation::remove: answer(request.header.number, store_.remove(text_of(request.key)) ? Status::good : Status::missing); break;
 		case Operation::set_read:
 		case Operation::set_write:
 			if (request.header.value_length > options_.value_max) answer(request.header.number, Status::too_large);
 			else if (!channel_->direct()) answer(request.header.number, Status::unsupported);
-			else begin({.header = request.header, .key = std::string(text_of(request.key)), .remote = request.remote, .value = {}});
+			else begin({.header = request.header, .key = std::string(text_of(request.key)), .remote = request.remote});
 			break;
 		case Operation::written: return finish_written(request.header.number);
 		case Operation::release: break;
@@ -95,17 +102,18 @@ void Connection::set(const Request& request) {
 	answer(request.header.number, store_.set(text_of(request.key), request.value) ? Status::good : Status::full);
 }
 
-void Connection::get(const Request& request) {
-	const RequestHeader& header = request.header;
-	Value value = store_.get(text_of(request.key));
+void Connection::get(const RequestHeader& header, std::string_view key) {
+	Value value = store_.get(key);
 	if (!value) return answer(header.number, Status::missing);
-	if (index_) store_.publish(text_of(request.key), value);
+	if (index_) store_.publish(key, value);
 	const bool direct = channel_->direct();
 	if (header.protocol == Protocol::rendezvous && !direct) return answer(header.number, Status::unsupported);
 	const bool eager = header.protocol == Protocol::eager || value.size() == 0 ||
-		(header.protocol == Protocol::automatic && (!direct || is_eager(request.key.size(), value.size(), eager_max_)));
+		(header.protocol == Protocol::automatic && (!direct || is_eager(key.size(), value.size(), eager_max_)));
 	if (eager) return answer_value(header.number, std::move(value));
-	begin({.header = header, .key = {}, .remote = {}, .value = std::move(value)});
+	if (under_way_ >= options_.rendezvous_max) return queue_.push_back({.header = header, .key = std::string(key), .remote = {}});
+	++under_way_;
+	lend_value(header.number, std::move(value));
 }
 
 void Connection::answer(std::uint32_t number, Status status, std::uint32_t lease, const RemoteMemory* remote) {
@@ -133,24 +141,27 @@ void Connection::answer_value(std::uint32_t number, Value value) {
 // Rendezvous.
 
 void Connection::begin(Queued request) {
-	if (under_way_ >= options_.rendezvous_max) {
-		queue_.push_back(std::move(request));
-		return;
-	}
+	if (request.header.operation == Operation::get) return get(request.header, request.key);
+	if (under_way_ >= options_.rendezvous_max) return queue_.push_back(std::move(request));
 	++under_way_;
-	switch (request.header.operation) {
-		case Operation::get: lend_value(request.header.number, std::move(request.value)); break;
-		case Operation::set_read: read_value(std::move(request)); break;
-		default: lend_place(std::move(request));
-	}
+	if (request.header.operation == Operation::set_read) read_value(std::move(request));
+	else lend_place(std::move(request));
 }
 
 void Connection::end_rendezvous() {
 	--under_way_;
-	if (queue_.empty()) return;
-	Queued next = std::move(queue_.front());
-	queue_.pop_front();
-	begin(std::move(next));
+	begin_queued();
+}
+
+// One that is over at once is followed by the next one from here, and not from within it.
+void Connection::begin_queued() {
+	if (std::exchange(beginning_, true)) return;
+	while (!queue_.empty() && under_way_ < options_.rendezvous_max) {
+		Queued next = std::move(queue_.front());
+		queue_.pop_front();
+		begin(std::move(next));
+	}
+	beginning_ = false;
 }
 
 Running Connection::lend_value(std::uint32_t number, Value value) {
@@ -165,61 +176,78 @@ Running Connection::lend_value(std::uint32_t number, Value value) {
 		end_rendezvous();
 		co_return;
 	}
-	channel::Place place(buffer, 0, value.size());
+	channel::Place place(std::move(buffer), 0, value.size());
 	auto lease = co_await channel_->lend(std::move(place), Right::read);
 	if (!lease) {
+		answer(number, Status::full);
 		end_rendezvous();
 		co_return;
 	}
 	++counters_.lent_gets;
 	const std::uint32_t index = take_loan();
 	Loan& loan = loans_[index];
-	loan.buffer = std::move(buffer);
+	loan.value = std::move(value);
 	loan.lease = std::move(*lease);
 	answer(number, Status::remote, number_of(index, loan.generation), &loan.lease.remote());
 }
 
 Running Connection::read_value(Queued request) {
-	channel::Buffer buffer = store_.take(request.key, request.header.value_length);
-	if (!buffer) {
-		answer(request.header.number, Status::full);
+	const std::uint32_t number = request.header.number;
+	Value value = store_.take(request.key, request.header.value_length);
+	if (!value) {
+		answer(number, Status::full);
 	} else {
-		channel::Place place(buffer);
+		reading_.push_back(value.size());
+		if (reading_.size() == 1) limit_reading();
+		channel::Place place(value.buffer());
 		const auto read = co_await channel_->read(std::move(place), request.remote);
+		reading_.pop_front();
+		limit_reading();
 		if (read) {
 			++counters_.read_sets;
-			store_.set(request.key, std::move(buffer));
-			answer(request.header.number, Status::good);
+			answer(number, store_.set(std::move(value)) ? Status::good : Status::full);
 		}
 	}
 	end_rendezvous();
 }
 
+// The first of those under way has a lease's time, and more if it is long; what moves, if slowly, does not run out of it.
+void Connection::limit_reading() {
+	read_deadline_ = never;
+	read_overdue_ = false;
+	if (reading_.empty()) return;
+	const Nanoseconds lease = Nanoseconds{options_.lease_ms} * 1'000'000, moving = reading_.front() * read_time_per_mib >> 20;
+	read_deadline_ = channel_->loop().now() + lease + moving;
+	look_again(read_deadline_);
+}
+
 Running Connection::lend_place(Queued request) {
-	channel::Buffer buffer = store_.take(request.key, request.header.value_length);
-	if (!buffer) {
-		answer(request.header.number, Status::full);
+	const std::uint32_t number = request.header.number;
+	Value value = store_.take(request.key, request.header.value_length);
+	if (!value) {
+		answer(number, Status::full);
 		end_rendezvous();
 		co_return;
 	}
-	channel::Place place(buffer);
+	channel::Place place(value.buffer());
 	auto lease = co_await channel_->lend(std::move(place), Right::write);
 	if (!lease) {
+		answer(number, Status::full);
 		end_rendezvous();
 		co_return;
 	}
 	const std::uint32_t index = take_loan();
 	Loan& loan = loans_[index];
-	loan.buffer = std::move(buffer);
+	loan.value = std::move(value);
 	loan.lease = std::move(*lease);
-	loan.key = std::move(request.key);
-	loan.number = request.header.number;
-	answer(loan.number, Status::place, 0, &loan.lease.remote());
+	loan.number = number;
+	loan.is_place = true;
+	answer(number, Status::place, 0, &loan.lease.remote());
 }
 
 // False: nothing was lent for that.
 bool Connection::finish_written(std::uint32_t number) {
-	const auto is_it = [&](const Loan& loan) { return loan.in_use && !loan.key.empty() && loan.number == number && loan.lease; };
+	const auto is_it = [&](const Loan& loan) { return loan.in_use && loan.is_place && loan.number == number && loan.lease; };
 	const auto found = std::ranges::find_if(loans_, is_it);
 	if (found == loans_.end()) return false;
 	store_written(static_cast<std::uint32_t>(found - loans_.begin()));
@@ -233,8 +261,7 @@ Running Connection::store_written(std::uint32_t index) {
 	Loan& loan = loans_[index];
 	if (ended) {
 		++counters_.written_sets;
-		store_.set(loan.key, std::move(loan.buffer));
-		answer(loan.number, Status::good);
+		answer(loan.number, store_.set(std::move(loan.value)) ? Status::good : Status::full);
 	}
 	free_loan(index);
 }
@@ -267,10 +294,9 @@ std::uint32_t Connection::take_loan() {
 	}
 	const std::uint32_t index = free_loans_.back();
 	free_loans_.pop_back();
-	const Nanoseconds patience = Nanoseconds{options_.lease_ms} * 1'000'000;
-	loans_[index].deadline = channel_->loop().now() + patience;
+	loans_[index].deadline = channel_->loop().now() + Nanoseconds{options_.lease_ms} * 1'000'000;
 	loans_[index].in_use = true;
-	if (!std::exchange(timing_, true)) channel_->loop().schedule(*this, loans_[index].deadline);
+	look_again(loans_[index].deadline);
 	return index;
 }
 
@@ -279,36 +305,45 @@ void Connection::release(std::uint32_t lease) {
 	const std::uint32_t index = (lease & ((1u << index_bits) - 1)) - 1;
 	if (index >= loans_.size()) return;
 	const Loan& loan = loans_[index];
-	if (loan.in_use && loan.key.empty() && number_of(index, loan.generation) == lease) free_loan(index);
+	if (loan.in_use && !loan.is_place && number_of(index, loan.generation) == lease) free_loan(index);
 }
 
 void Connection::free_loan(std::uint32_t index) {
 	Loan& loan = loans_[index];
 	loan.lease = {};
-	loan.buffer = {};
-	loan.key.clear();
-	loan.in_use = false;
+	loan.value = {};
+	loan.in_use = loan.is_place = false;
 	++loan.generation;
 	free_loans_.push_back(index);
 	end_rendezvous();
 }
 
+// The timer is set to the earliest time that it was told of.
+void Connection::look_again(Nanoseconds when) {
+	if (when >= next_look_) return;
+	next_look_ = when;
+	channel_->loop().schedule(*this, when);
+}
+
 // A client that uses what it was lent after this loses its connection: its right was withdrawn.
 void Connection::expire() {
-	timing_ = false;
+	next_look_ = never;
 	const Nanoseconds now = channel_->loop().now();
-	Nanoseconds next = never;
+	if (read_deadline_ <= now && !std::exchange(read_overdue_, true)) read_deadline_ = now + read_grace;
+	if (read_deadline_ <= now) {
+		given_up_ = channel_->path().peer + " stands still: the value that it lends could not be read in time";
+		return channel_->close();
+	}
+	look_again(read_deadline_);
 	for (std::uint32_t i = 0; i < loans_.size(); ++i) {
 		if (!loans_[i].in_use || !loans_[i].lease) continue;
 		if (loans_[i].deadline <= now) {
-			++(loans_[i].key.empty() ? counters_.leases_expired : counters_.places_expired);
+			++(loans_[i].is_place ? counters_.places_expired : counters_.leases_expired);
 			free_loan(i);
 		} else {
-			next = std::min(next, loans_[i].deadline);
+			look_again(loans_[i].deadline);
 		}
 	}
-	if (next == never || std::exchange(timing_, true)) return;
-	channel_->loop().schedule(*this, next);
 }
 
 }  // namespace verbena::kv

@@ -48,30 +48,29 @@ public:
 private:
 	friend class Running;
 
-	// Lent for a GET, or (with a key) for a SET that the client writes.
+	// A version that is lent for a GET, or a place for a SET that the client writes.
 	struct Loan {
 		channel::Lease lease;
-		channel::Buffer buffer;
-		std::string key;
+		Value value;
 		std::uint32_t number = 0;  // of the set_write
 		std::uint32_t generation = 0;
 		Nanoseconds deadline = 0;
-		bool in_use = false;
+		bool in_use = false, is_place = false;
 	};
-	// A request that waits for its turn.
+	// A request that waits for its turn: a GET takes its version only then.
 	struct Queued {
 		RequestHeader header;
 		std::string key;
 		RemoteMemory remote;
-		Value value;
 	};
 
 	async::Task<bool> greet();
 	bool handle(const Request& request);
-	void get(const Request& request);
+	void get(const RequestHeader& header, std::string_view key);
 	void set(const Request& request);
 	bool finish_written(std::uint32_t number);
 	void begin(Queued request);
+	void begin_queued();
 	Running lend_value(std::uint32_t number, Value value);
 	Running read_value(Queued request);
 	Running lend_place(Queued request);
@@ -79,9 +78,11 @@ private:
 	void end_rendezvous();
 	Running lend_index(std::uint32_t number);
 
+	void limit_reading();
 	std::uint32_t take_loan();
 	void release(std::uint32_t lease);
 	void free_loan(std::uint32_t loan);
+	void look_again(Nanoseconds when);
 	void expire() override;
 
 	void answer(std::uint32_t number, Status status, std::uint32_t lease = 0, const RemoteMemory* remote = nullptr);
@@ -97,9 +98,15 @@ private:
 	std::vector<std::uint32_t> free_loans_;
 	std::uint32_t under_way_ = 0;  // rendezvous
 	std::deque<Queued> queue_;
+	bool beginning_ = false;   // those of the queue
+	// Lengths of the values that are being read, which end in this order.
+	std::deque<std::uint32_t> reading_;
+	Nanoseconds read_deadline_ = never;
+	bool read_overdue_ = false;
+	std::string given_up_;     // why, if this side ends it
 	channel::Lease index_;     // as long as the connection
 	bool one_sided_ = false;
-	bool timing_ = false;
+	Nanoseconds next_look_ = never;
 	Coroutines coroutines_;
 };
 

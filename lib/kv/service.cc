@@ -8,8 +8,9 @@ namespace {
 using async::Task;
 
 constexpr Nanoseconds drain_patience = 1'500'000'000, count_interval = 10'000'000;
-// Registered memory above the store's limit: small values that are lent, and blocks that wait in another size class.
-constexpr std::size_t memory_margin = 128 << 20;
+// Registered memory above the store's limit: small values that are lent, blocks that wait in another size class, and new versions while the
+// old ones are still there, with the messages in which they come: at least one of the longest.
+constexpr std::size_t memory_margin = 256 << 20;
 
 // A client that is being served, so that a server that ends can close it.
 struct Served : async::Linked {

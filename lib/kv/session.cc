@@ -42,9 +42,9 @@ std::expected<std::unique_ptr<Session>, std::string> Session::open(SessionOption
 	if (wanted.tcp) return session;
 	bool here = true;
 	for (const std::string& name : session->servers_) {
+		// A name that says nothing here is one that cannot be reached: that is told when it is tried, and keeps nobody from the others.
 		const auto address = async::resolve(name, wanted.port);
-		if (!address) return std::unexpected(address.error());
-		here = here && async::is_loopback(*address);
+		here = here && (!address || async::is_loopback(*address));
 	}
 	const lib::Wish wish{.device = wanted.device, .both_ends_on_this_host = here};
 	auto transport = channel::RcTransport::open(session->loop_, wish, rc_options(wanted.settings));
@@ -53,8 +53,9 @@ std::expected<std::unique_ptr<Session>, std::string> Session::open(SessionOption
 	return session;
 }
 
-async::Task<Opened> Session::connect(ClientOptions options, std::string name) {
-	channel::ConnectOptions to{.protection = options_.protection, .host = name, .port = options_.port, .patience = options_.patience};
+async::Task<Opened> Session::connect(ClientOptions options, std::string name, Nanoseconds patience) {
+	const Nanoseconds deadline = monotonic_now() + patience;
+	channel::ConnectOptions to{.protection = options_.protection, .host = name, .port = options_.port, .patience = patience};
 	options.message_max = records_max(options_.settings.eager_max);
 	std::unique_ptr<channel::Channel> channel;
 	if (transport_) {
@@ -67,7 +68,7 @@ async::Task<Opened> Session::connect(ClientOptions options, std::string name) {
 		if (!connected) co_return std::unexpected(connected.error());
 		channel = std::move(*connected);
 	}
-	auto opened = co_await Client::open(std::move(channel), options);
+	auto opened = co_await Client::open(std::move(channel), options, deadline);
 	if (!opened) co_return std::unexpected(name + ": " + opened.error());
 	co_return std::move(*opened);
 }
@@ -75,7 +76,7 @@ async::Task<Opened> Session::connect(ClientOptions options, std::string name) {
 Opened Session::connect_now(const ClientOptions& options) {
 	Opened result;
 	loop_.complete([](Session& session, ClientOptions options, Opened& result) -> async::Task<void> {
-		auto connecting = session.connect(options, session.servers().front());
+		auto connecting = session.connect(options, session.servers().front(), session.options().patience);
 		result = co_await std::move(connecting);
 	}(*this, options, result));
 	return result;

@@ -28,8 +28,8 @@ class Session {
 public:
 	static std::expected<std::unique_ptr<Session>, std::string> open(SessionOptions options);
 
-	// On its loop; to a server by its name.
-	async::Task<std::expected<std::unique_ptr<Client>, std::string>> connect(ClientOptions options, std::string name);
+	// On its loop; to a server by its name. An error after `patience` at the latest.
+	async::Task<std::expected<std::unique_ptr<Client>, std::string>> connect(ClientOptions options, std::string name, Nanoseconds patience);
 	// From outside of it, to the first server: runs it until that is done.
 	std::expected<std::unique_ptr<Client>, std::string> connect_now(const ClientOptions& options);
 

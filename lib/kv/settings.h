@@ -42,7 +42,7 @@ inline channel::RcOptions rc_options(const Settings& settings) {
 		.direct_depth = 64,
 		.eager_max = message_max,
 		.message_max = message_max,
-		.memory = {.max = settings.memory + settings.one_sided}};
+		.memory = {.max = settings.memory + (settings.one_sided == 0 ? 0 : channel::MemoryPool::block_size(settings.one_sided))}};
 }
 
 inline channel::TcpOptions tcp_options() { return {.message_max = message_max}; }

@@ -1,6 +1,7 @@
 #include "lib/kv/shards.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "lib/kv/placement.h"
 
@@ -9,8 +10,10 @@ namespace {
 
 using async::Task;
 
-// How often a member that is not reached is tried again.
-constexpr Nanoseconds retry_interval = 200'000'000;
+// How often a member that is not reached is tried again. One that does not answer holds up the others meanwhile: it has less patience than
+// at the beginning, and is tried so much more rarely that others have most of the time.
+constexpr Nanoseconds retry_interval = 200'000'000, retry_patience = 1'000'000'000;
+constexpr Nanoseconds pause_of_a_try = 10, pause_max = pause_of_a_try * retry_patience;
 
 }  // namespace
 
@@ -18,12 +21,13 @@ Task<std::expected<std::unique_ptr<Shards>, std::string>> Shards::open(Session& 
 	std::unique_ptr<Shards> shards(new Shards(session, options));
 	if (session.members() == nullptr) {
 		auto names = session.servers();
-		auto taking = shards->take(std::move(names));
+		auto taking = shards->take(std::move(names), session.options().patience);
 		auto all = co_await std::move(taking);
 		if (!all) co_return std::unexpected(all.error());
 		co_return shards;
 	}
-	co_await shards->settle();
+	auto settling = shards->settle(session.options().patience);
+	co_await std::move(settling);
 	if (shards->names_.empty()) co_return std::unexpected("no server is a member of " + session.options().host);
 	if (std::ranges::none_of(shards->clients_, [](const auto& client) { return client != nullptr; }))
 		co_return std::unexpected(shards->why_none_);
@@ -31,33 +35,48 @@ Task<std::expected<std::unique_ptr<Shards>, std::string>> Shards::open(Session& 
 }
 
 // Those that are members already keep their client; the others change at one instant, when all that can be reached are.
-Task<std::expected<void, std::string>> Shards::take(std::vector<std::string> names) {
-	std::erase_if(left_, [](const auto& client) { return client->under_way() == 0; });
-	std::expected<void, std::string> all;
-	std::vector<std::unique_ptr<Client>> fresh(names.size());
-	for (std::size_t i = 0; i < names.size(); ++i) {
-		if (Client* const present = client_of(names[i]); present != nullptr && !present->lost()) continue;
-		auto connecting = session_.connect(options_, names[i]);
-		auto opened = co_await std::move(connecting);
-		if (opened) {
-			fresh[i] = std::move(*opened);
-		} else {
-			why_none_ = opened.error();
-			all = std::unexpected(std::move(opened.error()));
-		}
-	}
+Task<std::expected<void, std::string>> Shards::take(std::vector<std::string> names, Nanoseconds patience) {
+	fresh_.clear();
+	fresh_.resize(names.size());
+	why_not_.clear();
 	for (std::size_t i = 0; i < names.size(); ++i)
-		for (std::size_t j = 0; j < names_.size() && !fresh[i]; ++j)
-			if (names_[j] == names[i] && clients_[j] && !clients_[j]->lost()) fresh[i] = std::move(clients_[j]);
-	for (auto& client : clients_) {
-		if (!client) continue;
-		client->close();
-		left_.push_back(std::move(client));
-	}
+		if (Client* const present = client_of(names[i]); present == nullptr || present->lost()) connect(i, names[i], patience);
+	while (connecting_ > 0) co_await async::Park(waiting_);
+	for (std::size_t i = 0; i < names.size(); ++i)
+		for (std::size_t j = 0; j < names_.size() && !fresh_[i]; ++j)
+			if (names_[j] == names[i] && clients_[j] && !clients_[j]->lost()) fresh_[i] = std::move(clients_[j]);
+	for (auto& client : clients_)
+		if (client) left_.push_back(std::move(client));
 	names_ = std::move(names);
-	clients_ = std::move(fresh);
+	clients_ = std::move(fresh_);
 	if (names_.empty()) why_none_ = "there is no server any more in " + session_.options().host;
-	co_return all;
+	if (why_not_.empty()) co_return std::expected<void, std::string>();
+	why_none_ = why_not_;
+	co_return std::unexpected(why_not_);
+}
+
+Running Shards::connect(std::size_t index, std::string name, Nanoseconds patience) {
+	++connecting_;
+	auto connecting = session_.connect(options_, std::move(name), patience);
+	auto opened = co_await std::move(connecting);
+	if (opened) fresh_[index] = std::move(*opened);
+	else why_not_ = std::move(opened.error());
+	--connecting_;
+	session_.loop().resume_soon(waiting_);
+}
+
+// Of those whose servers have left: who has nothing under way is closed, and then goes.
+Task<void> Shards::let_go() {
+	co_await async::NextTurn(session_.loop());  // what was spawned for one of them before it left has begun now
+	for (const auto& client : left_)
+		if (client->under_way() == 0) client->close();
+	const auto over =
+		std::ranges::partition(left_, [](const auto& client) { return client->under_way() > 0 || !client->channel().closed(); });
+	const std::vector<std::unique_ptr<Client>> gone(std::make_move_iterator(over.begin()), std::make_move_iterator(over.end()));
+	left_.erase(over.begin(), over.end());
+	for (const auto& client : gone) gone_ += client->counters();
+	// And who waited for the last of its operations is resumed before it dies.
+	if (!gone.empty()) co_await async::NextTurn(session_.loop());
 }
 
 Client* Shards::client_of(std::string_view name) const {
@@ -70,7 +89,9 @@ Client* Shards::at(std::string_view key) {
 	return names_.empty() ? nullptr : clients_[owner_of(names_, key)].get();
 }
 
-bool Shards::changed() const {
+bool Shards::changed() const { return !left_.empty() || behind(); }
+
+bool Shards::behind() const {
 	const discovery::Members* const members = session_.members();
 	if (members == nullptr) return false;
 	if (members->changed()) return true;
@@ -78,30 +99,37 @@ bool Shards::changed() const {
 	return std::ranges::any_of(clients_, is_broken) && monotonic_now() >= retry_;
 }
 
-Task<void> Shards::settle() {
-	if (settling_) co_return;
+Task<void> Shards::settle() { return settle(retry_patience); }
+
+Task<void> Shards::settle(Nanoseconds patience) {
+	if (!left_.empty()) co_await let_go();
+	if (settling_ || !behind()) co_return;
 	settling_ = true;
-	while (changed()) {
-		retry_ = monotonic_now() + retry_interval;
+	do {
+		const Nanoseconds begin = monotonic_now();
 		auto names = session_.members()->list();
-		auto taking = take(std::move(names));
+		auto taking = take(std::move(names), patience);
 		(void)co_await std::move(taking);
-	}
+		const Nanoseconds end = monotonic_now();
+		retry_ = end + std::clamp((end - begin) * pause_of_a_try, retry_interval, pause_max);
+	} while (session_.members()->changed());
 	settling_ = false;
 }
 
 void Shards::close() {
-	for (const auto& client : clients_)
-		if (client) client->close();
+	for (const auto* clients : {&clients_, &left_})
+		for (const auto& client : *clients)
+			if (client) client->close();
 }
 
 Task<void> Shards::until_closed() {
-	for (const auto& client : clients_)
-		if (client) co_await client->channel().until_closed();
+	for (const auto* clients : {&clients_, &left_})
+		for (const auto& client : *clients)
+			if (client) co_await client->channel().until_closed();
 }
 
 ClientCounters Shards::counters() const {
-	ClientCounters sum;
+	ClientCounters sum = gone_;
 	for (const auto* clients : {&clients_, &left_})
 		for (const auto& client : *clients)
 			if (client) sum += client->counters();

@@ -1,5 +1,6 @@
 #include "lib/kv/store.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <new>
@@ -20,19 +21,17 @@ std::uint64_t fold(std::uint64_t left, std::uint64_t right) {
 	return static_cast<std::uint64_t>(product) ^ static_cast<std::uint64_t>(product >> 64);
 }
 
-Item* make_item(std::string_view key, std::size_t value_length) {
-	void* const at = std::malloc(sizeof(Item) + key.size() + value_length);
-	if (at == nullptr) return nullptr;
-	Item* const item = new (at) Item;
-	item->key_length = static_cast<std::uint32_t>(key.size());
-	std::memcpy(item->tail(), key.data(), key.size());
-	return item;
+// What a version takes: the same before it comes and when it goes.
+std::size_t cost_of(std::size_t key, std::size_t value, bool registered) {
+	return sizeof(Item) + heap_overhead + key + (registered ? channel::MemoryPool::block_size(value) : value);
 }
+std::size_t cost_of(const Item& item) { return cost_of(item.key_length, item.value_length, bool{item.buffer}); }
 
 }  // namespace
 
 void Value::destroy() {
-	item_->store->heap_used_ -= item_->heap_bytes() + heap_overhead;
+	item_->store->used_ -= cost_of(*item_);
+	item_->store->credit_ -= item_->credit;
 	item_->~Item();
 	std::free(item_);
 }
@@ -45,7 +44,7 @@ Store::Store(const StoreOptions& options, channel::MemoryPool* pool) : options_(
 Store::~Store() {
 	drop(table_);
 	drop(old_);
-	check(heap_used_ == 0, "values die before their store");
+	check(used_ == 0, "values die before their store");
 }
 
 void Store::drop(Table& table) {
@@ -88,59 +87,71 @@ Value Store::get(std::string_view key) {
 	return Value(item);
 }
 
-// What the present value takes becomes free by this, unless somebody holds it.
-bool Store::has_room(std::string_view key, std::size_t bytes) {
-	if (used() + bytes <= options_.memory_max) return true;
+// What the present version takes becomes free when this one has come, unless somebody holds it; but never more than this one takes, so that
+// many that are about to come do not make room for others. Nothing: full.
+std::optional<std::size_t> Store::credit_for(std::string_view key, std::size_t cost) {
+	const std::size_t wanted = used_ - credit_ + cost;
+	if (wanted <= options_.memory_max) return 0;
 	const Item* const present = *find(key, hash_of(key));
-	const std::size_t freed = present == nullptr || present->references > 1
-		? 0
-		: present->heap_bytes() + heap_overhead + (present->buffer ? present->value_length : 0);
-	if (used() + bytes <= options_.memory_max + freed) return true;
-	++counters_.refused;
-	return false;
+	const std::size_t freed = present == nullptr || present->references > 1 ? 0 : std::min(cost_of(*present), cost);
+	if (wanted - freed > options_.memory_max) return {};
+	return freed;
+}
+
+Value Store::make(std::string_view key, std::size_t size, bool registered) {
+	const std::size_t cost = cost_of(key.size(), size, registered);
+	const std::optional<std::size_t> credit = credit_for(key, cost);
+	channel::Buffer buffer;
+	if (credit && registered) buffer = pool_->take(size);
+	void* const at = credit && bool{buffer} == registered ? std::malloc(sizeof(Item) + key.size() + (registered ? 0 : size)) : nullptr;
+	if (at == nullptr) {
+		++counters_.refused;
+		return {};
+	}
+	used_ += cost;
+	credit_ += *credit;
+	Item* const item = new (at) Item{.store = this,
+		.key_length = static_cast<std::uint32_t>(key.size()),
+		.value_length = static_cast<std::uint32_t>(size),
+		.credit = static_cast<std::uint32_t>(*credit),
+		.buffer = std::move(buffer)};
+	std::memcpy(item->tail(), key.data(), key.size());
+	return Value(item);
 }
 
 bool Store::set(std::string_view key, Bytes value) {
-	if (pool_ != nullptr && value.size() >= options_.registered_min) {
-		channel::Buffer buffer = take(key, value.size());
-		if (!buffer) return false;
-		std::memcpy(buffer.data(), value.data(), value.size());
-		set(key, std::move(buffer));
-		return true;
+	const bool registered = pool_ != nullptr && value.size() >= options_.registered_min;
+	Value made = make(key, value.size(), registered);
+	if (!made) return false;
+	std::byte* const to = registered ? made.buffer().data() : made.item_->tail() + key.size();
+	if (!value.empty()) std::memcpy(to, value.data(), value.size());
+	return set(std::move(made));
+}
+
+Value Store::take(std::string_view key, std::size_t size) {
+	if (pool_ != nullptr) return make(key, size, true);
+	++counters_.refused;
+	return {};
+}
+
+bool Store::set(Value value) {
+	Item* const item = value.item_;
+	if (const std::size_t credit = std::exchange(item->credit, 0); credit > 0) {
+		credit_ -= credit;
+		const Item* const present = *find(item->key(), hash_of(item->key()));
+		const std::size_t freed = present == nullptr ? 0 : cost_of(*present);
+		if (freed < credit && used_ - credit_ - freed > options_.memory_max) {
+			++counters_.refused;
+			return false;
+		}
 	}
-	if (!has_room(key, sizeof(Item) + heap_overhead + key.size() + value.size())) return false;
-	Item* const item = make_item(key, value.size());
-	if (item == nullptr) {
-		++counters_.refused;
-		return false;
-	}
-	item->value_length = static_cast<std::uint32_t>(value.size());
-	if (!value.empty()) std::memcpy(item->tail() + key.size(), value.data(), value.size());
-	put(item);
+	put(value.release());
 	return true;
-}
-
-void Store::set(std::string_view key, channel::Buffer value) {
-	Item* const item = make_item(key, 0);
-	check(item != nullptr, "there is memory for a key");
-	item->value_length = static_cast<std::uint32_t>(value.size());
-	item->buffer = std::move(value);
-	put(item);
-}
-
-channel::Buffer Store::take(std::string_view key, std::size_t size) {
-	if (pool_ == nullptr || !has_room(key, size + sizeof(Item) + heap_overhead + key.size())) return {};
-	channel::Buffer buffer = pool_->take(size);
-	counters_.refused += !buffer;
-	return buffer;
 }
 
 void Store::put(Item* item) {
 	++counters_.sets;
-	item->store = this;
-	item->references = 1;
 	item->hash = hash_of(item->key());
-	heap_used_ += item->heap_bytes() + heap_overhead;
 	Item** const at = find(item->key(), item->hash);
 	if (Item* const present = *at; present != nullptr) {
 		item->next = present->next;

@@ -4,13 +4,16 @@
 // never torn, however often its key is overwritten meanwhile. Small values lie with their key on the heap, in one allocation; large ones in
 // a registered Buffer, from which they are lent and into which they are read.
 //
-// Everything that values take, the held old versions too, counts against `memory_max`; above it SET refuses and changes nothing. A key can
-// be overwritten in a full store if the new value is no larger.
+// Everything that values take counts against `memory_max`, by whole blocks: the old versions that are held too, and those that are about to
+// come. Above it SET refuses and changes nothing. A key can be overwritten in a full store if the new value is no larger: what the old one
+// takes is a credit of the new one, until that is there. A version that is set anew takes no more than it took, so what fits into a store
+// fits into every other one of that size.
 //
 // One thread. Values die before their store, and the store before its pool and its journal.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -30,13 +33,13 @@ struct Item {
 	std::uint32_t references = 0;
 	std::uint32_t key_length = 0;
 	std::uint32_t value_length = 0;
+	std::uint32_t credit = 0;  // of one that is about to come: what it takes less, because the present version will go
 	channel::Buffer buffer;  // of a large value
 
 	std::byte* tail() { return reinterpret_cast<std::byte*>(this + 1); }
 	const std::byte* tail() const { return reinterpret_cast<const std::byte*>(this + 1); }
 	std::string_view key() const { return {reinterpret_cast<const char*>(tail()), key_length}; }
 	Bytes bytes() const { return {buffer ? buffer.data() : tail() + key_length, value_length}; }
-	std::size_t heap_bytes() const { return sizeof(Item) + key_length + (buffer ? 0 : value_length); }
 };
 
 // A counted handle.
@@ -63,7 +66,9 @@ public:
 	const channel::Buffer& buffer() const { return item_->buffer; }
 
 private:
+	friend class Store;
 	void destroy();
+	Item* release() { return std::exchange(item_, nullptr); }
 	Item* item_ = nullptr;
 };
 
@@ -89,13 +94,13 @@ public:
 	Value get(std::string_view key);
 	// False: full.
 	bool set(std::string_view key, Bytes value);
-	// A value that was written to a buffer of take(); now it may be written to no more.
-	void set(std::string_view key, channel::Buffer value);
 	// False: missing.
 	bool remove(std::string_view key);
 
-	// For a value of this key that is about to come. Empty: full.
-	channel::Buffer take(std::string_view key, std::size_t size);
+	// A version of this key that is about to come, by its buffer(). Empty: full.
+	Value take(std::string_view key, std::size_t size);
+	// It has come, and may be written to no more. False: the version whose room it was to have has gone meanwhile, and the store is full.
+	bool set(Value value);
 
 	// From now on every change goes there too, and is published only when it is committed.
 	void keep(Journal& journal) { journal_ = &journal; }
@@ -107,7 +112,7 @@ public:
 	void publish(std::string_view key, const Value& value);
 
 	std::size_t size() const { return count_; }
-	std::size_t used() const { return heap_used_ + (pool_ == nullptr ? 0 : pool_->in_use()) - (index_ ? index_->area().length : 0); }
+	std::size_t used() const { return used_; }
 	const StoreOptions& options() const { return options_; }
 	const StoreCounters& counters() const { return counters_; }
 
@@ -117,7 +122,8 @@ private:
 
 	std::uint64_t hash_of(std::string_view key) const;
 	Item** find(std::string_view key, std::uint64_t hash);
-	bool has_room(std::string_view key, std::size_t bytes);
+	std::optional<std::size_t> credit_for(std::string_view key, std::size_t cost);
+	Value make(std::string_view key, std::size_t size, bool registered);
 	void put(Item* item);
 	void grow();
 	void migrate(std::size_t buckets);
@@ -132,7 +138,7 @@ private:
 	Table table_, old_;
 	std::size_t migrated_ = 0;
 	std::size_t count_ = 0;
-	std::size_t heap_used_ = 0;
+	std::size_t used_ = 0, credit_ = 0;  // of all versions
 	StoreCounters counters_;
 };
 

@@ -38,7 +38,7 @@ Families transport_families(channel::RcTransport& transport) {
 		gauge("verbena_registered_memory_max_bytes", "Its watermark: as much as there may be", number(transport.options().memory.max)),
 		with_labels("verbena_channels_total", "Channels by what became of them", Kind::counter, "event",
 			{{"opened", c.channels_opened}, {"lost", c.channels_lost}}),
-		with_labels("verbena_frames_total", "SENDs by what they carry", Kind::counter, "kind",
+		with_labels("verbena_frames_total", "SENDs by what they carry, and heartbeats", Kind::counter, "kind",
 			{{"sent", c.frames_sent}, {"sent_inline", c.frames_inline}, {"received", c.frames_received}, {"credit", c.credit_frames},
 				{"want", c.want_frames}, {"heartbeat", c.heartbeats}}),
 		with_labels("verbena_messages_total", "Messages of channels", Kind::counter, "kind",

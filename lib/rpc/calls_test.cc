@@ -104,6 +104,18 @@ TEST_P(Calls, ACallThatTakesTooLongTimesOutAndItsServerHearsOfIt) {
 	EXPECT_FALSE(value_of(syncAwait(client_.call_for<rpc_test::has_deadline>(0s))));
 }
 
+TEST_P(Calls, ACallsTimeRunsWhileItsServerTakesNothing) {
+	Client client;
+	prepare(client, GetParam());
+	client.init_config({.unsent_max = 1 << 20});
+	ASSERT_FALSE(syncAwait(client.connect(server_.address())));
+	kill(server_.pid(), SIGSTOP);
+	for (int i = 0; i < 40; ++i)
+		EXPECT_EQ(code_of(syncAwait(client.call_for<rpc_test::own>(20ms, std::string(300'000, 'x')))), errc::timed_out);
+	kill(server_.pid(), SIGCONT);
+	EXPECT_EQ(value_of(syncAwait(client.call<rpc_test::add>(1, 2))), 3);
+}
+
 TEST_P(Calls, ATaskThatIsDroppedCancelsItsCall) {
 	IoThread& thread = client_.get_executor();
 	std::optional<async::Job> job;
@@ -135,6 +147,20 @@ TEST_P(Calls, AnAnswersAttachmentIsHeldAgainstTheServersLimit) {
 	EXPECT_EQ(client_.get_resp_attachment().size(), 16u << 20);
 	EXPECT_EQ(code_of(syncAwait(client_.call<rpc_test::attachment_of>((16u << 20) + 1))), errc::message_too_large);
 	EXPECT_EQ(value_of(syncAwait(client_.call<rpc_test::add>(1, 1))), 2) << "the connection stands";
+}
+
+TEST_P(Calls, AShortAttachmentBesideALargeAnswerArrivesWhole) {
+	for (const std::uint32_t size : {1u, 4'000u, 20'000u, 200'000u}) {
+		EXPECT_EQ(value_of(syncAwait(client_.call<rpc_test::text_beside_attachment>(size))).size(), size);
+		EXPECT_EQ(client_.get_resp_attachment(), "as text");
+	}
+}
+
+TEST_P(Calls, ARequestThatNoMessageHoldsFailsAlone) {
+	const std::string all(64 << 20, 'a');  // as much as a message holds, and there are headers
+	client_.set_req_attachment(all);
+	EXPECT_EQ(code_of(syncAwait(client_.call<rpc_test::attachment_back>())), errc::message_too_large);
+	EXPECT_EQ(value_of(syncAwait(client_.call<rpc_test::add>(1, 2))), 3);
 }
 
 TEST_P(Calls, LargeArgumentsAndALargeAttachmentGoTogether) {
@@ -232,6 +258,31 @@ TEST(Calls, AFunctionThatBlocksHoldsUpItsThreadOnly) {
 	for (int i = 0; i < 100; ++i) EXPECT_EQ(syncAwait(other.call<rpc_test::add>(i, i)).value(), 2 * i);
 	EXPECT_EQ(blocked.get_pipeline_size(), 1u);
 	EXPECT_TRUE(syncAwait(std::move(under_way)));
+}
+
+std::atomic<bool> asking{false}, answered{false};
+Lazy<int> ask(std::string address) {
+	Client other;
+	const auto failed = co_await other.connect(address);
+	if (failed) co_return -1;
+	asking = true;
+	const auto waited = co_await other.call<rpc_test::wait_ms>(300);
+	answered = true;
+	co_return waited ? *waited : -1;
+}
+
+// It was destroyed there.
+TEST(Calls, AStopWaitsForAFunctionThatIsOnAnotherThread) {
+	ServerProcess backend("1", "tcp");
+	Server server({.address = "127.0.0.1", .port = 0, .thread_num = 1, .drain_patience = 1ms});
+	server.register_handler<ask>();
+	const Server::Started started = server.async_start();
+	Client client;
+	ASSERT_FALSE(syncAwait(client.connect("127.0.0.1:" + std::to_string(server.port()))));
+	std::jthread caller([&] { EXPECT_FALSE(syncAwait(client.call<ask>(backend.address()))); });
+	while (!asking) std::this_thread::yield();
+	server.stop();
+	EXPECT_TRUE(answered);
 }
 
 TEST(Calls, OnePortServesTcpAndRdma) {

@@ -5,8 +5,9 @@
 //     co_await client.connect("127.0.0.1:9000");
 //     auto result = co_await client.call<echo>("hello rdma");     // expected<std::string, rpc_error>
 //
-// A client belongs to one I/O thread, on which its calls' coroutines go on. send_request() may be called from any thread and any number of
-// times together; call() and the attachment members are for one caller at a time. Calls that were begun outlive the client: they fail.
+// A client belongs to one I/O thread; a coroutine that awaits a call comes back to its own, if that is an I/O thread, and else goes on
+// there. send_request() may be called from any thread and any number of times together; call() and the attachment members are for one
+// caller at a time. Calls that were begun outlive the client: they fail.
 //
 // call() gives values that own their memory: a std::string for a function that returns a std::string_view. send_request() gives a result
 // that holds the answer's memory, with views into it. open_stream() calls a function that reads and writes items (stream.h).
@@ -93,7 +94,7 @@ public:
 
 	// A function that has a stream: begun when this is done, whatever becomes of it then.
 	template <auto f, class... Arguments> Lazy<rpc_result<client_stream<f>>> open_stream(Arguments&&... arguments) {
-		return open_with<f>({.window = config_.stream_window}, std::forward<Arguments>(arguments)...);
+		return open_with<f>({}, std::forward<Arguments>(arguments)...);
 	}
 	template <auto f, class... Arguments>
 	Lazy<rpc_result<client_stream<f>>> open_stream(stream_config_t settings, Arguments&&... arguments) {
@@ -146,7 +147,8 @@ private:
 				},
 				detail::Types<Arguments...>());
 	}
-	template <auto f, class... Arguments> auto open_with(const stream_config_t& settings, Arguments&&... arguments) {
+	template <auto f, class... Arguments> auto open_with(stream_config_t settings, Arguments&&... arguments) {
+		if (!settings.window) settings.window = config_.stream_window;
 		static_assert(Function<f>::is_stream, "this RPC function has no stream: call() it");
 		if constexpr (detail::fit<f, Arguments...>())
 			return detail::carry<f>(

@@ -135,7 +135,7 @@ template <auto f, class... Arguments> constexpr bool fit() {
 
 struct CallOptions {
 	std::uint32_t function = 0;
-	Nanoseconds patience = never;
+	Nanoseconds patience = never;  // 0: it is over
 	std::string_view attachment;
 	std::span<char> attachment_room;
 	const channel::Place* place = nullptr;
@@ -160,6 +160,10 @@ bool send_call(ClientConnection& connection, Pending& pending, const CallOptions
 		pending.fail(rpc_error(code.ec, connection.reason().empty() ? std::string(code.message()) : connection.reason()));
 		return false;
 	}
+	if (options.patience == 0) {
+		pending.fail(rpc_error(errc::timed_out));
+		return false;
+	}
 	FrameDraft draft = connection.begin(pending, options.function, options.patience);
 	try {
 		pack_arguments(draft.buffer(), arguments...);
@@ -176,30 +180,42 @@ bool send_call(ClientConnection& connection, Pending& pending, const CallOptions
 template <class T, class... Carried>
 Lazy<rpc_result<T>> run_call(
 	std::shared_ptr<ClientConnection> connection, std::shared_ptr<ClientState> state, CallOptions options, Carried... arguments) {
-	co_await connection->thread().on();
-	while (connection->crowded()) co_await connection->until_progress();
-	Answer<T> pending(connection);
-	if (send_call(*connection, pending, options, arguments...)) co_await pending;
-	state->response_attachment = pending.attachment;
-	state->response_share = std::move(pending.share);
-	co_return pending.result();
+	IoThread::Visit visit(connection->thread());
+	co_await visit.there();
+	if (connection->crowded()) options.patience = co_await connection->until_room(options.patience);
+	std::optional<rpc_result<T>> result;
+	{
+		Answer<T> pending(connection);
+		if (send_call(*connection, pending, options, arguments...)) co_await pending;
+		state->response_attachment = pending.attachment;
+		state->response_share = std::move(pending.share);
+		result.emplace(pending.result());
+	}
+	co_await visit.back();
+	co_return std::move(*result);
 }
 
 template <class T> Lazy<async_rpc_result<T>> wait_for_answer(std::shared_ptr<ClientConnection> connection, PendingAtHome<T> pending) {
-	co_await connection->thread().on();
+	IoThread::Visit visit(connection->thread());
+	co_await visit.there();
 	Answer<T>& answer = *pending;
 	co_await answer;
-	co_return answer.result_with_memory();
+	auto result = answer.result_with_memory();
+	pending.reset();
+	co_await visit.back();
+	co_return std::move(result);
 }
 
 template <class T, class... Carried>
 Lazy<Lazy<async_rpc_result<T>>> run_request(std::shared_ptr<ClientConnection> connection, CallOptions options, Carried... arguments) {
-	co_await connection->thread().on();
-	while (connection->crowded()) co_await connection->until_progress();
+	IoThread::Visit visit(connection->thread());
+	co_await visit.there();
+	if (connection->crowded()) options.patience = co_await connection->until_room(options.patience);
 	PendingAtHome<T> pending(new Answer<T>(connection), {&connection->thread()});
 	pending->keep_message = is_view<T> || !(std::is_arithmetic_v<T> || std::is_void_v<T> || std::is_same_v<T, std::string>);
 	if (send_call(*connection, *pending, options, arguments...))
-		while (connection->unsent(*pending) && !pending->done()) co_await connection->until_progress();
+		while (connection->unsent(*pending)) co_await connection->until_progress();
+	co_await visit.back();
 	co_return wait_for_answer<T>(std::move(connection), std::move(pending));
 }
 

@@ -9,6 +9,8 @@ namespace {
 
 using async::Task;
 
+constexpr Nanoseconds a_year = Nanoseconds{365} * 24 * 3600 * 1'000'000'000;  // as good as for ever
+
 // Sees a channel to its end.
 Task<void> see_off(std::unique_ptr<channel::Channel> channel) {
 	channel->close();
@@ -68,9 +70,11 @@ err_code ClientConnection::usable() const {
 }
 
 Task<err_code> ClientConnection::connect(std::shared_ptr<ClientConnection> connection, Target target) {
-	co_await connection->thread_.on();
+	IoThread::Visit visit(connection->thread_);
+	co_await visit.there();
 	connection->close();
 	const err_code opened = co_await connection->open(std::move(target));
+	co_await visit.back();
 	co_return opened;
 }
 
@@ -79,7 +83,8 @@ Task<err_code> ClientConnection::open(Target target) {
 	target_ = std::move(target);
 	reason_.clear();
 	const std::string host = target_.port.empty() ? target_.host : with_port(target_.host, target_.port);
-	channel::ConnectOptions options{.host = host, .port = 9001, .patience = static_cast<Nanoseconds>(target_.patience.count()) * 1'000'000};
+	const Nanoseconds patience = target_.patience.count() > 0 ? static_cast<Nanoseconds>(target_.patience.count()) * 1'000'000 : a_year;
+	channel::ConnectOptions options{.host = host, .port = 9001, .patience = patience};
 	if (target_.ssl || target_.ibv) {
 		auto protection = make_protection(Side::client, target_.ssl);
 		if (!protection) {
@@ -206,6 +211,7 @@ void ClientConnection::handle(const Frame& frame, Arrived& arrived) {
 		}
 		case FrameKind::goodbye: {
 			// The server answers what it has; behind this frame it gets no more from us.
+			if (goodbye_) return;
 			goodbye_ = true;
 			connected_.store(false, std::memory_order_relaxed);
 			FrameDraft goodbye = outbox_->begin({.kind = FrameKind::goodbye});
@@ -296,7 +302,8 @@ FrameDraft ClientConnection::begin(Pending& pending, std::uint32_t function, Nan
 }
 
 bool ClientConnection::submit(Pending& pending, FrameDraft& draft, Attachment attachment, Nanoseconds patience) {
-	if (outbox_->body_size(draft) > target_.limits.body_max || attachment.bytes.size() > target_.limits.attachment_max) {
+	if (outbox_->body_size(draft) > target_.limits.body_max || attachment.bytes.size() > target_.limits.attachment_max ||
+		!outbox_->fits(draft, attachment.bytes.size())) {
 		give_up(pending, draft);
 		pending.fail(rpc_error(errc::message_too_large, "the request is larger than the client's limit"));
 		return false;
@@ -312,15 +319,40 @@ void ClientConnection::give_up(Pending& pending, FrameDraft& draft) {
 	forget(pending, false);
 }
 
+Task<Nanoseconds> ClientConnection::until_room(Nanoseconds patience) {
+	struct Clock final : async::Timer {
+		explicit Clock(ClientConnection& connection) : connection(connection) {}
+		~Clock() { connection.thread_.loop().cancel(*this); }
+		void expire() override {
+			if (connection.outbox_) connection.outbox_->say_progress();
+		}
+		ClientConnection& connection;
+	};
+	Clock clock(*this);
+	const Nanoseconds deadline = patience == never ? never : monotonic_now() + patience;
+	if (deadline != never) thread_.loop().schedule(clock, deadline);
+	Nanoseconds left = patience;
+	while (crowded() && left > 0) {
+		co_await until_progress();
+		if (const Nanoseconds now = monotonic_now(); deadline != never) left = now < deadline ? deadline - now : 0;
+	}
+	co_return left;
+}
+
 Task<bool> ClientConnection::ping(std::shared_ptr<ClientConnection> connection, Nanoseconds patience) {
-	co_await connection->thread_.on();
+	IoThread::Visit visit(connection->thread_);
+	co_await visit.there();
 	const bool answered = co_await connection->ping(patience);
+	co_await visit.back();
 	co_return answered;
 }
 
 Task<OutboxCounters> ClientConnection::counters(std::shared_ptr<ClientConnection> connection) {
-	co_await connection->thread_.on();
-	co_return connection->outbox_ ? connection->outbox_->counters() : OutboxCounters{};
+	IoThread::Visit visit(connection->thread_);
+	co_await visit.there();
+	const OutboxCounters counted = connection->outbox_ ? connection->outbox_->counters() : OutboxCounters{};
+	co_await visit.back();
+	co_return counted;
 }
 
 Task<bool> ClientConnection::ping(Nanoseconds patience) {

@@ -92,8 +92,10 @@ public:
 	void set_server_level(std::uint32_t level) { server_level_ = level; }
 	channel::MemoryPool* memory() const { return channel_ ? channel_->memory() : nullptr; }
 
-	// Waits while too much is unsent.
+	// Too much is unsent.
 	bool crowded() const { return outbox_ && outbox_->crowded(); }
+	// Waits until it is not. What is left of a call's patience then; 0: it is over.
+	async::Task<Nanoseconds> until_room(Nanoseconds patience);
 	async::Park until_progress() { return outbox_->until_progress(); }
 
 	// A request: begin, pack the arguments, submit. Between them nothing else.

@@ -5,7 +5,7 @@
 //     }); if (sent) auto result = co_await std::move(*sent);
 //
 // An operation that takes a client_reuse_hint shares its connection with others: it is chosen by the fewest calls in flight, and a new one
-// is made when all have `reuse_limit` and fewer than `max_connection` exist. One without has a connection of its own for as long as it
+// is made when all have `reuse_limit` and fewer than `max_connection` are shared. One without has a connection of its own for as long as it
 // runs. A connection that broke is dropped when it is next looked at; connecting is tried again `connect_retry_count` times with
 // `reconnect_wait_time` between. While somebody uses the pool, idle connections are asked every `host_alive_detect_duration` whether they
 // still answer, and those beyond the first that nobody used for `idle_timeout` are closed.
@@ -127,42 +127,74 @@ private:
 	};
 
 	Lazy<std::shared_ptr<C>> get(bool alone) {
+		IoThread& here = IoThread::current() != nullptr ? *IoThread::current() : threads_.next();
+		co_await here.on();
 		co_await look_after_idle();
 		for (int attempt = 0; attempt <= settings_.connect_retry_count; ++attempt) {
-			if (auto client = choose(alone)) co_return client;
+			Choice choice = choose(alone);
+			for (const std::uint64_t failed = choice.failed; choice.waits() && choice.failed == failed; choice = choose(alone))
+				co_await here.loop().sleep_for(look_again);
+			if (choice.waits()) continue;  // somebody else has tried in vain
+			if (choice.client != nullptr) co_return std::move(choice.client);
 			auto made = std::make_shared<C>(threads_.next());
 			made->init_config(settings_.client);
 			if (settings_.ibv) made->init_ibv(*settings_.ibv);
 			if (settings_.ssl) made->init_ssl(*settings_.ssl);
-			const err_code failed = co_await made->connect(url_);
-			alive_.store(!failed, std::memory_order_relaxed);
-			if (!failed) {
-				const std::lock_guard guard(lock_);
-				entries_.push_back({.client = made, .alone = alone, .used = now(), .asked = now()});
-				co_return made;
-			}
+			bool connected = false;
 			{
-				const std::lock_guard guard(lock_);
-				error_ = made->error_text();
+				const Connecting under_way{*this};
+				const err_code failed = co_await made->connect(url_);
+				connected = !failed;
+				note(made, alone, connected);
 			}
-			if (attempt < settings_.connect_retry_count)
-				co_await made->get_executor().loop().sleep_for(detail::patience_of(settings_.reconnect_wait_time));
+			if (connected) co_return made;
+			if (attempt < settings_.connect_retry_count) co_await here.loop().sleep_for(detail::patience_of(settings_.reconnect_wait_time));
 		}
 		co_return nullptr;
 	}
 
-	// The best of those that are there; null if there shall be one more.
-	std::shared_ptr<C> choose(bool alone) {
+	struct Connecting {
+		client_pool& pool;
+		~Connecting() {
+			const std::lock_guard guard(pool.lock_);
+			--pool.connecting_;
+		}
+	};
+	void note(const std::shared_ptr<C>& made, bool alone, bool connected) {
+		alive_.store(connected, std::memory_order_relaxed);
+		const std::lock_guard guard(lock_);
+		if (connected) {
+			entries_.push_back({.client = made, .alone = alone, .used = now(), .asked = now()});
+		} else {
+			++failed_;
+			error_ = made->error_text();
+		}
+	}
+
+	// The best of those that are there; or one more is to connect, and counts as Connecting; or neither, while as many are as there may be.
+	struct Choice {
+		std::shared_ptr<C> client;
+		bool connects = false;
+		std::uint64_t failed = 0;  // attempts so far, of everybody
+		bool waits() const { return client == nullptr && !connects; }
+	};
+	Choice choose(bool alone) {
 		const std::lock_guard guard(lock_);
 		std::erase_if(entries_, [](const Entry& each) { return each.client->has_closed(); });
 		Entry* best = nullptr;
 		for (Entry& each : entries_)
 			if (!each.alone && (best == nullptr || each.client->get_pipeline_size() < best->client->get_pipeline_size())) best = &each;
-		if (best == nullptr || (alone && best->client->get_pipeline_size() > 0)) return nullptr;
-		if (!alone && best->client->get_pipeline_size() >= reuse_limit_ && entries_.size() < settings_.max_connection) return nullptr;
+		const std::size_t shared = connecting_ + static_cast<std::size_t>(std::ranges::count(entries_, false, &Entry::alone));
+		const bool more = alone || shared < std::max<std::size_t>(settings_.max_connection, 1);
+		const bool good = best != nullptr && best->client->get_pipeline_size() < (alone ? 1 : reuse_limit_);
+		if (!good && more) {
+			++connecting_;
+			return {.client = nullptr, .connects = true, .failed = failed_};
+		}
+		if (best == nullptr) return {.client = nullptr, .connects = false, .failed = failed_};
 		best->alone = alone;
 		best->used = now();
-		return best->client;
+		return {.client = best->client, .connects = false, .failed = failed_};
 	}
 
 	// Pings who is due, and lets go of who was not used for long.
@@ -175,7 +207,9 @@ private:
 					now() - each.asked < settings_.host_alive_detect_duration)
 					continue;
 				each.asked = now();
-				if (now() - each.used >= settings_.host_alive_detect_duration) due.push_back(each.client);
+				// Who has calls under way is waited for by them.
+				if (now() - each.used >= settings_.host_alive_detect_duration && each.client->get_pipeline_size() == 0)
+					due.push_back(each.client);
 			}
 			const auto old = [&](const Entry& each) {
 				return !each.alone && each.client->get_pipeline_size() == 0 && now() - each.used > settings_.idle_timeout;
@@ -195,12 +229,16 @@ private:
 	}
 	static Time now() { return std::chrono::steady_clock::now(); }
 
+	static constexpr Nanoseconds look_again = 1'000'000;
+
 	const std::string url_;
 	const pool_config settings_;
 	IoThreads& threads_;
 	const std::size_t reuse_limit_;
 	mutable std::mutex lock_;
 	std::vector<Entry> entries_;
+	std::size_t connecting_ = 0;
+	std::uint64_t failed_ = 0;
 	std::string error_;
 	std::atomic<bool> alive_{false};
 };

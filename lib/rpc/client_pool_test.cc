@@ -62,6 +62,19 @@ TEST(ClientPool, ItMakesAnotherConnectionWhenAllAreBusy) {
 	syncAwait(body(pool));
 }
 
+TEST(ClientPool, ManyThatComeAtOnceKeepToItsLimit) {
+	rpc_test::ServerProcess server("1", "tcp");
+	const auto pool = Pool::create(server.address(), {.max_connection = 4});
+	const auto body = [](std::shared_ptr<Pool> pool) -> Lazy<void> {
+		std::vector<Lazy<std::string>> all;
+		for (int i = 0; i < 200; ++i) all.push_back(shared_echo(pool, "hello"));
+		const auto answers = co_await collectAll(std::move(all));
+		for (const auto& each : answers) EXPECT_EQ(each, "hello");
+	};
+	syncAwait(body(pool));
+	EXPECT_LE(pool->total_client_count(), 4u);
+}
+
 TEST(ClientPool, ItHealsAfterTheServerHasStartedAgain) {
 	rpc_test::ServerProcess first("1", "tcp");
 	const int port = first.port();

@@ -13,13 +13,14 @@ namespace verbena::rpc {
 // Of one stream.
 struct stream_config_t {
 	std::chrono::nanoseconds timeout{0};  // of the whole stream, at both ends; 0: none
-	std::uint32_t window = 256 << 10;     // bytes of items that have arrived and were not read; from 64 KiB on
+	std::optional<std::uint32_t> window;  // in place of the client's stream_window
 };
 
 namespace detail {
 
 template <class Result> Lazy<rpc_result<Result>> wait_for_end(std::shared_ptr<StreamEnd> end, std::shared_ptr<Answer<Result>> answer) {
-	co_await end->home().on();
+	IoThread::Visit visit(end->home());
+	co_await visit.there();
 	end->stop_writing();
 	end->discard();
 	// The answer may live longer than who waits for it.
@@ -31,9 +32,15 @@ template <class Result> Lazy<rpc_result<Result>> wait_for_end(std::shared_ptr<St
 		}
 	};
 	Answer<Result>& pending = *answer;
-	const Leave leave{pending};
-	co_await pending;
-	co_return pending.result();
+	{
+		const Leave leave{pending};
+		co_await pending;
+	}
+	rpc_result<Result> result = pending.result();
+	answer.reset();
+	end.reset();
+	co_await visit.back();
+	co_return std::move(result);
 }
 
 // A server that does not even answer a question is not waited for without end.
@@ -84,16 +91,21 @@ template <auto f, class... Carried>
 Lazy<rpc_result<client_stream<f>>> run_open(
 	std::shared_ptr<ClientConnection> connection, stream_config_t settings, std::uint32_t item_max, Carried... arguments) {
 	using Result = rpc::Owned<typename Function<f>::Result>;
-	co_await connection->thread().on();
-	const CallOptions options{.function = Function<f>::id, .patience = patience_of(settings.timeout)};
+	IoThread::Visit visit(connection->thread());
+	co_await visit.there();
+	CallOptions options{.function = Function<f>::id, .patience = patience_of(settings.timeout)};
 	const rpc_error refused = co_await ask_for_streams(connection, std::min(options.patience, ask_patience));
-	if (refused) co_return std::unexpected(refused);
-	while (connection->crowded()) co_await connection->until_progress();
-	PendingAtHome<Result> pending(new Answer<Result>(connection), {&connection->thread()});
-	pending->stream = StreamEnd::make(connection->thread(), settings.window, item_max);
-	if (!send_call(*connection, *pending, options, arguments...)) co_return std::unexpected(pending->error);
-	std::shared_ptr<StreamEnd> end = pending->stream;
-	co_return client_stream<f>(std::move(end), std::move(pending));
+	rpc_result<client_stream<f>> opened = std::unexpected(refused);
+	if (!refused) {
+		if (connection->crowded()) options.patience = co_await connection->until_room(options.patience);
+		PendingAtHome<Result> pending(new Answer<Result>(connection), {&connection->thread()});
+		pending->stream = StreamEnd::make(connection->thread(), *settings.window, item_max);
+		std::shared_ptr<StreamEnd> end = pending->stream;
+		if (send_call(*connection, *pending, options, arguments...)) opened = client_stream<f>(std::move(end), std::move(pending));
+		else opened = std::unexpected(pending->error);
+	}
+	co_await visit.back();
+	co_return std::move(opened);
 }
 
 }  // namespace detail

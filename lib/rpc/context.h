@@ -103,13 +103,16 @@ public:
 
 private:
 	friend class ServerConnection;
+	friend class CallTable;
 	AsyncCall(std::shared_ptr<ServerConnection> connection, std::string_view function, const Frame& frame, Arrived& arrived);
+	void give_up(const rpc_error& why);  // nobody waits for its answer
 
 	std::shared_ptr<ServerConnection> connection_;
 	IoThread& home_;
 	context_info_t info_;
 	std::shared_ptr<StreamEnd> stream_;  // of a function that has one
-	std::size_t place_ = 0;  // among the connection's calls
+	AsyncCall* next_ = nullptr;  // in the connection's CallTable
+	bool listed_ = false;        // there
 	std::atomic<bool> answered_{false};
 };
 

@@ -21,6 +21,7 @@ IoThread::IoThread(const async::LoopOptions& options)
 
 IoThread::~IoThread() {
 	check(!here(), "an I/O thread is ended by another one");
+	until_all_are_back();
 	loop_.stop();
 	thread_.join();
 	IoThread* const before = std::exchange(current_thread, this);
@@ -45,6 +46,11 @@ std::expected<channel::RcTransport*, std::string> IoThread::transport(const lib:
 }
 
 IoThreads::IoThreads(std::size_t count, const async::LoopOptions& options) : options_(options), threads_(std::max<std::size_t>(count, 1)) {}
+
+IoThreads::~IoThreads() {
+	for (const auto& each : threads_)
+		if (each != nullptr) each->until_all_are_back();
+}
 
 IoThread& IoThreads::at(std::size_t index) {
 	const std::lock_guard guard(lock_);

@@ -4,7 +4,8 @@
 //
 //     co_await thread.on();      // from here on this thread; at once, if it is there already
 //
-// A coroutine must not be destroyed while it is on its way from one thread to another.
+// A coroutine must not be destroyed while it is on another thread or on its way. The library's own ones go away from an I/O thread as a
+// Visit and come back to it, so that it knows of them.
 #pragma once
 
 #include <atomic>
@@ -21,7 +22,7 @@ namespace verbena::rpc {
 class IoThread {
 public:
 	explicit IoThread(const async::LoopOptions& options = {});
-	// Ends what still runs on it, wherever it stands.
+	// Waits for coroutines that are away, and ends what still runs on it, wherever it stands.
 	~IoThread();
 	IoThread(const IoThread&) = delete;
 	IoThread& operator=(const IoThread&) = delete;
@@ -48,6 +49,31 @@ public:
 	};
 	Arrival on() { return Arrival(*this); }
 
+	// In a coroutine's frame: it goes to a thread, and back to the I/O thread that it came from, if it came from one.
+	class Visit {
+	public:
+		explicit Visit(IoThread& to) : to_(to), from_(to.here() ? nullptr : current()) {
+			if (from_ != nullptr) from_->away_.fetch_add(1);
+		}
+		Visit(const Visit&) = delete;
+		Visit& operator=(const Visit&) = delete;
+		~Visit() {
+			if (from_ != nullptr && from_->away_.fetch_sub(1) == 1) from_->away_.notify_all();
+		}
+		Arrival there() { return to_.on(); }
+		Arrival back() { return from_ != nullptr ? from_->on() : to_.on(); }
+
+	private:
+		IoThread& to_;
+		IoThread* from_;
+	};
+	// Coroutines of this thread that visit others.
+	std::uint32_t away() const { return away_.load(); }
+	// Waits until there are none. By another thread.
+	void until_all_are_back() const {
+		for (std::uint32_t now = away_.load(); now != 0; now = away_.load()) away_.wait(now);
+	}
+
 	// Runs `work` on this thread: at once if it is this one.
 	template <class Work> void run(Work work) {
 		if (here()) work();
@@ -61,6 +87,7 @@ private:
 		std::unique_ptr<channel::RcTransport> transport;
 	};
 	async::Loop loop_;
+	std::atomic<std::uint32_t> away_{0};
 	std::vector<Opened> transports_;
 	std::jthread thread_;
 };
@@ -69,6 +96,8 @@ class IoThreads {
 public:
 	// The threads start as they are asked for.
 	explicit IoThreads(std::size_t count, const async::LoopOptions& options = {});
+	// Coroutines that visit one of them from another come back first.
+	~IoThreads();
 
 	IoThread& next();  // in turn; from any thread
 	std::size_t count() const { return threads_.size(); }

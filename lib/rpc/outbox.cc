@@ -20,7 +20,7 @@ Outbox::Outbox(channel::Channel& channel, std::size_t batch_max, std::size_t uns
 	: channel_(channel), batch_max_(batch_max), unsent_max_(unsent_max), writer_(channel.loop(), write_on()) {}
 
 // Who waits for progress sees that there will be none.
-Outbox::~Outbox() { channel_.loop().resume_soon(waiting_); }
+Outbox::~Outbox() { say_progress(); }
 
 std::uint64_t Outbox::finish(FrameDraft& draft, Attachment attachment) {
 	++counters_.frames;
@@ -60,7 +60,10 @@ Buffer Outbox::take_spare() {
 
 void Outbox::push(Buffer head, Attachment attachment) {
 	queued_bytes_ += head.size() + attachment.bytes.size();
-	queue_.push_back({std::move(head), std::move(attachment)});
+	Item& item = queue_.emplace_back(std::move(head), std::move(attachment));
+	// A short string's bytes have moved with it.
+	if (const auto* const owned = std::get_if<std::string>(&item.attachment.owner))
+		item.attachment.bytes = std::as_bytes(std::span(*owned));
 	++next_number_;
 }
 
@@ -76,7 +79,8 @@ void Outbox::flush() {
 }
 
 void Outbox::pump() {
-	while (!queue_.empty() && !sending_) {
+	// The channel must know whom to resume, from the first message on.
+	while (!queue_.empty() && !sending_ && writer_waits_) {
 		const Item& item = queue_.front();
 		if (std::holds_alternative<channel::Place>(item.attachment.owner)) {
 			if (lent_under_way_ == lent_max) return;
@@ -92,7 +96,7 @@ void Outbox::pump() {
 // Either it is sent, or the writer waits in the channel for it.
 void Outbox::try_sending() {
 	if (sending_->await_ready()) finished();
-	else if (writer_waits_) sending_->await_suspend(writer_waits_);
+	else sending_->await_suspend(writer_waits_);
 }
 
 void Outbox::finished() {
@@ -110,8 +114,8 @@ void Outbox::account(Item& item, bool sent) {
 		item.head.clear();
 		spares_.push_back(std::move(item.head));
 	}
-	if (!waiting_.empty()) channel_.loop().resume_soon(waiting_);
-	while (!crowded() && !crowd_.empty()) crowd_.pop_front()->uncrowded();
+	say_progress();
+	tell_next();
 }
 
 void Outbox::lend_first() {
@@ -135,18 +139,14 @@ async::Task<void> Outbox::carry(Lent& lent) {
 
 async::Task<void> Outbox::write_on() {
 	struct UntilSent {
-		std::coroutine_handle<>& waits;
+		Outbox& outbox;
 		bool await_ready() const { return false; }
-		void await_suspend(std::coroutine_handle<> handle) const { waits = handle; }
+		void await_suspend(std::coroutine_handle<> handle) const {
+			if (!std::exchange(outbox.writer_waits_, handle)) outbox.pump();
+		}
 		void await_resume() const {}
 	};
-	// What did not go before this coroutine had begun.
-	const UntilSent until_sent{writer_waits_};
-	while (sending_) {
-		try_sending();
-		pump();
-		if (sending_ && !sending_->linked()) co_await async::NextTurn(channel_.loop());
-	}
+	const UntilSent until_sent{*this};
 	while (true) {
 		co_await until_sent;
 		finished();
@@ -156,6 +156,7 @@ async::Task<void> Outbox::write_on() {
 
 void Outbox::detach(std::uint64_t number) {
 	if (number == 0 || sent(number)) return;
+	say_progress();  // who waits for it to be sent waits no more
 	Item& item = queue_[queue_.size() - static_cast<std::size_t>(next_number_ - number)];
 	if (!std::holds_alternative<std::monostate>(item.attachment.owner)) return;  // it is kept anyway
 	const auto bytes = item.attachment.bytes;

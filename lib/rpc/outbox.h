@@ -63,7 +63,7 @@ private:
 	FrameHeader header_;
 };
 
-// Told once when the outbox is not crowded any more.
+// Told once when the outbox is not crowded any more; its tell_next() is due when that one has sent what it had.
 class Uncrowded : public async::Linked {
 public:
 	virtual void uncrowded() = 0;
@@ -82,6 +82,10 @@ public:
 	// What was begun is not to be sent.
 	void drop(FrameDraft& draft) { open_.resize(draft.start_); }
 	std::size_t body_size(const FrameDraft& draft) const { return open_.size() - draft.start_ - FrameHeader::bytes; }
+	// False: no message of the channel can hold it with an attachment of so many bytes.
+	bool fits(const FrameDraft& draft, std::size_t attachment) const {
+		return open_.size() - draft.start_ + attachment <= channel_.message_max();
+	}
 
 	// Returns 0 if nothing of the attachment is needed any more, or a number for sent() and detach().
 	std::uint64_t finish(FrameDraft& draft, Attachment attachment = {});
@@ -89,6 +93,7 @@ public:
 	// Waits until the message of that number is sent, or will never be.
 	bool sent(std::uint64_t number) const { return number < next_number_ - queue_.size() || ended_; }
 	async::Park until_progress() { return async::Park(waiting_); }
+	void say_progress() { channel_.loop().resume_soon(waiting_); }
 	// Its attachment's bytes are about to go: what is not sent yet is copied.
 	void detach(std::uint64_t number);
 
@@ -97,6 +102,12 @@ public:
 	bool crowded() const { return queued_bytes() >= unsent_max_; }
 	void tell_when_uncrowded(Uncrowded& who) {
 		if (!who.linked()) crowd_.push_back(who);
+	}
+	// Told one by one: what the first one sends may fill it again.
+	void tell_next() {
+		if (crowd_.empty() || crowded()) return;
+		crowd_.pop_front()->uncrowded();
+		if (!crowd_.empty()) channel_.loop().at_turn_end(*this);
 	}
 	bool ended() const { return ended_; }  // nothing can be sent any more
 	bool idle() const { return queue_.empty() && open_.empty() && lent_under_way_ == 0; }
@@ -114,7 +125,10 @@ private:
 		async::Job job;
 		bool over = false;
 	};
-	void turn_ends() override { flush(); }
+	void turn_ends() override {
+		flush();
+		tell_next();
+	}
 	void close_batch(std::size_t size);
 	void push(Buffer head, Attachment attachment);
 	void pump();

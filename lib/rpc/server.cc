@@ -23,6 +23,15 @@ template <class Work> auto on_thread(IoThread& thread, Work work) {
 // An I/O thread and its connections.
 struct Server::Worker {
 	explicit Worker(const async::LoopOptions& options) : thread(options) {}
+	// On its thread. `use` may end the connection.
+	template <class Use> void for_each(Use use) {
+		async::List<ServerConnection> all;
+		all.splice(connections);
+		while (ServerConnection* each = all.pop_front()) {
+			connections.push_back(*each);
+			use(*each);
+		}
+	}
 	ServerCounters counters;
 	async::List<ServerConnection> connections;
 	std::atomic<bool> draining{false};
@@ -138,26 +147,25 @@ void Server::drain() {
 	for (const auto& worker : workers_)
 		worker->thread.loop().post([&worker = *worker] {
 			worker.draining = true;
-			async::List<ServerConnection> all;
-			all.splice(worker.connections);
-			while (ServerConnection* each = all.pop_front()) {
-				worker.connections.push_back(*each);
-				each->drain();
-			}
+			worker.for_each([](ServerConnection& each) { each.drain(); });
 		});
 	const Nanoseconds deadline = monotonic_now() + static_cast<Nanoseconds>(config_.drain_patience.count()) * 1'000'000;
 	bool drained = workers_.empty();
 	setup_.spawn(until_drained(deadline, drained));
 	while (!drained) setup_.run_until([&] { return drained; });
-	for (const auto& worker : workers_)
-		on_thread(worker->thread, [&] {
+	for (const auto& worker : workers_) {
+		const auto end_all = [&] {
+			worker->for_each([](ServerConnection& each) { each.close(); });
+			// A function's coroutine that is on another thread is not to be destroyed.
+			if (worker->thread.away() > 0) return false;
 			while (ServerConnection* connection = worker->connections.pop_front()) {
 				const auto alive = connection->shared_from_this();
-				connection->close();
 				connection->abandon_calls();
 			}
 			return true;
-		});
+		};
+		while (!on_thread(worker->thread, end_all)) worker->thread.until_all_are_back();
+	}
 	// Set-ups that are still under way wait for the threads: these end first.
 	workers_.clear();
 	setup_.complete(nothing());

@@ -7,8 +7,6 @@ using async::Task;
 
 thread_local context_info_t* running = nullptr;
 
-constexpr std::size_t gone = ~std::size_t{0};  // no more among the calls
-
 }  // namespace
 
 context_info_t* get_context() { return running; }
@@ -66,6 +64,11 @@ AsyncCall::~AsyncCall() {
 	connection_->end_call(*this);
 }
 
+void AsyncCall::give_up(const rpc_error& why) {
+	info_.cancelled_.store(true, std::memory_order_relaxed);
+	if (stream_) stream_->end(why);
+}
+
 void AsyncCall::answer(Buffer body) {
 	if (answered_.exchange(true, std::memory_order_acq_rel)) return;
 	home_.run([self = shared_from_this(), body = std::move(body)] {
@@ -107,21 +110,14 @@ Task<void> ServerConnection::serve() {
 		count_sent();
 	}
 	close();
-	for (AsyncCall* call : calls_) {
-		call->info_.cancelled_.store(true, std::memory_order_relaxed);
-		if (call->stream_) call->stream_->end(rpc_error(errc::io_error, "the client is gone"));
-	}
+	calls_.for_each([](AsyncCall& call) { call.give_up(rpc_error(errc::io_error, "the client is gone")); });
 	co_await channel_->until_closed();
 	ServerCounters::add(counters_.connections, ~std::uint64_t{0});  // functions that still run have nobody to answer
 }
 
 void ServerConnection::abandon_calls() {
-	while (!calls_.empty()) {
-		AsyncCall* const call = calls_.back();
-		calls_.pop_back();
-		call->place_ = gone;
+	while (AsyncCall* const call = calls_.remove_any())
 		if (call->frame) std::exchange(call->frame, {}).destroy();
-	}
 }
 
 void ServerConnection::read(FrameReader& reader, Arrived& arrived) {
@@ -140,8 +136,8 @@ void ServerConnection::handle(const Frame& frame, Arrived& arrived) {
 		case FrameKind::item:
 		case FrameKind::window:
 		case FrameKind::done: {
-			const auto found = streams_.find(frame.header.sequence);  // none: its function has ended
-			if (found == streams_.end() || found->second->take(frame, arrived)) return;
+			AsyncCall* const call = calls_.find(frame.header.sequence);  // null: its function has ended
+			if (call == nullptr || !call->stream_ || call->stream_->take(frame, arrived)) return;
 			ServerCounters::add(counters_.faults);
 			refuse(frame.header.sequence,
 				rpc_error(errc::protocol_error, "the rules of a stream were broken: more was sent or granted than there may be"));
@@ -150,7 +146,7 @@ void ServerConnection::handle(const Frame& frame, Arrived& arrived) {
 		}
 		case FrameKind::cancel:
 			ServerCounters::add(counters_.cancelled);
-			forget(frame.header.sequence, rpc_error(errc::operation_canceled, "the client gave the stream up"));
+			forget(frame.header.sequence, rpc_error(errc::operation_canceled, "the client gave it up"));
 			return;
 		case FrameKind::ping: {
 			FrameDraft pong = outbox_.begin({.kind = FrameKind::pong, .sequence = frame.header.sequence});
@@ -168,11 +164,7 @@ void ServerConnection::handle(const Frame& frame, Arrived& arrived) {
 
 // Nobody waits for the call's answer.
 void ServerConnection::forget(std::uint32_t sequence, const rpc_error& why) {
-	for (AsyncCall* call : calls_) {
-		if (call->info_.sequence_ != sequence) continue;
-		call->info_.cancelled_.store(true, std::memory_order_relaxed);
-		if (call->stream_) call->stream_->end(why);
-	}
+	if (AsyncCall* const call = calls_.find(sequence)) call->give_up(why);
 }
 
 void ServerConnection::execute(const Frame& frame, Arrived& arrived) {
@@ -188,11 +180,11 @@ void ServerConnection::execute(const Frame& frame, Arrived& arrived) {
 			rpc_error(errc::invalid_rpc_arguments, opens ? "the function has no stream: call it" : "the function has a stream: open it"));
 		return;
 	}
-	if (opens && streams_.size() >= limits_.streams_max) {
+	if (opens && streams_ >= limits_.streams_max) {
 		refuse(frame.header.sequence, rpc_error(errc::too_many_streams));
 		return;
 	}
-	if (opens && streams_.contains(frame.header.sequence)) {
+	if (calls_.find(frame.header.sequence) != nullptr) {
 		ServerCounters::add(counters_.faults);
 		close();
 		return;
@@ -222,14 +214,13 @@ void ServerConnection::respond(context_info_t& info, const rpc_error& error) {
 
 std::shared_ptr<AsyncCall> ServerConnection::begin_call(Incoming& incoming) {
 	auto call = AsyncCall::make(shared_from_this(), incoming.function, incoming.frame, incoming.arrived);
-	call->place_ = calls_.size();
-	calls_.push_back(call.get());
+	calls_.add(*call);
 	return call;
 }
 
 std::shared_ptr<StreamEnd> ServerConnection::begin_stream(AsyncCall& call) {
 	call.stream_ = StreamEnd::make(home_, limits_.stream_window, limits_.frame.body_max);
-	streams_.emplace(call.info_.sequence_, call.stream_.get());
+	++streams_;
 	call.stream_->begin(outbox_, call.info_.sequence_);
 	call.stream_->end_at(call.info_.deadline_);
 	return call.stream_;
@@ -237,14 +228,10 @@ std::shared_ptr<StreamEnd> ServerConnection::begin_stream(AsyncCall& call) {
 
 void ServerConnection::end_call(AsyncCall& call) {
 	if (call.stream_) {
-		streams_.erase(call.info_.sequence_);
+		--streams_;
 		call.stream_->end({});
 	}
-	if (call.place_ != gone) {
-		calls_[call.place_] = calls_.back();
-		calls_[call.place_]->place_ = call.place_;
-		calls_.pop_back();
-	}
+	calls_.remove(call);
 	home_.loop().resume_soon(slowed_);  // it looks again itself: the outbox may be full now
 	look_whether_drained();
 }

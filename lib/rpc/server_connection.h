@@ -9,6 +9,7 @@
 #include <string>
 #include <unordered_map>
 
+#include "lib/rpc/call_table.h"
 #include "lib/rpc/context.h"
 
 namespace verbena::rpc {
@@ -84,7 +85,7 @@ private:
 	void execute(const Frame& frame, Arrived& arrived);
 	void forget(std::uint32_t sequence, const rpc_error& why);
 	void refuse(std::uint32_t sequence, const rpc_error& error);
-	bool may_read() const { return calls_.size() - streams_.size() < limits_.in_flight_max && !outbox_.crowded(); }
+	bool may_read() const { return calls_.size() - streams_ < limits_.in_flight_max && !outbox_.crowded(); }
 	void end_call(AsyncCall& call);
 	void look_whether_drained();
 	void count_sent();
@@ -99,8 +100,8 @@ private:
 	channel::Path path_;
 	std::any tag_;
 	Unpacker unpacker_;
-	std::vector<AsyncCall*> calls_;  // in flight
-	std::unordered_map<std::uint32_t, StreamEnd*> streams_;  // of those, by sequence number
+	CallTable calls_;
+	std::size_t streams_ = 0;  // of those, how many have one
 	async::List<async::Waiter> slowed_;
 	std::atomic<bool> closed_{false};
 	bool draining_ = false, client_left_ = false;
@@ -127,7 +128,8 @@ template <class Pack> void ServerConnection::respond(context_info_t& info, errc 
 		outbox_.drop(draft);
 		throw;
 	}
-	if (outbox_.body_size(draft) > limits_.frame.body_max || size_of(info.response_) > limits_.frame.attachment_max) {
+	const std::size_t attached = size_of(info.response_);
+	if (outbox_.body_size(draft) > limits_.frame.body_max || attached > limits_.frame.attachment_max || !outbox_.fits(draft, attached)) {
 		outbox_.drop(draft);
 		info.response_ = {};
 		return respond(info, rpc_error(errc::message_too_large, "the answer is larger than the limit"));

@@ -108,12 +108,13 @@ rpc_error StreamEnd::why_not() const {
 
 rpc_result<void> StreamEnd::send(FrameDraft& draft) {
 	const std::size_t size = outbox_->body_size(draft);
-	if (size > item_max_) {
+	if (size > item_max_ || !outbox_->fits(draft, 0)) {
 		outbox_->drop(draft);
 		return std::unexpected(rpc_error(errc::message_too_large, "the item is larger than the limit"));
 	}
 	outbox_->finish(draft);
 	writes_.spend(item_cost(size));
+	outbox_->tell_next();
 	return {};
 }
 

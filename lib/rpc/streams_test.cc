@@ -184,7 +184,7 @@ TEST_P(Streams, ASlowClientHoldsBackTheServersWriter) {
 // The count when it has been the same for a while.
 Lazy<int> settled(Client& client) {
 	int last = -1;
-	for (int same = 0; same < 100;) {
+	for (int same = 0; same < 100 || last <= 0;) {
 		const auto now = co_await client.call<rpc_test::count_of_flooded>();
 		if (!now) co_return -1;
 		same = *now == last ? same + 1 : 0;

@@ -72,6 +72,9 @@ Done rc_connect(ibv_qp* qp, const OpenDevice& device, const RemoteEnd& remote, c
 		"ibv_modify_qp to RTS");
 }
 
+// One that cannot be modified has failed already.
+void to_error(ibv_qp* qp) { (void)step(qp, {.qp_state = IBV_QPS_ERR}, IBV_QP_STATE, "ibv_modify_qp to ERR"); }
+
 Done ud_start(ibv_qp* qp, const OpenDevice& device, std::uint32_t qkey, std::uint32_t local_psn) {
 	ibv_qp_attr attributes{.qp_state = IBV_QPS_INIT, .qkey = qkey};
 	attributes.port_num = device.choice.port;

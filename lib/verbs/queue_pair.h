@@ -54,6 +54,9 @@ std::expected<MadeQueuePair, std::string> make_queue_pair(const OpenDevice& devi
 Done rc_to_init(ibv_qp* qp, const OpenDevice& device, int remote_access);
 Done rc_connect(ibv_qp* qp, const OpenDevice& device, const RemoteEnd& remote, const RcPath& path);
 
+// It sends and receives nothing any more; what was posted to it completes with an error.
+void to_error(ibv_qp* qp);
+
 // INIT, RTR and RTS; receives may be posted before or after.
 Done ud_start(ibv_qp* qp, const OpenDevice& device, std::uint32_t qkey, std::uint32_t local_psn);
 

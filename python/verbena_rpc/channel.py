@@ -56,7 +56,7 @@ class _Clear:
 class TcpChannel:
     """send() and receive() may be called by one thread each at the same time."""
 
-    def __init__(self, host: str, port: int, timeout: float, tls: Optional["Tls"] = None) -> None:
+    def __init__(self, host: str, port: int, timeout: float | None, tls: Optional["Tls"] = None) -> None:
         self._socket = socket.create_connection((host, port), timeout)
         try:
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

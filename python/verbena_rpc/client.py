@@ -1,6 +1,5 @@
 """The client: numbers requests, and a thread that gives each answer to whom it belongs."""
 
-import contextlib
 import threading
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
@@ -11,6 +10,7 @@ import msgpack
 from . import frame
 from .channel import TcpChannel
 from .errors import CANCELED, INVALID_RESULT, IO_ERROR, NO_SUCH_FUNCTION, NOT_CONNECTED, TIMED_OUT, VERSION, Reply, RpcError
+from .sender import Sender
 from .stream import Stream
 
 if TYPE_CHECKING:
@@ -27,10 +27,11 @@ def _microseconds(seconds: float) -> int:
 
 class Client:
     def __init__(self, host: str, port: int, timeout: float = 30.0, tls: Optional["Tls"] = None) -> None:
-        """Connects. `timeout`: seconds, for connecting and for each call. `tls`: verbena_rpc.tls.Tls; without it in plain text."""
+        """Connects. `timeout`: seconds, for connecting and for each call; 0: none. `tls`: verbena_rpc.tls.Tls; without it in plain text."""
         self._timeout = timeout
-        self._channel = TcpChannel(host, port, timeout, tls)
-        self._lock = threading.Lock()
+        self._channel = TcpChannel(host, port, timeout or None, tls)
+        self._sender = Sender(self._channel)
+        self._lock = threading.Lock()  # nobody waits while he has it
         self._waiting: dict[int, Future[Reply]] = {}
         self._streams: dict[int, Stream] = {}
         self._level = 0  # of the server; 0: it was not asked
@@ -47,14 +48,16 @@ class Client:
         patience = self._timeout if timeout is None else timeout
         sequence, future = self._send(function, arguments, attachment, patience)
         try:
-            return future.result(patience)
+            return future.result(patience or None)
         except FutureTimeout:
             self._give_up(sequence, TIMED_OUT)
             raise RpcError(TIMED_OUT, "no answer in time") from None
 
     def send(self, function: str, *arguments: Any, attachment: bytes = b"") -> "Future[Reply]":
-        """Returns when the request is sent."""
-        return self._send(function, arguments, attachment, self._timeout)[1]
+        """Returns when the request is sent. The answer, or the error, is there within the client's `timeout`."""
+        sequence, future = self._send(function, arguments, attachment, self._timeout)
+        self._end_in_time(sequence, future, self._timeout)
+        return future
 
     def stream(self, function: str, *arguments: Any, timeout: float | None = None) -> Stream:
         """Calls a function that has a stream. `timeout`: seconds, of the whole stream; None: it may take as long as it likes."""
@@ -62,20 +65,17 @@ class Client:
         body = msgpack.packb(list(arguments)) if arguments else b""
         with self._lock:
             sequence, answer = self._begin()
-            opened = Stream(self._say, lambda: self._give_up(sequence, CANCELED), sequence, answer)
+            opened = Stream(self._sender, lambda: self._give_up(sequence, CANCELED), sequence, answer)
             self._streams[sequence] = opened
-            head = frame.encode(frame.OPEN, sequence, frame.function_id(function), body, patience_us=_microseconds(timeout or 0))
-            self._put(sequence, head + opened.first_grant())
-        if timeout is not None:
-            timer = threading.Timer(timeout, self._give_up, (sequence, TIMED_OUT))
-            timer.daemon = True
-            timer.start()
-            answer.add_done_callback(lambda _: timer.cancel())
+        head = frame.encode(frame.OPEN, sequence, frame.function_id(function), body, patience_us=_microseconds(timeout or 0))
+        self._put(sequence, head + opened.first_grant())
+        self._end_in_time(sequence, answer, timeout or 0)
         return opened
 
     def close(self) -> None:
         self._fail(NOT_CONNECTED, "the client was closed")
         self._channel.close()
+        self._sender.close()
         if threading.current_thread() is not self._reader:
             self._reader.join()
 
@@ -89,13 +89,12 @@ class Client:
         body = msgpack.packb(list(arguments)) if arguments else b""
         with self._lock:
             sequence, future = self._begin()
-            function_id = frame.function_id(function)
-            self._put(sequence, frame.encode(frame.REQUEST, sequence, function_id, body, attachment, _microseconds(patience)))
+        function_id = frame.function_id(function)
+        self._put(sequence, frame.encode(frame.REQUEST, sequence, function_id, body, attachment, _microseconds(patience)))
         return sequence, future
 
     def _begin(self) -> "tuple[int, Future[Reply]]":
-        if self._closed:
-            raise RpcError(NOT_CONNECTED, self._closed)
+        self._look_whether_closed()
         self._sequence = self._sequence % 0xFFFFFFFF + 1
         future: Future[Reply] = Future()
         future.set_running_or_notify_cancel()  # only an answer ends it, or the call's timeout
@@ -104,25 +103,33 @@ class Client:
 
     def _put(self, sequence: int, message: bytes) -> None:
         try:
-            self._channel.send(message)
-        except OSError as error:
-            del self._waiting[sequence]
-            self._streams.pop(sequence, None)
-            raise RpcError(IO_ERROR, str(error)) from error
+            self._sender.send(message, self._look_whether_closed)
+        except BaseException as error:
+            with self._lock:
+                self._waiting.pop(sequence, None)
+                self._streams.pop(sequence, None)
+            if isinstance(error, OSError):
+                raise RpcError(IO_ERROR, str(error)) from error
+            raise
 
-    def _say(self, message: bytes) -> None:
-        """Of a stream. That it is not sent is told by the stream's answer."""
-        with self._lock, contextlib.suppress(OSError):
-            self._channel.send(message)
+    def _look_whether_closed(self) -> None:
+        if self._closed:
+            raise RpcError(NOT_CONNECTED, self._closed)
+
+    def _end_in_time(self, sequence: int, answer: "Future[Any]", timeout: float) -> None:
+        if timeout <= 0:
+            return
+        timer = threading.Timer(timeout, self._give_up, (sequence, TIMED_OUT))
+        timer.daemon = True
+        timer.start()
+        answer.add_done_callback(lambda _: timer.cancel())
 
     def _give_up(self, sequence: int, code: int) -> None:
         with self._lock:
             future = self._waiting.pop(sequence, None)
             self._streams.pop(sequence, None)
-            if future is not None:
-                with contextlib.suppress(OSError):
-                    self._channel.send(frame.encode(frame.CANCEL, sequence))
         if future is not None:
+            self._sender.leave(frame.encode(frame.CANCEL, sequence))
             future.set_exception(RpcError(code, "no answer in time" if code == TIMED_OUT else "canceled"))
 
     def _ask_for_streams(self) -> None:
@@ -142,14 +149,15 @@ class Client:
             while True:
                 for each in frame.decode(self._channel.receive()):
                     self._handle(each)
-        except (OSError, ValueError) as error:
+        except Exception as error:  # nobody else would tell those who wait
             self._fail(IO_ERROR, str(error) or "the connection broke")
 
     def _handle(self, each: frame.Frame) -> None:
         if each.kind == frame.GOODBYE:
             with self._lock:
-                self._closed = "the server stops"
-                self._channel.send(frame.encode(frame.GOODBYE, 0))
+                repeated, self._closed = bool(self._closed), self._closed or "the server stops"
+            if not repeated:
+                self._sender.leave(frame.encode(frame.GOODBYE, 0))
         if each.kind in (frame.ITEM, frame.WINDOW):
             with self._lock:
                 stream = self._streams.get(each.sequence)
@@ -164,7 +172,7 @@ class Client:
             return  # its caller has given up
         try:
             value = msgpack.unpackb(each.body, strict_map_key=False) if each.body else None
-        except ValueError as error:  # of this call alone
+        except Exception as error:  # of this call alone, whatever the parser throws
             future.set_exception(RpcError(INVALID_RESULT, f"the result cannot be read: {error}"))
             return
         if each.word:

@@ -4,12 +4,14 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
+from contextlib import suppress
 from typing import Any
 
 import msgpack
 
 from . import frame
 from .errors import CANCELED, Reply, RpcError
+from .sender import Sender
 
 WINDOW_MIN, WINDOW = 64 << 10, 256 << 10
 
@@ -20,8 +22,8 @@ class Stream:
     Left by an exception or before finish(), the function is told to give up.
     """
 
-    def __init__(self, send: Callable[[bytes], None], give_up: Callable[[], None], sequence: int, answer: "Future[Reply]") -> None:
-        self._send = send
+    def __init__(self, sender: Sender, give_up: Callable[[], None], sequence: int, answer: "Future[Reply]") -> None:
+        self._sender = sender
         self._give_up = give_up
         self._sequence = sequence
         self._answer = answer
@@ -53,13 +55,14 @@ class Stream:
             if self._answer.done() or self._writes_done:
                 raise self._answer.exception() if self._failed() else RpcError(CANCELED, "nobody reads what is written now")
             self._credit -= frame.HEADER.size + len(body)
-        self._say(frame.ITEM, body)
+        with suppress(OSError):  # told by the answer
+            self._sender.send(frame.encode(frame.ITEM, self._sequence, 0, body))
 
     def writes_done(self) -> None:
         """The function reads to the end of what was written."""
         if not self._writes_done:
             self._writes_done = True
-            self._say(frame.DONE)
+            self._sender.leave(frame.encode(frame.DONE, self._sequence))
 
     def finish(self, timeout: float | None = None) -> Any:
         """writes_done(), and the function's result. What was not read is dropped."""
@@ -97,8 +100,9 @@ class Stream:
                 self._room -= frame.HEADER.size + len(each.body)
                 if not self._discards:
                     self._items.append(each.body)
+            dropped = each.kind == frame.ITEM and self._discards
             self._changed.notify_all()
-        if each.kind == frame.ITEM and self._discards:
+        if dropped:
             self._consumed(each.body)
 
     def _consumed(self, body: bytes) -> None:
@@ -108,13 +112,10 @@ class Stream:
                 return
             granted, self._owed = self._owed, 0
             self._room += granted
-        self._say(frame.WINDOW, word=granted)
+        self._sender.leave(frame.encode(frame.WINDOW, self._sequence, granted))
 
     def _failed(self) -> bool:
         return self._answer.done() and self._answer.exception() is not None
-
-    def _say(self, kind: int, body: bytes = b"", word: int = 0) -> None:
-        self._send(frame.encode(kind, self._sequence, word, body))
 
     def _wake(self) -> None:
         with self._changed:

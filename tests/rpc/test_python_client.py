@@ -101,6 +101,27 @@ def test_a_call_times_out_and_the_server_hears_of_it(client: Client) -> None:
         pass
 
 
+def test_a_request_that_was_sent_ends_in_time(server: Server) -> None:
+    with Client("127.0.0.1", server.port, timeout=0.2) as client:
+        with pytest.raises(RpcError) as caught:
+            client.send("rpc_test::wait_ms", 5_000).result(20)
+        assert caught.value.code == 3
+        assert client.call("rpc_test::add", 1, 2) == 3
+
+
+def test_a_result_that_cannot_be_a_python_value_fails_alone(client: Client) -> None:
+    with pytest.raises(RpcError, match="the result cannot be read"):
+        client.call("rpc_test::map_of_lists")
+    assert client.call("rpc_test::add", 1, 2) == 3
+
+
+def test_more_is_sent_than_either_end_holds(client: Client) -> None:
+    """The server stops reading while its answers are not read: who sends must not keep the reader from reading."""
+    block = os.urandom(1 << 20)
+    answers = [client.send("rpc_test::attachment_back", attachment=block) for _ in range(120)]
+    assert all(each.result(60).attachment == block for each in answers)
+
+
 def test_threads_share_a_client(client: Client) -> None:
     sums: list[int] = []
     threads = [threading.Thread(target=lambda: sums.extend(client.call("rpc_test::add", i, 1) for i in range(50))) for _ in range(4)]

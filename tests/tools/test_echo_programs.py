@@ -58,6 +58,11 @@ def test_messages_of_every_size(programs: Programs, clients_by: tuple[str, ...],
     check_good(programs.run(*clients_by, "-c", 3, "-n", 20, "-t", 0, "-m", size), 3)
 
 
+@pytest.mark.parametrize("carrier", [("rdma",), ("tcp", "-m", 20_000)])
+def test_a_window_that_the_ends_cannot_buffer_holds_nobody_up(programs: Programs, carrier: tuple[object, ...]) -> None:
+    check_good(programs.run("performance_test", "-c", 2, "-n", 1500, "-t", 0, "--window", 1024, "--transport", *carrier), 2)
+
+
 @pytest.mark.parametrize(
     "words", [["-c", "0"], ["-c", "-1"], ["-c", "ten"], ["-c", "100001"], ["-n", "0"], ["-m", "0"], ["-t", "-1"], ["--no-such"]]
 )
@@ -332,3 +337,18 @@ def test_two_hosts(programs: Programs, clients_by: tuple[str, ...], two_hosts: N
     ran = programs.run(*words, within=lambda command: two_hosts.inside(1, command))
     check_good(ran, 20)
     assert two_hosts.udp_datagrams_sent(1) - before > 200
+
+
+def test_clients_of_another_host_that_are_silent_for_a_while_are_still_there(programs: Programs, two_hosts: NamespacePair) -> None:
+    port = free_port()
+    words = ("echo_server", "--port", port, "--insecure", "--metrics-json", "m.json")
+    server = programs.start(*words, within=lambda words: two_hosts.inside(0, words))
+    wait_until(lambda: "listening at" in server.out, "echo_server listens", alive=server)
+    words = ("performance_test", "-c", 5, "-n", 2, "-t", 2500, "-s", f"{ADDRESSES[0]}:{port}", "--insecure")
+    check_good(programs.run(*words, within=lambda command: two_hosts.inside(1, command)), 5)
+    assert server.end().status == 0
+    families = json.loads((programs.folder / "m.json").read_text())
+    frames = {each["labels"]["kind"]: each["value"] for each in families["verbena_frames_total"]["samples"]}
+    assert frames["heartbeat"] > 0 and frames["credit"] == 0, frames
+    retries = [sample["value"] for name in families if "retr" in name or "rnr" in name for sample in families[name]["samples"]]
+    assert sum(retries) == 0, families

@@ -49,6 +49,12 @@ def test_every_protocol_is_measured_and_says_what_it_did(programs: Programs) -> 
     assert programs.run("verbena", "check", "own.csv", "--strict").status == 0
 
 
+def test_an_operation_that_fails_is_told_from_a_row_that_cannot_be_true(programs: Programs) -> None:
+    words = ("--memory", "1M", "--sizes", "64K", "--ops", "set", "--proto", "rndv", "--window", 64)
+    ran = programs.run("verbena", "bench", "kv", *words, *QUICK, limit_s=60)
+    assert ran.status == 1 and "the store is full" in ran.err, ran
+
+
 def test_one_sided_gets_take_no_message_and_are_rows_of_their_own(programs: Programs) -> None:
     words = ("--ops", "get", "--proto", "auto,onesided", "--sizes", "1,100,4K,1M", "--window", "1,8")
     ran = programs.run("verbena", "bench", "kv", *words, *QUICK, "--csv", "-", limit_s=60)

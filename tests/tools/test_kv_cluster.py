@@ -1,14 +1,18 @@
 """Several servers: each has its share of the keys, by a list or by membership in etcd."""
 
+import base64
+import json
 import re
 import signal
 import socket
+import time
+import urllib.request
 from collections import Counter
 from collections.abc import Iterator
 
 import pytest
-from programs import Program, Programs, wait_until
-from test_kv import HOST, client, serve
+from programs import LIMIT_S, Program, Programs, stop, wait_until
+from test_kv import HOST, client, lines, serve
 
 KEYS = 600
 
@@ -35,7 +39,7 @@ def free_port() -> int:
 
 
 @pytest.fixture
-def etcd(programs: Programs) -> Iterator[str]:
+def etcd_program(programs: Programs) -> Iterator[tuple[Program, str]]:
     """A real one; the prefix that the tests use."""
     url, peers = (f"http://{HOST}:{free_port()}" for _ in range(2))
     words = ["--name", "one", "--data-dir", "etcd", "--listen-client-urls", url, "--advertise-client-urls", url]
@@ -48,7 +52,25 @@ def etcd(programs: Programs) -> Iterator[str]:
             return probe.connect_ex((host, int(port))) == 0
 
     wait_until(answers, "etcd listens", alive=program)
-    yield f"etcd://{host}:{port}/kv"
+    yield program, f"etcd://{host}:{port}/kv"
+
+
+@pytest.fixture
+def etcd(etcd_program: tuple[Program, str]) -> str:
+    return etcd_program[1]
+
+
+def ask(prefix: str, path: str, name: str) -> dict[str, object]:
+    """A call of etcd's about the member of this name."""
+    url, key = prefix.replace("etcd", "http").removesuffix("/kv"), base64.b64encode(f"/kv/{name}".encode()).decode()
+    with urllib.request.urlopen(f"{url}/v3/kv/{path}", json.dumps({"key": key}).encode(), timeout=10) as answer:
+        return json.load(answer)  # type: ignore[no-any-return]
+
+
+def name_of(member: Program) -> str:
+    found = re.search(r"joined \S+ as (\S+)", member.out)
+    assert found, member.out
+    return found[1]
 
 
 def join(programs: Programs, prefix: str, *options: object) -> Program:
@@ -100,6 +122,59 @@ def test_a_member_that_crashes_is_none_after_its_lease(programs: Programs, etcd:
 
     wait_until(two_are_left, "the keys are shared by the two that are left")
     assert sum(keys_of(server) for server in servers[1:]) == KEYS
+
+
+def test_a_member_that_cannot_be_reached_costs_its_own_keys(programs: Programs, etcd: str) -> None:
+    """One has a name that nobody knows, one takes connections and says nothing."""
+    join(programs, etcd)
+    with socket.create_server((HOST, 0)) as mute:
+        names = ["no.such.host.invalid:7472", f"{HOST}:{mute.getsockname()[1]}"]
+        for name in names:
+            ask(etcd, "put", name)
+        ran = client(programs, etcd, *sets("v"), *GETS)
+    refused = {int(number) for number in re.findall(r"commands\.txt:(\d+): ", ran.err)}
+    assert ran.status == 1 and ran.seconds < LIMIT_S, ran
+    # What was refused as a SET was also refused as a GET, and everything else was served.
+    assert {number for number in refused if number > KEYS} == {number + KEYS for number in refused if number <= KEYS}, ran
+    assert KEYS / 6 < len(refused) / 2 < KEYS * 5 / 6
+    assert ran.out.splitlines() == [f"v{i}" for i in range(KEYS) if i + 1 not in refused]
+
+
+def test_a_member_whose_name_was_taken_away_is_one_again(programs: Programs, etcd: str) -> None:
+    """As when another server of the same name has left."""
+    server = join(programs, etcd)
+    ask(etcd, "deleterange", name_of(server))
+    assert client(programs, etcd, "GET key").status == 1, "it is no member any more"
+    wait_until(lambda: client(programs, etcd, "GET key").status == 0, "it has renewed its lease and its name", alive=server)
+
+
+def test_no_set_fails_because_its_server_leaves_meanwhile(programs: Programs, etcd: str) -> None:
+    """The server is there, and answers what was under way; only its name is taken away, again and again."""
+    leaving, _ = join(programs, etcd), join(programs, etcd)
+    name = name_of(leaving)
+    commands = lines(programs, "many.txt", *(f"SET key{i} {i}" for i in range(150_000)))
+    program = programs.start("kv_client", etcd, commands, "--proto", "rndv", "--rndv", "write", "--outstanding", 64)
+    while program.running:
+        ask(etcd, "deleterange", name)
+        ask(etcd, "put", name)
+    ran = program.finish()
+    assert ran.status == 0, ran
+
+
+def test_a_server_that_joins_has_a_name_that_can_be_reached(programs: Programs, etcd: str) -> None:
+    for words in ((), ("--listen", "0.0.0.0"), ("--listen", "::")):
+        ran = programs.run("kv_server", "--port", 0, *words, "--join", etcd)
+        assert ran.status == 2 and "--name" in ran.err, ran
+
+
+def test_a_server_ends_within_two_seconds_also_when_etcd_stands_still(programs: Programs, etcd_program: tuple[Program, str]) -> None:
+    program, prefix = etcd_program
+    server = join(programs, prefix)
+    stop(program.pid)
+    begin = time.monotonic()
+    ran = server.end()
+    took = time.monotonic() - begin
+    assert ran.status == 0 and took < 2, (took, ran)
 
 
 def test_a_prefix_that_is_none_and_an_etcd_that_is_not_there_are_said(programs: Programs) -> None:

@@ -7,6 +7,7 @@ import re
 import signal
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -97,6 +98,24 @@ def test_a_server_that_can_keep_nothing_more_acknowledges_nothing_more(programs:
     executed = max(failed) + 1  # the client stops at the first line after the end of its connection
     assert set(range(executed)) - failed <= there, (failed, there)
     assert 10 < len(there) < 200
+
+
+def test_what_is_read_from_a_client_that_stands_still_is_held_for_a_time(programs: Programs, history_program: Path) -> None:
+    """It is stopped while the server reads its value: its connection ends, and what it held is free again."""
+    server, where = serve(programs, "--lease-ms", 200, "--memory", "8M")
+    # Between two SETs nothing is read from it: then another one is stopped.
+    for number in range(1, 40):
+        still = programs.start(history_program, where, number, 60, 3, "rndv", "read", 100)
+        wait_until(lambda each=still: each.out.count("\n") > 20, "it has begun", alive=still)
+        stop(still.pid)
+        patience = time.monotonic() + 1.5
+        wait_until(lambda until=patience: "stands still" in server.err or time.monotonic() > until, "it is given up, or idle", alive=server)
+        if "stands still" in server.err:
+            break
+        still.kill()
+    assert "stands still" in server.err
+    still.kill()
+    assert client(programs, where, f"SET key {'v' * 5_000_000}", "GET key").status == 0
 
 
 @pytest.fixture

@@ -60,6 +60,11 @@ def test_what_a_server_counts(programs: Programs) -> None:
     snapshot = json.loads((programs.folder / "m.json").read_text())
     assert snapshot["verbena_echoes_total"]["samples"][0]["value"] == 200
     assert snapshot["verbena_echo_service_seconds"]["samples"][0]["count"] == 200
+    # Also what belongs to threads that have ended by then.
+    ours = [family for family in families.values() if family.name.startswith("verbena_")]
+    assert {family.name + "_total" * (family.type == "counter") for family in ours} <= set(snapshot)
+    opened = {sample["labels"]["event"]: sample["value"] for sample in snapshot["verbena_channels_total"]["samples"]}
+    assert opened["opened"] == 20, opened
 
 
 def test_only_this_host_may_ask_unless_told_otherwise(programs: Programs) -> None:

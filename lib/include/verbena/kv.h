@@ -62,8 +62,10 @@ VERBENA_KV_API int kv_getn(void* kv_handle, const void* key, size_t key_length, 
 VERBENA_KV_API int kv_delete(void* kv_handle, const char* key);
 VERBENA_KV_API int kv_deleten(void* kv_handle, const void* key, size_t key_length);
 
-/* Sends and does not wait; key and value may be reused at once. SETs of one key keep their order, and a kv_get of it comes after them.
- * Waits only if very many are under way. kv_flush() waits for all, and returns what went wrong first, if anything did. */
+/* Takes the SET and does not wait; key and value may be reused at once. It leaves, with others in one message, with the next call on the
+ * handle that waits for a server, kv_flush() at the latest: whoever stops setting for a while calls that. SETs of one key keep their
+ * order, and a kv_get of it comes after them. Waits only if very many are under way. kv_flush() waits for all, and returns what went wrong
+ * first, if anything did. */
 VERBENA_KV_API int kv_set_async(void* kv_handle, const char* key, const char* value);
 VERBENA_KV_API int kv_setn_async(void* kv_handle, const void* key, size_t key_length, const void* value, size_t value_length);
 VERBENA_KV_API int kv_flush(void* kv_handle);

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
+#include <map>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -69,6 +70,11 @@ inline Lazy<std::uint64_t> attachment_size_later() {
 	co_return size;
 }
 inline void attachment_of(std::uint32_t bytes) { get_context()->set_response_attachment(std::string(bytes, 'v')); }
+inline std::string text_beside_attachment(std::uint32_t bytes) {
+	get_context()->set_response_attachment("as text");
+	return std::string(bytes, 'b');
+}
+inline std::map<std::vector<int>, int> map_of_lists() { return {{{1, 2}, 3}}; }
 inline std::string who() {
 	const context_info_t* const info = get_context();
 	return std::string(info->get_rpc_function_name()) + " over " + std::string(info->get_transport());
@@ -193,8 +199,8 @@ inline void register_all(Server& server, Counter& counter) {
 	server.register_handler<echo, add, nothing, count_of_nothing, older, own>();
 	server.register_handler<wait_ms, wait_and_throw, view_of_own_frame, later, at_once, refuse, forget>();
 	server.register_handler<throw_code, throw_exception, throw_number, block_ms>();
-	server
-		.register_handler<attachment_back, attachment_size_later, attachment_of, who, has_deadline, until_cancelled, count_of_cancelled>();
+	server.register_handler<attachment_back, attachment_size_later, attachment_of, text_beside_attachment, map_of_lists, who, has_deadline,
+		until_cancelled, count_of_cancelled>();
 	server.register_handler<count_up, mean, shout, birthdays, throw_after, flood, count_of_flooded, tell, read_when_told>();
 	server.register_handler<until_broken, why_broken>();
 	server.register_handler<&Counter::increase, &Counter::read, &Counter::increase_by_each>(&counter);
