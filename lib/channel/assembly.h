@@ -17,6 +17,8 @@ public:
 	bool complete() const { return placed() && reading_ == 0; }
 	std::size_t size() const { return size_; }
 	std::size_t missing() const { return size_ - placed_; }
+	// What is still to come, in bytes and READs: falls while the peer is at work; 0 when nothing is awaited.
+	std::size_t left() const { return begun_ ? missing() + reading_ : 0; }
 
 	// False: no memory. With a pool that may change, when buffers go back to it.
 	bool begin(std::size_t size, MemoryPool* pool) {

@@ -9,6 +9,9 @@
 namespace verbena::channel {
 namespace {
 
+// A peer that stands still within a message for so long loses its connection when others wait for memory.
+constexpr Nanoseconds patience_in_a_message = 5'000'000'000;
+
 ibv_sge piece(const void* at, std::size_t bytes, std::uint32_t lkey = 0) {
 	return {.addr = reinterpret_cast<std::uint64_t>(at), .length = static_cast<std::uint32_t>(bytes), .lkey = lkey};
 }
@@ -249,6 +252,9 @@ void RcChannel::beat() {
 		++transport_.counters_.heartbeats;
 	}
 	posted_at_beat_ = sends_.posted();
+	if (const std::size_t left = assembly_.left(); left == 0 || left != std::exchange(left_at_beat_, left)) moved_at_ = loop_.now();
+	if (loop_.now() - moved_at_ > patience_in_a_message && !transport_.hungry_.empty())
+		fail(Trouble::lost, peer_name_ + " stands still in the middle of a message, and others wait for the memory that it holds");
 }
 
 // Not limited by credits: the peer has kept a receive buffer for each of its offers.

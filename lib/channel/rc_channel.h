@@ -119,6 +119,8 @@ private:
 	ReceiveCredits grants_;
 	Inbox inbox_;
 	Assembly assembly_;
+	std::size_t left_at_beat_ = 0;  // of that
+	Nanoseconds moved_at_ = 0;
 	bool digest_later_ = false;  // when there is room for direct operations
 
 	Offers offers_{*this};

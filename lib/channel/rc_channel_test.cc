@@ -219,6 +219,30 @@ TEST_F(RcChannels, AnOfferOfAnotherMessageDoesNotFillTheOneThatHasBegun) {
 	EXPECT_NE(b->reason().find("an offer of another message"), std::string::npos) << b->reason();
 }
 
+TEST(RcChannelMemory, IsTakenFromAPeerThatStandsStillInTheMiddleOfAMessageWhenOthersWait) {
+	async::Loop loop;
+	testing_tools::TwoTransports transports{loop};
+	transports.open({.units_max = 4096, .connections_max = 8, .memory = {.max = 1 << 20}});
+	auto [still, holder] = transports.connect();
+	auto [sender, receiver] = transports.connect();
+	std::vector<std::byte> frame = frame_of({.limit = 1}, FrameHeader::bytes + MessageHeader::bytes + 1);
+	MessageHeader{.kind = MessageKind::first, .length = 900'000}.write(frame.data() + FrameHeader::bytes);
+	post_raw(*still, {frame});
+	loop.complete(until(loop, [&] { return transports[1].memory().in_use() > 500'000; }));
+	loop.spawn([](Channel& channel) -> Task<void> {
+		const std::vector<std::byte> large(900'000);
+		co_await channel.send(large);
+	}(*sender));
+	loop.complete(until(loop, [&] { return holder->closed(); }));
+	EXPECT_NE(holder->reason().find("stands still"), std::string::npos) << holder->reason();
+	holder.reset();
+	loop.complete([](Channel& channel) -> Task<void> {
+		const auto message = co_await channel.receive();
+		EXPECT_TRUE(message && message->bytes().size() == 900'000);
+	}(*receiver));
+	loop.abandon_spawned();
+}
+
 TEST_F(RcChannels, ThousandsComeAndGoWithTheSameMemory) {
 	for (int round = 0; round < 300; ++round) {
 		auto [a, b] = connect();

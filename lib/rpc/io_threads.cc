@@ -1,5 +1,7 @@
 #include "lib/rpc/io_threads.h"
 
+#include <openssl/crypto.h>
+
 #include <algorithm>
 
 namespace verbena::rpc {
@@ -69,6 +71,8 @@ IoThread& IoThreads::next() {
 }
 
 IoThreads& IoThreads::of_process() {
+	// These threads use OpenSSL: it is there before them, so that it ends after them.
+	[[maybe_unused]] static const int first = OPENSSL_init_crypto(0, nullptr);
 	static IoThreads threads(std::thread::hardware_concurrency());
 	return threads;
 }
