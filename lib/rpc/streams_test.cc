@@ -379,13 +379,13 @@ TEST_P(Streams, AGracefulStopLetsThemFinish) {
 		while (!client.has_closed()) co_await client.get_executor().loop().sleep_for(1'000'000);
 		auto refused = co_await client.open_stream<rpc_test::shout>("!");
 		EXPECT_EQ(refused.error().code, errc::not_connected);
-		for (int i = 0; i < 1'000; ++i) {
+		for (int i = 0; i < 100; ++i) {  // within the server's patience
 			co_await talk->write(word);
 			const auto louder = co_await talk->read();
 			EXPECT_TRUE(louder && *louder && **louder == "word!");
 		}
 		const auto result = co_await talk->finish();
-		EXPECT_EQ(result ? *result : 0, 1'001);
+		EXPECT_EQ(result ? *result : 0, 101);
 	};
 	syncAwait(work(client_, server_));
 	EXPECT_EQ(server_.stop(), 0);
