@@ -20,7 +20,9 @@ test: build ## all tests; the last line counts passed, failed, skipped
 	@$(NEEDS) test bench
 	@$(PYTHON) tests/run.py --build $(BUILD)
 
-slow: build ## what takes minutes: 10,000 connections to one RPC server
+slow: build ## what takes minutes: the published command lines, 20,000 and 100,000 clients; 10,000 connections to one RPC server
+	@$(NEEDS) test
+	@VERBENA_BUILD=$(CURDIR)/$(BUILD) timeout 2400 $(PYTHON) -m pytest -q --no-header --tb=short tests/tools/slow_scale.py
 	@VERBENA_TEST_CONNECTIONS=10000 timeout 600 $(BUILD)/bench/lib_rpc_test --gtest_filter='ServerMemory.AThousand*' --gtest_brief=1
 
 bench: build ## RC against UD on this machine, quick; tables, plots and a page in build/results/

@@ -269,6 +269,20 @@ std::vector<T> chosen(const std::string& option, std::string_view text, const st
 	return list;
 }
 
+// Its lines say nothing but operation, protocol and size: so no two cells may have all of these in common.
+void check_published(const Options& options) {
+	const auto refuse = [](const char* option, const char* why) {
+		throw CLI::ValidationError(option, std::string("--format published ") + why);
+	};
+	const auto asked_for = [&](Proto proto) { return std::ranges::count(options.protos, proto) > 0; };
+	if (options.crossover) refuse("--crossover", "is another form of output");
+	if (!options.sensitivity.empty()) refuse("--sensitivity", "cannot show what was varied");
+	if (options.windows.size() > 1) refuse("--window", "has one window");
+	if (options.forms.size() > 1) refuse("--rndv", "has one form of rendezvous");
+	if (asked_for(Proto::one_sided)) refuse("--proto", "has eager and rendezvous");
+	if (asked_for(Proto::automatic) && options.protos.size() > 1) refuse("--proto", "has auto alone, or eager and rndv");
+}
+
 }  // namespace
 
 void add_bench_kv(CLI::App& bench, Action& action, const std::string& command_line) {
@@ -278,7 +292,7 @@ void add_bench_kv(CLI::App& bench, Action& action, const std::string& command_li
 		"  verbena bench kv --sizes 64,4K,64K,1M --window 1,64 --reps 3\n"
 		"  verbena bench kv --crossover --window 16              both protocols at every size, and where each is ahead\n"
 		"  verbena bench kv --ops get --proto auto,onesided --sizes 64,4K,64K\n"
-		"  verbena bench kv --proto eager,rndv --window 1 --format published\n"
+		"  verbena bench kv --format published                   the published lines, at window 1\n"
 		"  verbena bench kv --sizes 64 --with-redis --with-memcached    beside both, over a unix socket and TCP\n"
 		"  verbena bench kv --sizes 64,64K --window 1 --stalled 1      what a client that stands still costs the others\n"
 		"  verbena bench kv --sensitivity depth,warmup,iters --sizes 4K\n"
@@ -292,7 +306,9 @@ void add_bench_kv(CLI::App& bench, Action& action, const std::string& command_li
 		->capture_default_str();
 	sub->add_option("--rndv", options->forms_text, "read, write: the form of a SET by rendezvous")->capture_default_str();
 	sub->add_option("--window", options->windows_text, "Operations of a client under way at once: a list")->capture_default_str();
-	sub->add_option("--clients", options->clients, "Clients, all in one process")->capture_default_str()->check(CLI::Range(1u, 1024u));
+	sub->add_option("--clients", options->clients, "Clients, all in one process")
+		->capture_default_str()
+		->check(CLI::Range(1u, measured_clients_max));
 	sub->add_option("--stalled", options->stalled,
 		   "Each cell without, and beside, so many clients, each a process, that stand still (SIGSTOP) in the middle of their rendezvous")
 		->check(CLI::Range(0u, 1000u));
@@ -316,7 +332,8 @@ void add_bench_kv(CLI::App& bench, Action& action, const std::string& command_li
 	sub->add_option("--poll-us", options->poll_us, "Microseconds that both sides poll after the last work")->capture_default_str();
 	sub->add_flag("--crossover", options->crossover, "Where each protocol is ahead, in place of the table");
 	sub->add_option("--sensitivity", options->sensitivity_text, "depth, warmup, iters: vary one at a time");
-	sub->add_option("--format", options->format, "Of what is printed")
+	sub->add_option(
+		   "--format", options->format, "Of what is printed; published: at --window 1 with --proto eager,rndv, if nothing else is said")
 		->capture_default_str()
 		->check(CLI::IsMember({"markdown", "published"}));
 	sub->add_flag("--with-redis", options->with_redis, "Also redis-benchmark (redis must be installed)");
@@ -324,7 +341,10 @@ void add_bench_kv(CLI::App& bench, Action& action, const std::string& command_li
 	add_output(*sub, options->output);
 	add_trust(*sub, options->trust);
 
-	sub->callback([options, &action] {
+	sub->callback([options, sub, &action] {
+		const bool is_published = options->format == "published";
+		if (is_published && sub->count("--window") == 0) options->windows_text = "1";
+		if (is_published && sub->count("--proto") == 0) options->protos_text = "eager,rndv";
 		const auto sizes = parse_sizes(options->sizes_text), windows = parse_sizes(options->windows_text);
 		if (!sizes) throw CLI::ValidationError("--sizes", sizes.error());
 		if (!windows) throw CLI::ValidationError("--window", windows.error());
@@ -344,10 +364,15 @@ void add_bench_kv(CLI::App& bench, Action& action, const std::string& command_li
 		if (!options->sensitivity_text.empty())
 			options->sensitivity = chosen<std::string>(
 				"--sensitivity", options->sensitivity_text, {{"depth", "depth"}, {"warmup", "warmup"}, {"iters", "iters"}});
-		if (options->crossover) std::erase(options->protos, Proto::automatic);
+		if (options->crossover) {
+			if (!asked_for(Proto::eager) || !asked_for(Proto::rndv))
+				throw CLI::ValidationError("--crossover", "compares eager and rndv: --proto must have both");
+			std::erase(options->protos, Proto::automatic);
+		}
+		if (is_published) check_published(*options);
 		if (cells_of(*options).empty()) throw CLI::ValidationError("--proto", "onesided is for GETs: say --ops get");
 		const bool compares = !options->sensitivity.empty() || options->with_redis || options->with_memcached;
-		if (options->stalled > 0 && (compares || options->crossover || options->format == "published"))
+		if (options->stalled > 0 && (compares || options->crossover || is_published))
 			throw CLI::ValidationError(
 				"--stalled", "is measured alone: without --sensitivity, --with-redis, --with-memcached, --crossover, --format published");
 		options->output.settle();

@@ -31,7 +31,7 @@ struct Options {
 	std::vector<Transport> transports;
 	std::vector<ConnectBy> connects;
 	std::vector<Engine> engines;
-	std::uint32_t messages = 0, size = 64, window = 1, reps = 5, processes = 0, poll_us = 50;
+	std::uint32_t messages = 0, size = 64, window = 1, reps = 5, processes = 0, poll_us = 50, handshakes = 64;
 	double seconds = 2, warmup_s = 0.5;
 	bool with_redis = false, capacity = false, ablation = false;
 	OutputOptions output;
@@ -101,6 +101,7 @@ std::vector<Cell> cells_of(const Options& options, const channel::Protection& cl
 							   .clients = static_cast<std::uint32_t>(clients),
 							   .queue_pairs = static_cast<std::uint32_t>(queue_pairs),
 							   .messages = options.messages,
+							   .handshakes = options.handshakes,
 							   .message_bytes = options.size,
 							   .window = options.window,
 							   .think = 0,
@@ -125,14 +126,14 @@ std::vector<Cell> cells_of(const Options& options, const channel::Protection& cl
 	return cells;
 }
 
-// Each cell as it is, without coalescing, and without batched polling.
+// Each cell as it is, and without one thing at a time.
 void add_ablation(std::vector<Cell>& cells) {
 	std::vector<Cell> all;
 	for (const Cell& cell : cells) {
 		all.push_back(cell);
 		if (!cell.not_run.empty() || cell.experiment.swarm.transport == Transport::tcp) continue;
-		if (cell.experiment.swarm.logical()) all.emplace_back(cell).experiment.swarm.batch_bytes = 1;
-		all.emplace_back(cell).experiment.poll_batch = 1;
+		for (const Without what : {Without::coalescing, Without::pooling, Without::batched_polling})
+			all.emplace_back(cell).experiment.swarm.without = what;
 	}
 	cells = std::move(all);
 }
@@ -170,13 +171,14 @@ std::vector<Cell> capacity_cells(const Options& options, const channel::Protecti
 // What the runs say about limits, into the table's environment: "capacity rdma: ...".
 void add_capacity(connect::Table& table, const std::vector<Cell>& cells) {
 	Resources resources = resources_here();
+	std::vector<Growth> kinds;
 	for (std::size_t i = 0; i + 1 < cells.size(); i += 2) {
 		if (!cells[i].kind || cells[i].runs.empty() || cells[i + 1].runs.empty()) continue;
-		const Cost cost = cost_of(cells[i].runs, cells[i + 1].runs);
+		const Growth& growth = kinds.emplace_back(growth_of(*cells[i].kind, cells[i].runs, cells[i + 1].runs));
 		resources.queue_pairs = cells[i].runs.front().server->queue_pairs_max;
-		const Limit limit = limit_of(*cells[i].kind, cost, resources);
-		table.environment.emplace_back(fmt::format("capacity {}", name_of(*cells[i].kind)), describe(limit));
+		table.environment.emplace_back(fmt::format("capacity {}", name_of(growth.kind)), describe(limit_of(growth, resources)));
 	}
+	if (const std::string parts = describe_parts(kinds); !parts.empty()) table.environment.emplace_back("capacity_parts", parts);
 	table.environment.emplace_back("capacity_resources",
 		fmt::format("{:.2f} GiB of memory, {} descriptors, {} threads for one process",
 			static_cast<double>(resources.memory_bytes) / (1u << 30), resources.descriptors, resources.threads));
@@ -187,11 +189,13 @@ Outcome wanted(const Cell& cell) {
 	return {.transport = swarm.transport,
 		.connect_by = swarm.connect_by,
 		.engine = cell.experiment.engine,
+		.without = swarm.without,
 		.clients = swarm.clients,
 		.queue_pairs = swarm.queue_pairs,
 		.window = swarm.window,
 		.messages = swarm.messages,
 		.message_bytes = swarm.message_bytes,
+		.handshakes = swarm.handshakes,
 		.rate = swarm.rate,
 		.seconds = static_cast<double>(swarm.duration) / 1e9};
 }
@@ -344,7 +348,8 @@ void add_bench_scale(CLI::App& bench, Action& action, const std::string& command
 		->check(CLI::Range(1u, 1024u));
 	sub->add_option("--qps", options->qps_text, "Logical clients that share so many queue pairs: a list; 0: each has its own")
 		->capture_default_str();
-	sub->add_flag("--ablation", options->ablation, "Each cell also without coalescing and without batched polling");
+	sub->add_flag(
+		"--ablation", options->ablation, "Each cell also without coalescing, without pooled receive buffers and without batched polling");
 	sub->add_flag("--capacity", options->capacity,
 		"What a client of each kind costs, from the fewest and the most of --clients (200,1000), and how many that allows here");
 	sub->add_option("--messages", options->messages, "Messages of each client at most; 0: as the time allows")->capture_default_str();
@@ -354,6 +359,9 @@ void add_bench_scale(CLI::App& bench, Action& action, const std::string& command
 		->check(CLI::Range(0.0, 60.0));
 	sub->add_option("--reps", options->reps, "Repetitions, interleaved")->capture_default_str()->check(CLI::Range(1u, 1000u));
 	sub->add_option("--processes", options->processes, "Processes of clients; 0: as many as it takes")->capture_default_str();
+	sub->add_option("--handshakes", options->handshakes,
+		   "Set-ups under way at once in each process of clients, the others wait for their turn; 0: all at once")
+		->capture_default_str();
 	sub->add_option("--poll-us", options->poll_us, "Microseconds that the server polls after the last work")->capture_default_str();
 	sub->add_flag("--with-redis", options->with_redis, "Also redis-benchmark with as many connections (redis must be installed)");
 	add_output(*sub, options->output);

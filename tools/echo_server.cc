@@ -45,17 +45,17 @@ int run(const Options& options) {
 	channel::RcOptions rc =
 		channel::many_connections({.units_max = std::max(8192u, options.max_clients * 6), .connections_max = options.max_clients});
 	if (threads) rc = scale::rc_of_a_thread;
-	options.channel.apply(rc);
-	const scale::EchoOptions echo{.where = *where,
+	scale::EchoOptions echo{.where = *where,
 		.protection = *protection,
 		.wish = {.device = options.device, .both_ends_on_this_host = options.listen.starts_with("127.")},
 		.rc = rc,
-		.acceptor = {.protection = *protection, .accept_rate = options.accept_rate},
+		.acceptor = {.protection = *protection, .accept_rate = options.accept_rate, .clients_max = options.max_clients},
 		.engine = engine,
 		.threads = options.max_clients,
 		.logical = options.logical,
 		.spin = options.poll_us * 1000,
 		.timed = !options.metrics.empty() || !options.metrics_json.empty()};
+	options.channel.apply(echo);
 	if (options.print_config) {
 		for (const auto& [name, value] : scale::describe(echo)) fmt::print("{} = {}\n", name, value);
 		return 0;
@@ -101,9 +101,10 @@ int main(int argc, char** argv) {
 		"Examples:\n  echo_server --port 7471\n  echo_server --listen 127.0.0.1 --max-clients 20000\n"
 		"  echo_server --ca ca.pem --cert server.pem --key server.key\n"
 		"  echo_server --engine uring --recv-mode per_connection --receive-depth 16\n"
-		"SIGTERM closes the clients and ends within two seconds.\nExit codes: 0 good, 1 failed, 2 usage.");
+		"SIGTERM: what has arrived is answered, the clients are closed, and it ends within two seconds.\n"
+		"Exit codes: 0 good, 1 failed, 2 usage.");
 	add_listening(app, options, "Port of the set-up, over TCP and by rdma_cm; 0: any free one");
-	app.add_option("--max-clients", options.max_clients, "Further ones are refused")
+	app.add_option("--max-clients,--connections-max", options.max_clients, "Further ones are refused")
 		->capture_default_str()
 		->check(CLI::Range(1u, 100'000u));
 	app.add_option("--engine", options.engine,
@@ -111,8 +112,8 @@ int main(int argc, char** argv) {
 		   "threads: one for each, to judge claims about that")
 		->capture_default_str()
 		->check(CLI::IsMember(std::vector<std::string>(verbena::scale::engine_names.begin(), verbena::scale::engine_names.end())));
-	app.add_option(
-		   "--logical", options.logical, "Each connection carries up to so many logical clients (performance_test --qps); 0: it is one")
+	app.add_option("--logical,--logical-channels-max", options.logical,
+		   "Each connection carries up to so many logical clients (performance_test --qps); 0: it is one")
 		->capture_default_str()
 		->check(CLI::Range(0u, 1'000'000u));
 	app.add_option("--accept-rate", options.accept_rate, "New clients a second, 0: as they come")
@@ -121,9 +122,9 @@ int main(int argc, char** argv) {
 	app.add_option("--metrics", options.metrics, "Serve metrics for Prometheus there, at /metrics; without HOST only to this host")
 		->type_name("[HOST:]PORT");
 	app.add_option("--metrics-json", options.metrics_json, "Write the same as JSON there, each second and at the end")->type_name("FILE");
-	app.add_flag("--print-config", options.print_config, "Print every number that is used and end");
+	app.add_flag("--print-config", options.print_config, "Print every number that is used, by the name of its option, and end");
 	add_device_and_trust(app, options);
-	add_channel(app, options.channel);
+	options.channel.add_to(app);
 	try {
 		app.parse(argc, argv);
 	} catch (const CLI::ParseError& error) {

@@ -44,8 +44,11 @@ void print_clients(std::FILE* out, const scale::Outcome& run) {
 	}
 }
 
-// The published columns, then what they leave out.
+// What the clients run on, the published columns, then what these leave out.
 void print(std::FILE* out, const scale::Outcome& run) {
+	const channel::Path& path = run.path;
+	fmt::print(out, "path: {}{}, connected by {}\n", path.transport,
+		path.device.empty() ? "" : fmt::format(" over {} ({}, MTU {})", path.device, path.gid, path.mtu), name_of(run.connect_by));
 	fmt::print(out, "{:>8} {:>9} {:>15} {:>15} {:>10} {:>15} {:>13}\n", "clients", "success", "avg connect ms", "avg latency ms", "msg/s",
 		"peak memory MB", "peak threads");
 	fmt::print(out, "{:>8} {:>8.2f}% {:>15.3f} {:>15.4f} {:>10.0f} {:>15} {:>13}\n", run.clients, run.success_percent(),
@@ -163,8 +166,9 @@ int main(int argc, char** argv) {
 		"  performance_test -c 100 -s 10.0.0.1:7471,10.0.0.2:7471\n  performance_test -c 1000 --qps 16 --hold 5\n"
 		"  performance_test -c 1000 --duration 5 --rate 2000 --transport tcp\n"
 		"Latency is from a message to its verified echo; with --rate from when it was due, if the one before it was late. Connect is from "
-		"the\n"
-		"first SYN to ready. A shortage of descriptors or ports on this side is named, and not counted as the server's failure.\n"
+		"when\n"
+		"a client wants to connect to ready: waiting for its turn (--handshakes) and the server's queue included. A shortage of\n"
+		"descriptors or ports on this side is named, and not counted as the server's failure.\n"
 		"Exit codes: 0 all clients good, 1 some failed, 2 usage.");
 	app.add_option("-c", swarm.clients, "Clients")->capture_default_str()->check(CLI::Range(1u, 100'000u));
 	auto* messages =
@@ -205,6 +209,9 @@ int main(int argc, char** argv) {
 	app.add_option("--metrics", options.experiment.metrics, "Serve connect and round-trip times for Prometheus there, while it runs")
 		->type_name("[HOST:]PORT");
 	app.add_option("--processes", options.experiment.processes, "Processes that the clients are spread over; 0: as many as it takes")
+		->capture_default_str();
+	app.add_option("--handshakes", swarm.handshakes,
+		   "Set-ups under way at once in each process of clients, the others wait for their turn; 0: all at once")
 		->capture_default_str();
 	verbena::tools::add_trust(app, options.trust);
 	try {

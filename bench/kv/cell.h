@@ -23,6 +23,8 @@ constexpr std::string_view name_of(Proto proto) {
 }
 constexpr std::string_view name_of(Form form) { return form == Form::read ? "read" : "write"; }
 
+inline constexpr std::uint32_t measured_clients_max = 1024;
+
 struct Cell {
 	Op op = Op::set;
 	Proto proto = Proto::automatic;
@@ -40,7 +42,7 @@ struct Run {
 	std::uint64_t elapsed_ns = 0;
 	std::uint64_t latency_sum_ns = 0;
 	std::uint64_t p50_ns = 0, p99_ns = 0;
-	std::uint64_t wrong = 0;        // values that were not what was set
+	std::uint64_t wrong = 0;        // values that were not what was set, also after the run
 	std::uint64_t messages = 0;     // of the protocol, both ways
 	std::uint64_t eager = 0, reads = 0, writes = 0, lent = 0, copied = 0, one_sided = 0;
 	std::uint64_t registrations = 0;  // at the client, during the timed operations

@@ -79,5 +79,25 @@ TEST(KvRows, ThePublishedFormHasHeadingsAndLinesOfSixDecimals) {
 		"SET THROUGHPUT MEASURE\nEager Protocol\n2\t2.000000\tGigabytes/Second\nRendezvous Protocol\n4\t4.000000\tGigabytes/Second\n");
 }
 
+TEST(KvRows, APublishedLineIsTheSizeTheRateAndTheUnitWithTabsBetween) {
+	const std::vector<Json> rows{{{"op", "GET"}, {"protocol", "eager"}, {"value_bytes", 4096}, {"gigabytes_per_second", 0.0678171}}};
+	EXPECT_EQ(to_published(rows), "GET THROUGHPUT MEASURE\nEager Protocol\n4096\t0.067817\tGigabytes/Second\n");
+}
+
+TEST(KvRows, TheCrossoverLeavesOutWhatCannotBeTrue) {
+	kvbench::Run rendezvous = good_run(), wrong = good_run();
+	rendezvous.lent = wrong.lent = 1000;
+	wrong.wrong = 1;
+	const kvbench::Run eager = good_run();
+	const auto of = [](Proto proto, std::uint32_t size, const kvbench::Run& run) {
+		return row_of({.op = Op::set, .proto = proto, .size = size}, std::span(&run, 1), {});
+	};
+	const std::vector<Json> rows{
+		of(Proto::eager, 64, eager), of(Proto::rndv, 64, rendezvous), of(Proto::eager, 4096, eager), of(Proto::rndv, 4096, wrong)};
+	const std::string text = to_crossover(rows);
+	EXPECT_NE(text.find("64 B"), text.npos) << text;
+	EXPECT_EQ(text.find("4 KiB"), text.npos) << text;
+}
+
 }  // namespace
 }  // namespace verbena::kvbench

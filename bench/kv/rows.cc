@@ -160,7 +160,7 @@ std::string to_published(std::span<const Json> rows) {
 std::string to_crossover(std::span<const Json> rows) {
 	std::map<std::string, std::map<std::uint64_t, std::map<std::string, const Json*>>> groups;
 	for (const Json& row : rows) {
-		if (row["proto"] == "auto" || row["proto"] == "one-sided") continue;
+		if (row["proto"] == "auto" || row["proto"] == "one-sided" || row["validity"] == "invalid") continue;
 		std::string name = row["proto"].get<std::string>();
 		if (row["form"] == "write") name += " by write";
 		groups[key_of(row)][row["value_bytes"].get<std::uint64_t>()][name] = &row;

@@ -30,7 +30,8 @@ std::string bytes_text(std::uint64_t size);
 // The published form: headings and lines of bytes, gigabytes a second (10^9 bytes), unit.
 std::string to_published(std::span<const Json> rows);
 
-// Both protocols at every size: who is ahead, where their intervals do not meet, and the --eager-max that follows.
+// Both protocols at every size: who is ahead, where their intervals do not meet, and the --eager-max that follows. Without rows that cannot
+// be true.
 std::string to_crossover(std::span<const Json> rows);
 
 }  // namespace verbena::kvbench

@@ -76,12 +76,15 @@ void serve(const TrialOptions& options, int out) {
 }
 
 std::expected<std::unique_ptr<kv::Session>, std::string> open_session(const TrialOptions& options, std::uint16_t port) {
+	// The store's limit is none of the clients'.
+	kv::Settings settings = options.settings;
+	settings.memory = kv::Settings{}.memory;
 	return kv::Session::open({.host = "127.0.0.1",
 		.port = port,
 		.protection = options.client_protection,
 		.device = options.device,
 		.tcp = options.tcp,
-		.settings = options.settings,
+		.settings = settings,
 		.spin = options.spin});
 }
 
@@ -91,14 +94,18 @@ async::Task<void> tell_when_at_work(async::Loop& loop, const Worker& worker, int
 	tell_by(out, told);
 }
 
-// Says so once it is at work, and stays at work, at whatever instant it is stopped.
-void stall(const TrialOptions& options, std::uint16_t port, int out) {
+// Says so once it is at work, and stays at work, at whatever instant it is stopped. They SET in both forms, in turn.
+void stall(const TrialOptions& options, std::uint16_t port, std::uint32_t index, int out) {
 	WorkerTold told;
 	auto session = open_session(options, port);
 	if (!session) return;
-	Worker worker(**session, false);
-	Cell cell{
-		.proto = options.tcp ? Proto::eager : Proto::rndv, .form = Form::write, .size = 64 << 10, .window = 16, .warmup = 0, .iters = 200};
+	Worker worker(**session, {.first_client = measured_clients_max + index});
+	Cell cell{.proto = options.tcp ? Proto::eager : Proto::rndv,
+		.form = index % 2 == 0 ? Form::write : Form::read,
+		.size = 64 << 10,
+		.window = 16,
+		.warmup = 0,
+		.iters = 200};
 	told.run = worker.run(cell);
 	if (told.run.failure[0] != '\0') return tell_by(out, told);
 	(*session)->loop().spawn(tell_when_at_work((*session)->loop(), worker, out, told));
@@ -114,7 +121,7 @@ void work(const TrialOptions& options, std::uint16_t port, const std::vector<Cel
 		put(told.error, session.error());
 		return tell_by(out, told);
 	}
-	Worker worker(**session, options.settings.one_sided > 0);
+	Worker worker(**session, {.one_sided = options.settings.one_sided > 0});
 	for (std::uint32_t repetition = 0; repetition < repetitions; ++repetition)
 		for (const Cell& cell : cells) {
 			told.run = worker.run(cell);
@@ -170,7 +177,7 @@ std::expected<Trial, std::string> run_trial(const TrialOptions& options, const s
 	std::deque<Child> stalled;
 	for (std::uint32_t i = 0; i < options.stalled; ++i) {
 		WorkerTold begun;
-		stalled.emplace_back([&](int out) { stall(options, served.port, out); });
+		stalled.emplace_back([&](int out) { stall(options, served.port, i, out); });
 		if (!stalled.back().hear(begun) || begun.run.failure[0] != '\0')
 			return std::unexpected("a client that was to stand still did not begin");
 		stalled.back().stop();

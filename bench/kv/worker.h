@@ -9,11 +9,15 @@
 
 namespace verbena::kvbench {
 
+struct WorkerOptions {
+	bool one_sided = false;          // cells of that kind come too
+	std::uint32_t first_client = 0;  // by whose numbers its keys are named: no two workers of one store share keys
+};
+
 class Worker {
 public:
 	// `session` outlives it. Connects as many clients as any cell has.
-	// `one_sided`: cells of that kind come too.
-	Worker(kv::Session& session, bool one_sided) : session_(session), one_sided_(one_sided) {}
+	Worker(kv::Session& session, const WorkerOptions& options) : session_(session), options_(options) {}
 
 	Run run(const Cell& cell);
 	// Of all runs, with warm-up and preparation: what the server must have counted too.
@@ -21,7 +25,8 @@ public:
 
 private:
 	kv::Session& session_;
-	bool one_sided_;
+	WorkerOptions options_;
+	std::uint64_t runs_ = 0;
 	std::vector<std::unique_ptr<kv::Client>> clients_;
 };
 

@@ -18,7 +18,10 @@ rpc::ibv_config ibv_of(const CellOptions& options) {
 	if (options.per_connection) config.recv_mode = rpc::recv_mode_t::per_connection;
 	if (options.send_buffers > 0) config.send_buffer_cnt = options.send_buffers;
 	if (options.lacks(Behaviour::inline_data)) config.cap.max_inline_data = 0;
-	if (options.lacks(Behaviour::send_queue)) config.send_buffer_cnt = 1;
+	if (options.lacks(Behaviour::send_queue)) {
+		config.send_buffer_cnt = 1;
+		config.channel.part_bytes = config.buffer_pool_config.buffer_size;
+	}
 	if (options.lacks(Behaviour::coalescing)) config.channel.coalesce = false;
 	return config;
 }
@@ -35,11 +38,11 @@ void serve(const CellOptions& options, Board& board) {
 	const auto started = server.async_start();
 	if (started.hasResult()) return board.fail("server: " + server.error_text());
 	stand_by(board, server.port(), [&] {
-		const auto pinned = server.pinned();
-		if (pinned.connections > 0)
-			board.outcome.pinned_kib = static_cast<double>(pinned.bytes) / 1024 / static_cast<double>(pinned.connections);
+		if (const std::size_t connections = server.connection_count(); connections > 0)
+			board.outcome.pinned_kib = static_cast<double>(server.rdma().pinned_bytes) / 1024 / static_cast<double>(connections);
 	});
 	board.outcome.served = server.totals().requests;
+	board.outcome.connections = server.totals().connections;
 	server.stop();
 }
 
@@ -211,6 +214,7 @@ Task<void> drive(Run& run, Board& board) {
 		run.outcome.frames += counters.frames;
 		run.outcome.messages += counters.messages;
 	}
+	run.outcome.rdma = run.thread.rdma();
 	if (run.outcome.requests == 0) board.fail(run.error.empty() ? "no request was answered" : run.error);
 }
 

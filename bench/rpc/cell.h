@@ -9,6 +9,7 @@
 
 #include "base/histogram.h"
 #include "base/time.h"
+#include "lib/rpc/io_threads.h"
 
 namespace verbena::rpcbench {
 
@@ -50,6 +51,8 @@ struct Outcome {
 	double latency_sum_us = 0;
 	double client_cpu_s = 0, server_cpu_s = 0;
 	std::uint64_t frames = 0, messages = 0;  // that the client sent
+	std::uint64_t connections = 0;           // that the server was asked for
+	rpc::RdmaUse rdma;                       // of the client
 	double pinned_kib = 0;  // registered by the server for each connection
 	Histogram latency;                      // nanoseconds
 

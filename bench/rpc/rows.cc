@@ -117,8 +117,13 @@ std::string_view name_of(Behaviour behaviour) {
 
 Json row_of(const CellOptions& cell, std::span<const Outcome> runs) {
 	// The row is the median repetition's, so that its numbers belong together.
-	std::vector<double> rates;
-	for (const Outcome& run : runs) rates.push_back(run.qps());
+	std::vector<double> rates, late;
+	Json repetitions = Json::array();
+	for (const Outcome& run : runs) {
+		rates.push_back(run.qps());
+		late.push_back(percentile_us(run, 0.99));
+		repetitions.push_back({{"qps", rates.back()}, {"p99_us", late.back()}});
+	}
 	const double middle = median(rates);
 	const Outcome& run = *std::ranges::min_element(runs, {}, [&](const Outcome& each) { return std::abs(each.qps() - middle); });
 	Json row = beginning_of(cell);
@@ -129,6 +134,8 @@ Json row_of(const CellOptions& cell, std::span<const Outcome> runs) {
 	add_cell(row, cell);
 	row["qps_low"] = median_interval(rates).low;
 	row["qps_high"] = median_interval(rates).high;
+	row["p99_us_low"] = median_interval(late).low;
+	row["p99_us_high"] = median_interval(late).high;
 	row["p50_us"] = percentile_us(run, 0.5);
 	row["p999_us"] = percentile_us(run, 0.999);
 	row["mean_us"] = run.mean_us();
@@ -138,9 +145,17 @@ Json row_of(const CellOptions& cell, std::span<const Outcome> runs) {
 	row["requests_per_message"] = run.messages == 0 ? Json(nullptr) : Json(median_of(runs, [](const Outcome& each) {
 		return static_cast<double>(each.frames) / static_cast<double>(std::max<std::uint64_t>(each.messages, 1));
 	}));
+	// Nothing where there is no such thing: over TCP, or while no connection stays.
+	const auto of_rdma = [&](auto value) { return run.rdma.frames == 0 ? Json(nullptr) : Json(value); };
+	row["inline_share"] =
+		of_rdma(static_cast<double>(run.rdma.frames_inline) / static_cast<double>(std::max<std::uint64_t>(run.rdma.frames, 1)));
+	row["registrations"] = of_rdma(run.rdma.registrations);
+	row["parts_under_way"] = of_rdma(run.rdma.parts_most);
+	row["connections_made"] = run.connections;
 	row["pinned_kib_per_connection"] = median_of(runs, [](const Outcome& each) { return each.pinned_kib; });
 	row["requests"] = run.requests;
 	row["repetitions"] = runs.size();
+	row["each_repetition"] = std::move(repetitions);
 	Verdict worst;
 	for (const Outcome& each : runs) {
 		const Verdict verdict = judge(cell, each);
@@ -157,6 +172,7 @@ Json row_not_run(const CellOptions& cell, const std::string& reason) {
 		if (value.is_number_float()) value = nullptr;
 	row["seconds"] = static_cast<double>(cell.duration) / 1e9;
 	row["repetitions"] = 0;
+	row["each_repetition"] = Json::array();
 	row["validity"] = "invalid";
 	row["reason"] = reason;
 	return row;

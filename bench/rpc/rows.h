@@ -21,7 +21,8 @@ using Json = nlohmann::ordered_json;
 // "inline", "send-queue"; empty for none.
 std::string_view name_of(Behaviour behaviour);
 
-// Medians over the repetitions. The published columns come first, with the published names.
+// The median repetition's numbers, with the intervals of rate and P99 over all of them. The published columns come first, with the
+// published names. `each_repetition` is for JSON: CSV leaves lists out.
 Json row_of(const CellOptions& cell, std::span<const Outcome> repetitions);
 Json row_not_run(const CellOptions& cell, const std::string& reason);
 std::string to_markdown(const std::vector<Json>& rows);

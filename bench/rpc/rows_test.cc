@@ -43,6 +43,17 @@ TEST(RpcRows, ARowHasThePublishedColumnsFirst) {
 	EXPECT_EQ(row["validity"], "valid");
 }
 
+TEST(RpcRows, ARowKeepsEachRepetitionAndTheIntervalsOverThem) {
+	const std::vector<Outcome> runs{run_of(10'000, 99), run_of(9'000, 110), run_of(8'000, 124)};
+	const Json row = row_of({.size = 4096, .concurrency = 1}, runs);
+	ASSERT_EQ(row["each_repetition"].size(), 3u);
+	for (std::size_t i = 0; i < 3; ++i) EXPECT_EQ(row["each_repetition"][i]["qps"], runs[i].qps());
+	EXPECT_EQ(row["qps"], 9'000);
+	EXPECT_EQ(row["p99_us"], row["each_repetition"][1]["p99_us"]);
+	EXPECT_EQ(row["p99_us_low"], row["each_repetition"][0]["p99_us"]);
+	EXPECT_EQ(row["p99_us_high"], row["each_repetition"][2]["p99_us"]);
+}
+
 TEST(RpcRows, MoreInFlightThanThereWereRequestsIsInvalid) {
 	const std::vector<Outcome> runs{run_of(10'000, 250)};
 	EXPECT_EQ(row_of({.size = 128, .concurrency = 1}, runs)["validity"], "invalid");

@@ -15,19 +15,15 @@ namespace {
 using async::Task;
 
 constexpr std::uint32_t labels_max = 1 << 20;
-constexpr Nanoseconds drain_patience = 1'500'000'000;
+constexpr Nanoseconds answers_patience = 500'000'000, drain_patience = 1'500'000'000;
+// Nobody says which message was the last one to arrive; but none that has arrived is unanswered after a pause of so long.
+constexpr Nanoseconds pause_in_answers = 10'000'000;
 
 // A channel that is being served, so that a server that ends can close it.
 struct Served : async::Linked {
 	explicit Served(channel::Channel& of) : channel(of) {}
 	channel::Channel& channel;
 };
-
-// What a broken channel says of it: the completion's status, where there was one, stands in brackets at the end.
-std::string_view status_of(std::string_view reason) {
-	const auto open = reason.rfind('(');
-	return reason.ends_with(')') && open != reason.npos ? reason.substr(open + 1, reason.size() - open - 2) : "none";
-}
 
 void raise_to(std::atomic<std::uint64_t>& peak, std::uint64_t value) {
 	std::uint64_t now = peak.load(std::memory_order_relaxed);
@@ -43,15 +39,14 @@ channel::Described describe(const EchoOptions& options) {
 	channel::Described all{{"engine", std::string(name_of(options.engine))}, {"poll_us", text(options.spin / 1000)},
 		{"handshake_timeout_ms", text(options.acceptor.patience / 1'000'000)}, {"handshakes_max", text(options.acceptor.handshakes_max)},
 		{"accepted_max", text(options.acceptor.accepted_max)}, {"accept_rate", text(options.acceptor.accept_rate)},
-		{"logical_channels_max", text(options.logical)}, {"shared_queue_pairs_max", text(shared_queue_pairs_max)}};
+		{"logical_channels_max", text(options.logical)}, {"shared_queue_pairs_max", text(options.shared_queue_pairs_max)}};
 	for (auto& each : channel::describe(options.rc)) all.push_back(std::move(each));
 	const auto add = [&](const char* name, auto number) { all.emplace_back(name, text(number)); };
 	add("tcp_buffer_max", options.acceptor.tcp.buffer_max);
-	add("tcp_message_max", options.acceptor.tcp.message_max);
-	if (options.logical == 0) return all;
 	add("logical_window", options.mux.window);
 	add("logical_frame_bytes", options.mux.frame_bytes);
 	add("logical_batch_bytes", options.mux.batch_bytes);
+	add("logical_message_max", options.mux.message_max);
 	return all;
 }
 
@@ -91,7 +86,7 @@ std::expected<void, std::string> EchoService::start() {
 	auto listener = async::listen(setup_, options_.where);
 	if (!listener) return std::unexpected(listener.error());
 	options_.acceptor.logical_channels_max = options_.logical;
-	options_.acceptor.shared_queue_pairs_max = shared_queue_pairs_max;
+	options_.acceptor.shared_queue_pairs_max = options_.shared_queue_pairs_max;
 	options_.acceptor.observe = [this](const channel::SetupReport& report) {
 		if (report.trouble) failed_setups_.count(report.cause());
 		else set_up_times_.record(report.took);
@@ -139,10 +134,13 @@ channel::RcCounters EchoService::counters() const {
 }
 
 void EchoService::run() {
-	for (auto& home : homes_) home->thread = std::jthread([&home] { home->loop.run(); });
+	for (auto& home : homes_) {
+		home->thread = std::jthread([&home] { home->loop.run(); });
+		pthread_setname_np(home->thread.native_handle(), "channels");
+	}
 	setup_.run();
 	acceptor_->stop();
-	for (auto& home : homes_) home->loop.post([this, &home] { home->loop.spawn(close_all(*home)); });
+	for (auto& home : homes_) home->loop.post([this, &home] { home->loop.spawn(drain(*home)); });
 	for (auto& home : homes_) home->thread.join();
 	ended_.store(true, std::memory_order_release);
 }
@@ -156,7 +154,10 @@ Task<void> EchoService::serve(Home& home, std::unique_ptr<channel::Channel> chan
 		auto message = co_await channel->receive();
 		if (!message) break;
 		const Nanoseconds arrived = options_.timed ? monotonic_now() : 0;
-		if (!co_await channel->send(message->bytes())) break;
+		++home.answering;
+		const auto sent = co_await channel->send(message->bytes());
+		--home.answering;
+		if (!sent) break;
 		if (options_.timed) service_times_.record(monotonic_now() - arrived);
 		counts_.echoed.fetch_add(1, std::memory_order_relaxed);
 	}
@@ -164,7 +165,7 @@ Task<void> EchoService::serve(Home& home, std::unique_ptr<channel::Channel> chan
 	co_await channel->until_closed();
 	if (!channel->reason().empty()) {
 		counts_.lost.fetch_add(1, std::memory_order_relaxed);
-		errors_.count(status_of(channel->reason()));
+		errors_.count(channel->cause());
 		if (!options_.quiet) fmt::print(stderr, "{}\n", channel->reason());
 	}
 	counts_.connected.fetch_sub(1, std::memory_order_relaxed);
@@ -206,7 +207,8 @@ metrics::Families EchoService::families() {
 		gauge("verbena_clients_peak", "The most clients at once", now(counts_.peak)),
 		counter("verbena_echoes_total", "Messages that were sent back", now(counts_.echoed)),
 		counter("verbena_clients_lost_total", "Clients whose connection broke", now(counts_.lost)),
-		errors_.family("verbena_channel_errors_total", "Broken channels by the status of the completion that said so", "status"),
+		errors_.family("verbena_channel_errors_total",
+			"Broken channels by the status of the completion that said so, or by what else broke them", "status"),
 		failed_setups_.family("verbena_handshake_failures_total", "Set-ups that failed, by cause", "cause"),
 		set_up_times_.family("verbena_handshake_seconds", "From a client's first word to its proof, of those that succeeded"),
 		service_times_.family("verbena_echo_service_seconds", "From a message's arrival to the sending of its echo")};
@@ -243,10 +245,17 @@ Task<void> EchoService::look_at_itself() {
 	}
 }
 
-Task<void> EchoService::close_all(Home& home) {
-	while (async::Linked* each = home.open.pop_front()) static_cast<Served*>(each)->channel.close();
-	const Nanoseconds deadline = monotonic_now() + drain_patience;
-	while (home.served > 0 && monotonic_now() < deadline) co_await home.loop.sleep_for(1'000'000);
+Task<void> EchoService::drain(Home& home) {
+	const Nanoseconds began = monotonic_now(), deadline = began + drain_patience;
+	const auto echoed = [this] { return counts_.echoed.load(std::memory_order_relaxed); };
+	for (std::uint64_t before = ~0ull; (home.answering > 0 || before != echoed()) && monotonic_now() < began + answers_patience;) {
+		before = echoed();
+		co_await home.loop.sleep_for(pause_in_answers);
+	}
+	while (home.served > 0 && monotonic_now() < deadline) {
+		while (async::Linked* each = home.open.pop_front()) static_cast<Served*>(each)->channel.close();
+		co_await home.loop.sleep_for(1'000'000);
+	}
 	for (channel::MuxCarrier* each : home.carriers) each->close();
 	while (home.carried > 0 && monotonic_now() < deadline) co_await home.loop.sleep_for(1'000'000);
 	home.loop.stop();

@@ -39,7 +39,6 @@ inline constexpr std::array<std::string_view, 3> engine_names{"epoll", "uring", 
 inline std::string_view name_of(Engine engine) { return engine_names[static_cast<std::size_t>(engine)]; }
 // `name` is one of them.
 inline Engine engine_of(std::string_view name) { return static_cast<Engine>(std::ranges::find(engine_names, name) - engine_names.begin()); }
-inline constexpr std::uint32_t shared_queue_pairs_max = 4096;
 inline constexpr std::uint32_t engine_threads_max = 1000;  // clients, and so threads
 // Of a transport that has one client.
 inline constexpr channel::RcOptions rc_of_a_thread{.units_start = 16, .units_max = 256, .units_low = 8, .connections_max = 4};
@@ -53,6 +52,7 @@ struct EchoOptions {
 	Engine engine = Engine::epoll;
 	std::uint32_t threads = 0;  // of Engine::threads: clients
 	std::uint32_t logical = 0;
+	std::uint32_t shared_queue_pairs_max = 4096;  // of one client's logical channels
 	channel::MuxOptions mux{.window = 16 << 10};  // of each carrier; `logical` is its channels_max
 	Nanoseconds spin = 50'000;
 	bool timed = false;  // for families(): how long each message is here
@@ -82,8 +82,8 @@ public:
 
 	std::uint64_t queue_pairs_max() const { return static_cast<std::uint64_t>(homes_.front()->transport->device().attributes.max_qp); }
 
-	// Until stop(), which a signal handler may call: then no new clients, those that are there are closed, and it returns within two
-	// seconds.
+	// Until stop(), which a signal handler may call: then no new clients, what has arrived is answered, those that are there are closed,
+	// and it returns within two seconds.
 	void run();
 	void stop() { setup_.stop(); }
 
@@ -103,6 +103,7 @@ private:
 		async::List<async::Linked> open;
 		std::vector<channel::MuxCarrier*> carriers;
 		std::size_t served = 0, carried = 0;
+		std::size_t answering = 0;  // clients whose message is being sent back
 		std::jthread thread;
 	};
 
@@ -110,7 +111,7 @@ private:
 	async::Task<void> serve(Home& home, std::unique_ptr<channel::Channel> channel);
 	async::Task<void> carry(Home& home, std::unique_ptr<channel::Channel> carrier, std::uint32_t channels_max);
 	void see_label(std::uint32_t label);
-	async::Task<void> close_all(Home& home);
+	async::Task<void> drain(Home& home);
 	async::Task<void> look_at_itself();
 
 	EchoOptions options_;

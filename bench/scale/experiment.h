@@ -19,7 +19,6 @@ struct ExperimentOptions {
 	bool own_server = true;
 	channel::Protection server_protection;
 	Engine engine = Engine::epoll;     // of our own server
-	std::uint32_t poll_batch = 0;      // completions that the server takes at once; 0: as RcOptions
 	std::uint32_t stalled = 0;         // callers that begin a handshake and never go on, there before the first client
 	std::uint32_t processes = 0;       // of clients; 0: as many as it takes
 	Nanoseconds server_spin = 50'000;

@@ -32,13 +32,6 @@ std::optional<double> Outcome::doorbells_per_echo() const {
 	return static_cast<double>(server->counters.send_posts + server->counters.receive_posts) / static_cast<double>(echoes);
 }
 
-std::string Outcome::without() const {
-	std::string what;
-	if (batch_bytes == 1) what = "coalescing";
-	if (poll_batch == 1) what += what.empty() ? "batched polling" : ", batched polling";
-	return what;
-}
-
 std::optional<double> Outcome::idle_cpu_percent() const {
 	if (!server || idle_from.at == 0 || idle_to.at <= idle_from.at) return {};
 	return 100 * (idle_to.server.cpu_seconds - idle_from.server.cpu_seconds) / (static_cast<double>(idle_to.at - idle_from.at) / 1e9);

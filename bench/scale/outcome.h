@@ -22,6 +22,7 @@ struct Sample {
 struct ServerAccount {
 	channel::Path path;
 	ProcessUse before, connected, after;  // before the first client, with all of them, at the end
+	std::uint64_t kernel_before = 0, kernel_connected = 0;  // bytes of the kernel for sockets, of this host
 	std::uint64_t threads_peak = 0;
 	std::uint64_t peak = 0, echoed = 0, lost = 0, refused = 0;  // peak: clients at once
 	std::string engine_trouble;         // why its engine is not the one that was asked for
@@ -35,10 +36,13 @@ struct Outcome {
 	ConnectBy connect_by = ConnectBy::tls_psn;
 	Engine engine = Engine::epoll;  // that ran
 	std::uint32_t stalled = 0;
-	std::uint32_t poll_batch = 0, batch_bytes = 0;  // as in the options
+	Without without = Without::nothing;
 	bool in_clear = false;
 	std::uint32_t clients = 0, queue_pairs = 0, window = 1, messages = 0, message_bytes = 0;  // queue_pairs: shared, or 0
+	std::uint32_t handshakes = 0;  // set-ups at once of one process of clients; 0: all
 	double think_ms = 0, stagger_ms = 0, rate = 0, warmup_s = 0, seconds = 0;
+
+	channel::Path path;  // what the clients run on
 
 	std::vector<ClientRow> rows;
 	Histogram connect, latency;  // ns
@@ -68,8 +72,6 @@ struct Outcome {
 	std::optional<double> idle_cpu_percent() const;
 	// What the server posts for one echo: sends, and lists of receives.
 	std::optional<double> doorbells_per_echo() const;
-	// What was switched off, in words; mostly nothing.
-	std::string without() const;
 	// Jain's index of what the clients got done: 1 if all did alike, 1/clients if one did everything.
 	double fairness() const;
 };

@@ -3,13 +3,18 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <sstream>
 #include <string>
+#include <string_view>
 
 namespace verbena::scale {
 namespace {
+
+constexpr std::string_view socket_slabs[]{"TCP", "sock_inode_cache", "filp", "eventpoll_epi"};
 
 // "VmRSS:     1234 kB" -> 1234
 std::uint64_t number_of(const std::string& line) { return std::strtoull(line.c_str() + line.find(':') + 1, nullptr, 10); }
@@ -39,6 +44,25 @@ ProcessUse& ProcessUse::operator+=(const ProcessUse& other) {
 	voluntary_switches += other.voluntary_switches;
 	involuntary_switches += other.involuntary_switches;
 	return *this;
+}
+
+std::uint64_t kernel_socket_bytes() {
+	std::uint64_t bytes = 0;
+	// "TCP    105    156   2368 ...": objects in use, objects, bytes of each
+	std::ifstream slabs("/proc/slabinfo");
+	for (std::string line; std::getline(slabs, line);) {
+		std::istringstream words(line);
+		std::string name;
+		std::uint64_t used = 0, all = 0, each = 0;
+		words >> name >> used >> all >> each;
+		if (std::ranges::find(socket_slabs, name) != std::end(socket_slabs)) bytes += used * each;
+	}
+	// "TCP: inuse 4 orphan 0 tw 0 alloc 6 mem 177": pages
+	std::ifstream sockets("/proc/net/sockstat");
+	for (std::string line; std::getline(sockets, line);)
+		if (const auto at = line.find(" mem "); line.starts_with("TCP:") && at != line.npos)
+			bytes += std::strtoull(line.c_str() + at + 5, nullptr, 10) * static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
+	return bytes;
 }
 
 ProcessUse use_of_process(pid_t process) {

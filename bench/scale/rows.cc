@@ -97,10 +97,11 @@ void add_work(Json& row, const Outcome& run) {
 	row["window"] = run.window;
 	row["shared_qps"] = run.queue_pairs;
 	row["engine"] = name_of(run.engine);
-	row["without"] = run.without();
+	row["without"] = name_of(run.without);
 	row["messages"] = run.messages;
 	row["think_ms"] = run.think_ms;
 	row["stagger_ms"] = run.stagger_ms;
+	row["handshakes"] = run.handshakes;
 	row["seconds"] = run.seconds;
 }
 
@@ -178,7 +179,7 @@ Json row_of(std::string_view connect, std::span<const Outcome> runs) {
 	row["server_echoes"] = server_echoes;
 	row["client_echoes"] = echoes;
 	row["server_idle_cpu_percent"] = median_of(runs, [](const Outcome& run) { return run.idle_cpu_percent(); });
-	row["doorbells_per_echo"] = median_of(runs, [](const Outcome& run) { return run.doorbells_per_echo(); });
+	add_with_interval(row, "doorbells_per_echo", runs, [](const Outcome& run) { return run.doorbells_per_echo(); });
 	row["stalled"] = first.stalled;
 	row["jain"] = median_of(runs, [](const Outcome& run) { return run.fairness(); });
 	for (std::size_t cause = 1; cause < causes; ++cause) {
@@ -229,7 +230,7 @@ std::string to_markdown(const connect::Table& table) {
 	if (table.rows.front().contains("over_redis"))
 		columns.insert(columns.end(), {{"redis_per_second", "redis req/s"}, {"over_redis", "times redis"}});
 	if (std::ranges::any_of(table.rows, [](const Json& row) { return row["without"] != ""; }))
-		columns.insert(columns.end(), {{"without", "without"}, {"doorbells_per_echo", "doorbells/echo"}});
+		columns.insert(columns.end(), {{"without", "without"}, {"doorbells_per_echo", "doorbells/echo", true}});
 	columns.insert(columns.end(), {{"validity", "validity"}, {"reason", "reason"}});
 	const auto text_of = [](const Json& value) {
 		if (value.is_string()) return value.get<std::string>();
@@ -260,16 +261,17 @@ std::string to_markdown(const connect::Table& table) {
 }
 
 std::vector<std::pair<std::string, std::string>> environment_of(const Outcome& run, const std::string& command_line) {
-	const bool known = run.server.has_value() && !run.server->path.device.empty();
+	const channel::Path& path = run.server && !run.server->path.device.empty() ? run.server->path : run.path;
+	const bool known = !path.device.empty();
 	const auto memory = static_cast<std::uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
 	return {
-		{"device", known ? run.server->path.device : ""},
+		{"device", path.device},
 		{"kind",
-			!known                                           ? ""
-				: run.server->path.device.starts_with("vb_") ? "software"
-															 : "hardware"},
-		{"gid", known ? run.server->path.gid : ""},
-		{"mtu", known ? std::to_string(run.server->path.mtu) : ""},
+			!known                               ? ""
+				: path.device.starts_with("vb_") ? "software"
+												 : "hardware"},
+		{"gid", path.gid},
+		{"mtu", known ? std::to_string(path.mtu) : ""},
 		{"server", run.server ? "a process of its own on this host" : "elsewhere"},
 		{"cpu", bench::cpu_name()},
 		{"cores", fmt::format("{}, not pinned", sysconf(_SC_NPROCESSORS_ONLN))},

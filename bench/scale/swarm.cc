@@ -133,9 +133,7 @@ Task<void> Part::carrier(std::uint32_t index) {
 			"the server lets logical clients share at most " + std::to_string(granted.shared_queue_pairs) + " queue pairs";
 		channel.reset();
 	}
-	channel::MuxOptions mux;
-	if (options.batch_bytes > 0) mux.batch_bytes = options.batch_bytes;
-	if (channel) group.add(std::make_unique<channel::MuxCarrier>(std::move(channel), channel::Mux::Side::opener, mux));
+	if (channel) group.add(std::make_unique<channel::MuxCarrier>(std::move(channel), channel::Mux::Side::opener, mux_options(options)));
 	if (++carriers_settled == carriers_wanted) loop.resume_soon(at_carriers);
 }
 
@@ -233,6 +231,11 @@ Task<bool> Part::talk(std::uint32_t index, channel::Channel& channel) {
 			const auto head = whole_mark.first(std::min<std::size_t>(whole_mark.size(), options.message_bytes));
 			sending.emplace(channel, head, body_of(head.size()));
 			if (!sending->await_ready()) waiting = async::Job(loop, finish(*sending));
+			else if (const auto done_at_once = sending->await_resume();
+				!done_at_once && done_at_once.error() == channel::Trouble::too_large) {
+				fail(index, Cause::lost, "the server takes no message of so many bytes");
+				co_return false;  // the channel stands, and no echo would come
+			}
 			++sent;
 		}
 		if (sent == done) {
@@ -295,6 +298,16 @@ std::string_view name_of(Cause cause) {
 	return "";
 }
 
+std::string_view name_of(Without what) {
+	switch (what) {
+		case Without::nothing: break;
+		case Without::coalescing: return "coalescing";
+		case Without::pooling: return "pooling";
+		case Without::batched_polling: return "batched polling";
+	}
+	return "";
+}
+
 Cause cause_of(channel::ConnectTrouble trouble) {
 	switch (trouble) {
 		case channel::ConnectTrouble::no_descriptor: return Cause::descriptors;
@@ -308,12 +321,19 @@ channel::RcOptions rc_options(const SwarmOptions& options, std::uint32_t connect
 	channel::RcOptions rc = channel::many_connections({.units_start = std::max(256u, std::min(connections, 4096u)),
 		.units_max = std::max(8192u, connections * 8),
 		.connections_max = connections + 16});
+	rc.coalesce = options.without != Without::coalescing;
 	if (!options.logical()) return rc;
 	// A carrier is busy for many.
 	rc.units_max = std::max(8192u, connections * 256);
 	rc.send_depth = 64;
 	rc.send_units_max = 32;
 	return rc;
+}
+
+channel::MuxOptions mux_options(const SwarmOptions& options) {
+	channel::MuxOptions mux;
+	if (options.without == Without::coalescing) mux.batch_bytes = 1;
+	return mux;
 }
 
 std::expected<void, std::string> run_part(
@@ -328,6 +348,10 @@ std::expected<void, std::string> run_part(
 		auto transport = channel::RcTransport::open(state.loop, options.wish, rc_options(options, connections));
 		if (!transport) return std::unexpected(transport.error());
 		state.transport = std::move(*transport);
+		const lib::OpenDevice& device = state.transport->device();
+		std::strncpy(part.device, device.choice.device.c_str(), sizeof part.device - 1);
+		std::strncpy(part.gid, lib::format_gid(device.choice.gid).c_str(), sizeof part.gid - 1);
+		part.mtu = device.mtu_bytes();
 		if (options.connect_by == ConnectBy::rdmacm) {
 			auto events = channel::ManagedEvents::open(state.loop);
 			if (!events) return std::unexpected(events.error());

@@ -13,6 +13,7 @@
 
 #include "base/histogram.h"
 #include "lib/channel/connect.h"
+#include "lib/channel/mux.h"
 #include "lib/metrics/families.h"
 
 namespace verbena::scale {
@@ -24,6 +25,11 @@ inline std::string_view name_of(Transport transport) { return transport == Trans
 enum class ConnectBy : std::uint8_t { tls_psn, rdmacm };
 inline std::string_view name_of(ConnectBy by) { return by == ConnectBy::tls_psn ? "tls-psn" : "rdmacm"; }
 
+// What is switched off, to see what it is worth: messages that share a frame (of either end); of the server, the receive buffers that its
+// clients share, and completions that are taken many at a time.
+enum class Without : std::uint8_t { nothing, coalescing, pooling, batched_polling };
+std::string_view name_of(Without what);  // of nothing: ""
+
 struct SwarmOptions {
 	std::vector<std::string> hosts;  // of one server or several, which share the clients evenly; each may have a port of its own
 	std::uint16_t port = 0;
@@ -33,9 +39,9 @@ struct SwarmOptions {
 	ConnectBy connect_by = ConnectBy::tls_psn;
 	std::uint32_t clients = 10;
 	std::uint32_t queue_pairs = 0;     // of all processes together, shared by logical clients; 0: each client has its own
-	std::uint32_t batch_bytes = 0;     // frames of logical channels share a carrier message up to this; 0: as MuxOptions
+	Without without = Without::nothing;
 	std::uint32_t messages = 100;      // each; 0: as many as the time allows
-	std::uint32_t handshakes = 64;     // set-ups under way at once, of one process; 0: all
+	std::uint32_t handshakes = 64;     // set-ups under way at once, of one process, the others wait for their turn; 0: all
 	std::uint32_t message_bytes = 1024;
 	std::uint32_t window = 1;          // messages of a client that are under way at once
 	Nanoseconds think = 10'000'000;    // between an echo and the next message
@@ -74,6 +80,8 @@ struct PartRows {
 	Histogram connect, latency;
 	double latency_sum = 0;
 	char first_failure[256] = {};
+	char device[64] = {}, gid[64] = {};  // what its clients run on; empty over TCP
+	std::uint32_t mtu = 0;
 };
 
 // Times are monotonic.
@@ -81,7 +89,7 @@ struct Board {
 	std::atomic<std::uint32_t> settled{0};   // clients that are connected or have failed to
 	std::atomic<std::uint32_t> connected{0};
 	std::atomic<std::uint32_t> finished{0};  // clients that have sent everything, or failed
-	std::atomic<std::uint64_t> connecting_began{UINT64_MAX}, connecting_ended{0};  // the first SYN, the last that is ready
+	std::atomic<std::uint64_t> connecting_began{UINT64_MAX}, connecting_ended{0};  // the first that asks, the last that is ready
 	std::atomic<std::uint64_t> began{0}, ended{0};                                 // of the messages
 	std::atomic<std::uint64_t> first_finished{UINT64_MAX};                         // of those that had all their echoes
 	metrics::Buckets connects, round_trips;
@@ -90,6 +98,8 @@ struct Board {
 
 // What so many connections need, on either side.
 channel::RcOptions rc_options(const SwarmOptions& options, std::uint32_t connections);
+// Of carriers of logical clients, on either side.
+channel::MuxOptions mux_options(const SwarmOptions& options);
 
 // Runs clients [first, last) of options.clients and returns when all clients of all parts are done. `rows` is that of all clients.
 std::expected<void, std::string> run_part(

@@ -1,4 +1,4 @@
-// rpc_attachment PORT: large data beside the arguments, received straight into a buffer.
+// rpc_attachment PORT: large data beside the arguments, received in a buffer of the caller's.
 #include <cstdio>
 #include <vector>
 

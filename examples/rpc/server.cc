@@ -1,7 +1,6 @@
 // rpc_server PORT [rdma]: serves the functions of functions.h until its input ends.
 #include <algorithm>
 #include <cstdio>
-#include <cstdlib>
 #include <thread>
 
 #include "functions.h"
@@ -27,7 +26,8 @@ void reverse(context<std::string> answer, std::string_view text) {
 void keep() { get_context()->set_response_attachment(get_context()->get_request_attachment()); }
 
 int main(int, char** arguments) {
-	coro_rpc_server server(/*threads=*/2, /*port=*/static_cast<std::uint16_t>(std::atoi(arguments[1])), "127.0.0.1");
+	const auto port = static_cast<std::uint16_t>(std::stoi(arguments[1]));
+	coro_rpc_server server(/*threads=*/2, port, "127.0.0.1");
 	server.register_handler<echo, price, reverse, keep>();
 	if (arguments[2] != nullptr) server.init_ibv();  // clients over TCP are served as well
 	auto started = server.async_start();             // or start(), which blocks

@@ -12,6 +12,9 @@ using async::Task;
 // Somebody else has all descriptors, and nobody tells when that ends.
 constexpr Nanoseconds pause_without_descriptors = 10'000'000;
 
+// Who has not spoken yet costs a descriptor and no more, and one of thousands that call at once may be long in coming to it.
+constexpr int patience_with_silence = 3;  // times that with a handshake
+
 // What the home's loop makes of a client's parameters.
 struct Prepared {
 	std::unique_ptr<RcChannel> channel;
@@ -27,7 +30,7 @@ Prepared prepare(RcTransport& transport, const Parameters& theirs, const std::st
 		result.refusal = refusal_of(transport, offer.error());
 		return result;
 	}
-	result.ours = parameters_of(Role::server, offer->end, transport.options());
+	result.ours = parameters_of(Role::server, offer->end);
 	auto channel = transport.connect(std::move(*offer), end_of(theirs), peer);
 	if (channel) result.channel = std::move(*channel);
 	else result.refusal = {RefusalCode::malformed, channel.error()};
@@ -128,17 +131,23 @@ void Acceptor::stop() {
 	shutdown(listener_->fd(), SHUT_RDWR);  // clients are refused from now on, and accept() wakes up
 }
 
+Acceptor::Seat Acceptor::take_seat() const {
+	const auto taken = static_cast<std::size_t>(seats_.use_count() - 1);
+	return options_.clients_max == 0 || taken < options_.clients_max ? seats_ : nullptr;
+}
+
+Task<void> Acceptor::turn() {
+	if (options_.accept_rate <= 0) co_return;
+	const Nanoseconds mine = std::max(next_turn_, monotonic_now());
+	next_turn_ = mine + static_cast<Nanoseconds>(1e9 / options_.accept_rate);
+	co_await loop_.sleep_until(mine);
+}
+
 Task<void> Acceptor::accept() {
-	const auto interval = options_.accept_rate > 0 ? static_cast<Nanoseconds>(1e9 / options_.accept_rate) : 0;
-	Nanoseconds next = monotonic_now();
 	while (!stopped_) {
 		if (accepted_ >= options_.accepted_max) {
 			co_await async::Park(at_room_);
 			continue;
-		}
-		if (interval > 0) {
-			co_await loop_.sleep_until(next);
-			next = std::max(next + interval, monotonic_now());
 		}
 		auto socket = co_await async::accept(*listener_);
 		if (stopped_) co_return;
@@ -149,6 +158,8 @@ Task<void> Acceptor::accept() {
 			else co_await loop_.sleep_for(pause_without_descriptors);
 			continue;
 		}
+		co_await turn();
+		if (stopped_) co_return;
 		++counters_.accepted;
 		loop_.spawn(serve(std::move(*socket)));
 	}
@@ -158,7 +169,7 @@ Task<void> Acceptor::serve(async::Socket socket) {
 	const Counted accepted(accepted_, loop_, at_room_);
 	const std::string peer = name_of_peer(*socket);
 	const Nanoseconds connected = monotonic_now();
-	if (!co_await async::Wait(*socket, async::Wait::For::reading, connected + options_.patience)) {
+	if (!co_await async::Wait(*socket, async::Wait::For::reading, connected + patience_with_silence * options_.patience)) {
 		fail(peer, {.trouble = HandshakeTrouble::silent, .text = "it connects and says nothing", .refusal = {}}, connected);
 		co_return;
 	}
@@ -181,11 +192,13 @@ Task<bool> Acceptor::shake_hands(async::Socket& socket, const std::string& peer)
 	co_await drive(*socket, handshake);
 	if (handshake.state() == Handshake::State::asked) {
 		const bool tcp = handshake.theirs().transport == Transport::tcp;
+		Seat seat = take_seat();
 		Task<bool> answer = stopped_ ? refuse(*socket, handshake, RefusalCode::shutting_down, "this server is about to end")
 			: exempt && !tcp
 			? refuse(*socket, handshake, RefusalCode::not_supported, "RDMA is set up in TLS here, and the client began in clear")
-			: tcp ? answer_tcp(socket, handshake, peer, started)
-				  : answer_rc(*socket, handshake, peer, started);
+			: !seat ? refuse(*socket, handshake, RefusalCode::full, "the server is full")
+			: tcp   ? answer_tcp(socket, handshake, seat, peer, started)
+					: answer_rc(*socket, handshake, seat, peer, started);
 		if (co_await std::move(answer)) co_return true;
 	}
 	fail(peer, handshake.error(), started);
@@ -198,7 +211,7 @@ Task<bool> Acceptor::refuse(async::Descriptor& socket, Handshake& handshake, Ref
 	co_return false;
 }
 
-Task<bool> Acceptor::answer_rc(async::Descriptor& socket, Handshake& handshake, const std::string& peer, Nanoseconds started) {
+Task<bool> Acceptor::answer_rc(async::Descriptor& socket, Handshake& handshake, Seat& seat, const std::string& peer, Nanoseconds started) {
 	const Home& home = next_home();
 	if (home.transport == nullptr) {
 		std::string why = "this server speaks TCP only, and the client wants RDMA";
@@ -211,6 +224,7 @@ Task<bool> Acceptor::answer_rc(async::Descriptor& socket, Handshake& handshake, 
 	prepared.ours.shared_queue_pairs = granted.shared_queue_pairs;
 	prepared.ours.logical_channels = granted.logical_channels;
 	if (prepared.channel == nullptr) co_return co_await refuse(socket, handshake, prepared.refusal.code, prepared.refusal.text);
+	prepared.channel->keep(std::move(seat));
 	handshake.answer(prepared.ours);
 	const bool agreed = handshake.state() == Handshake::State::agreed;
 	const Proven proven = agreed ? proven_of(handshake.agreed()) : Proven{};
@@ -223,7 +237,7 @@ Task<bool> Acceptor::answer_rc(async::Descriptor& socket, Handshake& handshake, 
 	co_return agreed;
 }
 
-Task<bool> Acceptor::answer_tcp(async::Socket& socket, Handshake& handshake, const std::string& peer, Nanoseconds started) {
+Task<bool> Acceptor::answer_tcp(async::Socket& socket, Handshake& handshake, Seat& seat, const std::string& peer, Nanoseconds started) {
 	Parameters ours{.role = Role::server, .transport = Transport::tcp, .nonce = random_nonce()};
 	if (const auto none = grant_logical(options_, handshake.theirs(), ours))
 		co_return co_await refuse(*socket, handshake, none->code, none->text);
@@ -233,14 +247,17 @@ Task<bool> Acceptor::answer_tcp(async::Socket& socket, Handshake& handshake, con
 	struct Stream {
 		int fd;
 		std::optional<TlsSession> tls;
+		Seat seat;
 	};
-	const auto stream = std::make_shared<Stream>(Stream{.fd = socket->release(), .tls = handshake.release_session()});
+	const auto stream =
+		std::make_shared<Stream>(Stream{.fd = socket->release(), .tls = handshake.release_session(), .seat = std::move(seat)});
 	socket.reset();
 	const Home& home = next_home();
 	const Proven proven = proven_of(handshake.agreed());
 	home.loop->post([this, &home, stream, peer, started, proven] {
 		auto moved = std::make_unique<async::Descriptor>(*home.loop, stream->fd);
 		auto channel = std::make_unique<TcpChannel>(*home.loop, std::move(moved), std::move(stream->tls), peer, options_.tcp);
+		channel->keep(std::move(stream->seat));
 		home.loop->spawn(prove(home, std::move(channel), proven, started));
 	});
 	co_return true;

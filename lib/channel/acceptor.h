@@ -33,10 +33,11 @@ struct SetupReport {
 
 struct AcceptorOptions {
 	Protection protection;
-	Nanoseconds patience = 10'000'000'000;  // of one handshake
+	Nanoseconds patience = 10'000'000'000;  // of one handshake; three times that with a caller's silence before it
 	std::size_t handshakes_max = 256;       // under way at once: a TLS session takes some 50 KiB; whoever has said something then waits
 	std::size_t accepted_max = 16'000;      // descriptors; further clients wait in the listener's backlog
-	double accept_rate = 0;                 // new connections a second, 0: as they come
+	double accept_rate = 0;                 // new clients a second, however they come; 0: as they come
+	std::size_t clients_max = 0;            // channels at once, over RDMA and TCP; further clients are refused as `full`. 0: no limit
 	TcpOptions tcp;
 	// For clients over TCP that do not begin with TLS; absent: `protection` is for all. RDMA is always set up under `protection`.
 	std::optional<Protection> tcp_protection;
@@ -109,12 +110,19 @@ private:
 		Acceptor& acceptor_;
 	};
 
+	// A client's, from the agreement to the end of its channel, which keeps it.
+	using Seat = std::shared_ptr<void>;
+	// Empty: there is none left.
+	Seat take_seat() const;
+
 	async::Task<void> accept();
+	// A new client waits until `accept_rate` lets it in.
+	async::Task<void> turn();
 	async::Task<void> serve(async::Socket socket);
 	async::Task<bool> shake_hands(async::Socket& socket, const std::string& peer);
 	async::Task<bool> refuse(async::Descriptor& socket, Handshake& handshake, RefusalCode code, std::string why);
-	async::Task<bool> answer_rc(async::Descriptor& socket, Handshake& handshake, const std::string& peer, Nanoseconds started);
-	async::Task<bool> answer_tcp(async::Socket& socket, Handshake& handshake, const std::string& peer, Nanoseconds started);
+	async::Task<bool> answer_rc(async::Descriptor& socket, Handshake& handshake, Seat& seat, const std::string& peer, Nanoseconds started);
+	async::Task<bool> answer_tcp(async::Socket& socket, Handshake& handshake, Seat& seat, const std::string& peer, Nanoseconds started);
 	// On the home's loop.
 	async::Task<void> prove(const Home& home, std::unique_ptr<Channel> channel, Proven proven, Nanoseconds started);
 	const Home& next_home() { return homes_[next_home_++ % homes_.size()]; }
@@ -139,6 +147,8 @@ private:
 	AcceptorCounters counters_;
 	std::size_t accepted_ = 0;            // of those now, with or without a first word
 	std::size_t under_way_ = 0;
+	Seat seats_ = std::make_shared<char>();  // each copy of it is one that is taken
+	Nanoseconds next_turn_ = 0;
 	async::List<async::Waiter> waiting_;  // for their handshake
 	async::List<async::Waiter> at_room_;  // for the end of one that has a descriptor
 	bool stopped_ = false;

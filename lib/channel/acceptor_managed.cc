@@ -46,6 +46,7 @@ struct Acceptor::Managed {
 	bool left = false;     // its connection has ended
 	// Fixed before the handshake begins.
 	const Home* home = nullptr;
+	Seat seat;
 	Parameters ours;
 	RcEnd end;  // the client's
 	// Of the home's loop: converse()'s, until the client has proved itself.
@@ -79,6 +80,7 @@ std::expected<void, std::string> Acceptor::listen_managed() {
 }
 
 Task<void> Acceptor::serve_managed(lib::ConnectionId connection, std::vector<std::byte> terms) {
+	co_await turn();
 	while (under_way_ >= options_.handshakes_max) co_await async::Park(waiting_);
 	std::optional<UnderWay> under_way(std::in_place, *this);
 	const HandshakeOptions options{
@@ -107,11 +109,12 @@ std::expected<std::unique_ptr<RcChannel>, Refusal> Acceptor::Managed::prepare(co
 	auto offer = transport.offer();
 	if (!offer) return std::unexpected(refusal_of(transport, offer.error()));
 	offer->end.psn = path.local_psn;
-	ours = parameters_of(Role::server, offer->end, transport.options());
+	ours = parameters_of(Role::server, offer->end);
 	end = managed_end(path, terms);
 	auto made = transport.connect(std::move(*offer), end, peer);
 	if (!made) return std::unexpected(Refusal{RefusalCode::malformed, made.error()});
 	channel = made->get();
+	channel->keep(std::move(seat));
 	channel->limit_messages(unproven_message_max);
 	return std::move(*made);
 }
@@ -128,6 +131,11 @@ Task<bool> Acceptor::begin_managed(std::shared_ptr<Managed> session, std::span<c
 	if (stopped_ || home.transport == nullptr) {
 		if (stopped_) session->refuse(RefusalCode::shutting_down, "this server is about to end");
 		else session->refuse(RefusalCode::not_supported, "this server speaks TCP only");
+		co_return false;
+	}
+	session->seat = take_seat();
+	if (!session->seat) {
+		session->refuse(RefusalCode::full, "the server is full");
 		co_return false;
 	}
 	const auto path = lib::path_of(session->id.get());

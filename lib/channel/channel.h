@@ -245,7 +245,8 @@ public:
 
 	Sending send(std::span<const std::byte> bytes) { return {*this, {}, bytes}; }
 	Sending send(std::span<const std::byte> head, std::span<const std::byte> body) { return {*this, head, body}; }
-	// A large body in registered memory is not copied: the peer fetches it, and only then send() is done and the bytes may be changed.
+	// A body in registered memory is not copied, unless it is small: the peer fetches it, and only then send() is done and the bytes may be
+	// changed.
 	Sending send(std::span<const std::byte> head, Place body) { return {*this, head, std::move(body)}; }
 	Receiving receive() { return Receiving(*this); }
 
@@ -279,12 +280,17 @@ public:
 	};
 	Closing until_closed() { return Closing(*this); }
 
+	// Goes when the channel goes: how who gave it knows that there is one less.
+	void keep(std::shared_ptr<void> token) { kept_ = std::move(token); }
+
 	virtual Path path() const = 0;
 	std::size_t message_max() const { return message_max_; }  // bytes of what is sent
 	async::Loop& loop() const { return loop_; }
 
 	// One sentence, once the channel has ended by anything but close().
 	const std::string& reason() const { return reason_; }
+	// And a word for counting such ends: the status of the completion that told of it, or the trouble.
+	std::string_view cause() const { return status_ != nullptr ? status_ : name_of(trouble_); }
 
 protected:
 	Channel(async::Loop& loop, std::size_t message_max) : loop_(loop), message_max_(message_max) {}
@@ -320,12 +326,16 @@ protected:
 	async::Loop& loop_;
 	std::size_t message_max_;  // to be sent
 	async::List<async::Waiter> senders_, receivers_, closers_;
-	async::List<async::Waiter> offered_;                  // senders whose body the peer is to fetch
+	async::List<async::Waiter> offered_;  // senders whose body the peer is to fetch
 	async::List<async::Waiter> operations_, under_way_;  // waiting for room; started
 	bool closing_ = false;  // by this end
 	bool ended_ = false;
 	Trouble trouble_ = Trouble::closed;
 	std::string reason_;
+	const char* status_ = nullptr;  // of the completion that ended it
+
+private:
+	std::shared_ptr<void> kept_;
 };
 
 }  // namespace verbena::channel

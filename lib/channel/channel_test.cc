@@ -291,11 +291,7 @@ TEST(TcpChannel, WhosePeerClosedAndTakesNothingMoreEndsInTime) {
 	async::Loop loop;
 	auto [ours, peers] = testing_tools::connected_sockets(loop);
 	TcpChannel channel(loop, std::move(ours), std::nullopt, "peer", {.close_timeout_ms = 50});
-	loop.spawn([](Channel& channel) -> Task<void> {
-		const std::vector<std::byte> block(100'000);
-		while (co_await channel.send(block)) {}
-	}(channel));
-	loop.complete([](async::Loop& loop) -> Task<void> { co_await loop.sleep_for(20'000'000); }(loop));
+	testing_tools::fill(loop, channel);
 	EXPECT_FALSE(channel.closed());
 	shutdown(peers->fd(), SHUT_WR);
 	loop.complete(until(loop, [&] { return channel.closed(); }));

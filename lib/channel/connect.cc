@@ -46,15 +46,15 @@ ConnectTrouble handshake_or_time(Nanoseconds deadline) {
 	return monotonic_now() >= deadline ? ConnectTrouble::timed_out : ConnectTrouble::handshake;
 }
 
-Parameters parameters_of(Role role, const RcEnd& end, const RcOptions& options) {
+Parameters parameters_of(Role role, const RcEnd& end) {
 	Parameters parameters{.role = role,
 		.qp_number = end.qpn,
 		.first_psn = end.psn,
 		.mtu = end.mtu_bytes,
-		.receive_depth = end.credits,
+		.receive_depth = end.receive_depth,
 		.credits_granted = end.credits,
 		.buffer_unit = end.unit_bytes,
-		.eager_size_max = std::min(options.message_max, 16u << 20),
+		.eager_size_max = end.eager_max,
 		.reads_as_target = end.reads,
 		.reads_as_initiator = end.reads,
 		.nonce = random_nonce()};
@@ -62,8 +62,8 @@ Parameters parameters_of(Role role, const RcEnd& end, const RcOptions& options) 
 	return parameters;
 }
 
-Parameters parameters_of(const RcEnd& end, const RcOptions& rc, const ConnectOptions& options) {
-	Parameters parameters = parameters_of(Role::client, end, rc);
+Parameters parameters_of(const RcEnd& end, const ConnectOptions& options) {
+	Parameters parameters = parameters_of(Role::client, end);
 	parameters.shared_queue_pairs = options.shared_queue_pairs;
 	parameters.logical_channels = options.logical_channels;
 	return parameters;
@@ -75,6 +75,8 @@ RcEnd end_of(const Parameters& parameters) {
 		.mtu_bytes = parameters.mtu,
 		.unit_bytes = parameters.buffer_unit,
 		.credits = parameters.credits_granted,
+		.receive_depth = parameters.receive_depth,
+		.eager_max = parameters.eager_size_max,
 		.reads = std::min(parameters.reads_as_target, parameters.reads_as_initiator)};
 	std::memcpy(end.gid.raw, parameters.gid.data(), parameters.gid.size());
 	return end;
@@ -157,7 +159,7 @@ Task<Connected<std::unique_ptr<RcChannel>>> connect(RcTransport& transport, Conn
 	reset_on_close(*server->socket);
 	auto offer = transport.offer();
 	if (!offer) co_return failed(options, ConnectTrouble::no_resources, offer.error());
-	auto handshake = handshake_with(*server, options, parameters_of(offer->end, transport.options(), options));
+	auto handshake = handshake_with(*server, options, parameters_of(offer->end, options));
 	co_await drive(*server->socket, handshake);
 	if (handshake.state() == Handshake::State::failed)
 		co_return failed(options, trouble_of(handshake.error()), server->where + ": " + handshake.error().text);

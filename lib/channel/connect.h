@@ -76,9 +76,9 @@ async::Task<std::optional<async::Semaphore::Permit>> leave_to_begin(async::Semap
 async::Task<std::string> prove_as_client(Channel& channel, const ProofKeys& keys, Nanoseconds deadline);
 
 // What both sides say of a queue pair that they offer, and how they read the peer's words.
-Parameters parameters_of(Role role, const RcEnd& end, const RcOptions& options);
+Parameters parameters_of(Role role, const RcEnd& end);
 // Of a client: and what it asks for.
-Parameters parameters_of(const RcEnd& end, const RcOptions& rc, const ConnectOptions& options);
+Parameters parameters_of(const RcEnd& end, const ConnectOptions& options);
 RcEnd end_of(const Parameters& parameters);
 
 }  // namespace verbena::channel

@@ -110,6 +110,16 @@ protected:
 		co_await channel.until_closed();
 	}
 
+	// A message of that size, there and back.
+	static Task<void> ask_back(Channel& channel, std::size_t size) {
+		const std::vector<std::byte> question(size);
+		EXPECT_TRUE(co_await channel.send(question));
+		const auto message = co_await channel.receive();
+		EXPECT_TRUE(message && message->bytes().size() == size) << channel.reason();
+		channel.close();
+		co_await channel.until_closed();
+	}
+
 	testing_tools::AuthorityFiles files_;
 	async::Loop loop_{{.spin = 0}};
 	std::unique_ptr<RcTransport> transport_;

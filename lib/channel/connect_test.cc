@@ -45,8 +45,8 @@ TEST_F(Connect, InClearWhenBothSaySo) {
 TEST_F(Connect, TheQueuePairHasThePsnsOfTheExchange) {
 	RcOffer left = transport_->offer().value(), right = transport_->offer().value();
 	const RcEnd left_end = left.end, right_end = right.end;
-	auto a = transport_->connect(std::move(left), end_of(parameters_of(Role::server, right_end, small)), "b").value();
-	auto b = transport_->connect(std::move(right), end_of(parameters_of(Role::client, left_end, small)), "a").value();
+	auto a = transport_->connect(std::move(left), end_of(parameters_of(Role::server, right_end)), "b").value();
+	auto b = transport_->connect(std::move(right), end_of(parameters_of(Role::client, left_end)), "a").value();
 	ibv_qp_attr attributes{};
 	ibv_qp_init_attr init{};
 	ASSERT_EQ(ibv_query_qp(a->queue_pair(), &attributes, IBV_QP_SQ_PSN | IBV_QP_RQ_PSN | IBV_QP_ACCESS_FLAGS, &init), 0);
@@ -54,6 +54,19 @@ TEST_F(Connect, TheQueuePairHasThePsnsOfTheExchange) {
 	EXPECT_EQ(attributes.rq_psn, right_end.psn);
 	// Reading and writing needs a window besides; without direct operations there are none, and no right here either.
 	EXPECT_EQ(attributes.qp_access_flags & IBV_ACCESS_REMOTE_ATOMIC, 0u);
+}
+
+TEST_F(Connect, EachEndLearnsFromWhichSizeOnTheOtherWantsToFetch) {
+	RcOptions low = small;
+	low.eager_max = 3000;
+	Server server(InClear{}, {}, low);
+	loop_.complete([](RcTransport& transport, ConnectOptions options) -> Task<void> {
+		auto channel = co_await connect(transport, std::move(options));
+		if (!channel) co_return ADD_FAILURE() << channel.error();
+		co_await ask_back(**channel, 3001);
+	}(*transport_, to(server.where(), InClear{})));
+	EXPECT_GT(transport_->counters().windows_bound, 0u);
+	EXPECT_GT(transport_->counters().reads, 0u);
 }
 
 TEST_F(Connect, AnotherAuthorityIsNotTrusted) {

@@ -40,7 +40,8 @@ private:
 // The sending half of one end.
 class SendCredits {
 public:
-	explicit SendCredits(std::uint32_t first_limit) : limit_(first_limit) {}
+	// `ahead_max`: the most that the peer may lend at once.
+	SendCredits(std::uint32_t first_limit, std::uint32_t ahead_max) : limit_(first_limit), ahead_max_(ahead_max) {}
 
 	std::uint32_t available() const { return limit_ - sent_; }
 	void data_sent() { ++sent_; }
@@ -51,13 +52,11 @@ public:
 	// From a frame of the peer. False: no honest peer says this.
 	bool learn(std::uint32_t limit, std::uint8_t credits_seen, std::uint8_t wants_seen) {
 		if (static_cast<std::int32_t>(limit - limit_) > 0) {
-			if (limit - sent_ > ahead_max) return false;
+			if (limit - sent_ > ahead_max_) return false;
 			limit_ = limit;
 		}
 		return learn(Control::credit, credits_seen) && learn(Control::want, wants_seen);
 	}
-
-	static constexpr std::uint32_t ahead_max = 1 << 20;
 
 private:
 	static std::size_t index(Control kind) { return static_cast<std::size_t>(kind); }
@@ -69,7 +68,7 @@ private:
 		return true;
 	}
 
-	std::uint32_t limit_;
+	std::uint32_t limit_, ahead_max_;
 	std::uint32_t sent_ = 0;
 	std::uint8_t sent_of_[control_kinds] = {};
 	std::uint8_t seen_of_[control_kinds] = {};
@@ -99,7 +98,11 @@ public:
 	}
 	// A control frame is read, and its unit posted again before anything in it is acted upon: whatever it makes us send says that it was
 	// seen, and its sender is never left waiting for that.
-	void control_reposted(Control kind) { ++seen_[static_cast<std::size_t>(kind)]; }
+	// False: the sender has not been told of its last one of that kind, so it had no buffer for this one.
+	bool control_reposted(Control kind) {
+		const auto which = static_cast<std::size_t>(kind);
+		return seen_[which]++ == told_seen_[which];
+	}
 	// The sender waits for credits.
 	void wanted(CreditBank& bank) {
 		wanted_ = true;
@@ -119,9 +122,10 @@ public:
 	}
 	std::uint32_t remaining() const { return limit_ - received_; }
 
-	// The limit, to be told by the frame that is about to leave.
+	// The limit, to be told by the frame that is about to leave; so is what was seen().
 	std::uint32_t tell() {
 		told_ = limit_;
+		std::ranges::copy(seen_, told_seen_);
 		wanted_ = wanted_ && remaining() == 0;
 		return limit_;
 	}
@@ -148,7 +152,7 @@ private:
 	std::uint32_t told_;
 	std::uint32_t received_ = 0;
 	std::uint32_t held_ = 0;
-	std::uint8_t seen_[control_kinds] = {};
+	std::uint8_t seen_[control_kinds] = {}, told_seen_[control_kinds] = {};
 	bool wanted_ = false;
 };
 

@@ -10,7 +10,7 @@ namespace verbena::channel {
 namespace {
 
 TEST(SendCredits, ALimitThatWrapsIsStillALimit) {
-	SendCredits credits(0xffffffff);
+	SendCredits credits(0xffffffff, 4);
 	for (std::uint32_t i = 0; i < 3; ++i) {
 		EXPECT_TRUE(credits.learn(i - 1, 0, 0));
 	}
@@ -18,17 +18,22 @@ TEST(SendCredits, ALimitThatWrapsIsStillALimit) {
 }
 
 TEST(SendCredits, AnOlderLimitChangesNothing) {
-	SendCredits credits(5);
+	SendCredits credits(5, 64);
 	EXPECT_TRUE(credits.learn(3, 0, 0));
 	EXPECT_EQ(credits.available(), 5u);
 }
 
-TEST(SendCredits, ALimitFarAheadIsNotBelieved) { EXPECT_FALSE(SendCredits(1).learn(1 << 30, 0, 0)); }
+TEST(SendCredits, ALimitFurtherAheadThanThePeersDepthIsNotBelieved) {
+	SendCredits credits(1, 64);
+	credits.data_sent();
+	EXPECT_TRUE(credits.learn(65, 0, 0));
+	EXPECT_FALSE(credits.learn(66, 0, 0));
+}
 
-TEST(SendCredits, AControlFrameThatWasNeverSentCannotHaveBeenSeen) { EXPECT_FALSE(SendCredits(1).learn(1, 1, 0)); }
+TEST(SendCredits, AControlFrameThatWasNeverSentCannotHaveBeenSeen) { EXPECT_FALSE(SendCredits(1, 64).learn(1, 1, 0)); }
 
 TEST(SendCredits, OneControlFrameOfAKindUntilThePeerHasSeenIt) {
-	SendCredits credits(1);
+	SendCredits credits(1, 64);
 	EXPECT_TRUE(credits.may_send(Control::want));
 	credits.control_sent(Control::want);
 	EXPECT_FALSE(credits.may_send(Control::want));
@@ -57,6 +62,15 @@ TEST(ReceiveCredits, AFrameWithoutACreditIsRefused) {
 	EXPECT_FALSE(credits.data_arrived(bank));
 }
 
+TEST(ReceiveCredits, ASecondControlFrameWaitsUntilTheFirstWasSeen) {
+	ReceiveCredits credits({.first = 1, .max = 4});
+	EXPECT_TRUE(credits.control_reposted(Control::want));
+	EXPECT_TRUE(credits.control_reposted(Control::credit));
+	credits.tell();
+	EXPECT_TRUE(credits.control_reposted(Control::want));
+	EXPECT_FALSE(credits.control_reposted(Control::want));
+}
+
 TEST(ReceiveCredits, WithAnEmptyBankEachConnectionKeepsItsOne) {
 	CreditBank bank;
 	ReceiveCredits credits({.first = 1, .max = 64});
@@ -70,7 +84,7 @@ TEST(ReceiveCredits, WithAnEmptyBankEachConnectionKeepsItsOne) {
 
 // Two ends and a wire in order, programs that send and hold at random: posted is never less than promised, and everything arrives.
 struct End {
-	SendCredits send{1};
+	SendCredits send{1, 8};
 	ReceiveCredits receive{{.first = 1, .max = 8}};
 	int to_send = 0, arrived = 0, sent = 0;
 	std::uint32_t posted = ReceiveCredits::needed({});
@@ -127,7 +141,7 @@ TEST(Credits, NoPromiseWithoutABufferAndNoDeadlockWhateverThePrograms) {
 					++end.held;
 				} else {
 					++end.posted;
-					end.receive.control_reposted(frame.kind == 1 ? Control::credit : Control::want);
+					ASSERT_TRUE(end.receive.control_reposted(frame.kind == 1 ? Control::credit : Control::want));
 				}
 				const std::uint32_t before = end.send.available();
 				ASSERT_TRUE(end.send.learn(frame.limit, frame.credits_seen, frame.wants_seen));

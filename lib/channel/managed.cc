@@ -104,7 +104,7 @@ Task<lib::Connected<Raw>> connect_raw(
 	ManagedId& id, RcTransport& transport, const ConnectOptions& options, Nanoseconds deadline, const std::string& where, bool& busy) {
 	auto offer = transport.offer();
 	if (!offer) co_return failed(offer.error());
-	const auto terms = encode_terms(parameters_of(Role::client, offer->end, transport.options()));
+	const auto terms = encode_terms(parameters_of(Role::client, offer->end));
 	const lib::OwnQueuePair own{.number = offer->end.qpn, .shared_receives = true, .reads = static_cast<std::uint8_t>(offer->end.reads)};
 	if (const auto begun = lib::begin_connect(id.get(), terms, own); !begun) co_return std::unexpected(begun.error());
 	const auto answer = co_await id.next(deadline);
@@ -118,7 +118,7 @@ Task<lib::Connected<Raw>> connect_raw(
 	if (const std::string why = unfit(transport, path->device, path->gid_index); !why.empty())
 		co_return failed(where + ": " + why, lib::ConnectTrouble::unreachable);
 	offer->end.psn = path->local_psn;
-	Raw raw{.channel = nullptr, .ours = parameters_of(offer->end, transport.options(), options), .peer = managed_end(*path, *theirs)};
+	Raw raw{.channel = nullptr, .ours = parameters_of(offer->end, options), .peer = managed_end(*path, *theirs)};
 	auto channel = transport.connect(std::move(*offer), raw.peer, where);
 	if (!channel) co_return failed(where + ": " + channel.error());
 	raw.channel = std::move(*channel);
@@ -130,14 +130,13 @@ Task<lib::Connected<Raw>> connect_raw(
 }  // namespace
 
 RcEnd managed_end(const lib::ManagedPath& path, const Parameters& terms) {
-	return {.qpn = path.peer.qpn,
-		.psn = path.peer.psn,
-		.lid = path.peer.lid,
-		.gid = path.peer.gid,
-		.mtu_bytes = std::min(path.mtu_bytes, terms.mtu),
-		.unit_bytes = terms.buffer_unit,
-		.credits = terms.credits_granted,
-		.reads = std::min(terms.reads_as_target, terms.reads_as_initiator)};
+	RcEnd end = end_of(terms);
+	end.qpn = path.peer.qpn;
+	end.psn = path.peer.psn;
+	end.lid = path.peer.lid;
+	end.gid = path.peer.gid;
+	end.mtu_bytes = std::min(path.mtu_bytes, terms.mtu);
+	return end;
 }
 
 std::string unfit(const RcTransport& transport, const std::string& device, std::optional<std::uint32_t> gid_index) {
@@ -153,7 +152,8 @@ std::string unfit(const RcTransport& transport, const std::string& device, std::
 bool same_end(const RcEnd& used, const Parameters& said) {
 	const RcEnd end = end_of(said);
 	return end.qpn == used.qpn && end.psn == used.psn && std::memcmp(end.gid.raw, used.gid.raw, sizeof end.gid.raw) == 0 &&
-		end.unit_bytes == used.unit_bytes && end.credits == used.credits && end.reads == used.reads;
+		end.unit_bytes == used.unit_bytes && end.credits == used.credits && end.receive_depth == used.receive_depth &&
+		end.eager_max == used.eager_max && end.reads == used.reads;
 }
 
 Task<Connected<std::unique_ptr<RcChannel>>> connect_managed(ManagedEvents& events, RcTransport& transport, ConnectOptions options) {

@@ -45,7 +45,7 @@ struct Rude {
 		EXPECT_TRUE(lib::begin_route(id.get(), std::chrono::seconds(5)).has_value());
 		EXPECT_EQ((co_await id.next(deadline))->type, RDMA_CM_EVENT_ROUTE_RESOLVED);
 		auto offer = transport_.offer().value();
-		if (terms.empty()) terms = encode_terms(channel::parameters_of(Role::client, offer.end, transport_.options()));
+		if (terms.empty()) terms = encode_terms(channel::parameters_of(Role::client, offer.end));
 		EXPECT_TRUE(lib::begin_connect(id.get(), terms, {.number = offer.end.qpn, .shared_receives = true, .reads = 4}).has_value());
 		answer = co_await id.next(deadline);
 		if (!answer || answer->type != RDMA_CM_EVENT_CONNECT_RESPONSE) co_return;
@@ -107,6 +107,19 @@ TEST_F(Managed, CertificatesCountAsOverTcp) {
 	EXPECT_NE(why, "question");
 	EXPECT_EQ(server.report(), "not_trusted") << why;
 	expect_no_channel(server);
+}
+
+TEST_F(Managed, EachEndLearnsFromWhichSizeOnTheOtherWantsToFetch) {
+	RcOptions low = small;
+	low.eager_max = 3000;
+	Server server(InClear{}, {}, low);
+	loop_.complete([](ManagedEvents& events, RcTransport& transport, ConnectOptions options) -> Task<void> {
+		const auto channel = co_await connect_managed(events, transport, std::move(options));
+		if (!channel) co_return ADD_FAILURE() << channel.error();
+		co_await ask_back(**channel, 3001);
+	}(*events_, *transport_, to(server.where(), InClear{})));
+	EXPECT_GT(transport_->counters().windows_bound, 0u);
+	EXPECT_GT(transport_->counters().reads, 0u);
 }
 
 TEST_F(Managed, OneEndInClearAndTheOtherNot) {
@@ -205,7 +218,7 @@ TEST_F(Managed, ManyAtOnceTakeTurns) {
 
 TEST(SameEnd, AnyFieldThatWasChangedUnderwayTells) {
 	const RcEnd end{.qpn = 0x4711, .psn = 7, .gid = {.raw = {1}}, .unit_bytes = 1088, .credits = 2, .reads = 4};
-	const Parameters said = channel::parameters_of(Role::server, end, small);
+	const Parameters said = channel::parameters_of(Role::server, end);
 	EXPECT_TRUE(same_end(end, said));
 	const auto differs = [&](auto change) {
 		RcEnd other = end;
@@ -217,6 +230,8 @@ TEST(SameEnd, AnyFieldThatWasChangedUnderwayTells) {
 	EXPECT_TRUE(differs([](RcEnd& other) { ++other.gid.raw[15]; }));
 	EXPECT_TRUE(differs([](RcEnd& other) { ++other.unit_bytes; }));
 	EXPECT_TRUE(differs([](RcEnd& other) { ++other.credits; }));
+	EXPECT_TRUE(differs([](RcEnd& other) { ++other.receive_depth; }));
+	EXPECT_TRUE(differs([](RcEnd& other) { ++other.eager_max; }));
 	EXPECT_TRUE(differs([](RcEnd& other) { --other.reads; }));
 }
 

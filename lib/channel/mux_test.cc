@@ -314,6 +314,24 @@ TEST(Mux, APeerThatOpensMoreThanIsAdmittedAndHearsNothingLosesItsCarrier) {
 	EXPECT_NE(error.find("more opens than it hears the answers of"), std::string::npos) << error;
 }
 
+// What it has to say before finds no room, for ever.
+TEST(Mux, AChannelThatCannotCloseInTimeIsGivenUpAndItsPeerIsTold) {
+	TwoEnds ends({.window = 4096, .close_timeout_ms = 20});
+	const auto channel = ends.open(1);
+	ends.loop_.spawn([](MuxChannel& channel) -> Task<void> {
+		const std::vector<std::byte> message(1000);
+		while (co_await channel.send(message)) {}
+	}(*channel));
+	ends.settle();
+	channel->close();
+	ends.loop_.run_until([&] { return channel->closed(); });
+	EXPECT_NE(channel->reason().find("does not close in time"), std::string::npos) << channel->reason();
+	ends.settle();
+	EXPECT_TRUE(ends.accepted_[0]->closed());
+	EXPECT_NE(ends.accepted_[0]->reason().find("waited too long"), std::string::npos) << ends.accepted_[0]->reason();
+	EXPECT_EQ(ends.opener_.channels() + ends.acceptor_.channels(), 0u);
+}
+
 TEST(Mux, AFullPeerSaysSo) {
 	TwoEnds ends({.channels_max = 2});
 	auto one = ends.open(1), two = ends.open(2), three = ends.open(3);

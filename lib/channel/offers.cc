@@ -7,14 +7,6 @@ namespace {
 
 using Progress = Channel::Sending::Progress;
 
-// From where it lies. Otherwise copies are, and the head with them.
-bool is_lent(const Channel::Sending& sending) { return sending.place.buffer && sending.place.length > 0; }
-
-// What is left of a head that goes in frames.
-std::size_t head_before_offer(const Channel::Sending& sending) {
-	return is_lent(sending) ? sending.head.size() - std::min(sending.offset, sending.head.size()) : 0;
-}
-
 // Equal parts, up to a sixteenth larger than asked for rather than one more: a short one costs as many messages as a long one.
 std::size_t next_part(std::size_t left, std::size_t part_bytes) {
 	const std::size_t parts = left <= part_bytes ? 1 : (left - part_bytes / 16 + part_bytes - 1) / part_bytes;
@@ -23,6 +15,15 @@ std::size_t next_part(std::size_t left, std::size_t part_bytes) {
 
 }  // namespace
 
+bool Offers::lends_body(const Channel::Sending& sending) const {
+	return sending.place.buffer && sending.place.length >= channel_.transport_.options().lend_min;
+}
+
+// What is left of a head that goes in frames.
+std::size_t Offers::head_before_offer(const Channel::Sending& sending) const {
+	return lends_body(sending) ? sending.head.size() - std::min(sending.offset, sending.head.size()) : 0;
+}
+
 Progress Offers::advance(Channel::Sending& sending) {
 	while (sending.offset < sending.size()) {
 		if (!channel_.may_post_data()) return Progress::waiting;
@@ -30,7 +31,7 @@ Progress Offers::advance(Channel::Sending& sending) {
 		const bool fits = head + MessageHeader::bytes + Offer::bytes <= channel_.payload_max();
 		if (!(fits ? make(sending) : channel_.post_fragment(sending, head))) return Progress::waiting;
 	}
-	return is_lent(sending) ? Progress::offered : Progress::done;
+	return lends_body(sending) ? Progress::offered : Progress::done;
 }
 
 // What is left of the head, and as much of the body as fits a part.
@@ -54,6 +55,7 @@ bool Offers::make(Channel::Sending& sending) {
 		.write(front.data() + MessageHeader::bytes);
 	if (!channel_.post_data(front, sending.slices(sending.offset, head))) return give_up();
 	windows_[made_++ % max] = window;
+	transport.counters_.offers_most = std::max(transport.counters_.offers_most, count());
 	transport.counters_.messages_sent += sending.offset == 0;
 	sending.offset += head + part.length;
 	sending.offer = made_;
@@ -63,7 +65,7 @@ bool Offers::make(Channel::Sending& sending) {
 // Empty: no memory for a copy, and the channel waits for some.
 Place Offers::part_of(const Channel::Sending& sending, std::size_t from) {
 	const std::size_t left = sending.size() - from;
-	if (is_lent(sending)) return {sending.place.buffer, sending.place.offset + from - sending.head.size(), left};
+	if (lends_body(sending)) return {sending.place.buffer, sending.place.offset + from - sending.head.size(), left};
 	RcTransport& transport = channel_.transport_;
 	Buffer copy = transport.memory_.take(next_part(left, transport.options().part_bytes));
 	if (copy) gather(sending.slices(from, copy.size()), copy.data());

@@ -21,11 +21,14 @@ public:
 
 	// Those that the peer has not taken.
 	std::uint32_t count() const { return made_ - taken_; }
+	// Its body is fetched from where it lies. Otherwise copies are, and the head with them.
+	bool lends_body(const Channel::Sending& sending) const;
 	Channel::Sending::Progress advance(Channel::Sending& sending);
 	// The oldest ones; there are as many.
 	void handle_taken(std::uint32_t count);
 
 private:
+	std::size_t head_before_offer(const Channel::Sending& sending) const;
 	bool make(Channel::Sending& sending);
 	Place part_of(const Channel::Sending& sending, std::size_t from);
 	bool reserve_answer();

@@ -27,7 +27,8 @@ RcChannel::RcChannel(
 	  sends_(std::move(made.qp), transport.pool_, transport.options().send_depth),
 	  direct_(*this, peer.reads == 0 ? 0 : transport.options().direct_depth),
 	  reads_(std::min(peer.reads, transport.options().reads)),
-	  credits_(peer.credits),
+	  eager_max_(std::min(peer.eager_max, transport.options().eager_max)),
+	  credits_(peer.credits, peer.receive_depth),
 	  frame_max_(std::min(peer.unit_bytes, transport.options().unit_bytes)),
 	  inline_max_(std::min({made.inline_max, transport.options().inline_max, frame_max_})),
 	  send_depth_(transport.options().send_depth),
@@ -74,7 +75,7 @@ Channel::Sending::Progress RcChannel::advance(Sending& sending) {
 
 Channel::Sending::Progress RcChannel::post(Sending& sending) {
 	using Progress = Sending::Progress;
-	if (direct() && sending.size() > transport_.options().eager_max) return offers_.advance(sending);
+	if (direct() && (sending.size() > eager_max_ || offers_.lends_body(sending))) return offers_.advance(sending);
 
 	if (sending.offset == 0 && MessageHeader::bytes + sending.size() <= payload_max()) {
 		const MessageHeader whole{.kind = MessageKind::whole, .length = static_cast<std::uint32_t>(sending.size())};
@@ -123,14 +124,6 @@ Unit* RcChannel::take_unit() {
 	Unit* const unit = transport_.pool_.take();
 	if (unit == nullptr) wait_for_units();
 	return unit;
-}
-
-void RcChannel::wait_for_units() {
-	if (!std::exchange(starved_, true)) transport_.starved_.emplace_back(slot_, generation_);
-}
-
-void RcChannel::wait_for_memory() {
-	if (!std::exchange(hungry_, true)) transport_.hungry_.emplace_back(slot_, generation_);
 }
 
 // A frame with this one message, or a fragment of it. False: there is no unit for it.
@@ -252,8 +245,7 @@ void RcChannel::beat() {
 		++transport_.counters_.heartbeats;
 	}
 	posted_at_beat_ = sends_.posted();
-	if (const std::size_t left = assembly_.left(); left == 0 || left != std::exchange(left_at_beat_, left)) moved_at_ = loop_.now();
-	if (loop_.now() - moved_at_ > patience_in_a_message && !transport_.hungry_.empty())
+	if (standstill_.look(assembly_.left(), loop_.now()) > patience_in_a_message && !transport_.hungry_.empty())
 		fail(Trouble::lost, peer_name_ + " stands still in the middle of a message, and others wait for the memory that it holds");
 }
 
@@ -297,6 +289,7 @@ void RcChannel::handle_sent(std::uint32_t number) {
 
 void RcChannel::handle_failure(ibv_wc_status status) {
 	// Flushed requests only follow the one that failed.
+	if (!lost_) status_ = ibv_wc_status_str(status);
 	fail(Trouble::lost, peer_name_ + ": the connection is lost (" + ibv_wc_status_str(status) + ")");
 }
 
@@ -310,12 +303,14 @@ void RcChannel::fail(Trouble trouble, std::string reason) {
 	wake_closers();
 }
 
+void RcChannel::break_off(const char* what) { fail(Trouble::protocol, peer_name_ + " breaks the protocol: " + what); }
+
 // Receiving.
 
 void RcChannel::handle_frame(Unit* unit) {
 	const auto refuse = [&](const char* what) {
 		transport_.repost_unpromised(unit);
-		fail(Trouble::protocol, peer_name_ + " breaks the protocol: " + what);
+		break_off(what);
 	};
 	heard_ = true;
 	const auto header = FrameHeader::read({unit->data, unit->length});
@@ -327,7 +322,8 @@ void RcChannel::handle_frame(Unit* unit) {
 		offers_.handle_taken(header->flags);
 	} else if (control) {
 		receives_.post_one(unit);
-		grants_.control_reposted(header->kind == FrameKind::want ? Control::want : Control::credit);
+		if (!grants_.control_reposted(header->kind == FrameKind::want ? Control::want : Control::credit))
+			return break_off("a second frame of flow control before the first was seen");
 	} else if (!grants_.data_arrived(receives_.bank())) {
 		return refuse("a frame without a credit");
 	} else if (own_receives_ && !post_another(unit)) {
@@ -338,12 +334,9 @@ void RcChannel::handle_frame(Unit* unit) {
 	const std::uint32_t before = credits_.available();
 	if (!credits_.learn(header->limit, header->credits_seen, header->wants_seen)) {
 		if (!control) transport_.release(unit);
-		return fail(Trouble::protocol, peer_name_ + " breaks the protocol: impossible credits");
+		return break_off("impossible credits");
 	}
 	if (credits_.available() > before) asked_ = false;
-	if (header->kind == FrameKind::want || (header->kind == FrameKind::data && header->flags & FrameHeader::wants_more))
-		grants_.wanted(receives_.bank());
-
 	if (header->kind == FrameKind::data) {
 		take_messages(unit);
 	} else if (header->kind == FrameKind::close) {
@@ -351,8 +344,17 @@ void RcChannel::handle_frame(Unit* unit) {
 		end(Trouble::closed, {});
 		transport_.release(unit);
 	}
+	if (header->kind == FrameKind::want || (header->kind == FrameKind::data && header->flags & FrameHeader::wants_more)) lend_more();
 	flush();
 	settle();
+}
+
+// The peer waits for credits. With watermark=close and a shared queue that has none left to lend, and cannot grow, its connection ends.
+void RcChannel::lend_more() {
+	const RcOptions& options = transport_.options();
+	if (options.watermark == Watermark::close && !own_receives_ && receives_.bank().free() == 0 && !receives_.grow(options.units_low))
+		return fail(Trouble::no_memory, "no receive buffer is left for what " + peer_name_ + " wants to send");
+	grants_.wanted(receives_.bank());
 }
 
 // RecvMode::per_connection: the receive queue stays full, whatever the program keeps. Without a unit for that, this one will be posted
@@ -369,9 +371,9 @@ bool RcChannel::post_another(Unit* unit) {
 // Checks the frame once, so that reading it later cannot fail.
 void RcChannel::take_messages(Unit* unit) {
 	const std::span<const std::byte> messages(unit->data + FrameHeader::bytes, unit->length - FrameHeader::bytes);
-	if (!are_messages(messages, message_max_, direct())) {
+	if (!are_messages(messages, message_max_, fetches())) {
 		transport_.release(unit);
-		return fail(Trouble::protocol, peer_name_ + " breaks the protocol: a message that its frame cannot hold");
+		return break_off("a message that its frame cannot hold");
 	}
 	inbox_.add(unit);
 	digest_and_wake();
@@ -400,13 +402,10 @@ void RcChannel::digest() {
 			bytes = bytes.subspan(Offer::bytes);
 		}
 		const bool begins = message.kind == MessageKind::first || (message.kind == MessageKind::offer && !assembly_.begun());
-		if (message.kind == MessageKind::whole || begins == assembly_.begun())
-			return fail(Trouble::protocol, peer_name_ + " breaks the protocol: a fragment out of place");
+		if (message.kind == MessageKind::whole || begins == assembly_.begun()) return break_off("a fragment out of place");
 		if (begins && !begin_assembly(message.kind == MessageKind::first ? message.length : offer.total)) return;
-		if (message.kind == MessageKind::offer && offer.total != assembly_.size())
-			return fail(Trouble::protocol, peer_name_ + " breaks the protocol: an offer of another message");
-		if (bytes.size() + offer.length > assembly_.missing())
-			return fail(Trouble::protocol, peer_name_ + " breaks the protocol: a message longer than announced");
+		if (message.kind == MessageKind::offer && offer.total != assembly_.size()) return break_off("an offer of another message");
+		if (bytes.size() + offer.length > assembly_.missing()) return break_off("a message longer than announced");
 		assembly_.copy(bytes);
 		if (offer.length > 0)
 			direct_.read_part(assembly_.read(offer.length), {.address = offer.address, .length = offer.length, .rkey = offer.rkey});
@@ -417,8 +416,8 @@ void RcChannel::digest() {
 // False: there is no memory, now or at all.
 bool RcChannel::begin_assembly(std::size_t size) {
 	const RcOptions& options = transport_.options();
-	if (assembly_.begin(size, direct() ? &transport_.memory_ : nullptr)) return true;
-	if (direct() && options.watermark == Watermark::wait && size <= options.memory.max) wait_for_memory();
+	if (assembly_.begin(size, fetches() ? &transport_.memory_ : nullptr)) return true;
+	if (fetches() && options.watermark == Watermark::wait && size <= options.memory.max) wait_for_memory();
 	else fail(Trouble::no_memory, "no memory for a message of " + std::to_string(size) + " bytes");
 	return false;
 }
@@ -456,10 +455,6 @@ Channel::Received RcChannel::next() {
 	return message;
 }
 
-void RcChannel::advance_inbox() {
-	if (Unit* const unit = inbox_.skip()) transport_.release(unit);
-}
-
 void RcChannel::handle_posted() {
 	grants_.data_released(receives_.bank());
 	if (grants_.due()) tell_credits();
@@ -468,12 +463,7 @@ void RcChannel::handle_posted() {
 // Closing.
 
 void RcChannel::close() {
-	if (closing_ || ended_) {
-		closing_ = true;
-		return finish_close();
-	}
-	closing_ = true;
-	limit_closing();
+	if (!std::exchange(closing_, true) && !ended_) limit_closing();
 	finish_close();
 }
 

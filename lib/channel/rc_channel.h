@@ -1,8 +1,9 @@
 // RcChannel: a channel over one reliable connection (see channel.h for the interface, frame.h for the wire, credits.h for flow control).
 //
 // A message that fits leaves at once in a frame of its own, inline if it is small. When the peer's credits or the send queue are used up,
-// small messages collect in one pending frame, and larger or further ones wait in their senders. Messages above `eager_max` are lent to the
-// peer, which fetches them by RDMA READ: straight from registered memory, or part by part from copies.
+// small messages collect in one pending frame, and larger or further ones wait in their senders. Messages above the smaller
+// `eager_max` of both ends are lent to the peer, which fetches them by RDMA READ: straight from registered memory (that already from
+// `lend_min` on), or part by part from copies.
 #pragma once
 
 #include "lib/channel/assembly.h"
@@ -12,6 +13,7 @@
 #include "lib/channel/offers.h"
 #include "lib/channel/rc_transport.h"
 #include "lib/channel/send_queue.h"
+#include "lib/channel/standstill.h"
 
 namespace verbena::channel {
 
@@ -61,6 +63,7 @@ private:
 	bool has_room() const { return credits_.available() > 0 && may_post(); }
 	std::uint32_t payload_max() const { return frame_max_ - FrameHeader::bytes; }
 	FrameHeader header(FrameKind kind);
+	bool fetches() const { return direct() && !transport_.options().fragments_on_heap; }  // what the peer lends
 	Sending::Progress post(Sending& sending);
 	bool may_post_data();
 	bool post_fragment(Sending& sending, std::size_t length);
@@ -70,8 +73,12 @@ private:
 	void post_frame(std::span<ibv_sge> pieces, Unit* unit, bool signal);
 	std::uint32_t post(ibv_send_wr& request, bool signal);  // its number
 	Unit* take_unit();
-	void wait_for_units();
-	void wait_for_memory();
+	void wait_for_units() {
+		if (!std::exchange(starved_, true)) transport_.starved_.emplace_back(slot_, generation_);
+	}
+	void wait_for_memory() {
+		if (!std::exchange(hungry_, true)) transport_.hungry_.emplace_back(slot_, generation_);
+	}
 	bool collect(const Sending& sending);
 	void post_pending();
 	void flush();
@@ -84,12 +91,16 @@ private:
 	void finish_close();
 	void settle();
 	void fail(Trouble trouble, std::string reason);
+	void break_off(const char* what);  // what the peer did against the protocol
 	void take_messages(Unit* unit);
 	bool post_another(Unit* unit);
+	void lend_more();
 	void digest();
 	void digest_and_wake();
 	bool begin_assembly(std::size_t size);
-	void advance_inbox();
+	void advance_inbox() {
+		if (Unit* const unit = inbox_.skip()) transport_.release(unit);
+	}
 	void expire() override;  // the peer does not close in time
 
 	RcTransport& transport_;
@@ -102,6 +113,7 @@ private:
 	std::uint32_t reads_;  // direct ones under way, each way
 
 	// Sending.
+	std::uint32_t eager_max_;
 	SendCredits credits_;
 	std::uint32_t frame_max_;
 	std::uint32_t inline_max_;
@@ -119,8 +131,7 @@ private:
 	ReceiveCredits grants_;
 	Inbox inbox_;
 	Assembly assembly_;
-	std::size_t left_at_beat_ = 0;  // of that
-	Nanoseconds moved_at_ = 0;
+	Standstill standstill_;  // of that
 	bool digest_later_ = false;  // when there is room for direct operations
 
 	Offers offers_{*this};

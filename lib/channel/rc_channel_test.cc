@@ -38,8 +38,40 @@ TEST_F(RcChannels, RequestAndAnswerTakeTwoFrames) {
 		EXPECT_EQ(transport->counters().frames_sent, 100u);
 		EXPECT_EQ(transport->counters().credit_frames, 0u);
 		EXPECT_EQ(transport->counters().want_frames, 0u);
+		EXPECT_EQ(transport->counters().frames_inline, 100u);
+		// There was room for each.
+		EXPECT_EQ(transport->counters().messages_coalesced, 0u);
+		// One of them tells of all before it.
+		EXPECT_GT(transport->counters().send_completions, 0u);
+		EXPECT_LE(transport->counters().send_completions, 100u / (RcOptions{}.send_depth / 2) + 1);
 	}
 	loop_.abandon_spawned();
+}
+
+TEST_F(RcChannels, AMessageAboveInlineMaxLeavesFromAUnit) {
+	auto [a, b] = connect();
+	loop_.complete([](Channel& from, Channel& to) -> Task<void> {
+		const std::vector<std::byte> message(RcOptions{}.inline_max);
+		co_await from.send(message);
+		co_await to.receive();
+	}(*a, *b));
+	EXPECT_EQ(transports_[0].counters().frames_inline, 0u);
+}
+
+TEST(RcChannelMemory, FollowsLoadAndNotConnectionsWithASharedReceiveQueue) {
+	const auto pinned_by_idle_ones = [](RecvMode mode) {
+		async::Loop loop;
+		testing_tools::TwoTransports transports{loop};
+		transports.open({.recv_mode = mode, .units_start = 512, .units_max = 4096, .connections_max = 128});
+		const std::size_t before = transports[0].pinned_bytes();
+		std::vector<testing_tools::RcPair> idle;
+		for (int i = 0; i < 100; ++i) idle.push_back(transports.connect());
+		loop.complete([](async::Loop& loop) -> Task<void> { co_await loop.sleep_for(1); }(loop));
+		return transports[0].pinned_bytes() - before;
+	};
+	EXPECT_EQ(pinned_by_idle_ones(RecvMode::srq), 0u);
+	const RcOptions each;
+	EXPECT_EQ(pinned_by_idle_ones(RecvMode::per_connection), 100u * (each.receive_depth + control_kinds) * each.unit_bytes);
 }
 
 TEST_F(RcChannels, ASlowConsumerThrottlesAFastSenderAndSmallMessagesShareFrames) {
@@ -136,21 +168,83 @@ TEST(RcChannelClose, WhosePeerClosedAndTakesNothingMoreEndsInTime) {
 	testing_tools::TwoTransports transports{loop};
 	transports.open({.units_start = 16, .units_max = 4096, .connections_max = 64, .close_timeout_ms = 50});
 	auto [a, b] = transports.connect();
-	int sent = 0;
-	loop.spawn([](Channel& channel, int& sent) -> Task<void> {
-		const std::vector<std::byte> block(1000);
-		while (co_await channel.send(block)) ++sent;
-	}(*a, sent));
-	loop.complete([](async::Loop& loop, const int& sent) -> Task<void> {
-		for (int before = -1; before != sent;) {  // until all credits are used up
-			before = sent;
-			co_await loop.sleep_for(10'000'000);
-		}
-	}(loop, sent));
+	testing_tools::fill(loop, *a);
 	b->close();
 	loop.complete(until(loop, [&] { return a->closed(); }));
 	EXPECT_TRUE(a->closed());
 	loop.abandon_spawned();
+}
+
+TEST(RcChannelClose, WhosePeerNeverAnswersEndsInTime) {
+	async::Loop loop, stalled;
+	testing_tools::TwoTransports transports{loop, stalled};
+	transports.open({.units_max = 4096, .connections_max = 4, .close_timeout_ms = 50});
+	auto [a, b] = transports.connect();
+	a->close();
+	EXPECT_FALSE(a->closed());
+	loop.complete(until(loop, [&] { return a->closed(); }));
+	EXPECT_NE(a->reason().find("does not close in time"), std::string::npos) << a->reason();
+}
+
+// Every buffer is posted and promised to nobody, and nothing else is kept.
+void expect_all_back(async::Loop& loop, RcTransport& transport) {
+	loop.complete(until(loop, [&] { return transport.pinned_bytes() == transport.credits_free() * transport.options().unit_bytes; }));
+	EXPECT_EQ(transport.pinned_bytes(), transport.credits_free() * transport.options().unit_bytes);
+	EXPECT_EQ(transport.channels() + transport.memory().in_use() + transport.windows_in_use(), 0u);
+}
+
+TEST(RcChannelClose, AThousandByBothSidesAtOnceEndThemAllAndGiveTheirMemoryBack) {
+	async::Loop loop;
+	testing_tools::TwoTransports transports{loop};
+	transports.open({.units_max = 16'384, .connections_max = 1000});
+	std::vector<testing_tools::RcPair> pairs;
+	for (int i = 0; i < 1000; ++i) pairs.push_back(transports.connect());
+	for (auto& [a, b] : pairs) {
+		a->close();
+		b->close();
+	}
+	const auto both_closed = [](const testing_tools::RcPair& pair) { return pair.a->closed() && pair.b->closed(); };
+	loop.complete(until(loop, [&] { return std::ranges::all_of(pairs, both_closed); }));
+	for (const auto& [a, b] : pairs) EXPECT_EQ(a->reason() + b->reason(), "");
+	pairs.clear();
+	for (std::size_t i : {0, 1}) {
+		EXPECT_EQ(transports[i].counters().channels_lost, 0u);
+		expect_all_back(loop, transports[i]);
+	}
+}
+
+Task<void> say_and_hear(Channel& client, int& heard) {
+	const auto sent = co_await client.send(bytes_of("hello"));
+	EXPECT_TRUE(sent.has_value()) << client.reason();
+	const auto answer = co_await client.receive();
+	heard += answer.has_value();
+}
+
+// Until its peer is gone; then its place is free.
+Task<void> serve(std::unique_ptr<RcChannel> channel) { co_await echo(*channel); }
+
+TEST(RcChannelEnd, OfAllClientsOfAFullServerMakesRoomForAsMany) {
+	constexpr std::uint32_t full = 64;
+	async::Loop loop;
+	testing_tools::TwoTransports transports{loop};
+	transports.open({.units_max = 4096, .connections_max = full});
+	for (int round = 0; round < 2; ++round) {
+		std::vector<std::unique_ptr<RcChannel>> clients;
+		int heard = 0;
+		for (std::uint32_t i = 0; i < full; ++i) {
+			auto [client, server] = transports.connect();
+			clients.push_back(std::move(client));
+			loop.spawn(serve(std::move(server)));
+			loop.spawn(say_and_hear(*clients.back(), heard));
+		}
+		EXPECT_FALSE(transports[1].offer().has_value());
+		loop.complete(until(loop, [&] { return heard == full; }));
+		EXPECT_EQ(heard, static_cast<int>(full));
+		clients.clear();  // without a word
+		loop.complete(until(loop, [&] { return transports[1].channels() == 0; }));
+		ASSERT_EQ(transports[1].channels(), 0u);
+	}
+	for (std::size_t i : {0, 1}) expect_all_back(loop, transports[i]);
 }
 
 // Frames that no channel of ours would send, straight to the queue pair; all have arrived on return.
@@ -173,6 +267,19 @@ std::vector<std::byte> frame_of(const FrameHeader& header, std::size_t bytes = F
 	header.write(frame.data());
 	frame.resize(bytes);
 	return frame;
+}
+
+TEST_F(RcChannels, ACloseThatComesTwiceIsOne) {
+	auto [a, b] = connect();
+	post_raw(*a, std::vector<std::vector<std::byte>>(2, frame_of({.kind = FrameKind::close, .limit = 1})));
+	loop_.complete([](Channel& channel) -> Task<void> {
+		const auto message = co_await channel.receive();
+		EXPECT_EQ(message.error(), Trouble::closed);
+		co_await channel.until_closed();
+	}(*b));
+	EXPECT_EQ(b->reason(), "");
+	EXPECT_EQ(transports_[1].counters().frames_sent, 1u);
+	EXPECT_EQ(transports_[1].counters().channels_lost, 0u);
 }
 
 // What had arrived behind the frame that ended it was dropped with the queue pair, and its buffers were never posted again.
@@ -203,6 +310,13 @@ TEST(RcChannelEnd, LeavesTheSharedReceiveQueueAllItsBuffers) {
 	loop.complete(until(loop, [&] { return answered; }));
 	EXPECT_TRUE(answered);
 	loop.abandon_spawned();
+}
+
+TEST_F(RcChannels, APeerThatAsksForCreditsTimeAfterTimeTakesNoBuffersOfOthers) {
+	auto [a, b] = connect();
+	post_raw(*a, std::vector<std::vector<std::byte>>(8, frame_of({.kind = FrameKind::credit, .limit = 1})));
+	loop_.complete(until(loop_, [&] { return b->closed(); }));
+	EXPECT_NE(b->reason().find("a second frame of flow control"), std::string::npos) << b->reason();
 }
 
 TEST_F(RcChannels, AnOfferOfAnotherMessageDoesNotFillTheOneThatHasBegun) {

@@ -9,6 +9,8 @@
 #include <memory>
 #include <span>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "lib/channel/rc_channel.h"
 
@@ -31,15 +33,29 @@ inline async::Task<void> until(async::Loop& loop, std::function<bool()> holds, N
 	while (!holds() && monotonic_now() < deadline) co_await loop.sleep_for(1'000'000);
 }
 
+// Sends to a peer that takes nothing, until no more goes out: no message has for 10 ms. The task stays, spawned.
+inline void fill(async::Loop& loop, Channel& channel) {
+	const auto sent = std::make_shared<int>(0);
+	loop.spawn([](Channel& channel, std::shared_ptr<int> sent) -> async::Task<void> {
+		const std::vector<std::byte> block(1000);
+		while (co_await channel.send(block)) ++*sent;
+	}(channel, sent));
+	loop.complete([](async::Loop& loop, std::shared_ptr<int> sent) -> async::Task<void> {
+		for (int before = -1; std::exchange(before, *sent) != *sent;) co_await loop.sleep_for(10'000'000);
+	}(loop, sent));
+}
+
 class TwoTransports {
 public:
 	explicit TwoTransports(async::Loop& loop) : TwoTransports(loop, loop) {}
 	// Each on a loop of its own: so one stands still while the other runs.
 	TwoTransports(async::Loop& first, async::Loop& second) : loops_{&first, &second} {}
 
-	void open(const RcOptions& options = {.units_start = 16, .units_max = 4096, .connections_max = 64}) {
+	void open(const RcOptions& options = {.units_start = 16, .units_max = 4096, .connections_max = 64}) { open(options, options); }
+	void open(const RcOptions& first, const RcOptions& second) {
+		const RcOptions* const options[] = {&first, &second};
 		for (std::size_t i = 0; i < 2; ++i) {
-			auto opened = RcTransport::open(*loops_[i], test_device(), options);
+			auto opened = RcTransport::open(*loops_[i], test_device(), *options[i]);
 			ASSERT_TRUE(opened.has_value()) << opened.error();
 			transports_[i] = std::move(*opened);
 		}

@@ -11,6 +11,7 @@ namespace verbena::channel {
 namespace {
 
 constexpr std::uint32_t poll_batch_max = 128;
+constexpr std::uint32_t receive_depth_max = 0xffff;  // that the parameters of a set-up can tell
 constexpr unsigned acknowledge_after = 256;
 constexpr std::size_t prefetch_above = 64;  // channels
 constexpr Nanoseconds beat_interval = 100'000'000;
@@ -41,6 +42,9 @@ RcTransport::RcTransport(async::Loop& loop, const RcOptions& options, lib::OpenD
 
 std::expected<void, std::string> RcTransport::start() {
 	options_.poll_batch = std::clamp(options_.poll_batch, 1u, poll_batch_max);
+	options_.message_max = std::min(options_.message_max, MessageHeader::length_max);
+	options_.eager_max = std::min(options_.eager_max, MessageHeader::length_max);
+	options_.lend_min = std::max(options_.lend_min, 1u);
 	if (options_.recv_mode == RecvMode::srq)
 		options_.units_max = std::min(options_.units_max, static_cast<std::uint32_t>(device_.attributes.max_srq_wr));
 	if ((device_.attributes.device_cap_flags & windows_of_type_2) == 0) options_.direct_depth = 0;
@@ -72,6 +76,8 @@ std::expected<void, std::string> RcTransport::start() {
 	} else {
 		options_.window.first = options_.window.max = options_.receive_depth;
 	}
+	options_.window.max = std::clamp(options_.window.max, 1u, receive_depth_max);
+	options_.window.first = std::clamp(options_.window.first, 1u, options_.window.max);
 	loop_.add(*this);
 	return {};
 }
@@ -115,6 +121,8 @@ std::expected<RcOffer, std::string> RcTransport::offer() {
 			.mtu_bytes = device_.mtu_bytes(),
 			.unit_bytes = options_.unit_bytes,
 			.credits = options_.window.first,
+			.receive_depth = options_.window.max,
+			.eager_max = options_.eager_max,
 			.reads = options_.reads}};
 }
 
@@ -170,6 +178,7 @@ std::size_t RcTransport::handle_early() {
 
 void RcTransport::handle(const ibv_wc& completion, RcChannel* channel) {
 	if (completion.wr_id & send_mark) {
+		++counters_.send_completions;
 		if (channel == nullptr) return;  // it was destroyed meanwhile
 		if (completion.status == IBV_WC_SUCCESS) channel->handle_sent(static_cast<std::uint32_t>(completion.wr_id >> 1));
 		else channel->handle_failure(completion.status);

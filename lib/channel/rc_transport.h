@@ -37,6 +37,8 @@ struct RcEnd {
 	std::uint32_t mtu_bytes = 1024;
 	std::uint32_t unit_bytes = 1024;  // the largest frame that it takes
 	std::uint32_t credits = 1;        // frames that it takes at once, at the start
+	std::uint32_t receive_depth = 1;  // and at most, ever
+	std::uint32_t eager_max = 0;      // where direct operations are possible, it wants larger messages lent to it
 	std::uint32_t reads = 0;          // RDMA READs that it serves at once, and has under way; 0: no direct operations
 };
 
@@ -62,7 +64,14 @@ struct RcCounters {
 	std::uint64_t bytes_sent = 0, bytes_received = 0;
 	std::uint64_t channels_opened = 0, channels_closed = 0, channels_lost = 0;
 	std::uint64_t send_posts = 0, receive_posts = 0;  // calls, each with a list
+	std::uint64_t send_completions = 0;  // one for each request that was signalled
 	std::uint64_t reads = 0, writes = 0, windows_bound = 0;
+	std::uint32_t offers_most = 0;  // that one channel had under way
+};
+
+// What a transport has made of the device, now; queue pairs once they are connected.
+struct VerbsObjects {
+	std::size_t queue_pairs = 0, completion_queues = 0, shared_receive_queues = 0, domains = 0, memory_regions = 0;
 };
 
 class RcTransport final : public async::Poller, public async::TurnEnd, public MessageOwner, public LeaseOwner {
@@ -90,6 +99,13 @@ public:
 	std::size_t pinned_bytes() const { return std::size_t{pool_.in_use()} * options_.unit_bytes; }
 	MemoryPool& memory() { return memory_; }
 	std::size_t windows_in_use() const { return windows_.in_use(); }
+	VerbsObjects objects() const {
+		return {.queue_pairs = channels_,
+			.completion_queues = cq_ != nullptr,
+			.shared_receive_queues = srq_ != nullptr,
+			.domains = device_.domain != nullptr,
+			.memory_regions = pool_.regions() + memory_.regions()};
+	}
 
 	// Poller
 	std::size_t poll() override;

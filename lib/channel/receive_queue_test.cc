@@ -51,6 +51,37 @@ TEST(SharedReceiveQueue, LeavesUnitsOfASmallPoolToSendFrom) {
 	EXPECT_EQ(held.size(), 3u);
 }
 
+// A program that holds everything: its peer asks for more, and the queue cannot grow.
+TEST(SharedReceiveQueueAtTheWatermark, EndsTheConnectionThatAsksAndNoOther) {
+	async::Loop loop;
+	testing_tools::TwoTransports transports{loop};
+	transports.open({.units_start = 16, .units_max = 48, .units_low = 4, .watermark = Watermark::close});
+	auto greedy = transports.connect(), other = transports.connect();
+	loop.spawn(testing_tools::echo(*other.b));
+	loop.spawn([](Channel& channel) -> Task<void> {
+		const std::vector<std::byte> block(1000);
+		while (co_await channel.send(block)) {}
+	}(*greedy.a));
+	loop.complete(testing_tools::until(loop, [&] { return greedy.b->closed(); }));
+	EXPECT_NE(greedy.b->reason().find("no receive buffer is left"), std::string::npos) << greedy.b->reason();
+	loop.complete([](Channel& channel) -> Task<void> {
+		EXPECT_TRUE(co_await channel.send(bytes_of("still here?")));
+		EXPECT_TRUE(co_await channel.receive());
+	}(*other.a));
+	loop.abandon_spawned();
+}
+
+TEST(SharedReceiveQueueAtTheWatermark, HoldsTheSenderBackUnlessItIsToClose) {
+	async::Loop loop;
+	testing_tools::TwoTransports transports{loop};
+	transports.open({.units_start = 16, .units_max = 48, .units_low = 4});
+	auto [a, b] = transports.connect();
+	testing_tools::fill(loop, *a);
+	EXPECT_FALSE(a->closed() || b->closed());
+	EXPECT_EQ(transports[1].credits_free(), 0u);
+	loop.abandon_spawned();
+}
+
 class OwnReceiveQueues : public ::testing::Test {
 protected:
 	void SetUp() override { transports_.open(published); }

@@ -42,6 +42,7 @@ public:
 	std::uint32_t in_use() const { return in_use_; }
 	std::uint32_t count() const { return count_; }
 	std::uint32_t max() const { return units_max_; }
+	std::size_t regions() const { return slabs_.size(); }
 
 private:
 	bool grow();

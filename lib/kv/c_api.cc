@@ -393,7 +393,13 @@ char* kv_alloc(void* kv_handle, size_t size) {
 }
 
 const char* kv_last_error(void* kv_handle) {
-	return kv_handle == nullptr ? open_error.c_str() : static_cast<Handle*>(kv_handle)->last_error.c_str();
+	if (kv_handle == nullptr) return open_error.c_str();
+	// A copy of this thread's: another one's call may fail meanwhile.
+	thread_local std::string told;
+	const auto& of = *static_cast<Handle*>(kv_handle);
+	const std::lock_guard guard(of.core->lock);
+	told = of.last_error;
+	return told.c_str();
 }
 
 const char* kv_strerror(int result) {

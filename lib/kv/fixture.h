@@ -36,11 +36,12 @@ inline Task<void> serve(Connection& connection, std::string& why) { why = co_awa
 
 class KvBase : public ::testing::Test {
 protected:
-	void open(const StoreOptions& store, const ServerOptions& server) {
+	void open(const StoreOptions& store, const ServerOptions& server, std::size_t client_memory = Settings{}.memory) {
 		Settings settings{.connections_max = 80};
 		settings.memory = std::max(settings.memory, store.memory_max);
 		settings.one_sided = store.index_bytes;
-		transports_.open(rc_options(settings));
+		const Settings of_clients{.connections_max = settings.connections_max, .memory = client_memory};
+		transports_.open(client_rc_options(of_clients), rc_options(settings));
 		server_options_ = server;
 		store_ = std::make_unique<Store>(store, &transports_[1].memory());
 	}
@@ -56,11 +57,16 @@ protected:
 		}
 	}
 
-	Client& connect(const ClientOptions& options = {}) {
+	// The client's end of a new connection, of which nobody has said a word yet.
+	std::unique_ptr<channel::Channel> connect_nobody() {
 		auto [ours, theirs] = transports_.connect();
 		auto& served = connections_.emplace_back(std::make_unique<Served>());
 		served->connection = std::make_unique<Connection>(*store_, std::move(theirs), server_options_, counters_);
 		loop_.spawn(serve(*served->connection, served->why));
+		return std::move(ours);
+	}
+	Client& connect(const ClientOptions& options = {}) {
+		auto ours = connect_nobody();
 		auto& client = clients_.emplace_back();
 		loop_.complete([](std::unique_ptr<channel::Channel> channel, ClientOptions options, std::unique_ptr<Client>& client) -> Task<void> {
 			auto opened = co_await Client::open(std::move(channel), options);
@@ -70,16 +76,9 @@ protected:
 		return *client;
 	}
 
-	struct Served {
-		std::unique_ptr<Connection> connection;
-		std::string why;
-	};
 	// A client that says what it likes: its channel, with the greetings behind it.
 	std::unique_ptr<channel::Channel> connect_raw() {
-		auto [ours, theirs] = transports_.connect();
-		auto& served = connections_.emplace_back(std::make_unique<Served>());
-		served->connection = std::make_unique<Connection>(*store_, std::move(theirs), server_options_, counters_);
-		loop_.spawn(serve(*served->connection, served->why));
+		auto ours = connect_nobody();
 		loop_.complete([](channel::Channel& raw) -> Task<void> {
 			const Hello hello;
 			const Bytes greeting = bytes_of(hello);
@@ -87,8 +86,13 @@ protected:
 			const auto answer = co_await raw.receive();
 			EXPECT_TRUE(answer.has_value());
 		}(*ours));
-		return std::move(ours);
+		return ours;
 	}
+
+	struct Served {
+		std::unique_ptr<Connection> connection;
+		std::string why;  // it ended
+	};
 	async::Loop loop_;
 	channel::testing_tools::TwoTransports transports_{loop_};
 	ServerOptions server_options_;

@@ -202,30 +202,21 @@ TEST_F(OneSided, WhatIsPublishedDoesNotCountAsTheStoresMemory) {
 
 TEST_F(OneSided, TwoRequestsForTheIndexBreakTheProtocol) {
 	connect({.one_sided = true});
-	auto [bad, theirs] = transports_.connect();
-	auto& served = connections_.emplace_back(std::make_unique<Served>());
-	served->connection = std::make_unique<Connection>(*store_, std::move(theirs), server_options_, counters_);
-	loop_.spawn(serve(*served->connection, served->why));
+	auto bad = connect_raw();
 	loop_.complete([](channel::Channel& bad) -> Task<void> {
-		const Hello hello;
-		const Bytes greeting = bytes_of(hello);
 		std::vector<std::byte> requests;
 		append(requests, RequestHeader{.operation = Operation::index});
 		append(requests, RequestHeader{.operation = Operation::index, .number = 1});
-		co_await bad.send(greeting);
 		co_await bad.send(requests);
 		while (co_await bad.receive()) {}
 	}(*bad));
-	loop_.run_until([&] { return !served->why.empty(); });
-	EXPECT_NE(served->why.find("breaks the protocol"), std::string::npos);
-	bad.reset();
+	const std::string& why = connections_.back()->why;
+	loop_.run_until([&] { return !why.empty(); });
+	EXPECT_NE(why.find("breaks the protocol"), std::string::npos);
 }
 
 TEST_F(KvBase, AServerThatPublishesNothingIsSaidAtOnce) {
-	auto [ours, theirs] = transports_.connect();
-	auto& served = connections_.emplace_back(std::make_unique<Served>());
-	served->connection = std::make_unique<Connection>(*store_, std::move(theirs), server_options_, counters_);
-	loop_.spawn(serve(*served->connection, served->why));
+	auto ours = connect_nobody();
 	loop_.complete([](std::unique_ptr<channel::Channel> channel) -> Task<void> {
 		const ClientOptions options{.one_sided = true};
 		auto opened = co_await Client::open(std::move(channel), options);

@@ -194,6 +194,23 @@ TEST_F(KvBase, RegisteredMemoryIsSetWithoutACopy) {
 	}(client));
 }
 
+class KvLittleMemory : public KvBase {
+protected:
+	void SetUp() override { open({}, {}, 1 << 20); }
+};
+
+TEST_F(KvLittleMemory, AnEagerGetWaitsForNoRegisteredMemoryOfTheClient) {
+	Client& client = connect({.protocol = Protocol::eager});
+	loop_.complete([](Client& client) -> Task<void> {
+		const std::string value = pattern(512 << 10, 3);
+		co_await set_value(client, "key", value);
+		std::vector<channel::Buffer> held;
+		while (channel::Buffer next = client.channel().memory()->take(64 << 10)) held.push_back(std::move(next));
+		EXPECT_GE(held.size(), 8u);
+		co_await expect_value(client, "key", value);
+	}(client));
+}
+
 TEST_F(KvBase, TheRuleForEagerIsTheSameForSetAndGet) {
 	Client& client = connect();
 	loop_.complete([](Client& client) -> Task<void> {
@@ -216,16 +233,10 @@ protected:
 // A client that asks and then says nothing more: what it was lent is taken back, and others are served meanwhile.
 TEST_F(KvShortLeases, WhatASilentClientWasLentIsTakenBack) {
 	Client& other = connect({.protocol = Protocol::rendezvous});
-	auto [silent, theirs] = transports_.connect();
-	auto& served = connections_.emplace_back(std::make_unique<Served>());
-	served->connection = std::make_unique<Connection>(*store_, std::move(theirs), server_options_, counters_);
-	loop_.spawn(serve(*served->connection, served->why));
+	auto silent = connect_raw();
 	loop_.complete([](Client& other, channel::Channel& silent) -> Task<void> {
 		const std::string value = pattern(100'000, 1);
 		co_await set_value(other, "key", value);
-		const Hello hello;
-		const Bytes greeting = bytes_of(hello);
-		co_await silent.send(greeting);
 		std::vector<std::byte> requests;
 		for (std::uint32_t i = 0; i < 20; ++i) {
 			append(requests, RequestHeader{.operation = Operation::get, .key_length = 3, .number = i});
@@ -245,24 +256,18 @@ TEST_F(KvShortLeases, WhatASilentClientWasLentIsTakenBack) {
 
 TEST_F(KvBase, WhoBreaksTheProtocolIsLetGoAndTheOthersStay) {
 	Client& other = connect();
-	auto [bad, theirs] = transports_.connect();
-	auto& served = connections_.emplace_back(std::make_unique<Served>());
-	served->connection = std::make_unique<Connection>(*store_, std::move(theirs), server_options_, counters_);
-	loop_.spawn(serve(*served->connection, served->why));
+	auto bad = connect_raw();
 	const std::string rubbish(40, 'x');
 	loop_.complete([](channel::Channel& bad, std::string_view rubbish) -> Task<void> {
-		const Hello hello;
-		const Bytes greeting = bytes_of(hello), bytes = bytes_of(rubbish);
-		co_await bad.send(greeting);
-		co_await bad.receive();
+		const Bytes bytes = bytes_of(rubbish);
 		co_await bad.send(bytes);
 		const auto end = co_await bad.receive();
 		EXPECT_FALSE(end.has_value());
 	}(*bad, rubbish));
-	loop_.run_until([&] { return !served->why.empty(); });
-	EXPECT_NE(served->why.find("breaks the protocol"), std::string::npos);
+	const std::string& why = connections_.back()->why;
+	loop_.run_until([&] { return !why.empty(); });
+	EXPECT_NE(why.find("breaks the protocol"), std::string::npos);
 	loop_.complete(set_value(other, "key", "value"));
-	bad.reset();
 }
 
 TEST_F(KvBase, WhatIsUnderWayFailsWhenTheServerGoes) {
@@ -346,19 +351,19 @@ TEST_F(KvOneAtATime, AGetThatWaitsInLineHoldsNoVersion) {
 	}(*raw));
 }
 
-class KvLeasesOfASecond : public KvBase {
+class KvLeasesOfTwoSeconds : public KvBase {
 protected:
-	void SetUp() override { open({}, {.rendezvous_max = 2, .lease_ms = 1000}); }
+	void SetUp() override { open({}, {.rendezvous_max = 2, .lease_ms = 2000}); }
 };
 
-TEST_F(KvLeasesOfASecond, ALeaseEndsInItsTimeAlsoWhenAnotherBeginsMeanwhile) {
+TEST_F(KvLeasesOfTwoSeconds, ALeaseEndsInItsTimeAlsoWhenAnotherBeginsMeanwhile) {
 	Client& other = connect();
 	loop_.complete(set_value(other, "key", pattern(100'000, 0)));
 	const auto raw = connect_raw();
 	loop_.complete([](channel::Channel& raw) -> Task<void> {
 		const auto request = request_for({.operation = Operation::get, .protocol = Protocol::rendezvous}, "key");
 		co_await raw.send(request);
-		co_await raw.loop().sleep_for(500'000'000);  // the second lease begins in the middle of the first
+		co_await raw.loop().sleep_for(1'000'000'000);  // the second lease begins in the middle of the first
 		co_await raw.send(request);
 		co_await raw.send(request);  // and the third when the first ends
 	}(*raw));
@@ -405,105 +410,6 @@ TEST(KvClient, AServerThatLendsMemoryOverTcpBreaksTheProtocol) {
 		EXPECT_NE(client.why_lost().find("breaks the protocol"), std::string::npos);
 	}(std::move(ours)));
 	loop.abandon_spawned();
-}
-
-// The store's memory, with values in blocks of a pool.
-
-class KvMemory : public KvBase {
-protected:
-	static constexpr std::size_t memory = 1'051'000;  // a little more than whole blocks
-	void SetUp() override { open({.memory_max = memory}, {}); }
-	static std::string key(int i) { return "k" + std::to_string(100 + i); }
-	static bool set(Store& store, std::string_view key, std::size_t size) {
-		const std::string value(size, 'v');
-		return store.set(key, bytes_of(value));
-	}
-	int fill(Store& store, std::size_t size) {
-		int taken = 0;
-		while (set(store, key(taken), size)) ++taken;
-		return taken;
-	}
-};
-
-TEST_F(KvMemory, EveryKeyOfAFullStoreCanBeOverwrittenAtItsLength) {
-	ASSERT_TRUE(set(*store_, "z", 1));
-	const int taken = fill(*store_, 3000);
-	EXPECT_GT(taken, 200);
-	EXPECT_LE(store_->used(), memory);
-	for (int i = 0; i < taken; ++i) EXPECT_TRUE(set(*store_, key(i), 3000)) << i;
-	EXPECT_TRUE(set(*store_, "z", 1));
-	EXPECT_LE(store_->used(), memory);
-}
-
-TEST_F(KvMemory, WhatFitsIntoAStoreFitsIntoAnotherOfItsSize) {
-	ASSERT_TRUE(set(*store_, "z", 1));
-	const int taken = fill(*store_, 3000);
-	for (int i = 0; i < taken; ++i) ASSERT_TRUE(set(*store_, key(i), 2900));
-	Store other({.memory_max = memory}, &transports_[0].memory());
-	for (int i = taken; i-- > 0;) ASSERT_TRUE(set(other, key(i), 2900)) << i;
-	EXPECT_TRUE(set(other, "z", 1));
-	EXPECT_EQ(other.used(), store_->used());
-}
-
-TEST_F(KvMemory, ManyKeysOfAFullStoreCanBeOverwrittenAtOnce) {
-	const int taken = fill(*store_, 60'000);
-	std::vector<Value> coming;
-	for (int i = 0; i < taken; ++i) coming.push_back(store_->take(key(i), 60'000));
-	for (Value& each : coming) {
-		ASSERT_TRUE(each);
-		EXPECT_TRUE(store_->set(std::move(each)));
-	}
-	EXPECT_FALSE(set(*store_, "another", 60'000));
-	EXPECT_LE(store_->used(), memory);
-}
-
-TEST_F(KvMemory, SmallValuesThatAreToReplaceALargeOneMakeNoRoomForOthers) {
-	ASSERT_TRUE(set(*store_, "large", 900'000));
-	fill(*store_, 1);
-	std::vector<Value> coming;
-	for (int i = 0; i < 10; ++i) coming.push_back(store_->take("large", 1));
-	EXPECT_TRUE(coming.back());
-	EXPECT_FALSE(set(*store_, "another", 1));
-}
-
-TEST_F(KvMemory, AValueIsRefusedWhenTheRoomThatItWasToHaveIsAnothers) {
-	ASSERT_TRUE(set(*store_, "key", 900'000));
-	Value coming = store_->take("key", 900'000);
-	ASSERT_TRUE(store_->remove("key"));
-	ASSERT_TRUE(set(*store_, "other", 900'000));
-	EXPECT_FALSE(store_->set(std::move(coming)));
-	EXPECT_FALSE(store_->get("key"));
-	EXPECT_LE(store_->used(), memory);
-
-	coming = store_->take("other", 900'000);
-	ASSERT_TRUE(store_->remove("other"));
-	EXPECT_TRUE(store_->set(std::move(coming))) << "nobody has taken it";
-	EXPECT_LE(store_->used(), memory);
-}
-
-TEST_F(KvMemory, WhatIsAboutToComeAndDoesNotIsFreeAgain) {
-	const std::size_t before = store_->used();
-	{
-		const Value coming = store_->take("key", 900'000);
-		ASSERT_TRUE(coming);
-		EXPECT_GT(store_->used(), 900'000u);
-	}
-	EXPECT_EQ(store_->used(), before);
-	EXPECT_TRUE(set(*store_, "key", 900'000));
-}
-
-class KvMemoryAndIndex : public KvMemory {
-protected:
-	// Its block has 1.25 MiB.
-	void SetUp() override { open({.memory_max = memory, .index_bytes = 1'200'000}, {}); }
-};
-
-TEST_F(KvMemoryAndIndex, WhatIsPublishedTakesNothingOfTheStoresMemory) {
-	ASSERT_NE(store_->index(), nullptr);
-	EXPECT_EQ(store_->used(), 0u);
-	EXPECT_GT(fill(*store_, 3000), 200);
-	const Settings settings{.memory = 100 << 20, .one_sided = std::size_t{1100} << 20};
-	EXPECT_GE(rc_options(settings).memory.max, settings.memory + channel::MemoryPool::block_size(settings.one_sided));
 }
 
 }  // namespace

@@ -45,6 +45,14 @@ inline channel::RcOptions rc_options(const Settings& settings) {
 		.memory = {.max = settings.memory + (settings.one_sided == 0 ? 0 : channel::MemoryPool::block_size(settings.one_sided))}};
 }
 
+// What is eager is copied out of the message at once: so a client's registered memory, which its caller may hold all of, has no part in it.
+// A server's has: it holds clients back.
+inline channel::RcOptions client_rc_options(const Settings& settings) {
+	channel::RcOptions options = rc_options(settings);
+	options.fragments_on_heap = true;
+	return options;
+}
+
 inline channel::TcpOptions tcp_options() { return {.message_max = message_max}; }
 
 }  // namespace verbena::kv

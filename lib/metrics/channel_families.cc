@@ -3,8 +3,6 @@
 namespace verbena::metrics {
 namespace {
 
-constexpr std::size_t slab_bytes = 1 << 20;  // of the pool of units, each one memory region
-
 double number(std::uint64_t value) { return static_cast<double>(value); }
 
 Family with_labels(std::string name, std::string help, Kind kind, const std::string& label,
@@ -24,13 +22,13 @@ void append(Families& to, Families from) {
 Families transport_families(channel::RcTransport& transport) {
 	const channel::RcCounters& c = transport.counters();
 	const lib::OpenDevice& device = transport.device();
-	const std::size_t per_slab = slab_bytes / transport.options().unit_bytes;
+	const channel::VerbsObjects has = transport.objects();
 	Families families{
 		gauge("verbena_device_info", "The RDMA device that channels use", 1,
 			{{"device", device.choice.device}, {"gid", lib::format_gid(device.choice.gid)}, {"mtu", std::to_string(device.mtu_bytes())}}),
 		with_labels("verbena_rdma_resources", "Objects of the verbs, as `rdma resource show` names them", Kind::gauge, "type",
-			{{"qp", transport.channels()}, {"cq", 1}, {"srq", 1}, {"pd", 1},
-				{"mr", (transport.units() + per_slab - 1) / per_slab + transport.memory().regions()}}),
+			{{"qp", has.queue_pairs}, {"cq", has.completion_queues}, {"srq", has.shared_receive_queues}, {"pd", has.domains},
+				{"mr", has.memory_regions}}),
 		gauge("verbena_receive_units", "Buffers for receiving and sending that are registered", number(transport.units())),
 		gauge("verbena_credits_free", "Posted receive buffers that are promised to nobody", number(transport.credits_free())),
 		gauge("verbena_receive_units_max", "The watermark: as many as there may be", number(transport.options().units_max)),

@@ -127,6 +127,8 @@ JsonWriter::JsonWriter(std::string file, Collect collect)
 			  told.wait_for(guard, stop, std::chrono::seconds(1), [] { return false; });
 		  } while (!stop.stop_requested());
 		  (void)write_json(file, collect());
-	  }) {}
+	  }) {
+	pthread_setname_np(thread_.native_handle(), "metrics-json");
+}
 
 }  // namespace verbena::metrics

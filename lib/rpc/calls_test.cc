@@ -43,11 +43,17 @@ TEST_P(Calls, CoroutinesCallbacksAndMembersAreHandlersToo) {
 	EXPECT_EQ(value_of(syncAwait(client_.call<rpc_test::at_once>(7))), 7);
 	EXPECT_EQ(value_of(syncAwait(client_.call<&rpc_test::Counter::increase>(5))), 5);
 	EXPECT_EQ(value_of(syncAwait(client_.call<&rpc_test::Counter::increase>(6))), 11);
-	EXPECT_EQ(value_of(syncAwait(client_.call<&rpc_test::Counter::read>())), 11);
+	EXPECT_EQ(value_of(syncAwait(client_.call<&rpc_test::Counter::increase_later>(1))), 12);
+	EXPECT_EQ(value_of(syncAwait(client_.call<&rpc_test::Counter::read>())), 12);
 }
 
-TEST_P(Calls, AFunctionIsFoundByTheNameOfItsRegistration) {
+TEST_P(Calls, AFunctionIsFoundByTheNameOrKeyOfItsRegistration) {
 	EXPECT_EQ(value_of(syncAwait(client_.call_by_name<int>("sum", 3, 4))), 7);
+	EXPECT_EQ(value_of(syncAwait(client_.call_by_name<int>("how many"))), 0);
+	EXPECT_EQ(value_of(syncAwait(client_.call_by_key<std::string>(4711, "text"))), "text!");
+	EXPECT_EQ(value_of(syncAwait(client_.call_by_key<int>(4712, 1))), 1);
+	EXPECT_EQ(value_of(syncAwait(client_.call_by_key<int>(4713, 5))), 5);
+	EXPECT_EQ(code_of(syncAwait(client_.call_by_key(4714))), errc::function_not_registered);
 	const std::string transport = GetParam().starts_with("rdma") ? "rc" : GetParam() == "tls" ? "tcp+tls" : "tcp";
 	EXPECT_EQ(value_of(syncAwait(client_.call<rpc_test::who>())), "rpc_test::who over " + transport);
 }
@@ -128,7 +134,8 @@ TEST_P(Calls, ATaskThatIsDroppedCancelsItsCall) {
 }
 
 TEST_P(Calls, AttachmentsTravelBothWays) {
-	for (const std::size_t size : {std::size_t{1}, std::size_t{1'000}, std::size_t{5'000}, std::size_t{300'000}, std::size_t{8'000'000}}) {
+	for (const std::size_t most : {1u, 1'000u, 5'000u, 300'000u, 8'000'000u}) {
+		const std::size_t size = rpc_test::at_most_largest(most);
 		std::string attachment(size, 'a');
 		attachment.back() = 'z';
 		client_.set_req_attachment(attachment);
@@ -161,6 +168,44 @@ TEST_P(Calls, ARequestThatNoMessageHoldsFailsAlone) {
 	client_.set_req_attachment(all);
 	EXPECT_EQ(code_of(syncAwait(client_.call<rpc_test::attachment_back>())), errc::message_too_large);
 	EXPECT_EQ(value_of(syncAwait(client_.call<rpc_test::add>(1, 2))), 3);
+}
+
+TEST_P(Calls, AnAnswersAttachmentMayBeRegisteredMemory) {
+	for (const std::size_t size : {1u, 4'000u, 20'000u, 3'000'000u}) {
+		std::string attachment(size, 'r');
+		attachment.back() = 'z';
+		client_.set_req_attachment(attachment);
+		const bool rdma = GetParam().starts_with("rdma");
+		ASSERT_EQ(value_of(syncAwait(client_.call<rpc_test::registered_attachment_back>())), rdma) << "TCP has none";
+		EXPECT_EQ(client_.get_resp_attachment(), rdma ? attachment : std::string());
+	}
+}
+
+TEST_P(Calls, AFunctionKnowsItsConnectionAndMayKeepSomethingThere) {
+	client_.set_req_attachment("attached");
+	const auto first = value_of(syncAwait(client_.call<rpc_test::about_connection>("tagged")));
+	const auto second = value_of(syncAwait(client_.call<rpc_test::about_connection>("again")));
+	ASSERT_EQ(first.size(), 5u);
+	ASSERT_EQ(second.size(), 5u);
+	EXPECT_EQ(first[0], "");
+	EXPECT_EQ(second[0], "tagged");
+	EXPECT_EQ(first[1], second[1]) << "one connection";
+	EXPECT_NE(first[2], second[2]) << "two requests";
+	EXPECT_NE(first[3], "");
+	EXPECT_EQ(first[4], "attached");
+	Client other;
+	prepare(other, GetParam());
+	ASSERT_FALSE(syncAwait(other.connect(server_.address())));
+	const auto theirs = value_of(syncAwait(other.call<rpc_test::about_connection>("theirs")));
+	ASSERT_EQ(theirs.size(), 5u);
+	EXPECT_EQ(theirs[0], "");
+	EXPECT_NE(theirs[1], first[1]);
+}
+
+TEST_P(Calls, AFunctionMayCloseItsConnectionBehindItsAnswer) {
+	EXPECT_TRUE(syncAwait(client_.call<rpc_test::close_connection>()));
+	while (!client_.has_closed()) std::this_thread::yield();
+	EXPECT_EQ(code_of(syncAwait(client_.call<rpc_test::add>(1, 2))), errc::not_connected);
 }
 
 TEST_P(Calls, LargeArgumentsAndALargeAttachmentGoTogether) {
@@ -198,7 +243,7 @@ TEST_P(Calls, ARequestsAttachmentMayBeUsedAgainOnceItIsSent) {
 
 TEST_P(Calls, ADroppedCallsAttachmentIsNotReadAfterwards) {
 	for (int i = 0; i < 20; ++i) {
-		auto memory = std::make_unique<std::string>(4'000'000, 'a');
+		auto memory = std::make_unique<std::string>(rpc_test::at_most_largest(4'000'000), 'a');
 		client_.set_req_attachment(*memory);
 		(void)syncAwait(client_.call_for<rpc_test::attachment_back>(std::chrono::microseconds(1 + i * 100)));
 		memory->assign(memory->size(), 'b');
@@ -249,11 +294,13 @@ TEST_P(Calls, AClientThatGoesFailsItsOwnCalls) {
 
 TEST_P(Calls, APingIsAnswered) { EXPECT_TRUE(syncAwait(client_.ping())); }
 
-TEST(Calls, AFunctionThatBlocksHoldsUpItsThreadOnly) {
-	ServerProcess server("2", "tcp");
+TEST_P(Calls, AFunctionThatBlocksHoldsUpItsThreadOnly) {
+	ServerProcess server("2", GetParam());
 	Client blocked, other;
-	ASSERT_FALSE(syncAwait(blocked.connect(server.address())));
-	ASSERT_FALSE(syncAwait(other.connect(server.address())));
+	for (Client* each : {&blocked, &other}) {
+		prepare(*each, GetParam());
+		ASSERT_FALSE(syncAwait(each->connect(server.address()))) << each->error_text();
+	}
 	auto under_way = syncAwait(blocked.send_request<rpc_test::block_ms>(1'000));
 	for (int i = 0; i < 100; ++i) EXPECT_EQ(syncAwait(other.call<rpc_test::add>(i, i)).value(), 2 * i);
 	EXPECT_EQ(blocked.get_pipeline_size(), 1u);

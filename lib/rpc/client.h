@@ -66,10 +66,13 @@ public:
 	Lazy<rpc_result<Owned<typename Function<f>::Result>>> call(request_config_t settings, Arguments&&... arguments) {
 		return call_with<f>(options_of(Function<f>::id, settings), std::forward<Arguments>(arguments)...);
 	}
-	// A function that is known by its name only: `R` is what its result is read as.
+	// A function that is known by its name, or by the key that it is registered under: `R` is what its result is read as.
 	template <class R = void, class... Arguments> Lazy<rpc_result<R>> call_by_name(std::string_view name, const Arguments&... arguments) {
+		return call_by_key<R>(function_id(name), arguments...);
+	}
+	template <class R = void, class... Arguments> Lazy<rpc_result<R>> call_by_key(std::uint32_t key, const Arguments&... arguments) {
 		return detail::run_call<R, detail::ByName<Arguments>...>(
-			connection_, state_, take_options(function_id(name), config_.request_timeout_duration), arguments...);
+			connection_, state_, take_options(key, config_.request_timeout_duration), arguments...);
 	}
 
 	// Two waits: until the request is sent (its memory may be used again), and until the answer is there.
@@ -124,6 +127,8 @@ public:
 	Lazy<bool> ping(std::chrono::milliseconds patience = std::chrono::milliseconds(1'000)) {
 		return ClientConnection::ping(connection_, detail::patience_of(patience));
 	}
+	// Of all connections on its I/O thread.
+	Lazy<RdmaUse> rdma() const { return ClientConnection::rdma(connection_); }
 	Lazy<OutboxCounters> counters() const { return ClientConnection::counters(connection_); }
 
 private:

@@ -355,6 +355,14 @@ Task<OutboxCounters> ClientConnection::counters(std::shared_ptr<ClientConnection
 	co_return counted;
 }
 
+Task<RdmaUse> ClientConnection::rdma(std::shared_ptr<ClientConnection> connection) {
+	IoThread::Visit visit(connection->thread_);
+	co_await visit.there();
+	const RdmaUse use = connection->thread_.rdma();
+	co_await visit.back();
+	co_return use;
+}
+
 Task<bool> ClientConnection::ping(Nanoseconds patience) {
 	if (usable()) co_return false;
 	Pong pong(++sequence_);

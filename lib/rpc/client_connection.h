@@ -109,6 +109,7 @@ public:
 	// From any thread.
 	static async::Task<bool> ping(std::shared_ptr<ClientConnection> connection, Nanoseconds patience);
 	static async::Task<OutboxCounters> counters(std::shared_ptr<ClientConnection> connection);
+	static async::Task<RdmaUse> rdma(std::shared_ptr<ClientConnection> connection);  // of its thread
 
 private:
 	friend class Pending;

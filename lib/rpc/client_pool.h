@@ -28,7 +28,7 @@ namespace verbena::rpc {
 
 struct client_reuse_hint {};
 
-struct pool_config {
+struct client_pool_config {
 	std::size_t max_connection = 100;
 	int connect_retry_count = 3;
 	int reuse_limit = -1;  // calls in flight on a shared connection before another is made; -1: 24 over RDMA, 160 over TCP
@@ -41,11 +41,14 @@ struct pool_config {
 	IoThreads* threads = nullptr;  // null: the process's
 };
 
+using pool_config = client_pool_config;
+
 template <class C = Client> class client_pool : public std::enable_shared_from_this<client_pool<C>> {
 public:
-	using config = pool_config;
+	using config = client_pool_config;
+	using pool_config = client_pool_config;
 
-	static std::shared_ptr<client_pool> create(std::string url, pool_config settings = {}) {
+	static std::shared_ptr<client_pool> create(std::string url, config settings = {}) {
 		return std::shared_ptr<client_pool>(new client_pool(std::move(url), std::move(settings)));
 	}
 
@@ -85,7 +88,7 @@ private:
 	template <class Operation, class... Hint>
 	using ResultOf = typename detail::Awaited<std::invoke_result_t<Operation&, Hint..., C&>>::Type;
 
-	client_pool(std::string url, pool_config settings)
+	client_pool(std::string url, config settings)
 		: url_(std::move(url)),
 		  settings_(std::move(settings)),
 		  threads_(settings_.threads != nullptr ? *settings_.threads : IoThreads::of_process()),
@@ -218,7 +221,10 @@ private:
 		}
 		for (const auto& client : due) {
 			const bool answers = co_await client->ping();
-			if (!answers) client->close();
+			if (answers) continue;
+			client->close();
+			const std::lock_guard guard(lock_);
+			std::erase_if(entries_, [&](const Entry& each) { return each.client == client; });
 		}
 	}
 
@@ -232,7 +238,7 @@ private:
 	static constexpr Nanoseconds look_again = 1'000'000;
 
 	const std::string url_;
-	const pool_config settings_;
+	const config settings_;
 	IoThreads& threads_;
 	const std::size_t reuse_limit_;
 	mutable std::mutex lock_;

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "lib/rpc/testing/functions.h"
+#include "lib/rpc/testing/identity.h"
 #include "lib/rpc/testing/server_process.h"
 
 namespace verbena::rpc {
@@ -75,19 +76,71 @@ TEST(ClientPool, ManyThatComeAtOnceKeepToItsLimit) {
 	EXPECT_LE(pool->total_client_count(), 4u);
 }
 
-TEST(ClientPool, ItHealsAfterTheServerHasStartedAgain) {
-	rpc_test::ServerProcess first("1", "tcp");
+class ClientPoolOver : public ::testing::TestWithParam<std::string> {
+protected:
+	pool_config config() const {
+		pool_config config{.connect_retry_count = 0};
+		if (GetParam() == "rdma") config.ibv = rpc_test::test_ibv();
+		if (GetParam() == "tls") config.ssl.emplace();
+		return config;
+	}
+	rpc_test::Identity identity_;
+};
+INSTANTIATE_TEST_SUITE_P(Transports, ClientPoolOver, ::testing::Values("tcp", "tls", "rdma"), [](const auto& info) { return info.param; });
+
+TEST_P(ClientPoolOver, ItHealsAfterTheServerHasStartedAgain) {
+	rpc_test::ServerProcess first("1", GetParam());
 	const int port = first.port();
-	const auto pool = Pool::create(first.address(), {.connect_retry_count = 0});
+	const auto pool = Pool::create(first.address(), config());
 	EXPECT_EQ(syncAwait(shared_echo(pool, "one")), "one");
 	first.kill();
 	EXPECT_NE(syncAwait(shared_echo(pool, "none")), "none");
 	EXPECT_NE(syncAwait(shared_echo(pool, "none")), "none");
 	EXPECT_FALSE(pool->is_alive());
-	rpc_test::ServerProcess second("1", "tcp", port);
+	rpc_test::ServerProcess second("1", GetParam(), port);
 	ASSERT_EQ(second.port(), port);
 	EXPECT_EQ(syncAwait(shared_echo(pool, "two")), "two");
 	EXPECT_TRUE(pool->is_alive());
+}
+
+// Without the question the call would wait for its own time.
+TEST_P(ClientPoolOver, AnIdleConnectionThatDoesNotAnswerIsNotUsed) {
+	rpc_test::ServerProcess server("1", GetParam());
+	pool_config config = this->config();
+	config.host_alive_detect_duration = 1ms;
+	config.client.connect_timeout_duration = 200ms;
+	const auto pool = Pool::create(server.address(), config);
+	EXPECT_EQ(syncAwait(shared_echo(pool, "one")), "one");
+	kill(server.pid(), SIGSTOP);
+	std::this_thread::sleep_for(2ms);  // so long is idle
+	const std::string answer = syncAwait(shared_echo(pool, "two"));
+	EXPECT_TRUE(answer.starts_with("no connection")) << answer;
+	EXPECT_EQ(pool->total_client_count(), 0u);
+	EXPECT_FALSE(pool->is_alive());
+	kill(server.pid(), SIGCONT);
+	pool->clear();
+	std::string again;
+	for (int i = 0; i < 100 && again != "three"; ++i) again = syncAwait(shared_echo(pool, "three"));
+	EXPECT_EQ(again, "three");
+}
+
+TEST(ClientPool, ConnectionsThatNobodyUsesAreClosed) {
+	rpc_test::ServerProcess server("1", "tcp");
+	const auto pool = Pool::create(server.address(), {.reuse_limit = 1, .idle_timeout = 1ms});
+	const auto body = [](std::shared_ptr<Pool> pool) -> Lazy<void> {
+		std::vector<Lazy<async_rpc_result<int>>> waiting;
+		for (int i = 0; i < 3; ++i) {
+			auto sent =
+				co_await pool->send_request([](client_reuse_hint, Client& client) { return client.send_request<rpc_test::wait_ms>(50); });
+			waiting.push_back(std::move(*sent));
+		}
+		EXPECT_EQ(pool->total_client_count(), 3u);
+		for (auto& each : waiting) co_await std::move(each);
+	};
+	syncAwait(body(pool));
+	std::this_thread::sleep_for(2ms);  // so long is idle
+	EXPECT_EQ(syncAwait(shared_echo(pool, "hello")), "hello");
+	EXPECT_EQ(pool->total_client_count(), 1u);
 }
 
 TEST(ClientPool, ItTriesAgainWhileTheServerStarts) {

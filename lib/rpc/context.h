@@ -41,7 +41,7 @@ public:
 	bool has_closed() const;   // nobody is there for the answer
 	bool cancelled() const { return cancelled_.load(std::memory_order_relaxed); }  // its caller waits no more
 	Nanoseconds deadline() const { return deadline_; }                               // when that will be; `never`
-	void close();              // the connection, after this answer
+	void close() { closes_ = true; }  // the connection, once this call is over: behind its answer
 
 	std::uint64_t get_connection_id() const;
 	std::uint32_t get_request_id() const { return sequence_; }
@@ -52,6 +52,7 @@ public:
 
 	context_info_t(const context_info_t&) = delete;
 	context_info_t& operator=(const context_info_t&) = delete;
+	~context_info_t();
 
 	// For who executes calls: `arrived` is where the message of a plain function lies.
 	context_info_t(ServerConnection& connection, std::string_view function, const Frame& frame, Arrived* arrived);
@@ -69,6 +70,7 @@ private:
 	MessageShare share_;     // of the others
 	Attachment response_;
 	std::atomic<bool> cancelled_{false};
+	bool closes_ = false;
 };
 
 // Null where no handler runs.

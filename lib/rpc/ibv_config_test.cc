@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "lib/rpc/options.h"
 
 namespace verbena::rpc {
@@ -30,7 +32,16 @@ TEST(IbvConfig, DefaultsAreThePublishedOnes) {
 	EXPECT_EQ(config.buffer_pool_config.buffer_size, 256u << 10);
 	EXPECT_EQ(config.recv_buffer_cnt, 8u);
 	EXPECT_EQ(config.rc()->offers_max * config.rc()->part_bytes, 4 * (256u << 10)) << "bytes under way, as in the published code";
+	EXPECT_EQ(config.recv_mode, recv_mode_t::srq);
+	EXPECT_EQ(config.qp_type, IBV_QPT_RC);
+	EXPECT_EQ(config.cap.max_send_wr, 32u);
+	EXPECT_EQ(config.cap.max_recv_wr, 32u);
+	EXPECT_EQ(config.cap.max_send_sge, 3u);
+	EXPECT_EQ(config.cap.max_recv_sge, 1u);
 	EXPECT_EQ(config.cap.max_inline_data, 256u);
+	EXPECT_EQ(config.watermark, channel::Watermark::wait);
+	EXPECT_TRUE(config.device.empty());
+	EXPECT_FALSE(config.gid_index);
 	EXPECT_EQ(config.buffer_pool_config.max_memory_usage, 0xffffffffu);
 }
 
@@ -51,6 +62,30 @@ TEST(IbvConfig, TheWatermarkBoundsReceiveBuffersAndRegisteredMemory) {
 	EXPECT_EQ(options->memory.max, 64u << 20);
 	EXPECT_LE(std::uint64_t{options->units_max} * options->unit_bytes, 64u << 20);
 	EXPECT_EQ(options->watermark, channel::Watermark::close);
+}
+
+TEST(IbvConfig, WithoutALimitMemoryIsTheMachines) {
+	const auto options = ibv_config{.buffer_pool_config = {.max_memory_usage = 0}}.rc();
+	EXPECT_EQ(options->memory.max, std::numeric_limits<std::size_t>::max());
+	EXPECT_EQ(options->units_max, channel::RcOptions{}.units_max);
+}
+
+TEST(IbvConfig, AGlobalIPv6AddressComesBeforeALinkLocalOne) {
+	using enum lib::GidType;
+	const lib::DeviceInfo device{.name = "mlx5_0",
+		.ports = {{.state = IBV_PORT_ACTIVE,
+			.active_mtu_bytes = 4096,
+			.gids = {gid(0, "fe80::1", roce_v2), gid(1, "::1", roce_v2), gid(2, "2001:db8::1", roce_v1), gid(3, "2001:db8::1", roce_v2)}}}};
+	EXPECT_EQ(lib::choose(std::span(&device, 1), {})->gid_index, 3u);
+}
+
+TEST(IbvConfig, AnAddressOfAnInterfaceThatIsNotHereIsLeft) {
+	lib::GidEntry elsewhere = gid(0, "::ffff:10.110.0.33", lib::GidType::roce_v2);
+	elsewhere.interface.clear();
+	const lib::DeviceInfo device{.name = "mlx5_0",
+		.ports = {{.state = IBV_PORT_ACTIVE, .active_mtu_bytes = 4096, .gids = {elsewhere, gid(1, "fe80::1", lib::GidType::roce_v2)}}}};
+	EXPECT_EQ(lib::choose(std::span(&device, 1), {})->gid_index, 1u);
+	EXPECT_EQ(lib::choose(std::span(&device, 1), {.gid_index = 0})->gid_index, 0u) << "unless it is named";
 }
 
 TEST(IbvConfig, WhatIsNotSupportedIsSaid) {

@@ -47,6 +47,32 @@ std::expected<channel::RcTransport*, std::string> IoThread::transport(const lib:
 	return transports_.back().transport.get();
 }
 
+RdmaUse& RdmaUse::operator+=(const RdmaUse& other) {
+	pinned_bytes += other.pinned_bytes;
+	frames += other.frames;
+	frames_inline += other.frames_inline;
+	registrations += other.registrations;
+	refused += other.refused;
+	parts_most = std::max(parts_most, other.parts_most);
+	return *this;
+}
+
+RdmaUse IoThread::rdma() const {
+	RdmaUse all;
+	for (const Opened& each : transports_) {
+		channel::RcTransport& transport = *each.transport;
+		const channel::RcCounters& sent = transport.counters();
+		const channel::MemoryCounters& memory = transport.memory().counters();
+		all += {.pinned_bytes = transport.pinned_bytes(),
+			.frames = sent.frames_sent,
+			.frames_inline = sent.frames_inline,
+			.registrations = memory.registrations,
+			.refused = memory.refused,
+			.parts_most = sent.offers_most};
+	}
+	return all;
+}
+
 IoThreads::IoThreads(std::size_t count, const async::LoopOptions& options) : options_(options), threads_(std::max<std::size_t>(count, 1)) {}
 
 IoThreads::~IoThreads() {
@@ -71,8 +97,8 @@ IoThread& IoThreads::next() {
 }
 
 IoThreads& IoThreads::of_process() {
-	// These threads use OpenSSL: it is there before them, so that it ends after them.
-	[[maybe_unused]] static const int first = OPENSSL_init_crypto(0, nullptr);
+	// These threads use OpenSSL: it begins before them, so that it ends after them. (Without an option it would not begin.)
+	[[maybe_unused]] static const int first = OPENSSL_init_crypto(OPENSSL_INIT_LOAD_CONFIG, nullptr);
 	static IoThreads threads(std::thread::hardware_concurrency());
 	return threads;
 }

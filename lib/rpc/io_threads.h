@@ -9,6 +9,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -18,6 +19,17 @@
 #include "lib/channel/rc_transport.h"
 
 namespace verbena::rpc {
+
+// What the transports of a thread, or of several, hold now and have done since they were opened.
+struct RdmaUse {
+	std::uint64_t pinned_bytes = 0;                // of receive and send buffers that are not free
+	std::uint64_t frames = 0, frames_inline = 0;   // sent
+	std::uint64_t registrations = 0;               // ibv_reg_mr calls for the memory of large data
+	std::uint64_t refused = 0;                     // buffers of it that were asked for above the watermark
+	std::uint32_t parts_most = 0;                  // of large data that one connection had under way
+
+	RdmaUse& operator+=(const RdmaUse& other);
+};
 
 class IoThread {
 public:
@@ -33,6 +45,9 @@ public:
 
 	// On this thread: the transport of this device and these options; opened by the first who asks.
 	std::expected<channel::RcTransport*, std::string> transport(const lib::Wish& wish, const channel::RcOptions& options);
+
+	// On this thread.
+	RdmaUse rdma() const;
 
 	class Arrival : public async::Waiter {
 	public:

@@ -197,13 +197,9 @@ void Server::stop() {
 	}
 }
 
-Server::Pinned Server::pinned() {
-	Pinned all;
-	for (const auto& worker : workers_) {
-		if (worker->transport == nullptr) continue;
-		all.bytes += on_thread(worker->thread, [&] { return worker->transport->pinned_bytes(); });
-		all.connections += worker->counters.connections.load(std::memory_order_relaxed);
-	}
+RdmaUse Server::rdma() {
+	RdmaUse all;
+	for (const auto& worker : workers_) all += on_thread(worker->thread, [&] { return worker->thread.rdma(); });
 	return all;
 }
 
@@ -214,7 +210,7 @@ std::size_t Server::connection_count() const {
 }
 
 Server::Totals Server::totals() const {
-	Totals totals;
+	Totals totals{.connections = connections_made_};
 	for (const auto& worker : workers_) {
 		const ServerCounters& each = worker->counters;
 		const auto add = [](std::uint64_t& sum, const std::atomic<std::uint64_t>& counter) {

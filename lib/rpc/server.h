@@ -6,8 +6,8 @@
 //     server.start();                          // until stop(), from any other thread or a signal handler
 //
 // Set it up and start it on one thread. Each connection lives on one of `threads` I/O threads, where its functions run too: one that blocks
-// holds up the connections of that thread and no others. stop() lets clients send no more, answers what is in flight, and ends after
-// `drain_patience` at the latest.
+// holds up the connections of that thread and no others. stop() lets clients send no more, answers what is in flight, and ends what
+// is left after `drain_patience`; it waits longer only for functions whose call on another thread's client is not answered yet.
 #pragma once
 
 #include <atomic>
@@ -88,16 +88,13 @@ public:
 	std::size_t connection_count() const;
 	// Sums over all threads.
 	struct Totals {
-		std::uint64_t requests = 0, errors = 0, cancelled = 0, expired = 0, faults = 0, frames_sent = 0, messages_sent = 0,
-					  messages_received = 0;
+		std::uint64_t connections = 0;  // that were made
+		std::uint64_t requests = 0, errors = 0, cancelled = 0, expired = 0, faults = 0;
+		std::uint64_t frames_sent = 0, messages_sent = 0, messages_received = 0;
 	};
 	Totals totals() const;
-	// Registered memory for RDMA, on all threads: posted, lent or free. While it runs.
-	struct Pinned {
-		std::uint64_t bytes = 0;
-		std::size_t connections = 0;
-	};
-	Pinned pinned();
+	// Of RDMA, on all threads. While it runs.
+	RdmaUse rdma();
 
 private:
 	struct Worker;

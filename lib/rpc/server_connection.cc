@@ -38,7 +38,9 @@ void context_info_t::set_response_attachment(std::string_view bytes) {
 }
 
 bool context_info_t::has_closed() const { return connection_->closed(); }
-void context_info_t::close() { connection_->close(); }
+context_info_t::~context_info_t() {
+	if (closes_) connection_->close();
+}
 std::uint64_t context_info_t::get_connection_id() const { return connection_->id(); }
 const std::string& context_info_t::get_remote_endpoint() const { return connection_->path().peer; }
 std::string_view context_info_t::get_transport() const { return connection_->path().transport; }
@@ -186,6 +188,7 @@ void ServerConnection::execute(const Frame& frame, Arrived& arrived) {
 	}
 	if (calls_.find(frame.header.sequence) != nullptr) {
 		ServerCounters::add(counters_.faults);
+		refuse(frame.header.sequence, rpc_error(errc::serial_number_conflict));
 		close();
 		return;
 	}

@@ -64,10 +64,11 @@ struct Candidate {
 auto rank(const Candidate& candidate, const Wish& wish) {
 	const GidKind kind = kind_of(candidate.gid->gid);
 	const bool preferred_here = wish.both_ends_on_this_host && candidate.device->name == "vb_lo";
+	const bool nowhere = candidate.port->ethernet && candidate.gid->interface.empty();
 	const bool right_type = !candidate.port->ethernet || candidate.gid->type == GidType::roce_v2;
 	const GidKind worth = wish.both_ends_on_this_host && kind == GidKind::loopback ? GidKind::ipv4 : kind;
 	const bool unlike_peer = wish.peer && kind != kind_of(*wish.peer);
-	return std::tuple(!preferred_here, !right_type, unlike_peer, worth, candidate.device->software, candidate.order);
+	return std::tuple(!preferred_here, nowhere, !right_type, unlike_peer, worth, candidate.device->software, candidate.order);
 }
 
 std::string reason_for(const Candidate& best, const Wish& wish) {

@@ -38,8 +38,8 @@ def _more(source: Source) -> list[tuple[str, str]]:
                 page.number_text(on, "qps", True),
                 page.number_text(off, "qps", True),
                 _ratio(on, off),
-                page.number_text(on, "p99_us"),
-                page.number_text(off, "p99_us"),
+                page.number_text(on, "p99_us", True),
+                page.number_text(off, "p99_us", True),
                 page.number_text(on, "cpu_us_per_request"),
                 page.number_text(off, "cpu_us_per_request"),
             )
@@ -89,7 +89,7 @@ LAYOUT = page.Layout(
     first="Cell",
     name=lambda row: row.name,
     columns=COLUMNS,
-    with_interval=("qps",),
+    with_interval=("qps", "p99_us"),
     more=_more,
 )
 render = partial(page.render, LAYOUT)

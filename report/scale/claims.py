@@ -189,6 +189,8 @@ def limits(source: Source) -> Finding:
     """From the capacity model, which `bench scale --capacity` writes into the table's environment, and from what ran."""
     modelled = {key.removeprefix("capacity "): text for key, text in source.environment.items() if key.startswith("capacity ")}
     evidence = [f"{kind}: {text}" for kind, text in modelled.items()]
+    if parts := source.environment.get("capacity_parts"):
+        evidence.append(f"parts: {parts}")
     good = [row for row in source.rows if row.usable and row.get("success_percent") == 100]
     ran = [row for row in good if row.get("peak_clients") == row.clients]
     if ran:

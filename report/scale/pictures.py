@@ -35,7 +35,7 @@ QUANTITIES = (
     Quantity(
         "connect_time_vs_clients",
         "Time to connect",
-        "From the first SYN to ready (ms)",
+        "From wanting to connect to ready (ms)",
         {"connect_p50_ms": "p50", "connect_p99_ms": "p99"},
         lambda row: row.values["avg_connect_ms"],
         "average, published (a sleep)",

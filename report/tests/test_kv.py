@@ -179,6 +179,20 @@ def test_the_page_has_every_picture_claim_and_comparison(tmp_path: Path) -> None
     assert [each["claim"]["id"] for each in document["sources"][0]["promises"]] == ["auto", "stalled"]
 
 
+def test_the_published_curves_stand_behind_a_table_that_comes_alone(tmp_path: Path) -> None:
+    table = both({64: 0.8, 4096: 1.5, 65536: 2.0})
+    (tmp_path / "kv.csv").write_text(table_text(table, {"device": "vb_synthetic", "kind": "software"}), encoding="utf-8")
+    done = run("kv.csv", "-o", "page.html", "--plots", "plots", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    for op in ("set", "get"):
+        (picture,) = (tmp_path / "plots").glob(f"throughput_{op}_window1.svg")
+        svg = picture.read_text(encoding="utf-8")
+        at = {name: svg.find(f'id="series-{name}"') for name in ("published-eager", "published-rendezvous", "eager", "rendezvous")}
+        assert min(at.values()) >= 0, at
+        # What is drawn first is behind.
+        assert max(at["published-eager"], at["published-rendezvous"]) < min(at["eager"], at["rendezvous"]), at
+
+
 def test_an_operation_that_is_none_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "bad.csv").write_text("op,protocol,value_bytes,gigabytes_per_second\nPUT,eager,1,1\n", encoding="utf-8")
     done = run("bad.csv", "-o", "page.html", cwd=tmp_path)

@@ -32,6 +32,8 @@ def row(size: str, concurrency: int, qps: float, **changes: object) -> dict[str,
         "recv_mode": "srq",
         "qps_low": qps * 0.99,
         "qps_high": qps * 1.01,
+        "p99_us_low": concurrency / qps * 1.4e6,
+        "p99_us_high": concurrency / qps * 1.6e6,
         "validity": "valid",
         "reason": "",
     } | changes
@@ -44,7 +46,7 @@ def matrix(**changes: object) -> list[dict[str, object]]:
 
 
 def ablated(name: str, size: str, concurrency: int, gain: float) -> list[dict[str, object]]:
-    p99 = {"p99_us": 100.0, "p90_us": 90.0}
+    p99 = {"p99_us": 100.0, "p90_us": 90.0, "p99_us_low": 95.0, "p99_us_high": 105.0}
     return [row(size, concurrency, 1000 * gain, ablation=name, **p99), row(size, concurrency, 1000, ablation=name, without=name, **p99)]
 
 
@@ -97,9 +99,20 @@ def test_a_behaviour_that_does_not_help_contradicts(tmp_path: Path, claim: str, 
     assert verdicts(source(tmp_path, wide))[claim] in ("not testable", "contradicted")
 
 
-def test_coalescing_that_delays_contradicts(tmp_path: Path) -> None:
+def test_coalescing_that_delays_contradicts_where_the_intervals_say_so(tmp_path: Path) -> None:
     on, off = ablated("coalescing", "128B", 64, 2.0)
-    assert verdicts(source(tmp_path, [on | {"p99_us": 200.0}, off]))["S4.4"] == "contradicted"
+    late = on | {"p99_us": 200.0, "p99_us_low": 180.0, "p99_us_high": 220.0}
+    for highest, verdict in ((110.0, "contradicted"), (190.0, "not testable")):
+        table = [late, off | {"p99_us_low": 90.0, "p99_us_high": highest}]
+        assert verdicts(source(tmp_path, table))["S4.4"] == verdict
+    alone = [each | {"concurrency": 1} for each in (late, off | {"p99_us_low": 90.0, "p99_us_high": 110.0})]
+    assert verdicts(source(tmp_path, [*ablated("coalescing", "128B", 64, 2.0), *alone]))["S4.4"] == "contradicted", "one in flight, too"
+
+
+def test_coalescing_is_judged_over_rdma_only(tmp_path: Path) -> None:
+    tcp = [each | {"transport": "tcp"} for each in ablated("coalescing", "128B", 64, 0.5)]
+    assert verdicts(source(tmp_path, tcp))["S4.4"] == "not testable"
+    assert verdicts(source(tmp_path, tcp + ablated("coalescing", "128B", 64, 2.0)))["S4.4"] == "supported"
 
 
 def test_a_slow_software_nic_does_not_refute_a_rate_of_hardware(tmp_path: Path) -> None:

@@ -1,7 +1,8 @@
 #!/bin/bash
 # kv.sh BUILD - run inside rxe-vm: the key-value store on the kernel's Soft-RoCE: its own tests with rxe0 as their device, then server and
-# client as two programs, by every way in which values travel. Left out: values of 64 MiB and thousands of operations at once, which take an
-# emulated processor minutes, and leases of 50 ms, which run out on one.
+# client as two programs, by every way in which values travel, and the measurement of both protocols, which its own check accepts. Left
+# out: values of 64 MiB and thousands of operations at once, which take an emulated processor minutes, and leases of 50 ms, which run out
+# on one.
 set -euo pipefail
 build=${1:?usage: kv.sh BUILD}
 VERBENA_TEST_DEVICE=rxe0 timeout 400 "$build/bench/lib_kv_test" \
@@ -21,3 +22,10 @@ for way in "--proto eager" "--proto rndv" "--proto rndv --rndv write" "--proto a
 done
 kill $server
 wait $server
+table=$(mktemp)
+timeout 300 "$build/verbena" bench kv --device rxe0 --sizes 64,64K --reps 1 --iters 200 --seconds-max 10 --window 1,16 \
+	--proto eager,rndv,auto --quiet --csv "$table"
+"$build/verbena" check "$table"
+rows=$(grep -cE ',(SET|GET),' "$table")
+[ "$rows" = 24 ] || { echo "kv: $rows rows were measured, not 24"; exit 1; }
+echo "kv: eager, rendezvous and auto are measured on rxe0"

@@ -1,17 +1,50 @@
 #!/bin/bash
 # scale.sh BUILD - run inside rxe-vm: echo_server and its clients as processes of their own on the kernel's Soft-RoCE: 100 clients that
-# connect over TCP, and by the kernel's rdma_cm. Authenticated as programs of one user.
+# connect over TCP, and by the kernel's rdma_cm; then twice as many again and again, until the guest holds no more. Fails only below 100.
+# Authenticated as programs of one user.
 set -euo pipefail
 build=${1:?usage: scale.sh BUILD}
-log=$(mktemp)
-"$build/echo_server" --listen 10.77.0.1 --port 7471 --device rxe0 >"$log" 2>&1 &
-server=$!
+log=$(mktemp) out=$(mktemp)
+clients_most=12800 seconds_most=60
+server=
 trap 'kill $server 2>/dev/null || true' EXIT
-until grep -q 'listening at' "$log"; do kill -0 $server; sleep 0.1; done
+
+serve() {
+	"$build/echo_server" --listen 10.77.0.1 --port 7471 --device rxe0 >"$log" 2>&1 &
+	server=$!
+	until grep -q 'listening at' "$log"; do kill -0 $server; sleep 0.1; done
+}
+end_server() {
+	kill $server
+	wait $server
+}
+clients() { # NUMBER WAY
+	timeout $seconds_most "$build/performance_test" -c "$1" -n 5 -t 0 -s 10.77.0.1:7471 --connect "$2" >"$out" 2>&1
+}
+
+serve
 for way in tls-psn rdmacm; do
 	echo "scale: 100 clients by $way"
-	timeout 100 "$build/performance_test" -c 100 -n 5 -t 0 -s 10.77.0.1:7471 --connect $way | grep -E '^ +(clients|100 )|connections/s|^failures'
+	clients 100 $way || { cat "$out"; exit 1; }
+	grep -E '^path|^ +(clients|100 )|connections/s|^failures' "$out"
 done
-kill $server
-wait $server
+end_server
 tail -n 1 "$log" | grep '100 clients at most, 1000 messages echoed, 0 lost, 0 handshakes failed'
+
+for way in tls-psn rdmacm; do
+	passed=100 why="more were not tried"
+	while ((passed < clients_most)); do
+		serve
+		next=$((2 * passed)) status=0
+		clients $next $way || status=$?
+		end_server || true
+		if ((status != 0)); then
+			why=$(grep -m 1 '^performance_test: ' "$out" || true)
+			((status != 124)) || why="not done within $seconds_most s"
+			why="$next: ${why:-status $status}"
+			break
+		fi
+		passed=$next
+	done
+	echo "scale: $passed clients at once by $way is the most that passed; $why"
+done

@@ -1,4 +1,5 @@
 /* calls SERVER TRANSPORT PROTOCOL: every call of verbena/kv.h, and what each says of what cannot be. */
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -102,6 +103,55 @@ static void asynchronous(void *store)
 	EXPECT(kv_set_async(store, "last", "value") == KV_OK);
 }
 
+/* A value of this size is eager, or lent, by the client's own rule. */
+static void rule(char *server, size_t eager_max, size_t size, int eager)
+{
+	static char value[50000];
+	void *store = NULL;
+	struct kv_counters counters;
+	struct kv_options options = {.size = sizeof options, .eager_max = eager_max};
+	EXPECT(kv_open_with(server, &options, &store) == KV_OK);
+	EXPECT(kv_setn(store, "rule", 4, value, size) == KV_OK);
+	EXPECT(kv_read_counters(store, &counters) == KV_OK);
+	EXPECT(counters.eager == (eager ? 1 : 0) && counters.lent == (eager ? 0 : 1));
+	EXPECT(kv_close(store) == KV_OK);
+}
+
+struct worker {
+	void *store;
+	int number;
+};
+
+/* One of several threads with one handle: what it set is what it gets, and what it is told is whole. */
+static void *work(void *argument)
+{
+	const struct worker *worker = argument;
+	void *store = worker->store;
+	char long_key[4098] = {0};
+	memset(long_key, 'k', sizeof long_key - 1);
+	for (int i = 0; i < 500; ++i) {
+		char key[32], value[32], *got = NULL;
+		snprintf(key, sizeof key, "thread %d.%d", worker->number, i % 10);
+		snprintf(value, sizeof value, "%d of %d", i, worker->number);
+		EXPECT(kv_set(store, key, value) == KV_OK);
+		EXPECT(kv_get(store, key, &got) == KV_OK && strcmp(got, value) == 0);
+		kv_release(got);
+		EXPECT(kv_set_async(store, key, value) == KV_OK);
+		EXPECT(kv_set(store, worker->number == 0 ? "" : long_key, "value") == (worker->number == 0 ? KV_EMPTY_KEY : KV_LONG_KEY));
+		EXPECT(strstr(kv_last_error(store), "a key has 1 to 4096 bytes") != NULL);
+	}
+	return NULL;
+}
+
+static void threads(void *store)
+{
+	pthread_t running[2];
+	struct worker workers[2] = {{store, 0}, {store, 1}};
+	for (int i = 0; i < 2; ++i) EXPECT(pthread_create(&running[i], NULL, work, &workers[i]) == 0);
+	for (int i = 0; i < 2; ++i) EXPECT(pthread_join(running[i], NULL) == 0);
+	EXPECT(kv_flush(store) == KV_OK);
+}
+
 int main(int argc, char **argv)
 {
 	void *store = NULL;
@@ -118,6 +168,7 @@ int main(int argc, char **argv)
 	bytes(store);
 	errors(store);
 	large(store);
+	threads(store);
 	asynchronous(store);
 	EXPECT(kv_setn(store, "kept", 4, "kept", 4) == KV_OK);
 	EXPECT(kv_get(store, "again", &kept) == KV_OK);
@@ -127,6 +178,10 @@ int main(int argc, char **argv)
 	/* A value may be released after its handle is gone. */
 	EXPECT(kept[0] != 0 || kept[1] != 0);
 	kv_release(kept);
+	if (strcmp(argv[2], "rdma") == 0) {
+		rule(argv[1], 1000, 2000, 0);
+		rule(argv[1], 60000, 50000, 1);
+	}
 	puts("all good");
 	return 0;
 }

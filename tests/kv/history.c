@@ -1,7 +1,10 @@
 /* history SERVER ID SECONDS KEYS PROTOCOL FORM [SETS_PER_CENT]; PROTOCOL may
  * also be onesided (auto, with one-sided GETs) and tcp (auto, over TCP): SETs and GETs of few keys at random; prints each with its times.
+ * Each client has also a key that it alone SETs and DELs, and that its neighbours (of the same ten) GET.
  *
- *     S key number begin end result        a SET of this client's value of this number; begin alone is printed before it
+ *     S key number begin                   begins a SET of this client's value of this number
+ *     D key number begin                   begins a DEL
+ *     E key number end result              it has ended
  *     G key writer number begin end        a GET and whose value it brought; "- 0" if the key was missing
  *
  * A value tells its writer and number, and its other bytes follow from these, so that a torn one shows: then this program ends with 3.
@@ -50,13 +53,18 @@ int main(int argc, char **argv)
 	}
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	srand(id * 7919 + 1);
+	int there = 0; /* this client's own key */
 	for (unsigned number = 1; now() < until; ++number) {
 		char key[16];
-		snprintf(key, sizeof key, "key%u", (unsigned)rand() % keys);
-		if ((unsigned)rand() % 100 < sets) {
+		const int own = rand() % 4 == 0, changes = (unsigned)rand() % 100 < sets;
+		if (!own) snprintf(key, sizeof key, "key%u", (unsigned)rand() % keys);
+		else snprintf(key, sizeof key, "own%u", changes ? id : id / 10 * 10 + 1 + (unsigned)rand() % 4);
+		if (changes) {
+			const int removes = own && there;
 			const size_t size = value_of(mine, id, number);
-			printf("S %s %u %lld\n", key, number, now());
-			const int result = kv_setn(store, key, strlen(key), mine, size);
+			printf("%c %s %u %lld\n", removes ? 'D' : 'S', key, number, now());
+			const int result = removes ? kv_deleten(store, key, strlen(key)) : kv_setn(store, key, strlen(key), mine, size);
+			if (own) there = !removes;
 			printf("E %s %u %lld %d\n", key, number, now(), result);
 			if (result != KV_OK) return 1;
 			continue;

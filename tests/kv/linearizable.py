@@ -7,8 +7,10 @@ backward zone). The history is linearizable exactly if no read ends before its w
 zone lies within a forward zone.
 """
 
+from bisect import bisect_left
 from collections.abc import Hashable, Iterable
-from itertools import pairwise
+from heapq import heappop, heappush
+from itertools import islice, pairwise
 from typing import NamedTuple
 
 INFINITE = float("inf")
@@ -21,6 +23,34 @@ class Operation(NamedTuple):
     value: Hashable
     begin: float
     end: float
+
+
+def name_absences(history: Iterable[Operation]) -> list[Operation]:
+    """For a key with one writer, whose operations follow each other: each read that found nothing (None) brings the first absence that it
+    can have found, so that `violation` can judge it. The writer's absences are values ("absent", anything). What can have found none stays
+    as it is. The first one is the best choice: it asks least of the reads that come after."""
+    operations = sorted(history, key=lambda each: each.begin)
+    versions = [Operation(True, None, -INFINITE, -INFINITE), *(each for each in operations if each.is_write)]
+    ends = [version.end for version in versions]
+    place = {version.value: number for number, version in enumerate(versions)}
+    under_way: list[tuple[float, int]] = []  # when a read ends, and the version that it brings
+    seen = 0  # the newest version that a read brought which ended before this one
+    named = []
+    for read in (each for each in operations if not each.is_write):
+        while under_way and under_way[0][0] < read.begin:
+            seen = max(seen, heappop(under_way)[1])
+        if read.value is None:
+            there = bisect_left(ends, read.begin) - 1  # the last version that was there for certain
+            for version in islice(versions, max(there, seen), None):
+                if version.begin > read.end:
+                    break
+                if version.value is None or version.value[0] == "absent":  # type: ignore[index]
+                    read = read._replace(value=version.value)
+                    break
+        if read.value in place:
+            heappush(under_way, (read.end, place[read.value]))
+        named.append(read)
+    return [*versions[1:], *named]
 
 
 def violation(history: Iterable[Operation]) -> str | None:

@@ -8,9 +8,9 @@ from programs import ROOT, Program, Programs
 from test_kv import build_c
 
 sys.path.append(str(ROOT / "tests" / "kv"))
-from linearizable import INFINITE, Operation, violation
+from linearizable import INFINITE, Operation, name_absences, violation
 
-__all__ = ["INFINITE", "Operation", "build_history", "check", "histories", "violation"]
+__all__ = ["INFINITE", "Operation", "build_history", "check", "histories", "name_absences", "violation"]
 
 
 def build_history(factory: pytest.TempPathFactory) -> Path:
@@ -18,33 +18,39 @@ def build_history(factory: pytest.TempPathFactory) -> Path:
 
 
 def histories(clients: dict[int, Program], servers_end: bool = False) -> dict[str, list[Operation]]:
-    """Of each key. The last line of a client that was killed may be cut; that of one whose server ended may say that its SET failed: then
-    nobody knows whether it took effect."""
+    """Of each key. A DEL writes an absence of its own. The last line of a client that was killed may be cut; that of one whose server ended
+    may say that its SET or DEL failed: then nobody knows whether it took effect."""
     keys: dict[str, list[Operation]] = {}
     for number, client in clients.items():
-        begun: dict[str, tuple[str, float]] = {}
+        begun: dict[str, tuple[str, object, float]] = {}
         for line in client.out.splitlines(keepends=True):
             words = line.split()
             if not line.endswith("\n"):
                 continue
-            if words[0] == "S":
-                begun[words[2]] = (words[1], float(words[3]))
+            if words[0] in "SD":
+                written = ("absent" if words[0] == "D" else number, int(words[2]))
+                begun[words[2]] = (words[1], written, float(words[3]))
             elif words[0] == "E":
                 if words[4] != "0" and servers_end:
                     continue
-                key, begin = begun.pop(words[2])
+                key, written, begin = begun.pop(words[2])
                 assert words[4] == "0", line
-                keys.setdefault(key, []).append(Operation(True, (number, int(words[2])), begin, float(words[3])))
+                keys.setdefault(key, []).append(Operation(True, written, begin, float(words[3])))
             else:
                 value = None if words[2] == "-" else (int(words[2]), int(words[3]))
                 keys.setdefault(words[1], []).append(Operation(False, value, float(words[4]), float(words[5])))
-        for of, (key, begin) in begun.items():
-            keys.setdefault(key, []).append(Operation(True, (number, int(of)), begin, INFINITE))
+        for key, written, begin in begun.values():
+            keys.setdefault(key, []).append(Operation(True, written, begin, INFINITE))
     return keys
 
 
 def check(found: dict[str, list[Operation]], keys: int, at_least: int) -> None:
-    assert len(found) == keys
+    """Keys that all clients set, and those that one sets and deletes: of these an absence was read too, that a DEL made."""
+    assert sum(key.startswith("key") for key in found) == keys
     assert sum(len(each) for each in found.values()) > at_least
+    absences = 0
     for key, history in found.items():
-        assert violation(history) is None, (key, violation(history))
+        named = name_absences(history) if key.startswith("own") else history
+        assert violation(named) is None, (key, violation(named))
+        absences += sum(not each.is_write and each.value is not None and each.value[0] == "absent" for each in named)  # type: ignore[index]
+    assert absences > 0

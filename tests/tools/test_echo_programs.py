@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from io_uring import forbid_io_uring, needs_io_uring
-from programs import ADDRESSES, NamespacePair, Program, Programs, Ran, wait_until
+from programs import ADDRESSES, ROOT, NamespacePair, Program, Programs, Ran, wait_until
 
 HOST = "127.0.0.1"
 
@@ -51,6 +51,28 @@ def test_a_thousand_clients_are_there_at_once(programs: Programs, clients_by: tu
     ran = programs.run(*clients_by, "-c", 1000, "-n", 2, "-t", 1, limit_s=60)
     check_good(ran, 1000)
     assert "server: 1000 clients at once, 2000 echoed" in ran.out, ran
+
+
+def test_a_thousand_clients_that_all_arrive_at_once_all_succeed(programs: Programs) -> None:
+    """Each has the usual 10 s for its handshake, and they count from its own start."""
+    server, where = serve(programs)
+    ran = programs.run("performance_test", "-c", 1000, "--handshakes", 0, "-d", 0, "-n", 1, "-s", where, limit_s=60)
+    check_good(ran, 1000)
+    ended = server.end()
+    assert "1000 clients at most, 1000 messages echoed, 0 lost, 0 handshakes failed" in ended.out, ended
+
+
+def test_both_ends_say_once_what_they_run_on(programs: Programs) -> None:
+    server, where = serve(programs)
+    over = r"rc over vb_lo \([0-9a-f:.]+, MTU \d+\)"
+    assert len(re.findall(rf"^echo_server: listening at {where}, {over}, engine epoll", server.out, re.MULTILINE)) == 1, server.out
+    ran = programs.run("performance_test", "-c", 2, "-n", 1, "-s", where, "--json", "p.json")
+    assert len(re.findall(rf"^path: {over}, connected by tls-psn$", ran.out, re.MULTILINE)) == 1, ran
+    table = json.loads((programs.folder / "p.json").read_text())
+    environment = table["environment"]
+    assert (environment["device"], table["rows"][0]["transport"]) == ("vb_lo", "rdma") and environment["gid"] and environment["mtu"]
+    ran = programs.run("performance_test", "-c", 2, "-n", 1, "--transport", "tcp")
+    assert re.search(r"^path: tcp\+tls, connected by tls-psn$", ran.out, re.MULTILINE), ran
 
 
 @pytest.mark.parametrize("size", [1, 8, 1024, 100_000])
@@ -154,9 +176,15 @@ def test_stalled_handshakes_do_not_hold_up_the_others(programs: Programs) -> Non
     assert connects and float(connects[2]) < 5000, ran
 
 
-def test_clients_come_no_faster_than_the_accept_rate(programs: Programs) -> None:
+@pytest.fixture(params=["tls-psn", "rdmacm", "tcp"])
+def clients_over(request: pytest.FixtureRequest) -> tuple[str, ...]:
+    """performance_test, by each way to connect and over each transport."""
+    return ("performance_test", *(("--transport", "tcp") if request.param == "tcp" else ("--connect", request.param)))
+
+
+def test_clients_come_no_faster_than_the_accept_rate(programs: Programs, clients_over: tuple[str, ...]) -> None:
     _, where = serve(programs, "--accept-rate", 100)
-    ran = programs.run("performance_test", "-c", 40, "-n", 1, "-t", 0, "-s", where)
+    ran = programs.run(*clients_over, "-c", 40, "-n", 1, "-t", 0, "-s", where)
     check_good(ran, 40)
     took = re.search(r"^40 connected in ([\d.]+) s", ran.out, re.MULTILINE)
     assert took and float(took[1]) > 0.3, ran
@@ -199,16 +227,27 @@ def test_io_uring_serves_as_epoll_does(programs: Programs, connect: str) -> None
     assert "100 clients at most, 600 messages echoed, 0 lost" in ran.out, ran
 
 
-def test_a_server_with_io_uring_has_the_same_threads_for_any_number_of_clients(programs: Programs) -> None:
-    needs_io_uring()
+@pytest.mark.parametrize("engine", ["epoll", "uring"])
+def test_a_server_has_the_same_few_threads_for_any_number_of_clients(programs: Programs, engine: str) -> None:
+    if engine == "uring":
+        needs_io_uring()
     threads = set()
-    for clients in (2, 200):
-        ran = programs.run("performance_test", "-c", clients, "-n", 2, "-t", 0, "--engine", "uring")
+    for clients in (2, 400):
+        ran = programs.run("performance_test", "-c", clients, "-n", 2, "-t", 0, "--engine", engine, "--hold", 0.3)
         check_good(ran, clients)
         row = re.search(rf"^ +{clients} +100\.00%.* (\d+)$", ran.out, re.MULTILINE)
-        assert row and "server: engine uring" in ran.out, ran
-        threads.add(row[1])
-    assert len(threads) == 1, threads
+        assert row and f"server: engine {engine}" in ran.out, ran
+        threads.add(int(row[1]))
+    assert len(threads) == 1 and max(threads) <= (os.cpu_count() or 1) + 6, threads
+
+
+def test_every_thread_of_a_server_has_a_name_that_the_docs_explain(programs: Programs) -> None:
+    server, where = serve(programs, "--metrics", 0, "--metrics-json", "m.json", "--engine", "uring")
+    clients = busy(programs, 20, where)
+    names = [file.read_text().strip() for file in Path(f"/proc/{server.pid}/task").glob("*/comm")]
+    assert clients.running
+    explained = re.findall(r"^\| `([\w-]+)` \|", (ROOT / "docs" / "benchmarking.md").read_text(), re.MULTILINE)
+    assert set(names) <= set(explained) and names.count("echo_server") == 1, (names, explained)
 
 
 def test_where_io_uring_is_forbidden_epoll_serves_and_says_so_once(programs: Programs) -> None:
@@ -239,27 +278,31 @@ def test_receive_buffers_are_shared_or_of_each_connection(programs: Programs, mo
     assert numbers["recv_mode"] == mode and numbers["receive_depth"] == "16" and numbers["unit_bytes"] == "2048", shown
 
 
-def test_every_number_of_a_server_is_shown(programs: Programs) -> None:
-    options = {
-        "--window": ("window_max", "32"),
-        "--units-max": ("units_max", "9000"),
-        "--watermark": ("watermark", "close"),
-        "--send-depth": ("send_depth", "12"),
-        "--inline-max": ("inline_max", "0"),
-        "--poll-batch": ("poll_batch", "7"),
-        "--eager-max": ("eager_max", "4096"),
-        "--message-max": ("message_max", "1048576"),
-        "--memory-max": ("memory_max", "33554432"),
-        "--accept-rate": ("accept_rate", "50"),
-        "--poll-us": ("poll_us", "20"),
-        "--logical": ("logical_channels_max", "100"),
-        "--engine": ("engine", "uring"),
-    }
-    words = [word for option, (_, value) in options.items() for word in (option, value)]
-    shown = programs.run("echo_server", *words, "--no-coalesce", "--print-config")
-    numbers = dict(line.split(" = ") for line in shown.out.splitlines())
-    assert {name: numbers[name] for name, _ in options.values()} == dict(options.values()), shown
-    assert numbers["coalesce"] == "no" and "handshakes_max" in numbers and "tcp_buffer_max" in numbers and "logical_window" in numbers
+def numbers_of(programs: Programs, *options: str) -> dict[str, str]:
+    shown = programs.run("echo_server", *options, "--print-config")
+    assert shown.status == 0, shown
+    return dict(line.split(" = ") for line in shown.out.splitlines())
+
+
+def test_every_number_that_a_server_shows_is_an_option_of_that_name(programs: Programs) -> None:
+    usual = numbers_of(programs)
+    words = {"engine": "uring", "recv_mode": "per_connection", "watermark": "close", "coalesce": "no", "fragments_on_heap": "yes"}
+    other = {name: words.get(name) or str(int(number) + 1) for name, number in usual.items()} | {"shared_queue_pairs_max": "7"}
+    assert {"handshake_timeout_ms", "handshakes_max", "units_low", "part_bytes", "tcp_buffer_max", "logical_window"} < set(usual)
+    for name, value in other.items():
+        assert numbers_of(programs, f"--{name.replace('_', '-')}={value}")[name] == value != usual[name], name
+
+
+@pytest.mark.parametrize("server", [(), ("--logical", 10)])
+@pytest.mark.parametrize("carrier", [("rdma",), ("tcp",)])
+def test_a_message_above_the_greatest_ends_its_connection(
+    programs: Programs, server: tuple[object, ...], carrier: tuple[object, ...]
+) -> None:
+    _, where = serve(programs, "--message-max", "10K", *server)
+    words = ("performance_test", "-c", 2, "-n", 3, "-t", 0, "--transport", *carrier, "-s", where, *(("--qps", 1) if server else ()))
+    check_good(programs.run(*words, "-m", 10_240), 2)
+    ran = programs.run(*words, "-m", 10_241)
+    assert ran.status == 1 and "2 lost" in ran.out, ran
 
 
 @pytest.mark.parametrize("option", ["--recv-mode=none", "--receive-depth=0", "--unit-bytes=16", "--send-depth=2", "--inline-max=x"])
@@ -268,10 +311,18 @@ def test_a_number_that_cannot_be_is_usage(programs: Programs, option: str) -> No
     assert ran.status == 2 and option.split("=")[0] in ran.err, ran
 
 
-def test_a_full_server_says_so(programs: Programs, clients_by: tuple[str, ...]) -> None:
+def test_a_full_server_says_so(programs: Programs, clients_over: tuple[str, ...]) -> None:
     _, where = serve(programs, "--max-clients", 3)
-    ran = programs.run(*clients_by, "-c", 5, "-n", 1, "-s", where)
+    ran = programs.run(*clients_over, "-c", 5, "-n", 1, "-s", where)
     assert ran.status == 1 and "2 connect" in ran.out and "full" in ran.err, ran
+    check_good(programs.run(*clients_over, "-c", 3, "-n", 1, "-s", where), 3)
+
+
+def test_clients_of_every_transport_are_among_the_same_so_many(programs: Programs) -> None:
+    _, where = serve(programs, "--max-clients", 7)
+    busy(programs, 5, where)
+    ran = programs.run("performance_test", "-c", 3, "-n", 1, "--transport", "tcp", "-s", where)
+    assert ran.status == 1 and "1 connect" in ran.out and "full" in ran.err, ran
 
 
 def test_a_busy_port_is_said(programs: Programs) -> None:

@@ -77,6 +77,19 @@ def test_a_line_that_fails_has_its_number_and_the_next_ones_are_executed(program
     assert server.running
 
 
+def test_the_rule_for_eager_is_the_servers_and_a_client_may_have_its_own(programs: Programs) -> None:
+    _, where = serve(programs, "--eager-max", "1K")
+    value = "v" * 2000
+    # A GET's request is eager in any case.
+    for options, told in (
+        ((), "1 eager, 1 read, 0 written, 1 lent"),
+        (("--eager-max", "4K"), "2 eager, 0 read, 0 written, 0 lent"),
+        (("--eager-max", "1K", "--rndv", "write"), "1 eager, 1 read, 1 written, 0 lent"),
+    ):
+        ran = client(programs, where, f"SET key {value}", "GET key", options=("--stats", *options))
+        assert ran.status == 0 and ran.out == value + "\n" and told in ran.err, (options, ran)
+
+
 def test_two_clients_have_a_file_each(programs: Programs) -> None:
     _, where = serve(programs)
     files = [lines(programs, f"Client{i}.txt", f"SET key{i} value{i}", f"GET key{i}") for i in (1, 2)]
@@ -163,6 +176,14 @@ def test_the_help_tells_the_real_defaults(programs: Programs) -> None:
     for option, name in {"--rx-depth": "rx-depth", "--tx-depth": "tx-depth", "--eager-max": "eager-max"}.items():
         default = re.search(rf"{option} .*=(\d+)", told)
         assert default and f"{name} {default[1]}," in program.out, (option, told, program.out)
+    memory = re.search(r"--memory .*=(\d+)G", told)
+    assert memory and f"memory {int(memory[1]) << 30}," in program.out, (told, program.out)
+    # At an address that nothing else of these tests listens at.
+    by_default = programs.start("kv_server", "--listen", "127.0.0.77")
+    port = re.search(r"--port .*=(\d+)", told)
+    assert port
+    wait_until(lambda: f"listening at 127.0.0.77:{port[1]}," in by_default.out, "it listens", alive=by_default)
+    assert client(programs, "127.0.0.77", "SET key value", "GET key").out == "value\n", "the client's default is the same"
 
 
 @pytest.mark.parametrize("words", [["--port", "70000"], ["--memory", "lots"], ["--rx-depth", "1"], ["--no-such"], ["--value-max", "65M"]])

@@ -5,6 +5,7 @@ import json
 import re
 import signal
 import socket
+import subprocess
 import time
 import urllib.request
 from collections import Counter
@@ -159,6 +160,42 @@ def test_no_set_fails_because_its_server_leaves_meanwhile(programs: Programs, et
         ask(etcd, "put", name)
     ran = program.finish()
     assert ran.status == 0, ran
+
+
+def test_a_server_that_joins_while_a_client_works_gets_its_share_and_no_more(programs: Programs, etcd: str) -> None:
+    for _ in range(3):
+        join(programs, etcd)
+    working = programs.start("kv_client", etcd, stdin=subprocess.PIPE)
+
+    def say(words: list[str]) -> None:
+        assert working.process.stdin is not None
+        working.process.stdin.write("".join(f"{line}\n" for line in words).encode())
+        working.process.stdin.flush()
+
+    def got() -> list[str]:
+        """By a client that begins now."""
+        return client(programs, etcd, *GETS).out.splitlines()
+
+    say([*sets("old"), "GET key0"])
+    wait_until(lambda: got() == [f"old{i}" for i in range(KEYS)], "all keys are set", alive=working)
+    fourth = join(programs, etcd)
+    values = got()
+    moved = [i for i, value in enumerate(values) if value == ""]
+    assert KEYS / 12 < len(moved) < KEYS / 2, "a quarter of them, about"
+    assert all(value in ("", f"old{i}") for i, value in enumerate(values)), values
+
+    def has_heard() -> bool:
+        say([f"SET key{moved[0]} heard", "GET key0"])
+        return client(programs, etcd, f"GET key{moved[0]}").out == "heard\n"
+
+    wait_until(has_heard, "the working client has heard of the fourth", alive=working)
+    say(sets("new"))
+    assert working.process.stdin is not None
+    working.process.stdin.close()
+    ran = working.finish()
+    assert ran.status == 0, ran
+    assert got() == [f"new{i}" for i in range(KEYS)]
+    assert keys_of(fourth) == len(moved)
 
 
 def test_a_server_that_joins_has_a_name_that_can_be_reached(programs: Programs, etcd: str) -> None:

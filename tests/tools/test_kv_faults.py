@@ -35,12 +35,12 @@ def kill_once_all_are_busy(server: Program, clients: dict[int, Program], operati
         assert ran.status == LOST, ran
 
 
-@pytest.mark.parametrize("protocol", ["auto", "rndv", "onesided"])
-def test_each_life_of_a_server_that_is_killed_is_linearizable(programs: Programs, history_program: Path, protocol: str) -> None:
+@pytest.mark.parametrize(("protocol", "form"), [("auto", "read"), ("rndv", "read"), ("rndv", "write"), ("onesided", "read")])
+def test_each_life_of_a_server_that_is_killed_is_linearizable(programs: Programs, history_program: Path, protocol: str, form: str) -> None:
     """Its memory is lost with it: each life begins with nothing."""
     for life in range(3):
         server, where = serve(programs, "--one-sided", "16M")
-        clients = {i: programs.start(history_program, where, i, 30, 3, protocol, "read") for i in range(life * 10 + 1, life * 10 + 5)}
+        clients = {i: programs.start(history_program, where, i, 30, 3, protocol, form) for i in range(life * 10 + 1, life * 10 + 5)}
         kill_once_all_are_busy(server, clients)
         check(histories(clients, servers_end=True), keys=3, at_least=200)
 
@@ -128,15 +128,15 @@ def wire_of_two_percent_loss() -> Iterator[NamespacePair]:
         yield both
 
 
-@pytest.mark.parametrize("protocol", ["auto", "onesided"])
+@pytest.mark.parametrize(("protocol", "form"), [("auto", "read"), ("rndv", "write"), ("onesided", "read")])
 def test_two_hosts_have_one_history_over_a_wire_that_loses_packets(
-    wire_of_two_percent_loss: NamespacePair, programs: Programs, history_program: Path, protocol: str
+    wire_of_two_percent_loss: NamespacePair, programs: Programs, history_program: Path, protocol: str, form: str
 ) -> None:
     inside = [lambda command, side=side: wire_of_two_percent_loss.inside(side, command) for side in (0, 1)]
     server = programs.start("kv_server", "--listen", ADDRESSES[0], "--port", 7472, "--one-sided", "16M", within=inside[0])
     wait_until(lambda: "listening" in server.out, "kv_server listens", alive=server)
     where = f"{ADDRESSES[0]}:7472"
-    clients = {i: programs.start(history_program, where, i, 3, 3, protocol, "read", within=inside[i % 2]) for i in range(1, 5)}
+    clients = {i: programs.start(history_program, where, i, 3, 3, protocol, form, within=inside[i % 2]) for i in range(1, 5)}
     for each in clients.values():
         ran = each.finish()
         assert ran.status == 0, ran

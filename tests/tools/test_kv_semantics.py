@@ -6,9 +6,9 @@ import time
 from pathlib import Path
 
 import pytest
-from kv_histories import INFINITE, Operation, build_history, check, histories, violation
-from programs import Program, Programs, wait_until
-from test_kv import serve
+from kv_histories import INFINITE, Operation, build_history, check, histories, name_absences, violation
+from programs import ROOT, Program, Programs, Ran, wait_until
+from test_kv import build_c, serve
 
 
 def write(value: int, begin: float, end: float) -> Operation:
@@ -51,6 +51,41 @@ def test_the_checker_rejects_what_cannot_be(history: list[Operation]) -> None:
     assert violation(history) is not None
 
 
+GONE, GONE_AGAIN = ("absent", 2), ("absent", 4)
+ONE_WRITER = [write((1, 1), 0, 1), write(GONE, 2, 3), write((1, 3), 4, 5), write(GONE_AGAIN, 6, 7)]
+
+
+@pytest.mark.parametrize(
+    ("reads", "values"),
+    [
+        ([read(None, -2, -1)], [None]),
+        ([read(None, 2.5, 2.6)], [GONE]),
+        ([read(None, 3.5, 8)], [GONE]),
+        ([read((1, 3), 4.5, 4.6), read(None, 5.5, 8)], [(1, 3), GONE_AGAIN]),
+        ([read((1, 3), 4.2, 6.5), read(None, 4.5, 6.6), read((1, 3), 6.7, 6.8)], [(1, 3), GONE, (1, 3)]),
+    ],
+)
+def test_a_read_that_found_nothing_found_the_first_absence_that_it_can(reads: list[Operation], values: list[object]) -> None:
+    named = name_absences([*ONE_WRITER, *reads])
+    assert [each.value for each in named if not each.is_write] == values
+    assert violation(named) is None
+
+
+@pytest.mark.parametrize(
+    "reads",
+    [
+        [read(None, 1.5, 1.6)],
+        [read(None, 5.1, 5.2)],
+        [read((1, 1), 3.1, 3.2)],
+        [read((1, 3), 4.1, 4.2), read(None, 4.3, 4.4)],
+        [read(None, 6.1, 6.2), read((1, 3), 6.3, 6.4)],
+        [read((1, 3), 7.1, 7.2)],
+    ],
+)
+def test_a_read_that_found_nothing_where_something_was_cannot_be(reads: list[Operation]) -> None:
+    assert violation(name_absences([*ONE_WRITER, *reads])) is not None
+
+
 @pytest.fixture(scope="module")
 def history_program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build_history(tmp_path_factory)
@@ -82,36 +117,57 @@ def test_it_is_linearizable_for_each_key_while_clients_are_killed(
     assert server.running
 
 
-def test_sixty_four_clients_with_sixteen_sets_each(programs: Programs) -> None:
+def test_a_hundred_clients_with_sixteen_sets_each(programs: Programs) -> None:
     server, where = serve(programs)
     files = []
-    for client in range(64):
+    for client in range(100):
         path = programs.folder / f"Client{client}.txt"
         sets = [f"SET key{client}.{i} {'v' * (i * 67 % 6000)}{client}.{i}" for i in range(64)]
-        path.write_text("\n".join([*sets, *(f"GET key{client}.{i}" for i in range(64))]) + "\n")
+        # Often, so that none is done before the others have begun.
+        gets = [f"GET key{client}.{i}" for i in range(64)] * 3
+        path.write_text("\n".join([*sets, *gets]) + "\n")
         files.append(path)
     ran = programs.run("kv_client", where, *files, "--outstanding", 16, "--stats")
     assert ran.status == 0, ran
     values = re.findall(r"Client(\d+)\.txt:(\d+): v*(\d+\.\d+)$", ran.out, re.MULTILINE)
-    assert len(values) == 64 * 64
-    assert all(value == f"{client}.{int(line) - 65}" for client, line, value in values)
-    assert ran.err.count("16 under way at most") == 64, ran.err
+    assert len(values) == 100 * 64 * 3
+    assert all(value == f"{client}.{(int(line) - 65) % 64}" for client, line, value in values)
+    assert ran.err.count("16 under way at most") == 100, ran.err
     told = server.end()
-    assert "64 clients at most" in told.out and "4096 keys" in told.out, told
+    peak = re.search(r"(\d+) clients at most", told.out)
+    assert peak and int(peak[1]) >= 64 and "6400 keys" in told.out, told
 
 
 def resident_kib(pid: int) -> int:
     return int(re.search(r"VmRSS:\s+(\d+)", Path(f"/proc/{pid}/status").read_text())[1])  # type: ignore[index]
 
 
-def test_overwriting_leaves_the_servers_memory_as_it_was(programs: Programs, history_program: Path) -> None:
+def registered(told: Ran) -> int:
+    found = re.search(r"(\d+) registrations", told.out)
+    assert found, told
+    return int(found[1])
+
+
+def test_a_million_overwrites_leave_memory_and_registrations_as_they_were(programs: Programs) -> None:
+    """From the first hundred thousand on."""
+    program = build_c(programs, ROOT / "tests" / "kv" / "overwrite.c")
+    few, where = serve(programs)
+    ran = programs.run(program, where, 100_000, limit_s=60)
+    assert ran.status == 0, ran
+    of_few = registered(few.end())
+
     server, where = serve(programs)
+    client = programs.start(program, where, 1_000_000)
     resident = []
-    for number in range(4):
-        ran = programs.run(history_program, where, number + 1, 1.5, 4, "auto", "read", 90)
-        assert ran.status == 0, ran
-        resident.append(resident_kib(server.pid))
-    assert resident[3] < resident[0] * 1.05 + 1024, resident
+    for tenths in (1, 8):
+        wait_until(lambda tenths=tenths: client.out.count("\n") >= tenths, f"{tenths} tenths are done", alive=client, limit_s=120)
+        resident.append([resident_kib(each.pid) for each in (server, client)])
+    ran = client.finish(limit_s=60)
+    assert ran.status == 0, ran
+    assert all(last < first * 1.05 + 1024 for first, last in zip(*resident, strict=True)), resident
+    of_client = [int(line.split()[1]) for line in ran.out.splitlines()]
+    assert of_client[-1] == of_client[0], of_client
+    assert registered(server.end()) <= of_few + 2, of_few
 
 
 def test_a_server_that_is_killed_is_noticed_and_said(programs: Programs, history_program: Path) -> None:

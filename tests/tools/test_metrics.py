@@ -7,6 +7,7 @@ import signal
 import urllib.request
 from pathlib import Path
 
+import pytest
 from programs import ROOT, Program, Programs, wait_until
 from prometheus_client.metrics_core import Metric
 from prometheus_client.parser import text_string_to_metric_families
@@ -93,6 +94,28 @@ def test_errors_by_status_and_set_ups_by_cause(programs: Programs) -> None:
     assert sum(by_status.values()) == 5 and "transport retry counter exceeded" in by_status, by_status
     by_cause = {sample.labels["cause"]: sample.value for sample in lost["verbena_handshake_failures"].samples}
     assert sum(by_cause.values()) >= 2 and "other" not in by_cause, by_cause
+
+
+def test_a_broken_channel_that_no_completion_told_of_is_counted_by_what_broke_it(programs: Programs) -> None:
+    server, where, port = serve(programs)
+    clients = programs.start("performance_test", "-c", 3, "-n", 1_000_000, "-t", 1, "--transport", "tcp", "-s", where)
+    wait_until(lambda: value(scrape(port), "verbena_clients") == 3, "the clients are connected", alive=clients)
+    os.killpg(clients.pid, signal.SIGKILL)
+    clients.finish()
+    wait_until(lambda: value(scrape(port), "verbena_clients") == 0, "the clients have gone", alive=server)
+    assert value(scrape(port), "verbena_channel_errors_total", status="lost") == 3
+
+
+@pytest.mark.parametrize(("mode", "shared_queues"), [("srq", 1), ("per_connection", 0)])
+def test_the_objects_of_the_verbs_are_counted_as_they_were_made(programs: Programs, mode: str, shared_queues: int) -> None:
+    server, where, port = serve(programs, "--recv-mode", mode, "--max-clients", 10)
+    clients = programs.start("performance_test", "-c", 3, "-n", 1_000_000, "-t", 1, "-s", where)
+    wait_until(lambda: value(scrape(port), "verbena_echoes_total") > 0, "echoes come", alive=clients)
+    families = scrape(port)
+    objects = {kind: value(families, "verbena_rdma_resources", type=kind) for kind in ("qp", "cq", "srq", "pd", "mr")}
+    assert objects.pop("mr") >= 1
+    assert objects == {"qp": 3, "cq": 1, "srq": shared_queues, "pd": 1}
+    assert server.running
 
 
 def names_of_a_run(programs: Programs, options: tuple[object, ...], share: tuple[object, ...]) -> set[str]:

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -119,6 +120,8 @@ def test_a_hundred_stalled_handshakes_cost_the_others_less_than_50_ms(programs: 
     alone, beside = json.loads(ran.out)["rows"]
     assert (alone["stalled"], beside["stalled"]) == (0, 100)
     assert beside["connect_p50_ms"] - alone["connect_p50_ms"] < 50, (alone, beside)
+    # The slowest of a busy machine may be slow; none of them waits for the server to give the others up (10 s).
+    assert beside["connect_p99_ms"] - alone["connect_p99_ms"] < 2000, (alone, beside)
 
 
 def test_an_engine_with_threads_beside_the_other(programs: Programs) -> None:
@@ -141,28 +144,16 @@ def test_an_engine_with_threads_beside_the_other(programs: Programs) -> None:
     assert too_many["validity"] == "n/a" and "at most 1000" in too_many["reason"]
 
 
-def test_what_batching_saves(programs: Programs) -> None:
-    words = (
-        "--clients",
-        200,
-        "--qps",
-        2,
-        "--window",
-        4,
-        "--transport",
-        "rdma",
-        "--ablation",
-        "--reps",
-        1,
-        *STEADY,
-        "--json",
-        "-",
-        "--quiet",
-    )
-    ran = programs.run(*BENCH, *words)
+@pytest.mark.parametrize(("clients", "queue_pairs", "window"), [(200, 2, 4), (20, 0, 64)])
+def test_every_cell_also_without_one_thing_at_a_time(programs: Programs, clients: int, queue_pairs: int, window: int) -> None:
+    words = ("--clients", clients, "--qps", queue_pairs, "--window", window, "--transport", "rdma", "--ablation", "--reps", 2)
+    ran = programs.run(*BENCH, *words, *STEADY, "--json", "-", "--quiet", limit_s=60)
     assert ran.status == 0, ran
     rows = {row["without"]: row for row in json.loads(ran.out)["rows"]}
-    assert set(rows) == {"", "coalescing", "batched polling"}
+    assert set(rows) == {"", "coalescing", "pooling", "batched polling"}
+    for row in rows.values():
+        assert row["success_percent"] == 100, row
+        assert row["doorbells_per_echo_low"] <= row["doorbells_per_echo"] <= row["doorbells_per_echo_high"], row
     assert rows[""]["doorbells_per_echo"] < rows["coalescing"]["doorbells_per_echo"]
 
 
@@ -174,6 +165,9 @@ def test_capacity_says_what_binds(programs: Programs) -> None:
     kinds = ("rdma", "tcp with TLS", "tcp in clear", "logical, on shared queue pairs", "rdma, a thread for each")
     for kind in kinds:
         assert "KiB" in environment[f"capacity {kind}"] and "bound by" in environment[f"capacity {kind}"], environment
+    parts = environment["capacity_parts"]
+    each = re.match(r"a queue pair and its channel ([\d.]+) KiB .*; a TLS session ([\d.]+) KiB .*; a descriptor", parts)
+    assert each and min(float(each[1]), float(each[2])) > 0 and parts.endswith("in the kernel"), parts
     assert "bound by the engine's own limit" in environment["capacity rdma, a thread for each"]
     ran = programs.run("verbena", "report", "s.json", "-o", "p.html", "--plots", "plots", "--json", "facts.json")
     assert ran.status == 0, ran
@@ -189,11 +183,17 @@ def test_logical_clients_beside_others(programs: Programs) -> None:
     own, shared = json.loads((programs.folder / "s.json").read_text())["rows"]
     assert own["qps"] == 200 and own["shared_qps"] == 0 and own["distinct_ids"] is None
     assert shared["qps"] == shared["shared_qps"] == 4 and shared["distinct_ids"] == shared["peak_clients"] == 200
-    assert 0.5 < shared["jain"] <= 1
     assert programs.run("verbena", "check", "s.json", "--strict").status == 0
     shared["distinct_ids"] = 199
     (programs.folder / "wrong.json").write_text(json.dumps({"rows": [shared]}))
     assert programs.run("verbena", "check", "wrong.json", "--strict").status == 3
+
+
+def test_logical_clients_of_shared_queue_pairs_get_the_same_done(programs: Programs) -> None:
+    words = ("--clients", 200, "--qps", 4, "--transport", "rdma", "--reps", 1, "--seconds", 2, "--warmup", 0.2)
+    ran = programs.run(*BENCH, *words, "--json", "-", "--quiet")
+    assert ran.status == 0, ran
+    assert json.loads(ran.out)["rows"][0]["jain"] >= 0.95, ran
 
 
 def limited(descriptors: int) -> list[str]:

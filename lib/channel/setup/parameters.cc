@@ -28,7 +28,7 @@ constexpr Number numbers[] = {
 	{7, 2, "receive_depth", &Parameters::receive_depth, 1, 0xffff},
 	{8, 4, "credits_granted", &Parameters::credits_granted, 1, 1u << 24},
 	{9, 4, "buffer_unit", &Parameters::buffer_unit, 64, 1 << 20},
-	{10, 4, "eager_size_max", &Parameters::eager_size_max, 0, 16u << 20},
+	{10, 4, "eager_size_max", &Parameters::eager_size_max, 0, (1u << 29) - 1},
 	{11, 1, "reads_as_target", &Parameters::reads_as_target, 0, reads_max},
 	{12, 1, "reads_as_initiator", &Parameters::reads_as_initiator, 0, reads_max},
 	{13, 2, "shared_queue_pairs", &Parameters::shared_queue_pairs, 0, 0xffff},
@@ -140,9 +140,7 @@ bool of_logical_channels(const Number& number) {
 }
 
 bool in_terms(const Number& number) {
-	return number.member == &Parameters::mtu || number.member == &Parameters::credits_granted ||
-		number.member == &Parameters::buffer_unit || number.member == &Parameters::reads_as_target ||
-		number.member == &Parameters::reads_as_initiator;
+	return !of_logical_channels(number) && number.member != &Parameters::qp_number && number.member != &Parameters::first_psn;
 }
 
 std::vector<std::byte> begin_message() {

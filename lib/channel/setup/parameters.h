@@ -59,10 +59,12 @@ struct Parameters {
 	std::uint32_t first_psn = 0;           // the first PSN that this end sends, 24 bits
 	Gid gid{};        // neither empty nor multicast
 	std::uint32_t mtu = 1024;              // path MTU in bytes: 256, 512, 1024, 2048 or 4096
-	std::uint32_t receive_depth = 1;       // receives posted for the connection or its shared receive queue, 1 to 65535
+	std::uint32_t receive_depth = 1;       // receives that the connection may come to have: the most credits at once, 1 to 65535
 	std::uint32_t credits_granted = 1;     // buffers that the peer may fill before it hears of more, 1 to 2^24
 	std::uint32_t buffer_unit = 1024;      // bytes of the buffer that one credit stands for, 64 to 2^20
-	std::uint32_t eager_size_max = 1024;   // largest message that travels through these buffers, 0 to 16 MiB
+	// Largest message that travels through these buffers where READs are possible, which move larger ones; any that a frame can announce:
+	// 0 to 512 MiB - 1.
+	std::uint32_t eager_size_max = 1024;
 	std::uint32_t reads_as_target = 0;     // READs and atomics that the peer may have in flight here, 0 to 255
 	std::uint32_t reads_as_initiator = 0;  // READs and atomics that this end wants to have in flight, 0 to 255
 	std::uint32_t shared_queue_pairs =
@@ -93,7 +95,8 @@ std::vector<std::byte> encode(const Parameters& parameters);
 std::expected<void, ParameterError> validate(const Parameters& parameters);
 
 // Terms: the few of them that rdma_cm carries as private data, in the same encoding, with what a queue pair needs beside the connection
-// manager's own fields (the role, MTU, credits, unit and READs). Nobody is authenticated by them; what comes behind the message is padding.
+// manager's own fields (the role, MTU, depth, credits, unit, eager size and READs). Nobody is authenticated by them; what comes behind the
+// message is padding.
 inline constexpr std::size_t terms_size_max = 56;
 std::vector<std::byte> encode_terms(const Parameters& parameters);
 // `of`: whose they must be.

@@ -236,8 +236,9 @@ INSTANTIATE_TEST_SUITE_P(OfEachNumber, Limits,
 		Edge{"credits_granted", &Parameters::credits_granted, (1 << 24) + 1, false},
 		Edge{"buffer_unit", &Parameters::buffer_unit, 63, false}, Edge{"buffer_unit", &Parameters::buffer_unit, 64, true},
 		Edge{"buffer_unit", &Parameters::buffer_unit, 1 << 20, true}, Edge{"buffer_unit", &Parameters::buffer_unit, (1 << 20) + 1, false},
-		Edge{"eager_size_max", &Parameters::eager_size_max, 0, true}, Edge{"eager_size_max", &Parameters::eager_size_max, 16 << 20, true},
-		Edge{"eager_size_max", &Parameters::eager_size_max, (16 << 20) + 1, false},
+		Edge{"eager_size_max", &Parameters::eager_size_max, 0, true},
+		Edge{"eager_size_max", &Parameters::eager_size_max, (1 << 29) - 1, true},
+		Edge{"eager_size_max", &Parameters::eager_size_max, 1 << 29, false},
 		Edge{"reads_as_target", &Parameters::reads_as_target, 255, true}, Edge{"reads_as_target", &Parameters::reads_as_target, 256, false},
 		Edge{"reads_as_initiator", &Parameters::reads_as_initiator, 255, true},
 		Edge{"reads_as_initiator", &Parameters::reads_as_initiator, 256, false},
@@ -293,8 +294,10 @@ TEST(Terms, FitInAConnectionRequestAndAreReadBehindItsPadding) {
 	ASSERT_TRUE(read.has_value()) << read.error().text;
 	const Parameters expected = template_parameters();
 	EXPECT_EQ(read->mtu, expected.mtu);
+	EXPECT_EQ(read->receive_depth, expected.receive_depth);
 	EXPECT_EQ(read->credits_granted, expected.credits_granted);
 	EXPECT_EQ(read->buffer_unit, expected.buffer_unit);
+	EXPECT_EQ(read->eager_size_max, expected.eager_size_max);
 	EXPECT_EQ(read->reads_as_target, expected.reads_as_target);
 	EXPECT_EQ(read->reads_as_initiator, expected.reads_as_initiator);
 }

@@ -88,8 +88,8 @@ struct kv_options {
 };
 VERBENA_KV_API int kv_open_with(char* servername, const struct kv_options* options, void** kv_handle);
 
-/* One sentence about the last call on this handle that failed; with NULL, about the last kv_open of this thread. Valid until the next call.
- */
+/* One sentence about the last call on this handle that failed, of whichever thread; with NULL, about the last kv_open of this thread. Valid
+ * until this thread calls kv_last_error or kv_open again. */
 VERBENA_KV_API const char* kv_last_error(void* kv_handle);
 /* One sentence about a result. */
 VERBENA_KV_API const char* kv_strerror(int result);

@@ -1,11 +1,14 @@
 // What the tests call: one function of each kind.
 #pragma once
 
+#include <algorithm>
+#include <any>
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <map>
 #include <memory>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -75,6 +78,26 @@ inline std::string text_beside_attachment(std::uint32_t bytes) {
 	return std::string(bytes, 'b');
 }
 inline std::map<std::vector<int>, int> map_of_lists() { return {{{1, 2}, 3}}; }
+// Registered memory, with the request in it.
+inline Lazy<bool> registered_attachment_back() {
+	context_info_t* const info = co_await get_context_in_coro();
+	const std::string_view request = info->get_request_attachment();
+	if (info->memory() == nullptr) co_return false;
+	verbena::channel::Place place(info->memory()->take(request.size()));
+	std::ranges::copy(std::as_bytes(std::span(request)), place.bytes().begin());
+	info->set_response_attachment(std::move(place));
+	co_return true;
+}
+// What the connection's tag was before, and the ids of the connection and of this call.
+inline std::vector<std::string> about_connection(std::string tag) {
+	context_info_t* const info = get_context();
+	const std::string* const before = std::any_cast<std::string>(&info->tag());
+	std::vector<std::string> words{before != nullptr ? *before : "", std::to_string(info->get_connection_id()),
+		std::to_string(info->get_request_id()), info->get_remote_endpoint(), info->release_request_attachment()};
+	info->tag() = std::move(tag);
+	return words;
+}
+inline void close_connection() { get_context()->close(); }
 inline std::string who() {
 	const context_info_t* const info = get_context();
 	return std::string(info->get_rpc_function_name()) + " over " + std::string(info->get_transport());
@@ -178,6 +201,7 @@ std::uint64_t count_of_allocations();
 struct Counter {
 	int value = 0;
 	int increase(int by) { return value += by; }
+	void increase_later(context<int> answer, int by) { answer.response_msg(value += by); }
 	Lazy<int> read() const { co_return value; }
 	Lazy<void> increase_by_each(stream_reader<int> in) {
 		while (true) {
@@ -187,6 +211,12 @@ struct Counter {
 		}
 	}
 };
+
+// VERBENA_TEST_LARGEST: no attachment that may be large is larger, for processors on which tens of megabytes take minutes.
+inline std::size_t at_most_largest(std::size_t bytes) {
+	const char* const largest = std::getenv("VERBENA_TEST_LARGEST");
+	return largest != nullptr ? std::min(bytes, std::size_t{std::strtoul(largest, nullptr, 10)}) : bytes;
+}
 
 // RDMA on the NIC of this process, or on the device that VERBENA_TEST_DEVICE names.
 inline ibv_config test_ibv() {
@@ -199,13 +229,17 @@ inline void register_all(Server& server, Counter& counter) {
 	server.register_handler<echo, add, nothing, count_of_nothing, older, own>();
 	server.register_handler<wait_ms, wait_and_throw, view_of_own_frame, later, at_once, refuse, forget>();
 	server.register_handler<throw_code, throw_exception, throw_number, block_ms>();
+	server.register_handler<registered_attachment_back, about_connection, close_connection>();
 	server.register_handler<attachment_back, attachment_size_later, attachment_of, text_beside_attachment, map_of_lists, who, has_deadline,
 		until_cancelled, count_of_cancelled>();
 	server.register_handler<count_up, mean, shout, birthdays, throw_after, flood, count_of_flooded, tell, read_when_told>();
 	server.register_handler<until_broken, why_broken>();
-	server.register_handler<&Counter::increase, &Counter::read, &Counter::increase_by_each>(&counter);
+	server.register_handler<&Counter::increase, &Counter::increase_later, &Counter::read, &Counter::increase_by_each>(&counter);
+	server.register_handler<&Counter::read>(&counter, "how many");
 	server.register_handler<add>("sum");
 	server.register_handler<own>(4711u);
+	server.register_handler<wait_ms>(4712u);
+	server.register_handler<at_once>(4713u);
 }
 
 }  // namespace rpc_test
