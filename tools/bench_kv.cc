@@ -100,7 +100,11 @@ private:
 		for (const auto& [wanted, add] : {std::pair(options_.with_redis, &add_redis), std::pair(options_.with_memcached, &add_memcached)}) {
 			if (!wanted || interruption_.asked()) continue;
 			std::vector<Json> rows = table_.rows;
-			const auto added = add(rows, options_.reps, options_.iters);
+			ProgressLine progress(!options_.output.quiet, measurements(rows));
+			const auto added = add(rows, {.repetitions = options_.reps, .iters = options_.iters, .next = [&](std::string what) {
+											  progress.next(std::move(what));
+											  return !interruption_.asked();
+										  }});
 			if (added) table_.rows = std::move(rows);
 			else if (!interruption_.asked()) return complain(added.error());
 		}

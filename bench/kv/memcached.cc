@@ -10,7 +10,6 @@
 
 #include "base/sizes.h"
 #include "base/time.h"
-#include "bench/kv/neighbour.h"
 
 namespace verbena::kvbench {
 namespace {
@@ -83,7 +82,7 @@ std::expected<void, std::string> find_memcached() {
 	return std::unexpected("install Debian's package memcached (and stop the service that it starts), or leave out --with-memcached");
 }
 
-std::expected<void, std::string> add_memcached(std::vector<Json>& rows, std::uint32_t repetitions, std::uint32_t iters) {
+std::expected<void, std::string> add_memcached(std::vector<Json>& rows, const Effort& effort) {
 	// With a unix socket it listens at no port: two of them.
 	Neighbour by_name("memcached"), by_port("memcached");
 	const passwd* const user = getpwuid(geteuid());
@@ -96,7 +95,7 @@ std::expected<void, std::string> add_memcached(std::vector<Json>& rows, std::uin
 	if (!by_name.start(with({"-s", by_name.socket()}), Neighbour::At::socket) ||
 		!by_port.start(with({"-l", "127.0.0.1", "-p", std::to_string(by_port.port())}), Neighbour::At::port))
 		return std::unexpected("memcached did not start");
-	return add_rates(rows, "memcached", repetitions, iters,
+	return add_rates(rows, "memcached", effort,
 		[&](Neighbour::At at, const Load& load) { return measure(at == Neighbour::At::socket ? by_name : by_port, at, load); });
 }
 

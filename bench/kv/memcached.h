@@ -7,14 +7,14 @@
 #include <string>
 #include <vector>
 
-#include "bench/kv/rows.h"
+#include "bench/kv/neighbour.h"
 
 namespace verbena::kvbench {
 
 // Or what to install.
 std::expected<void, std::string> find_memcached();
 
-// Adds to every row memcached_unix_per_second and memcached_tcp_per_second (medians of so many repetitions).
-std::expected<void, std::string> add_memcached(std::vector<Json>& rows, std::uint32_t repetitions, std::uint32_t iters);
+// Adds to every row memcached_unix_per_second and memcached_tcp_per_second (medians).
+std::expected<void, std::string> add_memcached(std::vector<Json>& rows, const Effort& effort);
 
 }  // namespace verbena::kvbench

@@ -1,6 +1,7 @@
 #include "bench/kv/neighbour.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/prctl.h>
@@ -13,6 +14,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <map>
+#include <set>
 #include <tuple>
 
 #include "base/statistics.h"
@@ -24,6 +26,12 @@ namespace {
 
 constexpr Nanoseconds start_patience = 10'000'000'000;
 constexpr unsigned look_us = 10'000;
+
+// Operation, bytes of a value, window: other stores have no protocols to choose from.
+using WorkOf = std::tuple<Op, std::uint64_t, std::uint64_t>;
+WorkOf work_of(const Json& row) {
+	return {row["op"] == "SET" ? Op::set : Op::get, row["value_bytes"].get<std::uint64_t>(), row["window"].get<std::uint64_t>()};
+}
 
 }  // namespace
 
@@ -85,22 +93,29 @@ int Neighbour::connect(At at) const {
 	return -1;
 }
 
-std::expected<void, std::string> add_rates(
-	std::vector<Json>& rows, const std::string& name, std::uint32_t repetitions, std::uint32_t iters, const Measure& measure) {
+std::size_t measurements(const std::vector<Json>& rows) {
+	std::set<WorkOf> works;
+	for (const Json& row : rows) works.insert(work_of(row));
+	return works.size() * 2;
+}
+
+std::expected<void, std::string> add_rates(std::vector<Json>& rows, const std::string& name, const Effort& effort, const Measure& measure) {
 	constexpr std::uint64_t bytes_max = std::uint64_t{1} << 30, requests_min = 200;
-	std::map<std::tuple<Op, std::uint64_t, std::uint64_t, Neighbour::At>, double> known;
+	std::map<std::pair<WorkOf, Neighbour::At>, double> known;
 	for (Json& row : rows) {
-		const auto size = row["value_bytes"].get<std::uint64_t>(), window = row["window"].get<std::uint64_t>();
-		const Op op = row["op"] == "SET" ? Op::set : Op::get;
-		const auto most = std::max<std::uint64_t>(iters, requests_min);
+		const auto [op, size, window] = work_of(row);
+		const auto most = std::max<std::uint64_t>(effort.iters, requests_min);
 		const std::uint64_t requests = std::clamp(bytes_max / std::max<std::uint64_t>(size, 1), requests_min, most);
 		for (const auto at : {Neighbour::At::socket, Neighbour::At::port}) {
-			const auto [entry, fresh] = known.try_emplace({op, size, window, at}, 0.0);
+			const auto [entry, fresh] = known.try_emplace({work_of(row), at}, 0.0);
 			if (fresh) {
+				if (!effort.next(fmt::format("{} over {}, {} {} window {}", name, at == Neighbour::At::socket ? "a unix socket" : "TCP",
+						name_of(op), bytes_text(size), window)))
+					return std::unexpected("interrupted");
 				// So that a GET finds its key.
 				if (const auto set = measure(at, {Op::set, size, window, window}); !set) return std::unexpected(set.error());
 				std::vector<double> rates;
-				for (std::uint32_t i = 0; i < repetitions; ++i) {
+				for (std::uint32_t i = 0; i < effort.repetitions; ++i) {
 					const auto rate = measure(at, {op, size, window, requests});
 					if (!rate) return std::unexpected(rate.error());
 					rates.push_back(*rate);

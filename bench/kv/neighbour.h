@@ -47,9 +47,16 @@ struct Load {
 // Operations a second, or one sentence.
 using Measure = std::function<std::expected<double, std::string>(Neighbour::At, const Load&)>;
 
+// How long that takes, and who is told.
+struct Effort {
+	std::uint32_t repetitions = 1, iters = 60'000;
+	std::function<bool(std::string)> next;  // what is measured now; false: nothing any more
+};
+// How often it will be told.
+std::size_t measurements(const std::vector<Json>& rows);
+
 // Adds to every row <name>_unix_per_second and <name>_tcp_per_second: medians of so many repetitions of the same operation, size and
 // window.
-std::expected<void, std::string> add_rates(
-	std::vector<Json>& rows, const std::string& name, std::uint32_t repetitions, std::uint32_t iters, const Measure& measure);
+std::expected<void, std::string> add_rates(std::vector<Json>& rows, const std::string& name, const Effort& effort, const Measure& measure);
 
 }  // namespace verbena::kvbench

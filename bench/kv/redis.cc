@@ -5,7 +5,6 @@
 #include <cmath>
 #include <cstdio>
 
-#include "bench/kv/neighbour.h"
 #include "bench/scale/redis.h"
 
 namespace verbena::kvbench {
@@ -37,13 +36,13 @@ std::expected<double, std::string> benchmark(const std::string& where, Load load
 
 std::expected<void, std::string> find_redis() { return scale::find_redis(); }
 
-std::expected<void, std::string> add_redis(std::vector<Json>& rows, std::uint32_t repetitions, std::uint32_t iters) {
+std::expected<void, std::string> add_redis(std::vector<Json>& rows, const Effort& effort) {
 	Neighbour server("redis");
 	if (!server.start({"redis-server", "--bind", "127.0.0.1", "--port", std::to_string(server.port()), "--unixsocket", server.socket(),
 						  "--save", "", "--appendonly", "no", "--daemonize", "no", "--dir", server.folder()},
 			Neighbour::At::socket))
 		return std::unexpected("redis-server did not start");
-	return add_rates(rows, "redis", repetitions, iters, [&](Neighbour::At at, const Load& load) {
+	return add_rates(rows, "redis", effort, [&](Neighbour::At at, const Load& load) {
 		return benchmark(at == Neighbour::At::socket ? "-s " + server.socket() : fmt::format("-h 127.0.0.1 -p {}", server.port()), load);
 	});
 }

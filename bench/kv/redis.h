@@ -6,14 +6,14 @@
 #include <string>
 #include <vector>
 
-#include "bench/kv/rows.h"
+#include "bench/kv/neighbour.h"
 
 namespace verbena::kvbench {
 
 // Where the programs lie; or what to install.
 std::expected<void, std::string> find_redis();
 
-// Adds to every row redis_unix_per_second and redis_tcp_per_second (medians of so many repetitions).
-std::expected<void, std::string> add_redis(std::vector<Json>& rows, std::uint32_t repetitions, std::uint32_t iters);
+// Adds to every row redis_unix_per_second and redis_tcp_per_second (medians).
+std::expected<void, std::string> add_redis(std::vector<Json>& rows, const Effort& effort);
 
 }  // namespace verbena::kvbench

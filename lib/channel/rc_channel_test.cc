@@ -66,7 +66,7 @@ TEST(RcChannelMemory, FollowsLoadAndNotConnectionsWithASharedReceiveQueue) {
 		const std::size_t before = transports[0].pinned_bytes();
 		std::vector<testing_tools::RcPair> idle;
 		for (int i = 0; i < 100; ++i) idle.push_back(transports.connect());
-		loop.complete([](async::Loop& loop) -> Task<void> { co_await loop.sleep_for(1); }(loop));
+		loop.complete([](async::Loop& loop) -> Task<void> { co_await async::NextTurn(loop); }(loop));
 		return transports[0].pinned_bytes() - before;
 	};
 	EXPECT_EQ(pinned_by_idle_ones(RecvMode::srq), 0u);

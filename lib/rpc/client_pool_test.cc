@@ -20,6 +20,17 @@ Lazy<std::string> shared_echo(std::shared_ptr<Pool> pool, std::string text) {
 	co_return std::string(result->result());
 }
 
+// Calls that take so long, all under way.
+Lazy<std::vector<Lazy<async_rpc_result<int>>>> begin_waits(std::shared_ptr<Pool> pool, int count, int milliseconds) {
+	std::vector<Lazy<async_rpc_result<int>>> waiting;
+	for (int i = 0; i < count; ++i) {
+		auto sent = co_await pool->send_request(
+			[=](client_reuse_hint, Client& client) { return client.send_request<rpc_test::wait_ms>(milliseconds); });
+		waiting.push_back(std::move(*sent));
+	}
+	co_return waiting;
+}
+
 TEST(ClientPool, CallersShareOneConnection) {
 	rpc_test::ServerProcess server("1", "tcp");
 	const auto pool = Pool::create(server.address());
@@ -48,12 +59,7 @@ TEST(ClientPool, ItMakesAnotherConnectionWhenAllAreBusy) {
 	rpc_test::ServerProcess server("1", "tcp");
 	const auto pool = Pool::create(server.address(), {.max_connection = 3, .reuse_limit = 2});
 	const auto body = [](std::shared_ptr<Pool> pool) -> Lazy<void> {
-		std::vector<Lazy<async_rpc_result<int>>> waiting;
-		for (int i = 0; i < 10; ++i) {
-			auto sent =
-				co_await pool->send_request([](client_reuse_hint, Client& client) { return client.send_request<rpc_test::wait_ms>(100); });
-			waiting.push_back(std::move(*sent));
-		}
+		auto waiting = co_await begin_waits(pool, 10, 100);
 		EXPECT_EQ(pool->total_client_count(), 3u);
 		for (auto& each : waiting) {
 			const auto result = co_await std::move(each);
@@ -128,12 +134,7 @@ TEST(ClientPool, ConnectionsThatNobodyUsesAreClosed) {
 	rpc_test::ServerProcess server("1", "tcp");
 	const auto pool = Pool::create(server.address(), {.reuse_limit = 1, .idle_timeout = 1ms});
 	const auto body = [](std::shared_ptr<Pool> pool) -> Lazy<void> {
-		std::vector<Lazy<async_rpc_result<int>>> waiting;
-		for (int i = 0; i < 3; ++i) {
-			auto sent =
-				co_await pool->send_request([](client_reuse_hint, Client& client) { return client.send_request<rpc_test::wait_ms>(50); });
-			waiting.push_back(std::move(*sent));
-		}
+		auto waiting = co_await begin_waits(pool, 3, 50);
 		EXPECT_EQ(pool->total_client_count(), 3u);
 		for (auto& each : waiting) co_await std::move(each);
 	};

@@ -1,6 +1,7 @@
 #!/bin/bash
 # scale.sh BUILD - run inside rxe-vm: echo_server and its clients as processes of their own on the kernel's Soft-RoCE: 100 clients that
-# connect over TCP, and by the kernel's rdma_cm; then twice as many again and again, until the guest holds no more. Fails only below 100.
+# connect over TCP, and by the kernel's rdma_cm; then twice as many again and again, until the guest holds no more. Fails below 100, and
+# whenever the server does not end as it should.
 # Authenticated as programs of one user.
 set -euo pipefail
 build=${1:?usage: scale.sh BUILD}
@@ -37,7 +38,7 @@ for way in tls-psn rdmacm; do
 		serve
 		next=$((2 * passed)) status=0
 		clients $next $way || status=$?
-		end_server || true
+		end_server || { status=$?; echo "scale: the server of $next clients ended with $status"; tail "$log"; exit 1; }
 		if ((status != 0)); then
 			why=$(grep -m 1 '^performance_test: ' "$out" || true)
 			((status != 124)) || why="not done within $seconds_most s"

@@ -6,7 +6,7 @@
 //     waiting                                  ->    asked: theirs() is there; answer(parameters) or refuse(...)
 //     agreed                                   <-    agreed
 //
-// Both then hold the same two messages and the keys of the proof (proof.h), which each sends as its first message on the queue pair. The
+// Both then hold the same two messages and the keys of the proof (proof.h), which each sends as its first message on the channel. The
 // stream stays open until both proofs were checked; what comes on it after `agreed` is thrown away.
 //
 // After each call: send what take() gives (also after a failure: the peer should hear why), look at state(), and ask poll_timeout() when

@@ -79,11 +79,11 @@ std::expected<void, ProofError> check_proof(const ProofKeys& keys, std::span<con
 
 std::string_view describe(ProofError error) {
 	switch (error) {
-		case ProofError::truncated: return "the first message on the queue pair is too short for the peer's proof";
-		case ProofError::oversized: return "the first message on the queue pair is too long for the peer's proof";
-		case ProofError::garbage: return "the first message on the queue pair is no proof: somebody else sends to this queue pair";
-		case ProofError::reflected: return "the first message on the queue pair is our own proof, sent back";
-		case ProofError::replayed: return "the first message on the queue pair is the proof of another connection";
+		case ProofError::truncated: return "the first message of the channel is too short for the peer's proof";
+		case ProofError::oversized: return "the first message of the channel is too long for the peer's proof";
+		case ProofError::garbage: return "the first message of the channel is no proof: somebody else sends here";
+		case ProofError::reflected: return "the first message of the channel is our own proof, sent back";
+		case ProofError::replayed: return "the first message of the channel is the proof of another connection";
 		case ProofError::forged: break;
 	}
 	return "the peer's proof is wrong: it is not whom the connection was set up with, or somebody changed the parameters between the two";
