@@ -13,9 +13,9 @@ using channel::Right;
 
 constexpr std::uint32_t index_bits = 16;
 constexpr std::uint32_t slots_max = 1u << index_bits;
-// How long a release waits for a request that carries it, and how many may wait.
+// How long a release waits for a request that carries it, and how many may wait: fewer than a server lends at once.
 constexpr Nanoseconds release_patience = 2'000'000;
-constexpr std::size_t releases_max = 16;
+constexpr std::size_t releases_max = 8;
 // How often a one-sided GET begins anew when what it read was being written, before it asks.
 constexpr unsigned attempts_max = 4;
 
@@ -411,7 +411,14 @@ void Client::release(std::uint32_t lease) {
 	if (lost_ || lease == 0) return;
 	if (releases_.empty()) channel_->loop().schedule(*this, channel_->loop().now() + release_patience);
 	releases_.push_back(lease);
-	if (releases_.size() > releases_max) expire();
+	if (releases_.size() > releases_max) channel_->loop().at_turn_end(*this);
+}
+
+// Whom this turn's answers wake asks in the next one, and carries them. What a turn without any request leaves over goes alone.
+void Client::turn_ends() {
+	if (releases_.size() <= releases_max) return;
+	if (std::exchange(records_seen_, counters_.records_sent) == counters_.records_sent) expire();
+	else channel_->loop().at_turn_end(*this);
 }
 
 void Client::expire() {

@@ -88,7 +88,7 @@ struct Fetched {
 	Bytes bytes() const { return {data(), size}; }
 };
 
-class Client final : private async::Timer {
+class Client final : private async::Timer, private async::TurnEnd {
 public:
 	class Call;
 	class Getting;
@@ -158,6 +158,7 @@ private:
 	void fail_all();
 	void release(std::uint32_t lease);
 	void expire() override;
+	void turn_ends() override;
 
 	std::unique_ptr<channel::Channel> channel_;
 	ClientOptions options_;
@@ -170,6 +171,7 @@ private:
 	std::uint32_t under_way_ = 0;
 	async::List<async::Waiter> waiting_;  // for a slot
 	std::vector<std::uint32_t> releases_;
+	std::uint64_t records_seen_ = 0;  // sent when they were looked at last
 	bool lost_ = false;
 	std::string breach_;
 	ClientCounters counters_;

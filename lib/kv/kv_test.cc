@@ -194,6 +194,17 @@ TEST_F(KvBase, RegisteredMemoryIsSetWithoutACopy) {
 	}(client));
 }
 
+// No request comes after them, to carry the releases of the first ones.
+TEST_F(KvBase, MoreGetsAtOnceThanTheServerLendsAllEnd) {
+	Client& client = connect({.protocol = Protocol::rendezvous});
+	const std::size_t count = 3 * server_options_.rendezvous_max;
+	const std::string value = pattern(20'000, 1);
+	loop_.complete(set_value(client, "key", value));
+	for (std::size_t i = 0; i < count; ++i) loop_.spawn(expect_value(client, "key", value));
+	loop_.run_until([&] { return client.counters().reads == count && client.under_way() == 0; });
+	EXPECT_GT(client.counters().releases_alone, count / 2);
+}
+
 class KvLittleMemory : public KvBase {
 protected:
 	void SetUp() override { open({}, {}, 1 << 20); }

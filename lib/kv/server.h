@@ -22,7 +22,9 @@ struct ServerOptions {
 	std::uint32_t eager_max = eager_max_default;
 	std::uint32_t value_max = kv::value_max;
 	std::uint32_t requests_max = 4096;    // under way, of one client
-	std::uint32_t rendezvous_max = 64;    // of these, by rendezvous; others wait in line
+	// Of these, by rendezvous; others wait in line. A few keep the wire busy, and their values stay in the cache: 64 values of 64 KiB at
+	// once move at a third of the rate.
+	std::uint32_t rendezvous_max = 16;
 	std::uint32_t message_max = 8192;     // of several records together
 	std::uint32_t lease_ms = 5000;        // how long a value is lent for a GET, or a place for a SET
 };
