@@ -13,7 +13,7 @@ using channel::Right;
 
 constexpr std::uint32_t index_bits = 16;
 constexpr std::uint32_t slots_max = 1u << index_bits;
-// How long a release waits for a request that carries it, and how many may wait: fewer than a server lends at once.
+// How long a release waits for a request that carries it, and how many may wait: by default fewer than a server lends at once.
 constexpr Nanoseconds release_patience = 2'000'000;
 constexpr std::size_t releases_max = 8;
 // How often a one-sided GET begins anew when what it read was being written, before it asks.
