@@ -28,7 +28,7 @@ from report.tables import Row
 BLUE, ORANGE, PINK, GREEN, GOLD, SKY = "#0072b2", "#d55e00", "#cc79a7", "#009e73", "#b8860b", "#56b4e9"
 INK, MUTED, GRID, PAPER = "#1f2933", "#5b6770", "#dfe3e8", "#ffffff"
 MARKERS = "os^Dvph"
-FEW_DECADES = 200.0  # from the lowest to the highest: so few powers of ten tell little
+NARROW = 200.0  # the highest over the lowest, below which powers of ten alone tell little
 
 Point = tuple[float, float, float, float]  # x; low, middle and high
 
@@ -148,7 +148,7 @@ def _axes(axes: Axes, chart: Chart, top: float) -> None:
     if chart.log_y:
         axes.set_yscale("log")
         low, high = axes.get_ylim()
-        if high / low < FEW_DECADES:
+        if high / low < NARROW:
             axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         axes.yaxis.set_major_formatter(lambda value, _: f"{value:,.10g}")
         axes.yaxis.set_minor_formatter(NullFormatter())

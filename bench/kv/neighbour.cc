@@ -103,11 +103,12 @@ std::expected<void, std::string> add_rates(std::vector<Json>& rows, const std::s
 	constexpr std::uint64_t bytes_max = std::uint64_t{1} << 30, requests_min = 200;
 	std::map<std::pair<WorkOf, Neighbour::At>, double> known;
 	for (Json& row : rows) {
-		const auto [op, size, window] = work_of(row);
+		const WorkOf work = work_of(row);
+		const auto [op, size, window] = work;
 		const auto most = std::max<std::uint64_t>(effort.iters, requests_min);
 		const std::uint64_t requests = std::clamp(bytes_max / std::max<std::uint64_t>(size, 1), requests_min, most);
 		for (const auto at : {Neighbour::At::socket, Neighbour::At::port}) {
-			const auto [entry, fresh] = known.try_emplace({work_of(row), at}, 0.0);
+			const auto [entry, fresh] = known.try_emplace({work, at}, 0.0);
 			if (fresh) {
 				if (!effort.next(fmt::format("{} over {}, {} {} window {}", name, at == Neighbour::At::socket ? "a unix socket" : "TCP",
 						name_of(op), bytes_text(size), window)))

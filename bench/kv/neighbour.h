@@ -49,7 +49,7 @@ using Measure = std::function<std::expected<double, std::string>(Neighbour::At, 
 
 // How long that takes, and who is told.
 struct Effort {
-	std::uint32_t repetitions = 1, iters = 60'000;
+	std::uint32_t repetitions, iters;
 	std::function<bool(std::string)> next;  // what is measured now; false: nothing any more
 };
 // How often it will be told.
