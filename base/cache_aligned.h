@@ -1,7 +1,8 @@
 // Base of classes that begin on a cache line of their own and come and go with connections.
 //
-// glibc before 2.38 never reuses what an aligned allocation gave back, because it looks for a larger chunk than it freed
-// (sourceware bug 14581): a server grew by a kilobyte with each client that it outlived. Ordinary chunks are reused.
+// glibc before 2.38 never reuses what an aligned allocation gave back, because it looks for a larger chunk than it
+// freed (sourceware bug 14581): a server grew by a kilobyte with each client that it outlived. Ordinary chunks are
+// reused.
 #pragma once
 
 #include <cstddef>

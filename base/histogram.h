@@ -1,8 +1,9 @@
-// Histogram of non-negative integers (latencies in nanoseconds) with a bounded relative error, in the manner of HdrHistogram.
+// Histogram of non-negative integers (latencies in nanoseconds) with a bounded relative error, in the manner of
+// HdrHistogram.
 //
-// A value below 128 has a bucket of its own; above, each power of two is cut in 64 equal buckets, so a reported value is at most
-// 1/64 (1.6 %) above the recorded one, from 1 ns to centuries, in 30 KiB. record() allocates nothing and takes a few
-// instructions. One thread at a time.
+// A value below 128 has a bucket of its own; above, each power of two is cut in 64 equal buckets, so a reported value
+// is at most 1/64 (1.6 %) above the recorded one, from 1 ns to centuries, in 30 KiB. record() allocates nothing and
+// takes a few instructions. One thread at a time.
 #pragma once
 
 #include <algorithm>
@@ -33,11 +34,12 @@ public:
 	std::uint64_t min() const { return count_ == 0 ? 0 : smallest_; }
 	std::uint64_t max() const { return largest_; }
 
-	// The smallest value that at least `fraction` of the recorded ones do not exceed (nearest rank), rounded up to its bucket's
-	// last value and never above max(). 0 when nothing was recorded.
+	// The smallest value that at least `fraction` of the recorded ones do not exceed (nearest rank), rounded up to its
+	// bucket's last value and never above max(). 0 when nothing was recorded.
 	std::uint64_t quantile(double fraction) const {
 		if (count_ == 0) return 0;
-		const auto wanted = static_cast<std::uint64_t>(std::ceil(std::clamp(fraction, 0.0, 1.0) * static_cast<double>(count_)));
+		const auto wanted =
+			static_cast<std::uint64_t>(std::ceil(std::clamp(fraction, 0.0, 1.0) * static_cast<double>(count_)));
 		const std::uint64_t rank = std::clamp<std::uint64_t>(wanted, 1, count_);
 		std::uint64_t seen = 0;
 		for (std::size_t i = 0; i < counts_.size(); ++i) {

@@ -16,7 +16,8 @@ std::uint64_t exact(std::vector<std::uint64_t> values, double fraction) {
 TEST(Histogram, SmallValuesAreExact) {
 	Histogram histogram;
 	for (std::uint64_t value = 0; value < 128; ++value) histogram.record(value);
-	for (std::uint64_t value = 0; value < 128; ++value) EXPECT_EQ(histogram.quantile((static_cast<double>(value) + 0.5) / 128), value);
+	for (std::uint64_t value = 0; value < 128; ++value)
+		EXPECT_EQ(histogram.quantile((static_cast<double>(value) + 0.5) / 128), value);
 }
 
 // Against exact quantiles of the same values: uniform, exponential and one with a far tail.

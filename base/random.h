@@ -1,5 +1,6 @@
-// Random numbers of two kinds that must not be confused. `Random` is for simulation and tests: fast, and the same again from the same seed.
-// `secure_random` is for what a stranger must not guess: queue pair numbers, packet sequence numbers, keys, tokens.
+// Random numbers of two kinds that must not be confused. `Random` is for simulation and tests: fast, and the same again
+// from the same seed. `secure_random` is for what a stranger must not guess: queue pair numbers, packet sequence
+// numbers, keys, tokens.
 #pragma once
 
 #include <array>

@@ -22,7 +22,9 @@ TEST(Sizes, RefuseWhatIsNotASizeAndNameIt) {
 	}
 }
 
-TEST(Sizes, ARangeDoubles) { EXPECT_EQ(parse_sizes("32:8192"), (Sizes{32, 64, 128, 256, 512, 1024, 2048, 4096, 8192})); }
+TEST(Sizes, ARangeDoubles) {
+	EXPECT_EQ(parse_sizes("32:8192"), (Sizes{32, 64, 128, 256, 512, 1024, 2048, 4096, 8192}));
+}
 
 TEST(Sizes, ARangeStopsBelowAnEndThatDoublingMisses) { EXPECT_EQ(parse_sizes("32:100"), (Sizes{32, 64})); }
 
@@ -32,7 +34,9 @@ TEST(Sizes, RefuseEmptyItemsZeroAndBackwardRanges) {
 	for (const char* text : {"", "1,,2", "0", "64:32", "32:", ":32", "1,"}) EXPECT_FALSE(parse_sizes(text)) << text;
 }
 
-TEST(Sizes, ARangeToTheLargestNumberEnds) { EXPECT_EQ(parse_sizes("9223372036854775808:18446744073709551615")->size(), 1u); }
+TEST(Sizes, ARangeToTheLargestNumberEnds) {
+	EXPECT_EQ(parse_sizes("9223372036854775808:18446744073709551615")->size(), 1u);
+}
 
 }  // namespace
 }  // namespace verbena

@@ -1,4 +1,5 @@
-// Small-sample statistics of repeated measurements: median, its interval, spread. Pure functions over values; none is empty.
+// Small-sample statistics of repeated measurements: median, its interval, spread. Pure functions over values; none is
+// empty.
 #pragma once
 
 #include <algorithm>
@@ -24,9 +25,9 @@ struct Interval {
 	friend bool operator==(const Interval&, const Interval&) = default;
 };
 
-// 95 % interval of the median by order statistics: the narrowest pair (k-th smallest, k-th largest) that covers the median with
-// probability >= 95 %, whatever the distribution: 1 - 2 P(Binomial(n, 1/2) < k). Below six values no pair reaches it; then the
-// whole range is given, which covers with 1 - 2^(1-n): 93.75 % for five, 75 % for three.
+// 95 % interval of the median by order statistics: the narrowest pair (k-th smallest, k-th largest) that covers the
+// median with probability >= 95 %, whatever the distribution: 1 - 2 P(Binomial(n, 1/2) < k). Below six values no pair
+// reaches it; then the whole range is given, which covers with 1 - 2^(1-n): 93.75 % for five, 75 % for three.
 inline Interval median_interval(std::span<const double> values) {
 	check(!values.empty(), "the interval of nothing");
 	std::vector<double> sorted(values.begin(), values.end());

@@ -1,11 +1,12 @@
-// Timers by the hundred thousand: a hierarchical wheel of entries that live in their owners. Scheduling and cancelling are O(1), an idle
-// wheel costs nothing, and time is an argument.
+// Timers by the hundred thousand: a hierarchical wheel of entries that live in their owners. Scheduling and cancelling
+// are O(1), an idle wheel costs nothing, and time is an argument.
 //
-// An entry never expires early, and at most one tick (4.096 us) late once `advance` is told the time. Entries of one tick expire in no
-// particular order. Within the callback everything is allowed: scheduling and cancelling any entry, also the one that expired; what is
-// scheduled there for a time already past expires at the next `advance`.
+// An entry never expires early, and at most one tick (4.096 us) late once `advance` is told the time. Entries of one
+// tick expire in no particular order. Within the callback everything is allowed: scheduling and cancelling any entry,
+// also the one that expired; what is scheduled there for a time already past expires at the next `advance`.
 //
-// An entry must be cancelled before it dies (its destructor checks), and must not move while scheduled. One thread at a time.
+// An entry must be cancelled before it dies (its destructor checks), and must not move while scheduled. One thread at a
+// time.
 #pragma once
 
 #include <array>
@@ -85,8 +86,8 @@ public:
 		if (previous->empty()) forget(previous);
 	}
 
-	// Expires, in order of their ticks, all entries whose time has come by `now`: `callback(TimerEntry&)`, the entry no longer scheduled.
-	// A clock that goes back does nothing.
+	// Expires, in order of their ticks, all entries whose time has come by `now`: `callback(TimerEntry&)`, the entry no
+	// longer scheduled. A clock that goes back does nothing.
 	template <class Callback> void advance(Nanoseconds now, Callback&& callback) {
 		const std::uint64_t target = now >> tick_shift;
 		if (target < elapsed_) return;
@@ -109,8 +110,8 @@ public:
 		elapsed_ = target;
 	}
 
-	// When to call `advance` next: never after the earliest deadline's tick, but possibly before it, and then the call only sorts entries
-	// and this answer grows. `never`: nothing is scheduled.
+	// When to call `advance` next: never after the earliest deadline's tick, but possibly before it, and then the call
+	// only sorts entries and this answer grows. `never`: nothing is scheduled.
 	Nanoseconds next_expiry() const {
 		const Position at = first();
 		return at.level == level_count ? never : at.tick << tick_shift;
@@ -130,16 +131,19 @@ private:
 		std::uint64_t tick;  // when the slot begins
 	};
 
-	// An entry lies in the level of the highest digit (base 64) in which its tick differs from now, in the slot of that digit.
+	// An entry lies in the level of the highest digit (base 64) in which its tick differs from now, in the slot of that
+	// digit.
 	void place(TimerEntry& entry) {
 		const std::uint64_t difference = entry.tick_ ^ elapsed_;
-		const unsigned level = difference == 0 ? 0 : (63 - static_cast<unsigned>(std::countl_zero(difference))) / level_bits;
+		const unsigned level =
+			difference == 0 ? 0 : (63 - static_cast<unsigned>(std::countl_zero(difference))) / level_bits;
 		const unsigned slot = entry.tick_ >> level * level_bits & (slot_count - 1);
 		entry.insert_before(&levels_[level].slots[slot]);
 		levels_[level].occupied |= std::uint64_t{1} << slot;
 	}
 
-	// The slot that begins first. A finer level is always before a coarser one, and no slot lies behind the current digit.
+	// The slot that begins first. A finer level is always before a coarser one, and no slot lies behind the current
+	// digit.
 	Position first() const {
 		for (unsigned level = 0; level < level_count; ++level) {
 			if (levels_[level].occupied == 0) continue;
@@ -169,7 +173,7 @@ private:
 	}
 
 	std::array<Level, level_count> levels_;
-	std::uint64_t elapsed_;   // ticks
+	std::uint64_t elapsed_;  // ticks
 	std::uint64_t earliest_;  // the first tick for which an entry may be scheduled
 	std::size_t size_ = 0;
 };

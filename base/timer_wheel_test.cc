@@ -13,7 +13,9 @@ namespace verbena {
 namespace {
 
 constexpr Nanoseconds start = 1'700'000'000'123'456'789;
-constexpr Nanoseconds up_to_tick(Nanoseconds t) { return (t + TimerWheel::tick - 1) / TimerWheel::tick * TimerWheel::tick; }
+constexpr Nanoseconds up_to_tick(Nanoseconds t) {
+	return (t + TimerWheel::tick - 1) / TimerWheel::tick * TimerWheel::tick;
+}
 
 struct Wheel {
 	TimerWheel timers{start};
@@ -151,8 +153,9 @@ TEST(TimerWheel, DoesWhatAnOrderedMapDoes) {
 				remove(i);
 			} else {
 				ASSERT_LE(timers.next_expiry(), model.empty() ? never : model.begin()->first);
-				now = random.chance(0.3) && timers.next_expiry() != never ? std::max(now, timers.next_expiry())
-																		  : now + random.below(std::uint64_t{1} << random.below(42));
+				now = random.chance(0.3) && timers.next_expiry() != never
+					? std::max(now, timers.next_expiry())
+					: now + random.below(std::uint64_t{1} << random.below(42));
 				Nanoseconds last = 0;
 				timers.advance(now, [&](TimerEntry& entry) {
 					const auto index = static_cast<std::size_t>(&entry - entries.get());

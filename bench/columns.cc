@@ -12,9 +12,11 @@ namespace {
 template <class Number> std::expected<Number, std::string> read_number(std::string_view text) {
 	Number number{};
 	const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-	if (error != std::errc() || rest != text.data() + text.size()) return std::unexpected(fmt::format("'{}' is not a number", text));
+	if (error != std::errc() || rest != text.data() + text.size())
+		return std::unexpected(fmt::format("'{}' is not a number", text));
 	if constexpr (std::is_floating_point_v<Number>)
-		if (!std::isfinite(number) || number < 0) return std::unexpected(fmt::format("'{}' is not a finite number >= 0", text));
+		if (!std::isfinite(number) || number < 0)
+			return std::unexpected(fmt::format("'{}' is not a finite number >= 0", text));
 	return number;
 }
 

@@ -1,4 +1,5 @@
-// The columns of a result table: one list from which every writer and the reader are made. A name or an order changes here only.
+// The columns of a result table: one list from which every writer and the reader are made. A name or an order changes
+// here only.
 #pragma once
 
 #include <expected>

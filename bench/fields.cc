@@ -31,7 +31,8 @@ std::expected<std::vector<Fields>, std::string> read_csv(std::string_view text) 
 			continue;
 		}
 		if (fields->size() != header.size())
-			return std::unexpected(fmt::format("line {}: {} fields, but the header has {}", at, fields->size(), header.size()));
+			return std::unexpected(
+				fmt::format("line {}: {} fields, but the header has {}", at, fields->size(), header.size()));
 		Fields& row = rows.emplace_back();
 		for (std::size_t i = 0; i < header.size(); ++i) row[header[i]] = (*fields)[i];
 	}
@@ -46,7 +47,8 @@ std::expected<std::vector<Fields>, std::string> read_json(std::string_view text)
 	for (const Json& each : json["rows"]) {
 		Fields& row = rows.emplace_back();
 		for (const auto& [key, value] : each.items())
-			if (!value.is_array()) row[key] = value.is_string() ? value.get<std::string>() : value.is_null() ? "" : value.dump();
+			if (!value.is_array())
+				row[key] = value.is_string() ? value.get<std::string>() : value.is_null() ? "" : value.dump();
 	}
 	return rows;
 }

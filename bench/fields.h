@@ -1,4 +1,5 @@
-// A table as text: rows of named fields, from CSV (comments begin with #, quoted fields may hold anything) or from JSON with "rows".
+// A table as text: rows of named fields, from CSV (comments begin with #, quoted fields may hold anything) or from JSON
+// with "rows".
 #pragma once
 
 #include <expected>

@@ -1,7 +1,9 @@
-// One row of a result table, ours or published: what was run, what the receiver counted, and whether it can be believed.
+// One row of a result table, ours or published: what was run, what the receiver counted, and whether it can be
+// believed.
 //
-// A value. Absent numbers are empty: a published table has the first seven columns only, a cell that cannot be run (`n/a`) has no
-// mops and gib. Counts are sums over the repetitions; mops is the median repetition's; iters is what one repetition ran.
+// A value. Absent numbers are empty: a published table has the first seven columns only, a cell that cannot be run
+// (`n/a`) has no mops and gib. Counts are sums over the repetitions; mops is the median repetition's; iters is what one
+// repetition ran.
 #pragma once
 
 #include <cstdint>

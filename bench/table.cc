@@ -46,7 +46,8 @@ std::expected<Table, std::string> read_csv(std::string_view text) {
 			if (colon == comment.npos) continue;
 			const auto trim = [](std::string_view part) {
 				const auto from = part.find_first_not_of(" \t\r");
-				return from == part.npos ? std::string() : std::string(part.substr(from, part.find_last_not_of(" \t\r") - from + 1));
+				return from == part.npos ? std::string()
+										 : std::string(part.substr(from, part.find_last_not_of(" \t\r") - from + 1));
 			};
 			table.environment.emplace_back(trim(comment.substr(0, colon)), trim(comment.substr(colon + 1)));
 			continue;
@@ -61,7 +62,8 @@ std::expected<Table, std::string> read_csv(std::string_view text) {
 			continue;
 		}
 		if (record->size() != header.size())
-			return std::unexpected(fmt::format("line {}: {} fields, but the header has {}", line, record->size(), header.size()));
+			return std::unexpected(
+				fmt::format("line {}: {} fields, but the header has {}", line, record->size(), header.size()));
 		Row row;
 		for (std::size_t i = 0; i < header.size(); ++i) {
 			if (header[i] == nullptr) continue;
@@ -93,7 +95,9 @@ std::expected<Table, std::string> read_json(std::string_view text) {
 				if (i < required_columns) return std::unexpected(fmt::format("a row has no '{}'", column.name));
 				continue;
 			}
-			const std::string written = value->is_null() ? "" : value->is_string() ? value->get<std::string>() : value->dump();
+			const std::string written = value->is_null() ? ""
+				: value->is_string()                     ? value->get<std::string>()
+														 : value->dump();
 			if (const auto done = column.set(row, written); !done)
 				return std::unexpected(fmt::format("row {}, {}: {}", table.rows.size() + 1, column.name, done.error()));
 		}
@@ -109,7 +113,8 @@ std::string to_csv(const Table& table) {
 	for (const Column& column : columns()) text += (text.empty() ? "" : ",") + std::string(column.name);
 	text += '\n';
 	for (const Row& row : table.rows) {
-		for (const Column& column : columns()) text += (&column == columns().data() ? "" : ",") + quoted(column.text(row));
+		for (const Column& column : columns())
+			text += (&column == columns().data() ? "" : ",") + quoted(column.text(row));
 		text += '\n';
 	}
 	for (const auto& [key, value] : table.environment) text += fmt::format("# {}: {}\n", key, value);
@@ -123,7 +128,9 @@ std::string to_json(const Table& table) {
 		Json object = Json::object();
 		for (const Column& column : columns()) {
 			const std::string text = column.text(row);
-			object[std::string(column.name)] = !column.is_number ? Json(text) : text.empty() ? Json(nullptr) : Json::parse(text);
+			object[std::string(column.name)] = !column.is_number ? Json(text)
+				: text.empty()                                   ? Json(nullptr)
+																 : Json::parse(text);
 		}
 		if (!row.repetition_counts.empty()) object["repetition_counts"] = Json::parse(row.repetition_counts);
 		json["rows"].push_back(std::move(object));
@@ -131,7 +138,9 @@ std::string to_json(const Table& table) {
 	return json.dump(1, '\t') + '\n';
 }
 
-std::expected<Table, std::string> read_table(std::string_view text) { return text.starts_with('{') ? read_json(text) : read_csv(text); }
+std::expected<Table, std::string> read_table(std::string_view text) {
+	return text.starts_with('{') ? read_json(text) : read_csv(text);
+}
 
 std::string three_digits(double number) {
 	if (number == 0) return "0";
@@ -143,7 +152,8 @@ std::string to_markdown(const Table& table) {
 	const auto shown = [](const Column& column, const Row& row) -> std::string {
 		const std::string text = column.text(row);
 		if (column.name == "mops" || column.name == "gib") return text.empty() ? "n/a" : three_digits(std::stod(text));
-		if (column.name.starts_with("rtt_") && column.is_number && !text.empty()) return fmt::format("{:.0f}", std::stod(text));
+		if (column.name.starts_with("rtt_") && column.is_number && !text.empty())
+			return fmt::format("{:.0f}", std::stod(text));
 		if (column.name == "spread" || column.name.starts_with("mops_") || column.name.ends_with("_us"))
 			return text.empty() ? text : three_digits(std::stod(text));
 		return text;
@@ -165,14 +175,16 @@ std::string to_markdown(const Table& table) {
 	for (std::size_t i = 0; i < wanted.size(); ++i) text += fmt::format(" {:<{}} |", wanted[i]->name, widths[i]);
 	text += "\n|";
 	for (std::size_t i = 0; i < wanted.size(); ++i)
-		text += wanted[i]->is_number ? fmt::format(" {:->{}} |", ":", widths[i]) : fmt::format(" {:-<{}} |", "", widths[i]);
+		text +=
+			wanted[i]->is_number ? fmt::format(" {:->{}} |", ":", widths[i]) : fmt::format(" {:-<{}} |", "", widths[i]);
 	text += '\n';
 	for (const Row& row : table.rows) {
 		text += '|';
 		for (std::size_t i = 0; i < wanted.size(); ++i) {
 			std::string field = shown(*wanted[i], row);
 			std::ranges::replace(field, '|', '/');
-			text += wanted[i]->is_number ? fmt::format(" {:>{}} |", field, widths[i]) : fmt::format(" {:<{}} |", field, widths[i]);
+			text += wanted[i]->is_number ? fmt::format(" {:>{}} |", field, widths[i])
+										 : fmt::format(" {:<{}} |", field, widths[i]);
 		}
 		text += '\n';
 	}

@@ -28,9 +28,11 @@ Table one_row() {
 
 TEST(Csv, BeginsWithTheSevenPublishedColumnsAndEndsWithTheEnvironment) {
 	const std::string text = to_csv(one_row());
-	EXPECT_TRUE(text.starts_with(
-		"experiment,mode,msg,window,iters,mops,gib,op,window_mode,device,mtu,posted,completed,delivered,lost,duplicated,"
-		"reordered,spread,mops_low,mops_high,p50_us,p99_us,rtt_before_ns,rtt_after_ns,rtt_class,validity,reason,repetitions\n"));
+	EXPECT_TRUE(
+		text.starts_with("experiment,mode,msg,window,iters,mops,gib,op,window_mode,device,mtu,posted,completed,"
+	                     "delivered,lost,duplicated,"
+						 "reordered,spread,mops_low,mops_high,p50_us,p99_us,rtt_before_ns,rtt_after_ns,rtt_class,"
+	                     "validity,reason,repetitions\n"));
 	EXPECT_NE(text.find("\nmsg_sweep,RC,32,4,200000,0.4412345678901234,"), std::string::npos);
 	EXPECT_TRUE(text.ends_with("# device: vb_lo\n# command: verbena bench rcud --sizes 32,64\n"));
 }
@@ -61,7 +63,8 @@ TEST(Csv, WhatIsMalformedIsNamedByLineAndColumn) {
 	EXPECT_EQ(read_table(header).error(), "no rows");
 	EXPECT_NE(read_table("mode,msg\nRC,32\n").error().find("'experiment'"), std::string::npos);
 	EXPECT_NE(read_table(header + "x,RC,32,4,1,0.4\n").error().find("line 2: 6 fields"), std::string::npos);
-	EXPECT_NE(read_table(header + "x,RC,many,4,1,0.4,0.1\n").error().find("line 2, column msg: 'many'"), std::string::npos);
+	EXPECT_NE(
+		read_table(header + "x,RC,many,4,1,0.4,0.1\n").error().find("line 2, column msg: 'many'"), std::string::npos);
 	EXPECT_NE(read_table(header + "x,RC,32,4,1,nan,0.1\n").error().find("column mops"), std::string::npos);
 	EXPECT_NE(read_table(header + "x,RC,32,4,1,-1,0.1\n").error().find("column mops"), std::string::npos);
 	EXPECT_NE(read_table(header + "x,\"RC,32,4,1,1,0.1\n").error().find("does not end"), std::string::npos);
@@ -92,7 +95,8 @@ TEST(Markdown, IsAlignedAndHasThreeSignificantDigits) {
 	table.rows[1].gib.reset();
 	const std::string text = to_markdown(table);
 	EXPECT_TRUE(text.starts_with("| experiment | mode | msg  | window | iters  | mops  | gib    | op   |")) << text;
-	EXPECT_NE(text.find("| msg_sweep  | RC   |   32 |      4 | 200000 | 0.441 | 0.0131 | send |"), std::string::npos) << text;
+	EXPECT_NE(text.find("| msg_sweep  | RC   |   32 |      4 | 200000 | 0.441 | 0.0131 | send |"), std::string::npos)
+		<< text;
 	EXPECT_NE(text.find("| msg_sweep  | UD   | 8192 |      4 | 200000 |   n/a |    n/a |"), std::string::npos) << text;
 }
 

@@ -32,29 +32,34 @@ Finding check_arithmetic(const Row& row) {
 Finding check_mtu(const Row& row) {
 	const std::uint64_t mtu = row.mtu.value_or(largest_mtu);
 	if (row.mode != "UD" || row.msg <= mtu || row.delivered == 0u) return {};
-	return invalid(fmt::format("UD message of {} B is larger than the MTU of {} B: such a send emits nothing", row.msg, mtu));
+	return invalid(
+		fmt::format("UD message of {} B is larger than the MTU of {} B: such a send emits nothing", row.msg, mtu));
 }
 
 Finding check_account(const Row& row) {
 	if (!row.delivered) return {};
 	if (*row.delivered == 0) {
 		if (row.mode == "UD" && row.msg > row.mtu.value_or(largest_mtu))
-			return invalid(fmt::format(
-				"nothing delivered: UD message of {} B is larger than the MTU of {} B", row.msg, row.mtu.value_or(largest_mtu)));
+			return invalid(fmt::format("nothing delivered: UD message of {} B is larger than the MTU of {} B", row.msg,
+				row.mtu.value_or(largest_mtu)));
 		return invalid("nothing delivered");
 	}
 	if (row.posted) {
-		if (*row.delivered > *row.posted) return invalid(fmt::format("{} delivered of {} posted", *row.delivered, *row.posted));
+		if (*row.delivered > *row.posted)
+			return invalid(fmt::format("{} delivered of {} posted", *row.delivered, *row.posted));
 		if (row.completed && *row.completed > *row.posted)
 			return invalid(fmt::format("{} completed of {} posted", *row.completed, *row.posted));
 		if (row.lost && *row.delivered + *row.lost != *row.posted)
-			return invalid(fmt::format("{} delivered + {} lost is not {} posted", *row.delivered, *row.lost, *row.posted));
+			return invalid(
+				fmt::format("{} delivered + {} lost is not {} posted", *row.delivered, *row.lost, *row.posted));
 	}
 	// A run that broke has said so; what was on its way then is no loss of the transport.
 	if (row.validity == "invalid" && row.mops == 0.0) return {};
 	if (row.mode == "RC" && row.lost.value_or(0) > 0) return invalid(fmt::format("RC lost {} messages", *row.lost));
-	if (row.mode == "RC" && row.duplicated.value_or(0) > 0) return invalid(fmt::format("RC duplicated {} messages", *row.duplicated));
-	if (row.mops && row.mops_low && row.mops_high && (*row.mops < *row.mops_low * (1 - 1e-9) || *row.mops > *row.mops_high * (1 + 1e-9)))
+	if (row.mode == "RC" && row.duplicated.value_or(0) > 0)
+		return invalid(fmt::format("RC duplicated {} messages", *row.duplicated));
+	if (row.mops && row.mops_low && row.mops_high &&
+		(*row.mops < *row.mops_low * (1 - 1e-9) || *row.mops > *row.mops_high * (1 + 1e-9)))
 		return invalid("mops is outside of its interval");
 	if (row.lost.value_or(0) == 0) return {};
 	const std::uint64_t posted = row.posted.value_or(*row.delivered + *row.lost);
@@ -62,15 +67,16 @@ Finding check_account(const Row& row) {
 	const std::string lost = fmt::format("{} of {} lost", *row.lost, posted);
 	if (share <= loss_tolerated) return {"valid", lost};
 	return {"suspect",
-		fmt::format(
-			"{} ({} %): the rate of what found a receive, which the receiver did not keep up with", lost, three_digits(100 * share))};
+		fmt::format("{} ({} %): the rate of what found a receive, which the receiver did not keep up with", lost,
+			three_digits(100 * share))};
 }
 
 Finding check_littles_law(const Row& row) {
 	if (!row.mops || !row.p50_us) return {};
 	const double in_flight = *row.mops * *row.p50_us;
 	if (in_flight <= 2.0 * static_cast<double>(row.window)) return {};
-	return {"suspect", fmt::format("mops * p50 = {} messages in flight in a window of {}", three_digits(in_flight), row.window)};
+	return {"suspect",
+		fmt::format("mops * p50 = {} messages in flight in a window of {}", three_digits(in_flight), row.window)};
 }
 
 // The rate in bytes at which RC stops growing with the size at this window; 0 if it does not.
@@ -94,8 +100,8 @@ Finding check_plateau(const Row& row, std::span<const Row> rows) {
 	const double plateau = rc_plateau(rows, row);
 	if (plateau == 0 || *row.gib <= 1.02 * plateau) return {};
 	return {"suspect",
-		fmt::format("{} GiB/s is above the plateau of {} GiB/s that RC reaches at window {}", three_digits(*row.gib), three_digits(plateau),
-			row.window)};
+		fmt::format("{} GiB/s is above the plateau of {} GiB/s that RC reaches at window {}", three_digits(*row.gib),
+			three_digits(plateau), row.window)};
 }
 
 int severity(std::string_view validity) { return validity == "invalid" ? 2 : validity == "suspect" ? 1 : 0; }
@@ -122,7 +128,8 @@ void judge(std::span<Row> rows) {
 		if (row.validity.empty() || row.validity == "n/a" || severity(findings[i].validity) > severity(row.validity))
 			row.validity = findings[i].validity;
 		const std::string& reason = findings[i].reason;
-		if (!reason.empty() && row.reason.find(reason) == row.reason.npos) row.reason += (row.reason.empty() ? "" : "; ") + reason;
+		if (!reason.empty() && row.reason.find(reason) == row.reason.npos)
+			row.reason += (row.reason.empty() ? "" : "; ") + reason;
 	}
 }
 

@@ -50,7 +50,8 @@ TEST(Validity, ThePublishedTableHasExactlyItsKnownFaults) {
 		const char* expected = "valid";
 		if (row.mode == "UD" && row.msg == 8192) expected = "invalid";
 		if (row.mode == "UD" && row.msg == 4096 && row.window == 64) expected = "suspect";
-		EXPECT_EQ(row.validity, expected) << row.mode << ' ' << row.msg << " window " << row.window << ": " << row.reason;
+		EXPECT_EQ(row.validity, expected)
+			<< row.mode << ' ' << row.msg << " window " << row.window << ": " << row.reason;
 		EXPECT_EQ(row.reason.empty(), row.validity == "valid");
 	}
 }
@@ -129,7 +130,9 @@ TEST(Validity, WithoutAnRcPlateauUdMayBeFaster) {
 	small.msg = 4096;
 	large.msg = 8192;
 	small.p50_us.reset(), large.p50_us.reset(), fast.p50_us.reset();
-	const auto with_rate = [](Row& row, double gib) { row.gib = gib, row.mops = gib * (1 << 30) / 1e6 / static_cast<double>(row.msg); };
+	const auto with_rate = [](Row& row, double gib) {
+		row.gib = gib, row.mops = gib * (1 << 30) / 1e6 / static_cast<double>(row.msg);
+	};
 	with_rate(small, 10.0);
 	with_rate(large, 10.5);
 	with_rate(fast, 12.0);

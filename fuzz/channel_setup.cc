@@ -1,8 +1,9 @@
-// What a stranger can say where a channel is set up in clear: to a server, to a client that waits for its answer, and as the first message
-// on the queue pair.
+// What a stranger can say where a channel is set up in clear: to a server, to a client that waits for its answer, and
+// as the first message on the queue pair.
 //
-// Whatever comes and in whatever pieces: nothing crashes, no more is held than one message, what was read keeps its limits and is written
-// as it was, both ends agree only on what both have seen, and a proof is taken only from who holds the keys.
+// Whatever comes and in whatever pieces: nothing crashes, no more is held than one message, what was read keeps its
+// limits and is written as it was, both ends agree only on what both have seen, and a proof is taken only from who
+// holds the keys.
 #include <algorithm>
 #include <vector>
 
@@ -31,14 +32,17 @@ Bytes said(Input& input, Role role) {
 	Parameters parameters = honest(role);
 	if (role == Role::server && input.below(4) == 0) parameters.refusal = Refusal{RefusalCode::full, "full"};
 	Bytes message = encode(parameters);
-	for (std::uint32_t changes = input.below(4); changes; --changes) message[input.byte() % message.size()] = std::byte{input.byte()};
+	for (std::uint32_t changes = input.below(4); changes; --changes)
+		message[input.byte() % message.size()] = std::byte{input.byte()};
 	// A field of any tag and size at the end, and a length that knows of it or not.
 	if (input.flag()) {
 		const auto value = input.bytes(input.byte());
 		message.push_back(std::byte{input.byte()});
 		message.push_back(static_cast<std::byte>(value.size()));
 		message.insert(message.end(), value.begin(), value.end());
-		if (input.flag()) message[6] = static_cast<std::byte>(message.size() >> 8), message[7] = static_cast<std::byte>(message.size());
+		if (input.flag())
+			message[6] = static_cast<std::byte>(message.size() >> 8),
+			message[7] = static_cast<std::byte>(message.size());
 	}
 	if (input.below(8) == 0) message.resize(input.byte());
 	return message;
@@ -62,7 +66,8 @@ Bytes take_all(Handshake& end) {
 void check_decoded(const Bytes& message) {
 	const auto decoded = decode(message);
 	if (!decoded) {
-		check(!decoded.error().field.empty() && decoded.error().text.starts_with(decoded.error().field), "an error names its field");
+		check(!decoded.error().field.empty() && decoded.error().text.starts_with(decoded.error().field),
+			"an error names its field");
 		return;
 	}
 	check(validate(*decoded).has_value(), "what was read keeps its limits");
@@ -80,8 +85,10 @@ void check_terms(const Bytes& message, Role role) {
 
 void check_agreed(const Handshake& end, Input& input) {
 	const Agreed& agreed = end.agreed();
-	check(negotiate(agreed.ours, agreed.theirs) == agreed.negotiated && validate(agreed.theirs).has_value(), "what was agreed can be");
-	check(check_proof(agreed.proof, make_proof(agreed.proof)).error() == ProofError::reflected, "one's own proof is none");
+	check(negotiate(agreed.ours, agreed.theirs) == agreed.negotiated && validate(agreed.theirs).has_value(),
+		"what was agreed can be");
+	check(check_proof(agreed.proof, make_proof(agreed.proof)).error() == ProofError::reflected,
+		"one's own proof is none");
 	const auto first = input.bytes(2 * proof_size);
 	check(!check_proof(agreed.proof, first), "a proof is not guessed");
 }
@@ -101,7 +108,8 @@ void serve(Input& input) {
 	if (input.flag()) server.feed_end();
 	check_decoded(take_all(server));
 	if (server.state() == Handshake::State::agreed) check_agreed(server, input);
-	else if (server.state() == Handshake::State::failed) check(!server.error().text.empty(), "a failure has a sentence");
+	else if (server.state() == Handshake::State::failed)
+		check(!server.error().text.empty(), "a failure has a sentence");
 	else check(server.poll_timeout() == 1000, "who waits has a deadline");
 }
 

@@ -1,5 +1,5 @@
-// The NIC copies to and from application memory in assembly, which the address sanitizer does not see. In the fuzzers it copies by memcpy,
-// which it does.
+// The NIC copies to and from application memory in assembly, which the address sanitizer does not see. In the fuzzers
+// it copies by memcpy, which it does.
 #include <cstring>
 
 #include "nic/memory/guarded_copy.h"

@@ -1,8 +1,9 @@
-// What a stranger can say on the socket by which two processes of one host find each other: a message of any bytes and length, with any
-// descriptors.
+// What a stranger can say on the socket by which two processes of one host find each other: a message of any bytes and
+// length, with any descriptors.
 //
-// Both sides are tried: the one that accepts (PendingPeer) and the one that connects (connect_to). Whatever comes in, nothing crashes,
-// nothing blocks, a link comes about only with memory of the right size and seals, and every descriptor that came is closed at the end.
+// Both sides are tried: the one that accepts (PendingPeer) and the one that connects (connect_to). Whatever comes in,
+// nothing crashes, nothing blocks, a link comes about only with memory of the right size and seals, and every
+// descriptor that came is closed at the end.
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/eventfd.h>
@@ -23,7 +24,8 @@ namespace {
 using namespace engine;
 using namespace std::chrono_literals;
 
-// The number that the next descriptor would get: it is what it was before exactly if nothing was left open (or closed that is not ours).
+// The number that the next descriptor would get: it is what it was before exactly if nothing was left open (or closed
+// that is not ours).
 int next_descriptor() { return Descriptor(fcntl(0, F_DUPFD_CLOEXEC, 3)).get(); }
 
 // Made once: what a peer may send. None of it blocks.
@@ -40,7 +42,8 @@ struct Things {
 		list.emplace_back(memfd_create("unsealed", MFD_CLOEXEC | MFD_ALLOW_SEALING));
 		check(ftruncate(list.back().get(), sizeof(wire::Direction)) == 0, "an unsealed file of the right size");
 		list.emplace_back(memfd_create("small", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-		check(fcntl(list.back().get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0, "a sealed file of the wrong size");
+		check(fcntl(list.back().get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0,
+			"a sealed file of the wrong size");
 		list.push_back(std::move(create_sealed<ProgressPage>("no page", Writers::this_mapping)->fd));
 		list.emplace_back(eventfd(0, EFD_CLOEXEC));
 		list.emplace_back(open("/dev/zero", O_RDWR | O_CLOEXEC));

@@ -1,5 +1,6 @@
-// What a client makes of any bytes in a server's published area: a value that it accepts lies in what it read, and is what it has a
-// checksum of. The first byte chooses whether the checksums are made right, so that the checks behind them are reached.
+// What a client makes of any bytes in a server's published area: a value that it accepts lies in what it read, and is
+// what it has a checksum of. The first byte chooses whether the checksums are made right, so that the checks behind
+// them are reached.
 #include "base/check.h"
 #include "lib/kv/index_format.h"
 
@@ -24,7 +25,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
 	}
 	const SeenLine found = read_line(Bytes(area).first(line_bytes), key, hash, area.size());
 	if (found.seen == Seen::inside)
-		check(found.value.data() >= area.data() && found.value.data() + found.value.size() <= area.data() + line_bytes, "inside its line");
+		check(found.value.data() >= area.data() && found.value.data() + found.value.size() <= area.data() + line_bytes,
+			"inside its line");
 	if (found.seen == Seen::outside) {
 		check(found.header.offset + std::uint64_t{found.header.record_bytes()} <= area.size(), "inside the area");
 		(void)read_record(Bytes(area).subspan(found.header.offset, found.header.record_bytes()), found.header, key);

@@ -1,5 +1,5 @@
-// What client and server of the key-value store make of any message: nothing that a reader gives out lies outside of the message, and what
-// it took can be written again to the same bytes.
+// What client and server of the key-value store make of any message: nothing that a reader gives out lies outside of
+// the message, and what it took can be written again to the same bytes.
 #include <algorithm>
 
 #include "base/check.h"
@@ -24,7 +24,8 @@ void read_requests(kv::Bytes message) {
 	for (kv::Requests requests(message); !requests.done();) {
 		const auto request = requests.next();
 		if (!request) break;
-		check(lies_in(request->key, message) && lies_in(request->value, message), "keys and values lie in their message");
+		check(
+			lies_in(request->key, message) && lies_in(request->value, message), "keys and values lie in their message");
 		append(again, request->header);
 		append(again, request->key);
 		append(again, request->value);

@@ -1,5 +1,6 @@
-// What the Communication Manager makes of any sequence of datagrams, commands of its program and moments: nothing crashes, nothing is
-// reported about what was let go, and when all has been let go and time has passed, nothing is left.
+// What the Communication Manager makes of any sequence of datagrams, commands of its program and moments: nothing
+// crashes, nothing is reported about what was let go, and when all has been let go and time has passed, nothing is
+// left.
 #include <vector>
 
 #include "base/check.h"
@@ -11,13 +12,14 @@ namespace {
 
 using namespace cm;
 
-constexpr std::uint16_t attributes[] = {Req::attribute, Mra::attribute, Rej::attribute, Rep::attribute, Rtu::attribute, Dreq::attribute,
-	Drep::attribute, SidrReq::attribute, SidrRep::attribute};
+constexpr std::uint16_t attributes[] = {Req::attribute, Mra::attribute, Rej::attribute, Rep::attribute, Rtu::attribute,
+	Dreq::attribute, Drep::attribute, SidrReq::attribute, SidrRep::attribute};
 
 struct Conversation {
 	explicit Conversation(Input& bytes) : input(bytes) {
 		manager.use_block(5);
-		check(manager.listen(service_of(port_space::tcp, 1), {}, this) && manager.listen(service_of(port_space::udp, 1), {}, this),
+		check(manager.listen(service_of(port_space::tcp, 1), {}, this) &&
+				manager.listen(service_of(port_space::udp, 1), {}, this),
 			"free services");
 	}
 
@@ -33,21 +35,28 @@ struct Conversation {
 		wire::Mad mad{};
 		const auto body = input.bytes(input.below(wire::mad_size - wire::mad_header_size));
 		std::ranges::copy(body, mad.begin() + wire::mad_header_size);
-		wire::write_mad_header(mad, {.transaction_id = input.byte(), .attribute_id = attributes[input.below(std::size(attributes))]});
+		wire::write_mad_header(
+			mad, {.transaction_id = input.byte(), .attribute_id = attributes[input.below(std::size(attributes))]});
 		// Numbers that exist, or hardly anything would be about a connection.
 		if (input.flag()) wire::store_be32(&mad[24], input.below(4));
 		if (input.flag()) wire::store_be32(&mad[28], some().value);
-		if (input.flag()) wire::store_be64(&mad[32], service_of(input.flag() ? port_space::tcp : port_space::udp, 1).value);
 		if (input.flag())
-			mad[24 + 140] = mad[24 + 16] = std::byte{0}, mad[24 + 141] = mad[24 + 17] = std::byte{0x40}, mad[24 + 50] = std::byte{0x30};
+			wire::store_be64(&mad[32], service_of(input.flag() ? port_space::tcp : port_space::udp, 1).value);
+		if (input.flag())
+			mad[24 + 140] = mad[24 + 16] = std::byte{0}, mad[24 + 141] = mad[24 + 17] = std::byte{0x40},
+					 mad[24 + 50] = std::byte{0x30};
 		manager.handle_mad(now, route(), mad);
 	}
 
 	void command() {
 		const CommId id = some();
 		switch (input.below(9)) {
-			case 0: known.push_back(manager.connect(now, route(), {.service = service_of(port_space::tcp, 2)}, this)); break;
-			case 1: known.push_back(manager.resolve(now, route(), {.service = service_of(port_space::udp, 2)}, this)); break;
+			case 0:
+				known.push_back(manager.connect(now, route(), {.service = service_of(port_space::tcp, 2)}, this));
+				break;
+			case 1:
+				known.push_back(manager.resolve(now, route(), {.service = service_of(port_space::udp, 2)}, this));
+				break;
 			case 2: manager.confirm(id); break;
 			case 3: manager.reply(now, id, {}, 1, {}); break;
 			case 4: manager.answer(now, id, sidr_status::success, {1}, 2, {}); break;

@@ -1,9 +1,10 @@
-// Lists of operations on queue pairs between two adapters: post, receive, modify, deliver, lose, in any order that the verbs would allow a
-// program.
+// Lists of operations on queue pairs between two adapters: post, receive, modify, deliver, lose, in any order that the
+// verbs would allow a program.
 //
-// The fabric is the simulator's, lossless as between two processes of one host, or of packets, of which the input says which are lost.
-// Whatever was done: only what was posted completes, once and in order; and when receives are posted and time goes on, everything comes to
-// rest: no reliable connection whose two ends are up keeps work that neither completes nor fails.
+// The fabric is the simulator's, lossless as between two processes of one host, or of packets, of which the input says
+// which are lost. Whatever was done: only what was posted completes, once and in order; and when receives are posted
+// and time goes on, everything comes to rest: no reliable connection whose two ends are up keeps work that neither
+// completes nor fails.
 #include <memory>
 #include <vector>
 
@@ -35,7 +36,10 @@ class World {
 public:
 	explicit World(Input& input)
 		: input_(input),
-		  fabric_({.seed = input.byte(), .lossless = input.flag(), .faults = {.delay = 2'000, .jitter = 3'000}, .events_max = 200'000}),
+		  fabric_({.seed = input.byte(),
+			  .lossless = input.flag(),
+			  .faults = {.delay = 2'000, .jitter = 3'000},
+			  .events_max = 200'000}),
 		  a_(fabric_.add_host()),
 		  b_(fabric_.add_host()) {
 		options_.path_mtu = static_cast<std::uint8_t>(1 + input.below(5));
@@ -85,7 +89,8 @@ public:
 		if (ended != Ended::idle) fail("it does not come to rest");
 		for (auto& end : ends_) {
 			if (end->at.qp.state != QpState::rts || end->at.quiet()) continue;
-			// One that was connected to a queue pair which has since begun anew waits as its time-out says, which here is never too long.
+			// One that was connected to a queue pair which has since begun anew waits as its time-out says, which here
+			// is never too long.
 			fail("work is left that neither completes nor fails");
 		}
 		check(a_.guards_are_intact() && b_.guards_are_intact(), "nothing is written outside registered memory");
@@ -126,7 +131,9 @@ private:
 			case 0: end.at.to_state(QpState::error); return;
 			case 1: end.at.to_state(QpState::reset); return;
 			case 2:
-				end.at.modify({.mask = transport::qp_state | transport::qp_sqd_notify, .state = QpState::sqd, .sqd_notify = true});
+				end.at.modify({.mask = transport::qp_state | transport::qp_sqd_notify,
+					.state = QpState::sqd,
+					.sqd_notify = true});
 				return;
 			case 3: end.at.to_state(QpState::sqd); return;
 			case 4: end.at.to_state(QpState::rts); return;
@@ -151,9 +158,9 @@ private:
 	}
 
 	void fill(Work& work, End& end, std::uint64_t wr_id) {
-		static constexpr SendOpcode any[] = {SendOpcode::send, SendOpcode::send_imm, SendOpcode::rdma_write, SendOpcode::rdma_write_imm,
-			SendOpcode::rdma_read, SendOpcode::compare_swap, SendOpcode::fetch_add, SendOpcode::send_invalidate,
-			SendOpcode::local_invalidate};
+		static constexpr SendOpcode any[] = {SendOpcode::send, SendOpcode::send_imm, SendOpcode::rdma_write,
+			SendOpcode::rdma_write_imm, SendOpcode::rdma_read, SendOpcode::compare_swap, SendOpcode::fetch_add,
+			SendOpcode::send_invalidate, SendOpcode::local_invalidate};
 		const QpType type = end.at.qp.type;
 		work.opcode = any[input_.below(type == QpType::ud ? 2 : type == QpType::uc ? 4 : 9)];
 		work.wr_id = wr_id;
@@ -168,7 +175,8 @@ private:
 		work.rkey = input_.below(32) ? theirs.key() : input_.take<std::uint32_t>();
 		if (work.opcode == SendOpcode::local_invalidate) return;
 		if (atomic) work.segments = {own.segment(input_.byte() * 8, 8)};
-		else if (work.opcode != SendOpcode::rdma_read && input_.below(4) == 0) work.inline_data.resize(1 + input_.below(64));
+		else if (work.opcode != SendOpcode::rdma_read && input_.below(4) == 0)
+			work.inline_data.resize(1 + input_.below(64));
 		else
 			for (std::uint32_t i = input_.below(3); i; --i) work.segments.push_back(some_segment(own));
 	}

@@ -1,7 +1,8 @@
 // wire::parse on any bytes, and the way from slots to packets and back.
 //
-// The first byte says what is tried: bytes as they are, bytes with the right ICRC appended (or the fuzzer would hardly ever get past it),
-// or a slot that the transport could have written, cut into packets, each of which must come back as the piece of the slot that it is.
+// The first byte says what is tried: bytes as they are, bytes with the right ICRC appended (or the fuzzer would hardly
+// ever get past it), or a slot that the transport could have written, cut into packets, each of which must come back as
+// the piece of the slot that it is.
 #include <array>
 #include <vector>
 
@@ -26,8 +27,8 @@ Flow take_flow(Input& input) {
 }
 
 bool same_headers(const Slot& a, const Slot& b) {
-	return a.length == b.length && a.destination_opcode == b.destination_opcode && a.psn_flags == b.psn_flags && a.word == b.word &&
-		std::memcmp(a.bytes, b.bytes, sizeof a.bytes) == 0;
+	return a.length == b.length && a.destination_opcode == b.destination_opcode && a.psn_flags == b.psn_flags &&
+		a.word == b.word && std::memcmp(a.bytes, b.bytes, sizeof a.bytes) == 0;
 }
 
 void parse_bytes(Input& input, const Flow& flow, bool with_icrc) {
@@ -37,8 +38,8 @@ void parse_bytes(Input& input, const Flow& flow, bool with_icrc) {
 	std::vector<std::byte> datagram(bytes.begin(), bytes.end());
 	if (with_icrc && datagram.size() >= 12) {
 		const std::size_t header_bytes = std::min<std::size_t>(datagram.size(), header_bytes_max);
-		const std::uint32_t crc =
-			icrc(flow, ip_id, {.headers = std::span(datagram).first(header_bytes), .payload = std::span(datagram).subspan(header_bytes)});
+		const std::uint32_t crc = icrc(flow, ip_id,
+			{.headers = std::span(datagram).first(header_bytes), .payload = std::span(datagram).subspan(header_bytes)});
 		for (int shift = 0; shift < 32; shift += 8) datagram.push_back(static_cast<std::byte>(crc >> shift));
 	}
 	const auto parsed = parse(flow, datagram, ip_id);
@@ -46,10 +47,11 @@ void parse_bytes(Input& input, const Flow& flow, bool with_icrc) {
 		check(parsed.error() < DropReason::count && name(parsed.error()) != "unknown", "a refusal has a reason");
 		return;
 	}
-	check(
-		parsed->payload.size() == parsed->slot.length && parsed->payload.size() <= payload_bytes_max, "the payload's length is the slot's");
+	check(parsed->payload.size() == parsed->slot.length && parsed->payload.size() <= payload_bytes_max,
+		"the payload's length is the slot's");
 	check(parsed->payload.empty() ||
-			(parsed->payload.data() >= datagram.data() && &parsed->payload.back() < datagram.data() + datagram.size() - icrc_size),
+			(parsed->payload.data() >= datagram.data() &&
+				&parsed->payload.back() < datagram.data() + datagram.size() - icrc_size),
 		"the payload lies in the datagram");
 
 	// Reserved bits and the P_Key's top bit are not kept; everything else is.
@@ -58,7 +60,8 @@ void parse_bytes(Input& input, const Flow& flow, bool with_icrc) {
 	check(size == datagram.size(), "a packet that was parsed is written as long as it was");
 	const auto twice = parse(flow, std::span(again).first(size), ip_id);
 	check(twice.has_value(), "what was written is parsed");
-	check(same_headers(parsed->slot, twice->slot) && std::ranges::equal(parsed->payload, twice->payload), "and is the same");
+	check(same_headers(parsed->slot, twice->slot) && std::ranges::equal(parsed->payload, twice->payload),
+		"and is the same");
 }
 
 // Of the shapes that the transport writes.
@@ -66,7 +69,8 @@ void cut_slot(Input& input, const Flow& flow) {
 	const Opcode opcode{input.byte()};
 	const OpcodeFacts& f = facts(opcode);
 	if (!f.known) return;
-	const bool carries = f.operation == Operation::send || f.operation == Operation::write || f.operation == Operation::read_response;
+	const bool carries =
+		f.operation == Operation::send || f.operation == Operation::write || f.operation == Operation::read_response;
 	const unsigned mtu_code = 1 + input.below(5);
 	const std::uint32_t mtu = 128u << mtu_code;
 	std::uint32_t length = carries ? input.take<std::uint16_t>() % (Direction::run_bytes_max + 1) : 0;
@@ -89,16 +93,19 @@ void cut_slot(Input& input, const Flow& flow) {
 	std::uint32_t offset = 0;
 	for (std::uint32_t i = 0; i < packets; ++i) {
 		const Piece piece = piece_of(slot, i);
-		check(piece.payload_offset == offset && piece.payload_bytes <= mtu, "the pieces follow each other and fit the path MTU");
+		check(piece.payload_offset == offset && piece.payload_bytes <= mtu,
+			"the pieces follow each other and fit the path MTU");
 		std::vector<std::byte> packet(piece.wire_bytes());
-		check(write_packet(slot, i, payload.data(), flow, ip_id, packet) == packet.size(), "a packet is as long as its piece says");
+		check(write_packet(slot, i, payload.data(), flow, ip_id, packet) == packet.size(),
+			"a packet is as long as its piece says");
 		const auto parsed = parse(flow, packet, 0);
 		check(parsed.has_value(), "a packet that we write is one that we parse");
 		check(!flow.is_ipv4() || parsed->ip_id == ip_id, "the identification is found");
 		check(parsed->slot.opcode() == piece.opcode && parsed->slot.psn().value == ((psn + i) & 0xffffff) &&
 				parsed->slot.destination() == slot.destination(),
 			"the BTH");
-		check(std::ranges::equal(parsed->payload, std::span(payload).subspan(offset, piece.payload_bytes)), "the payload");
+		check(std::ranges::equal(parsed->payload, std::span(payload).subspan(offset, piece.payload_bytes)),
+			"the payload");
 		const OpcodeFacts& g = facts(piece.opcode);
 		check((g.first && f.first) == (i == 0 && f.first) && (g.last && f.last) == (i + 1 == packets && f.last),
 			"the run begins and ends where the slot does");
@@ -109,9 +116,12 @@ void cut_slot(Input& input, const Flow& flow) {
 					parsed->slot.reth.dma_length == slot.reth.dma_length,
 				"the RETH");
 		if (g.atomic_eth)
-			check(parsed->slot.atomic.swap_or_add == slot.atomic.swap_or_add && parsed->slot.atomic.compare == slot.atomic.compare,
+			check(parsed->slot.atomic.swap_or_add == slot.atomic.swap_or_add &&
+					parsed->slot.atomic.compare == slot.atomic.compare,
 				"the AtomicETH");
-		if (g.deth) check(parsed->slot.deth.q_key == slot.deth.q_key && parsed->slot.source() == slot.deth.source_qp(), "the DETH");
+		if (g.deth)
+			check(parsed->slot.deth.q_key == slot.deth.q_key && parsed->slot.source() == slot.deth.source_qp(),
+				"the DETH");
 		offset += piece.payload_bytes;
 	}
 	check(offset == length, "nothing of the payload is missing");

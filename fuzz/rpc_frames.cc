@@ -1,4 +1,5 @@
-// The frames of RPC, and bodies read as several types: whatever a peer sends, a fault or a value, and memory in proportion.
+// The frames of RPC, and bodies read as several types: whatever a peer sends, a fault or a value, and memory in
+// proportion.
 #include <map>
 #include <optional>
 

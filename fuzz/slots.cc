@@ -1,9 +1,10 @@
-// A hostile peer: on a same-host link it may write what it likes into the rings that it shares with us, at any time, in any order; on
-// another host it may send any packet, whose parsed form is a slot too.
+// A hostile peer: on a same-host link it may write what it likes into the rings that it shares with us, at any time, in
+// any order; on another host it may send any packet, whose parsed form is a slot too.
 //
-// The adapter has a few queue pairs of each kind and in several states, with work posted, and reads the peer's ring as engine/link.cc does.
-// The input is the peer's writes and the program's calls. What must hold: nothing but registered memory is touched, and of that only what
-// the peer was given the right to; no request completes that was not posted; every pass comes to an end.
+// The adapter has a few queue pairs of each kind and in several states, with work posted, and reads the peer's ring as
+// engine/link.cc does. The input is the peer's writes and the program's calls. What must hold: nothing but registered
+// memory is touched, and of that only what the peer was given the right to; no request completes that was not posted;
+// every pass comes to an end.
 #include <algorithm>
 #include <vector>
 
@@ -119,7 +120,9 @@ private:
 	std::uint32_t pick() { return input_.below(pair_count); }
 
 	// 0, 1 and 2, 4: RC, of which one with a shared receive queue; 3: RC in INIT; 5: UC; 6: UD.
-	static QpType type_of(std::uint32_t index) { return index == 5 ? QpType::uc : index == 6 ? QpType::ud : QpType::rc; }
+	static QpType type_of(std::uint32_t index) {
+		return index == 5 ? QpType::uc : index == 6 ? QpType::ud : QpType::rc;
+	}
 
 	void create(std::uint32_t index) {
 		pairs_[index] = adapter_.create_qp({.type = type_of(index),
@@ -137,7 +140,8 @@ private:
 
 	void modify(std::uint32_t index, QpState to, std::uint32_t mask) {
 		QueuePairAttributes attributes;
-		attributes.access = index == 1 ? memory::remote_read : memory::remote_write | memory::remote_read | memory::remote_atomic;
+		attributes.access =
+			index == 1 ? memory::remote_read : memory::remote_write | memory::remote_read | memory::remote_atomic;
 		attributes.path_mtu = static_cast<std::uint8_t>(1 + index % 5);
 		attributes.timeout = 8;
 		attributes.retry_count = attributes.rnr_retry = 3;
@@ -169,7 +173,8 @@ private:
 			(connected ? qp_av | qp_path_mtu | qp_destination_qpn | qp_rq_psn : 0) |
 				(reliable ? qp_max_dest_rd_atomic | qp_min_rnr_timer : 0));
 		if (to == QpState::rtr) return;
-		modify(index, QpState::rts, qp_sq_psn | (reliable ? qp_timeout | qp_retry_count | qp_rnr_retry | qp_max_rd_atomic : 0));
+		modify(index, QpState::rts,
+			qp_sq_psn | (reliable ? qp_timeout | qp_retry_count | qp_rnr_retry | qp_max_rd_atomic : 0));
 	}
 
 	void change_state() {
@@ -206,7 +211,9 @@ private:
 			default: return open_.key;
 		}
 	}
-	std::uint64_t some_address() { return some_region().iova + static_cast<std::uint64_t>(std::int64_t{input_.take<std::int16_t>()}); }
+	std::uint64_t some_address() {
+		return some_region().iova + static_cast<std::uint64_t>(std::int64_t{input_.take<std::int16_t>()});
+	}
 	std::uint32_t some_length(std::uint32_t mtu) {
 		switch (input_.below(8)) {
 			case 0: return 0;
@@ -226,7 +233,8 @@ private:
 		const wire::Opcode opcode{input_.byte()};
 		const wire::OpcodeFacts& facts = wire::facts(opcode);
 		const auto delta = static_cast<std::uint32_t>(std::int32_t{input_.take<std::int8_t>()} / 8);
-		const std::uint32_t psn = (static_cast<std::uint32_t>(facts.response ? qp.una : qp.expected_psn) + delta) & 0xffffff;
+		const std::uint32_t psn =
+			(static_cast<std::uint32_t>(facts.response ? qp.una : qp.expected_psn) + delta) & 0xffffff;
 		slot.lap_source = 0x777;
 		slot.set_bth(opcode, {qp.qpn}, {psn}, input_.byte());
 		slot.length = some_length(qp.path_mtu());
@@ -235,16 +243,19 @@ private:
 			: input_.take<std::uint16_t>() % wire::Direction::arena_lines;
 		if (facts.aeth) slot.set_aeth(some_syndrome(), input_.byte());
 		else slot.word = some_key();
-		if (facts.reth) slot.reth = {some_address(), {some_key()}, input_.flag() ? slot.length : some_length(qp.path_mtu())};
-		else if (facts.atomic_eth) slot.atomic = {some_address() & ~std::uint64_t{7}, {some_key()}, 0, input_.byte(), input_.byte()};
-		else if (facts.deth) slot.deth = {input_.flag() ? 7 : input_.take<std::uint32_t>(), input_.take<std::uint32_t>()};
+		if (facts.reth)
+			slot.reth = {some_address(), {some_key()}, input_.flag() ? slot.length : some_length(qp.path_mtu())};
+		else if (facts.atomic_eth)
+			slot.atomic = {some_address() & ~std::uint64_t{7}, {some_key()}, 0, input_.byte(), input_.byte()};
+		else if (facts.deth)
+			slot.deth = {input_.flag() ? 7 : input_.take<std::uint32_t>(), input_.take<std::uint32_t>()};
 		return slot;
 	}
 
 	std::uint8_t some_syndrome() {
 		using namespace wire::syndrome;
-		static constexpr std::uint8_t list[] = {
-			ack, 0, rnr_nak | 1, nak_sequence_error, nak_invalid_request, nak_remote_access, nak_remote_operation, 0x64};
+		static constexpr std::uint8_t list[] = {ack, 0, rnr_nak | 1, nak_sequence_error, nak_invalid_request,
+			nak_remote_access, nak_remote_operation, 0x64};
 		return input_.flag() ? input_.one_of(list) : input_.byte();
 	}
 
@@ -295,7 +306,9 @@ private:
 
 	void post_send(std::uint32_t index) {
 		QueuePair& qp = *pairs_[index];
-		if (qp.state != QpState::rts && qp.state != QpState::sqd && qp.state != QpState::sqe && qp.state != QpState::error) return;
+		if (qp.state != QpState::rts && qp.state != QpState::sqd && qp.state != QpState::sqe &&
+			qp.state != QpState::error)
+			return;
 		const std::uint32_t head = qp.sq_head.load();
 		if (head - qp.sq_tail.load() > qp.sq_mask) return;
 		SendWqe& wqe = qp.wqe(head);
@@ -319,11 +332,12 @@ private:
 				wqe.length += segment.length;
 			}
 		}
-		if (qp.type == QpType::ud) wqe.datagram = {.outlet = &outlet_, .qpn = input_.byte(), .q_key = 7, .address_index = input_.byte()};
+		if (qp.type == QpType::ud)
+			wqe.datagram = {.outlet = &outlet_, .qpn = input_.byte(), .q_key = 7, .address_index = input_.byte()};
 		else if (atomic) wqe.atomic = {some_address(), some_key(), 0, 1, 2};
 		else if (wqe.opcode == SendOpcode::bind_window)
-			wqe.bind = {some_address(), input_.take<std::uint16_t>(), window_key_, (window_key_ & ~0xffu) | input_.byte(), open_.key,
-				memory::remote_write | memory::remote_read, false};
+			wqe.bind = {some_address(), input_.take<std::uint16_t>(), window_key_,
+				(window_key_ & ~0xffu) | input_.byte(), open_.key, memory::remote_write | memory::remote_read, false};
 		else wqe.rdma = {some_address(), some_key()};
 		qp.sq_head.store(head + 1);
 		adapter_.begin_pass(now_);
@@ -352,7 +366,8 @@ private:
 	void pass() {
 		adapter_.begin_pass(now_);
 		wire::AckRecord record;
-		for (std::uint32_t i = 0; i < wire::Direction::ack_count && acks_.read(record); ++i) adapter_.handle_ack(outlet_, record);
+		for (std::uint32_t i = 0; i < wire::Direction::ack_count && acks_.read(record); ++i)
+			adapter_.handle_ack(outlet_, record);
 		wire::Slot image;
 		for (std::uint32_t i = 0; i < wire::Direction::slot_count && slots_.read(image); ++i) {
 			const wire::OpcodeFacts& facts = wire::facts(image.opcode());
@@ -363,7 +378,8 @@ private:
 				continue;
 			}
 			if (image.opcode() != wire::forwarded_packet)
-				adapter_.handle_slot(outlet_, image, payload, incoming_->addresses[facts.deth ? image.deth.address_index() : 0]);
+				adapter_.handle_slot(
+					outlet_, image, payload, incoming_->addresses[facts.deth ? image.deth.address_index() : 0]);
 			slots_.advance();
 		}
 		slots_.release();
@@ -371,7 +387,8 @@ private:
 		if (adapter_.poll_timeout() <= now_) adapter_.handle_timeouts();
 		adapter_.resume(outlet_);
 		adapter_.finish_pass();
-		for (Outlet* outlet = adapter_.context().take_touched(); outlet; outlet = outlet->next_touched) outlet->touched = false;
+		for (Outlet* outlet = adapter_.context().take_touched(); outlet; outlet = outlet->next_touched)
+			outlet->touched = false;
 		adapter_.context().raised_events.clear();
 		adapter_.context().raised_queues.clear();
 		poll();

@@ -50,7 +50,9 @@ def main(arguments: list[str]) -> int:
             options.json,
             {
                 "sources": [_source_json(source) | more(source) for source in sources],
-                "claims": {label: [asdict(judgement) for judgement in judgements] for label, judgements in judged.items()},
+                "claims": {
+                    label: [asdict(judgement) for judgement in judgements] for label, judgements in judged.items()
+                },
             },
         )
     except TableError as error:
@@ -98,14 +100,25 @@ def _write_json(path: str | None, document: dict[str, object]) -> None:
 
 def _options(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
-        prog="verbena report", description=__doc__, epilog=EXAMPLES, formatter_class=argparse.RawDescriptionHelpFormatter
+        prog="verbena report",
+        description=__doc__,
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
-        "files", nargs="+", type=Path, metavar="FILE", help="CSV or JSON of verbena bench rcud, scale, rpc or kv, or a published table"
+        "files",
+        nargs="+",
+        type=Path,
+        metavar="FILE",
+        help="CSV or JSON of verbena bench rcud, scale, rpc or kv, or a published table",
     )
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="PAGE", help="the HTML page to write")
-    parser.add_argument("--plots", type=Path, metavar="DIR", help="folder for the PNG and SVG files (default: beside the page)")
-    parser.add_argument("--json", metavar="F", help="also write facts, comparisons and verdicts as JSON (- is standard output)")
+    parser.add_argument(
+        "--plots", type=Path, metavar="DIR", help="folder for the PNG and SVG files (default: beside the page)"
+    )
+    parser.add_argument(
+        "--json", metavar="F", help="also write facts, comparisons and verdicts as JSON (- is standard output)"
+    )
     return parser.parse_args(arguments)
 
 

@@ -37,7 +37,9 @@ class Judgement:
 
 def read_claims(system: str) -> list[Claim]:
     with open(PUBLISHED / "claims.csv", encoding="utf-8", newline="") as file:
-        claims = [Claim(line["id"], line["system"], line["sentence"], line["rows needed"]) for line in csv.DictReader(file)]
+        claims = [
+            Claim(line["id"], line["system"], line["sentence"], line["rows needed"]) for line in csv.DictReader(file)
+        ]
     return [claim for claim in claims if claim.system == system]
 
 

@@ -29,7 +29,8 @@ def document(title: str, lead: str, sections: list[tuple[str, str]]) -> str:
     """The whole page; `lead` and the sections' bodies are HTML."""
     links = "".join(f'<li><a href="#{_anchor(name)}">{name}</a></li>' for name, _ in sections)
     body = "".join(
-        f'<section aria-labelledby="{_anchor(name)}"><h2 id="{_anchor(name)}">{name}</h2>{text}</section>' for name, text in sections
+        f'<section aria-labelledby="{_anchor(name)}"><h2 id="{_anchor(name)}">{name}</h2>{text}</section>'
+        for name, text in sections
     )
     return (
         f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
@@ -61,7 +62,9 @@ def table_html(caption: str, heads: Iterable[str], rows: Iterable[Iterable[str]]
     """Cells are HTML already, a whole <td> if one needs a class; the first of a row is its header. Heads in TEXT are of words."""
     head = "".join(f'<th scope="col"{" class=text" if name.startswith(TEXT) else ""}>{name}</th>' for name in heads)
     body = "".join(
-        f'<tr><th scope="row">{first}</th>' + "".join(cell if cell.startswith("<td") else f"<td>{cell}</td>" for cell in rest) + "</tr>"
+        f'<tr><th scope="row">{first}</th>'
+        + "".join(cell if cell.startswith("<td") else f"<td>{cell}</td>" for cell in rest)
+        + "</tr>"
         for first, *rest in rows
     )
     return (

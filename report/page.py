@@ -27,7 +27,11 @@ class Layout:
 
 
 def render(
-    layout: Layout, sources: list[Source], pictures: list[Picture], judged: dict[str, list[Judgement]], published: Source | None
+    layout: Layout,
+    sources: list[Source],
+    pictures: list[Picture],
+    judged: dict[str, list[Judgement]],
+    published: Source | None,
 ) -> str:
     """The page for `sources`, with `judged` by source label; `published` stands beside them unless it is one of them."""
     sections = [
@@ -39,7 +43,9 @@ def render(
         for title, html in layout.more(source):
             more[title] = more.get(title, "") + html
     sections += more.items()
-    sections.append(("Rows", "".join(_rows(layout, source) for source in [*sources, *([published] if published else [])])))
+    sections.append(
+        ("Rows", "".join(_rows(layout, source) for source in [*sources, *([published] if published else [])]))
+    )
     sections.append(("Environment", "".join(environment_html(source) for source in sources)))
     return document(layout.title, f"{layout.lead} {kinds_html(sources)}.", sections)
 

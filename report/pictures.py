@@ -78,7 +78,9 @@ class Picture:
     notes: tuple[str, ...]
 
 
-def line_of(rows: Iterable[Row], column: str, x: Callable[[Row], float], label: str, gid: str, colour: str, **more: object) -> Line:
+def line_of(
+    rows: Iterable[Row], column: str, x: Callable[[Row], float], label: str, gid: str, colour: str, **more: object
+) -> Line:
     """The rows' values of a column with their intervals, by `x`."""
     points = [(x(row), *row.interval(column)) for row in rows if row.get(column) and x(row) > 0]
     return Line(label, gid, colour, sorted(points), **more)
@@ -96,7 +98,13 @@ def in_words(lines: Iterable[Line], unit: str) -> str:
 
 def draw(chart: Chart, folder: Path) -> Picture:
     folder.mkdir(parents=True, exist_ok=True)
-    style = {"font.family": "DejaVu Sans", "font.size": 11, "svg.fonttype": "path", "svg.hashsalt": chart.name, "text.color": INK}
+    style = {
+        "font.family": "DejaVu Sans",
+        "font.size": 11,
+        "svg.fonttype": "path",
+        "svg.hashsalt": chart.name,
+        "text.color": INK,
+    }
     notes = list(chart.notes)
     with pyplot.rc_context({**style, "axes.labelcolor": INK, "xtick.color": MUTED, "ytick.color": MUTED}):
         figure, axes = pyplot.subplots(facecolor=PAPER)
@@ -118,7 +126,10 @@ def draw(chart: Chart, folder: Path) -> Picture:
 def _line(axes: Axes, line: Line) -> None:
     if not line.points:
         return
-    errors = [[middle - min(low, middle) for _, low, middle, _ in line.points], [max(high, mid) - mid for _, _, mid, high in line.points]]
+    errors = [
+        [middle - min(low, middle) for _, low, middle, _ in line.points],
+        [max(high, mid) - mid for _, _, mid, high in line.points],
+    ]
     axes.errorbar(
         [x for x, _, _, _ in line.points],
         [middle for _, _, middle, _ in line.points],
@@ -192,7 +203,9 @@ def _legend(axes: Axes, marks: list[Mark]) -> int:
     handles, labels = [handles[i] for i in order], [labels[i] for i in order]
     for validity, marker in (("invalid", "x"), ("suspect", "$?$")):
         if any(mark.validity == validity for mark in marks):
-            handles.append(Line2D([], [], color=MUTED, marker=marker, linestyle="none", markersize=8, markeredgewidth=1))
+            handles.append(
+                Line2D([], [], color=MUTED, marker=marker, linestyle="none", markersize=8, markeredgewidth=1)
+            )
             labels.append(f"{validity} row")
     columns = min(4 if len(labels) <= 8 and max(map(len, labels), default=0) < 28 else 3, len(labels)) or 1
     axes.legend(

@@ -97,7 +97,9 @@ class Source(Generic[RowType]):
     @property
     def device_text(self) -> str:
         """The devices and their kind."""
-        devices = ", ".join(sorted({row.device for row in self.rows if row.device})) or self.environment.get("device", "")
+        devices = ", ".join(sorted({row.device for row in self.rows if row.device})) or self.environment.get(
+            "device", ""
+        )
         return f"{devices}, {self.kind_text}" if devices else self.kind_text
 
 
@@ -116,7 +118,9 @@ def read_table(path: Path) -> Table:
     return Table(path, header, environment, items)
 
 
-def rows_of(table: Table, row_type: type[RowType], words: tuple[str, ...], needed: tuple[str, ...]) -> tuple[RowType, ...]:
+def rows_of(
+    table: Table, row_type: type[RowType], words: tuple[str, ...], needed: tuple[str, ...]
+) -> tuple[RowType, ...]:
     """Rows of an experiment's type. `words` are the columns of text; the numbers `needed` must be there and positive.
 
     Rows of a table without verdicts, as published ones are, are not comparable until the experiment's reader says otherwise.
@@ -198,7 +202,9 @@ def _from_json(text: str) -> Contents:
     if not isinstance(environment, dict):
         raise TableError('"environment" is not an object')
     header = tuple(dict.fromkeys(name for item in items for name in item))
-    rows = [(f"row {number}", {key: _flat(value) for key, value in item.items()}) for number, item in enumerate(items, 1)]
+    rows = [
+        (f"row {number}", {key: _flat(value) for key, value in item.items()}) for number, item in enumerate(items, 1)
+    ]
     return header, {key: _flat(value) for key, value in environment.items()}, rows
 
 

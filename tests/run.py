@@ -60,8 +60,19 @@ def is_expected(skip: Outcome, patterns: list[str]) -> bool:
 def run_ctest(build: Path) -> tuple[int, list[Outcome]]:
     junit = build / "ctest.xml"
     junit.unlink(missing_ok=True)
-    command = ["ctest", "--test-dir", str(build), "--output-on-failure", "--output-junit", str(junit), "-j", str(os.cpu_count() or 1)]
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", check=False)
+    command = [
+        "ctest",
+        "--test-dir",
+        str(build),
+        "--output-on-failure",
+        "--output-junit",
+        str(junit),
+        "-j",
+        str(os.cpu_count() or 1),
+    ]
+    done = subprocess.run(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", check=False
+    )
     lines = done.stdout.splitlines()
     if done.returncode != 0:
         lines = [line for line in lines if not line.rstrip().endswith(" sec") or "Passed" not in line]
@@ -99,14 +110,18 @@ def main() -> int:
     ctest_status, ctest_outcomes = run_ctest(build)
     pytest_status, pytest_outcomes = run_pytest(build)
     every = ctest_outcomes + pytest_outcomes
-    count = {verdict: sum(outcome.verdict == verdict for outcome in every) for verdict in ("passed", "failed", "skipped")}
+    count = {
+        verdict: sum(outcome.verdict == verdict for outcome in every) for verdict in ("passed", "failed", "skipped")
+    }
 
     patterns = expected_skips(EXPECTED_SKIPS.read_text())
     unexpected = 0
     for skip in (outcome for outcome in every if outcome.verdict == "skipped"):
         expected = is_expected(skip, patterns)
         unexpected += not expected
-        print(f"skipped{'' if expected else ', which tests/expected_skips.txt does not expect'}: {skip.name}: {skip.reason}")
+        print(
+            f"skipped{'' if expected else ', which tests/expected_skips.txt does not expect'}: {skip.name}: {skip.reason}"
+        )
 
     silent = [name for name, found in (("ctest", ctest_outcomes), ("pytest", pytest_outcomes)) if not found]
     if silent:

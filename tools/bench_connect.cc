@@ -38,7 +38,8 @@ struct Options {
 	std::string command_line;
 };
 
-// rdma_cm serves a device if it can stand at one of its addresses: where there is a real device, it does not serve the software NIC.
+// rdma_cm serves a device if it can stand at one of its addresses: where there is a real device, it does not serve the
+// software NIC.
 bool rdma_cm_serves(const lib::Choice& choice) {
 	const auto at = lib::address_of(choice.gid, 0);
 	const auto channel = take(lib::make_event_channel());
@@ -51,12 +52,12 @@ bool rdma_cm_serves(const lib::Choice& choice) {
 lib::Choice choose(const Options& options, bool local) {
 	auto devices = take(lib::list_devices());
 	while (true) {
-		const auto choice =
-			take(lib::choose(devices, {.device = options.device, .gid_index = options.gid_index, .both_ends_on_this_host = local}));
+		const auto choice = take(lib::choose(
+			devices, {.device = options.device, .gid_index = options.gid_index, .both_ends_on_this_host = local}));
 		if (rdma_cm_serves(choice)) return choice;
 		if (!options.device.empty())
-			throw Failure(
-				fmt::format("rdma_cm does not serve {} ({}): choose another --device", choice.device, lib::format_gid(choice.gid)));
+			throw Failure(fmt::format(
+				"rdma_cm does not serve {} ({}): choose another --device", choice.device, lib::format_gid(choice.gid)));
 		std::erase_if(devices, [&](const lib::DeviceInfo& each) { return each.name == choice.device; });
 	}
 }
@@ -70,9 +71,11 @@ public:
 	void operator()(std::size_t done, std::size_t all, std::uint64_t clients, std::uint32_t repetition) const {
 		if (!shown_) return;
 		const double elapsed = static_cast<double>(monotonic_now() - start_) / 1e9;
-		const std::string left =
-			done == 0 ? "?" : fmt::format("{:.0f} s", elapsed / static_cast<double>(done) * static_cast<double>(all - done));
-		fmt::print(stderr, "\r\033[K{} of {}: {} clients, repetition {}, {} left", done + 1, all, clients, repetition + 1, left);
+		const std::string left = done == 0
+			? "?"
+			: fmt::format("{:.0f} s", elapsed / static_cast<double>(done) * static_cast<double>(all - done));
+		fmt::print(stderr, "\r\033[K{} of {}: {} clients, repetition {}, {} left", done + 1, all, clients,
+			repetition + 1, left);
 	}
 
 private:
@@ -101,7 +104,9 @@ std::vector<std::pair<std::string, std::string>> environment_of(
 
 int write_tables(const Options& options, const Table& table) {
 	std::string error;
-	const auto write = [&](const std::string& path, auto render) { return path.empty() || write_out(path, render(table), error); };
+	const auto write = [&](const std::string& path, auto render) {
+		return path.empty() || write_out(path, render(table), error);
+	};
 	if (write(options.csv, to_csv) && write(options.json, to_json) && write(options.markdown, to_markdown)) return good;
 	return complain(error);
 }
@@ -132,8 +137,8 @@ int measure(const Options& options, Control& control, std::optional<lib::SocketA
 		for (std::size_t done = 0; done < all && failure.empty(); ++done) {
 			const std::size_t cell = done % cells.size();
 			progress(done, all, options.clients[cell], static_cast<std::uint32_t>(done / cells.size()));
-			Repetition& r =
-				cells[cell].emplace_back(Repetition{.clients = static_cast<std::uint32_t>(options.clients[cell]), .count = options.count});
+			Repetition& r = cells[cell].emplace_back(
+				Repetition{.clients = static_cast<std::uint32_t>(options.clients[cell]), .count = options.count});
 			try {
 				client.measure(connector, r);
 			} catch (const Failure& why) {
@@ -164,7 +169,8 @@ int measure_with_own_server(const Options& options) {
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) throw Failure(lib::failure("socketpair", errno));
 	RoundTrip page = RoundTrip::create();
 	Control control(ends[0]);
-	const rcud::ChildProcess server(rcud::own_executable(), {"bench", "connect", "--serve-inherited"}, ends[1], page.fd());
+	const rcud::ChildProcess server(
+		rcud::own_executable(), {"bench", "connect", "--serve-inherited"}, ends[1], page.fd());
 	close(ends[1]);
 	return measure(options, control, std::nullopt, &page);
 }
@@ -180,11 +186,13 @@ int serve_inherited() {
 
 int serve_hosts(const Options& options) {
 	const int listener = rcud::listen_on(options.port);
-	if (!options.quiet) fmt::print(stderr, "waiting for 'verbena bench connect --peer HOST:{}'\n", rcud::port_of(listener));
+	if (!options.quiet)
+		fmt::print(stderr, "waiting for 'verbena bench connect --peer HOST:{}'\n", rcud::port_of(listener));
 	do {
 		try {
 			Control control(rcud::accept_one(listener));
-			serve(control, nullptr, [](std::string_view connect) { return make_acceptor(connect, lib::any_address(0)); });
+			serve(
+				control, nullptr, [](std::string_view connect) { return make_acceptor(connect, lib::any_address(0)); });
 		} catch (const Failure& failure) {
 			complain(failure.what());
 		}
@@ -219,9 +227,15 @@ void add_bench_connect(CLI::App& bench, Action& action, const std::string& comma
 	auto options = std::make_shared<Options>();
 	options->command_line = command_line;
 	sub->add_option("--clients", options->clients_text, "Connects under way at once: a list")->capture_default_str();
-	sub->add_option("--count", options->count, "Connections a repetition")->capture_default_str()->check(CLI::Range(1u, 50'000u));
-	sub->add_option("--reps", options->reps, "Repetitions, interleaved")->capture_default_str()->check(CLI::Range(1u, 1000u));
-	sub->add_option("--connect", options->connect, "How to connect")->capture_default_str()->check(CLI::IsMember({"rdmacm"}));
+	sub->add_option("--count", options->count, "Connections a repetition")
+		->capture_default_str()
+		->check(CLI::Range(1u, 50'000u));
+	sub->add_option("--reps", options->reps, "Repetitions, interleaved")
+		->capture_default_str()
+		->check(CLI::Range(1u, 1000u));
+	sub->add_option("--connect", options->connect, "How to connect")
+		->capture_default_str()
+		->check(CLI::IsMember({"rdmacm"}));
 	sub->add_option("--csv", options->csv, "Write CSV (- is standard output)")->type_name("FILE");
 	sub->add_option("--json", options->json, "Write JSON, with each repetition")->type_name("FILE");
 	sub->add_option("--md", options->markdown, "Write Markdown (the default, to standard output)")->type_name("FILE");

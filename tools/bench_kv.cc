@@ -1,4 +1,5 @@
-// verbena bench kv: SET and GET of the key-value store, eager and by rendezvous, between two processes; beside redis if asked.
+// verbena bench kv: SET and GET of the key-value store, eager and by rendezvous, between two processes; beside redis if
+// asked.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -22,14 +23,16 @@ namespace {
 using namespace kvbench;
 
 struct Options {
-	std::string sizes_text = "1:1M", ops_text = "set,get", protos_text = "eager,rndv,auto", forms_text = "read", windows_text = "1,16,64";
+	std::string sizes_text = "1:1M", ops_text = "set,get", protos_text = "eager,rndv,auto", forms_text = "read",
+				windows_text = "1,16,64";
 	std::string eager_max = "4096", memory = "1G", format = "markdown", sensitivity_text, transport = "rdma", device;
 	std::vector<std::uint64_t> sizes, windows;
 	std::vector<Op> ops;
 	std::vector<Proto> protos;
 	std::vector<Form> forms;
 	std::vector<std::string> sensitivity;
-	std::uint32_t rx_depth = 6000, tx_depth = 6000, warmup = 50, iters = 60'000, clients = 1, reps = 5, poll_us = 50, stalled = 0;
+	std::uint32_t rx_depth = 6000, tx_depth = 6000, warmup = 50, iters = 60'000, clients = 1, reps = 5, poll_us = 50,
+				  stalled = 0;
 	double seconds_max = 1;
 	bool crossover = false, with_redis = false, with_memcached = false;
 	OutputOptions output;
@@ -60,8 +63,8 @@ std::vector<Cell> cells_of(const Options& options) {
 	return cells;
 }
 
-// What is published: 16 values of each client, and as much again that is not yet overwritten; a quarter is the index, and a value takes at
-// most an eighth of the rest.
+// What is published: 16 values of each client, and as much again that is not yet overwritten; a quarter is the index,
+// and a value takes at most an eighth of the rest.
 std::size_t one_sided_bytes(const Options& options) {
 	const std::uint64_t largest = std::ranges::max(options.sizes) + kv::key_max;
 	return std::clamp<std::uint64_t>(largest * 32 * options.clients * 4 / 3, 16 << 20, kv::Index::bytes_max);
@@ -70,11 +73,12 @@ std::size_t one_sided_bytes(const Options& options) {
 class Measuring {
 public:
 	Measuring(const Options& options, channel::Protection server, channel::Protection client) : options_(options) {
-		trial_ = {.settings = {.rx_depth = options.rx_depth,
-					  .tx_depth = options.tx_depth,
-					  .eager_max = static_cast<std::uint32_t>(*parse_size(options.eager_max)),
-					  .memory = *parse_size(options.memory),
-					  .one_sided = std::ranges::count(options.protos, Proto::one_sided) > 0 ? one_sided_bytes(options) : 0},
+		trial_ = {
+			.settings = {.rx_depth = options.rx_depth,
+				.tx_depth = options.tx_depth,
+				.eager_max = static_cast<std::uint32_t>(*parse_size(options.eager_max)),
+				.memory = *parse_size(options.memory),
+				.one_sided = std::ranges::count(options.protos, Proto::one_sided) > 0 ? one_sided_bytes(options) : 0},
 			.server_protection = std::move(server),
 			.client_protection = std::move(client),
 			.device = options.device,
@@ -97,14 +101,16 @@ private:
 		}
 		for (const std::string& parameter : options_.sensitivity)
 			if (const int code = vary(parameter); code != good) return code;
-		for (const auto& [wanted, add] : {std::pair(options_.with_redis, &add_redis), std::pair(options_.with_memcached, &add_memcached)}) {
+		for (const auto& [wanted, add] :
+			{std::pair(options_.with_redis, &add_redis), std::pair(options_.with_memcached, &add_memcached)}) {
 			if (!wanted || interruption_.asked()) continue;
 			std::vector<Json> rows = table_.rows;
 			ProgressLine progress(!options_.output.quiet, measurements(rows));
-			const auto added = add(rows, {.repetitions = options_.reps, .iters = options_.iters, .next = [&](std::string what) {
-											  progress.next(std::move(what));
-											  return !interruption_.asked();
-										  }});
+			const auto added =
+				add(rows, {.repetitions = options_.reps, .iters = options_.iters, .next = [&](std::string what) {
+							   progress.next(std::move(what));
+							   return !interruption_.asked();
+						   }});
 			if (added) table_.rows = std::move(rows);
 			else if (!interruption_.asked()) return complain(added.error());
 		}
@@ -112,7 +118,8 @@ private:
 	}
 
 	std::string words_of(const Cell& cell) const {
-		return fmt::format("{} {} {} window {}", name_of(cell.op), name_of(cell.proto), bytes_text(cell.size), cell.window);
+		return fmt::format(
+			"{} {} {} window {}", name_of(cell.op), name_of(cell.proto), bytes_text(cell.size), cell.window);
 	}
 
 	// A cell that has had one repetition is a row, if only a suspect one, whatever becomes of the others.
@@ -134,13 +141,14 @@ private:
 		// Few repetitions have a narrow interval, which is not to be taken for certainty.
 		if (row["validity"] == "valid" && row["reps"] < options_.reps) {
 			row["validity"] = "suspect";
-			row["reason"] = fmt::format("interrupted after {} of {} repetitions", row["reps"].get<std::uint64_t>(), options_.reps);
+			row["reason"] =
+				fmt::format("interrupted after {} of {} repetitions", row["reps"].get<std::uint64_t>(), options_.reps);
 		}
 		table_.rows.push_back(std::move(row));
 	}
 
-	// Every cell with and without clients that stand still, in turn, each run with a server and clients of its own: what is lent to who
-	// stands still ends after some seconds, and then nobody is in mid-rendezvous any more.
+	// Every cell with and without clients that stand still, in turn, each run with a server and clients of its own:
+	// what is lent to who stands still ends after some seconds, and then nobody is in mid-rendezvous any more.
 	int beside_stalled(const std::vector<Cell>& cells) {
 		TrialOptions beside = trial_;
 		beside.stalled = options_.stalled;
@@ -148,7 +156,8 @@ private:
 		ProgressLine progress(!options_.output.quiet, cells.size() * options_.reps * 2);
 		for (std::uint32_t repetition = 0; repetition < options_.reps; ++repetition)
 			for (std::size_t i = 0; i < cells.size(); ++i)
-				for (const auto& [trial, runs] : {std::pair(&trial_, &alone_runs[i]), std::pair(&beside, &beside_runs[i])}) {
+				for (const auto& [trial, runs] :
+					{std::pair(&trial_, &alone_runs[i]), std::pair(&beside, &beside_runs[i])}) {
 					if (interruption_.asked()) continue;
 					progress.next(fmt::format("{} beside {} that stand still", words_of(cells[i]), trial->stalled));
 					const auto result = run_trial(*trial, {cells[i]}, 1, [](const Cell&) { return true; });
@@ -179,8 +188,9 @@ private:
 		}
 		if (interruption_.asked()) return good;
 		std::vector<Cell> cells;
-		const std::vector<std::uint32_t> values = parameter == "warmup" ? std::vector<std::uint32_t>{0, 1, 10, 50, 500, 5000}
-																		: std::vector<std::uint32_t>{100, 1000, 10'000, 60'000};
+		const std::vector<std::uint32_t> values = parameter == "warmup"
+			? std::vector<std::uint32_t>{0, 1, 10, 50, 500, 5000}
+			: std::vector<std::uint32_t>{100, 1000, 10'000, 60'000};
 		for (const std::uint32_t value : values)
 			for (Cell cell : cells_of(options_)) {
 				(parameter == "warmup" ? cell.warmup : cell.iters) = value;
@@ -191,11 +201,16 @@ private:
 
 	int write() {
 		table_.environment = {{"command", options_.command_line}, {"commit", bench::commit()},
-			{"device", options_.transport == "tcp" ? "" : fmt::format("{} ({}, MTU {})", account_.device, account_.gid, account_.mtu)},
+			{"device",
+				options_.transport == "tcp"
+					? ""
+					: fmt::format("{} ({}, MTU {})", account_.device, account_.gid, account_.mtu)},
 			{"transport", options_.transport}, {"rx-depth", std::to_string(options_.rx_depth)},
-			{"tx-depth", std::to_string(options_.tx_depth)}, {"eager-max", options_.eager_max}, {"warmup", std::to_string(options_.warmup)},
-			{"iters", fmt::format("{}, at most {} s a run", options_.iters, options_.seconds_max)}, {"reps", std::to_string(options_.reps)},
-			{"processes", "one server, one of clients"}, {"server registrations", std::to_string(account_.server_registrations)}};
+			{"tx-depth", std::to_string(options_.tx_depth)}, {"eager-max", options_.eager_max},
+			{"warmup", std::to_string(options_.warmup)},
+			{"iters", fmt::format("{}, at most {} s a run", options_.iters, options_.seconds_max)},
+			{"reps", std::to_string(options_.reps)}, {"processes", "one server, one of clients"},
+			{"server registrations", std::to_string(account_.server_registrations)}};
 		table_.environment.insert(table_.environment.end(),
 			{{"kind",
 				 options_.transport == "tcp"              ? ""
@@ -204,24 +219,30 @@ private:
 				{"cpu", bench::cpu_name()}, {"cores", fmt::format("{}, not pinned", sysconf(_SC_NPROCESSORS_ONLN))},
 				{"kernel", bench::kernel_name()}, {"date", bench::utc_now()}});
 		if (interruption_.asked())
-			table_.environment.insert(table_.environment.begin() + 1, {"interrupted", "yes; `reps` of a row tells how many it had"});
+			table_.environment.insert(
+				table_.environment.begin() + 1, {"interrupted", "yes; `reps` of a row tells how many it had"});
 		std::string error;
-		const auto out = [&](const std::string& path, const std::string& text) { return path.empty() || write_out(path, text, error); };
+		const auto out = [&](const std::string& path, const std::string& text) {
+			return path.empty() || write_out(path, text, error);
+		};
 		const std::string shown = options_.crossover ? to_crossover(table_.rows)
 			: options_.format == "published"         ? to_published(table_.rows)
 													 : connect::to_markdown(slim());
 		const OutputOptions& to = options_.output;
-		if (!(out(to.csv, connect::to_csv(table_)) && out(to.json, connect::to_json(table_)) && out(to.markdown, shown)))
+		if (!(out(to.csv, connect::to_csv(table_)) && out(to.json, connect::to_json(table_)) &&
+				out(to.markdown, shown)))
 			return complain(error);
 		int code = good;
 		for (const Json& row : table_.rows)
 			if (row["validity"] == "invalid") {
 				const std::string reason = row["reason"];
-				complain(fmt::format("{} {} {} B window {}: {}", row["op"].get<std::string>(), row["proto"].get<std::string>(),
-					row["value_bytes"].get<std::uint64_t>(), row["window"].get<std::uint64_t>(), reason));
+				complain(fmt::format("{} {} {} B window {}: {}", row["op"].get<std::string>(),
+					row["proto"].get<std::string>(), row["value_bytes"].get<std::uint64_t>(),
+					row["window"].get<std::uint64_t>(), reason));
 				const auto has_failed = [](const Json& run) { return run["failure"] != ""; };
-				code = std::max(
-					code, std::ranges::any_of(row.value("repetitions", Json::array()), has_failed) ? int{failed} : int{impossible_data});
+				code = std::max(code,
+					std::ranges::any_of(row.value("repetitions", Json::array()), has_failed) ? int{failed}
+																							 : int{impossible_data});
 			}
 		return code;
 	}
@@ -232,10 +253,11 @@ private:
 		const bool varied = std::ranges::any_of(table_.rows, [](const Json& row) { return row["varied"] != ""; });
 		for (const Json& row : table_.rows) {
 			Json& one = shown.rows.emplace_back(Json{{"experiment", "kv"}});
-			for (const char* key : {"varied", "op", "proto", "protocol", "form", "value_bytes", "window", "clients", "stalled", "rx_depth",
-					 "warmup", "iters", "operations_per_second", "gigabytes_per_second", "gibibytes_per_second", "p50_us", "p99_us",
-					 "p99_times_alone", "depth", "messages_per_operation", "spread", "redis_unix_per_second", "redis_tcp_per_second",
-					 "memcached_unix_per_second", "memcached_tcp_per_second", "validity", "reason"})
+			for (const char* key : {"varied", "op", "proto", "protocol", "form", "value_bytes", "window", "clients",
+					 "stalled", "rx_depth", "warmup", "iters", "operations_per_second", "gigabytes_per_second",
+					 "gibibytes_per_second", "p50_us", "p99_us", "p99_times_alone", "depth", "messages_per_operation",
+					 "spread", "redis_unix_per_second", "redis_tcp_per_second", "memcached_unix_per_second",
+					 "memcached_tcp_per_second", "validity", "reason"})
 				if (row.contains(key) && (varied || std::string_view(key) != "varied")) one[key] = row[key];
 		}
 		return shown;
@@ -263,7 +285,8 @@ int measure(const Options& options) {
 }
 
 template <class T>
-std::vector<T> chosen(const std::string& option, std::string_view text, const std::vector<std::pair<std::string, T>>& all) {
+std::vector<T> chosen(
+	const std::string& option, std::string_view text, const std::vector<std::pair<std::string, T>>& all) {
 	std::vector<T> list;
 	for (const std::string_view word : split(text)) {
 		const auto found = std::ranges::find_if(all, [&](const auto& each) { return each.first == word; });
@@ -284,7 +307,8 @@ void check_published(const Options& options) {
 	if (options.windows.size() > 1) refuse("--window", "has one window");
 	if (options.forms.size() > 1) refuse("--rndv", "has one form of rendezvous");
 	if (asked_for(Proto::one_sided)) refuse("--proto", "has eager and rendezvous");
-	if (asked_for(Proto::automatic) && options.protos.size() > 1) refuse("--proto", "has auto alone, or eager and rndv");
+	if (asked_for(Proto::automatic) && options.protos.size() > 1)
+		refuse("--proto", "has auto alone, or eager and rndv");
 }
 
 }  // namespace
@@ -294,27 +318,35 @@ void add_bench_kv(CLI::App& bench, Action& action, const std::string& command_li
 	sub->footer(
 		"Examples:\n"
 		"  verbena bench kv --sizes 64,4K,64K,1M --window 1,64 --reps 3\n"
-		"  verbena bench kv --crossover --window 16              both protocols at every size, and where each is ahead\n"
+		"  verbena bench kv --crossover --window 16              both protocols at every size, and where each is "
+	    "ahead\n"
 		"  verbena bench kv --ops get --proto auto,onesided --sizes 64,4K,64K\n"
 		"  verbena bench kv --format published                   the published lines, at window 1\n"
 		"  verbena bench kv --sizes 64 --with-redis --with-memcached    beside both, over a unix socket and TCP\n"
-		"  verbena bench kv --sizes 64,64K --window 1 --stalled 1      what a client that stands still costs the others\n"
+		"  verbena bench kv --sizes 64,64K --window 1 --stalled 1      what a client that stands still costs the "
+	    "others\n"
 		"  verbena bench kv --sensitivity depth,warmup,iters --sizes 4K\n"
-		"Ctrl-C ends it after the run under way and keeps the rows that have a repetition; a second one ends it at once.\n"
+		"Ctrl-C ends it after the run under way and keeps the rows that have a repetition; a second one ends it at "
+	    "once.\n"
 		"Exit codes: 0 good, 1 something could not be measured, 2 usage, 3 a row cannot be true, 130 interrupted.");
 	auto options = std::make_shared<Options>();
 	options->command_line = command_line;
-	sub->add_option("--sizes", options->sizes_text, "Bytes of a value: a list; a:b is from a to b by doubling")->capture_default_str();
-	sub->add_option("--ops", options->ops_text, "set, get")->capture_default_str();
-	sub->add_option("--proto", options->protos_text, "eager, rndv, auto: how values travel; onesided: GETs by RDMA READ alone")
+	sub->add_option("--sizes", options->sizes_text, "Bytes of a value: a list; a:b is from a to b by doubling")
 		->capture_default_str();
-	sub->add_option("--rndv", options->forms_text, "read, write: the form of a SET by rendezvous")->capture_default_str();
-	sub->add_option("--window", options->windows_text, "Operations of a client under way at once: a list")->capture_default_str();
+	sub->add_option("--ops", options->ops_text, "set, get")->capture_default_str();
+	sub->add_option(
+		   "--proto", options->protos_text, "eager, rndv, auto: how values travel; onesided: GETs by RDMA READ alone")
+		->capture_default_str();
+	sub->add_option("--rndv", options->forms_text, "read, write: the form of a SET by rendezvous")
+		->capture_default_str();
+	sub->add_option("--window", options->windows_text, "Operations of a client under way at once: a list")
+		->capture_default_str();
 	sub->add_option("--clients", options->clients, "Clients, all in one process")
 		->capture_default_str()
 		->check(CLI::Range(1u, measured_clients_max));
 	sub->add_option("--stalled", options->stalled,
-		   "Each cell without, and beside, so many clients, each a process, that stand still (SIGSTOP) in the middle of their rendezvous")
+		   "Each cell without, and beside, so many clients, each a process, that stand still (SIGSTOP) in the middle "
+	       "of their rendezvous")
 		->check(CLI::Range(0u, 1000u));
 	sub->add_option("--rx-depth", options->rx_depth, "Receive buffers, of both sides")
 		->capture_default_str()
@@ -322,22 +354,31 @@ void add_bench_kv(CLI::App& bench, Action& action, const std::string& command_li
 	sub->add_option("--tx-depth", options->tx_depth, "Send work requests of a connection, of both sides")
 		->capture_default_str()
 		->check(CLI::Range(8u, 16'384u));
-	sub->add_option("--eager-max", options->eager_max, "With --proto auto: key and value together below this go eagerly")
+	sub->add_option(
+		   "--eager-max", options->eager_max, "With --proto auto: key and value together below this go eagerly")
 		->capture_default_str();
 	sub->add_option("--memory", options->memory, "Limit of the store")->capture_default_str();
 	sub->add_option("--warmup", options->warmup, "Operations of a run before the timed ones")->capture_default_str();
-	sub->add_option("--iters", options->iters, "Timed operations of a run")->capture_default_str()->check(CLI::Range(1u, 1'000'000'000u));
-	sub->add_option("--seconds-max", options->seconds_max, "A run ends after this; its row says how many operations were timed")
+	sub->add_option("--iters", options->iters, "Timed operations of a run")
+		->capture_default_str()
+		->check(CLI::Range(1u, 1'000'000'000u));
+	sub->add_option(
+		   "--seconds-max", options->seconds_max, "A run ends after this; its row says how many operations were timed")
 		->capture_default_str()
 		->check(CLI::Range(0.01, 3600.0));
-	sub->add_option("--reps", options->reps, "Repetitions, interleaved")->capture_default_str()->check(CLI::Range(1u, 1000u));
-	sub->add_option("--transport", options->transport, "rdma or tcp")->capture_default_str()->check(CLI::IsMember({"rdma", "tcp"}));
+	sub->add_option("--reps", options->reps, "Repetitions, interleaved")
+		->capture_default_str()
+		->check(CLI::Range(1u, 1000u));
+	sub->add_option("--transport", options->transport, "rdma or tcp")
+		->capture_default_str()
+		->check(CLI::IsMember({"rdma", "tcp"}));
 	sub->add_option("--device", options->device, "RDMA device; without it the best one ('verbena devices')");
-	sub->add_option("--poll-us", options->poll_us, "Microseconds that both sides poll after the last work")->capture_default_str();
+	sub->add_option("--poll-us", options->poll_us, "Microseconds that both sides poll after the last work")
+		->capture_default_str();
 	sub->add_flag("--crossover", options->crossover, "Where each protocol is ahead, in place of the table");
 	sub->add_option("--sensitivity", options->sensitivity_text, "depth, warmup, iters: vary one at a time");
-	sub->add_option(
-		   "--format", options->format, "Of what is printed; published: at --window 1 with --proto eager,rndv, if nothing else is said")
+	sub->add_option("--format", options->format,
+		   "Of what is printed; published: at --window 1 with --proto eager,rndv, if nothing else is said")
 		->capture_default_str()
 		->check(CLI::IsMember({"markdown", "published"}));
 	sub->add_flag("--with-redis", options->with_redis, "Also redis-benchmark (redis must be installed)");
@@ -360,14 +401,16 @@ void add_bench_kv(CLI::App& bench, Action& action, const std::string& command_li
 			if (const auto size = parse_size(*text); !size) throw CLI::ValidationError(name, size.error());
 		options->ops = chosen<Op>("--ops", options->ops_text, {{"set", Op::set}, {"get", Op::get}});
 		options->protos = chosen<Proto>("--proto", options->protos_text,
-			{{"eager", Proto::eager}, {"rndv", Proto::rndv}, {"auto", Proto::automatic}, {"onesided", Proto::one_sided}});
+			{{"eager", Proto::eager}, {"rndv", Proto::rndv}, {"auto", Proto::automatic},
+				{"onesided", Proto::one_sided}});
 		const auto asked_for = [&](Proto proto) { return std::ranges::count(options->protos, proto) > 0; };
 		if (options->transport == "tcp" && (asked_for(Proto::rndv) || asked_for(Proto::one_sided)))
-			throw CLI::ValidationError("--proto", "rndv and onesided need RDMA; with --transport tcp say --proto eager,auto");
+			throw CLI::ValidationError(
+				"--proto", "rndv and onesided need RDMA; with --transport tcp say --proto eager,auto");
 		options->forms = chosen<Form>("--rndv", options->forms_text, {{"read", Form::read}, {"write", Form::write}});
 		if (!options->sensitivity_text.empty())
-			options->sensitivity = chosen<std::string>(
-				"--sensitivity", options->sensitivity_text, {{"depth", "depth"}, {"warmup", "warmup"}, {"iters", "iters"}});
+			options->sensitivity = chosen<std::string>("--sensitivity", options->sensitivity_text,
+				{{"depth", "depth"}, {"warmup", "warmup"}, {"iters", "iters"}});
 		if (options->crossover) {
 			if (!asked_for(Proto::eager) || !asked_for(Proto::rndv))
 				throw CLI::ValidationError("--crossover", "compares eager and rndv: --proto must have both");
@@ -377,8 +420,9 @@ void add_bench_kv(CLI::App& bench, Action& action, const std::string& command_li
 		if (cells_of(*options).empty()) throw CLI::ValidationError("--proto", "onesided is for GETs: say --ops get");
 		const bool compares = !options->sensitivity.empty() || options->with_redis || options->with_memcached;
 		if (options->stalled > 0 && (compares || options->crossover || is_published))
-			throw CLI::ValidationError(
-				"--stalled", "is measured alone: without --sensitivity, --with-redis, --with-memcached, --crossover, --format published");
+			throw CLI::ValidationError("--stalled",
+				"is measured alone: without --sensitivity, --with-redis, --with-memcached, --crossover, --format "
+			    "published");
 		options->output.settle();
 		action = [options] { return measure(*options); };
 	});

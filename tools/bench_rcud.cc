@@ -21,8 +21,8 @@ namespace {
 using namespace rcud;
 
 struct Options {
-	std::string modes = "rc,ud", ops = "send", sizes = "32:8192", windows = "4,64", window_mode = "local,credit", oversize = "na",
-				connect = "exchange";
+	std::string modes = "rc,ud", ops = "send", sizes = "32:8192", windows = "4,64", window_mode = "local,credit",
+				oversize = "na", connect = "exchange";
 	std::string csv, json, markdown;
 	std::string device, peer;
 	std::optional<int> gid_index;
@@ -36,7 +36,8 @@ struct Options {
 
 // A list of names, each one of those known.
 template <class Value>
-std::vector<Value> parse_names(const std::string& text, const std::vector<std::pair<std::string, Value>>& known, const char* option) {
+std::vector<Value> parse_names(
+	const std::string& text, const std::vector<std::pair<std::string, Value>>& known, const char* option) {
 	std::vector<Value> values;
 	for (const std::string_view name : split(text)) {
 		const auto found = std::ranges::find(known, name, &std::pair<std::string, Value>::first);
@@ -55,7 +56,8 @@ std::vector<std::uint64_t> parse_bounded(const std::string& text, std::uint64_t 
 	const auto sizes = parse_sizes(text);
 	if (!sizes) throw CLI::ValidationError(option, sizes.error());
 	for (const std::uint64_t size : *sizes)
-		if (size > largest) throw CLI::ValidationError(option, fmt::format("{} is above the largest, {}", size, largest));
+		if (size > largest)
+			throw CLI::ValidationError(option, fmt::format("{} is above the largest, {}", size, largest));
 	return *sizes;
 }
 
@@ -63,10 +65,10 @@ void parse_lists(Options& options) {
 	SweepOptions& sweep = options.sweep;
 	sweep.modes = parse_names<Mode>(options.modes, {{"rc", Mode::rc}, {"ud", Mode::ud}}, "--modes");
 	sweep.ops = parse_names<Op>(options.ops, {{"send", Op::send}, {"write", Op::write}, {"read", Op::read}}, "--ops");
-	sweep.window_modes =
-		parse_names<WindowMode>(options.window_mode, {{"local", WindowMode::local}, {"credit", WindowMode::credit}}, "--window-mode");
-	sweep.oversize = parse_names<Oversize>(
-		options.oversize, {{"na", Oversize::not_applicable}, {"segment", Oversize::segment}, {"raw", Oversize::raw}}, "--ud-oversize")
+	sweep.window_modes = parse_names<WindowMode>(
+		options.window_mode, {{"local", WindowMode::local}, {"credit", WindowMode::credit}}, "--window-mode");
+	sweep.oversize = parse_names<Oversize>(options.oversize,
+		{{"na", Oversize::not_applicable}, {"segment", Oversize::segment}, {"raw", Oversize::raw}}, "--ud-oversize")
 						 .front();
 	sweep.sizes = parse_bounded(options.sizes, 64u << 20, "--sizes");
 	sweep.windows = parse_bounded(options.windows, 4096, "--windows");
@@ -79,11 +81,12 @@ std::string describe(const lib::OpenDevice& device) {
 		lib::format_gid(device.choice.gid), device.mtu_bytes());
 }
 
-bench::Environment environment_of(const Options& options, const lib::OpenDevice& device, const PeerInfo& peer, const SweepResult& result,
-	std::optional<std::pair<int, int>> cores) {
+bench::Environment environment_of(const Options& options, const lib::OpenDevice& device, const PeerInfo& peer,
+	const SweepResult& result, std::optional<std::pair<int, int>> cores) {
 	const bool local = options.peer.empty();
 	std::string link = device.ethernet() ? "Ethernet" : "InfiniBand";
-	if (const std::string rate = lib::rate_text(device.port); !rate.empty() && !device.choice.software) link += ", " + rate;
+	if (const std::string rate = lib::rate_text(device.port); !rate.empty() && !device.choice.software)
+		link += ", " + rate;
 	link += local ? ", two processes on one host" : ", to " + options.peer;
 	bench::Environment environment{
 		{"device", device.choice.device},
@@ -115,10 +118,12 @@ public:
 	void operator()(const Progress& at) const {
 		if (!shown_) return;
 		const double elapsed = std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
-		const std::string left =
-			at.done == 0 ? "?" : fmt::format("{:.0f} s", elapsed / static_cast<double>(at.done) * static_cast<double>(at.all - at.done));
-		fmt::print(stderr, "\r\033[K{} of {}: {} {} {} B window {} {}, repetition {}, {} left", at.done + 1, at.all, name_of(at.cell->mode),
-			name_of(at.cell->op), at.cell->msg, at.cell->window, name_of(at.cell->window_mode), at.repetition + 1, left);
+		const std::string left = at.done == 0
+			? "?"
+			: fmt::format("{:.0f} s", elapsed / static_cast<double>(at.done) * static_cast<double>(at.all - at.done));
+		fmt::print(stderr, "\r\033[K{} of {}: {} {} {} B window {} {}, repetition {}, {} left", at.done + 1, at.all,
+			name_of(at.cell->mode), name_of(at.cell->op), at.cell->msg, at.cell->window, name_of(at.cell->window_mode),
+			at.repetition + 1, left);
 	}
 
 private:
@@ -128,29 +133,35 @@ private:
 
 int write_tables(const Options& options, const bench::Table& table) {
 	std::string error;
-	const auto write = [&](const std::string& path, auto render) { return path.empty() || write_out(path, render(table), error); };
-	if (write(options.csv, bench::to_csv) && write(options.json, bench::to_json) && write(options.markdown, bench::to_markdown))
+	const auto write = [&](const std::string& path, auto render) {
+		return path.empty() || write_out(path, render(table), error);
+	};
+	if (write(options.csv, bench::to_csv) && write(options.json, bench::to_json) &&
+		write(options.markdown, bench::to_markdown))
 		return good;
 	return complain(error);
 }
 
 int measure(const Options& options, Control& control, RoundTrip* page) {
 	const bool local = page != nullptr;
-	auto device = take(lib::open_best({.device = options.device, .gid_index = options.gid_index, .both_ends_on_this_host = local}));
+	auto device = take(
+		lib::open_best({.device = options.device, .gid_index = options.gid_index, .both_ends_on_this_host = local}));
 	const auto cores = local ? two_cores() : std::nullopt;  // asked before pinning
 	if (cores) pin_to(cores->first);
 	if (!options.quiet) fmt::print(stderr, "device: {}\n", describe(device));
 
 	Client client(device, control, page);
 	const ProgressLine progress(!options.quiet);
-	const SweepResult result = sweep(client, options.sweep, device.choice.device, [&](const Progress& at) { progress(at); });
-	const int written = write_tables(options, {environment_of(options, device, client.peer(), result, cores), result.rows});
+	const SweepResult result =
+		sweep(client, options.sweep, device.choice.device, [&](const Progress& at) { progress(at); });
+	const int written =
+		write_tables(options, {environment_of(options, device, client.peer(), result, cores), result.rows});
 	if (written != good) return written;
 	if (result.broken) {
 		for (const bench::Row& row : result.rows)
 			if (row.validity == "invalid")
-				return complain(
-					fmt::format("{} {} {} B window {} {}: {}", row.mode, row.op, row.msg, row.window, row.window_mode, row.reason));
+				return complain(fmt::format(
+					"{} {} {} B window {} {}: {}", row.mode, row.op, row.msg, row.window, row.window_mode, row.reason));
 		return failed;
 	}
 	return result.impossible ? impossible_data : good;
@@ -175,7 +186,8 @@ int serve_inherited(const Options& options) {
 	fcntl(control_fd_of_child, F_SETFD, FD_CLOEXEC);
 	Control control(control_fd_of_child);
 	RoundTrip page = RoundTrip::open(page_fd_of_child);
-	auto device = lib::open_best({.device = options.device, .gid_index = options.gid_index, .both_ends_on_this_host = true});
+	auto device =
+		lib::open_best({.device = options.device, .gid_index = options.gid_index, .both_ends_on_this_host = true});
 	if (!device) return failed;
 	if (options.child_core >= 0) pin_to(options.child_core);
 	serve(*device, control, &page);
@@ -186,7 +198,8 @@ int serve_hosts(const Options& options) {
 	auto device = take(lib::open_best({.device = options.device, .gid_index = options.gid_index}));
 	const int listener = listen_on(options.port);
 	if (!options.quiet)
-		fmt::print(stderr, "device: {}\nwaiting for 'verbena bench rcud --peer HOST:{}'\n", describe(device), port_of(listener));
+		fmt::print(stderr, "device: {}\nwaiting for 'verbena bench rcud --peer HOST:{}'\n", describe(device),
+			port_of(listener));
 	do {
 		try {
 			Control control(accept_one(listener));
@@ -226,7 +239,8 @@ void add_bench_rcud(CLI::App& bench, Action& action, const std::string& command_
 
 	sub->add_option("--modes", options->modes, "rc, ud")->capture_default_str();
 	sub->add_option("--ops", options->ops, "send, write, read (UD: send)")->capture_default_str();
-	sub->add_option("--sizes", options->sizes, "Message bytes: a:b by doubling, or a list; 4K, 1M")->capture_default_str();
+	sub->add_option("--sizes", options->sizes, "Message bytes: a:b by doubling, or a list; 4K, 1M")
+		->capture_default_str();
 	sub->add_option("--windows", options->windows, "Messages in flight, 1 to 4096")->capture_default_str();
 	sub->add_option("--window-mode", options->window_mode, "local (own completions), credit (consumed by the receiver)")
 		->capture_default_str();
@@ -239,8 +253,12 @@ void add_bench_rcud(CLI::App& bench, Action& action, const std::string& command_
 	sub->add_option("--min-time", settings.min_time_s, "Seconds a repetition at least (more iters)")
 		->capture_default_str()
 		->check(CLI::Range(0.0, 3600.0));
-	sub->add_option("--reps", settings.reps, "Repetitions, interleaved")->capture_default_str()->check(CLI::Range(1u, 1000u));
-	sub->add_option("--post-list", settings.post_list, "Work requests a post")->capture_default_str()->check(CLI::Range(1u, 4096u));
+	sub->add_option("--reps", settings.reps, "Repetitions, interleaved")
+		->capture_default_str()
+		->check(CLI::Range(1u, 1000u));
+	sub->add_option("--post-list", settings.post_list, "Work requests a post")
+		->capture_default_str()
+		->check(CLI::Range(1u, 4096u));
 	sub->add_option("--signal-every", settings.signal_every, "A completion for every N-th message")
 		->capture_default_str()
 		->check(CLI::Range(1u, 4096u));
@@ -254,14 +272,15 @@ void add_bench_rcud(CLI::App& bench, Action& action, const std::string& command_
 		->capture_default_str()
 		->check(CLI::Range(0u, 1'000'000'000u));
 	sub->add_flag("--passive-target", settings.passive_target, "The target of READs sleeps instead of polling");
-	sub->add_option("--ud-oversize", options->oversize, "UD above the MTU: na, segment (UD-seg) or raw")->capture_default_str();
+	sub->add_option("--ud-oversize", options->oversize, "UD above the MTU: na, segment (UD-seg) or raw")
+		->capture_default_str();
 	sub->add_option("--csv", options->csv, "Write CSV (- is standard output)")->type_name("FILE");
 	sub->add_option("--json", options->json, "Write JSON")->type_name("FILE");
 	sub->add_option("--md", options->markdown, "Write Markdown (the default, to standard output)")->type_name("FILE");
 	sub->add_option("--device", options->device, "Device (default: chosen and said)");
 	sub->add_option("--gid-index", options->gid_index, "GID (default: chosen and said)")->check(CLI::Range(0, 255));
-	sub->add_option(
-		   "--connect", options->connect, "How RC connects: exchange (over the control connection) or rdmacm. UD has no connections")
+	sub->add_option("--connect", options->connect,
+		   "How RC connects: exchange (over the control connection) or rdmacm. UD has no connections")
 		->capture_default_str()
 		->check(CLI::IsMember({"exchange", "rdmacm"}));
 	auto* server = sub->add_flag("--server", options->is_server, "Serve clients on other hosts");

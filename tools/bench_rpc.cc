@@ -69,7 +69,8 @@ std::vector<CellOptions> matrix_of(const Options& options, const Numbers& sizes,
 		for (const std::uint64_t size : sizes)
 			for (const std::uint64_t in_flight : concurrency) {
 				cells.push_back(cell_of(options, transport, size, in_flight));
-				for (const auto& [peer, wanted] : {std::pair(Peer::grpc, options.with_grpc), std::pair(Peer::capnp, options.with_capnp)}) {
+				for (const auto& [peer, wanted] :
+					{std::pair(Peer::grpc, options.with_grpc), std::pair(Peer::capnp, options.with_capnp)}) {
 					if (!wanted || transport != "tcp") continue;
 					cells.push_back(cells.back());
 					cells.back().peer = peer;
@@ -137,7 +138,8 @@ std::string words_of(const CellOptions& cell) {
 }
 
 int measure(const Options& options) {
-	for (const auto& [peer, wanted] : {std::pair(Peer::grpc, options.with_grpc), std::pair(Peer::capnp, options.with_capnp)})
+	for (const auto& [peer, wanted] :
+		{std::pair(Peer::grpc, options.with_grpc), std::pair(Peer::capnp, options.with_capnp)})
 		if (wanted)
 			if (const auto found = find_peer(peer); !found) return complain(found.error());
 	std::vector<std::vector<Outcome>> runs(options.cells.size());
@@ -162,54 +164,67 @@ int measure(const Options& options) {
 	for (std::size_t i = 0; i < options.cells.size(); ++i) {
 		const CellOptions& cell = options.cells[i];
 		if (failures[i].empty() && runs[i].empty()) continue;  // interrupted before its first repetition
-		const Json& row = table.rows.emplace_back(failures[i].empty() ? row_of(cell, runs[i]) : row_not_run(cell, failures[i]));
+		const Json& row =
+			table.rows.emplace_back(failures[i].empty() ? row_of(cell, runs[i]) : row_not_run(cell, failures[i]));
 		if (!failures[i].empty()) complain(words_of(cell) + ": " + failures[i]);
 		broken |= !failures[i].empty();
 		impossible |= failures[i].empty() && row["validity"] == "invalid";
 	}
 	if (table.rows.empty()) return complain("interrupted before anything was measured", interrupted);
-	table.environment = {{"experiment", "rpc"}, {"server", "a process of its own on this host"}, {"cpu", bench::cpu_name()},
-		{"cores", fmt::format("{}, not pinned", sysconf(_SC_NPROCESSORS_ONLN))}, {"kernel", bench::kernel_name()},
-		{"commit", bench::commit()}, {"date", bench::utc_now()}, {"command", options.command_line}};
-	if (interruption.asked()) table.environment.emplace_back("interrupted", "yes; `repetitions` of a row tells how many it had");
+	table.environment = {{"experiment", "rpc"}, {"server", "a process of its own on this host"},
+		{"cpu", bench::cpu_name()}, {"cores", fmt::format("{}, not pinned", sysconf(_SC_NPROCESSORS_ONLN))},
+		{"kernel", bench::kernel_name()}, {"commit", bench::commit()}, {"date", bench::utc_now()},
+		{"command", options.command_line}};
+	if (interruption.asked())
+		table.environment.emplace_back("interrupted", "yes; `repetitions` of a row tells how many it had");
 	add_device(options, table);
 	const OutputOptions& to = options.output;
 	std::string error;
-	const auto write = [&](const std::string& path, auto render) { return path.empty() || write_out(path, render(table), error); };
+	const auto write = [&](const std::string& path, auto render) {
+		return path.empty() || write_out(path, render(table), error);
+	};
 	const auto markdown = [](const connect::Table& of) { return rpcbench::to_markdown(of.rows); };
-	if (!(write(to.csv, to_csv) && write(to.json, connect::to_json) && write(to.markdown, markdown))) return complain(error);
+	if (!(write(to.csv, to_csv) && write(to.json, connect::to_json) && write(to.markdown, markdown)))
+		return complain(error);
 	return interruption.asked() ? interrupted : impossible ? impossible_data : broken ? failed : good;
 }
 
 }  // namespace
 
 void add_bench_rpc(CLI::App& bench, Action& action, const std::string& command_line) {
-	CLI::App* sub = bench.add_subcommand("rpc", "Calls over TCP and RDMA: rates and latencies by size and requests in flight");
+	CLI::App* sub =
+		bench.add_subcommand("rpc", "Calls over TCP and RDMA: rates and latencies by size and requests in flight");
 	sub->footer(
 		"Examples:\n"
-		"  verbena bench rpc --json rpc.json                        the published matrix, over both transports: 300 runs, half an hour\n"
+		"  verbena bench rpc --json rpc.json                        the published matrix, over both transports: 300 "
+	    "runs, half an hour\n"
 		"  verbena bench rpc --sizes 128 --concurrency 1,256 --transport rdma --duration 1 --reps 3\n"
 		"  verbena bench rpc --mode echo --csv rpc.csv && verbena check rpc.csv\n"
 		"  verbena bench rpc --transport tcp --sizes 128,256K --concurrency 1,64 --with-grpc --with-capnp\n"
 		"  verbena bench rpc --ablate inline,coalescing,send-queue,pool,connection-pool --json ablation.json\n"
 		"  verbena bench rpc --transport rdma --recv-mode per_connection --sizes 128 --concurrency 1\n"
 		"  verbena report rpc.json -o rpc.html\n"
-		"Ctrl-C ends it after the run that is under way, and keeps the rows that have one; a second Ctrl-C ends it at once.\n"
+		"Ctrl-C ends it after the run that is under way, and keeps the rows that have one; a second Ctrl-C ends it at "
+	    "once.\n"
 		"Exit codes: 0 good, 1 something could not be measured, 2 usage, 3 a row cannot be true, 130 interrupted.");
 	auto options = std::make_shared<Options>();
 	options->command_line = command_line;
 	sub->add_option("--sizes", options->sizes, "Bytes of a request: a list")->capture_default_str();
 	sub->add_option("--concurrency", options->concurrency, "Requests in flight: a list")->capture_default_str();
 	sub->add_option("--ablate", options->ablate,
-		"inline, coalescing, send-queue, pool, connection-pool: a list; each cell with and without, where it matters unless --sizes and "
+		"inline, coalescing, send-queue, pool, connection-pool: a list; each cell with and without, where it matters "
+	    "unless --sizes and "
 		"--concurrency say where");
-	sub->add_option("--recv-mode", options->recv_mode, "srq: one shared receive queue; per_connection: receive blocks of each connection")
+	sub->add_option("--recv-mode", options->recv_mode,
+		   "srq: one shared receive queue; per_connection: receive blocks of each connection")
 		->capture_default_str()
 		->check(CLI::IsMember({"srq", "per_connection"}));
-	sub->add_option("--memory", options->memory, "Where requests lie, over RDMA: registered memory is fetched without a copy")
+	sub->add_option(
+		   "--memory", options->memory, "Where requests lie, over RDMA: registered memory is fetched without a copy")
 		->capture_default_str()
 		->check(CLI::IsMember({"user", "registered"}));
-	sub->add_option("--send-buffers", options->send_buffers, "Blocks of a connection that are under way at once (default: the library's)")
+	sub->add_option("--send-buffers", options->send_buffers,
+		   "Blocks of a connection that are under way at once (default: the library's)")
 		->check(CLI::Range(1u, 64u));
 	sub->add_flag("--with-grpc", options->with_grpc, "Also gRPC in the cells over TCP");
 	sub->add_flag("--with-capnp", options->with_capnp, "Also Cap'n Proto in the cells over TCP");
@@ -220,15 +235,20 @@ void add_bench_rpc(CLI::App& bench, Action& action, const std::string& command_l
 	sub->add_option("--connections", options->connections, "Connections that the requests share")
 		->capture_default_str()
 		->check(CLI::Range(1u, 20'000u));
-	sub->add_option("--threads", options->threads, "I/O threads of the server")->capture_default_str()->check(CLI::Range(1u, 256u));
+	sub->add_option("--threads", options->threads, "I/O threads of the server")
+		->capture_default_str()
+		->check(CLI::Range(1u, 256u));
 	sub->add_option("--duration", options->duration, "Measured seconds of each run")
 		->capture_default_str()
 		->check(CLI::Range(0.05, 3600.0));
 	sub->add_option("--warmup", options->warmup, "Seconds before it that do not count")
 		->capture_default_str()
 		->check(CLI::Range(0.0, 60.0));
-	sub->add_option("--reps", options->reps, "Repetitions, interleaved")->capture_default_str()->check(CLI::Range(1u, 1000u));
-	sub->add_option("--poll-us", options->poll_us, "Microseconds that both ends poll after their last work")->capture_default_str();
+	sub->add_option("--reps", options->reps, "Repetitions, interleaved")
+		->capture_default_str()
+		->check(CLI::Range(1u, 1000u));
+	sub->add_option("--poll-us", options->poll_us, "Microseconds that both ends poll after their last work")
+		->capture_default_str();
 	add_output(*sub, options->output);
 	sub->callback([options, &action, sub] {
 		const auto sizes = parse_sizes(options->sizes), concurrency = parse_sizes(options->concurrency);
@@ -240,19 +260,27 @@ void add_bench_rpc(CLI::App& bench, Action& action, const std::string& command_l
 			if (each > 65'536) throw CLI::ValidationError("--concurrency", "each is 1 to 65536");
 		for (const std::string_view word : split(options->transports))
 			if (word != "rdma" && word != "tcp") throw CLI::ValidationError("--transport", "each is rdma or tcp");
-		const auto asked = [&](const char* name, const Numbers& numbers) { return sub->count(name) > 0 ? numbers : Numbers(); };
+		const auto asked = [&](const char* name, const Numbers& numbers) {
+			return sub->count(name) > 0 ? numbers : Numbers();
+		};
 		for (const std::string_view name : split(options->ablate)) {
 			if (options->ablate.empty()) break;
-			const auto known = std::ranges::find(ablations, name, [](const Ablation& each) { return name_of(each.behaviour); });
+			const auto known =
+				std::ranges::find(ablations, name, [](const Ablation& each) { return name_of(each.behaviour); });
 			if (known == ablations.end())
-				throw CLI::ValidationError("--ablate", "each is inline, coalescing, send-queue, pool or connection-pool");
-			if (known->behaviour == Behaviour::connection_pool && (options->mode != "sink" || options->memory != "user"))
-				throw CLI::ValidationError("--ablate", "connection-pool is measured with --mode sink and --memory user only");
-			const auto cells = ablation_cells(*options, *known, asked("--sizes", *sizes), asked("--concurrency", *concurrency));
+				throw CLI::ValidationError(
+					"--ablate", "each is inline, coalescing, send-queue, pool or connection-pool");
+			if (known->behaviour == Behaviour::connection_pool &&
+				(options->mode != "sink" || options->memory != "user"))
+				throw CLI::ValidationError(
+					"--ablate", "connection-pool is measured with --mode sink and --memory user only");
+			const auto cells =
+				ablation_cells(*options, *known, asked("--sizes", *sizes), asked("--concurrency", *concurrency));
 			options->cells.insert(options->cells.end(), cells.begin(), cells.end());
 		}
 		if (options->ablate.empty()) options->cells = matrix_of(*options, *sizes, *concurrency);
-		if (options->cells.empty()) throw CLI::ValidationError("--ablate", "it is of RDMA, and --transport leaves that out");
+		if (options->cells.empty())
+			throw CLI::ValidationError("--ablate", "it is of RDMA, and --transport leaves that out");
 		options->output.settle();
 		action = [options] { return measure(*options); };
 	});

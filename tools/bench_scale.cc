@@ -25,8 +25,8 @@ namespace {
 using namespace scale;
 
 struct Options {
-	std::string clients_text = "10,100,1000,5000,10000,20000", transports_text = "rdma,tcp", rates_text = "0", qps_text = "0",
-				engines_text = "epoll", connects_text = "tls-psn", stalled_text = "0";
+	std::string clients_text = "10,100,1000,5000,10000,20000", transports_text = "rdma,tcp", rates_text = "0",
+				qps_text = "0", engines_text = "epoll", connects_text = "tls-psn", stalled_text = "0";
 	std::vector<std::uint64_t> clients, rates, queue_pairs, stalled;
 	std::vector<Transport> transports;
 	std::vector<ConnectBy> connects;
@@ -67,7 +67,8 @@ std::optional<double> core_to_core_ns() {
 	return took;
 }
 
-template <class A, class B> std::vector<std::pair<A, B>> pairs_of(const std::vector<A>& outer, const std::vector<B>& inner) {
+template <class A, class B>
+std::vector<std::pair<A, B>> pairs_of(const std::vector<A>& outer, const std::vector<B>& inner) {
 	std::vector<std::pair<A, B>> pairs;
 	for (const A a : outer)
 		for (const B b : inner) pairs.emplace_back(a, b);
@@ -79,16 +80,19 @@ std::string hindrance(const ExperimentOptions& experiment) {
 	const SwarmOptions& swarm = experiment.swarm;
 	if (experiment.engine == Engine::threads && swarm.clients > engine_threads_max)
 		return fmt::format("a thread for each client: at most {} of them here", engine_threads_max);
-	if (experiment.engine == Engine::threads && swarm.logical()) return "a thread for each client: none of them shares a queue pair";
+	if (experiment.engine == Engine::threads && swarm.logical())
+		return "a thread for each client: none of them shares a queue pair";
 	if (experiment.engine == Engine::uring)
 		if (const auto chosen = async::make_selector(async::SelectorKind::uring); !chosen.refusal.empty())
 			return fmt::format("io_uring is not to be had here ({})", chosen.refusal);
-	if (swarm.transport == Transport::tcp && swarm.connect_by == ConnectBy::rdmacm) return "rdma_cm connects queue pairs, and TCP has none";
+	if (swarm.transport == Transport::tcp && swarm.connect_by == ConnectBy::rdmacm)
+		return "rdma_cm connects queue pairs, and TCP has none";
 	const auto plan = plan_processes(swarm, experiment.processes, true, scale::descriptors_max());
 	return plan ? "" : plan.error();
 }
 
-std::vector<Cell> cells_of(const Options& options, const channel::Protection& client, const channel::Protection& server) {
+std::vector<Cell> cells_of(
+	const Options& options, const channel::Protection& client, const channel::Protection& server) {
 	std::vector<Cell> cells;
 	const auto add = [&](Transport transport, ConnectBy by, Engine engine, std::uint64_t rate, std::uint64_t stalled,
 						 std::uint64_t queue_pairs, std::uint64_t clients) {
@@ -139,7 +143,8 @@ void add_ablation(std::vector<Cell>& cells) {
 }
 
 // Few and many clients of each kind, for the slope between.
-std::vector<Cell> capacity_cells(const Options& options, const channel::Protection& client, const channel::Protection& server) {
+std::vector<Cell> capacity_cells(
+	const Options& options, const channel::Protection& client, const channel::Protection& server) {
 	const auto [least, most] = std::ranges::minmax(options.clients);
 	std::vector<Cell> cells;
 	const auto add = [&](ClientKind kind, Transport transport, std::uint64_t scale_up, std::uint64_t scale_down) {
@@ -155,8 +160,8 @@ std::vector<Cell> capacity_cells(const Options& options, const channel::Protecti
 			one.queue_pairs = {kind == ClientKind::logical ? 4u : 0u};
 			one.engines = {kind == ClientKind::thread ? Engine::threads : Engine::epoll};
 			const bool clear = kind == ClientKind::tcp_clear;
-			Cell& cell =
-				cells.emplace_back(cells_of(one, clear ? channel::InClear{} : client, clear ? channel::InClear{} : server).front());
+			Cell& cell = cells.emplace_back(
+				cells_of(one, clear ? channel::InClear{} : client, clear ? channel::InClear{} : server).front());
 			cell.kind = kind;
 		}
 	};
@@ -176,9 +181,11 @@ void add_capacity(connect::Table& table, const std::vector<Cell>& cells) {
 		if (!cells[i].kind || cells[i].runs.empty() || cells[i + 1].runs.empty()) continue;
 		const Growth& growth = kinds.emplace_back(growth_of(*cells[i].kind, cells[i].runs, cells[i + 1].runs));
 		resources.queue_pairs = cells[i].runs.front().server->queue_pairs_max;
-		table.environment.emplace_back(fmt::format("capacity {}", name_of(growth.kind)), describe(limit_of(growth, resources)));
+		table.environment.emplace_back(
+			fmt::format("capacity {}", name_of(growth.kind)), describe(limit_of(growth, resources)));
 	}
-	if (const std::string parts = describe_parts(kinds); !parts.empty()) table.environment.emplace_back("capacity_parts", parts);
+	if (const std::string parts = describe_parts(kinds); !parts.empty())
+		table.environment.emplace_back("capacity_parts", parts);
 	table.environment.emplace_back("capacity_resources",
 		fmt::format("{:.2f} GiB of memory, {} descriptors, {} threads for one process",
 			static_cast<double>(resources.memory_bytes) / (1u << 30), resources.descriptors, resources.threads));
@@ -218,7 +225,8 @@ Json row_of_cell(const Cell& cell) {
 // Beside every row of so many clients what redis reached with as many, and how many times that this row is.
 void add_redis(std::vector<Json>& rows, const std::vector<RedisCell>& redis) {
 	for (Json& row : rows) {
-		const Json tail = Json{{"validity", row["validity"]}, {"reason", row["reason"]}, {"repetitions", row["repetitions"]}};
+		const Json tail =
+			Json{{"validity", row["validity"]}, {"reason", row["reason"]}, {"repetitions", row["repetitions"]}};
 		for (const auto& [key, value] : tail.items()) row.erase(key);
 		const auto found = std::ranges::find(redis, row["clients"].get<std::uint32_t>(), &RedisCell::clients);
 		const bool known = found != redis.end() && !found->rates.empty();
@@ -242,12 +250,15 @@ int measure(const Options& options) {
 	if (options.with_redis)
 		if (const auto found = find_redis(); !found) return complain(found.error());
 
-	std::vector<Cell> cells = options.capacity ? capacity_cells(options, *client, *server) : cells_of(options, *client, *server);
+	std::vector<Cell> cells =
+		options.capacity ? capacity_cells(options, *client, *server) : cells_of(options, *client, *server);
 	if (options.ablation) add_ablation(cells);
 	std::vector<RedisCell> redis;
 	if (options.with_redis)
-		for (const std::uint64_t clients : options.clients) redis.push_back({.clients = static_cast<std::uint32_t>(clients)});
-	const auto runnable = static_cast<std::size_t>(std::ranges::count_if(cells, [](const Cell& cell) { return cell.not_run.empty(); }));
+		for (const std::uint64_t clients : options.clients)
+			redis.push_back({.clients = static_cast<std::uint32_t>(clients)});
+	const auto runnable =
+		static_cast<std::size_t>(std::ranges::count_if(cells, [](const Cell& cell) { return cell.not_run.empty(); }));
 	ProgressLine progress(!options.output.quiet, options.reps * (runnable + redis.size()));
 	std::vector<double> trips;
 	std::uint32_t runs = 0;
@@ -259,14 +270,15 @@ int measure(const Options& options) {
 			// Addresses of its own: what the last run's TCP left in TIME_WAIT takes no port from this one.
 			swarm.first_address = runs++ % 1000 * 16;
 			progress.next(fmt::format("{}{} clients, {}{}{}{}, repetition {}",
-				cell.experiment.engine == Engine::epoll ? "" : fmt::format("{}: ", name_of(cell.experiment.engine)), swarm.clients,
-				name_of(swarm.transport), swarm.connect_by == ConnectBy::rdmacm ? " by rdma_cm" : "",
+				cell.experiment.engine == Engine::epoll ? "" : fmt::format("{}: ", name_of(cell.experiment.engine)),
+				swarm.clients, name_of(swarm.transport), swarm.connect_by == ConnectBy::rdmacm ? " by rdma_cm" : "",
 				swarm.logical() ? fmt::format(" on {} queue pairs", swarm.queue_pairs) : "",
 				swarm.rate > 0 ? fmt::format(" at {:.0f}/s", swarm.rate) : "", repetition + 1));
 			const auto trip = core_to_core_ns();
 			if (trip) trips.push_back(*trip);
-			auto run = run_experiment(cell.experiment,
-				[&](const Moment& moment) { progress.show(fmt::format("{} ({} connected)", moment.doing, moment.connected)); });
+			auto run = run_experiment(cell.experiment, [&](const Moment& moment) {
+				progress.show(fmt::format("{} ({} connected)", moment.doing, moment.connected));
+			});
 			if (!run) {
 				cell.failure = run.error();
 				continue;
@@ -280,8 +292,8 @@ int measure(const Options& options) {
 		for (RedisCell& cell : redis) {
 			progress.next(fmt::format("redis with {} clients, repetition {}", cell.clients, repetition + 1));
 			const auto requests = static_cast<std::uint64_t>(30'000 * options.seconds);
-			const auto rate =
-				measure_redis(cell.clients, options.size, std::max<std::uint64_t>(requests, cell.clients * 4ull), scale::descriptors_max());
+			const auto rate = measure_redis(cell.clients, options.size,
+				std::max<std::uint64_t>(requests, cell.clients * 4ull), scale::descriptors_max());
 			if (!rate) return complain(rate.error());
 			cell.rates.push_back(rate->requests_per_s);
 			cell.connections = rate->connections;
@@ -304,66 +316,88 @@ int measure(const Options& options) {
 	if (options.capacity) add_capacity(table, cells);
 
 	std::string error;
-	const auto write = [&](const std::string& path, auto render) { return path.empty() || write_out(path, render(table), error); };
+	const auto write = [&](const std::string& path, auto render) {
+		return path.empty() || write_out(path, render(table), error);
+	};
 	const OutputOptions& to = options.output;
-	if (!(write(to.csv, connect::to_csv) && write(to.json, connect::to_json) && write(to.markdown, to_markdown))) return complain(error);
+	if (!(write(to.csv, connect::to_csv) && write(to.json, connect::to_json) && write(to.markdown, to_markdown)))
+		return complain(error);
 	for (const Cell& cell : cells)
 		if (!cell.failure.empty())
-			complain(fmt::format(
-				"{} clients over {}: {}", cell.experiment.swarm.clients, name_of(cell.experiment.swarm.transport), cell.failure));
+			complain(fmt::format("{} clients over {}: {}", cell.experiment.swarm.clients,
+				name_of(cell.experiment.swarm.transport), cell.failure));
 	return impossible ? impossible_data : broken ? failed : good;
 }
 
 }  // namespace
 
 void add_bench_scale(CLI::App& bench, Action& action, const std::string& command_line) {
-	CLI::App* sub = bench.add_subcommand("scale", "Many clients of one server, all at once: connecting, echoes, memory");
+	CLI::App* sub =
+		bench.add_subcommand("scale", "Many clients of one server, all at once: connecting, echoes, memory");
 	sub->footer(
 		"Examples:\n"
 		"  verbena bench scale                                the published numbers of clients, over RDMA and TCP\n"
-		"  verbena bench scale --clients 10,1000 --reps 3 --json scale.json && verbena report scale.json -o scale.html\n"
+		"  verbena bench scale --clients 10,1000 --reps 3 --json scale.json && verbena report scale.json -o "
+	    "scale.html\n"
 		"  verbena bench scale --clients 100 --rate 1000      latency at a rate that leaves the server idle\n"
 		"  verbena bench scale --clients 100000 --qps 64      logical clients that share 64 queue pairs\n"
 		"  verbena bench scale --capacity --reps 3            what a client costs, and how many fit\n"
 		"  verbena bench scale --connect tls-psn,rdmacm --transport rdma    set-up over TCP, and by rdma_cm\n"
-		"  verbena bench scale --clients 100,10000 --engine epoll,uring     both ways of asking the kernel, interleaved\n"
+		"  verbena bench scale --clients 100,10000 --engine epoll,uring     both ways of asking the kernel, "
+	    "interleaved\n"
 		"  verbena bench scale --clients 10 --stalled 0,100   what stalled handshakes cost the others\n"
 		"Exit codes: 0 good, 1 a client failed or something could not be measured, 2 usage, 3 a row cannot be true.");
 	auto options = std::make_shared<Options>();
 	options->command_line = command_line;
-	const CLI::Option* count = sub->add_option("--clients", options->clients_text, "Clients at once: a list")->capture_default_str();
-	sub->add_option("--transport", options->transports_text, "What carries the messages: rdma, tcp")->capture_default_str();
-	sub->add_option(
-		   "--engine", options->engines_text, "Of the server: epoll, uring (io_uring), threads (one for each client, at most 1000): a list")
+	const CLI::Option* count =
+		sub->add_option("--clients", options->clients_text, "Clients at once: a list")->capture_default_str();
+	sub->add_option("--transport", options->transports_text, "What carries the messages: rdma, tcp")
+		->capture_default_str();
+	sub->add_option("--engine", options->engines_text,
+		   "Of the server: epoll, uring (io_uring), threads (one for each client, at most 1000): a list")
 		->capture_default_str();
 	sub->add_option("--connect", options->connects_text, "How RDMA clients connect: tls-psn (over TCP), rdmacm: a list")
 		->capture_default_str();
-	sub->add_option("--stalled", options->stalled_text, "So many callers begin a handshake and never go on, before the clients: a list")
+	sub->add_option("--stalled", options->stalled_text,
+		   "So many callers begin a handshake and never go on, before the clients: a list")
 		->capture_default_str();
-	sub->add_option("--rate", options->rates_text, "Messages a second of all clients together: a list; 0: each as its echoes come")
+	sub->add_option("--rate", options->rates_text,
+		   "Messages a second of all clients together: a list; 0: each as its echoes come")
 		->capture_default_str();
-	sub->add_option("--size", options->size, "Bytes of a message")->capture_default_str()->check(CLI::Range(1u, 64u << 20));
+	sub->add_option("--size", options->size, "Bytes of a message")
+		->capture_default_str()
+		->check(CLI::Range(1u, 64u << 20));
 	sub->add_option("--window", options->window, "Messages of a client under way at once")
 		->capture_default_str()
 		->check(CLI::Range(1u, 1024u));
-	sub->add_option("--qps", options->qps_text, "Logical clients that share so many queue pairs: a list; 0: each has its own")
+	sub->add_option(
+		   "--qps", options->qps_text, "Logical clients that share so many queue pairs: a list; 0: each has its own")
 		->capture_default_str();
-	sub->add_flag(
-		"--ablation", options->ablation, "Each cell also without coalescing, without pooled receive buffers and without batched polling");
+	sub->add_flag("--ablation", options->ablation,
+		"Each cell also without coalescing, without pooled receive buffers and without batched polling");
 	sub->add_flag("--capacity", options->capacity,
-		"What a client of each kind costs, from the fewest and the most of --clients (200,1000), and how many that allows here");
-	sub->add_option("--messages", options->messages, "Messages of each client at most; 0: as the time allows")->capture_default_str();
-	sub->add_option("--seconds", options->seconds, "Measured time of each run")->capture_default_str()->check(CLI::Range(0.05, 3600.0));
+		"What a client of each kind costs, from the fewest and the most of --clients (200,1000), and how many that "
+	    "allows here");
+	sub->add_option("--messages", options->messages, "Messages of each client at most; 0: as the time allows")
+		->capture_default_str();
+	sub->add_option("--seconds", options->seconds, "Measured time of each run")
+		->capture_default_str()
+		->check(CLI::Range(0.05, 3600.0));
 	sub->add_option("--warmup", options->warmup_s, "Seconds before it that do not count")
 		->capture_default_str()
 		->check(CLI::Range(0.0, 60.0));
-	sub->add_option("--reps", options->reps, "Repetitions, interleaved")->capture_default_str()->check(CLI::Range(1u, 1000u));
-	sub->add_option("--processes", options->processes, "Processes of clients; 0: as many as it takes")->capture_default_str();
+	sub->add_option("--reps", options->reps, "Repetitions, interleaved")
+		->capture_default_str()
+		->check(CLI::Range(1u, 1000u));
+	sub->add_option("--processes", options->processes, "Processes of clients; 0: as many as it takes")
+		->capture_default_str();
 	sub->add_option("--handshakes", options->handshakes,
 		   "Set-ups under way at once in each process of clients, the others wait for their turn; 0: all at once")
 		->capture_default_str();
-	sub->add_option("--poll-us", options->poll_us, "Microseconds that the server polls after the last work")->capture_default_str();
-	sub->add_flag("--with-redis", options->with_redis, "Also redis-benchmark with as many connections (redis must be installed)");
+	sub->add_option("--poll-us", options->poll_us, "Microseconds that the server polls after the last work")
+		->capture_default_str();
+	sub->add_flag(
+		"--with-redis", options->with_redis, "Also redis-benchmark with as many connections (redis must be installed)");
 	add_output(*sub, options->output);
 	add_trust(*sub, options->trust);
 
@@ -374,14 +408,17 @@ void add_bench_scale(CLI::App& bench, Action& action, const std::string& command
 		for (const std::uint64_t each : *clients)
 			if (each > 100'000) throw CLI::ValidationError("--clients", "each is 1 to 100000");
 		options->clients = *clients;
-		if (const auto [least, most] = std::ranges::minmax(*clients); options->capacity && (least < 10 || most < 2 * least))
-			throw CLI::ValidationError("--clients", "--capacity needs two numbers, from 10 on, the greater at least twice the lesser");
+		if (const auto [least, most] = std::ranges::minmax(*clients);
+			options->capacity && (least < 10 || most < 2 * least))
+			throw CLI::ValidationError(
+				"--clients", "--capacity needs two numbers, from 10 on, the greater at least twice the lesser");
 		for (const std::string_view word : split(options->transports_text)) {
 			if (word != "rdma" && word != "tcp") throw CLI::ValidationError("--transport", "each is rdma or tcp");
 			options->transports.push_back(word == "rdma" ? Transport::rdma : Transport::tcp);
 		}
 		for (const std::string_view word : split(options->connects_text)) {
-			if (word != "tls-psn" && word != "rdmacm") throw CLI::ValidationError("--connect", "each is tls-psn or rdmacm");
+			if (word != "tls-psn" && word != "rdmacm")
+				throw CLI::ValidationError("--connect", "each is tls-psn or rdmacm");
 			options->connects.push_back(word == "rdmacm" ? ConnectBy::rdmacm : ConnectBy::tls_psn);
 		}
 		for (const std::string_view word : split(options->stalled_text)) {

@@ -34,7 +34,9 @@ int show() {
 	if (!folder) return complain(folder.error());
 	const auto identity = channel::find_identity(*folder, geteuid());
 	if (!identity) return complain(identity.error());
-	if (!*identity) return complain(fmt::format("no identity yet: the first program that needs one makes {}/identity.pem", *folder));
+	if (!*identity)
+		return complain(
+			fmt::format("no identity yet: the first program that needs one makes {}/identity.pem", *folder));
 	const auto fingerprint = channel::fingerprint((*identity)->credential.certificate_pem);
 	if (!fingerprint) return complain(fingerprint.error());
 	fmt::print("{}\n{}\n", (*identity)->path, *fingerprint);
@@ -51,38 +53,44 @@ struct File {
 std::expected<std::vector<File>, std::string> make_set(const Options& options) {
 	const auto authority = channel::make_authority("verbena authority", authority_days);
 	if (!authority) return std::unexpected(authority.error());
-	const auto server =
-		channel::issue(*authority, channel::Use::server, {.name = "verbena server", .hosts = options.hosts, .days = options.days});
+	const auto server = channel::issue(
+		*authority, channel::Use::server, {.name = "verbena server", .hosts = options.hosts, .days = options.days});
 	if (!server) return std::unexpected(server.error());
-	const auto client = channel::issue(*authority, channel::Use::client, {.name = "verbena client", .days = options.days});
+	const auto client =
+		channel::issue(*authority, channel::Use::client, {.name = "verbena client", .days = options.days});
 	if (!client) return std::unexpected(client.error());
 	return std::vector<File>{{"ca.pem", authority->certificate_pem, 0644}, {"ca.key", authority->key_pem, 0600},
-		{"server.pem", server->certificate_pem, 0644}, {"server.key", server->key_pem, 0600}, {"client.pem", client->certificate_pem, 0644},
-		{"client.key", client->key_pem, 0600}};
+		{"server.pem", server->certificate_pem, 0644}, {"server.key", server->key_pem, 0600},
+		{"client.pem", client->certificate_pem, 0644}, {"client.key", client->key_pem, 0600}};
 }
 
 int make(const Options& options) {
 	const std::filesystem::path folder = options.folder;
 	std::error_code error;
-	std::filesystem::create_directories(folder.has_filename() ? folder.parent_path() : folder.parent_path().parent_path(), error);
+	std::filesystem::create_directories(
+		folder.has_filename() ? folder.parent_path() : folder.parent_path().parent_path(), error);
 	if (mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST)
 		return complain(fmt::format("cannot make the folder {}: {}", options.folder, std::strerror(errno)));
 	const auto set = make_set(options);
 	if (!set) return complain(set.error());
 	const auto there = [&](const File& file) {
 		return complain(
-			fmt::format("{} is there already: --force replaces the whole set, and what the old authority signed is refused from then on",
+			fmt::format("{} is there already: --force replaces the whole set, and what the old authority signed is "
+		                "refused from then on",
 				(folder / file.name).string()));
 	};
 	for (const File& file : *set)
-		if (!options.force && std::filesystem::exists(std::filesystem::symlink_status(folder / file.name))) return there(file);
+		if (!options.force && std::filesystem::exists(std::filesystem::symlink_status(folder / file.name)))
+			return there(file);
 	for (const File& file : *set) {
-		const auto written = channel::write_whole(folder / file.name, file.text, {.mode = file.mode, .replace = options.force});
+		const auto written =
+			channel::write_whole(folder / file.name, file.text, {.mode = file.mode, .replace = options.force});
 		if (!written) return complain(written.error());
 		if (!*written) return there(file);
 	}
 
-	const std::string where = std::filesystem::absolute(folder).lexically_normal().string() + (folder.has_filename() ? "/" : "");
+	const std::string where =
+		std::filesystem::absolute(folder).lexically_normal().string() + (folder.has_filename() ? "/" : "");
 	std::string hosts;
 	for (const std::string& host : options.hosts) hosts += (hosts.empty() ? "" : ", ") + host;
 	fmt::print(
@@ -91,7 +99,8 @@ int make(const Options& options) {
 		"    --ca {0}ca.pem --cert {0}server.pem --key {0}server.key\n"
 		"  client:\n"
 		"    --ca {0}ca.pem --cert {0}client.pem --key {0}client.key\n"
-		"VERBENA_CA, VERBENA_CERT and VERBENA_KEY stand for the three options. Copy to another host only the three files of its side.\n"
+		"VERBENA_CA, VERBENA_CERT and VERBENA_KEY stand for the three options. Copy to another host only the three "
+	    "files of its side.\n"
 		"Whoever has {0}ca.key can make more certificates: keep it away from servers and clients, or delete it.\n",
 		where, options.days, hosts);
 	return good;
@@ -100,17 +109,24 @@ int make(const Options& options) {
 }  // namespace
 
 void add_certs(CLI::App& app, Action& action) {
-	CLI::App* sub = app.add_subcommand("certs", "Make certificates for a server and its clients, or show this user's identity");
+	CLI::App* sub =
+		app.add_subcommand("certs", "Make certificates for a server and its clients, or show this user's identity");
 	sub->footer(
 		"Examples:\n"
-		"  verbena certs --dir certs --host db1.example.org --host 10.0.0.7    an authority, a server's and a client's certificate\n"
+		"  verbena certs --dir certs --host db1.example.org --host 10.0.0.7    an authority, a server's and a client's "
+	    "certificate\n"
 		"  verbena certs --dir certs --host localhost --force                  a new set in place of the old\n"
-		"  verbena certs --show                                                the file and the fingerprint of this user's identity\n"
-		"Programs of one user need none of this: they know each other by the user's identity. docs/security.md says what each protects.");
+		"  verbena certs --show                                                the file and the fingerprint of this "
+	    "user's identity\n"
+		"Programs of one user need none of this: they know each other by the user's identity. docs/security.md says "
+	    "what each protects.");
 	auto options = std::make_shared<Options>();
-	auto* show_flag = sub->add_flag("--show", options->show, "Print where this user's identity is, and its fingerprint");
-	auto* dir = sub->add_option("--dir", options->folder, "Where the six files go; made if it is not there")->type_name("DIR");
-	auto* host = sub->add_option("--host", options->hosts, "Name or address by which clients will ask for the server; repeat it for more")
+	auto* show_flag =
+		sub->add_flag("--show", options->show, "Print where this user's identity is, and its fingerprint");
+	auto* dir =
+		sub->add_option("--dir", options->folder, "Where the six files go; made if it is not there")->type_name("DIR");
+	auto* host = sub->add_option("--host", options->hosts,
+						"Name or address by which clients will ask for the server; repeat it for more")
 					 ->type_name("NAME|IP")
 					 ->expected(1)
 					 ->take_all();
@@ -123,9 +139,11 @@ void add_certs(CLI::App& app, Action& action) {
 	show_flag->excludes(dir);
 	sub->callback([options, &action] {
 		if (!options->show && options->folder.empty())
-			throw CLI::ValidationError("certs", "--dir and --host make a set, --show shows this user's identity: one of both is needed");
+			throw CLI::ValidationError(
+				"certs", "--dir and --host make a set, --show shows this user's identity: one of both is needed");
 		for (const std::string& each : options->hosts)
-			if (const auto valid = channel::check_host(each); !valid) throw CLI::ValidationError("--host", valid.error());
+			if (const auto valid = channel::check_host(each); !valid)
+				throw CLI::ValidationError("--host", valid.error());
 		action = [options] { return options->show ? show() : make(*options); };
 	});
 }

@@ -47,43 +47,59 @@ constexpr Number numbers[]{
 	{"receive_depth", number, 1, 4096, rc<&RcOptions::receive_depth>,
 		"Receives posted for each connection, and its credits; of --recv-mode per_connection"},
 	{"unit_bytes", size, 64, 1 << 20, rc<&RcOptions::unit_bytes>, "Of a receive buffer, and of the largest frame"},
-	{"window_first", number, 1, 65'535, [](EchoOptions& echo, std::uint64_t value) { put(echo.rc.window.first, value); },
+	{"window_first", number, 1, 65'535,
+		[](EchoOptions& echo, std::uint64_t value) { put(echo.rc.window.first, value); },
 		"Credits of one connection at its start; of --recv-mode srq"},
 	{"window_max", number, 1, 65'535, [](EchoOptions& echo, std::uint64_t value) { put(echo.rc.window.max, value); },
 		"And at most, while its client wants more", "--window"},
-	{"units_start", number, 0, 1 << 24, rc<&RcOptions::units_start>, "Receive buffers posted before the first connection"},
-	{"units_max", number, 64, 1 << 24, rc<&RcOptions::units_max>, "Receive buffers of all connections at most: the watermark"},
+	{"units_start", number, 0, 1 << 24, rc<&RcOptions::units_start>,
+		"Receive buffers posted before the first connection"},
+	{"units_max", number, 64, 1 << 24, rc<&RcOptions::units_max>,
+		"Receive buffers of all connections at most: the watermark"},
 	{"units_low", number, 1, 1 << 20, rc<&RcOptions::units_low>, "More of them are made when fewer are free to lend"},
-	{"send_depth", number, channel::control_kinds + 1, 4096, rc<&RcOptions::send_depth>, "Sends of one connection under way at most"},
+	{"send_depth", number, channel::control_kinds + 1, 4096, rc<&RcOptions::send_depth>,
+		"Sends of one connection under way at most"},
 	{"send_units_max", number, 1, 4096, rc<&RcOptions::send_units_max>, "Of these, how many that are not inline"},
-	{"inline_max", size, 0, 1 << 16, rc<&RcOptions::inline_max>, "Frames up to this are sent inline, where the device can; 0: none"},
+	{"inline_max", size, 0, 1 << 16, rc<&RcOptions::inline_max>,
+		"Frames up to this are sent inline, where the device can; 0: none"},
 	{"poll_batch", number, 1, 128, rc<&RcOptions::poll_batch>, "Completions taken at once"},
 	{"eager_max", size, 0, 16 << 20, rc<&RcOptions::eager_max>, "Larger messages are fetched by their receiver"},
-	{"lend_min", size, 0, GiB, rc<&RcOptions::lend_min>, "So are bodies in registered memory from this on, without a copy"},
-	{"part_bytes", size, 4096, GiB, rc<&RcOptions::part_bytes>, "About, of such a message in memory that is not registered"},
+	{"lend_min", size, 0, GiB, rc<&RcOptions::lend_min>,
+		"So are bodies in registered memory from this on, without a copy"},
+	{"part_bytes", size, 4096, GiB, rc<&RcOptions::part_bytes>,
+		"About, of such a message in memory that is not registered"},
 	{"offers_max", number, 1, 64, rc<&RcOptions::offers_max>, "Parts of one connection that wait to be fetched"},
-	{"direct_depth", number, 0, 4096, rc<&RcOptions::direct_depth>, "READs, WRITEs and windows of one connection under way; 0: none"},
+	{"direct_depth", number, 0, 4096, rc<&RcOptions::direct_depth>,
+		"READs, WRITEs and windows of one connection under way; 0: none"},
 	{"reads", number, 0, 255, rc<&RcOptions::reads>, "RDMA READs of one connection under way, each way"},
 	{"message_max", size, 64, GiB, message_max, "Of one message; a larger one ends its connection"},
 	{"close_timeout_ms", number, 1, 60'000, close_timeout, "How long a channel that closes waits for its peer"},
 	{"memory_max", size, 0, 1024 * GiB, [](EchoOptions& echo, std::uint64_t value) { put(echo.rc.memory.max, value); },
 		"Registered memory for messages that are fetched, at most"},
-	{"memory_region_bytes", size, 64 << 10, GiB, [](EchoOptions& echo, std::uint64_t value) { put(echo.rc.memory.region_bytes, value); },
+	{"memory_region_bytes", size, 64 << 10, GiB,
+		[](EchoOptions& echo, std::uint64_t value) { put(echo.rc.memory.region_bytes, value); },
 		"Of the regions that small pieces of it are cut from"},
-	{"tcp_buffer_max", size, 4096, GiB, [](EchoOptions& echo, std::uint64_t value) { put(echo.acceptor.tcp.buffer_max, value); },
+	{"tcp_buffer_max", size, 4096, GiB,
+		[](EchoOptions& echo, std::uint64_t value) { put(echo.acceptor.tcp.buffer_max, value); },
 		"Bytes that a TCP connection keeps, each way"},
-	{"logical_message_max", size, 64, GiB, mux<&MuxOptions::message_max>, "Of one message of a logical channel; else --message-max"},
-	{"logical_window", size, channel::mux_window_min, GiB, mux<&MuxOptions::window>, "Bytes of a logical channel that wait here"},
+	{"logical_message_max", size, 64, GiB, mux<&MuxOptions::message_max>,
+		"Of one message of a logical channel; else --message-max"},
+	{"logical_window", size, channel::mux_window_min, GiB, mux<&MuxOptions::window>,
+		"Bytes of a logical channel that wait here"},
 	{"logical_frame_bytes", size, 256, channel::MuxFrame::length_max, mux<&MuxOptions::frame_bytes>,
 		"Its largest frame, and what it sends in its turn"},
-	{"logical_batch_bytes", size, 1, 1 << 20, mux<&MuxOptions::batch_bytes>, "Frames of logical channels are sent together up to this"},
-	{"shared_queue_pairs_max", number, 1, 4096, [](EchoOptions& echo, std::uint64_t value) { put(echo.shared_queue_pairs_max, value); },
+	{"logical_batch_bytes", size, 1, 1 << 20, mux<&MuxOptions::batch_bytes>,
+		"Frames of logical channels are sent together up to this"},
+	{"shared_queue_pairs_max", number, 1, 4096,
+		[](EchoOptions& echo, std::uint64_t value) { put(echo.shared_queue_pairs_max, value); },
 		"Connections that one client's logical channels may share"},
 	{"handshake_timeout_ms", number, 1, 3'600'000,
 		[](EchoOptions& echo, std::uint64_t value) { put(echo.acceptor.patience, value * 1'000'000); },
 		"Of one handshake, from its own start; a silent caller has three times that to begin"},
-	{"handshakes_max", number, 1, 100'000, acceptor<&AcceptorOptions::handshakes_max>, "Handshakes under way at once; the others wait"},
-	{"accepted_max", number, 1, 1'000'000, acceptor<&AcceptorOptions::accepted_max>, "Callers that have a descriptor; the others wait"},
+	{"handshakes_max", number, 1, 100'000, acceptor<&AcceptorOptions::handshakes_max>,
+		"Handshakes under way at once; the others wait"},
+	{"accepted_max", number, 1, 1'000'000, acceptor<&AcceptorOptions::accepted_max>,
+		"Callers that have a descriptor; the others wait"},
 };
 
 std::string option_of(const Number& number) {
@@ -114,16 +130,20 @@ bool ChannelOptions::chosen(const char* name) const {
 
 void ChannelOptions::add_to(CLI::App& app) {
 	constexpr const char* group = "Channels (--print-config shows what they are without these)";
-	app.add_option("--recv-mode", recv_mode_, "srq: one receive queue for all connections; per_connection: each has its own")
+	app.add_option(
+		   "--recv-mode", recv_mode_, "srq: one receive queue for all connections; per_connection: each has its own")
 		->capture_default_str()
 		->check(CLI::IsMember({"srq", "per_connection"}))
 		->group(group);
-	app.add_option("--watermark", watermark_, "What a message does for which there is no memory: wait, or close its connection")
+	app.add_option(
+		   "--watermark", watermark_, "What a message does for which there is no memory: wait, or close its connection")
 		->capture_default_str()
 		->check(CLI::IsMember({"wait", "close"}))
 		->group(group);
-	app.add_flag("--coalesce,!--no-coalesce", coalesce_, "Whether small messages that find no room share a frame")->group(group);
-	app.add_flag("--fragments-on-heap", fragments_on_heap_, "Put messages of several frames together on the heap; then nothing is fetched")
+	app.add_flag("--coalesce,!--no-coalesce", coalesce_, "Whether small messages that find no room share a frame")
+		->group(group);
+	app.add_flag("--fragments-on-heap", fragments_on_heap_,
+		   "Put messages of several frames together on the heap; then nothing is fetched")
 		->group(group);
 	for (std::size_t i = 0; i < values_.size(); ++i) {
 		const Number& each = numbers[i];

@@ -1,5 +1,5 @@
-// The numbers of a server of channels that its user may want to choose. Each is an option by the name that --print-config has for it:
-// `units_max` is --units-max. Without an option the program's own number stays.
+// The numbers of a server of channels that its user may want to choose. Each is an option by the name that
+// --print-config has for it: `units_max` is --units-max. Without an option the program's own number stays.
 #pragma once
 
 #include <CLI/CLI.hpp>

@@ -29,23 +29,25 @@ struct Options {
 int check_scale(const Options& options, const std::string& text) {
 	const auto rows = scale::check_table(text);
 	if (!rows) return complain(fmt::format("{}: {}", options.file, rows.error()));
-	const auto count = [&](std::string_view validity) { return std::ranges::count(*rows, validity, &scale::CheckedRow::validity); };
+	const auto count = [&](std::string_view validity) {
+		return std::ranges::count(*rows, validity, &scale::CheckedRow::validity);
+	};
 	if (options.json) {
 		nlohmann::ordered_json list = nlohmann::ordered_json::array();
 		for (const scale::CheckedRow& row : *rows)
-			list.push_back({{"transport", row.transport}, {"clients", row.clients}, {"rate", row.rate}, {"validity", row.validity},
-				{"reason", row.reason}});
+			list.push_back({{"transport", row.transport}, {"clients", row.clients}, {"rate", row.rate},
+				{"validity", row.validity}, {"reason", row.reason}});
 		fmt::print("{}\n",
-			nlohmann::ordered_json{{"file", options.file}, {"rows", list}, {"invalid", count("invalid")}, {"suspect", count("suspect")},
-				{"not_comparable", count("not comparable")}}
+			nlohmann::ordered_json{{"file", options.file}, {"rows", list}, {"invalid", count("invalid")},
+				{"suspect", count("suspect")}, {"not_comparable", count("not comparable")}}
 				.dump(2));
 	} else {
 		for (const scale::CheckedRow& row : *rows)
 			if (row.validity != "valid")
-				fmt::print("{:<14}  {} clients{}{}: {}\n", row.validity, row.clients, row.transport.empty() ? "" : " over ", row.transport,
-					row.reason);
-		fmt::print("{} rows: {} invalid, {} suspect, {} not comparable\n", rows->size(), count("invalid"), count("suspect"),
-			count("not comparable"));
+				fmt::print("{:<14}  {} clients{}{}: {}\n", row.validity, row.clients,
+					row.transport.empty() ? "" : " over ", row.transport, row.reason);
+		fmt::print("{} rows: {} invalid, {} suspect, {} not comparable\n", rows->size(), count("invalid"),
+			count("suspect"), count("not comparable"));
 	}
 	return options.strict && count("invalid") > 0 ? impossible_data : good;
 }
@@ -54,23 +56,26 @@ int check_scale(const Options& options, const std::string& text) {
 int check_kv(const Options& options, const std::string& text) {
 	const auto table = kvbench::check_table(text);
 	if (!table) return complain(fmt::format("{}: {}", options.file, table.error()));
-	const auto count = [&](std::string_view validity) { return std::ranges::count(table->rows, validity, &kvbench::CheckedRow::validity); };
+	const auto count = [&](std::string_view validity) {
+		return std::ranges::count(table->rows, validity, &kvbench::CheckedRow::validity);
+	};
 	if (options.json) {
 		nlohmann::ordered_json list = nlohmann::ordered_json::array();
 		for (const kvbench::CheckedRow& row : table->rows)
-			list.push_back({{"op", row.op}, {"protocol", row.protocol}, {"value_bytes", row.value_bytes}, {"validity", row.validity},
-				{"reason", row.reason}});
+			list.push_back({{"op", row.op}, {"protocol", row.protocol}, {"value_bytes", row.value_bytes},
+				{"validity", row.validity}, {"reason", row.reason}});
 		fmt::print("{}\n",
-			nlohmann::ordered_json{{"file", options.file}, {"rows", list}, {"remarks", table->remarks}, {"invalid", count("invalid")},
-				{"suspect", count("suspect")}, {"mislabelled", count("mislabelled")}}
+			nlohmann::ordered_json{{"file", options.file}, {"rows", list}, {"remarks", table->remarks},
+				{"invalid", count("invalid")}, {"suspect", count("suspect")}, {"mislabelled", count("mislabelled")}}
 				.dump(2));
 	} else {
 		for (const kvbench::CheckedRow& row : table->rows)
 			if (row.validity != "valid")
-				fmt::print("{:<11}  {} {} B, {}: {}\n", row.validity, row.op, row.value_bytes, row.protocol, row.reason);
+				fmt::print(
+					"{:<11}  {} {} B, {}: {}\n", row.validity, row.op, row.value_bytes, row.protocol, row.reason);
 		for (const std::string& remark : table->remarks) fmt::print("{}\n", remark);
-		fmt::print("{} rows: {} invalid, {} suspect, {} mislabelled\n", table->rows.size(), count("invalid"), count("suspect"),
-			count("mislabelled"));
+		fmt::print("{} rows: {} invalid, {} suspect, {} mislabelled\n", table->rows.size(), count("invalid"),
+			count("suspect"), count("mislabelled"));
 	}
 	return options.strict && count("invalid") > 0 ? impossible_data : good;
 }
@@ -79,20 +84,23 @@ int check_kv(const Options& options, const std::string& text) {
 int check_rpc(const Options& options, const std::string& text) {
 	const auto rows = rpcbench::check_table(text);
 	if (!rows) return complain(fmt::format("{}: {}", options.file, rows.error()));
-	const auto count = [&](std::string_view validity) { return std::ranges::count(*rows, validity, &rpcbench::CheckedRow::validity); };
+	const auto count = [&](std::string_view validity) {
+		return std::ranges::count(*rows, validity, &rpcbench::CheckedRow::validity);
+	};
 	if (options.json) {
 		nlohmann::ordered_json list = nlohmann::ordered_json::array();
 		for (const rpcbench::CheckedRow& row : *rows)
-			list.push_back({{"transport", row.transport}, {"mode", row.mode}, {"request_size", row.size}, {"concurrency", row.concurrency},
-				{"validity", row.validity}, {"reason", row.reason}});
+			list.push_back({{"transport", row.transport}, {"mode", row.mode}, {"request_size", row.size},
+				{"concurrency", row.concurrency}, {"validity", row.validity}, {"reason", row.reason}});
 		fmt::print("{}\n",
-			nlohmann::ordered_json{{"file", options.file}, {"rows", list}, {"invalid", count("invalid")}, {"suspect", count("suspect")}}
+			nlohmann::ordered_json{
+				{"file", options.file}, {"rows", list}, {"invalid", count("invalid")}, {"suspect", count("suspect")}}
 				.dump(2));
 	} else {
 		for (const rpcbench::CheckedRow& row : *rows)
 			if (row.validity != "valid")
-				fmt::print("{:<7}  {} x {}{}{}: {}\n", row.validity, row.size, row.concurrency, row.transport.empty() ? "" : " over ",
-					row.transport, row.reason);
+				fmt::print("{:<7}  {} x {}{}{}: {}\n", row.validity, row.size, row.concurrency,
+					row.transport.empty() ? "" : " over ", row.transport, row.reason);
 		fmt::print("{} rows: {} invalid, {} suspect\n", rows->size(), count("invalid"), count("suspect"));
 	}
 	return options.strict && count("invalid") > 0 ? impossible_data : good;
@@ -105,7 +113,8 @@ int check(const Options& options) {
 	} else {
 		std::ifstream file(options.file);
 		if (!file || !(text << file.rdbuf()))
-			return complain(fmt::format("cannot read {}: {}", options.file, file ? "it is empty or not a file" : std::strerror(errno)));
+			return complain(fmt::format(
+				"cannot read {}: {}", options.file, file ? "it is empty or not a file" : std::strerror(errno)));
 	}
 	if (scale::is_scale_table(text.str())) return check_scale(options, text.str());
 	if (kvbench::is_kv_table(text.str())) return check_kv(options, text.str());
@@ -122,10 +131,11 @@ int check(const Options& options) {
 	if (options.json) {
 		nlohmann::ordered_json rows = nlohmann::ordered_json::array();
 		for (const bench::Row& row : table->rows)
-			rows.push_back({{"mode", row.mode}, {"op", row.op}, {"window_mode", row.window_mode}, {"msg", row.msg}, {"window", row.window},
-				{"validity", row.validity}, {"reason", row.reason}});
-		fmt::print(
-			"{}\n", nlohmann::ordered_json{{"file", options.file}, {"rows", rows}, {"invalid", invalid}, {"suspect", suspect}}.dump(2));
+			rows.push_back({{"mode", row.mode}, {"op", row.op}, {"window_mode", row.window_mode}, {"msg", row.msg},
+				{"window", row.window}, {"validity", row.validity}, {"reason", row.reason}});
+		fmt::print("{}\n",
+			nlohmann::ordered_json{{"file", options.file}, {"rows", rows}, {"invalid", invalid}, {"suspect", suspect}}
+				.dump(2));
 	} else {
 		for (const bench::Row& row : table->rows) {
 			if (row.validity != "invalid" && row.validity != "suspect") continue;
@@ -145,7 +155,8 @@ void add_check(CLI::App& app, Action& action) {
 		"Examples:\n  verbena check bench/published/rc_vs_ud.csv\n  verbena check rows.csv --strict --json\n"
 		"  verbena check bench/published/connection_scale.csv\n"
 		"  verbena check bench/published/kv_set_get.csv\n"
-		"The table needs the columns experiment,mode,msg,window,iters,mops,gib, clients,success_percent or request_size,qps and those "
+		"The table needs the columns experiment,mode,msg,window,iters,mops,gib, clients,success_percent or "
+	    "request_size,qps and those "
 		"beside them. Exit "
 		"code 3 with --strict if a row cannot be true.");
 	auto options = std::make_shared<Options>();

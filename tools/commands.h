@@ -1,5 +1,5 @@
-// The subcommands of `verbena`. Each add_* declares its options on the program's parser and leaves what to do in `action`, which
-// main() runs after parsing; its value is the exit code.
+// The subcommands of `verbena`. Each add_* declares its options on the program's parser and leaves what to do in
+// `action`, which main() runs after parsing; its value is the exit code.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -28,8 +28,8 @@ void add_check(CLI::App& app, Action& action);
 void add_report(CLI::App& app);
 void add_certs(CLI::App& app, Action& action);
 
-// `run` and `report` hand their words over to another program as they are, so no parser may touch them. True if this was one of
-// them; false leaves the line (help, mistakes) to the parser.
+// `run` and `report` hand their words over to another program as they are, so no parser may touch them. True if this
+// was one of them; false leaves the line (help, mistakes) to the parser.
 bool pass_through(const std::vector<std::string>& words, Action& action);
 int report(const std::vector<std::string>& arguments);
 

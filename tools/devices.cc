@@ -28,8 +28,9 @@ Json describe(const lib::DeviceInfo& device) {
 		Json one{{"port", port.number}, {"state", state_name(port.state)}, {"mtu", port.active_mtu_bytes},
 			{"link", port.ethernet ? "Ethernet" : "InfiniBand"}, {"rate", port.rate}, {"gids", Json::array()}};
 		for (const lib::GidEntry& gid : port.gids)
-			one["gids"].push_back({{"index", gid.index}, {"gid", lib::format_gid(gid.gid)}, {"type", lib::name_of(gid.type)},
-				{"address", lib::name_of(lib::kind_of(gid.gid))}, {"interface", gid.interface}});
+			one["gids"].push_back(
+				{{"index", gid.index}, {"gid", lib::format_gid(gid.gid)}, {"type", lib::name_of(gid.type)},
+					{"address", lib::name_of(lib::kind_of(gid.gid))}, {"interface", gid.interface}});
 		json["ports"].push_back(std::move(one));
 	}
 	return json;
@@ -37,8 +38,8 @@ Json describe(const lib::DeviceInfo& device) {
 
 Json describe(const std::expected<lib::Choice, std::string>& choice) {
 	if (!choice) return {{"none", choice.error()}};
-	return {{"device", choice->device}, {"port", choice->port}, {"gid_index", choice->gid_index}, {"gid", lib::format_gid(choice->gid)},
-		{"why", choice->why}};
+	return {{"device", choice->device}, {"port", choice->port}, {"gid_index", choice->gid_index},
+		{"gid", lib::format_gid(choice->gid)}, {"why", choice->why}};
 }
 
 void print(const Json& json) {
@@ -46,18 +47,19 @@ void print(const Json& json) {
 		fmt::print("{}  {}\n", device["name"].get<std::string>(), device["kind"].get<std::string>());
 		if (device.contains("problem")) fmt::print("  {}\n", device["problem"].get<std::string>());
 		for (const Json& port : device["ports"]) {
-			fmt::print("  port {}  {}  MTU {}  {}  {}\n", port["port"].get<int>(), port["state"].get<std::string>(), port["mtu"].get<int>(),
-				port["link"].get<std::string>(), port["rate"].get<std::string>());
+			fmt::print("  port {}  {}  MTU {}  {}  {}\n", port["port"].get<int>(), port["state"].get<std::string>(),
+				port["mtu"].get<int>(), port["link"].get<std::string>(), port["rate"].get<std::string>());
 			for (const Json& gid : port["gids"])
 				fmt::print("    GID {:<3} {}  {}  {}  {}\n", gid["index"].get<int>(), gid["gid"].get<std::string>(),
-					gid["type"].get<std::string>(), gid["address"].get<std::string>(), gid["interface"].get<std::string>());
+					gid["type"].get<std::string>(), gid["address"].get<std::string>(),
+					gid["interface"].get<std::string>());
 		}
 	}
 	const auto chosen = [](const char* when, const Json& choice) {
 		if (choice.contains("none")) fmt::print("{}: none: {}\n", when, choice["none"].get<std::string>());
 		else
-			fmt::print("{}: {} port {} GID {} ({})\n", when, choice["device"].get<std::string>(), choice["port"].get<int>(),
-				choice["gid_index"].get<int>(), choice["why"].get<std::string>());
+			fmt::print("{}: {} port {} GID {} ({})\n", when, choice["device"].get<std::string>(),
+				choice["port"].get<int>(), choice["gid_index"].get<int>(), choice["why"].get<std::string>());
 	};
 	fmt::print("\n");
 	chosen("chosen between hosts       ", json["chosen_between_hosts"]);

@@ -78,7 +78,9 @@ Finding check_wire_port() {
 	const Descriptor socket_fd(socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0));
 	const Descriptor ipv4_fd(socket_fd.good() ? -1 : socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
 	const int fd = socket_fd.good() ? socket_fd.get() : ipv4_fd.get();
-	if (fd < 0) return {subject, Level::problem, std::strerror(errno), "allow UDP sockets (a seccomp profile or an LSM forbids them)"};
+	if (fd < 0)
+		return {subject, Level::problem, std::strerror(errno),
+			"allow UDP sockets (a seccomp profile or an LSM forbids them)"};
 	const int on = 1;
 	setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof on);
 	sockaddr_in6 v6{.sin6_family = AF_INET6, .sin6_port = htons(roce_port)};
@@ -92,9 +94,11 @@ Finding check_wire_port() {
 	const std::string uid = owner_of_roce_port();
 	if (module_loaded("rdma_rxe"))
 		return {subject, Level::problem, "taken by the kernel's Soft-RoCE (rdma_rxe)",
-			"remove its links (rdma link delete NAME) or run in another network namespace; the path within this host works all the same"};
+			"remove its links (rdma link delete NAME) or run in another network namespace; the path within this host "
+		    "works all the same"};
 	return {subject, Level::problem, uid.empty() ? "taken" : "taken by a program of uid " + uid,
-		"stop that program (ss -ulpn 'sport = 4791') or run in another network namespace; the path within this host works all the same"};
+		"stop that program (ss -ulpn 'sport = 4791') or run in another network namespace; the path within this host "
+	    "works all the same"};
 }
 
 Finding check_segmentation() {
@@ -112,16 +116,18 @@ Finding check_abstract_name() {
 	const std::string text = fmt::format("@verbena-doctor/{}", getpid());
 	std::memcpy(name.sun_path + 1, text.data() + 1, text.size() - 1);
 	const bool works = fd.good() &&
-		bind(fd.get(), reinterpret_cast<sockaddr*>(&name), static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + text.size())) == 0;
-	return needs(
-		"abstract Unix socket names", works, "processes of one host find each other by them: lift the sandbox rule that forbids them");
+		bind(fd.get(), reinterpret_cast<sockaddr*>(&name),
+			static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + text.size())) == 0;
+	return needs("abstract Unix socket names", works,
+		"processes of one host find each other by them: lift the sandbox rule that forbids them");
 }
 
 Finding check_receive_buffer() {
 	std::ifstream file("/proc/sys/net/core/rmem_max");
 	long bytes = 0;
 	file >> bytes;
-	if (bytes >= 4 << 20) return {"socket receive buffer", Level::good, fmt::format("net.core.rmem_max = {}", bytes), ""};
+	if (bytes >= 4 << 20)
+		return {"socket receive buffer", Level::good, fmt::format("net.core.rmem_max = {}", bytes), ""};
 	if (bytes == 0) return {"socket receive buffer", Level::note, "net.core.rmem_max cannot be read here", ""};
 	return {"socket receive buffer", Level::note, fmt::format("net.core.rmem_max = {}", bytes),
 		"bursts between hosts are lost and sent again: sysctl -w net.core.rmem_max=4194304 (needs root)"};
@@ -137,9 +143,12 @@ Finding check_descriptors() {
 
 Finding check_processor() {
 	const unsigned cores = std::thread::hardware_concurrency();
-	if (cores < 2) return {"processor", Level::note, "one core", "two polling processes take turns by the scheduler: rates will be low"};
+	if (cores < 2)
+		return {"processor", Level::note, "one core",
+			"two polling processes take turns by the scheduler: rates will be low"};
 	if (!__builtin_cpu_supports("avx2"))
-		return {"processor", Level::note, fmt::format("{} cores, no AVX2", cores), "copies go by 16 bytes: large messages are slower"};
+		return {"processor", Level::note, fmt::format("{} cores, no AVX2", cores),
+			"copies go by 16 bytes: large messages are slower"};
 	return {"processor", Level::good, fmt::format("{} cores, AVX2", cores), ""};
 }
 
@@ -155,17 +164,21 @@ std::vector<Finding> examine() {
 	const auto devices = lib::list_devices();
 	if (!devices) {
 		findings.push_back({"RDMA devices", Level::problem, "none",
-			"run programs under 'verbena run -- PROGRAM'; if this line stays, libverbena-nic.so could not start: see below"});
+			"run programs under 'verbena run -- PROGRAM'; if this line stays, libverbena-nic.so could not start: see "
+		    "below"});
 	} else {
 		std::string names;
 		for (const auto& device : *devices) names += (names.empty() ? "" : " ") + device.name;
 		const auto choice = lib::choose(*devices, {});
 		if (choice) findings.push_back({"RDMA devices", Level::good, names, ""});
-		else findings.push_back({"RDMA devices", Level::problem, names + ": " + choice.error(), "'verbena devices' shows ports and GIDs"});
+		else
+			findings.push_back({"RDMA devices", Level::problem, names + ": " + choice.error(),
+				"'verbena devices' shows ports and GIDs"});
 	}
 	{
 		const Descriptor fd(memfd_create("verbena-doctor", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-		findings.push_back(needs("memfd_create", fd.good(), "shared memory between processes needs it: allow it in the seccomp profile"));
+		findings.push_back(needs(
+			"memfd_create", fd.good(), "shared memory between processes needs it: allow it in the seccomp profile"));
 	}
 	{
 		const Descriptor fd(eventfd(0, EFD_CLOEXEC));
@@ -173,7 +186,8 @@ std::vector<Finding> examine() {
 	}
 	{
 		const Descriptor fd(static_cast<int>(syscall(SYS_pidfd_open, getpid(), 0)));
-		Finding pidfd = needs("pidfd_open", fd.good(), "a peer's death is noticed by its socket only; Linux 5.3 or later has it");
+		Finding pidfd =
+			needs("pidfd_open", fd.good(), "a peer's death is noticed by its socket only; Linux 5.3 or later has it");
 		if (pidfd.level == Level::problem) pidfd.level = Level::note;
 		findings.push_back(pidfd);
 	}
@@ -188,13 +202,17 @@ std::vector<Finding> examine() {
 	return findings;
 }
 
-constexpr const char* level_name(Level level) { return level == Level::good ? "ok" : level == Level::note ? "note" : "problem"; }
+constexpr const char* level_name(Level level) {
+	return level == Level::good ? "ok" : level == Level::note ? "note" : "problem";
+}
 
 }  // namespace
 
 void add_doctor(CLI::App& app, Action& action) {
 	CLI::App* sub = app.add_subcommand("doctor", "Say what on this machine stands in the way, and what to do");
-	sub->footer("Examples:\n  verbena doctor\n  verbena doctor --json\nExit code 1 if there is a problem; notes are not problems.");
+	sub->footer(
+		"Examples:\n  verbena doctor\n  verbena doctor --json\nExit code 1 if there is a problem; notes are not "
+	    "problems.");
 	auto json = std::make_shared<bool>(false);
 	sub->add_flag("--json", *json, "As JSON");
 	sub->callback([json, &action] {
@@ -205,8 +223,8 @@ void add_doctor(CLI::App& app, Action& action) {
 			for (const Finding& each : findings) {
 				problem |= each.level == Level::problem;
 				if (*json) {
-					all.push_back(
-						{{"subject", each.subject}, {"level", level_name(each.level)}, {"seen", each.seen}, {"advice", each.advice}});
+					all.push_back({{"subject", each.subject}, {"level", level_name(each.level)}, {"seen", each.seen},
+						{"advice", each.advice}});
 				} else {
 					fmt::print("{:<8} {:<32} {}\n", level_name(each.level), each.subject, each.seen);
 					if (!each.advice.empty()) fmt::print("{:<8} {:<32} -> {}\n", "", "", each.advice);

@@ -38,12 +38,13 @@ int run(const Options& options) {
 	const scale::Engine engine = scale::engine_of(options.engine);
 	const bool threads = engine == scale::Engine::threads;
 	if (threads && (options.max_clients > scale::engine_threads_max || options.logical > 0)) {
-		fail(fmt::format("--engine threads has a thread for each client, and at most {}: --max-clients {}, without --logical",
+		fail(fmt::format(
+			"--engine threads has a thread for each client, and at most {}: --max-clients {}, without --logical",
 			scale::engine_threads_max, scale::engine_threads_max));
 		return 2;
 	}
-	channel::RcOptions rc =
-		channel::many_connections({.units_max = std::max(8192u, options.max_clients * 6), .connections_max = options.max_clients});
+	channel::RcOptions rc = channel::many_connections(
+		{.units_max = std::max(8192u, options.max_clients * 6), .connections_max = options.max_clients});
 	if (threads) rc = scale::rc_of_a_thread;
 	scale::EchoOptions echo{.where = *where,
 		.protection = *protection,
@@ -65,11 +66,12 @@ int run(const Options& options) {
 	const tools::StopOnSignal stops(service);
 	if (!service.rdmacm_trouble().empty())
 		fmt::print(stderr, "echo_server: no clients by rdma_cm, only over TCP: {}\n", service.rdmacm_trouble());
-	if (const std::string trouble = service.engine_trouble(); !trouble.empty()) fmt::print(stderr, "echo_server: {}\n", trouble);
+	if (const std::string trouble = service.engine_trouble(); !trouble.empty())
+		fmt::print(stderr, "echo_server: {}\n", trouble);
 	const channel::Path path = service.path();
-	fmt::print("echo_server: listening at {}:{}, {} over {} ({}, MTU {}), engine {}, at most {} clients, trusts {}\n", options.listen,
-		service.port(), path.transport, path.device, path.gid, path.mtu, name_of(service.engine()), options.max_clients,
-		trust->description());
+	fmt::print("echo_server: listening at {}:{}, {} over {} ({}, MTU {}), engine {}, at most {} clients, trusts {}\n",
+		options.listen, service.port(), path.transport, path.device, path.gid, path.mtu, name_of(service.engine()),
+		options.max_clients, trust->description());
 	const auto collect = [&] { return service.families(); };
 	std::unique_ptr<metrics::Endpoint> endpoint;
 	std::optional<metrics::JsonWriter> writer;
@@ -85,9 +87,9 @@ int run(const Options& options) {
 	endpoint.reset();
 	writer.reset();
 	const auto& counts = service.counts();
-	fmt::print("echo_server: {} clients at most, {} messages echoed, {} lost, {} handshakes failed, {} of {} resumed\n", counts.peak.load(),
-		counts.echoed.load(), counts.lost.load(), service.acceptor_counters().failed, service.acceptor_counters().resumed,
-		service.acceptor_counters().agreed);
+	fmt::print("echo_server: {} clients at most, {} messages echoed, {} lost, {} handshakes failed, {} of {} resumed\n",
+		counts.peak.load(), counts.echoed.load(), counts.lost.load(), service.acceptor_counters().failed,
+		service.acceptor_counters().resumed, service.acceptor_counters().agreed);
 	return 0;
 }
 
@@ -108,10 +110,12 @@ int main(int argc, char** argv) {
 		->capture_default_str()
 		->check(CLI::Range(1u, 100'000u));
 	app.add_option("--engine", options.engine,
-		   "epoll, uring: the same threads for any number of clients, by that interface (epoll where the kernel refuses io_uring); "
+		   "epoll, uring: the same threads for any number of clients, by that interface (epoll where the kernel "
+	       "refuses io_uring); "
 		   "threads: one for each, to judge claims about that")
 		->capture_default_str()
-		->check(CLI::IsMember(std::vector<std::string>(verbena::scale::engine_names.begin(), verbena::scale::engine_names.end())));
+		->check(CLI::IsMember(
+			std::vector<std::string>(verbena::scale::engine_names.begin(), verbena::scale::engine_names.end())));
 	app.add_option("--logical,--logical-channels-max", options.logical,
 		   "Each connection carries up to so many logical clients (performance_test --qps); 0: it is one")
 		->capture_default_str()
@@ -119,10 +123,13 @@ int main(int argc, char** argv) {
 	app.add_option("--accept-rate", options.accept_rate, "New clients a second, 0: as they come")
 		->capture_default_str()
 		->check(CLI::NonNegativeNumber);
-	app.add_option("--metrics", options.metrics, "Serve metrics for Prometheus there, at /metrics; without HOST only to this host")
+	app.add_option("--metrics", options.metrics,
+		   "Serve metrics for Prometheus there, at /metrics; without HOST only to this host")
 		->type_name("[HOST:]PORT");
-	app.add_option("--metrics-json", options.metrics_json, "Write the same as JSON there, each second and at the end")->type_name("FILE");
-	app.add_flag("--print-config", options.print_config, "Print every number that is used, by the name of its option, and end");
+	app.add_option("--metrics-json", options.metrics_json, "Write the same as JSON there, each second and at the end")
+		->type_name("FILE");
+	app.add_flag(
+		"--print-config", options.print_config, "Print every number that is used, by the name of its option, and end");
 	add_device_and_trust(app, options);
 	options.channel.add_to(app);
 	try {

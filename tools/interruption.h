@@ -1,5 +1,5 @@
-// Ctrl-C while a benchmark runs: it ends after the run that is under way, and keeps what it has measured. A second one ends it at once. One
-// at a time in a process; what it forks meanwhile ignores Ctrl-C and is ended by it.
+// Ctrl-C while a benchmark runs: it ends after the run that is under way, and keeps what it has measured. A second one
+// ends it at once. One at a time in a process; what it forks meanwhile ignores Ctrl-C and is ended by it.
 #pragma once
 
 #include <atomic>

@@ -31,11 +31,12 @@ int fail(const std::string& text, int code = 1) {
 	return code;
 }
 
-// One client and its lines. SETs are under way together, as many as allowed, but for one key in their order; a GET or DEL comes after all
-// SETs before it.
+// One client and its lines. SETs are under way together, as many as allowed, but for one key in their order; a GET or
+// DEL comes after all SETs before it.
 class Script {
 public:
-	Script(const Options& options, std::string name, bool alone) : options_(options), name_(std::move(name)), alone_(alone) {}
+	Script(const Options& options, std::string name, bool alone)
+		: options_(options), name_(std::move(name)), alone_(alone) {}
 
 	async::Task<void> run(kv::Session& session, kv::ClientOptions client_options, std::size_t& left) {
 		co_await execute(session, client_options);
@@ -140,8 +141,8 @@ private:
 		fmt::print(stderr,
 			"kv_client: {}: {} operations, {} messages, {} eager, {} read, {} written, {} lent, {} one-sided, {} under "
 			"way at most\n",
-			name_, counters.operations, counters.records_sent + counters.records_received, counters.eager, counters.reads, counters.writes,
-			counters.lent, counters.one_sided, counters.under_way_max);
+			name_, counters.operations, counters.records_sent + counters.records_received, counters.eager,
+			counters.reads, counters.writes, counters.lent, counters.one_sided, counters.under_way_max);
 	}
 
 	const Options& options_;
@@ -193,24 +194,32 @@ int main(int argc, char** argv) {
 	Options options;
 	CLI::App app("Executes lines of SET, GET and DEL at a kv_server.", "kv_client");
 	app.footer(
-		"Examples:\n  printf 'SET key value\\nGET key\\n' | kv_client 127.0.0.1\n  kv_client 10.0.0.1:7472 Client1.txt Client2.txt\n"
+		"Examples:\n  printf 'SET key value\\nGET key\\n' | kv_client 127.0.0.1\n  kv_client 10.0.0.1:7472 Client1.txt "
+	    "Client2.txt\n"
 		"  kv_client 10.0.0.1,10.0.0.2,10.0.0.3 commands.txt\n  kv_client etcd://127.0.0.1:2379/kv commands.txt\n"
 		"  kv_client 10.0.0.1 --proto rndv --rndv write commands.txt\n"
-		"A value is the rest of its line; a GET prints the value, and an empty line for a key that is missing. A line that fails is\n"
-		"reported with its number and the next ones are executed.\nExit codes: 0 good, 1 a line failed or the server is not reachable, 2 "
+		"A value is the rest of its line; a GET prints the value, and an empty line for a key that is missing. A line "
+	    "that fails is\n"
+		"reported with its number and the next ones are executed.\nExit codes: 0 good, 1 a line failed or the server "
+	    "is not reachable, 2 "
 		"usage.");
 	app.add_option("server", options.server,
-		   "host[:port] of the kv_server; several with commas have their share of the keys each; etcd://HOST:2379/PREFIX")
+		   "host[:port] of the kv_server; several with commas have their share of the keys each; "
+	       "etcd://HOST:2379/PREFIX")
 		->required();
-	app.add_option("files", options.files, "One client for each file of lines; without any, standard input")->type_name("FILE");
-	app.add_option("--proto", options.proto, "How values travel")->capture_default_str()->check(CLI::IsMember({"auto", "eager", "rndv"}));
+	app.add_option("files", options.files, "One client for each file of lines; without any, standard input")
+		->type_name("FILE");
+	app.add_option("--proto", options.proto, "How values travel")
+		->capture_default_str()
+		->check(CLI::IsMember({"auto", "eager", "rndv"}));
 	app.add_option("--rndv", options.rndv, "SET by rendezvous: the server reads the value, or the client writes it")
 		->capture_default_str()
 		->check(CLI::IsMember({"read", "write"}));
-	app.add_option("--eager-max", options.eager_max, "In place of the server's, for this connection")->check([](const std::string& text) {
-		const auto size = parse_size(text);
-		return !size ? size.error() : *size > kv::value_max ? "at most 64M" : std::string();
-	});
+	app.add_option("--eager-max", options.eager_max, "In place of the server's, for this connection")
+		->check([](const std::string& text) {
+			const auto size = parse_size(text);
+			return !size ? size.error() : *size > kv::value_max ? "at most 64M" : std::string();
+		});
 	app.add_option("--outstanding", options.outstanding, "SETs of a client under way at once")
 		->capture_default_str()
 		->check(CLI::Range(1u, 4096u));
@@ -218,7 +227,8 @@ int main(int argc, char** argv) {
 		->capture_default_str()
 		->check(CLI::IsMember({"rdma", "tcp"}));
 	app.add_option("--device", options.device, "RDMA device; without it the best one ('verbena devices')");
-	app.add_flag("--one-sided", options.one_sided, "GET by RDMA READ alone what the server publishes (kv_server --one-sided)");
+	app.add_flag(
+		"--one-sided", options.one_sided, "GET by RDMA READ alone what the server publishes (kv_server --one-sided)");
 	app.add_flag("--stats", options.stats, "Say on standard error what each client did");
 	tools::add_trust(app, options.trust);
 	try {

@@ -41,7 +41,8 @@ int run(const Options& options) {
 		}
 		join = *prefix;
 		if (options.name.empty() && async::is_wildcard(*where)) {
-			fail("--listen " + options.listen + " is no name by which clients reach this server: say --name HOST, or another --listen");
+			fail("--listen " + options.listen +
+				" is no name by which clients reach this server: say --name HOST, or another --listen");
 			return 2;
 		}
 	}
@@ -60,7 +61,8 @@ int run(const Options& options) {
 	const tools::StopOnSignal stops(service);
 	const channel::Path path = service.path();
 	fmt::print(
-		"kv_server: listening at {}:{}, {} over {} ({}, MTU {}) and tcp, rx-depth {}, tx-depth {}, eager-max {}, memory {}, trusts {}\n",
+		"kv_server: listening at {}:{}, {} over {} ({}, MTU {}) and tcp, rx-depth {}, tx-depth {}, eager-max {}, "
+	    "memory {}, trusts {}\n",
 		options.listen, service.port(), path.transport, path.device, path.gid, path.mtu, options.settings.rx_depth,
 		options.settings.tx_depth, options.settings.eager_max, options.settings.memory, trust->description());
 	if (join) fmt::print("kv_server: joined {} as {}\n", options.join, service.name());
@@ -68,12 +70,15 @@ int run(const Options& options) {
 	service.run();
 	const kv::ServerCounters& counters = service.counters();
 	fmt::print(
-		"kv_server: {} clients at most, {} requests; SETs: {} eager, {} read, {} written, {} refused; GETs: {} eager, {} lent; {} leases "
+		"kv_server: {} clients at most, {} requests; SETs: {} eager, {} read, {} written, {} refused; GETs: {} eager, "
+	    "{} lent; {} leases "
 		"ran out; {} keys, {} bytes, {} registrations\n",
-		service.counts().clients_peak.load(), counters.requests, counters.eager_sets, counters.read_sets, counters.written_sets,
-		service.store().counters().refused, counters.eager_gets, counters.lent_gets, counters.leases_expired + counters.places_expired,
-		service.store().size(), service.store().used(), service.counts().registrations.load());
-	if (service.journal() != nullptr) fmt::print("kv_server: {} commits to {}\n", service.journal()->commits(), options.data);
+		service.counts().clients_peak.load(), counters.requests, counters.eager_sets, counters.read_sets,
+		counters.written_sets, service.store().counters().refused, counters.eager_gets, counters.lent_gets,
+		counters.leases_expired + counters.places_expired, service.store().size(), service.store().used(),
+		service.counts().registrations.load());
+	if (service.journal() != nullptr)
+		fmt::print("kv_server: {} commits to {}\n", service.journal()->commits(), options.data);
 	return service.failure().empty() ? 0 : fail(service.failure());
 }
 
@@ -84,12 +89,14 @@ int main(int argc, char** argv) {
 	options.port = verbena::kv::port_default;
 	CLI::App app("Keeps keys and values in memory, for clients over RDMA (RC) or TCP.", "kv_server");
 	app.footer(
-		"Examples:\n  kv_server\n  kv_server --port 4000 --memory 4G --eager-max 16K\n  kv_server --one-sided 64M\n  kv_server --data "
+		"Examples:\n  kv_server\n  kv_server --port 4000 --memory 4G --eager-max 16K\n  kv_server --one-sided 64M\n  "
+	    "kv_server --data "
 		"/var/lib/kv\n  kv_server --join "
 		"etcd://127.0.0.1:2379/kv --listen 10.0.0.1\n  kv_server --listen 127.0.0.1 --rx-depth 6000 "
 		"--tx-depth "
 		"6000\n  kv_server --ca ca.pem --cert server.pem --key server.key\n"
-		"Then, elsewhere: kv_client SERVER. SIGTERM closes the clients and ends within two seconds.\nExit codes: 0 good, 1 failed, 2 "
+		"Then, elsewhere: kv_client SERVER. SIGTERM closes the clients and ends within two seconds.\nExit codes: 0 "
+	    "good, 1 failed, 2 "
 		"usage.");
 	add_listening(app, options, "TCP port of the set-up; 0: any free one");
 	app.add_option("--rx-depth", options.settings.rx_depth, "Receive buffers posted; one client may fill as many")
@@ -106,14 +113,16 @@ int main(int argc, char** argv) {
 			},
 			"SIZE");
 	};
-	app.add_option("--eager-max", options.eager_max, "Key and value together below this travel with the message; others by rendezvous")
+	app.add_option("--eager-max", options.eager_max,
+		   "Key and value together below this travel with the message; others by rendezvous")
 		->capture_default_str()
 		->check(size_up_to(verbena::kv::value_max));
 	app.add_option("--memory", options.memory, "Limit of keys and values; above it SETs are refused")
 		->capture_default_str()
 		->check(size_up_to(std::uint64_t{1} << 46));
 	app.add_option("--one-sided", options.one_sided,
-		   "Memory, above --memory, in which keys that are read are published, for clients that GET by RDMA READ alone; 0: none, else from "
+		   "Memory, above --memory, in which keys that are read are published, for clients that GET by RDMA READ "
+	       "alone; 0: none, else from "
 		   "1M")
 		->capture_default_str()
 		->check(size_up_to(verbena::kv::Index::bytes_max))
@@ -121,25 +130,31 @@ int main(int argc, char** argv) {
 			const std::uint64_t size = *verbena::parse_size(text);
 			return size == 0 || size >= verbena::kv::Index::bytes_min ? std::string() : std::string("at least 1M");
 		});
-	app.add_option("--value-max", options.value_max, "The longest value")->capture_default_str()->check(size_up_to(verbena::kv::value_max));
+	app.add_option("--value-max", options.value_max, "The longest value")
+		->capture_default_str()
+		->check(size_up_to(verbena::kv::value_max));
 	app.add_option("--max-clients", options.settings.connections_max, "Further ones are refused")
 		->capture_default_str()
 		->check(CLI::Range(1u, 100'000u));
-	app.add_option("--rendezvous-max", options.server.rendezvous_max, "Rendezvous of one client under way; further ones wait")
+	app.add_option(
+		   "--rendezvous-max", options.server.rendezvous_max, "Rendezvous of one client under way; further ones wait")
 		->capture_default_str()
 		->check(CLI::Range(1u, 4000u));
 	app.add_option("--lease-ms", options.server.lease_ms, "How long memory stays lent to a client that says nothing")
 		->capture_default_str()
 		->check(CLI::Range(10u, 600'000u));
-	app.add_option("--join", options.join, "Be a member there while it runs: clients of the prefix give it its share of the keys")
+	app.add_option("--join", options.join,
+		   "Be a member there while it runs: clients of the prefix give it its share of the keys")
 		->type_name("etcd://HOST:2379/PREFIX");
 	app.add_option("--name", options.name,
-		"HOST[:PORT] by which clients reach a server that joins; without it as --listen and --port, which must then be one address");
+		"HOST[:PORT] by which clients reach a server that joins; without it as --listen and --port, which must then be "
+	    "one address");
 	app.add_option("--join-lease-s", options.join_lease_s, "Seconds until a member that has crashed is none")
 		->capture_default_str()
 		->check(CLI::Range(1u, 3600u));
 	app.add_option("--data", options.data,
-		   "Keep acknowledged SETs and DELs in this folder, and begin with what is there; without it they are lost with the process")
+		   "Keep acknowledged SETs and DELs in this folder, and begin with what is there; without it they are lost "
+	       "with the process")
 		->type_name("DIR");
 	add_device_and_trust(app, options);
 	try {
@@ -147,7 +162,8 @@ int main(int argc, char** argv) {
 	} catch (const CLI::ParseError& error) {
 		return app.exit(error) == 0 ? 0 : 2;
 	}
-	options.settings.eager_max = options.server.eager_max = static_cast<std::uint32_t>(*verbena::parse_size(options.eager_max));
+	options.settings.eager_max = options.server.eager_max =
+		static_cast<std::uint32_t>(*verbena::parse_size(options.eager_max));
 	options.settings.memory = *verbena::parse_size(options.memory);
 	options.settings.one_sided = *verbena::parse_size(options.one_sided);
 	options.server.value_max = static_cast<std::uint32_t>(*verbena::parse_size(options.value_max));

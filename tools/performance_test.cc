@@ -39,8 +39,8 @@ void print_clients(std::FILE* out, const scale::Outcome& run) {
 		const std::string word = row.cause == Cause::none ? "good"
 			: row.connected                               ? fmt::format("FAILED ({})", name_of(row.cause))
 														  : fmt::format("NOT CONNECTED ({})", name_of(row.cause));
-		fmt::print(out, "client {:5}: {}, connected in {:.2f} ms, {} echoes, {:.3f} ms each\n", i, word, row.connect_ms, row.echoes,
-			row.latency_ms);
+		fmt::print(out, "client {:5}: {}, connected in {:.2f} ms, {} echoes, {:.3f} ms each\n", i, word, row.connect_ms,
+			row.echoes, row.latency_ms);
 	}
 }
 
@@ -48,22 +48,24 @@ void print_clients(std::FILE* out, const scale::Outcome& run) {
 void print(std::FILE* out, const scale::Outcome& run) {
 	const channel::Path& path = run.path;
 	fmt::print(out, "path: {}{}, connected by {}\n", path.transport,
-		path.device.empty() ? "" : fmt::format(" over {} ({}, MTU {})", path.device, path.gid, path.mtu), name_of(run.connect_by));
-	fmt::print(out, "{:>8} {:>9} {:>15} {:>15} {:>10} {:>15} {:>13}\n", "clients", "success", "avg connect ms", "avg latency ms", "msg/s",
-		"peak memory MB", "peak threads");
+		path.device.empty() ? "" : fmt::format(" over {} ({}, MTU {})", path.device, path.gid, path.mtu),
+		name_of(run.connect_by));
+	fmt::print(out, "{:>8} {:>9} {:>15} {:>15} {:>10} {:>15} {:>13}\n", "clients", "success", "avg connect ms",
+		"avg latency ms", "msg/s", "peak memory MB", "peak threads");
 	fmt::print(out, "{:>8} {:>8.2f}% {:>15.3f} {:>15.4f} {:>10.0f} {:>15} {:>13}\n", run.clients, run.success_percent(),
 		run.mean_connect_ms(), run.mean_latency_ms(), run.messages_per_s(),
-		run.server ? fmt::format("{:.1f}", static_cast<double>(run.server->after.peak_resident_bytes) / (1 << 20)) : "n/a",
+		run.server ? fmt::format("{:.1f}", static_cast<double>(run.server->after.peak_resident_bytes) / (1 << 20))
+				   : "n/a",
 		run.server ? fmt::format("{}", run.server->threads_peak) : "n/a");
 	const auto spread_of = [](const Histogram& of, int digits) {
 		const auto at = [&](double fraction) { return static_cast<double>(of.quantile(fraction)) / 1e6; };
-		return fmt::format("p50 {:.{}f} p99 {:.{}f} p99.9 {:.{}f} max {:.{}f}", at(0.5), digits, at(0.99), digits, at(0.999), digits,
-			static_cast<double>(of.max()) / 1e6, digits);
+		return fmt::format("p50 {:.{}f} p99 {:.{}f} p99.9 {:.{}f} max {:.{}f}", at(0.5), digits, at(0.99), digits,
+			at(0.999), digits, static_cast<double>(of.max()) / 1e6, digits);
 	};
 	fmt::print(out, "fairness (Jain's index of what the clients got done): {:.4f}\n", run.fairness());
 	fmt::print(out, "connect ms {}; latency ms {}\n", spread_of(run.connect, 2), spread_of(run.latency, 4));
-	fmt::print(out, "{} connected in {:.3f} s from the first SYN: {:.0f} connections/s\n", run.connected, run.connecting_s,
-		run.connections_per_s());
+	fmt::print(out, "{} connected in {:.3f} s from the first SYN: {:.0f} connections/s\n", run.connected,
+		run.connecting_s, run.connections_per_s());
 	if (run.timed()) fmt::print(out, "measured for {:.2f} s\n", run.window_s());
 	const auto use_between = [](const scale::ProcessUse& from, const scale::ProcessUse& to) {
 		return fmt::format("{:.2f} CPU s, {} + {} context switches (voluntary, not)", to.cpu_seconds - from.cpu_seconds,
@@ -73,25 +75,30 @@ void print(std::FILE* out, const scale::Outcome& run) {
 	if (run.server) {
 		const scale::ServerAccount& server = *run.server;
 		fmt::print(out, "server: engine {}\n", name_of(run.engine));
-		fmt::print(out, "server: {} while messages went; {:.2f} CPU s in all\n", use_between(run.from.server, run.to.server),
-			server.after.cpu_seconds - server.before.cpu_seconds);
-		fmt::print(out, "server: {} clients at once, {} echoed, {} lost, {} refused; {} QPs; {:.1f} KiB a connection, {:.1f} at the peak\n",
-			server.peak, server.echoed, server.lost, server.refused, server.queue_pairs, *run.server_kib_per_connection(),
-			*run.server_peak_kib_per_connection());
+		fmt::print(out, "server: {} while messages went; {:.2f} CPU s in all\n",
+			use_between(run.from.server, run.to.server), server.after.cpu_seconds - server.before.cpu_seconds);
+		fmt::print(out,
+			"server: {} clients at once, {} echoed, {} lost, {} refused; {} QPs; {:.1f} KiB a connection, {:.1f} at "
+		    "the peak\n",
+			server.peak, server.echoed, server.lost, server.refused, server.queue_pairs,
+			*run.server_kib_per_connection(), *run.server_peak_kib_per_connection());
 		if (run.queue_pairs > 0)
 			fmt::print(out, "server: {} different logical clients on {} connections\n", server.labels, run.queue_pairs);
 		const auto& c = server.counters;
 		if (run.transport == scale::Transport::rdma)
-			fmt::print(out, "server: {} frames in, {} out ({} inline, {} of credits, {} of want), {} messages coalesced\n",
-				c.frames_received, c.frames_sent, c.frames_inline, c.credit_frames, c.want_frames, c.messages_coalesced);
+			fmt::print(out,
+				"server: {} frames in, {} out ({} inline, {} of credits, {} of want), {} messages coalesced\n",
+				c.frames_received, c.frames_sent, c.frames_inline, c.credit_frames, c.want_frames,
+				c.messages_coalesced);
 	}
 	if (const auto idle = run.idle_cpu_percent())
 		fmt::print(out, "server: {:.2f} % of a core while {} clients are connected and idle\n", *idle, run.connected);
 	const auto failed = [&](Cause cause) { return run.failures[static_cast<std::size_t>(cause)]; };
-	fmt::print(out, "failures: {} connect, {} lost, {} wrong echo, {} timed out\n", failed(Cause::connect), failed(Cause::lost),
-		failed(Cause::wrong_echo), failed(Cause::timed_out));
+	fmt::print(out, "failures: {} connect, {} lost, {} wrong echo, {} timed out\n", failed(Cause::connect),
+		failed(Cause::lost), failed(Cause::wrong_echo), failed(Cause::timed_out));
 	if (const auto descriptors = failed(Cause::descriptors), ports = failed(Cause::ports); descriptors + ports > 0)
-		fmt::print(out, "a shortage on this side, no failure of the server: {} clients had no descriptor (ulimit -n), {} no port\n",
+		fmt::print(out,
+			"a shortage on this side, no failure of the server: {} clients had no descriptor (ulimit -n), {} no port\n",
 			descriptors, ports);
 }
 
@@ -146,7 +153,8 @@ int run(Options& options) {
 		const auto row = scale::row_of(options.connect, std::span(&*outcome, 1));
 		const std::string text = connect::to_json({scale::environment_of(*outcome, options.command_line), {row}});
 		std::FILE* const file = options.json == "-" ? stdout : std::fopen(options.json.c_str(), "w");
-		if (file == nullptr || std::fputs(text.c_str(), file) < 0 || (file == stdout ? std::fflush(file) : std::fclose(file)) != 0)
+		if (file == nullptr || std::fputs(text.c_str(), file) < 0 ||
+			(file == stdout ? std::fflush(file) : std::fclose(file)) != 0)
 			return fail(fmt::format("cannot write {}: {}", options.json, std::strerror(errno)));
 	}
 	return outcome->good == outcome->clients ? 0 : 1;
@@ -159,21 +167,27 @@ int main(int argc, char** argv) {
 	options.command_line = "performance_test";
 	for (int i = 1; i < argc; ++i) options.command_line += std::string(" ") + argv[i];
 	scale::SwarmOptions& swarm = options.experiment.swarm;
-	CLI::App app(
-		"Many clients of an echo server: every one a connection of its own, all at once, every echo verified.", "performance_test");
+	CLI::App app("Many clients of an echo server: every one a connection of its own, all at once, every echo verified.",
+		"performance_test");
 	app.footer(
-		"Examples:\n  performance_test -c 10 -v\n  performance_test -c 1000 -n 5 -d 5\n  performance_test -c 100 -s 10.0.0.1:7471\n"
+		"Examples:\n  performance_test -c 10 -v\n  performance_test -c 1000 -n 5 -d 5\n  performance_test -c 100 -s "
+	    "10.0.0.1:7471\n"
 		"  performance_test -c 100 -s 10.0.0.1:7471,10.0.0.2:7471\n  performance_test -c 1000 --qps 16 --hold 5\n"
 		"  performance_test -c 1000 --duration 5 --rate 2000 --transport tcp\n"
-		"Latency is from a message to its verified echo; with --rate from when it was due, if the one before it was late. Connect is from "
+		"Latency is from a message to its verified echo; with --rate from when it was due, if the one before it was "
+	    "late. Connect is from "
 		"when\n"
-		"a client wants to connect to ready: waiting for its turn (--handshakes) and the server's queue included. A shortage of\n"
+		"a client wants to connect to ready: waiting for its turn (--handshakes) and the server's queue included. A "
+	    "shortage of\n"
 		"descriptors or ports on this side is named, and not counted as the server's failure.\n"
 		"Exit codes: 0 all clients good, 1 some failed, 2 usage.");
 	app.add_option("-c", swarm.clients, "Clients")->capture_default_str()->check(CLI::Range(1u, 100'000u));
-	auto* messages =
-		app.add_option("-n", swarm.messages, "Messages of each client")->capture_default_str()->check(CLI::Range(1u, 1'000'000'000u));
-	app.add_option("-m", swarm.message_bytes, "Bytes of a message")->capture_default_str()->check(CLI::Range(1u, 64u << 20));
+	auto* messages = app.add_option("-n", swarm.messages, "Messages of each client")
+						 ->capture_default_str()
+						 ->check(CLI::Range(1u, 1'000'000'000u));
+	app.add_option("-m", swarm.message_bytes, "Bytes of a message")
+		->capture_default_str()
+		->check(CLI::Range(1u, 64u << 20));
 	app.add_option("-t", options.think_ms, "Milliseconds between an echo and the next message")
 		->capture_default_str()
 		->check(CLI::Range(0.0, 1e9));
@@ -181,16 +195,22 @@ int main(int argc, char** argv) {
 		->capture_default_str()
 		->check(CLI::Range(0.0, 1e9));
 	app.add_option("-s", options.server,
-		"HOST[:PORT] of an echo_server, or of several (a list), which share the clients; without it a process of its own is started");
+		"HOST[:PORT] of an echo_server, or of several (a list), which share the clients; without it a process of its "
+	    "own is started");
 	app.add_option("--engine", options.engine,
-		   "Of the process of its own: epoll, uring (io_uring; epoll where the kernel refuses it), threads (one for each client)")
+		   "Of the process of its own: epoll, uring (io_uring; epoll where the kernel refuses it), threads (one for "
+	       "each client)")
 		->capture_default_str()
 		->check(CLI::IsMember(std::vector<std::string>(scale::engine_names.begin(), scale::engine_names.end())));
-	app.add_option("--stalled", options.experiment.stalled, "So many callers begin a handshake before the first client, and never go on")
+	app.add_option("--stalled", options.experiment.stalled,
+		   "So many callers begin a handshake before the first client, and never go on")
 		->check(CLI::Range(0u, 10'000u));
 	app.add_flag("-v", options.verbose, "A line for each client");
-	app.add_option("--window", swarm.window, "Messages of a client under way at once")->capture_default_str()->check(CLI::Range(1u, 1024u));
-	app.add_option("--qps", swarm.queue_pairs, "The clients are logical ones that share so many connections; 0: each has its own")
+	app.add_option("--window", swarm.window, "Messages of a client under way at once")
+		->capture_default_str()
+		->check(CLI::Range(1u, 1024u));
+	app.add_option("--qps", swarm.queue_pairs,
+		   "The clients are logical ones that share so many connections; 0: each has its own")
 		->capture_default_str()
 		->check(CLI::Range(0u, 4096u));
 	app.add_option("--duration", options.duration_s, "Messages for so many seconds, instead of -n")
@@ -198,17 +218,22 @@ int main(int argc, char** argv) {
 		->excludes(messages);
 	app.add_option("--rate", swarm.rate, "Messages a second of all clients together, evenly spread; instead of -t")
 		->check(CLI::Range(0.001, 1e9));
-	app.add_option("--hold", options.hold_s, "All stay connected so many seconds after the last echo")->check(CLI::Range(0.0, 1e6));
+	app.add_option("--hold", options.hold_s, "All stay connected so many seconds after the last echo")
+		->check(CLI::Range(0.0, 1e6));
 	app.add_option("--transport", options.transport, "What carries the messages")
 		->capture_default_str()
 		->check(CLI::IsMember({"rdma", "tcp"}));
-	app.add_option("--connect", options.connect, "How RDMA clients connect: over TCP, or by rdma_cm; both shake hands in TLS")
+	app.add_option(
+		   "--connect", options.connect, "How RDMA clients connect: over TCP, or by rdma_cm; both shake hands in TLS")
 		->capture_default_str()
 		->check(CLI::IsMember({"tls-psn", "rdmacm"}));
-	app.add_option("--json", options.json, "Also write JSON, as verbena bench scale does (- is standard output)")->type_name("FILE");
-	app.add_option("--metrics", options.experiment.metrics, "Serve connect and round-trip times for Prometheus there, while it runs")
+	app.add_option("--json", options.json, "Also write JSON, as verbena bench scale does (- is standard output)")
+		->type_name("FILE");
+	app.add_option("--metrics", options.experiment.metrics,
+		   "Serve connect and round-trip times for Prometheus there, while it runs")
 		->type_name("[HOST:]PORT");
-	app.add_option("--processes", options.experiment.processes, "Processes that the clients are spread over; 0: as many as it takes")
+	app.add_option("--processes", options.experiment.processes,
+		   "Processes that the clients are spread over; 0: as many as it takes")
 		->capture_default_str();
 	app.add_option("--handshakes", swarm.handshakes,
 		   "Set-ups under way at once in each process of clients, the others wait for their turn; 0: all at once")

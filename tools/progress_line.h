@@ -1,5 +1,6 @@
-// What a benchmark says on a terminal while it runs: how many of its runs have begun, which one this is, and how long the others take if
-// they take as long as those before. One line, which is gone in the end. On anything but a terminal it says nothing.
+// What a benchmark says on a terminal while it runs: how many of its runs have begun, which one this is, and how long
+// the others take if they take as long as those before. One line, which is gone in the end. On anything but a terminal
+// it says nothing.
 #pragma once
 
 #include <fmt/format.h>
@@ -38,8 +39,10 @@ public:
 		if (!shown_) return;
 		const double elapsed = static_cast<double>(monotonic_now() - start_) / 1e9;
 		const std::size_t done = begun_ - 1;
-		const std::string left = done == 0 ? "?" : duration_text(elapsed / static_cast<double>(done) * static_cast<double>(all_ - done));
-		fmt::print(stderr, "\r\033[K{} of {}: {}{}{}, {} left", begun_, all_, what_, doing.empty() ? "" : ": ", doing, left);
+		const std::string left =
+			done == 0 ? "?" : duration_text(elapsed / static_cast<double>(done) * static_cast<double>(all_ - done));
+		fmt::print(
+			stderr, "\r\033[K{} of {}: {}{}{}, {} left", begun_, all_, what_, doing.empty() ? "" : ": ", doing, left);
 	}
 
 private:

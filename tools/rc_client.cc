@@ -39,10 +39,13 @@ int print_result(const Cell& cell, const Sent& sent, const Delivery& delivery) {
 	std::string latency;
 	if (sent.latency_ns.count() > 0)
 		latency = fmt::format(", p50 {:.2f} us, p99 {:.2f} us (to the completion)",
-			static_cast<double>(sent.latency_ns.quantile(0.5)) / 1e3, static_cast<double>(sent.latency_ns.quantile(0.99)) / 1e3);
-	fmt::print("[RC Client] {} {} of {}: {} lost, {} duplicated, {} reordered, {} damaged, {:.3f} Mops, {:.3f} GiB/s{}\n",
-		cell.op == Op::read ? "Read right" : "The receiver has", delivery.delivered, sent.posted, lost, delivery.duplicated,
-		delivery.reordered, delivery.corrupt, delivery.mops(), bench::gib_of(delivery.mops(), cell.msg), latency);
+			static_cast<double>(sent.latency_ns.quantile(0.5)) / 1e3,
+			static_cast<double>(sent.latency_ns.quantile(0.99)) / 1e3);
+	fmt::print(
+		"[RC Client] {} {} of {}: {} lost, {} duplicated, {} reordered, {} damaged, {:.3f} Mops, {:.3f} GiB/s{}\n",
+		cell.op == Op::read ? "Read right" : "The receiver has", delivery.delivered, sent.posted, lost,
+		delivery.duplicated, delivery.reordered, delivery.corrupt, delivery.mops(),
+		bench::gib_of(delivery.mops(), cell.msg), latency);
 	const bool good = lost == 0 && delivery.duplicated == 0 && delivery.reordered == 0 && delivery.corrupt == 0;
 	if (!good) throw Failure("the transfer is not what was sent: a reliable connection may not do that");
 	return 0;
@@ -62,8 +65,8 @@ int run(const Options& options) {
 	const auto server = take(lib::address_of(options.server, options.port));
 	const lib::EventChannel channel = take(lib::make_event_channel());
 	Connection connection(take(lib::resolve(channel.get(), server, 5s)));
-	const Shape shape =
-		take(shape_of(cell, {}, {.mtu = connection.device.mtu_bytes(), .queue_depth_max = queue_depth_of(connection.device)}));
+	const Shape shape = take(shape_of(
+		cell, {}, {.mtu = connection.device.mtu_bytes(), .queue_depth_max = queue_depth_of(connection.device)}));
 	Endpoint end(connection.device, cell, shape, Role::sender, 64, Endpoint::default_qkey, connection.id.get());
 	const Run run{.number = static_cast<std::uint16_t>(lib::random_psn() | 1), .total = options.iters};
 	call(channel.get(), connection, end, run, 10s);
@@ -73,16 +76,19 @@ int run(const Options& options) {
 	Sent sent;
 	bool gone = false;
 	try {
-		sender.run(run, [&](bool) { return (gone = gone || is_gone(channel.get())) ? Watch::abandon : Watch::go_on; }, sent);
+		sender.run(
+			run, [&](bool) { return (gone = gone || is_gone(channel.get())) ? Watch::abandon : Watch::go_on; }, sent);
 	} catch (const Failure& failure) {
-		throw Failure(fmt::format(
-			"{} after {} of {} messages", gone ? "the server ended the connection" : failure.what(), sent.completed, run.total));
+		throw Failure(fmt::format("{} after {} of {} messages",
+			gone ? "the server ended the connection" : failure.what(), sent.completed, run.total));
 	}
-	fmt::print("[RC Client] {} messages of {} B complete ({}, window {}).\n", sent.completed, cell.msg, name_of(cell.op), cell.window);
+	fmt::print("[RC Client] {} messages of {} B complete ({}, window {}).\n", sent.completed, cell.msg,
+		name_of(cell.op), cell.window);
 	Delivery delivery = sent.read;
 	if (cell.op != Op::read) {
 		const RunReport report = receive_report(end, [&] { return !(gone = gone || is_gone(channel.get())); });
-		if (report.question != make_stamp(run.number, run.total)) throw Failure("the server's report is of another run");
+		if (report.question != make_stamp(run.number, run.total))
+			throw Failure("the server's report is of another run");
 		delivery = {.delivered = report.delivered,
 			.duplicated = report.duplicated,
 			.reordered = report.reordered,
@@ -112,11 +118,15 @@ int main(int argc, char** argv) {
 	app.add_option("server_ip", options.server, "IPv4 or IPv6 address, or a name")->required();
 	app.add_option("--port", options.port, "The server's port")->capture_default_str()->check(CLI::Range(1u, 65'535u));
 	app.add_option("--msg", options.msg, "Message bytes")->capture_default_str()->check(size);
-	app.add_option("--window", options.window, "Messages in flight")->capture_default_str()->check(CLI::Range(1u, 4096u));
+	app.add_option("--window", options.window, "Messages in flight")
+		->capture_default_str()
+		->check(CLI::Range(1u, 4096u));
 	app.add_option("--iters", options.iters, "Messages")
 		->capture_default_str()
 		->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 40));
-	app.add_option("--op", options.op, "send, write or read")->capture_default_str()->check(CLI::IsMember({"send", "write", "read"}));
+	app.add_option("--op", options.op, "send, write or read")
+		->capture_default_str()
+		->check(CLI::IsMember({"send", "write", "read"}));
 	try {
 		app.parse(argc, argv);
 	} catch (const CLI::ParseError& error) {

@@ -1,4 +1,5 @@
-// rc_server: listens by rdma_cm, and is the receiving side of rc_client's measured runs; several clients at a time, a thread each.
+// rc_server: listens by rdma_cm, and is the receiving side of rc_client's measured runs; several clients at a time, a
+// thread each.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -33,8 +34,8 @@ void say(const std::string& peer, const std::string& what) {
 	std::fflush(stdout);
 }
 
-// One client, from its request to its end. The thread works on the endpoint; whoever reads the events makes and destroys all of it,
-// and says when the client is gone.
+// One client, from its request to its end. The thread works on the endpoint; whoever reads the events makes and
+// destroys all of it, and says when the client is gone.
 class Session {
 public:
 	explicit Session(const lib::ConnectionEvent& request)
@@ -83,7 +84,8 @@ private:
 	void make_endpoint(const Offer& offer) {
 		if (const std::string reason = refusal_of(offer.cell); !reason.empty()) throw Failure(reason);
 		const lib::OpenDevice& device = connection_->device;
-		const Shape shape = take(shape_of(offer.cell, {}, {.mtu = device.mtu_bytes(), .queue_depth_max = queue_depth_of(device)}));
+		const Shape shape =
+			take(shape_of(offer.cell, {}, {.mtu = device.mtu_bytes(), .queue_depth_max = queue_depth_of(device)}));
 		end_.emplace(device, offer.cell, shape, Role::receiver, 0, Endpoint::default_qkey, id_);
 	}
 
@@ -109,17 +111,18 @@ private:
 			.corrupt = delivery.corrupt,
 			.counted = delivery.counted,
 			.counted_ns = delivery.counted_ns};
-		// A client leaves when it has its report, which can be known here before its completion was polled: that is there by then, or
-		// flushed.
+		// A client leaves when it has its report, which can be known here before its completion was polled: that is
+		// there by then, or flushed.
 		std::uint64_t left_at = 0;
 		send_report(*end_, report, [&] {
 			if (gone_ && left_at == 0) left_at = now_ns();
 			return !stopping && (left_at == 0 || now_ns() - left_at < 1'000'000'000);
 		});
 		say(peer_,
-			fmt::format("{} delivered by {}, {} lost of {}, {} duplicated, {} reordered, {} damaged, {:.3f} Mops", delivery.delivered,
-				name_of(offer.cell.op), offer.run.total - std::min(offer.run.total, delivery.delivered), offer.run.total,
-				delivery.duplicated, delivery.reordered, delivery.corrupt, delivery.mops()));
+			fmt::format("{} delivered by {}, {} lost of {}, {} duplicated, {} reordered, {} damaged, {:.3f} Mops",
+				delivery.delivered, name_of(offer.cell.op),
+				offer.run.total - std::min(offer.run.total, delivery.delivered), offer.run.total, delivery.duplicated,
+				delivery.reordered, delivery.corrupt, delivery.mops()));
 	}
 
 	rdma_cm_id* const id_;  // connection_'s, which ends it if it cannot be made
@@ -171,9 +174,12 @@ int main(int argc, char** argv) {
 	Options options;
 	CLI::App app("Listens by rdma_cm for rc_client, and says what came.", "rc_server");
 	app.footer(
-		"Examples:\n  rc_server                  all addresses, port 18515, client after client\n  rc_server --port 4000 --once\n"
+		"Examples:\n  rc_server                  all addresses, port 18515, client after client\n  rc_server --port "
+	    "4000 --once\n"
 		"Then, elsewhere: rc_client SERVER_IP. Ends on SIGINT or SIGTERM. Exit codes: 0 good, 1 failed, 2 usage.");
-	app.add_option("--port", options.port, "rdma_cm port (port space TCP)")->capture_default_str()->check(CLI::Range(1u, 65'535u));
+	app.add_option("--port", options.port, "rdma_cm port (port space TCP)")
+		->capture_default_str()
+		->check(CLI::Range(1u, 65'535u));
 	app.add_flag("--once", options.once, "End after one client");
 	try {
 		app.parse(argc, argv);

@@ -43,8 +43,11 @@ void add_run(CLI::App& app, Action& action) {
 		"The exit code is the program's; 127 if it could not be started.");
 	// For the help and for mistakes: with a program, pass_through() takes the whole line.
 	sub->add_option("command", "The program and its arguments, after --")->required()->type_name("PROGRAM [ARGUMENTS]");
-	sub->callback(
-		[&action] { action = [] { return complain("run: options go after the program: verbena run -- PROGRAM [ARGUMENTS]", usage); }; });
+	sub->callback([&action] {
+		action = [] {
+			return complain("run: options go after the program: verbena run -- PROGRAM [ARGUMENTS]", usage);
+		};
+	});
 }
 
 bool pass_through(const std::vector<std::string>& words, Action& action) {
@@ -55,7 +58,9 @@ bool pass_through(const std::vector<std::string>& words, Action& action) {
 	if (words.size() < 2 || words[0] != "run") return false;
 	const std::size_t program = words[1] == "--" ? 2 : 1;
 	if (program == words.size() || (program == 1 && words[1].starts_with('-'))) return false;
-	action = [command = std::vector(words.begin() + static_cast<std::ptrdiff_t>(program), words.end())] { return run(command); };
+	action = [command = std::vector(words.begin() + static_cast<std::ptrdiff_t>(program), words.end())] {
+		return run(command);
+	};
 	return true;
 }
 

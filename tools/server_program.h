@@ -22,7 +22,8 @@ inline void add_listening(CLI::App& app, ServerOptions& options, const std::stri
 
 inline void add_device_and_trust(CLI::App& app, ServerOptions& options) {
 	app.add_option("--device", options.device, "RDMA device; without it the best one ('verbena devices')");
-	app.add_option("--poll-us", options.poll_us, "Microseconds to poll after the last work before sleeping")->capture_default_str();
+	app.add_option("--poll-us", options.poll_us, "Microseconds to poll after the last work before sleeping")
+		->capture_default_str();
 	add_trust(app, options.trust);
 }
 

@@ -1,4 +1,5 @@
-// The programs as a user meets them: exit codes, what they print, what they do without a device. No test needs a device.
+// The programs as a user meets them: exit codes, what they print, what they do without a device. No test needs a
+// device.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 
@@ -27,7 +28,8 @@ Outcome sh(const std::string& command) {
 
 testing::AssertionResult exits(const std::string& command, int code, const std::string& says) {
 	const Outcome outcome = sh(command);
-	if (outcome.code != code) return testing::AssertionFailure() << command << " exits " << outcome.code << ":\n" << outcome.text;
+	if (outcome.code != code)
+		return testing::AssertionFailure() << command << " exits " << outcome.code << ":\n" << outcome.text;
 	if (outcome.text.find(says) == outcome.text.npos)
 		return testing::AssertionFailure() << command << " does not say '" << says << "':\n" << outcome.text;
 	return testing::AssertionSuccess();
@@ -40,9 +42,9 @@ std::string file(const std::string& name, const std::string& text) {
 }
 
 TEST(Usage, EverySubcommandHasHelpWithExamples) {
-	for (const char* command :
-		{"./verbena --help", "./verbena run --help", "./verbena devices --help", "./verbena doctor --help", "./verbena bench rcud --help",
-			"./verbena check --help", "./ud_server --help", "./ud_client --help", "./rc_server --help", "./rc_client --help"})
+	for (const char* command : {"./verbena --help", "./verbena run --help", "./verbena devices --help",
+			 "./verbena doctor --help", "./verbena bench rcud --help", "./verbena check --help", "./ud_server --help",
+			 "./ud_client --help", "./rc_server --help", "./rc_client --help"})
 		EXPECT_TRUE(exits(command, 0, "Example")) << command;
 }
 
@@ -97,11 +99,15 @@ TEST(Check, AFileThatIsNoTableIsAFailure) {
 	EXPECT_TRUE(exits("./verbena check /no/such/file", 1, "/no/such/file"));
 	EXPECT_TRUE(exits("./verbena check /", 1, "cannot read /"));
 	EXPECT_TRUE(exits("./verbena check " + file("empty.csv", ""), 1, "empty.csv"));
-	EXPECT_TRUE(exits("./verbena check " + file("half.csv", "experiment,mode,msg,window,iters,mops,gib\nmsg_sweep,RC,32\n"), 1, "line 2"));
+	EXPECT_TRUE(
+		exits("./verbena check " + file("half.csv", "experiment,mode,msg,window,iters,mops,gib\nmsg_sweep,RC,32\n"), 1,
+			"line 2"));
 	EXPECT_TRUE(exits("./verbena check " PUBLISHED "/claims.csv", 1, "no column"));
 }
 
-TEST(Report, WithoutThePackageSaysWhereItLooked) { EXPECT_TRUE(exits("VERBENA_REPORT=/nowhere ./verbena report x.csv", 1, "/nowhere")); }
+TEST(Report, WithoutThePackageSaysWhereItLooked) {
+	EXPECT_TRUE(exits("VERBENA_REPORT=/nowhere ./verbena report x.csv", 1, "/nowhere"));
+}
 
 TEST(Version, IsPrinted) { EXPECT_TRUE(exits("./verbena version", 0, "verbena 0.")); }
 

@@ -8,7 +8,8 @@
 namespace verbena::tools {
 
 inline void add_trust(CLI::App& app, channel::TrustOptions& options) {
-	app.add_option("--ca", options.ca, "Certificate of the authority that the peer must show one of (or VERBENA_CA)")->type_name("FILE");
+	app.add_option("--ca", options.ca, "Certificate of the authority that the peer must show one of (or VERBENA_CA)")
+		->type_name("FILE");
 	app.add_option("--cert", options.certificate, "Own certificate (or VERBENA_CERT)")->type_name("FILE");
 	app.add_option("--key", options.key, "Its key (or VERBENA_KEY)")->type_name("FILE");
 	app.add_flag("--insecure", options.insecure, "Authenticate nobody, encrypt nothing in the set-up");

@@ -37,7 +37,8 @@ std::uint32_t parse_number(std::string_view text, std::uint32_t largest, const c
 // One datagram with an immediate; waits for its completion. Other completions (the answer) go to `on_receive`.
 void ask(Endpoint& end, std::uint64_t question) {
 	std::memcpy(end.slot_at(0), &question, sizeof question);
-	ibv_sge piece{.addr = reinterpret_cast<std::uint64_t>(end.slot_at(0)), .length = sizeof question, .lkey = end.memory->lkey};
+	ibv_sge piece{
+		.addr = reinterpret_cast<std::uint64_t>(end.slot_at(0)), .length = sizeof question, .lkey = end.memory->lkey};
 	ibv_send_wr request{};
 	request.sg_list = &piece;
 	request.num_sge = 1;
@@ -49,7 +50,8 @@ void ask(Endpoint& end, std::uint64_t question) {
 	check_posted(ibv_post_send(end.qp.get(), &request, &bad), "ibv_post_send");
 }
 
-// Asks every 50 ms, for two seconds. The first question comes after the silence that ends a run, so that the account is closed.
+// Asks every 50 ms, for two seconds. The first question comes after the silence that ends a run, so that the account is
+// closed.
 RunReport fetch_report(Endpoint& end, std::uint64_t question) {
 	ibv_wc completions[poll_batch];
 	for (int attempt = 0; attempt < 40; ++attempt) {
@@ -58,7 +60,8 @@ RunReport fetch_report(Endpoint& end, std::uint64_t question) {
 			const int n = poll(end.cq.get(), completions);
 			for (int i = 0; i < n; ++i) {
 				check_status(completions[i], "question");
-				if ((completions[i].opcode & IBV_WC_RECV) == 0 || completions[i].byte_len < 40 + sizeof(RunReport)) continue;
+				if ((completions[i].opcode & IBV_WC_RECV) == 0 || completions[i].byte_len < 40 + sizeof(RunReport))
+					continue;
 				RunReport report;
 				std::memcpy(&report, end.receive_at(static_cast<std::uint32_t>(completions[i].wr_id)), sizeof report);
 				if (report.question == question) return report;
@@ -76,23 +79,26 @@ int run_measured(Endpoint& end, Sender& sender, const Options& options) {
 	const RunReport report = fetch_report(end, make_stamp(run.number, sent.posted));
 	const Delivery delivery{.delivered = report.delivered, .counted = report.counted, .counted_ns = report.counted_ns};
 	fmt::print(
-		"[UD Client] The receiver has {} of {}: {} lost, {} duplicated, {} reordered, {:.3f} Mops, p50 {:.2f} us, p99 {:.2f} us (to the "
+		"[UD Client] The receiver has {} of {}: {} lost, {} duplicated, {} reordered, {:.3f} Mops, p50 {:.2f} us, p99 "
+	    "{:.2f} us (to the "
 		"local completion)\n",
-		report.delivered, sent.posted, sent.posted - std::min(sent.posted, report.delivered), report.duplicated, report.reordered,
-		delivery.mops(), static_cast<double>(sent.latency_ns.quantile(0.5)) / 1e3,
+		report.delivered, sent.posted, sent.posted - std::min(sent.posted, report.delivered), report.duplicated,
+		report.reordered, delivery.mops(), static_cast<double>(sent.latency_ns.quantile(0.5)) / 1e3,
 		static_cast<double>(sent.latency_ns.quantile(0.99)) / 1e3);
 	if (report.delivered == 0 && report.message_max < end.cell.msg)
-		throw Failure(fmt::format(
-			"the receiver got nothing: its receives take {} B; start it with ud_server --msg {}", report.message_max, end.cell.msg));
+		throw Failure(fmt::format("the receiver got nothing: its receives take {} B; start it with ud_server --msg {}",
+			report.message_max, end.cell.msg));
 	if (report.delivered == 0) throw Failure("the receiver got nothing");
 	return 0;
 }
 
-// One unstamped message. What "sent" means for UD is its completion: it left; whether it arrived only the server can say.
+// One unstamped message. What "sent" means for UD is its completion: it left; whether it arrived only the server can
+// say.
 int send_one(Endpoint& end) {
 	constexpr std::string_view text = "Hello from ud_client";
 	std::memcpy(end.slot_at(0), text.data(), std::min<std::size_t>(text.size(), end.cell.msg));
-	ibv_sge piece{.addr = reinterpret_cast<std::uint64_t>(end.slot_at(0)), .length = end.cell.msg, .lkey = end.memory->lkey};
+	ibv_sge piece{
+		.addr = reinterpret_cast<std::uint64_t>(end.slot_at(0)), .length = end.cell.msg, .lkey = end.memory->lkey};
 	ibv_send_wr request{};
 	request.sg_list = &piece;
 	request.num_sge = 1;
@@ -119,11 +125,13 @@ int run(const Options& options) {
 	lib::Wish wish = options.wish;
 	wish.peer = *gid;
 	const auto device = take(lib::open_best(wish));
-	const Cell cell{.mode = Mode::ud, .msg = static_cast<std::uint32_t>(parse_size(options.msg).value()), .window = options.window};
+	const Cell cell{
+		.mode = Mode::ud, .msg = static_cast<std::uint32_t>(parse_size(options.msg).value()), .window = options.window};
 	if (cell.msg > device.mtu_bytes())
-		throw Failure(
-			fmt::format("a UD message of {} B is larger than the MTU of {} B: nothing would be sent", cell.msg, device.mtu_bytes()));
-	if (options.iters > 0 && cell.msg < 16) throw UsageError("--iters needs messages of at least 16 bytes, for their stamps");
+		throw Failure(fmt::format("a UD message of {} B is larger than the MTU of {} B: nothing would be sent",
+			cell.msg, device.mtu_bytes()));
+	if (options.iters > 0 && cell.msg < 16)
+		throw UsageError("--iters needs messages of at least 16 bytes, for their stamps");
 	const Shape shape{.fragment_bytes = cell.msg, .stride = (cell.msg + 63) / 64 * 64};
 	Endpoint end(device, cell, shape, Role::sender, 64, server.qkey);
 	end.connect(server);
@@ -152,7 +160,9 @@ int main(int argc, char** argv) {
 	app.add_option("server_qpn", options.qpn, "Decimal or 0x...")->required();
 	app.add_option("qkey", options.qkey, "Decimal or 0x...")->required();
 	app.add_option("--msg", options.msg, "Message bytes")->capture_default_str()->check(size);
-	app.add_option("--window", options.window, "Messages in flight")->capture_default_str()->check(CLI::Range(1u, 4096u));
+	app.add_option("--window", options.window, "Messages in flight")
+		->capture_default_str()
+		->check(CLI::Range(1u, 4096u));
 	app.add_option("--iters", options.iters, "Messages of a measured run (0: send one message)")
 		->capture_default_str()
 		->check(CLI::Range(std::uint64_t{0}, std::uint64_t{1} << 40));

@@ -24,9 +24,10 @@ struct Options {
 
 void print_report(const RunReport& report, std::uint64_t posted) {
 	const Delivery rate{.counted = report.counted, .counted_ns = report.counted_ns};
-	fmt::print("[UD Server] Run {}: {} delivered, {} lost of {}, {} duplicated, {} reordered, {} damaged, {:.3f} Mops\n",
-		run_of(report.question), report.delivered, posted - std::min(posted, report.delivered), posted, report.duplicated, report.reordered,
-		report.corrupt, rate.mops());
+	fmt::print(
+		"[UD Server] Run {}: {} delivered, {} lost of {}, {} duplicated, {} reordered, {} damaged, {:.3f} Mops\n",
+		run_of(report.question), report.delivered, posted - std::min(posted, report.delivered), posted,
+		report.duplicated, report.reordered, report.corrupt, rate.mops());
 	std::fflush(stdout);
 }
 
@@ -36,14 +37,17 @@ public:
 	explicit Answers(Endpoint& end)
 		: end_(end),
 		  buffer_(4096),
-		  memory_(take(lib::make_memory_region(end.device.domain.get(), buffer_.data(), 4096, IBV_ACCESS_LOCAL_WRITE))) {}
+		  memory_(
+			  take(lib::make_memory_region(end.device.domain.get(), buffer_.data(), 4096, IBV_ACCESS_LOCAL_WRITE))) {}
 
 	void send(const ibv_wc& question, std::span<const std::byte> message, const RunReport& report) {
 		auto* grh = reinterpret_cast<ibv_grh*>(const_cast<std::byte*>(message.data()) - 40);
-		ah_.reset(ibv_create_ah_from_wc(end_.device.domain.get(), const_cast<ibv_wc*>(&question), grh, end_.device.choice.port));
+		ah_.reset(ibv_create_ah_from_wc(
+			end_.device.domain.get(), const_cast<ibv_wc*>(&question), grh, end_.device.choice.port));
 		if (!ah_) throw Failure(lib::failure("ibv_create_ah_from_wc", errno));
 		std::memcpy(buffer_.data(), &report, sizeof report);
-		ibv_sge piece{.addr = reinterpret_cast<std::uint64_t>(buffer_.data()), .length = sizeof report, .lkey = memory_->lkey};
+		ibv_sge piece{
+			.addr = reinterpret_cast<std::uint64_t>(buffer_.data()), .length = sizeof report, .lkey = memory_->lkey};
 		ibv_send_wr request{};
 		request.sg_list = &piece;
 		request.num_sge = 1;
@@ -64,7 +68,8 @@ private:
 
 int run(const Options& options) {
 	const auto device = take(lib::open_best(options.wish));
-	const Cell cell{.mode = Mode::ud, .msg = static_cast<std::uint32_t>(parse_size(options.msg).value()), .window = options.window};
+	const Cell cell{
+		.mode = Mode::ud, .msg = static_cast<std::uint32_t>(parse_size(options.msg).value()), .window = options.window};
 	if (cell.msg > device.mtu_bytes())
 		throw Failure(fmt::format("a UD message of {} B is larger than the MTU of {} B", cell.msg, device.mtu_bytes()));
 	Shape shape = take(shape_of(cell, {}, {.mtu = device.mtu_bytes()}));
@@ -74,18 +79,20 @@ int run(const Options& options) {
 	Receiver receiver(end, 0, false);
 	Answers answers(end);
 	receiver.post_receives();
-	fmt::print("[UD Server] Ready to receive {} concurrent messages.\n  QPN  = {}\n  QKey = {:#010x}\n  GID  = {}\n", shape.receive_depth,
-		end.qp->qp_num, end.qkey, lib::format_gid(device.choice.gid));
+	fmt::print("[UD Server] Ready to receive {} concurrent messages.\n  QPN  = {}\n  QKey = {:#010x}\n  GID  = {}\n",
+		shape.receive_depth, end.qp->qp_num, end.qkey, lib::format_gid(device.choice.gid));
 	std::fflush(stdout);
 
 	OpenRun open(cell.msg);
 	std::uint64_t answered = 0;
 	bool reported = true;  // the open run; there is none yet
 	const auto take_message = [&](const ibv_wc& completion, std::span<const std::byte> message) {
-		if ((completion.wc_flags & IBV_WC_WITH_IMM) != 0 && ntohl(completion.imm_data) == end_of_run_imm && message.size() >= 8) {
+		if ((completion.wc_flags & IBV_WC_WITH_IMM) != 0 && ntohl(completion.imm_data) == end_of_run_imm &&
+			message.size() >= 8) {
 			const RunReport report = open.report(load_stamp(message.data()));
 			answers.send(completion, message, report);
-			if (std::exchange(answered, report.question) != report.question) print_report(report, sequence_of(report.question));
+			if (std::exchange(answered, report.question) != report.question)
+				print_report(report, sequence_of(report.question));
 			reported |= run_of(report.question) == run_of(open.question());
 			return;
 		}
@@ -111,15 +118,19 @@ int main(int argc, char** argv) {
 	Options options;
 	CLI::App app("Receives UD messages, says what came.", "ud_server");
 	app.footer(
-		"Examples:\n  ud_server                         64-byte messages, 64 + 10 receives\n  ud_server --msg 4K --recv-depth 1000\n"
+		"Examples:\n  ud_server                         64-byte messages, 64 + 10 receives\n  ud_server --msg 4K "
+	    "--recv-depth 1000\n"
 		"Then, elsewhere: ud_client GID QPN QKEY. Ends on SIGINT or SIGTERM. Exit codes: 0 good, 1 failed, 2 usage.");
 	const auto size = [](const std::string& text) {
 		const auto bytes = verbena::parse_size(text);
 		return !bytes ? bytes.error() : *bytes < 1 || *bytes > 1 << 20 ? "a message has 1 B to 1 MiB" : "";
 	};
 	app.add_option("--msg", options.msg, "Largest message in bytes")->capture_default_str()->check(size);
-	app.add_option("--window", options.window, "The client's window")->capture_default_str()->check(CLI::Range(1u, 4096u));
-	app.add_option("--recv-depth", options.receive_depth, "Receives posted (default: window + 10)")->check(CLI::Range(1u, 16'384u));
+	app.add_option("--window", options.window, "The client's window")
+		->capture_default_str()
+		->check(CLI::Range(1u, 4096u));
+	app.add_option("--recv-depth", options.receive_depth, "Receives posted (default: window + 10)")
+		->check(CLI::Range(1u, 16'384u));
 	app.add_option("--device", options.wish.device, "Device (default: chosen)");
 	app.add_option("--gid-index", options.wish.gid_index, "GID (default: chosen)")->check(CLI::Range(0, 255));
 	try {

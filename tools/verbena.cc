@@ -36,7 +36,8 @@ int main(int argc, char** argv) {
 	std::string command_line = "verbena";
 	for (int i = 1; i < argc; ++i) command_line += std::string(" ") + argv[i];
 
-	CLI::App app("RDMA on any Linux machine: a software NIC in user space, and measurement that can be believed.", "verbena");
+	CLI::App app(
+		"RDMA on any Linux machine: a software NIC in user space, and measurement that can be believed.", "verbena");
 	app.require_subcommand(1);
 	app.footer(
 		"Examples:\n"

@@ -1,7 +1,7 @@
 // What the measured loop of `verbena bench connect` connects by: a way of making connections, seen as two ends.
 //
-// The loop (run.h) begins connections, keeps as many under way as it is told, and takes reports as they come; how a connection is made is
-// the connector's own. rdmacm.h is rdma_cm; another way gives itself other parts.
+// The loop (run.h) begins connections, keeps as many under way as it is told, and takes reports as they come; how a
+// connection is made is the connector's own. rdmacm.h is rdma_cm; another way gives itself other parts.
 #pragma once
 
 #include <array>
@@ -23,7 +23,8 @@ struct Report {
 	std::uint32_t number = 0;  // as begin() was given it
 	Kind kind = Kind::established;
 	Nanoseconds began = 0, ended = 0;
-	std::array<Nanoseconds, parts_max> parts{};  // of an established one: how long each part took; their sum is ended - began
+	std::array<Nanoseconds, parts_max>
+		parts{};  // of an established one: how long each part took; their sum is ended - began
 };
 
 // The active end. One thread.
@@ -41,7 +42,8 @@ public:
 	virtual Report next() = 0;
 };
 
-// How many connections a passive end has seen come and go. The program at this end counts, not the one that asked for them.
+// How many connections a passive end has seen come and go. The program at this end counts, not the one that asked for
+// them.
 struct Account {
 	std::uint64_t established = 0, disconnected = 0, failed = 0;
 	std::string trouble;  // of the last failure

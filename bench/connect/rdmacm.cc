@@ -31,7 +31,8 @@ std::unique_ptr<Shared> Shared::on(rdma_cm_id* id) {
 }
 
 void End::make_queue_pair(Shared& shared) {
-	qp = take(lib::make_queue_pair(shared.device, shared.completions.get(), {.send_depth = 1, .receive_depth = 1, .connection = id.get()}))
+	qp = take(lib::make_queue_pair(shared.device, shared.completions.get(),
+				  {.send_depth = 1, .receive_depth = 1, .connection = id.get()}))
 			 .qp;
 }
 
@@ -127,8 +128,10 @@ std::uint16_t RdmacmAcceptor::port() const { return ntohs(rdma_get_src_port(list
 
 Account RdmacmAcceptor::account(std::uint64_t established, std::uint64_t disconnected, Nanoseconds limit) {
 	std::unique_lock lock(mutex_);
-	changed_.wait_for(lock, std::chrono::nanoseconds(limit),
-		[&] { return (account_.established >= established && account_.disconnected >= disconnected) || account_.failed != 0 || stopped_; });
+	changed_.wait_for(lock, std::chrono::nanoseconds(limit), [&] {
+		return (account_.established >= established && account_.disconnected >= disconnected) || account_.failed != 0 ||
+			stopped_;
+	});
 	return account_;
 }
 

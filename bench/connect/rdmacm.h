@@ -1,4 +1,5 @@
-// Connections by rdma_cm, each with a queue pair of its own: one thread an end, which waits in rdma_get_cm_event as most programs do.
+// Connections by rdma_cm, each with a queue pair of its own: one thread an end, which waits in rdma_get_cm_event as
+// most programs do.
 #pragma once
 
 #include <condition_variable>

@@ -27,9 +27,10 @@ std::string judge(const std::vector<Repetition>& repetitions) {
 		if (!r.failure.empty()) return which + r.failure;
 		if (r.account.established != r.count || r.account.disconnected != r.count)
 			return which +
-				fmt::format(
-					"the server counted {} established and {} disconnected of {}", r.account.established, r.account.disconnected, r.count);
-		const double mean_s = std::accumulate(r.total_ns.begin(), r.total_ns.end(), 0.0) / static_cast<double>(r.total_ns.size()) / 1e9;
+				fmt::format("the server counted {} established and {} disconnected of {}", r.account.established,
+					r.account.disconnected, r.count);
+		const double mean_s =
+			std::accumulate(r.total_ns.begin(), r.total_ns.end(), 0.0) / static_cast<double>(r.total_ns.size()) / 1e9;
 		if (const double under_way = r.connects_per_s() * mean_s; under_way > r.clients * little_tolerance)
 			return which + fmt::format("{:.1f} under way on average, of {} at most", under_way, r.clients);
 	}
@@ -39,21 +40,23 @@ std::string judge(const std::vector<Repetition>& repetitions) {
 void add_times(Json& row, const std::string& name, const std::vector<Repetition>& repetitions,
 	const std::function<const std::vector<double>&(const Repetition&)>& times) {
 	const auto of = [&](double fraction) {
-		return median_of(repetitions, [&](const Repetition& r) { return times(r).empty() ? 0 : quantile(times(r), fraction) / 1e3; });
+		return median_of(repetitions,
+			[&](const Repetition& r) { return times(r).empty() ? 0 : quantile(times(r), fraction) / 1e3; });
 	};
 	row[name + "p50_us"] = of(0.5);
 	row[name + "p99_us"] = of(0.99);
 }
 
 Json counts_of(const Repetition& r, std::span<const std::string_view> parts) {
-	Json one{{"connects_per_s", r.connects_per_s()}, {"disconnects_per_s", r.disconnects_per_s()}, {"established", r.account.established},
-		{"disconnected", r.account.disconnected}, {"failure", r.failure}};
+	Json one{{"connects_per_s", r.connects_per_s()}, {"disconnects_per_s", r.disconnects_per_s()},
+		{"established", r.account.established}, {"disconnected", r.account.disconnected}, {"failure", r.failure}};
 	one["round_trip_ns"] = r.round_trip_ns ? Json(*r.round_trip_ns) : Json(nullptr);
 	if (r.total_ns.empty()) return one;
 	one["p50_us"] = quantile(r.total_ns, 0.5) / 1e3;
 	one["p99_us"] = quantile(r.total_ns, 0.99) / 1e3;
 	one["max_us"] = quantile(r.total_ns, 1) / 1e3;
-	for (std::size_t i = 0; i < parts.size(); ++i) one[std::string(parts[i]) + "_p50_us"] = quantile(r.part_ns[i], 0.5) / 1e3;
+	for (std::size_t i = 0; i < parts.size(); ++i)
+		one[std::string(parts[i]) + "_p50_us"] = quantile(r.part_ns[i], 0.5) / 1e3;
 	return one;
 }
 
@@ -71,7 +74,8 @@ std::string quoted(const std::string& field) {
 
 }  // namespace
 
-Json row_of(std::string_view connect, std::span<const std::string_view> parts, const std::vector<Repetition>& repetitions) {
+Json row_of(
+	std::string_view connect, std::span<const std::string_view> parts, const std::vector<Repetition>& repetitions) {
 	std::vector<double> rates;
 	Account all;
 	double longest_ns = 0;
@@ -88,7 +92,8 @@ Json row_of(std::string_view connect, std::span<const std::string_view> parts, c
 	add_times(row, "", repetitions, [](const Repetition& r) -> const auto& { return r.total_ns; });
 	row["max_us"] = longest_ns / 1e3;
 	for (std::size_t i = 0; i < parts.size(); ++i)
-		add_times(row, std::string(parts[i]) + '_', repetitions, [i](const Repetition& r) -> const auto& { return r.part_ns[i]; });
+		add_times(row, std::string(parts[i]) + '_', repetitions,
+			[i](const Repetition& r) -> const auto& { return r.part_ns[i]; });
 	row["disconnects_per_s"] = median_of(repetitions, [](const Repetition& r) { return r.disconnects_per_s(); });
 	add_times(row, "disconnect_", repetitions, [](const Repetition& r) -> const auto& { return r.disconnect_ns; });
 	row["established"] = all.established;
@@ -129,8 +134,8 @@ std::string to_csv(const Table& table) {
 std::string to_markdown(const Table& table) {
 	const bool all_valid = std::ranges::all_of(table.rows, [](const Json& row) { return row["validity"] == "valid"; });
 	const auto shown = [&](const std::string& key, const Json& value) {
-		return !value.is_array() && key != "experiment" && !key.ends_with("_low") && !key.ends_with("_high") && !key.ends_with("_p99_us") &&
-			(key != "reason" || !all_valid);
+		return !value.is_array() && key != "experiment" && !key.ends_with("_low") && !key.ends_with("_high") &&
+			!key.ends_with("_p99_us") && (key != "reason" || !all_valid);
 	};
 	std::string names = "|", rule = "|", text;
 	for (const auto& [key, value] : table.rows.front().items()) {
@@ -142,7 +147,8 @@ std::string to_markdown(const Table& table) {
 		text += '|';
 		for (const auto& [key, value] : row.items())
 			if (shown(key, value))
-				text += ' ' + (value.is_number_float() ? bench::three_digits(value.get<double>()) : text_of(value)) + " |";
+				text +=
+					' ' + (value.is_number_float() ? bench::three_digits(value.get<double>()) : text_of(value)) + " |";
 		text += '\n';
 	}
 	text = names + '\n' + rule + '\n' + text + '\n';

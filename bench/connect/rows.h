@@ -18,9 +18,11 @@ struct Table {
 	std::vector<Json> rows;  // objects with the same keys, in the order of the columns
 };
 
-// The row of the repetitions with one number of clients: medians over them, counts as sums. `validity` is valid, or invalid with the
-// reason: something failed, the other end counted otherwise, or more would have been under way than there were clients (Little's law).
-Json row_of(std::string_view connect, std::span<const std::string_view> parts, const std::vector<Repetition>& repetitions);
+// The row of the repetitions with one number of clients: medians over them, counts as sums. `validity` is valid, or
+// invalid with the reason: something failed, the other end counted otherwise, or more would have been under way than
+// there were clients (Little's law).
+Json row_of(
+	std::string_view connect, std::span<const std::string_view> parts, const std::vector<Repetition>& repetitions);
 
 std::string to_csv(const Table& table);
 std::string to_json(const Table& table);

@@ -9,8 +9,8 @@ namespace verbena::connect {
 namespace {
 
 // Keeps `window` of `count` under way; the elapsed seconds.
-double run(
-	std::uint32_t count, std::uint32_t window, const std::function<void(std::uint32_t)>& begin, const std::function<void()>& take_one) {
+double run(std::uint32_t count, std::uint32_t window, const std::function<void(std::uint32_t)>& begin,
+	const std::function<void()>& take_one) {
 	std::uint32_t begun = 0;
 	const Nanoseconds start = monotonic_now();
 	while (begun < std::min(window, count)) begin(begun++);
@@ -32,7 +32,8 @@ void connect_all(Connector& connector, Repetition& r) {
 			const Report report = connector.next();
 			check(report.kind == Report::Kind::established, "nothing ends before it is told to");
 			r.total_ns.push_back(static_cast<double>(report.ended - report.began));
-			for (std::size_t i = 0; i < connector.parts().size(); ++i) r.part_ns[i].push_back(static_cast<double>(report.parts[i]));
+			for (std::size_t i = 0; i < connector.parts().size(); ++i)
+				r.part_ns[i].push_back(static_cast<double>(report.parts[i]));
 		});
 }
 

@@ -1,5 +1,5 @@
-// One repetition: `count` connections, `clients` of them under way at once, all kept until the last is there, and then ended in the same
-// way.
+// One repetition: `count` connections, `clients` of them under way at once, all kept until the last is there, and then
+// ended in the same way.
 #pragma once
 
 #include <cstdint>

@@ -32,7 +32,8 @@ template <class T> T field(const Json& message, const char* name) {
 // ---- client
 
 Client::Client(Control& control, rcud::RoundTrip* page, std::string_view connect) : control_(control), page_(page) {
-	control_.send({{"type", "hello"}, {"protocol", "verbena-connect"}, {"version", protocol_version}, {"connect", connect}});
+	control_.send(
+		{{"type", "hello"}, {"protocol", "verbena-connect"}, {"version", protocol_version}, {"connect", connect}});
 	const Json hello = expect("hello");
 	if (const int version = field<int>(hello, "version"); version != protocol_version)
 		throw Failure(fmt::format("the server speaks version {}, this program {}", version, protocol_version));
@@ -43,7 +44,8 @@ Json Client::expect(std::string_view type) {
 	Json message = control_.receive(answer_patience);
 	if (message["type"] == "failed") throw Failure(fmt::format("the server: {}", field<std::string>(message, "text")));
 	if (message["type"] != type)
-		throw PeerLost(fmt::format("the server answered '{}' where '{}' was due", message["type"].get<std::string>(), type));
+		throw PeerLost(
+			fmt::format("the server answered '{}' where '{}' was due", message["type"].get<std::string>(), type));
 	return message;
 }
 
@@ -89,7 +91,8 @@ void Client::measure(Connector& connector, Repetition& r) {
 
 // ---- server
 
-void serve(Control& control, rcud::RoundTrip* page, const std::function<std::unique_ptr<Acceptor>(std::string_view)>& make) {
+void serve(
+	Control& control, rcud::RoundTrip* page, const std::function<std::unique_ptr<Acceptor>(std::string_view)>& make) {
 	try {
 		const Json hello = control.receive(answer_patience);
 		if (hello["type"] != "hello" || hello.value("protocol", "") != "verbena-connect")
@@ -108,8 +111,8 @@ void serve(Control& control, rcud::RoundTrip* page, const std::function<std::uni
 				if (page != nullptr) page->answer();
 				control.send({{"type", "answered"}});
 			} else if (message["type"] == "account") {
-				const Account now = acceptor->account(
-					field<std::uint64_t>(message, "established"), field<std::uint64_t>(message, "disconnected"), count_patience);
+				const Account now = acceptor->account(field<std::uint64_t>(message, "established"),
+					field<std::uint64_t>(message, "disconnected"), count_patience);
 				control.send({{"type", "account"}, {"established", now.established}, {"disconnected", now.disconnected},
 					{"failed", now.failed}, {"trouble", now.trouble}});
 			} else {

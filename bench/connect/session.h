@@ -6,7 +6,8 @@
 //     round_trip {}                             ->      answers on the shared page (two processes of one host only)
 //                                               <-  answered
 //     ... connections ...
-//     account {established, disconnected}       ->      waits until it has seen so many, since it began, or some seconds
+//     account {established, disconnected}       ->      waits until it has seen so many, since it began, or some
+//     seconds
 //                                               <-  account {established, disconnected, failed, trouble}
 //
 // Whatever fails at the server is `failed {text}`. A side whose control connection ends gives up.
@@ -46,6 +47,7 @@ private:
 };
 
 // Serves one client until it leaves.
-void serve(rcud::Control& control, rcud::RoundTrip* page, const std::function<std::unique_ptr<Acceptor>(std::string_view connect)>& make);
+void serve(rcud::Control& control, rcud::RoundTrip* page,
+	const std::function<std::unique_ptr<Acceptor>(std::string_view connect)>& make);
 
 }  // namespace verbena::connect

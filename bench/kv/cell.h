@@ -34,7 +34,8 @@ struct Cell {
 	std::uint32_t clients = 1;
 	std::uint32_t warmup = 50;  // operations before the timed ones
 	std::uint32_t iters = 60'000;
-	double seconds_max = 1;     // a run ends here, if it has not done its iterations: `operations` says how many were timed
+	double seconds_max =
+		1;     // a run ends here, if it has not done its iterations: `operations` says how many were timed
 };
 
 struct Run {
@@ -49,8 +50,12 @@ struct Run {
 	std::uint32_t depth_max = 0;    // operations that were under way at once, of one client
 	char failure[200] = {};
 
-	double per_second() const { return elapsed_ns == 0 ? 0 : static_cast<double>(operations) * 1e9 / static_cast<double>(elapsed_ns); }
-	double mean_depth() const { return elapsed_ns == 0 ? 0 : static_cast<double>(latency_sum_ns) / static_cast<double>(elapsed_ns); }
+	double per_second() const {
+		return elapsed_ns == 0 ? 0 : static_cast<double>(operations) * 1e9 / static_cast<double>(elapsed_ns);
+	}
+	double mean_depth() const {
+		return elapsed_ns == 0 ? 0 : static_cast<double>(latency_sum_ns) / static_cast<double>(elapsed_ns);
+	}
 	double gigabytes(std::uint32_t size) const { return per_second() * size / 1e9; }
 };
 

@@ -24,7 +24,8 @@ std::expected<double, std::string> number_of(const Fields& row, std::string_view
 	double value = 0;
 	const char* const end = found->second.data() + found->second.size();
 	const auto [rest, error] = std::from_chars(found->second.data(), end, value);
-	if (error != std::errc() || rest != end || !(value >= 0)) return std::unexpected(fmt::format("{} is '{}'", name, found->second));
+	if (error != std::errc() || rest != end || !(value >= 0))
+		return std::unexpected(fmt::format("{} is '{}'", name, found->second));
 	return value;
 }
 
@@ -49,8 +50,8 @@ void find_outliers(Curve& curve) {
 		const double wanted = expected_at(a, b, static_cast<double>(row.value_bytes));
 		if (row.gigabytes_per_second >= low * wanted) return false;
 		worsen(row, "suspect",
-			fmt::format(
-				"{:.1f} times slower than the sizes {} and {} lead to", wanted / row.gigabytes_per_second, a.value_bytes, b.value_bytes));
+			fmt::format("{:.1f} times slower than the sizes {} and {} lead to", wanted / row.gigabytes_per_second,
+				a.value_bytes, b.value_bytes));
 		return true;
 	};
 	for (std::size_t i = 1; i + 1 < curve.size();) {
@@ -139,7 +140,9 @@ std::expected<CheckedTable, std::string> check_table(std::string_view text) {
 			if (protocol != "eager") find_outliers(curve);
 	}
 	const auto both = std::ranges::count_if(protocols, [](const auto& each) { return each.second.size() > 1; });
-	if (both == 0) table.remarks.push_back("no size has both protocols: the table cannot tell which of them is faster at any size");
+	if (both == 0)
+		table.remarks.push_back(
+			"no size has both protocols: the table cannot tell which of them is faster at any size");
 	return table;
 }
 

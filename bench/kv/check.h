@@ -2,10 +2,10 @@
 //
 // Throughput of one operation over one protocol changes smoothly with the size. So a row is
 //   suspect      if it is below 0.7 of what the rows around it lead to (a run was disturbed, or too short to tell)
-//   mislabelled  if it is the first of rendezvous, far above what the others of rendezvous lead to, and on the curve of eager
-//   invalid      if its own columns contradict each other
-// A verdict that a row brings with it is kept, unless ours is worse. Of the whole table it is said whether any size has both protocols:
-// without one nothing can be said of which is faster.
+//   mislabelled  if it is the first of rendezvous, far above what the others of rendezvous lead to, and on the curve of
+//   eager invalid      if its own columns contradict each other
+// A verdict that a row brings with it is kept, unless ours is worse. Of the whole table it is said whether any size has
+// both protocols: without one nothing can be said of which is faster.
 #pragma once
 
 #include <expected>

@@ -59,17 +59,19 @@ std::expected<double, std::string> measure(const Neighbour& server, Neighbour::A
 	Connection connection(server.connect(at));
 	if (!connection.open()) return std::unexpected("memcached does not answer");
 	const std::string key = "0000:000", value(load.size, 'v');
-	const std::string request =
-		load.op == Op::set ? fmt::format("set {} 0 0 {}\r\n{}\r\n", key, load.size, value) : fmt::format("get {}\r\n", key);
-	const std::string answer =
-		load.op == Op::set ? std::string("STORED\r\n") : fmt::format("VALUE {} 0 {}\r\n{}\r\nEND\r\n", key, load.size, value);
+	const std::string request = load.op == Op::set ? fmt::format("set {} 0 0 {}\r\n{}\r\n", key, load.size, value)
+												   : fmt::format("get {}\r\n", key);
+	const std::string answer = load.op == Op::set
+		? std::string("STORED\r\n")
+		: fmt::format("VALUE {} 0 {}\r\n{}\r\nEND\r\n", key, load.size, value);
 	std::string together;
 	for (std::uint64_t i = 0; i < load.window; ++i) together += request;
 	const Nanoseconds begun = monotonic_now();
 	std::uint64_t done = 0;
 	for (; done < load.requests; done += load.window)
 		if (!connection.write_all(together) || !connection.expect(answer, load.window))
-			return std::unexpected(fmt::format("memcached did not answer a {} of {} B as it should", name_of(load.op), load.size));
+			return std::unexpected(
+				fmt::format("memcached did not answer a {} of {} B as it should", name_of(load.op), load.size));
 	return static_cast<double>(done) * 1e9 / static_cast<double>(monotonic_now() - begun);
 }
 
@@ -79,7 +81,8 @@ std::expected<void, std::string> find_memcached() {
 	const char* const path = std::getenv("PATH");
 	for (const std::string_view folder : split(path != nullptr ? path : "", ':'))
 		if (access(fmt::format("{}/memcached", folder).c_str(), X_OK) == 0) return {};
-	return std::unexpected("install Debian's package memcached (and stop the service that it starts), or leave out --with-memcached");
+	return std::unexpected(
+		"install Debian's package memcached (and stop the service that it starts), or leave out --with-memcached");
 }
 
 std::expected<void, std::string> add_memcached(std::vector<Json>& rows, const Effort& effort) {
@@ -95,8 +98,9 @@ std::expected<void, std::string> add_memcached(std::vector<Json>& rows, const Ef
 	if (!by_name.start(with({"-s", by_name.socket()}), Neighbour::At::socket) ||
 		!by_port.start(with({"-l", "127.0.0.1", "-p", std::to_string(by_port.port())}), Neighbour::At::port))
 		return std::unexpected("memcached did not start");
-	return add_rates(rows, "memcached", effort,
-		[&](Neighbour::At at, const Load& load) { return measure(at == Neighbour::At::socket ? by_name : by_port, at, load); });
+	return add_rates(rows, "memcached", effort, [&](Neighbour::At at, const Load& load) {
+		return measure(at == Neighbour::At::socket ? by_name : by_port, at, load);
+	});
 }
 
 }  // namespace verbena::kvbench

@@ -30,7 +30,8 @@ constexpr unsigned look_us = 10'000;
 // Operation, bytes of a value, window: other stores have no protocols to choose from.
 using WorkOf = std::tuple<Op, std::uint64_t, std::uint64_t>;
 WorkOf work_of(const Json& row) {
-	return {row["op"] == "SET" ? Op::set : Op::get, row["value_bytes"].get<std::uint64_t>(), row["window"].get<std::uint64_t>()};
+	return {row["op"] == "SET" ? Op::set : Op::get, row["value_bytes"].get<std::uint64_t>(),
+		row["window"].get<std::uint64_t>()};
 }
 
 }  // namespace
@@ -81,9 +82,11 @@ bool Neighbour::start(std::vector<std::string> command, At at) {
 int Neighbour::connect(At at) const {
 	sockaddr_un by_name{.sun_family = AF_UNIX, .sun_path = {}};
 	socket().copy(by_name.sun_path, sizeof by_name.sun_path - 1);
-	sockaddr_in by_port{.sin_family = AF_INET, .sin_port = htons(port_), .sin_addr = {htonl(INADDR_LOOPBACK)}, .sin_zero = {}};
+	sockaddr_in by_port{
+		.sin_family = AF_INET, .sin_port = htons(port_), .sin_addr = {htonl(INADDR_LOOPBACK)}, .sin_zero = {}};
 	const int fd = ::socket(at == At::socket ? AF_UNIX : AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	const auto* const where = at == At::socket ? reinterpret_cast<const sockaddr*>(&by_name) : reinterpret_cast<const sockaddr*>(&by_port);
+	const auto* const where =
+		at == At::socket ? reinterpret_cast<const sockaddr*>(&by_name) : reinterpret_cast<const sockaddr*>(&by_port);
 	if (fd >= 0 && ::connect(fd, where, at == At::socket ? sizeof by_name : sizeof by_port) == 0) {
 		const int on = 1;
 		if (at == At::port) setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
@@ -99,7 +102,8 @@ std::size_t measurements(const std::vector<Json>& rows) {
 	return works.size() * 2;
 }
 
-std::expected<void, std::string> add_rates(std::vector<Json>& rows, const std::string& name, const Effort& effort, const Measure& measure) {
+std::expected<void, std::string> add_rates(
+	std::vector<Json>& rows, const std::string& name, const Effort& effort, const Measure& measure) {
 	constexpr std::uint64_t bytes_max = std::uint64_t{1} << 30, requests_min = 200;
 	std::map<std::pair<WorkOf, Neighbour::At>, double> known;
 	for (Json& row : rows) {
@@ -110,11 +114,12 @@ std::expected<void, std::string> add_rates(std::vector<Json>& rows, const std::s
 		for (const auto at : {Neighbour::At::socket, Neighbour::At::port}) {
 			const auto [entry, fresh] = known.try_emplace({work, at}, 0.0);
 			if (fresh) {
-				if (!effort.next(fmt::format("{} over {}, {} {} window {}", name, at == Neighbour::At::socket ? "a unix socket" : "TCP",
-						name_of(op), bytes_text(size), window)))
+				if (!effort.next(fmt::format("{} over {}, {} {} window {}", name,
+						at == Neighbour::At::socket ? "a unix socket" : "TCP", name_of(op), bytes_text(size), window)))
 					return std::unexpected("interrupted");
 				// So that a GET finds its key.
-				if (const auto set = measure(at, {Op::set, size, window, window}); !set) return std::unexpected(set.error());
+				if (const auto set = measure(at, {Op::set, size, window, window}); !set)
+					return std::unexpected(set.error());
 				std::vector<double> rates;
 				for (std::uint32_t i = 0; i < effort.repetitions; ++i) {
 					const auto rate = measure(at, {op, size, window, requests});

@@ -1,5 +1,5 @@
-// A server of another project beside ours, for a comparison in the same session: a process of its own, at a unix socket in a folder of its
-// own or at a free port of 127.0.0.1, which ends with this.
+// A server of another project beside ours, for a comparison in the same session: a process of its own, at a unix socket
+// in a folder of its own or at a free port of 127.0.0.1, which ends with this.
 #pragma once
 
 #include <sys/types.h>
@@ -39,7 +39,8 @@ private:
 	pid_t pid_ = 0;
 };
 
-// What is measured: `requests` operations of values of `size` bytes, `window` of them under way at once. A GET finds its key.
+// What is measured: `requests` operations of values of `size` bytes, `window` of them under way at once. A GET finds
+// its key.
 struct Load {
 	Op op = Op::set;
 	std::uint64_t size = 0, window = 1, requests = 0;
@@ -55,8 +56,9 @@ struct Effort {
 // How often it will be told.
 std::size_t measurements(const std::vector<Json>& rows);
 
-// Adds to every row <name>_unix_per_second and <name>_tcp_per_second: medians of so many repetitions of the same operation, size and
-// window.
-std::expected<void, std::string> add_rates(std::vector<Json>& rows, const std::string& name, const Effort& effort, const Measure& measure);
+// Adds to every row <name>_unix_per_second and <name>_tcp_per_second: medians of so many repetitions of the same
+// operation, size and window.
+std::expected<void, std::string> add_rates(
+	std::vector<Json>& rows, const std::string& name, const Effort& effort, const Measure& measure);
 
 }  // namespace verbena::kvbench

@@ -11,8 +11,8 @@ namespace verbena::kvbench {
 namespace {
 
 std::expected<double, std::string> benchmark_once(const std::string& where, const Load& load) {
-	const std::string command = fmt::format("redis-benchmark {} -c 1 -P {} -d {} -n {} -t {} --csv 2>/dev/null", where, load.window,
-		load.size, load.requests, load.op == Op::set ? "set" : "get");
+	const std::string command = fmt::format("redis-benchmark {} -c 1 -P {} -d {} -n {} -t {} --csv 2>/dev/null", where,
+		load.window, load.size, load.requests, load.op == Op::set ? "set" : "get");
 	std::FILE* const output = popen(command.c_str(), "r");
 	if (output == nullptr) return std::unexpected("redis-benchmark cannot be started");
 	std::string text;
@@ -22,7 +22,8 @@ std::expected<double, std::string> benchmark_once(const std::string& where, cons
 	return scale::read_redis_csv(text);
 }
 
-// It has a clock of milliseconds: what takes less than one has no rate. And it sometimes gives up when the last pipeline is not a full one.
+// It has a clock of milliseconds: what takes less than one has no rate. And it sometimes gives up when the last
+// pipeline is not a full one.
 std::expected<double, std::string> benchmark(const std::string& where, Load load) {
 	load.requests = (load.requests + load.window - 1) / load.window * load.window;
 	while (true) {
@@ -38,12 +39,15 @@ std::expected<void, std::string> find_redis() { return scale::find_redis(); }
 
 std::expected<void, std::string> add_redis(std::vector<Json>& rows, const Effort& effort) {
 	Neighbour server("redis");
-	if (!server.start({"redis-server", "--bind", "127.0.0.1", "--port", std::to_string(server.port()), "--unixsocket", server.socket(),
-						  "--save", "", "--appendonly", "no", "--daemonize", "no", "--dir", server.folder()},
+	if (!server.start(
+			{"redis-server", "--bind", "127.0.0.1", "--port", std::to_string(server.port()), "--unixsocket",
+				server.socket(), "--save", "", "--appendonly", "no", "--daemonize", "no", "--dir", server.folder()},
 			Neighbour::At::socket))
 		return std::unexpected("redis-server did not start");
 	return add_rates(rows, "redis", effort, [&](Neighbour::At at, const Load& load) {
-		return benchmark(at == Neighbour::At::socket ? "-s " + server.socket() : fmt::format("-h 127.0.0.1 -p {}", server.port()), load);
+		return benchmark(
+			at == Neighbour::At::socket ? "-s " + server.socket() : fmt::format("-h 127.0.0.1 -p {}", server.port()),
+			load);
 	});
 }
 

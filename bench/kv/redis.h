@@ -1,5 +1,6 @@
-// redis-server and redis-benchmark as a yardstick: SET and GET of the same sizes and windows, by one connection, over a unix socket and
-// over TCP, on the same machine in the same session. What redis-benchmark prints is passed on as it is; it verifies no value.
+// redis-server and redis-benchmark as a yardstick: SET and GET of the same sizes and windows, by one connection, over a
+// unix socket and over TCP, on the same machine in the same session. What redis-benchmark prints is passed on as it is;
+// it verifies no value.
 #pragma once
 
 #include <expected>

@@ -21,7 +21,8 @@ struct Verdict {
 Verdict judge(const Cell& cell, std::span<const Run> runs) {
 	Verdict verdict;
 	const auto say = [&](const char* validity, std::string reason) {
-		if (verdict.validity == "invalid" || (verdict.validity == "suspect" && std::string_view(validity) == "suspect")) return;
+		if (verdict.validity == "invalid" || (verdict.validity == "suspect" && std::string_view(validity) == "suspect"))
+			return;
 		verdict = {validity, std::move(reason)};
 	};
 	std::vector<double> rates;
@@ -33,15 +34,20 @@ Verdict judge(const Cell& cell, std::span<const Run> runs) {
 		else if (run.wrong > 0) say("invalid", which + fmt::format("{} values were not what was set", run.wrong));
 		else if (run.mean_depth() > cell.window * cell.clients * little_tolerance)
 			say("invalid",
-				which + fmt::format("{:.1f} operations under way on average, of {} at most", run.mean_depth(), cell.window * cell.clients));
+				which +
+					fmt::format("{:.1f} operations under way on average, of {} at most", run.mean_depth(),
+						cell.window * cell.clients));
 		else if (cell.proto == Proto::rndv && run.lent + run.reads + run.writes < run.operations)
 			say("invalid", which + "not all operations were by rendezvous");
 		else if (cell.proto == Proto::one_sided && run.one_sided < run.operations)
 			say("suspect", which + fmt::format("{} GETs had to ask by message", run.operations - run.one_sided));
-		else if (run.registrations > 0) say("suspect", which + fmt::format("{} registrations of memory while it ran", run.registrations));
-		else if (run.operations < operations_min) say("suspect", which + fmt::format("only {} operations in its time", run.operations));
+		else if (run.registrations > 0)
+			say("suspect", which + fmt::format("{} registrations of memory while it ran", run.registrations));
+		else if (run.operations < operations_min)
+			say("suspect", which + fmt::format("only {} operations in its time", run.operations));
 	}
-	if (spread(rates) > spread_max) say("suspect", fmt::format("repetitions differ by {:.0f} % of their median", spread(rates) * 100));
+	if (spread(rates) > spread_max)
+		say("suspect", fmt::format("repetitions differ by {:.0f} % of their median", spread(rates) * 100));
 	return verdict;
 }
 
@@ -68,8 +74,8 @@ std::string protocol_of(std::span<const Run> runs) {
 }
 
 std::string key_of(const Json& row) {
-	return fmt::format(
-		"{} window {} clients {}", row["op"].get<std::string>(), row["window"].get<std::uint64_t>(), row["clients"].get<std::uint64_t>());
+	return fmt::format("{} window {} clients {}", row["op"].get<std::string>(), row["window"].get<std::uint64_t>(),
+		row["clients"].get<std::uint64_t>());
 }
 
 }  // namespace
@@ -86,7 +92,8 @@ Json row_of(const Cell& cell, std::span<const Run> runs, const TrialOptions& opt
 	const double rate = median(rates);
 	const double giga = cell.size / 1e9, gibi = cell.size / 1073741824.0;
 	const bool writes = cell.op == Op::set && cell.proto != Proto::eager && cell.form == Form::write;
-	Json row{{"experiment", "kv"}, {"op", name_of(cell.op)}, {"proto", name_of(cell.proto)}, {"protocol", protocol_of(runs)}};
+	Json row{{"experiment", "kv"}, {"op", name_of(cell.op)}, {"proto", name_of(cell.proto)},
+		{"protocol", protocol_of(runs)}};
 	row["form"] = row["protocol"] == "eager" || row["protocol"] == "one-sided" ? "" : writes ? "write" : "read";
 	row["value_bytes"] = cell.size;
 	row["window"] = cell.window;
@@ -121,8 +128,9 @@ Json row_of(const Cell& cell, std::span<const Run> runs, const TrialOptions& opt
 	row["reason"] = verdict.reason;
 	row["repetitions"] = Json::array();
 	for (const Run& run : runs)
-		row["repetitions"].push_back({{"operations", run.operations}, {"elapsed_ns", run.elapsed_ns}, {"p50_us", run.p50_ns / 1e3},
-			{"p99_us", run.p99_ns / 1e3}, {"operations_per_second", run.per_second()}, {"failure", run.failure}});
+		row["repetitions"].push_back(
+			{{"operations", run.operations}, {"elapsed_ns", run.elapsed_ns}, {"p50_us", run.p50_ns / 1e3},
+				{"p99_us", run.p99_ns / 1e3}, {"operations_per_second", run.per_second()}, {"failure", run.failure}});
 	return row;
 }
 
@@ -151,7 +159,8 @@ std::string to_published(std::span<const Json> rows) {
 				if (of_op(row) && row["protocol"] == protocol)
 					lines += fmt::format("{}\t{:.6f}\tGigabytes/Second\n", row["value_bytes"].get<std::uint64_t>(),
 						row["gigabytes_per_second"].get<double>());
-			if (!lines.empty()) text += fmt::format("{} Protocol\n{}", protocol == "eager" ? "Eager" : "Rendezvous", lines);
+			if (!lines.empty())
+				text += fmt::format("{} Protocol\n{}", protocol == "eager" ? "Eager" : "Rendezvous", lines);
 		}
 	}
 	return text;
@@ -181,10 +190,12 @@ std::string to_crossover(std::span<const Json> rows) {
 			for (const auto& [size, by_name] : sizes) {
 				if (!by_name.contains("eager") || !by_name.contains(name)) continue;
 				const Json *const eager = by_name.at("eager"), *const other = by_name.at(name);
-				const bool apart = rate(eager, "_high") < rate(other, "_low") || rate(other, "_high") < rate(eager, "_low");
+				const bool apart =
+					rate(eager, "_high") < rate(other, "_low") || rate(other, "_high") < rate(eager, "_low");
 				const bool ahead = rate(other) > rate(eager);
-				text += fmt::format("  {:>8}  {:9.6f} [{:.6f}, {:.6f}]  {:9.6f} [{:.6f}, {:.6f}]  {}\n", bytes_text(size), rate(eager),
-					rate(eager, "_low"), rate(eager, "_high"), rate(other), rate(other, "_low"), rate(other, "_high"),
+				text += fmt::format("  {:>8}  {:9.6f} [{:.6f}, {:.6f}]  {:9.6f} [{:.6f}, {:.6f}]  {}\n",
+					bytes_text(size), rate(eager), rate(eager, "_low"), rate(eager, "_high"), rate(other),
+					rate(other, "_low"), rate(other, "_high"),
 					!apart      ? "no difference that shows"
 						: ahead ? name
 								: "eager");

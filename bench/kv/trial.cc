@@ -33,7 +33,9 @@ struct WorkerTold {
 };
 
 template <std::size_t size> void put(char (&to)[size], const std::string& text) { text.copy(to, size - 1); }
-template <class T> void tell_by(int fd, const T& what) { [[maybe_unused]] const auto done = write(fd, &what, sizeof what); }
+template <class T> void tell_by(int fd, const T& what) {
+	[[maybe_unused]] const auto done = write(fd, &what, sizeof what);
+}
 template <class T> bool hear_from(int fd, T& what) {
 	std::size_t got = 0;
 	while (got < sizeof what) {
@@ -114,7 +116,8 @@ void stall(const TrialOptions& options, std::uint16_t port, std::uint32_t index,
 	worker.run(cell);
 }
 
-void work(const TrialOptions& options, std::uint16_t port, const std::vector<Cell>& cells, std::uint32_t repetitions, int out) {
+void work(const TrialOptions& options, std::uint16_t port, const std::vector<Cell>& cells, std::uint32_t repetitions,
+	int out) {
 	WorkerTold told;
 	auto session = open_session(options, port);
 	if (!session) {
@@ -168,8 +171,8 @@ private:
 
 }  // namespace
 
-std::expected<Trial, std::string> run_trial(const TrialOptions& options, const std::vector<Cell>& cells, std::uint32_t repetitions,
-	const std::function<bool(const Cell&)>& goes_on) {
+std::expected<Trial, std::string> run_trial(const TrialOptions& options, const std::vector<Cell>& cells,
+	std::uint32_t repetitions, const std::function<bool(const Cell&)>& goes_on) {
 	const Child server([&](int out) { serve(options, out); });
 	ServerTold served;
 	if (!server.hear(served)) return std::unexpected("the server did not start");

@@ -1,4 +1,5 @@
-// One server and one process of clients, for any number of runs: forked, so that server and clients share nothing but the machine.
+// One server and one process of clients, for any number of runs: forked, so that server and clients share nothing but
+// the machine.
 //
 // The caller makes no verbs call before or between: a forked process cannot use its parent's devices.
 #pragma once
@@ -19,7 +20,8 @@ struct TrialOptions {
 	channel::Protection server_protection, client_protection;
 	std::string device;
 	bool tcp = false;
-	// Further clients, each in a process that is stopped (SIGSTOP) in the middle of its rendezvous before anything is measured.
+	// Further clients, each in a process that is stopped (SIGSTOP) in the middle of its rendezvous before anything is
+	// measured.
 	std::uint32_t stalled = 0;
 	Nanoseconds spin = 50'000;
 };
@@ -39,8 +41,9 @@ struct Trial {
 	Account account;
 };
 
-// Runs the cells in turn, so many times. `goes_on` is asked before each run, which it is told the cell of; false ends the trial early.
-std::expected<Trial, std::string> run_trial(const TrialOptions& options, const std::vector<Cell>& cells, std::uint32_t repetitions,
-	const std::function<bool(const Cell&)>& goes_on);
+// Runs the cells in turn, so many times. `goes_on` is asked before each run, which it is told the cell of; false ends
+// the trial early.
+std::expected<Trial, std::string> run_trial(const TrialOptions& options, const std::vector<Cell>& cells,
+	std::uint32_t repetitions, const std::function<bool(const Cell&)>& goes_on);
 
 }  // namespace verbena::kvbench

@@ -1,5 +1,5 @@
-// What one run sets, and what its GETs must bring: bytes of its own for each key of each client, and others in each run, so that a SET that
-// was dropped and a value of another key show. Very short values may be alike by chance.
+// What one run sets, and what its GETs must bring: bytes of its own for each key of each client, and others in each
+// run, so that a SET that was dropped and a value of another key show. Very short values may be alike by chance.
 //
 // All lie in one source, each at another offset: registered memory, so that none is copied, or without a pool the heap.
 #pragma once
@@ -21,7 +21,8 @@ public:
 	// Of registered ones.
 	channel::Place place(std::uint32_t key) const { return {buffer_, offset(key), size_}; }
 
-	// Whether this is the key's value: whole up to 4 KiB; above that both ends and the middle, or comparing would be what is measured.
+	// Whether this is the key's value: whole up to 4 KiB; above that both ends and the middle, or comparing would be
+	// what is measured.
 	bool looks_right(std::uint32_t key, kv::Bytes got) const;
 	bool is_right(std::uint32_t key, kv::Bytes got) const;
 

@@ -138,7 +138,8 @@ Run Worker::run(const Cell& cell) {
 		Phase phase{.cell = cell, .values = values, .wanted = operations, .deadline = deadline};
 		phase.lanes = std::size_t{cell.window} * cell.clients;
 		for (std::uint32_t i = 0; i < cell.window; ++i)
-			for (std::uint32_t c = 0; c < cell.clients; ++c) session_.loop().spawn(lane(*clients_[c], phase, keys_of[c][i % keys]));
+			for (std::uint32_t c = 0; c < cell.clients; ++c)
+				session_.loop().spawn(lane(*clients_[c], phase, keys_of[c][i % keys]));
 		session_.loop().run_until([&] { return phase.lanes == 0; });
 		return phase;
 	};
@@ -177,11 +178,13 @@ Run Worker::run(const Cell& cell) {
 	result.latency_sum_ns = timed.latency_sum;
 	result.p50_ns = timed.latency.quantile(0.5);
 	result.p99_ns = timed.latency.quantile(0.99);
-	for (std::uint32_t i = 0; i < cell.clients; ++i) result.depth_max = std::max(result.depth_max, clients_[i]->counters().under_way_max);
+	for (std::uint32_t i = 0; i < cell.clients; ++i)
+		result.depth_max = std::max(result.depth_max, clients_[i]->counters().under_way_max);
 	if (!timed.failure.empty()) return fail(timed.failure);
 	// The last SET of each key is what the store has.
 	if (cell.op == Op::set)
-		for (std::uint32_t i = 0; i < cell.clients; ++i) session_.loop().complete(check_all(*clients_[i], keys_of[i], values, wrong));
+		for (std::uint32_t i = 0; i < cell.clients; ++i)
+			session_.loop().complete(check_all(*clients_[i], keys_of[i], values, wrong));
 	result.wrong = wrong + timed.wrong;
 	return result;
 }

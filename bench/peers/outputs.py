@@ -75,7 +75,13 @@ def parse_rcud(text: str) -> Sample:
         raise NoResult(f"verbena bench rcud: {row.get('reason') or 'nothing was delivered'}")
     doubt = "" if row["validity"] == "valid" else f"{row['validity']}: {row['reason']}"
     trips = [row[name] for name in ("rtt_before_ns", "rtt_after_ns") if row.get(name) is not None]
-    return Sample(mops=row["mops"], us=row.get("p50_us"), near=row.get("rtt_class", ""), rtt_ns=max(trips, default=None), doubt=doubt)
+    return Sample(
+        mops=row["mops"],
+        us=row.get("p50_us"),
+        near=row.get("rtt_class", ""),
+        rtt_ns=max(trips, default=None),
+        doubt=doubt,
+    )
 
 
 def last_words(lines: list[str]) -> str:

@@ -64,10 +64,17 @@ class Machine:
                 while not listens(port):
                     if serving.poll() is not None or time.monotonic() > deadline:
                         serving.kill()
-                        raise NoResult(f"{server[0]} does not listen: {(serving.stderr.read() if serving.stderr else '').strip()}")
+                        raise NoResult(
+                            f"{server[0]} does not listen: {(serving.stderr.read() if serving.stderr else '').strip()}"
+                        )
                     time.sleep(0.005)
                 done = subprocess.run(
-                    self.pinned(self.cores[0], client), env=env, capture_output=True, text=True, timeout=LIMIT_S, check=False
+                    self.pinned(self.cores[0], client),
+                    env=env,
+                    capture_output=True,
+                    text=True,
+                    timeout=LIMIT_S,
+                    check=False,
                 )
                 serving.wait(LIMIT_S)
             except subprocess.TimeoutExpired as error:
@@ -76,7 +83,9 @@ class Machine:
                 if serving.poll() is None:
                     serving.kill()
         if done.returncode != 0:
-            raise NoResult(f"{client[0]} ended with status {done.returncode}: {(done.stderr or done.stdout).strip()[-300:]}")
+            raise NoResult(
+                f"{client[0]} ended with status {done.returncode}: {(done.stderr or done.stdout).strip()[-300:]}"
+            )
         return done.stdout
 
     def ucx(self, test: list[str], size: int, iterations: int) -> Sample:
@@ -86,12 +95,28 @@ class Machine:
         # The server takes the test from the client.
         environment = {"UCX_TLS": "posix,self", "UCX_WARN_UNUSED_ENV_VARS": "n"}
         common = [program, "-p", str(port)]
-        client = [*common, "127.0.0.1", *test, "-s", str(size), "-n", str(iterations), "-w", str(min(iterations // 10, 10_000)), "-f", "-v"]
+        client = [
+            *common,
+            "127.0.0.1",
+            *test,
+            "-s",
+            str(size),
+            "-n",
+            str(iterations),
+            "-w",
+            str(min(iterations // 10, 10_000)),
+            "-f",
+            "-v",
+        ]
         return parse_ucx(self.pair(common, client, port, environment), iterations)
 
     def perftest(self, program: str, options: list[str], size: int, iterations: int) -> Sample:
         port = free_port()
-        common = [find(program, "perftest"), *f"-F -d {DEVICE} -x 0 -s {size} -n {iterations} -p {port}".split(), *options]
+        common = [
+            find(program, "perftest"),
+            *f"-F -d {DEVICE} -x 0 -s {size} -n {iterations} -p {port}".split(),
+            *options,
+        ]
         environment = {"LD_PRELOAD": str((self.build / "libverbena-nic.so").resolve())}
         return parse_perftest(self.pair(common, [*common, "127.0.0.1"], port, environment), iterations)
 

@@ -61,7 +61,9 @@ def rows_of(runs: Iterable[Run]) -> list[Row]:
             by_program[run.program].append(run.value)
         values = {program: median(found) for program, found in by_program.items()}
         counts = {program: len(found) for program, found in by_program.items()}
-        rows.append(Row(cell, near, median(max(run.rtt_before_ns, run.rtt_after_ns) for run in members), values, counts))
+        rows.append(
+            Row(cell, near, median(max(run.rtt_before_ns, run.rtt_after_ns) for run in members), values, counts)
+        )
     questions = ["rate", "latency", "write"]
     return sorted(rows, key=lambda row: (questions.index(row.cell.question), row.cell.window, row.cell.size, row.near))
 
@@ -78,10 +80,19 @@ SECTIONS = {
         ],
         ["tag_bw", "am_bw"],
     ),
-    "latency": ("Latency one way, microseconds, median", [(OURS, "verbena, ib_send_lat"), ("tag_lat", "UCX tag_lat")], ["tag_lat"]),
+    "latency": (
+        "Latency one way, microseconds, median",
+        [(OURS, "verbena, ib_send_lat"), ("tag_lat", "UCX tag_lat")],
+        ["tag_lat"],
+    ),
     "write": (
         "RDMA WRITE, million messages a second",
-        [(OURS, "verbena"), ("ib_write_bw", "verbena, ib_write_bw"), ("tag_bw", "UCX tag_bw"), ("put_bw", "UCX ucp_put_bw")],
+        [
+            (OURS, "verbena"),
+            ("ib_write_bw", "verbena, ib_write_bw"),
+            ("tag_bw", "UCX tag_bw"),
+            ("put_bw", "UCX ucp_put_bw"),
+        ],
         ["tag_bw"],
     ),
 }
@@ -131,7 +142,9 @@ def markdown(rows: list[Row]) -> str:
 
 def aligned(lines: list[list[str]]) -> list[str]:
     widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]))]
-    text = ["| " + " | ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True)) + " |" for line in lines]
+    text = [
+        "| " + " | ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True)) + " |" for line in lines
+    ]
     rule = "|" + "|".join("-" * (width + 1) + ":" for width in widths) + "|"
     return [text[0], rule, *text[1:]]
 

@@ -58,7 +58,13 @@ def test_perftest_gives_the_message_rate_or_the_typical_latency() -> None:
 
 
 @pytest.mark.parametrize(
-    "output", ["", " Couldn't connect to 127.0.0.1:18515\n", BANDWIDTH.splitlines()[0], BANDWIDTH.replace("1.531479", "0.000000")]
+    "output",
+    [
+        "",
+        " Couldn't connect to 127.0.0.1:18515\n",
+        BANDWIDTH.splitlines()[0],
+        BANDWIDTH.replace("1.531479", "0.000000"),
+    ],
 )
 def test_what_is_no_result_of_perftest_is_refused(output: str) -> None:
     with pytest.raises(NoResult):

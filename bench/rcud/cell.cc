@@ -9,11 +9,14 @@ namespace {
 
 constexpr std::uint64_t receive_memory_max = 8u << 20;  // beyond it more receives only cost cache
 
-std::uint32_t round_up_to_line(std::uint64_t bytes) { return static_cast<std::uint32_t>((bytes + 63) & ~std::uint64_t{63}); }
+std::uint32_t round_up_to_line(std::uint64_t bytes) {
+	return static_cast<std::uint32_t>((bytes + 63) & ~std::uint64_t{63});
+}
 
-// RC has back-pressure, credits bound what is on the way: a few windows do. UD with a local window drops what finds no receive,
-// so there the receiver posts as many as memory and device allow.
-std::uint32_t choose_receive_depth(const Cell& cell, const Settings& settings, const Limits& limits, std::uint32_t fragments) {
+// RC has back-pressure, credits bound what is on the way: a few windows do. UD with a local window drops what finds no
+// receive, so there the receiver posts as many as memory and device allow.
+std::uint32_t choose_receive_depth(
+	const Cell& cell, const Settings& settings, const Limits& limits, std::uint32_t fragments) {
 	const std::uint64_t window = std::uint64_t{cell.window} * fragments;
 	std::uint64_t depth = std::max<std::uint64_t>(4 * window, 64);
 	if (cell.mode != Mode::rc && cell.window_mode == WindowMode::local)
@@ -25,34 +28,39 @@ std::uint32_t choose_receive_depth(const Cell& cell, const Settings& settings, c
 }  // namespace
 
 std::expected<Shape, std::string> shape_of(const Cell& cell, const Settings& settings, const Limits& limits) {
-	if (cell.mode != Mode::rc && cell.op != Op::send) return std::unexpected(fmt::format("UD has no RDMA {}", name_of(cell.op)));
+	if (cell.mode != Mode::rc && cell.op != Op::send)
+		return std::unexpected(fmt::format("UD has no RDMA {}", name_of(cell.op)));
 	if (cell.msg < 8 && cell.mode != Mode::rc)
 		return std::unexpected(fmt::format("msg {} < 8: no room for the stamp that UD is counted by", cell.msg));
 	if (cell.msg < 8 && cell.op != Op::send)
-		return std::unexpected(fmt::format("msg {} < 8: no room for the stamp that {} is checked by", cell.msg, name_of(cell.op)));
+		return std::unexpected(
+			fmt::format("msg {} < 8: no room for the stamp that {} is checked by", cell.msg, name_of(cell.op)));
 
 	Shape shape{.fragment_bytes = cell.msg};
 	if (cell.mode == Mode::ud_segmented) {
 		shape.fragment_bytes = limits.mtu - fragment_header_bytes;
 		shape.fragments = (cell.msg + shape.fragment_bytes - 1) / shape.fragment_bytes;
-		if (shape.fragments > 64) return std::unexpected(fmt::format("msg {} needs {} datagrams, more than 64", cell.msg, shape.fragments));
+		if (shape.fragments > 64)
+			return std::unexpected(fmt::format("msg {} needs {} datagrams, more than 64", cell.msg, shape.fragments));
 	}
 	if (std::uint64_t{cell.window} * shape.fragments * 2 > limits.queue_depth_max)
-		return std::unexpected(
-			fmt::format("window {} > {}, half of the device's queue depth", cell.window, limits.queue_depth_max / 2 / shape.fragments));
+		return std::unexpected(fmt::format("window {} > {}, half of the device's queue depth", cell.window,
+			limits.queue_depth_max / 2 / shape.fragments));
 
 	shape.stride = round_up_to_line(cell.msg);
 	shape.receive_depth = cell.op == Op::send ? choose_receive_depth(cell, settings, limits, shape.fragments) : 16;
-	// A local window would let WRITEs lap their target unseen: a ring of several windows bounds how far, and credits move it.
-	if (cell.op == Op::write) shape.ring_slots = cell.window_mode == WindowMode::credit ? cell.window : std::max(4 * cell.window, 64u);
+	// A local window would let WRITEs lap their target unseen: a ring of several windows bounds how far, and credits
+	// move it.
+	if (cell.op == Op::write)
+		shape.ring_slots = cell.window_mode == WindowMode::credit ? cell.window : std::max(4 * cell.window, 64u);
 	if (cell.op == Op::read) shape.ring_slots = cell.window;
 	const bool ring_bounds = cell.op == Op::write && cell.window_mode == WindowMode::local;
 	shape.credit_every = std::max(1u, (ring_bounds ? shape.ring_slots : cell.window) / 4);
 
 	// Neither a list nor an unsignaled run may be so long that the window can never hold it.
 	shape.signal_every = std::clamp(settings.signal_every, 1u, std::max(1u, cell.window / 2));
-	const std::uint32_t room =
-		cell.window - std::max(shape.signal_every - 1, cell.window_mode == WindowMode::credit ? shape.credit_every - 1 : 0);
+	const std::uint32_t room = cell.window -
+		std::max(shape.signal_every - 1, cell.window_mode == WindowMode::credit ? shape.credit_every - 1 : 0);
 	shape.post_list = std::clamp(settings.post_list, 1u, room);
 	return shape;
 }

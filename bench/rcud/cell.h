@@ -1,4 +1,5 @@
-// One cell of the sweep, how it is run, and the numbers that both ends derive from it. Values; all but shape_of are plain data.
+// One cell of the sweep, how it is run, and the numbers that both ends derive from it. Values; all but shape_of are
+// plain data.
 #pragma once
 
 #include <cstdint>
@@ -26,8 +27,8 @@ struct Cell {
 	friend bool operator==(const Cell&, const Cell&) = default;
 };
 
-// How the queue pairs of RC learn of each other: what they must know goes over the control connection, or rdma_cm does it.
-// UD has no connections: what its two ends must know goes over the control connection either way.
+// How the queue pairs of RC learn of each other: what they must know goes over the control connection, or rdma_cm does
+// it. UD has no connections: what its two ends must know goes over the control connection either way.
 enum class Connect : std::uint8_t { exchange, rdmacm };
 
 struct Settings {

@@ -5,7 +5,9 @@
 namespace verbena::rcud {
 namespace {
 
-TEST(Shape, UdHasNoOneSidedOperations) { EXPECT_EQ(shape_of({.mode = Mode::ud, .op = Op::write}, {}, {}).error(), "UD has no RDMA write"); }
+TEST(Shape, UdHasNoOneSidedOperations) {
+	EXPECT_EQ(shape_of({.mode = Mode::ud, .op = Op::write}, {}, {}).error(), "UD has no RDMA write");
+}
 
 TEST(Shape, AMessageWithoutRoomForItsStampIsForRcSendsOnly) {
 	EXPECT_TRUE(shape_of({.msg = 4}, {}, {}));
@@ -23,19 +25,24 @@ TEST(Shape, SegmentsFillTheMtuWithTheirHeader) {
 TEST(Shape, UdWithALocalWindowGetsManyReceives) {
 	const Limits limits{.queue_depth_max = 2000};
 	EXPECT_EQ(shape_of({.mode = Mode::ud, .window = 64}, {}, limits)->receive_depth, 2000u);
-	EXPECT_EQ(shape_of({.mode = Mode::ud, .window_mode = WindowMode::credit, .window = 64}, {}, limits)->receive_depth, 256u);
+	EXPECT_EQ(
+		shape_of({.mode = Mode::ud, .window_mode = WindowMode::credit, .window = 64}, {}, limits)->receive_depth, 256u);
 	EXPECT_EQ(shape_of({.mode = Mode::ud, .window = 64}, {.receive_depth = 74}, limits)->receive_depth, 74u);
 }
 
-TEST(Shape, AWindowAboveTheQueueDepthIsNotApplicable) { EXPECT_FALSE(shape_of({.window = 65}, {}, {.queue_depth_max = 128})); }
+TEST(Shape, AWindowAboveTheQueueDepthIsNotApplicable) {
+	EXPECT_FALSE(shape_of({.window = 65}, {}, {.queue_depth_max = 128}));
+}
 
-// With signals every N and credits every C, up to N-1 (or C-1) finished messages are unknown to the sender; a list must fit beside.
+// With signals every N and credits every C, up to N-1 (or C-1) finished messages are unknown to the sender; a list must
+// fit beside.
 TEST(Shape, ListsSignalsAndCreditsAlwaysFitTheWindow) {
 	for (const std::uint32_t window : {1u, 2u, 3u, 4u, 7u, 64u})
 		for (const std::uint32_t list : {1u, 4u, 100u})
 			for (const std::uint32_t signal : {1u, 16u})
 				for (const WindowMode mode : {WindowMode::local, WindowMode::credit}) {
-					const auto shape = shape_of({.window_mode = mode, .window = window}, {.post_list = list, .signal_every = signal}, {});
+					const auto shape = shape_of(
+						{.window_mode = mode, .window = window}, {.post_list = list, .signal_every = signal}, {});
 					ASSERT_TRUE(shape);
 					EXPECT_GE(shape->post_list, 1u);
 					EXPECT_LE(shape->post_list + shape->signal_every - 1, window);

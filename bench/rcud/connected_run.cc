@@ -27,14 +27,15 @@ ibv_wc await_report(Endpoint& end, const char* what, const std::function<bool()>
 
 std::string refusal_of(const Cell& cell) {
 	if (std::uint64_t{cell.msg} * cell.window <= connected_window_max && cell.msg <= 1u << 20) return "";
-	return fmt::format("a window of {} messages of {} B is too much: at most {} MiB in flight, in messages of 1 MiB", cell.window, cell.msg,
-		connected_window_max >> 20);
+	return fmt::format("a window of {} messages of {} B is too much: at most {} MiB in flight, in messages of 1 MiB",
+		cell.window, cell.msg, connected_window_max >> 20);
 }
 
 void send_report(Endpoint& end, const RunReport& report, const std::function<bool()>& go_on) {
 	// The run is over: nothing comes into the receive buffers any more.
 	std::memcpy(end.receive_at(0), &report, sizeof report);
-	ibv_sge piece{.addr = reinterpret_cast<std::uint64_t>(end.receive_at(0)), .length = sizeof report, .lkey = end.memory->lkey};
+	ibv_sge piece{
+		.addr = reinterpret_cast<std::uint64_t>(end.receive_at(0)), .length = sizeof report, .lkey = end.memory->lkey};
 	ibv_send_wr request{};
 	request.wr_id = report_id;
 	request.sg_list = &piece;
@@ -47,7 +48,9 @@ void send_report(Endpoint& end, const RunReport& report, const std::function<boo
 }
 
 RunReport receive_report(Endpoint& end, const std::function<bool()>& go_on) {
-	ibv_sge piece{.addr = reinterpret_cast<std::uint64_t>(end.receive_at(0)), .length = sizeof(RunReport), .lkey = end.memory->lkey};
+	ibv_sge piece{.addr = reinterpret_cast<std::uint64_t>(end.receive_at(0)),
+		.length = sizeof(RunReport),
+		.lkey = end.memory->lkey};
 	ibv_recv_wr request{.wr_id = report_id, .next = nullptr, .sg_list = &piece, .num_sge = 1};
 	ibv_recv_wr* bad = nullptr;
 	check_posted(ibv_post_recv(end.qp.get(), &request, &bad), "ibv_post_recv");

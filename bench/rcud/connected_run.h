@@ -1,6 +1,6 @@
-// How rc_client and rc_server end a measured run without a control connection: the receiver sends its account over the connection
-// itself. The sender posts the one receive for it when its own work is complete, so it never mixes with the run; the receiver's NIC
-// asks again until then. READs have no such account, because the reader is the one who counts.
+// How rc_client and rc_server end a measured run without a control connection: the receiver sends its account over the
+// connection itself. The sender posts the one receive for it when its own work is complete, so it never mixes with the
+// run; the receiver's NIC asks again until then. READs have no such account, because the reader is the one who counts.
 #pragma once
 
 #include <functional>

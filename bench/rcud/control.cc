@@ -138,7 +138,8 @@ int connect_to(std::string_view peer, std::uint16_t default_port, std::chrono::m
 			error = errno;
 			close(fd);
 		}
-		if (Clock::now() >= deadline) throw Failure(fmt::format("cannot reach {} port {}: {}", host, port, std::strerror(error)));
+		if (Clock::now() >= deadline)
+			throw Failure(fmt::format("cannot reach {} port {}: {}", host, port, std::strerror(error)));
 		std::this_thread::sleep_for(std::chrono::milliseconds(100));
 	}
 }

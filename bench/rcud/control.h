@@ -1,8 +1,8 @@
-// The control connection between the two processes of a measurement: JSON objects, one a line, over a stream socket. It carries
-// parameters and results, never measured traffic, and its end is how a side learns that the other one died.
+// The control connection between the two processes of a measurement: JSON objects, one a line, over a stream socket. It
+// carries parameters and results, never measured traffic, and its end is how a side learns that the other one died.
 //
-// One thread at a time. Everything received is from outside: a line is at most 64 KiB, and what is not a JSON object with a "type" is a
-// Failure.
+// One thread at a time. Everything received is from outside: a line is at most 64 KiB, and what is not a JSON object
+// with a "type" is a Failure.
 #pragma once
 
 #include <chrono>

@@ -12,7 +12,9 @@ using namespace std::chrono_literals;
 struct Pair : testing::Test {
 	Pair() { socketpair(AF_UNIX, SOCK_STREAM, 0, fds); }
 	int fds[2];
-	void write_raw(std::string_view text) { ASSERT_EQ(write(fds[1], text.data(), text.size()), static_cast<ssize_t>(text.size())); }
+	void write_raw(std::string_view text) {
+		ASSERT_EQ(write(fds[1], text.data(), text.size()), static_cast<ssize_t>(text.size()));
+	}
 };
 
 TEST_F(Pair, MessagesArriveWholeAndInOrder) {

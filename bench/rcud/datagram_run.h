@@ -1,6 +1,6 @@
-// How ud_client and ud_server end a measured run without a control connection: the client asks for the account by datagram, the
-// server answers by datagram. Both carry `end_of_run_imm`; the question is the run's stamp (its number, and how many were posted).
-// A question or an answer may be lost: the client asks again, the server answers each time.
+// How ud_client and ud_server end a measured run without a control connection: the client asks for the account by
+// datagram, the server answers by datagram. Both carry `end_of_run_imm`; the question is the run's stamp (its number,
+// and how many were posted). A question or an answer may be lost: the client asks again, the server answers each time.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,8 @@
 
 namespace verbena::rcud {
 
-// The answer as it travels: eight numbers of 8 bytes, in the hosts' byte order (both ends are of one kind, as for the stamps).
+// The answer as it travels: eight numbers of 8 bytes, in the hosts' byte order (both ends are of one kind, as for the
+// stamps).
 struct RunReport {
 	std::uint64_t question;
 	std::uint64_t message_max;  // bytes of payload that the server's receives hold: larger messages are dropped there
@@ -21,7 +22,8 @@ struct RunReport {
 };
 static_assert(sizeof(RunReport) == 64);
 
-// What ud_server keeps of the run that is coming in. Plain messages (whose stamps do not agree, or which are too short) only count.
+// What ud_server keeps of the run that is coming in. Plain messages (whose stamps do not agree, or which are too short)
+// only count.
 class OpenRun {
 public:
 	explicit OpenRun(std::uint64_t message_max) : message_max_(message_max) {}
@@ -44,7 +46,8 @@ public:
 		return begins;
 	}
 
-	// The account so far; `question` tells the client that the answer is to what it asked. Empty of another run than the question's.
+	// The account so far; `question` tells the client that the answer is to what it asked. Empty of another run than
+	// the question's.
 	RunReport report(std::uint64_t question) const {
 		if (!run_ || *run_ != run_of(question)) return {.question = question, .message_max = message_max_};
 		return {.question = question,

@@ -26,8 +26,8 @@ Buffer::Buffer(std::size_t bytes) : size_((bytes + huge_page - 1) / huge_page * 
 
 Buffer::~Buffer() { munmap(data_, size_); }
 
-Endpoint::Endpoint(const lib::OpenDevice& device_, const Cell& cell_, const Shape& shape_, Role role_, std::uint32_t inline_wanted,
-	std::uint32_t qkey_, rdma_cm_id* connection)
+Endpoint::Endpoint(const lib::OpenDevice& device_, const Cell& cell_, const Shape& shape_, Role role_,
+	std::uint32_t inline_wanted, std::uint32_t qkey_, rdma_cm_id* connection)
 	: device(device_),
 	  cell(cell_),
 	  shape(shape_),
@@ -44,8 +44,9 @@ Endpoint::Endpoint(const lib::OpenDevice& device_, const Cell& cell_, const Shap
 	  slot_count(role_ == Role::sender ? cell_.window : shape_.ring_slots),
 	  receive_bytes_(std::size_t{receive_count} * receive_stride),
 	  slot_bytes_(std::size_t{slot_count} * shape_.stride),
-	  header_bytes_(
-		  shape_.fragments > 1 && role_ == Role::sender ? lines(std::size_t{slot_count} * shape_.fragments * fragment_header_bytes) : 0),
+	  header_bytes_(shape_.fragments > 1 && role_ == Role::sender
+			  ? lines(std::size_t{slot_count} * shape_.fragments * fragment_header_bytes)
+			  : 0),
 	  memory_(receive_bytes_ + slot_bytes_ + header_bytes_ + word_count * sizeof(std::uint64_t)),
 	  receives_(memory_.data()),
 	  slots_(receives_ + receive_bytes_) {
@@ -53,8 +54,8 @@ Endpoint::Endpoint(const lib::OpenDevice& device_, const Cell& cell_, const Shap
 	words = reinterpret_cast<std::uint64_t*>(headers + header_bytes_);
 
 	cq = take(lib::make_completion_queue(device.context.get(), static_cast<int>(send_depth + receive_count)));
-	memory = take(lib::make_memory_region(
-		device.domain.get(), memory_.data(), memory_.size(), IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ));
+	memory = take(lib::make_memory_region(device.domain.get(), memory_.data(), memory_.size(),
+		IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ));
 	auto made = take(lib::make_queue_pair(device, cq.get(),
 		{.type = is_ud() ? IBV_QPT_UD : IBV_QPT_RC,
 			.send_depth = send_depth,
@@ -65,7 +66,8 @@ Endpoint::Endpoint(const lib::OpenDevice& device_, const Cell& cell_, const Shap
 	qp = std::move(made.qp);
 	inline_max = made.inline_max;
 	if (is_ud()) take(lib::ud_start(qp.get(), device, qkey, psn));
-	else if (connection == nullptr) take(lib::rc_to_init(qp.get(), device, IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ));
+	else if (connection == nullptr)
+		take(lib::rc_to_init(qp.get(), device, IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ));
 }
 
 Address Endpoint::address() const {
@@ -83,8 +85,10 @@ Address Endpoint::address() const {
 
 void Endpoint::connect(const Address& peer) {
 	remote = peer;
-	const lib::RemoteEnd end{
-		.qpn = peer.qpn, .psn = peer.psn, .lid = static_cast<std::uint16_t>(peer.lid), .gid = take(lib::parse_gid(peer.gid))};
+	const lib::RemoteEnd end{.qpn = peer.qpn,
+		.psn = peer.psn,
+		.lid = static_cast<std::uint16_t>(peer.lid),
+		.gid = take(lib::parse_gid(peer.gid))};
 	if (is_ud()) {
 		ah = take(lib::make_address_handle(device.domain.get(), lib::address_of(device, end)));
 		return;

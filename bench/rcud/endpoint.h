@@ -1,7 +1,8 @@
-// One end of one cell: its queue pair, completion queue and buffers. Made fresh for every repetition, so that nothing of one
-// measurement reaches the next; never part of the measured time.
+// One end of one cell: its queue pair, completion queue and buffers. Made fresh for every repetition, so that nothing
+// of one measurement reaches the next; never part of the measured time.
 //
-// Message buffers begin on a cache line. A UD receive buffer has the 40 bytes of the GRH before that line. Owned by one thread.
+// Message buffers begin on a cache line. A UD receive buffer has the 40 bytes of the GRH before that line. Owned by one
+// thread.
 #pragma once
 
 #include <cstddef>
@@ -23,9 +24,9 @@ struct Address {
 	std::uint32_t qkey = 0;
 	std::uint32_t lid = 0;
 	std::uint32_t mtu = 0;
-	std::uint32_t reads = 1;        // READs in flight that this end answers
+	std::uint32_t reads = 1;  // READs in flight that this end answers
 	std::string gid;
-	std::uint64_t data = 0;         // WRITE and READ: the ring of message slots
+	std::uint64_t data = 0;  // WRITE and READ: the ring of message slots
 	std::uint32_t data_rkey = 0;
 	std::uint64_t credit_word = 0;  // where RC credits are written
 };
@@ -47,9 +48,10 @@ private:
 };
 
 struct Endpoint {
-	// With `connection` the queue pair is made on that rdma_cm connection, which connects it (managed.h); `device` is the connection's.
-	Endpoint(const lib::OpenDevice& device, const Cell& cell, const Shape& shape, Role role, std::uint32_t inline_wanted,
-		std::uint32_t qkey = default_qkey, rdma_cm_id* connection = nullptr);
+	// With `connection` the queue pair is made on that rdma_cm connection, which connects it (managed.h); `device` is
+	// the connection's.
+	Endpoint(const lib::OpenDevice& device, const Cell& cell, const Shape& shape, Role role,
+		std::uint32_t inline_wanted, std::uint32_t qkey = default_qkey, rdma_cm_id* connection = nullptr);
 
 	static constexpr std::uint32_t default_qkey = 0x1111'1111;
 
@@ -66,12 +68,15 @@ struct Endpoint {
 	const std::uint32_t qkey;
 	const std::uint32_t psn = lib::random_psn();
 
-	// Receive buffer i: what the sender sent begins at receive_at(i), the receive itself at receive_at(i) - grh_bytes().
+	// Receive buffer i: what the sender sent begins at receive_at(i), the receive itself at receive_at(i) -
+	// grh_bytes().
 	std::uint32_t receive_count;
 	std::uint32_t receive_payload;  // bytes
 	std::uint32_t receive_stride;
 	std::uint32_t send_depth;
-	std::byte* receive_at(std::uint32_t i) const { return receives_ + std::size_t{i} * receive_stride + (is_ud() ? 64 : 0); }
+	std::byte* receive_at(std::uint32_t i) const {
+		return receives_ + std::size_t{i} * receive_stride + (is_ud() ? 64 : 0);
+	}
 	std::uint32_t grh_bytes() const { return is_ud() ? 40 : 0; }
 
 	// Message slots: what the sender sends from (READ: reads into), or the receiver's ring for WRITE and READ.

@@ -14,7 +14,8 @@
 
 namespace verbena::rcud {
 
-ChildProcess::ChildProcess(const std::string& program, const std::vector<std::string>& arguments, int control_fd, int page_fd) {
+ChildProcess::ChildProcess(
+	const std::string& program, const std::vector<std::string>& arguments, int control_fd, int page_fd) {
 	std::vector<char*> argv{const_cast<char*>(program.c_str())};
 	for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
 	argv.push_back(nullptr);
@@ -24,7 +25,8 @@ ChildProcess::ChildProcess(const std::string& program, const std::vector<std::st
 	if (pid_ < 0) throw Failure(lib::failure("fork", errno));
 	if (pid_ > 0) return;
 
-	// Only async-signal-safe calls from here on. High copies first: the descriptors may be 3 or 4 themselves. dup2 clears CLOEXEC.
+	// Only async-signal-safe calls from here on. High copies first: the descriptors may be 3 or 4 themselves. dup2
+	// clears CLOEXEC.
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() != parent) _exit(1);
 	const int control = fcntl(control_fd, F_DUPFD_CLOEXEC, 10);

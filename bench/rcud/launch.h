@@ -1,4 +1,5 @@
-// Processes, cores and command lines of a measurement on one host: the server is this program again, in a process of its own.
+// Processes, cores and command lines of a measurement on one host: the server is this program again, in a process of
+// its own.
 #pragma once
 
 #include <sys/types.h>
@@ -17,8 +18,8 @@ inline constexpr int page_fd_of_child = 4;
 // A child process that ends with its owner: killed and reaped on destruction, and by the kernel if its owner dies.
 class ChildProcess {
 public:
-	// fork and exec of `program` with `arguments` (without argv[0]) and the two descriptors. Call before any verbs call: a forked
-	// process cannot use its parent's devices.
+	// fork and exec of `program` with `arguments` (without argv[0]) and the two descriptors. Call before any verbs
+	// call: a forked process cannot use its parent's devices.
 	ChildProcess(const std::string& program, const std::vector<std::string>& arguments, int control_fd, int page_fd);
 	~ChildProcess();
 	ChildProcess(const ChildProcess&) = delete;
@@ -29,10 +30,12 @@ private:
 	pid_t pid_;
 };
 
-// The two cores that two pinned processes use: the first two that this process may run on; empty when there is only one.
+// The two cores that two pinned processes use: the first two that this process may run on; empty when there is only
+// one.
 std::optional<std::pair<int, int>> two_cores();
 
-// Pins the calling thread alone. Call after the device is open, so that its background threads stay free to go elsewhere.
+// Pins the calling thread alone. Call after the device is open, so that its background threads stay free to go
+// elsewhere.
 void pin_to(int core);
 
 std::string own_executable();

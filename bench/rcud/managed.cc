@@ -4,9 +4,11 @@ namespace verbena::rcud {
 
 Connection::Connection(lib::ConnectionId id_) : id(std::move(id_)), device(take(lib::device_of(id.get()))) {}
 
-void call(rdma_event_channel* channel, Connection& connection, Endpoint& end, const Run& run, std::chrono::milliseconds patience) {
+void call(rdma_event_channel* channel, Connection& connection, Endpoint& end, const Run& run,
+	std::chrono::milliseconds patience) {
 	const Address own = end.address();
-	const auto offer = encode(Offer{.cell = end.cell, .run = run, .credit_word = own.credit_word, .rkey = own.data_rkey});
+	const auto offer =
+		encode(Offer{.cell = end.cell, .run = run, .credit_word = own.credit_word, .rkey = own.data_rkey});
 	const auto data = take(lib::connect(channel, connection.id.get(), offer, patience));
 	const Answer ring = take(decode_answer(data));
 	end.remote = {.data = ring.data, .data_rkey = ring.rkey};

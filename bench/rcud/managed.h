@@ -26,7 +26,8 @@ struct Connection {
 };
 
 // Connects a sender's endpoint, and learns where the receiver's memory is.
-void call(rdma_event_channel* channel, Connection& connection, Endpoint& end, const Run& run, std::chrono::milliseconds patience);
+void call(rdma_event_channel* channel, Connection& connection, Endpoint& end, const Run& run,
+	std::chrono::milliseconds patience);
 
 // Accepts for a receiver's endpoint, whose receives are posted.
 void answer(Connection& connection, Endpoint& end, const Offer& offer);

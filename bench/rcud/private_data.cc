@@ -33,7 +33,8 @@ public:
 	explicit Reader(std::span<const std::byte> from) : from_(from) {}
 	template <class Number> Number get() {
 		std::uint64_t number = 0;
-		for (std::size_t i = 0; i < sizeof(Number); ++i) number = number << 8 | std::to_integer<std::uint64_t>(from_[at_++]);
+		for (std::size_t i = 0; i < sizeof(Number); ++i)
+			number = number << 8 | std::to_integer<std::uint64_t>(from_[at_++]);
 		return static_cast<Number>(number);
 	}
 
@@ -43,14 +44,16 @@ private:
 };
 
 std::expected<Reader, std::string> open(std::span<const std::byte> data, std::string_view letters, std::size_t bytes) {
-	if (data.size() < bytes) return std::unexpected(fmt::format("{} bytes of private data where {} are due", data.size(), bytes));
+	if (data.size() < bytes)
+		return std::unexpected(fmt::format("{} bytes of private data where {} are due", data.size(), bytes));
 	Reader reader(data);
 	for (const char letter : letters)
 		if (reader.get<std::uint8_t>() != static_cast<std::uint8_t>(letter))
 			return std::unexpected("the private data is of another program");
 	const int version = reader.get<std::uint8_t>();
 	if (version != private_data_version)
-		return std::unexpected(fmt::format("the other side speaks version {}, this program {}", version, private_data_version));
+		return std::unexpected(
+			fmt::format("the other side speaks version {}, this program {}", version, private_data_version));
 	return reader;
 }
 
@@ -98,8 +101,10 @@ std::expected<Offer, std::string> decode_offer(std::span<const std::byte> data) 
 	if (op > static_cast<std::uint8_t>(Op::read)) return std::unexpected(fmt::format("no operation {}", op));
 	if (window_mode > static_cast<std::uint8_t>(WindowMode::credit) || reserved != 0)
 		return std::unexpected(fmt::format("no window mode {} with {}", window_mode, reserved));
-	if (offer.cell.msg < 1 || offer.cell.msg > 64u << 20) return std::unexpected(fmt::format("no message has {} B", offer.cell.msg));
-	if (offer.cell.window < 1 || offer.cell.window > 4096) return std::unexpected(fmt::format("no window of {}", offer.cell.window));
+	if (offer.cell.msg < 1 || offer.cell.msg > 64u << 20)
+		return std::unexpected(fmt::format("no message has {} B", offer.cell.msg));
+	if (offer.cell.window < 1 || offer.cell.window > 4096)
+		return std::unexpected(fmt::format("no window of {}", offer.cell.window));
 	if (offer.run.total > sequence_mask) return std::unexpected(fmt::format("no run of {} messages", offer.run.total));
 	return offer;
 }

@@ -1,7 +1,8 @@
-// What the two ends of a measurement tell each other in the messages of rdma_cm: the REQ carries an Offer, the REP an Answer.
+// What the two ends of a measurement tell each other in the messages of rdma_cm: the REQ carries an Offer, the REP an
+// Answer.
 //
-// Encoded big-endian and without padding, behind four letters and a version; what the message is longer than that is zeros. Both
-// fit into 56 bytes, the room that a REQ leaves. Values; everything decoded is from outside.
+// Encoded big-endian and without padding, behind four letters and a version; what the message is longer than that is
+// zeros. Both fit into 56 bytes, the room that a REQ leaves. Values; everything decoded is from outside.
 #pragma once
 
 #include <array>

@@ -20,8 +20,8 @@ std::vector<std::byte> padded(std::span<const std::byte> data, std::size_t bytes
 }
 
 TEST(PrivateData, AnOfferIsTheseBytes) {
-	const std::uint8_t literal[]{'V', 'B', 'R', 'O', 1, 1, 1, 0, 0x01, 0x02, 0x03, 0x04, 0, 0, 0, 64, 0x05, 0x06, 0, 0, 0, 0, 0, 0, 0x07,
-		0x08, 0x11, 0x12, 0x13, 0x14, 0x15, 0x16, 0x17, 0x18, 0x19, 0x1a, 0x1b, 0x1c};
+	const std::uint8_t literal[]{'V', 'B', 'R', 'O', 1, 1, 1, 0, 0x01, 0x02, 0x03, 0x04, 0, 0, 0, 64, 0x05, 0x06, 0, 0,
+		0, 0, 0, 0, 0x07, 0x08, 0x11, 0x12, 0x13, 0x14, 0x15, 0x16, 0x17, 0x18, 0x19, 0x1a, 0x1b, 0x1c};
 	const auto data = encode(offer);
 	ASSERT_EQ(data.size(), sizeof literal);
 	for (std::size_t i = 0; i < data.size(); ++i) EXPECT_EQ(std::to_integer<int>(data[i]), literal[i]) << i;
@@ -37,9 +37,11 @@ TEST(PrivateData, ComesBackWithItsPadding) {
 
 TEST(PrivateData, OneByteTooFewIsRefusedAtEveryLength) {
 	const auto data = encode(offer);
-	for (std::size_t bytes = 0; bytes < data.size(); ++bytes) EXPECT_FALSE(decode_offer(std::span(data).first(bytes))) << bytes;
+	for (std::size_t bytes = 0; bytes < data.size(); ++bytes)
+		EXPECT_FALSE(decode_offer(std::span(data).first(bytes))) << bytes;
 	const auto answer = encode(Answer{});
-	for (std::size_t bytes = 0; bytes < answer.size(); ++bytes) EXPECT_FALSE(decode_answer(std::span(answer).first(bytes))) << bytes;
+	for (std::size_t bytes = 0; bytes < answer.size(); ++bytes)
+		EXPECT_FALSE(decode_answer(std::span(answer).first(bytes))) << bytes;
 }
 
 TEST(PrivateData, OfAnotherProgramOrVersionIsNamedSo) {

@@ -1,8 +1,8 @@
 // Messages out of datagrams (mode UD-seg). A message counts only when all of its fragments have come.
 //
-// Fragments carry a header of 16 bytes: the message's stamp, the fragment's index, how many there are, and where its payload goes.
-// Memory is fixed: twice the window of messages can be in pieces at a time; a newer one takes the place of an older that never
-// became whole. A fragment that contradicts its message or the run's shape is refused.
+// Fragments carry a header of 16 bytes: the message's stamp, the fragment's index, how many there are, and where its
+// payload goes. Memory is fixed: twice the window of messages can be in pieces at a time; a newer one takes the place
+// of an older that never became whole. A fragment that contradicts its message or the run's shape is refused.
 #pragma once
 
 #include <cstdint>
@@ -37,15 +37,16 @@ public:
 		FragmentHeader header;
 		std::memcpy(&header, datagram.data(), sizeof header);
 		const auto payload = datagram.subspan(sizeof header);
-		if (header.count != fragments_ || header.index >= fragments_ || payload.empty() || header.offset > message_bytes_ ||
-			payload.size() > message_bytes_ - header.offset)
+		if (header.count != fragments_ || header.index >= fragments_ || payload.empty() ||
+			header.offset > message_bytes_ || payload.size() > message_bytes_ - header.offset)
 			return Result::refused;
 
 		Slot& slot = slots_[sequence_of(header.stamp) % slots_.size()];
 		if (slot.stamp != header.stamp) slot.stamp = header.stamp, slot.have = 0;
 		std::memcpy(slot.message.data() + header.offset, payload.data(), payload.size());
 		const std::uint64_t all = fragments_ == 64 ? UINT64_MAX : (std::uint64_t{1} << fragments_) - 1;
-		if (slot.have == all) slot.have = 0;  // whole before: the account will call it a duplicate once it is whole again
+		if (slot.have == all)
+			slot.have = 0;  // whole before: the account will call it a duplicate once it is whole again
 		slot.have |= std::uint64_t{1} << header.index;
 		if (slot.have != all) return Result::more;
 		message = slot.message;

@@ -19,7 +19,9 @@ std::vector<std::byte> fragment(std::uint64_t sequence, std::uint16_t index) {
 struct Two : testing::Test {
 	Reassembly reassembly{2, 20, 2};
 	std::span<const std::byte> message;
-	Reassembly::Result give(std::uint64_t sequence, std::uint16_t index) { return reassembly.accept(fragment(sequence, index), message); }
+	Reassembly::Result give(std::uint64_t sequence, std::uint16_t index) {
+		return reassembly.accept(fragment(sequence, index), message);
+	}
 };
 using enum Reassembly::Result;
 

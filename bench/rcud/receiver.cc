@@ -12,7 +12,8 @@ namespace {
 // Credits are signaled now and then, so that their places in the send queue come back; this many may be on the way.
 constexpr std::uint64_t credit_signal_every = 16;
 constexpr std::uint64_t credits_outstanding_max = Endpoint::word_count - 1;
-// After so many empty polls the receiver is idle, and the clock is read: the last arrival was less than a microsecond before.
+// After so many empty polls the receiver is idle, and the clock is read: the last arrival was less than a microsecond
+// before.
 constexpr std::uint32_t idle_polls_before_clock = 32;
 
 // When things came, without a clock read a message.
@@ -79,12 +80,14 @@ Receiver::Receiver(Endpoint& endpoint, std::uint32_t delay_ns, bool passive, std
 		requests_[i] = {.wr_id = i, .next = nullptr, .sg_list = &pieces_[i], .num_sge = 1};
 	}
 	if (end_.cell.op == Op::read)
-		for (std::uint32_t slot = 0; slot < end_.slot_count; ++slot) write_stamps(end_.slot_at(slot), end_.cell.msg, make_stamp(0, slot));
+		for (std::uint32_t slot = 0; slot < end_.slot_count; ++slot)
+			write_stamps(end_.slot_at(slot), end_.cell.msg, make_stamp(0, slot));
 }
 
 void Receiver::post_receives() {
 	if (end_.cell.op != Op::send) return;
-	for (std::uint32_t i = 0; i < end_.receive_count; ++i) requests_[i].next = i + 1 < end_.receive_count ? &requests_[i + 1] : nullptr;
+	for (std::uint32_t i = 0; i < end_.receive_count; ++i)
+		requests_[i].next = i + 1 < end_.receive_count ? &requests_[i + 1] : nullptr;
 	ibv_recv_wr* bad = nullptr;
 	check_posted(ibv_post_recv(end_.qp.get(), requests_.data(), &bad), "ibv_post_recv");
 }
@@ -149,7 +152,8 @@ template <bool segmented> Delivery Receiver::receive_sends(const Run& run, const
 			else credits_completed_ = completions[i].wr_id;
 		}
 		if (n > 0) repost(completions, n);
-		if (credits_ && (consumed() - credited >= end_.shape.credit_every || (consumed() == run.total && credited < run.total)) &&
+		if (credits_ &&
+			(consumed() - credited >= end_.shape.credit_every || (consumed() == run.total && credited < run.total)) &&
 			give_credit(run, consumed()))
 			credited = consumed();
 		if (account_.delivered != before) {
@@ -200,7 +204,8 @@ Delivery Receiver::watch_writes(const Run& run, const Watcher& watcher) {
 			if (delay_ns_ != 0) [[unlikely]]
 				delay();
 		}
-		if ((taken - credited >= end_.shape.credit_every || (taken == run.total && credited < taken)) && give_credit(run, taken))
+		if ((taken - credited >= end_.shape.credit_every || (taken == run.total && credited < taken)) &&
+			give_credit(run, taken))
 			credited = taken;
 		if (taken != before) {
 			arrivals.batch(delivery.delivered);
@@ -283,7 +288,8 @@ void Receiver::delay() const {
 	while (now_ns() < until) {}
 }
 
-void Receiver::serve(const std::function<void(const ibv_wc&, std::span<const std::byte>)>& take, const std::function<bool()>& go_on) {
+void Receiver::serve(
+	const std::function<void(const ibv_wc&, std::span<const std::byte>)>& take, const std::function<bool()>& go_on) {
 	ibv_wc completions[poll_batch];
 	do {
 		const int n = poll(end_.cq.get(), completions);
@@ -294,7 +300,8 @@ void Receiver::serve(const std::function<void(const ibv_wc&, std::span<const std
 			}
 			check_status(completions[i], "receive");
 			take(completions[i],
-				{end_.receive_at(static_cast<std::uint32_t>(completions[i].wr_id)), completions[i].byte_len - end_.grh_bytes()});
+				{end_.receive_at(static_cast<std::uint32_t>(completions[i].wr_id)),
+					completions[i].byte_len - end_.grh_bytes()});
 		}
 		if (n > 0) repost(completions, n);
 	} while (go_on());

@@ -1,10 +1,13 @@
-// The measured loop, receiving side: takes messages as they come, checks their stamps, keeps the account, gives credits.
+// The measured loop, receiving side: takes messages as they come, checks their stamps, keeps the account, gives
+// credits.
 //
-// SEND: receives stay posted; what a poll gave is checked and posted again as one list. WRITE: the target polls the last stamp of
-// every slot of its ring in turn. READ: the target only keeps its queue pair moving (or sleeps); the reader counts.
+// SEND: receives stay posted; what a poll gave is checked and posted again as one list. WRITE: the target polls the
+// last stamp of every slot of its ring in turn. READ: the target only keeps its queue pair moving (or sleeps); the
+// reader counts.
 //
-// A credit is the number of messages consumed (over UD: one past the highest that arrived, so that a lost message does not
-// close the window for good), returned every `shape.credit_every` messages and at the end. One thread; the endpoint outlives it.
+// A credit is the number of messages consumed (over UD: one past the highest that arrived, so that a lost message does
+// not close the window for good), returned every `shape.credit_every` messages and at the end. One thread; the endpoint
+// outlives it.
 #pragma once
 
 #include <atomic>
@@ -21,24 +24,25 @@ namespace verbena::rcud {
 
 class Receiver {
 public:
-	// Makes what the endpoint's cell needs; posts nothing. `published` is kept at what the run has delivered so far: what is left of
-	// the account when this process dies.
+	// Makes what the endpoint's cell needs; posts nothing. `published` is kept at what the run has delivered so far:
+	// what is left of the account when this process dies.
 	Receiver(Endpoint& endpoint, std::uint32_t delay_ns, bool passive, std::atomic<std::uint64_t>* published = nullptr);
 
 	// All receives, once, before the sender may send.
 	void post_receives();
 
-	// Ends when run.total messages have arrived, or 200 ms after both the last one and the sender's end (Watch::finished). Throws
-	// Failure on an error completion or when the watcher says so.
+	// Ends when run.total messages have arrived, or 200 ms after both the last one and the sender's end
+	// (Watch::finished). Throws Failure on an error completion or when the watcher says so.
 	Delivery run(const Run& run, const Watcher& watcher);
 
-	// RC: asks whether the sender is still there, by a WRITE of no bytes. One that is not ends run() with its error. For a watcher that
-	// has no other way to know; does nothing while the last question is on its way.
+	// RC: asks whether the sender is still there, by a WRITE of no bytes. One that is not ends run() with its error.
+	// For a watcher that has no other way to know; does nothing while the last question is on its way.
 	void probe();
 
-	// Takes what comes from anybody, without end: for ud_server. Each message's completion and bytes (the GRH is before them) go to
-	// `take`; its buffer is posted again afterwards. Ends when `go_on`, asked after every poll, is false.
-	void serve(const std::function<void(const ibv_wc&, std::span<const std::byte>)>& take, const std::function<bool()>& go_on);
+	// Takes what comes from anybody, without end: for ud_server. Each message's completion and bytes (the GRH is before
+	// them) go to `take`; its buffer is posted again afterwards. Ends when `go_on`, asked after every poll, is false.
+	void serve(
+		const std::function<void(const ibv_wc&, std::span<const std::byte>)>& take, const std::function<bool()>& go_on);
 
 private:
 	template <bool segmented> Delivery receive_sends(const Run& run, const Watcher& watcher);

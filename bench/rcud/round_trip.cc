@@ -45,7 +45,8 @@ RoundTrip::RoundTrip(int fd) : fd_(fd) {
 	page_ = static_cast<Page*>(at);
 }
 
-RoundTrip::RoundTrip(RoundTrip&& other) noexcept : fd_(std::exchange(other.fd_, -1)), page_(std::exchange(other.page_, nullptr)) {}
+RoundTrip::RoundTrip(RoundTrip&& other) noexcept
+	: fd_(std::exchange(other.fd_, -1)), page_(std::exchange(other.page_, nullptr)) {}
 
 RoundTrip::~RoundTrip() {
 	if (page_ != nullptr) munmap(page_, sizeof(Page));
@@ -79,6 +80,8 @@ void RoundTrip::answer() {
 	}
 }
 
-std::string_view class_of(double round_trip_ns) { return round_trip_ns < 60 ? "smt" : round_trip_ns < 200 ? "near" : "far"; }
+std::string_view class_of(double round_trip_ns) {
+	return round_trip_ns < 60 ? "smt" : round_trip_ns < 200 ? "near" : "far";
+}
 
 }  // namespace verbena::rcud

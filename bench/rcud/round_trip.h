@@ -1,8 +1,10 @@
-// The core-to-core round trip: how long a cache line takes there and back between the two measuring processes. On shared machines
-// it changes under a measurement's feet, and it decides small-message rates, so it is taken before and after each repetition.
+// The core-to-core round trip: how long a cache line takes there and back between the two measuring processes. On
+// shared machines it changes under a measurement's feet, and it decides small-message rates, so it is taken before and
+// after each repetition.
 //
-// Words on lines of their own, in shared memory that both processes map. One side asks, the other answers, both spinning; both
-// give up after half a second. A third word is the receiver's count while it runs, read only when the receiver has died.
+// Words on lines of their own, in shared memory that both processes map. One side asks, the other answers, both
+// spinning; both give up after half a second. A third word is the receiver's count while it runs, read only when the
+// receiver has died.
 #pragma once
 
 #include <atomic>
@@ -27,7 +29,8 @@ public:
 
 	// Before the other side is told to answer.
 	void reset();
-	// Nanoseconds of the fastest of several series (a preempted series says nothing of the cores); empty if nobody answered in time.
+	// Nanoseconds of the fastest of several series (a preempted series says nothing of the cores); empty if nobody
+	// answered in time.
 	std::optional<double> ask();
 	void answer();
 

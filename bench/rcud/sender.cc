@@ -15,7 +15,9 @@ namespace {
 constexpr std::uint64_t without_limit = UINT64_MAX / 2;
 
 unsigned inline_if_it_fits(const Endpoint& end) {
-	return end.cell.op != Op::read && end.shape.fragments == 1 && end.cell.msg <= end.inline_max ? unsigned{IBV_SEND_INLINE} : 0u;
+	return end.cell.op != Op::read && end.shape.fragments == 1 && end.cell.msg <= end.inline_max
+		? unsigned{IBV_SEND_INLINE}
+		: 0u;
 }
 
 }  // namespace
@@ -37,8 +39,11 @@ Sender::Sender(Endpoint& endpoint)
 		request.sg_list = &pieces_[i * 2];
 		request.num_sge = end_.shape.fragments > 1 ? 2 : 1;
 		request.next = i + 1 < requests_.size() ? &requests_[i + 1] : nullptr;
-		request.opcode = end_.cell.op == Op::write ? IBV_WR_RDMA_WRITE : end_.cell.op == Op::read ? IBV_WR_RDMA_READ : IBV_WR_SEND;
-		if (end_.is_ud()) request.wr.ud = {.ah = end_.ah.get(), .remote_qpn = end_.remote.qpn, .remote_qkey = end_.remote.qkey};
+		request.opcode = end_.cell.op == Op::write ? IBV_WR_RDMA_WRITE
+			: end_.cell.op == Op::read             ? IBV_WR_RDMA_READ
+												   : IBV_WR_SEND;
+		if (end_.is_ud())
+			request.wr.ud = {.ah = end_.ah.get(), .remote_qpn = end_.remote.qpn, .remote_qkey = end_.remote.qkey};
 		else request.wr.rdma.rkey = end_.remote.data_rkey;
 		pieces_[i * 2] = {.addr = 0, .length = end_.cell.msg, .lkey = end_.memory->lkey};
 		pieces_[i * 2 + 1] = pieces_[i * 2];
@@ -70,7 +75,8 @@ void Sender::run(const Run& run, const Watcher& watcher, Sent& sent) {
 		case Op::write: return loop<Op::write, false>(run, watcher, sent);
 		case Op::read: return loop<Op::read, false>(run, watcher, sent);
 		case Op::send:
-			return end_.shape.fragments > 1 ? loop<Op::send, true>(run, watcher, sent) : loop<Op::send, false>(run, watcher, sent);
+			return end_.shape.fragments > 1 ? loop<Op::send, true>(run, watcher, sent)
+											: loop<Op::send, false>(run, watcher, sent);
 	}
 }
 
@@ -98,8 +104,10 @@ template <Op op, bool segmented> void Sender::post(const Run& run, std::uint64_t
 					.offset = offset};
 				std::byte* at = end_.headers + (std::size_t{slot_} * end_.shape.fragments + index) * sizeof header;
 				std::memcpy(at, &header, sizeof header);
-				request->sg_list[0] = {.addr = reinterpret_cast<std::uint64_t>(at), .length = sizeof header, .lkey = end_.memory->lkey};
-				request->sg_list[1] = {.addr = reinterpret_cast<std::uint64_t>(slot + offset), .length = bytes, .lkey = end_.memory->lkey};
+				request->sg_list[0] = {
+					.addr = reinterpret_cast<std::uint64_t>(at), .length = sizeof header, .lkey = end_.memory->lkey};
+				request->sg_list[1] = {
+					.addr = reinterpret_cast<std::uint64_t>(slot + offset), .length = bytes, .lkey = end_.memory->lkey};
 				request->wr_id = sequence + 1;
 				request->send_flags = index + 1 == end_.shape.fragments ? signaled : 0;
 				offset += bytes;
@@ -118,7 +126,8 @@ template <Op op, bool segmented> void Sender::post(const Run& run, std::uint64_t
 	}
 
 	if (sample_tail_ - sample_head_ < samples_.size() && first + count > next_sample_) {
-		samples_[sample_tail_++ & (samples_.size() - 1)] = {.sequence = std::max(first, next_sample_), .posted_at = now_ns()};
+		samples_[sample_tail_++ & (samples_.size() - 1)] = {
+			.sequence = std::max(first, next_sample_), .posted_at = now_ns()};
 		next_sample_ = first + count + sample_every - 1;
 	}
 	// A shorter list than usual is cut for this post.
@@ -136,8 +145,8 @@ template <Op op> void Sender::digest(const ibv_wc& completion, Sent& sent) {
 		// A UD credit: its buffer goes back at once.
 		const std::uint64_t count = read_credit_imm(ntohl(completion.imm_data), run_, sent.consumed);
 		if (count <= sent.posted) sent.consumed = count;
-		ibv_sge piece{
-			.addr = reinterpret_cast<std::uint64_t>(end_.receive_at(static_cast<std::uint32_t>(completion.wr_id)) - end_.grh_bytes()),
+		ibv_sge piece{.addr = reinterpret_cast<std::uint64_t>(
+						  end_.receive_at(static_cast<std::uint32_t>(completion.wr_id)) - end_.grh_bytes()),
 			.length = end_.receive_payload + end_.grh_bytes(),
 			.lkey = end_.memory->lkey};
 		ibv_recv_wr request{.wr_id = completion.wr_id, .next = nullptr, .sg_list = &piece, .num_sge = 1};
@@ -183,8 +192,10 @@ template <Op op, bool segmented> void Sender::loop(const Run& run, const Watcher
 
 	while (sent.completed < run.total || (credits_ && sent.consumed < run.total)) {
 		while (sent.posted < run.total) {
-			const auto count = static_cast<std::uint32_t>(std::min<std::uint64_t>(end_.shape.post_list, run.total - sent.posted));
-			if (sent.posted + count - sent.completed > window || sent.posted + count - sent.consumed > credit_limit_) break;
+			const auto count =
+				static_cast<std::uint32_t>(std::min<std::uint64_t>(end_.shape.post_list, run.total - sent.posted));
+			if (sent.posted + count - sent.completed > window || sent.posted + count - sent.consumed > credit_limit_)
+				break;
 			post<op, segmented>(run, sent.posted, count);
 			sent.posted += count;
 		}
@@ -205,7 +216,8 @@ template <Op op, bool segmented> void Sender::loop(const Run& run, const Watcher
 			if (idle_since == 0) idle_since = now;
 			const bool all_but_unsignaled = sent.posted - sent.completed < end_.shape.signal_every;
 			const bool silent = credits_by_datagram_ && all_but_unsignaled && now - idle_since > silence_ns;
-			// Credits that stay away over UD are lost messages, unless the receiver is only slow or stopped: post no more, let it count.
+			// Credits that stay away over UD are lost messages, unless the receiver is only slow or stopped: post no
+			// more, let it count.
 			if (silent && receiver_idle) break;
 			const Watch seen = watcher(silent);
 			if (seen == Watch::abandon) throw Failure("the other process gave up");
@@ -227,7 +239,8 @@ template <Op op, bool segmented> void Sender::loop(const Run& run, const Watcher
 				first_count = sent.completed;
 			}
 		}
-		if (++busy_polls % watch_every == 0 && watcher(false) == Watch::abandon) throw Failure("the other process gave up");
+		if (++busy_polls % watch_every == 0 && watcher(false) == Watch::abandon)
+			throw Failure("the other process gave up");
 	}
 	if constexpr (op == Op::read) {
 		sent.read.counted = sent.completed - first_count;

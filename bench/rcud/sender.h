@@ -4,10 +4,11 @@
 //                              and  posted - consumed  < limit   (credits: the window itself, or a WRITE ring's length)
 //                       poll at most 16 completions; look at the credits; take the latency of a sampled message
 //
-// No allocation, no system call and no clock but for sampled messages. One thread; the endpoint is connected and outlives it.
+// No allocation, no system call and no clock but for sampled messages. One thread; the endpoint is connected and
+// outlives it.
 //
-// Credits: over RC the receiver writes its count into `words[0]` by RDMA WRITE; over UD it sends an empty datagram whose immediate is
-// the count's low 32 bits (cumulative, so that a lost one costs nothing once another comes).
+// Credits: over RC the receiver writes its count into `words[0]` by RDMA WRITE; over UD it sends an empty datagram
+// whose immediate is the count's low 32 bits (cumulative, so that a lost one costs nothing once another comes).
 #pragma once
 
 #include <vector>
@@ -21,18 +22,18 @@ namespace verbena::rcud {
 struct Sent {
 	std::uint64_t posted = 0;
 	std::uint64_t completed = 0;  // own completions, in messages
-	std::uint64_t consumed = 0;   // as far as credits told
-	Histogram latency_ns;         // post to completion (local) or to credit (credit)
-	Delivery read;                // READ: the reader is the receiver
+	std::uint64_t consumed = 0;  // as far as credits told
+	Histogram latency_ns;  // post to completion (local) or to credit (credit)
+	Delivery read;  // READ: the reader is the receiver
 };
 
 class Sender {
 public:
 	explicit Sender(Endpoint& endpoint);
 
-	// Ends when all is completed (and, with credits, consumed), when the receiver has finished, or when UD credits stay away for
-	// 200 ms from a receiver that is idle. Throws Failure on an error completion, when `watcher` says so, or when nothing moves for 10 s.
-	// `sent` is kept up to date, also when it throws: what a row says of a run that broke.
+	// Ends when all is completed (and, with credits, consumed), when the receiver has finished, or when UD credits stay
+	// away for 200 ms from a receiver that is idle. Throws Failure on an error completion, when `watcher` says so, or
+	// when nothing moves for 10 s. `sent` is kept up to date, also when it throws: what a row says of a run that broke.
 	void run(const Run& run, const Watcher& watcher, Sent& sent);
 
 	// The endpoint's receives for credits (and ud_server's account); before the first run.

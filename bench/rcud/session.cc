@@ -37,18 +37,21 @@ lib::SocketAddress address_for_connection(const ibv_gid& gid, std::uint16_t port
 	const auto address = lib::address_of(gid, port);
 	if (!address)
 		throw Failure(fmt::format(
-			"rdma_cm needs an IP address, and {} has none without its interface: choose another --gid-index", lib::format_gid(gid)));
+			"rdma_cm needs an IP address, and {} has none without its interface: choose another --gid-index",
+			lib::format_gid(gid)));
 	return *address;
 }
 
 void check_request(const Cell& cell, const Shape& shape) {
 	const std::uint64_t receives = std::uint64_t{shape.receive_depth} * (cell.msg + 64);
 	const std::uint64_t ring = std::uint64_t{shape.ring_slots} * shape.stride;
-	const bool good = cell.mode <= Mode::ud_segmented && cell.op <= Op::read && cell.window_mode <= WindowMode::credit &&
-		cell.window >= 1 && cell.msg >= 1 && shape.fragments >= 1 && shape.fragments <= 64 && shape.receive_depth >= 1 &&
-		shape.stride >= cell.msg && shape.stride % 64 == 0 && shape.credit_every >= 1 && shape.signal_every >= 1 && shape.post_list >= 1 &&
-		(cell.op == Op::send || shape.ring_slots >= 1) && std::uint64_t{shape.fragment_bytes} * shape.fragments >= cell.msg &&
-		receives <= memory_max && ring <= memory_max && std::uint64_t{cell.window} * cell.msg <= memory_max;
+	const bool good = cell.mode <= Mode::ud_segmented && cell.op <= Op::read &&
+		cell.window_mode <= WindowMode::credit && cell.window >= 1 && cell.msg >= 1 && shape.fragments >= 1 &&
+		shape.fragments <= 64 && shape.receive_depth >= 1 && shape.stride >= cell.msg && shape.stride % 64 == 0 &&
+		shape.credit_every >= 1 && shape.signal_every >= 1 && shape.post_list >= 1 &&
+		(cell.op == Op::send || shape.ring_slots >= 1) &&
+		std::uint64_t{shape.fragment_bytes} * shape.fragments >= cell.msg && receives <= memory_max &&
+		ring <= memory_max && std::uint64_t{cell.window} * cell.msg <= memory_max;
 	if (!good) throw Failure("the cell that the client asks for is out of range");
 }
 
@@ -61,25 +64,30 @@ std::uint32_t queue_depth_of(const lib::OpenDevice& device) {
 
 // ---- client
 
-Client::Client(lib::OpenDevice& device, Control& control, RoundTrip* page) : device_(device), control_(control), page_(page) {
+Client::Client(lib::OpenDevice& device, Control& control, RoundTrip* page)
+	: device_(device), control_(control), page_(page) {
 	control_.send({{"type", "hello"}, {"protocol", "verbena-rcud"}, {"version", protocol_version}});
 	const Json hello = expect("hello", answer_patience);
 	if (field<int>(hello, "version") != protocol_version)
-		throw PeerLost(fmt::format("the peer speaks version {}, this program {}", field<int>(hello, "version"), protocol_version));
+		throw PeerLost(
+			fmt::format("the peer speaks version {}, this program {}", field<int>(hello, "version"), protocol_version));
 	peer_ = field<PeerInfo>(hello, "device");
 }
 
 Limits Client::limits() const {
-	return {.mtu = std::min(device_.mtu_bytes(), peer_.mtu), .queue_depth_max = std::min(queue_depth_of(device_), peer_.queue_depth)};
+	return {.mtu = std::min(device_.mtu_bytes(), peer_.mtu),
+		.queue_depth_max = std::min(queue_depth_of(device_), peer_.queue_depth)};
 }
 
 Json Client::expect(std::string_view type, std::chrono::milliseconds patience) {
 	Json message = pending_ ? std::move(*pending_) : control_.receive(patience);
 	pending_.reset();
 	while (message["type"] == "idle") message = control_.receive(patience);  // nobody waits for that answer any more
-	if (message["type"] == "failed") throw Failure(fmt::format("the other process: {}", field<std::string>(message, "text")));
+	if (message["type"] == "failed")
+		throw Failure(fmt::format("the other process: {}", field<std::string>(message, "text")));
 	if (message["type"] != type)
-		throw PeerLost(fmt::format("the peer answered '{}' where '{}' was due", message["type"].get<std::string>(), type));
+		throw PeerLost(
+			fmt::format("the peer answered '{}' where '{}' was due", message["type"].get<std::string>(), type));
 	return message;
 }
 
@@ -125,8 +133,8 @@ Sent Client::run_once(Sender& sender, std::uint64_t total, Repetition& result) {
 	return sent;
 }
 
-void Client::connect(
-	std::optional<Call>& call, std::optional<Endpoint>& end, const Cell& cell, const Shape& shape, const Settings& settings) {
+void Client::connect(std::optional<Call>& call, std::optional<Endpoint>& end, const Cell& cell, const Shape& shape,
+	const Settings& settings) {
 	Json request{{"type", "cell"}, {"cell", cell}, {"shape", shape}, {"inline_bytes", settings.inline_bytes},
 		{"delay_ns", settings.receiver_delay_ns}, {"passive", settings.passive_target}};
 	if (settings.connect == Connect::exchange || cell.mode != Mode::rc) {
@@ -139,13 +147,13 @@ void Client::connect(
 	request["ticket"] = ++ticket_;
 	control_.send(request);
 	const Json listening = expect("listening", answer_patience);
-	const auto there =
-		address_for_connection(take(lib::parse_gid(field<std::string>(listening, "gid"))), field<std::uint16_t>(listening, "port"));
+	const auto there = address_for_connection(
+		take(lib::parse_gid(field<std::string>(listening, "gid"))), field<std::uint16_t>(listening, "port"));
 	const auto here = address_for_connection(device_.choice.gid, 0);
 	call.emplace(take(lib::make_event_channel()));
 	call->connection.emplace(take(lib::resolve(call->channel.get(), there, connect_patience, &here)));
-	end.emplace(
-		call->connection->device, cell, shape, Role::sender, settings.inline_bytes, Endpoint::default_qkey, call->connection->id.get());
+	end.emplace(call->connection->device, cell, shape, Role::sender, settings.inline_bytes, Endpoint::default_qkey,
+		call->connection->id.get());
 	rcud::call(call->channel.get(), *call->connection, *end, {.number = ticket_}, connect_patience);
 	expect("endpoint", answer_patience);
 }
@@ -161,7 +169,9 @@ void Client::measure(const Cell& cell, const Shape& shape, const Settings& setti
 		Sender sender(*end);
 		sender.post_receives();
 
-		const std::uint64_t warmup = settings.warmup > 0 ? settings.warmup : settings.min_time_s > 0 ? settings.iters / 10 + 1 : 0;
+		const std::uint64_t warmup = settings.warmup > 0 ? settings.warmup
+			: settings.min_time_s > 0                    ? settings.iters / 10 + 1
+														 : 0;
 		if (warmup > 0) {
 			const Sent warm = run_once(sender, warmup, result);
 			const double mops = cell.op == Op::read ? warm.read.mops() : result.delivery.mops();
@@ -200,7 +210,8 @@ namespace {
 
 class Server {
 public:
-	Server(lib::OpenDevice& device, Control& control, RoundTrip* page) : device_(device), control_(control), page_(page) {}
+	Server(lib::OpenDevice& device, Control& control, RoundTrip* page)
+		: device_(device), control_(control), page_(page) {}
 
 	void hello() {
 		const Json message = control_.receive(answer_patience);
@@ -264,7 +275,8 @@ private:
 		std::optional<Endpoint> end;
 		std::optional<Receiver> receiver;
 		try {
-			end.emplace(connection.device, cell, shape, Role::receiver, inline_bytes, Endpoint::default_qkey, connection.id.get());
+			end.emplace(connection.device, cell, shape, Role::receiver, inline_bytes, Endpoint::default_qkey,
+				connection.id.get());
 			receiver.emplace(make_receiver(*end));
 			answer(connection, *end, offer);
 		} catch (const Failure& failure) {
@@ -281,14 +293,15 @@ private:
 			events_ = take(lib::make_event_channel());
 			listener_ = take(lib::listen(events_.get(), address_for_connection(device_.choice.gid, 0), 8));
 		}
-		control_.send(
-			{{"type", "listening"}, {"gid", lib::format_gid(device_.choice.gid)}, {"port", ntohs(rdma_get_src_port(listener_.get()))}});
+		control_.send({{"type", "listening"}, {"gid", lib::format_gid(device_.choice.gid)},
+			{"port", ntohs(rdma_get_src_port(listener_.get()))}});
 		while (true) {
 			const auto event = take(lib::next_event(events_.get(), 20ms));
 			if (event && event->type == RDMA_CM_EVENT_CONNECT_REQUEST) {
 				lib::ConnectionId id(event->id);
 				const auto offer = decode_offer(event->private_data);
-				if (offer && offer->cell == cell && offer->run.number == ticket) return std::pair(Connection(std::move(id)), *offer);
+				if (offer && offer->cell == cell && offer->run.number == ticket)
+					return std::pair(Connection(std::move(id)), *offer);
 				lib::reject(id.get(), offer ? "not the connection that is waited for" : offer.error());
 			}
 			const auto message = control_.try_receive();
@@ -300,7 +313,8 @@ private:
 		while (true) {
 			const Json next = control_.receive(idle_patience);
 			if (next["type"] == "close") return;
-			if (next["type"] == "sent" || next["type"] == "are_you_idle") continue;  // of a run whose result went out before it came
+			if (next["type"] == "sent" || next["type"] == "are_you_idle")
+				continue;  // of a run whose result went out before it came
 			if (next["type"] != "run") throw PeerLost("the client does not follow the protocol");
 			const Run run{.number = field<std::uint16_t>(next, "number"), .total = field<std::uint64_t>(next, "total")};
 			control_.send({{"type", "ready"}});

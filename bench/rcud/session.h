@@ -1,12 +1,13 @@
-// The two sides of a measurement, over one control connection. Each has one open device; every repetition of a cell has fresh
-// endpoints at both.
+// The two sides of a measurement, over one control connection. Each has one open device; every repetition of a cell has
+// fresh endpoints at both.
 //
 //     client                            server
 //     hello {version}               ->
 //                                   <-  hello {version, device, software, gid, mtu, queue_depth}
 //     cell {cell, shape, address}   ->      makes its endpoint, connects, posts receives
 //                                   <-  endpoint {address}
-//     cell {cell, shape, ticket}    ->      the same by rdma_cm; the ticket is the run number in the Offer, so that a connection which
+//     cell {cell, shape, ticket}    ->      the same by rdma_cm; the ticket is the run number in the Offer, so that a
+//     connection which
 //                                   <-  listening {gid, port}    was given up on is not taken for this one
 //     REQ of rdma_cm                ->      makes its endpoint, posts receives
 //                                   <-  REP of rdma_cm
@@ -14,7 +15,8 @@
 //     run {number, total}           ->      once for the warm-up, once measured
 //                                   <-  ready
 //     ... messages ...
-//     are_you_idle {}               ->      a sender whose UD credits stay away; answered when all that came is consumed
+//     are_you_idle {}               ->      a sender whose UD credits stay away; answered when all that came is
+//     consumed
 //                                   <-  idle {}
 //     sent {}                       ->
 //                                   <-  result {delivery}            (may come before `sent`)
@@ -22,7 +24,8 @@
 //     round_trip {}                 ->      answers on the shared page (two processes of one host only)
 //                                   <-  answered
 //
-// Whatever fails at the server is `failed {text}`; the client closes the cell and goes on. A side whose connection ends gives up.
+// Whatever fails at the server is `failed {text}`; the client closes the cell and goes on. A side whose connection ends
+// gives up.
 #pragma once
 
 #include <vector>
@@ -74,7 +77,8 @@ private:
 		lib::EventChannel channel;
 		std::optional<Connection> connection;
 	};
-	void connect(std::optional<Call>& call, std::optional<Endpoint>& end, const Cell& cell, const Shape& shape, const Settings& settings);
+	void connect(std::optional<Call>& call, std::optional<Endpoint>& end, const Cell& cell, const Shape& shape,
+		const Settings& settings);
 	Sent run_once(Sender& sender, std::uint64_t total, Repetition& result);
 	std::optional<double> round_trip();
 	Json expect(std::string_view type, std::chrono::milliseconds patience);

@@ -1,7 +1,9 @@
-// Every message carries its number, and the receiver keeps the account: what arrived once, twice, late, damaged or never.
+// Every message carries its number, and the receiver keeps the account: what arrived once, twice, late, damaged or
+// never.
 //
-// A stamp is 8 bytes: 16 bits that name the run, 48 bits of sequence number from 0. It opens the message and, from 16 bytes on,
-// also closes it, so that a message whose middle or end is missing shows. Messages below 8 bytes can only be counted.
+// A stamp is 8 bytes: 16 bits that name the run, 48 bits of sequence number from 0. It opens the message and, from 16
+// bytes on, also closes it, so that a message whose middle or end is missing shows. Messages below 8 bytes can only be
+// counted.
 #pragma once
 
 #include <array>
@@ -13,7 +15,9 @@ namespace verbena::rcud {
 
 inline constexpr std::uint64_t sequence_mask = (std::uint64_t{1} << 48) - 1;
 
-inline std::uint64_t make_stamp(std::uint16_t run, std::uint64_t sequence) { return std::uint64_t{run} << 48 | sequence; }
+inline std::uint64_t make_stamp(std::uint16_t run, std::uint64_t sequence) {
+	return std::uint64_t{run} << 48 | sequence;
+}
 inline std::uint16_t run_of(std::uint64_t stamp) { return static_cast<std::uint16_t>(stamp >> 48); }
 inline std::uint64_t sequence_of(std::uint64_t stamp) { return stamp & sequence_mask; }
 
@@ -32,8 +36,8 @@ inline bool stamps_agree(const std::byte* message, std::size_t bytes) {
 	return bytes < 16 || load_stamp(message) == load_stamp(message + bytes - 8);
 }
 
-// The receiver's account of one run. Fixed memory: a message that comes more than `horizon` after its place is not recognised and
-// counts as stale.
+// The receiver's account of one run. Fixed memory: a message that comes more than `horizon` after its place is not
+// recognised and counts as stale.
 class Account {
 public:
 	static constexpr std::uint64_t horizon = std::uint64_t{1} << 17;

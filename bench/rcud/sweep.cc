@@ -34,8 +34,8 @@ std::string counts_of(const std::vector<Repetition>& repetitions) {
 	Json counts = Json::array();
 	for (const Repetition& each : repetitions) {
 		Json one = each.delivery;
-		one.update({{"iters", each.iters}, {"posted", each.posted}, {"completed", each.completed}, {"mops", each.delivery.mops()},
-			{"failure", each.failure}});
+		one.update({{"iters", each.iters}, {"posted", each.posted}, {"completed", each.completed},
+			{"mops", each.delivery.mops()}, {"failure", each.failure}});
 		one["p50_us"] = static_cast<double>(each.latency_ns.quantile(0.5)) / 1e3;
 		one["p99_us"] = static_cast<double>(each.latency_ns.quantile(0.99)) / 1e3;
 		one["rtt_before_ns"] = each.rtt_before_ns ? Json(*each.rtt_before_ns) : Json(nullptr);
@@ -80,7 +80,8 @@ std::vector<Cell> cells_of(const SweepOptions& options, std::uint32_t mtu) {
 	return cells;
 }
 
-bench::Row make_row(const Cell& cell, const std::string& device, std::uint32_t mtu, const std::vector<Repetition>& repetitions) {
+bench::Row make_row(
+	const Cell& cell, const std::string& device, std::uint32_t mtu, const std::vector<Repetition>& repetitions) {
 	bench::Row row;
 	row.mode = name_of(cell.mode);
 	row.msg = cell.msg;
@@ -110,8 +111,8 @@ bench::Row make_row(const Cell& cell, const std::string& device, std::uint32_t m
 		row.repetitions += (row.repetitions.empty() ? "" : ";") + fmt::format("{}", rates.back());
 		if (!each.failure.empty() && row.reason.empty()) {
 			row.validity = "invalid";
-			row.reason = fmt::format(
-				"repetition {}: {} ({} posted, {} known as delivered)", rates.size(), each.failure, each.posted, each.delivery.delivered);
+			row.reason = fmt::format("repetition {}: {} ({} posted, {} known as delivered)", rates.size(), each.failure,
+				each.posted, each.delivery.delivered);
 		}
 	}
 	row.delivered = all.delivered;
@@ -144,16 +145,17 @@ bench::Row make_row(const Cell& cell, const std::string& device, std::uint32_t m
 	return row;
 }
 
-SweepResult sweep(
-	Client& client, const SweepOptions& options, const std::string& device, const std::function<void(const Progress&)>& progress) {
+SweepResult sweep(Client& client, const SweepOptions& options, const std::string& device,
+	const std::function<void(const Progress&)>& progress) {
 	const Limits limits = client.limits();
 	std::vector<Planned> plans;
 	for (const Cell& cell : cells_of(options, limits.mtu)) plans.push_back({cell, plan(cell, options, limits), {}});
 
 	SweepResult result;
 	Progress where;
-	where.all = options.settings.reps *
-		static_cast<std::size_t>(std::ranges::count_if(plans, [](const Planned& each) { return each.shape.has_value(); }));
+	where.all = options.settings.reps * static_cast<std::size_t>(std::ranges::count_if(plans, [](const Planned& each) {
+		return each.shape.has_value();
+	}));
 	bool lost = false;
 	for (std::uint32_t repetition = 0; repetition < options.settings.reps && !lost; ++repetition) {
 		for (Planned& each : plans) {
@@ -185,7 +187,8 @@ SweepResult sweep(
 	}
 	bench::judge(result.rows);
 	result.impossible = std::ranges::any_of(result.rows, [&](const bench::Row& row) {
-		return row.validity == "invalid" && !(options.oversize == Oversize::raw && row.mode == "UD" && row.msg > limits.mtu);
+		return row.validity == "invalid" &&
+			!(options.oversize == Oversize::raw && row.mode == "UD" && row.msg > limits.mtu);
 	});
 	return result;
 }

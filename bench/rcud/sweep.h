@@ -1,5 +1,5 @@
-// The sweep: every cell of modes x ops x window modes x windows x sizes, its repetitions interleaved with the others', and the
-// rows that come of it.
+// The sweep: every cell of modes x ops x window modes x windows x sizes, its repetitions interleaved with the others',
+// and the rows that come of it.
 #pragma once
 
 #include <functional>
@@ -38,13 +38,15 @@ struct SweepResult {
 	std::vector<double> round_trips_ns;
 };
 
-SweepResult sweep(
-	Client& client, const SweepOptions& options, const std::string& device, const std::function<void(const Progress&)>& progress);
+SweepResult sweep(Client& client, const SweepOptions& options, const std::string& device,
+	const std::function<void(const Progress&)>& progress);
 
 // The row of a cell's repetitions: sums of the counts, the median of the rates.
-bench::Row make_row(const Cell& cell, const std::string& device, std::uint32_t mtu, const std::vector<Repetition>& repetitions);
+bench::Row make_row(
+	const Cell& cell, const std::string& device, std::uint32_t mtu, const std::vector<Repetition>& repetitions);
 
-// All cells in table order: by window mode, window and size, with RC beside UD. Oversize UD cells become UD-seg where asked.
+// All cells in table order: by window mode, window and size, with RC beside UD. Oversize UD cells become UD-seg where
+// asked.
 std::vector<Cell> cells_of(const SweepOptions& options, std::uint32_t mtu);
 
 }  // namespace verbena::rcud

@@ -16,17 +16,19 @@ namespace verbena::rcud {
 
 struct Run {
 	std::uint16_t number = 0;  // in every stamp, so that leftovers of another run show
-	std::uint64_t total = 0;   // messages
+	std::uint64_t total = 0;  // messages
 	friend bool operator==(const Run&, const Run&) = default;
 };
 
-// The receiver's account of a run. `counted` messages arrived in `counted_ns`: from the first batch that a poll gave, that batch
-// excluded, to the last message.
+// The receiver's account of a run. `counted` messages arrived in `counted_ns`: from the first batch that a poll gave,
+// that batch excluded, to the last message.
 struct Delivery {
 	std::uint64_t delivered = 0, duplicated = 0, reordered = 0, corrupt = 0, stale = 0;
 	std::uint64_t counted = 0, counted_ns = 0;
 
-	double mops() const { return counted_ns == 0 ? 0 : static_cast<double>(counted) * 1e3 / static_cast<double>(counted_ns); }
+	double mops() const {
+		return counted_ns == 0 ? 0 : static_cast<double>(counted) * 1e3 / static_cast<double>(counted_ns);
+	}
 };
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Delivery, delivered, duplicated, reordered, corrupt, stale, counted, counted_ns)
 
@@ -36,9 +38,9 @@ enum class Watch : std::uint8_t { go_on, finished, receiver_idle, abandon };
 using Watcher = std::function<Watch(bool silent)>;
 
 inline constexpr int poll_batch = 16;
-inline constexpr std::uint64_t silence_ns = 200'000'000;    // a UD run is over when so long nothing came
+inline constexpr std::uint64_t silence_ns = 200'000'000;  // a UD run is over when so long nothing came
 inline constexpr std::uint64_t stall_ns = 10'000'000'000;  // anything else is stuck
-inline constexpr std::uint32_t watch_every = 4096;          // polls that found nothing
+inline constexpr std::uint32_t watch_every = 4096;  // polls that found nothing
 // Every 61st message's latency is taken: a prime, so that samples do not fall in step with windows, lists and credits.
 inline constexpr std::uint64_t sample_every = 61;
 // ud_client ends its run with a datagram of this immediate; ud_server answers with its account.
@@ -56,7 +58,9 @@ inline std::uint64_t read_credit_imm(std::uint32_t imm, std::uint16_t run, std::
 	return ahead < 0x0800'0000 ? known + ahead : known;
 }
 
-inline std::uint64_t now_ns() { return static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count()); }
+inline std::uint64_t now_ns() {
+	return static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
+}
 
 inline void check_status(const ibv_wc& completion, std::string_view what) {
 	if (completion.status != IBV_WC_SUCCESS) [[unlikely]]

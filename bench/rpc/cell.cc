@@ -39,7 +39,8 @@ void serve(const CellOptions& options, Board& board) {
 	if (started.hasResult()) return board.fail("server: " + server.error_text());
 	stand_by(board, server.port(), [&] {
 		if (const std::size_t connections = server.connection_count(); connections > 0)
-			board.outcome.pinned_kib = static_cast<double>(server.rdma().pinned_bytes) / 1024 / static_cast<double>(connections);
+			board.outcome.pinned_kib =
+				static_cast<double>(server.rdma().pinned_bytes) / 1024 / static_cast<double>(connections);
 	});
 	board.outcome.served = server.totals().requests;
 	board.outcome.connections = server.totals().connections;
@@ -117,7 +118,9 @@ Task<bool> call_by_pool(Run& run, std::uint32_t index) {
 	const std::span<char> payload = run.payload(index);
 	rpc::request_config_t config;
 	config.request_attachment = std::string_view(payload.data(), payload.size());
-	const auto operation = [&config](rpc::client_reuse_hint, rpc::Client& client) { return client.send_request<sink>(config); };
+	const auto operation = [&config](rpc::client_reuse_hint, rpc::Client& client) {
+		return client.send_request<sink>(config);
+	};
 	auto sent = co_await run.pool->send_request(operation);
 	if (!sent) {
 		run.error = run.pool->error_text();
@@ -228,7 +231,10 @@ void call(const CellOptions& options, Board& board) {
 	if (port == 0) return;
 	// Polls as the server does.
 	rpc::IoThreads threads(1, {.spin = options.spin});
-	Run run{.options = options, .outcome = board.outcome, .thread = threads.at(0), .address = "127.0.0.1:" + std::to_string(port)};
+	Run run{.options = options,
+		.outcome = board.outcome,
+		.thread = threads.at(0),
+		.address = "127.0.0.1:" + std::to_string(port)};
 	if (options.ablation == Behaviour::connection_pool && !options.without) {
 		rpc::pool_config settings{.threads = &threads};
 		if (options.rdma) settings.ibv = ibv_of(options);

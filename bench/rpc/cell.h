@@ -20,8 +20,8 @@ enum class Mode : std::uint8_t { sink, echo };
 //   inline           small messages go inline in their work requests
 //   coalescing       requests and answers of one turn share messages, and messages that find no room share a frame
 //   send_queue       several parts of large data are under way, and one is filled while another is fetched
-//   pool             data is copied into memory that is registered already; without: the caller's memory is registered for each call
-//   connection_pool  connections are kept and shared; without: each call makes its own
+//   pool             data is copied into memory that is registered already; without: the caller's memory is registered
+//   for each call connection_pool  connections are kept and shared; without: each call makes its own
 enum class Behaviour : std::uint8_t { none, inline_data, coalescing, send_queue, pool, connection_pool };
 
 enum class Peer : std::uint8_t { ours, grpc, capnp };
@@ -35,10 +35,10 @@ struct CellOptions {
 	std::uint32_t connections = 1;
 	std::uint32_t server_threads = 1;
 	bool per_connection = false;  // receive buffers of each connection's own
-	bool registered = false;      // requests lie in registered memory
+	bool registered = false;  // requests lie in registered memory
 	std::uint32_t send_buffers = 0;  // blocks of a connection under way at once; 0: as many as by default
 	Behaviour ablation = Behaviour::none;  // the one that this cell and another differ in
-	bool without = false;                  // and whether this is the one that lacks it
+	bool without = false;  // and whether this is the one that lacks it
 	Nanoseconds warmup = 500'000'000, duration = 5'000'000'000;
 	Nanoseconds spin = 50'000;  // how long threads poll after their last work
 
@@ -51,14 +51,16 @@ struct Outcome {
 	double latency_sum_us = 0;
 	double client_cpu_s = 0, server_cpu_s = 0;
 	std::uint64_t frames = 0, messages = 0;  // that the client sent
-	std::uint64_t connections = 0;           // that the server was asked for
-	rpc::RdmaUse rdma;                       // of the client
+	std::uint64_t connections = 0;  // that the server was asked for
+	rpc::RdmaUse rdma;  // of the client
 	double pinned_kib = 0;  // registered by the server for each connection
-	Histogram latency;                      // nanoseconds
+	Histogram latency;  // nanoseconds
 
 	double qps() const { return seconds > 0 ? static_cast<double>(requests) / seconds : 0; }
 	double mean_us() const { return requests > 0 ? latency_sum_us / static_cast<double>(requests) : 0; }
-	double cpu_us() const { return requests > 0 ? (client_cpu_s + server_cpu_s) * 1e6 / static_cast<double>(requests) : 0; }
+	double cpu_us() const {
+		return requests > 0 ? (client_cpu_s + server_cpu_s) * 1e6 / static_cast<double>(requests) : 0;
+	}
 };
 
 // The calling process must have no threads: it forks. Of a peer: by its program in the folder of this one.

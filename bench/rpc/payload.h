@@ -18,7 +18,8 @@ inline void fill(std::span<char> payload) {
 }
 inline void stamp(std::span<char> payload, std::uint64_t number) {
 	std::memcpy(payload.data(), &number, std::min(sizeof number, payload.size()));
-	if (payload.size() >= 2 * sizeof number) std::memcpy(payload.data() + payload.size() - sizeof number, &number, sizeof number);
+	if (payload.size() >= 2 * sizeof number)
+		std::memcpy(payload.data() + payload.size() - sizeof number, &number, sizeof number);
 }
 // The stamp at both ends of every payload; all bytes between of each whose number is a multiple of 64.
 inline bool is_whole(std::string_view payload) {

@@ -37,21 +37,23 @@ std::string_view name_of(Peer peer) { return facts_of(peer).name; }
 
 std::expected<void, std::string> find_peer(Peer peer) {
 	if (std::filesystem::exists(program_of(peer))) return {};
-	return std::unexpected(
-		fmt::format("{} is not there: install {}, then configure and build again", facts_of(peer).program, facts_of(peer).packages));
+	return std::unexpected(fmt::format("{} is not there: install {}, then configure and build again",
+		facts_of(peer).program, facts_of(peer).packages));
 }
 
 std::expected<Outcome, std::string> run_peer(const CellOptions& options) {
 	// Its standard output: the outcome, or why there is none.
-	const std::string command = fmt::format("'{}' {} {} {} {} {} {} 2>&1", program_of(options.peer).string(), options.size,
-		options.concurrency, options.connections, options.mode == Mode::echo ? "echo" : "sink", options.warmup, options.duration);
+	const std::string command =
+		fmt::format("'{}' {} {} {} {} {} {} 2>&1", program_of(options.peer).string(), options.size, options.concurrency,
+			options.connections, options.mode == Mode::echo ? "echo" : "sink", options.warmup, options.duration);
 	std::FILE* const output = popen(command.c_str(), "r");
 	if (output == nullptr) return std::unexpected("its program cannot be started");
 	std::string bytes(sizeof(Outcome) + 1, ' ');
 	bytes.resize(std::fread(bytes.data(), 1, bytes.size(), output));
 	const int status = pclose(output);
 	if (status != 0 || bytes.size() != sizeof(Outcome)) {
-		if (bytes.empty() || bytes.size() >= sizeof(Outcome)) return std::unexpected("its program ended without an outcome");
+		if (bytes.empty() || bytes.size() >= sizeof(Outcome))
+			return std::unexpected("its program ended without an outcome");
 		return std::unexpected(bytes.substr(0, bytes.find('\n')));
 	}
 	Outcome outcome;
@@ -59,7 +61,8 @@ std::expected<Outcome, std::string> run_peer(const CellOptions& options) {
 	return outcome;
 }
 
-int peer_main(int count, char** words, void (*serve)(const CellOptions&, Board&), void (*call)(const CellOptions&, Board&)) {
+int peer_main(
+	int count, char** words, void (*serve)(const CellOptions&, Board&), void (*call)(const CellOptions&, Board&)) {
 	if (count != 7) {
 		std::fprintf(stderr, "usage: %s SIZE IN_FLIGHT CONNECTIONS sink|echo WARMUP_NS NS\n", words[0]);
 		return 2;
@@ -71,7 +74,8 @@ int peer_main(int count, char** words, void (*serve)(const CellOptions&, Board&)
 		.connections = static_cast<std::uint32_t>(number(3)),
 		.warmup = number(5),
 		.duration = number(6)};
-	const auto outcome = run_processes([&](Board& board) { serve(options, board); }, [&](Board& board) { call(options, board); });
+	const auto outcome =
+		run_processes([&](Board& board) { serve(options, board); }, [&](Board& board) { call(options, board); });
 	if (!outcome) {
 		std::fprintf(stderr, "%s\n", outcome.error().c_str());
 		return 1;

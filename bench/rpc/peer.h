@@ -1,5 +1,6 @@
-// Cells of other systems: their server and client are in a program of their own, which is built where the system's packages are there
-// (bench/rpc/grpc, bench/rpc/capnp). It takes the cell as words, and gives the outcome back as bytes: it is of the same build.
+// Cells of other systems: their server and client are in a program of their own, which is built where the system's
+// packages are there (bench/rpc/grpc, bench/rpc/capnp). It takes the cell as words, and gives the outcome back as
+// bytes: it is of the same build.
 #pragma once
 
 #include <atomic>
@@ -20,7 +21,8 @@ std::expected<void, std::string> find_peer(Peer peer);
 std::expected<Outcome, std::string> run_peer(const CellOptions& options);
 
 // main() of a peer's program: runs the cell that the words name and writes its outcome to standard output.
-int peer_main(int count, char** words, void (*serve)(const CellOptions&, Board&), void (*call)(const CellOptions&, Board&));
+int peer_main(
+	int count, char** words, void (*serve)(const CellOptions&, Board&), void (*call)(const CellOptions&, Board&));
 
 // The time of a cell, for a peer's client: counts what was answered within the measured time. From any thread.
 class Pace {

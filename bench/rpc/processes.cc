@@ -43,7 +43,9 @@ void Board::wait_for(const std::atomic<bool>& flag) const {
 double cpu_seconds() {
 	rusage use{};
 	getrusage(RUSAGE_SELF, &use);
-	const auto seconds = [](const timeval& time) { return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) / 1e6; };
+	const auto seconds = [](const timeval& time) {
+		return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) / 1e6;
+	};
 	return seconds(use.ru_utime) + seconds(use.ru_stime);
 }
 
@@ -66,14 +68,16 @@ int wait_for_port(const Board& board) {
 std::expected<Outcome, std::string> run_processes(const Body& serve, const Body& call) {
 	void* const memory = mmap(nullptr, sizeof(Board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (memory == MAP_FAILED) return std::unexpected("no memory to share with the processes");
-	const std::unique_ptr<Board, void (*)(Board*)> board(new (memory) Board, [](Board* at) { munmap(at, sizeof(Board)); });
+	const std::unique_ptr<Board, void (*)(Board*)> board(
+		new (memory) Board, [](Board* at) { munmap(at, sizeof(Board)); });
 	const pid_t server = start(serve, *board);
 	const pid_t client = start(call, *board);
 	if (server < 0 || client < 0) return std::unexpected("no process could be started");
 	// Whichever ends first: the other one is told, and waits for it no more.
 	pollfd ends[] = {{end_of(client), POLLIN, 0}, {end_of(server), POLLIN, 0}};
 	while (poll(ends, 2, -1) < 0 && errno == EINTR) {}
-	if (ends[1].revents != 0 && ends[0].revents == 0 && !board->failed) board->fail("the server's process ended before its time");
+	if (ends[1].revents != 0 && ends[0].revents == 0 && !board->failed)
+		board->fail("the server's process ended before its time");
 	int status = 0;
 	waitpid(client, &status, 0);
 	if (status != 0 && !board->failed) board->fail("the client's process died");

@@ -1,4 +1,5 @@
-// A server and a client, each a process of its own, and what they tell each other: for our calls and for other systems' alike.
+// A server and a client, each a process of its own, and what they tell each other: for our calls and for other systems'
+// alike.
 //
 // The calling process must have no threads: it forks. What a process uses is counted within the measured time only.
 #pragma once
@@ -29,8 +30,8 @@ struct Board {
 // Of this process, with all its threads.
 double cpu_seconds();
 
-// The server's part once it listens at `port`: counts its processor's time while the client measures, and calls `account` while the client
-// is still there. Returns when the client is done.
+// The server's part once it listens at `port`: counts its processor's time while the client measures, and calls
+// `account` while the client is still there. Returns when the client is done.
 void stand_by(Board& board, int port, const std::function<void()>& account = {});
 
 // The client's part begins with it. 0: the server has failed.

@@ -1,4 +1,5 @@
-// What it costs to register memory, beside copying as much: why data that is not registered is copied into memory that is.
+// What it costs to register memory, beside copying as much: why data that is not registered is copied into memory that
+// is.
 #pragma once
 
 #include <cstddef>

@@ -39,20 +39,22 @@ Verdict judge(const Numbers& row) {
 	const double mean_us = row.concurrency / row.qps * 1e6;
 	if (row.p90_us < mean_us && row.p90_us > 0)
 		return {"suspect",
-			fmt::format("P90 of {:.0f} us is below the mean of {:.0f} us that {:.0f} in flight at {:.0f} a second give", row.p90_us,
-				mean_us, row.concurrency, row.qps)};
+			fmt::format("P90 of {:.0f} us is below the mean of {:.0f} us that {:.0f} in flight at {:.0f} a second give",
+				row.p90_us, mean_us, row.concurrency, row.qps)};
 	return {};
 }
 
 Verdict judge(const CellOptions& cell, const Outcome& run) {
 	if (run.failed > 0) return {"invalid", fmt::format("{} requests failed or had a wrong answer", run.failed)};
-	if (run.served < run.requests) return {"invalid", fmt::format("{} answers, but the server served {}", run.requests, run.served)};
+	if (run.served < run.requests)
+		return {"invalid", fmt::format("{} answers, but the server served {}", run.requests, run.served)};
 	const double under_way = run.qps() * run.mean_us() / 1e6;
 	if (under_way > cell.concurrency * little_tolerance)
 		return {"invalid", fmt::format("{:.1f} in flight on average, of {} at most", under_way, cell.concurrency)};
 	// Where each call connects, what is between them is no part of a call.
 	if (under_way < cell.concurrency * 0.9 && cell.ablation != Behaviour::connection_pool)
-		return {"suspect", fmt::format("{:.1f} in flight on average, of {}: the client did not keep up", under_way, cell.concurrency)};
+		return {"suspect",
+			fmt::format("{:.1f} in flight on average, of {}: the client did not keep up", under_way, cell.concurrency)};
 	return {};
 }
 
@@ -77,9 +79,13 @@ template <class Value> double median_of(std::span<const Outcome> runs, Value val
 	return median(values);
 }
 
-double percentile_us(const Outcome& run, double fraction) { return static_cast<double>(run.latency.quantile(fraction)) / 1e3; }
+double percentile_us(const Outcome& run, double fraction) {
+	return static_cast<double>(run.latency.quantile(fraction)) / 1e3;
+}
 
-Json beginning_of(const CellOptions& cell) { return {{"request_size", size_text(cell.size)}, {"concurrency", cell.concurrency}}; }
+Json beginning_of(const CellOptions& cell) {
+	return {{"request_size", size_text(cell.size)}, {"concurrency", cell.concurrency}};
+}
 
 void add_cell(Json& row, const CellOptions& cell) {
 	row["transport"] = cell.rdma ? "rdma" : "tcp";
@@ -125,7 +131,8 @@ Json row_of(const CellOptions& cell, std::span<const Outcome> runs) {
 		repetitions.push_back({{"qps", rates.back()}, {"p99_us", late.back()}});
 	}
 	const double middle = median(rates);
-	const Outcome& run = *std::ranges::min_element(runs, {}, [&](const Outcome& each) { return std::abs(each.qps() - middle); });
+	const Outcome& run =
+		*std::ranges::min_element(runs, {}, [&](const Outcome& each) { return std::abs(each.qps() - middle); });
 	Json row = beginning_of(cell);
 	row["gigabits_per_second"] = run.qps() * static_cast<double>(cell.size) * 8 / 1e9;
 	row["p90_us"] = percentile_us(run, 0.9);
@@ -140,15 +147,16 @@ Json row_of(const CellOptions& cell, std::span<const Outcome> runs) {
 	row["p999_us"] = percentile_us(run, 0.999);
 	row["mean_us"] = run.mean_us();
 	row["cpu_us_per_request"] = median_of(runs, [](const Outcome& each) { return each.cpu_us(); });
-	row["server_cpu_us_per_request"] = median_of(
-		runs, [](const Outcome& each) { return each.server_cpu_s * 1e6 / static_cast<double>(std::max<std::uint64_t>(each.requests, 1)); });
+	row["server_cpu_us_per_request"] = median_of(runs, [](const Outcome& each) {
+		return each.server_cpu_s * 1e6 / static_cast<double>(std::max<std::uint64_t>(each.requests, 1));
+	});
 	row["requests_per_message"] = run.messages == 0 ? Json(nullptr) : Json(median_of(runs, [](const Outcome& each) {
 		return static_cast<double>(each.frames) / static_cast<double>(std::max<std::uint64_t>(each.messages, 1));
 	}));
 	// Nothing where there is no such thing: over TCP, or while no connection stays.
 	const auto of_rdma = [&](auto value) { return run.rdma.frames == 0 ? Json(nullptr) : Json(value); };
-	row["inline_share"] =
-		of_rdma(static_cast<double>(run.rdma.frames_inline) / static_cast<double>(std::max<std::uint64_t>(run.rdma.frames, 1)));
+	row["inline_share"] = of_rdma(
+		static_cast<double>(run.rdma.frames_inline) / static_cast<double>(std::max<std::uint64_t>(run.rdma.frames, 1)));
 	row["registrations"] = of_rdma(run.rdma.registrations);
 	row["parts_under_way"] = of_rdma(run.rdma.parts_most);
 	row["connections_made"] = run.connections;
@@ -159,7 +167,8 @@ Json row_of(const CellOptions& cell, std::span<const Outcome> runs) {
 	Verdict worst;
 	for (const Outcome& each : runs) {
 		const Verdict verdict = judge(cell, each);
-		if (verdict.validity == "invalid" || (verdict.validity == "suspect" && worst.validity == "valid")) worst = verdict;
+		if (verdict.validity == "invalid" || (verdict.validity == "suspect" && worst.validity == "valid"))
+			worst = verdict;
 	}
 	row["validity"] = worst.validity;
 	row["reason"] = worst.reason;
@@ -180,7 +189,8 @@ Json row_not_run(const CellOptions& cell, const std::string& reason) {
 
 std::string to_markdown(const std::vector<Json>& rows) {
 	std::string text =
-		"| Size | In flight | Gb/s | P90 us | P99 us | QPS | Transport | P50 us | P99.9 us | CPU us | Requests/message | |\n"
+		"| Size | In flight | Gb/s | P90 us | P99 us | QPS | Transport | P50 us | P99.9 us | CPU us | Requests/message "
+	    "| |\n"
 		"|---|---|---|---|---|---|---|---|---|---|---|---|\n";
 	const auto number = [](const Json& value, int digits) {
 		return value.is_number() ? fmt::format("{:.{}f}", value.get<double>(), digits) : "";
@@ -191,11 +201,12 @@ std::string to_markdown(const std::vector<Json>& rows) {
 		if (row["mode"] == "echo") kind += ", echo";
 		if (row["recv_mode"] == "per_connection") kind += ", own buffers";
 		if (row["memory"] == "registered") kind += ", registered";
-		if (!word(row, "ablation").empty()) kind += (word(row, "without").empty() ? ", with " : ", without ") + word(row, "ablation");
-		text += fmt::format("| {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} |\n", word(row, "request_size"),
-			row["concurrency"].get<std::uint32_t>(), number(row["gigabits_per_second"], 2), number(row["p90_us"], 0),
-			number(row["p99_us"], 0), number(row["qps"], 0), kind, number(row["p50_us"], 0), number(row["p999_us"], 0),
-			number(row["cpu_us_per_request"], 1), number(row["requests_per_message"], 1),
+		if (!word(row, "ablation").empty())
+			kind += (word(row, "without").empty() ? ", with " : ", without ") + word(row, "ablation");
+		text += fmt::format("| {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} |\n",
+			word(row, "request_size"), row["concurrency"].get<std::uint32_t>(), number(row["gigabits_per_second"], 2),
+			number(row["p90_us"], 0), number(row["p99_us"], 0), number(row["qps"], 0), kind, number(row["p50_us"], 0),
+			number(row["p999_us"], 0), number(row["cpu_us_per_request"], 1), number(row["requests_per_message"], 1),
 			row["validity"] == "valid" ? "" : word(row, "validity") + ": " + word(row, "reason"));
 	}
 	return text;
@@ -220,12 +231,14 @@ std::expected<std::vector<CheckedRow>, std::string> check_table(std::string_view
 		if (out.size.ends_with('B')) row["request_size"].pop_back();
 		const auto size = parse_size(row["request_size"]);
 		const auto concurrency = number_of(row, "concurrency");
-		if (!size || !concurrency) return std::unexpected(fmt::format("row {}: no request size or no concurrency", i + 1));
+		if (!size || !concurrency)
+			return std::unexpected(fmt::format("row {}: no request size or no concurrency", i + 1));
 		out.concurrency = static_cast<std::uint64_t>(*concurrency);
 		if (out.validity == "invalid" || out.validity == "n/a") continue;
-		const auto gigabits = number_of(row, "gigabits_per_second"), p90 = number_of(row, "p90_us"), p99 = number_of(row, "p99_us"),
-				   qps = number_of(row, "qps");
-		if (!gigabits || !p90 || !p99 || !qps || *qps <= 0) return std::unexpected(fmt::format("row {}: a number is missing", i + 1));
+		const auto gigabits = number_of(row, "gigabits_per_second"), p90 = number_of(row, "p90_us"),
+				   p99 = number_of(row, "p99_us"), qps = number_of(row, "qps");
+		if (!gigabits || !p90 || !p99 || !qps || *qps <= 0)
+			return std::unexpected(fmt::format("row {}: a number is missing", i + 1));
 		const Verdict verdict = judge(Numbers{.size = static_cast<double>(*size),
 			.concurrency = *concurrency,
 			.gigabits = *gigabits,

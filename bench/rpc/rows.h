@@ -1,6 +1,7 @@
 // From runs to rows, and whether rows can be true: ours, and published ones (`verbena check`).
 //
-//   invalid: Gb/s is not QPS x size (beyond 1 % and the rounding of the printed digits); more was in flight than there were requests
+//   invalid: Gb/s is not QPS x size (beyond 1 % and the rounding of the printed digits); more was in flight than there
+//   were requests
 //            (Little's law); an answer was wrong; the server served less than was answered; percentiles run backwards
 //   suspect: P90 lies below the mean that concurrency and QPS give
 #pragma once
@@ -21,8 +22,8 @@ using Json = nlohmann::ordered_json;
 // "inline", "send-queue"; empty for none.
 std::string_view name_of(Behaviour behaviour);
 
-// The median repetition's numbers, with the intervals of rate and P99 over all of them. The published columns come first, with the
-// published names. `each_repetition` is for JSON: CSV leaves lists out.
+// The median repetition's numbers, with the intervals of rate and P99 over all of them. The published columns come
+// first, with the published names. `each_repetition` is for JSON: CSV leaves lists out.
 Json row_of(const CellOptions& cell, std::span<const Outcome> repetitions);
 Json row_not_run(const CellOptions& cell, const std::string& reason);
 std::string to_markdown(const std::vector<Json>& rows);

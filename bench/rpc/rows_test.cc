@@ -27,7 +27,10 @@ TEST(RpcRows, ThePublishedTablesImpossibleRowsAreFoundAndNoOthers) {
 }
 
 Outcome run_of(std::uint64_t requests, double mean_us) {
-	Outcome run{.requests = requests, .served = requests, .seconds = 1, .latency_sum_us = mean_us * static_cast<double>(requests)};
+	Outcome run{.requests = requests,
+		.served = requests,
+		.seconds = 1,
+		.latency_sum_us = mean_us * static_cast<double>(requests)};
 	for (int i = 0; i < 100; ++i) run.latency.record(static_cast<std::uint64_t>(mean_us * 1000));
 	return run;
 }
@@ -38,7 +41,8 @@ TEST(RpcRows, ARowHasThePublishedColumnsFirst) {
 	std::vector<std::string> names;
 	for (const auto& [key, value] : row.items()) names.push_back(key);
 	names.resize(6);
-	EXPECT_EQ(names, (std::vector<std::string>{"request_size", "concurrency", "gigabits_per_second", "p90_us", "p99_us", "qps"}));
+	EXPECT_EQ(names,
+		(std::vector<std::string>{"request_size", "concurrency", "gigabits_per_second", "p90_us", "p99_us", "qps"}));
 	EXPECT_EQ(row["request_size"], "4K");
 	EXPECT_EQ(row["validity"], "valid");
 }

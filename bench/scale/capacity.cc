@@ -33,7 +33,9 @@ Cost cost_of(std::span<const double> each) {
 	return {.kib = median(values), .low = interval.low, .high = interval.high};
 }
 
-std::string describe(const Cost& cost) { return fmt::format("{:.2f} KiB [{:.2f}, {:.2f}]", cost.kib, cost.low, cost.high); }
+std::string describe(const Cost& cost) {
+	return fmt::format("{:.2f} KiB [{:.2f}, {:.2f}]", cost.kib, cost.low, cost.high);
+}
 
 Growth growth_of(ClientKind kind, std::span<const Outcome> few, std::span<const Outcome> many) {
 	Growth growth{.kind = kind, .server = {}, .kernel = {}};
@@ -48,7 +50,8 @@ Growth growth_of(ClientKind kind, std::span<const Outcome> few, std::span<const 
 									since(less.before.resident_bytes, less.connected.resident_bytes)) /
 			kib);
 		growth.kernel.push_back(
-			(since(more.kernel_before, more.kernel_connected) - since(less.kernel_before, less.kernel_connected)) / (ends * kib));
+			(since(more.kernel_before, more.kernel_connected) - since(less.kernel_before, less.kernel_connected)) /
+			(ends * kib));
 	}
 	return growth;
 }
@@ -61,20 +64,25 @@ std::string describe_parts(std::span<const Growth> kinds) {
 	const Growth rdma = of(ClientKind::rdma), tls = of(ClientKind::tcp_tls), clear = of(ClientKind::tcp_clear);
 	if (rdma.server.empty() || tls.server.empty() || clear.server.empty()) return {};
 	std::vector<double> session;
-	for (std::size_t i = 0; i < std::min(tls.server.size(), clear.server.size()); ++i) session.push_back(tls.server[i] - clear.server[i]);
-	return fmt::format("a queue pair and its channel {}; a TLS session {}; a descriptor and its channel {}, and {} in the kernel",
-		describe(cost_of(rdma.server)), describe(cost_of(session)), describe(cost_of(clear.server)), describe(cost_of(clear.kernel)));
+	for (std::size_t i = 0; i < std::min(tls.server.size(), clear.server.size()); ++i)
+		session.push_back(tls.server[i] - clear.server[i]);
+	return fmt::format(
+		"a queue pair and its channel {}; a TLS session {}; a descriptor and its channel {}, and {} in the kernel",
+		describe(cost_of(rdma.server)), describe(cost_of(session)), describe(cost_of(clear.server)),
+		describe(cost_of(clear.kernel)));
 }
 
 Resources resources_here() {
 	Resources here;
-	here.memory_bytes = static_cast<std::uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
+	here.memory_bytes =
+		static_cast<std::uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
 	here.memory_bytes = std::min(here.memory_bytes, number_in("/sys/fs/cgroup/memory.max", here.memory_bytes));
 	here.descriptors = descriptors_max();
 	rlimit processes{};
 	getrlimit(RLIMIT_NPROC, &processes);
-	here.threads = std::min({number_in("/proc/sys/kernel/threads-max", ~0ull), number_in("/proc/sys/kernel/pid_max", ~0ull),
-		number_in("/sys/fs/cgroup/pids.max", ~0ull), static_cast<std::uint64_t>(processes.rlim_cur)});
+	here.threads =
+		std::min({number_in("/proc/sys/kernel/threads-max", ~0ull), number_in("/proc/sys/kernel/pid_max", ~0ull),
+			number_in("/sys/fs/cgroup/pids.max", ~0ull), static_cast<std::uint64_t>(processes.rlim_cur)});
 	return here;
 }
 
@@ -99,12 +107,14 @@ Limit limit_of(const Growth& growth, const Resources& resources) {
 	limit.by.emplace_back("memory", static_cast<std::uint64_t>(static_cast<double>(resources.memory_bytes) / each));
 	const bool rdma = kind == ClientKind::rdma || kind == ClientKind::thread;
 	if (rdma && resources.queue_pairs > 0) limit.by.emplace_back("queue pairs", resources.queue_pairs);
-	if (tcp && resources.descriptors > descriptors_aside) limit.by.emplace_back("descriptors", resources.descriptors - descriptors_aside);
+	if (tcp && resources.descriptors > descriptors_aside)
+		limit.by.emplace_back("descriptors", resources.descriptors - descriptors_aside);
 	if (kind == ClientKind::thread) {
 		limit.by.emplace_back("threads", resources.threads);
 		limit.by.emplace_back("the engine's own limit", engine_threads_max);
 	}
-	if (kind == ClientKind::logical) limit.by.emplace_back("ids of 64 carriers", std::uint64_t{64} * channel::MuxId::slots_max);
+	if (kind == ClientKind::logical)
+		limit.by.emplace_back("ids of 64 carriers", std::uint64_t{64} * channel::MuxId::slots_max);
 	std::ranges::stable_sort(limit.by, {}, &std::pair<std::string, std::uint64_t>::second);
 	return limit;
 }

@@ -1,11 +1,12 @@
 // How many clients one server can have, from measured costs: a model, pure functions.
 //
-// What a client costs is the slope between runs with few and with many of its kind, so what the process has anyway stays out. Each kind
-// needs other things: memory all, a queue pair those over RDMA, a descriptor those over TCP (over RDMA only during the set-up), a thread
-// those of the engine with threads. The resource that allows the fewest clients binds.
+// What a client costs is the slope between runs with few and with many of its kind, so what the process has anyway
+// stays out. Each kind needs other things: memory all, a queue pair those over RDMA, a descriptor those over TCP (over
+// RDMA only during the set-up), a thread those of the engine with threads. The resource that allows the fewest clients
+// binds.
 //
-// A descriptor costs the kernel memory too. It is counted of the whole host, where each connection has both its ends: half of it is the
-// server's.
+// A descriptor costs the kernel memory too. It is counted of the whole host, where each connection has both its ends:
+// half of it is the server's.
 #pragma once
 
 #include <cstdint>
@@ -37,7 +38,8 @@ struct Growth {
 // Both have run equally often.
 Growth growth_of(ClientKind kind, std::span<const Outcome> few, std::span<const Outcome> many);
 
-// What clients are made of, by the kinds that were measured: a queue pair, a TLS session, a descriptor. One sentence, or nothing.
+// What clients are made of, by the kinds that were measured: a queue pair, a TLS session, a descriptor. One sentence,
+// or nothing.
 std::string describe_parts(std::span<const Growth> kinds);
 
 // What there is on this machine for one process.

@@ -17,7 +17,8 @@ Outcome with(std::uint64_t clients, std::uint64_t kib, std::uint64_t kernel_kib 
 }
 
 TEST(Capacity, WhatIsThereAnywayStaysOutOfTheCostOfAClient) {
-	const std::vector<Outcome> few{with(100, 5000 + 800), with(100, 5000 + 800)}, many{with(500, 5000 + 4000), with(500, 5000 + 4400)};
+	const std::vector<Outcome> few{with(100, 5000 + 800), with(100, 5000 + 800)},
+		many{with(500, 5000 + 4000), with(500, 5000 + 4400)};
 	const Cost cost = cost_of(growth_of(ClientKind::rdma, few, many).server);
 	EXPECT_DOUBLE_EQ(cost.kib, 8.5);
 	EXPECT_LE(cost.low, cost.kib);
@@ -38,14 +39,18 @@ TEST(Capacity, AClientIsMadeOfAQueuePairOrOfADescriptorAndATlsSession) {
 	const std::vector<Growth> kinds{
 		growth(ClientKind::rdma, 9, 0), growth(ClientKind::tcp_tls, 14, 8), growth(ClientKind::tcp_clear, 4, 8)};
 	EXPECT_EQ(describe_parts(kinds),
-		"a queue pair and its channel 9.00 KiB [9.00, 9.00]; a TLS session 10.00 KiB [10.00, 10.00]; a descriptor and its channel "
+		"a queue pair and its channel 9.00 KiB [9.00, 9.00]; a TLS session 10.00 KiB [10.00, 10.00]; a descriptor and "
+	    "its channel "
 		"4.00 KiB [4.00, 4.00], and 4.00 KiB [4.00, 4.00] in the kernel");
 	EXPECT_EQ(describe_parts(std::span(kinds).first(2)), "");
 }
 
 TEST(Capacity, TheScarcestResourceBinds) {
-	const Resources resources{.memory_bytes = 1u << 30, .descriptors = 20'000, .queue_pairs = 500'000, .threads = 30'000};
-	const auto of = [](ClientKind kind, double kib, double kernel_kib = 0) { return Growth{kind, {kib}, {kernel_kib}}; };
+	const Resources resources{
+		.memory_bytes = 1u << 30, .descriptors = 20'000, .queue_pairs = 500'000, .threads = 30'000};
+	const auto of = [](ClientKind kind, double kib, double kernel_kib = 0) {
+		return Growth{kind, {kib}, {kernel_kib}};
+	};
 	const Limit rdma = limit_of(of(ClientKind::rdma, 8), resources);
 	EXPECT_EQ(rdma.clients(), 131'072u);
 	EXPECT_EQ(rdma.binds(), "memory");

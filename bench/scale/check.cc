@@ -51,7 +51,8 @@ std::string impossible(const Fields& row, double clients) {
 	const auto own = number_of(row, "server_echoes"), theirs = number_of(row, "client_echoes");
 	if (own && theirs && *own > 0 && success && *success == 100 && *own != *theirs)
 		return fmt::format("the server counted {:.0f} echoes, and the clients verified {:.0f}", *own, *theirs);
-	// Of several repetitions the slowest goes with the longest latency: their medians need not obey the law that each of them does.
+	// Of several repetitions the slowest goes with the longest latency: their medians need not obey the law that each
+	// of them does.
 	const auto slowest = number_of(row, "messages_per_second_low");
 	const double under_way = std::min(rate.value_or(0), slowest.value_or(rate.value_or(0))) * latency.value_or(0) / 1e3;
 	const double most = clients * number_of(row, "window").value_or(1);
@@ -60,7 +61,8 @@ std::string impossible(const Fields& row, double clients) {
 	for (const std::string name : {"connect", "latency"}) {
 		const auto half = number_of(row, name + "_p50_ms"), most_of = number_of(row, name + "_p99_ms"),
 				   max = number_of(row, name + "_max_ms");
-		if (half && most_of && max && !(*half <= *most_of && *most_of <= *max)) return name + " percentiles run backwards";
+		if (half && most_of && max && !(*half <= *most_of && *most_of <= *max))
+			return name + " percentiles run backwards";
 	}
 	return {};
 }
@@ -86,25 +88,31 @@ std::string not_comparable(const std::vector<Fields>& rows, const Fields& row, d
 	std::string reason;
 	const auto add = [&](const std::string& text) { reason += (reason.empty() ? "" : "; ") + text; };
 	if (const PublishedRow* known = published_row(row, clients); known != nullptr && !row.contains("messages")) {
-		const auto line = [](const PublishedRow& of) { return fmt::format("-n {} -d {} -t {}", of.messages, of.stagger_ms, of.think_ms); };
+		const auto line = [](const PublishedRow& of) {
+			return fmt::format("-n {} -d {} -t {}", of.messages, of.stagger_ms, of.think_ms);
+		};
 		const PublishedRow& other = known == &published.front() ? published.back() : published.front();
-		add(fmt::format(
-			"its clients did other work ({}) than those of the other rows ({} clients: {})", line(*known), other.clients, line(other)));
+		add(fmt::format("its clients did other work ({}) than those of the other rows ({} clients: {})", line(*known),
+			other.clients, line(other)));
 	}
 	const std::string work = work_of(row);
 	const auto other = std::ranges::find_if(rows, [&](const Fields& each) {
-		return text_of(each, "transport") == text_of(row, "transport") && text_of(each, "rate") == text_of(row, "rate") &&
-			text_of(each, "shared_qps") == text_of(row, "shared_qps") && text_of(each, "without") == text_of(row, "without") &&
+		return text_of(each, "transport") == text_of(row, "transport") &&
+			text_of(each, "rate") == text_of(row, "rate") &&
+			text_of(each, "shared_qps") == text_of(row, "shared_qps") &&
+			text_of(each, "without") == text_of(row, "without") &&
 			text_of(each, "connect") == text_of(row, "connect") && text_of(each, "engine") == text_of(row, "engine") &&
 			work_of(each) != work;
 	});
 	if (!work.empty() && other != rows.end())
-		add(fmt::format(
-			"its clients did other work ({}) than those of the row of {} ({})", work, text_of(*other, "clients"), work_of(*other)));
+		add(fmt::format("its clients did other work ({}) than those of the row of {} ({})", work,
+			text_of(*other, "clients"), work_of(*other)));
 	const auto threads = number_of(row, "peak_threads");
 	if (!row.contains("peak_clients") && threads && *threads < threads_needed * clients)
-		add(fmt::format("{:.0f} threads at most, where each of the {:.0f} clients has one: the table does not show them all at once",
-			*threads, clients));
+		add(
+			fmt::format("{:.0f} threads at most, where each of the {:.0f} clients has one: the table does not show "
+		                "them all at once",
+				*threads, clients));
 	return reason;
 }
 

@@ -1,9 +1,9 @@
-// Judges a whole table of this experiment, ours or published: whether its rows can be true, and whether they can be compared with each
-// other.
+// Judges a whole table of this experiment, ours or published: whether its rows can be true, and whether they can be
+// compared with each other.
 //
-// A row is "not comparable" if its clients did other work than those of the table's other rows (messages, think time, stagger, size), or if
-// what it calls concurrent cannot have been: a program with a thread for each client whose table has far fewer threads than clients. A
-// verdict that a row brings with it is kept, unless ours is worse.
+// A row is "not comparable" if its clients did other work than those of the table's other rows (messages, think time,
+// stagger, size), or if what it calls concurrent cannot have been: a program with a thread for each client whose table
+// has far fewer threads than clients. A verdict that a row brings with it is kept, unless ours is worse.
 #pragma once
 
 #include <expected>

@@ -9,7 +9,8 @@ namespace verbena::scale {
 namespace {
 
 constexpr std::string_view header =
-	"experiment,transport,clients,success_percent,avg_latency_ms,messages_per_second,rate,messages,think_ms,size,window,peak_clients,peak_"
+	"experiment,transport,clients,success_percent,avg_latency_ms,messages_per_second,rate,messages,think_ms,size,"
+    "window,peak_clients,peak_"
 	"threads,"
 	"server_echoes,client_echoes,validity,reason\n";
 
@@ -30,11 +31,14 @@ TEST(CheckScale, APublishedRowIsNotComparableBecauseOfItsWorkAndItsThreads) {
 	EXPECT_NE(rows.back().reason.find("1244 threads"), std::string::npos);
 }
 
-TEST(CheckScale, AGoodRowIsValid) { EXPECT_EQ(only("scale,rdma,10,100,0.1,50000,0,0,0,64,1,10,3,900,900,valid,").validity, "valid"); }
+TEST(CheckScale, AGoodRowIsValid) {
+	EXPECT_EQ(only("scale,rdma,10,100,0.1,50000,0,0,0,64,1,10,3,900,900,valid,").validity, "valid");
+}
 
 TEST(CheckScale, RowsOfOtherWorkAreNotComparable) {
 	const auto rows = check_table(std::string(header) +
-		"scale,rdma,10,100,0.1,50000,0,5,0,64,1,10,3,9,9,valid,\nscale,rdma,20,100,0.1,50000,0,9,0,64,1,20,3,9,9,valid,\n");
+		"scale,rdma,10,100,0.1,50000,0,5,0,64,1,10,3,9,9,valid,\nscale,rdma,20,100,0.1,50000,0,9,0,64,1,20,3,9,9,valid,"
+	    "\n");
 	EXPECT_EQ((*rows)[0].validity, "not comparable");
 	EXPECT_EQ((*rows)[1].validity, "not comparable");
 }

@@ -16,7 +16,8 @@ using async::Task;
 
 constexpr std::uint32_t labels_max = 1 << 20;
 constexpr Nanoseconds answers_patience = 500'000'000, drain_patience = 1'500'000'000;
-// Nobody says which message was the last one to arrive; but none that has arrived is unanswered after a pause of so long.
+// Nobody says which message was the last one to arrive; but none that has arrived is unanswered after a pause of so
+// long.
 constexpr Nanoseconds pause_in_answers = 10'000'000;
 
 // A channel that is being served, so that a server that ends can close it.
@@ -37,9 +38,11 @@ constexpr Nanoseconds look_interval = 100'000'000;
 channel::Described describe(const EchoOptions& options) {
 	const auto text = [](auto number) { return fmt::format("{}", number); };
 	channel::Described all{{"engine", std::string(name_of(options.engine))}, {"poll_us", text(options.spin / 1000)},
-		{"handshake_timeout_ms", text(options.acceptor.patience / 1'000'000)}, {"handshakes_max", text(options.acceptor.handshakes_max)},
+		{"handshake_timeout_ms", text(options.acceptor.patience / 1'000'000)},
+		{"handshakes_max", text(options.acceptor.handshakes_max)},
 		{"accepted_max", text(options.acceptor.accepted_max)}, {"accept_rate", text(options.acceptor.accept_rate)},
-		{"logical_channels_max", text(options.logical)}, {"shared_queue_pairs_max", text(options.shared_queue_pairs_max)}};
+		{"logical_channels_max", text(options.logical)},
+		{"shared_queue_pairs_max", text(options.shared_queue_pairs_max)}};
 	for (auto& each : channel::describe(options.rc)) all.push_back(std::move(each));
 	const auto add = [&](const char* name, auto number) { all.emplace_back(name, text(number)); };
 	add("tcp_buffer_max", options.acceptor.tcp.buffer_max);
@@ -51,10 +54,13 @@ channel::Described describe(const EchoOptions& options) {
 }
 
 EchoService::EchoService(EchoOptions options)
-	: options_(std::move(options)), counts_(options_.counts != nullptr ? *options_.counts : own_counts_), setup_(loop_options(0)) {}
+	: options_(std::move(options)),
+	  counts_(options_.counts != nullptr ? *options_.counts : own_counts_),
+	  setup_(loop_options(0)) {}
 
 async::LoopOptions EchoService::loop_options(Nanoseconds spin) const {
-	return {.spin = spin, .selector = options_.engine == Engine::uring ? async::SelectorKind::uring : async::SelectorKind::epoll};
+	return {.spin = spin,
+		.selector = options_.engine == Engine::uring ? async::SelectorKind::uring : async::SelectorKind::epoll};
 }
 
 EchoService::~EchoService() {
@@ -77,7 +83,9 @@ std::expected<void, std::string> EchoService::start() {
 		home.transport = std::move(*transport);
 		homes.push_back({.loop = &home.loop,
 			.transport = home.transport.get(),
-			.deliver = [this, &home](std::unique_ptr<channel::Channel> channel) { home.loop.spawn(serve(home, std::move(channel))); },
+			.deliver =
+				[this, &home](
+					std::unique_ptr<channel::Channel> channel) { home.loop.spawn(serve(home, std::move(channel))); },
 			.deliver_carrier =
 				[this, &home](std::unique_ptr<channel::Channel> carrier, const channel::Negotiated& granted) {
 					home.loop.spawn(carry(home, std::move(carrier), granted.logical_channels));
@@ -109,7 +117,8 @@ Engine EchoService::engine() const {
 
 std::string EchoService::engine_trouble() const {
 	if (engine() == options_.engine) return {};
-	return fmt::format("io_uring is not to be had, epoll is used instead ({})", homes_.front()->loop.selector_refusal());
+	return fmt::format(
+		"io_uring is not to be had, epoll is used instead ({})", homes_.front()->loop.selector_refusal());
 }
 
 channel::Path EchoService::path() const {
@@ -125,10 +134,11 @@ channel::RcCounters EchoService::counters() const {
 	channel::RcCounters sum;
 	using Counters = channel::RcCounters;
 	for (const auto& home : homes_)
-		for (auto member : {&Counters::frames_sent, &Counters::frames_inline, &Counters::frames_received, &Counters::messages_sent,
-				 &Counters::messages_received, &Counters::messages_coalesced, &Counters::credit_frames, &Counters::want_frames,
-				 &Counters::heartbeats, &Counters::bytes_sent, &Counters::bytes_received, &Counters::channels_opened,
-				 &Counters::channels_lost, &Counters::send_posts, &Counters::receive_posts})
+		for (auto member :
+			{&Counters::frames_sent, &Counters::frames_inline, &Counters::frames_received, &Counters::messages_sent,
+				&Counters::messages_received, &Counters::messages_coalesced, &Counters::credit_frames,
+				&Counters::want_frames, &Counters::heartbeats, &Counters::bytes_sent, &Counters::bytes_received,
+				&Counters::channels_opened, &Counters::channels_lost, &Counters::send_posts, &Counters::receive_posts})
 			sum.*member += home->transport->counters().*member;
 	return sum;
 }
@@ -175,8 +185,8 @@ Task<void> EchoService::serve(Home& home, std::unique_ptr<channel::Channel> chan
 Task<void> EchoService::carry(Home& home, std::unique_ptr<channel::Channel> channel, std::uint32_t channels_max) {
 	channel::MuxOptions options = options_.mux;
 	options.channels_max = channels_max;
-	channel::MuxCarrier carrier(
-		std::move(channel), channel::Mux::Side::acceptor, options, [this, &home](std::unique_ptr<channel::MuxChannel> logical) {
+	channel::MuxCarrier carrier(std::move(channel), channel::Mux::Side::acceptor, options,
+		[this, &home](std::unique_ptr<channel::MuxChannel> logical) {
 			see_label(logical->label());
 			home.loop.spawn(serve(home, std::move(logical)));
 		});
@@ -201,7 +211,9 @@ void EchoService::see_label(std::uint32_t label) {
 
 metrics::Families EchoService::families() {
 	using namespace metrics;
-	const auto now = [](const std::atomic<std::uint64_t>& count) { return static_cast<double>(count.load(std::memory_order_relaxed)); };
+	const auto now = [](const std::atomic<std::uint64_t>& count) {
+		return static_cast<double>(count.load(std::memory_order_relaxed));
+	};
 	Families all{gauge("verbena_engine_info", "The engine that runs", 1, {{"engine", std::string(name_of(engine()))}}),
 		gauge("verbena_clients", "Clients that are connected", now(counts_.connected)),
 		gauge("verbena_clients_peak", "The most clients at once", now(counts_.peak)),
@@ -210,7 +222,8 @@ metrics::Families EchoService::families() {
 		errors_.family("verbena_channel_errors_total",
 			"Broken channels by the status of the completion that said so, or by what else broke them", "status"),
 		failed_setups_.family("verbena_handshake_failures_total", "Set-ups that failed, by cause", "cause"),
-		set_up_times_.family("verbena_handshake_seconds", "From a client's first word to its proof, of those that succeeded"),
+		set_up_times_.family(
+			"verbena_handshake_seconds", "From a client's first word to its proof, of those that succeeded"),
 		service_times_.family("verbena_echo_service_seconds", "From a message's arrival to the sending of its echo")};
 	const auto append = [&](std::optional<Families> more) {
 		if (more)
@@ -222,7 +235,8 @@ metrics::Families EchoService::families() {
 	};
 	// Threads each have a transport of their own, too many to tell.
 	Home& home = *homes_.front();
-	if (options_.engine != Engine::threads) append(read_on(home.loop, [&home] { return transport_families(*home.transport); }));
+	if (options_.engine != Engine::threads)
+		append(read_on(home.loop, [&home] { return transport_families(*home.transport); }));
 	append(read_on(setup_, [this] { return acceptor_families(*acceptor_); }));
 	if (options_.logical > 0)
 		append(read_on(home.loop, [this, &home] {
@@ -248,7 +262,8 @@ Task<void> EchoService::look_at_itself() {
 Task<void> EchoService::drain(Home& home) {
 	const Nanoseconds began = monotonic_now(), deadline = began + drain_patience;
 	const auto echoed = [this] { return counts_.echoed.load(std::memory_order_relaxed); };
-	for (std::uint64_t before = ~0ull; (home.answering > 0 || before != echoed()) && monotonic_now() < began + answers_patience;) {
+	for (std::uint64_t before = ~0ull;
+		(home.answering > 0 || before != echoed()) && monotonic_now() < began + answers_patience;) {
 		before = echoed();
 		co_await home.loop.sleep_for(pause_in_answers);
 	}

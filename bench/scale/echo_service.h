@@ -1,11 +1,12 @@
-// The multi-client server: accepts channels and echoes every message. Event-driven: one thread for set-ups (the caller of run()), one for
-// all channels, whatever their number; the adapter adds its own. Their loops ask the kernel by epoll or by io_uring.
+// The multi-client server: accepts channels and echoes every message. Event-driven: one thread for set-ups (the caller
+// of run()), one for all channels, whatever their number; the adapter adds its own. Their loops ask the kernel by epoll
+// or by io_uring.
 //
-// With Engine::threads each client has a thread, a loop and a device context of its own, made before the first one comes, as the published
-// program had: it is there to judge claims about threads.
+// With Engine::threads each client has a thread, a loop and a device context of its own, made before the first one
+// comes, as the published program had: it is there to judge claims about threads.
 //
-// With `logical` above 0 a connection may carry up to so many clients instead of one, if it asks for that: each logical channel is one, and
-// its label its number.
+// With `logical` above 0 a connection may carry up to so many clients instead of one, if it asks for that: each logical
+// channel is one, and its label its number.
 #pragma once
 
 #include <algorithm>
@@ -38,10 +39,13 @@ enum class Engine : std::uint8_t { epoll, uring, threads };
 inline constexpr std::array<std::string_view, 3> engine_names{"epoll", "uring", "threads"};
 inline std::string_view name_of(Engine engine) { return engine_names[static_cast<std::size_t>(engine)]; }
 // `name` is one of them.
-inline Engine engine_of(std::string_view name) { return static_cast<Engine>(std::ranges::find(engine_names, name) - engine_names.begin()); }
+inline Engine engine_of(std::string_view name) {
+	return static_cast<Engine>(std::ranges::find(engine_names, name) - engine_names.begin());
+}
 inline constexpr std::uint32_t engine_threads_max = 1000;  // clients, and so threads
 // Of a transport that has one client.
-inline constexpr channel::RcOptions rc_of_a_thread{.units_start = 16, .units_max = 256, .units_low = 8, .connections_max = 4};
+inline constexpr channel::RcOptions rc_of_a_thread{
+	.units_start = 16, .units_max = 256, .units_low = 8, .connections_max = 4};
 
 struct EchoOptions {
 	async::Address where;
@@ -80,10 +84,12 @@ public:
 	std::string engine_trouble() const;
 	channel::Path path() const;  // device, GID and MTU; "rc"
 
-	std::uint64_t queue_pairs_max() const { return static_cast<std::uint64_t>(homes_.front()->transport->device().attributes.max_qp); }
+	std::uint64_t queue_pairs_max() const {
+		return static_cast<std::uint64_t>(homes_.front()->transport->device().attributes.max_qp);
+	}
 
-	// Until stop(), which a signal handler may call: then no new clients, what has arrived is answered, those that are there are closed,
-	// and it returns within two seconds.
+	// Until stop(), which a signal handler may call: then no new clients, what has arrived is answered, those that are
+	// there are closed, and it returns within two seconds.
 	void run();
 	void stop() { setup_.stop(); }
 

@@ -19,7 +19,8 @@ Task<void> send(channel::Channel& channel, int count, int& sent) {
 		if (!co_await channel.send(message)) co_return ADD_FAILURE() << channel.reason();
 }
 
-// More than fit on the way back to a client that takes none: the service has the others, unanswered, when it is told to stop.
+// More than fit on the way back to a client that takes none: the service has the others, unanswered, when it is told to
+// stop.
 TEST(EchoService, AnswersWhatHasArrivedBeforeItEnds) {
 	constexpr int count = 40;
 	constexpr channel::RcOptions takes_all{.window = {.first = 64, .max = 64}, .units_max = 4096, .connections_max = 4};
@@ -40,12 +41,12 @@ TEST(EchoService, AnswersWhatHasArrivedBeforeItEnds) {
 	std::unique_ptr<channel::RcChannel> client;
 	int sent = 0;
 	channel::ConnectOptions to{.protection = channel::InClear{}, .host = "127.0.0.1", .port = service.port()};
-	loop.complete(
-		[](channel::RcTransport& transport, channel::ConnectOptions to, std::unique_ptr<channel::RcChannel>& client) -> Task<void> {
-			auto connected = co_await connect(transport, std::move(to));
-			if (!connected) co_return ADD_FAILURE() << connected.error();
-			client = std::move(*connected);
-		}(*transport, std::move(to), client));
+	loop.complete([](channel::RcTransport& transport, channel::ConnectOptions to,
+					  std::unique_ptr<channel::RcChannel>& client) -> Task<void> {
+		auto connected = co_await connect(transport, std::move(to));
+		if (!connected) co_return ADD_FAILURE() << connected.error();
+		client = std::move(*connected);
+	}(*transport, std::move(to), client));
 	if (client == nullptr) return service.stop();
 	loop.spawn(send(*client, count, sent));
 	loop.complete(until(loop, [&] { return sent == count; }));

@@ -46,7 +46,9 @@ struct ServerReport {
 	channel::RcCounters counters;
 };
 
-template <std::size_t size> void put(char (&into)[size], const std::string& text) { std::strncpy(into, text.c_str(), size - 1); }
+template <std::size_t size> void put(char (&into)[size], const std::string& text) {
+	std::strncpy(into, text.c_str(), size - 1);
+}
 
 void use_all_descriptors() {
 	rlimit limit{};
@@ -58,9 +60,9 @@ void use_all_descriptors() {
 channel::RcOptions server_options(const ExperimentOptions& options) {
 	const SwarmOptions& swarm = options.swarm;
 	channel::RcOptions rc = options.engine == Engine::threads ? rc_of_a_thread
-		: swarm.logical()
-		? rc_options(swarm, swarm.queue_pairs)
-		: channel::many_connections({.units_max = std::max(8192u, swarm.clients * 6), .connections_max = swarm.clients + 16});
+		: swarm.logical()                                     ? rc_options(swarm, swarm.queue_pairs)
+						  : channel::many_connections({.units_max = std::max(8192u, swarm.clients * 6),
+								.connections_max = swarm.clients + 16});
 	rc.coalesce = swarm.without != Without::coalescing;
 	if (swarm.without == Without::pooling) rc = channel::with_own_receives(rc);
 	if (swarm.without == Without::batched_polling) rc.poll_batch = 1;
@@ -241,10 +243,13 @@ private:
 		using namespace metrics;
 		Families all{gauge("verbena_test_clients", "Clients of this test", swarm_.clients),
 			gauge("verbena_test_clients_connected", "Clients that have connected", board().connected.load()),
-			board().connects.family("verbena_connect_seconds", "From when a client wants to connect to its proven channel"),
+			board().connects.family(
+				"verbena_connect_seconds", "From when a client wants to connect to its proven channel"),
 			board().round_trips.family("verbena_round_trip_seconds", "From sending a message to its verified echo")};
-		Family& failures = all.emplace_back(
-			Family{.name = "verbena_test_failures_total", .help = "Clients that failed, by cause", .kind = Kind::counter, .samples = {}});
+		Family& failures = all.emplace_back(Family{.name = "verbena_test_failures_total",
+			.help = "Clients that failed, by cause",
+			.kind = Kind::counter,
+			.samples = {}});
 		for (std::size_t cause = 1; cause < causes; ++cause)
 			failures.samples.push_back({.labels = {{"cause", std::string(name_of(static_cast<Cause>(cause)))}},
 				.value = static_cast<double>(board().failures[cause].load()),
@@ -268,7 +273,8 @@ private:
 		const Nanoseconds now = monotonic_now();
 		if (now - told_ < tell_interval) return;
 		told_ = now;
-		tell_({.doing = doing, .connected = board().connected.load(), .clients = swarm_.clients, .since = now - begun_});
+		tell_(
+			{.doing = doing, .connected = board().connected.load(), .clients = swarm_.clients, .since = now - begun_});
 	}
 
 	// While all hold their connections after the last echo: at its beginning, and a little before its end.
@@ -289,7 +295,8 @@ private:
 			}
 			workers_.erase(workers_.begin() + static_cast<std::ptrdiff_t>(i));
 			if (WIFEXITED(status) && WEXITSTATUS(status) == 0) continue;
-			if (WIFSIGNALED(status)) return std::unexpected(fmt::format("a process of clients was ended by signal {}", WTERMSIG(status)));
+			if (WIFSIGNALED(status))
+				return std::unexpected(fmt::format("a process of clients was ended by signal {}", WTERMSIG(status)));
 			for (const PartRows& each : results_.items())
 				if (each.first_failure[0] != '\0') return std::unexpected(each.first_failure);
 			return std::unexpected("a process of clients failed");
@@ -322,8 +329,8 @@ private:
 					[[fallthrough]];
 				case Stage::measuring: {
 					say("measuring");
-					const bool time_is_up =
-						swarm_.timed() && (now >= began + swarm_.warmup + swarm_.duration || board().first_finished.load() <= now);
+					const bool time_is_up = swarm_.timed() &&
+						(now >= began + swarm_.warmup + swarm_.duration || board().first_finished.load() <= now);
 					if (!time_is_up && !finished) break;
 					to_ = sample();
 					stage = Stage::ending;
@@ -337,8 +344,10 @@ private:
 			if (auto reaped = reap(); !reaped) return reaped;
 			if (workers_.empty()) {
 				if (stage == Stage::ending) return {};
-				// A few messages may begin and end between two looks at the board: its steps are due then, one after the other.
-				if (board().finished.load() != swarm_.clients) return std::unexpected("the clients' processes ended before their messages");
+				// A few messages may begin and end between two looks at the board: its steps are due then, one after
+				// the other.
+				if (board().finished.load() != swarm_.clients)
+					return std::unexpected("the clients' processes ended before their messages");
 				continue;
 			}
 			usleep(look_us);
@@ -366,8 +375,11 @@ private:
 			.rows = {rows_.items().begin(), rows_.items().end()}};
 		const PartRows& any = results_.items().front();
 		const char* const tcp = out.in_clear ? "tcp" : "tcp+tls";
-		out.path = {
-			.transport = swarm_.transport == Transport::tcp ? tcp : "rc", .device = any.device, .gid = any.gid, .mtu = any.mtu, .peer = {}};
+		out.path = {.transport = swarm_.transport == Transport::tcp ? tcp : "rc",
+			.device = any.device,
+			.gid = any.gid,
+			.mtu = any.mtu,
+			.peer = {}};
 		for (const PartRows& each : results_.items()) {
 			out.connect.merge(each.connect);
 			out.latency.merge(each.latency);
@@ -381,7 +393,9 @@ private:
 			out.connected += row.connected;
 			out.connect_sum_ms += row.connected ? static_cast<double>(row.connect_ms) : 0;
 		}
-		const auto between = [](std::uint64_t from, std::uint64_t to) { return to > from ? static_cast<double>(to - from) / 1e9 : 0; };
+		const auto between = [](std::uint64_t from, std::uint64_t to) {
+			return to > from ? static_cast<double>(to - from) / 1e9 : 0;
+		};
 		out.connecting_s = between(board().connecting_began.load(), board().connecting_ended.load());
 		out.messages_s = between(board().began.load(), board().ended.load());
 		out.from = from_;
@@ -452,10 +466,11 @@ std::expected<std::uint32_t, std::string> plan_processes(
 	const Transport transport = swarm.transport;
 	const std::uint64_t room = descriptors_max > descriptors_aside ? descriptors_max - descriptors_aside : 0;
 	const auto shortage = [&](const char* whose, std::uint64_t needed) {
-		return std::unexpected(fmt::format(
-			"a shortage of descriptors here, not a failure of the server: {} needs {} for {} TCP clients, and a process may have {} "
-			"(ulimit -Hn): fewer clients, or a higher limit",
-			whose, needed + descriptors_aside, clients, descriptors_max));
+		return std::unexpected(
+			fmt::format("a shortage of descriptors here, not a failure of the server: {} needs {} for {} TCP clients, "
+		                "and a process may have {} "
+						"(ulimit -Hn): fewer clients, or a higher limit",
+				whose, needed + descriptors_aside, clients, descriptors_max));
 	};
 	if (transport == Transport::tcp && own_server && clients > room) return shortage("the server", clients);
 	// RDMA clients give their descriptor back once they are connected, but all may be connecting at once.
@@ -467,10 +482,12 @@ std::expected<std::uint32_t, std::string> plan_processes(
 	return std::min(wanted, clients);
 }
 
-std::expected<Outcome, std::string> run_experiment(const ExperimentOptions& options, const std::function<void(const Moment&)>& tell) {
+std::expected<Outcome, std::string> run_experiment(
+	const ExperimentOptions& options, const std::function<void(const Moment&)>& tell) {
 	if (options.own_server && options.engine == Engine::threads && options.swarm.clients > engine_threads_max)
 		return std::unexpected(fmt::format(
-			"the engine with a thread for each client has at most {} of them: fewer clients, or --engine epoll", engine_threads_max));
+			"the engine with a thread for each client has at most {} of them: fewer clients, or --engine epoll",
+			engine_threads_max));
 	const auto parts = plan_processes(options.swarm, options.processes, options.own_server, descriptors_max());
 	if (!parts) return std::unexpected(parts.error());
 	std::signal(SIGPIPE, SIG_IGN);

@@ -5,7 +5,8 @@ namespace verbena::scale {
 namespace {
 
 double per_connection_kib(std::uint64_t now, std::uint64_t before, std::uint64_t connections) {
-	return now > before && connections > 0 ? static_cast<double>(now - before) / 1024 / static_cast<double>(connections) : 0;
+	return now > before && connections > 0 ? static_cast<double>(now - before) / 1024 / static_cast<double>(connections)
+										   : 0;
 }
 
 }  // namespace
@@ -29,12 +30,14 @@ std::optional<double> Outcome::server_peak_kib_per_connection() const {
 
 std::optional<double> Outcome::doorbells_per_echo() const {
 	if (!server || transport != Transport::rdma || echoes == 0) return {};
-	return static_cast<double>(server->counters.send_posts + server->counters.receive_posts) / static_cast<double>(echoes);
+	return static_cast<double>(server->counters.send_posts + server->counters.receive_posts) /
+		static_cast<double>(echoes);
 }
 
 std::optional<double> Outcome::idle_cpu_percent() const {
 	if (!server || idle_from.at == 0 || idle_to.at <= idle_from.at) return {};
-	return 100 * (idle_to.server.cpu_seconds - idle_from.server.cpu_seconds) / (static_cast<double>(idle_to.at - idle_from.at) / 1e9);
+	return 100 * (idle_to.server.cpu_seconds - idle_from.server.cpu_seconds) /
+		(static_cast<double>(idle_to.at - idle_from.at) / 1e9);
 }
 
 double Outcome::fairness() const {

@@ -38,7 +38,8 @@ struct Outcome {
 	std::uint32_t stalled = 0;
 	Without without = Without::nothing;
 	bool in_clear = false;
-	std::uint32_t clients = 0, queue_pairs = 0, window = 1, messages = 0, message_bytes = 0;  // queue_pairs: shared, or 0
+	std::uint32_t clients = 0, queue_pairs = 0, window = 1, messages = 0,
+				  message_bytes = 0;  // queue_pairs: shared, or 0
 	std::uint32_t handshakes = 0;  // set-ups at once of one process of clients; 0: all
 	double think_ms = 0, stagger_ms = 0, rate = 0, warmup_s = 0, seconds = 0;
 
@@ -52,7 +53,7 @@ struct Outcome {
 
 	double connecting_s = 0;   // from the first SYN to the last that was ready
 	double messages_s = 0;     // from the first message to the last echo
-	Sample from, to;           // the measured time: all of the messages, or what a duration leaves between warm-up and end
+	Sample from, to;  // the measured time: all of the messages, or what a duration leaves between warm-up and end
 	Sample idle_from, idle_to;  // while all are connected and nobody sends, after the last echo (with a hold)
 	std::optional<ServerAccount> server;
 	std::optional<double> round_trip_ns;  // core to core, if the caller took it
@@ -63,7 +64,9 @@ struct Outcome {
 	double messages_per_s() const;
 	double connections_per_s() const { return connecting_s > 0 ? static_cast<double>(connected) / connecting_s : 0; }
 	double mean_connect_ms() const { return connected > 0 ? connect_sum_ms / static_cast<double>(connected) : 0; }
-	double mean_latency_ms() const { return latency.count() > 0 ? latency_sum_ms / static_cast<double>(latency.count()) : 0; }
+	double mean_latency_ms() const {
+		return latency.count() > 0 ? latency_sum_ms / static_cast<double>(latency.count()) : 0;
+	}
 	double success_percent() const { return clients > 0 ? 100.0 * static_cast<double>(good) / clients : 0; }
 	// Resident memory of the server's process for each of its clients: while all are connected, and at its greatest.
 	std::optional<double> server_kib_per_connection() const;

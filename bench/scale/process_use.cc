@@ -17,9 +17,12 @@ namespace {
 constexpr std::string_view socket_slabs[]{"TCP", "sock_inode_cache", "filp", "eventpoll_epi"};
 
 // "VmRSS:     1234 kB" -> 1234
-std::uint64_t number_of(const std::string& line) { return std::strtoull(line.c_str() + line.find(':') + 1, nullptr, 10); }
+std::uint64_t number_of(const std::string& line) {
+	return std::strtoull(line.c_str() + line.find(':') + 1, nullptr, 10);
+}
 
-// User and system time in ticks of some milliseconds: the 14th and 15th field. The second is a name in brackets, which may have spaces.
+// User and system time in ticks of some milliseconds: the 14th and 15th field. The second is a name in brackets, which
+// may have spaces.
 double cpu_seconds_of(pid_t process) {
 	std::ifstream stat(fmt::format("/proc/{}/stat", process));
 	std::string line;
@@ -61,7 +64,8 @@ std::uint64_t kernel_socket_bytes() {
 	std::ifstream sockets("/proc/net/sockstat");
 	for (std::string line; std::getline(sockets, line);)
 		if (const auto at = line.find(" mem "); line.starts_with("TCP:") && at != line.npos)
-			bytes += std::strtoull(line.c_str() + at + 5, nullptr, 10) * static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
+			bytes +=
+				std::strtoull(line.c_str() + at + 5, nullptr, 10) * static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
 	return bytes;
 }
 

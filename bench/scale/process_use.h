@@ -17,8 +17,8 @@ struct ProcessUse {
 	ProcessUse& operator+=(const ProcessUse& other);
 };
 
-// What the kernel has for sockets and descriptors, of the whole host: bytes of their slabs (which often only root may read; then these are
-// not in it) and of the buffers of TCP.
+// What the kernel has for sockets and descriptors, of the whole host: bytes of their slabs (which often only root may
+// read; then these are not in it) and of the buffers of TCP.
 std::uint64_t kernel_socket_bytes();
 
 // Nothing but zeroes if there is no such process.

@@ -23,7 +23,8 @@ namespace {
 constexpr std::uint64_t descriptors_aside = 128;
 constexpr Nanoseconds start_patience = 10'000'000'000;
 constexpr const char* what_to_install =
-	"install Debian's packages redis-server and redis-tools (and stop the service that they start), or leave out --with-redis";
+	"install Debian's packages redis-server and redis-tools (and stop the service that they start), or leave out "
+    "--with-redis";
 
 bool is_on_path(std::string_view program) {
 	const char* path = std::getenv("PATH");
@@ -81,7 +82,8 @@ bool answers(async::Loop& loop, std::uint16_t port) {
 
 std::expected<void, std::string> find_redis() {
 	for (const char* program : {"redis-server", "redis-benchmark"})
-		if (!is_on_path(program)) return std::unexpected(fmt::format("{} is not on the PATH: {}", program, what_to_install));
+		if (!is_on_path(program))
+			return std::unexpected(fmt::format("{} is not on the PATH: {}", program, what_to_install));
 	return {};
 }
 
@@ -95,24 +97,27 @@ std::expected<RedisRate, std::string> measure_redis(
 	const std::string at = std::to_string(*port);
 
 	const OpenFile nowhere{open("/dev/null", O_WRONLY | O_CLOEXEC)};
-	const Child server{start({"redis-server", "--bind", "127.0.0.1", "--port", at, "--save", "", "--appendonly", "no", "--daemonize", "no",
-								 "--maxclients", std::to_string(rate.connections + 32), "--tcp-backlog", "4096"},
-		nowhere.fd)};
+	const Child server{
+		start({"redis-server", "--bind", "127.0.0.1", "--port", at, "--save", "", "--appendonly", "no", "--daemonize",
+				  "no", "--maxclients", std::to_string(rate.connections + 32), "--tcp-backlog", "4096"},
+			nowhere.fd)};
 	for (const Nanoseconds deadline = monotonic_now() + start_patience; !answers(loop, *port);) {
-		if (waitpid(server.pid, nullptr, WNOHANG) != 0 || monotonic_now() > deadline) return std::unexpected("redis-server did not start");
+		if (waitpid(server.pid, nullptr, WNOHANG) != 0 || monotonic_now() > deadline)
+			return std::unexpected("redis-server did not start");
 		usleep(10'000);
 	}
 
 	int ends[2];
 	if (pipe2(ends, O_CLOEXEC) != 0) return std::unexpected(fmt::format("pipe: {}", std::strerror(errno)));
-	const Child client{start({"redis-benchmark", "-h", "127.0.0.1", "-p", at, "-c", std::to_string(rate.connections), "-n",
-								 std::to_string(requests), "--csv", "ECHO", std::string(bytes, 'x')},
+	const Child client{start({"redis-benchmark", "-h", "127.0.0.1", "-p", at, "-c", std::to_string(rate.connections),
+								 "-n", std::to_string(requests), "--csv", "ECHO", std::string(bytes, 'x')},
 		ends[1])};
 	close(ends[1]);
 	const OpenFile output{ends[0]};
 	std::string text;
 	char piece[4096];
-	for (ssize_t got; (got = read(output.fd, piece, sizeof piece)) > 0;) text.append(piece, static_cast<std::size_t>(got));
+	for (ssize_t got; (got = read(output.fd, piece, sizeof piece)) > 0;)
+		text.append(piece, static_cast<std::size_t>(got));
 	const auto read = read_redis_csv(text);
 	if (!read) return std::unexpected(read.error());
 	rate.requests_per_s = *read;

@@ -1,7 +1,8 @@
-// redis-server and redis-benchmark as a yardstick: the same number of TCP connections, on the same machine, in the same session.
+// redis-server and redis-benchmark as a yardstick: the same number of TCP connections, on the same machine, in the same
+// session.
 //
-// Both are the machine's own programs; nothing is installed. What redis-benchmark prints is passed on as it is: its rate is over all of its
-// time, it has one process for all its clients, and it verifies no answer.
+// Both are the machine's own programs; nothing is installed. What redis-benchmark prints is passed on as it is: its
+// rate is over all of its time, it has one process for all its clients, and it verifies no answer.
 #pragma once
 
 #include <cstdint>

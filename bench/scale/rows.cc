@@ -16,7 +16,8 @@ namespace {
 constexpr double little_tolerance = 1.05;  // how far a mean of clocks may lie
 constexpr double rate_kept = 0.9, window_kept = 0.9;
 constexpr double fair = 0.95;
-constexpr double messages_for_fairness = 10;  // of a client on average: below that the measured time ends between one message and the next
+constexpr double messages_for_fairness =
+	10;  // of a client on average: below that the measured time ends between one message and the next
 
 using Value = std::function<std::optional<double>(const Outcome&)>;
 
@@ -32,7 +33,9 @@ Json median_of(std::span<const Outcome> runs, const Value& value) {
 	return values.empty() ? Json(nullptr) : Json(median(values));
 }
 
-Json whole(const Json& count) { return count.is_null() ? count : Json(static_cast<std::uint64_t>(count.get<double>())); }
+Json whole(const Json& count) {
+	return count.is_null() ? count : Json(static_cast<std::uint64_t>(count.get<double>()));
+}
 
 void add_interval(Json& row, const std::string& name, std::span<const Outcome> runs, const Value& value) {
 	const auto values = values_of(runs, value);
@@ -76,8 +79,8 @@ template <class T> std::optional<double> of_server(const Outcome& run, T ServerA
 
 Json repetition_of(const Outcome& run) {
 	Json one{{"success_percent", run.success_percent()}, {"messages_per_second", run.messages_per_s()},
-		{"connections_per_s", run.connections_per_s()}, {"avg_latency_ms", run.mean_latency_ms()}, {"echoes", run.echoes},
-		{"window_s", run.window_s()}, {"jain", run.fairness()}};
+		{"connections_per_s", run.connections_per_s()}, {"avg_latency_ms", run.mean_latency_ms()},
+		{"echoes", run.echoes}, {"window_s", run.window_s()}, {"jain", run.fairness()}};
 	if (run.server) one.update({{"peak_clients", run.server->peak}, {"server_echoes", run.server->echoed}});
 	one["round_trip_ns"] = run.round_trip_ns ? Json(*run.round_trip_ns) : Json(nullptr);
 	const Verdict verdict = judge(run);
@@ -87,8 +90,8 @@ Json repetition_of(const Outcome& run) {
 }
 
 Json beginning_of(std::string_view connect, const Outcome& run) {
-	return {{"experiment", "scale"}, {"transport", name_of(run.transport)}, {"connect", run.in_clear ? "clear" : connect},
-		{"clients", run.clients}};
+	return {{"experiment", "scale"}, {"transport", name_of(run.transport)},
+		{"connect", run.in_clear ? "clear" : connect}, {"clients", run.clients}};
 }
 
 void add_work(Json& row, const Outcome& run) {
@@ -114,23 +117,31 @@ Verdict judge(const Outcome& run) {
 		const ServerAccount& server = *run.server;
 		// A client that breaks off may have had its place counted or not.
 		if (server.peak < run.connected || (run.good == run.clients && server.peak > run.clients))
-			return invalid(fmt::format("the server had {} clients at once, and {} had connected", server.peak, run.connected));
+			return invalid(
+				fmt::format("the server had {} clients at once, and {} had connected", server.peak, run.connected));
 		if (run.queue_pairs > 0 && run.good == run.clients && server.labels != run.clients)
-			return invalid(fmt::format("the server saw {} different logical clients, of {}", server.labels, run.clients));
+			return invalid(
+				fmt::format("the server saw {} different logical clients, of {}", server.labels, run.clients));
 		if (run.queue_pairs > 0 && server.queue_pairs > run.queue_pairs)
-			return invalid(fmt::format("the server had {} queue pairs, of {} to be shared", server.queue_pairs, run.queue_pairs));
+			return invalid(
+				fmt::format("the server had {} queue pairs, of {} to be shared", server.queue_pairs, run.queue_pairs));
 		if (run.good == run.clients ? server.echoed != run.echoes : server.echoed < run.echoes)
-			return invalid(fmt::format("the server counted {} echoes, and the clients verified {}", server.echoed, run.echoes));
+			return invalid(
+				fmt::format("the server counted {} echoes, and the clients verified {}", server.echoed, run.echoes));
 	}
 	const double under_way = run.messages_per_s() * run.mean_latency_ms() / 1e3;
-	if (const double most = static_cast<double>(run.clients) * run.window; under_way > most * little_tolerance && run.rate <= 0)
+	if (const double most = static_cast<double>(run.clients) * run.window;
+		under_way > most * little_tolerance && run.rate <= 0)
 		return invalid(fmt::format("{:.1f} messages under way on average, of {:.0f} at most", under_way, most));
 	if (run.good < run.clients) return {};  // the row says so itself
 	if (run.timed() && run.window_s() < window_kept * run.seconds)
-		return suspect(fmt::format("measured for {:.2f} of {:.2f} s: the first client had no more to send", run.window_s(), run.seconds));
+		return suspect(fmt::format(
+			"measured for {:.2f} of {:.2f} s: the first client had no more to send", run.window_s(), run.seconds));
 	if (run.timed() && run.rate > 0 && run.messages_per_s() < rate_kept * run.rate)
-		return suspect(fmt::format("{:.0f} of {:.0f} messages a second: the rate was not kept", run.messages_per_s(), run.rate));
-	if (run.timed() && run.rate <= 0 && static_cast<double>(run.echoes) >= messages_for_fairness * run.clients && run.fairness() < fair)
+		return suspect(
+			fmt::format("{:.0f} of {:.0f} messages a second: the rate was not kept", run.messages_per_s(), run.rate));
+	if (run.timed() && run.rate <= 0 && static_cast<double>(run.echoes) >= messages_for_fairness * run.clients &&
+		run.fairness() < fair)
 		return suspect(fmt::format("the clients did unequal work: Jain's index is {:.2f}", run.fairness()));
 	return {};
 }
@@ -154,23 +165,28 @@ Json row_of(std::string_view connect, std::span<const Outcome> runs) {
 		if (!run.server) return {};
 		return static_cast<double>(run.server->after.peak_resident_bytes) / (1 << 20);
 	});
-	row["peak_threads"] = median_of(runs, [](const Outcome& run) { return of_server(run, &ServerAccount::threads_peak); });
+	row["peak_threads"] =
+		median_of(runs, [](const Outcome& run) { return of_server(run, &ServerAccount::threads_peak); });
 	add_work(row, first);
 	add_interval(row, "messages_per_second", runs, rate);
 	row["spread"] = spread(values_of(runs, rate));
 	add_times(row, "connect", runs, &Outcome::connect);
 	add_times(row, "latency", runs, &Outcome::latency);
 	add_with_interval(row, "connections_per_s", runs, [](const Outcome& run) { return run.connections_per_s(); });
-	add_with_interval(row, "server_kib_per_connection", runs, [](const Outcome& run) { return run.server_kib_per_connection(); });
-	row["server_peak_kib_per_connection"] = median_of(runs, [](const Outcome& run) { return run.server_peak_kib_per_connection(); });
+	add_with_interval(
+		row, "server_kib_per_connection", runs, [](const Outcome& run) { return run.server_kib_per_connection(); });
+	row["server_peak_kib_per_connection"] =
+		median_of(runs, [](const Outcome& run) { return run.server_peak_kib_per_connection(); });
 	row["server_cpu_percent"] =
 		median_of(runs, [](const Outcome& run) { return cpu_percent(run.from.server, run.to.server, run.window_s()); });
-	row["clients_cpu_percent"] =
-		median_of(runs, [](const Outcome& run) { return cpu_percent(run.from.clients, run.to.clients, run.window_s()); });
-	row["server_switches_per_s"] = median_of(
-		runs, [](const Outcome& run) { return run.window_s() > 0 ? switches(run.from.server, run.to.server) / run.window_s() : 0; });
-	row["clients_switches_per_s"] = median_of(
-		runs, [](const Outcome& run) { return run.window_s() > 0 ? switches(run.from.clients, run.to.clients) / run.window_s() : 0; });
+	row["clients_cpu_percent"] = median_of(
+		runs, [](const Outcome& run) { return cpu_percent(run.from.clients, run.to.clients, run.window_s()); });
+	row["server_switches_per_s"] = median_of(runs, [](const Outcome& run) {
+		return run.window_s() > 0 ? switches(run.from.server, run.to.server) / run.window_s() : 0;
+	});
+	row["clients_switches_per_s"] = median_of(runs, [](const Outcome& run) {
+		return run.window_s() > 0 ? switches(run.from.clients, run.to.clients) / run.window_s() : 0;
+	});
 	row["peak_clients"] = median_of(runs, [](const Outcome& run) { return of_server(run, &ServerAccount::peak); });
 	row["qps"] = whole(median_of(runs, [](const Outcome& run) { return of_server(run, &ServerAccount::queue_pairs); }));
 	row["distinct_ids"] = first.queue_pairs > 0
@@ -221,12 +237,13 @@ std::string to_markdown(const connect::Table& table) {
 		const char *key, *title;
 		bool has_interval = false;
 	};
-	std::vector<Column> columns{{"transport", "transport"}, {"engine", "engine"}, {"clients", "clients"}, {"qps", "QPs"},
-		{"rate", "offered msg/s"}, {"success_percent", "success %"}, {"connect_p50_ms", "connect p50 ms"},
-		{"connect_p99_ms", "connect p99 ms"}, {"connections_per_s", "connections/s"}, {"messages_per_second", "echoes/s", true},
-		{"jain", "Jain's index"}, {"latency_p50_ms", "latency p50 ms"}, {"latency_p99_ms", "latency p99 ms"},
-		{"server_kib_per_connection", "server KiB/connection"}, {"peak_threads", "threads"}, {"server_cpu_percent", "server CPU %"},
-		{"server_switches_per_s", "server switches/s"}};
+	std::vector<Column> columns{{"transport", "transport"}, {"engine", "engine"}, {"clients", "clients"},
+		{"qps", "QPs"}, {"rate", "offered msg/s"}, {"success_percent", "success %"},
+		{"connect_p50_ms", "connect p50 ms"}, {"connect_p99_ms", "connect p99 ms"},
+		{"connections_per_s", "connections/s"}, {"messages_per_second", "echoes/s", true}, {"jain", "Jain's index"},
+		{"latency_p50_ms", "latency p50 ms"}, {"latency_p99_ms", "latency p99 ms"},
+		{"server_kib_per_connection", "server KiB/connection"}, {"peak_threads", "threads"},
+		{"server_cpu_percent", "server CPU %"}, {"server_switches_per_s", "server switches/s"}};
 	if (table.rows.front().contains("over_redis"))
 		columns.insert(columns.end(), {{"redis_per_second", "redis req/s"}, {"over_redis", "times redis"}});
 	if (std::ranges::any_of(table.rows, [](const Json& row) { return row["without"] != ""; }))
@@ -263,7 +280,8 @@ std::string to_markdown(const connect::Table& table) {
 std::vector<std::pair<std::string, std::string>> environment_of(const Outcome& run, const std::string& command_line) {
 	const channel::Path& path = run.server && !run.server->path.device.empty() ? run.server->path : run.path;
 	const bool known = !path.device.empty();
-	const auto memory = static_cast<std::uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
+	const auto memory =
+		static_cast<std::uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
 	return {
 		{"device", path.device},
 		{"kind",

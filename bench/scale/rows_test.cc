@@ -88,8 +88,8 @@ TEST(ScaleRows, ARowIsTheMedianWithItsIntervalAndThePublishedColumnsComeInTheirO
 	EXPECT_EQ(row["messages_per_second_low"], 900.0);
 	EXPECT_EQ(row["messages_per_second_high"], 1300.0);
 	EXPECT_EQ(row["repetitions"].size(), 3u);
-	const std::vector<std::string> published{
-		"clients", "success_percent", "avg_connect_ms", "avg_latency_ms", "messages_per_second", "peak_memory_mb", "peak_threads"};
+	const std::vector<std::string> published{"clients", "success_percent", "avg_connect_ms", "avg_latency_ms",
+		"messages_per_second", "peak_memory_mb", "peak_threads"};
 	auto at = row.items().begin();
 	while (at.key() != "clients") ++at;
 	for (const std::string& name : published) EXPECT_EQ((at++).key(), name);

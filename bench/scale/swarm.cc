@@ -26,7 +26,8 @@ struct Mark {
 constexpr Nanoseconds look_interval = 500'000;
 // An address has 28,232 ports; clients of a server on this host come from several of its 127.0.0.0/8.
 constexpr std::uint32_t clients_per_address = 10'000;
-// Clients go on for so long after the measured time, so that whoever looks at its end a little late still sees them all at work.
+// Clients go on for so long after the measured time, so that whoever looks at its end a little late still sees them all
+// at work.
 constexpr Nanoseconds tail = 100'000'000;
 
 void raise_to(std::atomic<std::uint64_t>& peak, std::uint64_t value) {
@@ -104,8 +105,8 @@ Task<std::unique_ptr<channel::Channel>> Part::connect_stream(channel::ConnectOpt
 	where.trouble = &why.trouble;
 	std::unique_ptr<channel::Channel> channel;
 	if (options.transport == Transport::rdma) {
-		auto connecting =
-			events ? channel::connect_managed(*events, *transport, std::move(where)) : channel::connect(*transport, std::move(where));
+		auto connecting = events ? channel::connect_managed(*events, *transport, std::move(where))
+								 : channel::connect(*transport, std::move(where));
 		auto made = co_await std::move(connecting);
 		if (made) channel = std::move(*made);
 		else why.text = made.error();
@@ -129,11 +130,13 @@ Task<void> Part::carrier(std::uint32_t index) {
 	auto connecting = connect_stream(std::move(to), carrier_failure);
 	auto channel = co_await std::move(connecting);
 	if (channel && granted.shared_queue_pairs < options.queue_pairs) {
-		carrier_failure.text =
-			"the server lets logical clients share at most " + std::to_string(granted.shared_queue_pairs) + " queue pairs";
+		carrier_failure.text = "the server lets logical clients share at most " +
+			std::to_string(granted.shared_queue_pairs) + " queue pairs";
 		channel.reset();
 	}
-	if (channel) group.add(std::make_unique<channel::MuxCarrier>(std::move(channel), channel::Mux::Side::opener, mux_options(options)));
+	if (channel)
+		group.add(std::make_unique<channel::MuxCarrier>(
+			std::move(channel), channel::Mux::Side::opener, mux_options(options)));
 	if (++carriers_settled == carriers_wanted) loop.resume_soon(at_carriers);
 }
 
@@ -199,12 +202,15 @@ Task<bool> Part::talk(std::uint32_t index, channel::Channel& channel) {
 	std::vector<Nanoseconds> begun(options.window);
 	Nanoseconds sum = 0;
 	std::uint32_t sent = 0, done = 0;
-	// The last message sent. While it waits for room echoes are received: or a window that the ends cannot buffer would hold both up.
+	// The last message sent. While it waits for room echoes are received: or a window that the ends cannot buffer would
+	// hold both up.
 	Mark last_sent;
 	std::optional<channel::Channel::Sending> sending;
 	async::Job waiting;
 
-	const auto body_of = [&](std::size_t head) { return std::span(pattern).subspan(index % 64, options.message_bytes - head); };
+	const auto body_of = [&](std::size_t head) {
+		return std::span(pattern).subspan(index % 64, options.message_bytes - head);
+	};
 	const auto wants_more = [&] {
 		return (options.messages == 0 || sent < options.messages) && (!options.timed() || monotonic_now() < stop);
 	};
@@ -245,7 +251,8 @@ Task<bool> Part::talk(std::uint32_t index, channel::Channel& channel) {
 		}
 		auto echo = co_await channel.receive();
 		if (!echo) {
-			fail(index, Cause::lost, channel.reason().empty() ? std::string(channel::name_of(echo.error())) : channel.reason());
+			fail(index, Cause::lost,
+				channel.reason().empty() ? std::string(channel::name_of(echo.error())) : channel.reason());
 			co_return false;
 		}
 		const auto bytes = echo->bytes();
@@ -336,9 +343,10 @@ channel::MuxOptions mux_options(const SwarmOptions& options) {
 	return mux;
 }
 
-std::expected<void, std::string> run_part(
-	const SwarmOptions& options, std::uint32_t first, std::uint32_t last, Board& board, ClientRow* rows, PartRows& part) {
-	Part state{.options = options, .board = board, .rows = rows, .part = part, .loop = async::Loop({.spin = options.spin})};
+std::expected<void, std::string> run_part(const SwarmOptions& options, std::uint32_t first, std::uint32_t last,
+	Board& board, ClientRow* rows, PartRows& part) {
+	Part state{
+		.options = options, .board = board, .rows = rows, .part = part, .loop = async::Loop({.spin = options.spin})};
 	const auto share = [&](std::uint32_t upto) {
 		return static_cast<std::uint32_t>(std::uint64_t{options.queue_pairs} * upto / options.clients);
 	};
@@ -367,7 +375,8 @@ std::expected<void, std::string> run_part(
 	state.pattern.resize(options.message_bytes + 64);
 	for (std::size_t i = 0; i < state.pattern.size(); ++i) state.pattern[i] = static_cast<std::byte>(i * 31 + i / 251);
 
-	for (std::uint32_t each = 0; each < state.carriers_wanted; ++each) state.loop.spawn(state.carrier(share(first) + each));
+	for (std::uint32_t each = 0; each < state.carriers_wanted; ++each)
+		state.loop.spawn(state.carrier(share(first) + each));
 	for (std::uint32_t index = first; index < last; ++index) state.loop.spawn(state.client(index));
 	state.loop.spawn(state.watch());
 	state.loop.run_until([&] { return state.loop.spawned() == 0; });

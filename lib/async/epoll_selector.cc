@@ -15,7 +15,9 @@ constexpr std::size_t events_at_once = 256;
 
 }  // namespace
 
-EpollSelector::EpollSelector() : epoll_(epoll_create1(EPOLL_CLOEXEC)) { check(epoll_ >= 0, "a loop needs a descriptor"); }
+EpollSelector::EpollSelector() : epoll_(epoll_create1(EPOLL_CLOEXEC)) {
+	check(epoll_ >= 0, "a loop needs a descriptor");
+}
 
 EpollSelector::~EpollSelector() { close(epoll_); }
 
@@ -32,7 +34,8 @@ void EpollSelector::forget(int fd) { epoll_ctl(epoll_, EPOLL_CTL_DEL, fd, nullpt
 
 std::size_t EpollSelector::wait(std::span<Readiness> into, Nanoseconds patience) {
 	std::array<epoll_event, events_at_once> events;
-	const timespec time{.tv_sec = static_cast<time_t>(patience / 1'000'000'000), .tv_nsec = static_cast<long>(patience % 1'000'000'000)};
+	const timespec time{.tv_sec = static_cast<time_t>(patience / 1'000'000'000),
+		.tv_nsec = static_cast<long>(patience % 1'000'000'000)};
 	const auto most = static_cast<int>(std::min(into.size(), events.size()));
 	const int count = epoll_pwait2(epoll_, events.data(), most, patience == never ? nullptr : &time, nullptr);
 	if (count <= 0) return 0;

@@ -1,4 +1,5 @@
-// Job: a running coroutine that its owner may end at any point, by destroying the Job. It starts in the loop's next turn.
+// Job: a running coroutine that its owner may end at any point, by destroying the Job. It starts in the loop's next
+// turn.
 #pragma once
 
 #include <coroutine>

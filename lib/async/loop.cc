@@ -17,7 +17,9 @@ constexpr std::size_t ready_at_once = 256;
 // What the selector gives back: a Descriptor, a Poller (lowest bit set), or nothing for the wake-up.
 constexpr std::uintptr_t poller_mark = 1;
 
-void* marked(Poller& poller) { return reinterpret_cast<void*>(reinterpret_cast<std::uintptr_t>(&poller) | poller_mark); }
+void* marked(Poller& poller) {
+	return reinterpret_cast<void*>(reinterpret_cast<std::uintptr_t>(&poller) | poller_mark);
+}
 
 }  // namespace
 
@@ -53,7 +55,11 @@ Descriptor::~Descriptor() {
 }
 
 Loop::Loop(const LoopOptions& options)
-	: options_(options), wake_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)), now_(monotonic_now()), last_work_(now_), timers_(now_) {
+	: options_(options),
+	  wake_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)),
+	  now_(monotonic_now()),
+	  last_work_(now_),
+	  timers_(now_) {
 	check(wake_ >= 0, "a loop needs a descriptor");
 	ChosenSelector chosen = make_selector(options.selector);
 	selector_ = std::move(chosen.selector);
@@ -114,7 +120,8 @@ bool Loop::turn() {
 			static_cast<Timer&>(entry).expire();
 			++work;
 		});
-	// Who becomes ready meanwhile has its turn in the next one, so that a coroutine that never waits cannot starve the pollers.
+	// Who becomes ready meanwhile has its turn in the next one, so that a coroutine that never waits cannot starve the
+	// pollers.
 	List<Waiter> now;
 	now.splice(ready_);
 	while (Waiter* waiter = now.pop_front()) {

@@ -1,13 +1,14 @@
-// Loop: one I/O thread. It polls what must be polled (completion queues), waits for descriptors by epoll or io_uring (selector.h), keeps
-// timers, and resumes the coroutines that wait for them.
+// Loop: one I/O thread. It polls what must be polled (completion queues), waits for descriptors by epoll or io_uring
+// (selector.h), keeps timers, and resumes the coroutines that wait for them.
 //
 // Everything belongs to the thread that calls run(), except post() and stop(), which any thread may call. A turn:
 //
-//     poll the pollers  ->  what other threads posted  ->  timers  ->  resume who is ready  ->  turn-end hooks  ->  descriptors
+//     poll the pollers  ->  what other threads posted  ->  timers  ->  resume who is ready  ->  turn-end hooks  ->
+//     descriptors
 //
-// While there is work, or was within `spin`, descriptors are only looked at; after that the pollers are armed and the thread sleeps until a
-// descriptor, a timer or a post. Coroutines are resumed from the loop and never from within a poller or a call of theirs, so no callback is
-// ever entered twice.
+// While there is work, or was within `spin`, descriptors are only looked at; after that the pollers are armed and the
+// thread sleeps until a descriptor, a timer or a post. Coroutines are resumed from the loop and never from within a
+// poller or a call of theirs, so no callback is ever entered twice.
 #pragma once
 
 #include <atomic>
@@ -43,14 +44,16 @@ public:
 	virtual ~Poller() = default;
 	// Does what there is to do, and says how much that was.
 	virtual std::size_t poll() = 0;
-	// Before the loop sleeps: let descriptor() become readable with the next event. False: there is work already, so do not sleep.
+	// Before the loop sleeps: let descriptor() become readable with the next event. False: there is work already, so do
+	// not sleep.
 	virtual bool arm() = 0;
 	// It became readable.
 	virtual void acknowledge() = 0;
 	virtual int descriptor() const = 0;
 };
 
-// Called once at the end of each turn in which it was asked for: what many messages of a turn owe together is sent here.
+// Called once at the end of each turn in which it was asked for: what many messages of a turn owe together is sent
+// here.
 class TurnEnd : public Linked {
 public:
 	virtual void turn_ends() = 0;
@@ -59,8 +62,8 @@ protected:
 	~TurnEnd() = default;
 };
 
-// An open descriptor that the loop watches, edge-triggered, and closes; it goes before the loop. Calls that would block tell `blocked_*`
-// and await.
+// An open descriptor that the loop watches, edge-triggered, and closes; it goes before the loop. Calls that would block
+// tell `blocked_*` and await.
 class Descriptor {
 public:
 	Descriptor() = default;
@@ -94,7 +97,8 @@ protected:
 
 struct LoopOptions {
 	Nanoseconds spin = 50'000;  // how long to poll after the last work before sleeping; 0: sleep at once
-	SelectorKind selector = SelectorKind::epoll;  // what asks the kernel for ready descriptors; selector_refusal() says if it is another
+	SelectorKind selector =
+		SelectorKind::epoll;  // what asks the kernel for ready descriptors; selector_refusal() says if it is another
 };
 
 class Loop {
@@ -123,8 +127,8 @@ public:
 	// Starts it in this turn or the next, and forgets it. An exception in it ends the program.
 	void spawn(Task<void> task);
 	std::size_t spawned() const { return spawned_; }
-	// Destroys what was spawned and has not ended, where it stands, and what was posted and has not run. For whoever owns things that those
-	// use; ~Loop does it too.
+	// Destroys what was spawned and has not ended, where it stands, and what was posted and has not run. For whoever
+	// owns things that those use; ~Loop does it too.
 	void abandon_spawned();
 
 	void resume_soon(Waiter& waiter) {

@@ -17,6 +17,8 @@ protected:
 
 // In each test's file: INSTANTIATE_TEST_SUITE_P(By, Name, each_selector, selector_name);
 inline const auto each_selector = ::testing::Values(SelectorKind::epoll, SelectorKind::uring);
-inline std::string selector_name(const ::testing::TestParamInfo<SelectorKind>& of) { return std::string(name_of(of.param)); }
+inline std::string selector_name(const ::testing::TestParamInfo<SelectorKind>& of) {
+	return std::string(name_of(of.param));
+}
 
 }  // namespace verbena::async

@@ -17,7 +17,9 @@ namespace {
 
 using namespace std::string_literals;
 
-std::unexpected<std::string> failure(const std::string& what, int error) { return std::unexpected(what + ": " + std::strerror(error)); }
+std::unexpected<std::string> failure(const std::string& what, int error) {
+	return std::unexpected(what + ": " + std::strerror(error));
+}
 
 void no_delay(int fd) {
 	const int on = 1;
@@ -38,7 +40,8 @@ std::expected<Host, std::string> split_host(const std::string& text, std::uint16
 		if (end == std::string::npos) return std::unexpected("'" + text + "' lacks a ']'");
 		host = std::string_view(text).substr(1, end - 1);
 		if (end + 1 < text.size() && text[end + 1] == ':') number = std::string_view(text).substr(end + 2);
-	} else if (const std::size_t colon = text.find(':'); colon != std::string::npos && text.find(':', colon + 1) == std::string::npos) {
+	} else if (const std::size_t colon = text.find(':');
+		colon != std::string::npos && text.find(':', colon + 1) == std::string::npos) {
 		host = std::string_view(text).substr(0, colon);
 		number = std::string_view(text).substr(colon + 1);
 		if (number.empty()) return std::unexpected("'" + text + "' has no port after its colon");
@@ -67,12 +70,14 @@ std::expected<Address, std::string> resolve(const std::string& text, std::uint16
 }
 
 bool is_loopback(const Address& address) {
-	if (address.family() == AF_INET6) return IN6_IS_ADDR_LOOPBACK(&reinterpret_cast<const sockaddr_in6&>(address.storage).sin6_addr);
+	if (address.family() == AF_INET6)
+		return IN6_IS_ADDR_LOOPBACK(&reinterpret_cast<const sockaddr_in6&>(address.storage).sin6_addr);
 	return ntohl(reinterpret_cast<const sockaddr_in&>(address.storage).sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
 }
 
 bool is_wildcard(const Address& address) {
-	if (address.family() == AF_INET6) return IN6_IS_ADDR_UNSPECIFIED(&reinterpret_cast<const sockaddr_in6&>(address.storage).sin6_addr);
+	if (address.family() == AF_INET6)
+		return IN6_IS_ADDR_UNSPECIFIED(&reinterpret_cast<const sockaddr_in6&>(address.storage).sin6_addr);
 	return reinterpret_cast<const sockaddr_in&>(address.storage).sin_addr.s_addr == INADDR_ANY;
 }
 
@@ -99,7 +104,8 @@ Task<Result<Socket>> connect(Loop& loop, Address to, Nanoseconds deadline, const
 		// The port is chosen by connect: an address has ports for each peer, not in all.
 		const int on = 1;
 		setsockopt(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &on, sizeof on);
-		if (bind(fd, from->get(), from->length) != 0) co_return failure("cannot come from " + to_string(*from), because(errno));
+		if (bind(fd, from->get(), from->length) != 0)
+			co_return failure("cannot come from " + to_string(*from), because(errno));
 	}
 	socket->writable = false;  // until the kernel says so
 	int error = ::connect(fd, to.get(), to.length) == 0 ? 0 : errno;
@@ -112,7 +118,8 @@ Task<Result<Socket>> connect(Loop& loop, Address to, Nanoseconds deadline, const
 		getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size);
 	}
 	because(error);
-	if (error == ECONNREFUSED) co_return std::unexpected("nobody listens at " + to_string(to) + ": start the server there first");
+	if (error == ECONNREFUSED)
+		co_return std::unexpected("nobody listens at " + to_string(to) + ": start the server there first");
 	if (error != 0) co_return failure("cannot connect to " + to_string(to), error);
 	socket->writable = true;
 	co_return std::move(socket);
@@ -125,11 +132,13 @@ Result<Socket> listen(Loop& loop, const Address& where, int backlog) {
 	const int on = 1;
 	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
 	if (bind(fd, where.get(), where.length) != 0) {
-		if (errno == EADDRINUSE) return std::unexpected(to_string(where) + " is in use: another server listens there; choose another port");
+		if (errno == EADDRINUSE)
+			return std::unexpected(to_string(where) + " is in use: another server listens there; choose another port");
 		return failure("cannot listen at " + to_string(where), errno);
 	}
 	if (::listen(fd, backlog) != 0) {
-		if (errno == EADDRINUSE) return std::unexpected(to_string(where) + " is in use: another server listens there; choose another port");
+		if (errno == EADDRINUSE)
+			return std::unexpected(to_string(where) + " is in use: another server listens there; choose another port");
 		return failure("listen", errno);
 	}
 	return socket;
@@ -185,7 +194,8 @@ Task<Result<std::size_t>> read_some(Descriptor& socket, std::span<std::byte> int
 		const ssize_t got = try_read(socket, into);
 		if (got >= 0) co_return static_cast<std::size_t>(got);
 		if (got == -EAGAIN) {
-			if (!co_await Wait(socket, Wait::For::reading, deadline)) co_return std::unexpected("the peer says nothing in time"s);
+			if (!co_await Wait(socket, Wait::For::reading, deadline))
+				co_return std::unexpected("the peer says nothing in time"s);
 		} else if (got != -EINTR) {
 			co_return failure("the connection broke", static_cast<int>(-got));
 		}
@@ -198,7 +208,8 @@ Task<Result<void>> write_all(Descriptor& socket, std::span<const std::byte> byte
 		if (put >= 0) {
 			bytes = bytes.subspan(static_cast<std::size_t>(put));
 		} else if (put == -EAGAIN) {
-			if (!co_await Wait(socket, Wait::For::writing, deadline)) co_return std::unexpected("the peer takes nothing in time"s);
+			if (!co_await Wait(socket, Wait::For::writing, deadline))
+				co_return std::unexpected("the peer takes nothing in time"s);
 		} else if (put != -EINTR) {
 			co_return failure("the connection broke", static_cast<int>(-put));
 		}

@@ -43,7 +43,8 @@ std::string to_string(const Address& address);
 class Wait : public Timer, public Waiter {
 public:
 	enum class For { reading, writing };
-	Wait(Descriptor& descriptor, For what, Nanoseconds deadline) : descriptor_(descriptor), what_(what), deadline_(deadline) {}
+	Wait(Descriptor& descriptor, For what, Nanoseconds deadline)
+		: descriptor_(descriptor), what_(what), deadline_(deadline) {}
 	~Wait() { descriptor_.loop().cancel(*this); }
 
 	bool await_ready() const { return what_ == For::reading ? descriptor_.readable : descriptor_.writable; }
@@ -68,20 +69,24 @@ private:
 using Socket = std::unique_ptr<Descriptor>;
 template <class T> using Result = std::expected<T, std::string>;
 
-// `from`: the local address to come from, if it matters. `reason`: where to put the errno of a failure; ETIMEDOUT: the deadline came first.
-Task<Result<Socket>> connect(Loop& loop, Address to, Nanoseconds deadline, const Address* from = nullptr, int* reason = nullptr);
+// `from`: the local address to come from, if it matters. `reason`: where to put the errno of a failure; ETIMEDOUT: the
+// deadline came first.
+Task<Result<Socket>> connect(
+	Loop& loop, Address to, Nanoseconds deadline, const Address* from = nullptr, int* reason = nullptr);
 
 // A listening socket. Port 0: any free one; local_address() tells.
 Result<Socket> listen(Loop& loop, const Address& where, int backlog = 4096);
 Address local_address(const Descriptor& socket);
-// The next connection, with Nagle's algorithm off. An error is of this socket: the process or the system has no descriptor left.
+// The next connection, with Nagle's algorithm off. An error is of this socket: the process or the system has no
+// descriptor left.
 Task<Result<Socket>> accept(Descriptor& listener);
 
 // At least one byte; 0: the peer has closed.
 Task<Result<std::size_t>> read_some(Descriptor& socket, std::span<std::byte> into, Nanoseconds deadline);
 Task<Result<void>> write_all(Descriptor& socket, std::span<const std::byte> bytes, Nanoseconds deadline);
 
-// Non-blocking steps for who keeps its own buffers: bytes moved, 0 at the end of the stream, or -errno (-EAGAIN: await).
+// Non-blocking steps for who keeps its own buffers: bytes moved, 0 at the end of the stream, or -errno (-EAGAIN:
+// await).
 ssize_t try_read(Descriptor& socket, std::span<std::byte> into);
 ssize_t try_write(Descriptor& socket, std::span<const std::byte> bytes);
 ssize_t try_write(Descriptor& socket, std::span<const iovec> pieces);

@@ -1,9 +1,9 @@
 // Task<T>: a coroutine's result that somebody awaits.
 //
-// Lazy: nothing runs before `co_await`. One awaiter, once; the result is moved out. The frame belongs to the Task and dies with it, at
-// whatever point it stands: awaiters that wait elsewhere (a timer, a channel) take their names off the list in their destructors, so an
-// abandoned Task leaves nothing behind. Resuming goes by symmetric transfer, so long chains use no stack. An exception travels to who
-// awaits.
+// Lazy: nothing runs before `co_await`. One awaiter, once; the result is moved out. The frame belongs to the Task and
+// dies with it, at whatever point it stands: awaiters that wait elsewhere (a timer, a channel) take their names off the
+// list in their destructors, so an abandoned Task leaves nothing behind. Resuming goes by symmetric transfer, so long
+// chains use no stack. An exception travels to who awaits.
 #pragma once
 
 #include <coroutine>

@@ -1,4 +1,5 @@
-// co_await run_on(home, other, work): `work` runs on another loop's thread, and its result comes back to this coroutine on its own.
+// co_await run_on(home, other, work): `work` runs on another loop's thread, and its result comes back to this coroutine
+// on its own.
 //
 // Both loops must run until it is back; whoever stops them joins their threads before destroying what was spawned.
 #pragma once

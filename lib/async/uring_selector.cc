@@ -24,7 +24,8 @@ constexpr unsigned all_events = POLLIN | POLLOUT | POLLRDHUP;
 constexpr Nanoseconds proof_patience = 1'000'000'000;
 
 __kernel_timespec to_timespec(Nanoseconds time) {
-	return {.tv_sec = static_cast<long long>(time / 1'000'000'000), .tv_nsec = static_cast<long long>(time % 1'000'000'000)};
+	return {.tv_sec = static_cast<long long>(time / 1'000'000'000),
+		.tv_nsec = static_cast<long long>(time % 1'000'000'000)};
 }
 
 std::string failure(const char* call, int error) { return std::string(call) + ": " + std::strerror(error); }
@@ -40,12 +41,14 @@ std::expected<std::unique_ptr<UringSelector>, std::string> UringSelector::open()
 		return std::unexpected(failure("io_uring_setup", -result));
 	std::unique_ptr<UringSelector> selector(new UringSelector(ring));
 	constexpr unsigned needed = IORING_FEAT_NODROP | IORING_FEAT_EXT_ARG;
-	if ((parameters.features & needed) != needed) return std::unexpected("the io_uring of this kernel is older than Linux 5.13");
+	if ((parameters.features & needed) != needed)
+		return std::unexpected("the io_uring of this kernel is older than Linux 5.13");
 	if (auto proven = selector->prove_multishot(); !proven) return std::unexpected(proven.error());
 	return selector;
 }
 
-// No flag of the kernel says whether it has multishot polls: one is made, of a descriptor that is ready, and must go on after its answer.
+// No flag of the kernel says whether it has multishot polls: one is made, of a descriptor that is ready, and must go on
+// after its answer.
 std::expected<void, std::string> UringSelector::prove_multishot() {
 	const int ready = eventfd(1, EFD_NONBLOCK | EFD_CLOEXEC);
 	if (ready < 0) return std::unexpected(failure("eventfd", errno));
@@ -55,7 +58,8 @@ std::expected<void, std::string> UringSelector::prove_multishot() {
 	__kernel_timespec patience = to_timespec(proof_patience);
 	io_uring_cqe* answer = nullptr;
 	const int result = io_uring_submit_and_wait_timeout(&ring_, &answer, 1, &patience, nullptr);
-	const bool goes_on = result >= 0 && answer != nullptr && answer->res > 0 && (answer->flags & IORING_CQE_F_MORE) != 0;
+	const bool goes_on =
+		result >= 0 && answer != nullptr && answer->res > 0 && (answer->flags & IORING_CQE_F_MORE) != 0;
 	if (answer != nullptr) io_uring_cqe_seen(&ring_, answer);
 	if (goes_on) {
 		request = next_request();
@@ -66,7 +70,8 @@ std::expected<void, std::string> UringSelector::prove_multishot() {
 	}
 	close(ready);
 	if (result < 0) return std::unexpected(failure("io_uring_enter", -result));
-	if (!goes_on) return std::unexpected("the io_uring of this kernel is older than Linux 5.13: it has no multishot poll");
+	if (!goes_on)
+		return std::unexpected("the io_uring of this kernel is older than Linux 5.13: it has no multishot poll");
 	return {};
 }
 
@@ -98,7 +103,8 @@ void UringSelector::watch(int fd, bool level, void* who) {
 		free_.pop_back();
 	}
 	watches_[index] = {.fd = fd, .who = who, .level = level};
-	if (const auto place = static_cast<std::size_t>(fd); watch_of_.size() <= place) watch_of_.resize(place + 1, nowhere);
+	if (const auto place = static_cast<std::size_t>(fd); watch_of_.size() <= place)
+		watch_of_.resize(place + 1, nowhere);
 	watch_of_[static_cast<std::size_t>(fd)] = index;
 	arm(index);
 }
@@ -118,7 +124,8 @@ void UringSelector::forget(int fd) {
 	Watch& watch = watches_[index];
 	watch.forgotten = true;
 	const auto untold = news_.begin() + static_cast<std::ptrdiff_t>(told_);
-	news_.erase(std::remove_if(untold, news_.end(), [index](const News& each) { return each.watch == index; }), news_.end());
+	news_.erase(
+		std::remove_if(untold, news_.end(), [index](const News& each) { return each.watch == index; }), news_.end());
 	if (watch.armed) {
 		io_uring_sqe* const request = next_request();
 		// Not a removal of the poll, which leaves it be while the kernel is about to answer.

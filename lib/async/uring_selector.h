@@ -1,7 +1,8 @@
-// A Selector by io_uring: a poll request for each descriptor, which the kernel answers again and again (multishot) as it changes. New
-// requests leave together with the next wait.
+// A Selector by io_uring: a poll request for each descriptor, which the kernel answers again and again (multishot) as
+// it changes. New requests leave together with the next wait.
 //
-// A request keeps its file open, so forget() cancels it at once and not with the next wait: who closes a socket has closed it.
+// A request keeps its file open, so forget() cancels it at once and not with the next wait: who closes a socket has
+// closed it.
 #pragma once
 
 #include <liburing.h>

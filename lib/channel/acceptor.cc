@@ -12,7 +12,8 @@ using async::Task;
 // Somebody else has all descriptors, and nobody tells when that ends.
 constexpr Nanoseconds pause_without_descriptors = 10'000'000;
 
-// Who has not spoken yet costs a descriptor and no more, and one of thousands that call at once may be long in coming to it.
+// Who has not spoken yet costs a descriptor and no more, and one of thousands that call at once may be long in coming
+// to it.
 constexpr int patience_with_silence = 3;  // times that with a handshake
 
 // What the home's loop makes of a client's parameters.
@@ -54,7 +55,8 @@ Task<std::string> checked(Channel& channel, ProofKeys keys, Nanoseconds deadline
 
 class Counted {
 public:
-	Counted(std::size_t& count, async::Loop& loop, async::List<async::Waiter>& at_end) : count_(count), loop_(loop), at_end_(at_end) {
+	Counted(std::size_t& count, async::Loop& loop, async::List<async::Waiter>& at_end)
+		: count_(count), loop_(loop), at_end_(at_end) {
 		++count_;
 	}
 	~Counted() {
@@ -99,13 +101,18 @@ Task<std::string> await_proof(Channel& channel, const ProofKeys& keys) {
 	co_return std::string();
 }
 
-Acceptor::Acceptor(
-	async::Loop& loop, async::Socket listener, RcTransport& transport, AcceptorOptions options, Deliver deliver, Complain complain)
-	: Acceptor(loop, std::move(listener), std::vector{Home{&transport.loop(), &transport, std::move(deliver)}}, std::move(options),
-		  std::move(complain)) {}
+Acceptor::Acceptor(async::Loop& loop, async::Socket listener, RcTransport& transport, AcceptorOptions options,
+	Deliver deliver, Complain complain)
+	: Acceptor(loop, std::move(listener), std::vector{Home{&transport.loop(), &transport, std::move(deliver)}},
+		  std::move(options), std::move(complain)) {}
 
-Acceptor::Acceptor(async::Loop& loop, async::Socket listener, std::vector<Home> homes, AcceptorOptions options, Complain complain)
-	: loop_(loop), listener_(std::move(listener)), homes_(std::move(homes)), options_(std::move(options)), complain_(std::move(complain)) {}
+Acceptor::Acceptor(
+	async::Loop& loop, async::Socket listener, std::vector<Home> homes, AcceptorOptions options, Complain complain)
+	: loop_(loop),
+	  listener_(std::move(listener)),
+	  homes_(std::move(homes)),
+	  options_(std::move(options)),
+	  complain_(std::move(complain)) {}
 
 Acceptor::UnderWay::~UnderWay() {
 	--acceptor_.under_way_;
@@ -121,7 +128,8 @@ void Acceptor::succeed(Nanoseconds started, bool resumed) {
 void Acceptor::fail(const std::string& peer, const HandshakeError& error, Nanoseconds started) {
 	++counters_.failed;
 	counters_.refused += error.trouble == HandshakeTrouble::refused;
-	if (options_.observe) options_.observe({.took = monotonic_now() - started, .trouble = error.trouble, .refusal = error.refusal});
+	if (options_.observe)
+		options_.observe({.took = monotonic_now() - started, .trouble = error.trouble, .refusal = error.refusal});
 	complain_(peer + ": " + error.text);
 }
 
@@ -169,8 +177,10 @@ Task<void> Acceptor::serve(async::Socket socket) {
 	const Counted accepted(accepted_, loop_, at_room_);
 	const std::string peer = name_of_peer(*socket);
 	const Nanoseconds connected = monotonic_now();
-	if (!co_await async::Wait(*socket, async::Wait::For::reading, connected + patience_with_silence * options_.patience)) {
-		fail(peer, {.trouble = HandshakeTrouble::silent, .text = "it connects and says nothing", .refusal = {}}, connected);
+	if (!co_await async::Wait(
+			*socket, async::Wait::For::reading, connected + patience_with_silence * options_.patience)) {
+		fail(peer, {.trouble = HandshakeTrouble::silent, .text = "it connects and says nothing", .refusal = {}},
+			connected);
 		co_return;
 	}
 	const Nanoseconds deadline = monotonic_now() + options_.patience;
@@ -193,12 +203,13 @@ Task<bool> Acceptor::shake_hands(async::Socket& socket, const std::string& peer)
 	if (handshake.state() == Handshake::State::asked) {
 		const bool tcp = handshake.theirs().transport == Transport::tcp;
 		Seat seat = take_seat();
-		Task<bool> answer = stopped_ ? refuse(*socket, handshake, RefusalCode::shutting_down, "this server is about to end")
-			: exempt && !tcp
-			? refuse(*socket, handshake, RefusalCode::not_supported, "RDMA is set up in TLS here, and the client began in clear")
-			: !seat ? refuse(*socket, handshake, RefusalCode::full, "the server is full")
-			: tcp   ? answer_tcp(socket, handshake, seat, peer, started)
-					: answer_rc(*socket, handshake, seat, peer, started);
+		Task<bool> answer = stopped_
+			? refuse(*socket, handshake, RefusalCode::shutting_down, "this server is about to end")
+			: exempt && !tcp ? refuse(*socket, handshake, RefusalCode::not_supported,
+								   "RDMA is set up in TLS here, and the client began in clear")
+			: !seat          ? refuse(*socket, handshake, RefusalCode::full, "the server is full")
+			: tcp            ? answer_tcp(socket, handshake, seat, peer, started)
+							 : answer_rc(*socket, handshake, seat, peer, started);
 		if (co_await std::move(answer)) co_return true;
 	}
 	fail(peer, handshake.error(), started);
@@ -211,7 +222,8 @@ Task<bool> Acceptor::refuse(async::Descriptor& socket, Handshake& handshake, Ref
 	co_return false;
 }
 
-Task<bool> Acceptor::answer_rc(async::Descriptor& socket, Handshake& handshake, Seat& seat, const std::string& peer, Nanoseconds started) {
+Task<bool> Acceptor::answer_rc(
+	async::Descriptor& socket, Handshake& handshake, Seat& seat, const std::string& peer, Nanoseconds started) {
 	const Home& home = next_home();
 	if (home.transport == nullptr) {
 		std::string why = "this server speaks TCP only, and the client wants RDMA";
@@ -220,10 +232,12 @@ Task<bool> Acceptor::answer_rc(async::Descriptor& socket, Handshake& handshake, 
 	Parameters granted;
 	if (const auto none = grant_logical(options_, handshake.theirs(), granted))
 		co_return co_await refuse(socket, handshake, none->code, none->text);
-	auto prepared = co_await async::run_on(loop_, *home.loop, [&] { return prepare(*home.transport, handshake.theirs(), peer); });
+	auto prepared =
+		co_await async::run_on(loop_, *home.loop, [&] { return prepare(*home.transport, handshake.theirs(), peer); });
 	prepared.ours.shared_queue_pairs = granted.shared_queue_pairs;
 	prepared.ours.logical_channels = granted.logical_channels;
-	if (prepared.channel == nullptr) co_return co_await refuse(socket, handshake, prepared.refusal.code, prepared.refusal.text);
+	if (prepared.channel == nullptr)
+		co_return co_await refuse(socket, handshake, prepared.refusal.code, prepared.refusal.text);
 	prepared.channel->keep(std::move(seat));
 	handshake.answer(prepared.ours);
 	const bool agreed = handshake.state() == Handshake::State::agreed;
@@ -237,7 +251,8 @@ Task<bool> Acceptor::answer_rc(async::Descriptor& socket, Handshake& handshake, 
 	co_return agreed;
 }
 
-Task<bool> Acceptor::answer_tcp(async::Socket& socket, Handshake& handshake, Seat& seat, const std::string& peer, Nanoseconds started) {
+Task<bool> Acceptor::answer_tcp(
+	async::Socket& socket, Handshake& handshake, Seat& seat, const std::string& peer, Nanoseconds started) {
 	Parameters ours{.role = Role::server, .transport = Transport::tcp, .nonce = random_nonce()};
 	if (const auto none = grant_logical(options_, handshake.theirs(), ours))
 		co_return co_await refuse(*socket, handshake, none->code, none->text);
@@ -249,14 +264,15 @@ Task<bool> Acceptor::answer_tcp(async::Socket& socket, Handshake& handshake, Sea
 		std::optional<TlsSession> tls;
 		Seat seat;
 	};
-	const auto stream =
-		std::make_shared<Stream>(Stream{.fd = socket->release(), .tls = handshake.release_session(), .seat = std::move(seat)});
+	const auto stream = std::make_shared<Stream>(
+		Stream{.fd = socket->release(), .tls = handshake.release_session(), .seat = std::move(seat)});
 	socket.reset();
 	const Home& home = next_home();
 	const Proven proven = proven_of(handshake.agreed());
 	home.loop->post([this, &home, stream, peer, started, proven] {
 		auto moved = std::make_unique<async::Descriptor>(*home.loop, stream->fd);
-		auto channel = std::make_unique<TcpChannel>(*home.loop, std::move(moved), std::move(stream->tls), peer, options_.tcp);
+		auto channel =
+			std::make_unique<TcpChannel>(*home.loop, std::move(moved), std::move(stream->tls), peer, options_.tcp);
 		channel->keep(std::move(stream->seat));
 		home.loop->spawn(prove(home, std::move(channel), proven, started));
 	});

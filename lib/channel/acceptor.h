@@ -1,13 +1,15 @@
-// Acceptor: a server's port. Accepts TCP connections, shakes hands with each in a coroutine of its own, and hands the channels over.
+// Acceptor: a server's port. Accepts TCP connections, shakes hands with each in a coroutine of its own, and hands the
+// channels over.
 //
-// A client that has said nothing yet costs a descriptor and no more. Of those that have, so many shake hands at a time; the others wait
-// in the order in which they spoke, and their deadline counts from the start of their own handshake.
+// A client that has said nothing yet costs a descriptor and no more. Of those that have, so many shake hands at a time;
+// the others wait in the order in which they spoke, and their deadline counts from the start of their own handshake.
 //
-// With listen_managed() clients may also connect by rdma_cm (managed.h), at the same port number. Such a client costs a queue pair from
-// the start of its handshake on, and these are among the same so many.
+// With listen_managed() clients may also connect by rdma_cm (managed.h), at the same port number. Such a client costs a
+// queue pair from the start of its handshake on, and these are among the same so many.
 //
-// It may stand on a loop of its own (and a thread of its own), so that a burst of handshakes costs the established channels nothing; the
-// channels are made and delivered on their homes' loops, of which each client gets the next in turn.
+// It may stand on a loop of its own (and a thread of its own), so that a burst of handshakes costs the established
+// channels nothing; the channels are made and delivered on their homes' loops, of which each client gets the next in
+// turn.
 #pragma once
 
 #include <functional>
@@ -25,7 +27,7 @@ namespace verbena::channel {
 struct SetupReport {
 	Nanoseconds took = 0;
 	std::optional<HandshakeTrouble> trouble;  // none: the client is accepted
-	std::optional<RefusalCode> refusal;       // of `refused`
+	std::optional<RefusalCode> refusal;  // of `refused`
 
 	// A word for counting, of a failure: that of the refusal, or of the trouble.
 	std::string_view cause() const { return refusal ? name_of(*refusal) : trouble ? name_of(*trouble) : "none"; }
@@ -34,12 +36,15 @@ struct SetupReport {
 struct AcceptorOptions {
 	Protection protection;
 	Nanoseconds patience = 10'000'000'000;  // of one handshake; three times that with a caller's silence before it
-	std::size_t handshakes_max = 256;       // under way at once: a TLS session takes some 50 KiB; whoever has said something then waits
-	std::size_t accepted_max = 16'000;      // descriptors; further clients wait in the listener's backlog
-	double accept_rate = 0;                 // new clients a second, however they come; 0: as they come
-	std::size_t clients_max = 0;            // channels at once, over RDMA and TCP; further clients are refused as `full`. 0: no limit
+	std::size_t handshakes_max =
+		256;  // under way at once: a TLS session takes some 50 KiB; whoever has said something then waits
+	std::size_t accepted_max = 16'000;  // descriptors; further clients wait in the listener's backlog
+	double accept_rate = 0;  // new clients a second, however they come; 0: as they come
+	std::size_t clients_max =
+		0;  // channels at once, over RDMA and TCP; further clients are refused as `full`. 0: no limit
 	TcpOptions tcp;
-	// For clients over TCP that do not begin with TLS; absent: `protection` is for all. RDMA is always set up under `protection`.
+	// For clients over TCP that do not begin with TLS; absent: `protection` is for all. RDMA is always set up under
+	// `protection`.
 	std::optional<Protection> tcp_protection;
 	// What clients that ask for logical channels may have; 0: none, and such a client is refused.
 	std::uint32_t shared_queue_pairs_max = 0, logical_channels_max = 0;
@@ -48,7 +53,8 @@ struct AcceptorOptions {
 };
 
 struct AcceptorCounters {
-	std::uint64_t accepted = 0, agreed = 0, resumed = 0, refused = 0, failed = 0;  // resumed: of the agreed, by a ticket
+	std::uint64_t accepted = 0, agreed = 0, resumed = 0, refused = 0,
+				  failed = 0;  // resumed: of the agreed, by a ticket
 };
 
 class Acceptor {
@@ -72,16 +78,17 @@ public:
 		}
 	};
 
-	Acceptor(
-		async::Loop& loop, async::Socket listener, RcTransport& transport, AcceptorOptions options, Deliver deliver, Complain complain);
+	Acceptor(async::Loop& loop, async::Socket listener, RcTransport& transport, AcceptorOptions options,
+		Deliver deliver, Complain complain);
 	// At least one home.
-	Acceptor(async::Loop& loop, async::Socket listener, std::vector<Home> homes, AcceptorOptions options, Complain complain);
+	Acceptor(
+		async::Loop& loop, async::Socket listener, std::vector<Home> homes, AcceptorOptions options, Complain complain);
 	Acceptor(const Acceptor&) = delete;
 	Acceptor& operator=(const Acceptor&) = delete;
 
 	void start() { loop_.spawn(accept()); }
-	// After start(), at most once: at the same address, with the port that port() says. One sentence on failure; TCP is served all the
-	// same.
+	// After start(), at most once: at the same address, with the port that port() says. One sentence on failure; TCP is
+	// served all the same.
 	std::expected<void, std::string> listen_managed();
 	// Nobody new; handshakes that have not agreed yet are refused.
 	void stop();
@@ -121,8 +128,10 @@ private:
 	async::Task<void> serve(async::Socket socket);
 	async::Task<bool> shake_hands(async::Socket& socket, const std::string& peer);
 	async::Task<bool> refuse(async::Descriptor& socket, Handshake& handshake, RefusalCode code, std::string why);
-	async::Task<bool> answer_rc(async::Descriptor& socket, Handshake& handshake, Seat& seat, const std::string& peer, Nanoseconds started);
-	async::Task<bool> answer_tcp(async::Socket& socket, Handshake& handshake, Seat& seat, const std::string& peer, Nanoseconds started);
+	async::Task<bool> answer_rc(
+		async::Descriptor& socket, Handshake& handshake, Seat& seat, const std::string& peer, Nanoseconds started);
+	async::Task<bool> answer_tcp(
+		async::Socket& socket, Handshake& handshake, Seat& seat, const std::string& peer, Nanoseconds started);
 	// On the home's loop.
 	async::Task<void> prove(const Home& home, std::unique_ptr<Channel> channel, Proven proven, Nanoseconds started);
 	const Home& next_home() { return homes_[next_home_++ % homes_.size()]; }
@@ -145,7 +154,7 @@ private:
 	AcceptorOptions options_;
 	Complain complain_;
 	AcceptorCounters counters_;
-	std::size_t accepted_ = 0;            // of those now, with or without a first word
+	std::size_t accepted_ = 0;  // of those now, with or without a first word
 	std::size_t under_way_ = 0;
 	Seat seats_ = std::make_shared<char>();  // each copy of it is one that is taken
 	Nanoseconds next_turn_ = 0;
@@ -154,7 +163,8 @@ private:
 	bool stopped_ = false;
 };
 
-// Of accepting, shared by its two files. Why a transport makes no offer, for the client: it is full, or something has run out.
+// Of accepting, shared by its two files. Why a transport makes no offer, for the client: it is full, or something has
+// run out.
 Refusal refusal_of(const RcTransport& transport, const std::string& why);
 // Puts into our answer what of the logical channels that a client asks for it may have, or says why it may have none.
 std::optional<Refusal> grant_logical(const AcceptorOptions& limits, const Parameters& theirs, Parameters& ours);

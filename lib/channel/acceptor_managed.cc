@@ -1,5 +1,6 @@
-// An Acceptor's clients that come by rdma_cm. The queue pair and its channel live on their home's loop from the start, and there the
-// handshake's messages come and go; its arithmetic is done on the acceptor's loop, like that of handshakes over TCP.
+// An Acceptor's clients that come by rdma_cm. The queue pair and its channel live on their home's loop from the start,
+// and there the handshake's messages come and go; its arithmetic is done on the acceptor's loop, like that of
+// handshakes over TCP.
 #include <cstring>
 #include <utility>
 
@@ -24,7 +25,8 @@ struct Step {
 
 // One client, from its request to the end of its rdma_cm connection.
 struct Acceptor::Managed {
-	Managed(async::Loop& loop, lib::ConnectionId connection, const HandshakeOptions& options, const AcceptorOptions& limits)
+	Managed(
+		async::Loop& loop, lib::ConnectionId connection, const HandshakeOptions& options, const AcceptorOptions& limits)
 		: id(loop),
 		  limits(limits),
 		  handshake(Handshake::server(options)),
@@ -69,8 +71,8 @@ struct Acceptor::Managed {
 std::expected<void, std::string> Acceptor::listen_managed() {
 	auto events = ManagedEvents::open(loop_);
 	if (!events) return std::unexpected(events.error());
-	auto listening = (*events)->listen(
-		{.storage = async::local_address(*listener_).storage}, backlog, [this](lib::ConnectionId id, std::vector<std::byte> terms) {
+	auto listening = (*events)->listen({.storage = async::local_address(*listener_).storage}, backlog,
+		[this](lib::ConnectionId id, std::vector<std::byte> terms) {
 			++counters_.accepted;
 			loop_.spawn(serve_managed(std::move(id), std::move(terms)));
 		});
@@ -104,7 +106,8 @@ Task<void> Acceptor::serve_managed(lib::ConnectionId connection, std::vector<std
 	}
 }
 
-std::expected<std::unique_ptr<RcChannel>, Refusal> Acceptor::Managed::prepare(const lib::ManagedPath& path, const Parameters& terms) {
+std::expected<std::unique_ptr<RcChannel>, Refusal> Acceptor::Managed::prepare(
+	const lib::ManagedPath& path, const Parameters& terms) {
 	RcTransport& transport = *home->transport;
 	auto offer = transport.offer();
 	if (!offer) return std::unexpected(refusal_of(transport, offer.error()));
@@ -157,8 +160,9 @@ Task<bool> Acceptor::begin_managed(std::shared_ptr<Managed> session, std::span<c
 		session->refuse(refusal->code, refusal->text);
 		co_return false;
 	}
-	const lib::OwnQueuePair own{
-		.number = session->ours.qp_number, .shared_receives = true, .reads = static_cast<std::uint8_t>(session->ours.reads_as_target)};
+	const lib::OwnQueuePair own{.number = session->ours.qp_number,
+		.shared_receives = true,
+		.reads = static_cast<std::uint8_t>(session->ours.reads_as_target)};
 	if (const auto accepted = lib::accept(session->id.get(), encode_terms(session->ours), own); !accepted) {
 		complain_(session->peer + ": " + accepted.error().text);
 		home.loop->post([session] { session->abandon(); });
@@ -183,7 +187,8 @@ Step Acceptor::Managed::advance(const std::optional<std::vector<std::byte>>& rec
 	if (handshake.state() == Handshake::State::asked) {
 		const auto refusal = grant_logical(limits, handshake.theirs(), ours);
 		if (!same_end(end, handshake.theirs()))
-			handshake.refuse(RefusalCode::malformed, "the client's parameters are not those of the queue pair that rdma_cm connected");
+			handshake.refuse(RefusalCode::malformed,
+				"the client's parameters are not those of the queue pair that rdma_cm connected");
 		else if (refusal) handshake.refuse(refusal->code, refusal->text);
 		else handshake.answer(ours);
 	}
@@ -226,7 +231,8 @@ Task<void> Acceptor::converse(const Home& home, std::shared_ptr<Managed> session
 	}
 	const bool good = agreed && trouble.empty();
 	loop_.post([this, session, agreed, good, trouble] {
-		const HandshakeError unproved{.trouble = HandshakeTrouble::no_proof, .text = "it does not prove itself: " + trouble, .refusal = {}};
+		const HandshakeError unproved{
+			.trouble = HandshakeTrouble::no_proof, .text = "it does not prove itself: " + trouble, .refusal = {}};
 		if (good) succeed(session->started, session->handshake.agreed().resumed);
 		else fail(session->peer, agreed ? unproved : session->handshake.error(), session->started);
 		session->ended = true;

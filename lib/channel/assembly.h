@@ -1,6 +1,8 @@
-// Assembly: the message of one channel that arrives in several pieces, copied from frames or read from the sender's memory.
+// Assembly: the message of one channel that arrives in several pieces, copied from frames or read from the sender's
+// memory.
 //
-// On channels with direct operations it lies in registered memory, otherwise on the heap. Sizes were checked against `message_max`.
+// On channels with direct operations it lies in registered memory, otherwise on the heap. Sizes were checked against
+// `message_max`.
 #pragma once
 
 #include <cstring>

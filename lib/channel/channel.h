@@ -3,17 +3,18 @@
 //     auto message = co_await channel.receive();      // std::expected<Message, Trouble>
 //     auto sent = co_await channel.send(message->bytes());
 //
-// Messages have 0 B to `message_max` bytes, arrive whole, once and in order, or the channel ends. One receiver at a time, any number of
-// senders; their messages keep the order in which send() was called.
+// Messages have 0 B to `message_max` bytes, arrive whole, once and in order, or the channel ends. One receiver at a
+// time, any number of senders; their messages keep the order in which send() was called.
 //
-// send() is done when the channel has the bytes (posted, or copied): they may be reused. It waits while the send queue is full or the peer
-// has no room; small messages then share a frame with others. Never is more in flight than the peer has buffers for.
+// send() is done when the channel has the bytes (posted, or copied): they may be reused. It waits while the send queue
+// is full or the peer has no room; small messages then share a frame with others. Never is more in flight than the peer
+// has buffers for.
 //
-// Where direct() is true, a side can lend the other a part of its registered memory, and use what was lent to it by RDMA READ and WRITE:
-// lend(), read(), write(), and end() of what lend() gave.
+// Where direct() is true, a side can lend the other a part of its registered memory, and use what was lent to it by
+// RDMA READ and WRITE: lend(), read(), write(), and end() of what lend() gave.
 //
-// A channel belongs to its loop's thread, and so do the messages and leases that it gave; those may outlive it. Destroying it while a
-// coroutine waits in it is allowed: the coroutine is not resumed.
+// A channel belongs to its loop's thread, and so do the messages and leases that it gave; those may outlive it.
+// Destroying it while a coroutine waits in it is allowed: the coroutine is not resumed.
 #pragma once
 
 #include <algorithm>
@@ -56,8 +57,10 @@ protected:
 class Message {
 public:
 	Message() = default;
-	Message(std::span<const std::byte> bytes, MessageOwner* owner, void* token) : bytes_(bytes), owner_(owner), token_(token) {}
-	Message(Message&& other) noexcept : bytes_(other.bytes_), owner_(std::exchange(other.owner_, nullptr)), token_(other.token_) {}
+	Message(std::span<const std::byte> bytes, MessageOwner* owner, void* token)
+		: bytes_(bytes), owner_(owner), token_(token) {}
+	Message(Message&& other) noexcept
+		: bytes_(other.bytes_), owner_(std::exchange(other.owner_, nullptr)), token_(other.token_) {}
 	Message& operator=(Message&& other) noexcept {
 		if (this == &other) return *this;
 		give_back();
@@ -93,8 +96,10 @@ protected:
 class Lease {
 public:
 	Lease() = default;
-	Lease(LeaseOwner& owner, std::uint32_t window, const RemoteMemory& remote) : owner_(&owner), window_(window), remote_(remote) {}
-	Lease(Lease&& other) noexcept : owner_(std::exchange(other.owner_, nullptr)), window_(other.window_), remote_(other.remote_) {}
+	Lease(LeaseOwner& owner, std::uint32_t window, const RemoteMemory& remote)
+		: owner_(&owner), window_(window), remote_(remote) {}
+	Lease(Lease&& other) noexcept
+		: owner_(std::exchange(other.owner_, nullptr)), window_(other.window_), remote_(other.remote_) {}
 	Lease& operator=(Lease&& other) noexcept {
 		std::swap(owner_, other.owner_);
 		std::swap(window_, other.window_);
@@ -123,7 +128,7 @@ private:
 // What a channel runs on, to be shown and asked for: there is no silent fallback.
 struct Path {
 	std::string transport;  // "rc" or "tcp"
-	std::string device;     // of RDMA
+	std::string device;  // of RDMA
 	std::string gid;
 	std::uint32_t mtu = 0;
 	std::string peer;
@@ -161,14 +166,15 @@ public:
 		std::array<std::span<const std::byte>, 2> slices(std::size_t from, std::size_t length) const {
 			const std::size_t in_head = std::min(from, head.size());
 			const std::size_t of_head = std::min(length, head.size() - in_head);
-			return {head.subspan(in_head, of_head), body.subspan(of_head < length ? from + of_head - head.size() : 0, length - of_head)};
+			return {head.subspan(in_head, of_head),
+				body.subspan(of_head < length ? from + of_head - head.size() : 0, length - of_head)};
 		}
 
 		std::span<const std::byte> head, body;
-		Place place;             // of the body, if it is registered memory
-		std::uint32_t offer = 0; // the number of the last one
+		Place place;  // of the body, if it is registered memory
+		std::uint32_t offer = 0;  // the number of the last one
 		std::size_t offset = 0;  // how much the channel has taken
-		bool begun = false;      // and whether its header
+		bool begun = false;  // and whether its header
 		Progress result = Progress::waiting;
 		Trouble trouble = Trouble::closed;
 
@@ -191,13 +197,18 @@ public:
 		Channel& channel_;
 	};
 
-	// A direct operation in progress: lives in the caller's coroutine frame, and may be abandoned there. Its buffer is kept as long as
-	// needed.
+	// A direct operation in progress: lives in the caller's coroutine frame, and may be abandoned there. Its buffer is
+	// kept as long as needed.
 	class Operation : public async::Waiter {
 	public:
 		enum class Kind : std::uint8_t { read, write, lend, end };
 		Operation(Channel& channel, Kind kind, Place place, const RemoteMemory& remote, Right right, Lease lease)
-			: kind(kind), right(right), place(std::move(place)), remote(remote), lease(std::move(lease)), channel_(channel) {}
+			: kind(kind),
+			  right(right),
+			  place(std::move(place)),
+			  remote(remote),
+			  lease(std::move(lease)),
+			  channel_(channel) {}
 		Operation(const Operation&) = delete;
 		Operation& operator=(const Operation&) = delete;
 		~Operation() {
@@ -245,23 +256,28 @@ public:
 
 	Sending send(std::span<const std::byte> bytes) { return {*this, {}, bytes}; }
 	Sending send(std::span<const std::byte> head, std::span<const std::byte> body) { return {*this, head, body}; }
-	// A body in registered memory is not copied, unless it is small: the peer fetches it, and only then send() is done and the bytes may be
-	// changed.
+	// A body in registered memory is not copied, unless it is small: the peer fetches it, and only then send() is done
+	// and the bytes may be changed.
 	Sending send(std::span<const std::byte> head, Place body) { return {*this, head, std::move(body)}; }
 	Receiving receive() { return Receiving(*this); }
 
-	// Direct operations: on channels whose direct() is true, and only on buffers of its memory(). Each is done when its bytes have been
-	// moved, or, lend(), as soon as the peer may be told. Wrong use of what was lent ends the channel, so nothing is checked twice.
+	// Direct operations: on channels whose direct() is true, and only on buffers of its memory(). Each is done when its
+	// bytes have been moved, or, lend(), as soon as the peer may be told. Wrong use of what was lent ends the channel,
+	// so nothing is checked twice.
 	virtual bool direct() const { return false; }
 	virtual MemoryPool* memory() const { return nullptr; }
 	Lending lend(Place place, Right right) { return {*this, Operation::Kind::lend, std::move(place), {}, right, {}}; }
-	Operation read(Place into, const RemoteMemory& from) { return {*this, Operation::Kind::read, std::move(into), from, Right::read, {}}; }
-	Operation write(const RemoteMemory& to, Place from) { return {*this, Operation::Kind::write, std::move(from), to, Right::write, {}}; }
+	Operation read(Place into, const RemoteMemory& from) {
+		return {*this, Operation::Kind::read, std::move(into), from, Right::read, {}};
+	}
+	Operation write(const RemoteMemory& to, Place from) {
+		return {*this, Operation::Kind::write, std::move(from), to, Right::write, {}};
+	}
 	// Once it is done the peer cannot touch the memory any more.
 	Operation end(Lease lease) { return {*this, Operation::Kind::end, {}, {}, Right::read, std::move(lease)}; }
 
-	// No more sends; what was taken goes out, then the peer is told. Its end, and this one's receive(), say `closed` once everything has
-	// arrived.
+	// No more sends; what was taken goes out, then the peer is told. Its end, and this one's receive(), say `closed`
+	// once everything has arrived.
 	virtual void close() = 0;
 	virtual bool closed() const = 0;  // both ends know, or one is lost: nothing is left to do but to destroy it
 	// At most one waits for that; co_await until_closed().
@@ -295,8 +311,8 @@ public:
 protected:
 	Channel(async::Loop& loop, std::size_t message_max) : loop_(loop), message_max_(message_max) {}
 
-	// Takes what it can of this send; `waiting` if something is left. Only called while the channel is open, for the first of those that
-	// wait, or when none does. A send that failed says why.
+	// Takes what it can of this send; `waiting` if something is left. Only called while the channel is open, for the
+	// first of those that wait, or when none does. A send that failed says why.
 	virtual Sending::Progress advance(Sending& sending) = 0;
 	virtual bool has_message() const = 0;
 	// Called when has_message() or ended.
@@ -308,7 +324,9 @@ protected:
 		operation.trouble = Trouble::unsupported;
 	}
 
-	Sending::Progress start(Sending& sending) { return senders_.empty() ? attempt(sending) : Sending::Progress::waiting; }
+	Sending::Progress start(Sending& sending) {
+		return senders_.empty() ? attempt(sending) : Sending::Progress::waiting;
+	}
 	Sending::Progress attempt(Sending& sending);
 	// There may be room again.
 	void advance_senders();

@@ -21,7 +21,9 @@ using testing_tools::bytes_of;
 using testing_tools::echo;
 using testing_tools::until;
 
-std::string text_of(const Message& message) { return {reinterpret_cast<const char*>(message.bytes().data()), message.bytes().size()}; }
+std::string text_of(const Message& message) {
+	return {reinterpret_cast<const char*>(message.bytes().data()), message.bytes().size()};
+}
 
 enum class Carrier { rc, tcp, tcp_tls };
 
@@ -71,7 +73,8 @@ TEST_P(Channels, AnEcho) {
 
 TEST_P(Channels, EverySizeArrivesWholeAndInOrder) {
 	auto [a, b] = connect();
-	std::vector<std::size_t> sizes{0, 1, 3, 240, 244, 245, 900, 1011, 1012, 1013, 1024, 2024, 2025, 4096, 65'536, 1'000'003};
+	std::vector<std::size_t> sizes{
+		0, 1, 3, 240, 244, 245, 900, 1011, 1012, 1013, 1024, 2024, 2025, 4096, 65'536, 1'000'003};
 	loop_.spawn([](Channel& channel, const std::vector<std::size_t>& all) -> Task<void> {
 		std::vector<std::byte> bytes;
 		for (std::size_t size : all) {
@@ -86,7 +89,8 @@ TEST_P(Channels, EverySizeArrivesWholeAndInOrder) {
 			if (!message) co_return ADD_FAILURE() << name_of(message.error()) << " " << channel.reason();
 			EXPECT_EQ(message->bytes().size(), size);
 			for (std::size_t i = 0; i < message->bytes().size(); ++i) {
-				if (message->bytes()[i] != static_cast<std::byte>(i * 7 + size)) co_return ADD_FAILURE() << size << " at " << i;
+				if (message->bytes()[i] != static_cast<std::byte>(i * 7 + size))
+					co_return ADD_FAILURE() << size << " at " << i;
 			}
 		}
 	}(*b, sizes));
@@ -147,7 +151,8 @@ TEST_P(Channels, AMessageThatIsTooLargeIsRefusedAndTheChannelStaysUp) {
 	auto [a, b] = connect();
 	loop_.spawn(echo(*b));
 	loop_.complete([](Channel& channel) -> Task<void> {
-		const std::span<const std::byte> large(reinterpret_cast<const std::byte*>(&channel), (64u << 20) + 1);  // never looked at
+		const std::span<const std::byte> large(
+			reinterpret_cast<const std::byte*>(&channel), (64u << 20) + 1);  // never looked at
 		const auto refused = co_await channel.send(large);
 		EXPECT_FALSE(refused.has_value());
 		if (!refused) {
@@ -220,9 +225,10 @@ TEST_P(Channels, ASendThatIsAbandonedWithinItsMessageEndsTheChannelAndNoOtherMes
 	loop_.abandon_spawned();
 }
 
-INSTANTIATE_TEST_SUITE_P(EveryCarrier, Channels, ::testing::Values(Carrier::rc, Carrier::tcp, Carrier::tcp_tls), [](const auto& parameter) {
-	return parameter.param == Carrier::rc ? "rc" : parameter.param == Carrier::tcp ? "tcp" : "tcp_tls";
-});
+INSTANTIATE_TEST_SUITE_P(
+	EveryCarrier, Channels, ::testing::Values(Carrier::rc, Carrier::tcp, Carrier::tcp_tls), [](const auto& parameter) {
+		return parameter.param == Carrier::rc ? "rc" : parameter.param == Carrier::tcp ? "tcp" : "tcp_tls";
+	});
 
 // Who owns the failed channel may have something to end first, such as a function that still runs.
 TEST(TcpChannel, ThatFailedLetsItsPeerGoAtOnce) {

@@ -148,7 +148,8 @@ Task<std::string> prove_as_client(Channel& channel, const ProofKeys& keys, Nanos
 	if (!co_await channel.send(proof)) co_return "the connection failed: " + channel.reason();
 	const auto answer = co_await channel.receive();
 	if (!answer) co_return "the server does not prove itself: " + channel.reason();
-	if (const auto checked = check_proof(keys, answer->bytes()); !checked) co_return std::string(describe(checked.error()));
+	if (const auto checked = check_proof(keys, answer->bytes()); !checked)
+		co_return std::string(describe(checked.error()));
 	co_return std::string();
 }
 
@@ -188,7 +189,8 @@ Task<Connected<std::unique_ptr<TcpChannel>>> connect_tcp(async::Loop& loop, Conn
 		co_return failed(options, trouble_of(handshake.error()), server->where + ": " + handshake.error().text);
 	const ProofKeys keys = handshake.agreed().proof;
 	if (options.negotiated != nullptr) *options.negotiated = handshake.agreed().negotiated;
-	auto channel = std::make_unique<TcpChannel>(loop, std::move(server->socket), handshake.release_session(), server->where, tcp);
+	auto channel =
+		std::make_unique<TcpChannel>(loop, std::move(server->socket), handshake.release_session(), server->where, tcp);
 	const Nanoseconds deadline = server->started + options.patience;
 	const std::string trouble = co_await prove_as_client(*channel, keys, deadline);
 	if (!trouble.empty()) co_return failed(options, handshake_or_time(deadline), server->where + ": " + trouble);

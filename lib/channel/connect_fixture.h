@@ -40,7 +40,8 @@ public:
 		};
 		acceptor_ = std::make_unique<Acceptor>(
 			setup_, async::listen(setup_, async::resolve(address(0), 0).value()).value(), *transport_, options,
-			[this](std::unique_ptr<Channel> channel) { io_.spawn(serve_echo(std::move(channel))); }, [](const std::string&) {});
+			[this](std::unique_ptr<Channel> channel) { io_.spawn(serve_echo(std::move(channel))); },
+			[](const std::string&) {});
 		acceptor_->start();
 		const auto managed = acceptor_->listen_managed();
 		EXPECT_TRUE(managed.has_value()) << managed.error();
@@ -58,7 +59,8 @@ public:
 	// The next set-up's end, in words.
 	std::string report() {
 		std::unique_lock guard(lock_);
-		if (!heard_.wait_for(guard, std::chrono::seconds(10), [this] { return !reports_.empty(); })) return "nothing in 10 s";
+		if (!heard_.wait_for(guard, std::chrono::seconds(10), [this] { return !reports_.empty(); }))
+			return "nothing in 10 s";
 		const SetupReport first = reports_.front();
 		reports_.pop_front();
 		return std::string(first.cause());

@@ -49,7 +49,8 @@ TEST_F(Connect, TheQueuePairHasThePsnsOfTheExchange) {
 	auto b = transport_->connect(std::move(right), end_of(parameters_of(Role::client, left_end)), "a").value();
 	ibv_qp_attr attributes{};
 	ibv_qp_init_attr init{};
-	ASSERT_EQ(ibv_query_qp(a->queue_pair(), &attributes, IBV_QP_SQ_PSN | IBV_QP_RQ_PSN | IBV_QP_ACCESS_FLAGS, &init), 0);
+	ASSERT_EQ(
+		ibv_query_qp(a->queue_pair(), &attributes, IBV_QP_SQ_PSN | IBV_QP_RQ_PSN | IBV_QP_ACCESS_FLAGS, &init), 0);
 	EXPECT_EQ(attributes.sq_psn, left_end.psn);
 	EXPECT_EQ(attributes.rq_psn, right_end.psn);
 	// Reading and writing needs a window besides; without direct operations there are none, and no right here either.
@@ -89,19 +90,23 @@ TEST_F(Connect, ASilentServerEndsAtTheDeadline) {
 	EXPECT_NE(why.find("not complete within 20 ms"), std::string::npos) << why;
 }
 
-TEST_F(Connect, NobodyListening) { EXPECT_NE(refusal(to("127.0.0.1:1", InClear{})).find("nobody listens"), std::string::npos); }
+TEST_F(Connect, NobodyListening) {
+	EXPECT_NE(refusal(to("127.0.0.1:1", InClear{})).find("nobody listens"), std::string::npos);
+}
 
 TEST_F(Connect, SilentAndSlowClientsDelayNobody) {
 	Server server(InClear{}, {.handshakes_max = 4});
 	async::Socket silent[20];
 	std::string heard;
-	loop_.complete([](RcTransport& transport, ConnectOptions options, async::Socket* silent, std::string& heard) -> Task<void> {
-		const auto address = async::resolve(options.host, 0).value();
-		for (int i = 0; i < 20; ++i) silent[i] = (co_await async::connect(transport.loop(), address, never)).value();
-		auto channel = co_await connect(transport, std::move(options));
-		if (!channel) co_return ADD_FAILURE() << channel.error();
-		co_await ask(**channel, heard);
-	}(*transport_, to(server.where(), InClear{}), silent, heard));
+	loop_.complete(
+		[](RcTransport& transport, ConnectOptions options, async::Socket* silent, std::string& heard) -> Task<void> {
+			const auto address = async::resolve(options.host, 0).value();
+			for (int i = 0; i < 20; ++i)
+				silent[i] = (co_await async::connect(transport.loop(), address, never)).value();
+			auto channel = co_await connect(transport, std::move(options));
+			if (!channel) co_return ADD_FAILURE() << channel.error();
+			co_await ask(**channel, heard);
+		}(*transport_, to(server.where(), InClear{}), silent, heard));
 	EXPECT_EQ(heard, "question");
 }
 
@@ -110,7 +115,8 @@ TEST_F(Connect, AFailureHasItsReasonBesideItsSentence) {
 	Server server(made(make_server_protection(files_.server)));
 	const auto silent = async::listen(loop_, async::resolve("127.0.0.1", 0).value()).value();
 	const async::Address taken = async::local_address(*silent);
-	const auto reason = [&](const std::string& where, const async::Address* from = nullptr, Nanoseconds patience = 5'000'000'000) {
+	const auto reason = [&](const std::string& where, const async::Address* from = nullptr,
+							Nanoseconds patience = 5'000'000'000) {
 		ConnectTrouble trouble = ConnectTrouble::none;
 		ConnectOptions options = to(where, InClear{});
 		options.patience = patience;
@@ -138,8 +144,9 @@ TEST_F(Connect, AChannelThatNobodyTookGoesBeforeItsTransport) {
 	async::Loop setup(awake), io(awake);
 	const auto transport = RcTransport::open(io, test_device(), small).value();
 	Acceptor acceptor(
-		setup, async::listen(setup, async::resolve("127.0.0.1", 0).value()).value(), *transport, {.protection = InClear{}},
-		[](std::unique_ptr<Channel>) { ADD_FAILURE() << "nobody takes it"; }, [](const std::string&) {});
+		setup, async::listen(setup, async::resolve("127.0.0.1", 0).value()).value(), *transport,
+		{.protection = InClear{}}, [](std::unique_ptr<Channel>) { ADD_FAILURE() << "nobody takes it"; },
+		[](const std::string&) {});
 	acceptor.start();
 	ConnectOptions options = to("127.0.0.1:" + std::to_string(acceptor.port()), InClear{});
 	options.patience = 300'000'000;

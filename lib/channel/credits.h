@@ -1,17 +1,18 @@
 // Who may send how much: the arithmetic of credits, without I/O.
 //
-// A credit is one receive buffer (a unit) at the peer; each frame takes one. Limits are cumulative counts of frames, as 32 bits that wrap,
-// so repeating one or losing an older one changes nothing. Apart from data frames, each side may have one frame of each control kind under
-// way that the peer has not seen: `credit` gives limits, `want` asks for them. The peer's frames say how many of each it has seen. So
-// neither side can keep the other from asking or answering, however many buffers a slow program holds.
+// A credit is one receive buffer (a unit) at the peer; each frame takes one. Limits are cumulative counts of frames, as
+// 32 bits that wrap, so repeating one or losing an older one changes nothing. Apart from data frames, each side may
+// have one frame of each control kind under way that the peer has not seen: `credit` gives limits, `want` asks for
+// them. The peer's frames say how many of each it has seen. So neither side can keep the other from asking or
+// answering, however many buffers a slow program holds.
 //
 // At the receiver: units are posted to a shared receive queue. Always
 //
 //     posted = free in the bank + promised as credits + promised to control frames
 //
-// and never is more promised than posted, so a sender that keeps to its limit finds a buffer: no RNR. Each connection is sure of one unit:
-// it has a credit, or the program holds a message of it. What more it may have is lent while the bank has some, up to a window that doubles
-// when the sender says that it waits.
+// and never is more promised than posted, so a sender that keeps to its limit finds a buffer: no RNR. Each connection
+// is sure of one unit: it has a credit, or the program holds a message of it. What more it may have is lent while the
+// bank has some, up to a window that doubles when the sender says that it waits.
 #pragma once
 
 #include <algorithm>
@@ -86,7 +87,8 @@ public:
 	static std::uint32_t needed(const Window& window) { return window.first + control_kinds; }
 
 	// The bank has given `needed` already.
-	explicit ReceiveCredits(const Window& window) : max_(window.max), target_(window.first), limit_(window.first), told_(window.first) {}
+	explicit ReceiveCredits(const Window& window)
+		: max_(window.max), target_(window.first), limit_(window.first), told_(window.first) {}
 
 	// A data frame arrived, whose unit is held now. False: the sender had no credit.
 	bool data_arrived(CreditBank& bank) {
@@ -96,9 +98,9 @@ public:
 		lend(bank);
 		return true;
 	}
-	// A control frame is read, and its unit posted again before anything in it is acted upon: whatever it makes us send says that it was
-	// seen, and its sender is never left waiting for that.
-	// False: the sender has not been told of its last one of that kind, so it had no buffer for this one.
+	// A control frame is read, and its unit posted again before anything in it is acted upon: whatever it makes us send
+	// says that it was seen, and its sender is never left waiting for that. False: the sender has not been told of its
+	// last one of that kind, so it had no buffer for this one.
 	bool control_reposted(Control kind) {
 		const auto which = static_cast<std::size_t>(kind);
 		return seen_[which]++ == told_seen_[which];
@@ -131,7 +133,8 @@ public:
 	}
 	std::uint8_t seen(Control kind) const { return seen_[static_cast<std::size_t>(kind)]; }
 
-	// A credit frame is due when no other frame tells: the sender waits and has something to learn, or half of its window is news.
+	// A credit frame is due when no other frame tells: the sender waits and has something to learn, or half of its
+	// window is news.
 	bool due() const {
 		const std::uint32_t news = limit_ - told_;
 		return news > 0 && (wanted_ || (target_ >= 4 && news >= target_ / 2));

@@ -82,7 +82,8 @@ TEST(ReceiveCredits, WithAnEmptyBankEachConnectionKeepsItsOne) {
 	}
 }
 
-// Two ends and a wire in order, programs that send and hold at random: posted is never less than promised, and everything arrives.
+// Two ends and a wire in order, programs that send and hold at random: posted is never less than promised, and
+// everything arrives.
 struct End {
 	SendCredits send{1, 8};
 	ReceiveCredits receive{{.first = 1, .max = 8}};
@@ -116,7 +117,8 @@ TEST(Credits, NoPromiseWithoutABufferAndNoDeadlockWhateverThePrograms) {
 			if (kind == 0) end.send.data_sent(), --end.to_send, ++end.sent;
 			else end.send.control_sent(kind == 1 ? Control::credit : Control::want);
 			end.asked = end.asked || wants || kind == 2;
-			wires[who].push_back({kind, end.receive.tell(), end.receive.seen(Control::credit), end.receive.seen(Control::want), wants});
+			wires[who].push_back(
+				{kind, end.receive.tell(), end.receive.seen(Control::credit), end.receive.seen(Control::want), wants});
 		};
 		const auto pump = [&](int who) {
 			End& end = ends[who];

@@ -41,7 +41,8 @@ void DirectOperations::begin(Channel::Operation& operation) {
 			break;
 		}
 	}
-	if (operation.result == Progress::queued) operation.result = channel_.lost_ ? Progress::failed : Progress::under_way;
+	if (operation.result == Progress::queued)
+		operation.result = channel_.lost_ ? Progress::failed : Progress::under_way;
 	operation.trouble = channel_.trouble_;  // if posting it failed
 }
 
@@ -82,8 +83,9 @@ DirectOperations::Record& DirectOperations::transfer(
 	ibv_sge piece{.addr = reinterpret_cast<std::uint64_t>(place.bytes().data()),
 		.length = static_cast<std::uint32_t>(place.length),
 		.lkey = place.buffer.region()->lkey};
-	ibv_send_wr request{
-		.sg_list = &piece, .num_sge = place.length > 0 ? 1 : 0, .opcode = kind == Kind::read ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE};
+	ibv_send_wr request{.sg_list = &piece,
+		.num_sge = place.length > 0 ? 1 : 0,
+		.opcode = kind == Kind::read ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE};
 	request.wr.rdma = {.remote_addr = remote.address, .rkey = remote.rkey};
 	++(kind == Kind::read ? channel_.transport_.counters_.reads : channel_.transport_.counters_.writes);
 	if (place.length > 0 && place.length <= small_max) {
@@ -119,7 +121,8 @@ std::uint32_t DirectOperations::lend(const Place& place, Right right, RemoteMemo
 		.bind_info = {.mr = place.buffer.region(),
 			.addr = remote.address,
 			.length = remote.length,
-			.mw_access_flags = right == Right::read ? unsigned{IBV_ACCESS_REMOTE_READ} : unsigned{IBV_ACCESS_REMOTE_WRITE}}};
+			.mw_access_flags =
+				right == Right::read ? unsigned{IBV_ACCESS_REMOTE_READ} : unsigned{IBV_ACCESS_REMOTE_WRITE}}};
 	// Whatever is signalled later tells of it too; but not everything may wait for that.
 	post(request, Kind::lend, {}, nullptr, count_ >= depth_ / 2);
 	++channel_.transport_.counters_.windows_bound;

@@ -1,8 +1,9 @@
 // The direct operations of one RC channel: RDMA READ and WRITE, and the windows by which memory is lent to the peer.
 //
-// Each is one work request on the channel's queue pair, in its order with the frames: so a window is bound before the peer can hear of it.
-// Small READs and WRITEs of one turn are posted together: at its end, or before whatever follows them on the queue pair.
-// A record of each keeps its buffer until the adapter is done with it, whatever becomes of the coroutine that asked.
+// Each is one work request on the channel's queue pair, in its order with the frames: so a window is bound before the
+// peer can hear of it. Small READs and WRITEs of one turn are posted together: at its end, or before whatever follows
+// them on the queue pair. A record of each keeps its buffer until the adapter is done with it, whatever becomes of the
+// coroutine that asked.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
-// For tests of direct operations and of messages that are fetched: two channels that have them, and memory with something in it.
+// For tests of direct operations and of messages that are fetched: two channels that have them, and memory with
+// something in it.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -38,13 +38,13 @@ TEST_F(Direct, SmallReadsOfOneTurnArePostedTogether) {
 	const auto content = pattern(count * 64, 7);
 	RemoteMemory remote;
 	Lease lease;
-	loop_.complete(
-		[](Channel& lender, Channel& reader, std::span<const std::byte> content, Lease& kept, RemoteMemory& remote) -> Task<void> {
-			const Place lent = filled(*lender.memory(), content);
-			auto lease = co_await lender.lend(lent, Right::read);
-			remote = co_await told(lender, reader, lease->remote());
-			kept = std::move(*lease);
-		}(*a_, *b_, content, lease, remote));
+	loop_.complete([](Channel& lender, Channel& reader, std::span<const std::byte> content, Lease& kept,
+					   RemoteMemory& remote) -> Task<void> {
+		const Place lent = filled(*lender.memory(), content);
+		auto lease = co_await lender.lend(lent, Right::read);
+		remote = co_await told(lender, reader, lease->remote());
+		kept = std::move(*lease);
+	}(*a_, *b_, content, lease, remote));
 	const Buffer whole = b_->memory()->take(content.size());
 	const std::uint64_t posts = transports_[1].counters().send_posts, reads = transports_[1].counters().reads;
 	int left = count;
@@ -56,7 +56,8 @@ TEST_F(Direct, SmallReadsOfOneTurnArePostedTogether) {
 	EXPECT_TRUE(std::ranges::equal(whole.bytes(), content));
 	EXPECT_EQ(transports_[1].counters().reads - reads, count);
 	// The first turn's by one call, and the others as room for them comes.
-	EXPECT_LT(transports_[1].counters().send_posts - posts, static_cast<std::uint64_t>(count) - options_.direct_depth + 2);
+	EXPECT_LT(
+		transports_[1].counters().send_posts - posts, static_cast<std::uint64_t>(count) - options_.direct_depth + 2);
 	lease = {};
 }
 
@@ -106,7 +107,8 @@ TEST_P(Misused, EndsTheConnectionAndNothingElse) {
 	}(*a_, *b_, GetParam()));
 }
 INSTANTIATE_TEST_SUITE_P(Ways, Misused,
-	::testing::Values(Misuse::after_the_end, Misuse::beyond_the_end, Misuse::write_to_what_is_to_be_read, Misuse::guessed_key));
+	::testing::Values(
+		Misuse::after_the_end, Misuse::beyond_the_end, Misuse::write_to_what_is_to_be_read, Misuse::guessed_key));
 
 TEST_F(Direct, MoreOperationsThanTheQueueHoldsAllEndAndRegisterNothing) {
 	constexpr std::size_t count = 100, each = 5000;
@@ -122,7 +124,8 @@ TEST_F(Direct, MoreOperationsThanTheQueueHoldsAllEndAndRegisterNothing) {
 		}
 		co_await told(lender, reader, leases.front().remote());
 		std::size_t done = 0;
-		const auto one = [](Channel& reader, RemoteMemory remote, std::span<const std::byte> expected, std::size_t& done) -> Task<void> {
+		const auto one = [](Channel& reader, RemoteMemory remote, std::span<const std::byte> expected,
+							 std::size_t& done) -> Task<void> {
 			const Place place = reader.memory()->take(each);
 			const auto read = co_await reader.read(place, remote);
 			EXPECT_TRUE(read.has_value());

@@ -9,7 +9,8 @@ using namespace testing_tools;
 using FetchedMessages = Direct;
 
 TEST_F(FetchedMessages, LargeMessagesArriveWholeAndInOrderAmongSmallOnes) {
-	const std::vector<std::size_t> sizes{1, 20'000, 16 << 10, (16 << 10) + 1, 5 << 20, 3, 128 << 10, (128 << 10) + 1, 900'000, 0, 2000};
+	const std::vector<std::size_t> sizes{
+		1, 20'000, 16 << 10, (16 << 10) + 1, 5 << 20, 3, 128 << 10, (128 << 10) + 1, 900'000, 0, 2000};
 	loop_.spawn([](Channel& from, const std::vector<std::size_t>& sizes) -> Task<void> {
 		for (std::size_t i = 0; i < sizes.size(); ++i) {
 			const auto content = pattern(sizes[i], static_cast<unsigned>(i + 1));
@@ -59,7 +60,9 @@ struct Cost {
 std::ostream& operator<<(std::ostream& out, const Cost& cost) {
 	return out << cost.frames << " frames, " << cost.answers << " answers, " << cost.reads << " reads";
 }
-Cost cost_of(RcTransport& from, RcTransport& to) { return {from.counters().frames_sent, to.counters().frames_sent, to.counters().reads}; }
+Cost cost_of(RcTransport& from, RcTransport& to) {
+	return {from.counters().frames_sent, to.counters().frames_sent, to.counters().reads};
+}
 
 template <class Body> Task<void> carry(Channel& from, Channel& to, Body body, std::span<const std::byte> content) {
 	const async::Job sending(from.loop(), [](Channel& from, Body body) -> Task<void> {

@@ -61,7 +61,8 @@ enum class MessageKind : std::uint8_t {
 	whole = 0,     // length bytes follow
 	first = 1,     // of a message of `length` bytes; the rest of the frame is its beginning
 	more = 2,      // `length` bytes of it follow, the next ones
-	offer = 3,     // an Offer and bytes follow, `length` in all: these bytes, and then those of the offer, are the next ones
+	offer =
+		3,  // an Offer and bytes follow, `length` in all: these bytes, and then those of the offer, are the next ones
 };
 
 struct MessageHeader {

@@ -19,8 +19,10 @@ bool are_messages(std::span<const std::byte> bytes, std::size_t message_max, boo
 		bytes = bytes.subspan(MessageHeader::bytes);
 		const std::size_t here = message->kind == MessageKind::first ? bytes.size() : message->length;
 		if (here > bytes.size()) return false;
-		if (message->kind == MessageKind::first && (message->length <= here || message->length > message_max)) return false;
-		if (message->kind == MessageKind::offer && !(offers_allowed && is_possible(bytes.first(here), message_max))) return false;
+		if (message->kind == MessageKind::first && (message->length <= here || message->length > message_max))
+			return false;
+		if (message->kind == MessageKind::offer && !(offers_allowed && is_possible(bytes.first(here), message_max)))
+			return false;
 		bytes = bytes.subspan(here);
 	}
 	return true;

@@ -6,8 +6,8 @@
 
 namespace verbena::channel {
 
-// What is behind a frame's header: one message or more, each with its header, none longer than the frame that holds it (a first fragment:
-// than `message_max`), and offers only where a peer may make them.
+// What is behind a frame's header: one message or more, each with its header, none longer than the frame that holds it
+// (a first fragment: than `message_max`), and offers only where a peer may make them.
 bool are_messages(std::span<const std::byte> bytes, std::size_t message_max, bool offers_allowed);
 
 class Inbox {

@@ -1,5 +1,5 @@
-// What RPC and the key-value store ask of a channel, in their smallest form: many requests under way on one connection, answered out of
-// order; and a store whose client reads as plain code.
+// What RPC and the key-value store ask of a channel, in their smallest form: many requests under way on one connection,
+// answered out of order; and a store whose client reads as plain code.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -15,7 +15,9 @@ namespace {
 using async::Task;
 
 using testing_tools::bytes_of;
-std::string_view text_of(std::span<const std::byte> bytes) { return {reinterpret_cast<const char*>(bytes.data()), bytes.size()}; }
+std::string_view text_of(std::span<const std::byte> bytes) {
+	return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
 
 // A request and its answer have the same number in front.
 struct CallHeader {
@@ -94,7 +96,8 @@ TEST_F(LayersAbove, CallsUnderWayTogetherAreAnsweredOutOfOrder) {
 	loop_.spawn(serve(*server_));
 	Caller caller(*client_);
 	std::vector<std::string> order;
-	const auto one = [](Caller& caller, std::uint32_t function, std::string text, std::vector<std::string>& order) -> Task<void> {
+	const auto one = [](Caller& caller, std::uint32_t function, std::string text,
+						 std::vector<std::string>& order) -> Task<void> {
 		const std::string answer = co_await caller.call(function, text);
 		EXPECT_EQ(answer, text);
 		order.push_back(text);

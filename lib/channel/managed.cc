@@ -10,7 +10,8 @@ namespace {
 
 using async::Task;
 
-// InfiniBand specification, 12.6.7.2: what a listener says whose queue of requests is full, then without a word of its own.
+// InfiniBand specification, 12.6.7.2: what a listener says whose queue of requests is full, then without a word of its
+// own.
 constexpr int reason_consumer_defined = 28;
 constexpr Nanoseconds busy_pause = 20'000'000;
 
@@ -19,7 +20,8 @@ bool says_busy(const lib::ConnectionEvent& event) {
 	return event.type == RDMA_CM_EVENT_REJECTED && event.status == reason_consumer_defined && wordless;
 }
 
-std::unexpected<lib::ConnectError> failed(const std::string& text, lib::ConnectTrouble trouble = lib::ConnectTrouble::failed) {
+std::unexpected<lib::ConnectError> failed(
+	const std::string& text, lib::ConnectTrouble trouble = lib::ConnectTrouble::failed) {
 	return std::unexpected(lib::ConnectError{.trouble = trouble, .text = text});
 }
 
@@ -65,9 +67,10 @@ Task<void> drive(Channel& channel, Handshake& handshake) {
 }
 
 // Resolved: which device leads there, and how.
-Task<lib::Connected<void>> resolve(ManagedEvents& events, const RcTransport& transport, ManagedId& id, const async::Address& to,
-	const async::Address* from, Nanoseconds deadline, const std::string& where) {
-	const lib::SocketAddress there = socket_address(to), here = from != nullptr ? socket_address(*from) : lib::SocketAddress{};
+Task<lib::Connected<void>> resolve(ManagedEvents& events, const RcTransport& transport, ManagedId& id,
+	const async::Address& to, const async::Address* from, Nanoseconds deadline, const std::string& where) {
+	const lib::SocketAddress there = socket_address(to),
+							 here = from != nullptr ? socket_address(*from) : lib::SocketAddress{};
 	const auto left = std::chrono::milliseconds((deadline - monotonic_now()) / 1'000'000);
 	auto begun = lib::begin_resolve(events.channel(), there, left, from != nullptr ? &here : nullptr, &id);
 	if (!begun) co_return std::unexpected(begun.error());
@@ -100,19 +103,22 @@ struct Raw {
 };
 
 // `busy`: the server has no room for one more request, and may have soon.
-Task<lib::Connected<Raw>> connect_raw(
-	ManagedId& id, RcTransport& transport, const ConnectOptions& options, Nanoseconds deadline, const std::string& where, bool& busy) {
+Task<lib::Connected<Raw>> connect_raw(ManagedId& id, RcTransport& transport, const ConnectOptions& options,
+	Nanoseconds deadline, const std::string& where, bool& busy) {
 	auto offer = transport.offer();
 	if (!offer) co_return failed(offer.error());
 	const auto terms = encode_terms(parameters_of(Role::client, offer->end));
-	const lib::OwnQueuePair own{.number = offer->end.qpn, .shared_receives = true, .reads = static_cast<std::uint8_t>(offer->end.reads)};
+	const lib::OwnQueuePair own{
+		.number = offer->end.qpn, .shared_receives = true, .reads = static_cast<std::uint8_t>(offer->end.reads)};
 	if (const auto begun = lib::begin_connect(id.get(), terms, own); !begun) co_return std::unexpected(begun.error());
 	const auto answer = co_await id.next(deadline);
 	if (!answer) co_return std::unexpected(lib::trouble_of("", ETIMEDOUT, where));
 	busy = says_busy(*answer);
 	if (answer->type != RDMA_CM_EVENT_CONNECT_RESPONSE) co_return std::unexpected(lib::trouble_of(*answer, where));
 	const auto theirs = decode_terms(answer->private_data, Role::server);
-	if (!theirs) co_return failed(where + " is no server of channels: its " + theirs.error().text, lib::ConnectTrouble::rejected);
+	if (!theirs)
+		co_return failed(
+			where + " is no server of channels: its " + theirs.error().text, lib::ConnectTrouble::rejected);
 	const auto path = lib::path_of(id.get());
 	if (!path) co_return std::unexpected(path.error());
 	if (const std::string why = unfit(transport, path->device, path->gid_index); !why.empty())
@@ -142,7 +148,8 @@ RcEnd managed_end(const lib::ManagedPath& path, const Parameters& terms) {
 std::string unfit(const RcTransport& transport, const std::string& device, std::optional<std::uint32_t> gid_index) {
 	const lib::Choice& choice = transport.device().choice;
 	if (device != choice.device)
-		return "rdma_cm's way is by " + device + ", and this end uses " + choice.device + ": --device " + device + ", or another address";
+		return "rdma_cm's way is by " + device + ", and this end uses " + choice.device + ": --device " + device +
+			", or another address";
 	if (gid_index && *gid_index != choice.gid_index)
 		return "rdma_cm's way is by GID " + std::to_string(*gid_index) + " of " + device + ", and this end uses GID " +
 			std::to_string(choice.gid_index) + ": another address of that host";
@@ -151,12 +158,14 @@ std::string unfit(const RcTransport& transport, const std::string& device, std::
 
 bool same_end(const RcEnd& used, const Parameters& said) {
 	const RcEnd end = end_of(said);
-	return end.qpn == used.qpn && end.psn == used.psn && std::memcmp(end.gid.raw, used.gid.raw, sizeof end.gid.raw) == 0 &&
-		end.unit_bytes == used.unit_bytes && end.credits == used.credits && end.receive_depth == used.receive_depth &&
-		end.eager_max == used.eager_max && end.reads == used.reads;
+	return end.qpn == used.qpn && end.psn == used.psn &&
+		std::memcmp(end.gid.raw, used.gid.raw, sizeof end.gid.raw) == 0 && end.unit_bytes == used.unit_bytes &&
+		end.credits == used.credits && end.receive_depth == used.receive_depth && end.eager_max == used.eager_max &&
+		end.reads == used.reads;
 }
 
-Task<Connected<std::unique_ptr<RcChannel>>> connect_managed(ManagedEvents& events, RcTransport& transport, ConnectOptions options) {
+Task<Connected<std::unique_ptr<RcChannel>>> connect_managed(
+	ManagedEvents& events, RcTransport& transport, ConnectOptions options) {
 	const auto permit = co_await leave_to_begin(options.handshakes);
 	const auto named = async::split_host(options.host, options.port);
 	if (!named) co_return failed(options, ConnectTrouble::unreachable, named.error());
@@ -187,8 +196,11 @@ Task<Connected<std::unique_ptr<RcChannel>>> connect_managed(ManagedEvents& event
 	}
 	RcChannel& channel = *raw->channel;
 	const async::Job watching(transport.loop(), close_with_connection(*id, channel));
-	auto handshake = Handshake::client(
-		{.protection = options.protection, .host = named->host, .port = named->port, .started = started, .patience = options.patience},
+	auto handshake = Handshake::client({.protection = options.protection,
+										   .host = named->host,
+										   .port = named->port,
+										   .started = started,
+										   .patience = options.patience},
 		raw->ours);
 	co_await drive(channel, handshake);
 	if (handshake.state() == Handshake::State::failed)

@@ -1,5 +1,5 @@
-// ManagedEvents: the events of rdma_cm for coroutines. One channel of events, read by its loop; ManagedId is one connection of it, whose
-// coroutine waits for what comes.
+// ManagedEvents: the events of rdma_cm for coroutines. One channel of events, read by its loop; ManagedId is one
+// connection of it, whose coroutine waits for what comes.
 //
 //     ManagedId id(begin_resolve(...));
 //     auto event = co_await id.next(deadline);       // nothing: the deadline came first

@@ -20,7 +20,8 @@ protected:
 		loop_.complete(connect_and_ask(*events_, *transport_, std::move(options), heard));
 		return heard;
 	}
-	static Task<void> connect_and_ask(ManagedEvents& events, RcTransport& transport, ConnectOptions options, std::string& heard) {
+	static Task<void> connect_and_ask(
+		ManagedEvents& events, RcTransport& transport, ConnectOptions options, std::string& heard) {
 		const auto channel = co_await connect_managed(events, transport, std::move(options));
 		if (channel) co_await ask(**channel, heard);
 		else heard = channel.error();
@@ -34,19 +35,23 @@ protected:
 
 // A client that gets a queue pair connected and then does as it likes.
 struct Rude {
-	Rude(ManagedEvents& events, RcTransport& transport) : id(transport.loop()), events_(events), transport_(transport) {}
+	Rude(ManagedEvents& events, RcTransport& transport)
+		: id(transport.loop()), events_(events), transport_(transport) {}
 
 	// The manager's last word.
 	Task<void> call(std::string where, std::vector<std::byte> terms = {}) {
 		const auto address = async::resolve(where, 0).value();
 		const Nanoseconds deadline = monotonic_now() + 5'000'000'000;
-		id.own(lib::begin_resolve(events_.channel(), {.storage = address.storage}, std::chrono::seconds(5), nullptr, &id).value());
+		id.own(
+			lib::begin_resolve(events_.channel(), {.storage = address.storage}, std::chrono::seconds(5), nullptr, &id)
+				.value());
 		EXPECT_EQ((co_await id.next(deadline))->type, RDMA_CM_EVENT_ADDR_RESOLVED);
 		EXPECT_TRUE(lib::begin_route(id.get(), std::chrono::seconds(5)).has_value());
 		EXPECT_EQ((co_await id.next(deadline))->type, RDMA_CM_EVENT_ROUTE_RESOLVED);
 		auto offer = transport_.offer().value();
 		if (terms.empty()) terms = encode_terms(channel::parameters_of(Role::client, offer.end));
-		EXPECT_TRUE(lib::begin_connect(id.get(), terms, {.number = offer.end.qpn, .shared_receives = true, .reads = 4}).has_value());
+		EXPECT_TRUE(lib::begin_connect(id.get(), terms, {.number = offer.end.qpn, .shared_receives = true, .reads = 4})
+				.has_value());
 		answer = co_await id.next(deadline);
 		if (!answer || answer->type != RDMA_CM_EVENT_CONNECT_RESPONSE) co_return;
 		const auto path = lib::path_of(id.get()).value();
@@ -150,8 +155,11 @@ TEST_F(Managed, WhatIsNoChannelsRequestIsRejectedWithTheReason) {
 // As a listener says it whose queue of requests is full.
 TEST_F(Managed, AClientThatIsSentAwayWithoutAWordComesAgain) {
 	int requests = 0;
-	const auto address = [&](std::uint16_t port) { return lib::address_of(transport_->device().choice.gid, port).value(); };
-	const auto tcp = async::listen(loop_, async::resolve("127.0.0.1", 0).value()).value();  // so that the number is nobody else's
+	const auto address = [&](std::uint16_t port) {
+		return lib::address_of(transport_->device().choice.gid, port).value();
+	};
+	const auto tcp =
+		async::listen(loop_, async::resolve("127.0.0.1", 0).value()).value();  // so that the number is nobody else's
 	const std::uint16_t port = async::local_address(*tcp).port();
 	const auto listener = ManagedEvents::open(loop_).value();
 	const auto listening = listener->listen(address(port), 8, [&](lib::ConnectionId id, const std::vector<std::byte>&) {
@@ -211,7 +219,8 @@ TEST_F(Managed, WhoHasNotProvedItselfSendsNothingLarge) {
 TEST_F(Managed, ManyAtOnceTakeTurns) {
 	Server server(InClear{}, {.handshakes_max = 4});
 	std::vector<std::string> heard(40);
-	for (std::string& each : heard) loop_.spawn(connect_and_ask(*events_, *transport_, to(server.where(), InClear{}), each));
+	for (std::string& each : heard)
+		loop_.spawn(connect_and_ask(*events_, *transport_, to(server.where(), InClear{}), each));
 	loop_.run_until([&] { return loop_.spawned() == 0; });
 	for (const std::string& each : heard) EXPECT_EQ(each, "question");
 }

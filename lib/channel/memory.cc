@@ -10,7 +10,9 @@ namespace {
 
 constexpr std::size_t blocks_per_region_min = 4;  // fewer: a region of its own for each
 
-constexpr std::size_t class_size(std::uint32_t size_class) { return (MemoryPool::block_min / 4 * (4 + size_class % 4)) << size_class / 4; }
+constexpr std::size_t class_size(std::uint32_t size_class) {
+	return (MemoryPool::block_min / 4 * (4 + size_class % 4)) << size_class / 4;
+}
 
 // The smallest class that holds `size`.
 std::uint32_t class_of(std::size_t size) {
@@ -25,7 +27,8 @@ std::uint32_t class_of(std::size_t size) {
 
 void Buffer::give_back(Block* block) { block->pool->give_back(block); }
 
-MemoryPool::MemoryPool(ibv_pd* domain, int access, const MemoryOptions& options) : domain_(domain), access_(access), options_(options) {}
+MemoryPool::MemoryPool(ibv_pd* domain, int access, const MemoryOptions& options)
+	: domain_(domain), access_(access), options_(options) {}
 
 MemoryPool::~MemoryPool() { check(in_use_ == 0, "buffers die before their pool"); }
 
@@ -47,8 +50,8 @@ std::expected<Buffer, std::string> MemoryPool::adopt(std::span<std::byte> memory
 	if (!region) return std::unexpected(region.error());
 	++counters_.registrations;
 	in_use_ += memory.size();
-	auto* const block =
-		new Block{.pool = this, .data = memory.data(), .size = memory.size(), .region = region->release(), .size_class = adopted};
+	auto* const block = new Block{
+		.pool = this, .data = memory.data(), .size = memory.size(), .region = region->release(), .size_class = adopted};
 	return Buffer(block, memory.size());
 }
 
@@ -102,7 +105,9 @@ bool MemoryPool::free_unused(std::size_t wanted) {
 	std::erase_if(regions_, [&](const std::unique_ptr<Region>& region) {
 		const auto in_use = [](const Block& block) { return block.references > 0; };
 		if (freed >= wanted || std::ranges::any_of(region->blocks, in_use)) return false;
-		const auto inside = [&](const Block* block) { return block >= &region->blocks.front() && block <= &region->blocks.back(); };
+		const auto inside = [&](const Block* block) {
+			return block >= &region->blocks.front() && block <= &region->blocks.back();
+		};
 		for (Block** at = &free_[region->blocks.front().size_class]; *at != nullptr;) {
 			if (inside(*at)) *at = (*at)->next;
 			else at = &(*at)->next;

@@ -4,9 +4,9 @@
 //     auto lease = co_await channel.lend({value, 0, value.size()}, Right::read);
 //     co_await channel.send(bytes_of(lease->remote()));    // the peer reads by co_await channel.read(place, remote)
 //
-// A Buffer is a counted handle of a block; its memory stays until the last handle and the last lease are gone. A pool never registers in
-// its steady state: blocks come in size classes (four to a doubling, so at most a fifth is unused), small ones many to a region, and go
-// back to their class. Everything here belongs to the thread of the pool's loop.
+// A Buffer is a counted handle of a block; its memory stays until the last handle and the last lease are gone. A pool
+// never registers in its steady state: blocks come in size classes (four to a doubling, so at most a fifth is unused),
+// small ones many to a region, and go back to their class. Everything here belongs to the thread of the pool's loop.
 #pragma once
 
 #include <array>
@@ -44,7 +44,8 @@ public:
 	Buffer(const Buffer& other) : block_(other.block_), size_(other.size_) {
 		if (block_ != nullptr) ++block_->references;
 	}
-	Buffer(Buffer&& other) noexcept : block_(std::exchange(other.block_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+	Buffer(Buffer&& other) noexcept
+		: block_(std::exchange(other.block_, nullptr)), size_(std::exchange(other.size_, 0)) {}
 	Buffer& operator=(Buffer other) noexcept {
 		std::swap(block_, other.block_);
 		std::swap(size_, other.size_);
@@ -57,7 +58,9 @@ public:
 	explicit operator bool() const { return block_ != nullptr; }
 	std::byte* data() const { return block_->data; }
 	std::size_t size() const { return size_; }
-	std::span<std::byte> bytes() const { return block_ == nullptr ? std::span<std::byte>() : std::span(block_->data, size_); }
+	std::span<std::byte> bytes() const {
+		return block_ == nullptr ? std::span<std::byte>() : std::span(block_->data, size_);
+	}
 	ibv_mr* region() const { return block_->region; }
 
 	// As a plain pointer, and back: the count goes with it.
@@ -100,12 +103,12 @@ enum class Right : std::uint8_t { read, write };
 
 struct MemoryOptions {
 	std::size_t max = std::size_t{1} << 30;      // the watermark: bytes of all blocks, free or not
-	std::size_t region_bytes = 4 << 20;          // of the regions that small blocks are cut from; larger blocks have their own
+	std::size_t region_bytes = 4 << 20;  // of the regions that small blocks are cut from; larger blocks have their own
 };
 
 struct MemoryCounters {
-	std::uint64_t registrations = 0;   // ibv_reg_mr calls
-	std::uint64_t refused = 0;         // a take() above the watermark
+	std::uint64_t registrations = 0;  // ibv_reg_mr calls
+	std::uint64_t refused = 0;  // a take() above the watermark
 };
 
 class MemoryPool {

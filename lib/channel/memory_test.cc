@@ -16,7 +16,8 @@ protected:
 
 TEST_F(Memory, ABlockHoldsWhatWasAskedForAndAFifthMoreAtMost) {
 	MemoryPool pool(device_.domain.get(), IBV_ACCESS_LOCAL_WRITE, {});
-	for (const std::size_t size : {0uz, 1uz, 4096uz, 4097uz, 5120uz, 5121uz, 65'537uz, 1uz << 20, (1uz << 20) + 1, 64uz << 20}) {
+	for (const std::size_t size :
+		{0uz, 1uz, 4096uz, 4097uz, 5120uz, 5121uz, 65'537uz, 1uz << 20, (1uz << 20) + 1, 64uz << 20}) {
 		const std::size_t before = pool.in_use();
 		const Buffer buffer = pool.take(size);
 		ASSERT_TRUE(static_cast<bool>(buffer)) << size;

@@ -9,7 +9,8 @@ using async::Task;
 
 constexpr std::uint32_t mux_version = 1;
 constexpr std::size_t owed_bytes_max = 40;  // of all that one channel owes
-// Resets that wait because the carrier takes nothing, above one for each channel: only who opens without end makes so many.
+// Resets that wait because the carrier takes nothing, above one for each channel: only who opens without end makes so
+// many.
 constexpr std::size_t resets_ahead_max = 8192;
 
 std::span<const std::byte> bytes_of(const std::uint32_t& number) { return std::as_bytes(std::span(&number, 1)); }
@@ -27,9 +28,10 @@ std::string_view text_of(MuxReset why) {
 }  // namespace
 
 MuxCounters& MuxCounters::operator+=(const MuxCounters& other) {
-	for (auto member : {&MuxCounters::opened, &MuxCounters::refused, &MuxCounters::closed, &MuxCounters::reset, &MuxCounters::messages_sent,
-			 &MuxCounters::messages_received, &MuxCounters::frames_sent, &MuxCounters::frames_received, &MuxCounters::batches_sent,
-			 &MuxCounters::batches_received, &MuxCounters::credit_frames, &MuxCounters::bytes_sent, &MuxCounters::bytes_received})
+	for (auto member : {&MuxCounters::opened, &MuxCounters::refused, &MuxCounters::closed, &MuxCounters::reset,
+			 &MuxCounters::messages_sent, &MuxCounters::messages_received, &MuxCounters::frames_sent,
+			 &MuxCounters::frames_received, &MuxCounters::batches_sent, &MuxCounters::batches_received,
+			 &MuxCounters::credit_frames, &MuxCounters::bytes_sent, &MuxCounters::bytes_received})
 		this->*member += other.*member;
 	return *this;
 }
@@ -133,7 +135,8 @@ void Mux::activate(MuxChannel& channel) {
 	wake();
 }
 
-void Mux::put(std::vector<std::byte>& into, std::uint32_t id, MuxKind kind, std::initializer_list<std::span<const std::byte>> payload) {
+void Mux::put(std::vector<std::byte>& into, std::uint32_t id, MuxKind kind,
+	std::initializer_list<std::span<const std::byte>> payload) {
 	std::size_t length = 0;
 	for (const auto& each : payload) length += each.size();
 	const MuxFrame frame{.id = id, .kind = kind, .length = static_cast<std::uint16_t>(length)};
@@ -149,7 +152,9 @@ std::vector<std::byte>* Mux::place_for(MuxChannel& channel, std::size_t payload,
 		return nullptr;
 	}
 	if (visited_ == &channel) {
-		blocked_ = !room_for(*visited_batch_, payload) ? Blocked::room : channel.deficit_ < charge ? Blocked::quantum : Blocked::no;
+		blocked_ = !room_for(*visited_batch_, payload) ? Blocked::room
+			: channel.deficit_ < charge                ? Blocked::quantum
+													   : Blocked::no;
 		if (blocked_ != Blocked::no) return nullptr;
 		channel.deficit_ -= charge;
 		return visited_batch_;
@@ -184,7 +189,8 @@ void Mux::put_owed(MuxChannel& channel) {
 	channel.finish_close();
 }
 
-// Deficit round robin: a turn is worth one frame of the largest size, and what is left of it is kept while there is more to send.
+// Deficit round robin: a turn is worth one frame of the largest size, and what is left of it is kept while there is
+// more to send.
 void Mux::visit_active(std::vector<std::byte>& batch) {
 	while (!active_.empty() && room_for(batch, 0)) {
 		auto& channel = static_cast<MuxChannel&>(active_.front());
@@ -212,7 +218,8 @@ bool Mux::take(std::vector<std::byte>& batch) {
 	if (ended_) return false;
 	if (!hello_sent_) {
 		hello_sent_ = true;
-		put(batch, 0, MuxKind::hello, {bytes_of(mux_version), bytes_of(options_.channels_max), bytes_of(options_.message_max)});
+		put(batch, 0, MuxKind::hello,
+			{bytes_of(mux_version), bytes_of(options_.channels_max), bytes_of(options_.message_max)});
 	} else {
 		// Frames that were put at once go before whatever their channels still have to say.
 		if (next_.empty() || next_.size() + owed_bytes_max <= options_.batch_bytes) {
@@ -223,7 +230,8 @@ bool Mux::take(std::vector<std::byte>& batch) {
 				const auto reason = static_cast<std::uint32_t>(why);
 				put(next_, id, MuxKind::reset, {bytes_of(reason)});
 			}
-			while (!urgent_.empty() && room_for(next_, owed_bytes_max)) put_owed(static_cast<MuxChannel&>(urgent_.front()));
+			while (!urgent_.empty() && room_for(next_, owed_bytes_max))
+				put_owed(static_cast<MuxChannel&>(urgent_.front()));
 		}
 		std::swap(batch, next_);
 		visit_active(batch);
@@ -250,7 +258,8 @@ std::expected<void, std::string> Mux::handle(std::span<const std::byte> batch) {
 			wrong = handle_frame(*frame, batch.subspan(MuxFrame::bytes, frame->length));
 			batch = batch.subspan(MuxFrame::bytes + frame->length);
 		}
-		if (!wrong.empty()) return std::unexpected(path_->peer + " breaks the protocol of logical channels: " + std::string(wrong));
+		if (!wrong.empty())
+			return std::unexpected(path_->peer + " breaks the protocol of logical channels: " + std::string(wrong));
 	}
 	return {};
 }
@@ -294,14 +303,18 @@ std::string_view Mux::handle_open(std::uint32_t id, std::span<const std::byte> p
 	return {};
 }
 
-std::string_view Mux::handle_open_channel(MuxChannel& channel, const MuxFrame& frame, std::span<const std::byte> payload) {
+std::string_view Mux::handle_open_channel(
+	MuxChannel& channel, const MuxFrame& frame, std::span<const std::byte> payload) {
 	const auto number = read_numbers<1>(payload);
-	const bool numbered = frame.kind == MuxKind::accept || frame.kind == MuxKind::credit || frame.kind == MuxKind::reset;
+	const bool numbered =
+		frame.kind == MuxKind::accept || frame.kind == MuxKind::credit || frame.kind == MuxKind::reset;
 	if (numbered && !number) return "a frame of another length than its kind has";
-	if (!channel.open_ && frame.kind != MuxKind::accept && frame.kind != MuxKind::reset) return "a frame before the channel is open";
+	if (!channel.open_ && frame.kind != MuxKind::accept && frame.kind != MuxKind::reset)
+		return "a frame before the channel is open";
 	switch (frame.kind) {
 		case MuxKind::accept:
-			if (channel.open_ || (*number)[0] < mux_window_min || (*number)[0] > mux_window_max) return "an accept that cannot be";
+			if (channel.open_ || (*number)[0] < mux_window_min || (*number)[0] > mux_window_max)
+				return "an accept that cannot be";
 			channel.handle_open((*number)[0]);
 			return {};
 		case MuxKind::credit:
@@ -310,7 +323,8 @@ std::string_view Mux::handle_open_channel(MuxChannel& channel, const MuxFrame& f
 			return {};
 		case MuxKind::close: channel.handle_close(); return {};
 		case MuxKind::reset:
-			channel.fail(Trouble::lost, path_->peer + ": " + std::string(text_of(static_cast<MuxReset>((*number)[0]))), std::nullopt);
+			channel.fail(Trouble::lost, path_->peer + ": " + std::string(text_of(static_cast<MuxReset>((*number)[0]))),
+				std::nullopt);
 			return {};
 		default: return channel.handle_data(frame.kind, payload);
 	}

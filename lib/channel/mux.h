@@ -1,15 +1,16 @@
 // Logical channels: many channels that share one carrier (mux_carrier.h), without I/O of their own.
 //
-//     auto channel = co_await mux.open(7);      // one side opens: std::expected<std::unique_ptr<MuxChannel>, std::string>
-//     channel->label();                         // 7, at both ends; the other side is given its own by `deliver`
+//     auto channel = co_await mux.open(7);      // one side opens: std::expected<std::unique_ptr<MuxChannel>,
+//     std::string> channel->label();                         // 7, at both ends; the other side is given its own by
+//     `deliver`
 //
-// Each is a Channel (channel.h) with its own id, credits and end: ordered, and blocked by none of the others. What arrives is copied into
-// the queue of its channel at once, so the carrier is always drained; a window of credits bounds that queue, beside one message that is
-// being put together. Who has something to send takes turns by deficit round robin, in frames of at most `frame_bytes`; small messages of
-// several channels share one carrier message.
+// Each is a Channel (channel.h) with its own id, credits and end: ordered, and blocked by none of the others. What
+// arrives is copied into the queue of its channel at once, so the carrier is always drained; a window of credits bounds
+// that queue, beside one message that is being put together. Who has something to send takes turns by deficit round
+// robin, in frames of at most `frame_bytes`; small messages of several channels share one carrier message.
 //
-// handle() takes what the carrier brought, take() gives the next carrier message, `wake` says that there is one. Everything belongs to the
-// loop's thread. Channels may outlive their Mux; they are lost then.
+// handle() takes what the carrier brought, take() gives the next carrier message, `wake` says that there is one.
+// Everything belongs to the loop's thread. Channels may outlive their Mux; they are lost then.
 #pragma once
 
 #include <cstdint>
@@ -34,7 +35,8 @@ struct MuxOptions {
 	std::uint32_t window = 64 << 10;        // of each channel: bytes that wait here for the program
 	std::uint32_t channels_max = 100'000;   // at once, that the peer may open here
 	std::uint32_t frame_bytes = 16 << 10;   // the largest frame; also what a channel may send in its turn
-	std::uint32_t batch_bytes = 1076;       // frames share a carrier message up to this; what fits one frame of an RC carrier
+	std::uint32_t batch_bytes =
+		1076;       // frames share a carrier message up to this; what fits one frame of an RC carrier
 	std::uint32_t message_max = 64u << 20;
 	std::uint32_t close_timeout_ms = 1000;  // how long close() waits for the peer
 };
@@ -143,7 +145,8 @@ public:
 private:
 	friend class MuxChannel;
 
-	void put(std::vector<std::byte>& into, std::uint32_t id, MuxKind kind, std::initializer_list<std::span<const std::byte>> payload);
+	void put(std::vector<std::byte>& into, std::uint32_t id, MuxKind kind,
+		std::initializer_list<std::span<const std::byte>> payload);
 	void put_owed(MuxChannel& channel);
 	bool room_for(const std::vector<std::byte>& batch, std::size_t payload) const {
 		return batch.empty() || batch.size() + MuxFrame::bytes + payload <= options_.batch_bytes;
@@ -161,7 +164,8 @@ private:
 	MuxChannel* find(std::uint32_t id) const;
 	std::string_view handle_frame(const MuxFrame& frame, std::span<const std::byte> payload);
 	std::string_view handle_open(std::uint32_t id, std::span<const std::byte> payload);
-	std::string_view handle_open_channel(MuxChannel& channel, const MuxFrame& frame, std::span<const std::byte> payload);
+	std::string_view handle_open_channel(
+		MuxChannel& channel, const MuxFrame& frame, std::span<const std::byte> payload);
 
 	async::Loop& loop_;
 	Side side_;
@@ -187,7 +191,12 @@ private:
 	MuxChannel* in_turn_ = nullptr;  // has its turn, with what is left of its quantum
 	MuxChannel* visited_ = nullptr;  // while it puts frames into `visited_batch_`
 	std::vector<std::byte>* visited_batch_ = nullptr;
-	enum class Blocked : std::uint8_t { no, credit, quantum, room } blocked_ = Blocked::no;  // what ended the last visit
+	enum class Blocked : std::uint8_t {
+		no,
+		credit,
+		quantum,
+		room
+	} blocked_ = Blocked::no;  // what ended the last visit
 	std::vector<std::byte> next_;    // frames that were put when nobody waited
 	std::vector<std::pair<std::uint32_t, MuxReset>> resets_;
 	MuxCounters counters_;

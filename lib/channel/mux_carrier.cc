@@ -19,7 +19,8 @@ struct Rest {
 MuxCarrier::MuxCarrier(std::unique_ptr<Channel> carrier, Mux::Side side, MuxOptions options, Mux::Deliver deliver)
 	: carrier_(std::move(carrier)),
 	  mux_(
-		  carrier_->loop(), side, carrier_->path(), options, [this] { carrier_->loop().at_turn_end(*this); }, std::move(deliver)),
+		  carrier_->loop(), side, carrier_->path(), options, [this] { carrier_->loop().at_turn_end(*this); },
+		  std::move(deliver)),
 	  reader_(carrier_->loop(), read()),
 	  writer_(carrier_->loop(), write()) {
 	carrier_->loop().at_turn_end(*this);  // the hello

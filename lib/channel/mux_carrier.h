@@ -1,7 +1,8 @@
-// MuxCarrier: a channel (RC or TCP) that carries logical channels (mux.h), and MuxGroup: several, over which they spread.
+// MuxCarrier: a channel (RC or TCP) that carries logical channels (mux.h), and MuxGroup: several, over which they
+// spread.
 //
-// What the channels of a turn have to say leaves at its end. The carrier is always read. When it is lost its channels are, and only those.
-// Everything belongs to the carrier's loop.
+// What the channels of a turn have to say leaves at its end. The carrier is always read. When it is lost its channels
+// are, and only those. Everything belongs to the carrier's loop.
 #pragma once
 
 #include <memory>

@@ -58,7 +58,8 @@ Task<void> ask(Mux& mux, std::uint32_t label, std::size_t size, int times, int& 
 	if (!channel) co_return ADD_FAILURE() << channel.error();
 	std::vector<std::byte> bytes(size);
 	for (int i = 0; i < times; ++i) {
-		for (std::size_t at = 0; at < size; ++at) bytes[at] = static_cast<std::byte>(label + at + static_cast<std::size_t>(i));
+		for (std::size_t at = 0; at < size; ++at)
+			bytes[at] = static_cast<std::byte>(label + at + static_cast<std::size_t>(i));
 		const auto sent = co_await (*channel)->send(bytes);
 		EXPECT_TRUE(sent.has_value());
 		const auto echo = co_await (*channel)->receive();

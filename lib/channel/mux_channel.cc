@@ -56,14 +56,16 @@ Channel::Sending::Progress MuxChannel::advance(Sending& sending) {
 		sending.trouble = Trouble::lost;
 		return Progress::failed;
 	}
-	const std::size_t frame_max = std::min({mux_->options_.frame_bytes, send_.frame_max(), std::uint32_t{MuxFrame::length_max - 4}});
+	const std::size_t frame_max =
+		std::min({mux_->options_.frame_bytes, send_.frame_max(), std::uint32_t{MuxFrame::length_max - 4}});
 	while (true) {
 		const std::size_t length = std::min(sending.size() - sending.offset, frame_max);
 		const bool last = sending.offset + length == sending.size();
 		const MuxKind kind = sending.begun ? MuxKind::more : last ? MuxKind::whole : MuxKind::first;
 		const auto charge = static_cast<std::uint32_t>(length) + mux_charge;
 		const auto total = static_cast<std::uint32_t>(sending.size());
-		const std::span<const std::byte> front = kind == MuxKind::first ? bytes_of(total) : std::span<const std::byte>();
+		const std::span<const std::byte> front =
+			kind == MuxKind::first ? bytes_of(total) : std::span<const std::byte>();
 		std::vector<std::byte>* const place = mux_->place_for(*this, front.size() + length, charge);
 		if (place == nullptr) return Progress::waiting;
 		const auto slices = sending.slices(sending.offset, length);
@@ -111,7 +113,8 @@ std::string_view MuxChannel::handle_data(MuxKind kind, std::span<const std::byte
 		assembly_ = make_arrived(total);
 		assembled_ = 0;
 		if (!assembly_) {
-			fail(Trouble::no_memory, "no memory for a message of " + std::to_string(total) + " bytes", MuxReset::no_memory);
+			fail(Trouble::no_memory, "no memory for a message of " + std::to_string(total) + " bytes",
+				MuxReset::no_memory);
 			return {};
 		}
 	} else if (payload.size() > assembly_->size - assembled_) {
@@ -168,7 +171,8 @@ void MuxChannel::handle_close() {
 }
 
 void MuxChannel::close() {
-	if (!closing_ && !ended_) loop_.schedule(*this, loop_.now() + Nanoseconds{mux_->options_.close_timeout_ms} * 1'000'000);
+	if (!closing_ && !ended_)
+		loop_.schedule(*this, loop_.now() + Nanoseconds{mux_->options_.close_timeout_ms} * 1'000'000);
 	closing_ = true;
 	finish_close();
 }

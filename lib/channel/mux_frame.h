@@ -1,12 +1,13 @@
-// What logical channels say to each other over their carrier: a carrier message is a row of frames, little-endian, none cut in two.
+// What logical channels say to each other over their carrier: a carrier message is a row of frames, little-endian, none
+// cut in two.
 //
 //      0            4        5        6          8
 //     +------------+--------+--------+----------+-----------------
 //     | channel id | kind   | flags  | length   | `length` bytes
 //     +------------+--------+--------+----------+-----------------
 //
-// The first frame each way is `hello`. An id is a place in the opener's table (20 bits) and a generation (12 bits): a frame for a channel
-// that is gone meets no new one.
+// The first frame each way is `hello`. An id is a place in the opener's table (20 bits) and a generation (12 bits): a
+// frame for a channel that is gone meets no new one.
 #pragma once
 
 #include <array>
@@ -22,20 +23,20 @@ namespace verbena::channel {
 static_assert(std::endian::native == std::endian::little, "the frame is copied as it is");
 
 enum class MuxKind : std::uint8_t {
-	hello = 1,   // version, how many channels the sender admits at once, its largest message
-	open = 2,    // label, window: what the acceptor may send before it hears of more
+	hello = 1,  // version, how many channels the sender admits at once, its largest message
+	open = 2,  // label, window: what the acceptor may send before it hears of more
 	accept = 3,  // window, the other way
-	whole = 4,   // a message
-	first = 5,   // the length of a message, and its beginning
-	more = 6,    // the next bytes of it
+	whole = 4,  // a message
+	first = 5,  // the length of a message, and its beginning
+	more = 6,  // the next bytes of it
 	credit = 7,  // limit (cumulative): how much the peer may have sent in all
-	close = 8,   // the sender sends no more on this channel
-	reset = 9,   // and takes no more either; a reason
+	close = 8,  // the sender sends no more on this channel
+	reset = 9,  // and takes no more either; a reason
 };
 
 enum class MuxReset : std::uint32_t {
-	gone = 1,      // the program let it go
-	full = 2,      // as many channels as are admitted
+	gone = 1,  // the program let it go
+	full = 2,  // as many channels as are admitted
 	not_in_time = 3,
 	no_memory = 4,
 };
@@ -55,14 +56,16 @@ struct MuxFrame {
 		if (rest.size() < bytes) return std::nullopt;
 		MuxFrame frame;
 		std::memcpy(&frame, rest.data(), bytes);
-		if (frame.kind < MuxKind::hello || frame.kind > MuxKind::reset || frame.length > rest.size() - bytes) return std::nullopt;
+		if (frame.kind < MuxKind::hello || frame.kind > MuxKind::reset || frame.length > rest.size() - bytes)
+			return std::nullopt;
 		return frame;
 	}
 };
 static_assert(sizeof(MuxFrame) == MuxFrame::bytes);
 
 // The payload of frames that carry numbers and nothing else; nothing if it has another length.
-template <std::size_t count> std::optional<std::array<std::uint32_t, count>> read_numbers(std::span<const std::byte> payload) {
+template <std::size_t count>
+std::optional<std::array<std::uint32_t, count>> read_numbers(std::span<const std::byte> payload) {
 	std::array<std::uint32_t, count> numbers;
 	if (payload.size() != sizeof numbers) return std::nullopt;
 	std::memcpy(numbers.data(), payload.data(), sizeof numbers);

@@ -169,7 +169,8 @@ TEST(Mux, EverythingArrivesOnceAndInOrderWhateverTheSeed) {
 		std::vector<std::unique_ptr<MuxChannel>> opened(channels);
 		for (std::uint32_t label = 0; label < channels; ++label) {
 			ends.counts[label] = static_cast<std::uint32_t>(random.below(30));
-			ends.loop_.spawn([](Talking& ends, std::uint32_t label, std::uint32_t count, std::unique_ptr<MuxChannel>& out) -> Task<void> {
+			ends.loop_.spawn([](Talking& ends, std::uint32_t label, std::uint32_t count,
+								 std::unique_ptr<MuxChannel>& out) -> Task<void> {
 				auto opening = ends.opener_.open(label);
 				auto channel = co_await std::move(opening);
 				if (!channel) co_return ADD_FAILURE() << channel.error();
@@ -235,8 +236,9 @@ TEST(Mux, AnAbandonedSendInTheMiddleOfItsMessageEndsItsChannelAndNoOther) {
 	auto one = ends.open(1), other = ends.open(2);
 	const std::vector<std::byte> large(100'000);
 	{
-		async::Job abandoned(ends.loop_,
-			[](MuxChannel& channel, const std::vector<std::byte>& bytes) -> Task<void> { co_await channel.send(bytes); }(*one, large));
+		async::Job abandoned(ends.loop_, [](MuxChannel& channel, const std::vector<std::byte>& bytes) -> Task<void> {
+			co_await channel.send(bytes);
+		}(*one, large));
 		ends.settle();
 	}
 	ends.loop_.spawn([](MuxChannel& channel) -> Task<void> {
@@ -254,7 +256,7 @@ TEST(Mux, FramesForAChannelThatIsGoneMeetNoNewOneInItsPlace) {
 	std::unique_ptr<MuxChannel> left = std::move(ends.accepted_[0]);
 	ends.loop_.spawn([](MuxChannel& channel) -> Task<void> { co_await channel.send(bytes_of("late")); }(*left));
 	ends.turn();
-	ends.carry(1);   // under way when the opener lets go
+	ends.carry(1);  // under way when the opener lets go
 	const std::uint32_t id = first->id();
 	first.reset();
 	auto second = ends.open(2);
@@ -310,7 +312,8 @@ TEST(Mux, APeerThatOpensMoreThanIsAdmittedAndHearsNothingLosesItsCarrier) {
 	ASSERT_TRUE(ends.acceptor_.handle(frame_of(0, MuxKind::hello, {1, 10, 1 << 20})));
 	std::string error;
 	for (std::uint32_t round = 0; round < 10'000 && error.empty(); ++round)
-		if (const auto handled = ends.acceptor_.handle(frame_of(3, MuxKind::open, {9, 4096})); !handled) error = handled.error();
+		if (const auto handled = ends.acceptor_.handle(frame_of(3, MuxKind::open, {9, 4096})); !handled)
+			error = handled.error();
 	EXPECT_NE(error.find("more opens than it hears the answers of"), std::string::npos) << error;
 }
 
@@ -359,7 +362,8 @@ TEST(Mux, WhatNoHonestPeerSendsIsRefused) {
 		{"above the greatest length", {hello, open, frame(3, MuxKind::first, {200, 1})}},
 		{"longer than announced", {hello, open, frame(3, MuxKind::first, {5, 1}), frame(3, MuxKind::more, {1})}},
 		{"after the close", {hello, open, frame(3, MuxKind::close, {}), frame(3, MuxKind::whole, {1})}},
-		{"without a credit", {hello, open, std::vector<std::byte>(frame(3, MuxKind::whole, std::vector<std::uint32_t>(33)))}},
+		{"without a credit",
+			{hello, open, std::vector<std::byte>(frame(3, MuxKind::whole, std::vector<std::uint32_t>(33)))}},
 	};
 	for (const auto& [word, batches] : cases) {
 		TwoEnds ends({.window = mux_window_min, .message_max = 150});
@@ -392,7 +396,8 @@ TEST(Mux, ChannelsThatAlwaysHaveSomethingToSendGetAsMuchWhateverTheSizesOfTheirM
 	for (int i = 0; i < count; ++i) {
 		channels.push_back(ends.open(static_cast<std::uint32_t>(i)));
 		ends.loop_.spawn([](MuxChannel& channel, double& heard) -> Task<void> {
-			while (const auto message = co_await channel.receive()) heard += static_cast<double>(message->bytes().size());
+			while (const auto message = co_await channel.receive())
+				heard += static_cast<double>(message->bytes().size());
 		}(*ends.accepted_.back(), heard[static_cast<std::size_t>(i)]));
 		// 1 KiB to 128 KiB, with enough senders that some always wait.
 		const std::size_t size = std::size_t{1024} << i % 8;

@@ -1,10 +1,11 @@
 // Flow control of one logical channel: the arithmetic, without I/O.
 //
-// A window is an amount of bytes, fixed when the channel is opened. Each frame of a message is charged its bytes and a fixed amount for
-// what keeping it costs. Limits are cumulative and wrap, so repeating one or losing an older one changes nothing.
+// A window is an amount of bytes, fixed when the channel is opened. Each frame of a message is charged its bytes and a
+// fixed amount for what keeping it costs. Limits are cumulative and wrap, so repeating one or losing an older one
+// changes nothing.
 //
-// A receiver tells of news once it is half of the window. So a sender whose peer has taken everything has at least half of the window to
-// use, and a frame is never charged more than that: it waits until it fits, and always will.
+// A receiver tells of news once it is half of the window. So a sender whose peer has taken everything has at least half
+// of the window to use, and a frame is never charged more than that: it waits until it fits, and always will.
 #pragma once
 
 #include <algorithm>

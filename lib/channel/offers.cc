@@ -7,7 +7,8 @@ namespace {
 
 using Progress = Channel::Sending::Progress;
 
-// Equal parts, up to a sixteenth larger than asked for rather than one more: a short one costs as many messages as a long one.
+// Equal parts, up to a sixteenth larger than asked for rather than one more: a short one costs as many messages as a
+// long one.
 std::size_t next_part(std::size_t left, std::size_t part_bytes) {
 	const std::size_t parts = left <= part_bytes ? 1 : (left - part_bytes / 16 + part_bytes - 1) / part_bytes;
 	return (left + parts - 1) / parts;
@@ -50,8 +51,12 @@ bool Offers::make(Channel::Sending& sending) {
 	};
 	if (window == WindowTable::none) return give_up();
 	std::array<std::byte, MessageHeader::bytes + Offer::bytes> front;
-	MessageHeader{.kind = MessageKind::offer, .length = static_cast<std::uint32_t>(Offer::bytes + head)}.write(front.data());
-	Offer{.address = remote.address, .length = remote.length, .rkey = remote.rkey, .total = static_cast<std::uint32_t>(sending.size())}
+	MessageHeader{.kind = MessageKind::offer, .length = static_cast<std::uint32_t>(Offer::bytes + head)}.write(
+		front.data());
+	Offer{.address = remote.address,
+		.length = remote.length,
+		.rkey = remote.rkey,
+		.total = static_cast<std::uint32_t>(sending.size())}
 		.write(front.data() + MessageHeader::bytes);
 	if (!channel_.post_data(front, sending.slices(sending.offset, head))) return give_up();
 	windows_[made_++ % max] = window;

@@ -1,7 +1,8 @@
-// The large messages that one channel sends: the peer is offered their bytes, fetches them by RDMA READ, and tells that it has taken them.
+// The large messages that one channel sends: the peer is offered their bytes, fetches them by RDMA READ, and tells that
+// it has taken them.
 //
-// Registered memory is lent as it is, and the head of the message goes in frames; otherwise parts of it are copied into the pool's memory,
-// as many at a time as there may be offers. Offers have numbers, from 1.
+// Registered memory is lent as it is, and the head of the message goes in frames; otherwise parts of it are copied into
+// the pool's memory, as many at a time as there may be offers. Offers have numbers, from 1.
 #pragma once
 
 #include <array>

@@ -1,5 +1,5 @@
-// From a queue pair number to a small index: open addressing, one cache line a look-up. Removing closes the gap, so it never fills with
-// graves.
+// From a queue pair number to a small index: open addressing, one cache line a look-up. Removing closes the gap, so it
+// never fills with graves.
 #pragma once
 
 #include <bit>
@@ -55,7 +55,9 @@ private:
 		std::uint32_t index = none;
 	};
 	std::size_t mask() const { return entries_.size() - 1; }
-	std::size_t home(std::uint32_t qpn) const { return (qpn * 0x9e3779b1u) >> (32 - std::countr_zero(entries_.size())); }
+	std::size_t home(std::uint32_t qpn) const {
+		return (qpn * 0x9e3779b1u) >> (32 - std::countr_zero(entries_.size()));
+	}
 	std::size_t after(std::size_t at) const { return (at + 1) & mask(); }
 	void place(Entry entry) {
 		std::size_t at = home(entry.qpn);
@@ -63,7 +65,8 @@ private:
 		entries_[at] = entry;
 	}
 	void grow() {
-		const std::vector<Entry> old = std::exchange(entries_, std::vector<Entry>(entries_.empty() ? 16 : entries_.size() * 2));
+		const std::vector<Entry> old =
+			std::exchange(entries_, std::vector<Entry>(entries_.empty() ? 16 : entries_.size() * 2));
 		for (const Entry& entry : old)
 			if (entry.index != none) place(entry);
 	}

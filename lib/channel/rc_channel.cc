@@ -18,8 +18,8 @@ ibv_sge piece(const void* at, std::size_t bytes, std::uint32_t lkey = 0) {
 
 }  // namespace
 
-RcChannel::RcChannel(
-	RcTransport& transport, std::unique_ptr<ReceiveQueue> own_receives, lib::MadeQueuePair made, const RcEnd& peer, std::string peer_name)
+RcChannel::RcChannel(RcTransport& transport, std::unique_ptr<ReceiveQueue> own_receives, lib::MadeQueuePair made,
+	const RcEnd& peer, std::string peer_name)
 	: Channel(transport.loop(), transport.options().message_max),
 	  transport_(transport),
 	  own_receives_(std::move(own_receives)),
@@ -110,8 +110,10 @@ bool RcChannel::post_fragment(Sending& sending, std::size_t length) {
 }
 
 FrameHeader RcChannel::header(FrameKind kind) {
-	FrameHeader header{
-		.kind = kind, .credits_seen = grants_.seen(Control::credit), .wants_seen = grants_.seen(Control::want), .limit = grants_.tell()};
+	FrameHeader header{.kind = kind,
+		.credits_seen = grants_.seen(Control::credit),
+		.wants_seen = grants_.seen(Control::want),
+		.limit = grants_.tell()};
 	if (kind == FrameKind::data && credits_.available() == 1 && (pending_ != nullptr || !senders_.empty())) {
 		header.flags |= FrameHeader::wants_more;
 		asked_ = true;
@@ -178,7 +180,8 @@ void RcChannel::post_frame(std::span<ibv_sge> pieces, Unit* unit, bool signal) {
 // A request, or a chain of them. One that the device refuses ends the channel. Returns the last one's number.
 std::uint32_t RcChannel::post(ibv_send_wr& request, bool signal) {
 	++transport_.counters_.send_posts;
-	if (const int error = sends_.post(request, signal); error != 0) fail(Trouble::lost, lib::failure("ibv_post_send", error));
+	if (const int error = sends_.post(request, signal); error != 0)
+		fail(Trouble::lost, lib::failure("ibv_post_send", error));
 	return sends_.posted();
 }
 
@@ -224,7 +227,8 @@ void RcChannel::flush() {
 
 // We are blocked by credits: the peer is told once, by the flag of the last frame or by one of its own.
 void RcChannel::ask() {
-	if (asked_ || credits_.available() > 0 || !credits_.may_send(Control::want) || frames_in_flight() >= send_depth_) return;
+	if (asked_ || credits_.available() > 0 || !credits_.may_send(Control::want) || frames_in_flight() >= send_depth_)
+		return;
 	asked_ = true;
 	send_control(Control::want);
 	++transport_.counters_.want_frames;
@@ -236,8 +240,9 @@ void RcChannel::tell_credits() {
 	++transport_.counters_.credit_frames;
 }
 
-// A WRITE of no bytes: the peer's adapter acknowledges it, or the connection is lost; it takes no buffer there, and the program need not
-// answer. Not before the peer was heard: its queue pair may not be ready to receive yet, when it is busy with thousands of others.
+// A WRITE of no bytes: the peer's adapter acknowledges it, or the connection is lost; it takes no buffer there, and the
+// program need not answer. Not before the peer was heard: its queue pair may not be ready to receive yet, when it is
+// busy with thousands of others.
 void RcChannel::beat() {
 	if (heard_ && !lost_ && sends_.posted() == posted_at_beat_ && frames_in_flight() < send_depth_) {
 		ibv_send_wr nothing{.opcode = IBV_WR_RDMA_WRITE};
@@ -246,7 +251,8 @@ void RcChannel::beat() {
 	}
 	posted_at_beat_ = sends_.posted();
 	if (standstill_.look(assembly_.left(), loop_.now()) > patience_in_a_message && !transport_.hungry_.empty())
-		fail(Trouble::lost, peer_name_ + " stands still in the middle of a message, and others wait for the memory that it holds");
+		fail(Trouble::lost,
+			peer_name_ + " stands still in the middle of a message, and others wait for the memory that it holds");
 }
 
 // Not limited by credits: the peer has kept a receive buffer for each of its offers.
@@ -344,21 +350,24 @@ void RcChannel::handle_frame(Unit* unit) {
 		end(Trouble::closed, {});
 		transport_.release(unit);
 	}
-	if (header->kind == FrameKind::want || (header->kind == FrameKind::data && header->flags & FrameHeader::wants_more)) lend_more();
+	if (header->kind == FrameKind::want || (header->kind == FrameKind::data && header->flags & FrameHeader::wants_more))
+		lend_more();
 	flush();
 	settle();
 }
 
-// The peer waits for credits. With watermark=close and a shared queue that has none left to lend, and cannot grow, its connection ends.
+// The peer waits for credits. With watermark=close and a shared queue that has none left to lend, and cannot grow, its
+// connection ends.
 void RcChannel::lend_more() {
 	const RcOptions& options = transport_.options();
-	if (options.watermark == Watermark::close && !own_receives_ && receives_.bank().free() == 0 && !receives_.grow(options.units_low))
+	if (options.watermark == Watermark::close && !own_receives_ && receives_.bank().free() == 0 &&
+		!receives_.grow(options.units_low))
 		return fail(Trouble::no_memory, "no receive buffer is left for what " + peer_name_ + " wants to send");
 	grants_.wanted(receives_.bank());
 }
 
-// RecvMode::per_connection: the receive queue stays full, whatever the program keeps. Without a unit for that, this one will be posted
-// again once it is read; or the channel ends.
+// RecvMode::per_connection: the receive queue stays full, whatever the program keeps. Without a unit for that, this one
+// will be posted again once it is read; or the channel ends.
 bool RcChannel::post_another(Unit* unit) {
 	Unit* const another = transport_.pool_.take();
 	if (another == nullptr) return transport_.options().watermark == Watermark::wait;
@@ -384,8 +393,8 @@ void RcChannel::digest_and_wake() {
 	if (has_message()) wake_receiver();
 }
 
-// Moves pieces from the inbox to the assembly, until a message can be given out or something has to be waited for: afterwards the inbox is
-// empty, or begins with a whole message, or with a piece whose time has not come.
+// Moves pieces from the inbox to the assembly, until a message can be given out or something has to be waited for:
+// afterwards the inbox is empty, or begins with a whole message, or with a piece whose time has not come.
 void RcChannel::digest() {
 	digest_later_ = false;
 	while (!inbox_.empty() && !lost_ && !assembly_.placed()) {
@@ -401,14 +410,18 @@ void RcChannel::digest() {
 			offer = Offer::read(bytes);
 			bytes = bytes.subspan(Offer::bytes);
 		}
-		const bool begins = message.kind == MessageKind::first || (message.kind == MessageKind::offer && !assembly_.begun());
-		if (message.kind == MessageKind::whole || begins == assembly_.begun()) return break_off("a fragment out of place");
+		const bool begins =
+			message.kind == MessageKind::first || (message.kind == MessageKind::offer && !assembly_.begun());
+		if (message.kind == MessageKind::whole || begins == assembly_.begun())
+			return break_off("a fragment out of place");
 		if (begins && !begin_assembly(message.kind == MessageKind::first ? message.length : offer.total)) return;
-		if (message.kind == MessageKind::offer && offer.total != assembly_.size()) return break_off("an offer of another message");
+		if (message.kind == MessageKind::offer && offer.total != assembly_.size())
+			return break_off("an offer of another message");
 		if (bytes.size() + offer.length > assembly_.missing()) return break_off("a message longer than announced");
 		assembly_.copy(bytes);
 		if (offer.length > 0)
-			direct_.read_part(assembly_.read(offer.length), {.address = offer.address, .length = offer.length, .rkey = offer.rkey});
+			direct_.read_part(
+				assembly_.read(offer.length), {.address = offer.address, .length = offer.length, .rkey = offer.rkey});
 		advance_inbox();
 	}
 }
@@ -468,7 +481,9 @@ void RcChannel::close() {
 }
 
 // The peer may never answer, or stop taking what is to go out before.
-void RcChannel::limit_closing() { loop_.schedule(*this, loop_.now() + Nanoseconds{transport_.options().close_timeout_ms} * 1'000'000); }
+void RcChannel::limit_closing() {
+	loop_.schedule(*this, loop_.now() + Nanoseconds{transport_.options().close_timeout_ms} * 1'000'000);
+}
 
 void RcChannel::finish_close() {
 	if (lost_ || close_sent_ || !(closing_ || peer_closed_) || pending_ != nullptr || !senders_.empty()) return;

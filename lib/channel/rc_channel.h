@@ -1,9 +1,10 @@
-// RcChannel: a channel over one reliable connection (see channel.h for the interface, frame.h for the wire, credits.h for flow control).
+// RcChannel: a channel over one reliable connection (see channel.h for the interface, frame.h for the wire, credits.h
+// for flow control).
 //
-// A message that fits leaves at once in a frame of its own, inline if it is small. When the peer's credits or the send queue are used up,
-// small messages collect in one pending frame, and larger or further ones wait in their senders. Messages above the smaller
-// `eager_max` of both ends are lent to the peer, which fetches them by RDMA READ: straight from registered memory (that already from
-// `lend_min` on), or part by part from copies.
+// A message that fits leaves at once in a frame of its own, inline if it is small. When the peer's credits or the send
+// queue are used up, small messages collect in one pending frame, and larger or further ones wait in their senders.
+// Messages above the smaller `eager_max` of both ends are lent to the peer, which fetches them by RDMA READ: straight
+// from registered memory (that already from `lend_min` on), or part by part from copies.
 #pragma once
 
 #include "lib/channel/assembly.h"
@@ -34,13 +35,14 @@ private:
 	friend class RcTransport;
 	friend class DirectOperations;
 	friend class Offers;
-	RcChannel(RcTransport& transport, std::unique_ptr<ReceiveQueue> own_receives, lib::MadeQueuePair made, const RcEnd& peer,
-		std::string peer_name);
+	RcChannel(RcTransport& transport, std::unique_ptr<ReceiveQueue> own_receives, lib::MadeQueuePair made,
+		const RcEnd& peer, std::string peer_name);
 
 	// Channel
 	Sending::Progress advance(Sending& sending) override;
 	bool has_message() const override {
-		return assembly_.complete() || (!inbox_.empty() && !assembly_.begun() && inbox_.header().kind == MessageKind::whole);
+		return assembly_.complete() ||
+			(!inbox_.empty() && !assembly_.begun() && inbox_.header().kind == MessageKind::whole);
 	}
 	Received next() override;
 	void begin(Operation& operation) override { direct_.begin(operation); }

@@ -71,7 +71,8 @@ TEST(RcChannelMemory, FollowsLoadAndNotConnectionsWithASharedReceiveQueue) {
 	};
 	EXPECT_EQ(pinned_by_idle_ones(RecvMode::srq), 0u);
 	const RcOptions each;
-	EXPECT_EQ(pinned_by_idle_ones(RecvMode::per_connection), 100u * (each.receive_depth + control_kinds) * each.unit_bytes);
+	EXPECT_EQ(
+		pinned_by_idle_ones(RecvMode::per_connection), 100u * (each.receive_depth + control_kinds) * each.unit_bytes);
 }
 
 TEST_F(RcChannels, ASlowConsumerThrottlesAFastSenderAndSmallMessagesShareFrames) {
@@ -123,8 +124,8 @@ TEST_F(RcChannels, APeerThatGoesWithoutAWordIsLostWhenSomethingIsSent) {
 	EXPECT_NE(why.find("connection is lost"), std::string::npos) << why;
 }
 
-// A server's end is ready long before a client's that connects with thousands of others: a heartbeat then met a queue pair that could not
-// receive yet, and the connection was lost before it had begun.
+// A server's end is ready long before a client's that connects with thousands of others: a heartbeat then met a queue
+// pair that could not receive yet, and the connection was lost before it had begun.
 TEST_F(RcChannels, AHeartbeatWaitsForThePeersFirstWord) {
 	RcOffer left = transports_[0].offer().value(), right = transports_[1].offer().value();
 	const RcEnd left_end = left.end, right_end = right.end;
@@ -138,7 +139,8 @@ TEST_F(RcChannels, AHeartbeatWaitsForThePeersFirstWord) {
 	}(*late, *early));
 }
 
-// Its beat was a frame that only the peer's program could answer, and until then there was none: who died in between was never missed.
+// Its beat was a frame that only the peer's program could answer, and until then there was none: who died in between
+// was never missed.
 class RcHeartbeats : public ::testing::TestWithParam<RcOptions> {};
 
 TEST_P(RcHeartbeats, NoticeAPeerThatDiesBeforeItsProgramHasAnsweredOne) {
@@ -188,7 +190,8 @@ TEST(RcChannelClose, WhosePeerNeverAnswersEndsInTime) {
 
 // Every buffer is posted and promised to nobody, and nothing else is kept.
 void expect_all_back(async::Loop& loop, RcTransport& transport) {
-	loop.complete(until(loop, [&] { return transport.pinned_bytes() == transport.credits_free() * transport.options().unit_bytes; }));
+	loop.complete(until(
+		loop, [&] { return transport.pinned_bytes() == transport.credits_free() * transport.options().unit_bytes; }));
 	EXPECT_EQ(transport.pinned_bytes(), transport.credits_free() * transport.options().unit_bytes);
 	EXPECT_EQ(transport.channels() + transport.memory().in_use() + transport.windows_in_use(), 0u);
 }
@@ -250,8 +253,10 @@ TEST(RcChannelEnd, OfAllClientsOfAFullServerMakesRoomForAsMany) {
 // Frames that no channel of ours would send, straight to the queue pair; all have arrived on return.
 void post_raw(RcChannel& from, std::vector<std::vector<std::byte>> frames) {
 	for (std::vector<std::byte>& each : frames) {
-		ibv_sge piece{.addr = reinterpret_cast<std::uint64_t>(each.data()), .length = static_cast<std::uint32_t>(each.size())};
-		ibv_send_wr request{.wr_id = send_mark, .sg_list = &piece, .num_sge = 1, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_INLINE};
+		ibv_sge piece{
+			.addr = reinterpret_cast<std::uint64_t>(each.data()), .length = static_cast<std::uint32_t>(each.size())};
+		ibv_send_wr request{
+			.wr_id = send_mark, .sg_list = &piece, .num_sge = 1, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_INLINE};
 		if (&each == &frames.back()) request.send_flags |= IBV_SEND_SIGNALED;
 		ibv_send_wr* bad = nullptr;
 		ASSERT_EQ(ibv_post_send(from.queue_pair(), &request, &bad), 0);
@@ -282,7 +287,8 @@ TEST_F(RcChannels, ACloseThatComesTwiceIsOne) {
 	EXPECT_EQ(transports_[1].counters().channels_lost, 0u);
 }
 
-// What had arrived behind the frame that ended it was dropped with the queue pair, and its buffers were never posted again.
+// What had arrived behind the frame that ended it was dropped with the queue pair, and its buffers were never posted
+// again.
 TEST(RcChannelEnd, LeavesTheSharedReceiveQueueAllItsBuffers) {
 	async::Loop loop;
 	testing_tools::TwoTransports transports{loop};

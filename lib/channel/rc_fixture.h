@@ -1,5 +1,5 @@
-// For tests: two transports on one device, and channels between them. The device is the NIC of this process, or the one that
-// VERBENA_TEST_DEVICE names: so these tests run on other verbs devices too.
+// For tests: two transports on one device, and channels between them. The device is the NIC of this process, or the one
+// that VERBENA_TEST_DEVICE names: so these tests run on other verbs devices too.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -51,7 +51,9 @@ public:
 	// Each on a loop of its own: so one stands still while the other runs.
 	TwoTransports(async::Loop& first, async::Loop& second) : loops_{&first, &second} {}
 
-	void open(const RcOptions& options = {.units_start = 16, .units_max = 4096, .connections_max = 64}) { open(options, options); }
+	void open(const RcOptions& options = {.units_start = 16, .units_max = 4096, .connections_max = 64}) {
+		open(options, options);
+	}
 	void open(const RcOptions& first, const RcOptions& second) {
 		const RcOptions* const options[] = {&first, &second};
 		for (std::size_t i = 0; i < 2; ++i) {

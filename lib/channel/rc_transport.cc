@@ -48,20 +48,22 @@ std::expected<void, std::string> RcTransport::start() {
 	if (options_.recv_mode == RecvMode::srq)
 		options_.units_max = std::min(options_.units_max, static_cast<std::uint32_t>(device_.attributes.max_srq_wr));
 	if ((device_.attributes.device_cap_flags & windows_of_type_2) == 0) options_.direct_depth = 0;
-	options_.reads = options_.direct_depth == 0 ? 0u
-												: std::min({options_.reads, static_cast<std::uint32_t>(device_.attributes.max_qp_rd_atom),
-													  static_cast<std::uint32_t>(device_.attributes.max_qp_init_rd_atom), 255u});
+	options_.reads = options_.direct_depth == 0
+		? 0u
+		: std::min({options_.reads, static_cast<std::uint32_t>(device_.attributes.max_qp_rd_atom),
+			  static_cast<std::uint32_t>(device_.attributes.max_qp_init_rd_atom), 255u});
 	ibv_context* const context = device_.context.get();
 
 	events_.reset(ibv_create_comp_channel(context));
 	if (!events_) return std::unexpected(lib::failure("ibv_create_comp_channel", errno));
 	fcntl(events_->fd, F_SETFL, fcntl(events_->fd, F_GETFL) | O_NONBLOCK);
 
-	// Room for every completion that can be outstanding: each posted unit, and of each connection its units and two signals for inline
-	// ones.
-	const std::uint64_t entries =
-		options_.units_max + std::uint64_t{options_.connections_max} * (options_.send_units_max + 2 + options_.direct_depth);
-	const int depth = static_cast<int>(std::min<std::uint64_t>(entries, static_cast<std::uint64_t>(device_.attributes.max_cqe)));
+	// Room for every completion that can be outstanding: each posted unit, and of each connection its units and two
+	// signals for inline ones.
+	const std::uint64_t entries = options_.units_max +
+		std::uint64_t{options_.connections_max} * (options_.send_units_max + 2 + options_.direct_depth);
+	const int depth =
+		static_cast<int>(std::min<std::uint64_t>(entries, static_cast<std::uint64_t>(device_.attributes.max_cqe)));
 	cq_.reset(ibv_create_cq(context, depth, nullptr, events_.get(), 0));
 	if (!cq_) return std::unexpected(lib::failure("ibv_create_cq", errno));
 
@@ -72,7 +74,8 @@ std::expected<void, std::string> RcTransport::start() {
 		srq_.reset(ibv_create_srq(device_.domain.get(), &srq));
 		if (!srq_) return std::unexpected(lib::failure("ibv_create_srq", errno));
 		shared_receives_ = std::make_unique<ReceiveQueue>(pool_, counters_.receive_posts, srq_.get());
-		if (!shared_receives_->grow(options_.units_start)) return std::unexpected("no memory for the receive buffers (ulimit -l?)");
+		if (!shared_receives_->grow(options_.units_start))
+			return std::unexpected("no memory for the receive buffers (ulimit -l?)");
 	} else {
 		options_.window.first = options_.window.max = options_.receive_depth;
 	}
@@ -105,7 +108,8 @@ std::expected<RcOffer, std::string> RcTransport::offer() {
 	ReceiveQueue& receives = own ? *own_receives : *shared_receives_;
 	// What the peer may read or write are windows, and no more; its heartbeats are WRITEs of no bytes.
 	const int remote_access = IBV_ACCESS_REMOTE_WRITE | (options_.direct_depth > 0 ? IBV_ACCESS_REMOTE_READ : 0);
-	if (auto done = lib::rc_to_init(made->qp.get(), device_, remote_access); !done) return std::unexpected(done.error());
+	if (auto done = lib::rc_to_init(made->qp.get(), device_, remote_access); !done)
+		return std::unexpected(done.error());
 	if (!receives.take(needed, own ? needed : options_.units_low)) {
 		made->qp.reset();
 		return std::unexpected("the server has no receive buffers left");
@@ -126,19 +130,20 @@ std::expected<RcOffer, std::string> RcTransport::offer() {
 			.reads = options_.reads}};
 }
 
-std::expected<std::unique_ptr<RcChannel>, std::string> RcTransport::connect(RcOffer offer, const RcEnd& peer, std::string peer_name) {
+std::expected<std::unique_ptr<RcChannel>, std::string> RcTransport::connect(
+	RcOffer offer, const RcEnd& peer, std::string peer_name) {
 	const std::uint32_t local_psn = offer.end.psn;
 	// In the table before the first frame can arrive.
 	std::unique_ptr<RcChannel> channel(
 		new RcChannel(*this, std::move(offer.own_receives), std::move(offer.made), peer, std::move(peer_name)));
 	(void)offer.share.release();  // the channel gives it back
 	add(*channel);
-	const auto connected =
-		lib::rc_connect(channel->queue_pair(), device_, {.qpn = peer.qpn, .psn = peer.psn, .lid = peer.lid, .gid = peer.gid},
-			{.mtu_bytes = std::min(device_.mtu_bytes(), peer.mtu_bytes),
-				.local_psn = local_psn,
-				.reads_as_target = static_cast<std::uint8_t>(channel->reads_),
-				.reads_as_requester = static_cast<std::uint8_t>(channel->reads_)});
+	const auto connected = lib::rc_connect(channel->queue_pair(), device_,
+		{.qpn = peer.qpn, .psn = peer.psn, .lid = peer.lid, .gid = peer.gid},
+		{.mtu_bytes = std::min(device_.mtu_bytes(), peer.mtu_bytes),
+			.local_psn = local_psn,
+			.reads_as_target = static_cast<std::uint8_t>(channel->reads_),
+			.reads_as_requester = static_cast<std::uint8_t>(channel->reads_)});
 	if (!connected) return std::unexpected(connected.error());
 	++counters_.channels_opened;
 	return channel;
@@ -157,14 +162,16 @@ std::size_t RcTransport::poll() {
 	return work;
 }
 
-// With thousands of channels each completion's is far from the processor: so the way to all of them is begun before the first is handled.
+// With thousands of channels each completion's is far from the processor: so the way to all of them is begun before the
+// first is handled.
 void RcTransport::prefetch(std::span<const ibv_wc> completions) const {
 	std::array<const RcChannel*, poll_batch_max> channels;
 	for (std::size_t i = 0; i < completions.size(); ++i) {
 		const ibv_wc& completion = completions[i];
 		channels[i] = channel_of(completion.qp_num);
 		if (channels[i] != nullptr) verbena::prefetch(channels[i], sizeof(RcChannel));
-		if (!(completion.wr_id & send_mark)) verbena::prefetch(reinterpret_cast<const Unit*>(completion.wr_id), sizeof(Unit));
+		if (!(completion.wr_id & send_mark))
+			verbena::prefetch(reinterpret_cast<const Unit*>(completion.wr_id), sizeof(Unit));
 	}
 	for (const RcChannel* const channel : std::span(channels).first(completions.size()))
 		if (channel != nullptr) channel->prefetch();
@@ -180,7 +187,8 @@ void RcTransport::handle(const ibv_wc& completion, RcChannel* channel) {
 	if (completion.wr_id & send_mark) {
 		++counters_.send_completions;
 		if (channel == nullptr) return;  // it was destroyed meanwhile
-		if (completion.status == IBV_WC_SUCCESS) channel->handle_sent(static_cast<std::uint32_t>(completion.wr_id >> 1));
+		if (completion.status == IBV_WC_SUCCESS)
+			channel->handle_sent(static_cast<std::uint32_t>(completion.wr_id >> 1));
 		else channel->handle_failure(completion.status);
 		return;
 	}
@@ -193,7 +201,8 @@ void RcTransport::handle(const ibv_wc& completion, RcChannel* channel) {
 	unit->references = 1;
 	unit->unpromised = false;
 	if (channel == nullptr || completion.status != IBV_WC_SUCCESS) {
-		// For a connection that is gone, whose promises went back to the bank; or of one that fails now, and gives them back.
+		// For a connection that is gone, whose promises went back to the bank; or of one that fails now, and gives them
+		// back.
 		if (channel != nullptr) channel->handle_failure(completion.status);
 		return repost_unpromised(unit);
 	}
@@ -316,8 +325,9 @@ void RcTransport::add(RcChannel& channel) {
 	if (++channels_ == 1) loop_.schedule(heart_, monotonic_now() + beat_interval);
 }
 
-// What still arrived for it took buffers out of the shared receive queue, and only its completions say which: with many providers they go
-// with the queue pair. So they are taken first, behind those of others, which are handled in their turn.
+// What still arrived for it took buffers out of the shared receive queue, and only its completions say which: with many
+// providers they go with the queue pair. So they are taken first, behind those of others, which are handled in their
+// turn.
 void RcTransport::remove(RcChannel& channel) {
 	lib::to_error(channel.queue_pair());  // nothing arrives any more
 	std::array<ibv_wc, poll_batch_max> completions;

@@ -1,8 +1,9 @@
-// RcTransport: what all RC channels of one loop share: the device, one completion queue, one shared receive queue with its pool of
-// units and their bank of credits, and the table from queue pair numbers to channels.
+// RcTransport: what all RC channels of one loop share: the device, one completion queue, one shared receive queue with
+// its pool of units and their bank of credits, and the table from queue pair numbers to channels.
 //
-// A channel on which nothing was sent for a while sends an RDMA WRITE of no bytes, because a reliable connection notices that its peer is
-// gone only when it sends: once a second, and with more than 2,000 channels less often, 2,000 a second over all of them.
+// A channel on which nothing was sent for a while sends an RDMA WRITE of no bytes, because a reliable connection
+// notices that its peer is gone only when it sends: once a second, and with more than 2,000 channels less often, 2,000
+// a second over all of them.
 //
 // Memory for direct operations comes from its pool, and is lent by its windows.
 //
@@ -39,7 +40,7 @@ struct RcEnd {
 	std::uint32_t credits = 1;        // frames that it takes at once, at the start
 	std::uint32_t receive_depth = 1;  // and at most, ever
 	std::uint32_t eager_max = 0;      // where direct operations are possible, it wants larger messages lent to it
-	std::uint32_t reads = 0;          // RDMA READs that it serves at once, and has under way; 0: no direct operations
+	std::uint32_t reads = 0;  // RDMA READs that it serves at once, and has under way; 0: no direct operations
 };
 
 // A connection's share of the bank; it goes back with this, unless a channel took it.
@@ -85,7 +86,8 @@ public:
 	// The error is for the peer too: the device or the pool has no room for one more.
 	std::expected<RcOffer, std::string> offer();
 	// The offer's queue pair goes to RTS, and may carry the peer's first frame from before this call returns.
-	std::expected<std::unique_ptr<RcChannel>, std::string> connect(RcOffer offer, const RcEnd& peer, std::string peer_name);
+	std::expected<std::unique_ptr<RcChannel>, std::string> connect(
+		RcOffer offer, const RcEnd& peer, std::string peer_name);
 
 	const lib::OpenDevice& device() const { return device_; }
 	const RcOptions& options() const { return options_; }
@@ -169,7 +171,8 @@ private:
 	MemoryPool memory_;
 	WindowTable windows_;
 	Unit* to_post_ = nullptr;
-	std::vector<std::pair<std::uint32_t, std::uint32_t>> starved_;  // slot and generation of channels that found no unit to send from
+	std::vector<std::pair<std::uint32_t, std::uint32_t>>
+		starved_;  // slot and generation of channels that found no unit to send from
 	// Of channels that wait for registered memory.
 	std::vector<std::pair<std::uint32_t, std::uint32_t>> hungry_;
 	bool memory_freed_ = false;

@@ -8,7 +8,8 @@ namespace verbena::channel {
 namespace {
 
 constexpr std::uint32_t post_batch_max = 32;
-// Of a pool, one in so many is kept from a shared queue, which gives none back: what arrives could never be answered otherwise.
+// Of a pool, one in so many is kept from a shared queue, which gives none back: what arrives could never be answered
+// otherwise.
 constexpr std::uint32_t kept_to_send = 8;
 
 }  // namespace
@@ -23,13 +24,18 @@ void ReceiveQueue::post(Unit* list) {
 		std::array<ibv_sge, post_batch_max> places;
 		std::uint32_t count = 0;
 		for (; list != nullptr && count < post_batch_max; list = list->next, ++count) {
-			places[count] = {.addr = reinterpret_cast<std::uint64_t>(list->data), .length = pool_.unit_bytes(), .lkey = list->lkey};
-			requests[count] = {.wr_id = reinterpret_cast<std::uint64_t>(list), .next = nullptr, .sg_list = &places[count], .num_sge = 1};
+			places[count] = {
+				.addr = reinterpret_cast<std::uint64_t>(list->data), .length = pool_.unit_bytes(), .lkey = list->lkey};
+			requests[count] = {.wr_id = reinterpret_cast<std::uint64_t>(list),
+				.next = nullptr,
+				.sg_list = &places[count],
+				.num_sge = 1};
 			if (count > 0) requests[count - 1].next = &requests[count];
 			if (own_ != nullptr) posted_.push_back(list);
 		}
 		ibv_recv_wr* bad = nullptr;
-		const int error = own_ != nullptr ? ibv_post_recv(own_, requests.data(), &bad) : ibv_post_srq_recv(shared_, requests.data(), &bad);
+		const int error = own_ != nullptr ? ibv_post_recv(own_, requests.data(), &bad)
+										  : ibv_post_srq_recv(shared_, requests.data(), &bad);
 		check(error == 0, "a receive queue has room for every unit that is promised");
 		++posts_;
 	}

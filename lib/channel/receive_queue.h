@@ -1,5 +1,5 @@
-// Where units are posted to receive frames, and the credits that they back: the shared receive queue of all connections of a transport, or
-// the receive queue of one.
+// Where units are posted to receive frames, and the credits that they back: the shared receive queue of all connections
+// of a transport, or the receive queue of one.
 #pragma once
 
 #include <vector>

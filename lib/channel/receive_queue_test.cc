@@ -91,9 +91,11 @@ protected:
 
 TEST_F(OwnReceiveQueues, PinTheirDepthAndWhatControlFramesNeed) {
 	const auto pair = transports_.connect();
-	EXPECT_EQ(transports_[0].pinned_bytes(), (published.receive_depth + control_kinds) * std::size_t{published.unit_bytes});
+	EXPECT_EQ(
+		transports_[0].pinned_bytes(), (published.receive_depth + control_kinds) * std::size_t{published.unit_bytes});
 	const auto another = transports_.connect();
-	EXPECT_EQ(transports_[0].pinned_bytes(), 2 * (published.receive_depth + control_kinds) * std::size_t{published.unit_bytes});
+	EXPECT_EQ(transports_[0].pinned_bytes(),
+		2 * (published.receive_depth + control_kinds) * std::size_t{published.unit_bytes});
 }
 
 TEST_F(OwnReceiveQueues, AreFullAgainWhenAFrameHasArrivedWhateverTheProgramKeeps) {
@@ -144,7 +146,8 @@ TEST_F(OwnReceiveQueues, GiveEverythingBackWhenTheirConnectionEnds) {
 	EXPECT_EQ(transports_[1].pinned_bytes(), 0u);
 }
 
-// What the pool has above both queues and the sender's units is 20 units here, which messages of a unit's size fill one by one.
+// What the pool has above both queues and the sender's units is 20 units here, which messages of a unit's size fill one
+// by one.
 Task<void> send_units(Channel& channel, int count, int& sent) {
 	const std::vector<std::byte> unit(published.unit_bytes - 64);
 	for (int i = 0; i < count; ++i) {

@@ -1,5 +1,6 @@
-// Memory to be registered. It is a file without a name (memfd_create), not private memory, so that a device that is software, in another
-// process of this host, can read it where it lies. Given back with this, even while somebody else still has it mapped.
+// Memory to be registered. It is a file without a name (memfd_create), not private memory, so that a device that is
+// software, in another process of this host, can read it where it lies. Given back with this, even while somebody else
+// still has it mapped.
 #pragma once
 
 #include <cstddef>

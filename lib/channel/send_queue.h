@@ -1,5 +1,5 @@
-// The send queue of one queue pair: requests have numbers, from 1; at least every half queue one is signalled, and the unit that a request
-// sends from is kept until it is done.
+// The send queue of one queue pair: requests have numbers, from 1; at least every half queue one is signalled, and the
+// unit that a request sends from is kept until it is done.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,8 @@ inline constexpr std::uint64_t send_mark = 1;
 
 class SendQueue {
 public:
-	SendQueue(lib::QueuePair qp, UnitPool& pool, std::uint32_t depth) : qp_(std::move(qp)), pool_(pool), depth_(depth) {}
+	SendQueue(lib::QueuePair qp, UnitPool& pool, std::uint32_t depth)
+		: qp_(std::move(qp)), pool_(pool), depth_(depth) {}
 	~SendQueue() { destroy(); }
 	SendQueue(const SendQueue&) = delete;
 	SendQueue& operator=(const SendQueue&) = delete;
@@ -24,7 +25,8 @@ public:
 	std::uint32_t units() const { return units_; }  // that are being sent from
 	bool is_done(std::uint32_t number) const { return static_cast<std::int32_t>(completed_ - number) >= 0; }
 
-	// A request or a chain of them; what ibv_post_send returned. One that the device refused counts too: the queue pair has failed.
+	// A request or a chain of them; what ibv_post_send returned. One that the device refused counts too: the queue pair
+	// has failed.
 	int post(ibv_send_wr& request, bool signal);
 	// The last request sends from it.
 	void keep(Unit* unit);

@@ -10,7 +10,8 @@ namespace verbena::channel {
 
 class Standstill {
 public:
-	// `left` is what is still to come, 0 when nothing is awaited. How long that has been the same, as far as was looked.
+	// `left` is what is still to come, 0 when nothing is awaited. How long that has been the same, as far as was
+	// looked.
 	Nanoseconds look(std::size_t left, Nanoseconds now) {
 		if (left != std::exchange(left_, left) || left == 0) moved_at_ = now;
 		return now - moved_at_;

@@ -1,4 +1,5 @@
-// What a channel in its steady state takes from the heap: nothing. This file replaces the program's operator new, to count.
+// What a channel in its steady state takes from the heap: nothing. This file replaces the program's operator new, to
+// count.
 #include <gtest/gtest.h>
 
 #include <atomic>

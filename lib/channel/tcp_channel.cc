@@ -21,8 +21,8 @@ thread_local std::array<std::byte, read_at_once> read_buffer;
 
 }  // namespace
 
-TcpChannel::TcpChannel(
-	async::Loop& loop, async::Socket socket, std::optional<TlsSession> tls, std::string peer_name, const TcpOptions& options)
+TcpChannel::TcpChannel(async::Loop& loop, async::Socket socket, std::optional<TlsSession> tls, std::string peer_name,
+	const TcpOptions& options)
 	: Channel(loop, options.message_max),
 	  socket_(std::move(socket)),
 	  tls_(std::move(tls)),
@@ -33,7 +33,9 @@ TcpChannel::TcpChannel(
 
 TcpChannel::~TcpChannel() { loop_.cancel(*this); }
 
-Path TcpChannel::path() const { return {.transport = tls_ ? "tcp+tls" : "tcp", .device = {}, .gid = {}, .mtu = 0, .peer = peer_name_}; }
+Path TcpChannel::path() const {
+	return {.transport = tls_ ? "tcp+tls" : "tcp", .device = {}, .gid = {}, .mtu = 0, .peer = peer_name_};
+}
 
 Channel::Sending::Progress TcpChannel::advance(Sending& sending) {
 	if (in_message_ && !sending.begun) fail(Trouble::lost, "a send was given up in the middle of its message");
@@ -45,7 +47,8 @@ Channel::Sending::Progress TcpChannel::advance(Sending& sending) {
 
 Channel::Sending::Progress TcpChannel::put(Sending& sending) {
 	using Progress = Sending::Progress;
-	if (!sending.begun && !tls_ && sending.size() >= write_at_once_min && !writing_ && write_some()) write_at_once(sending);
+	if (!sending.begun && !tls_ && sending.size() >= write_at_once_min && !writing_ && write_some())
+		write_at_once(sending);
 	if (!sending.begun) {
 		if (room() == 0 && (writing_ || !write_some())) return Progress::waiting;
 		sending.begun = true;
@@ -70,7 +73,8 @@ Channel::Sending::Progress TcpChannel::put(Sending& sending) {
 // From where it lies, as much as the kernel takes; nothing is kept before it.
 void TcpChannel::write_at_once(Sending& sending) {
 	std::array<std::byte, MessageHeader::bytes> header;
-	MessageHeader{.kind = MessageKind::whole, .length = static_cast<std::uint32_t>(sending.size())}.write(header.data());
+	MessageHeader{.kind = MessageKind::whole, .length = static_cast<std::uint32_t>(sending.size())}.write(
+		header.data());
 	const auto piece = [](std::span<const std::byte> bytes) {
 		return iovec{.iov_base = const_cast<std::byte*>(bytes.data()), .iov_len = bytes.size()};
 	};
@@ -119,7 +123,8 @@ bool TcpChannel::write_some() {
 			loop_.resume_soon(idle_writer_);
 			return false;
 		} else if (put != -EINTR) {
-			fail(Trouble::lost, peer_name_ + ": the connection is lost (" + std::strerror(static_cast<int>(-put)) + ")");
+			fail(
+				Trouble::lost, peer_name_ + ": the connection is lost (" + std::strerror(static_cast<int>(-put)) + ")");
 			return true;
 		}
 	}
@@ -164,7 +169,8 @@ Task<void> TcpChannel::read() {
 			reads = 0;
 			co_await async::Wait(*socket_, async::Wait::For::reading, never);
 		} else if (got != -EINTR) {
-			fail(Trouble::lost, peer_name_ + ": the connection is lost (" + std::strerror(static_cast<int>(-got)) + ")");
+			fail(
+				Trouble::lost, peer_name_ + ": the connection is lost (" + std::strerror(static_cast<int>(-got)) + ")");
 		}
 	}
 }
@@ -250,7 +256,8 @@ void TcpChannel::handle_end() {
 	if (peer_closed_) return;
 	if (header_filled_ > 0) return fail(Trouble::lost, peer_name_ + ": the connection ended within a message");
 	// Without TLS's goodbye somebody on the way may have cut the stream.
-	if (tls_ && !tls_->peer_closed()) return fail(Trouble::lost, peer_name_ + ": the connection ended without a goodbye");
+	if (tls_ && !tls_->peer_closed())
+		return fail(Trouble::lost, peer_name_ + ": the connection ended without a goodbye");
 	peer_closed_ = true;
 	if (!closing_) limit_closing();
 	end(Trouble::closed, {});
@@ -258,7 +265,9 @@ void TcpChannel::handle_end() {
 }
 
 // The peer may stop taking what is to go out before.
-void TcpChannel::limit_closing() { loop_.schedule(*this, loop_.now() + Nanoseconds{options_.close_timeout_ms} * 1'000'000); }
+void TcpChannel::limit_closing() {
+	loop_.schedule(*this, loop_.now() + Nanoseconds{options_.close_timeout_ms} * 1'000'000);
+}
 
 void TcpChannel::close() {
 	if (!closing_ && !ended_) limit_closing();

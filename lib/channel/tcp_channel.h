@@ -1,8 +1,9 @@
 // TcpChannel: a channel over a TCP stream, in TLS or in clear (see channel.h for the interface).
 //
-// On the stream each message has its length in front, as MessageHeader. Small messages of one turn of the loop leave together, at its end;
-// large ones at once and, in clear, without a copy. What the kernel does not take is kept, up to `buffer_max`; beyond that senders wait.
-// What the program does not receive is kept, up to as much; beyond that nothing is read, and TCP holds the peer back.
+// On the stream each message has its length in front, as MessageHeader. Small messages of one turn of the loop leave
+// together, at its end; large ones at once and, in clear, without a copy. What the kernel does not take is kept, up to
+// `buffer_max`; beyond that senders wait. What the program does not receive is kept, up to as much; beyond that nothing
+// is read, and TCP holds the peer back.
 #pragma once
 
 #include <algorithm>
@@ -27,7 +28,8 @@ struct TcpOptions {
 
 class TcpChannel final : public Channel, private async::Timer, private async::TurnEnd {
 public:
-	TcpChannel(async::Loop& loop, async::Socket socket, std::optional<TlsSession> tls, std::string peer_name, const TcpOptions& options);
+	TcpChannel(async::Loop& loop, async::Socket socket, std::optional<TlsSession> tls, std::string peer_name,
+		const TcpOptions& options);
 	~TcpChannel() override;
 
 	void close() override;

@@ -39,7 +39,9 @@ bool UnitPool::grow() {
 	slab.units.resize(wanted);
 	for (std::uint32_t i = wanted; i-- > 0;) {
 		Unit& unit = slab.units[i];
-		unit = {.next = free_, .data = static_cast<std::byte*>(at) + std::size_t{i} * unit_bytes_, .lkey = slab.region->lkey};
+		unit = {.next = free_,
+			.data = static_cast<std::byte*>(at) + std::size_t{i} * unit_bytes_,
+			.lkey = slab.region->lkey};
 		free_ = &unit;
 	}
 	count_ += wanted;

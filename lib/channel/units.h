@@ -1,7 +1,8 @@
-// Registered buffers of one size, for receiving and sending. They come in slabs of a mebibyte, each one memory region, and are never given
-// back before the end: a steady state registers nothing.
+// Registered buffers of one size, for receiving and sending. They come in slabs of a mebibyte, each one memory region,
+// and are never given back before the end: a steady state registers nothing.
 //
-// A unit knows whose it is (slot and generation of a connection), because a program may hold a message longer than its connection lives.
+// A unit knows whose it is (slot and generation of a connection), because a program may hold a message longer than its
+// connection lives.
 #pragma once
 
 #include <cstddef>

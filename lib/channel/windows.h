@@ -1,5 +1,6 @@
-// The memory windows of one transport (type 2): what of its registered memory is lent to a peer, by which channel, and the buffer that is
-// kept so long. A window whose right was withdrawn is bound again for another operation; none is made in a steady state.
+// The memory windows of one transport (type 2): what of its registered memory is lent to a peer, by which channel, and
+// the buffer that is kept so long. A window whose right was withdrawn is bound again for another operation; none is
+// made in a steady state.
 #pragma once
 
 #include <cstdint>

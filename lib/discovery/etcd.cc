@@ -16,16 +16,16 @@ constexpr long connect_patience_ms = 3000, revoke_patience_ms = 300;
 
 std::string base64(std::string_view text) {
 	std::string out((text.size() + 2) / 3 * 4 + 1, '\0');
-	const int length = EVP_EncodeBlock(
-		reinterpret_cast<unsigned char*>(out.data()), reinterpret_cast<const unsigned char*>(text.data()), static_cast<int>(text.size()));
+	const int length = EVP_EncodeBlock(reinterpret_cast<unsigned char*>(out.data()),
+		reinterpret_cast<const unsigned char*>(text.data()), static_cast<int>(text.size()));
 	out.resize(static_cast<std::size_t>(length));
 	return out;
 }
 
 std::string from_base64(std::string_view text) {
 	std::string out(text.size() / 4 * 3 + 3, '\0');
-	const int length = EVP_DecodeBlock(
-		reinterpret_cast<unsigned char*>(out.data()), reinterpret_cast<const unsigned char*>(text.data()), static_cast<int>(text.size()));
+	const int length = EVP_DecodeBlock(reinterpret_cast<unsigned char*>(out.data()),
+		reinterpret_cast<const unsigned char*>(text.data()), static_cast<int>(text.size()));
 	if (length < 0) return {};
 	const auto padding = std::count(text.begin(), text.end(), '=');
 	out.resize(static_cast<std::size_t>(length - padding));
@@ -58,7 +58,8 @@ std::expected<EtcdPrefix, std::string> read_etcd(std::string_view text) {
 	constexpr std::string_view scheme = "etcd://";
 	const std::string_view rest = text.substr(std::min(text.size(), scheme.size()));
 	const std::size_t slash = rest.find('/');
-	const std::string_view host = rest.substr(0, slash), prefix = slash == rest.npos ? std::string_view() : rest.substr(slash);
+	const std::string_view host = rest.substr(0, slash),
+						   prefix = slash == rest.npos ? std::string_view() : rest.substr(slash);
 	if (!is_etcd(text) || host.empty() || prefix.size() < 2)
 		return std::unexpected("'" + std::string(text) + "' is no etcd prefix; say etcd://HOST:2379/PREFIX");
 	EtcdPrefix where{"http://" + std::string(host), std::string(prefix)};
@@ -138,8 +139,8 @@ Etcd::Result<Etcd::Json> Etcd::call(const std::string& path, const Json& body, l
 }
 
 Etcd::Result<Etcd::Listed> Etcd::list() {
-	const auto answer =
-		call("/v3/kv/range", {{"key", base64(where_.prefix)}, {"range_end", base64(after(where_.prefix))}, {"keys_only", true}});
+	const auto answer = call("/v3/kv/range",
+		{{"key", base64(where_.prefix)}, {"range_end", base64(after(where_.prefix))}, {"keys_only", true}});
 	if (!answer) return std::unexpected(answer.error());
 	Listed listed;
 	if (const auto header = answer->find("header"); header != answer->end() && header->is_object())
@@ -156,7 +157,8 @@ Etcd::Result<Etcd::Listed> Etcd::list() {
 
 Etcd::Result<void> Etcd::wait_for_change(std::int64_t revision) {
 	const Json request{{"create_request",
-		{{"key", base64(where_.prefix)}, {"range_end", base64(after(where_.prefix))}, {"start_revision", std::to_string(revision + 1)}}}};
+		{{"key", base64(where_.prefix)}, {"range_end", base64(after(where_.prefix))},
+			{"start_revision", std::to_string(revision + 1)}}}};
 	std::string text;
 	return post("/v3/watch", request.dump(), [&](std::string_view bytes) {
 		text += bytes;
@@ -173,7 +175,8 @@ Etcd::Result<std::string> Etcd::grant(std::uint32_t seconds) {
 }
 
 Etcd::Result<void> Etcd::put(const std::string& name, const std::string& lease) {
-	const auto answer = call("/v3/kv/put", {{"key", base64(where_.prefix + name)}, {"value", base64(name)}, {"lease", lease}});
+	const auto answer =
+		call("/v3/kv/put", {{"key", base64(where_.prefix + name)}, {"value", base64(name)}, {"lease", lease}});
 	if (!answer) return std::unexpected(answer.error());
 	return {};
 }
@@ -191,6 +194,8 @@ Etcd::Result<bool> Etcd::renew(const std::string& lease) {
 	return result != answer->end() && result->is_object() && number_in(*result, "TTL") > 0;
 }
 
-void Etcd::revoke(const std::string& lease) { std::ignore = call("/v3/lease/revoke", {{"ID", lease}}, revoke_patience_ms); }
+void Etcd::revoke(const std::string& lease) {
+	std::ignore = call("/v3/lease/revoke", {{"ID", lease}}, revoke_patience_ms);
+}
 
 }  // namespace verbena::discovery

@@ -1,5 +1,5 @@
-// The few calls of etcd's JSON gateway that membership needs, over libcurl: each blocks until it is answered, or stop() is called from
-// another thread. One thread makes calls.
+// The few calls of etcd's JSON gateway that membership needs, over libcurl: each blocks until it is answered, or stop()
+// is called from another thread. One thread makes calls.
 #pragma once
 
 #include <curl/curl.h>
@@ -53,8 +53,8 @@ private:
 	Result<Json> call(const std::string& path, const Json& body, long patience_ms = call_patience_ms);
 	// `take` is given what comes, and says whether more is wanted.
 	// `patience_ms`: for all of the answer; 0: no limit.
-	Result<void> post(
-		const std::string& path, const std::string& body, const std::function<bool(std::string_view)>& take, long patience_ms = 0);
+	Result<void> post(const std::string& path, const std::string& body,
+		const std::function<bool(std::string_view)>& take, long patience_ms = 0);
 
 	EtcdPrefix where_;
 	CURLM* multi_;

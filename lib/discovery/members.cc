@@ -51,7 +51,8 @@ Members::Members(std::unique_ptr<State> state) : state_(std::move(state)) {}
 
 Members::~Members() { state_->etcd.stop(); }
 
-std::expected<std::unique_ptr<Members>, std::string> Members::watch(const EtcdPrefix& where, std::function<void()> notify) {
+std::expected<std::unique_ptr<Members>, std::string> Members::watch(
+	const EtcdPrefix& where, std::function<void()> notify) {
 	auto state = std::make_unique<State>(where);
 	auto listed = state->etcd.list();
 	if (!listed) return std::unexpected(listed.error());
@@ -73,7 +74,8 @@ std::vector<std::string> Members::list() {
 }
 
 struct Registration::State {
-	State(const EtcdPrefix& where, std::string as, std::uint32_t seconds) : etcd(where), name(std::move(as)), lease_seconds(seconds) {}
+	State(const EtcdPrefix& where, std::string as, std::uint32_t seconds)
+		: etcd(where), name(std::move(as)), lease_seconds(seconds) {}
 
 	std::expected<void, std::string> enter() {
 		auto granted = etcd.grant(lease_seconds);
@@ -85,8 +87,8 @@ struct Registration::State {
 		for (bool entered = true; etcd.sleep(lease_seconds * 1000 / renewals_per_lease);) {
 			// While etcd cannot be reached nothing is known.
 			entered = entered && etcd.renew(lease).value_or(true) && etcd.has(name).value_or(true);
-			// The lease ran out, as after a long pause, or somebody else had this name and left: others have seen this server leave, and
-			// now see it join.
+			// The lease ran out, as after a long pause, or somebody else had this name and left: others have seen this
+			// server leave, and now see it join.
 			if (!entered) entered = enter().has_value();
 		}
 	}

@@ -1,5 +1,5 @@
-// Membership of servers in etcd, by its JSON gateway: a server holds a key below the prefix as long as it renews its lease; a client sees
-// by a watch who is there. Each has a thread of its own for that, since both wait for HTTP.
+// Membership of servers in etcd, by its JSON gateway: a server holds a key below the prefix as long as it renews its
+// lease; a client sees by a watch who is there. Each has a thread of its own for that, since both wait for HTTP.
 //
 // "etcd://HOST:PORT/PREFIX": the servers are the last parts of the keys below PREFIX.
 #pragma once
@@ -28,7 +28,8 @@ class Members {
 public:
 	// The first list is there when it returns, or one sentence.
 	// `notify` is called after each change, on the watching thread.
-	static std::expected<std::unique_ptr<Members>, std::string> watch(const EtcdPrefix& where, std::function<void()> notify = {});
+	static std::expected<std::unique_ptr<Members>, std::string> watch(
+		const EtcdPrefix& where, std::function<void()> notify = {});
 	~Members();
 	Members(const Members&) = delete;
 	Members& operator=(const Members&) = delete;
@@ -49,8 +50,8 @@ private:
 // A server's own entry.
 class Registration {
 public:
-	// There when it returns, or one sentence. Renewed until it is destroyed, put there again if somebody took it away, and then withdrawn
-	// at once, if etcd answers; after a crash it ends with its lease.
+	// There when it returns, or one sentence. Renewed until it is destroyed, put there again if somebody took it away,
+	// and then withdrawn at once, if etcd answers; after a crash it ends with its lease.
 	static std::expected<std::unique_ptr<Registration>, std::string> make(
 		const EtcdPrefix& where, const std::string& name, std::uint32_t lease_seconds);
 	~Registration();

@@ -1,5 +1,5 @@
-// The C interface (verbena/kv.h) over one Session and its Shards for each handle. A call holds the handle's lock and runs the loop until
-// its operation is done.
+// The C interface (verbena/kv.h) over one Session and its Shards for each handle. A call holds the handle's lock and
+// runs the loop until its operation is done.
 #include "lib/include/verbena/kv.h"
 
 #include <list>
@@ -79,7 +79,9 @@ private:
 		if (shards->changed()) loop().complete(shards->settle());
 		return shards->at(key);
 	}
-	int result_of(const std::expected<void, Error>& done, const Client* client) { return done ? KV_OK : fail(done.error(), client); }
+	int result_of(const std::expected<void, Error>& done, const Client* client) {
+		return done ? KV_OK : fail(done.error(), client);
+	}
 	channel::Place place_of(Bytes value) const;
 	void wait_for(std::string_view key);
 	Running set_later(Client& client, std::string key, Bytes value, std::vector<std::byte> copy);
@@ -103,11 +105,11 @@ int Handle::set(std::string_view key, Bytes value) {
 	Client* const client = client_of(key);
 	if (client == nullptr) return fail(Error::lost, client);
 	std::expected<void, Error> done;
-	loop().complete(
-		[](Client& client, std::string_view key, Bytes value, channel::Place place, std::expected<void, Error>& done) -> async::Task<void> {
-			if (place.buffer) done = co_await client.set(key, std::move(place));
-			else done = co_await client.set(key, value);
-		}(*client, key, value, place_of(value), done));
+	loop().complete([](Client& client, std::string_view key, Bytes value, channel::Place place,
+						std::expected<void, Error>& done) -> async::Task<void> {
+		if (place.buffer) done = co_await client.set(key, std::move(place));
+		else done = co_await client.set(key, value);
+	}(*client, key, value, place_of(value), done));
 	return result_of(done, client);
 }
 
@@ -161,9 +163,10 @@ int Handle::get(std::string_view key, char** value, std::size_t* length) {
 	Client* const client = client_of(key);
 	if (client == nullptr) return fail(Error::lost, client);
 	std::expected<Fetched, Error> fetched;
-	loop().complete([](Client& client, std::string_view key, std::expected<Fetched, Error>& fetched) -> async::Task<void> {
-		fetched = co_await client.get(key);
-	}(*client, key, fetched));
+	loop().complete(
+		[](Client& client, std::string_view key, std::expected<Fetched, Error>& fetched) -> async::Task<void> {
+			fetched = co_await client.get(key);
+		}(*client, key, fetched));
 	if (!fetched) return fail(fetched.error(), client);
 	// The caller may keep it for ever: a block of registered memory is too much for it.
 	if (fetched->buffer && fetched->size <= inside_max) {
@@ -187,7 +190,8 @@ int Handle::remove(std::string_view key) {
 }
 
 Fetched Handle::copy_to_heap(const Fetched& fetched) {
-	Fetched copy{.heap = channel::make_heap_block(headroom + fetched.size + 1), .offset = headroom, .size = fetched.size};
+	Fetched copy{
+		.heap = channel::make_heap_block(headroom + fetched.size + 1), .offset = headroom, .size = fetched.size};
 	if (copy.heap) std::memcpy(copy.data(), fetched.data(), fetched.size + 1);
 	return copy;
 }
@@ -239,21 +243,26 @@ int fail_open(int result, std::string sentence) {
 }
 
 int open(const char* server, const kv_options& wanted, void** handle) {
-	const auto text = [](const char* given, const char* otherwise = "") { return std::string(given == nullptr ? otherwise : given); };
+	const auto text = [](const char* given, const char* otherwise = "") {
+		return std::string(given == nullptr ? otherwise : given);
+	};
 	ClientOptions client{.eager_max = static_cast<std::uint32_t>(std::min<std::size_t>(wanted.eager_max, value_max)),
 		.headroom = headroom,
 		.one_sided = wanted.one_sided != 0};
 	const std::string transport = text(wanted.transport, "rdma"), protocol = text(wanted.protocol, "auto"),
 					  form = text(wanted.rendezvous, "read");
-	if (transport != "rdma" && transport != "tcp") return fail_open(KV_INVALID, "the transport is rdma or tcp, not " + transport);
+	if (transport != "rdma" && transport != "tcp")
+		return fail_open(KV_INVALID, "the transport is rdma or tcp, not " + transport);
 	if (protocol == "eager") client.protocol = Protocol::eager;
 	else if (protocol == "rndv") client.protocol = Protocol::rendezvous;
 	else if (protocol != "auto") return fail_open(KV_INVALID, "the protocol is auto, eager or rndv, not " + protocol);
 	if (form == "write") client.form = Form::write;
 	else if (form != "read") return fail_open(KV_INVALID, "the form of rendezvous is read or write, not " + form);
 
-	const auto trust = channel::choose_trust(
-		{.ca = text(wanted.ca), .certificate = text(wanted.certificate), .key = text(wanted.key), .insecure = wanted.insecure != 0},
+	const auto trust = channel::choose_trust({.ca = text(wanted.ca),
+												 .certificate = text(wanted.certificate),
+												 .key = text(wanted.key),
+												 .insecure = wanted.insecure != 0},
 		channel::trust_environment());
 	if (!trust) return fail_open(KV_INVALID, trust.error());
 	auto protection = channel::make_client_protection(*trust);
@@ -264,13 +273,16 @@ int open(const char* server, const kv_options& wanted, void** handle) {
 		.protection = std::move(*protection),
 		.device = text(wanted.device),
 		.tcp = transport == "tcp",
-		.settings = {.rx_depth = 128, .tx_depth = 64, .eager_max = client.eager_max > 0 ? client.eager_max : eager_max_default}});
+		.settings = {.rx_depth = 128,
+			.tx_depth = 64,
+			.eager_max = client.eager_max > 0 ? client.eager_max : eager_max_default}});
 	if (!session) return fail_open(KV_UNREACHABLE, session.error());
 	core->session = std::move(*session);
 	auto opened = std::make_unique<Handle>(core);
 	std::expected<std::unique_ptr<Shards>, std::string> connected;
 	core->session->loop().complete(
-		[](Session& session, ClientOptions options, std::expected<std::unique_ptr<Shards>, std::string>& connected) -> async::Task<void> {
+		[](Session& session, ClientOptions options,
+			std::expected<std::unique_ptr<Shards>, std::string>& connected) -> async::Task<void> {
 			connected = co_await Shards::open(session, options);
 		}(*core->session, client, connected));
 	if (!connected) return fail_open(KV_UNREACHABLE, connected.error());
@@ -331,8 +343,8 @@ int kv_get(void* kv_handle, const char* key, char** value) {
 void kv_release(char* value) {
 	if (value == nullptr) return;
 	auto* const header = reinterpret_cast<ValueHeader*>(value - headroom);
-	verbena::check(
-		header->magic == ValueHeader::magic_number, "kv_release: this is no value of kv_get, kv_getn or kv_alloc, or it was released");
+	verbena::check(header->magic == ValueHeader::magic_number,
+		"kv_release: this is no value of kv_get, kv_getn or kv_alloc, or it was released");
 	header->magic = 0;
 	const std::shared_ptr<Core> core = std::move(header->core);
 	header->~ValueHeader();
@@ -351,7 +363,8 @@ int kv_close(void* kv_handle) {
 
 int kv_setn(void* kv_handle, const void* key, size_t key_length, const void* value, size_t value_length) {
 	if (key == nullptr || (value == nullptr && value_length > 0)) return KV_INVALID;
-	return on(kv_handle, [&](Handle& handle) { return handle.set(text_at(key, key_length), bytes_at(value, value_length)); });
+	return on(
+		kv_handle, [&](Handle& handle) { return handle.set(text_at(key, key_length), bytes_at(value, value_length)); });
 }
 
 int kv_getn(void* kv_handle, const void* key, size_t key_length, char** value, size_t* value_length) {
@@ -378,7 +391,8 @@ int kv_set_async(void* kv_handle, const char* key, const char* value) {
 
 int kv_setn_async(void* kv_handle, const void* key, size_t key_length, const void* value, size_t value_length) {
 	if (key == nullptr || (value == nullptr && value_length > 0)) return KV_INVALID;
-	return on(kv_handle, [&](Handle& handle) { return handle.set_async(text_at(key, key_length), bytes_at(value, value_length)); });
+	return on(kv_handle,
+		[&](Handle& handle) { return handle.set_async(text_at(key, key_length), bytes_at(value, value_length)); });
 }
 
 int kv_flush(void* kv_handle) {

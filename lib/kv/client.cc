@@ -13,7 +13,8 @@ using channel::Right;
 
 constexpr std::uint32_t index_bits = 16;
 constexpr std::uint32_t slots_max = 1u << index_bits;
-// How long a release waits for a request that carries it, and how many may wait: by default fewer than a server lends at once.
+// How long a release waits for a request that carries it, and how many may wait: by default fewer than a server lends
+// at once.
 constexpr Nanoseconds release_patience = 2'000'000;
 constexpr std::size_t releases_max = 8;
 // How often a one-sided GET begins anew when what it read was being written, before it asks.
@@ -30,7 +31,8 @@ std::string_view sentence_of(Error error) {
 		case Error::long_key: return "the key is too long; a key has 1 to 4096 bytes";
 		case Error::long_value: return "the value is too long for this server; a value has at most 64 MiB";
 		case Error::full: return "the store is full; delete keys, or start the server with more --memory";
-		case Error::unsupported: return "this connection has no rendezvous (it is no RDMA connection); use eager or auto";
+		case Error::unsupported:
+			return "this connection has no rendezvous (it is no RDMA connection); use eager or auto";
 		case Error::no_memory: return "no registered memory is left on this side; have fewer large values under way";
 		case Error::lost: return "the connection is lost; whether the store has changed is not known";
 	}
@@ -47,13 +49,17 @@ Task<std::expected<std::unique_ptr<Client>, std::string>> Client::open(
 	if (!sent) co_return std::unexpected("the connection is lost: " + channel->reason());
 	auto message = co_await channel->receive();
 	if (!message)
-		co_return std::unexpected(monotonic_now() < deadline ? "the server ended the connection; is it a kv_server? " + channel->reason()
-															 : "the server does not answer");
+		co_return std::unexpected(monotonic_now() < deadline
+				? "the server ended the connection; is it a kv_server? " + channel->reason()
+				: "the server does not answer");
 	const auto theirs = read_hello(message->bytes(), Hello::from_server);
-	if (!theirs) co_return std::unexpected("the server is no kv_server of this version: " + std::string(name_of(theirs.error())));
+	if (!theirs)
+		co_return std::unexpected(
+			"the server is no kv_server of this version: " + std::string(name_of(theirs.error())));
 	if (theirs->requests_max == 0) co_return std::unexpected("the server takes no requests");
 	if (options.protocol == Protocol::rendezvous && !channel->direct())
-		co_return std::unexpected("rendezvous needs an RDMA connection, and this one is over " + channel->path().transport);
+		co_return std::unexpected(
+			"rendezvous needs an RDMA connection, and this one is over " + channel->path().transport);
 	Published published;
 	if (options.one_sided) {
 		auto borrowed = co_await borrow_index(*channel);
@@ -73,14 +79,16 @@ Task<std::expected<Client::Published, std::string>> Client::borrow_index(channel
 	const auto answer = Answers(message->bytes()).next();
 	if (!answer) co_return std::unexpected("the server breaks the protocol: " + std::string(name_of(answer.error())));
 	if (answer->header.status != Status::index)
-		co_return std::unexpected(channel.direct() ? "the server publishes nothing for one-sided GETs; start it with --one-sided 64M"
-												   : "one-sided GETs need an RDMA connection, and this one is over tcp");
+		co_return std::unexpected(channel.direct()
+				? "the server publishes nothing for one-sided GETs; start it with --one-sided 64M"
+				: "one-sided GETs need an RDMA connection, and this one is over tcp");
 	if (!is_possible(answer->shape, answer->remote.length))
 		co_return std::unexpected("the server breaks the protocol: an index of an impossible shape");
 	co_return Published{answer->remote, answer->shape};
 }
 
-Client::Client(std::unique_ptr<channel::Channel> channel, const ClientOptions& options, const Hello& server, const Published& published)
+Client::Client(std::unique_ptr<channel::Channel> channel, const ClientOptions& options, const Hello& server,
+	const Published& published)
 	: channel_(std::move(channel)),
 	  options_(options),
 	  server_(server),
@@ -122,7 +130,8 @@ void Client::submit(Call& call) {
 	call.submitted_ = true;
 	++counters_.operations;
 	call.number_ = take_slot(call);
-	if (call.kind_ == Call::Kind::get && options_.one_sided && published_.shape.lines > 0) return (void)read_published(call.number_);
+	if (call.kind_ == Call::Kind::get && options_.one_sided && published_.shape.lines > 0)
+		return (void)read_published(call.number_);
 	if (call.kind_ == Call::Kind::get) return submit_eager(call, Operation::get);
 	if (call.kind_ == Call::Kind::remove) return submit_eager(call, Operation::remove);
 
@@ -139,8 +148,9 @@ void Client::submit(Call& call) {
 	if (options_.form == Form::read) {
 		set_by_read(call.number_, std::move(place), std::string(call.key_));
 	} else {
-		const RequestHeader header{
-			.operation = Operation::set_write, .number = call.number_, .value_length = static_cast<std::uint32_t>(place.length)};
+		const RequestHeader header{.operation = Operation::set_write,
+			.number = call.number_,
+			.value_length = static_cast<std::uint32_t>(place.length)};
 		put_request(header, call.key_, 0);
 		call.place_ = std::move(place);
 	}
@@ -192,7 +202,8 @@ Running Client::set_by_read(std::uint32_t number, Place place, std::string key) 
 	++counters_.lent;
 	slot->lease = std::move(*lease);
 	const RemoteMemory& remote = slot->lease.remote();
-	std::byte* const at = put_request({.operation = Operation::set_read, .number = number, .value_length = length}, key, sizeof remote);
+	std::byte* const at =
+		put_request({.operation = Operation::set_read, .number = number, .value_length = length}, key, sizeof remote);
 	std::memcpy(at, &remote, sizeof remote);
 }
 
@@ -301,8 +312,9 @@ bool Client::handle(const Answer& answer) {
 }
 
 void Client::deliver_eager(Call& call, Bytes value) {
-	call.fetched_ = {
-		.heap = channel::make_heap_block(options_.headroom + value.size() + 1), .offset = options_.headroom, .size = value.size()};
+	call.fetched_ = {.heap = channel::make_heap_block(options_.headroom + value.size() + 1),
+		.offset = options_.headroom,
+		.size = value.size()};
 	if (!call.fetched_.heap) {
 		call.error_ = Error::no_memory;
 		return;
@@ -343,12 +355,13 @@ Running Client::read_value(std::uint32_t number, std::uint32_t lease, RemoteMemo
 	}
 	Slot* const slot = slot_of(number);
 	if (slot == nullptr) co_return;
-	if (read && slot->call != nullptr) slot->call->fetched_ = {.buffer = std::move(buffer), .offset = headroom, .size = from.length};
+	if (read && slot->call != nullptr)
+		slot->call->fetched_ = {.buffer = std::move(buffer), .offset = headroom, .size = from.length};
 	finish(*slot, read ? std::optional<Error>() : Error::lost);
 }
 
-// One-sided: the line of the key, then what it tells of. Whatever does not fit together is read again, then asked for. A value in its line
-// is given out where it was read to.
+// One-sided: the line of the key, then what it tells of. Whatever does not fit together is read again, then asked for.
+// A value in its line is given out where it was read to.
 Running Client::read_published(std::uint32_t number) {
 	const std::uint64_t hash = index_hash(slot_of(number)->call->key_, published_.shape.seed);
 	const auto at = static_cast<std::uint32_t>(hash & (published_.shape.lines - 1)) * line_bytes;
@@ -360,7 +373,8 @@ Running Client::read_published(std::uint32_t number) {
 		Place into(line, front, line_bytes);
 		const auto read = co_await channel_->read(std::move(into), remote_line);
 		if (!goes_on(number, read.has_value())) co_return;
-		const SeenLine found = read_line(line.bytes().subspan(front), slot_of(number)->call->key_, hash, published_.area.length);
+		const SeenLine found =
+			read_line(line.bytes().subspan(front), slot_of(number)->call->key_, hash, published_.area.length);
 		if (found.seen == Seen::absent) break;
 		if (found.seen == Seen::torn) {
 			++counters_.one_sided_torn;
@@ -377,7 +391,8 @@ Running Client::read_published(std::uint32_t number) {
 		const RemoteMemory remote_record = published_.area.part(found.header.offset, whole);
 		const auto read_it = co_await channel_->read(std::move(record), remote_record);
 		if (!goes_on(number, read_it.has_value())) co_return;
-		if (read_record(buffer.bytes().subspan(headroom, whole), found.header, slot_of(number)->call->key_) != Seen::outside) {
+		if (read_record(buffer.bytes().subspan(headroom, whole), found.header, slot_of(number)->call->key_) !=
+			Seen::outside) {
 			++counters_.one_sided_torn;
 			continue;
 		}
@@ -414,7 +429,8 @@ void Client::release(std::uint32_t lease) {
 	if (releases_.size() > releases_max) channel_->loop().at_turn_end(*this);
 }
 
-// Whom this turn's answers wake asks in the next one, and carries them. What a turn without any request leaves over goes alone.
+// Whom this turn's answers wake asks in the next one, and carries them. What a turn without any request leaves over
+// goes alone.
 void Client::turn_ends() {
 	if (releases_.size() <= releases_max) return;
 	if (std::exchange(records_seen_, counters_.records_sent) == counters_.records_sent) expire();

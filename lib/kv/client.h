@@ -1,21 +1,24 @@
-// Client: the client's side of the key-value store, on a channel of its own; as many operations under way as the caller likes.
+// Client: the client's side of the key-value store, on a channel of its own; as many operations under way as the caller
+// likes.
 //
 //     auto client = co_await Client::open(std::move(channel), {});
-//     auto done = co_await (*client)->set("key", bytes);        // std::expected<void, Error>; acknowledged by the server
-//     auto value = co_await (*client)->get("key");              // std::expected<Fetched, Error>
+//     auto done = co_await (*client)->set("key", bytes);        // std::expected<void, Error>; acknowledged by the
+//     server auto value = co_await (*client)->get("key");              // std::expected<Fetched, Error>
 //
-// An operation belongs to the coroutine that awaits it and may be abandoned there (its effect on the store is then unknown). Key and value
-// must stay as they are until it is done. Operations under way together have no order among themselves.
+// An operation belongs to the coroutine that awaits it and may be abandoned there (its effect on the store is then
+// unknown). Key and value must stay as they are until it is done. Operations under way together have no order among
+// themselves.
 //
-// How a value travels: with the message when key and value are together below `eager_max`, else by rendezvous: the server reads a SET's
-// value from here or, by `write`, has it written to a place that it lends; a GET's value is read from the server. set() of a Place sends
-// registered memory without a copy; set() of any other memory copies it to a registered buffer first, if it goes by rendezvous. An empty
-// value is always eager.
+// How a value travels: with the message when key and value are together below `eager_max`, else by rendezvous: the
+// server reads a SET's value from here or, by `write`, has it written to a place that it lends; a GET's value is read
+// from the server. set() of a Place sends registered memory without a copy; set() of any other memory copies it to a
+// registered buffer first, if it goes by rendezvous. An empty value is always eager.
 //
-// With `one_sided` a GET reads what the server publishes, by RDMA READ and without a message; what is not published, or changes too often
-// while it is read, is asked for as any other GET.
+// With `one_sided` a GET reads what the server publishes, by RDMA READ and without a message; what is not published, or
+// changes too often while it is read, is asked for as any other GET.
 //
-// Everything belongs to the channel's loop. The client dies after its operations and its Fetched values before the transport.
+// Everything belongs to the channel's loop. The client dies after its operations and its Fetched values before the
+// transport.
 #pragma once
 
 #include <memory>
@@ -33,14 +36,14 @@
 namespace verbena::kv {
 
 enum class Error : std::uint8_t {
-	missing,      // there is no such key
+	missing,  // there is no such key
 	empty_key,
 	long_key,
 	long_value,
-	full,         // the store has no room for it
+	full,  // the store has no room for it
 	unsupported,  // rendezvous over a channel that is not direct
-	no_memory,    // no registered memory left on this side
-	lost,         // the connection; whether the store has changed is not known
+	no_memory,  // no registered memory left on this side
+	lost,  // the connection; whether the store has changed is not known
 };
 // One sentence, with what to do.
 std::string_view sentence_of(Error error);
@@ -50,26 +53,28 @@ enum class Form : std::uint8_t { read, write };  // of a SET by rendezvous: the 
 struct ClientOptions {
 	Protocol protocol = Protocol::automatic;
 	Form form = Form::read;
-	std::uint32_t eager_max = 0;       // 0: the server's
+	std::uint32_t eager_max = 0;  // 0: the server's
 	std::uint32_t message_max = 8192;  // of several records together
-	std::size_t headroom = 0;          // bytes in front of every fetched value, for the caller
-	bool one_sided = false;            // GETs; open() fails if the server publishes nothing
+	std::size_t headroom = 0;  // bytes in front of every fetched value, for the caller
+	bool one_sided = false;  // GETs; open() fails if the server publishes nothing
 };
 
 struct ClientCounters {
 	std::uint64_t operations = 0;
 	std::uint64_t records_sent = 0, records_received = 0;  // requests, answers, and what else is said about them
 	std::uint64_t eager = 0, reads = 0, writes = 0, lent = 0;
-	std::uint64_t one_sided = 0, one_sided_torn = 0, one_sided_asked = 0;  // GETs so; READs that were repeated; GETs that had to ask
-	std::uint64_t copied = 0;                              // SETs by rendezvous whose value was copied first
-	std::uint64_t releases_alone = 0;                      // releases that no request was there to carry
+	std::uint64_t one_sided = 0, one_sided_torn = 0,
+				  one_sided_asked = 0;  // GETs so; READs that were repeated; GETs that had to ask
+	std::uint64_t copied = 0;  // SETs by rendezvous whose value was copied first
+	std::uint64_t releases_alone = 0;  // releases that no request was there to carry
 	std::uint32_t under_way_max = 0;
 
 	ClientCounters& operator+=(const ClientCounters& other) {
-		for (const auto each : {&ClientCounters::operations, &ClientCounters::records_sent, &ClientCounters::records_received,
-				 &ClientCounters::eager, &ClientCounters::reads, &ClientCounters::writes, &ClientCounters::lent, &ClientCounters::one_sided,
-				 &ClientCounters::one_sided_torn, &ClientCounters::one_sided_asked, &ClientCounters::copied,
-				 &ClientCounters::releases_alone})
+		for (const auto each :
+			{&ClientCounters::operations, &ClientCounters::records_sent, &ClientCounters::records_received,
+				&ClientCounters::eager, &ClientCounters::reads, &ClientCounters::writes, &ClientCounters::lent,
+				&ClientCounters::one_sided, &ClientCounters::one_sided_torn, &ClientCounters::one_sided_asked,
+				&ClientCounters::copied, &ClientCounters::releases_alone})
 			this->*each += other.*each;
 		under_way_max = std::max(under_way_max, other.under_way_max);
 		return *this;
@@ -78,10 +83,11 @@ struct ClientCounters {
 
 // A value that was fetched, with a NUL behind it that does not count.
 struct Fetched {
-	// Where it lies, if it was read from the server: a block of registered memory, at least 4 KiB, to be given back soon.
+	// Where it lies, if it was read from the server: a block of registered memory, at least 4 KiB, to be given back
+	// soon.
 	channel::Buffer buffer;
 	channel::HeapBlock heap;  // or else
-	std::size_t offset = 0;   // behind the headroom
+	std::size_t offset = 0;  // behind the headroom
 	std::size_t size = 0;
 
 	std::byte* data() const { return (buffer ? buffer.data() : heap.get()) + offset; }
@@ -124,10 +130,10 @@ public:
 private:
 	friend class Running;
 	struct Slot {
-		Call* call = nullptr;   // null while it waits for the answer to an abandoned one
+		Call* call = nullptr;  // null while it waits for the answer to an abandoned one
 		std::uint32_t generation = 0;
 		bool in_use = false;
-		channel::Lease lease;   // of what a SET lends
+		channel::Lease lease;  // of what a SET lends
 		channel::Place source;  // what it writes, if its caller is gone
 	};
 
@@ -136,7 +142,8 @@ private:
 		IndexShape shape;
 	};
 	static async::Task<std::expected<Published, std::string>> borrow_index(channel::Channel& channel);
-	Client(std::unique_ptr<channel::Channel> channel, const ClientOptions& options, const Hello& server, const Published& published);
+	Client(std::unique_ptr<channel::Channel> channel, const ClientOptions& options, const Hello& server,
+		const Published& published);
 
 	void start(Call& call);
 	void submit(Call& call);

@@ -68,7 +68,8 @@ protected:
 	Client& connect(const ClientOptions& options = {}) {
 		auto ours = connect_nobody();
 		auto& client = clients_.emplace_back();
-		loop_.complete([](std::unique_ptr<channel::Channel> channel, ClientOptions options, std::unique_ptr<Client>& client) -> Task<void> {
+		loop_.complete([](std::unique_ptr<channel::Channel> channel, ClientOptions options,
+						   std::unique_ptr<Client>& client) -> Task<void> {
 			auto opened = co_await Client::open(std::move(channel), options);
 			EXPECT_TRUE(opened.has_value());
 			if (opened) client = std::move(*opened);

@@ -6,6 +6,8 @@
 
 namespace verbena::kv {
 
-std::uint64_t hash_of(const void* bytes, std::size_t size, std::uint64_t seed) { return XXH3_64bits_withSeed(bytes, size, seed); }
+std::uint64_t hash_of(const void* bytes, std::size_t size, std::uint64_t seed) {
+	return XXH3_64bits_withSeed(bytes, size, seed);
+}
 
 }  // namespace verbena::kv

@@ -8,6 +8,8 @@
 namespace verbena::kv {
 
 std::uint64_t hash_of(const void* bytes, std::size_t size, std::uint64_t seed = 0);
-inline std::uint64_t hash_of(std::string_view text, std::uint64_t seed = 0) { return hash_of(text.data(), text.size(), seed); }
+inline std::uint64_t hash_of(std::string_view text, std::uint64_t seed = 0) {
+	return hash_of(text.data(), text.size(), seed);
+}
 
 }  // namespace verbena::kv

@@ -1,5 +1,5 @@
-// What a client may say that none of ours does: it is answered, or means nothing, or costs that client its connection. Nothing stays lent
-// or held, and the others notice nothing.
+// What a client may say that none of ours does: it is answered, or means nothing, or costs that client its connection.
+// Nothing stays lent or held, and the others notice nothing.
 #include <array>
 #include <random>
 
@@ -19,7 +19,9 @@ protected:
 	void SetUp() override { open({}, limits); }
 
 	void say(Channel& raw, const std::vector<std::byte>& message) {
-		loop_.complete([](Channel& raw, const std::vector<std::byte>& message) -> Task<void> { co_await raw.send(message); }(raw, message));
+		loop_.complete([](Channel& raw, const std::vector<std::byte>& message) -> Task<void> {
+			co_await raw.send(message);
+		}(raw, message));
 	}
 	// The header of the next answer.
 	AnswerHeader hear(Channel& raw) {
@@ -52,7 +54,8 @@ TEST_F(Hostile, ThatAValueWasWrittenForWhichNoPlaceWasLentIsABreach) {
 
 TEST_F(Hostile, TheReleaseOfALeaseThatIsNoneMeansNothing) {
 	const auto raw = connect_raw();
-	for (const std::uint32_t lease : {1u, 4097u, ~0u}) say(*raw, request_for({.operation = Operation::release, .release = lease}, ""));
+	for (const std::uint32_t lease : {1u, 4097u, ~0u})
+		say(*raw, request_for({.operation = Operation::release, .release = lease}, ""));
 	say(*raw, request_for({.operation = Operation::get}, "key"));
 	EXPECT_EQ(hear(*raw).status, Status::missing);
 	EXPECT_EQ(counters_.malformed, 0u);
@@ -103,7 +106,8 @@ TEST_F(Hostile, AValueLongerThanTheServerTakesIsRefusedInEveryWay) {
 	EXPECT_EQ(store_->used(), 0u);
 }
 
-// Says records by chance, most of which could be meant; takes what it is lent, and uses and gives it back by chance too.
+// Says records by chance, most of which could be meant; takes what it is lent, and uses and gives it back by chance
+// too.
 class Rogue {
 public:
 	Rogue(Channel& raw, unsigned seed) : raw_(raw), random_(seed) {}
@@ -134,9 +138,13 @@ public:
 	}
 
 private:
-	std::uint32_t below(std::uint32_t limit) { return std::uniform_int_distribution<std::uint32_t>(0, limit - 1)(random_); }
+	std::uint32_t below(std::uint32_t limit) {
+		return std::uniform_int_distribution<std::uint32_t>(0, limit - 1)(random_);
+	}
 	bool one_of(std::uint32_t many) { return below(many) == 0; }
-	template <class T> T any(std::initializer_list<T> all) { return all.begin()[below(static_cast<std::uint32_t>(all.size()))]; }
+	template <class T> T any(std::initializer_list<T> all) {
+		return all.begin()[below(static_cast<std::uint32_t>(all.size()))];
+	}
 
 	Task<void> lend() {
 		Place place(raw_.memory()->take(5000));
@@ -152,12 +160,14 @@ private:
 	Operation operation() {
 		if (one_of(300)) return static_cast<Operation>(below(256));
 		const auto chosen = static_cast<Operation>(1 + below(8));
-		const bool out_of_place = (chosen == Operation::written && places_.empty()) || (chosen == Operation::set_read && lent_.empty()) ||
-			chosen == Operation::index;
+		const bool out_of_place = (chosen == Operation::written && places_.empty()) ||
+			(chosen == Operation::set_read && lent_.empty()) || chosen == Operation::index;
 		return out_of_place && !one_of(30) ? Operation::get : chosen;
 	}
 	void add_record(std::vector<std::byte>& message) {
-		RequestHeader header{.operation = operation(), .protocol = static_cast<Protocol>(one_of(300) ? 3 : below(3)), .number = below(8)};
+		RequestHeader header{.operation = operation(),
+			.protocol = static_cast<Protocol>(one_of(300) ? 3 : below(3)),
+			.number = below(8)};
 		if (!leases_.empty() && !one_of(4)) {
 			header.release = leases_.back();
 			if (!one_of(8)) leases_.pop_back();

@@ -33,7 +33,8 @@ std::unique_ptr<Index> Index::make(channel::MemoryPool& pool, std::size_t bytes)
 }
 
 Index::Index(channel::Buffer area) : area_(std::move(area)) {
-	shape_ = {.seed = secure_random<std::uint64_t>(), .lines = static_cast<std::uint32_t>(std::bit_floor(area_.size() / 4 / line_bytes))};
+	shape_ = {.seed = secure_random<std::uint64_t>(),
+		.lines = static_cast<std::uint32_t>(std::bit_floor(area_.size() / 4 / line_bytes))};
 	begin_ = next_ = shape_.lines * line_bytes;
 	std::memset(area_.data(), 0, begin_);
 }
@@ -57,8 +58,9 @@ void Index::publish(std::string_view key, Bytes value) { publish(key, value, ind
 void Index::publish(std::string_view key, Bytes value, std::uint64_t hash) {
 	const auto line = static_cast<std::uint32_t>(hash & (shape_.lines - 1));
 	LineHeader& header = header_at(line);
-	LineHeader fresh{
-		.hash = hash, .value_length = static_cast<std::uint32_t>(value.size()), .key_length = static_cast<std::uint16_t>(key.size())};
+	LineHeader fresh{.hash = hash,
+		.value_length = static_cast<std::uint32_t>(value.size()),
+		.key_length = static_cast<std::uint16_t>(key.size())};
 	if (fresh.record_bytes() > inside_max) {
 		fresh.offset = place_for(header, line, fresh.record_bytes());
 		if (fresh.offset == 0) return withdraw(key);
@@ -104,7 +106,8 @@ std::uint32_t Index::place_for(LineHeader& header, std::uint32_t line, std::uint
 		while (!records_.empty() && records_.front().offset >= next_) evict_oldest();
 		next_ = begin_;
 	}
-	while (!records_.empty() && records_.front().offset >= next_ && records_.front().offset < next_ + wanted) evict_oldest();
+	while (!records_.empty() && records_.front().offset >= next_ && records_.front().offset < next_ + wanted)
+		evict_oldest();
 	records_.push_back({.offset = next_, .line = line});
 	next_ += wanted;
 	return records_.back().offset;

@@ -1,8 +1,9 @@
 // Index: what a server publishes of its store, in one registered area that clients read by RDMA READ (index_format.h).
 //
-// It is a cache: a key is published when a client that reads it asks by message, and stays until another key takes its line, its record's
-// place is needed (the oldest go first), or it is withdrawn. Setting a published key publishes its new value, if it is not large. Changes
-// are visible before the call returns, so a SET that is acknowledged afterwards is seen by every READ that begins then.
+// It is a cache: a key is published when a client that reads it asks by message, and stays until another key takes its
+// line, its record's place is needed (the oldest go first), or it is withdrawn. Setting a published key publishes its
+// new value, if it is not large. Changes are visible before the call returns, so a SET that is acknowledged afterwards
+// is seen by every READ that begins then.
 //
 // Readers are not waited for: a line or a record that changes under a READ fails its checksum there.
 //
@@ -24,7 +25,8 @@ struct IndexCounters {
 class Index {
 public:
 	static constexpr std::size_t bytes_min = 1 << 20, bytes_max = std::size_t{1} << 31;
-	static constexpr std::size_t refreshed_max = 64 << 10;  // a larger value is withdrawn when it is set, until somebody asks for it
+	static constexpr std::size_t refreshed_max = 64
+		<< 10;  // a larger value is withdrawn when it is set, until somebody asks for it
 
 	// Null: the pool has no memory for it.
 	static std::unique_ptr<Index> make(channel::MemoryPool& pool, std::size_t bytes);
@@ -55,7 +57,8 @@ private:
 
 	channel::Buffer area_;
 	IndexShape shape_;
-	// Records lie in the area behind the lines, written round and round: those in `records_` from the oldest to the newest.
+	// Records lie in the area behind the lines, written round and round: those in `records_` from the oldest to the
+	// newest.
 	std::uint32_t begin_ = 0, next_ = 0;
 	std::deque<Record> records_;
 	IndexCounters counters_;

@@ -1,9 +1,9 @@
-// What a server publishes for one-sided GETs, as a client reads it (docs/kv.md): an area of registered memory that begins with lines of 256
-// bytes. A key has one line, by its hash. The line holds the value and the key, or tells where in the area they lie; it may hold another
-// key's, or nothing: then the client asks by message.
+// What a server publishes for one-sided GETs, as a client reads it (docs/kv.md): an area of registered memory that
+// begins with lines of 256 bytes. A key has one line, by its hash. The line holds the value and the key, or tells where
+// in the area they lie; it may hold another key's, or nothing: then the client asks by message.
 //
-// A reader is not kept from reading while the server writes, so it trusts nothing: a line's first 40 bytes have a checksum, and value and
-// key have one, which depends on the line's version. What does not fit together is torn.
+// A reader is not kept from reading while the server writes, so it trusts nothing: a line's first 40 bytes have a
+// checksum, and value and key have one, which depends on the line's version. What does not fit together is torn.
 //
 // Pure functions over bytes.
 #pragma once
@@ -29,7 +29,8 @@ struct LineHeader {
 static_assert(sizeof(LineHeader) == 40);
 
 inline constexpr std::uint32_t line_bytes = 256;
-inline constexpr std::uint32_t inside_max = line_bytes - sizeof(LineHeader);  // value and key together, to lie in their line
+inline constexpr std::uint32_t inside_max =
+	line_bytes - sizeof(LineHeader);  // value and key together, to lie in their line
 
 inline bool is_possible(const IndexShape& shape, std::uint64_t area_bytes) {
 	return std::has_single_bit(shape.lines) && std::uint64_t{shape.lines} * line_bytes <= area_bytes;

@@ -31,8 +31,9 @@ protected:
 		if (found.seen == Seen::torn) return "(torn)";
 		if (found.seen == Seen::inside) return std::string(text_of(found.value));
 		const Bytes record = area().subspan(found.header.offset, found.header.record_bytes());
-		return read_record(record, found.header, key) == Seen::outside ? std::string(text_of(record.first(found.header.value_length)))
-																	   : "(torn)";
+		return read_record(record, found.header, key) == Seen::outside
+			? std::string(text_of(record.first(found.header.value_length)))
+			: "(torn)";
 	}
 
 	async::Loop loop_;
@@ -69,7 +70,8 @@ TEST_F(IndexTest, SettingAPublishedKeyShowsTheNewValueOrNoneAndNeverTheOldOne) {
 TEST_F(IndexTest, TheOldestRecordsMakeRoomAndAllOthersStayWhole) {
 	const auto key_of = [](int i) { return "key " + std::to_string(i); };
 	for (int i = 0; i < 2000; ++i) {
-		index_->publish(key_of(i), bytes_of(pattern(static_cast<std::size_t>(1000 + i * 7 % 9000), static_cast<unsigned>(i))));
+		index_->publish(
+			key_of(i), bytes_of(pattern(static_cast<std::size_t>(1000 + i * 7 % 9000), static_cast<unsigned>(i))));
 		for (int j = std::max(0, i - 20); j <= i; ++j) {
 			const std::string found = get(key_of(j)),
 							  wanted = pattern(static_cast<std::size_t>(1000 + j * 7 % 9000), static_cast<unsigned>(j));
@@ -97,7 +99,8 @@ TEST_F(IndexTest, EveryMixtureOfTwoVersionsIsTorn) {
 		for (const bool front_is_new : {true, false}) {
 			std::vector<std::byte> mixed = front_is_new ? after : before;
 			const std::vector<std::byte>& back = front_is_new ? before : after;
-			std::copy(back.begin() + static_cast<std::ptrdiff_t>(cut), back.end(), mixed.begin() + static_cast<std::ptrdiff_t>(cut));
+			std::copy(back.begin() + static_cast<std::ptrdiff_t>(cut), back.end(),
+				mixed.begin() + static_cast<std::ptrdiff_t>(cut));
 			const SeenLine found = look(mixed, "key");
 			if (found.seen == Seen::torn) continue;
 			ASSERT_EQ(found.seen, Seen::inside) << cut;
@@ -180,7 +183,8 @@ TEST_F(OneSided, AGetSeesEverySetThatWasAcknowledgedBefore) {
 }
 
 TEST_F(OneSided, AGetIsNeverTornWhileItsKeyIsOverwritten) {
-	Client &writer = connect(), &second = connect(), &reader = connect({.one_sided = true}), &other = connect({.one_sided = true});
+	Client &writer = connect(), &second = connect(), &reader = connect({.one_sided = true}),
+		   &other = connect({.one_sided = true});
 	int writing = 2, reads = 0;
 	loop_.spawn(overwrite(writer, 2000, 20'000, writing));
 	loop_.spawn(overwrite(second, 2000, 150, writing));

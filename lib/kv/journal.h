@@ -1,5 +1,6 @@
-// Journal: where a store's changes go, so that they outlive its process. Changes collect until commit(); what has been committed is there
-// after any crash of the process, whole and in order. Nothing may be told of a change before it is committed.
+// Journal: where a store's changes go, so that they outlive its process. Changes collect until commit(); what has been
+// committed is there after any crash of the process, whole and in order. Nothing may be told of a change before it is
+// committed.
 //
 // One thread, the store's.
 #pragma once

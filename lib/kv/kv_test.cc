@@ -19,7 +19,8 @@ protected:
 	ClientOptions options() const { return {.protocol = GetParam().protocol, .form = GetParam().form}; }
 };
 INSTANTIATE_TEST_SUITE_P(Ways, Kv,
-	::testing::Values(Way{Protocol::eager, Form::read, "Eager"}, Way{Protocol::rendezvous, Form::read, "RendezvousByRead"},
+	::testing::Values(Way{Protocol::eager, Form::read, "Eager"},
+		Way{Protocol::rendezvous, Form::read, "RendezvousByRead"},
 		Way{Protocol::rendezvous, Form::write, "RendezvousByWrite"}, Way{Protocol::automatic, Form::read, "Auto"}),
 	[](const auto& info) { return info.param.name; });
 
@@ -79,7 +80,8 @@ TEST_P(Kv, KeysOf1To4096BytesAndNoOthers) {
 }
 
 Task<void> one_of_many(Client& client, int number, int& done) {
-	const std::string key = "key " + std::to_string(number % 100), value = pattern(static_cast<std::size_t>(number) * 37 % 20'000, 1);
+	const std::string key = "key " + std::to_string(number % 100),
+					  value = pattern(static_cast<std::size_t>(number) * 37 % 20'000, 1);
 	co_await set_value(client, key, value);
 	auto got = co_await client.get(key);
 	EXPECT_TRUE(got.has_value());
@@ -129,7 +131,8 @@ protected:
 	void SetUp() override { open({.memory_max = 1 << 20}, {}); }
 };
 INSTANTIATE_TEST_SUITE_P(Ways, KvFull,
-	::testing::Values(Way{Protocol::eager, Form::read, "Eager"}, Way{Protocol::rendezvous, Form::read, "RendezvousByRead"},
+	::testing::Values(Way{Protocol::eager, Form::read, "Eager"},
+		Way{Protocol::rendezvous, Form::read, "RendezvousByRead"},
 		Way{Protocol::rendezvous, Form::write, "RendezvousByWrite"}),
 	[](const auto& info) { return info.param.name; });
 
@@ -252,7 +255,9 @@ TEST_F(KvShortLeases, WhatASilentClientWasLentIsTakenBack) {
 		for (std::uint32_t i = 0; i < 20; ++i) {
 			append(requests, RequestHeader{.operation = Operation::get, .key_length = 3, .number = i});
 			append(requests, bytes_of("key"));
-			append(requests, RequestHeader{.operation = Operation::set_write, .key_length = 3, .number = 100 + i, .value_length = 9000});
+			append(requests,
+				RequestHeader{
+					.operation = Operation::set_write, .key_length = 3, .number = 100 + i, .value_length = 9000});
 			append(requests, bytes_of("abc"));
 		}
 		co_await silent.send(requests);
@@ -309,8 +314,9 @@ TEST_F(KvBase, WhatOneMessageAsksForIsMadeAsItsAnswersLeave) {
 	std::vector<std::byte> message;
 	for (std::uint32_t i = 0; i < requests; ++i)
 		append(message, request_for({.operation = Operation::get, .protocol = Protocol::eager, .number = i}, "key"));
-	loop_.spawn(
-		[](channel::Channel& raw, const std::vector<std::byte>& message) -> Task<void> { co_await raw.send(message); }(*raw, message));
+	loop_.spawn([](channel::Channel& raw, const std::vector<std::byte>& message) -> Task<void> {
+		co_await raw.send(message);
+	}(*raw, message));
 	loop_.complete([](channel::Channel& raw, const ServerCounters& counters) -> Task<void> {
 		for (std::uint64_t answers = 0; answers < requests;) {
 			auto received = co_await raw.receive();
@@ -335,9 +341,11 @@ TEST_F(KvOneAtATime, AGetThatWaitsInLineHoldsNoVersion) {
 	const auto raw = connect_raw();
 	for (std::uint32_t i = 1; i <= 10; ++i) {
 		const std::uint64_t before = counters_.requests;
-		const auto request = request_for({.operation = Operation::get, .protocol = Protocol::rendezvous, .number = i}, "key");
-		loop_.spawn(
-			[](channel::Channel& raw, const std::vector<std::byte>& request) -> Task<void> { co_await raw.send(request); }(*raw, request));
+		const auto request =
+			request_for({.operation = Operation::get, .protocol = Protocol::rendezvous, .number = i}, "key");
+		loop_.spawn([](channel::Channel& raw, const std::vector<std::byte>& request) -> Task<void> {
+			co_await raw.send(request);
+		}(*raw, request));
 		loop_.run_until([&] { return counters_.requests > before; });
 		loop_.complete(set_value(other, "key", pattern(100'000, i)));
 	}
@@ -395,7 +403,8 @@ TEST_F(KvBase, AServerThatDoesNotAnswerTheGreetingIsGivenUpInTime) {
 TEST(KvClient, AServerThatLendsMemoryOverTcpBreaksTheProtocol) {
 	async::Loop loop;
 	auto sockets = channel::testing_tools::connected_sockets(loop);
-	auto ours = std::make_unique<channel::TcpChannel>(loop, std::move(sockets[0]), std::nullopt, "server", tcp_options());
+	auto ours =
+		std::make_unique<channel::TcpChannel>(loop, std::move(sockets[0]), std::nullopt, "server", tcp_options());
 	channel::TcpChannel hostile(loop, std::move(sockets[1]), std::nullopt, "client", tcp_options());
 	loop.spawn([](channel::Channel& hostile) -> Task<void> {
 		(void)co_await hostile.receive();
@@ -407,7 +416,9 @@ TEST(KvClient, AServerThatLendsMemoryOverTcpBreaksTheProtocol) {
 		const RemoteMemory nowhere{.address = 4096, .length = 100, .rkey = 1};
 		std::vector<std::byte> answer;
 		append(answer,
-			AnswerHeader{.status = Status::remote, .number = Requests(request->bytes()).next()->header.number, .value_length = 100});
+			AnswerHeader{.status = Status::remote,
+				.number = Requests(request->bytes()).next()->header.number,
+				.value_length = 100});
 		append(answer, bytes_of(nowhere));
 		co_await hostile.send(answer);
 	}(hostile));

@@ -34,13 +34,16 @@ std::string name_for(std::string_view key) {
 
 }  // namespace
 
-std::expected<std::unique_ptr<LmdbJournal>, std::string> LmdbJournal::open(const std::string& folder, std::size_t bytes_max) {
+std::expected<std::unique_ptr<LmdbJournal>, std::string> LmdbJournal::open(
+	const std::string& folder, std::size_t bytes_max) {
 	std::unique_ptr<LmdbJournal> journal(new LmdbJournal(folder));
-	if (mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) return std::unexpected(folder + ": " + std::strerror(errno));
+	if (mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST)
+		return std::unexpected(folder + ": " + std::strerror(errno));
 	journal->lock_ = ::open((folder + "/lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
 	if (journal->lock_ < 0) return std::unexpected(folder + ": " + std::strerror(errno));
 	if (flock(journal->lock_, LOCK_EX | LOCK_NB) != 0) return std::unexpected(folder + " is in use by another server");
-	if (const int error = journal->start(bytes_max); error != 0) return std::unexpected(folder + ": " + mdb_strerror(error));
+	if (const int error = journal->start(bytes_max); error != 0)
+		return std::unexpected(folder + ": " + mdb_strerror(error));
 	return journal;
 }
 
@@ -135,7 +138,8 @@ void LmdbJournal::remove(std::string_view key) {
 	if (!begin()) return;
 	const std::string name = name_for(key);
 	MDB_val as_key = value_of(name);
-	if (const int error = mdb_del(transaction_, table_, &as_key, nullptr); error != 0 && error != MDB_NOTFOUND) fail(error);
+	if (const int error = mdb_del(transaction_, table_, &as_key, nullptr); error != 0 && error != MDB_NOTFOUND)
+		fail(error);
 }
 
 bool LmdbJournal::commit() {

@@ -1,8 +1,8 @@
-// A Journal in a folder, by LMDB: each commit is one transaction, written and synchronised before commit() returns, so that it also
-// survives the loss of power as far as the disk keeps its word.
+// A Journal in a folder, by LMDB: each commit is one transaction, written and synchronised before commit() returns, so
+// that it also survives the loss of power as far as the disk keeps its word.
 //
-// LMDB takes keys of up to 511 bytes. A key of the store is its own if it is shorter than that; a longer one is known by its SHA-256, and
-// the whole key stands in front of its value.
+// LMDB takes keys of up to 511 bytes. A key of the store is its own if it is shorter than that; a longer one is known
+// by its SHA-256, and the whole key stands in front of its value.
 #pragma once
 
 #include <lmdb.h>
@@ -18,9 +18,10 @@ namespace verbena::kv {
 
 class LmdbJournal final : public Journal {
 public:
-	// Makes the folder if there is none. `bytes_max`: of its file, which only grows as needed. One process at a time; the error is one
-	// sentence.
-	static std::expected<std::unique_ptr<LmdbJournal>, std::string> open(const std::string& folder, std::size_t bytes_max);
+	// Makes the folder if there is none. `bytes_max`: of its file, which only grows as needed. One process at a time;
+	// the error is one sentence.
+	static std::expected<std::unique_ptr<LmdbJournal>, std::string> open(
+		const std::string& folder, std::size_t bytes_max);
 	~LmdbJournal() override;
 
 	// Everything that has been committed, in no order, until `take` says false. The error is one sentence.

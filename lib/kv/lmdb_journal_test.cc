@@ -41,7 +41,8 @@ protected:
 };
 
 TEST_F(LmdbJournalTest, WhatWasCommittedIsThereAgainAndNothingElse) {
-	const std::string longest(key_max, 'k'), another = std::string(key_max - 1, 'k') + 'l', on_the_edge(510, 'e'), behind_it(511, 'e');
+	const std::string longest(key_max, 'k'), another = std::string(key_max - 1, 'k') + 'l', on_the_edge(510, 'e'),
+											 behind_it(511, 'e');
 	const std::string large(5'000'000, 'v');
 	{
 		const auto journal = open();
@@ -58,8 +59,8 @@ TEST_F(LmdbJournalTest, WhatWasCommittedIsThereAgainAndNothingElse) {
 		EXPECT_FALSE(journal->pending());
 		journal->set("late", bytes_of("value"));
 	}
-	const Content wanted{{"key", "another value"}, {longest, "value of it"}, {another, "value of it"}, {on_the_edge, "value of it"},
-		{behind_it, "value of it"}, {"large", large}, {"empty", ""}};
+	const Content wanted{{"key", "another value"}, {longest, "value of it"}, {another, "value of it"},
+		{on_the_edge, "value of it"}, {behind_it, "value of it"}, {"large", large}, {"empty", ""}};
 	EXPECT_EQ(content(*open()), wanted);
 }
 

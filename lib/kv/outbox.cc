@@ -32,7 +32,8 @@ void Outbox::begin_message() {
 }
 
 std::byte* Outbox::put(std::size_t bytes) {
-	if (waiting_.empty() || waiting_.back().closed || waiting_.back().records.size() + bytes > message_max_) begin_message();
+	if (waiting_.empty() || waiting_.back().closed || waiting_.back().records.size() + bytes > message_max_)
+		begin_message();
 	std::vector<std::byte>& records = waiting_.back().records;
 	const std::size_t at = records.size();
 	records.resize(at + bytes);
@@ -89,7 +90,8 @@ void Outbox::finish_sending() {
 	current_.keep = {};
 	current_.body = {};
 	std::vector<std::byte>().swap(current_.own_body);
-	if (current_.records.capacity() > spare_.capacity() && current_.records.capacity() <= spare_max) spare_ = std::move(current_.records);
+	if (current_.records.capacity() > spare_.capacity() && current_.records.capacity() <= spare_max)
+		spare_ = std::move(current_.records);
 }
 
 Running Outbox::write() {

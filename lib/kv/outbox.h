@@ -1,10 +1,11 @@
-// Outbox: what is about to leave on a channel. Records that are put in during a turn share messages, which are sent at the end of the turn;
-// a long value gets a message of its own and is not copied.
+// Outbox: what is about to leave on a channel. Records that are put in during a turn share messages, which are sent at
+// the end of the turn; a long value gets a message of its own and is not copied.
 //
-// Nothing is refused: whoever puts in more than the channel takes looks at crowded() and waits by until_room(). After the channel's end
-// everything is dropped. Lives on the channel's loop and dies before the channel.
+// Nothing is refused: whoever puts in more than the channel takes looks at crowded() and waits by until_room(). After
+// the channel's end everything is dropped. Lives on the channel's loop and dies before the channel.
 //
-// With a journal nothing leaves before what it has collected is committed: all changes of a turn, of every connection, by one commit.
+// With a journal nothing leaves before what it has collected is committed: all changes of a turn, of every connection,
+// by one commit.
 #pragma once
 
 #include <algorithm>
@@ -26,8 +27,8 @@ public:
 
 	// Where to put a record of so many bytes.
 	std::byte* put(std::size_t bytes);
-	// A record whose last part is `body`, which stays where it is until it is sent: `keep` holds it, or it is the caller's, who calls
-	// detach() if it goes before.
+	// A record whose last part is `body`, which stays where it is until it is sent: `keep` holds it, or it is the
+	// caller's, who calls detach() if it goes before.
 	std::byte* put(std::size_t head_bytes, Bytes body, Value keep = {});
 	bool takes(std::size_t bytes) const { return bytes <= message_max_; }
 	void detach(Bytes body);

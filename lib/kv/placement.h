@@ -1,6 +1,7 @@
-// Placement: which of several servers has a key, by rendezvous hashing (Thaler and Ravishankar, 1998): each server scores each key, and the
-// greatest score has it. Whoever knows the same names places alike, in whatever order they stand. A server that joins takes its share of
-// each of the others' keys and nothing else moves; one that leaves gives its share to all of them.
+// Placement: which of several servers has a key, by rendezvous hashing (Thaler and Ravishankar, 1998): each server
+// scores each key, and the greatest score has it. Whoever knows the same names places alike, in whatever order they
+// stand. A server that joins takes its share of each of the others' keys and nothing else moves; one that leaves gives
+// its share to all of them.
 //
 // Pure.
 #pragma once

@@ -1,7 +1,8 @@
-// Running: a coroutine that belongs to the object whose member it is. It starts at once, nobody awaits it, and it is destroyed, where it
-// stands, with its owner's Coroutines.
+// Running: a coroutine that belongs to the object whose member it is. It starts at once, nobody awaits it, and it is
+// destroyed, where it stands, with its owner's Coroutines.
 //
-//     Running Connection::answer(...) { ... co_await ...; }      // Connection has `Coroutines coroutines_`, and befriends Running
+//     Running Connection::answer(...) { ... co_await ...; }      // Connection has `Coroutines coroutines_`, and
+//     befriends Running
 #pragma once
 
 #include <coroutine>
@@ -41,7 +42,8 @@ public:
 
 inline Coroutines::~Coroutines() {
 	while (async::Linked* each = list_.pop_front())
-		std::coroutine_handle<Running::promise_type>::from_promise(static_cast<Running::promise_type&>(*each)).destroy();
+		std::coroutine_handle<Running::promise_type>::from_promise(static_cast<Running::promise_type&>(*each))
+			.destroy();
 }
 
 }  // namespace verbena::kv

@@ -1,5 +1,5 @@
-// A line of what kv_client executes: `SET key value`, `GET key`, `DEL key`. A key ends at the next space; a value is the rest of its line,
-// spaces and all. Pure.
+// A line of what kv_client executes: `SET key value`, `GET key`, `DEL key`. A key ends at the next space; a value is
+// the rest of its line, spaces and all. Pure.
 #pragma once
 
 #include <cstdint>
@@ -25,13 +25,16 @@ inline std::expected<std::optional<Command>, std::string> read_command(std::stri
 	const std::string_view rest = space == line.npos ? std::string_view() : line.substr(space + 1);
 	if (word == "SET") {
 		const std::size_t end = rest.find(' ');
-		if (space == line.npos || end == rest.npos) return std::unexpected("SET needs a key and a value: SET key value");
+		if (space == line.npos || end == rest.npos)
+			return std::unexpected("SET needs a key and a value: SET key value");
 		return Command{Command::Kind::set, std::string(rest.substr(0, end)), std::string(rest.substr(end + 1))};
 	}
 	if (word != "GET" && word != "DEL")
-		return std::unexpected("'" + std::string(word.substr(0, 20)) + "' is no command; there are SET key value, GET key, DEL key");
+		return std::unexpected(
+			"'" + std::string(word.substr(0, 20)) + "' is no command; there are SET key value, GET key, DEL key");
 	if (space == line.npos) return std::unexpected(std::string(word) + " needs a key: " + std::string(word) + " key");
-	if (rest.find(' ') != rest.npos) return std::unexpected(std::string(word) + " takes one key, and a key has no spaces here");
+	if (rest.find(' ') != rest.npos)
+		return std::unexpected(std::string(word) + " takes one key, and a key has no spaces here");
 	return Command{word == "GET" ? Command::Kind::get : Command::Kind::remove, std::string(rest), {}};
 }
 

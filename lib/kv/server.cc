@@ -10,7 +10,9 @@ using channel::Right;
 
 // A lease's number has the loan's index in front of its generation, and is never 0.
 constexpr std::uint32_t index_bits = 12;
-constexpr std::uint32_t number_of(std::uint32_t index, std::uint32_t generation) { return generation << index_bits | (index + 1); }
+constexpr std::uint32_t number_of(std::uint32_t index, std::uint32_t generation) {
+	return generation << index_bits | (index + 1);
+}
 
 // A READ that is slower than this, when nothing but it is under way, is one of a client that stands still.
 constexpr Nanoseconds read_time_per_mib = 1'000'000'000;
@@ -19,7 +21,8 @@ constexpr Nanoseconds read_grace = 100'000'000;
 
 }  // namespace
 
-Connection::Connection(Store& store, std::unique_ptr<channel::Channel> channel, const ServerOptions& options, ServerCounters& counters)
+Connection::Connection(
+	Store& store, std::unique_ptr<channel::Channel> channel, const ServerOptions& options, ServerCounters& counters)
 	: store_(store),
 	  channel_(std::move(channel)),
 	  options_(options),
@@ -78,7 +81,9 @@ bool Connection::handle(const Request& request) {
 	switch (request.header.operation) {
 		case Operation::get: get(request.header, text_of(request.key)); break;
 		case Operation::set: set(request); break;
-		case Operation::remove: answer(request.header.number, store_.remove(text_of(request.key)) ? Status::good : Status::missing); break;
+		case Operation::remove:
+			answer(request.header.number, store_.remove(text_of(request.key)) ? Status::good : Status::missing);
+			break;
 		case Operation::set_read:
 		case Operation::set_write:
 			if (request.header.value_length > options_.value_max) answer(request.header.number, Status::too_large);
@@ -111,14 +116,16 @@ void Connection::get(const RequestHeader& header, std::string_view key) {
 	const bool eager = header.protocol == Protocol::eager || value.size() == 0 ||
 		(header.protocol == Protocol::automatic && (!direct || is_eager(key.size(), value.size(), eager_max_)));
 	if (eager) return answer_value(header.number, std::move(value));
-	if (under_way_ >= options_.rendezvous_max) return queue_.push_back({.header = header, .key = std::string(key), .remote = {}});
+	if (under_way_ >= options_.rendezvous_max)
+		return queue_.push_back({.header = header, .key = std::string(key), .remote = {}});
 	++under_way_;
 	lend_value(header.number, std::move(value));
 }
 
 void Connection::answer(std::uint32_t number, Status status, std::uint32_t lease, const RemoteMemory* remote) {
 	++counters_.answers;
-	const AnswerHeader header{.status = status, .number = number, .value_length = remote == nullptr ? 0 : remote->length, .lease = lease};
+	const AnswerHeader header{
+		.status = status, .number = number, .value_length = remote == nullptr ? 0 : remote->length, .lease = lease};
 	std::byte* const at = outbox_.put(sizeof header + (remote == nullptr ? 0 : sizeof *remote));
 	std::memcpy(at, &header, sizeof header);
 	if (remote != nullptr) std::memcpy(at + sizeof header, remote, sizeof *remote);
@@ -211,12 +218,14 @@ Running Connection::read_value(Queued request) {
 	end_rendezvous();
 }
 
-// The first of those under way has a lease's time, and more if it is long; what moves, if slowly, does not run out of it.
+// The first of those under way has a lease's time, and more if it is long; what moves, if slowly, does not run out of
+// it.
 void Connection::limit_reading() {
 	read_deadline_ = never;
 	read_overdue_ = false;
 	if (reading_.empty()) return;
-	const Nanoseconds lease = Nanoseconds{options_.lease_ms} * 1'000'000, moving = reading_.front() * read_time_per_mib >> 20;
+	const Nanoseconds lease = Nanoseconds{options_.lease_ms} * 1'000'000,
+					  moving = reading_.front() * read_time_per_mib >> 20;
 	read_deadline_ = channel_->loop().now() + lease + moving;
 	look_again(read_deadline_);
 }
@@ -247,7 +256,9 @@ Running Connection::lend_place(Queued request) {
 
 // False: nothing was lent for that.
 bool Connection::finish_written(std::uint32_t number) {
-	const auto is_it = [&](const Loan& loan) { return loan.in_use && loan.is_place && loan.number == number && loan.lease; };
+	const auto is_it = [&](const Loan& loan) {
+		return loan.in_use && loan.is_place && loan.number == number && loan.lease;
+	};
 	const auto found = std::ranges::find_if(loans_, is_it);
 	if (found == loans_.end()) return false;
 	store_written(static_cast<std::uint32_t>(found - loans_.begin()));

@@ -1,9 +1,10 @@
-// Connection: the server's side of one client, on its channel. Every client has one, all on one loop, and none waits for another: what
-// takes time (reading a value out of a client, waiting until a client has written one or is done with one) is a coroutine or an entry in a
-// table, and the next message is looked at meanwhile.
+// Connection: the server's side of one client, on its channel. Every client has one, all on one loop, and none waits
+// for another: what takes time (reading a value out of a client, waiting until a client has written one or is done with
+// one) is a coroutine or an entry in a table, and the next message is looked at meanwhile.
 //
-// A value is stored, and a GET takes its version, at one instant of the loop between the request's arrival and its answer: so the store is
-// linearizable for each key. Requests of one client that are under way together have no order among themselves.
+// A value is stored, and a GET takes its version, at one instant of the loop between the request's arrival and its
+// answer: so the store is linearizable for each key. Requests of one client that are under way together have no order
+// among themselves.
 #pragma once
 
 #include <deque>
@@ -22,8 +23,8 @@ struct ServerOptions {
 	std::uint32_t eager_max = eager_max_default;
 	std::uint32_t value_max = kv::value_max;
 	std::uint32_t requests_max = 4096;    // under way, of one client
-	// Of these, by rendezvous; others wait in line. A few keep the wire busy, and their values stay in the cache: 64 values of 64 KiB at
-	// once move at a third of the rate.
+	// Of these, by rendezvous; others wait in line. A few keep the wire busy, and their values stay in the cache: 64
+	// values of 64 KiB at once move at a third of the rate.
 	std::uint32_t rendezvous_max = 16;
 	std::uint32_t message_max = 8192;     // of several records together
 	std::uint32_t lease_ms = 5000;        // how long a value is lent for a GET, or a place for a SET
@@ -31,7 +32,8 @@ struct ServerOptions {
 
 struct ServerCounters {
 	std::uint64_t requests = 0, answers = 0;
-	std::uint64_t eager_sets = 0, read_sets = 0, written_sets = 0;     // by rendezvous: the server's READ, the client's WRITE
+	std::uint64_t eager_sets = 0, read_sets = 0,
+				  written_sets = 0;     // by rendezvous: the server's READ, the client's WRITE
 	std::uint64_t eager_gets = 0, lent_gets = 0, staged = 0;           // staged: small values copied to be lent
 	std::uint64_t leases_expired = 0, places_expired = 0;
 	std::uint64_t indexes_lent = 0;  // to clients that read one-sidedly
@@ -40,7 +42,8 @@ struct ServerCounters {
 
 class Connection final : private async::Timer {
 public:
-	Connection(Store& store, std::unique_ptr<channel::Channel> channel, const ServerOptions& options, ServerCounters& counters);
+	Connection(Store& store, std::unique_ptr<channel::Channel> channel, const ServerOptions& options,
+		ServerCounters& counters);
 	~Connection();
 
 	// Until the client leaves; why, if it did not say goodbye.

@@ -8,8 +8,8 @@ namespace {
 using async::Task;
 
 constexpr Nanoseconds drain_patience = 1'500'000'000, count_interval = 10'000'000;
-// Registered memory above the store's limit: small values that are lent, blocks that wait in another size class, and new versions while the
-// old ones are still there, with the messages in which they come: at least one of the longest.
+// Registered memory above the store's limit: small values that are lent, blocks that wait in another size class, and
+// new versions while the old ones are still there, with the messages in which they come: at least one of the longest.
 constexpr std::size_t memory_margin = 256 << 20;
 
 // A client that is being served, so that a server that ends can close it.
@@ -20,7 +20,8 @@ struct Served : async::Linked {
 
 }  // namespace
 
-Service::Service(ServiceOptions options) : options_(std::move(options)), setup_({.spin = 0}), io_({.spin = options_.spin}) {}
+Service::Service(ServiceOptions options)
+	: options_(std::move(options)), setup_({.spin = 0}), io_({.spin = options_.spin}) {}
 
 Service::~Service() {
 	io_.stop();
@@ -37,7 +38,8 @@ std::expected<void, std::string> Service::start() {
 	transport_ = std::move(*transport);
 	options_.server.message_max = records_max(settings.eager_max);
 	store_ = std::make_unique<Store>(
-		StoreOptions{.memory_max = options_.settings.memory, .index_bytes = options_.settings.one_sided}, &transport_->memory());
+		StoreOptions{.memory_max = options_.settings.memory, .index_bytes = options_.settings.one_sided},
+		&transport_->memory());
 	if (options_.settings.one_sided > 0 && store_->index() == nullptr)
 		return std::unexpected("there is no memory for what --one-sided publishes; give it less");
 	if (!options_.data.empty())
@@ -68,7 +70,8 @@ std::expected<void, std::string> Service::open_journal() {
 	if (!opened) return std::unexpected(opened.error());
 	journal_ = std::move(*opened);
 	bool fits = true;
-	const auto read = journal_->read_all([&](std::string_view key, Bytes value) { return fits = store_->set(key, value); });
+	const auto read =
+		journal_->read_all([&](std::string_view key, Bytes value) { return fits = store_->set(key, value); });
 	if (!read) return read;
 	if (!fits) return std::unexpected("what is in " + options_.data + " takes more than --memory");
 	store_->keep(*journal_);
@@ -98,7 +101,8 @@ Task<void> Service::serve(std::unique_ptr<channel::Channel> channel) {
 	Served served(connection.channel());
 	open_.push_back(served);
 	const std::uint64_t now = counts_.clients.fetch_add(1, std::memory_order_relaxed) + 1;
-	if (counts_.clients_peak.load(std::memory_order_relaxed) < now) counts_.clients_peak.store(now, std::memory_order_relaxed);
+	if (counts_.clients_peak.load(std::memory_order_relaxed) < now)
+		counts_.clients_peak.store(now, std::memory_order_relaxed);
 	const std::string why = co_await connection.serve();
 	if (!why.empty()) options_.complain(why);
 	counts_.clients.fetch_sub(1, std::memory_order_relaxed);
@@ -119,9 +123,11 @@ Task<void> Service::keep_counts() {
 }
 
 Task<void> Service::close_all() {
-	for (async::List<async::Linked> closing; async::Linked* each = open_.pop_front();) static_cast<Served*>(each)->channel.close();
+	for (async::List<async::Linked> closing; async::Linked* each = open_.pop_front();)
+		static_cast<Served*>(each)->channel.close();
 	const Nanoseconds deadline = monotonic_now() + drain_patience;
-	while (counts_.clients.load(std::memory_order_relaxed) > 0 && monotonic_now() < deadline) co_await io_.sleep_for(1'000'000);
+	while (counts_.clients.load(std::memory_order_relaxed) > 0 && monotonic_now() < deadline)
+		co_await io_.sleep_for(1'000'000);
 	io_.stop();
 }
 

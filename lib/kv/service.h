@@ -1,5 +1,5 @@
-// Service: a whole server of the store: its port, its device, its store and its clients. Event-driven: one thread for set-ups (the caller
-// of run()), one for all clients, whatever their number; the adapter adds its own.
+// Service: a whole server of the store: its port, its device, its store and its clients. Event-driven: one thread for
+// set-ups (the caller of run()), one for all clients, whatever their number; the adapter adds its own.
 #pragma once
 
 #include <atomic>
@@ -49,8 +49,8 @@ public:
 	const std::string& name() const { return options_.name; }
 	channel::Path path() const;  // device, GID and MTU; "rc"
 
-	// Until stop(), which a signal handler may call: then no new clients, those that are there are closed, and it returns within two
-	// seconds.
+	// Until stop(), which a signal handler may call: then no new clients, those that are there are closed, and it
+	// returns within two seconds.
 	void run();
 	void stop() { setup_.stop(); }
 

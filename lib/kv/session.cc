@@ -42,7 +42,8 @@ std::expected<std::unique_ptr<Session>, std::string> Session::open(SessionOption
 	if (wanted.tcp) return session;
 	bool here = true;
 	for (const std::string& name : session->servers_) {
-		// A name that says nothing here is one that cannot be reached: that is told when it is tried, and keeps nobody from the others.
+		// A name that says nothing here is one that cannot be reached: that is told when it is tried, and keeps nobody
+		// from the others.
 		const auto address = async::resolve(name, wanted.port);
 		here = here && (!address || async::is_loopback(*address));
 	}
@@ -55,7 +56,8 @@ std::expected<std::unique_ptr<Session>, std::string> Session::open(SessionOption
 
 async::Task<Opened> Session::connect(ClientOptions options, std::string name, Nanoseconds patience) {
 	const Nanoseconds deadline = monotonic_now() + patience;
-	channel::ConnectOptions to{.protection = options_.protection, .host = name, .port = options_.port, .patience = patience};
+	channel::ConnectOptions to{
+		.protection = options_.protection, .host = name, .port = options_.port, .patience = patience};
 	options.message_max = records_max(options_.settings.eager_max);
 	std::unique_ptr<channel::Channel> channel;
 	if (transport_) {

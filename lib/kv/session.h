@@ -14,11 +14,12 @@
 namespace verbena::kv {
 
 struct SessionOptions {
-	std::string host;            // as the user asked for it: a server with or without a port, several with commas, or an etcd prefix
-	std::uint16_t port = 0;      // of those that have none
+	std::string
+		host;  // as the user asked for it: a server with or without a port, several with commas, or an etcd prefix
+	std::uint16_t port = 0;  // of those that have none
 	channel::Protection protection;
-	std::string device;          // empty: the best one
-	bool tcp = false;            // instead of RDMA
+	std::string device;  // empty: the best one
+	bool tcp = false;  // instead of RDMA
 	Settings settings;
 	Nanoseconds spin = 50'000;
 	Nanoseconds patience = 10'000'000'000;
@@ -29,7 +30,8 @@ public:
 	static std::expected<std::unique_ptr<Session>, std::string> open(SessionOptions options);
 
 	// On its loop; to a server by its name. An error after `patience` at the latest.
-	async::Task<std::expected<std::unique_ptr<Client>, std::string>> connect(ClientOptions options, std::string name, Nanoseconds patience);
+	async::Task<std::expected<std::unique_ptr<Client>, std::string>> connect(
+		ClientOptions options, std::string name, Nanoseconds patience);
 	// From outside of it, to the first server: runs it until that is done.
 	std::expected<std::unique_ptr<Client>, std::string> connect_now(const ClientOptions& options);
 
@@ -37,7 +39,9 @@ public:
 	channel::RcTransport* transport() const { return transport_.get(); }  // null over TCP
 	const SessionOptions& options() const { return options_; }
 	const std::vector<std::string>& servers() const { return servers_; }  // "host:port"
-	discovery::Members* members() const { return members_.get(); }  // null without etcd: the servers are a list that stays
+	discovery::Members* members() const {
+		return members_.get();
+	}  // null without etcd: the servers are a list that stays
 
 private:
 	explicit Session(SessionOptions options) : options_(std::move(options)), loop_({.spin = options_.spin}) {}

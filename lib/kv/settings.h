@@ -24,13 +24,16 @@ struct Settings {
 constexpr std::uint32_t message_max = value_max + key_max + RequestHeader::bytes;
 
 // A receive buffer takes what is eager by the rule in one frame, and several small records together.
-constexpr std::uint32_t unit_bytes(std::uint32_t eager_max) { return std::clamp((eager_max + 191) / 64 * 64, 4096u + 192, 64u << 10); }
+constexpr std::uint32_t unit_bytes(std::uint32_t eager_max) {
+	return std::clamp((eager_max + 191) / 64 * 64, 4096u + 192, 64u << 10);
+}
 // Of several records: one frame's.
 constexpr std::uint32_t records_max(std::uint32_t eager_max) { return unit_bytes(eager_max) - 12; }
 
 // The store has its own rendezvous: a message is never fetched by the channel.
 inline channel::RcOptions rc_options(const Settings& settings) {
-	const std::uint32_t rx = std::clamp(settings.rx_depth, 8u, 1u << 16), tx = std::clamp(settings.tx_depth, 8u, 1u << 14);
+	const std::uint32_t rx = std::clamp(settings.rx_depth, 8u, 1u << 16),
+						tx = std::clamp(settings.tx_depth, 8u, 1u << 14);
 	return {.unit_bytes = unit_bytes(settings.eager_max),
 		.window = {.first = std::min(rx / 4, 16u), .max = rx},
 		.units_start = rx,
@@ -42,11 +45,12 @@ inline channel::RcOptions rc_options(const Settings& settings) {
 		.direct_depth = 64,
 		.eager_max = message_max,
 		.message_max = message_max,
-		.memory = {.max = settings.memory + (settings.one_sided == 0 ? 0 : channel::MemoryPool::block_size(settings.one_sided))}};
+		.memory = {.max = settings.memory +
+				(settings.one_sided == 0 ? 0 : channel::MemoryPool::block_size(settings.one_sided))}};
 }
 
-// What is eager is copied out of the message at once: so a client's registered memory, which its caller may hold all of, has no part in it.
-// A server's has: it holds clients back.
+// What is eager is copied out of the message at once: so a client's registered memory, which its caller may hold all
+// of, has no part in it. A server's has: it holds clients back.
 inline channel::RcOptions client_rc_options(const Settings& settings) {
 	channel::RcOptions options = rc_options(settings);
 	options.fragments_on_heap = true;

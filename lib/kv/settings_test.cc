@@ -30,7 +30,8 @@ TEST(KvSettings, WhatIsPublishedIsAboveTheLimitOfTheStore) {
 }
 
 TEST(KvSettings, NothingIsFetchedByTheChannelOnEitherSide) {
-	for (const channel::RcOptions& options : {rc_options({}), client_rc_options({})}) EXPECT_EQ(options.eager_max, options.message_max);
+	for (const channel::RcOptions& options : {rc_options({}), client_rc_options({})})
+		EXPECT_EQ(options.eager_max, options.message_max);
 }
 
 }  // namespace

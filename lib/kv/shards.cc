@@ -10,8 +10,8 @@ namespace {
 
 using async::Task;
 
-// How often a member that is not reached is tried again. One that does not answer holds up the others meanwhile: it has less patience than
-// at the beginning, and is tried so much more rarely that others have most of the time.
+// How often a member that is not reached is tried again. One that does not answer holds up the others meanwhile: it has
+// less patience than at the beginning, and is tried so much more rarely that others have most of the time.
 constexpr Nanoseconds retry_interval = 200'000'000, retry_patience = 1'000'000'000;
 constexpr Nanoseconds pause_of_a_try = 10, pause_max = pause_of_a_try * retry_patience;
 
@@ -40,7 +40,8 @@ Task<std::expected<void, std::string>> Shards::take(std::vector<std::string> nam
 	fresh_.resize(names.size());
 	why_not_.clear();
 	for (std::size_t i = 0; i < names.size(); ++i)
-		if (Client* const present = client_of(names[i]); present == nullptr || present->lost()) connect(i, names[i], patience);
+		if (Client* const present = client_of(names[i]); present == nullptr || present->lost())
+			connect(i, names[i], patience);
 	while (connecting_ > 0) co_await async::Park(waiting_);
 	for (std::size_t i = 0; i < names.size(); ++i)
 		for (std::size_t j = 0; j < names_.size() && !fresh_[i]; ++j)
@@ -70,9 +71,10 @@ Task<void> Shards::let_go() {
 	co_await async::NextTurn(session_.loop());  // what was spawned for one of them before it left has begun now
 	for (const auto& client : left_)
 		if (client->under_way() == 0) client->close();
-	const auto over =
-		std::ranges::partition(left_, [](const auto& client) { return client->under_way() > 0 || !client->channel().closed(); });
-	const std::vector<std::unique_ptr<Client>> gone(std::make_move_iterator(over.begin()), std::make_move_iterator(over.end()));
+	const auto over = std::ranges::partition(
+		left_, [](const auto& client) { return client->under_way() > 0 || !client->channel().closed(); });
+	const std::vector<std::unique_ptr<Client>> gone(
+		std::make_move_iterator(over.begin()), std::make_move_iterator(over.end()));
 	left_.erase(over.begin(), over.end());
 	for (const auto& client : gone) gone_ += client->counters();
 	// And who waited for the last of its operations is resumed before it dies.

@@ -1,9 +1,9 @@
 // Shards: clients of several servers, each with its share of the keys (placement.h). One server is the plain case.
 //
-// The servers are a list that stays, or the members of an etcd prefix (members.h): then settle() brings the clients up to the newest list,
-// and tries again those that were not reached: soon, unless it takes long to find that they are not. A client whose server is no longer a
-// member stays until it has nothing under way. A server that cannot be reached keeps its share as long as it is in the list: its keys are
-// refused, the others are served.
+// The servers are a list that stays, or the members of an etcd prefix (members.h): then settle() brings the clients up
+// to the newest list, and tries again those that were not reached: soon, unless it takes long to find that they are
+// not. A client whose server is no longer a member stays until it has nothing under way. A server that cannot be
+// reached keeps its share as long as it is in the list: its keys are refused, the others are served.
 //
 // On the session's loop; dies before the session.
 #pragma once
@@ -19,7 +19,8 @@ namespace verbena::kv {
 class Shards {
 public:
 	// Of a list all must be reached; of a prefix at least one must be a member. The error is one sentence.
-	static async::Task<std::expected<std::unique_ptr<Shards>, std::string>> open(Session& session, ClientOptions options);
+	static async::Task<std::expected<std::unique_ptr<Shards>, std::string>> open(
+		Session& session, ClientOptions options);
 
 	// Whose key it is. Null: there is no server, or it could not be reached; why_none() says why.
 	Client* at(std::string_view key);

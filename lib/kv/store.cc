@@ -36,7 +36,8 @@ void Value::destroy() {
 	std::free(item_);
 }
 
-Store::Store(const StoreOptions& options, channel::MemoryPool* pool) : options_(options), pool_(pool), table_(buckets_first) {
+Store::Store(const StoreOptions& options, channel::MemoryPool* pool)
+	: options_(options), pool_(pool), table_(buckets_first) {
 	secure_random(std::as_writable_bytes(std::span(seed_)));
 	if (pool != nullptr && options.index_bytes > 0) index_ = Index::make(*pool, options.index_bytes);
 }
@@ -87,8 +88,8 @@ Value Store::get(std::string_view key) {
 	return Value(item);
 }
 
-// What the present version takes becomes free when this one has come, unless somebody holds it; but never more than this one takes, so that
-// many that are about to come do not make room for others. Nothing: full.
+// What the present version takes becomes free when this one has come, unless somebody holds it; but never more than
+// this one takes, so that many that are about to come do not make room for others. Nothing: full.
 std::optional<std::size_t> Store::credit_for(std::string_view key, std::size_t cost) {
 	const std::size_t wanted = used_ - credit_ + cost;
 	if (wanted <= options_.memory_max) return 0;
@@ -103,7 +104,9 @@ Value Store::make(std::string_view key, std::size_t size, bool registered) {
 	const std::optional<std::size_t> credit = credit_for(key, cost);
 	channel::Buffer buffer;
 	if (credit && registered) buffer = pool_->take(size);
-	void* const at = credit && bool{buffer} == registered ? std::malloc(sizeof(Item) + key.size() + (registered ? 0 : size)) : nullptr;
+	void* const at = credit && bool{buffer} == registered
+		? std::malloc(sizeof(Item) + key.size() + (registered ? 0 : size))
+		: nullptr;
 	if (at == nullptr) {
 		++counters_.refused;
 		return {};

@@ -1,13 +1,13 @@
 // Store: keys and their values in memory, with a limit.
 //
-// A value is immutable: SET puts a new version in its place, and whoever still sends or lends the old one holds it by a Value. So a GET is
-// never torn, however often its key is overwritten meanwhile. Small values lie with their key on the heap, in one allocation; large ones in
-// a registered Buffer, from which they are lent and into which they are read.
+// A value is immutable: SET puts a new version in its place, and whoever still sends or lends the old one holds it by a
+// Value. So a GET is never torn, however often its key is overwritten meanwhile. Small values lie with their key on the
+// heap, in one allocation; large ones in a registered Buffer, from which they are lent and into which they are read.
 //
-// Everything that values take counts against `memory_max`, by whole blocks: the old versions that are held too, and those that are about to
-// come. Above it SET refuses and changes nothing. A key can be overwritten in a full store if the new value is no larger: what the old one
-// takes is a credit of the new one, until that is there. A version that is set anew takes no more than it took, so what fits into a store
-// fits into every other one of that size.
+// Everything that values take counts against `memory_max`, by whole blocks: the old versions that are held too, and
+// those that are about to come. Above it SET refuses and changes nothing. A key can be overwritten in a full store if
+// the new value is no larger: what the old one takes is a credit of the new one, until that is there. A version that is
+// set anew takes no more than it took, so what fits into a store fits into every other one of that size.
 //
 // One thread. Values die before their store, and the store before its pool and its journal.
 #pragma once
@@ -99,7 +99,8 @@ public:
 
 	// A version of this key that is about to come, by its buffer(). Empty: full.
 	Value take(std::string_view key, std::size_t size);
-	// It has come, and may be written to no more. False: the version whose room it was to have has gone meanwhile, and the store is full.
+	// It has come, and may be written to no more. False: the version whose room it was to have has gone meanwhile, and
+	// the store is full.
 	bool set(Value value);
 
 	// From now on every change goes there too, and is published only when it is committed.
@@ -134,7 +135,8 @@ private:
 	std::unique_ptr<Index> index_;
 	Journal* journal_ = nullptr;
 	std::uint64_t seed_[2];
-	// Buckets of the old table below `migrated_` are empty: their items are in the new one. Growing so spreads over the operations.
+	// Buckets of the old table below `migrated_` are empty: their items are in the new one. Growing so spreads over the
+	// operations.
 	Table table_, old_;
 	std::size_t migrated_ = 0;
 	std::size_t count_ = 0;

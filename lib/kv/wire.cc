@@ -61,7 +61,8 @@ std::expected<Request, Malformed> Requests::next() {
 		case Operation::index: has_key = has_value = false; break;
 		default: return std::unexpected(Malformed::operation);
 	}
-	if (has_key ? header.key_length == 0 || header.key_length > key_max : header.key_length != 0) return std::unexpected(Malformed::key);
+	if (has_key ? header.key_length == 0 || header.key_length > key_max : header.key_length != 0)
+		return std::unexpected(Malformed::key);
 	if (header.value_length > (has_value ? value_max : 0)) return std::unexpected(Malformed::value);
 	if (rest_.size() < header.key_length) return std::unexpected(Malformed::length);
 	request.key = take(rest_, header.key_length);
@@ -93,7 +94,8 @@ std::expected<Answer, Malformed> Answers::next() {
 			return answer;
 		case Status::index:
 			if (header.value_length != 0) return std::unexpected(Malformed::value);
-			if (!take_value(rest_, answer.remote) || !take_value(rest_, answer.shape)) return std::unexpected(Malformed::length);
+			if (!take_value(rest_, answer.remote) || !take_value(rest_, answer.shape))
+				return std::unexpected(Malformed::length);
 			return answer;
 		case Status::missing:
 		case Status::full:

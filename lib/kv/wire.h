@@ -1,8 +1,10 @@
-// What client and server of the key-value store say to each other (docs/kv.md). Sans-IO: bytes to values and back, nothing else.
+// What client and server of the key-value store say to each other (docs/kv.md). Sans-IO: bytes to values and back,
+// nothing else.
 //
-// The first message of each side is its Hello. After that a message is a sequence of records, each a header of 16 bytes, little-endian,
-// and what belongs to it: a request its key and then the value or where the value lies, an answer the value or where it lies. There is no
-// padding and nothing else. Several records share a message when they leave in one turn.
+// The first message of each side is its Hello. After that a message is a sequence of records, each a header of 16
+// bytes, little-endian, and what belongs to it: a request its key and then the value or where the value lies, an answer
+// the value or where it lies. There is no padding and nothing else. Several records share a message when they leave in
+// one turn.
 //
 // Readers trust nothing: what they give out lies within the message, and whatever does not is a Malformed.
 #pragma once
@@ -31,7 +33,9 @@ inline constexpr std::uint32_t eager_max_default = 4096;
 inline constexpr std::uint16_t protocol_version = 1;
 
 // One rule for SET and GET: a key and a value that are together below `eager_max` go eagerly.
-constexpr bool is_eager(std::uint64_t key, std::uint64_t value, std::uint32_t eager_max) { return key + value < eager_max; }
+constexpr bool is_eager(std::uint64_t key, std::uint64_t value, std::uint32_t eager_max) {
+	return key + value < eager_max;
+}
 
 enum class Malformed : std::uint8_t { length, magic, version, operation, key, value, status };
 std::string_view name_of(Malformed malformed);
@@ -42,7 +46,8 @@ struct Hello {
 	std::uint32_t magic = magic_number;
 	std::uint16_t version = protocol_version;
 	std::uint16_t side = from_client;  // so that a greeting that comes back is not taken for an answer
-	std::uint32_t eager_max = 0;       // client: 0, the server's; else its wish, which counts on this connection. Server: what counts
+	std::uint32_t eager_max =
+		0;       // client: 0, the server's; else its wish, which counts on this connection. Server: what counts
 	std::uint32_t value_max = kv::value_max;
 	std::uint32_t requests_max = 0;    // server: how many may be under way on this connection; a client keeps to it
 	std::uint32_t message_max = 0;     // the longest message of several records that this side likes
@@ -156,7 +161,11 @@ inline Bytes bytes_of(const RemoteMemory& remote) { return std::as_bytes(std::sp
 inline Bytes bytes_of(const IndexShape& shape) { return std::as_bytes(std::span(&shape, 1)); }
 
 inline void append(std::vector<std::byte>& out, Bytes bytes) { out.insert(out.end(), bytes.begin(), bytes.end()); }
-inline void append(std::vector<std::byte>& out, const RequestHeader& header) { append(out, std::as_bytes(std::span(&header, 1))); }
-inline void append(std::vector<std::byte>& out, const AnswerHeader& header) { append(out, std::as_bytes(std::span(&header, 1))); }
+inline void append(std::vector<std::byte>& out, const RequestHeader& header) {
+	append(out, std::as_bytes(std::span(&header, 1)));
+}
+inline void append(std::vector<std::byte>& out, const AnswerHeader& header) {
+	append(out, std::as_bytes(std::span(&header, 1)));
+}
 
 }  // namespace verbena::kv

@@ -23,7 +23,8 @@ Malformed fault_of(const std::vector<std::byte>& message) {
 }
 
 TEST(KvWire, ASetOfOneByteTakesSixteenBytesBesideKeyAndValue) {
-	const auto message = message_of({.operation = Operation::set, .key_length = 3, .number = 7, .value_length = 1}, "keyv");
+	const auto message =
+		message_of({.operation = Operation::set, .key_length = 3, .number = 7, .value_length = 1}, "keyv");
 	EXPECT_EQ(message.size(), 16 + 3 + 1);
 	Requests requests(message);
 	const auto request = requests.next();
@@ -35,8 +36,8 @@ TEST(KvWire, ASetOfOneByteTakesSixteenBytesBesideKeyAndValue) {
 }
 
 TEST(KvWire, TheBytesOfARequestAreFixed) {
-	const auto message =
-		message_of({.operation = Operation::set, .key_length = 1, .number = 0x04030201, .value_length = 2, .release = 9}, "kvv");
+	const auto message = message_of(
+		{.operation = Operation::set, .key_length = 1, .number = 0x04030201, .value_length = 2, .release = 9}, "kvv");
 	const unsigned char wanted[] = {2, 0, 1, 0, 1, 2, 3, 4, 2, 0, 0, 0, 9, 0, 0, 0, 'k', 'v', 'v'};
 	ASSERT_EQ(message.size(), sizeof wanted);
 	EXPECT_EQ(std::memcmp(message.data(), wanted, sizeof wanted), 0);
@@ -45,7 +46,8 @@ TEST(KvWire, TheBytesOfARequestAreFixed) {
 TEST(KvWire, SeveralRecordsShareAMessage) {
 	std::vector<std::byte> message;
 	for (int i = 0; i < 3; ++i) {
-		append(message, RequestHeader{.operation = Operation::get, .key_length = 2, .number = static_cast<std::uint32_t>(i)});
+		append(message,
+			RequestHeader{.operation = Operation::get, .key_length = 2, .number = static_cast<std::uint32_t>(i)});
 		append(message, bytes_of("k" + std::to_string(i)));
 	}
 	Requests requests(message);
@@ -60,7 +62,8 @@ TEST(KvWire, SeveralRecordsShareAMessage) {
 
 TEST(KvWire, AKeyHas1To4096Bytes) {
 	EXPECT_EQ(fault_of(message_of({.operation = Operation::get}, "")), Malformed::key);
-	EXPECT_EQ(fault_of(message_of({.operation = Operation::get, .key_length = 4097}, std::string(4097, 'k'))), Malformed::key);
+	EXPECT_EQ(fault_of(message_of({.operation = Operation::get, .key_length = 4097}, std::string(4097, 'k'))),
+		Malformed::key);
 	const auto longest = message_of({.operation = Operation::get, .key_length = 4096}, std::string(4096, 'k'));
 	EXPECT_TRUE(Requests(longest).next());
 }
@@ -68,15 +71,21 @@ TEST(KvWire, AKeyHas1To4096Bytes) {
 TEST(KvWire, ALengthThatTheMessageCannotHoldIsRefused) {
 	EXPECT_EQ(fault_of(std::vector<std::byte>(15)), Malformed::length);
 	EXPECT_EQ(fault_of(message_of({.operation = Operation::get, .key_length = 4}, "key")), Malformed::length);
-	EXPECT_EQ(fault_of(message_of({.operation = Operation::set, .key_length = 1, .value_length = 10}, "kvvv")), Malformed::length);
-	EXPECT_EQ(fault_of(message_of({.operation = Operation::set, .key_length = 1, .value_length = value_max + 1}, "k")), Malformed::value);
-	EXPECT_EQ(fault_of(message_of({.operation = Operation::get, .key_length = 1, .value_length = 1}, "kv")), Malformed::value);
-	EXPECT_EQ(fault_of(message_of({.operation = Operation::set_read, .key_length = 1, .value_length = 1}, "kshort")), Malformed::length);
+	EXPECT_EQ(fault_of(message_of({.operation = Operation::set, .key_length = 1, .value_length = 10}, "kvvv")),
+		Malformed::length);
+	EXPECT_EQ(fault_of(message_of({.operation = Operation::set, .key_length = 1, .value_length = value_max + 1}, "k")),
+		Malformed::value);
+	EXPECT_EQ(fault_of(message_of({.operation = Operation::get, .key_length = 1, .value_length = 1}, "kv")),
+		Malformed::value);
+	EXPECT_EQ(fault_of(message_of({.operation = Operation::set_read, .key_length = 1, .value_length = 1}, "kshort")),
+		Malformed::length);
 }
 
 TEST(KvWire, AnOperationThatDoesNotExistIsRefused) {
-	EXPECT_EQ(fault_of(message_of({.operation = static_cast<Operation>(9), .key_length = 1}, "k")), Malformed::operation);
-	EXPECT_EQ(fault_of(message_of({.operation = static_cast<Operation>(0), .key_length = 1}, "k")), Malformed::operation);
+	EXPECT_EQ(
+		fault_of(message_of({.operation = static_cast<Operation>(9), .key_length = 1}, "k")), Malformed::operation);
+	EXPECT_EQ(
+		fault_of(message_of({.operation = static_cast<Operation>(0), .key_length = 1}, "k")), Malformed::operation);
 }
 
 TEST(KvWire, WhereAValueLiesHasItsLength) {

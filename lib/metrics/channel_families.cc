@@ -25,20 +25,27 @@ Families transport_families(channel::RcTransport& transport) {
 	const channel::VerbsObjects has = transport.objects();
 	Families families{
 		gauge("verbena_device_info", "The RDMA device that channels use", 1,
-			{{"device", device.choice.device}, {"gid", lib::format_gid(device.choice.gid)}, {"mtu", std::to_string(device.mtu_bytes())}}),
-		with_labels("verbena_rdma_resources", "Objects of the verbs, as `rdma resource show` names them", Kind::gauge, "type",
-			{{"qp", has.queue_pairs}, {"cq", has.completion_queues}, {"srq", has.shared_receive_queues}, {"pd", has.domains},
-				{"mr", has.memory_regions}}),
-		gauge("verbena_receive_units", "Buffers for receiving and sending that are registered", number(transport.units())),
-		gauge("verbena_credits_free", "Posted receive buffers that are promised to nobody", number(transport.credits_free())),
-		gauge("verbena_receive_units_max", "The watermark: as many as there may be", number(transport.options().units_max)),
-		gauge("verbena_registered_memory_bytes", "Memory for direct operations, free or not", number(transport.memory().registered())),
-		gauge("verbena_registered_memory_max_bytes", "Its watermark: as much as there may be", number(transport.options().memory.max)),
+			{{"device", device.choice.device}, {"gid", lib::format_gid(device.choice.gid)},
+				{"mtu", std::to_string(device.mtu_bytes())}}),
+		with_labels("verbena_rdma_resources", "Objects of the verbs, as `rdma resource show` names them", Kind::gauge,
+			"type",
+			{{"qp", has.queue_pairs}, {"cq", has.completion_queues}, {"srq", has.shared_receive_queues},
+				{"pd", has.domains}, {"mr", has.memory_regions}}),
+		gauge("verbena_receive_units", "Buffers for receiving and sending that are registered",
+			number(transport.units())),
+		gauge("verbena_credits_free", "Posted receive buffers that are promised to nobody",
+			number(transport.credits_free())),
+		gauge("verbena_receive_units_max", "The watermark: as many as there may be",
+			number(transport.options().units_max)),
+		gauge("verbena_registered_memory_bytes", "Memory for direct operations, free or not",
+			number(transport.memory().registered())),
+		gauge("verbena_registered_memory_max_bytes", "Its watermark: as much as there may be",
+			number(transport.options().memory.max)),
 		with_labels("verbena_channels_total", "Channels by what became of them", Kind::counter, "event",
 			{{"opened", c.channels_opened}, {"lost", c.channels_lost}}),
 		with_labels("verbena_frames_total", "SENDs by what they carry, and heartbeats", Kind::counter, "kind",
-			{{"sent", c.frames_sent}, {"sent_inline", c.frames_inline}, {"received", c.frames_received}, {"credit", c.credit_frames},
-				{"want", c.want_frames}, {"heartbeat", c.heartbeats}}),
+			{{"sent", c.frames_sent}, {"sent_inline", c.frames_inline}, {"received", c.frames_received},
+				{"credit", c.credit_frames}, {"want", c.want_frames}, {"heartbeat", c.heartbeats}}),
 		with_labels("verbena_messages_total", "Messages of channels", Kind::counter, "kind",
 			{{"sent", c.messages_sent}, {"received", c.messages_received}, {"coalesced", c.messages_coalesced}}),
 		counter("verbena_data_transmitted_bytes_total", "Bytes of frames that were sent", number(c.bytes_sent)),
@@ -57,9 +64,11 @@ Families mux_families(const channel::MuxCounters& c, std::size_t carriers, std::
 			{{"opened", c.opened}, {"refused", c.refused}, {"closed", c.closed}, {"reset", c.reset}}),
 		with_labels("verbena_logical_messages_total", "Messages of logical channels", Kind::counter, "kind",
 			{{"sent", c.messages_sent}, {"received", c.messages_received}}),
-		with_labels("verbena_logical_batches_total", "Carrier messages, each with frames of one or several logical channels", Kind::counter,
-			"kind", {{"sent", c.batches_sent}, {"received", c.batches_received}}),
-		counter("verbena_logical_credit_frames_total", "Frames that tell of credits of logical channels", number(c.credit_frames)),
+		with_labels("verbena_logical_batches_total",
+			"Carrier messages, each with frames of one or several logical channels", Kind::counter, "kind",
+			{{"sent", c.batches_sent}, {"received", c.batches_received}}),
+		counter("verbena_logical_credit_frames_total", "Frames that tell of credits of logical channels",
+			number(c.credit_frames)),
 	};
 }
 
@@ -68,7 +77,8 @@ Families acceptor_families(const channel::Acceptor& acceptor) {
 	return {
 		gauge("verbena_handshakes_under_way", "Set-ups under way", number(acceptor.under_way())),
 		with_labels("verbena_handshakes_total", "Set-ups by how they went", Kind::counter, "result",
-			{{"accepted", c.accepted}, {"agreed", c.agreed}, {"resumed", c.resumed}, {"refused", c.refused}, {"failed", c.failed}}),
+			{{"accepted", c.accepted}, {"agreed", c.agreed}, {"resumed", c.resumed}, {"refused", c.refused},
+				{"failed", c.failed}}),
 	};
 }
 

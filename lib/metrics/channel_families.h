@@ -13,7 +13,8 @@
 namespace verbena::metrics {
 
 // `read` on the loop's thread, from another one. Nothing if the loop does not answer in time: it is about to end.
-template <class Read> auto on_loop(async::Loop& loop, Read read, std::chrono::milliseconds patience = std::chrono::milliseconds(250)) {
+template <class Read>
+auto on_loop(async::Loop& loop, Read read, std::chrono::milliseconds patience = std::chrono::milliseconds(250)) {
 	using Result = decltype(read());
 	const auto promise = std::make_shared<std::promise<Result>>();
 	auto future = promise->get_future();

@@ -27,7 +27,8 @@ protected:
 		cq_ = lib::make_completion_queue(device_.context.get(), 16).value();
 		memory_ = lib::make_memory_region(device_.domain.get(), bytes_, sizeof bytes_, IBV_ACCESS_LOCAL_WRITE).value();
 		for (auto& each : qps_) {
-			each = std::move(lib::make_queue_pair(device_, cq_.get(), {.send_depth = 4, .receive_depth = 4}).value().qp);
+			each =
+				std::move(lib::make_queue_pair(device_, cq_.get(), {.send_depth = 4, .receive_depth = 4}).value().qp);
 			EXPECT_TRUE(lib::rc_to_init(each.get(), device_, 0));
 		}
 		for (int i = 0; i < 2; ++i) {
@@ -40,7 +41,8 @@ protected:
 	}
 	void send() {
 		ibv_sge place{.addr = reinterpret_cast<std::uint64_t>(bytes_), .length = 8, .lkey = memory_->lkey};
-		ibv_send_wr request{.sg_list = &place, .num_sge = 1, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED}, *bad = nullptr;
+		ibv_send_wr request{.sg_list = &place, .num_sge = 1, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED},
+			*bad = nullptr;
 		EXPECT_EQ(ibv_post_send(qps_[0].get(), &request, &bad), 0);
 	}
 	void receive() {
@@ -70,7 +72,8 @@ protected:
 
 TEST_F(QueuePairs, AMessageThatFindsNoReceiveCountsOneRnrNakAtEitherEnd) {
 	const lib::Retries before = retries_now(device_);
-	ASSERT_TRUE(before.rnr_naks_received && before.rnr_naks_sent && before.retries_exceeded && before.rnr_retries_exceeded);
+	ASSERT_TRUE(
+		before.rnr_naks_received && before.rnr_naks_sent && before.retries_exceeded && before.rnr_retries_exceeded);
 	send();
 	poll_until([&] { return *retries_now(device_).rnr_naks_received == *before.rnr_naks_received + 1; });
 	receive();
@@ -122,7 +125,8 @@ TEST(SlowConsumer, CreditsHoldItsSenderBackBeforeAnRnrNakWould) {
 		}
 	}(loop, *b));
 	const auto after = values_of(transport_families(transports[0]));
-	for (const char* name : {"verbena_rnr_naks_total received", "verbena_rnr_naks_total sent", "verbena_retries_exceeded_total rnr"}) {
+	for (const char* name :
+		{"verbena_rnr_naks_total received", "verbena_rnr_naks_total sent", "verbena_retries_exceeded_total rnr"}) {
 		ASSERT_TRUE(after.contains(name)) << name;
 		EXPECT_EQ(after.at(name), before.at(name)) << name;
 	}

@@ -65,7 +65,9 @@ private:
 	prometheus::Exposer exposer_;
 };
 
-std::string_view name_of(Kind kind) { return kind == Kind::counter ? "counter" : kind == Kind::gauge ? "gauge" : "histogram"; }
+std::string_view name_of(Kind kind) {
+	return kind == Kind::counter ? "counter" : kind == Kind::gauge ? "gauge" : "histogram";
+}
 
 }  // namespace
 
@@ -74,8 +76,8 @@ std::expected<std::unique_ptr<Endpoint>, std::string> Endpoint::open(const std::
 	try {
 		return std::make_unique<HttpEndpoint>(address, std::move(collect));
 	} catch (const std::exception&) {
-		return std::unexpected(
-			"metrics cannot be served at " + address + ": the port is in use, or this is no address of this host (--metrics [HOST:]PORT)");
+		return std::unexpected("metrics cannot be served at " + address +
+			": the port is in use, or this is no address of this host (--metrics [HOST:]PORT)");
 	}
 }
 
@@ -94,7 +96,8 @@ std::string to_json(const Families& families) {
 				one["buckets"] = nlohmann::ordered_json::array();
 				for (std::size_t i = 0; i < sample.distribution.counts.size(); ++i) {
 					count += sample.distribution.counts[i];
-					if (i < sample.distribution.bounds.size()) one["buckets"].push_back({sample.distribution.bounds[i], count});
+					if (i < sample.distribution.bounds.size())
+						one["buckets"].push_back({sample.distribution.bounds[i], count});
 				}
 				one["count"] = count;
 				one["sum"] = sample.distribution.sum;

@@ -16,14 +16,15 @@ using Collect = std::function<Families()>;
 
 class Endpoint {
 public:
-	// "9400" is 127.0.0.1:9400; "0.0.0.0:9400" says that others may ask; port 0 is any free one. One sentence on failure.
+	// "9400" is 127.0.0.1:9400; "0.0.0.0:9400" says that others may ask; port 0 is any free one. One sentence on
+	// failure.
 	static std::expected<std::unique_ptr<Endpoint>, std::string> open(const std::string& where, Collect collect);
 	virtual ~Endpoint() = default;
 	virtual std::uint16_t port() const = 0;
 };
 
-// {"name": {"help": ..., "type": ..., "samples": [{"labels": {...}, "value": ...}, {"labels": {...}, "buckets": [[bound, cumulative
-// count], ...], "count": ..., "sum": ...}]}}
+// {"name": {"help": ..., "type": ..., "samples": [{"labels": {...}, "value": ...}, {"labels": {...}, "buckets":
+// [[bound, cumulative count], ...], "count": ..., "sum": ...}]}}
 std::string to_json(const Families& families);
 // Each second, and once more when it goes.
 class JsonWriter {

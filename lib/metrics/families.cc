@@ -21,7 +21,8 @@ Family one(std::string name, std::string help, Kind kind, double value, Labels l
 	return family;
 }
 
-// The kernel's files and what node_exporter's infiniband collector calls them, without its prefix. Data is counted in words of 4 bytes.
+// The kernel's files and what node_exporter's infiniband collector calls them, without its prefix. Data is counted in
+// words of 4 bytes.
 struct PortCounter {
 	const char *file, *name, *help;
 	double unit = 1;
@@ -85,12 +86,16 @@ Families process_families() {
 	Families families;
 	rusage use{};
 	getrusage(RUSAGE_SELF, &use);
-	const auto seconds = [](const timeval& time) { return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) / 1e6; };
-	families.push_back(counter("process_cpu_seconds_total", "User and system CPU time", seconds(use.ru_utime) + seconds(use.ru_stime)));
+	const auto seconds = [](const timeval& time) {
+		return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) / 1e6;
+	};
+	families.push_back(counter(
+		"process_cpu_seconds_total", "User and system CPU time", seconds(use.ru_utime) + seconds(use.ru_stime)));
 	std::ifstream status("/proc/self/status");
 	for (std::string line; std::getline(status, line);) {
 		const auto number = [&] { return std::strtod(line.c_str() + line.find(':') + 1, nullptr); };
-		if (line.starts_with("VmRSS:")) families.push_back(gauge("process_resident_memory_bytes", "Resident memory", number() * 1024));
+		if (line.starts_with("VmRSS:"))
+			families.push_back(gauge("process_resident_memory_bytes", "Resident memory", number() * 1024));
 		if (line.starts_with("Threads:")) families.push_back(gauge("process_threads", "Threads", number()));
 	}
 	double descriptors = 0;
@@ -105,26 +110,29 @@ Families port_families(const std::string& folder, const std::string& device, std
 	const Labels labels{{"device", device}, {"port", std::to_string(port)}};
 	for (const PortCounter& each : port_counters)
 		if (const auto value = lib::read_count(folder, "ports/" + std::to_string(port) + "/counters/" + each.file))
-			families.push_back(counter(std::string("verbena_") + each.name, each.help, static_cast<double>(*value) * each.unit, labels));
+			families.push_back(counter(
+				std::string("verbena_") + each.name, each.help, static_cast<double>(*value) * each.unit, labels));
 	const auto hardware = lib::hardware_counters(folder, port);
 	for (const lib::PortCounter& each : hardware)
-		families.push_back(
-			counter("verbena_" + each.name + "_total", "The device's hw_counters/" + each.name, static_cast<double>(each.value), labels));
+		families.push_back(counter("verbena_" + each.name + "_total", "The device's hw_counters/" + each.name,
+			static_cast<double>(each.value), labels));
 	const lib::Retries retries = lib::retries_of(hardware);
-	const auto add = [&](const char* name, const char* help, const std::optional<std::uint64_t>& value, const char* label = nullptr,
-						 const char* word = nullptr) {
+	const auto add = [&](const char* name, const char* help, const std::optional<std::uint64_t>& value,
+						 const char* label = nullptr, const char* word = nullptr) {
 		if (!value) return;
 		if (families.empty() || families.back().name != name)
 			families.push_back({.name = name, .help = help, .kind = Kind::counter, .samples = {}});
 		Labels all = labels;
 		if (label != nullptr) all.emplace_back(label, word);
-		families.back().samples.push_back({.labels = std::move(all), .value = static_cast<double>(*value), .distribution = {}});
+		families.back().samples.push_back(
+			{.labels = std::move(all), .value = static_cast<double>(*value), .distribution = {}});
 	};
 	constexpr const char *naks = "verbena_rnr_naks_total", *naks_help = "RNR NAKs: a request found no receive buffer";
 	add(naks, naks_help, retries.rnr_naks_received, "direction", "received");
 	add(naks, naks_help, retries.rnr_naks_sent, "direction", "sent");
 	add("verbena_retransmissions_total", "How often a connection began to send again", retries.retransmissions);
-	constexpr const char *ended = "verbena_retries_exceeded_total", *ended_help = "Connections that ended because retries ran out";
+	constexpr const char *ended = "verbena_retries_exceeded_total",
+						 *ended_help = "Connections that ended because retries ran out";
 	add(ended, ended_help, retries.retries_exceeded, "cause", "transport");
 	add(ended, ended_help, retries.rnr_retries_exceeded, "cause", "rnr");
 	return families;

@@ -1,4 +1,5 @@
-// Metrics as values: what a program counts, at one instant. Names and units are those of docs/metrics.md; rendering is export.h's.
+// Metrics as values: what a program counts, at one instant. Names and units are those of docs/metrics.md; rendering is
+// export.h's.
 //
 // A Buckets is recorded into by any thread, and read by any.
 #pragma once
@@ -55,7 +56,8 @@ private:
 	std::atomic<std::uint64_t> sum_ns_{0};
 };
 
-// How often each of a few words was said, as errors by their status. Beyond `words_max` different ones they count as "other".
+// How often each of a few words was said, as errors by their status. Beyond `words_max` different ones they count as
+// "other".
 class Tally {
 public:
 	static constexpr std::size_t words_max = 32;
@@ -71,8 +73,9 @@ private:
 // This process: memory, CPU, threads and descriptors, under the names that Prometheus clients give them.
 Families process_families();
 
-// What the device counts for a port (lib/verbs/port_counters.h): `counters` and `hw_counters` by their names, and retries by one name for
-// all drivers. What it does not count is absent, and not zero. `folder`: ibv_device::ibdev_path.
+// What the device counts for a port (lib/verbs/port_counters.h): `counters` and `hw_counters` by their names, and
+// retries by one name for all drivers. What it does not count is absent, and not zero. `folder`:
+// ibv_device::ibdev_path.
 Families port_families(const std::string& folder, const std::string& device, std::uint8_t port);
 
 }  // namespace verbena::metrics

@@ -61,7 +61,8 @@ protected:
 
 TEST_F(Sysfs, TheKernelsCountersHaveNodeExportersNames) {
 	std::vector<std::pair<std::string, double>> found;
-	for (const Family& each : port_families(root_ / "mlx5_0", "mlx5_0", 1)) found.emplace_back(each.name, each.samples.at(0).value);
+	for (const Family& each : port_families(root_ / "mlx5_0", "mlx5_0", 1))
+		found.emplace_back(each.name, each.samples.at(0).value);
 	EXPECT_EQ(found,
 		(std::vector<std::pair<std::string, double>>{{"verbena_port_data_received_bytes_total", 100},
 			{"verbena_port_packets_transmitted_total", 7}, {"verbena_out_of_sequence_total", 3}}));
@@ -86,8 +87,8 @@ TEST_F(Sysfs, ADeviceWithoutCountersHasNoneOfThem) { EXPECT_TRUE(port_families(r
 TEST(Json, HasEverySampleWithItsLabels) {
 	Buckets buckets;
 	buckets.record(1500);
-	const auto json =
-		nlohmann::json::parse(to_json({gauge("a", "An a.", 2, {{"l", "quote \" and \\"}}), buckets.family("b_seconds", "A b.")}));
+	const auto json = nlohmann::json::parse(
+		to_json({gauge("a", "An a.", 2, {{"l", "quote \" and \\"}}), buckets.family("b_seconds", "A b.")}));
 	EXPECT_EQ(json["a"]["samples"][0]["labels"]["l"], "quote \" and \\");
 	EXPECT_EQ(json["a"]["type"], "gauge");
 	EXPECT_EQ(json["b_seconds"]["samples"][0]["count"], 1);

@@ -57,7 +57,8 @@ private:
 			while (each != nullptr) link(*std::exchange(each, each->next_));
 	}
 
-	std::vector<AsyncCall*> first_ = std::vector<AsyncCall*>(16);  // of each place: sequence numbers modulo a power of two
+	std::vector<AsyncCall*> first_ =
+		std::vector<AsyncCall*>(16);  // of each place: sequence numbers modulo a power of two
 	std::size_t size_ = 0;
 };
 

@@ -80,10 +80,12 @@ TEST_P(Calls, ManyUnderWayTogetherAreAnsweredOutOfOrder) {
 	const auto work = [](Client& client) -> Lazy<void> {
 		auto slow = co_await client.send_request<rpc_test::wait_ms>(50);
 		std::vector<Lazy<async_rpc_result<std::string_view>>> quick;
-		for (int i = 0; i < 256; ++i) quick.push_back(co_await client.send_request<rpc_test::echo>("call " + std::to_string(i)));
+		for (int i = 0; i < 256; ++i)
+			quick.push_back(co_await client.send_request<rpc_test::echo>("call " + std::to_string(i)));
 		const auto results = co_await collectAll(std::move(quick));
 		EXPECT_GE(client.get_pipeline_size(), 1u) << "the slow one is still under way";
-		for (int i = 0; i < 256; ++i) EXPECT_EQ(results[i] ? results[i]->result() : std::string_view(), "call " + std::to_string(i));
+		for (int i = 0; i < 256; ++i)
+			EXPECT_EQ(results[i] ? results[i]->result() : std::string_view(), "call " + std::to_string(i));
 		const auto last = co_await std::move(slow);
 		EXPECT_EQ(last->result(), 50);
 		EXPECT_EQ(client.get_pipeline_size(), 0u);

@@ -5,12 +5,13 @@
 //     co_await client.connect("127.0.0.1:9000");
 //     auto result = co_await client.call<echo>("hello rdma");     // expected<std::string, rpc_error>
 //
-// A client belongs to one I/O thread; a coroutine that awaits a call comes back to its own, if that is an I/O thread, and else goes on
-// there. send_request() may be called from any thread and any number of times together; call() and the attachment members are for one
-// caller at a time. Calls that were begun outlive the client: they fail.
+// A client belongs to one I/O thread; a coroutine that awaits a call comes back to its own, if that is an I/O thread,
+// and else goes on there. send_request() may be called from any thread and any number of times together; call() and the
+// attachment members are for one caller at a time. Calls that were begun outlive the client: they fail.
 //
-// call() gives values that own their memory: a std::string for a function that returns a std::string_view. send_request() gives a result
-// that holds the answer's memory, with views into it. open_stream() calls a function that reads and writes items (stream.h).
+// call() gives values that own their memory: a std::string for a function that returns a std::string_view.
+// send_request() gives a result that holds the answer's memory, with views into it. open_stream() calls a function that
+// reads and writes items (stream.h).
 #pragma once
 
 #include <chrono>
@@ -37,7 +38,8 @@ public:
 	void init_ibv(ibv_config settings = {}) { ibv_ = std::move(settings); }
 	void init_ssl(ssl_config settings = {}) { ssl_ = std::move(settings); }
 
-	// "host:port", "[v6]:port"; also instead of a connection that it has. error_text() says in a sentence why it failed.
+	// "host:port", "[v6]:port"; also instead of a connection that it has. error_text() says in a sentence why it
+	// failed.
 	Lazy<err_code> connect(std::string address, std::optional<std::chrono::milliseconds> patience = {}) {
 		return connect(std::move(address), std::string(), patience);
 	}
@@ -55,22 +57,28 @@ public:
 	Lazy<err_code> connect() { return connect(config_.host, config_.port); }
 
 	// One call: its result, or why there is none.
-	template <auto f, class... Arguments> Lazy<rpc_result<Owned<typename Function<f>::Result>>> call(Arguments&&... arguments) {
-		return call_with<f>(take_options(Function<f>::id, config_.request_timeout_duration), std::forward<Arguments>(arguments)...);
+	template <auto f, class... Arguments>
+	Lazy<rpc_result<Owned<typename Function<f>::Result>>> call(Arguments&&... arguments) {
+		return call_with<f>(
+			take_options(Function<f>::id, config_.request_timeout_duration), std::forward<Arguments>(arguments)...);
 	}
 	template <auto f, class Rep, class Period, class... Arguments>
-	Lazy<rpc_result<Owned<typename Function<f>::Result>>> call_for(std::chrono::duration<Rep, Period> patience, Arguments&&... arguments) {
+	Lazy<rpc_result<Owned<typename Function<f>::Result>>> call_for(
+		std::chrono::duration<Rep, Period> patience, Arguments&&... arguments) {
 		return call_with<f>(take_options(Function<f>::id, patience), std::forward<Arguments>(arguments)...);
 	}
 	template <auto f, class... Arguments>
 	Lazy<rpc_result<Owned<typename Function<f>::Result>>> call(request_config_t settings, Arguments&&... arguments) {
 		return call_with<f>(options_of(Function<f>::id, settings), std::forward<Arguments>(arguments)...);
 	}
-	// A function that is known by its name, or by the key that it is registered under: `R` is what its result is read as.
-	template <class R = void, class... Arguments> Lazy<rpc_result<R>> call_by_name(std::string_view name, const Arguments&... arguments) {
+	// A function that is known by its name, or by the key that it is registered under: `R` is what its result is read
+	// as.
+	template <class R = void, class... Arguments>
+	Lazy<rpc_result<R>> call_by_name(std::string_view name, const Arguments&... arguments) {
 		return call_by_key<R>(function_id(name), arguments...);
 	}
-	template <class R = void, class... Arguments> Lazy<rpc_result<R>> call_by_key(std::uint32_t key, const Arguments&... arguments) {
+	template <class R = void, class... Arguments>
+	Lazy<rpc_result<R>> call_by_key(std::uint32_t key, const Arguments&... arguments) {
 		return detail::run_call<R, detail::ByName<Arguments>...>(
 			connection_, state_, take_options(key, config_.request_timeout_duration), arguments...);
 	}
@@ -83,15 +91,18 @@ public:
 	template <auto f, class Rep, class Period, class... Arguments>
 	Lazy<Lazy<async_rpc_result<typename Function<f>::Result>>> send_request_for(
 		std::chrono::duration<Rep, Period> patience, Arguments&&... arguments) {
-		return send_with<f>(options_of(Function<f>::id, {.request_timeout_duration = patience}), std::forward<Arguments>(arguments)...);
+		return send_with<f>(
+			options_of(Function<f>::id, {.request_timeout_duration = patience}), std::forward<Arguments>(arguments)...);
 	}
 	template <auto f, class... Arguments>
 	Lazy<Lazy<async_rpc_result<typename Function<f>::Result>>> send_request_with_attachment(
 		std::string_view attachment, Arguments&&... arguments) {
-		return send_with<f>(options_of(Function<f>::id, {.request_attachment = attachment}), std::forward<Arguments>(arguments)...);
+		return send_with<f>(
+			options_of(Function<f>::id, {.request_attachment = attachment}), std::forward<Arguments>(arguments)...);
 	}
 	template <auto f, class... Arguments>
-	Lazy<Lazy<async_rpc_result<typename Function<f>::Result>>> send_request(request_config_t settings, Arguments&&... arguments) {
+	Lazy<Lazy<async_rpc_result<typename Function<f>::Result>>> send_request(
+		request_config_t settings, Arguments&&... arguments) {
 		return send_with<f>(options_of(Function<f>::id, settings), std::forward<Arguments>(arguments)...);
 	}
 
@@ -121,7 +132,8 @@ public:
 	IoThread& get_executor() const { return connection_->thread(); }
 	const std::string& error_text() const { return connection_->reason(); }  // after a failed connect()
 	const channel::Path& path() const { return connection_->path(); }        // after connect()
-	// Registered memory for attachments that are not copied; null over TCP. On the client's I/O thread, after connect().
+	// Registered memory for attachments that are not copied; null over TCP. On the client's I/O thread, after
+	// connect().
 	channel::MemoryPool* memory() const { return connection_->memory(); }
 	// Whether the server answers, which it does also while its functions are busy elsewhere.
 	Lazy<bool> ping(std::chrono::milliseconds patience = std::chrono::milliseconds(1'000)) {
@@ -158,8 +170,8 @@ private:
 		if constexpr (detail::fit<f, Arguments...>())
 			return detail::carry<f>(
 				[&]<class... Carried>(detail::Types<Carried...>) {
-					return detail::run_open<f, Carried...>(
-						connection_, settings, config_.limits.body_max, static_cast<Carried>(std::forward<Arguments>(arguments))...);
+					return detail::run_open<f, Carried...>(connection_, settings, config_.limits.body_max,
+						static_cast<Carried>(std::forward<Arguments>(arguments))...);
 				},
 				detail::Types<Arguments...>());
 	}
@@ -171,7 +183,8 @@ private:
 	}
 	detail::CallOptions options_of(std::uint32_t function, const request_config_t& settings) const {
 		return {.function = function,
-			.patience = detail::patience_of(settings.request_timeout_duration.value_or(config_.request_timeout_duration)),
+			.patience =
+				detail::patience_of(settings.request_timeout_duration.value_or(config_.request_timeout_duration)),
 			.attachment = settings.request_attachment,
 			.attachment_room = settings.resp_attachment_buf,
 			.place = settings.request_place};

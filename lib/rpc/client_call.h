@@ -1,4 +1,5 @@
-// What one call of a client is made of: its options, its arguments on their way, its answer. For client.h and client_stream.h.
+// What one call of a client is made of: its options, its arguments on their way, its answer. For client.h and
+// client_stream.h.
 #pragma once
 
 #include <chrono>
@@ -17,9 +18,9 @@ namespace verbena::rpc {
 struct request_config_t {
 	std::optional<std::chrono::nanoseconds> request_timeout_duration;  // 0: none
 	std::string_view request_attachment;                               // stays where it is until the request is sent
-	std::span<char> resp_attachment_buf;                               // where the answer's attachment goes, if it fits
-	// In place of request_attachment: registered memory of the client's memory(), which is not copied. It stays there until the call is
-	// done.
+	std::span<char> resp_attachment_buf;  // where the answer's attachment goes, if it fits
+	// In place of request_attachment: registered memory of the client's memory(), which is not copied. It stays there
+	// until the call is done.
 	const channel::Place* request_place = nullptr;
 };
 
@@ -32,9 +33,13 @@ template <class T> class async_rpc_result_value_t {
 public:
 	const T& result() const { return value_; }
 	T& result() { return value_; }
-	std::string_view get_attachment() const { return {reinterpret_cast<const char*>(attachment_.data()), attachment_.size()}; }
+	std::string_view get_attachment() const {
+		return {reinterpret_cast<const char*>(attachment_.data()), attachment_.size()};
+	}
 	std::string release_attachment() const { return std::string(get_attachment()); }
-	template <class U> friend bool operator==(const async_rpc_result_value_t& left, const U& right) { return left.value_ == right; }
+	template <class U> friend bool operator==(const async_rpc_result_value_t& left, const U& right) {
+		return left.value_ == right;
+	}
 
 private:
 	friend class detail::Answer<T>;
@@ -44,7 +49,9 @@ private:
 };
 template <> class async_rpc_result_value_t<void> {
 public:
-	std::string_view get_attachment() const { return {reinterpret_cast<const char*>(attachment_.data()), attachment_.size()}; }
+	std::string_view get_attachment() const {
+		return {reinterpret_cast<const char*>(attachment_.data()), attachment_.size()};
+	}
 	std::string release_attachment() const { return std::string(get_attachment()); }
 
 private:
@@ -93,7 +100,8 @@ struct DeleteAtHome {
 };
 template <class T> using PendingAtHome = std::unique_ptr<Answer<T>, DeleteAtHome>;
 
-// How an argument travels to the coroutine that packs it: a view or a reference where the caller's value stays, else a value.
+// How an argument travels to the coroutine that packs it: a view or a reference where the caller's value stays, else a
+// value.
 template <class Parameter, class Argument> struct Carried {
 	using P = std::remove_cvref_t<Parameter>;
 	using A = std::remove_cvref_t<Argument>;
@@ -104,7 +112,8 @@ template <class Parameter, class Argument> struct Carried {
 };
 
 // The same where only the caller knows the types: text as a view, the rest by reference.
-template <class A> using ByName = std::conditional_t<std::is_convertible_v<const A&, std::string_view>, std::string_view, const A&>;
+template <class A>
+using ByName = std::conditional_t<std::is_convertible_v<const A&, std::string_view>, std::string_view, const A&>;
 
 template <class...> struct Types {};
 template <auto f, class Use, class... Arguments> auto carry(Use use, Types<Arguments...>) {
@@ -155,9 +164,11 @@ inline Nanoseconds patience_of(std::chrono::nanoseconds timeout) {
 
 // On the connection's thread: the request into the outbox. False: `pending` has failed, and says why.
 template <class... Carried>
-bool send_call(ClientConnection& connection, Pending& pending, const CallOptions& options, const Carried&... arguments) {
+bool send_call(
+	ClientConnection& connection, Pending& pending, const CallOptions& options, const Carried&... arguments) {
 	if (const err_code code = connection.usable()) {
-		pending.fail(rpc_error(code.ec, connection.reason().empty() ? std::string(code.message()) : connection.reason()));
+		pending.fail(
+			rpc_error(code.ec, connection.reason().empty() ? std::string(code.message()) : connection.reason()));
 		return false;
 	}
 	if (options.patience == 0) {
@@ -173,13 +184,14 @@ bool send_call(ClientConnection& connection, Pending& pending, const CallOptions
 		return false;
 	}
 	pending.attachment_room = std::as_writable_bytes(options.attachment_room);
-	Attachment attachment = options.place != nullptr ? registered_attachment(*options.place) : view_attachment(options.attachment);
+	Attachment attachment =
+		options.place != nullptr ? registered_attachment(*options.place) : view_attachment(options.attachment);
 	return connection.submit(pending, draft, std::move(attachment), options.patience);
 }
 
 template <class T, class... Carried>
-Lazy<rpc_result<T>> run_call(
-	std::shared_ptr<ClientConnection> connection, std::shared_ptr<ClientState> state, CallOptions options, Carried... arguments) {
+Lazy<rpc_result<T>> run_call(std::shared_ptr<ClientConnection> connection, std::shared_ptr<ClientState> state,
+	CallOptions options, Carried... arguments) {
 	IoThread::Visit visit(connection->thread());
 	co_await visit.there();
 	if (connection->crowded()) options.patience = co_await connection->until_room(options.patience);
@@ -195,7 +207,8 @@ Lazy<rpc_result<T>> run_call(
 	co_return std::move(*result);
 }
 
-template <class T> Lazy<async_rpc_result<T>> wait_for_answer(std::shared_ptr<ClientConnection> connection, PendingAtHome<T> pending) {
+template <class T>
+Lazy<async_rpc_result<T>> wait_for_answer(std::shared_ptr<ClientConnection> connection, PendingAtHome<T> pending) {
 	IoThread::Visit visit(connection->thread());
 	co_await visit.there();
 	Answer<T>& answer = *pending;
@@ -207,12 +220,14 @@ template <class T> Lazy<async_rpc_result<T>> wait_for_answer(std::shared_ptr<Cli
 }
 
 template <class T, class... Carried>
-Lazy<Lazy<async_rpc_result<T>>> run_request(std::shared_ptr<ClientConnection> connection, CallOptions options, Carried... arguments) {
+Lazy<Lazy<async_rpc_result<T>>> run_request(
+	std::shared_ptr<ClientConnection> connection, CallOptions options, Carried... arguments) {
 	IoThread::Visit visit(connection->thread());
 	co_await visit.there();
 	if (connection->crowded()) options.patience = co_await connection->until_room(options.patience);
 	PendingAtHome<T> pending(new Answer<T>(connection), {&connection->thread()});
-	pending->keep_message = is_view<T> || !(std::is_arithmetic_v<T> || std::is_void_v<T> || std::is_same_v<T, std::string>);
+	pending->keep_message =
+		is_view<T> || !(std::is_arithmetic_v<T> || std::is_void_v<T> || std::is_same_v<T, std::string>);
 	if (send_call(*connection, *pending, options, arguments...))
 		while (connection->unsent(*pending)) co_await connection->until_progress();
 	co_await visit.back();

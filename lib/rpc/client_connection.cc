@@ -26,7 +26,8 @@ void say_plain_text_once() {
 	static std::atomic<bool> said{false};
 	if (!said.exchange(true))
 		log_to_standard_error(
-			"TCP in plain text: nobody is authenticated and nothing is encrypted until init_ssl() is called at both ends");
+			"TCP in plain text: nobody is authenticated and nothing is encrypted until init_ssl() is called at both "
+		    "ends");
 }
 
 }  // namespace
@@ -62,7 +63,9 @@ void Pending::expire() {
 	finish();
 }
 
-ClientConnection::~ClientConnection() { check(channel_ == nullptr, "a client's connection is closed on its own thread"); }
+ClientConnection::~ClientConnection() {
+	check(channel_ == nullptr, "a client's connection is closed on its own thread");
+}
 
 err_code ClientConnection::usable() const {
 	if (!channel_ || !connected()) return errc::not_connected;
@@ -83,7 +86,8 @@ Task<err_code> ClientConnection::open(Target target) {
 	target_ = std::move(target);
 	reason_.clear();
 	const std::string host = target_.port.empty() ? target_.host : with_port(target_.host, target_.port);
-	const Nanoseconds patience = target_.patience.count() > 0 ? static_cast<Nanoseconds>(target_.patience.count()) * 1'000'000 : a_year;
+	const Nanoseconds patience =
+		target_.patience.count() > 0 ? static_cast<Nanoseconds>(target_.patience.count()) * 1'000'000 : a_year;
 	channel::ConnectOptions options{.host = host, .port = 9001, .patience = patience};
 	if (target_.ssl || target_.ibv) {
 		auto protection = make_protection(Side::client, target_.ssl);
@@ -105,8 +109,9 @@ Task<err_code> ClientConnection::open(Target target) {
 	if (target_.ibv) {
 		const auto address = async::resolve(host, 9001);
 		if (!address) co_return failed(address.error());
-		const lib::Wish wish{
-			.device = target_.ibv->device, .gid_index = target_.ibv->gid_index, .both_ends_on_this_host = async::is_loopback(*address)};
+		const lib::Wish wish{.device = target_.ibv->device,
+			.gid_index = target_.ibv->gid_index,
+			.both_ends_on_this_host = async::is_loopback(*address)};
 		const auto numbers = target_.ibv->rc();
 		if (!numbers) {
 			reason_ = numbers.error();
@@ -302,8 +307,8 @@ FrameDraft ClientConnection::begin(Pending& pending, std::uint32_t function, Nan
 }
 
 bool ClientConnection::submit(Pending& pending, FrameDraft& draft, Attachment attachment, Nanoseconds patience) {
-	if (outbox_->body_size(draft) > target_.limits.body_max || attachment.bytes.size() > target_.limits.attachment_max ||
-		!outbox_->fits(draft, attachment.bytes.size())) {
+	if (outbox_->body_size(draft) > target_.limits.body_max ||
+		attachment.bytes.size() > target_.limits.attachment_max || !outbox_->fits(draft, attachment.bytes.size())) {
 		give_up(pending, draft);
 		pending.fail(rpc_error(errc::message_too_large, "the request is larger than the client's limit"));
 		return false;
@@ -370,7 +375,9 @@ Task<bool> ClientConnection::ping(Nanoseconds patience) {
 	FrameDraft draft = outbox_->begin({.kind = FrameKind::ping, .sequence = pong.sequence});
 	outbox_->finish(draft);
 	struct WakeAt final : async::Timer {
-		WakeAt(async::Loop& loop, Nanoseconds when, async::List<async::Waiter>& who) : loop(loop), who(who) { loop.schedule(*this, when); }
+		WakeAt(async::Loop& loop, Nanoseconds when, async::List<async::Waiter>& who) : loop(loop), who(who) {
+			loop.schedule(*this, when);
+		}
 		~WakeAt() { loop.cancel(*this); }
 		void expire() override { loop.resume_soon(who); }
 		async::Loop& loop;

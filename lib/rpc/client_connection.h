@@ -1,7 +1,9 @@
-// One connection to a server, as its client uses it: numbers requests, finds whom an answer belongs to, keeps their time.
+// One connection to a server, as its client uses it: numbers requests, finds whom an answer belongs to, keeps their
+// time.
 //
-// Of one I/O thread; held by the client and by the calls that are under way. A Pending lives in the frame of its caller: if that goes
-// before the answer has come, the server is told to forget the call, and the answer belongs to nobody.
+// Of one I/O thread; held by the client and by the calls that are under way. A Pending lives in the frame of its
+// caller: if that goes before the answer has come, the server is told to forget the call, and the answer belongs to
+// nobody.
 #pragma once
 
 #include <memory>
@@ -32,7 +34,8 @@ public:
 
 	rpc_error error;       // once it is done
 	std::span<std::byte> attachment_room;    // where the answer's attachment goes, if it fits
-	std::span<const std::byte> attachment;   // of the answer, once it is done: there, or in the message that `share` holds
+	std::span<const std::byte>
+		attachment;   // of the answer, once it is done: there, or in the message that `share` holds
 	MessageShare share;
 	std::shared_ptr<StreamEnd> stream;  // of a function that has one; set before the call begins
 
@@ -104,7 +107,9 @@ public:
 	bool submit(Pending& pending, FrameDraft& draft, Attachment attachment, Nanoseconds patience);
 	void give_up(Pending& pending, FrameDraft& draft);
 	// After submit(): whether the request's attachment is still needed.
-	bool unsent(const Pending& pending) const { return pending.large_ != 0 && outbox_ && !outbox_->sent(pending.large_); }
+	bool unsent(const Pending& pending) const {
+		return pending.large_ != 0 && outbox_ && !outbox_->sent(pending.large_);
+	}
 
 	// From any thread.
 	static async::Task<bool> ping(std::shared_ptr<ClientConnection> connection, Nanoseconds patience);

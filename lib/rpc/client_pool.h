@@ -1,14 +1,16 @@
 // client_pool: connections to one server, for many callers at once, that heals itself.
 //
 //     auto pool = client_pool<coro_rpc_client>::create("127.0.0.1:9000", {.max_connection = 4});
-//     auto sent = co_await pool->send_request([](client_reuse_hint, coro_rpc_client& client) { return client.send_request<echo>("hello");
+//     auto sent = co_await pool->send_request([](client_reuse_hint, coro_rpc_client& client) { return
+//     client.send_request<echo>("hello");
 //     }); if (sent) auto result = co_await std::move(*sent);
 //
-// An operation that takes a client_reuse_hint shares its connection with others: it is chosen by the fewest calls in flight, and a new one
-// is made when all have `reuse_limit` and fewer than `max_connection` are shared. One without has a connection of its own for as long as it
-// runs. A connection that broke is dropped when it is next looked at; connecting is tried again `connect_retry_count` times with
-// `reconnect_wait_time` between. While somebody uses the pool, idle connections are asked every `host_alive_detect_duration` whether they
-// still answer, and those beyond the first that nobody used for `idle_timeout` are closed.
+// An operation that takes a client_reuse_hint shares its connection with others: it is chosen by the fewest calls in
+// flight, and a new one is made when all have `reuse_limit` and fewer than `max_connection` are shared. One without has
+// a connection of its own for as long as it runs. A connection that broke is dropped when it is next looked at;
+// connecting is tried again `connect_retry_count` times with `reconnect_wait_time` between. While somebody uses the
+// pool, idle connections are asked every `host_alive_detect_duration` whether they still answer, and those beyond the
+// first that nobody used for `idle_timeout` are closed.
 //
 // From any thread. Its operations hold it; it may be dropped at any time.
 #pragma once
@@ -31,7 +33,8 @@ struct client_reuse_hint {};
 struct client_pool_config {
 	std::size_t max_connection = 100;
 	int connect_retry_count = 3;
-	int reuse_limit = -1;  // calls in flight on a shared connection before another is made; -1: 24 over RDMA, 160 over TCP
+	int reuse_limit =
+		-1;  // calls in flight on a shared connection before another is made; -1: 24 over RDMA, 160 over TCP
 	std::chrono::milliseconds reconnect_wait_time{1'000};
 	std::chrono::milliseconds idle_timeout{30'000};
 	std::chrono::milliseconds host_alive_detect_duration{30'000};  // 0: never asked
@@ -106,7 +109,8 @@ private:
 		co_return std::move(result);
 	}
 	template <class Operation>
-	static Lazy<std::expected<ResultOf<Operation>, errc>> run_alone(std::shared_ptr<client_pool> pool, Operation operation) {
+	static Lazy<std::expected<ResultOf<Operation>, errc>> run_alone(
+		std::shared_ptr<client_pool> pool, Operation operation) {
 		std::shared_ptr<C> client = co_await pool->get(true);
 		if (client == nullptr) co_return std::unexpected(errc::not_connected);
 		const GiveBack back{*pool, client.get()};
@@ -135,7 +139,8 @@ private:
 		co_await look_after_idle();
 		for (int attempt = 0; attempt <= settings_.connect_retry_count; ++attempt) {
 			Choice choice = choose(alone);
-			for (const std::uint64_t failed = choice.failed; choice.waits() && choice.failed == failed; choice = choose(alone))
+			for (const std::uint64_t failed = choice.failed; choice.waits() && choice.failed == failed;
+				choice = choose(alone))
 				co_await here.loop().sleep_for(look_again);
 			if (choice.waits()) continue;  // somebody else has tried in vain
 			if (choice.client != nullptr) co_return std::move(choice.client);
@@ -151,7 +156,8 @@ private:
 				note(made, alone, connected);
 			}
 			if (connected) co_return made;
-			if (attempt < settings_.connect_retry_count) co_await here.loop().sleep_for(detail::patience_of(settings_.reconnect_wait_time));
+			if (attempt < settings_.connect_retry_count)
+				co_await here.loop().sleep_for(detail::patience_of(settings_.reconnect_wait_time));
 		}
 		co_return nullptr;
 	}
@@ -174,7 +180,8 @@ private:
 		}
 	}
 
-	// The best of those that are there; or one more is to connect, and counts as Connecting; or neither, while as many are as there may be.
+	// The best of those that are there; or one more is to connect, and counts as Connecting; or neither, while as many
+	// are as there may be.
 	struct Choice {
 		std::shared_ptr<C> client;
 		bool connects = false;
@@ -186,8 +193,11 @@ private:
 		std::erase_if(entries_, [](const Entry& each) { return each.client->has_closed(); });
 		Entry* best = nullptr;
 		for (Entry& each : entries_)
-			if (!each.alone && (best == nullptr || each.client->get_pipeline_size() < best->client->get_pipeline_size())) best = &each;
-		const std::size_t shared = connecting_ + static_cast<std::size_t>(std::ranges::count(entries_, false, &Entry::alone));
+			if (!each.alone &&
+				(best == nullptr || each.client->get_pipeline_size() < best->client->get_pipeline_size()))
+				best = &each;
+		const std::size_t shared =
+			connecting_ + static_cast<std::size_t>(std::ranges::count(entries_, false, &Entry::alone));
 		const bool more = alone || shared < std::max<std::size_t>(settings_.max_connection, 1);
 		const bool good = best != nullptr && best->client->get_pipeline_size() < (alone ? 1 : reuse_limit_);
 		if (!good && more) {
@@ -215,7 +225,8 @@ private:
 					due.push_back(each.client);
 			}
 			const auto old = [&](const Entry& each) {
-				return !each.alone && each.client->get_pipeline_size() == 0 && now() - each.used > settings_.idle_timeout;
+				return !each.alone && each.client->get_pipeline_size() == 0 &&
+					now() - each.used > settings_.idle_timeout;
 			};
 			while (entries_.size() > 1 && old(entries_.back())) entries_.pop_back();
 		}
@@ -230,8 +241,8 @@ private:
 
 	template <class Predicate> std::size_t count(Predicate predicate) const {
 		const std::lock_guard guard(lock_);
-		return static_cast<std::size_t>(
-			std::ranges::count_if(entries_, [&](const Entry& each) { return !each.client->has_closed() && predicate(each); }));
+		return static_cast<std::size_t>(std::ranges::count_if(
+			entries_, [&](const Entry& each) { return !each.client->has_closed() && predicate(each); }));
 	}
 	static Time now() { return std::chrono::steady_clock::now(); }
 

@@ -13,7 +13,8 @@ using namespace std::chrono_literals;
 using Pool = client_pool<Client>;
 
 Lazy<std::string> shared_echo(std::shared_ptr<Pool> pool, std::string text) {
-	auto sent = co_await pool->send_request([&](client_reuse_hint, Client& client) { return client.send_request<rpc_test::echo>(text); });
+	auto sent = co_await pool->send_request(
+		[&](client_reuse_hint, Client& client) { return client.send_request<rpc_test::echo>(text); });
 	if (!sent) co_return "no connection: " + pool->error_text();
 	const auto result = co_await std::move(*sent);
 	if (!result) co_return result.error().msg;
@@ -44,7 +45,8 @@ TEST(ClientPool, AnOperationWithoutTheHintHasAConnectionOfItsOwn) {
 	const auto pool = Pool::create(server.address());
 	const auto body = [](std::shared_ptr<Pool> pool) -> Lazy<void> {
 		const auto outer = co_await pool->send_request([&](Client& first) -> Lazy<int> {
-			const auto inner = co_await pool->send_request([](Client& second) { return second.call<rpc_test::add>(1, 2); });
+			const auto inner =
+				co_await pool->send_request([](Client& second) { return second.call<rpc_test::add>(1, 2); });
 			const auto own = co_await first.call<rpc_test::add>(3, 4);
 			co_return inner->value() + *own;
 		});
@@ -92,7 +94,8 @@ protected:
 	}
 	rpc_test::Identity identity_;
 };
-INSTANTIATE_TEST_SUITE_P(Transports, ClientPoolOver, ::testing::Values("tcp", "tls", "rdma"), [](const auto& info) { return info.param; });
+INSTANTIATE_TEST_SUITE_P(
+	Transports, ClientPoolOver, ::testing::Values("tcp", "tls", "rdma"), [](const auto& info) { return info.param; });
 
 TEST_P(ClientPoolOver, ItHealsAfterTheServerHasStartedAgain) {
 	rpc_test::ServerProcess first("1", GetParam());
@@ -148,7 +151,8 @@ TEST(ClientPool, ItTriesAgainWhileTheServerStarts) {
 	rpc_test::ServerProcess first("1", "tcp");
 	const int port = first.port();
 	first.kill();
-	const auto pool = Pool::create("127.0.0.1:" + std::to_string(port), {.connect_retry_count = 500, .reconnect_wait_time = 20ms});
+	const auto pool =
+		Pool::create("127.0.0.1:" + std::to_string(port), {.connect_retry_count = 500, .reconnect_wait_time = 20ms});
 	std::string answer;
 	std::jthread caller([&] { answer = syncAwait(shared_echo(pool, "late")); });
 	while (pool->error_text().empty()) std::this_thread::yield();  // it has failed once

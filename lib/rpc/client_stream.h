@@ -18,7 +18,8 @@ struct stream_config_t {
 
 namespace detail {
 
-template <class Result> Lazy<rpc_result<Result>> wait_for_end(std::shared_ptr<StreamEnd> end, std::shared_ptr<Answer<Result>> answer) {
+template <class Result>
+Lazy<rpc_result<Result>> wait_for_end(std::shared_ptr<StreamEnd> end, std::shared_ptr<Answer<Result>> answer) {
 	IoThread::Visit visit(end->home());
 	co_await visit.there();
 	end->stop_writing();
@@ -48,7 +49,8 @@ inline constexpr Nanoseconds ask_patience = 30'000'000'000;
 
 }  // namespace detail
 
-// Reads what the function writes, and writes what it reads. When it goes before finish(), the function is told to give up.
+// Reads what the function writes, and writes what it reads. When it goes before finish(), the function is told to give
+// up.
 template <class In, class Out, class Result> class client_stream_of : public stream<In, Out> {
 public:
 	client_stream_of(std::shared_ptr<StreamEnd> end, detail::PendingAtHome<Result> answer)
@@ -69,7 +71,8 @@ private:
 	std::shared_ptr<detail::Answer<Result>> answer_;
 };
 template <auto f>
-using client_stream = client_stream_of<typename Function<f>::Out, typename Function<f>::In, Owned<typename Function<f>::Result>>;
+using client_stream =
+	client_stream_of<typename Function<f>::Out, typename Function<f>::In, Owned<typename Function<f>::Result>>;
 
 namespace detail {
 
@@ -84,12 +87,13 @@ inline Lazy<rpc_error> ask_for_streams(std::shared_ptr<ClientConnection> connect
 		connection->set_server_level(level ? *level : 1);
 	}
 	if (connection->server_level() >= 2) co_return rpc_error();
-	co_return rpc_error(errc::unknown_protocol_version, "the server has no streams: it is older than they are, or has them switched off");
+	co_return rpc_error(errc::unknown_protocol_version,
+		"the server has no streams: it is older than they are, or has them switched off");
 }
 
 template <auto f, class... Carried>
-Lazy<rpc_result<client_stream<f>>> run_open(
-	std::shared_ptr<ClientConnection> connection, stream_config_t settings, std::uint32_t item_max, Carried... arguments) {
+Lazy<rpc_result<client_stream<f>>> run_open(std::shared_ptr<ClientConnection> connection, stream_config_t settings,
+	std::uint32_t item_max, Carried... arguments) {
 	using Result = rpc::Owned<typename Function<f>::Result>;
 	IoThread::Visit visit(connection->thread());
 	co_await visit.there();
@@ -101,7 +105,8 @@ Lazy<rpc_result<client_stream<f>>> run_open(
 		PendingAtHome<Result> pending(new Answer<Result>(connection), {&connection->thread()});
 		pending->stream = StreamEnd::make(connection->thread(), *settings.window, item_max);
 		std::shared_ptr<StreamEnd> end = pending->stream;
-		if (send_call(*connection, *pending, options, arguments...)) opened = client_stream<f>(std::move(end), std::move(pending));
+		if (send_call(*connection, *pending, options, arguments...))
+			opened = client_stream<f>(std::move(end), std::move(pending));
 		else opened = std::unexpected(pending->error);
 	}
 	co_await visit.back();

@@ -4,8 +4,9 @@
 //     co_await get_context_in_coro()    in a coroutine, as its first statement
 //     context<T>::get_context_info()    in a callback, as long as it has the context
 //
-// A context<T> goes where the program wants it, on any thread; its answer is sent by response_msg() or response_error(), once. If every
-// copy goes without that, the caller gets an error. Contexts must be gone before their server is destroyed.
+// A context<T> goes where the program wants it, on any thread; its answer is sent by response_msg() or
+// response_error(), once. If every copy goes without that, the caller gets an error. Contexts must be gone before their
+// server is destroyed.
 #pragma once
 
 #include <any>
@@ -34,7 +35,8 @@ public:
 	void set_response_attachment(std::string&& bytes) { response_ = {.bytes = {}, .owner = std::move(bytes)}; }
 	void set_response_attachment(std::string_view bytes);
 	void set_response_attachment(const char* text) { set_response_attachment(std::string_view(text)); }
-	// Registered memory, of memory(): it is not copied, and must stay as it is until the answer has gone. On the connection's I/O thread.
+	// Registered memory, of memory(): it is not copied, and must stay as it is until the answer has gone. On the
+	// connection's I/O thread.
 	void set_response_attachment(channel::Place place) { response_ = registered_attachment(std::move(place)); }
 	channel::MemoryPool* memory() const;  // null over TCP
 
@@ -106,7 +108,8 @@ public:
 private:
 	friend class ServerConnection;
 	friend class CallTable;
-	AsyncCall(std::shared_ptr<ServerConnection> connection, std::string_view function, const Frame& frame, Arrived& arrived);
+	AsyncCall(
+		std::shared_ptr<ServerConnection> connection, std::string_view function, const Frame& frame, Arrived& arrived);
 	void give_up(const rpc_error& why);  // nobody waits for its answer
 
 	std::shared_ptr<ServerConnection> connection_;
@@ -128,8 +131,8 @@ public:
 		if constexpr (std::is_void_v<T>) {
 			static_assert(sizeof...(Arguments) == 0, "a context<void> is answered without a value");
 		} else {
-			static_assert(
-				std::is_constructible_v<T, Arguments...>, "the answer cannot be made of these arguments: see the T of this context<T>");
+			static_assert(std::is_constructible_v<T, Arguments...>,
+				"the answer cannot be made of these arguments: see the T of this context<T>");
 			pack_value(body, T(std::forward<Arguments>(arguments)...));
 		}
 		call_->answer(std::move(body));

@@ -1,7 +1,8 @@
-// How a call fails. 0 to 255 are the library's own codes, with the names that coro_rpc's users know; 256 to 65535 belong to the program.
+// How a call fails. 0 to 255 are the library's own codes, with the names that coro_rpc's users know; 256 to 65535
+// belong to the program.
 //
-// An rpc_error is thrown by a handler to answer with it, and is what a caller gets. Its text is one sentence for people, never to be
-// parsed.
+// An rpc_error is thrown by a handler to answer with it, and is what a caller gets. Its text is one sentence for
+// people, never to be parsed.
 #pragma once
 
 #include <cstdint>

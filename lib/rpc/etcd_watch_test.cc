@@ -33,7 +33,9 @@ bool come_to(const Balancer& balancer, const std::vector<std::string>& hosts) {
 }
 
 Lazy<int> ask(std::shared_ptr<Balancer> balancer, int number) {
-	const auto operation = [number](client_reuse_hint, Client& client) { return client.send_request<rpc_test::add>(number, 1); };
+	const auto operation = [number](client_reuse_hint, Client& client) {
+		return client.send_request<rpc_test::add>(number, 1);
+	};
 	auto sent = co_await balancer->send_request(operation);
 	if (!sent) co_return -1;
 	const auto result = co_await std::move(*sent);

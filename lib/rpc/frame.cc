@@ -43,7 +43,8 @@ std::expected<Frame, FrameFault> FrameReader::next() {
 		.body_length = load<std::uint32_t>(at + 12),
 		.attachment_length = load<std::uint32_t>(at + 16),
 		.patience_us = load<std::uint32_t>(at + 20)};
-	if (header.kind < FrameKind::request || header.kind > FrameKind::done) return fault("a frame of this kind does not exist");
+	if (header.kind < FrameKind::request || header.kind > FrameKind::done)
+		return fault("a frame of this kind does not exist");
 	if (header.serialization > Serialization::msgpack)
 		return fault("a frame's body is serialized in a way that this version does not know");
 	const bool asks = header.kind == FrameKind::request || header.kind == FrameKind::open;
@@ -71,8 +72,9 @@ std::expected<Frame, FrameFault> FrameReader::next() {
 	rest_ = rest.subspan(length);
 	if (header.body_length > limits_.body_max || header.attachment_length > limits_.attachment_max)
 		return fault("the body or the attachment is larger than the limit", errc::message_too_large, header.sequence);
-	return Frame{
-		.header = header, .body = rest.first(header.body_length), .attachment = rest.subspan(header.body_length, header.attachment_length)};
+	return Frame{.header = header,
+		.body = rest.first(header.body_length),
+		.attachment = rest.subspan(header.body_length, header.attachment_length)};
 }
 
 }  // namespace verbena::rpc

@@ -1,4 +1,5 @@
-// The frames of a call on the wire, without I/O. One channel message holds one frame or more, one behind the other, and nothing else.
+// The frames of a call on the wire, without I/O. One channel message holds one frame or more, one behind the other, and
+// nothing else.
 //
 //      0  magic 0x56      1  version 1      2  kind      3  flags: how the body is serialized
 //      4  sequence number u32: the caller's name for the call, the same in its answer
@@ -27,19 +28,19 @@ namespace verbena::rpc {
 enum class FrameKind : std::uint8_t {
 	request = 1,
 	response = 2,
-	cancel = 3,   // the caller of this sequence number waits no more
-	ping = 4,     // answered by pong with the same sequence number
+	cancel = 3,  // the caller of this sequence number waits no more
+	ping = 4,  // answered by pong with the same sequence number
 	pong = 5,
 	goodbye = 6,  // the server takes no new request on this connection, and answers what it has
 	// Of streams, which only peers of protocol level 2 know; the sequence number is the stream's.
-	open = 7,     // a request whose function reads and writes items until it is answered
-	item = 8,     // one way or the other
-	window = 9,   // the peer may send so many bytes more
-	done = 10,    // the client sends no more items
+	open = 7,  // a request whose function reads and writes items until it is answered
+	item = 8,  // one way or the other
+	window = 9,  // the peer may send so many bytes more
+	done = 10,  // the client sends no more items
 };
 
-// What a server answers to a call of the function "verbena::protocol", which every server of level 2 and above has: 1: calls, 2: streams
-// too.
+// What a server answers to a call of the function "verbena::protocol", which every server of level 2 and above has: 1:
+// calls, 2: streams too.
 inline constexpr std::uint32_t protocol_level = 2;
 inline constexpr std::string_view protocol_function = "verbena::protocol";
 
@@ -53,8 +54,8 @@ struct FrameHeader {
 	Serialization serialization = Serialization::none;
 	std::uint32_t sequence = 0;
 	std::uint32_t function = 0;  // of a request or open
-	std::uint16_t code = 0;      // of a response
-	std::uint32_t granted = 0;   // of a window
+	std::uint16_t code = 0;  // of a response
+	std::uint32_t granted = 0;  // of a window
 	std::uint32_t body_length = 0;
 	std::uint32_t attachment_length = 0;
 	std::uint32_t patience_us = 0;
@@ -75,11 +76,12 @@ struct FrameLimits {
 
 struct FrameFault {
 	errc code = errc::protocol_error;  // protocol_error, unknown_protocol_version or message_too_large
-	std::string_view text;             // lives as long as the program
-	std::uint32_t sequence = 0;        // of message_too_large: of the frame that may be answered; the reader has skipped it
+	std::string_view text;  // lives as long as the program
+	std::uint32_t sequence = 0;  // of message_too_large: of the frame that may be answered; the reader has skipped it
 };
 
-// Reads a message's frames one after the other. After a fault other than message_too_large the rest of the message means nothing.
+// Reads a message's frames one after the other. After a fault other than message_too_large the rest of the message
+// means nothing.
 class FrameReader {
 public:
 	FrameReader(std::span<const std::byte> message, const FrameLimits& limits) : rest_(message), limits_(limits) {}

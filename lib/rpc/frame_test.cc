@@ -18,8 +18,8 @@ Bytes bytes_of(std::initializer_list<int> values) {
 
 // A request of function 0x11223344 with a body of 2 bytes and an attachment of 3.
 Bytes request() {
-	return bytes_of(
-		{0x56, 1, 1, 1, 7, 0, 0, 0, 0x44, 0x33, 0x22, 0x11, 2, 0, 0, 0, 3, 0, 0, 0, 0x40, 0x42, 0x0f, 0, 'b', 'b', 'a', 't', 't'});
+	return bytes_of({0x56, 1, 1, 1, 7, 0, 0, 0, 0x44, 0x33, 0x22, 0x11, 2, 0, 0, 0, 3, 0, 0, 0, 0x40, 0x42, 0x0f, 0,
+		'b', 'b', 'a', 't', 't'});
 }
 
 errc fault_of(const Bytes& message, const FrameLimits& limits = {}) {
@@ -67,11 +67,13 @@ TEST(Frame, TheFramesOfAStreamAreReadFromTheirLiteralBytes) {
 	const Bytes item = bytes_of({0x56, 1, 8, 1, 7, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 5});
 	const auto read = FrameReader(item, {}).next();
 	ASSERT_TRUE(read);
-	EXPECT_EQ(
-		read->header, (FrameHeader{.kind = FrameKind::item, .serialization = Serialization::msgpack, .sequence = 7, .body_length = 1}));
+	EXPECT_EQ(read->header,
+		(FrameHeader{
+			.kind = FrameKind::item, .serialization = Serialization::msgpack, .sequence = 7, .body_length = 1}));
 	EXPECT_EQ(read->body.size(), 1u);
 	const Bytes window = bytes_of({0x56, 1, 9, 0, 7, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0});
-	EXPECT_EQ(FrameReader(window, {}).next()->header, (FrameHeader{.kind = FrameKind::window, .sequence = 7, .granted = 65'536}));
+	EXPECT_EQ(FrameReader(window, {}).next()->header,
+		(FrameHeader{.kind = FrameKind::window, .sequence = 7, .granted = 65'536}));
 	const Bytes done = bytes_of({0x56, 1, 10, 0, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0});
 	EXPECT_EQ(FrameReader(done, {}).next()->header, (FrameHeader{.kind = FrameKind::done, .sequence = 7}));
 }
@@ -107,7 +109,9 @@ TEST(Frame, SeveralFramesOfOneMessageComeInOrder) {
 TEST(Frame, AMessageThatEndsEarlyIsRefusedAtEveryLength) {
 	const Bytes message = request();
 	for (std::size_t length = 0; length < message.size(); ++length)
-		EXPECT_EQ(fault_of(Bytes(message.begin(), message.begin() + static_cast<std::ptrdiff_t>(length))), errc::protocol_error) << length;
+		EXPECT_EQ(fault_of(Bytes(message.begin(), message.begin() + static_cast<std::ptrdiff_t>(length))),
+			errc::protocol_error)
+			<< length;
 }
 
 TEST(Frame, WhatNoPeerMaySendIsRefused) {

@@ -1,11 +1,13 @@
-// What the library knows of a function at compile time: its name, its id on the wire, its parameters and result, and of which kind it is.
+// What the library knows of a function at compile time: its name, its id on the wire, its parameters and result, and of
+// which kind it is.
 //
 //     int add(int, int);                                    plain
 //     Lazy<std::string> fetch(std::string_view key);        coroutine
 //     void later(context<std::string>, int seconds);        callback
 //     Lazy<void> count(stream_writer<int>, int from);       stream (stream.h)
 //
-// Members of a class likewise. A function's id is the 32-bit FNV-1a hash of its name as written in full: "add", "Shop::order".
+// Members of a class likewise. A function's id is the 32-bit FNV-1a hash of its name as written in full: "add",
+// "Shop::order".
 #pragma once
 
 #include <cstdint>
@@ -75,7 +77,8 @@ template <class T, class... P> struct Split<void, std::tuple<context<T>, P...>> 
 	using Out = void;
 	static constexpr bool is_callback = true, is_stream = false;
 };
-template <class Returned, class Read, class Written, class... P> struct Split<Returned, std::tuple<stream<Read, Written>, P...>> {
+template <class Returned, class Read, class Written, class... P>
+struct Split<Returned, std::tuple<stream<Read, Written>, P...>> {
 	using Result = typename Awaited<Returned>::Type;
 	using Declared = std::tuple<P...>;
 	using In = Read;
@@ -89,7 +92,8 @@ template <class... P> struct Decayed<std::tuple<P...>> {
 	static constexpr bool writes_to_reference =
 		((std::is_lvalue_reference_v<P> && !std::is_const_v<std::remove_reference_t<P>>) || ... || false);
 	// By value, and with memory of its own: gone when the function returns.
-	static constexpr bool owns_by_value = ((!std::is_reference_v<P> && !is_view<P> && !std::is_trivially_copyable_v<P>) || ... || false);
+	static constexpr bool owns_by_value =
+		((!std::is_reference_v<P> && !is_view<P> && !std::is_trivially_copyable_v<P>) || ... || false);
 };
 
 }  // namespace detail
@@ -99,10 +103,10 @@ template <auto f> struct Function {
 	using Split = detail::Split<typename Signature::Returned, typename Signature::Parameters>;
 	using Class = typename Signature::Class;
 	using Returned = typename Signature::Returned;
-	using Result = typename Split::Result;           // as the function declares it
-	using Declared = typename Split::Declared;       // without the context of a callback and the stream
+	using Result = typename Split::Result;  // as the function declares it
+	using Declared = typename Split::Declared;  // without the context of a callback and the stream
 	using Arguments = typename detail::Decayed<Declared>::Type;
-	using In = typename Split::In;                    // items that a stream's function reads, and writes
+	using In = typename Split::In;  // items that a stream's function reads, and writes
 	using Out = typename Split::Out;
 
 	static constexpr std::string_view name = detail::spelled<f>();
@@ -116,10 +120,13 @@ template <auto f> struct Function {
 	// Asked where a function is registered.
 	static constexpr void check_handler() {
 		static_assert(!detail::Decayed<Declared>::writes_to_reference,
-			"an RPC function cannot write to a parameter: take it by value, as a view, or as a reference to const, and return what is new");
-		static_assert(!is_stream || is_coroutine, "an RPC function that has a stream is a coroutine: let it return Lazy<...>");
+			"an RPC function cannot write to a parameter: take it by value, as a view, or as a reference to const, and "
+		    "return what is new");
+		static_assert(
+			!is_stream || is_coroutine, "an RPC function that has a stream is a coroutine: let it return Lazy<...>");
 		static_assert(is_coroutine || is_callback || !is_view<Result> || !detail::Decayed<Declared>::owns_by_value,
-			"this RPC function returns a view (std::string_view, std::span) and takes a parameter by value that owns its memory: the view "
+			"this RPC function returns a view (std::string_view, std::span) and takes a parameter by value that owns "
+		    "its memory: the view "
 			"would point into what is gone when the function returns. Take the parameter as a view (std::string_view "
 			"echo(std::string_view)), "
 			"or return a value that owns its bytes (std::string)");

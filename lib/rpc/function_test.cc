@@ -41,7 +41,8 @@ TEST(Function, TheThreeKindsAreTold) {
 }
 
 TEST(Function, ArgumentsAreReadIntoValuesAndViews) {
-	static_assert(std::is_same_v<Function<&shop::Counter::order>::Arguments, std::tuple<std::string_view, std::vector<int>>>);
+	static_assert(
+		std::is_same_v<Function<&shop::Counter::order>::Arguments, std::tuple<std::string_view, std::vector<int>>>);
 }
 
 }  // namespace

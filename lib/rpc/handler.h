@@ -1,6 +1,7 @@
 // How a function becomes a Handler: reads the arguments, calls it, sends what it gives back or throws.
 //
-// An rpc_error that is thrown is the answer; any other exception is answered with its text as errc::rpc_throw_exception.
+// An rpc_error that is thrown is the answer; any other exception is answered with its text as
+// errc::rpc_throw_exception.
 #pragma once
 
 #include <coroutine>
@@ -50,15 +51,17 @@ template <auto f, class... Parameters> decltype(auto) call_function(void* object
 }
 
 // The arguments as the function declares them: moved into what it takes by value.
-template <auto f, class... First> decltype(auto) call_with(void* object, typename Function<f>::Arguments& arguments, First&&... first) {
+template <auto f, class... First>
+decltype(auto) call_with(void* object, typename Function<f>::Arguments& arguments, First&&... first) {
 	using Declared = typename Function<f>::Declared;
 	return [&]<std::size_t... i>(std::index_sequence<i...>) -> decltype(auto) {
-		return call_function<f>(
-			object, std::forward<First>(first)..., static_cast<std::tuple_element_t<i, Declared>&&>(std::get<i>(arguments))...);
+		return call_function<f>(object, std::forward<First>(first)...,
+			static_cast<std::tuple_element_t<i, Declared>&&>(std::get<i>(arguments))...);
 	}(std::make_index_sequence<Function<f>::parameters>());
 }
 
-// A handler that is a coroutine, from its first step until its answer. Its frame is the AsyncCall's as long as it stands.
+// A handler that is a coroutine, from its first step until its answer. Its frame is the AsyncCall's as long as it
+// stands.
 struct HandlerRun {
 	struct promise_type {
 		template <class... Rest> explicit promise_type(std::shared_ptr<AsyncCall>& call, Rest&...) {
@@ -74,7 +77,8 @@ struct HandlerRun {
 
 // `first`: the stream, of a function that has one.
 template <auto f, class... First>
-HandlerRun run_coroutine(std::shared_ptr<AsyncCall> call, void* object, typename Function<f>::Arguments arguments, First... first) {
+HandlerRun run_coroutine(
+	std::shared_ptr<AsyncCall> call, void* object, typename Function<f>::Arguments arguments, First... first) {
 	using Result = typename Function<f>::Result;
 	std::optional<rpc_error> error;
 	Buffer body;
@@ -152,7 +156,10 @@ template <auto f> void invoke_callback(Incoming& incoming) {
 
 template <auto f> Handler make_handler(void* object = nullptr) {
 	Function<f>::check_handler();
-	Handler handler{.invoke = nullptr, .object = object, .name = std::string(Function<f>::name), .is_stream = Function<f>::is_stream};
+	Handler handler{.invoke = nullptr,
+		.object = object,
+		.name = std::string(Function<f>::name),
+		.is_stream = Function<f>::is_stream};
 	if constexpr (Function<f>::is_stream) handler.invoke = detail::invoke_stream<f>;
 	else if constexpr (Function<f>::is_callback) handler.invoke = detail::invoke_callback<f>;
 	else if constexpr (Function<f>::is_coroutine) handler.invoke = detail::invoke_coroutine<f>;

@@ -31,7 +31,8 @@ TEST(IbvConfig, DefaultsAreThePublishedOnes) {
 	const ibv_config config;
 	EXPECT_EQ(config.buffer_pool_config.buffer_size, 256u << 10);
 	EXPECT_EQ(config.recv_buffer_cnt, 8u);
-	EXPECT_EQ(config.rc()->offers_max * config.rc()->part_bytes, 4 * (256u << 10)) << "bytes under way, as in the published code";
+	EXPECT_EQ(config.rc()->offers_max * config.rc()->part_bytes, 4 * (256u << 10))
+		<< "bytes under way, as in the published code";
 	EXPECT_EQ(config.recv_mode, recv_mode_t::srq);
 	EXPECT_EQ(config.qp_type, IBV_QPT_RC);
 	EXPECT_EQ(config.cap.max_send_wr, 32u);
@@ -57,7 +58,8 @@ TEST(IbvConfig, BlocksOfAConnectionsOwnAreWhatIsPostedAndSent) {
 }
 
 TEST(IbvConfig, TheWatermarkBoundsReceiveBuffersAndRegisteredMemory) {
-	const ibv_config config{.watermark = channel::Watermark::close, .buffer_pool_config = {.max_memory_usage = 64 << 20}};
+	const ibv_config config{
+		.watermark = channel::Watermark::close, .buffer_pool_config = {.max_memory_usage = 64 << 20}};
 	const auto options = config.rc();
 	EXPECT_EQ(options->memory.max, 64u << 20);
 	EXPECT_LE(std::uint64_t{options->units_max} * options->unit_bytes, 64u << 20);
@@ -75,7 +77,8 @@ TEST(IbvConfig, AGlobalIPv6AddressComesBeforeALinkLocalOne) {
 	const lib::DeviceInfo device{.name = "mlx5_0",
 		.ports = {{.state = IBV_PORT_ACTIVE,
 			.active_mtu_bytes = 4096,
-			.gids = {gid(0, "fe80::1", roce_v2), gid(1, "::1", roce_v2), gid(2, "2001:db8::1", roce_v1), gid(3, "2001:db8::1", roce_v2)}}}};
+			.gids = {gid(0, "fe80::1", roce_v2), gid(1, "::1", roce_v2), gid(2, "2001:db8::1", roce_v1),
+				gid(3, "2001:db8::1", roce_v2)}}}};
 	EXPECT_EQ(lib::choose(std::span(&device, 1), {})->gid_index, 3u);
 }
 
@@ -83,7 +86,9 @@ TEST(IbvConfig, AnAddressOfAnInterfaceThatIsNotHereIsLeft) {
 	lib::GidEntry elsewhere = gid(0, "::ffff:10.110.0.33", lib::GidType::roce_v2);
 	elsewhere.interface.clear();
 	const lib::DeviceInfo device{.name = "mlx5_0",
-		.ports = {{.state = IBV_PORT_ACTIVE, .active_mtu_bytes = 4096, .gids = {elsewhere, gid(1, "fe80::1", lib::GidType::roce_v2)}}}};
+		.ports = {{.state = IBV_PORT_ACTIVE,
+			.active_mtu_bytes = 4096,
+			.gids = {elsewhere, gid(1, "fe80::1", lib::GidType::roce_v2)}}}};
 	EXPECT_EQ(lib::choose(std::span(&device, 1), {})->gid_index, 1u);
 	EXPECT_EQ(lib::choose(std::span(&device, 1), {.gid_index = 0})->gid_index, 0u) << "unless it is named";
 }

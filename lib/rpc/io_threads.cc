@@ -34,7 +34,8 @@ IoThread::~IoThread() {
 	current_thread = before;
 }
 
-std::expected<channel::RcTransport*, std::string> IoThread::transport(const lib::Wish& wish, const channel::RcOptions& options) {
+std::expected<channel::RcTransport*, std::string> IoThread::transport(
+	const lib::Wish& wish, const channel::RcOptions& options) {
 	check(here(), "a transport is opened on its own thread");
 	const auto known = std::ranges::find_if(transports_, [&](const Opened& each) {
 		return each.wish.device == wish.device && each.wish.gid_index == wish.gid_index &&
@@ -73,7 +74,8 @@ RdmaUse IoThread::rdma() const {
 	return all;
 }
 
-IoThreads::IoThreads(std::size_t count, const async::LoopOptions& options) : options_(options), threads_(std::max<std::size_t>(count, 1)) {}
+IoThreads::IoThreads(std::size_t count, const async::LoopOptions& options)
+	: options_(options), threads_(std::max<std::size_t>(count, 1)) {}
 
 IoThreads::~IoThreads() {
 	for (const auto& each : threads_)
@@ -97,7 +99,8 @@ IoThread& IoThreads::next() {
 }
 
 IoThreads& IoThreads::of_process() {
-	// These threads use OpenSSL: it begins before them, so that it ends after them. (Without an option it would not begin.)
+	// These threads use OpenSSL: it begins before them, so that it ends after them. (Without an option it would not
+	// begin.)
 	[[maybe_unused]] static const int first = OPENSSL_init_crypto(OPENSSL_INIT_LOAD_CONFIG, nullptr);
 	static IoThreads threads(std::thread::hardware_concurrency());
 	return threads;

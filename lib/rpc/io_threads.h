@@ -1,11 +1,13 @@
-// IoThread: a thread that runs a loop, with the RDMA transports that channels on it share. IoThreads: several, given out in turn.
+// IoThread: a thread that runs a loop, with the RDMA transports that channels on it share. IoThreads: several, given
+// out in turn.
 //
-// Made and destroyed by any other thread; whoever uses one (clients, servers) dies before it. on() brings a coroutine to a thread:
+// Made and destroyed by any other thread; whoever uses one (clients, servers) dies before it. on() brings a coroutine
+// to a thread:
 //
 //     co_await thread.on();      // from here on this thread; at once, if it is there already
 //
-// A coroutine must not be destroyed while it is on another thread or on its way. The library's own ones go away from an I/O thread as a
-// Visit and come back to it, so that it knows of them.
+// A coroutine must not be destroyed while it is on another thread or on its way. The library's own ones go away from an
+// I/O thread as a Visit and come back to it, so that it knows of them.
 #pragma once
 
 #include <atomic>
@@ -22,11 +24,11 @@ namespace verbena::rpc {
 
 // What the transports of a thread, or of several, hold now and have done since they were opened.
 struct RdmaUse {
-	std::uint64_t pinned_bytes = 0;                // of receive and send buffers that are not free
-	std::uint64_t frames = 0, frames_inline = 0;   // sent
-	std::uint64_t registrations = 0;               // ibv_reg_mr calls for the memory of large data
-	std::uint64_t refused = 0;                     // buffers of it that were asked for above the watermark
-	std::uint32_t parts_most = 0;                  // of large data that one connection had under way
+	std::uint64_t pinned_bytes = 0;  // of receive and send buffers that are not free
+	std::uint64_t frames = 0, frames_inline = 0;  // sent
+	std::uint64_t registrations = 0;  // ibv_reg_mr calls for the memory of large data
+	std::uint64_t refused = 0;  // buffers of it that were asked for above the watermark
+	std::uint32_t parts_most = 0;  // of large data that one connection had under way
 
 	RdmaUse& operator+=(const RdmaUse& other);
 };
@@ -44,7 +46,8 @@ public:
 	async::Loop& loop() { return loop_; }
 
 	// On this thread: the transport of this device and these options; opened by the first who asks.
-	std::expected<channel::RcTransport*, std::string> transport(const lib::Wish& wish, const channel::RcOptions& options);
+	std::expected<channel::RcTransport*, std::string> transport(
+		const lib::Wish& wish, const channel::RcOptions& options);
 
 	// On this thread.
 	RdmaUse rdma() const;

@@ -5,10 +5,10 @@
 //     auto ask = [](client_reuse_hint, coro_rpc_client& client) { return client.send_request<echo>("hello"); };
 //     auto sent = co_await balancer->send_request(ask);
 //
-// A server that cannot be reached is left out for `reconnect_wait_time`, and the request goes to the next one; what was sent is never sent
-// twice. The servers are a list, or what a resolver says: it is asked again every `update_interval`, on a thread of its own, and servers
-// that it names no more get no new requests. dns_resolver() gives all addresses of a name; watch_etcd() the entries below a prefix of etcd,
-// whose changes are seen at once.
+// A server that cannot be reached is left out for `reconnect_wait_time`, and the request goes to the next one; what was
+// sent is never sent twice. The servers are a list, or what a resolver says: it is asked again every `update_interval`,
+// on a thread of its own, and servers that it names no more get no new requests. dns_resolver() gives all addresses of
+// a name; watch_etcd() the entries below a prefix of etcd, whose changes are seen at once.
 //
 // From any thread. Its operations hold it.
 #pragma once
@@ -50,8 +50,9 @@ public:
 	// `changed` is called after each change, on any thread, until this is destroyed. Called once.
 	virtual void notify(std::function<void()> changed) = 0;
 };
-// "etcd://HOST:2379/PREFIX": the servers are the last parts of the keys below the prefix, "host:port", as discovery::Registration puts them
-// there. One sentence, if etcd does not answer now; later what was seen last counts until it answers again.
+// "etcd://HOST:2379/PREFIX": the servers are the last parts of the keys below the prefix, "host:port", as
+// discovery::Registration puts them there. One sentence, if etcd does not answer now; later what was seen last counts
+// until it answers again.
 std::expected<std::unique_ptr<server_watch>, std::string> watch_etcd(std::string_view prefix);
 
 struct load_balancer_config {
@@ -84,17 +85,20 @@ public:
 	using config = load_balancer_config;
 
 	// Weights: as many as hosts, or none: all 1.
-	static std::shared_ptr<load_balancer> create(
-		const std::vector<std::string>& hosts, load_balancer_config settings = {}, const std::vector<unsigned>& weights = {}) {
+	static std::shared_ptr<load_balancer> create(const std::vector<std::string>& hosts,
+		load_balancer_config settings = {}, const std::vector<unsigned>& weights = {}) {
 		std::vector<server_address> servers;
-		for (std::size_t i = 0; i < hosts.size(); ++i) servers.push_back({hosts[i], i < weights.size() ? weights[i] : 1});
+		for (std::size_t i = 0; i < hosts.size(); ++i)
+			servers.push_back({hosts[i], i < weights.size() ? weights[i] : 1});
 		return std::shared_ptr<load_balancer>(new load_balancer(std::move(servers), std::move(settings), {}));
 	}
 	static std::shared_ptr<load_balancer> create(resolver servers, load_balancer_config settings = {}) {
 		auto now = servers();
-		return std::shared_ptr<load_balancer>(new load_balancer(std::move(now), std::move(settings), std::move(servers)));
+		return std::shared_ptr<load_balancer>(
+			new load_balancer(std::move(now), std::move(settings), std::move(servers)));
 	}
-	static std::shared_ptr<load_balancer> create(std::unique_ptr<server_watch> watch, load_balancer_config settings = {}) {
+	static std::shared_ptr<load_balancer> create(
+		std::unique_ptr<server_watch> watch, load_balancer_config settings = {}) {
 		std::shared_ptr<load_balancer> balancer(new load_balancer(watch->servers(), std::move(settings), {}));
 		balancer->watch_ = std::move(watch);
 		balancer->watch_->notify([of = balancer.get()] {
@@ -106,7 +110,9 @@ public:
 	load_balancer& operator=(const load_balancer&) = delete;
 
 	// As client_pool's. Error: no server could be reached, or there is none.
-	template <class Operation> auto send_request(Operation operation) { return run(this->shared_from_this(), std::move(operation)); }
+	template <class Operation> auto send_request(Operation operation) {
+		return run(this->shared_from_this(), std::move(operation));
+	}
 
 	std::vector<server_address> servers() const {
 		const std::lock_guard guard(lock_);
@@ -124,9 +130,11 @@ private:
 		Time down_until;
 	};
 	template <class Operation>
-	using ResultOf = typename detail::Awaited<decltype(std::declval<Pool&>().send_request(std::declval<Operation>()))>::Type;
+	using ResultOf =
+		typename detail::Awaited<decltype(std::declval<Pool&>().send_request(std::declval<Operation>()))>::Type;
 
-	load_balancer(std::vector<server_address> servers, load_balancer_config settings, resolver source) : settings_(std::move(settings)) {
+	load_balancer(std::vector<server_address> servers, load_balancer_config settings, resolver source)
+		: settings_(std::move(settings)) {
 		settings_.pool.connect_retry_count = 0;  // another server is asked instead
 		set(std::move(servers));
 		if (!source) return;
@@ -134,7 +142,8 @@ private:
 			std::mutex unused;
 			std::unique_lock guard(unused);
 			std::condition_variable_any wake;
-			while (!wake.wait_for(guard, stop, settings_.update_interval, [&] { return stop.stop_requested(); }) && !stop.stop_requested())
+			while (!wake.wait_for(guard, stop, settings_.update_interval, [&] { return stop.stop_requested(); }) &&
+				!stop.stop_requested())
 				if (auto named = source(); !named.empty()) set(std::move(named));
 		});
 	}
@@ -144,7 +153,8 @@ private:
 		std::vector<Entry> entries;
 		std::vector<unsigned> weights;
 		for (server_address& each : servers) {
-			const auto known = std::ranges::find(entries_, each.host, [](const Entry& entry) { return entry.server.host; });
+			const auto known =
+				std::ranges::find(entries_, each.host, [](const Entry& entry) { return entry.server.host; });
 			auto pool = known != entries_.end() ? known->pool : Pool::create(each.host, settings_.pool);
 			weights.push_back(std::max(each.weight, 1u));
 			entries.push_back({.server = std::move(each), .pool = std::move(pool), .down_until = {}});
@@ -153,7 +163,8 @@ private:
 		spread_.emplace(settings_.lba, std::move(weights), std::random_device()());
 	}
 
-	template <class Operation> static Lazy<ResultOf<Operation>> run(std::shared_ptr<load_balancer> balancer, Operation operation) {
+	template <class Operation>
+	static Lazy<ResultOf<Operation>> run(std::shared_ptr<load_balancer> balancer, Operation operation) {
 		std::size_t left = balancer->size();
 		while (left > 0) {
 			const std::shared_ptr<Pool> pool = balancer->choose();
@@ -178,7 +189,8 @@ private:
 	void leave_out(const std::shared_ptr<Pool>& pool) {
 		const std::lock_guard guard(lock_);
 		for (Entry& each : entries_)
-			if (each.pool == pool) each.down_until = std::chrono::steady_clock::now() + settings_.pool.reconnect_wait_time;
+			if (each.pool == pool)
+				each.down_until = std::chrono::steady_clock::now() + settings_.pool.reconnect_wait_time;
 	}
 
 	load_balancer_config settings_;

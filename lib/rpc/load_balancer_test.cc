@@ -22,8 +22,10 @@ std::vector<std::size_t> turns_of(Spread spread, std::size_t count, const std::v
 
 TEST(Spread, InTurnTakesEachAsOften) {
 	const std::vector<bool> all(3, true);
-	EXPECT_EQ(turns_of({load_balance_algorithm::RR, {1, 5, 1}, 1}, 6, all), (std::vector<std::size_t>{0, 1, 2, 0, 1, 2}));
-	EXPECT_EQ(turns_of({load_balance_algorithm::RR, {1, 1, 1}, 1}, 4, {true, false, true}), (std::vector<std::size_t>{0, 2, 0, 2}));
+	EXPECT_EQ(
+		turns_of({load_balance_algorithm::RR, {1, 5, 1}, 1}, 6, all), (std::vector<std::size_t>{0, 1, 2, 0, 1, 2}));
+	EXPECT_EQ(turns_of({load_balance_algorithm::RR, {1, 1, 1}, 1}, 4, {true, false, true}),
+		(std::vector<std::size_t>{0, 2, 0, 2}));
 	EXPECT_EQ(turns_of({load_balance_algorithm::RR, {1, 1}, 1}, 2, {false, false}), (std::vector<std::size_t>{0, 1}))
 		<< "better than nobody";
 }
@@ -60,7 +62,8 @@ Lazy<std::map<std::string, int>> call_all(std::shared_ptr<Balancer> balancer, in
 
 TEST(LoadBalancer, RequestsGoToTheServersByWeight) {
 	rpc_test::ServerProcess one("1", "tcp"), other("1", "tcp");
-	const auto balancer = Balancer::create({one.address(), other.address()}, {.lba = load_balance_algorithm::WRR}, {3, 1});
+	const auto balancer =
+		Balancer::create({one.address(), other.address()}, {.lba = load_balance_algorithm::WRR}, {3, 1});
 	auto counts = syncAwait(call_all(balancer, 40));
 	EXPECT_EQ(counts[one.address()], 30);
 	EXPECT_EQ(counts[other.address()], 10);
@@ -75,11 +78,13 @@ TEST(LoadBalancer, AServerThatIsGoneIsLeftOutAndTakenBack) {
 	EXPECT_EQ(counts[one.address()], 10) << "none is lost: nobody had them yet";
 	rpc_test::ServerProcess again("1", "tcp", port);
 	const auto deadline = std::chrono::steady_clock::now() + 20s;
-	while (syncAwait(call_all(balancer, 2))[again.address()] == 0) ASSERT_LT(std::chrono::steady_clock::now(), deadline);
+	while (syncAwait(call_all(balancer, 2))[again.address()] == 0)
+		ASSERT_LT(std::chrono::steady_clock::now(), deadline);
 	one.kill();
 	again.kill();
 	const auto operation = [](client_reuse_hint, Client& client) { return client.send_request<rpc_test::add>(1, 1); };
-	while (syncAwait(balancer->send_request(operation))) ASSERT_LT(std::chrono::steady_clock::now(), deadline);  // until it knows
+	while (syncAwait(balancer->send_request(operation)))
+		ASSERT_LT(std::chrono::steady_clock::now(), deadline);  // until it knows
 	EXPECT_EQ(syncAwait(balancer->send_request(operation)).error(), errc::not_connected);
 }
 
@@ -99,8 +104,10 @@ TEST(LoadBalancer, ANameStandsForAllItsAddresses) {
 	rpc_test::ServerProcess server("1", "tcp");
 	const auto balancer = Balancer::create(dns_resolver("localhost:" + std::to_string(server.port())));
 	const auto servers = balancer->servers();
-	EXPECT_TRUE(std::ranges::any_of(servers, [&](const server_address& each) { return each.host == server.address(); }));
-	EXPECT_EQ(syncAwait(call_all(balancer, 5))[server.address()], 5) << "others of its addresses, where nobody listens, are left out";
+	EXPECT_TRUE(
+		std::ranges::any_of(servers, [&](const server_address& each) { return each.host == server.address(); }));
+	EXPECT_EQ(syncAwait(call_all(balancer, 5))[server.address()], 5)
+		<< "others of its addresses, where nobody listens, are left out";
 	EXPECT_TRUE(dns_resolver("no-such-host.invalid:1")().empty());
 }
 

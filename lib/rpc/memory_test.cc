@@ -28,7 +28,8 @@ Lazy<std::string> connect_one(Client& client, std::string address) {
 	co_return sum ? std::string() : sum.error().msg;
 }
 
-// VERBENA_TEST_CONNECTIONS: how many, if not 1,000. 10,000 take one to two minutes, above the limit of a test: make slow.
+// VERBENA_TEST_CONNECTIONS: how many, if not 1,000. 10,000 take one to two minutes, above the limit of a test: make
+// slow.
 TEST(ServerMemory, AThousandIdleConnectionsStayWithin64MiB) {
 #ifdef __SANITIZE_ADDRESS__
 	GTEST_SKIP() << "the address sanitizer's own memory is counted with it";
@@ -92,7 +93,8 @@ TEST(ServerMemory, OrTheirConnectionIsClosedAndNoOther) {
 	EXPECT_EQ(syncAwait(modest.call<rpc_test::add>(1, 2)).value(), 3);
 }
 
-// A registered attachment of `size` bytes to the server and back, and a small call right behind it. Whether both are right.
+// A registered attachment of `size` bytes to the server and back, and a small call right behind it. Whether both are
+// right.
 Lazy<bool> there_and_back(Client& client, std::size_t size, char fill) {
 	channel::Place place(client.memory()->take(size));
 	std::ranges::fill(place.bytes(), static_cast<std::byte>(fill));
@@ -109,7 +111,8 @@ Lazy<bool> there_and_back(Client& client, std::size_t size, char fill) {
 Lazy<std::size_t> many_there_and_back(Client& client, std::size_t count, std::size_t size) {
 	co_await client.call<rpc_test::add>(1, 1);  // from here on the client's own thread
 	std::vector<Lazy<bool>> under_way;
-	for (std::size_t i = 0; i < count; ++i) under_way.push_back(there_and_back(client, size, static_cast<char>('a' + i)));
+	for (std::size_t i = 0; i < count; ++i)
+		under_way.push_back(there_and_back(client, size, static_cast<char>('a' + i)));
 	const auto good = co_await collectAll(std::move(under_way));
 	co_return static_cast<std::size_t>(std::ranges::count(good, true));
 }

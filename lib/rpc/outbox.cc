@@ -24,7 +24,8 @@ Outbox::~Outbox() { say_progress(); }
 
 std::uint64_t Outbox::finish(FrameDraft& draft, Attachment attachment) {
 	++counters_.frames;
-	if (const auto* const owned = std::get_if<std::string>(&attachment.owner)) attachment.bytes = std::as_bytes(std::span(*owned));
+	if (const auto* const owned = std::get_if<std::string>(&attachment.owner))
+		attachment.bytes = std::as_bytes(std::span(*owned));
 	draft.header_.body_length = static_cast<std::uint32_t>(body_size(draft));
 	draft.header_.attachment_length = static_cast<std::uint32_t>(attachment.bytes.size());
 	draft.header_.serialization = draft.header_.body_length > 0 ? Serialization::msgpack : Serialization::none;

@@ -1,6 +1,6 @@
-// Outbox: the frames that one end of a connection sends. Frames of one turn of the loop leave together: those that fit into a batch are one
-// channel message, and so one write to a socket or one work request. A frame with a large attachment is a message of its own, whose
-// attachment is sent from where it lies.
+// Outbox: the frames that one end of a connection sends. Frames of one turn of the loop leave together: those that fit
+// into a batch are one channel message, and so one write to a socket or one work request. A frame with a large
+// attachment is a message of its own, whose attachment is sent from where it lies.
 //
 //     FrameDraft draft = outbox.begin(header);     // one at a time
 //     pack_value(draft.buffer(), value);           // the body
@@ -25,8 +25,8 @@
 
 namespace verbena::rpc {
 
-// What keeps an attachment's bytes until they are sent: nobody (the sender waits), a string, a received message, registered memory (which
-// the peer fetches).
+// What keeps an attachment's bytes until they are sent: nobody (the sender waits), a string, a received message,
+// registered memory (which the peer fetches).
 using AttachmentOwner = std::variant<std::monostate, std::string, MessageShare, channel::Place>;
 
 // `bytes` of a string are found by whom it is given to.
@@ -38,7 +38,9 @@ inline Attachment registered_attachment(channel::Place place) {
 	const std::span<const std::byte> bytes = place.bytes();
 	return {.bytes = bytes, .owner = std::move(place)};
 }
-inline Attachment view_attachment(std::string_view bytes) { return {.bytes = std::as_bytes(std::span(bytes)), .owner = {}}; }
+inline Attachment view_attachment(std::string_view bytes) {
+	return {.bytes = std::as_bytes(std::span(bytes)), .owner = {}};
+}
 
 struct OutboxCounters {
 	std::uint64_t frames = 0;
@@ -119,7 +121,8 @@ private:
 		Buffer head;
 		Attachment attachment;
 	};
-	// Its attachment is registered memory, which the peer fetches: several are under way at once, and what follows may overtake them.
+	// Its attachment is registered memory, which the peer fetches: several are under way at once, and what follows may
+	// overtake them.
 	struct Lent {
 		Item item;
 		async::Job job;

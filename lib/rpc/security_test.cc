@@ -21,7 +21,8 @@ public:
 		write("client", issue(authority, channel::Use::client, {.name = "client"}).value());
 	}
 	ssl_config of(const std::string& side) const {
-		return {.base_path = folder_.path(), .ca_file = "ca.pem", .cert_file = side + ".pem", .key_file = side + ".key"};
+		return {
+			.base_path = folder_.path(), .ca_file = "ca.pem", .cert_file = side + ".pem", .key_file = side + ".key"};
 	}
 
 private:
@@ -55,7 +56,8 @@ protected:
 	}
 	Authority good_{"127.0.0.1"}, other_{"127.0.0.1"}, elsewhere_{"db1.example.org"};
 };
-INSTANTIATE_TEST_SUITE_P(Over, Certificates, ::testing::Values("tls", "rdma"), [](const auto& info) { return info.param; });
+INSTANTIATE_TEST_SUITE_P(
+	Over, Certificates, ::testing::Values("tls", "rdma"), [](const auto& info) { return info.param; });
 
 TEST_P(Certificates, OfOneAuthorityKnowEachOther) { EXPECT_EQ(call(good_.of("server"), good_.of("client")), ""); }
 

@@ -3,10 +3,11 @@
 //     the body of a request     an array with one element for each parameter; no body at all for none
 //     the body of a response    the result; no body for void. With an error code: its text, a string
 //
-// A program's own types: MSGPACK_DEFINE(a, b, c) in the class (an array), or an adaptor as msgpack-cxx's documentation has it. Strings and
-// byte spans are read as views into the message, without a copy.
+// A program's own types: MSGPACK_DEFINE(a, b, c) in the class (an array), or an adaptor as msgpack-cxx's documentation
+// has it. Strings and byte spans are read as views into the message, without a copy.
 //
-// Reading takes what a peer sent: every claim of a length is held against the bytes that are there before memory is taken for it.
+// Reading takes what a peer sent: every claim of a length is held against the bytes that are there before memory is
+// taken for it.
 #pragma once
 
 #define MSGPACK_NO_BOOST
@@ -74,12 +75,15 @@ template <class T> bool unpack_value(Unpacker& unpacker, std::span<const std::by
 	return true;
 }
 
-template <class... Parameters> bool unpack_arguments(Unpacker& unpacker, std::span<const std::byte> body, std::tuple<Parameters...>& into) {
+template <class... Parameters>
+bool unpack_arguments(Unpacker& unpacker, std::span<const std::byte> body, std::tuple<Parameters...>& into) {
 	if constexpr (sizeof...(Parameters) == 0) {
 		return body.empty() || (body.size() == 1 && body[0] == std::byte{0x90});
 	} else {
 		const msgpack::object* const object = unpacker.unpack(body);
-		if (object == nullptr || object->type != msgpack::type::ARRAY || object->via.array.size != sizeof...(Parameters)) return false;
+		if (object == nullptr || object->type != msgpack::type::ARRAY ||
+			object->via.array.size != sizeof...(Parameters))
+			return false;
 		try {
 			const msgpack::object* element = object->via.array.ptr;
 			std::apply([&](Parameters&... each) { ((element++)->convert(each), ...); }, into);

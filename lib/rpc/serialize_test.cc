@@ -44,7 +44,8 @@ TEST(Serialize, AStringIsReadAsAViewIntoTheMessage) {
 	ASSERT_TRUE(unpack_arguments(unpacker, body, arguments));
 	EXPECT_EQ(std::get<0>(arguments), "hello");
 	EXPECT_GE(static_cast<const void*>(std::get<0>(arguments).data()), static_cast<const void*>(body.data()));
-	EXPECT_LT(static_cast<const void*>(std::get<0>(arguments).data()), static_cast<const void*>(body.data() + body.size()));
+	EXPECT_LT(
+		static_cast<const void*>(std::get<0>(arguments).data()), static_cast<const void*>(body.data() + body.size()));
 }
 
 TEST(Serialize, BytesAreReadAsASpanIntoTheMessage) {

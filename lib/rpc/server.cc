@@ -51,7 +51,9 @@ void Server::add(std::uint32_t id, Handler handler, std::string_view name) {
 	check(!running_, "functions are registered before the server starts");
 	if (!name.empty()) handler.name = name;
 	const bool added = functions_.try_emplace(id, std::move(handler)).second;
-	check(added, "a function of this name, or one whose name has the same hash, is registered already: register it under another name");
+	check(added,
+		"a function of this name, or one whose name has the same hash, is registered already: register it under "
+	    "another name");
 }
 
 err_code Server::fail(errc code, std::string text) {
@@ -75,24 +77,27 @@ err_code Server::open() {
 		if (ibv_) {
 			const auto numbers = ibv_->rc();
 			if (!numbers) return fail(errc::open_error, numbers.error());
-			const lib::Wish wish{
-				.device = ibv_->device, .gid_index = ibv_->gid_index, .both_ends_on_this_host = async::is_loopback(*where)};
+			const lib::Wish wish{.device = ibv_->device,
+				.gid_index = ibv_->gid_index,
+				.both_ends_on_this_host = async::is_loopback(*where)};
 			const auto opened = on_thread(worker.thread, [&] { return worker.thread.transport(wish, *numbers); });
 			if (!opened) return fail(errc::open_error, opened.error());
 			worker.transport = *opened;
 		}
 		homes.push_back({.loop = &worker.thread.loop(),
 			.transport = worker.transport,
-			.deliver = [this, &worker](std::unique_ptr<channel::Channel> channel) { take(worker, std::move(channel)); }});
+			.deliver = [this, &worker](
+						   std::unique_ptr<channel::Channel> channel) { take(worker, std::move(channel)); }});
 	}
 	channel::AcceptorOptions options{.protection = channel::InClear{}, .tcp = config_.tcp};
 	if (ssl_ || ibv_) options.protection = *protection;
 	if (!ssl_) {
 		options.tcp_protection = channel::InClear{};
-		config_.log("TCP is served in plain text: nobody is authenticated and nothing is encrypted until init_ssl() is called");
+		config_.log(
+			"TCP is served in plain text: nobody is authenticated and nothing is encrypted until init_ssl() is called");
 	}
-	acceptor_ = std::make_unique<channel::Acceptor>(
-		setup_, std::move(*listener), std::move(homes), std::move(options), [this](const std::string& what) { config_.log(what); });
+	acceptor_ = std::make_unique<channel::Acceptor>(setup_, std::move(*listener), std::move(homes), std::move(options),
+		[this](const std::string& what) { config_.log(what); });
 	port_ = acceptor_->port();
 	acceptor_->start();
 	return errc::ok;
@@ -178,7 +183,8 @@ void Server::drain() {
 Task<void> Server::until_drained(Nanoseconds deadline, bool& drained) {
 	// A client may have been let in at the last moment: only a thread that knows of the end can say that it has nobody.
 	const auto busy = [this] {
-		return connection_count() > 0 || std::ranges::any_of(workers_, [](const auto& worker) { return !worker->draining; });
+		return connection_count() > 0 ||
+			std::ranges::any_of(workers_, [](const auto& worker) { return !worker->draining; });
 	};
 	while (busy() && monotonic_now() < deadline) co_await setup_.sleep_for(1'000'000);
 	drained = true;

@@ -5,9 +5,10 @@
 //     server.init_ibv();                       // without it: TCP only
 //     server.start();                          // until stop(), from any other thread or a signal handler
 //
-// Set it up and start it on one thread. Each connection lives on one of `threads` I/O threads, where its functions run too: one that blocks
-// holds up the connections of that thread and no others. stop() lets clients send no more, answers what is in flight, and ends what
-// is left after `drain_patience`; it waits longer only for functions whose call on another thread's client is not answered yet.
+// Set it up and start it on one thread. Each connection lives on one of `threads` I/O threads, where its functions run
+// too: one that blocks holds up the connections of that thread and no others. stop() lets clients send no more, answers
+// what is in flight, and ends what is left after `drain_patience`; it waits longer only for functions whose call on
+// another thread's client is not answered yet.
 #pragma once
 
 #include <atomic>
@@ -49,7 +50,8 @@ public:
 	Server(const Server&) = delete;
 	Server& operator=(const Server&) = delete;
 
-	// Before start(). A name, or the hash of one, that is there already ends the program: it is a mistake in the source.
+	// Before start(). A name, or the hash of one, that is there already ends the program: it is a mistake in the
+	// source.
 	template <auto... f> void register_handler() { (add(Function<f>::id, make_handler<f>()), ...); }
 	template <auto f> void register_handler(std::string_view name) { add(function_id(name), make_handler<f>(), name); }
 	template <auto f> void register_handler(std::uint32_t key) { add(key, make_handler<f>()); }

@@ -12,11 +12,14 @@ thread_local context_info_t* running = nullptr;
 context_info_t* get_context() { return running; }
 context_info_t* swap_context(context_info_t* with) { return std::exchange(running, with); }
 
-context_info_t::context_info_t(ServerConnection& connection, std::string_view function, const Frame& frame, Arrived* arrived)
+context_info_t::context_info_t(
+	ServerConnection& connection, std::string_view function, const Frame& frame, Arrived* arrived)
 	: connection_(&connection),
 	  function_(function),
 	  sequence_(frame.header.sequence),
-	  deadline_(frame.header.patience_us == 0 ? never : connection.home().loop().now() + Nanoseconds{frame.header.patience_us} * 1000),
+	  deadline_(frame.header.patience_us == 0
+			  ? never
+			  : connection.home().loop().now() + Nanoseconds{frame.header.patience_us} * 1000),
 	  attachment_(frame.attachment),
 	  arrived_(arrived) {}
 
@@ -26,8 +29,8 @@ std::string_view context_info_t::get_request_attachment() const {
 
 void context_info_t::set_response_attachment(std::string_view bytes) {
 	const auto span = std::as_bytes(std::span(bytes));
-	const bool of_request =
-		!bytes.empty() && span.data() >= attachment_.data() && span.data() + span.size() <= attachment_.data() + attachment_.size();
+	const bool of_request = !bytes.empty() && span.data() >= attachment_.data() &&
+		span.data() + span.size() <= attachment_.data() + attachment_.size();
 	if (!of_request) return set_response_attachment(std::string(bytes));
 	if (arrived_ != nullptr) {
 		MessageShare share = arrived_->share();
@@ -47,7 +50,8 @@ std::string_view context_info_t::get_transport() const { return connection_->pat
 std::any& context_info_t::tag() { return connection_->tag(); }
 channel::MemoryPool* context_info_t::memory() const { return connection_->memory(); }
 
-AsyncCall::AsyncCall(std::shared_ptr<ServerConnection> connection, std::string_view function, const Frame& frame, Arrived& arrived)
+AsyncCall::AsyncCall(
+	std::shared_ptr<ServerConnection> connection, std::string_view function, const Frame& frame, Arrived& arrived)
 	: connection_(std::move(connection)), home_(connection_->home()), info_(*connection_, function, frame, nullptr) {
 	info_.share_ = arrived.share();
 	info_.attachment_ = arrived.kept(frame.attachment);
@@ -74,7 +78,8 @@ void AsyncCall::give_up(const rpc_error& why) {
 void AsyncCall::answer(Buffer body) {
 	if (answered_.exchange(true, std::memory_order_acq_rel)) return;
 	home_.run([self = shared_from_this(), body = std::move(body)] {
-		self->connection_->respond(self->info_, errc::ok, [&](Buffer& into) { into.insert(into.end(), body.begin(), body.end()); });
+		self->connection_->respond(
+			self->info_, errc::ok, [&](Buffer& into) { into.insert(into.end(), body.begin(), body.end()); });
 	});
 }
 
@@ -83,8 +88,8 @@ void AsyncCall::answer(const rpc_error& error) {
 	home_.run([self = shared_from_this(), error] { self->connection_->respond(self->info_, error); });
 }
 
-ServerConnection::ServerConnection(IoThread& home, std::unique_ptr<channel::Channel> channel, const FunctionTable& functions,
-	const ConnectionLimits& limits, ServerCounters& counters, std::uint64_t id)
+ServerConnection::ServerConnection(IoThread& home, std::unique_ptr<channel::Channel> channel,
+	const FunctionTable& functions, const ConnectionLimits& limits, ServerCounters& counters, std::uint64_t id)
 	: home_(home),
 	  channel_(std::move(channel)),
 	  functions_(functions),
@@ -104,7 +109,8 @@ Task<void> ServerConnection::serve() {
 		ServerCounters::add(counters_.messages_received);
 		FrameReader reader(arrived.bytes(), limits_.frame);
 		while (!reader.done() && !closed_) {
-			// One message may hold millions of frames, so this is asked for each. Whoever answers wakes it; what is sent does too.
+			// One message may hold millions of frames, so this is asked for each. Whoever answers wakes it; what is
+			// sent does too.
 			if (may_read()) read(reader, arrived);
 			else if (outbox_.crowded()) co_await outbox_.until_progress();
 			else co_await async::Park(slowed_);
@@ -127,7 +133,8 @@ void ServerConnection::read(FrameReader& reader, Arrived& arrived) {
 	if (frame) return handle(*frame, arrived);
 	ServerCounters::add(counters_.faults);
 	refuse(frame.error().sequence, rpc_error(frame.error().code, std::string(frame.error().text)));
-	if (frame.error().code == errc::message_too_large) forget(frame.error().sequence, rpc_error(errc::message_too_large));
+	if (frame.error().code == errc::message_too_large)
+		forget(frame.error().sequence, rpc_error(errc::message_too_large));
 	else close();
 }
 
@@ -142,7 +149,8 @@ void ServerConnection::handle(const Frame& frame, Arrived& arrived) {
 			if (call == nullptr || !call->stream_ || call->stream_->take(frame, arrived)) return;
 			ServerCounters::add(counters_.faults);
 			refuse(frame.header.sequence,
-				rpc_error(errc::protocol_error, "the rules of a stream were broken: more was sent or granted than there may be"));
+				rpc_error(errc::protocol_error,
+					"the rules of a stream were broken: more was sent or granted than there may be"));
 			close();
 			return;
 		}
@@ -179,7 +187,8 @@ void ServerConnection::execute(const Frame& frame, Arrived& arrived) {
 	const bool opens = frame.header.kind == FrameKind::open;
 	if (opens != found->second.is_stream) {
 		refuse(frame.header.sequence,
-			rpc_error(errc::invalid_rpc_arguments, opens ? "the function has no stream: call it" : "the function has a stream: open it"));
+			rpc_error(errc::invalid_rpc_arguments,
+				opens ? "the function has no stream: call it" : "the function has a stream: open it"));
 		return;
 	}
 	if (opens && streams_ >= limits_.streams_max) {

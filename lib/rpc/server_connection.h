@@ -1,7 +1,8 @@
 // One client, as its server sees it: reads requests, calls their functions, sends answers.
 //
-// Of one I/O thread. A plain function runs at once and its answer is written straight into the outbox; coroutines and callbacks have an
-// AsyncCall. Requests are not read while `in_flight_max` calls are unanswered or while `unsent_max` bytes of answers wait for the client.
+// Of one I/O thread. A plain function runs at once and its answer is written straight into the outbox; coroutines and
+// callbacks have an AsyncCall. Requests are not read while `in_flight_max` calls are unanswered or while `unsent_max`
+// bytes of answers wait for the client.
 #pragma once
 
 #include <any>
@@ -121,7 +122,8 @@ template <class Pack> void ServerConnection::respond(context_info_t& info, errc 
 		ServerCounters::add(counters_.expired);
 		return;
 	}
-	FrameDraft draft = outbox_.begin({.kind = FrameKind::response, .sequence = info.sequence_, .code = static_cast<std::uint16_t>(code)});
+	FrameDraft draft = outbox_.begin(
+		{.kind = FrameKind::response, .sequence = info.sequence_, .code = static_cast<std::uint16_t>(code)});
 	try {
 		pack(draft.buffer());
 	} catch (...) {
@@ -129,7 +131,8 @@ template <class Pack> void ServerConnection::respond(context_info_t& info, errc 
 		throw;
 	}
 	const std::size_t attached = size_of(info.response_);
-	if (outbox_.body_size(draft) > limits_.frame.body_max || attached > limits_.frame.attachment_max || !outbox_.fits(draft, attached)) {
+	if (outbox_.body_size(draft) > limits_.frame.body_max || attached > limits_.frame.attachment_max ||
+		!outbox_.fits(draft, attached)) {
 		outbox_.drop(draft);
 		info.response_ = {};
 		return respond(info, rpc_error(errc::message_too_large, "the answer is larger than the limit"));

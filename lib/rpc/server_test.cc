@@ -70,7 +70,9 @@ protected:
 		if (GetParam() == "rdma-own") ibv.recv_mode = recv_mode_t::per_connection;
 		std::unique_ptr<channel::RcTransport> transport;
 		if (GetParam().starts_with("rdma"))
-			transport = channel::RcTransport::open(loop, {.device = ibv.device, .both_ends_on_this_host = true}, ibv.rc().value()).value();
+			transport = channel::RcTransport::open(
+				loop, {.device = ibv.device, .both_ends_on_this_host = true}, ibv.rc().value())
+							.value();
 		channel::ConnectOptions options{.protection = channel::InClear{}, .host = server_.address()};
 		if (GetParam() != "tcp") options.protection = make_protection(Side::client, {}).value();
 		std::vector<std::pair<FrameKind, errc>> heard;
@@ -79,8 +81,8 @@ protected:
 	}
 
 private:
-	static Task<void> converse(async::Loop& loop, channel::RcTransport* transport, channel::ConnectOptions options, const Buffer& garbage,
-		std::vector<std::pair<FrameKind, errc>>& heard) {
+	static Task<void> converse(async::Loop& loop, channel::RcTransport* transport, channel::ConnectOptions options,
+		const Buffer& garbage, std::vector<std::pair<FrameKind, errc>>& heard) {
 		std::unique_ptr<channel::Channel> channel;
 		if (transport != nullptr) {
 			auto connected = co_await channel::connect(*transport, std::move(options));
@@ -181,7 +183,8 @@ Lazy<std::size_t> send_many(Client& client, std::size_t count) {
 	for (std::size_t i = 0; i < count; ++i)
 		under_way.push_back(co_await client.send_request_with_attachment<rpc_test::attachment_size_later>(attachment));
 	const auto results = co_await collectAll(std::move(under_way));
-	co_return static_cast<std::size_t>(std::ranges::count_if(results, [&](const auto& each) { return each && each->result() == 3000; }));
+	co_return static_cast<std::size_t>(
+		std::ranges::count_if(results, [&](const auto& each) { return each && each->result() == 3000; }));
 }
 
 TEST_P(SlowServer, HoldsItsClientBackBeforeAnRnrNakWould) {

@@ -1,6 +1,7 @@
-// A received message that several hold views of. The first reader has it on the stack (Arrived); who needs it longer takes a share, which
-// any thread may keep and let go: the message itself goes back on its own thread. A small message is copied for that, because it lies in a
-// receive buffer that the sender needs: whoever waits for more messages while holding these would wait for ever.
+// A received message that several hold views of. The first reader has it on the stack (Arrived); who needs it longer
+// takes a share, which any thread may keep and let go: the message itself goes back on its own thread. A small message
+// is copied for that, because it lies in a receive buffer that the sender needs: whoever waits for more messages while
+// holding these would wait for ever.
 #pragma once
 
 #include <algorithm>
@@ -45,7 +46,8 @@ private:
 // On its home thread.
 class Arrived {
 public:
-	Arrived(channel::Message message, IoThread& home) : message_(std::move(message)), bytes_(message_.bytes()), home_(home) {}
+	Arrived(channel::Message message, IoThread& home)
+		: message_(std::move(message)), bytes_(message_.bytes()), home_(home) {}
 	Arrived(const Arrived&) = delete;
 	Arrived& operator=(const Arrived&) = delete;
 

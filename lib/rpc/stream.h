@@ -2,17 +2,20 @@
 //
 //     Lazy<void> count(stream_writer<int> out, int from, int to);            // server streaming
 //     Lazy<double> mean(stream_reader<double> in);                           // client streaming
-//     Lazy<int> shout(stream<std::string, std::string> both, int volume);    // both ways: reads the first type, writes the second
+//     Lazy<int> shout(stream<std::string, std::string> both, int volume);    // both ways: reads the first type, writes
+//     the second
 //
 //     auto numbers = co_await client.open_stream<count>(1, 10);              // rpc_result<client_stream<count>>
 //     while (true) {
 //         auto next = co_await numbers->read();                              // rpc_result<std::optional<int>>
 //         if (!next || !*next) break;                                        // an error; the end
 //     }
-//     auto result = co_await numbers->finish();                              // rpc_result<void>: how the function ended
+//     auto result = co_await numbers->finish();                              // rpc_result<void>: how the function
+//     ended
 //
-// A stream is held back by its reader: write() waits while the reader's window is full. One read() and one write() may be under way at a
-// time. From any thread; what awaits goes on at the stream's I/O thread. The handle of a function is good until that has ended.
+// A stream is held back by its reader: write() waits while the reader's window is full. One read() and one write() may
+// be under way at a time. From any thread; what awaits goes on at the stream's I/O thread. The handle of a function is
+// good until that has ended.
 #pragma once
 
 #include <memory>
@@ -44,8 +47,8 @@ private:
 struct NoItems {};
 // How an item is given to write(): text as a view, the rest by reference.
 template <class T>
-using GivenItem = std::conditional_t<std::is_same_v<T, std::string> || std::is_same_v<T, std::string_view>, std::string_view,
-	const std::conditional_t<std::is_void_v<T>, NoItems, T>&>;
+using GivenItem = std::conditional_t<std::is_same_v<T, std::string> || std::is_same_v<T, std::string_view>,
+	std::string_view, const std::conditional_t<std::is_void_v<T>, NoItems, T>&>;
 
 }  // namespace detail
 

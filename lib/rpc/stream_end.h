@@ -1,8 +1,9 @@
-// StreamEnd: one end of a stream of items, without their types: what has arrived and was not read, and what the peer still has room for.
+// StreamEnd: one end of a stream of items, without their types: what has arrived and was not read, and what the peer
+// still has room for.
 //
-// Of its home thread, but for what says otherwise. Its connection gives it what comes for its sequence number, and ends it: with the answer
-// of the function, when its caller gives up, or when the connection breaks. From then on it takes nothing, and needs its connection no
-// more. One reader and one writer at a time.
+// Of its home thread, but for what says otherwise. Its connection gives it what comes for its sequence number, and ends
+// it: with the answer of the function, when its caller gives up, or when the connection breaks. From then on it takes
+// nothing, and needs its connection no more. One reader and one writer at a time.
 #pragma once
 
 #include <deque>
@@ -62,7 +63,8 @@ public:
 		std::optional<T> value(std::in_place);
 		const bool understood = unpack_value(*unpacker_, items_.front().body, *value);
 		drop_first();
-		if (!understood) return std::unexpected(rpc_error(errc::invalid_rpc_result, "an item cannot be read as the stream's type"));
+		if (!understood)
+			return std::unexpected(rpc_error(errc::invalid_rpc_result, "an item cannot be read as the stream's type"));
 		return value;
 	}
 	template <class T> rpc_result<void> write(const T& value) {
@@ -84,7 +86,8 @@ private:
 		std::span<const std::byte> body;
 	};
 
-	StreamEnd(IoThread& home, std::uint32_t window, std::uint32_t item_max) : home_(home), item_max_(item_max), reads_(window) {}
+	StreamEnd(IoThread& home, std::uint32_t window, std::uint32_t item_max)
+		: home_(home), item_max_(item_max), reads_(window) {}
 	bool ready(Wait::For what) const {
 		const bool over = outbox_ == nullptr;
 		if (what == Wait::For::reading) return !items_.empty() || peer_done_ || over;

@@ -1,8 +1,8 @@
-// How much of a stream may be under way, in bytes, without I/O. Each end has a window for what it reads, and counts what the peer's has
-// left for what it writes.
+// How much of a stream may be under way, in bytes, without I/O. Each end has a window for what it reads, and counts
+// what the peer's has left for what it writes.
 //
-// A stream begins with `stream_window_min` both ways. A reader that wants more says so at once; what its program has read it grants again.
-// A writer sends as long as anything is left, so one item may be larger than the window.
+// A stream begins with `stream_window_min` both ways. A reader that wants more says so at once; what its program has
+// read it grants again. A writer sends as long as anything is left, so one item may be larger than the window.
 #pragma once
 
 #include <algorithm>
@@ -21,7 +21,8 @@ constexpr std::size_t item_cost(std::size_t body) { return FrameHeader::bytes + 
 
 class ReadWindow {
 public:
-	explicit ReadWindow(std::uint32_t size) : size_(std::clamp(size, stream_window_min, stream_window_max)), room_(size_) {}
+	explicit ReadWindow(std::uint32_t size)
+		: size_(std::clamp(size, stream_window_min, stream_window_max)), room_(size_) {}
 
 	// What the writer is told when the stream begins; 0: nothing.
 	std::uint32_t first_grant() const { return size_ - stream_window_min; }

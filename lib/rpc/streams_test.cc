@@ -107,7 +107,8 @@ TEST_P(Streams, ItemsAreOfAProgramsOwnTypesAndMayBeLarge) {
 			const Person guest{.name = std::string(size, 'g'), .age = 35, .friends = {"Charles"}};
 			co_await party->write(guest);
 			const auto older = co_await party->read();
-			EXPECT_TRUE(older && *older && **older == (Person{.name = guest.name, .age = 36, .friends = guest.friends})) << size;
+			EXPECT_TRUE(older && *older && **older == (Person{.name = guest.name, .age = 36, .friends = guest.friends}))
+				<< size;
 		}
 		const Person giant{.name = std::string(2 << 20, 'g')};
 		co_await party->write(giant);
@@ -132,7 +133,8 @@ TEST_P(Streams, MembersAndManyStreamsRunBesideCalls) {
 			std::optional<rpc_error> why;
 			const auto items = co_await read_all(*talk, why, std::string());
 			const auto sum = co_await client.call_for<rpc_test::add>(20s, number, 1);
-			const bool good = items.size() == 20 && items.back() == "19" + std::to_string(number) && sum && *sum == number + 1;
+			const bool good =
+				items.size() == 20 && items.back() == "19" + std::to_string(number) && sum && *sum == number + 1;
 			const auto result = co_await talk->finish();
 			co_return good&& result ? *result : 0;
 		};
@@ -318,7 +320,8 @@ TEST_P(Streams, TheDeadlineIsTheWholeStreams) {
 		EXPECT_EQ(end.error().code, errc::timed_out);
 		const auto deadline = std::chrono::steady_clock::now() + 20s;
 		errc seen = errc::ok;  // by its own clock, or because the client told
-		while (seen != errc::timed_out && seen != errc::operation_canceled && std::chrono::steady_clock::now() < deadline) {
+		while (seen != errc::timed_out && seen != errc::operation_canceled &&
+			std::chrono::steady_clock::now() < deadline) {
 			const auto why = co_await client.call<rpc_test::why_broken>();
 			if (why) seen = static_cast<errc>(*why);
 		}

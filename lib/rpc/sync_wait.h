@@ -1,5 +1,5 @@
-// Lazy<T>: a coroutine's result, as coro_rpc's users call it. syncAwait(lazy) waits for one on a thread that is no I/O thread; collectAll()
-// awaits several that run together.
+// Lazy<T>: a coroutine's result, as coro_rpc's users call it. syncAwait(lazy) waits for one on a thread that is no I/O
+// thread; collectAll() awaits several that run together.
 #pragma once
 
 #include <exception>
@@ -28,7 +28,9 @@ struct Root {
 		auto final_suspend() noexcept {
 			struct Tell {
 				bool await_ready() noexcept { return false; }
-				void await_suspend(std::coroutine_handle<promise_type> done) noexcept { done.promise().ended.release(); }
+				void await_suspend(std::coroutine_handle<promise_type> done) noexcept {
+					done.promise().ended.release();
+				}
 				void await_resume() noexcept {}
 			};
 			return Tell{};
@@ -100,7 +102,9 @@ struct Part {
 	std::coroutine_handle<promise_type> frame;
 };
 
-template <class T> Part fill_part(async::Task<T> task, std::optional<T>& into) { into.emplace(co_await std::move(task)); }
+template <class T> Part fill_part(async::Task<T> task, std::optional<T>& into) {
+	into.emplace(co_await std::move(task));
+}
 
 // Starts all parts; resumed when the last has ended.
 struct StartAll {

@@ -17,7 +17,8 @@ using std::chrono::milliseconds;
 // Reasons of a REJ message (InfiniBand specification, 12.6.7.2).
 constexpr int reason_invalid_service_id = 8;
 constexpr int reason_consumer_defined = 28;
-constexpr const char* what_may_be_in_the_way = "is it up, with an RDMA device, and no firewall in between (UDP port 4791)?";
+constexpr const char* what_may_be_in_the_way =
+	"is it up, with an RDMA device, and no firewall in between (UDP port 4791)?";
 constexpr const char* how_to_get_a_device =
 	"run under 'verbena run -- PROGRAM' for a software one ('verbena doctor' says what stands in the way)";
 
@@ -38,7 +39,8 @@ std::string reason_text(std::span<const std::byte> data) {
 std::string peer_of(rdma_cm_id* id) { return format_address(rdma_get_peer_addr(id)); }
 
 // The event of this id; what comes for others is not for a caller who waits for one connection.
-Connected<ConnectionEvent> event_of(rdma_event_channel* channel, rdma_cm_id* id, Clock::time_point deadline, const std::string& where) {
+Connected<ConnectionEvent> event_of(
+	rdma_event_channel* channel, rdma_cm_id* id, Clock::time_point deadline, const std::string& where) {
 	while (true) {
 		const auto left = std::chrono::ceil<milliseconds>(deadline - Clock::now());
 		if (left.count() <= 0) return failed("", ETIMEDOUT, where);
@@ -48,8 +50,8 @@ Connected<ConnectionEvent> event_of(rdma_event_channel* channel, rdma_cm_id* id,
 	}
 }
 
-Connected<void> await(
-	rdma_event_channel* channel, rdma_cm_id* id, rdma_cm_event_type wanted, Clock::time_point deadline, const std::string& where) {
+Connected<void> await(rdma_event_channel* channel, rdma_cm_id* id, rdma_cm_event_type wanted,
+	Clock::time_point deadline, const std::string& where) {
 	const auto event = event_of(channel, id, deadline, where);
 	if (!event) return std::unexpected(event.error());
 	if (event->type != wanted) return std::unexpected(trouble_of(*event, where));
@@ -80,15 +82,21 @@ ConnectError trouble_of(const char* call, int error, const std::string& where) {
 	switch (error) {
 		case ENODEV:
 		case ENOENT:
-			if (where.empty()) return {ConnectTrouble::no_device, std::string("no RDMA device: ") + how_to_get_a_device};
+			if (where.empty())
+				return {ConnectTrouble::no_device, std::string("no RDMA device: ") + how_to_get_a_device};
 			return {ConnectTrouble::no_device, "no RDMA device leads to " + where + ": " + how_to_get_a_device};
-		case EADDRINUSE: return {ConnectTrouble::port_busy, where + " is in use: another server listens there; choose another --port"};
+		case EADDRINUSE:
+			return {
+				ConnectTrouble::port_busy, where + " is in use: another server listens there; choose another --port"};
 		case EADDRNOTAVAIL:
-			return {ConnectTrouble::unreachable, where + " is no address of an RDMA device here ('verbena devices' shows them)"};
+			return {ConnectTrouble::unreachable,
+				where + " is no address of an RDMA device here ('verbena devices' shows them)"};
 		case ENETUNREACH:
 		case EHOSTUNREACH: return {ConnectTrouble::unreachable, where + " cannot be reached: " + std::strerror(error)};
-		case ECONNREFUSED: return {ConnectTrouble::refused, "nobody listens at " + where + ": start the server there first"};
-		case ETIMEDOUT: return {ConnectTrouble::timed_out, where + " does not answer in time: " + what_may_be_in_the_way};
+		case ECONNREFUSED:
+			return {ConnectTrouble::refused, "nobody listens at " + where + ": start the server there first"};
+		case ETIMEDOUT:
+			return {ConnectTrouble::timed_out, where + " does not answer in time: " + what_may_be_in_the_way};
 		default: return {ConnectTrouble::failed, (where.empty() ? "" : where + ": ") + failure(call, error)};
 	}
 }
@@ -101,16 +109,19 @@ ConnectError trouble_of(const ConnectionEvent& event, const std::string& where) 
 			if (event.status < 0) return trouble_of("rdma_connect", -event.status, where);
 			const std::string reason = event.status == reason_consumer_defined ? reason_text(event.private_data) : "";
 			return {ConnectTrouble::rejected,
-				where + " rejects the connection: " + (reason.empty() ? "reason " + std::to_string(event.status) : reason)};
+				where +
+					" rejects the connection: " + (reason.empty() ? "reason " + std::to_string(event.status) : reason)};
 		}
-		case RDMA_CM_EVENT_UNREACHABLE: return {ConnectTrouble::unreachable, where + " does not answer: " + what_may_be_in_the_way};
+		case RDMA_CM_EVENT_UNREACHABLE:
+			return {ConnectTrouble::unreachable, where + " does not answer: " + what_may_be_in_the_way};
 		case RDMA_CM_EVENT_ADDR_ERROR:
 		case RDMA_CM_EVENT_ROUTE_ERROR:
 			if (event.status == -ENODEV) return trouble_of("", ENODEV, where);
 			return {ConnectTrouble::unreachable, where + " cannot be reached: " + std::strerror(-event.status)};
 		case RDMA_CM_EVENT_DISCONNECTED: return {ConnectTrouble::failed, where + " has gone"};
 		default:
-			return {ConnectTrouble::failed, where + ": " + name + (event.status != 0 ? ", status " + std::to_string(event.status) : "")};
+			return {ConnectTrouble::failed,
+				where + ": " + name + (event.status != 0 ? ", status " + std::to_string(event.status) : "")};
 	}
 }
 
@@ -118,7 +129,8 @@ Connected<EventChannel> make_event_channel() {
 	auto channel = make_blocking_event_channel();
 	if (!channel) return channel;
 	const int flags = fcntl((*channel)->fd, F_GETFL);
-	if (flags < 0 || fcntl((*channel)->fd, F_SETFL, flags | O_NONBLOCK) != 0) return failed("fcntl of the event channel", errno, "");
+	if (flags < 0 || fcntl((*channel)->fd, F_SETFL, flags | O_NONBLOCK) != 0)
+		return failed("fcntl of the event channel", errno, "");
 	return channel;
 }
 
@@ -134,7 +146,11 @@ Connected<std::optional<ConnectionEvent>> wait_for_event(rdma_event_channel* cha
 		if (errno == EAGAIN || errno == EINTR) return std::nullopt;
 		return failed("rdma_get_cm_event", errno, "");
 	}
-	ConnectionEvent copy{.type = event->event, .status = event->status, .id = event->id, .private_data = {}, .context = event->id->context};
+	ConnectionEvent copy{.type = event->event,
+		.status = event->status,
+		.id = event->id,
+		.private_data = {},
+		.context = event->id->context};
 	const auto* data = static_cast<const std::byte*>(event->param.conn.private_data);
 	if (data != nullptr) copy.private_data.assign(data, data + event->param.conn.private_data_len);
 	rdma_ack_cm_event(event);
@@ -206,29 +222,33 @@ Connected<ConnectionId> listen(rdma_event_channel* channel, const SocketAddress&
 	if (rdma_create_id(channel, &made, nullptr, RDMA_PS_TCP) != 0) return failed("rdma_create_id", errno, "");
 	ConnectionId id(made);
 	SocketAddress at = where;
-	const bool any =
-		where.storage.ss_family == AF_INET6 && IN6_IS_ADDR_UNSPECIFIED(&reinterpret_cast<const sockaddr_in6*>(&where.storage)->sin6_addr);
-	const std::string name = any ? "port " + std::to_string(ntohs(reinterpret_cast<const sockaddr_in6*>(&where.storage)->sin6_port))
-								 : format_address(where.get());
+	const bool any = where.storage.ss_family == AF_INET6 &&
+		IN6_IS_ADDR_UNSPECIFIED(&reinterpret_cast<const sockaddr_in6*>(&where.storage)->sin6_addr);
+	const std::string name = any
+		? "port " + std::to_string(ntohs(reinterpret_cast<const sockaddr_in6*>(&where.storage)->sin6_port))
+		: format_address(where.get());
 	// The kernel says of a busy port that it is "not available" where all addresses are asked for.
-	if (rdma_bind_addr(id.get(), at.get()) != 0) return failed("rdma_bind_addr", any && errno == EADDRNOTAVAIL ? EADDRINUSE : errno, name);
+	if (rdma_bind_addr(id.get(), at.get()) != 0)
+		return failed("rdma_bind_addr", any && errno == EADDRNOTAVAIL ? EADDRINUSE : errno, name);
 	if (rdma_listen(id.get(), backlog) != 0) return failed("rdma_listen", errno, name);
 	return id;
 }
 
-Connected<ConnectionId> begin_resolve(
-	rdma_event_channel* channel, const SocketAddress& where, milliseconds patience, const SocketAddress* from, void* context) {
+Connected<ConnectionId> begin_resolve(rdma_event_channel* channel, const SocketAddress& where, milliseconds patience,
+	const SocketAddress* from, void* context) {
 	rdma_cm_id* made = nullptr;
 	if (rdma_create_id(channel, &made, context, RDMA_PS_TCP) != 0) return failed("rdma_create_id", errno, "");
 	ConnectionId id(made);
 	SocketAddress there = where, here = from != nullptr ? *from : SocketAddress{};
-	if (rdma_resolve_addr(id.get(), from != nullptr ? here.get() : nullptr, there.get(), static_cast<int>(patience.count())) != 0)
+	if (rdma_resolve_addr(
+			id.get(), from != nullptr ? here.get() : nullptr, there.get(), static_cast<int>(patience.count())) != 0)
 		return failed("rdma_resolve_addr", errno, format_address(where.get()));
 	return id;
 }
 
 Connected<void> begin_route(rdma_cm_id* id, milliseconds patience) {
-	if (rdma_resolve_route(id, static_cast<int>(patience.count())) != 0) return failed("rdma_resolve_route", errno, peer_of(id));
+	if (rdma_resolve_route(id, static_cast<int>(patience.count())) != 0)
+		return failed("rdma_resolve_route", errno, peer_of(id));
 	return {};
 }
 
@@ -241,14 +261,17 @@ Connected<void> begin_connect(rdma_cm_id* id, std::span<const std::byte> private
 	return {};
 }
 
-Connected<ConnectionId> resolve(rdma_event_channel* channel, const SocketAddress& where, milliseconds patience, const SocketAddress* from) {
+Connected<ConnectionId> resolve(
+	rdma_event_channel* channel, const SocketAddress& where, milliseconds patience, const SocketAddress* from) {
 	const auto deadline = Clock::now() + patience;
 	const std::string name = format_address(where.get());
 	auto id = begin_resolve(channel, where, patience, from);
 	if (!id) return id;
-	if (auto done = await(channel, id->get(), RDMA_CM_EVENT_ADDR_RESOLVED, deadline, name); !done) return std::unexpected(done.error());
+	if (auto done = await(channel, id->get(), RDMA_CM_EVENT_ADDR_RESOLVED, deadline, name); !done)
+		return std::unexpected(done.error());
 	if (auto done = begin_route(id->get(), patience); !done) return std::unexpected(done.error());
-	if (auto done = await(channel, id->get(), RDMA_CM_EVENT_ROUTE_RESOLVED, deadline, name); !done) return std::unexpected(done.error());
+	if (auto done = await(channel, id->get(), RDMA_CM_EVENT_ROUTE_RESOLVED, deadline, name); !done)
+		return std::unexpected(done.error());
 	return id;
 }
 
@@ -261,7 +284,8 @@ Connected<std::vector<std::byte>> connect(
 	const auto deadline = Clock::now() + patience;
 	const std::string where = peer_of(id);
 	ibv_device_attr device{};
-	if (const int error = ibv_query_device(id->verbs, &device); error != 0) return failed("ibv_query_device", error, "");
+	if (const int error = ibv_query_device(id->verbs, &device); error != 0)
+		return failed("ibv_query_device", error, "");
 	if (auto begun = begin_connect(id, private_data, device); !begun) return std::unexpected(begun.error());
 	auto event = event_of(channel, id, deadline, where);
 	if (!event) return std::unexpected(event.error());
@@ -321,7 +345,8 @@ Connected<ManagedPath> path_of(rdma_cm_id* id) {
 	const auto sending = attributes_of(id, IBV_QPS_RTS);
 	if (!sending) return std::unexpected(sending.error());
 	const ibv_ah_attr& route = receiving->ah_attr;
-	return ManagedPath{.peer = {.qpn = receiving->dest_qp_num, .psn = receiving->rq_psn, .lid = route.dlid, .gid = route.grh.dgid},
+	return ManagedPath{
+		.peer = {.qpn = receiving->dest_qp_num, .psn = receiving->rq_psn, .lid = route.dlid, .gid = route.grh.dgid},
 		.local_psn = sending->sq_psn,
 		.mtu_bytes = 128u << receiving->path_mtu,
 		.gid_index = route.grh.sgid_index,

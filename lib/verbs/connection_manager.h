@@ -1,9 +1,9 @@
-// Connections by the RDMA connection manager (librdmacm): who listens at an IP address and port, what two queue pairs must know of
-// each other, and their way to RTS.
+// Connections by the RDMA connection manager (librdmacm): who listens at an IP address and port, what two queue pairs
+// must know of each other, and their way to RTS.
 //
-// Declare in the order of dependence: EventChannel, ConnectionId, the OpenDevice of the connection, completion queue, memory, queue
-// pair (QueuePairOptions::connection). One thread reads a channel; a connection may be answered by another thread, as long as it and
-// what was made on it is destroyed by the one that reads.
+// Declare in the order of dependence: EventChannel, ConnectionId, the OpenDevice of the connection, completion queue,
+// memory, queue pair (QueuePairOptions::connection). One thread reads a channel; a connection may be answered by
+// another thread, as long as it and what was made on it is destroyed by the one that reads.
 //
 // A connection's two ends, in the order of use:
 //
@@ -76,7 +76,8 @@ struct SocketAddress {
 inline constexpr std::size_t request_data_max = 56, reply_data_max = 196, reject_data_max = 148;
 
 Connected<EventChannel> make_event_channel();
-// A channel for wait_for_event(): a thread that waits in the call itself is woken sooner than one that polls the descriptor.
+// A channel for wait_for_event(): a thread that waits in the call itself is woken sooner than one that polls the
+// descriptor.
 Connected<EventChannel> make_blocking_event_channel();
 
 // The next event, or nothing when none came within `patience` (0: look only). A signal ends the wait early.
@@ -89,7 +90,8 @@ Connected<std::optional<ConnectionEvent>> wait_for_event(rdma_event_channel* cha
 Connected<SocketAddress> address_of(const std::string& host, std::uint16_t port);
 // All addresses of this host, of both families.
 SocketAddress any_address(std::uint16_t port);
-// The address that a RoCE v2 GID was made from. Empty for a link-local one, which is not an address without its interface.
+// The address that a RoCE v2 GID was made from. Empty for a link-local one, which is not an address without its
+// interface.
 std::optional<SocketAddress> address_of(const ibv_gid& gid, std::uint16_t port);
 // "10.0.0.1:18515", "[fd00::1]:18515"
 std::string format_address(const sockaddr* address);
@@ -98,8 +100,8 @@ std::string format_address(const sockaddr* address);
 Connected<ConnectionId> listen(rdma_event_channel* channel, const SocketAddress& where, int backlog);
 
 // Address and route: which device leads there. `from` is the address to come from, of the peer's family.
-Connected<ConnectionId> resolve(
-	rdma_event_channel* channel, const SocketAddress& where, std::chrono::milliseconds patience, const SocketAddress* from = nullptr);
+Connected<ConnectionId> resolve(rdma_event_channel* channel, const SocketAddress& where,
+	std::chrono::milliseconds patience, const SocketAddress* from = nullptr);
 
 // The device that a connection runs on, with a protection domain of this OpenDevice's own.
 std::expected<OpenDevice, std::string> device_of(rdma_cm_id* id);
@@ -108,23 +110,25 @@ std::expected<OpenDevice, std::string> device_of(rdma_cm_id* id);
 inline constexpr int connection_reads = 16;
 
 // Asks the listener and waits for its answer; RTS with the private data of the answer. The id needs its queue pair.
-Connected<std::vector<std::byte>> connect(
-	rdma_event_channel* channel, rdma_cm_id* id, std::span<const std::byte> private_data, std::chrono::milliseconds patience);
+Connected<std::vector<std::byte>> connect(rdma_event_channel* channel, rdma_cm_id* id,
+	std::span<const std::byte> private_data, std::chrono::milliseconds patience);
 
-// The steps of resolve() and connect(), for whoever has many connections under way on one channel: each only begins, and an event says how
-// it went. ADDR_RESOLVED: call begin_route(). ROUTE_RESOLVED: make the queue pair and call begin_connect(). ESTABLISHED: the queue pair may
-// send. Anything else: trouble_of() says what it means. `context` comes back with each of the id's events.
-Connected<ConnectionId> begin_resolve(rdma_event_channel* channel, const SocketAddress& where, std::chrono::milliseconds patience,
-	const SocketAddress* from = nullptr, void* context = nullptr);
+// The steps of resolve() and connect(), for whoever has many connections under way on one channel: each only begins,
+// and an event says how it went. ADDR_RESOLVED: call begin_route(). ROUTE_RESOLVED: make the queue pair and call
+// begin_connect(). ESTABLISHED: the queue pair may send. Anything else: trouble_of() says what it means. `context`
+// comes back with each of the id's events.
+Connected<ConnectionId> begin_resolve(rdma_event_channel* channel, const SocketAddress& where,
+	std::chrono::milliseconds patience, const SocketAddress* from = nullptr, void* context = nullptr);
 Connected<void> begin_route(rdma_cm_id* id, std::chrono::milliseconds patience);
 Connected<void> begin_connect(rdma_cm_id* id, std::span<const std::byte> private_data, const ibv_device_attr& device);
 
 // Returns when the queue pair may send; messages can arrive before the ESTABLISHED event does.
 Connected<void> accept(rdma_cm_id* id, std::span<const std::byte> private_data);
 
-// A queue pair that was not made on the connection but by ibv_create_qp, on the same device: its owner moves it to RTS himself, by what
-// path_of() says. The passive end does so before accept(), the active end when CONNECT_RESPONSE has come (where the other functions
-// give ESTABLISHED), before establish(). What the manager does not know about it is told here.
+// A queue pair that was not made on the connection but by ibv_create_qp, on the same device: its owner moves it to RTS
+// himself, by what path_of() says. The passive end does so before accept(), the active end when CONNECT_RESPONSE has
+// come (where the other functions give ESTABLISHED), before establish(). What the manager does not know about it is
+// told here.
 struct OwnQueuePair {
 	std::uint32_t number = 0;
 	bool shared_receives = false;

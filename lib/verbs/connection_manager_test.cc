@@ -31,7 +31,8 @@ TEST(ConnectionTrouble, EachEventMeansOneThing) {
 TEST(ConnectionTrouble, ARejectIsSaidInTheListenersWords) {
 	const ConnectionEvent event{.type = RDMA_CM_EVENT_REJECTED, .status = 28, .private_data = data_of("too\nmuch")};
 	EXPECT_EQ(trouble_of(event, "10.0.0.1:1").text, "10.0.0.1:1 rejects the connection: too?much");
-	EXPECT_NE(trouble_of({.type = RDMA_CM_EVENT_REJECTED, .status = 10}, "x").text.find("reason 10"), std::string::npos);
+	EXPECT_NE(
+		trouble_of({.type = RDMA_CM_EVENT_REJECTED, .status = 10}, "x").text.find("reason 10"), std::string::npos);
 }
 
 TEST(ConnectionTrouble, SaysTheWayOut) {

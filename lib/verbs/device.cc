@@ -20,9 +20,11 @@ struct DeviceList {
 };
 
 constexpr const char* no_device =
-	"no RDMA device: run under 'verbena run -- PROGRAM' for a software one ('verbena doctor' says what stands in the way)";
+	"no RDMA device: run under 'verbena run -- PROGRAM' for a software one ('verbena doctor' says what stands in the "
+    "way)";
 
-// A device of our NIC by its name; a kernel device is software when the kernel files it among the virtual ones (rxe, siw).
+// A device of our NIC by its name; a kernel device is software when the kernel files it among the virtual ones (rxe,
+// siw).
 bool is_software(const std::string& name) {
 	if (name.starts_with("vb_")) return true;
 	std::error_code error;
@@ -41,15 +43,18 @@ PortInfo describe_port(ibv_context* context, std::uint8_t number) {
 
 	// The kernel refuses a table of more than 64 KiB, rather than to fill a part of it.
 	constexpr std::size_t entries_max = 65'535 / sizeof(ibv_gid_entry);
-	std::vector<ibv_gid_entry> table(std::min(static_cast<std::size_t>(std::max(port.gid_tbl_len, 1)) * 2, entries_max));
+	std::vector<ibv_gid_entry> table(
+		std::min(static_cast<std::size_t>(std::max(port.gid_tbl_len, 1)) * 2, entries_max));
 	const ssize_t entries = ibv_query_gid_table(context, table.data(), table.size(), 0);
 	for (ssize_t i = 0; i < entries; ++i) {
 		const ibv_gid_entry& entry = table[static_cast<std::size_t>(i)];
 		if (entry.port_num != number || kind_of(entry.gid) == GidKind::empty) continue;
 		char interface[IF_NAMESIZE] = "";
 		if (entry.ndev_ifindex != 0) if_indextoname(entry.ndev_ifindex, interface);
-		info.gids.push_back(
-			{.index = entry.gid_index, .gid = entry.gid, .type = static_cast<GidType>(entry.gid_type), .interface = interface});
+		info.gids.push_back({.index = entry.gid_index,
+			.gid = entry.gid,
+			.type = static_cast<GidType>(entry.gid_type),
+			.interface = interface});
 	}
 	return info;
 }
@@ -68,14 +73,16 @@ auto rank(const Candidate& candidate, const Wish& wish) {
 	const bool right_type = !candidate.port->ethernet || candidate.gid->type == GidType::roce_v2;
 	const GidKind worth = wish.both_ends_on_this_host && kind == GidKind::loopback ? GidKind::ipv4 : kind;
 	const bool unlike_peer = wish.peer && kind != kind_of(*wish.peer);
-	return std::tuple(!preferred_here, nowhere, !right_type, unlike_peer, worth, candidate.device->software, candidate.order);
+	return std::tuple(
+		!preferred_here, nowhere, !right_type, unlike_peer, worth, candidate.device->software, candidate.order);
 }
 
 std::string reason_for(const Candidate& best, const Wish& wish) {
 	std::string why = std::string(best.device->software ? "software" : "hardware") + ", port ACTIVE, " +
 		std::string(name_of(best.gid->type)) + ", " + std::string(name_of(kind_of(best.gid->gid))) + " address";
 	if (!wish.device.empty()) return "named by --device; " + why;
-	if (wish.both_ends_on_this_host && best.device->name == "vb_lo") return "both ends on this host: the loopback device; " + why;
+	if (wish.both_ends_on_this_host && best.device->name == "vb_lo")
+		return "both ends on this host: the loopback device; " + why;
 	return why;
 }
 
@@ -129,16 +136,20 @@ std::expected<Choice, std::string> choose(std::span<const DeviceInfo> devices, c
 		}
 	}
 	if (candidates.empty()) {
-		if (!wish.device.empty() && !named->problem.empty()) return std::unexpected(wish.device + ": " + named->problem);
+		if (!wish.device.empty() && !named->problem.empty())
+			return std::unexpected(wish.device + ": " + named->problem);
 		const std::string where = wish.device.empty() ? "any device" : "'" + wish.device + "'";
-		if (!some_port_active) return std::unexpected("no port of " + where + " is ACTIVE ('verbena devices' shows them)");
+		if (!some_port_active)
+			return std::unexpected("no port of " + where + " is ACTIVE ('verbena devices' shows them)");
 		if (some_gid)
-			return std::unexpected("no " + std::string(is_ipv4_mapped(*wish.peer) ? "IPv4" : "IPv6") + " GID on " + where + ", as " +
-				format_gid(*wish.peer) + " is ('verbena devices' shows them)");
-		if (wish.gid_index) return std::unexpected("no GID with index " + std::to_string(*wish.gid_index) + " on " + where);
+			return std::unexpected("no " + std::string(is_ipv4_mapped(*wish.peer) ? "IPv4" : "IPv6") + " GID on " +
+				where + ", as " + format_gid(*wish.peer) + " is ('verbena devices' shows them)");
+		if (wish.gid_index)
+			return std::unexpected("no GID with index " + std::to_string(*wish.gid_index) + " on " + where);
 		return std::unexpected("no GID on " + where + " ('verbena devices' shows them)");
 	}
-	const Candidate best = *std::ranges::min_element(candidates, {}, [&](const Candidate& each) { return rank(each, wish); });
+	const Candidate best =
+		*std::ranges::min_element(candidates, {}, [&](const Candidate& each) { return rank(each, wish); });
 	return Choice{.device = best.device->name,
 		.software = best.device->software,
 		.port = best.port->number,
@@ -177,7 +188,8 @@ std::expected<OpenDevice, std::string> open(const Choice& choice) {
 
 std::expected<OpenDevice, std::string> borrow(ibv_context* context, std::uint8_t port, const ibv_gid& gid) {
 	const std::string name = ibv_get_device_name(context->device);
-	OpenDevice device{.choice = {.device = name, .software = is_software(name), .port = port, .gid = gid, .why = "the connection's"},
+	OpenDevice device{
+		.choice = {.device = name, .software = is_software(name), .port = port, .gid = gid, .why = "the connection's"},
 		.context = Context(context, {.borrowed = true})};
 	return furnish(std::move(device));
 }
@@ -191,7 +203,8 @@ std::expected<OpenDevice, std::string> open_best(const Wish& wish) {
 }
 
 std::string rate_text(const ibv_port_attr& port) {
-	// active_width: 1 = 1x, 2 = 4x, 4 = 8x, 8 = 12x, 16 = 2x; active_speed in Gb/s a lane (InfiniBand specification, PortInfo).
+	// active_width: 1 = 1x, 2 = 4x, 4 = 8x, 8 = 12x, 16 = 2x; active_speed in Gb/s a lane (InfiniBand specification,
+	// PortInfo).
 	const double lanes = port.active_width == 1 ? 1
 		: port.active_width == 2                ? 4
 		: port.active_width == 4                ? 8

@@ -1,12 +1,13 @@
 // The machine's RDMA devices, and which one (with which GID) a program should use.
 //
 // A wrong GID is the first pain of users of RDMA, so the choice is a pure function with stated rules, and says why:
-//   1. only ports that are ACTIVE; 2. the named device, if one is named; for two processes of one host otherwise vb_lo (its MTU of
-//   4096 is what UD needs); 3. on Ethernet, GIDs of a network interface that is here (the others' is in another network namespace),
-//   and RoCE v2 (on an InfiniBand link any), before others; 4. an IPv4 address, then a global IPv6 one,
-//   then link-local, then loopback (for two processes of one host loopback is as good as any); 5. hardware before software;
-//   6. the order of ibv_get_device_list and of the GID table. Where the peer's GID is known, only GIDs of its family (IPv4 or IPv6) count,
-//   and its kind (loopback, link-local ...) comes before rule 4.
+//   1. only ports that are ACTIVE; 2. the named device, if one is named; for two processes of one host otherwise vb_lo
+//   (its MTU of 4096 is what UD needs); 3. on Ethernet, GIDs of a network interface that is here (the others' is in
+//   another network namespace), and RoCE v2 (on an InfiniBand link any), before others; 4. an IPv4 address, then a
+//   global IPv6 one, then link-local, then loopback (for two processes of one host loopback is as good as any); 5.
+//   hardware before software;
+//   6. the order of ibv_get_device_list and of the GID table. Where the peer's GID is known, only GIDs of its family
+//   (IPv4 or IPv6) count, and its kind (loopback, link-local ...) comes before rule 4.
 #pragma once
 
 #include <cstdint>
@@ -81,7 +82,8 @@ struct OpenDevice {
 
 std::expected<OpenDevice, std::string> open(const Choice& choice);
 
-// A device that somebody else opened and will close, after this is gone: librdmacm's, of a connection. `choice` has no index.
+// A device that somebody else opened and will close, after this is gone: librdmacm's, of a connection. `choice` has no
+// index.
 std::expected<OpenDevice, std::string> borrow(ibv_context* context, std::uint8_t port, const ibv_gid& gid);
 
 // list, choose, open.

@@ -10,8 +10,9 @@ GidEntry gid(std::uint32_t index, const char* text, GidType type = GidType::roce
 }
 
 DeviceInfo device(const char* name, bool software, std::vector<GidEntry> gids, ibv_port_state state = IBV_PORT_ACTIVE) {
-	return {
-		.name = name, .software = software, .ports = {{.number = 1, .state = state, .active_mtu_bytes = 1024, .gids = std::move(gids)}}};
+	return {.name = name,
+		.software = software,
+		.ports = {{.number = 1, .state = state, .active_mtu_bytes = 1024, .gids = std::move(gids)}}};
 }
 
 const std::vector<DeviceInfo> software_host{
@@ -43,17 +44,21 @@ TEST(DeviceChoice, ThePeersFamilyIsAMustAndItsKindAPreference) {
 	EXPECT_EQ(to("::ffff:127.0.0.1")->device, "vb_lo");
 	EXPECT_EQ(to("2001:db8::1")->gid_index, 0u) << "the only IPv6 address of the first device";
 	EXPECT_EQ(to("::ffff:10.0.0.9", "vb_lo")->gid_index, 0u);
-	EXPECT_EQ(choose(std::vector{device("vb_lo", true, {gid(0, "::ffff:127.0.0.1")})}, {.peer = *parse_gid("2001:db8::1")}).error(),
+	EXPECT_EQ(
+		choose(std::vector{device("vb_lo", true, {gid(0, "::ffff:127.0.0.1")})}, {.peer = *parse_gid("2001:db8::1")})
+			.error(),
 		"no IPv6 GID on any device, as 2001:0db8:0000:0000:0000:0000:0000:0001 is ('verbena devices' shows them)");
 }
 
 TEST(DeviceChoice, RoceV2BeatsV1AtTheSameAddress) {
-	const std::vector devices{device("mlx5_0", false, {gid(2, "::ffff:10.0.0.1", GidType::roce_v1), gid(3, "::ffff:10.0.0.1")})};
+	const std::vector devices{
+		device("mlx5_0", false, {gid(2, "::ffff:10.0.0.1", GidType::roce_v1), gid(3, "::ffff:10.0.0.1")})};
 	EXPECT_EQ(choose(devices, {})->gid_index, 3u);
 }
 
 TEST(DeviceChoice, HardwareBeatsSoftwareAtAnEqualAddress) {
-	const std::vector devices{device("vb_eth0", true, {gid(0, "::ffff:10.0.0.1")}), device("mlx5_0", false, {gid(0, "::ffff:10.0.0.2")})};
+	const std::vector devices{
+		device("vb_eth0", true, {gid(0, "::ffff:10.0.0.1")}), device("mlx5_0", false, {gid(0, "::ffff:10.0.0.2")})};
 	EXPECT_EQ(choose(devices, {})->device, "mlx5_0");
 }
 

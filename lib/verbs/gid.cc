@@ -34,7 +34,8 @@ std::string format_gid(const ibv_gid& gid) {
 
 bool is_ipv4_mapped(const ibv_gid& gid) {
 	const std::uint8_t* raw = gid.raw;
-	return std::all_of(raw, raw + 10, [](std::uint8_t byte) { return byte == 0; }) && raw[10] == 0xff && raw[11] == 0xff;
+	return std::all_of(raw, raw + 10, [](std::uint8_t byte) { return byte == 0; }) && raw[10] == 0xff &&
+		raw[11] == 0xff;
 }
 
 GidKind kind_of(const ibv_gid& gid) {
@@ -43,7 +44,8 @@ GidKind kind_of(const ibv_gid& gid) {
 	const bool no_prefix = std::all_of(raw, raw + 8, [](std::uint8_t byte) { return byte == 0; });
 	if (no_interface) return GidKind::empty;
 	if (is_ipv4_mapped(gid)) return raw[12] == 127 ? GidKind::loopback : GidKind::ipv4;
-	if (no_prefix && raw[15] == 1 && std::all_of(raw + 8, raw + 15, [](std::uint8_t byte) { return byte == 0; })) return GidKind::loopback;
+	if (no_prefix && raw[15] == 1 && std::all_of(raw + 8, raw + 15, [](std::uint8_t byte) { return byte == 0; }))
+		return GidKind::loopback;
 	return raw[0] == 0xfe && (raw[1] & 0xc0) == 0x80 ? GidKind::link_local : GidKind::ipv6;
 }
 

@@ -10,8 +10,8 @@
 
 namespace verbena::lib {
 
-// Eight groups of four hex digits with or without their colons (32 digits), or any IPv6 form ("fe80::1", "::ffff:10.0.0.1").
-// The error names the text.
+// Eight groups of four hex digits with or without their colons (32 digits), or any IPv6 form ("fe80::1",
+// "::ffff:10.0.0.1"). The error names the text.
 std::expected<ibv_gid, std::string> parse_gid(std::string_view text);
 
 // Always eight groups of four lower-case hex digits: fd93:16d3:0000:....

@@ -21,8 +21,8 @@ TEST(Gid, TheShortFormsOfIpv6AreReadAndPrintedInFull) {
 }
 
 TEST(Gid, WhatIsNotAGidIsRefusedByName) {
-	for (const char* text : {"", "fd93", "fd9316d359b6012e7ec255fffebdd78", "fd9316d359b6012e7ec255fffebdd78eX", "10.0.0.1",
-			 "gd93:16d3:59b6:012e:7ec2:55ff:febd:d78e", "fd93:16d3:59b6:012e:7ec2:55ff:febd:d78e:1"}) {
+	for (const char* text : {"", "fd93", "fd9316d359b6012e7ec255fffebdd78", "fd9316d359b6012e7ec255fffebdd78eX",
+			 "10.0.0.1", "gd93:16d3:59b6:012e:7ec2:55ff:febd:d78e", "fd93:16d3:59b6:012e:7ec2:55ff:febd:d78e:1"}) {
 		const auto gid = parse_gid(text);
 		ASSERT_FALSE(gid) << text;
 		EXPECT_NE(gid.error().find(text), std::string::npos);

@@ -1,5 +1,5 @@
-// Owning handles of verbs objects. Each destroys its object when it goes, so declare them in the order in which they depend on
-// each other: context, protection domain, completion queue, memory region, address handle, queue pair.
+// Owning handles of verbs objects. Each destroys its object when it goes, so declare them in the order in which they
+// depend on each other: context, protection domain, completion queue, memory region, address handle, queue pair.
 //
 // The make_* functions give the object or one sentence that says which call failed and why.
 #pragma once

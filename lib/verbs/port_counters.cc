@@ -12,10 +12,11 @@ namespace verbena::lib {
 namespace {
 
 // Of devices without a folder: what may be asked.
-constexpr const char* soft_roce_names[] = {"completer_retry_err", "duplicate_request", "out_of_seq_request", "rcvd_rnr_err", "rcvd_seq_err",
-	"retry_exceeded_err", "retry_rnr_exceeded_err", "send_rnr_err"};
+constexpr const char* soft_roce_names[] = {"completer_retry_err", "duplicate_request", "out_of_seq_request",
+	"rcvd_rnr_err", "rcvd_seq_err", "retry_exceeded_err", "retry_rnr_exceeded_err", "send_rnr_err"};
 
-// One thing, and what drivers call it: Soft-RoCE, mlx5, mlx4, bnxt_re. Where one driver has several names, each is a part of it.
+// One thing, and what drivers call it: Soft-RoCE, mlx5, mlx4, bnxt_re. Where one driver has several names, each is a
+// part of it.
 struct Synonyms {
 	std::optional<std::uint64_t> Retries::* meaning;
 	std::vector<std::string_view> names;
@@ -24,9 +25,10 @@ const Synonyms synonyms[] = {
 	{&Retries::rnr_naks_received, {"rcvd_rnr_err", "rnr_nak_retry_err", "sq_num_rnr", "rnr_naks_rcvd"}},
 	{&Retries::rnr_naks_sent, {"send_rnr_err", "out_of_buffer", "rq_num_rnr"}},
 	{&Retries::retransmissions,
-		{"completer_retry_err", "local_ack_timeout_err", "packet_seq_err", "implied_nak_seq_err", "sq_num_to", "sq_num_oos",
-			"to_retransmits", "seq_err_naks_rcvd"}},
-	{&Retries::retries_exceeded, {"retry_exceeded_err", "req_transport_retries_exceeded", "sq_num_tree", "max_retry_exceeded"}},
+		{"completer_retry_err", "local_ack_timeout_err", "packet_seq_err", "implied_nak_seq_err", "sq_num_to",
+			"sq_num_oos", "to_retransmits", "seq_err_naks_rcvd"}},
+	{&Retries::retries_exceeded,
+		{"retry_exceeded_err", "req_transport_retries_exceeded", "sq_num_tree", "max_retry_exceeded"}},
 	{&Retries::rnr_retries_exceeded, {"retry_rnr_exceeded_err", "req_rnr_retries_exceeded", "sq_num_rree"}},
 };
 
@@ -52,7 +54,8 @@ std::vector<PortCounter> hardware_counters(const std::string& folder, std::uint8
 	std::vector<PortCounter> found;
 	for (const std::string& name : names)
 		// How long the kernel keeps a reading is none.
-		if (const auto value = read_count(folder, counters + name); value && name != "lifespan") found.push_back({name, *value});
+		if (const auto value = read_count(folder, counters + name); value && name != "lifespan")
+			found.push_back({name, *value});
 	return found;
 }
 

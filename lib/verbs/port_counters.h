@@ -1,8 +1,8 @@
-// What a device counts for a port: numbers in its folder in sysfs, read by libibverbs (ibv_read_sysfs_file). Drivers have names of their
-// own for the same thing; Retries is what most of them count, whatever its name.
+// What a device counts for a port: numbers in its folder in sysfs, read by libibverbs (ibv_read_sysfs_file). Drivers
+// have names of their own for the same thing; Retries is what most of them count, whatever its name.
 //
-// A kernel's device counts for the whole host. The software NIC of this project has no folder and answers for its own process, of all its
-// devices together, by the names of Soft-RoCE.
+// A kernel's device counts for the whole host. The software NIC of this project has no folder and answers for its own
+// process, of all its devices together, by the names of Soft-RoCE.
 #pragma once
 
 #include <cstdint>

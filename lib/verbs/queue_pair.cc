@@ -15,7 +15,8 @@ Done step(ibv_qp* qp, ibv_qp_attr attributes, int mask, const char* what) {
 
 }  // namespace
 
-std::expected<MadeQueuePair, std::string> make_queue_pair(const OpenDevice& device, ibv_cq* cq, const QueuePairOptions& options) {
+std::expected<MadeQueuePair, std::string> make_queue_pair(
+	const OpenDevice& device, ibv_cq* cq, const QueuePairOptions& options) {
 	ibv_qp_init_attr attributes{
 		.send_cq = cq,
 		.recv_cq = cq,
@@ -30,7 +31,8 @@ std::expected<MadeQueuePair, std::string> make_queue_pair(const OpenDevice& devi
 	};
 	const auto create = [&] {
 		if (options.connection == nullptr) return ibv_create_qp(device.domain.get(), &attributes);
-		return rdma_create_qp(options.connection, device.domain.get(), &attributes) == 0 ? options.connection->qp : nullptr;
+		return rdma_create_qp(options.connection, device.domain.get(), &attributes) == 0 ? options.connection->qp
+																						 : nullptr;
 	};
 	ibv_qp* qp = create();
 	if (qp == nullptr && options.inline_wanted > 0) {
@@ -40,14 +42,17 @@ std::expected<MadeQueuePair, std::string> make_queue_pair(const OpenDevice& devi
 			.max_recv_sge = 1};
 		qp = create();
 	}
-	if (qp == nullptr) return std::unexpected(failure(options.connection == nullptr ? "ibv_create_qp" : "rdma_create_qp", errno));
-	return MadeQueuePair{.qp = QueuePair(qp, {.connection = options.connection}), .inline_max = attributes.cap.max_inline_data};
+	if (qp == nullptr)
+		return std::unexpected(failure(options.connection == nullptr ? "ibv_create_qp" : "rdma_create_qp", errno));
+	return MadeQueuePair{
+		.qp = QueuePair(qp, {.connection = options.connection}), .inline_max = attributes.cap.max_inline_data};
 }
 
 Done rc_to_init(ibv_qp* qp, const OpenDevice& device, int remote_access) {
 	ibv_qp_attr init{.qp_state = IBV_QPS_INIT, .qp_access_flags = static_cast<unsigned>(remote_access)};
 	init.port_num = device.choice.port;
-	return step(qp, init, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS, "ibv_modify_qp to INIT");
+	return step(
+		qp, init, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS, "ibv_modify_qp to INIT");
 }
 
 Done rc_connect(ibv_qp* qp, const OpenDevice& device, const RemoteEnd& remote, const RcPath& path) {
@@ -58,7 +63,8 @@ Done rc_connect(ibv_qp* qp, const OpenDevice& device, const RemoteEnd& remote, c
 	rtr.max_dest_rd_atomic = path.reads_as_target;
 	rtr.min_rnr_timer = rnr_timer;
 	const auto ready = step(qp, rtr,
-		IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER,
+		IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
+			IBV_QP_MIN_RNR_TIMER,
 		"ibv_modify_qp to RTR");
 	if (!ready) return ready;
 
@@ -68,7 +74,8 @@ Done rc_connect(ibv_qp* qp, const OpenDevice& device, const RemoteEnd& remote, c
 	rts.retry_cnt = 6;   // Soft-RoCE takes 7 for "without end" here too, and then never notices a peer that is gone
 	rts.rnr_retry = 7;   // without end: the receiver's pace is back-pressure, not an error
 	rts.max_rd_atomic = path.reads_as_requester;
-	return step(qp, rts, IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC,
+	return step(qp, rts,
+		IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC,
 		"ibv_modify_qp to RTS");
 }
 
@@ -78,7 +85,9 @@ void to_error(ibv_qp* qp) { (void)step(qp, {.qp_state = IBV_QPS_ERR}, IBV_QP_STA
 Done ud_start(ibv_qp* qp, const OpenDevice& device, std::uint32_t qkey, std::uint32_t local_psn) {
 	ibv_qp_attr attributes{.qp_state = IBV_QPS_INIT, .qkey = qkey};
 	attributes.port_num = device.choice.port;
-	if (auto done = step(qp, attributes, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY, "ibv_modify_qp to INIT"); !done)
+	if (auto done =
+			step(qp, attributes, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY, "ibv_modify_qp to INIT");
+		!done)
 		return done;
 	attributes.qp_state = IBV_QPS_RTR;
 	if (auto done = step(qp, attributes, IBV_QP_STATE, "ibv_modify_qp to RTR"); !done) return done;

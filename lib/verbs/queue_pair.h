@@ -1,8 +1,8 @@
 // Creating queue pairs, and connecting them when the two ends exchange their parameters themselves (for rdma_cm see
 // connection_manager.h).
 //
-// Free functions over ibv_qp, in the order of use: make_queue_pair, to_init, post receives, then connect (RC) or start (UD).
-// Each gives nothing or one sentence that says which step failed.
+// Free functions over ibv_qp, in the order of use: make_queue_pair, to_init, post receives, then connect (RC) or start
+// (UD). Each gives nothing or one sentence that says which step failed.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,8 @@ struct QueuePairOptions {
 	std::uint32_t inline_wanted = 0;  // falls back to 0 where the device refuses; see `inline_max`
 	bool signal_all = false;
 	ibv_srq* shared_receives = nullptr;  // its receives come from there; `receive_depth` is not used then
-	rdma_cm_id* connection = nullptr;  // make it on this rdma_cm connection, whose device it must be; it is in INIT then
+	rdma_cm_id* connection =
+		nullptr;  // make it on this rdma_cm connection, whose device it must be; it is in INIT then
 };
 
 struct MadeQueuePair {
@@ -44,12 +45,14 @@ struct RcPath {
 	std::uint8_t reads_as_requester = 1;
 };
 
-// How long a sender waits after it found no receive: 1 is 0.01 ms, so that a receiver that is late by a little costs little.
+// How long a sender waits after it found no receive: 1 is 0.01 ms, so that a receiver that is late by a little costs
+// little.
 inline constexpr std::uint8_t rnr_timer = 1;
 
 using Done = std::expected<void, std::string>;
 
-std::expected<MadeQueuePair, std::string> make_queue_pair(const OpenDevice& device, ibv_cq* cq, const QueuePairOptions& options);
+std::expected<MadeQueuePair, std::string> make_queue_pair(
+	const OpenDevice& device, ibv_cq* cq, const QueuePairOptions& options);
 
 Done rc_to_init(ibv_qp* qp, const OpenDevice& device, int remote_access);
 Done rc_connect(ibv_qp* qp, const OpenDevice& device, const RemoteEnd& remote, const RcPath& path);

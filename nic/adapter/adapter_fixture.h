@@ -23,28 +23,40 @@ protected:
 		slots.attach(direction.get());
 	}
 	QueuePair& create(QpType type = QpType::rc) {
-		return *adapter.create_qp(
-			{.type = type, .protection_domain = 1, .send_cq = &cq, .recv_cq = &cq, .send_entries = 8, .receive_entries = 8});
+		return *adapter.create_qp({.type = type,
+			.protection_domain = 1,
+			.send_cq = &cq,
+			.recv_cq = &cq,
+			.send_entries = 8,
+			.receive_entries = 8});
 	}
 	bool modify(QueuePair& qp, QpState to, std::uint32_t mask, std::uint32_t psn = 0) {
-		return adapter.modify_qp(
-			qp, {.mask = qp_state | mask, .state = to, .receive_psn = psn, .send_psn = psn, .destination_qpn = 0x777, .outlet = &outlet});
+		return adapter.modify_qp(qp,
+			{.mask = qp_state | mask,
+				.state = to,
+				.receive_psn = psn,
+				.send_psn = psn,
+				.destination_qpn = 0x777,
+				.outlet = &outlet});
 	}
 	QueuePair& connected(QpState to = QpState::rts) {
 		QueuePair& qp = create();
 		EXPECT_TRUE(modify(qp, QpState::init, qp_pkey_index | qp_port | qp_access_flags));
 		if (to == QpState::init) return qp;
-		QpChange change{.mask = qp_state | qp_av | qp_path_mtu | qp_destination_qpn | qp_rq_psn | qp_max_dest_rd_atomic | qp_min_rnr_timer,
+		QpChange change{.mask = qp_state | qp_av | qp_path_mtu | qp_destination_qpn | qp_rq_psn |
+				qp_max_dest_rd_atomic | qp_min_rnr_timer,
 			.state = QpState::rtr,
 			.receive_psn = 10,
 			.destination_qpn = 0x777,
 			.outlet = &outlet};
 		EXPECT_TRUE(adapter.modify_qp(qp, change));
 		if (to == QpState::rtr) return qp;
-		EXPECT_TRUE(modify(qp, QpState::rts, qp_timeout | qp_retry_count | qp_rnr_retry | qp_max_rd_atomic | qp_sq_psn, 20));
+		EXPECT_TRUE(
+			modify(qp, QpState::rts, qp_timeout | qp_retry_count | qp_rnr_retry | qp_max_rd_atomic | qp_sq_psn, 20));
 		return qp;
 	}
-	static wire::Slot request(const QueuePair& qp, std::uint32_t psn, wire::Opcode opcode = wire::Opcode::rc_write_only) {
+	static wire::Slot request(
+		const QueuePair& qp, std::uint32_t psn, wire::Opcode opcode = wire::Opcode::rc_write_only) {
 		wire::Slot slot;
 		slot.lap_source = 0x777;
 		slot.set_bth(opcode, {qp.qpn}, {psn}, 3 << wire::slot_mtu_shift);

@@ -62,8 +62,8 @@ QueuePair* ChannelAdapter::create_qp(const QpInit& init) {
 	qp->recv_cq = init.recv_cq;
 	if (init.shared_receive_queue) qp->receive_queue = init.shared_receive_queue;
 	else {
-		cold.own_receive_queue =
-			std::make_unique<queues::ReceiveQueue>(std::max(init.receive_entries, 1u), std::max<std::uint32_t>(init.receive_segments, 1));
+		cold.own_receive_queue = std::make_unique<queues::ReceiveQueue>(
+			std::max(init.receive_entries, 1u), std::max<std::uint32_t>(init.receive_segments, 1));
 		qp->receive_queue = cold.own_receive_queue.get();
 	}
 	return qp;
@@ -97,7 +97,8 @@ void ChannelAdapter::reset(QueuePair& qp) {
 
 // What the peer has not read yet of the QP's responses is not to be used: afterwards the program may write there.
 void ChannelAdapter::revoke_loans(QueuePair& qp) {
-	if (qp.outlet && qp.outlet->lends) qp.outlet->slots.revoke([&](std::uint32_t, wire::Qpn source) { return source.value == qp.qpn; });
+	if (qp.outlet && qp.outlet->lends)
+		qp.outlet->slots.revoke([&](std::uint32_t, wire::Qpn source) { return source.value == qp.qpn; });
 }
 
 // Takes the QP off every list.
@@ -108,7 +109,8 @@ void ChannelAdapter::forget(QueuePair& qp) {
 	qp.cold->timer_armed = false;
 	if (qp.on_owing_list) unlink<QueuePair, &QueuePair::next_owing>(context_.owing_first, context_.owing_last, qp);
 	qp.on_owing_list = false;
-	if (Outlet* outlet = qp.cold->waiting_on) unlink<QueuePair, &QueuePair::next_waiting>(outlet->waiting_first, outlet->waiting_last, qp);
+	if (Outlet* outlet = qp.cold->waiting_on)
+		unlink<QueuePair, &QueuePair::next_waiting>(outlet->waiting_first, outlet->waiting_last, qp);
 	qp.cold->waiting_on = nullptr;
 }
 
@@ -179,9 +181,12 @@ bool ChannelAdapter::attach_multicast(const wire::Gid& group, QueuePair& qp) {
 	return true;
 }
 
-bool ChannelAdapter::detach_multicast(const wire::Gid& group, QueuePair& qp) { return std::erase(multicast_, std::pair(group, &qp)) != 0; }
+bool ChannelAdapter::detach_multicast(const wire::Gid& group, QueuePair& qp) {
+	return std::erase(multicast_, std::pair(group, &qp)) != 0;
+}
 
-void ChannelAdapter::handle_multicast(const wire::Slot& slot, const std::byte* payload, const wire::AddressPair& addresses) {
+void ChannelAdapter::handle_multicast(
+	const wire::Slot& slot, const std::byte* payload, const wire::AddressPair& addresses) {
 	bool any = false;
 	for (std::size_t i = 0; i < multicast_.size(); ++i) {
 		const auto& [group, qp] = multicast_[i];
@@ -202,7 +207,8 @@ void ChannelAdapter::transmit(QueuePair& qp) {
 	if (!(qp.blocked & ~transport::blocked_window) || qp.state != QpState::rts) transport::transmit(context_, qp);
 }
 
-void ChannelAdapter::handle_slot(Outlet& from, const wire::Slot& slot, const std::byte* payload, const wire::AddressPair& addresses) {
+void ChannelAdapter::handle_slot(
+	Outlet& from, const wire::Slot& slot, const std::byte* payload, const wire::AddressPair& addresses) {
 	const wire::OpcodeFacts& facts = wire::facts(slot.opcode());
 	QueuePair* qp = table_.find(slot.destination());
 	if (!qp && slot.destination() == wire::multicast_qpn && facts.deth) [[unlikely]]
@@ -228,13 +234,16 @@ void ChannelAdapter::handle_slot(Outlet& from, const wire::Slot& slot, const std
 	if (qp->outlet->peer != from.peer) [[unlikely]]
 		return drop(context_.counters.dropped_wrong_state);
 	if (!facts.response) return transport::handle_request(context_, *qp, slot, payload);
-	if (facts.operation == wire::Operation::acknowledge) transport::handle_acknowledgement(context_, *qp, slot.syndrome(), slot.psn());
+	if (facts.operation == wire::Operation::acknowledge)
+		transport::handle_acknowledgement(context_, *qp, slot.syndrome(), slot.psn());
 	else transport::handle_response(context_, *qp, slot, payload);
 }
 
-void ChannelAdapter::handle_lent(Outlet& from, const wire::Slot& slot, const std::byte* payload, const wire::SlotReader& lent_by) {
+void ChannelAdapter::handle_lent(
+	Outlet& from, const wire::Slot& slot, const std::byte* payload, const wire::SlotReader& lent_by) {
 	QueuePair* qp = table_.find(slot.destination());
-	if (!qp || !can_receive(*qp) || qp->type != QpType::rc || qp->outlet->peer != from.peer) ++context_.counters.dropped_wrong_state;
+	if (!qp || !can_receive(*qp) || qp->type != QpType::rc || qp->outlet->peer != from.peer)
+		++context_.counters.dropped_wrong_state;
 	else transport::handle_lent_response(context_, *qp, slot, payload, lent_by);
 }
 
@@ -244,7 +253,8 @@ void ChannelAdapter::handle_ack(Outlet& from, wire::AckRecord record) {
 	transport::handle_acknowledgement(context_, *qp, record.syndrome(), record.psn());
 }
 
-void ChannelAdapter::handle_management(Outlet& back, std::span<const std::byte> datagram, const wire::AddressPair& addresses) {
+void ChannelAdapter::handle_management(
+	Outlet& back, std::span<const std::byte> datagram, const wire::AddressPair& addresses) {
 	if (datagram.size() != wire::mad_size) return;
 	cm::Route route{addresses, &back};
 	std::swap(route.addresses.source, route.addresses.destination);
@@ -264,11 +274,13 @@ void ChannelAdapter::send_management() {
 			std::memcpy(reserved.payload + head, out->mad.data(), out->mad.size());
 			wire::Slot& slot = *reserved.slot;
 			constexpr std::uint8_t mtu_256 = 1;
-			slot.set_bth(outlet->lossless ? wire::management_datagram : wire::Opcode::ud_send_only, wire::general_services_qpn, {},
-				mtu_256 << wire::slot_mtu_shift);
+			slot.set_bth(outlet->lossless ? wire::management_datagram : wire::Opcode::ud_send_only,
+				wire::general_services_qpn, {}, mtu_256 << wire::slot_mtu_shift);
 			slot.payload_line = reserved.payload_line;
-			slot.deth = {wire::general_services_q_key, wire::general_services_qpn.value << 8 | transport::management_address_index};
-			if (!outlet->lossless) outlet->slots.direction()->addresses[transport::management_address_index] = out->route.addresses;
+			slot.deth = {wire::general_services_q_key,
+				wire::general_services_qpn.value << 8 | transport::management_address_index};
+			if (!outlet->lossless)
+				outlet->slots.direction()->addresses[transport::management_address_index] = out->route.addresses;
 			context_.touch(*outlet);
 			outlet->slots.publish(&slot, length, wire::general_services_qpn);
 		}
@@ -278,8 +290,8 @@ void ChannelAdapter::send_management() {
 
 void ChannelAdapter::handle_timeouts() {
 	connections_.handle_timeouts(context_.now);
-	context_.timers.advance(
-		context_.now, [this](TimerEntry& entry) { transport::handle_retry_timer(context_, *static_cast<ColdQueuePair&>(entry).qp); });
+	context_.timers.advance(context_.now,
+		[this](TimerEntry& entry) { transport::handle_retry_timer(context_, *static_cast<ColdQueuePair&>(entry).qp); });
 }
 
 void ChannelAdapter::resume(Outlet& outlet) {
@@ -298,8 +310,8 @@ void ChannelAdapter::finish_pass() {
 		else if (!transport::send_responses(context_, *qp)) context_.owe(*qp);
 		qp = next;
 	}
-	// A refusal must not overtake the NAK or the responses that a QP has left behind: it waits for them, and goes in a slot, because slots
-	// are read after acknowledgement records.
+	// A refusal must not overtake the NAK or the responses that a QP has left behind: it waits for them, and goes in a
+	// slot, because slots are read after acknowledgement records.
 	std::erase_if(context_.refusals, [this](const transport::Refusal& refusal) {
 		if (refusal.to->closed) return true;
 		if (const QueuePair* qp = table_.find(refusal.destination); qp && qp->on_owing_list) return false;
@@ -314,13 +326,16 @@ void ChannelAdapter::finish_pass() {
 	});
 }
 
-Nanoseconds ChannelAdapter::poll_timeout() const { return std::min(context_.timers.next_expiry(), connections_.poll_timeout()); }
+Nanoseconds ChannelAdapter::poll_timeout() const {
+	return std::min(context_.timers.next_expiry(), connections_.poll_timeout());
+}
 
 void ChannelAdapter::fail_outlet(Outlet& outlet) {
 	outlet.closed = true;
 	table_.for_each([&](QueuePair& qp) {
 		if (qp.outlet != &outlet || qp.type != QpType::rc || !can_receive(qp)) return;
-		if (qp.una != qp.next_psn || !qp.sq_empty()) transport::fail_send_queue(context_, qp, queues::Status::retry_exceeded);
+		if (qp.una != qp.next_psn || !qp.sq_empty())
+			transport::fail_send_queue(context_, qp, queues::Status::retry_exceeded);
 	});
 	connections_.fail_carrier(context_.now, &outlet);
 	resume(outlet);

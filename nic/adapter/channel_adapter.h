@@ -1,12 +1,14 @@
-// The NIC as one object without I/O (vol. 1, chapter 11: a channel adapter). Time is an argument and links are memory, so the same object
-// runs behind the verbs of a process, on the virtual clock of the simulator, and in a fuzzer. Wiring only: the protocol is in transport/.
+// The NIC as one object without I/O (vol. 1, chapter 11: a channel adapter). Time is an argument and links are memory,
+// so the same object runs behind the verbs of a process, on the virtual clock of the simulator, and in a fuzzer. Wiring
+// only: the protocol is in transport/.
 //
 // The contract of a pass, under the engine's lock:
 //   1. begin_pass(now);
-//   2. handle_slot(...), handle_ack(...) for what the links brought; handle_timeouts() when poll_timeout() is due; transmit(qp) for posted
-//   work;
+//   2. handle_slot(...), handle_ack(...) for what the links brought; handle_timeouts() when poll_timeout() is due;
+//   transmit(qp) for posted work;
 //      resume(outlet) for outlets on which QPs wait;
-//   3. finish_pass(): responses leave. No pass may end without it, or the last side to exit turns its peer's success into an error;
+//   3. finish_pass(): responses leave. No pass may end without it, or the last side to exit turns its peer's success
+//   into an error;
 //   4. take events from context().raised_queues and context().raised_events.
 //
 // Not movable: everything holds pointers into it. One thread at a time.
@@ -64,7 +66,8 @@ public:
 
 	// Commands
 	transport::QueuePair* create_qp(const QpInit&);  // null: no QPN is free
-	bool modify_qp(transport::QueuePair&, const QpChange&);  // false: the transition or an attribute is not allowed; nothing changed
+	bool modify_qp(transport::QueuePair&,
+		const QpChange&);  // false: the transition or an attribute is not allowed; nothing changed
 	void destroy_qp(transport::QueuePair&);
 	void transmit(transport::QueuePair& qp);
 	// Datagrams to the group reach the queue pair, too (10.5.2). False: they do, or do not, already.
@@ -77,12 +80,15 @@ public:
 	void expect(wire::Qpn qpn) const {
 		if (table_.count() > in_cache_anyway) table_.prefetch(qpn);
 	}
-	void handle_slot(transport::Outlet& from, const wire::Slot&, const std::byte* payload, const wire::AddressPair& addresses);
+	void handle_slot(
+		transport::Outlet& from, const wire::Slot&, const std::byte* payload, const wire::AddressPair& addresses);
 	// A READ's response whose payload the peer lends; null: it could not be had.
-	void handle_lent(transport::Outlet& from, const wire::Slot&, const std::byte* payload, const wire::SlotReader& lent_by);
+	void handle_lent(
+		transport::Outlet& from, const wire::Slot&, const std::byte* payload, const wire::SlotReader& lent_by);
 	void handle_ack(transport::Outlet& from, wire::AckRecord);
 	// For queue pair 1, from `addresses.source`; answers go by `back`.
-	void handle_management(transport::Outlet& back, std::span<const std::byte> datagram, const wire::AddressPair& addresses);
+	void handle_management(
+		transport::Outlet& back, std::span<const std::byte> datagram, const wire::AddressPair& addresses);
 	void handle_timeouts();
 	void resume(transport::Outlet&);
 	void finish_pass();

@@ -22,7 +22,8 @@ TEST_F(Adapter, ARefusedChangeChangesNothing) {
 	EXPECT_FALSE(modify(qp, QpState::rts, qp_sq_psn, 5));
 	EXPECT_EQ(qp.state, QpState::init);
 	EXPECT_EQ(qp.next_psn, 0u);
-	EXPECT_FALSE(adapter.modify_qp(qp, {.mask = qp_state | qp_current_state, .state = QpState::error, .current_state = QpState::rts}));
+	EXPECT_FALSE(adapter.modify_qp(
+		qp, {.mask = qp_state | qp_current_state, .state = QpState::error, .current_state = QpState::rts}));
 	EXPECT_EQ(qp.state, QpState::init);
 }
 
@@ -111,7 +112,8 @@ TEST_F(Adapter, ARequestForAQueuePairThatCannotReceiveIsRefusedOnAPassOnce) {
 	EXPECT_FALSE(slots.read(slot));
 }
 
-// Two processes that connected to each other at one moment have two links. A refusal on the wrong one would overtake the QP's responses.
+// Two processes that connected to each other at one moment have two links. A refusal on the wrong one would overtake
+// the QP's responses.
 TEST_F(Adapter, ARefusalGoesTheWayOfTheQueuePairsResponses) {
 	QueuePair& qp = connected();
 	ASSERT_TRUE(modify(qp, QpState::error, 0));
@@ -148,8 +150,8 @@ TEST_F(Adapter, NoiseFromTheWireCostsACounter) {
 	EXPECT_EQ(adapter.context().take_touched(), nullptr);
 }
 
-// A hostile peer writes what it likes into the shared ring: whatever a slot says costs a counter or the queue pair, and no byte outside the
-// region changes.
+// A hostile peer writes what it likes into the shared ring: whatever a slot says costs a counter or the queue pair, and
+// no byte outside the region changes.
 TEST_F(Adapter, SlotsOfRandomContentHarmNothing) {
 	Random random(7);
 	std::vector<std::byte> memory(3 * 8192, std::byte{0xa5});
@@ -174,11 +176,13 @@ TEST_F(Adapter, SlotsOfRandomContentHarmNothing) {
 			qp->receive_queue->commit(1);
 		}
 		wire::Slot slot;
-		slot.set_bth(wire::Opcode(random.below(0x18)), {qp->qpn}, {static_cast<std::uint32_t>(qp->expected_psn + random.below(20) / 18)},
+		slot.set_bth(wire::Opcode(random.below(0x18)), {qp->qpn},
+			{static_cast<std::uint32_t>(qp->expected_psn + random.below(20) / 18)},
 			static_cast<std::uint8_t>(random()));
 		slot.length = static_cast<std::uint32_t>(random.below(4) ? random.below(9) * 1024 : random.below(8193));
 		slot.word = static_cast<std::uint32_t>(random());
-		slot.reth = {random.below(2) ? random.below(8192) : random(), {random.below(8) ? key : static_cast<std::uint32_t>(random())},
+		slot.reth = {random.below(2) ? random.below(8192) : random(),
+			{random.below(8) ? key : static_cast<std::uint32_t>(random())},
 			static_cast<std::uint32_t>(random.below(2) ? random.below(8193) : random())};
 		adapter.begin_pass(i);
 		adapter.handle_slot(outlet, slot, payload.data(), {});
@@ -204,7 +208,8 @@ TEST_F(Adapter, ManagementDatagramsAreAnsweredByTheWayTheyCame) {
 	const cm::Req req{.local = {77}, .service = cm::service_of(cm::port_space::tcp, 9), .path_mtu = 3};
 	adapter.begin_pass(1);
 	adapter.handle_management(outlet, cm::write_message({5, req}), addresses);
-	adapter.handle_management(outlet, std::as_bytes(std::span(addresses.source)), addresses);  // no datagram of the class: nothing
+	adapter.handle_management(
+		outlet, std::as_bytes(std::span(addresses.source)), addresses);  // no datagram of the class: nothing
 	adapter.finish_pass();
 	wire::Slot slot;
 	ASSERT_TRUE(slots.read(slot));
@@ -217,7 +222,8 @@ TEST_F(Adapter, ManagementDatagramsAreAnsweredByTheWayTheyCame) {
 	std::memcpy(&back, payload, sizeof back);
 	EXPECT_EQ(back.source[15], 2);
 	EXPECT_EQ(back.destination[15], 1);
-	const auto answer = cm::read_message(std::span<const std::byte, wire::mad_size>(payload + sizeof back, wire::mad_size));
+	const auto answer =
+		cm::read_message(std::span<const std::byte, wire::mad_size>(payload + sizeof back, wire::mad_size));
 	ASSERT_TRUE(answer.has_value());
 	ASSERT_TRUE(std::holds_alternative<cm::Rej>(answer->message));
 	EXPECT_EQ(std::get<cm::Rej>(answer->message).reason, cm::reject_reason::invalid_service);

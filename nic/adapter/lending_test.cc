@@ -20,8 +20,11 @@ class Lender : public testing_tools::AdapterTest {
 protected:
 	Lender() : memory(96 << 10) {
 		const auto address = reinterpret_cast<std::uint64_t>(memory.data());
-		key = adapter.context().keys.register_region(
-			{.protection_domain = 1, .iova = address, .address = address, .length = memory.size(), .access = memory::remote_read});
+		key = adapter.context().keys.register_region({.protection_domain = 1,
+			.iova = address,
+			.address = address,
+			.length = memory.size(),
+			.access = memory::remote_read});
 		adapter.context().shared.add(address, memory.size(), {.file = 77, .offset = file_offset, .descriptor = 9});
 		slots.borrow(true);
 	}
@@ -72,7 +75,8 @@ TEST_F(Lender, CopiesWhatIsSmallOrPrivateOrForAPeerThatCannotMapIt) {
 	slots.advance();
 
 	slots.borrow(true);
-	adapter.context().shared.remove(reinterpret_cast<std::uint64_t>(memory.data()), {.file = 77, .offset = file_offset, .descriptor = 9});
+	adapter.context().shared.remove(
+		reinterpret_cast<std::uint64_t>(memory.data()), {.file = 77, .offset = file_offset, .descriptor = 9});
 	ask(qp, 0, Direction::lent_bytes_min, 26);
 	ASSERT_TRUE(slots.read(answer));
 	EXPECT_NE(answer.payload_line, Slot::lent_payload);
@@ -85,8 +89,8 @@ TEST_F(Lender, SaysOfWhatIsNotReadYetThatItsKeyIsGone) {
 	EXPECT_TRUE(slots.still_lent());
 	slots.advance();
 	slots.release();
-	const std::uint32_t another =
-		adapter.context().keys.register_region({.protection_domain = 1, .iova = 0, .address = 0, .length = 1, .access = 0});
+	const std::uint32_t another = adapter.context().keys.register_region(
+		{.protection_domain = 1, .iova = 0, .address = 0, .length = 1, .access = 0});
 	EXPECT_TRUE(adapter.context().deregister(another));
 	ASSERT_TRUE(slots.read(answer));
 	EXPECT_TRUE(slots.still_lent());
@@ -195,7 +199,8 @@ TEST_F(Borrower, CopiesWhatIsLent) {
 	EXPECT_TRUE(std::equal(payload.begin(), payload.end(), memory.begin()));
 }
 
-// A server takes memory back from a client that was stopped in the middle of its READ: what the client then copies is another's.
+// A server takes memory back from a client that was stopped in the middle of its READ: what the client then copies is
+// another's.
 TEST_F(Borrower, DoesNotBelieveWhatWasWithdrawnMeanwhile) {
 	writer.revoke([](std::uint32_t, wire::Qpn) { return true; });
 	adapter.handle_lent(outlet, answer, payload.data(), lent_by);

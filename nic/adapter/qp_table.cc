@@ -19,8 +19,8 @@ QpTable::~QpTable() {
 
 void QpTable::add_block(std::uint32_t number, std::uint64_t secret) {
 	check(number < blocks_.size() && !blocks_[number], "a QPN block is added once");
-	void* memory =
-		mmap(nullptr, block_size * sizeof(QueuePair), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	void* memory = mmap(nullptr, block_size * sizeof(QueuePair), PROT_READ | PROT_WRITE,
+		MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	check(memory != MAP_FAILED, "address space for 4,096 queue pairs");
 	auto block = std::make_unique<Block>();
 	block->pairs = static_cast<QueuePair*>(memory);

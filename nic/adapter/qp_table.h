@@ -1,6 +1,6 @@
-// Queue pairs by number. A NIC owns blocks of 4,096 QPNs; within a block, numbers are handed out in an order that a keyed permutation
-// hides, and a freed number rests until all others of its block have been used. Objects lie densely in the order of creation, whatever
-// their numbers.
+// Queue pairs by number. A NIC owns blocks of 4,096 QPNs; within a block, numbers are handed out in an order that a
+// keyed permutation hides, and a freed number rests until all others of its block have been used. Objects lie densely
+// in the order of creation, whatever their numbers.
 #pragma once
 
 #include <array>
@@ -61,7 +61,9 @@ private:
 		std::uint32_t multiplier, inverse, offset;
 
 		std::uint32_t index_of(std::uint32_t qpn) const { return ((qpn - offset) * inverse) & (block_size - 1); }
-		std::uint32_t qpn_of(std::uint32_t index) const { return number << 12 | ((index * multiplier + offset) & (block_size - 1)); }
+		std::uint32_t qpn_of(std::uint32_t index) const {
+			return number << 12 | ((index * multiplier + offset) & (block_size - 1));
+		}
 	};
 	struct Free {
 		Block* block;

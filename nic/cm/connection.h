@@ -1,4 +1,5 @@
-// One connection as one of its ends knows it (12.9.5, figures 133 and 134), and what the two ends tell each other of their queue pairs.
+// One connection as one of its ends knows it (12.9.5, figures 133 and 134), and what the two ends tell each other of
+// their queue pairs.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +12,8 @@
 
 namespace verbena::cm {
 
-// The way to the other end: the addresses, ours first, and what carries packets there, which is nothing but a name here.
+// The way to the other end: the addresses, ours first, and what carries packets there, which is nothing but a name
+// here.
 struct Route {
 	wire::AddressPair addresses{};
 	void* carrier = nullptr;

@@ -9,7 +9,9 @@ namespace verbena::cm {
 
 namespace {
 
-bool same_host(const Route& a, const Route& b) { return std::memcmp(a.addresses.destination, b.addresses.destination, 16) == 0; }
+bool same_host(const Route& a, const Route& b) {
+	return std::memcmp(a.addresses.destination, b.addresses.destination, 16) == 0;
+}
 
 bool waits_for_program(State state) { return state == State::req_received || state == State::sidr_req_received; }
 
@@ -87,8 +89,10 @@ void ConnectionManager::send_again(Connection& c) {
 
 void ConnectionManager::send_reject(Connection& c, std::uint16_t reason, std::span<const std::byte> data) {
 	const std::uint8_t of = c.state == State::rep_received ? of_rep : c.active ? of_other : of_req;
-	// A request that is withdrawn has no number at the other end yet that this one would know: it is found by its origin.
-	send(c, Rej{c.local, c.remote, of, reason, reason == reject_reason::timeout ? c.own_guid : 0, PrivateData<148>(data)});
+	// A request that is withdrawn has no number at the other end yet that this one would know: it is found by its
+	// origin.
+	send(c,
+		Rej{c.local, c.remote, of, reason, reason == reject_reason::timeout ? c.own_guid : 0, PrivateData<148>(data)});
 }
 
 void ConnectionManager::enter_timewait(Nanoseconds now, Connection& c) {
@@ -152,8 +156,10 @@ CommId ConnectionManager::resolve(Nanoseconds now, const Route& route, const Req
 	c.service = request.service;
 	c.transaction = std::uint64_t{c.local.value} << 32 | static_cast<std::uint32_t>(random_());
 	c.state = State::sidr_req_sent;
-	const SidrReq req{
-		.request = c.local, .service = request.service, .addresses = request.addresses, .data = PrivateData<180>(request.data)};
+	const SidrReq req{.request = c.local,
+		.service = request.service,
+		.addresses = request.addresses,
+		.data = PrivateData<180>(request.data)};
 	send_until_answered(now, c, req, patience);
 	return c.local;
 }
@@ -170,7 +176,8 @@ bool ConnectionManager::confirm(CommId id) {
 
 // The passive end
 
-bool ConnectionManager::reply(Nanoseconds now, CommId id, const Half& own, std::uint64_t ca_guid, std::span<const std::byte> data) {
+bool ConnectionManager::reply(
+	Nanoseconds now, CommId id, const Half& own, std::uint64_t ca_guid, std::span<const std::byte> data) {
 	Connection* c = find(id);
 	if (!c || c->state != State::req_received) return false;
 	c->own = own;
@@ -192,8 +199,8 @@ bool ConnectionManager::reply(Nanoseconds now, CommId id, const Half& own, std::
 	return true;
 }
 
-bool ConnectionManager::answer(
-	Nanoseconds now, CommId id, std::uint8_t status, wire::Qpn qpn, std::uint32_t q_key, std::span<const std::byte> data) {
+bool ConnectionManager::answer(Nanoseconds now, CommId id, std::uint8_t status, wire::Qpn qpn, std::uint32_t q_key,
+	std::span<const std::byte> data) {
 	Connection* c = find(id);
 	if (!c || c->state != State::sidr_req_received) return false;
 	--pending_requests_;

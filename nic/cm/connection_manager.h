@@ -1,6 +1,7 @@
-// The Communication Manager (InfiniBand Architecture Specification, vol. 1, chapter 12): makes and ends connections between queue pairs,
-// and finds queue pairs for datagrams, by messages that may be lost, repeated and delayed. No I/O: time is an argument, messages come in
-// by handle_mad() and go out by next_outgoing(), and what the program should hear waits in poll_event().
+// The Communication Manager (InfiniBand Architecture Specification, vol. 1, chapter 12): makes and ends connections
+// between queue pairs, and finds queue pairs for datagrams, by messages that may be lost, repeated and delayed. No I/O:
+// time is an argument, messages come in by handle_mad() and go out by next_outgoing(), and what the program should hear
+// waits in poll_event().
 //
 //     active                                         passive
 //     connect()         -- REQ -->                   Event::request
@@ -11,8 +12,8 @@
 //     resolve()         -- SIDR_REQ -->              Event::datagram_request
 //     Event::datagram_response  <-- SIDR_REP --      answer()
 //
-// A connection's number is `block << 20 | n`, where the block is one that this process owns: a host finds the process that a message
-// is for by it. One thread at a time.
+// A connection's number is `block << 20 | n`, where the block is one that this process owns: a host finds the process
+// that a message is for by it. One thread at a time.
 #pragma once
 
 #include <deque>
@@ -74,7 +75,9 @@ public:
 
 	// Services
 	// Requests for `service` to `address` (all zero: to any) go to `user`. False: somebody listens there.
-	bool listen(ServiceId service, const wire::Gid& address, void* user) { return listeners_.add(service, address, user); }
+	bool listen(ServiceId service, const wire::Gid& address, void* user) {
+		return listeners_.add(service, address, user);
+	}
 	void unlisten(ServiceId service, void* user) { listeners_.remove(service, user); }
 	bool listens(ServiceId service) const { return listeners_.has(service); }
 
@@ -95,7 +98,8 @@ public:
 
 	// The passive end
 	bool reply(Nanoseconds now, CommId, const Half& own, std::uint64_t ca_guid, std::span<const std::byte> data);
-	bool answer(Nanoseconds now, CommId, std::uint8_t status, wire::Qpn, std::uint32_t q_key, std::span<const std::byte> data);
+	bool answer(
+		Nanoseconds now, CommId, std::uint8_t status, wire::Qpn, std::uint32_t q_key, std::span<const std::byte> data);
 	// The first message has come before the RTU: the connection is as good as established.
 	bool establish(CommId);
 
@@ -111,9 +115,9 @@ public:
 	void handle_timeouts(Nanoseconds now);
 	// Asked on every pass, also of programs that never connect.
 	Nanoseconds poll_timeout() const { return connections_.empty() ? never : timers_.next_expiry(); }
-	// `host` has said that nobody there receives messages at all, and quoted the one of this transaction. If that is one which waits for
-	// its answer, all that wait for one from that host have it: what a Communication Manager there would answer, had it nobody to ask. An
-	// established connection is never touched: anybody may forge such a notice.
+	// `host` has said that nobody there receives messages at all, and quoted the one of this transaction. If that is
+	// one which waits for its answer, all that wait for one from that host have it: what a Communication Manager there
+	// would answer, had it nobody to ask. An established connection is never touched: anybody may forge such a notice.
 	void handle_refusal(Nanoseconds now, const wire::Gid& host, std::uint64_t transaction);
 	// The process at the other end of this carrier has ended.
 	void fail_carrier(Nanoseconds now, void* carrier);

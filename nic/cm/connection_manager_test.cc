@@ -33,7 +33,8 @@ protected:
 			return kinds;
 		}
 		int count(Kind kind) const {
-			return static_cast<int>(std::ranges::count_if(events, [kind](const Event& event) { return event.kind == kind; }));
+			return static_cast<int>(
+				std::ranges::count_if(events, [kind](const Event& event) { return event.kind == kind; }));
 		}
 	};
 
@@ -70,7 +71,9 @@ protected:
 				break;
 			case Kind::response: EXPECT_TRUE(end.manager.confirm(event.connection)); break;
 			case Kind::disconnected: end.manager.disconnect(now, event.connection); break;
-			case Kind::datagram_request: EXPECT_TRUE(end.manager.answer(now, event.connection, sidr_status::success, {0x77}, 9, {})); break;
+			case Kind::datagram_request:
+				EXPECT_TRUE(end.manager.answer(now, event.connection, sidr_status::success, {0x77}, 9, {}));
+				break;
 			default: break;
 		}
 	}
@@ -168,7 +171,9 @@ TEST_F(ConnectionManagers, AnyOneMessageMayBeLostAndNothingIsSeenOfIt) {
 		EXPECT_TRUE(client.manager.disconnect(now, id));
 		run(now + 2 * second);
 		EXPECT_THAT(client.kinds(), ElementsAre(Kind::response, Kind::disconnected, Kind::timewait_exit)) << lost;
-		EXPECT_THAT(server.kinds(), ElementsAre(Kind::request, Kind::established, Kind::disconnected, Kind::timewait_exit)) << lost;
+		EXPECT_THAT(
+			server.kinds(), ElementsAre(Kind::request, Kind::established, Kind::disconnected, Kind::timewait_exit))
+			<< lost;
 	}
 }
 
@@ -233,7 +238,8 @@ TEST_F(ConnectionManagers, AHostThatReceivesNothingAnswersForAllThatWaitForItAnd
 	client.events.clear();
 	loses = [](int) { return true; };
 	const CommId first = connect(), second = connect();
-	const CommId datagram = client.manager.resolve(now, route(client, server), {.service = service_of(port_space::udp, 7)}, &client);
+	const CommId datagram =
+		client.manager.resolve(now, route(client, server), {.service = service_of(port_space::udp, 7)}, &client);
 	End elsewhere(13, 5);
 	elsewhere.gid[15] = 3;
 	const CommId other = client.manager.connect(now, route(client, elsewhere), {.service = service}, &client);
@@ -249,7 +255,8 @@ TEST_F(ConnectionManagers, AHostThatReceivesNothingAnswersForAllThatWaitForItAnd
 	settle();
 	EXPECT_THAT(client.kinds(), UnorderedElementsAre(Kind::rejected, Kind::rejected, Kind::datagram_response));
 	for (const Event& event : client.events)
-		EXPECT_EQ(event.status, event.kind == Kind::rejected ? int{reject_reason::invalid_service} : int{sidr_status::unsupported});
+		EXPECT_EQ(event.status,
+			event.kind == Kind::rejected ? int{reject_reason::invalid_service} : int{sidr_status::unsupported});
 	EXPECT_EQ(state(client, up), State::established);
 	EXPECT_EQ(state(client, other), State::req_sent);
 	for (const CommId id : {first, second, datagram}) EXPECT_EQ(state(client, id), State::idle);
@@ -345,7 +352,8 @@ TEST_F(ConnectionManagers, GarbageIsDropped) {
 	for (int i = 0; i < 20'000; ++i) {
 		wire::Mad mad;
 		for (std::byte& byte : mad) byte = std::byte(random.below(256));
-		if (random.chance(0.9)) wire::write_mad_header(mad, {.attribute_id = static_cast<std::uint16_t>(0x10 + random.below(9))});
+		if (random.chance(0.9))
+			wire::write_mad_header(mad, {.attribute_id = static_cast<std::uint16_t>(0x10 + random.below(9))});
 		if (random.chance(0.5)) wire::store_be32(&mad[28], at_server().value);
 		server.manager.handle_mad(now, route(server, client), mad);
 		settle();
@@ -356,7 +364,8 @@ TEST_F(ConnectionManagers, GarbageIsDropped) {
 TEST_F(ConnectionManagers, ADatagramServiceIsFound) {
 	EXPECT_TRUE(server.manager.listen(service_of(port_space::udp, 9), wire::Gid{}, &server));
 	loses = [](int number) { return number == 1; };  // the first answer
-	const ConnectionManager::Request request{.service = service_of(port_space::udp, 9), .addresses = {client.gid, server.gid, 1}};
+	const ConnectionManager::Request request{
+		.service = service_of(port_space::udp, 9), .addresses = {client.gid, server.gid, 1}};
 	client.manager.resolve(now, route(client, server), request, &client);
 	run(second);
 	ASSERT_THAT(client.kinds(), ElementsAre(Kind::datagram_response));

@@ -11,7 +11,8 @@ bool ConnectionManager::may_take_request() {
 	return false;
 }
 
-void ConnectionManager::handle_mad(Nanoseconds now, const Route& from, std::span<const std::byte, wire::mad_size> bytes) {
+void ConnectionManager::handle_mad(
+	Nanoseconds now, const Route& from, std::span<const std::byte, wire::mad_size> bytes) {
 	++counters_.received;
 	const auto envelope = read_message(bytes);
 	if (!envelope) {
@@ -32,7 +33,8 @@ void ConnectionManager::handle(Nanoseconds now, const Route& from, const Envelop
 		return;
 	}
 	const Listener* listener = listeners_.find(req.service, req.addresses.destination);
-	if (!listener) return send(from, envelope.transaction, Rej{{}, req.local, of_req, reject_reason::invalid_service, 0, {}});
+	if (!listener)
+		return send(from, envelope.transaction, Rej{{}, req.local, of_req, reject_reason::invalid_service, 0, {}});
 	if (!may_take_request()) return;  // it will be asked again
 	Connection& c = create(from, nullptr);
 	c.remote = req.local;
@@ -90,7 +92,8 @@ void ConnectionManager::handle(Nanoseconds now, const Route& from, const Envelop
 		case State::mra_req_received:
 		case State::rep_sent:
 		case State::rep_received: return end(now, *c, Event::Kind::rejected, rej.reason, envelope.message);
-		case State::req_received: return end(now, *c, Event::Kind::unreachable, -ETIMEDOUT);  // the other end has given up
+		case State::req_received:
+			return end(now, *c, Event::Kind::unreachable, -ETIMEDOUT);  // the other end has given up
 		default: ++counters_.unexpected;
 	}
 }
@@ -173,7 +176,8 @@ void ConnectionManager::handle(Nanoseconds, const Route& from, const Envelope& e
 		return;
 	}
 	const Listener* listener = listeners_.find(req.service, req.addresses.destination);
-	if (!listener) return send(from, envelope.transaction, SidrRep{req.request, sidr_status::unsupported, {}, req.service, 0, {}});
+	if (!listener)
+		return send(from, envelope.transaction, SidrRep{req.request, sidr_status::unsupported, {}, req.service, 0, {}});
 	if (!may_take_request()) return;
 	Connection& c = create(from, nullptr);
 	c.remote = req.request;

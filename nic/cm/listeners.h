@@ -1,4 +1,5 @@
-// Who listens for which service, at which address. A listener is the program's pointer; one address of a service has one.
+// Who listens for which service, at which address. A listener is the program's pointer; one address of a service has
+// one.
 #pragma once
 
 #include <algorithm>

@@ -20,7 +20,9 @@ std::uint32_t load_be24(const std::byte* from) { return load_be32(from) >> 8; }
 void store_be24(std::byte* to, std::uint32_t value, std::uint8_t behind = 0) { store_be32(to, value << 8 | behind); }
 
 template <std::size_t N> void store(std::byte* to, const PrivateData<N>& data) { std::ranges::copy(data.bytes(), to); }
-template <std::size_t N> void load(const std::byte* from, PrivateData<N>& data) { data = PrivateData<N>(std::span(from, N)); }
+template <std::size_t N> void load(const std::byte* from, PrivateData<N>& data) {
+	data = PrivateData<N>(std::span(from, N));
+}
 void store(std::byte* to, const wire::Gid& gid) { std::memcpy(to, gid.data(), gid.size()); }
 void load(const std::byte* from, wire::Gid& gid) { std::memcpy(gid.data(), from, gid.size()); }
 
@@ -74,7 +76,9 @@ void store(std::byte* to, const Req& m) {
 	store_be32(to + 28, m.q_key);
 	store_be24(to + 32, m.qpn.value, m.responder_resources);
 	store_be24(to + 36, 0, m.initiator_depth);
-	store_be24(to + 40, 0, static_cast<std::uint8_t>(m.remote_response_timeout << 3 | static_cast<int>(m.transport) << 1 | m.flow_control));
+	store_be24(to + 40, 0,
+		static_cast<std::uint8_t>(
+			m.remote_response_timeout << 3 | static_cast<int>(m.transport) << 1 | m.flow_control));
 	store_be24(to + 44, m.starting_psn.value, static_cast<std::uint8_t>(m.local_response_timeout << 3 | m.retry_count));
 	store_be16(to + 48, m.p_key);
 	store_be8(to + 50, static_cast<std::uint8_t>(m.path_mtu << 4 | m.rnr_retry_count));
@@ -279,8 +283,8 @@ wire::Mad write_message(const Envelope& envelope) {
 
 std::expected<Envelope, Malformed> read_message(std::span<const std::byte, wire::mad_size> bytes) {
 	const wire::MadHeader header = wire::read_mad_header(bytes.first<wire::mad_header_size>());
-	if (header.management_class != wire::mad::class_communication_management || header.method != wire::mad::method_send ||
-		header.class_version != wire::mad::communication_management_version)
+	if (header.management_class != wire::mad::class_communication_management ||
+		header.method != wire::mad::method_send || header.class_version != wire::mad::communication_management_version)
 		return std::unexpected(Malformed::other_class);
 	auto message = read_data(header.attribute_id, bytes.data() + wire::mad_header_size);
 	if (!message) return std::unexpected(message.error());

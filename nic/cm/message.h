@@ -1,6 +1,6 @@
-// The messages of the Communication Manager (InfiniBand Architecture Specification, vol. 1, 12.6 and 12.11), each a struct that is
-// written into and read from a management datagram. Fields that RoCE has no use for (LIDs, the alternate path, end-to-end contexts) are
-// written as the kernel's Communication Manager writes them, and not read.
+// The messages of the Communication Manager (InfiniBand Architecture Specification, vol. 1, 12.6 and 12.11), each a
+// struct that is written into and read from a management datagram. Fields that RoCE has no use for (LIDs, the alternate
+// path, end-to-end contexts) are written as the kernel's Communication Manager writes them, and not read.
 //
 // read_message() trusts nothing: what it gives is within its ranges, and what it refuses is dropped.
 #pragma once
@@ -41,8 +41,8 @@ constexpr ServiceId service_of(std::uint16_t space, std::uint16_t port) { return
 constexpr std::uint16_t space_of(ServiceId service) { return static_cast<std::uint16_t>(service.value >> 16); }
 constexpr std::uint16_t port_of(ServiceId service) { return static_cast<std::uint16_t>(service.value); }
 
-// Private data of at most `Capacity` bytes. A message always carries all of them; what the sender did not give is zero, and the receiver
-// cannot tell how many it gave.
+// Private data of at most `Capacity` bytes. A message always carries all of them; what the sender did not give is zero,
+// and the receiver cannot tell how many it gave.
 template <std::size_t Capacity> class PrivateData {
 public:
 	static constexpr std::size_t capacity = Capacity;
@@ -111,7 +111,8 @@ inline constexpr std::uint8_t of_req = 0, of_rep = 1, of_other = 2;
 
 // Table 104.
 namespace reject_reason {
-inline constexpr std::uint16_t timeout = 4, unsupported = 5, invalid_comm_id = 6, invalid_service = 8, stale_connection = 10, consumer = 28;
+inline constexpr std::uint16_t timeout = 4, unsupported = 5, invalid_comm_id = 6, invalid_service = 8,
+							   stale_connection = 10, consumer = 28;
 }
 
 struct Rej {
@@ -200,7 +201,8 @@ wire::Mad write_message(const Envelope&);
 enum class Malformed : std::uint8_t { other_class, unknown_attribute, bad_field };
 std::expected<Envelope, Malformed> read_message(std::span<const std::byte, wire::mad_size>);
 
-// To which of a receiver's connections a message belongs, or to which of its services: what a host needs to find the process.
+// To which of a receiver's connections a message belongs, or to which of its services: what a host needs to find the
+// process.
 struct Addressee {
 	std::optional<ServiceId> service;
 	CommId connection;

@@ -58,12 +58,15 @@ TEST(Message, WhatIsWrittenIsRead) {
 	expect_round_trip(full_req());
 	expect_round_trip(Mra{{1}, {2}, 1, 24, data<PrivateData<222>>(1)});
 	expect_round_trip(Rej{{1}, {2}, 1, reject_reason::timeout, 0x1112131415161718, data<PrivateData<148>>(2)});
-	expect_round_trip(Rep{{1}, {2}, 3, {4}, {5}, 6, 7, 8, false, 3, true, 0x0102030405060708, data<PrivateData<196>>(3)});
+	expect_round_trip(
+		Rep{{1}, {2}, 3, {4}, {5}, 6, 7, 8, false, 3, true, 0x0102030405060708, data<PrivateData<196>>(3)});
 	expect_round_trip(Rtu{{1}, {2}, data<PrivateData<224>>(4)});
 	expect_round_trip(Dreq{{1}, {2}, {3}, data<PrivateData<220>>(5)});
 	expect_round_trip(Drep{{1}, {2}, data<PrivateData<224>>(6)});
-	expect_round_trip(SidrReq{{1}, 0xffff, service_of(port_space::udp, 7174), {ipv6(1), ipv6(2), 9}, data<PrivateData<180>>(7)});
-	expect_round_trip(SidrRep{{1}, sidr_status::success, {2}, service_of(port_space::udp, 1), 0x01234567, data<PrivateData<136>>(8)});
+	expect_round_trip(
+		SidrReq{{1}, 0xffff, service_of(port_space::udp, 7174), {ipv6(1), ipv6(2), 9}, data<PrivateData<180>>(7)});
+	expect_round_trip(
+		SidrRep{{1}, sidr_status::success, {2}, service_of(port_space::udp, 1), 0x01234567, data<PrivateData<136>>(8)});
 }
 
 // 12.6.5, and what the kernel's ibta_vol1_c12.h says of the same fields.
@@ -119,7 +122,8 @@ TEST(Message, GarbageNeverPassesForMoreThanItIs) {
 	for (int i = 0; i < 20'000; ++i) {
 		wire::Mad mad;
 		for (std::byte& byte : mad) byte = std::byte(random.below(256));
-		if (random.chance(0.9)) wire::write_mad_header(mad, {.attribute_id = static_cast<std::uint16_t>(0x0f + random.below(12))});
+		if (random.chance(0.9))
+			wire::write_mad_header(mad, {.attribute_id = static_cast<std::uint16_t>(0x0f + random.below(12))});
 		if (const auto read = read_message(mad)) {
 			const auto again = read_message(write_message(*read));
 			ASSERT_TRUE(again.has_value());

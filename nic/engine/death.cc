@@ -1,9 +1,9 @@
 // The end of things: links whose peer has died, and an engine that a fork has copied.
 //
-// A dead link may go when nothing points at its outlet. Queue pairs are moved to the link to nobody at once. Datagrams are harder, because
-// address handles remember outlets, and a poster reads them under its send queue's lock alone. So `deaths_` counts first, which makes every
-// address handle look anew; then each datagram QP's lock is taken once: whoever held it has finished its post by then, and what it posted
-// can be seen in the queue.
+// A dead link may go when nothing points at its outlet. Queue pairs are moved to the link to nobody at once. Datagrams
+// are harder, because address handles remember outlets, and a poster reads them under its send queue's lock alone. So
+// `deaths_` counts first, which makes every address handle look anew; then each datagram QP's lock is taken once:
+// whoever held it has finished its post by then, and what it posted can be seen in the queue.
 #include <algorithm>
 #include <new>
 #include <sched.h>
@@ -57,7 +57,8 @@ void Engine::reap() {
 			return;
 		}
 		const std::uint32_t head = qp.sq_head.load(std::memory_order_relaxed);
-		for (std::uint32_t i = qp.sq_tail.load(std::memory_order_relaxed); i != head; ++i) named.push_back(qp.wqe(i).datagram.outlet);
+		for (std::uint32_t i = qp.sq_tail.load(std::memory_order_relaxed); i != head; ++i)
+			named.push_back(qp.wqe(i).datagram.outlet);
 		qp.sq_lock.unlock();
 	});
 	if (!quiet) return;
@@ -90,7 +91,8 @@ void Engine::abandon_after_fork() {
 	new (&lock_) EngineLock;
 	abandoned_ = true;
 	events_ = {[](queues::CompletionQueue&) {}, [](const transport::RaisedEvent&) {},
-		[](cm::ConnectionManager&, Nanoseconds, const cm::Event&) {}};  // the descriptors they would write to are the parent's, too
+		[](cm::ConnectionManager&, Nanoseconds, const cm::Event&) {
+		}};  // the descriptors they would write to are the parent's, too
 	doorbells_.store(nullptr, std::memory_order_relaxed);
 	adapter_.context().touched = nullptr;
 	adapter_.context().refusals.clear();

@@ -27,7 +27,8 @@ constexpr std::uint32_t idle_polls_until_yield = 2048;
 // So many empty polls while ARMED, and this program is polling rather than waiting for an event.
 constexpr std::uint32_t polls_until_busy = 64;
 
-constexpr std::chrono::milliseconds connect_patience{5000};  // a busy machine may well keep a process off its processors for seconds
+constexpr std::chrono::milliseconds connect_patience{
+	5000};  // a busy machine may well keep a process off its processors for seconds
 // Datagrams to a process that gave no answer are dropped for so long, and for ten times as long as it was waited for.
 constexpr Nanoseconds silence = 1'000'000'000;
 
@@ -78,8 +79,8 @@ void Engine::finish() {
 		if (adapter_.context().owing_first) [[unlikely]]
 			adapter_.finish_pass();
 	}
-	if (!adapter_.context().raised_queues.empty() || !adapter_.context().raised_events.empty() || adapter_.connections().has_events())
-		[[unlikely]]
+	if (!adapter_.context().raised_queues.empty() || !adapter_.context().raised_events.empty() ||
+		adapter_.connections().has_events()) [[unlikely]]
 		deliver_events();
 	if (page_.object->armed()) [[unlikely]]
 		correct_sleeper();
@@ -102,7 +103,8 @@ void Engine::deliver_events() {
 	context.raised_queues.clear();
 	for (const transport::RaisedEvent& event : context.raised_events) events_.asynchronous(event);
 	context.raised_events.clear();
-	while (const auto event = adapter_.connections().poll_event()) events_.connection(adapter_.connections(), context.now, *event);
+	while (const auto event = adapter_.connections().poll_event())
+		events_.connection(adapter_.connections(), context.now, *event);
 }
 
 void Engine::ring_doorbells() {
@@ -126,10 +128,10 @@ void Engine::leave() {
 void Engine::post(QueuePair& qp) {
 	if (lock_.try_lock()) [[likely]] {
 		const transport::Psn before = qp.next_psn;
-		// Over UDP, requests that follow others on their way gather to one system call: the next pass takes them, at the latest that which
-		// the acknowledgement of the others makes.
-		const bool gathers =
-			qp.una != before && qp.type == transport::QpType::rc && qp.outlet && !qp.outlet->lossless && !page_.object->armed();
+		// Over UDP, requests that follow others on their way gather to one system call: the next pass takes them, at
+		// the latest that which the acknowledgement of the others makes.
+		const bool gathers = qp.una != before && qp.type == transport::QpType::rc && qp.outlet &&
+			!qp.outlet->lossless && !page_.object->armed();
 		adapter_.transmit(qp);
 		if (gathers) gathered_packets_ += qp.next_psn - before;
 		if (!gathers || gathered_packets_ >= gathered_packets_max) finish();
@@ -186,7 +188,8 @@ Outlet* Engine::known_outlet(Place place) {
 		Link* link = nullptr;
 		if (place.is_service) {
 			const auto at = served_by_.find(cm::ServiceId{place.value});
-			if (at != served_by_.end() && at->second.released == at->second.link->services_released()) link = at->second.link;
+			if (at != served_by_.end() && at->second.released == at->second.link->services_released())
+				link = at->second.link;
 		} else {
 			const auto at = link_by_block_.find(static_cast<std::uint32_t>(place.value));
 			if (at != link_by_block_.end()) link = at->second;
@@ -211,7 +214,8 @@ std::expected<Outlet*, int> Engine::local_outlet(Place place, bool patient) {
 	});
 
 	const auto silent = silent_until_.find(place);
-	if (!patient && silent != silent_until_.end() && monotonic_now() < silent->second) return std::unexpected(ETIMEDOUT);
+	if (!patient && silent != silent_until_.end() && monotonic_now() < silent->second)
+		return std::unexpected(ETIMEDOUT);
 	const Nanoseconds start = monotonic_now();
 	auto peer = connect_to(identity_, geteuid(), place, connect_patience);
 	if (silent != silent_until_.end()) silent_until_.erase(silent);
@@ -225,15 +229,19 @@ std::expected<Outlet*, int> Engine::local_outlet(Place place, bool patient) {
 		Link* link = nullptr;
 		if (peer->is_self || peer->already_linked) {
 			if (const auto at = link_by_token_.find(token); at != link_by_token_.end()) link = at->second;
-			else if (peer->already_linked) return std::unexpected(ECONNRESET);  // we have just lost the link that the peer still has
+			else if (peer->already_linked)
+				return std::unexpected(ECONNRESET);  // we have just lost the link that the peer still has
 			else if (auto self = Link::to_self(token, *page_.object, doorbell_.get())) link = keep(std::move(*self));
 			else return std::unexpected(self.error());
 		} else {
-			// Two processes that connect to each other at one moment get two links. The peer counts on both, so none may be dropped.
+			// Two processes that connect to each other at one moment get two links. The peer counts on both, so none
+			// may be dropped.
 			link = keep(std::make_unique<Link>(std::move(*peer)));
 		}
 		if (!place.is_service) link_by_block_[static_cast<std::uint32_t>(place.value)] = link;
-		else served_by_[service] = {link, link == before.link && deaths() == deaths_before ? before.released : std::nullopt};
+		else
+			served_by_[service] = {
+				link, link == before.link && deaths() == deaths_before ? before.released : std::nullopt};
 		return &link->outlet;
 	});
 }
@@ -246,18 +254,20 @@ Link* Engine::keep(std::unique_ptr<Link> link) {
 	return kept;
 }
 
-std::expected<Outlet*, int> Engine::outlet_to(const wire::AddressPair& addresses, bool local, wire::Qpn qpn, bool patient) {
+std::expected<Outlet*, int> Engine::outlet_to(
+	const wire::AddressPair& addresses, bool local, wire::Qpn qpn, bool patient) {
 	if (abandoned_) return std::unexpected(EIO);
 	if (local) {
 		auto outlet = local_outlet(Place::block(block_of(qpn)), patient);
-		// The address is ours and the QPN is not: it may belong to another user's process, or to nobody. Datagrams and requests go out and
-		// are lost there.
+		// The address is ours and the QPN is not: it may belong to another user's process, or to nobody. Datagrams and
+		// requests go out and are lost there.
 		if (outlet || outlet.error() != ECONNREFUSED) return outlet;
 	}
 	return control([&](adapter::ChannelAdapter&) { return remotes_.outlet_to(addresses); });
 }
 
-std::expected<Outlet*, int> Engine::service_outlet(const wire::AddressPair& addresses, bool local, cm::ServiceId service) {
+std::expected<Outlet*, int> Engine::service_outlet(
+	const wire::AddressPair& addresses, bool local, cm::ServiceId service) {
 	if (abandoned_) return std::unexpected(EIO);
 	if (local) return local_outlet(Place::service(service.value));
 	return control([&](adapter::ChannelAdapter&) { return remotes_.outlet_to(addresses); });
@@ -276,7 +286,8 @@ std::expected<void, int> Engine::claim_service(cm::ServiceId service) {
 
 void Engine::release_service(cm::ServiceId service) {
 	control([&](adapter::ChannelAdapter&) {
-		page_.object->services_released.fetch_add(1, std::memory_order_release);  // before anybody else can have the name
+		page_.object->services_released.fetch_add(
+			1, std::memory_order_release);  // before anybody else can have the name
 		services_.erase(service);
 		return 0;
 	});
@@ -294,7 +305,8 @@ std::expected<void, int> Engine::prepare_connections() {
 	});
 }
 
-std::expected<void, int> Engine::attach_multicast(QueuePair& qp, const wire::Gid& group, std::uint32_t interface_index) {
+std::expected<void, int> Engine::attach_multicast(
+	QueuePair& qp, const wire::Gid& group, std::uint32_t interface_index) {
 	return control([&](adapter::ChannelAdapter& adapter) -> std::expected<void, int> {
 		if (abandoned_) return std::unexpected(EIO);
 		if (!adapter.attach_multicast(group, qp)) return std::unexpected(EINVAL);
@@ -306,7 +318,8 @@ std::expected<void, int> Engine::attach_multicast(QueuePair& qp, const wire::Gid
 	});
 }
 
-std::expected<void, int> Engine::detach_multicast(QueuePair& qp, const wire::Gid& group, std::uint32_t interface_index) {
+std::expected<void, int> Engine::detach_multicast(
+	QueuePair& qp, const wire::Gid& group, std::uint32_t interface_index) {
 	return control([&](adapter::ChannelAdapter& adapter) -> std::expected<void, int> {
 		if (!adapter.detach_multicast(group, qp)) return std::unexpected(EINVAL);
 		remotes_.leave(group, interface_index);
@@ -362,8 +375,9 @@ std::expected<QueuePair*, int> Engine::create_qp(const adapter::QpInit& init) {
 }
 
 bool Engine::waits_for_room() const {
-	return adapter_.owes_responses() ||
-		std::any_of(links_.begin(), links_.end(), [](const auto& link) { return link->outlet.waiting_first != nullptr; });
+	return adapter_.owes_responses() || std::any_of(links_.begin(), links_.end(), [](const auto& link) {
+		return link->outlet.waiting_first != nullptr;
+	});
 }
 
 }  // namespace verbena::engine

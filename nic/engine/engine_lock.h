@@ -1,5 +1,6 @@
-// The engine's lock: data verbs only try it, control verbs take it as a priority-inheriting futex, so that a holder which was preempted
-// gets the waiter's turn on the processor. Releasing it is a full fence, after which the holder looks for doorbells again.
+// The engine's lock: data verbs only try it, control verbs take it as a priority-inheriting futex, so that a holder
+// which was preempted gets the waiter's turn on the processor. Releasing it is a full fence, after which the holder
+// looks for doorbells again.
 #pragma once
 
 #include <atomic>
@@ -18,7 +19,8 @@ class EngineLock {
 public:
 	bool try_lock() {
 		std::uint32_t free = 0;
-		return word_.load(std::memory_order_relaxed) == 0 && word_.compare_exchange_strong(free, this_thread(), std::memory_order_acquire);
+		return word_.load(std::memory_order_relaxed) == 0 &&
+			word_.compare_exchange_strong(free, this_thread(), std::memory_order_acquire);
 	}
 	void lock() {
 		for (int spins = 0; spins < 100; ++spins) {

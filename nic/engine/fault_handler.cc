@@ -21,8 +21,8 @@ namespace {
 
 using SigactionFunction = int(int, const struct sigaction*, struct sigaction*);
 
-// The next `sigaction` after ours: a sanitizer's, or libc's; that may stand before ours, where a program came by us through another
-// library.
+// The next `sigaction` after ours: a sanitizer's, or libc's; that may stand before ours, where a program came by us
+// through another library.
 SigactionFunction* find_next() {
 	void* next = dlsym(RTLD_NEXT, "sigaction");
 	if (next == nullptr)
@@ -51,7 +51,8 @@ struct State {
 };
 constinit State state{};
 
-// Holds the lock with every signal blocked, so that a handler on this thread can neither wait for the lock nor see half an action.
+// Holds the lock with every signal blocked, so that a handler on this thread can neither wait for the lock nor see half
+// an action.
 class Guard {
 public:
 	Guard() {
@@ -73,8 +74,9 @@ private:
 
 void on_fault(int signal_number, siginfo_t* info, void* context);
 
-// Ours at the kernel, with the mask, stack and flags of the program's action, so that the kernel itself gives the program's handler
-// what it asked for. Where there is none, an alternate stack does no harm and lets a stack overflow die with a core dump.
+// Ours at the kernel, with the mask, stack and flags of the program's action, so that the kernel itself gives the
+// program's handler what it asked for. Where there is none, an alternate stack does no harm and lets a stack overflow
+// die with a core dump.
 void install_for(int signal_number, const struct sigaction& program) {
 	struct sigaction ours = program;
 	const bool has_handler = program.sa_handler != SIG_DFL && program.sa_handler != SIG_IGN;
@@ -84,16 +86,18 @@ void install_for(int signal_number, const struct sigaction& program) {
 	real_sigaction(signal_number, &ours, nullptr);
 }
 
-// Sent by a process rather than raised by an instruction. A memory error that nothing has touched yet counts as sent: nobody would
-// meet it again on return.
-bool was_sent(const siginfo_t& info) { return info.si_code <= 0 || (info.si_signo == SIGBUS && info.si_code == BUS_MCEERR_AO); }
+// Sent by a process rather than raised by an instruction. A memory error that nothing has touched yet counts as sent:
+// nobody would meet it again on return.
+bool was_sent(const siginfo_t& info) {
+	return info.si_code <= 0 || (info.si_signo == SIGBUS && info.si_code == BUS_MCEERR_AO);
+}
 
 void die_of(int signal_number, siginfo_t* info) {
 	struct sigaction fatal{};
 	fatal.sa_handler = SIG_DFL;
 	real_sigaction(signal_number, &fatal, nullptr);
-	// Pending until our handler returns, so the dump shows the faulting instruction and the original siginfo. If the system refuses, a
-	// real fault happens again at once.
+	// Pending until our handler returns, so the dump shows the faulting instruction and the original siginfo. If the
+	// system refuses, a real fault happens again at once.
 	syscall(SYS_rt_tgsigqueueinfo, getpid(), syscall(SYS_gettid), signal_number, info);
 }
 
@@ -122,8 +126,8 @@ void on_fault(int signal_number, siginfo_t* info, void* context) {
 void install_fault_handler() {
 	static std::once_flag once;
 	std::call_once(once, [] {
-		// A child of fork must not inherit a lock that another thread held. (Taking it before the fork could deadlock with a handler of
-		// the forking thread.)
+		// A child of fork must not inherit a lock that another thread held. (Taking it before the fork could deadlock
+		// with a handler of the forking thread.)
 		pthread_atfork(nullptr, nullptr, [] { state.lock.unlock(); });
 		Guard guard;
 		for (const int signal_number : {SIGSEGV, SIGBUS}) {
@@ -137,7 +141,8 @@ void install_fault_handler() {
 }
 
 int program_sigaction(int signal_number, const struct sigaction* action, struct sigaction* old) {
-	if (!is_ours(signal_number) || !state.installed.load(std::memory_order_acquire)) return real_sigaction(signal_number, action, old);
+	if (!is_ours(signal_number) || !state.installed.load(std::memory_order_acquire))
+		return real_sigaction(signal_number, action, old);
 	struct sigaction next{}, previous;
 	if (action) next = *action;  // before the lock is held: the pointer is the program's
 	{

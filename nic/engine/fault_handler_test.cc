@@ -13,7 +13,8 @@
 
 #include "nic/memory/guarded_copy.h"
 
-// Each test runs in a child process, because the handler is installed for good: exit status 0, or the signal that killed it.
+// Each test runs in a child process, because the handler is installed for good: exit status 0, or the signal that
+// killed it.
 namespace verbena::engine {
 namespace {
 
@@ -141,7 +142,8 @@ TEST(FaultHandler, TheProgramsHandlerFromBeforeStillRunsWithTheRightSiginfo) {
 		sigaction(SIGSEGV, &action, nullptr);
 		install_fault_handler();
 		if (sigsetjmp(back, 1) == 0) fault();
-		return seen == 1 && seen_code == SEGV_MAPERR && seen_address == nowhere && guarded_fault_survives() && seen == 1;
+		return seen == 1 && seen_code == SEGV_MAPERR && seen_address == nowhere && guarded_fault_survives() &&
+			seen == 1;
 	}));
 }
 
@@ -251,7 +253,8 @@ TEST(FaultHandler, AnotherSignalsActionIsTheKernels) {
 		if (program_sigaction(SIGUSR1, &action, nullptr) != 0) return false;
 		sigaction(SIGUSR1, nullptr, &kernels);
 		raise(SIGUSR1);
-		return seen == 1 && kernels.sa_sigaction == note && program_sigaction(12345, &action, nullptr) == -1 && errno == EINVAL;
+		return seen == 1 && kernels.sa_sigaction == note && program_sigaction(12345, &action, nullptr) == -1 &&
+			errno == EINVAL;
 	}));
 }
 

@@ -81,7 +81,8 @@ std::map<std::string, Interface> collect(const ifaddrs* list) {
 		if (family == AF_PACKET) {
 			// Longer hardware addresses (InfiniBand's own, tunnels) are not MACs.
 			const auto link = as<sockaddr_ll>(entry->ifa_addr);
-			if (link.sll_halen == interface.mac.size()) std::memcpy(interface.mac.data(), link.sll_addr, interface.mac.size());
+			if (link.sll_halen == interface.mac.size())
+				std::memcpy(interface.mac.data(), link.sll_addr, interface.mac.size());
 		}
 	}
 	return found;
@@ -118,11 +119,14 @@ std::vector<Interface> list_interfaces() {
 		if (interface.guid == 0 || taken.contains(interface.guid)) interface.guid = guid_of(interface.name, cookie);
 		taken.insert(interface.guid);
 	}
-	std::ranges::stable_sort(interfaces, {}, [](const Interface& each) { return std::tuple(!each.is_default_route, each.is_loopback); });
+	std::ranges::stable_sort(
+		interfaces, {}, [](const Interface& each) { return std::tuple(!each.is_default_route, each.is_loopback); });
 	return interfaces;
 }
 
-std::string device_name(std::string_view interface_name) { return ("vb_" + std::string(interface_name)).substr(0, device_name_max); }
+std::string device_name(std::string_view interface_name) {
+	return ("vb_" + std::string(interface_name)).substr(0, device_name_max);
+}
 
 std::uint32_t active_mtu(std::uint32_t interface_mtu) {
 	constexpr std::uint32_t headers = 80;
@@ -135,7 +139,8 @@ std::uint8_t active_mtu_code(std::uint32_t interface_mtu) {
 }
 
 std::uint64_t guid_of(const Mac& mac) {
-	const std::array<std::uint8_t, 8> eui{static_cast<std::uint8_t>(mac[0] ^ 2), mac[1], mac[2], 0xff, 0xfe, mac[3], mac[4], mac[5]};
+	const std::array<std::uint8_t, 8> eui{
+		static_cast<std::uint8_t>(mac[0] ^ 2), mac[1], mac[2], 0xff, 0xfe, mac[3], mac[4], mac[5]};
 	std::uint64_t guid = 0;
 	for (const std::uint8_t byte : eui) guid = guid << 8 | byte;
 	return guid;
@@ -177,7 +182,9 @@ std::string default_route(std::string_view ipv4_routes, std::string_view ipv6_ro
 		std::string name, destination, gateway, mask;
 		unsigned long flags, references, use, metric;
 		std::istringstream fields(line);
-		if (!(fields >> name >> destination >> gateway >> std::hex >> flags >> std::dec >> references >> use >> metric >> mask)) continue;
+		if (!(fields >> name >> destination >> gateway >> std::hex >> flags >> std::dec >> references >> use >>
+				metric >> mask))
+			continue;
 		if (destination == "00000000" && mask == "00000000") consider(name, flags, metric);
 	}
 	if (!best.empty()) return best;
@@ -187,8 +194,8 @@ std::string default_route(std::string_view ipv4_routes, std::string_view ipv6_ro
 		std::string destination, length, source, source_length, next_hop, name;
 		unsigned long metric, references, use, flags;
 		std::istringstream fields(line);
-		if (!(fields >> destination >> length >> source >> source_length >> next_hop >> std::hex >> metric >> references >> use >> flags >>
-				name))
+		if (!(fields >> destination >> length >> source >> source_length >> next_hop >> std::hex >> metric >>
+				references >> use >> flags >> name))
 			continue;
 		if (destination == std::string(32, '0') && length == "00") consider(name, flags, metric);
 	}

@@ -16,13 +16,17 @@ constexpr std::string_view two_uplinks =
 	"wlan0\t00000000\t0102A8C0\t0003\t0\t0\t600\t00000000\t0\t0\t0\n"
 	"eth1\t0000000A\t00000000\t0001\t0\t0\t0\t000000FF\t0\t0\t0\n"
 	"eth0\t00000000\t010200C0\t0003\t0\t0\t100\t00000000\t0\t0\t0\n";
-constexpr std::string_view no_ipv4 = "Iface\tDestination\tGateway \tFlags\tRefCnt\tUse\tMetric\tMask\t\tMTU\tWindow\tIRTT\n";
+constexpr std::string_view no_ipv4 =
+	"Iface\tDestination\tGateway \tFlags\tRefCnt\tUse\tMetric\tMask\t\tMTU\tWindow\tIRTT\n";
 constexpr std::string_view ipv6_routes =
-	"fd000000000000000000000000000000 40 00000000000000000000000000000000 00 00000000000000000000000000000000 00000100 00000001 00000000 "
+	"fd000000000000000000000000000000 40 00000000000000000000000000000000 00 00000000000000000000000000000000 00000100 "
+	"00000001 00000000 "
 	"00000001     eth2\n"
-	"00000000000000000000000000000000 00 00000000000000000000000000000000 00 fe800000000000000000000000000001 00000400 00000002 00000000 "
+	"00000000000000000000000000000000 00 00000000000000000000000000000000 00 fe800000000000000000000000000001 00000400 "
+	"00000002 00000000 "
 	"00000003     eth2\n"
-	"00000000000000000000000000000000 00 00000000000000000000000000000000 00 00000000000000000000000000000000 ffffffff 00000001 00000000 "
+	"00000000000000000000000000000000 00 00000000000000000000000000000000 00 00000000000000000000000000000000 ffffffff "
+	"00000001 00000000 "
 	"00200200       lo\n";
 
 TEST(DefaultRoute, IsTheOneWithTheLowestMetric) { EXPECT_EQ(default_route(two_uplinks, ipv6_routes), "eth0"); }
@@ -111,7 +115,8 @@ TEST(ListInterfaces, PutsTheDefaultRouteFirstAndLoopbackLast) {
 	const auto all = list_interfaces();
 	for (std::size_t i = 0; i < all.size(); ++i) {
 		EXPECT_TRUE(!all[i].is_default_route || i == 0);
-		EXPECT_TRUE(!all[i].is_loopback || all.size() - i == static_cast<std::size_t>(std::ranges::count_if(all, &Interface::is_loopback)));
+		EXPECT_TRUE(!all[i].is_loopback ||
+			all.size() - i == static_cast<std::size_t>(std::ranges::count_if(all, &Interface::is_loopback)));
 	}
 }
 

@@ -14,15 +14,16 @@ namespace verbena::engine {
 
 namespace {
 
-// Neither ring nor counter moved: the peer's program does not poll. It may only be busy for a moment, so this is about what waking its
-// progress thread costs both.
+// Neither ring nor counter moved: the peer's program does not poll. It may only be busy for a moment, so this is about
+// what waking its progress thread costs both.
 constexpr Nanoseconds stuck_after = 20'000;
 constexpr Nanoseconds kick_again_after = 1'000'000;
 constexpr std::uint32_t prefetch_distance = 4;  // slots, or acknowledgements: as long as a cache miss takes
 
 }  // namespace
 
-Link::Link(Peer peer) : peer_(std::move(peer)), progress_(peer_.progress.get()), doorbell_(peer_.doorbell.get()), files_(peer_.pid) {
+Link::Link(Peer peer)
+	: peer_(std::move(peer)), progress_(peer_.progress.get()), doorbell_(peer_.doorbell.get()), files_(peer_.pid) {
 	outlet.slots.attach(peer_.outgoing.get());
 	outlet.acks.attach(peer_.outgoing.get());
 	outlet.peer = peer_.token;
@@ -104,7 +105,8 @@ bool Link::receive(adapter::ChannelAdapter& adapter, Remotes& remotes) {
 			wire::AddressPair addresses;
 			if (image.length >= sizeof addresses) {
 				std::memcpy(&addresses, payload, sizeof addresses);
-				adapter.handle_management(outlet, {payload + sizeof addresses, image.length - sizeof addresses}, addresses);
+				adapter.handle_management(
+					outlet, {payload + sizeof addresses, image.length - sizeof addresses}, addresses);
 			}
 		} else if (image.opcode() == wire::forwarded_packet) [[unlikely]] {
 			remotes.take_forwarded({payload, image.length});
@@ -129,8 +131,8 @@ void Link::receive_lent(adapter::ChannelAdapter& adapter, const wire::Slot& imag
 	adapter.handle_lent(outlet, image, payload, slots_);
 }
 
-// Waking a thread on an idle far core takes five times as long as on the core that rings (docs/decisions/0008): the peer's progress thread
-// comes here.
+// Waking a thread on an idle far core takes five times as long as on the core that rings (docs/decisions/0008): the
+// peer's progress thread comes here.
 void Link::kick() {
 	const int cpu = sched_getcpu();
 	const pid_t thread = progress_->progress_tid.load(std::memory_order_relaxed);

@@ -17,8 +17,10 @@ class Link {
 public:
 	explicit Link(Peer peer);
 	// `own` and `doorbell` are this process's own.
-	static std::expected<std::unique_ptr<Link>, int> to_self(std::uint64_t token, const ProgressPage& own, int doorbell);
-	// Where QPs go on whose peer has died: what RC sends here fails with retry_exceeded when it is received, and the rest vanishes.
+	static std::expected<std::unique_ptr<Link>, int> to_self(
+		std::uint64_t token, const ProgressPage& own, int doorbell);
+	// Where QPs go on whose peer has died: what RC sends here fails with retry_exceeded when it is received, and the
+	// rest vanishes.
 	static std::expected<std::unique_ptr<Link>, int> to_nobody(const ProgressPage& own, int doorbell);
 	Link(const Link&) = delete;
 	Link& operator=(const Link&) = delete;
@@ -28,11 +30,12 @@ public:
 	// Hands over what has come in, at most a pass's budget. True: there was something.
 	bool receive(adapter::ChannelAdapter&, Remotes&);
 
-	// The peer sleeps and does not know yet what was published: ring its doorbell. The caller has fenced since it published.
+	// The peer sleeps and does not know yet what was published: ring its doorbell. The caller has fenced since it
+	// published.
 	void kick_if_armed();
 
-	// The program waits for a peer that has stopped driving its engine: called now and then from empty polls, with a clock of about a
-	// microsecond.
+	// The program waits for a peer that has stopped driving its engine: called now and then from empty polls, with a
+	// clock of about a microsecond.
 	void kick_if_stuck(Nanoseconds now);
 
 	// In the child of a fork, which has the descriptors but not the mappings.

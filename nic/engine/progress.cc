@@ -15,12 +15,15 @@ namespace verbena::engine {
 namespace {
 
 constexpr Nanoseconds watchdog_first = 200'000, watchdog_longest = 1'000'000;
-// What was sent to a process that has ended fails this much later. On a wire it would take some ACK timeouts, and programs rely on it: many
-// exit as soon as they have all they wait for, while their peer's last requests are still under way.
+// What was sent to a process that has ended fails this much later. On a wire it would take some ACK timeouts, and
+// programs rely on it: many exit as soon as they have all they wait for, while their peer's last requests are still
+// under way.
 constexpr Nanoseconds mourning = 100'000'000;
 constexpr Nanoseconds idle_until_armed = 2'000'000;  // without a pass
 
-timespec to_timespec(Nanoseconds ns) { return {static_cast<time_t>(ns / 1'000'000'000), static_cast<long>(ns % 1'000'000'000)}; }
+timespec to_timespec(Nanoseconds ns) {
+	return {static_cast<time_t>(ns / 1'000'000'000), static_cast<long>(ns % 1'000'000'000)};
+}
 
 }  // namespace
 
@@ -113,8 +116,8 @@ void Progress::run() {
 	for (;;) {
 		std::array<epoll_event, 32> events;
 		const timespec limit = to_timespec(sleep);
-		const long n = syscall(
-			SYS_epoll_pwait2, epoll_.get(), events.data(), static_cast<int>(events.size()), sleep == never ? nullptr : &limit, nullptr, 0);
+		const long n = syscall(SYS_epoll_pwait2, epoll_.get(), events.data(), static_cast<int>(events.size()),
+			sleep == never ? nullptr : &limit, nullptr, 0);
 		for (long i = 0; i < n; ++i) {
 			if (events[i].data.fd == stop_.get()) return;
 			handle(events[i].data.fd);
@@ -185,12 +188,14 @@ void Progress::accept_from(int listener) {
 		}
 		const int fd = peer->fd();
 		greetings_.emplace(fd,
-			Pending{std::move(*peer), monotonic_now() + static_cast<Nanoseconds>(std::chrono::nanoseconds(PendingPeer::patience).count())});
+			Pending{std::move(*peer),
+				monotonic_now() + static_cast<Nanoseconds>(std::chrono::nanoseconds(PendingPeer::patience).count())});
 		add(fd);
 	}
 }
 
-// Under the engine's lock from the look at the table to the link's place in it: the peer may act on our WELCOME at once.
+// Under the engine's lock from the look at the table to the link's place in it: the peer may act on our WELCOME at
+// once.
 void Progress::greet(std::map<int, Pending>::iterator greeting) {
 	const auto step = engine_.control([&](adapter::ChannelAdapter&) {
 		const auto linked = [&](std::uint64_t token) { return engine_.link_by_token_.contains(token); };
@@ -211,12 +216,12 @@ void Progress::expire_greetings() {
 	std::erase_if(greetings_, [&](const auto& greeting) { return greeting.second.give_up < now; });
 }
 
-// A peer's socket is readable: it has nothing more to say, so this is its end. (Looked at again, because the number may be another's since
-// epoll spoke.)
+// A peer's socket is readable: it has nothing more to say, so this is its end. (Looked at again, because the number may
+// be another's since epoll spoke.)
 void Progress::bury(int fd) {
 	engine_.control([&](adapter::ChannelAdapter&) {
-		const auto at = std::ranges::find_if(
-			engine_.links_, [fd](const auto& link) { return link->peer().socket.get() == fd || link->peer().pidfd.get() == fd; });
+		const auto at = std::ranges::find_if(engine_.links_,
+			[fd](const auto& link) { return link->peer().socket.get() == fd || link->peer().pidfd.get() == fd; });
 		if (at != engine_.links_.end() && (*at)->peer_is_gone()) {
 			forget(**at);
 			dying_.push_back({at->get(), monotonic_now() + mourning});
@@ -231,7 +236,8 @@ void Progress::bury_due() {
 	engine_.control([&](adapter::ChannelAdapter&) {
 		std::erase_if(dying_, [&](const Dying& dying) {
 			if (dying.due > now) return false;
-			const auto at = std::ranges::find_if(engine_.links_, [&](const auto& link) { return link.get() == dying.link; });
+			const auto at =
+				std::ranges::find_if(engine_.links_, [&](const auto& link) { return link.get() == dying.link; });
 			if (at != engine_.links_.end() && (*at)->peer_is_gone()) engine_.bury(**at);
 			return true;
 		});

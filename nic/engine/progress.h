@@ -1,8 +1,9 @@
 // The progress thread: makes passes while nobody else does, and watches what is no part of the data path.
 //
-// It sleeps in epoll on the doorbell, on the names this process owns, on peers in the middle of a greeting, and on living peers' sockets,
-// whose end is the peer's death. While the program polls (BUSY) it wakes now and then to see whether it still does; when it has stopped,
-// the page says ARMED and the thread sleeps without a time limit: an idle NIC uses no processor.
+// It sleeps in epoll on the doorbell, on the names this process owns, on peers in the middle of a greeting, and on
+// living peers' sockets, whose end is the peer's death. While the program polls (BUSY) it wakes now and then to see
+// whether it still does; when it has stopped, the page says ARMED and the thread sleeps without a time limit: an idle
+// NIC uses no processor.
 #pragma once
 
 #include <atomic>
@@ -47,7 +48,7 @@ private:
 	};
 
 	void run();
-	Nanoseconds work();               // passes and the choice of state; returns how long to sleep
+	Nanoseconds work();  // passes and the choice of state; returns how long to sleep
 	void handle(int fd);
 	void accept_from(int listener);
 	void greet(std::map<int, Pending>::iterator);

@@ -30,10 +30,12 @@ public:
 
 	bool leads_to(const wire::AddressPair& a) const { return joins(a) && a.traffic_class == addresses_.traffic_class; }
 	bool joins(const wire::AddressPair& a) const {
-		return std::memcmp(a.source, addresses_.source, 16) == 0 && std::memcmp(a.destination, addresses_.destination, 16) == 0;
+		return std::memcmp(a.source, addresses_.source, 16) == 0 &&
+			std::memcmp(a.destination, addresses_.destination, 16) == 0;
 	}
 	bool comes_from(const wire::AddressPair& a) const {
-		return std::memcmp(a.source, addresses_.destination, 16) == 0 && std::memcmp(a.destination, addresses_.source, 16) == 0;
+		return std::memcmp(a.source, addresses_.destination, 16) == 0 &&
+			std::memcmp(a.destination, addresses_.source, 16) == 0;
 	}
 
 	static link::Family family_of(const wire::AddressPair& a) {
@@ -51,7 +53,8 @@ private:
 		if (!link_local && !wire::is_multicast(options.destination)) return options;
 		// These name no interface: it is the one that has our address.
 		for (const Interface& interface : list_interfaces())
-			if (std::ranges::find(interface.gids, options.source) != interface.gids.end()) options.interface_index = interface.index;
+			if (std::ranges::find(interface.gids, options.source) != interface.gids.end())
+				options.interface_index = interface.index;
 		return options;
 	}
 

@@ -84,14 +84,16 @@ bool Remotes::pass() {
 		}
 		if (destination == wire::multicast_qpn) [[unlikely]]
 			return handle(packet.slot, packet.payload.data(), packet.addresses);  // every process gets its own
-		if (!engine_.adapter_.queue_pairs().owns(destination)) return forward(Place::block(block_of(destination)), packet);
+		if (!engine_.adapter_.queue_pairs().owns(destination))
+			return forward(Place::block(block_of(destination)), packet);
 		if (!packet.steered) count_flow(packet.addresses, packet.source_port);
 		handle(packet.slot, packet.payload.data(), packet.addresses);
 	});
 	if (busy_) [[unlikely]]
 		steer_busy_flow();
 	for (const link::Refusal& refusal : udp_->take_refusals())
-		engine_.adapter_.connections().handle_refusal(engine_.adapter_.context().now, refusal.by, refusal.transaction_id);
+		engine_.adapter_.connections().handle_refusal(
+			engine_.adapter_.context().now, refusal.by, refusal.transaction_id);
 	bool moved = datagrams != 0;
 	for (auto& remote : remotes_) {
 		if (remote->blocked() && remote->transmit()) moved = true;
@@ -144,8 +146,10 @@ void Remotes::handle_management(std::span<const std::byte> datagram, const wire:
 }
 
 void Remotes::forward(Place owner, const link::UdpPacket& packet) {
-	const wire::ForwardedPacket head{.addresses = packet.addresses, .source_port = packet.source_port, .ip_id = packet.ip_id};
-	const auto at = owner.is_service ? engine_.link_by_block_.end() : engine_.link_by_block_.find(static_cast<std::uint32_t>(owner.value));
+	const wire::ForwardedPacket head{
+		.addresses = packet.addresses, .source_port = packet.source_port, .ip_id = packet.ip_id};
+	const auto at = owner.is_service ? engine_.link_by_block_.end()
+									 : engine_.link_by_block_.find(static_cast<std::uint32_t>(owner.value));
 	if (at != engine_.link_by_block_.end() && !at->second->outlet.closed) {
 		forward_to(at->second->outlet, std::as_bytes(std::span(&head, 1)), packet.datagram);
 	} else if (held_.size() < held_max && want(owner)) {
@@ -160,15 +164,17 @@ void Remotes::forward(Place owner, const link::UdpPacket& packet) {
 	}
 }
 
-// The process has ended, as far as this one has tried to reach it. Then it answers for it, as a kernel would: who asks for the end of what
-// is not there any more, or for a service, hears it from here. (Whom the dead was connected to, nobody knows who could tell them unasked.)
+// The process has ended, as far as this one has tried to reach it. Then it answers for it, as a kernel would: who asks
+// for the end of what is not there any more, or for a service, hears it from here. (Whom the dead was connected to,
+// nobody knows who could tell them unasked.)
 bool Remotes::is_nobodys(Place place) {
 	const std::lock_guard lock(mutex_);
 	const auto at = failed_.find(place);
 	return at != failed_.end() && at->second.error == ECONNREFUSED;
 }
 
-void Remotes::forward_to(transport::Outlet& outlet, std::span<const std::byte> payload, std::span<const std::byte> rest) {
+void Remotes::forward_to(
+	transport::Outlet& outlet, std::span<const std::byte> payload, std::span<const std::byte> rest) {
 	const auto length = static_cast<std::uint32_t>(payload.size() + rest.size());
 	const auto reserved = outlet.slots.reserve(length, 0);
 	if (!reserved.slot) {
@@ -197,20 +203,23 @@ void Remotes::release_held(Place owner, std::expected<transport::Outlet*, int> o
 	}
 }
 
-// The process at the other end is one of ours, but what it forwards is another host's: it is parsed and checked here as if it had come
-// straight. It is never forwarded again.
+// The process at the other end is one of ours, but what it forwards is another host's: it is parsed and checked here as
+// if it had come straight. It is never forwarded again.
 void Remotes::take_forwarded(std::span<const std::byte> payload) {
 	wire::ForwardedPacket head;
 	if (!udp_ || payload.size() < sizeof head) return;
 	std::memcpy(&head, payload.data(), sizeof head);
-	wire::Flow flow{.source_port = head.source_port, .traffic_class = head.addresses.traffic_class, .hop_limit = head.addresses.hop_limit};
+	wire::Flow flow{.source_port = head.source_port,
+		.traffic_class = head.addresses.traffic_class,
+		.hop_limit = head.addresses.hop_limit};
 	std::ranges::copy(head.addresses.source, flow.source.begin());
 	std::ranges::copy(head.addresses.destination, flow.destination.begin());
 	const auto parsed = wire::parse(flow, payload.subspan(sizeof head), head.ip_id);
 	if (!parsed) return;
 	if (parsed->slot.destination() == wire::general_services_qpn) {
 		++counters_.taken;
-		return handle_management(parsed->payload.first(std::min<std::size_t>(parsed->payload.size(), parsed->slot.length)), head.addresses);
+		return handle_management(
+			parsed->payload.first(std::min<std::size_t>(parsed->payload.size(), parsed->slot.length)), head.addresses);
 	}
 	if (!engine_.adapter_.queue_pairs().owns(parsed->slot.destination())) {
 		++counters_.nobodys;
@@ -246,7 +255,8 @@ bool Remotes::want(Place place) {
 	const Nanoseconds now = engine_.adapter_.context().now;
 	const std::lock_guard lock(mutex_);
 	if (std::ranges::find(wanted_, place) != wanted_.end()) return true;
-	if (const auto at = failed_.find(place); !place.is_service && at != failed_.end() && now < at->second.when + connect_again_after)
+	if (const auto at = failed_.find(place);
+		!place.is_service && at != failed_.end() && now < at->second.when + connect_again_after)
 		return false;
 	if (wanted_.size() >= wanted_max) return false;
 	wanted_.push_back(place);

@@ -1,10 +1,12 @@
-// All that an engine does by UDP: the paths to addresses of other hosts, what comes from there, and packets that reached the wrong process.
+// All that an engine does by UDP: the paths to addresses of other hosts, what comes from there, and packets that
+// reached the wrong process.
 //
-// Every process of a user that speaks to other hosts is bound to port 4791, and the kernel gives a flow to one of them by its own lights.
-// Whoever receives a packet for a queue pair number that is not its own forwards it to the owner of the number's block over the same-host
-// link. Where there is no such link yet, a thread makes it (never the one that receives: connecting blocks, and the other side may be
-// connecting to us), and a few packets wait for it, because nobody sends a datagram again. A flow of more than a few packets gets a socket
-// of its own at its owner: it comes straight, and goes on doing so when other processes come and go.
+// Every process of a user that speaks to other hosts is bound to port 4791, and the kernel gives a flow to one of them
+// by its own lights. Whoever receives a packet for a queue pair number that is not its own forwards it to the owner of
+// the number's block over the same-host link. Where there is no such link yet, a thread makes it (never the one that
+// receives: connecting blocks, and the other side may be connecting to us), and a few packets wait for it, because
+// nobody sends a datagram again. A flow of more than a few packets gets a socket of its own at its owner: it comes
+// straight, and goes on doing so when other processes come and go.
 //
 // Used under the engine's lock, but for the connecting thread.
 #pragma once
@@ -37,8 +39,8 @@ public:
 	Remotes(const Remotes&) = delete;
 	Remotes& operator=(const Remotes&) = delete;
 
-	// The way to a destination from one of this host's addresses. EADDRINUSE: another user, or the kernel's Soft-RoCE, holds the port;
-	// other errno values.
+	// The way to a destination from one of this host's addresses. EADDRINUSE: another user, or the kernel's Soft-RoCE,
+	// holds the port; other errno values.
 	std::expected<transport::Outlet*, int> outlet_to(const wire::AddressPair&);
 	// Receives from now on; if the port cannot be had, what comes from this host alone.
 	void listen();
@@ -61,7 +63,8 @@ public:
 	struct Counters {
 		std::uint64_t forwarded = 0;  // to another process of this host
 		std::uint64_t taken = 0;  // from another process of this host
-		std::uint64_t nobodys = 0;  // for a queue pair number that nobody here owns, or whose owner could not be reached
+		std::uint64_t nobodys =
+			0;  // for a queue pair number that nobody here owns, or whose owner could not be reached
 		std::uint64_t forward_no_room = 0;
 	};
 	const Counters& counters() const { return counters_; }

@@ -40,8 +40,8 @@ struct Address {
 	Address(uid_t owner, Place place) {
 		name.sun_family = AF_UNIX;
 		const char* const form = place.is_service ? "verbena/%u/cm/%llx" : "verbena/%u/qp/%llu";
-		const int written =
-			std::snprintf(name.sun_path + 1, sizeof name.sun_path - 1, form, owner, static_cast<unsigned long long>(place.value));
+		const int written = std::snprintf(
+			name.sun_path + 1, sizeof name.sun_path - 1, form, owner, static_cast<unsigned long long>(place.value));
 		length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + static_cast<std::size_t>(written));
 	}
 	const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&name); }
@@ -57,7 +57,8 @@ std::expected<pid_t, int> check_user(int socket, uid_t allowed) {
 }
 
 Descriptor watch_death(int socket, pid_t pid) {
-	constexpr int so_peerpidfd = 77;  // since Linux 6.5, and newer than the C library's headers; by number a pid may be another's by now
+	constexpr int so_peerpidfd =
+		77;  // since Linux 6.5, and newer than the C library's headers; by number a pid may be another's by now
 	int fd = -1;
 	socklen_t length = sizeof fd;
 	if (getsockopt(socket, SOL_SOCKET, so_peerpidfd, &fd, &length) == 0) return Descriptor(fd);
@@ -91,8 +92,9 @@ struct Received {
 	std::size_t fd_total = 0;
 };
 
-// Every descriptor that arrived is owned, and so closed, whatever the message turns out to be. Errors: EAGAIN, ECONNRESET at the
-// end of the stream, EMFILE when this process had no room for the descriptors, EPROTO, EPROTONOSUPPORT.
+// Every descriptor that arrived is owned, and so closed, whatever the message turns out to be. Errors: EAGAIN,
+// ECONNRESET at the end of the stream, EMFILE when this process had no room for the descriptors, EPROTO,
+// EPROTONOSUPPORT.
 std::expected<Received, int> receive_message(int socket, Kind kind) {
 	Received in;
 	iovec bytes{&in.message, sizeof in.message};
@@ -128,12 +130,13 @@ std::expected<Received, int> receive_message(int socket, Kind kind) {
 	return in;
 }
 
-// A doorbell is rung from the engine, so it must be nothing that can block: an eventfd (an anonymous inode: no file, pipe or socket)
-// in non-blocking mode.
+// A doorbell is rung from the engine, so it must be nothing that can block: an eventfd (an anonymous inode: no file,
+// pipe or socket) in non-blocking mode.
 bool is_doorbell(int fd) {
 	struct stat facts;
 	const int flags = fcntl(fd, F_GETFL);
-	return fstat(fd, &facts) == 0 && (facts.st_mode & S_IFMT) == 0 && flags >= 0 && (flags & O_NONBLOCK) && (flags & O_ACCMODE) == O_RDWR;
+	return fstat(fd, &facts) == 0 && (facts.st_mode & S_IFMT) == 0 && flags >= 0 && (flags & O_NONBLOCK) &&
+		(flags & O_ACCMODE) == O_RDWR;
 }
 
 // Takes over what a peer sent, or nothing.
@@ -159,7 +162,8 @@ std::expected<SealedMemory<wire::Direction>, int> create_direction() {
 }
 
 // The acceptor's half, once the HELLO is there.
-std::expected<Peer, int> welcome(Peer peer, const Identity& self, Received& hello, const std::function<bool(std::uint64_t)>& linked) {
+std::expected<Peer, int> welcome(
+	Peer peer, const Identity& self, Received& hello, const std::function<bool(std::uint64_t)>& linked) {
 	peer.token = hello.message.token;
 	peer.is_self = peer.token == self.token;
 	peer.already_linked = !peer.is_self && linked(peer.token);
@@ -223,7 +227,8 @@ std::expected<Descriptor, int> listen_on(uid_t owner, Place place) {
 	Descriptor listener(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
 	if (!listener) return std::unexpected(errno);
 	const Address address(owner, place);
-	if (bind(listener.get(), address.get(), address.length) != 0 || listen(listener.get(), backlog) != 0) return std::unexpected(errno);
+	if (bind(listener.get(), address.get(), address.length) != 0 || listen(listener.get(), backlog) != 0)
+		return std::unexpected(errno);
 	return listener;
 }
 
@@ -255,7 +260,8 @@ std::expected<Peer, int> connect_to(const Identity& self, uid_t owner, Place pla
 
 	auto outgoing = create_direction();
 	if (!outgoing) return std::unexpected(outgoing.error());
-	if (const int error = send_with_memory(peer, Kind::hello, self, *outgoing)) return std::unexpected(error == EPIPE ? ECONNRESET : error);
+	if (const int error = send_with_memory(peer, Kind::hello, self, *outgoing))
+		return std::unexpected(error == EPIPE ? ECONNRESET : error);
 	if (!wait_for_answer(fd, peer.pid, deadline)) return std::unexpected(ETIMEDOUT);
 	auto welcome = receive_message(fd, Kind::welcome);
 	if (!welcome) return std::unexpected(welcome.error());
@@ -288,7 +294,8 @@ std::expected<PendingPeer, int> PendingPeer::accept(int listener, const Identity
 PendingPeer::Step PendingPeer::on_readable(const std::function<bool(std::uint64_t)>& linked) {
 	auto hello = receive_message(fd(), Kind::hello);
 	if (!hello && hello.error() == EAGAIN) return Step::again;
-	auto peer = hello ? welcome(std::move(peer_), self_, *hello, linked) : std::expected<Peer, int>(std::unexpected(hello.error()));
+	auto peer = hello ? welcome(std::move(peer_), self_, *hello, linked)
+					  : std::expected<Peer, int>(std::unexpected(hello.error()));
 	if (!peer) {
 		error_ = peer.error();
 		peer_ = Peer();  // closes the socket, which is how the other side learns

@@ -1,22 +1,25 @@
 // How two processes of one host find each other and come to share memory.
 //
-// The kernel is the directory: a process owns a block of 4,096 queue pair numbers while it listens on the abstract AF_UNIX name
-// "@verbena/<uid>/qp/<block>". The name is bound atomically, belongs to the network namespace (which is what a host is), and is gone
-// with the process, kill -9 included. To reach a QPN, connect to its block's name.
+// The kernel is the directory: a process owns a block of 4,096 queue pair numbers while it listens on the abstract
+// AF_UNIX name
+// "@verbena/<uid>/qp/<block>". The name is bound atomically, belongs to the network namespace (which is what a host
+// is), and is gone with the process, kill -9 included. To reach a QPN, connect to its block's name.
 //
-// One SOCK_SEQPACKET message each way, HELLO from the side that connects and WELCOME in answer, each with three descriptors: the
-// memory of the sender's own outgoing wire::Direction, its doorbell (an eventfd) and its progress page. Both ends ask the kernel who
-// the other is (SO_PEERCRED) before they send or read anything, because anybody may bind a free name. Nothing that comes in is used
-// before it is checked; whatever fails closes all it received. The socket then stays open, silent: its EOF is the peer's death.
+// One SOCK_SEQPACKET message each way, HELLO from the side that connects and WELCOME in answer, each with three
+// descriptors: the memory of the sender's own outgoing wire::Direction, its doorbell (an eventfd) and its progress
+// page. Both ends ask the kernel who the other is (SO_PEERCRED) before they send or read anything, because anybody may
+// bind a free name. Nothing that comes in is used before it is checked; whatever fails closes all it received. The
+// socket then stays open, silent: its EOF is the peer's death.
 //
-// connect_to() blocks, for application threads that do not hold the engine lock. PendingPeer never blocks: the thread that owns the
-// listening socket drives it from epoll.
+// connect_to() blocks, for application threads that do not hold the engine lock. PendingPeer never blocks: the thread
+// that owns the listening socket drives it from epoll.
 //
 // A service of rdma_cm (a port) is found in the same way, by the name "@verbena/<uid>/cm/<service id>".
 //
-// Two processes that connect to each other at the same moment get two links. Both must be kept: the other end may already use either,
-// and one that is dropped looks like a death there. So that `already_linked` can be believed, an engine (a) makes one connect_to() at
-// a time and registers its Peer before the next, and (b) registers an accepted Peer under the same lock as the on_readable() that gave it.
+// Two processes that connect to each other at the same moment get two links. Both must be kept: the other end may
+// already use either, and one that is dropped looks like a death there. So that `already_linked` can be believed, an
+// engine (a) makes one connect_to() at a time and registers its Peer before the next, and (b) registers an accepted
+// Peer under the same lock as the on_readable() that gave it.
 #pragma once
 
 #include <sys/types.h>
@@ -35,7 +38,8 @@
 
 namespace verbena::engine {
 
-// QPN = block << 12 | index. Block 0 holds the management QPs and the last one the multicast number: neither is ever claimed.
+// QPN = block << 12 | index. Block 0 holds the management QPs and the last one the multicast number: neither is ever
+// claimed.
 inline constexpr unsigned block_index_bits = 12;
 inline constexpr std::uint32_t block_first = 1, block_last = 0xffe;
 constexpr std::uint32_t block_of(wire::Qpn qpn) { return qpn.value >> block_index_bits; }
@@ -89,13 +93,14 @@ struct Peer {
 //   EPROTO           the owner speaks nonsense
 std::expected<Peer, int> connect_to(const Identity& self, uid_t owner, Place place, std::chrono::milliseconds timeout);
 
-// A connection that a peer opened to us, until it has said who it is. One that stays silent costs a descriptor: whoever drives it drops
-// it after `patience`.
+// A connection that a peer opened to us, until it has said who it is. One that stays silent costs a descriptor: whoever
+// drives it drops it after `patience`.
 class PendingPeer {
 public:
 	static constexpr std::chrono::milliseconds patience{5000};
 
-	// The listener's next connection; other users' are refused. Errors: EAGAIN when there is none, EPERM, other errno values.
+	// The listener's next connection; other users' are refused. Errors: EAGAIN when there is none, EPERM, other errno
+	// values.
 	static std::expected<PendingPeer, int> accept(int listener, const Identity& self, uid_t allowed);
 
 	enum class Step { done, again, failed };
@@ -103,8 +108,8 @@ public:
 	Step on_readable(const std::function<bool(std::uint64_t token)>& linked);
 
 	int fd() const { return peer_.socket.get(); }
-	int error() const { return error_; }               // after failed
-	Peer take() { return std::move(peer_); }           // after done
+	int error() const { return error_; }  // after failed
+	Peer take() { return std::move(peer_); }  // after done
 
 private:
 	PendingPeer(Identity self, Peer peer) : self_(self), peer_(std::move(peer)) {}

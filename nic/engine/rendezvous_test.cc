@@ -42,7 +42,8 @@ const auto never_linked = [](std::uint64_t) { return false; };
 
 // What a process has of its own.
 struct Process {
-	explicit Process(std::uint64_t token) : doorbell(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)), page(*create_progress_page()), token(token) {}
+	explicit Process(std::uint64_t token)
+		: doorbell(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)), page(*create_progress_page()), token(token) {}
 	Identity identity() const { return {token, doorbell.get(), page.fd.get()}; }
 
 	Descriptor doorbell;
@@ -56,7 +57,8 @@ struct Accepted {
 	int error = 0;
 	Peer peer;
 };
-Accepted accept_one(int listener, const Identity& self, uid_t allowed, const std::function<bool(std::uint64_t)>& linked) {
+Accepted accept_one(
+	int listener, const Identity& self, uid_t allowed, const std::function<bool(std::uint64_t)>& linked) {
 	if (!becomes_readable(listener)) return {};
 	auto pending = PendingPeer::accept(listener, self, allowed);
 	if (!pending) return {.step = Step::failed, .error = pending.error(), .peer = {}};
@@ -77,7 +79,8 @@ protected:
 	};
 	Outcome link(const Process& connecting, const std::function<bool(std::uint64_t)>& linked = never_linked) {
 		Outcome outcome;
-		std::thread bobs_engine([&] { outcome.at_bob = accept_one(bobs.listener.get(), bob.identity(), geteuid(), linked); });
+		std::thread bobs_engine(
+			[&] { outcome.at_bob = accept_one(bobs.listener.get(), bob.identity(), geteuid(), linked); });
 		outcome.at_alice = connect_to(connecting.identity(), geteuid(), Place::block(bobs.block), 10s);
 		bobs_engine.join();
 		return outcome;
@@ -137,15 +140,18 @@ TEST_F(Rendezvous, TwoThatConnectAtTheSameMomentGetTwoLinksAndBothWork) {
 	const BlockName alices = *claim_block();
 	Accepted at_alice, at_bob;
 	std::expected<Peer, int> bobs_view = std::unexpected(-1);
-	std::thread alices_engine([&] { at_alice = accept_one(alices.listener.get(), alice.identity(), geteuid(), never_linked); });
+	std::thread alices_engine(
+		[&] { at_alice = accept_one(alices.listener.get(), alice.identity(), geteuid(), never_linked); });
 	std::thread bobs_engine([&] { at_bob = accept_one(bobs.listener.get(), bob.identity(), geteuid(), never_linked); });
-	std::thread bobs_program([&] { bobs_view = connect_to(bob.identity(), geteuid(), Place::block(alices.block), 10s); });
+	std::thread bobs_program(
+		[&] { bobs_view = connect_to(bob.identity(), geteuid(), Place::block(alices.block), 10s); });
 	const auto alices_view = connect_to(alice.identity(), geteuid(), Place::block(bobs.block), 10s);
 	bobs_program.join();
 	bobs_engine.join();
 	alices_engine.join();
 	ASSERT_TRUE(alices_view && bobs_view);
-	for (auto [from, to] : {std::pair(&*alices_view, &at_bob.peer), std::pair<const Peer*, Peer*>(&*bobs_view, &at_alice.peer)}) {
+	for (auto [from, to] :
+		{std::pair(&*alices_view, &at_bob.peer), std::pair<const Peer*, Peer*>(&*bobs_view, &at_alice.peer)}) {
 		from->outgoing->slots_consumed.store(17);
 		EXPECT_EQ(to->incoming->slots_consumed.load(), 17u);
 	}
@@ -176,7 +182,8 @@ TEST_F(Rendezvous, AFullBacklogTimesOut) {
 	const Descriptor listener(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
 	ASSERT_TRUE(listener);
 	sockaddr_un name{.sun_family = AF_UNIX, .sun_path = {}};
-	const int length = std::snprintf(name.sun_path + 1, sizeof name.sun_path - 1, "verbena/%u/qp/%u", geteuid(), private_block());
+	const int length =
+		std::snprintf(name.sun_path + 1, sizeof name.sun_path - 1, "verbena/%u/qp/%u", geteuid(), private_block());
 	const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + static_cast<std::size_t>(length));
 	ASSERT_EQ(bind(listener.get(), reinterpret_cast<sockaddr*>(&name), size), 0);
 	ASSERT_EQ(listen(listener.get(), 0), 0);
@@ -190,7 +197,8 @@ TEST_F(Rendezvous, AFullBacklogTimesOut) {
 TEST_F(Rendezvous, AnotherUsersConnectionIsRefused) {
 	const std::size_t before = open_descriptors();
 	Accepted at_bob;
-	std::thread bobs_engine([&] { at_bob = accept_one(bobs.listener.get(), bob.identity(), geteuid() + 1, never_linked); });
+	std::thread bobs_engine(
+		[&] { at_bob = accept_one(bobs.listener.get(), bob.identity(), geteuid() + 1, never_linked); });
 	EXPECT_EQ(connect_to(alice.identity(), geteuid(), Place::block(bobs.block), 10s).error(), ECONNRESET);
 	bobs_engine.join();
 	EXPECT_EQ(at_bob.error, EPERM);
@@ -294,7 +302,8 @@ TEST_F(HostileHello, AnotherVersionOrAnotherLayout) {
 }
 
 TEST_F(HostileHello, AShortALongAndAnEmptyMessage) {
-	for (const std::size_t length : {std::size_t{0}, std::size_t{1}, sizeof(Message) - 1, sizeof(Message) + 1, sizeof(Message) + 64}) {
+	for (const std::size_t length :
+		{std::size_t{0}, std::size_t{1}, sizeof(Message) - 1, sizeof(Message) + 1, sizeof(Message) + 64}) {
 		good.length = length;
 		EXPECT_EQ(bobs_error(good), EPROTO) << length;
 	}
@@ -341,7 +350,8 @@ TEST_F(HostileHello, MemoryOfAnotherSizeUnsealedOrNoMemoryAtAll) {
 }
 
 TEST_F(HostileHello, MemoryThatWeMayNotWrite) {
-	const Descriptor read_only(open(("/proc/self/fd/" + std::to_string(direction.fd.get())).c_str(), O_RDONLY | O_CLOEXEC));
+	const Descriptor read_only(
+		open(("/proc/self/fd/" + std::to_string(direction.fd.get())).c_str(), O_RDONLY | O_CLOEXEC));
 	ASSERT_TRUE(read_only);
 	good.fds[0] = read_only.get();
 	EXPECT_EQ(bobs_error(good), EACCES);

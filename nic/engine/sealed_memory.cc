@@ -26,7 +26,8 @@ std::expected<void*, int> map_memory(int fd, std::size_t bytes, int protection, 
 		munmap(at, bytes);
 		return std::unexpected(error);
 	}
-	if (prefault) madvise(at, prefault, MADV_POPULATE_WRITE);  // since Linux 5.14; without it the first messages take the faults
+	if (prefault)
+		madvise(at, prefault, MADV_POPULATE_WRITE);  // since Linux 5.14; without it the first messages take the faults
 	return at;
 }
 

@@ -1,8 +1,8 @@
 // Memory that two processes share: a memfd of exactly one object, whose size can never change again.
 //
-// Without the seals a peer's ftruncate would turn our next access into a SIGBUS; map_sealed() therefore checks type, size and seals
-// before it maps what came from outside. Fresh memory is zero, and that must be a valid T. No mapping is inherited by fork.
-// Values; any thread.
+// Without the seals a peer's ftruncate would turn our next access into a SIGBUS; map_sealed() therefore checks type,
+// size and seals before it maps what came from outside. Fresh memory is zero, and that must be a valid T. No mapping is
+// inherited by fork. Values; any thread.
 #pragma once
 
 #include <sys/mman.h>
@@ -24,7 +24,9 @@ int check_sealed(int fd, std::size_t bytes);  // 0 or errno
 }  // namespace detail
 
 struct Unmap {
-	template <class T> void operator()(T* object) const { munmap(const_cast<std::remove_const_t<T>*>(object), sizeof(T)); }
+	template <class T> void operator()(T* object) const {
+		munmap(const_cast<std::remove_const_t<T>*>(object), sizeof(T));
+	}
 };
 template <class T> using Mapped = std::unique_ptr<T, Unmap>;
 
@@ -39,7 +41,8 @@ template <class T> struct SealedMemory {
 };
 
 // Zeroed and mapped for writing. Errors are errno values (EMFILE, ENOMEM ...).
-template <class T> std::expected<SealedMemory<T>, int> create_sealed(const char* name, Writers writers, std::size_t prefault = 0) {
+template <class T>
+std::expected<SealedMemory<T>, int> create_sealed(const char* name, Writers writers, std::size_t prefault = 0) {
 	auto fd = detail::create_memory(name, sizeof(T));
 	if (!fd) return std::unexpected(fd.error());
 	auto at = detail::map_memory(fd->get(), sizeof(T), PROT_READ | PROT_WRITE, prefault);

@@ -83,7 +83,8 @@ std::optional<SharedMapping> ask_mapping(std::uint64_t address, bool& answered) 
 	ProcMapQuery query{.address = address, .name_bytes = sizeof name, .name = reinterpret_cast<std::uint64_t>(name)};
 	answered = ioctl(fileno(maps.get()), procmap_query, &query) == 0 || errno == ENOENT;
 	if (!answered || !(query.vma_flags & vma_shared) || query.inode == 0) return std::nullopt;
-	return SharedMapping{query.begin, query.end, query.offset, query.inode, makedev(query.device_major, query.device_minor), name};
+	return SharedMapping{
+		query.begin, query.end, query.offset, query.inode, makedev(query.device_major, query.device_minor), name};
 }
 
 std::optional<SharedMapping> look_up_mapping(std::uint64_t address) {
@@ -94,8 +95,8 @@ std::optional<SharedMapping> look_up_mapping(std::uint64_t address) {
 		char permissions[5];
 		unsigned device_major = 0, device_minor = 0;
 		int name_at = 0;
-		if (std::sscanf(line, "%" SCNx64 "-%" SCNx64 " %4s %" SCNx64 " %x:%x %" SCNu64 " %n", &found.begin, &found.end, permissions,
-				&found.offset, &device_major, &device_minor, &found.inode, &name_at) != 7)
+		if (std::sscanf(line, "%" SCNx64 "-%" SCNx64 " %4s %" SCNx64 " %x:%x %" SCNu64 " %n", &found.begin, &found.end,
+				permissions, &found.offset, &device_major, &device_minor, &found.inode, &name_at) != 7)
 			return std::nullopt;
 		if (address >= found.end) continue;
 		if (address < found.begin || permissions[3] != 's' || found.inode == 0) return std::nullopt;
@@ -149,10 +150,12 @@ const PeerFiles::Mapping* PeerFiles::map(const wire::Lent& lent, std::uint64_t e
 	// What it is, before it is opened: opening may do things in other filesystems.
 	const Descriptor named(open(descriptor_path(std::to_string(peer_), lent.descriptor).c_str(), O_PATH | O_CLOEXEC));
 	struct stat file;
-	if (!named || fstat(named.get(), &file) != 0 || !S_ISREG(file.st_mode) || file.st_ino != lent.file || !is_memory(named.get()))
+	if (!named || fstat(named.get(), &file) != 0 || !S_ISREG(file.st_mode) || file.st_ino != lent.file ||
+		!is_memory(named.get()))
 		return nullptr;
 	if (end > static_cast<std::uint64_t>(file.st_size)) return nullptr;
-	const Descriptor opened(open(descriptor_path("self", static_cast<std::uint32_t>(named.get())).c_str(), O_RDONLY | O_CLOEXEC));
+	const Descriptor opened(
+		open(descriptor_path("self", static_cast<std::uint32_t>(named.get())).c_str(), O_RDONLY | O_CLOEXEC));
 	if (!opened) return nullptr;
 	const auto bytes = static_cast<std::size_t>(file.st_size);
 	void* const at = mmap(nullptr, bytes, PROT_READ, MAP_SHARED, opened.get(), 0);

@@ -1,7 +1,9 @@
-// Memory that lies in files, on both sides of a same-host link: which file a program's memory belongs to, and a peer's files mapped here.
+// Memory that lies in files, on both sides of a same-host link: which file a program's memory belongs to, and a peer's
+// files mapped here.
 //
-// Only files of tmpfs and hugetlbfs count (memfd_create, shm_open): they are memory and nothing else. A peer's file is opened through
-// /proc/<pid>/fd, which the kernel allows to whoever may look into that process anyway; nothing is sent for it.
+// Only files of tmpfs and hugetlbfs count (memfd_create, shm_open): they are memory and nothing else. A peer's file is
+// opened through /proc/<pid>/fd, which the kernel allows to whoever may look into that process anyway; nothing is sent
+// for it.
 #pragma once
 
 #include <sys/types.h>
@@ -24,7 +26,8 @@ struct Backing {
 	memory::SharedFile file;
 };
 
-// Nothing: the memory is private, or in several mappings, or its file has no name any more and no descriptor in this process.
+// Nothing: the memory is private, or in several mappings, or its file has no name any more and no descriptor in this
+// process.
 std::optional<Backing> find_backing(const void* address, std::size_t length);
 
 namespace detail {
@@ -35,7 +38,8 @@ struct SharedMapping {
 	std::string path;
 	friend bool operator==(const SharedMapping&, const SharedMapping&) = default;
 };
-// The shared mapping of a file at an address: by one question, which Linux answers from 6.11 on (`answered`), and from the list of all.
+// The shared mapping of a file at an address: by one question, which Linux answers from 6.11 on (`answered`), and from
+// the list of all.
 std::optional<SharedMapping> ask_mapping(std::uint64_t address, bool& answered);
 std::optional<SharedMapping> look_up_mapping(std::uint64_t address);
 
@@ -51,8 +55,8 @@ public:
 
 	// This process may look into the peer.
 	bool reachable() const { return reachable_; }
-	// What the peer lends, readable here as long as this lives; the file may shrink at any time (then a guarded copy fails). Null: it
-	// cannot be had. The first time a file is named it is mapped.
+	// What the peer lends, readable here as long as this lives; the file may shrink at any time (then a guarded copy
+	// fails). Null: it cannot be had. The first time a file is named it is mapped.
 	const std::byte* find(const wire::Lent& lent, std::uint32_t length);
 
 	// In the child of a fork, which has the list but not the mappings.

@@ -96,7 +96,8 @@ TEST(Backing, IsNoneForAFileThatIsNotMemory) {
 	ASSERT_EQ(fstatfs(program.get(), &where), 0);
 	void* const at = mmap(nullptr, 4096, PROT_READ, MAP_SHARED, program.get(), 0);
 	ASSERT_NE(at, MAP_FAILED);
-	EXPECT_EQ(find_backing(at, 4096).has_value(), where.f_type == TMPFS_MAGIC);  // whoever builds there has it in memory
+	EXPECT_EQ(
+		find_backing(at, 4096).has_value(), where.f_type == TMPFS_MAGIC);  // whoever builds there has it in memory
 	munmap(at, 4096);
 }
 
@@ -166,7 +167,8 @@ TEST(PeerFiles, RefuseWhatIsNotTheFileThatIsMeant) {
 	const Descriptor pipe(open("/dev/null", O_RDWR | O_CLOEXEC));
 	struct stat other{};
 	ASSERT_EQ(fstat(pipe.get(), &other), 0);
-	EXPECT_EQ(files.find({.file = other.st_ino, .offset = 0, .descriptor = static_cast<std::uint32_t>(pipe.get())}, 1), nullptr);
+	EXPECT_EQ(files.find({.file = other.st_ino, .offset = 0, .descriptor = static_cast<std::uint32_t>(pipe.get())}, 1),
+		nullptr);
 }
 
 TEST(PeerFiles, OfNobodyAreOutOfReach) {

@@ -15,13 +15,14 @@ namespace {
 constexpr Nanoseconds room_pause = 1'000'000;  // should the kick of a consumer that makes room come late
 constexpr Nanoseconds socket_full_pause = 100'000;
 
-// Would a blocking system call have gone on after the signal that just came? It does if the handler was installed with SA_RESTART; which
-// signal it was is not known, so the program is asked about all of them.
+// Would a blocking system call have gone on after the signal that just came? It does if the handler was installed with
+// SA_RESTART; which signal it was is not known, so the program is asked about all of them.
 bool signals_restart() {
 	for (int signal = 1; signal < SIGRTMAX; ++signal) {
 		struct sigaction action;
 		if (signal == SIGSEGV || signal == SIGBUS || sigaction(signal, nullptr, &action) != 0) continue;
-		const bool handled = (action.sa_flags & SA_SIGINFO) || (action.sa_handler != SIG_DFL && action.sa_handler != SIG_IGN);
+		const bool handled =
+			(action.sa_flags & SA_SIGINFO) || (action.sa_handler != SIG_DFL && action.sa_handler != SIG_IGN);
 		if (handled && !(action.sa_flags & SA_RESTART)) return false;
 	}
 	return true;

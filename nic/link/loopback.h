@@ -28,14 +28,18 @@ struct Loopback {
 		: family(family),
 		  sender(options),
 		  receiver(options),
-		  path(sender, {.source = loopback_gid(family), .destination = loopback_gid(family), .destination_port = receiver.port(family)}) {
+		  path(sender,
+			  {.source = loopback_gid(family),
+				  .destination = loopback_gid(family),
+				  .destination_port = receiver.port(family)}) {
 		slots.attach(path.direction());
 		acknowledgements.attach(path.direction());
 	}
 
 	// Writes a slot as the adapter does. False: the ring is full.
 	bool write(const wire::Slot& header, std::span<const std::byte> payload) {
-		const auto room = slots.reserve(static_cast<std::uint32_t>(payload.size()), wire::extension_bytes(wire::facts(header.opcode())));
+		const auto room = slots.reserve(
+			static_cast<std::uint32_t>(payload.size()), wire::extension_bytes(wire::facts(header.opcode())));
 		if (!room.slot) return false;
 		*room.slot = header;
 		room.slot->payload_line = room.payload_line;
@@ -51,7 +55,8 @@ struct Loopback {
 			pollfd wait{.fd = receiver.receive_fd(family), .events = POLLIN};
 			if (poll(&wait, 1, 2000) <= 0) break;
 			receiver.receive(16, [&](const UdpPacket& packet) {
-				arrivals.push_back({packet.slot, {packet.payload.begin(), packet.payload.end()}, packet.addresses, packet.datagram.size()});
+				arrivals.push_back({packet.slot, {packet.payload.begin(), packet.payload.end()}, packet.addresses,
+					packet.datagram.size()});
 			});
 		}
 		return arrivals;

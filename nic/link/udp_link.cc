@@ -80,7 +80,8 @@ struct Envelope {
 };
 
 int to_int(const cmsghdr* header) {
-	if (header->cmsg_len < CMSG_LEN(sizeof(int))) return std::to_integer<int>(*reinterpret_cast<const std::byte*>(CMSG_DATA(header)));
+	if (header->cmsg_len < CMSG_LEN(sizeof(int)))
+		return std::to_integer<int>(*reinterpret_cast<const std::byte*>(CMSG_DATA(header)));
 	int value;
 	std::memcpy(&value, CMSG_DATA(header), sizeof value);
 	return value;
@@ -157,7 +158,8 @@ struct UdpLink::ReceiveBuffers {
 };
 
 // The receive buffers are not initialised: they cost memory only when a datagram comes.
-UdpLink::UdpLink(const UdpOptions& options) : options_(options), epoll_fd_(epoll_create1(EPOLL_CLOEXEC)), buffers_(new ReceiveBuffers) {
+UdpLink::UdpLink(const UdpOptions& options)
+	: options_(options), epoll_fd_(epoll_create1(EPOLL_CLOEXEC)), buffers_(new ReceiveBuffers) {
 	open(Family::ipv4);
 	open(Family::ipv6);
 }
@@ -219,7 +221,8 @@ void UdpLink::open(Family family) {
 				return false;
 			}
 		}
-		if (!step(ipv4 ? set(management, IPPROTO_IP, IP_RECVERR, 1) : set(management, IPPROTO_IPV6, IPV6_RECVERR, 1), "RECVERR"))
+		if (!step(ipv4 ? set(management, IPPROTO_IP, IP_RECVERR, 1) : set(management, IPPROTO_IPV6, IPV6_RECVERR, 1),
+				"RECVERR"))
 			return false;
 		set(out, SOL_SOCKET, SO_SNDBUF, options_.buffer_bytes);
 		set(out, SOL_SOCKET, SO_RCVBUF, 0);  // nobody sends here
@@ -227,7 +230,8 @@ void UdpLink::open(Family family) {
 			!step(bind_to(out, family, {}, 0, s.source_port), "bind") ||
 			!step(bind_to(management, family, {}, 0, s.management.port), "bind"))
 			return false;
-		return step(watch(epoll_fd_, in, &s.receiver), "epoll_ctl") && step(watch(epoll_fd_, management, &s.management, 0), "epoll_ctl");
+		return step(watch(epoll_fd_, in, &s.receiver), "epoll_ctl") &&
+			step(watch(epoll_fd_, management, &s.management, 0), "epoll_ctl");
 	};
 	if (attempt()) return;
 	for (int* fd : {&s.receiver.fd, &s.send_fd, &s.management.fd})
@@ -265,7 +269,8 @@ void UdpLink::steer(const wire::Gid& own, const wire::Gid& peer, std::uint16_t p
 
 bool UdpLink::evict() {
 	constexpr std::uint64_t receives_silent = 10'000;
-	const auto oldest = std::ranges::min_element(steered_, {}, [](const auto& receiver) { return receiver->last_used; });
+	const auto oldest =
+		std::ranges::min_element(steered_, {}, [](const auto& receiver) { return receiver->last_used; });
 	if (oldest == steered_.end() || (*oldest)->last_used + receives_silent > receives_) return false;
 	if (hot_ == oldest->get()) hot_ = nullptr;
 	close((*oldest)->fd);
@@ -293,7 +298,8 @@ SendOutcome UdpLink::send(const UdpBatch& batch) {
 	}
 	Address to{};
 	alignas(cmsghdr) std::byte control[control_bytes] = {};
-	msghdr message{.msg_name = &to, .msg_iov = batch.pieces.data(), .msg_iovlen = batch.pieces.size(), .msg_control = control};
+	msghdr message{
+		.msg_name = &to, .msg_iov = batch.pieces.data(), .msg_iovlen = batch.pieces.size(), .msg_control = control};
 	message.msg_namelen = to_address(to, family, flow.destination, flow.destination_port);
 	if (family == Family::ipv4) {
 		in_pktinfo info{};
@@ -312,7 +318,8 @@ SendOutcome UdpLink::send(const UdpBatch& batch) {
 	}
 	if (batch.packets > 1) append(message, SOL_UDP, UDP_SEGMENT, static_cast<std::uint16_t>(batch.segment_bytes));
 
-	// A refusal of an earlier datagram, to wherever, is what the next call on its socket fails with, once; this one is still to be sent.
+	// A refusal of an earlier datagram, to wherever, is what the next call on its socket fails with, once; this one is
+	// still to be sent.
 	constexpr int refusals_at_once_max = 8;
 	const Sockets& s = at(family);
 	const bool management = flow.source_port == s.management.port;
@@ -334,7 +341,7 @@ SendOutcome UdpLink::send(const UdpBatch& batch) {
 		case EINVAL:
 		case EIO:
 		case EOPNOTSUPP:
-        // The segments may be too long for the route, or the route unable to segment (no checksum offload, IPsec).
+			// The segments may be too long for the route, or the route unable to segment (no checksum offload, IPsec).
 			if (batch.packets > 1) return SendOutcome::unsegmentable;
 			++(errno == EMSGSIZE ? counters_.too_big : counters_.unreachable);
 			return SendOutcome::refused;
@@ -369,8 +376,9 @@ std::size_t UdpLink::receive(std::size_t datagrams_max, PacketSink sink) {
 	return total;
 }
 
-// Whatever there is is read, or the socket would go on being ready. What counts is a port at which nobody receives, and only where the ICMP
-// message quotes enough to tell which datagram it is about; hosts and networks that cannot be reached may be, a moment later.
+// Whatever there is is read, or the socket would go on being ready. What counts is a port at which nobody receives, and
+// only where the ICMP message quotes enough to tell which datagram it is about; hosts and networks that cannot be
+// reached may be, a moment later.
 void UdpLink::read_refusals(const Receiver& s) {
 	constexpr int messages_max = 64;
 	for (int i = 0; i < messages_max; ++i) {
@@ -393,13 +401,15 @@ void UdpLink::read_refusals(const Receiver& s) {
 			return;
 		}
 		bool refused = false;
-		for (const cmsghdr* c = CMSG_FIRSTHDR(&message); c != nullptr; c = CMSG_NXTHDR(&message, const_cast<cmsghdr*>(c))) {
+		for (const cmsghdr* c = CMSG_FIRSTHDR(&message); c != nullptr;
+			c = CMSG_NXTHDR(&message, const_cast<cmsghdr*>(c))) {
 			const bool told = (c->cmsg_level == IPPROTO_IP && c->cmsg_type == IP_RECVERR) ||
 				(c->cmsg_level == IPPROTO_IPV6 && c->cmsg_type == IPV6_RECVERR);
 			sock_extended_err error{};
 			if (!told || c->cmsg_len < CMSG_LEN(sizeof error)) continue;
 			std::memcpy(&error, CMSG_DATA(c), sizeof error);
-			refused |= error.ee_errno == ECONNREFUSED && (error.ee_origin == SO_EE_ORIGIN_ICMP || error.ee_origin == SO_EE_ORIGIN_ICMP6);
+			refused |= error.ee_errno == ECONNREFUSED &&
+				(error.ee_origin == SO_EE_ORIGIN_ICMP || error.ee_origin == SO_EE_ORIGIN_ICMP6);
 		}
 		const auto datagram = std::span(quoted).first(static_cast<std::size_t>(length));
 		const auto transaction = refused ? transaction_of_quoted(datagram) : std::nullopt;
@@ -431,7 +441,8 @@ std::size_t UdpLink::receive(Receiver& s, std::size_t datagrams_max, PacketSink 
 		while (got < 0 && errno == EINTR);
 		++counters_.receive_calls;
 		if (got <= 0)
-			return total;  // also where an ICMP message says that a steered flow's other end is not there: that is the transport's business
+			return total;  // also where an ICMP message says that a steered flow's other end is not there: that is the
+			               // transport's business
 		s.last_used = receives_;
 		for (int i = 0; i < got; ++i) {
 			mmsghdr& message = buffers_->messages[i];
@@ -471,8 +482,12 @@ std::size_t UdpLink::receive(Receiver& s, std::size_t datagrams_max, PacketSink 
 	return total;
 }
 
-int UdpLink::join(const wire::Gid& group, std::uint32_t interface_index) { return change_membership(group, interface_index, true); }
-int UdpLink::leave(const wire::Gid& group, std::uint32_t interface_index) { return change_membership(group, interface_index, false); }
+int UdpLink::join(const wire::Gid& group, std::uint32_t interface_index) {
+	return change_membership(group, interface_index, true);
+}
+int UdpLink::leave(const wire::Gid& group, std::uint32_t interface_index) {
+	return change_membership(group, interface_index, false);
+}
 
 int UdpLink::change_membership(const wire::Gid& group, std::uint32_t interface_index, bool member) {
 	const bool ipv4 = wire::is_ipv4_mapped(group);

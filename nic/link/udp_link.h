@@ -1,14 +1,15 @@
 // RoCEv2 over ordinary UDP sockets: what the kernel is asked for, and nothing of what the packets mean.
 //
-// A process has one link. For each address family it has three sockets: one bound to ANY:4791 with SO_REUSEPORT, to receive (whichever
-// process of the user receives a packet forwards it; the caller does that), and two to send from, unconnected and with path-MTU discovery,
-// so that IPv4 identifications are known: 0, or the index of the segment. One of them is for management datagrams alone: there, and nowhere
-// else, the kernel is asked to tell when a host answers that nobody receives at its port (`take_refusals`). A family whose sockets cannot
-// be had is down with a reason, and the other works on. For a busy flow that the kernel gives to the wrong process, `steer` makes a socket
-// of its own, connected to the flow's other end: that is where the kernel delivers it from then on.
+// A process has one link. For each address family it has three sockets: one bound to ANY:4791 with SO_REUSEPORT, to
+// receive (whichever process of the user receives a packet forwards it; the caller does that), and two to send from,
+// unconnected and with path-MTU discovery, so that IPv4 identifications are known: 0, or the index of the segment. One
+// of them is for management datagrams alone: there, and nowhere else, the kernel is asked to tell when a host answers
+// that nobody receives at its port (`take_refusals`). A family whose sockets cannot be had is down with a reason, and
+// the other works on. For a busy flow that the kernel gives to the wrong process, `steer` makes a socket of its own,
+// connected to the flow's other end: that is where the kernel delivers it from then on.
 //
-// Sending and receiving are batched by the kernel (UDP_SEGMENT, UDP_GRO): one system call each for up to 64 packets. `UdpPath`
-// makes the batches.
+// Sending and receiving are batched by the kernel (UDP_SEGMENT, UDP_GRO): one system call each for up to 64 packets.
+// `UdpPath` makes the batches.
 //
 // Owned by one engine, used under its lock. Nothing blocks.
 #pragma once
@@ -48,7 +49,8 @@ struct UdpCounters {
 	std::uint64_t overflowed = 0;  // datagrams lost because a receive buffer was full
 	std::uint64_t steered = 0;  // flows that got a socket of their own
 	std::uint64_t refusals = 0;  // management datagrams of which a host said that nobody receives them
-	std::array<std::uint64_t, static_cast<std::size_t>(wire::DropReason::count)> drops{};  // packets received and refused, by reason
+	std::array<std::uint64_t, static_cast<std::size_t>(wire::DropReason::count)>
+		drops{};  // packets received and refused, by reason
 };
 
 // Packets to one destination, each `segment_bytes` long but for the last, which may be shorter.
@@ -78,7 +80,8 @@ struct UdpPacket {
 // A host has said, by ICMP, that nobody receives at the port that a management datagram went to.
 struct Refusal {
 	wire::Gid by{};  // where the datagram went
-	std::uint64_t transaction_id = 0;  // its own, as the ICMP message quotes it: who has not seen the datagram cannot know it
+	std::uint64_t transaction_id =
+		0;  // its own, as the ICMP message quotes it: who has not seen the datagram cannot know it
 };
 
 enum class SendOutcome : std::uint8_t {
@@ -98,39 +101,43 @@ public:
 	bool up(Family family) const { return at(family).error == 0; }
 	// Tries again to bring up what is down: whoever held the port may be gone.
 	bool reopen(Family family);
-	// Why a family is down: an errno (EADDRINUSE: another user, or the kernel's Soft-RoCE, holds the port), and in words. 0 and empty: it
-	// is up.
+	// Why a family is down: an errno (EADDRINUSE: another user, or the kernel's Soft-RoCE, holds the port), and in
+	// words. 0 and empty: it is up.
 	int error(Family family) const { return at(family).error; }
 	std::string explain(Family family) const;
 
 	// Readable when packets wait on any socket.
 	int ready_fd() const { return epoll_fd_; }
-	// Of one family: readable when packets wait at the port; writable (the second) when a blocked path may go on. -1: the family is down.
+	// Of one family: readable when packets wait at the port; writable (the second) when a blocked path may go on. -1:
+	// the family is down.
 	int receive_fd(Family family) const { return at(family).receiver.fd; }
 	int send_fd(Family family) const { return at(family).send_fd; }
 	std::uint16_t port(Family family) const { return at(family).receiver.port; }  // where packets are received
 	std::uint16_t source_port(Family family) const { return at(family).source_port; }  // where they come from
-	std::uint16_t management_port(Family family) const { return at(family).management.port; }  // and those to queue pair 1
+	std::uint16_t management_port(Family family) const {
+		return at(family).management.port;
+	}  // and those to queue pair 1
 	bool segmentation() const { return options_.segmentation; }
 
 	SendOutcome send(const UdpBatch& batch);
 
-	// Reads up to `datagrams_max` datagrams of a socket (a datagram may be 64 merged packets) and calls, for every good packet, sink(const
-	// UdpPacket&). The sink may send, but neither receive nor steer. Returns how many datagrams there were. Goes back to the socket that
-	// has just had some before it looks at the others, because one system call is cheaper than two; but it does look, now and then.
+	// Reads up to `datagrams_max` datagrams of a socket (a datagram may be 64 merged packets) and calls, for every good
+	// packet, sink(const UdpPacket&). The sink may send, but neither receive nor steer. Returns how many datagrams
+	// there were. Goes back to the socket that has just had some before it looks at the others, because one system call
+	// is cheaper than two; but it does look, now and then.
 	template <class Sink> std::size_t receive(std::size_t datagrams_max, Sink&& sink) {
 		using Target = std::remove_reference_t<Sink>;
-		return receive(datagrams_max, PacketSink{.context = &sink, .deliver = [](void* context, const UdpPacket& packet) {
-													 (*static_cast<Target*>(context))(packet);
-												 }});
+		return receive(datagrams_max,
+			PacketSink{.context = &sink,
+				.deliver = [](void* context, const UdpPacket& packet) { (*static_cast<Target*>(context))(packet); }});
 	}
 	// Those that receive() has found.
 	std::vector<Refusal> take_refusals() { return std::exchange(refusals_, {}); }
 	// The last receive() found nothing more on any socket.
 	bool dry() const { return dry_; }
 
-	// From now on packets from `peer`:`port` to `own` come to a socket of this process. At most so many flows have one; one that was silent
-	// for long loses it to a new one.
+	// From now on packets from `peer`:`port` to `own` come to a socket of this process. At most so many flows have one;
+	// one that was silent for long loses it to a new one.
 	void steer(const wire::Gid& own, const wire::Gid& peer, std::uint16_t port);
 	static constexpr std::size_t steered_max = 1024;
 

@@ -37,7 +37,8 @@ TEST(UdpLink, APortThatSomebodyElseHoldsIsAReasonAndTheOtherFamilyWorksOn) {
 	UdpLink link({.port = ntohs(address.sin_port)});
 	EXPECT_FALSE(link.up(Family::ipv4));
 	EXPECT_EQ(link.error(Family::ipv4), EADDRINUSE);
-	EXPECT_NE(link.explain(Family::ipv4).find("bind: Address already in use"), std::string::npos) << link.explain(Family::ipv4);
+	EXPECT_NE(link.explain(Family::ipv4).find("bind: Address already in use"), std::string::npos)
+		<< link.explain(Family::ipv4);
 	EXPECT_EQ(link.receive_fd(Family::ipv4), -1);
 	EXPECT_TRUE(link.up(Family::ipv6)) << link.explain(Family::ipv6);
 	EXPECT_EQ(link.receive(8, [](auto&&...) {}), 0u);
@@ -57,7 +58,8 @@ TEST(UdpLink, WhatWasDownComesUpWhenThePortIsFree) {
 	EXPECT_EQ(link.port(Family::ipv4), ntohs(address.sin_port));
 }
 
-// Two processes share a port, and the kernel gives a flow to one of them, whichever. It comes to the one that has asked for it.
+// Two processes share a port, and the kernel gives a flow to one of them, whichever. It comes to the one that has asked
+// for it.
 TEST(UdpLink, ASteeredFlowComesToWhoeverAskedForIt) {
 	for (const Family family : {Family::ipv4, Family::ipv6})
 		for (const std::size_t owner : {0, 1}) {
@@ -92,8 +94,8 @@ TEST(UdpLink, ASteeredFlowComesToWhoeverAskedForIt) {
 		}
 }
 
-// What goes to a port at which nobody receives comes back as an ICMP message: for a management datagram it is told, with its transaction;
-// for others nothing is heard of it, and neither socket's next packet is lost to it.
+// What goes to a port at which nobody receives comes back as an ICMP message: for a management datagram it is told,
+// with its transaction; for others nothing is heard of it, and neither socket's next packet is lost to it.
 TEST(UdpLink, APortAtWhichNobodyReceivesIsToldOfManagementDatagramsAlone) {
 	for (const Family family : {Family::ipv4, Family::ipv6}) {
 		std::uint16_t nobodys = 0;
@@ -129,7 +131,8 @@ TEST(UdpLink, APortAtWhichNobodyReceivesIsToldOfManagementDatagramsAlone) {
 
 		write(slots, wire::general_services_qpn, mad);
 		ASSERT_TRUE(to_nobody.transmit());
-		write(pair.slots, wire::general_services_qpn, mad);  // the socket has an error now, which is not this datagram's
+		write(
+			pair.slots, wire::general_services_qpn, mad);  // the socket has an error now, which is not this datagram's
 		ASSERT_TRUE(pair.path.transmit());
 		EXPECT_EQ(pair.receive(1).size(), 1u);
 
@@ -152,11 +155,13 @@ TEST(UdpLink, APortAtWhichNobodyReceivesIsToldOfManagementDatagramsAlone) {
 TEST(UdpLink, ForeignDatagramsCostACounterEach) {
 	UdpLink link({.port = 0});
 	const int stranger = socket(AF_INET, SOCK_DGRAM, 0);
-	const sockaddr_in to{.sin_family = AF_INET, .sin_port = htons(link.port(Family::ipv4)), .sin_addr = {htonl(INADDR_LOOPBACK)}};
+	const sockaddr_in to{
+		.sin_family = AF_INET, .sin_port = htons(link.port(Family::ipv4)), .sin_addr = {htonl(INADDR_LOOPBACK)}};
 	const auto say = [&](std::size_t size, unsigned char opcode) {
 		std::vector<unsigned char> bytes(size);
 		if (size != 0) bytes[0] = opcode;
-		ASSERT_EQ(sendto(stranger, bytes.data(), size, 0, reinterpret_cast<const sockaddr*>(&to), sizeof to), static_cast<ssize_t>(size));
+		ASSERT_EQ(sendto(stranger, bytes.data(), size, 0, reinterpret_cast<const sockaddr*>(&to), sizeof to),
+			static_cast<ssize_t>(size));
 	};
 	say(3, 0);
 	say(5000, 0x04);

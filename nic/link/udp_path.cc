@@ -21,7 +21,8 @@ wire::Direction* map_direction() {
 
 void UdpPath::Unmap::operator()(wire::Direction* direction) const { munmap(direction, sizeof *direction); }
 
-// Packets under construction: their headers, trailers and inline payloads one after the other in `bytes_`, longer payloads where they lie.
+// Packets under construction: their headers, trailers and inline payloads one after the other in `bytes_`, longer
+// payloads where they lie.
 class UdpPath::Batch {
 public:
 	explicit Batch(std::size_t limit) : limit_(limit) {}
@@ -56,7 +57,10 @@ public:
 		const std::span<std::byte, wire::trailer_bytes_max> trailer(scratch_ + used_, wire::trailer_bytes_max);
 		// The kernel numbers the segments of a batch from 0, and a packet alone is number 0 too.
 		const std::size_t trailer_bytes = wire::write_trailer(flow, static_cast<std::uint16_t>(packets_),
-			{.headers = header.first(header_bytes), .payload = {lies_at, piece.payload_bytes}, .pad_count = piece.pad_count}, trailer);
+			{.headers = header.first(header_bytes),
+				.payload = {lies_at, piece.payload_bytes},
+				.pad_count = piece.pad_count},
+			trailer);
 		append(trailer.data(), trailer_bytes);
 		used_ += trailer_bytes;
 		last_bytes_ = piece.wire_bytes();
@@ -86,7 +90,8 @@ private:
 		pieces_[piece_count_++] = {.iov_base = const_cast<std::byte*>(from), .iov_len = size};
 	}
 
-	static constexpr std::size_t packet_scratch = wire::header_bytes_max + wire::Slot::inline_bytes_max + wire::trailer_bytes_max;
+	static constexpr std::size_t packet_scratch =
+		wire::header_bytes_max + wire::Slot::inline_bytes_max + wire::trailer_bytes_max;
 
 	std::size_t limit_;
 	std::size_t packets_ = 0, bytes_ = 0, segment_bytes_ = 0, last_bytes_ = 0;
@@ -105,7 +110,8 @@ UdpPath::UdpPath(UdpLink& link, const UdpPathOptions& options)
 		  .hop_limit = options.hop_limit},
 	  interface_index_(options.interface_index),
 	  direction_(map_direction()) {
-	check(wire::is_ipv4_mapped(options.source) == wire::is_ipv4_mapped(options.destination), "both ends of a path are of one family");
+	check(wire::is_ipv4_mapped(options.source) == wire::is_ipv4_mapped(options.destination),
+		"both ends of a path are of one family");
 	flow_.source_port = link.source_port(flow_.is_ipv4() ? Family::ipv4 : Family::ipv6);
 	cursor_.reader.attach(direction_.get());
 	acknowledgements_.attach(direction_.get());

@@ -1,10 +1,11 @@
-// From this host to one address over UDP, in the shape of a same-host link: the adapter writes slots and acknowledgements into a
-// `Direction` and does not know that nobody maps the other side; `transmit` reads them, cuts them into packets and gives them to the kernel
-// in batches of equal length.
+// From this host to one address over UDP, in the shape of a same-host link: the adapter writes slots and
+// acknowledgements into a `Direction` and does not know that nobody maps the other side; `transmit` reads them, cuts
+// them into packets and gives them to the kernel in batches of equal length.
 //
-// Nothing is lost here in silence: what a socket has no room for stays in the ring and is sent by the next call, and the ring in turn
-// stops the adapter; what can never be sent is dropped and counted (UdpCounters), and the transport's retries deal with it.
-// Acknowledgements go after the slots that were written before them, so they never overtake a response.
+// Nothing is lost here in silence: what a socket has no room for stays in the ring and is sent by the next call, and
+// the ring in turn stops the adapter; what can never be sent is dropped and counted (UdpCounters), and the transport's
+// retries deal with it. Acknowledgements go after the slots that were written before them, so they never overtake a
+// response.
 //
 // Owned by one engine, used under its lock.
 #pragma once
@@ -23,7 +24,8 @@ struct UdpPathOptions {
 	wire::Gid source{};  // an address of this host
 	wire::Gid destination{};  // of the same family
 	std::uint16_t destination_port = wire::roce_port;
-	std::uint8_t traffic_class = 0;  // of what is not a datagram; a datagram's stand in the direction's table of address pairs
+	std::uint8_t traffic_class =
+		0;  // of what is not a datagram; a datagram's stand in the direction's table of address pairs
 	std::uint8_t hop_limit = 64;
 	std::uint32_t interface_index = 0;  // needed where the destination is link-local
 };
@@ -37,7 +39,8 @@ public:
 	// The producer's side: attach a SlotWriter and an AckWriter.
 	wire::Direction* direction() const { return direction_.get(); }
 
-	// Sends what is published. False: the socket is full and something is left; call again when `link.send_fd` is writable.
+	// Sends what is published. False: the socket is full and something is left; call again when `link.send_fd` is
+	// writable.
 	bool transmit();
 
 private:

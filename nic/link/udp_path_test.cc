@@ -95,7 +95,8 @@ TEST_P(UdpPathOver, ARunIsCutAndSentInOneCall) {
 }
 
 TEST_P(UdpPathOver, SixtyFourEqualPacketsAreOneSystemCall) {
-	for (std::uint32_t i = 0; i < 64; ++i) ASSERT_TRUE(loop.write(header(wire::Opcode::rc_send_only, i), pattern(32, i + 1)));
+	for (std::uint32_t i = 0; i < 64; ++i)
+		ASSERT_TRUE(loop.write(header(wire::Opcode::rc_send_only, i), pattern(32, i + 1)));
 	EXPECT_TRUE(loop.path.transmit());
 	EXPECT_EQ(loop.sender.counters().send_calls, 1u);
 	EXPECT_EQ(loop.sender.counters().packets_sent, 64u);
@@ -106,7 +107,8 @@ TEST_P(UdpPathOver, SixtyFourEqualPacketsAreOneSystemCall) {
 }
 
 TEST_P(UdpPathOver, ABatchStopsBeforeSixtyFiveThousandBytes) {
-	for (std::uint32_t i = 0; i < 16; ++i) ASSERT_TRUE(loop.write(header(wire::Opcode::rc_send_only, i, mtu_4096), pattern(4096)));
+	for (std::uint32_t i = 0; i < 16; ++i)
+		ASSERT_TRUE(loop.write(header(wire::Opcode::rc_send_only, i, mtu_4096), pattern(4096)));
 	EXPECT_TRUE(loop.path.transmit());
 	EXPECT_EQ(loop.sender.counters().send_calls, 2u);
 	EXPECT_EQ(loop.receive(16).size(), 16u);
@@ -214,7 +216,8 @@ TEST(UdpPath, PacketsAboveTheMtuOfTheRouteAreCountedAndTheOthersArrive) {
 		EXPECT_EQ(loop.receive(8).size(), 8u);
 		EXPECT_TRUE(loop.slots.drained());
 		// And batches go on after that.
-		for (std::uint32_t i = 0; i < 30; ++i) ASSERT_TRUE(loop.write(header(wire::Opcode::rc_send_only, i), pattern(1000)));
+		for (std::uint32_t i = 0; i < 30; ++i)
+			ASSERT_TRUE(loop.write(header(wire::Opcode::rc_send_only, i), pattern(1000)));
 		const std::uint64_t calls = loop.sender.counters().send_calls;
 		EXPECT_TRUE(loop.path.transmit());
 		EXPECT_EQ(loop.sender.counters().send_calls - calls, 1u);
@@ -245,7 +248,8 @@ struct SilentNeighbour {
 		it{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 9, 0, 2};
 
 	// Leaves `obstacle` if there can be no tap device here.
-	SilentNeighbour() : tap(open("/dev/net/tun", O_RDWR | O_NONBLOCK | O_CLOEXEC)), control(socket(AF_INET, SOCK_DGRAM, 0)) {
+	SilentNeighbour()
+		: tap(open("/dev/net/tun", O_RDWR | O_NONBLOCK | O_CLOEXEC)), control(socket(AF_INET, SOCK_DGRAM, 0)) {
 		ifreq request = named();
 		request.ifr_flags = IFF_TAP | IFF_NO_PI;
 		if (tap < 0 || ioctl(tap, TUNSETIFF, &request) != 0) {
@@ -282,7 +286,8 @@ struct SilentNeighbour {
 		std::byte frame[2048];
 		constexpr std::size_t before_bth = 14 + 20 + 8;
 		for (ssize_t size; (size = read(tap, frame, sizeof frame)) > 0;)
-			if (static_cast<std::size_t>(size) > before_bth + wire::Bth::size && frame[12] == std::byte{8} && frame[23] == std::byte{17})
+			if (static_cast<std::size_t>(size) > before_bth + wire::Bth::size && frame[12] == std::byte{8} &&
+				frame[23] == std::byte{17})
 				result.push_back(wire::BthView::over(std::span(frame).subspan(before_bth))->read().psn.value);
 		return result;
 	}

@@ -1,14 +1,16 @@
 #include "nic/memory/guarded_copy.h"
 
 #ifndef __x86_64__
-#error "guarded_copy: write the routines for this architecture (and a release fence before the last store, if it needs one)"
+#error \
+	"guarded_copy: write the routines for this architecture (and a release fence before the last store, if it needs one)"
 #endif
 
 #pragma GCC visibility push(hidden)
 extern "C" {
 bool verbena_guarded_copy_avx2(void* to, const void* from, std::size_t n);
 bool verbena_guarded_copy_sse2(void* to, const void* from, std::size_t n);
-bool verbena_guarded_compare_swap(std::uint64_t* at, std::uint64_t compare, std::uint64_t swap, std::uint64_t* original);
+bool verbena_guarded_compare_swap(
+	std::uint64_t* at, std::uint64_t compare, std::uint64_t swap, std::uint64_t* original);
 bool verbena_guarded_fetch_add(std::uint64_t* at, std::uint64_t add, std::uint64_t* original);
 bool verbena_guarded_read8(const std::uint64_t* at, std::uint64_t* value);
 extern const char verbena_guarded_avx2_begin[], verbena_guarded_avx2_end[], verbena_guarded_avx2_fixup[];
@@ -16,9 +18,9 @@ extern const char verbena_guarded_begin[], verbena_guarded_end[], verbena_guarde
 }
 #pragma GCC visibility pop
 
-// The size ladder below 33 bytes is the same for both vector widths: two stores that may overlap, the second ending at the last byte.
-// Every store begins at or behind the previous one, and begins 8-aligned unless it is the last, which is what keeps aligned words whole.
-// No routine moves the stack pointer, so that the fix-up is just a return.
+// The size ladder below 33 bytes is the same for both vector widths: two stores that may overlap, the second ending at
+// the last byte. Every store begins at or behind the previous one, and begins 8-aligned unless it is the last, which is
+// what keeps aligned words whole. No routine moves the stack pointer, so that the fix-up is just a return.
 asm(R"(
 	.text
 

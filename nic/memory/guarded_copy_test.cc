@@ -67,17 +67,19 @@ private:
 	struct sigaction old_segv_, old_bus_;
 };
 
-INSTANTIATE_TEST_SUITE_P(
-	EachVariant, GuardedCopy, testing::ValuesIn(variants()), [](const auto& each) { return std::string(each.param.name); });
+INSTANTIATE_TEST_SUITE_P(EachVariant, GuardedCopy, testing::ValuesIn(variants()),
+	[](const auto& each) { return std::string(each.param.name); });
 
 // True if [to, to + n) is source's first `copied` bytes and then untouched `old`.
 bool is_prefix(const std::byte* to, const std::byte* source, std::size_t n, std::size_t copied, std::byte old) {
-	return std::memcmp(to, source, copied) == 0 && std::all_of(to + copied, to + n, [&](std::byte b) { return b == old; });
+	return std::memcmp(to, source, copied) == 0 &&
+		std::all_of(to + copied, to + n, [&](std::byte b) { return b == old; });
 }
 
 std::vector<std::byte> pattern(std::size_t n) {
 	std::vector<std::byte> bytes(n);
-	for (std::size_t i = 0; i < n; ++i) bytes[i] = static_cast<std::byte>(1 + i % 251);  // never 0, and no power-of-two period
+	for (std::size_t i = 0; i < n; ++i)
+		bytes[i] = static_cast<std::byte>(1 + i % 251);  // never 0, and no power-of-two period
 	return bytes;
 }
 
@@ -94,7 +96,8 @@ TEST_P(GuardedCopy, GivesWhatMemcpyGivesAndTouchesNoNeighbour) {
 				std::memset(target.data(), 0, n + 96);
 				std::byte* at = target.data() + 32 + to;
 				ASSERT_TRUE(copy(at, source.data() + from, n));
-				ASSERT_TRUE(is_prefix(at, source.data() + from, n + 16, n, std::byte{0})) << n << " to +" << to << " from +" << from;
+				ASSERT_TRUE(is_prefix(at, source.data() + from, n + 16, n, std::byte{0}))
+					<< n << " to +" << to << " from +" << from;
 				ASSERT_TRUE(std::all_of(at - 16, at, [](std::byte b) { return b == std::byte{0}; }))
 					<< n << " to +" << to << " from +" << from;
 			}
@@ -102,7 +105,8 @@ TEST_P(GuardedCopy, GivesWhatMemcpyGivesAndTouchesNoNeighbour) {
 	}
 }
 
-// --- The order of the stores, seen by single-stepping the routine: after each instruction the handler notes how far the copy is. ---
+// --- The order of the stores, seen by single-stepping the routine: after each instruction the handler notes how far
+// the copy is. ---
 
 struct Watch {
 	const std::byte* target;
@@ -125,8 +129,12 @@ void on_step(int, siginfo_t*, void*) {
 
 void set_trap_flag(bool on) {
 	// The red zone below the stack pointer belongs to the compiler.
-	if (on) asm volatile("lea -128(%%rsp), %%rsp; pushfq; orq $0x100, (%%rsp); popfq; lea 128(%%rsp), %%rsp" ::: "memory", "cc");
-	else asm volatile("lea -128(%%rsp), %%rsp; pushfq; andq $~0x100, (%%rsp); popfq; lea 128(%%rsp), %%rsp" ::: "memory", "cc");
+	if (on)
+		asm volatile("lea -128(%%rsp), %%rsp; pushfq; orq $0x100, (%%rsp); popfq; lea 128(%%rsp), %%rsp" ::
+				: "memory", "cc");
+	else
+		asm volatile("lea -128(%%rsp), %%rsp; pushfq; andq $~0x100, (%%rsp); popfq; lea 128(%%rsp), %%rsp" ::
+				: "memory", "cc");
 }
 
 // Does a store that ends at `at` cut a naturally aligned piece of [begin, end)?
@@ -179,7 +187,8 @@ TEST_P(GuardedCopy, WhoeverSeesTheLastByteSeesEveryLine) {
 		alignas(64) std::atomic<int> seen;
 		std::atomic<int> torn;
 	};
-	auto* shared = static_cast<Shared*>(mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+	auto* shared =
+		static_cast<Shared*>(mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
 	ASSERT_NE(shared, MAP_FAILED);
 	const auto value = [](int message) { return static_cast<std::byte>(1 + message % 255); };
 	const auto spin_until = [](auto&& holds) {
@@ -220,7 +229,9 @@ TEST_P(GuardedCopy, WhoeverSeesTheLastByteSeesEveryLine) {
 		const std::size_t skew = static_cast<std::size_t>(sent % 40);
 		std::fill_n(source.begin() + static_cast<std::ptrdiff_t>(skew), n, value(sent));
 		ASSERT_TRUE(copy(shared->data, source.data() + skew, n));
-		spin_until([&] { return shared->seen.load(std::memory_order_acquire) > sent || std::chrono::steady_clock::now() > deadline; });
+		spin_until([&] {
+			return shared->seen.load(std::memory_order_acquire) > sent || std::chrono::steady_clock::now() > deadline;
+		});
 	}
 	if (sent < messages) kill(reader, SIGKILL);
 	int status = 0;
@@ -318,7 +329,8 @@ TEST_P(GuardedAtomic, IsAtomicWithThisCpusOwnInstructions) {
 		for (std::uint64_t i = 0; i < rounds; ++i) word.fetch_add(1);
 	});
 	std::uint64_t original = 0;
-	for (std::uint64_t i = 0; i < rounds; ++i) ASSERT_TRUE(guarded_fetch_add(reinterpret_cast<std::uint64_t*>(&word), 1, original));
+	for (std::uint64_t i = 0; i < rounds; ++i)
+		ASSERT_TRUE(guarded_fetch_add(reinterpret_cast<std::uint64_t*>(&word), 1, original));
 	other.join();
 	EXPECT_EQ(word.load(), 2 * rounds);
 }

@@ -10,7 +10,9 @@ const KeyTable::Entry* KeyTable::find(std::uint32_t key) const {
 	return &entries_[index];
 }
 
-KeyTable::Entry* KeyTable::find(std::uint32_t key) { return const_cast<Entry*>(static_cast<const KeyTable*>(this)->find(key)); }
+KeyTable::Entry* KeyTable::find(std::uint32_t key) {
+	return const_cast<Entry*>(static_cast<const KeyTable*>(this)->find(key));
+}
 
 KeyTable::Entry* KeyTable::find_window(std::uint32_t key) {
 	const std::uint32_t index = (key >> 8) ^ index_mask_;
@@ -78,7 +80,9 @@ bool KeyTable::deregister(std::uint32_t key) {
 	return true;
 }
 
-std::uint32_t KeyTable::allocate_window(std::uint32_t protection_domain) { return allocate(Kind::window, protection_domain); }
+std::uint32_t KeyTable::allocate_window(std::uint32_t protection_domain) {
+	return allocate(Kind::window, protection_domain);
+}
 
 void KeyTable::unbind(Entry& window) {
 	if (!window.bound) return;

@@ -1,8 +1,8 @@
-// Memory regions and windows by key. A key is 24 bits of index, hidden by a per-table secret, and 8 bits of tag; the tag of a type-2
-// window is its user's to choose (vol. 1, 10.6.7.2.2), that of a region is random.
+// Memory regions and windows by key. A key is 24 bits of index, hidden by a per-table secret, and 8 bits of tag; the
+// tag of a type-2 window is its user's to choose (vol. 1, 10.6.7.2.2), that of a region is random.
 //
-// Owned by one adapter and used under its lock. Any change of a region or window starts a new generation, which empties every
-// `RegionCache`; a cache therefore never outlives what it remembers.
+// Owned by one adapter and used under its lock. Any change of a region or window starts a new generation, which empties
+// every `RegionCache`; a cache therefore never outlives what it remembers.
 #pragma once
 
 #include <cstddef>
@@ -27,8 +27,8 @@ struct RegionCache {
 	std::uint32_t key = 0;
 	std::uint32_t access = 0;
 	std::uint64_t generation = 0;
-	std::uint64_t begin = 0, end = 0;     // in the key's own address space
-	std::uint64_t delta = 0;              // + address = virtual address
+	std::uint64_t begin = 0, end = 0;  // in the key's own address space
+	std::uint64_t delta = 0;  // + address = virtual address
 };
 
 // Who asks: keys belong to a protection domain, type-2 windows to one QP.
@@ -43,14 +43,14 @@ public:
 
 	struct Registration {
 		std::uint32_t protection_domain;
-		std::uint64_t iova;     // how keys' users name the first byte
+		std::uint64_t iova;  // how keys' users name the first byte
 		std::uint64_t address;  // where it is
 		std::uint64_t length;
 		std::uint8_t access;
 	};
 	struct Binding {
 		std::uint32_t window_key;  // any key the window has had
-		std::uint32_t new_key;     // the same index, a tag of the user's choice
+		std::uint32_t new_key;  // the same index, a tag of the user's choice
 		std::uint32_t region_key;
 		std::uint64_t address;
 		std::uint64_t length;  // 0 unbinds
@@ -60,17 +60,17 @@ public:
 
 	std::uint32_t register_region(const Registration&);
 	bool reregister(std::uint32_t key, const Registration&);
-	bool deregister(std::uint32_t key);                  // false: unknown, or windows are bound to it
+	bool deregister(std::uint32_t key);  // false: unknown, or windows are bound to it
 	std::uint32_t allocate_window(std::uint32_t protection_domain);
 	bool deallocate_window(std::uint32_t key);  // any key it has had
-	bool bind(const Binding&);                           // false: a bind error, nothing changed
+	bool bind(const Binding&);  // false: a bind error, nothing changed
 	bool invalidate(std::uint32_t key, Accessor accessor);  // type-2 windows only (10.6.7.2.6)
 
 	// The memory behind [address, address + length) of a key, or null without the right to `access` it.
 	// `owner.accessor()` says who asks, and is called only when the cache misses.
 	template <class Owner>
-	std::byte* resolve(
-		RegionCache& cache, std::uint32_t key, std::uint64_t address, std::uint32_t length, std::uint8_t access, const Owner& owner) {
+	std::byte* resolve(RegionCache& cache, std::uint32_t key, std::uint64_t address, std::uint32_t length,
+		std::uint8_t access, const Owner& owner) {
 		if (cache.key != key || cache.generation != generation_ || (cache.access & access) != access) [[unlikely]]
 			if (!fill(cache, key, access, owner.accessor())) return nullptr;
 		if (address < cache.begin || address > cache.end || length > cache.end - address) [[unlikely]]
@@ -88,7 +88,7 @@ private:
 		std::uint32_t protection_domain = 0;
 		std::uint32_t qpn = 0;
 		std::uint32_t bound_to = 0;  // index of the region under a bound window
-		std::uint32_t windows = 0;   // bound to this region
+		std::uint32_t windows = 0;  // bound to this region
 		std::uint8_t access = 0;
 		Kind kind = Kind::unused;
 		bool bound = false;

@@ -16,10 +16,13 @@ struct Who {
 
 class Keys : public testing::Test {
 protected:
-	std::uint32_t make_region(std::uint8_t access = local_write | remote_write | remote_read | window_bind, std::uint64_t iova = address) {
-		return keys.register_region({.protection_domain = domain, .iova = iova, .address = address, .length = length, .access = access});
+	std::uint32_t make_region(
+		std::uint8_t access = local_write | remote_write | remote_read | window_bind, std::uint64_t iova = address) {
+		return keys.register_region(
+			{.protection_domain = domain, .iova = iova, .address = address, .length = length, .access = access});
 	}
-	std::uint64_t resolve(std::uint32_t key, std::uint64_t at, std::uint32_t bytes, std::uint8_t access, const Who& who = {}) {
+	std::uint64_t resolve(
+		std::uint32_t key, std::uint64_t at, std::uint32_t bytes, std::uint8_t access, const Who& who = {}) {
 		return reinterpret_cast<std::uintptr_t>(keys.resolve(cache, key, at, bytes, access, who));
 	}
 	std::uint32_t next_tag(std::uint32_t key) { return (key & ~0xffu) | ((key + 1) & 0xff); }
@@ -86,8 +89,8 @@ TEST_F(Keys, AReusedIndexHasAnotherKey) {
 TEST_F(Keys, ReregistrationChangesTheRegionUnderItsKey) {
 	const std::uint32_t key = make_region(remote_read);
 	EXPECT_NE(resolve(key, address, 8, remote_read), 0u);
-	EXPECT_TRUE(
-		keys.reregister(key, {.protection_domain = domain, .iova = address, .address = address, .length = 16, .access = remote_write}));
+	EXPECT_TRUE(keys.reregister(
+		key, {.protection_domain = domain, .iova = address, .address = address, .length = 16, .access = remote_write}));
 	EXPECT_EQ(resolve(key, address, 8, remote_read), 0u);
 	EXPECT_EQ(resolve(key, address, 16, remote_write), address);
 	EXPECT_EQ(resolve(key, address, 17, remote_write), 0u);
@@ -142,8 +145,11 @@ TEST_F(Keys, ABindIsRefusedWithoutEffect) {
 	bad.region_key = make_region(remote_read | window_bind);
 	EXPECT_FALSE(keys.bind(bad)) << "remote write needs local write";
 	bad = good;
-	bad.region_key = keys.register_region(
-		{.protection_domain = domain + 1, .iova = address, .address = address, .length = length, .access = local_write | window_bind});
+	bad.region_key = keys.register_region({.protection_domain = domain + 1,
+		.iova = address,
+		.address = address,
+		.length = length,
+		.access = local_write | window_bind});
 	EXPECT_FALSE(keys.bind(bad)) << "another domain";
 	EXPECT_TRUE(keys.bind(good));
 	EXPECT_FALSE(keys.bind(binding(good.new_key, region))) << "bound already";
@@ -154,8 +160,8 @@ TEST_F(Keys, ARegionWithAWindowCannotGoUntilTheWindowIsInvalidated) {
 	const auto b = binding(window, region);
 	ASSERT_TRUE(keys.bind(b));
 	EXPECT_FALSE(keys.deregister(region));
-	EXPECT_FALSE(
-		keys.reregister(region, {.protection_domain = domain, .iova = address, .address = address, .length = length, .access = 0}));
+	EXPECT_FALSE(keys.reregister(
+		region, {.protection_domain = domain, .iova = address, .address = address, .length = length, .access = 0}));
 	EXPECT_FALSE(keys.invalidate(b.new_key, {domain, qpn + 1}));
 	EXPECT_FALSE(keys.invalidate(b.new_key, {domain + 1, qpn}));
 	EXPECT_FALSE(keys.invalidate(region, {domain, qpn}));

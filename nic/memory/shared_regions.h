@@ -1,4 +1,5 @@
-// Which registered memory lies in files that another process of this host can map, so that it need not be copied for it.
+// Which registered memory lies in files that another process of this host can map, so that it need not be copied for
+// it.
 //
 // Owned by one adapter and used under its lock. Regions may overlap; each add() has its remove().
 #pragma once
@@ -25,7 +26,8 @@ public:
 		regions_.insert(std::ranges::upper_bound(regions_, address, {}, &Region::begin), region);
 	}
 	void remove(std::uint64_t address, const SharedFile& file) {
-		const auto at = std::ranges::find_if(regions_, [&](const Region& r) { return r.begin == address && r.file == file; });
+		const auto at =
+			std::ranges::find_if(regions_, [&](const Region& r) { return r.begin == address && r.file == file; });
 		if (at != regions_.end()) regions_.erase(at);
 	}
 	bool empty() const { return regions_.empty(); }

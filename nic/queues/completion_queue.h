@@ -1,7 +1,8 @@
 // A ring of completions: one producer (the adapter, under the engine's lock), one consumer at a time (`lock`).
 //
-// Notification follows the verbs: a request arms the queue for one event; completions that lie in the queue already raise none. A queue
-// that overflows loses the newest completion, is in error for good, and says so once through `overrun`.
+// Notification follows the verbs: a request arms the queue for one event; completions that lie in the queue already
+// raise none. A queue that overflows loses the newest completion, is in error for good, and says so once through
+// `overrun`.
 #pragma once
 
 #include <atomic>

@@ -1,7 +1,7 @@
 // Receive work requests in posting order: the receive queue of one QP, or a shared receive queue of many.
 //
-// Producer: the program, under `lock`. Consumer: the adapter, under the engine's lock. A WQE stays valid from front() to pop(); a message
-// of several slots takes a copy, since receive queues may be shared.
+// Producer: the program, under `lock`. Consumer: the adapter, under the engine's lock. A WQE stays valid from front()
+// to pop(); a message of several slots takes a copy, since receive queues may be shared.
 #pragma once
 
 #include <atomic>
@@ -31,7 +31,9 @@ public:
 		if (head - tail_.load(std::memory_order_acquire) > mask_) return nullptr;
 		return at(head);
 	}
-	void commit(std::uint32_t count) { head_.store(head_.load(std::memory_order_relaxed) + count, std::memory_order_release); }
+	void commit(std::uint32_t count) {
+		head_.store(head_.load(std::memory_order_relaxed) + count, std::memory_order_release);
+	}
 
 	// Consumer.
 	ReceiveWqe* front() {
@@ -45,7 +47,9 @@ public:
 			verbena::prefetch(reinterpret_cast<const void*>(at(index)->segments()->address), 2 * cache_line);
 	}
 	void pop() { tail_.store(tail_.load(std::memory_order_relaxed) + 1, std::memory_order_release); }
-	std::uint32_t posted() const { return head_.load(std::memory_order_acquire) - tail_.load(std::memory_order_acquire); }
+	std::uint32_t posted() const {
+		return head_.load(std::memory_order_acquire) - tail_.load(std::memory_order_acquire);
+	}
 	void clear() { tail_.store(head_.load(std::memory_order_relaxed), std::memory_order_release); }
 
 	std::uint32_t capacity() const { return mask_ + 1; }
@@ -65,7 +69,9 @@ public:
 	void* user = nullptr;
 
 private:
-	ReceiveWqe* at(std::uint32_t index) { return reinterpret_cast<ReceiveWqe*>(ring_.get() + std::size_t{index & mask_} * stride_); }
+	ReceiveWqe* at(std::uint32_t index) {
+		return reinterpret_cast<ReceiveWqe*>(ring_.get() + std::size_t{index & mask_} * stride_);
+	}
 
 	std::uint32_t mask_, stride_, segments_max_;
 	std::unique_ptr<std::byte[]> ring_;

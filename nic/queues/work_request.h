@@ -1,5 +1,5 @@
-// Work queue elements as they lie in send and receive queues. Opcodes and flags have the values of `enum ibv_wr_opcode` and
-// `enum ibv_send_flags`.
+// Work queue elements as they lie in send and receive queues. Opcodes and flags have the values of `enum ibv_wr_opcode`
+// and `enum ibv_send_flags`.
 #pragma once
 
 #include <cstddef>
@@ -32,7 +32,7 @@ enum SendFlags : std::uint8_t { send_fence = 1, send_signaled = 2, send_solicite
 struct SendWqe {
 	std::uint64_t wr_id;
 	std::uint64_t first_psn;  // set when transmission begins
-	std::uint32_t packets;    // PSNs that the request takes; 0 for local operations
+	std::uint32_t packets;  // PSNs that the request takes; 0 for local operations
 	std::uint32_t length;
 	std::uint32_t immediate;  // network order, or the R_Key to invalidate
 	SendOpcode opcode;
@@ -71,7 +71,9 @@ struct SendWqe {
 	bool has(SendFlags flag) const { return flags & flag; }
 	Segment* segments() { return reinterpret_cast<Segment*>(this + 1); }
 	std::byte* inline_data() { return reinterpret_cast<std::byte*>(this + 1); }
-	bool reads() const { return opcode == SendOpcode::rdma_read || opcode == SendOpcode::compare_swap || opcode == SendOpcode::fetch_add; }
+	bool reads() const {
+		return opcode == SendOpcode::rdma_read || opcode == SendOpcode::compare_swap || opcode == SendOpcode::fetch_add;
+	}
 	bool local() const { return opcode == SendOpcode::local_invalidate || opcode == SendOpcode::bind_window; }
 	std::uint64_t end_psn() const { return first_psn + packets; }
 };

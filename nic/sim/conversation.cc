@@ -7,7 +7,8 @@
 namespace verbena::sim {
 
 Outcome converse(const ConversationOptions& options) {
-	Fabric fabric({.seed = options.seed, .lossless = options.lossless, .faults = options.faults, .batch = options.batch});
+	Fabric fabric(
+		{.seed = options.seed, .lossless = options.lossless, .faults = options.faults, .batch = options.batch});
 	Random random(options.seed + 0x5eed);
 	Host& a = fabric.add_host();
 	Host& b = fabric.add_host();
@@ -20,7 +21,8 @@ Outcome converse(const ConversationOptions& options) {
 		Endpoint& other = *endpoints.emplace_back(std::make_unique<Endpoint>(b, ends));
 		connect(one, other, options.connection);
 		traffic.push_back(std::make_unique<Traffic>(one, other, options.traffic, random.below(1 << 30)));
-		if (options.both_ways) traffic.push_back(std::make_unique<Traffic>(other, one, options.traffic, random.below(1 << 30)));
+		if (options.both_ways)
+			traffic.push_back(std::make_unique<Traffic>(other, one, options.traffic, random.below(1 << 30)));
 	}
 	const Nanoseconds began = fabric.now();
 	fabric.each_step = [&] {
@@ -34,7 +36,8 @@ Outcome converse(const ConversationOptions& options) {
 	outcome.took = fabric.now() - began;
 	if (!any_broken()) {
 		if (ended != Ended::reached) {
-			outcome.report += ended == Ended::idle ? "stall: nothing is left that could happen\n" : "the run does not end\n";
+			outcome.report +=
+				ended == Ended::idle ? "stall: nothing is left that could happen\n" : "the run does not end\n";
 			for (auto& one : traffic) outcome.report += one->progress() + "\n";
 			outcome.report += fabric.describe();
 		} else {

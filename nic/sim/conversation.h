@@ -29,8 +29,8 @@ struct Outcome {
 
 Outcome converse(const ConversationOptions& options);
 
-// A conversation in which everything that can vary is drawn from the seed: path MTU, sizes, mix, PSNs, queue depths, faults up to the given
-// ones.
+// A conversation in which everything that can vary is drawn from the seed: path MTU, sizes, mix, PSNs, queue depths,
+// faults up to the given ones.
 ConversationOptions drawn(std::uint64_t seed, const Faults& faults_max, bool lossless);
 
 }  // namespace verbena::sim

@@ -1,5 +1,5 @@
-// Two ends of which one is not what the other believes: wrong numbers exchanged, or a peer that began anew. On every link the requester
-// must hear of it as a retry count that is exceeded, and not wait for ever.
+// Two ends of which one is not what the other believes: wrong numbers exchanged, or a peer that began anew. On every
+// link the requester must hear of it as a retry count that is exceeded, and not wait for ever.
 #include <gtest/gtest.h>
 
 #include "nic/sim/pair.h"
@@ -31,7 +31,8 @@ protected:
 		make_ready_to_send(pair.b, connection, connection.psn_b);
 	}
 };
-INSTANTIATE_TEST_SUITE_P(, Disagreement, testing::Bool(), [](const auto& info) { return info.param ? "OnALosslessLink" : "OnALossyLink"; });
+INSTANTIATE_TEST_SUITE_P(
+	, Disagreement, testing::Bool(), [](const auto& info) { return info.param ? "OnALosslessLink" : "OnALossyLink"; });
 
 TEST_P(Disagreement, APeerThatExpectsEarlierPsnsIsGivenUp) {
 	Pair pair(link());
@@ -65,7 +66,10 @@ TEST_P(Disagreement, AnAtomicThatThePeerTakesForAnUnknownDuplicateIsGivenUp) {
 	Region& local = pair.host_a.region(64);
 	Region& remote = pair.host_b.region(64);
 	renew_peer(pair, ConnectionOptions{}.psn_a + 1000);
-	pair.a.post({.opcode = SendOpcode::fetch_add, .segments = {local.segment(0, 8)}, .remote_address = remote.at(0), .rkey = remote.key()});
+	pair.a.post({.opcode = SendOpcode::fetch_add,
+		.segments = {local.segment(0, 8)},
+		.remote_address = remote.at(0),
+		.rkey = remote.key()});
 	expect_given_up(pair);
 	EXPECT_TRUE(untouched(remote.bytes()));
 }

@@ -57,11 +57,13 @@ bool Endpoint::post(std::span<const Work> works) {
 			}
 		}
 		if (qp.type == QpType::ud) {
-			wqe.datagram = {
-				.outlet = &host.fabric.outlet(host, work.to->host), .qpn = work.to->qp.qpn, .q_key = work.q_key, .address_index = 0};
+			wqe.datagram = {.outlet = &host.fabric.outlet(host, work.to->host),
+				.qpn = work.to->qp.qpn,
+				.q_key = work.q_key,
+				.address_index = 0};
 		} else if (work.opcode == SendOpcode::bind_window) {
-			wqe.bind = {
-				work.bind.address, work.bind.length, work.bind.window_key, work.bind.new_key, work.bind.region_key, work.bind.access};
+			wqe.bind = {work.bind.address, work.bind.length, work.bind.window_key, work.bind.new_key,
+				work.bind.region_key, work.bind.access};
 		} else if (work.opcode == SendOpcode::compare_swap || work.opcode == SendOpcode::fetch_add) {
 			wqe.atomic = {work.remote_address, work.rkey, 0, work.compare_or_add, work.swap};
 		} else {
@@ -96,18 +98,22 @@ bool Endpoint::modify(const adapter::QpChange& change) {
 
 void Endpoint::poll() {
 	while (send_cq.drain(1 << 20, [&](const queues::Completion& completion, int) { sent.push_back(completion); })) {}
-	while (receive_cq.drain(1 << 20, [&](const queues::Completion& completion, int) { received.push_back(completion); })) {}
+	while (
+		receive_cq.drain(1 << 20, [&](const queues::Completion& completion, int) { received.push_back(completion); })) {
+	}
 }
 
-void make_ready_to_receive(Endpoint& self, Endpoint& peer, const ConnectionOptions& options, std::uint32_t receive_psn) {
+void make_ready_to_receive(
+	Endpoint& self, Endpoint& peer, const ConnectionOptions& options, std::uint32_t receive_psn) {
 	using namespace transport;
 	QueuePairAttributes attributes;
 	attributes.access = options.access;
 	attributes.path_mtu = options.path_mtu;
 	attributes.max_dest_rd_atomic = options.rd_atomic;
 	attributes.min_rnr_timer = options.min_rnr_timer;
-	bool done = self.modify(
-		{.mask = transport::qp_state | qp_pkey_index | qp_port | qp_access_flags, .state = QpState::init, .attributes = attributes});
+	bool done = self.modify({.mask = transport::qp_state | qp_pkey_index | qp_port | qp_access_flags,
+		.state = QpState::init,
+		.attributes = attributes});
 	const std::uint32_t reliable = self.qp.type == QpType::rc ? qp_max_dest_rd_atomic | qp_min_rnr_timer : 0;
 	done = done &&
 		self.modify({.mask = transport::qp_state | qp_av | qp_path_mtu | qp_destination_qpn | qp_rq_psn | reliable,
@@ -126,9 +132,12 @@ void make_ready_to_send(Endpoint& self, const ConnectionOptions& options, std::u
 	attributes.retry_count = options.retry_count;
 	attributes.rnr_retry = options.rnr_retry;
 	attributes.max_rd_atomic = options.rd_atomic;
-	const std::uint32_t reliable = self.qp.type == QpType::rc ? qp_timeout | qp_retry_count | qp_rnr_retry | qp_max_rd_atomic : 0;
-	check(self.modify(
-			  {.mask = transport::qp_state | qp_sq_psn | reliable, .state = QpState::rts, .attributes = attributes, .send_psn = send_psn}),
+	const std::uint32_t reliable =
+		self.qp.type == QpType::rc ? qp_timeout | qp_retry_count | qp_rnr_retry | qp_max_rd_atomic : 0;
+	check(self.modify({.mask = transport::qp_state | qp_sq_psn | reliable,
+			  .state = QpState::rts,
+			  .attributes = attributes,
+			  .send_psn = send_psn}),
 		"to RTS");
 }
 
@@ -146,9 +155,9 @@ void activate(Endpoint& datagrams, std::uint32_t q_key, std::uint8_t path_mtu) {
 	// A datagram QP takes the port's MTU, which no attribute of it says.
 	datagrams.qp.mtu_code = path_mtu;
 	datagrams.qp.mtu_shift = static_cast<std::uint8_t>(7 + path_mtu);
-	const bool done =
-		datagrams.modify(
-			{.mask = transport::qp_state | qp_pkey_index | qp_port | qp_qkey, .state = QpState::init, .attributes = attributes}) &&
+	const bool done = datagrams.modify({.mask = transport::qp_state | qp_pkey_index | qp_port | qp_qkey,
+						  .state = QpState::init,
+						  .attributes = attributes}) &&
 		datagrams.to_state(QpState::rtr) &&
 		datagrams.modify({.mask = transport::qp_state | qp_sq_psn, .state = QpState::rts, .send_psn = 7});
 	check(done, "UD to RTS");

@@ -59,7 +59,9 @@ public:
 	bool post(const Work& work) { return post(std::span(&work, 1)); }
 	bool post(std::span<const Work> works);
 	bool post_receive(std::uint64_t wr_id, std::span<const queues::Segment> segments);
-	bool post_receive(std::uint64_t wr_id, const queues::Segment& segment) { return post_receive(wr_id, std::span(&segment, 1)); }
+	bool post_receive(std::uint64_t wr_id, const queues::Segment& segment) {
+		return post_receive(wr_id, std::span(&segment, 1));
+	}
 
 	bool modify(const adapter::QpChange& change);
 	bool to_state(transport::QpState state) { return modify({.mask = transport::qp_state, .state = state}); }

@@ -1,4 +1,5 @@
-// One scenario for each completion status that a peer's mistake, a user's mistake or a dead link must give, on both links.
+// One scenario for each completion status that a peer's mistake, a user's mistake or a dead link must give, on both
+// links.
 #include <cstring>
 #include <gtest/gtest.h>
 #include <map>
@@ -38,14 +39,18 @@ protected:
 		pair.a.post(works);
 	}
 };
-INSTANTIATE_TEST_SUITE_P(, Errors, testing::Bool(), [](const auto& info) { return info.param ? "OnALosslessLink" : "OnALossyLink"; });
+INSTANTIATE_TEST_SUITE_P(
+	, Errors, testing::Bool(), [](const auto& info) { return info.param ? "OnALosslessLink" : "OnALossyLink"; });
 
 TEST_P(Errors, AWriteWithAnUnknownRkeyIsARemoteAccessError) {
 	Pair pair = make();
 	Region& local = pair.host_a.region(8192);
 	Region& remote = pair.host_b.region(8192);
 	post(pair,
-		{.opcode = SendOpcode::rdma_write, .segments = {local.segment(0, 5000)}, .remote_address = remote.at(0), .rkey = remote.key() ^ 1},
+		{.opcode = SendOpcode::rdma_write,
+			.segments = {local.segment(0, 5000)},
+			.remote_address = remote.at(0),
+			.rkey = remote.key() ^ 1},
 		local);
 	expect_failed_with(pair, Status::remote_access);
 	EXPECT_EQ(pair.host_b.raised(AsyncEvent::qp_access_error), 1);
@@ -58,7 +63,10 @@ TEST_P(Errors, AWriteThatEndsBehindItsRegionWritesNothing) {
 	Region& remote = pair.host_b.region(8192);
 	fill(local, 1);
 	post(pair,
-		{.opcode = SendOpcode::rdma_write, .segments = {local.segment(0, 4096)}, .remote_address = remote.at(4097), .rkey = remote.key()},
+		{.opcode = SendOpcode::rdma_write,
+			.segments = {local.segment(0, 4096)},
+			.remote_address = remote.at(4097),
+			.rkey = remote.key()},
 		local);
 	expect_failed_with(pair, Status::remote_access);
 	EXPECT_TRUE(untouched(remote.bytes()));
@@ -68,7 +76,11 @@ TEST_P(Errors, AReadOfARegionThatForbidsItIsARemoteAccessError) {
 	Pair pair = make();
 	Region& local = pair.host_a.region(8192);
 	Region& remote = pair.host_b.region(8192, memory::local_write | memory::remote_write);
-	post(pair, {.opcode = SendOpcode::rdma_read, .segments = {local.segment(0, 64)}, .remote_address = remote.at(0), .rkey = remote.key()},
+	post(pair,
+		{.opcode = SendOpcode::rdma_read,
+			.segments = {local.segment(0, 64)},
+			.remote_address = remote.at(0),
+			.rkey = remote.key()},
 		local);
 	expect_failed_with(pair, Status::remote_access);
 	EXPECT_TRUE(untouched(local.bytes()));
@@ -78,7 +90,11 @@ TEST_P(Errors, ARegionOfAnotherProtectionDomainIsARemoteAccessError) {
 	Pair pair = make();
 	Region& local = pair.host_a.region(64);
 	Region& remote = pair.host_b.region(64, Host::everything, 2);
-	post(pair, {.opcode = SendOpcode::rdma_write, .segments = {local.segment(0, 64)}, .remote_address = remote.at(0), .rkey = remote.key()},
+	post(pair,
+		{.opcode = SendOpcode::rdma_write,
+			.segments = {local.segment(0, 64)},
+			.remote_address = remote.at(0),
+			.rkey = remote.key()},
 		local);
 	expect_failed_with(pair, Status::remote_access);
 }
@@ -87,7 +103,11 @@ TEST_P(Errors, AnAtomicOnARegionThatForbidsItIsARemoteAccessError) {
 	Pair pair = make();
 	Region& local = pair.host_a.region(64);
 	Region& remote = pair.host_b.region(64, memory::local_write | memory::remote_write);
-	post(pair, {.opcode = SendOpcode::fetch_add, .segments = {local.segment(0, 8)}, .remote_address = remote.at(0), .rkey = remote.key()},
+	post(pair,
+		{.opcode = SendOpcode::fetch_add,
+			.segments = {local.segment(0, 8)},
+			.remote_address = remote.at(0),
+			.rkey = remote.key()},
 		local);
 	expect_failed_with(pair, Status::remote_access);
 }
@@ -112,7 +132,11 @@ TEST_P(Errors, AWriteThatTheQueuePairDoesNotAllowIsAnInvalidRequest) {
 	Pair pair = make({.access = memory::remote_read});
 	Region& local = pair.host_a.region(64);
 	Region& remote = pair.host_b.region(64);
-	post(pair, {.opcode = SendOpcode::rdma_write, .segments = {local.segment(0, 64)}, .remote_address = remote.at(0), .rkey = remote.key()},
+	post(pair,
+		{.opcode = SendOpcode::rdma_write,
+			.segments = {local.segment(0, 64)},
+			.remote_address = remote.at(0),
+			.rkey = remote.key()},
 		local);
 	expect_failed_with(pair, Status::remote_invalid_request);
 }
@@ -149,8 +173,10 @@ TEST_P(Errors, MoreReadsThanTheResponderAllowsAreAnInvalidRequest) {
 	pair.a.qp.reads_max = 16;  // the responder was told 4
 	Region& local = pair.host_a.region(size);
 	Region& remote = pair.host_b.region(size);
-	const Work read{
-		.opcode = SendOpcode::rdma_read, .segments = {local.segment(0, size)}, .remote_address = remote.at(0), .rkey = remote.key()};
+	const Work read{.opcode = SendOpcode::rdma_read,
+		.segments = {local.segment(0, size)},
+		.remote_address = remote.at(0),
+		.rkey = remote.key()};
 	pair.a.post(std::vector<Work>(16, read));
 	EXPECT_TRUE(pair.settle());
 	EXPECT_EQ(pair.a.qp.state, QpState::error);
@@ -177,7 +203,8 @@ TEST_P(Errors, AnErrorOfOneRequestLeavesThoseBeforeItSuccessful) {
 	pair.a.post(works);
 	EXPECT_TRUE(pair.settle());
 	EXPECT_EQ(wr_ids(pair.a.sent), (Ids{1, 2, 3, 4}));
-	EXPECT_EQ(statuses(pair.a.sent), (Statuses{Status::success, Status::success, Status::remote_access, Status::flushed}));
+	EXPECT_EQ(
+		statuses(pair.a.sent), (Statuses{Status::success, Status::success, Status::remote_access, Status::flushed}));
 }
 
 TEST_P(Errors, ASendFromMemoryThatIsNotTheSendersIsALocalProtectionErrorAndThePeerHearsNothing) {
@@ -203,8 +230,10 @@ TEST_P(Errors, AReadIntoMemoryThatIsNotWritableIsALocalProtectionError) {
 	Pair pair = make();
 	Region& local = pair.host_a.region(64, memory::remote_read);
 	Region& remote = pair.host_b.region(64);
-	pair.a.post(
-		{.opcode = SendOpcode::rdma_read, .segments = {local.segment(0, 64)}, .remote_address = remote.at(0), .rkey = remote.key()});
+	pair.a.post({.opcode = SendOpcode::rdma_read,
+		.segments = {local.segment(0, 64)},
+		.remote_address = remote.at(0),
+		.rkey = remote.key()});
 	EXPECT_TRUE(pair.settle());
 	EXPECT_EQ(statuses(pair.a.sent), Statuses{Status::local_protection});
 	EXPECT_TRUE(untouched(local.bytes()));
@@ -292,8 +321,8 @@ TEST(DeadLink, ProgressGivesTheRetriesBack) {
 	Pair pair({}, {.path_mtu = 1, .timeout = 8, .retry_count = 1});
 	Region& local = pair.host_a.region(8192);
 	Region& remote = pair.host_b.region(8192);
-	// Every NAK is lost, and the packets of the k-th four k times: each timeout helps four packets on their way, and never are there two
-	// without progress.
+	// Every NAK is lost, and the packets of the k-th four k times: each timeout helps four packets on their way, and
+	// never are there two without progress.
 	std::map<std::uint32_t, std::uint32_t> tries;
 	pair.fabric.loses = [&](const Fabric::Departure& packet) {
 		if (packet.opcode == wire::Opcode::rc_acknowledge) return packet.syndrome != wire::syndrome::ack;

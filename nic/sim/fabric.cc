@@ -44,7 +44,8 @@ Fabric::Fabric(const FabricOptions& options) : options_(options), random_(option
 Fabric::~Fabric() = default;
 
 Host& Fabric::add_host() {
-	return *hosts_.emplace_back(std::make_unique<Host>(*this, static_cast<std::uint32_t>(hosts_.size() + 1), random_.fork(), now_));
+	return *hosts_.emplace_back(
+		std::make_unique<Host>(*this, static_cast<std::uint32_t>(hosts_.size() + 1), random_.fork(), now_));
 }
 
 Fabric::Path& Fabric::path(Host& from, Host& to) {
@@ -157,7 +158,9 @@ void Fabric::arrive(Path& path, const std::vector<std::byte>& bytes) {
 		while (!events_.empty()) {
 			const auto next = events_.begin();
 			Event& event = next->second;
-			if (next->first.first > now_ + options_.batch || !event.path || event.bytes.empty() || &event.path->to != &path.to) break;
+			if (next->first.first > now_ + options_.batch || !event.path || event.bytes.empty() ||
+				&event.path->to != &path.to)
+				break;
 			deliver(*event.path, event.bytes);
 			events_.erase(next);
 		}
@@ -184,7 +187,9 @@ void Fabric::read(Path& path) {
 	let_sender_go_on(path);
 }
 
-void Fabric::at(Nanoseconds when, std::function<void()> what) { schedule(std::max(when, now_), {.action = std::move(what)}); }
+void Fabric::at(Nanoseconds when, std::function<void()> what) {
+	schedule(std::max(when, now_), {.action = std::move(what)});
+}
 
 // Timers that are due at or before `until`, and before any event. False: none.
 bool Fabric::run_timers(Nanoseconds until) {
@@ -235,15 +240,19 @@ std::string Fabric::describe() {
 	std::string text;
 	for (auto& host : hosts_) {
 		host->adapter.queue_pairs().for_each([&](QueuePair& qp) {
-			if (qp.sq_empty() && qp.una == qp.next_psn && qp.owed == transport::owed_nothing && qp.cold->pending_count == 0) return;
+			if (qp.sq_empty() && qp.una == qp.next_psn && qp.owed == transport::owed_nothing &&
+				qp.cold->pending_count == 0)
+				return;
 			char line[320];
 			std::snprintf(line, sizeof line,
-				"host %u qp %06x state %d: sq tail %u next %u head %u offset %u, una %llx next_psn %llx, blocked %d, reads %d, timer %d, "
+				"host %u qp %06x state %d: sq tail %u next %u head %u offset %u, una %llx next_psn %llx, blocked %d, "
+			    "reads %d, timer %d, "
 				"retries %d; "
 				"expected %llx owed %d pending %u gap %d\n",
-				host->id, qp.qpn, static_cast<int>(qp.state), qp.sq_tail.load(), qp.sq_next, qp.sq_head.load(), qp.message_offset,
-				static_cast<unsigned long long>(qp.una), static_cast<unsigned long long>(qp.next_psn), qp.blocked, qp.reads_in_flight,
-				qp.cold->timer_armed, qp.cold->retries_left, static_cast<unsigned long long>(qp.expected_psn), qp.owed,
+				host->id, qp.qpn, static_cast<int>(qp.state), qp.sq_tail.load(), qp.sq_next, qp.sq_head.load(),
+				qp.message_offset, static_cast<unsigned long long>(qp.una),
+				static_cast<unsigned long long>(qp.next_psn), qp.blocked, qp.reads_in_flight, qp.cold->timer_armed,
+				qp.cold->retries_left, static_cast<unsigned long long>(qp.expected_psn), qp.owed,
 				qp.cold->pending_count, qp.gap_reported);
 			text += line;
 		});

@@ -1,11 +1,13 @@
 // The virtual clock, and the links between hosts with everything that goes wrong on them.
 //
-// One direction of a link is a Path: the memory that its sender's outlet writes to. On a lossy fabric the path is drained into RoCEv2
-// packets (real bytes, real ICRC), and each of them is dropped, doubled, damaged or delayed as chance has it, before it is parsed at the
-// other end. On a lossless fabric the other end reads the slots themselves, as two processes of one host do.
+// One direction of a link is a Path: the memory that its sender's outlet writes to. On a lossy fabric the path is
+// drained into RoCEv2 packets (real bytes, real ICRC), and each of them is dropped, doubled, damaged or delayed as
+// chance has it, before it is parsed at the other end. On a lossless fabric the other end reads the slots themselves,
+// as two processes of one host do.
 //
-// Nothing here reads a clock or draws from anything but the seed: a run is its seed and its options. A run is bounded in events and in
-// virtual time; one that does not reach its goal says so, and describe() tells where each queue pair stands.
+// Nothing here reads a clock or draws from anything but the seed: a run is its seed and its options. A run is bounded
+// in events and in virtual time; one that does not reach its goal says so, and describe() tells where each queue pair
+// stands.
 #pragma once
 
 #include <array>

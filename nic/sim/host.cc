@@ -16,7 +16,8 @@ bool Region::guards_are_intact() const {
 Host::Host(Fabric& fabric, std::uint32_t id, Random random, Nanoseconds now)
 	: fabric(fabric),
 	  id(id),
-	  gid{0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, static_cast<std::uint8_t>(id >> 8), static_cast<std::uint8_t>(id)},
+	  gid{0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, static_cast<std::uint8_t>(id >> 8),
+		  static_cast<std::uint8_t>(id)},
 	  adapter(random(), now) {
 	adapter.queue_pairs().add_block(1 + static_cast<std::uint32_t>(random.below(4094)), random());
 }
@@ -36,7 +37,8 @@ bool Host::guards_are_intact() const {
 }
 
 int Host::raised(transport::AsyncEvent kind) const {
-	return static_cast<int>(std::ranges::count_if(events, [&](const transport::RaisedEvent& event) { return event.kind == kind; }));
+	return static_cast<int>(
+		std::ranges::count_if(events, [&](const transport::RaisedEvent& event) { return event.kind == kind; }));
 }
 
 }  // namespace verbena::sim

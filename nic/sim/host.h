@@ -1,7 +1,7 @@
 // A host of the simulation: one adapter and the memory that its programs have registered.
 //
-// Memory is named by iova, not by where the heap put it, so that packets are the same bytes in every run. Each region has guard bytes on
-// both sides: the NIC must never touch them.
+// Memory is named by iova, not by where the heap put it, so that packets are the same bytes in every run. Each region
+// has guard bytes on both sides: the NIC must never touch them.
 #pragma once
 
 #include <cstddef>

@@ -59,7 +59,9 @@ TEST(LossRecovery, ANakThatCrossesTheRepetitionIsNotActedOnTwice) {
 	run.send(64);
 	run.expect_arrived(64);  // the round trip is known
 	int middles = 0;
-	run.fabric.loses = [&](const Fabric::Departure& packet) { return packet.opcode == Opcode::rc_send_middle && ++middles == 3; };
+	run.fabric.loses = [&](const Fabric::Departure& packet) {
+		return packet.opcode == Opcode::rc_send_middle && ++middles == 3;
+	};
 	run.send(65536);
 	run.expect_arrived(65536);
 	EXPECT_EQ(run.requester().retransmissions, 1u);
@@ -87,7 +89,9 @@ TEST(LossRecovery, ProbesRepeatAtGrowingDistancesAndAreNoRetries) {
 TEST(LossRecovery, ALossHalvesTheWindowAndCleanTrafficOpensItAgain) {
 	Recovery run;
 	int middles = 0;
-	run.fabric.loses = [&](const Fabric::Departure& packet) { return packet.opcode == Opcode::rc_send_middle && ++middles == 20; };
+	run.fabric.loses = [&](const Fabric::Departure& packet) {
+		return packet.opcode == Opcode::rc_send_middle && ++middles == 20;
+	};
 	run.send(65536);
 	run.expect_arrived(65536);
 	const std::uint32_t first = transport::window_bytes_first;
@@ -132,7 +136,9 @@ TEST(LossRecovery, QueuePairsShareTheWindowOfTheirPath) {
 TEST(LossRecovery, AnAcknowledgementOfMoreThanIsBeingSentAgainIsBelieved) {
 	Pair pair({}, {.timeout = 8});
 	bool deaf = true;
-	pair.fabric.loses = [&](const Fabric::Departure& packet) { return deaf && packet.opcode == Opcode::rc_acknowledge; };
+	pair.fabric.loses = [&](const Fabric::Departure& packet) {
+		return deaf && packet.opcode == Opcode::rc_acknowledge;
+	};
 	Region& from = pair.host_a.region(64);
 	Region& to = pair.host_b.region(64);
 	for (int i = 0; i < 40; ++i) pair.b.post_receive(i, to.segment(0, 64));
@@ -156,13 +162,17 @@ TEST(LossRecovery, ALongReadIsAskedForInPartsAndOnlyTheRestOfOneIsAskedForAgain)
 		return packet.opcode == Opcode::rc_read_response_middle && ++middles == 70;
 	};
 	fill(run.to, 2);
-	run.a.post(
-		{.opcode = SendOpcode::rdma_read, .segments = {run.from.segment(0, 262144)}, .remote_address = run.to.at(0), .rkey = run.to.key()});
+	run.a.post({.opcode = SendOpcode::rdma_read,
+		.segments = {run.from.segment(0, 262144)},
+		.remote_address = run.to.at(0),
+		.rkey = run.to.key()});
 	run.expect_arrived(262144);
-	const std::uint32_t part = transport::read_part_bytes >> run.a.qp.mtu_shift, at_once = part * transport::read_parts_at_once;
+	const std::uint32_t part = transport::read_part_bytes >> run.a.qp.mtu_shift,
+						at_once = part * transport::read_parts_at_once;
 	const std::set<std::uint32_t> places(asked.begin(), asked.end());
 	for (std::uint32_t i = 0; i < 2; ++i) EXPECT_TRUE(places.contains(i * at_once)) << i;
-	EXPECT_EQ(std::ranges::count_if(places, [&](std::uint32_t psn) { return psn % part != 0; }), 1) << "from the middle of a part";
+	EXPECT_EQ(std::ranges::count_if(places, [&](std::uint32_t psn) { return psn % part != 0; }), 1)
+		<< "from the middle of a part";
 	EXPECT_LE(asked.size(), 256u / 16 + 2);
 	EXPECT_EQ(run.requester().timeouts, 0u);
 }

@@ -11,7 +11,8 @@
 namespace verbena::sim {
 
 struct Pair {
-	explicit Pair(const FabricOptions& options, const ConnectionOptions& connection = {}, const EndpointOptions& ends = {})
+	explicit Pair(
+		const FabricOptions& options, const ConnectionOptions& connection = {}, const EndpointOptions& ends = {})
 		: fabric(options), host_a(fabric.add_host()), host_b(fabric.add_host()), a(host_a, ends), b(host_b, ends) {
 		if (ends.type == transport::QpType::ud) {
 			activate(a, 0x11111111);

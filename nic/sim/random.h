@@ -1,5 +1,5 @@
-// The simulator's only source of chance. Each part of a run draws from a generator of its own, which fork() gives it, so that a run is its
-// seed.
+// The simulator's only source of chance. Each part of a run draws from a generator of its own, which fork() gives it,
+// so that a run is its seed.
 #pragma once
 
 #include "base/random.h"

@@ -18,8 +18,8 @@ using Ids = std::vector<std::uint64_t>;
 constexpr Faults everything{.drop = 0.05, .duplicate = 0.05, .reorder = 0.05, .corrupt = 0.03, .jitter = 2'000};
 
 TEST(ReliableConnection, SendsArriveOnceAndInOrderWhenFivePercentOfPacketsAreLostBothWays) {
-	const Outcome outcome =
-		converse({.traffic = {.operations = 500, .writes = 0, .reads = 0, .atomics = 0}, .faults = {.drop = 0.05}, .seed = 1});
+	const Outcome outcome = converse(
+		{.traffic = {.operations = 500, .writes = 0, .reads = 0, .atomics = 0}, .faults = {.drop = 0.05}, .seed = 1});
 	EXPECT_TRUE(outcome.good) << outcome.report;
 	EXPECT_GT(outcome.statistics.dropped, 50u);
 	EXPECT_GT(outcome.counters.sequence_naks_received, 10u);
@@ -27,14 +27,16 @@ TEST(ReliableConnection, SendsArriveOnceAndInOrderWhenFivePercentOfPacketsAreLos
 }
 
 TEST(ReliableConnection, EveryOperationSurvivesLossDuplicationReorderingAndDamage) {
-	const Outcome outcome = converse({.traffic = {.operations = 1000}, .faults = everything, .batch = 3'000, .seed = 2});
+	const Outcome outcome =
+		converse({.traffic = {.operations = 1000}, .faults = everything, .batch = 3'000, .seed = 2});
 	EXPECT_TRUE(outcome.good) << outcome.report;
 	EXPECT_GT(outcome.statistics.refused[static_cast<int>(wire::DropReason::wrong_icrc)], 50u);
 	EXPECT_GT(outcome.counters.duplicates, 50u);
 }
 
 TEST(ReliableConnection, EveryOperationWorksOnALinkThatLosesNothing) {
-	const Outcome outcome = converse({.traffic = {.operations = 1000, .size_max = 65536}, .lossless = true, .connections = 3, .seed = 3});
+	const Outcome outcome =
+		converse({.traffic = {.operations = 1000, .size_max = 65536}, .lossless = true, .connections = 3, .seed = 3});
 	EXPECT_TRUE(outcome.good) << outcome.report;
 	EXPECT_EQ(outcome.counters.duplicates, 0u);
 	EXPECT_GT(outcome.statistics.ring_full, 0u) << "the ring should have been full now and then";
@@ -67,10 +69,12 @@ TEST(ReliableConnection, SeedsByTheDozenOnALossyFabric) {
 	}
 }
 
-// In an RNR pause late acknowledgements move the queue forward, so that nothing is sent when the pause ends: a timer must run all the same.
+// In an RNR pause late acknowledgements move the queue forward, so that nothing is sent when the pause ends: a timer
+// must run all the same.
 TEST(ReliableConnection, SeedsThatStalledOnceDoNotStall) {
 	for (const std::uint64_t seed : {486, 623}) {
-		const Outcome outcome = converse(drawn(seed, {.drop = 0.05, .duplicate = 0.02, .reorder = 0.05, .corrupt = 0.02}, false));
+		const Outcome outcome =
+			converse(drawn(seed, {.drop = 0.05, .duplicate = 0.02, .reorder = 0.05, .corrupt = 0.02}, false));
 		EXPECT_TRUE(outcome.good) << "seed " << seed << "\n" << outcome.report;
 	}
 }
@@ -85,12 +89,14 @@ TEST(ReliableConnection, SeedsByTheDozenOnALosslessLink) {
 // One message of each size as SEND, WRITE and READ.
 void transfer_every_size(bool lossless, std::uint8_t path_mtu) {
 	const std::uint32_t mtu = 128u << path_mtu;
-	Pair pair({.seed = path_mtu, .lossless = lossless, .faults = {.drop = lossless ? 0 : 0.05}}, {.path_mtu = path_mtu});
+	Pair pair(
+		{.seed = path_mtu, .lossless = lossless, .faults = {.drop = lossless ? 0 : 0.05}}, {.path_mtu = path_mtu});
 	constexpr std::uint32_t most = 1 << 20;
 	Region& source = pair.host_a.region(most);
 	Region& target = pair.host_b.region(most);
 	Region& back = pair.host_a.region(most);
-	std::set<std::uint32_t> sizes{0, 1, 40, 41, mtu - 1, mtu, mtu + 1, 2 * mtu, 8191, 8192, 8193, 65536, most - 1, most};
+	std::set<std::uint32_t> sizes{
+		0, 1, 40, 41, mtu - 1, mtu, mtu + 1, 2 * mtu, 8191, 8192, 8193, 65536, most - 1, most};
 	unsigned seed = 0;
 	for (const std::uint32_t size : sizes) {
 		SCOPED_TRACE(testing::Message() << "size " << size << ", path MTU " << mtu);
@@ -98,15 +104,19 @@ void transfer_every_size(bool lossless, std::uint8_t path_mtu) {
 			fill(source, ++seed);
 			std::ranges::fill(target.bytes(), poison);
 			pair.b.post_receive(seed, target.segment(0, most));
-			ASSERT_TRUE(pair.a.post(
-				{.opcode = opcode, .segments = {source.segment(0, size)}, .remote_address = target.at(0), .rkey = target.key()}));
+			ASSERT_TRUE(pair.a.post({.opcode = opcode,
+				.segments = {source.segment(0, size)},
+				.remote_address = target.at(0),
+				.rkey = target.key()}));
 			ASSERT_TRUE(pair.settle());
 			ASSERT_EQ(pair.a.sent.back().status, Status::success);
 			EXPECT_TRUE(same(target.bytes().first(size), source.bytes().first(size)));
 			EXPECT_TRUE(untouched(target.bytes().subspan(size)));
 		}
-		ASSERT_TRUE(pair.a.post(
-			{.opcode = SendOpcode::rdma_read, .segments = {back.segment(0, size)}, .remote_address = target.at(0), .rkey = target.key()}));
+		ASSERT_TRUE(pair.a.post({.opcode = SendOpcode::rdma_read,
+			.segments = {back.segment(0, size)},
+			.remote_address = target.at(0),
+			.rkey = target.key()}));
 		ASSERT_TRUE(pair.settle());
 		EXPECT_TRUE(same(back.bytes().first(size), target.bytes().first(size)));
 	}
@@ -217,8 +227,10 @@ TEST(LostPacket, AReadGoesOnWhereItsResponseBroke) {
 		if (packet.opcode == Opcode::rc_read_request) requested.insert(packet.psn.value);
 		return lost(packet);
 	};
-	run.a.post(
-		{.opcode = SendOpcode::rdma_read, .segments = {run.from.segment(0, 8192)}, .remote_address = run.to.at(0), .rkey = run.to.key()});
+	run.a.post({.opcode = SendOpcode::rdma_read,
+		.segments = {run.from.segment(0, 8192)},
+		.remote_address = run.to.at(0),
+		.rkey = run.to.key()});
 	EXPECT_TRUE(run.settle() && run.lost_any);
 	EXPECT_TRUE(same(run.from.bytes(), run.to.bytes()));
 	EXPECT_EQ(requested, (std::set<std::uint32_t>{0x123456, 0x123456 + 3})) << "FIRST and two MIDDLEs had arrived";
@@ -244,8 +256,8 @@ TEST(LostPacket, AnAcknowledgementBehindALostReadResponseDoesNotCompleteTheRead)
 	EXPECT_EQ(run.b.received.size(), 1u);
 }
 
-// The NAK of an RNR tells that everything before it has arrived; if a READ response among that was lost, the READ is asked for again at
-// once.
+// The NAK of an RNR tells that everything before it has arrived; if a READ response among that was lost, the READ is
+// asked for again at once.
 TEST(LostPacket, AnRnrNakBehindALostReadResponseDoesNotStopTheRequester) {
 	Single run(Opcode::rc_read_response_only);
 	fill(run.to, 1);
@@ -268,7 +280,8 @@ TEST(LostPacket, AnRnrNakBehindALostReadResponseDoesNotStopTheRequester) {
 TEST(LostPacket, ALostNakIsMadeUpForByTheTimer) {
 	Single run(Opcode::rc_send_middle, 2);
 	run.fabric.loses = [lost = run.fabric.loses](const Fabric::Departure& packet) mutable {
-		return lost(packet) || (packet.opcode == Opcode::rc_acknowledge && packet.syndrome == wire::syndrome::nak_sequence_error);
+		return lost(packet) ||
+			(packet.opcode == Opcode::rc_acknowledge && packet.syndrome == wire::syndrome::nak_sequence_error);
 	};
 	fill(run.from, 1);
 	run.b.post_receive(1, run.to.segment(0, 8192));
@@ -294,11 +307,12 @@ TEST(ReliableConnection, AWindowFullOfPacketsGoesOnAfterAnRnrPause) {
 }
 
 TEST(ReliableConnection, DoubledReadRequestsDoNotExceedTheRespondersLimit) {
-	const Outcome outcome = converse({.traffic = {.operations = 500, .size_max = 16384, .sends = 1, .writes = 0, .reads = 6, .atomics = 3},
-		.faults = {.drop = 0.02, .duplicate = 0.5, .jitter = 20'000},
-		.connection = {.rd_atomic = 1},
-		.batch = 20'000,
-		.seed = 6});
+	const Outcome outcome =
+		converse({.traffic = {.operations = 500, .size_max = 16384, .sends = 1, .writes = 0, .reads = 6, .atomics = 3},
+			.faults = {.drop = 0.02, .duplicate = 0.5, .jitter = 20'000},
+			.connection = {.rd_atomic = 1},
+			.batch = 20'000,
+			.seed = 6});
 	EXPECT_TRUE(outcome.good) << outcome.report;
 }
 

@@ -17,9 +17,12 @@ using Ids = std::vector<std::uint64_t>;
 
 class SendQueue : public testing::TestWithParam<bool> {
 protected:
-	FabricOptions link(double drop = 0.1) const { return {.seed = 3, .lossless = GetParam(), .faults = {.drop = GetParam() ? 0 : drop}}; }
+	FabricOptions link(double drop = 0.1) const {
+		return {.seed = 3, .lossless = GetParam(), .faults = {.drop = GetParam() ? 0 : drop}};
+	}
 };
-INSTANTIATE_TEST_SUITE_P(, SendQueue, testing::Bool(), [](const auto& info) { return info.param ? "OnALosslessLink" : "OnALossyLink"; });
+INSTANTIATE_TEST_SUITE_P(
+	, SendQueue, testing::Bool(), [](const auto& info) { return info.param ? "OnALosslessLink" : "OnALossyLink"; });
 
 TEST_P(SendQueue, AFencedSendCarriesWhatTheReadBeforeItBrought) {
 	Pair pair(link());
@@ -72,8 +75,8 @@ TEST_P(SendQueue, OnlySignaledRequestsCompleteUnlessTheQueueSignalsAll) {
 
 // Messages that were under way when the queue was told to drain finish; those behind them wait for RTS.
 TEST_P(SendQueue, SqdFinishesWhatHasBegunAndSaysSoOnce) {
-	const std::vector<Nanoseconds> moments =
-		GetParam() ? std::vector<Nanoseconds>{1'000, 6'000, 11'000} : std::vector<Nanoseconds>{1'000, 20'000, 60'000, 200'000};
+	const std::vector<Nanoseconds> moments = GetParam() ? std::vector<Nanoseconds>{1'000, 6'000, 11'000}
+														: std::vector<Nanoseconds>{1'000, 20'000, 60'000, 200'000};
 	for (const Nanoseconds moment : moments) {
 		Pair pair(link(), {.path_mtu = 1, .timeout = 7});
 		constexpr std::uint32_t size = 40'000;
@@ -89,7 +92,8 @@ TEST_P(SendQueue, SqdFinishesWhatHasBegunAndSaysSoOnce) {
 		pair.fabric.run_for(moment);
 		pair.a.poll();
 		const std::size_t before = pair.a.sent.size();
-		ASSERT_TRUE(pair.a.modify({.mask = transport::qp_state | transport::qp_sqd_notify, .state = QpState::sqd, .sqd_notify = true}));
+		ASSERT_TRUE(pair.a.modify(
+			{.mask = transport::qp_state | transport::qp_sqd_notify, .state = QpState::sqd, .sqd_notify = true}));
 		EXPECT_TRUE(pair.settle());
 		EXPECT_EQ(pair.host_a.raised(AsyncEvent::sq_drained), 1) << "at " << moment;
 		EXPECT_TRUE(pair.a.qp.una == pair.a.qp.next_psn && pair.a.qp.message_offset == 0);
@@ -120,7 +124,8 @@ TEST_P(SendQueue, SqdWhileTheReceiverIsNotReadyStillFinishesTheMessage) {
 	fill(local, 1);
 	pair.a.post({.wr_id = 1, .segments = {local.segment(0, 4096)}});
 	pair.fabric.run_for(200'000);  // in the pause
-	ASSERT_TRUE(pair.a.modify({.mask = transport::qp_state | transport::qp_sqd_notify, .state = QpState::sqd, .sqd_notify = true}));
+	ASSERT_TRUE(pair.a.modify(
+		{.mask = transport::qp_state | transport::qp_sqd_notify, .state = QpState::sqd, .sqd_notify = true}));
 	EXPECT_EQ(pair.host_a.raised(AsyncEvent::sq_drained), 0);
 	pair.b.post_receive(1, remote.segment(0, 4096));
 	EXPECT_TRUE(pair.settle());
@@ -131,7 +136,8 @@ TEST_P(SendQueue, SqdWhileTheReceiverIsNotReadyStillFinishesTheMessage) {
 
 TEST_P(SendQueue, AnEmptyQueueIsDrainedAtOnce) {
 	Pair pair(link());
-	ASSERT_TRUE(pair.a.modify({.mask = transport::qp_state | transport::qp_sqd_notify, .state = QpState::sqd, .sqd_notify = true}));
+	ASSERT_TRUE(pair.a.modify(
+		{.mask = transport::qp_state | transport::qp_sqd_notify, .state = QpState::sqd, .sqd_notify = true}));
 	EXPECT_EQ(pair.host_a.raised(AsyncEvent::sq_drained), 1);
 }
 
@@ -174,7 +180,8 @@ TEST_P(SendQueue, AQueuePairThatWasResetWorksAgainFromNewPsns) {
 
 // Memory windows of type 2.
 struct Window {
-	explicit Window(Pair& pair) : key(pair.host_b.adapter.context().keys.allocate_window(1)), region(pair.host_b.region(8192)) {}
+	explicit Window(Pair& pair)
+		: key(pair.host_b.adapter.context().keys.allocate_window(1)), region(pair.host_b.region(8192)) {}
 	Work bind(std::uint64_t wr_id, std::uint32_t offset, std::uint32_t length) {
 		Work work{.opcode = SendOpcode::bind_window, .wr_id = wr_id};
 		work.bind = {.window_key = key,
@@ -200,8 +207,10 @@ TEST_P(SendQueue, ABoundWindowCanBeWrittenAndAnInvalidatedOneCannot) {
 	ASSERT_EQ(statuses(pair.b.sent), Statuses{Status::success});
 	EXPECT_EQ(pair.b.sent[0].opcode, Completed::bind_window);
 
-	const Work write{
-		.opcode = SendOpcode::rdma_write, .segments = {local.segment(0, 64)}, .remote_address = window.region.at(1000), .rkey = window.key};
+	const Work write{.opcode = SendOpcode::rdma_write,
+		.segments = {local.segment(0, 64)},
+		.remote_address = window.region.at(1000),
+		.rkey = window.key};
 	pair.a.post(write);
 	EXPECT_TRUE(pair.settle());
 	EXPECT_TRUE(same(window.region.bytes().subspan(1000, 64), local.bytes()));
@@ -225,8 +234,10 @@ TEST_P(SendQueue, ASendWithInvalidateTakesTheWindowAwayAndTellsItsKey) {
 	ASSERT_EQ(pair.b.received.size(), 1u);
 	EXPECT_EQ(pair.b.received[0].flags, queues::completion_with_invalidate);
 	EXPECT_EQ(pair.b.received[0].immediate, window.key);
-	pair.a.post(
-		{.opcode = SendOpcode::rdma_write, .segments = {local.segment(0, 64)}, .remote_address = window.region.at(0), .rkey = window.key});
+	pair.a.post({.opcode = SendOpcode::rdma_write,
+		.segments = {local.segment(0, 64)},
+		.remote_address = window.region.at(0),
+		.rkey = window.key});
 	EXPECT_TRUE(pair.settle());
 	EXPECT_EQ(pair.a.sent.back().status, Status::remote_access);
 }
@@ -256,7 +267,8 @@ TEST_P(SendQueue, TwoQueuePairsShareOneReceiveQueueInPostingOrder) {
 	queues::ReceiveQueue shared(64, 4);
 	shared.shared = true;
 	shared.limit = 3;
-	Endpoint a1(one), a2(one), b1(other, {.shared_receive_queue = &shared}), b2(other, {.shared_receive_queue = &shared});
+	Endpoint a1(one), a2(one), b1(other, {.shared_receive_queue = &shared}),
+		b2(other, {.shared_receive_queue = &shared});
 	connect(a1, b1, {.path_mtu = 1});
 	connect(a2, b2, {.path_mtu = 1});
 	Region& local = one.region(2000);

@@ -155,8 +155,8 @@ void Traffic::post() {
 	while (posted_ < options_.operations && posted_ - completed_ < buffers_) {
 		Operation operation{.number = posted_};
 		operation.work = draw(posted_, operation);
-		const bool signaled =
-			posted_ + 1 == options_.operations || ++unsignaled_run_ >= buffers_ / 2 || !random_.chance(options_.unsignaled);
+		const bool signaled = posted_ + 1 == options_.operations || ++unsignaled_run_ >= buffers_ / 2 ||
+			!random_.chance(options_.unsignaled);
 		if (signaled) {
 			operation.work.flags |= queues::send_signaled;
 			unsignaled_run_ = 0;
@@ -169,14 +169,16 @@ void Traffic::post() {
 		if (random_.chance(0.3)) break;
 	}
 	if (!list.empty() && !from_.post(list))
-		wrong("the send queue had no room for request ", posted_ - list.size(), " although those before it had completed");
+		wrong("the send queue had no room for request ", posted_ - list.size(),
+			" although those before it had completed");
 }
 
 void Traffic::post_receive() {
 	const std::uint64_t number = receives_posted_++;
 	const auto buffer = static_cast<std::uint32_t>(number % receive_buffers_) * options_.size_max;
 	std::ranges::fill(receives_.bytes().subspan(buffer, options_.size_max), poison);
-	if (!to_.post_receive(number, cut(receives_, buffer, options_.size_max))) wrong("the receive queue had no room for receive ", number);
+	if (!to_.post_receive(number, cut(receives_, buffer, options_.size_max)))
+		wrong("the receive queue had no room for receive ", number);
 }
 
 void Traffic::step() {
@@ -197,13 +199,17 @@ void Traffic::check_sent(const Completion& completion) {
 		check_operation(operation);
 		if (!(operation.work.flags & queues::send_signaled)) continue;
 		const std::uint64_t n = operation.number;
-		if (completion.wr_id != operation.work.wr_id) wrong("request ", n, " should complete, but ", completion.wr_id & 0xffffffff, " did");
-		if (completion.status != Status::success) wrong("request ", n, " completed with status ", int(completion.status));
-		if (completion.opcode != completed_as(operation.work.opcode)) wrong("request ", n, " completed as ", int(completion.opcode));
+		if (completion.wr_id != operation.work.wr_id)
+			wrong("request ", n, " should complete, but ", completion.wr_id & 0xffffffff, " did");
+		if (completion.status != Status::success)
+			wrong("request ", n, " completed with status ", int(completion.status));
+		if (completion.opcode != completed_as(operation.work.opcode))
+			wrong("request ", n, " completed as ", int(completion.opcode));
 		if (completion.qpn != from_.qp.qpn) wrong("request ", n, " completed for QP ", completion.qpn);
 		return;
 	}
-	wrong("a completion for which there is no signaled request: ", completion.wr_id & 0xffffffff, " status ", int(completion.status));
+	wrong("a completion for which there is no signaled request: ", completion.wr_id & 0xffffffff, " status ",
+		int(completion.status));
 }
 
 void Traffic::check_operation(const Operation& operation) {
@@ -216,14 +222,15 @@ void Traffic::check_operation(const Operation& operation) {
 	} else if (is_atomic(operation.work.opcode)) {
 		std::uint64_t original;
 		std::memcpy(&original, local.data(), 8);
-		if (original != operation.original) wrong("atomic ", operation.number, " returned ", original, " instead of ", operation.original);
+		if (original != operation.original)
+			wrong("atomic ", operation.number, " returned ", original, " instead of ", operation.original);
 		i = length;
 	} else {
 		while (i < length && local[i] == content(operation.number, i)) ++i;
 	}
 	if (i != length)
-		wrong(
-			"request ", operation.number, ", opcode ", int(operation.work.opcode), ": byte ", i, " of ", length, " of its buffer is wrong");
+		wrong("request ", operation.number, ", opcode ", int(operation.work.opcode), ": byte ", i, " of ", length,
+			" of its buffer is wrong");
 	if (std::ranges::any_of(local.subspan(length), [](std::byte b) { return b != poison; }))
 		wrong("request ", operation.number, " wrote behind the ", length, " bytes of its buffer");
 }
@@ -233,19 +240,25 @@ void Traffic::check_received(const Completion& completion) {
 	const Message message = std::move(expected_.front());
 	expected_.pop_front();
 	const std::uint64_t n = message.number;
-	if (completion.status != Status::success) return wrong("message ", n, " was received with status ", int(completion.status));
-	if (completion.wr_id != receives_used_) wrong("message ", n, " went to receive ", completion.wr_id, " instead of ", receives_used_);
+	if (completion.status != Status::success)
+		return wrong("message ", n, " was received with status ", int(completion.status));
+	if (completion.wr_id != receives_used_)
+		wrong("message ", n, " went to receive ", completion.wr_id, " instead of ", receives_used_);
 	++receives_used_;
 	const bool write = is_write(message.work.opcode);
 	if (completion.opcode != (write ? Completed::receive_rdma_with_imm : Completed::receive))
 		wrong("message ", n, " was received as ", int(completion.opcode));
-	if (completion.length != message.length) wrong("message ", n, " has ", completion.length, " bytes instead of ", message.length);
+	if (completion.length != message.length)
+		wrong("message ", n, " has ", completion.length, " bytes instead of ", message.length);
 	const bool immediate = completion.flags & queues::completion_with_imm;
-	if (immediate != has_immediate(message.work.opcode) || (immediate && completion.immediate != message.work.immediate))
+	if (immediate != has_immediate(message.work.opcode) ||
+		(immediate && completion.immediate != message.work.immediate))
 		wrong("message ", n, " has the wrong immediate data");
-	if (completion.source_qp != from_.qp.qpn || completion.qpn != to_.qp.qpn) wrong("message ", n, " was received for other queue pairs");
+	if (completion.source_qp != from_.qp.qpn || completion.qpn != to_.qp.qpn)
+		wrong("message ", n, " was received for other queue pairs");
 
-	const auto buffer = receives_.bytes().subspan(completion.wr_id % receive_buffers_ * options_.size_max, options_.size_max);
+	const auto buffer =
+		receives_.bytes().subspan(completion.wr_id % receive_buffers_ * options_.size_max, options_.size_max);
 	const std::uint32_t filled = write ? 0 : message.length;
 	for (std::uint32_t i = 0; i < filled; ++i)
 		if (buffer[i] != content(n, i)) {
@@ -263,7 +276,8 @@ void Traffic::check_received(const Completion& completion) {
 void Traffic::check_end() {
 	const auto target = target_.bytes();
 	const auto [at, shadow] = std::ranges::mismatch(target, target_shadow_);
-	if (at != target.end()) wrong("byte ", at - target.begin(), " of the written region is not what the WRITEs made of it");
+	if (at != target.end())
+		wrong("byte ", at - target.begin(), " of the written region is not what the WRITEs made of it");
 	for (std::uint32_t i = 0; i < counter_count; ++i) {
 		std::uint64_t value;
 		std::memcpy(&value, counters_.bytes().data() + i * 8, 8);
@@ -274,7 +288,8 @@ void Traffic::check_end() {
 	from_.poll();
 	to_.poll();
 	if (sent_seen_ != from_.sent.size()) wrong("there are ", from_.sent.size() - sent_seen_, " completions too many");
-	if (received_seen_ != to_.received.size()) wrong("there are ", to_.received.size() - received_seen_, " messages too many");
+	if (received_seen_ != to_.received.size())
+		wrong("there are ", to_.received.size() - received_seen_, " messages too many");
 	if (!from_.quiet()) wrong("the send queue is not empty");
 }
 

@@ -1,10 +1,13 @@
-// Checked traffic in one direction of a reliable connection: `from` posts a random mix of operations towards `to`, and everything that the
-// verbs promise is checked from outside, by a party that knows what was posted and sees only completions and memory:
+// Checked traffic in one direction of a reliable connection: `from` posts a random mix of operations towards `to`, and
+// everything that the verbs promise is checked from outside, by a party that knows what was posted and sees only
+// completions and memory:
 //
-//   - completions come in posting order, one for each signaled request and none for others, with success and the right opcode and length;
-//   - each message arrives exactly once, in order, in the oldest receive, with its bytes and immediate data, and nothing is written behind
-//   them;
-//   - the written region is at the end what the WRITEs in posting order make of it; READs return what is there; sources stay as they are;
+//   - completions come in posting order, one for each signaled request and none for others, with success and the right
+//   opcode and length;
+//   - each message arrives exactly once, in order, in the oldest receive, with its bytes and immediate data, and
+//   nothing is written behind them;
+//   - the written region is at the end what the WRITEs in posting order make of it; READs return what is there; sources
+//   stay as they are;
 //   - each atomic is executed once: every one returns exactly what the ones before it have left;
 //   - nothing is written outside registered memory.
 //
@@ -49,7 +52,7 @@ private:
 		Work work;
 		std::uint32_t length;
 		std::uint32_t source_offset;  // READ: into the remote region
-		std::uint64_t original;       // atomics: what it must return
+		std::uint64_t original;  // atomics: what it must return
 	};
 	struct Message {
 		std::uint64_t number;
@@ -66,7 +69,9 @@ private:
 	void post_receive();
 	std::uint32_t draw_size();
 	std::vector<queues::Segment> cut(const Region& region, std::uint32_t offset, std::uint32_t length);
-	std::uint32_t local_buffer(std::uint64_t number) const { return static_cast<std::uint32_t>(number % buffers_) * options_.size_max; }
+	std::uint32_t local_buffer(std::uint64_t number) const {
+		return static_cast<std::uint32_t>(number % buffers_) * options_.size_max;
+	}
 	template <class... Parts> void wrong(const Parts&... parts);
 
 	Endpoint& from_;
@@ -74,13 +79,13 @@ private:
 	TrafficOptions options_;
 	std::uint64_t seed_;
 	Random random_;
-	std::uint32_t buffers_;       // local buffers, one for each request that can be outstanding
+	std::uint32_t buffers_;  // local buffers, one for each request that can be outstanding
 	std::uint32_t receive_buffers_;
-	Region& local_;               // at `from`
-	Region& receives_;            // at `to`: receive buffers
-	Region& target_;              // at `to`: written by WRITE
-	Region& source_;              // at `to`: read by READ
-	Region& counters_;            // at `to`: atomics
+	Region& local_;  // at `from`
+	Region& receives_;  // at `to`: receive buffers
+	Region& target_;  // at `to`: written by WRITE
+	Region& source_;  // at `to`: read by READ
+	Region& counters_;  // at `to`: atomics
 
 	std::vector<std::byte> target_shadow_;
 	std::vector<std::uint64_t> counters_shadow_;

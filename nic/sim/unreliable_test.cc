@@ -31,7 +31,8 @@ void number(std::span<std::byte> message, std::uint32_t number) {
 // `count` messages of `size` bytes, each filled with its number; the receiver takes all with one buffer each.
 struct Numbered : Pair {
 	Numbered(const FabricOptions& options, QpType type, std::uint32_t count, std::uint32_t size)
-		: Pair(options, {.path_mtu = 1}, {.type = type, .send_entries = count, .receive_entries = count, .completions = 2 * count}),
+		: Pair(options, {.path_mtu = 1},
+			  {.type = type, .send_entries = count, .receive_entries = count, .completions = 2 * count}),
 		  size(size),
 		  head(type == QpType::ud ? grh : 0),
 		  stride(size + head),
@@ -123,7 +124,8 @@ TEST(UnreliableConnection, AMessageLongerThanItsReceiveIsDroppedAndTheReceiveSer
 }
 
 TEST(UnreliableConnection, AWriteWithImmediateCompletesOnlyWhenAllOfItIsThere) {
-	Pair pair({.seed = 9, .faults = {.drop = 0.05}}, {.path_mtu = 1}, {.type = QpType::uc, .send_entries = 256, .receive_entries = 256});
+	Pair pair({.seed = 9, .faults = {.drop = 0.05}}, {.path_mtu = 1},
+		{.type = QpType::uc, .send_entries = 256, .receive_entries = 256});
 	constexpr std::uint32_t size = 2048, count = 200;
 	Region& from = pair.host_a.region(count * size);
 	Region& to = pair.host_b.region(count * size);
@@ -143,7 +145,8 @@ TEST(UnreliableConnection, AWriteWithImmediateCompletesOnlyWhenAllOfItIsThere) {
 		const queues::Completion& completion = pair.b.received[i];
 		EXPECT_EQ(completion.wr_id, i);
 		EXPECT_EQ(completion.opcode, Completed::receive_rdma_with_imm);
-		EXPECT_TRUE(same(to.bytes().subspan(completion.immediate * size, size), from.bytes().subspan(completion.immediate * size, size)));
+		EXPECT_TRUE(same(to.bytes().subspan(completion.immediate * size, size),
+			from.bytes().subspan(completion.immediate * size, size)));
 	}
 }
 
@@ -151,7 +154,10 @@ TEST(UnreliableConnection, AWriteThatIsNotAllowedIsDroppedInSilence) {
 	Pair pair({}, {}, {.type = QpType::uc});
 	Region& from = pair.host_a.region(64);
 	Region& to = pair.host_b.region(64);
-	pair.a.post({.opcode = SendOpcode::rdma_write, .segments = {from.segment(0, 64)}, .remote_address = to.at(1), .rkey = to.key()});
+	pair.a.post({.opcode = SendOpcode::rdma_write,
+		.segments = {from.segment(0, 64)},
+		.remote_address = to.at(1),
+		.rkey = to.key()});
 	EXPECT_TRUE(pair.settle());
 	EXPECT_EQ(statuses(pair.a.sent), Statuses{Status::success});
 	EXPECT_TRUE(untouched(to.bytes()));

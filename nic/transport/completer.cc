@@ -17,8 +17,8 @@ namespace syndrome = wire::syndrome;
 
 namespace {
 
-// Everything up to `target` has reached the peer. If a READ's response is missing below it, the response was lost (9.7.5.1.2: an implied
-// NAK).
+// Everything up to `target` has reached the peer. If a READ's response is missing below it, the response was lost
+// (9.7.5.1.2: an implied NAK).
 void acknowledge_up_to(Context& context, QueuePair& qp, Psn target) {
 	const Psn before = qp.una;
 	retire_to(context, qp, target);
@@ -44,7 +44,8 @@ void handle_rnr_nak(Context& context, QueuePair& qp, std::uint8_t code, Psn psn)
 	cold.retries_left = cold.attributes.retry_count;  // it answers
 	if (cold.una_at_rnr != qp.una) cold.rnr_retries_left = cold.attributes.rnr_retry;
 	cold.una_at_rnr = qp.una;
-	if (cold.attributes.rnr_retry != 7 && cold.rnr_retries_left-- == 0) return fail_send_queue(context, qp, Status::rnr_retry_exceeded);
+	if (cold.attributes.rnr_retry != 7 && cold.rnr_retries_left-- == 0)
+		return fail_send_queue(context, qp, Status::rnr_retry_exceeded);
 	rewind_to(qp, psn);
 	pause_requester(context, qp, rnr_pause(code));
 }
@@ -70,8 +71,8 @@ void handle_not_receiving(Context& context, QueuePair& qp) {
 	pause_requester(context, qp, std::min<Nanoseconds>(timeout, 1'000'000'000));
 }
 
-// Same host: no timer runs, because nothing is lost. But an answer about what was never sent shows that the two ends count their PSNs from
-// different numbers (one of them has begun anew, say), and nothing else would end the wait.
+// Same host: no timer runs, because nothing is lost. But an answer about what was never sent shows that the two ends
+// count their PSNs from different numbers (one of them has begun anew, say), and nothing else would end the wait.
 void handle_nonsense(Context& context, QueuePair& qp) {
 	ColdQueuePair& cold = *qp.cold;
 	const Nanoseconds timeout = ack_timeout(cold.attributes.timeout);
@@ -92,7 +93,8 @@ Status status_of(std::uint8_t nak) {
 }
 
 // Copies a response's bytes into the segments of the READ or atomic that asked for them.
-Status scatter(Context& context, QueuePair& qp, SendWqe& wqe, std::uint32_t offset, const std::byte* from, std::uint32_t length) {
+Status scatter(
+	Context& context, QueuePair& qp, SendWqe& wqe, std::uint32_t offset, const std::byte* from, std::uint32_t length) {
 	for (std::uint8_t i = 0; length && i < wqe.segment_count; ++i) {
 		const Segment& segment = wqe.segments()[i];
 		if (offset >= segment.length) {
@@ -100,8 +102,8 @@ Status scatter(Context& context, QueuePair& qp, SendWqe& wqe, std::uint32_t offs
 			continue;
 		}
 		const std::uint32_t n = std::min(length, segment.length - offset);
-		std::byte* to =
-			context.keys.resolve(qp.send_cache, segment.lkey, segment.address + offset, n, memory::local_use | memory::local_write, qp);
+		std::byte* to = context.keys.resolve(
+			qp.send_cache, segment.lkey, segment.address + offset, n, memory::local_use | memory::local_write, qp);
 		if (!to || !memory::guarded_copy(to, from, n)) return Status::local_protection;
 		from += n;
 		length -= n;
@@ -134,7 +136,8 @@ void handle_acknowledgement(Context& context, QueuePair& qp, std::uint8_t code, 
 
 namespace {
 
-void handle_response(Context& context, QueuePair& qp, const wire::Slot& slot, const std::byte* payload, const wire::SlotReader* lent_by) {
+void handle_response(Context& context, QueuePair& qp, const wire::Slot& slot, const std::byte* payload,
+	const wire::SlotReader* lent_by) {
 	if (qp.state != QpState::rts && qp.state != QpState::sqd) return;
 	const wire::OpcodeFacts& facts = wire::facts(slot.opcode());
 	const Psn psn = wire::nearest(qp.una, slot.psn());
@@ -148,17 +151,19 @@ void handle_response(Context& context, QueuePair& qp, const wire::Slot& slot, co
 	if (!wqe.reads() || psn < wqe.first_psn || psn >= wqe.end_psn()) return;
 
 	const bool atomic = facts.operation == wire::Operation::atomic_acknowledge;
-	if (atomic == (wqe.opcode == queues::SendOpcode::rdma_read)) return fail_send_queue(context, qp, Status::bad_response);
+	if (atomic == (wqe.opcode == queues::SendOpcode::rdma_read))
+		return fail_send_queue(context, qp, Status::bad_response);
 	Status status;
 	std::uint32_t packets = 1;
 	if (atomic) {
-		status = scatter(context, qp, wqe, 0, reinterpret_cast<const std::byte*>(&slot.atomic_result), sizeof slot.atomic_result);
+		status = scatter(
+			context, qp, wqe, 0, reinterpret_cast<const std::byte*>(&slot.atomic_result), sizeof slot.atomic_result);
 	} else {
 		const std::uint32_t offset = static_cast<std::uint32_t>(psn - wqe.first_psn) << qp.mtu_shift;
 		packets = qp.packets_for(slot.length);
 		const bool ends = psn + packets == wqe.end_psn();
-		const bool length_fits =
-			ends ? slot.length == wqe.length - offset : slot.length % qp.path_mtu() == 0 && slot.length < wqe.length - offset;
+		const bool length_fits = ends ? slot.length == wqe.length - offset
+									  : slot.length % qp.path_mtu() == 0 && slot.length < wqe.length - offset;
 		// A link that can lose packets has READs asked for in parts, each of which ends with LAST.
 		if (!length_fits || (ends && !facts.last) || (!ends && facts.last && qp.outlet->lossless))
 			return fail_send_queue(context, qp, Status::bad_response);
@@ -180,8 +185,8 @@ void handle_response(Context& context, QueuePair& qp, const wire::Slot& slot, co
 	handle_response(context, qp, slot, payload, nullptr);
 }
 
-void handle_lent_response(
-	Context& context, QueuePair& qp, const wire::Slot& slot, const std::byte* payload, const wire::SlotReader& lent_by) {
+void handle_lent_response(Context& context, QueuePair& qp, const wire::Slot& slot, const std::byte* payload,
+	const wire::SlotReader& lent_by) {
 	handle_response(context, qp, slot, payload, &lent_by);
 }
 

@@ -1,5 +1,5 @@
-// What the queue pairs of one adapter share: the key table, the clock of this pass, timers, and what a pass leaves to be done (responses
-// owed, events to raise). One object an adapter, used under the engine's lock.
+// What the queue pairs of one adapter share: the key table, the clock of this pass, timers, and what a pass leaves to
+// be done (responses owed, events to raise). One object an adapter, used under the engine's lock.
 #pragma once
 
 #include <cstdint>
@@ -91,12 +91,16 @@ struct Context {
 		else raised_events.push_back({AsyncEvent::cq_error, cq.user});
 	}
 
-	// Changes of the key table that take a right away: what was lent by the key must not be used any more. A change that is refused takes
-	// nothing away, whoever asked for it.
+	// Changes of the key table that take a right away: what was lent by the key must not be used any more. A change
+	// that is refused takes nothing away, whoever asked for it.
 	bool deregister(std::uint32_t key) { return withdrawn(keys.deregister(key), key); }
-	bool reregister(std::uint32_t key, const memory::KeyTable::Registration& r) { return withdrawn(keys.reregister(key, r), key); }
+	bool reregister(std::uint32_t key, const memory::KeyTable::Registration& r) {
+		return withdrawn(keys.reregister(key, r), key);
+	}
 	bool deallocate_window(std::uint32_t key) { return withdrawn(keys.deallocate_window(key), key); }
-	bool invalidate(std::uint32_t key, memory::Accessor accessor) { return withdrawn(keys.invalidate(key, accessor), key); }
+	bool invalidate(std::uint32_t key, memory::Accessor accessor) {
+		return withdrawn(keys.invalidate(key, accessor), key);
+	}
 	bool bind(const memory::KeyTable::Binding& binding) { return withdrawn(keys.bind(binding), binding.window_key); }
 
 	void note_lender(Outlet& outlet) {
@@ -116,7 +120,8 @@ struct Context {
 
 	// One is enough for all that a requester has sent meanwhile.
 	void refuse(const Refusal& refusal) {
-		if (refusals.empty() || refusals.back().to != refusal.to || refusals.back().source != refusal.source) refusals.push_back(refusal);
+		if (refusals.empty() || refusals.back().to != refusal.to || refusals.back().source != refusal.source)
+			refusals.push_back(refusal);
 	}
 
 	// The responder of `qp` has something to send at the end of the pass.
@@ -131,7 +136,8 @@ struct Context {
 private:
 	bool withdrawn(bool done, std::uint32_t key) {
 		if (!done) return false;
-		for (Outlet* outlet : lenders) outlet->slots.revoke([key](std::uint32_t lent_by, wire::Qpn) { return lent_by >> 8 == key >> 8; });
+		for (Outlet* outlet : lenders)
+			outlet->slots.revoke([key](std::uint32_t lent_by, wire::Qpn) { return lent_by >> 8 == key >> 8; });
 		return true;
 	}
 };

@@ -11,8 +11,8 @@ namespace verbena::transport {
 
 using queues::Status;
 
-void handle_datagram(
-	Context& context, QueuePair& qp, const wire::Slot& slot, const std::byte* payload, const wire::AddressPair& addresses) {
+void handle_datagram(Context& context, QueuePair& qp, const wire::Slot& slot, const std::byte* payload,
+	const wire::AddressPair& addresses) {
 	++context.counters.requests_received;
 	if (slot.deth.q_key != qp.q_key) {
 		++context.counters.datagrams_dropped_q_key;
@@ -23,8 +23,8 @@ void handle_datagram(
 		++context.counters.datagrams_dropped_no_receive;
 		return;
 	}
-	// 9.8.3.2: a datagram that does not fit is dropped, and the receive serves the next one. A receive that names what is not the QP's to
-	// write is the program's fault, and fails (class A).
+	// 9.8.3.2: a datagram that does not fit is dropped, and the receive serves the next one. A receive that names what
+	// is not the QP's to write is the program's fault, and fails (class A).
 	std::array<std::byte, wire::grh_size> grh;
 	const std::uint32_t padded = (slot.length + 3) & ~3u;
 	wire::write_grh(grh, addresses, wire::facts(slot.opcode()).header_bytes + padded + wire::icrc_size);
@@ -37,7 +37,8 @@ void handle_datagram(
 	if (status != Status::success) [[unlikely]] {
 		const std::uint64_t wr_id = wqe->wr_id;
 		pop_receive(context, qp);
-		context.complete(*qp.recv_cq, {.wr_id = wr_id, .qpn = qp.qpn, .status = status, .opcode = queues::Completed::receive}, false);
+		context.complete(*qp.recv_cq,
+			{.wr_id = wr_id, .qpn = qp.qpn, .status = status, .opcode = queues::Completed::receive}, false);
 		return enter_error(context, qp);
 	}
 	queues::Completion completion{.wr_id = wqe->wr_id,

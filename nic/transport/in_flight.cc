@@ -27,7 +27,9 @@ constexpr Completed completed_as[] = {
 	Completed::send,
 };
 
-void pop_sent(QueuePair& qp) { qp.sq_tail.store(qp.sq_tail.load(std::memory_order_relaxed) + 1, std::memory_order_release); }
+void pop_sent(QueuePair& qp) {
+	qp.sq_tail.store(qp.sq_tail.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+}
 
 }  // namespace
 
@@ -61,7 +63,8 @@ void retire_to(Context& context, QueuePair& qp, Psn target) {
 		pop_sent(qp);
 	}
 	// A READ of which a part has been asked for: its responses alone move `una`, as above.
-	const bool in_read = qp.message_offset != 0 && qp.sq_tail.load(std::memory_order_relaxed) == qp.sq_next && qp.wqe(qp.sq_next).reads();
+	const bool in_read = qp.message_offset != 0 && qp.sq_tail.load(std::memory_order_relaxed) == qp.sq_next &&
+		qp.wqe(qp.sq_next).reads();
 	qp.una = std::max(qp.una, std::min(target, in_read ? qp.wqe(qp.sq_next).first_psn : qp.next_psn));
 	if (qp.pending_error != Status::success && qp.sq_tail.load(std::memory_order_relaxed) == qp.sq_next) [[unlikely]] {
 		const Status status = qp.pending_error;
@@ -140,8 +143,8 @@ void flush_send_queue(Context& context, QueuePair& qp) {
 
 void flush_receive_queue(Context& context, QueuePair& qp) {
 	const auto flushed = [&](std::uint64_t wr_id) {
-		context.complete(
-			*qp.recv_cq, Completion{.wr_id = wr_id, .qpn = qp.qpn, .status = Status::flushed, .opcode = Completed::receive}, false);
+		context.complete(*qp.recv_cq,
+			Completion{.wr_id = wr_id, .qpn = qp.qpn, .status = Status::flushed, .opcode = Completed::receive}, false);
 	};
 	if (qp.receive) flushed(qp.receive->wr_id);
 	qp.receive = nullptr;

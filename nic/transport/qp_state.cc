@@ -13,14 +13,17 @@ constexpr std::uint32_t rtr_connected = qp_av | qp_path_mtu | qp_destination_qpn
 
 constexpr Transition transitions[] = {
 	{QpState::reset, QpState::init,
-		{qp_pkey_index | qp_port | qp_access_flags, qp_pkey_index | qp_port | qp_access_flags, qp_pkey_index | qp_port | qp_qkey},
+		{qp_pkey_index | qp_port | qp_access_flags, qp_pkey_index | qp_port | qp_access_flags,
+			qp_pkey_index | qp_port | qp_qkey},
 		{0, 0, 0}},
 	{QpState::init, QpState::init, {0, 0, 0},
-		{qp_pkey_index | qp_port | qp_access_flags, qp_pkey_index | qp_port | qp_access_flags, qp_pkey_index | qp_port | qp_qkey}},
+		{qp_pkey_index | qp_port | qp_access_flags, qp_pkey_index | qp_port | qp_access_flags,
+			qp_pkey_index | qp_port | qp_qkey}},
 	{QpState::init, QpState::rtr, {rtr_connected | qp_max_dest_rd_atomic | qp_min_rnr_timer, rtr_connected, 0},
 		{qp_alternate_path | qp_access_flags | qp_pkey_index, qp_alternate_path | qp_access_flags | qp_pkey_index,
 			qp_pkey_index | qp_qkey}},
-	{QpState::rtr, QpState::rts, {qp_timeout | qp_retry_count | qp_rnr_retry | qp_max_rd_atomic | qp_sq_psn, qp_sq_psn, qp_sq_psn},
+	{QpState::rtr, QpState::rts,
+		{qp_timeout | qp_retry_count | qp_rnr_retry | qp_max_rd_atomic | qp_sq_psn, qp_sq_psn, qp_sq_psn},
 		{qp_alternate_path | qp_access_flags | qp_min_rnr_timer | qp_path_migration_state,
 			qp_alternate_path | qp_access_flags | qp_path_migration_state, qp_qkey | qp_rate_limit}},
 	{QpState::rts, QpState::rts, {0, 0, 0},
@@ -31,9 +34,10 @@ constexpr Transition transitions[] = {
 		{qp_alternate_path | qp_access_flags | qp_min_rnr_timer | qp_path_migration_state,
 			qp_alternate_path | qp_access_flags | qp_path_migration_state, qp_qkey}},
 	{QpState::sqd, QpState::sqd, {0, 0, 0},
-		{qp_port | qp_av | qp_timeout | qp_retry_count | qp_rnr_retry | qp_max_rd_atomic | qp_max_dest_rd_atomic | qp_alternate_path |
-				qp_access_flags | qp_pkey_index | qp_min_rnr_timer | qp_path_migration_state,
-			qp_av | qp_alternate_path | qp_access_flags | qp_pkey_index | qp_path_migration_state, qp_pkey_index | qp_qkey}},
+		{qp_port | qp_av | qp_timeout | qp_retry_count | qp_rnr_retry | qp_max_rd_atomic | qp_max_dest_rd_atomic |
+				qp_alternate_path | qp_access_flags | qp_pkey_index | qp_min_rnr_timer | qp_path_migration_state,
+			qp_av | qp_alternate_path | qp_access_flags | qp_pkey_index | qp_path_migration_state,
+			qp_pkey_index | qp_qkey}},
 	{QpState::sqe, QpState::rts, {0, 0, 0}, {0, qp_access_flags, qp_qkey}},
 };
 

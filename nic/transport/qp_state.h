@@ -1,4 +1,5 @@
-// QP states and the modify table (vol. 1, 10.3.1 and table 91 to 97: which attributes each transition requires and allows).
+// QP states and the modify table (vol. 1, 10.3.1 and table 91 to 97: which attributes each transition requires and
+// allows).
 //
 // Values are those of `enum ibv_qp_state`, `enum ibv_qp_type` and `enum ibv_qp_attr_mask`.
 #pragma once
@@ -35,7 +36,8 @@ enum QpAttributeMask : std::uint32_t {
 	qp_rate_limit = 1 << 25,
 };
 
-// May a QP of this type go from `from` to `to` with exactly these attributes? Mask bits of the state itself are ignored.
+// May a QP of this type go from `from` to `to` with exactly these attributes? Mask bits of the state itself are
+// ignored.
 bool modify_allowed(QpType type, QpState from, QpState to, std::uint32_t mask);
 
 }  // namespace verbena::transport

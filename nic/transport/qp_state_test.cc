@@ -9,19 +9,22 @@ namespace verbena::transport {
 namespace {
 
 constexpr QpType types[] = {QpType::rc, QpType::uc, QpType::ud};
-constexpr QpState states[] = {QpState::reset, QpState::init, QpState::rtr, QpState::rts, QpState::sqd, QpState::sqe, QpState::error};
+constexpr QpState states[] = {
+	QpState::reset, QpState::init, QpState::rtr, QpState::rts, QpState::sqd, QpState::sqe, QpState::error};
 
-// The attributes that the specification requires for the transitions of each type (tables 91 to 97), written as the specification lists
-// them.
+// The attributes that the specification requires for the transitions of each type (tables 91 to 97), written as the
+// specification lists them.
 std::uint32_t required(QpType type, QpState from, QpState to) {
 	using enum QpState;
 	const bool rc = type == QpType::rc, ud = type == QpType::ud;
 	if (from == reset && to == init) return qp_pkey_index | qp_port | (ud ? qp_qkey : qp_access_flags);
 	if (from == init && to == rtr) {
 		if (ud) return 0;
-		return qp_av | qp_path_mtu | qp_destination_qpn | qp_rq_psn | (rc ? qp_max_dest_rd_atomic | qp_min_rnr_timer : 0);
+		return qp_av | qp_path_mtu | qp_destination_qpn | qp_rq_psn |
+			(rc ? qp_max_dest_rd_atomic | qp_min_rnr_timer : 0);
 	}
-	if (from == rtr && to == rts) return qp_sq_psn | (rc ? qp_timeout | qp_retry_count | qp_rnr_retry | qp_max_rd_atomic : 0);
+	if (from == rtr && to == rts)
+		return qp_sq_psn | (rc ? qp_timeout | qp_retry_count | qp_rnr_retry | qp_max_rd_atomic : 0);
 	return 0;
 }
 
@@ -80,8 +83,8 @@ TEST(QpState, OptionalAttributesAreThoseOfTheSpecification) {
 		{{QpType::uc, sqd, rts}, connected | qp_path_migration_state},
 		{{QpType::ud, sqd, rts}, qp_qkey},
 		{{QpType::rc, sqd, sqd},
-			connected | qp_port | qp_av | qp_timeout | qp_retry_count | qp_rnr_retry | qp_max_rd_atomic | qp_max_dest_rd_atomic |
-				qp_pkey_index | qp_min_rnr_timer | qp_path_migration_state},
+			connected | qp_port | qp_av | qp_timeout | qp_retry_count | qp_rnr_retry | qp_max_rd_atomic |
+				qp_max_dest_rd_atomic | qp_pkey_index | qp_min_rnr_timer | qp_path_migration_state},
 		{{QpType::uc, sqd, sqd}, connected | qp_av | qp_pkey_index | qp_path_migration_state},
 		{{QpType::ud, sqd, sqd}, qp_pkey_index | qp_qkey},
 		{{QpType::uc, sqe, rts}, qp_access_flags},

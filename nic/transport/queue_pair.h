@@ -1,10 +1,11 @@
 // A queue pair: a requester and a responder, 256 bytes that the hot paths touch (two cache lines each) and a cold part.
 //
-// This is the state alone; requester.cc, completer.cc, responder.cc and datagram.cc act on it. `una`, `next_psn` and the WQEs between
-// `sq_tail` and `sq_next` are what the requester and the completer share: the requests in flight. PSNs are absolute 64-bit numbers;
-// `una` is the oldest that is not acknowledged, `next_psn` the next to be sent.
+// This is the state alone; requester.cc, completer.cc, responder.cc and datagram.cc act on it. `una`, `next_psn` and
+// the WQEs between `sq_tail` and `sq_next` are what the requester and the completer share: the requests in flight. PSNs
+// are absolute 64-bit numbers; `una` is the oldest that is not acknowledged, `next_psn` the next to be sent.
 //
-// Owned by one adapter and used under the engine's lock, except that posters write the WQEs from `sq_head` on, under `sq_lock`.
+// Owned by one adapter and used under the engine's lock, except that posters write the WQEs from `sq_head` on, under
+// `sq_lock`.
 #pragma once
 
 #include <atomic>
@@ -30,8 +31,8 @@ using Psn = std::uint64_t;
 
 // Why a requester does not send although it has WQEs.
 enum Blocked : std::uint8_t {
-	blocked_ring = 1,    // waits for room on its outlet
-	blocked_rnr = 2,     // the receiver asked for a pause
+	blocked_ring = 1,  // waits for room on its outlet
+	blocked_rnr = 2,  // the receiver asked for a pause
 	blocked_window = 4,  // too much in flight; acknowledgements go on
 };
 
@@ -43,7 +44,7 @@ enum class InMessage : std::uint8_t { none, send, write, discard };
 
 // A READ or atomic that was accepted and whose response has not left entirely.
 struct PendingResponse {
-	Psn psn;    // of the next response packet
+	Psn psn;  // of the next response packet
 	std::uint32_t rkey;
 	std::uint64_t address;
 	std::uint32_t remaining;  // READ: bytes still to send
@@ -63,7 +64,7 @@ struct AtomicResult {
 struct QueuePairAttributes {
 	std::uint8_t access = 0;  // remote_write | remote_read | remote_atomic
 	std::uint8_t path_mtu = 5;  // enum ibv_mtu
-	std::uint8_t timeout = 0;   // 4.096 us * 2^timeout; 0 waits for ever
+	std::uint8_t timeout = 0;  // 4.096 us * 2^timeout; 0 waits for ever
 	std::uint8_t retry_count = 7;
 	std::uint8_t rnr_retry = 7;  // 7 retries for ever
 	std::uint8_t min_rnr_timer = 0;
@@ -78,15 +79,15 @@ struct QueuePairAttributes {
 // See recovery.h. PSN 0 never occurs inside, and means none.
 struct Recovery {
 	// Requester
-	Psn sent_end = 0;                // beyond all that was ever sent
-	Psn timed_psn = 0;               // when this is acknowledged, the round trip from `timed_at` is known
-	Psn probe_end = 0;               // a probe may go, whatever the window
-	Psn resent_psn = 0;              // where it last went back to, and when
+	Psn sent_end = 0;  // beyond all that was ever sent
+	Psn timed_psn = 0;  // when this is acknowledged, the round trip from `timed_at` is known
+	Psn probe_end = 0;  // a probe may go, whatever the window
+	Psn resent_psn = 0;  // where it last went back to, and when
 	Nanoseconds timed_at = 0, resent_at = 0;
-	Nanoseconds waiting_since = 0;   // nothing was acknowledged
-	std::uint8_t probes = 0;         // since then
-	bool sending = false;            // is one of the outlet's senders
-	bool read_continues = false;     // the READ at sq_next has been asked for up to message_offset, and is counted
+	Nanoseconds waiting_since = 0;  // nothing was acknowledged
+	std::uint8_t probes = 0;  // since then
+	bool sending = false;  // is one of the outlet's senders
+	bool read_continues = false;  // the READ at sq_next has been asked for up to message_offset, and is counted
 	// Responder
 	bool nak_repeated = false;
 	Nanoseconds nak_at = 0;  // of the last NAK for the present gap
@@ -106,8 +107,8 @@ struct ColdQueuePair : TimerEntry {
 	std::uint8_t retries_left = 7, rnr_retries_left = 7;
 	bool timer_armed = false;
 	bool rewound_for_gap = false;  // an implied NAK is acted on once until there is progress
-	bool draining = false;         // SQD: the event is owed
-	std::uint32_t sq_begun = 0;    // SQD: WQEs up to here had been begun (note_begun)
+	bool draining = false;  // SQD: the event is owed
+	std::uint32_t sq_begun = 0;  // SQD: WQEs up to here had been begun (note_begun)
 	Psn una_at_timer = ~Psn{0}, una_at_rnr = ~Psn{0};  // retries count anew after progress
 	QueuePair* next_doorbell = nullptr;
 	Outlet* waiting_on = nullptr;  // whose list this QP is on while it is blocked_ring
@@ -130,7 +131,7 @@ struct alignas(64) QueuePair {
 	// Requester
 	SpinLock sq_lock;
 	std::atomic<std::uint32_t> sq_head{0};  // posted up to here
-	std::uint32_t sq_next = 0;              // sent up to here
+	std::uint32_t sq_next = 0;  // sent up to here
 	std::atomic<std::uint32_t> sq_tail{0};  // completed up to here
 	std::byte* sq = nullptr;
 	std::uint32_t sq_mask = 0;
@@ -150,7 +151,8 @@ struct alignas(64) QueuePair {
 	std::uint32_t message_offset = 0;  // bytes of WQE sq_next already sent
 	std::uint8_t reads_in_flight = 0;
 	std::uint8_t reads_max = 1;
-	queues::Status pending_error = queues::Status::success;  // of WQE sq_next, due when everything before it has completed
+	queues::Status pending_error =
+		queues::Status::success;  // of WQE sq_next, due when everything before it has completed
 	std::atomic<bool> doorbell{false};
 	QueuePair* next_waiting = nullptr;
 	memory::RegionCache send_cache;
@@ -178,9 +180,13 @@ struct alignas(64) QueuePair {
 	std::uint64_t write_address = 0;
 	std::unique_ptr<ColdQueuePair> cold;
 
-	queues::SendWqe& wqe(std::uint32_t index) { return *reinterpret_cast<queues::SendWqe*>(sq + std::size_t{index & sq_mask} * sq_stride); }
+	queues::SendWqe& wqe(std::uint32_t index) {
+		return *reinterpret_cast<queues::SendWqe*>(sq + std::size_t{index & sq_mask} * sq_stride);
+	}
 	std::uint32_t path_mtu() const { return 1u << mtu_shift; }
-	std::uint32_t packets_for(std::uint32_t length) const { return length <= path_mtu() ? 1 : ((length - 1) >> mtu_shift) + 1; }
+	std::uint32_t packets_for(std::uint32_t length) const {
+		return length <= path_mtu() ? 1 : ((length - 1) >> mtu_shift) + 1;
+	}
 	memory::Accessor accessor() const { return {cold->protection_domain, qpn}; }
 	bool sq_empty() const { return sq_tail.load(std::memory_order_relaxed) == sq_head.load(std::memory_order_acquire); }
 };

@@ -14,8 +14,8 @@ constexpr std::uint32_t prefetch_distance = 4;  // receives of a shared queue: t
 
 }  // namespace
 
-Status scatter(
-	Context& context, QueuePair& qp, queues::ReceiveWqe& wqe, std::uint32_t offset, const std::byte* from, std::uint32_t length) {
+Status scatter(Context& context, QueuePair& qp, queues::ReceiveWqe& wqe, std::uint32_t offset, const std::byte* from,
+	std::uint32_t length) {
 	if (length > wqe.length - offset) return Status::local_length;
 	for (queues::Segment* segment = wqe.segments(); length; ++segment) {
 		if (offset >= segment->length) {
@@ -36,7 +36,8 @@ Status scatter(
 void pop_receive(Context& context, QueuePair& qp) {
 	qp.receive_queue->pop();
 	if (qp.receive_queue->shared) qp.receive_queue->prefetch(prefetch_distance);
-	if (qp.receive_queue->shared && qp.receive_queue->limit_reached()) context.raise(AsyncEvent::srq_limit_reached, qp.receive_queue->user);
+	if (qp.receive_queue->shared && qp.receive_queue->limit_reached())
+		context.raise(AsyncEvent::srq_limit_reached, qp.receive_queue->user);
 }
 
 }  // namespace verbena::transport

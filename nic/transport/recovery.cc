@@ -17,7 +17,9 @@ constexpr Nanoseconds round_trip_most = 20'000'000;
 constexpr unsigned probe_after_round_trips = 4;
 constexpr unsigned probes_max = 12;
 
-Nanoseconds round_trip(const QueuePair& qp) { return qp.outlet->round_trip ? qp.outlet->round_trip : round_trip_unknown; }
+Nanoseconds round_trip(const QueuePair& qp) {
+	return qp.outlet->round_trip ? qp.outlet->round_trip : round_trip_unknown;
+}
 
 void measured(QueuePair& qp, Nanoseconds sample) {
 	Nanoseconds& smoothed = qp.outlet->round_trip;

@@ -1,22 +1,23 @@
-// What a QP knows about a link that can lose its packets: round-trip time, window, and when it has waited too long. Same-host links have
-// none of this.
+// What a QP knows about a link that can lose its packets: round-trip time, window, and when it has waited too long.
+// Same-host links have none of this.
 //
-// Three things tell that a packet is lost. The peer's NAK (or a READ response out of sequence) says so at once, and says it again once per
-// round trip while the gap lasts. If nothing comes at all, a probe goes out after four round trips, the last packet again: its answer is an
-// acknowledgement or a NAK. Probes repeat at doubling distances and are not retries. At last the local ACK timeout ends the wait; it alone
-// counts against retry_count (9.7.6.1.3).
+// Three things tell that a packet is lost. The peer's NAK (or a READ response out of sequence) says so at once, and
+// says it again once per round trip while the gap lasts. If nothing comes at all, a probe goes out after four round
+// trips, the last packet again: its answer is an acknowledgement or a NAK. Probes repeat at doubling distances and are
+// not retries. At last the local ACK timeout ends the wait; it alone counts against retry_count (9.7.6.1.3).
 #pragma once
 
 #include "nic/transport/context.h"
 
 namespace verbena::transport {
 
-// What may be unacknowledged on a path, shared by the queue pairs that have something under way there, each of which may have a little in
-// any case. It grows with every window that was acknowledged whole, and a loss halves it, once in a round trip.
+// What may be unacknowledged on a path, shared by the queue pairs that have something under way there, each of which
+// may have a little in any case. It grows with every window that was acknowledged whole, and a loss halves it, once in
+// a round trip.
 inline constexpr std::uint32_t window_bytes_first = 128 << 10, window_bytes_max = 512 << 10;
 inline constexpr std::uint32_t window_packets_min = 8, share_packets_min = 2;
-// A READ is asked for in parts of this size, a few at once if the window has room for them. What is asked for again is the rest of one
-// part: the responder knows it for a duplicate, wherever the first request for it began and ended.
+// A READ is asked for in parts of this size, a few at once if the window has room for them. What is asked for again is
+// the rest of one part: the responder knows it for a duplicate, wherever the first request for it began and ended.
 inline constexpr std::uint32_t read_part_bytes = 16 << 10, read_parts_at_once = 4;
 
 // Packets up to here may be sent.

@@ -22,7 +22,8 @@ void wait_for_room(Context& context, QueuePair& qp, Outlet& outlet) {
 	qp.blocked |= blocked_ring;
 	qp.cold->waiting_on = &outlet;
 	if (!outlet.waiting_first) outlet.full_since = context.fresh_now();
-	if (outlet.resuming && outlet.slots.published() == outlet.resumed_at) {  // it had nothing: its turn is still to come
+	if (outlet.resuming &&
+		outlet.slots.published() == outlet.resumed_at) {  // it had nothing: its turn is still to come
 		qp.next_waiting = outlet.waiting_first;
 		outlet.waiting_first = &qp;
 		if (!outlet.waiting_last) outlet.waiting_last = &qp;
@@ -43,7 +44,8 @@ bool gather(Context& context, QueuePair& qp, SendWqe& wqe, std::uint32_t offset,
 			continue;
 		}
 		const std::uint32_t n = std::min(length, segment->length - offset);
-		const std::byte* from = context.keys.resolve(qp.send_cache, segment->lkey, segment->address + offset, n, memory::local_use, qp);
+		const std::byte* from =
+			context.keys.resolve(qp.send_cache, segment->lkey, segment->address + offset, n, memory::local_use, qp);
 		if (!from || !memory::guarded_copy(to, from, n)) return false;
 		to += n;
 		length -= n;
@@ -61,7 +63,8 @@ void fail_here(Context& context, QueuePair& qp, Status status) {
 constexpr std::uint8_t send_position(bool begins, bool ends) { return begins ? (ends ? 4 : 0) : (ends ? 2 : 1); }
 
 Opcode message_opcode(QpType type, SendOpcode opcode, bool begins, bool ends) {
-	const std::uint8_t transport = static_cast<std::uint8_t>(type == QpType::rc ? wire::Transport::rc : wire::Transport::uc);
+	const std::uint8_t transport =
+		static_cast<std::uint8_t>(type == QpType::rc ? wire::Transport::rc : wire::Transport::uc);
 	std::uint8_t position = send_position(begins, ends);
 	switch (opcode) {
 		case SendOpcode::send: break;
@@ -78,7 +81,8 @@ Opcode message_opcode(QpType type, SendOpcode opcode, bool begins, bool ends) {
 
 enum class Sent { whole, stopped };
 
-// The ring of an outlet is full. RC waits; so do UC and UD, unless the peer seems to have stopped: then the message is lost.
+// The ring of an outlet is full. RC waits; so do UC and UD, unless the peer seems to have stopped: then the message is
+// lost.
 Sent no_room(Context& context, QueuePair& qp, Outlet& outlet) {
 	if (outlet.stalled && qp.type != QpType::rc) {
 		++context.counters.datagrams_dropped_ring_full;
@@ -122,8 +126,8 @@ Sent send_message(Context& context, QueuePair& qp, SendWqe& wqe) {
 			return Sent::stopped;
 		}
 		Slot& slot = *reserved.slot;
-		const std::uint8_t flags = (ends && wqe.has(queues::send_solicited) ? wire::slot_solicited : 0) | wire::slot_ack_requested |
-			qp.mtu_code << wire::slot_mtu_shift;
+		const std::uint8_t flags = (ends && wqe.has(queues::send_solicited) ? wire::slot_solicited : 0) |
+			wire::slot_ack_requested | qp.mtu_code << wire::slot_mtu_shift;
 		slot.set_bth(opcode, {qp.destination_qpn}, {static_cast<std::uint32_t>(qp.next_psn)}, flags);
 		slot.payload_line = reserved.payload_line;
 		slot.word = wqe.immediate;
@@ -204,8 +208,8 @@ Sent send_datagram(Context& context, QueuePair& qp, SendWqe& wqe) {
 		return Sent::stopped;
 	}
 	Slot& slot = *reserved.slot;
-	slot.set_bth(wqe.opcode == SendOpcode::send_imm ? Opcode::ud_send_only_imm : Opcode::ud_send_only, {wqe.datagram.qpn},
-		{static_cast<std::uint32_t>(qp.next_psn)},
+	slot.set_bth(wqe.opcode == SendOpcode::send_imm ? Opcode::ud_send_only_imm : Opcode::ud_send_only,
+		{wqe.datagram.qpn}, {static_cast<std::uint32_t>(qp.next_psn)},
 		(wqe.has(queues::send_solicited) ? wire::slot_solicited : 0) | qp.mtu_code << wire::slot_mtu_shift);
 	slot.payload_line = reserved.payload_line;
 	slot.word = wqe.immediate;
@@ -226,8 +230,8 @@ Sent run_local(Context& context, QueuePair& qp, SendWqe& wqe) {
 			fail_here(context, qp, Status::local_qp_operation);
 			return Sent::stopped;
 		}
-	} else if (!context.bind({wqe.bind.window_key, wqe.bind.new_key, wqe.bind.region_key, wqe.bind.address, wqe.bind.length,
-				   wqe.bind.access, wqe.bind.any_qp ? 0 : qp.qpn})) {
+	} else if (!context.bind({wqe.bind.window_key, wqe.bind.new_key, wqe.bind.region_key, wqe.bind.address,
+				   wqe.bind.length, wqe.bind.access, wqe.bind.any_qp ? 0 : qp.qpn})) {
 		fail_here(context, qp, Status::window_bind);
 		return Sent::stopped;
 	}
@@ -252,7 +256,8 @@ void transmit(Context& context, QueuePair& qp) {
 		if (qp.state == QpState::error || qp.state == QpState::sqe) flush_send_queue(context, qp);
 		if (qp.state != QpState::sqd) return;
 	}
-	const std::uint32_t head = qp.state == QpState::sqd ? qp.cold->sq_begun : qp.sq_head.load(std::memory_order_acquire);
+	const std::uint32_t head =
+		qp.state == QpState::sqd ? qp.cold->sq_begun : qp.sq_head.load(std::memory_order_acquire);
 	const Psn before = qp.next_psn;
 	while (qp.sq_next != head && !qp.blocked && qp.pending_error == Status::success) {
 		SendWqe& wqe = qp.wqe(qp.sq_next);
@@ -265,8 +270,8 @@ void transmit(Context& context, QueuePair& qp) {
 	if (qp.type == QpType::rc && qp.next_psn != before && !qp.outlet->lossless) note_sent(context, qp, before);
 }
 
-// In line, and no further than the room goes: with thousands that wait, trying all of them for each free slot takes more than sending. Who
-// had a part of the room goes to the end of the line.
+// In line, and no further than the room goes: with thousands that wait, trying all of them for each free slot takes
+// more than sending. Who had a part of the room goes to the end of the line.
 void resume_waiting(Context& context, Outlet& outlet) {
 	const Nanoseconds since = outlet.full_since;
 	const std::uint64_t published = outlet.slots.published();

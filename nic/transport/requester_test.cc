@@ -16,7 +16,8 @@ using queues::SendWqe;
 using wire::Opcode;
 using wire::Slot;
 
-// A QP in RTS over an outlet that nobody drains but the test. `room` is how many packets may be in flight: lossless has no such limit.
+// A QP in RTS over an outlet that nobody drains but the test. `room` is how many packets may be in flight: lossless has
+// no such limit.
 class Requester : public testing::Test {
 protected:
 	explicit Requester(QpType type = QpType::rc) : cq(64) {
@@ -109,7 +110,8 @@ TEST_P(RequesterOpcodes, FollowThePositionInTheMessage) {
 INSTANTIATE_TEST_SUITE_P(Rc, RequesterOpcodes,
 	testing::Values(Positions{SendOpcode::send, rc_send_only, rc_send_first, rc_send_middle, rc_send_last},
 		Positions{SendOpcode::send_imm, rc_send_only_imm, rc_send_first, rc_send_middle, rc_send_last_imm},
-		Positions{SendOpcode::send_invalidate, rc_send_only_invalidate, rc_send_first, rc_send_middle, rc_send_last_invalidate},
+		Positions{SendOpcode::send_invalidate, rc_send_only_invalidate, rc_send_first, rc_send_middle,
+			rc_send_last_invalidate},
 		Positions{SendOpcode::rdma_write, rc_write_only, rc_write_first, rc_write_middle, rc_write_last},
 		Positions{SendOpcode::rdma_write_imm, rc_write_only_imm, rc_write_first, rc_write_middle, rc_write_last_imm}));
 

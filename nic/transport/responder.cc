@@ -36,8 +36,12 @@ void owe_nak(Context& context, QueuePair& qp, std::uint8_t code) {
 
 void complete_receive(Context& context, QueuePair& qp, std::uint64_t wr_id, Status status, std::uint32_t length = 0,
 	const Slot* slot = nullptr, Completed opcode = Completed::receive) {
-	Completion completion{
-		.wr_id = wr_id, .length = length, .qpn = qp.qpn, .source_qp = qp.destination_qpn, .status = status, .opcode = opcode};
+	Completion completion{.wr_id = wr_id,
+		.length = length,
+		.qpn = qp.qpn,
+		.source_qp = qp.destination_qpn,
+		.status = status,
+		.opcode = opcode};
 	bool solicited = false;
 	if (slot) {
 		const wire::OpcodeFacts& facts = wire::facts(slot->opcode());
@@ -50,8 +54,9 @@ void complete_receive(Context& context, QueuePair& qp, std::uint64_t wr_id, Stat
 	context.complete(*qp.recv_cq, completion, solicited);
 }
 
-// Class C and D errors of the responder: RC answers with a NAK and is in error; UC forgets the message, unless the fault is in the receive
-// itself (class A). The program hears of it once: by the completion of the receive at fault (`completed`), or else by an event.
+// Class C and D errors of the responder: RC answers with a NAK and is in error; UC forgets the message, unless the
+// fault is in the receive itself (class A). The program hears of it once: by the completion of the receive at fault
+// (`completed`), or else by an event.
 void refuse(Context& context, QueuePair& qp, Verdict verdict, bool completed = false) {
 	if (qp.type == QpType::uc) {
 		qp.in_message = InMessage::discard;  // up to the next FIRST or ONLY
@@ -84,8 +89,9 @@ void refuse(Context& context, QueuePair& qp, Verdict verdict, bool completed = f
 	enter_error(context, qp);
 }
 
-// A message that needs a receive WQE begins (SEND) or ends (WRITE with immediate): takes it from the queue. For a message that goes on, the
-// WQE is copied, because a shared queue goes on too. (UC: a WQE whose message was cut short serves the next one.)
+// A message that needs a receive WQE begins (SEND) or ends (WRITE with immediate): takes it from the queue. For a
+// message that goes on, the WQE is copied, because a shared queue goes on too. (UC: a WQE whose message was cut short
+// serves the next one.)
 bool take_receive(Context& context, QueuePair& qp, bool keeps) {
 	if (qp.receive) return true;
 	ReceiveWqe* wqe = qp.receive_queue ? qp.receive_queue->front() : nullptr;
@@ -104,7 +110,8 @@ bool take_receive(Context& context, QueuePair& qp, bool keeps) {
 // Is the WQE in use still the oldest of its queue, and no copy?
 bool in_queue(const QueuePair& qp) { return qp.receive == qp.receive_queue->front(); }
 
-Verdict execute_send(Context& context, QueuePair& qp, const Slot& slot, const wire::OpcodeFacts& facts, const std::byte* payload) {
+Verdict execute_send(
+	Context& context, QueuePair& qp, const Slot& slot, const wire::OpcodeFacts& facts, const std::byte* payload) {
 	if (facts.first) {
 		if (!take_receive(context, qp, !facts.last)) return Verdict::rnr;
 		qp.receive_offset = 0;
@@ -136,12 +143,15 @@ Verdict execute_send(Context& context, QueuePair& qp, const Slot& slot, const wi
 	return Verdict::accept;
 }
 
-Verdict execute_write(Context& context, QueuePair& qp, const Slot& slot, const wire::OpcodeFacts& facts, const std::byte* payload) {
+Verdict execute_write(
+	Context& context, QueuePair& qp, const Slot& slot, const wire::OpcodeFacts& facts, const std::byte* payload) {
 	ColdQueuePair& cold = *qp.cold;
 	if (facts.first) {
 		if (!(qp.remote_access & memory::remote_write)) return Verdict::nak_invalid_request;
 		const std::uint32_t length = slot.reth.dma_length;
-		if (length && !context.keys.resolve(qp.receive_cache, slot.reth.rkey.value, slot.reth.address, length, memory::remote_write, qp))
+		if (length &&
+			!context.keys.resolve(
+				qp.receive_cache, slot.reth.rkey.value, slot.reth.address, length, memory::remote_write, qp))
 			return Verdict::nak_remote_access;
 		qp.write_address = slot.reth.address;
 		qp.write_rkey = slot.reth.rkey.value;
@@ -152,8 +162,8 @@ Verdict execute_write(Context& context, QueuePair& qp, const Slot& slot, const w
 	if (facts.last ? end != cold.write_length : end >= cold.write_length) return Verdict::nak_invalid_request;
 	if (facts.immediate && !take_receive(context, qp, false)) return Verdict::rnr;
 	if (slot.length) {
-		std::byte* to = context.keys.resolve(
-			qp.receive_cache, qp.write_rkey, qp.write_address + qp.receive_offset, slot.length, memory::remote_write, qp);
+		std::byte* to = context.keys.resolve(qp.receive_cache, qp.write_rkey, qp.write_address + qp.receive_offset,
+			slot.length, memory::remote_write, qp);
 		if (!to || !memory::guarded_copy(to, payload, slot.length)) {
 			if (facts.immediate && in_queue(qp)) qp.receive = nullptr;  // it was not used
 			return Verdict::nak_remote_access;
@@ -165,13 +175,14 @@ Verdict execute_write(Context& context, QueuePair& qp, const Slot& slot, const w
 		const std::uint64_t wr_id = qp.receive->wr_id;
 		if (in_queue(qp)) pop_receive(context, qp);
 		qp.receive = nullptr;
-		complete_receive(context, qp, wr_id, Status::success, cold.write_length, &slot, Completed::receive_rdma_with_imm);
+		complete_receive(
+			context, qp, wr_id, Status::success, cold.write_length, &slot, Completed::receive_rdma_with_imm);
 	}
 	return Verdict::accept;
 }
 
-// READs and atomics still to be answered: new ones, which max_dest_rd_atomic bounds, or repeated ones, which have as many places of their
-// own, so that a link that doubles packets cannot make a well-behaved requester exceed its limit.
+// READs and atomics still to be answered: new ones, which max_dest_rd_atomic bounds, or repeated ones, which have as
+// many places of their own, so that a link that doubles packets cannot make a well-behaved requester exceed its limit.
 std::uint32_t responses_pending(const ColdQueuePair& cold, bool duplicate) {
 	std::uint32_t count = 0;
 	for (std::uint32_t i = 0; i < cold.pending_count; ++i)
@@ -188,9 +199,12 @@ bool push_response(QueuePair& qp, const PendingResponse& response) {
 
 Verdict accept_read(Context& context, QueuePair& qp, const Slot& slot, Psn psn, bool duplicate) {
 	if (!(qp.remote_access & memory::remote_read)) return Verdict::nak_invalid_request;
-	if (!duplicate && responses_pending(*qp.cold, false) >= qp.cold->attributes.max_dest_rd_atomic) return Verdict::nak_invalid_request;
+	if (!duplicate && responses_pending(*qp.cold, false) >= qp.cold->attributes.max_dest_rd_atomic)
+		return Verdict::nak_invalid_request;
 	const std::uint32_t length = slot.reth.dma_length;
-	if (length && !context.keys.resolve(qp.receive_cache, slot.reth.rkey.value, slot.reth.address, length, memory::remote_read, qp))
+	if (length &&
+		!context.keys.resolve(
+			qp.receive_cache, slot.reth.rkey.value, slot.reth.address, length, memory::remote_read, qp))
 		return Verdict::nak_remote_access;
 	const bool pushed = push_response(qp,
 		{.psn = psn,
@@ -207,8 +221,8 @@ Verdict execute_atomic(Context& context, QueuePair& qp, const Slot& slot, const 
 	if (!(qp.remote_access & memory::remote_atomic)) return Verdict::nak_invalid_request;
 	if (slot.atomic.address % 8) return Verdict::nak_invalid_request;
 	if (responses_pending(cold, false) >= cold.attributes.max_dest_rd_atomic) return Verdict::nak_invalid_request;
-	auto* at = reinterpret_cast<std::uint64_t*>(
-		context.keys.resolve(qp.receive_cache, slot.atomic.rkey.value, slot.atomic.address, 8, memory::remote_atomic, qp));
+	auto* at = reinterpret_cast<std::uint64_t*>(context.keys.resolve(
+		qp.receive_cache, slot.atomic.rkey.value, slot.atomic.address, 8, memory::remote_atomic, qp));
 	if (!at) return Verdict::nak_remote_access;
 	if (reinterpret_cast<std::uintptr_t>(at) % 8) return Verdict::nak_invalid_request;
 	std::uint64_t original = 0;
@@ -221,8 +235,8 @@ Verdict execute_atomic(Context& context, QueuePair& qp, const Slot& slot, const 
 	return Verdict::accept;
 }
 
-// 9.7.4.5: a duplicate SEND or WRITE is acknowledged again, a duplicate READ is executed again, a duplicate atomic is answered from its
-// saved result.
+// 9.7.4.5: a duplicate SEND or WRITE is acknowledged again, a duplicate READ is executed again, a duplicate atomic is
+// answered from its saved result.
 void handle_duplicate(Context& context, QueuePair& qp, const Slot& slot, const wire::OpcodeFacts& facts, Psn psn) {
 	++context.counters.duplicates;
 	bool answered = false;
@@ -237,17 +251,19 @@ void handle_duplicate(Context& context, QueuePair& qp, const Slot& slot, const w
 		case wire::Operation::fetch_add:
 			for (const AtomicResult& saved : qp.cold->atomic_results)
 				answered |= saved.psn == psn &&
-					push_response(qp, {.psn = psn, .msn = qp.msn, .result = saved.original, .atomic = true, .duplicate = true});
+					push_response(
+						qp, {.psn = psn, .msn = qp.msn, .result = saved.original, .atomic = true, .duplicate = true});
 			break;
 		default: return;
 	}
 	if (answered) context.owe(qp);
-	// Same host: nothing is sent twice without need, so the requester counts its PSNs from elsewhere, and has no timer; this tells it.
+	// Same host: nothing is sent twice without need, so the requester counts its PSNs from elsewhere, and has no timer;
+	// this tells it.
 	else if (qp.outlet->lossless) owe_ack(context, qp);
 }
 
-// UC (9.8.2.2): a packet out of sequence ends the message under way, and what follows is dropped up to the next FIRST or ONLY. False:
-// dropped.
+// UC (9.8.2.2): a packet out of sequence ends the message under way, and what follows is dropped up to the next FIRST
+// or ONLY. False: dropped.
 bool follows_uc(QueuePair& qp, const wire::OpcodeFacts& facts, Psn psn) {
 	if (facts.first) {
 		qp.in_message = InMessage::none;
@@ -281,7 +297,8 @@ void handle_request(Context& context, QueuePair& qp, const Slot& slot, const std
 		}
 	} else if (const Verdict verdict = check_psn(view, psn); verdict != Verdict::accept) [[unlikely]] {
 		if (verdict == Verdict::duplicate) handle_duplicate(context, qp, slot, facts, psn);
-		// Same host: what follows a NAK that was told is answered too (by no more than an ACK), because the requester has no timer.
+		// Same host: what follows a NAK that was told is answered too (by no more than an ACK), because the requester
+		// has no timer.
 		else if (qp.outlet->lossless) verdict == Verdict::drop ? owe_ack(context, qp) : refuse(context, qp, verdict);
 		else if (nak_is_due(context, qp)) refuse(context, qp, Verdict::nak_sequence_error);
 		return;
@@ -337,9 +354,11 @@ struct Loan {
 // The response's next run, if its bytes need not be copied.
 std::optional<Loan> next_loan(Context& context, QueuePair& qp, const PendingResponse& response) {
 	using wire::Direction;
-	if (response.remaining < Direction::lent_bytes_min || context.shared.empty() || !qp.outlet->slots.may_lend()) return std::nullopt;
+	if (response.remaining < Direction::lent_bytes_min || context.shared.empty() || !qp.outlet->slots.may_lend())
+		return std::nullopt;
 	const std::uint32_t length = std::min(response.remaining, Direction::lent_bytes_max);
-	const std::byte* from = context.keys.resolve(qp.receive_cache, response.rkey, response.address, length, memory::remote_read, qp);
+	const std::byte* from =
+		context.keys.resolve(qp.receive_cache, response.rkey, response.address, length, memory::remote_read, qp);
 	if (!from) return std::nullopt;  // that will be found out
 	const auto file = context.shared.find(reinterpret_cast<std::uint64_t>(from), length);
 	if (!file) return std::nullopt;
@@ -363,9 +382,11 @@ bool send_response(Context& context, QueuePair& qp, PendingResponse& response) {
 			opcode = response.begun ? (ends ? Opcode::rc_read_response_last : Opcode::rc_read_response_middle)
 									: (ends ? Opcode::rc_read_response_only : Opcode::rc_read_response_first);
 			if (n && !loan) {
-				const std::byte* from = context.keys.resolve(qp.receive_cache, response.rkey, response.address, n, memory::remote_read, qp);
+				const std::byte* from =
+					context.keys.resolve(qp.receive_cache, response.rkey, response.address, n, memory::remote_read, qp);
 				if (!from || !memory::guarded_copy(reserved.payload, from, n)) {
-					// The region went away while it was read: the requester hears it for the first packet that is missing.
+					// The region went away while it was read: the requester hears it for the first packet that is
+					// missing.
 					qp.expected_psn = response.psn;
 					qp.cold->pending_count = 0;
 					refuse(context, qp, Verdict::nak_remote_access);

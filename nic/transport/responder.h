@@ -1,7 +1,8 @@
-// The receiving half of a connected QP: requests are checked, executed and answered (9.7.4, 9.7.5 for RC; 9.8.2 for UC).
+// The receiving half of a connected QP: requests are checked, executed and answered (9.7.4, 9.7.5 for RC; 9.8.2 for
+// UC).
 //
-// handle_request() never needs room to answer: what it owes is state of the QP, and send_responses() sends it when the outlet has room. RC
-// answers with ACKs, NAKs and responses; UC drops what it cannot accept.
+// handle_request() never needs room to answer: what it owes is state of the QP, and send_responses() sends it when the
+// outlet has room. RC answers with ACKs, NAKs and responses; UC drops what it cannot accept.
 #pragma once
 
 #include "nic/transport/context.h"

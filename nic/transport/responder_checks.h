@@ -1,6 +1,6 @@
-// What a responder asks of a request packet before it executes anything, in the order of the specification (9.7.4 and 9.8.2.2: inbound
-// request packet validation). Each check is pure: it looks at the responder's state and the packet and gives a verdict. responder.cc runs
-// them in order and alone applies effects, so every rule here has a table test.
+// What a responder asks of a request packet before it executes anything, in the order of the specification (9.7.4
+// and 9.8.2.2: inbound request packet validation). Each check is pure: it looks at the responder's state and the packet
+// and gives a verdict. responder.cc runs them in order and alone applies effects, so every rule here has a table test.
 #pragma once
 
 #include <cstdint>
@@ -50,7 +50,8 @@ constexpr Verdict check_opcode_sequence(const ResponderView& state, const wire::
 	return state.in_message == needed ? Verdict::accept : Verdict::nak_invalid_request;
 }
 
-// 9.7.4.1.6: all but the last packet of a message fill the path MTU, LAST carries at least one byte, none exceeds the MTU.
+// 9.7.4.1.6: all but the last packet of a message fill the path MTU, LAST carries at least one byte, none exceeds the
+// MTU.
 constexpr Verdict check_length(const ResponderView& state, const RequestPacket& packet) {
 	const wire::OpcodeFacts& f = packet.facts;
 	if (f.operation != wire::Operation::send && f.operation != wire::Operation::write)

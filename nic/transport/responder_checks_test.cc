@@ -38,7 +38,8 @@ TEST(CheckOpcodeSequence, FirstAndOnlyBeginAMessageMiddleAndLastGoOnWithTheirOwn
 		SCOPED_TRACE(value);
 		EXPECT_EQ(check_opcode_sequence(idle, f), begins ? Verdict::accept : Verdict::nak_invalid_request);
 		EXPECT_EQ(check_opcode_sequence(in_send, f), !begins && send ? Verdict::accept : Verdict::nak_invalid_request);
-		EXPECT_EQ(check_opcode_sequence(in_write, f), !begins && !send ? Verdict::accept : Verdict::nak_invalid_request);
+		EXPECT_EQ(
+			check_opcode_sequence(in_write, f), !begins && !send ? Verdict::accept : Verdict::nak_invalid_request);
 	}
 }
 
@@ -67,11 +68,13 @@ INSTANTIATE_TEST_SUITE_P(Responder, CheckLength,
 	testing::Values(LengthRow{rc_send_first, 1024, true, true}, LengthRow{rc_send_first, 1023, false, false},
 		LengthRow{rc_send_first, 0, false, false}, LengthRow{rc_send_first, 2048, false, true},
 		LengthRow{rc_send_first, 2047, false, false}, LengthRow{rc_write_middle, 1024, true, true},
-		LengthRow{rc_write_middle, 4, false, false}, LengthRow{rc_send_last, 1, true, true}, LengthRow{rc_send_last, 1024, true, true},
-		LengthRow{rc_send_last, 0, false, false}, LengthRow{rc_send_last_imm, 1025, false, true}, LengthRow{rc_send_only, 0, true, true},
+		LengthRow{rc_write_middle, 4, false, false}, LengthRow{rc_send_last, 1, true, true},
+		LengthRow{rc_send_last, 1024, true, true}, LengthRow{rc_send_last, 0, false, false},
+		LengthRow{rc_send_last_imm, 1025, false, true}, LengthRow{rc_send_only, 0, true, true},
 		LengthRow{rc_send_only_invalidate, 1024, true, true}, LengthRow{rc_write_only, 1025, false, true},
-		LengthRow{rc_write_only_imm, 0, true, true}, LengthRow{rc_read_request, 0, true, true}, LengthRow{rc_read_request, 4, false, false},
-		LengthRow{rc_fetch_add, 0, true, true}, LengthRow{rc_compare_swap, 8, false, false}));
+		LengthRow{rc_write_only_imm, 0, true, true}, LengthRow{rc_read_request, 0, true, true},
+		LengthRow{rc_read_request, 4, false, false}, LengthRow{rc_fetch_add, 0, true, true},
+		LengthRow{rc_compare_swap, 8, false, false}));
 
 }  // namespace
 }  // namespace verbena::transport

@@ -9,8 +9,8 @@ namespace verbena::transport {
 Nanoseconds ack_timeout(std::uint8_t timeout) { return timeout == 0 ? never : Nanoseconds{4096} << (timeout & 31); }
 
 Nanoseconds rnr_pause(std::uint8_t code) {
-	static constexpr std::uint32_t tens_of_us[32] = {65536, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768,
-		1024, 1536, 2048, 3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152};
+	static constexpr std::uint32_t tens_of_us[32] = {65536, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256,
+		384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152};
 	return Nanoseconds{tens_of_us[code & 31]} * 10'000;
 }
 
@@ -29,8 +29,8 @@ void handle_retry_timer(Context& context, QueuePair& qp) {
 		cold.recovery.waiting_since = context.now;
 		transmit(context, qp);
 		if (cold.timer_armed || qp.outlet->lossless) return;
-		// Nothing new went out, because late acknowledgements have moved the queue forward during the pause: what is in flight is waited
-		// for.
+		// Nothing new went out, because late acknowledgements have moved the queue forward during the pause: what is in
+		// flight is waited for.
 	}
 	if (qp.state != QpState::rts && qp.state != QpState::sqd) return;
 	if (!qp.outlet->lossless) return judge_silence(context, qp);

@@ -83,7 +83,8 @@ std::optional<Place> place_of(std::span<const Device> devices, const Address& ad
 	}
 	if (!address.is_loopback()) return std::nullopt;
 	for (const Device& device : devices)
-		if (device.interface.is_loopback && !device.interface.gids.empty()) return Place{device, 0, device.interface.gids[0]};
+		if (device.interface.is_loopback && !device.interface.gids.empty())
+			return Place{device, 0, device.interface.gids[0]};
 	return std::nullopt;
 }
 
@@ -118,7 +119,8 @@ std::uint16_t neighbour_state(const Address& destination) {
 		nlmsghdr header;
 		ndmsg message;
 	} request{};
-	request.header = {.nlmsg_len = sizeof request, .nlmsg_type = RTM_GETNEIGH, .nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP};
+	request.header = {
+		.nlmsg_len = sizeof request, .nlmsg_type = RTM_GETNEIGH, .nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP};
 	request.message.ndm_family = static_cast<std::uint8_t>(destination.family());
 	if (send(netlink.get(), &request, sizeof request, 0) < 0) return NUD_PERMANENT;
 	const wire::Gid wanted = destination.gid();
@@ -128,18 +130,22 @@ std::uint16_t neighbour_state(const Address& destination) {
 		const ssize_t got = recv(netlink.get(), buffer.data(), buffer.size(), 0);
 		if (got <= 0) return 0;
 		auto rest = static_cast<std::size_t>(got);
-		for (auto* header = reinterpret_cast<nlmsghdr*>(buffer.data()); NLMSG_OK(header, rest); header = NLMSG_NEXT(header, rest)) {
+		for (auto* header = reinterpret_cast<nlmsghdr*>(buffer.data()); NLMSG_OK(header, rest);
+			header = NLMSG_NEXT(header, rest)) {
 			if (header->nlmsg_type == NLMSG_DONE || header->nlmsg_type == NLMSG_ERROR) return 0;
 			const auto* message = static_cast<const ndmsg*>(NLMSG_DATA(header));
 			auto attributes = header->nlmsg_len - NLMSG_LENGTH(sizeof *message);
-			for (const auto* a = reinterpret_cast<const rtattr*>(message + 1); RTA_OK(a, attributes); a = RTA_NEXT(a, attributes))
-				if (a->rta_type == NDA_DST && RTA_PAYLOAD(a) == length && std::memcmp(RTA_DATA(a), wanted.data() + offset, length) == 0)
+			for (const auto* a = reinterpret_cast<const rtattr*>(message + 1); RTA_OK(a, attributes);
+				a = RTA_NEXT(a, attributes))
+				if (a->rta_type == NDA_DST && RTA_PAYLOAD(a) == length &&
+					std::memcmp(RTA_DATA(a), wanted.data() + offset, length) == 0)
 					return message->ndm_state;
 		}
 	}
 }
 
-// Is it on a link of ours, rather than behind a router? Told by whether a datagram with a hop limit of one may be sent without one.
+// Is it on a link of ours, rather than behind a router? Told by whether a datagram with a hop limit of one may be sent
+// without one.
 bool on_link(const Address& destination, const Address& source) {
 	const engine::Descriptor socket(::socket(destination.family(), SOCK_DGRAM | SOCK_CLOEXEC, 0));
 	const int on = 1;
@@ -163,11 +169,13 @@ void provoke(const Address& destination, const Address& source) {
 }  // namespace
 
 Neighbour look_for(const Address& destination, const Address& source) {
-	if (destination.gid() == source.gid() || destination.is_loopback() || destination.is_multicast() || !on_link(destination, source))
+	if (destination.gid() == source.gid() || destination.is_loopback() || destination.is_multicast() ||
+		!on_link(destination, source))
 		return Neighbour::there;
 	const std::uint16_t state = neighbour_state(destination);
 	if (state & NUD_FAILED) return Neighbour::absent;
-	if (state & (NUD_REACHABLE | NUD_STALE | NUD_DELAY | NUD_PROBE | NUD_PERMANENT | NUD_NOARP)) return Neighbour::there;
+	if (state & (NUD_REACHABLE | NUD_STALE | NUD_DELAY | NUD_PROBE | NUD_PERMANENT | NUD_NOARP))
+		return Neighbour::there;
 	if (!(state & NUD_INCOMPLETE)) provoke(destination, source);
 	return Neighbour::unknown;
 }

@@ -27,7 +27,9 @@ public:
 	int family() const { return storage_.ss_family; }
 	const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&storage_); }
 	sockaddr* get() { return reinterpret_cast<sockaddr*>(&storage_); }
-	socklen_t size() const { return family() == AF_INET6 ? sizeof(sockaddr_in6) : family() == AF_INET ? sizeof(sockaddr_in) : 0; }
+	socklen_t size() const {
+		return family() == AF_INET6 ? sizeof(sockaddr_in6) : family() == AF_INET ? sizeof(sockaddr_in) : 0;
+	}
 
 	std::uint16_t port() const;
 	void set_port(std::uint16_t);
@@ -62,8 +64,8 @@ struct Place {
 // The device that has this address; all of 127/8 is the loopback's.
 std::optional<Place> place_of(std::span<const Device>, const Address&);
 
-// The source address from which the kernel would send to `destination`, given what is known of it. Errors are those of the kernel's
-// route: ENETUNREACH, EHOSTUNREACH, EADDRNOTAVAIL ...
+// The source address from which the kernel would send to `destination`, given what is known of it. Errors are those of
+// the kernel's route: ENETUNREACH, EHOSTUNREACH, EADDRNOTAVAIL ...
 std::expected<Address, int> source_for(const Address& destination, const Address& source);
 
 // Whether the neighbour that `destination` is reached by answers. `unknown` starts to look for it: ask again.

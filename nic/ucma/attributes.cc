@@ -119,7 +119,8 @@ bool fill_qp_attributes(ib_uverbs_qp_attr& a, const Id& id, const cm::Connection
 			a.rq_psn = c.own.starting_psn.value;
 			if (rc) {
 				a.qp_attr_mask |= IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
-				a.max_dest_rd_atomic = c.active ? std::max(c.own.responder_resources, c.other.initiator_depth) : c.other.initiator_depth;
+				a.max_dest_rd_atomic =
+					c.active ? std::max(c.own.responder_resources, c.other.initiator_depth) : c.other.initiator_depth;
 				if (c.state == cm::State::rep_sent || c.state == cm::State::established)
 					a.max_dest_rd_atomic = std::max(a.max_dest_rd_atomic, c.own.responder_resources);
 				a.max_dest_rd_atomic = std::min(a.max_dest_rd_atomic, rd_atomic_max);
@@ -136,7 +137,8 @@ bool fill_qp_attributes(ib_uverbs_qp_attr& a, const Id& id, const cm::Connection
 				a.timeout = c.ack_timeout;
 				a.retry_cnt = c.active ? c.own.retry_count : c.other.retry_count;
 				a.rnr_retry = c.other.rnr_retry_count;
-				a.max_rd_atomic = c.active ? std::min(c.own.initiator_depth, c.other.responder_resources) : c.other.responder_resources;
+				a.max_rd_atomic = c.active ? std::min(c.own.initiator_depth, c.other.responder_resources)
+										   : c.other.responder_resources;
 				a.max_rd_atomic = std::min(a.max_rd_atomic, rd_atomic_max);
 			}
 			return true;

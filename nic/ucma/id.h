@@ -94,7 +94,8 @@ struct QueuedEvent {
 // What librdmacm takes for /dev/infiniband/rdma_cm: one end of a pipe, readable while an event waits.
 struct Channel {
 	engine::Descriptor reader, writer;
-	engine::Descriptor watched;  // the reader again: a thread that waits here does so also when the program has closed its own
+	engine::Descriptor
+		watched;  // the reader again: a thread that waits here does so also when the program has closed its own
 	std::uint64_t inode = 0;
 	std::deque<QueuedEvent> events;
 

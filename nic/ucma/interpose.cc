@@ -32,7 +32,8 @@ int redirected_open(const char* path, int flags, ...) {
 		mode = va_arg(arguments, mode_t);
 		va_end(arguments);
 	}
-	// "/dev/infiniband/rdma_cm", or the name by which librdmacm looks for the character device that the kernel says it is.
+	// "/dev/infiniband/rdma_cm", or the name by which librdmacm looks for the character device that the kernel says it
+	// is.
 	if (!path) return errno = EFAULT, -1;
 	if (!std::string_view(path).ends_with("/rdma_cm")) return ::open(path, flags, mode);
 	const auto fd = the_kernel.load(std::memory_order_acquire)->open_channel();
@@ -41,8 +42,8 @@ int redirected_open(const char* path, int flags, ...) {
 	return -1;
 }
 
-// The number of the kernel's own device, which librdmacm then insists on: where its module is loaded and has no device to serve. Otherwise
-// 0.
+// The number of the kernel's own device, which librdmacm then insists on: where its module is loaded and has no device
+// to serve. Otherwise 0.
 dev_t device_number_of_the_kernels() {
 	unsigned major_number = 0, minor_number = 0;
 	if (std::FILE* file = std::fopen("/sys/class/misc/rdma_cm/dev", "re")) {
@@ -91,7 +92,9 @@ const Redirection redirections[] = {
 #if defined(__x86_64__)
 constexpr bool is_function_slot(unsigned long type) { return type == R_X86_64_JUMP_SLOT || type == R_X86_64_GLOB_DAT; }
 #elif defined(__aarch64__)
-constexpr bool is_function_slot(unsigned long type) { return type == R_AARCH64_JUMP_SLOT || type == R_AARCH64_GLOB_DAT; }
+constexpr bool is_function_slot(unsigned long type) {
+	return type == R_AARCH64_JUMP_SLOT || type == R_AARCH64_GLOB_DAT;
+}
 #endif
 
 // The dynamic section of a loaded object, as far as its imports go.
@@ -119,7 +122,8 @@ struct Imports {
 	}
 };
 
-// With full RELRO, or LD_BIND_NOW, the page of a slot cannot be written as it is. Whether it could before does not matter to it.
+// With full RELRO, or LD_BIND_NOW, the page of a slot cannot be written as it is. Whether it could before does not
+// matter to it.
 void write_slot(void** slot, void* function, bool read_only) {
 	const auto page_bytes = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
 	auto* const page = reinterpret_cast<void*>(reinterpret_cast<std::uintptr_t>(slot) & ~(page_bytes - 1));
@@ -137,7 +141,8 @@ void redirect(const link_map& module) {
 			const std::string_view name = imports.strings + imports.symbols[ELF64_R_SYM(entry.r_info)].st_name;
 			for (const Redirection& redirection : redirections)
 				if (redirection.name == name)
-					write_slot(reinterpret_cast<void**>(module.l_addr + entry.r_offset), redirection.function, imports.read_only);
+					write_slot(reinterpret_cast<void**>(module.l_addr + entry.r_offset), redirection.function,
+						imports.read_only);
 		}
 }
 
@@ -147,10 +152,12 @@ void redirect_if_librdmacm(void* caller, Kernel& kernel) {
 	static std::mutex mutex;
 	Dl_info info;
 	link_map* module = nullptr;
-	if (!dladdr1(caller, &info, reinterpret_cast<void**>(&module), RTLD_DL_LINKMAP) || !module || !info.dli_fname) return;
+	if (!dladdr1(caller, &info, reinterpret_cast<void**>(&module), RTLD_DL_LINKMAP) || !module || !info.dli_fname)
+		return;
 	if (std::string_view(info.dli_fname).find("librdmacm") == std::string_view::npos) return;
 	const std::lock_guard lock(mutex);
-	// A copy that was unloaded and loaded again may lie where it lay, with fresh slots: so it is done again, which does no harm.
+	// A copy that was unloaded and loaded again may lie where it lay, with fresh slots: so it is done again, which does
+	// no harm.
 	the_kernel.store(&kernel, std::memory_order_release);
 	redirect(*module);
 }

@@ -125,7 +125,8 @@ Kernel::Result Kernel::run(Channel& channel, const rdma_ucm_cmd_hdr& header, con
 		}
 		case RDMA_USER_CM_CMD_RESOLVE_IP: {
 			const auto& c = as<rdma_ucm_resolve_ip>(in);
-			const auto source = Address::from(&c.src_addr, sizeof c.src_addr), destination = Address::from(&c.dst_addr, sizeof c.dst_addr);
+			const auto source = Address::from(&c.src_addr, sizeof c.src_addr),
+					   destination = Address::from(&c.dst_addr, sizeof c.dst_addr);
 			if (!destination) return Unexpected(EINVAL);
 			return resolve_address(channel, c.id, source.value_or(Address()), *destination, c.timeout_ms);
 		}
@@ -156,7 +157,8 @@ Kernel::Result Kernel::run(Channel& channel, const rdma_ucm_cmd_hdr& header, con
 		case RDMA_USER_CM_CMD_JOIN_MCAST: {
 			const auto& c = as<rdma_ucm_join_mcast>(in);
 			const auto group = Address::from(&c.addr, std::min<std::size_t>(c.addr_size, sizeof c.addr));
-			const bool known = c.join_flags == RDMA_MC_JOIN_FLAG_FULLMEMBER || c.join_flags == RDMA_MC_JOIN_FLAG_SENDONLY_FULLMEMBER;
+			const bool known =
+				c.join_flags == RDMA_MC_JOIN_FLAG_FULLMEMBER || c.join_flags == RDMA_MC_JOIN_FLAG_SENDONLY_FULLMEMBER;
 			return group && known ? join(channel, c.id, c.uid, c.response, *group, header.out) : Unexpected(EINVAL);
 		}
 		case RDMA_USER_CM_CMD_LEAVE_MCAST: return leave(channel, as<rdma_ucm_destroy_id>(in), header.out);
@@ -172,7 +174,8 @@ std::expected<std::shared_ptr<Id>, int> Kernel::find(Channel& channel, std::uint
 	return at->second;
 }
 
-std::shared_ptr<Id> Kernel::make_id(Channel& channel, std::uint64_t uid, std::uint16_t port_space, std::uint8_t qp_type) {
+std::shared_ptr<Id> Kernel::make_id(
+	Channel& channel, std::uint64_t uid, std::uint16_t port_space, std::uint8_t qp_type) {
 	auto id = std::make_shared<Id>();
 	do id->number = next_number_++;
 	while (ids_.contains(id->number));
@@ -187,8 +190,8 @@ std::shared_ptr<Id> Kernel::make_id(Channel& channel, std::uint64_t uid, std::ui
 
 void Kernel::report(const std::shared_ptr<Id>& id, EventType event, int status) { report(id, event, status, {}); }
 
-void Kernel::report(
-	const std::shared_ptr<Id>& id, EventType event, int status, const rdma_ucm_event_resp& filled, std::shared_ptr<Id> child) {
+void Kernel::report(const std::shared_ptr<Id>& id, EventType event, int status, const rdma_ucm_event_resp& filled,
+	std::shared_ptr<Id> child) {
 	QueuedEvent queued{filled, id, std::move(child), {}};
 	queued.content.event = static_cast<std::uint32_t>(event);
 	queued.content.status = static_cast<std::uint32_t>(status);

@@ -1,8 +1,9 @@
-// The kernel's half of rdma_cm, in process: librdmacm speaks to it through a descriptor by the commands of <rdma/rdma_user_cm.h>, as it
-// would to /dev/infiniband/rdma_cm (interpose.cc sees to that). What the commands do is the kernel's: the same events, the same errno
-// values.
+// The kernel's half of rdma_cm, in process: librdmacm speaks to it through a descriptor by the commands of
+// <rdma/rdma_user_cm.h>, as it would to /dev/infiniband/rdma_cm (interpose.cc sees to that). What the commands do is
+// the kernel's: the same events, the same errno values.
 //
-// Ids and channels are used under the engine's lock. What may block (finding the process behind a port) is done without it.
+// Ids and channels are used under the engine's lock. What may block (finding the process behind a port) is done without
+// it.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -41,7 +42,8 @@ public:
 	std::expected<int, int> open_channel();
 	bool is_channel(int fd);
 	const Host& host() const { return host_; }
-	// One command of `bytes` bytes. The bytes taken, or -1 and errno, as write() would. Empty: the descriptor is no channel's.
+	// One command of `bytes` bytes. The bytes taken, or -1 and errno, as write() would. Empty: the descriptor is no
+	// channel's.
 	std::optional<ssize_t> command(int fd, const void* command, std::size_t bytes);
 	// Closes the descriptor and ends its ids. False: it is no channel's.
 	bool close_channel(int fd);
@@ -68,7 +70,8 @@ private:
 	Result create_id(Channel&, const rdma_ucm_create_id&, std::size_t room);
 	Result destroy_id(Channel&, const rdma_ucm_destroy_id&, std::size_t room);
 	Result bind(Channel&, std::uint32_t id, const void* address, std::size_t bytes);
-	Result resolve_address(Channel&, std::uint32_t id, const Address& source, const Address& destination, std::uint32_t timeout_ms);
+	Result resolve_address(
+		Channel&, std::uint32_t id, const Address& source, const Address& destination, std::uint32_t timeout_ms);
 	Result resolve_route(Channel&, const rdma_ucm_resolve_route&);
 	Result query_route(Channel&, const rdma_ucm_query&, std::size_t room);
 	Result query(Channel&, const rdma_ucm_query&, std::size_t room);
@@ -81,19 +84,22 @@ private:
 	Result get_event(Channel&, const rdma_ucm_get_event&, std::size_t room);
 	Result set_option(Channel&, const rdma_ucm_set_option&);
 	Result notify(Channel&, const rdma_ucm_notify&);
-	Result join(Channel&, std::uint32_t id, std::uint64_t uid, std::uint64_t response, const Address& group, std::size_t room);
+	Result join(
+		Channel&, std::uint32_t id, std::uint64_t uid, std::uint64_t response, const Address& group, std::size_t room);
 	Result leave(Channel&, const rdma_ucm_destroy_id&, std::size_t room);
 	Result migrate(Channel&, const rdma_ucm_migrate_id&, std::size_t room);
 
 	template <class Act> auto locked(Act&& act) {
-		return engine_->control([&](adapter::ChannelAdapter& adapter) { return act(adapter.connections(), adapter.context().now); });
+		return engine_->control(
+			[&](adapter::ChannelAdapter& adapter) { return act(adapter.connections(), adapter.context().now); });
 	}
 	std::shared_ptr<Channel> find_channel(int fd);  // of this very file
 	// Under the engine's lock.
 	std::expected<std::shared_ptr<Id>, int> find(Channel&, std::uint32_t number);
 	std::shared_ptr<Id> make_id(Channel&, std::uint64_t uid, std::uint16_t port_space, std::uint8_t qp_type);
 	void report(const std::shared_ptr<Id>&, EventType event, int status = 0);
-	void report(const std::shared_ptr<Id>&, EventType event, int status, const rdma_ucm_event_resp& filled, std::shared_ptr<Id> child = {});
+	void report(const std::shared_ptr<Id>&, EventType event, int status, const rdma_ucm_event_resp& filled,
+		std::shared_ptr<Id> child = {});
 	void end(cm::ConnectionManager&, Nanoseconds now, Id&);
 	void deliver_request(cm::ConnectionManager&, Nanoseconds now, const cm::Event&);
 	static void count_accepted(Id&);

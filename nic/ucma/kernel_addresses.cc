@@ -29,7 +29,8 @@ bool overlap(const Address& a, const Address& b) { return a.is_any() || b.is_any
 
 }  // namespace
 
-// The errno of what stands in the way of `id` having the port, or 0. To listen, it must be nobody else's; sharing is for the bound.
+// The errno of what stands in the way of `id` having the port, or 0. To listen, it must be nobody else's; sharing is
+// for the bound.
 int Kernel::port_conflict(const Id& id, cm::ServiceId service, bool to_listen) const {
 	const auto [first, last] = ports_.equal_range(service);
 	for (auto at = first; at != last; ++at) {
@@ -46,8 +47,9 @@ std::expected<void, int> Kernel::take_port(Id& id, std::uint16_t wanted) {
 	Random random(secure_random<std::uint64_t>());
 	int conflict = EADDRNOTAVAIL;
 	for (int attempt = 0; attempt < (wanted ? 1 : 200); ++attempt) {
-		const std::uint16_t port =
-			wanted ? wanted : static_cast<std::uint16_t>(ephemeral_first + random.below(ephemeral_last - ephemeral_first + 1));
+		const std::uint16_t port = wanted
+			? wanted
+			: static_cast<std::uint16_t>(ephemeral_first + random.below(ephemeral_last - ephemeral_first + 1));
 		const cm::ServiceId service = cm::service_of(id.port_space, port);
 		enum {
 			ours,
@@ -104,8 +106,8 @@ Kernel::Result Kernel::bind(Channel& channel, std::uint32_t number, const void* 
 	});
 }
 
-Kernel::Result Kernel::resolve_address(
-	Channel& channel, std::uint32_t number, const Address& given_source, const Address& given_destination, std::uint32_t timeout_ms) {
+Kernel::Result Kernel::resolve_address(Channel& channel, std::uint32_t number, const Address& given_source,
+	const Address& given_destination, std::uint32_t timeout_ms) {
 	const auto found = locked([&](cm::ConnectionManager&, Nanoseconds) { return find(channel, number); });
 	if (!found) return Unexpected(found.error());
 	const std::shared_ptr<Id>& id = *found;
@@ -133,8 +135,8 @@ Kernel::Result Kernel::resolve_address(
 		// A port that nobody will be called at: it need not be anybody's alone.
 		if (port) id->source.set_port(port);
 		else if (!id->owns_port)
-			id->source.set_port(
-				static_cast<std::uint16_t>(ephemeral_first + secure_random<std::uint32_t>() % (ephemeral_last - ephemeral_first + 1)));
+			id->source.set_port(static_cast<std::uint16_t>(
+				ephemeral_first + secure_random<std::uint32_t>() % (ephemeral_last - ephemeral_first + 1)));
 		id->destination = destination;
 		id->place = std::move(place);
 		if (neighbour == Neighbour::there) {
@@ -208,7 +210,9 @@ Kernel::Result Kernel::resolve_route(Channel& channel, const rdma_ucm_resolve_ro
 
 namespace {
 
-bool has_route(const Id& id) { return id.state >= State::route_resolved && id.state != State::listening && id.destination.given(); }
+bool has_route(const Id& id) {
+	return id.state >= State::route_resolved && id.state != State::listening && id.destination.given();
+}
 
 // In RoCE a path record says what the two GIDs say.
 ib_user_path_rec path_of(const Id& id) {

@@ -63,14 +63,15 @@ Kernel::Result Kernel::connect(Channel& channel, const rdma_ucm_connect& c) {
 	if (!found) return Unexpected(found.error());
 	const std::shared_ptr<Id>& id = *found;
 	const wire::AddressPair pair = pair_of(*id);
-	const auto outlet =
-		engine_->service_outlet(pair, id->destination.is_loopback() || host_.is_local(id->destination.gid()), id->remote_service());
+	const auto outlet = engine_->service_outlet(
+		pair, id->destination.is_loopback() || host_.is_local(id->destination.gid()), id->remote_service());
 	return locked([&](cm::ConnectionManager& connections, Nanoseconds now) -> Result {
 		if (id->state != State::connecting) return {};
 		if (!outlet) {
-			// What its own Communication Manager would answer if nobody serves the port; and if the process behind it stands still, nobody
-			// does.
-			if (outlet.error() == ECONNREFUSED && id->is_datagram()) report(id, EventType::unreachable, cm::sidr_status::unsupported);
+			// What its own Communication Manager would answer if nobody serves the port; and if the process behind it
+			// stands still, nobody does.
+			if (outlet.error() == ECONNREFUSED && id->is_datagram())
+				report(id, EventType::unreachable, cm::sidr_status::unsupported);
 			else if (outlet.error() == ECONNREFUSED || outlet.error() == ECONNRESET)
 				report(id, EventType::rejected,
 					outlet.error() == ECONNRESET ? cm::reject_reason::consumer : cm::reject_reason::invalid_service);
@@ -107,9 +108,11 @@ Kernel::Result Kernel::accept(Channel& channel, const rdma_ucm_accept& c) {
 		const auto data = std::as_bytes(std::span(c.conn_param.private_data, c.conn_param.private_data_len));
 		if (id.is_datagram()) {
 			id.q_key = c.conn_param.qkey ? c.conn_param.qkey : default_q_key;
-			if (!connections.answer(now, id.connection, cm::sidr_status::success, {c.conn_param.qp_num & 0xffffff}, id.q_key, data))
+			if (!connections.answer(
+					now, id.connection, cm::sidr_status::success, {c.conn_param.qp_num & 0xffffff}, id.q_key, data))
 				return Unexpected(EINVAL);
-		} else if (!connections.reply(now, id.connection, half_of(c.conn_param, id.starting_psn), id.place->device.guid, data)) {
+		} else if (!connections.reply(
+					   now, id.connection, half_of(c.conn_param, id.starting_psn), id.place->device.guid, data)) {
 			return Unexpected(EINVAL);
 		}
 		id.uid = c.uid;
@@ -125,7 +128,8 @@ Kernel::Result Kernel::reject(Channel& channel, const rdma_ucm_reject& c) {
 		const auto id = find(channel, c.id);
 		if (!id) return Unexpected(id.error());
 		const std::uint16_t reason = c.reason ? c.reason : cm::reject_reason::consumer;
-		const auto data = std::as_bytes(std::span(c.private_data, std::min<std::size_t>(c.private_data_len, sizeof c.private_data)));
+		const auto data =
+			std::as_bytes(std::span(c.private_data, std::min<std::size_t>(c.private_data_len, sizeof c.private_data)));
 		if (!connections.reject(now, (*id)->connection, reason, data)) return Unexpected(EINVAL);
 		return {};
 	});
@@ -163,9 +167,10 @@ Kernel::Result Kernel::init_qp_attr(Channel& channel, const rdma_ucm_init_qp_att
 	return found ? respond(c.response, room, attributes) : found;
 }
 
-// The queue pair is attached to the group by the program's library when it has the event, and packets come from then on.
-Kernel::Result Kernel::join(
-	Channel& channel, std::uint32_t number, std::uint64_t uid, std::uint64_t response, const Address& group, std::size_t room) {
+// The queue pair is attached to the group by the program's library when it has the event, and packets come from then
+// on.
+Kernel::Result Kernel::join(Channel& channel, std::uint32_t number, std::uint64_t uid, std::uint64_t response,
+	const Address& group, std::size_t room) {
 	std::uint32_t joined = 0;
 	const Result result = locked([&](cm::ConnectionManager&, Nanoseconds) -> Result {
 		const auto found = find(channel, number);
@@ -212,15 +217,17 @@ void Kernel::count_accepted(Id& id) {
 }
 
 void Kernel::deliver_request(cm::ConnectionManager& connections, Nanoseconds now, const cm::Event& event) {
-	// The listener was there when the request came: a listener leaves the manager before it goes, and its events are delivered at once.
+	// The listener was there when the request came: a listener leaves the manager before it goes, and its events are
+	// delivered at once.
 	auto* const listener = static_cast<Id*>(event.listener);
 	const auto at = ids_.find(listener->number);
 	if (at == ids_.end() || listener->backlog_left == 0) {
 		connections.reject(now, event.connection, cm::reject_reason::consumer, {});
 		return connections.destroy(now, event.connection);
 	}
-	const auto& addresses = std::holds_alternative<cm::Req>(event.message) ? std::get<cm::Req>(event.message).addresses
-																		   : std::get<cm::SidrReq>(event.message).addresses;
+	const auto& addresses = std::holds_alternative<cm::Req>(event.message)
+		? std::get<cm::Req>(event.message).addresses
+		: std::get<cm::SidrReq>(event.message).addresses;
 	auto child = make_id(*listener->channel, listener->uid, listener->port_space, listener->qp_type);
 	child->state = State::connecting;
 	child->connection = event.connection;
@@ -236,7 +243,8 @@ void Kernel::deliver_request(cm::ConnectionManager& connections, Nanoseconds now
 
 void Kernel::deliver(cm::ConnectionManager& connections, Nanoseconds now, const cm::Event& event) {
 	using Kind = cm::Event::Kind;
-	if (event.kind == Kind::request || event.kind == Kind::datagram_request) return deliver_request(connections, now, event);
+	if (event.kind == Kind::request || event.kind == Kind::datagram_request)
+		return deliver_request(connections, now, event);
 	auto* const user = static_cast<Id*>(event.user);
 	if (!user) return;
 	const auto at = ids_.find(user->number);
@@ -249,11 +257,16 @@ void Kernel::deliver(cm::ConnectionManager& connections, Nanoseconds now, const 
 			id->state = State::disconnected;
 			if (event.status == cm::reject_reason::invalid_service) engine_->forget_service(id->remote_service());
 			return report(id, EventType::rejected, event.status, event_of(event.message));
-		case Kind::unreachable: id->state = State::disconnected; return report(id, EventType::unreachable, event.status);
-		case Kind::disconnected: id->state = State::disconnected; return report(id, EventType::disconnected, event.status);
+		case Kind::unreachable:
+			id->state = State::disconnected;
+			return report(id, EventType::unreachable, event.status);
+		case Kind::disconnected:
+			id->state = State::disconnected;
+			return report(id, EventType::disconnected, event.status);
 		case Kind::timewait_exit: return report(id, EventType::timewait_exit);
 		case Kind::datagram_response: {
-			if (event.status != cm::sidr_status::success) return report(id, EventType::unreachable, event.status, event_of(event.message));
+			if (event.status != cm::sidr_status::success)
+				return report(id, EventType::unreachable, event.status, event_of(event.message));
 			id->state = State::connected;
 			rdma_ucm_event_resp filled = event_of(event.message);
 			id->q_key = filled.param.ud.qkey;

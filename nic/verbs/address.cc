@@ -12,7 +12,8 @@ namespace verbena::verbs {
 ibv_ah* create_ah(ibv_pd* pd, ibv_ah_attr* attributes) {
 	const auto& gids = SoftContext::of(pd->context).device().interface.gids;
 	// RoCE has no addresses but GIDs.
-	if (attributes->port_num != 1 || !attributes->is_global || attributes->grh.sgid_index >= gids.size()) return errno = EINVAL, nullptr;
+	if (attributes->port_num != 1 || !attributes->is_global || attributes->grh.sgid_index >= gids.size())
+		return errno = EINVAL, nullptr;
 	auto* ah = new (std::nothrow) SoftAh;
 	if (!ah) return errno = ENOMEM, nullptr;
 	ah->public_ah.context = pd->context;
@@ -28,7 +29,8 @@ ibv_ah* create_ah(ibv_pd* pd, ibv_ah_attr* attributes) {
 	return &ah->public_ah;
 }
 
-// rsockets' datagrams are sent to their own port by its LID, which only InfiniBand has. Here the port's own GID is the way.
+// rsockets' datagrams are sent to their own port by its LID, which only InfiniBand has. Here the port's own GID is the
+// way.
 ibv_ah* create_ah_for_librdmacm(ibv_pd* pd, ibv_ah_attr* attributes) {
 	ibv_ah_attr by_gid = *attributes;
 	const auto& gids = SoftContext::of(pd->context).device().interface.gids;
@@ -45,7 +47,8 @@ int destroy_ah(ibv_ah* ah) {
 	return 0;
 }
 
-// The reverse path of a received datagram, from the 40 bytes in front of it. The two forms are told apart as grh.h says.
+// The reverse path of a received datagram, from the 40 bytes in front of it. The two forms are told apart as grh.h
+// says.
 int init_ah_from_wc(ibv_context* context, std::uint8_t port, ibv_wc* wc, ibv_grh* grh, ibv_ah_attr* attributes) {
 	*attributes = {};
 	attributes->port_num = port;

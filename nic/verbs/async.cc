@@ -23,8 +23,8 @@ void deliver_async_event(const transport::RaisedEvent& raised) {
 			context = event.element.srq->context;
 			break;
 		default: {
-			static constexpr ibv_event_type types[] = {
-				IBV_EVENT_QP_REQ_ERR, IBV_EVENT_QP_ACCESS_ERR, IBV_EVENT_COMM_EST, IBV_EVENT_SQ_DRAINED, IBV_EVENT_QP_LAST_WQE_REACHED};
+			static constexpr ibv_event_type types[] = {IBV_EVENT_QP_REQ_ERR, IBV_EVENT_QP_ACCESS_ERR,
+				IBV_EVENT_COMM_EST, IBV_EVENT_SQ_DRAINED, IBV_EVENT_QP_LAST_WQE_REACHED};
 			event.event_type = types[static_cast<int>(raised.kind)];
 			event.element.qp = static_cast<SoftQp*>(raised.object)->base();
 			context = event.element.qp->context;
@@ -36,7 +36,8 @@ void deliver_async_event(const transport::RaisedEvent& raised) {
 int get_async_event(ibv_context* context, ibv_async_event* event) {
 	if (SoftContext::of(context).dead) return errno = EIO, -1;  // the descriptor is the parent's, too
 	engine::Engine& engine = *SoftContext::of(context).engine;
-	if (!SoftContext::of(context).async_events.pop(*event, [&](int fd) { return engine.drive_until_readable(fd); })) return -1;
+	if (!SoftContext::of(context).async_events.pop(*event, [&](int fd) { return engine.drive_until_readable(fd); }))
+		return -1;
 	switch (event->event_type) {
 		case IBV_EVENT_CQ_ERR: {
 			SoftCq& cq = SoftCq::of(event->element.cq);

@@ -29,7 +29,8 @@ int destroy_comp_channel(ibv_comp_channel* channel) {
 
 namespace {
 
-ibv_cq* make_cq(ibv_context* context, std::uint32_t entries, void* cq_context, ibv_comp_channel* channel, std::uint32_t vector) {
+ibv_cq* make_cq(
+	ibv_context* context, std::uint32_t entries, void* cq_context, ibv_comp_channel* channel, std::uint32_t vector) {
 	if (entries == 0 || entries > static_cast<std::uint32_t>(limits::cqe) ||
 		vector >= static_cast<std::uint32_t>(context->num_comp_vectors))
 		return errno = EINVAL, nullptr;
@@ -58,17 +59,19 @@ ibv_cq* make_cq(ibv_context* context, std::uint32_t entries, void* cq_context, i
 
 ibv_cq* create_cq(ibv_context* context, int cqe, void* cq_context, ibv_comp_channel* channel, int comp_vector) {
 	if (cqe <= 0 || comp_vector < 0) return errno = EINVAL, nullptr;
-	return make_cq(context, static_cast<std::uint32_t>(cqe), cq_context, channel, static_cast<std::uint32_t>(comp_vector));
+	return make_cq(
+		context, static_cast<std::uint32_t>(cqe), cq_context, channel, static_cast<std::uint32_t>(comp_vector));
 }
 
 ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* init) {
-	constexpr std::uint64_t supported = static_cast<std::uint64_t>(IBV_WC_STANDARD_FLAGS) | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP |
-		IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK;
+	constexpr std::uint64_t supported = static_cast<std::uint64_t>(IBV_WC_STANDARD_FLAGS) |
+		IBV_WC_EX_WITH_COMPLETION_TIMESTAMP | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK;
 	constexpr std::uint32_t flags_ignored = IBV_CREATE_CQ_ATTR_SINGLE_THREADED | IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN;
 	if (init->wc_flags & ~supported) return errno = EOPNOTSUPP, nullptr;
 	if (init->comp_mask & ~static_cast<std::uint32_t>(IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD))
 		return errno = EINVAL, nullptr;
-	if ((init->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS) && (init->flags & ~flags_ignored)) return errno = EINVAL, nullptr;
+	if ((init->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS) && (init->flags & ~flags_ignored))
+		return errno = EINVAL, nullptr;
 	ibv_cq* cq = make_cq(context, init->cqe, init->cq_context, init->channel, init->comp_vector);
 	if (!cq) return nullptr;
 	SoftCq::of(cq).wc_flags = init->wc_flags;
@@ -79,7 +82,8 @@ int resize_cq(ibv_cq* public_cq, int cqe) {
 	if (cqe <= 0 || cqe > limits::cqe) return errno = EINVAL;
 	SoftCq& cq = SoftCq::of(public_cq);
 	cq.queue->lock.lock();
-	const bool done = cq.engine->control([&](adapter::ChannelAdapter&) { return cq.queue->resize(static_cast<std::uint32_t>(cqe)); });
+	const bool done =
+		cq.engine->control([&](adapter::ChannelAdapter&) { return cq.queue->resize(static_cast<std::uint32_t>(cqe)); });
 	cq.queue->lock.unlock();
 	if (!done) return errno = EINVAL;  // what lies in the queue does not fit
 	cq.public_cq.cqe = static_cast<int>(cq.queue->capacity());
@@ -90,8 +94,8 @@ int destroy_cq(ibv_cq* public_cq) {
 	SoftCq& cq = SoftCq::of(public_cq);
 	if (cq.users) return errno = EBUSY;
 	if (ibv_comp_channel* channel = cq.public_cq.channel) {
-		// No new event can come; those that nobody has fetched vanish, those that were fetched must be acknowledged first
-		// (ibv_destroy_cq(3)).
+		// No new event can come; those that nobody has fetched vanish, those that were fetched must be acknowledged
+		// first (ibv_destroy_cq(3)).
 		cq.engine->control([&](adapter::ChannelAdapter&) {
 			SoftChannel::of(channel).events.remove_if([&](ibv_cq* queued) { return queued == public_cq; });
 			return 0;
@@ -103,8 +107,8 @@ int destroy_cq(ibv_cq* public_cq) {
 		return event.event_type == IBV_EVENT_CQ_ERR && event.element.cq == public_cq;
 	});
 	pthread_mutex_lock(&cq.public_cq.mutex);
-	while (
-		cq.public_cq.comp_events_completed != cq.delivered.completions || cq.public_cq.async_events_completed != cq.delivered.asynchronous)
+	while (cq.public_cq.comp_events_completed != cq.delivered.completions ||
+		cq.public_cq.async_events_completed != cq.delivered.asynchronous)
 		pthread_cond_wait(&cq.public_cq.cond, &cq.public_cq.mutex);
 	pthread_mutex_unlock(&cq.public_cq.mutex);
 	--SoftContext::of(cq.public_cq.context).users;
@@ -120,7 +124,8 @@ void deliver_completion_event(queues::CompletionQueue& queue) {
 int get_cq_event(ibv_comp_channel* channel, ibv_cq** public_cq, void** cq_context) {
 	if (SoftContext::of(channel->context).dead) return errno = EIO, -1;  // the descriptor is the parent's, too
 	engine::Engine& engine = *SoftContext::of(channel->context).engine;
-	if (!SoftChannel::of(channel).events.pop(*public_cq, [&](int fd) { return engine.drive_until_readable(fd); })) return -1;
+	if (!SoftChannel::of(channel).events.pop(*public_cq, [&](int fd) { return engine.drive_until_readable(fd); }))
+		return -1;
 	SoftCq& cq = SoftCq::of(*public_cq);
 	*cq_context = cq.public_cq.cq_context;
 	pthread_mutex_lock(&cq.public_cq.mutex);

@@ -1,5 +1,5 @@
-// Posting and polling: what a program does for each message. No allocation, no system call, no lock but the queue's own and a try at the
-// engine's.
+// Posting and polling: what a program does for each message. No allocation, no system call, no lock but the queue's own
+// and a try at the engine's.
 #include <cerrno>
 #include <mutex>
 
@@ -16,8 +16,8 @@ using transport::QpState;
 using transport::QueuePair;
 
 static_assert(sizeof(Segment) == sizeof(ibv_sge) && offsetof(Segment, lkey) == offsetof(ibv_sge, lkey));
-static_assert(
-	IBV_WR_SEND_WITH_INV == static_cast<int>(SendOpcode::send_invalidate) && IBV_WR_BIND_MW == static_cast<int>(SendOpcode::bind_window));
+static_assert(IBV_WR_SEND_WITH_INV == static_cast<int>(SendOpcode::send_invalidate) &&
+	IBV_WR_BIND_MW == static_cast<int>(SendOpcode::bind_window));
 static_assert(int{IBV_SEND_FENCE} == int{queues::send_fence} && int{IBV_SEND_INLINE} == int{queues::send_inline} &&
 	int{IBV_SEND_SOLICITED} == int{queues::send_solicited});
 
@@ -30,7 +30,8 @@ int fill_segments(SoftQp& sqp, SendWqe& wqe, const ibv_send_wr& wr) {
 		if (length > sqp.inline_max) return ENOMEM;
 		std::byte* to = wqe.inline_data();
 		for (int i = 0; i < wr.num_sge; ++i) {
-			if (!memory::guarded_copy(to, reinterpret_cast<const void*>(wr.sg_list[i].addr), wr.sg_list[i].length)) return EFAULT;
+			if (!memory::guarded_copy(to, reinterpret_cast<const void*>(wr.sg_list[i].addr), wr.sg_list[i].length))
+				return EFAULT;
 			to += wr.sg_list[i].length;
 		}
 	} else {
@@ -91,7 +92,9 @@ int fill_wqe(SoftQp& sqp, SendWqe& wqe, const ibv_send_wr& wr) {
 		case IBV_WR_BIND_MW: {
 			const ibv_mw_bind_info& info = wr.bind_mw.bind_info;
 			const ibv_mw& mw = *wr.bind_mw.mw;
-			if (!SoftPd::same(mw.pd, sqp.base()->pd) || (info.length && (!info.mr || !SoftPd::same(info.mr->pd, mw.pd)))) return EINVAL;
+			if (!SoftPd::same(mw.pd, sqp.base()->pd) ||
+				(info.length && (!info.mr || !SoftPd::same(info.mr->pd, mw.pd))))
+				return EINVAL;
 			wqe.length = 0;
 			wqe.bind.address = info.addr;
 			wqe.bind.length = info.length;

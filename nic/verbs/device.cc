@@ -90,8 +90,8 @@ int close_device(ibv_context* public_context) {
 	SoftContext& context = SoftContext::of(public_context);
 	remove_context(context);
 	if (context.users) {
-		// What was not destroyed ends with its context, as in a kernel: peers find nobody. The memory stays, because the program still has
-		// pointers to it.
+		// What was not destroyed ends with its context, as in a kernel: peers find nobody. The memory stays, because
+		// the program still has pointers to it.
 		context.engine->control([&](adapter::ChannelAdapter& adapter) {
 			adapter.queue_pairs().for_each([&](transport::QueuePair& qp) {
 				if (static_cast<SoftQp*>(qp.cold->user)->public_qp.qp_base.context != public_context) return;
@@ -117,8 +117,8 @@ int query_device(ibv_context* context, ibv_device_attr* a) {
 	a->hw_ver = 0;
 	a->max_qp = limits::qp;
 	a->max_qp_wr = limits::qp_wr;
-	a->device_cap_flags = IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_MEM_WINDOW |
-		IBV_DEVICE_MEM_WINDOW_TYPE_2B | IBV_DEVICE_MEM_MGT_EXTENSIONS;
+	a->device_cap_flags = IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_CURR_QP_STATE_MOD |
+		IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2B | IBV_DEVICE_MEM_MGT_EXTENSIONS;
 	a->max_sge = limits::sge;
 	a->max_sge_rd = limits::sge;
 	a->max_cq = limits::cq;
@@ -143,7 +143,8 @@ int query_device(ibv_context* context, ibv_device_attr* a) {
 	return 0;
 }
 
-int query_device_ex(ibv_context* context, const ibv_query_device_ex_input*, ibv_device_attr_ex* attributes, std::size_t size) {
+int query_device_ex(
+	ibv_context* context, const ibv_query_device_ex_input*, ibv_device_attr_ex* attributes, std::size_t size) {
 	ibv_device_attr_ex full{};
 	query_device(context, &full.orig_attr);
 	full.completion_timestamp_mask = ~0ull;
@@ -155,7 +156,8 @@ int query_device_ex(ibv_context* context, const ibv_query_device_ex_input*, ibv_
 	constexpr std::uint32_t messages = IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_SRQ_RECV;
 	full.odp_caps.general_caps = IBV_ODP_SUPPORT | IBV_ODP_SUPPORT_IMPLICIT;
 	full.odp_caps.per_transport_caps = {
-		messages | IBV_ODP_SUPPORT_WRITE | IBV_ODP_SUPPORT_READ | IBV_ODP_SUPPORT_ATOMIC, messages | IBV_ODP_SUPPORT_WRITE, messages};
+		messages | IBV_ODP_SUPPORT_WRITE | IBV_ODP_SUPPORT_READ | IBV_ODP_SUPPORT_ATOMIC,
+		messages | IBV_ODP_SUPPORT_WRITE, messages};
 	std::memset(attributes, 0, size);
 	std::memcpy(attributes, &full, std::min(size, sizeof full));
 	return 0;
@@ -185,13 +187,15 @@ int query_gid(ibv_context* context, std::uint8_t port, int index, ibv_gid* gid) 
 	if (port != 1 || index < 0 || index >= static_cast<int>(engine::gid_table_length)) return fail(EINVAL);
 	const auto& gids = SoftContext::of(context).device().interface.gids;
 	*gid = {};
-	if (static_cast<std::size_t>(index) < gids.size()) std::memcpy(gid->raw, gids[static_cast<std::size_t>(index)].data(), 16);
+	if (static_cast<std::size_t>(index) < gids.size())
+		std::memcpy(gid->raw, gids[static_cast<std::size_t>(index)].data(), 16);
 	return 0;
 }
 
-int query_gid_ex(
-	ibv_context* context, std::uint32_t port, std::uint32_t index, ibv_gid_entry* entry, std::uint32_t flags, std::size_t entry_size) {
-	if (flags || port != 1 || index >= engine::gid_table_length || entry_size < sizeof(ibv_gid_entry)) return errno = EINVAL;
+int query_gid_ex(ibv_context* context, std::uint32_t port, std::uint32_t index, ibv_gid_entry* entry,
+	std::uint32_t flags, std::size_t entry_size) {
+	if (flags || port != 1 || index >= engine::gid_table_length || entry_size < sizeof(ibv_gid_entry))
+		return errno = EINVAL;
 	const engine::Interface& interface = SoftContext::of(context).device().interface;
 	if (index >= interface.gids.size()) return errno = ENODATA;
 	std::memset(entry, 0, entry_size);
@@ -203,7 +207,8 @@ int query_gid_ex(
 	return 0;
 }
 
-ssize_t query_gid_table(ibv_context* context, ibv_gid_entry* entries, std::size_t count_max, std::uint32_t flags, std::size_t entry_size) {
+ssize_t query_gid_table(
+	ibv_context* context, ibv_gid_entry* entries, std::size_t count_max, std::uint32_t flags, std::size_t entry_size) {
 	const std::size_t count = SoftContext::of(context).device().interface.gids.size();
 	if (flags || entry_size < sizeof(ibv_gid_entry) || count > count_max) {
 		errno = EINVAL;

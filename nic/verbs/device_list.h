@@ -1,7 +1,8 @@
 // What ibv_get_device_list returns: the real devices, then ours, then NULL.
 //
 // The real library counts references by its own list, so that list is kept, in a slot in front of ours, until
-// ibv_free_device_list: the real devices live exactly as long as they would without us. Any thread may call; nothing is shared.
+// ibv_free_device_list: the real devices live exactly as long as they would without us. Any thread may call; nothing is
+// shared.
 #pragma once
 
 #include <span>

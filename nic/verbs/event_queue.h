@@ -1,5 +1,5 @@
-// A queue of events that a program reads through a descriptor: one eventfd count for each event, so that it is never readable without one.
-// Any thread.
+// A queue of events that a program reads through a descriptor: one eventfd count for each event, so that it is never
+// readable without one. Any thread.
 #pragma once
 
 #include <cstdint>
@@ -30,8 +30,8 @@ public:
 		[[maybe_unused]] const ssize_t written = write(fd_, &one, sizeof one);
 	}
 
-	// Waits unless the program made the descriptor non-blocking: wait(fd) returns true when the descriptor is readable, and false with
-	// errno set. False: errno says why.
+	// Waits unless the program made the descriptor non-blocking: wait(fd) returns true when the descriptor is readable,
+	// and false with errno set. False: errno says why.
 	template <class Wait> bool pop(Event& event, Wait&& wait) {
 		for (;;) {
 			pollfd readable{fd_, POLLIN, 0};

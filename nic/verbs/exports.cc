@@ -1,8 +1,8 @@
-// The exported verbs that our NIC implements: ours go to provider.h, the rest to the real library. Nothing is decided here but
-// whose the argument is. (unsupported.cc has the exported verbs that our NIC lacks.)
+// The exported verbs that our NIC implements: ours go to provider.h, the rest to the real library. Nothing is decided
+// here but whose the argument is. (unsupported.cc has the exported verbs that our NIC lacks.)
 //
-// Every public function that takes a device, a context or an object must be exported, here or there: one that is left out is
-// answered by the real libibverbs, which takes our context for its own and crashes. tests/abi holds us to it.
+// Every public function that takes a device, a context or an object must be exported, here or there: one that is left
+// out is answered by the real libibverbs, which takes our context for its own and crashes. tests/abi holds us to it.
 #include <atomic>
 #include <cerrno>
 
@@ -33,7 +33,8 @@ bool real_devices_exist() {
 	return real_device_seen;
 }
 
-// Whose object an event speaks of. NULL for events of a port or a device, which nobody waits for and no acknowledgement changes.
+// Whose object an event speaks of. NULL for events of a port or a device, which nobody waits for and no acknowledgement
+// changes.
 const ibv_context* owner(const ibv_async_event& event) {
 	switch (event.event_type) {
 		case IBV_EVENT_CQ_ERR: return event.element.cq->context;
@@ -97,9 +98,13 @@ __be64 ibv_get_device_guid(ibv_device* device) {
 	return is_ours(device) ? ours::get_device_guid(device) : real().ibv_get_device_guid(device);
 }
 
-ibv_context* ibv_open_device(ibv_device* device) { return is_ours(device) ? ours::open_device(device) : real().ibv_open_device(device); }
+ibv_context* ibv_open_device(ibv_device* device) {
+	return is_ours(device) ? ours::open_device(device) : real().ibv_open_device(device);
+}
 
-int ibv_close_device(ibv_context* context) { return is_ours(context) ? ours::close_device(context) : real().ibv_close_device(context); }
+int ibv_close_device(ibv_context* context) {
+	return is_ours(context) ? ours::close_device(context) : real().ibv_close_device(context);
+}
 
 // The real library calls this itself, from within calls that hold its lock.
 int ibv_read_sysfs_file(const char* dir, const char* file, char* buf, size_t size) {
@@ -107,9 +112,9 @@ int ibv_read_sysfs_file(const char* dir, const char* file, char* buf, size_t siz
 	return real().ibv_read_sysfs_file(dir, file, buf, size);
 }
 
-// ---- Fork. Ours needs no preparation. The real library prepares its own memory, and must do so before any of its devices is
-// used, so it is always asked; but its failure matters only to a program that has a real device. It may be asked while it starts
-// up and holds its lock (RDMAV_FORK_SAFE), so its devices cannot be listed here.
+// ---- Fork. Ours needs no preparation. The real library prepares its own memory, and must do so before any of its
+// devices is used, so it is always asked; but its failure matters only to a program that has a real device. It may be
+// asked while it starts up and holds its lock (RDMAV_FORK_SAFE), so its devices cannot be listed here.
 
 int ibv_fork_init() {
 	const InsideReal guard;
@@ -128,43 +133,53 @@ int ibv_query_device(ibv_context* context, ibv_device_attr* attributes) {
 }
 
 int ibv_query_port(ibv_context* context, uint8_t port, _compat_ibv_port_attr* attributes) {
-	return is_ours(context) ? ours::query_port(context, port, attributes) : real().ibv_query_port(context, port, attributes);
+	return is_ours(context) ? ours::query_port(context, port, attributes)
+							: real().ibv_query_port(context, port, attributes);
 }
 
 int ibv_query_gid(ibv_context* context, uint8_t port, int index, ibv_gid* gid) {
-	return is_ours(context) ? ours::query_gid(context, port, index, gid) : real().ibv_query_gid(context, port, index, gid);
+	return is_ours(context) ? ours::query_gid(context, port, index, gid)
+							: real().ibv_query_gid(context, port, index, gid);
 }
 
-int _ibv_query_gid_ex(ibv_context* context, uint32_t port, uint32_t index, ibv_gid_entry* entry, uint32_t flags, size_t entry_size) {
+int _ibv_query_gid_ex(
+	ibv_context* context, uint32_t port, uint32_t index, ibv_gid_entry* entry, uint32_t flags, size_t entry_size) {
 	return is_ours(context) ? ours::query_gid_ex(context, port, index, entry, flags, entry_size)
 							: real()._ibv_query_gid_ex(context, port, index, entry, flags, entry_size);
 }
 
-ssize_t _ibv_query_gid_table(ibv_context* context, ibv_gid_entry* entries, size_t entry_count_max, uint32_t flags, size_t entry_size) {
+ssize_t _ibv_query_gid_table(
+	ibv_context* context, ibv_gid_entry* entries, size_t entry_count_max, uint32_t flags, size_t entry_size) {
 	return is_ours(context) ? ours::query_gid_table(context, entries, entry_count_max, flags, entry_size)
 							: real()._ibv_query_gid_table(context, entries, entry_count_max, flags, entry_size);
 }
 
 int ibv_query_gid_type(ibv_context* context, uint8_t port, unsigned int index, unsigned int* type) {
-	return is_ours(context) ? ours::query_gid_type(context, port, index, type) : real().ibv_query_gid_type(context, port, index, type);
+	return is_ours(context) ? ours::query_gid_type(context, port, index, type)
+							: real().ibv_query_gid_type(context, port, index, type);
 }
 
 int ibv_query_pkey(ibv_context* context, uint8_t port, int index, __be16* pkey) {
-	return is_ours(context) ? ours::query_pkey(context, port, index, pkey) : real().ibv_query_pkey(context, port, index, pkey);
+	return is_ours(context) ? ours::query_pkey(context, port, index, pkey)
+							: real().ibv_query_pkey(context, port, index, pkey);
 }
 
 int ibv_get_pkey_index(ibv_context* context, uint8_t port, __be16 pkey) {
-	return is_ours(context) ? ours::get_pkey_index(context, port, pkey) : real().ibv_get_pkey_index(context, port, pkey);
+	return is_ours(context) ? ours::get_pkey_index(context, port, pkey)
+							: real().ibv_get_pkey_index(context, port, pkey);
 }
 
 // ---- Protection domains and memory
 
-ibv_pd* ibv_alloc_pd(ibv_context* context) { return is_ours(context) ? ours::alloc_pd(context) : real().ibv_alloc_pd(context); }
+ibv_pd* ibv_alloc_pd(ibv_context* context) {
+	return is_ours(context) ? ours::alloc_pd(context) : real().ibv_alloc_pd(context);
+}
 
 int ibv_dealloc_pd(ibv_pd* pd) { return is_ours(pd->context) ? ours::dealloc_pd(pd) : real().ibv_dealloc_pd(pd); }
 
 ibv_mr* ibv_reg_mr(ibv_pd* pd, void* address, size_t length, int access) {
-	return is_ours(pd->context) ? ours::reg_mr(pd, address, length, access) : real().ibv_reg_mr(pd, address, length, access);
+	return is_ours(pd->context) ? ours::reg_mr(pd, address, length, access)
+								: real().ibv_reg_mr(pd, address, length, access);
 }
 
 ibv_mr* ibv_reg_mr_iova(ibv_pd* pd, void* address, size_t length, uint64_t iova, int access) {
@@ -199,12 +214,15 @@ ibv_cq* ibv_create_cq(ibv_context* context, int cqe, void* cq_context, ibv_comp_
 							: real().ibv_create_cq(context, cqe, cq_context, channel, comp_vector);
 }
 
-int ibv_resize_cq(ibv_cq* cq, int cqe) { return is_ours(cq->context) ? ours::resize_cq(cq, cqe) : real().ibv_resize_cq(cq, cqe); }
+int ibv_resize_cq(ibv_cq* cq, int cqe) {
+	return is_ours(cq->context) ? ours::resize_cq(cq, cqe) : real().ibv_resize_cq(cq, cqe);
+}
 
 int ibv_destroy_cq(ibv_cq* cq) { return is_ours(cq->context) ? ours::destroy_cq(cq) : real().ibv_destroy_cq(cq); }
 
 int ibv_get_cq_event(ibv_comp_channel* channel, ibv_cq** cq, void** cq_context) {
-	return is_ours(channel->context) ? ours::get_cq_event(channel, cq, cq_context) : real().ibv_get_cq_event(channel, cq, cq_context);
+	return is_ours(channel->context) ? ours::get_cq_event(channel, cq, cq_context)
+									 : real().ibv_get_cq_event(channel, cq, cq_context);
 }
 
 void ibv_ack_cq_events(ibv_cq* cq, unsigned int count) {
@@ -228,16 +246,22 @@ int ibv_query_qp(ibv_qp* qp, ibv_qp_attr* attributes, int mask, ibv_qp_init_attr
 
 int ibv_destroy_qp(ibv_qp* qp) { return is_ours(qp->context) ? ours::destroy_qp(qp) : real().ibv_destroy_qp(qp); }
 
-ibv_qp_ex* ibv_qp_to_qp_ex(ibv_qp* qp) { return is_ours(qp->context) ? ours::qp_to_qp_ex(qp) : real().ibv_qp_to_qp_ex(qp); }
+ibv_qp_ex* ibv_qp_to_qp_ex(ibv_qp* qp) {
+	return is_ours(qp->context) ? ours::qp_to_qp_ex(qp) : real().ibv_qp_to_qp_ex(qp);
+}
 
 int ibv_query_qp_data_in_order(ibv_qp* qp, ibv_wr_opcode operation, uint32_t flags) {
 	return is_ours(qp->context) ? ours::query_qp_data_in_order(qp, operation, flags)
 								: real().ibv_query_qp_data_in_order(qp, operation, flags);
 }
 
-int ibv_query_ece(ibv_qp* qp, ibv_ece* ece) { return is_ours(qp->context) ? ours::query_ece(qp, ece) : real().ibv_query_ece(qp, ece); }
+int ibv_query_ece(ibv_qp* qp, ibv_ece* ece) {
+	return is_ours(qp->context) ? ours::query_ece(qp, ece) : real().ibv_query_ece(qp, ece);
+}
 
-int ibv_set_ece(ibv_qp* qp, ibv_ece* ece) { return is_ours(qp->context) ? ours::set_ece(qp, ece) : real().ibv_set_ece(qp, ece); }
+int ibv_set_ece(ibv_qp* qp, ibv_ece* ece) {
+	return is_ours(qp->context) ? ours::set_ece(qp, ece) : real().ibv_set_ece(qp, ece);
+}
 
 int ibv_attach_mcast(ibv_qp* qp, const ibv_gid* gid, uint16_t lid) {
 	return is_ours(qp->context) ? ours::attach_mcast(qp, gid, lid) : real().ibv_attach_mcast(qp, gid, lid);
@@ -254,14 +278,17 @@ ibv_srq* ibv_create_srq(ibv_pd* pd, ibv_srq_init_attr* attributes) {
 }
 
 int ibv_modify_srq(ibv_srq* srq, ibv_srq_attr* attributes, int mask) {
-	return is_ours(srq->context) ? ours::modify_srq(srq, attributes, mask) : real().ibv_modify_srq(srq, attributes, mask);
+	return is_ours(srq->context) ? ours::modify_srq(srq, attributes, mask)
+								 : real().ibv_modify_srq(srq, attributes, mask);
 }
 
 int ibv_query_srq(ibv_srq* srq, ibv_srq_attr* attributes) {
 	return is_ours(srq->context) ? ours::query_srq(srq, attributes) : real().ibv_query_srq(srq, attributes);
 }
 
-int ibv_destroy_srq(ibv_srq* srq) { return is_ours(srq->context) ? ours::destroy_srq(srq) : real().ibv_destroy_srq(srq); }
+int ibv_destroy_srq(ibv_srq* srq) {
+	return is_ours(srq->context) ? ours::destroy_srq(srq) : real().ibv_destroy_srq(srq);
+}
 
 // ---- Address handles
 
@@ -275,7 +302,8 @@ int ibv_init_ah_from_wc(ibv_context* context, uint8_t port, ibv_wc* wc, ibv_grh*
 }
 
 ibv_ah* ibv_create_ah_from_wc(ibv_pd* pd, ibv_wc* wc, ibv_grh* grh, uint8_t port) {
-	return is_ours(pd->context) ? ours::create_ah_from_wc(pd, wc, grh, port) : real().ibv_create_ah_from_wc(pd, wc, grh, port);
+	return is_ours(pd->context) ? ours::create_ah_from_wc(pd, wc, grh, port)
+								: real().ibv_create_ah_from_wc(pd, wc, grh, port);
 }
 
 int ibv_destroy_ah(ibv_ah* ah) { return is_ours(ah->context) ? ours::destroy_ah(ah) : real().ibv_destroy_ah(ah); }

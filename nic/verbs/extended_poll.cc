@@ -1,4 +1,5 @@
-// The extended poll of ibv_create_cq_ex(3): ibv_start_poll to ibv_end_poll under the queue's lock, one completion at a time.
+// The extended poll of ibv_create_cq_ex(3): ibv_start_poll to ibv_end_poll under the queue's lock, one completion at a
+// time.
 #include <cerrno>
 #include <ctime>
 

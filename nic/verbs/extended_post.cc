@@ -1,5 +1,6 @@
-// The extended post of ibv_wr_post(3): ibv_wr_start, one call for each part of a request, ibv_wr_complete. Requests are built in the send
-// queue and become visible together; the first mistake is remembered, and complete() reports it and drops them all.
+// The extended post of ibv_wr_post(3): ibv_wr_start, one call for each part of a request, ibv_wr_complete. Requests are
+// built in the send queue and become visible together; the first mistake is remembered, and complete() reports it and
+// drops them all.
 #include <algorithm>
 #include <cerrno>
 
@@ -24,7 +25,8 @@ void start(ibv_qp_ex* public_qp) {
 	sqp.build.head = qp.sq_head.load(std::memory_order_relaxed);
 	sqp.build.wqe = nullptr;
 	const QpState state = qp.state;
-	sqp.build.error = state == QpState::rts || state == QpState::sqd || state == QpState::sqe || state == QpState::error ? 0 : EINVAL;
+	sqp.build.error =
+		state == QpState::rts || state == QpState::sqd || state == QpState::sqe || state == QpState::error ? 0 : EINVAL;
 }
 
 SendWqe* begin(ibv_qp_ex* public_qp, SendOpcode opcode) {
@@ -32,7 +34,8 @@ SendWqe* begin(ibv_qp_ex* public_qp, SendOpcode opcode) {
 	QueuePair& qp = *sqp.qp;
 	auto& build = sqp.build;
 	if (!(sqp.opcodes >> static_cast<int>(opcode) & 1)) build.error = build.error ? build.error : EINVAL;
-	if (build.head - qp.sq_tail.load(std::memory_order_acquire) > qp.sq_mask) build.error = build.error ? build.error : ENOMEM;
+	if (build.head - qp.sq_tail.load(std::memory_order_acquire) > qp.sq_mask)
+		build.error = build.error ? build.error : ENOMEM;
 	if (build.error) {
 		build.wqe = nullptr;
 		return nullptr;
@@ -68,13 +71,18 @@ void rdma(ibv_qp_ex* qp, SendOpcode opcode, std::uint32_t rkey, std::uint64_t ad
 	wqe->rdma.rkey = rkey;
 	wqe->immediate = immediate;
 }
-void rdma_read(ibv_qp_ex* qp, std::uint32_t rkey, std::uint64_t address) { rdma(qp, SendOpcode::rdma_read, rkey, address); }
-void rdma_write(ibv_qp_ex* qp, std::uint32_t rkey, std::uint64_t address) { rdma(qp, SendOpcode::rdma_write, rkey, address); }
+void rdma_read(ibv_qp_ex* qp, std::uint32_t rkey, std::uint64_t address) {
+	rdma(qp, SendOpcode::rdma_read, rkey, address);
+}
+void rdma_write(ibv_qp_ex* qp, std::uint32_t rkey, std::uint64_t address) {
+	rdma(qp, SendOpcode::rdma_write, rkey, address);
+}
 void rdma_write_imm(ibv_qp_ex* qp, std::uint32_t rkey, std::uint64_t address, __be32 immediate) {
 	rdma(qp, SendOpcode::rdma_write_imm, rkey, address, immediate);
 }
 
-void atomic(ibv_qp_ex* qp, SendOpcode opcode, std::uint32_t rkey, std::uint64_t address, std::uint64_t compare_or_add, std::uint64_t swap) {
+void atomic(ibv_qp_ex* qp, SendOpcode opcode, std::uint32_t rkey, std::uint64_t address, std::uint64_t compare_or_add,
+	std::uint64_t swap) {
 	SendWqe* wqe = begin(qp, opcode);
 	if (!wqe) return;
 	wqe->atomic.address = address;
@@ -82,7 +90,8 @@ void atomic(ibv_qp_ex* qp, SendOpcode opcode, std::uint32_t rkey, std::uint64_t 
 	wqe->atomic.compare_or_add = compare_or_add;
 	wqe->atomic.swap = swap;
 }
-void atomic_cmp_swp(ibv_qp_ex* qp, std::uint32_t rkey, std::uint64_t address, std::uint64_t compare, std::uint64_t swap) {
+void atomic_cmp_swp(
+	ibv_qp_ex* qp, std::uint32_t rkey, std::uint64_t address, std::uint64_t compare, std::uint64_t swap) {
 	atomic(qp, SendOpcode::compare_swap, rkey, address, compare, swap);
 }
 void atomic_fetch_add(ibv_qp_ex* qp, std::uint32_t rkey, std::uint64_t address, std::uint64_t add) {

@@ -8,29 +8,34 @@
 namespace verbena::verbs {
 namespace {
 
-constexpr unsigned required_access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC |
-	IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED | IBV_ACCESS_ON_DEMAND | IBV_ACCESS_HUGETLB;
-constexpr unsigned optional_access = 0x3ff00000;  // bits 20 to 29 are hints, ignored where unknown (IBV_ACCESS_OPTIONAL_RANGE)
+constexpr unsigned required_access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
+	IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED | IBV_ACCESS_ON_DEMAND | IBV_ACCESS_HUGETLB;
+constexpr unsigned optional_access =
+	0x3ff00000;  // bits 20 to 29 are hints, ignored where unknown (IBV_ACCESS_OPTIONAL_RANGE)
 
 bool access_allowed(unsigned access) {
 	if (access & ~(required_access | optional_access)) return false;
 	return !(access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)) || (access & IBV_ACCESS_LOCAL_WRITE);
 }
 
-memory::KeyTable::Registration registration(ibv_pd* pd, void* address, std::size_t length, std::uint64_t iova, unsigned access) {
-	return {SoftPd::of(pd).number, iova, reinterpret_cast<std::uint64_t>(address), length, static_cast<std::uint8_t>(access & 0x3f)};
+memory::KeyTable::Registration registration(
+	ibv_pd* pd, void* address, std::size_t length, std::uint64_t iova, unsigned access) {
+	return {SoftPd::of(pd).number, iova, reinterpret_cast<std::uint64_t>(address), length,
+		static_cast<std::uint8_t>(access & 0x3f)};
 }
 
 // Less is copied as fast as it is looked up.
 constexpr std::size_t shared_bytes_min = 64 << 10;
 
 std::optional<engine::Backing> backing_of(const void* address, std::size_t length, unsigned access) {
-	if (length < shared_bytes_min || length == SIZE_MAX || !(access & (IBV_ACCESS_REMOTE_READ | IBV_ACCESS_MW_BIND))) return std::nullopt;
+	if (length < shared_bytes_min || length == SIZE_MAX || !(access & (IBV_ACCESS_REMOTE_READ | IBV_ACCESS_MW_BIND)))
+		return std::nullopt;
 	return engine::find_backing(address, length);
 }
 
 void share(memory::SharedRegions& shared, const SoftMr& mr) {
-	if (mr.backing) shared.add(reinterpret_cast<std::uint64_t>(mr.public_mr.addr), mr.public_mr.length, mr.backing->file);
+	if (mr.backing)
+		shared.add(reinterpret_cast<std::uint64_t>(mr.public_mr.addr), mr.public_mr.length, mr.backing->file);
 }
 
 void unshare(memory::SharedRegions& shared, const SoftMr& mr) {
@@ -75,7 +80,8 @@ int rereg_mr(ibv_mr* public_mr, int flags, ibv_pd* pd, void* address, std::size_
 	constexpr int known = IBV_REREG_MR_CHANGE_TRANSLATION | IBV_REREG_MR_CHANGE_PD | IBV_REREG_MR_CHANGE_ACCESS;
 	SoftMr& mr = SoftMr::of(public_mr);
 	const bool translation = flags & IBV_REREG_MR_CHANGE_TRANSLATION;
-	if (flags & ~known || flags == 0 || ((flags & IBV_REREG_MR_CHANGE_PD) && !pd) || (translation && (!address || !length)) ||
+	if (flags & ~known || flags == 0 || ((flags & IBV_REREG_MR_CHANGE_PD) && !pd) ||
+		(translation && (!address || !length)) ||
 		((flags & IBV_REREG_MR_CHANGE_ACCESS) && !access_allowed(static_cast<unsigned>(access)))) {
 		errno = EINVAL;
 		return IBV_REREG_MR_ERR_INPUT;
@@ -88,7 +94,8 @@ int rereg_mr(ibv_mr* public_mr, int flags, ibv_pd* pd, void* address, std::size_
 	const unsigned new_access = flags & IBV_REREG_MR_CHANGE_ACCESS ? static_cast<unsigned>(access) : mr.access;
 	const bool done = SoftContext::of(m.context).engine->control([&](adapter::ChannelAdapter& adapter) {
 		transport::Context& context = adapter.context();
-		if (!context.reregister(m.lkey, registration(new_pd, new_address, new_length, new_iova, new_access))) return false;
+		if (!context.reregister(m.lkey, registration(new_pd, new_address, new_length, new_iova, new_access)))
+			return false;
 		unshare(context.shared, mr);
 		return true;
 	});
@@ -104,7 +111,8 @@ int rereg_mr(ibv_mr* public_mr, int flags, ibv_pd* pd, void* address, std::size_
 	mr.iova = new_iova;
 	mr.access = new_access;
 	mr.backing = backing_of(new_address, new_length, new_access);
-	SoftContext::of(m.context).engine->control([&](adapter::ChannelAdapter& adapter) { share(adapter.context().shared, mr); });
+	SoftContext::of(m.context).engine->control(
+		[&](adapter::ChannelAdapter& adapter) { share(adapter.context().shared, mr); });
 	return 0;
 }
 
@@ -121,11 +129,13 @@ int dereg_mr(ibv_mr* mr) {
 	return 0;
 }
 
-// Every region is on demand, because nothing is ever pinned: all that is left to do is to look whether the ranges could be used.
+// Every region is on demand, because nothing is ever pinned: all that is left to do is to look whether the ranges could
+// be used.
 int advise_mr(ibv_pd* pd, ibv_advise_mr_advice advice, std::uint32_t flags, ibv_sge* list, std::uint32_t count) {
 	if (advice > IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT) return errno = EOPNOTSUPP;
 	if (flags & ~static_cast<std::uint32_t>(IBV_ADVISE_MR_FLAG_FLUSH)) return errno = EINVAL;
-	const std::uint8_t access = memory::local_use | (advice == IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE ? memory::local_write : 0);
+	const std::uint8_t access =
+		memory::local_use | (advice == IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE ? memory::local_write : 0);
 	const struct {
 		std::uint32_t protection_domain;
 		memory::Accessor accessor() const { return {protection_domain, 0}; }
@@ -133,7 +143,8 @@ int advise_mr(ibv_pd* pd, ibv_advise_mr_advice advice, std::uint32_t flags, ibv_
 	return SoftContext::of(pd->context).engine->control([&](adapter::ChannelAdapter& adapter) {
 		for (const ibv_sge* sge = list; sge != list + count; ++sge) {
 			memory::RegionCache none;
-			if (!adapter.context().keys.resolve(none, sge->lkey, sge->addr, sge->length, access, owner)) return errno = EFAULT;
+			if (!adapter.context().keys.resolve(none, sge->lkey, sge->addr, sge->length, access, owner))
+				return errno = EFAULT;
 		}
 		return 0;
 	});
@@ -146,9 +157,10 @@ ibv_mw* alloc_mw(ibv_pd* pd, ibv_mw_type type) {
 	mw->public_mw.context = pd->context;
 	mw->public_mw.pd = pd;
 	mw->public_mw.type = type;
-	mw->public_mw.rkey = mw->public_mw.handle = SoftContext::of(pd->context).engine->control([&](adapter::ChannelAdapter& adapter) {
-		return adapter.context().keys.allocate_window(SoftPd::of(pd).number);
-	});
+	mw->public_mw.rkey = mw->public_mw.handle =
+		SoftContext::of(pd->context).engine->control([&](adapter::ChannelAdapter& adapter) {
+			return adapter.context().keys.allocate_window(SoftPd::of(pd).number);
+		});
 	++SoftPd::of(pd).users;
 	return &mw->public_mw;
 }

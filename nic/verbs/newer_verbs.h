@@ -1,8 +1,9 @@
-// Public verbs that are not in every verbs.h: exported by a libibverbs newer than the headers we build with (IBVERBS_1.15 to
-// 1.18), or by every libibverbs and declared in no installed header (ibv_query_gid_type, ibv_read_sysfs_file).
+// Public verbs that are not in every verbs.h: exported by a libibverbs newer than the headers we build with
+// (IBVERBS_1.15 to 1.18), or by every libibverbs and declared in no installed header (ibv_query_gid_type,
+// ibv_read_sysfs_file).
 //
-// Structs are only named: what we need of them is that an object begins with its context. Built with newer headers these lines
-// repeat the declarations found there.
+// Structs are only named: what we need of them is that an object begins with its context. Built with newer headers
+// these lines repeat the declarations found there.
 #pragma once
 
 #include <cstddef>
@@ -51,7 +52,8 @@ int ibv_inc_comp_cntr(struct ibv_comp_cntr* comp_cntr, uint64_t amount);
 int ibv_inc_err_comp_cntr(struct ibv_comp_cntr* comp_cntr, uint64_t amount);
 int ibv_read_comp_cntr(struct ibv_comp_cntr* comp_cntr, uint64_t* value);
 int ibv_read_err_comp_cntr(struct ibv_comp_cntr* comp_cntr, uint64_t* value);
-int ibv_qp_attach_comp_cntr(struct ibv_qp* qp, struct ibv_comp_cntr* comp_cntr, struct ibv_qp_attach_comp_cntr_attr* attr);
+int ibv_qp_attach_comp_cntr(
+	struct ibv_qp* qp, struct ibv_comp_cntr* comp_cntr, struct ibv_qp_attach_comp_cntr_attr* attr);
 int ibv_export_buf_dmabuf_fd(struct ibv_buf* buf);
 
 }  // extern "C"

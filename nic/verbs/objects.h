@@ -1,5 +1,5 @@
-// The objects behind the pointers that programs hold: each wraps the public struct, whose layout is the ABI, and what our NIC keeps beside
-// it.
+// The objects behind the pointers that programs hold: each wraps the public struct, whose layout is the ABI, and what
+// our NIC keeps beside it.
 #pragma once
 
 #include <atomic>
@@ -28,7 +28,8 @@ namespace verbena::verbs {
 
 // From a pointer to a member to the object around it.
 template <class Object, class Member> Object& around(Member* member, std::size_t offset) {
-	return *reinterpret_cast<Object*>(reinterpret_cast<std::byte*>(const_cast<std::remove_const_t<Member>*>(member)) - offset);
+	return *reinterpret_cast<Object*>(
+		reinterpret_cast<std::byte*>(const_cast<std::remove_const_t<Member>*>(member)) - offset);
 }
 
 struct SoftDevice {
@@ -46,7 +47,9 @@ struct SoftContext {
 	std::atomic<int> users{0};  // domains, completion queues and channels made in it
 	EventQueue<ibv_async_event> async_events;
 
-	static SoftContext& of(ibv_context* context) { return around<SoftContext>(context, offsetof(SoftContext, verbs.context)); }
+	static SoftContext& of(ibv_context* context) {
+		return around<SoftContext>(context, offsetof(SoftContext, verbs.context));
+	}
 	SoftDevice& device() { return SoftDevice::of(verbs.context.device); }
 };
 
@@ -125,8 +128,8 @@ struct SoftAh {
 	wire::AddressPair addresses{};
 	bool local = false;
 	std::mutex mutex;
-	// The path of the last destination, since datagrams mostly repeat it: the engine's deaths() when it was found, the block, and the
-	// address index there. Good as long as nobody has died since. Changed under `mutex`, `path` last.
+	// The path of the last destination, since datagrams mostly repeat it: the engine's deaths() when it was found, the
+	// block, and the address index there. Good as long as nobody has died since. Changed under `mutex`, `path` last.
 	static constexpr std::uint64_t no_path = ~std::uint64_t{0};
 	std::atomic<std::uint64_t> path{no_path};
 	std::atomic<transport::Outlet*> outlet{nullptr};
@@ -196,7 +199,8 @@ inline constexpr int qp = 1 << 20, qp_wr = 1 << 15, sge = 16, inline_bytes = 512
 inline constexpr int cq = 1 << 20, cqe = 1 << 22, srq = 1 << 16, srq_wr = 1 << 20;
 inline constexpr int mr = 1 << 24, pd = 1 << 20, ah = 1 << 20, mw = 1 << 24;
 inline constexpr int rd_atomic = 16;
-inline constexpr int multicast_groups = 8192, multicast_members = 56;  // as kernel Soft-RoCE says; nothing is reserved for them
+inline constexpr int multicast_groups = 8192,
+					 multicast_members = 56;  // as kernel Soft-RoCE says; nothing is reserved for them
 inline constexpr std::uint32_t message = 1u << 31;
 }  // namespace limits
 

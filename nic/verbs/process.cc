@@ -19,8 +19,8 @@ const char our_mark = 'v';
 
 namespace {
 
-// Asking the kernel costs as much as the rest of a connection's set-up; a program that connects thousands at a time asks ten times a
-// second.
+// Asking the kernel costs as much as the rest of a connection's set-up; a program that connects thousands at a time
+// asks ten times a second.
 constexpr Nanoseconds interfaces_age_max = 100'000'000;
 
 struct Process {
@@ -73,8 +73,9 @@ void after_fork_in_parent() {
 	p.mutex.unlock();
 }
 
-// The child of a fork has no progress thread, and its copies of our descriptors would hide the parent's death: it forgets them all. What it
-// inherited can be destroyed and otherwise answers EIO; what it opens anew starts a fresh engine.
+// The child of a fork has no progress thread, and its copies of our descriptors would hide the parent's death: it
+// forgets them all. What it inherited can be destroyed and otherwise answers EIO; what it opens anew starts a fresh
+// engine.
 void after_fork_in_child() {
 	Process& p = process();
 	engine::EngineLock::forget_thread();
@@ -115,7 +116,8 @@ void refresh_devices() {
 	for (const engine::Interface& interface : engine::list_interfaces()) {
 		const auto known = std::find_if(p.devices.begin(), p.devices.end(),
 			[&](const auto& d) { return d->interface.name == interface.name && d->interface.guid == interface.guid; });
-		SoftDevice* device = known != p.devices.end() ? known->get() : make_device(interface, static_cast<int>(p.devices.size()));
+		SoftDevice* device =
+			known != p.devices.end() ? known->get() : make_device(interface, static_cast<int>(p.devices.size()));
 		device->interface = interface;
 		p.listed.push_back(&device->public_device);
 	}
@@ -139,7 +141,8 @@ std::expected<engine::Engine*, int> process_engine() {
 bool is_our_folder(std::string_view path) {
 	Process& p = process();
 	const std::lock_guard lock(p.mutex);
-	return std::ranges::any_of(p.devices, [path](const auto& device) { return path == device->public_device.ibdev_path; });
+	return std::ranges::any_of(
+		p.devices, [path](const auto& device) { return path == device->public_device.ibdev_path; });
 }
 
 transport::Counters process_counters() {
@@ -202,8 +205,8 @@ void serve_librdmacm(void* caller) {
 	{
 		const std::lock_guard lock(p.mutex);
 		if (!p.kernel)
-			p.kernel =
-				std::make_unique<ucma::Kernel>(ucma::Host{process_engine, devices_for_rdma_cm, is_local_gid, create_ah_for_librdmacm});
+			p.kernel = std::make_unique<ucma::Kernel>(
+				ucma::Host{process_engine, devices_for_rdma_cm, is_local_gid, create_ah_for_librdmacm});
 	}
 	ucma::redirect_if_librdmacm(caller, *p.kernel);
 }

@@ -1,5 +1,5 @@
-// Everything that exists once in a process: the engine, the list of devices, and what a fork does to them. All process-wide state of the
-// NIC is here.
+// Everything that exists once in a process: the engine, the list of devices, and what a fork does to them. All
+// process-wide state of the NIC is here.
 #pragma once
 
 #include <expected>

@@ -42,12 +42,13 @@ int dealloc_td(ibv_td* td) {
 	return 0;
 }
 
-// The same domain under another pointer: keys of the one are good in the other. A thread domain's promise, that one thread at a time uses
-// what is made here, lets locks be left out; ours cost nothing when nobody contends for them, and stay. Allocators are for memory that a
-// provider shares with its hardware; we have none such, and never call them.
+// The same domain under another pointer: keys of the one are good in the other. A thread domain's promise, that one
+// thread at a time uses what is made here, lets locks be left out; ours cost nothing when nobody contends for them, and
+// stay. Allocators are for memory that a provider shares with its hardware; we have none such, and never call them.
 ibv_pd* alloc_parent_domain(ibv_context* context, ibv_parent_domain_init_attr* init) {
 	constexpr std::uint32_t known = IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS | IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT;
-	if (!init->pd || init->pd->context != context || (init->td && init->td->context != context) || (init->comp_mask & ~known))
+	if (!init->pd || init->pd->context != context || (init->td && init->td->context != context) ||
+		(init->comp_mask & ~known))
 		return errno = EINVAL, nullptr;
 	auto* pd = new (std::nothrow) SoftPd;
 	if (!pd) return errno = ENOMEM, nullptr;

@@ -1,16 +1,20 @@
-// What our NIC implements of the public verbs: one function for each exported verb, with its signature and without the `ibv_`.
+// What our NIC implements of the public verbs: one function for each exported verb, with its signature and without the
+// `ibv_`.
 //
-// exports.cc calls these for devices, contexts and objects that are ours and the real libibverbs for the rest, so an argument
-// here always belongs to us. Each keeps the contract of its man page at the C boundary:
+// exports.cc calls these for devices, contexts and objects that are ours and the real libibverbs for the rest, so an
+// argument here always belongs to us. Each keeps the contract of its man page at the C boundary:
 //   - a function that returns a pointer gives NULL and sets errno;
-//   - a function that returns int gives 0, or a positive errno value, except that query_gid, query_gid_type, query_pkey,
-//     get_pkey_index, get_cq_event, get_async_event, init_ah_from_wc and read_sysfs_file give -1 and set errno, query_gid_table gives
-//     -errno, rereg_mr an ibv_rereg_mr_err_code and errno, get_device_index -1, and query_qp_data_in_order 1 or 0;
+//   - a function that returns int gives 0, or a positive errno value, except that query_gid, query_gid_type,
+//   query_pkey,
+//     get_pkey_index, get_cq_event, get_async_event, init_ah_from_wc and read_sysfs_file give -1 and set errno,
+//     query_gid_table gives -errno, rereg_mr an ibv_rereg_mr_err_code and errno, get_device_index -1, and
+//     query_qp_data_in_order 1 or 0;
 //   - errno is never left 0 by a failure, and no exception leaves.
 // Any thread may call any of them.
 //
-// Recognition. `ibv_device` is the first member of our SoftDevice and its obsolete `_ops._dummy1`, which the real library leaves
-// NULL and nobody calls, points to `our_mark`. A context is ours iff its device is; an object is ours iff its context is.
+// Recognition. `ibv_device` is the first member of our SoftDevice and its obsolete `_ops._dummy1`, which the real
+// library leaves NULL and nobody calls, points to `our_mark`. A context is ours iff its device is; an object is ours
+// iff its context is.
 #pragma once
 
 #include <cstddef>
@@ -29,12 +33,14 @@ namespace verbena::verbs {
 
 extern const char our_mark;
 
-inline bool is_ours(const ibv_device* device) { return reinterpret_cast<const char*>(device->_ops._dummy1) == &our_mark; }
+inline bool is_ours(const ibv_device* device) {
+	return reinterpret_cast<const char*>(device->_ops._dummy1) == &our_mark;
+}
 
 inline bool is_ours(const ibv_context* context) { return is_ours(context->device); }
 
-// Our devices as they are now. The pointers stay valid for the life of the process, so that a device outlives the list it came
-// in; the span stays valid until the calling thread's next call. Refreshed on each ibv_get_device_list.
+// Our devices as they are now. The pointers stay valid for the life of the process, so that a device outlives the list
+// it came in; the span stays valid until the calling thread's next call. Refreshed on each ibv_get_device_list.
 std::span<ibv_device* const> our_devices();
 
 // Devices
@@ -50,10 +56,10 @@ int read_sysfs_file(const char* file, char* buffer, std::size_t size);
 int query_device(ibv_context* context, ibv_device_attr* attributes);
 int query_port(ibv_context* context, std::uint8_t port, _compat_ibv_port_attr* attributes);
 int query_gid(ibv_context* context, std::uint8_t port, int index, ibv_gid* gid);
-int query_gid_ex(
-	ibv_context* context, std::uint32_t port, std::uint32_t index, ibv_gid_entry* entry, std::uint32_t flags, std::size_t entry_size);
-ssize_t query_gid_table(
-	ibv_context* context, ibv_gid_entry* entries, std::size_t entry_count_max, std::uint32_t flags, std::size_t entry_size);
+int query_gid_ex(ibv_context* context, std::uint32_t port, std::uint32_t index, ibv_gid_entry* entry,
+	std::uint32_t flags, std::size_t entry_size);
+ssize_t query_gid_table(ibv_context* context, ibv_gid_entry* entries, std::size_t entry_count_max, std::uint32_t flags,
+	std::size_t entry_size);
 // 0: InfiniBand or RoCE v1; 1: RoCE v2. Not the numbers of ibv_gid_entry::gid_type.
 int query_gid_type(ibv_context* context, std::uint8_t port, unsigned int index, unsigned int* type);
 int query_pkey(ibv_context* context, std::uint8_t port, int index, __be16* pkey);

@@ -15,8 +15,8 @@ using transport::QpType;
 using transport::QueuePair;
 
 static_assert(IBV_QPS_ERR == static_cast<int>(QpState::error) && IBV_QPT_UD == static_cast<int>(QpType::ud));
-static_assert(
-	IBV_QP_DEST_QPN == static_cast<int>(transport::qp_destination_qpn) && IBV_QP_RATE_LIMIT == static_cast<int>(transport::qp_rate_limit));
+static_assert(IBV_QP_DEST_QPN == static_cast<int>(transport::qp_destination_qpn) &&
+	IBV_QP_RATE_LIMIT == static_cast<int>(transport::qp_rate_limit));
 
 namespace {
 
@@ -27,17 +27,21 @@ std::uint16_t opcodes_of(ibv_qp_type type) {
 	const std::uint16_t writes =
 		sends | bit(IBV_WR_RDMA_WRITE) | bit(IBV_WR_RDMA_WRITE_WITH_IMM) | bit(IBV_WR_BIND_MW) | bit(IBV_WR_LOCAL_INV);
 	if (type == IBV_QPT_UC) return writes;
-	return writes | bit(IBV_WR_RDMA_READ) | bit(IBV_WR_ATOMIC_CMP_AND_SWP) | bit(IBV_WR_ATOMIC_FETCH_AND_ADD) | bit(IBV_WR_SEND_WITH_INV);
+	return writes | bit(IBV_WR_RDMA_READ) | bit(IBV_WR_ATOMIC_CMP_AND_SWP) | bit(IBV_WR_ATOMIC_FETCH_AND_ADD) |
+		bit(IBV_WR_SEND_WITH_INV);
 }
 
 bool capabilities_fit(const ibv_qp_cap& cap) {
-	return cap.max_send_wr <= static_cast<unsigned>(limits::qp_wr) && cap.max_recv_wr <= static_cast<unsigned>(limits::qp_wr) &&
-		cap.max_send_sge <= static_cast<unsigned>(limits::sge) && cap.max_recv_sge <= static_cast<unsigned>(limits::sge) &&
+	return cap.max_send_wr <= static_cast<unsigned>(limits::qp_wr) &&
+		cap.max_recv_wr <= static_cast<unsigned>(limits::qp_wr) &&
+		cap.max_send_sge <= static_cast<unsigned>(limits::sge) &&
+		cap.max_recv_sge <= static_cast<unsigned>(limits::sge) &&
 		cap.max_inline_data <= static_cast<unsigned>(limits::inline_bytes);
 }
 
 ibv_qp* make_qp(ibv_pd* pd, ibv_qp_init_attr& init) {
-	if (init.qp_type != IBV_QPT_RC && init.qp_type != IBV_QPT_UC && init.qp_type != IBV_QPT_UD) return errno = EOPNOTSUPP, nullptr;
+	if (init.qp_type != IBV_QPT_RC && init.qp_type != IBV_QPT_UC && init.qp_type != IBV_QPT_UD)
+		return errno = EOPNOTSUPP, nullptr;
 	if (!init.send_cq || !init.recv_cq || !capabilities_fit(init.cap)) return errno = EINVAL, nullptr;
 	auto* sqp = new (std::nothrow) SoftQp;
 	if (!sqp) return errno = ENOMEM, nullptr;
@@ -46,7 +50,8 @@ ibv_qp* make_qp(ibv_pd* pd, ibv_qp_init_attr& init) {
 	// Inline data takes the place of the segments: what they leave is free.
 	init.cap.max_send_wr = std::max(init.cap.max_send_wr, 1u);
 	init.cap.max_send_sge = std::max(init.cap.max_send_sge, 1u);
-	init.cap.max_inline_data = (std::max<std::uint32_t>(init.cap.max_inline_data, init.cap.max_send_sge * sizeof(ibv_sge)) + 31) & ~31u;
+	init.cap.max_inline_data =
+		(std::max<std::uint32_t>(init.cap.max_inline_data, init.cap.max_send_sge * sizeof(ibv_sge)) + 31) & ~31u;
 	adapter::QpInit wanted{.type = static_cast<QpType>(init.qp_type),
 		.protection_domain = SoftPd::of(pd).number,
 		.send_cq = SoftCq::of(init.send_cq).queue.get(),
@@ -106,8 +111,8 @@ ibv_qp* make_qp(ibv_pd* pd, ibv_qp_init_attr& init) {
 
 transport::QueuePairAttributes attributes_from(const ibv_qp_attr& a, const std::uint8_t (&source_gid)[16]) {
 	transport::QueuePairAttributes out;
-	out.access =
-		static_cast<std::uint8_t>(a.qp_access_flags & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC));
+	out.access = static_cast<std::uint8_t>(
+		a.qp_access_flags & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC));
 	out.path_mtu = static_cast<std::uint8_t>(a.path_mtu);
 	out.timeout = a.timeout;
 	out.retry_count = a.retry_cnt;
@@ -127,8 +132,11 @@ bool values_allowed(const SoftQp& sqp, const ibv_qp_attr& a, int mask) {
 	if ((mask & IBV_QP_STATE) && (a.qp_state < IBV_QPS_RESET || a.qp_state > IBV_QPS_ERR)) return false;
 	if ((mask & IBV_QP_PORT) && a.port_num != 1) return false;
 	if ((mask & IBV_QP_PKEY_INDEX) && a.pkey_index != 0) return false;
-	if ((mask & IBV_QP_PATH_MTU) && (a.path_mtu < IBV_MTU_256 || 128u << a.path_mtu > engine::active_mtu(interface.mtu))) return false;
-	if ((mask & IBV_QP_AV) && (!a.ah_attr.is_global || a.ah_attr.port_num != 1 || a.ah_attr.grh.sgid_index >= interface.gids.size()))
+	if ((mask & IBV_QP_PATH_MTU) &&
+		(a.path_mtu < IBV_MTU_256 || 128u << a.path_mtu > engine::active_mtu(interface.mtu)))
+		return false;
+	if ((mask & IBV_QP_AV) &&
+		(!a.ah_attr.is_global || a.ah_attr.port_num != 1 || a.ah_attr.grh.sgid_index >= interface.gids.size()))
 		return false;
 	if ((mask & IBV_QP_MAX_QP_RD_ATOMIC) && a.max_rd_atomic > limits::rd_atomic) return false;
 	if ((mask & IBV_QP_MAX_DEST_RD_ATOMIC) && a.max_dest_rd_atomic > limits::rd_atomic) return false;
@@ -165,7 +173,8 @@ void remember(ibv_qp_attr& known, const ibv_qp_attr& a, int mask) {
 
 // A doorbell that no pass has answered yet must not outlive its queue pair.
 void answer_doorbell(SoftQp& sqp) {
-	while (sqp.qp->doorbell.load(std::memory_order_acquire)) sqp.engine->control([](adapter::ChannelAdapter&) { return 0; });
+	while (sqp.qp->doorbell.load(std::memory_order_acquire))
+		sqp.engine->control([](adapter::ChannelAdapter&) { return 0; });
 }
 
 // Completions of a QP that was destroyed or reset leave with it.
@@ -187,20 +196,22 @@ void purge(SoftQp& sqp) {
 ibv_qp* create_qp(ibv_pd* pd, ibv_qp_init_attr* init) { return make_qp(pd, *init); }
 
 ibv_qp* create_qp_ex(ibv_context*, ibv_qp_init_attr_ex* init) {
-	constexpr std::uint32_t known = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+	constexpr std::uint32_t known =
+		IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
 	if (!(init->comp_mask & IBV_QP_INIT_ATTR_PD) || !init->pd) return errno = EINVAL, nullptr;
 	if (init->comp_mask & ~known) return errno = EOPNOTSUPP, nullptr;
 	if ((init->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) && init->create_flags) return errno = EOPNOTSUPP, nullptr;
 	if (init->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) {
 		constexpr std::uint64_t ud = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM;
-		constexpr std::uint64_t uc =
-			ud | IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM | IBV_QP_EX_WITH_BIND_MW | IBV_QP_EX_WITH_LOCAL_INV;
+		constexpr std::uint64_t uc = ud | IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM |
+			IBV_QP_EX_WITH_BIND_MW | IBV_QP_EX_WITH_LOCAL_INV;
 		constexpr std::uint64_t rc = uc | IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP |
 			IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | IBV_QP_EX_WITH_SEND_WITH_INV;
 		const std::uint64_t allowed = init->qp_type == IBV_QPT_UD ? ud : init->qp_type == IBV_QPT_UC ? uc : rc;
 		if (init->send_ops_flags & ~allowed) return errno = EOPNOTSUPP, nullptr;
 	}
-	ibv_qp_init_attr basic{init->qp_context, init->send_cq, init->recv_cq, init->srq, init->cap, init->qp_type, init->sq_sig_all};
+	ibv_qp_init_attr basic{
+		init->qp_context, init->send_cq, init->recv_cq, init->srq, init->cap, init->qp_type, init->sq_sig_all};
 	ibv_qp* qp = make_qp(init->pd, basic);
 	if (!qp) return nullptr;
 	init->cap = basic.cap;
@@ -231,7 +242,8 @@ int modify_qp(ibv_qp* public_qp, ibv_qp_attr* a, int mask) {
 			outlet = *path;
 		}
 	}
-	if (public_qp->qp_type == IBV_QPT_UD && (mask & IBV_QP_STATE) && a->qp_state == IBV_QPS_RTR) sqp.engine->listen_udp();
+	if (public_qp->qp_type == IBV_QPT_UD && (mask & IBV_QP_STATE) && a->qp_state == IBV_QPS_RTR)
+		sqp.engine->listen_udp();
 	const adapter::QpChange change{.mask = static_cast<std::uint32_t>(mask),
 		.state = static_cast<QpState>(a->qp_state),
 		.current_state = static_cast<QpState>(a->cur_qp_state),
@@ -248,7 +260,8 @@ int modify_qp(ibv_qp* public_qp, ibv_qp_attr* a, int mask) {
 		return adapter.modify_qp(qp, change) ? 0 : EINVAL;
 	});
 	qp.sq_lock.unlock();
-	if (error == EAGAIN) return modify_qp(public_qp, a, mask);  // a peer has died meanwhile, and the path was perhaps the one to it
+	if (error == EAGAIN)
+		return modify_qp(public_qp, a, mask);  // a peer has died meanwhile, and the path was perhaps the one to it
 	if (error) return errno = error;
 	remember(sqp.attributes, *a, mask);
 	if (mask & IBV_QP_STATE) {
@@ -282,10 +295,12 @@ int destroy_qp(ibv_qp* public_qp) {
 	});
 	purge(sqp);
 	SoftContext::of(public_qp->context).async_events.remove_if([&](const ibv_async_event& event) {
-		return event.element.qp == public_qp && event.event_type != IBV_EVENT_CQ_ERR && event.event_type != IBV_EVENT_SRQ_LIMIT_REACHED;
+		return event.element.qp == public_qp && event.event_type != IBV_EVENT_CQ_ERR &&
+			event.event_type != IBV_EVENT_SRQ_LIMIT_REACHED;
 	});
 	pthread_mutex_lock(&public_qp->mutex);
-	while (public_qp->events_completed != sqp.delivered.asynchronous) pthread_cond_wait(&public_qp->cond, &public_qp->mutex);
+	while (public_qp->events_completed != sqp.delivered.asynchronous)
+		pthread_cond_wait(&public_qp->cond, &public_qp->mutex);
 	pthread_mutex_unlock(&public_qp->mutex);
 	--SoftPd::of(public_qp->pd).users;
 	--SoftCq::of(sqp.init.send_cq).users;
@@ -317,7 +332,11 @@ int change_group(ibv_qp* qp, const ibv_gid* gid, auto change) {
 
 }  // namespace
 
-int attach_mcast(ibv_qp* qp, const ibv_gid* gid, std::uint16_t) { return change_group(qp, gid, &engine::Engine::attach_multicast); }
-int detach_mcast(ibv_qp* qp, const ibv_gid* gid, std::uint16_t) { return change_group(qp, gid, &engine::Engine::detach_multicast); }
+int attach_mcast(ibv_qp* qp, const ibv_gid* gid, std::uint16_t) {
+	return change_group(qp, gid, &engine::Engine::attach_multicast);
+}
+int detach_mcast(ibv_qp* qp, const ibv_gid* gid, std::uint16_t) {
+	return change_group(qp, gid, &engine::Engine::detach_multicast);
+}
 
 }  // namespace verbena::verbs

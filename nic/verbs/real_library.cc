@@ -25,8 +25,8 @@ public:
 
 	void* find(const char* name) {
 		if (void* next = dlsym(RTLD_NEXT, name); next && !is_own(next)) return next;
-		// RTLD_NEXT does not see a libibverbs that came with RTLD_LOCAL (a Python extension, a plug-in), and there may be none
-		// in the process yet.
+		// RTLD_NEXT does not see a libibverbs that came with RTLD_LOCAL (a Python extension, a plug-in), and there may
+		// be none in the process yet.
 		if (!opened_) {
 			library_ = dlopen("libibverbs.so.1", RTLD_LAZY | RTLD_LOCAL);
 			opened_ = true;

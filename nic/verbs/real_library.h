@@ -1,11 +1,11 @@
 // The real libibverbs, for devices that are not ours.
 //
-// `real()` finds it on first use, from any thread, and keeps it for the life of the process. Every pointer of the table can be
-// called: a function that the installed library lacks (it is older than the function, or there is no library at all) fails with
-// EOPNOTSUPP in that function's own form.
+// `real()` finds it on first use, from any thread, and keeps it for the life of the process. Every pointer of the table
+// can be called: a function that the installed library lacks (it is older than the function, or there is no library at
+// all) fails with EOPNOTSUPP in that function's own form.
 //
-// The real library reaches its own exported functions through its PLT, so under LD_PRELOAD its inner calls arrive at our exports.
-// Where they must not see our devices, the call is made under `InsideReal`.
+// The real library reaches its own exported functions through its PLT, so under LD_PRELOAD its inner calls arrive at
+// our exports. Where they must not see our devices, the call is made under `InsideReal`.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -102,7 +102,8 @@
 namespace verbena::verbs {
 
 struct RealLibrary {
-#define VERBENA_MEMBER(function, absent) decltype(&::function) function;  // NOLINT(bugprone-macro-parentheses): it is a name
+#define VERBENA_MEMBER(function, absent) \
+	decltype(&::function) function;  // NOLINT(bugprone-macro-parentheses): it is a name
 	VERBENA_REAL_FUNCTIONS(VERBENA_MEMBER)
 #undef VERBENA_MEMBER
 };

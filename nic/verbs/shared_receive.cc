@@ -9,7 +9,8 @@ namespace verbena::verbs {
 
 ibv_srq* create_srq(ibv_pd* pd, ibv_srq_init_attr* init) {
 	const ibv_srq_attr& wanted = init->attr;
-	if (wanted.max_wr == 0 || wanted.max_wr > static_cast<unsigned>(limits::srq_wr) || wanted.max_sge > static_cast<unsigned>(limits::sge))
+	if (wanted.max_wr == 0 || wanted.max_wr > static_cast<unsigned>(limits::srq_wr) ||
+		wanted.max_sge > static_cast<unsigned>(limits::sge))
 		return errno = EINVAL, nullptr;
 	auto* srq = new (std::nothrow) SoftSrq;
 	if (!srq) return errno = ENOMEM, nullptr;
@@ -29,7 +30,8 @@ ibv_srq* create_srq(ibv_pd* pd, ibv_srq_init_attr* init) {
 }
 
 ibv_srq* create_srq_ex(ibv_context*, ibv_srq_init_attr_ex* init) {
-	if ((init->comp_mask & IBV_SRQ_INIT_ATTR_TYPE) && init->srq_type != IBV_SRQT_BASIC) return errno = EOPNOTSUPP, nullptr;
+	if ((init->comp_mask & IBV_SRQ_INIT_ATTR_TYPE) && init->srq_type != IBV_SRQT_BASIC)
+		return errno = EOPNOTSUPP, nullptr;
 	if (!(init->comp_mask & IBV_SRQ_INIT_ATTR_PD)) return errno = EINVAL, nullptr;
 	ibv_srq_init_attr basic{init->srq_context, init->attr};
 	ibv_srq* srq = create_srq(init->pd, &basic);
@@ -63,8 +65,9 @@ int destroy_srq(ibv_srq* public_srq) {
 	SoftSrq& srq = SoftSrq::of(public_srq);
 	if (srq.users) return errno = EBUSY;
 	ibv_srq& s = srq.public_srq;
-	SoftContext::of(s.context).async_events.remove_if(
-		[&](const ibv_async_event& event) { return event.event_type == IBV_EVENT_SRQ_LIMIT_REACHED && event.element.srq == public_srq; });
+	SoftContext::of(s.context).async_events.remove_if([&](const ibv_async_event& event) {
+		return event.event_type == IBV_EVENT_SRQ_LIMIT_REACHED && event.element.srq == public_srq;
+	});
 	pthread_mutex_lock(&s.mutex);
 	while (s.events_completed != srq.delivered.asynchronous) pthread_cond_wait(&s.cond, &s.mutex);
 	pthread_mutex_unlock(&s.mutex);

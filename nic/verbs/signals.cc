@@ -1,5 +1,6 @@
-// The program's signal functions, taken over for the sake of SIGSEGV and SIGBUS alone (engine/fault_handler.h): a program that
-// installs its own handler, or blocks every signal in a thread, must not take the guard away from its registered memory.
+// The program's signal functions, taken over for the sake of SIGSEGV and SIGBUS alone (engine/fault_handler.h): a
+// program that installs its own handler, or blocks every signal in a thread, must not take the guard away from its
+// registered memory.
 //
 // Exported without versions, like everything here. Every other signal goes to the real functions unchanged.
 #include <dlfcn.h>
@@ -13,7 +14,9 @@
 namespace {
 
 // Resolved before the program runs, because all of these may be called from signal handlers, and dlsym may not.
-template <class Function> Function* next(const char* name) { return reinterpret_cast<Function*>(dlsym(RTLD_NEXT, name)); }
+template <class Function> Function* next(const char* name) {
+	return reinterpret_cast<Function*>(dlsym(RTLD_NEXT, name));
+}
 
 auto real_signal() {
 	static auto* const function = next<decltype(::signal)>("signal");
@@ -60,7 +63,8 @@ int sigaction(int signal_number, const struct sigaction* action, struct sigactio
 }
 
 sighandler_t signal(int signal_number, sighandler_t handler) noexcept {
-	if ((signal_number != SIGSEGV && signal_number != SIGBUS) || handler == SIG_ERR) return real_signal()(signal_number, handler);
+	if ((signal_number != SIGSEGV && signal_number != SIGBUS) || handler == SIG_ERR)
+		return real_signal()(signal_number, handler);
 	struct sigaction action{}, old;
 	action.sa_handler = handler;
 	action.sa_flags = SA_RESTART;  // as libc's signal()
@@ -68,9 +72,13 @@ sighandler_t signal(int signal_number, sighandler_t handler) noexcept {
 	return verbena::engine::program_sigaction(signal_number, &action, &old) == 0 ? old.sa_handler : SIG_ERR;
 }
 
-int sigprocmask(int how, const sigset_t* set, sigset_t* old) noexcept { return real_sigprocmask()(how, Mask(how, set).get(), old); }
+int sigprocmask(int how, const sigset_t* set, sigset_t* old) noexcept {
+	return real_sigprocmask()(how, Mask(how, set).get(), old);
+}
 
-int pthread_sigmask(int how, const sigset_t* set, sigset_t* old) noexcept { return real_pthread_sigmask()(how, Mask(how, set).get(), old); }
+int pthread_sigmask(int how, const sigset_t* set, sigset_t* old) noexcept {
+	return real_pthread_sigmask()(how, Mask(how, set).get(), old);
+}
 
 }  // extern "C"
 #pragma GCC visibility pop

@@ -1,5 +1,6 @@
-// The files that the kernel keeps of a device in sysfs and libibverbs reads: of ours there are the counters that Soft-RoCE has and we count
-// too, under its names. They are this process's, of all our devices together, and begin with 0 when it first opens one.
+// The files that the kernel keeps of a device in sysfs and libibverbs reads: of ours there are the counters that
+// Soft-RoCE has and we count too, under its names. They are this process's, of all our devices together, and begin with
+// 0 when it first opens one.
 #include <algorithm>
 #include <cerrno>
 #include <cstring>

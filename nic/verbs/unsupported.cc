@@ -1,5 +1,5 @@
-// The exported verbs that our NIC does not have: EOPNOTSUPP for ours, the real library for the rest. They are exported so that
-// our contexts never reach the real library, also by functions newer than the installed one (newer_verbs.h).
+// The exported verbs that our NIC does not have: EOPNOTSUPP for ours, the real library for the rest. They are exported
+// so that our contexts never reach the real library, also by functions newer than the installed one (newer_verbs.h).
 #include <cerrno>
 
 #include "nic/verbs/newer_verbs.h"
@@ -18,15 +18,17 @@ template <typename Result> Result not_supported(Result failure) {
 }
 
 // Of an object whose struct the installed verbs.h does not know: it begins with its context.
-template <typename Object> const ibv_context* context_of(const Object* object) { return *reinterpret_cast<ibv_context* const*>(object); }
+template <typename Object> const ibv_context* context_of(const Object* object) {
+	return *reinterpret_cast<ibv_context* const*>(object);
+}
 
 }  // namespace
 
 extern "C" {
 #pragma GCC visibility push(default)
 
-// ---- Objects of another process. The argument of ibv_import_device is a kernel descriptor, which ours never is. The real
-// library looks it up in what it takes for its own device list.
+// ---- Objects of another process. The argument of ibv_import_device is a kernel descriptor, which ours never is. The
+// real library looks it up in what it takes for its own device list.
 
 ibv_context* ibv_import_device(int cmd_fd) {
 	const InsideReal guard;
@@ -60,7 +62,8 @@ void ibv_unimport_dm(ibv_dm* dm) {
 // ---- Other kinds of memory
 
 ibv_mr* ibv_reg_dmabuf_mr(ibv_pd* pd, uint64_t offset, size_t length, uint64_t iova, int fd, int access) {
-	return is_ours(pd->context) ? not_supported<ibv_mr*>(nullptr) : real().ibv_reg_dmabuf_mr(pd, offset, length, iova, fd, access);
+	return is_ours(pd->context) ? not_supported<ibv_mr*>(nullptr)
+								: real().ibv_reg_dmabuf_mr(pd, offset, length, iova, fd, access);
 }
 
 ibv_mr* ibv_reg_mr_ex(ibv_pd* pd, ibv_mr_init_attr* attributes) {
@@ -71,9 +74,13 @@ ibv_dmah* ibv_alloc_dmah(ibv_context* context, ibv_dmah_init_attr* attributes) {
 	return is_ours(context) ? not_supported<ibv_dmah*>(nullptr) : real().ibv_alloc_dmah(context, attributes);
 }
 
-int ibv_dealloc_dmah(ibv_dmah* dmah) { return is_ours(context_of(dmah)) ? not_supported(EOPNOTSUPP) : real().ibv_dealloc_dmah(dmah); }
+int ibv_dealloc_dmah(ibv_dmah* dmah) {
+	return is_ours(context_of(dmah)) ? not_supported(EOPNOTSUPP) : real().ibv_dealloc_dmah(dmah);
+}
 
-int ibv_dm_export_dmabuf_fd(ibv_dm* dm) { return is_ours(dm->context) ? not_supported(-1) : real().ibv_dm_export_dmabuf_fd(dm); }
+int ibv_dm_export_dmabuf_fd(ibv_dm* dm) {
+	return is_ours(dm->context) ? not_supported(-1) : real().ibv_dm_export_dmabuf_fd(dm);
+}
 
 // A buffer is opaque and, since we allocate none, real.
 void* ibv_alloc_buf(ibv_pd* pd, size_t size, ibv_buf** buffer) {
@@ -85,7 +92,8 @@ void ibv_free_buf(ibv_buf* buffer) { real().ibv_free_buf(buffer); }
 int ibv_export_buf_dmabuf_fd(ibv_buf* buffer) { return real().ibv_export_buf_dmabuf_fd(buffer); }
 
 ibv_mr* ibv_reg_buf_mr(ibv_pd* pd, ibv_buf* buffer, void* address, size_t length, int access) {
-	return is_ours(pd->context) ? not_supported<ibv_mr*>(nullptr) : real().ibv_reg_buf_mr(pd, buffer, address, length, access);
+	return is_ours(pd->context) ? not_supported<ibv_mr*>(nullptr)
+								: real().ibv_reg_buf_mr(pd, buffer, address, length, access);
 }
 
 // ---- Completion counters
@@ -136,8 +144,10 @@ int ibv_query_port_speed(ibv_context* context, uint32_t port, uint64_t* speed) {
 	return is_ours(context) ? not_supported(EOPNOTSUPP) : real().ibv_query_port_speed(context, port, speed);
 }
 
-int ibv_resolve_eth_l2_from_gid(ibv_context* context, ibv_ah_attr* attributes, uint8_t mac[ETHERNET_LL_SIZE], uint16_t* vlan) {
-	return is_ours(context) ? not_supported(-EOPNOTSUPP) : real().ibv_resolve_eth_l2_from_gid(context, attributes, mac, vlan);
+int ibv_resolve_eth_l2_from_gid(
+	ibv_context* context, ibv_ah_attr* attributes, uint8_t mac[ETHERNET_LL_SIZE], uint16_t* vlan) {
+	return is_ours(context) ? not_supported(-EOPNOTSUPP)
+							: real().ibv_resolve_eth_l2_from_gid(context, attributes, mac, vlan);
 }
 
 #pragma GCC visibility pop

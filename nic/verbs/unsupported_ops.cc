@@ -10,7 +10,8 @@ template <typename... Parameters> int unsupported(Parameters...) {
 	return EOPNOTSUPP;
 }
 
-template <typename WorkRequest, typename Queue> int unsupported_post(Queue*, WorkRequest* request, WorkRequest** bad_request) {
+template <typename WorkRequest, typename Queue>
+int unsupported_post(Queue*, WorkRequest* request, WorkRequest** bad_request) {
 	*bad_request = request;
 	return unsupported();
 }

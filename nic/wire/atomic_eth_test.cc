@@ -13,7 +13,8 @@ const auto literal = hex("00007f00 00001000 00000042 00000000 00000007 ffffffff 
 
 TEST(AtomicEth, WritesTwentyEightBytesWithoutAGap) {
 	std::array<std::byte, atomic_eth_size> written;
-	write_atomic_eth(written, {.address = 0x7f0000001000, .rkey = {0x42}, .swap_or_add = 7, .compare = 0xfffffffffffffffe});
+	write_atomic_eth(
+		written, {.address = 0x7f0000001000, .rkey = {0x42}, .swap_or_add = 7, .compare = 0xfffffffffffffffe});
 	EXPECT_TRUE(std::ranges::equal(written, literal));
 }
 

@@ -1,4 +1,5 @@
-// Base Transport Header: the 12 bytes that open every RoCEv2 packet (InfiniBand Architecture Specification, vol. 1, 9.2).
+// Base Transport Header: the 12 bytes that open every RoCEv2 packet (InfiniBand Architecture Specification, vol.
+// 1, 9.2).
 //
 //     byte 0  opcode
 //          1  SE:1  MigReq:1  PadCnt:2  TVer:4
@@ -8,8 +9,8 @@
 //          8  AckReq:1  reserved:7
 //          9  PSN:24
 //
-// `BthView` reads a header in place; `Bth` is its meaning. A view exists only over at least 12 bytes, so its accessors cannot
-// fail. Bits that the specification reserves are ignored on reading and written as zero.
+// `BthView` reads a header in place; `Bth` is its meaning. A view exists only over at least 12 bytes, so its accessors
+// cannot fail. Bits that the specification reserves are ignored on reading and written as zero.
 #pragma once
 
 #include <cstddef>

@@ -10,7 +10,8 @@ namespace verbena::wire {
 namespace {
 
 // One SEND ONLY to QP 0x000011, as a kernel Soft-RoCE sends it.
-constexpr Bth send_only{.opcode = Opcode::rc_send_only, .destination = {0x11}, .ack_requested = true, .psn = {0xb945a2}};
+constexpr Bth send_only{
+	.opcode = Opcode::rc_send_only, .destination = {0x11}, .ack_requested = true, .psn = {0xb945a2}};
 const auto send_only_bytes = hex("0400ffff 00000011 80b945a2");
 
 TEST(Bth, WritesTheBytesThatAPeerSends) {

@@ -40,9 +40,9 @@ std::uint32_t by_tables(std::uint32_t reg, const std::byte* p, std::size_t n) {
 
 #if defined(__x86_64__)
 
-// Folding: 128 bits of message are replaced by a congruent 128 bits `distance` bits further on, until 16 bytes are left; those go
-// through the tables. In reflected order a product comes out one bit low, hence the shift, and each half of the 128 bits is 64 bits
-// apart from the other, hence the two constants.
+// Folding: 128 bits of message are replaced by a congruent 128 bits `distance` bits further on, until 16 bytes are
+// left; those go through the tables. In reflected order a product comes out one bit low, hence the shift, and each half
+// of the 128 bits is 64 bits apart from the other, hence the two constants.
 constexpr std::uint64_t fold_low(unsigned distance) { return std::uint64_t{polynomial::power(distance + 32)} << 1; }
 constexpr std::uint64_t fold_high(unsigned distance) { return std::uint64_t{polynomial::power(distance - 32)} << 1; }
 static_assert(fold_low(512) == 0x154442bd4, "the constant that every published routine uses");
@@ -50,7 +50,9 @@ static_assert(fold_low(512) == 0x154442bd4, "the constant that every published r
 #define VERBENA_PCLMUL gnu::target("pclmul,sse4.1"), gnu::always_inline
 #define VERBENA_VPCLMUL gnu::target("pclmul,sse4.1,avx512f,avx512dq,vpclmulqdq")
 
-[[VERBENA_PCLMUL]] inline __m128i load(const std::byte* p) { return _mm_loadu_si128(reinterpret_cast<const __m128i*>(p)); }
+[[VERBENA_PCLMUL]] inline __m128i load(const std::byte* p) {
+	return _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+}
 
 template <unsigned distance> [[VERBENA_PCLMUL]] inline __m128i fold(__m128i x, __m128i onto) {
 	const __m128i k = _mm_set_epi64x(fold_high(distance), fold_low(distance));
@@ -64,7 +66,8 @@ template <unsigned distance> [[VERBENA_PCLMUL]] inline __m128i fold(__m128i x, _
 	return by_tables(by_tables(0, rest, 16), p, n);
 }
 
-[[VERBENA_PCLMUL]] inline std::uint32_t finish(__m128i x0, __m128i x1, __m128i x2, __m128i x3, const std::byte* p, std::size_t n) {
+[[VERBENA_PCLMUL]] inline std::uint32_t finish(
+	__m128i x0, __m128i x1, __m128i x2, __m128i x3, const std::byte* p, std::size_t n) {
 	for (; n >= 64; p += 64, n -= 64) {
 		x0 = fold<512>(x0, load(p));
 		x1 = fold<512>(x1, load(p + 16));
@@ -84,12 +87,14 @@ template <unsigned distance> [[VERBENA_PCLMUL]] inline __m128i fold(__m128i x, _
 template <unsigned distance> [[VERBENA_VPCLMUL]] inline __m512i fold512(__m512i x, __m512i onto) {
 	const long long high = fold_high(distance), low = fold_low(distance);
 	const __m512i k = _mm512_set_epi64(high, low, high, low, high, low, high, low);
-	return _mm512_ternarylogic_epi64(onto, _mm512_clmulepi64_epi128(x, k, 0x00), _mm512_clmulepi64_epi128(x, k, 0x11), 0x96);
+	return _mm512_ternarylogic_epi64(
+		onto, _mm512_clmulepi64_epi128(x, k, 0x00), _mm512_clmulepi64_epi128(x, k, 0x11), 0x96);
 }
 
 [[VERBENA_VPCLMUL]] std::uint32_t by_vpclmul(std::uint32_t reg, const std::byte* p, std::size_t n) {
 	if (n < 256) return by_pclmul(reg, p, n);
-	__m512i x0 = _mm512_xor_si512(_mm512_loadu_si512(p), _mm512_zextsi128_si512(_mm_cvtsi32_si128(static_cast<int>(reg))));
+	__m512i x0 =
+		_mm512_xor_si512(_mm512_loadu_si512(p), _mm512_zextsi128_si512(_mm_cvtsi32_si128(static_cast<int>(reg))));
 	__m512i x1 = _mm512_loadu_si512(p + 64), x2 = _mm512_loadu_si512(p + 128), x3 = _mm512_loadu_si512(p + 192);
 	for (p += 256, n -= 256; n >= 256; p += 256, n -= 256) {
 		x0 = fold512<2048>(x0, _mm512_loadu_si512(p));
@@ -110,14 +115,16 @@ Routine best() {
 #if defined(__x86_64__)
 	__builtin_cpu_init();
 	const bool pclmul = __builtin_cpu_supports("pclmul") && __builtin_cpu_supports("sse4.1");
-	if (pclmul && __builtin_cpu_supports("vpclmulqdq") && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq"))
+	if (pclmul && __builtin_cpu_supports("vpclmulqdq") && __builtin_cpu_supports("avx512f") &&
+		__builtin_cpu_supports("avx512dq"))
 		return by_vpclmul;
 	if (pclmul) return by_pclmul;
 #endif
 	return by_tables;
 }
 
-// Chosen at the first call and not by a static initialiser: a preloaded library may be called before its initialisers have run.
+// Chosen at the first call and not by a static initialiser: a preloaded library may be called before its initialisers
+// have run.
 std::uint32_t choose(std::uint32_t reg, const std::byte* p, std::size_t n);
 constinit std::atomic<Routine> routine = choose;
 

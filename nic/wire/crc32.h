@@ -1,8 +1,9 @@
-// CRC-32 of IEEE 802.3, reflected: the polynomial of the ICRC and the values of zlib's crc32(), which gives the same for the same
-// arguments. Pure; any thread. Picks a carry-less multiplication routine for this CPU at the first call, tables where there is none.
+// CRC-32 of IEEE 802.3, reflected: the polynomial of the ICRC and the values of zlib's crc32(), which gives the same
+// for the same arguments. Pure; any thread. Picks a carry-less multiplication routine for this CPU at the first call,
+// tables where there is none.
 //
-// The second half is the same arithmetic seen as polynomials over GF(2) modulo the CRC's (bit 31 is the coefficient of x^0): appending
-// n bytes to a message multiplies the difference of two checksums by x^(8n).
+// The second half is the same arithmetic seen as polynomials over GF(2) modulo the CRC's (bit 31 is the coefficient of
+// x^0): appending n bytes to a message multiplies the difference of two checksums by x^(8n).
 #pragma once
 
 #include <array>

@@ -24,7 +24,9 @@ std::vector<std::byte> pattern(std::size_t size) {
 	return bytes;
 }
 
-TEST(Crc32, HasTheCheckValueOfTheCatalogue) { EXPECT_EQ(crc32(0, std::as_bytes(std::span(std::string_view("123456789")))), 0xcbf43926); }
+TEST(Crc32, HasTheCheckValueOfTheCatalogue) {
+	EXPECT_EQ(crc32(0, std::as_bytes(std::span(std::string_view("123456789")))), 0xcbf43926);
+}
 
 TEST(Crc32, IsTheDefinitionAtEverySizeAndAlignment) {
 	const auto bytes = pattern(4300);

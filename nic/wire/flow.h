@@ -1,5 +1,5 @@
-// The IP and UDP fields around a RoCEv2 packet. Addresses are GIDs: 16 bytes, an IPv4 address as ::ffff:a.b.c.d. Both ends of a flow
-// are of one family.
+// The IP and UDP fields around a RoCEv2 packet. Addresses are GIDs: 16 bytes, an IPv4 address as ::ffff:a.b.c.d. Both
+// ends of a flow are of one family.
 #pragma once
 
 #include <array>

@@ -25,7 +25,8 @@ void write_grh(std::span<std::byte, grh_size> to, const AddressPair& addresses, 
 	std::memcpy(destination.data(), addresses.destination, destination.size());
 	const auto udp_length = static_cast<std::uint16_t>(udp_size + packet_bytes);
 	if (!is_ipv4_mapped(destination)) {
-		store_be32(&to[0], 0x60000000 | std::uint32_t{addresses.traffic_class} << 20 | (addresses.flow_label & 0xfffff));
+		store_be32(
+			&to[0], 0x60000000 | std::uint32_t{addresses.traffic_class} << 20 | (addresses.flow_label & 0xfffff));
 		store_be16(&to[4], udp_length);
 		store_be8(&to[6], protocol_udp);
 		store_be8(&to[7], addresses.hop_limit);

@@ -27,8 +27,8 @@ TEST(Grh, OfAnIpv4DatagramIsTwentyZerosAndItsHeaderWithAValidChecksum) {
 TEST(Grh, OfAnIpv6DatagramIsItsHeader) {
 	std::array<std::byte, grh_size> written;
 	write_grh(written, addresses("fd0016d3 00000000 00000000 00000001", "fd0016d3 00000000 00000000 00000002"), 32);
-	EXPECT_TRUE(
-		std::ranges::equal(written, hex("6c212345 00281140 fd0016d3 00000000 00000000 00000001 fd0016d3 00000000 00000000 00000002")));
+	EXPECT_TRUE(std::ranges::equal(
+		written, hex("6c212345 00281140 fd0016d3 00000000 00000000 00000001 fd0016d3 00000000 00000000 00000002")));
 }
 
 }  // namespace

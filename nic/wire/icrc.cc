@@ -72,7 +72,8 @@ std::uint32_t icrc(const Flow& flow, std::uint16_t ip_id, const IcrcInput& packe
 	const auto& [headers, payload, pad_count] = packet;
 	check(headers.size() >= Bth::size && headers.size() <= headers_max && pad_count < 4, "an ICRC covers a BTH");
 	std::byte start[ones_size + ipv6_size + udp_size + headers_max];
-	const std::size_t prefix = write_prefix(start, flow, ip_id, headers.size() + payload.size() + pad_count + icrc_size);
+	const std::size_t prefix =
+		write_prefix(start, flow, ip_id, headers.size() + payload.size() + pad_count + icrc_size);
 	std::memcpy(start + prefix, headers.data(), headers.size());
 	start[prefix + 4] = std::byte{0xff};
 	std::uint32_t crc = crc32(0, std::span(start).first(prefix + headers.size()));
@@ -81,21 +82,24 @@ std::uint32_t icrc(const Flow& flow, std::uint16_t ip_id, const IcrcInput& packe
 	return pad_count != 0 ? crc32(crc, std::span(zeros).first(pad_count)) : crc;
 }
 
-std::optional<std::uint16_t> matching_ip_id(const Flow& flow, std::span<const std::byte> datagram, std::uint16_t likely) {
+std::optional<std::uint16_t> matching_ip_id(
+	const Flow& flow, std::span<const std::byte> datagram, std::uint16_t likely) {
 	const std::size_t covered = datagram.size() - icrc_size;
 	std::uint32_t arrived = load_be32(&datagram[covered]);
 	arrived = std::byteswap(arrived);
 	const std::size_t headers = std::min(covered, headers_max);
-	const std::uint32_t difference =
-		arrived ^ icrc(flow, likely, {.headers = datagram.first(headers), .payload = datagram.subspan(headers, covered - headers)});
+	const std::uint32_t difference = arrived ^
+		icrc(flow, likely,
+			{.headers = datagram.first(headers), .payload = datagram.subspan(headers, covered - headers)});
 	if (difference == 0) return likely;
 	if (!flow.is_ipv4()) return std::nullopt;
 
-	// From the end of what is covered back to before the identification, which is followed by 16 bytes of IP header and the UDP header.
+	// From the end of what is covered back to before the identification, which is followed by 16 bytes of IP header and
+	// the UDP header.
 	const std::size_t back = covered + udp_size + ipv4_size - 4;
 	if (back / low_steps >= high_steps) return std::nullopt;
-	const std::uint32_t at_field =
-		polynomial::product(polynomial::product(difference, backward.low[back % low_steps]), backward.high[back / low_steps]);
+	const std::uint32_t at_field = polynomial::product(
+		polynomial::product(difference, backward.low[back % low_steps]), backward.high[back / low_steps]);
 	if (at_field >> 16 != 0) return std::nullopt;
 	return static_cast<std::uint16_t>(likely ^ std::byteswap(static_cast<std::uint16_t>(at_field)));
 }

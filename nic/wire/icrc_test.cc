@@ -55,8 +55,8 @@ TEST(Icrc, IsWhatACapturedNotificationEndsWith) {
 
 TEST(Icrc, DoesNotDependOnHowThePacketIsCut) {
 	const auto covered = uc_send.covered();
-	const std::uint32_t cut =
-		icrc(uc_send.flow, uc_send.ip_id, {.headers = covered.first(12), .payload = covered.subspan(12, 18), .pad_count = 2});
+	const std::uint32_t cut = icrc(uc_send.flow, uc_send.ip_id,
+		{.headers = covered.first(12), .payload = covered.subspan(12, 18), .pad_count = 2});
 	EXPECT_EQ(cut, uc_send.stored());
 }
 
@@ -75,7 +75,9 @@ TEST(Icrc, OfAnIpv6PacketCoversItsHeaderWithTheChangingFieldsAsOnes) {
 	EXPECT_EQ(icrc(flow, 99, {.headers = std::span(headers)}), crc32(0, with_payload));
 }
 
-TEST(MatchingIpId, IsTheLikelyOneWhereItIsRight) { EXPECT_EQ(matching_ip_id(uc_send.flow, uc_send.datagram, 1144), 1144); }
+TEST(MatchingIpId, IsTheLikelyOneWhereItIsRight) {
+	EXPECT_EQ(matching_ip_id(uc_send.flow, uc_send.datagram, 1144), 1144);
+}
 
 TEST(MatchingIpId, IsSolvedFromWhateverGuess) {
 	for (const std::uint16_t guess : {0, 1, 63, 0x8000, 0xffff}) {
@@ -87,8 +89,8 @@ TEST(MatchingIpId, IsSolvedFromWhateverGuess) {
 TEST(MatchingIpId, IsFoundAtEveryPacketSize) {
 	for (std::size_t size = 12; size < 4200; size += 4) {
 		std::vector<std::byte> datagram(size, std::byte{0x3c});
-		const std::uint32_t value =
-			icrc(uc_send.flow, 0xbeef, {.headers = std::span(datagram).first(12), .payload = std::span(datagram).subspan(12)});
+		const std::uint32_t value = icrc(uc_send.flow, 0xbeef,
+			{.headers = std::span(datagram).first(12), .payload = std::span(datagram).subspan(12)});
 		datagram.resize(size + icrc_size);
 		std::memcpy(&datagram[size], &value, icrc_size);
 		ASSERT_EQ(matching_ip_id(uc_send.flow, datagram, 5), 0xbeef) << size;

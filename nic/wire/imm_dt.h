@@ -1,5 +1,6 @@
-// Immediate Extended Transport Header: four bytes that belong to the application (InfiniBand Architecture Specification, vol. 1, 9.3).
-// They are opaque: the word in memory is the word on the wire, whatever the byte order of the host.
+// Immediate Extended Transport Header: four bytes that belong to the application (InfiniBand Architecture
+// Specification, vol. 1, 9.3). They are opaque: the word in memory is the word on the wire, whatever the byte order of
+// the host.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +12,9 @@ namespace verbena::wire {
 
 inline constexpr std::size_t imm_dt_size = 4;
 
-inline void write_imm_dt(std::span<std::byte, imm_dt_size> to, std::uint32_t immediate) { std::memcpy(to.data(), &immediate, imm_dt_size); }
+inline void write_imm_dt(std::span<std::byte, imm_dt_size> to, std::uint32_t immediate) {
+	std::memcpy(to.data(), &immediate, imm_dt_size);
+}
 
 inline std::uint32_t read_imm_dt(std::span<const std::byte, imm_dt_size> from) {
 	std::uint32_t immediate;

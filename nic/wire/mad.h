@@ -1,4 +1,5 @@
-// Management datagram (InfiniBand Architecture Specification, vol. 1, 13.4.3): 256 bytes, a header of 24 and 232 of data.
+// Management datagram (InfiniBand Architecture Specification, vol. 1, 13.4.3): 256 bytes, a header of 24 and 232 of
+// data.
 //
 //     byte 0  BaseVersion:8     1
 //          1  MgmtClass:8
@@ -11,7 +12,8 @@
 //         18  reserved:16
 //         20  AttributeModifier:32
 //
-// The Communication Manager's (12.6) go to queue pair 1, from queue pair 1, with the well-known Q_Key of the general services.
+// The Communication Manager's (12.6) go to queue pair 1, from queue pair 1, with the well-known Q_Key of the general
+// services.
 #pragma once
 
 #include <array>

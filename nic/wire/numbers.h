@@ -1,4 +1,5 @@
-// The numbers that name things on the wire, each a type of its own: a PSN cannot be passed for a QPN, nor an lkey for an rkey.
+// The numbers that name things on the wire, each a type of its own: a PSN cannot be passed for a QPN, nor an lkey for
+// an rkey.
 #pragma once
 
 #include <cstdint>

@@ -53,7 +53,16 @@ enum class Opcode : std::uint8_t {
 	ud_send_only_imm = 0x65,
 };
 
-enum class Operation : std::uint8_t { send, write, read_request, read_response, acknowledge, atomic_acknowledge, compare_swap, fetch_add };
+enum class Operation : std::uint8_t {
+	send,
+	write,
+	read_request,
+	read_response,
+	acknowledge,
+	atomic_acknowledge,
+	compare_swap,
+	fetch_add
+};
 
 struct OpcodeFacts {
 	bool known = false;
@@ -112,8 +121,8 @@ constexpr OpcodeFacts compute(std::uint8_t value) {
 		f.first = f.last = f.atomic_eth = true;
 	}
 	f.deth = f.transport == Transport::ud;
-	f.header_bytes = static_cast<std::uint8_t>(
-		12 + 16 * f.reth + 28 * f.atomic_eth + 4 * f.aeth + 8 * (op == 0x12) + 8 * f.deth + 4 * f.immediate + 4 * f.invalidate);
+	f.header_bytes = static_cast<std::uint8_t>(12 + 16 * f.reth + 28 * f.atomic_eth + 4 * f.aeth + 8 * (op == 0x12) +
+		8 * f.deth + 4 * f.immediate + 4 * f.invalidate);
 	return f;
 }
 

@@ -40,7 +40,8 @@ constexpr Opcode without_end(const OpcodeFacts& f, bool first) {
 constexpr Opcode with_end(const OpcodeFacts& f, bool first) {
 	const auto base = static_cast<std::uint8_t>(f.transport);
 	if (f.invalidate) return first ? Opcode::rc_send_only_invalidate : Opcode::rc_send_last_invalidate;
-	if (f.operation == Operation::read_response) return first ? Opcode::rc_read_response_only : Opcode::rc_read_response_last;
+	if (f.operation == Operation::read_response)
+		return first ? Opcode::rc_read_response_only : Opcode::rc_read_response_last;
 	const std::uint8_t at = f.operation == Operation::send ? 0x02 : 0x08;
 	return Opcode(base | (at + (first ? 2 : 0) + (f.immediate ? 1 : 0)));
 }
@@ -103,28 +104,31 @@ std::size_t write_header(const Slot& slot, const Piece& piece, std::span<std::by
 	if (f.reth) write_reth(next<reth_size>(at), slot.reth);
 	if (f.atomic_eth) write_atomic_eth(next<atomic_eth_size>(at), slot.atomic);
 	if (f.aeth) write_aeth(next<aeth_size>(at), slot.word);
-	if (f.operation == Operation::atomic_acknowledge) write_atomic_ack_eth(next<atomic_ack_eth_size>(at), slot.atomic_result);
+	if (f.operation == Operation::atomic_acknowledge)
+		write_atomic_ack_eth(next<atomic_ack_eth_size>(at), slot.atomic_result);
 	if (f.immediate) write_imm_dt(next<imm_dt_size>(at), slot.word);
 	if (f.invalidate) write_ieth(next<ieth_size>(at), {slot.word});
 	return static_cast<std::size_t>(at - to.data());
 }
 
-std::size_t write_trailer(const Flow& flow, std::uint16_t ip_id, const IcrcInput& packet, std::span<std::byte, trailer_bytes_max> to) {
+std::size_t write_trailer(
+	const Flow& flow, std::uint16_t ip_id, const IcrcInput& packet, std::span<std::byte, trailer_bytes_max> to) {
 	std::memset(to.data(), 0, packet.pad_count);
 	store_be32(&to[packet.pad_count], std::byteswap(icrc(flow, ip_id, packet)));
 	return packet.pad_count + icrc_size;
 }
 
-std::size_t write_packet(
-	const Slot& slot, std::uint32_t index, const std::byte* payload, const Flow& flow, std::uint16_t ip_id, std::span<std::byte> to) {
+std::size_t write_packet(const Slot& slot, std::uint32_t index, const std::byte* payload, const Flow& flow,
+	std::uint16_t ip_id, std::span<std::byte> to) {
 	const Piece piece = piece_of(slot, index);
 	check(to.size() >= piece.wire_bytes(), "the packet fits the buffer");
 	std::byte header[header_bytes_max], trailer[trailer_bytes_max];
 	const std::size_t header_bytes = write_header(slot, piece, header);
 	std::memcpy(to.data(), header, header_bytes);
 	if (piece.payload_bytes != 0) std::memcpy(&to[header_bytes], payload + piece.payload_offset, piece.payload_bytes);
-	const IcrcInput input{
-		.headers = to.first(header_bytes), .payload = to.subspan(header_bytes, piece.payload_bytes), .pad_count = piece.pad_count};
+	const IcrcInput input{.headers = to.first(header_bytes),
+		.payload = to.subspan(header_bytes, piece.payload_bytes),
+		.pad_count = piece.pad_count};
 	const std::size_t trailer_bytes = write_trailer(flow, ip_id, input, trailer);
 	std::memcpy(&to[header_bytes + piece.payload_bytes], trailer, trailer_bytes);
 	return piece.wire_bytes();
@@ -145,7 +149,8 @@ std::string_view name(DropReason reason) {
 	return "unknown";
 }
 
-std::expected<Parsed, DropReason> parse(const Flow& flow, std::span<const std::byte> datagram, std::uint16_t likely_ip_id) {
+std::expected<Parsed, DropReason> parse(
+	const Flow& flow, std::span<const std::byte> datagram, std::uint16_t likely_ip_id) {
 	const auto drop = [](DropReason reason) { return std::unexpected(reason); };
 	if (datagram.size() < Bth::size + icrc_size) return drop(DropReason::too_short);
 	if (datagram.size() > packet_bytes_max) return drop(DropReason::too_long);
@@ -159,10 +164,12 @@ std::expected<Parsed, DropReason> parse(const Flow& flow, std::span<const std::b
 	if (payload_bytes > payload_bytes_max) return drop(DropReason::too_long);
 	if (payload_bytes != 0 && !carries_payload(f)) return drop(DropReason::wrong_length);
 	// All but the last packet of a message fill the path MTU, which is a multiple of four.
-	if (datagram.size() % 4 != 0 || (bth.pad_count != 0 && (payload_bytes == 0 || !f.last))) return drop(DropReason::wrong_pad);
+	if (datagram.size() % 4 != 0 || (bth.pad_count != 0 && (payload_bytes == 0 || !f.last)))
+		return drop(DropReason::wrong_pad);
 	const std::optional<std::uint16_t> ip_id = matching_ip_id(flow, datagram, likely_ip_id);
 	if (!ip_id) return drop(DropReason::wrong_icrc);
-	// Judged after the ICRC, so that a damaged packet does not pass for a foreign one. The top bit only says full or limited member.
+	// Judged after the ICRC, so that a damaged packet does not pass for a foreign one. The top bit only says full or
+	// limited member.
 	if ((bth.p_key & 0x7fff) != (Bth::default_p_key & 0x7fff)) return drop(DropReason::foreign_p_key);
 
 	Parsed parsed{.slot = {}, .payload = datagram.subspan(f.header_bytes, payload_bytes), .ip_id = *ip_id};
@@ -172,7 +179,8 @@ std::expected<Parsed, DropReason> parse(const Flow& flow, std::span<const std::b
 	slot.word = 0;
 	slot.length = static_cast<std::uint32_t>(payload_bytes);
 	slot.set_bth(bth.opcode, bth.destination, bth.psn,
-		static_cast<std::uint8_t>((bth.solicited_event ? slot_solicited : 0) | (bth.ack_requested ? slot_ack_requested : 0)));
+		static_cast<std::uint8_t>(
+			(bth.solicited_event ? slot_solicited : 0) | (bth.ack_requested ? slot_ack_requested : 0)));
 	const std::byte* at = datagram.data() + Bth::size;
 	if (f.deth) {
 		slot.deth = read_deth(next<deth_size>(at));
@@ -181,7 +189,8 @@ std::expected<Parsed, DropReason> parse(const Flow& flow, std::span<const std::b
 	if (f.reth) slot.reth = read_reth(next<reth_size>(at));
 	if (f.atomic_eth) slot.atomic = read_atomic_eth(next<atomic_eth_size>(at));
 	if (f.aeth) slot.word = read_aeth(next<aeth_size>(at));
-	if (f.operation == Operation::atomic_acknowledge) slot.atomic_result = read_atomic_ack_eth(next<atomic_ack_eth_size>(at));
+	if (f.operation == Operation::atomic_acknowledge)
+		slot.atomic_result = read_atomic_ack_eth(next<atomic_ack_eth_size>(at));
 	if (f.immediate) slot.word = read_imm_dt(next<imm_dt_size>(at));
 	if (f.invalidate) slot.word = read_ieth(next<ieth_size>(at)).value;
 	return parsed;

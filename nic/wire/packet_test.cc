@@ -36,7 +36,8 @@ std::vector<std::byte> pattern(std::size_t size) {
 	return bytes;
 }
 
-std::vector<std::byte> packet(const Slot& slot, std::uint32_t index, std::span<const std::byte> payload, std::uint16_t ip_id = 0) {
+std::vector<std::byte> packet(
+	const Slot& slot, std::uint32_t index, std::span<const std::byte> payload, std::uint16_t ip_id = 0) {
 	std::vector<std::byte> bytes(packet_bytes_max);
 	bytes.resize(write_packet(slot, index, payload.data(), flow, ip_id, bytes));
 	return bytes;
@@ -67,30 +68,33 @@ TEST(Packet, HeadersStandInTheOrderOfTheSpecification) {
 	Slot slot = make(rc_write_only_imm, {.length = 4});
 	slot.reth = {.address = 0x1000, .rkey = {0x42}, .dma_length = 4};
 	slot.word = std::bit_cast<std::uint32_t>(std::array<std::uint8_t, 4>{1, 2, 3, 4});
-	EXPECT_TRUE(std::ranges::equal(
-		head(packet(slot, 0, pattern(4)), 36), hex("0b00ffff 00123456 00000064 00000000 00001000 00000042 00000004 01020304 00070e15")));
+	EXPECT_TRUE(std::ranges::equal(head(packet(slot, 0, pattern(4)), 36),
+		hex("0b00ffff 00123456 00000064 00000000 00001000 00000042 00000004 01020304 00070e15")));
 
 	Slot datagram = make(ud_send_only_imm, {.length = 4});
 	datagram.deth = {.q_key = 0x11111111, .source = 0x000abc << 8 | 9};
 	datagram.word = slot.word;
-	EXPECT_TRUE(std::ranges::equal(
-		head(packet(datagram, 0, pattern(4)), 28), hex("6500ffff 00123456 00000064 11111111 00000abc 01020304 00070e15")));
+	EXPECT_TRUE(std::ranges::equal(head(packet(datagram, 0, pattern(4)), 28),
+		hex("6500ffff 00123456 00000064 11111111 00000abc 01020304 00070e15")));
 
 	Slot result = make(rc_atomic_acknowledge, {});
 	result.set_aeth(syndrome::ack, 7);
 	result.atomic_result = 0x0102030405060708;
-	EXPECT_TRUE(std::ranges::equal(head(packet(result, 0, {}), 24), hex("1200ffff 00123456 00000064 1f000007 01020304 05060708")));
+	EXPECT_TRUE(std::ranges::equal(
+		head(packet(result, 0, {}), 24), hex("1200ffff 00123456 00000064 1f000007 01020304 05060708")));
 }
 
 TEST(Run, AFirstOfEightPathMtusIsFirstAndSevenMiddles) {
 	EXPECT_EQ(opcodes(make(rc_send_first, {.length = 8192})),
-		(Opcodes{rc_send_first, rc_send_middle, rc_send_middle, rc_send_middle, rc_send_middle, rc_send_middle, rc_send_middle,
-			rc_send_middle}));
+		(Opcodes{rc_send_first, rc_send_middle, rc_send_middle, rc_send_middle, rc_send_middle, rc_send_middle,
+			rc_send_middle, rc_send_middle}));
 }
 
 TEST(Run, AnOnlyLongerThanThePathMtuBeginsAndEndsItsMessage) {
-	EXPECT_EQ(opcodes(make(rc_write_only_imm, {.length = 2049})), (Opcodes{rc_write_first, rc_write_middle, rc_write_last_imm}));
-	EXPECT_EQ(opcodes(make(rc_send_only_invalidate, {.length = 1025})), (Opcodes{rc_send_first, rc_send_last_invalidate}));
+	EXPECT_EQ(opcodes(make(rc_write_only_imm, {.length = 2049})),
+		(Opcodes{rc_write_first, rc_write_middle, rc_write_last_imm}));
+	EXPECT_EQ(
+		opcodes(make(rc_send_only_invalidate, {.length = 1025})), (Opcodes{rc_send_first, rc_send_last_invalidate}));
 	EXPECT_EQ(opcodes(make(uc_send_only, {.length = 2048})), (Opcodes{uc_send_first, uc_send_last}));
 	EXPECT_EQ(opcodes(make(rc_read_response_only, {.length = 3072})),
 		(Opcodes{rc_read_response_first, rc_read_response_middle, rc_read_response_last}));
@@ -99,7 +103,8 @@ TEST(Run, AnOnlyLongerThanThePathMtuBeginsAndEndsItsMessage) {
 TEST(Run, AMiddleStaysAMiddleAndALastEndsWithALast) {
 	EXPECT_EQ(opcodes(make(uc_write_middle, {.length = 2048})), (Opcodes{uc_write_middle, uc_write_middle}));
 	EXPECT_EQ(opcodes(make(rc_send_last_imm, {.length = 1500})), (Opcodes{rc_send_middle, rc_send_last_imm}));
-	EXPECT_EQ(opcodes(make(rc_read_response_last, {.length = 1500})), (Opcodes{rc_read_response_middle, rc_read_response_last}));
+	EXPECT_EQ(opcodes(make(rc_read_response_last, {.length = 1500})),
+		(Opcodes{rc_read_response_middle, rc_read_response_last}));
 }
 
 TEST(Run, WhatFitsOnePathMtuIsOnePacketAsItIs) {
@@ -123,8 +128,10 @@ TEST(Run, PsnsCountUpAndWrapAt24Bits) {
 }
 
 TEST(Run, FlagsGoWithTheLastPacketOnly) {
-	const Slot slot = make(rc_send_only, {.length = 2000, .flags = 3 << slot_mtu_shift | slot_ack_requested | slot_solicited});
-	const auto first = parse(flow, packet(slot, 0, pattern(2000)), 0), last = parse(flow, packet(slot, 1, pattern(2000)), 0);
+	const Slot slot =
+		make(rc_send_only, {.length = 2000, .flags = 3 << slot_mtu_shift | slot_ack_requested | slot_solicited});
+	const auto first = parse(flow, packet(slot, 0, pattern(2000)), 0),
+			   last = parse(flow, packet(slot, 1, pattern(2000)), 0);
 	ASSERT_TRUE(first && last);
 	EXPECT_FALSE(first->slot.ack_requested() || first->slot.solicited());
 	EXPECT_TRUE(last->slot.ack_requested() && last->slot.solicited());
@@ -142,7 +149,8 @@ TEST(Parse, GivesBackWhatWasWritten) {
 			if (length != 0 && (!with_payload || (f.transport == Transport::ud && length > 4096))) continue;
 			if (!f.last && (length == 0 || length % 4096 != 0)) continue;  // all but the last packet are full
 			for (unsigned mtu = 1; mtu <= 5; ++mtu) {
-				Slot slot = make(Opcode(value), {.length = length, .flags = static_cast<std::uint8_t>(mtu << slot_mtu_shift), .psn = 5});
+				Slot slot = make(Opcode(value),
+					{.length = length, .flags = static_cast<std::uint8_t>(mtu << slot_mtu_shift), .psn = 5});
 				for (std::byte& b : slot.bytes) b = static_cast<std::byte>(random());
 				slot.atomic.reserved = f.atomic_eth ? 0 : slot.atomic.reserved;
 				slot.deth.source &= f.deth ? 0xffffff00 : 0xffffffff;
@@ -157,7 +165,8 @@ TEST(Parse, GivesBackWhatWasWritten) {
 					EXPECT_EQ(parsed->slot.psn(), Psn24{5 + i});
 					EXPECT_EQ(parsed->slot.destination(), slot.destination());
 					EXPECT_EQ(parsed->slot.length, parsed->payload.size());
-					ASSERT_TRUE(std::ranges::equal(parsed->payload, std::span(payload).subspan(seen, parsed->payload.size())));
+					ASSERT_TRUE(
+						std::ranges::equal(parsed->payload, std::span(payload).subspan(seen, parsed->payload.size())));
 					seen += parsed->slot.length;
 					const OpcodeFacts& g = facts(parsed->slot.opcode());
 					EXPECT_EQ(std::memcmp(parsed->slot.bytes, slot.bytes, extension_bytes(g)), 0);

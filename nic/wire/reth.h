@@ -1,4 +1,5 @@
-// RDMA Extended Transport Header: what an RDMA WRITE or READ asks for (InfiniBand Architecture Specification, vol. 1, 9.3).
+// RDMA Extended Transport Header: what an RDMA WRITE or READ asks for (InfiniBand Architecture Specification, vol.
+// 1, 9.3).
 //
 //     byte 0  virtual address:64
 //          8  R_Key:32

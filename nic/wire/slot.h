@@ -1,9 +1,9 @@
 // A packet in the NIC's native form: 64 bytes that hold the parsed headers and either the payload or where it lies.
 //
-// The same struct is what a same-host ring carries between two processes and what the UDP parser produces, so the transport has one
-// input and one output format. One slot may carry a run of consecutive packets of a message: `length` is then more than the path
-// MTU, `psn` is that of the first packet, and the opcode says how the run begins and ends (FIRST: begins a message and does not end
-// it; LAST: ends it; ONLY: both; MIDDLE: neither).
+// The same struct is what a same-host ring carries between two processes and what the UDP parser produces, so the
+// transport has one input and one output format. One slot may carry a run of consecutive packets of a message: `length`
+// is then more than the path MTU, `psn` is that of the first packet, and the opcode says how the run begins and ends
+// (FIRST: begins a message and does not end it; LAST: ends it; ONLY: both; MIDDLE: neither).
 //
 //     byte  0  lap:8           which round of the ring this is, stored last with the source QP: it publishes the slot
 //              source QP:24    (low bits) who sends; a wire packet tells it only in a DETH, and leaves 0 here otherwise
@@ -12,7 +12,8 @@
 //          12  flags:8         PSN:24 (high bits)
 //          16  payload_line:32 64-byte line of the payload arena, or inline_payload, or lent_payload
 //          20  word:32         ImmDt, IETH R_Key or AETH, in host byte order, by opcode
-//          24  40 bytes        extended header (RETH 16, atomic 32, DETH 8, atomic result 8), then the inline payload; or a Lent
+//          24  40 bytes        extended header (RETH 16, atomic 32, DETH 8, atomic result 8), then the inline payload;
+//          or a Lent
 //
 // Immediate data is the exception to host order: it is opaque and kept as the application gave it (network byte order).
 #pragma once
@@ -47,16 +48,18 @@ struct Deth {
 	std::uint8_t address_index() const { return static_cast<std::uint8_t>(source); }
 };
 
-// Same host only: the payload lies in a file that the sender has mapped and the receiver may map, too (docs/decisions/0016).
+// Same host only: the payload lies in a file that the sender has mapped and the receiver may map, too
+// (docs/decisions/0016).
 struct Lent {
-	std::uint64_t file = 0;    // its inode number
+	std::uint64_t file = 0;  // its inode number
 	std::uint64_t offset = 0;  // in the file
 	std::uint32_t descriptor = 0;  // the sender's, of that file
 	std::uint32_t reserved = 0;
 };
 
 enum SlotFlags : std::uint8_t { slot_solicited = 1, slot_ack_requested = 2 };
-// Bits 4 to 7 of a slot's flags: path MTU as in `enum ibv_mtu` (1 = 256 ... 5 = 4096), so that a link can cut a run into packets.
+// Bits 4 to 7 of a slot's flags: path MTU as in `enum ibv_mtu` (1 = 256 ... 5 = 4096), so that a link can cut a run
+// into packets.
 inline constexpr unsigned slot_mtu_shift = 4;
 
 struct alignas(64) Slot {
@@ -99,10 +102,11 @@ struct alignas(64) Slot {
 };
 static_assert(sizeof(Slot) == 64);
 
-// In the place of the opcode on a same-host link: another host's packet that reached the wrong process of this one (several share port
-// 4791). The payload is a ForwardedPacket (slot_ring.h) and the packet as it came. Never on a wire.
+// In the place of the opcode on a same-host link: another host's packet that reached the wrong process of this one
+// (several share port 4791). The payload is a ForwardedPacket (slot_ring.h) and the packet as it came. Never on a wire.
 inline constexpr Opcode forwarded_packet{0xff};
-// Likewise: a management datagram for queue pair 1. The payload is an AddressPair, the sender's first, and the datagram.
+// Likewise: a management datagram for queue pair 1. The payload is an AddressPair, the sender's first, and the
+// datagram.
 inline constexpr Opcode management_datagram{0xfe};
 
 // Bytes of the slot's tail that the extended header takes; the inline payload follows it.

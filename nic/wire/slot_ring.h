@@ -1,12 +1,15 @@
-// The same-host link's format: one `Direction` of a link is a ring of slots with a separate payload arena, and a ring of 8-byte
-// acknowledgement records. One producer process, one consumer process, and the memory between them is trusted by neither:
+// The same-host link's format: one `Direction` of a link is a ring of slots with a separate payload arena, and a ring
+// of 8-byte acknowledgement records. One producer process, one consumer process, and the memory between them is trusted
+// by neither:
 //
 //  - The producer publishes a slot by storing its lap last; the consumer needs no head index.
-//  - Either side keeps its own positions in private memory (`SlotWriter`, `SlotReader`, ...) and range-checks the other's.
+//  - Either side keeps its own positions in private memory (`SlotWriter`, `SlotReader`, ...) and range-checks the
+//  other's.
 //  - The reader copies a slot's 64 bytes once into private memory before it looks at any field.
 //
-// Payload is apart from the slots because in a mixed ring old payload bytes could pass for a lap. A crash in the middle of
-// a write leaves an unpublished slot, which nobody sees. All of these objects are owned by one engine and used under its lock.
+// Payload is apart from the slots because in a mixed ring old payload bytes could pass for a lap. A crash in the middle
+// of a write leaves an unpublished slot, which nobody sees. All of these objects are owned by one engine and used under
+// its lock.
 #pragma once
 
 #include <atomic>
@@ -29,8 +32,8 @@ struct AddressPair {
 	friend bool operator==(const AddressPair&, const AddressPair&) = default;
 };
 
-// What stands before a packet in a slot of opcode `forwarded_packet`: what the kernel said of it, and `ip_id`, the identification with
-// which its ICRC was found right.
+// What stands before a packet in a slot of opcode `forwarded_packet`: what the kernel said of it, and `ip_id`, the
+// identification with which its ICRC was found right.
 struct ForwardedPacket {
 	AddressPair addresses;
 	std::uint16_t source_port;
@@ -49,18 +52,20 @@ struct Direction {
 	static constexpr std::uint32_t lent_bytes_min = 8192, lent_bytes_max = 32 * 1024;  // if it is lent
 
 	alignas(128) std::atomic<std::uint64_t> slots_consumed;  // by the consumer
-	alignas(128) std::atomic<std::uint64_t> acks_consumed;   // by the consumer
-	alignas(128) std::atomic<std::uint32_t> producer_waits;  // set by a producer that found it full, cleared by the consumer that made room
+	alignas(128) std::atomic<std::uint64_t> acks_consumed;  // by the consumer
+	alignas(128) std::atomic<std::uint32_t> producer_waits;  // set by a producer that found it full, cleared by the
+	                                                         // consumer that made room
 	alignas(128) std::atomic<std::uint32_t> borrows;  // by the consumer: it can map what the producer lends
-	alignas(128) std::atomic<std::uint8_t> lent[slot_count];  // by the producer: the payload of that slot is still what was asked for
+	alignas(128) std::atomic<std::uint8_t> lent[slot_count];  // by the producer: the payload of that slot is still what
+	                                                          // was asked for
 	alignas(128) std::atomic<std::uint64_t> acks[ack_count];
 	alignas(128) Slot slots[slot_count];
 	alignas(128) AddressPair addresses[address_count];  // written by the producer before a slot refers to them
 	alignas(4096) std::byte arena[arena_bytes];
 };
 
-// The round of a ring in which position `index` lies, 1 to 255. A slot is never two rounds behind, so 8 bits tell new from old; 0 is memory
-// that was never written.
+// The round of a ring in which position `index` lies, 1 to 255. A slot is never two rounds behind, so 8 bits tell new
+// from old; 0 is memory that was never written.
 constexpr std::uint32_t lap_of(std::uint64_t index, std::uint32_t ring_size) {
 	return static_cast<std::uint32_t>(1 + index / ring_size % 255);
 }
@@ -80,8 +85,8 @@ public:
 	bool attached() const { return direction_ != nullptr; }
 	Direction* direction() const { return direction_; }
 
-	// Room for one slot of `length` payload bytes behind `extension` bytes of extended header. Nothing is visible to the consumer until
-	// publish(), and a reservation may simply be abandoned.
+	// Room for one slot of `length` payload bytes behind `extension` bytes of extended header. Nothing is visible to
+	// the consumer until publish(), and a reservation may simply be abandoned.
 	Reservation reserve(std::uint32_t length, std::uint32_t extension) {
 		std::uint32_t lines = length + extension > Slot::inline_bytes_max ? (length + 63) / 64 : 0;
 		std::uint32_t at = arena_head_ % Direction::arena_lines;
@@ -89,7 +94,8 @@ public:
 			lines += Direction::arena_lines - at;
 			at = 0;
 		}
-		if (head_ - tail_ >= Direction::slot_count || arena_head_ + lines - arena_tail_ > Direction::arena_lines) [[unlikely]]
+		if (head_ - tail_ >= Direction::slot_count || arena_head_ + lines - arena_tail_ > Direction::arena_lines)
+			[[unlikely]]
 			if (!refresh(lines)) return {nullptr, nullptr, 0};
 		pending_arena_head_ = arena_head_ + lines;
 		Slot* slot = &direction_->slots[head_ % Direction::slot_count];
@@ -106,8 +112,8 @@ public:
 		++head_;
 	}
 
-	// Of a slot reserved with 0 bytes behind sizeof(Lent), whose payload stays where it is until the consumer has released the slot. `key`
-	// gave the right to it, on the queue pair `source`.
+	// Of a slot reserved with 0 bytes behind sizeof(Lent), whose payload stays where it is until the consumer has
+	// released the slot. `key` gave the right to it, on the queue pair `source`.
 	void publish_lent(Slot* slot, const Lent& lent, std::uint32_t length, std::uint32_t key, Qpn source) {
 		slot->lent = lent;
 		slot->payload_line = Slot::lent_payload;
@@ -118,12 +124,13 @@ public:
 	}
 	bool may_lend() const { return direction_->borrows.load(std::memory_order_relaxed) != 0; }
 
-	// The consumer is told that it must not use what it has not read to the end yet, of all loans that `match` (key, source): afterwards
-	// the memory may change.
+	// The consumer is told that it must not use what it has not read to the end yet, of all loans that `match` (key,
+	// source): afterwards the memory may change.
 	template <class Match> void revoke(Match match) {
 		if (loans_end_ == loans_begin_) return;
 		const std::uint64_t consumed = direction_->slots_consumed.load(std::memory_order_acquire);
-		while (loans_begin_ != loans_end_ && loans_[loans_begin_ % Direction::slot_count].position < consumed) ++loans_begin_;
+		while (loans_begin_ != loans_end_ && loans_[loans_begin_ % Direction::slot_count].position < consumed)
+			++loans_begin_;
 		for (std::uint64_t i = loans_begin_; i != loans_end_; ++i) {
 			const Loan& loan = loans_[i % Direction::slot_count];
 			if (match(loan.key, Qpn{loan.source}))
@@ -142,7 +149,8 @@ private:
 			tail_ = consumed;
 			arena_tail_ = arena_end_[(consumed - 1) % Direction::slot_count];
 		}
-		const bool room = head_ - tail_ < Direction::slot_count && arena_head_ + lines - arena_tail_ <= Direction::arena_lines;
+		const bool room =
+			head_ - tail_ < Direction::slot_count && arena_head_ + lines - arena_tail_ <= Direction::arena_lines;
 		if (!room) direction_->producer_waits.store(1, std::memory_order_relaxed);
 		return room;
 	}
@@ -170,7 +178,8 @@ public:
 
 	bool ready() const {
 		const std::uint32_t word =
-			std::atomic_ref<std::uint32_t>(direction_->slots[next_ % Direction::slot_count].lap_source).load(std::memory_order_acquire);
+			std::atomic_ref<std::uint32_t>(direction_->slots[next_ % Direction::slot_count].lap_source)
+				.load(std::memory_order_acquire);
 		return word >> 24 == lap_of(next_, Direction::slot_count);
 	}
 	// Copies the next slot into `image`. False: none is published.
@@ -182,13 +191,15 @@ public:
 	// Where the slot `ahead` of the next one goes, if it is published: a hint, since nothing tells.
 	Qpn destination(std::uint32_t ahead) const {
 		const Slot& slot = direction_->slots[(next_ + ahead) % Direction::slot_count];
-		return {std::atomic_ref(const_cast<std::uint32_t&>(slot.destination_opcode)).load(std::memory_order_relaxed) >> 8};
+		return {
+			std::atomic_ref(const_cast<std::uint32_t&>(slot.destination_opcode)).load(std::memory_order_relaxed) >> 8};
 	}
 	// The payload of a slot that read() gave, or null if its fields point outside the arena (a hostile peer).
 	const std::byte* payload(const Slot& image, std::uint32_t extension) const {
 		if (image.payload_line == Slot::inline_payload)
-			return image.length + extension <= Slot::inline_bytes_max && image.length <= Slot::inline_bytes_max ? image.bytes + extension
-																												: nullptr;
+			return image.length + extension <= Slot::inline_bytes_max && image.length <= Slot::inline_bytes_max
+				? image.bytes + extension
+				: nullptr;
 		if (image.length > Direction::run_bytes_max || image.payload_line >= Direction::arena_lines) return nullptr;
 		if (std::size_t{image.payload_line} * 64 + image.length > Direction::arena_bytes) return nullptr;
 		return direction_->arena + std::size_t{image.payload_line} * 64;
@@ -201,8 +212,9 @@ public:
 	// The producer may lend.
 	void borrow(bool can) { direction_->borrows.store(can, std::memory_order_relaxed); }
 	void advance() { ++next_; }
-	// Gives what was advanced over back to the producer. True: it found the ring full before, and may have to be woken. (A hint: without a
-	// fence between the two stores and loads it can come a pass late, so who waits for room also looks for himself now and then.)
+	// Gives what was advanced over back to the producer. True: it found the ring full before, and may have to be woken.
+	// (A hint: without a fence between the two stores and loads it can come a pass late, so who waits for room also
+	// looks for himself now and then.)
 	bool release() {
 		if (released_ == next_) return false;
 		direction_->slots_consumed.store(released_ = next_, std::memory_order_release);
@@ -218,7 +230,8 @@ private:
 	std::uint64_t next_ = 0, released_ = 0;
 };
 
-// One acknowledgement in one atomic store: lap:8 syndrome:8 PSN:24 destination QP:24. The lap makes it visible without a head index.
+// One acknowledgement in one atomic store: lap:8 syndrome:8 PSN:24 destination QP:24. The lap makes it visible without
+// a head index.
 struct AckRecord {
 	std::uint64_t bits = 0;
 	std::uint8_t syndrome() const { return static_cast<std::uint8_t>(bits >> 48); }
@@ -266,13 +279,15 @@ public:
 		if (bits >> 56 != lap_of(next_, Direction::ack_count)) return false;
 		record.bits = bits;
 		++next_;
-		if (next_ - released_ >= Direction::ack_count / 2) direction_->acks_consumed.store(released_ = next_, std::memory_order_release);
+		if (next_ - released_ >= Direction::ack_count / 2)
+			direction_->acks_consumed.store(released_ = next_, std::memory_order_release);
 		return true;
 	}
 
 	// As SlotReader's.
 	Qpn destination(std::uint32_t ahead) const {
-		return AckRecord{direction_->acks[(next_ + ahead) % Direction::ack_count].load(std::memory_order_relaxed)}.destination();
+		return AckRecord{direction_->acks[(next_ + ahead) % Direction::ack_count].load(std::memory_order_relaxed)}
+			.destination();
 	}
 
 private:

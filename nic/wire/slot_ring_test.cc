@@ -128,7 +128,8 @@ TEST_F(SlotRing, APayloadThatIsLentIsNotInTheRing) {
 	EXPECT_FALSE(writer.may_lend());
 	reader.borrow(true);
 	EXPECT_TRUE(writer.may_lend());
-	writer.publish_lent(writer.reserve(0, sizeof(Lent)).slot, {.file = 1, .offset = 2, .descriptor = 3}, 20'000, 5, {7});
+	writer.publish_lent(
+		writer.reserve(0, sizeof(Lent)).slot, {.file = 1, .offset = 2, .descriptor = 3}, 20'000, 5, {7});
 	Slot slot;
 	ASSERT_TRUE(reader.read(slot));
 	EXPECT_EQ(slot.length, 20'000u);

@@ -9,7 +9,17 @@ import msgpack
 
 from . import frame
 from .channel import TcpChannel
-from .errors import CANCELED, INVALID_RESULT, IO_ERROR, NO_SUCH_FUNCTION, NOT_CONNECTED, TIMED_OUT, VERSION, Reply, RpcError
+from .errors import (
+    CANCELED,
+    INVALID_RESULT,
+    IO_ERROR,
+    NO_SUCH_FUNCTION,
+    NOT_CONNECTED,
+    TIMED_OUT,
+    VERSION,
+    Reply,
+    RpcError,
+)
 from .sender import Sender
 from .stream import Stream
 
@@ -44,7 +54,9 @@ class Client:
         """The function's result, None for void."""
         return self.call_with_attachment(function, *arguments, attachment=attachment, timeout=timeout).value
 
-    def call_with_attachment(self, function: str, *arguments: Any, attachment: bytes = b"", timeout: float | None = None) -> Reply:
+    def call_with_attachment(
+        self, function: str, *arguments: Any, attachment: bytes = b"", timeout: float | None = None
+    ) -> Reply:
         patience = self._timeout if timeout is None else timeout
         sequence, future = self._send(function, arguments, attachment, patience)
         try:
@@ -67,7 +79,9 @@ class Client:
             sequence, answer = self._begin()
             opened = Stream(self._sender, lambda: self._give_up(sequence, CANCELED), sequence, answer)
             self._streams[sequence] = opened
-        head = frame.encode(frame.OPEN, sequence, frame.function_id(function), body, patience_us=_microseconds(timeout or 0))
+        head = frame.encode(
+            frame.OPEN, sequence, frame.function_id(function), body, patience_us=_microseconds(timeout or 0)
+        )
         self._put(sequence, head + opened.first_grant())
         self._end_in_time(sequence, answer, timeout or 0)
         return opened
@@ -90,7 +104,9 @@ class Client:
         with self._lock:
             sequence, future = self._begin()
         function_id = frame.function_id(function)
-        self._put(sequence, frame.encode(frame.REQUEST, sequence, function_id, body, attachment, _microseconds(patience)))
+        self._put(
+            sequence, frame.encode(frame.REQUEST, sequence, function_id, body, attachment, _microseconds(patience))
+        )
         return sequence, future
 
     def _begin(self) -> "tuple[int, Future[Reply]]":

@@ -25,7 +25,9 @@ def function_id(name: str) -> int:
     return value
 
 
-def encode(kind: int, sequence: int, word: int = 0, body: bytes = b"", attachment: bytes = b"", patience_us: int = 0) -> bytes:
+def encode(
+    kind: int, sequence: int, word: int = 0, body: bytes = b"", attachment: bytes = b"", patience_us: int = 0
+) -> bytes:
     serialization = MSGPACK if body else NO_BODY
     head = HEADER.pack(MAGIC, VERSION, kind, serialization, sequence, word, len(body), len(attachment), patience_us)
     return head + body + attachment

@@ -53,7 +53,11 @@ class Stream:
         with self._changed:
             self._changed.wait_for(lambda: self._credit > 0 or self._answer.done())
             if self._answer.done() or self._writes_done:
-                raise self._answer.exception() if self._failed() else RpcError(CANCELED, "nobody reads what is written now")
+                raise (
+                    self._answer.exception()
+                    if self._failed()
+                    else RpcError(CANCELED, "nobody reads what is written now")
+                )
             self._credit -= frame.HEADER.size + len(body)
         with suppress(OSError):  # told by the answer
             self._sender.send(frame.encode(frame.ITEM, self._sequence, 0, body))

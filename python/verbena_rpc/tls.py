@@ -42,7 +42,9 @@ class Tls:
         context.use_privatekey(crypto.load_privatekey(crypto.FILETYPE_PEM, pem))
         # The same user's key, whatever else the certificate says.
         wanted = _public_key(own)
-        context.set_verify(SSL.VERIFY_PEER, lambda _connection, shown, _error, _depth, _good: _public_key(shown) == wanted)
+        context.set_verify(
+            SSL.VERIFY_PEER, lambda _connection, shown, _error, _depth, _good: _public_key(shown) == wanted
+        )
         return context
 
 
@@ -135,7 +137,9 @@ class TlsStream:
                 return
             received = self._socket.recv(64 << 10)
             if not received:
-                raise ConnectionError("the server closed the connection in the middle of TLS: does it take this client?")
+                raise ConnectionError(
+                    "the server closed the connection in the middle of TLS: does it take this client?"
+                )
             self._ssl.bio_write(received)
 
     def _take(self) -> bytes:

@@ -33,7 +33,9 @@ def rendezvous_is_faster(source: Source) -> Finding:
         return Finding(NOT_TESTABLE, BOTH.format(SIZES_MIN), evidence)
     slower = [other for eager, other in pairs if _faster(other, eager) is False]
     faster = [other for eager, other in pairs if _faster(other, eager) is True]
-    because = f"faster in {len(faster)} of {len(pairs)} cells ({_sizes(faster)}), slower in {len(slower)} ({_sizes(slower)})"
+    because = (
+        f"faster in {len(faster)} of {len(pairs)} cells ({_sizes(faster)}), slower in {len(slower)} ({_sizes(slower)})"
+    )
     if slower:
         return Finding(CONTRADICTED, because, evidence)
     if len(faster) < len(pairs):
@@ -73,7 +75,9 @@ def eager_costs_much_when_large(source: Source) -> Finding:
         return Finding(NOT_TESTABLE, f"needs both protocols at {size_text(LARGE)} and more", evidence)
     ratios = [_ratio(*pair) for pair in pairs]
     middles = [middle for _, middle, _ in ratios]
-    because = f"from {size_text(LARGE)} on rendezvous has {min(middles):.2f} to {max(middles):.2f} times the rate of eager"
+    because = (
+        f"from {size_text(LARGE)} on rendezvous has {min(middles):.2f} to {max(middles):.2f} times the rate of eager"
+    )
     less = [other for (_, other), (_, _, high) in zip(pairs, ratios, strict=True) if high < HIGH]
     if less:
         return Finding(CONTRADICTED, f"{because}: less than {HIGH:g} times at {_sizes(less)}", evidence)
@@ -98,7 +102,11 @@ def less_depth_may_be_slower(source: Source) -> Finding:
         because = f"in {len(falls)} of {len(groups)} cells; down to {100 * min(falls):.0f} % of the rate"
         return Finding(SUPPORTED, because, evidence)
     if undecided:
-        return Finding(NOT_TESTABLE, f"no fall that shows in {len(groups)} cells; in {undecided} the intervals are too wide", evidence)
+        return Finding(
+            NOT_TESTABLE,
+            f"no fall that shows in {len(groups)} cells; in {undecided} the intervals are too wide",
+            evidence,
+        )
     return Finding(CONTRADICTED, f"no depth that was run lowers the rate in any of {len(groups)} cells", evidence)
 
 
@@ -112,7 +120,9 @@ def short_warmup_shows(source: Source) -> Finding:
         if stable is not None and shorter and longer:
             cells.append((stable, shorter, longer))
     if not cells:
-        return Finding(NOT_TESTABLE, "needs a sweep of the warm-up below and above 50 (bench kv --sensitivity warmup)", evidence)
+        return Finding(
+            NOT_TESTABLE, "needs a sweep of the warm-up below and above 50 (bench kv --sensitivity warmup)", evidence
+        )
     early = sum(any(_faster(stable, row) or _faster(row, stable) for row in shorter) for stable, shorter, _ in cells)
     late = sum(any(_faster(stable, row) or _faster(row, stable) for row in longer) for stable, _, longer in cells)
     because = f"a warm-up of less than {STABLE_WARMUP} changes the rate in {early} of {len(cells)} cells, one of more in {late}"
@@ -124,9 +134,15 @@ def short_warmup_shows(source: Source) -> Finding:
 def iterations_steady(source: Source) -> Finding:
     """Whether repetitions of many operations agree better than those of few."""
     groups, evidence = _sweep(source, "iters")
-    ends = [(rows[0], rows[-1]) for rows in groups if parameter(rows[-1]) >= 10 * parameter(rows[0]) and rows[0].get("spread") is not None]
+    ends = [
+        (rows[0], rows[-1])
+        for rows in groups
+        if parameter(rows[-1]) >= 10 * parameter(rows[0]) and rows[0].get("spread") is not None
+    ]
     if not ends:
-        return Finding(NOT_TESTABLE, "needs a sweep of the iterations over a factor of 10 (bench kv --sensitivity iters)", evidence)
+        return Finding(
+            NOT_TESTABLE, "needs a sweep of the iterations over a factor of 10 (bench kv --sensitivity iters)", evidence
+        )
     steadier = sum(few.values["spread"] > STEADIER * many.values["spread"] for few, many in ends)
     few, many = (sorted(row.values["spread"] for row in side)[len(ends) // 2] for side in zip(*ends, strict=True))
     because = (

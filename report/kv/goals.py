@@ -37,7 +37,9 @@ def auto_ratios(source: Source) -> list[tuple[Row, tuple[float, float, float]]]:
         if None in both or any(each.values.get("reps", REPS_MIN) < REPS_MIN for each in (row, *both) if each):
             continue
         low, middle, high = row.interval(RATE)
-        best_low, best, best_high = max((other.interval(RATE) for other in both if other), key=lambda interval: interval[1])
+        best_low, best, best_high = max(
+            (other.interval(RATE) for other in both if other), key=lambda interval: interval[1]
+        )
         found.append((row, (low / best_high, middle / best, high / best_low)))
     return found
 
@@ -45,9 +47,13 @@ def auto_ratios(source: Source) -> list[tuple[Row, tuple[float, float, float]]]:
 def auto_is_no_worse(source: Source) -> Finding:
     ratios = auto_ratios(source)
     if not ratios:
-        missing = f"needs eager, rendezvous and auto at the same sizes, {REPS_MIN} times (bench kv --proto eager,rndv,auto)"
+        missing = (
+            f"needs eager, rendezvous and auto at the same sizes, {REPS_MIN} times (bench kv --proto eager,rndv,auto)"
+        )
         return Finding(NOT_TESTABLE, missing)
-    evidence = [f"{row.name}: {middle:.2f} [{low:.2f}, {high:.2f}] of the better one" for row, (low, middle, high) in ratios]
+    evidence = [
+        f"{row.name}: {middle:.2f} [{low:.2f}, {high:.2f}] of the better one" for row, (low, middle, high) in ratios
+    ]
     below = [row for row, (_, _, high) in ratios if high < AUTO_MIN]
     opened = [row for row, (low, _, high) in ratios if low < AUTO_MIN <= high]
     worst = min(ratios, key=lambda each: each[1][1])
@@ -63,9 +69,15 @@ def stalled_cost_nothing(source: Source) -> Finding:
         if row.values.get("reps", REPS_MIN) >= REPS_MIN
     ]
     if not rows:
-        return Finding(NOT_TESTABLE, f"needs rows with and without clients that stand still, {REPS_MIN} times (bench kv --stalled 1)")
+        return Finding(
+            NOT_TESTABLE,
+            f"needs rows with and without clients that stand still, {REPS_MIN} times (bench kv --stalled 1)",
+        )
     intervals = [row.interval(TIMES_ALONE) for row in rows]
-    evidence = [f"{row.name}: {middle:.2f} [{low:.2f}, {high:.2f}]" for row, (low, middle, high) in zip(rows, intervals, strict=True)]
+    evidence = [
+        f"{row.name}: {middle:.2f} [{low:.2f}, {high:.2f}]"
+        for row, (low, middle, high) in zip(rows, intervals, strict=True)
+    ]
     above = [row for row, (low, _, _) in zip(rows, intervals, strict=True) if low >= STALLED_MAX]
     opened = [row for row, (low, _, high) in zip(rows, intervals, strict=True) if low < STALLED_MAX <= high]
     worst = max(rows, key=lambda row: row.values[TIMES_ALONE])
@@ -86,7 +98,12 @@ def _finding(because: str, broken: list[Row], opened: list[Row], evidence: list[
 
 GOALS: tuple[Goal, ...] = (
     (
-        Claim("auto", "verbena", "auto is within 10 % of the better of eager and rendezvous at every size", "all three at every size"),
+        Claim(
+            "auto",
+            "verbena",
+            "auto is within 10 % of the better of eager and rendezvous at every size",
+            "all three at every size",
+        ),
         auto_is_no_worse,
     ),
     (

@@ -9,7 +9,22 @@ from dataclasses import replace
 from pathlib import Path
 
 from report.kv.rows import AUTO, EAGER, GIGABYTES, ONE_SIDED, RATE, RENDEZVOUS, Row, Source, parameter, size_text
-from report.pictures import BLUE, GOLD, GREEN, INK, MARKERS, ORANGE, PINK, SKY, Chart, Line, Picture, draw, in_words, line_of
+from report.pictures import (
+    BLUE,
+    GOLD,
+    GREEN,
+    INK,
+    MARKERS,
+    ORANGE,
+    PINK,
+    SKY,
+    Chart,
+    Line,
+    Picture,
+    draw,
+    in_words,
+    line_of,
+)
 
 WAYS = {EAGER: BLUE, RENDEZVOUS: ORANGE, f"{RENDEZVOUS} by write": PINK, AUTO: GREEN, ONE_SIDED: GOLD}
 PUBLISHED_WAYS = (EAGER, RENDEZVOUS)
@@ -20,16 +35,26 @@ PEERS = {
     "memcached_tcp_per_second": ("memcached, TCP", INK, True),
 }
 RATIO = "ratio"
-PARAMETERS = {"depth": "Receive and send depth", "warmup": "Operations before the timed ones", "iters": "Timed operations of a repetition"}
+PARAMETERS = {
+    "depth": "Receive and send depth",
+    "warmup": "Operations before the timed ones",
+    "iters": "Timed operations of a repetition",
+}
 
 
 def draw_all(sources: list[Source], published: Source | None, folder: Path) -> list[Picture]:
     loads = list(dict.fromkeys(load for source in sources for load in source.loads()))
     charts = []
     for load in loads:
-        charts.append(_by_size(load, GIGABYTES, "throughput", "Throughput", "GB/s of values (10⁹ bytes/s)", sources, published))
+        charts.append(
+            _by_size(load, GIGABYTES, "throughput", "Throughput", "GB/s of values (10⁹ bytes/s)", sources, published)
+        )
         if any(row.get("p50_us") for source in sources for row in source.rows):
-            charts.append(_by_size(load, "p50_us", "latency", "Latency", "From an operation to its answer, P50 (µs)", sources, None))
+            charts.append(
+                _by_size(
+                    load, "p50_us", "latency", "Latency", "From an operation to its answer, P50 (µs)", sources, None
+                )
+            )
         if any(row.get(name) for source in sources for row in source.rows if row.load == load for name in PEERS):
             charts.append(_beside(load, sources))
     charts += [chart for op in ("SET", "GET") if (chart := _crossover(op, sources)).lines]
@@ -38,7 +63,13 @@ def draw_all(sources: list[Source], published: Source | None, folder: Path) -> l
 
 
 def _by_size(
-    load: tuple[str, int, int, str], column: str, name: str, title: str, axis: str, sources: list[Source], published: Source | None
+    load: tuple[str, int, int, str],
+    column: str,
+    name: str,
+    title: str,
+    axis: str,
+    sources: list[Source],
+    published: Source | None,
 ) -> Chart:
     lines: list[Line] = []
     if published:
@@ -49,7 +80,9 @@ def _by_size(
     for number, source in enumerate(sources):
         for way, colour in WAYS.items():
             label = _label(source, sources, way)
-            lines.append(line_of(source.cells(way, load), column, _size, label, _gid(label), colour, marker=MARKERS[number]))
+            lines.append(
+                line_of(source.cells(way, load), column, _size, label, _gid(label), colour, marker=MARKERS[number])
+            )
     return _chart(f"{name}_{_file(load)}", f"{title} of {_words(load)}", "Bytes of a value", axis, lines, sources)
 
 
@@ -82,9 +115,13 @@ def _crossover(op: str, sources: list[Source]) -> Chart:
             lines.append(Line(label, _gid(label), colours[place % len(colours)], points))
     sizes = [x for line in lines for x, _, _, _ in line.points]
     if sizes:
-        lines.append(Line("equal", "equal", INK, [(x, 1, 1, 1) for x in (min(sizes), max(sizes))], dashed=True, marker=""))
+        lines.append(
+            Line("equal", "equal", INK, [(x, 1, 1, 1) for x in (min(sizes), max(sizes))], dashed=True, marker="")
+        )
     title = f"Rendezvous over eager, {op}"
-    return _chart(f"crossover_{op.lower()}", title, "Bytes of a value", "Rate by rendezvous / rate when eager", lines, sources)
+    return _chart(
+        f"crossover_{op.lower()}", title, "Bytes of a value", "Rate by rendezvous / rate when eager", lines, sources
+    )
 
 
 def _sensitivity(varied: str, sources: list[Source]) -> Chart:
@@ -96,23 +133,37 @@ def _sensitivity(varied: str, sources: list[Source]) -> Chart:
             colour = WAYS.get(way, INK)
             more = {"dashed": load[0] == "GET", "marker": markers[load[0]]}
             lines.append(line_of(rows, RATE, _parameter, label, _gid(label), colour, **more))
-    ticks = {_parameter(row): f"{parameter(row):g}" for source in sources for rows in source.sweep(varied).values() for row in rows}
+    ticks = {
+        _parameter(row): f"{parameter(row):g}"
+        for source in sources
+        for rows in source.sweep(varied).values()
+        for row in rows
+    }
     title = f"Operations a second by {varied}"
     chart = _chart(f"sensitivity_{varied}", title, PARAMETERS[varied], "Operations a second", lines, sources, ticks)
     return replace(chart, log_y=False)
 
 
 def _chart(
-    name: str, title: str, x_axis: str, y_axis: str, lines: list[Line], sources: list[Source], ticks: dict[float, str] | None = None
+    name: str,
+    title: str,
+    x_axis: str,
+    y_axis: str,
+    lines: list[Line],
+    sources: list[Source],
+    ticks: dict[float, str] | None = None,
 ) -> Chart:
     lines = [line for line in lines if line.points]
     sizes = sorted({x for line in lines if not line.behind for x, _, _, _ in line.points})
-    left_out = [f"{row.name}: {row.validity}, {row.reason}" for source in sources for row in source.rows if not row.usable]
+    left_out = [
+        f"{row.name}: {row.validity}, {row.reason}" for source in sources for row in source.rows if not row.usable
+    ]
     shown = "; ".join(left_out[:6]) + (f"; and {len(left_out) - 6} more" if len(left_out) > 6 else "")
     return Chart(
         name=name,
         title=title,
-        subtitle="; ".join(dict.fromkeys(source.device_text for source in sources)) + "; bars: 95 % intervals of the median",
+        subtitle="; ".join(dict.fromkeys(source.device_text for source in sources))
+        + "; bars: 95 % intervals of the median",
         x_axis=x_axis,
         y_axis=y_axis,
         ticks=ticks or {size: size_text(int(size)) for size in sizes},
@@ -142,7 +193,11 @@ def _gid(label: str) -> str:
 
 def _file(load: tuple[str, int, int, str]) -> str:
     op, window, clients, transport = load
-    return f"{op.lower()}_window{window}" + (f"_{clients}clients" if clients > 1 else "") + ("_tcp" if transport == "tcp" else "")
+    return (
+        f"{op.lower()}_window{window}"
+        + (f"_{clients}clients" if clients > 1 else "")
+        + ("_tcp" if transport == "tcp" else "")
+    )
 
 
 def _words(load: tuple[str, int, int, str]) -> str:

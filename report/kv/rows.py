@@ -89,11 +89,15 @@ def size_text(size: int) -> str:
 class Source(tables.Source[Row]):
     def cells(self, way: str, load: tuple[str, int, int, str] | None = None) -> list[Row]:
         """Usable rows outside of sweeps, by size."""
-        rows = [row for row in self.rows if row.usable and not row.varied and row.way == way and load in (None, row.load)]
+        rows = [
+            row for row in self.rows if row.usable and not row.varied and row.way == way and load in (None, row.load)
+        ]
         return sorted(rows, key=lambda row: row.size)
 
     def loads(self) -> list[tuple[str, int, int, str]]:
-        return sorted({row.load for row in self.rows if not row.varied}, key=lambda load: (load[3], load[0] != "SET", load[1:3]))
+        return sorted(
+            {row.load for row in self.rows if not row.varied}, key=lambda load: (load[3], load[0] != "SET", load[1:3])
+        )
 
     def pairs(self, way: str = RENDEZVOUS) -> list[tuple[Row, Row]]:
         """Usable rows of eager and of another way, of the same size and load."""
@@ -138,7 +142,9 @@ def _rows(table: Table) -> tuple[Row, ...]:
         _find_mislabelled(rows, curves[EAGER], curves[RENDEZVOUS], bad)
         _find_outliers(rows, curves[RENDEZVOUS], bad)
     judged = (bad.get(place, ("valid", "")) for place in range(len(rows)))
-    return tuple(replace(row, validity=verdict, reason=reason) for row, (verdict, reason) in zip(rows, judged, strict=True))
+    return tuple(
+        replace(row, validity=verdict, reason=reason) for row, (verdict, reason) in zip(rows, judged, strict=True)
+    )
 
 
 def _expected(one: Row, other: Row, size: int) -> float:
@@ -170,7 +176,9 @@ def _find_outliers(rows: tuple[Row, ...], curve: list[int], bad: dict[int, tuple
         del curve[0]
 
 
-def _find_mislabelled(rows: tuple[Row, ...], eager: list[int], rendezvous: list[int], bad: dict[int, tuple[str, str]]) -> None:
+def _find_mislabelled(
+    rows: tuple[Row, ...], eager: list[int], rendezvous: list[int], bad: dict[int, tuple[str, str]]
+) -> None:
     if len(eager) < 2 or len(rendezvous) < 3:
         return
     first = rows[rendezvous[0]]
@@ -179,5 +187,8 @@ def _find_mislabelled(rows: tuple[Row, ...], eager: list[int], rendezvous: list[
     if rows[eager[-1]].size >= first.size or first.values[GIGABYTES] < FAST * own or not SLOW <= ratio <= 1 / SLOW:
         return
     times = first.values[GIGABYTES] / own
-    bad[rendezvous[0]] = ("mislabelled", f"{times:.1f} times what the other sizes of rendezvous lead to, and on the curve of eager")
+    bad[rendezvous[0]] = (
+        "mislabelled",
+        f"{times:.1f} times what the other sizes of rendezvous lead to, and on the curve of eager",
+    )
     del rendezvous[0]

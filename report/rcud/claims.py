@@ -38,13 +38,17 @@ def judge_all(source: Source) -> list[Judgement]:
     for claim in read_claims("rc_vs_ud"):
         judge = JUDGES[claim.id]
         finding = judge(source, "local" if "local" in modes else "credit")
-        credit = judge(source, "credit") if modes == {"local", "credit"} and claim.id not in BOTH_MODES_AT_ONCE else None
+        credit = (
+            judge(source, "credit") if modes == {"local", "credit"} and claim.id not in BOTH_MODES_AT_ONCE else None
+        )
         judgements.append(Judgement(claim, finding, credit))
     return judgements
 
 
 def ud_faster_at_window_4(source: Source, window_mode: str) -> Finding:
-    return _everywhere(_cells(source, window_mode, {4}), _at_least(SIGNIFICANT), "UD at least 5 % ahead", sizes_min=SIZES_MIN)
+    return _everywhere(
+        _cells(source, window_mode, {4}), _at_least(SIGNIFICANT), "UD at least 5 % ahead", sizes_min=SIZES_MIN
+    )
 
 
 def identical_small_at_window_64(source: Source, window_mode: str) -> Finding:
@@ -83,7 +87,9 @@ def ud_ahead_when_large(source: Source, window_mode: str) -> Finding:
 
 
 def rc_never_exceeds_ud(source: Source, window_mode: str) -> Finding:
-    return _everywhere(_cells(source, window_mode, {64}), _at_least(1.0), "UD at least level with RC", sizes_min=SIZES_MIN)
+    return _everywhere(
+        _cells(source, window_mode, {64}), _at_least(1.0), "UD at least level with RC", sizes_min=SIZES_MIN
+    )
 
 
 def ud_ideal_for_small_and_many(source: Source, window_mode: str) -> Finding:
@@ -106,7 +112,9 @@ def ud_faster_because_of_header_and_pipeline(source: Source, window_mode: str) -
         if mode == "local" and credit and local.winner == "UD":
             led += 1
             kept += credit.winner == "UD"
-            evidence.append(f"{msg} B, window {window}: UD/RC {_range(local)} with local windows, {_range(credit)} with credit windows")
+            evidence.append(
+                f"{msg} B, window {window}: UD/RC {_range(local)} with local windows, {_range(credit)} with credit windows"
+            )
     if not window_modes(source):
         because += "; the pipeline cannot be tested without rows in both window modes"
     elif led == 0:
@@ -146,7 +154,9 @@ def _at_least(lead: float) -> Holds:
     return lambda cell: True if cell.ratio_low >= lead else False if cell.ratio_high < lead else None
 
 
-def _everywhere(cells: list[Comparison], holds: Holds, what: str, sizes_min: int = 1, windows_needed: tuple[int, ...] = ()) -> Finding:
+def _everywhere(
+    cells: list[Comparison], holds: Holds, what: str, sizes_min: int = 1, windows_needed: tuple[int, ...] = ()
+) -> Finding:
     tested = [(cell, holds(cell)) for cell in cells if not cell.obstacle]
     evidence = [_cell_line(cell, result) for cell, result in tested]
     evidence += [f"{cell.msg} B, window {cell.window}: left out ({cell.obstacle})" for cell in cells if cell.obstacle]
@@ -178,7 +188,9 @@ def _everywhere(cells: list[Comparison], holds: Holds, what: str, sizes_min: int
 
 def _cell_line(cell: Comparison, result: bool | None) -> str:
     word = {True: "holds", False: "fails", None: "undecided"}[result]
-    rates = ", ".join(f"{row.mode} {digits(row.mops)} [{digits(row.low)}, {digits(row.high)}]" for row in (cell.rc, cell.ud))
+    rates = ", ".join(
+        f"{row.mode} {digits(row.mops)} [{digits(row.low)}, {digits(row.high)}]" for row in (cell.rc, cell.ud)
+    )
     return f"{cell.msg} B, window {cell.window}: {rates} Mops; UD/RC {_range(cell)}: {word}"
 
 

@@ -61,7 +61,9 @@ def divide(numerator: float, denominator: float) -> float:
 def compare(source: Source) -> list[Comparison]:
     """SEND against SEND (UD can do nothing else), by window mode, window, size."""
     index = Index.of(source.rows)
-    found = {(row.window_mode, row.window, row.msg) for row in source.rows if row.op == "send" and row.mode in ("RC", "UD")}
+    found = {
+        (row.window_mode, row.window, row.msg) for row in source.rows if row.op == "send" and row.mode in ("RC", "UD")
+    }
     cells = []
     for window_mode, window, msg in sorted(found, key=lambda key: (WINDOW_MODES.index(key[0]), key[1], key[2])):
         rc, ud = index.get("RC", msg, window, window_mode), index.get("UD", msg, window, window_mode)

@@ -17,7 +17,9 @@ def facts(source: Source) -> list[str]:
                 sentences.append(_lead(window, window_mode if not source.published else "", part))
     left_out = [cell for cell in compare(source) if cell.obstacle]
     if left_out:
-        sentences.append(f"{len(left_out)} of {len(cells) + len(left_out)} cells have no comparison; the table of winners says why.")
+        sentences.append(
+            f"{len(left_out)} of {len(cells) + len(left_out)} cells have no comparison; the table of winners says why."
+        )
     for mode in ("RC", "UD", "UD-seg"):
         good = [row for row in source.rows if row.mode == mode and row.op == "send" and row.usable]
         if good:
@@ -31,7 +33,9 @@ def facts(source: Source) -> list[str]:
         counted = [row for row in rows if row.lost is not None and row.posted]
         if counted:
             lost, posted = sum(row.lost for row in counted), sum(row.posted for row in counted)
-            sentences.append(f"UD with {window_mode} windows lost {lost:,} of {posted:,} messages posted ({100 * lost / posted:.3g} %).")
+            sentences.append(
+                f"UD with {window_mode} windows lost {lost:,} of {posted:,} messages posted ({100 * lost / posted:.3g} %)."
+            )
     doubtful = [row for row in source.rows if row.validity in ("suspect", "invalid")]
     if doubtful:
         names = "; ".join(f"{row.mode} {_place(row, source)}: {row.validity}" for row in doubtful)

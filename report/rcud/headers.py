@@ -31,7 +31,9 @@ class Packet:
 
 
 RC_SEND = Packet("RC SEND", "none", 0)
-UD_SEND = Packet("UD SEND", "DETH 8", DETH, GRH, "8 bytes more than RC on the wire, and 40 more of every receive buffer")
+UD_SEND = Packet(
+    "UD SEND", "DETH 8", DETH, GRH, "8 bytes more than RC on the wire, and 40 more of every receive buffer"
+)
 PACKETS = (
     RC_SEND,
     UD_SEND,

@@ -8,7 +8,16 @@ from __future__ import annotations
 import math
 from html import escape
 
-from report.html_parts import claims_html, document, environment_html, finding_html, kinds_html, mark_html, picture_html, table_html
+from report.html_parts import (
+    claims_html,
+    document,
+    environment_html,
+    finding_html,
+    kinds_html,
+    mark_html,
+    picture_html,
+    table_html,
+)
 from report.pictures import Picture
 from report.rcud import headers
 from report.rcud.claims import Judgement
@@ -19,7 +28,9 @@ from report.rcud.rows import Source
 MARKS = {"valid": "good", "suspect": "doubt", "invalid": "bad", "n/a": "none"}
 
 
-def render(sources: list[Source], pictures: list[Picture], judged: dict[str, list[Judgement]], published: Source | None) -> str:
+def render(
+    sources: list[Source], pictures: list[Picture], judged: dict[str, list[Judgement]], published: Source | None
+) -> str:
     """The page for `sources`, with `judged` by source label; `published` stands beside them unless it is one of them."""
     title = "RC against UD"
     sections = [
@@ -33,7 +44,11 @@ def render(sources: list[Source], pictures: list[Picture], judged: dict[str, lis
         ("Environment", "".join(environment_html(source) for source in sources)),
     ]
     measured = all(any(row.delivered is not None for row in source.rows) for source in sources)
-    counted = "Rates are of messages that the receiver counted." if measured else "Not every table says that the receiver counted."
+    counted = (
+        "Rates are of messages that the receiver counted."
+        if measured
+        else "Not every table says that the receiver counted."
+    )
     return document(title, f"{counted} {kinds_html(sources)}.", sections)
 
 
@@ -55,7 +70,11 @@ def _finite(cell: Comparison) -> list[float | None]:
 def _facts(source: Source) -> str:
     items = "".join(f"<li>{escape(sentence)}</li>" for sentence in facts(source))
     intervals = any(row.has_interval for row in source.rows)
-    note = "95 % intervals in brackets." if intervals else "One run without intervals: only the rounding of its digits is known."
+    note = (
+        "95 % intervals in brackets."
+        if intervals
+        else "One run without intervals: only the rounding of its digits is known."
+    )
     note += " A winner is named only where intervals do not overlap."
     return f"<h3>{escape(source.label)} <small>{escape(source.device_text)}</small></h3><ul>{items}</ul><p class=note>{note}</p>"
 
@@ -70,7 +89,9 @@ def _winners(source: Source, published: Source | None) -> str:
         if cell.obstacle:
             rows.append((name, "", "", "", f"<td class=text>{_winner(cell)} {escape(cell.obstacle)}</td>", *theirs))
         else:
-            rows.append((name, rate(cell.rc), rate(cell.ud), _ratio(cell), f"<td class=text>{_winner(cell)}</td>", *theirs))
+            rows.append(
+                (name, rate(cell.rc), rate(cell.ud), _ratio(cell), f"<td class=text>{_winner(cell)}</td>", *theirs)
+            )
     heads = ("Cell", "RC (Mops)", "UD (Mops)", "UD/RC", "Winner", *(["Published UD/RC"] if published else []))
     return table_html(f"SEND, {escape(source.label)}", heads, rows)
 
@@ -89,7 +110,9 @@ def _claims(judged: dict[str, list[Judgement]]) -> str:
         "Significant is a lead of at least 5 %; nearly identical is within 10 %; small is up to 1024 B, large from 4096 B. "
         "Suspect and invalid rows bear out nothing."
     )
-    return claims_html(judged, note, lambda each: f"<p>With credit windows: {finding_html(each.credit)}</p>" if each.credit else "")
+    return claims_html(
+        judged, note, lambda each: f"<p>With credit windows: {finding_html(each.credit)}</p>" if each.credit else ""
+    )
 
 
 def _windows(source: Source) -> str:
@@ -101,7 +124,9 @@ def _windows(source: Source) -> str:
         low, high = divide(credit.low, local.high), divide(credit.high, local.low)
         change = "no difference" if low <= 1 <= high else f"{100 * (divide(credit.mops, local.mops) - 1):+.0f} %"
         lost = ["" if row.lost is None else f"{row.lost:,}" for row in (local, credit)]
-        rows.append((f"{local.mode} {local.op} {local.msg} B, window {local.window}", rate(local), rate(credit), change, *lost))
+        rows.append(
+            (f"{local.mode} {local.op} {local.msg} B, window {local.window}", rate(local), rate(credit), change, *lost)
+        )
     note = (
         "<p>A local window follows the sender's own completions: for UD these say that a message has left, not that it has arrived, so the "
         "window does not bound what is undelivered. A credit window follows the receiver, for both transports.</p>"
@@ -125,9 +150,20 @@ def _headers(sources: list[Source]) -> str:
     shares = []
     for msg in sizes:
         count = headers.packets(msg, mtu)
-        rc, ud = (f"{count * p.wire(headers.IPV4)} ({100 * headers.share(p, msg, mtu):.1f} %)" for p in (headers.RC_SEND, headers.UD_SEND))
+        rc, ud = (
+            f"{count * p.wire(headers.IPV4)} ({100 * headers.share(p, msg, mtu):.1f} %)"
+            for p in (headers.RC_SEND, headers.UD_SEND)
+        )
         shares.append((f"{msg} B", str(count), rc, ud if count == 1 else "n/a: more than one packet"))
-    heads = ("Packet", "Extended header", "Transport (B)", "Wire, IPv4 (B)", "Wire, IPv6 (B)", "Receive buffer (B)", "Note")
+    heads = (
+        "Packet",
+        "Extended header",
+        "Transport (B)",
+        "Wire, IPv4 (B)",
+        "Wire, IPv6 (B)",
+        "Receive buffer (B)",
+        "Note",
+    )
     note = (
         f"A fact of the RoCE v2 format. Every packet has Ethernet {headers.ETHERNET}+{headers.FCS}, IPv4 {headers.IPV4} or IPv6 "
         f"{headers.IPV6}, UDP {headers.UDP}, BTH {headers.BTH} and ICRC {headers.ICRC} bytes; transport is BTH, extended header and ICRC. "
@@ -147,7 +183,9 @@ def _rows(source: Source) -> str:
     heads += ("Core to core (ns)", "Class", "Reason")
     rows = []
     for row in source.rows:
-        counts = ["" if n is None else f"{n:,}" for n in (row.posted, row.delivered, row.lost, row.duplicated, row.reordered)]
+        counts = [
+            "" if n is None else f"{n:,}" for n in (row.posted, row.delivered, row.lost, row.duplicated, row.reordered)
+        ]
         trips = " / ".join(f"{t:.0f}" for t in (row.rtt_before_ns, row.rtt_after_ns) if t is not None)
         rows.append(
             (
@@ -172,5 +210,7 @@ def _rows(source: Source) -> str:
     note = "<p class=note>Core to core: round trip of a cache line before and after the row.</p>"
     if heads.index("Core to core (ns)") not in used:
         note = ""
-    table = table_html(f"All rows of {escape(source.label)}", [heads[i] for i in used], [[row[i] for i in used] for row in rows])
+    table = table_html(
+        f"All rows of {escape(source.label)}", [heads[i] for i in used], [[row[i] for i in used] for row in rows]
+    )
     return table + note

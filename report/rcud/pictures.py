@@ -12,7 +12,13 @@ from pathlib import Path
 from report.pictures import BLUE, GOLD, GREEN, MARKERS, ORANGE, PINK, Chart, Line, Mark, Picture, draw, in_words
 from report.rcud.rows import Row, Source
 
-COLOURS = {("RC", "send"): BLUE, ("UD", "send"): ORANGE, ("UD-seg", "send"): PINK, ("RC", "write"): GREEN, ("RC", "read"): GOLD}
+COLOURS = {
+    ("RC", "send"): BLUE,
+    ("UD", "send"): ORANGE,
+    ("UD-seg", "send"): PINK,
+    ("RC", "write"): GREEN,
+    ("RC", "read"): GOLD,
+}
 
 
 @dataclass(frozen=True)
@@ -80,8 +86,18 @@ class _Series:
             # Side by side by a few hundredths of an octave, so that intervals do not cover each other.
             shift = 0.0 if behind else 0.05 * (place + number * len(groups) - (of * len(groups) - 1) / 2)
             factor = 2 ** max(-0.3, min(0.3, shift))
-            label = mode + (f" {op.upper()}" if several_ops else "") + (f", {window_mode} window" if not source.published else "")
-            label = f"{source.label}: {label}" if named and not behind else f"{label}, published" if source.published else label
+            label = (
+                mode
+                + (f" {op.upper()}" if several_ops else "")
+                + (f", {window_mode} window" if not source.published else "")
+            )
+            label = (
+                f"{source.label}: {label}"
+                if named and not behind
+                else f"{label}, published"
+                if source.published
+                else label
+            )
             good = [row for row in rows if row.usable]
             # Without an interval there is nothing but the rounding of printed digits: no bar.
             points = [self.quantity.of(row) for row in good]
@@ -103,15 +119,23 @@ class _Series:
                     left_out.setdefault(f"no figure, {row.reason or row.validity}", []).append(f"{label} {row.msg} B")
                 elif not row.usable:
                     self.marks.append(Mark(row.validity, row.msg * factor, self.quantity.of(row)[1], COLOURS[mode, op]))
-                    left_out.setdefault(f"{row.validity}, {row.reason or 'no reason given'}", []).append(f"{label} {row.msg} B")
+                    left_out.setdefault(f"{row.validity}, {row.reason or 'no reason given'}", []).append(
+                        f"{label} {row.msg} B"
+                    )
         for reason, names in left_out.items():
-            self.notes.append(f"{'Left out' if reason.startswith('no figure') else 'Not joined'}: {'; '.join(names)}: {reason}.")
+            self.notes.append(
+                f"{'Left out' if reason.startswith('no figure') else 'Not joined'}: {'; '.join(names)}: {reason}."
+            )
 
 
 def _groups(source: Source, window: int) -> Iterator[tuple[tuple[str, str, str], list[Row]]]:
     for mode, op in COLOURS:
         for window_mode in ("local", "credit"):
-            rows = [row for row in source.rows if (row.mode, row.op, row.window_mode, row.window) == (mode, op, window_mode, window)]
+            rows = [
+                row
+                for row in source.rows
+                if (row.mode, row.op, row.window_mode, row.window) == (mode, op, window_mode, window)
+            ]
             if rows:
                 yield (mode, op, window_mode), sorted(rows, key=lambda row: row.msg)
 

@@ -21,7 +21,10 @@ OPS = ("send", "write", "read")
 WINDOW_MODES = ("local", "credit")
 VALIDITIES = ("valid", "suspect", "invalid", "n/a")
 UD_MTU_MAX = 4096  # the largest InfiniBand and RoCE path MTU: a UD message is one packet
-PLATEAU_FLAT, PLATEAU_MARGIN = 1.10, 1.02  # RC has one if its two largest sizes are this close; UD may exceed it by this
+PLATEAU_FLAT, PLATEAU_MARGIN = (
+    1.10,
+    1.02,
+)  # RC has one if its two largest sizes are this close; UD may exceed it by this
 
 
 @dataclass(frozen=True)
@@ -119,9 +122,13 @@ def judge(rows: list[Row]) -> list[Row]:
         if row.mops is None or row.gib is None:
             row = replace(row, validity="n/a")
         elif row.mode == "UD" and row.msg > limit:
-            row = replace(row, validity="invalid", reason=f"a UD message of {row.msg} B exceeds the largest MTU, {limit} B")
+            row = replace(
+                row, validity="invalid", reason=f"a UD message of {row.msg} B exceeds the largest MTU, {limit} B"
+            )
         elif row.mode == "UD" and plateau and row.gib > PLATEAU_MARGIN * plateau:
-            row = replace(row, validity="suspect", reason=f"{row.gib:.4g} GiB/s is above RC's plateau of {plateau:.4g} GiB/s")
+            row = replace(
+                row, validity="suspect", reason=f"{row.gib:.4g} GiB/s is above RC's plateau of {plateau:.4g} GiB/s"
+            )
         judged.append(row)
     return judged
 
@@ -174,7 +181,10 @@ def _row(item: dict[str, str]) -> Row:
         op=_choice(item, "op", OPS, "send"),
         window_mode=_choice(item, "window_mode", WINDOW_MODES, "local"),
         device=item.get("device") or None,
-        **{name: _count(item, name) for name in ("mtu", "posted", "completed", "delivered", "lost", "duplicated", "reordered")},
+        **{
+            name: _count(item, name)
+            for name in ("mtu", "posted", "completed", "delivered", "lost", "duplicated", "reordered")
+        },
         **{name: _number(item, name) for name in ("spread", "p50_us", "p99_us", "rtt_before_ns", "rtt_after_ns")},
         mops_low=low,
         mops_high=high,

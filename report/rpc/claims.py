@@ -28,7 +28,9 @@ def judge_all(source: Source) -> list[Judgement]:
 
 
 def rate_of_small_calls(source: Source) -> Finding:
-    rows = [row for row in source.rows if (row.transport, row.mode, row.size) == ("rdma", "sink", 128) and not row.apart]
+    rows = [
+        row for row in source.rows if (row.transport, row.mode, row.size) == ("rdma", "sink", 128) and not row.apart
+    ]
     evidence = [_line(row, "qps", "a second") for row in rows]
     most = next((row for row in rows if row.concurrency == 256), None)
     if most is None:
@@ -46,7 +48,9 @@ def rate_of_small_calls(source: Source) -> Finding:
         return Finding(NOT_TESTABLE, f"{because}: the interval is too wide to tell", evidence)
     if source.kind == "hardware":
         return Finding(CONTRADICTED, because, evidence)
-    return Finding(NOT_TESTABLE, f"{because}; the rate is claimed of the publishers' adapter, and this is not one", evidence)
+    return Finding(
+        NOT_TESTABLE, f"{because}; the rate is claimed of the publishers' adapter, and this is not one", evidence
+    )
 
 
 def few_saturate(source: Source) -> Finding:
@@ -72,7 +76,11 @@ def few_saturate(source: Source) -> Finding:
         return Finding(CONTRADICTED, f"with fewer than {FEW} in flight {' and '.join(failing)}", evidence)
     if undecided:
         return Finding(NOT_TESTABLE, f"at {', '.join(undecided)} the intervals are too wide to tell", evidence)
-    return Finding(SUPPORTED, f"fewer than {FEW} in flight reach {100 * SATURATED:.0f} % of the best rate at {sizes} sizes", evidence)
+    return Finding(
+        SUPPORTED,
+        f"fewer than {FEW} in flight reach {100 * SATURATED:.0f} % of the best rate at {sizes} sizes",
+        evidence,
+    )
 
 
 def registration_costs_more(source: Source) -> Finding:
@@ -82,18 +90,29 @@ def registration_costs_more(source: Source) -> Finding:
         found = re.match(r"([\d.]+) us to register .* ([\d.]+) us to copy", text)
         if key.startswith("registration ") and found and float(found[2]) > 0:
             costs.append((key.removeprefix("registration "), float(found[1]), float(found[2])))
-    evidence = [f"{size}: {register:.3g} us to register and deregister, {copy:.3g} us to copy" for size, register, copy in costs]
+    evidence = [
+        f"{size}: {register:.3g} us to register and deregister, {copy:.3g} us to copy" for size, register, copy in costs
+    ]
     if len(costs) < 2:
         return Finding(NOT_TESTABLE, "needs both costs by size (bench rpc --ablate pool)", evidence)
     less = [size for size, register, copy in costs if register < MUCH * copy]
-    kind = "" if source.kind == "hardware" else "; this device registers without pinning, which is what costs on an adapter"
+    kind = (
+        ""
+        if source.kind == "hardware"
+        else "; this device registers without pinning, which is what costs on an adapter"
+    )
     if less:
         return Finding(CONTRADICTED, f"not {MUCH:g} times as much at {', '.join(less)}{kind}", evidence)
     return Finding(SUPPORTED, f"at least {MUCH:g} times as much at all {len(costs)} sizes{kind}", evidence)
 
 
 def coalescing_improves(source: Source) -> Finding:
-    finding = _better(source, "coalescing", lambda row: row.size <= INLINE_MAX and row.concurrency > 1, "small sizes with many in flight")
+    finding = _better(
+        source,
+        "coalescing",
+        lambda row: row.size <= INLINE_MAX and row.concurrency > 1,
+        "small sizes with many in flight",
+    )
     pairs = _pairs(source, "coalescing", lambda row: row.size <= INLINE_MAX)
     finding = replace(finding, evidence=_pair_lines(pairs))
     if finding.verdict != SUPPORTED:
@@ -116,7 +135,11 @@ def send_queue_overlaps(source: Source) -> Finding:
     finding = _better(source, "send-queue", lambda row: row.size >= LARGE, "the sizes of 256K and more")
     if finding.verdict != SUPPORTED or source.kind == "hardware":
         return finding
-    return Finding(SUPPORTED, f"{finding.because}; on one host there is no link to saturate, so that half is not tested", finding.evidence)
+    return Finding(
+        SUPPORTED,
+        f"{finding.because}; on one host there is no link to saturate, so that half is not tested",
+        finding.evidence,
+    )
 
 
 def memory_of_a_connection(source: Source) -> Finding:
@@ -124,7 +147,9 @@ def memory_of_a_connection(source: Source) -> Finding:
     rows = [row for row in source.rows if row.get(name) and row.words["recv_mode"] == "per_connection"]
     evidence = [f"{row.name}: {row.values[name]:.0f} KiB" for row in rows]
     if not rows:
-        return Finding(NOT_TESTABLE, "needs rows in the published mode (bench rpc --recv-mode per_connection)", evidence)
+        return Finding(
+            NOT_TESTABLE, "needs rows in the published mode (bench rpc --recv-mode per_connection)", evidence
+        )
     values = sorted(row.values[name] for row in rows)
     because = f"with a block of buffers for each connection it pins {values[0]:.0f} to {values[-1]:.0f} KiB"
     near = all(abs(value - KIB_PER_CONNECTION) <= KIB_TOLERANCE * KIB_PER_CONNECTION for value in values)
@@ -160,7 +185,9 @@ def _better(source: Source, ablation: str, counts: Callable[[Row], bool], where:
     worse = [on for (on, _), verdict in zip(pairs, verdicts, strict=True) if verdict is False]
     if worse:
         return Finding(CONTRADICTED, f"{because}; not faster at {_names(worse)}", evidence)
-    return Finding(NOT_TESTABLE, f"{because}; in {verdicts.count(None)} cells the intervals are too wide to tell", evidence)
+    return Finding(
+        NOT_TESTABLE, f"{because}; in {verdicts.count(None)} cells the intervals are too wide to tell", evidence
+    )
 
 
 def _pairs(source: Source, ablation: str, counts: Callable[[Row], bool]) -> list[tuple[Row, Row]]:

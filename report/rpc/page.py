@@ -45,11 +45,28 @@ def _more(source: Source) -> list[tuple[str, str]]:
             )
             for name, on, off in pairs
         ]
-        heads = ("Behaviour", "Requests/s with", "without", "With/without", "P99 with (µs)", "without", "CPU with (µs)", "without")
+        heads = (
+            "Behaviour",
+            "Requests/s with",
+            "without",
+            "With/without",
+            "P99 with (µs)",
+            "without",
+            "CPU with (µs)",
+            "without",
+        )
         note = "<p>Each cell ran in turn with and without one behaviour. What does not help stands here too.</p>"
-        sections.append(("What each behaviour is worth", note + table_html(f"Behaviours, {escape(source.label)}", heads, rows)))
-    ours = {(row.transport, row.mode, row.size, row.concurrency): row for row in source.rows if row.usable and not row.apart}
-    beside = [(row, ours.get((row.transport, row.mode, row.size, row.concurrency))) for row in source.rows if row.peer and row.usable]
+        sections.append(
+            ("What each behaviour is worth", note + table_html(f"Behaviours, {escape(source.label)}", heads, rows))
+        )
+    ours = {
+        (row.transport, row.mode, row.size, row.concurrency): row for row in source.rows if row.usable and not row.apart
+    }
+    beside = [
+        (row, ours.get((row.transport, row.mode, row.size, row.concurrency)))
+        for row in source.rows
+        if row.peer and row.usable
+    ]
     if beside:
         rows = [
             (

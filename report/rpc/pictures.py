@@ -10,7 +10,22 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from report.pictures import BLUE, GOLD, GREEN, INK, MARKERS, ORANGE, PINK, SKY, Chart, Line, Picture, draw, in_words, line_of
+from report.pictures import (
+    BLUE,
+    GOLD,
+    GREEN,
+    INK,
+    MARKERS,
+    ORANGE,
+    PINK,
+    SKY,
+    Chart,
+    Line,
+    Picture,
+    draw,
+    in_words,
+    line_of,
+)
 from report.rpc.rows import Row, Source
 
 COLOURS = (BLUE, ORANGE, GREEN, PINK, GOLD, SKY, INK)
@@ -42,10 +57,19 @@ def _size(row: Row) -> str:
 QUANTITIES = (
     Quantity("qps", "Requests a second", "Requests a second", ("qps",), ("",)),
     Quantity("throughput", "Throughput", "Gb/s of requests (10⁹ bits/s)", ("gigabits_per_second",), ("",)),
-    Quantity("latency", "Latency", "From a request to its checked answer (µs)", ("p99_us", "p90_us"), (", P99", ", P90")),
+    Quantity(
+        "latency", "Latency", "From a request to its checked answer (µs)", ("p99_us", "p90_us"), (", P99", ", P90")
+    ),
 )
 AXES = (
-    Axis("size", "size", "Size of a request", lambda r: r.size, _size, lambda r: (r.concurrency, f"{r.concurrency} in flight")),
+    Axis(
+        "size",
+        "size",
+        "Size of a request",
+        lambda r: r.size,
+        _size,
+        lambda r: (r.concurrency, f"{r.concurrency} in flight"),
+    ),
     Axis(
         "concurrency",
         "requests in flight",
@@ -58,16 +82,24 @@ AXES = (
 
 
 def draw_all(sources: list[Source], published: Source | None, folder: Path) -> list[Picture]:
-    kinds = sorted({(row.mode != "sink", row.transport, row.mode) for source in sources for row in source.rows if not row.apart})
+    kinds = sorted(
+        {(row.mode != "sink", row.transport, row.mode) for source in sources for row in source.rows if not row.apart}
+    )
     charts = []
     for _, transport, mode in kinds:
         behind = published if (transport, mode) == ("rdma", "sink") else None
         charts += [_chart(quantity, axis, transport, mode, sources, behind) for axis in AXES for quantity in QUANTITIES]
-    charts += [_peers_chart(quantity, sources) for quantity in QUANTITIES if any(row.peer for source in sources for row in source.rows)]
+    charts += [
+        _peers_chart(quantity, sources)
+        for quantity in QUANTITIES
+        if any(row.peer for source in sources for row in source.rows)
+    ]
     return [draw(chart, folder) for chart in charts]
 
 
-def _chart(quantity: Quantity, axis: Axis, transport: str, mode: str, sources: list[Source], published: Source | None) -> Chart:
+def _chart(
+    quantity: Quantity, axis: Axis, transport: str, mode: str, sources: list[Source], published: Source | None
+) -> Chart:
     rows = [row for source in sources for row in source.cells(transport, mode)]
     keys = sorted({axis.line(row) for row in rows})
     colours = {label: COLOURS[place % len(COLOURS)] for place, (_, label) in enumerate(keys)}
@@ -82,10 +114,15 @@ def _chart(quantity: Quantity, axis: Axis, transport: str, mode: str, sources: l
                 text = f"{named}{label}{quantity.labels[place]}" + (", published" if behind else "")
                 gid = f"{source.label}-{label}-{column}".replace(" ", "-")
                 marker = MARKERS[number % len(MARKERS)]
-                lines.append(line_of(of_line, column, axis.x, text, gid, colour, dashed=place > 0, marker=marker, behind=behind))
+                lines.append(
+                    line_of(of_line, column, axis.x, text, gid, colour, dashed=place > 0, marker=marker, behind=behind)
+                )
     lines = [line for line in lines if line.points]
     left_out = [
-        f"{row.name}: {row.validity}, {row.reason}" for source in sources for row in source.rows if not row.usable and not row.apart
+        f"{row.name}: {row.validity}, {row.reason}"
+        for source in sources
+        for row in source.rows
+        if not row.usable and not row.apart
     ]
     left_out = [text for text in left_out if transport in text]
     title = f"{quantity.title} by {axis.title}, {transport}" + (", everything echoed" if mode == "echo" else "")
@@ -114,14 +151,17 @@ def _peers_chart(quantity: Quantity, sources: list[Source]) -> Chart:
                 rows = [
                     row
                     for row in source.rows
-                    if (row.peer, row.concurrency, row.usable, row.transport, row.ablation) == (peer, concurrency, True, "tcp", "")
+                    if (row.peer, row.concurrency, row.usable, row.transport, row.ablation)
+                    == (peer, concurrency, True, "tcp", "")
                 ]
                 ticks |= {row.size: _size(row) for row in rows}
                 label = f"{peer or 'verbena'}, {concurrency} in flight{quantity.labels[0]}"
                 gid = f"{source.label}-{peer or 'verbena'}-{concurrency}"
                 column = quantity.columns[0]
                 colour, marker = COLOURS[place % len(COLOURS)], MARKERS[number % len(MARKERS)]
-                lines.append(line_of(rows, column, lambda r: r.size, label, gid, colour, dashed=bool(peer), marker=marker))
+                lines.append(
+                    line_of(rows, column, lambda r: r.size, label, gid, colour, dashed=bool(peer), marker=marker)
+                )
     title = f"{quantity.title} beside other systems, tcp"
     return Chart(
         name=f"{quantity.name}_beside_others",
@@ -138,5 +178,7 @@ def _peers_chart(quantity: Quantity, sources: list[Source]) -> Chart:
 
 
 def _subtitle(sources: list[Source], transport: str, quantity: Quantity) -> str:
-    devices = ["both ends on one host"] if transport == "tcp" else dict.fromkeys(source.device_text for source in sources)
+    devices = (
+        ["both ends on one host"] if transport == "tcp" else dict.fromkeys(source.device_text for source in sources)
+    )
     return "; ".join([*devices, *(["bars: 95 % intervals of the median"] if quantity.name == "qps" else [])])

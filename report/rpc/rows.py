@@ -50,11 +50,22 @@ class Row(tables.Row):
 
     @property
     def apart(self) -> bool:
-        return bool(self.peer or self.ablation or self.words["recv_mode"] == "per_connection" or self.words["memory"] == "registered")
+        return bool(
+            self.peer
+            or self.ablation
+            or self.words["recv_mode"] == "per_connection"
+            or self.words["memory"] == "registered"
+        )
 
     @property
     def name(self) -> str:
-        parts = [self.words["request_size"], f"x {self.concurrency}", self.peer, self.transport, self.mode if self.mode != "sink" else ""]
+        parts = [
+            self.words["request_size"],
+            f"x {self.concurrency}",
+            self.peer,
+            self.transport,
+            self.mode if self.mode != "sink" else "",
+        ]
         parts.append("per-connection buffers" if self.words["recv_mode"] == "per_connection" else "")
         parts.append("registered" if self.words["memory"] == "registered" else "")
         if self.ablation:
@@ -65,14 +76,20 @@ class Row(tables.Row):
 class Source(tables.Source[Row]):
     def cells(self, transport: str, mode: str) -> list[Row]:
         """Our usable rows with everything switched on."""
-        rows = [row for row in self.rows if (row.transport, row.mode) == (transport, mode) and row.usable and not row.apart]
+        rows = [
+            row for row in self.rows if (row.transport, row.mode) == (transport, mode) and row.usable and not row.apart
+        ]
         return sorted(rows, key=lambda row: (row.size, row.concurrency))
 
     def pairs(self, ablation: str) -> list[tuple[Row, Row]]:
         """Usable rows with and without a behaviour, of the same cell."""
         rows = [row for row in self.rows if row.ablation == ablation and row.usable]
         off = {(row.transport, row.mode, row.size, row.concurrency): row for row in rows if row.words["without"]}
-        pairs = [(row, off.get((row.transport, row.mode, row.size, row.concurrency))) for row in rows if not row.words["without"]]
+        pairs = [
+            (row, off.get((row.transport, row.mode, row.size, row.concurrency)))
+            for row in rows
+            if not row.words["without"]
+        ]
         return [(on, other) for on, other in pairs if other is not None]
 
 
@@ -107,8 +124,12 @@ def _judge(row: Row, rounding: float) -> Row:
     qps, stated, p90 = needed
     gigabits = qps * row.size * 8 / 1e9
     if abs(gigabits - stated) > PRODUCT_TOLERANCE * stated + rounding:
-        return replace(row, validity="invalid", reason=f"QPS x size is {gigabits:.2f} Gb/s, and the row says {stated:.2f}")
+        return replace(
+            row, validity="invalid", reason=f"QPS x size is {gigabits:.2f} Gb/s, and the row says {stated:.2f}"
+        )
     mean = row.concurrency / qps * 1e6
     if p90 < mean:
-        return replace(row, validity="suspect", reason=f"P90 is below the mean of {mean:.0f} us that QPS and concurrency give")
+        return replace(
+            row, validity="suspect", reason=f"P90 is below the mean of {mean:.0f} us that QPS and concurrency give"
+        )
     return replace(row, validity="valid")

@@ -43,10 +43,14 @@ def all_succeed(source: Source) -> Finding:
     rows = [
         row
         for row in source.rows
-        if row.transport == "rdma" and row.validity in ("valid", "suspect") and not row.shared and row.engine != "threads"
+        if row.transport == "rdma"
+        and row.validity in ("valid", "suspect")
+        and not row.shared
+        and row.engine != "threads"
     ]
     evidence = [
-        _line(row, f"{row.values['success_percent']:.4g} % good", _at_once(row)) for row in _by_clients(source.rows, "success_percent")
+        _line(row, f"{row.values['success_percent']:.4g} % good", _at_once(row))
+        for row in _by_clients(source.rows, "success_percent")
     ]
     failed = [row for row in rows if row.values["success_percent"] < 100]
     if failed:
@@ -56,13 +60,18 @@ def all_succeed(source: Source) -> Finding:
         return Finding(NOT_TESTABLE, f"no row with {', '.join(missing)} clients", evidence)
     unseen = [row for row in rows if row.get("peak_clients") != row.clients]
     if unseen:
-        return Finding(NOT_TESTABLE, f"the server does not say that all were there at once at {_counts(unseen)} clients", evidence)
+        return Finding(
+            NOT_TESTABLE, f"the server does not say that all were there at once at {_counts(unseen)} clients", evidence
+        )
     return Finding(SUPPORTED, "every client verified its echoes, and the server had all of them at once", evidence)
 
 
 def connect_time_constant(source: Source) -> Finding:
     rows = source.cells("rdma") or source.cells("rdma", paced=True)
-    evidence = [_line(row, f"{row.values['avg_connect_ms']:.4g} ms on average") for row in _by_clients(source.rows, "avg_connect_ms")]
+    evidence = [
+        _line(row, f"{row.values['avg_connect_ms']:.4g} ms on average")
+        for row in _by_clients(source.rows, "avg_connect_ms")
+    ]
     note = "; the 15 ms were the mean of a random sleep of 10 to 20 ms"
     return _constant(rows, "avg_connect_ms", "ms", "connecting takes", note, evidence)
 
@@ -77,10 +86,16 @@ def latency_flat(source: Source) -> Finding:
     if not rows:
         because = "needs rows at an offered rate (--rate): where every client sends as its echoes come, latency is clients over rate"
         return Finding(NOT_TESTABLE, because, evidence)
-    finding = _constant(rows, "avg_latency_ms", "ms", f"at {rows[0].rate:.0f} messages a second an echo takes", "", evidence)
+    finding = _constant(
+        rows, "avg_latency_ms", "ms", f"at {rows[0].rate:.0f} messages a second an echo takes", "", evidence
+    )
     late = [row for row in rows if (row.get("latency_max_ms") or 0) > LATENCY_MAX_MS]
     if late and finding.verdict != NOT_TESTABLE:
-        return Finding(CONTRADICTED, f"{finding.because}; above {LATENCY_MAX_MS:.0f} ms at most at {_counts(late)} clients", evidence)
+        return Finding(
+            CONTRADICTED,
+            f"{finding.because}; above {LATENCY_MAX_MS:.0f} ms at most at {_counts(late)} clients",
+            evidence,
+        )
     return finding
 
 
@@ -90,11 +105,15 @@ def memory_linear(source: Source) -> Finding:
     evidence = [_line(row, f"{row.values[name]:.4g} KiB a connection") for row in _by_clients(source.rows, name)]
     rows = [row for row in rows if row.clients >= 1000]
     if len(rows) < 2 or rows[-1].clients < 10 * rows[0].clients:
-        return Finding(NOT_TESTABLE, "needs rows from 1000 to 10000 clients and more: below that what is fixed outweighs", evidence)
+        return Finding(
+            NOT_TESTABLE, "needs rows from 1000 to 10000 clients and more: below that what is fixed outweighs", evidence
+        )
     # From one row to the other, so that what is there without a client stays out.
     first, last = rows[0], rows[-1]
     slope = (last.values[name] * last.clients - first.values[name] * first.clients) / (last.clients - first.clients)
-    each = [(b.values[name] * b.clients - a.values[name] * a.clients) / (b.clients - a.clients) for a, b in pairwise(rows)]
+    each = [
+        (b.values[name] * b.clients - a.values[name] * a.clients) / (b.clients - a.clients) for a, b in pairwise(rows)
+    ]
     because = f"the server grows by {slope:.3g} KiB for each further client, {min(each):.3g} to {max(each):.3g} between neighbouring rows"
     if min(each) <= 0 or max(each) > 2 * min(each):
         return Finding(CONTRADICTED, f"{because}: not linear", evidence)
@@ -109,9 +128,17 @@ def threads_for_clients(source: Source) -> Finding:
     own = [row for row in source.threads() if row.get("peak_threads")]
     others = [row for row in source.plain if row.engine != "threads" and row.get("peak_threads")]
     seen = sorted({int(row.values["peak_threads"]) for row in others})
-    ours = f"; the event-driven server has {' to '.join(map(str, seen))} threads whatever the number of clients" if seen else ""
+    ours = (
+        f"; the event-driven server has {' to '.join(map(str, seen))} threads whatever the number of clients"
+        if seen
+        else ""
+    )
     if not own:
-        return Finding(NOT_TESTABLE, f"needs rows of the engine with a thread for each client (--engine epoll,threads){ours}", evidence)
+        return Finding(
+            NOT_TESTABLE,
+            f"needs rows of the engine with a thread for each client (--engine epoll,threads){ours}",
+            evidence,
+        )
     most = own[-1]
     because = f"with a thread for each client, {most.clients} clients at once take {most.values['peak_threads']:.0f} threads{ours}"
     # Fewer threads than clients means that they were not there at once: so it was in the published program.
@@ -124,15 +151,15 @@ def throughput_peaks_at_1000(source: Source) -> Finding:
     rows = source.cells("rdma")
     evidence = [_line(row, f"{row.values[name]:.0f} echoes a second") for row in _by_clients(source.rows, name)]
     if missing := [str(count) for count in (PEAK_AT, 20000) if count not in {row.clients for row in rows}]:
-        return Finding(NOT_TESTABLE, f"no row with {' and '.join(missing)} clients that sent as fast as echoes came", evidence)
+        return Finding(
+            NOT_TESTABLE, f"no row with {' and '.join(missing)} clients that sent as fast as echoes came", evidence
+        )
     if len(rows) < CLIENTS_MIN:
         return Finding(NOT_TESTABLE, "too few numbers of clients for a claim about a peak", evidence)
     top = max(rows, key=lambda row: row.values[name])
     at_1000 = next(row for row in rows if row.clients == PEAK_AT)
     last = next(row for row in rows if row.clients == 20000)
-    because = (
-        f"with equal work the peak is {top.values[name]:.0f}/s at {top.clients} clients, and {last.values[name]:.0f}/s remain at 20000"
-    )
+    because = f"with equal work the peak is {top.values[name]:.0f}/s at {top.clients} clients, and {last.values[name]:.0f}/s remain at 20000"
     if last.interval(name)[2] < FLOOR:
         return Finding(CONTRADICTED, f"{because}: not above {FLOOR}", evidence)
     if top is not at_1000:
@@ -187,7 +214,9 @@ def shared_context_saves(source: Source) -> Finding:
 
 def limits(source: Source) -> Finding:
     """From the capacity model, which `bench scale --capacity` writes into the table's environment, and from what ran."""
-    modelled = {key.removeprefix("capacity "): text for key, text in source.environment.items() if key.startswith("capacity ")}
+    modelled = {
+        key.removeprefix("capacity "): text for key, text in source.environment.items() if key.startswith("capacity ")
+    }
     evidence = [f"{kind}: {text}" for kind, text in modelled.items()]
     if parts := source.environment.get("capacity_parts"):
         evidence.append(f"parts: {parts}")
@@ -199,7 +228,11 @@ def limits(source: Source) -> Finding:
     rdma = re.search(r"at most (\d+), bound by ([a-z ]+)", modelled.get("rdma", ""))
     memory = re.search(r"memory: (\d+)", modelled.get("rdma", ""))
     if rdma is None or memory is None:
-        return Finding(NOT_TESTABLE, "needs the model from the measured cost of a client of each kind (bench scale --capacity)", evidence)
+        return Finding(
+            NOT_TESTABLE,
+            "needs the model from the measured cost of a client of each kind (bench scale --capacity)",
+            evidence,
+        )
     because = (
         f"by measured costs this machine's memory allows {int(memory[1])} clients over RDMA, and the server at most {int(rdma[1])}, "
         f"bound by {rdma[2]}; 8.5 KB a client and 750000 by memory need {8500 * 750_000 / 2**30:.3g} GiB, which the claim does not name"
@@ -232,12 +265,16 @@ def _constant(rows: list[Row], name: str, unit: str, what: str, note: str, evide
     if max(values) > CONSTANT * min(values):
         return Finding(CONTRADICTED, because, evidence)
     if len(rows) < CLIENTS_MIN or rows[-1].clients < SPAN * rows[0].clients:
-        return Finding(NOT_TESTABLE, f"{because}: too few different numbers of clients for a claim about scale", evidence)
+        return Finding(
+            NOT_TESTABLE, f"{because}: too few different numbers of clients for a claim about scale", evidence
+        )
     return Finding(SUPPORTED, because, evidence)
 
 
 def _by_clients(rows: list[Row] | tuple[Row, ...], name: str) -> list[Row]:
-    return sorted((row for row in rows if row.get(name) is not None), key=lambda row: (row.transport, row.rate, row.clients))
+    return sorted(
+        (row for row in rows if row.get(name) is not None), key=lambda row: (row.transport, row.rate, row.clients)
+    )
 
 
 def _counts(rows: list[Row]) -> str:

@@ -54,7 +54,9 @@ def _engines(source: Source) -> list[tuple[str, str]]:
             continue
         (low, middle, high), (epoll_low, epoll_middle, epoll_high) = uring.interval(RATE), epoll.interval(RATE)
         ahead = "io_uring" if low > epoll_high else "epoll" if epoll_low > high else "no difference that shows"
-        both = [page.number_text(row, name) for name in ("latency_p50_ms", "server_cpu_percent") for row in (epoll, uring)]
+        both = [
+            page.number_text(row, name) for name in ("latency_p50_ms", "server_cpu_percent") for row in (epoll, uring)
+        ]
         rows.append(
             (
                 escape(_name(epoll)),
@@ -76,7 +78,11 @@ def _engines(source: Source) -> list[tuple[str, str]]:
         "epoll CPU (%)",
         "io_uring CPU (%)",
     )
-    return [("io_uring beside epoll", table_html(f"The same work by both, {escape(source.label)}", heads, rows))] if rows else []
+    return (
+        [("io_uring beside epoll", table_html(f"The same work by both, {escape(source.label)}", heads, rows))]
+        if rows
+        else []
+    )
 
 
 LAYOUT = page.Layout(

@@ -77,13 +77,20 @@ def _chart(quantity: Quantity, sources: list[Source]) -> Chart:
     lines = [Line(quantity.published_label, "published", MUTED, sorted(behind), behind=True)]
     for number, source in enumerate(source for source in sources if not source.published):
         for transport in source.transports:
-            lines += _lines(quantity, source, transport, f"{source.label}: " if len(sources) > 1 else "", MARKERS[number % len(MARKERS)])
+            lines += _lines(
+                quantity,
+                source,
+                transport,
+                f"{source.label}: " if len(sources) > 1 else "",
+                MARKERS[number % len(MARKERS)],
+            )
     counts = sorted({row.clients for source in [*sources, published()] for row in source.rows})
     title = f"{quantity.title} by number of clients"
     return Chart(
         name=quantity.name,
         title=title,
-        subtitle="; ".join(dict.fromkeys(source.device_text for source in sources)) + "; bars: 95 % intervals of the median",
+        subtitle="; ".join(dict.fromkeys(source.device_text for source in sources))
+        + "; bars: 95 % intervals of the median",
         x_axis="Clients, all connected at once",
         y_axis=quantity.axis,
         ticks={count: f"{count:,}" if _has_room(count, counts) else "" for count in counts},
@@ -96,12 +103,16 @@ def _chart(quantity: Quantity, sources: list[Source]) -> Chart:
 
 def _lines(quantity: Quantity, source: Source, transport: str, named: str, marker: str) -> list[Line]:
     rows = source.cells(transport, paced=quantity.paced) or source.cells(transport, paced=not quantity.paced)
-    pace = f", {rows[0].rate:.0f}/s offered" if rows and rows[0].rate and quantity.name.startswith(("lat", "echo")) else ""
+    pace = (
+        f", {rows[0].rate:.0f}/s offered" if rows and rows[0].rate and quantity.name.startswith(("lat", "echo")) else ""
+    )
     lines = []
     for place, (column, text) in enumerate(quantity.columns.items()):
         label, gid = f"{named}{transport} {text}{pace}", f"{source.label}-{transport}-{column}"
         colour = COLOURS.get(transport, INK)
-        lines.append(line_of(rows, column, lambda row: row.clients, label, gid, colour, dashed=place > 0, marker=marker))
+        lines.append(
+            line_of(rows, column, lambda row: row.clients, label, gid, colour, dashed=place > 0, marker=marker)
+        )
     return [line for line in lines if line.points]
 
 

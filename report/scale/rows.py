@@ -46,7 +46,12 @@ class Row(tables.Row):
     def work(self) -> tuple[object, ...]:
         """What equal rows of different engines share."""
         numbers = ("clients", "rate", "size", "window", "shared_qps", "stalled")
-        return (self.transport, self.words["connect"], self.words["without"], *(self.values.get(name, 0.0) for name in numbers))
+        return (
+            self.transport,
+            self.words["connect"],
+            self.words["without"],
+            *(self.values.get(name, 0.0) for name in numbers),
+        )
 
     @property
     def shared(self) -> int:
@@ -60,7 +65,11 @@ class Source(tables.Source[Row]):
 
         Only rows of the event-driven server, whose clients have connections of their own and nothing is left out.
         """
-        rows = [row for row in self.plain if row.transport == transport and (row.rate > 0) == paced and row.engine != "threads"]
+        rows = [
+            row
+            for row in self.plain
+            if row.transport == transport and (row.rate > 0) == paced and row.engine != "threads"
+        ]
         lowest = min((row.rate for row in rows), default=0.0)
         return sorted((row for row in rows if row.rate == lowest), key=lambda row: row.clients)
 
@@ -93,4 +102,9 @@ def read(table: Table, label: str | None = None) -> Source:
 @cache
 def published() -> Source:
     """The published table: its rows cannot be compared with each other (`verbena check` says why)."""
-    return Source("published", {}, rows_of(read_table(PUBLISHED / "connection_scale.csv"), Row, WORDS, ("clients",)), published=True)
+    return Source(
+        "published",
+        {},
+        rows_of(read_table(PUBLISHED / "connection_scale.csv"), Row, WORDS, ("clients",)),
+        published=True,
+    )

@@ -25,13 +25,25 @@ ENVIRONMENT = {
 
 def row(mode: str, msg: int, window: int, window_mode: str, mops: float | None, **changes: str) -> dict[str, str]:
     cells = dict.fromkeys(COLUMNS, "")
-    cells |= {"experiment": "msg_sweep", "mode": mode, "msg": str(msg), "window": str(window), "iters": "200000", "op": "send"}
+    cells |= {
+        "experiment": "msg_sweep",
+        "mode": mode,
+        "msg": str(msg),
+        "window": str(window),
+        "iters": "200000",
+        "op": "send",
+    }
     cells |= {"window_mode": window_mode, "device": "vb_synthetic", "mtu": "4096", "validity": "valid"}
     if mops is None:
         cells |= {"validity": "n/a", "reason": f"msg {msg} > UD max 4096"}
     else:
         lost = 1200 if mode == "UD" and window_mode == "local" else 0
-        cells |= {"mops": repr(mops), "gib": repr(mops * 1e6 * msg / 2**30), "mops_low": repr(mops * 0.97), "mops_high": repr(mops * 1.02)}
+        cells |= {
+            "mops": repr(mops),
+            "gib": repr(mops * 1e6 * msg / 2**30),
+            "mops_low": repr(mops * 0.97),
+            "mops_high": repr(mops * 1.02),
+        }
         cells |= {"posted": "200000", "completed": "200000", "delivered": str(200000 - lost), "lost": str(lost)}
         cells |= {"duplicated": "0", "reordered": "0", "spread": "0.05"}
         cells |= {"p50_us": repr(window / mops), "p99_us": repr(1.7 * window / mops)} if mops else {}
@@ -63,8 +75,12 @@ def json_text() -> str:
     numbers = {"msg", "window", "iters", "mops", "gib", "mops_low", "mops_high", "delivered", "lost"}
     table = []
     for cells in rows():
-        item: dict[str, object] = {key: (json.loads(text) if text else None) if key in numbers else text for key, text in cells.items()}
-        item["repetitions"] = [{"mops": float(rate), "delivered": 1} for rate in cells["repetitions"].split(";") if rate]
+        item: dict[str, object] = {
+            key: (json.loads(text) if text else None) if key in numbers else text for key, text in cells.items()
+        }
+        item["repetitions"] = [
+            {"mops": float(rate), "delivered": 1} for rate in cells["repetitions"].split(";") if rate
+        ]
         table.append(item)
     return json.dumps({"environment": ENVIRONMENT, "rows": table})
 

@@ -40,7 +40,9 @@ def row(op: str, proto: str, size: int, rate: float, **changes: object) -> dict[
     } | changes
     low, high = made.pop("interval", (0.99, 1.01))
     made |= {"operations_per_second_low": rate * low, "operations_per_second_high": rate * high}
-    return made | {f"gigabytes_per_second{end}": rate * at * size / 1e9 for end, at in (("", 1), ("_low", low), ("_high", high))}
+    return made | {
+        f"gigabytes_per_second{end}": rate * at * size / 1e9 for end, at in (("", 1), ("_low", low), ("_high", high))
+    }
 
 
 def both(gain: dict[int, float], **changes: object) -> list[dict[str, object]]:
@@ -53,7 +55,9 @@ def both(gain: dict[int, float], **changes: object) -> list[dict[str, object]]:
     return made
 
 
-def swept(varied: str, column: str, rates: dict[int, float], spread: dict[int, float] | None = None) -> list[dict[str, object]]:
+def swept(
+    varied: str, column: str, rates: dict[int, float], spread: dict[int, float] | None = None
+) -> list[dict[str, object]]:
     more = [{column: value, "varied": varied, "spread": (spread or {}).get(value, 0.02)} for value in rates]
     return [row("SET", "eager", 4096, rate, **each) for rate, each in zip(rates.values(), more, strict=True)]
 
@@ -70,7 +74,12 @@ def verdicts(of: rows.Source) -> dict[str, str]:
 
 def test_published_rows_at_fault_are_those_that_check_finds() -> None:
     faults = {(each.op, each.size): each.validity for each in rows.published().rows if not each.usable}
-    assert faults == {("SET", 262144): "suspect", ("GET", 4): "suspect", ("GET", 2048): "suspect", ("GET", 4096): "mislabelled"}
+    assert faults == {
+        ("SET", 262144): "suspect",
+        ("GET", 4): "suspect",
+        ("GET", 2048): "suspect",
+        ("GET", 4096): "mislabelled",
+    }
 
 
 def test_the_published_table_bears_out_none_of_its_claims() -> None:
@@ -105,7 +114,8 @@ def test_wide_intervals_leave_it_open(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("claim", "varied", "column"), [("S2.4", "depth", "rx_depth"), ("S2.5", "warmup", "warmup"), ("S2.6", "iters", "iters")]
+    ("claim", "varied", "column"),
+    [("S2.4", "depth", "rx_depth"), ("S2.5", "warmup", "warmup"), ("S2.6", "iters", "iters")],
 )
 def test_a_parameter_that_changes_nothing_contradicts(tmp_path: Path, claim: str, varied: str, column: str) -> None:
     table = swept(varied, column, {1: 100_000, 50: 100_100, 6000: 100_050})
@@ -133,8 +143,14 @@ def test_auto_is_judged_against_the_better_one_of_each_size(
     tmp_path: Path, part: float, interval: tuple[float, float], verdict: str
 ) -> None:
     table = both({64: 0.5, 4096: 1.0, 65536: 2.0})
-    better = {(each["op"], each["value_bytes"]): each for each in sorted(table, key=lambda each: each["operations_per_second"])}
-    table += [row(op, "auto", size, part * each["operations_per_second"], interval=interval) for (op, size), each in better.items()]
+    better = {
+        (each["op"], each["value_bytes"]): each
+        for each in sorted(table, key=lambda each: each["operations_per_second"])
+    }
+    table += [
+        row(op, "auto", size, part * each["operations_per_second"], interval=interval)
+        for (op, size), each in better.items()
+    ]
     assert promises(source(tmp_path, table)) == {"auto": verdict, "stalled": "not testable"}
 
 
@@ -146,9 +162,12 @@ def test_one_repetition_bears_out_no_promise(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("times", "verdict"), [((0.9, 1.1, 2.0), "supported"), ((5.5, 6.0, 9.0), "contradicted"), ((1.0, 3.0, 8.0), "not testable")]
+    ("times", "verdict"),
+    [((0.9, 1.1, 2.0), "supported"), ((5.5, 6.0, 9.0), "contradicted"), ((1.0, 3.0, 8.0), "not testable")],
 )
-def test_clients_that_stand_still_are_judged_by_the_whole_interval(tmp_path: Path, times: tuple[float, float, float], verdict: str) -> None:
+def test_clients_that_stand_still_are_judged_by_the_whole_interval(
+    tmp_path: Path, times: tuple[float, float, float], verdict: str
+) -> None:
     alone = row("SET", "auto", 64, 100_000, varied="stalled", stalled=0)
     ratio = dict(zip(("p99_times_alone_low", "p99_times_alone", "p99_times_alone_high"), times, strict=True))
     beside = row("SET", "auto", 64, 90_000, varied="stalled", stalled=2, **ratio)
@@ -164,8 +183,20 @@ def test_the_page_has_every_picture_claim_and_comparison(tmp_path: Path) -> None
     table = [each | {"redis_unix_per_second": 80_000.0} for each in table]
     table.append(row("SET", "eager", 64, 1.0, window=16, validity="invalid", reason="<script>"))
     table[-1]["redis_unix_per_second"] = ""
-    (tmp_path / "kv.csv").write_text(table_text(table, {"device": "vb_synthetic", "kind": "software"}), encoding="utf-8")
-    done = run("kv.csv", PUBLISHED / "kv_set_get.csv", "-o", "page.html", "--plots", "plots", "--json", "facts.json", cwd=tmp_path)
+    (tmp_path / "kv.csv").write_text(
+        table_text(table, {"device": "vb_synthetic", "kind": "software"}), encoding="utf-8"
+    )
+    done = run(
+        "kv.csv",
+        PUBLISHED / "kv_set_get.csv",
+        "-o",
+        "page.html",
+        "--plots",
+        "plots",
+        "--json",
+        "facts.json",
+        cwd=tmp_path,
+    )
     assert done.returncode == 0, done.stderr
     names = {path.stem for path in (tmp_path / "plots").iterdir()}
     wanted = {f"{name}_{op}" for op in ("set", "get") for name in ("crossover",)} | {"sensitivity_warmup"}
@@ -181,13 +212,18 @@ def test_the_page_has_every_picture_claim_and_comparison(tmp_path: Path) -> None
 
 def test_the_published_curves_stand_behind_a_table_that_comes_alone(tmp_path: Path) -> None:
     table = both({64: 0.8, 4096: 1.5, 65536: 2.0})
-    (tmp_path / "kv.csv").write_text(table_text(table, {"device": "vb_synthetic", "kind": "software"}), encoding="utf-8")
+    (tmp_path / "kv.csv").write_text(
+        table_text(table, {"device": "vb_synthetic", "kind": "software"}), encoding="utf-8"
+    )
     done = run("kv.csv", "-o", "page.html", "--plots", "plots", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     for op in ("set", "get"):
         (picture,) = (tmp_path / "plots").glob(f"throughput_{op}_window1.svg")
         svg = picture.read_text(encoding="utf-8")
-        at = {name: svg.find(f'id="series-{name}"') for name in ("published-eager", "published-rendezvous", "eager", "rendezvous")}
+        at = {
+            name: svg.find(f'id="series-{name}"')
+            for name in ("published-eager", "published-rendezvous", "eager", "rendezvous")
+        }
         assert min(at.values()) >= 0, at
         # What is drawn first is behind.
         assert max(at["published-eager"], at["published-rendezvous"]) < min(at["eager"], at["rendezvous"]), at

@@ -31,7 +31,9 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_exactly_four_distinct_pictures_in_both_formats(made: Path) -> None:
     for suffix in ("png", "svg"):
         assert {path.stem for path in (made / "plots").glob(f"*.{suffix}")} == set(NAMES)
-        assert len({hashlib.sha256((made / "plots" / f"{name}.{suffix}").read_bytes()).hexdigest() for name in NAMES}) == 4
+        assert (
+            len({hashlib.sha256((made / "plots" / f"{name}.{suffix}").read_bytes()).hexdigest() for name in NAMES}) == 4
+        )
 
 
 def test_drawn_points_are_the_rows(made: Path) -> None:
@@ -96,19 +98,25 @@ def test_json_has_facts_cells_rows_and_verdicts_of_both_tables(made: Path) -> No
 
 def test_several_files_stand_side_by_side(made: Path) -> None:
     (made / "second.json").write_text(synthetic.json_text(), encoding="utf-8")
-    result = run("synthetic.csv", "second.json", tables.PUBLISHED / "rc_vs_ud.csv", "-o", "out/all.html", "--json", "-", cwd=made)
+    result = run(
+        "synthetic.csv", "second.json", tables.PUBLISHED / "rc_vs_ud.csv", "-o", "out/all.html", "--json", "-", cwd=made
+    )
     assert result.returncode == 0, result.stderr
     assert [source["label"] for source in json.loads(result.stdout)["sources"]] == ["synthetic", "second", "rc_vs_ud"]
     assert (made / "out" / f"{NAMES[0]}.png").exists()
 
 
 def test_text_of_a_table_is_escaped(made: Path) -> None:
-    (made / "evil.csv").write_text(synthetic.csv_text(environment={"device": "<script>alert(1)</script>"}), encoding="utf-8")
+    (made / "evil.csv").write_text(
+        synthetic.csv_text(environment={"device": "<script>alert(1)</script>"}), encoding="utf-8"
+    )
     assert run("evil.csv", "-o", "evil.html", "--plots", "evil", cwd=made).returncode == 0
     assert "<script" not in (made / "evil.html").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("arguments,code", [(["--help"], 0), ([], 2), (["x.csv"], 2), (["missing.csv", "-o", "p.html"], 1)])
+@pytest.mark.parametrize(
+    "arguments,code", [(["--help"], 0), ([], 2), (["x.csv"], 2), (["missing.csv", "-o", "p.html"], 1)]
+)
 def test_exit_codes(tmp_path: Path, arguments: list[str], code: int) -> None:
     result = run(*arguments, cwd=tmp_path)
     assert result.returncode == code

@@ -65,7 +65,9 @@ def test_lead_that_only_local_windows_show_is_told(tmp_path: Path) -> None:
 
 def test_ud_above_the_mtu_that_delivered_nothing_contradicts_its_lead(tmp_path: Path) -> None:
     table = [row for row in synthetic.rows() if not (row["mode"] == "UD" and row["msg"] == "8192")]
-    table.append(synthetic.row("UD", 8192, 64, "local", 0.0, delivered="0", validity="invalid", reason="nothing arrived"))
+    table.append(
+        synthetic.row("UD", 8192, 64, "local", 0.0, delivered="0", validity="invalid", reason="nothing arrived")
+    )
     finding = claims.ud_leads_at_8192_window_64(source(tmp_path, table), "local")
     assert finding.verdict == claims.CONTRADICTED
     assert "posted 200000 messages" in finding.because
@@ -94,6 +96,8 @@ def test_write_rows_never_enter_a_verdict(tmp_path: Path) -> None:
     assert verdicts(source(tmp_path, synthetic.rows() + writes)) == verdicts(source(tmp_path))
 
 
-@pytest.mark.parametrize("value,text", [(0.4449, "0.445"), (2.9961, "3.00"), (0.01, "0.01"), (15.94, "15.9"), (1234.4, "1234"), (0.0, "0")])
+@pytest.mark.parametrize(
+    "value,text", [(0.4449, "0.445"), (2.9961, "3.00"), (0.01, "0.01"), (15.94, "15.9"), (1234.4, "1234"), (0.0, "0")]
+)
 def test_three_significant_digits_and_none_invented(value: float, text: str) -> None:
     assert compare.digits(value) == text

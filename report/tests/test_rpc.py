@@ -41,13 +41,20 @@ def row(size: str, concurrency: int, qps: float, **changes: object) -> dict[str,
 
 def matrix(**changes: object) -> list[dict[str, object]]:
     """As it was claimed: small calls scale with what is in flight, large ones do not."""
-    small = [row(size, count, 40_000 * count**0.68, **changes) for size in ("128B", "4K") for count in (1, 4, 16, 64, 256)]
-    return small + [row(size, count, 20e9 / SIZES[size], **changes) for size in ("256K", "1M") for count in (1, 4, 16, 64, 256)]
+    small = [
+        row(size, count, 40_000 * count**0.68, **changes) for size in ("128B", "4K") for count in (1, 4, 16, 64, 256)
+    ]
+    return small + [
+        row(size, count, 20e9 / SIZES[size], **changes) for size in ("256K", "1M") for count in (1, 4, 16, 64, 256)
+    ]
 
 
 def ablated(name: str, size: str, concurrency: int, gain: float) -> list[dict[str, object]]:
     p99 = {"p99_us": 100.0, "p90_us": 90.0, "p99_us_low": 95.0, "p99_us_high": 105.0}
-    return [row(size, concurrency, 1000 * gain, ablation=name, **p99), row(size, concurrency, 1000, ablation=name, without=name, **p99)]
+    return [
+        row(size, concurrency, 1000 * gain, ablation=name, **p99),
+        row(size, concurrency, 1000, ablation=name, without=name, **p99),
+    ]
 
 
 def source(tmp_path: Path, table: list[dict[str, object]], **environment: str) -> rows.Source:
@@ -61,7 +68,11 @@ def verdicts(of: rows.Source) -> dict[str, str]:
 
 
 def test_published_rows_at_fault_are_those_that_check_finds() -> None:
-    faults = {(each.words["request_size"], each.concurrency): each.validity for each in rows.published().rows if not each.usable}
+    faults = {
+        (each.words["request_size"], each.concurrency): each.validity
+        for each in rows.published().rows
+        if not each.usable
+    }
     assert faults == {
         ("128B", 64): "invalid",
         ("128B", 256): "invalid",
@@ -91,7 +102,12 @@ def test_a_table_as_it_was_claimed_supports_every_claim(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("claim", "name", "size"),
-    [("S4.4", "coalescing", "128B"), ("S4.5", "inline", "128B"), ("S4.6", "send-queue", "1M"), ("S4.8", "connection-pool", "4K")],
+    [
+        ("S4.4", "coalescing", "128B"),
+        ("S4.5", "inline", "128B"),
+        ("S4.6", "send-queue", "1M"),
+        ("S4.8", "connection-pool", "4K"),
+    ],
 )
 def test_a_behaviour_that_does_not_help_contradicts(tmp_path: Path, claim: str, name: str, size: str) -> None:
     assert verdicts(source(tmp_path, ablated(name, size, 64, 1.0)))[claim] == "contradicted"
@@ -106,7 +122,9 @@ def test_coalescing_that_delays_contradicts_where_the_intervals_say_so(tmp_path:
         table = [late, off | {"p99_us_low": 90.0, "p99_us_high": highest}]
         assert verdicts(source(tmp_path, table))["S4.4"] == verdict
     alone = [each | {"concurrency": 1} for each in (late, off | {"p99_us_low": 90.0, "p99_us_high": 110.0})]
-    assert verdicts(source(tmp_path, [*ablated("coalescing", "128B", 64, 2.0), *alone]))["S4.4"] == "contradicted", "one in flight, too"
+    assert verdicts(source(tmp_path, [*ablated("coalescing", "128B", 64, 2.0), *alone]))["S4.4"] == "contradicted", (
+        "one in flight, too"
+    )
 
 
 def test_coalescing_is_judged_over_rdma_only(tmp_path: Path) -> None:
@@ -135,10 +153,17 @@ def test_rows_that_are_not_valid_bear_out_nothing(tmp_path: Path) -> None:
 def test_the_page_has_every_picture_claim_and_comparison(tmp_path: Path) -> None:
     table = matrix() + matrix(transport="tcp") + [row("4K", 4, 1000, mode="echo")] + ablated("inline", "128B", 1, 1.2)
     table.append(row("128B", 64, 10_000, transport="tcp", peer="grpc", reason="<script>"))
-    (tmp_path / "rpc.csv").write_text(table_text(table, {"device": "vb_synthetic", "kind": "software"}), encoding="utf-8")
+    (tmp_path / "rpc.csv").write_text(
+        table_text(table, {"device": "vb_synthetic", "kind": "software"}), encoding="utf-8"
+    )
     done = run("rpc.csv", "-o", "page.html", "--plots", "plots", "--json", "facts.json", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    names = {f"{q}_vs_{x}_{kind}" for q in ("qps", "throughput", "latency") for x in ("size", "concurrency") for kind in KINDS}
+    names = {
+        f"{q}_vs_{x}_{kind}"
+        for q in ("qps", "throughput", "latency")
+        for x in ("size", "concurrency")
+        for kind in KINDS
+    }
     names |= {f"{q}_beside_others" for q in ("qps", "throughput", "latency")}
     assert {path.stem for path in (tmp_path / "plots").iterdir()} == names
     page = (tmp_path / "page.html").read_text(encoding="utf-8")

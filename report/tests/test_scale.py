@@ -55,7 +55,9 @@ def source(tmp_path: Path, table: list[dict[str, object]]) -> rows.Source:
 
 
 def test_io_uring_stands_beside_epoll_and_judges_no_claim(tmp_path: Path) -> None:
-    table = [row(count, engine="epoll", messages_per_second_low=99000, messages_per_second_high=101000) for count in COUNTS]
+    table = [
+        row(count, engine="epoll", messages_per_second_low=99000, messages_per_second_high=101000) for count in COUNTS
+    ]
     faster = {"messages_per_second": 200000, "messages_per_second_low": 190000, "messages_per_second_high": 210000}
     table += [row(100, engine="uring", **faster), row(1000, engine="uring", rate=500, **faster)]
     of = source(tmp_path, table)
@@ -75,7 +77,9 @@ def both_paces(**changes: object) -> list[dict[str, object]]:
 
 def test_every_claim_of_the_file_has_a_judge() -> None:
     with open(tables.PUBLISHED / "claims.csv", encoding="utf-8", newline="") as file:
-        assert {line["id"] for line in csv.DictReader(file) if line["system"] == "connection_scale"} == set(claims.JUDGES)
+        assert {line["id"] for line in csv.DictReader(file) if line["system"] == "connection_scale"} == set(
+            claims.JUDGES
+        )
 
 
 def test_published_rows_bear_out_nothing() -> None:
@@ -108,9 +112,15 @@ def test_one_row_of_20000_clients_contradicts(tmp_path: Path, claim: str, change
 
 def test_a_peak_at_1000_clients_is_supported_if_it_is_the_claimed_one(tmp_path: Path) -> None:
     rates = {10: 924, 100: 6337, 1000: 9656, 5000: 4808, 10000: 2462, 20000: 2342}
-    assert verdicts(source(tmp_path, [row(count, messages_per_second=rate) for count, rate in rates.items()]))["S3.6"] == "supported"
+    assert (
+        verdicts(source(tmp_path, [row(count, messages_per_second=rate) for count, rate in rates.items()]))["S3.6"]
+        == "supported"
+    )
     rates[5000] = 12000
-    assert verdicts(source(tmp_path, [row(count, messages_per_second=rate) for count, rate in rates.items()]))["S3.6"] == "contradicted"
+    assert (
+        verdicts(source(tmp_path, [row(count, messages_per_second=rate) for count, rate in rates.items()]))["S3.6"]
+        == "contradicted"
+    )
 
 
 def test_few_clients_are_no_test_of_scale(tmp_path: Path) -> None:
@@ -152,7 +162,11 @@ def test_drawn_points_are_as_many_as_the_rows_and_the_published_curve_lies_behin
     space = "{http://www.w3.org/2000/svg}"
     tree = ElementTree.parse(made / "plots" / "echoes_vs_clients.svg")
     groups = {group.get("id"): group for group in tree.iter(f"{space}g")}
-    for name in ("series-published", "series-synthetic-rdma-messages_per_second", "series-synthetic-tcp-messages_per_second"):
+    for name in (
+        "series-published",
+        "series-synthetic-rdma-messages_per_second",
+        "series-synthetic-tcp-messages_per_second",
+    ):
         assert len(re.findall(r"[ML] (\S+) (\S+)", groups[name].find(f"{space}path").get("d"))) == len(COUNTS)
 
 
@@ -168,7 +182,9 @@ def test_one_page_has_one_experiment(made: Path) -> None:
 
 
 def test_a_malformed_file_is_one_line(tmp_path: Path) -> None:
-    for number, text in enumerate(("clients,success_percent\n10\n", "clients,success_percent\nten,100\n", "clients,success_percent\n")):
+    for number, text in enumerate(
+        ("clients,success_percent\n10\n", "clients,success_percent\nten,100\n", "clients,success_percent\n")
+    ):
         (tmp_path / "bad.csv").write_text(text, encoding="utf-8")
         done = run("bad.csv", "-o", "page.html", cwd=tmp_path)
         assert (done.returncode, done.stderr.count("\n")) == (1, 1), number

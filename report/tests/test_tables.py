@@ -23,7 +23,9 @@ def write(folder: Path, text: str, name: str = "table.csv") -> Path:
 
 
 def test_published_table_has_exactly_ud_8192_invalid_and_ud_4096_at_window_64_suspect() -> None:
-    verdicts = {(row.mode, row.msg, row.window): row.validity for row in rows.published().rows if row.validity != "valid"}
+    verdicts = {
+        (row.mode, row.msg, row.window): row.validity for row in rows.published().rows if row.validity != "valid"
+    }
     assert verdicts == {("UD", 8192, 4): "invalid", ("UD", 8192, 64): "invalid", ("UD", 4096, 64): "suspect"}
 
 

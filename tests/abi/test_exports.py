@@ -68,7 +68,9 @@ NOT_CALLED = {"ibv_free_buf", "ibv_export_buf_dmabuf_fd"}
 
 def symbols(library: Path) -> list[str]:
     """The names that a library defines, as `name`, `name@VERSION` or `name@@VERSION`."""
-    listing = subprocess.run(["nm", "-D", "--defined-only", "--with-symbol-versions", library], capture_output=True, text=True, check=True)
+    listing = subprocess.run(
+        ["nm", "-D", "--defined-only", "--with-symbol-versions", library], capture_output=True, text=True, check=True
+    )
     kinds_and_names = (line.split()[-2:] for line in listing.stdout.splitlines())
     return [name for kind, name in kinds_and_names if kind != "A"]
 

@@ -69,7 +69,9 @@ class Runner:
         # The preload is for the program itself and not for what brings it into its namespace. It dies with a run that is stopped.
         with_nic = network(["setpriv", "--pdeathsig", "KILL", "env", f"LD_PRELOAD={NIC}", *command])
         with log.open("wb") as output:
-            process = subprocess.Popen(with_nic, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, process_group=0)
+            process = subprocess.Popen(
+                with_nic, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, process_group=0
+            )
         self.started.append(process)
         return process, log
 
@@ -117,7 +119,9 @@ def listens(pid: int, port: int) -> bool:
     return False
 
 
-def run_pair(runner: Runner, server: Command, client: Command, *, port: int, networks: tuple[Network, Network] = (here, here)) -> PairRan:
+def run_pair(
+    runner: Runner, server: Command, client: Command, *, port: int, networks: tuple[Network, Network] = (here, here)
+) -> PairRan:
     """Server and client as two processes; the client starts when the server listens."""
     deadline = time.monotonic() + LIMIT_S
     server_process, server_log = runner.start(server, networks[0])
@@ -139,7 +143,9 @@ def run_pair(runner: Runner, server: Command, client: Command, *, port: int, net
 @pytest.fixture
 def runner(tmp_path: Path) -> Iterator[Runner]:
     if not NIC.is_file():
-        pytest.fail(f"{NIC} is not there; `make build` makes it, and VERBENA_BUILD names another build folder", pytrace=False)
+        pytest.fail(
+            f"{NIC} is not there; `make build` makes it, and VERBENA_BUILD names another build folder", pytrace=False
+        )
     made = Runner(tmp_path)
     yield made
     made.end()

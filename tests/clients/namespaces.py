@@ -65,7 +65,9 @@ class NamespacePair:
         return [*way, *(["--user", "--preserve-credentials"] if self._in_user_namespace else []), "--net"]
 
     def ip(self, side: int, arguments: str) -> str:
-        done = subprocess.run([*self._enter(side), "ip", *arguments.split()], capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            [*self._enter(side), "ip", *arguments.split()], capture_output=True, text=True, check=False
+        )
         if done.returncode != 0:
             raise NotPermitted(f"ip {arguments}: {done.stderr.strip()}")
         return done.stdout

@@ -13,7 +13,10 @@ class Row(NamedTuple):
 
 
 def rows(output: str) -> list[Row]:
-    return [Row(int(size), int(iterations), tuple(map(float, figures.split()))) for size, iterations, figures in ROW.findall(output)]
+    return [
+        Row(int(size), int(iterations), tuple(map(float, figures.split())))
+        for size, iterations, figures in ROW.findall(output)
+    ]
 
 
 def is_bandwidth_result(row: Row) -> bool:

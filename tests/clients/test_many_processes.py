@@ -28,7 +28,10 @@ def test_four_servers_and_four_clients_at_once(runner: Runner, netns_pair: Names
     for process, _, command in servers:
         while not listens(process.pid, int(command[-1])):
             assert process.poll() is None and time.monotonic() < deadline, f"no server: {command}"
-    clients = [(*runner.start([*command, ADDRESSES[0]], lambda inner: netns_pair.inside(1, inner)), command) for command in commands]
+    clients = [
+        (*runner.start([*command, ADDRESSES[0]], lambda inner: netns_pair.inside(1, inner)), command)
+        for command in commands
+    ]
     for process, log, command in [*clients, *servers]:
         ran = runner.finish(process, log, command, deadline)
         assert ran.status == 0, f"\n{ran}"

@@ -16,7 +16,17 @@ def run(pair: Pair, program: str, *options: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "program", ["ib_send_bw", "ib_send_lat", "ib_write_bw", "ib_write_lat", "ib_read_bw", "ib_read_lat", "ib_atomic_bw", "ib_atomic_lat"]
+    "program",
+    [
+        "ib_send_bw",
+        "ib_send_lat",
+        "ib_write_bw",
+        "ib_write_lat",
+        "ib_read_bw",
+        "ib_read_lat",
+        "ib_atomic_bw",
+        "ib_atomic_lat",
+    ],
 )
 def test_every_operation_over_rc(pair: Pair, program: str) -> None:
     run(pair, program)

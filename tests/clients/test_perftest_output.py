@@ -35,6 +35,8 @@ def test_what_is_no_result_is_refused(program: str, output: str) -> None:
         check_result(program, output, 200)
 
 
-@pytest.mark.parametrize("said", [" Completion with error at client", " Failed status 12: wr_id 0 syndrom 0x0", "Couldn't connect to peer"])
+@pytest.mark.parametrize(
+    "said", [" Completion with error at client", " Failed status 12: wr_id 0 syndrom 0x0", "Couldn't connect to peer"]
+)
 def test_trouble_that_perftest_exits_0_with_is_seen(said: str) -> None:
     assert TROUBLE.search(said)

@@ -54,7 +54,12 @@ def has_udp_port(pid: int, port: int) -> bool:
 
 
 def start_server(
-    runner: Runner, place: Place, command: Command, port: int, deadline: float, is_there: Callable[[int, int], bool] = has_port
+    runner: Runner,
+    place: Place,
+    command: Command,
+    port: int,
+    deadline: float,
+    is_there: Callable[[int, int], bool] = has_port,
 ) -> tuple[subprocess.Popen[bytes], Callable[[], Ran]]:
     """Returns, when it has its port, the process and what waits for its end."""
     process, log = runner.start(command, place.network(0))
@@ -121,7 +126,12 @@ class Row:
 
 
 def cmatose(options: str, payload: int) -> Row:
-    return Row(f"ucmatose -b {{}} -p 20000 {options}", f"ucmatose -s {{}} -p 20000 {options}", "return status 0", (payload, payload))
+    return Row(
+        f"ucmatose -b {{}} -p 20000 {options}",
+        f"ucmatose -s {{}} -p 20000 {options}",
+        "return status 0",
+        (payload, payload),
+    )
 
 
 def stream(program: str, options: str, payload: int) -> Row:
@@ -134,7 +144,9 @@ ROWS = {
     "ucmatose, ids that migrate": cmatose("-c 4 -m", 4000),
     "ucmatose, 64 kB messages": cmatose("-C 5 -S 64000", 320000),
     "udaddy": Row("udaddy -b {}", "udaddy -s {}", "return status 0", (1000, 1000), 7174),
-    "udaddy, 5 at once": Row("udaddy -b {} -c 5 -C 20", "udaddy -s {} -c 5 -C 20", "return status 0", (10000, 10000), 7174),
+    "udaddy, 5 at once": Row(
+        "udaddy -b {} -c 5 -C 20", "udaddy -s {} -c 5 -C 20", "return status 0", (10000, 10000), 7174
+    ),
     "rdma_client": Row("rdma_server -s {} -p 20000", "rdma_client -s {} -p 20000", "end 0", (16, 16)),
 }
 STREAMS = {
@@ -190,7 +202,9 @@ def test_cmtime_times_a_hundred_connections(runner: Runner, place: Place) -> Non
     client = run_client(runner, place, ["cmtime", "-s", place.address, "-p", "20000", "-c", "100"], deadline)
     steps = re.findall(r"^([a-z ]+?) *: +\d+\.\d+ +\d+\.\d+", client.output, re.MULTILINE)
     assert client.status == 0, f"\n{client}"
-    assert steps == ["create id", "resolve addr", "resolve route", "create qp", "connect", "disconnect", "destroy"], f"\n{client}"
+    assert steps == ["create id", "resolve addr", "resolve route", "create qp", "connect", "disconnect", "destroy"], (
+        f"\n{client}"
+    )
 
 
 @pytest.mark.parametrize("place", ["127.0.0.1", "two hosts"], indirect=True)  # a colon ends its server's name
@@ -251,7 +265,9 @@ def test_a_multicast_group_hears_its_sender(runner: Runner, place: Place) -> Non
     receiver, log = runner.start([*group, "-b", place.address], place.network(0))
     # Who sends before somebody listens is not heard: the kernel knows of the membership.
     while "030201EF" not in Path(f"/proc/{receiver.pid}/net/igmp").read_text():
-        assert receiver.poll() is None and time.monotonic() < deadline, runner.finish(receiver, log, group, time.monotonic())
+        assert receiver.poll() is None and time.monotonic() < deadline, runner.finish(
+            receiver, log, group, time.monotonic()
+        )
     sender = run_client(runner, place, [*group, "-b", here, "-s"], deadline)
     ran = PairRan(runner.finish(receiver, log, group, deadline), sender).check()
     assert "data transfers complete" in ran.server.output and "data transfers complete" in ran.client.output, f"\n{ran}"

@@ -19,7 +19,9 @@ def counters(wire: NamespacePair) -> list[tuple[int, int]]:
 
 def check_crossed(wire: NamespacePair, before: list[tuple[int, int]], payload_bytes: tuple[int, int]) -> None:
     """Each side has sent at least its payload through its interface, and by UDP. The programs' own TCP connection carries 200 bytes."""
-    for side, ((bytes_before, datagrams_before), (bytes_after, datagrams_after)) in enumerate(zip(before, counters(wire), strict=True)):
+    for side, ((bytes_before, datagrams_before), (bytes_after, datagrams_after)) in enumerate(
+        zip(before, counters(wire), strict=True)
+    ):
         assert datagrams_after > datagrams_before, f"side {side} sent no UDP datagram"
         assert bytes_after - bytes_before > payload_bytes[side], (
             f"side {side} sent {bytes_after - bytes_before} bytes, its payload alone has more"
@@ -43,7 +45,9 @@ def test_pingpong_crosses_the_wire(runner: Runner, netns_pair: NamespacePair, pr
 
 
 @pytest.mark.parametrize("mode", ["-e", "-c"])
-def test_rc_pingpong_with_events_or_checks_crosses_the_wire(runner: Runner, netns_pair: NamespacePair, mode: str) -> None:
+def test_rc_pingpong_with_events_or_checks_crosses_the_wire(
+    runner: Runner, netns_pair: NamespacePair, mode: str
+) -> None:
     path_mtu = "1024" if netns_pair.mtu == 1500 else "4096"
     before = counters(netns_pair)
     run_across(runner, netns_pair, ["ibv_rc_pingpong", "-g", "0", "-n", "200", "-s", "10000", "-m", path_mtu, mode])

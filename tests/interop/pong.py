@@ -21,7 +21,9 @@ udp.settimeout(20)
 
 def icrc(src, dst, sport, bth_on, ip_id=0):
     n = 28 + len(bth_on) + 4
-    ip = struct.pack("!BBHHHBBH4s4s", 0x45, 0xFF, n, ip_id, 0x4000, 0xFF, 17, 0xFFFF, socket.inet_aton(src), socket.inet_aton(dst))
+    ip = struct.pack(
+        "!BBHHHBBH4s4s", 0x45, 0xFF, n, ip_id, 0x4000, 0xFF, 17, 0xFFFF, socket.inet_aton(src), socket.inet_aton(dst)
+    )
     u = struct.pack("!HHHH", sport, 4791, n - 20, 0xFFFF)
     b = bytearray(bth_on)
     b[4] = 0xFF
@@ -50,7 +52,12 @@ first = None
 try:
     while True:
         p, (src, sport) = udp.recvfrom(9000)
-        op, pad, qpn, ap = p[0], p[1] >> 4 & 3, struct.unpack("!I", p[4:8])[0] & 0xFFFFFF, struct.unpack("!I", p[8:12])[0]
+        op, pad, qpn, ap = (
+            p[0],
+            p[1] >> 4 & 3,
+            struct.unpack("!I", p[4:8])[0] & 0xFFFFFF,
+            struct.unpack("!I", p[8:12])[0],
+        )
         rx += 1
         first = first or (p, src, sport)
         if rx < 4:

@@ -75,7 +75,9 @@ def violation(history: Iterable[Operation]) -> str | None:
                 return f"{value} was read before its write began"
         first_end = min(each.end for each in operations)
         last_begin = max(each.begin for each in operations)
-        (forward if first_end < last_begin else backward).append((min(first_end, last_begin), max(first_end, last_begin), value))
+        (forward if first_end < last_begin else backward).append(
+            (min(first_end, last_begin), max(first_end, last_begin), value)
+        )
 
     forward.sort(key=lambda zone: zone[:2])
     for one, other in pairwise(forward):

@@ -15,7 +15,16 @@ FLOORS: dict[str, set[str]] = {
     "nic/cm": {"nic/wire", "base"},
     "nic/transport": {"nic/wire", "nic/memory", "nic/queues", "base"},
     "nic/adapter": {"nic/transport", "nic/cm", "nic/wire", "nic/memory", "nic/queues", "base"},
-    "nic/engine": {"nic/adapter", "nic/transport", "nic/cm", "nic/link", "nic/wire", "nic/memory", "nic/queues", "base"},
+    "nic/engine": {
+        "nic/adapter",
+        "nic/transport",
+        "nic/cm",
+        "nic/link",
+        "nic/wire",
+        "nic/memory",
+        "nic/queues",
+        "base",
+    },
     "nic/sim": {"nic/adapter", "nic/transport", "nic/cm", "nic/link", "nic/wire", "nic/memory", "nic/queues", "base"},
     "nic/verbs": {
         "nic/ucma",
@@ -29,7 +38,17 @@ FLOORS: dict[str, set[str]] = {
         "nic/queues",
         "base",
     },
-    "nic/ucma": {"nic/engine", "nic/adapter", "nic/transport", "nic/cm", "nic/link", "nic/wire", "nic/memory", "nic/queues", "base"},
+    "nic/ucma": {
+        "nic/engine",
+        "nic/adapter",
+        "nic/transport",
+        "nic/cm",
+        "nic/link",
+        "nic/wire",
+        "nic/memory",
+        "nic/queues",
+        "base",
+    },
     "lib/async": {"base"},
     "lib/verbs": {"base"},
     "lib/channel/setup": {"base"},
@@ -39,7 +58,17 @@ FLOORS: dict[str, set[str]] = {
     "lib/kv": {"lib/include", "lib/discovery", "lib/channel", "lib/channel/setup", "lib/verbs", "lib/async", "base"},
     "lib/metrics": {"lib/channel", "lib/channel/setup", "lib/verbs", "lib/async", "base"},
     "lib/include": {"lib/rpc", "lib/channel", "lib/channel/setup", "lib/verbs", "lib/async", "base"},
-    "bench": {"lib/include", "lib/metrics", "lib/verbs", "lib/async", "lib/channel/setup", "lib/channel", "lib/rpc", "lib/kv", "base"},
+    "bench": {
+        "lib/include",
+        "lib/metrics",
+        "lib/verbs",
+        "lib/async",
+        "lib/channel/setup",
+        "lib/channel",
+        "lib/rpc",
+        "lib/kv",
+        "base",
+    },
     "tools": {
         "bench",
         "lib/include",
@@ -106,7 +135,9 @@ def check_file(root: Path, path: str) -> Iterator[Violation]:
         yield Violation(path, LINES_MAX, f"{len(lines)} lines; at most {LINES_MAX}: look for the noun that is missing")
     floor = floor_of(path)
     if floor is None:
-        yield Violation(path, 1, "on no floor; add its folder to tests/layering/floors.py and docs/architecture.md, or move it")
+        yield Violation(
+            path, 1, "on no floor; add its folder to tests/layering/floors.py and docs/architecture.md, or move it"
+        )
         return
     for number, line in enumerate(lines, start=1):
         if found := INCLUDE.match(line):

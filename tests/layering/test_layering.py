@@ -28,7 +28,11 @@ def test_the_floors_have_no_cycle() -> None:
 
 def test_cmake_builds_no_floor_that_the_table_does_not_know() -> None:
     lines = (ROOT / "CMakeLists.txt").read_text().splitlines()
-    built = {line.removeprefix("verbena_floor(").split()[0].rstrip(")") for line in lines if line.startswith("verbena_floor(")}
+    built = {
+        line.removeprefix("verbena_floor(").split()[0].rstrip(")")
+        for line in lines
+        if line.startswith("verbena_floor(")
+    }
     assert built and built <= FLOORS.keys()
 
 
@@ -48,7 +52,12 @@ def test_a_tree_that_keeps_the_rules_has_no_violation(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("path", "text", "line", "rule"),
     [
-        ("base/a.h", '#pragma once\n#include "nic/wire/bth.h"\n', 2, "base may not include nic/wire; it may include nothing"),
+        (
+            "base/a.h",
+            '#pragma once\n#include "nic/wire/bth.h"\n',
+            2,
+            "base may not include nic/wire; it may include nothing",
+        ),
         ("nic/wire/a.cc", '\n\n#include "nic/adapter/adapter.h"\n', 3, "nic/wire may not include nic/adapter"),
         ("bench/rcud/a.cc", '#include "nic/wire/bth.h"\n', 1, "bench may not include nic/wire"),
         ("lib/verbs/a.cc", '  #  include "nic/wire/bth.h"\n', 1, "lib/verbs may not include nic/wire"),

@@ -118,11 +118,15 @@ class Node:
 
     def switches(self) -> int:
         """How often any of its threads has gone to sleep."""
-        return sum(number_of(task / "status", "voluntary_ctxt_switches") for task in Path(f"/proc/{self.pid}/task").iterdir())
+        return sum(
+            number_of(task / "status", "voluntary_ctxt_switches") for task in Path(f"/proc/{self.pid}/task").iterdir()
+        )
 
     def cpu_ns(self) -> int:
         """Processor time of all threads."""
-        return sum(int((task / "schedstat").read_text().split()[0]) for task in Path(f"/proc/{self.pid}/task").iterdir())
+        return sum(
+            int((task / "schedstat").read_text().split()[0]) for task in Path(f"/proc/{self.pid}/task").iterdir()
+        )
 
 
 def as_completions(words: list[str]) -> Completions:
@@ -221,7 +225,8 @@ class Nodes:
 
 def build(source: Path, program: Path, *flags: str) -> Path:
     subprocess.run(
-        ["g++", "-std=c++20", "-O1", "-g", "-Wall", "-Wextra", "-Werror", source, "-o", program, *flags, "-libverbs"], check=True
+        ["g++", "-std=c++20", "-O1", "-g", "-Wall", "-Wextra", "-Werror", source, "-o", program, *flags, "-libverbs"],
+        check=True,
     )
     return program
 
@@ -229,8 +234,12 @@ def build(source: Path, program: Path, *flags: str) -> Path:
 @pytest.fixture(scope="session")
 def node_program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if not NIC.is_file():
-        pytest.fail(f"{NIC} is not there; `make build` makes it, and VERBENA_BUILD names another build folder", pytrace=False)
-    return build(Path(__file__).with_name("node.cc"), tmp_path_factory.mktemp("life") / "node", "-Wno-missing-field-initializers")
+        pytest.fail(
+            f"{NIC} is not there; `make build` makes it, and VERBENA_BUILD names another build folder", pytrace=False
+        )
+    return build(
+        Path(__file__).with_name("node.cc"), tmp_path_factory.mktemp("life") / "node", "-Wno-missing-field-initializers"
+    )
 
 
 @pytest.fixture

@@ -1,26 +1,25 @@
 // One process of a test about life and death: does what it is told, a line at a time, with plain verbs.
 //
-//     open DEVICE                     a context with its domain, queues and buffers; becomes the current one                ok
-//     qp TYPE SENDS RECEIVES          rc, uc or ud; a ud one is ready at once                                           ok INDEX QPN
-//     qps COUNT SENDS RECEIVES FILE   as many rc ones, their numbers written to FILE                          ok FIRST NANOSECONDS
-//     connect INDEX QPN               to RTS                                                                                ok
-//     connect_all FIRST FILE          the ones from FIRST on with those of a peer's FILE                           ok NANOSECONDS
-//     modify INDEX STATE              init, rtr, rts, reset or err, without attributes                                      ok
-//     state INDEX                                                                                                     ok STATE
-//     receive INDEX COUNT             receives of 64 bytes                                                                  ok
-//     send INDEX COUNT BYTES [QPN]    QPN for a datagram; up to 64 bytes carry a stamp that the receiver checks             ok
-//     write|read|add INDEX COUNT BYTES ADDRESS RKEY                                                                         ok
-//     region BYTES                    maps and registers                                                    ok INDEX ADDRESS RKEY
-//     unmap REGION / remap REGION     the memory only; the registration stays                                               ok
-//     load REGION OFFSET              eight bytes, without verbs                                                       ok VALUE
-//     await REGION OFFSET VALUE MS    spins on memory, without verbs                                                        ok
-//     poll COUNT MS                   until so many completions or so much time         ok MICROSECONDS [INDEX:]STATUS=COUNT ...
-//     wait COUNT MS                   the same, asleep on the completion channel
-//     latency OP INDEX COUNT BYTES ADDRESS RKEY    one at a time                                                 ok MEDIAN_NS
-//     fork FD                         the child goes on, speaking on FD                                                 ok PID
-//     destroy INDEX / close           an object, everything of the current context                                          ok
+//     open DEVICE                     a context with its domain, queues and buffers; becomes the current one ok qp TYPE
+//     SENDS RECEIVES          rc, uc or ud; a ud one is ready at once                                           ok
+//     INDEX QPN qps COUNT SENDS RECEIVES FILE   as many rc ones, their numbers written to FILE ok FIRST NANOSECONDS
+//     connect INDEX QPN               to RTS ok connect_all FIRST FILE          the ones from FIRST on with those of a
+//     peer's FILE                           ok NANOSECONDS modify INDEX STATE              init, rtr, rts, reset or
+//     err, without attributes                                      ok state INDEX ok STATE receive INDEX COUNT receives
+//     of 64 bytes                                                                  ok send INDEX COUNT BYTES [QPN] QPN
+//     for a datagram; up to 64 bytes carry a stamp that the receiver checks             ok write|read|add INDEX COUNT
+//     BYTES ADDRESS RKEY                                                                         ok region BYTES maps
+//     and registers                                                    ok INDEX ADDRESS RKEY unmap REGION / remap
+//     REGION     the memory only; the registration stays                                               ok load REGION
+//     OFFSET              eight bytes, without verbs                                                       ok VALUE
+//     await REGION OFFSET VALUE MS    spins on memory, without verbs ok poll COUNT MS                   until so many
+//     completions or so much time         ok MICROSECONDS [INDEX:]STATUS=COUNT ... wait COUNT MS                   the
+//     same, asleep on the completion channel latency OP INDEX COUNT BYTES ADDRESS RKEY    one at a time ok MEDIAN_NS
+//     fork FD                         the child goes on, speaking on FD ok PID destroy INDEX / close           an
+//     object, everything of the current context                                          ok
 //
-// An answer is one line: `ok ...` or `error NAME`. Completions are counted by status in the order of their first appearance.
+// An answer is one line: `ok ...` or `error NAME`. Completions are counted by status in the order of their first
+// appearance.
 #include <fcntl.h>
 #include <infiniband/verbs.h>
 #include <poll.h>
@@ -94,7 +93,8 @@ Context& current() { return *contexts.back(); }
 
 Region map_region(ibv_pd* pd, std::size_t bytes) {
 	void* at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	const int access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
+	const int access =
+		IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
 	return {at, bytes, demand(ibv_reg_mr(pd, at, bytes, access))};
 }
 
@@ -168,19 +168,21 @@ std::byte* receive_slot(Pair& p, std::uint64_t number) {
 void receive(Pair& p, int count) {
 	for (; count > 0; --count) {
 		const bool ud = p.qp->qp_type == IBV_QPT_UD;
-		ibv_sge sge{reinterpret_cast<std::uint64_t>(receive_slot(p, p.receives_posted)), ud ? message_bytes + grh_bytes : message_bytes,
-			p.at->scratch.mr->lkey};
+		ibv_sge sge{reinterpret_cast<std::uint64_t>(receive_slot(p, p.receives_posted)),
+			ud ? message_bytes + grh_bytes : message_bytes, p.at->scratch.mr->lkey};
 		ibv_recv_wr wr{.wr_id = p.receives_posted, .sg_list = &sge, .num_sge = 1}, *bad;
 		demand(ibv_post_recv(p.qp, &wr, &bad));
 		++p.receives_posted;
 	}
 }
 
-void post(Pair& p, ibv_wr_opcode opcode, std::uint32_t bytes, std::uint64_t address, std::uint32_t rkey, std::uint32_t qpn) {
+void post(
+	Pair& p, ibv_wr_opcode opcode, std::uint32_t bytes, std::uint64_t address, std::uint32_t rkey, std::uint32_t qpn) {
 	std::uint64_t stamp[message_bytes / 8] = {p.sent + 1};
 	const bool inlined = opcode == IBV_WR_SEND && bytes <= message_bytes;
-	ibv_sge sge{inlined ? reinterpret_cast<std::uint64_t>(stamp) : reinterpret_cast<std::uint64_t>(p.at->scratch.address), bytes,
-		p.at->scratch.mr->lkey};
+	ibv_sge sge{
+		inlined ? reinterpret_cast<std::uint64_t>(stamp) : reinterpret_cast<std::uint64_t>(p.at->scratch.address),
+		bytes, p.at->scratch.mr->lkey};
 	ibv_send_wr wr{.sg_list = &sge, .num_sge = 1, .opcode = opcode}, *bad;
 	wr.send_flags = inlined ? IBV_SEND_SIGNALED | IBV_SEND_INLINE : IBV_SEND_SIGNALED;
 	if (p.qp->qp_type == IBV_QPT_UD) wr.wr.ud = {p.at->ah, qpn, q_key};
@@ -190,8 +192,9 @@ void post(Pair& p, ibv_wr_opcode opcode, std::uint32_t bytes, std::uint64_t addr
 	p.sent += opcode == IBV_WR_SEND;
 }
 
-const char* const statuses[] = {"SUCCESS", "LOC_LEN_ERR", "LOC_QP_OP_ERR", "LOC_EEC_OP_ERR", "LOC_PROT_ERR", "WR_FLUSH_ERR", "MW_BIND_ERR",
-	"BAD_RESP_ERR", "LOC_ACCESS_ERR", "REM_INV_REQ_ERR", "REM_ACCESS_ERR", "REM_OP_ERR", "RETRY_EXC_ERR", "RNR_RETRY_EXC_ERR"};
+const char* const statuses[] = {"SUCCESS", "LOC_LEN_ERR", "LOC_QP_OP_ERR", "LOC_EEC_OP_ERR", "LOC_PROT_ERR",
+	"WR_FLUSH_ERR", "MW_BIND_ERR", "BAD_RESP_ERR", "LOC_ACCESS_ERR", "REM_INV_REQ_ERR", "REM_ACCESS_ERR", "REM_OP_ERR",
+	"RETRY_EXC_ERR", "RNR_RETRY_EXC_ERR"};
 
 std::string name_of(const ibv_wc& wc) {
 	std::string name = statuses[wc.status];
@@ -246,7 +249,8 @@ void collect(std::ostream& out, int count, int milliseconds, bool asleep) {
 	for (const auto& [name, n] : tally.counts) out << ' ' << name << '=' << n;
 }
 
-std::int64_t latency(Pair& p, ibv_wr_opcode opcode, int count, std::uint32_t bytes, std::uint64_t address, std::uint32_t rkey) {
+std::int64_t latency(
+	Pair& p, ibv_wr_opcode opcode, int count, std::uint32_t bytes, std::uint64_t address, std::uint32_t rkey) {
 	std::vector<std::int64_t> took;
 	for (int i = 0; i < count; ++i) {
 		const auto start = Clock::now();
@@ -261,7 +265,9 @@ std::int64_t latency(Pair& p, ibv_wr_opcode opcode, int count, std::uint32_t byt
 }
 
 std::uint64_t load(std::size_t region, std::size_t offset) {
-	return std::atomic_ref(*reinterpret_cast<std::uint64_t*>(static_cast<std::byte*>(regions.at(region).address) + offset)).load();
+	return std::atomic_ref(
+		*reinterpret_cast<std::uint64_t*>(static_cast<std::byte*>(regions.at(region).address) + offset))
+		.load();
 }
 
 void close_current() {
@@ -304,7 +310,10 @@ void obey(const std::string& word, std::istream& in, std::ostream& out) {
 	if (word == "qp") {
 		const auto type = next<std::string>(in);
 		const auto sends = next<unsigned>(in), receives = next<unsigned>(in);
-		const std::size_t index = create_qp(type == "rc" ? IBV_QPT_RC : type == "uc" ? IBV_QPT_UC : IBV_QPT_UD, sends, receives);
+		const std::size_t index = create_qp(type == "rc" ? IBV_QPT_RC
+				: type == "uc"                           ? IBV_QPT_UC
+														 : IBV_QPT_UD,
+			sends, receives);
 		out << ' ' << index << ' ' << pairs[index].qp->qp_num;
 	} else if (word == "qps") {
 		const auto count = next<int>(in);
@@ -325,7 +334,8 @@ void obey(const std::string& word, std::istream& in, std::ostream& out) {
 		out << ' ' << nanoseconds_since(start);
 	} else if (word == "modify") {
 		Pair& p = next_pair(in);
-		ibv_qp_attr a{.qp_state = static_cast<ibv_qp_state>(std::ranges::find(states, next<std::string>(in)) - states.begin())};
+		ibv_qp_attr a{
+			.qp_state = static_cast<ibv_qp_state>(std::ranges::find(states, next<std::string>(in)) - states.begin())};
 		demand(ibv_modify_qp(p.qp, &a, IBV_QP_STATE));
 	} else if (word == "state") {
 		ibv_qp_attr a;
@@ -367,7 +377,8 @@ void obey(const std::string& word, std::istream& in, std::ostream& out) {
 		demand(munmap(r.address, r.bytes));
 	} else if (word == "remap") {
 		Region& r = regions.at(next<std::size_t>(in));
-		if (mmap(r.address, r.bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0) != r.address)
+		if (mmap(r.address, r.bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1,
+				0) != r.address)
 			throw Failure{errno};
 	} else if (word == "load") {
 		const auto region = next<std::size_t>(in);

@@ -23,7 +23,13 @@ def sanitized() -> bool:
 
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory, sanitized: bool) -> Path:
-    archives = ["-fsanitize=thread", "-Wl,--start-group", *map(str, BUILD.glob("libverbena_*.a")), "-Wl,--end-group", "-ldl"]
+    archives = [
+        "-fsanitize=thread",
+        "-Wl,--start-group",
+        *map(str, BUILD.glob("libverbena_*.a")),
+        "-Wl,--end-group",
+        "-ldl",
+    ]
     source = Path(__file__).with_name("threads.cc")
     target = tmp_path_factory.mktemp("threads") / "threads"
     return build(source, target, "-Wno-missing-field-initializers", "-pthread", *(archives if sanitized else []))
@@ -31,7 +37,9 @@ def program(tmp_path_factory: pytest.TempPathFactory, sanitized: bool) -> Path:
 
 @pytest.mark.parametrize("work", ["own", "shared", "events", "churn", "hasty", "fork"])
 def test_threads_of_two_processes(program: Path, sanitized: bool, work: str, tmp_path: Path) -> None:
-    environment = os.environ | ({"TSAN_OPTIONS": "halt_on_error=1 exitcode=66"} if sanitized else {"LD_PRELOAD": str(NIC)})
+    environment = os.environ | (
+        {"TSAN_OPTIONS": "halt_on_error=1 exitcode=66"} if sanitized else {"LD_PRELOAD": str(NIC)}
+    )
     # Control verbs without end leave little of the engine to the traffic.
     command = [program, work, "4", "4000" if sanitized or work in ("churn", "hasty") else "40000"]
     logs = [tmp_path / "a.log", tmp_path / "b.log"]
@@ -42,7 +50,14 @@ def test_threads_of_two_processes(program: Path, sanitized: bool, work: str, tmp
         for log in logs:
             with log.open("wb") as errors:
                 both.append(
-                    subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True)
+                    subprocess.Popen(
+                        command,
+                        env=environment,
+                        stdin=subprocess.PIPE,
+                        stdout=subprocess.PIPE,
+                        stderr=errors,
+                        text=True,
+                    )
                 )
         a, b = both
         numbers = [p.stdout.readline() for p in both]

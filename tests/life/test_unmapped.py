@@ -6,7 +6,9 @@ from conftest import Node, connect
 SIZE = 1 << 20
 
 
-@pytest.mark.parametrize(("operation", "size"), [("write", 8), ("write", 65536), ("read", 8), ("read", 65536), ("add", 8)])
+@pytest.mark.parametrize(
+    ("operation", "size"), [("write", 8), ("write", 65536), ("read", 8), ("read", 65536), ("add", 8)]
+)
 def test_the_target_of_a_remote_operation(pair: tuple[Node, Node], operation: str, size: int) -> None:
     a, b = pair
     region, address, key = b.region(SIZE)

@@ -1,14 +1,13 @@
-// Many threads of one process on one NIC, half of a pair of processes. Prints the numbers of its QPs on a line, reads the peer's from a
-// line, works, and prints `ok`.
+// Many threads of one process on one NIC, half of a pair of processes. Prints the numbers of its QPs on a line, reads
+// the peer's from a line, works, and prints `ok`.
 //
 //     threads WORK THREADS MESSAGES
 //
-//     own      each thread sends on a QP of its own; all poll one completion queue, and whoever polls a receive posts it again
-//     shared   the same on one QP for all
-//     events   each thread only sends, and one more polls and sleeps on the completion channel
-//     churn    as `own`, while other threads create and destroy QPs, regions and completion queues
-//     hasty    as `own`, while other threads create QPs, post to them and destroy them at once
-//     fork     as `own`, while the main thread forks children that destroy what they inherited
+//     own      each thread sends on a QP of its own; all poll one completion queue, and whoever polls a receive posts
+//     it again shared   the same on one QP for all events   each thread only sends, and one more polls and sleeps on
+//     the completion channel churn    as `own`, while other threads create and destroy QPs, regions and completion
+//     queues hasty    as `own`, while other threads create QPs, post to them and destroy them at once fork     as
+//     `own`, while the main thread forks children that destroy what they inherited
 #include <infiniband/verbs.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -47,7 +46,8 @@ std::atomic<long> to_send, to_complete, in_flight;
 std::atomic<bool> done = false;
 
 ibv_qp* create(ibv_cq* queue) {
-	ibv_qp_init_attr init{.send_cq = queue, .recv_cq = queue, .cap = {depth, depth, 1, 1, 0}, .qp_type = IBV_QPT_RC, .sq_sig_all = 1};
+	ibv_qp_init_attr init{
+		.send_cq = queue, .recv_cq = queue, .cap = {depth, depth, 1, 1, 0}, .qp_type = IBV_QPT_RC, .sq_sig_all = 1};
 	ibv_qp* qp = ibv_create_qp(pd, &init);
 	demand(qp, "create_qp");
 	ibv_qp_attr a{.qp_state = IBV_QPS_INIT, .port_num = 1};
@@ -77,8 +77,8 @@ void receive(std::size_t index) {
 	demand(!ibv_post_recv(qps[index], &wr, &bad), "post_recv");
 }
 
-// False: not now. What has completed and was not polled takes no room in a send queue, but in the completion queue it does, so it is
-// counted here.
+// False: not now. What has completed and was not polled takes no room in a send queue, but in the completion queue it
+// does, so it is counted here.
 bool send(std::size_t index) {
 	if (in_flight.fetch_add(1) >= in_flight_max) {
 		--in_flight;
@@ -98,8 +98,8 @@ int poll() {
 	demand(n >= 0, "poll_cq");
 	for (int i = 0; i < n; ++i) {
 		if (wc[i].status != IBV_WC_SUCCESS) {
-			std::fprintf(
-				stderr, "completion of %s: %s\n", wc[i].opcode & IBV_WC_RECV ? "receive" : "send", ibv_wc_status_str(wc[i].status));
+			std::fprintf(stderr, "completion of %s: %s\n", wc[i].opcode & IBV_WC_RECV ? "receive" : "send",
+				ibv_wc_status_str(wc[i].status));
 			_exit(1);
 		}
 		if (wc[i].opcode & IBV_WC_RECV) receive(wc[i].wr_id);
@@ -218,7 +218,8 @@ int main(int argc, char** argv) {
 	to_send = messages;
 	to_complete = 2 * messages;
 	std::vector<std::thread> running;
-	for (std::size_t i = 0; i < threads; ++i) running.emplace_back(what == "events" ? only_send : work, what == "shared" ? 0 : i);
+	for (std::size_t i = 0; i < threads; ++i)
+		running.emplace_back(what == "events" ? only_send : work, what == "shared" ? 0 : i);
 	if (what == "events") running.emplace_back(only_sleep);
 	if (what == "churn")
 		for (int i = 0; i < 2; ++i) running.emplace_back(churn);

@@ -58,14 +58,18 @@ def module_of(case: str) -> str:
 @pytest.fixture(scope="session")
 def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if not NIC.is_file():
-        pytest.fail(f"{NIC} is not there; `make build` makes it, and VERBENA_BUILD names another build folder", pytrace=False)
+        pytest.fail(
+            f"{NIC} is not there; `make build` makes it, and VERBENA_BUILD names another build folder", pytrace=False
+        )
     made = tmp_path_factory.mktemp("rdma-core")
     shutil.copytree(SUITE, made / "tests")
     for packed in made.glob("tests/*.gz"):
         packed.with_suffix("").write_bytes(gzip.decompress(packed.read_bytes()))
     base = made / "tests" / "base.py"
     source = base.read_text()
-    assert source.count(IN_SYSFS) == 1 and source.count(LISTED) == 1, "the suite finds interfaces in another way than it did"
+    assert source.count(IN_SYSFS) == 1 and source.count(LISTED) == 1, (
+        "the suite finds interfaces in another way than it did"
+    )
     base.write_text(source.replace(IN_SYSFS, "dev.startswith('vb_')").replace(LISTED, f"{IN_NAME}\n        {LISTED}"))
     return made
 
@@ -83,7 +87,9 @@ def run(tree: Path, device: str, module: str) -> tuple[dict[str, tuple[str, str]
         errors="replace",
         check=False,
     )
-    lines = (line.split("\t") for line in done.stdout.splitlines() if line.startswith("tests.") and line.count("\t") == 2)
+    lines = (
+        line.split("\t") for line in done.stdout.splitlines() if line.startswith("tests.") and line.count("\t") == 2
+    )
     verdicts = {case: (verdict, why) for case, verdict, why in lines}
     return verdicts, "" if done.returncode == 0 else f"status {done.returncode}\n{done.stderr[-2000:]}"
 

@@ -1,4 +1,5 @@
-// What a side of a scenario is made of: it says what it sees, line by line, and waits for the other side. Every wait has a deadline.
+// What a side of a scenario is made of: it says what it sees, line by line, and waits for the other side. Every wait
+// has a deadline.
 #pragma once
 
 #define _GNU_SOURCE
@@ -95,8 +96,8 @@ static inline struct rdma_cm_id* next_within(struct rdma_event_channel* channel,
 	const char* data = datagram ? event->param.ud.private_data : event->param.conn.private_data;
 	const int bytes = datagram ? event->param.ud.private_data_len : event->param.conn.private_data_len;
 	const bool has_text = data && bytes && *data;
-	say("%s %d%s%.*s\n", rdma_event_str(event->event) + strlen("RDMA_CM_EVENT_"), event->status, has_text ? " " : "", has_text ? bytes : 0,
-		data);
+	say("%s %d%s%.*s\n", rdma_event_str(event->event) + strlen("RDMA_CM_EVENT_"), event->status, has_text ? " " : "",
+		has_text ? bytes : 0, data);
 	MUST(rdma_ack_cm_event(event) == 0);
 	return id;
 }
@@ -114,8 +115,10 @@ static inline int create_qp(struct rdma_cm_id* id) {
 	static struct ibv_cq* cq;
 	if (!cq) cq = ibv_create_cq(id->verbs, 16, NULL, NULL, 0);
 	MUST(cq);
-	struct ibv_qp_init_attr wanted = {
-		.send_cq = cq, .recv_cq = cq, .cap = {2, 2, 1, 1, 0}, .qp_type = id->ps == RDMA_PS_UDP ? IBV_QPT_UD : IBV_QPT_RC};
+	struct ibv_qp_init_attr wanted = {.send_cq = cq,
+		.recv_cq = cq,
+		.cap = {2, 2, 1, 1, 0},
+		.qp_type = id->ps == RDMA_PS_UDP ? IBV_QPT_UD : IBV_QPT_RC};
 	return rdma_create_qp(id, NULL, &wanted);
 }
 
@@ -140,7 +143,8 @@ static inline struct rdma_cm_id* listener_on(struct rdma_event_channel* channel,
 // An event that is not the question of the scenario: not said.
 static inline void skip(struct rdma_event_channel* channel, enum rdma_cm_event_type type) {
 	struct rdma_cm_event* event;
-	MUST(waits(channel, LIMIT_MS) && rdma_get_cm_event(channel, &event) == 0 && event->event == type && rdma_ack_cm_event(event) == 0);
+	MUST(waits(channel, LIMIT_MS) && rdma_get_cm_event(channel, &event) == 0 && event->event == type &&
+		rdma_ack_cm_event(event) == 0);
 }
 
 // A client's id that may connect now.

@@ -1,5 +1,5 @@
-// How a scenario is played: each side is a process with an event channel of its own, and pipes join the two; what they said is shown when
-// both have ended. Included by one file.
+// How a scenario is played: each side is a process with an event channel of its own, and pipes join the two; what they
+// said is shown when both have ended. Included by one file.
 #pragma once
 
 #include "side.h"
@@ -46,14 +46,17 @@ static void show(const char* who, FILE* output, int status) {
 
 // What main() returns.
 static inline int play(const struct scenario* scenarios, size_t count, int argc, char** argv) {
-	if (argc < 7) return fprintf(stderr, "usage: %s SCENARIO SERVER CLIENT ABSENT UNROUTED PORT [NAMESPACE]\n", argv[0]), 2;
-	server_address = argv[2], client_address = argv[3], absent_address = argv[4], unrouted_address = argv[5], port = atoi(argv[6]);
+	if (argc < 7)
+		return fprintf(stderr, "usage: %s SCENARIO SERVER CLIENT ABSENT UNROUTED PORT [NAMESPACE]\n", argv[0]), 2;
+	server_address = argv[2], client_address = argv[3], absent_address = argv[4], unrouted_address = argv[5],
+	port = atoi(argv[6]);
 	for (size_t i = 0; i < count; ++i) {
 		const struct scenario* one = &scenarios[i];
 		if (strcmp(one->name, argv[1]) != 0) continue;
 		FILE* outputs[2] = {tmpfile(), tmpfile()};
 		if (!outputs[0] || !outputs[1] || pipe(to[CLIENT]) != 0 || pipe(to[SERVER]) != 0) return perror("events"), 2;
-		const pid_t sides[2] = {start(CLIENT, one->client, argv[7], outputs[CLIENT]), start(SERVER, one->server, NULL, outputs[SERVER])};
+		const pid_t sides[2] = {
+			start(CLIENT, one->client, argv[7], outputs[CLIENT]), start(SERVER, one->server, NULL, outputs[SERVER])};
 		for (int end = 0; end < 4; ++end) close(to[end / 2][end % 2]);
 		for (int who = CLIENT; who <= SERVER; ++who) {
 			int status = 0;

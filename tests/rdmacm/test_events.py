@@ -30,14 +30,20 @@ KERNEL = {
     "nobody_there": ("rdma_connect ok; REJECTED 8", ""),
     "nobody_there_datagram": ("rdma_connect ok; UNREACHABLE 1", ""),
     "nobody_listens": ("rdma_connect ok; REJECTED 8; rdma_connect ok; UNREACHABLE 1", ""),
-    "reject": ("rdma_connect ok; REJECTED 28 no thanks", "CONNECT_REQUEST 0 please; rdma_reject ok; rdma_destroy_id ok"),
+    "reject": (
+        "rdma_connect ok; REJECTED 28 no thanks",
+        "CONNECT_REQUEST 0 please; rdma_reject ok; rdma_destroy_id ok",
+    ),
     "port_moves": (
         f"{'rdma_connect ok; REJECTED 28 no; ' * 3}rdma_connect ok; REJECTED 8; "
         "rdma_connect ok; CONNECT_REQUEST 0 please; rdma_reject ok; REJECTED 28 mine",
         f"{'CONNECT_REQUEST 0 please; rdma_reject ok; ' * 3}rdma_destroy_id ok",
     ),
     "listener_gone": ("rdma_connect ok; REJECTED 28", "rdma_destroy_id ok; rdma_get_cm_event EAGAIN"),
-    "listener_gone_after_reading": (CONNECTED, "CONNECT_REQUEST 0 please; rdma_destroy_id ok; rdma_accept ok; ESTABLISHED 0"),
+    "listener_gone_after_reading": (
+        CONNECTED,
+        "CONNECT_REQUEST 0 please; rdma_destroy_id ok; rdma_accept ok; ESTABLISHED 0",
+    ),
     "client_gives_up": (
         "rdma_connect ok; rdma_destroy_id ok",
         "CONNECT_REQUEST 0 please; no event; create_qp EINVAL; rdma_destroy_id ok; rdma_destroy_id ok",
@@ -87,7 +93,10 @@ KERNEL = {
     "client_exits": (CONNECTED, f"{ACCEPTED}; DISCONNECTED 0"),
     "listener_killed": ("rdma_connect ok; REJECTED 28", "ended by signal 9"),
     "server_killed": (f"{CONNECTED}; rdma_disconnect ok; DISCONNECTED 0", f"{ACCEPTED}; ended by signal 9"),
-    "server_killed_beside_another": (f"{CONNECTED}; rdma_disconnect ok; DISCONNECTED 0", f"{ACCEPTED}; ended by signal 9"),
+    "server_killed_beside_another": (
+        f"{CONNECTED}; rdma_disconnect ok; DISCONNECTED 0",
+        f"{ACCEPTED}; ended by signal 9",
+    ),
     "fork": (
         f"{CONNECTED}; rdma_disconnect ok; DISCONNECTED 0",
         "child 0; CONNECT_REQUEST 0 please; rdma_accept ok; ESTABLISHED 0; child 0; DISCONNECTED 0; "
@@ -114,10 +123,14 @@ TWO_SIDES = [name for name, (client, server) in KERNEL.items() if name in WITHOU
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if not NIC.is_file():
-        pytest.fail(f"{NIC} is not there; `make build` makes it, and VERBENA_BUILD names another build folder", pytrace=False)
+        pytest.fail(
+            f"{NIC} is not there; `make build` makes it, and VERBENA_BUILD names another build folder", pytrace=False
+        )
     made = tmp_path_factory.mktemp("rdmacm") / "events"
     flags = ["-std=gnu17", "-O1", "-Wall", "-Wextra", "-Werror"]
-    subprocess.run(["cc", *flags, Path(__file__).with_name("events.c"), "-o", made, "-lrdmacm", "-libverbs"], check=True)
+    subprocess.run(
+        ["cc", *flags, Path(__file__).with_name("events.c"), "-o", made, "-lrdmacm", "-libverbs"], check=True
+    )
     return made
 
 
@@ -135,12 +148,28 @@ def check(program: Path, hosts: NamespacePair, scenario: str, client_side: int) 
     where = [f"/proc/{hosts.holder(client_side)}/ns/net"] if client_side != 0 else []
     command = [str(program), scenario, ADDRESSES[0], ADDRESSES[client_side], ABSENT, UNROUTED, PORT, *where]
     # `timeout` and the program's own children end with this test.
-    limited = ["setpriv", "--pdeathsig", "TERM", "timeout", "--kill-after=5", str(LIMIT_S), "env", f"LD_PRELOAD={NIC}", *command]
-    done = subprocess.run(hosts.inside(0, limited), stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    limited = [
+        "setpriv",
+        "--pdeathsig",
+        "TERM",
+        "timeout",
+        "--kill-after=5",
+        str(LIMIT_S),
+        "env",
+        f"LD_PRELOAD={NIC}",
+        *command,
+    ]
+    done = subprocess.run(
+        hosts.inside(0, limited), stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+    )
     lines = done.stdout.splitlines()
-    said = tuple("; ".join(line.removeprefix(who) for line in lines if line.startswith(who)) for who in ("client: ", "server: "))
+    said = tuple(
+        "; ".join(line.removeprefix(who) for line in lines if line.startswith(who)) for who in ("client: ", "server: ")
+    )
     expected = OURS.get(scenario, KERNEL[scenario])
-    assert (said, done.stderr, done.returncode) == (expected, "", 0), f"\nexpected {expected}\nsaid     {said}\n{done.stderr}"
+    assert (said, done.stderr, done.returncode) == (expected, "", 0), (
+        f"\nexpected {expected}\nsaid     {said}\n{done.stderr}"
+    )
 
 
 @pytest.mark.parametrize("scenario", KERNEL)

@@ -1,5 +1,5 @@
-// A client whose server may say anything, in a process of its own. Prints what its call came to, and then what a plain call after it did:
-// "ok" and the result, or the error's code and text.
+// A client whose server may say anything, in a process of its own. Prints what its call came to, and then what a plain
+// call after it did: "ok" and the result, or the error's code and text.
 //
 //     rpc_test_client PORT call|attachment|stream SECONDS       that connecting and the first call may take
 #include <verbena/rpc.h>
@@ -56,4 +56,6 @@ Lazy<void> run(std::string port, std::string what, std::chrono::seconds patience
 	std::printf("%s\n%s\n", first.c_str(), second.c_str());
 }
 
-int main(int, char** arguments) { syncAwait(run(arguments[1], arguments[2], std::chrono::seconds(std::stoi(arguments[3])))); }
+int main(int, char** arguments) {
+	syncAwait(run(arguments[1], arguments[2], std::chrono::seconds(std::stoi(arguments[3]))));
+}

@@ -47,7 +47,9 @@ def served(request: pytest.FixtureRequest, environment: dict[str, str]) -> Itera
 
 
 def run(name: str, *words: str, environment: dict[str, str]) -> str:
-    done = subprocess.run([BUILD / name, *words], capture_output=True, text=True, timeout=30, env=environment, check=False)
+    done = subprocess.run(
+        [BUILD / name, *words], capture_output=True, text=True, timeout=30, env=environment, check=False
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 

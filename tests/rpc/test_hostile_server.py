@@ -52,7 +52,11 @@ class HostileServer:
     """
 
     def __init__(
-        self, says: Callable[[int], bytes] = lambda _: b"", hangs_up: bool = False, set_up: bytes | None = None, proof: bytes | None = None
+        self,
+        says: Callable[[int], bytes] = lambda _: b"",
+        hangs_up: bool = False,
+        set_up: bytes | None = None,
+        proof: bytes | None = None,
     ) -> None:
         self._says, self._hangs_up, self._set_up, self._proof = says, hangs_up, set_up, proof
         self._listener = socket.create_server(("127.0.0.1", 0))
@@ -82,7 +86,10 @@ class HostileServer:
         connection.sendall(parameters() if self._set_up is None else self._set_up)
         read_message(file)  # the client's proof
         nonce = channel._fields(theirs)[15]
-        setup, transcript = hashlib.sha256(nonce + b"n" * 16).digest()[:8], hashlib.sha256(theirs + parameters()).digest()
+        setup, transcript = (
+            hashlib.sha256(nonce + b"n" * 16).digest()[:8],
+            hashlib.sha256(theirs + parameters()).digest(),
+        )
         proof = channel._proof(2, bytes(32), setup, transcript)
         connection.sendall(message(proof if self._proof is None else self._proof))
         asked = False
@@ -113,7 +120,9 @@ def read_message(file) -> bytes:
 
 
 def run(port: int, what: str, patience_s: int = 20) -> list[str]:
-    done = subprocess.run([CLIENT, str(port), what, str(patience_s)], capture_output=True, text=True, timeout=30, check=False)
+    done = subprocess.run(
+        [CLIENT, str(port), what, str(patience_s)], capture_output=True, text=True, timeout=30, check=False
+    )
     assert done.returncode == 0, done
     return done.stdout.splitlines()
 
@@ -125,7 +134,11 @@ ENDS = {
     "a truncated answer": ("call", lambda n: message(answer(n)[:-1]), "error 12 .*longer than its message"),
     "another version": ("call", lambda n: message(head(frame.RESPONSE, n, version=2)), "error 13 .*another version"),
     "an unknown kind": ("call", lambda n: message(head(11, n)), "error 12 .*kind does not exist"),
-    "a body longer than its message": ("call", lambda n: message(head(frame.RESPONSE, n, body=0xFFFFFFFF)), "error 12 .*longer"),
+    "a body longer than its message": (
+        "call",
+        lambda n: message(head(frame.RESPONSE, n, body=0xFFFFFFFF)),
+        "error 12 .*longer",
+    ),
     "an attachment longer than its message": (
         "attachment",
         lambda n: message(head(frame.RESPONSE, n, attachment=1_000) + b"a" * 999),
@@ -169,21 +182,43 @@ def test_an_end_fails_what_is_under_way(what: str, when: str) -> None:
 TIMED_OUT = "error 3 .+"
 # The connection stands: what is wrong concerns one call, or nobody.
 STANDS = {
-    "an answer to a call that is not there": ("call", lambda n: message(answer(n + 77, "wrong") + answer(n)), "ok hello"),
+    "an answer to a call that is not there": (
+        "call",
+        lambda n: message(answer(n + 77, "wrong") + answer(n)),
+        "ok hello",
+    ),
     "an answer twice": ("call", lambda n: message(answer(n) + answer(n, "wrong")), "ok hello"),
     "an item of no stream": ("call", lambda n: message(item(n + 77) + item(n) + answer(n)), "ok hello"),
     "requests of its own": (
         "call",
-        lambda n: message(b"".join(head(kind, n) for kind in (frame.REQUEST, frame.OPEN, frame.CANCEL, frame.PING)) + answer(n)),
+        lambda n: message(
+            b"".join(head(kind, n) for kind in (frame.REQUEST, frame.OPEN, frame.CANCEL, frame.PING)) + answer(n)
+        ),
         "ok hello",
     ),
     "an empty message": ("call", lambda n: message(b"") + message(answer(n)), "ok hello"),
     "a result of another type": ("call", lambda n: message(answer(n, {"a": [1]})), "error 16 .+"),
     "no result": ("call", lambda n: message(head(frame.RESPONSE, n)), "error 16 .+"),
-    "an array of four billion": ("call", lambda n: message(frame.encode(frame.RESPONSE, n, 0, b"\xdd\xff\xff\xff\xff")), "error 16 .+"),
-    "endless nesting": ("call", lambda n: message(frame.encode(frame.RESPONSE, n, 0, b"\x91" * 100_000)), "error 16 .+"),
-    "an error without words": ("call", lambda n: message(frame.encode(frame.RESPONSE, n, 10_404, b"\xc1")), "error 10404 .*"),
-    "a body above the limit": ("call", lambda n: message(answer(n, "a" * (17 << 20))), "error 14 .+larger than the client's limit"),
+    "an array of four billion": (
+        "call",
+        lambda n: message(frame.encode(frame.RESPONSE, n, 0, b"\xdd\xff\xff\xff\xff")),
+        "error 16 .+",
+    ),
+    "endless nesting": (
+        "call",
+        lambda n: message(frame.encode(frame.RESPONSE, n, 0, b"\x91" * 100_000)),
+        "error 16 .+",
+    ),
+    "an error without words": (
+        "call",
+        lambda n: message(frame.encode(frame.RESPONSE, n, 10_404, b"\xc1")),
+        "error 10404 .*",
+    ),
+    "a body above the limit": (
+        "call",
+        lambda n: message(answer(n, "a" * (17 << 20))),
+        "error 14 .+larger than the client's limit",
+    ),
     "nothing": ("call", lambda _: b"", TIMED_OUT),
     "a larger attachment than there is room for": (
         "attachment",
@@ -225,7 +260,12 @@ def test_a_set_up_that_goes_wrong_is_told(name: str) -> None:
     assert re.match(r"error [23] \S.{10,}", line) and line.isprintable(), line
 
 
-PROOFS = {"nothing": b"", "a word": b"trust me", "another's": b"VBPF\x01\x02\x00\x00" + bytes(40), "too much": bytes(100_000)}
+PROOFS = {
+    "nothing": b"",
+    "a word": b"trust me",
+    "another's": b"VBPF\x01\x02\x00\x00" + bytes(40),
+    "too much": bytes(100_000),
+}
 
 
 @pytest.mark.parametrize("proof", PROOFS)

@@ -35,7 +35,9 @@ def test_an_example_builds_against_an_installation_and_runs(tmp_path: Path) -> N
     (pc,) = prefix.rglob("verbena-rpc.pc")
     environment = os.environ | {"PKG_CONFIG_PATH": str(pc.parent), "XDG_CONFIG_HOME": str(tmp_path)}
     words = ["pkg-config", f"--define-variable=prefix={prefix}", "--cflags", "--libs", "verbena-rpc"]
-    flags = subprocess.run(words, capture_output=True, text=True, timeout=20, env=environment, check=True).stdout.split()
+    flags = subprocess.run(
+        words, capture_output=True, text=True, timeout=20, env=environment, check=True
+    ).stdout.split()
     for name in ("client.cc", "functions.h"):
         shutil.copy(ROOT / "examples" / "rpc" / name, tmp_path)
     # -O0: what is asked is whether it builds.
@@ -44,7 +46,9 @@ def test_an_example_builds_against_an_installation_and_runs(tmp_path: Path) -> N
     assert done.returncode == 0, done.stderr
     assert not done.stderr, done.stderr
     with serving(environment) as port:
-        done = subprocess.run([tmp_path / "client", port], capture_output=True, text=True, timeout=30, env=environment, check=False)
+        done = subprocess.run(
+            [tmp_path / "client", port], capture_output=True, text=True, timeout=30, env=environment, check=False
+        )
     assert done.returncode == 0 and done.stdout.startswith("echo: hello rdma"), done.stdout + done.stderr
 
 
@@ -54,7 +58,17 @@ def test_the_python_client_calls_from_where_pip_has_put_it(tmp_path: Path) -> No
     shutil.copytree(ROOT / "python", source)  # pip builds where the sources are
     elsewhere.mkdir()
     python = tmp_path / "venv" / "bin" / "python"
-    install = ("-m", "pip", "install", "--quiet", "--no-index", "--no-deps", "--no-build-isolation", "--no-cache-dir", source)
+    install = (
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--no-index",
+        "--no-deps",
+        "--no-build-isolation",
+        "--no-cache-dir",
+        source,
+    )
     for command in ((sys.executable, "-m", "venv", "--system-site-packages", tmp_path / "venv"), (python, *install)):
         done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
         assert done.returncode == 0, done.stdout + done.stderr

@@ -70,7 +70,9 @@ def test_functions_of_every_kind_are_called(client: Client) -> None:
 
 def test_attachments_travel_both_ways(client: Client) -> None:
     for size in (1, 1_000, 300_000):
-        assert client.call_with_attachment("rpc_test::attachment_back", attachment=b"a" * size).attachment == b"a" * size
+        assert (
+            client.call_with_attachment("rpc_test::attachment_back", attachment=b"a" * size).attachment == b"a" * size
+        )
 
 
 def test_errors_have_their_code_and_text(client: Client) -> None:
@@ -124,7 +126,10 @@ def test_more_is_sent_than_either_end_holds(client: Client) -> None:
 
 def test_threads_share_a_client(client: Client) -> None:
     sums: list[int] = []
-    threads = [threading.Thread(target=lambda: sums.extend(client.call("rpc_test::add", i, 1) for i in range(50))) for _ in range(4)]
+    threads = [
+        threading.Thread(target=lambda: sums.extend(client.call("rpc_test::add", i, 1) for i in range(50)))
+        for _ in range(4)
+    ]
     for each in threads:
         each.start()
     for each in threads:
@@ -214,7 +219,10 @@ def test_in_tls_both_ends_are_of_one_user(tls_server: Server) -> None:
     with Client("127.0.0.1", tls_server.port, tls=Tls()) as client:
         assert client.call("rpc_test::who") == "rpc_test::who over tcp+tls"
         for size in (1, 100_000, 3_000_000):
-            assert client.call_with_attachment("rpc_test::attachment_back", attachment=b"t" * size).attachment == b"t" * size
+            assert (
+                client.call_with_attachment("rpc_test::attachment_back", attachment=b"t" * size).attachment
+                == b"t" * size
+            )
         many = [client.send("rpc_test::add", i, i) for i in range(200)]
         assert [each.result(10).value for each in many] == [2 * i for i in range(200)]
 
@@ -267,7 +275,9 @@ GARBAGE = [
     frame.encode(frame.WINDOW, 1, 0),
     frame.encode(frame.OPEN, 1, function_id("rpc_test::mean")) * 2,
     frame.encode(frame.OPEN, 1, function_id("rpc_test::mean")) + frame.encode(frame.WINDOW, 1, 0xFFFFFFFF) * 2,
-    frame.encode(frame.OPEN, 1, function_id("rpc_test::mean")) + frame.encode(frame.DONE, 1) + frame.encode(frame.ITEM, 1, 0, b"\xc0"),
+    frame.encode(frame.OPEN, 1, function_id("rpc_test::mean"))
+    + frame.encode(frame.DONE, 1)
+    + frame.encode(frame.ITEM, 1, 0, b"\xc0"),
     frame.encode(frame.OPEN, 1, function_id("rpc_test::add"), b"\x92\x01\x02"),
     frame.encode(frame.REQUEST, 1, function_id("rpc_test::mean")),
     frame.encode(frame.CANCEL, 77) * 1000,

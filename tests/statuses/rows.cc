@@ -39,7 +39,8 @@ template <unsigned access> Aim window_over(Side& s, ibv_qp* through) {
 template <unsigned access> Aim window_over(Side& s) { return window_over<access>(s, s.qp); }
 constexpr unsigned remote_write = IBV_ACCESS_REMOTE_WRITE, remote_read = IBV_ACCESS_REMOTE_READ;
 
-// UC and UD lose their mistakes; a good request behind them shows that the way was open and that they, and only they, left nothing.
+// UC and UD lose their mistakes; a good request behind them shows that the way was open and that they, and only they,
+// left nothing.
 void datagram_marker(Side& s) { s.datagram(9, s.local(16)); }
 
 constexpr Setup rc{}, uc{.type = IBV_QPT_UC}, ud{.type = IBV_QPT_UD}, rc_srq{.shared_receive_queue = true},

@@ -49,7 +49,8 @@ constexpr std::pair<ibv_event_type, const char*> events[] = {
 constexpr const char* states[] = {"RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR"};
 
 template <class Table, class Key> std::string name_of(const Table& table, Key key) {
-	const auto* at = std::find_if(std::begin(table), std::end(table), [key](const auto& row) { return row.first == key; });
+	const auto* at =
+		std::find_if(std::begin(table), std::end(table), [key](const auto& row) { return row.first == key; });
 	return at == std::end(table) ? std::to_string(key) : at->second;
 }
 
@@ -77,7 +78,8 @@ std::size_t word_count(const std::string& line) {
 Side::Side(Role role, int socket, const char* device_name) : role_(role), socket_(socket) {
 	ibv_device** list = made(ibv_get_device_list(nullptr), "ibv_get_device_list");
 	for (ibv_device** device = list; *device && !context; ++device)
-		if (std::strcmp(ibv_get_device_name(*device), device_name) == 0) context = made(ibv_open_device(*device), "ibv_open_device");
+		if (std::strcmp(ibv_get_device_name(*device), device_name) == 0)
+			context = made(ibv_open_device(*device), "ibv_open_device");
 	ibv_free_device_list(list);
 	if (!context) throw Failure(std::string("no device ") + device_name);
 	done(fcntl(context->async_fd, F_SETFL, fcntl(context->async_fd, F_GETFL) | O_NONBLOCK) < 0, "O_NONBLOCK");
@@ -125,7 +127,8 @@ void Side::begin(const Setup& wanted) {
 	qp = made(ibv_create_qp(pd, &init), "ibv_create_qp");
 	mr = region(region_bytes, everything | IBV_ACCESS_MW_BIND);
 
-	const Remote own{qp->qp_num, 0x123456, mr->rkey, reinterpret_cast<std::uint64_t>(mr->addr), gid_, static_cast<std::uint32_t>(mtu_)};
+	const Remote own{qp->qp_num, 0x123456, mr->rkey, reinterpret_cast<std::uint64_t>(mr->addr), gid_,
+		static_cast<std::uint32_t>(mtu_)};
 	tell(&own, sizeof own);
 	hear(&remote, sizeof remote);
 	if (setup.type == IBV_QPT_UD) {
@@ -149,7 +152,9 @@ void Side::make_ready(ibv_qp* of, ibv_qp_state until, std::uint32_t peer_qpn) {
 	a.port_num = 1;
 	a.qkey = q_key;
 	a.qp_access_flags = static_cast<unsigned>(role_ == target ? setup.target_access : everything);
-	done(ibv_modify_qp(of, &a, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | (datagrams ? IBV_QP_QKEY : IBV_QP_ACCESS_FLAGS)), "INIT");
+	done(ibv_modify_qp(
+			 of, &a, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | (datagrams ? IBV_QP_QKEY : IBV_QP_ACCESS_FLAGS)),
+		"INIT");
 	if (until == IBV_QPS_INIT) return;
 	a.qp_state = IBV_QPS_RTR;
 	a.path_mtu = std::min(mtu_, static_cast<ibv_mtu>(remote.mtu));
@@ -172,9 +177,9 @@ void Side::make_ready(ibv_qp* of, ibv_qp_state until, std::uint32_t peer_qpn) {
 	a.retry_cnt = 2;
 	a.rnr_retry = setup.rnr_retry;
 	a.max_rd_atomic = role_ == source ? setup.source_reads : 4;
-	done(
-		ibv_modify_qp(of, &a,
-			IBV_QP_STATE | IBV_QP_SQ_PSN | (reliable ? IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC : 0)),
+	done(ibv_modify_qp(of, &a,
+			 IBV_QP_STATE | IBV_QP_SQ_PSN |
+				 (reliable ? IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC : 0)),
 		"RTS");
 	if (until == IBV_QPS_RTS) return;
 	a.qp_state = until;
@@ -213,7 +218,8 @@ void Side::await(std::size_t count) {
 Seen Side::observe(const Seen& expected) {
 	await(word_count(expected.completions));
 	const auto deadline = Clock::now() + patience;
-	for (collect_events(); events_.size() < word_count(expected.events) && Clock::now() < deadline; collect_events()) poll();
+	for (collect_events(); events_.size() < word_count(expected.events) && Clock::now() < deadline; collect_events())
+		poll();
 	meet();
 	poll();
 	collect_events();
@@ -242,7 +248,8 @@ void Side::end() {
 }
 
 void Side::tell(const void* data, std::size_t size) {
-	if (::send(socket_, data, size, MSG_NOSIGNAL) != static_cast<ssize_t>(size)) throw Failure("the other side is gone");
+	if (::send(socket_, data, size, MSG_NOSIGNAL) != static_cast<ssize_t>(size))
+		throw Failure("the other side is gone");
 }
 
 // Goes on polling: on some devices nothing moves for a process that does not.
@@ -273,7 +280,8 @@ void Side::lose_peer() {
 void Side::stop_peer() const {
 	int status;
 	demand(peer > 0, "the other side is known");
-	demand(kill(peer, SIGSTOP) == 0 && waitpid(peer, &status, WUNTRACED) == peer && WIFSTOPPED(status), "the other side has stopped");
+	demand(kill(peer, SIGSTOP) == 0 && waitpid(peer, &status, WUNTRACED) == peer && WIFSTOPPED(status),
+		"the other side has stopped");
 }
 
 void Side::continue_peer() const { demand(kill(peer, SIGCONT) == 0, "the other side goes on"); }
@@ -345,12 +353,13 @@ void Side::fetch_add(std::uint64_t wr_id, ibv_sge sge, std::uint64_t address, st
 	post(&wr);
 }
 
-void Side::bind(
-	std::uint64_t wr_id, ibv_qp* through, ibv_mw* mw, std::uint32_t rkey, const ibv_mr& to, std::uint64_t offset, unsigned access) {
+void Side::bind(std::uint64_t wr_id, ibv_qp* through, ibv_mw* mw, std::uint32_t rkey, const ibv_mr& to,
+	std::uint64_t offset, unsigned access) {
 	ibv_send_wr wr = request(wr_id, IBV_WR_BIND_MW, nullptr), *bad;
 	const std::uint64_t address = reinterpret_cast<std::uint64_t>(to.addr) + offset;
-	wr.bind_mw = {
-		.mw = mw, .rkey = rkey, .bind_info = {.mr = const_cast<ibv_mr*>(&to), .addr = address, .length = 64, .mw_access_flags = access}};
+	wr.bind_mw = {.mw = mw,
+		.rkey = rkey,
+		.bind_info = {.mr = const_cast<ibv_mr*>(&to), .addr = address, .length = 64, .mw_access_flags = access}};
 	if (ibv_post_send(through, &wr, &bad)) completions_.push_back(std::to_string(wr_id) + ":not-taken");
 }
 

@@ -1,8 +1,9 @@
-// One of two processes that make a mistake together: `source` posts, `target` is posted to. A pair is made by fork before any verb, so that
-// neither has anything of the other's but a socket; each row of the table then gets fresh objects on both sides, connected as its Setup
-// says.
+// One of two processes that make a mistake together: `source` posts, `target` is posted to. A pair is made by fork
+// before any verb, so that neither has anything of the other's but a socket; each row of the table then gets fresh
+// objects on both sides, connected as its Setup says.
 //
-// What a side saw of a row (completions in order, the state of its QP, asynchronous events) is a line of words, compared with the table's.
+// What a side saw of a row (completions in order, the state of its QP, asynchronous events) is a line of words,
+// compared with the table's.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -19,7 +20,8 @@ struct Failure : std::runtime_error {
 	using std::runtime_error::runtime_error;
 };
 
-constexpr int everything = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
+constexpr int everything =
+	IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
 constexpr std::uint32_t q_key = 0x11111111, wrong_key = 0x00badbad;
 constexpr std::size_t region_bytes = 4 << 20;
 
@@ -31,7 +33,8 @@ struct Setup {
 	std::uint8_t rnr_retry = 1;
 	bool shared_receive_queue = false;  // the target's
 	int cq_entries = 64;  // the source's
-	bool armed_for_solicited = false;  // the target's completion queue, once; what its channel says is seen as COMPLETION
+	bool armed_for_solicited =
+		false;  // the target's completion queue, once; what its channel says is seen as COMPLETION
 };
 
 // Where the peer's QP and default region are.
@@ -67,7 +70,8 @@ public:
 	void stop_peer() const;  // until continue_peer(); the source only, whose child it is
 	void continue_peer() const;
 
-	// Requests. Lengths within the default region unless an sge says otherwise; `remote_*` default to the peer's default region.
+	// Requests. Lengths within the default region unless an sge says otherwise; `remote_*` default to the peer's
+	// default region.
 	ibv_sge local(std::uint32_t length, std::size_t offset = 0) const;
 	static ibv_sge part_of(const ibv_mr&, std::uint32_t length, std::size_t offset = 0);
 	void receive(std::uint64_t wr_id, ibv_sge);

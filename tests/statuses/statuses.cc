@@ -1,11 +1,13 @@
-// Every completion status that a peer's or a user's mistake must give: one row each (rows.cc), between two processes, with what both of
-// them must see.
+// Every completion status that a peer's or a user's mistake must give: one row each (rows.cc), between two processes,
+// with what both of them must see.
 //
-//     statuses [OPTION...] DEVICE [TARGET_DEVICE TARGET_NETNS]      runs the table; a line for each row that is not so, then the count
+//     statuses [OPTION...] DEVICE [TARGET_DEVICE TARGET_NETNS]      runs the table; a line for each row that is not so,
+//     then the count
 //     --list          prints what was seen in each row instead, tab-separated, and judges nothing
 //     --skip TEXT     leaves out the rows that have TEXT in their names
 //
-// Plain verbs: the same program runs on any RDMA device. With TARGET_NETNS, a file of a network namespace, the target lives there.
+// Plain verbs: the same program runs on any RDMA device. With TARGET_NETNS, a file of a network namespace, the target
+// lives there.
 #include <fcntl.h>
 #include <getopt.h>
 #include <sched.h>
@@ -60,12 +62,14 @@ void play_target(Side& side, const Options& options) {
 
 int judge(const char* name, const char* side, const Seen& expected, const Seen& seen, bool list) {
 	if (list) {
-		std::printf("%s\t%s\t%s\t%s\t%s\n", name, side, seen.completions.c_str(), seen.state.c_str(), seen.events.c_str());
+		std::printf(
+			"%s\t%s\t%s\t%s\t%s\n", name, side, seen.completions.c_str(), seen.state.c_str(), seen.events.c_str());
 		return 0;
 	}
 	if (seen == expected) return 0;
-	std::printf("%s: the %s saw [%s] %s [%s], and not [%s] %s [%s]\n", name, side, seen.completions.c_str(), seen.state.c_str(),
-		seen.events.c_str(), expected.completions.c_str(), expected.state.c_str(), expected.events.c_str());
+	std::printf("%s: the %s saw [%s] %s [%s], and not [%s] %s [%s]\n", name, side, seen.completions.c_str(),
+		seen.state.c_str(), seen.events.c_str(), expected.completions.c_str(), expected.state.c_str(),
+		expected.events.c_str());
 	return 1;
 }
 
@@ -98,7 +102,8 @@ int play_source(Side& side, const Options& options) {
 
 int main(int argc, char** argv) {
 	Options options;
-	static constexpr option known[] = {{"list", no_argument, nullptr, 'l'}, {"skip", required_argument, nullptr, 's'}, {}};
+	static constexpr option known[] = {
+		{"list", no_argument, nullptr, 'l'}, {"skip", required_argument, nullptr, 's'}, {}};
 	bool usage = false;
 	for (int c; (c = getopt_long(argc, argv, "", known, nullptr)) != -1;) {
 		options.list |= c == 'l';
@@ -127,7 +132,8 @@ int main(int argc, char** argv) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		if (count == 3) {
 			const int netns = open(words[2], O_RDONLY | O_CLOEXEC);
-			if (netns < 0 || setns(netns, CLONE_NEWNET)) throw Failure(std::string(words[2]) + ": " + std::strerror(errno));
+			if (netns < 0 || setns(netns, CLONE_NEWNET))
+				throw Failure(std::string(words[2]) + ": " + std::strerror(errno));
 		}
 		Side side(Side::target, sockets[1], words[count == 3 ? 1 : 0]);
 		play_target(side, options);

@@ -20,7 +20,9 @@ LIMIT_S = 120
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if not NIC.is_file():
-        pytest.fail(f"{NIC} is not there; `make build` makes it, and VERBENA_BUILD names another build folder", pytrace=False)
+        pytest.fail(
+            f"{NIC} is not there; `make build` makes it, and VERBENA_BUILD names another build folder", pytrace=False
+        )
     made = tmp_path_factory.mktemp("statuses") / "statuses"
     sources = [Path(__file__).with_name(name) for name in ("side.cc", "rows.cc", "statuses.cc")]
     flags = ["-std=c++20", "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-Wno-missing-field-initializers"]

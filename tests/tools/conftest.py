@@ -20,7 +20,10 @@ def shared_programs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Progra
 
 def made(folder: Path) -> Iterator[Programs]:
     if not (BUILD / "verbena").is_file():
-        pytest.fail(f"{BUILD}/verbena is not there; `make build` makes it, and VERBENA_BUILD names another build folder", pytrace=False)
+        pytest.fail(
+            f"{BUILD}/verbena is not there; `make build` makes it, and VERBENA_BUILD names another build folder",
+            pytrace=False,
+        )
     started = Programs(folder)
     yield started
     started.end_all()

@@ -22,9 +22,16 @@ class Filter(ctypes.Structure):
 
 def forbid_io_uring() -> None:
     """For this process and what it starts, as many containers do: a filter of system calls that refuses this one."""
-    lines = [(LOAD_WORD, 0, 0, 0), (JUMP_IF_EQUAL, 0, 1, SYSCALL), (RETURN, 0, 0, REFUSE | PERMISSION_DENIED), (RETURN, 0, 0, ALLOW)]
+    lines = [
+        (LOAD_WORD, 0, 0, 0),
+        (JUMP_IF_EQUAL, 0, 1, SYSCALL),
+        (RETURN, 0, 0, REFUSE | PERMISSION_DENIED),
+        (RETURN, 0, 0, ALLOW),
+    ]
     program = Filter(len(lines), b"".join(struct.pack("HBBI", *line) for line in lines))
-    if libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) or libc.prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, ctypes.byref(program)):
+    if libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) or libc.prctl(
+        PR_SET_SECCOMP, SECCOMP_MODE_FILTER, ctypes.byref(program)
+    ):
         raise OSError(ctypes.get_errno(), "no filter of system calls")
 
 

@@ -137,7 +137,9 @@ def children(pid: int) -> list[int]:
 
 
 def is_stopped(pid: int) -> bool:
-    return all(stat.read_text().rpartition(")")[2].split()[0] == "T" for stat in Path(f"/proc/{pid}/task").glob("*/stat"))
+    return all(
+        stat.read_text().rpartition(")")[2].split()[0] == "T" for stat in Path(f"/proc/{pid}/task").glob("*/stat")
+    )
 
 
 def stop(pid: int) -> None:

@@ -6,7 +6,19 @@ from pathlib import Path
 
 FIRST_COLUMNS = "experiment,mode,msg,window,iters,mops,gib"
 FURTHER_COLUMNS = (
-    *("op", "window_mode", "device", "mtu", "posted", "completed", "delivered", "lost", "duplicated", "reordered", "spread"),
+    *(
+        "op",
+        "window_mode",
+        "device",
+        "mtu",
+        "posted",
+        "completed",
+        "delivered",
+        "lost",
+        "duplicated",
+        "reordered",
+        "spread",
+    ),
     *("p50_us", "p99_us", "rtt_before_ns", "rtt_after_ns", "rtt_class", "validity", "reason", "repetitions"),
 )
 

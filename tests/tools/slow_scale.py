@@ -40,7 +40,9 @@ def test_20000_clients_that_all_arrive_at_once_all_succeed(programs: Programs) -
     """Each has the usual 10 s for its handshake, and they count from its own start."""
     clients = 20_000
     server = programs.start("echo_server", "--listen", "127.0.0.1", "--port", 0)
-    where = wait_until(lambda: re.search(r"listening at (127\.0\.0\.1:\d+)", server.out), "echo_server listens", alive=server)
+    where = wait_until(
+        lambda: re.search(r"listening at (127\.0\.0\.1:\d+)", server.out), "echo_server listens", alive=server
+    )
     words = ("performance_test", "-c", clients, "--handshakes", 0, "-d", 0, "-n", 1, "-s", where[1])
     check_good(programs.run(*words, limit_s=LIMIT_S), clients)
     ended = server.end()

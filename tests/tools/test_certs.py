@@ -40,7 +40,9 @@ def greet(server: ssl.SSLContext, client: ssl.SSLContext, name: str) -> bytes:
         thread.join()
 
 
-def contexts(folder: Path, server_name: str = "server", client_name: str = "client") -> tuple[ssl.SSLContext, ssl.SSLContext]:
+def contexts(
+    folder: Path, server_name: str = "server", client_name: str = "client"
+) -> tuple[ssl.SSLContext, ssl.SSLContext]:
     server = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=folder / "ca.pem")
     server.verify_mode = ssl.CERT_REQUIRED
     server.load_cert_chain(folder / f"{server_name}.pem", folder / f"{server_name}.key")

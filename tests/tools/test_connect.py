@@ -49,7 +49,9 @@ def test_a_device_can_be_named_and_one_that_is_not_there_is_said(programs: Progr
     assert programs.run(*BENCH, "--device", "vb_lo", *FEW, "--quiet").status == 0
 
 
-@pytest.mark.parametrize("wrong", [("--clients", "0"), ("--clients", "2000"), ("--count", "0"), ("--connect", "pigeon"), ("--once",)])
+@pytest.mark.parametrize(
+    "wrong", [("--clients", "0"), ("--clients", "2000"), ("--count", "0"), ("--connect", "pigeon"), ("--once",)]
+)
 def test_what_cannot_be_asked_is_a_usage_error(programs: Programs, wrong: tuple[str, ...]) -> None:
     assert programs.run(*BENCH, *wrong).status == 2
 
@@ -82,11 +84,21 @@ def test_two_hosts_count_alike(programs: Programs, two_hosts: NamespacePair, fam
         for side in (0, 1):
             two_hosts.ip(side, f"address replace fd00:77::{side + 1}/64 dev {INTERFACES[side]} nodad")
         host = "[fd00:77::1]"
-    serving = programs.start(*BENCH, "--listen", "--once", "--port", 0, within=lambda command: two_hosts.inside(0, command))
+    serving = programs.start(
+        *BENCH, "--listen", "--once", "--port", 0, within=lambda command: two_hosts.inside(0, command)
+    )
     port = wait_until(lambda: serving.err.partition("HOST:")[2].partition("'")[0], "the server listens", alive=serving)
     sent = two_hosts.udp_datagrams_sent(1)
     ran = programs.run(
-        *BENCH, "--peer", f"{host}:{port}", "--clients", 4, *FEW, "--json", "-", within=lambda command: two_hosts.inside(1, command)
+        *BENCH,
+        "--peer",
+        f"{host}:{port}",
+        "--clients",
+        4,
+        *FEW,
+        "--json",
+        "-",
+        within=lambda command: two_hosts.inside(1, command),
     )
     assert ran.status == 0, ran
     check_row(json.loads(ran.out)["rows"][0], 4, 2 * 20)

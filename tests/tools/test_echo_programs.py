@@ -65,12 +65,18 @@ def test_a_thousand_clients_that_all_arrive_at_once_all_succeed(programs: Progra
 def test_both_ends_say_once_what_they_run_on(programs: Programs) -> None:
     server, where = serve(programs)
     over = r"rc over vb_lo \([0-9a-f:.]+, MTU \d+\)"
-    assert len(re.findall(rf"^echo_server: listening at {where}, {over}, engine epoll", server.out, re.MULTILINE)) == 1, server.out
+    assert (
+        len(re.findall(rf"^echo_server: listening at {where}, {over}, engine epoll", server.out, re.MULTILINE)) == 1
+    ), server.out
     ran = programs.run("performance_test", "-c", 2, "-n", 1, "-s", where, "--json", "p.json")
     assert len(re.findall(rf"^path: {over}, connected by tls-psn$", ran.out, re.MULTILINE)) == 1, ran
     table = json.loads((programs.folder / "p.json").read_text())
     environment = table["environment"]
-    assert (environment["device"], table["rows"][0]["transport"]) == ("vb_lo", "rdma") and environment["gid"] and environment["mtu"]
+    assert (
+        (environment["device"], table["rows"][0]["transport"]) == ("vb_lo", "rdma")
+        and environment["gid"]
+        and environment["mtu"]
+    )
     ran = programs.run("performance_test", "-c", 2, "-n", 1, "--transport", "tcp")
     assert re.search(r"^path: tcp\+tls, connected by tls-psn$", ran.out, re.MULTILINE), ran
 
@@ -82,11 +88,14 @@ def test_messages_of_every_size(programs: Programs, clients_by: tuple[str, ...],
 
 @pytest.mark.parametrize("carrier", [("rdma",), ("tcp", "-m", 20_000)])
 def test_a_window_that_the_ends_cannot_buffer_holds_nobody_up(programs: Programs, carrier: tuple[object, ...]) -> None:
-    check_good(programs.run("performance_test", "-c", 2, "-n", 1500, "-t", 0, "--window", 1024, "--transport", *carrier), 2)
+    check_good(
+        programs.run("performance_test", "-c", 2, "-n", 1500, "-t", 0, "--window", 1024, "--transport", *carrier), 2
+    )
 
 
 @pytest.mark.parametrize(
-    "words", [["-c", "0"], ["-c", "-1"], ["-c", "ten"], ["-c", "100001"], ["-n", "0"], ["-m", "0"], ["-t", "-1"], ["--no-such"]]
+    "words",
+    [["-c", "0"], ["-c", "-1"], ["-c", "ten"], ["-c", "100001"], ["-n", "0"], ["-m", "0"], ["-t", "-1"], ["--no-such"]],
 )
 def test_what_cannot_be_meant_is_a_matter_of_usage(programs: Programs, words: list[str]) -> None:
     assert programs.run("performance_test", *words).status == 2
@@ -121,7 +130,11 @@ def test_a_server_that_is_told_to_end_does_so_within_two_seconds(programs: Progr
 def busy(programs: Programs, clients: int, where: str, by: tuple[str, ...] = ("performance_test",)) -> Program:
     """Clients in the midst of a run that does not end by itself."""
     program = programs.start(*by, "-c", clients, "-n", 1_000_000, "-t", 1, "-s", where)
-    wait_until(lambda: f"{clients} of {clients} clients are connected" in program.out, "the clients are connected", alive=program)
+    wait_until(
+        lambda: f"{clients} of {clients} clients are connected" in program.out,
+        "the clients are connected",
+        alive=program,
+    )
     return program
 
 
@@ -144,7 +157,9 @@ def test_a_server_that_is_killed_is_lost(programs: Programs, clients_by: tuple[s
 
 def test_another_user_is_not_trusted(programs: Programs, clients_by: tuple[str, ...], tmp_path: Path) -> None:
     server, where = serve(programs)
-    ran = programs.run(*clients_by, "-c", 2, "-n", 1, "-s", where, env=os.environ | {"XDG_CONFIG_HOME": str(tmp_path / "other")})
+    ran = programs.run(
+        *clients_by, "-c", 2, "-n", 1, "-s", where, env=os.environ | {"XDG_CONFIG_HOME": str(tmp_path / "other")}
+    )
     assert ran.status == 1 and "failures: 2 connect" in ran.out, ran
     check_good(programs.run(*clients_by, "-c", 2, "-n", 1, "-s", where), 2)
     assert server.running
@@ -221,7 +236,10 @@ def test_io_uring_serves_as_epoll_does(programs: Programs, connect: str) -> None
     needs_io_uring()
     server, where = serve(programs, "--engine", "uring")
     check_good(programs.run("performance_test", "-c", 100, "-n", 5, "-t", 1, "--connect", connect, "-s", where), 100)
-    check_good(programs.run("performance_test", "-c", 20, "-n", 5, "-t", 0, "--transport", "tcp", "-m", 200_000, "-s", where), 20)
+    check_good(
+        programs.run("performance_test", "-c", 20, "-n", 5, "-t", 0, "--transport", "tcp", "-m", 200_000, "-s", where),
+        20,
+    )
     ran = server.end()
     assert ran.status == 0 and "engine uring" in ran.out and not ran.err, ran
     assert "100 clients at most, 600 messages echoed, 0 lost" in ran.out, ran
@@ -254,13 +272,43 @@ def test_where_io_uring_is_forbidden_epoll_serves_and_says_so_once(programs: Pro
     server, where = serve(programs, "--engine", "uring", preexec_fn=forbid_io_uring)
     check_good(programs.run("performance_test", "-c", 2, "-n", 2, "-t", 0, "-s", where), 2)
     ran = server.end()
-    assert ran.err.count("io_uring is not to be had, epoll is used instead (io_uring_setup: Operation not permitted)") == 1, ran
+    assert (
+        ran.err.count("io_uring is not to be had, epoll is used instead (io_uring_setup: Operation not permitted)") == 1
+    ), ran
     assert "engine epoll" in ran.out
-    own = programs.run("performance_test", "-c", 2, "-n", 2, "-t", 0, "--engine", "uring", "--json", "p.json", preexec_fn=forbid_io_uring)
+    own = programs.run(
+        "performance_test",
+        "-c",
+        2,
+        "-n",
+        2,
+        "-t",
+        0,
+        "--engine",
+        "uring",
+        "--json",
+        "p.json",
+        preexec_fn=forbid_io_uring,
+    )
     check_good(own, 2)
     assert own.err.count("epoll is used instead") == 1 and "server: engine epoll" in own.out, own
     assert json.loads((programs.folder / "p.json").read_text())["rows"][0]["engine"] == "epoll"
-    bench = ("verbena", "bench", "scale", "--clients", 2, "--engine", "uring", "--messages", 2, "--reps", 1, "--json", "-", "--quiet")
+    bench = (
+        "verbena",
+        "bench",
+        "scale",
+        "--clients",
+        2,
+        "--engine",
+        "uring",
+        "--messages",
+        2,
+        "--reps",
+        1,
+        "--json",
+        "-",
+        "--quiet",
+    )
     ran = programs.run(*bench, preexec_fn=forbid_io_uring)
     row = json.loads(ran.out)["rows"][0]
     assert ran.status == 0 and row["validity"] == "n/a" and "io_uring is not to be had here" in row["reason"], ran
@@ -286,9 +334,24 @@ def numbers_of(programs: Programs, *options: str) -> dict[str, str]:
 
 def test_every_number_that_a_server_shows_is_an_option_of_that_name(programs: Programs) -> None:
     usual = numbers_of(programs)
-    words = {"engine": "uring", "recv_mode": "per_connection", "watermark": "close", "coalesce": "no", "fragments_on_heap": "yes"}
-    other = {name: words.get(name) or str(int(number) + 1) for name, number in usual.items()} | {"shared_queue_pairs_max": "7"}
-    assert {"handshake_timeout_ms", "handshakes_max", "units_low", "part_bytes", "tcp_buffer_max", "logical_window"} < set(usual)
+    words = {
+        "engine": "uring",
+        "recv_mode": "per_connection",
+        "watermark": "close",
+        "coalesce": "no",
+        "fragments_on_heap": "yes",
+    }
+    other = {name: words.get(name) or str(int(number) + 1) for name, number in usual.items()} | {
+        "shared_queue_pairs_max": "7"
+    }
+    assert {
+        "handshake_timeout_ms",
+        "handshakes_max",
+        "units_low",
+        "part_bytes",
+        "tcp_buffer_max",
+        "logical_window",
+    } < set(usual)
     for name, value in other.items():
         assert numbers_of(programs, f"--{name.replace('_', '-')}={value}")[name] == value != usual[name], name
 
@@ -299,13 +362,28 @@ def test_a_message_above_the_greatest_ends_its_connection(
     programs: Programs, server: tuple[object, ...], carrier: tuple[object, ...]
 ) -> None:
     _, where = serve(programs, "--message-max", "10K", *server)
-    words = ("performance_test", "-c", 2, "-n", 3, "-t", 0, "--transport", *carrier, "-s", where, *(("--qps", 1) if server else ()))
+    words = (
+        "performance_test",
+        "-c",
+        2,
+        "-n",
+        3,
+        "-t",
+        0,
+        "--transport",
+        *carrier,
+        "-s",
+        where,
+        *(("--qps", 1) if server else ()),
+    )
     check_good(programs.run(*words, "-m", 10_240), 2)
     ran = programs.run(*words, "-m", 10_241)
     assert ran.status == 1 and "2 lost" in ran.out, ran
 
 
-@pytest.mark.parametrize("option", ["--recv-mode=none", "--receive-depth=0", "--unit-bytes=16", "--send-depth=2", "--inline-max=x"])
+@pytest.mark.parametrize(
+    "option", ["--recv-mode=none", "--receive-depth=0", "--unit-bytes=16", "--send-depth=2", "--inline-max=x"]
+)
 def test_a_number_that_cannot_be_is_usage(programs: Programs, option: str) -> None:
     ran = programs.run("echo_server", option, "--print-config")
     assert ran.status == 2 and option.split("=")[0] in ran.err, ran
@@ -381,7 +459,9 @@ def test_a_server_of_logical_channels_serves_single_clients_too(programs: Progra
 
 def test_two_hosts(programs: Programs, clients_by: tuple[str, ...], two_hosts: NamespacePair) -> None:
     port = free_port()
-    server = programs.start("echo_server", "--port", port, "--insecure", within=lambda words: two_hosts.inside(0, words))
+    server = programs.start(
+        "echo_server", "--port", port, "--insecure", within=lambda words: two_hosts.inside(0, words)
+    )
     wait_until(lambda: "listening at" in server.out, "echo_server listens", alive=server)
     before = two_hosts.udp_datagrams_sent(1)
     words = (*clients_by, "-c", 20, "-n", 10, "-t", 0, "-s", f"{ADDRESSES[0]}:{port}", "--insecure")
@@ -390,7 +470,9 @@ def test_two_hosts(programs: Programs, clients_by: tuple[str, ...], two_hosts: N
     assert two_hosts.udp_datagrams_sent(1) - before > 200
 
 
-def test_clients_of_another_host_that_are_silent_for_a_while_are_still_there(programs: Programs, two_hosts: NamespacePair) -> None:
+def test_clients_of_another_host_that_are_silent_for_a_while_are_still_there(
+    programs: Programs, two_hosts: NamespacePair
+) -> None:
     port = free_port()
     words = ("echo_server", "--port", port, "--insecure", "--metrics-json", "m.json")
     server = programs.start(*words, within=lambda words: two_hosts.inside(0, words))
@@ -401,5 +483,7 @@ def test_clients_of_another_host_that_are_silent_for_a_while_are_still_there(pro
     families = json.loads((programs.folder / "m.json").read_text())
     frames = {each["labels"]["kind"]: each["value"] for each in families["verbena_frames_total"]["samples"]}
     assert frames["heartbeat"] > 0 and frames["credit"] == 0, frames
-    retries = [sample["value"] for name in families if "retr" in name or "rnr" in name for sample in families[name]["samples"]]
+    retries = [
+        sample["value"] for name in families if "retr" in name or "rnr" in name for sample in families[name]["samples"]
+    ]
     assert sum(retries) == 0, families

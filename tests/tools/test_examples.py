@@ -84,7 +84,9 @@ def test_a_wrong_q_key_is_sent_and_never_received(programs: Programs, built: Pat
     assert server.end().out.count("Hello") == 1
 
 
-@pytest.mark.parametrize("arguments", ["", "fe80::1 1", f"nonsense 1 {Q_KEY}", f"fe80::1 16777216 {Q_KEY}", "fe80::1 1 key"])
+@pytest.mark.parametrize(
+    "arguments", ["", "fe80::1 1", f"nonsense 1 {Q_KEY}", f"fe80::1 16777216 {Q_KEY}", "fe80::1 1 key"]
+)
 def test_wrong_arguments_end_with_the_usage(programs: Programs, built: Path, arguments: str) -> None:
     ran = programs.run(built / "ud_client", *arguments.split())
     assert ran.status == 2 and "usage: " in ran.err and "<server_gid> <server_qpn> <qkey>" in ran.err, ran
@@ -152,7 +154,9 @@ def test_a_connection_that_nobody_accepts_and_a_port_that_is_taken(programs: Pro
 
 
 @pytest.mark.parametrize("arguments", ["", "localhost", "127.0.0.1 port", "127.0.0.1 1 more"])
-def test_wrong_arguments_of_the_connected_pair_end_with_the_usage(programs: Programs, built: Path, arguments: str) -> None:
+def test_wrong_arguments_of_the_connected_pair_end_with_the_usage(
+    programs: Programs, built: Path, arguments: str
+) -> None:
     ran = programs.run(built / "rc_client", *arguments.split())
     assert ran.status == 2 and "usage: " in ran.err and "<server_ip> [port]" in ran.err, ran
     for wrong in ("0", "65536", "port", ""):

@@ -27,7 +27,9 @@ def judged(programs: Programs, file: Path) -> dict[tuple[str, int, int, str], tu
     ran = programs.run("verbena", "check", file, "--json")
     assert ran.status == 0, ran
     rows = json.loads(ran.out)["rows"]
-    return {(row["mode"], row["msg"], row["window"], row["window_mode"]): (row["validity"], row["reason"]) for row in rows}
+    return {
+        (row["mode"], row["msg"], row["window"], row["window_mode"]): (row["validity"], row["reason"]) for row in rows
+    }
 
 
 def test_the_published_table_has_exactly_its_three_faults(programs: Programs) -> None:
@@ -58,7 +60,12 @@ def test_our_own_table_with_one_figure_changed_cannot(programs: Programs, table:
     with open(table / "rows.csv", newline="") as file:
         rows = list(csv.DictReader(line for line in file if not line.startswith("#")))
     row = next(row for row in rows if row["mode"] == "RC")
-    changes = {"gib": str(2 * float(row["gib"])), "delivered": str(int(row["posted"]) + 1), "lost": "1", "duplicated": "1"}
+    changes = {
+        "gib": str(2 * float(row["gib"])),
+        "delivered": str(int(row["posted"]) + 1),
+        "lost": "1",
+        "duplicated": "1",
+    }
     for column, value in changes.items():
         forged = programs.folder / "forged.csv"
         with forged.open("w", newline="") as file:

@@ -30,11 +30,19 @@ def client(programs: Programs, where: str, *text: str, options: tuple[object, ..
     return programs.run("kv_client", where, lines(programs, "commands.txt", *text), *options)
 
 
-WAYS = [("eager", "read", "rdma"), ("rndv", "read", "rdma"), ("rndv", "write", "rdma"), ("auto", "read", "rdma"), ("auto", "read", "tcp")]
+WAYS = [
+    ("eager", "read", "rdma"),
+    ("rndv", "read", "rdma"),
+    ("rndv", "write", "rdma"),
+    ("auto", "read", "rdma"),
+    ("auto", "read", "tcp"),
+]
 
 
 @pytest.mark.parametrize(("proto", "form", "transport"), WAYS)
-def test_what_was_set_is_got_over_every_protocol_and_transport(programs: Programs, proto: str, form: str, transport: str) -> None:
+def test_what_was_set_is_got_over_every_protocol_and_transport(
+    programs: Programs, proto: str, form: str, transport: str
+) -> None:
     _, where = serve(programs)
     large = "x" * 100_000
     ran = client(
@@ -107,7 +115,13 @@ def test_sixteen_sets_of_a_client_are_under_way_at_once(programs: Programs) -> N
 
 def test_the_sets_of_one_key_keep_their_order(programs: Programs) -> None:
     _, where = serve(programs)
-    ran = client(programs, where, *(f"SET key {'v' * (i * 97 % 9000)}{i}" for i in range(300)), "GET key", options=("--outstanding", 64))
+    ran = client(
+        programs,
+        where,
+        *(f"SET key {'v' * (i * 97 % 9000)}{i}" for i in range(300)),
+        "GET key",
+        options=("--outstanding", 64),
+    )
     assert ran.status == 0 and ran.out.lstrip("v") == "299\n", ran
 
 
@@ -137,7 +151,9 @@ def test_another_server_is_told_from_a_store(programs: Programs) -> None:
 
 def test_a_full_store_refuses_and_stays_up(programs: Programs) -> None:
     server, where = serve(programs, "--memory", "1M")
-    ran = client(programs, where, *(f"SET key{i} {'v' * 50_000}" for i in range(40)), "GET key0", options=("--outstanding", 1))
+    ran = client(
+        programs, where, *(f"SET key{i} {'v' * 50_000}" for i in range(40)), "GET key0", options=("--outstanding", 1)
+    )
     assert ran.status == 1 and "the store is full" in ran.err and ran.out == "v" * 50_000 + "\n", ran
     assert client(programs, where, "DEL key0", "SET another value", "GET another").out == "value\n"
     assert server.running
@@ -183,10 +199,14 @@ def test_the_help_tells_the_real_defaults(programs: Programs) -> None:
     port = re.search(r"--port .*=(\d+)", told)
     assert port
     wait_until(lambda: f"listening at 127.0.0.77:{port[1]}," in by_default.out, "it listens", alive=by_default)
-    assert client(programs, "127.0.0.77", "SET key value", "GET key").out == "value\n", "the client's default is the same"
+    assert client(programs, "127.0.0.77", "SET key value", "GET key").out == "value\n", (
+        "the client's default is the same"
+    )
 
 
-@pytest.mark.parametrize("words", [["--port", "70000"], ["--memory", "lots"], ["--rx-depth", "1"], ["--no-such"], ["--value-max", "65M"]])
+@pytest.mark.parametrize(
+    "words", [["--port", "70000"], ["--memory", "lots"], ["--rx-depth", "1"], ["--no-such"], ["--value-max", "65M"]]
+)
 def test_what_cannot_be_meant_is_a_matter_of_usage(programs: Programs, words: list[str]) -> None:
     assert programs.run("kv_server", *words).status == 2
 
@@ -269,5 +289,11 @@ def test_the_c_library_exports_its_own_names_only(programs: Programs) -> None:
     names = subprocess.run(
         ["nm", "-D", "--defined-only", str(BUILD / "libverbena-kv.so")], capture_output=True, text=True, check=True
     ).stdout
-    assert {line.split()[-1] for line in names.splitlines()} >= {"kv_open", "kv_set", "kv_get", "kv_release", "kv_close"}
+    assert {line.split()[-1] for line in names.splitlines()} >= {
+        "kv_open",
+        "kv_set",
+        "kv_get",
+        "kv_release",
+        "kv_close",
+    }
     assert all(line.split()[-1].startswith("kv_") for line in names.splitlines()), names

@@ -20,12 +20,28 @@ def cpu_ticks(pid: int) -> int:
 
 
 def rows_of(text: str) -> list[dict[str, str]]:
-    return list(csv.DictReader(io.StringIO("".join(line for line in text.splitlines(keepends=True) if not line.startswith("#")))))
+    return list(
+        csv.DictReader(
+            io.StringIO("".join(line for line in text.splitlines(keepends=True) if not line.startswith("#")))
+        )
+    )
 
 
 def test_every_protocol_is_measured_and_says_what_it_did(programs: Programs) -> None:
     ran = programs.run(
-        "verbena", "bench", "kv", "--sizes", "64,64K", "--window", "1,8", "--rndv", "read,write", *QUICK, "--csv", "-", limit_s=60
+        "verbena",
+        "bench",
+        "kv",
+        "--sizes",
+        "64,64K",
+        "--window",
+        "1,8",
+        "--rndv",
+        "read,write",
+        *QUICK,
+        "--csv",
+        "-",
+        limit_s=60,
     )
     assert ran.status == 0, ran
     rows = rows_of(ran.out)
@@ -86,12 +102,27 @@ def test_several_clients_share_the_operations_of_a_run(programs: Programs) -> No
 def test_each_parameter_is_swept_by_itself_and_the_report_judges_it(programs: Programs) -> None:
     words = ("--sensitivity", "depth,warmup,iters", "--sizes", "64", "--ops", "set", "--proto", "eager", "--window", 1)
     ran = programs.run(
-        "verbena", "bench", "kv", *words, "--reps", 1, "--seconds-max", 20, "--quiet", "--csv", "-", "--json", "kv.json", limit_s=120
+        "verbena",
+        "bench",
+        "kv",
+        *words,
+        "--reps",
+        1,
+        "--seconds-max",
+        20,
+        "--quiet",
+        "--csv",
+        "-",
+        "--json",
+        "kv.json",
+        limit_s=120,
     )
     assert ran.status == 0, ran
     rows = rows_of(ran.out)
     columns = {"depth": "rx_depth", "warmup": "warmup", "iters": "iters"}
-    swept = {varied: [int(row[column]) for row in rows if row["varied"] == varied] for varied, column in columns.items()}
+    swept = {
+        varied: [int(row[column]) for row in rows if row["varied"] == varied] for varied, column in columns.items()
+    }
     assert swept == {
         "depth": [16, 64, 256, 1024, 6000],
         "warmup": [0, 1, 10, 50, 500, 5000],
@@ -103,7 +134,9 @@ def test_each_parameter_is_swept_by_itself_and_the_report_judges_it(programs: Pr
         assert row["tx_depth"] == row["rx_depth"] and row["validity"] != "invalid", row
     page = programs.run("verbena", "report", "kv.json", "-o", "kv.html", "--plots", "plots", limit_s=120)
     assert page.status == 0, page
-    assert {path.stem for path in (programs.folder / "plots").iterdir()} >= {f"sensitivity_{varied}" for varied in columns}
+    assert {path.stem for path in (programs.folder / "plots").iterdir()} >= {
+        f"sensitivity_{varied}" for varied in columns
+    }
 
 
 def test_one_sided_gets_take_no_message_and_are_rows_of_their_own(programs: Programs) -> None:
@@ -136,7 +169,9 @@ def test_clients_that_stand_still_cost_the_others_no_operation(programs: Program
     rows = rows_of(ran.out)
     assert [row["stalled"] for row in rows] == ["0", "2"] * 4
     assert all((row["p99_times_alone"] == "") == (row["stalled"] == "0") for row in rows), rows
-    assert all(float(row["p99_times_alone_low"]) <= float(row["p99_times_alone"]) for row in rows if row["stalled"] == "2"), rows
+    assert all(
+        float(row["p99_times_alone_low"]) <= float(row["p99_times_alone"]) for row in rows if row["stalled"] == "2"
+    ), rows
     assert all(row["iters"] == "300" and row["validity"] != "invalid" for row in rows), rows
     (programs.folder / "own.csv").write_text(ran.out)
     checked = json.loads(programs.run("verbena", "check", "own.csv", "--json").out)
@@ -144,7 +179,21 @@ def test_clients_that_stand_still_cost_the_others_no_operation(programs: Program
 
 
 def test_an_interrupted_run_keeps_what_it_has_measured(programs: Programs) -> None:
-    words = ("--sizes", "1:4K", "--proto", "auto", "--window", "1", "--reps", 100, "--iters", 2000, "--quiet", "--json", "kv.json")
+    words = (
+        "--sizes",
+        "1:4K",
+        "--proto",
+        "auto",
+        "--window",
+        "1",
+        "--reps",
+        100,
+        "--iters",
+        2000,
+        "--quiet",
+        "--json",
+        "kv.json",
+    )
     running = programs.start("verbena", "bench", "kv", *words, "--csv", "kv.csv")
     clients = wait_until(lambda: children(running.pid)[1:], "its processes run", alive=running)[0]
     wait_until(lambda: cpu_ticks(clients) > 50, "some runs are done", alive=running)
@@ -183,7 +232,12 @@ def test_the_published_table_is_judged(programs: Programs) -> None:
     assert ran.status == 0, ran
     judged = json.loads(ran.out)
     bad = {(row["validity"], row["op"], row["value_bytes"]) for row in judged["rows"] if row["validity"] != "valid"}
-    assert bad == {("suspect", "SET", 262144), ("suspect", "GET", 4), ("suspect", "GET", 2048), ("mislabelled", "GET", 4096)}
+    assert bad == {
+        ("suspect", "SET", 262144),
+        ("suspect", "GET", 4),
+        ("suspect", "GET", 2048),
+        ("mislabelled", "GET", 4096),
+    }
     assert "no size has both protocols" in judged["remarks"][0]
 
 

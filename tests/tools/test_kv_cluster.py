@@ -75,7 +75,9 @@ def name_of(member: Program) -> str:
 
 
 def join(programs: Programs, prefix: str, *options: object) -> Program:
-    program = programs.start("kv_server", "--listen", HOST, "--port", 0, "--join", prefix, "--join-lease-s", 1, *options)
+    program = programs.start(
+        "kv_server", "--listen", HOST, "--port", 0, "--join", prefix, "--join-lease-s", 1, *options
+    )
     wait_until(lambda: "joined" in program.out, "it has joined", alive=program)
     return program
 
@@ -136,7 +138,9 @@ def test_a_member_that_cannot_be_reached_costs_its_own_keys(programs: Programs, 
     refused = {int(number) for number in re.findall(r"commands\.txt:(\d+): ", ran.err)}
     assert ran.status == 1 and ran.seconds < LIMIT_S, ran
     # What was refused as a SET was also refused as a GET, and everything else was served.
-    assert {number for number in refused if number > KEYS} == {number + KEYS for number in refused if number <= KEYS}, ran
+    assert {number for number in refused if number > KEYS} == {number + KEYS for number in refused if number <= KEYS}, (
+        ran
+    )
     assert KEYS / 6 < len(refused) / 2 < KEYS * 5 / 6
     assert ran.out.splitlines() == [f"v{i}" for i in range(KEYS) if i + 1 not in refused]
 
@@ -146,7 +150,9 @@ def test_a_member_whose_name_was_taken_away_is_one_again(programs: Programs, etc
     server = join(programs, etcd)
     ask(etcd, "deleterange", name_of(server))
     assert client(programs, etcd, "GET key").status == 1, "it is no member any more"
-    wait_until(lambda: client(programs, etcd, "GET key").status == 0, "it has renewed its lease and its name", alive=server)
+    wait_until(
+        lambda: client(programs, etcd, "GET key").status == 0, "it has renewed its lease and its name", alive=server
+    )
 
 
 def test_no_set_fails_because_its_server_leaves_meanwhile(programs: Programs, etcd: str) -> None:
@@ -204,7 +210,9 @@ def test_a_server_that_joins_has_a_name_that_can_be_reached(programs: Programs, 
         assert ran.status == 2 and "--name" in ran.err, ran
 
 
-def test_a_server_ends_within_two_seconds_also_when_etcd_stands_still(programs: Programs, etcd_program: tuple[Program, str]) -> None:
+def test_a_server_ends_within_two_seconds_also_when_etcd_stands_still(
+    programs: Programs, etcd_program: tuple[Program, str]
+) -> None:
     program, prefix = etcd_program
     server = join(programs, prefix)
     stop(program.pid)
@@ -218,7 +226,10 @@ def test_a_prefix_that_is_none_and_an_etcd_that_is_not_there_are_said(programs: 
     ran = programs.run("kv_server", "--listen", HOST, "--port", 0, "--join", "zookeeper://x/y")
     assert ran.status == 2 and "etcd://HOST" in ran.err, ran
     where = f"etcd://{HOST}:{free_port()}/kv"
-    for ran in (client(programs, where, "GET key"), programs.run("kv_server", "--listen", HOST, "--port", 0, "--join", where)):
+    for ran in (
+        client(programs, where, "GET key"),
+        programs.run("kv_server", "--listen", HOST, "--port", 0, "--join", where),
+    ):
         assert ran.status == 1 and "etcd at" in ran.err, ran
 
 
@@ -227,6 +238,12 @@ def test_every_way_of_travelling_is_shared(programs: Programs, way: tuple[str, .
     served = [serve(programs) for _ in range(3)]
     where = ",".join(each for _, each in served)
     values = {f"key{i}": str(i) * (i * 500) for i in range(1, 40)}
-    ran = client(programs, where, *(f"SET {key} {value}" for key, value in values.items()), *(f"GET {key}" for key in values), options=way)
+    ran = client(
+        programs,
+        where,
+        *(f"SET {key} {value}" for key, value in values.items()),
+        *(f"GET {key}" for key in values),
+        options=way,
+    )
     assert ran.status == 0 and ran.out.splitlines() == list(values.values()), ran.err
     assert Counter(keys_of(server) > 0 for server, _ in served) == {True: 3}

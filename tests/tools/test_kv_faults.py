@@ -35,12 +35,19 @@ def kill_once_all_are_busy(server: Program, clients: dict[int, Program], operati
         assert ran.status == LOST, ran
 
 
-@pytest.mark.parametrize(("protocol", "form"), [("auto", "read"), ("rndv", "read"), ("rndv", "write"), ("onesided", "read")])
-def test_each_life_of_a_server_that_is_killed_is_linearizable(programs: Programs, history_program: Path, protocol: str, form: str) -> None:
+@pytest.mark.parametrize(
+    ("protocol", "form"), [("auto", "read"), ("rndv", "read"), ("rndv", "write"), ("onesided", "read")]
+)
+def test_each_life_of_a_server_that_is_killed_is_linearizable(
+    programs: Programs, history_program: Path, protocol: str, form: str
+) -> None:
     """Its memory is lost with it: each life begins with nothing."""
     for life in range(3):
         server, where = serve(programs, "--one-sided", "16M")
-        clients = {i: programs.start(history_program, where, i, 30, 3, protocol, form) for i in range(life * 10 + 1, life * 10 + 5)}
+        clients = {
+            i: programs.start(history_program, where, i, 30, 3, protocol, form)
+            for i in range(life * 10 + 1, life * 10 + 5)
+        }
         kill_once_all_are_busy(server, clients)
         check(histories(clients, servers_end=True), keys=3, at_least=200)
 
@@ -50,7 +57,10 @@ def test_what_was_acknowledged_is_there_after_the_server_was_killed(programs: Pr
     clients: dict[int, Program] = {}
     for life in range(4):
         server, where = serve(programs, "--data", "store", "--one-sided", "16M")
-        ours = {i: programs.start(history_program, where, i, 30, 3, "onesided", "read") for i in range(life * 10 + 1, life * 10 + 5)}
+        ours = {
+            i: programs.start(history_program, where, i, 30, 3, "onesided", "read")
+            for i in range(life * 10 + 1, life * 10 + 5)
+        }
         kill_once_all_are_busy(server, ours)
         clients |= ours
     server, where = serve(programs, "--data", "store")
@@ -85,7 +95,9 @@ def test_a_folder_belongs_to_one_server_and_must_fit_into_its_memory(programs: P
 def test_a_server_that_can_keep_nothing_more_acknowledges_nothing_more(programs: Programs) -> None:
     """The file may not grow beyond a limit, as on a full disk."""
     limit = ["prlimit", "--fsize=3000000", "sh", "-c", "trap '' XFSZ; exec \"$@\"", "sh"]
-    server = programs.start("kv_server", "--listen", HOST, "--port", 0, "--data", "store", within=lambda command: [*limit, *command])
+    server = programs.start(
+        "kv_server", "--listen", HOST, "--port", 0, "--data", "store", within=lambda command: [*limit, *command]
+    )
     found = wait_until(lambda: re.search(r"listening at [\d.]+:(\d+)", server.out), "kv_server listens", alive=server)
     ran = client(programs, f"{HOST}:{found[1]}", *(f"SET key{i} {'v' * 50_000}" for i in range(200)))
     assert ran.status == 1, ran
@@ -100,7 +112,9 @@ def test_a_server_that_can_keep_nothing_more_acknowledges_nothing_more(programs:
     assert 10 < len(there) < 200
 
 
-def test_what_is_read_from_a_client_that_stands_still_is_held_for_a_time(programs: Programs, history_program: Path) -> None:
+def test_what_is_read_from_a_client_that_stands_still_is_held_for_a_time(
+    programs: Programs, history_program: Path
+) -> None:
     """It is stopped while the server reads its value: its connection ends, and what it held is free again."""
     server, where = serve(programs, "--lease-ms", 200, "--memory", "8M")
     # Between two SETs nothing is read from it: then another one is stopped.
@@ -109,7 +123,11 @@ def test_what_is_read_from_a_client_that_stands_still_is_held_for_a_time(program
         wait_until(lambda each=still: each.out.count("\n") > 20, "it has begun", alive=still)
         stop(still.pid)
         patience = time.monotonic() + 1.5
-        wait_until(lambda until=patience: "stands still" in server.err or time.monotonic() > until, "it is given up, or idle", alive=server)
+        wait_until(
+            lambda until=patience: "stands still" in server.err or time.monotonic() > until,
+            "it is given up, or idle",
+            alive=server,
+        )
         if "stands still" in server.err:
             break
         still.kill()
@@ -133,10 +151,14 @@ def test_two_hosts_have_one_history_over_a_wire_that_loses_packets(
     wire_of_two_percent_loss: NamespacePair, programs: Programs, history_program: Path, protocol: str, form: str
 ) -> None:
     inside = [lambda command, side=side: wire_of_two_percent_loss.inside(side, command) for side in (0, 1)]
-    server = programs.start("kv_server", "--listen", ADDRESSES[0], "--port", 7472, "--one-sided", "16M", within=inside[0])
+    server = programs.start(
+        "kv_server", "--listen", ADDRESSES[0], "--port", 7472, "--one-sided", "16M", within=inside[0]
+    )
     wait_until(lambda: "listening" in server.out, "kv_server listens", alive=server)
     where = f"{ADDRESSES[0]}:7472"
-    clients = {i: programs.start(history_program, where, i, 3, 3, protocol, form, within=inside[i % 2]) for i in range(1, 5)}
+    clients = {
+        i: programs.start(history_program, where, i, 3, 3, protocol, form, within=inside[i % 2]) for i in range(1, 5)
+    }
     for each in clients.values():
         ran = each.finish()
         assert ran.status == 0, ran
@@ -204,7 +226,9 @@ def test_it_is_linearizable_while_tcp_connections_are_cut(programs: Programs, hi
     check(histories(clients, servers_end=True), keys=3, at_least=500)
 
 
-def test_a_client_that_stands_still_in_mid_rendezvous_holds_up_nobody(programs: Programs, history_program: Path) -> None:
+def test_a_client_that_stands_still_in_mid_rendezvous_holds_up_nobody(
+    programs: Programs, history_program: Path
+) -> None:
     """With short leases, so that what it was lent is taken back while the others work; when it goes on its connection is broken."""
     server, where = serve(programs, "--lease-ms", 1000, "--memory", "64M")
     still = [programs.start(history_program, where, i, 60, 3, "rndv", form) for i, form in ((1, "read"), (2, "write"))]

@@ -27,7 +27,16 @@ def test_a_program_builds_against_an_installation_that_was_moved(programs: Progr
         check=True,
     ).stdout.split()
     program = programs.folder / "published"
-    words = [shutil.which("cc"), "-Wall", "-Wextra", "-Werror", ROOT / "examples" / "kv" / "published.c", "-o", program, *flags]
+    words = [
+        shutil.which("cc"),
+        "-Wall",
+        "-Wextra",
+        "-Werror",
+        ROOT / "examples" / "kv" / "published.c",
+        "-o",
+        program,
+        *flags,
+    ]
     built = programs.run(*words)
     assert built.status == 0, built
     _, where = serve(programs)

@@ -65,7 +65,9 @@ ONE_WRITER = [write((1, 1), 0, 1), write(GONE, 2, 3), write((1, 3), 4, 5), write
         ([read((1, 3), 4.2, 6.5), read(None, 4.5, 6.6), read((1, 3), 6.7, 6.8)], [(1, 3), GONE, (1, 3)]),
     ],
 )
-def test_a_read_that_found_nothing_found_the_first_absence_that_it_can(reads: list[Operation], values: list[object]) -> None:
+def test_a_read_that_found_nothing_found_the_first_absence_that_it_can(
+    reads: list[Operation], values: list[object]
+) -> None:
     named = name_absences([*ONE_WRITER, *reads])
     assert [each.value for each in named if not each.is_write] == values
     assert violation(named) is None
@@ -92,7 +94,8 @@ def history_program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("protocol", "form"), [("eager", "read"), ("rndv", "read"), ("rndv", "write"), ("auto", "read"), ("onesided", "read")]
+    ("protocol", "form"),
+    [("eager", "read"), ("rndv", "read"), ("rndv", "write"), ("auto", "read"), ("onesided", "read")],
 )
 def test_it_is_linearizable_for_each_key_while_clients_are_killed(
     programs: Programs, history_program: Path, protocol: str, form: str
@@ -160,7 +163,12 @@ def test_a_million_overwrites_leave_memory_and_registrations_as_they_were(progra
     client = programs.start(program, where, 1_000_000)
     resident = []
     for tenths in (1, 8):
-        wait_until(lambda tenths=tenths: client.out.count("\n") >= tenths, f"{tenths} tenths are done", alive=client, limit_s=120)
+        wait_until(
+            lambda tenths=tenths: client.out.count("\n") >= tenths,
+            f"{tenths} tenths are done",
+            alive=client,
+            limit_s=120,
+        )
         resident.append([resident_kib(each.pid) for each in (server, client)])
     ran = client.finish(limit_s=60)
     assert ran.status == 0, ran

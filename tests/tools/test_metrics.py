@@ -30,7 +30,12 @@ def scrape(port: int) -> dict[str, Metric]:
 
 
 def value(families: dict[str, Metric], name: str, **labels: str) -> float:
-    found = [sample.value for family in families.values() for sample in family.samples if sample.name == name and sample.labels == labels]
+    found = [
+        sample.value
+        for family in families.values()
+        for sample in family.samples
+        if sample.name == name and sample.labels == labels
+    ]
     assert len(found) == 1, (name, labels, found)
     return found[0]
 
@@ -50,7 +55,9 @@ def test_what_a_server_counts(programs: Programs) -> None:
     assert value(families, "verbena_channels_total", event="opened") == 20
     assert value(families, "verbena_rdma_resources", type="cq") == 1
     assert value(families, "verbena_echo_service_seconds_count") == 200
-    buckets = [sample.value for sample in families["verbena_echo_service_seconds"].samples if sample.name.endswith("_bucket")]
+    buckets = [
+        sample.value for sample in families["verbena_echo_service_seconds"].samples if sample.name.endswith("_bucket")
+    ]
     assert buckets == sorted(buckets) and buckets[-1] == 200 and len(buckets) == 28
     assert families["verbena_echoes"].type == "counter" and families["verbena_clients"].type == "gauge"
     for family in families.values():
@@ -88,7 +95,9 @@ def test_errors_by_status_and_set_ups_by_cause(programs: Programs) -> None:
     clients.finish()
     assert programs.run("performance_test", "-c", 2, "-n", 1, "-s", where, "--insecure").status == 1
     lost = wait_until(
-        lambda: (families := scrape(port)) and value(families, "verbena_clients_lost_total") == 5 and families, "all are lost", alive=server
+        lambda: (families := scrape(port)) and value(families, "verbena_clients_lost_total") == 5 and families,
+        "all are lost",
+        alive=server,
     )
     by_status = {sample.labels["status"]: sample.value for sample in lost["verbena_channel_errors"].samples}
     assert sum(by_status.values()) == 5 and "transport retry counter exceeded" in by_status, by_status
@@ -107,7 +116,9 @@ def test_a_broken_channel_that_no_completion_told_of_is_counted_by_what_broke_it
 
 
 @pytest.mark.parametrize(("mode", "shared_queues"), [("srq", 1), ("per_connection", 0)])
-def test_the_objects_of_the_verbs_are_counted_as_they_were_made(programs: Programs, mode: str, shared_queues: int) -> None:
+def test_the_objects_of_the_verbs_are_counted_as_they_were_made(
+    programs: Programs, mode: str, shared_queues: int
+) -> None:
     server, where, port = serve(programs, "--recv-mode", mode, "--max-clients", 10)
     clients = programs.start("performance_test", "-c", 3, "-n", 1_000_000, "-t", 1, "-s", where)
     wait_until(lambda: value(scrape(port), "verbena_echoes_total") > 0, "echoes come", alive=clients)
@@ -121,7 +132,9 @@ def test_the_objects_of_the_verbs_are_counted_as_they_were_made(programs: Progra
 def names_of_a_run(programs: Programs, options: tuple[object, ...], share: tuple[object, ...]) -> set[str]:
     """What a server and its clients have while they run, and after clients were killed and others refused."""
     server, where, port = serve(programs, *options)
-    clients = programs.start("performance_test", "-c", 20, "-n", 1_000_000, "-t", 1, "-s", where, "--metrics", 0, *share)
+    clients = programs.start(
+        "performance_test", "-c", 20, "-n", 1_000_000, "-t", 1, "-s", where, "--metrics", 0, *share
+    )
     own = wait_until(lambda: re.search(r"metrics at port (\d+)", clients.out), "metrics are served", alive=clients)
     theirs = int(own[1])
     wait_until(lambda: value(scrape(theirs), "verbena_round_trip_seconds_count") > 0, "echoes come", alive=clients)

@@ -31,7 +31,9 @@ class Server:
         return HOST, "--port", self.port
 
     def says(self, what: str, times: int = 1) -> None:
-        wait_until(lambda: len(re.findall(what, self.program.out)) >= times, f"the server says '{what}'", alive=self.program)
+        wait_until(
+            lambda: len(re.findall(what, self.program.out)) >= times, f"the server says '{what}'", alive=self.program
+        )
 
 
 def serve(programs: Programs, *options: object) -> Server:
@@ -57,7 +59,9 @@ def endless(programs: Programs, server: Server, *options: object) -> Program:
 
 def check_good(ran: Ran, messages: int, op: str = "send", msg: int = 64, window: int = 64) -> None:
     assert (ran.status, ran.err) == (0, ""), ran
-    assert ran.out.startswith(f"{CONNECTED}[RC Client] {messages} messages of {msg} B complete ({op}, window {window}).\n"), ran
+    assert ran.out.startswith(
+        f"{CONNECTED}[RC Client] {messages} messages of {msg} B complete ({op}, window {window}).\n"
+    ), ran
     whose = "Read right" if op == "read" else "The receiver has"
     figures = rf"\[RC Client\] {whose} {messages} of {messages}: 0 lost, 0 duplicated, 0 reordered, 0 damaged, (\S+) Mops, (\S+) GiB/s"
     said = re.search(figures, ran.out)
@@ -72,7 +76,11 @@ def test_each_operation_is_verified_to_the_last_message(programs: Programs, op: 
     server = serve(programs)
     check_good(transfer(programs, server, "--op", op), 10_000, op)
     check_good(transfer(programs, server, "--op", op, "--msg", "4K", "--window", 4, "--iters", 500), 500, op, 4096, 4)
-    server.says("until it left" if op == "read" else f"500 delivered by {op}, 0 lost of 500, 0 duplicated, 0 reordered, 0 damaged, ")
+    server.says(
+        "until it left"
+        if op == "read"
+        else f"500 delivered by {op}, 0 lost of 500, 0 duplicated, 0 reordered, 0 damaged, "
+    )
     ran = server.program.end()
     assert (ran.status, ran.err, ran.out.count("] Client ")) == (0, "", 2), ran
 
@@ -88,7 +96,9 @@ def test_between_two_hosts(programs: Programs, two_hosts: NamespacePair, op: str
     server = programs.start("rc_server", "--once", within=lambda command: two_hosts.inside(0, command))
     wait_until(lambda: "listening" in server.out, "rc_server listens", alive=server)
     sent = two_hosts.udp_datagrams_sent(1)
-    ran = programs.run("rc_client", ADDRESSES[0], "--iters", 2000, "--op", op, within=lambda command: two_hosts.inside(1, command))
+    ran = programs.run(
+        "rc_client", ADDRESSES[0], "--iters", 2000, "--op", op, within=lambda command: two_hosts.inside(1, command)
+    )
     check_good(ran, 2000, op)
     assert server.finish().status == 0
     assert two_hosts.udp_datagrams_sent(1) > sent

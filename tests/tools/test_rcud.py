@@ -52,7 +52,11 @@ def test_the_receiver_has_all_of_rc_and_all_of_ud_with_credits(sweep: tuple[Path
     for row in measured:
         check_account(row, 2 * 2000)
         assert float(row["p50_us"]) <= float(row["p99_us"])
-        assert row["rtt_class"] in ("smt", "near", "far", "mixed") and float(row["rtt_before_ns"]) > 0 and float(row["rtt_after_ns"]) > 0
+        assert (
+            row["rtt_class"] in ("smt", "near", "far", "mixed")
+            and float(row["rtt_before_ns"]) > 0
+            and float(row["rtt_after_ns"]) > 0
+        )
         rates = [float(rate) for rate in row["repetitions"].split(";")]
         assert len(rates) == 2 and min(rates) <= float(row["mops"]) <= max(rates)
 
@@ -110,7 +114,9 @@ def test_markdown_is_aligned_with_three_digits(sweep: tuple[Path, Ran]) -> None:
 
 
 def test_credits_hold_the_sender_to_a_slow_receiver_and_nothing_is_lost(programs: Programs) -> None:
-    ran, rows = measure(programs, "--sizes", 64, "--windows", "4,64", "--window-mode", "credit", "--receiver-delay-ns", 20000, *FEW)
+    ran, rows = measure(
+        programs, "--sizes", 64, "--windows", "4,64", "--window-mode", "credit", "--receiver-delay-ns", 20000, *FEW
+    )
     assert ran.status == 0, ran
     assert len(rows) == 4
     for row in rows:
@@ -128,7 +134,9 @@ def test_a_local_window_over_ud_loses_at_a_slow_receiver_and_the_row_is_suspect(
 
 
 def test_segmented_ud_is_labelled_and_delivers_whole_messages(programs: Programs) -> None:
-    ran, rows = measure(programs, "--modes", "ud", "--sizes", "4K,8K", "--windows", 4, "--ud-oversize", "segment", *QUICK)
+    ran, rows = measure(
+        programs, "--modes", "ud", "--sizes", "4K,8K", "--windows", 4, "--ud-oversize", "segment", *QUICK
+    )
     assert ran.status == 0, ran
     assert [row["mode"] for row in rows] == ["UD", "UD-seg", "UD", "UD-seg"]
     for row in rows:
@@ -149,13 +157,17 @@ def test_raw_ud_above_the_mtu_delivers_nothing_and_is_invalid(programs: Programs
 
 @pytest.mark.parametrize("options", [pytest.param([], id="polled"), pytest.param(["--passive-target"], id="passive")])
 def test_writes_and_reads_are_a_column_and_checked_to_the_last(programs: Programs, options: list[str]) -> None:
-    ran, rows = measure(programs, "--ops", "write,read", "--modes", "rc,ud", "--sizes", "64,8K", "--windows", "4", *QUICK, *options)
+    ran, rows = measure(
+        programs, "--ops", "write,read", "--modes", "rc,ud", "--sizes", "64,8K", "--windows", "4", *QUICK, *options
+    )
     assert ran.status == 0, ran
     for op in ("write", "read"):
         for window_mode in ("local", "credit"):
             for msg in (64, 8192):
                 check_account(only(rows, mode="RC", op=op, window_mode=window_mode, msg=msg), 2 * 2000)
-                assert only(rows, mode="UD", op=op, window_mode=window_mode, msg=msg)["reason"] == f"UD has no RDMA {op}"
+                assert (
+                    only(rows, mode="UD", op=op, window_mode=window_mode, msg=msg)["reason"] == f"UD has no RDMA {op}"
+                )
 
 
 def test_rc_connected_by_rdma_cm_counts_the_same_and_ud_stays_as_it_is(programs: Programs) -> None:
@@ -216,7 +228,9 @@ def test_a_device_that_is_not_there_is_named(programs: Programs) -> None:
 
 
 def test_a_table_that_cannot_be_written_is_a_failure(programs: Programs) -> None:
-    ran = programs.run(*BENCH, "--sizes", 64, "--windows", 4, "--iters", 100, "--reps", 1, "--csv", "/no/such/folder/rows.csv")
+    ran = programs.run(
+        *BENCH, "--sizes", 64, "--windows", 4, "--iters", 100, "--reps", 1, "--csv", "/no/such/folder/rows.csv"
+    )
     assert ran.status == 1 and "/no/such/folder/rows.csv" in ran.err, ran
 
 

@@ -27,15 +27,32 @@ def delivered(receiver: int) -> int:
 
 def start(programs: Programs, mode: str, window_mode: str, iterations: int, *options: object) -> tuple[Program, int]:
     """A run under way, and its receiver."""
-    where = ("--modes", mode, "--window-mode", window_mode, "--sizes", 64, "--windows", WINDOW, "--csv", "rows.csv", "--json", "rows.json")
-    sender = programs.start("verbena", "bench", "rcud", "--quiet", *where, "--iters", iterations, "--warmup", 0, "--reps", 1, *options)
+    where = (
+        "--modes",
+        mode,
+        "--window-mode",
+        window_mode,
+        "--sizes",
+        64,
+        "--windows",
+        WINDOW,
+        "--csv",
+        "rows.csv",
+        "--json",
+        "rows.json",
+    )
+    sender = programs.start(
+        "verbena", "bench", "rcud", "--quiet", *where, "--iters", iterations, "--warmup", 0, "--reps", 1, *options
+    )
     (receiver,) = wait_until(lambda: children(sender.pid), "the receiver is there", alive=sender)
     wait_until(lambda: delivered(receiver) > 500, "the run is under way", alive=sender)
     return sender, receiver
 
 
 @pytest.mark.parametrize(("mode", "window_mode"), CELLS)
-def test_a_killed_receiver_makes_the_row_invalid_and_delivered_stops(programs: Programs, mode: str, window_mode: str) -> None:
+def test_a_killed_receiver_makes_the_row_invalid_and_delivered_stops(
+    programs: Programs, mode: str, window_mode: str
+) -> None:
     sender, receiver = start(programs, mode, window_mode, FOREVER)
     seen = delivered(receiver)
     os.kill(receiver, signal.SIGKILL)
@@ -56,7 +73,9 @@ def test_a_killed_receiver_makes_the_row_invalid_and_delivered_stops(programs: P
 
 
 @pytest.mark.parametrize(("mode", "window_mode"), CELLS)
-def test_a_receiver_that_stands_still_for_a_while_finishes_right(programs: Programs, mode: str, window_mode: str) -> None:
+def test_a_receiver_that_stands_still_for_a_while_finishes_right(
+    programs: Programs, mode: str, window_mode: str
+) -> None:
     iterations = 40_000  # of 100 us each at the receiver: 4 s, which a busy machine cannot sleep through
     sender, receiver = start(programs, mode, window_mode, iterations, "--receiver-delay-ns", 100_000)
     stop(receiver)

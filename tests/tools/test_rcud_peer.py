@@ -23,14 +23,21 @@ def has_socket(pid: int, port: int, state: str) -> bool:
 
 
 def measure(
-    programs: Programs, host: str, sizes: str, *device: str, connect: str = "exchange", sides: tuple[Within, Within] = (list, list)
+    programs: Programs,
+    host: str,
+    sizes: str,
+    *device: str,
+    connect: str = "exchange",
+    sides: tuple[Within, Within] = (list, list),
 ) -> tuple[Ran, Ran]:
     """Client and server, when both have ended."""
     port = int(programs.run(sys.executable, "-c", FREE_PORT, within=sides[0]).out)
     server = programs.start("verbena", "bench", "rcud", "--server", "--once", "--port", port, *device, within=sides[0])
     wait_until(lambda: has_socket(server.pid, port, LISTENS), f"the server listens on {port}", alive=server)
     sweep = ("--sizes", sizes, "--windows", 4, "--iters", 2000, "--connect", connect, *QUICK)
-    client = programs.run("verbena", "bench", "rcud", "--peer", f"{host}:{port}", "--csv", "rows.csv", *sweep, *device, within=sides[1])
+    client = programs.run(
+        "verbena", "bench", "rcud", "--peer", f"{host}:{port}", "--csv", "rows.csv", *sweep, *device, within=sides[1]
+    )
     return client, server.finish(10)
 
 
@@ -73,7 +80,20 @@ def test_a_server_outlives_its_clients(programs: Programs) -> None:
     port = int(programs.run(sys.executable, "-c", FREE_PORT).out)
     server = programs.start("verbena", "bench", "rcud", "--server", "--port", port, "--device", "vb_lo")
     wait_until(lambda: has_socket(server.pid, port, LISTENS), f"the server listens on {port}", alive=server)
-    command = ("verbena", "bench", "rcud", "--device", "vb_lo", "--peer", f"127.0.0.1:{port}", "--sizes", 64, "--windows", 4, *QUICK)
+    command = (
+        "verbena",
+        "bench",
+        "rcud",
+        "--device",
+        "vb_lo",
+        "--peer",
+        f"127.0.0.1:{port}",
+        "--sizes",
+        64,
+        "--windows",
+        4,
+        *QUICK,
+    )
     endless = programs.start(*command, "--iters", 1 << 30)
     wait_until(lambda: has_socket(server.pid, port, CONNECTED), "a client is served", alive=endless)
     endless.kill()
@@ -83,7 +103,9 @@ def test_a_server_outlives_its_clients(programs: Programs) -> None:
     assert server.running
 
 
-@pytest.mark.parametrize(("peer", "says"), [("no-such.invalid", "no-such.invalid"), ("127.0.0.1:1", "cannot reach 127.0.0.1 port 1")])
+@pytest.mark.parametrize(
+    ("peer", "says"), [("no-such.invalid", "no-such.invalid"), ("127.0.0.1:1", "cannot reach 127.0.0.1 port 1")]
+)
 def test_a_peer_that_is_not_there_is_a_failure(programs: Programs, peer: str, says: str) -> None:
     ran = programs.run("verbena", "bench", "rcud", "--peer", peer, *QUICK)
     assert ran.status == 1 and says in ran.err, ran

@@ -15,7 +15,9 @@ BENCH = ("verbena", "bench", "rpc", "--duration", 0.2, "--warmup", 0.05, "--reps
 @pytest.fixture(scope="module")
 def measured(shared_programs: Programs) -> Path:
     """A folder with rpc.json and rpc.csv of a small run."""
-    ran = shared_programs.run(*BENCH, "--sizes", "128,32K", "--concurrency", "1,16", "--json", "rpc.json", "--csv", "rpc.csv")
+    ran = shared_programs.run(
+        *BENCH, "--sizes", "128,32K", "--concurrency", "1,16", "--json", "rpc.json", "--csv", "rpc.csv"
+    )
     assert ran.status == 0, ran
     return shared_programs.folder
 
@@ -23,7 +25,12 @@ def measured(shared_programs: Programs) -> Path:
 def test_rows_say_what_was_called_and_what_it_took(measured: Path) -> None:
     rows = json.loads((measured / "rpc.json").read_text())["rows"]
     cells = [(row["transport"], row["request_size"], row["concurrency"]) for row in rows]
-    assert cells == [(transport, size, in_flight) for transport in ("tcp", "rdma") for size in ("128B", "32K") for in_flight in (1, 16)]
+    assert cells == [
+        (transport, size, in_flight)
+        for transport in ("tcp", "rdma")
+        for size in ("128B", "32K")
+        for in_flight in (1, 16)
+    ]
     for row in rows:
         assert row["validity"] in ("valid", "suspect"), row
         assert row["mode"] == "sink" and row["connections"] == 1 and row["in_flight"] == row["concurrency"]
@@ -48,7 +55,20 @@ def test_check_finds_no_fault_with_our_own_rows(measured: Path, programs: Progra
 
 
 def test_echo_sends_everything_back_and_says_so(programs: Programs) -> None:
-    words = ("--sizes", "4K", "--concurrency", 4, "--connections", 2, "--transport", "tcp", "--mode", "echo", "--json", "-")
+    words = (
+        "--sizes",
+        "4K",
+        "--concurrency",
+        4,
+        "--connections",
+        2,
+        "--transport",
+        "tcp",
+        "--mode",
+        "echo",
+        "--json",
+        "-",
+    )
     ran = programs.run(*BENCH, *words)
     assert ran.status == 0, ran
     (row,) = json.loads(ran.out)["rows"]
@@ -57,15 +77,30 @@ def test_echo_sends_everything_back_and_says_so(programs: Programs) -> None:
 
 def test_each_behaviour_is_run_with_and_without_and_the_report_judges_it(programs: Programs) -> None:
     names = ("inline", "coalescing", "send-queue", "pool", "connection-pool")
-    words = ("--ablate", ",".join(names), "--sizes", "128", "--concurrency", 4, "--transport", "rdma", "--json", "rpc.json")
+    words = (
+        "--ablate",
+        ",".join(names),
+        "--sizes",
+        "128",
+        "--concurrency",
+        4,
+        "--transport",
+        "rdma",
+        "--json",
+        "rpc.json",
+    )
     ran = programs.run(*BENCH, *words, limit_s=120)
     assert ran.status == 0, ran
     document = json.loads((programs.folder / "rpc.json").read_text())
-    assert [(row["ablation"], row["without"]) for row in document["rows"]] == [(name, off) for name in names for off in ("", name)]
+    assert [(row["ablation"], row["without"]) for row in document["rows"]] == [
+        (name, off) for name in names for off in ("", name)
+    ]
     assert document["environment"]["device"] == "vb_lo" and document["environment"]["kind"] == "software"
     assert "us to register" in document["environment"]["registration 256K"]
     rows = {(row["ablation"], bool(row["without"])): row for row in document["rows"]}
-    assert rows["coalescing", True]["requests_per_message"] == 1 < rows["coalescing", False]["requests_per_message"], rows
+    assert rows["coalescing", True]["requests_per_message"] == 1 < rows["coalescing", False]["requests_per_message"], (
+        rows
+    )
     assert rows["inline", True]["inline_share"] == 0 and rows["inline", False]["inline_share"] > 0, rows
     # Each call registers its memory; otherwise some regions at the start serve all of them.
     assert rows["pool", True]["registrations"] > rows["pool", True]["requests"] > 0, rows
@@ -123,7 +158,9 @@ def test_an_interrupted_run_keeps_what_it_has_measured(programs: Programs) -> No
     ran = running.end(signal.SIGINT)
     assert ran.status == 130, ran
     document = json.loads((programs.folder / "rpc.json").read_text())
-    assert document["rows"] and all(1 <= row["repetitions"] < 1000 and row["validity"] != "invalid" for row in document["rows"]), document
+    assert document["rows"] and all(
+        1 <= row["repetitions"] < 1000 and row["validity"] != "invalid" for row in document["rows"]
+    ), document
     assert document["environment"]["interrupted"].startswith("yes")
     assert programs.run("verbena", "check", "rpc.csv", "--strict").status == 0
 
@@ -138,13 +175,19 @@ def test_another_system_runs_the_same_cells(programs: Programs, peer: str) -> No
     assert ran.status == 0, ran
     rows = json.loads(ran.out)["rows"]
     assert [row["peer"] for row in rows] == ["", peer, "", peer]
-    assert all(row["qps"] > 0 and row["cpu_us_per_request"] > 0 and row["validity"] in ("valid", "suspect") for row in rows), rows
+    assert all(
+        row["qps"] > 0 and row["cpu_us_per_request"] > 0 and row["validity"] in ("valid", "suspect") for row in rows
+    ), rows
 
 
 def test_the_published_table_has_six_rows_at_fault(programs: Programs) -> None:
     ran = programs.run("verbena", "check", PUBLISHED, "--json")
     verdict = json.loads(ran.out)
-    flagged = {(row["request_size"], row["concurrency"]): row["validity"] for row in verdict["rows"] if row["validity"] != "valid"}
+    flagged = {
+        (row["request_size"], row["concurrency"]): row["validity"]
+        for row in verdict["rows"]
+        if row["validity"] != "valid"
+    }
     assert flagged == {
         ("128B", 64): "invalid",
         ("128B", 256): "invalid",

@@ -31,7 +31,9 @@ def rows_of(folder: Path) -> list[dict]:
 def test_rows_say_what_the_server_and_the_clients_counted(measured: Path) -> None:
     rows = rows_of(measured)
     cells = [(row["rate"], row["transport"], row["clients"]) for row in rows]
-    assert cells == [(rate, transport, clients) for rate in (0, 300) for transport in ("rdma", "tcp") for clients in (3, 20)]
+    assert cells == [
+        (rate, transport, clients) for rate in (0, 300) for transport in ("rdma", "tcp") for clients in (3, 20)
+    ]
     for row in rows:
         assert row["validity"] in ("valid", "suspect"), row
         assert row["success_percent"] == 100 and row["peak_clients"] == row["clients"], row
@@ -80,7 +82,9 @@ def test_the_published_rows_are_not_comparable(programs: Programs) -> None:
 
 
 def test_the_report_judges_every_claim_and_draws_four_pictures(measured: Path, programs: Programs) -> None:
-    ran = programs.run("verbena", "report", measured / "scale.json", "-o", "page.html", "--plots", "plots", "--json", "facts.json")
+    ran = programs.run(
+        "verbena", "report", measured / "scale.json", "-o", "page.html", "--plots", "plots", "--json", "facts.json"
+    )
     assert ran.status == 0, ran
     judgements = json.loads((programs.folder / "facts.json").read_text())["claims"]["scale"]
     assert [each["claim"]["id"] for each in judgements] == [f"S3.{number}" for number in range(1, 10)]
@@ -93,7 +97,20 @@ def test_the_report_judges_every_claim_and_draws_four_pictures(measured: Path, p
 
 def test_messages_of_each_client_can_be_counted(programs: Programs) -> None:
     ran = programs.run(
-        *BENCH, "--clients", 5, "--transport", "rdma", "--messages", 40, "--seconds", 5, "--reps", 1, "--json", "-", "--quiet"
+        *BENCH,
+        "--clients",
+        5,
+        "--transport",
+        "rdma",
+        "--messages",
+        40,
+        "--seconds",
+        5,
+        "--reps",
+        1,
+        "--json",
+        "-",
+        "--quiet",
     )
     assert ran.status == 0, ran
     row = json.loads(ran.out)["rows"][0]
@@ -105,7 +122,11 @@ def test_ways_to_connect_beside_each_other(programs: Programs) -> None:
     ran = programs.run(*BENCH, *words)
     assert ran.status == 0, ran
     rows = json.loads((programs.folder / "s.json").read_text())["rows"]
-    assert [(row["transport"], row["connect"]) for row in rows] == [("rdma", "tls-psn"), ("rdma", "rdmacm"), ("tcp", "tls-psn")]
+    assert [(row["transport"], row["connect"]) for row in rows] == [
+        ("rdma", "tls-psn"),
+        ("rdma", "rdmacm"),
+        ("tcp", "tls-psn"),
+    ]
     assert all(row["success_percent"] == 100 and row["peak_clients"] == 20 for row in rows), rows
     assert programs.run("verbena", "check", "s.json", "--strict").status == 0
     ran = programs.run(*BENCH, "--clients", 2, "--connect", "rdmacm", "--transport", "tcp", "--json", "-", "--quiet")
@@ -114,7 +135,20 @@ def test_ways_to_connect_beside_each_other(programs: Programs) -> None:
 
 
 def test_a_hundred_stalled_handshakes_cost_the_others_less_than_50_ms(programs: Programs) -> None:
-    words = ("--clients", 10, "--stalled", "0,100", "--transport", "rdma", "--reps", 3, *QUICK, "--json", "-", "--quiet")
+    words = (
+        "--clients",
+        10,
+        "--stalled",
+        "0,100",
+        "--transport",
+        "rdma",
+        "--reps",
+        3,
+        *QUICK,
+        "--json",
+        "-",
+        "--quiet",
+    )
     ran = programs.run(*BENCH, *words)
     assert ran.status == 0, ran
     alone, beside = json.loads(ran.out)["rows"]
@@ -125,7 +159,20 @@ def test_a_hundred_stalled_handshakes_cost_the_others_less_than_50_ms(programs: 
 
 
 def test_an_engine_with_threads_beside_the_other(programs: Programs) -> None:
-    words = ("--clients", "10,40", "--engine", "epoll,threads", "--transport", "rdma", "--reps", 1, *QUICK, "--json", "s.json", "--quiet")
+    words = (
+        "--clients",
+        "10,40",
+        "--engine",
+        "epoll,threads",
+        "--transport",
+        "rdma",
+        "--reps",
+        1,
+        *QUICK,
+        "--json",
+        "s.json",
+        "--quiet",
+    )
     ran = programs.run(*BENCH, *words)
     assert ran.status == 0, ran
     few, _, threads, _ = json.loads((programs.folder / "s.json").read_text())["rows"]
@@ -137,16 +184,35 @@ def test_an_engine_with_threads_beside_the_other(programs: Programs) -> None:
     (programs.folder / "s.json").write_text(json.dumps({"rows": [few, threads]}))
     ran = programs.run("verbena", "report", "s.json", "-o", "p.html", "--plots", "plots", "--json", "facts.json")
     assert ran.status == 0, ran
-    findings = {each["claim"]["id"]: each["finding"] for each in json.loads((programs.folder / "facts.json").read_text())["claims"]["s"]}
+    findings = {
+        each["claim"]["id"]: each["finding"]
+        for each in json.loads((programs.folder / "facts.json").read_text())["claims"]["s"]
+    }
     assert findings["S3.5"]["verdict"] == "contradicted", findings["S3.5"]
-    ran = programs.run(*BENCH, "--clients", 1001, "--engine", "threads", "--transport", "rdma", "--json", "-", "--quiet")
+    ran = programs.run(
+        *BENCH, "--clients", 1001, "--engine", "threads", "--transport", "rdma", "--json", "-", "--quiet"
+    )
     too_many = json.loads(ran.out)["rows"][0]
     assert too_many["validity"] == "n/a" and "at most 1000" in too_many["reason"]
 
 
 @pytest.mark.parametrize(("clients", "queue_pairs", "window"), [(200, 2, 4), (20, 0, 64)])
-def test_every_cell_also_without_one_thing_at_a_time(programs: Programs, clients: int, queue_pairs: int, window: int) -> None:
-    words = ("--clients", clients, "--qps", queue_pairs, "--window", window, "--transport", "rdma", "--ablation", "--reps", 2)
+def test_every_cell_also_without_one_thing_at_a_time(
+    programs: Programs, clients: int, queue_pairs: int, window: int
+) -> None:
+    words = (
+        "--clients",
+        clients,
+        "--qps",
+        queue_pairs,
+        "--window",
+        window,
+        "--transport",
+        "rdma",
+        "--ablation",
+        "--reps",
+        2,
+    )
     ran = programs.run(*BENCH, *words, *STEADY, "--json", "-", "--quiet", limit_s=60)
     assert ran.status == 0, ran
     rows = {row["without"]: row for row in json.loads(ran.out)["rows"]}
@@ -171,13 +237,28 @@ def test_capacity_says_what_binds(programs: Programs) -> None:
     assert "bound by the engine's own limit" in environment["capacity rdma, a thread for each"]
     ran = programs.run("verbena", "report", "s.json", "-o", "p.html", "--plots", "plots", "--json", "facts.json")
     assert ran.status == 0, ran
-    findings = {each["claim"]["id"]: each["finding"] for each in json.loads((programs.folder / "facts.json").read_text())["claims"]["s"]}
+    findings = {
+        each["claim"]["id"]: each["finding"]
+        for each in json.loads((programs.folder / "facts.json").read_text())["claims"]["s"]
+    }
     assert findings["S3.9"]["verdict"] != "not testable", findings["S3.9"]
 
 
 def test_logical_clients_beside_others(programs: Programs) -> None:
     ran = programs.run(
-        *BENCH, "--clients", "200", "--qps", "0,4", "--transport", "rdma", "--reps", 1, *STEADY, "--json", "s.json", "--quiet"
+        *BENCH,
+        "--clients",
+        "200",
+        "--qps",
+        "0,4",
+        "--transport",
+        "rdma",
+        "--reps",
+        1,
+        *STEADY,
+        "--json",
+        "s.json",
+        "--quiet",
     )
     assert ran.status == 0, ran
     own, shared = json.loads((programs.folder / "s.json").read_text())["rows"]
@@ -202,7 +283,9 @@ def limited(descriptors: int) -> list[str]:
 
 def test_a_shortage_of_descriptors_is_no_failure_of_the_server(programs: Programs) -> None:
     few = dict(within=lambda words: [*limited(256), *words])
-    ran = programs.run(*BENCH, "--clients", "10,250", "--transport", "tcp", "--reps", 1, *QUICK, "--json", "-", "--quiet", **few)
+    ran = programs.run(
+        *BENCH, "--clients", "10,250", "--transport", "tcp", "--reps", 1, *QUICK, "--json", "-", "--quiet", **few
+    )
     assert ran.status == 0, ran
     valid, short = json.loads(ran.out)["rows"]
     assert valid["success_percent"] == 100
@@ -231,7 +314,9 @@ def test_what_cannot_be_asked_is_a_usage_error(programs: Programs, wrong: tuple[
 
 
 def test_redis_is_asked_for_and_not_installed(programs: Programs) -> None:
-    ran = programs.run(*BENCH, "--with-redis", within=lambda words: [*words[:3], "/usr/bin/env", "PATH=/nowhere", *words[3:]])
+    ran = programs.run(
+        *BENCH, "--with-redis", within=lambda words: [*words[:3], "/usr/bin/env", "PATH=/nowhere", *words[3:]]
+    )
     assert ran.status == 1 and "redis-server and redis-tools" in ran.err, ran
 
 
@@ -240,7 +325,21 @@ def check_all_good(ran: Ran, clients: int) -> None:
 
 
 def test_performance_test_runs_for_a_time_at_a_rate_over_tcp(programs: Programs) -> None:
-    ran = programs.run("performance_test", "-c", 20, "--duration", 0.3, "--rate", 400, "--hold", 0.1, "--transport", "tcp", "--json", "-")
+    ran = programs.run(
+        "performance_test",
+        "-c",
+        20,
+        "--duration",
+        0.3,
+        "--rate",
+        400,
+        "--hold",
+        0.1,
+        "--transport",
+        "tcp",
+        "--json",
+        "-",
+    )
     assert ran.status == 0, ran
     row = json.loads(ran.out)["rows"][0]
     assert row["transport"] == "tcp" and row["seconds"] == 0.3 and row["rate"] == 400

@@ -55,7 +55,9 @@ def test_one_message_arrives_and_sent_is_all_the_client_says(programs: Programs,
     gid = server.gid if colons else server.gid.replace(":", "")
     ran = programs.run("ud_client", gid, server.qpn, Q_KEY)
     assert (ran.status, ran.out, ran.err) == (0, "[UD Client] Message sent.\n", ""), ran
-    wait_until(lambda: "Message of 64 bytes from QPN" in server.program.out, "the message is there", alive=server.program)
+    wait_until(
+        lambda: "Message of 64 bytes from QPN" in server.program.out, "the message is there", alive=server.program
+    )
     assert server.program.end().out.endswith("\n[UD Server] 1 plain messages.\n")
 
 
@@ -208,7 +210,9 @@ def test_wrong_arguments_are_a_usage_error_of_the_client(programs: Programs, arg
     assert says in ran.err, ran
 
 
-@pytest.mark.parametrize("arguments", ["more", "--msg lots", "--msg 0", "--window 0", "--recv-depth 0", "--gid-index -1"])
+@pytest.mark.parametrize(
+    "arguments", ["more", "--msg lots", "--msg 0", "--window 0", "--recv-depth 0", "--gid-index -1"]
+)
 def test_wrong_arguments_are_a_usage_error_of_the_server(programs: Programs, arguments: str) -> None:
     ran = programs.run("ud_server", *arguments.split())
     assert ran.status == 2 and ran.out == "" and ran.err, ran

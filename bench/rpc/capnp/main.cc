@@ -15,8 +15,12 @@
 namespace verbena::rpcbench {
 namespace {
 
-std::string_view text_of(capnp::Data::Reader bytes) { return {reinterpret_cast<const char*>(bytes.begin()), bytes.size()}; }
-kj::ArrayPtr<const kj::byte> data_of(std::string_view text) { return {reinterpret_cast<const kj::byte*>(text.data()), text.size()}; }
+std::string_view text_of(capnp::Data::Reader bytes) {
+	return {reinterpret_cast<const char*>(bytes.begin()), bytes.size()};
+}
+kj::ArrayPtr<const kj::byte> data_of(std::string_view text) {
+	return {reinterpret_cast<const kj::byte*>(text.data()), text.size()};
+}
 
 capnp::ReaderOptions unlimited() {
 	capnp::ReaderOptions options;
@@ -54,7 +58,8 @@ struct Served {
 	capnp::RpcSystem<capnp::rpc::twoparty::VatId> rpc;
 };
 
-kj::Promise<void> accept_all(kj::ConnectionReceiver& listener, Calls::Client& service, std::vector<kj::Own<Served>>& all) {
+kj::Promise<void> accept_all(
+	kj::ConnectionReceiver& listener, Calls::Client& service, std::vector<kj::Own<Served>>& all) {
 	return listener.accept().then([&](kj::Own<kj::AsyncIoStream> stream) {
 		all.push_back(kj::heap<Served>(kj::mv(stream), service));
 		return accept_all(listener, service, all);
@@ -163,4 +168,6 @@ void call(const CellOptions& options, Board& board) {
 }  // namespace
 }  // namespace verbena::rpcbench
 
-int main(int count, char** words) { return verbena::rpcbench::peer_main(count, words, verbena::rpcbench::serve, verbena::rpcbench::call); }
+int main(int count, char** words) {
+	return verbena::rpcbench::peer_main(count, words, verbena::rpcbench::serve, verbena::rpcbench::call);
+}

@@ -16,12 +16,14 @@ namespace {
 
 class Service final : public Calls::CallbackService {
 public:
-	grpc::ServerUnaryReactor* Sink(grpc::CallbackServerContext* context, const Payload* request, Payload* reply) override {
+	grpc::ServerUnaryReactor* Sink(
+		grpc::CallbackServerContext* context, const Payload* request, Payload* reply) override {
 		++served;
 		reply->set_bytes(std::string(reply_of_sink));
 		return finish(context, is_whole(request->bytes()));
 	}
-	grpc::ServerUnaryReactor* Echo(grpc::CallbackServerContext* context, const Payload* request, Payload* reply) override {
+	grpc::ServerUnaryReactor* Echo(
+		grpc::CallbackServerContext* context, const Payload* request, Payload* reply) override {
 		++served;
 		reply->set_bytes(request->bytes());
 		return finish(context, true);
@@ -31,7 +33,8 @@ public:
 private:
 	static grpc::ServerUnaryReactor* finish(grpc::CallbackServerContext* context, bool good) {
 		grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
-		reactor->Finish(good ? grpc::Status::OK : grpc::Status(grpc::StatusCode::DATA_LOSS, "the payload arrived damaged"));
+		reactor->Finish(
+			good ? grpc::Status::OK : grpc::Status(grpc::StatusCode::DATA_LOSS, "the payload arrived damaged"));
 		return reactor;
 	}
 };
@@ -70,7 +73,9 @@ public:
 
 private:
 	void handle(const grpc::Status& status) {
-		pace_.ended(began_, status.ok() && reply_.bytes() == (options_.mode == Mode::sink ? reply_of_sink : std::string_view(payload_)));
+		pace_.ended(began_,
+			status.ok() &&
+				reply_.bytes() == (options_.mode == Mode::sink ? reply_of_sink : std::string_view(payload_)));
 		if (pace_.over() || !status.ok()) left_.count_down();
 		else call();
 	}
@@ -94,8 +99,8 @@ void call(const CellOptions& options, Board& board) {
 		grpc::ChannelArguments arguments;
 		arguments.SetMaxReceiveMessageSize(-1);
 		arguments.SetInt("connection", static_cast<int>(i));  // channels with equal arguments share a connection
-		stubs.push_back(
-			Calls::NewStub(grpc::CreateCustomChannel("127.0.0.1:" + std::to_string(port), grpc::InsecureChannelCredentials(), arguments)));
+		stubs.push_back(Calls::NewStub(grpc::CreateCustomChannel(
+			"127.0.0.1:" + std::to_string(port), grpc::InsecureChannelCredentials(), arguments)));
 	}
 	Pace pace(options, board);
 	std::latch left(options.concurrency);
@@ -113,4 +118,6 @@ void call(const CellOptions& options, Board& board) {
 }  // namespace
 }  // namespace verbena::rpcbench
 
-int main(int count, char** words) { return verbena::rpcbench::peer_main(count, words, verbena::rpcbench::serve, verbena::rpcbench::call); }
+int main(int count, char** words) {
+	return verbena::rpcbench::peer_main(count, words, verbena::rpcbench::serve, verbena::rpcbench::call);
+}

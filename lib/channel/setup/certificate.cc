@@ -13,7 +13,9 @@ namespace {
 
 using Made = std::expected<Credential, std::string>;
 
-std::unexpected<std::string> failed(const char* what) { return std::unexpected(std::string("cannot ") + what + ": " + ossl::take_error()); }
+std::unexpected<std::string> failed(const char* what) {
+	return std::unexpected(std::string("cannot ") + what + ": " + ossl::take_error());
+}
 
 // What a certificate says beside its key.
 struct Content {
@@ -40,7 +42,8 @@ bool set_serial(X509* certificate) {
 	secure_random(random);
 	random[0] = (random[0] & std::byte{0x7f}) | std::byte{0x40};
 	using Number = std::unique_ptr<BIGNUM, ossl::Deleter<BN_free>>;
-	const Number number(BN_bin2bn(reinterpret_cast<const unsigned char*>(random.data()), static_cast<int>(random.size()), nullptr));
+	const Number number(
+		BN_bin2bn(reinterpret_cast<const unsigned char*>(random.data()), static_cast<int>(random.size()), nullptr));
 	return number && BN_to_ASN1_INTEGER(number.get(), X509_get_serialNumber(certificate)) != nullptr;
 }
 
@@ -65,12 +68,14 @@ Made make(const Content& content, X509* issuer, EVP_PKEY* issuer_key) {
 	const bool good = X509_set_version(x509, 2) && set_serial(x509) && set_validity(x509, content.days) &&
 		X509_set_pubkey(x509, key.get()) &&
 		X509_NAME_add_entry_by_txt(subject, "CN", MBSTRING_UTF8, name, static_cast<int>(content.name.size()), -1, 0) &&
-		X509_set_issuer_name(x509, X509_get_subject_name(issuer)) && add_extension(x509, issuer, NID_subject_key_identifier, "hash") &&
+		X509_set_issuer_name(x509, X509_get_subject_name(issuer)) &&
+		add_extension(x509, issuer, NID_subject_key_identifier, "hash") &&
 		(issuer == x509 || add_extension(x509, issuer, NID_authority_key_identifier, "keyid:always")) &&
 		add_extension(x509, issuer, NID_basic_constraints, content.constraints) &&
 		add_extension(x509, issuer, NID_key_usage, content.usage) &&
 		(!content.extended_usage || add_extension(x509, issuer, NID_ext_key_usage, content.extended_usage)) &&
-		(content.alternative_names.empty() || add_extension(x509, issuer, NID_subject_alt_name, content.alternative_names)) &&
+		(content.alternative_names.empty() ||
+			add_extension(x509, issuer, NID_subject_alt_name, content.alternative_names)) &&
 		X509_sign(x509, issuer_key, EVP_sha256()) > 0;
 	if (!good) return failed("make a certificate");
 
@@ -82,8 +87,10 @@ Made make(const Content& content, X509* issuer, EVP_PKEY* issuer_key) {
 }
 
 std::expected<void, std::string> check_name(const std::string& name) {
-	const bool good = !name.empty() && name.size() <= 64 && std::ranges::all_of(name, [](char c) { return c >= ' ' && c <= '~'; });
-	if (!good) return std::unexpected("'" + name + "' cannot be a certificate's name: 1 to 64 printable ASCII characters");
+	const bool good =
+		!name.empty() && name.size() <= 64 && std::ranges::all_of(name, [](char c) { return c >= ' ' && c <= '~'; });
+	if (!good)
+		return std::unexpected("'" + name + "' cannot be a certificate's name: 1 to 64 printable ASCII characters");
 	return {};
 }
 
@@ -96,13 +103,17 @@ Made make_identity(const std::string& name) {
 
 Made make_authority(const std::string& name, unsigned days) {
 	if (const auto good = check_name(name); !good) return std::unexpected(good.error());
-	return make({.name = name, .days = days, .constraints = "critical,CA:TRUE,pathlen:0", .usage = "critical,keyCertSign,cRLSign"}, nullptr,
-		nullptr);
+	return make({.name = name,
+					.days = days,
+					.constraints = "critical,CA:TRUE,pathlen:0",
+					.usage = "critical,keyCertSign,cRLSign"},
+		nullptr, nullptr);
 }
 
 Made issue(const Credential& authority, Use use, const CertificateOptions& options) {
 	if (const auto good = check_name(options.name); !good) return std::unexpected(good.error());
-	if (use == Use::server && options.hosts.empty()) return std::unexpected("a server's certificate needs a host name or an address");
+	if (use == Use::server && options.hosts.empty())
+		return std::unexpected("a server's certificate needs a host name or an address");
 	const ossl::Certificate issuer = ossl::read_certificate(authority.certificate_pem);
 	const ossl::Key issuer_key = ossl::read_key(authority.key_pem);
 	if (!issuer || !issuer_key) return failed("read the authority's certificate and key");
@@ -122,7 +133,8 @@ std::string ossl::fingerprint_of(X509* certificate) {
 	const int key_size = i2d_PUBKEY(X509_get0_pubkey(certificate), &key);
 	std::array<unsigned char, 32> digest{};
 	unsigned digest_size = 0;
-	if (key_size > 0) EVP_Digest(key, static_cast<std::size_t>(key_size), digest.data(), &digest_size, EVP_sha256(), nullptr);
+	if (key_size > 0)
+		EVP_Digest(key, static_cast<std::size_t>(key_size), digest.data(), &digest_size, EVP_sha256(), nullptr);
 	OPENSSL_free(key);
 	std::array<unsigned char, 48> text{};
 	EVP_EncodeBlock(text.data(), digest.data(), static_cast<int>(digest.size()));
@@ -137,7 +149,8 @@ std::expected<std::string, std::string> fingerprint(std::string_view certificate
 
 bool is_ip_address(const std::string& host) {
 	std::array<std::byte, 16> address;
-	return inet_pton(AF_INET, host.c_str(), address.data()) == 1 || inet_pton(AF_INET6, host.c_str(), address.data()) == 1;
+	return inet_pton(AF_INET, host.c_str(), address.data()) == 1 ||
+		inet_pton(AF_INET6, host.c_str(), address.data()) == 1;
 }
 
 std::expected<void, std::string> check_host(const std::string& host) {
@@ -149,8 +162,9 @@ std::expected<void, std::string> check_host(const std::string& host) {
 		const std::size_t end = std::min(rest.find('.', begin), rest.size());
 		const std::string_view label = rest.substr(begin, end - begin);
 		good = !label.empty() && label.size() <= 63 && label.front() != '-' && label.back() != '-' &&
-			std::ranges::all_of(
-				label, [](char c) { return c == '-' || c == '_' || (c >= '0' && c <= '9') || ((c | 32) >= 'a' && (c | 32) <= 'z'); });
+			std::ranges::all_of(label, [](char c) {
+				return c == '-' || c == '_' || (c >= '0' && c <= '9') || ((c | 32) >= 'a' && (c | 32) <= 'z');
+			});
 		begin = end + 1;
 	}
 	if (!good) return std::unexpected("'" + host + "' is neither a host name nor an IP address");

@@ -1,4 +1,5 @@
-// Making certificates: a user's own identity, and a small certificate authority with what it issues. ECDSA over P-256, SHA-256.
+// Making certificates: a user's own identity, and a small certificate authority with what it issues. ECDSA over P-256,
+// SHA-256.
 //
 // Values and pure functions; PEM text in and out. Nothing here touches a file.
 #pragma once

@@ -23,7 +23,8 @@ TEST(Certificate, OfAnAuthorityVerifiesWhatItIssuedForThatUseOnly) {
 	};
 	X509_PURPOSE* as_server = X509_PURPOSE_get0(X509_PURPOSE_get_by_id(X509_PURPOSE_SSL_SERVER));
 	X509_PURPOSE* as_client = X509_PURPOSE_get0(X509_PURPOSE_get_by_id(X509_PURPOSE_SSL_CLIENT));
-	const Credential server = *issue(authority, Use::server, {.name = "s", .hosts = {"db.example.org", "10.0.0.1", "fd00::1"}});
+	const Credential server =
+		*issue(authority, Use::server, {.name = "s", .hosts = {"db.example.org", "10.0.0.1", "fd00::1"}});
 	const Credential client = *issue(authority, Use::client, {.name = "c"});
 	EXPECT_TRUE(verifies(server, root.get(), as_server));
 	EXPECT_TRUE(verifies(client, root.get(), as_client));
@@ -44,13 +45,14 @@ TEST(Certificate, AServersNeedsAHost) { EXPECT_FALSE(issue(*make_authority("a", 
 TEST(Certificate, HostsThatAreNoneAreRefused) {
 	for (const char* host : {"localhost", "a-b.example.org", "*.example.org", "10.0.0.1", "::1", "node_1"})
 		EXPECT_TRUE(check_host(host)) << host;
-	for (const char* host :
-		{"", "a b", "a,DNS:b", "-a", "a..b", "*", "*.", "a*b.org", "10.0.0.256", "10.0.0", "fe80::1%eth0", "a/b", "a:80", "\n"})
+	for (const char* host : {"", "a b", "a,DNS:b", "-a", "a..b", "*", "*.", "a*b.org", "10.0.0.256", "10.0.0",
+			 "fe80::1%eth0", "a/b", "a:80", "\n"})
 		EXPECT_FALSE(check_host(host)) << host;
 }
 
 TEST(Certificate, NamesThatAreNoneAreRefused) {
-	for (const std::string& name : {std::string(), std::string(65, 'x'), std::string("a\nb")}) EXPECT_FALSE(make_identity(name));
+	for (const std::string& name : {std::string(), std::string(65, 'x'), std::string("a\nb")})
+		EXPECT_FALSE(make_identity(name));
 }
 
 TEST(Certificate, AFingerprintIsOfTheKey) {

@@ -64,7 +64,9 @@ Handshake Handshake::client(const HandshakeOptions& options, const Parameters& o
 	return handshake;
 }
 
-Handshake Handshake::server(const HandshakeOptions& options) { return {options, Role::server, server_session(options)}; }
+Handshake Handshake::server(const HandshakeOptions& options) {
+	return {options, Role::server, server_session(options)};
+}
 
 const Parameters& Handshake::theirs() const {
 	check(state_ == State::asked, "the client has asked");
@@ -116,7 +118,8 @@ void Handshake::feed(std::span<const std::byte> received) {
 	if (state_ == State::failed || state_ == State::agreed) return;
 	input_ += received.size();
 	if (input_ > input_max) {
-		fail(HandshakeTrouble::oversized, "the peer sends more than a set-up has (" + std::to_string(input_max) + " bytes)");
+		fail(HandshakeTrouble::oversized,
+			"the peer sends more than a set-up has (" + std::to_string(input_max) + " bytes)");
 		return;
 	}
 	if (tls_) feed_tls(received);
@@ -148,7 +151,8 @@ void Handshake::feed_clear(std::span<const std::byte> received) {
 	if (message_size_ == 0 && !received.empty() && speaks_tls(received[0])) {
 		if (role_ == Role::server)
 			send(encode({.role = Role::server,
-				.refusal = Refusal{RefusalCode::not_supported, "this server speaks in clear (--insecure), and the client wants TLS"}}));
+				.refusal = Refusal{RefusalCode::not_supported,
+					"this server speaks in clear (--insecure), and the client wants TLS"}}));
 		fail(HandshakeTrouble::in_clear,
 			"the peer wants TLS and this side was started with --insecure: start both with --insecure, or neither");
 		return;
@@ -159,7 +163,8 @@ void Handshake::feed_clear(std::span<const std::byte> received) {
 void Handshake::receive(std::span<const std::byte> plain) {
 	while (!plain.empty()) {
 		if (state_ == State::asked)
-			return fail(HandshakeTrouble::oversized, "the client sends more than its parameters before it was answered");
+			return fail(
+				HandshakeTrouble::oversized, "the client sends more than its parameters before it was answered");
 		if (state_ != State::waiting) return;
 		// The header is complete when message_size_ has reached it: it was judged then, below.
 		const std::size_t wanted = message_size_ < parameters_header_size ? parameters_header_size : *size_of(message_);
@@ -177,19 +182,21 @@ void Handshake::receive(std::span<const std::byte> plain) {
 void Handshake::handle_message() {
 	const auto decoded = decode(std::span(message_).first(message_size_));
 	if (!decoded) return fail_malformed(decoded.error());
-	if (decoded->role == role_) return fail_malformed({"role", "role is the same on both ends: a client must reach a server"});
+	if (decoded->role == role_)
+		return fail_malformed({"role", "role is the same on both ends: a client must reach a server"});
 	if (role_ == Role::server) {
 		theirs_ = *decoded;
 		state_ = State::asked;
 		return;
 	}
-	if (decoded->refusal) return fail(HandshakeTrouble::refused, "the server refuses: " + decoded->refusal->text, decoded->refusal->code);
+	if (decoded->refusal)
+		return fail(HandshakeTrouble::refused, "the server refuses: " + decoded->refusal->text, decoded->refusal->code);
 	conclude(ours_, *decoded);
 }
 
 void Handshake::answer(const Parameters& ours) {
-	check(
-		state_ == State::asked && ours.role == Role::server && !ours.refusal, "a server answers who has asked with a server's parameters");
+	check(state_ == State::asked && ours.role == Role::server && !ours.refusal,
+		"a server answers who has asked with a server's parameters");
 	if (const auto good = negotiate(ours, theirs_); !good) return refuse(RefusalCode::not_supported, good.error().text);
 	own_message_ = encode(ours);
 	own_sent_ = true;
@@ -211,8 +218,8 @@ void Handshake::conclude(const Parameters& ours, const Parameters& theirs) {
 	const std::span<const std::byte> received = std::span(message_).first(message_size_), sent = own_message_;
 	const std::optional<ExporterKey> key = tls_ ? std::optional(tls_->exporter_key()) : std::nullopt;
 	const bool client = role_ == Role::client;
-	agreed_ = Agreed{ours, theirs, *negotiated, make_proof_keys(role_, key, client ? sent : received, client ? received : sent),
-		tls_ && tls_->resumed()};
+	agreed_ = Agreed{ours, theirs, *negotiated,
+		make_proof_keys(role_, key, client ? sent : received, client ? received : sent), tls_ && tls_->resumed()};
 	state_ = State::agreed;
 }
 
@@ -236,7 +243,9 @@ void Handshake::handle_timeout(Nanoseconds now) {
 			(input_ == 0 ? ": the peer said nothing at all; is this the right port?" : ""));
 }
 
-Nanoseconds Handshake::poll_timeout() const { return state_ == State::waiting || state_ == State::asked ? deadline_ : never; }
+Nanoseconds Handshake::poll_timeout() const {
+	return state_ == State::waiting || state_ == State::asked ? deadline_ : never;
+}
 
 std::optional<TlsSession> Handshake::release_session() {
 	check(state_ == State::agreed && pending() == 0, "the handshake has said everything");

@@ -6,15 +6,15 @@
 //     waiting                                  ->    asked: theirs() is there; answer(parameters) or refuse(...)
 //     agreed                                   <-    agreed
 //
-// Both then hold the same two messages and the keys of the proof (proof.h), which each sends as its first message on the channel. The
-// stream stays open until both proofs were checked; what comes on it after `agreed` is thrown away.
+// Both then hold the same two messages and the keys of the proof (proof.h), which each sends as its first message on
+// the channel. The stream stays open until both proofs were checked; what comes on it after `agreed` is thrown away.
 //
-// After each call: send what take() gives (also after a failure: the peer should hear why), look at state(), and ask poll_timeout() when
-// handle_timeout() wants to be called. The deadline counts from `started`, the handshake's own start, and not from when the listener was
-// told to listen. Time is an argument; nothing is done by itself.
+// After each call: send what take() gives (also after a failure: the peer should hear why), look at state(), and ask
+// poll_timeout() when handle_timeout() wants to be called. The deadline counts from `started`, the handshake's own
+// start, and not from when the listener was told to listen. Time is an argument; nothing is done by itself.
 //
-// Owned by one connection, used by one thread at a time. A peer can make it hold 512 bytes in clear and some 50 KiB in TLS, and no more
-// than input_max bytes of it are looked at in all.
+// Owned by one connection, used by one thread at a time. A peer can make it hold 512 bytes in clear and some 50 KiB in
+// TLS, and no more than input_max bytes of it are looked at in all.
 #pragma once
 
 #include <array>
@@ -56,14 +56,15 @@ enum class HandshakeTrouble : std::uint8_t {
 	timed_out,
 	closed,        // the peer ended the stream too early
 	silent,        // the peer connected and said nothing; known to who accepts
-	no_proof,      // agreed, but whoever speaks on the queue pair does not prove that it was he; known to who connects or accepts
+	no_proof,  // agreed, but whoever speaks on the queue pair does not prove that it was he; known to who connects or
+	           // accepts
 };
 // A word for counting: "not_trusted".
 std::string_view name_of(HandshakeTrouble trouble);
 
 struct HandshakeError {
 	HandshakeTrouble trouble = HandshakeTrouble::closed;
-	std::string text;                    // one sentence, with what to do where there is something
+	std::string text;  // one sentence, with what to do where there is something
 	std::optional<RefusalCode> refusal;  // refused: why
 };
 
@@ -77,8 +78,8 @@ public:
 	static Handshake server(const HandshakeOptions& options);
 
 	State state() const { return state_; }
-	const Parameters& theirs() const;     // asked
-	const Agreed& agreed() const;         // agreed
+	const Parameters& theirs() const;  // asked
+	const Agreed& agreed() const;  // agreed
 	const HandshakeError& error() const;  // failed
 
 	void feed(std::span<const std::byte> received);
@@ -114,11 +115,11 @@ private:
 	State state_ = State::waiting;
 	Nanoseconds deadline_;
 	Nanoseconds patience_;
-	std::size_t input_ = 0;                // bytes fed so far
-	std::optional<TlsSession> tls_;        // none: in clear
-	std::vector<std::byte> out_;           // in clear: to send
-	std::size_t taken_ = 0;                // of out_
-	std::vector<std::byte> own_message_;   // what we sent
+	std::size_t input_ = 0;  // bytes fed so far
+	std::optional<TlsSession> tls_;  // none: in clear
+	std::vector<std::byte> out_;  // in clear: to send
+	std::size_t taken_ = 0;  // of out_
+	std::vector<std::byte> own_message_;  // what we sent
 	bool own_sent_ = false;
 	std::array<std::byte, parameters_size_max> message_;  // the peer's
 	std::size_t message_size_ = 0;

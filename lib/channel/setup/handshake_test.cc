@@ -20,14 +20,16 @@ const Folder& home() {
 	return folder;
 }
 const std::shared_ptr<const TlsContext>& user(TlsSide side) {
-	static const auto client = made(make_client_context(identity_in(home()))), server = made(make_server_context(identity_in(home())));
+	static const auto client = made(make_client_context(identity_in(home()))),
+					  server = made(make_server_context(identity_in(home())));
 	return side == TlsSide::client ? client : server;
 }
 Protection tls(TlsSide side) { return user(side); }
 
 Handshake client(Protection protection, const Parameters& ours = parameters_of(Role::client)) {
 	return Handshake::client(
-		{.protection = std::move(protection), .host = "localhost", .started = 5 * second, .patience = 3 * second}, ours);
+		{.protection = std::move(protection), .host = "localhost", .started = 5 * second, .patience = 3 * second},
+		ours);
 }
 Handshake server(Protection protection) {
 	return Handshake::server({.protection = std::move(protection), .started = 5 * second, .patience = 3 * second});
@@ -36,7 +38,8 @@ Handshake server(Protection protection) {
 struct Ends {
 	Ends(Protection of_client, Protection of_server)
 		: client(channel::client(std::move(of_client))), server(channel::server(std::move(of_server))) {}
-	explicit Ends(bool secure) : Ends(secure ? tls(TlsSide::client) : InClear{}, secure ? tls(TlsSide::server) : InClear{}) {}
+	explicit Ends(bool secure)
+		: Ends(secure ? tls(TlsSide::client) : InClear{}, secure ? tls(TlsSide::server) : InClear{}) {}
 	// Until both are silent; a server that is asked answers.
 	void run(std::size_t chunk = 4096) {
 		converse(client, server, chunk);
@@ -47,7 +50,9 @@ struct Ends {
 };
 
 std::string text_of(const Handshake& end) { return end.state() == State::failed ? end.error().text : "did not fail"; }
-HandshakeTrouble trouble_of(const Handshake& end) { return end.state() == State::failed ? end.error().trouble : HandshakeTrouble{255}; }
+HandshakeTrouble trouble_of(const Handshake& end) {
+	return end.state() == State::failed ? end.error().trouble : HandshakeTrouble{255};
+}
 
 Bytes take_all(Handshake& end) {
 	Bytes bytes(end.pending());
@@ -56,8 +61,8 @@ Bytes take_all(Handshake& end) {
 }
 
 class EitherWay : public testing::TestWithParam<bool> {};  // in TLS or in clear
-INSTANTIATE_TEST_SUITE_P(
-	Handshake, EitherWay, testing::Values(true, false), [](const auto& way) { return way.param ? "InTls" : "InClear"; });
+INSTANTIATE_TEST_SUITE_P(Handshake, EitherWay, testing::Values(true, false),
+	[](const auto& way) { return way.param ? "InTls" : "InClear"; });
 
 TEST_P(EitherWay, BothEndsHoldTheSame) {
 	Ends ends(GetParam());
@@ -186,7 +191,8 @@ TEST(Handshake, MoreThanOneMessageIsTooMuch) {
 
 TEST(Handshake, AMessageThatSaysItIsTooLongIsNotWaitedFor) {
 	Handshake end = server(InClear{});
-	end.feed(Bytes{std::byte{'V'}, std::byte{'B'}, std::byte{'C'}, std::byte{'H'}, std::byte{1}, std::byte{1}, std::byte{2}, std::byte{1}});
+	end.feed(Bytes{std::byte{'V'}, std::byte{'B'}, std::byte{'C'}, std::byte{'H'}, std::byte{1}, std::byte{1},
+		std::byte{2}, std::byte{1}});
 	EXPECT_EQ(trouble_of(end), HandshakeTrouble::malformed);
 	EXPECT_THAT(text_of(end), HasSubstr("length 513"));
 }
@@ -197,9 +203,11 @@ TEST(Handshake, EndlessTlsIsCutOff) {
 	Bytes record(5 + 16, std::byte{0});
 	record[0] = std::byte{22}, record[1] = std::byte{3}, record[2] = std::byte{3}, record[4] = std::byte{16};
 	record[5] = std::byte{1}, record[6] = std::byte{0}, record[7] = std::byte{0xff}, record[8] = std::byte{0xff};
-	for (std::size_t fed = 0; end.state() == State::waiting && fed <= Handshake::input_max; fed += record.size()) end.feed(record);
+	for (std::size_t fed = 0; end.state() == State::waiting && fed <= Handshake::input_max; fed += record.size())
+		end.feed(record);
 	EXPECT_EQ(end.state(), State::failed);
-	EXPECT_TRUE(trouble_of(end) == HandshakeTrouble::oversized || trouble_of(end) == HandshakeTrouble::not_trusted) << text_of(end);
+	EXPECT_TRUE(trouble_of(end) == HandshakeTrouble::oversized || trouble_of(end) == HandshakeTrouble::not_trusted)
+		<< text_of(end);
 }
 
 TEST(Handshake, WhatTheServerCannotReadItSaysToTheClient) {
@@ -257,7 +265,8 @@ TEST(Handshake, AnotherUsersIdentityIsNotTrusted) {
 }
 
 TEST(Handshake, AServerThatDoesNotTrustTheClientTellsItEvenThoughTlsIsOpenThere) {
-	// The client trusts the authority that the server's certificate is of; the server trusts another. In TLS 1.3 the client is done first.
+	// The client trusts the authority that the server's certificate is of; the server trusts another. In TLS 1.3 the
+	// client is done first.
 	const AuthorityFiles ours, theirs("another authority");
 	Trust server = ours.server;
 	server.ca = theirs.ca;
@@ -276,7 +285,8 @@ TEST(Handshake, AnotherAuthorityIsNotTrusted) {
 	EXPECT_EQ(trouble_of(ends.server), HandshakeTrouble::not_trusted);
 }
 
-// Between a client and the server stands somebody who speaks with each of them as the other, with a certificate of his own.
+// Between a client and the server stands somebody who speaks with each of them as the other, with a certificate of his
+// own.
 TEST(Handshake, AManInTheMiddleWithACertificateOfHisOwnGetsNothing) {
 	const Folder his;
 	Handshake to_him = server(made(make_server_context(identity_in(his))));
@@ -291,8 +301,8 @@ TEST(Handshake, AManInTheMiddleWithACertificateOfHisOwnGetsNothing) {
 	EXPECT_EQ(trouble_of(real), HandshakeTrouble::not_trusted);
 }
 
-// One who is trusted by both (he has a certificate of the authority, and the client asked for any name) still cannot stand between: the
-// two sessions have different keys, and the proofs cross on the queue pair from end to end.
+// One who is trusted by both (he has a certificate of the authority, and the client asked for any name) still cannot
+// stand between: the two sessions have different keys, and the proofs cross on the queue pair from end to end.
 TEST(Handshake, AManInTheMiddleWhomBothTrustIsFoundByTheProof) {
 	Handshake victim = client(tls(TlsSide::client)), to_him = server(tls(TlsSide::server));
 	converse(victim, to_him);
@@ -311,7 +321,8 @@ TEST(Handshake, AManInTheMiddleWhomBothTrustIsFoundByTheProof) {
 	EXPECT_EQ(check_proof(victim.agreed().proof, make_proof(real.agreed().proof)).error(), ProofError::forged);
 }
 
-// In clear anybody on the way can read and write; but one who only rewrites the set-up, and not the queue pair's messages, is found.
+// In clear anybody on the way can read and write; but one who only rewrites the set-up, and not the queue pair's
+// messages, is found.
 TEST(Handshake, AManInTheMiddleWhoWritesTheParametersAnewIsFoundByTheProof) {
 	Handshake one = client(InClear{}), other = server(InClear{});
 	Parameters changed = *decode(take_all(one));
@@ -345,12 +356,14 @@ TEST(Handshake, AProofOfAnotherConnectionIsAReplay) {
 	Ends before(true), now(true);
 	before.run();
 	now.run();
-	EXPECT_EQ(check_proof(now.server.agreed().proof, make_proof(before.client.agreed().proof)).error(), ProofError::replayed);
+	EXPECT_EQ(
+		check_proof(now.server.agreed().proof, make_proof(before.client.agreed().proof)).error(), ProofError::replayed);
 }
 
 TEST(Handshake, ComesAgainByTicket) {
 	const AuthorityFiles authority;
-	const auto of_client = made(make_client_context(authority.client)), of_server = made(make_server_context(authority.server));
+	const auto of_client = made(make_client_context(authority.client)),
+			   of_server = made(make_server_context(authority.server));
 	for (const bool resumed : {false, true, true}) {
 		Ends ends(of_client, of_server);
 		ends.run();

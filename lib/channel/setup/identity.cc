@@ -31,7 +31,9 @@ private:
 	int fd_;
 };
 
-std::unexpected<std::string> failed(const std::string& what, int error) { return std::unexpected(what + ": " + std::strerror(error)); }
+std::unexpected<std::string> failed(const std::string& what, int error) {
+	return std::unexpected(what + ": " + std::strerror(error));
+}
 
 // The mode as chmod takes it.
 std::string octal(mode_t mode) {
@@ -42,8 +44,9 @@ std::string octal(mode_t mode) {
 
 std::expected<void, std::string> check_owner(const std::string& path, const struct stat& status, uid_t owner) {
 	if (status.st_uid == owner) return {};
-	return std::unexpected(path + " belongs to uid " + std::to_string(status.st_uid) + ", and this program runs as uid " +
-		std::to_string(owner) + ": set XDG_CONFIG_HOME to a folder of this user's own");
+	return std::unexpected(path + " belongs to uid " + std::to_string(status.st_uid) +
+		", and this program runs as uid " + std::to_string(owner) +
+		": set XDG_CONFIG_HOME to a folder of this user's own");
 }
 
 // What others could put there would be taken for this user's.
@@ -53,7 +56,8 @@ std::expected<void, std::string> check_folder(const std::string& folder, uid_t o
 	if (!S_ISDIR(status.st_mode)) return std::unexpected(folder + " is not a folder: move it away");
 	if (const auto good = check_owner(folder, status, owner); !good) return good;
 	if (status.st_mode & 022)
-		return std::unexpected(folder + " has mode " + octal(status.st_mode) + ", so others may write there: chmod 700 " + folder);
+		return std::unexpected(
+			folder + " has mode " + octal(status.st_mode) + ", so others may write there: chmod 700 " + folder);
 	return {};
 }
 
@@ -91,7 +95,8 @@ std::expected<Credential, std::string> parse(const std::string& text, const std:
 std::expected<std::string, std::string> identity_folder(const std::string& xdg_config_home, const std::string& home) {
 	if (xdg_config_home.starts_with('/')) return xdg_config_home + "/verbena";
 	if (home.starts_with('/')) return home + "/.config/verbena";
-	return std::unexpected("no place for this user's identity: set HOME or XDG_CONFIG_HOME, or use --ca, --cert and --key");
+	return std::unexpected(
+		"no place for this user's identity: set HOME or XDG_CONFIG_HOME, or use --ca, --cert and --key");
 }
 
 std::expected<std::optional<Identity>, std::string> find_identity(const std::string& folder, uid_t owner) {
@@ -118,8 +123,9 @@ std::expected<Identity, std::string> find_or_create_identity(const std::string& 
 	std::error_code error;
 	std::filesystem::create_directories(std::filesystem::path(folder).parent_path(), error);
 	if (mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST)
-		return failed(
-			"cannot make the folder " + folder + " for this user's identity (set XDG_CONFIG_HOME, or use --ca, --cert and --key)", errno);
+		return failed("cannot make the folder " + folder +
+				" for this user's identity (set XDG_CONFIG_HOME, or use --ca, --cert and --key)",
+			errno);
 	if (const auto good = check_folder(folder, owner); !good) return std::unexpected(good.error());
 	const auto made = make_identity("verbena user identity");
 	if (!made) return std::unexpected(made.error());

@@ -37,7 +37,8 @@ IdentityKey derive_identity_key(EVP_PKEY* private_key, SSL_CTX* context, std::st
 
 	std::array<unsigned char, 32> secret{};
 	std::array<unsigned char, 16> label{};
-	const bool derived = fits && derive(scalar, "tls 1.3 external psk", secret) && derive(scalar, "tls 1.3 external psk label", label);
+	const bool derived =
+		fits && derive(scalar, "tls 1.3 external psk", secret) && derive(scalar, "tls 1.3 external psk label", label);
 	OPENSSL_cleanse(scalar.data(), scalar.size());
 	if (!derived) return result;
 
@@ -45,8 +46,10 @@ IdentityKey derive_identity_key(EVP_PKEY* private_key, SSL_CTX* context, std::st
 	const SSL_CIPHER* const cipher = ssl ? SSL_CIPHER_find(ssl.get(), tls_aes_128_gcm_sha256) : nullptr;
 	ossl::Session session(SSL_SESSION_new());
 	const auto* name = reinterpret_cast<const unsigned char*>(id_context.data());
-	const bool good = cipher != nullptr && session && SSL_SESSION_set1_master_key(session.get(), secret.data(), secret.size()) == 1 &&
-		SSL_SESSION_set_cipher(session.get(), cipher) == 1 && SSL_SESSION_set_protocol_version(session.get(), TLS1_3_VERSION) == 1 &&
+	const bool good = cipher != nullptr && session &&
+		SSL_SESSION_set1_master_key(session.get(), secret.data(), secret.size()) == 1 &&
+		SSL_SESSION_set_cipher(session.get(), cipher) == 1 &&
+		SSL_SESSION_set_protocol_version(session.get(), TLS1_3_VERSION) == 1 &&
 		SSL_SESSION_set1_id_context(session.get(), name, static_cast<unsigned>(id_context.size())) == 1;
 	OPENSSL_cleanse(secret.data(), secret.size());
 	if (!good) return result;

@@ -1,6 +1,7 @@
-// What two programs of one user have in common beside a certificate: a secret of 32 bytes, derived from the identity's private key, by
-// which TLS 1.3 joins them without certificates (an external pre-shared key, always with a fresh key exchange). Who has the one has the
-// other, so it proves as much as the certificate does; it takes both sides a third of the time.
+// What two programs of one user have in common beside a certificate: a secret of 32 bytes, derived from the identity's
+// private key, by which TLS 1.3 joins them without certificates (an external pre-shared key, always with a fresh key
+// exchange). Who has the one has the other, so it proves as much as the certificate does; it takes both sides a third
+// of the time.
 //
 // For the .cc files of this floor.
 #pragma once

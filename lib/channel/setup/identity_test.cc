@@ -14,7 +14,9 @@ using testing::HasSubstr;
 
 class IdentityFile : public testing::Test {
 protected:
-	std::expected<Identity, std::string> get(uid_t owner = geteuid()) const { return find_or_create_identity(place, owner); }
+	std::expected<Identity, std::string> get(uid_t owner = geteuid()) const {
+		return find_or_create_identity(place, owner);
+	}
 	std::string refusal(uid_t owner = geteuid()) const {
 		const auto got = get(owner);
 		return got ? "none" : got.error();
@@ -61,7 +63,8 @@ TEST_F(IdentityFile, SixteenProcessesAtOnceAllGetTheSame) {
 			char byte;
 			if (read(go[0], &byte, 1) < 0) _exit(1);  // all start when the pipe ends
 			const auto identity = get();
-			const std::string shown = identity ? *fingerprint(identity->credential.certificate_pem) : std::string(50, '!');
+			const std::string shown =
+				identity ? *fingerprint(identity->credential.certificate_pem) : std::string(50, '!');
 			_exit(write(results[1], shown.data(), 50) == 50 ? 0 : 1);
 		}
 		children.push_back(child);
@@ -118,7 +121,8 @@ TEST_F(IdentityFile, ThatIsASymbolicLinkAFolderOrNoIdentityIsRefused) {
 TEST_F(IdentityFile, WhoseKeyIsOfAnotherCertificateIsRefused) {
 	std::filesystem::create_directories(place);
 	chmod(place.c_str(), 0700);
-	folder.write("config/verbena/identity.pem", make_identity("one")->key_pem + make_identity("other")->certificate_pem);
+	folder.write(
+		"config/verbena/identity.pem", make_identity("one")->key_pem + make_identity("other")->certificate_pem);
 	chmod(file.c_str(), 0600);
 	EXPECT_THAT(refusal(), HasSubstr("is not a key and its certificate"));
 }

@@ -47,7 +47,9 @@ inline int no_passphrase(char*, int, int, void*) { return -1; }
 inline Certificate read_certificate(std::string_view pem) {
 	return Certificate(PEM_read_bio_X509(reader_of(pem).get(), nullptr, no_passphrase, nullptr));
 }
-inline Key read_key(std::string_view pem) { return Key(PEM_read_bio_PrivateKey(reader_of(pem).get(), nullptr, no_passphrase, nullptr)); }
+inline Key read_key(std::string_view pem) {
+	return Key(PEM_read_bio_PrivateKey(reader_of(pem).get(), nullptr, no_passphrase, nullptr));
+}
 
 // "SHA256:" and the digest of the public key in base64, as ssh-keygen shows keys.
 std::string fingerprint_of(X509* certificate);

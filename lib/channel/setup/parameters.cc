@@ -74,8 +74,10 @@ std::expected<void, ParameterError> check_size(std::string_view name, std::size_
 }
 
 // Reads one field whose tag is known. A number's range is validate()'s.
-std::expected<std::string_view, ParameterError> read_field(Parameters& into, std::uint8_t tag, std::span<const std::byte> value) {
-	const auto exactly = [&](std::string_view name, std::size_t size, auto&& read) -> std::expected<std::string_view, ParameterError> {
+std::expected<std::string_view, ParameterError> read_field(
+	Parameters& into, std::uint8_t tag, std::span<const std::byte> value) {
+	const auto exactly = [&](std::string_view name, std::size_t size,
+							 auto&& read) -> std::expected<std::string_view, ParameterError> {
 		if (const auto good = check_size(name, value.size(), size); !good) return std::unexpected(good.error());
 		read();
 		return name;
@@ -84,7 +86,8 @@ std::expected<std::string_view, ParameterError> read_field(Parameters& into, std
 		case Tag::role: return exactly("role", 1, [&] { into.role = static_cast<Role>(value[0]); });
 		case Tag::transport: return exactly("transport", 1, [&] { into.transport = static_cast<Transport>(value[0]); });
 		case Tag::gid: return exactly("gid", into.gid.size(), [&] { std::ranges::copy(value, into.gid.begin()); });
-		case Tag::nonce: return exactly("nonce", into.nonce.size(), [&] { std::ranges::copy(value, into.nonce.begin()); });
+		case Tag::nonce:
+			return exactly("nonce", into.nonce.size(), [&] { std::ranges::copy(value, into.nonce.begin()); });
 		case Tag::refusal:
 			if (value.size() < 3) return fault("refusal", "is too short for a code and a sentence");
 			into.refusal = {static_cast<RefusalCode>(load(value.first(2))), printable(value.subspan(2))};
@@ -125,13 +128,15 @@ std::expected<Fields, ParameterError> read_fields(std::span<const std::byte> res
 std::expected<void, ParameterError> validate_number(const Number& number, const Parameters& parameters) {
 	const std::uint32_t value = parameters.*number.member;
 	if (value < number.min || value > number.max)
-		return fault(
-			number.name, std::to_string(value) + " is outside of " + std::to_string(number.min) + " to " + std::to_string(number.max));
+		return fault(number.name,
+			std::to_string(value) + " is outside of " + std::to_string(number.min) + " to " +
+				std::to_string(number.max));
 	return {};
 }
 
 std::expected<void, ParameterError> validate_mtu(const Parameters& parameters) {
-	if (!std::has_single_bit(parameters.mtu)) return fault("mtu", std::to_string(parameters.mtu) + " is not a power of two");
+	if (!std::has_single_bit(parameters.mtu))
+		return fault("mtu", std::to_string(parameters.mtu) + " is not a power of two");
 	return {};
 }
 
@@ -140,7 +145,8 @@ bool of_logical_channels(const Number& number) {
 }
 
 bool in_terms(const Number& number) {
-	return !of_logical_channels(number) && number.member != &Parameters::qp_number && number.member != &Parameters::first_psn;
+	return !of_logical_channels(number) && number.member != &Parameters::qp_number &&
+		number.member != &Parameters::first_psn;
 }
 
 std::vector<std::byte> begin_message() {
@@ -176,11 +182,13 @@ std::expected<std::size_t, ParameterError> message_size(std::span<const std::byt
 	const std::uint32_t version = load(header.subspan(4, 1)), oldest_reader = load(header.subspan(5, 1)),
 						length = load(header.subspan(6, 2));
 	if (version == 0 || oldest_reader == 0 || oldest_reader > version)
-		return fault("version", std::to_string(version) + " for readers from " + std::to_string(oldest_reader) + " on cannot be");
+		return fault("version",
+			std::to_string(version) + " for readers from " + std::to_string(oldest_reader) + " on cannot be");
 	if (oldest_reader > parameters_version)
 		return fault("version",
-			std::to_string(version) + " of the peer's parameters needs a reader of version " + std::to_string(oldest_reader) +
-				", and this one has " + std::to_string(parameters_version) + ": update this side");
+			std::to_string(version) + " of the peer's parameters needs a reader of version " +
+				std::to_string(oldest_reader) + ", and this one has " + std::to_string(parameters_version) +
+				": update this side");
 	if (length < parameters_header_size || length > parameters_size_max)
 		return fault("length",
 			std::to_string(length) + " is outside of " + std::to_string(parameters_header_size) + " to " +
@@ -189,11 +197,13 @@ std::expected<std::size_t, ParameterError> message_size(std::span<const std::byt
 }
 
 std::expected<Parameters, ParameterError> decode(std::span<const std::byte> message) {
-	if (message.size() < parameters_header_size) return fault("length", "is less than a header's: the message ends early");
+	if (message.size() < parameters_header_size)
+		return fault("length", "is less than a header's: the message ends early");
 	const auto size = message_size(message.first<parameters_header_size>());
 	if (!size) return std::unexpected(size.error());
 	if (message.size() != *size)
-		return fault("length", std::to_string(*size) + " is not that of the message, " + std::to_string(message.size()) + " bytes");
+		return fault("length",
+			std::to_string(*size) + " is not that of the message, " + std::to_string(message.size()) + " bytes");
 
 	const auto read = read_fields(message.subspan(parameters_header_size));
 	if (!read) return std::unexpected(read.error());
@@ -220,7 +230,8 @@ std::expected<Parameters, ParameterError> decode(std::span<const std::byte> mess
 }
 
 std::expected<void, ParameterError> validate(const Parameters& parameters) {
-	if (parameters.role != Role::client && parameters.role != Role::server) return fault("role", "is neither client nor server");
+	if (parameters.role != Role::client && parameters.role != Role::server)
+		return fault("role", "is neither client nor server");
 	if (parameters.refusal) {
 		if (parameters.role != Role::server) return fault("refusal", "comes from a client: only a server refuses");
 		const std::size_t size = parameters.refusal->text.size();
@@ -235,7 +246,8 @@ std::expected<void, ParameterError> validate(const Parameters& parameters) {
 				if (auto good = validate_number(number, parameters); !good) return good;
 		return {};
 	}
-	if (parameters.transport != Transport::rc) return fault("transport", "is not one that this version knows (rc, tcp)");
+	if (parameters.transport != Transport::rc)
+		return fault("transport", "is not one that this version knows (rc, tcp)");
 	for (const Number& number : numbers)
 		if (auto good = validate_number(number, parameters); !good) return good;
 	if (auto good = validate_mtu(parameters); !good) return good;
@@ -281,7 +293,8 @@ std::vector<std::byte> encode_terms(const Parameters& parameters) {
 }
 
 std::expected<Parameters, ParameterError> decode_terms(std::span<const std::byte> private_data, Role of) {
-	if (private_data.size() < parameters_header_size) return fault("length", "is less than a header's: no channel's private data");
+	if (private_data.size() < parameters_header_size)
+		return fault("length", "is less than a header's: no channel's private data");
 	const auto size = message_size(private_data.first<parameters_header_size>());
 	if (!size) return std::unexpected(size.error());
 	if (*size > private_data.size()) return fault("length", std::to_string(*size) + " is more than there is");

@@ -1,10 +1,12 @@
-// What the two ends of a connection tell each other before their queue pairs can speak: one message each way, at most 512 bytes.
+// What the two ends of a connection tell each other before their queue pairs can speak: one message each way, at most
+// 512 bytes.
 //
 //     magic "VBCH" | version u8 | oldest reader u8 | length of all u16 | fields: tag u8, size u8, value
 //
-// All numbers are big-endian. A reader skips fields whose tag it does not know, so a later version adds fields without breaking this
-// one; a message that this one must not read says so by its oldest reader. Every field that is known is checked against its limits,
-// may come once, and must be there (in a refusal only the role and the refusal; over TCP only role, transport and nonce).
+// All numbers are big-endian. A reader skips fields whose tag it does not know, so a later version adds fields without
+// breaking this one; a message that this one must not read says so by its oldest reader. Every field that is known is
+// checked against its limits, may come once, and must be there (in a refusal only the role and the refusal; over TCP
+// only role, transport and nonce).
 //
 // Values and pure functions. What comes from outside gives an error that names the field, never an assertion.
 #pragma once
@@ -21,21 +23,23 @@
 
 namespace verbena::channel {
 
-inline constexpr std::array<std::byte, 4> parameters_magic{std::byte{'V'}, std::byte{'B'}, std::byte{'C'}, std::byte{'H'}};
+inline constexpr std::array<std::byte, 4> parameters_magic{
+	std::byte{'V'}, std::byte{'B'}, std::byte{'C'}, std::byte{'H'}};
 inline constexpr std::uint8_t parameters_version = 1;
 inline constexpr std::size_t parameters_header_size = 8, parameters_size_max = 512, refusal_text_max = 200;
 
 enum class Role : std::uint8_t { client = 1, server = 2 };
 enum class Transport : std::uint8_t {
 	rc = 1,
-	tcp = 2,  // the stream of the set-up goes on; of the other fields only the nonce and those of logical channels count
+	tcp =
+		2,  // the stream of the set-up goes on; of the other fields only the nonce and those of logical channels count
 };
 
 // Codes of later versions are taken as they are.
 enum class RefusalCode : std::uint16_t {
-	malformed = 1,      // the client's parameters could not be read, or do not fit the server's
-	full = 2,           // as many clients as the server admits
-	no_resources = 3,   // memory, queue pairs or descriptors have run out
+	malformed = 1,  // the client's parameters could not be read, or do not fit the server's
+	full = 2,  // as many clients as the server admits
+	no_resources = 3,  // memory, queue pairs or descriptors have run out
 	shutting_down = 4,
 	not_supported = 5,  // the server does not do what the client wants (transport, shared queue pairs)
 };
@@ -55,30 +59,31 @@ using Nonce = std::array<std::byte, 16>;
 struct Parameters {
 	Role role = Role::client;
 	Transport transport = Transport::rc;
-	std::uint32_t qp_number = 0;           // 2 to 0xfffffe: 0 and 1 are management's, 0xffffff is multicast
-	std::uint32_t first_psn = 0;           // the first PSN that this end sends, 24 bits
-	Gid gid{};        // neither empty nor multicast
-	std::uint32_t mtu = 1024;              // path MTU in bytes: 256, 512, 1024, 2048 or 4096
-	std::uint32_t receive_depth = 1;       // receives that the connection may come to have: the most credits at once, 1 to 65535
-	std::uint32_t credits_granted = 1;     // buffers that the peer may fill before it hears of more, 1 to 2^24
-	std::uint32_t buffer_unit = 1024;      // bytes of the buffer that one credit stands for, 64 to 2^20
-	// Largest message that travels through these buffers where READs are possible, which move larger ones; any that a frame can announce:
-	// 0 to 512 MiB - 1.
+	std::uint32_t qp_number = 0;  // 2 to 0xfffffe: 0 and 1 are management's, 0xffffff is multicast
+	std::uint32_t first_psn = 0;  // the first PSN that this end sends, 24 bits
+	Gid gid{};  // neither empty nor multicast
+	std::uint32_t mtu = 1024;  // path MTU in bytes: 256, 512, 1024, 2048 or 4096
+	std::uint32_t receive_depth =
+		1;  // receives that the connection may come to have: the most credits at once, 1 to 65535
+	std::uint32_t credits_granted = 1;  // buffers that the peer may fill before it hears of more, 1 to 2^24
+	std::uint32_t buffer_unit = 1024;  // bytes of the buffer that one credit stands for, 64 to 2^20
+	// Largest message that travels through these buffers where READs are possible, which move larger ones; any that a
+	// frame can announce: 0 to 512 MiB - 1.
 	std::uint32_t eager_size_max = 1024;
-	std::uint32_t reads_as_target = 0;     // READs and atomics that the peer may have in flight here, 0 to 255
+	std::uint32_t reads_as_target = 0;  // READs and atomics that the peer may have in flight here, 0 to 255
 	std::uint32_t reads_as_initiator = 0;  // READs and atomics that this end wants to have in flight, 0 to 255
 	std::uint32_t shared_queue_pairs =
 		0;  // queue pairs that logical channels are to share, 0 to 65535; 0: none, the connection has its own
-	std::uint32_t logical_channels = 0;    // logical channels wanted on them, 0 to 2^24
-	Nonce nonce{};       // random, so that no two set-ups are alike; not all zero
-	std::optional<Refusal> refusal;        // the server's no; of the other fields only the role counts then
+	std::uint32_t logical_channels = 0;  // logical channels wanted on them, 0 to 2^24
+	Nonce nonce{};  // random, so that no two set-ups are alike; not all zero
+	std::optional<Refusal> refusal;  // the server's no; of the other fields only the role counts then
 
 	bool operator==(const Parameters&) const = default;
 };
 
 struct ParameterError {
 	std::string_view field;  // "mtu", "magic", "length" ...; lives as long as the program
-	std::string text;        // one sentence that begins with the field
+	std::string text;  // one sentence that begins with the field
 
 	bool operator==(const ParameterError&) const = default;
 };
@@ -94,9 +99,9 @@ std::vector<std::byte> encode(const Parameters& parameters);
 
 std::expected<void, ParameterError> validate(const Parameters& parameters);
 
-// Terms: the few of them that rdma_cm carries as private data, in the same encoding, with what a queue pair needs beside the connection
-// manager's own fields (the role, MTU, depth, credits, unit, eager size and READs). Nobody is authenticated by them; what comes behind the
-// message is padding.
+// Terms: the few of them that rdma_cm carries as private data, in the same encoding, with what a queue pair needs
+// beside the connection manager's own fields (the role, MTU, depth, credits, unit, eager size and READs). Nobody is
+// authenticated by them; what comes behind the message is padding.
 inline constexpr std::size_t terms_size_max = 56;
 std::vector<std::byte> encode_terms(const Parameters& parameters);
 // `of`: whose they must be.

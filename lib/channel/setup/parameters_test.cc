@@ -75,7 +75,8 @@ Bytes without(int tag) {
 	Bytes message(literal.begin(), literal.begin() + 8);
 	for (std::size_t at = 8; at < literal.size();) {
 		const std::size_t size = 2 + std::to_integer<std::size_t>(literal[at + 1]);
-		if (literal[at] != static_cast<std::byte>(tag)) message.insert(message.end(), literal.begin() + at, literal.begin() + at + size);
+		if (literal[at] != static_cast<std::byte>(tag))
+			message.insert(message.end(), literal.begin() + at, literal.begin() + at + size);
 		at += size;
 	}
 	set_length(message);
@@ -106,13 +107,15 @@ TEST(Parameters, ARefusalIsARoleACodeAndASentence) {
 }
 
 TEST(Parameters, ARefusalsTextCannotSpeakToTheTerminal) {
-	const auto decoded = decode(bytes_of({'V', 'B', 'C', 'H', 1, 1, 0, 19, 1, 1, 2, 16, 6, 0, 2, 0x1b, '[', 0xc3, '\n'}));
+	const auto decoded =
+		decode(bytes_of({'V', 'B', 'C', 'H', 1, 1, 0, 19, 1, 1, 2, 16, 6, 0, 2, 0x1b, '[', 0xc3, '\n'}));
 	ASSERT_TRUE(decoded);
 	EXPECT_EQ(decoded->refusal->text, "?[??");
 }
 
 TEST(Parameters, OnlyAServerRefuses) {
-	EXPECT_EQ(field_at_fault(bytes_of({'V', 'B', 'C', 'H', 1, 1, 0, 19, 1, 1, 1, 16, 6, 0, 2, 'f', 'u', 'l', 'l'})), "refusal");
+	EXPECT_EQ(field_at_fault(bytes_of({'V', 'B', 'C', 'H', 1, 1, 0, 19, 1, 1, 1, 16, 6, 0, 2, 'f', 'u', 'l', 'l'})),
+		"refusal");
 }
 
 TEST(Parameters, ARefusalsTextIsAtMost200Bytes) {
@@ -183,8 +186,9 @@ TEST(Parameters, AVersionThatCannotBeIsRefused) {
 }
 
 TEST(Parameters, EveryFieldIsWanted) {
-	const char* names[] = {"role", "transport", "qp_number", "first_psn", "gid", "mtu", "receive_depth", "credits_granted", "buffer_unit",
-		"eager_size_max", "reads_as_target", "reads_as_initiator", "shared_queue_pairs", "logical_channels", "nonce"};
+	const char* names[] = {"role", "transport", "qp_number", "first_psn", "gid", "mtu", "receive_depth",
+		"credits_granted", "buffer_unit", "eager_size_max", "reads_as_target", "reads_as_initiator",
+		"shared_queue_pairs", "logical_channels", "nonce"};
 	for (int tag = 1; tag <= 15; ++tag) EXPECT_EQ(field_at_fault(without(tag)), names[tag - 1]);
 }
 
@@ -223,23 +227,30 @@ TEST_P(Limits, HoldAtTheirEdge) {
 }
 
 INSTANTIATE_TEST_SUITE_P(OfEachNumber, Limits,
-	testing::Values(Edge{"qp_number", &Parameters::qp_number, 1, false}, Edge{"qp_number", &Parameters::qp_number, 2, true},
-		Edge{"qp_number", &Parameters::qp_number, 0xfffffe, true}, Edge{"qp_number", &Parameters::qp_number, 0xffffff, false},
-		Edge{"first_psn", &Parameters::first_psn, 0, true}, Edge{"first_psn", &Parameters::first_psn, 0xffffff, true},
+	testing::Values(Edge{"qp_number", &Parameters::qp_number, 1, false},
+		Edge{"qp_number", &Parameters::qp_number, 2, true}, Edge{"qp_number", &Parameters::qp_number, 0xfffffe, true},
+		Edge{"qp_number", &Parameters::qp_number, 0xffffff, false}, Edge{"first_psn", &Parameters::first_psn, 0, true},
+		Edge{"first_psn", &Parameters::first_psn, 0xffffff, true},
 		Edge{"first_psn", &Parameters::first_psn, 0x1000000, false}, Edge{"mtu", &Parameters::mtu, 128, false},
-		Edge{"mtu", &Parameters::mtu, 256, true}, Edge{"mtu", &Parameters::mtu, 1500, false}, Edge{"mtu", &Parameters::mtu, 4096, true},
-		Edge{"mtu", &Parameters::mtu, 8192, false}, Edge{"receive_depth", &Parameters::receive_depth, 0, false},
-		Edge{"receive_depth", &Parameters::receive_depth, 1, true}, Edge{"receive_depth", &Parameters::receive_depth, 0xffff, true},
-		Edge{"receive_depth", &Parameters::receive_depth, 0x10000, false}, Edge{"credits_granted", &Parameters::credits_granted, 0, false},
+		Edge{"mtu", &Parameters::mtu, 256, true}, Edge{"mtu", &Parameters::mtu, 1500, false},
+		Edge{"mtu", &Parameters::mtu, 4096, true}, Edge{"mtu", &Parameters::mtu, 8192, false},
+		Edge{"receive_depth", &Parameters::receive_depth, 0, false},
+		Edge{"receive_depth", &Parameters::receive_depth, 1, true},
+		Edge{"receive_depth", &Parameters::receive_depth, 0xffff, true},
+		Edge{"receive_depth", &Parameters::receive_depth, 0x10000, false},
+		Edge{"credits_granted", &Parameters::credits_granted, 0, false},
 		Edge{"credits_granted", &Parameters::credits_granted, 1, true},
 		Edge{"credits_granted", &Parameters::credits_granted, 1 << 24, true},
 		Edge{"credits_granted", &Parameters::credits_granted, (1 << 24) + 1, false},
-		Edge{"buffer_unit", &Parameters::buffer_unit, 63, false}, Edge{"buffer_unit", &Parameters::buffer_unit, 64, true},
-		Edge{"buffer_unit", &Parameters::buffer_unit, 1 << 20, true}, Edge{"buffer_unit", &Parameters::buffer_unit, (1 << 20) + 1, false},
+		Edge{"buffer_unit", &Parameters::buffer_unit, 63, false},
+		Edge{"buffer_unit", &Parameters::buffer_unit, 64, true},
+		Edge{"buffer_unit", &Parameters::buffer_unit, 1 << 20, true},
+		Edge{"buffer_unit", &Parameters::buffer_unit, (1 << 20) + 1, false},
 		Edge{"eager_size_max", &Parameters::eager_size_max, 0, true},
 		Edge{"eager_size_max", &Parameters::eager_size_max, (1 << 29) - 1, true},
 		Edge{"eager_size_max", &Parameters::eager_size_max, 1 << 29, false},
-		Edge{"reads_as_target", &Parameters::reads_as_target, 255, true}, Edge{"reads_as_target", &Parameters::reads_as_target, 256, false},
+		Edge{"reads_as_target", &Parameters::reads_as_target, 255, true},
+		Edge{"reads_as_target", &Parameters::reads_as_target, 256, false},
 		Edge{"reads_as_initiator", &Parameters::reads_as_initiator, 255, true},
 		Edge{"reads_as_initiator", &Parameters::reads_as_initiator, 256, false},
 		Edge{"shared_queue_pairs", &Parameters::shared_queue_pairs, 65535, true},
@@ -275,11 +286,17 @@ TEST(Parameters, OverTcpOnlyRoleTransportAndNonceAreSaid) {
 }
 
 TEST(Parameters, LogicalChannelsAreAskedForOverTcpToo) {
-	const Parameters asked{
-		.role = Role::client, .transport = Transport::tcp, .shared_queue_pairs = 4, .logical_channels = 1000, .nonce = random_nonce()};
+	const Parameters asked{.role = Role::client,
+		.transport = Transport::tcp,
+		.shared_queue_pairs = 4,
+		.logical_channels = 1000,
+		.nonce = random_nonce()};
 	EXPECT_EQ(decode(encode(asked)), asked);
-	const Parameters granted{
-		.role = Role::server, .transport = Transport::tcp, .shared_queue_pairs = 2, .logical_channels = 100, .nonce = random_nonce()};
+	const Parameters granted{.role = Role::server,
+		.transport = Transport::tcp,
+		.shared_queue_pairs = 2,
+		.logical_channels = 100,
+		.nonce = random_nonce()};
 	const auto both = negotiate(asked, granted);
 	ASSERT_TRUE(both.has_value());
 	EXPECT_EQ(both->shared_queue_pairs, 2u);
@@ -315,7 +332,8 @@ TEST(Terms, WhatCannotBeNamesItsField) {
 	wrong = template_parameters();
 	wrong.mtu = 1000;
 	EXPECT_EQ(decode_terms(encode_terms(wrong), Role::client).error().field, "mtu");
-	const std::vector<std::byte> short_of_a_field = encode({.role = Role::client, .transport = Transport::tcp, .nonce = random_nonce()});
+	const std::vector<std::byte> short_of_a_field =
+		encode({.role = Role::client, .transport = Transport::tcp, .nonce = random_nonce()});
 	EXPECT_EQ(decode_terms(short_of_a_field, Role::client).error().field, "mtu");
 }
 
@@ -359,10 +377,13 @@ TEST(Negotiation, TakesTheSmallerOfEachAndBothEndsComeToTheSame) {
 			.logical_channels = 1000}));
 }
 
-TEST(Negotiation, TwoClientsDoNotAgree) { EXPECT_EQ(negotiate(template_parameters(), template_parameters()).error().field, "role"); }
+TEST(Negotiation, TwoClientsDoNotAgree) {
+	EXPECT_EQ(negotiate(template_parameters(), template_parameters()).error().field, "role");
+}
 
-// 10^5 numbers in 256 classes of their upper and of their lower bits: chi-square with 255 degrees of freedom has mean 255 and deviation
-// 22.6, so 255 +- 8 deviations fails once in more than 10^12 runs. Each of the 24 bits is set in half of them, within 8 deviations.
+// 10^5 numbers in 256 classes of their upper and of their lower bits: chi-square with 255 degrees of freedom has mean
+// 255 and deviation 22.6, so 255 +- 8 deviations fails once in more than 10^12 runs. Each of the 24 bits is set in half
+// of them, within 8 deviations.
 
 }  // namespace
 }  // namespace verbena::channel

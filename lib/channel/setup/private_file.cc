@@ -29,15 +29,20 @@ int write_all(int fd, std::string_view text) {
 }  // namespace
 
 std::expected<bool, std::string> write_whole(const std::string& path, const std::string& text, WriteOptions options) {
-	const auto failed = [&](int error) { return std::unexpected("cannot write " + path + ": " + std::strerror(error)); };
-	// Filled under a name of its own in the same folder, and then given the right one: link() fails if somebody was first.
-	const std::string temporary = path + "." + std::to_string(getpid()) + "." + std::to_string(secure_random<std::uint64_t>());
+	const auto failed = [&](int error) {
+		return std::unexpected("cannot write " + path + ": " + std::strerror(error));
+	};
+	// Filled under a name of its own in the same folder, and then given the right one: link() fails if somebody was
+	// first.
+	const std::string temporary =
+		path + "." + std::to_string(getpid()) + "." + std::to_string(secure_random<std::uint64_t>());
 	const int fd = open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (fd < 0) return failed(errno);
 	int error = write_all(fd, text);
 	if (error == 0 && fchmod(fd, options.mode) != 0) error = errno;
 	if (close(fd) != 0 && error == 0) error = errno;
-	if (error == 0 && (options.replace ? rename(temporary.c_str(), path.c_str()) : link(temporary.c_str(), path.c_str())) != 0)
+	if (error == 0 &&
+		(options.replace ? rename(temporary.c_str(), path.c_str()) : link(temporary.c_str(), path.c_str())) != 0)
 		error = errno;
 	unlink(temporary.c_str());
 	if (error == EEXIST) return false;

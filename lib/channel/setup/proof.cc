@@ -42,15 +42,16 @@ Proof proof_of(const ProofKeys& keys, Role sender) {
 	std::ranges::copy(keys.transcript, text.begin() + hmac_at);
 	unsigned size = 0;
 	const auto* done = HMAC(EVP_sha256(), keys.key.data(), static_cast<int>(keys.key.size()),
-		reinterpret_cast<const unsigned char*>(text.data()), text.size(), reinterpret_cast<unsigned char*>(proof.data() + hmac_at), &size);
+		reinterpret_cast<const unsigned char*>(text.data()), text.size(),
+		reinterpret_cast<unsigned char*>(proof.data() + hmac_at), &size);
 	check(done && size == proof_size - hmac_at, "HMAC-SHA256 is there");
 	return proof;
 }
 
 }  // namespace
 
-ProofKeys make_proof_keys(
-	Role own_role, const std::optional<ExporterKey>& key, std::span<const std::byte> client, std::span<const std::byte> server) {
+ProofKeys make_proof_keys(Role own_role, const std::optional<ExporterKey>& key, std::span<const std::byte> client,
+	std::span<const std::byte> server) {
 	const auto from_client = decode(client), from_server = decode(server);
 	check(from_client && from_server, "a set-up ended with two messages that were read");
 	ProofKeys keys{.own_role = own_role};
@@ -68,12 +69,16 @@ std::expected<void, ProofError> check_proof(const ProofKeys& keys, std::span<con
 	if (message.size() < proof_size) return std::unexpected(ProofError::truncated);
 	if (message.size() > proof_size) return std::unexpected(ProofError::oversized);
 	const Proof wanted = proof_of(keys, other(keys.own_role));
-	if (!std::ranges::equal(message.first(role_at), std::span(wanted).first(role_at))) return std::unexpected(ProofError::garbage);
-	if (message[role_at] == static_cast<std::byte>(keys.own_role)) return std::unexpected(ProofError::reflected);
-	if (!std::ranges::equal(message.subspan(role_at, setup_at - role_at), std::span(wanted).subspan(role_at, setup_at - role_at)))
+	if (!std::ranges::equal(message.first(role_at), std::span(wanted).first(role_at)))
 		return std::unexpected(ProofError::garbage);
-	if (!std::ranges::equal(message.subspan(setup_at, keys.setup.size()), keys.setup)) return std::unexpected(ProofError::replayed);
-	if (CRYPTO_memcmp(message.data() + hmac_at, wanted.data() + hmac_at, sizeof(Digest)) != 0) return std::unexpected(ProofError::forged);
+	if (message[role_at] == static_cast<std::byte>(keys.own_role)) return std::unexpected(ProofError::reflected);
+	if (!std::ranges::equal(
+			message.subspan(role_at, setup_at - role_at), std::span(wanted).subspan(role_at, setup_at - role_at)))
+		return std::unexpected(ProofError::garbage);
+	if (!std::ranges::equal(message.subspan(setup_at, keys.setup.size()), keys.setup))
+		return std::unexpected(ProofError::replayed);
+	if (CRYPTO_memcmp(message.data() + hmac_at, wanted.data() + hmac_at, sizeof(Digest)) != 0)
+		return std::unexpected(ProofError::forged);
 	return {};
 }
 
@@ -86,7 +91,8 @@ std::string_view describe(ProofError error) {
 		case ProofError::replayed: return "the first message of the channel is the proof of another connection";
 		case ProofError::forged: break;
 	}
-	return "the peer's proof is wrong: it is not whom the connection was set up with, or somebody changed the parameters between the two";
+	return "the peer's proof is wrong: it is not whom the connection was set up with, or somebody changed the "
+	       "parameters between the two";
 }
 
 }  // namespace verbena::channel

@@ -1,11 +1,12 @@
-// The proof that whoever speaks on a queue pair is whom the set-up was with: the first message each way over the queue pair.
+// The proof that whoever speaks on a queue pair is whom the set-up was with: the first message each way over the queue
+// pair.
 //
 //     magic "VBPF" | version u8 | sender's role u8 | 0 u16 | set-up u64 | HMAC-SHA256, 32 bytes        48 bytes
 //
-// The HMAC is under the TLS session's exporter key over the sender's role and both parameter messages, byte by byte as they crossed. So
-// the two ends hold the same parameters, and nobody without that session speaks for either. `set-up` is from both nonces: it tells a
-// message of another set-up from a forged one. In a set-up in clear (--insecure) the key is known to all: what is left is a check that
-// both ends hold the same parameters.
+// The HMAC is under the TLS session's exporter key over the sender's role and both parameter messages, byte by byte as
+// they crossed. So the two ends hold the same parameters, and nobody without that session speaks for either. `set-up`
+// is from both nonces: it tells a message of another set-up from a forged one. In a set-up in clear (--insecure) the
+// key is known to all: what is left is a check that both ends hold the same parameters.
 //
 // Values and pure functions. A receiver takes exactly one proof a connection, as the first message.
 #pragma once
@@ -34,8 +35,8 @@ struct ProofKeys {
 };
 
 // `client` and `server` are the two messages as they crossed, `own_role` whose end this is. Without a key: in clear.
-ProofKeys make_proof_keys(
-	Role own_role, const std::optional<ExporterKey>& key, std::span<const std::byte> client, std::span<const std::byte> server);
+ProofKeys make_proof_keys(Role own_role, const std::optional<ExporterKey>& key, std::span<const std::byte> client,
+	std::span<const std::byte> server);
 
 enum class ProofError : std::uint8_t {
 	truncated,   // shorter than a proof

@@ -64,7 +64,8 @@ TEST(Proof, OfAnotherSetUpIsReplayed) {
 
 TEST(Proof, UnderAnotherSessionsKeyIsForged) {
 	const Ends ends;
-	const ProofKeys thief = make_proof_keys(Role::client, ExporterKey{std::byte{9}}, ends.from_client, ends.from_server);
+	const ProofKeys thief =
+		make_proof_keys(Role::client, ExporterKey{std::byte{9}}, ends.from_client, ends.from_server);
 	EXPECT_EQ(verdict(ends.server, make_proof(thief)), ProofError::forged);
 }
 

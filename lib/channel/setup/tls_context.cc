@@ -70,7 +70,8 @@ int verify_chain(X509_STORE_CTX* store, void*) {
 int check_client_hello(SSL* ssl, int* alert, void*) {
 	const unsigned char* offered = nullptr;
 	std::size_t size = 0;
-	const bool there = SSL_client_hello_get0_ext(ssl, TLSEXT_TYPE_application_layer_protocol_negotiation, &offered, &size) == 1;
+	const bool there =
+		SSL_client_hello_get0_ext(ssl, TLSEXT_TYPE_application_layer_protocol_negotiation, &offered, &size) == 1;
 	// Two bytes of length, then names.
 	for (std::size_t at = 2; there && at < size; at += 1 + std::size_t{offered[at]})
 		if (std::string_view(reinterpret_cast<const char*>(offered) + at, size - at)
@@ -81,8 +82,10 @@ int check_client_hello(SSL* ssl, int* alert, void*) {
 	return SSL_CLIENT_HELLO_ERROR;
 }
 
-int choose_protocol(SSL* ssl, const unsigned char** chosen, unsigned char* size, const unsigned char*, unsigned, void*) {
-	// Who came by a ticket goes on using it for its hour: a new one each time would cost both sides more than it is worth.
+int choose_protocol(
+	SSL* ssl, const unsigned char** chosen, unsigned char* size, const unsigned char*, unsigned, void*) {
+	// Who came by a ticket goes on using it for its hour: a new one each time would cost both sides more than it is
+	// worth.
 	if (SSL_session_reused(ssl)) SSL_set_num_tickets(ssl, 0);
 	*chosen = alpn_list.data() + 1;
 	*size = alpn_name.size();
@@ -96,7 +99,8 @@ int store_ticket(SSL* ssl, SSL_SESSION* session) {
 }
 
 // A client of a user's identity offers what a server of the same user has too.
-int offer_identity_key(SSL* ssl, const EVP_MD* digest, const unsigned char** label, std::size_t* label_size, SSL_SESSION** session) {
+int offer_identity_key(
+	SSL* ssl, const EVP_MD* digest, const unsigned char** label, std::size_t* label_size, SSL_SESSION** session) {
 	const IdentityKey& key = SessionNotes::of(ssl).context->state().identity_key;
 	*session = nullptr;
 	if (digest != nullptr && EVP_MD_get_type(digest) != NID_sha256) return 1;
@@ -114,14 +118,17 @@ int find_identity_key(SSL* ssl, const unsigned char* label, std::size_t label_si
 	return 1;
 }
 
-std::unexpected<std::string> failed(const std::string& what) { return std::unexpected("cannot " + what + ": " + ossl::take_error()); }
+std::unexpected<std::string> failed(const std::string& what) {
+	return std::unexpected("cannot " + what + ": " + ossl::take_error());
+}
 
 Done use_identity(TlsContext::State& state) {
 	const auto identity = find_or_create_identity(state.trust.folder, geteuid());
 	if (!identity) return std::unexpected(identity.error());
 	const ossl::Certificate certificate = ossl::read_certificate(identity->credential.certificate_pem);
 	const ossl::Key key = ossl::read_key(identity->credential.key_pem);
-	if (SSL_CTX_use_certificate(state.ssl.get(), certificate.get()) != 1 || SSL_CTX_use_PrivateKey(state.ssl.get(), key.get()) != 1)
+	if (SSL_CTX_use_certificate(state.ssl.get(), certificate.get()) != 1 ||
+		SSL_CTX_use_PrivateKey(state.ssl.get(), key.get()) != 1)
 		return failed("use " + identity->path);
 	if (SSL_CTX_set1_sigalgs_list(state.ssl.get(), "ECDSA+SHA256") != 1) return failed("set TLS up");
 	SSL_CTX_set_cert_verify_callback(state.ssl.get(), verify_same_key, &state);
@@ -138,13 +145,17 @@ Done use_authority(TlsContext::State& state) {
 	SSL_CTX* ssl = state.ssl.get();
 	const Trust& trust = state.trust;
 	SSL_CTX_set_default_passwd_cb(ssl, ossl::no_passphrase);
-	if (SSL_CTX_load_verify_file(ssl, trust.ca.c_str()) != 1) return failed("read the authority's certificate " + trust.ca);
-	if (SSL_CTX_use_certificate_chain_file(ssl, trust.certificate.c_str()) != 1) return failed("read the certificate " + trust.certificate);
+	if (SSL_CTX_load_verify_file(ssl, trust.ca.c_str()) != 1)
+		return failed("read the authority's certificate " + trust.ca);
+	if (SSL_CTX_use_certificate_chain_file(ssl, trust.certificate.c_str()) != 1)
+		return failed("read the certificate " + trust.certificate);
 	if (SSL_CTX_use_PrivateKey_file(ssl, trust.key.c_str(), SSL_FILETYPE_PEM) != 1) {
 		const bool mismatch = ERR_GET_REASON(ERR_peek_error()) == X509_R_KEY_VALUES_MISMATCH;
 		ERR_clear_error();
-		if (mismatch) return std::unexpected("the key " + trust.key + " does not belong to the certificate " + trust.certificate);
-		return std::unexpected("cannot read the key " + trust.key + ": it must be a PEM file without a passphrase that this user may read");
+		if (mismatch)
+			return std::unexpected("the key " + trust.key + " does not belong to the certificate " + trust.certificate);
+		return std::unexpected("cannot read the key " + trust.key +
+			": it must be a PEM file without a passphrase that this user may read");
 	}
 	SSL_CTX_set_cert_verify_callback(ssl, verify_chain, nullptr);
 	return {};
@@ -153,7 +164,8 @@ Done use_authority(TlsContext::State& state) {
 bool set_rules(TlsContext::State& state) {
 	SSL_CTX* ssl = state.ssl.get();
 	const bool server = state.side == TlsSide::server;
-	// No chain made up from the authority's file: what is to be sent stands in the certificate's, and the peer has the authority.
+	// No chain made up from the authority's file: what is to be sent stands in the certificate's, and the peer has the
+	// authority.
 	SSL_CTX_set_mode(ssl, SSL_MODE_RELEASE_BUFFERS | SSL_MODE_AUTO_RETRY | SSL_MODE_NO_AUTO_CHAIN);
 	SSL_CTX_set_options(ssl, SSL_OP_NO_COMPRESSION | SSL_OP_NO_RENEGOTIATION);
 	SSL_CTX_set_verify(ssl, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nullptr);
@@ -163,8 +175,9 @@ bool set_rules(TlsContext::State& state) {
 	if (server) {
 		SSL_CTX_set_client_hello_cb(ssl, check_client_hello, nullptr);
 		SSL_CTX_set_alpn_select_cb(ssl, choose_protocol, nullptr);
-		// A ticket is the name of a session that the server keeps, the newest so many. If it carried the session, the client's certificate
-		// would be in it and be decoded anew each time, which takes OpenSSL longer than all else in a resumed handshake.
+		// A ticket is the name of a session that the server keeps, the newest so many. If it carried the session, the
+		// client's certificate would be in it and be decoded anew each time, which takes OpenSSL longer than all else
+		// in a resumed handshake.
 		SSL_CTX_set_options(ssl, SSL_OP_NO_TICKET);
 		SSL_CTX_set_session_cache_mode(ssl, SSL_SESS_CACHE_SERVER);
 		SSL_CTX_sess_set_cache_size(ssl, server_sessions_max);
@@ -173,10 +186,13 @@ bool set_rules(TlsContext::State& state) {
 		SSL_CTX_set_session_cache_mode(ssl, SSL_SESS_CACHE_CLIENT | SSL_SESS_CACHE_NO_INTERNAL);
 		SSL_CTX_sess_set_new_cb(ssl, store_ticket);
 	}
-	// A ticket's session is resumed only under the name it was made under; without one, a server that asks for certificates refuses all.
+	// A ticket's session is resumed only under the name it was made under; without one, a server that asks for
+	// certificates refuses all.
 	const auto* name = reinterpret_cast<const unsigned char*>(alpn_name.data());
-	return SSL_CTX_set_min_proto_version(ssl, TLS1_3_VERSION) == 1 && SSL_CTX_set_max_proto_version(ssl, TLS1_3_VERSION) == 1 &&
-		SSL_CTX_set_ciphersuites(ssl, "TLS_AES_128_GCM_SHA256:TLS_CHACHA20_POLY1305_SHA256:TLS_AES_256_GCM_SHA384") == 1 &&
+	return SSL_CTX_set_min_proto_version(ssl, TLS1_3_VERSION) == 1 &&
+		SSL_CTX_set_max_proto_version(ssl, TLS1_3_VERSION) == 1 &&
+		SSL_CTX_set_ciphersuites(ssl, "TLS_AES_128_GCM_SHA256:TLS_CHACHA20_POLY1305_SHA256:TLS_AES_256_GCM_SHA384") ==
+		1 &&
 		SSL_CTX_set1_groups_list(ssl, "X25519:P-256") == 1 &&
 		SSL_CTX_set_session_id_context(ssl, name, static_cast<unsigned>(alpn_name.size())) == 1 &&
 		SSL_CTX_set_alpn_protos(ssl, alpn_list.data(), static_cast<unsigned>(alpn_list.size())) == 0;
@@ -216,7 +232,11 @@ bool TlsContext::checks_names() const { return state_->trust.kind == TrustKind::
 
 Made make_client_context(const Trust& trust) { return make(trust, TlsSide::client); }
 Made make_server_context(const Trust& trust) { return make(trust, TlsSide::server); }
-std::expected<Protection, std::string> make_client_protection(const Trust& trust) { return protection(trust, TlsSide::client); }
-std::expected<Protection, std::string> make_server_protection(const Trust& trust) { return protection(trust, TlsSide::server); }
+std::expected<Protection, std::string> make_client_protection(const Trust& trust) {
+	return protection(trust, TlsSide::client);
+}
+std::expected<Protection, std::string> make_server_protection(const Trust& trust) {
+	return protection(trust, TlsSide::server);
+}
 
 }  // namespace verbena::channel

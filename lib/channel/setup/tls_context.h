@@ -1,10 +1,11 @@
-// What all TLS sessions of a program share: its certificate, whom it trusts, the rules, and on a client the tickets by which it comes
-// back without certificates.
+// What all TLS sessions of a program share: its certificate, whom it trusts, the rules, and on a client the tickets by
+// which it comes back without certificates.
 //
-// TLS 1.3 only, ALPN "verbena/1". Two programs of one user join by a key that both derive from the user's identity (identity_key.h); if
-// they have different ones, certificates are shown, so that the error can say whose. By an authority both ends show a certificate, the
-// chain is verified, and a client holds the server's against the host that it asked for, unless any name was allowed. Revocation lists are
-// not read. A ticket is good for an hour, and only in the context that got it (a client) or gave it (a server).
+// TLS 1.3 only, ALPN "verbena/1". Two programs of one user join by a key that both derive from the user's identity
+// (identity_key.h); if they have different ones, certificates are shown, so that the error can say whose. By an
+// authority both ends show a certificate, the chain is verified, and a client holds the server's against the host that
+// it asked for, unless any name was allowed. Revocation lists are not read. A ticket is good for an hour, and only in
+// the context that got it (a client) or gave it (a server).
 //
 // Made once, then read by any number of threads; sessions keep it alive.
 #pragma once
@@ -47,8 +48,8 @@ private:
 	std::unique_ptr<State> state_;
 };
 
-// Reads the files that `trust` names; the first use of an identity makes it. Not for --insecure, which is no TLS. The error names the
-// file and what to do.
+// Reads the files that `trust` names; the first use of an identity makes it. Not for --insecure, which is no TLS. The
+// error names the file and what to do.
 std::expected<std::shared_ptr<const TlsContext>, std::string> make_client_context(const Trust& trust);
 std::expected<std::shared_ptr<const TlsContext>, std::string> make_server_context(const Trust& trust);
 

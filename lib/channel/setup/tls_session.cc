@@ -21,7 +21,8 @@ constexpr unsigned char plain_alert[] = {21, 3, 3, 0, 2, 2, SSL_AD_UNEXPECTED_ME
 }  // namespace
 
 void TlsSession::Free::operator()(ssl_st* ssl) const {
-	// A session that was not shut down takes its ticket with it; connections of ours end by reset, which says nothing against the ticket.
+	// A session that was not shut down takes its ticket with it; connections of ours end by reset, which says nothing
+	// against the ticket.
 	SSL_set_shutdown(ssl, SSL_SENT_SHUTDOWN | SSL_RECEIVED_SHUTDOWN);
 	SSL_free(ssl);
 }
@@ -50,13 +51,16 @@ TlsSession TlsSession::client(std::shared_ptr<const TlsContext> context, const s
 	bool good = host.empty() || address || SSL_set_tlsext_host_name(ssl, host.c_str()) == 1;
 	if (session.notes_->context->checks_names()) {
 		SSL_set_hostflags(ssl, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
-		good = good && (address ? X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), host.c_str()) : SSL_set1_host(ssl, host.c_str())) == 1;
+		good = good &&
+			(address ? X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), host.c_str())
+					 : SSL_set1_host(ssl, host.c_str())) == 1;
 	}
 	if (!good) {
 		session.fail("'" + host + "' cannot be the name of a server");
 		return session;
 	}
-	if (const auto ticket = session.notes_->context->state().tickets.find(session.notes_->ticket_key)) SSL_set_session(ssl, ticket.get());
+	if (const auto ticket = session.notes_->context->state().tickets.find(session.notes_->ticket_key))
+		SSL_set_session(ssl, ticket.get());
 	session.advance();
 	return session;
 }
@@ -100,7 +104,8 @@ std::size_t TlsSession::feed(std::span<const std::byte> received) {
 		if (!begins_a_record(received[0])) {
 			BIO_write(SSL_get_wbio(ssl_.get()), plain_alert, sizeof plain_alert);
 			peer_in_clear_ = received[0] == parameters_magic[0];
-			fail(peer_in_clear_ ? "the peer speaks in clear (it was started with --insecure) and this side wants TLS: start both with "
+			fail(peer_in_clear_ ? "the peer speaks in clear (it was started with --insecure) and this side wants TLS: "
+			                      "start both with "
 								  "--insecure, or neither"
 								: "what answers does not speak TLS: is this the right port?");
 			return received.size();
@@ -124,8 +129,9 @@ void TlsSession::feed_end() {
 std::size_t TlsSession::pending() const { return BIO_ctrl_pending(SSL_get_wbio(ssl_.get())); }
 
 std::size_t TlsSession::take(std::span<std::byte> room) {
-	const int got =
-		room.empty() ? 0 : BIO_read(SSL_get_wbio(ssl_.get()), room.data(), static_cast<int>(std::min<std::size_t>(room.size(), 1 << 20)));
+	const int got = room.empty() ? 0
+								 : BIO_read(SSL_get_wbio(ssl_.get()), room.data(),
+									   static_cast<int>(std::min<std::size_t>(room.size(), 1 << 20)));
 	return got > 0 ? static_cast<std::size_t>(got) : 0;
 }
 
@@ -159,13 +165,15 @@ void TlsSession::close() {
 ExporterKey TlsSession::exporter_key() const {
 	check(state_ == State::open, "only an open session has keys");
 	ExporterKey key;
-	const int good = SSL_export_keying_material(
-		ssl_.get(), reinterpret_cast<unsigned char*>(key.data()), key.size(), exporter_label.data(), exporter_label.size(), nullptr, 0, 0);
+	const int good = SSL_export_keying_material(ssl_.get(), reinterpret_cast<unsigned char*>(key.data()), key.size(),
+		exporter_label.data(), exporter_label.size(), nullptr, 0, 0);
 	check(good == 1, "an open session exports a key");
 	return key;
 }
 
-bool TlsSession::by_identity_key() const { return SSL_session_reused(ssl_.get()) == 1 && notes_->context->state().identity_key.session; }
+bool TlsSession::by_identity_key() const {
+	return SSL_session_reused(ssl_.get()) == 1 && notes_->context->state().identity_key.session;
+}
 bool TlsSession::resumed() const { return SSL_session_reused(ssl_.get()) == 1 && !by_identity_key(); }
 
 }  // namespace verbena::channel

@@ -2,8 +2,8 @@
 //
 //     feed(received)   take(room) -> to send        write(plain)   read(room) -> plain        exporter_key()
 //
-// After each call there may be something to take. Owned by one connection, used by one thread at a time; many share a TlsContext.
-// Nothing grows with what a peer sends: feed() takes at most 32 KiB more than read() has asked for.
+// After each call there may be something to take. Owned by one connection, used by one thread at a time; many share a
+// TlsContext. Nothing grows with what a peer sends: feed() takes at most 32 KiB more than read() has asked for.
 #pragma once
 
 #include <array>
@@ -29,16 +29,20 @@ public:
 	enum class State : std::uint8_t { handshaking, open, failed };
 
 	// `host`: the name or address that the user asked for. Tickets are kept for host and port.
-	static TlsSession client(std::shared_ptr<const TlsContext> context, const std::string& host, std::uint16_t port = 0);
+	static TlsSession client(
+		std::shared_ptr<const TlsContext> context, const std::string& host, std::uint16_t port = 0);
 	static TlsSession server(std::shared_ptr<const TlsContext> context);
 	TlsSession(TlsSession&&) noexcept;
 	TlsSession& operator=(TlsSession&&) noexcept;
 	~TlsSession();
 
 	State state() const { return state_; }
-	const std::string& error() const { return error_; }  // failed: one sentence, with what to do where there is something
+	const std::string& error() const {
+		return error_;
+	}  // failed: one sentence, with what to do where there is something
 
-	// How many bytes were taken: all, unless too much waits for read(). A failed session takes everything and heeds nothing.
+	// How many bytes were taken: all, unless too much waits for read(). A failed session takes everything and heeds
+	// nothing.
 	std::size_t feed(std::span<const std::byte> received);
 	// The connection has ended and no more will come.
 	void feed_end();

@@ -19,7 +19,8 @@ using State = TlsSession::State;
 
 struct Ends {
 	Ends(const Trust& client_trust, const Trust& server_trust)
-		: client_context(made(make_client_context(client_trust))), server_context(made(make_server_context(server_trust))) {}
+		: client_context(made(make_client_context(client_trust))),
+		  server_context(made(make_server_context(server_trust))) {}
 	Ends(std::shared_ptr<const TlsContext> client, std::shared_ptr<const TlsContext> server)
 		: client_context(std::move(client)), server_context(std::move(server)) {}
 	void connect(const std::string& host = "localhost", std::size_t chunk = 4096) {
@@ -163,7 +164,8 @@ TEST(TlsSession, AnotherAuthorityIsNotTaken) {
 	const AuthorityFiles other("another authority");
 	Ends ends(authority().client, other.server);
 	ends.connect();
-	EXPECT_THAT(ends.client->error(), AllOf(HasSubstr("the server's certificate is not of the authority"), HasSubstr("verbena certs")));
+	EXPECT_THAT(ends.client->error(),
+		AllOf(HasSubstr("the server's certificate is not of the authority"), HasSubstr("verbena certs")));
 	EXPECT_THAT(ends.server->error(), HasSubstr("the client does not accept the certificate"));
 }
 
@@ -187,7 +189,8 @@ TEST(TlsSession, AServersCertificateForAnotherHostIsNotTaken) {
 	Ends ends(authority().client, authority().server);
 	for (const char* host : {"db.example.org", "127.0.0.2"}) {
 		ends.connect(host);
-		EXPECT_THAT(ends.client->error(), AllOf(HasSubstr(std::string("is not for ") + host), HasSubstr("localhost"))) << host;
+		EXPECT_THAT(ends.client->error(), AllOf(HasSubstr(std::string("is not for ") + host), HasSubstr("localhost")))
+			<< host;
 	}
 }
 
@@ -202,7 +205,8 @@ TEST(TlsSession, AnyNameUnderTheAuthorityIsTakenIfItWasAllowed) {
 TEST(TlsSession, ACertificateThatHasExpiredIsNotTaken) {
 	Ends ends(authority().client, authority().server);
 	constexpr std::time_t days = 24 * 3600;
-	X509_VERIFY_PARAM_set_time(SSL_CTX_get0_param(ends.client_context->state().ssl.get()), std::time(nullptr) + 60 * days);
+	X509_VERIFY_PARAM_set_time(
+		SSL_CTX_get0_param(ends.client_context->state().ssl.get()), std::time(nullptr) + 60 * days);
 	ends.connect();
 	EXPECT_THAT(ends.client->error(), HasSubstr("the server's certificate has expired"));
 	EXPECT_EQ(ends.server->state(), State::failed);
@@ -220,7 +224,8 @@ public:
 	}
 	void speak(const std::string& protocol) {
 		const std::string list = static_cast<char>(protocol.size()) + protocol;
-		SSL_CTX_set_alpn_protos(context_.get(), reinterpret_cast<const unsigned char*>(list.data()), static_cast<unsigned>(list.size()));
+		SSL_CTX_set_alpn_protos(
+			context_.get(), reinterpret_cast<const unsigned char*>(list.data()), static_cast<unsigned>(list.size()));
 	}
 	SSL_CTX* context() { return context_.get(); }
 	void start() {
@@ -380,7 +385,8 @@ TEST(TlsSession, AChangedByteInAnOpenSessionIsAFailure) {
 
 TEST(TlsContext, IsSharedByThreads) {
 	const Folder home;
-	const auto of_client = made(make_client_context(identity_in(home))), of_server = made(make_server_context(identity_in(home)));
+	const auto of_client = made(make_client_context(identity_in(home))),
+			   of_server = made(make_server_context(identity_in(home)));
 	std::atomic<int> open = 0;
 	std::vector<std::thread> threads;
 	for (int thread = 0; thread < 4; ++thread)

@@ -13,8 +13,8 @@
 
 namespace verbena::channel {
 
-// A set-up's messages are small, and a session's write buffer has the size of the largest fragment; a session that then carries data gets
-// the largest that there is.
+// A set-up's messages are small, and a session's write buffer has the size of the largest fragment; a session that then
+// carries data gets the largest that there is.
 inline constexpr std::size_t first_fragment_max = 1024;
 
 class TicketCache {
@@ -62,12 +62,12 @@ struct TlsContext::State {
 // What callbacks and the explanation of a failure need of one session; OpenSSL's session points to it.
 struct SessionNotes {
 	std::shared_ptr<const TlsContext> context;
-	std::string host;              // whom a client asked for
+	std::string host;  // whom a client asked for
 	std::string ticket_key;
 	std::string peer_fingerprint;  // of a key that was not ours
-	std::string peer_names;        // of a certificate that was not for `host`
+	std::string peer_names;  // of a certificate that was not for `host`
 	int verify_error = X509_V_OK;
-	bool wrong_protocol = false;   // ALPN
+	bool wrong_protocol = false;  // ALPN
 
 	static SessionNotes& of(SSL* ssl) { return *static_cast<SessionNotes*>(SSL_get_app_data(ssl)); }
 };

@@ -27,7 +27,8 @@ std::expected<Trust, std::string> choose_trust(const TrustOptions& options, cons
 	const bool asked = !options.ca.empty() || !options.certificate.empty() || !options.key.empty();
 	if (options.insecure) {
 		if (asked || options.any_name)
-			return std::unexpected("--insecure does not go with --ca, --cert, --key or a choice of names: leave out one of both");
+			return std::unexpected(
+				"--insecure does not go with --ca, --cert, --key or a choice of names: leave out one of both");
 		return Trust{.kind = TrustKind::insecure};
 	}
 
@@ -50,7 +51,8 @@ std::expected<Trust, std::string> choose_trust(const TrustOptions& options, cons
 	if (!there.empty()) {
 		// Both ends show a certificate, so an authority alone is no use.
 		if (!missing.empty())
-			return std::unexpected("with " + there + ", " + missing + " is needed too; 'verbena certs --help' shows how to make a set");
+			return std::unexpected(
+				"with " + there + ", " + missing + " is needed too; 'verbena certs --help' shows how to make a set");
 		return Trust{.kind = TrustKind::authority,
 			.ca = items[0].value,
 			.certificate = items[1].value,
@@ -58,7 +60,8 @@ std::expected<Trust, std::string> choose_trust(const TrustOptions& options, cons
 			.any_name = options.any_name};
 	}
 	if (options.any_name)
-		return std::unexpected("any name is a choice among the servers of an authority: give --ca, --cert and --key with it");
+		return std::unexpected(
+			"any name is a choice among the servers of an authority: give --ca, --cert and --key with it");
 
 	auto folder = identity_folder(environment.xdg_config_home, environment.home);
 	if (!folder) return std::unexpected(folder.error());

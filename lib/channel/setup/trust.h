@@ -1,8 +1,8 @@
 // Whom a program trusts, from its options and its environment (docs/security.md):
 //
 //     --insecure                       nobody is authenticated, nothing is encrypted; only if it was said
-//     --ca --cert --key                whoever shows a certificate of this authority; VERBENA_CA, VERBENA_CERT, VERBENA_KEY stand for them
-//     otherwise                        programs of the same user (identity.h)
+//     --ca --cert --key                whoever shows a certificate of this authority; VERBENA_CA, VERBENA_CERT,
+//     VERBENA_KEY stand for them otherwise                        programs of the same user (identity.h)
 //
 // Pure functions over values; tools fill TrustOptions from their command line and take the environment of the process.
 #pragma once

@@ -37,7 +37,8 @@ TEST(TrustChoice, AnOptionComesBeforeItsVariable) {
 
 TEST(TrustChoice, AnAuthorityThatIsIncompleteIsRefusedAndNotIgnored) {
 	EXPECT_THAT(choose_trust({.ca = "ca"}, home).error(),
-		AllOf(HasSubstr("with --ca (or VERBENA_CA)"), HasSubstr("--cert (or VERBENA_CERT) and --key (or VERBENA_KEY) is needed")));
+		AllOf(HasSubstr("with --ca (or VERBENA_CA)"),
+			HasSubstr("--cert (or VERBENA_CERT) and --key (or VERBENA_KEY) is needed")));
 	EXPECT_FALSE(choose_trust({}, {.key = "key", .home = "/home/u"}));
 }
 

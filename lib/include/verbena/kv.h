@@ -11,9 +11,10 @@
  *
  * Link with `pkg-config --cflags --libs verbena-kv`. Keys have 1 to 4096 bytes, values 0 B to 64 MiB.
  *
- * Every call returns 0 when it is done, or one of enum kv_result; kv_last_error() says more. A call that sets has been acknowledged by
- * the server when it returns. A handle is one connection to each server; any thread may use it, one call at a time is served. Handles do
- * not survive fork(): a child opens its own. Work goes on only within calls; only with etcd the library has a thread, which watches it.
+ * Every call returns 0 when it is done, or one of enum kv_result; kv_last_error() says more. A call that sets has been
+ * acknowledged by the server when it returns. A handle is one connection to each server; any thread may use it, one
+ * call at a time is served. Handles do not survive fork(): a child opens its own. Work goes on only within calls; only
+ * with etcd the library has a thread, which watches it.
  */
 #ifndef VERBENA_KV_H
 #define VERBENA_KV_H
@@ -45,8 +46,9 @@ enum kv_result {
 };
 
 /* servername is "host[:port]" (port 7472 without it); several with commas, each of which has its share of the keys; or
- * "etcd://HOST:2379/PREFIX", whose members are the servers. Both ends must belong to one user, or show certificates of one authority
- * (VERBENA_CA, VERBENA_CERT, VERBENA_KEY), or both have been told to trust everybody (kv_open_with, `insecure`). */
+ * "etcd://HOST:2379/PREFIX", whose members are the servers. Both ends must belong to one user, or show certificates of
+ * one authority (VERBENA_CA, VERBENA_CERT, VERBENA_KEY), or both have been told to trust everybody (kv_open_with,
+ * `insecure`). */
 VERBENA_KV_API int kv_open(char* servername, void** kv_handle);
 /* Both are strings. The key's present value is replaced. */
 VERBENA_KV_API int kv_set(void* kv_handle, const char* key, const char* value);
@@ -56,40 +58,42 @@ VERBENA_KV_API void kv_release(char* value);
 /* Waits for asynchronous SETs. The handle is gone afterwards, whatever is returned. Values may be released later. */
 VERBENA_KV_API int kv_close(void* kv_handle);
 
-/* The same for keys and values of any bytes. A missing key is KV_MISSING. *value has a NUL behind its last byte, for convenience. */
+/* The same for keys and values of any bytes. A missing key is KV_MISSING. *value has a NUL behind its last byte, for
+ * convenience. */
 VERBENA_KV_API int kv_setn(void* kv_handle, const void* key, size_t key_length, const void* value, size_t value_length);
 VERBENA_KV_API int kv_getn(void* kv_handle, const void* key, size_t key_length, char** value, size_t* value_length);
 VERBENA_KV_API int kv_delete(void* kv_handle, const char* key);
 VERBENA_KV_API int kv_deleten(void* kv_handle, const void* key, size_t key_length);
 
-/* Takes the SET and does not wait; key and value may be reused at once. It leaves, with others in one message, with the next call on the
- * handle that waits for a server, kv_flush() at the latest: whoever stops setting for a while calls that. SETs of one key keep their
- * order, and a kv_get of it comes after them. Waits only if very many are under way. kv_flush() waits for all, and returns what went wrong
- * first, if anything did. */
+/* Takes the SET and does not wait; key and value may be reused at once. It leaves, with others in one message, with the
+ * next call on the handle that waits for a server, kv_flush() at the latest: whoever stops setting for a while calls
+ * that. SETs of one key keep their order, and a kv_get of it comes after them. Waits only if very many are under way.
+ * kv_flush() waits for all, and returns what went wrong first, if anything did. */
 VERBENA_KV_API int kv_set_async(void* kv_handle, const char* key, const char* value);
-VERBENA_KV_API int kv_setn_async(void* kv_handle, const void* key, size_t key_length, const void* value, size_t value_length);
+VERBENA_KV_API int kv_setn_async(
+	void* kv_handle, const void* key, size_t key_length, const void* value, size_t value_length);
 VERBENA_KV_API int kv_flush(void* kv_handle);
 
-/* Memory for values, registered with the adapter: a large value that begins there is not copied by kv_setn, nor is one from kv_getn. NULL:
- * there is none left. To be given to kv_release(). */
+/* Memory for values, registered with the adapter: a large value that begins there is not copied by kv_setn, nor is one
+ * from kv_getn. NULL: there is none left. To be given to kv_release(). */
 VERBENA_KV_API char* kv_alloc(void* kv_handle, size_t size);
 
 /* What is NULL or 0 is as with kv_open. */
 struct kv_options {
-	size_t size;              /* sizeof(struct kv_options) */
-	int insecure;             /* 1: authenticate nobody, encrypt nothing in the set-up */
-	const char *ca, *certificate, *key;  /* files */
-	const char* transport;    /* "rdma", "tcp" */
-	const char* protocol;     /* "auto", "eager", "rndv" */
-	const char* rendezvous;   /* of a SET: "read" (the server reads the value), "write" (it is written to the server) */
-	size_t eager_max;         /* key and value together below this go eagerly, in both directions */
-	const char* device;       /* RDMA device */
-	int one_sided;            /* 1: GET by RDMA READ alone what the server publishes (kv_server --one-sided) */
+	size_t size; /* sizeof(struct kv_options) */
+	int insecure; /* 1: authenticate nobody, encrypt nothing in the set-up */
+	const char *ca, *certificate, *key; /* files */
+	const char* transport; /* "rdma", "tcp" */
+	const char* protocol; /* "auto", "eager", "rndv" */
+	const char* rendezvous; /* of a SET: "read" (the server reads the value), "write" (it is written to the server) */
+	size_t eager_max; /* key and value together below this go eagerly, in both directions */
+	const char* device; /* RDMA device */
+	int one_sided; /* 1: GET by RDMA READ alone what the server publishes (kv_server --one-sided) */
 };
 VERBENA_KV_API int kv_open_with(char* servername, const struct kv_options* options, void** kv_handle);
 
-/* One sentence about the last call on this handle that failed, of whichever thread; with NULL, about the last kv_open of this thread. Valid
- * until this thread calls kv_last_error or kv_open again. */
+/* One sentence about the last call on this handle that failed, of whichever thread; with NULL, about the last kv_open
+ * of this thread. Valid until this thread calls kv_last_error or kv_open again. */
 VERBENA_KV_API const char* kv_last_error(void* kv_handle);
 /* One sentence about a result. */
 VERBENA_KV_API const char* kv_strerror(int result);

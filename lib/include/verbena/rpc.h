@@ -1,7 +1,7 @@
 // Coroutine RPC over TCP and RDMA: the whole of it (docs/rpc.md).
 //
-// The names of coro_rpc, for programs that were written for it: its published examples compile after their include and namespace lines
-// have changed to
+// The names of coro_rpc, for programs that were written for it: its published examples compile after their include and
+// namespace lines have changed to
 //
 //     #include <verbena/rpc.h>
 //     using namespace verbena;

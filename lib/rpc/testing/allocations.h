@@ -1,5 +1,5 @@
-// Counts what a program takes from the heap: in one source file of it. malloc itself is replaced, so nothing is missed: operator new, C
-// libraries, the NIC. Not for programs under a sanitizer, which replaces it too.
+// Counts what a program takes from the heap: in one source file of it. malloc itself is replaced, so nothing is missed:
+// operator new, C libraries, the NIC. Not for programs under a sanitizer, which replaces it too.
 #pragma once
 
 #include <atomic>

@@ -1,5 +1,5 @@
-// How often small calls go to the heap, once they run steadily: a test program of its own, because it replaces malloc. The server counts
-// for itself, in another process.
+// How often small calls go to the heap, once they run steadily: a test program of its own, because it replaces malloc.
+// The server counts for itself, in another process.
 #include "lib/rpc/testing/allocations.h"
 
 #include "lib/rpc/testing/connected.h"
@@ -8,7 +8,8 @@ namespace verbena::rpc {
 namespace {
 
 class Allocations : public rpc_test::Connected {};
-INSTANTIATE_TEST_SUITE_P(Over, Allocations, ::testing::Values("tcp", "rdma"), [](const auto& info) { return info.param; });
+INSTANTIATE_TEST_SUITE_P(
+	Over, Allocations, ::testing::Values("tcp", "rdma"), [](const auto& info) { return info.param; });
 
 constexpr int calls = 4'000;
 
@@ -48,20 +49,24 @@ Lazy<bool> call_together(Client& client, int count, std::string_view request) {
 template <class Work> Taken measure(Client& client, Work work) {
 	EXPECT_TRUE(syncAwait(work(client, calls)));
 	EXPECT_TRUE(syncAwait(work(client, calls)));
-	const std::uint64_t server = *syncAwait(client.call<rpc_test::count_of_allocations>()), own = rpc_test::count_of_allocations();
+	const std::uint64_t server = *syncAwait(client.call<rpc_test::count_of_allocations>()),
+						own = rpc_test::count_of_allocations();
 	EXPECT_TRUE(syncAwait(work(client, calls)));
 	const std::uint64_t own_after = rpc_test::count_of_allocations();
 	const std::uint64_t server_after = *syncAwait(client.call<rpc_test::count_of_allocations>());
-	return {.client = static_cast<double>(own_after - own) / calls, .server = static_cast<double>(server_after - server) / calls};
+	return {.client = static_cast<double>(own_after - own) / calls,
+		.server = static_cast<double>(server_after - server) / calls};
 }
 
-// Each body that is read takes 2 in MessagePack's parser; a message over TCP 1; what waits to be sent one sixth, in the outbox's deque.
+// Each body that is read takes 2 in MessagePack's parser; a message over TCP 1; what waits to be sent one sixth, in the
+// outbox's deque.
 double of_message(const std::string& transport) { return transport == "tcp" ? 1.0 : 0.0; }
 constexpr double of_body = 2, of_outbox = 1.0 / 6, tolerance = 0.1;
 
 TEST_P(Allocations, ASmallCallTakesThoseAndTheFrameOfItsCoroutine) {
 	const std::string request(128, 'r');
-	const Taken taken = measure(client_, [&](Client& client, int count) { return call_one_by_one(client, count, request); });
+	const Taken taken =
+		measure(client_, [&](Client& client, int count) { return call_one_by_one(client, count, request); });
 	const double both = of_body + of_outbox + of_message(GetParam()) + tolerance;
 	EXPECT_LT(taken.client, both + 1);
 	EXPECT_LT(taken.server, both);
@@ -69,7 +74,8 @@ TEST_P(Allocations, ASmallCallTakesThoseAndTheFrameOfItsCoroutine) {
 
 TEST_P(Allocations, OneOfManyTakesFramesAndWhatHoldsItsAnswer) {
 	const std::string request(128, 'r');
-	const Taken taken = measure(client_, [&](Client& client, int count) { return call_together(client, count, request); });
+	const Taken taken =
+		measure(client_, [&](Client& client, int count) { return call_together(client, count, request); });
 	// Sixteen share messages, but not always all of them.
 	const double both = of_body + (of_outbox + of_message(GetParam())) / 2 + tolerance;
 	EXPECT_LT(taken.client, both + 3);

@@ -1,4 +1,5 @@
-// A client that is connected to a server in another process, over each transport: what test suites over all of them begin with.
+// A client that is connected to a server in another process, over each transport: what test suites over all of them
+// begin with.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -32,7 +33,9 @@ protected:
 		}
 		return *std::move(result);
 	}
-	template <class T> static errc code_of(const rpc_result<T>& result) { return result ? errc::ok : result.error().code.ec; }
+	template <class T> static errc code_of(const rpc_result<T>& result) {
+		return result ? errc::ok : result.error().code.ec;
+	}
 
 	Identity identity_;
 	ServerProcess server_{"1", GetParam()};

@@ -20,11 +20,14 @@ namespace rpc_test {
 
 class EtcdProcess {
 public:
-	EtcdProcess() : folder_(std::filesystem::temp_directory_path() / ("rpc-etcd-" + std::to_string(getpid()))), port_(free_port()) {
-		const std::string clients = "http://127.0.0.1:" + std::to_string(port_), peers = "http://127.0.0.1:" + std::to_string(free_port());
-		std::vector<std::string> words{"etcd", "--name", "one", "--data-dir", folder_.string(), "--listen-client-urls", clients,
-			"--advertise-client-urls", clients, "--listen-peer-urls", peers, "--initial-advertise-peer-urls", peers, "--initial-cluster",
-			"one=" + peers, "--log-level", "error", "--unsafe-no-fsync"};
+	EtcdProcess()
+		: folder_(std::filesystem::temp_directory_path() / ("rpc-etcd-" + std::to_string(getpid()))),
+		  port_(free_port()) {
+		const std::string clients = "http://127.0.0.1:" + std::to_string(port_),
+						  peers = "http://127.0.0.1:" + std::to_string(free_port());
+		std::vector<std::string> words{"etcd", "--name", "one", "--data-dir", folder_.string(), "--listen-client-urls",
+			clients, "--advertise-client-urls", clients, "--listen-peer-urls", peers, "--initial-advertise-peer-urls",
+			peers, "--initial-cluster", "one=" + peers, "--log-level", "error", "--unsafe-no-fsync"};
 		std::vector<char*> arguments;
 		for (std::string& each : words) arguments.push_back(each.data());
 		arguments.push_back(nullptr);

@@ -36,7 +36,8 @@ inline int calls_of_nothing = 0;
 inline void nothing() { ++calls_of_nothing; }
 inline int count_of_nothing() { return calls_of_nothing; }
 inline Person older(const Person& person, int years, bool alone) {
-	return {.name = person.name, .age = person.age + years, .friends = alone ? std::vector<std::string>() : person.friends};
+	return {
+		.name = person.name, .age = person.age + years, .friends = alone ? std::vector<std::string>() : person.friends};
 }
 inline std::string own(std::string text) { return text + "!"; }
 
@@ -212,7 +213,8 @@ struct Counter {
 	}
 };
 
-// VERBENA_TEST_LARGEST: no attachment that may be large is larger, for processors on which tens of megabytes take minutes.
+// VERBENA_TEST_LARGEST: no attachment that may be large is larger, for processors on which tens of megabytes take
+// minutes.
 inline std::size_t at_most_largest(std::size_t bytes) {
 	const char* const largest = std::getenv("VERBENA_TEST_LARGEST");
 	return largest != nullptr ? std::min(bytes, std::size_t{std::strtoul(largest, nullptr, 10)}) : bytes;
@@ -230,11 +232,13 @@ inline void register_all(Server& server, Counter& counter) {
 	server.register_handler<wait_ms, wait_and_throw, view_of_own_frame, later, at_once, refuse, forget>();
 	server.register_handler<throw_code, throw_exception, throw_number, block_ms>();
 	server.register_handler<registered_attachment_back, about_connection, close_connection>();
-	server.register_handler<attachment_back, attachment_size_later, attachment_of, text_beside_attachment, map_of_lists, who, has_deadline,
-		until_cancelled, count_of_cancelled>();
-	server.register_handler<count_up, mean, shout, birthdays, throw_after, flood, count_of_flooded, tell, read_when_told>();
+	server.register_handler<attachment_back, attachment_size_later, attachment_of, text_beside_attachment, map_of_lists,
+		who, has_deadline, until_cancelled, count_of_cancelled>();
+	server.register_handler<count_up, mean, shout, birthdays, throw_after, flood, count_of_flooded, tell,
+		read_when_told>();
 	server.register_handler<until_broken, why_broken>();
-	server.register_handler<&Counter::increase, &Counter::increase_later, &Counter::read, &Counter::increase_by_each>(&counter);
+	server.register_handler<&Counter::increase, &Counter::increase_later, &Counter::read, &Counter::increase_by_each>(
+		&counter);
 	server.register_handler<&Counter::read>(&counter, "how many");
 	server.register_handler<add>("sum");
 	server.register_handler<own>(4711u);

@@ -1,8 +1,9 @@
 // The server of the tests, in a process of its own: prints its port, and stops when its standard input ends.
 //
 //     rpc_test_server THREADS tcp|tls|rdma|both [PORT]       rdma-own: receive blocks of each connection's own
-//                                                            rdma-wait, rdma-close: little memory, and what becomes of what finds none
-//                                                            tcp-old: without streams, as a server of protocol level 1
+//                                                            rdma-wait, rdma-close: little memory, and what becomes of
+//                                                            what finds none tcp-old: without streams, as a server of
+//                                                            protocol level 1
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -16,7 +17,8 @@ int main(int, char** arguments) {
 	Server server({.address = "127.0.0.1",
 		.port = static_cast<std::uint16_t>(arguments[3] != nullptr ? std::atoi(arguments[3]) : 0),
 		.thread_num = static_cast<unsigned>(std::atoi(arguments[1])),
-		.limits = {.frame = {.body_max = 1 << 20, .attachment_max = 16 << 20}, .streams_max = transport == "tcp-old" ? 0u : 300u}});
+		.limits = {.frame = {.body_max = 1 << 20, .attachment_max = 16 << 20},
+			.streams_max = transport == "tcp-old" ? 0u : 300u}});
 	rpc_test::Counter counter;
 	rpc_test::register_all(server, counter);
 	server.register_handler<rpc_test::count_of_allocations>();

@@ -2,7 +2,8 @@
 //
 //     verbena-sim --seeds 1:1000 --loss 5%
 //
-// Prints each seed that fails with what was wrong and how to run it alone. Exit code 0: all were good; 1: one was not; 2: usage.
+// Prints each seed that fails with what was wrong and how to run it alone. Exit code 0: all were good; 1: one was not;
+// 2: usage.
 #include <charconv>
 #include <cstdio>
 #include <cstring>
@@ -81,8 +82,8 @@ void print_replay(const Options& o, std::uint64_t seed) {
 	std::printf("replay: verbena-sim --seeds %llu", static_cast<unsigned long long>(seed));
 	if (o.lossless) std::printf(" --lossless\n");
 	else
-		std::printf(
-			" --loss %g --duplicate %g --reorder %g --corrupt %g\n", o.faults.drop, o.faults.duplicate, o.faults.reorder, o.faults.corrupt);
+		std::printf(" --loss %g --duplicate %g --reorder %g --corrupt %g\n", o.faults.drop, o.faults.duplicate,
+			o.faults.reorder, o.faults.corrupt);
 }
 
 }  // namespace
@@ -105,13 +106,15 @@ int main(int argc, char** argv) {
 		} else if (options->verbose) {
 			std::printf("seed %llu: %llu packets, %llu lost, %llu duplicated, %llu corrupted, %.3f virtual ms\n",
 				static_cast<unsigned long long>(seed), static_cast<unsigned long long>(outcome.statistics.packets),
-				static_cast<unsigned long long>(outcome.statistics.dropped), static_cast<unsigned long long>(outcome.statistics.duplicated),
+				static_cast<unsigned long long>(outcome.statistics.dropped),
+				static_cast<unsigned long long>(outcome.statistics.duplicated),
 				static_cast<unsigned long long>(outcome.statistics.corrupted), static_cast<double>(outcome.took) / 1e6);
 		}
 		if (seed == options->last) break;
 	}
 	const std::uint64_t runs = options->last - options->first + 1;
 	std::printf("%llu of %llu seeds good; %llu packets, %llu lost\n", static_cast<unsigned long long>(runs - failed),
-		static_cast<unsigned long long>(runs), static_cast<unsigned long long>(packets), static_cast<unsigned long long>(lost));
+		static_cast<unsigned long long>(runs), static_cast<unsigned long long>(packets),
+		static_cast<unsigned long long>(lost));
 	return failed ? 1 : 0;
 }
