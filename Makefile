@@ -6,7 +6,7 @@ NEEDS := cmake/packages.sh
 CONFIGURE := cmake --log-level=WARNING --preset
 
 .DEFAULT_GOAL := help
-.PHONY: help build test slow lint bench bench-full bench-peers sim fuzz asan tsan interop newcomer clean
+.PHONY: help build test slow lint same-code bench bench-full bench-peers sim fuzz asan tsan interop newcomer clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -72,6 +72,10 @@ lint: ## clang-format, clang-tidy, ruff, shellcheck
 	@$(NEEDS) build lint
 	@$(CONFIGURE) dev >/dev/null
 	@tests/lint.sh build-dev
+
+same-code: ## that the working tree compiles to the code of the commit BASE (HEAD): for changes of comments and format
+	@$(NEEDS) build test
+	@$(PYTHON) tests/lint/same_code.py $${BASE:-HEAD}
 
 interop: build ## kernel Soft-RoCE in a virtual machine as the peer
 	@$(NEEDS) interop
