@@ -163,7 +163,8 @@ int measure(const Options& options) {
 	bool broken = false, impossible = false;
 	for (std::size_t i = 0; i < options.cells.size(); ++i) {
 		const CellOptions& cell = options.cells[i];
-		if (failures[i].empty() && runs[i].empty()) continue;  // interrupted before its first repetition
+		// Interrupted before the cell's first repetition.
+		if (failures[i].empty() && runs[i].empty()) continue;
 		const Json& row =
 			table.rows.emplace_back(failures[i].empty() ? row_of(cell, runs[i]) : row_not_run(cell, failures[i]));
 		if (!failures[i].empty()) complain(words_of(cell) + ": " + failures[i]);
