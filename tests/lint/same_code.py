@@ -57,19 +57,36 @@ def run(*command: str | Path, cwd: Path = ROOT, text_in: str | None = None) -> s
 # Step 1: the source without its comments.
 
 
+# `>>` is left out: it closes two templates as `> >` does, and a shift is no less one for being two tokens.
+_TOKEN = re.compile(
+    r'(?P<raw>(?:u8|[uUL])?R"(?P<mark>[^(\s]*)\(.*?\)(?P=mark)")'
+    r'|(?P<string>"(?:\\.|[^"\\\n])*")'
+    r"|(?P<character>(?<![0-9a-fA-F])'(?:\\.|[^'\\\n])+')"
+    r"|(?P<word>[\w'.]+|[\w]+)"
+    r"|(?P<operator><=>|<<=|->\*|\.\.\.|\+\+|--|&&|\|\||->|::|<<|[-+*/%&|^!=<>]=|##|\S)",
+    re.DOTALL,
+)
+
+
 def squeezed(code: str) -> str:
-    """One space between tokens, and string literals that stand side by side joined."""
-    code = re.sub(r"\s+", " ", code)
-    code = re.sub(r'(?<!\\)" "', "", code)
-    return re.sub(r" ?([^\w ]) ?", r"\1", code)
+    """The tokens of C or C++, with string literals that stand side by side joined."""
+    tokens: list[str] = []
+    string_before = False
+    for match in _TOKEN.finditer(code):
+        if string_before and match["string"]:
+            tokens[-1] = tokens[-1][:-1] + match["string"][1:]
+            continue
+        string_before = match["string"] is not None
+        tokens.append(match[0])
+    return "\n".join(tokens)
 
 
 def _without_docstrings(source: str) -> str:
     tree = ast.parse(source)
     for node in ast.walk(tree):
-        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
-            if ast.get_docstring(node, clean=False) is not None:
-                node.body = node.body[1:] or [ast.Pass()]
+        holder = isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef))
+        if holder and ast.get_docstring(node, clean=False) is not None:
+            node.body = node.body[1:] or [ast.Pass()]
     return ast.dump(tree)
 
 
