@@ -1,4 +1,4 @@
-// A file descriptor that is closed with its owner. Move-only; -1 is "none".
+// A file descriptor that is closed with its owner. Move-only; -1 means none.
 #pragma once
 
 #include <unistd.h>

@@ -1,6 +1,9 @@
-// The engine's lock: data verbs only try it, control verbs take it as a priority-inheriting futex, so that a holder
-// which was preempted gets the waiter's turn on the processor. Releasing it is a full fence, after which the holder
-// looks for doorbells again.
+// The engine's lock. Data verbs only try it; control verbs take it as a priority-inheriting futex,
+// so that a preempted holder runs in the waiter's time slice.
+//
+// Threads: any; not recursive. A thread that did not get it on the data path leaves a doorbell.
+// Invariants: unlock() is a full fence, after which the holder looks for doorbells again, so that
+//   no doorbell is missed.
 #pragma once
 
 #include <atomic>
@@ -30,7 +33,7 @@ public:
 		while (syscall(SYS_futex, &word_, FUTEX_LOCK_PI_PRIVATE, 0, nullptr, nullptr, 0) != 0)
 			if (try_lock()) return;
 #if defined(__SANITIZE_THREAD__)
-		__tsan_acquire(&word_);  // the kernel's part of the lock is out of its sight
+		__tsan_acquire(&word_);  // the sanitizer does not see the kernel's part of the lock
 #endif
 	}
 	void unlock() {
@@ -42,7 +45,7 @@ public:
 			syscall(SYS_futex, &word_, FUTEX_UNLOCK_PI_PRIVATE, 0, nullptr, nullptr, 0);
 	}
 
-	// In the child of a fork, whose only thread has another number.
+	// In the child of a fork, whose only thread has another thread id.
 	static void forget_thread() { thread_ = 0; }
 
 private:

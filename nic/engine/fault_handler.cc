@@ -21,8 +21,8 @@ namespace {
 
 using SigactionFunction = int(int, const struct sigaction*, struct sigaction*);
 
-// The next `sigaction` after ours: a sanitizer's, or libc's; that may stand before ours, where a program came by us
-// through another library.
+// The next `sigaction` after ours in the search order: a sanitizer's, or libc's. libc may also come
+// before us, if the program was linked to our library through another one.
 SigactionFunction* find_next() {
 	void* next = dlsym(RTLD_NEXT, "sigaction");
 	if (next == nullptr)
@@ -30,14 +30,14 @@ SigactionFunction* find_next() {
 	return reinterpret_cast<SigactionFunction*>(next);
 }
 
-// A plain call would come back through our own interposer.
+// Not a plain call to sigaction(), which would return to our own interposer.
 int real_sigaction(int signal_number, const struct sigaction* action, struct sigaction* old) {
 	static SigactionFunction* const next = find_next();
 	check(next != nullptr, "no sigaction in this process");
 	return next(signal_number, action, old);
 }
 
-// Resolved before the program runs: dlsym is not for signal handlers.
+// Resolved before the program runs, because dlsym() is not async-signal-safe.
 [[gnu::constructor]] void resolve_early() { real_sigaction(SIGSEGV, nullptr, nullptr); }
 
 bool is_ours(int signal_number) { return signal_number == SIGSEGV || signal_number == SIGBUS; }
@@ -51,13 +51,14 @@ struct State {
 };
 constinit State state{};
 
-// Holds the lock with every signal blocked, so that a handler on this thread can neither wait for the lock nor see half
-// an action.
+// Holds the lock with every signal blocked, so that a handler on this thread can neither wait for
+// the lock nor see half an action.
 class Guard {
 public:
 	Guard() {
 		const std::uint64_t all = ~std::uint64_t{0};
-		// The system call itself: the library function is interposed and would leave SEGV and BUS out.
+		// The system call itself, because our interposer of pthread_sigmask() would leave SIGSEGV
+		// and SIGBUS out.
 		syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, &before_, sizeof all);
 		state.lock.lock();
 	}
@@ -74,9 +75,9 @@ private:
 
 void on_fault(int signal_number, siginfo_t* info, void* context);
 
-// Ours at the kernel, with the mask, stack and flags of the program's action, so that the kernel itself gives the
-// program's handler what it asked for. Where there is none, an alternate stack does no harm and lets a stack overflow
-// die with a core dump.
+// Installs our handler with the mask, stack and flags of the program's action, so that the
+// program's handler runs under exactly these. If the program has no handler, an alternate stack
+// does no harm and lets a stack overflow die with a core dump.
 void install_for(int signal_number, const struct sigaction& program) {
 	struct sigaction ours = program;
 	const bool has_handler = program.sa_handler != SIG_DFL && program.sa_handler != SIG_IGN;
@@ -86,8 +87,9 @@ void install_for(int signal_number, const struct sigaction& program) {
 	real_sigaction(signal_number, &ours, nullptr);
 }
 
-// Sent by a process rather than raised by an instruction. A memory error that nothing has touched yet counts as sent:
-// nobody would meet it again on return.
+// The signal was sent by a process rather than raised by an instruction. A memory error that no
+// instruction has touched yet counts as sent, because no instruction would raise it again on
+// return.
 bool was_sent(const siginfo_t& info) {
 	return info.si_code <= 0 || (info.si_signo == SIGBUS && info.si_code == BUS_MCEERR_AO);
 }
@@ -96,8 +98,9 @@ void die_of(int signal_number, siginfo_t* info) {
 	struct sigaction fatal{};
 	fatal.sa_handler = SIG_DFL;
 	real_sigaction(signal_number, &fatal, nullptr);
-	// Pending until our handler returns, so the dump shows the faulting instruction and the original siginfo. If the
-	// system refuses, a real fault happens again at once.
+	// The signal stays pending until our handler returns, so the dump shows the faulting
+	// instruction and the original siginfo. If rt_sigqueueinfo fails, a real fault happens again at
+	// once.
 	syscall(SYS_rt_tgsigqueueinfo, getpid(), syscall(SYS_gettid), signal_number, info);
 }
 
@@ -126,8 +129,8 @@ void on_fault(int signal_number, siginfo_t* info, void* context) {
 void install_fault_handler() {
 	static std::once_flag once;
 	std::call_once(once, [] {
-		// A child of fork must not inherit a lock that another thread held. (Taking it before the fork could deadlock
-		// with a handler of the forking thread.)
+		// A fork's child must not inherit a lock that another thread held. Taking the lock before
+		// the fork could deadlock with a signal handler of the forking thread.
 		pthread_atfork(nullptr, nullptr, [] { state.lock.unlock(); });
 		Guard guard;
 		for (const int signal_number : {SIGSEGV, SIGBUS}) {
@@ -144,7 +147,7 @@ int program_sigaction(int signal_number, const struct sigaction* action, struct 
 	if (!is_ours(signal_number) || !state.installed.load(std::memory_order_acquire))
 		return real_sigaction(signal_number, action, old);
 	struct sigaction next{}, previous;
-	if (action) next = *action;  // before the lock is held: the pointer is the program's
+	if (action) next = *action;  // before the lock is held, because the program's pointer may fault
 	{
 		Guard guard;
 		previous = state.program(signal_number);

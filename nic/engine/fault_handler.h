@@ -1,29 +1,33 @@
-// One SIGSEGV and SIGBUS handler for the process: it turns faults inside the guarded routines (memory/guarded_copy.h)
-// into their failure, and hands every other fault to what the program installed, as if we were not there:
+// One SIGSEGV and SIGBUS handler for the process. It turns faults inside the guarded routines
+// (nic/memory/guarded_copy.h) into their failure, and gives every other fault to the program's own
+// handler, as if the NIC were not there:
 //
-//  - a handler runs with the kernel's own siginfo and context, under the mask, stack and flags that the program asked
-//  for;
-//  - SIG_IGN ignores what another process sent, and a real fault kills;
-//  - SIG_DFL kills with the original siginfo and the core dump at the faulting instruction.
+//  - a handler runs with the kernel's own siginfo and context, under the mask, stack and flags that
+//    the program asked for;
+//  - SIG_IGN ignores a signal that another process sent, and a real fault kills;
+//  - SIG_DFL kills with the original siginfo, and the core dump shows the faulting instruction.
 //
-// Process-wide and installed once, at the first ibv_open_device. The interposers (verbs/signals.cc) send the program's
-// own sigaction() and masks through here, so that ours stays first and those two signals are never blocked: a fault
-// under a blocked signal kills. Any thread; program_sigaction() and strip() also from signal handlers.
+// The interposers (nic/verbs/signals.cc) route the program's sigaction() calls and signal masks
+// through here, so that our handler stays first and those two signals are never blocked: a fault
+// under a blocked signal kills.
+//
+// Threads: any; program_sigaction() and strip() are async-signal-safe as well.
+// Lifetime: process-wide; installed once, at the first ibv_open_device(), and never removed.
 #pragma once
 
 #include <csignal>
 
 namespace verbena::engine {
 
-// Idempotent. Whatever was installed before becomes the program's action. Also unblocks both signals in the calling
-// thread.
+// Idempotent. The action that was installed before becomes the program's. Also unblocks both
+// signals in the calling thread.
 void install_fault_handler();
 
-// sigaction() as the program means it: like the real one, errors too, but SEGV's and BUS's actions are recorded and
-// chained to once the handler is installed.
+// sigaction(2) as the program means it, with the same errors. Once our handler is installed, the
+// program's actions for SIGSEGV and SIGBUS are recorded and called by ours.
 int program_sigaction(int signal_number, const struct sigaction* action, struct sigaction* old);
 
-// Takes SEGV and BUS out of a set that is about to be blocked.
+// Takes SIGSEGV and SIGBUS out of a set that is about to be blocked.
 void strip(sigset_t* set);
 
 }  // namespace verbena::engine

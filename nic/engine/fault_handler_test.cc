@@ -13,8 +13,8 @@
 
 #include "nic/memory/guarded_copy.h"
 
-// Each test runs in a child process, because the handler is installed for good: exit status 0, or the signal that
-// killed it.
+// Each test runs in a child process, because the handler can never be removed. The result is the
+// child's exit status (0: passed) or the signal that killed it.
 namespace verbena::engine {
 namespace {
 
@@ -58,7 +58,7 @@ struct sigaction action_of(void (*handler)(int, siginfo_t*, void*), int flags = 
 	return action;
 }
 
-// What a program's handler saw.
+// The arguments and the mask that a program's handler saw.
 volatile int seen;
 volatile int seen_code;
 void* volatile seen_address;

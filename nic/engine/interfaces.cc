@@ -26,7 +26,7 @@ namespace {
 
 constexpr std::size_t device_name_max = 63;  // IBV_SYSFS_NAME_MAX with its zero
 
-// IPv4 addresses may carry a label, "eth0:1".
+// getifaddrs() names an IPv4 address by its label, which may be "eth0:1".
 std::string without_label(const char* name) { return std::string(name, std::strcspn(name, ":")); }
 
 wire::Gid gid_of(const sockaddr_in& address) {
@@ -42,7 +42,7 @@ wire::Gid gid_of(const sockaddr_in6& address) {
 	return gid;
 }
 
-// Addresses are not aligned to their own type in every C library's list.
+// Some C libraries return addresses that are not aligned for their type, so they are copied.
 template <class Address> Address as(const sockaddr* from) {
 	Address to;
 	std::memcpy(&to, from, sizeof to);
@@ -79,7 +79,7 @@ std::map<std::string, Interface> collect(const ifaddrs* list) {
 		if (family == AF_INET) interface.gids.push_back(gid_of(as<sockaddr_in>(entry->ifa_addr)));
 		if (family == AF_INET6) interface.gids.push_back(gid_of(as<sockaddr_in6>(entry->ifa_addr)));
 		if (family == AF_PACKET) {
-			// Longer hardware addresses (InfiniBand's own, tunnels) are not MACs.
+			// Longer hardware addresses (IPoIB, tunnels) are not MAC addresses.
 			const auto link = as<sockaddr_ll>(entry->ifa_addr);
 			if (link.sll_halen == interface.mac.size())
 				std::memcpy(interface.mac.data(), link.sll_addr, interface.mac.size());
@@ -104,13 +104,14 @@ std::vector<Interface> list_interfaces() {
 		interface.index = if_nametoindex(name.c_str());
 		interface.mtu = mtu_of(socket.get(), name);
 		interface.is_default_route = name == route;
-		if (interface.index == 0 || interface.mtu == 0) continue;  // gone since
+		if (interface.index == 0 || interface.mtu == 0) continue;  // it is gone by now
 		std::ranges::stable_sort(interface.gids, {}, gid_order);
 		if (interface.gids.size() >= gid_table_length) interface.gids.resize(gid_table_length - 1);
 		interfaces.push_back(std::move(interface));
 	}
 
-	// A VLAN or a bridge shares the MAC of the interface below it: the one that was there first keeps the EUI-64.
+	// A VLAN or a bridge has the MAC address of the interface below it. The interface with the
+	// lowest index keeps the EUI-64, the others get a hash.
 	std::ranges::sort(interfaces, {}, &Interface::index);
 	const std::uint64_t cookie = namespace_cookie(socket.get());
 	std::set<std::uint64_t> taken;
@@ -147,7 +148,8 @@ std::uint64_t guid_of(const Mac& mac) {
 }
 
 std::uint64_t guid_of(std::string_view interface_name, std::uint64_t namespace_cookie) {
-	// FNV-1a over cookie and name, then a finaliser, because FNV's high bits mix poorly over few bytes.
+	// FNV-1a over cookie and name, then a finaliser, because FNV-1a mixes its high bits poorly over
+	// a few bytes.
 	std::uint64_t hash = 0xcbf29ce484222325;
 	const auto mix = [&](std::uint8_t byte) { hash = (hash ^ byte) * 0x100000001b3; };
 	for (int shift = 0; shift < 64; shift += 8) mix(static_cast<std::uint8_t>(namespace_cookie >> shift));
@@ -155,7 +157,8 @@ std::uint64_t guid_of(std::string_view interface_name, std::uint64_t namespace_c
 	hash = (hash ^ hash >> 33) * 0xff51afd7ed558ccd;
 	hash = (hash ^ hash >> 33) * 0xc4ceb9fe1a85ec53;
 	hash ^= hash >> 33;
-	// Clear the universal bit of an EUI-64 (inverted, as in guid_of(mac): 0 is local); and a GUID of zero means none.
+	// The universal bit of an EUI-64 is cleared: 0 is local, inverted as in guid_of(mac). A GUID of
+	// zero would mean that there is none.
 	hash &= ~(std::uint64_t{2} << 56);
 	return hash ? hash : 1;
 }

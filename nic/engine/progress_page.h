@@ -1,18 +1,19 @@
-// What a process publishes about its progress, for every peer to read: whether somebody drives its engine, or must be
-// woken.
+// The page on which a process publishes whether one of its threads drives its engine, or must be
+// woken. Every peer reads it.
 //
-// One page in a sealed memfd, written by its owner alone (peers cannot even map it for writing) and mapped read-only by
-// each peer. A peer reads it, never trusts it: a page that lies costs its owner kicks or latency and nobody else
-// anything.
+//  - armed_epoch is odd while the process sleeps (ARMED), even while a thread drives the engine
+//    (BUSY). A peer publishes its slots, fences, and reads it; if it is odd, the peer rings the
+//    doorbell. It is stored only when the state changes, in a cache line of its own, so that
+//    producers keep it cached.
+//  - passes counts engine passes. While BUSY, a waiter that sees neither its ring nor this counter
+//    move knows that the program has stopped polling, and kicks.
+//  - cpu is the processor of the last pass. If it is the reader's own, the reader's spinning only
+//    delays the peer.
 //
-//  - armed_epoch is odd while the process sleeps (ARMED: publish, fence, then look here; odd means ring the doorbell)
-//  and even while
-//    a thread drives the engine (BUSY). It is stored only when that changes, in a line of its own, so that producers
-//    keep it cached.
-//  - passes counts engine passes. While BUSY, a waiter that sees neither its ring nor this counter move knows that the
-//  program has
-//    stopped polling, and kicks.
-//  - cpu is where the last pass ran: if it is the reader's own, spinning can only delay the peer.
+// Threads: one writing process, any number of reading ones; every field is atomic or constant.
+// Owns: the page lies in a sealed memfd that peers cannot map for writing.
+// Errors: a peer reads the page and never trusts it. A page with false values costs its owner kicks
+//   or latency, and no other process anything.
 #pragma once
 
 #include <sys/types.h>
@@ -30,10 +31,10 @@ struct ProgressPage {
 
 	std::uint32_t magic;
 	std::uint32_t version;
-	pid_t pid;  // as its owner sees itself
-	std::atomic<pid_t> progress_tid;  // 0 until the thread runs
-	// Counts the services of rdma_cm that the process has given up, before it does: as long as this stands still,
-	// whoever found one here will find it here.
+	pid_t pid;  // in the owner's own pid namespace
+	std::atomic<pid_t> progress_tid;  // the progress thread; 0 until it runs
+	// Counts the rdma_cm services that the process has released, just before each is released.
+	// While this has not changed, a service that was found here is still here.
 	std::atomic<std::uint32_t> services_released;
 
 	alignas(128) std::atomic<std::uint32_t> armed_epoch;
@@ -45,10 +46,10 @@ struct ProgressPage {
 };
 static_assert(sizeof(ProgressPage) <= 4096 && std::atomic<std::uint64_t>::is_always_lock_free);
 
-// This process's own page, BUSY, with no pass made.
+// Creates this process's own page: BUSY, with no pass made. Error: an errno value.
 std::expected<SealedMemory<ProgressPage>, int> create_progress_page();
 
-// A peer's. EPROTO: something else.
+// Maps a peer's page, read-only. EPROTO: `fd` is something else, or another version.
 std::expected<Mapped<const ProgressPage>, int> map_progress_page(int fd);
 
 }  // namespace verbena::engine

@@ -1,4 +1,8 @@
-// The way to one address of another host: an outlet over UDP.
+// The path to one address of another host: an outlet over UDP.
+//
+// Threads: under the engine's lock.
+// Owns: the private ring that the path drains into UDP packets; not the socket.
+// Lifetime: neither copied nor moved, because the outlet points here.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +16,7 @@ namespace verbena::engine {
 
 class Remote {
 public:
-	// `peer`: all paths between the same two addresses have the same.
+	// `peer`: the same for all paths between the same two addresses.
 	Remote(link::UdpLink& udp, const wire::AddressPair& addresses, std::uint64_t peer)
 		: addresses_(addresses), path_(udp, options_for(addresses)) {
 		outlet.slots.attach(path_.direction());
@@ -24,20 +28,25 @@ public:
 
 	transport::Outlet outlet;
 
-	// Sends what was written to the outlet. False: the socket has no room for all of it, and it must be called again.
+	// Sends what was written to the outlet. False: the socket has no room for all of it; call
+	// again later.
 	bool transmit() { return !(blocked_ = !path_.transmit()); }
 	bool blocked() const { return blocked_; }
 
+	// The path has these addresses and this traffic class.
 	bool leads_to(const wire::AddressPair& a) const { return joins(a) && a.traffic_class == addresses_.traffic_class; }
+	// The path has these addresses.
 	bool joins(const wire::AddressPair& a) const {
 		return std::memcmp(a.source, addresses_.source, 16) == 0 &&
 			std::memcmp(a.destination, addresses_.destination, 16) == 0;
 	}
+	// A packet with these addresses is an answer on this path.
 	bool comes_from(const wire::AddressPair& a) const {
 		return std::memcmp(a.source, addresses_.destination, 16) == 0 &&
 			std::memcmp(a.destination, addresses_.source, 16) == 0;
 	}
 
+	// The family of the destination.
 	static link::Family family_of(const wire::AddressPair& a) {
 		wire::Gid gid;
 		std::memcpy(gid.data(), a.destination, 16);
@@ -51,7 +60,8 @@ private:
 		std::memcpy(options.destination.data(), a.destination, 16);
 		const bool link_local = options.destination[0] == 0xfe && (options.destination[1] & 0xc0) == 0x80;
 		if (!link_local && !wire::is_multicast(options.destination)) return options;
-		// These name no interface: it is the one that has our address.
+		// Link-local and multicast destinations need an interface: the one that has the source
+		// address.
 		for (const Interface& interface : list_interfaces())
 			if (std::ranges::find(interface.gids, options.source) != interface.gids.end())
 				options.interface_index = interface.index;

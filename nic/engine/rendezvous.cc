@@ -26,12 +26,14 @@ using greeting::Kind;
 using greeting::Message;
 
 constexpr int backlog = 128;
-// The rings are touched before the first message, the arena only as far as it is used.
+// The rings' pages are populated before the first message, the arena's only when they are used.
 constexpr std::size_t direction_prefault = offsetof(wire::Direction, arena);
 
-// What travels with a message, in this order.
+// The descriptors of a message, in this order.
 enum { direction_fd, doorbell_fd, progress_fd, fd_count };
-constexpr std::size_t fds_accepted = 8;  // room to see that there are too many; the kernel closes what does not fit
+// There is room for more descriptors than are valid, so that a message with too many is recognised.
+// The kernel closes those that do not fit.
+constexpr std::size_t fds_accepted = 8;
 
 struct Address {
 	sockaddr_un name{};
@@ -47,7 +49,7 @@ struct Address {
 	const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&name); }
 };
 
-// Who is at the other end, by the kernel. EPERM: not `allowed`.
+// Asks the kernel for the process at the other end. EPERM: its user is not `allowed`.
 std::expected<pid_t, int> check_user(int socket, uid_t allowed) {
 	ucred other;
 	socklen_t length = sizeof other;
@@ -57,8 +59,9 @@ std::expected<pid_t, int> check_user(int socket, uid_t allowed) {
 }
 
 Descriptor watch_death(int socket, pid_t pid) {
-	constexpr int so_peerpidfd =
-		77;  // since Linux 6.5, and newer than the C library's headers; by number a pid may be another's by now
+	// SO_PEERPIDFD, since Linux 6.5 and newer than the C library's headers. A pidfd opened by
+	// number might already refer to another process.
+	constexpr int so_peerpidfd = 77;
 	int fd = -1;
 	socklen_t length = sizeof fd;
 	if (getsockopt(socket, SOL_SOCKET, so_peerpidfd, &fd, &length) == 0) return Descriptor(fd);
@@ -92,9 +95,9 @@ struct Received {
 	std::size_t fd_total = 0;
 };
 
-// Every descriptor that arrived is owned, and so closed, whatever the message turns out to be. Errors: EAGAIN,
-// ECONNRESET at the end of the stream, EMFILE when this process had no room for the descriptors, EPROTO,
-// EPROTONOSUPPORT.
+// Receives one message. Every descriptor that arrived is owned here and so closed, also when the
+// message is refused. Errors: EAGAIN, ECONNRESET at the end of the stream, EMFILE when this process
+// had no room for the descriptors, EPROTO, EPROTONOSUPPORT.
 std::expected<Received, int> receive_message(int socket, Kind kind) {
 	Received in;
 	iovec bytes{&in.message, sizeof in.message};
@@ -130,8 +133,8 @@ std::expected<Received, int> receive_message(int socket, Kind kind) {
 	return in;
 }
 
-// A doorbell is rung from the engine, so it must be nothing that can block: an eventfd (an anonymous inode: no file,
-// pipe or socket) in non-blocking mode.
+// The engine writes to a peer's doorbell under its lock, so the descriptor must be one that cannot
+// block: an eventfd (an anonymous inode: no file, pipe or socket) in non-blocking mode.
 bool is_doorbell(int fd) {
 	struct stat facts;
 	const int flags = fcntl(fd, F_GETFL);
@@ -139,7 +142,7 @@ bool is_doorbell(int fd) {
 		(flags & O_ACCMODE) == O_RDWR;
 }
 
-// Takes over what a peer sent, or nothing.
+// Maps and adopts what a peer sent: all of it, or nothing.
 std::expected<void, int> adopt(Peer& peer, Received& in) {
 	if (in.fd_total != fd_count || !is_doorbell(in.fds[doorbell_fd].get())) return std::unexpected(EPROTO);
 	auto incoming = map_sealed<wire::Direction>(in.fds[direction_fd].get(), direction_prefault);
@@ -161,7 +164,7 @@ std::expected<SealedMemory<wire::Direction>, int> create_direction() {
 	return create_sealed<wire::Direction>("verbena-direction", Writers::everyone, direction_prefault);
 }
 
-// The acceptor's half, once the HELLO is there.
+// The acceptor's half of the greeting, after the HELLO has arrived.
 std::expected<Peer, int> welcome(
 	Peer peer, const Identity& self, Received& hello, const std::function<bool(std::uint64_t)>& linked) {
 	peer.token = hello.message.token;
@@ -182,7 +185,8 @@ std::expected<Peer, int> welcome(
 	return peer;
 }
 
-// By a signal or a debugger: it gives no answer until somebody lets it go on, however long one waits.
+// The process is stopped by a signal or a debugger: it gives no answer until it is continued, so
+// waiting longer is pointless.
 bool is_stopped(pid_t pid) {
 	char path[32], text[512];
 	std::snprintf(path, sizeof path, "/proc/%d/stat", static_cast<int>(pid));
@@ -190,11 +194,11 @@ bool is_stopped(pid_t pid) {
 	const ssize_t length = read(file.get(), text, sizeof text);
 	if (length <= 0) return false;
 	const std::string_view stat(text, static_cast<std::size_t>(length));
-	const std::size_t name_end = stat.rfind(')');  // the name may contain anything
+	const std::size_t name_end = stat.rfind(')');  // the name may contain any character
 	return name_end + 2 < stat.size() && (stat[name_end + 2] == 'T' || stat[name_end + 2] == 't');
 }
 
-// False: the deadline passed, or `pid` is stopped.
+// Waits until the socket is readable. False: the deadline passed, or `pid` is stopped.
 bool wait_for_answer(int fd, pid_t pid, Clock::time_point deadline) {
 	constexpr std::chrono::milliseconds slice{50};
 	for (;;) {
@@ -208,7 +212,7 @@ bool wait_for_answer(int fd, pid_t pid, Clock::time_point deadline) {
 	}
 }
 
-// A listener whose backlog is full makes connect() wait, for at most SO_SNDTIMEO.
+// While a listener's backlog is full, connect() waits, for at most SO_SNDTIMEO.
 int connect_before(int socket, const Address& address, Clock::time_point deadline) {
 	for (;;) {
 		const auto left = std::chrono::duration_cast<std::chrono::microseconds>(deadline - Clock::now()).count();
@@ -236,7 +240,8 @@ std::expected<BlockName, int> claim_block() {
 	std::uint32_t random;
 	if (getrandom(&random, sizeof random, 0) != sizeof random) return std::unexpected(errno);
 	constexpr std::uint32_t count = block_last - block_first + 1;
-	// An odd stride that shares no factor with the count (4094 = 2 x 23 x 89) visits every block once.
+	// An odd stride that shares no factor with the count (4094 = 2 x 23 x 89) visits every block
+	// once.
 	constexpr std::uint32_t stride = 1597;
 	for (std::uint32_t attempt = 0; attempt < count; ++attempt) {
 		const std::uint32_t block = block_first + (random % count + attempt * stride) % count;
@@ -298,7 +303,7 @@ PendingPeer::Step PendingPeer::on_readable(const std::function<bool(std::uint64_
 					  : std::expected<Peer, int>(std::unexpected(hello.error()));
 	if (!peer) {
 		error_ = peer.error();
-		peer_ = Peer();  // closes the socket, which is how the other side learns
+		peer_ = Peer();  // closes the socket, which the other side sees
 		return Step::failed;
 	}
 	peer_ = std::move(*peer);

@@ -40,7 +40,7 @@ std::uint32_t private_block() { return 0x10000 + static_cast<std::uint32_t>(getp
 
 const auto never_linked = [](std::uint64_t) { return false; };
 
-// What a process has of its own.
+// The parts of a process that a greeting needs: its page, its doorbell, its token.
 struct Process {
 	explicit Process(std::uint64_t token)
 		: doorbell(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)), page(*create_progress_page()), token(token) {}
@@ -51,7 +51,7 @@ struct Process {
 	std::uint64_t token;
 };
 
-// The acceptor's engine: takes one connection and drives it to its end.
+// The acceptor: takes one connection and drives its greeting to the end.
 struct Accepted {
 	Step step = Step::again;
 	int error = 0;
@@ -216,7 +216,7 @@ TEST_F(Rendezvous, ANameSquattedByAnotherUserIsRefusedBeforeAnythingIsSent) {
 	EXPECT_EQ(recv(connection.get(), &byte, 1, 0), 0);
 }
 
-// --- Nonsense from outside: a HELLO with one thing wrong is refused and leaks nothing. ---
+// --- Invalid input: a HELLO with one field or descriptor wrong is refused and leaks nothing. ---
 
 struct Raw {
 	Message message{.kind = Kind::hello, .token = 0xbad};
@@ -248,7 +248,8 @@ protected:
 	SealedMemory<wire::Direction> direction = *create_sealed<wire::Direction>("test", Writers::everyone);
 	Raw good{.fds = {direction.fd.get(), alice.doorbell.get(), alice.page.fd.get()}};
 
-	// 0: accepted. Otherwise the error that bob's engine saw; nothing may stay open.
+	// Returns 0 if the HELLO was accepted, otherwise the error on bob's side, after which no
+	// descriptor may stay open.
 	int bobs_error(const Raw& raw) {
 		const std::size_t before = open_descriptors();
 		const int error = [&] {

@@ -20,19 +20,21 @@ std::expected<Descriptor, int> create_memory(const char* name, std::size_t bytes
 std::expected<void*, int> map_memory(int fd, std::size_t bytes, int protection, std::size_t prefault) {
 	void* at = mmap(nullptr, bytes, protection, MAP_SHARED, fd, 0);
 	if (at == MAP_FAILED) return std::unexpected(errno);
-	// A child that wrote into a ring would speak for its parent; one that merely held it would keep the memory alive.
+	// A child that wrote into a ring would send in its parent's name, and one that only held the
+	// mapping would keep the memory alive.
 	if (madvise(at, bytes, MADV_DONTFORK) != 0) {
 		const int error = errno;
 		munmap(at, bytes);
 		return std::unexpected(error);
 	}
 	if (prefault)
-		madvise(at, prefault, MADV_POPULATE_WRITE);  // since Linux 5.14; without it the first messages take the faults
+		// Since Linux 5.14. On older kernels the first messages take the page faults.
+		madvise(at, prefault, MADV_POPULATE_WRITE);
 	return at;
 }
 
 int seal_memory(int fd, bool others_may_write) {
-	// FUTURE_WRITE spares the mapping that exists.
+	// F_SEAL_FUTURE_WRITE leaves the mapping that exists writable.
 	if (!others_may_write && fcntl(fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE) != 0) return errno;
 	return fcntl(fd, F_ADD_SEALS, size_seals) != 0 ? errno : 0;
 }

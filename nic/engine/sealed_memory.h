@@ -1,8 +1,13 @@
-// Memory that two processes share: a memfd of exactly one object, whose size can never change again.
+// Memory that two processes share: a memfd that holds exactly one object and can never change its
+// size.
 //
-// Without the seals a peer's ftruncate would turn our next access into a SIGBUS; map_sealed() therefore checks type,
-// size and seals before it maps what came from outside. Fresh memory is zero, and that must be a valid T. No mapping is
-// inherited by fork. Values; any thread.
+// Without the seals, a peer's ftruncate() would turn our next access into a SIGBUS. map_sealed()
+// therefore checks type, size and seals before it maps memory that came from outside.
+//
+// Threads: any.
+// Owns: SealedMemory owns the descriptor and the mapping, Mapped the mapping alone.
+// Invariants: fresh memory is zero, and that must be a valid T. A fork's child inherits no mapping.
+// Errors: errno values.
 #pragma once
 
 #include <sys/mman.h>
@@ -17,7 +22,7 @@ namespace verbena::engine {
 
 namespace detail {
 std::expected<Descriptor, int> create_memory(const char* name, std::size_t bytes);
-// The `prefault` first bytes are touched now, the rest when used.
+// The first `prefault` bytes are populated now, the others when they are used.
 std::expected<void*, int> map_memory(int fd, std::size_t bytes, int protection, std::size_t prefault);
 int seal_memory(int fd, bool others_may_write);
 int check_sealed(int fd, std::size_t bytes);  // 0 or errno
@@ -30,7 +35,8 @@ struct Unmap {
 };
 template <class T> using Mapped = std::unique_ptr<T, Unmap>;
 
-// In the child of a fork: the mapping is not there (MADV_DONTFORK), and something else may be where it was.
+// In the child of a fork: forgets a mapping without unmapping it. It does not exist there
+// (MADV_DONTFORK), and other memory may be at its address.
 template <class T> void forget_mapping(Mapped<T>& mapped) { [[maybe_unused]] T* const gone = mapped.release(); }
 
 enum class Writers : bool { this_mapping, everyone };
@@ -40,7 +46,8 @@ template <class T> struct SealedMemory {
 	Mapped<T> object;
 };
 
-// Zeroed and mapped for writing. Errors are errno values (EMFILE, ENOMEM ...).
+// Creates memory, zeroed and mapped for writing. Errors: EMFILE, ENOMEM and others of
+// memfd_create(2), ftruncate(2) and mmap(2).
 template <class T>
 std::expected<SealedMemory<T>, int> create_sealed(const char* name, Writers writers, std::size_t prefault = 0) {
 	auto fd = detail::create_memory(name, sizeof(T));
@@ -52,7 +59,8 @@ std::expected<SealedMemory<T>, int> create_sealed(const char* name, Writers writ
 	return SealedMemory<T>{std::move(*fd), std::move(object)};
 }
 
-// A peer's memory: read-only if T is const. EPROTO: not a memfd of this size with these seals.
+// Maps a peer's memory, read-only if T is const. EPROTO: `fd` is no memfd of this size with these
+// seals.
 template <class T> std::expected<Mapped<T>, int> map_sealed(int fd, std::size_t prefault = 0) {
 	if (const int error = detail::check_sealed(fd, sizeof(T))) return std::unexpected(error);
 	auto at = detail::map_memory(fd, sizeof(T), std::is_const_v<T> ? PROT_READ : PROT_READ | PROT_WRITE, prefault);

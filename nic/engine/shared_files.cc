@@ -25,7 +25,7 @@ namespace {
 
 using detail::SharedMapping;
 
-// As in linux/fs.h from Linux 6.11 on.
+// The definitions of linux/fs.h from Linux 6.11 on, for builds with older headers.
 struct ProcMapQuery {
 	std::uint64_t size = sizeof(ProcMapQuery), flags = 0, address = 0;
 	std::uint64_t begin = 0, end = 0, vma_flags = 0, page_bytes = 0, offset = 0, inode = 0;
@@ -49,7 +49,7 @@ bool is_file_of(int fd, const SharedMapping& mapping) {
 	return fstat(fd, &file) == 0 && file.st_ino == mapping.inode && file.st_dev == mapping.device && is_memory(fd);
 }
 
-// A descriptor of our own for the file: by its name, or from one that the program has open.
+// Opens the file anew: by its name, or through a descriptor that the program has open.
 Descriptor open_again(const SharedMapping& mapping) {
 	if (mapping.path.starts_with('/')) {
 		Descriptor named(open(mapping.path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
@@ -124,7 +124,7 @@ std::optional<Backing> find_backing(const void* address, std::size_t length) {
 }
 
 PeerFiles::PeerFiles(pid_t peer) : peer_(peer) {
-	// The same permission as for its descriptors.
+	// The kernel checks the same permission here as for the peer's descriptors.
 	char ignored;
 	reachable_ = peer > 0 && readlink(("/proc/" + std::to_string(peer) + "/exe").c_str(), &ignored, 1) >= 0;
 }
@@ -147,7 +147,8 @@ const std::byte* PeerFiles::find(const wire::Lent& lent, std::uint32_t length) {
 
 const PeerFiles::Mapping* PeerFiles::map(const wire::Lent& lent, std::uint64_t end) {
 	if (!reachable_) return nullptr;
-	// What it is, before it is opened: opening may do things in other filesystems.
+	// The file's type is checked before it is opened, because opening can have side effects in
+	// other filesystems.
 	const Descriptor named(open(descriptor_path(std::to_string(peer_), lent.descriptor).c_str(), O_PATH | O_CLOEXEC));
 	struct stat file;
 	if (!named || fstat(named.get(), &file) != 0 || !S_ISREG(file.st_mode) || file.st_ino != lent.file ||
@@ -162,7 +163,7 @@ const PeerFiles::Mapping* PeerFiles::map(const wire::Lent& lent, std::uint64_t e
 	if (at == MAP_FAILED) return nullptr;
 	madvise(at, bytes, MADV_DONTFORK);
 	madvise(at, bytes, MADV_HUGEPAGE);
-	// A file that has grown, or the one least used.
+	// Replaces the mapping of a file that has grown, or the one least recently used.
 	const auto stale = std::ranges::find(mappings_, lent.file, &Mapping::file);
 	if (stale != mappings_.end() || mappings_.size() == mappings_max) {
 		const auto victim = stale != mappings_.end() ? stale : std::prev(mappings_.end());

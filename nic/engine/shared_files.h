@@ -1,9 +1,11 @@
-// Memory that lies in files, on both sides of a same-host link: which file a program's memory belongs to, and a peer's
-// files mapped here.
+// Program memory that lies in files, for same-host transfers without a copy through the ring: the
+// file behind a range of our memory, and a peer's files mapped here (docs/decisions/0016).
 //
-// Only files of tmpfs and hugetlbfs count (memfd_create, shm_open): they are memory and nothing else. A peer's file is
-// opened through /proc/<pid>/fd, which the kernel allows to whoever may look into that process anyway; nothing is sent
-// for it.
+// Only files of tmpfs and hugetlbfs count (memfd_create, shm_open), because they are memory and
+// nothing else. A peer's file is opened through /proc/<pid>/fd; the kernel allows that to processes
+// that may ptrace the peer. No descriptor is sent.
+//
+// Threads: find_backing() any; a PeerFiles under its link's lock.
 #pragma once
 
 #include <sys/types.h>
@@ -20,14 +22,14 @@
 
 namespace verbena::engine {
 
-// A shared mapping's file, kept open.
+// The file of a shared mapping, kept open.
 struct Backing {
 	Descriptor descriptor;
 	memory::SharedFile file;
 };
 
-// Nothing: the memory is private, or in several mappings, or its file has no name any more and no descriptor in this
-// process.
+// The file behind a range of memory. Nothing if the memory is private or spans several mappings, or
+// if its file has no name any more and this process has no descriptor of it.
 std::optional<Backing> find_backing(const void* address, std::size_t length);
 
 namespace detail {
@@ -38,28 +40,30 @@ struct SharedMapping {
 	std::string path;
 	friend bool operator==(const SharedMapping&, const SharedMapping&) = default;
 };
-// The shared mapping of a file at an address: by one question, which Linux answers from 6.11 on (`answered`), and from
-// the list of all.
+// Both find the shared file mapping at an address. ask_mapping() makes one ioctl(2), which Linux
+// has from 6.11 on (`answered`: it has); look_up_mapping() reads /proc/self/maps.
 std::optional<SharedMapping> ask_mapping(std::uint64_t address, bool& answered);
 std::optional<SharedMapping> look_up_mapping(std::uint64_t address);
 
 }  // namespace detail
 
+// A peer's files that are mapped here, at most mappings_max.
 class PeerFiles {
 public:
-	// 0: nobody whom we could look into.
+	// `peer`: 0 if the peer's pid is not known here, so that none of its files can be opened.
 	explicit PeerFiles(pid_t peer = 0);
 	~PeerFiles();
 	PeerFiles(PeerFiles&&) noexcept = default;
 	PeerFiles& operator=(PeerFiles&&) = delete;
 
-	// This process may look into the peer.
+	// The kernel lets this process open the peer's files.
 	bool reachable() const { return reachable_; }
-	// What the peer lends, readable here as long as this lives; the file may shrink at any time (then a guarded copy
-	// fails). Null: it cannot be had. The first time a file is named it is mapped.
+	// The shared range, readable here as long as this object lives; the file may shrink at any
+	// time, and then a guarded copy fails. Null: the file cannot be opened or mapped. A file is
+	// mapped when it is first named.
 	const std::byte* find(const wire::Lent& lent, std::uint32_t length);
 
-	// In the child of a fork, which has the list but not the mappings.
+	// In the child of a fork, which has the list but not the mappings (MADV_DONTFORK).
 	void abandon_after_fork() { mappings_.clear(); }
 
 private:
@@ -74,7 +78,7 @@ private:
 
 	pid_t peer_;
 	bool reachable_ = false;
-	std::vector<Mapping> mappings_;  // the last ones used come first, more or less
+	std::vector<Mapping> mappings_;  // roughly in the order of their last use
 };
 
 }  // namespace verbena::engine
