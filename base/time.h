@@ -15,4 +15,9 @@ inline Nanoseconds monotonic_now() {
 	return static_cast<Nanoseconds>(t.tv_sec) * 1'000'000'000 + static_cast<Nanoseconds>(t.tv_nsec);
 }
 
+// `ns` is not `never`.
+constexpr timespec to_timespec(Nanoseconds ns) {
+	return {static_cast<time_t>(ns / 1'000'000'000), static_cast<long>(ns % 1'000'000'000)};
+}
+
 }  // namespace verbena

@@ -1,21 +1,22 @@
-// What drives the adapter of one process: the lock, the links, the clock and a thread that sleeps until somebody needs
-// it.
+// The driver of one process's adapter: it has the lock, the links, the clock, and a thread that
+// sleeps until it is needed.
 //
-// Whoever calls into the NIC drives it. A poster transmits at once if the engine is free and leaves a doorbell if it is
-// not; a poller that finds its queue empty makes a pass. The progress thread (progress.cc) makes passes only when
-// nobody else does: it is woken by the doorbell of a peer that published while this process was ARMED, accepts new
-// peers, and notices deaths. See progress_page.h for the two states.
+// A thread that calls into the NIC drives it. A poster transmits at once if the engine is free, and
+// leaves a doorbell if it is not. A poller that finds its queue empty makes a pass: it takes in
+// what arrived, runs timers, transmits, and publishes completions. The progress thread makes passes
+// while no other thread does (progress.h). Same-host peers are in Neighbours, other hosts in
+// Remotes.
 //
-// One engine a process, made by verbs/process.cc. All public functions may be called from any thread, never under one
-// of the queue locks that a pass takes (it takes none).
+// Threads: all public functions from any thread, unless they say otherwise. A caller must not hold
+//   a queue lock that a pass takes; "under the engine's lock" means inside control().
+// Owns: everything below it. One engine per process, made by nic/verbs/process.cc.
+// Errors: errno values. After a fork the child's engine answers EIO to everything.
 #pragma once
 
 #include <atomic>
 #include <expected>
-#include <map>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <span>
 #include <unordered_map>
 #include <vector>
@@ -23,10 +24,10 @@
 #include "base/time.h"
 #include "nic/adapter/channel_adapter.h"
 #include "nic/engine/engine_lock.h"
-#include "nic/engine/link.h"
-#include "nic/engine/progress_page.h"
+#include "nic/engine/epoll_set.h"
+#include "nic/engine/neighbours.h"
+#include "nic/engine/own_progress.h"
 #include "nic/engine/remotes.h"
-#include "nic/engine/rendezvous.h"
 
 namespace verbena::engine {
 
@@ -34,7 +35,7 @@ class Progress;
 
 class Engine {
 public:
-	// Where completions that were asked for, and asynchronous events, go. Called under the engine's lock.
+	// Sinks of completion notifications and asynchronous events. Called under the engine's lock.
 	struct Events {
 		void (*completion)(queues::CompletionQueue&);
 		void (*asynchronous)(const transport::RaisedEvent&);
@@ -46,19 +47,20 @@ public:
 	Engine(const Engine&) = delete;
 	Engine& operator=(const Engine&) = delete;
 
-	// Data path: `qp` has new send WQEs, or its receive queue must be flushed.
+	// Data path: `qp` has new send WQEs, or its receive queue must be flushed. Never blocks.
 	void post(transport::QueuePair& qp);
-	// Data path: a poller found nothing. Makes a pass unless another thread is in one.
+	// Data path: a poller found its queue empty. Makes a pass unless another thread is in one.
 	void poll();
 
-	// Control path: runs `act(adapter)` under the lock, then lets everything that follows from it leave.
+	// Control path: runs `act(adapter)` under the lock, then lets everything that follows from it
+	// leave.
 	template <class Act> auto control(Act&& act) {
 		lock_.lock();
 		struct Leave {
 			Engine& engine;
 			~Leave() {
-				// Under the lock: those who wait for it get it at unlock, one after the other, and leave() would find
-				// it taken each time.
+				// Here and not in leave(): at unlock the lock passes to a thread that waits for it,
+				// and leave(), which only tries it, might find it taken each time.
 				if (engine.doorbells_.load(std::memory_order_relaxed)) [[unlikely]]
 					engine.ring_doorbells();
 				engine.finish();
@@ -69,115 +71,111 @@ public:
 		return act(adapter_);
 	}
 
-	// The way to `qpn` at the addresses' destination: the link to the process that owns it if that is on this host
-	// (`local`), otherwise UDP. Made if need be; may block for a moment, so never from under a lock that a pass takes.
-	// `patient`: waits even for a process that lately gave no answer (ETIMEDOUT: it is stopped), which would hold up
-	// datagrams to others.
+	// The outlet to `qpn` at the addresses' destination: the link to the process that owns it if
+	// that is on this host (`local`), otherwise a UDP path. Made if need be; may block for seconds,
+	// so the caller must not hold a lock that a pass takes. A caller that is not `patient` gets
+	// ETIMEDOUT at once for a process that lately gave no answer (it is stopped); waiting for it
+	// would hold up datagrams to others.
 	std::expected<transport::Outlet*, int> outlet_to(const wire::AddressPair&, bool local, wire::Qpn qpn, bool patient);
-	// Counts the links that have ended. What outlet_to() gave is there as long as this is what it was before the call,
-	// looked at under the engine's lock or under the lock of the send queue of a datagram QP.
-	std::uint32_t deaths() const { return deaths_.load(std::memory_order_acquire); }
-	// From now on datagrams from other hosts are received. If port 4791 cannot be had, only same-host ones are.
-	void listen_udp();
-	// The way to whoever serves `service` at the addresses' destination. ECONNREFUSED: on this host, and nobody does.
-	// May block like outlet_to().
+	// The outlet to the process that serves `service` at the addresses' destination. ECONNREFUSED:
+	// the destination is this host, and no process does. May block like outlet_to().
 	std::expected<transport::Outlet*, int> service_outlet(const wire::AddressPair&, bool local, cm::ServiceId);
-	// Nobody serves it there, whatever was known: the next service_outlet() looks anew. Under the lock, as in Events.
-	void forget_service(cm::ServiceId service) { served_by_.erase(service); }
-	// A service is this process's on this host, until it is released. EADDRINUSE: another's.
+	// The outlet to the owner of a place on this host. ECONNREFUSED: no process owns it; other
+	// errors of connect_to(). May block like outlet_to().
+	std::expected<transport::Outlet*, int> neighbour_outlet(Place, bool patient = true);
+	// Counts retired links (Neighbours::links_retired()).
+	std::uint32_t deaths() const { return neighbours_.links_retired(); }
+	// The last known owner of the service does not serve it: the next service_outlet() looks it up
+	// anew. Under the lock, as in Events.
+	void forget_service(cm::ServiceId service) { neighbours_.forget_owner(service); }
+	// The index under which datagrams through `outlet` carry these addresses. ENOSPC: its table is
+	// full.
+	std::expected<std::uint8_t, int> address_index(transport::Outlet& outlet, const wire::AddressPair&);
+
+	// From now on datagrams from other hosts are received. If port 4791 cannot be had, only those
+	// of same-host peers are.
+	void listen_udp();
+	// This process serves `service` on this host until it releases it. EADDRINUSE: another process
+	// does.
 	std::expected<void, int> claim_service(cm::ServiceId);
 	void release_service(cm::ServiceId);
-	// Before the first connection: numbers to name connections by, and UDP to hear of them.
+	// Before the first connection: claims numbers that name connections, and listens to UDP.
 	std::expected<void, int> prepare_connections();
-	// Datagrams to the group that arrive on the interface reach the QP. Error: an errno value, EINVAL if they did
-	// before, or did not.
+	// Datagrams to the group that arrive on the interface reach the QP. EINVAL: they already did,
+	// or, for detach, did not; other errno values of socket calls.
 	std::expected<void, int> attach_multicast(
 		transport::QueuePair&, const wire::Gid& group, std::uint32_t interface_index);
 	std::expected<void, int> detach_multicast(
 		transport::QueuePair&, const wire::Gid& group, std::uint32_t interface_index);
+
+	// A QP, with a new block of numbers if the last one is used up. ENOMEM, or an error of
+	// claim_block().
+	std::expected<transport::QueuePair*, int> create_qp(const adapter::QpInit&);
 	// Completes receives that were posted to a QP in the error state.
 	void flush_receives(transport::QueuePair& qp);
-	// The index under which datagrams through `outlet` carry these addresses.
-	std::expected<std::uint8_t, int> address_index(transport::Outlet& outlet, const wire::AddressPair&);
-
-	// A QP, with a new block of numbers if the last one is used up. Errors are errno values.
-	std::expected<transport::QueuePair*, int> create_qp(const adapter::QpInit&);
 
 	// The program asked for an event and will probably sleep: peers must kick from now on.
 	void arm();
-	// Drives the engine until `fd` is readable (true) or a signal came for which a blocking read() would have returned
-	// EINTR (false). For threads that block in a verb: one wake-up where handing over from the progress thread would
-	// take two.
+	// Drives the engine until `fd` is readable (true), or until a signal came for which a blocking
+	// read() would have returned EINTR (false). For threads that block in a verb: one wake-up
+	// instead of the two that a hand-over from the progress thread takes.
 	bool drive_until_readable(int fd);
 
-	// Around a fork, so that the child finds the engine between two passes. False: it could not be had within reason,
-	// and is not held.
+	// Around a fork, so that the child finds the engine between two passes. False: another thread
+	// held it for too long, and it is not held now.
 	bool hold_for_fork();
 	void release_in_parent() { leave(); }
-	// In the child: gives up every descriptor, and with them this process's part in the parent's names. The objects
-	// stay and can be destroyed; their QPs are in error, and nothing leads anywhere any more (EIO).
+	// In the child: closes every descriptor, and with them this process's share in the parent's
+	// names. The objects stay and can be destroyed; their QPs are in the error state and have no
+	// outlet.
 	void abandon_after_fork();
 
-private:
-	friend class Progress;
-	friend class Remotes;
-	explicit Engine(Events events);
+	// For the progress thread: one round of driving the engine. Makes a pass, retires dead
+	// neighbours, and arms the process when no thread drives the engine. Returns the time that it
+	// may sleep; `never`: until a descriptor is readable.
+	Nanoseconds drive_in_background();
+	// For the progress thread, inside control().
+	Neighbours& neighbours() { return neighbours_; }
 
-	bool pass();  // under the lock; true: something moved
+private:
+	Engine(Events events, OwnProgress own, EpollSet epoll);
+
+	bool pass();  // under the lock; true: packets moved
 	void finish();  // under the lock: responses, wake-ups and events leave
 	void leave();  // unlocks, and serves the doorbells that rang meanwhile
 	void ring_doorbells();
 	void deliver_touched();
 	void deliver_events();
 	void refresh_clock() { adapter_.begin_pass(monotonic_now()); }
-	Link* keep(std::unique_ptr<Link>);  // under the lock
-	std::expected<transport::Outlet*, int> local_outlet(
-		Place, bool patient = true);  // ECONNREFUSED: nobody on this host owns it
-	transport::Outlet* known_outlet(Place);
 	std::expected<void, int> claim_another_block();  // under the lock
-	void drop_broken_links();
-	void bury(Link&);  // under the lock: the peer is dead
-	void reap();  // under the lock: frees the dead links to which nothing points
+	void retire_dead_neighbours();  // under the lock
 	bool waits_for_room() const;
-	Nanoseconds idle_time();  // how long who drives the engine may sleep now
-	void correct_sleeper();  // a timer was set, or a ring found full, of which the sleeping thread does not know
+	Nanoseconds idle_time();  // the time that the thread which drives the engine may sleep now
+	void correct_sleeper();  // wakes the sleeping thread if a timer is due before it would wake
 
 	EngineLock lock_;
-	std::mutex connect_mutex_;  // one greeting at a time, and its link registered before the next
-	std::map<Place, Nanoseconds> silent_until_;  // under connect_mutex_: places whose owner did not answer
+	std::mutex connect_mutex_;  // from the start of one connect_to() until its link is registered
 	adapter::ChannelAdapter adapter_;
 	Events events_;
-	std::vector<std::unique_ptr<Link>> links_;
-	std::vector<std::unique_ptr<Link>> dead_;  // closed, and perhaps still named by a datagram in a send queue
-	Link* nobody_ = nullptr;  // from the first death on
-	std::atomic<std::uint32_t> deaths_{0};
+	OwnProgress own_;
+	EpollSet epoll_;
+	Neighbours neighbours_;
+	Remotes remotes_;
+	std::unordered_map<const transport::Outlet*, std::vector<wire::AddressPair>> addresses_;
 	bool abandoned_ = false;
-	Remotes remotes_{*this};
-	std::unordered_map<std::uint64_t, Link*> link_by_token_;
-	std::unordered_map<std::uint32_t, Link*> link_by_block_;
-	std::map<cm::ServiceId, Descriptor> services_;
-	// Whose services of others are, so that not every connect looks for a name. A name that was found twice at the same
-	// process, with its count of released services read in between, is there as long as that count stands still;
-	// `released` is that count.
-	struct ServedBy {
-		Link* link;
-		std::optional<std::uint32_t> released;
-	};
-	std::map<cm::ServiceId, ServedBy> served_by_;
-	std::unordered_map<const transport::Outlet*, std::vector<wire::AddressPair>>
-		addresses_;  // those in each direction's table
-	std::vector<BlockName> blocks_;
-	SealedMemory<ProgressPage> page_;
-	Descriptor doorbell_;
-	Identity identity_{};
 
 	alignas(64) std::atomic<transport::QueuePair*> doorbells_{nullptr};
 	alignas(64) std::uint64_t passes_ = 0;
 	std::uint64_t gathered_packets_ = 0;  // written by post() since the last finish()
 	std::uint32_t idle_polls_ = 0;
 	std::uint32_t armed_polls_ = 0;
-	Nanoseconds progress_deadline_ = 0;  // the progress thread looks again by then, whatever happens
-	Nanoseconds thread_deadline_ = 0;  // and whoever sleeps by this
+	Nanoseconds background_deadline_ = 0;  // the progress thread wakes by then, whatever happens
+	Nanoseconds sleep_deadline_ = 0;  // the thread that sleeps on the doorbell wakes by then
+	// The progress thread's last round: its sleep while the program polls, and the state that it
+	// saw.
+	Nanoseconds watchdog_ = 0;
+	std::uint64_t passes_seen_ = 0;
+	Nanoseconds last_moved_ = 0;
 	std::unique_ptr<Progress> progress_;
 };
 

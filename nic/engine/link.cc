@@ -7,18 +7,19 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "nic/engine/remotes.h"
 #include "nic/transport/in_flight.h"
 
 namespace verbena::engine {
 
 namespace {
 
-// Neither ring nor counter moved: the peer's program does not poll. It may only be busy for a moment, so this is about
-// what waking its progress thread costs both.
+// If neither the ring nor the peer's counter of passes moves for this long, the peer's program does
+// not poll. It may be busy only for a moment, so the limit is about the cost of waking its progress
+// thread.
 constexpr Nanoseconds stuck_after = 20'000;
 constexpr Nanoseconds kick_again_after = 1'000'000;
-constexpr std::uint32_t prefetch_distance = 4;  // slots, or acknowledgements: as long as a cache miss takes
+// In slots or acknowledgements: handling this many takes about as long as a cache miss.
+constexpr std::uint32_t prefetch_distance = 4;
 
 }  // namespace
 
@@ -33,13 +34,13 @@ Link::Link(Peer peer)
 	slots_.borrow(files_.reachable());
 }
 
-std::expected<std::unique_ptr<Link>, int> Link::to_self(std::uint64_t token, const ProgressPage& own, int doorbell) {
+std::expected<std::unique_ptr<Link>, int> Link::to_self(std::uint64_t token, const OwnProgress& own) {
 	void* memory = mmap(nullptr, sizeof(wire::Direction), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (memory == MAP_FAILED) return std::unexpected(errno);
 	madvise(memory, sizeof(wire::Direction), MADV_DONTFORK);
 	std::unique_ptr<Link> link(new Link(getpid()));
-	link->progress_ = &own;
-	link->doorbell_ = doorbell;
+	link->progress_ = &own.page();
+	link->doorbell_ = own.doorbell();
 	link->self_.reset(static_cast<wire::Direction*>(memory));
 	link->outlet.slots.attach(link->self_.get());
 	link->outlet.acks.attach(link->self_.get());
@@ -51,10 +52,10 @@ std::expected<std::unique_ptr<Link>, int> Link::to_self(std::uint64_t token, con
 	return link;
 }
 
-std::expected<std::unique_ptr<Link>, int> Link::to_nobody(const ProgressPage& own, int doorbell) {
-	auto link = to_self(0, own, doorbell);
+std::expected<std::unique_ptr<Link>, int> Link::to_dead_end(const OwnProgress& own) {
+	auto link = to_self(0, own);
 	if (!link) return link;
-	(*link)->to_nobody_ = true;
+	(*link)->is_dead_end_ = true;
 	(*link)->outlet.closed = true;
 	return link;
 }
@@ -73,8 +74,8 @@ bool Link::refuse(adapter::ChannelAdapter& adapter) {
 	return any;
 }
 
-bool Link::receive(adapter::ChannelAdapter& adapter, Remotes& remotes) {
-	if (to_nobody_) [[unlikely]]
+bool Link::receive(adapter::ChannelAdapter& adapter, ForwardedPackets& forwarded) {
+	if (is_dead_end_) [[unlikely]]
 		return refuse(adapter);
 	bool any = false;
 	wire::AckRecord record;
@@ -109,7 +110,7 @@ bool Link::receive(adapter::ChannelAdapter& adapter, Remotes& remotes) {
 					outlet, {payload + sizeof addresses, image.length - sizeof addresses}, addresses);
 			}
 		} else if (image.opcode() == wire::forwarded_packet) [[unlikely]] {
-			remotes.take_forwarded({payload, image.length});
+			forwarded.take_forwarded({payload, image.length});
 		} else if (facts.deth) {
 			const wire::AddressPair addresses = slots_.direction()->addresses[image.deth.address_index()];
 			adapter.handle_slot(outlet, image, payload, addresses);
@@ -127,12 +128,12 @@ bool Link::receive(adapter::ChannelAdapter& adapter, Remotes& remotes) {
 
 void Link::receive_lent(adapter::ChannelAdapter& adapter, const wire::Slot& image) {
 	const std::byte* const payload = files_.find(image.lent, image.length);
-	if (!payload) slots_.borrow(false);  // the next ones come as copies
+	if (!payload) slots_.borrow(false);  // the peer sends copies from now on
 	adapter.handle_lent(outlet, image, payload, slots_);
 }
 
-// Waking a thread on an idle far core takes five times as long as on the core that rings (docs/decisions/0008): the
-// peer's progress thread comes here.
+// Moves the peer's progress thread to this processor and wakes it. Waking a thread on an idle far
+// core takes five times as long as on the core that rings (docs/decisions/0008).
 void Link::kick() {
 	const int cpu = sched_getcpu();
 	const pid_t thread = progress_->progress_tid.load(std::memory_order_relaxed);
@@ -144,7 +145,8 @@ void Link::kick() {
 		moved_to_ = cpu;
 	}
 	const std::uint64_t one = 1;
-	[[maybe_unused]] const ssize_t written = write(doorbell_, &one, sizeof one);  // EAGAIN: it is ringing already
+	// EAGAIN: the counter is full, so the doorbell rings already.
+	[[maybe_unused]] const ssize_t written = write(doorbell_, &one, sizeof one);
 }
 
 void Link::kick_if_armed() {

@@ -1,52 +1,70 @@
-// The same-host link to one peer process: an outlet, what comes in, and the means to wake the other side.
+// The link to one peer process of this host: the outlet to it, the ring from it, and the means to
+// wake it.
+//
+// Threads: every method under the engine's lock.
+// Owns: the shared memory in both directions, the peer's doorbell and its socket, and mappings of
+//   the peer's files.
+// Lifetime: neither copied nor moved, because the outlet points here. Queue pairs and datagrams
+//   point at the outlet; Neighbours frees a link only when none does.
+// Errors: the peer is untrusted. Memory that makes no sense sets broken(), and Neighbours retires
+//   the link.
 #pragma once
 
 #include <cstdint>
 #include <expected>
 #include <memory>
+#include <span>
 
 #include "nic/adapter/channel_adapter.h"
+#include "nic/engine/own_progress.h"
 #include "nic/engine/rendezvous.h"
 #include "nic/engine/shared_files.h"
 
 namespace verbena::engine {
 
-class Remotes;
+// Takes a packet that a neighbour received by UDP for one of this process's queue pairs.
+class ForwardedPackets {
+public:
+	virtual void take_forwarded(std::span<const std::byte> payload) = 0;
+
+protected:
+	~ForwardedPackets() = default;
+};
 
 class Link {
 public:
 	explicit Link(Peer peer);
-	// `own` and `doorbell` are this process's own.
-	static std::expected<std::unique_ptr<Link>, int> to_self(
-		std::uint64_t token, const ProgressPage& own, int doorbell);
-	// Where QPs go on whose peer has died: what RC sends here fails with retry_exceeded when it is received, and the
-	// rest vanishes.
-	static std::expected<std::unique_ptr<Link>, int> to_nobody(const ProgressPage& own, int doorbell);
+	// The link of this process with itself, over private memory. Error: an errno value of mmap().
+	static std::expected<std::unique_ptr<Link>, int> to_self(std::uint64_t token, const OwnProgress& own);
+	// The link to which queue pairs are moved when their peer has died: requests of RC fail with
+	// retry_exceeded when they are received here, and everything else vanishes.
+	static std::expected<std::unique_ptr<Link>, int> to_dead_end(const OwnProgress& own);
 	Link(const Link&) = delete;
 	Link& operator=(const Link&) = delete;
 
 	transport::Outlet outlet;
 
 	// Hands over what has come in, at most a pass's budget. True: there was something.
-	bool receive(adapter::ChannelAdapter&, Remotes&);
+	bool receive(adapter::ChannelAdapter&, ForwardedPackets&);
 
-	// The peer sleeps and does not know yet what was published: ring its doorbell. The caller has fenced since it
-	// published.
+	// The peer sleeps and does not know yet what was published: ring its doorbell. The caller has
+	// fenced since it published.
 	void kick_if_armed();
 
-	// The program waits for a peer that has stopped driving its engine: called now and then from empty polls, with a
-	// clock of about a microsecond.
+	// The program waits for a peer that has stopped driving its engine: called now and then from
+	// empty polls, with a clock of about a microsecond.
 	void kick_if_stuck(Nanoseconds now);
 
 	// In the child of a fork, which has the descriptors but not the mappings.
 	void abandon_after_fork();
 
-	// The peer's engine last ran where the caller runs: while the caller spins, the peer cannot answer.
+	// The peer's engine last ran where the caller runs: while the caller spins, the peer cannot
+	// answer.
 	bool shares_cpu(std::uint32_t cpu) const {
 		return !is_self() && !outlet.closed && peer_.progress->cpu.load(std::memory_order_relaxed) == cpu;
 	}
 
-	// How many services of rdma_cm the peer has given up so far.
+	// The number of rdma_cm services that the peer has released so far.
 	std::uint32_t services_released() const { return progress_->services_released.load(std::memory_order_acquire); }
 
 	const Peer& peer() const { return peer_; }
@@ -66,13 +84,14 @@ private:
 	void receive_lent(adapter::ChannelAdapter&, const wire::Slot& image);
 
 	Peer peer_;
-	const ProgressPage* progress_ = nullptr;  // whose engine reads what is written here, and how to wake it
+	// The page of the process that reads what is written here, and the doorbell that wakes it.
+	const ProgressPage* progress_ = nullptr;
 	int doorbell_ = -1;
 	Mapped<wire::Direction> self_;  // instead of a peer: this process sends to itself
 	PeerFiles files_;
 	wire::SlotReader slots_;
 	wire::AckReader acks_;
-	bool to_nobody_ = false;
+	bool is_dead_end_ = false;
 	bool broken_ = false;  // the peer's memory made no sense
 	void kick();
 

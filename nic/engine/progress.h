@@ -1,15 +1,20 @@
-// The progress thread: makes passes while nobody else does, and watches what is no part of the data path.
+// The progress thread: drives the engine while no other thread does, and handles what is no part of
+// the data path: peers that connect, and the end of peers.
 //
-// It sleeps in epoll on the doorbell, on the names this process owns, on peers in the middle of a greeting, and on
-// living peers' sockets, whose end is the peer's death. While the program polls (BUSY) it wakes now and then to see
-// whether it still does; when it has stopped, the page says ARMED and the thread sleeps without a time limit: an idle
-// NIC uses no processor.
+// It sleeps in epoll on the doorbell, on the names that this process owns, on peers that are
+// connecting, and on the sockets of living peers. While the program polls (BUSY) it wakes now and
+// then to see whether the program still does. Once the program has stopped, the process is ARMED
+// and the thread sleeps without a time limit: an idle NIC uses no processor time
+// (docs/decisions/0008).
+//
+// Threads: hand_over() and take_back() from any thread, without the engine's lock.
+// Owns: the thread, which the destructor stops, and the connections of peers that have not said yet
+//   who they are.
 #pragma once
 
-#include <atomic>
 #include <map>
+#include <mutex>
 #include <thread>
-#include <vector>
 
 #include "nic/engine/engine.h"
 
@@ -17,24 +22,19 @@ namespace verbena::engine {
 
 class Progress {
 public:
-	explicit Progress(Engine& engine);
-	~Progress();  // stops the thread
+	Progress(Engine& engine, OwnProgress& own, EpollSet& epoll) : engine_(engine), own_(own), epoll_(epoll) {}
+	~Progress();
 
-	int start();  // 0 or errno
+	// Returns 0 or an errno value.
+	int start();
 
-	// Under the engine's lock.
-	void listen(int listener);
-	void watch(const Link& link);
-	void forget(const Link& link);
-	void watch(const link::UdpLink& udp);
-	void abandon_after_fork();  // in the child, which has no such thread
-	void set_armed();
-	void program_polls();  // the program drives the engine itself: BUSY
-	void nudge();          // whoever sleeps on the doorbell looks again
-
-	// Between these a thread that blocks in a verb is who wakes by the doorbell. Any thread, without the engine's lock.
+	// From hand_over() to take_back(), a thread that blocks in a verb sleeps on the doorbell
+	// instead of the progress thread. Several threads may do so at once.
 	void hand_over();
 	void take_back();
+
+	// In the child of a fork, which has no such thread.
+	void abandon_after_fork();
 
 private:
 	struct Pending {
@@ -42,33 +42,20 @@ private:
 		Nanoseconds give_up;
 	};
 
-	struct Dying {
-		const Link* link;
-		Nanoseconds due;
-	};
-
 	void run();
-	Nanoseconds work();  // passes and the choice of state; returns how long to sleep
 	void handle(int fd);
 	void accept_from(int listener);
 	void greet(std::map<int, Pending>::iterator);
 	void expire_greetings();
-	void bury(int fd);
-	void bury_due();
-	bool add(int fd);
 
 	Engine& engine_;
-	Descriptor epoll_;
+	OwnProgress& own_;
+	EpollSet& epoll_;
 	Descriptor stop_;
 	std::mutex handed_over_mutex_;
 	int handed_over_ = 0;
 	std::thread thread_;
-	int udp_fd_ = -1;
-	std::vector<Dying> dying_;
-	std::map<int, Pending> greetings_;
-	Nanoseconds watchdog_ = 0;  // how long it sleeps while the program polls
-	std::uint64_t passes_seen_ = 0;
-	Nanoseconds last_moved_ = 0;
+	std::map<int, Pending> greetings_;  // used by the thread alone
 };
 
 }  // namespace verbena::engine

@@ -2,44 +2,34 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <csignal>
 #include <cstring>
-#include <pthread.h>
 #include <utility>
-
-#include "nic/engine/engine.h"
-#include "nic/engine/progress.h"
 
 namespace verbena::engine {
 
 namespace {
 
 constexpr std::size_t datagrams_a_pass = 8;
-// Without a path nobody waits for an answer, and the progress thread sees what comes in.
+// Without a path, no queue pair waits for an answer, and the progress thread sees what arrives.
 constexpr std::uint32_t passes_between_listening = 64;
-// Few: while a flow has no socket of its own, the end of another process can take packets of it with it.
+// Few, because a flow without a socket of its own can lose packets when another process ends.
 constexpr std::uint32_t busy_flow_packets = 8;
 constexpr std::size_t flows_counted_max = 1024;
-constexpr std::size_t wanted_max = 64;
 constexpr std::size_t held_max = 256;
-constexpr Nanoseconds connect_again_after = 1'000'000'000;
 
 }  // namespace
 
-Remotes::~Remotes() {
-	if (!connector_.joinable()) return;
-	{
-		const std::lock_guard lock(mutex_);
-		stopping_ = true;
-	}
-	wanted_changed_.notify_one();
-	connector_.join();
-}
+Remotes::Remotes(Engine& engine, adapter::ChannelAdapter& adapter, Neighbours& neighbours, EpollSet& epoll)
+	: adapter_(adapter),
+	  neighbours_(neighbours),
+	  epoll_(epoll),
+	  connector_(engine,
+		  [this](Place owner, std::expected<transport::Outlet*, int> outlet) { release_held(owner, outlet); }) {}
 
 void Remotes::open() {
 	if (udp_) return;
 	udp_ = std::make_unique<link::UdpLink>(link::UdpOptions{});
-	engine_.progress_->watch(*udp_);
+	epoll_.add_wake_only(udp_->ready_fd());
 }
 
 void Remotes::listen() { open(); }
@@ -82,22 +72,21 @@ bool Remotes::pass() {
 			if (const auto owner = owner_elsewhere(packet)) return forward(*owner, packet);
 			return handle_management(packet.payload, packet.addresses);
 		}
+		// The kernel delivers a multicast datagram to the socket of every process.
 		if (destination == wire::multicast_qpn) [[unlikely]]
-			return handle(packet.slot, packet.payload.data(), packet.addresses);  // every process gets its own
-		if (!engine_.adapter_.queue_pairs().owns(destination))
-			return forward(Place::block(block_of(destination)), packet);
+			return handle(packet.slot, packet.payload.data(), packet.addresses);
+		if (!adapter_.queue_pairs().owns(destination)) return forward(Place::block(block_of(destination)), packet);
 		if (!packet.steered) count_flow(packet.addresses, packet.source_port);
 		handle(packet.slot, packet.payload.data(), packet.addresses);
 	});
 	if (busy_) [[unlikely]]
 		steer_busy_flow();
 	for (const link::Refusal& refusal : udp_->take_refusals())
-		engine_.adapter_.connections().handle_refusal(
-			engine_.adapter_.context().now, refusal.by, refusal.transaction_id);
+		adapter_.connections().handle_refusal(adapter_.context().now, refusal.by, refusal.transaction_id);
 	bool moved = datagrams != 0;
 	for (auto& remote : remotes_) {
 		if (remote->blocked() && remote->transmit()) moved = true;
-		if (remote->outlet.waiting_first && !remote->blocked()) engine_.adapter_.resume(remote->outlet);
+		if (remote->outlet.waiting_first && !remote->blocked()) adapter_.resume(remote->outlet);
 	}
 	return moved;
 }
@@ -115,25 +104,25 @@ Remote* Remotes::from(const wire::AddressPair& addresses) {
 }
 
 void Remotes::handle(const wire::Slot& slot, const std::byte* payload, const wire::AddressPair& addresses) {
-	if (Remote* remote = from(addresses)) return engine_.adapter_.handle_slot(remote->outlet, slot, payload, addresses);
+	if (Remote* remote = from(addresses)) return adapter_.handle_slot(remote->outlet, slot, payload, addresses);
 	if (!wire::facts(slot.opcode()).deth) return;
-	// A datagram from where we have never sent to: it needs no way back.
+	// A datagram from an address to which there is no path: it needs no answer.
 	static transport::Outlet nowhere{.lossless = false};
-	engine_.adapter_.handle_slot(nowhere, slot, payload, addresses);
+	adapter_.handle_slot(nowhere, slot, payload, addresses);
 }
 
-// Who of this host's processes a management datagram is for, if that is not this one.
+// The owner of a management datagram, if it is another process of this host.
 std::optional<Place> Remotes::owner_elsewhere(const link::UdpPacket& packet) const {
 	if (packet.payload.size() != wire::mad_size) return std::nullopt;
 	const auto envelope = cm::read_message(packet.payload.first<wire::mad_size>());
 	if (!envelope) return std::nullopt;
 	const cm::Addressee addressee = cm::addressee_of(envelope->message);
 	if (addressee.service) {
-		if (engine_.adapter_.connections().listens(*addressee.service)) return std::nullopt;
+		if (adapter_.connections().listens(*addressee.service)) return std::nullopt;
 		return Place::service(addressee.service->value);
 	}
 	const std::uint32_t block = cm::block_of(addressee.connection);
-	if (block == 0 || engine_.adapter_.queue_pairs().owns({block << block_index_bits})) return std::nullopt;
+	if (block == 0 || adapter_.queue_pairs().owns({block << block_index_bits})) return std::nullopt;
 	return Place::block(block);
 }
 
@@ -142,35 +131,30 @@ void Remotes::handle_management(std::span<const std::byte> datagram, const wire:
 	std::swap(back.source, back.destination);
 	back.traffic_class = 0;
 	back.hop_limit = 64;
-	if (const auto outlet = outlet_to(back)) engine_.adapter_.handle_management(**outlet, datagram, addresses);
+	if (const auto outlet = outlet_to(back)) adapter_.handle_management(**outlet, datagram, addresses);
 }
 
 void Remotes::forward(Place owner, const link::UdpPacket& packet) {
 	const wire::ForwardedPacket head{
 		.addresses = packet.addresses, .source_port = packet.source_port, .ip_id = packet.ip_id};
-	const auto at = owner.is_service ? engine_.link_by_block_.end()
-									 : engine_.link_by_block_.find(static_cast<std::uint32_t>(owner.value));
-	if (at != engine_.link_by_block_.end() && !at->second->outlet.closed) {
-		forward_to(at->second->outlet, std::as_bytes(std::span(&head, 1)), packet.datagram);
-	} else if (held_.size() < held_max && want(owner)) {
+	transport::Outlet* const outlet =
+		owner.is_service ? nullptr : neighbours_.find_block(static_cast<std::uint32_t>(owner.value));
+	if (outlet) {
+		forward_to(*outlet, std::as_bytes(std::span(&head, 1)), packet.datagram);
+	} else if (held_.size() < held_max && connector_.request(owner, adapter_.context().now)) {
 		Held& held = held_.emplace_back(owner);
 		held.payload.resize(sizeof head + packet.datagram.size());
 		std::memcpy(held.payload.data(), &head, sizeof head);
 		std::ranges::copy(packet.datagram, held.payload.begin() + sizeof head);
-	} else if (packet.slot.destination() == wire::general_services_qpn && is_nobodys(owner)) {
+	} else if (packet.slot.destination() == wire::general_services_qpn && connector_.refused(owner)) {
+		// The owner has ended, as far as this process has tried to reach it. This process then
+		// answers in its place, as a kernel would, so that a peer that asks for a service or for
+		// the end of a connection gets an answer. No surviving process knows the dead one's peers,
+		// so none can be notified unasked.
 		handle_management(packet.payload, packet.addresses);
 	} else {
-		++counters_.nobodys;
+		++counters_.unowned;
 	}
-}
-
-// The process has ended, as far as this one has tried to reach it. Then it answers for it, as a kernel would: who asks
-// for the end of what is not there any more, or for a service, hears it from here. (Whom the dead was connected to,
-// nobody knows who could tell them unasked.)
-bool Remotes::is_nobodys(Place place) {
-	const std::lock_guard lock(mutex_);
-	const auto at = failed_.find(place);
-	return at != failed_.end() && at->second.error == ECONNREFUSED;
 }
 
 void Remotes::forward_to(
@@ -185,12 +169,12 @@ void Remotes::forward_to(
 	std::ranges::copy(rest, reserved.payload + payload.size());
 	reserved.slot->set_bth(wire::forwarded_packet, {}, {}, 0);
 	reserved.slot->payload_line = reserved.payload_line;
-	engine_.adapter_.context().touch(outlet);
+	adapter_.context().touch(outlet);
 	outlet.slots.publish(reserved.slot, length);
 	++counters_.forwarded;
 }
 
-// The attempt to reach the owner is over.
+// The attempt to connect to the owner has ended: its packets leave, or are handled or counted here.
 void Remotes::release_held(Place owner, std::expected<transport::Outlet*, int> outlet) {
 	std::vector<Held> released;
 	for (Held& held : held_)
@@ -199,12 +183,12 @@ void Remotes::release_held(Place owner, std::expected<transport::Outlet*, int> o
 	for (const Held& held : released) {
 		if (outlet) forward_to(**outlet, held.payload, {});
 		else if (owner.is_service || outlet.error() == ECONNREFUSED) take_forwarded(held.payload);
-		else ++counters_.nobodys;
+		else ++counters_.unowned;
 	}
 }
 
-// The process at the other end is one of ours, but what it forwards is another host's: it is parsed and checked here as
-// if it had come straight. It is never forwarded again.
+// The neighbour is one of our user's processes, but what it forwards comes from another host and is
+// as untrusted as if it had come directly.
 void Remotes::take_forwarded(std::span<const std::byte> payload) {
 	wire::ForwardedPacket head;
 	if (!udp_ || payload.size() < sizeof head) return;
@@ -221,8 +205,8 @@ void Remotes::take_forwarded(std::span<const std::byte> payload) {
 		return handle_management(
 			parsed->payload.first(std::min<std::size_t>(parsed->payload.size(), parsed->slot.length)), head.addresses);
 	}
-	if (!engine_.adapter_.queue_pairs().owns(parsed->slot.destination())) {
-		++counters_.nobodys;
+	if (!adapter_.queue_pairs().owns(parsed->slot.destination())) {
+		++counters_.unowned;
 		return;
 	}
 	++counters_.taken;
@@ -250,53 +234,8 @@ void Remotes::steer_busy_flow() {
 	udp_->steer(own, peer, source_port);
 }
 
-// False: there is no hope.
-bool Remotes::want(Place place) {
-	const Nanoseconds now = engine_.adapter_.context().now;
-	const std::lock_guard lock(mutex_);
-	if (std::ranges::find(wanted_, place) != wanted_.end()) return true;
-	if (const auto at = failed_.find(place);
-		!place.is_service && at != failed_.end() && now < at->second.when + connect_again_after)
-		return false;
-	if (wanted_.size() >= wanted_max) return false;
-	wanted_.push_back(place);
-	if (!connector_.joinable()) {
-		sigset_t all, before;
-		sigfillset(&all);
-		sigdelset(&all, SIGSEGV);
-		sigdelset(&all, SIGBUS);
-		pthread_sigmask(SIG_SETMASK, &all, &before);
-		connector_ = std::thread([this] { connect_wanted(); });
-		pthread_sigmask(SIG_SETMASK, &before, nullptr);
-		pthread_setname_np(connector_.native_handle(), "verbena-connect");
-	}
-	wanted_changed_.notify_one();
-	return true;
-}
-
-void Remotes::connect_wanted() {
-	std::unique_lock lock(mutex_);
-	for (;;) {
-		wanted_changed_.wait(lock, [this] { return stopping_ || !wanted_.empty(); });
-		if (stopping_) return;
-		const Place place = wanted_.front();
-		lock.unlock();
-		const auto outlet = engine_.local_outlet(place);
-		engine_.control([&](adapter::ChannelAdapter&) {
-			const std::lock_guard relock(mutex_);
-			std::erase(wanted_, place);
-			if (failed_.size() >= wanted_max) failed_.clear();
-			if (outlet) failed_.erase(place);
-			else failed_[place] = {monotonic_now(), outlet.error()};
-			release_held(place, outlet);
-			return 0;
-		});
-		lock.lock();
-	}
-}
-
 void Remotes::abandon_after_fork() {
-	if (connector_.joinable()) connector_.detach();
+	connector_.abandon_after_fork();
 	udp_.reset();
 }
 

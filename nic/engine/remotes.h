@@ -1,79 +1,85 @@
-// All that an engine does by UDP: the paths to addresses of other hosts, what comes from there, and packets that
-// reached the wrong process.
+// The engine's UDP side: the paths to addresses of other hosts, the packets that come from there,
+// and packets that reached the wrong process of this host.
 //
-// Every process of a user that speaks to other hosts is bound to port 4791, and the kernel gives a flow to one of them
-// by its own lights. Whoever receives a packet for a queue pair number that is not its own forwards it to the owner of
-// the number's block over the same-host link. Where there is no such link yet, a thread makes it (never the one that
-// receives: connecting blocks, and the other side may be connecting to us), and a few packets wait for it, because
-// nobody sends a datagram again. A flow of more than a few packets gets a socket of its own at its owner: it comes
-// straight, and goes on doing so when other processes come and go.
+// Every process that speaks to other hosts is bound to port 4791, and the kernel assigns each flow
+// to one of them by a hash. A process that receives a packet for a queue pair number that it does
+// not own forwards it to the owner of the number's block over the same-host link. Where there is no
+// such link yet, the Connector makes it, and a few packets wait for it, because a lost datagram is
+// not sent again. A flow of more than a few packets gets a connected socket at its owner: its
+// packets then arrive there directly, and still do when other processes come and go.
 //
-// Used under the engine's lock, but for the connecting thread.
+// Threads: every method under the engine's lock.
+// Owns: the UDP socket pair, opened by the first path or by listen(), and the paths.
+// Lifetime: paths live as long as this object.
+// Errors: errno values; a packet that cannot be delivered costs a counter.
 #pragma once
 
 #include <array>
-#include <condition_variable>
 #include <cstdint>
 #include <expected>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
-#include <thread>
-#include <unordered_map>
 #include <vector>
 
+#include "nic/engine/connector.h"
+#include "nic/engine/neighbours.h"
 #include "nic/engine/remote.h"
-#include "nic/engine/rendezvous.h"
 
 namespace verbena::engine {
 
-class Engine;
-class Link;
-
-class Remotes {
+class Remotes : public ForwardedPackets {
 public:
-	explicit Remotes(Engine& engine) : engine_(engine) {}
-	~Remotes();
+	// `engine` serves the connecting thread, `epoll` watches the socket. All four outlive this
+	// object.
+	Remotes(Engine& engine, adapter::ChannelAdapter& adapter, Neighbours& neighbours, EpollSet& epoll);
 	Remotes(const Remotes&) = delete;
 	Remotes& operator=(const Remotes&) = delete;
 
-	// The way to a destination from one of this host's addresses. EADDRINUSE: another user, or the kernel's Soft-RoCE,
-	// holds the port; other errno values.
+	// The outlet to a destination from one of this host's addresses. EADDRINUSE: another user, or
+	// the kernel's Soft-RoCE, holds the port; other errno values of socket calls.
 	std::expected<transport::Outlet*, int> outlet_to(const wire::AddressPair&);
-	// Receives from now on; if the port cannot be had, what comes from this host alone.
+	// Receives from now on; if the port cannot be had, only packets that neighbours forward.
 	void listen();
 
-	// A pass's share: takes in what has come, and sends what had found no room. True: something moved.
+	// A pass's share: takes in what has arrived, and sends what had found no room. True: packets
+	// moved.
 	bool pass();
 	// The last pass left nothing unread, so that a missing acknowledgement is really missing.
 	bool dry() const { return !udp_ || udp_->dry(); }
-	// Something was written to the outlet. True: it has left, and there is room again.
+	// Packets were written to the outlet. True: all have left, and there is room again.
 	bool transmit(transport::Outlet& outlet) { return static_cast<Remote*>(outlet.user)->transmit(); }
 	// A socket has no room for what is to be sent.
 	bool blocked() const;
-	// A forwarded packet came over a same-host link.
-	void take_forwarded(std::span<const std::byte> payload);
+	// A neighbour received this packet for one of our queue pairs. It is parsed and checked as if
+	// it had come directly, and never forwarded again.
+	void take_forwarded(std::span<const std::byte> payload) override;
 
-	// Datagrams to the group, on the interface, are received from now on, as long as somebody wants them. 0 or errno.
+	// Datagrams to the group, on the interface, are received until leave() was called as often as
+	// join(). join() returns 0 or an errno value.
 	int join(const wire::Gid& group, std::uint32_t interface_index);
 	void leave(const wire::Gid& group, std::uint32_t interface_index);
 
 	struct Counters {
 		std::uint64_t forwarded = 0;  // to another process of this host
-		std::uint64_t taken = 0;  // from another process of this host
-		std::uint64_t nobodys =
-			0;  // for a queue pair number that nobody here owns, or whose owner could not be reached
+		std::uint64_t taken = 0;      // from another process of this host
+		// For a queue pair number without an owner on this host, or whose owner could not be
+		// reached.
+		std::uint64_t unowned = 0;
 		std::uint64_t forward_no_room = 0;
 	};
 	const Counters& counters() const { return counters_; }
 
-	// In the child of a fork.
+	// In the child of a fork: gives up the socket.
 	void abandon_after_fork();
 
 private:
 	using FlowKey = std::array<std::uint8_t, 34>;  // both addresses, and the sender's port
+	struct Held {
+		Place owner;
+		std::vector<std::byte> payload;  // wire::ForwardedPacket, then the datagram
+	};
 
 	void open();
 	void handle(const wire::Slot&, const std::byte* payload, const wire::AddressPair&);
@@ -85,36 +91,21 @@ private:
 	void count_flow(const wire::AddressPair&, std::uint16_t source_port);
 	void steer_busy_flow();
 	Remote* from(const wire::AddressPair&);
-	bool want(Place);
-	bool is_nobodys(Place);
-	void connect_wanted();
 
-	Engine& engine_;
-	std::unique_ptr<link::UdpLink> udp_;  // from the first path, or listen(), on
+	adapter::ChannelAdapter& adapter_;
+	Neighbours& neighbours_;
+	EpollSet& epoll_;
+	std::unique_ptr<link::UdpLink> udp_;
 	std::vector<std::unique_ptr<Remote>> remotes_;
-	Remote* last_from_ = nullptr;
-	std::uint64_t pairs_ = 0;
+	Remote* last_from_ = nullptr;  // the path of the last packet, since packets mostly come in runs
+	std::uint64_t pairs_ = 0;      // names pairs of addresses
 	std::uint32_t idle_passes_ = 0;
 	Counters counters_;
-	std::map<std::pair<wire::Gid, std::uint32_t>, int> groups_;  // how often each was joined
-	struct Held {
-		Place owner;
-		std::vector<std::byte> payload;
-	};
-	std::vector<Held> held_;  // packets for places that are being connected to
-	std::map<FlowKey, std::uint32_t> flows_;  // packets of each that has no socket of its own
-	std::optional<FlowKey> busy_;  // is to have one
-
-	std::mutex mutex_;  // of what follows: the places to connect to
-	std::condition_variable wanted_changed_;
-	std::vector<Place> wanted_;
-	struct Failed {
-		Nanoseconds when;
-		int error;
-	};
-	std::map<Place, Failed> failed_;
-	bool stopping_ = false;
-	std::thread connector_;
+	std::map<std::pair<wire::Gid, std::uint32_t>, int> groups_;  // the number of joins of each
+	std::vector<Held> held_;                   // packets for places that are being connected to
+	std::map<FlowKey, std::uint32_t> flows_;  // packets of each flow without its own socket
+	std::optional<FlowKey> busy_;              // the next flow to get one
+	Connector connector_;
 };
 
 }  // namespace verbena::engine

@@ -1,9 +1,9 @@
-// Threads that block: what the engine needs of them, and for how long it needs nothing.
+// Threads that sleep on the engine's behalf: the progress thread, and those that block in a verb.
+// Both drive the engine here, and learn the time that they may sleep.
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <poll.h>
-#include <unistd.h>
 
 #include "nic/engine/engine.h"
 #include "nic/engine/progress.h"
@@ -12,11 +12,19 @@ namespace verbena::engine {
 
 namespace {
 
-constexpr Nanoseconds room_pause = 1'000'000;  // should the kick of a consumer that makes room come late
+// A consumer that makes room in a ring kicks; this pause ends the wait if the kick comes late.
+constexpr Nanoseconds room_pause = 1'000'000;
 constexpr Nanoseconds socket_full_pause = 100'000;
+// The progress thread's sleep while the program polls, doubled from the first to the longest.
+constexpr Nanoseconds watchdog_first = 200'000, watchdog_longest = 1'000'000;
+// The process is ARMED when no thread has made a pass for this long.
+constexpr Nanoseconds idle_until_armed = 2'000'000;
+// While a neighbour has ended and its link is not retired yet.
+constexpr Nanoseconds mourning_pause = 25'000'000;
 
-// Would a blocking system call have gone on after the signal that just came? It does if the handler was installed with
-// SA_RESTART; which signal it was is not known, so the program is asked about all of them.
+// Would a blocking system call have gone on after the signal that just came? It does if the handler
+// was installed with SA_RESTART. The signal's number is not known here, so all handlers are looked
+// at.
 bool signals_restart() {
 	for (int signal = 1; signal < SIGRTMAX; ++signal) {
 		struct sigaction action;
@@ -33,9 +41,9 @@ bool signals_restart() {
 void Engine::correct_sleeper() {
 	Nanoseconds due = adapter_.poll_timeout();
 	if (waits_for_room()) due = std::min(due, adapter_.context().now + room_pause);
-	if (due >= thread_deadline_) return;
-	thread_deadline_ = due;
-	progress_->nudge();
+	if (due >= sleep_deadline_) return;
+	sleep_deadline_ = due;
+	own_.ring();
 }
 
 Nanoseconds Engine::idle_time() {
@@ -44,39 +52,70 @@ Nanoseconds Engine::idle_time() {
 	const Nanoseconds timer = adapter_.poll_timeout();
 	Nanoseconds sleep = timer == never ? never : timer > now ? timer - now : 0;
 	if (waits_for_room()) sleep = std::min(sleep, room_pause);
-	// What waits for room in a socket, or for a next round, waits for nobody to wake us.
+	// Nothing wakes a thread for packets that wait for room in a socket, or for another round of
+	// finish().
 	if (adapter_.context().touched || remotes_.blocked()) sleep = std::min(sleep, socket_full_pause);
 	return sleep;
 }
 
+Nanoseconds Engine::drive_in_background() {
+	lock_.lock();
+	refresh_clock();
+	const Nanoseconds now = adapter_.context().now;
+	const bool others_poll = passes_ != passes_seen_;
+	if (others_poll) last_moved_ = now;
+	watchdog_ = others_poll ? std::clamp(2 * watchdog_, watchdog_first, watchdog_longest) : watchdog_first;
+	bool moved = pass();
+	finish();
+	retire_dead_neighbours();
+	Nanoseconds sleep = watchdog_;
+	if (!others_poll || own_.armed()) {
+		// No other thread drives the engine. Go on while there is work, then sleep in the state in
+		// which peers kick.
+		if (moved) {
+			sleep = 0;
+		} else if (own_.armed() || now - last_moved_ >= idle_until_armed) {
+			own_.arm();
+			moved = pass();
+			finish();
+			sleep = moved ? 0 : idle_time();
+		} else {
+			sleep = std::min(watchdog_longest, std::max(watchdog_first, now - last_moved_));
+		}
+	}
+	if (neighbours_.mourns()) sleep = std::min(sleep, mourning_pause);
+	sleep_deadline_ = background_deadline_ = sleep == never ? never : now + sleep;
+	passes_seen_ = passes_;
+	leave();
+	return sleep;
+}
+
 bool Engine::drive_until_readable(int fd) {
-	pollfd descriptors[] = {{fd, POLLIN, 0}, {doorbell_.get(), POLLIN, 0}};
+	pollfd descriptors[] = {{fd, POLLIN, 0}, {own_.doorbell(), POLLIN, 0}};
 	progress_->hand_over();
 	bool readable = false;
 	for (;;) {
 		lock_.lock();
-		progress_->set_armed();
+		own_.arm();
 		const bool moved = pass();
 		finish();
 		const Nanoseconds sleep = moved ? 0 : idle_time();
-		thread_deadline_ = sleep == never ? never : adapter_.context().now + sleep;
+		sleep_deadline_ = sleep == never ? never : adapter_.context().now + sleep;
 		leave();
 
-		const timespec limit{static_cast<time_t>(sleep / 1'000'000'000), static_cast<long>(sleep % 1'000'000'000)};
+		const timespec limit = to_timespec(sleep);
 		const int ready = ppoll(descriptors, 2, sleep == never ? nullptr : &limit, nullptr);
 		if (ready < 0 && errno == EINTR && !signals_restart()) break;
 		if (ready > 0 && descriptors[0].revents) {
 			readable = true;
 			break;
 		}
-		if (ready > 0 && descriptors[1].revents) {
-			std::uint64_t count;
-			[[maybe_unused]] const ssize_t n = read(doorbell_.get(), &count, sizeof count);
-		}
+		if (ready > 0 && descriptors[1].revents) own_.drain();
 	}
 	progress_->take_back();
 	lock_.lock();
-	thread_deadline_ = progress_deadline_;  // if there are timers that are due before, the progress thread is told now
+	// finish() wakes the progress thread if a timer is due before that thread would wake.
+	sleep_deadline_ = background_deadline_;
 	finish();
 	leave();
 	if (!readable) errno = EINTR;

@@ -1,0 +1,72 @@
+#include "nic/engine/connector.h"
+
+#include <algorithm>
+#include <cerrno>
+
+#include "nic/engine/engine.h"
+#include "nic/engine/thread.h"
+
+namespace verbena::engine {
+
+namespace {
+
+constexpr std::size_t requests_max = 64;
+constexpr std::size_t failures_max = 64;
+constexpr Nanoseconds retry_after = 1'000'000'000;
+
+}  // namespace
+
+Connector::~Connector() {
+	if (!thread_.joinable()) return;
+	{
+		const std::lock_guard lock(mutex_);
+		stopping_ = true;
+	}
+	changed_.notify_one();
+	thread_.join();
+}
+
+bool Connector::request(Place place, Nanoseconds now) {
+	const std::lock_guard lock(mutex_);
+	if (std::ranges::find(requested_, place) != requested_.end()) return true;
+	const auto failed = failed_.find(place);
+	if (!place.is_service && failed != failed_.end() && now < failed->second.when + retry_after) return false;
+	if (requested_.size() >= requests_max) return false;
+	requested_.push_back(place);
+	if (!thread_.joinable()) thread_ = start_thread("verbena-connect", [this] { run(); });
+	changed_.notify_one();
+	return true;
+}
+
+bool Connector::refused(Place place) const {
+	const auto at = failed_.find(place);
+	return at != failed_.end() && at->second.error == ECONNREFUSED;
+}
+
+void Connector::run() {
+	std::unique_lock lock(mutex_);
+	for (;;) {
+		changed_.wait(lock, [this] { return stopping_ || !requested_.empty(); });
+		if (stopping_) return;
+		const Place place = requested_.front();
+		lock.unlock();
+		const auto outlet = engine_.neighbour_outlet(place);
+		engine_.control([&](adapter::ChannelAdapter&) {
+			{
+				const std::lock_guard relock(mutex_);
+				std::erase(requested_, place);
+			}
+			if (failed_.size() >= failures_max) failed_.clear();
+			if (outlet) failed_.erase(place);
+			else failed_[place] = {monotonic_now(), outlet.error()};
+			done_(place, outlet);
+		});
+		lock.lock();
+	}
+}
+
+void Connector::abandon_after_fork() {
+	if (thread_.joinable()) thread_.detach();
+}
+
+}  // namespace verbena::engine

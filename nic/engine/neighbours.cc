@@ -1,0 +1,262 @@
+#include "nic/engine/neighbours.h"
+
+#include <algorithm>
+#include <cerrno>
+
+#include "base/check.h"
+#include "nic/transport/in_flight.h"
+
+namespace verbena::engine {
+
+using transport::Outlet;
+using transport::QueuePair;
+
+namespace {
+
+// Requests to a process that has ended fail this much later. On a wire it would take some ACK
+// timeouts, and programs rely on it: many exit as soon as they have all they wait for, while their
+// peer's last requests are still in flight.
+constexpr Nanoseconds mourning = 100'000'000;
+// Datagrams to a process that gave no answer are dropped this long, and ten times as long as the
+// caller waited for it.
+constexpr Nanoseconds silence = 1'000'000'000;
+
+}  // namespace
+
+Neighbours::Neighbours(
+	adapter::ChannelAdapter& adapter, EpollSet& epoll, const OwnProgress& own, ForwardedPackets& forwarded)
+	: adapter_(adapter), epoll_(epoll), own_(own), forwarded_(forwarded) {}
+
+// Names.
+
+void Neighbours::add_block(BlockName name) {
+	epoll_.add(name.listener.get());
+	blocks_.push_back(std::move(name));
+}
+
+void Neighbours::add_service(cm::ServiceId service, Descriptor listener) {
+	epoll_.add(listener.get());
+	services_[service] = std::move(listener);
+}
+
+void Neighbours::remove_service(cm::ServiceId service) {
+	// Counted before another process can claim the name, so that no peer takes the old owner for
+	// the new one.
+	own_.page().services_released.fetch_add(1, std::memory_order_release);
+	services_.erase(service);
+}
+
+std::optional<std::uint32_t> Neighbours::first_block() const {
+	if (blocks_.empty()) return std::nullopt;
+	return blocks_.front().block;
+}
+
+bool Neighbours::listens_at(int fd) const {
+	return std::ranges::any_of(blocks_, [fd](const BlockName& name) { return name.listener.get() == fd; }) ||
+		std::ranges::any_of(services_, [fd](const auto& service) { return service.second.get() == fd; });
+}
+
+// Links.
+
+Outlet* Neighbours::find(Place place) {
+	Link* link = nullptr;
+	if (place.is_service) {
+		const auto at = served_by_.find(cm::ServiceId{place.value});
+		if (at != served_by_.end() && at->second.services_released == at->second.link->services_released())
+			link = at->second.link;
+	} else {
+		const auto at = link_by_block_.find(static_cast<std::uint32_t>(place.value));
+		if (at != link_by_block_.end()) link = at->second;
+	}
+	// A new process may own the place of one that has just ended.
+	return link && !link->outlet.closed && !link->peer_is_gone() ? &link->outlet : nullptr;
+}
+
+Outlet* Neighbours::find_block(std::uint32_t block) const {
+	const auto at = link_by_block_.find(block);
+	return at != link_by_block_.end() && !at->second->outlet.closed ? &at->second->outlet : nullptr;
+}
+
+void Neighbours::add(Peer peer) { keep(std::make_unique<Link>(std::move(peer))); }
+
+Link& Neighbours::keep(std::unique_ptr<Link> link) {
+	Link& kept = *link;
+	if (!kept.is_self()) {
+		epoll_.add(kept.peer().socket.get());
+		if (kept.peer().pidfd) epoll_.add(kept.peer().pidfd.get());
+	}
+	links_.push_back(std::move(link));
+	link_by_token_.try_emplace(kept.outlet.peer, &kept);
+	return kept;
+}
+
+std::expected<Neighbours::Attempt, int> Neighbours::begin_connect(Place place, bool patient) {
+	Attempt attempt{.place = place, .start = monotonic_now(), .links_retired = links_retired()};
+	if (const auto silent = silent_until_.find(place); silent != silent_until_.end()) {
+		if (!patient && attempt.start < silent->second) return std::unexpected(ETIMEDOUT);
+		silent_until_.erase(silent);
+	}
+	if (!place.is_service) return attempt;
+	if (const auto at = served_by_.find(cm::ServiceId{place.value}); at != served_by_.end()) {
+		attempt.served_by = at->second.link;
+		attempt.services_released = at->second.link->services_released();
+	}
+	return attempt;
+}
+
+std::expected<Outlet*, int> Neighbours::finish_connect(const Attempt& attempt, std::expected<Peer, int> peer) {
+	if (!peer) {
+		const Nanoseconds now = monotonic_now();
+		if (peer.error() == ETIMEDOUT)
+			silent_until_[attempt.place] = now + std::max(silence, 10 * (now - attempt.start));
+		return std::unexpected(peer.error());
+	}
+	Link* link = nullptr;
+	if (peer->is_self || peer->already_linked) {
+		const std::uint64_t token = peer->token;
+		if (const auto at = link_by_token_.find(token); at != link_by_token_.end()) link = at->second;
+		// The peer still has a link that we have just retired.
+		else if (peer->already_linked) return std::unexpected(ECONNRESET);
+		else if (auto self = Link::to_self(token, own_)) link = &keep(std::move(*self));
+		else return std::unexpected(self.error());
+	} else {
+		// Two processes that connect to each other at one moment get two links. The peer counts on
+		// both, so none may be dropped.
+		link = &keep(std::make_unique<Link>(std::move(*peer)));
+	}
+	if (attempt.place.is_service) {
+		const bool found_twice = link == attempt.served_by && links_retired() == attempt.links_retired;
+		served_by_[cm::ServiceId{attempt.place.value}] = {link, found_twice ? attempt.services_released : std::nullopt};
+	} else {
+		link_by_block_[static_cast<std::uint32_t>(attempt.place.value)] = link;
+	}
+	return &link->outlet;
+}
+
+bool Neighbours::receive() {
+	bool moved = false;
+	for (auto& link : links_) {
+		moved |= link->receive(adapter_, forwarded_);
+		if (link->outlet.waiting_first) adapter_.resume(link->outlet);
+	}
+	return moved;
+}
+
+bool Neighbours::wait_for_room() const {
+	return std::ranges::any_of(links_, [](const auto& link) { return link->outlet.waiting_first != nullptr; });
+}
+
+bool Neighbours::kick_stuck(Nanoseconds now, std::uint32_t cpu) {
+	bool shares_cpu = false;
+	for (auto& link : links_) {
+		link->kick_if_stuck(now);
+		shares_cpu |= link->shares_cpu(cpu);
+	}
+	return shares_cpu;
+}
+
+// The end of links.
+
+// A neighbour has nothing more to send on its socket, so its readability is its end. peer_is_gone()
+// asks again, because the number may belong to another descriptor since epoll reported it.
+void Neighbours::handle_end(int fd, Nanoseconds now) {
+	const auto at = std::ranges::find_if(
+		links_, [fd](const auto& link) { return link->peer().socket.get() == fd || link->peer().pidfd.get() == fd; });
+	if (at == links_.end() || !(*at)->peer_is_gone()) return;
+	unwatch(**at);
+	dying_.push_back({at->get(), now + mourning});
+}
+
+void Neighbours::unwatch(const Link& link) {
+	for (const Descriptor* fd : {&link.peer().socket, &link.peer().pidfd})
+		if (*fd) epoll_.remove(fd->get());
+}
+
+bool Neighbours::retire_due(Nanoseconds now) {
+	std::vector<Link*> due;
+	for (const auto& link : links_) {
+		const auto dying = std::ranges::find(dying_, link.get(), &Dying::link);
+		if (link->broken() || (dying != dying_.end() && dying->due <= now && link->peer_is_gone()))
+			due.push_back(link.get());
+	}
+	std::erase_if(dying_, [now](const Dying& dying) { return dying.due <= now; });
+	for (Link* link : due) retire(*link);
+	return !due.empty();
+}
+
+// A retired link may be freed when nothing points at its outlet. Queue pairs are moved to the dead
+// end at once. Datagrams are harder, because address handles remember outlets, and a poster reads
+// them under its send queue's lock alone. So links_retired_ counts first, which makes every address
+// handle look up its destination again; then free_unreferenced() takes each datagram QP's lock
+// once: a thread that held it has finished its post by then, and the request that it posted is
+// visible in the queue.
+void Neighbours::retire(Link& link) {
+	unwatch(link);
+	// Takes in everything that the peer had published before its end.
+	while (link.receive(adapter_, forwarded_)) {}
+	adapter_.finish_pass();
+	adapter_.fail_outlet(link.outlet);
+
+	Link& moved_to = dead_end();
+	adapter_.queue_pairs().for_each([&](QueuePair& qp) {
+		if (qp.outlet == &link.outlet) qp.outlet = &moved_to.outlet;
+	});
+	std::erase(adapter_.context().lenders, &link.outlet);
+	std::erase_if(dying_, [&](const Dying& dying) { return dying.link == &link; });
+	std::erase_if(link_by_token_, [&](const auto& entry) { return entry.second == &link; });
+	std::erase_if(link_by_block_, [&](const auto& entry) { return entry.second == &link; });
+	std::erase_if(served_by_, [&](const auto& entry) { return entry.second.link == &link; });
+	const auto at = std::ranges::find(links_, &link, &std::unique_ptr<Link>::get);
+	retired_.push_back(std::move(*at));
+	links_.erase(at);
+	links_retired_.fetch_add(1, std::memory_order_release);
+}
+
+Link& Neighbours::dead_end() {
+	if (!dead_end_) {
+		auto made = Link::to_dead_end(own_);
+		check(made.has_value(), "address space for a link");
+		dead_end_ = made->get();
+		links_.push_back(std::move(*made));
+	}
+	return *dead_end_;
+}
+
+void Neighbours::free_unreferenced(const std::function<void(const Outlet&)>& freed) {
+	if (retired_.empty()) return;
+	bool complete = true;
+	std::vector<const void*> referenced;  // by datagrams that have not been sent yet
+	adapter_.queue_pairs().for_each([&](QueuePair& qp) {
+		if (qp.type != transport::QpType::ud || !complete) return;
+		if (!qp.sq_lock.try_lock()) {
+			complete = false;  // a thread posts; the next call tries again
+			return;
+		}
+		const std::uint32_t head = qp.sq_head.load(std::memory_order_relaxed);
+		for (std::uint32_t i = qp.sq_tail.load(std::memory_order_relaxed); i != head; ++i)
+			referenced.push_back(qp.wqe(i).datagram.outlet);
+		qp.sq_lock.unlock();
+	});
+	if (!complete) return;
+	std::erase_if(retired_, [&](const std::unique_ptr<Link>& link) {
+		if (std::ranges::find(referenced, &link->outlet) != referenced.end()) return false;
+		freed(link->outlet);
+		return true;
+	});
+}
+
+void Neighbours::abandon_after_fork() {
+	for (auto* list : {&links_, &retired_})
+		for (auto& link : *list) link->abandon_after_fork();
+	links_.clear();
+	retired_.clear();
+	dying_.clear();
+	dead_end_ = nullptr;
+	link_by_token_.clear();
+	link_by_block_.clear();
+	served_by_.clear();
+	blocks_.clear();
+	services_.clear();
+}
+
+}  // namespace verbena::engine

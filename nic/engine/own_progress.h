@@ -1,0 +1,53 @@
+// This process's own progress page and doorbell: how its peers learn whether they must wake it,
+// and how they do.
+//
+// A process is BUSY while one of its threads drives the engine, and ARMED while none does: then a
+// peer that publishes must ring the doorbell (progress_page.h, docs/decisions/0008).
+//
+// Threads: arm(), disarm() and the page's counters under the engine's lock; ring(), drain() and
+//   identity() from any thread.
+// Owns: the page and the doorbell, whose descriptors peers receive when they link.
+#pragma once
+
+#include <expected>
+
+#include "nic/engine/descriptor.h"
+#include "nic/engine/progress_page.h"
+#include "nic/engine/rendezvous.h"
+
+namespace verbena::engine {
+
+class OwnProgress {
+public:
+	// Error: an errno value.
+	static std::expected<OwnProgress, int> create();
+
+	ProgressPage& page() const { return *page_.object; }
+	int doorbell() const { return doorbell_.get(); }
+	bool armed() const { return page_.object->armed(); }
+	// The token, and descriptors that stay this object's.
+	Identity identity() const { return {token_, doorbell_.get(), page_.fd.get()}; }
+
+	// Peers must kick from now on. The caller makes a pass afterwards, because a peer may have
+	// published just before it could see ARMED.
+	void arm();
+	// Peers need not kick any more; the progress thread is woken, because its watchdog must run
+	// while they do not.
+	void disarm();
+	// Wakes the thread that sleeps on the doorbell.
+	void ring();
+	// Reads the doorbell, so that it is silent until the next ring.
+	void drain();
+
+	// In the child of a fork: leaves the parent's page and doorbell, and takes a private page.
+	void abandon_after_fork();
+
+private:
+	OwnProgress(SealedMemory<ProgressPage> page, Descriptor doorbell);
+
+	SealedMemory<ProgressPage> page_;
+	Descriptor doorbell_;  // eventfd, non-blocking
+	std::uint64_t token_;  // random: this process and no other
+};
+
+}  // namespace verbena::engine
