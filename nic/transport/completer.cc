@@ -17,8 +17,9 @@ namespace syndrome = wire::syndrome;
 
 namespace {
 
-// Everything up to `target` has reached the peer. If a READ's response is missing below it, the response was lost
-// (9.7.5.1.2: an implied NAK).
+// The peer has received all requests below `target`, because a response acknowledges everything
+// before it (IBA 9.7.5.1.2). If a READ below `target` has no response, that response was lost: an
+// implied NAK (IBA 9.7.6).
 void acknowledge_up_to(Context& context, QueuePair& qp, Psn target) {
 	const Psn before = qp.una;
 	retire_to(context, qp, target);
@@ -30,18 +31,20 @@ void acknowledge_up_to(Context& context, QueuePair& qp, Psn target) {
 	}
 }
 
+// Continues sending after an acknowledgement, which may have made room in the window.
 void resume(Context& context, QueuePair& qp) {
 	if (qp.state != QpState::rts && qp.state != QpState::sqd) return;
 	qp.blocked &= ~blocked_window;
 	if (qp.sq_next != qp.sq_head.load(std::memory_order_acquire)) transmit(context, qp);
 }
 
+// IBA 9.7.5.2.8: the requester waits for the time in the NAK, then retries at most rnr_retry times.
 void handle_rnr_nak(Context& context, QueuePair& qp, std::uint8_t code, Psn psn) {
 	++context.counters.rnr_naks_received;
 	acknowledge_up_to(context, qp, psn);
 	if (qp.una != psn || psn >= qp.next_psn) return resume(context, qp);
 	ColdQueuePair& cold = *qp.cold;
-	cold.retries_left = cold.attributes.retry_count;  // it answers
+	cold.retries_left = cold.attributes.retry_count;  // the peer is alive
 	if (cold.una_at_rnr != qp.una) cold.rnr_retries_left = cold.attributes.rnr_retry;
 	cold.una_at_rnr = qp.una;
 	if (cold.attributes.rnr_retry != 7 && cold.rnr_retries_left-- == 0)
@@ -50,6 +53,7 @@ void handle_rnr_nak(Context& context, QueuePair& qp, std::uint8_t code, Psn psn)
 	pause_requester(context, qp, rnr_pause(code));
 }
 
+// The peer misses the packet `psn`: sends again from there on, once for the NAKs of one round trip.
 void handle_sequence_nak(Context& context, QueuePair& qp, Psn psn) {
 	++context.counters.sequence_naks_received;
 	acknowledge_up_to(context, qp, psn);
@@ -58,6 +62,7 @@ void handle_sequence_nak(Context& context, QueuePair& qp, Psn psn) {
 	resume(context, qp);
 }
 
+// See syndrome_not_receiving. Each call counts one retry.
 void handle_not_receiving(Context& context, QueuePair& qp) {
 	ColdQueuePair& cold = *qp.cold;
 	if (qp.una >= qp.next_psn || (qp.blocked & blocked_rnr)) return;
@@ -71,8 +76,9 @@ void handle_not_receiving(Context& context, QueuePair& qp) {
 	pause_requester(context, qp, std::min<Nanoseconds>(timeout, 1'000'000'000));
 }
 
-// Same host: no timer runs, because nothing is lost. But an answer about what was never sent shows that the two ends
-// count their PSNs from different numbers (one of them has begun anew, say), and nothing else would end the wait.
+// Handles an ACK or NAK for a PSN that was never sent. On the same host no timer runs, because
+// nothing is lost, but such an answer shows that the two ends start their PSNs from different
+// numbers (one was reset, for example). So this arms the timer that ends the wait.
 void handle_nonsense(Context& context, QueuePair& qp) {
 	ColdQueuePair& cold = *qp.cold;
 	const Nanoseconds timeout = ack_timeout(cold.attributes.timeout);
@@ -120,7 +126,7 @@ void handle_acknowledgement(Context& context, QueuePair& qp, std::uint8_t code, 
 	const Psn sent_end = std::max(qp.next_psn, qp.cold->recovery.sent_end);
 	if (syndrome::is_ack(code)) {
 		if (psn >= sent_end || psn + 1 < qp.una) return handle_nonsense(context, qp);
-		if (psn < qp.una) return;  // said again
+		if (psn < qp.una) return;  // a repeated ACK
 		skip_to(qp, psn + 1);
 		acknowledge_up_to(context, qp, psn + 1);
 		return resume(context, qp);
@@ -141,9 +147,9 @@ void handle_response(Context& context, QueuePair& qp, const wire::Slot& slot, co
 	if (qp.state != QpState::rts && qp.state != QpState::sqd) return;
 	const wire::OpcodeFacts& facts = wire::facts(slot.opcode());
 	const Psn psn = wire::nearest(qp.una, slot.psn());
-	if (psn < qp.una || psn >= qp.next_psn) return;  // a duplicate, or never asked for
+	if (psn < qp.una || psn >= qp.next_psn) return;  // a duplicate, or no such request
 
-	acknowledge_up_to(context, qp, psn);  // a response acknowledges all before it
+	acknowledge_up_to(context, qp, psn);
 	if (qp.una != psn || (qp.state != QpState::rts && qp.state != QpState::sqd)) return resume(context, qp);
 	const std::uint32_t tail = qp.sq_tail.load(std::memory_order_relaxed);
 	if (tail == qp.sq_next && qp.message_offset == 0) return;
@@ -164,11 +170,12 @@ void handle_response(Context& context, QueuePair& qp, const wire::Slot& slot, co
 		const bool ends = psn + packets == wqe.end_psn();
 		const bool length_fits = ends ? slot.length == wqe.length - offset
 									  : slot.length % qp.path_mtu() == 0 && slot.length < wqe.length - offset;
-		// A link that can lose packets has READs asked for in parts, each of which ends with LAST.
+		// On a link that can lose packets a READ is requested in parts, and each part ends with
+		// LAST.
 		if (!length_fits || (ends && !facts.last) || (!ends && facts.last && qp.outlet->lossless))
 			return fail_send_queue(context, qp, Status::bad_response);
 		status = payload ? scatter(context, qp, wqe, offset, payload, slot.length) : Status::remote_operation;
-		// The right to it was withdrawn while it was read: what came may be something else.
+		// The peer withdrew its permission during the copy, so the bytes may be other data.
 		if (status == Status::success && lent_by && !lent_by->still_lent()) status = Status::remote_access;
 	}
 	if (status != Status::success) return fail_send_queue(context, qp, status);

@@ -1,5 +1,10 @@
-// What the queue pairs of one adapter share: the key table, the clock of this pass, timers, and what a pass leaves to
-// be done (responses owed, events to raise). One object an adapter, used under the engine's lock.
+// The state that the queue pairs of one adapter share: key table, timers, clock, counters, and the
+// output of a pass (responses to send, events to raise).
+//
+// Threads: under the engine's lock.
+// Owns: the key table, the timers and the lists; not the queue pairs and outlets on the lists.
+// Lifetime: one object for each adapter. Queue pairs, outlets and queues leave the lists before
+//   they are destroyed.
 #pragma once
 
 #include <cstdint>
@@ -27,61 +32,68 @@ enum class AsyncEvent : std::uint8_t {
 
 struct RaisedEvent {
 	AsyncEvent kind;
-	void* object;  // `user` of the QP, SRQ or CQ
+	void* object;  // the `user` of the QP, SRQ or CQ
 };
 
-// Same host: a request for a QP that is not there, about which its sender must hear.
+// Same host: the answer to a request for a queue pair that cannot receive it. The sender has no
+// timer, so silence would leave it waiting.
 struct Refusal {
 	Outlet* to;
-	wire::Psn24 psn;
+	wire::Psn24 psn;  // the request's, as are both queue pair numbers
 	wire::Qpn source;
 	wire::Qpn destination;
 };
 
+// Events since the adapter was created.
 struct Counters {
 	std::uint64_t requests_received = 0;
 	std::uint64_t duplicates = 0;
-	std::uint64_t out_of_sequence = 0;
+	std::uint64_t out_of_sequence = 0;  // sequence error NAKs sent
 	std::uint64_t rnr_naks_sent = 0;
 	std::uint64_t rnr_naks_received = 0;
 	std::uint64_t sequence_naks_received = 0;
-	std::uint64_t timeouts = 0;
+	std::uint64_t timeouts = 0;  // waits that counted against retry_count
 	std::uint64_t probes = 0;
 	std::uint64_t retransmissions = 0;
 	std::uint64_t retries_exceeded = 0;
 	std::uint64_t rnr_retries_exceeded = 0;
-	std::uint64_t datagrams_dropped_no_receive = 0;
+	std::uint64_t datagrams_dropped_no_receive = 0;  // no receive WQE, or one that is too short
 	std::uint64_t datagrams_dropped_q_key = 0;
-	std::uint64_t datagrams_dropped_ring_full = 0;
+	std::uint64_t datagrams_dropped_ring_full = 0;  // UC and UD messages to a stalled peer
 	std::uint64_t dropped_no_qp = 0;
-	std::uint64_t dropped_wrong_state = 0;
-	std::uint64_t dropped_malformed = 0;
+	std::uint64_t dropped_wrong_state = 0;  // also packets that came by another path than the QP's
+	std::uint64_t dropped_malformed = 0;  // an opcode of another transport service
 };
 
 struct Context {
 	Context(std::uint64_t key_secret, Nanoseconds start) : keys(key_secret), timers(start), now(start) {}
 
 	memory::KeyTable keys;
-	memory::SharedRegions shared;  // of what is registered
-	std::vector<Outlet*> lenders;  // outlets by which some of it was lent
+	memory::SharedRegions shared;  // registered memory that lies in files a peer can map
+	std::vector<Outlet*> lenders;  // outlets through which payloads in such files were shared
 	TimerWheel timers;
-	Nanoseconds now;
+	Nanoseconds now;  // the time at the start of the pass, or a later reading
 	Counters counters;
 
-	// Reads the clock anew, for a timer that starts now. Null: `now` is exact as it is (the simulator's clock).
+	// Null: `now` is exact (the simulator's clock).
 	Nanoseconds (*clock)() = nullptr;
+	// Reads the clock again, for a timer that starts now.
 	Nanoseconds fresh_now() {
 		if (clock) now = clock();
 		return now;
 	}
 
-	Outlet* touched = nullptr;  // outlets to which something was written since take_touched()
+	Outlet* touched = nullptr;  // list of outlets written to since take_touched()
+	// Queue pairs with responses to send, in order; finish_pass() empties the list.
 	QueuePair* owing_first = nullptr;
 	QueuePair* owing_last = nullptr;
+	// Output of a pass, which the engine takes: queues whose armed event fired, and asynchronous
+	// events.
 	std::vector<queues::CompletionQueue*> raised_queues;
 	std::vector<RaisedEvent> raised_events;
 	std::vector<Refusal> refusals;
 
+	// Pushes a completion and notes the event that it raises, if any.
 	void complete(queues::CompletionQueue& cq, const queues::Completion& completion, bool solicited) {
 		using queues::CompletionQueue;
 		const auto pushed = cq.push(completion, solicited || completion.status != queues::Status::success);
@@ -91,8 +103,9 @@ struct Context {
 		else raised_events.push_back({AsyncEvent::cq_error, cq.user});
 	}
 
-	// Changes of the key table that take a right away: what was lent by the key must not be used any more. A change
-	// that is refused takes nothing away, whoever asked for it.
+	// Changes of the key table that withdraw a right. If one succeeds, payloads that were shared by
+	// that key and that the peer has not finished copying are revoked. The results are those of
+	// KeyTable.
 	bool deregister(std::uint32_t key) { return withdrawn(keys.deregister(key), key); }
 	bool reregister(std::uint32_t key, const memory::KeyTable::Registration& r) {
 		return withdrawn(keys.reregister(key, r), key);
@@ -103,11 +116,14 @@ struct Context {
 	}
 	bool bind(const memory::KeyTable::Binding& binding) { return withdrawn(keys.bind(binding), binding.window_key); }
 
+	// Adds the outlet to `lenders`, once.
 	void note_lender(Outlet& outlet) {
 		if (std::exchange(outlet.lends, true)) return;
 		lenders.push_back(&outlet);
 	}
 
+	// Adds the outlet to `touched`, once. At the end of a pass the engine wakes the peer of each
+	// touched link and transmits each touched UDP path.
 	void touch(Outlet& outlet) {
 		if (outlet.touched) return;
 		outlet.touched = true;
@@ -118,13 +134,13 @@ struct Context {
 
 	void raise(AsyncEvent kind, void* object) { raised_events.push_back({kind, object}); }
 
-	// One is enough for all that a requester has sent meanwhile.
+	// Queues a refusal. One is enough for consecutive requests of the same requester.
 	void refuse(const Refusal& refusal) {
 		if (refusals.empty() || refusals.back().to != refusal.to || refusals.back().source != refusal.source)
 			refusals.push_back(refusal);
 	}
 
-	// The responder of `qp` has something to send at the end of the pass.
+	// Schedules send_responses() for `qp` at the end of the pass.
 	void owe(QueuePair& qp) {
 		if (qp.on_owing_list) return;
 		qp.on_owing_list = true;
@@ -134,6 +150,7 @@ struct Context {
 	}
 
 private:
+	// Keys of one index differ only in the tag, and a change withdraws all of them.
 	bool withdrawn(bool done, std::uint32_t key) {
 		if (!done) return false;
 		for (Outlet* outlet : lenders)

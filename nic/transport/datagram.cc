@@ -23,8 +23,8 @@ void handle_datagram(Context& context, QueuePair& qp, const wire::Slot& slot, co
 		++context.counters.datagrams_dropped_no_receive;
 		return;
 	}
-	// 9.8.3.2: a datagram that does not fit is dropped, and the receive serves the next one. A receive that names what
-	// is not the QP's to write is the program's fault, and fails (class A).
+	// IBA 9.8.3: a datagram that does not fit is dropped, and the receive serves the next one. A
+	// receive whose memory the QP may not write is the program's error and fails (IBA 9.9).
 	std::array<std::byte, wire::grh_size> grh;
 	const std::uint32_t padded = (slot.length + 3) & ~3u;
 	wire::write_grh(grh, addresses, wire::facts(slot.opcode()).header_bytes + padded + wire::icrc_size);

@@ -14,6 +14,7 @@ using queues::Status;
 
 namespace {
 
+// By SendOpcode.
 constexpr Completed completed_as[] = {
 	Completed::rdma_write,
 	Completed::rdma_write,
@@ -27,6 +28,7 @@ constexpr Completed completed_as[] = {
 	Completed::send,
 };
 
+// Frees the slot of the oldest WQE; the release store lets a poster reuse it.
 void pop_sent(QueuePair& qp) {
 	qp.sq_tail.store(qp.sq_tail.load(std::memory_order_relaxed) + 1, std::memory_order_release);
 }
@@ -50,7 +52,7 @@ void retire_to(Context& context, QueuePair& qp, Psn target) {
 		SendWqe& wqe = qp.wqe(tail);
 		if (wqe.reads()) {
 			if (qp.una < wqe.end_psn()) {
-				// Its responses alone move `una` through a READ; everything before it is done.
+				// Only responses advance `una` through a READ. Everything before it is done.
 				qp.una = std::max(qp.una, std::min(target, wqe.first_psn));
 				return;
 			}
@@ -62,7 +64,7 @@ void retire_to(Context& context, QueuePair& qp, Psn target) {
 		qp.una = std::max(qp.una, wqe.end_psn());
 		pop_sent(qp);
 	}
-	// A READ of which a part has been asked for: its responses alone move `una`, as above.
+	// The same for a READ of which only a part was requested, so that sq_next is still on it.
 	const bool in_read = qp.message_offset != 0 && qp.sq_tail.load(std::memory_order_relaxed) == qp.sq_next &&
 		qp.wqe(qp.sq_next).reads();
 	qp.una = std::max(qp.una, std::min(target, in_read ? qp.wqe(qp.sq_next).first_psn : qp.next_psn));
@@ -78,7 +80,7 @@ void retire_to(Context& context, QueuePair& qp, Psn target) {
 void note_begun(QueuePair& qp) {
 	const std::uint32_t tail = qp.sq_tail.load(std::memory_order_relaxed);
 	const std::uint32_t now = qp.sq_next + (qp.message_offset ? 1 : 0) - tail, before = qp.cold->sq_begun - tail;
-	// `before` may be far out of date, and then means nothing.
+	// sq_begun may be older than sq_tail; then `before` wraps and exceeds what is posted.
 	if (before < now || before > qp.sq_head.load(std::memory_order_relaxed) - tail) qp.cold->sq_begun = tail + now;
 }
 
@@ -92,12 +94,14 @@ void rewind_to(QueuePair& qp, Psn psn) {
 	std::uint32_t index = qp.sq_tail.load(std::memory_order_relaxed);
 	const std::uint32_t end = qp.sq_next + (qp.message_offset ? 1 : 0);
 	std::uint8_t reads = 0;
+	// Find the request that holds `psn`; local operations before it take no PSN and are passed
+	// over.
 	for (; index != end; ++index) {
 		SendWqe& wqe = qp.wqe(index);
-		if (wqe.end_psn() > psn) break;  // local operations take no PSN and are not repeated
+		if (wqe.end_psn() > psn) break;
 		if (wqe.reads()) ++reads;
 	}
-	if (index == end) return;  // nothing to repeat
+	if (index == end) return;
 	note_begun(qp);
 	SendWqe& wqe = qp.wqe(index);
 	qp.sq_next = index;
@@ -106,7 +110,7 @@ void rewind_to(QueuePair& qp, Psn psn) {
 	qp.next_psn = psn;
 	qp.blocked &= ~blocked_window;
 	qp.cold->recovery.read_continues = false;
-	qp.cold->recovery.timed_psn = 0;  // the answer to a repetition may be the first one's
+	qp.cold->recovery.timed_psn = 0;  // its answer would be ambiguous now
 	qp.pending_error = Status::success;
 }
 
@@ -114,7 +118,7 @@ void skip_to(QueuePair& qp, Psn psn) {
 	while (qp.next_psn < psn) {
 		SendWqe& wqe = qp.wqe(qp.sq_next);
 		if (wqe.end_psn() > psn) {
-			if (wqe.reads()) return;  // its responses count
+			if (wqe.reads()) return;  // only responses advance it
 			qp.message_offset = static_cast<std::uint32_t>(psn - wqe.first_psn) << qp.mtu_shift;
 			qp.next_psn = psn;
 			return;
@@ -163,7 +167,7 @@ void flush_receive_queue(Context& context, QueuePair& qp) {
 
 void enter_error(Context& context, QueuePair& qp) {
 	qp.state = QpState::error;
-	qp.blocked &= blocked_ring;  // what waits on an outlet's list stays on it
+	qp.blocked &= blocked_ring;  // the QP stays on its outlet's waiting list
 	flush_send_queue(context, qp);
 	flush_receive_queue(context, qp);
 }

@@ -1,40 +1,48 @@
-// The requests in flight: what a requester has sent and no peer has acknowledged. The requester adds to them; the
-// completer, the retry timer and errors take from them, and only through these functions.
+// The requests in flight: those that a requester sent and its peer has not acknowledged.
+//
+// The requester adds requests; the completer, the retry timer and errors remove them, and only
+// through these functions.
+//
+// Threads: under the engine's lock.
 #pragma once
 
 #include "nic/transport/context.h"
 
 namespace verbena::transport {
 
-// Completes, oldest first, every request whose PSNs all lie below `target`, and moves `una` up to `target` at most.
-// Stops before a READ or atomic whose response is missing: then `una` stays below `target`.
+// Completes, oldest first, every request whose PSNs all lie below `target`, and advances `una`, to
+// `target` at most. Stops before a READ or atomic whose response is missing; `una` then stays below
+// `target`. May fail the send queue, if the request that is now oldest has a pending error.
 void retire_to(Context&, QueuePair&, Psn target);
 
-// Sends again from `psn` on; una <= psn <= next_psn.
+// Goes back to `psn`, so that transmit() sends again from there on; una <= psn <= next_psn. Local
+// operations that were executed are not repeated.
 void rewind_to(QueuePair&, Psn psn);
 
-// An answer shows that the peer has all before `psn`, of which some was about to be sent again: goes on behind it.
+// After a rewind: an answer shows that the peer has received everything before `psn`, so the
+// requester need not send it again. Stops before a READ whose response is missing.
 void skip_to(QueuePair&, Psn psn);
 
-// Remembers which requests have been begun, those included that are to be sent again: SQD lets these finish and no
-// others.
+// Records in `sq_begun` which requests were begun, including those to be sent again. SQD lets these
+// finish and starts no others (IBA 10.3.1).
 void note_begun(QueuePair&);
 
-// SQD: raises the event that is owed once all that had been begun has completed.
+// SQD: raises sq_drained, if it is pending and all requests that were begun have completed.
 void report_drained(Context&, QueuePair&);
 
-// The oldest request fails with `status`, all others are flushed, and the QP goes to the error state (RC), or to send
-// queue error (UC, UD).
+// Completes the oldest request with `status`, flushes all others, and moves the QP to the error
+// state (RC) or to SQE (UC, UD) (IBA 10.3.1).
 void fail_send_queue(Context&, QueuePair&, queues::Status status);
 
-// To the error state: everything that is posted on either queue completes as flushed.
+// Moves the QP to the error state: everything posted on either queue completes as flushed.
 void enter_error(Context&, QueuePair&);
 
-// Completes what was posted after the QP had gone to an error state.
+// Completes all posted requests as flushed; also called for requests posted in an error state. With
+// an SRQ, whose entries stay, flush_receive_queue() raises last_wqe_reached instead.
 void flush_send_queue(Context&, QueuePair&);
 void flush_receive_queue(Context&, QueuePair&);
 
-// A completion for one send WQE.
+// Pushes the completion of one send WQE.
 void complete_send(Context&, QueuePair&, const queues::SendWqe&, queues::Status);
 
 }  // namespace verbena::transport

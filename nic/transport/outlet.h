@@ -1,8 +1,14 @@
-// Where a QP's packets leave: the sending half of one link, as the transport sees it.
+// The transport's way to one destination: the sending half of a link, and the queue pairs that wait
+// for room on it.
 //
-// A link gives the memory (shared with another process, or private and drained into UDP packets); the transport renders
-// straight into its slots. Queue pairs that found the ring full wait here in order, and are tried again when the link
-// has drained.
+// The link provides the memory, either shared with another process or private and drained into UDP
+// packets. The transport writes packets straight into its slots. Queue pairs that find the ring
+// full wait here in order, and are resumed when the link has drained.
+//
+// Threads: under the engine's lock.
+// Owns: nothing; the ring belongs to the link, the waiting queue pairs to the adapter.
+// Lifetime: as the link that contains it. An outlet whose peer died is `closed`, and stays until no
+//   queue pair and no unsent datagram refers to it.
 #pragma once
 
 #include <cstdint>
@@ -14,36 +20,41 @@ namespace verbena::transport {
 
 struct QueuePair;
 
-// The last entry of a link's table of addresses is the management datagrams', one after the other.
+// The last entry of a link's address table, reserved for management datagrams; each one overwrites
+// it.
 inline constexpr std::uint8_t management_address_index = wire::Direction::address_count - 1;
 
 struct Outlet {
 	wire::SlotWriter slots;
 	wire::AckWriter acks;
 
-	// Same host: nothing is lost or reordered, so there are no retransmission timers, and acknowledgements travel as
-	// 8-byte records. Otherwise acknowledgements are slots like everything else.
+	// Same host: nothing is lost or reordered, so no retransmission timer runs, and
+	// acknowledgements travel as 8-byte records. On other links an acknowledgement is a slot like
+	// every packet.
 	bool lossless = true;
 	bool closed = false;  // the peer died: nothing will drain this ring again
-	bool lends = false;  // on the context's list of those that did
-	bool touched = false;  // on the context's list of outlets to which this pass has written
-	std::uint64_t peer = 0;  // who is at the other end; two links may lead to one peer
+	bool lends = false;  // a payload was shared through it; on the context's list of such outlets
+	bool touched = false;  // written to in this pass; on the context's list of such outlets
+	std::uint64_t peer = 0;  // identifies the process at the other end; two links may lead to it
 
+	// Queue pairs that wait for room, oldest first (resume_waiting).
 	QueuePair* waiting_first = nullptr;
 	QueuePair* waiting_last = nullptr;
-	bool resuming = false;  // within resume_waiting(),
-	std::uint64_t resumed_at = 0;  // and how much had left when the QP's turn came
-	// Of links that can lose packets (recovery.h).
+	bool resuming = false;  // resume_waiting() is running
+	std::uint64_t resumed_at = 0;  // slots published when the current QP's turn began
+
+	// Links that can lose packets (recovery.h).
 	Nanoseconds round_trip = 0;  // smoothed; 0: not measured yet
-	std::uint32_t window = 0;  // bytes that may be unacknowledged; 0: not chosen yet
-	std::uint32_t window_progress = 0;  // bytes acknowledged towards its next growth
-	std::uint32_t senders = 0;  // queue pairs that share it, because they have unacknowledged packets
-	Nanoseconds window_cut_at = 0;
-	Nanoseconds full_since = 0;
-	bool stalled = false;  // full for so long that unreliable messages are dropped at once, until there is room again
+	std::uint32_t window = 0;  // bytes that may be unacknowledged; 0: window_bytes_first
+	std::uint32_t window_progress = 0;  // bytes acknowledged since the window last changed
+	std::uint32_t senders = 0;  // queue pairs with unacknowledged packets, which share the window
+	Nanoseconds window_cut_at = 0;  // when a loss last halved the window; 0: never
+
+	Nanoseconds full_since = 0;  // valid while queue pairs wait
+	bool stalled = false;  // full for unreliable_patience: UC and UD messages are dropped at once
 
 	Outlet* next_touched = nullptr;
-	void* user = nullptr;  // the engine's link
+	void* user = nullptr;  // the engine's Link or Remote
 };
 
 }  // namespace verbena::transport

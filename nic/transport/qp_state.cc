@@ -3,9 +3,10 @@
 namespace verbena::transport {
 namespace {
 
+// The table of IBA 11.2.4.2 without the transitions to reset and error.
 struct Transition {
 	QpState from, to;
-	std::uint32_t required[3];  // by type: RC, UC, UD
+	std::uint32_t required[3];  // for RC, UC, UD
 	std::uint32_t optional[3];
 };
 
@@ -47,8 +48,9 @@ constexpr int column(QpType type) { return static_cast<int>(type) - static_cast<
 
 bool modify_allowed(QpType type, QpState from, QpState to, std::uint32_t mask) {
 	mask &= ~(qp_state | qp_current_state);
-	if (to == QpState::reset || to == QpState::error) return mask == 0;  // from every state, with nothing else
-	if (to == QpState::rts && from == QpState::sqe && type == QpType::rc) return false;  // an RC QP has no SQE
+	if (to == QpState::reset || to == QpState::error) return mask == 0;  // from every state
+	// RC has no SQE state.
+	if (to == QpState::rts && from == QpState::sqe && type == QpType::rc) return false;
 	for (const Transition& t : transitions) {
 		if (t.from != from || t.to != to) continue;
 		const std::uint32_t required = t.required[column(type)], optional = t.optional[column(type)];

@@ -1,7 +1,7 @@
-// QP states and the modify table (vol. 1, 10.3.1 and table 91 to 97: which attributes each transition requires and
-// allows).
+// States of a queue pair (IBA 10.3.1), and the attributes that each transition requires and allows
+// (IBA 11.2.4.2).
 //
-// Values are those of `enum ibv_qp_state`, `enum ibv_qp_type` and `enum ibv_qp_attr_mask`.
+// The values are those of `enum ibv_qp_state`, `enum ibv_qp_type` and `enum ibv_qp_attr_mask`.
 #pragma once
 
 #include <cstdint>
@@ -36,8 +36,8 @@ enum QpAttributeMask : std::uint32_t {
 	qp_rate_limit = 1 << 25,
 };
 
-// May a QP of this type go from `from` to `to` with exactly these attributes? Mask bits of the state itself are
-// ignored.
+// Whether a QP of this type may go from `from` to `to` with exactly these attributes. The bits
+// qp_state and qp_current_state are ignored.
 bool modify_allowed(QpType type, QpState from, QpState to, std::uint32_t mask);
 
 }  // namespace verbena::transport

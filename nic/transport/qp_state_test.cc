@@ -12,8 +12,8 @@ constexpr QpType types[] = {QpType::rc, QpType::uc, QpType::ud};
 constexpr QpState states[] = {
 	QpState::reset, QpState::init, QpState::rtr, QpState::rts, QpState::sqd, QpState::sqe, QpState::error};
 
-// The attributes that the specification requires for the transitions of each type (tables 91 to 97), written as the
-// specification lists them.
+// The attributes that IBA 11.2.4.2 requires for each transition, written as the specification lists
+// them.
 std::uint32_t required(QpType type, QpState from, QpState to) {
 	using enum QpState;
 	const bool rc = type == QpType::rc, ud = type == QpType::ud;
@@ -59,7 +59,7 @@ TEST(QpState, EachRequiredAttributeIsRequired) {
 			}
 }
 
-// What may come with a transition beside what must.
+// IBA 11.2.4.2: the attributes that are optional for each transition.
 TEST(QpState, OptionalAttributesAreThoseOfTheSpecification) {
 	using enum QpState;
 	constexpr std::uint32_t connected = qp_alternate_path | qp_access_flags;

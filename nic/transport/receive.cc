@@ -10,7 +10,9 @@ using queues::Status;
 
 namespace {
 
-constexpr std::uint32_t prefetch_distance = 4;  // receives of a shared queue: their memory is seldom near
+// In entries. Buffers of a shared queue are seldom in the cache, because many queue pairs take
+// turns.
+constexpr std::uint32_t prefetch_distance = 4;
 
 }  // namespace
 

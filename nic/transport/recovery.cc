@@ -11,8 +11,8 @@ namespace verbena::transport {
 
 namespace {
 
-constexpr Nanoseconds round_trip_unknown = 250'000;
-constexpr Nanoseconds round_trip_least = 25'000;    // below, it is the scheduler that one measures
+constexpr Nanoseconds round_trip_unknown = 250'000;  // before the first sample
+constexpr Nanoseconds round_trip_least = 25'000;  // shorter samples measure only the scheduler
 constexpr Nanoseconds round_trip_most = 20'000'000;
 constexpr unsigned probe_after_round_trips = 4;
 constexpr unsigned probes_max = 12;
@@ -21,6 +21,7 @@ Nanoseconds round_trip(const QueuePair& qp) {
 	return qp.outlet->round_trip ? qp.outlet->round_trip : round_trip_unknown;
 }
 
+// Smooths the samples with the weight 1/8, as TCP does (RFC 6298, 2).
 void measured(QueuePair& qp, Nanoseconds sample) {
 	Nanoseconds& smoothed = qp.outlet->round_trip;
 	sample = std::clamp(sample, round_trip_least, round_trip_most);
@@ -35,13 +36,14 @@ void start_sending(QueuePair& qp) {
 	if (!std::exchange(qp.cold->recovery.sending, true)) ++qp.outlet->senders;
 }
 
-// After waits of 1, 2, 4 ... times the first.
+// The time of the next probe. The waits between probes are 1, 2, 4, ... times the first.
 Nanoseconds next_probe(const QueuePair& qp) {
 	const Recovery& r = qp.cold->recovery;
 	if (r.probes == probes_max) return never;
 	return r.waiting_since + probe_after_round_trips * round_trip(qp) * ((Nanoseconds{2} << r.probes) - 1);
 }
 
+// When the local ACK timeout expires (IBA 9.7.6.1.3).
 Nanoseconds patience_ends(const QueuePair& qp) {
 	const Nanoseconds timeout = ack_timeout(qp.cold->attributes.timeout);
 	return timeout == never ? never : qp.cold->recovery.waiting_since + timeout;
@@ -90,7 +92,9 @@ std::uint32_t read_span(const QueuePair& qp, std::uint32_t offset, std::uint32_t
 bool may_ask(const QueuePair& qp, std::uint32_t packets) {
 	const Psn under_way = qp.next_psn - qp.una;
 	if (under_way == 0) return true;
-	// Of each READ under way one part is counted already.
+	// The responder counts request packets against max_dest_rd_atomic, and each part of a READ is
+	// one. The sum is an upper bound of those in flight: one for each READ, and one for each whole
+	// part.
 	const Psn asked = qp.reads_in_flight + under_way / (read_part_bytes >> qp.mtu_shift);
 	return asked < qp.reads_max && qp.next_psn + packets <= window_end(qp);
 }
@@ -104,11 +108,12 @@ void note_sent(Context& context, QueuePair& qp, Psn before) {
 	const Nanoseconds now = context.fresh_now();
 	start_sending(qp);
 	if (qp.next_psn > r.sent_end) {
-		if (qp.una >= r.sent_end) {  // nothing was under way
+		if (qp.una >= r.sent_end) {  // nothing was in flight
 			r.waiting_since = now;
 			r.probes = 0;
 		}
-		// Only what is sent for the first time, and not again, tells the round-trip time.
+		// Measure only packets sent for the first time: the answer to a retransmission is ambiguous
+		// (RFC 6298, 3).
 		if (before >= r.sent_end && r.timed_psn == 0) {
 			r.timed_psn = qp.next_psn;
 			r.timed_at = now;
@@ -131,7 +136,7 @@ void note_progress(Context& context, QueuePair& qp, Psn before) {
 	}
 	grow_window(qp, qp.una - before);
 	if (qp.una >= qp.next_psn) stop_sending(qp);
-	if (r.probes != 0) {  // the timer may be set far ahead
+	if (r.probes != 0) {  // after several probes the timer is set far ahead
 		r.probes = 0;
 		if (cold.timer_armed && !(qp.blocked & blocked_rnr)) schedule(context, qp);
 	}
@@ -176,7 +181,7 @@ void note_gap_closed(Context& context, QueuePair& qp) {
 void judge_silence(Context& context, QueuePair& qp) {
 	ColdQueuePair& cold = *qp.cold;
 	Recovery& r = cold.recovery;
-	if (qp.una >= qp.next_psn) return;  // all acknowledged; the next request arms the timer again
+	if (qp.una >= qp.next_psn) return;  // all acknowledged; the next request arms the timer
 	const Nanoseconds now = context.fresh_now();
 	if (now >= patience_ends(qp)) {
 		++context.counters.timeouts;

@@ -1,56 +1,72 @@
-// What a QP knows about a link that can lose its packets: round-trip time, window, and when it has waited too long.
-// Same-host links have none of this.
+// Loss recovery for links that can lose packets: round-trip time, window, probes and timeouts.
+// Same-host links use none of this.
 //
-// Three things tell that a packet is lost. The peer's NAK (or a READ response out of sequence) says so at once, and
-// says it again once per round trip while the gap lasts. If nothing comes at all, a probe goes out after four round
-// trips, the last packet again: its answer is an acknowledgement or a NAK. Probes repeat at doubling distances and are
-// not retries. At last the local ACK timeout ends the wait; it alone counts against retry_count (9.7.6.1.3).
+// Three signals show that a packet was lost:
+//  - The peer's NAK, or a READ response out of sequence, reports it at once. The peer repeats its
+//    NAK once per round trip while the gap lasts.
+//  - If nothing arrives for four round trips, a probe repeats the last packet; the answer is an ACK
+//    or a NAK. Probes repeat at doubling intervals and do not count as retries.
+//  - The local ACK timeout ends the wait; only it counts against retry_count (IBA 9.7.6.1.3).
+//
+// Threads: under the engine's lock.
 #pragma once
 
 #include "nic/transport/context.h"
 
 namespace verbena::transport {
 
-// What may be unacknowledged on a path, shared by the queue pairs that have something under way there, each of which
-// may have a little in any case. It grows with every window that was acknowledged whole, and a loss halves it, once in
-// a round trip.
+// The window: the bytes that may be unacknowledged on one outlet. The QPs with unacknowledged
+// packets share it equally; each may have share_packets_min packets in flight in any case. It grows
+// by an eighth after each window that was acknowledged completely, and a loss halves it, at most
+// once per round trip.
 inline constexpr std::uint32_t window_bytes_first = 128 << 10, window_bytes_max = 512 << 10;
 inline constexpr std::uint32_t window_packets_min = 8, share_packets_min = 2;
-// A READ is asked for in parts of this size, a few at once if the window has room for them. What is asked for again is
-// the rest of one part: the responder knows it for a duplicate, wherever the first request for it began and ended.
+// A READ is requested in parts of this size, several at once if the window has room. After a loss
+// the requester asks again for the rest of one part. A retried READ may cover a part of the
+// original (IBA 9.4.4), so the responder recognizes it as a duplicate wherever the first request
+// began and ended.
 inline constexpr std::uint32_t read_part_bytes = 16 << 10, read_parts_at_once = 4;
 
-// Packets up to here may be sent.
+// One past the last PSN that the window allows to send.
 Psn window_end(const QueuePair&);
 
-// How much of the `rest` of a READ, from `offset` on, to ask for. What comes back is the requester's own to bound.
+// The number of bytes to request of a READ of which `rest` bytes remain from `offset` on. The
+// requester limits the response packets that will come to it, as they count towards the window too.
 std::uint32_t read_span(const QueuePair&, std::uint32_t offset, std::uint32_t rest);
-// A READ or atomic with `packets` packets of response may be asked for.
+// Whether the window allows a READ or atomic whose response has `packets` packets.
 bool may_ask(const QueuePair&, std::uint32_t packets);
 
-// Packets [before, next_psn) have just been written to an outlet that can lose them.
+// To call after packets [before, next_psn) were written to an outlet that can lose them: starts the
+// wait and the round-trip measurement.
 void note_sent(Context&, QueuePair&, Psn before);
 
-// `una` has moved on from `before`.
+// To call after `una` advanced from `before`: resets the retry counts, measures the round trip,
+// grows the window.
 void note_progress(Context&, QueuePair&, Psn before);
 
-// The requester goes back to `psn`, because what it had sent from there on is lost.
+// Rewinds the requester to `psn` because the packets from there on were lost, and shrinks the
+// window.
 void resend_from(Context&, QueuePair&, Psn psn);
 
-// A NAK for `psn` came. False: what was sent again because of the last one can not have had an answer yet.
+// Whether a NAK for `psn` calls for a retransmission. False if the last retransmission from `psn`
+// was less than a round trip ago, so that the NAK cannot be an answer to it.
 bool nak_is_news(Context&, QueuePair&, Psn psn);
 
-// The responder's side: a request out of sequence has come. True: it is time to say so (again).
+// Responder: a request out of sequence arrived. True if a NAK is due: the first for this gap, or a
+// repetition after a round trip.
 bool nak_is_due(Context&, QueuePair&);
-// The NAK that goes out is for want of a receive, and the requester will wait a while.
+// Responder: an RNR NAK is sent. The requester will pause, so the time until its next request is no
+// round trip.
 void note_not_ready(Context&, QueuePair&);
-// The gap has closed.
+// Responder: the missing packet arrived. The time since the NAK is a round-trip sample.
 void note_gap_closed(Context&, QueuePair&);
 
-// The QP leaves its path: it has failed, is reset, or goes another way.
+// The QP no longer counts as a sender of its outlet: nothing is unacknowledged, or it failed, is
+// reset or changes its path.
 void stop_sending(QueuePair&);
 
-// The timer of a QP with unacknowledged packets expired: probes, or judges the timeout.
+// The timer of a QP with unacknowledged packets expired: sends a probe, or after the ACK timeout
+// retries or fails.
 void judge_silence(Context&, QueuePair&);
 
 }  // namespace verbena::transport

@@ -17,13 +17,14 @@ using wire::Slot;
 
 namespace {
 
+// Appends the QP to the outlet's waiting list, or puts it back at the front if resume_waiting()
+// called it and it found no room to send anything.
 void wait_for_room(Context& context, QueuePair& qp, Outlet& outlet) {
 	if (qp.blocked & blocked_ring) return;
 	qp.blocked |= blocked_ring;
 	qp.cold->waiting_on = &outlet;
 	if (!outlet.waiting_first) outlet.full_since = context.fresh_now();
-	if (outlet.resuming &&
-		outlet.slots.published() == outlet.resumed_at) {  // it had nothing: its turn is still to come
+	if (outlet.resuming && outlet.slots.published() == outlet.resumed_at) {
 		qp.next_waiting = outlet.waiting_first;
 		outlet.waiting_first = &qp;
 		if (!outlet.waiting_last) outlet.waiting_last = &qp;
@@ -34,7 +35,8 @@ void wait_for_room(Context& context, QueuePair& qp, Outlet& outlet) {
 	outlet.waiting_last = &qp;
 }
 
-// Copies bytes [offset, offset + length) of a message into `to`. False: a segment is not the QP's to read.
+// Copies bytes [offset, offset + length) of a message into `to`. Returns false if the QP has no
+// right to a segment or its memory is gone.
 bool gather(Context& context, QueuePair& qp, SendWqe& wqe, std::uint32_t offset, std::byte* to, std::uint32_t length) {
 	if (length == 0) return true;
 	if (wqe.has(queues::send_inline)) return memory::guarded_copy(to, wqe.inline_data() + offset, length);
@@ -54,12 +56,14 @@ bool gather(Context& context, QueuePair& qp, SendWqe& wqe, std::uint32_t offset,
 	return true;
 }
 
-// The WQE at sq_next cannot be sent. Those before it complete first.
+// The WQE at sq_next cannot be sent. It fails once all WQEs before it have completed.
 void fail_here(Context& context, QueuePair& qp, Status status) {
 	qp.pending_error = status;
 	retire_to(context, qp, qp.una);
 }
 
+// The position part of a SEND opcode: FIRST 0, MIDDLE 1, LAST 2, ONLY 4. WRITE opcodes lie 6 above
+// (IBA 9.2).
 constexpr std::uint8_t send_position(bool begins, bool ends) { return begins ? (ends ? 4 : 0) : (ends ? 2 : 1); }
 
 Opcode message_opcode(QpType type, SendOpcode opcode, bool begins, bool ends) {
@@ -79,14 +83,15 @@ Opcode message_opcode(QpType type, SendOpcode opcode, bool begins, bool ends) {
 	return Opcode(transport + position);
 }
 
+// whole: the WQE is sent; go to the next. stopped: stop here, and continue this WQE later.
 enum class Sent { whole, stopped };
 
-// The ring of an outlet is full. RC waits; so do UC and UD, unless the peer seems to have stopped: then the message is
-// lost.
+// The outlet's ring is full: the QP waits. If the peer is stalled, a UC or UD message is dropped
+// instead.
 Sent no_room(Context& context, QueuePair& qp, Outlet& outlet) {
 	if (outlet.stalled && qp.type != QpType::rc) {
 		++context.counters.datagrams_dropped_ring_full;
-		qp.next_psn = qp.wqe(qp.sq_next).end_psn();  // a gap, by which a UC receiver notices
+		qp.next_psn = qp.wqe(qp.sq_next).end_psn();  // the gap in PSNs shows a UC receiver the loss
 		qp.message_offset = 0;
 		return Sent::whole;
 	}
@@ -94,7 +99,7 @@ Sent no_room(Context& context, QueuePair& qp, Outlet& outlet) {
 	return Sent::stopped;
 }
 
-// SEND and RDMA WRITE, RC and UC.
+// Sends a SEND or RDMA WRITE of RC or UC, in runs of up to run_bytes_max bytes, one slot each.
 Sent send_message(Context& context, QueuePair& qp, SendWqe& wqe) {
 	Outlet& outlet = *qp.outlet;
 	if (qp.message_offset == 0) {
@@ -104,6 +109,7 @@ Sent send_message(Context& context, QueuePair& qp, SendWqe& wqe) {
 	const bool write = wqe.opcode == SendOpcode::rdma_write || wqe.opcode == SendOpcode::rdma_write_imm;
 	bool ends;
 	do {
+		// A link that can lose packets also has a window, in packets.
 		std::uint32_t room = wire::Direction::run_bytes_max;
 		if (!outlet.lossless && qp.type == QpType::rc) [[unlikely]] {
 			const Psn end = window_end(qp);
@@ -141,15 +147,19 @@ Sent send_message(Context& context, QueuePair& qp, SendWqe& wqe) {
 	return Sent::whole;
 }
 
-// READ and atomics: one request packet; a READ takes as many PSNs as its response has packets.
+// Sends a READ or atomic: one request packet, which takes one PSN for each packet of the response
+// (IBA 9.4.4, 9.7.3). On a link that can lose packets, a READ is requested in parts;
+// `read_continues` is set between them.
 Sent send_read_or_atomic(Context& context, QueuePair& qp, SendWqe& wqe) {
 	Outlet& outlet = *qp.outlet;
 	Recovery& recovery = qp.cold->recovery;
-	if (qp.reads_max == 0) [[unlikely]] {  // max_rd_atomic 0: it could never be sent
+	if (qp.reads_max == 0) [[unlikely]] {  // max_rd_atomic is 0: no READ can ever be sent
 		fail_here(context, qp, Status::local_qp_operation);
 		return Sent::stopped;
 	}
-	if (qp.reads_in_flight >= qp.reads_max && !recovery.read_continues) return Sent::stopped;  // the completer resumes
+	// No more than max_rd_atomic READs and atomics may be outstanding; a response resumes the
+	// queue.
+	if (qp.reads_in_flight >= qp.reads_max && !recovery.read_continues) return Sent::stopped;
 	const bool read = wqe.opcode == SendOpcode::rdma_read;
 	if (qp.message_offset == 0) {
 		wqe.first_psn = qp.next_psn;
@@ -190,10 +200,11 @@ Sent send_read_or_atomic(Context& context, QueuePair& qp, SendWqe& wqe) {
 	return Sent::whole;
 }
 
+// Sends one datagram. It completes whether or not a packet leaves, as datagrams may be lost anyway.
 Sent send_datagram(Context& context, QueuePair& qp, SendWqe& wqe) {
 	wqe.first_psn = qp.next_psn;
 	wqe.packets = 1;
-	// 9.8.3.1 C10-93.1.1: a message above the port MTU leaves no packet and no error.
+	// IBA 9.8.3: a message longer than the MTU sends no packet and raises no error.
 	auto* outlet = static_cast<Outlet*>(const_cast<void*>(wqe.datagram.outlet));
 	if (wqe.length > qp.path_mtu() || !outlet || outlet->closed) {
 		++qp.next_psn;
@@ -220,7 +231,8 @@ Sent send_datagram(Context& context, QueuePair& qp, SendWqe& wqe) {
 	return Sent::whole;
 }
 
-// Bind and local invalidate act on the key table when their turn comes, and complete in order.
+// Executes a bind or local invalidate on the key table when its turn in the send queue comes. A
+// retransmission does not execute it again.
 Sent run_local(Context& context, QueuePair& qp, SendWqe& wqe) {
 	if (wqe.executed) return Sent::whole;
 	wqe.first_psn = qp.next_psn;
@@ -239,6 +251,8 @@ Sent run_local(Context& context, QueuePair& qp, SendWqe& wqe) {
 	return Sent::whole;
 }
 
+// Sends the WQE or the rest of it. A fenced WQE waits until all READs and atomics before it are
+// done (IBV_SEND_FENCE of ibv_post_send(3)).
 Sent send_wqe(Context& context, QueuePair& qp, SendWqe& wqe) {
 	if (wqe.has(queues::send_fence) && qp.reads_in_flight && qp.message_offset == 0) [[unlikely]]
 		return Sent::stopped;
@@ -256,6 +270,7 @@ void transmit(Context& context, QueuePair& qp) {
 		if (qp.state == QpState::error || qp.state == QpState::sqe) flush_send_queue(context, qp);
 		if (qp.state != QpState::sqd) return;
 	}
+	// IBA 10.3.1: SQD finishes the requests that were begun and starts no other.
 	const std::uint32_t head =
 		qp.state == QpState::sqd ? qp.cold->sq_begun : qp.sq_head.load(std::memory_order_acquire);
 	const Psn before = qp.next_psn;
@@ -263,21 +278,24 @@ void transmit(Context& context, QueuePair& qp) {
 		SendWqe& wqe = qp.wqe(qp.sq_next);
 		if (send_wqe(context, qp, wqe) == Sent::stopped) break;
 		++qp.sq_next;
-		// Unreliable requests are done when they have left; local ones when all before them are.
+		// An unreliable request completes when it is sent, a local one when all before it have
+		// completed.
 		if (qp.type != QpType::rc) retire_to(context, qp, qp.next_psn);
 		else if (wqe.local()) [[unlikely]] retire_to(context, qp, qp.una);
 	}
 	if (qp.type == QpType::rc && qp.next_psn != before && !qp.outlet->lossless) note_sent(context, qp, before);
 }
 
-// In line, and no further than the room goes: with thousands that wait, trying all of them for each free slot takes
-// more than sending. Who had a part of the room goes to the end of the line.
+// Stops at the first QP that finds no room: with thousands of waiting QPs, trying each of them for
+// every free slot would cost more than sending. A QP that sent anything re-queues last, one that
+// sent nothing keeps its place.
 void resume_waiting(Context& context, Outlet& outlet) {
 	const Nanoseconds since = outlet.full_since;
 	const std::uint64_t published = outlet.slots.published();
 	if (outlet.closed || context.fresh_now() - since > unreliable_patience) outlet.stalled = true;
 	const QueuePair* const last = outlet.waiting_last;
-	outlet.resuming = !outlet.stalled;  // for one that has stopped each loses a message, or waits again
+	// With a stalled outlet every QP has a turn: UD and UC drop their messages, RC waits again.
+	outlet.resuming = !outlet.stalled;
 	for (bool more = true; more && outlet.waiting_first;) {
 		QueuePair* const qp = outlet.waiting_first;
 		more = qp != last;

@@ -1,21 +1,29 @@
-// The sending half of a QP: work requests into packets (9.4, 9.7.2 for RC, 9.8.2 for UC, 9.8.3 for UD).
+// The requester: turns the work requests of a send queue into packets (IBA 9.4 and 9.7.3 for RC,
+// 9.8.2 for UC, 9.8.3 for UD).
+//
+// Threads: under the engine's lock.
+// Errors: a WQE that cannot be sent (no right to its memory, max_rd_atomic of 0, a failed bind)
+//   fails its send queue once all WQEs before it have completed; a datagram that is too long or has
+//   no path is dropped (IBA 9.8.3).
 #pragma once
 
 #include "nic/transport/context.h"
 
 namespace verbena::transport {
 
-// Sends as much of the send queue as the outlet, the peer and the QP's limits allow. Renders straight into the outlet's
-// slots; a WQE that was not sent whole goes on where it stopped.
+// Sends as much of the send queue as the outlet, the peer and the QP's limits allow, and writes
+// each packet straight into a slot of the outlet. A WQE that was sent in part continues there at
+// the next call.
 void transmit(Context&, QueuePair&);
 
-// The outlet has room again: lets the QPs that wait on it go on, oldest first, and drops the datagrams of those that
-// have waited too long.
+// To call when the outlet may have room again. Transmits for the QPs on its waiting list, oldest
+// first; drops their UD and UC messages if the outlet has been full for longer than
+// `unreliable_patience`.
 void resume_waiting(Context&, Outlet&);
 
-// UD and UC: when a link has had no room for this long, its peer is taken to have stopped, and messages to it are
-// dropped until it goes on: one stopped process must not block a UD queue that serves many. Longer than a busy machine
-// keeps a process off its processors.
+// After an outlet has been full for this long, its peer counts as stalled: UD and UC messages to it
+// are dropped until it takes packets again, because one stalled process must not block a UD queue
+// that serves many. A busy machine may deschedule a process for a while; the value is above that.
 inline constexpr Nanoseconds unreliable_patience = 100'000'000;
 
 }  // namespace verbena::transport

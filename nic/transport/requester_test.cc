@@ -16,8 +16,7 @@ using queues::SendWqe;
 using wire::Opcode;
 using wire::Slot;
 
-// A QP in RTS over an outlet that nobody drains but the test. `room` is how many packets may be in flight: lossless has
-// no such limit.
+// A queue pair in RTS over a same-host outlet that only the test drains.
 class Requester : public testing::Test {
 protected:
 	explicit Requester(QpType type = QpType::rc) : cq(64) {
@@ -173,7 +172,8 @@ TEST_F(Requester, WaitsInLineForAFullRingAndGoesOnWhereItStopped) {
 	EXPECT_EQ(bytes, 1u << 19);
 }
 
-// With 20,000 queue pairs behind a full ring, each free slot was offered to all of them.
+// Regression: with 20,000 queue pairs behind a full ring, each free slot was offered to all of
+// them.
 TEST_F(Requester, RoomIsOfferedInLineAndNotToAllWhoWait) {
 	QueuePair others[2];
 	for (std::uint32_t i = 0; i < 2; ++i) prepare(others[i], qp.qpn + 1 + i);

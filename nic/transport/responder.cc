@@ -54,12 +54,13 @@ void complete_receive(Context& context, QueuePair& qp, std::uint64_t wr_id, Stat
 	context.complete(*qp.recv_cq, completion, solicited);
 }
 
-// Class C and D errors of the responder: RC answers with a NAK and is in error; UC forgets the message, unless the
-// fault is in the receive itself (class A). The program hears of it once: by the completion of the receive at fault
-// (`completed`), or else by an event.
+// Refuses a request. RC answers with a NAK and, unless the requester is to retry, enters the error
+// state (IBA 9.9). UC discards the message; a fault in the receive WQE itself is an error of the QP
+// there too. The program learns of the error once: by the completion of the faulty receive
+// (`completed`), otherwise by an asynchronous event.
 void refuse(Context& context, QueuePair& qp, Verdict verdict, bool completed = false) {
 	if (qp.type == QpType::uc) {
-		qp.in_message = InMessage::discard;  // up to the next FIRST or ONLY
+		qp.in_message = InMessage::discard;
 		if (verdict == Verdict::nak_remote_operation) enter_error(context, qp);
 		return;
 	}
@@ -71,7 +72,7 @@ void refuse(Context& context, QueuePair& qp, Verdict verdict, bool completed = f
 			return;
 		case Verdict::rnr:
 			++context.counters.rnr_naks_sent;
-			qp.gap_reported = true;  // what follows the refused packet is dropped until it comes again
+			qp.gap_reported = true;  // drop later packets until the refused one comes again
 			note_not_ready(context, qp);
 			owe_nak(context, qp, syndrome::rnr_nak | (qp.cold->attributes.min_rnr_timer & 0x1f));
 			return;
@@ -89,9 +90,10 @@ void refuse(Context& context, QueuePair& qp, Verdict verdict, bool completed = f
 	enter_error(context, qp);
 }
 
-// A message that needs a receive WQE begins (SEND) or ends (WRITE with immediate): takes it from the queue. For a
-// message that goes on, the WQE is copied, because a shared queue goes on too. (UC: a WQE whose message was cut short
-// serves the next one.)
+// Sets qp.receive for a SEND that begins or a WRITE with immediate that ends. Returns false if no
+// receive WQE is posted. If the message continues in later slots (`keeps`), the WQE is popped and
+// copied, because other queue pairs may use a shared queue in between. After a UC message that was
+// cut short, qp.receive is still set and serves the next message.
 bool take_receive(Context& context, QueuePair& qp, bool keeps) {
 	if (qp.receive) return true;
 	ReceiveWqe* wqe = qp.receive_queue ? qp.receive_queue->front() : nullptr;
@@ -107,9 +109,11 @@ bool take_receive(Context& context, QueuePair& qp, bool keeps) {
 	return true;
 }
 
-// Is the WQE in use still the oldest of its queue, and no copy?
+// Whether qp.receive is still the front of its queue, and not a copy.
 bool in_queue(const QueuePair& qp) { return qp.receive == qp.receive_queue->front(); }
 
+// Executes one slot of a SEND (IBA 9.4.1): scatters its payload, and completes the receive at the
+// end of the message.
 Verdict execute_send(
 	Context& context, QueuePair& qp, const Slot& slot, const wire::OpcodeFacts& facts, const std::byte* payload) {
 	if (facts.first) {
@@ -117,8 +121,9 @@ Verdict execute_send(
 		qp.receive_offset = 0;
 	}
 	const bool to_pop = in_queue(qp);
-	const std::uint64_t wr_id = qp.receive->wr_id;
+	const std::uint64_t wr_id = qp.receive->wr_id;  // the entry may be reused after pop_receive()
 	const Status status = scatter(context, qp, *qp.receive, qp.receive_offset, payload, slot.length);
+	// IBA 9.8.2: UC drops a message that is too long for the receive, which stays posted.
 	if (status == Status::local_length && qp.type == QpType::uc) [[unlikely]] {
 		if (to_pop) qp.receive = nullptr;
 		return Verdict::drop;
@@ -143,6 +148,8 @@ Verdict execute_send(
 	return Verdict::accept;
 }
 
+// Executes one slot of an RDMA WRITE (IBA 9.4.3). The key is checked for the whole message at its
+// first packet, and again for each slot, because it may be invalidated in between.
 Verdict execute_write(
 	Context& context, QueuePair& qp, const Slot& slot, const wire::OpcodeFacts& facts, const std::byte* payload) {
 	ColdQueuePair& cold = *qp.cold;
@@ -165,7 +172,7 @@ Verdict execute_write(
 		std::byte* to = context.keys.resolve(qp.receive_cache, qp.write_rkey, qp.write_address + qp.receive_offset,
 			slot.length, memory::remote_write, qp);
 		if (!to || !memory::guarded_copy(to, payload, slot.length)) {
-			if (facts.immediate && in_queue(qp)) qp.receive = nullptr;  // it was not used
+			if (facts.immediate && in_queue(qp)) qp.receive = nullptr;  // leave the receive posted
 			return Verdict::nak_remote_access;
 		}
 	}
@@ -181,8 +188,9 @@ Verdict execute_write(
 	return Verdict::accept;
 }
 
-// READs and atomics still to be answered: new ones, which max_dest_rd_atomic bounds, or repeated ones, which have as
-// many places of their own, so that a link that doubles packets cannot make a well-behaved requester exceed its limit.
+// Counts the pending responses to new requests, or to duplicates. max_dest_rd_atomic bounds the new
+// ones. Duplicates have the same number of entries of their own, so that a network that repeats
+// packets cannot make a correct requester exceed its limit.
 std::uint32_t responses_pending(const ColdQueuePair& cold, bool duplicate) {
 	std::uint32_t count = 0;
 	for (std::uint32_t i = 0; i < cold.pending_count; ++i)
@@ -190,6 +198,7 @@ std::uint32_t responses_pending(const ColdQueuePair& cold, bool duplicate) {
 	return count;
 }
 
+// Returns false if there are max_dest_rd_atomic pending responses of this kind.
 bool push_response(QueuePair& qp, const PendingResponse& response) {
 	ColdQueuePair& cold = *qp.cold;
 	if (responses_pending(cold, response.duplicate) >= cold.pending.size() / 2) return false;
@@ -197,6 +206,7 @@ bool push_response(QueuePair& qp, const PendingResponse& response) {
 	return true;
 }
 
+// Accepts a READ (IBA 9.4.4): checks its key now, and leaves its response for send_responses().
 Verdict accept_read(Context& context, QueuePair& qp, const Slot& slot, Psn psn, bool duplicate) {
 	if (!(qp.remote_access & memory::remote_read)) return Verdict::nak_invalid_request;
 	if (!duplicate && responses_pending(*qp.cold, false) >= qp.cold->attributes.max_dest_rd_atomic)
@@ -216,6 +226,7 @@ Verdict accept_read(Context& context, QueuePair& qp, const Slot& slot, Psn psn, 
 	return pushed ? Verdict::accept : duplicate ? Verdict::drop : Verdict::nak_invalid_request;
 }
 
+// Executes an atomic (IBA 9.4.5) and saves its result for duplicates.
 Verdict execute_atomic(Context& context, QueuePair& qp, const Slot& slot, const wire::OpcodeFacts& facts, Psn psn) {
 	ColdQueuePair& cold = *qp.cold;
 	if (!(qp.remote_access & memory::remote_atomic)) return Verdict::nak_invalid_request;
@@ -235,8 +246,8 @@ Verdict execute_atomic(Context& context, QueuePair& qp, const Slot& slot, const 
 	return Verdict::accept;
 }
 
-// 9.7.4.5: a duplicate SEND or WRITE is acknowledged again, a duplicate READ is executed again, a duplicate atomic is
-// answered from its saved result.
+// IBA 9.7.4 and 9.7.5: a duplicate SEND or WRITE is acknowledged again, a duplicate READ is
+// executed again, and a duplicate atomic is answered from its saved result.
 void handle_duplicate(Context& context, QueuePair& qp, const Slot& slot, const wire::OpcodeFacts& facts, Psn psn) {
 	++context.counters.duplicates;
 	bool answered = false;
@@ -257,13 +268,14 @@ void handle_duplicate(Context& context, QueuePair& qp, const Slot& slot, const w
 		default: return;
 	}
 	if (answered) context.owe(qp);
-	// Same host: nothing is sent twice without need, so the requester counts its PSNs from elsewhere, and has no timer;
-	// this tells it.
+	// Same host: nothing is lost, so the requester did not retransmit; its PSNs start from another
+	// number than ours. It has no timer, so an ACK has to show it the difference (handle_nonsense
+	// in completer.cc).
 	else if (qp.outlet->lossless) owe_ack(context, qp);
 }
 
-// UC (9.8.2.2): a packet out of sequence ends the message under way, and what follows is dropped up to the next FIRST
-// or ONLY. False: dropped.
+// IBA 9.8.2: a UC packet out of sequence ends the message in progress, and packets are dropped
+// until the next FIRST or ONLY. Returns false if this packet is dropped.
 bool follows_uc(QueuePair& qp, const wire::OpcodeFacts& facts, Psn psn) {
 	if (facts.first) {
 		qp.in_message = InMessage::none;
@@ -273,6 +285,7 @@ bool follows_uc(QueuePair& qp, const wire::OpcodeFacts& facts, Psn psn) {
 	return qp.in_message == InMessage::send || qp.in_message == InMessage::write;
 }
 
+// The first request in RTR raises the event by which a server learns that its client is ready.
 void establish(Context& context, QueuePair& qp) {
 	if (qp.cold->communication_established) return;
 	qp.cold->communication_established = true;
@@ -297,12 +310,13 @@ void handle_request(Context& context, QueuePair& qp, const Slot& slot, const std
 		}
 	} else if (const Verdict verdict = check_psn(view, psn); verdict != Verdict::accept) [[unlikely]] {
 		if (verdict == Verdict::duplicate) handle_duplicate(context, qp, slot, facts, psn);
-		// Same host: what follows a NAK that was told is answered too (by no more than an ACK), because the requester
+		// Same host: packets after a NAK are answered as well, with an ACK, because the requester
 		// has no timer.
 		else if (qp.outlet->lossless) verdict == Verdict::drop ? owe_ack(context, qp) : refuse(context, qp, verdict);
 		else if (nak_is_due(context, qp)) refuse(context, qp, Verdict::nak_sequence_error);
 		return;
 	}
+	// The packet is new. From here on the checks run in the order of IBA 9.7.4.
 	if (qp.gap_reported && !qp.outlet->lossless) note_gap_closed(context, qp);
 	qp.gap_reported = false;
 	Verdict verdict = check_opcode_sequence({qp.expected_psn, qp.in_message, false, qp.path_mtu()}, facts);
@@ -335,10 +349,10 @@ void handle_request(Context& context, QueuePair& qp, const Slot& slot, const std
 	qp.expected_psn += packets;
 	if (facts.last) ++qp.msn;
 	if (facts.operation == wire::Operation::send || facts.operation == wire::Operation::write) {
-		qp.owed = owed_ack;  // a NAK that has not left yet is out of date
+		qp.owed = owed_ack;  // replaces a NAK that was not sent yet and is out of date
 		context.owe(qp);
 	} else {
-		qp.responses_in_slots = true;  // from now on an ACK must not overtake a response
+		qp.responses_in_slots = true;  // from now on an ACK must not overtake a response (IBA 9.5)
 		qp.owed &= owed_ack;
 		context.owe(qp);
 	}
@@ -346,12 +360,13 @@ void handle_request(Context& context, QueuePair& qp, const Slot& slot, const std
 
 namespace {
 
+// A run of a READ response whose payload the peer copies from a file that both processes map.
 struct Loan {
 	wire::Lent lent;
 	std::uint32_t length = 0;
 };
 
-// The response's next run, if its bytes need not be copied.
+// The response's next run if its payload can be shared instead of copied (docs/decisions/0016).
 std::optional<Loan> next_loan(Context& context, QueuePair& qp, const PendingResponse& response) {
 	using wire::Direction;
 	if (response.remaining < Direction::lent_bytes_min || context.shared.empty() || !qp.outlet->slots.may_lend())
@@ -359,14 +374,15 @@ std::optional<Loan> next_loan(Context& context, QueuePair& qp, const PendingResp
 	const std::uint32_t length = std::min(response.remaining, Direction::lent_bytes_max);
 	const std::byte* from =
 		context.keys.resolve(qp.receive_cache, response.rkey, response.address, length, memory::remote_read, qp);
-	if (!from) return std::nullopt;  // that will be found out
+	if (!from) return std::nullopt;  // send_response() finds the same and refuses
 	const auto file = context.shared.find(reinterpret_cast<std::uint64_t>(from), length);
 	if (!file) return std::nullopt;
 	context.note_lender(*qp.outlet);
 	return Loan{{.file = file->file, .offset = file->offset, .descriptor = file->descriptor}, length};
 }
 
-// True: the response has left whole.
+// Sends the rest of one response, and returns true when none is left or it was refused; false if
+// the outlet is full.
 bool send_response(Context& context, QueuePair& qp, PendingResponse& response) {
 	Outlet& outlet = *qp.outlet;
 	const std::uint8_t flags = qp.mtu_code << wire::slot_mtu_shift;
@@ -385,8 +401,8 @@ bool send_response(Context& context, QueuePair& qp, PendingResponse& response) {
 				const std::byte* from =
 					context.keys.resolve(qp.receive_cache, response.rkey, response.address, n, memory::remote_read, qp);
 				if (!from || !memory::guarded_copy(reserved.payload, from, n)) {
-					// The region went away while it was read: the requester hears it for the first packet that is
-					// missing.
+					// The region disappeared during the READ: send a NAK for the first packet that
+					// is missing.
 					qp.expected_psn = response.psn;
 					qp.cold->pending_count = 0;
 					refuse(context, qp, Verdict::nak_remote_access);
@@ -423,6 +439,8 @@ bool send_responses(Context& context, QueuePair& qp) {
 			--cold->pending_count;
 		}
 	}
+	// One ACK for all requests of the pass. An ACK carries the last PSN executed, a NAK the
+	// expected one (IBA 9.7.5).
 	if (qp.owed == owed_nothing) return true;
 	context.touch(*qp.outlet);
 	const bool nak = qp.owed & owed_nak;

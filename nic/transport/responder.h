@@ -1,18 +1,26 @@
-// The receiving half of a connected QP: requests are checked, executed and answered (9.7.4, 9.7.5 for RC; 9.8.2 for
-// UC).
+// The responder: checks, executes and answers the requests for a connected queue pair (IBA 9.7.4
+// and 9.7.5 for RC, 9.8.2 for UC).
 //
-// handle_request() never needs room to answer: what it owes is state of the QP, and send_responses() sends it when the
-// outlet has room. RC answers with ACKs, NAKs and responses; UC drops what it cannot accept.
+// handle_request() never needs room for output. The answer becomes state of the QP, and
+// send_responses() sends it when the outlet has room. RC answers with ACKs, NAKs and responses; UC
+// drops the packets that it cannot accept.
+//
+// Threads: under the engine's lock.
+// Errors: the peer is untrusted. A request that breaks a rule gets a NAK (RC) or is dropped (UC)
+//   and counted in Context::counters; after a NAK other than RNR and sequence error the QP is in
+//   the error state (IBA 9.9).
 #pragma once
 
 #include "nic/transport/context.h"
 
 namespace verbena::transport {
 
-// One request slot for a QP that is RC or UC. `payload` is slot.length bytes.
+// Handles one request slot for an RC or UC queue pair. `payload` holds slot.length bytes, and may
+// be shared memory: it is read once.
 void handle_request(Context&, QueuePair&, const wire::Slot& slot, const std::byte* payload);
 
-// Sends what the responder owes. False: the outlet is full, and the QP still owes.
+// Sends the pending responses and the pending ACK or NAK. Returns false if the outlet is full; the
+// rest stays pending, and the caller tries again in a later pass.
 bool send_responses(Context&, QueuePair&);
 
 }  // namespace verbena::transport

@@ -1,6 +1,11 @@
-// What a responder asks of a request packet before it executes anything, in the order of the specification (9.7.4
-// and 9.8.2.2: inbound request packet validation). Each check is pure: it looks at the responder's state and the packet
-// and gives a verdict. responder.cc runs them in order and alone applies effects, so every rule here has a table test.
+// The checks of a request packet before it is executed, in the order of the specification (IBA
+// 9.7.4 for RC, 9.8.2 for UC).
+//
+// Each check is a pure function from the responder's state and the packet to a verdict.
+// responder.cc calls them in order and is the only place that applies effects, so each rule has a
+// table test.
+//
+// Threads: any.
 #pragma once
 
 #include <cstdint>
@@ -12,22 +17,23 @@ namespace verbena::transport {
 
 enum class Verdict : std::uint8_t {
 	accept,
-	duplicate,  // answer again; execute nothing but READs
-	drop,       // silently
+	duplicate,  // answer again, and execute again only a READ
+	drop,       // without an answer
 	nak_sequence_error,
 	nak_invalid_request,
 	nak_remote_access,
 	nak_remote_operation,
-	rnr,  // no receive WQE: ask for a retry
+	rnr,  // no receive WQE is posted: answer with an RNR NAK
 };
 
 struct RequestPacket {
 	Psn psn;
 	wire::OpcodeFacts facts;
-	std::uint32_t length = 0;  // payload bytes, of the whole run
-	bool run_allowed = false;  // same host: one slot may carry several packets
+	std::uint32_t length = 0;  // payload bytes of the packet, or of the whole run
+	bool run_allowed = false;  // same host: one slot may carry several packets of a message
 };
 
+// The part of a responder's state that the checks read.
 struct ResponderView {
 	Psn expected_psn;
 	InMessage in_message = InMessage::none;
@@ -35,14 +41,16 @@ struct ResponderView {
 	std::uint32_t path_mtu = 1024;
 };
 
-// 9.7.4.1.2: only the expected PSN is new; an older one is a duplicate, a newer one a gap, which is reported once.
+// IBA 9.7.4, PSN: only the expected PSN is a new request. An older one is a duplicate, a newer one
+// shows a gap, for which one NAK is sent.
 constexpr Verdict check_psn(const ResponderView& state, Psn psn) {
 	if (psn == state.expected_psn) return Verdict::accept;
 	if (psn < state.expected_psn) return Verdict::duplicate;
 	return state.gap_reported ? Verdict::drop : Verdict::nak_sequence_error;
 }
 
-// 9.7.4.1.4: FIRST or ONLY begins a message and MIDDLE or LAST goes on with the one under way.
+// IBA 9.7.4, opcode sequence: FIRST or ONLY begins a message, MIDDLE or LAST continues the message
+// in progress, and both must be of the same kind.
 constexpr Verdict check_opcode_sequence(const ResponderView& state, const wire::OpcodeFacts& facts) {
 	if (facts.response) return Verdict::drop;
 	if (facts.first) return state.in_message == InMessage::none ? Verdict::accept : Verdict::nak_invalid_request;
@@ -50,8 +58,8 @@ constexpr Verdict check_opcode_sequence(const ResponderView& state, const wire::
 	return state.in_message == needed ? Verdict::accept : Verdict::nak_invalid_request;
 }
 
-// 9.7.4.1.6: all but the last packet of a message fill the path MTU, LAST carries at least one byte, none exceeds the
-// MTU.
+// IBA 9.7.4, length: FIRST and MIDDLE fill the path MTU, LAST carries at least one byte, and no
+// packet exceeds the MTU. A run counts as its packets.
 constexpr Verdict check_length(const ResponderView& state, const RequestPacket& packet) {
 	const wire::OpcodeFacts& f = packet.facts;
 	if (f.operation != wire::Operation::send && f.operation != wire::Operation::write)

@@ -8,7 +8,7 @@ namespace {
 using wire::facts;
 using wire::Opcode;
 
-// The templates: each test changes only the field that it is about.
+// Templates: each test changes only the field that it checks.
 constexpr ResponderView idle{.expected_psn = 100, .path_mtu = 1024};
 constexpr ResponderView in_send{.expected_psn = 100, .in_message = InMessage::send, .path_mtu = 1024};
 constexpr ResponderView in_write{.expected_psn = 100, .in_message = InMessage::write, .path_mtu = 1024};
@@ -28,7 +28,7 @@ TEST(CheckPsn, AGapIsReportedOnceAndThenSilent) {
 	EXPECT_EQ(check_psn(reported, 99), Verdict::duplicate);
 }
 
-// Every request opcode in every state of the message under way.
+// Checks every request opcode in every state of the message in progress.
 TEST(CheckOpcodeSequence, FirstAndOnlyBeginAMessageMiddleAndLastGoOnWithTheirOwnKind) {
 	for (int value = 0; value < 256; ++value) {
 		const wire::OpcodeFacts& f = facts(Opcode(value));
@@ -51,7 +51,7 @@ TEST(CheckOpcodeSequence, AResponseIsNoRequest) {
 struct LengthRow {
 	Opcode opcode;
 	std::uint32_t length;
-	bool packet, run;  // accepted as one packet, as a run of them
+	bool packet, run;  // accepted as one packet; accepted as a run of packets
 };
 
 class CheckLength : public testing::TestWithParam<LengthRow> {};

@@ -29,12 +29,13 @@ void handle_retry_timer(Context& context, QueuePair& qp) {
 		cold.recovery.waiting_since = context.now;
 		transmit(context, qp);
 		if (cold.timer_armed || qp.outlet->lossless) return;
-		// Nothing new went out, because late acknowledgements have moved the queue forward during the pause: what is in
-		// flight is waited for.
+		// transmit() sent nothing, because late acknowledgements during the pause advanced the
+		// queue. Wait for the requests that are still in flight.
 	}
 	if (qp.state != QpState::rts && qp.state != QpState::sqd) return;
 	if (!qp.outlet->lossless) return judge_silence(context, qp);
-	// Armed by an answer that made no sense (completer.cc). Without progress since, none will come.
+	// On the same host only handle_nonsense() (completer.cc) arms the timer. Without progress since
+	// then there will be none.
 	if (qp.una == cold.una_at_timer && qp.una < qp.next_psn) {
 		++context.counters.timeouts;
 		fail_send_queue(context, qp, queues::Status::retry_exceeded);
