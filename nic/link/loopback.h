@@ -1,4 +1,5 @@
-// For tests: two links of one process that talk over the loopback interface, on ports of their own.
+// Test fixture: two UDP links of one process that talk over the loopback interface, each on a port
+// of its own.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +16,7 @@ inline wire::Gid loopback_gid(Family family) {
 	return {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1};
 }
 
-// A packet as the sink saw it.
+// A received packet, copied.
 struct Arrival {
 	wire::Slot slot;
 	std::vector<std::byte> payload;
@@ -36,7 +37,7 @@ struct Loopback {
 		acknowledgements.attach(path.direction());
 	}
 
-	// Writes a slot as the adapter does. False: the ring is full.
+	// Publishes a slot as the adapter does. Returns false if the ring is full.
 	bool write(const wire::Slot& header, std::span<const std::byte> payload) {
 		const auto room = slots.reserve(
 			static_cast<std::uint32_t>(payload.size()), wire::extension_bytes(wire::facts(header.opcode())));
@@ -48,7 +49,7 @@ struct Loopback {
 		return true;
 	}
 
-	// Receives until there are `packets`, or nothing comes for two seconds.
+	// Receives until there are `packets` packets, or none has arrived for two seconds.
 	std::vector<Arrival> receive(std::size_t packets) {
 		std::vector<Arrival> arrivals;
 		while (arrivals.size() < packets) {

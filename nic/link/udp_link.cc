@@ -22,11 +22,12 @@ namespace verbena::link {
 namespace {
 
 constexpr std::size_t datagrams_per_call = 8;
-constexpr std::size_t datagram_bytes = 64 * 1024;
+constexpr std::size_t datagram_bytes = 64 * 1024;  // UDP_GRO merges up to this size
 constexpr std::size_t control_bytes = 256;
 
 int native(Family family) { return family == Family::ipv4 ? AF_INET : AF_INET6; }
 
+// Appends a control message. The caller has provided control_bytes bytes, aligned for cmsghdr.
 template <class Value> void append(msghdr& message, int level, int type, const Value& value) {
 	auto* header = reinterpret_cast<cmsghdr*>(static_cast<std::byte*>(message.msg_control) + message.msg_controllen);
 	header->cmsg_level = level;
@@ -56,7 +57,7 @@ socklen_t to_address(Address& address, Family family, const wire::Gid& gid, std:
 	return sizeof address.ipv6;
 }
 
-// The zero address is any, and port 0 asks for any.
+// Binds and reads the port back. The zero address means any address, port 0 any free port.
 int bind_to(int fd, Family family, const wire::Gid& own, std::uint16_t port, std::uint16_t& bound) {
 	Address address{};
 	socklen_t size = to_address(address, family, own, port);
@@ -65,20 +66,21 @@ int bind_to(int fd, Family family, const wire::Gid& own, std::uint16_t port, std
 	return 0;
 }
 
-// Errors are reported whether they are asked for or not.
+// epoll reports errors even if `events` is 0, as for the management socket.
 int watch(int epoll, int fd, void* owner, std::uint32_t events = EPOLLIN) {
 	epoll_event event{.events = events, .data = {.ptr = owner}};
 	return epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event);
 }
 
-// What the kernel tells of a datagram beside its bytes.
+// The information that the kernel gives about a datagram besides its bytes.
 struct Envelope {
 	wire::Flow flow;
-	bool addressed = false;
+	bool addressed = false;  // the destination address is known
 	std::size_t segment_bytes = 0;  // 0: a single packet
 	std::uint32_t overflowed = 0;
 };
 
+// The kernel sends the type of service as one byte, other values as an int.
 int to_int(const cmsghdr* header) {
 	if (header->cmsg_len < CMSG_LEN(sizeof(int)))
 		return std::to_integer<int>(*reinterpret_cast<const std::byte*>(CMSG_DATA(header)));
@@ -93,7 +95,8 @@ void set_ipv4(wire::Gid& gid, const in_addr& address) {
 	std::memcpy(&gid[12], &address, 4);
 }
 
-// The transaction of a management datagram of which the beginning is quoted: BTH, DETH, then the header of the MAD.
+// The transaction ID of the management datagram whose beginning an ICMP message quotes: BTH, DETH,
+// then the MAD header. Nothing if the quotation is too short or is no CM message.
 std::optional<std::uint64_t> transaction_of_quoted(std::span<const std::byte> datagram) {
 	constexpr std::size_t mad_at = wire::Bth::size + wire::deth_size;
 	if (datagram.size() < mad_at + wire::mad_header_size) return std::nullopt;
@@ -157,7 +160,8 @@ struct UdpLink::ReceiveBuffers {
 	mmsghdr messages[datagrams_per_call];
 };
 
-// The receive buffers are not initialised: they cost memory only when a datagram comes.
+// `new` leaves the receive buffers uninitialized, so that they take memory only once datagrams
+// arrive.
 UdpLink::UdpLink(const UdpOptions& options)
 	: options_(options), epoll_fd_(epoll_create1(EPOLL_CLOEXEC)), buffers_(new ReceiveBuffers) {
 	open(Family::ipv4);
@@ -172,7 +176,8 @@ UdpLink::~UdpLink() {
 	if (epoll_fd_ >= 0) close(epoll_fd_);
 }
 
-// What every socket that receives asks of the kernel. Null, or what it refused.
+// Sets the options of a receiving socket. Returns null, or the name of the option that the kernel
+// refused.
 const char* UdpLink::prepare_receiver(Family family, int fd) {
 	if (set(fd, SOL_SOCKET, SO_REUSEPORT, 1) < 0) return "SO_REUSEPORT";
 	if (family == Family::ipv4) {
@@ -184,11 +189,11 @@ const char* UdpLink::prepare_receiver(Family family, int fd) {
 		if (set(fd, IPPROTO_IPV6, IPV6_RECVPKTINFO, 1) < 0) return "IPV6_RECVPKTINFO";
 		if (set(fd, IPPROTO_IPV6, IPV6_RECVTCLASS, 1) < 0) return "IPV6_RECVTCLASS";
 		if (set(fd, IPPROTO_IPV6, IPV6_RECVHOPLIMIT, 1) < 0) return "IPV6_RECVHOPLIMIT";
-		// Soft-RoCE sends IPv6 without a UDP checksum; the ICRC covers more.
+		// Soft-RoCE sends IPv6 without a UDP checksum; the ICRC protects the packet anyway.
 		if (set(fd, SOL_UDP, UDP_NO_CHECK6_RX, 1) < 0) return "UDP_NO_CHECK6_RX";
 	}
 	if (set(fd, SOL_SOCKET, SO_RXQ_OVFL, 1) < 0) return "SO_RXQ_OVFL";
-	set(fd, SOL_UDP, UDP_GRO, 1);  // before Linux 5.0 there is none, and datagrams come one by one
+	set(fd, SOL_UDP, UDP_GRO, 1);  // may fail before Linux 5.0: datagrams then arrive one by one
 	set(fd, SOL_SOCKET, SO_RCVBUF, options_.buffer_bytes);
 	return nullptr;
 }
@@ -225,7 +230,7 @@ void UdpLink::open(Family family) {
 				"RECVERR"))
 			return false;
 		set(out, SOL_SOCKET, SO_SNDBUF, options_.buffer_bytes);
-		set(out, SOL_SOCKET, SO_RCVBUF, 0);  // nobody sends here
+		set(out, SOL_SOCKET, SO_RCVBUF, 0);  // no process sends to this port
 		if (!step(bind_to(in, family, {}, options_.port, s.receiver.port), "bind") ||
 			!step(bind_to(out, family, {}, 0, s.source_port), "bind") ||
 			!step(bind_to(management, family, {}, 0, s.management.port), "bind"))
@@ -245,12 +250,13 @@ bool UdpLink::reopen(Family family) {
 
 void UdpLink::steer(const wire::Gid& own, const wire::Gid& peer, std::uint16_t port) {
 	const Family family = wire::is_ipv4_mapped(peer) ? Family::ipv4 : Family::ipv6;
-	if (!up(family) || (peer[0] == 0xfe && peer[1] == 0x80)) return;  // a link-local address alone says not where it is
+	// A link-local address alone does not identify the interface.
+	if (!up(family) || (peer[0] == 0xfe && peer[1] == 0x80)) return;
 	for (const auto& receiver : steered_)
 		if (receiver->peer == peer && receiver->peer_port == port) return;
 	rlimit files{};
 	getrlimit(RLIMIT_NOFILE, &files);
-	// The descriptors are the program's: it keeps most of them.
+	// Leave most descriptors to the program.
 	if (steered_.size() >= std::min<std::size_t>(steered_max, files.rlim_cur / 8) && !evict()) return;
 
 	auto receiver = std::make_unique<Receiver>(Receiver{.last_used = receives_, .peer = peer, .peer_port = port});
@@ -318,8 +324,8 @@ SendOutcome UdpLink::send(const UdpBatch& batch) {
 	}
 	if (batch.packets > 1) append(message, SOL_UDP, UDP_SEGMENT, static_cast<std::uint16_t>(batch.segment_bytes));
 
-	// A refusal of an earlier datagram, to wherever, is what the next call on its socket fails with, once; this one is
-	// still to be sent.
+	// With IP_RECVERR, a refusal of an earlier datagram makes the next call on the socket fail
+	// once. This datagram is still to be sent, so try again.
 	constexpr int refusals_at_once_max = 8;
 	const Sockets& s = at(family);
 	const bool management = flow.source_port == s.management.port;
@@ -341,7 +347,8 @@ SendOutcome UdpLink::send(const UdpBatch& batch) {
 		case EINVAL:
 		case EIO:
 		case EOPNOTSUPP:
-			// The segments may be too long for the route, or the route unable to segment (no checksum offload, IPsec).
+			// The segments may be too long for the route, or the route cannot segment (no checksum
+			// offload, IPsec).
 			if (batch.packets > 1) return SendOutcome::unsegmentable;
 			++(errno == EMSGSIZE ? counters_.too_big : counters_.unreachable);
 			return SendOutcome::refused;
@@ -376,9 +383,9 @@ std::size_t UdpLink::receive(std::size_t datagrams_max, PacketSink sink) {
 	return total;
 }
 
-// Whatever there is is read, or the socket would go on being ready. What counts is a port at which nobody receives, and
-// only where the ICMP message quotes enough to tell which datagram it is about; hosts and networks that cannot be
-// reached may be, a moment later.
+// Empties the error queue, because epoll reports the socket as long as it holds messages. Only
+// port-unreachable messages count, and only if they quote enough to identify the datagram.
+// Unreachable hosts and networks are ignored: that may be temporary.
 void UdpLink::read_refusals(const Receiver& s) {
 	constexpr int messages_max = 64;
 	for (int i = 0; i < messages_max; ++i) {
@@ -394,7 +401,7 @@ void UdpLink::read_refusals(const Receiver& s) {
 			.msg_controllen = sizeof control};
 		const ssize_t length = recvmsg(s.fd, &message, MSG_ERRQUEUE | MSG_DONTWAIT);
 		if (length < 0) {
-			// An error without a message (the queue was full) is taken off the socket like this.
+			// SO_ERROR clears an error for which the full queue had no room.
 			int error = 0;
 			socklen_t size = sizeof error;
 			getsockopt(s.fd, SOL_SOCKET, SO_ERROR, &error, &size);
@@ -440,9 +447,9 @@ std::size_t UdpLink::receive(Receiver& s, std::size_t datagrams_max, PacketSink 
 		do got = recvmmsg(s.fd, buffers_->messages, static_cast<unsigned>(wanted), MSG_DONTWAIT, nullptr);
 		while (got < 0 && errno == EINTR);
 		++counters_.receive_calls;
-		if (got <= 0)
-			return total;  // also where an ICMP message says that a steered flow's other end is not there: that is the
-			               // transport's business
+		// Also ends here if ICMP reports that a steered flow's other end is unreachable; the
+		// transport's timeouts handle that.
+		if (got <= 0) return total;
 		s.last_used = receives_;
 		for (int i = 0; i < got; ++i) {
 			mmsghdr& message = buffers_->messages[i];
@@ -458,6 +465,8 @@ std::size_t UdpLink::receive(Receiver& s, std::size_t datagrams_max, PacketSink 
 			const wire::AddressPair addresses = address_pair(envelope.flow);
 			const std::span<const std::byte> bytes(d.bytes, message.msg_len);
 			counters_.bytes_received += bytes.size();
+			// UDP_GRO merged packets of `segment` bytes each. A sender of ours numbers them from 0,
+			// so the index is the first guess for the IPv4 identification.
 			const std::size_t segment = envelope.segment_bytes != 0 ? envelope.segment_bytes : bytes.size();
 			std::uint16_t index = 0;
 			for (std::size_t offset = 0; offset < bytes.size(); offset += segment, ++index) {

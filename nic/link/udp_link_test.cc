@@ -58,8 +58,8 @@ TEST(UdpLink, WhatWasDownComesUpWhenThePortIsFree) {
 	EXPECT_EQ(link.port(Family::ipv4), ntohs(address.sin_port));
 }
 
-// Two processes share a port, and the kernel gives a flow to one of them, whichever. It comes to the one that has asked
-// for it.
+// Two processes share a port, and the kernel gives a flow to either of them. After steer() it
+// arrives at the process that called it.
 TEST(UdpLink, ASteeredFlowComesToWhoeverAskedForIt) {
 	for (const Family family : {Family::ipv4, Family::ipv6})
 		for (const std::size_t owner : {0, 1}) {
@@ -94,8 +94,9 @@ TEST(UdpLink, ASteeredFlowComesToWhoeverAskedForIt) {
 		}
 }
 
-// What goes to a port at which nobody receives comes back as an ICMP message: for a management datagram it is told,
-// with its transaction; for others nothing is heard of it, and neither socket's next packet is lost to it.
+// A datagram to a port without a receiver comes back as an ICMP message. The link reports it for a
+// management datagram, with its transaction ID, and ignores it for others. Neither socket loses its
+// next packet to it.
 TEST(UdpLink, APortAtWhichNobodyReceivesIsToldOfManagementDatagramsAlone) {
 	for (const Family family : {Family::ipv4, Family::ipv6}) {
 		std::uint16_t nobodys = 0;
@@ -131,8 +132,7 @@ TEST(UdpLink, APortAtWhichNobodyReceivesIsToldOfManagementDatagramsAlone) {
 
 		write(slots, wire::general_services_qpn, mad);
 		ASSERT_TRUE(to_nobody.transmit());
-		write(
-			pair.slots, wire::general_services_qpn, mad);  // the socket has an error now, which is not this datagram's
+		write(pair.slots, wire::general_services_qpn, mad);  // the socket has a pending error
 		ASSERT_TRUE(pair.path.transmit());
 		EXPECT_EQ(pair.receive(1).size(), 1u);
 

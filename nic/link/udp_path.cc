@@ -10,19 +10,20 @@
 namespace verbena::link {
 namespace {
 
-// A private mapping instead of the heap: 290 KiB for each path, of which an idle one touches little.
+// A Direction takes 290 KiB. A private mapping instead of the heap makes an idle path use only the
+// pages that it has touched.
 wire::Direction* map_direction() {
 	void* memory = mmap(nullptr, sizeof(wire::Direction), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	check(memory != MAP_FAILED, "memory for a UDP path");
-	return static_cast<wire::Direction*>(memory);  // zero bytes are an empty ring, as in shared memory
+	return static_cast<wire::Direction*>(memory);  // zeroed memory is an empty ring
 }
 
 }  // namespace
 
 void UdpPath::Unmap::operator()(wire::Direction* direction) const { munmap(direction, sizeof *direction); }
 
-// Packets under construction: their headers, trailers and inline payloads one after the other in `bytes_`, longer
-// payloads where they lie.
+// A batch of packets under construction. Headers, trailers and inline payloads are written one
+// after the other into `scratch_`; longer payloads stay in the arena, and an iovec refers to them.
 class UdpPath::Batch {
 public:
 	explicit Batch(std::size_t limit) : limit_(limit) {}
@@ -30,13 +31,15 @@ public:
 	bool empty() const { return packets_ == 0; }
 	std::size_t packets() const { return packets_; }
 
-	// False: the packet does not go with those that are there, or there are enough.
+	// Whether the packet fits the batch: same flow, and segments of equal length of which only the
+	// last may be shorter (UDP_SEGMENT).
 	bool admits(const wire::Flow& flow, std::size_t wire_bytes) const {
 		if (empty()) return true;
 		return packets_ < limit_ && bytes_ + wire_bytes <= UdpBatch::bytes_max && last_bytes_ == segment_bytes_ &&
 			wire_bytes <= segment_bytes_ && flow == flow_;
 	}
 
+	// `payload` must stay valid until send() unless the slot's payload is inline.
 	void add(const wire::Slot& slot, const wire::Piece& piece, const std::byte* payload, const wire::Flow& flow) {
 		if (empty()) {
 			flow_ = flow;
@@ -46,7 +49,7 @@ public:
 		const std::size_t header_bytes = wire::write_header(slot, piece, header);
 		const std::byte* lies_at = payload + piece.payload_offset;
 		if (slot.payload_line == wire::Slot::inline_payload) {
-			// It lies in the caller's copy of the slot.
+			// An inline payload lies in the caller's copy of the slot, which dies before send().
 			std::memcpy(header.data() + header_bytes, lies_at, piece.payload_bytes);
 			lies_at = header.data() + header_bytes;
 		}
@@ -55,7 +58,8 @@ public:
 		used_ += header_bytes + (slot.payload_line == wire::Slot::inline_payload ? piece.payload_bytes : 0);
 
 		const std::span<std::byte, wire::trailer_bytes_max> trailer(scratch_ + used_, wire::trailer_bytes_max);
-		// The kernel numbers the segments of a batch from 0, and a packet alone is number 0 too.
+		// The ICRC covers the IPv4 identification: the kernel numbers the segments of a batch from
+		// 0, and a single packet has 0.
 		const std::size_t trailer_bytes = wire::write_trailer(flow, static_cast<std::uint16_t>(packets_),
 			{.headers = header.first(header_bytes),
 				.payload = {lies_at, piece.payload_bytes},
@@ -78,6 +82,7 @@ public:
 	}
 
 private:
+	// Extends the last iovec if the bytes follow it directly.
 	void append(const std::byte* from, std::size_t size) {
 		if (size == 0) return;
 		if (piece_count_ != 0) {
@@ -117,6 +122,8 @@ UdpPath::UdpPath(UdpLink& link, const UdpPathOptions& options)
 	acknowledgements_.attach(direction_.get());
 }
 
+// Datagrams take traffic class and hop limit from their address handle, and those to queue pair 1
+// are sent from the management socket.
 wire::Flow UdpPath::flow_of(const wire::Slot& slot) const {
 	if (!wire::facts(slot.opcode()).deth) return flow_;
 	const wire::AddressPair& pair = direction_->addresses[slot.deth.address_index()];
@@ -128,6 +135,8 @@ wire::Flow UdpPath::flow_of(const wire::Slot& slot) const {
 	return flow;
 }
 
+// Adds packets to the batch until the next one does not fit or the ring is empty; the cursor stays
+// on that packet.
 void UdpPath::fill(Batch& batch) {
 	wire::Slot slot;
 	while (cursor_.reader.read(slot)) {
@@ -194,7 +203,8 @@ bool UdpPath::transmit_acknowledgements() {
 	}
 }
 
-// Slots first: an acknowledgement of a later PSN that overtook a READ response would say that the response is lost.
+// Slots first: an acknowledgement of a later PSN that overtook a READ response would say that the
+// response is lost.
 bool UdpPath::transmit() { return transmit_slots() && transmit_acknowledgements(); }
 
 }  // namespace verbena::link

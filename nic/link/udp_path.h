@@ -1,13 +1,14 @@
-// From this host to one address over UDP, in the shape of a same-host link: the adapter writes slots and
-// acknowledgements into a `Direction` and does not know that nobody maps the other side; `transmit` reads them, cuts
-// them into packets and gives them to the kernel in batches of equal length.
+// The UDP path from this host to one address of another, in the shape of a same-host link.
 //
-// Nothing is lost here in silence: what a socket has no room for stays in the ring and is sent by the next call, and
-// the ring in turn stops the adapter; what can never be sent is dropped and counted (UdpCounters), and the transport's
-// retries deal with it. Acknowledgements go after the slots that were written before them, so they never overtake a
-// response.
+// The adapter writes slots into a `Direction` and does not know that no other process maps it.
+// `transmit` reads the slots, cuts them into packets and passes them to the kernel in batches of
+// equal length.
 //
-// Owned by one engine, used under its lock.
+// Threads: owned by one engine and used under its lock.
+// Owns: the Direction. Refers to the UdpLink, which must outlive it.
+// Errors: a packet for which the socket has no room stays in the ring for the next call, and a full
+//   ring stops the adapter. A packet that can never be sent is dropped and counted (UdpCounters);
+//   the transport's retries handle it.
 #pragma once
 
 #include <array>
@@ -22,12 +23,13 @@ namespace verbena::link {
 
 struct UdpPathOptions {
 	wire::Gid source{};  // an address of this host
-	wire::Gid destination{};  // of the same family
+	wire::Gid destination{};  // must be of the same family
 	std::uint16_t destination_port = wire::roce_port;
-	std::uint8_t traffic_class =
-		0;  // of what is not a datagram; a datagram's stand in the direction's table of address pairs
+	// For packets of connected queue pairs. A datagram's are in the direction's table of address
+	// pairs.
+	std::uint8_t traffic_class = 0;
 	std::uint8_t hop_limit = 64;
-	std::uint32_t interface_index = 0;  // needed where the destination is link-local
+	std::uint32_t interface_index = 0;  // required for a link-local destination
 };
 
 class UdpPath {
@@ -36,18 +38,18 @@ public:
 	UdpPath(const UdpPath&) = delete;
 	UdpPath& operator=(const UdpPath&) = delete;
 
-	// The producer's side: attach a SlotWriter and an AckWriter.
+	// The producer's side, to which the adapter attaches a SlotWriter.
 	wire::Direction* direction() const { return direction_.get(); }
 
-	// Sends what is published. False: the socket is full and something is left; call again when `link.send_fd` is
-	// writable.
+	// Sends all published slots. Returns false if the socket is full and slots are left; call again
+	// when `link.send_fd` is writable.
 	bool transmit();
 
 private:
 	struct Unmap {
 		void operator()(wire::Direction* direction) const;
 	};
-	// Where in the ring, and in the run of the slot there, the next packet is.
+	// The position of the next packet: a slot of the ring, and an index in its run of packets.
 	struct Cursor {
 		wire::SlotReader reader;
 		std::uint32_t index = 0;
@@ -65,9 +67,9 @@ private:
 	std::unique_ptr<wire::Direction, Unmap> direction_;
 	Cursor cursor_;
 	wire::AckReader acknowledgements_;
-	std::array<wire::AckRecord, UdpBatch::packets_max> owed_;  // read from the ring and not sent yet
+	std::array<wire::AckRecord, UdpBatch::packets_max> owed_;  // read from the ring and not sent
 	std::size_t owed_count_ = 0;
-	std::size_t singly_ = 0;  // packets that must go one by one, because a batch of them was refused
+	std::size_t singly_ = 0;  // packets still to send one by one, after a batch was unsegmentable
 };
 
 }  // namespace verbena::link

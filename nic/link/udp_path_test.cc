@@ -90,7 +90,8 @@ TEST_P(UdpPathOver, ARunIsCutAndSentInOneCall) {
 	EXPECT_EQ(arrivals[0].slot.reth.dma_length, 8192u);
 	EXPECT_EQ(arrivals[7].slot.opcode(), wire::Opcode::rc_write_last);
 	EXPECT_EQ(together, payload);
-	// A batch is of equal packets and one shorter: FIRST, longer by its RETH, takes one MIDDLE along.
+	// A batch has packets of equal length and one shorter: FIRST, longer by its RETH, and one
+	// MIDDLE.
 	EXPECT_EQ(loop.sender.counters().send_calls, 2u);
 }
 
@@ -178,7 +179,7 @@ TEST(UdpPath, WhatAReceiverHasNoRoomForIsCountedThere) {
 	}
 	const std::size_t first = loop.receive(1).size();
 	EXPECT_LT(first, 64u);
-	// The kernel tells of losses with the next datagram that it does take.
+	// The kernel reports losses with the next datagram that it accepts.
 	ASSERT_TRUE(loop.write(header(wire::Opcode::rc_send_only, 0), pattern(8)));
 	ASSERT_TRUE(loop.path.transmit());
 	const std::size_t rest = loop.receive(1).size();
@@ -215,7 +216,7 @@ TEST(UdpPath, PacketsAboveTheMtuOfTheRouteAreCountedAndTheOthersArrive) {
 		EXPECT_EQ(loop.sender.counters().too_big, 4u);
 		EXPECT_EQ(loop.receive(8).size(), 8u);
 		EXPECT_TRUE(loop.slots.drained());
-		// And batches go on after that.
+		// Later packets are batched again.
 		for (std::uint32_t i = 0; i < 30; ++i)
 			ASSERT_TRUE(loop.write(header(wire::Opcode::rc_send_only, i), pattern(1000)));
 		const std::uint64_t calls = loop.sender.counters().send_calls;
@@ -242,12 +243,13 @@ TEST(UdpPath, AnUnreachableDestinationIsCountedAndDoesNotStopTheRing) {
 	});
 }
 
-// A neighbour that does not answer yet: the kernel keeps packets to it on the sender's account until there is no room.
+// A neighbour that does not answer ARP yet: the kernel queues packets to it, and they fill the
+// sender's socket buffer.
 struct SilentNeighbour {
 	static constexpr wire::Gid us{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 9, 0, 1},
 		it{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 9, 0, 2};
 
-	// Leaves `obstacle` if there can be no tap device here.
+	// Sets `obstacle` if this machine allows no tap device.
 	SilentNeighbour()
 		: tap(open("/dev/net/tun", O_RDWR | O_NONBLOCK | O_CLOEXEC)), control(socket(AF_INET, SOCK_DGRAM, 0)) {
 		ifreq request = named();
@@ -271,6 +273,7 @@ struct SilentNeighbour {
 		close(control);
 	}
 
+	// Adds the ARP entry, so that the kernel sends the queued packets.
 	void answer() {
 		arpreq entry{.arp_flags = ATF_PERM | ATF_COM};
 		const sockaddr_in address{.sin_family = AF_INET, .sin_addr = {htonl(0x0a090002)}};
@@ -280,7 +283,7 @@ struct SilentNeighbour {
 		EXPECT_EQ(ioctl(control, SIOCSARP, &entry), 0);
 	}
 
-	// The PSNs of the packets that have come to it since.
+	// The PSNs of the packets that have arrived since the last call.
 	std::vector<std::uint32_t> psns() {
 		std::vector<std::uint32_t> result;
 		std::byte frame[2048];
