@@ -18,9 +18,10 @@ extern const char verbena_guarded_begin[], verbena_guarded_end[], verbena_guarde
 }
 #pragma GCC visibility pop
 
-// The size ladder below 33 bytes is the same for both vector widths: two stores that may overlap, the second ending at
-// the last byte. Every store begins at or behind the previous one, and begins 8-aligned unless it is the last, which is
-// what keeps aligned words whole. No routine moves the stack pointer, so that the fix-up is just a return.
+// Up to 32 bytes, both vector widths use the same code: two stores that may overlap, the second of
+// which ends at the last byte. Every store begins at or after the previous one, and begins
+// 8-aligned unless it is the last; this keeps aligned words whole. No routine moves the stack
+// pointer, so the fix-up code only returns false.
 asm(R"(
 	.text
 
@@ -231,7 +232,8 @@ namespace verbena::memory {
 
 namespace detail {
 
-// Constant until the constructor below runs, so that a call from an earlier constructor works too.
+// Initialized at compile time, so that a call from a constructor that runs before choose_copy()
+// works too.
 constinit CopyFunction* guarded_copy_chosen = verbena_guarded_copy_sse2;
 
 [[gnu::constructor]] static void choose_copy() {

@@ -1,22 +1,22 @@
-// Copies and atomics on memory that may not be there: the only way the NIC touches application memory.
+// Copies and atomics on application memory, which may have been unmapped. The NIC touches
+// application memory in no other way.
 //
-// A program may unmap or protect registered memory at any time, and the answer is an access error, not a crash. Each
-// routine is assembly inside a known range of program counters; the SIGSEGV/SIGBUS handler (engine/fault_handler.h)
-// hands a fault in that range to redirect_if_guarded(), and the routine returns false. Without the handler a fault
-// kills, as everywhere else.
+// A program may unmap or protect registered memory at any time; the result is an access error, not
+// a crash. Each routine is assembly inside a known range of program counters. The SIGSEGV/SIGBUS
+// handler (engine/fault_handler.h) passes a fault to redirect_if_guarded(), and the routine returns
+// false. Without that handler a fault ends the process as usual.
 //
-// What a reader in another thread or process may rely on while guarded_copy() writes:
-//
-//  - stores ascend, are ordinary (none non-temporal, no string instruction), and the last byte is in the last store:
-//  who sees the
-//    last byte sees all (programs poll on the last byte of an RDMA WRITE);
-//  - each naturally aligned piece of 1, 2, 4 or 8 bytes of the destination first changes in one store, whatever the
-//  alignment of
-//    the whole: no such word is ever seen half new. Loads from the source give no such promise unless both ends are
-//    8-aligned.
-//  - Bytes next to the destination are not touched. Source and destination must not overlap.
-//
-// All functions may be called from any thread and from signal handlers; none uses the stack or calls anything.
+// Threads: any; also signal handlers. The routines neither use the stack nor call anything.
+// Errors: false means that a page was missing or forbade the access.
+// Invariants: while guarded_copy() writes, another thread or process may rely on this
+//   (docs/decisions/0007):
+//  - Stores ascend and are ordinary (no non-temporal store, no string instruction), and the last
+//    store includes the last byte. A reader that sees the last byte sees all bytes; programs poll
+//    on the last byte of an RDMA WRITE.
+//  - Each naturally aligned piece of 1, 2, 4 or 8 bytes of the destination changes in one store,
+//    whatever the alignment of the whole, so no reader sees half of a new word. Loads from the
+//    source are only that atomic if both ends are 8-aligned.
+//  - Bytes next to the destination are not touched.
 #pragma once
 
 #include <ucontext.h>
@@ -28,25 +28,27 @@ namespace verbena::memory {
 
 namespace detail {
 using CopyFunction = bool(void* to, const void* from, std::size_t n);
-extern CopyFunction* guarded_copy_chosen;  // for this CPU, before main()
+extern CopyFunction* guarded_copy_chosen;  // the variant for this CPU, set before main()
 }  // namespace detail
 
-// False: a page was missing or forbade the access; what was copied before stays.
+// Copies n bytes; source and destination must not overlap. Returns false if a page was missing or
+// forbade the access; bytes copied before that stay.
 [[nodiscard]] inline bool guarded_copy(void* to, const void* from, std::size_t n) {
 	return detail::guarded_copy_chosen(to, from, n);
 }
 
-// LOCK instructions, hence atomic with the program's own. `at` must be 8-aligned (the caller has checked: a misaligned
-// remote atomic is an invalid request). `original` is untouched when false. A compare that fails still needs write
-// permission.
+// Atomic with the program's own atomic instructions, because they are LOCK instructions. `at` must
+// be 8-aligned; callers refuse a misaligned remote atomic as an invalid request (IBA 9.4.5). If
+// they return false, `original` is unchanged. A compare that fails needs write permission too.
 [[nodiscard]] bool guarded_compare_swap(
 	std::uint64_t* at, std::uint64_t compare, std::uint64_t swap, std::uint64_t& original);
 [[nodiscard]] bool guarded_fetch_add(std::uint64_t* at, std::uint64_t add, std::uint64_t& original);
 
-// One 8-byte load.
+// One 8-byte load. If it returns false, `value` is unchanged.
 [[nodiscard]] bool guarded_read8(const std::uint64_t* at, std::uint64_t& value);
 
-// For the fault handler: true if the fault was ours, and returning from the signal then makes the routine return false.
+// For the fault handler. Returns true if the fault is in a guarded routine; the routine then
+// returns false when the signal handler returns.
 bool redirect_if_guarded(ucontext_t* context);
 
 }  // namespace verbena::memory

@@ -17,7 +17,7 @@
 #include <thread>
 #include <vector>
 
-// The two variants; a test runs each that this CPU has.
+// The two variants; the tests run each one that this CPU supports.
 extern "C" bool verbena_guarded_copy_avx2(void* to, const void* from, std::size_t n);
 extern "C" bool verbena_guarded_copy_sse2(void* to, const void* from, std::size_t n);
 
@@ -70,7 +70,7 @@ private:
 INSTANTIATE_TEST_SUITE_P(EachVariant, GuardedCopy, testing::ValuesIn(variants()),
 	[](const auto& each) { return std::string(each.param.name); });
 
-// True if [to, to + n) is source's first `copied` bytes and then untouched `old`.
+// Whether [to, to + n) holds the source's first `copied` bytes and `old` after them.
 bool is_prefix(const std::byte* to, const std::byte* source, std::size_t n, std::size_t copied, std::byte old) {
 	return std::memcmp(to, source, copied) == 0 &&
 		std::all_of(to + copied, to + n, [&](std::byte b) { return b == old; });
@@ -105,8 +105,8 @@ TEST_P(GuardedCopy, GivesWhatMemcpyGivesAndTouchesNoNeighbour) {
 	}
 }
 
-// --- The order of the stores, seen by single-stepping the routine: after each instruction the handler notes how far
-// the copy is. ---
+// --- The order of the stores. The test single-steps the routine, and after each instruction the
+// SIGTRAP handler records how much was copied. ---
 
 struct Watch {
 	const std::byte* target;
@@ -114,7 +114,7 @@ struct Watch {
 	std::size_t n;
 	std::size_t progress[512];
 	std::size_t count;
-	bool torn;  // something other than a growing prefix was seen
+	bool torn;  // the destination was not a growing prefix of the source
 } watch;
 
 void on_step(int, siginfo_t*, void*) {
@@ -137,7 +137,7 @@ void set_trap_flag(bool on) {
 				: "memory", "cc");
 }
 
-// Does a store that ends at `at` cut a naturally aligned piece of [begin, end)?
+// Whether a store that ends at `at` cuts a naturally aligned piece of [begin, end).
 bool cuts_a_piece(std::uintptr_t at, std::uintptr_t begin, std::uintptr_t end) {
 	for (const std::uintptr_t size : {2, 4, 8}) {
 		const std::uintptr_t piece = at & ~(size - 1);
@@ -196,7 +196,7 @@ TEST_P(GuardedCopy, WhoeverSeesTheLastByteSeesEveryLine) {
 			if (spins % 4096 == 0) sched_yield();  // two processes may share one core
 	};
 
-	// On one core the reader would only ever run between two copies.
+	// Use two cores if there are two: on one the reader would run only between two copies.
 	cpu_set_t allowed, writers, readers;
 	sched_getaffinity(0, sizeof allowed, &allowed);
 	CPU_ZERO(&writers);
@@ -211,11 +211,12 @@ TEST_P(GuardedCopy, WhoeverSeesTheLastByteSeesEveryLine) {
 	ASSERT_GE(reader, 0);
 	sched_setaffinity(0, sizeof writers, reader == 0 ? &readers : &writers);
 	if (reader == 0) {
-		alarm(30);  // never outlive a failed parent
+		alarm(30);  // do not outlive a failed parent
 		const volatile std::byte* data = shared->data;
 		for (int message = 0; message < messages; ++message) {
 			spin_until([&] { return data[n - 1] == value(message); });
-			// Backwards, away from the writer: a line that it stores too late is looked at while it is still missing.
+			// Read backwards, so that a line that was stored too late is read while it is still
+			// missing.
 			for (std::size_t line = n; line > 0; line -= 64)
 				if (data[line - 64] != value(message)) shared->torn.fetch_add(1);
 			shared->seen.store(message + 1, std::memory_order_release);

@@ -36,7 +36,7 @@ std::uint32_t KeyTable::allocate(Kind kind, std::uint32_t protection_domain) {
 	entry.kind = kind;
 	entry.protection_domain = protection_domain;
 	std::uint8_t tag = static_cast<std::uint8_t>(tag_state_ >> 56);
-	if (tag == last_tag) ++tag;  // a stale key of this index must miss
+	if (tag == last_tag) ++tag;  // a stale key of this index must not match
 	entry.key = (index ^ index_mask_) << 8 | tag;
 	if (entry.key == 0) entry.key = 1;
 	++live_;
@@ -114,7 +114,7 @@ bool KeyTable::bind(const Binding& b) {
 	if (!(region->access & window_bind)) return false;
 	if (b.address < region->begin || b.address > region->end || b.length > region->end - b.address) return false;
 	if ((b.access & (remote_write | remote_atomic)) && !(region->access & local_write)) return false;
-	if (b.qpn && window->bound) return false;  // a bound type-2 window must be invalidated first
+	if (b.qpn && window->bound) return false;  // type 2: must be invalidated first
 
 	unbind(*window);
 	const auto region_index = static_cast<std::uint32_t>(region - entries_.data());

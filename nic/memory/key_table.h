@@ -1,8 +1,11 @@
-// Memory regions and windows by key. A key is 24 bits of index, hidden by a per-table secret, and 8 bits of tag; the
-// tag of a type-2 window is its user's to choose (vol. 1, 10.6.7.2.2), that of a region is random.
+// Memory regions and windows by key (IBA 10.6.7).
 //
-// Owned by one adapter and used under its lock. Any change of a region or window starts a new generation, which empties
-// every `RegionCache`; a cache therefore never outlives what it remembers.
+// A key is 24 bits of index, masked by a secret of the table, and 8 bits of tag. The user chooses
+// the tag of a type-2 window; that of a region is random.
+//
+// Threads: owned by one adapter and used under the engine's lock.
+// Invariants: every change of a region or window starts a new generation, which invalidates every
+//   RegionCache; a cache never grants a right that was withdrawn.
 #pragma once
 
 #include <cstddef>
@@ -23,15 +26,16 @@ enum Access : std::uint8_t {
 	local_use = 64,  // may be named by an lkey: regions, not windows
 };
 
+// The last key that a queue pair resolved. resolve() checks it, so it may be stale.
 struct RegionCache {
 	std::uint32_t key = 0;
 	std::uint32_t access = 0;
 	std::uint64_t generation = 0;
 	std::uint64_t begin = 0, end = 0;  // in the key's own address space
-	std::uint64_t delta = 0;  // + address = virtual address
+	std::uint64_t delta = 0;  // address + delta is the virtual address
 };
 
-// Who asks: keys belong to a protection domain, type-2 windows to one QP.
+// The queue pair that uses a key. Keys belong to a protection domain, type-2 windows to one QP.
 struct Accessor {
 	std::uint32_t protection_domain;
 	std::uint32_t qpn;
@@ -39,18 +43,19 @@ struct Accessor {
 
 class KeyTable {
 public:
+	// `secret` is random, so that peers cannot guess keys from the order of registration.
 	explicit KeyTable(std::uint64_t secret) : index_mask_(secret & 0xffffff), tag_state_(secret) {}
 
 	struct Registration {
 		std::uint32_t protection_domain;
-		std::uint64_t iova;  // how keys' users name the first byte
-		std::uint64_t address;  // where it is
-		std::uint64_t length;
-		std::uint8_t access;
+		std::uint64_t iova;  // the address of the first byte as users of the key name it
+		std::uint64_t address;  // its virtual address
+		std::uint64_t length;  // bytes
+		std::uint8_t access;  // bits of Access
 	};
 	struct Binding {
-		std::uint32_t window_key;  // any key the window has had
-		std::uint32_t new_key;  // the same index, a tag of the user's choice
+		std::uint32_t window_key;  // any key that the window has had
+		std::uint32_t new_key;  // the same index, with a tag that the user chose
 		std::uint32_t region_key;
 		std::uint64_t address;
 		std::uint64_t length;  // 0 unbinds
@@ -58,16 +63,24 @@ public:
 		std::uint32_t qpn;  // 0 for a type-1 window, which any QP of the domain may use
 	};
 
+	// Returns the key of a new region, which is its lkey and its rkey.
 	std::uint32_t register_region(const Registration&);
+	// Return false, without effect, if the key is no region's or windows are bound to it.
 	bool reregister(std::uint32_t key, const Registration&);
-	bool deregister(std::uint32_t key);  // false: unknown, or windows are bound to it
+	bool deregister(std::uint32_t key);
+	// Returns the key of a new, unbound window.
 	std::uint32_t allocate_window(std::uint32_t protection_domain);
-	bool deallocate_window(std::uint32_t key);  // any key it has had
-	bool bind(const Binding&);  // false: a bind error, nothing changed
-	bool invalidate(std::uint32_t key, Accessor accessor);  // type-2 windows only (10.6.7.2.6)
+	// Unbinds and frees a window, given any key that it has had. Returns false if there is none.
+	bool deallocate_window(std::uint32_t key);
+	// Returns false, without effect, on a bind error (IBA 10.6.7).
+	bool bind(const Binding&);
+	// Unbinds a type-2 window of this queue pair (IBA 10.6.7). Returns false if `key` is no such
+	// window.
+	bool invalidate(std::uint32_t key, Accessor accessor);
 
-	// The memory behind [address, address + length) of a key, or null without the right to `access` it.
-	// `owner.accessor()` says who asks, and is called only when the cache misses.
+	// Returns the memory behind [address, address + length) of a key, or null if the owner has no
+	// right to `access` all of it. The pointer is valid until the next change of the table.
+	// `owner.accessor()` is called only if the cache misses.
 	template <class Owner>
 	std::byte* resolve(RegionCache& cache, std::uint32_t key, std::uint64_t address, std::uint32_t length,
 		std::uint8_t access, const Owner& owner) {
@@ -78,6 +91,7 @@ public:
 		return reinterpret_cast<std::byte*>(address + cache.delta);
 	}
 
+	// The number of keys in use, windows included.
 	std::size_t regions() const { return live_; }
 
 private:
@@ -88,7 +102,7 @@ private:
 		std::uint32_t protection_domain = 0;
 		std::uint32_t qpn = 0;
 		std::uint32_t bound_to = 0;  // index of the region under a bound window
-		std::uint32_t windows = 0;  // bound to this region
+		std::uint32_t windows = 0;  // number of windows bound to this region
 		std::uint8_t access = 0;
 		Kind kind = Kind::unused;
 		bool bound = false;
@@ -96,7 +110,7 @@ private:
 
 	bool fill(RegionCache&, std::uint32_t key, std::uint8_t access, Accessor) const;
 	Entry* find(std::uint32_t key);
-	Entry* find_window(std::uint32_t key);  // whatever its tag
+	Entry* find_window(std::uint32_t key);  // with any tag
 	const Entry* find(std::uint32_t key) const;
 	std::uint32_t allocate(Kind, std::uint32_t protection_domain);
 	void unbind(Entry&);
@@ -105,7 +119,7 @@ private:
 	void changed() { ++generation_; }
 
 	std::vector<Entry> entries_;
-	std::deque<std::uint32_t> free_;  // oldest first: a key's index rests as long as possible
+	std::deque<std::uint32_t> free_;  // oldest first: reuse an index as late as possible
 	std::size_t live_ = 0;
 	std::uint32_t index_mask_;
 	std::uint64_t tag_state_;

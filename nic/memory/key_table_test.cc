@@ -9,6 +9,7 @@ namespace {
 constexpr std::uint64_t address = 0x7000'0000, length = 4096;
 constexpr std::uint32_t domain = 7, qpn = 0x1001;
 
+// The queue pair that resolves a key.
 struct Who {
 	std::uint32_t protection_domain = domain, qpn = memory::qpn;
 	Accessor accessor() const { return {protection_domain, qpn}; }

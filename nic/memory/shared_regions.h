@@ -1,7 +1,8 @@
-// Which registered memory lies in files that another process of this host can map, so that it need not be copied for
-// it.
+// The registered memory that lies in files which another process of this host can map, so that a
+// READ need not copy it twice (docs/decisions/0016).
 //
-// Owned by one adapter and used under its lock. Regions may overlap; each add() has its remove().
+// Threads: owned by one adapter and used under the engine's lock.
+// Owns: nothing; each descriptor belongs to the memory region that was registered.
 #pragma once
 
 #include <algorithm>
@@ -12,15 +13,16 @@
 namespace verbena::memory {
 
 struct SharedFile {
-	std::uint64_t file = 0;         // its inode number
-	std::uint64_t offset = 0;       // of the region's first byte
-	std::uint32_t descriptor = 0;   // of this process, open as long as the region is here
+	std::uint64_t file = 0;  // inode number
+	std::uint64_t offset = 0;  // where the region's first byte lies in it
+	std::uint32_t descriptor = 0;  // this process's, open while the region is in the list
 
 	friend bool operator==(const SharedFile&, const SharedFile&) = default;
 };
 
 class SharedRegions {
 public:
+	// Each add() needs its remove(). Regions may overlap.
 	void add(std::uint64_t address, std::uint64_t length, const SharedFile& file) {
 		const Region region{address, address + length, file};
 		regions_.insert(std::ranges::upper_bound(regions_, address, {}, &Region::begin), region);
@@ -32,9 +34,12 @@ public:
 	}
 	bool empty() const { return regions_.empty(); }
 
-	// Where [address, address + length) lies. Nothing: in no file, or not as a whole.
+	// Returns where [address, address + length) lies, or nothing if it is not wholly inside one
+	// region.
 	std::optional<SharedFile> find(std::uint64_t address, std::uint64_t length) const {
-		// The nearest that begins at or before it; those that overlap it belong to the same mapping or do not matter.
+		// Only the last region that begins at or before `address` is looked at. An overlapping
+		// region that would also match belongs to the same mapping, or missing it costs only a
+		// copy.
 		const auto after = std::ranges::upper_bound(regions_, address, {}, &Region::begin);
 		if (after == regions_.begin()) return std::nullopt;
 		const Region& region = *std::prev(after);
