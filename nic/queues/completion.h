@@ -1,4 +1,7 @@
-// Completion queue entries. Statuses and opcodes have the values of `enum ibv_wc_status` and `enum ibv_wc_opcode`.
+// Completion queue entries (IBA 11.6.2).
+//
+// Statuses, opcodes and flags have the values of `enum ibv_wc_status`, `enum ibv_wc_opcode` and
+// `enum ibv_wc_flags`.
 #pragma once
 
 #include <cstdint>
@@ -37,11 +40,11 @@ enum CompletionFlags : std::uint8_t { completion_grh = 1, completion_with_imm = 
 
 struct Completion {
 	std::uint64_t wr_id;
-	std::uint32_t length;
-	std::uint32_t immediate;  // network order as received, or the invalidated R_Key
+	std::uint32_t length;  // bytes; a datagram's includes its GRH
+	std::uint32_t immediate;  // in network byte order, or the invalidated R_Key
 	std::uint32_t qpn;
-	std::uint32_t source_qp;
-	Status status;
+	std::uint32_t source_qp;  // receives only
+	Status status;  // if not success, only wr_id, qpn, status and opcode are valid
 	Completed opcode;
 	std::uint8_t flags;
 	std::uint8_t sl;

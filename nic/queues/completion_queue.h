@@ -1,8 +1,12 @@
-// A ring of completions: one producer (the adapter, under the engine's lock), one consumer at a time (`lock`).
+// A ring of completions between the adapter and the threads that poll.
 //
-// Notification follows the verbs: a request arms the queue for one event; completions that lie in the queue already
-// raise none. A queue that overflows loses the newest completion, is in error for good, and says so once through
-// `overrun`.
+// Threads: one producer, the adapter, under the engine's lock; one consumer at a time, under
+//   `lock`. Polling needs no engine lock.
+// Owns: the ring.
+// Errors: a full queue loses each new completion. Only the first loss is reported, as
+//   Pushed::overran.
+// Invariants: a request arms the queue for one event, as in ibv_req_notify_cq(3); completions that
+//   are already in the queue raise none.
 #pragma once
 
 #include <atomic>
@@ -16,15 +20,18 @@
 
 namespace verbena::queues {
 
+// The completion for which a queue raises an event: none, the next solicited one, or the next.
 enum class Armed : std::uint8_t { no, solicited_only, next };
 
 class alignas(64) CompletionQueue : public CacheAligned {
 public:
+	// The capacity is `entries`, rounded up to a power of two.
 	explicit CompletionQueue(std::uint32_t entries) { resize(entries); }
 
+	// quietly: the caller has nothing to do, which includes all overflows after the first.
 	enum class Pushed : std::uint8_t { quietly, raise_event, overran };
 
-	// Producer. `solicited`: the message asked for an event, or the status is an error.
+	// Producer. `solicited`: the message requested an event, or the status is an error.
 	Pushed push(const Completion& completion, bool solicited) {
 		const std::uint32_t head = head_.load(std::memory_order_relaxed);
 		if (head - tail_seen_ > mask_) [[unlikely]] {
@@ -44,7 +51,8 @@ public:
 		return Pushed::quietly;
 	}
 
-	// Consumer, under `lock`. Calls take(completion) for at most `count` completions, oldest first; returns how many.
+	// Consumer, under `lock`. Calls take(completion, index) for at most `count` completions, oldest
+	// first, and returns their number. The reference dangles after the call.
 	template <class Take> int drain(int count, Take&& take) {
 		const std::uint32_t head = head_.load(std::memory_order_acquire);
 		std::uint32_t tail = tail_.load(std::memory_order_relaxed);
@@ -55,12 +63,15 @@ public:
 	}
 	bool empty() const { return head_.load(std::memory_order_acquire) == tail_.load(std::memory_order_relaxed); }
 
-	// Under the engine's lock, so that no completion slips between the consumer's last look and the request.
+	// Requests one event (ibv_req_notify_cq(3)); of several requests the widest holds. Under the
+	// engine's lock, so that no completion is pushed unnoticed between the consumer's last poll and
+	// the request.
 	void arm(Armed wanted) {
 		if (armed_ == Armed::no || wanted == Armed::next) armed_ = wanted;
 	}
 
-	// Under both locks. Entries in the queue are kept; false: they do not fit.
+	// Under both locks. Keeps the entries in the queue; returns false, without effect, if they do
+	// not fit.
 	bool resize(std::uint32_t entries) {
 		const std::uint32_t size = std::bit_ceil(entries);
 		const std::uint32_t head = head_.load(std::memory_order_relaxed), tail = tail_.load(std::memory_order_relaxed);
@@ -74,7 +85,7 @@ public:
 	}
 	std::uint32_t capacity() const { return mask_ + 1; }
 
-	// Under both locks: forgets the completions of a QP that is destroyed or reset.
+	// Under both locks. Removes the completions of a queue pair that is destroyed or reset.
 	void remove(std::uint32_t qpn) {
 		const std::uint32_t head = head_.load(std::memory_order_relaxed);
 		std::uint32_t kept = tail_.load(std::memory_order_relaxed);
@@ -83,14 +94,14 @@ public:
 		head_.store(kept, std::memory_order_release);
 	}
 
-	SpinLock lock;
-	void* user = nullptr;  // the ABI object around this queue
+	SpinLock lock;  // the consumer's
+	void* user = nullptr;  // the verbs object of this queue
 
 private:
 	std::unique_ptr<Completion[]> ring_;
 	std::uint32_t mask_ = 0;
 	alignas(64) std::atomic<std::uint32_t> head_{0};
-	std::uint32_t tail_seen_ = 0;
+	std::uint32_t tail_seen_ = 0;  // the producer's last reading of tail_
 	Armed armed_ = Armed::no;
 	bool overrun_ = false;
 	alignas(64) std::atomic<std::uint32_t> tail_{0};

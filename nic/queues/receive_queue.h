@@ -1,7 +1,10 @@
-// Receive work requests in posting order: the receive queue of one QP, or a shared receive queue of many.
+// A ring of receive work requests in posting order: the receive queue of one queue pair, or a
+// shared receive queue.
 //
-// Producer: the program, under `lock`. Consumer: the adapter, under the engine's lock. A WQE stays valid from front()
-// to pop(); a message of several slots takes a copy, since receive queues may be shared.
+// Threads: producers are the program's threads, one at a time, under `lock`; the consumer is the
+//   adapter, under the engine's lock.
+// Owns: the ring. A WQE is valid from front() to pop(); a message of several slots takes a copy,
+//   because other queue pairs may use a shared queue in between.
 #pragma once
 
 #include <atomic>
@@ -17,6 +20,7 @@
 
 namespace verbena::queues {
 
+// Methods are for the producer up to commit(), and for the consumer from front() to clear().
 class alignas(64) ReceiveQueue : public CacheAligned {
 public:
 	ReceiveQueue(std::uint32_t entries, std::uint32_t segments_max)
@@ -25,7 +29,8 @@ public:
 		  segments_max_(segments_max),
 		  ring_(std::make_unique<std::byte[]>(std::size_t{mask_ + 1} * stride_)) {}
 
-	// Producer. Null: full. The entry is visible to the adapter after commit().
+	// Producer. Returns the entry `ahead` places after the last committed one, or null if the queue
+	// is full. The adapter sees it after commit().
 	ReceiveWqe* prepare(std::uint32_t ahead) {
 		const std::uint32_t head = head_.load(std::memory_order_relaxed) + ahead;
 		if (head - tail_.load(std::memory_order_acquire) > mask_) return nullptr;
@@ -35,12 +40,13 @@ public:
 		head_.store(head_.load(std::memory_order_relaxed) + count, std::memory_order_release);
 	}
 
-	// Consumer.
+	// Consumer. Returns the oldest entry, or null; valid until pop().
 	ReceiveWqe* front() {
 		const std::uint32_t tail = tail_.load(std::memory_order_relaxed);
 		return tail == head_.load(std::memory_order_acquire) ? nullptr : at(tail);
 	}
-	// That WQE and the memory that it names will be wanted soon.
+	// Prefetches the start of the buffer of the entry `ahead` places after the oldest, if there is
+	// one.
 	void prefetch(std::uint32_t ahead) {
 		const std::uint32_t index = tail_.load(std::memory_order_relaxed) + ahead;
 		if (static_cast<std::int32_t>(head_.load(std::memory_order_acquire) - index) > 0)
@@ -56,17 +62,18 @@ public:
 	std::uint32_t segments_max() const { return segments_max_; }
 	std::uint32_t stride() const { return stride_; }
 
-	// SRQ: fewer than `limit` entries left raises one event; 0 is off.
+	// Whether an SRQ has fallen below its limit. True once; the limit is then off
+	// (ibv_modify_srq(3)).
 	bool limit_reached() {
 		if (limit == 0 || posted() >= limit) return false;
 		limit = 0;
 		return true;
 	}
 
-	SpinLock lock;
-	std::uint32_t limit = 0;
-	bool shared = false;
-	void* user = nullptr;
+	SpinLock lock;  // the producers'
+	std::uint32_t limit = 0;  // entries; 0: off
+	bool shared = false;  // an SRQ
+	void* user = nullptr;  // the verbs object of an SRQ
 
 private:
 	ReceiveWqe* at(std::uint32_t index) {

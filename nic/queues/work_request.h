@@ -1,5 +1,9 @@
-// Work queue elements as they lie in send and receive queues. Opcodes and flags have the values of `enum ibv_wr_opcode`
-// and `enum ibv_send_flags`.
+// Work requests as they lie in send and receive queues.
+//
+// Opcodes and flags have the values of `enum ibv_wr_opcode` and `enum ibv_send_flags`.
+//
+// Threads: a poster writes an entry under its queue's lock; after it is published, only the adapter
+//   touches it, under the engine's lock.
 #pragma once
 
 #include <cstddef>
@@ -28,17 +32,17 @@ enum class SendOpcode : std::uint8_t {
 
 enum SendFlags : std::uint8_t { send_fence = 1, send_signaled = 2, send_solicited = 4, send_inline = 8 };
 
-// Followed by `segment_count` segments, or by the data itself when it is inline.
+// An entry of a send queue. `segment_count` segments follow it, or the data itself if it is inline.
 struct SendWqe {
 	std::uint64_t wr_id;
 	std::uint64_t first_psn;  // set when transmission begins
-	std::uint32_t packets;  // PSNs that the request takes; 0 for local operations
-	std::uint32_t length;
-	std::uint32_t immediate;  // network order, or the R_Key to invalidate
+	std::uint32_t packets;  // PSNs that the request takes, set with first_psn; 0: a local operation
+	std::uint32_t length;  // bytes
+	std::uint32_t immediate;  // in network byte order, or the R_Key to invalidate
 	SendOpcode opcode;
 	std::uint8_t flags;
 	std::uint8_t segment_count;
-	bool executed;  // a local operation that was done; a retransmission passes over it
+	bool executed;  // a local operation that was executed and must not be repeated
 	union {
 		struct {
 			std::uint64_t address;
@@ -52,10 +56,10 @@ struct SendWqe {
 			std::uint64_t swap;
 		} atomic;
 		struct {
-			const void* outlet;  // transport::Outlet of the path
+			const void* outlet;  // the path's transport::Outlet; null: no path
 			std::uint32_t qpn;
 			std::uint32_t q_key;
-			std::uint8_t address_index;
+			std::uint8_t address_index;  // in the link's table of address pairs
 		} datagram;
 		struct {
 			std::uint64_t address;
@@ -64,21 +68,24 @@ struct SendWqe {
 			std::uint32_t new_key;
 			std::uint32_t region_key;
 			std::uint8_t access;
-			bool any_qp;  // a type-1 window
+			bool any_qp;  // a type-1 window, which any QP of the domain may use
 		} bind;
 	};
 
 	bool has(SendFlags flag) const { return flags & flag; }
 	Segment* segments() { return reinterpret_cast<Segment*>(this + 1); }
 	std::byte* inline_data() { return reinterpret_cast<std::byte*>(this + 1); }
+	// A READ or an atomic, which a response completes.
 	bool reads() const {
 		return opcode == SendOpcode::rdma_read || opcode == SendOpcode::compare_swap || opcode == SendOpcode::fetch_add;
 	}
+	// Sends no packet.
 	bool local() const { return opcode == SendOpcode::local_invalidate || opcode == SendOpcode::bind_window; }
 	std::uint64_t end_psn() const { return first_psn + packets; }
 };
 static_assert(sizeof(SendWqe) == 64);
 
+// An entry of a receive queue; its segments follow it.
 struct ReceiveWqe {
 	std::uint64_t wr_id;
 	std::uint32_t length;  // sum of the segments
