@@ -1,11 +1,11 @@
-// ACK Extended Transport Header (InfiniBand Architecture Specification, vol. 1, 9.3), and the 8 bytes that follow it in
-// an atomic acknowledgement: the original value of the remote memory.
+// ACK Extended Transport Header (IBA 9.3.5), and the 8 bytes that follow it in an atomic
+// acknowledgement: the value of the remote memory before the operation.
 //
 //     byte 0  syndrome:8
 //          1  MSN:24
 //          4  original remote data:64 (ATOMIC ACKNOWLEDGE only)
 //
-// Read as one big-endian word, an AETH is `Slot::word`.
+// `Slot::word` holds an AETH as one big-endian word, read into host order.
 #pragma once
 
 #include <span>

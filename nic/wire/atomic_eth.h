@@ -1,4 +1,4 @@
-// Atomic Extended Transport Header (InfiniBand Architecture Specification, vol. 1, 9.3).
+// Atomic Extended Transport Header (IBA 9.3.4).
 //
 //     byte 0  virtual address:64
 //          8  R_Key:32

@@ -1,4 +1,5 @@
-// Loads and stores of big-endian integers: every field on the wire but the ICRC.
+// Loads and stores of big-endian integers, the order of every field of a packet except the ICRC.
+// Pointers need no alignment.
 #pragma once
 
 #include <bit>

@@ -1,5 +1,4 @@
-// Base Transport Header: the 12 bytes that open every RoCEv2 packet (InfiniBand Architecture Specification, vol.
-// 1, 9.2).
+// Base Transport Header: the first 12 bytes of every RoCEv2 packet (IBA 9.2).
 //
 //     byte 0  opcode
 //          1  SE:1  MigReq:1  PadCnt:2  TVer:4
@@ -9,8 +8,10 @@
 //          8  AckReq:1  reserved:7
 //          9  PSN:24
 //
-// `BthView` reads a header in place; `Bth` is its meaning. A view exists only over at least 12 bytes, so its accessors
-// cannot fail. Bits that the specification reserves are ignored on reading and written as zero.
+// `Bth` is the meaning of a header; `BthView` reads one in place.
+//
+// Invariants: a view exists only over at least 12 bytes, so its accessors cannot fail. Reserved
+//   bits are ignored on reading and written as zero.
 #pragma once
 
 #include <cstddef>
@@ -31,7 +32,7 @@ struct Bth {
 	bool solicited_event = false;
 	std::uint8_t pad_count = 0;  // 0 to 3 bytes between payload and ICRC
 	std::uint16_t p_key = default_p_key;
-	bool congestion_notified = false;  // BECN
+	bool congestion_notified = false;  // BECN; read and written, but not acted on
 	Qpn destination;
 	bool ack_requested = false;
 	Psn24 psn;
@@ -42,9 +43,10 @@ struct Bth {
 
 class BthView {
 public:
+	// Nothing if the packet is shorter than a BTH. The view refers to the packet's bytes.
 	static std::optional<BthView> over(std::span<const std::byte> packet);
 
-	// Transport version. Anything but 0 must be dropped.
+	// Transport version. The caller drops packets of any version but 0 (IBA 9.6.1).
 	std::uint8_t version() const;
 	Bth read() const;
 

@@ -9,7 +9,7 @@
 namespace verbena::wire {
 namespace {
 
-// One SEND ONLY to QP 0x000011, as a kernel Soft-RoCE sends it.
+// One SEND ONLY to QP 0x000011, as the kernel's Soft-RoCE sends it.
 constexpr Bth send_only{
 	.opcode = Opcode::rc_send_only, .destination = {0x11}, .ack_requested = true, .psn = {0xb945a2}};
 const auto send_only_bytes = hex("0400ffff 00000011 80b945a2");

@@ -13,7 +13,7 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "the tables are read by little-endian words");
 
-// tables[k][b]: the remainder of byte b followed by k zero bytes.
+// tables[k][b] is the remainder of byte b followed by k zero bytes.
 constexpr auto tables = [] {
 	std::array<std::array<std::uint32_t, 256>, 8> t{};
 	for (std::uint32_t b = 0; b < 256; ++b) {
@@ -25,7 +25,7 @@ constexpr auto tables = [] {
 	return t;
 }();
 
-// These work on the register itself, which crc32() inverts on the way in and out.
+// The routines below work on the CRC register, which crc32() inverts before and after.
 std::uint32_t by_tables(std::uint32_t reg, const std::byte* p, std::size_t n) {
 	for (; n >= 8; p += 8, n -= 8) {
 		std::uint64_t word;
@@ -40,9 +40,9 @@ std::uint32_t by_tables(std::uint32_t reg, const std::byte* p, std::size_t n) {
 
 #if defined(__x86_64__)
 
-// Folding: 128 bits of message are replaced by a congruent 128 bits `distance` bits further on, until 16 bytes are
-// left; those go through the tables. In reflected order a product comes out one bit low, hence the shift, and each half
-// of the 128 bits is 64 bits apart from the other, hence the two constants.
+// Folding replaces 128 bits of the message by congruent 128 bits `distance` bits further on, until
+// 16 bytes are left, which go through the tables. In reflected order a product comes out one bit
+// low, hence the shift. The two halves of the 128 bits are 64 bits apart, hence two constants.
 constexpr std::uint64_t fold_low(unsigned distance) { return std::uint64_t{polynomial::power(distance + 32)} << 1; }
 constexpr std::uint64_t fold_high(unsigned distance) { return std::uint64_t{polynomial::power(distance - 32)} << 1; }
 static_assert(fold_low(512) == 0x154442bd4, "the constant that every published routine uses");
@@ -123,8 +123,8 @@ Routine best() {
 	return by_tables;
 }
 
-// Chosen at the first call and not by a static initialiser: a preloaded library may be called before its initialisers
-// have run.
+// The routine is chosen at the first call, because a preloaded library may be called before its
+// static initializers have run.
 std::uint32_t choose(std::uint32_t reg, const std::byte* p, std::size_t n);
 constinit std::atomic<Routine> routine = choose;
 

@@ -1,9 +1,11 @@
-// CRC-32 of IEEE 802.3, reflected: the polynomial of the ICRC and the values of zlib's crc32(), which gives the same
-// for the same arguments. Pure; any thread. Picks a carry-less multiplication routine for this CPU at the first call,
-// tables where there is none.
+// CRC-32 of IEEE 802.3, reflected: the polynomial of the ICRC. crc32() gives the same values as
+// zlib's for the same arguments.
 //
-// The second half is the same arithmetic seen as polynomials over GF(2) modulo the CRC's (bit 31 is the coefficient of
-// x^0): appending n bytes to a message multiplies the difference of two checksums by x^(8n).
+// The second half of this header is the same arithmetic on polynomials. Appending n bytes to two
+// messages multiplies the difference of their checksums by x^(8n); icrc.h uses this.
+//
+// Threads: any. The first call picks the routine for this CPU: carry-less multiplication, or
+//   tables.
 #pragma once
 
 #include <array>
@@ -13,14 +15,16 @@
 
 namespace verbena::wire {
 
-// `crc` is the checksum of what came before, 0 at the start.
+// Continues the checksum `crc` of the preceding bytes, 0 at the start.
 std::uint32_t crc32(std::uint32_t crc, std::span<const std::byte> bytes);
 
+// Arithmetic on CRCs as polynomials over GF(2), modulo the CRC's. Bit 31 is the coefficient of x^0.
 namespace polynomial {
 
 inline constexpr std::uint32_t modulus = 0xedb88320;  // without x^32
 inline constexpr std::uint32_t one = 0x80000000;
 
+// a * x, and a / x.
 constexpr std::uint32_t times_x(std::uint32_t a) { return a >> 1 ^ (modulus & -(a & 1)); }
 constexpr std::uint32_t over_x(std::uint32_t a) { return a >> 31 ? (a ^ modulus) << 1 | 1 : a << 1; }
 
@@ -30,7 +34,7 @@ constexpr std::uint32_t product(std::uint32_t a, std::uint32_t b) {
 	return sum;
 }
 
-// x^exponent
+// x to the power of `exponent`.
 constexpr std::uint32_t power(std::uint32_t exponent) {
 	std::uint32_t result = one;
 	for (std::uint32_t square = times_x(one); exponent != 0; exponent >>= 1, square = product(square, square))

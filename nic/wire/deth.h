@@ -1,10 +1,11 @@
-// Datagram Extended Transport Header (InfiniBand Architecture Specification, vol. 1, 9.3).
+// Datagram Extended Transport Header (IBA 9.3.2).
 //
 //     byte 0  Q_Key:32
 //          4  reserved:8
 //          5  source QP:24
 //
-// The byte that is reserved on the wire is an index of the sending host in `Deth::source`; it never leaves the host.
+// In `Deth::source` the reserved byte holds an index that never leaves the host; it is written as
+// zero.
 #pragma once
 
 #include <span>

@@ -1,5 +1,6 @@
-// The IP and UDP fields around a RoCEv2 packet. Addresses are GIDs: 16 bytes, an IPv4 address as ::ffff:a.b.c.d. Both
-// ends of a flow are of one family.
+// The IP and UDP fields around a RoCEv2 packet (IBA Annex A17).
+//
+// Addresses are GIDs of 16 bytes; an IPv4 address is ::ffff:a.b.c.d.
 #pragma once
 
 #include <array>
@@ -12,15 +13,17 @@ inline constexpr std::uint16_t roce_port = 4791;
 
 using Gid = std::array<std::uint8_t, 16>;
 
+// Whether the GID is ::ffff:a.b.c.d.
 constexpr bool is_ipv4_mapped(const Gid& gid) {
 	for (int i = 0; i < 10; ++i)
 		if (gid[i] != 0) return false;
 	return gid[10] == 0xff && gid[11] == 0xff;
 }
 
-// 224/4 or ff00::/8.
+// Whether the GID is in 224.0.0.0/4 or ff00::/8.
 constexpr bool is_multicast(const Gid& gid) { return is_ipv4_mapped(gid) ? gid[12] >> 4 == 14 : gid[0] == 0xff; }
 
+// Both ends are of one address family. Ports are in host byte order.
 struct Flow {
 	Gid source{};
 	Gid destination{};

@@ -18,7 +18,8 @@ const auto addresses = [](std::string_view source, std::string_view destination)
 
 TEST(Grh, OfAnIpv4DatagramIsTwentyZerosAndItsHeaderWithAValidChecksum) {
 	std::array<std::byte, grh_size> written;
-	// The header of a packet captured from a ConnectX, but for the identification (718c there), which no socket tells.
+	// The header of a packet captured from a ConnectX, except for the identification (718c), which
+	// no socket reports.
 	write_grh(written, addresses("00000000 00000000 0000ffff 0a001101", "00000000 00000000 0000ffff 0a001201"), 32);
 	EXPECT_TRUE(std::ranges::equal(std::span(written).first(20), std::array<std::byte, 20>{}));
 	EXPECT_TRUE(std::ranges::equal(std::span(written).last(20), hex("45c2003c 00004000 401102ee 0a001101 0a001201")));

@@ -1,4 +1,5 @@
-// Literal bytes for tests: hex("45c2 003c") as it stands in a capture.
+// Test helper: literal bytes as they are printed in a capture, for example hex("45c2 003c").
+// Ignores all characters other than digits and a to f.
 #pragma once
 
 #include <cstddef>

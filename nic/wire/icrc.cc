@@ -16,7 +16,8 @@ namespace {
 constexpr std::size_t headers_max = 64;
 constexpr std::size_t ipv4_size = 20, ipv6_size = 40, udp_size = 8, ones_size = 8;
 
-// Writes what is covered before the BTH; returns its size. `bytes` counts the UDP payload, ICRC included.
+// Writes the bytes that the ICRC covers before the BTH, and returns their number. `bytes` is the
+// size of the UDP payload with its ICRC.
 std::size_t write_prefix(std::byte* to, const Flow& flow, std::uint16_t ip_id, std::size_t bytes) {
 	std::memset(to, 0xff, ones_size);
 	std::byte* ip = to + ones_size;
@@ -94,8 +95,8 @@ std::optional<std::uint16_t> matching_ip_id(
 	if (difference == 0) return likely;
 	if (!flow.is_ipv4()) return std::nullopt;
 
-	// From the end of what is covered back to before the identification, which is followed by 16 bytes of IP header and
-	// the UDP header.
+	// Divide by x^8 for each byte from the end of the covered bytes back to the start of the
+	// identification. After its start come 16 bytes of IP header and the UDP header.
 	const std::size_t back = covered + udp_size + ipv4_size - 4;
 	if (back / low_steps >= high_steps) return std::nullopt;
 	const std::uint32_t at_field = polynomial::product(

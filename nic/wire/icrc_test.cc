@@ -29,7 +29,7 @@ struct Capture {
 	}
 };
 
-// Two packets that others captured and published: a UC SEND, and a congestion notification from a ConnectX.
+// Two published captures: a UC SEND, and a congestion notification from a ConnectX.
 const Capture uc_send{
 	.flow = {.source = gid("00000000 00000000 0000ffff c0a80007"),
 		.destination = gid("00000000 00000000 0000ffff c0a80007"),

@@ -1,5 +1,5 @@
-// Invalidate Extended Transport Header: the R_Key that a SEND WITH INVALIDATE takes away (InfiniBand Architecture
-// Specification, vol. 1, 9.3).
+// Invalidate Extended Transport Header: the R_Key that a SEND WITH INVALIDATE invalidates (IBA
+// 9.3).
 //
 //     byte 0  R_Key:32
 #pragma once

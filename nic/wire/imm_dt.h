@@ -1,6 +1,5 @@
-// Immediate Extended Transport Header: four bytes that belong to the application (InfiniBand Architecture
-// Specification, vol. 1, 9.3). They are opaque: the word in memory is the word on the wire, whatever the byte order of
-// the host.
+// Immediate Extended Transport Header: four bytes of the application (IBA 9.3). They are opaque:
+// the packet carries the word as it is in memory, whatever the byte order of the host.
 #pragma once
 
 #include <cstddef>

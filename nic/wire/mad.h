@@ -1,10 +1,9 @@
-// Management datagram (InfiniBand Architecture Specification, vol. 1, 13.4.3): 256 bytes, a header of 24 and 232 of
-// data.
+// Management datagram (IBA 13.4.3): 256 bytes, of which the first 24 are the header.
 //
 //     byte 0  BaseVersion:8     1
 //          1  MgmtClass:8
 //          2  ClassVersion:8
-//          3  Method:8          (the high bit says that it is a response)
+//          3  Method:8          the high bit is set in a response
 //          4  Status:16
 //          6  class specific:16
 //          8  TransactionID:64
@@ -12,8 +11,8 @@
 //         18  reserved:16
 //         20  AttributeModifier:32
 //
-// The Communication Manager's (12.6) go to queue pair 1, from queue pair 1, with the well-known Q_Key of the general
-// services.
+// Messages of the Communication Manager (IBA 12.6) go from queue pair 1 to queue pair 1, with the
+// well-known Q_Key of the general services.
 #pragma once
 
 #include <array>
@@ -63,7 +62,7 @@ inline void write_mad_header(Mad& to, const MadHeader& header) {
 	store_be32(&to[20], header.attribute_modifier);
 }
 
-// The base version is not looked at here: there is one.
+// Does not check the base version, of which there is only one.
 inline MadHeader read_mad_header(std::span<const std::byte, mad_header_size> from) {
 	return {.management_class = load_be8(&from[1]),
 		.class_version = load_be8(&from[2]),

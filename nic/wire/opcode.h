@@ -1,7 +1,8 @@
-// BTH opcodes and what each implies (InfiniBand Architecture Specification, vol. 1, table 38 "OpCode field").
+// BTH opcodes and the facts that follow from each (IBA 9.2).
 //
-// An opcode is transport x operation x position; `facts(opcode)` computes everything else from those three, so that no
-// other file compares opcode numbers. Unknown values have `facts(opcode).known == false` and must be dropped.
+// An opcode combines transport, operation and position in the message. `facts(opcode)` gives
+// everything else, so that no other file compares opcode numbers. A value with `facts(opcode).known
+// == false` must be dropped.
 #pragma once
 
 #include <array>
@@ -68,20 +69,21 @@ struct OpcodeFacts {
 	bool known = false;
 	Transport transport = Transport::rc;
 	Operation operation = Operation::send;
-	bool first = false;  // opens a message: FIRST or ONLY
-	bool last = false;   // closes a message: LAST or ONLY
-	bool immediate = false;
+	bool first = false;  // begins a message: FIRST or ONLY
+	bool last = false;  // ends a message: LAST or ONLY
+	bool immediate = false;  // from here on: which extended headers the packet has
 	bool invalidate = false;
 	bool reth = false;
 	bool atomic_eth = false;
 	bool aeth = false;
 	bool deth = false;
-	bool response = false;
-	std::uint8_t header_bytes = 12;  // BTH and every extended header, without payload, pad and ICRC
+	bool response = false;  // sent by a responder
+	std::uint8_t header_bytes = 12;  // BTH and all extended headers
 };
 
 namespace detail {
 
+// The facts by arithmetic on the three parts of an opcode, once, for the table below.
 constexpr OpcodeFacts compute(std::uint8_t value) {
 	OpcodeFacts f;
 	const std::uint8_t base = value & 0xe0, op = value & 0x1f;

@@ -23,14 +23,15 @@ constexpr bool carries_payload(const OpcodeFacts& f) {
 
 constexpr bool may_be_cut(const OpcodeFacts& f) { return carries_payload(f) && f.transport != Transport::ud; }
 
-// The next header of a known size at `at`, which moves past it.
+// Returns the next `size` bytes and moves `at` past them.
 template <std::size_t size, class Byte> std::span<Byte, size> next(Byte*& at) {
 	const std::span<Byte, size> header(at, size);
 	at += size;
 	return header;
 }
 
-// The two ends of the operations that come in positions: a packet that does not close its message, and one that does.
+// The opcode of a packet that does not end its message (FIRST or MIDDLE), and of one that does
+// (ONLY or LAST), for the operation of a run.
 constexpr Opcode without_end(const OpcodeFacts& f, bool first) {
 	const auto base = static_cast<std::uint8_t>(f.transport);
 	const std::uint8_t at = f.operation == Operation::send ? 0x00 : f.operation == Operation::write ? 0x06 : 0x0d;
@@ -163,13 +164,14 @@ std::expected<Parsed, DropReason> parse(
 	const std::size_t payload_bytes = datagram.size() - f.header_bytes - icrc_size - bth.pad_count;
 	if (payload_bytes > payload_bytes_max) return drop(DropReason::too_long);
 	if (payload_bytes != 0 && !carries_payload(f)) return drop(DropReason::wrong_length);
-	// All but the last packet of a message fill the path MTU, which is a multiple of four.
+	// Every packet but the last of a message fills the path MTU, a multiple of four, and so has no
+	// pad.
 	if (datagram.size() % 4 != 0 || (bth.pad_count != 0 && (payload_bytes == 0 || !f.last)))
 		return drop(DropReason::wrong_pad);
 	const std::optional<std::uint16_t> ip_id = matching_ip_id(flow, datagram, likely_ip_id);
 	if (!ip_id) return drop(DropReason::wrong_icrc);
-	// Judged after the ICRC, so that a damaged packet does not pass for a foreign one. The top bit only says full or
-	// limited member.
+	// Checked after the ICRC, so that a damaged packet does not count as a foreign one. The top bit
+	// only distinguishes full from limited members.
 	if ((bth.p_key & 0x7fff) != (Bth::default_p_key & 0x7fff)) return drop(DropReason::foreign_p_key);
 
 	Parsed parsed{.slot = {}, .payload = datagram.subspan(f.header_bytes, payload_bytes), .ip_id = *ip_id};

@@ -137,7 +137,8 @@ TEST(Run, FlagsGoWithTheLastPacketOnly) {
 	EXPECT_TRUE(last->slot.ack_requested() && last->slot.solicited());
 }
 
-// Every opcode, several lengths and path MTUs: what is parsed is what was written, and the pieces make up the whole.
+// For every opcode and several lengths and path MTUs: parsing gives what was written, and the
+// pieces make up the whole.
 TEST(Parse, GivesBackWhatWasWritten) {
 	std::mt19937 random(1);
 	const auto payload = pattern(Slot::inline_bytes_max + 8192);
@@ -147,7 +148,8 @@ TEST(Parse, GivesBackWhatWasWritten) {
 		const bool with_payload = f.operation <= Operation::write || f.operation == Operation::read_response;
 		for (const std::uint32_t length : {0, 1, 2, 3, 4, 255, 256, 1024, 1025, 4096, 8191, 8192}) {
 			if (length != 0 && (!with_payload || (f.transport == Transport::ud && length > 4096))) continue;
-			if (!f.last && (length == 0 || length % 4096 != 0)) continue;  // all but the last packet are full
+			// FIRST and MIDDLE packets are full.
+			if (!f.last && (length == 0 || length % 4096 != 0)) continue;
 			for (unsigned mtu = 1; mtu <= 5; ++mtu) {
 				Slot slot = make(Opcode(value),
 					{.length = length, .flags = static_cast<std::uint8_t>(mtu << slot_mtu_shift), .psn = 5});
@@ -208,7 +210,7 @@ TEST(Parse, NamesWhatItRefuses) {
 	EXPECT_EQ(refused(good), "accepted");
 	EXPECT_EQ(refused({}), "too_short");
 	EXPECT_EQ(refused(sized(15)), "too_short");
-	EXPECT_EQ(refused(sized(16)), "too_short");  // no room for the pad it announces
+	EXPECT_EQ(refused(sized(16)), "too_short");  // no room for its pad
 	EXPECT_EQ(refused(sized(packet_bytes_max + 1)), "too_long");
 	EXPECT_EQ(refused(with(1, 0x31)), "wrong_version");
 	EXPECT_EQ(refused(with(0, 0x81)), "unknown_opcode");
@@ -227,7 +229,7 @@ TEST(Parse, RefusesAnotherPartition) {
 		std::memcpy(&bytes[16], &value, icrc_size);
 	};
 	seal();
-	EXPECT_TRUE(parse(flow, bytes, 0));  // a limited member of ours
+	EXPECT_TRUE(parse(flow, bytes, 0));  // a limited member of our partition
 	bytes[2] = std::byte{0x80};
 	seal();
 	EXPECT_EQ(parse(flow, bytes, 0).error(), DropReason::foreign_p_key);

@@ -1,5 +1,4 @@
-// RDMA Extended Transport Header: what an RDMA WRITE or READ asks for (InfiniBand Architecture Specification, vol.
-// 1, 9.3).
+// RDMA Extended Transport Header: the memory that an RDMA WRITE or READ names (IBA 9.3.3).
 //
 //     byte 0  virtual address:64
 //          8  R_Key:32

@@ -1,21 +1,24 @@
-// A packet in the NIC's native form: 64 bytes that hold the parsed headers and either the payload or where it lies.
+// A packet in the NIC's native form: 64 bytes with the parsed headers and either the payload or its
+// place.
 //
-// The same struct is what a same-host ring carries between two processes and what the UDP parser produces, so the
-// transport has one input and one output format. One slot may carry a run of consecutive packets of a message: `length`
-// is then more than the path MTU, `psn` is that of the first packet, and the opcode says how the run begins and ends
-// (FIRST: begins a message and does not end it; LAST: ends it; ONLY: both; MIDDLE: neither).
+// A ring between two processes of one host carries this struct, and the UDP parser produces it, so
+// the transport has one input and one output format. One slot may carry a run of consecutive
+// packets of a message. Then `length` exceeds the path MTU, `psn` belongs to the first packet, and
+// the opcode describes the ends of the run: FIRST begins a message and does not end it, LAST ends
+// it, ONLY does both, MIDDLE neither.
 //
-//     byte  0  lap:8           which round of the ring this is, stored last with the source QP: it publishes the slot
-//              source QP:24    (low bits) who sends; a wire packet tells it only in a DETH, and leaves 0 here otherwise
+//     byte  0  lap:8           round of the ring, high bits; publishes the slot, so stored last
+//              source QP:24    low bits; 0 for a packet from UDP that has no DETH
 //           4  length:32       payload bytes
-//           8  opcode:8        destination QP:24 (high bits)
-//          12  flags:8         PSN:24 (high bits)
-//          16  payload_line:32 64-byte line of the payload arena, or inline_payload, or lent_payload
-//          20  word:32         ImmDt, IETH R_Key or AETH, in host byte order, by opcode
-//          24  40 bytes        extended header (RETH 16, atomic 32, DETH 8, atomic result 8), then the inline payload;
-//          or a Lent
+//           8  opcode:8        low bits; destination QP:24 in the high bits
+//          12  flags:8         low bits; PSN:24 in the high bits
+//          16  payload_line:32 a 64-byte line of the payload arena, or a constant of Slot
+//          20  word:32         ImmDt, IETH R_Key or AETH, depending on the opcode
+//          24  40 bytes        extended header (RETH 16, atomic 32, DETH 8, atomic result 8)
+//                              and the inline payload, or the place of a shared payload
 //
-// Immediate data is the exception to host order: it is opaque and kept as the application gave it (network byte order).
+// All fields are in host byte order, except immediate data: it is opaque and kept as the
+// application gave it (network byte order).
 #pragma once
 
 #include <cstddef>
@@ -26,6 +29,7 @@
 
 namespace verbena::wire {
 
+// Extended headers, parsed; in host byte order.
 struct Reth {
 	std::uint64_t address = 0;
 	Rkey rkey;
@@ -42,27 +46,29 @@ struct AtomicEth {
 
 struct Deth {
 	std::uint32_t q_key = 0;
-	// Source QP in the high 24 bits; the low 8 index the sending link's table of address pairs (same host only).
+	// The high 24 bits are the source QP. The low 8 index the table of address pairs of the sending
+	// link.
 	std::uint32_t source = 0;
 	Qpn source_qp() const { return {source >> 8}; }
 	std::uint8_t address_index() const { return static_cast<std::uint8_t>(source); }
 };
 
-// Same host only: the payload lies in a file that the sender has mapped and the receiver may map, too
-// (docs/decisions/0016).
+// Same host only: a shared payload, which stays in a file that the sender has mapped and the
+// receiver can map too (docs/decisions/0016).
 struct Lent {
-	std::uint64_t file = 0;  // its inode number
-	std::uint64_t offset = 0;  // in the file
-	std::uint32_t descriptor = 0;  // the sender's, of that file
+	std::uint64_t file = 0;  // inode number
+	std::uint64_t offset = 0;  // where the payload begins in the file, in bytes
+	std::uint32_t descriptor = 0;  // the sender's descriptor of the file
 	std::uint32_t reserved = 0;
 };
 
 enum SlotFlags : std::uint8_t { slot_solicited = 1, slot_ack_requested = 2 };
-// Bits 4 to 7 of a slot's flags: path MTU as in `enum ibv_mtu` (1 = 256 ... 5 = 4096), so that a link can cut a run
-// into packets.
+// Bits 4 to 7 of a slot's flags: the path MTU as in `enum ibv_mtu` (1: 256, ... 5: 4096), by which
+// a link cuts a run into packets.
 inline constexpr unsigned slot_mtu_shift = 4;
 
 struct alignas(64) Slot {
+	// Values of payload_line that are no line of the arena.
 	static constexpr std::uint32_t inline_payload = 0xffffffff;
 	static constexpr std::uint32_t lent_payload = 0xfffffffe;
 	static constexpr std::uint32_t inline_bytes_max = 40;
@@ -102,14 +108,15 @@ struct alignas(64) Slot {
 };
 static_assert(sizeof(Slot) == 64);
 
-// In the place of the opcode on a same-host link: another host's packet that reached the wrong process of this one
-// (several share port 4791). The payload is a ForwardedPacket (slot_ring.h) and the packet as it came. Never on a wire.
+// Opcodes that occur only on same-host links, never in a packet.
+// A packet of another host that the kernel gave to the wrong process of this host, as several share
+// port 4791. The payload is a ForwardedPacket (slot_ring.h) and the packet as received.
 inline constexpr Opcode forwarded_packet{0xff};
-// Likewise: a management datagram for queue pair 1. The payload is an AddressPair, the sender's first, and the
-// datagram.
+// A management datagram for queue pair 1. The payload is an AddressPair, whose source is the
+// sender, and the datagram.
 inline constexpr Opcode management_datagram{0xfe};
 
-// Bytes of the slot's tail that the extended header takes; the inline payload follows it.
+// The bytes of the slot's tail that the extended header takes; an inline payload follows it.
 constexpr std::uint32_t extension_bytes(const OpcodeFacts& f) {
 	return f.reth                                      ? sizeof(Reth)
 		: f.atomic_eth                                 ? sizeof(AtomicEth)
@@ -118,10 +125,10 @@ constexpr std::uint32_t extension_bytes(const OpcodeFacts& f) {
 													   : 0;
 }
 
-// AETH syndromes (9.7.5.2.1): the top three bits are the kind.
+// AETH syndromes (IBA 9.7.5); the top three bits are the kind.
 namespace syndrome {
-inline constexpr std::uint8_t ack = 0x1f;  // credits not limited
-inline constexpr std::uint8_t rnr_nak = 0x20;  // | RNR timer code, 5 bits
+inline constexpr std::uint8_t ack = 0x1f;  // without a credit count
+inline constexpr std::uint8_t rnr_nak = 0x20;  // or it with the 5-bit RNR timer code
 inline constexpr std::uint8_t nak_sequence_error = 0x60;
 inline constexpr std::uint8_t nak_invalid_request = 0x61;
 inline constexpr std::uint8_t nak_remote_access = 0x62;

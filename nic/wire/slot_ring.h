@@ -1,15 +1,20 @@
-// The same-host link's format: one `Direction` of a link is a ring of slots with a separate payload arena, and a ring
-// of 8-byte acknowledgement records. One producer process, one consumer process, and the memory between them is trusted
-// by neither:
+// The format of a same-host link. One `Direction` of it has a ring of slots with a separate payload
+// arena, and a ring of 8-byte acknowledgement records.
 //
-//  - The producer publishes a slot by storing its lap last; the consumer needs no head index.
-//  - Either side keeps its own positions in private memory (`SlotWriter`, `SlotReader`, ...) and range-checks the
-//  other's.
+// The payload lies apart from the slots because in a mixed ring old payload bytes could look like a
+// lap.
+//
+// Threads: one producer process and one consumer process for each Direction. The writers and
+//   readers of a process are owned by one engine and used under its lock.
+// Owns: nothing; the memory belongs to the link.
+// Invariants:
+//  - The producer publishes a slot by storing its lap last, so the consumer needs no head index. A
+//    crash in the middle of a write leaves an unpublished slot, which the consumer never sees.
+//  - Each side keeps its own positions in private memory (SlotWriter, SlotReader, AckWriter,
+//    AckReader).
 //  - The reader copies a slot's 64 bytes once into private memory before it looks at any field.
-//
-// Payload is apart from the slots because in a mixed ring old payload bytes could pass for a lap. A crash in the middle
-// of a write leaves an unpublished slot, which nobody sees. All of these objects are owned by one engine and used under
-// its lock.
+// Errors: the peer is untrusted. Each side checks the range of the other's positions and fields; a
+//   false value stops or breaks only the peer's own ring.
 #pragma once
 
 #include <atomic>
@@ -21,7 +26,8 @@
 
 namespace verbena::wire {
 
-// The two ends and the IP fields of datagrams sent through a link: what a receiver needs to write a GRH.
+// The addresses and IP fields of datagrams, from which their receiver writes a GRH. Addresses are
+// GIDs.
 struct AddressPair {
 	std::uint8_t source[16];
 	std::uint8_t destination[16];
@@ -32,8 +38,8 @@ struct AddressPair {
 	friend bool operator==(const AddressPair&, const AddressPair&) = default;
 };
 
-// What stands before a packet in a slot of opcode `forwarded_packet`: what the kernel said of it, and `ip_id`, the
-// identification with which its ICRC was found right.
+// Precedes the packet in a slot of opcode `forwarded_packet`: what the kernel reported for it, and
+// the IPv4 identification for which its ICRC is right.
 struct ForwardedPacket {
 	AddressPair addresses;
 	std::uint16_t source_port;
@@ -42,6 +48,7 @@ struct ForwardedPacket {
 };
 static_assert(sizeof(ForwardedPacket) == 48);
 
+// One direction of a link, in memory that both processes map. Zeroed memory is an empty ring.
 struct Direction {
 	static constexpr std::uint32_t slot_count = 256;
 	static constexpr std::uint32_t ack_count = 512;
@@ -49,35 +56,41 @@ struct Direction {
 	static constexpr std::uint32_t arena_bytes = 256 * 1024;
 	static constexpr std::uint32_t arena_lines = arena_bytes / 64;
 	static constexpr std::uint32_t run_bytes_max = 8192;  // payload of one slot
-	static constexpr std::uint32_t lent_bytes_min = 8192, lent_bytes_max = 32 * 1024;  // if it is lent
+	// A shared payload of one slot; a shorter one is cheaper to copy.
+	static constexpr std::uint32_t lent_bytes_min = 8192, lent_bytes_max = 32 * 1024;
 
-	alignas(128) std::atomic<std::uint64_t> slots_consumed;  // by the consumer
-	alignas(128) std::atomic<std::uint64_t> acks_consumed;  // by the consumer
-	alignas(128) std::atomic<std::uint32_t> producer_waits;  // set by a producer that found it full, cleared by the
-	                                                         // consumer that made room
-	alignas(128) std::atomic<std::uint32_t> borrows;  // by the consumer: it can map what the producer lends
-	alignas(128) std::atomic<std::uint8_t> lent[slot_count];  // by the producer: the payload of that slot is still what
-	                                                          // was asked for
+	// Written by the consumer.
+	alignas(128) std::atomic<std::uint64_t> slots_consumed;
+	alignas(128) std::atomic<std::uint64_t> acks_consumed;
+	// Set by a producer that found the ring full, cleared by the consumer once it has made room.
+	alignas(128) std::atomic<std::uint32_t> producer_waits;
+	// Written by the consumer: not 0 if it can map the producer's files, for shared payloads.
+	alignas(128) std::atomic<std::uint32_t> borrows;
+	// Written by the producer: not 0 while the consumer may use the shared payload of that slot.
+	alignas(128) std::atomic<std::uint8_t> lent[slot_count];
 	alignas(128) std::atomic<std::uint64_t> acks[ack_count];
 	alignas(128) Slot slots[slot_count];
-	alignas(128) AddressPair addresses[address_count];  // written by the producer before a slot refers to them
+	// An entry is written by the producer before a slot refers to it.
+	alignas(128) AddressPair addresses[address_count];
 	alignas(4096) std::byte arena[arena_bytes];
 };
 
-// The round of a ring in which position `index` lies, 1 to 255. A slot is never two rounds behind, so 8 bits tell new
-// from old; 0 is memory that was never written.
+// The round of a ring in which position `index` lies, 1 to 255. A slot is never two rounds behind,
+// so 8 bits distinguish new from old. 0 is memory that was never written.
 constexpr std::uint32_t lap_of(std::uint64_t index, std::uint32_t ring_size) {
 	return static_cast<std::uint32_t>(1 + index / ring_size % 255);
 }
 
+// The producer's side of the slots, with its positions in private memory.
 class SlotWriter {
 public:
 	struct Reservation {
 		Slot* slot;  // null: the ring is full
-		std::byte* payload;
-		std::uint32_t payload_line;
+		std::byte* payload;  // where to write the payload
+		std::uint32_t payload_line;  // for Slot::payload_line
 	};
 
+	// Starts anew on a Direction, which must be empty and must outlive the writer's use.
 	void attach(Direction* direction) {
 		*this = SlotWriter();
 		direction_ = direction;
@@ -85,12 +98,13 @@ public:
 	bool attached() const { return direction_ != nullptr; }
 	Direction* direction() const { return direction_; }
 
-	// Room for one slot of `length` payload bytes behind `extension` bytes of extended header. Nothing is visible to
-	// the consumer until publish(), and a reservation may simply be abandoned.
+	// Reserves one slot for `length` payload bytes and `extension` bytes of extended header. The
+	// consumer sees nothing until publish(); a reservation may be abandoned, and the next one
+	// replaces it.
 	Reservation reserve(std::uint32_t length, std::uint32_t extension) {
 		std::uint32_t lines = length + extension > Slot::inline_bytes_max ? (length + 63) / 64 : 0;
 		std::uint32_t at = arena_head_ % Direction::arena_lines;
-		if (at + lines > Direction::arena_lines) {  // a payload is contiguous; the skipped end is charged to this slot
+		if (at + lines > Direction::arena_lines) {  // skip the end: a payload is contiguous
 			lines += Direction::arena_lines - at;
 			at = 0;
 		}
@@ -103,6 +117,8 @@ public:
 		return {slot, direction_->arena + std::size_t{at} * 64, at};
 	}
 
+	// Makes the reserved slot visible; its fields and payload are written by then. The release
+	// store of the lap comes last.
 	void publish(Slot* slot, std::uint32_t length, Qpn source = {}) {
 		arena_head_ = pending_arena_head_;
 		arena_end_[head_ % Direction::slot_count] = arena_head_;
@@ -112,20 +128,24 @@ public:
 		++head_;
 	}
 
-	// Of a slot reserved with 0 bytes behind sizeof(Lent), whose payload stays where it is until the consumer has
-	// released the slot. `key` gave the right to it, on the queue pair `source`.
+	// Publishes a slot with a shared payload; the slot was reserved with a length of 0 and, as its
+	// extension, the size of the struct that names the place. The payload must stay unchanged until
+	// the consumer has released the slot or the right is revoked. `key` granted the right to it, on
+	// the queue pair `source`.
 	void publish_lent(Slot* slot, const Lent& lent, std::uint32_t length, std::uint32_t key, Qpn source) {
 		slot->lent = lent;
 		slot->payload_line = Slot::lent_payload;
 		direction_->lent[head_ % Direction::slot_count].store(1, std::memory_order_relaxed);
-		if (loans_end_ - loans_begin_ == Direction::slot_count) ++loans_begin_;  // its slot was used again: it is read
+		// If the list is full, its oldest entry's slot has been released, as this slot reuses it.
+		if (loans_end_ - loans_begin_ == Direction::slot_count) ++loans_begin_;
 		loans_[loans_end_++ % Direction::slot_count] = {head_, key, source.value};
 		publish(slot, length, source);
 	}
+	// Whether the consumer can map the producer's files.
 	bool may_lend() const { return direction_->borrows.load(std::memory_order_relaxed) != 0; }
 
-	// The consumer is told that it must not use what it has not read to the end yet, of all loans that `match` (key,
-	// source): afterwards the memory may change.
+	// Revokes the shared payloads for which match(key, source) is true. The consumer then discards
+	// them unless it has already released their slots, so the memory may change after this call.
 	template <class Match> void revoke(Match match) {
 		if (loans_end_ == loans_begin_) return;
 		const std::uint64_t consumed = direction_->slots_consumed.load(std::memory_order_acquire);
@@ -138,13 +158,17 @@ public:
 		}
 	}
 
+	// Slots published since attach().
 	std::uint64_t published() const { return head_; }
+	// Whether the consumer has released all of them.
 	bool drained() { return direction_->slots_consumed.load(std::memory_order_acquire) == head_; }
 
 private:
+	// Reads the consumer's position. Returns whether there is room now; if not, asks to be woken.
 	bool refresh(std::uint32_t lines) {
 		const std::uint64_t consumed = direction_->slots_consumed.load(std::memory_order_acquire);
-		if (consumed > head_ || consumed < tail_) return false;  // a hostile peer only stops its own ring
+		// A hostile peer stops only its own ring.
+		if (consumed > head_ || consumed < tail_) return false;
 		if (consumed != tail_) {
 			tail_ = consumed;
 			arena_tail_ = arena_end_[(consumed - 1) % Direction::slot_count];
@@ -157,17 +181,19 @@ private:
 
 	Direction* direction_ = nullptr;
 	std::uint64_t head_ = 0, tail_ = 0;
-	std::uint64_t arena_head_ = 0, arena_tail_ = 0, pending_arena_head_ = 0;
-	std::uint64_t arena_end_[Direction::slot_count] = {};
+	std::uint64_t arena_head_ = 0, arena_tail_ = 0, pending_arena_head_ = 0;  // in lines
+	std::uint64_t arena_end_[Direction::slot_count] = {};  // per slot: arena_head_ after it
 
+	// A shared payload that the consumer may still be copying.
 	struct Loan {
 		std::uint64_t position;
 		std::uint32_t key, source;
 	};
-	std::uint64_t loans_begin_ = 0, loans_end_ = 0;  // those before are read
+	std::uint64_t loans_begin_ = 0, loans_end_ = 0;  // entries before loans_begin_ were read
 	Loan loans_[Direction::slot_count] = {};
 };
 
+// The consumer's side of the slots.
 class SlotReader {
 public:
 	void attach(Direction* direction) {
@@ -176,25 +202,29 @@ public:
 	}
 	Direction* direction() const { return direction_; }
 
+	// Whether the next slot is published.
 	bool ready() const {
 		const std::uint32_t word =
 			std::atomic_ref<std::uint32_t>(direction_->slots[next_ % Direction::slot_count].lap_source)
 				.load(std::memory_order_acquire);
 		return word >> 24 == lap_of(next_, Direction::slot_count);
 	}
-	// Copies the next slot into `image`. False: none is published.
+	// Copies the next slot into `image`; callers look only at the copy. Returns false if none is
+	// published.
 	bool read(Slot& image) const {
 		if (!ready()) return false;
 		std::memcpy(&image, &direction_->slots[next_ % Direction::slot_count], sizeof(Slot));
 		return true;
 	}
-	// Where the slot `ahead` of the next one goes, if it is published: a hint, since nothing tells.
+	// The destination of the slot `ahead` places after the next one. A hint for prefetching: it is
+	// stale if that slot is not published.
 	Qpn destination(std::uint32_t ahead) const {
 		const Slot& slot = direction_->slots[(next_ + ahead) % Direction::slot_count];
 		return {
 			std::atomic_ref(const_cast<std::uint32_t&>(slot.destination_opcode)).load(std::memory_order_relaxed) >> 8};
 	}
-	// The payload of a slot that read() gave, or null if its fields point outside the arena (a hostile peer).
+	// The payload of the slot that read() gave, or null if its fields point outside the arena (a
+	// hostile peer). An arena payload stays valid until release().
 	const std::byte* payload(const Slot& image, std::uint32_t extension) const {
 		if (image.payload_line == Slot::inline_payload)
 			return image.length + extension <= Slot::inline_bytes_max && image.length <= Slot::inline_bytes_max
@@ -204,17 +234,18 @@ public:
 		if (std::size_t{image.payload_line} * 64 + image.length > Direction::arena_bytes) return nullptr;
 		return direction_->arena + std::size_t{image.payload_line} * 64;
 	}
-	// Of the slot that read() gave, if its payload is lent: whether what was read of it counts. Ask after reading.
+	// For a slot with a shared payload, to call after copying the payload and before advance():
+	// false if the producer has revoked it, so that the copy must be discarded.
 	bool still_lent() const {
 		std::atomic_thread_fence(std::memory_order_acquire);
 		return direction_->lent[next_ % Direction::slot_count].load(std::memory_order_relaxed) != 0;
 	}
-	// The producer may lend.
+	// Announces whether this consumer can map the producer's files.
 	void borrow(bool can) { direction_->borrows.store(can, std::memory_order_relaxed); }
 	void advance() { ++next_; }
-	// Gives what was advanced over back to the producer. True: it found the ring full before, and may have to be woken.
-	// (A hint: without a fence between the two stores and loads it can come a pass late, so who waits for room also
-	// looks for himself now and then.)
+	// Returns all slots before the next one to the producer. Returns true if the producer found the
+	// ring full and may have to be woken. The result is a hint: without a fence between store and
+	// load it can come one pass late, so a producer that waits for room also polls now and then.
 	bool release() {
 		if (released_ == next_) return false;
 		direction_->slots_consumed.store(released_ = next_, std::memory_order_release);
@@ -223,6 +254,7 @@ public:
 		direction_->producer_waits.store(0, std::memory_order_relaxed);
 		return true;
 	}
+	// Slots read since attach().
 	std::uint64_t consumed() const { return next_; }
 
 private:
@@ -230,8 +262,8 @@ private:
 	std::uint64_t next_ = 0, released_ = 0;
 };
 
-// One acknowledgement in one atomic store: lap:8 syndrome:8 PSN:24 destination QP:24. The lap makes it visible without
-// a head index.
+// One acknowledgement in one atomic store: lap:8 syndrome:8 PSN:24 destination QP:24. Its lap shows
+// that it is new, so the ring needs no head index.
 struct AckRecord {
 	std::uint64_t bits = 0;
 	std::uint8_t syndrome() const { return static_cast<std::uint8_t>(bits >> 48); }
@@ -239,6 +271,7 @@ struct AckRecord {
 	Qpn destination() const { return {static_cast<std::uint32_t>(bits) & 0xffffff}; }
 };
 
+// The producer's side of the acknowledgements.
 class AckWriter {
 public:
 	void attach(Direction* direction) {
@@ -246,7 +279,7 @@ public:
 		direction_ = direction;
 	}
 
-	// False: the ring is full and the acknowledgement stays owed.
+	// Returns false if the ring is full; the acknowledgement then stays pending at the caller.
 	bool write(std::uint8_t syndrome, Psn24 psn, Qpn destination) {
 		if (head_ - tail_ >= Direction::ack_count) {
 			const std::uint64_t consumed = direction_->acks_consumed.load(std::memory_order_acquire);
@@ -267,6 +300,7 @@ private:
 	std::uint64_t head_ = 0, tail_ = 0;
 };
 
+// The consumer's side of the acknowledgements.
 class AckReader {
 public:
 	void attach(Direction* direction) {
@@ -274,6 +308,7 @@ public:
 		direction_ = direction;
 	}
 
+	// Takes the next record. Returns false if there is none.
 	bool read(AckRecord& record) {
 		const std::uint64_t bits = direction_->acks[next_ % Direction::ack_count].load(std::memory_order_acquire);
 		if (bits >> 56 != lap_of(next_, Direction::ack_count)) return false;
@@ -284,7 +319,7 @@ public:
 		return true;
 	}
 
-	// As SlotReader's.
+	// A hint, as SlotReader::destination.
 	Qpn destination(std::uint32_t ahead) const {
 		return AckRecord{direction_->acks[(next_ + ahead) % Direction::ack_count].load(std::memory_order_relaxed)}
 			.destination();

@@ -26,7 +26,7 @@ protected:
 		writer.publish(room.slot, length, {7});
 		return true;
 	}
-	// Reads one slot and checks that its payload is all of its PSN.
+	// Reads one slot and checks that each payload byte is the low byte of its PSN.
 	bool read() {
 		Slot slot;
 		if (!reader.read(slot)) return false;
@@ -82,7 +82,7 @@ TEST_F(SlotRing, TheArenaLimitsLargePayloads) {
 	std::uint32_t written = 0;
 	while (write(Direction::run_bytes_max, 1)) ++written;
 	EXPECT_EQ(written, Direction::arena_bytes / Direction::run_bytes_max);
-	EXPECT_TRUE(write(8, 1));  // small ones need none of it
+	EXPECT_TRUE(write(8, 1));  // inline payloads need no arena
 }
 
 TEST_F(SlotRing, PayloadsStayWholeThroughManyRounds) {
@@ -134,7 +134,7 @@ TEST_F(SlotRing, APayloadThatIsLentIsNotInTheRing) {
 	ASSERT_TRUE(reader.read(slot));
 	EXPECT_EQ(slot.length, 20'000u);
 	EXPECT_EQ(slot.lent.offset, 2u);
-	EXPECT_EQ(reader.payload(slot, 0), nullptr);  // whoever does not know of loans takes it for nonsense
+	EXPECT_EQ(reader.payload(slot, 0), nullptr);  // payload() refuses a shared payload
 }
 
 TEST_F(SlotRing, ALoanCanBeWithdrawnUntilItsSlotIsReleased) {
