@@ -22,11 +22,6 @@ struct Psn24 {
 	friend bool operator==(const Psn24&, const Psn24&) = default;
 };
 
-struct Lkey {
-	std::uint32_t value = 0;
-	friend bool operator==(const Lkey&, const Lkey&) = default;
-};
-
 struct Rkey {
 	std::uint32_t value = 0;
 	friend bool operator==(const Rkey&, const Rkey&) = default;

@@ -95,7 +95,6 @@ public:
 		*this = SlotWriter();
 		direction_ = direction;
 	}
-	bool attached() const { return direction_ != nullptr; }
 	Direction* direction() const { return direction_; }
 
 	// Reserves one slot for `length` payload bytes and `extension` bytes of extended header. The
