@@ -12,7 +12,6 @@ bool verbena_guarded_copy_sse2(void* to, const void* from, std::size_t n);
 bool verbena_guarded_compare_swap(
 	std::uint64_t* at, std::uint64_t compare, std::uint64_t swap, std::uint64_t* original);
 bool verbena_guarded_fetch_add(std::uint64_t* at, std::uint64_t add, std::uint64_t* original);
-bool verbena_guarded_read8(const std::uint64_t* at, std::uint64_t* value);
 extern const char verbena_guarded_avx2_begin[], verbena_guarded_avx2_end[], verbena_guarded_avx2_fixup[];
 extern const char verbena_guarded_begin[], verbena_guarded_end[], verbena_guarded_fixup[];
 }
@@ -203,13 +202,6 @@ verbena_label verbena_guarded_begin
 	jmp	.Lverbena_result
 	.cfi_endproc
 	.size	verbena_guarded_fetch_add, .-verbena_guarded_fetch_add
-
-	verbena_function verbena_guarded_read8
-	mov	%rsi, %rcx
-	mov	(%rdi), %rax
-	jmp	.Lverbena_result
-	.cfi_endproc
-	.size	verbena_guarded_read8, .-verbena_guarded_read8
 verbena_label verbena_guarded_end
 
 	# Outside the range: the caller's result is no application memory, and a fault there is our own bug.
@@ -250,8 +242,6 @@ bool guarded_compare_swap(std::uint64_t* at, std::uint64_t compare, std::uint64_
 bool guarded_fetch_add(std::uint64_t* at, std::uint64_t add, std::uint64_t& original) {
 	return verbena_guarded_fetch_add(at, add, &original);
 }
-
-bool guarded_read8(const std::uint64_t* at, std::uint64_t& value) { return verbena_guarded_read8(at, &value); }
 
 bool redirect_if_guarded(ucontext_t* context) {
 	greg_t& counter = context->uc_mcontext.gregs[REG_RIP];

@@ -44,9 +44,6 @@ extern CopyFunction* guarded_copy_chosen;  // the variant for this CPU, set befo
 	std::uint64_t* at, std::uint64_t compare, std::uint64_t swap, std::uint64_t& original);
 [[nodiscard]] bool guarded_fetch_add(std::uint64_t* at, std::uint64_t add, std::uint64_t& original);
 
-// One 8-byte load. If it returns false, `value` is unchanged.
-[[nodiscard]] bool guarded_read8(const std::uint64_t* at, std::uint64_t& value);
-
 // For the fault handler. Returns true if the fault is in a guarded routine; the routine then
 // returns false when the signal handler returns.
 bool redirect_if_guarded(ucontext_t* context);

@@ -319,8 +319,6 @@ TEST_P(GuardedAtomic, FetchAddWrapsAndTellsTheOriginal) {
 	EXPECT_TRUE(guarded_fetch_add(&word, 3, original));
 	EXPECT_EQ(word, 2u);
 	EXPECT_EQ(original, ~std::uint64_t{0});
-	EXPECT_TRUE(guarded_read8(&word, original));
-	EXPECT_EQ(original, 2u);
 }
 
 TEST_P(GuardedAtomic, IsAtomicWithThisCpusOwnInstructions) {
@@ -345,11 +343,10 @@ TEST_P(GuardedAtomic, AFaultLeavesTheOriginalAlone) {
 	EXPECT_FALSE(guarded_compare_swap(word, 1, 2, original)) << "a compare that fails needs write permission too";
 	EXPECT_FALSE(guarded_fetch_add(word, 1, original));
 	EXPECT_EQ(original, 42u);
-	EXPECT_TRUE(guarded_read8(word, original));
-	EXPECT_EQ(original, 5u);
+	EXPECT_EQ(*word, 5u);
 	munmap(pages, page);
-	EXPECT_FALSE(guarded_read8(word, original));
-	EXPECT_EQ(original, 5u);
+	EXPECT_FALSE(guarded_fetch_add(word, 1, original));
+	EXPECT_EQ(original, 42u);
 }
 
 TEST(Redirect, LeavesOtherProgramCountersAlone) {
