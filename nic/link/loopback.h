@@ -34,7 +34,6 @@ struct Loopback {
 				  .destination = loopback_gid(family),
 				  .destination_port = receiver.port(family)}) {
 		slots.attach(path.direction());
-		acknowledgements.attach(path.direction());
 	}
 
 	// Publishes a slot as the adapter does. Returns false if the ring is full.
@@ -53,7 +52,7 @@ struct Loopback {
 	std::vector<Arrival> receive(std::size_t packets) {
 		std::vector<Arrival> arrivals;
 		while (arrivals.size() < packets) {
-			pollfd wait{.fd = receiver.receive_fd(family), .events = POLLIN};
+			pollfd wait{.fd = receiver.ready_fd(), .events = POLLIN};
 			if (poll(&wait, 1, 2000) <= 0) break;
 			receiver.receive(16, [&](const UdpPacket& packet) {
 				arrivals.push_back({packet.slot, {packet.payload.begin(), packet.payload.end()}, packet.addresses,
@@ -67,7 +66,6 @@ struct Loopback {
 	UdpLink sender, receiver;
 	UdpPath path;
 	wire::SlotWriter slots;
-	wire::AckWriter acknowledgements;
 };
 
 }  // namespace verbena::link

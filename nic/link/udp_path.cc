@@ -119,7 +119,6 @@ UdpPath::UdpPath(UdpLink& link, const UdpPathOptions& options)
 		"both ends of a path are of one family");
 	flow_.source_port = link.source_port(flow_.is_ipv4() ? Family::ipv4 : Family::ipv6);
 	cursor_.reader.attach(direction_.get());
-	acknowledgements_.attach(direction_.get());
 }
 
 // Datagrams take traffic class and hop limit from their address handle, and those to queue pair 1
@@ -155,7 +154,7 @@ void UdpPath::fill(Batch& batch) {
 	}
 }
 
-bool UdpPath::transmit_slots() {
+bool UdpPath::transmit() {
 	while (cursor_.reader.ready()) {
 		const Cursor start = cursor_;
 		Batch batch(singly_ != 0 || !link_.segmentation() ? 1 : UdpBatch::packets_max);
@@ -174,37 +173,5 @@ bool UdpPath::transmit_slots() {
 	}
 	return true;
 }
-
-bool UdpPath::transmit_acknowledgements() {
-	for (;;) {
-		while (owed_count_ < owed_.size() && acknowledgements_.read(owed_[owed_count_])) ++owed_count_;
-		if (owed_count_ == 0) return true;
-		Batch batch(singly_ != 0 || !link_.segmentation() ? 1 : UdpBatch::packets_max);
-		for (std::size_t i = 0; i < owed_count_; ++i) {
-			const wire::AckRecord& record = owed_[i];
-			wire::Slot slot;
-			slot.length = 0;
-			slot.payload_line = wire::Slot::inline_payload;
-			slot.set_bth(wire::Opcode::rc_acknowledge, record.destination(), record.psn(), 0);
-			slot.set_aeth(record.syndrome(), 0);
-			const wire::Piece piece = wire::piece_of(slot, 0);
-			if (!batch.admits(flow_, piece.wire_bytes())) break;
-			batch.add(slot, piece, slot.bytes, flow_);
-		}
-		switch (batch.send(link_, interface_index_)) {
-			case SendOutcome::blocked: return false;
-			case SendOutcome::unsegmentable: singly_ = batch.packets(); continue;
-			case SendOutcome::sent:
-			case SendOutcome::refused:
-				if (singly_ != 0) --singly_;
-				owed_count_ -= batch.packets();
-				std::memmove(owed_.data(), owed_.data() + batch.packets(), owed_count_ * sizeof owed_[0]);
-		}
-	}
-}
-
-// Slots first: an acknowledgement of a later PSN that overtook a READ response would say that the
-// response is lost.
-bool UdpPath::transmit() { return transmit_slots() && transmit_acknowledgements(); }
 
 }  // namespace verbena::link

@@ -11,7 +11,6 @@
 //   the transport's retries handle it.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <memory>
 
@@ -38,11 +37,12 @@ public:
 	UdpPath(const UdpPath&) = delete;
 	UdpPath& operator=(const UdpPath&) = delete;
 
-	// The producer's side, to which the adapter attaches a SlotWriter.
+	// The producer's side, to which the adapter attaches a SlotWriter. Its ring of acknowledgement
+	// records is not read: on a link that can lose packets an acknowledgement is a slot.
 	wire::Direction* direction() const { return direction_.get(); }
 
-	// Sends all published slots. Returns false if the socket is full and slots are left; call again
-	// when `link.send_fd` is writable.
+	// Sends all published slots, in order. Returns false if the socket is full and slots are left;
+	// to be called again in a later pass.
 	bool transmit();
 
 private:
@@ -56,8 +56,6 @@ private:
 	};
 	class Batch;
 
-	bool transmit_slots();
-	bool transmit_acknowledgements();
 	void fill(Batch& batch);
 	wire::Flow flow_of(const wire::Slot& slot) const;
 
@@ -66,9 +64,6 @@ private:
 	std::uint32_t interface_index_;
 	std::unique_ptr<wire::Direction, Unmap> direction_;
 	Cursor cursor_;
-	wire::AckReader acknowledgements_;
-	std::array<wire::AckRecord, UdpBatch::packets_max> owed_;  // read from the ring and not sent
-	std::size_t owed_count_ = 0;
 	std::size_t singly_ = 0;  // packets still to send one by one, after a batch was unsegmentable
 };
 

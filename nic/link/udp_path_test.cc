@@ -115,21 +115,6 @@ TEST_P(UdpPathOver, ABatchStopsBeforeSixtyFiveThousandBytes) {
 	EXPECT_EQ(loop.receive(16).size(), 16u);
 }
 
-TEST_P(UdpPathOver, AcknowledgementsFollowTheSlots) {
-	for (std::uint32_t i = 0; i < 100; ++i) ASSERT_TRUE(loop.acknowledgements.write(wire::syndrome::ack, {i}, {0x99}));
-	ASSERT_TRUE(loop.write(header(wire::Opcode::rc_read_response_only, 5), pattern(8)));
-	EXPECT_TRUE(loop.path.transmit());
-	const auto arrivals = loop.receive(101);
-	ASSERT_EQ(arrivals.size(), 101u);
-	EXPECT_EQ(arrivals[0].slot.opcode(), wire::Opcode::rc_read_response_only);
-	for (std::uint32_t i = 0; i < 100; ++i) {
-		EXPECT_EQ(arrivals[i + 1].slot.opcode(), wire::Opcode::rc_acknowledge);
-		EXPECT_EQ(arrivals[i + 1].slot.psn(), wire::Psn24{i});
-		EXPECT_EQ(arrivals[i + 1].slot.destination(), wire::Qpn{0x99});
-		EXPECT_EQ(arrivals[i + 1].slot.syndrome(), wire::syndrome::ack);
-	}
-}
-
 TEST_P(UdpPathOver, MixedTrafficArrivesWholeAndInOrder) {
 	std::minstd_rand random(5);
 	std::uint32_t psn = 0;
@@ -165,10 +150,9 @@ TEST_P(UdpPathOver, MixedTrafficArrivesWholeAndInOrder) {
 TEST(UdpPath, WithoutSegmentationEachPacketIsACallAndAllArrive) {
 	Loopback loop(Family::ipv4, {.port = 0, .segmentation = false});
 	for (std::uint32_t i = 0; i < 5; ++i) ASSERT_TRUE(loop.write(header(wire::Opcode::rc_send_only, i), pattern(2048)));
-	for (std::uint32_t i = 0; i < 3; ++i) ASSERT_TRUE(loop.acknowledgements.write(wire::syndrome::ack, {i}, {1}));
 	EXPECT_TRUE(loop.path.transmit());
-	EXPECT_EQ(loop.sender.counters().send_calls, 13u);
-	EXPECT_EQ(loop.receive(13).size(), 13u);
+	EXPECT_EQ(loop.sender.counters().send_calls, 10u);
+	EXPECT_EQ(loop.receive(10).size(), 10u);
 }
 
 TEST(UdpPath, WhatAReceiverHasNoRoomForIsCountedThere) {
@@ -315,9 +299,7 @@ TEST(UdpPath, WhatTheSocketHasNoRoomForWaitsInTheRingAndIsSentOnce) {
 		UdpLink link({.port = 0, .buffer_bytes = 16 * 1024});
 		UdpPath path(link, {.source = SilentNeighbour::us, .destination = SilentNeighbour::it});
 		wire::SlotWriter slots;
-		wire::AckWriter acknowledgements;
 		slots.attach(path.direction());
-		acknowledgements.attach(path.direction());
 		std::vector<std::uint32_t> expected;
 		for (std::uint32_t i = 0; i < 30; ++i) {
 			const auto room = slots.reserve(8192, 0);
@@ -326,10 +308,6 @@ TEST(UdpPath, WhatTheSocketHasNoRoomForWaitsInTheRingAndIsSentOnce) {
 			room.slot->payload_line = room.payload_line;
 			slots.publish(room.slot, 8192);
 			for (std::uint32_t k = 0; k < 8; ++k) expected.push_back(i * 8 + k);
-		}
-		for (std::uint32_t i = 1000; i < 1100; ++i) {
-			ASSERT_TRUE(acknowledgements.write(wire::syndrome::ack, {i}, {1}));
-			expected.push_back(i);
 		}
 		EXPECT_FALSE(path.transmit());
 		EXPECT_FALSE(slots.drained());
