@@ -176,67 +176,63 @@ UdpLink::~UdpLink() {
 	if (epoll_fd_ >= 0) close(epoll_fd_);
 }
 
-// Sets the options of a receiving socket. Returns null, or the name of the option that the kernel
-// refused.
-const char* UdpLink::prepare_receiver(Family family, int fd) {
-	if (set(fd, SOL_SOCKET, SO_REUSEPORT, 1) < 0) return "SO_REUSEPORT";
+// Sets the options of a receiving socket. Returns 0, or -1 with errno.
+int UdpLink::prepare_receiver(Family family, int fd) {
+	if (set(fd, SOL_SOCKET, SO_REUSEPORT, 1) < 0) return -1;
 	if (family == Family::ipv4) {
-		if (set(fd, IPPROTO_IP, IP_PKTINFO, 1) < 0) return "IP_PKTINFO";
-		if (set(fd, IPPROTO_IP, IP_RECVTOS, 1) < 0) return "IP_RECVTOS";
-		if (set(fd, IPPROTO_IP, IP_RECVTTL, 1) < 0) return "IP_RECVTTL";
+		if (set(fd, IPPROTO_IP, IP_PKTINFO, 1) < 0) return -1;
+		if (set(fd, IPPROTO_IP, IP_RECVTOS, 1) < 0) return -1;
+		if (set(fd, IPPROTO_IP, IP_RECVTTL, 1) < 0) return -1;
 	} else {
-		if (set(fd, IPPROTO_IPV6, IPV6_V6ONLY, 1) < 0) return "IPV6_V6ONLY";
-		if (set(fd, IPPROTO_IPV6, IPV6_RECVPKTINFO, 1) < 0) return "IPV6_RECVPKTINFO";
-		if (set(fd, IPPROTO_IPV6, IPV6_RECVTCLASS, 1) < 0) return "IPV6_RECVTCLASS";
-		if (set(fd, IPPROTO_IPV6, IPV6_RECVHOPLIMIT, 1) < 0) return "IPV6_RECVHOPLIMIT";
+		if (set(fd, IPPROTO_IPV6, IPV6_V6ONLY, 1) < 0) return -1;
+		if (set(fd, IPPROTO_IPV6, IPV6_RECVPKTINFO, 1) < 0) return -1;
+		if (set(fd, IPPROTO_IPV6, IPV6_RECVTCLASS, 1) < 0) return -1;
+		if (set(fd, IPPROTO_IPV6, IPV6_RECVHOPLIMIT, 1) < 0) return -1;
 		// Soft-RoCE sends IPv6 without a UDP checksum; the ICRC protects the packet anyway.
-		if (set(fd, SOL_UDP, UDP_NO_CHECK6_RX, 1) < 0) return "UDP_NO_CHECK6_RX";
+		if (set(fd, SOL_UDP, UDP_NO_CHECK6_RX, 1) < 0) return -1;
 	}
-	if (set(fd, SOL_SOCKET, SO_RXQ_OVFL, 1) < 0) return "SO_RXQ_OVFL";
+	if (set(fd, SOL_SOCKET, SO_RXQ_OVFL, 1) < 0) return -1;
 	set(fd, SOL_UDP, UDP_GRO, 1);  // may fail before Linux 5.0: datagrams then arrive one by one
 	set(fd, SOL_SOCKET, SO_RCVBUF, options_.buffer_bytes);
-	return nullptr;
+	return 0;
 }
 
 void UdpLink::open(Family family) {
 	Sockets& s = at(family);
 	const bool ipv4 = family == Family::ipv4;
 	s.error = 0;
-	const auto step = [&s](int result, const char* what) {
+	const auto step = [&s](int result) {
 		if (result >= 0) return true;
 		s.error = errno;
-		s.failed_step = what;
 		return false;
 	};
 	const auto attempt = [&] {
-		if (!step(epoll_fd_, "epoll_create1")) return false;
+		if (!step(epoll_fd_)) return false;
 		const int in = s.receiver.fd = socket(native(family), SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-		if (!step(in, "socket")) return false;
+		if (!step(in)) return false;
 		const int out = s.send_fd = socket(native(family), SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-		if (!step(out, "socket")) return false;
+		if (!step(out)) return false;
 		const int management = s.management.fd = socket(native(family), SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-		if (!step(management, "socket")) return false;
-		if (const char* refused = prepare_receiver(family, in)) return step(-1, refused);
+		if (!step(management)) return false;
+		if (!step(prepare_receiver(family, in))) return false;
 		for (const int sender : {out, management}) {
 			if (ipv4) {
-				if (!step(set(sender, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO), "IP_MTU_DISCOVER")) return false;
-			} else if (!step(set(sender, IPPROTO_IPV6, IPV6_V6ONLY, 1), "IPV6_V6ONLY") ||
-				!step(set(sender, IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_DO), "IPV6_MTU_DISCOVER") ||
-				!step(set(sender, IPPROTO_IPV6, IPV6_DONTFRAG, 1), "IPV6_DONTFRAG")) {
+				if (!step(set(sender, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO))) return false;
+			} else if (!step(set(sender, IPPROTO_IPV6, IPV6_V6ONLY, 1)) ||
+				!step(set(sender, IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_DO)) ||
+				!step(set(sender, IPPROTO_IPV6, IPV6_DONTFRAG, 1))) {
 				return false;
 			}
 		}
-		if (!step(ipv4 ? set(management, IPPROTO_IP, IP_RECVERR, 1) : set(management, IPPROTO_IPV6, IPV6_RECVERR, 1),
-				"RECVERR"))
+		if (!step(ipv4 ? set(management, IPPROTO_IP, IP_RECVERR, 1) : set(management, IPPROTO_IPV6, IPV6_RECVERR, 1)))
 			return false;
 		set(out, SOL_SOCKET, SO_SNDBUF, options_.buffer_bytes);
 		set(out, SOL_SOCKET, SO_RCVBUF, 0);  // no process sends to this port
-		if (!step(bind_to(in, family, {}, options_.port, s.receiver.port), "bind") ||
-			!step(bind_to(out, family, {}, 0, s.source_port), "bind") ||
-			!step(bind_to(management, family, {}, 0, s.management.port), "bind"))
+		if (!step(bind_to(in, family, {}, options_.port, s.receiver.port)) ||
+			!step(bind_to(out, family, {}, 0, s.source_port)) ||
+			!step(bind_to(management, family, {}, 0, s.management.port)))
 			return false;
-		return step(watch(epoll_fd_, in, &s.receiver), "epoll_ctl") &&
-			step(watch(epoll_fd_, management, &s.management, 0), "epoll_ctl");
+		return step(watch(epoll_fd_, in, &s.receiver)) && step(watch(epoll_fd_, management, &s.management, 0));
 	};
 	if (attempt()) return;
 	for (int* fd : {&s.receiver.fd, &s.send_fd, &s.management.fd})
@@ -264,7 +260,7 @@ void UdpLink::steer(const wire::Gid& own, const wire::Gid& peer, std::uint16_t p
 	if (fd < 0) return;
 	Address to{};
 	const socklen_t size = to_address(to, family, peer, port);
-	if (prepare_receiver(family, fd) || bind_to(fd, family, own, at(family).receiver.port, receiver->port) != 0 ||
+	if (prepare_receiver(family, fd) != 0 || bind_to(fd, family, own, at(family).receiver.port, receiver->port) != 0 ||
 		connect(fd, &to.any, size) != 0 || watch(epoll_fd_, fd, receiver.get()) != 0) {
 		close(fd);
 		return;
@@ -282,15 +278,6 @@ bool UdpLink::evict() {
 	close((*oldest)->fd);
 	steered_.erase(oldest);
 	return true;
-}
-
-std::string UdpLink::explain(Family family) const {
-	const Sockets& s = at(family);
-	if (s.error == 0) return {};
-	std::string text = family == Family::ipv4 ? "UDP over IPv4, port " : "UDP over IPv6, port ";
-	text += std::to_string(options_.port) + ": " + s.failed_step + ": " + std::strerror(s.error);
-	if (s.error == EADDRINUSE) text += " (by another user, or by the kernel's Soft-RoCE)";
-	return text;
 }
 
 SendOutcome UdpLink::send(const UdpBatch& batch) {

@@ -16,7 +16,7 @@
 //
 // Threads: owned by one engine and used under its lock. No call blocks.
 // Owns: its sockets and receive buffers.
-// Errors: a family whose sockets cannot be opened is down, with a reason; the other works on.
+// Errors: a family whose sockets cannot be opened is down, with an errno; the other works on.
 //   Invalid packets are dropped and counted in `UdpCounters::drops`.
 #pragma once
 
@@ -25,7 +25,6 @@
 #include <cstdint>
 #include <memory>
 #include <span>
-#include <string>
 #include <sys/uio.h>
 #include <type_traits>
 #include <utility>
@@ -94,7 +93,7 @@ struct Refusal {
 
 enum class SendOutcome : std::uint8_t {
 	sent,
-	blocked,  // nothing was sent, as the socket has no room; try again when it is writable
+	blocked,  // nothing was sent, as the socket has no room; try again later
 	unsegmentable,  // nothing was sent; send the packets one by one
 	refused,  // nothing was sent, and a retry would not help; counted
 };
@@ -110,17 +109,12 @@ public:
 	// Tries again to bring up a family that is down, for example after another process released the
 	// port. Returns whether it is up.
 	bool reopen(Family family);
-	// Why a family is down, as an errno and in words; 0 and empty if it is up. EADDRINUSE: another
-	// user or the kernel's Soft-RoCE holds the port.
+	// Why a family is down, as an errno; 0 if it is up. EADDRINUSE: another user or the kernel's
+	// Soft-RoCE holds the port.
 	int error(Family family) const { return at(family).error; }
-	std::string explain(Family family) const;
 
 	// Readable when packets wait on any socket; for epoll or poll.
 	int ready_fd() const { return epoll_fd_; }
-	// receive_fd is readable when packets wait at the port; send_fd is writable when a blocked path
-	// may continue. -1 if the family is down.
-	int receive_fd(Family family) const { return at(family).receiver.fd; }
-	int send_fd(Family family) const { return at(family).send_fd; }
 	// The port where packets are received, and the source ports of packets and of those to queue
 	// pair 1.
 	std::uint16_t port(Family family) const { return at(family).receiver.port; }
@@ -178,7 +172,6 @@ private:
 		int send_fd = -1;
 		std::uint16_t source_port = 0;
 		int error = 0;
-		const char* failed_step = "";  // the call or socket option that set `error`
 	};
 	struct PacketSink {
 		void* context;
@@ -191,7 +184,7 @@ private:
 	void open(Family family);
 	std::size_t receive(std::size_t datagrams_max, PacketSink sink);
 	std::size_t receive(Receiver&, std::size_t datagrams_max, PacketSink sink);
-	const char* prepare_receiver(Family family, int fd);
+	int prepare_receiver(Family family, int fd);
 	void read_refusals(const Receiver&);
 	bool evict();
 
