@@ -147,6 +147,29 @@ wire::AddressPair address_pair(const wire::Flow& flow) {
 	return pair;
 }
 
+// Fills in a batch's destination, and as control messages its source address, traffic class, hop
+// limit and segment size.
+void address_message(msghdr& message, Address& to, Family family, const UdpBatch& batch) {
+	const wire::Flow& flow = batch.flow;
+	message.msg_namelen = to_address(to, family, flow.destination, flow.destination_port);
+	if (family == Family::ipv4) {
+		in_pktinfo info{};
+		std::memcpy(&info.ipi_spec_dst, &flow.source[12], 4);
+		append(message, IPPROTO_IP, IP_PKTINFO, info);
+		append(message, IPPROTO_IP, IP_TOS, int{flow.traffic_class});
+		append(message, IPPROTO_IP, IP_TTL, std::max(int{flow.hop_limit}, 1));
+	} else {
+		to.ipv6.sin6_scope_id = batch.interface_index;
+		in6_pktinfo info{};
+		std::memcpy(&info.ipi6_addr, flow.source.data(), 16);
+		info.ipi6_ifindex = batch.interface_index;
+		append(message, IPPROTO_IPV6, IPV6_PKTINFO, info);
+		append(message, IPPROTO_IPV6, IPV6_TCLASS, int{flow.traffic_class});
+		append(message, IPPROTO_IPV6, IPV6_HOPLIMIT, std::max(int{flow.hop_limit}, 1));
+	}
+	if (batch.packets > 1) append(message, SOL_UDP, UDP_SEGMENT, static_cast<std::uint16_t>(batch.segment_bytes));
+}
+
 }  // namespace
 
 struct UdpLink::ReceiveBuffers {
@@ -282,7 +305,7 @@ bool UdpLink::evict() {
 
 SendOutcome UdpLink::send(const UdpBatch& batch) {
 	check(batch.packets != 0 && batch.packets <= UdpBatch::packets_max && batch.bytes <= UdpBatch::bytes_max,
-		"a batch is what the kernel takes");
+		"a batch is within the limits of the kernel");
 	const wire::Flow& flow = batch.flow;
 	const Family family = flow.is_ipv4() ? Family::ipv4 : Family::ipv6;
 	if (!up(family)) {
@@ -293,23 +316,7 @@ SendOutcome UdpLink::send(const UdpBatch& batch) {
 	alignas(cmsghdr) std::byte control[control_bytes] = {};
 	msghdr message{
 		.msg_name = &to, .msg_iov = batch.pieces.data(), .msg_iovlen = batch.pieces.size(), .msg_control = control};
-	message.msg_namelen = to_address(to, family, flow.destination, flow.destination_port);
-	if (family == Family::ipv4) {
-		in_pktinfo info{};
-		std::memcpy(&info.ipi_spec_dst, &flow.source[12], 4);
-		append(message, IPPROTO_IP, IP_PKTINFO, info);
-		append(message, IPPROTO_IP, IP_TOS, int{flow.traffic_class});
-		append(message, IPPROTO_IP, IP_TTL, std::max(int{flow.hop_limit}, 1));
-	} else {
-		to.ipv6.sin6_scope_id = batch.interface_index;
-		in6_pktinfo info{};
-		std::memcpy(&info.ipi6_addr, flow.source.data(), 16);
-		info.ipi6_ifindex = batch.interface_index;
-		append(message, IPPROTO_IPV6, IPV6_PKTINFO, info);
-		append(message, IPPROTO_IPV6, IPV6_TCLASS, int{flow.traffic_class});
-		append(message, IPPROTO_IPV6, IPV6_HOPLIMIT, std::max(int{flow.hop_limit}, 1));
-	}
-	if (batch.packets > 1) append(message, SOL_UDP, UDP_SEGMENT, static_cast<std::uint16_t>(batch.segment_bytes));
+	address_message(message, to, family, batch);
 
 	// With IP_RECVERR, a refusal of an earlier datagram makes the next call on the socket fail
 	// once. This datagram is still to be sent, so try again.
@@ -438,44 +445,48 @@ std::size_t UdpLink::receive(Receiver& s, std::size_t datagrams_max, PacketSink 
 		// transport's timeouts handle that.
 		if (got <= 0) return total;
 		s.last_used = receives_;
-		for (int i = 0; i < got; ++i) {
-			mmsghdr& message = buffers_->messages[i];
-			const auto& d = buffers_->datagrams[i];
-			Envelope envelope = open_envelope(message.msg_hdr, d.sender);
-			counters_.overflowed += envelope.overflowed != 0 ? envelope.overflowed - s.overflowed : 0;
-			if (envelope.overflowed != 0) s.overflowed = envelope.overflowed;
-			if (!envelope.addressed || (message.msg_hdr.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0) {
-				++counters_.malformed;
-				continue;
-			}
-			envelope.flow.destination_port = s.port;
-			const wire::AddressPair addresses = address_pair(envelope.flow);
-			const std::span<const std::byte> bytes(d.bytes, message.msg_len);
-			counters_.bytes_received += bytes.size();
-			// UDP_GRO merged packets of `segment` bytes each. A sender of ours numbers them from 0,
-			// so the index is the first guess for the IPv4 identification.
-			const std::size_t segment = envelope.segment_bytes != 0 ? envelope.segment_bytes : bytes.size();
-			std::uint16_t index = 0;
-			for (std::size_t offset = 0; offset < bytes.size(); offset += segment, ++index) {
-				const auto packet = bytes.subspan(offset, std::min(segment, bytes.size() - offset));
-				++counters_.packets_received;
-				const auto parsed = wire::parse(envelope.flow, packet, index);
-				if (parsed)
-					sink.deliver(sink.context,
-						{.slot = parsed->slot,
-							.payload = parsed->payload,
-							.addresses = addresses,
-							.source_port = envelope.flow.source_port,
-							.ip_id = parsed->ip_id,
-							.datagram = packet,
-							.steered = s.peer_port != 0});
-				else ++counters_.drops[static_cast<std::size_t>(parsed.error())];
-			}
-		}
+		for (int i = 0; i < got; ++i) deliver(s, static_cast<std::size_t>(i), sink);
 		total += static_cast<std::size_t>(got);
 		if (static_cast<std::size_t>(got) < wanted) return total;
 	}
 	return total;
+}
+
+// Parses the datagram in buffer `index`, which may hold several packets, and gives the valid ones
+// to the sink.
+void UdpLink::deliver(Receiver& s, std::size_t index, PacketSink sink) {
+	mmsghdr& message = buffers_->messages[index];
+	const auto& d = buffers_->datagrams[index];
+	Envelope envelope = open_envelope(message.msg_hdr, d.sender);
+	counters_.overflowed += envelope.overflowed != 0 ? envelope.overflowed - s.overflowed : 0;
+	if (envelope.overflowed != 0) s.overflowed = envelope.overflowed;
+	if (!envelope.addressed || (message.msg_hdr.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0) {
+		++counters_.malformed;
+		return;
+	}
+	envelope.flow.destination_port = s.port;
+	const wire::AddressPair addresses = address_pair(envelope.flow);
+	const std::span<const std::byte> bytes(d.bytes, message.msg_len);
+	counters_.bytes_received += bytes.size();
+	// UDP_GRO merged packets of `segment` bytes each. A sender of ours numbers them from 0,
+	// so the position is the first guess for the IPv4 identification.
+	const std::size_t segment = envelope.segment_bytes != 0 ? envelope.segment_bytes : bytes.size();
+	std::uint16_t position = 0;
+	for (std::size_t offset = 0; offset < bytes.size(); offset += segment, ++position) {
+		const auto packet = bytes.subspan(offset, std::min(segment, bytes.size() - offset));
+		++counters_.packets_received;
+		const auto parsed = wire::parse(envelope.flow, packet, position);
+		if (parsed)
+			sink.deliver(sink.context,
+				{.slot = parsed->slot,
+					.payload = parsed->payload,
+					.addresses = addresses,
+					.source_port = envelope.flow.source_port,
+					.ip_id = parsed->ip_id,
+					.datagram = packet,
+					.steered = s.peer_port != 0});
+		else ++counters_.drops[static_cast<std::size_t>(parsed.error())];
+	}
 }
 
 int UdpLink::join(const wire::Gid& group, std::uint32_t interface_index) {

@@ -185,6 +185,7 @@ private:
 	std::size_t receive(std::size_t datagrams_max, PacketSink sink);
 	std::size_t receive(Receiver&, std::size_t datagrams_max, PacketSink sink);
 	int prepare_receiver(Family family, int fd);
+	void deliver(Receiver&, std::size_t index, PacketSink sink);
 	void read_refusals(const Receiver&);
 	bool evict();
 
