@@ -12,7 +12,7 @@
 namespace verbena::link {
 namespace {
 
-TEST(UdpLink, BothFamiliesComeUpAndSayNothing) {
+TEST(UdpLink, BothFamiliesComeUp) {
 	const UdpLink link({.port = 0});
 	for (const Family family : {Family::ipv4, Family::ipv6}) {
 		EXPECT_TRUE(link.up(family)) << std::strerror(link.error(family));
@@ -20,13 +20,13 @@ TEST(UdpLink, BothFamiliesComeUpAndSayNothing) {
 	}
 }
 
-TEST(UdpLink, SeveralOfOneUserShareAPort) {
+TEST(UdpLink, SeveralLinksOfOneUserShareAPort) {
 	const UdpLink first({.port = 0});
 	const UdpLink second({.port = first.port(Family::ipv4)});
 	EXPECT_TRUE(second.up(Family::ipv4)) << std::strerror(second.error(Family::ipv4));
 }
 
-TEST(UdpLink, APortThatSomebodyElseHoldsIsAReasonAndTheOtherFamilyWorksOn) {
+TEST(UdpLink, AFamilyWhosePortIsTakenIsDownWithAReasonAndTheOtherIsUp) {
 	const int holder = socket(AF_INET, SOCK_DGRAM, 0);
 	sockaddr_in address{.sin_family = AF_INET};
 	socklen_t size = sizeof address;
@@ -40,7 +40,7 @@ TEST(UdpLink, APortThatSomebodyElseHoldsIsAReasonAndTheOtherFamilyWorksOn) {
 	close(holder);
 }
 
-TEST(UdpLink, WhatWasDownComesUpWhenThePortIsFree) {
+TEST(UdpLink, AFamilyThatWasDownComesUpWhenItsPortIsFree) {
 	const int holder = socket(AF_INET, SOCK_DGRAM, 0);
 	sockaddr_in address{.sin_family = AF_INET};
 	socklen_t size = sizeof address;
@@ -55,7 +55,7 @@ TEST(UdpLink, WhatWasDownComesUpWhenThePortIsFree) {
 
 // Two processes share a port, and the kernel gives a flow to either of them. After steer() it
 // arrives at the process that called it.
-TEST(UdpLink, ASteeredFlowComesToWhoeverAskedForIt) {
+TEST(UdpLink, ASteeredFlowArrivesAtTheLinkThatSteeredIt) {
 	for (const Family family : {Family::ipv4, Family::ipv6})
 		for (const std::size_t owner : {0, 1}) {
 			UdpLink first({.port = 0});
@@ -92,18 +92,18 @@ TEST(UdpLink, ASteeredFlowComesToWhoeverAskedForIt) {
 // A datagram to a port without a receiver comes back as an ICMP message. The link reports it for a
 // management datagram, with its transaction ID, and ignores it for others. Neither socket loses its
 // next packet to it.
-TEST(UdpLink, APortAtWhichNobodyReceivesIsToldOfManagementDatagramsAlone) {
+TEST(UdpLink, PortUnreachableIsReportedForManagementDatagramsOnly) {
 	for (const Family family : {Family::ipv4, Family::ipv6}) {
-		std::uint16_t nobodys = 0;
+		std::uint16_t unused_port = 0;
 		{
 			const UdpLink gone({.port = 0});
-			nobodys = gone.port(family);
+			unused_port = gone.port(family);
 		}
 		Loopback pair(family);
 		const wire::Gid here = loopback_gid(family);
-		UdpPath to_nobody(pair.sender, {.source = here, .destination = here, .destination_port = nobodys});
+		UdpPath to_unused_port(pair.sender, {.source = here, .destination = here, .destination_port = unused_port});
 		wire::SlotWriter slots;
-		slots.attach(to_nobody.direction());
+		slots.attach(to_unused_port.direction());
 		const auto write = [](wire::SlotWriter& to, wire::Qpn destination, std::span<const std::byte> payload) {
 			wire::Slot slot;
 			slot.set_bth(wire::Opcode::ud_send_only, destination, {}, 1 << wire::slot_mtu_shift);
@@ -118,21 +118,21 @@ TEST(UdpLink, APortAtWhichNobodyReceivesIsToldOfManagementDatagramsAlone) {
 		wire::write_mad_header(mad, {.transaction_id = 0x1234'5678'9abc'def0});
 
 		write(slots, {0x777}, mad);
-		ASSERT_TRUE(to_nobody.transmit());
+		ASSERT_TRUE(to_unused_port.transmit());
 		write(pair.slots, {0x777}, mad);
 		ASSERT_TRUE(pair.path.transmit());
-		EXPECT_EQ(pair.receive(1).size(), 1u) << "the data socket hears of no ICMP message";
+		EXPECT_EQ(pair.receive(1).size(), 1u) << "the data socket gets no ICMP error";
 		pair.sender.receive(8, [](auto&&...) {});
 		EXPECT_TRUE(pair.sender.take_refusals().empty());
 
 		write(slots, wire::general_services_qpn, mad);
-		ASSERT_TRUE(to_nobody.transmit());
+		ASSERT_TRUE(to_unused_port.transmit());
 		write(pair.slots, wire::general_services_qpn, mad);  // the socket has a pending error
 		ASSERT_TRUE(pair.path.transmit());
 		EXPECT_EQ(pair.receive(1).size(), 1u);
 
 		write(slots, wire::general_services_qpn, mad);
-		ASSERT_TRUE(to_nobody.transmit());
+		ASSERT_TRUE(to_unused_port.transmit());
 		std::vector<Refusal> refusals;
 		pollfd wait{.fd = pair.sender.ready_fd(), .events = POLLIN};
 		while (refusals.empty() && poll(&wait, 1, 2000) == 1) {
@@ -143,25 +143,25 @@ TEST(UdpLink, APortAtWhichNobodyReceivesIsToldOfManagementDatagramsAlone) {
 		EXPECT_EQ(refusals[0].by, here);
 		EXPECT_EQ(refusals[0].transaction_id, 0x1234'5678'9abc'def0u);
 		pair.sender.receive(8, [](auto&&...) {});
-		EXPECT_EQ(poll(&wait, 1, 0), 0) << "all is read";
+		EXPECT_EQ(poll(&wait, 1, 0), 0) << "the error queue is empty";
 	}
 }
 
-TEST(UdpLink, ForeignDatagramsCostACounterEach) {
+TEST(UdpLink, EachInvalidDatagramIsDroppedAndCountedByReason) {
 	UdpLink link({.port = 0});
-	const int stranger = socket(AF_INET, SOCK_DGRAM, 0);
+	const int other = socket(AF_INET, SOCK_DGRAM, 0);
 	const sockaddr_in to{
 		.sin_family = AF_INET, .sin_port = htons(link.port(Family::ipv4)), .sin_addr = {htonl(INADDR_LOOPBACK)}};
-	const auto say = [&](std::size_t size, unsigned char opcode) {
+	const auto send_bytes = [&](std::size_t size, unsigned char opcode) {
 		std::vector<unsigned char> bytes(size);
 		if (size != 0) bytes[0] = opcode;
-		ASSERT_EQ(sendto(stranger, bytes.data(), size, 0, reinterpret_cast<const sockaddr*>(&to), sizeof to),
+		ASSERT_EQ(sendto(other, bytes.data(), size, 0, reinterpret_cast<const sockaddr*>(&to), sizeof to),
 			static_cast<ssize_t>(size));
 	};
-	say(3, 0);
-	say(5000, 0x04);
-	say(32, 0x81);
-	say(32, 0x04);
+	send_bytes(3, 0);
+	send_bytes(5000, 0x04);
+	send_bytes(32, 0x81);
+	send_bytes(32, 0x04);
 	std::size_t datagrams = 0;
 	while (datagrams < 4) {
 		pollfd wait{.fd = link.ready_fd(), .events = POLLIN};
@@ -175,7 +175,7 @@ TEST(UdpLink, ForeignDatagramsCostACounterEach) {
 	EXPECT_EQ(drops(wire::DropReason::wrong_icrc), 1u);
 	EXPECT_EQ(link.counters().packets_received, 4u);
 	EXPECT_EQ(link.counters().bytes_received, 3u + 5000 + 32 + 32);
-	close(stranger);
+	close(other);
 }
 
 }  // namespace

@@ -72,7 +72,7 @@ TEST_P(UdpPathOver, ADatagramKeepsTheTrafficClassAndHopLimitOfItsAddressPair) {
 	EXPECT_EQ(arrivals[0].slot.deth.q_key, 0x11111111u);
 }
 
-TEST_P(UdpPathOver, ARunIsCutAndSentInOneCall) {
+TEST_P(UdpPathOver, ARunIsCutIntoPacketsAndSentInTwoBatches) {
 	const auto payload = pattern(8192);
 	auto slot = header(wire::Opcode::rc_write_only, 0xfffffe, mtu_1024 | wire::slot_ack_requested);
 	slot.reth = {.address = 0x1000, .rkey = {5}, .dma_length = 8192};
@@ -155,7 +155,7 @@ TEST(UdpPath, WithoutSegmentationEachPacketIsACallAndAllArrive) {
 	EXPECT_EQ(loop.receive(10).size(), 10u);
 }
 
-TEST(UdpPath, WhatAReceiverHasNoRoomForIsCountedThere) {
+TEST(UdpPath, DatagramsLostInAFullReceiveBufferAreCounted) {
 	Loopback loop(Family::ipv4, {.port = 0, .buffer_bytes = 32 * 1024});
 	for (int i = 0; i < 64; ++i) {
 		ASSERT_TRUE(loop.write(header(wire::Opcode::rc_send_only, 0, mtu_4096), pattern(4096)));
@@ -290,7 +290,7 @@ private:
 	int tap, control;
 };
 
-TEST(UdpPath, WhatTheSocketHasNoRoomForWaitsInTheRingAndIsSentOnce) {
+TEST(UdpPath, PacketsWithoutRoomInTheSocketStayInTheRingAndAreSentOnce) {
 	std::string obstacle;
 	in_namespace_with_mtu(65536, [&] {
 		SilentNeighbour neighbour;
