@@ -83,7 +83,7 @@ std::vector<std::byte> pattern(std::size_t n) {
 	return bytes;
 }
 
-TEST_P(GuardedCopy, GivesWhatMemcpyGivesAndTouchesNoNeighbour) {
+TEST_P(GuardedCopy, CopiesAsMemcpyDoesAndTouchesNoNeighbour) {
 	std::vector<std::size_t> sizes(301);
 	std::iota(sizes.begin(), sizes.end(), 0);
 	sizes.insert(sizes.end(), {511, 1000, 1024, 4095, 4096, 4097, 8192, 65537});
@@ -179,7 +179,7 @@ TEST_P(GuardedCopy, StoresAscendAndNeverCutAnAlignedWord) {
 	sigaction(SIGTRAP, &old, nullptr);
 }
 
-TEST_P(GuardedCopy, WhoeverSeesTheLastByteSeesEveryLine) {
+TEST_P(GuardedCopy, AReaderThatSeesTheLastByteSeesEveryCacheLine) {
 	constexpr std::size_t n = 8192;
 	constexpr int messages = 20'000;
 	struct Shared {
@@ -304,7 +304,7 @@ class GuardedAtomic : public GuardedCopy {};
 INSTANTIATE_TEST_SUITE_P(Once, GuardedAtomic, testing::Values(Variant{"atomics", verbena_guarded_copy_sse2}),
 	[](const auto& each) { return std::string(each.param.name); });
 
-TEST_P(GuardedAtomic, CompareSwapStoresOnlyWhenEqualAndAlwaysTellsTheOriginal) {
+TEST_P(GuardedAtomic, CompareSwapStoresOnlyWhenEqualAndAlwaysReturnsTheOriginal) {
 	std::uint64_t word = 7, original = 0;
 	EXPECT_TRUE(guarded_compare_swap(&word, 8, 9, original));
 	EXPECT_EQ(word, 7u);
@@ -314,7 +314,7 @@ TEST_P(GuardedAtomic, CompareSwapStoresOnlyWhenEqualAndAlwaysTellsTheOriginal) {
 	EXPECT_EQ(original, 7u);
 }
 
-TEST_P(GuardedAtomic, FetchAddWrapsAndTellsTheOriginal) {
+TEST_P(GuardedAtomic, FetchAddWrapsAndReturnsTheOriginal) {
 	std::uint64_t word = ~std::uint64_t{0}, original = 0;
 	EXPECT_TRUE(guarded_fetch_add(&word, 3, original));
 	EXPECT_EQ(word, 2u);

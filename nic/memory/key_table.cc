@@ -26,7 +26,7 @@ std::uint32_t KeyTable::allocate(Kind kind, std::uint32_t protection_domain) {
 		free_.pop_front();
 	} else {
 		index = static_cast<std::uint32_t>(entries_.size());
-		check(index < 0x1000000, "2^24 keys are in use");
+		check(index < 0x1000000, "fewer than 2^24 memory keys are in use");
 		entries_.emplace_back();
 	}
 	tag_state_ = tag_state_ * 6364136223846793005ull + 1442695040888963407ull;

@@ -52,7 +52,7 @@ TEST_F(Keys, ARegionResolvesWithinItsBoundsAndItsRights) {
 	EXPECT_EQ(resolve(key, address, 8, remote_write), 0u);
 	EXPECT_EQ(resolve(key, address, 8, remote_atomic), 0u);
 	EXPECT_EQ(resolve(key, address, 8, remote_read, {.protection_domain = domain + 1}), address)
-		<< "the cache belongs to one queue pair and answers for it";
+		<< "a cache belongs to one queue pair, so a hit checks no domain";
 	cache = {};
 	EXPECT_EQ(resolve(key, address, 8, remote_read, {.protection_domain = domain + 1}), 0u);
 	EXPECT_EQ(resolve(key + 1, address, 8, remote_read), 0u);
@@ -107,7 +107,7 @@ TEST_F(Keys, AWindowGivesItsRightsWithinItsRangeToItsQueuePairOnly) {
 	EXPECT_EQ(resolve(b.new_key, address + 1023, 1, remote_write), 0u);
 	EXPECT_EQ(resolve(b.new_key, address + 1024, 8, remote_read), 0u);
 	EXPECT_EQ(resolve(b.new_key, address + 1024, 8, local_use), 0u) << "an rkey is no lkey";
-	EXPECT_EQ(resolve(window, address + 1024, 8, remote_write), 0u) << "the tag before";
+	EXPECT_EQ(resolve(window, address + 1024, 8, remote_write), 0u) << "the previous tag";
 	cache = {};
 	EXPECT_EQ(resolve(b.new_key, address + 1024, 8, remote_write, {.qpn = qpn + 1}), 0u);
 }
@@ -121,7 +121,7 @@ TEST_F(Keys, AWindowOfType1ServesEveryQueuePairOfTheDomain) {
 	EXPECT_FALSE(keys.invalidate(b.new_key, {domain, qpn})) << "only type 2 is invalidated";
 	auto again = binding(b.new_key, region);
 	again.qpn = 0;
-	EXPECT_TRUE(keys.bind(again)) << "and may be bound anew while it is bound";
+	EXPECT_TRUE(keys.bind(again)) << "a bound type-1 window may be bound again";
 }
 
 TEST_F(Keys, ABindIsRefusedWithoutEffect) {
@@ -153,10 +153,10 @@ TEST_F(Keys, ABindIsRefusedWithoutEffect) {
 		.access = local_write | window_bind});
 	EXPECT_FALSE(keys.bind(bad)) << "another domain";
 	EXPECT_TRUE(keys.bind(good));
-	EXPECT_FALSE(keys.bind(binding(good.new_key, region))) << "bound already";
+	EXPECT_FALSE(keys.bind(binding(good.new_key, region))) << "already bound";
 }
 
-TEST_F(Keys, ARegionWithAWindowCannotGoUntilTheWindowIsInvalidated) {
+TEST_F(Keys, ARegionWithABoundWindowCannotBeDeregisteredUntilTheWindowIsInvalidated) {
 	const std::uint32_t region = make_region(), window = keys.allocate_window(domain);
 	const auto b = binding(window, region);
 	ASSERT_TRUE(keys.bind(b));

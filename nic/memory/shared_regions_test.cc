@@ -7,7 +7,7 @@ namespace {
 
 constexpr SharedFile one{.file = 11, .offset = 4096, .descriptor = 3}, two{.file = 12, .offset = 0, .descriptor = 4};
 
-TEST(SharedRegions, TellWhereInTheFileAnAddressLies) {
+TEST(SharedRegions, FindsWhereInTheFileAnAddressLies) {
 	SharedRegions regions;
 	EXPECT_TRUE(regions.empty());
 	regions.add(0x10000, 0x8000, one);
@@ -20,7 +20,7 @@ TEST(SharedRegions, TellWhereInTheFileAnAddressLies) {
 	EXPECT_EQ(regions.find(0x40000, 0x1000), two);
 }
 
-TEST(SharedRegions, HoldNothingThatIsNotWhollyInside) {
+TEST(SharedRegions, FindsNothingThatIsNotWhollyInsideOneRegion) {
 	SharedRegions regions;
 	regions.add(0x10000, 0x8000, one);
 	EXPECT_FALSE(regions.find(0xffff, 2));
@@ -30,7 +30,7 @@ TEST(SharedRegions, HoldNothingThatIsNotWhollyInside) {
 	EXPECT_FALSE(regions.find(0x17fff, ~std::uint64_t{0}));
 }
 
-TEST(SharedRegions, ForgetOneOfTwoThatAreAlike) {
+TEST(SharedRegions, RemovesOneOfTwoEqualRegions) {
 	SharedRegions regions;
 	regions.add(0x10000, 0x8000, one);
 	regions.add(0x10000, 0x8000, one);
