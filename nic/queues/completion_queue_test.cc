@@ -46,7 +46,7 @@ TEST(CompletionQueue, ItsCapacityIsAPowerOfTwoThatHoldsWhatWasAskedFor) {
 	EXPECT_EQ(CompletionQueue(64).capacity(), 64u);
 }
 
-TEST(CompletionQueue, AnOverflowLosesTheNewestAndSaysSoOnce) {
+TEST(CompletionQueue, AnOverflowLosesTheNewestAndIsReportedOnce) {
 	CompletionQueue cq(2);
 	cq.push(completion(0), false);
 	cq.push(completion(1), false);
