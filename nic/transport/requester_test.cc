@@ -122,7 +122,7 @@ TEST_F(UcRequester, UsesTheOpcodesOfItsTransport) {
 	post(SendOpcode::send_imm, 3 * 8192);
 	post(SendOpcode::rdma_write, 10);
 	EXPECT_EQ(opcodes(), (Opcodes{uc_send_first, uc_send_middle, uc_send_last_imm, uc_write_only}));
-	EXPECT_EQ(qp.sq_tail, 2u) << "done when they have left";
+	EXPECT_EQ(qp.sq_tail, 2u) << "unreliable requests complete when they are sent";
 }
 
 TEST_F(Requester, PsnsCountPathMtusAndWrapAt24Bits) {
@@ -136,7 +136,7 @@ TEST_F(Requester, PsnsCountPathMtusAndWrapAt24Bits) {
 	EXPECT_EQ(qp.next_psn, (Psn{1} << 32) + 0x1000000 + 8);
 }
 
-TEST_F(Requester, AWriteSaysItsWholeLengthInItsFirstPacketOnly) {
+TEST_F(Requester, TheFirstPacketOfAWriteHasItsWholeLength) {
 	post(SendOpcode::rdma_write, 20'000).rdma = {0x1234, 0x77};
 	const auto slots = sent();
 	ASSERT_EQ(slots.size(), 3u);
@@ -158,7 +158,7 @@ TEST_F(Requester, SendsNoMoreReadsThanThePeerAllows) {
 	EXPECT_TRUE(sent().empty());
 }
 
-TEST_F(Requester, WaitsInLineForAFullRingAndGoesOnWhereItStopped) {
+TEST_F(Requester, WaitsForRoomInAFullRingAndContinuesWhereItStopped) {
 	post(SendOpcode::send, 1 << 19);  // twice the arena
 	transmit(context, qp);
 	EXPECT_EQ(qp.blocked, blocked_ring);
@@ -174,7 +174,7 @@ TEST_F(Requester, WaitsInLineForAFullRingAndGoesOnWhereItStopped) {
 
 // Regression: with 20,000 queue pairs behind a full ring, each free slot was offered to all of
 // them.
-TEST_F(Requester, RoomIsOfferedInLineAndNotToAllWhoWait) {
+TEST_F(Requester, RoomGoesToTheQueuePairThatHasWaitedLongest) {
 	QueuePair others[2];
 	for (std::uint32_t i = 0; i < 2; ++i) prepare(others[i], qp.qpn + 1 + i);
 	post(SendOpcode::send, 1 << 19);
@@ -193,30 +193,30 @@ TEST_F(Requester, RoomIsOfferedInLineAndNotToAllWhoWait) {
 		resume_waiting(context, outlet);
 	};
 	take_one();
-	EXPECT_EQ(outlet.waiting_first, &others[0]) << "who had some of the room goes to the end";
+	EXPECT_EQ(outlet.waiting_first, &others[0]) << "a queue pair that sent something re-queues last";
 	EXPECT_EQ(outlet.waiting_last, &qp);
 	EXPECT_EQ(others[0].sq_next, 0u);
 	take_one();
-	EXPECT_EQ(outlet.waiting_first, &others[1]) << "who had none keeps the place";
+	EXPECT_EQ(outlet.waiting_first, &others[1]) << "a queue pair that sent nothing keeps its place";
 	EXPECT_EQ(others[0].sq_next, 1u);
 	take_one();
 	EXPECT_EQ(outlet.waiting_first, &qp);
 	EXPECT_EQ(outlet.waiting_last, &qp);
 }
 
-TEST_F(UcRequester, LosesMessagesForAPeerThatHasStoppedAndSendsAgainWhenItGoesOn) {
+TEST_F(UcRequester, DropsMessagesToAStalledPeerAndSendsAgainWhenItContinues) {
 	for (int i = 0; i < 2; ++i) post(SendOpcode::send, 1 << 18);
 	transmit(context, qp);  // the first fills the ring
 	EXPECT_EQ(qp.sq_tail, 1u);
 	context.now += unreliable_patience;
 	resume_waiting(context, outlet);
-	EXPECT_EQ(qp.sq_tail, 1u) << "not yet";
+	EXPECT_EQ(qp.sq_tail, 1u) << "the peer does not count as stalled yet";
 	context.now += 1;
 	resume_waiting(context, outlet);
 	EXPECT_EQ(qp.sq_tail, 2u);
 	post(SendOpcode::send, 8192);
 	transmit(context, qp);
-	EXPECT_EQ(qp.sq_tail, 3u) << "and without a wait from now on";
+	EXPECT_EQ(qp.sq_tail, 3u) << "dropped at once while the peer is stalled";
 	EXPECT_EQ(context.counters.datagrams_dropped_ring_full, 2u);
 
 	sent();
@@ -229,7 +229,7 @@ TEST_F(UcRequester, LosesMessagesForAPeerThatHasStoppedAndSendsAgainWhenItGoesOn
 	EXPECT_EQ(context.counters.datagrams_dropped_ring_full, 2u);
 }
 
-TEST_F(Requester, KeepsToItsWindowOnALinkThatCanLose) {
+TEST_F(Requester, StopsAtItsWindowOnALinkThatCanLosePackets) {
 	outlet.lossless = false;
 	post(SendOpcode::send, 1 << 18);
 	std::uint32_t packets = 0;

@@ -5,7 +5,7 @@
 namespace verbena::transport {
 namespace {
 
-TEST(AckTimeout, IsFourMicrosecondsTimesAPowerOfTwoAndZeroIsForEver) {
+TEST(AckTimeout, IsFourMicrosecondsTimesAPowerOfTwoAndZeroIsNoLimit) {
 	EXPECT_EQ(ack_timeout(0), never);
 	EXPECT_EQ(ack_timeout(1), 8'192u);
 	EXPECT_EQ(ack_timeout(14), 67'108'864u);
