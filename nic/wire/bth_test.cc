@@ -43,7 +43,7 @@ TEST(Bth, IgnoresReservedBits) {
 	EXPECT_EQ(BthView::over(packet)->read(), send_only);
 }
 
-TEST(Bth, TellsTheTransportVersion) {
+TEST(Bth, ReadsTheTransportVersion) {
 	auto packet = send_only_bytes;
 	EXPECT_EQ(BthView::over(packet)->version(), 0);
 	packet[1] |= std::byte{0x05};

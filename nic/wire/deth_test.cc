@@ -9,7 +9,7 @@
 namespace verbena::wire {
 namespace {
 
-TEST(Deth, WritesKeyAndSourceAndKeepsTheLocalIndexBack) {
+TEST(Deth, WritesKeyAndSourceButNotTheLocalIndex) {
 	std::array<std::byte, deth_size> written;
 	write_deth(written, {.q_key = 0x11111111, .source = 0x003336 << 8 | 0x7f});
 	EXPECT_TRUE(std::ranges::equal(written, hex("11111111 00003336")));

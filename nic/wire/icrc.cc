@@ -71,7 +71,8 @@ constexpr auto backward = [] {
 
 std::uint32_t icrc(const Flow& flow, std::uint16_t ip_id, const IcrcInput& packet) {
 	const auto& [headers, payload, pad_count] = packet;
-	check(headers.size() >= Bth::size && headers.size() <= headers_max && pad_count < 4, "an ICRC covers a BTH");
+	check(headers.size() >= Bth::size && headers.size() <= headers_max && pad_count < 4,
+		"an ICRC covers a BTH and at most 52 bytes of other headers");
 	std::byte start[ones_size + ipv6_size + udp_size + headers_max];
 	const std::size_t prefix =
 		write_prefix(start, flow, ip_id, headers.size() + payload.size() + pad_count + icrc_size);

@@ -17,7 +17,7 @@ TEST(Mad, HeaderLiesWhereTheSpecificationSays) {
 	for (std::size_t i = 0; i < mad_header_size; ++i) EXPECT_EQ(load_be8(&bytes[i]), expected[i]) << "byte " << i;
 }
 
-TEST(Mad, WhatIsWrittenIsRead) {
+TEST(Mad, AHeaderIsReadAsItWasWritten) {
 	const MadHeader header{.status = 7, .transaction_id = 99, .attribute_id = 0x13, .attribute_modifier = 1};
 	Mad bytes{};
 	write_mad_header(bytes, header);

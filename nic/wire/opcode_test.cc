@@ -11,7 +11,7 @@ TEST(Opcode, ThirtySevenValuesAreKnown) {
 	EXPECT_EQ(known, 23 + 12 + 2);
 }
 
-TEST(Opcode, ReservedAndForeignOnesAreNot) {
+TEST(Opcode, ReservedAndForeignValuesAreUnknown) {
 	for (const int value : {0x15, 0x18, 0x1c, 0x1d, 0x2c, 0x37, 0x60, 0x66, 0x81, 0xa4, 0xff})
 		EXPECT_FALSE(facts(Opcode(value)).known) << value;
 }

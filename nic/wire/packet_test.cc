@@ -107,7 +107,7 @@ TEST(Run, AMiddleStaysAMiddleAndALastEndsWithALast) {
 		(Opcodes{rc_read_response_middle, rc_read_response_last}));
 }
 
-TEST(Run, WhatFitsOnePathMtuIsOnePacketAsItIs) {
+TEST(Run, ASlotThatFitsThePathMtuIsOnePacketWithItsOwnOpcode) {
 	EXPECT_EQ(opcodes(make(rc_send_only_imm, {.length = 1024})), Opcodes{rc_send_only_imm});
 	EXPECT_EQ(opcodes(make(rc_write_only, {.length = 0})), Opcodes{rc_write_only});
 }
@@ -127,7 +127,7 @@ TEST(Run, PsnsCountUpAndWrapAt24Bits) {
 	EXPECT_EQ(piece_of(slot, 2).psn, Psn24{1});
 }
 
-TEST(Run, FlagsGoWithTheLastPacketOnly) {
+TEST(Run, OnlyTheLastPacketCarriesTheFlags) {
 	const Slot slot =
 		make(rc_send_only, {.length = 2000, .flags = 3 << slot_mtu_shift | slot_ack_requested | slot_solicited});
 	const auto first = parse(flow, packet(slot, 0, pattern(2000)), 0),

@@ -124,7 +124,7 @@ TEST_F(SlotRing, APayloadOutsideTheArenaIsRefused) {
 	EXPECT_EQ(reader.payload(slot, 8), nullptr);
 }
 
-TEST_F(SlotRing, APayloadThatIsLentIsNotInTheRing) {
+TEST_F(SlotRing, ASharedPayloadIsNotInTheRing) {
 	EXPECT_FALSE(writer.may_lend());
 	reader.borrow(true);
 	EXPECT_TRUE(writer.may_lend());
@@ -137,7 +137,7 @@ TEST_F(SlotRing, APayloadThatIsLentIsNotInTheRing) {
 	EXPECT_EQ(reader.payload(slot, 0), nullptr);  // payload() refuses a shared payload
 }
 
-TEST_F(SlotRing, ALoanCanBeWithdrawnUntilItsSlotIsReleased) {
+TEST_F(SlotRing, ASharedPayloadCanBeRevokedUntilItsSlotIsReleased) {
 	for (int round = 0; round < 1000; ++round) {
 		writer.publish_lent(writer.reserve(0, sizeof(Lent)).slot, {}, 20'000, 5, {7});
 		ASSERT_TRUE(write(8, 1));
