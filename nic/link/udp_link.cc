@@ -229,6 +229,7 @@ void UdpLink::open(Family family) {
 		s.error = errno;
 		return false;
 	};
+	// Binding comes last, because a bound socket already receives.
 	const auto attempt = [&] {
 		if (!step(epoll_fd_)) return false;
 		const int in = s.receiver.fd = socket(native(family), SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
@@ -292,12 +293,14 @@ void UdpLink::steer(const wire::Gid& own, const wire::Gid& peer, std::uint16_t p
 	steered_.push_back(std::move(receiver));
 }
 
+// Closes the steered socket that was silent longest, if that is long enough. Returns whether it
+// did.
 bool UdpLink::evict() {
 	constexpr std::uint64_t receives_silent = 10'000;
 	const auto oldest =
 		std::ranges::min_element(steered_, {}, [](const auto& receiver) { return receiver->last_used; });
 	if (oldest == steered_.end() || (*oldest)->last_used + receives_silent > receives_) return false;
-	if (hot_ == oldest->get()) hot_ = nullptr;
+	if (hot_ == oldest->get()) hot_ = nullptr;  // it would dangle
 	close((*oldest)->fd);
 	steered_.erase(oldest);
 	return true;
@@ -362,6 +365,7 @@ std::size_t UdpLink::receive(std::size_t datagrams_max, PacketSink sink) {
 	}
 	std::array<epoll_event, 16> ready;
 	const int n = epoll_wait(epoll_fd_, ready.data(), static_cast<int>(ready.size()), 0);
+	// Sockets beyond the array, or with more than datagrams_max datagrams, wait for the next call.
 	dry_ = n < static_cast<int>(ready.size());
 	for (int i = 0; i < n; ++i) {
 		auto& receiver = *static_cast<Receiver*>(ready[i].data.ptr);
@@ -512,6 +516,7 @@ int UdpLink::change_membership(const wire::Gid& group, std::uint32_t interface_i
 		request.ipv6mr_interface = interface_index;
 		result = setsockopt(fd, IPPROTO_IPV6, member ? IPV6_JOIN_GROUP : IPV6_LEAVE_GROUP, &request, sizeof request);
 	}
+	// EADDRINUSE: this socket is a member already.
 	return result == 0 || (member && errno == EADDRINUSE) ? 0 : errno;
 }
 

@@ -161,6 +161,8 @@ bool UdpPath::transmit() {
 		fill(batch);
 		switch (batch.send(link_, interface_index_)) {
 			case SendOutcome::blocked: cursor_ = start; return false;
+			// Go back and send these packets one by one, so that only those above the route's MTU
+			// are lost.
 			case SendOutcome::unsegmentable:
 				cursor_ = start;
 				singly_ = batch.packets();
