@@ -29,6 +29,7 @@ std::uint32_t KeyTable::allocate(Kind kind, std::uint32_t protection_domain) {
 		check(index < 0x1000000, "fewer than 2^24 memory keys are in use");
 		entries_.emplace_back();
 	}
+	// A linear congruential generator (Knuth's constants); its high bits become the tag.
 	tag_state_ = tag_state_ * 6364136223846793005ull + 1442695040888963407ull;
 	Entry& entry = entries_[index];
 	const std::uint8_t last_tag = static_cast<std::uint8_t>(entry.key);
@@ -38,7 +39,7 @@ std::uint32_t KeyTable::allocate(Kind kind, std::uint32_t protection_domain) {
 	std::uint8_t tag = static_cast<std::uint8_t>(tag_state_ >> 56);
 	if (tag == last_tag) ++tag;  // a stale key of this index must not match
 	entry.key = (index ^ index_mask_) << 8 | tag;
-	if (entry.key == 0) entry.key = 1;
+	if (entry.key == 0) entry.key = 1;  // an empty RegionCache has key 0
 	++live_;
 	changed();
 	return entry.key;
@@ -109,6 +110,8 @@ bool KeyTable::bind(const Binding& b) {
 		window->key = b.new_key;
 		return true;
 	}
+	// The rules of a bind (IBA 10.6.7): same protection domain, a region that permits windows, a
+	// range inside it, and no remote write without local write.
 	const Entry* region = find(b.region_key);
 	if (!region || region->kind != Kind::region || region->protection_domain != window->protection_domain) return false;
 	if (!(region->access & window_bind)) return false;

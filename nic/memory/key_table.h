@@ -84,6 +84,7 @@ public:
 	template <class Owner>
 	std::byte* resolve(RegionCache& cache, std::uint32_t key, std::uint64_t address, std::uint32_t length,
 		std::uint8_t access, const Owner& owner) {
+		// A hit needs the same key, no change of the table since, and enough rights.
 		if (cache.key != key || cache.generation != generation_ || (cache.access & access) != access) [[unlikely]]
 			if (!fill(cache, key, access, owner.accessor())) return nullptr;
 		if (address < cache.begin || address > cache.end || length > cache.end - address) [[unlikely]]
