@@ -42,6 +42,8 @@ public:
 				return first ? Pushed::overran : Pushed::quietly;
 			}
 		}
+		// The release store makes the entry visible to drain() together with the data that it
+		// reports.
 		ring_[head & mask_] = completion;
 		head_.store(head + 1, std::memory_order_release);
 		if (armed_ != Armed::no && (solicited || armed_ == Armed::next)) [[unlikely]] {
