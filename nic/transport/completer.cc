@@ -89,6 +89,7 @@ void handle_nonsense(Context& context, QueuePair& qp) {
 	context.timers.schedule(cold, context.fresh_now() + timeout * (cold.attributes.retry_count + 1));
 }
 
+// The status with which the request that a NAK refuses completes (IBA 11.6.2).
 Status status_of(std::uint8_t nak) {
 	switch (nak) {
 		case syndrome::nak_invalid_request: return Status::remote_invalid_request;
@@ -133,6 +134,7 @@ void handle_acknowledgement(Context& context, QueuePair& qp, std::uint8_t code, 
 	}
 	if (code == syndrome_not_receiving && qp.outlet->lossless) return handle_not_receiving(context, qp);
 	if (psn < qp.una || psn > sent_end) return handle_nonsense(context, qp);
+	// A NAK acknowledges everything before its PSN.
 	skip_to(qp, psn);
 	if (syndrome::is_rnr(code)) return handle_rnr_nak(context, qp, code & 0x1f, psn);
 	if (code == syndrome::nak_sequence_error) return handle_sequence_nak(context, qp, psn);
@@ -149,6 +151,8 @@ void handle_response(Context& context, QueuePair& qp, const wire::Slot& slot, co
 	const Psn psn = wire::nearest(qp.una, slot.psn());
 	if (psn < qp.una || psn >= qp.next_psn) return;  // a duplicate, or no such request
 
+	// Responses of one READ or atomic arrive in PSN order, and only the oldest request may have
+	// one.
 	acknowledge_up_to(context, qp, psn);
 	if (qp.una != psn || (qp.state != QpState::rts && qp.state != QpState::sqd)) return resume(context, qp);
 	const std::uint32_t tail = qp.sq_tail.load(std::memory_order_relaxed);

@@ -123,7 +123,7 @@ Verdict execute_send(
 	const bool to_pop = in_queue(qp);
 	const std::uint64_t wr_id = qp.receive->wr_id;  // the entry may be reused after pop_receive()
 	const Status status = scatter(context, qp, *qp.receive, qp.receive_offset, payload, slot.length);
-	// IBA 9.8.2: UC drops a message that is too long for the receive, which stays posted.
+	// IBA 9.8.2: UC drops a message that is too long for the receive, which serves the next one.
 	if (status == Status::local_length && qp.type == QpType::uc) [[unlikely]] {
 		if (to_pop) qp.receive = nullptr;
 		return Verdict::drop;
@@ -165,6 +165,7 @@ Verdict execute_write(
 		qp.receive_offset = 0;
 		cold.write_length = length;
 	}
+	// The lengths of the packets must add up to the RETH's DMA length (IBA 9.7.4).
 	const std::uint32_t end = qp.receive_offset + slot.length;
 	if (facts.last ? end != cold.write_length : end >= cold.write_length) return Verdict::nak_invalid_request;
 	if (facts.immediate && !take_receive(context, qp, false)) return Verdict::rnr;
@@ -236,6 +237,8 @@ Verdict execute_atomic(Context& context, QueuePair& qp, const Slot& slot, const 
 		qp.receive_cache, slot.atomic.rkey.value, slot.atomic.address, 8, memory::remote_atomic, qp));
 	if (!at) return Verdict::nak_remote_access;
 	if (reinterpret_cast<std::uintptr_t>(at) % 8) return Verdict::nak_invalid_request;
+	// The region's address may be less aligned than the key's own addresses, hence both checks
+	// above.
 	std::uint64_t original = 0;
 	const bool done = facts.operation == wire::Operation::compare_swap
 		? memory::guarded_compare_swap(at, slot.atomic.compare, slot.atomic.swap_or_add, original)
@@ -341,6 +344,7 @@ void handle_request(Context& context, QueuePair& qp, const Slot& slot, const std
 			case wire::Operation::fetch_add: verdict = execute_atomic(context, qp, slot, facts, psn); break;
 			default: verdict = Verdict::drop;
 		}
+	// UC has no acknowledgements: the next packet is expected whether or not this one was accepted.
 	if (qp.type == QpType::uc) qp.expected_psn = psn + packets;
 	if (verdict != Verdict::accept) [[unlikely]]
 		return refuse(context, qp, verdict, completed);
