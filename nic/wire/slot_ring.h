@@ -110,7 +110,7 @@ public:
 		if (head_ - tail_ >= Direction::slot_count || arena_head_ + lines - arena_tail_ > Direction::arena_lines)
 			[[unlikely]]
 			if (!refresh(lines)) return {nullptr, nullptr, 0};
-		pending_arena_head_ = arena_head_ + lines;
+		pending_arena_head_ = arena_head_ + lines;  // takes effect in publish()
 		Slot* slot = &direction_->slots[head_ % Direction::slot_count];
 		if (lines == 0) return {slot, slot->bytes + extension, Slot::inline_payload};
 		return {slot, direction_->arena + std::size_t{at} * 64, at};
