@@ -1,12 +1,18 @@
 # verbena_floor(FOLDER [USES FLOOR...] [LINKS LIBRARY...])
 #
-# A static library verbena_<folder> from FOLDER/*.cc and, from FOLDER/*_test.cc, a test program <folder>_test whose tests ctest
-# knows. LINKS names libraries from outside. A folder with nothing to compile yet becomes an interface target, so that the table of
-# floors in CMakeLists.txt is the whole architecture.
+# Defines the static library verbena_<folder> from the sources in FOLDER and, if there are files
+# FOLDER/*_test.cc, the test program <folder>_test, whose tests are registered with ctest. In target
+# names, each slash of the folder is an underscore.
+#
+# USES   the floors that this one may use; it is linked to these and to no other floor
+# LINKS  libraries from outside of this project
+#
+# A folder without sources becomes an interface target, so that the list of floors in the CMake
+# files is complete.
 find_package(GTest REQUIRED)
 include(GoogleTest)
 
-# Seconds that a unit test may take; a sanitizer's build needs more.
+# A unit test that takes longer fails. The sanitizer presets set a higher limit.
 set(VERBENA_TEST_TIMEOUT 60 CACHE STRING "time limit of a unit test, in seconds")
 
 function(verbena_floor folder)
@@ -36,7 +42,8 @@ function(verbena_floor folder)
 	if(tests)
 		add_executable(${name}_test ${tests})
 		target_link_libraries(${name}_test PRIVATE verbena_${name} GTest::gtest_main GTest::gmock Threads::Threads)
-		# PRE_TEST: a build does not run the programs. Tests start in the root of the sources, where the data they read lies.
+		# PRE_TEST: ctest asks the program for its tests; the build does not run it. Tests start in
+		# the root of the sources, because they read files below it.
 		gtest_discover_tests(${name}_test TEST_PREFIX "${folder}: " DISCOVERY_MODE PRE_TEST WORKING_DIRECTORY ${PROJECT_SOURCE_DIR} PROPERTIES TIMEOUT ${VERBENA_TEST_TIMEOUT})
 	endif()
 endfunction()

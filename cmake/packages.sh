@@ -1,6 +1,6 @@
 #!/bin/bash
-# packages.sh GROUP...: install the Debian packages of these groups of packages.txt that are not installed yet.
-# Does nothing, without asking for any privilege, when all are there.
+# packages.sh GROUP...: install the Debian packages of these groups (packages.txt) that are missing.
+# If none is missing it does nothing and needs no privilege; otherwise it needs root or sudo.
 set -eu
 list=$(dirname "$0")/packages.txt
 
@@ -37,6 +37,7 @@ apt() {
 }
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
-# A failed update is not the end: the lists that are there may do. The output matters only when the installation fails.
+# A failed update is not fatal, because the package lists on this machine may be recent enough. The
+# output is shown only when the installation fails.
 apt update >"$log" 2>&1 || true
 apt install -y --no-install-recommends "${missing[@]}" >>"$log" 2>&1 || { tail -n 40 "$log" >&2; die "apt-get could not install: ${missing[*]}"; }

@@ -1,5 +1,6 @@
 #!/bin/bash
-# lint.sh BUILD: every linter over every file of the project; BUILD has a compile_commands.json. Fails if any of them objects.
+# lint.sh BUILD: run every linter over every file of the project, and fail if one of them objects.
+# BUILD is a configured build folder, whose compile_commands.json clang-tidy reads.
 set -eu
 build=${1:?usage: lint.sh BUILD}
 build=$(realpath "$build")
@@ -15,7 +16,7 @@ mapfile -t cxx < <(find base nic lib bench tools fuzz tests -name '*.cc' -o -nam
 mapfile -t compiled < <(sed -n 's/^ *"file": "\(.*\)",\{0,1\}$/\1/p' "$build/compile_commands.json" | grep -F "$PWD/" | grep -v "_test\.cc$" | sort -u)
 mapfile -t shell < <(grep -rlE --include='*' -m1 '^#!/bin/(ba)?sh' --exclude-dir='build*' --exclude-dir=.git . | sort)
 
-# Headers that the build writes.
+# clang-tidy needs the headers that the build generates.
 cmake --build "$build" --target verbena_commit -- --quiet
 
 run clang-format clang-format-19 --dry-run --Werror "${cxx[@]}"
@@ -30,7 +31,8 @@ fi
 run ruff "$venv/bin/ruff" check --quiet .
 run ruff-format "$venv/bin/ruff" format --quiet --check .
 
-# What ships, not its tests: half the time, and the assertions of tests confuse the analyzer. One process a file, as many as processors.
+# Unit tests are left out: they would double the time, and GoogleTest's assertions confuse the
+# analyzer. xargs starts one process for each file, as many at a time as there are processors.
 run clang-tidy xargs -r -n 1 -P "$(nproc)" clang-tidy-19 --quiet -p "$build" < <(printf '%s\n' "${compiled[@]}") 2> >(grep -v 'warnings generated' >&2)
 
 if [ ${#failed[@]} -gt 0 ]; then
