@@ -1,4 +1,5 @@
-# `make` lists the targets. Each installs the Debian packages that it lacks (cmake/packages.txt).
+# `make` lists the targets. Each target installs the Debian packages that it needs and that are
+# missing (cmake/packages.txt), with sudo unless run by root.
 PYTHON ?= /usr/bin/python3
 BUILD := build
 RESULTS := $(BUILD)/results
@@ -8,28 +9,30 @@ CONFIGURE := cmake --log-level=WARNING --preset
 .DEFAULT_GOAL := help
 .PHONY: help build test slow lint same-code bench bench-full bench-peers sim fuzz asan tsan interop newcomer clean
 
-help: ## this list
+help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-build: ## everything, optimised, into build/
+build: ## build everything, optimised, into build/
 	@$(NEEDS) build
 	@$(CONFIGURE) release >/dev/null
 	@cmake --build $(BUILD) -- --quiet
 
-test: build ## all tests; the last line counts passed, failed, skipped
+test: build ## run all tests; the last line counts passed, failed and skipped
 	@$(NEEDS) test bench
 	@$(PYTHON) tests/run.py --build $(BUILD)
 
-slow: build ## what takes minutes: the published command lines, 20,000 and 100,000 clients; 10,000 connections to one RPC server
+slow: build ## tests that take minutes: published command lines with 20,000 and 100,000 clients, 10,000 RPC connections
 	@$(NEEDS) test
-	@VERBENA_BUILD=$(CURDIR)/$(BUILD) timeout 2400 $(PYTHON) -m pytest -q --no-header --tb=short tests/tools/slow_scale.py
-	@VERBENA_TEST_CONNECTIONS=10000 timeout 600 $(BUILD)/bench/lib_rpc_test --gtest_filter='ServerMemory.AThousand*' --gtest_brief=1
+	@VERBENA_BUILD=$(CURDIR)/$(BUILD) timeout 2400 \
+		$(PYTHON) -m pytest -q --no-header --tb=short tests/tools/slow_scale.py
+	@VERBENA_TEST_CONNECTIONS=10000 timeout 600 \
+		$(BUILD)/bench/lib_rpc_test --gtest_filter='ServerMemory.AThousand*' --gtest_brief=1
 
-bench: build ## RC against UD on this machine, quick; tables, plots and a page in build/results/
+bench: build ## compare RC with UD on this machine, quickly; tables, plots and a page in build/results/
 	@$(NEEDS) bench
 	@$(MAKE) --no-print-directory rcud ITERS='--iters 20000 --warmup 2000'
 
-bench-full: build ## the same with the published parameters
+bench-full: build ## the same comparison with the published parameters
 	@$(NEEDS) bench
 	@$(MAKE) --no-print-directory rcud ITERS='--iters 200000 --warmup 20000'
 
@@ -41,47 +44,50 @@ rcud:
 	@cat $(RESULTS)/rcud.md
 	@echo "Tables, plots and the page: $(RESULTS)/rcud.{md,csv,json,html}"
 
-bench-peers: build ## our NIC and Debian's UCX in turn, as ratios
+bench-peers: build ## measure our NIC and Debian's UCX in turn and print the ratios
 	@$(NEEDS) peers
 	@$(PYTHON) bench/peers/run $(BUILD)
 
-sim: build ## the simulator: scenarios, then SEEDS (1:500) random conversations on a lossy fabric and on a lossless one
+sim: build ## run the simulator's scenarios, then random traffic by SEEDS (1:500), with and without loss
 	@$(BUILD)/nic_sim_test --gtest_brief=1
 	@$(BUILD)/verbena-sim --seeds $${SEEDS:-1:500}
 	@$(BUILD)/verbena-sim --seeds $${SEEDS:-1:500} --lossless
 
-fuzz: ## fuzzers, FUZZ_SECONDS (20) each
+fuzz: ## run each fuzzer for FUZZ_SECONDS (20)
 	@$(NEEDS) build fuzz
 	@$(CONFIGURE) fuzz >/dev/null
 	@cmake --build build-fuzz --target fuzzers -- --quiet
 	@fuzz/run build-fuzz $${FUZZ_SECONDS:-20}
 
-asan: ## unit tests under the address and undefined-behaviour sanitizers
+asan: ## run the unit tests under the address and undefined-behaviour sanitizers
 	@$(NEEDS) build
 	@$(CONFIGURE) asan >/dev/null
 	@cmake --build build-asan -- --quiet
-	@UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 ASAN_OPTIONS=verify_asan_link_order=0 ctest --test-dir build-asan --output-on-failure --no-tests=error -j $$(nproc)
+	@UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 ASAN_OPTIONS=verify_asan_link_order=0 \
+		ctest --test-dir build-asan --output-on-failure --no-tests=error -j $$(nproc)
 
-tsan: ## unit tests under the thread sanitizer (not the tools': its runtime and the NIC both want to be the program's sigaction)
+# The tests of tools/ are left out: the sanitizer's runtime and the NIC both replace sigaction() in the
+# programs that they start.
+tsan: ## run the unit tests under the thread sanitizer (all but those of tools/)
 	@$(NEEDS) build
 	@$(CONFIGURE) tsan >/dev/null
 	@cmake --build build-tsan -- --quiet
 	@setarch -R ctest --test-dir build-tsan -E '^tools: ' --output-on-failure --no-tests=error -j $$(nproc)
 
-lint: ## clang-format, clang-tidy, ruff, shellcheck
+lint: ## run clang-format, clang-tidy, ruff and shellcheck
 	@$(NEEDS) build lint
 	@$(CONFIGURE) dev >/dev/null
 	@tests/lint.sh build-dev
 
-same-code: ## that the working tree compiles to the code of the commit BASE (HEAD): for changes of comments and format
+same-code: ## check that the working tree compiles to the same code as commit BASE (HEAD)
 	@$(NEEDS) build test
 	@$(PYTHON) tests/lint/same_code.py $${BASE:-HEAD}
 
-interop: build ## kernel Soft-RoCE in a virtual machine as the peer
+interop: build ## test against the kernel's Soft-RoCE in a virtual machine
 	@$(NEEDS) interop
 	@tests/interop/run $(BUILD)
 
-newcomer: ## both commands of the README on a bare Debian 12, in a chroot
+newcomer: ## run both commands of the README on a bare Debian 12, in a chroot
 	@$(NEEDS) newcomer
 	@tests/newcomer/run
 

@@ -44,6 +44,9 @@ function(verbena_floor folder)
 		target_link_libraries(${name}_test PRIVATE verbena_${name} GTest::gtest_main GTest::gmock Threads::Threads)
 		# PRE_TEST: ctest asks the program for its tests; the build does not run it. Tests start in
 		# the root of the sources, because they read files below it.
-		gtest_discover_tests(${name}_test TEST_PREFIX "${folder}: " DISCOVERY_MODE PRE_TEST WORKING_DIRECTORY ${PROJECT_SOURCE_DIR} PROPERTIES TIMEOUT ${VERBENA_TEST_TIMEOUT})
+		gtest_discover_tests(${name}_test TEST_PREFIX "${folder}: "
+			DISCOVERY_MODE PRE_TEST
+			WORKING_DIRECTORY ${PROJECT_SOURCE_DIR}
+			PROPERTIES TIMEOUT ${VERBENA_TEST_TIMEOUT})
 	endif()
 endfunction()

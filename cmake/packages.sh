@@ -4,18 +4,19 @@
 set -eu
 list=$(dirname "$0")/packages.txt
 
+groups=$(sed -n 's/^\([a-z]*\):.*/\1/p' "$list" | paste -sd " ")
 die() { echo "packages.sh: $*" >&2; exit 1; }
-[ $# -gt 0 ] || die "usage: packages.sh GROUP... (groups: $(sed -n 's/^\([a-z]*\):.*/\1/p' "$list" | tr '\n' ' '))"
+[ $# -gt 0 ] || die "usage: packages.sh GROUP..., a group being one of: $groups"
 
 wanted=()
 for group; do
-	line=$(grep "^$group:" "$list") || die "no group '$group' in $list"
+	line=$(grep "^$group:" "$list") || die "there is no group '$group'; the groups are: $groups"
 	read -ra names <<<"${line#*:}"
 	wanted+=("${names[@]}")
 done
 
 if ! command -v dpkg-query >/dev/null; then
-	echo "packages.sh: not a Debian system; what these packages hold must be there already: ${wanted[*]}" >&2
+	echo "packages.sh: this is not Debian, so nothing is installed; the build needs the contents of: ${wanted[*]}" >&2
 	exit 0
 fi
 
@@ -29,7 +30,7 @@ done
 echo "Installing ${missing[*]}"
 as_root=()
 if [ "$(id -u)" != 0 ]; then
-	command -v sudo >/dev/null || die "neither root nor sudo here; as root: apt-get install ${missing[*]}"
+	command -v sudo >/dev/null || die "not root, and there is no sudo; run as root: apt-get install ${missing[*]}"
 	as_root=(sudo)
 fi
 apt() {
@@ -40,4 +41,7 @@ trap 'rm -f "$log"' EXIT
 # A failed update is not fatal, because the package lists on this machine may be recent enough. The
 # output is shown only when the installation fails.
 apt update >"$log" 2>&1 || true
-apt install -y --no-install-recommends "${missing[@]}" >>"$log" 2>&1 || { tail -n 40 "$log" >&2; die "apt-get could not install: ${missing[*]}"; }
+if ! apt install -y --no-install-recommends "${missing[@]}" >>"$log" 2>&1; then
+	tail -n 40 "$log" >&2
+	die "apt-get could not install ${missing[*]}; its output is above"
+fi

@@ -13,7 +13,8 @@ run() {  # run NAME COMMAND...
 }
 
 mapfile -t cxx < <(find base nic lib bench tools fuzz tests -name '*.cc' -o -name '*.h' 2>/dev/null | sort)
-mapfile -t compiled < <(sed -n 's/^ *"file": "\(.*\)",\{0,1\}$/\1/p' "$build/compile_commands.json" | grep -F "$PWD/" | grep -v "_test\.cc$" | sort -u)
+mapfile -t compiled < <(sed -n 's/^ *"file": "\(.*\)",\{0,1\}$/\1/p' "$build/compile_commands.json" |
+	grep -F "$PWD/" | grep -v "_test\.cc$" | sort -u)
 mapfile -t shell < <(grep -rlE --include='*' -m1 '^#!/bin/(ba)?sh' --exclude-dir='build*' --exclude-dir=.git . | sort)
 
 # clang-tidy needs the headers that the build generates.
@@ -33,10 +34,11 @@ run ruff-format "$venv/bin/ruff" format --quiet --check .
 
 # Unit tests are left out: they would double the time, and GoogleTest's assertions confuse the
 # analyzer. xargs starts one process for each file, as many at a time as there are processors.
-run clang-tidy xargs -r -n 1 -P "$(nproc)" clang-tidy-19 --quiet -p "$build" < <(printf '%s\n' "${compiled[@]}") 2> >(grep -v 'warnings generated' >&2)
+run clang-tidy xargs -r -n 1 -P "$(nproc)" clang-tidy-19 --quiet -p "$build" \
+	< <(printf '%s\n' "${compiled[@]}") 2> >(grep -v 'warnings generated' >&2)
 
 if [ ${#failed[@]} -gt 0 ]; then
-	echo "lint: ${failed[*]} failed" >&2
+	echo "lint: failed: ${failed[*]}; their findings are above" >&2
 	exit 1
 fi
 echo "lint: ${#cxx[@]} C++ files, ${#shell[@]} shell scripts and the Python are clean"
