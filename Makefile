@@ -92,4 +92,4 @@ newcomer: ## run both commands of the README on a bare Debian 12, in a chroot
 	@tests/newcomer/run
 
 clean: ## remove the build folders
-	rm -rf build build-dev build-asan build-tsan build-fuzz
+	rm -rf build build-dev build-asan build-tsan build-fuzz build-same
