@@ -1,4 +1,8 @@
-"""Unmodified programs of Debian as clients of the NIC: run alone, in pairs on this host, and in pairs between two network namespaces."""
+"""Runs Debian's unmodified programs on the NIC: alone, in pairs on this host, and in pairs between
+two network namespaces.
+
+A test here fails if one of the programs exits with an error, prints one, or is not done in time.
+"""
 
 import os
 import re
@@ -19,7 +23,8 @@ BUILD = Path(os.environ.get("VERBENA_BUILD", ROOT / "build"))
 NIC = BUILD / "libverbena-nic.so"
 LIMIT_S = 60
 
-# perftest can exit 0 after an error, so what it prints counts. Its help for a failed call says "Couldn't" or "Unable".
+# perftest can exit with 0 after an error, so its output is searched as well. After a failed call it
+# prints "Couldn't ..." or "Unable ...".
 TROUBLE = re.compile(r"error|fail|couldn't|unable|invalid|abort|segmentation|assert", re.IGNORECASE)
 
 Command = list[str]
@@ -44,6 +49,8 @@ class Ran:
 
 @dataclass
 class PairRan:
+    """A server and its client that have both ended."""
+
     server: Ran
     client: Ran
 
@@ -51,6 +58,7 @@ class PairRan:
         return f"--- server\n{self.server}--- client\n{self.client}"
 
     def check(self) -> "PairRan":
+        """Fail the test unless both exited with 0 and printed nothing that reads like an error."""
         for ran in (self.server, self.client):
             assert ran.status == 0, f"\n{self}"
             assert not TROUBLE.search(ran.output), f"\n{self}"
@@ -59,14 +67,15 @@ class PairRan:
 
 @dataclass
 class Runner:
-    """Starts programs on the NIC, and ends whatever is left of them with the test."""
+    """Starts programs on the NIC, and kills those that still run at the end of the test."""
 
     logs: Path
     started: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
     def start(self, command: Command, network: Network = here) -> tuple[subprocess.Popen[bytes], Path]:
         log = self.logs / f"{len(self.started)}.log"
-        # The preload is for the program itself and not for what brings it into its namespace. It dies with a run that is stopped.
+        # Only the program itself is preloaded, not the commands that put it into its namespace. It
+        # dies together with pytest, so an interrupted run leaves nothing behind.
         with_nic = network(["setpriv", "--pdeathsig", "KILL", "env", f"LD_PRELOAD={NIC}", *command])
         with log.open("wb") as output:
             process = subprocess.Popen(
@@ -106,7 +115,7 @@ def free_port() -> int:
 
 
 def listens(pid: int, port: int) -> bool:
-    """Whether anybody in the network namespace of this process listens on a TCP port."""
+    """Whether a process in the network namespace of `pid` listens on this TCP port."""
     for table in ("tcp", "tcp6"):
         try:
             lines = Path(f"/proc/{pid}/net/{table}").read_text().splitlines()[1:]
@@ -122,12 +131,12 @@ def listens(pid: int, port: int) -> bool:
 def run_pair(
     runner: Runner, server: Command, client: Command, *, port: int, networks: tuple[Network, Network] = (here, here)
 ) -> PairRan:
-    """Server and client as two processes; the client starts when the server listens."""
+    """Run server and client as two processes; the client starts once the server listens on `port`."""
     deadline = time.monotonic() + LIMIT_S
     server_process, server_log = runner.start(server, networks[0])
     while not listens(server_process.pid, port):
         try:
-            server_process.wait(0.005)  # it should not end: only the look at the port comes back here
+            server_process.wait(0.005)  # a pause between two checks; the server should not end
         except subprocess.TimeoutExpired:
             if time.monotonic() < deadline:
                 continue
@@ -136,7 +145,8 @@ def run_pair(
     client_process, client_log = runner.start(client, networks[1])
     client_ran = runner.finish(client_process, client_log, client, deadline)
     if client_ran.status != 0:
-        deadline = min(deadline, time.monotonic() + 5)  # a server whose client failed may wait for ever
+        # A server may wait for ever after its client has failed.
+        deadline = min(deadline, time.monotonic() + 5)
     return PairRan(runner.finish(server_process, server_log, server, deadline), client_ran)
 
 
@@ -153,7 +163,9 @@ def runner(tmp_path: Path) -> Iterator[Runner]:
 
 @pytest.fixture
 def pair(runner: Runner) -> Callable[[Command], PairRan]:
-    """pair(PROGRAM): the program as a server and, with the address added, as a client, on this host; both must do well."""
+    """Return pair(PROGRAM), which runs the program on this host as a server and, with the server's
+    address added, as a client. Both must succeed.
+    """
 
     def run(program: Command) -> PairRan:
         port = free_port()
@@ -165,7 +177,10 @@ def pair(runner: Runner) -> Callable[[Command], PairRan]:
 
 @pytest.fixture(scope="session")
 def namespaces_of_mtu() -> Iterator[Callable[[int], NamespacePair]]:
-    """Two network namespaces joined by a wire of this MTU; made once and kept for the session."""
+    """Return of_mtu(MTU), which gives two network namespaces joined by a wire of that MTU.
+
+    Each pair is made once and kept for the session.
+    """
     made: dict[int, NamespacePair] = {}
 
     def of_mtu(mtu: int) -> NamespacePair:

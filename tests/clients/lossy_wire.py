@@ -1,10 +1,11 @@
-"""A wire between two network namespaces that loses UDP packets by chance, from a seed.
+"""A wire between two network namespaces that drops UDP packets at random, reproducibly by a seed.
 
     with lossy_wire(0.02) as both:
         command = both.inside(0, ["ping", ADDRESSES[1]])
 
-A process of its own, this file as a program, carries the packets between a tun interface on each side. A tun interface has no segmentation
-offload, so single packets are lost, and not whole bursts as on a veth pair.
+This file is also a program: run as a separate process, it carries packets between two tun
+interfaces, one on each side. A tun interface has no segmentation offload, so single packets are
+lost and not whole bursts, as they would be on a veth pair.
 """
 
 import contextlib
@@ -31,7 +32,10 @@ MTU = 1500
 
 @contextlib.contextmanager
 def lossy_wire(loss: float) -> Iterator[NamespacePair]:
-    """Two namespaces and the wire, which loses this share of its UDP packets; NotPermitted where this machine allows none."""
+    """Make two namespaces and a wire that drops the share `loss` (0 to 1) of its UDP packets.
+
+    Raises NotPermitted where this user may not make network namespaces or tun interfaces.
+    """
     both = NamespacePair(MTU)
     relay = subprocess.Popen(
         [sys.executable, __file__, *(str(both.holder(side)) for side in (0, 1)), str(loss), "1"],
@@ -54,6 +58,7 @@ def lossy_wire(loss: float) -> Iterator[NamespacePair]:
 
 
 def enter(pid: int, kind: str, flag: int) -> None:
+    """Move this process into the namespace of `pid` of that kind (net, user)."""
     libc = ctypes.CDLL(None, use_errno=True)
     with Path(f"/proc/{pid}/ns/{kind}").open() as namespace:
         if libc.setns(namespace.fileno(), flag) != 0:
@@ -72,6 +77,7 @@ def is_udp(packet: bytes) -> bool:
 
 
 def carry(tuns: tuple[int, int], loss: float, seed: int) -> None:
+    """Move packets between the two interfaces for ever, and drop some of the UDP ones."""
     chance = random.Random(seed)
     while True:
         for ready in select.select(tuns, [], [])[0]:
@@ -79,7 +85,7 @@ def carry(tuns: tuple[int, int], loss: float, seed: int) -> None:
             for _ in range(64):
                 try:
                     packet = os.read(ready, 65536)
-                except OSError:  # nothing more, or the interface is not up yet
+                except OSError:  # no more packets, or the interface is not up yet
                     break
                 if is_udp(packet) and chance.random() < loss:
                     continue

@@ -1,6 +1,6 @@
-"""Two network namespaces joined by a veth wire: the nearest thing to two hosts that one machine has.
+"""Two network namespaces joined by a veth pair: to the NIC they are two hosts.
 
-Without root where the kernel allows user namespaces.
+Needs root, or a kernel that lets this user make user namespaces.
 """
 
 import json
@@ -13,11 +13,14 @@ INTERFACES = ("wire0", "wire1")
 
 
 class NotPermitted(Exception):
-    """This user may not make network namespaces here."""
+    """This user may not make network namespaces on this machine."""
 
 
 class NamespacePair:
-    """Each namespace lives as long as its holder, a process that only waits for the end of its input."""
+    """Two network namespaces with one address each (ADDRESSES), and the wire between them.
+
+    Each namespace exists while its holder runs, a process that waits for the end of its input.
+    """
 
     def __init__(self, mtu: int) -> None:
         self.mtu = mtu
@@ -34,7 +37,8 @@ class NamespacePair:
             self._in_user_namespace = True
             if not self._hold(["unshare", "--user", "--map-root-user", "--net"]):
                 raise NotPermitted("unshare --net is refused, with and without a user namespace")
-        enter_user = self._enter(0)[:-1] if self._in_user_namespace else []  # all but --net, which is to be a new one
+        # Without the last word, --net: the second network namespace is made by unshare.
+        enter_user = self._enter(0)[:-1] if self._in_user_namespace else []
         if not self._hold([*enter_user, "unshare", "--net"]):
             raise NotPermitted("a second network namespace is refused")
 
@@ -45,7 +49,7 @@ class NamespacePair:
             self.ip(side, f"address add {ADDRESSES[side]}/24 dev {INTERFACES[side]}")
 
     def _hold(self, way: list[str]) -> bool:
-        """Keeps a process in a new namespace, if that is allowed. It says when it is there."""
+        """Start a holder by the command `way`; return False if this user may not."""
         holder = subprocess.Popen(
             [*way, "sh", "-c", "echo held; read ended"],
             stdin=subprocess.PIPE,
@@ -73,20 +77,20 @@ class NamespacePair:
         return done.stdout
 
     def holder(self, side: int) -> int:
-        """A process that is in this side's namespace."""
+        """The pid of a process in this side's namespace."""
         return self._holders[side].pid
 
     def inside(self, side: int, command: list[str]) -> list[str]:
-        """The command that runs `command` on this side."""
+        """Return the command line that runs `command` in this side's namespace."""
         return [*self._enter(side), *command]
 
     def sent_bytes(self, side: int) -> int:
-        """What the interface of this side has sent, headers included."""
+        """The bytes that this side's interface has sent, including headers."""
         (link,) = json.loads(self.ip(side, f"-json -statistics link show {INTERFACES[side]}"))
         return link["stats64"]["tx"]["bytes"]
 
     def udp_datagrams_sent(self, side: int) -> int:
-        """By the sockets of this side; a GSO burst may count as one."""
+        """The datagrams that the sockets of this side have sent; a GSO burst may count as one."""
         names, values = (
             line.split()[1:]
             for line in Path(f"/proc/{self._holders[side].pid}/net/snmp").read_text().splitlines()

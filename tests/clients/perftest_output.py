@@ -1,4 +1,7 @@
-"""What perftest's programs print, read: they can exit 0 after an error, so only a table row with positive figures is a result."""
+"""Reads the tables that perftest's programs print.
+
+The programs can exit with 0 after an error, so only a row with positive figures counts as a result.
+"""
 
 import re
 from typing import NamedTuple
@@ -20,17 +23,17 @@ def rows(output: str) -> list[Row]:
 
 
 def is_bandwidth_result(row: Row) -> bool:
-    """Figures: peak and average MB/s, million messages a second. The peak is not measured in every run."""
+    """The figures are peak and average MB/s and million messages a second; the peak may be 0."""
     return len(row.figures) == 3 and row.figures[1] > 0 and row.figures[2] > 0
 
 
 def is_latency_result(row: Row) -> bool:
-    """Figures, in us: min, max, typical, average, deviation, 99 %, 99.9 %."""
+    """The figures are min, max, typical, average, deviation, 99 % and 99.9 %, all in us."""
     return len(row.figures) == 7 and row.figures[2] > 0 and row.figures[3] > 0
 
 
 def check_result(program: str, output: str, iterations: int) -> None:
-    """One row, of the iterations that were asked for, with figures that something was measured by."""
+    """Fail the test unless the output has one row of `iterations`, with positive figures."""
     found = rows(output)
     is_result = is_latency_result if program.endswith("_lat") else is_bandwidth_result
     assert len(found) == 1 and is_result(found[0]), f"no result in what {program} printed:\n{output}"

@@ -1,3 +1,5 @@
+"""Debian's ibv_devices and ibv_devinfo find our devices and print what the NIC promises of them."""
+
 import re
 
 from conftest import Runner

@@ -1,4 +1,6 @@
-"""Between two hosts over a wire that loses packets: everything arrives, and long before local ACK timeouts alone would have let it."""
+"""Traffic between two hosts over a wire that loses packets arrives completely, and sooner than
+retransmission by the local ACK timeout alone would allow.
+"""
 
 import contextlib
 import time
@@ -42,7 +44,9 @@ def test_bandwidth_programs_finish(runner: Runner, lossy_wire: LossyWire, progra
 
 
 def test_losses_do_not_wait_for_the_timeout(runner: Runner, lossy_wire: LossyWire) -> None:
-    """Of 600 messages some 60 lose their packet or its acknowledgement. The timeout is 67 ms: it alone would take 4 s."""
+    """About 60 of the 600 messages lose their packet or its acknowledgement. With timeouts of 67 ms
+    alone, repeating them would take 4 s.
+    """
     wire = lossy_wire(0.05)
     began = time.monotonic()
     run_across(runner, wire, ["ibv_rc_pingpong", "-g", "0", "-n", "300", "-s", "512", "-c"])

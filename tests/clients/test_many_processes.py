@@ -1,4 +1,6 @@
-"""Several processes of one user on a host share UDP port 4791: a packet that reaches the wrong one comes to its owner all the same."""
+"""Several processes of one user on a host share UDP port 4791. The kernel may deliver a packet to
+any of them, and that process passes it on to the owner of its queue pair.
+"""
 
 import time
 
@@ -14,8 +16,8 @@ PAIRS = 4
     [
         ["ibv_rc_pingpong", "-g", "0", "-n", "300"],
         ["ibv_rc_pingpong", "-g", "0", "-n", "300", "-e"],
-        # Nobody sends a datagram again, and a process that ends takes with it what it was to pass on:
-        # these live long enough to be there together.
+        # A lost datagram is not repeated, and a process that ends loses the datagrams that it had
+        # to pass on. With this many iterations all processes run at the same time.
         ["ibv_ud_pingpong", "-g", "0", "-n", "3000", "-s", "1000"],
         ["ib_write_bw", "-F", "-x", "0", "-n", "200"],
     ],

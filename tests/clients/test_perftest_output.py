@@ -1,3 +1,5 @@
+"""The reader of perftest's output accepts results and refuses output that only looks like one."""
+
 import pytest
 from conftest import TROUBLE
 from perftest_output import Row, check_result, rows

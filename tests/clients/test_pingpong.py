@@ -1,3 +1,5 @@
+"""rdma-core's ibv_*_pingpong between two processes of this host must exchange all bytes."""
+
 from collections.abc import Callable
 
 import pytest
@@ -8,12 +10,15 @@ Pair = Callable[[list[str]], PairRan]
 CONNECTED = ["ibv_rc_pingpong", "ibv_uc_pingpong", "ibv_srq_pingpong"]
 EVERY = [*CONNECTED, "ibv_ud_pingpong"]
 MODES = [pytest.param([], id="polled"), pytest.param(["-e"], id="events"), pytest.param(["-c"], id="checked")]
-# A byte, around the inline sizes, around the cache line, around one path MTU (1024), several, and long runs.
+# One byte, inline sizes, one cache line, around one path MTU (1024), several packets, long runs.
 SIZES = [1, 7, 64, 1023, 1024, 1025, 4096, 65536, 1 << 20]
 
 
 def check_exchanged(ran: PairRan, size: int, iterations: int) -> None:
-    """Each side counts both directions; the iterations of ibv_srq_pingpong are those of all its queue pairs together."""
+    """Both sides must report the bytes of both directions.
+
+    The iterations of ibv_srq_pingpong are those of all its queue pairs together.
+    """
     for side in (ran.server, ran.client):
         assert f"{size * iterations * 2} bytes in " in side.output, f"\n{ran}"
 

@@ -1,5 +1,8 @@
-"""Debian's programs on rdma_cm and on rsockets, with the distribution's librdmacm: on one host, and between two, where the wire must
-have carried what they say they sent."""
+"""Debian's programs for rdma_cm and rsockets, on the distribution's librdmacm.
+
+They run on one host and between two hosts. Between two hosts the wire must have carried at least
+the bytes that they say they sent.
+"""
 
 import os
 import random
@@ -17,13 +20,14 @@ from namespaces import ADDRESSES, NamespacePair
 from perftest_output import check_result
 
 ITERATIONS = 100
-# A port is bound before it is listened on, and whoever asks in between is refused (for datagrams: unreachable, 1): he may ask again.
+# A server binds its port before it listens. A client that connects in between is refused (a
+# datagram client gets UNREACHABLE 1), and the test starts it again.
 TOO_EARLY = re.compile(r"(REJECTED[;,]? error:? 8|UNREACHABLE[;,]? error:? 1)\b")
 
 
 @dataclass
 class Place:
-    """Where the two sides run, and the server's address there."""
+    """The namespaces in which server and client run, and the server's address."""
 
     wire: NamespacePair
     client_side: int
@@ -38,13 +42,16 @@ class Place:
 
 @pytest.fixture(params=["127.0.0.1", "::1", "two hosts"])
 def place(request: pytest.FixtureRequest, namespaces_of_mtu: Callable[[int], NamespacePair]) -> Place:
-    """One host is a namespace too: some programs have ports of their own, which nobody else may be on."""
+    """The one-host cases run in a namespace too, because some programs have fixed ports."""
     wire = namespaces_of_mtu(1500)
     return Place(wire, 1, ADDRESSES[0]) if request.param == "two hosts" else Place(wire, 0, request.param)
 
 
 def has_port(pid: int, port: int) -> bool:
-    """Whether a process in the network namespace of this one has a port of rdma_cm: it holds `@verbena/USER/cm/SERVICE` then."""
+    """Whether a process in the network namespace of `pid` has this rdma_cm port.
+
+    The owner of a port holds the abstract socket name @verbena/USER/cm/SERVICE (decision 13).
+    """
     names = re.findall(r"@verbena/\d+/cm/([0-9a-f]+)$", Path(f"/proc/{pid}/net/unix").read_text(), re.MULTILINE)
     return any(int(service, 16) & 0xFFFF == port for service in names)
 
@@ -61,7 +68,10 @@ def start_server(
     deadline: float,
     is_there: Callable[[int, int], bool] = has_port,
 ) -> tuple[subprocess.Popen[bytes], Callable[[], Ran]]:
-    """Returns, when it has its port, the process and what waits for its end."""
+    """Start the server and wait until it has its port.
+
+    Returns the process and a function that waits for its end.
+    """
     process, log = runner.start(command, place.network(0))
     while not is_there(process.pid, port):
         if process.poll() is not None or time.monotonic() > deadline:
@@ -78,15 +88,19 @@ def came_too_early(ran: Ran, deadline: float) -> bool:
 
 
 def run_client(runner: Runner, place: Place, command: Command, deadline: float) -> Ran:
-    """Of a server that serves one after the other."""
+    """Run one client of a server that serves its clients one after the other."""
     while came_too_early(ran := try_client(runner, place, command, deadline), deadline):
         pass
     return ran
 
 
 def run(runner: Runner, place: Place, server: Command, client: Command, port: int) -> PairRan:
-    """Both anew when the client came too early: a server may have taken a part of what it said for a whole client. (With -R perftest
-    listens twice, once for its own words; a client refused the second time would leave it waiting for ever on the first.)"""
+    """Run server and client; both must succeed. If the client came too early, start both again.
+
+    A new server is needed because the old one may count the refused client as served. With -R,
+    perftest listens twice, first to exchange its parameters; after a client that is refused the
+    second time it waits for ever.
+    """
     deadline = time.monotonic() + LIMIT_S
     while True:
         process, server_end = start_server(runner, place, server, port, deadline)
@@ -100,6 +114,7 @@ def run(runner: Runner, place: Place, server: Command, client: Command, port: in
 
 
 def check_crossed(place: Place, before: list[int], payload: tuple[int, int]) -> None:
+    """Between two hosts: each side has sent at least its payload (server, client) over the wire."""
     if place.client_side == 0:
         return
     for side, (old, new, least) in enumerate(zip(before, place.sent(), payload, strict=True)):
@@ -108,7 +123,12 @@ def check_crossed(place: Place, before: list[int], payload: tuple[int, int]) -> 
 
 @dataclass
 class Row:
-    """The two commands, `{}` for the server's address; what both say at the end; the least that the server sends, and the client."""
+    """One pair of programs and the result that they must have.
+
+    server, client  the commands; {} stands for the server's address
+    said            text that both must print
+    payload         the least number of bytes that the server and the client send
+    """
 
     server: str
     client: str
@@ -170,7 +190,8 @@ def test_the_rsocket_streams(runner: Runner, place: Place, name: str) -> None:
     assert len(STREAMED.findall(ran.client.output)) == 1, f"\n{ran}"
 
 
-@pytest.mark.parametrize("place", ["127.0.0.1"], indirect=True)  # a hundred thousand round trips take long over a wire
+# 100,000 round trips take too long over a wire.
+@pytest.mark.parametrize("place", ["127.0.0.1"], indirect=True)
 @pytest.mark.parametrize("program", ["rstream", "riostream"])
 def test_the_rsocket_streams_with_their_default_sizes(runner: Runner, place: Place, program: str) -> None:
     ran = stream(program, "", 0).run(runner, place)
@@ -197,7 +218,7 @@ def test_a_persistent_rping_server_serves_one_after_the_other(runner: Runner, pl
 
 def test_cmtime_times_a_hundred_connections(runner: Runner, place: Place) -> None:
     deadline = time.monotonic() + LIMIT_S
-    # The server serves for ever; it ends with the test.
+    # The server does not end by itself; the fixture kills it.
     start_server(runner, place, ["cmtime", "-b", place.address, "-p", "20000", "-c", "100"], 20000, deadline)
     client = run_client(runner, place, ["cmtime", "-s", place.address, "-p", "20000", "-c", "100"], deadline)
     steps = re.findall(r"^([a-z ]+?) *: +\d+\.\d+ +\d+\.\d+", client.output, re.MULTILINE)
@@ -207,7 +228,8 @@ def test_cmtime_times_a_hundred_connections(runner: Runner, place: Place) -> Non
     )
 
 
-@pytest.mark.parametrize("place", ["127.0.0.1", "two hosts"], indirect=True)  # a colon ends its server's name
+# Not ::1, because rcopy ends the server's name at the first colon.
+@pytest.mark.parametrize("place", ["127.0.0.1", "two hosts"], indirect=True)
 def test_rcopy_copies_a_file(runner: Runner, place: Place, tmp_path: Path) -> None:
     deadline = time.monotonic() + LIMIT_S
     content = random.Random(1).randbytes(3_000_000)
@@ -249,7 +271,7 @@ def test_atomics_over_rdma_cm(runner: Runner, place: Place) -> None:
 def test_the_datagram_rsocket_pings(runner: Runner, place: Place) -> None:
     deadline = time.monotonic() + LIMIT_S
     before = place.sent()
-    # The server serves for ever; it ends with the test.
+    # The server does not end by itself; the fixture kills it.
     start_server(runner, place, ["udpong", "-b", place.address, "-S", "100", "-C", "200"], 7174, deadline, has_udp_port)
     client = run_client(runner, place, ["udpong", "-s", place.address, "-S", "100", "-C", "200"], deadline)
     assert client.status == 0 and re.search(r"^custom +100 +200 ", client.output, re.MULTILINE), f"\n{client}"
@@ -258,12 +280,13 @@ def test_the_datagram_rsocket_pings(runner: Runner, place: Place) -> None:
 
 @pytest.mark.parametrize("place", ["127.0.0.1", "two hosts"], indirect=True)
 def test_a_multicast_group_hears_its_sender(runner: Runner, place: Place) -> None:
-    """The receiver ends when it has all of them."""
+    """The receiver ends when it has received all messages."""
     group = ["mckey", "-m", "239.1.2.3", "-C", "20", "-S", "500"]
     here = ADDRESSES[1] if place.client_side == 1 else place.address
     deadline = time.monotonic() + LIMIT_S
     receiver, log = runner.start([*group, "-b", place.address], place.network(0))
-    # Who sends before somebody listens is not heard: the kernel knows of the membership.
+    # Messages sent before the receiver has joined are lost. The kernel lists its membership
+    # (239.1.2.3).
     while "030201EF" not in Path(f"/proc/{receiver.pid}/net/igmp").read_text():
         assert receiver.poll() is None and time.monotonic() < deadline, runner.finish(
             receiver, log, group, time.monotonic()

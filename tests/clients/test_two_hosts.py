@@ -1,4 +1,7 @@
-"""The same programs between two network namespaces, which are two hosts to the NIC: RoCEv2 packets must cross the wire."""
+"""The same programs between two network namespaces, which are two hosts to the NIC.
+
+A test fails if fewer RoCEv2 bytes cross the wire than the programs say they sent.
+"""
 
 import pytest
 from conftest import PairRan, Runner, free_port, run_pair
@@ -18,7 +21,10 @@ def counters(wire: NamespacePair) -> list[tuple[int, int]]:
 
 
 def check_crossed(wire: NamespacePair, before: list[tuple[int, int]], payload_bytes: tuple[int, int]) -> None:
-    """Each side has sent at least its payload through its interface, and by UDP. The programs' own TCP connection carries 200 bytes."""
+    """Each side has sent UDP datagrams and at least its payload over the wire.
+
+    The TCP connection over which the programs exchange their parameters carries only 200 bytes.
+    """
     for side, ((bytes_before, datagrams_before), (bytes_after, datagrams_after)) in enumerate(
         zip(before, counters(wire), strict=True)
     ):
