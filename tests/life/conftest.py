@@ -1,6 +1,8 @@
-"""Processes that die, stop, fork, multiply and sleep: each a `node` (node.cc) on the NIC, told what to do over a pipe.
+"""Tests about processes that die, stop, fork, sleep and are many.
 
-Every wait here is for an answer or for a condition with a deadline; what a test started is killed with it.
+Each process is a `node` (node.cc) on the NIC. A test sends it commands over a pipe and reads its
+answers. Every wait is for an answer or for a condition, with a deadline. At the end of a test its
+processes are killed.
 """
 
 import contextlib
@@ -24,12 +26,12 @@ LIMIT_S = 30.0
 
 
 class Refused(Exception):
-    """The node's verbs failed; the message is the errno's name."""
+    """A command of a node failed; the message is the name of its errno."""
 
 
 @dataclass
 class Completions:
-    """By status, in the order in which each was first seen."""
+    """The number of completions by status, in the order in which each status was first seen."""
 
     microseconds: int
     counts: dict[str, int]
@@ -43,18 +45,19 @@ class Completions:
 
 
 class Node:
-    """A process, or a forked child of one, at the other end of a pipe."""
+    """A node process, or a forked child of one, and the pipe to it."""
 
     def __init__(self, pid: int, to: int, back: int, name: str, fork_end: int = -1) -> None:
         self.pid, self._to, self._back, self.name = pid, to, back, name
-        self.fork_end = fork_end  # the descriptor at the node that a forked child is to speak on
+        self.fork_end = fork_end  # the node's descriptor for the commands of its forked child
         self._rest = b""
 
     def tell(self, *words: object) -> None:
+        """Send a command and do not wait for the answer."""
         os.write(self._to, (" ".join(map(str, words)) + "\n").encode())
 
     def hear(self, limit_s: float = LIMIT_S) -> list[str]:
-        """The answer to the oldest command that has none yet."""
+        """Wait for the answer to the oldest command that has none yet."""
         deadline = time.monotonic() + limit_s
         while b"\n" not in self._rest:
             answer = select.poll()
@@ -72,11 +75,12 @@ class Node:
         return words
 
     def ask(self, *words: object, limit_s: float = LIMIT_S) -> list[str]:
+        """Send a command and wait for its answer."""
         self.tell(*words)
         return self.hear(limit_s)
 
     def refusal(self, *words: object) -> str:
-        """The error that the command must end with."""
+        """Send a command that must fail, and return the name of its errno."""
         try:
             answer = self.ask(*words)
         except Refused as refused:
@@ -88,19 +92,21 @@ class Node:
         return self
 
     def qp(self, kind: str = "rc", sends: int = 128, receives: int = 128) -> tuple[int, int]:
-        """The QP's index at its node, and its number."""
+        """Create a QP; return its index at this node and its number."""
         index, qpn = self.ask("qp", kind, sends, receives)
         return int(index), int(qpn)
 
     def region(self, size: int) -> tuple[int, int, int]:
-        """Index, address and key."""
+        """Register a region of `size` bytes; return its index, address and rkey."""
         index, address, key = map(int, self.ask("region", size))
         return index, address, key
 
     def poll(self, count: int, milliseconds: int = 5000) -> Completions:
+        """Poll until there are `count` completions or the time is over."""
         return self._completions("poll", count, milliseconds)
 
     def wait(self, count: int, milliseconds: int = 5000) -> Completions:
+        """Like poll(), but the node sleeps on its completion channel."""
         return self._completions("wait", count, milliseconds)
 
     def _completions(self, *words: object) -> Completions:
@@ -110,20 +116,20 @@ class Node:
         os.kill(self.pid, number)
 
     def status(self, field: str) -> int:
-        """A number of /proc/PID/status: VmRSS (in KiB), voluntary_ctxt_switches and the like, of the first thread."""
+        """A number from /proc/PID/status, for example VmRSS (in KiB)."""
         return number_of(Path(f"/proc/{self.pid}/status"), field)
 
     def descriptors(self) -> int:
         return len(os.listdir(f"/proc/{self.pid}/fd"))
 
     def switches(self) -> int:
-        """How often any of its threads has gone to sleep."""
+        """The number of times that its threads have gone to sleep, in sum."""
         return sum(
             number_of(task / "status", "voluntary_ctxt_switches") for task in Path(f"/proc/{self.pid}/task").iterdir()
         )
 
     def cpu_ns(self) -> int:
-        """Processor time of all threads."""
+        """The processor time of all threads."""
         return sum(
             int((task / "schedstat").read_text().split()[0]) for task in Path(f"/proc/{self.pid}/task").iterdir()
         )
@@ -142,7 +148,7 @@ def number_of(path: Path, field: str) -> int:
 
 
 def eventually(condition: Callable[[], bool], limit_s: float = 10.0) -> bool:
-    """Looks until it is so; for what another process does in its own time and tells nobody."""
+    """Check until the condition is true, for events that no process announces. False: never true."""
     deadline = time.monotonic() + limit_s
     while not condition():
         if time.monotonic() > deadline:
@@ -152,12 +158,13 @@ def eventually(condition: Callable[[], bool], limit_s: float = 10.0) -> bool:
 
 
 def stop(node: Node) -> None:
+    """Send SIGSTOP and wait until the process is stopped."""
     node.signal(signal.SIGSTOP)
     assert eventually(lambda: Path(f"/proc/{node.pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "T")
 
 
 def connect(a: Node, b: Node, kind: str = "rc", sends: int = 128, receives: int = 128) -> tuple[int, int]:
-    """A pair of connected QPs; their indexes at their nodes."""
+    """Create a QP at each node and connect the two; return their indexes at their nodes."""
     at_a, qpn_a = a.qp(kind, sends, receives)
     at_b, qpn_b = b.qp(kind, sends, receives)
     a.ask("connect", at_a, qpn_b)
@@ -166,16 +173,17 @@ def connect(a: Node, b: Node, kind: str = "rc", sends: int = 128, receives: int 
 
 
 class Nodes:
-    """Starts nodes, and kills what is left of them with the test."""
+    """Starts nodes, and kills those that still run at the end of the test."""
 
     def __init__(self, program: Path, logs: Path) -> None:
         self._program, self._logs = program, logs
         self._processes: list[subprocess.Popen[bytes]] = []
-        self._ends: dict[int, socket.socket] = {}  # where a forked child would speak, by its parent
+        # The test's end of the socket for a forked child, by the parent's pid.
+        self._ends: dict[int, socket.socket] = {}
         self._children: list[socket.socket] = []
 
     def start(self, name: str = "") -> Node:
-        """A node without a context. It can fork once."""
+        """Start a node that has not opened a device yet. It can fork once."""
         name = name or f"node {len(self._processes)}"
         ours, theirs = socket.socketpair()
         with (self._logs / f"{name}.log").open("wb") as log:
@@ -190,11 +198,12 @@ class Nodes:
             )
         self._processes.append(process)
         self._ends[process.pid] = ours
-        number = theirs.fileno()  # the same there
+        number = theirs.fileno()  # pass_fds gives it the same number in the node
         theirs.close()
         return Node(process.pid, process.stdin.fileno(), process.stdout.fileno(), name, number)
 
     def fork(self, parent: Node) -> Node:
+        """Let `parent` fork, and return its child as a node of its own."""
         pid = int(parent.ask("fork", parent.fork_end)[0])
         end = self._ends.pop(parent.pid)
         self._children.append(end)
@@ -216,7 +225,8 @@ class Nodes:
 
     def kill_all(self) -> None:
         for process in self._processes:
-            with contextlib.suppress(ProcessLookupError):  # a group outlives its leader while a forked child is left
+            # The group still exists if a forked child runs.
+            with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             self._bury(process)
         for end in self._children:
@@ -251,5 +261,5 @@ def nodes(node_program: Path, tmp_path: Path) -> Iterator[Nodes]:
 
 @pytest.fixture
 def pair(nodes: Nodes) -> tuple[Node, Node]:
-    """Two nodes with a context each."""
+    """Two nodes, each with an open device."""
     return nodes.start("a").open(), nodes.start("b").open()

@@ -1,25 +1,55 @@
-// One process of a test about life and death: does what it is told, a line at a time, with plain verbs.
+// A process on the NIC that a test controls: it reads one command a line from its standard input
+// and answers each on one line, `ok ...` or `error ERRNO`. It uses only the public verbs.
 //
-//     open DEVICE                     a context with its domain, queues and buffers; becomes the current one ok qp TYPE
-//     SENDS RECEIVES          rc, uc or ud; a ud one is ready at once                                           ok
-//     INDEX QPN qps COUNT SENDS RECEIVES FILE   as many rc ones, their numbers written to FILE ok FIRST NANOSECONDS
-//     connect INDEX QPN               to RTS ok connect_all FIRST FILE          the ones from FIRST on with those of a
-//     peer's FILE                           ok NANOSECONDS modify INDEX STATE              init, rtr, rts, reset or
-//     err, without attributes                                      ok state INDEX ok STATE receive INDEX COUNT receives
-//     of 64 bytes                                                                  ok send INDEX COUNT BYTES [QPN] QPN
-//     for a datagram; up to 64 bytes carry a stamp that the receiver checks             ok write|read|add INDEX COUNT
-//     BYTES ADDRESS RKEY                                                                         ok region BYTES maps
-//     and registers                                                    ok INDEX ADDRESS RKEY unmap REGION / remap
-//     REGION     the memory only; the registration stays                                               ok load REGION
-//     OFFSET              eight bytes, without verbs                                                       ok VALUE
-//     await REGION OFFSET VALUE MS    spins on memory, without verbs ok poll COUNT MS                   until so many
-//     completions or so much time         ok MICROSECONDS [INDEX:]STATUS=COUNT ... wait COUNT MS                   the
-//     same, asleep on the completion channel latency OP INDEX COUNT BYTES ADDRESS RKEY    one at a time ok MEDIAN_NS
-//     fork FD                         the child goes on, speaking on FD ok PID destroy INDEX / close           an
-//     object, everything of the current context                                          ok
+// Devices and queue pairs:
+//   open DEVICE                     open a context, which becomes the current one
+//                                   ok
+//   close                           destroy the current context and all objects in it
+//                                   ok
+//   qp TYPE SENDS RECEIVES          create a QP: rc, uc or ud; one of ud is ready at once
+//                                   ok INDEX QPN
+//   qps COUNT SENDS RECEIVES FILE   create COUNT RC QPs and write their numbers to FILE
+//                                   ok FIRST-INDEX NANOSECONDS
+//   connect INDEX QPN               connect a QP to QPN, up to RTS
+//                                   ok
+//   connect_all FIRST FILE          connect the QPs from index FIRST on to the numbers in FILE
+//                                   ok NANOSECONDS
+//   modify INDEX STATE              modify only the state: reset, init, rtr, rts, sqd, sqe, err
+//                                   ok
+//   state INDEX                     ok STATE
+//   destroy INDEX                   destroy a QP
+//                                   ok
+// Work:
+//   receive INDEX COUNT             post COUNT receives of 64 bytes
+//                                   ok
+//   send INDEX COUNT BYTES [QPN]    post SENDs; QPN is for a datagram. A SEND of up to 64 bytes
+//                                   carries a stamp that the receiver checks (RECEIVED or
+//                                   WRONG_STAMP)
+//                                   ok
+//   write|read|add INDEX COUNT BYTES ADDRESS RKEY
+//                                   post WRITEs, READs or fetch-and-adds
+//                                   ok
+//   latency OP INDEX COUNT BYTES ADDRESS RKEY
+//                                   post and poll COUNT operations, one at a time
+//                                   ok MEDIAN-NANOSECONDS
+//   poll COUNT MS                   poll until there are COUNT completions or MS are over
+//                                   ok MICROSECONDS STATUS=COUNT ...
+//   wait COUNT MS                   like poll, but sleep on the completion channel
+//                                   ok MICROSECONDS STATUS=COUNT ...
+// Memory:
+//   region BYTES                    map and register memory
+//                                   ok INDEX ADDRESS RKEY
+//   unmap REGION, remap REGION      unmap or map the memory; the registration stays
+//                                   ok
+//   load REGION OFFSET              read eight bytes, without verbs
+//                                   ok VALUE
+//   await REGION OFFSET VALUE MS    spin until eight bytes have this value, without verbs
+//                                   ok
+// Processes:
+//   fork FD                         fork; the child reads commands and answers on FD
+//                                   ok PID (0 in the child)
 //
-// An answer is one line: `ok ...` or `error NAME`. Completions are counted by status in the order of their first
-// appearance.
+// Completions are counted by status, in the order in which each status first appeared.
 #include <fcntl.h>
 #include <infiniband/verbs.h>
 #include <poll.h>
@@ -48,11 +78,14 @@ namespace {
 
 constexpr std::uint32_t q_key = 0x11111111, message_bytes = 64, grh_bytes = 40;
 constexpr std::size_t scratch_bytes = 17 << 20,
-					  scratch_sent = 1 << 20;  // what is sent, then what is received; touched as far as it is used
+					  scratch_sent = 1 << 20;  // bytes to send; the rest is for receives
 
+// Thrown by a command that failed; `error` is an errno.
 struct Failure {
 	int error;
 };
+
+// Throws Failure unless the verb succeeded. Some verbs return an errno, others set errno.
 void demand(int result) {
 	if (result) throw Failure{result > 0 ? result : errno};
 }
@@ -74,20 +107,21 @@ struct Context {
 	ibv_cq* cq;
 	ibv_gid gid;
 	ibv_mtu mtu;
-	ibv_ah* ah;  // to this host
-	Region scratch;
+	ibv_ah* ah;  // to this host itself
+	Region scratch;  // memory for SENDs and receives
 };
 
 struct Pair {
 	Context* at;
 	ibv_qp* qp;
-	std::uint64_t sent = 0, received = 0;  // stamps
+	std::uint64_t sent = 0, received = 0;  // the last stamps
 	std::uint64_t receives_posted = 0;
 };
 
+// A command names an object by its index in one of these. The process has one thread.
 std::vector<std::unique_ptr<Context>> contexts;
 std::vector<Pair> pairs;
-std::map<std::uint32_t, std::size_t> index_of;
+std::map<std::uint32_t, std::size_t> index_of;  // a QP's index in `pairs`, by its number
 std::vector<Region> regions;
 Context& current() { return *contexts.back(); }
 
@@ -160,6 +194,7 @@ void connect(Pair& p, std::uint32_t destination) {
 	demand(ibv_modify_qp(p.qp, &a, IBV_QP_STATE | IBV_QP_SQ_PSN | (rc ? limits : 0)));
 }
 
+// The buffer of a receive. Buffers are reused; only the stamp at their beginning is read.
 std::byte* receive_slot(Pair& p, std::uint64_t number) {
 	const auto index = static_cast<std::uint64_t>(&p - pairs.data());
 	return static_cast<std::byte*>(p.at->scratch.address) + scratch_sent + (index % 120 * 1024 + number % 1024) * 128;
@@ -208,7 +243,7 @@ std::string name_of(const ibv_wc& wc) {
 	return expected ? "RECEIVED" : "WRONG_STAMP";
 }
 
-// Completions by name, in the order in which the names were first seen.
+// Counts completions by name, in the order in which each name was first seen.
 struct Tally {
 	std::vector<std::pair<std::string, int>> counts;
 	void add(const std::string& name) {
@@ -230,7 +265,7 @@ void collect(std::ostream& out, int count, int milliseconds, bool asleep) {
 		for (int i = 0; i < n; ++i) tally.add(name_of(wc[i]));
 		count -= n;
 		if (n || !asleep) continue;
-		if (!armed) {  // and look once more
+		if (!armed) {  // poll again, since a completion may have come before the request
 			demand(ibv_req_notify_cq(c.cq, 0));
 			armed = true;
 			continue;
@@ -410,7 +445,7 @@ void obey(const std::string& word, std::istream& in, std::ostream& out) {
 }  // namespace
 
 int main() {
-	// read() and not std::cin: a forked child must not find lines of its parent in a buffer.
+	// read() and not std::cin, because a forked child must not find its parent's lines in a buffer.
 	std::string line;
 	for (char c; read(STDIN_FILENO, &c, 1) == 1;) {
 		if (c != '\n') {

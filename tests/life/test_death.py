@@ -1,4 +1,8 @@
-"""kill -9 of a peer: what it had said still counts, what was said to it fails soon, and nothing of it is left."""
+"""A peer is killed by SIGKILL.
+
+Messages that it had sent are still delivered, work towards it fails soon, and the survivor keeps no
+descriptor and no memory of it.
+"""
 
 import signal
 
@@ -12,7 +16,7 @@ def test_outstanding_work_fails_with_retry_exceeded_and_then_flushes(nodes: Node
     a, b = pair
     at_a, _ = connect(a, b)
     a.ask("receive", at_a, 3)
-    a.ask("send", at_a, 10, 8)  # the peer has no receives: nothing can complete
+    a.ask("send", at_a, 10, 8)  # the peer has posted no receive, so nothing can complete
     nodes.kill(b)
     done = a.poll(13)
     assert list(done.counts) == ["RETRY_EXC_ERR", "WR_FLUSH_ERR"]
@@ -42,7 +46,7 @@ def test_work_posted_after_the_death_fails_too(nodes: Nodes, pair: tuple[Node, N
     before = a.descriptors()
     nodes.kill(b)
     assert eventually(lambda: a.descriptors() < before)
-    assert a.ask("state", at_a) == ["rts"]  # an idle QP does not know
+    assert a.ask("state", at_a) == ["rts"]  # an idle QP has not noticed the death
     a.ask("send", at_a, 5, 8)
     done = a.poll(5) if how == "poll" else a.wait(5)
     assert done.counts == {"RETRY_EXC_ERR": 1, "WR_FLUSH_ERR": 4}
@@ -51,7 +55,7 @@ def test_work_posted_after_the_death_fails_too(nodes: Nodes, pair: tuple[Node, N
 
 @pytest.mark.parametrize("count", [1, 20, 200])
 def test_what_the_dead_had_published_is_delivered_first(nodes: Nodes, pair: tuple[Node, Node], count: int) -> None:
-    """The survivor is stopped meanwhile, so that it finds the messages and the death together."""
+    """The survivor is stopped in the meantime, so it finds the messages and the death together."""
     a, b = pair
     at_a, at_b = connect(a, b, sends=256, receives=256)
     region, address, key = a.region(4096)
@@ -59,7 +63,7 @@ def test_what_the_dead_had_published_is_delivered_first(nodes: Nodes, pair: tupl
     stop(a)
     b.ask("send", at_b, count, 8)
     b.ask("add", at_b, 1, 8, address, key)
-    assert b.poll(1, 20).total == 0  # few enough for the ring: all have been published
+    assert b.poll(1, 20).total == 0  # the ring holds them all, so all have been published
     nodes.kill(b)
     a.signal(signal.SIGCONT)
     a.ask("await", region, 0, 1, 5000)
@@ -114,7 +118,9 @@ def test_the_dead_ones_successor_can_be_reached(nodes: Nodes, pair: tuple[Node, 
 
 @pytest.mark.parametrize("kind", ["rc", "ud"])
 def test_a_server_keeps_nothing_of_its_short_lived_clients(nodes: Nodes, kind: str) -> None:
-    """1,000 processes, one after the other, each of which exchanges a message and dies. The peer's memory is 0.5 MiB for each link."""
+    """1,000 processes in turn exchange a message with the server and die. Each link takes 0.5 MiB,
+    so the last 850 would cost 425 MiB if the server kept them; it may grow by 512 KiB.
+    """
     server = nodes.start("server").open()
     at_server, server_qpn = server.qp("ud", 16, 1024)
     server.ask("receive", at_server, 1000)
@@ -141,7 +147,7 @@ def test_a_server_keeps_nothing_of_its_short_lived_clients(nodes: Nodes, kind: s
         assert eventually(lambda: server.descriptors() == descriptors)
 
     descriptors = server.descriptors()
-    serve(150)  # the heap, the node's buffers and tables find their size
+    serve(150)  # until the heap and the node's buffers and tables have reached their size
     resident = server.status("VmRSS")
     for _ in range(17):
         serve(50)

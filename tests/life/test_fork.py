@@ -1,4 +1,8 @@
-"""A fork copies a NIC that cannot be copied: the parent goes on as if nothing had happened, and the child can clean up and begin anew."""
+"""A process with an open NIC forks (docs/decisions/0012).
+
+The parent continues undisturbed. In the child, inherited objects fail with EIO and can be
+destroyed, and the child may open a device of its own.
+"""
 
 import signal
 
@@ -85,7 +89,7 @@ def test_the_child_may_open_anew_and_talk_to_its_parent(nodes: Nodes, pair: tupl
 
 
 def test_a_process_that_has_forked_can_still_be_reached(nodes: Nodes, pair: tuple[Node, Node]) -> None:
-    """Its names are its own and not the child's."""
+    """The child must not keep the names by which other processes find the parent."""
     parent, peer = pair
     connect(parent, peer)
     child = nodes.fork(parent)

@@ -1,4 +1,4 @@
-"""An idle NIC uses no processor: once it is ARMED, nothing in the process wakes up."""
+"""An idle NIC uses no processor time: once it is ARMED, no thread of the process wakes up."""
 
 import time
 
@@ -10,7 +10,7 @@ SHARE_MAX = 0.001
 
 
 def watch(node: Node, seconds: float) -> tuple[int, int]:
-    """How often it woke, and its processor time in nanoseconds, over so long."""
+    """The number of wake-ups and the processor time (ns) of the node within this time."""
     switches, cpu = node.switches(), node.cpu_ns()
     end = time.monotonic() + seconds
     while (left := end - time.monotonic()) > 0:
@@ -19,7 +19,7 @@ def watch(node: Node, seconds: float) -> tuple[int, int]:
 
 
 def settles(node: Node) -> bool:
-    """It has been seen to sleep for a while."""
+    """Wait until the node has slept for 50 ms; False if it never does."""
     return eventually(lambda: watch(node, 0.05)[0] == 0)
 
 

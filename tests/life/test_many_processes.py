@@ -1,4 +1,4 @@
-"""Any number of processes: a star, all to all, and processes that connect to each other at one moment."""
+"""Many processes: a star, all to all, and pairs that connect to each other at the same moment."""
 
 import itertools
 
@@ -9,7 +9,7 @@ ROUNDS = 20
 
 
 def connect_at_once(pairs: list[tuple[Node, Node]]) -> list[tuple[Node, int, Node, int]]:
-    """All go to RTR at the same time; every node is told before any is heard."""
+    """Connect all pairs at once: every node gets its command before the first answer is read."""
     made = []
     for a, b in pairs:
         (at_a, qpn_a), (at_b, qpn_b) = a.qp("rc", 16, 16), b.qp("rc", 16, 16)
@@ -24,7 +24,7 @@ def connect_at_once(pairs: list[tuple[Node, Node]]) -> list[tuple[Node, int, Nod
 
 
 def exchange(connections: list[tuple[Node, int, Node, int]], messages: int) -> None:
-    """Both ways over each of them, everything in flight at the same time."""
+    """Send messages in both directions over each connection, all in flight at the same time."""
     expected: dict[str, tuple[Node, int]] = {}
     for a, at_a, b, at_b in connections:
         for node, at in ((a, at_a), (b, at_b)):
@@ -46,7 +46,9 @@ def exchange(connections: list[tuple[Node, int, Node, int]], messages: int) -> N
 
 
 def test_two_processes_that_connect_at_the_same_moment(nodes: Nodes) -> None:
-    """Each may find the other in the middle of its own greeting: two links, and both work."""
+    """Each may receive the other's greeting while it sends its own. Both of the two links must
+    work.
+    """
     for _ in range(ROUNDS):
         a, b = nodes.start().open(), nodes.start().open()
         connections = connect_at_once([(a, b), (a, b)])

@@ -1,4 +1,7 @@
-"""100,000 connected queue pairs in one process: QPNs, descriptors, memory and time suffice, and each of them works."""
+"""100,000 connected queue pairs in one process.
+
+QPNs, descriptors, memory and time must suffice. Messages are sent over 500 of the queue pairs.
+"""
 
 import random
 import resource
@@ -50,7 +53,7 @@ def test_a_hundred_thousand_connected_queue_pairs(nodes: Nodes, tmp_path: Path) 
     assert a.poll(len(chosen)).counts == {"SUCCESS": len(chosen)}
     assert b.poll(len(chosen)).total == len(chosen)
 
-    # And their end: those with something outstanding fail, whoever is idle costs nothing.
+    # After the peer's death, only the queue pairs with outstanding work report a failure.
     for index in chosen[:10]:
         a.ask("send", index, 1, 8)
     nodes.kill(b)

@@ -1,4 +1,4 @@
-"""A target that never calls a verb after set-up: one-sided operations into it complete all the same."""
+"""One-sided operations complete although their target calls no verb after set-up."""
 
 import pytest
 from conftest import Node, connect, eventually
@@ -8,7 +8,7 @@ OPERATIONS = [("write", 8), ("write", 65536), ("read", 8), ("read", 65536), ("ad
 
 @pytest.mark.parametrize(("operation", "size"), OPERATIONS)
 def test_a_target_blocked_in_read(pair: tuple[Node, Node], operation: str, size: int) -> None:
-    """Between two commands a node is just that."""
+    """A node is blocked in read() between two commands."""
     a, b = pair
     at_a, _ = connect(a, b)
     _, address, key = b.region(65536)
@@ -37,7 +37,7 @@ def test_a_target_that_spins_on_memory(pair: tuple[Node, Node], operation: str, 
 
 
 def test_the_last_message_of_a_burst_is_not_left_behind(pair: tuple[Node, Node]) -> None:
-    """The receiver stops polling in the middle of the traffic, and nobody tells the NIC."""
+    """The receiver stops polling in the middle of the traffic, without notice to the NIC."""
     a, b = pair
     at_a, at_b = connect(a, b)
     region, address, key = b.region(4096)
@@ -45,8 +45,8 @@ def test_the_last_message_of_a_burst_is_not_left_behind(pair: tuple[Node, Node])
     total = 0
     for count in range(1, 40):
         a.ask("send", at_a, 1, 8)
-        assert b.poll(1).counts == {"RECEIVED": 1}  # b is busy now
-        a.ask("add", at_a, count, 8, address, key)  # and a is not driven either
+        assert b.poll(1).counts == {"RECEIVED": 1}  # b's engine is BUSY now
+        a.ask("add", at_a, count, 8, address, key)  # a calls no verb after this either
         total += count
         assert eventually(lambda total=total: b.ask("load", region, 0) == [str(total)])
         assert a.poll(count + 1).counts == {"SUCCESS": count + 1}

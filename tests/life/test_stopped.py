@@ -1,4 +1,7 @@
-"""SIGSTOP of a peer: it is not dead. RC waits for it, datagrams to others go on, and afterwards all is delivered."""
+"""A peer that is stopped by SIGSTOP is not dead.
+
+RC waits for it and delivers everything after SIGCONT. Datagrams to other processes are not delayed.
+"""
 
 import signal
 import time
@@ -14,7 +17,7 @@ def test_rc_waits_for_a_stopped_peer_and_then_everything_arrives(pair: tuple[Nod
     b.ask("receive", at_b, 1000)
     stop(b)
     a.ask("send", at_a, 1000, 8)  # more than the ring holds
-    # An ACK timeout of 2^14 * 4.096 us = 67 ms, 7 times, would be over.
+    # 7 retries with the ACK timeout of 2^14 * 4.096 us = 67 ms would be exhausted by then.
     assert a.poll(1, 700).total == 0
     b.signal(signal.SIGCONT)
     done = a.poll(1000) if how == "poll" else a.wait(1000)
@@ -29,7 +32,7 @@ def test_a_sender_asleep_is_woken_when_its_peer_goes_on(pair: tuple[Node, Node])
     stop(b)
     a.ask("send", at_a, 1000, 8)
     a.tell("wait", 1000, 10_000)
-    b.signal(signal.SIGCONT)  # and nobody at b calls a verb
+    b.signal(signal.SIGCONT)  # b calls no verb afterwards
     assert a.hear()[1:] == ["SUCCESS=1000"]
 
 
@@ -46,7 +49,7 @@ def test_datagrams_to_others_go_on(nodes: Nodes, pair: tuple[Node, Node], how: s
     assert a.poll(2).counts == {"SUCCESS": 2}
     assert c.poll(1).counts == {"RECEIVED": 1}
     stop(b)
-    for _ in range(100):  # 700 for the stopped one: more than its ring holds
+    for _ in range(100):  # 700 to the stopped process: more than its ring holds
         a.ask("send", at_a, 7, 8, to_b)
         a.ask("send", at_a, 9, 8, to_c)
         assert c.poll(9).counts == {"RECEIVED": 9}
@@ -55,7 +58,7 @@ def test_datagrams_to_others_go_on(nodes: Nodes, pair: tuple[Node, Node], how: s
 
 
 def test_datagrams_to_a_stopped_process_never_met_do_not_hold_up_others(nodes: Nodes, pair: tuple[Node, Node]) -> None:
-    """Its name is there, and nobody answers."""
+    """The stopped process's name is bound, but it does not answer the greeting."""
     a, b = pair
     c = nodes.start("c").open()
     at_a, _ = a.qp("ud")

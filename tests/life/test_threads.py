@@ -1,7 +1,8 @@
-"""Threads: they may share everything.
+"""Threads may share every object of a NIC (threads.cc).
 
-With the thread sanitizer if the NIC was built so. Then the program is linked with the NIC's archives instead of preloading the library: the
-sanitizer and our library both take over the signal functions, and of an archive only what is still missing comes along.
+If the NIC was built with the thread sanitizer, so is the program. Then it is linked to the NIC's
+archives and preloads nothing: the sanitizer and our library both define the signal functions, and
+from an archive the linker takes only the symbols that are still undefined.
 """
 
 import os
@@ -40,7 +41,7 @@ def test_threads_of_two_processes(program: Path, sanitized: bool, work: str, tmp
     environment = os.environ | (
         {"TSAN_OPTIONS": "halt_on_error=1 exitcode=66"} if sanitized else {"LD_PRELOAD": str(NIC)}
     )
-    # Control verbs without end leave little of the engine to the traffic.
+    # Threads that call control verbs all the time hold the engine's lock most of the time.
     command = [program, work, "4", "4000" if sanitized or work in ("churn", "hasty") else "40000"]
     logs = [tmp_path / "a.log", tmp_path / "b.log"]
     both = []

@@ -1,4 +1,7 @@
-"""Registered memory that goes away under traffic: an access error for the operation, and nothing else happens to either process."""
+"""A process unmaps registered memory during traffic.
+
+The operation fails with an access error, and both processes continue (docs/decisions/0007).
+"""
 
 import pytest
 from conftest import Node, connect
@@ -33,7 +36,7 @@ def test_the_target_of_a_remote_operation(pair: tuple[Node, Node], operation: st
 
 
 def test_in_the_middle_of_traffic(pair: tuple[Node, Node]) -> None:
-    """The owner unmaps while writes pour in and maps again, ten times; the writer connects anew each time."""
+    """The owner unmaps and maps the memory ten times while WRITEs arrive; the writer reconnects."""
     a, b = pair
     region, address, key = b.region(SIZE)
     for _ in range(10):

@@ -1,13 +1,19 @@
-// Many threads of one process on one NIC, half of a pair of processes. Prints the numbers of its QPs on a line, reads
-// the peer's from a line, works, and prints `ok`.
+// Many threads of one process share one NIC. Two such processes send to each other.
 //
 //     threads WORK THREADS MESSAGES
 //
-//     own      each thread sends on a QP of its own; all poll one completion queue, and whoever polls a receive posts
-//     it again shared   the same on one QP for all events   each thread only sends, and one more polls and sleeps on
-//     the completion channel churn    as `own`, while other threads create and destroy QPs, regions and completion
-//     queues hasty    as `own`, while other threads create QPs, post to them and destroy them at once fork     as
-//     `own`, while the main thread forks children that destroy what they inherited
+// The program prints the numbers of its QPs on one line, reads the peer's numbers from one line,
+// sends MESSAGES messages, and prints `ok` when all sends and receives have completed.
+//
+// WORK is one of:
+//
+//     own      each thread sends on its own QP; all threads poll one completion queue, and the
+//              thread that polls a receive posts it again
+//     shared   like own, but all threads share one QP
+//     events   the threads only send; one more thread polls and sleeps on the completion channel
+//     churn    like own, while other threads create and destroy QPs, regions and completion queues
+//     hasty    like own, while other threads create QPs, post to them and destroy them at once
+//     fork     like own, while the main thread forks children that destroy the inherited objects
 #include <infiniband/verbs.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -77,8 +83,9 @@ void receive(std::size_t index) {
 	demand(!ibv_post_recv(qps[index], &wr, &bad), "post_recv");
 }
 
-// False: not now. What has completed and was not polled takes no room in a send queue, but in the completion queue it
-// does, so it is counted here.
+// Posts a SEND. False: there is no room now. A completed request that was not polled yet takes no
+// room in the send queue, but it does in the completion queue, so sends are counted until they are
+// polled.
 bool send(std::size_t index) {
 	if (in_flight.fetch_add(1) >= in_flight_max) {
 		--in_flight;
@@ -92,6 +99,7 @@ bool send(std::size_t index) {
 	return !error;
 }
 
+// Polls once and posts the completed receives again. Returns the number of completions.
 int poll() {
 	ibv_wc wc[8];
 	const int n = ibv_poll_cq(cq, 8, wc);
@@ -109,6 +117,7 @@ int poll() {
 	return n;
 }
 
+// Polls once more after the request for an event, because a completion may have come before it.
 void sleep_on_channel() {
 	demand(!ibv_req_notify_cq(cq, 0), "req_notify_cq");
 	if (poll()) return;
@@ -150,7 +159,7 @@ void churn() {
 	}
 }
 
-// What the engine has not looked at yet when the QP goes.
+// Destroys QPs while the engine has not seen their posted work yet.
 void hurry() {
 	while (!done) {
 		ibv_cq* own = ibv_create_cq(context, 16, nullptr, nullptr, 0);
@@ -229,6 +238,6 @@ int main(int argc, char** argv) {
 	for (std::thread& thread : running) thread.join();
 	std::cout << "ok" << std::endl;
 	std::string end;
-	std::getline(std::cin, end);  // what the peer still sends is acknowledged here
+	std::getline(std::cin, end);  // the peer's last messages are acknowledged until it is done
 	std::getline(std::cin, end);
 }
