@@ -1,10 +1,13 @@
-/* A UD sender on vb_lo that is told when: `burst GID QPN BYTES`, then lines on standard input, each answered by one.
+/* A UD sender on vb_lo that is controlled by commands: `burst GID QPN BYTES` reads lines from its
+ * standard input and answers each by one line.
  *
- *     send N    N messages of one run, numbered on, until all are complete        sent N
- *     ask       the account of the run, from ud_server                            has N
+ *     send N    send N messages, which continue the numbers of the run,
+ *               and wait until all are complete                           answer: sent N
+ *     ask       ask ud_server how many messages of the run it has         answer: has N
  *
- * A message carries its stamp at both ends, as the measurement's do: 16 bits of run, 48 bits of number. Both ends of a link keep
- * the order, so an answer is also the sign that the server has read all that came before the question.
+ * Each message carries a stamp at its beginning and at its end, as those of the measurement do: 16
+ * bits of run and 48 bits of number. A link keeps the order, so by its answer the server has also
+ * read all messages that were sent before the question.
  */
 #define _POSIX_C_SOURCE 200809L
 #include <arpa/inet.h>
@@ -15,7 +18,14 @@
 #include <string.h>
 #include <time.h>
 
-enum { q_key = 0x11111111, grh_bytes = 40, depth = 128, message_max = 4096, report_bytes = 64, question_imm = 0x454e4421 };
+enum {
+	q_key = 0x11111111,
+	grh_bytes = 40,
+	depth = 128,
+	message_max = 4096,
+	report_bytes = 64,
+	question_imm = 0x454e4421
+};
 static const uint64_t run = (uint64_t)0x1234 << 48;
 
 static struct ibv_cq *cq;
@@ -73,7 +83,8 @@ static void post_receive(void)
 static void post(uint32_t bytes, int is_question)
 {
 	struct ibv_sge piece = {.addr = (uintptr_t)memory.out, .length = bytes, .lkey = mr->lkey};
-	struct ibv_send_wr request = {.sg_list = &piece, .num_sge = 1, .opcode = is_question ? IBV_WR_SEND_WITH_IMM : IBV_WR_SEND,
+	struct ibv_send_wr request = {.sg_list = &piece, .num_sge = 1,
+		.opcode = is_question ? IBV_WR_SEND_WITH_IMM : IBV_WR_SEND,
 		.send_flags = IBV_SEND_SIGNALED, .imm_data = htonl(question_imm),
 		.wr.ud = {.ah = ah, .remote_qpn = server_qpn, .remote_qkey = q_key}}, *bad;
 
@@ -88,7 +99,7 @@ static double now_s(void)
 	return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-/* Whether a completion of this kind comes before the time is up. */
+/* Waits for a completion with this opcode. Returns 0 when the time is over. */
 static int await(enum ibv_wc_opcode opcode, double patience_s)
 {
 	struct ibv_wc wc;
@@ -103,7 +114,8 @@ static int await(enum ibv_wc_opcode opcode, double patience_s)
 	return 1;
 }
 
-/* What the server has of the run. A question or an answer may be lost as any datagram: then it is put again. */
+/* Returns the number of messages that the server has. A question or its answer may be lost, as any
+ * datagram; then the question is repeated. */
 static uint64_t ask(uint64_t question)
 {
 	struct {
@@ -143,7 +155,7 @@ int main(int argc, char **argv)
 				memcpy(memory.out, &stamp, sizeof stamp);
 				memcpy(memory.out + bytes - sizeof stamp, &stamp, sizeof stamp);
 				post(bytes, 0);
-				demand(await(IBV_WC_SEND, 10), "no completion"); /* then the buffer is free */
+				demand(await(IBV_WC_SEND, 10), "no completion"); /* the buffer is reused */
 			}
 			printf("sent %lu\n", count);
 		} else {

@@ -1,4 +1,4 @@
-"""Fixtures for the project's own programs: the measurement and the tools, each a process of its own on the NIC."""
+"""Fixtures that run the project's own programs, each as a process of its own on the NIC."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +14,7 @@ def programs(tmp_path: Path) -> Iterator[Programs]:
 
 @pytest.fixture(scope="module")
 def shared_programs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Programs]:
-    """For what several tests of a module look at."""
+    """Programs whose results several tests of a module share."""
     yield from made(tmp_path_factory.mktemp("programs"))
 
 

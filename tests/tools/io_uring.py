@@ -1,4 +1,4 @@
-"""io_uring as this machine has it, and as a machine that forbids it."""
+"""Checks whether io_uring may be used here, and forbids it to the processes of a test."""
 
 import ctypes
 import os
@@ -21,7 +21,10 @@ class Filter(ctypes.Structure):
 
 
 def forbid_io_uring() -> None:
-    """For this process and what it starts, as many containers do: a filter of system calls that refuses this one."""
+    """Forbid io_uring to this process and its children, as many containers do.
+
+    Installs a seccomp filter that refuses io_uring_setup. For Popen's preexec_fn.
+    """
     lines = [
         (LOAD_WORD, 0, 0, 0),
         (JUMP_IF_EQUAL, 0, 1, SYSCALL),
@@ -36,6 +39,7 @@ def forbid_io_uring() -> None:
 
 
 def needs_io_uring() -> None:
+    """Skip the test if this machine refuses io_uring."""
     ring = libc.syscall(SYSCALL, 1, ctypes.create_string_buffer(120))
     if ring < 0:
         pytest.skip(f"this machine refuses io_uring: {os.strerror(ctypes.get_errno())}")

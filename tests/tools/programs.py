@@ -1,6 +1,6 @@
-"""The project's own programs as processes: started with their output in files, watched, and ended with their group.
+"""Starts the project's own programs as processes, keeps their output in files, and ends them.
 
-Every wait here is for a condition, with a deadline.
+Every wait is for a condition, with a deadline.
 """
 
 import os
@@ -42,7 +42,7 @@ class Ran:
 
 @dataclass
 class Program:
-    """One that runs."""
+    """A program that was started."""
 
     command: list[str]
     process: subprocess.Popen[bytes]
@@ -66,6 +66,7 @@ class Program:
         return self.process.poll() is None
 
     def finish(self, limit_s: float = LIMIT_S) -> Ran:
+        """Wait for the end of the program; fail the test if it takes longer than the limit."""
         try:
             self.process.wait(limit_s)
         except subprocess.TimeoutExpired:
@@ -74,7 +75,7 @@ class Program:
         return self._ran()
 
     def end(self, by: signal.Signals = signal.SIGTERM) -> Ran:
-        """What it says when it is asked to end."""
+        """Send a signal, and wait for the end of the program."""
         self.process.send_signal(by)
         return self.finish()
 
@@ -88,24 +89,31 @@ class Program:
 
 
 class Programs:
-    """Starts programs of the build, and ends whatever is left of them with the test."""
+    """Starts programs of the build, and kills those that still run at the end of the test."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._started: list[Program] = []
 
     def start(self, *command: object, within: Callable[[list[str]], list[str]] = list, **options: object) -> Program:
-        """A word without a slash first is a program of the build. `within` puts the command into a network namespace."""
+        """Start a command in the test's folder.
+
+        A first word without a slash names a program of the build. `within` puts the command into
+        a network namespace. `options` are those of subprocess.Popen.
+        """
         words = [str(word) for word in command]
         if "/" not in words[0] and (BUILD / words[0]).exists():
             words[0] = str(BUILD / words[0])
         log = self.folder / f"{len(self._started)}"
-        # A build folder may lie outside of the sources, where `verbena report` does not look by itself.
+        # A build folder may lie outside of the sources; then `verbena report` does not find its
+        # scripts.
         given = {"stdin": subprocess.DEVNULL, "env": os.environ | {"VERBENA_REPORT": str(ROOT / "report")}} | options
         with log.with_suffix(".out").open("wb") as out, log.with_suffix(".err").open("wb") as err:
             full = within(["setpriv", "--pdeathsig", "KILL", *words])
             files = {"stdout": out, "stderr": err} | given
-            process = subprocess.Popen(full, cwd=self.folder, process_group=0, **files)  # type: ignore[call-overload]
+            process = subprocess.Popen(  # type: ignore[call-overload]
+                full, cwd=self.folder, process_group=0, **files
+            )
         self._started.append(Program(words, process, log))
         return self._started[-1]
 
@@ -118,14 +126,18 @@ class Programs:
 
 
 def wait_until(condition: Callable[[], T], what: str, *, alive: Program | None = None, limit_s: float = LIMIT_S) -> T:
-    """The first value of the condition that counts as true."""
+    """Wait until the condition is true, and return its value.
+
+    `what` says what is waited for, in the message of a failure. The wait also ends when the
+    program `alive` ends.
+    """
     deadline = time.monotonic() + limit_s
     while not (value := condition()):
         if alive is not None and not alive.running:
             pytest.fail(f"ended before {what}{alive.finish()}")
         if time.monotonic() > deadline:
             pytest.fail(f"not within {limit_s} s: {what}" + (f"\n{alive.out}{alive.err}" if alive else ""))
-        time.sleep(0.002)  # only the step of this look
+        time.sleep(0.002)  # the pause between two checks
     return value
 
 
@@ -143,6 +155,6 @@ def is_stopped(pid: int) -> bool:
 
 
 def stop(pid: int) -> None:
-    """SIGSTOP, and every thread of the process stands still when this returns."""
+    """Send SIGSTOP, and return when every thread of the process is stopped."""
     os.kill(pid, signal.SIGSTOP)
     wait_until(lambda: is_stopped(pid), f"process {pid} stands still")

@@ -1,4 +1,4 @@
-"""What `verbena bench rcud` writes, read as a user's script would: with the standard library."""
+"""Reads the tables of `verbena bench rcud` as a user's script would, with the standard library."""
 
 import csv
 import json
@@ -26,7 +26,7 @@ Row = dict[str, str]
 
 
 def read_csv(path: Path) -> tuple[list[Row], dict[str, str]]:
-    """Rows and environment."""
+    """Return the rows and the environment."""
     lines = path.read_text().splitlines()
     table = [line for line in lines if not line.startswith("#")]
     trailer = [line.removeprefix("# ").partition(": ")[::2] for line in lines if line.startswith("#")]
@@ -44,7 +44,7 @@ def only(rows: list[Row], **wanted: object) -> Row:
 
 
 def check_account(row: Row, iterations: int) -> None:
-    """The receiver's numbers add up, and the rates are those numbers'."""
+    """Fail the test unless the receiver's numbers add up and the rates follow from them."""
     posted, completed, delivered, lost = (int(row[name]) for name in ("posted", "completed", "delivered", "lost"))
     assert posted == completed == iterations, row
     assert delivered + lost == posted, row
@@ -53,7 +53,7 @@ def check_account(row: Row, iterations: int) -> None:
         assert lost == 0, row
     assert delivered > 0 and float(row["mops"]) > 0, row
     assert abs(float(row["gib"]) - float(row["mops"]) * 1e6 * int(row["msg"]) / 2**30) <= 1e-6 * float(row["gib"]), row
-    # Under the load of other tests a sample may look odd, and then the row says so; what it may not be is impossible.
+    # Other tests may disturb the measurement. Then the row is suspect; it must never be invalid.
     assert row["validity"] in ("valid", "suspect"), row
     assert row["validity"] == "valid" or row["reason"], row
     if lost > 0.01 * posted:

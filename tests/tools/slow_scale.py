@@ -1,4 +1,7 @@
-"""The published command lines, as they are, and the largest numbers of clients: minutes. `make slow` runs it, and not `make test`."""
+"""The published command lines, unchanged, and the largest numbers of clients.
+
+These tests take minutes. `make slow` runs them; `make test` does not.
+"""
 
 import json
 import re
@@ -37,7 +40,7 @@ def test_a_published_command_line_succeeds_from_the_root(programs: Programs, lin
 
 
 def test_20000_clients_that_all_arrive_at_once_all_succeed(programs: Programs) -> None:
-    """Each has the usual 10 s for its handshake, and they count from its own start."""
+    """Each client has the usual 10 s for its handshake, counted from its own start."""
     clients = 20_000
     server = programs.start("echo_server", "--listen", "127.0.0.1", "--port", 0)
     where = wait_until(

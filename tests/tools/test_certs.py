@@ -1,4 +1,6 @@
-"""`verbena certs`: what it makes holds, for others too (Python's TLS is OpenSSL with a mind of its own), and nothing is lost by it."""
+"""`verbena certs`: Python's ssl module, whose checks are stricter than those of OpenSSL alone,
+accepts the certificates, and no file is overwritten without --force.
+"""
 
 import os
 import socket
@@ -18,7 +20,10 @@ def make(programs: Programs, *options: object, folder: str = "certs") -> Ran:
 
 
 def greet(server: ssl.SSLContext, client: ssl.SSLContext, name: str) -> bytes:
-    """What the client hears from the server, over TLS between two threads; the server's trouble is an empty answer."""
+    """Connect client and server by TLS in two threads.
+
+    Returns the bytes that the client receives; they are empty if the server fails.
+    """
     ours, theirs = socket.socketpair()
     ours.settimeout(20)
     theirs.settimeout(20)
@@ -86,7 +91,8 @@ def test_a_clients_certificate_does_not_make_a_server_nor_a_servers_a_client(pro
     assert make(programs, "--host", "localhost").status == 0
     with pytest.raises(ssl.SSLCertVerificationError, match="purpose"):
         greet(*contexts(programs.folder / "certs", server_name="client"), "localhost")
-    with pytest.raises(OSError):  # TLS 1.3: the server's verdict comes with the first read
+    # With TLS 1.3 the client gets the server's verdict when it first reads.
+    with pytest.raises(OSError):
         assert greet(*contexts(programs.folder / "certs", client_name="server"), "localhost") == b"hello"
 
 
@@ -141,7 +147,7 @@ def test_showing_an_identity_makes_none(programs: Programs) -> None:
 
 
 def test_an_identity_is_shown_with_its_fingerprint(programs: Programs) -> None:
-    # Any key and its certificate in one file is one.
+    # An identity is a key and its certificate in one file.
     assert make(programs, "--host", "localhost").status == 0
     folder = programs.folder / "config" / "verbena"
     folder.mkdir(parents=True, mode=0o700)

@@ -1,4 +1,4 @@
-"""`verbena bench connect` between two processes: what it says must be what the server counted."""
+"""`verbena bench connect` between two processes: its rows must agree with the server's counts."""
 
 import csv
 import json

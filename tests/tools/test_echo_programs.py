@@ -1,4 +1,4 @@
-"""echo_server and performance_test: many clients, real connections, and what both say when something is wrong."""
+"""echo_server and performance_test: many clients over real connections, and their error messages."""
 
 import json
 import os
@@ -23,14 +23,15 @@ def free_port() -> int:
 
 def serve(programs: Programs, *options: object, host: str = HOST, **started: object) -> tuple[Program, str]:
     port = free_port()
-    program = programs.start("echo_server", "--listen", host, "--port", port, *options, **started)  # type: ignore[arg-type]
+    words = ("--listen", host, "--port", port, *options)
+    program = programs.start("echo_server", *words, **started)  # type: ignore[arg-type]
     wait_until(lambda: "listening at" in program.out, "echo_server listens", alive=program)
     return program, f"{HOST if host == '0.0.0.0' else host}:{port}"
 
 
 @pytest.fixture(params=["tls-psn", "rdmacm"])
 def clients_by(request: pytest.FixtureRequest) -> tuple[str, ...]:
-    """performance_test, by each way to connect."""
+    """performance_test with each way to connect."""
     return "performance_test", "--connect", request.param
 
 
@@ -54,7 +55,7 @@ def test_a_thousand_clients_are_there_at_once(programs: Programs, clients_by: tu
 
 
 def test_a_thousand_clients_that_all_arrive_at_once_all_succeed(programs: Programs) -> None:
-    """Each has the usual 10 s for its handshake, and they count from its own start."""
+    """Each client has the usual 10 s for its handshake, counted from its own start."""
     server, where = serve(programs)
     ran = programs.run("performance_test", "-c", 1000, "--handshakes", 0, "-d", 0, "-n", 1, "-s", where, limit_s=60)
     check_good(ran, 1000)
@@ -128,7 +129,7 @@ def test_a_server_that_is_told_to_end_does_so_within_two_seconds(programs: Progr
 
 
 def busy(programs: Programs, clients: int, where: str, by: tuple[str, ...] = ("performance_test",)) -> Program:
-    """Clients in the midst of a run that does not end by itself."""
+    """Start clients whose run does not end by itself, and wait until all are connected."""
     program = programs.start(*by, "-c", clients, "-n", 1_000_000, "-t", 1, "-s", where)
     wait_until(
         lambda: f"{clients} of {clients} clients are connected" in program.out,
@@ -184,7 +185,9 @@ def test_a_hundred_silent_callers_delay_nobody(programs: Programs) -> None:
 
 
 def test_stalled_handshakes_do_not_hold_up_the_others(programs: Programs) -> None:
-    """Each caller has said one byte of a TLS record. The clients are done long before the server gives one of them up (10 s)."""
+    """Each caller has said one byte of a TLS record. The clients are done long before the server
+    gives one of them up (10 s).
+    """
     ran = programs.run("performance_test", "-c", 10, "-n", 5, "-t", 0, "--stalled", 100)
     check_good(ran, 10)
     connects = re.search(r"^connect ms p50 ([\d.]+) p99 ([\d.]+)", ran.out, re.MULTILINE)
@@ -193,7 +196,7 @@ def test_stalled_handshakes_do_not_hold_up_the_others(programs: Programs) -> Non
 
 @pytest.fixture(params=["tls-psn", "rdmacm", "tcp"])
 def clients_over(request: pytest.FixtureRequest) -> tuple[str, ...]:
-    """performance_test, by each way to connect and over each transport."""
+    """performance_test with each way to connect and over each transport."""
     return ("performance_test", *(("--transport", "tcp") if request.param == "tcp" else ("--connect", request.param)))
 
 

@@ -1,4 +1,4 @@
-"""What an echo_server leaves on its host when it has ended: nothing that has a name."""
+"""An echo_server that has ended leaves no socket name and no shared memory file on its host."""
 
 import signal
 from pathlib import Path
@@ -16,12 +16,12 @@ def descriptors(pid: int) -> list[str]:
         try:
             targets.append(str(link.readlink()))
         except FileNotFoundError:
-            continue  # closed meanwhile
+            continue  # closed in the meantime
     return targets
 
 
 def socket_names() -> dict[str, str]:
-    """Of all Unix sockets that have one, abstract ones with their @, by inode."""
+    """The names of all Unix sockets that have one, by inode. An abstract name begins with @."""
     rows = [line.split(maxsplit=7) for line in Path("/proc/net/unix").read_text(errors="replace").splitlines()[1:]]
     return {row[6]: row[7] for row in rows if len(row) == 8}
 

@@ -1,4 +1,7 @@
-"""The plain-C programs of examples/rc_vs_ud, built by the line that their pages publish and run on the software NIC."""
+"""The plain C programs of examples/rc_vs_ud on the software NIC.
+
+They are built by the command line that their README publishes.
+"""
 
 import re
 import shutil
@@ -36,7 +39,7 @@ def server(programs: Programs, built: Path) -> Program:
 
 
 def address(server: Program) -> tuple[str, str]:
-    """GID and QPN."""
+    """Return the server's GID and QPN."""
     said = re.fullmatch(
         r"\[UD Server\] Ready to receive 74 concurrent messages\.\n"
         r"  QPN  = (\d+)\n  QKey = 0x11111111\n  GID  = ((?:[0-9a-f]{4}:){7}[0-9a-f]{4})\n",
@@ -94,7 +97,7 @@ def test_wrong_arguments_end_with_the_usage(programs: Programs, built: Path, arg
 
 
 def listening(programs: Programs, built: Path) -> tuple[Program, int]:
-    """An rc_server and its port."""
+    """Start an rc_server; return it and its port."""
     with socket.socket() as one:
         one.bind(("", 0))
         port = one.getsockname()[1]
@@ -105,7 +108,8 @@ def listening(programs: Programs, built: Path) -> tuple[Program, int]:
 
 
 TALK = (
-    "Attempting to connect...\nRDMA_CM_EVENT_ESTABLISHED! Connection successful.\n[RC Client] Message sent and acknowledged.\n"
+    "Attempting to connect...\nRDMA_CM_EVENT_ESTABLISHED! Connection successful.\n"
+    "[RC Client] Message sent and acknowledged.\n"
     "[RC Client] 64 bytes written, read back and compared: equal.\n"
 )
 

@@ -1,4 +1,4 @@
-"""`verbena check` and `verbena report` on published and on fresh tables, and what the other subcommands say."""
+"""`verbena check` and `verbena report` on published and on fresh tables, and the other subcommands."""
 
 import csv
 import hashlib
@@ -16,7 +16,7 @@ VERDICTS = {"supported", "contradicted", "not testable"}
 
 @pytest.fixture(scope="module")
 def table(shared_programs: Programs) -> Path:
-    """A folder with rows.csv and rows.json of our own, with all published sizes and windows."""
+    """A folder with our own rows.csv and rows.json, of all published sizes and windows."""
     quick = ("--quiet", "--iters", 500, "--warmup", 50, "--reps", 2)
     ran = shared_programs.run("verbena", "bench", "rcud", *quick, "--csv", "rows.csv", "--json", "rows.json")
     assert ran.status == 0, ran

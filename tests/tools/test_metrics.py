@@ -1,4 +1,7 @@
-"""Metrics of echo_server and performance_test: read by Prometheus' own parser, and what the dashboard asks for is there."""
+"""The metrics of echo_server and performance_test.
+
+Prometheus' own parser reads them, and every metric that the dashboard queries exists.
+"""
 
 import json
 import os
@@ -62,13 +65,14 @@ def test_what_a_server_counts(programs: Programs) -> None:
     assert families["verbena_echoes"].type == "counter" and families["verbena_clients"].type == "gauge"
     for family in families.values():
         assert family.documentation, family.name
-    # The software NIC is none of the kernel's devices: what it does not count is not there.
+    # The kernel does not know the software NIC, so metrics of the kernel's port counters are
+    # absent.
     assert not [name for name in names(families) if name.startswith("verbena_port_")]
     assert server.end().status == 0
     snapshot = json.loads((programs.folder / "m.json").read_text())
     assert snapshot["verbena_echoes_total"]["samples"][0]["value"] == 200
     assert snapshot["verbena_echo_service_seconds"]["samples"][0]["count"] == 200
-    # Also what belongs to threads that have ended by then.
+    # The snapshot also contains the counts of threads that have ended by then.
     ours = [family for family in families.values() if family.name.startswith("verbena_")]
     assert {family.name + "_total" * (family.type == "counter") for family in ours} <= set(snapshot)
     opened = {sample["labels"]["event"]: sample["value"] for sample in snapshot["verbena_channels_total"]["samples"]}
@@ -130,7 +134,10 @@ def test_the_objects_of_the_verbs_are_counted_as_they_were_made(
 
 
 def names_of_a_run(programs: Programs, options: tuple[object, ...], share: tuple[object, ...]) -> set[str]:
-    """What a server and its clients have while they run, and after clients were killed and others refused."""
+    """The names of all metrics of a server and its clients.
+
+    They are read during a run, and again after clients were killed and others refused.
+    """
     server, where, port = serve(programs, *options)
     clients = programs.start(
         "performance_test", "-c", 20, "-n", 1_000_000, "-t", 1, "-s", where, "--metrics", 0, *share

@@ -1,4 +1,6 @@
-"""rc_server and rc_client: connected by rdma_cm, what they print, what arrives, and what they say when nothing can."""
+"""rc_server and rc_client over rdma_cm: their output, the delivered messages, and their error
+messages.
+"""
 
 import os
 import re
@@ -37,7 +39,7 @@ class Server:
 
 
 def serve(programs: Programs, *options: object) -> Server:
-    """An rc_server that listens."""
+    """Start an rc_server and wait until it listens."""
     port = free_port()
     program = programs.start("rc_server", "--port", port, *options)
     wait_until(lambda: program.out.count("\n") >= 2, "rc_server listens", alive=program)
@@ -51,7 +53,7 @@ def transfer(programs: Programs, server: Server, *options: object) -> Ran:
 
 
 def endless(programs: Programs, server: Server, *options: object) -> Program:
-    """A client in the midst of a run that does not end by itself."""
+    """Start a client whose run does not end by itself, and wait until it is connected."""
     program = programs.start("rc_client", *server.address, "--iters", 1 << 40, *options)
     wait_until(lambda: "ESTABLISHED" in program.out, "the client is connected", alive=program)
     return program
@@ -63,7 +65,10 @@ def check_good(ran: Ran, messages: int, op: str = "send", msg: int = 64, window:
         f"{CONNECTED}[RC Client] {messages} messages of {msg} B complete ({op}, window {window}).\n"
     ), ran
     whose = "Read right" if op == "read" else "The receiver has"
-    figures = rf"\[RC Client\] {whose} {messages} of {messages}: 0 lost, 0 duplicated, 0 reordered, 0 damaged, (\S+) Mops, (\S+) GiB/s"
+    figures = (
+        rf"\[RC Client\] {whose} {messages} of {messages}: 0 lost, 0 duplicated, 0 reordered, 0 damaged, "
+        r"(\S+) Mops, (\S+) GiB/s"
+    )
     said = re.search(figures, ran.out)
     assert said, ran
     assert float(said[1]) > 0

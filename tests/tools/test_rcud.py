@@ -1,4 +1,4 @@
-"""`verbena bench rcud` between two processes: what each row says must be what the receiver counted."""
+"""`verbena bench rcud` between two processes: each row must agree with the receiver's counts."""
 
 import contextlib
 import json
@@ -22,7 +22,7 @@ def measure(programs: Programs, *options: object) -> tuple[Ran, list[Row]]:
 
 @pytest.fixture(scope="module")
 def sweep(shared_programs: Programs) -> tuple[Path, Ran]:
-    """Both transports and window modes, with a size above the MTU."""
+    """One run with both transports and window modes and with a size above the MTU."""
     ran = shared_programs.run(
         *BENCH, "--sizes", "64,8K", "--windows", "4,64", *QUICK, "--csv", "rows.csv", "--md", "rows.md", "--json", "-"
     )
@@ -212,7 +212,8 @@ def test_a_minimal_time_runs_more_messages_and_says_how_many(programs: Programs)
     [
         ("--sizes", "0"), ("--sizes", "64:32"), ("--sizes", "12x"), ("--sizes", ""), ("--sizes", "1G"),
         ("--windows", "0"), ("--windows", "-4"), ("--windows", "4,x"), ("--windows", "8192"),
-        ("--modes", "rc,tcp"), ("--modes", ""), ("--ops", "poke"), ("--window-mode", "both"), ("--ud-oversize", "maybe"),
+        ("--modes", "rc,tcp"), ("--modes", ""), ("--ops", "poke"), ("--window-mode", "both"),
+        ("--ud-oversize", "maybe"),
         ("--iters", "0"), ("--iters", "many"), ("--reps", "0"), ("--connect", "magic"), ("--frobnicate", "1"),
     ],
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""The receiver of a measurement dies, or stands still for a while: rows must say what happened."""
+"""The receiver of a measurement dies, or is stopped for a while: the rows must say so."""
 
 import os
 import signal
@@ -12,21 +12,25 @@ from rcud_rows import only, read_csv, read_json
 CELLS = [(mode, window_mode) for mode in ("rc", "ud") for window_mode in ("local", "credit")]
 WINDOW, RECEIVES = 64, 256
 FOREVER = 1_000_000_000
-STILL_S = 0.5  # how long a receiver stands still: more than the silence that ends a UD run
+STILL_S = 0.5  # the time that a receiver is stopped: longer than the silence that ends a UD run
 
 
 def delivered(receiver: int) -> int:
-    """What a running receiver has counted so far: the third word of the page that it shares with the sender (bench/rcud/round_trip.h)."""
+    """The number of messages that a running receiver has counted so far.
+
+    It is the third word of the page that the receiver shares with the sender
+    (bench/rcud/round_trip.h).
+    """
     try:
         with Path(f"/proc/{receiver}/fd/4").open("rb") as page:
             page.seek(2 * 128)
             return int.from_bytes(page.read(8), "little")
     except OSError:
-        return 0  # not there yet
+        return 0  # the page does not exist yet
 
 
 def start(programs: Programs, mode: str, window_mode: str, iterations: int, *options: object) -> tuple[Program, int]:
-    """A run under way, and its receiver."""
+    """Start a run, wait until it is under way, and return the sender and the receiver's pid."""
     where = (
         "--modes",
         mode,
@@ -64,7 +68,8 @@ def test_a_killed_receiver_makes_the_row_invalid_and_delivered_stops(
     assert row["validity"] == "invalid" and row["reason"].startswith("repetition 1: "), row
     assert float(row["mops"]) == 0, "no rate is claimed"
     assert 500 < seen <= int(row["delivered"]) <= int(row["posted"]) < FOREVER, row
-    # Credits bound what the receiver has not read; acknowledgements only what has not landed in one of its receives.
+    # Credits bound the messages that the receiver has not read. Acknowledgements bound only those
+    # that are not in one of its receives yet.
     unread_max = WINDOW if window_mode == "credit" else WINDOW + RECEIVES if mode == "rc" else FOREVER
     assert int(row["posted"]) - int(row["delivered"]) <= unread_max, row
     (counts,) = read_json(programs.folder / "rows.json")[0][0]["repetition_counts"]
@@ -76,7 +81,7 @@ def test_a_killed_receiver_makes_the_row_invalid_and_delivered_stops(
 def test_a_receiver_that_stands_still_for_a_while_finishes_right(
     programs: Programs, mode: str, window_mode: str
 ) -> None:
-    iterations = 40_000  # of 100 us each at the receiver: 4 s, which a busy machine cannot sleep through
+    iterations = 40_000  # at 100 us each: a run of 4 s, so the stop falls into it
     sender, receiver = start(programs, mode, window_mode, iterations, "--receiver-delay-ns", 100_000)
     stop(receiver)
     seen, until = delivered(receiver), time.monotonic() + STILL_S

@@ -1,4 +1,7 @@
-"""`--server` on one host and `--peer HOST` on another: here the same host by its loopback, and two network namespaces."""
+"""`verbena bench rcud` with --server on one host and --peer HOST on another.
+
+The two are the same host by its loopback, or two network namespaces.
+"""
 
 import sys
 from collections.abc import Callable
@@ -8,7 +11,7 @@ import pytest
 from programs import ADDRESSES, NamespacePair, Programs, Ran, wait_until
 from rcud_rows import check_account, only, read_csv
 
-# A free port of this process's network namespace, for one that is entered with a command.
+# Prints a free port of the network namespace in which it runs.
 FREE_PORT = "import socket; s = socket.socket(); s.bind(('', 0)); print(s.getsockname()[1])"
 QUICK = ("--quiet", "--warmup", 200, "--reps", 2)
 LISTENS, CONNECTED = "0A", "01"
@@ -16,7 +19,7 @@ Within = Callable[[list[str]], list[str]]
 
 
 def has_socket(pid: int, port: int, state: str) -> bool:
-    """On this TCP port in the network namespace of this process."""
+    """Whether the network namespace of `pid` has a socket on this TCP port in this state."""
     tables = [Path(f"/proc/{pid}/net/{name}") for name in ("tcp", "tcp6")]
     lines = [line.split() for table in tables if table.exists() for line in table.read_text().splitlines()[1:]]
     return any(fields[3] == state and fields[1].endswith(f":{port:04X}") for fields in lines)
@@ -30,7 +33,7 @@ def measure(
     connect: str = "exchange",
     sides: tuple[Within, Within] = (list, list),
 ) -> tuple[Ran, Ran]:
-    """Client and server, when both have ended."""
+    """Run server and client; return the client and the server when both have ended."""
     port = int(programs.run(sys.executable, "-c", FREE_PORT, within=sides[0]).out)
     server = programs.start("verbena", "bench", "rcud", "--server", "--once", "--port", port, *device, within=sides[0])
     wait_until(lambda: has_socket(server.pid, port, LISTENS), f"the server listens on {port}", alive=server)

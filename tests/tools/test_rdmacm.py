@@ -1,4 +1,7 @@
-"""echo_server's clients that connect by rdma_cm, where that differs from TCP. What is alike is in test_echo_programs.py, for both."""
+"""Clients of echo_server that connect by rdma_cm, where that differs from connecting over TCP.
+
+test_echo_programs.py tests the common behaviour of both.
+"""
 
 from programs import Programs
 from test_echo_programs import HOST, check_good, serve

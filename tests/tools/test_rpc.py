@@ -1,4 +1,6 @@
-"""`verbena bench rpc` with few requests: its rows, what they are checked for, and what it finds in the published table."""
+"""`verbena bench rpc` with few requests: its rows, their checks, and the faults of the published
+table.
+"""
 
 import csv
 import json
@@ -102,7 +104,7 @@ def test_each_behaviour_is_run_with_and_without_and_the_report_judges_it(program
         rows
     )
     assert rows["inline", True]["inline_share"] == 0 and rows["inline", False]["inline_share"] > 0, rows
-    # Each call registers its memory; otherwise some regions at the start serve all of them.
+    # Without the pool, each call registers its memory. With it, a few regions serve all calls.
     assert rows["pool", True]["registrations"] > rows["pool", True]["requests"] > 0, rows
     assert rows["pool", False]["registrations"] < 64, rows
     assert rows["connection-pool", True]["connections_made"] > rows["connection-pool", True]["requests"], rows

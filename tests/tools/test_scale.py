@@ -1,4 +1,6 @@
-"""`verbena bench scale` with few clients: its rows, what they are checked for, its report; and what `performance_test` says of a run."""
+"""`verbena bench scale` with few clients: its rows, their checks and its report; rows of
+performance_test.
+"""
 
 import csv
 import json
@@ -43,7 +45,7 @@ def test_rows_say_what_the_server_and_the_clients_counted(measured: Path) -> Non
         assert row["messages_per_second_low"] <= row["messages_per_second"] <= row["messages_per_second_high"]
         assert row["connections_per_s"] > 0 and row["server_kib_per_connection"] > 0 and 2 <= row["peak_threads"] <= 8
         assert len(row["repetitions"]) == 2
-        # A client has one message under way, so each echo is a send of its own.
+        # Each client has one message in flight, so each echo is a separate send.
         assert row["transport"] == "tcp" or row["doorbells_per_echo"] >= 1, row
         if row["rate"]:
             assert 0.2 * row["rate"] < row["messages_per_second"] < 2 * row["rate"], row
@@ -154,7 +156,8 @@ def test_a_hundred_stalled_handshakes_cost_the_others_less_than_50_ms(programs: 
     alone, beside = json.loads(ran.out)["rows"]
     assert (alone["stalled"], beside["stalled"]) == (0, 100)
     assert beside["connect_p50_ms"] - alone["connect_p50_ms"] < 50, (alone, beside)
-    # The slowest of a busy machine may be slow; none of them waits for the server to give the others up (10 s).
+    # On a busy machine the slowest client may be slow, but none may wait until the server drops the
+    # stalled handshakes (10 s).
     assert beside["connect_p99_ms"] - alone["connect_p99_ms"] < 2000, (alone, beside)
 
 
@@ -179,7 +182,7 @@ def test_an_engine_with_threads_beside_the_other(programs: Programs) -> None:
     assert few["engine"] == "epoll" and few["peak_threads"] <= 6
     assert threads["engine"] == "threads" and threads["peak_threads"] >= 10
     assert programs.run("verbena", "check", "s.json", "--strict").status == 0
-    # A busy machine may have made a row suspect; what is judged here is its threads.
+    # A busy machine may make a row suspect. Here only its threads are judged.
     few["validity"] = threads["validity"] = "valid"
     (programs.folder / "s.json").write_text(json.dumps({"rows": [few, threads]}))
     ran = programs.run("verbena", "report", "s.json", "-o", "p.html", "--plots", "plots", "--json", "facts.json")

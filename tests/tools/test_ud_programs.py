@@ -1,4 +1,4 @@
-"""ud_server and ud_client: what they print, what arrives, and what they say when nothing can."""
+"""ud_server and ud_client: their output, the messages that arrive, and their error messages."""
 
 import os
 import re
@@ -25,7 +25,7 @@ class Server:
 
 
 def serve(programs: Programs, *options: object, receives: int = 74) -> Server:
-    """A ud_server that has said its four lines, and no other."""
+    """Start a ud_server; its output must be its four lines and nothing else."""
     program = programs.start("ud_server", *options)
     wait_until(lambda: program.out.count("\n") >= 4, "ud_server says how to reach it", alive=program)
     said = re.fullmatch(
@@ -43,7 +43,7 @@ def send(programs: Programs, server: Server, *options: object) -> Ran:
 
 
 def counts(ran: Ran) -> tuple[int, int, int]:
-    """What the receiver has, of how many, and how many it lost."""
+    """The messages that the receiver has, that were sent, and that were lost."""
     said = re.search(r"The receiver has (\d+) of (\d+): (\d+) lost, 0 duplicated, 0 reordered", ran.out)
     assert said, ran
     return int(said[1]), int(said[2]), int(said[3])
@@ -103,7 +103,7 @@ def test_every_size_up_to_the_mtu_of_the_loopback(programs: Programs, size: str)
 
 
 class Burst:
-    """The sender that waits to be told."""
+    """A sender that sends when a test commands it (burst.c)."""
 
     def __init__(self, programs: Programs, program: Path, server: Server, size: int = 64) -> None:
         environment = os.environ | {"LD_PRELOAD": str(BUILD / "libverbena-nic.so")}
