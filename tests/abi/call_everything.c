@@ -1,11 +1,14 @@
-// Calls every exported verb, and then every inline of verbs.h that jumps through a table, on one device of ours. Run it under
-// the library:
+// Calls every exported verb on one device of ours, and then every inline function of verbs.h that
+// jumps through a table of the context. Run it with the library preloaded:
 //
 //     LD_PRELOAD=.../libverbena-nic.so call_everything libverbena-nic.so
 //
-// A call must end in success or in a clean error: NULL with errno, a positive errno value, or a negative value with errno. What
-// our library does not answer falls into the real one, which takes our context for its own and crashes; the name is printed
-// before the call, so the last line tells which. Prints one line a function, `NAME RESULT`; exit code 1 when a result is not clean.
+// Each call must succeed or fail cleanly: NULL with errno, a positive errno value, or a negative
+// value with errno. A function that our library does not export runs in the real library, which
+// takes our context for its own and crashes. The name is printed before the call, so after a crash
+// the last line names the function.
+//
+// Prints one line for each function, `NAME RESULT`. Exit code: 1 if a result is not clean.
 #define _GNU_SOURCE  // dladdr
 #include <dlfcn.h>
 #include <errno.h>
@@ -17,13 +20,14 @@
 #include <string.h>
 #include <unistd.h>
 
-// The exported functions, not the inlines that verbs.h puts over them.
+// verbs.h defines macros of these names; here the exported functions are called.
 #undef ibv_query_port
 #undef ibv_reg_mr
 #undef ibv_reg_mr_iova
 
 static bool failed;
 
+// Prints the name of the function that is called next.
 static void begin(const char *name)
 {
 	printf("%s ", name);
@@ -31,6 +35,7 @@ static void begin(const char *name)
 	errno = 0;
 }
 
+// Prints the result of the call; `clean` says whether a failure was reported as it must be.
 static void end(bool clean, bool success)
 {
 	const int error = errno;
@@ -38,7 +43,7 @@ static void end(bool clean, bool success)
 	printf("%s\n", !clean ? "FAILED WITHOUT A CLEAN ERRNO" : success ? "ok" : strerror(error));
 }
 
-// Of functions that return a pointer: NULL with errno.
+// Calls a function that returns a pointer, or NULL with errno.
 #define POINTER(name, call)                                        \
 	({                                                             \
 		begin(name);                                               \
@@ -47,7 +52,7 @@ static void end(bool clean, bool success)
 		pointer_;                                                  \
 	})
 
-// Of functions that return 0 or an error: a positive errno value, or a negative value with errno.
+// Calls a function that returns 0, a positive errno value, or a negative value with errno.
 #define RESULT(name, call)                                         \
 	({                                                             \
 		begin(name);                                               \
@@ -57,7 +62,7 @@ static void end(bool clean, bool success)
 		result_;                                                   \
 	})
 
-// Of functions that return a value.
+// Calls a function whose return value says nothing about success.
 #define VALUE(name, call)                                          \
 	({                                                             \
 		begin(name);                                               \
@@ -66,6 +71,7 @@ static void end(bool clean, bool success)
 		value_;                                                    \
 	})
 
+// Calls a function that returns nothing.
 #define NOTHING(name, call)                                        \
 	({                                                             \
 		begin(name);                                               \
@@ -73,7 +79,7 @@ static void end(bool clean, bool success)
 		end(true, true);                                           \
 	})
 
-// A function that the headers may not know, with the type of a pointer to it.
+// An exported function that the installed headers may not declare, cast to `type`.
 #define NEWER(type, name) ((type)newer(name))
 
 static const char *library;
@@ -89,7 +95,8 @@ static void *newer(const char *name)
 	return function;
 }
 
-// Something to call a method of an object on that we cannot create: a struct that begins with our context.
+// Stands for an object that our NIC cannot create. Like every verbs object it begins with its
+// context.
 struct fake {
 	struct ibv_context *context;
 	char rest[248];
@@ -125,7 +132,8 @@ static void queries(void)
 	struct ibv_gid_entry entry;
 	RESULT("_ibv_query_gid_ex", _ibv_query_gid_ex(context, 1, 0, &entry, 0, sizeof entry));
 	struct ibv_gid_entry *entries = calloc(4096, sizeof *entries);
-	const ssize_t entry_count = VALUE("_ibv_query_gid_table", _ibv_query_gid_table(context, entries, 4096, 0, sizeof *entries));
+	const ssize_t entry_count =
+	        VALUE("_ibv_query_gid_table", _ibv_query_gid_table(context, entries, 4096, 0, sizeof *entries));
 	failed |= entry_count < -4095;
 	free(entries);
 	unsigned int gid_type;
@@ -140,8 +148,8 @@ static void queries(void)
 	RESULT("ibv_query_pkey", ibv_query_pkey(context, 1, 0, &pkey));
 	RESULT("ibv_get_pkey_index", ibv_get_pkey_index(context, 1, pkey));
 	struct fake caps;
-	RESULT("_ibv_query_comp_cntr_caps", NEWER(int (*)(struct ibv_context *, void *, size_t), "_ibv_query_comp_cntr_caps")(
-	                                        context, &caps, 16));
+	RESULT("_ibv_query_comp_cntr_caps",
+	       NEWER(int (*)(struct ibv_context *, void *, size_t), "_ibv_query_comp_cntr_caps")(context, &caps, 16));
 }
 
 static void create_objects(void)
@@ -163,7 +171,8 @@ static void create_objects(void)
 	        .qp_type = IBV_QPT_UD,
 	        .cap = {.max_send_wr = 4, .max_recv_wr = 4, .max_send_sge = 1, .max_recv_sge = 1}};
 	require(ud = POINTER("ibv_create_qp", ibv_create_qp(pd, &qp_attr)), "a UD queue pair");
-	require(mr = POINTER("ibv_reg_mr", ibv_reg_mr(pd, buffer, sizeof buffer, IBV_ACCESS_LOCAL_WRITE)), "a memory region");
+	require(mr = POINTER("ibv_reg_mr", ibv_reg_mr(pd, buffer, sizeof buffer, IBV_ACCESS_LOCAL_WRITE)),
+	        "a memory region");
 }
 
 static void deregister(struct ibv_mr *region)
@@ -182,10 +191,12 @@ static void memory(void)
 	deregister(POINTER("ibv_reg_dmabuf_mr", ibv_reg_dmabuf_mr(pd, 0, sizeof buffer, 0, pipe_fd, access)));
 	close(pipe_fd);
 	RESULT("ibv_rereg_mr",
-	       ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ));
+	       ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0,
+	                    IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ));
 
-	char nothing[256] = {0};  // attributes with no mask and no length
-	deregister(POINTER("ibv_reg_mr_ex", NEWER(struct ibv_mr * (*)(struct ibv_pd *, void *), "ibv_reg_mr_ex")(pd, nothing)));
+	char nothing[256] = {0};  // attributes whose mask and length are 0
+	deregister(POINTER("ibv_reg_mr_ex",
+	                   NEWER(struct ibv_mr * (*)(struct ibv_pd *, void *), "ibv_reg_mr_ex")(pd, nothing)));
 	void *opaque = NULL;
 	POINTER("ibv_alloc_buf", NEWER(void *(*)(struct ibv_pd *, size_t, void **), "ibv_alloc_buf")(pd, 4096, &opaque));
 	deregister(POINTER("ibv_reg_buf_mr", NEWER(struct ibv_mr * (*)(struct ibv_pd *, void *, void *, size_t, int),
@@ -215,7 +226,8 @@ static void counters(void)
 	uint64_t value;
 	typedef int (*set)(void *, uint64_t);
 	typedef int (*get)(void *, uint64_t *);
-	POINTER("ibv_create_comp_cntr", NEWER(void *(*)(struct ibv_context *, void *), "ibv_create_comp_cntr")(context, nothing));
+	POINTER("ibv_create_comp_cntr",
+	        NEWER(void *(*)(struct ibv_context *, void *), "ibv_create_comp_cntr")(context, nothing));
 	RESULT("ibv_set_comp_cntr", NEWER(set, "ibv_set_comp_cntr")(&object, 1));
 	RESULT("ibv_set_err_comp_cntr", NEWER(set, "ibv_set_err_comp_cntr")(&object, 1));
 	RESULT("ibv_inc_comp_cntr", NEWER(set, "ibv_inc_comp_cntr")(&object, 1));
@@ -233,14 +245,15 @@ static void queues(void)
 	struct ibv_srq_attr srq_attr = {.srq_limit = 0};
 	RESULT("ibv_modify_srq", ibv_modify_srq(srq, &srq_attr, IBV_SRQ_LIMIT));
 	RESULT("ibv_query_srq", ibv_query_srq(srq, &srq_attr));
-	VALUE("ibv_qp_to_qp_ex", ibv_qp_to_qp_ex(rc));  // NULL for a queue pair that was created without send operations
+	VALUE("ibv_qp_to_qp_ex", ibv_qp_to_qp_ex(rc));  // NULL, since the QP has no send operations
 	VALUE("ibv_query_qp_data_in_order", ibv_query_qp_data_in_order(rc, IBV_WR_RDMA_WRITE, 0));
 	struct ibv_ece ece = {0};
 	RESULT("ibv_query_ece", ibv_query_ece(rc, &ece));
 	RESULT("ibv_set_ece", ibv_set_ece(rc, &ece));
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT, .port_num = 1, .qkey = 0x11111111};
 	RESULT("ibv_modify_qp", ibv_modify_qp(ud, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY));
-	RESULT("ibv_modify_qp", ibv_modify_qp(rc, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS));
+	RESULT("ibv_modify_qp",
+	       ibv_modify_qp(rc, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS));
 	struct ibv_qp_init_attr init_attr;
 	RESULT("ibv_query_qp", ibv_query_qp(rc, &attr, IBV_QP_STATE, &init_attr));
 	const union ibv_gid group = {.raw = {0xff, 0x0e, [15] = 1}};
@@ -279,7 +292,8 @@ static void events(void)
 	RESULT("ibv_get_cq_event", ibv_get_cq_event(channel, &event_cq, &cq_context));
 	NOTHING("ibv_ack_cq_events", ibv_ack_cq_events(cq, 0));
 
-	// A queue pair on a shared receive queue raises LAST_WQE_REACHED on its way into the error state.
+	// A queue pair with a shared receive queue raises LAST_WQE_REACHED when it enters the error
+	// state.
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
 	RESULT("ibv_modify_qp", ibv_modify_qp(rc, &attr, IBV_QP_STATE));
 	struct ibv_async_event event;
@@ -289,7 +303,7 @@ static void events(void)
 	NOTHING("ibv_ack_async_event", ibv_ack_async_event(&event));
 }
 
-// The inlines of verbs.h: what they find in the context's tables must be callable too.
+// The inline functions of verbs.h call entries of the context's tables; these must be callable too.
 static void inlines(void)
 {
 	struct ibv_port_attr port_attr;
@@ -347,20 +361,22 @@ static void inlines(void)
 		RESULT("inline:ibv_close_xrcd", ibv_close_xrcd(xrcd ? xrcd : (struct ibv_xrcd *)&no_xrcd));
 	struct ibv_qp_open_attr open_attr = {.comp_mask = IBV_QP_OPEN_ATTR_NUM, .qp_num = 1};
 	POINTER("inline:ibv_open_qp", ibv_open_qp(context, &open_attr));
-	struct ibv_srq_init_attr_ex srq_attr = {.attr = {.max_wr = 4, .max_sge = 1},
-	                                        .comp_mask = IBV_SRQ_INIT_ATTR_PD | IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_CQ,
-	                                        .srq_type = IBV_SRQT_TM,
-	                                        .pd = pd,
-	                                        .cq = cq};
+	struct ibv_srq_init_attr_ex srq_attr = {
+	        .attr = {.max_wr = 4, .max_sge = 1},
+	        .comp_mask = IBV_SRQ_INIT_ATTR_PD | IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_CQ,
+	        .srq_type = IBV_SRQT_TM,
+	        .pd = pd,
+	        .cq = cq};
 	struct ibv_srq *srq_ex = POINTER("inline:ibv_create_srq_ex", ibv_create_srq_ex(context, &srq_attr));
 	if (srq_ex) RESULT("ibv_destroy_srq", ibv_destroy_srq(srq_ex));
-	struct ibv_qp_init_attr_ex qp_attr = {.send_cq = cq,
-	                                      .recv_cq = cq,
-	                                      .cap = {.max_send_wr = 4, .max_recv_wr = 4, .max_send_sge = 1, .max_recv_sge = 1},
-	                                      .qp_type = IBV_QPT_RC,
-	                                      .comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
-	                                      .pd = pd,
-	                                      .send_ops_flags = IBV_QP_EX_WITH_SEND};
+	struct ibv_qp_init_attr_ex qp_attr = {
+	        .send_cq = cq,
+	        .recv_cq = cq,
+	        .cap = {.max_send_wr = 4, .max_recv_wr = 4, .max_send_sge = 1, .max_recv_sge = 1},
+	        .qp_type = IBV_QPT_RC,
+	        .comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
+	        .pd = pd,
+	        .send_ops_flags = IBV_QP_EX_WITH_SEND};
 	struct ibv_qp *qp_ex = POINTER("inline:ibv_create_qp_ex", ibv_create_qp_ex(context, &qp_attr));
 	if (qp_ex) RESULT("ibv_destroy_qp", ibv_destroy_qp(qp_ex));
 	struct ibv_qp_rate_limit_attr rate_attr = {.rate_limit = 1};
@@ -410,7 +426,7 @@ int main(int argc, char **argv)
 	int count = 0;
 	struct ibv_device **list = POINTER("ibv_get_device_list", ibv_get_device_list(&count));
 	require(list && count ? list : NULL, "a device");
-	struct ibv_device *device = list[count - 1];  // real devices come first, ours last
+	struct ibv_device *device = list[count - 1];  // real devices are listed first, ours last
 	VALUE("ibv_get_device_name", ibv_get_device_name(device));
 	VALUE("ibv_get_device_index", ibv_get_device_index(device));
 	VALUE("ibv_get_device_guid", ibv_get_device_guid(device));

@@ -1,6 +1,7 @@
-"""The library against the installed libibverbs: what takes a device, a context or an object must be answered by us.
+"""Compares the exports of our library with the installed libibverbs.
 
-A public function that we do not export is answered by the real library, which takes our context for its own and crashes.
+We must export every public function that takes a device, a context or an object. One that we do not
+export runs in the real library, which takes our context for its own and crashes.
 """
 
 import os
@@ -12,7 +13,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 LIBRARY = Path(os.environ.get("VERBENA_BUILD", ROOT / "build")) / "libverbena-nic.so"
 
-# What the real library may go on answering, and why. A name ending in * is a prefix.
+# Functions that we leave to the real library, and why. A name that ends in * is a prefix.
 LEFT_TO_THE_REAL_LIBRARY = {
     "ibv_node_type_str": "takes an enum",
     "ibv_port_state_str": "takes an enum",
@@ -39,7 +40,8 @@ LEFT_TO_THE_REAL_LIBRARY = {
     "__ioctl_final_num_attrs": "for providers: takes a number",
 }
 
-# Public in a libibverbs newer than the one installed here: programs built with it run on our contexts too.
+# Public functions of newer releases of libibverbs: programs built with those run on our contexts
+# too.
 NEWER = {
     "IBVERBS_1.15": ["ibv_alloc_dmah", "ibv_dealloc_dmah", "ibv_reg_mr_ex"],
     "IBVERBS_1.16": ["ibv_dm_export_dmabuf_fd", "ibv_query_port_speed"],
@@ -59,10 +61,11 @@ NEWER = {
     ],
 }
 
-# Ours without being libibverbs': a program's own handlers and masks for SEGV and BUS must live beside ours.
+# Exports that are not libibverbs'. A program's own handlers and masks for SIGSEGV and SIGBUS must
+# coexist with ours.
 SIGNALS = {"sigaction", "signal", "sigprocmask", "pthread_sigmask"}
 
-# Exported, and not called by call_everything: there is no buffer to call them with, since ibv_alloc_buf is not supported.
+# Exports that call_everything cannot call: they take a buffer of ibv_alloc_buf, which fails.
 NOT_CALLED = {"ibv_free_buf", "ibv_export_buf_dmabuf_fd"}
 
 

@@ -1,16 +1,23 @@
-// One scenario of rdma_cm between two processes, or in one: prints a line for each event and each errno, first the client's, then the
-// server's. The same program runs on a kernel's devices and on ours, so that the lines can be compared.
+// Plays one scenario of rdma_cm between two processes, or in one. Prints a line for each event and
+// each errno, first those of the client, then those of the server. The same program runs on a
+// kernel's devices and on ours, so the lines can be compared (test_events.py).
 //
-//     events SCENARIO SERVER-ADDRESS CLIENT-ADDRESS ABSENT-ADDRESS UNROUTED-ADDRESS PORT [CLIENT'S-NETWORK-NAMESPACE]
+//     events SCENARIO SERVER CLIENT ABSENT UNROUTED PORT [NAMESPACE]
+//
+// SERVER, CLIENT, ABSENT and UNROUTED are IPv4 addresses: of the two sides, of no host, and of a
+// network without a route. The client runs in NAMESPACE, the file of a network namespace.
+//
+// In each scenario, `tell()` and `hear()` order the steps of the two sides.
 #include "stage.h"
 
-// A server that listens and, when it is asked, has the id of the connection.
+// Listens, and returns the id of the first connection request.
 static struct rdma_cm_id* asked(struct rdma_cm_id** listener) {
 	*listener = listener_on(channel, RDMA_PS_TCP);
 	tell();
 	return next(channel);
 }
 
+// Listens, accepts the first request, and returns its id.
 static struct rdma_cm_id* accepted(void) {
 	struct rdma_cm_id *listener, *id = asked(&listener);
 	struct rdma_conn_param hello = saying("hello");
@@ -20,6 +27,7 @@ static struct rdma_cm_id* accepted(void) {
 	return id;
 }
 
+// Sends a connection request when the server listens.
 static struct rdma_cm_id* connecting(void) {
 	struct rdma_conn_param please = saying("please");
 	hear();
@@ -28,13 +36,15 @@ static struct rdma_cm_id* connecting(void) {
 	return id;
 }
 
+// Like connecting(), and waits for the answer.
 static struct rdma_cm_id* connected(void) {
 	struct rdma_cm_id* id = connecting();
 	next(channel);
 	return id;
 }
 
-// With or without a process at the server's end that could listen, and does not.
+// No listener: with a process on the server's side that uses rdma_cm and does not listen, or
+// without one.
 static void does_not_listen_server(void) {
 	tell();
 	hear();
@@ -60,8 +70,8 @@ static void reject_server(void) {
 }
 static void reject_client(void) { connected(); }
 
-// A port goes from one process to nobody and then to another, while the first one lives on.
-enum { MEETINGS = 3 };  // before it does: a caller may remember where it found the port
+// A port is given up by one process and later taken by another, while the first process lives on.
+enum { MEETINGS = 3 };  // connects before that, after which a client may remember the port's owner
 static void port_moves_server(void) {
 	struct rdma_cm_id* listener = listener_on(channel, RDMA_PS_TCP);
 	tell();
@@ -141,7 +151,9 @@ static void resolve(const char* to) {
 static void absent_client(void) { resolve(absent_address); }
 static void no_route_client(void) { resolve(unrouted_address); }
 
-static void foreign_address_server(void) { CALL(rdma_bind_addr(new_id(channel, RDMA_PS_TCP), address(unrouted_address, port))); }
+static void foreign_address_server(void) {
+	CALL(rdma_bind_addr(new_id(channel, RDMA_PS_TCP), address(unrouted_address, port)));
+}
 
 static void port_in_use_server(void) {
 	struct rdma_cm_id *first = new_id(channel, RDMA_PS_TCP), *second = new_id(channel, RDMA_PS_TCP);
@@ -191,7 +203,7 @@ static void reuse_address_server(void) {
 	CALL(rdma_listen(ids[1], 1));
 }
 
-// The program at the other end is what answers, by a disconnect of its own.
+// A disconnect is answered by the peer's program, which disconnects too.
 static void leave(struct rdma_cm_id* id) {
 	CALL(rdma_disconnect(id));
 	next(channel);
@@ -305,11 +317,12 @@ static void say_counts(const int* counts) {
 	for (int type = 0; type < 16; ++type)
 		if (counts[type]) say("%d times %s\n", counts[type], rdma_event_str(type) + strlen("RDMA_CM_EVENT_"));
 }
-// Reads events until `wanted` of a type have come, or a refusal; does with each what comes next.
+// Handles events, each with its next step, until `wanted` have been of type `last` or refusals.
 static void go_on_until(enum rdma_cm_event_type last, int wanted) {
 	struct rdma_cm_event* event;
 	int counts[16] = {0};
-	while (counts[last] + counts[RDMA_CM_EVENT_REJECTED] + counts[RDMA_CM_EVENT_UNREACHABLE] < wanted && waits(channel, LIMIT_MS)) {
+	while (counts[last] + counts[RDMA_CM_EVENT_REJECTED] + counts[RDMA_CM_EVENT_UNREACHABLE] < wanted &&
+	       waits(channel, LIMIT_MS)) {
 		MUST(rdma_get_cm_event(channel, &event) == 0);
 		struct rdma_cm_id* id = event->id;
 		const enum rdma_cm_event_type type = event->event;
@@ -368,8 +381,8 @@ static void listener_killed_server(void) {
 	raise(SIGKILL);
 }
 
-// What is left of a connection whose other end was killed is ended by whoever is left there: another process, or the kernel, if there is
-// none.
+// The server's process is killed. The client's later disconnect is answered by another process of
+// that host or, if there is none, by the host's kernel.
 static void server_killed_server(void) {
 	accepted();
 	tell();
@@ -385,12 +398,12 @@ static void server_killed_beside_another_server(void) {
 		++port;
 		listener_on(channel, RDMA_PS_TCP);
 		close(ready[1]);
-		poll(&(struct pollfd){from_other, POLLIN, 0}, 1, LIMIT_MS);  // the client's end
+		poll(&(struct pollfd){from_other, POLLIN, 0}, 1, LIMIT_MS);  // until the client ends
 		_exit(0);
 	}
 	close(ready[1]);
 	char byte;
-	MUST(read(ready[0], &byte, 1) == 0);  // it listens, or has ended
+	MUST(read(ready[0], &byte, 1) == 0);  // the child listens, or has ended
 	server_killed_server();
 }
 static void server_killed_client(void) {

@@ -1,5 +1,6 @@
-// What a side of a scenario is made of: it says what it sees, line by line, and waits for the other side. Every wait
-// has a deadline.
+// The steps of which a side of a scenario is made. A side prints each event and each result that
+// the scenario is about, one on a line, and synchronises with the other side over a pipe. Every
+// wait has a deadline; a step that must not fail ends the process.
 #pragma once
 
 #define _GNU_SOURCE
@@ -17,10 +18,10 @@
 
 #define LIMIT_MS 40000
 
-// What the command line gives.
+// From the command line.
 extern const char *server_address, *client_address, *absent_address, *unrouted_address;
 extern int port;
-// This side's output, and its ends of the two pipes to the other side.
+// Descriptors: this side's output, and its ends of the two pipes to the other side.
 extern int lines, to_other, from_other;
 
 __attribute__((format(printf, 1, 2))) static inline void say(const char* format, ...) {
@@ -30,7 +31,7 @@ __attribute__((format(printf, 1, 2))) static inline void say(const char* format,
 	va_end(arguments);
 }
 
-// Says what became of a call that returns 0, or -1 and errno.
+// Makes a call that returns 0, or -1 and errno, and prints its name and result.
 #define CALL(call)                                                                                   \
 	({                                                                                               \
 		const int result_ = (call);                                                                  \
@@ -40,7 +41,7 @@ __attribute__((format(printf, 1, 2))) static inline void say(const char* format,
 		result_;                                                                                     \
 	})
 
-// For what is not the question of the scenario.
+// A step that the scenario is not about: it must succeed, and prints nothing.
 #define MUST(condition)                                           \
 	do                                                            \
 		if (!(condition)) {                                       \
@@ -49,8 +50,10 @@ __attribute__((format(printf, 1, 2))) static inline void say(const char* format,
 		}                                                         \
 	while (0)
 
+// Lets the other side's hear() return.
 static inline void tell(void) { MUST(write(to_other, "!", 1) == 1); }
 
+// Waits for the other side's `tell()`.
 static inline void hear(void) {
 	struct pollfd readable = {from_other, POLLIN, 0};
 	char byte;
@@ -78,12 +81,14 @@ static inline struct rdma_cm_id* new_id(struct rdma_event_channel* channel, enum
 	return id;
 }
 
+// Whether an event is ready within this time.
 static inline bool waits(struct rdma_event_channel* channel, int timeout_ms) {
 	struct pollfd readable = {channel->fd, POLLIN, 0};
 	return poll(&readable, 1, timeout_ms) == 1;
 }
 
-// The next event, said with its status and the text that came with it, and acknowledged. Its id, or NULL if none came.
+// Prints and acknowledges the next event, with its status and private data. Returns its id, or NULL
+// if none came in time.
 static inline struct rdma_cm_id* next_within(struct rdma_event_channel* channel, int timeout_ms) {
 	struct rdma_cm_event* event;
 	if (!waits(channel, timeout_ms)) {
@@ -104,7 +109,7 @@ static inline struct rdma_cm_id* next_within(struct rdma_event_channel* channel,
 
 static inline struct rdma_cm_id* next(struct rdma_event_channel* channel) { return next_within(channel, LIMIT_MS); }
 
-// Without waiting: EAGAIN if there is none.
+// Reads an event without waiting, and prints the result: EAGAIN if there is none.
 static inline void next_now(struct rdma_event_channel* channel) {
 	struct rdma_cm_event* event;
 	MUST(fcntl(channel->fd, F_SETFL, fcntl(channel->fd, F_GETFL) | O_NONBLOCK) == 0);
@@ -140,14 +145,14 @@ static inline struct rdma_cm_id* listener_on(struct rdma_event_channel* channel,
 	return id;
 }
 
-// An event that is not the question of the scenario: not said.
+// Takes an event that the scenario is not about; it must have this type and is not printed.
 static inline void skip(struct rdma_event_channel* channel, enum rdma_cm_event_type type) {
 	struct rdma_cm_event* event;
 	MUST(waits(channel, LIMIT_MS) && rdma_get_cm_event(channel, &event) == 0 && event->event == type &&
 		rdma_ack_cm_event(event) == 0);
 }
 
-// A client's id that may connect now.
+// Returns a client's id with address, route and QP, ready to connect.
 static inline struct rdma_cm_id* routed(struct rdma_event_channel* channel, enum rdma_port_space space) {
 	struct rdma_cm_id* id = new_id(channel, space);
 	MUST(rdma_resolve_addr(id, address(client_address, 0), address(server_address, port), 2000) == 0);

@@ -1,5 +1,5 @@
-// How a scenario is played: each side is a process with an event channel of its own, and pipes join the two; what they
-// said is shown when both have ended. Included by one file.
+// Plays a scenario: each side is a process with its own event channel, and two pipes join them.
+// Their output is printed when both have ended. Only one source file includes this header.
 #pragma once
 
 #include "side.h"
@@ -22,13 +22,15 @@ struct scenario {
 enum { CLIENT, SERVER };
 static int to[2][2];  // the two pipes: to[SERVER] is read by the server and written by the client
 
+// Starts the process of one side, in the network namespace whose file is `network`, if any.
 static pid_t start(int who, void (*side)(void), const char* network, FILE* output) {
 	if (!side) return 0;
 	const pid_t pid = fork();
 	if (pid != 0) return pid;
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	lines = fileno(output), to_other = to[!who][1], from_other = to[who][0];
-	close(to[!who][0]), close(to[who][1]);  // so that the end of the other side is seen
+	// Otherwise hear() would not notice that the other side has ended.
+	close(to[!who][0]), close(to[who][1]);
 	if (network) MUST(setns(open(network, O_RDONLY | O_CLOEXEC), CLONE_NEWNET) == 0);
 	channel = new_channel();
 	side();
@@ -44,7 +46,7 @@ static void show(const char* who, FILE* output, int status) {
 			WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
 }
 
-// What main() returns.
+// Plays the scenario that the command line names. Returns the exit code of the program.
 static inline int play(const struct scenario* scenarios, size_t count, int argc, char** argv) {
 	if (argc < 7)
 		return fprintf(stderr, "usage: %s SCENARIO SERVER CLIENT ABSENT UNROUTED PORT [NAMESPACE]\n", argv[0]), 2;

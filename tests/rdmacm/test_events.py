@@ -1,7 +1,9 @@
-"""What a program on rdma_cm hears, scenario by scenario (events.c): as on a kernel's devices, on this host and between two.
+"""The events that a program on rdma_cm gets in each scenario (events.c) are those of a kernel's
+device.
 
-KERNEL has what the same program printed on Soft-RoCE of Linux 6.1 (tests/interop/rxe-vm, server 10.77.0.1, client 10.77.0.2,
-absent 10.77.0.77, unrouted 192.0.2.1); OURS has what differs on the NIC, and why.
+KERNEL has the output of the same program on Soft-RoCE of Linux 6.1 (tests/interop/rxe-vm, server
+10.77.0.1, client 10.77.0.2, absent 10.77.0.77, unrouted 192.0.2.1). OURS has the scenarios whose
+output differs on the NIC, and why. A test fails if the NIC's output is neither.
 """
 
 import os
@@ -25,7 +27,7 @@ ACCEPTED = "CONNECT_REQUEST 0 please; rdma_accept ok; ESTABLISHED 0"
 LEFT = "rdma_disconnect ok; DISCONNECTED 0; TIMEWAIT_EXIT 0"
 WAS_LEFT = "DISCONNECTED 0; rdma_disconnect ok; rdma_disconnect ok; TIMEWAIT_EXIT 0"
 
-# Scenario: the client's lines, the server's.
+# Scenario: the lines of the client and those of the server.
 KERNEL = {
     "nobody_there": ("rdma_connect ok; REJECTED 8", ""),
     "nobody_there_datagram": ("rdma_connect ok; UNREACHABLE 1", ""),
@@ -53,8 +55,8 @@ KERNEL = {
     "foreign_address": ("", "rdma_bind_addr EADDRNOTAVAIL"),
     "port_in_use": (
         "",
-        "rdma_bind_addr ok; rdma_bind_addr EADDRINUSE; rdma_bind_addr EADDRNOTAVAIL; rdma_bind_addr ok; rdma_bind_addr EINVAL; "
-        "rdma_destroy_id ok; rdma_bind_addr ok; rdma_bind_addr ok",
+        "rdma_bind_addr ok; rdma_bind_addr EADDRINUSE; rdma_bind_addr EADDRNOTAVAIL; rdma_bind_addr ok; "
+        "rdma_bind_addr EINVAL; rdma_destroy_id ok; rdma_bind_addr ok; rdma_bind_addr ok",
     ),
     "port_of_another_process": ("rdma_bind_addr EADDRINUSE; rdma_bind_addr EADDRNOTAVAIL; rdma_bind_addr ok", ""),
     "listen_twice": ("", "rdma_bind_addr ok; rdma_listen ok; rdma_listen EINVAL"),
@@ -80,8 +82,9 @@ KERNEL = {
     ),
     "no_event": ("rdma_get_cm_event EAGAIN", ""),
     "connect_too_early": (
-        "rdma_bind_addr ok; rdma_connect EINVAL; rdma_resolve_route EINVAL; rdma_resolve_addr ok; ADDR_RESOLVED 0; rdma_connect EINVAL; "
-        "rdma_resolve_addr EINVAL; rdma_resolve_route ok; ROUTE_RESOLVED 0; rdma_resolve_route EINVAL; rdma_disconnect EINVAL",
+        "rdma_bind_addr ok; rdma_connect EINVAL; rdma_resolve_route EINVAL; rdma_resolve_addr ok; "
+        "ADDR_RESOLVED 0; rdma_connect EINVAL; rdma_resolve_addr EINVAL; rdma_resolve_route ok; "
+        "ROUTE_RESOLVED 0; rdma_resolve_route EINVAL; rdma_disconnect EINVAL",
         "",
     ),
     "accept_twice": (CONNECTED, f"{ACCEPTED}; rdma_accept EINVAL; rdma_reject EINVAL"),
@@ -105,17 +108,17 @@ KERNEL = {
 }
 
 OURS = {
-    # The queue pair of a request that was withdrawn can still be made; the accept is what fails.
+    # A queue pair for a withdrawn request can still be created on the NIC; only the accept fails.
     "client_gives_up": (
         "rdma_connect ok; rdma_destroy_id ok",
         "CONNECT_REQUEST 0 please; no event; create_qp ok; rdma_accept EINVAL; rdma_destroy_id ok; rdma_destroy_id ok",
     ),
 }
 
-# Where a process that is killed is what the other side hears of, or a port is shared: one kernel sees it, and so does one host of ours.
-# Between hosts nobody speaks for a process that was killed.
+# Scenarios in which a side is notified of the other's death, or in which two processes use one
+# port. Between two hosts no process answers for one that was killed.
 ONE_HOST_ONLY = {"port_moves", "port_of_another_process", "client_killed", "listener_killed"}
-# With nobody at all at the other host's end its ICMP says so (decision 13).
+# Scenarios without a listener: the other host reports it by ICMP (docs/decisions/0013).
 WITHOUT_A_SERVER = {"nobody_listens", "nobody_there", "nobody_there_datagram"}
 TWO_SIDES = [name for name, (client, server) in KERNEL.items() if name in WITHOUT_A_SERVER or (client and server)]
 
@@ -147,7 +150,7 @@ def hosts() -> Iterator[NamespacePair]:
 def check(program: Path, hosts: NamespacePair, scenario: str, client_side: int) -> None:
     where = [f"/proc/{hosts.holder(client_side)}/ns/net"] if client_side != 0 else []
     command = [str(program), scenario, ADDRESSES[0], ADDRESSES[client_side], ABSENT, UNROUTED, PORT, *where]
-    # `timeout` and the program's own children end with this test.
+    # If this test is killed, `timeout` gets SIGTERM, which ends the program and its children.
     limited = [
         "setpriv",
         "--pdeathsig",

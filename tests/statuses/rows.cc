@@ -1,3 +1,4 @@
+// The table of mistakes, grouped by the party that makes them (rows.h).
 #include "rows.h"
 
 #include <cstddef>
@@ -28,7 +29,7 @@ void add_8(Side& s, Aim at) { s.fetch_add(1, s.local(8), at.address, at.rkey); }
 template <std::size_t offset> void write_at(Side& s, Aim at) { s.write(1, s.local(8), at.address + offset, at.rkey); }
 template <std::size_t offset> void read_at(Side& s, Aim at) { s.read(1, s.local(8), at.address + offset, at.rkey); }
 
-// A window over the first 64 bytes of the target's region, bound there before the source begins.
+// Binds a window over the first 64 bytes of the target's region before the source begins.
 template <unsigned access> Aim window_over(Side& s, ibv_qp* through) {
 	ibv_mw* mw = s.window();
 	const std::uint32_t rkey = ibv_inc_rkey(mw->rkey);
@@ -39,8 +40,8 @@ template <unsigned access> Aim window_over(Side& s, ibv_qp* through) {
 template <unsigned access> Aim window_over(Side& s) { return window_over<access>(s, s.qp); }
 constexpr unsigned remote_write = IBV_ACCESS_REMOTE_WRITE, remote_read = IBV_ACCESS_REMOTE_READ;
 
-// UC and UD lose their mistakes; a good request behind them shows that the way was open and that they, and only they,
-// left nothing.
+// UC and UD drop wrong requests without a report. A good request after them shows that the path
+// works and that only the wrong ones were dropped.
 void datagram_marker(Side& s) { s.datagram(9, s.local(16)); }
 
 constexpr Setup rc{}, uc{.type = IBV_QPT_UC}, ud{.type = IBV_QPT_UD}, rc_srq{.shared_receive_queue = true},
@@ -51,7 +52,7 @@ const Seen refused{"1:REM_INV_REQ_ERR", "ERR", ""}, refuses{"", "ERR", "QP_REQ_E
 const Seen unprotected{"1:LOC_PROT_ERR", "ERR", ""}, unanswered{"1:RETRY_EXC_ERR", "ERR", ""};
 
 const Row rows[] = {
-	// Nobody's mistake
+	// No mistake
 	{"RC SEND", rc, one_receive, send_8, {"1:SUCCESS", "RTS", ""}, {"101:SUCCESS(8)", "RTS", ""}},
 	{"RC SEND of nothing without segments", rc, one_receive,
 		[](Side& s, Aim) {
@@ -73,7 +74,8 @@ const Row rows[] = {
 			return one_receive(s);
 		},
 		send_two, {"1:REM_INV_REQ_ERR 2:WR_FLUSH_ERR", "ERR", ""}, {"101:LOC_LEN_ERR 101:WR_FLUSH_ERR", "ERR", ""}},
-	{"RC SEND of several packets longer than the receive", rc, one_receive, [](Side& s, Aim) { s.send(1, s.local(10'000)); }, refused,
+	{"RC SEND of several packets longer than the receive", rc, one_receive,
+		[](Side& s, Aim) { s.send(1, s.local(10'000)); }, refused,
 		{"101:LOC_LEN_ERR", "ERR", ""}},
 	{"RC SEND into a receive of a wrong L_Key", rc,
 		[](Side& s) {
@@ -102,8 +104,10 @@ const Row rows[] = {
 		},
 		send_8, {"1:REM_OP_ERR", "ERR", ""}, {"101:LOC_PROT_ERR", "ERR", ""}},
 	{"RC SEND without a receive", rc, ready, send_two, {"1:RNR_RETRY_EXC_ERR 2:WR_FLUSH_ERR", "ERR", ""}, untouched},
-	{"RC SEND without a receive in the shared queue", rc_srq, ready, send_8, {"1:RNR_RETRY_EXC_ERR", "ERR", ""}, untouched},
-	{"RC WRITE with immediate without a receive", rc, ready, [](Side& s, Aim at) { s.write_immediate(1, s.local(8), at.address, at.rkey); },
+	{"RC SEND without a receive in the shared queue", rc_srq,
+		ready, send_8, {"1:RNR_RETRY_EXC_ERR", "ERR", ""}, untouched},
+	{"RC WRITE with immediate without a receive", rc, ready,
+		[](Side& s, Aim at) { s.write_immediate(1, s.local(8), at.address, at.rkey); },
 		{"1:RNR_RETRY_EXC_ERR", "ERR", ""}, untouched},
 	{"RC WRITE with immediate into a receive without segments", rc,
 		[](Side& s) {
@@ -133,9 +137,13 @@ const Row rows[] = {
 			s.post(&first);
 		},
 		{"1:SUCCESS 2:LOC_PROT_ERR 3:WR_FLUSH_ERR", "ERR", ""}, {"101:SUCCESS(8)", "RTS", ""}},
-	{"RC SEND beyond the region", rc, one_receive, [](Side& s, Aim) { s.send(1, s.local(8, region_bytes - 4)); }, unprotected, untouched},
+	{"RC SEND beyond the region", rc, one_receive,
+		[](Side& s, Aim) { s.send(1, s.local(8, region_bytes - 4)); }, unprotected, untouched},
 	{"RC WRITE of another domain's memory", rc, ready,
-		[](Side& s, Aim at) { s.write(1, Side::part_of(*s.region(4096, everything, s.domain()), 8), at.address, at.rkey); }, unprotected,
+		[](Side& s, Aim at) {
+			s.write(1, Side::part_of(*s.region(4096, everything, s.domain()), 8), at.address, at.rkey);
+		},
+		unprotected,
 		untouched},
 	{"RC READ into a wrong L_Key", rc, ready,
 		[](Side& s, Aim at) {
@@ -145,26 +153,38 @@ const Row rows[] = {
 		},
 		unprotected, untouched},
 	{"RC READ into memory that must not be written", rc, ready,
-		[](Side& s, Aim at) { s.read(1, Side::part_of(*s.region(4096, 0), 8), at.address, at.rkey); }, unprotected, untouched},
+		[](Side& s, Aim at) { s.read(1, Side::part_of(*s.region(4096, 0), 8), at.address, at.rkey); },
+		unprotected, untouched},
 	{"RC atomic into memory that must not be written", rc, ready,
-		[](Side& s, Aim at) { s.fetch_add(1, Side::part_of(*s.region(4096, 0), 8), at.address, at.rkey); }, unprotected, untouched},
-	{"RC READ by a QP that may have none outstanding", {.source_reads = 0}, ready, read_8, {"1:LOC_QP_OP_ERR", "ERR", ""}, untouched},
+		[](Side& s, Aim at) { s.fetch_add(1, Side::part_of(*s.region(4096, 0), 8), at.address, at.rkey); },
+		unprotected, untouched},
+	{"RC READ by a QP that may have none outstanding",
+		{.source_reads = 0}, ready, read_8, {"1:LOC_QP_OP_ERR", "ERR", ""}, untouched},
 
 	// The target's memory
-	{"RC WRITE with a wrong R_Key", rc, ready, [](Side& s, Aim at) { s.write(1, s.local(8), at.address, wrong_key); }, denied, denies},
-	{"RC READ with a wrong R_Key", rc, ready, [](Side& s, Aim at) { s.read(1, s.local(8), at.address, wrong_key); }, denied, denies},
-	{"RC atomic with a wrong R_Key", rc, ready, [](Side& s, Aim at) { s.fetch_add(1, s.local(8), at.address, wrong_key); }, denied, denies},
+	{"RC WRITE with a wrong R_Key", rc, ready,
+		[](Side& s, Aim at) { s.write(1, s.local(8), at.address, wrong_key); }, denied, denies},
+	{"RC READ with a wrong R_Key", rc, ready,
+		[](Side& s, Aim at) { s.read(1, s.local(8), at.address, wrong_key); }, denied, denies},
+	{"RC atomic with a wrong R_Key", rc, ready,
+		[](Side& s, Aim at) { s.fetch_add(1, s.local(8), at.address, wrong_key); }, denied, denies},
 	{"RC WRITE beyond the end", rc, ready, write_at<region_bytes - 4>, denied, denies},
 	{"RC WRITE before the beginning", rc, ready, write_at<std::size_t(-4)>, denied, denies},
 	{"RC WRITE of several packets beyond the end", rc, ready,
-		[](Side& s, Aim at) { s.write(1, s.local(20'000), at.address + region_bytes - 10'000, at.rkey); }, denied, denies},
-	{"RC READ beyond the end", rc, ready, read_at<region_bytes - 4>, denied, denies},
-	{"RC WRITE at the end of the address space", rc, ready, [](Side& s, Aim at) { s.write(1, s.local(8), ~std::uint64_t{3}, at.rkey); },
+		[](Side& s, Aim at) { s.write(1, s.local(20'000), at.address + region_bytes - 10'000, at.rkey); },
 		denied, denies},
-	{"RC WRITE to memory for READ", rc, region_with<IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ>, write_8, denied, denies},
-	{"RC READ of memory for WRITE", rc, region_with<IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE>, read_8, denied, denies},
-	{"RC atomic on memory for READ and WRITE", rc, region_with<everything & ~IBV_ACCESS_REMOTE_ATOMIC>, add_8, denied, denies},
-	{"RC WRITE to another domain's memory", rc, [](Side& s) { return whole(*s.region(4096, everything, s.domain())); }, write_8, denied,
+	{"RC READ beyond the end", rc, ready, read_at<region_bytes - 4>, denied, denies},
+	{"RC WRITE at the end of the address space", rc, ready,
+		[](Side& s, Aim at) { s.write(1, s.local(8), ~std::uint64_t{3}, at.rkey); },
+		denied, denies},
+	{"RC WRITE to memory for READ", rc, region_with<IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ>, write_8,
+		denied, denies},
+	{"RC READ of memory for WRITE", rc, region_with<IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE>, read_8,
+		denied, denies},
+	{"RC atomic on memory for READ and WRITE", rc, region_with<everything & ~IBV_ACCESS_REMOTE_ATOMIC>, add_8,
+		denied, denies},
+	{"RC WRITE to another domain's memory", rc,
+		[](Side& s) { return whole(*s.region(4096, everything, s.domain())); }, write_8, denied,
 		denies},
 	{"RC WRITE through a key that was deregistered", rc,
 		[](Side& s) {
@@ -178,11 +198,15 @@ const Row rows[] = {
 		},
 		write_8, denied, denies},
 
-	// What the target's QP does not allow: an invalid request, not an access error (9.7.4.1.5)
-	{"RC WRITE to a QP without remote WRITE", {.target_access = everything & ~IBV_ACCESS_REMOTE_WRITE}, ready, write_8, refused, refuses},
-	{"RC READ from a QP without remote READ", {.target_access = everything & ~IBV_ACCESS_REMOTE_READ}, ready, read_8, refused, refuses},
-	{"RC atomic on a QP without remote atomics", {.target_access = everything & ~IBV_ACCESS_REMOTE_ATOMIC}, ready, add_8, refused, refuses},
-	{"RC atomic at an odd address", rc, ready, [](Side& s, Aim at) { s.fetch_add(1, s.local(8), at.address + 4, at.rkey); }, refused,
+	// The target's QP does not allow it: an invalid request, not an access error (IBA 9.7.4)
+	{"RC WRITE to a QP without remote WRITE",
+		{.target_access = everything & ~IBV_ACCESS_REMOTE_WRITE}, ready, write_8, refused, refuses},
+	{"RC READ from a QP without remote READ",
+		{.target_access = everything & ~IBV_ACCESS_REMOTE_READ}, ready, read_8, refused, refuses},
+	{"RC atomic on a QP without remote atomics",
+		{.target_access = everything & ~IBV_ACCESS_REMOTE_ATOMIC}, ready, add_8, refused, refuses},
+	{"RC atomic at an odd address", rc, ready,
+		[](Side& s, Aim at) { s.fetch_add(1, s.local(8), at.address + 4, at.rkey); }, refused,
 		refuses},
 	{"RC more READs at a time than the target has resources for", {.source_reads = 4, .target_reads = 1}, ready,
 		[](Side& s, Aim at) {
@@ -192,14 +216,15 @@ const Row rows[] = {
 			first.wr.rdma = second.wr.rdma = third.wr.rdma = {.remote_addr = at.address, .rkey = at.rkey};
 			first.next = &second;
 			second.next = &third;
-			s.stop_peer();  // so that it finds all of them together
+			s.stop_peer();  // so that the target gets all three together
 			s.post(&first);
 			s.continue_peer();
 		},
 		{"1:SUCCESS 2:REM_INV_REQ_ERR 3:WR_FLUSH_ERR", "ERR", ""}, refuses},
 
-	// Nobody answers
-	{"RC SEND to a QP in RESET", {.target_state = IBV_QPS_RESET}, ready, send_two, {"1:RETRY_EXC_ERR 2:WR_FLUSH_ERR", "ERR", ""},
+	// No answer
+	{"RC SEND to a QP in RESET",
+		{.target_state = IBV_QPS_RESET}, ready, send_two, {"1:RETRY_EXC_ERR 2:WR_FLUSH_ERR", "ERR", ""},
 		{"", "RESET", ""}},
 	{"RC SEND to a QP in INIT", {.target_state = IBV_QPS_INIT}, one_receive, send_8, unanswered, {"", "INIT", ""}},
 	{"RC READ from a QP in ERR", {.target_state = IBV_QPS_ERR}, ready, read_8, unanswered, {"", "ERR", ""}},
@@ -248,10 +273,14 @@ const Row rows[] = {
 		[](Side&, Aim) {}, untouched, {"", "RESET", ""}},
 
 	// Windows
-	{"RC WRITE through a window", rc, window_over<remote_write>, write_8, {"1:SUCCESS", "RTS", ""}, {"201:SUCCESS", "RTS", ""}},
-	{"RC WRITE beyond a window", rc, window_over<remote_write>, write_at<60>, denied, {"201:SUCCESS", "ERR", "QP_ACCESS_ERR"}},
-	{"RC READ through a window for WRITE", rc, window_over<remote_write>, read_8, denied, {"201:SUCCESS", "ERR", "QP_ACCESS_ERR"}},
-	{"RC WRITE through a window bound to another QP", rc, [](Side& s) { return window_over<remote_write>(s, s.another_qp()); }, write_8,
+	{"RC WRITE through a window", rc, window_over<remote_write>, write_8, {"1:SUCCESS", "RTS", ""},
+		{"201:SUCCESS", "RTS", ""}},
+	{"RC WRITE beyond a window", rc, window_over<remote_write>, write_at<60>, denied,
+		{"201:SUCCESS", "ERR", "QP_ACCESS_ERR"}},
+	{"RC READ through a window for WRITE", rc, window_over<remote_write>, read_8, denied,
+		{"201:SUCCESS", "ERR", "QP_ACCESS_ERR"}},
+	{"RC WRITE through a window bound to another QP", rc,
+		[](Side& s) { return window_over<remote_write>(s, s.another_qp()); }, write_8,
 		denied, {"201:SUCCESS", "ERR", "QP_ACCESS_ERR"}},
 	{"RC WRITE through a window that was invalidated", rc,
 		[](Side& s) {
@@ -308,13 +337,17 @@ const Row rows[] = {
 			return ready(s);
 		},
 		[](Side&, Aim) {}, untouched, {"201:LOC_QP_OP_ERR", "ERR", ""}},
-	{"SEND that invalidates a region's key", rc, one_receive, [](Side& s, Aim at) { s.send_invalidating(1, at.rkey); }, denied,
+	{"SEND that invalidates a region's key", rc, one_receive,
+		[](Side& s, Aim at) { s.send_invalidating(1, at.rkey); }, denied,
 		{"101:LOC_ACCESS_ERR", "ERR", ""}},
-	{"SEND that invalidates a wrong key", rc, one_receive, [](Side& s, Aim) { s.send_invalidating(1, wrong_key); }, denied,
+	{"SEND that invalidates a wrong key", rc, one_receive,
+		[](Side& s, Aim) { s.send_invalidating(1, wrong_key); }, denied,
 		{"101:LOC_ACCESS_ERR", "ERR", ""}},
 
-	// Memory that is gone although it is registered. (Where regions are pinned it is not gone, and all of these succeed.)
-	{"unmapped: RC SEND from it", rc, one_receive, [](Side& s, Aim) { s.send(1, Side::part_of(*s.unmapped_region(everything), 8)); },
+	// Memory that was unmapped after its registration. On devices that pin regions all of these
+	// succeed.
+	{"unmapped: RC SEND from it", rc, one_receive,
+		[](Side& s, Aim) { s.send(1, Side::part_of(*s.unmapped_region(everything), 8)); },
 		unprotected, untouched},
 	{"unmapped: RC SEND into it", rc,
 		[](Side& s) {
@@ -326,7 +359,8 @@ const Row rows[] = {
 	{"unmapped: RC READ of it", rc, unmapped_with<everything>, read_8, denied, denies},
 	{"unmapped: RC atomic on it", rc, unmapped_with<everything>, add_8, denied, denies},
 	{"unmapped: RC READ into it", rc, ready,
-		[](Side& s, Aim at) { s.read(1, Side::part_of(*s.unmapped_region(everything), 8), at.address, at.rkey); }, unprotected, untouched},
+		[](Side& s, Aim at) { s.read(1, Side::part_of(*s.unmapped_region(everything), 8), at.address, at.rkey); },
+		unprotected, untouched},
 	{"unmapped: UD SEND into it", ud,
 		[](Side& s) {
 			s.receive(101, Side::part_of(*s.unmapped_region(everything), 256));
@@ -334,7 +368,7 @@ const Row rows[] = {
 		},
 		[](Side& s, Aim) { datagram_marker(s); }, {"9:SUCCESS", "RTS", ""}, {"101:LOC_PROT_ERR", "ERR", ""}},
 
-	// UC: the sender hears nothing
+	// UC: the sender gets no error
 	{"UC SEND", uc, one_receive, send_8, {"1:SUCCESS", "RTS", ""}, {"101:SUCCESS(8)", "RTS", ""}},
 	{"UC SEND without a receive", uc, ready, send_8, {"1:SUCCESS", "RTS", ""}, untouched},
 	{"UC WRITE with a wrong R_Key", uc, one_receive,
@@ -343,7 +377,8 @@ const Row rows[] = {
 			s.write_immediate(2, s.local(8), at.address, at.rkey);
 		},
 		{"1:SUCCESS 2:SUCCESS", "RTS", ""}, {"101:SUCCESS(8)", "RTS", ""}},
-	{"UC WRITE to a QP without remote WRITE", {.type = IBV_QPT_UC, .target_access = IBV_ACCESS_LOCAL_WRITE}, one_receive,
+	{"UC WRITE to a QP without remote WRITE",
+		{.type = IBV_QPT_UC, .target_access = IBV_ACCESS_LOCAL_WRITE}, one_receive,
 		[](Side& s, Aim at) {
 			s.write(1, s.local(8), at.address, at.rkey);
 			s.send(2, s.local(8));
@@ -368,8 +403,10 @@ const Row rows[] = {
 		send_8, {"1:SUCCESS", "RTS", ""}, {"101:LOC_PROT_ERR 101:WR_FLUSH_ERR", "ERR", ""}},
 
 	// UD
-	{"UD SEND", ud, one_receive, [](Side& s, Aim) { datagram_marker(s); }, {"9:SUCCESS", "RTS", ""}, {"101:SUCCESS(56)", "RTS", ""}},
-	{"UD SEND without a receive", ud, ready, [](Side& s, Aim) { datagram_marker(s); }, {"9:SUCCESS", "RTS", ""}, untouched},
+	{"UD SEND", ud, one_receive,
+		[](Side& s, Aim) { datagram_marker(s); }, {"9:SUCCESS", "RTS", ""}, {"101:SUCCESS(56)", "RTS", ""}},
+	{"UD SEND without a receive", ud, ready,
+		[](Side& s, Aim) { datagram_marker(s); }, {"9:SUCCESS", "RTS", ""}, untouched},
 	{"UD SEND with a wrong Q_Key", ud, one_receive,
 		[](Side& s, Aim) {
 			s.datagram(1, s.local(8), wrong_key);
@@ -414,7 +451,8 @@ const Row rows[] = {
 			s.receive(101, sge);
 			return one_receive(s);
 		},
-		[](Side& s, Aim) { datagram_marker(s); }, {"9:SUCCESS", "RTS", ""}, {"101:LOC_PROT_ERR 101:WR_FLUSH_ERR", "ERR", ""}},
+		[](Side& s, Aim) { datagram_marker(s); }, {"9:SUCCESS", "RTS", ""},
+		{"101:LOC_PROT_ERR 101:WR_FLUSH_ERR", "ERR", ""}},
 
 	// Events
 	{"The first packet for a QP in RTR", {.target_state = IBV_QPS_RTR}, one_receive, send_8, {"1:SUCCESS", "RTS", ""},
@@ -434,7 +472,8 @@ const Row rows[] = {
 			s.send(2, s.local(8));  // waits for RTS
 		},
 		{"1:SUCCESS", "SQD", "SQ_DRAINED"}, {"101:SUCCESS(8)", "RTS", ""}},
-	{"A message that asks for no event", solicited, one_receive, send_8, {"1:SUCCESS", "RTS", ""}, {"101:SUCCESS(8)", "RTS", ""}},
+	{"A message that asks for no event", solicited,
+		one_receive, send_8, {"1:SUCCESS", "RTS", ""}, {"101:SUCCESS(8)", "RTS", ""}},
 	{"A solicited message", solicited, one_receive, [](Side& s, Aim) { s.send(1, s.local(8), IBV_SEND_SOLICITED); },
 		{"1:SUCCESS", "RTS", ""}, {"101:SUCCESS(8)", "RTS", "COMPLETION"}},
 	{"An error asks for an event by itself", solicited,
@@ -457,8 +496,9 @@ const Row rows[] = {
 		},
 		{"0:WR_FLUSH_ERR", "ERR", "CQ_ERR"}, untouched},
 
-	// The last one: the target's process is gone
-	{"RC SEND to a process that has ended", rc, ready, send_two, {"1:RETRY_EXC_ERR 2:WR_FLUSH_ERR", "ERR", ""}, {}, true},
+	// The last row: the target's process has ended
+	{"RC SEND to a process that has ended", rc,
+		ready, send_two, {"1:RETRY_EXC_ERR 2:WR_FLUSH_ERR", "ERR", ""}, {}, true},
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// A mistake that two sides make together, and what both must see of it.
+// The table: in each row, two sides make a mistake, and both must see the listed result.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -8,20 +8,21 @@
 
 #include "side.h"
 
-// Memory of the target, as the source will name it.
+// Memory of the target, as the source addresses it.
 struct Aim {
 	std::uint64_t address = 0;
 	std::uint32_t rkey = 0;
 };
+// The whole region, from its beginning.
 inline Aim whole(const ibv_mr& mr) { return {reinterpret_cast<std::uint64_t>(mr.addr), mr.rkey}; }
 
 struct Row {
 	const char* name;
 	Setup setup;
-	Aim (*target)(Side&);
-	void (*source)(Side&, Aim);
+	Aim (*target)(Side&);  // the target's part, which comes first; returns the memory to address
+	void (*source)(Side&, Aim);  // the source's part
 	Seen source_sees, target_sees;
-	bool target_ends = false;  // its process, before the source begins
+	bool target_ends = false;  // the target's process ends before the source begins
 };
 
 std::span<const Row> all_rows();

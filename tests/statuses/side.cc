@@ -87,7 +87,7 @@ Side::Side(Role role, int socket, const char* device_name) : role_(role), socket
 	ibv_port_attr port;
 	done(ibv_query_port(context, 1, &port), "ibv_query_port");
 	mtu_ = std::min(port.active_mtu, IBV_MTU_1024);
-	// The first IPv4 address if there is one: another host can be reached with it without its interface's name.
+	// Prefer an IPv4 address, because a link-local IPv6 address would need the interface's name.
 	done(ibv_query_gid(context, 1, 0, &gid_), "ibv_query_gid");
 	for (int index = 0; index < port.gid_tbl_len; ++index) {
 		static constexpr std::uint8_t mapped[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
@@ -198,7 +198,8 @@ void Side::poll() {
 void Side::collect_events() {
 	ibv_async_event event;
 	while (ibv_get_async_event(context, &event) == 0) {
-		// A QP on its way to RTS may or may not be in RTR when the first packet comes.
+		// Whether a QP on its way to RTS is still in RTR when the first packet comes is a matter of
+		// timing.
 		const bool by_chance = event.event_type == IBV_EVENT_COMM_EST && setup.target_state != IBV_QPS_RTR;
 		if (!by_chance) events_.push_back(name_of(events, event.event_type));
 		ibv_ack_async_event(&event);
@@ -231,7 +232,7 @@ Seen Side::observe(const Seen& expected) {
 }
 
 void Side::end() {
-	meet();  // nobody goes while the other may still look
+	meet();  // no object is destroyed while the peer may still use it
 	for (ibv_qp* other : others_) done(ibv_destroy_qp(other), "ibv_destroy_qp");
 	if (qp) done(ibv_destroy_qp(qp), "ibv_destroy_qp");
 	if (srq) done(ibv_destroy_srq(srq), "ibv_destroy_srq");
@@ -252,7 +253,7 @@ void Side::tell(const void* data, std::size_t size) {
 		throw Failure("the other side is gone");
 }
 
-// Goes on polling: on some devices nothing moves for a process that does not.
+// Polls while it waits, because some devices make no progress for a process that does not.
 void Side::hear(void* data, std::size_t size) {
 	const auto deadline = Clock::now() + 3 * patience;
 	for (pollfd readable{socket_, POLLIN, 0}; ::poll(&readable, 1, 1) == 0;) {
@@ -373,7 +374,8 @@ ibv_mr* Side::region(std::size_t size, int access, ibv_pd* of) {
 	void* memory = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	demand(memory != MAP_FAILED, "memory");
 	memory_.emplace_back(memory, size);
-	// Called as a function: the macro of verbs.h would look at the access flags in its own way.
+	// In parentheses, because the macro of verbs.h would choose another function by the access
+	// flags.
 	regions_.push_back(made((ibv_reg_mr)(of ? of : pd, memory, size, access), "ibv_reg_mr"));
 	return regions_.back();
 }

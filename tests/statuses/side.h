@@ -1,9 +1,13 @@
-// One of two processes that make a mistake together: `source` posts, `target` is posted to. A pair is made by fork
-// before any verb, so that neither has anything of the other's but a socket; each row of the table then gets fresh
-// objects on both sides, connected as its Setup says.
+// One of the two processes that play a row of the table: the source posts requests, and the target
+// receives them. The program forks before its first verb, so the two share nothing but a socket.
+// Each row gets fresh objects on both sides, which are connected as its Setup says.
 //
-// What a side saw of a row (completions in order, the state of its QP, asynchronous events) is a line of words,
-// compared with the table's.
+// The result of a row on one side is three lines of words: its completions in order, the state of
+// its QP and its asynchronous events.
+//
+// Threads: one thread for each process.
+// Owns: all verbs objects of the row; end() destroys them.
+// Errors: Failure if a step that the row is not about fails. The pair cannot be used afterwards.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -28,16 +32,17 @@ constexpr std::size_t region_bytes = 4 << 20;
 struct Setup {
 	ibv_qp_type type = IBV_QPT_RC;
 	ibv_qp_state target_state = IBV_QPS_RTS;
-	int target_access = everything;  // of the QP
+	int target_access = everything;  // access flags of the target's QP
 	std::uint8_t source_reads = 4, target_reads = 4;
 	std::uint8_t rnr_retry = 1;
-	bool shared_receive_queue = false;  // the target's
-	int cq_entries = 64;  // the source's
-	bool armed_for_solicited =
-		false;  // the target's completion queue, once; what its channel says is seen as COMPLETION
+	bool shared_receive_queue = false;  // whether the target has one
+	int cq_entries = 64;  // entries of the source's completion queue
+	// The target's completion queue is armed once for solicited events; its event is seen as
+	// COMPLETION.
+	bool armed_for_solicited = false;
 };
 
-// Where the peer's QP and default region are.
+// The numbers that a side needs of its peer's QP and default region.
 struct Remote {
 	std::uint32_t qpn = 0, psn = 0, rkey = 0;
 	std::uint64_t address = 0;
@@ -56,22 +61,22 @@ public:
 	Side(Role role, int socket, const char* device);
 	~Side();
 
-	// One row: begin, the row's own calls, observe, end. After a Failure the pair is of no more use.
+	// For each row: begin(), the row's own calls, observe(), end().
 	void begin(const Setup&);
-	// Waits for as many completions and events as `expected` has, then for the peer, then looks for what is too much.
+	// Waits for as many completions and events as `expected` has, then for the peer; then collects
+	// what has come beyond that, which makes the row wrong.
 	Seen observe(const Seen& expected);
 	void end();
 
-	// Between the sides.
+	// Synchronisation between the sides, over the socket.
 	void tell(const void* data, std::size_t size);
 	void hear(void* data, std::size_t size);
 	void meet();
-	void lose_peer();  // waits for the other process to end, and does without it from now on
-	void stop_peer() const;  // until continue_peer(); the source only, whose child it is
+	void lose_peer();  // waits until the other process has ended; meet() does nothing from then on
+	void stop_peer() const;  // SIGSTOP; only the source may, because the target is its child
 	void continue_peer() const;
 
-	// Requests. Lengths within the default region unless an sge says otherwise; `remote_*` default to the peer's
-	// default region.
+	// Requests. local() names bytes of this side's default region, part_of() those of another one.
 	ibv_sge local(std::uint32_t length, std::size_t offset = 0) const;
 	static ibv_sge part_of(const ibv_mr&, std::uint32_t length, std::size_t offset = 0);
 	void receive(std::uint64_t wr_id, ibv_sge);
@@ -83,22 +88,22 @@ public:
 	void read(std::uint64_t wr_id, ibv_sge, std::uint64_t address, std::uint32_t rkey);
 	void fetch_add(std::uint64_t wr_id, ibv_sge, std::uint64_t address, std::uint32_t rkey);
 	void bind(std::uint64_t wr_id, ibv_qp* through, ibv_mw*, std::uint32_t rkey, const ibv_mr&, std::uint64_t offset,
-		unsigned access);  // 64 bytes
+		unsigned access);  // the window has 64 bytes
 	void invalidate(std::uint64_t wr_id, std::uint32_t rkey);
-	void post(ibv_send_wr* chain);  // what is refused at once shows among the completions, as `not-taken`
+	void post(ibv_send_wr* chain);  // a request refused at once appears as completion `not-taken`
 	ibv_send_wr request(std::uint64_t wr_id, ibv_wr_opcode, ibv_sge*) const;
 
-	// More objects, which go with the row.
+	// More objects, which end() destroys.
 	ibv_mr* region(std::size_t size, int access, ibv_pd* domain = nullptr);
-	ibv_mr* unmapped_region(int access);  // registered, and then its memory goes
+	ibv_mr* unmapped_region(int access);  // its memory is unmapped after the registration
 	ibv_mw* window();
 	ibv_pd* domain();
-	ibv_qp* another_qp();  // of the same domain, in RTS
+	ibv_qp* another_qp();  // in the same protection domain, in RTS
 	void destroy_qp();
 
-	void modify(ibv_qp_state, bool notify_drained = false);  // what is refused shows, too
-	void await(std::size_t completions);  // until so many have come in all
-	void demand(bool fact, const char* what) const;
+	void modify(ibv_qp_state, bool notify_drained = false);  // a refusal appears as `not-taken`
+	void await(std::size_t completions);  // waits until the row has this number of completions
+	void demand(bool fact, const char* what) const;  // throws Failure unless `fact` is true
 
 	ibv_context* context = nullptr;
 	ibv_pd* pd = nullptr;

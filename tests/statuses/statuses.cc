@@ -1,13 +1,14 @@
-// Every completion status that a peer's or a user's mistake must give: one row each (rows.cc), between two processes,
-// with what both of them must see.
+// Plays a table of mistakes of users and peers between two processes (rows.cc), and compares the
+// completion statuses, QP states and events that both see with the table.
 //
-//     statuses [OPTION...] DEVICE [TARGET_DEVICE TARGET_NETNS]      runs the table; a line for each row that is not so,
-//     then the count
-//     --list          prints what was seen in each row instead, tab-separated, and judges nothing
-//     --skip TEXT     leaves out the rows that have TEXT in their names
+//     statuses [OPTION...] DEVICE [TARGET_DEVICE TARGET_NETNS]
 //
-// Plain verbs: the same program runs on any RDMA device. With TARGET_NETNS, a file of a network namespace, the target
-// lives there.
+//     --list          print the results of each row, tab-separated, and do not judge them
+//     --skip TEXT     leave out the rows that have TEXT in their names
+//
+// Prints a line for each row that is wrong, and then the count. The program uses only public verbs,
+// so it runs on any RDMA device. With TARGET_NETNS, the file of a network namespace, the target
+// runs there.
 #include <fcntl.h>
 #include <getopt.h>
 #include <sched.h>
@@ -34,7 +35,7 @@ struct Options {
 	bool skips(const Row& row) const { return skip && std::strstr(row.name, skip); }
 };
 
-// What travels at the end of a row, and says that the next begins.
+// The target's result, which it sends to the source at the end of a row.
 struct Report {
 	char completions[256], state[16], events[128];
 };

@@ -1,4 +1,7 @@
-"""The table of completion statuses (statuses.cc), on this host and between two."""
+"""Runs the table of completion statuses (statuses.cc) on this host and between two hosts.
+
+A failure prints each row whose completions, state or events differ from the table.
+"""
 
 import os
 import subprocess
