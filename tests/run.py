@@ -1,7 +1,8 @@
 """Run every test of the project: GoogleTest through ctest, then pytest.
 
-Quiet when all is well. The last line is `N passed, N failed, N skipped`, summed over both runners. A skipped test counts as a
-failure of the run unless tests/expected_skips.txt has it: a test that nobody noticed was not run proves nothing.
+Prints little if all tests pass. The last line is `N passed, N failed, N skipped`, the sum of both
+runners. A skipped test makes the run fail unless tests/expected_skips.txt expects it, so that no
+test stops running without notice.
 """
 
 import argparse
@@ -24,7 +25,11 @@ class Outcome(NamedTuple):
 
 
 def skip_reason(case: ElementTree.Element, skipped: ElementTree.Element) -> str:
-    """pytest has the reason as an attribute; ctest only has what the program printed: GoogleTest's reason follows `file:line: Skipped`."""
+    """Return why a test was skipped.
+
+    pytest reports the reason as an attribute. ctest reports only the program's output, in which
+    GoogleTest prints the reason after a line `file:line: Skipped`.
+    """
     printed = (case.findtext("system-out") or "").splitlines()
     for number, line in enumerate(printed[:-1]):
         if line.endswith(": Skipped"):
@@ -33,16 +38,18 @@ def skip_reason(case: ElementTree.Element, skipped: ElementTree.Element) -> str:
 
 
 def outcomes(junit: Path) -> list[Outcome]:
+    """Read the report of a runner."""
     found = []
     for case in ElementTree.parse(junit).iter("testcase"):
         class_name, name = case.get("classname", ""), case.get("name", "")
-        name = name if name == class_name else f"{class_name}::{name}"  # ctest says the name twice
+        name = name if name == class_name else f"{class_name}::{name}"  # ctest repeats it
         skipped = case.find("skipped")
         if case.find("failure") is not None or case.find("error") is not None:
             found.append(Outcome(name, "failed"))
         elif skipped is not None:
             found.append(Outcome(name, "skipped", skip_reason(case, skipped)))
-        elif case.get("status", "run") != "run":  # ctest: the program is missing, or the test is disabled
+        elif case.get("status", "run") != "run":
+            # ctest: the program is missing, or the test is disabled.
             found.append(Outcome(name, "failed"))
         else:
             found.append(Outcome(name, "passed"))
@@ -50,6 +57,7 @@ def outcomes(junit: Path) -> list[Outcome]:
 
 
 def expected_skips(text: str) -> list[str]:
+    """Return the patterns in the text of expected_skips.txt."""
     return [line.strip() for line in text.splitlines() if line.strip() and not line.startswith("#")]
 
 
@@ -83,7 +91,9 @@ def run_ctest(build: Path) -> tuple[int, list[Outcome]]:
 
 
 def pytest_runs() -> list[list[str]]:
-    """One run for each folder of tests, so that each may have a conftest.py and helper modules of its own."""
+    """One run for each folder of tests, so that each may have its own conftest.py and helper
+    modules.
+    """
     folders = sorted({test.parent for test in (ROOT / "tests").glob("*/test_*.py")})
     return [["tests/test_run.py"], ["report"], ["bench"], *([str(folder.relative_to(ROOT))] for folder in folders)]
 

@@ -1,7 +1,10 @@
 #!/bin/bash
-# connect.sh BUILD - run inside rxe-vm: how fast rdma_cm connects, over the kernel's Soft-RoCE and over our NIC, by one program in one
-# guest. First rxe, between two processes on one device and between rxe0 and rxe1 over the wire; then, with rxe's links deleted so that rdma_cm
-# is no longer the kernel's, our NIC between two processes. The guest's processor may be emulated: only compare within the table.
+# connect.sh BUILD: measure how fast rdma_cm connects, inside rxe-vm, by the same program on the
+# kernel's Soft-RoCE and on our NIC.
+#
+# First on rxe: between two processes on one device, and between rxe0 and rxe1 over the wire. Then
+# on our NIC, between two processes; for this the rxe devices are deleted, because with them rdma_cm
+# stays the kernel's. The guest's processor may be emulated, so compare figures only within one run.
 set -eu
 bench=${1:?usage: connect.sh BUILD}/verbena
 few=(--clients "1,16" --count "${COUNT:-200}" --reps 3 --quiet)

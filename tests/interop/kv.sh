@@ -1,8 +1,10 @@
 #!/bin/bash
-# kv.sh BUILD - run inside rxe-vm: the key-value store on the kernel's Soft-RoCE: its own tests with rxe0 as their device, then server and
-# client as two programs, by every way in which values travel, and the measurement of both protocols, which its own check accepts. Left
-# out: values of 64 MiB and thousands of operations at once, which take an emulated processor minutes, and leases of 50 ms, which run out
-# on one.
+# kv.sh BUILD: run the key-value store on the kernel's Soft-RoCE, inside rxe-vm. First its unit
+# tests with rxe0 as their device, then kv_server and kv_client with each way in which values
+# travel, then the benchmark with both protocols, whose rows `verbena check` must accept.
+#
+# Tests that are left out: values of 64 MiB and thousands of operations at once, which take minutes
+# on an emulated processor, and leases of 50 ms, which expire on one.
 set -euo pipefail
 build=${1:?usage: kv.sh BUILD}
 VERBENA_TEST_DEVICE=rxe0 timeout 400 "$build/bench/lib_kv_test" \

@@ -1,7 +1,8 @@
 #!/bin/bash
-# nic-to-rxe.sh BUILD (root): Debian's programs on our NIC here, and on the kernel's rxe in the guest, over a tap in a network
-# namespace of its own. Our side serves, and the guest's programs are the clients, one after the other; by rdma_cm also the
-# other way round.
+# nic-to-rxe.sh BUILD: run pairs of Debian's programs, one on our NIC on this host and one on the
+# kernel's rxe in a guest. They are joined by a tap in a network namespace of its own. Needs root.
+# Our side is the server and the guest's programs are its clients, one after the other; with rdma_cm
+# also the other way round.
 set -eu
 build=$(realpath "${1:?usage: nic-to-rxe.sh BUILD}")
 here=$(dirname "$(readlink -f "$0")")
@@ -23,8 +24,9 @@ ip -n "$namespace" tuntap add tap0 mode tap
 ip -n "$namespace" address add 10.99.0.1/24 dev tap0
 ip -n "$namespace" link set tap0 up
 
-# One program a line, on a port of its own. -u 20: an emulated processor can be away for longer than the default timeout. -o 16: without it,
-# ib_atomic_lat asks our side for the 128 outstanding atomics of rxe, and we have 16.
+# One program on each line; each gets its own port. -u 20: an emulated processor may not answer
+# within the default timeout. -o 16: without it, ib_atomic_lat asks our side for rxe's 128
+# outstanding atomics, and our limit is 16.
 programs=(
 	"ibv_rc_pingpong -m 1024 -s 4096 -n 50"
 	"ibv_rc_pingpong -m 1024 -s 65536 -n 20 -e"
@@ -49,7 +51,8 @@ if [ \$status != 0 ] || grep -qiE 'error|fail|unable|couldn.t' /tmp/out; then fa
 echo \"\$status $program\""
 done
 
-# rdma_cm, the guest calls: the server's command, and the client's with its address last. PORT: one of its own (udaddy has no choice).
+# By rdma_cm, with the guest as the client: the server's command, a bar, the client's command, to
+# which the address is added. PORT stands for a port of their own; udaddy has a fixed one.
 called=(
 	"rping -s -p PORT -C 10 -S 4000|rping -c -p PORT -C 10 -S 4000 -V -a"
 	"ucmatose -p PORT -C 10 -c 4|ucmatose -p PORT -C 10 -c 4 -s"
@@ -69,7 +72,7 @@ if [ \$status != 0 ] || grep -qiE 'error|fail|unable|couldn.t' /tmp/out; then fa
 echo \"\$status rdma_cm, called: ${pair#*|}\""
 done
 
-# And the other way: the guest serves, and our side calls until somebody answers.
+# The other way round: the guest is the server, and our side tries until it answers.
 calling=(
 	"rping -s -p PORT -C 10 -S 4000|rping -c -p PORT -C 10 -S 4000 -V -a"
 	"ucmatose -p PORT -C 10 -c 4|ucmatose -p PORT -C 10 -c 4 -s"

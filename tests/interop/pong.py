@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
-"""pong.py LOCAL-IP: a user-space RoCEv2 peer (RC, SEND only) for the client of
-ibv_rc_pingpong -m 1024, on ordinary UDP and TCP sockets: shows that a process
-on the host can talk with a guest's kernel rxe. A proof, not an implementation
-(no retransmission: PSNs are trusted)."""
+"""pong.py LOCAL-IP: a minimal RoCEv2 peer in user space, for the client of ibv_rc_pingpong -m 1024.
+
+It uses ordinary UDP and TCP sockets and knows only SEND over RC. It shows that a process on the
+host can exchange packets with a guest's kernel rxe, independently of our NIC. It retransmits
+nothing and trusts all PSNs.
+"""
 
 import socket
 import struct
@@ -11,8 +13,9 @@ import zlib
 
 me, MTU, QPN, PSN = sys.argv[1], 1024, 0x123, 0x777
 udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-# The ICRC covers the IP header's identification and DF. With DF forced (10 =
-# IP_MTU_DISCOVER, 2 = IP_PMTUDISC_DO) and no connect(), Linux sends id 0, DF.
+# The ICRC covers the IP header's identification and DF flag. With path MTU discovery forced (option
+# 10 is IP_MTU_DISCOVER, value 2 is IP_PMTUDISC_DO) and without connect(), Linux sends
+# identification 0 and DF.
 udp.setsockopt(socket.IPPROTO_IP, 10, 2)
 udp.setsockopt(socket.IPPROTO_IP, socket.IP_TTL, 64)
 udp.bind((me, 4791))
@@ -85,5 +88,6 @@ try:
 except TimeoutError:
     pass
 print(f"{rx} packets received, {msn} messages, {acks} acks, {dup} out of order")
-p, src, sport = first  # the kernel's packets have an IP id that a UDP socket does not show: search it
+# A UDP socket does not show the IP identification of the kernel's packets, so try all of them.
+p, src, sport = first
 print("ICRC of the first is right for IP id", [i for i in range(65536) if icrc(src, me, sport, p[:-4], i) == p[-4:]])

@@ -1,8 +1,10 @@
 #!/bin/bash
-# rpc.sh BUILD - run inside rxe-vm: coroutine RPC on the kernel's Soft-RoCE: the calls' and streams' own tests with rxe0 as their device,
-# server and client in two processes, with receive buffers that are shared and that are each connection's own; then what connections cost
-# their server, attachments in registered memory, TCP beside RDMA on one port, and transports that do not match. Left out: tens of megabytes,
-# which take an emulated processor minutes.
+# rpc.sh BUILD: run the unit tests of lib/rpc on the kernel's Soft-RoCE, inside rxe-vm. Their device
+# is rxe0, and server and client are two processes. They cover calls and streams with shared receive
+# queues and with receive buffers of each connection, the memory that connections cost their server,
+# attachments in registered memory, TCP and RDMA on one port, and transports that do not match.
+#
+# Tests of tens of megabytes are left out: they take minutes on an emulated processor.
 set -euo pipefail
 build=${1:?usage: rpc.sh BUILD}
 tests='Over/Calls.*/rdma*:Over/Streams.*/rdma*:ServerMemory.*:RegisteredAttachments.*:*SlowServer*:Calls.OnePortServesTcpAndRdma:Calls.TransportsThatDoNotMatchSaySo'

@@ -1,8 +1,10 @@
 #!/bin/bash
-# scale.sh BUILD - run inside rxe-vm: echo_server and its clients as processes of their own on the kernel's Soft-RoCE: 100 clients that
-# connect over TCP, and by the kernel's rdma_cm; then twice as many again and again, until the guest holds no more. Fails below 100, and
-# whenever the server does not end as it should.
-# Authenticated as programs of one user.
+# scale.sh BUILD: run echo_server and performance_test on the kernel's Soft-RoCE, inside rxe-vm.
+#
+# First 100 clients connect over TCP, and 100 by the kernel's rdma_cm; all must succeed. Then the
+# number is doubled until the guest cannot hold the clients, and the largest number that passed is
+# printed. The script fails if 100 do not pass, or if a server does not end with 0. Both ends run as
+# one user, and authenticate each other by that user's identity.
 set -euo pipefail
 build=${1:?usage: scale.sh BUILD}
 log=$(mktemp) out=$(mktemp)

@@ -1,11 +1,14 @@
-"""Which floor of the house may include which, and the check of every #include line against it (docs/architecture.md)."""
+"""The floors, which may include which, and the check of every #include line (docs/architecture.md).
+
+A floor is a folder. A file belongs to the floor of the longest folder that contains it.
+"""
 
 import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-# Floor -> the floors it may include, besides itself. A file belongs to the longest folder that contains it.
+# Floor -> the floors that it may include, besides itself.
 FLOORS: dict[str, set[str]] = {
     "base": set(),
     "nic/wire": {"base"},
@@ -83,10 +86,11 @@ FLOORS: dict[str, set[str]] = {
         "base",
     },
 }
-# Headers that the build writes, and their floors.
+# Headers that the build generates, and their floors.
 GENERATED = {"commit.h": "bench"}
 TREES = ("base", "nic", "lib", "bench", "tools")
-# The ABI that the line is made of: spoken by the floor that serves it, and by whoever lives above.
+# The floors that may include the headers of libibverbs and librdmacm: those that implement the ABI
+# and those above it.
 SPEAKS_VERBS = {"nic/verbs", "nic/ucma", "lib/verbs", "lib/channel", "lib/rpc", "lib/kv", "bench", "tools"}
 LINES_MAX = 900
 
@@ -95,6 +99,8 @@ INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 
 
 class Violation(NamedTuple):
+    """A broken rule, printed as PATH:LINE: RULE."""
+
     path: str
     line: int
     rule: str
@@ -104,6 +110,7 @@ class Violation(NamedTuple):
 
 
 def floor_of(path: str) -> str | None:
+    """Return the floor of a file, or None if it is on no floor."""
     parts = path.split("/")[:-1]
     for length in range(len(parts), 0, -1):
         folder = "/".join(parts[:length])
@@ -113,7 +120,7 @@ def floor_of(path: str) -> str | None:
 
 
 def check_include(root: Path, floor: str, quoted: bool, target: str) -> str | None:
-    """The rule that this #include breaks, or None."""
+    """Return the rule that this #include breaks, or None."""
     if not quoted:
         if target.startswith(("infiniband/", "rdma/")) and floor not in SPEAKS_VERBS:
             return f"<{target}>: {floor} does not speak the verbs ABI; only {', '.join(sorted(SPEAKS_VERBS))} do"

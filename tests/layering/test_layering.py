@@ -1,3 +1,7 @@
+"""The includes of the whole tree keep the rules of floors.py, and the check finds planted
+violations.
+"""
+
 from pathlib import Path
 
 import pytest
@@ -7,6 +11,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def plant(root: Path, files: dict[str, str]) -> Path:
+    """Make a source tree of these files."""
     for path, text in files.items():
         (root / path).parent.mkdir(parents=True, exist_ok=True)
         (root / path).write_text(text)

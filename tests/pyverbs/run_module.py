@@ -1,5 +1,6 @@
-"""run_module.py TREE DEVICE MODULE: one module of rdma-core's suite. A line for each case: name, ok or skip or fail, why.
+"""run_module.py TREE DEVICE MODULE: run one module of rdma-core's suite.
 
+Prints a line for each case: its name, then ok, skip or fail, then the reason, separated by tabs.
 TREE holds the suite as a package named `tests`.
 """
 
@@ -8,7 +9,7 @@ import unittest
 
 
 class Verdicts(unittest.TestResult):
-    """Says each verdict when it falls, so that those before a crash or a hang are known."""
+    """Prints each verdict at once, so that the verdicts before a crash or a hang are known."""
 
     def say(self, case: unittest.TestCase, verdict: str, why: str = "") -> None:
         print(case.id(), verdict, " ".join(why.split()), sep="\t", flush=True)

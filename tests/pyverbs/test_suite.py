@@ -1,8 +1,9 @@
-"""The suite of rdma-core, written for real NICs by others, on ours: Debian ships it with its Python bindings.
+"""Runs rdma-core's own test suite, which was written for real NICs, on our NIC.
 
-expected.tsv has what became of each case when this was last looked at. A case that was ok must be ok; one that was
-skipped (hardware or a feature that is not there) may also be ok; none may fail. test_shared_pd is not
-run: it imports a device by the descriptor of a kernel's.
+Debian ships the suite with its Python bindings. expected.tsv lists the verdict of each case. A case
+listed as ok must be ok. A case listed as skip, for hardware or a feature that we do not have, may
+also be ok. None may fail. test_shared_pd is not run, because it imports a device by a kernel's
+descriptor.
 """
 
 import gzip
@@ -17,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[2]
 BUILD = Path(os.environ.get("VERBENA_BUILD", ROOT / "build"))
 NIC = BUILD / "libverbena-nic.so"
 SUITE = Path("/usr/share/doc/rdma-core/tests")
-PYTHON = "/usr/bin/python3"  # the one that Debian's bindings are for
+PYTHON = "/usr/bin/python3"  # Debian's bindings are for this interpreter
 EXPECTED = Path(__file__).with_name("expected.tsv")
 MODULES = [
     "addr",
@@ -41,7 +42,9 @@ MODULES = [
 ]
 LIMIT_S = 60
 
-# The suite asks the kernel for the interface of a device, by its PCI device. Ours has none, and has its interface in its name.
+# The suite asks sysfs for the network interface of a device, by its PCI device. Our devices have no
+# PCI device; the interface is part of their name. The fixture below replaces these lines of the
+# suite.
 IN_SYSFS = "os.path.exists('/sys/class/infiniband/{}/device/net/'.format(dev))"
 LISTED = "out = subprocess.check_output(['ls',"
 IN_NAME = "return dev.removeprefix('vb_')"
@@ -75,7 +78,7 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(tree: Path, device: str, module: str) -> tuple[dict[str, tuple[str, str]], str]:
-    """The verdict and its reason for each case, and how the run ended if it did not end well."""
+    """Return the verdict and reason of each case, and an error text if the run did not end with 0."""
     runner = Path(__file__).with_name("run_module.py")
     command = ["timeout", "--kill-after=5", str(LIMIT_S), PYTHON, "-B", runner, tree, device, f"test_{module}"]
     done = subprocess.run(
