@@ -129,13 +129,12 @@ def main() -> int:
     for skip in (outcome for outcome in every if outcome.verdict == "skipped"):
         expected = is_expected(skip, patterns)
         unexpected += not expected
-        print(
-            f"skipped{'' if expected else ', which tests/expected_skips.txt does not expect'}: {skip.name}: {skip.reason}"
-        )
+        verdict = "skipped" if expected else "skipped, but not listed in tests/expected_skips.txt"
+        print(f"{verdict}: {skip.name}: {skip.reason}")
 
     silent = [name for name, found in (("ctest", ctest_outcomes), ("pytest", pytest_outcomes)) if not found]
     if silent:
-        print(f"no test at all was run by {' and '.join(silent)}")
+        print(f"{' and '.join(silent)} ran no test; the output above says why")
     print(f"{count['passed']} passed, {count['failed']} failed, {count['skipped']} skipped")
     return int(bool(ctest_status or pytest_status or count["failed"] or unexpected or silent))
 

@@ -26,7 +26,8 @@ PYTEST = """<testsuites><testsuite>
 <testcase classname="tests.a" name="test_good" time="0.1"/>
 <testcase classname="tests.a" name="test_bad" time="0.1"><failure message="no">trace</failure></testcase>
 <testcase classname="tests.a" name="test_unmade" time="0.1"><error message="no">trace</error></testcase>
-<testcase classname="tests.a" name="test_left_out" time="0.1"><skipped type="pytest.skip" message="no namespaces">x</skipped></testcase>
+<testcase classname="tests.a" name="test_left_out" time="0.1">
+<skipped type="pytest.skip" message="no namespaces">x</skipped></testcase>
 </testsuite></testsuites>
 """
 

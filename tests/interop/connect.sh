@@ -21,8 +21,10 @@ for file in "$results"/*; do
 	awk -F, -v where="$(basename "$file" | cut -c3-)" '
 		/^#/ { next }
 		!seen++ { for (i = 1; i <= NF; ++i) column[$i] = i; next }
-		{ printf "connect: %-26s %2d clients %8.0f connects/s, p50 %8.0f us, p99 %8.0f us, disconnect %6.0f us, device %s, %s\n", where,
-			$column["clients"], $column["connects_per_s"], $column["p50_us"], $column["p99_us"], $column["disconnect_p50_us"], device, $column["validity"] }
+		{ printf "connect: %-26s %2d clients %8.0f connects/s, p50 %8.0f us, p99 %8.0f us, " \
+			"disconnect %6.0f us, device %s, %s\n", where,
+			$column["clients"], $column["connects_per_s"], $column["p50_us"], $column["p99_us"],
+			$column["disconnect_p50_us"], device, $column["validity"] }
 	' device="$(sed -n 's/^# device: //p' "$file")" "$file"
 done
 grep -h '^# cpu' "$results"/1* | sed 's/^# cpu/connect: processor of the guest/'

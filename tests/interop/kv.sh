@@ -13,14 +13,20 @@ VERBENA_TEST_DEVICE=rxe0 timeout 400 "$build/bench/lib_kv_test" \
 "$build/kv_server" --listen 10.77.0.1 --device rxe0 --one-sided 16M &
 server=$!
 commands=$(mktemp)
-for i in 1 2 3 4; do printf 'SET key%d %s\nGET key%d\nGET key%d\n' $i "$(head -c $((i * 3000)) /dev/zero | tr '\0' $i)" $i $i; done >"$commands"
+for i in 1 2 3 4; do
+	printf 'SET key%d %s\nGET key%d\nGET key%d\n' $i "$(head -c $((i * 3000)) /dev/zero | tr '\0' $i)" $i $i
+done >"$commands"
 for way in "--proto eager" "--proto rndv" "--proto rndv --rndv write" "--proto auto --one-sided" "--transport tcp"; do
 	# shellcheck disable=SC2086 # several words
-	until got=$("$build/kv_client" 10.77.0.1 --device rxe1 $way "$commands" | tr -d '\n' | wc -c); [ "$got" = 60000 ]; do
-		[ $((tries = ${tries:-0} + 1)) -lt 20 ] || { echo "kv: $way brought $got bytes, not 60000"; exit 1; }
+	until
+		got=$("$build/kv_client" 10.77.0.1 --device rxe1 $way "$commands" | tr -d '\n' | wc -c)
+		[ "$got" = 60000 ]
+	do
+		[ $((tries = ${tries:-0} + 1)) -lt 20 ] ||
+			{ echo "kv: $way: the client printed $got bytes, not 60000"; exit 1; }
 		sleep 0.5 # the server is not listening yet
 	done
-	echo "kv: $way: 8 values as they were set"
+	echo "kv: $way: 8 values were read as they were set"
 done
 kill $server
 wait $server
@@ -29,5 +35,5 @@ timeout 300 "$build/verbena" bench kv --device rxe0 --sizes 64,64K --reps 1 --it
 	--proto eager,rndv,auto --quiet --csv "$table"
 "$build/verbena" check "$table"
 rows=$(grep -cE ',(SET|GET),' "$table")
-[ "$rows" = 24 ] || { echo "kv: $rows rows were measured, not 24"; exit 1; }
-echo "kv: eager, rendezvous and auto are measured on rxe0"
+[ "$rows" = 24 ] || { echo "kv: the benchmark measured $rows rows, not 24"; exit 1; }
+echo "kv: the benchmark measured eager, rendezvous and auto on rxe0"

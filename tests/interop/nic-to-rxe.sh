@@ -7,7 +7,7 @@ set -eu
 build=$(realpath "${1:?usage: nic-to-rxe.sh BUILD}")
 here=$(dirname "$(readlink -f "$0")")
 nic=$build/libverbena-nic.so
-[ -e "$nic" ] || { echo "nic-to-rxe: $nic is not there (make build)" >&2; exit 1; }
+[ -e "$nic" ] || { echo "nic-to-rxe: there is no $nic; run make build" >&2; exit 1; }
 
 namespace=verbena-rxe-$$
 logs=$(mktemp -d)
@@ -47,7 +47,9 @@ for program in "${programs[@]}"; do
 	servers+=($!)
 	guest+="
 timeout 60 $program $theirs -p $port 10.99.0.1 >/tmp/out 2>&1; status=\$?
-if [ \$status != 0 ] || grep -qiE 'error|fail|unable|couldn.t' /tmp/out; then failures=\$((failures + 1)); cat /tmp/out; fi
+if [ \$status != 0 ] || grep -qiE 'error|fail|unable|couldn.t' /tmp/out; then
+	failures=\$((failures + 1)); cat /tmp/out
+fi
 echo \"\$status $program\""
 done
 
@@ -68,8 +70,10 @@ for pair in "${called[@]}"; do
 	servers+=($!)
 	guest+="
 timeout 60 ${pair#*|} 10.99.0.1 >/tmp/out 2>&1; status=\$?
-if [ \$status != 0 ] || grep -qiE 'error|fail|unable|couldn.t' /tmp/out; then failures=\$((failures + 1)); cat /tmp/out; fi
-echo \"\$status rdma_cm, called: ${pair#*|}\""
+if [ \$status != 0 ] || grep -qiE 'error|fail|unable|couldn.t' /tmp/out; then
+	failures=\$((failures + 1)); cat /tmp/out
+fi
+echo \"\$status rdma_cm, the guest is the client: ${pair#*|}\""
 done
 
 # The other way round: the guest is the server, and our side tries until it answers.
@@ -87,16 +91,17 @@ for pair in "${calling[@]}"; do
 	guest+="
 timeout 60 ${pair%|*} >/tmp/out 2>&1; status=\$?
 if [ \$status != 0 ]; then failures=\$((failures + 1)); cat /tmp/out; fi
-echo \"\$status rdma_cm, calls: ${pair#*|}\""
+echo \"\$status rdma_cm, the guest is the server: ${pair%|*}\""
 done
 guest+='
 cd /sys/class/infiniband/rxe_eth0/ports/1/hw_counters; grep -H . rcvd_pkts sent_pkts rcvd_rnr_err out_of_seq_request
 exit $failures'
 
 status=0
-ip netns exec "$namespace" "$here/rxe-vm" -c 1 -t 500 -n tap,ifname=tap0,script=no,downscript=no -a 10.99.0.2/24 -- bash -c "$guest" || status=$?
+tap=tap,ifname=tap0,script=no,downscript=no
+ip netns exec "$namespace" "$here/rxe-vm" -c 1 -t 500 -n "$tap" -a 10.99.0.2/24 -- bash -c "$guest" || status=$?
 if [ $status != 0 ]; then
-	echo "nic-to-rxe: the guest's status is $status; what our side said:" >&2
+	echo "nic-to-rxe: the guest's status is $status; the end of each of our programs' output:" >&2
 	tail -n 12 "$logs"/* >&2
 fi
 exit $status

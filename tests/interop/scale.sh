@@ -27,7 +27,7 @@ clients() { # NUMBER WAY
 
 serve
 for way in tls-psn rdmacm; do
-	echo "scale: 100 clients by $way"
+	echo "scale: 100 clients, connected by $way"
 	clients 100 $way || { cat "$out"; exit 1; }
 	grep -E '^path|^ +(clients|100 )|connections/s|^failures' "$out"
 done
@@ -35,19 +35,19 @@ end_server
 tail -n 1 "$log" | grep '100 clients at most, 1000 messages echoed, 0 lost, 0 handshakes failed'
 
 for way in tls-psn rdmacm; do
-	passed=100 why="more were not tried"
+	passed=100 why="larger numbers were not tried"
 	while ((passed < clients_most)); do
 		serve
 		next=$((2 * passed)) status=0
 		clients $next $way || status=$?
-		end_server || { status=$?; echo "scale: the server of $next clients ended with $status"; tail "$log"; exit 1; }
+		end_server || { status=$?; echo "scale: the server of $next clients exited with $status"; tail "$log"; exit 1; }
 		if ((status != 0)); then
 			why=$(grep -m 1 '^performance_test: ' "$out" || true)
-			((status != 124)) || why="not done within $seconds_most s"
-			why="$next: ${why:-status $status}"
+			((status != 124)) || why="they were not done within $seconds_most s"
+			why="$next failed: ${why:-status $status}"
 			break
 		fi
 		passed=$next
 	done
-	echo "scale: $passed clients at once by $way is the most that passed; $why"
+	echo "scale: by $way, at most $passed clients passed; $why"
 done

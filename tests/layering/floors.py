@@ -126,7 +126,7 @@ def check_include(root: Path, floor: str, quoted: bool, target: str) -> str | No
             return f"<{target}>: {floor} does not speak the verbs ABI; only {', '.join(sorted(SPEAKS_VERBS))} do"
         return None
     if target not in GENERATED and not (root / target).is_file():
-        return f'"{target}": no such file from the root; quoted includes name a file of this project, from the root'
+        return f'"{target}": no such file; a quoted include names a file of this project by its path from the root'
     other = GENERATED.get(target) or floor_of(target)
     if other is None:
         return f'"{target}": is on no floor, and nothing may include it'
@@ -139,7 +139,7 @@ def check_include(root: Path, floor: str, quoted: bool, target: str) -> str | No
 def check_file(root: Path, path: str) -> Iterator[Violation]:
     lines = (root / path).read_text(errors="replace").splitlines()
     if len(lines) > LINES_MAX:
-        yield Violation(path, LINES_MAX, f"{len(lines)} lines; at most {LINES_MAX}: look for the noun that is missing")
+        yield Violation(path, LINES_MAX, f"{len(lines)} lines; at most {LINES_MAX}: split the file")
     floor = floor_of(path)
     if floor is None:
         yield Violation(
