@@ -1,9 +1,9 @@
-// What a stranger can say where a channel is set up in clear: to a server, to a client that waits for its answer, and
-// as the first message on the queue pair.
+// Fuzzes the set-up of a channel in plain text: messages to a server, messages to a client that
+// waits for its answer, and the proof that is the first message on the queue pair.
 //
-// Whatever comes and in whatever pieces: nothing crashes, no more is held than one message, what was read keeps its
-// limits and is written as it was, both ends agree only on what both have seen, and a proof is taken only from who
-// holds the keys.
+// For all bytes, in all pieces: nothing crashes, at most one message is buffered, accepted
+// parameters are within their limits and are encoded as they were decoded, both ends agree only on
+// parameters that both have seen, and a proof is accepted only from the holder of the keys.
 #include <algorithm>
 #include <vector>
 
@@ -23,7 +23,7 @@ Parameters honest(Role role) {
 	return parameters;
 }
 
-// An honest message with some bytes changed, cut, or grown; or anything at all.
+// An honest message with some bytes changed, removed or added; or arbitrary bytes.
 Bytes said(Input& input, Role role) {
 	if (input.below(4) == 0) {
 		const auto rest = input.bytes(input.byte() * 3u);
@@ -34,7 +34,7 @@ Bytes said(Input& input, Role role) {
 	Bytes message = encode(parameters);
 	for (std::uint32_t changes = input.below(4); changes; --changes)
 		message[input.byte() % message.size()] = std::byte{input.byte()};
-	// A field of any tag and size at the end, and a length that knows of it or not.
+	// A field of any tag and size at the end; the message's length includes it or not.
 	if (input.flag()) {
 		const auto value = input.bytes(input.byte());
 		message.push_back(std::byte{input.byte()});
@@ -48,6 +48,7 @@ Bytes said(Input& input, Role role) {
 	return message;
 }
 
+// Gives the bytes to the handshake in pieces of 1 to 256 bytes.
 void feed(Handshake& end, const Bytes& bytes, Input& input) {
 	for (std::span<const std::byte> rest = bytes; !rest.empty();) {
 		const auto part = rest.first(std::min<std::size_t>(rest.size(), 1u + input.byte()));
@@ -71,11 +72,11 @@ void check_decoded(const Bytes& message) {
 		return;
 	}
 	check(validate(*decoded).has_value(), "what was read keeps its limits");
-	if (decoded->refusal) return;  // of its other fields only the role was written
+	if (decoded->refusal) return;  // a refusal encodes no other field but the role
 	check(decode(encode(*decoded)) == *decoded, "it is written as it was read");
 }
 
-// The same bytes as what rdma_cm carries.
+// Decodes the same bytes as the terms that rdma_cm carries in its private data.
 void check_terms(const Bytes& message, Role role) {
 	const auto terms = decode_terms(message, role);
 	if (!terms) return check(!terms.error().field.empty(), "an error names its field");
@@ -124,7 +125,7 @@ void ask(Input& input) {
 	if (input.flag()) client.handle_timeout(1000);
 	check(client.pending() == 0, "a client has nothing more to say");
 	if (client.state() == Handshake::State::agreed) {
-		// What comes behind the answer is thrown away.
+		// Bytes after the answer are ignored.
 		const std::span<const std::byte> answer =
 			std::span(message).first(*message_size(std::span(message).first<parameters_header_size>()));
 		check(decode(answer) == client.agreed().theirs, "the client sees what was said");

@@ -1,5 +1,5 @@
-// The NIC copies to and from application memory in assembly, which the address sanitizer does not see. In the fuzzers
-// it copies by memcpy, which it does.
+// Replaces the NIC's copy in assembly, whose accesses the address sanitizer does not check, by
+// memcpy, whose accesses it does.
 #include <cstring>
 
 #include "nic/memory/guarded_copy.h"

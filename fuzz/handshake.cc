@@ -1,9 +1,9 @@
-// What a stranger can say on the socket by which two processes of one host find each other: a message of any bytes and
-// length, with any descriptors.
+// Fuzzes the greeting by which two processes of one host set up a link: a message of any bytes and
+// length on their socket, with any descriptors.
 //
-// Both sides are tried: the one that accepts (PendingPeer) and the one that connects (connect_to). Whatever comes in,
-// nothing crashes, nothing blocks, a link comes about only with memory of the right size and seals, and every
-// descriptor that came is closed at the end.
+// Both sides are fuzzed: the one that accepts (PendingPeer) and the one that connects (connect_to).
+// For all messages: nothing crashes or blocks, a link is made only with memory of the right size
+// and seals, and every received descriptor is closed at the end.
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/eventfd.h>
@@ -24,13 +24,13 @@ namespace {
 using namespace engine;
 using namespace std::chrono_literals;
 
-// The number that the next descriptor would get: it is what it was before exactly if nothing was left open (or closed
-// that is not ours).
+// The number that the next descriptor gets. It changes if a descriptor was left open, or if one
+// that is not ours was closed.
 int next_descriptor() { return Descriptor(fcntl(0, F_DUPFD_CLOEXEC, 3)).get(); }
 
-// Made once: what a peer may send. None of it blocks.
+// Descriptors that a hostile peer may send; made once. No access to them blocks.
 struct Things {
-	static constexpr std::size_t sealed_enough = 3;  // the first are what an honest peer sends
+	static constexpr std::size_t sealed_enough = 3;  // an honest peer sends the first three
 	std::vector<Descriptor> list;
 	SealedMemory<ProgressPage> own_page = *create_progress_page();
 	Descriptor own_doorbell{eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
@@ -61,7 +61,7 @@ struct Said {
 Said take_said(Input& input, const Things& things, greeting::Kind kind) {
 	Said said;
 	if (input.below(4) != 0) {
-		// An honest message, with one byte changed or none.
+		// An honest message in which at most one byte is changed.
 		greeting::Message message{.kind = kind, .token = input.take<std::uint16_t>()};
 		if (input.flag()) message.token = 0xb0b;
 		message.no_link = static_cast<std::uint8_t>(input.below(4) == 0);
@@ -108,7 +108,7 @@ void check_link(const Peer& peer) {
 		return;
 	}
 	check(peer.socket && peer.doorbell && peer.incoming && peer.outgoing && peer.progress, "a link is whole");
-	// All of it is there: the seals hold.
+	// The last byte can be read, so the peer cannot have truncated the memory: the seals hold.
 	volatile std::byte last = peer.incoming->arena[wire::Direction::arena_bytes - 1];
 	static_cast<void>(last);
 	static_cast<void>(peer.progress->armed());
@@ -145,7 +145,8 @@ void connect_to(const Descriptor& listener, const Things& things, Input& input) 
 		if (poll(&wanted, 1, 10'000) != 1) return;
 		const Descriptor connection(accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
 		say(connection.get(), said);
-		// Until the HELLO came: a socket that is closed with something unread resets, and takes with it what it said.
+		// Read the HELLO first: a socket that is closed with unread bytes discards what it has
+		// sent.
 		std::byte hello[64];
 		static_cast<void>(recv(connection.get(), hello, sizeof hello, MSG_TRUNC));
 	});

@@ -1,4 +1,7 @@
-// A fuzzer's input as a sequence of decisions. Where the input ends, every further decision is 0.
+// A fuzzer's input, read as a sequence of decisions.
+//
+// Lifetime: the bytes belong to libFuzzer and are valid until LLVMFuzzerTestOneInput returns.
+// Invariants: after the end of the input every decision is 0, so each run ends.
 #pragma once
 
 #include <algorithm>
@@ -16,6 +19,7 @@ public:
 
 	bool ended() const { return rest_.empty(); }
 
+	// A value of the next bytes; bytes beyond the end are 0.
 	template <class T>
 		requires std::is_trivially_copyable_v<T>
 	T take() {
@@ -26,11 +30,11 @@ public:
 	}
 	std::uint8_t byte() { return take<std::uint8_t>(); }
 	bool flag() { return byte() & 1; }
-	// 0 to bound - 1; `bound` at most 256.
+	// A number from 0 to bound - 1. `bound` is at most 256.
 	std::uint32_t below(std::uint32_t bound) { return byte() % bound; }
 	template <class T, std::size_t n> const T& one_of(const T (&list)[n]) { return list[below(n)]; }
 
-	// What is left of the next `count` bytes.
+	// The next `count` bytes, or fewer at the end.
 	std::span<const std::byte> bytes(std::size_t count) {
 		const auto taken = rest_.first(std::min(count, rest_.size()));
 		rest_ = rest_.subspan(taken.size());

@@ -1,6 +1,6 @@
-// What a client makes of any bytes in a server's published area: a value that it accepts lies in what it read, and is
-// what it has a checksum of. The first byte chooses whether the checksums are made right, so that the checks behind
-// them are reached.
+// Fuzzes the client's reading of a server's published memory: an accepted value lies inside the
+// bytes that were read, and its checksum is right. The first byte of the input chooses whether the
+// checksums are made right, so that the fuzzer also reaches the checks after them.
 #include "base/check.h"
 #include "lib/kv/index_format.h"
 

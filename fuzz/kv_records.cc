@@ -1,5 +1,5 @@
-// What client and server of the key-value store make of any message: nothing that a reader gives out lies outside of
-// the message, and what it took can be written again to the same bytes.
+// Fuzzes the message readers of the key-value store's client and server: every part that a reader
+// returns lies inside the message, and writing the records again gives the same bytes.
 #include <algorithm>
 
 #include "base/check.h"

@@ -1,6 +1,6 @@
-// What the Communication Manager makes of any sequence of datagrams, commands of its program and moments: nothing
-// crashes, nothing is reported about what was let go, and when all has been let go and time has passed, nothing is
-// left.
+// Fuzzes the Communication Manager with sequences of datagrams, commands of its program and pauses:
+// nothing crashes, no event names a destroyed connection, and when all connections are destroyed
+// and time has passed, no state is left.
 #include <vector>
 
 #include "base/check.h"
@@ -29,6 +29,7 @@ struct Conversation {
 		route.carrier = this;
 		return route;
 	}
+	// A connection that the program knows, if there is one.
 	CommId some() { return known.empty() ? CommId{} : known[input.below(static_cast<std::uint32_t>(known.size()))]; }
 
 	void receive() {
@@ -37,7 +38,7 @@ struct Conversation {
 		std::ranges::copy(body, mad.begin() + wire::mad_header_size);
 		wire::write_mad_header(
 			mad, {.transaction_id = input.byte(), .attribute_id = attributes[input.below(std::size(attributes))]});
-		// Numbers that exist, or hardly anything would be about a connection.
+		// Use numbers that exist, since random ones would hardly ever name a connection.
 		if (input.flag()) wire::store_be32(&mad[24], input.below(4));
 		if (input.flag()) wire::store_be32(&mad[28], some().value);
 		if (input.flag())
@@ -71,6 +72,7 @@ struct Conversation {
 		std::erase(known, id);
 	}
 
+	// Discards outgoing messages and checks the events.
 	void settle() {
 		while (manager.next_outgoing()) manager.pop_outgoing();
 		while (const auto event = manager.poll_event()) {

@@ -1,10 +1,10 @@
-// Lists of operations on queue pairs between two adapters: post, receive, modify, deliver, lose, in any order that the
-// verbs would allow a program.
+// Fuzzes two adapters with lists of operations on queue pairs: post, receive, modify, deliver,
+// lose, in any order that the verbs allow a program.
 //
-// The fabric is the simulator's, lossless as between two processes of one host, or of packets, of which the input says
-// which are lost. Whatever was done: only what was posted completes, once and in order; and when receives are posted
-// and time goes on, everything comes to rest: no reliable connection whose two ends are up keeps work that neither
-// completes nor fails.
+// The fabric is the simulator's. It is lossless, as between two processes of one host, or it
+// carries packets and the input chooses those that are lost. For all lists: only posted requests
+// complete, once and in order. When receives are posted and time passes, all work ends: no reliable
+// connection whose two ends are in RTS keeps work that neither completes nor fails.
 #include <memory>
 #include <vector>
 
@@ -89,8 +89,8 @@ public:
 		if (ended != Ended::idle) fail("it does not come to rest");
 		for (auto& end : ends_) {
 			if (end->at.qp.state != QpState::rts || end->at.quiet()) continue;
-			// One that was connected to a queue pair which has since begun anew waits as its time-out says, which here
-			// is never too long.
+			// A QP whose peer was reset and connected again fails after its timeout, which is short
+			// here.
 			fail("work is left that neither completes nor fails");
 		}
 		check(a_.guards_are_intact() && b_.guards_are_intact(), "nothing is written outside registered memory");
@@ -105,9 +105,10 @@ private:
 		std::abort();
 	}
 
-	// Both ends from anew, as two programs that connect again do; or one alone.
+	// Resets and connects both ends, as two programs do that connect again; or one end alone.
 	void join(End& one, bool both) {
-		// Now and then with a queue pair that knows nothing of it, and may be of another kind.
+		// Sometimes the other end is a queue pair that is not connected to this one and may have
+		// another type.
 		End& other = !both && input_.flag() ? end() : *one.peer;
 		if (&other.at.host == &one.at.host) return;
 		const std::uint32_t psn = input_.take<std::uint32_t>() & 0xffffff;

@@ -1,8 +1,8 @@
-// wire::parse on any bytes, and the way from slots to packets and back.
+// Fuzzes wire::parse, and the conversion of slots to packets and back.
 //
-// The first byte says what is tried: bytes as they are, bytes with the right ICRC appended (or the fuzzer would hardly
-// ever get past it), or a slot that the transport could have written, cut into packets, each of which must come back as
-// the piece of the slot that it is.
+// The first byte of the input chooses the case: bytes as they are; bytes with the right ICRC
+// appended, because random bytes would hardly ever pass that check; or a slot that the transport
+// could have written, cut into packets, each of which must parse back to its piece of the slot.
 #include <array>
 #include <vector>
 
@@ -34,7 +34,7 @@ bool same_headers(const Slot& a, const Slot& b) {
 void parse_bytes(Input& input, const Flow& flow, bool with_icrc) {
 	const std::uint16_t ip_id = input.take<std::uint16_t>();
 	const std::span<const std::byte> bytes = input.rest();
-	// As large as it is, and not larger, so that a read past the end is seen.
+	// A buffer of exactly this size, so that the sanitizer notices a read past the end.
 	std::vector<std::byte> datagram(bytes.begin(), bytes.end());
 	if (with_icrc && datagram.size() >= 12) {
 		const std::size_t header_bytes = std::min<std::size_t>(datagram.size(), header_bytes_max);
@@ -54,7 +54,7 @@ void parse_bytes(Input& input, const Flow& flow, bool with_icrc) {
 				&parsed->payload.back() < datagram.data() + datagram.size() - icrc_size),
 		"the payload lies in the datagram");
 
-	// Reserved bits and the P_Key's top bit are not kept; everything else is.
+	// Parsing discards reserved bits and the P_Key's top bit. All other fields must survive.
 	std::array<std::byte, packet_bytes_max> again;
 	const std::size_t size = write_packet(parsed->slot, 0, parsed->payload.data(), flow, ip_id, again);
 	check(size == datagram.size(), "a packet that was parsed is written as long as it was");
@@ -64,7 +64,7 @@ void parse_bytes(Input& input, const Flow& flow, bool with_icrc) {
 		"and is the same");
 }
 
-// Of the shapes that the transport writes.
+// Makes a slot of a shape that the transport writes, cuts it into packets and parses them.
 void cut_slot(Input& input, const Flow& flow) {
 	const Opcode opcode{input.byte()};
 	const OpcodeFacts& f = facts(opcode);
@@ -110,7 +110,8 @@ void cut_slot(Input& input, const Flow& flow) {
 		check((g.first && f.first) == (i == 0 && f.first) && (g.last && f.last) == (i + 1 == packets && f.last),
 			"the run begins and ends where the slot does");
 		if (g.immediate || g.invalidate || g.aeth) check(parsed->slot.word == slot.word, "the word");
-		// The last 8 bits of a DETH's source are the link's own, and the second word of an AtomicETH is reserved.
+		// The low 8 bits of a DETH's source belong to the link, and an AtomicETH has a reserved
+		// word, so these headers are compared field by field.
 		if (g.reth)
 			check(parsed->slot.reth.address == slot.reth.address && parsed->slot.reth.rkey == slot.reth.rkey &&
 					parsed->slot.reth.dma_length == slot.reth.dma_length,

@@ -1,5 +1,5 @@
-// The frames of RPC, and bodies read as several types: whatever a peer sends, a fault or a value, and memory in
-// proportion.
+// Fuzzes the reader of RPC frames, and the reading of bodies as several types: each becomes a fault
+// or a value, and takes memory in proportion to its size.
 #include <map>
 #include <optional>
 

@@ -1,10 +1,11 @@
-// A hostile peer: on a same-host link it may write what it likes into the rings that it shares with us, at any time, in
-// any order; on another host it may send any packet, whose parsed form is a slot too.
+// Fuzzes the adapter with a hostile peer. On a same-host link the peer may write anything into the
+// rings that it shares with us, at any time and in any order. On another host it may send any
+// packet, whose parsed form is a slot too.
 //
-// The adapter has a few queue pairs of each kind and in several states, with work posted, and reads the peer's ring as
-// engine/link.cc does. The input is the peer's writes and the program's calls. What must hold: nothing but registered
-// memory is touched, and of that only what the peer was given the right to; no request completes that was not posted;
-// every pass comes to an end.
+// The adapter has queue pairs of each type in several states, with work posted, and reads the
+// peer's ring as engine/link.cc does. The input chooses the peer's writes and the program's calls.
+// Three things must hold: only registered memory is accessed, and only as the peer's rights allow;
+// only posted requests complete; every pass ends.
 #include <algorithm>
 #include <vector>
 
@@ -29,7 +30,8 @@ constexpr std::uint64_t peer_token = 5;
 constexpr std::uint32_t region_bytes = 16 * 1024;
 constexpr std::byte poison{0xa5};
 
-// Memory of the program. Each region is an allocation of its own, so that the sanitizer sees what is written beside it.
+// Memory of the program. Each region is a separate allocation, so that the sanitizer notices
+// accesses beside it.
 struct Region {
 	Region(memory::KeyTable& keys, std::uint64_t iova, std::uint8_t access)
 		: bytes(region_bytes, poison),
@@ -45,7 +47,7 @@ struct Region {
 	std::uint32_t key;
 };
 
-// Not of the heap: fresh pages for them would be most of the time that an input takes.
+// Static, because mapping fresh pages for them would take most of the time of an input.
 wire::Direction rings[2];
 
 wire::Direction* cleared(wire::Direction& ring) {
@@ -119,7 +121,7 @@ private:
 
 	std::uint32_t pick() { return input_.below(pair_count); }
 
-	// 0, 1 and 2, 4: RC, of which one with a shared receive queue; 3: RC in INIT; 5: UC; 6: UD.
+	// 0 to 4 are RC: 2 has a shared receive queue, 3 stays in INIT, 4 in RTR. 5 is UC, 6 is UD.
 	static QpType type_of(std::uint32_t index) {
 		return index == 5 ? QpType::uc : index == 6 ? QpType::ud : QpType::rc;
 	}
@@ -163,7 +165,7 @@ private:
 		pairs_[index]->mtu_shift = 10;
 	}
 
-	// From RESET on, as a program does.
+	// Modifies the QP from RESET to `to`, as a program does.
 	void advance(std::uint32_t index, QpState to) {
 		const QpType type = type_of(index);
 		const bool connected = type != QpType::ud, reliable = type == QpType::rc;
@@ -226,7 +228,7 @@ private:
 		}
 	}
 
-	// One that gets past the first checks.
+	// A slot that passes the first checks.
 	wire::Slot likely_slot() {
 		QueuePair& qp = *pairs_[pick()];
 		wire::Slot slot;
@@ -270,7 +272,8 @@ private:
 		acknowledge(code << 48 | std::uint64_t{(static_cast<std::uint32_t>(qp.una) + delta) & 0xffffff} << 24 | qp.qpn);
 	}
 
-	// The words by which a consumer tells a producer how far it is, and slots in places that are not due.
+	// Overwrites the words that a consumer shares with its producer, and slots that are not the
+	// next one.
 	void hostile_words() {
 		switch (input_.below(6)) {
 			case 0: outgoing_->slots_consumed.store(input_.take<std::uint64_t>()); return;
@@ -327,7 +330,7 @@ private:
 			wqe.segment_count = static_cast<std::uint8_t>(atomic ? 1 : input_.below(segments_max + 1));
 			for (std::uint32_t i = 0; i < wqe.segment_count; ++i) {
 				Segment& segment = wqe.segments()[i] = some_segment();
-				// A response is written where its segments say, which must not be the memory that stays as it is.
+				// A response may be written only to open_, because sealed_ must stay unchanged.
 				if (wqe.reads()) segment = {open_.iova + input_.below(64), atomic ? 8 : segment.length, open_.key};
 				wqe.length += segment.length;
 			}
@@ -362,7 +365,7 @@ private:
 		qp.receive_queue->commit(1);
 	}
 
-	// As the engine does (engine/link.cc), without its budget.
+	// A pass as the engine makes it (engine/link.cc), but without a budget.
 	void pass() {
 		adapter_.begin_pass(now_);
 		wire::AckRecord record;
@@ -373,7 +376,8 @@ private:
 			const wire::OpcodeFacts& facts = wire::facts(image.opcode());
 			const std::byte* payload = slots_.payload(image, wire::extension_bytes(facts));
 			if (!payload) {
-				// The engine takes the link down; here the slot is passed over, so that more can be tried.
+				// The engine would tear the link down. Here the slot is skipped, so that the run
+				// continues.
 				slots_.advance();
 				continue;
 			}
