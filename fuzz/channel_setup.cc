@@ -59,8 +59,8 @@ void feed(Handshake& end, const Bytes& bytes, Input& input) {
 
 Bytes take_all(Handshake& end) {
 	Bytes bytes(end.pending());
-	check(end.take(bytes) == bytes.size() && end.pending() == 0, "all that there is can be taken");
-	check(bytes.size() <= parameters_size_max, "an end says one message");
+	check(end.take(bytes) == bytes.size() && end.pending() == 0, "all pending bytes can be taken");
+	check(bytes.size() <= parameters_size_max, "an end sends at most one message");
 	return bytes;
 }
 
@@ -71,9 +71,9 @@ void check_decoded(const Bytes& message) {
 			"an error names its field");
 		return;
 	}
-	check(validate(*decoded).has_value(), "what was read keeps its limits");
+	check(validate(*decoded).has_value(), "decoded parameters are within their limits");
 	if (decoded->refusal) return;  // a refusal encodes no other field but the role
-	check(decode(encode(*decoded)) == *decoded, "it is written as it was read");
+	check(decode(encode(*decoded)) == *decoded, "parameters are encoded as they were decoded");
 }
 
 // Decodes the same bytes as the terms that rdma_cm carries in its private data.
@@ -81,17 +81,17 @@ void check_terms(const Bytes& message, Role role) {
 	const auto terms = decode_terms(message, role);
 	if (!terms) return check(!terms.error().field.empty(), "an error names its field");
 	check(terms->role == role && encode_terms(*decode_terms(encode_terms(*terms), role)) == encode_terms(*terms),
-		"terms are written as they were read");
+		"terms are encoded as they were decoded");
 }
 
 void check_agreed(const Handshake& end, Input& input) {
 	const Agreed& agreed = end.agreed();
 	check(negotiate(agreed.ours, agreed.theirs) == agreed.negotiated && validate(agreed.theirs).has_value(),
-		"what was agreed can be");
+		"the agreed parameters are valid and follow from both offers");
 	check(check_proof(agreed.proof, make_proof(agreed.proof)).error() == ProofError::reflected,
-		"one's own proof is none");
+		"an end does not accept its own proof");
 	const auto first = input.bytes(2 * proof_size);
-	check(!check_proof(agreed.proof, first), "a proof is not guessed");
+	check(!check_proof(agreed.proof, first), "arbitrary bytes are no proof");
 }
 
 void serve(Input& input) {
@@ -102,36 +102,36 @@ void serve(Input& input) {
 	feed(server, message, input);
 	if (input.flag()) server.handle_timeout(input.flag() ? 1000 : 999);
 	if (server.state() == Handshake::State::asked) {
-		check(std::ranges::equal(encode(*decode(message)), encode(server.theirs())), "the server sees what was said");
+		check(std::ranges::equal(encode(*decode(message)), encode(server.theirs())),
+			"the server has the client's parameters");
 		if (input.below(4) == 0) server.refuse(RefusalCode::full, "full");
 		else server.answer(honest(Role::server));
 	}
 	if (input.flag()) server.feed_end();
 	check_decoded(take_all(server));
 	if (server.state() == Handshake::State::agreed) check_agreed(server, input);
-	else if (server.state() == Handshake::State::failed)
-		check(!server.error().text.empty(), "a failure has a sentence");
-	else check(server.poll_timeout() == 1000, "who waits has a deadline");
+	else if (server.state() == Handshake::State::failed) check(!server.error().text.empty(), "a failure has a message");
+	else check(server.poll_timeout() == 1000, "an end that waits has a deadline");
 }
 
 void ask(Input& input) {
 	Handshake client = Handshake::client({.protection = InClear{}, .patience = 1000}, honest(Role::client));
-	check(decode(take_all(client)) == honest(Role::client), "a client asks at once");
+	check(decode(take_all(client)) == honest(Role::client), "a client sends its parameters at once");
 	const Bytes message = said(input, Role::server);
 	check_decoded(message);
 	check_terms(message, Role::server);
 	feed(client, message, input);
 	if (input.flag()) client.feed_end();
 	if (input.flag()) client.handle_timeout(1000);
-	check(client.pending() == 0, "a client has nothing more to say");
+	check(client.pending() == 0, "a client sends nothing more");
 	if (client.state() == Handshake::State::agreed) {
 		// Bytes after the answer are ignored.
 		const std::span<const std::byte> answer =
 			std::span(message).first(*message_size(std::span(message).first<parameters_header_size>()));
-		check(decode(answer) == client.agreed().theirs, "the client sees what was said");
+		check(decode(answer) == client.agreed().theirs, "the client has the server's parameters");
 		check_agreed(client, input);
 	} else if (client.state() == Handshake::State::failed) {
-		check(!client.error().text.empty(), "a failure has a sentence");
+		check(!client.error().text.empty(), "a failure has a message");
 	}
 }
 

@@ -104,10 +104,11 @@ void say(int socket, const Said& said) {
 
 void check_link(const Peer& peer) {
 	if (peer.is_self || peer.already_linked) {
-		check(!peer.socket && !peer.incoming && !peer.outgoing, "no link, no memory");
+		check(!peer.socket && !peer.incoming && !peer.outgoing, "without a link no memory is mapped");
 		return;
 	}
-	check(peer.socket && peer.doorbell && peer.incoming && peer.outgoing && peer.progress, "a link is whole");
+	check(peer.socket && peer.doorbell && peer.incoming && peer.outgoing && peer.progress,
+		"a link has a socket, a doorbell, both rings and a progress page");
 	// The last byte can be read, so the peer cannot have truncated the memory: the seals hold.
 	volatile std::byte last = peer.incoming->arena[wire::Direction::arena_bytes - 1];
 	static_cast<void>(last);
@@ -153,7 +154,7 @@ void connect_to(const Descriptor& listener, const Things& things, Input& input) 
 	const auto peer = connect_to(things.identity(), geteuid(), Place::block(private_block()), 5s);
 	owner.join();
 	if (peer) check_link(*peer);
-	else check(peer.error() != ETIMEDOUT && peer.error() != 0, "the answer is judged at once");
+	else check(peer.error() != ETIMEDOUT && peer.error() != 0, "a wrong answer is refused before the timeout");
 }
 
 }  // namespace
@@ -167,6 +168,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
 	const int before = next_descriptor();
 	if (input.flag()) accept_from(listener, things, input);
 	else connect_to(listener, things, input);
-	verbena::check(next_descriptor() == before, "every descriptor that came is closed");
+	verbena::check(next_descriptor() == before, "every received descriptor is closed");
 	return 0;
 }

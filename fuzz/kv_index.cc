@@ -26,9 +26,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
 	const SeenLine found = read_line(Bytes(area).first(line_bytes), key, hash, area.size());
 	if (found.seen == Seen::inside)
 		check(found.value.data() >= area.data() && found.value.data() + found.value.size() <= area.data() + line_bytes,
-			"inside its line");
+			"an inline value lies inside its line");
 	if (found.seen == Seen::outside) {
-		check(found.header.offset + std::uint64_t{found.header.record_bytes()} <= area.size(), "inside the area");
+		check(found.header.offset + std::uint64_t{found.header.record_bytes()} <= area.size(),
+			"a record lies inside the published area");
 		(void)read_record(Bytes(area).subspan(found.header.offset, found.header.record_bytes()), found.header, key);
 	}
 	return 0;

@@ -31,7 +31,7 @@ void read_requests(kv::Bytes message) {
 		append(again, request->value);
 		if (request->header.operation == kv::Operation::set_read) append(again, bytes_of(request->remote));
 	}
-	check(begins_with(message, again), "requests read as written");
+	check(begins_with(message, again), "requests are written as they were read");
 }
 
 void read_answers(kv::Bytes message) {
@@ -47,7 +47,7 @@ void read_answers(kv::Bytes message) {
 		if (where || index) append(again, bytes_of(answer->remote));
 		if (index) append(again, bytes_of(answer->shape));
 	}
-	check(begins_with(message, again), "answers read as written");
+	check(begins_with(message, again), "answers are written as they were read");
 }
 
 }  // namespace

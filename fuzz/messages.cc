@@ -78,7 +78,7 @@ struct Conversation {
 		while (const auto event = manager.poll_event()) {
 			const bool asks = event->kind == Event::Kind::request || event->kind == Event::Kind::datagram_request;
 			if (asks) known.push_back(event->connection);
-			check(std::ranges::find(known, event->connection) != known.end(), "nothing is said of what was let go");
+			check(std::ranges::find(known, event->connection) != known.end(), "no event names a destroyed connection");
 		}
 	}
 
@@ -104,7 +104,7 @@ struct Conversation {
 			manager.handle_timeouts(now);
 			settle();
 		}
-		check(manager.connection_count() == 0, "nothing is left");
+		check(manager.connection_count() == 0, "no connection is left");
 	}
 
 	Input& input;

@@ -86,12 +86,12 @@ public:
 		losses_ = 0;
 		replenish_ = true;
 		const Ended ended = fabric_.run_until([] { return false; });
-		if (ended != Ended::idle) fail("it does not come to rest");
+		if (ended != Ended::idle) fail("the fabric does not become idle");
 		for (auto& end : ends_) {
 			if (end->at.qp.state != QpState::rts || end->at.quiet()) continue;
 			// A QP whose peer was reset and connected again fails after its timeout, which is short
 			// here.
-			fail("work is left that neither completes nor fails");
+			fail("a request neither completes nor fails");
 		}
 		check(a_.guards_are_intact() && b_.guards_are_intact(), "nothing is written outside registered memory");
 	}

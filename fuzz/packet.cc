@@ -59,9 +59,9 @@ void parse_bytes(Input& input, const Flow& flow, bool with_icrc) {
 	const std::size_t size = write_packet(parsed->slot, 0, parsed->payload.data(), flow, ip_id, again);
 	check(size == datagram.size(), "a packet that was parsed is written as long as it was");
 	const auto twice = parse(flow, std::span(again).first(size), ip_id);
-	check(twice.has_value(), "what was written is parsed");
+	check(twice.has_value(), "a packet that was written is parsed");
 	check(same_headers(parsed->slot, twice->slot) && std::ranges::equal(parsed->payload, twice->payload),
-		"and is the same");
+		"a packet that was written and parsed again is the same");
 }
 
 // Makes a slot of a shape that the transport writes, cuts it into packets and parses them.
@@ -100,29 +100,30 @@ void cut_slot(Input& input, const Flow& flow) {
 			"a packet is as long as its piece says");
 		const auto parsed = parse(flow, packet, 0);
 		check(parsed.has_value(), "a packet that we write is one that we parse");
-		check(!flow.is_ipv4() || parsed->ip_id == ip_id, "the identification is found");
+		check(!flow.is_ipv4() || parsed->ip_id == ip_id, "the IP identification is found");
 		check(parsed->slot.opcode() == piece.opcode && parsed->slot.psn().value == ((psn + i) & 0xffffff) &&
 				parsed->slot.destination() == slot.destination(),
-			"the BTH");
+			"the BTH is that of the slot's piece");
 		check(std::ranges::equal(parsed->payload, std::span(payload).subspan(offset, piece.payload_bytes)),
-			"the payload");
+			"the payload is that of the slot's piece");
 		const OpcodeFacts& g = facts(piece.opcode);
 		check((g.first && f.first) == (i == 0 && f.first) && (g.last && f.last) == (i + 1 == packets && f.last),
 			"the run begins and ends where the slot does");
-		if (g.immediate || g.invalidate || g.aeth) check(parsed->slot.word == slot.word, "the word");
+		if (g.immediate || g.invalidate || g.aeth)
+			check(parsed->slot.word == slot.word, "the immediate, key or AETH is the slot's");
 		// The low 8 bits of a DETH's source belong to the link, and an AtomicETH has a reserved
 		// word, so these headers are compared field by field.
 		if (g.reth)
 			check(parsed->slot.reth.address == slot.reth.address && parsed->slot.reth.rkey == slot.reth.rkey &&
 					parsed->slot.reth.dma_length == slot.reth.dma_length,
-				"the RETH");
+				"the RETH is the slot's");
 		if (g.atomic_eth)
 			check(parsed->slot.atomic.swap_or_add == slot.atomic.swap_or_add &&
 					parsed->slot.atomic.compare == slot.atomic.compare,
-				"the AtomicETH");
+				"the AtomicETH is the slot's");
 		if (g.deth)
 			check(parsed->slot.deth.q_key == slot.deth.q_key && parsed->slot.source() == slot.deth.source_qp(),
-				"the DETH");
+				"the DETH is the slot's");
 		offset += piece.payload_bytes;
 	}
 	check(offset == length, "nothing of the payload is missing");
