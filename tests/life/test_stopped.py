@@ -72,7 +72,8 @@ def test_datagrams_to_a_stopped_process_never_met_do_not_hold_up_others(nodes: N
         a.ask("send", at_a, 1, 8, to_c)
     assert a.poll(100).counts == {"SUCCESS": 100}
     assert c.poll(50).counts == {"RECEIVED": 50}
-    assert time.monotonic() - start < 5
+    # The NIC waits 5 s for the greeting of a process that is not stopped.
+    assert time.monotonic() - start < 1
 
 
 def test_a_stopped_process_that_is_killed_is_dead(nodes: Nodes, pair: tuple[Node, Node]) -> None:

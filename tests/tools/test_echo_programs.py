@@ -175,23 +175,37 @@ def test_clear_and_protected_ends_do_not_meet(programs: Programs, clients_by: tu
     check_good(programs.run(*clients_by, "-c", 2, "-n", 3, "-s", clear, "--insecure"), 2)
 
 
-def test_a_hundred_silent_callers_delay_nobody(programs: Programs) -> None:
+DELAY_MAX_MS = 1000  # the server drops a handshake that makes no progress after 10 s
+
+
+def connect_p99_ms(ran: Ran) -> float:
+    found = re.search(r"^connect ms p50 [\d.]+ p99 ([\d.]+)", ran.out, re.MULTILINE)
+    assert found, ran
+    return float(found[1])
+
+
+def test_a_hundred_silent_callers_delay_no_client_by_a_second(programs: Programs) -> None:
+    """The callers connect by TCP and send nothing."""
     _, where = serve(programs)
+    words = ("performance_test", "-c", 10, "-n", 5, "-t", 0, "-s", where)
+    alone = programs.run(*words)
+    check_good(alone, 10)
     host, port = where.split(":")
     silent = [socket.create_connection((host, int(port))) for _ in range(100)]
-    check_good(programs.run("performance_test", "-c", 10, "-n", 5, "-s", where), 10)
+    beside = programs.run(*words)
+    check_good(beside, 10)
+    assert connect_p99_ms(beside) - connect_p99_ms(alone) < DELAY_MAX_MS, f"{alone}{beside}"
     for each in silent:
         each.close()
 
 
-def test_stalled_handshakes_do_not_hold_up_the_others(programs: Programs) -> None:
-    """Each caller has said one byte of a TLS record. The clients are done long before the server
-    gives one of them up (10 s).
-    """
-    ran = programs.run("performance_test", "-c", 10, "-n", 5, "-t", 0, "--stalled", 100)
-    check_good(ran, 10)
-    connects = re.search(r"^connect ms p50 ([\d.]+) p99 ([\d.]+)", ran.out, re.MULTILINE)
-    assert connects and float(connects[2]) < 5000, ran
+def test_a_hundred_stalled_handshakes_delay_no_client_by_a_second(programs: Programs) -> None:
+    """Each stalled caller has sent one byte of a TLS record."""
+    words = ("performance_test", "-c", 10, "-n", 5, "-t", 0)
+    alone, beside = programs.run(*words), programs.run(*words, "--stalled", 100)
+    check_good(alone, 10)
+    check_good(beside, 10)
+    assert connect_p99_ms(beside) - connect_p99_ms(alone) < DELAY_MAX_MS, f"{alone}{beside}"
 
 
 @pytest.fixture(params=["tls-psn", "rdmacm", "tcp"])
@@ -205,7 +219,7 @@ def test_clients_come_no_faster_than_the_accept_rate(programs: Programs, clients
     ran = programs.run(*clients_over, "-c", 40, "-n", 1, "-t", 0, "-s", where)
     check_good(ran, 40)
     took = re.search(r"^40 connected in ([\d.]+) s", ran.out, re.MULTILINE)
-    assert took and float(took[1]) > 0.3, ran
+    assert took and float(took[1]) >= 39 / 100, ran  # the first client need not wait
 
 
 def test_two_servers_share_the_clients(programs: Programs) -> None:

@@ -109,14 +109,16 @@ def test_between_two_hosts(programs: Programs, two_hosts: NamespacePair, op: str
     assert two_hosts.udp_datagrams_sent(1) > sent
 
 
-def test_a_client_killed_on_another_host_is_missed_within_seconds(programs: Programs, two_hosts: NamespacePair) -> None:
+def test_a_client_killed_on_another_host_is_noticed_within_20_seconds(
+    programs: Programs, two_hosts: NamespacePair
+) -> None:
     server = programs.start("rc_server", "--once", within=lambda command: two_hosts.inside(0, command))
     wait_until(lambda: "listening" in server.out, "rc_server listens", alive=server)
     command = ("rc_client", ADDRESSES[0], "--iters", 1 << 40)
     client = programs.start(*command, within=lambda command: two_hosts.inside(1, command))
     wait_until(lambda: "ESTABLISHED" in client.out, "the client is connected", alive=client)
     client.kill()
-    ran = server.finish(60)
+    ran = server.finish(20)
     assert ran.status == 1 and re.search(r"; \d+ delivered until then\n$", ran.out), ran
 
 
@@ -220,7 +222,7 @@ def test_nobody_listening_is_said_at_once(programs: Programs) -> None:
     ran = programs.run("rc_client", HOST, "--port", port)
     assert (ran.status, ran.out) == (1, "Attempting to connect...\n"), ran
     assert f"nobody listens at {HOST}:{port}: start the server there first" in ran.err, ran
-    assert ran.seconds < 10
+    assert ran.seconds < 2
 
 
 @pytest.mark.parametrize(("server", "says"), [("no-such.invalid", "no-such.invalid: "), ("1.2.3.4.5", "1.2.3.4.5: ")])
