@@ -2,10 +2,11 @@
 violations.
 """
 
+import re
 from pathlib import Path
 
 import pytest
-from floors import FLOORS, LINES_MAX, TREES, check_tree
+from floors import FLOORS, LINES_MAX, TREES, check_tree, floor_of
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -31,14 +32,20 @@ def test_the_floors_have_no_cycle() -> None:
         below = {floor: allowed for floor, allowed in below.items() if floor not in ground}
 
 
-def test_cmake_builds_no_floor_that_the_table_does_not_know() -> None:
-    lines = (ROOT / "CMakeLists.txt").read_text().splitlines()
-    built = {
-        line.removeprefix("verbena_floor(").split()[0].rstrip(")")
-        for line in lines
-        if line.startswith("verbena_floor(")
-    }
-    assert built and built <= FLOORS.keys()
+CMAKE_FLOOR = re.compile(r"^verbena_floor\((\S+?)(?:\s+USES\s+([^)]*?))?(?:\s+LINKS\s[^)]*)?\)", re.MULTILINE)
+
+
+def test_cmake_links_each_floor_only_to_floors_that_it_may_include() -> None:
+    built = {}
+    for file in ("CMakeLists.txt", "bench/CMakeLists.txt"):
+        for folder, uses in CMAKE_FLOOR.findall((ROOT / file).read_text()):
+            built[folder] = uses.split()
+    assert built.keys() >= FLOORS.keys() - {"lib/include", "tools"}, "these two have no target of their own"
+    for folder, uses in built.items():
+        floor = floor_of(f"{folder}/any.h")
+        assert floor is not None, f"{folder} is on no floor"
+        others = {floor_of(f"{used}/any.h") for used in uses} - {floor}
+        assert others <= FLOORS[floor], f"{folder} may not be linked to {sorted(map(str, others - FLOORS[floor]))}"
 
 
 def test_a_tree_that_keeps_the_rules_has_no_violation(tmp_path: Path) -> None:
