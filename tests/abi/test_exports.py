@@ -103,11 +103,11 @@ def test_every_public_function_that_takes_an_object_is_exported(exported: set[st
 
 
 @pytest.mark.parametrize("version", NEWER)
-def test_functions_newer_than_the_installed_library_are_exported(exported: set[str], version: str) -> None:
+def test_functions_of_newer_releases_are_exported(exported: set[str], version: str) -> None:
     assert not set(NEWER[version]) - exported
 
 
-def test_no_function_left_to_the_real_library_is_exported(exported: set[str]) -> None:
+def test_functions_left_to_the_real_library_are_not_exported(exported: set[str]) -> None:
     assert not [name for name in exported if is_left(name)]
 
 

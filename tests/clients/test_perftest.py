@@ -36,7 +36,7 @@ def test_every_operation_over_rc(pair: Pair, program: str) -> None:
 
 @pytest.mark.parametrize("size", [2, 64, 4096, 1 << 20])
 @pytest.mark.parametrize("program", ["ib_send_bw", "ib_write_bw", "ib_read_bw", "ib_write_lat"])
-def test_sizes_over_rc(pair: Pair, program: str, size: int) -> None:
+def test_sizes_from_2_bytes_to_one_mebibyte_over_rc(pair: Pair, program: str, size: int) -> None:
     run(pair, program, "-s", str(size))
 
 

@@ -32,7 +32,7 @@ def test_a_result_row_is_read() -> None:
         pytest.param("ib_send_lat", LATENCY.replace("88.02", " 0.00"), id="no latency"),
     ],
 )
-def test_what_is_no_result_is_refused(program: str, output: str) -> None:
+def test_output_without_a_result_is_refused(program: str, output: str) -> None:
     with pytest.raises(AssertionError):
         check_result(program, output, 200)
 
@@ -40,5 +40,5 @@ def test_what_is_no_result_is_refused(program: str, output: str) -> None:
 @pytest.mark.parametrize(
     "said", [" Completion with error at client", " Failed status 12: wr_id 0 syndrom 0x0", "Couldn't connect to peer"]
 )
-def test_trouble_that_perftest_exits_0_with_is_seen(said: str) -> None:
+def test_an_error_message_is_found_although_perftest_exits_with_0(said: str) -> None:
     assert TROUBLE.search(said)

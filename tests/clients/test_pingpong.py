@@ -33,7 +33,7 @@ def test_pingpong_of_the_default_size(pair: Pair, program: str, mode: list[str])
 
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("program", CONNECTED)
-def test_pingpong_of_every_size_arrives_intact(pair: Pair, program: str, size: int) -> None:
+def test_pingpong_of_one_byte_to_one_mebibyte_arrives_intact(pair: Pair, program: str, size: int) -> None:
     ran = pair([program, "-g", "0", "-n", "50", "-s", str(size), "-c"])
     check_exchanged(ran, size, 50)
 

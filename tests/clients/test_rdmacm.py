@@ -180,7 +180,7 @@ STREAMED = re.compile(r"^\w+ +[\w.]+ +\w+ +\w+ +[\w.]+ +\d+\.\d+s +\d+\.\d+ +\d+
 
 
 @pytest.mark.parametrize("name", ROWS)
-def test_the_program_does_well(runner: Runner, place: Place, name: str) -> None:
+def test_the_program_succeeds_and_its_bytes_cross_the_wire(runner: Runner, place: Place, name: str) -> None:
     ROWS[name].run(runner, place)
 
 
@@ -199,7 +199,9 @@ def test_the_rsocket_streams_with_their_default_sizes(runner: Runner, place: Pla
 
 
 @pytest.mark.parametrize("options", ["-S 64", "-S 1000", "-S 64000", "-S 4096 -q"])
-def test_rping_carries_what_it_says(runner: Runner, place: Place, options: str) -> None:
+def test_rping_prints_its_data_at_both_ends_and_sends_it_over_the_wire(
+    runner: Runner, place: Place, options: str
+) -> None:
     both = f"-a {{}} -p 20000 -C 10 -v -V {options}"
     payload = 10 * int(options.split()[1])
     ran = Row(f"rping -s {both}", f"rping -c {both}", "ping data: rdma-ping-9: ", (payload, payload)).run(runner, place)
@@ -279,7 +281,7 @@ def test_the_datagram_rsocket_pings(runner: Runner, place: Place) -> None:
 
 
 @pytest.mark.parametrize("place", ["127.0.0.1", "two hosts"], indirect=True)
-def test_a_multicast_group_hears_its_sender(runner: Runner, place: Place) -> None:
+def test_a_multicast_group_receives_the_messages_of_its_sender(runner: Runner, place: Place) -> None:
     """The receiver ends when it has received all messages."""
     group = ["mckey", "-m", "239.1.2.3", "-C", "20", "-S", "500"]
     here = ADDRESSES[1] if place.client_side == 1 else place.address

@@ -19,7 +19,7 @@ def plant(root: Path, files: dict[str, str]) -> Path:
     return root
 
 
-def test_no_include_of_the_project_climbs_upwards() -> None:
+def test_every_include_keeps_the_order_of_the_floors() -> None:
     violations = check_tree(ROOT)
     assert not violations, "\n" + "\n".join(map(str, violations))
 

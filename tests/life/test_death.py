@@ -26,7 +26,9 @@ def test_outstanding_work_fails_with_retry_exceeded_and_then_flushes(nodes: Node
     assert a.ask("state", at_a) == ["err"]
 
 
-def test_a_survivor_asleep_on_its_completion_channel_is_woken(nodes: Nodes, pair: tuple[Node, Node]) -> None:
+def test_a_survivor_asleep_on_its_completion_channel_is_woken_by_the_death(
+    nodes: Nodes, pair: tuple[Node, Node]
+) -> None:
     a, b = pair
     at_a, _ = connect(a, b)
     a.ask("send", at_a, 1, 8)
@@ -54,7 +56,9 @@ def test_work_posted_after_the_death_fails_too(nodes: Nodes, pair: tuple[Node, N
 
 
 @pytest.mark.parametrize("count", [1, 20, 200])
-def test_what_the_dead_had_published_is_delivered_first(nodes: Nodes, pair: tuple[Node, Node], count: int) -> None:
+def test_messages_that_the_dead_peer_had_published_are_delivered_before_the_failure(
+    nodes: Nodes, pair: tuple[Node, Node], count: int
+) -> None:
     """The survivor is stopped in the meantime, so it finds the messages and the death together."""
     a, b = pair
     at_a, at_b = connect(a, b, sends=256, receives=256)
@@ -73,7 +77,7 @@ def test_what_the_dead_had_published_is_delivered_first(nodes: Nodes, pair: tupl
 
 
 @pytest.mark.parametrize("kind", ["rc", "uc"])
-def test_other_connections_go_on(nodes: Nodes, pair: tuple[Node, Node], kind: str) -> None:
+def test_other_connections_continue_after_the_death(nodes: Nodes, pair: tuple[Node, Node], kind: str) -> None:
     a, b = pair
     c = nodes.start("c").open()
     to_b, _ = connect(a, b, kind)
@@ -86,7 +90,7 @@ def test_other_connections_go_on(nodes: Nodes, pair: tuple[Node, Node], kind: st
     assert c.poll(100).counts == {"RECEIVED": 100}
 
 
-def test_a_datagram_sender_goes_on(nodes: Nodes, pair: tuple[Node, Node]) -> None:
+def test_datagrams_to_others_continue_after_the_death(nodes: Nodes, pair: tuple[Node, Node]) -> None:
     a, b = pair
     c = nodes.start("c").open()
     at_a, _ = a.qp("ud")
@@ -105,7 +109,7 @@ def test_a_datagram_sender_goes_on(nodes: Nodes, pair: tuple[Node, Node]) -> Non
     assert c.poll(100).counts == {"RECEIVED": 100}
 
 
-def test_the_dead_ones_successor_can_be_reached(nodes: Nodes, pair: tuple[Node, Node]) -> None:
+def test_a_process_that_starts_after_the_death_can_be_reached(nodes: Nodes, pair: tuple[Node, Node]) -> None:
     a, b = pair
     connect(a, b)
     nodes.kill(b)

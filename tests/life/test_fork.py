@@ -9,7 +9,7 @@ import signal
 from conftest import Node, Nodes, connect, eventually
 
 
-def test_the_parent_goes_on_undisturbed(nodes: Nodes, pair: tuple[Node, Node]) -> None:
+def test_the_parent_continues_undisturbed(nodes: Nodes, pair: tuple[Node, Node]) -> None:
     parent, peer = pair
     at_parent, at_peer = connect(parent, peer)
     peer.ask("receive", at_peer, 100)
@@ -69,7 +69,9 @@ def test_the_child_can_destroy_what_it_inherited(nodes: Nodes, pair: tuple[Node,
     assert parent.poll(10).counts == {"RECEIVED": 10}
 
 
-def test_the_child_may_open_anew_and_talk_to_its_parent(nodes: Nodes, pair: tuple[Node, Node]) -> None:
+def test_the_child_may_open_a_device_of_its_own_and_exchange_messages_with_its_parent(
+    nodes: Nodes, pair: tuple[Node, Node]
+) -> None:
     parent, peer = pair
     old, at_old = connect(parent, peer)
     child = nodes.fork(parent).open()
@@ -114,7 +116,7 @@ def test_the_parents_death_is_seen_although_a_child_lives(nodes: Nodes, pair: tu
     assert child.refusal("poll", 1, 10) == "EIO"
 
 
-def test_the_childs_end_is_nothing_to_the_peers_of_its_parent(nodes: Nodes, pair: tuple[Node, Node]) -> None:
+def test_the_childs_end_does_not_affect_the_peers_of_its_parent(nodes: Nodes, pair: tuple[Node, Node]) -> None:
     parent, peer = pair
     at_parent, at_peer = connect(parent, peer)
     before = peer.descriptors()
@@ -129,7 +131,7 @@ def test_the_childs_end_is_nothing_to_the_peers_of_its_parent(nodes: Nodes, pair
     assert peer.poll(1).counts == {"SUCCESS": 1}
 
 
-def test_forks_under_traffic(nodes: Nodes, pair: tuple[Node, Node]) -> None:
+def test_a_fork_during_traffic_loses_nothing(nodes: Nodes, pair: tuple[Node, Node]) -> None:
     parent, peer = pair
     at_parent, at_peer = connect(parent, peer, sends=1024, receives=1024)
     peer.ask("receive", at_peer, 1000)

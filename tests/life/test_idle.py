@@ -46,7 +46,7 @@ def test_an_idle_process_does_not_wake(nodes: Nodes, kinds: list[str]) -> None:
     assert watch(b, 0.1)[0] == 0
 
 
-def test_a_survivor_of_the_dead_does_not_wake_either(nodes: Nodes) -> None:
+def test_the_survivor_of_a_death_does_not_wake_either(nodes: Nodes) -> None:
     a, b = nodes.start("a").open(), nodes.start("b").open()
     connect(a, b)
     at_a, _ = connect(a, b)

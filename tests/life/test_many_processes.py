@@ -58,7 +58,7 @@ def test_two_processes_that_connect_at_the_same_moment(nodes: Nodes) -> None:
         nodes.kill(b)
 
 
-def test_a_star(nodes: Nodes) -> None:
+def test_thirty_clients_of_one_server_exchange_messages(nodes: Nodes) -> None:
     server = nodes.start("server").open()
     clients = [nodes.start().open() for _ in range(PROCESSES)]
     connections = connect_at_once([(client, server) for client in clients])
@@ -68,7 +68,7 @@ def test_a_star(nodes: Nodes) -> None:
     exchange(connections[1::2], 10)
 
 
-def test_all_to_all(nodes: Nodes) -> None:
+def test_thirty_processes_all_exchange_messages_with_each_other(nodes: Nodes) -> None:
     every = [nodes.start().open() for _ in range(PROCESSES)]
     connections = connect_at_once(list(itertools.combinations(every, 2)))
     exchange(connections, 2)

@@ -7,7 +7,9 @@ OPERATIONS = [("write", 8), ("write", 65536), ("read", 8), ("read", 65536), ("ad
 
 
 @pytest.mark.parametrize(("operation", "size"), OPERATIONS)
-def test_a_target_blocked_in_read(pair: tuple[Node, Node], operation: str, size: int) -> None:
+def test_one_sided_operations_complete_while_the_target_is_blocked_in_read(
+    pair: tuple[Node, Node], operation: str, size: int
+) -> None:
     """A node is blocked in read() between two commands."""
     a, b = pair
     at_a, _ = connect(a, b)
@@ -21,7 +23,9 @@ def test_a_target_blocked_in_read(pair: tuple[Node, Node], operation: str, size:
 
 
 @pytest.mark.parametrize(("operation", "size"), OPERATIONS)
-def test_a_target_that_spins_on_memory(pair: tuple[Node, Node], operation: str, size: int) -> None:
+def test_one_sided_operations_complete_while_the_target_spins_on_memory(
+    pair: tuple[Node, Node], operation: str, size: int
+) -> None:
     a, b = pair
     at_a, _ = connect(a, b)
     _, address, key = b.region(65536)
@@ -36,7 +40,7 @@ def test_a_target_that_spins_on_memory(pair: tuple[Node, Node], operation: str, 
     assert b.hear() == []
 
 
-def test_the_last_message_of_a_burst_is_not_left_behind(pair: tuple[Node, Node]) -> None:
+def test_the_last_message_arrives_after_the_receiver_stops_polling(pair: tuple[Node, Node]) -> None:
     """The receiver stops polling in the middle of the traffic, without notice to the NIC."""
     a, b = pair
     at_a, at_b = connect(a, b)
@@ -52,7 +56,7 @@ def test_the_last_message_of_a_burst_is_not_left_behind(pair: tuple[Node, Node])
         assert a.poll(count + 1).counts == {"SUCCESS": count + 1}
 
 
-def test_a_program_that_talks_to_itself_and_sleeps_is_woken(pair: tuple[Node, Node]) -> None:
+def test_a_process_that_sends_to_itself_and_sleeps_is_woken(pair: tuple[Node, Node]) -> None:
     node, _ = pair
     one, qpn_one = node.qp()
     two, qpn_two = node.qp()

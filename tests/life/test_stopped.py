@@ -25,7 +25,7 @@ def test_rc_waits_for_a_stopped_peer_and_then_everything_arrives(pair: tuple[Nod
     assert b.poll(1000).counts == {"RECEIVED": 1000}
 
 
-def test_a_sender_asleep_is_woken_when_its_peer_goes_on(pair: tuple[Node, Node]) -> None:
+def test_a_sender_asleep_is_woken_when_its_peer_continues(pair: tuple[Node, Node]) -> None:
     a, b = pair
     at_a, at_b = connect(a, b, sends=1024, receives=1024)
     b.ask("receive", at_b, 1000)
@@ -37,7 +37,7 @@ def test_a_sender_asleep_is_woken_when_its_peer_goes_on(pair: tuple[Node, Node])
 
 
 @pytest.mark.parametrize("how", ["poll", "wait"])
-def test_datagrams_to_others_go_on(nodes: Nodes, pair: tuple[Node, Node], how: str) -> None:
+def test_datagrams_to_others_continue_while_a_peer_is_stopped(nodes: Nodes, pair: tuple[Node, Node], how: str) -> None:
     a, b = pair
     c = nodes.start("c").open()
     at_a, _ = a.qp("ud", 2048, 16)
@@ -57,7 +57,9 @@ def test_datagrams_to_others_go_on(nodes: Nodes, pair: tuple[Node, Node], how: s
     assert done.counts == {"SUCCESS": 1600}
 
 
-def test_datagrams_to_a_stopped_process_never_met_do_not_hold_up_others(nodes: Nodes, pair: tuple[Node, Node]) -> None:
+def test_first_datagrams_to_a_stopped_process_delay_others_by_less_than_a_second(
+    nodes: Nodes, pair: tuple[Node, Node]
+) -> None:
     """The stopped process's name is bound, but it does not answer the greeting."""
     a, b = pair
     c = nodes.start("c").open()
@@ -76,7 +78,7 @@ def test_datagrams_to_a_stopped_process_never_met_do_not_hold_up_others(nodes: N
     assert time.monotonic() - start < 1
 
 
-def test_a_stopped_process_that_is_killed_is_dead(nodes: Nodes, pair: tuple[Node, Node]) -> None:
+def test_work_to_a_stopped_process_fails_when_it_is_killed(nodes: Nodes, pair: tuple[Node, Node]) -> None:
     a, b = pair
     at_a, _ = connect(a, b, sends=1024)
     stop(b)
@@ -85,7 +87,7 @@ def test_a_stopped_process_that_is_killed_is_dead(nodes: Nodes, pair: tuple[Node
     assert a.poll(1000).counts == {"RETRY_EXC_ERR": 1, "WR_FLUSH_ERR": 999}
 
 
-def test_connecting_to_a_stopped_process_gives_up(pair: tuple[Node, Node]) -> None:
+def test_connecting_to_a_stopped_process_times_out(pair: tuple[Node, Node]) -> None:
     a, b = pair
     at_a, _ = a.qp()
     _, to_b = b.qp()

@@ -37,7 +37,7 @@ def program(tmp_path_factory: pytest.TempPathFactory, sanitized: bool) -> Path:
 
 
 @pytest.mark.parametrize("work", ["own", "shared", "events", "churn", "hasty", "fork"])
-def test_threads_of_two_processes(program: Path, sanitized: bool, work: str, tmp_path: Path) -> None:
+def test_all_messages_of_many_threads_complete(program: Path, sanitized: bool, work: str, tmp_path: Path) -> None:
     environment = os.environ | (
         {"TSAN_OPTIONS": "halt_on_error=1 exitcode=66"} if sanitized else {"LD_PRELOAD": str(NIC)}
     )

@@ -12,7 +12,9 @@ SIZE = 1 << 20
 @pytest.mark.parametrize(
     ("operation", "size"), [("write", 8), ("write", 65536), ("read", 8), ("read", 65536), ("add", 8)]
 )
-def test_the_target_of_a_remote_operation(pair: tuple[Node, Node], operation: str, size: int) -> None:
+def test_an_operation_on_unmapped_memory_fails_and_works_after_remapping(
+    pair: tuple[Node, Node], operation: str, size: int
+) -> None:
     a, b = pair
     region, address, key = b.region(SIZE)
     before, _ = connect(a, b)
@@ -35,7 +37,7 @@ def test_the_target_of_a_remote_operation(pair: tuple[Node, Node], operation: st
     assert b.poll(1).counts == {"RECEIVED": 1}
 
 
-def test_in_the_middle_of_traffic(pair: tuple[Node, Node]) -> None:
+def test_unmapping_during_writes_causes_only_access_errors(pair: tuple[Node, Node]) -> None:
     """The owner unmaps and maps the memory ten times while WRITEs arrive; the writer reconnects."""
     a, b = pair
     region, address, key = b.region(SIZE)

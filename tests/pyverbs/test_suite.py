@@ -98,7 +98,7 @@ def run(tree: Path, device: str, module: str) -> tuple[dict[str, tuple[str, str]
 
 
 @pytest.mark.parametrize("module", MODULES)
-def test_cases_of(tree: Path, module: str) -> None:
+def test_cases_of_the_module_have_their_expected_verdicts(tree: Path, module: str) -> None:
     verdicts, trouble = run(tree, "vb_lo", module)
     known = {case: verdict for case, verdict in expected().items() if module_of(case) == module}
     wrong = [

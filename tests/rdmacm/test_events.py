@@ -176,7 +176,7 @@ def check(program: Path, hosts: NamespacePair, scenario: str, client_side: int) 
 
 
 @pytest.mark.parametrize("scenario", KERNEL)
-def test_on_one_host(program: Path, hosts: NamespacePair, scenario: str) -> None:
+def test_events_on_one_host_are_the_expected_ones(program: Path, hosts: NamespacePair, scenario: str) -> None:
     check(program, hosts, scenario, 0)
 
 
@@ -186,5 +186,5 @@ def test_between_two_hosts(program: Path, hosts: NamespacePair, scenario: str) -
 
 
 @pytest.mark.parametrize("scenario", OURS)
-def test_what_is_listed_as_ours_differs_from_the_kernel(scenario: str) -> None:
+def test_each_scenario_listed_in_ours_differs_from_the_kernel(scenario: str) -> None:
     assert OURS[scenario] != KERNEL[scenario]

@@ -57,12 +57,12 @@ def test_both_sides_see_the_status_of_each_mistake(program: Path) -> None:
     check(on_the_nic(program, "vb_lo"))
 
 
-def test_both_sides_see_the_same_when_they_share_one_processor(program: Path) -> None:
+def test_both_sides_see_it_when_they_share_one_processor(program: Path) -> None:
     processor = min(os.sched_getaffinity(0))
     check(["taskset", "--cpu-list", str(processor), *on_the_nic(program, "vb_lo")])
 
 
-def test_both_sides_see_the_same_between_two_hosts(program: Path, two_hosts: NamespacePair) -> None:
+def test_both_sides_see_it_between_two_hosts(program: Path, two_hosts: NamespacePair) -> None:
     devices = [f"vb_{interface}" for interface in INTERFACES]
     target = f"/proc/{two_hosts.holder(1)}/ns/net"
     check(two_hosts.inside(0, on_the_nic(program, devices[0], devices[1], target)))

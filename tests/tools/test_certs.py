@@ -56,7 +56,7 @@ def contexts(
     return server, client
 
 
-def test_a_set_is_six_files_whose_keys_are_the_users_alone(programs: Programs) -> None:
+def test_a_set_is_six_files_and_only_the_user_can_read_the_keys(programs: Programs) -> None:
     ran = make(programs, "--host", "localhost", "--host", "10.0.0.7")
     assert ran.status == 0, ran
     folder = programs.folder / "certs"
@@ -66,7 +66,7 @@ def test_a_set_is_six_files_whose_keys_are_the_users_alone(programs: Programs) -
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
 
 
-def test_it_says_what_to_pass_to_which_side(programs: Programs) -> None:
+def test_it_prints_the_options_for_each_side(programs: Programs) -> None:
     ran = make(programs, "--host", "localhost", "--host", "10.0.0.7")
     folder = programs.folder / "certs"
     for side in ("server", "client"):
@@ -75,19 +75,19 @@ def test_it_says_what_to_pass_to_which_side(programs: Programs) -> None:
 
 
 @pytest.mark.parametrize("name", ["localhost", "10.0.0.7", "::1", "db1.example.org"])
-def test_a_server_is_taken_by_each_of_its_names(programs: Programs, name: str) -> None:
+def test_a_server_is_accepted_by_each_of_its_names(programs: Programs, name: str) -> None:
     hosts = [word for host in ("localhost", "10.0.0.7", "::1", "*.example.org") for word in ("--host", host)]
     assert make(programs, *hosts).status == 0
     assert greet(*contexts(programs.folder / "certs"), name) == b"hello"
 
 
-def test_a_server_is_not_taken_by_another_name(programs: Programs) -> None:
+def test_a_server_is_refused_by_another_name(programs: Programs) -> None:
     assert make(programs, "--host", "localhost").status == 0
     with pytest.raises(ssl.SSLCertVerificationError, match="mismatch"):
         greet(*contexts(programs.folder / "certs"), "db1.example.org")
 
 
-def test_a_clients_certificate_does_not_make_a_server_nor_a_servers_a_client(programs: Programs) -> None:
+def test_a_client_certificate_is_refused_for_a_server_and_a_server_certificate_for_a_client(programs: Programs) -> None:
     assert make(programs, "--host", "localhost").status == 0
     with pytest.raises(ssl.SSLCertVerificationError, match="purpose"):
         greet(*contexts(programs.folder / "certs", server_name="client"), "localhost")
@@ -96,7 +96,7 @@ def test_a_clients_certificate_does_not_make_a_server_nor_a_servers_a_client(pro
         assert greet(*contexts(programs.folder / "certs", client_name="server"), "localhost") == b"hello"
 
 
-def test_a_set_that_is_there_is_replaced_only_by_force(programs: Programs) -> None:
+def test_an_existing_set_is_replaced_only_with_force(programs: Programs) -> None:
     assert make(programs, "--host", "localhost").status == 0
     folder = programs.folder / "certs"
     before = {name: (folder / name).read_bytes() for name in SET}
@@ -108,7 +108,7 @@ def test_a_set_that_is_there_is_replaced_only_by_force(programs: Programs) -> No
     assert sorted(file.name for file in folder.iterdir()) == SET
 
 
-def test_one_file_that_is_there_is_enough_to_stop(programs: Programs) -> None:
+def test_one_existing_file_is_enough_to_stop(programs: Programs) -> None:
     folder = programs.folder / "certs"
     folder.mkdir()
     (folder / "client.key").write_text("precious")
@@ -134,12 +134,12 @@ def test_what_makes_no_sense_is_usage(programs: Programs, options: list[str]) ->
     assert ran.status == 2 and not (programs.folder / "certs").exists(), ran
 
 
-def test_a_folder_that_cannot_be_is_named(programs: Programs) -> None:
+def test_a_folder_that_cannot_be_made_is_named(programs: Programs) -> None:
     ran = make(programs, "--host", "localhost", folder="/proc/certs")
     assert ran.status == 1 and "/proc/certs" in ran.err, ran
 
 
-def test_showing_an_identity_makes_none(programs: Programs) -> None:
+def test_showing_an_identity_does_not_make_one(programs: Programs) -> None:
     environment = os.environ | {"XDG_CONFIG_HOME": str(programs.folder / "config")}
     ran = programs.run("verbena", "certs", "--show", env=environment)
     assert ran.status == 1 and "no identity yet" in ran.err, ran

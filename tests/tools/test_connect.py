@@ -43,7 +43,7 @@ def test_the_server_counts_what_the_client_measured(programs: Programs) -> None:
     assert "| rdmacm | 8 | 20 |" in (programs.folder / "rows.md").read_text()
 
 
-def test_a_device_can_be_named_and_one_that_is_not_there_is_said(programs: Programs) -> None:
+def test_a_device_can_be_named_and_an_unknown_one_is_reported(programs: Programs) -> None:
     ran = programs.run(*BENCH, "--device", "vb_nowhere", *FEW)
     assert ran.status == 1 and "vb_nowhere" in ran.err and len(ran.err.splitlines()) == 1, ran
     assert programs.run(*BENCH, "--device", "vb_lo", *FEW, "--quiet").status == 0
@@ -52,21 +52,21 @@ def test_a_device_can_be_named_and_one_that_is_not_there_is_said(programs: Progr
 @pytest.mark.parametrize(
     "wrong", [("--clients", "0"), ("--clients", "2000"), ("--count", "0"), ("--connect", "pigeon"), ("--once",)]
 )
-def test_what_cannot_be_asked_is_a_usage_error(programs: Programs, wrong: tuple[str, ...]) -> None:
+def test_options_out_of_range_are_usage_errors(programs: Programs, wrong: tuple[str, ...]) -> None:
     assert programs.run(*BENCH, *wrong).status == 2
 
 
-def test_a_peer_that_is_not_there_is_said(programs: Programs) -> None:
+def test_an_unreachable_peer_is_reported(programs: Programs) -> None:
     ran = programs.run(*BENCH, "--peer", "127.0.0.1:9", *FEW)
     assert ran.status == 1 and "cannot reach 127.0.0.1 port 9" in ran.err, ran
 
 
-def test_a_table_that_cannot_be_written_is_said(programs: Programs) -> None:
+def test_a_table_that_cannot_be_written_is_reported(programs: Programs) -> None:
     ran = programs.run(*BENCH, *FEW, "--json", "/nowhere/rows.json")
     assert ran.status == 1 and "/nowhere/rows.json" in ran.err, ran
 
 
-def test_a_server_that_is_killed_is_said(programs: Programs) -> None:
+def test_a_killed_server_makes_the_row_invalid(programs: Programs) -> None:
     bench = programs.start(*BENCH, "--clients", 1, "--count", 50000, "--reps", 1, "--json", "-")
     server = wait_until(lambda: children(bench.pid), "its server is there", alive=bench)[0]
     wait_until(lambda: "device: vb_lo" in bench.err, "it measures", alive=bench)
@@ -78,7 +78,7 @@ def test_a_server_that_is_killed_is_said(programs: Programs) -> None:
 
 
 @pytest.mark.parametrize("family", ["IPv4", "IPv6"])
-def test_two_hosts_count_alike(programs: Programs, two_hosts: NamespacePair, family: str) -> None:
+def test_the_counts_agree_between_two_hosts(programs: Programs, two_hosts: NamespacePair, family: str) -> None:
     host = ADDRESSES[0]
     if family == "IPv6":
         for side in (0, 1):

@@ -48,7 +48,7 @@ def test_ten_clients_with_a_server_of_their_own(programs: Programs) -> None:
     assert "server: 10 clients at once, 200 echoed, 0 lost, 0 refused" in ran.out, ran
 
 
-def test_a_thousand_clients_are_there_at_once(programs: Programs, clients_by: tuple[str, ...]) -> None:
+def test_a_thousand_clients_are_connected_at_once(programs: Programs, clients_by: tuple[str, ...]) -> None:
     ran = programs.run(*clients_by, "-c", 1000, "-n", 2, "-t", 1, limit_s=60)
     check_good(ran, 1000)
     assert "server: 1000 clients at once, 2000 echoed" in ran.out, ran
@@ -63,7 +63,7 @@ def test_a_thousand_clients_that_all_arrive_at_once_all_succeed(programs: Progra
     assert "1000 clients at most, 1000 messages echoed, 0 lost, 0 handshakes failed" in ended.out, ended
 
 
-def test_both_ends_say_once_what_they_run_on(programs: Programs) -> None:
+def test_both_ends_print_their_device_and_transport_once(programs: Programs) -> None:
     server, where = serve(programs)
     over = r"rc over vb_lo \([0-9a-f:.]+, MTU \d+\)"
     assert (
@@ -83,12 +83,12 @@ def test_both_ends_say_once_what_they_run_on(programs: Programs) -> None:
 
 
 @pytest.mark.parametrize("size", [1, 8, 1024, 100_000])
-def test_messages_of_every_size(programs: Programs, clients_by: tuple[str, ...], size: int) -> None:
+def test_messages_of_1_to_100000_bytes(programs: Programs, clients_by: tuple[str, ...], size: int) -> None:
     check_good(programs.run(*clients_by, "-c", 3, "-n", 20, "-t", 0, "-m", size), 3)
 
 
 @pytest.mark.parametrize("carrier", [("rdma",), ("tcp", "-m", 20_000)])
-def test_a_window_that_the_ends_cannot_buffer_holds_nobody_up(programs: Programs, carrier: tuple[object, ...]) -> None:
+def test_a_window_larger_than_the_buffers_does_not_deadlock(programs: Programs, carrier: tuple[object, ...]) -> None:
     check_good(
         programs.run("performance_test", "-c", 2, "-n", 1500, "-t", 0, "--window", 1024, "--transport", *carrier), 2
     )
@@ -98,11 +98,11 @@ def test_a_window_that_the_ends_cannot_buffer_holds_nobody_up(programs: Programs
     "words",
     [["-c", "0"], ["-c", "-1"], ["-c", "ten"], ["-c", "100001"], ["-n", "0"], ["-m", "0"], ["-t", "-1"], ["--no-such"]],
 )
-def test_what_cannot_be_meant_is_a_matter_of_usage(programs: Programs, words: list[str]) -> None:
+def test_options_out_of_range_are_usage_errors(programs: Programs, words: list[str]) -> None:
     assert programs.run("performance_test", *words).status == 2
 
 
-def test_without_a_server_nobody_succeeds(programs: Programs, clients_by: tuple[str, ...]) -> None:
+def test_without_a_server_no_client_succeeds(programs: Programs, clients_by: tuple[str, ...]) -> None:
     ran = programs.run(*clients_by, "-c", 4, "-n", 1, "-s", f"{HOST}:{free_port()}")
     assert ran.status == 1, ran
     assert re.search(r"^ +4 +0\.00%", ran.out, re.MULTILINE), ran
@@ -118,7 +118,7 @@ def test_a_server_serves_one_run_after_the_other(programs: Programs, clients_by:
     assert "20 clients at most, 300 messages echoed, 0 lost, 0 handshakes failed" in ran.out, ran
 
 
-def test_a_server_that_is_told_to_end_does_so_within_two_seconds(programs: Programs) -> None:
+def test_a_server_ends_within_two_seconds_of_sigterm(programs: Programs) -> None:
     server, where = serve(programs)
     clients = busy(programs, 50, where)
     begun = time.monotonic()
@@ -139,7 +139,7 @@ def busy(programs: Programs, clients: int, where: str, by: tuple[str, ...] = ("p
     return program
 
 
-def test_a_client_that_is_killed_is_lost_and_the_others_go_on(programs: Programs, clients_by: tuple[str, ...]) -> None:
+def test_killed_clients_are_lost_and_new_ones_are_served(programs: Programs, clients_by: tuple[str, ...]) -> None:
     server, where = serve(programs)
     clients = busy(programs, 5, where, clients_by)
     os.killpg(clients.pid, signal.SIGKILL)
@@ -148,7 +148,7 @@ def test_a_client_that_is_killed_is_lost_and_the_others_go_on(programs: Programs
     wait_until(lambda: server.err.count("connection is lost") == 5, "the server notices", alive=server)
 
 
-def test_a_server_that_is_killed_is_lost(programs: Programs, clients_by: tuple[str, ...]) -> None:
+def test_clients_of_a_killed_server_are_lost(programs: Programs, clients_by: tuple[str, ...]) -> None:
     server, where = serve(programs)
     clients = busy(programs, 5, where, clients_by)
     server.process.kill()
@@ -166,7 +166,7 @@ def test_another_user_is_not_trusted(programs: Programs, clients_by: tuple[str, 
     assert server.running
 
 
-def test_clear_and_protected_ends_do_not_meet(programs: Programs, clients_by: tuple[str, ...]) -> None:
+def test_a_plain_text_end_and_a_protected_end_do_not_connect(programs: Programs, clients_by: tuple[str, ...]) -> None:
     _, where = serve(programs)
     ran = programs.run(*clients_by, "-c", 1, "-n", 1, "-s", where, "--insecure")
     assert ran.status == 1, ran
@@ -214,7 +214,7 @@ def clients_over(request: pytest.FixtureRequest) -> tuple[str, ...]:
     return ("performance_test", *(("--transport", "tcp") if request.param == "tcp" else ("--connect", request.param)))
 
 
-def test_clients_come_no_faster_than_the_accept_rate(programs: Programs, clients_over: tuple[str, ...]) -> None:
+def test_clients_connect_no_faster_than_the_accept_rate(programs: Programs, clients_over: tuple[str, ...]) -> None:
     _, where = serve(programs, "--accept-rate", 100)
     ran = programs.run(*clients_over, "-c", 40, "-n", 1, "-t", 0, "-s", where)
     check_good(ran, 40)
@@ -229,7 +229,7 @@ def test_two_servers_share_the_clients(programs: Programs) -> None:
     assert "10 clients at most, 50 messages echoed" in other.end().out
 
 
-def test_the_engine_with_a_thread_for_each_client_has_as_many_threads(programs: Programs) -> None:
+def test_the_threads_engine_has_a_thread_for_each_client(programs: Programs) -> None:
     ran = programs.run("performance_test", "-c", 30, "-n", 20, "-t", 0, "--engine", "threads", "--hold", 0.5)
     check_good(ran, 30)
     row = re.search(r"^ +30 +100\.00%.* (\d+)$", ran.out, re.MULTILINE)
@@ -240,7 +240,7 @@ def test_the_engine_with_a_thread_for_each_client_has_as_many_threads(programs: 
     assert programs.run("echo_server", "--engine", "threads").status == 2
 
 
-def test_a_server_with_threads_serves_and_ends(programs: Programs) -> None:
+def test_a_server_with_the_threads_engine_serves_and_ends(programs: Programs) -> None:
     server, where = serve(programs, "--engine", "threads", "--max-clients", 10)
     for _ in range(2):
         check_good(programs.run("performance_test", "-c", 10, "-n", 5, "-t", 0, "-s", where), 10)
@@ -249,7 +249,7 @@ def test_a_server_with_threads_serves_and_ends(programs: Programs) -> None:
 
 
 @pytest.mark.parametrize("connect", ["tls-psn", "rdmacm"])
-def test_io_uring_serves_as_epoll_does(programs: Programs, connect: str) -> None:
+def test_the_io_uring_engine_serves_rdma_and_tcp_clients(programs: Programs, connect: str) -> None:
     needs_io_uring()
     server, where = serve(programs, "--engine", "uring")
     check_good(programs.run("performance_test", "-c", 100, "-n", 5, "-t", 1, "--connect", connect, "-s", where), 100)
@@ -263,7 +263,7 @@ def test_io_uring_serves_as_epoll_does(programs: Programs, connect: str) -> None
 
 
 @pytest.mark.parametrize("engine", ["epoll", "uring"])
-def test_a_server_has_the_same_few_threads_for_any_number_of_clients(programs: Programs, engine: str) -> None:
+def test_a_server_has_the_same_few_threads_for_2_and_for_400_clients(programs: Programs, engine: str) -> None:
     if engine == "uring":
         needs_io_uring()
     threads = set()
@@ -285,7 +285,7 @@ def test_every_thread_of_a_server_has_a_name_that_the_docs_explain(programs: Pro
     assert set(names) <= set(explained) and names.count("echo_server") == 1, (names, explained)
 
 
-def test_where_io_uring_is_forbidden_epoll_serves_and_says_so_once(programs: Programs) -> None:
+def test_where_io_uring_is_forbidden_epoll_serves_and_this_is_reported_once(programs: Programs) -> None:
     server, where = serve(programs, "--engine", "uring", preexec_fn=forbid_io_uring)
     check_good(programs.run("performance_test", "-c", 2, "-n", 2, "-t", 0, "-s", where), 2)
     ran = server.end()
@@ -332,7 +332,7 @@ def test_where_io_uring_is_forbidden_epoll_serves_and_says_so_once(programs: Pro
 
 
 @pytest.mark.parametrize("mode", ["srq", "per_connection"])
-def test_receive_buffers_are_shared_or_of_each_connection(programs: Programs, mode: str) -> None:
+def test_both_receive_modes_serve_clients_with_the_given_options(programs: Programs, mode: str) -> None:
     options = ("--recv-mode", mode, "--receive-depth", 16, "--unit-bytes", "2K", "--max-clients", 200)
     server, where = serve(programs, *options)
     check_good(programs.run("performance_test", "-c", 200, "-n", 5, "-t", 1, "-m", 3000, "-s", where), 200)
@@ -349,7 +349,7 @@ def numbers_of(programs: Programs, *options: str) -> dict[str, str]:
     return dict(line.split(" = ") for line in shown.out.splitlines())
 
 
-def test_every_number_that_a_server_shows_is_an_option_of_that_name(programs: Programs) -> None:
+def test_every_number_of_print_config_is_an_option_of_that_name(programs: Programs) -> None:
     usual = numbers_of(programs)
     words = {
         "engine": "uring",
@@ -375,7 +375,7 @@ def test_every_number_that_a_server_shows_is_an_option_of_that_name(programs: Pr
 
 @pytest.mark.parametrize("server", [(), ("--logical", 10)])
 @pytest.mark.parametrize("carrier", [("rdma",), ("tcp",)])
-def test_a_message_above_the_greatest_ends_its_connection(
+def test_a_message_above_the_maximum_ends_its_connection(
     programs: Programs, server: tuple[object, ...], carrier: tuple[object, ...]
 ) -> None:
     _, where = serve(programs, "--message-max", "10K", *server)
@@ -401,26 +401,26 @@ def test_a_message_above_the_greatest_ends_its_connection(
 @pytest.mark.parametrize(
     "option", ["--recv-mode=none", "--receive-depth=0", "--unit-bytes=16", "--send-depth=2", "--inline-max=x"]
 )
-def test_a_number_that_cannot_be_is_usage(programs: Programs, option: str) -> None:
+def test_a_number_out_of_range_is_a_usage_error(programs: Programs, option: str) -> None:
     ran = programs.run("echo_server", option, "--print-config")
     assert ran.status == 2 and option.split("=")[0] in ran.err, ran
 
 
-def test_a_full_server_says_so(programs: Programs, clients_over: tuple[str, ...]) -> None:
+def test_a_full_server_refuses_further_clients(programs: Programs, clients_over: tuple[str, ...]) -> None:
     _, where = serve(programs, "--max-clients", 3)
     ran = programs.run(*clients_over, "-c", 5, "-n", 1, "-s", where)
     assert ran.status == 1 and "2 connect" in ran.out and "full" in ran.err, ran
     check_good(programs.run(*clients_over, "-c", 3, "-n", 1, "-s", where), 3)
 
 
-def test_clients_of_every_transport_are_among_the_same_so_many(programs: Programs) -> None:
+def test_the_limit_of_clients_counts_rdma_and_tcp_together(programs: Programs) -> None:
     _, where = serve(programs, "--max-clients", 7)
     busy(programs, 5, where)
     ran = programs.run("performance_test", "-c", 3, "-n", 1, "--transport", "tcp", "-s", where)
     assert ran.status == 1 and "1 connect" in ran.out and "full" in ran.err, ran
 
 
-def test_a_busy_port_is_said(programs: Programs) -> None:
+def test_a_port_in_use_is_reported(programs: Programs) -> None:
     _, where = serve(programs)
     ran = programs.run("echo_server", "--listen", HOST, "--port", where.split(":")[1])
     assert ran.status == 1 and "is in use" in ran.err, ran
@@ -437,7 +437,7 @@ def test_logical_clients_share_connections(programs: Programs, transport: str) -
 
 
 @pytest.mark.parametrize("size", [1, 1024, 100_000])
-def test_logical_messages_of_every_size(programs: Programs, size: int) -> None:
+def test_logical_messages_of_1_to_100000_bytes(programs: Programs, size: int) -> None:
     check_good(programs.run("performance_test", "-c", 20, "-n", 10, "-t", 0, "-m", size, "--qps", 2), 20)
 
 
@@ -462,7 +462,7 @@ def test_a_server_of_logical_clients_ends_within_two_seconds(programs: Programs)
     assert ended.status == 1 and "50 lost" in ended.out, ended
 
 
-def test_a_server_without_logical_channels_says_so(programs: Programs) -> None:
+def test_a_server_without_logical_channels_reports_that(programs: Programs) -> None:
     _, where = serve(programs)
     ran = programs.run("performance_test", "-c", 10, "-n", 1, "--qps", 2, "-s", where)
     assert ran.status == 1 and "10 connect" in ran.out and "no logical channels" in ran.err, ran
@@ -474,7 +474,9 @@ def test_a_server_of_logical_channels_serves_single_clients_too(programs: Progra
     check_good(programs.run("performance_test", "-c", 20, "-n", 2, "-t", 0, "--qps", 2, "-s", where), 20)
 
 
-def test_two_hosts(programs: Programs, clients_by: tuple[str, ...], two_hosts: NamespacePair) -> None:
+def test_clients_on_another_host_are_served_over_udp(
+    programs: Programs, clients_by: tuple[str, ...], two_hosts: NamespacePair
+) -> None:
     port = free_port()
     server = programs.start(
         "echo_server", "--port", port, "--insecure", within=lambda words: two_hosts.inside(0, words)
@@ -487,7 +489,7 @@ def test_two_hosts(programs: Programs, clients_by: tuple[str, ...], two_hosts: N
     assert two_hosts.udp_datagrams_sent(1) - before > 200
 
 
-def test_clients_of_another_host_that_are_silent_for_a_while_are_still_there(
+def test_silent_clients_on_another_host_stay_connected_by_heartbeats(
     programs: Programs, two_hosts: NamespacePair
 ) -> None:
     port = free_port()

@@ -50,7 +50,9 @@ def address(server: Program) -> tuple[str, str]:
 
 
 @pytest.mark.parametrize("colons", [True, False])
-def test_a_message_goes_from_one_to_the_other(programs: Programs, built: Path, server: Program, colons: bool) -> None:
+def test_a_message_arrives_at_the_example_server(
+    programs: Programs, built: Path, server: Program, colons: bool
+) -> None:
     gid, qpn = address(server)
     ran = programs.run("verbena", "run", "--", built / "ud_client", gid if colons else gid.replace(":", ""), qpn, Q_KEY)
     assert (ran.status, ran.out, ran.err) == (0, "[UD Client] Message sent.\n", ""), ran
@@ -61,7 +63,7 @@ def test_a_message_goes_from_one_to_the_other(programs: Programs, built: Path, s
     assert message.endswith(": Hello from ud_client") and summary == "[UD Server] Received 1 messages, 21 bytes.", ended
 
 
-def test_a_hundred_clients_one_after_the_other_all_arrive(programs: Programs, built: Path, server: Program) -> None:
+def test_the_messages_of_a_hundred_clients_all_arrive(programs: Programs, built: Path, server: Program) -> None:
     gid, qpn = address(server)
     each = f"for i in $(seq 100); do {built}/ud_client {gid} {qpn} {Q_KEY} || exit 1; done"
     assert programs.run("verbena", "run", "--", "sh", "-c", each).status == 0
@@ -69,7 +71,9 @@ def test_a_hundred_clients_one_after_the_other_all_arrive(programs: Programs, bu
     assert server.end(signal.SIGINT).out.endswith("[UD Server] Received 100 messages, 2100 bytes.\n")
 
 
-def test_the_projects_own_client_and_server_speak_with_them(programs: Programs, built: Path, server: Program) -> None:
+def test_the_projects_ud_programs_and_the_examples_exchange_messages(
+    programs: Programs, built: Path, server: Program
+) -> None:
     gid, qpn = address(server)
     assert programs.run("ud_client", gid, qpn, Q_KEY).status == 0
     wait_until(lambda: "Hello from ud_client" in server.out, "the message is there", alive=server)
@@ -126,7 +130,9 @@ def test_connected_clients_one_after_the_other(programs: Programs, built: Path) 
     assert ended.out.endswith("[RC Server] Received 10 messages of 10 clients.\n"), ended
 
 
-def test_the_projects_rc_server_and_the_example_refuse_each_other_in_words(programs: Programs, built: Path) -> None:
+def test_the_projects_rc_programs_and_the_examples_refuse_each_other_with_a_message(
+    programs: Programs, built: Path
+) -> None:
     server, port = listening(programs, built)
     ran = programs.run("rc_client", "127.0.0.1", "--port", port)
     assert ran.status == 1 and "rc_client: " in ran.err and "private data" in ran.err, ran
@@ -148,7 +154,7 @@ def test_connected_clients_at_the_same_time(programs: Programs, built: Path) -> 
     assert server.end(signal.SIGINT).out.endswith("[RC Server] Received 6 messages of 6 clients.\n")
 
 
-def test_a_connection_that_nobody_accepts_and_a_port_that_is_taken(programs: Programs, built: Path) -> None:
+def test_a_port_without_a_listener_and_a_port_in_use_are_reported(programs: Programs, built: Path) -> None:
     server, port = listening(programs, built)
     ran = programs.run("verbena", "run", "--", built / "rc_server", port)
     assert ran.status == 1 and "is the port in use?" in ran.err, ran
@@ -167,7 +173,7 @@ def test_wrong_arguments_of_the_connected_pair_end_with_the_usage(
         assert programs.run(built / "rc_server", wrong).status == 2
 
 
-def test_without_the_nic_they_say_how_to_get_one(programs: Programs, built: Path) -> None:
+def test_without_the_nic_they_print_how_to_get_one(programs: Programs, built: Path) -> None:
     if any(Path("/sys/class/infiniband").glob("*")):
         return  # there is a device without it
     for command in (

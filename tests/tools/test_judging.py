@@ -48,7 +48,7 @@ def test_strict_exits_with_three_on_the_published_table(programs: Programs) -> N
 
 
 @pytest.mark.parametrize("name", ["rows.csv", "rows.json"])
-def test_our_own_table_can_be_true(programs: Programs, table: Path, name: str) -> None:
+def test_our_own_table_has_no_invalid_row(programs: Programs, table: Path, name: str) -> None:
     ran = programs.run("verbena", "check", "--strict", table / name)
     assert ran.status == 0 and "72 rows: 0 invalid" in ran.out, ran
     with open(table / "rows.csv", newline="") as file:
@@ -56,7 +56,7 @@ def test_our_own_table_can_be_true(programs: Programs, table: Path, name: str) -
     assert {validity for validity, _ in judged(programs, table / name).values()} == own, "a row reads as it was written"
 
 
-def test_our_own_table_with_one_figure_changed_cannot(programs: Programs, table: Path) -> None:
+def test_our_own_table_with_one_figure_changed_has_an_invalid_row(programs: Programs, table: Path) -> None:
     with open(table / "rows.csv", newline="") as file:
         rows = list(csv.DictReader(line for line in file if not line.startswith("#")))
     row = next(row for row in rows if row["mode"] == "RC")
@@ -102,7 +102,7 @@ def test_a_report_judges_every_claim_from_the_rows(reported: tuple[Path, Ran]) -
             assert each["finding"]["verdict"] in VERDICTS and each["finding"]["because"], each
 
 
-def test_the_page_has_rows_environment_and_what_kind_of_nic_it_was(reported: tuple[Path, Ran]) -> None:
+def test_the_page_has_the_rows_the_environment_and_the_kind_of_nic(reported: tuple[Path, Ran]) -> None:
     page = (reported[0] / "page.html").read_text()
     assert "vb_lo, software NIC" in page and "hardware NIC" not in page
     assert page.count("<figure") == 4
@@ -111,7 +111,7 @@ def test_the_page_has_rows_environment_and_what_kind_of_nic_it_was(reported: tup
         assert key in page and html.escape(value) in page, key
 
 
-def test_devices_says_what_there_is_and_what_would_be_chosen(programs: Programs) -> None:
+def test_devices_lists_all_devices_and_the_one_that_would_be_chosen(programs: Programs) -> None:
     ran = programs.run("verbena", "devices", "--json")
     assert ran.status == 0, ran
     devices = json.loads(ran.out)
@@ -127,7 +127,7 @@ def test_devices_says_what_there_is_and_what_would_be_chosen(programs: Programs)
     assert re.search(r"^chosen within this host +: vb_lo port 1", text, re.MULTILINE), text
 
 
-def test_doctor_judges_each_thing_and_has_advice_for_what_is_wrong(programs: Programs) -> None:
+def test_doctor_has_a_level_for_each_finding_and_advice_for_each_problem(programs: Programs) -> None:
     ran = programs.run("verbena", "doctor", "--json")
     document = json.loads(ran.out)
     assert ran.status == int(document["problem"]), ran

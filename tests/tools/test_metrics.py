@@ -47,7 +47,7 @@ def names(families: dict[str, Metric]) -> set[str]:
     return {sample.name for family in families.values() for sample in family.samples}
 
 
-def test_what_a_server_counts(programs: Programs) -> None:
+def test_a_server_counts_clients_echoes_and_handshakes(programs: Programs) -> None:
     server, where, port = serve(programs, "--metrics-json", "m.json")
     assert programs.run("performance_test", "-c", 20, "-n", 10, "-t", 0, "-s", where).status == 0
     wait_until(lambda: value(scrape(port), "verbena_clients") == 0, "the clients have gone", alive=server)
@@ -79,19 +79,19 @@ def test_what_a_server_counts(programs: Programs) -> None:
     assert opened["opened"] == 20, opened
 
 
-def test_only_this_host_may_ask_unless_told_otherwise(programs: Programs) -> None:
+def test_metrics_are_served_to_this_host_only_by_default(programs: Programs) -> None:
     server, _, port = serve(programs)
     sockets = Path(f"/proc/{server.pid}/net/tcp").read_text()
     assert f"0100007F:{port:04X}" in sockets and f"00000000:{port:04X}" not in sockets
 
 
-def test_a_port_that_is_taken_is_said(programs: Programs) -> None:
+def test_a_metrics_port_in_use_is_reported(programs: Programs) -> None:
     _, _, port = serve(programs)
     ran = programs.run("echo_server", "--listen", "127.0.0.1", "--port", 0, "--metrics", port)
     assert ran.status == 1 and "in use" in ran.err, ran
 
 
-def test_errors_by_status_and_set_ups_by_cause(programs: Programs) -> None:
+def test_errors_are_counted_by_status_and_failed_handshakes_by_cause(programs: Programs) -> None:
     server, where, port = serve(programs)
     clients = programs.start("performance_test", "-c", 5, "-n", 1_000_000, "-t", 1, "-s", where)
     wait_until(lambda: value(scrape(port), "verbena_clients") == 5, "the clients are connected", alive=clients)
@@ -109,7 +109,7 @@ def test_errors_by_status_and_set_ups_by_cause(programs: Programs) -> None:
     assert sum(by_cause.values()) >= 2 and "other" not in by_cause, by_cause
 
 
-def test_a_broken_channel_that_no_completion_told_of_is_counted_by_what_broke_it(programs: Programs) -> None:
+def test_a_channel_that_breaks_without_a_completion_is_counted_as_lost(programs: Programs) -> None:
     server, where, port = serve(programs)
     clients = programs.start("performance_test", "-c", 3, "-n", 1_000_000, "-t", 1, "--transport", "tcp", "-s", where)
     wait_until(lambda: value(scrape(port), "verbena_clients") == 3, "the clients are connected", alive=clients)
@@ -120,9 +120,7 @@ def test_a_broken_channel_that_no_completion_told_of_is_counted_by_what_broke_it
 
 
 @pytest.mark.parametrize(("mode", "shared_queues"), [("srq", 1), ("per_connection", 0)])
-def test_the_objects_of_the_verbs_are_counted_as_they_were_made(
-    programs: Programs, mode: str, shared_queues: int
-) -> None:
+def test_verbs_objects_are_counted(programs: Programs, mode: str, shared_queues: int) -> None:
     server, where, port = serve(programs, "--recv-mode", mode, "--max-clients", 10)
     clients = programs.start("performance_test", "-c", 3, "-n", 1_000_000, "-t", 1, "-s", where)
     wait_until(lambda: value(scrape(port), "verbena_echoes_total") > 0, "echoes come", alive=clients)
@@ -155,7 +153,7 @@ def names_of_a_run(programs: Programs, options: tuple[object, ...], share: tuple
     return found
 
 
-def test_every_query_of_the_dashboard_names_a_metric_that_is_there(programs: Programs) -> None:
+def test_every_query_of_the_dashboard_names_an_existing_metric(programs: Programs) -> None:
     found = names_of_a_run(programs, (), ()) | names_of_a_run(programs, ("--logical", 100), ("--qps", 2))
     panels = json.loads(DASHBOARD.read_text())["panels"]
     queries = [target["expr"] for panel in panels for target in panel["targets"]]

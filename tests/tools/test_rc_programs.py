@@ -91,7 +91,7 @@ def test_each_operation_is_verified_to_the_last_message(programs: Programs, op: 
 
 
 @pytest.mark.parametrize(("msg", "window", "iters"), [(1, 1, 100), (16, 4096, 20_000), (1 << 20, 64, 70), (64, 64, 1)])
-def test_the_ends_of_every_range(programs: Programs, msg: int, window: int, iters: int) -> None:
+def test_the_smallest_and_the_largest_options_work(programs: Programs, msg: int, window: int, iters: int) -> None:
     ran = transfer(programs, serve(programs), "--msg", msg, "--window", window, "--iters", iters)
     assert ran.status == 0 and f"The receiver has {iters} of {iters}: 0 lost" in ran.out, ran
 
@@ -122,7 +122,7 @@ def test_a_client_killed_on_another_host_is_noticed_within_20_seconds(
     assert ran.status == 1 and re.search(r"; \d+ delivered until then\n$", ran.out), ran
 
 
-def test_client_after_client(programs: Programs) -> None:
+def test_a_server_serves_ten_clients_in_turn(programs: Programs) -> None:
     server = serve(programs)
     for _ in range(10):
         check_good(transfer(programs, server, "--iters", 200), 200)
@@ -141,7 +141,7 @@ def test_several_clients_at_once_each_get_their_own_account(programs: Programs) 
     server.says("until it left", 2)
 
 
-def test_a_short_run_is_served_while_a_long_one_goes_on(programs: Programs) -> None:
+def test_a_short_run_is_served_during_a_long_one(programs: Programs) -> None:
     server = serve(programs)
     long = endless(programs, server)
     check_good(transfer(programs, server, "--iters", 500), 500)
@@ -171,7 +171,7 @@ def test_a_stopped_client_is_waited_for(programs: Programs) -> None:
     check_good(client.finish(), 200_000)
 
 
-def test_a_killed_server_is_said_by_the_client(programs: Programs) -> None:
+def test_a_client_reports_that_its_server_was_killed(programs: Programs) -> None:
     server = serve(programs)
     client = endless(programs, server)
     server.program.kill()
@@ -187,7 +187,7 @@ def test_a_signal_ends_an_idle_server(programs: Programs, by: signal.Signals) ->
     assert time.monotonic() - started < 10
 
 
-def test_a_signal_ends_a_busy_server_and_its_client_hears_of_it(programs: Programs) -> None:
+def test_a_signal_ends_a_busy_server_and_its_client_reports_it(programs: Programs) -> None:
     server = serve(programs)
     client = endless(programs, server)
     ran = server.program.end()
@@ -206,7 +206,7 @@ def test_once_ends_after_one_client(programs: Programs, op: str) -> None:
     assert ran.status == 1 and "nobody listens" in ran.err, ran
 
 
-def test_a_busy_port_is_said_and_free_again_after_its_server(programs: Programs) -> None:
+def test_a_port_in_use_is_reported_and_free_again_after_its_server(programs: Programs) -> None:
     server = serve(programs)
     ran = programs.run("rc_server", "--port", server.port)
     assert ran.status == 1 and f"port {server.port} is in use" in ran.err, ran
@@ -217,7 +217,7 @@ def test_a_busy_port_is_said_and_free_again_after_its_server(programs: Programs)
     wait_until(lambda: "listening" in again.out, "the port is free", alive=again)
 
 
-def test_nobody_listening_is_said_at_once(programs: Programs) -> None:
+def test_a_missing_listener_is_reported_within_two_seconds(programs: Programs) -> None:
     port = free_port()
     ran = programs.run("rc_client", HOST, "--port", port)
     assert (ran.status, ran.out) == (1, "Attempting to connect...\n"), ran
@@ -226,12 +226,12 @@ def test_nobody_listening_is_said_at_once(programs: Programs) -> None:
 
 
 @pytest.mark.parametrize(("server", "says"), [("no-such.invalid", "no-such.invalid: "), ("1.2.3.4.5", "1.2.3.4.5: ")])
-def test_a_name_that_is_none_is_a_failure(programs: Programs, server: str, says: str) -> None:
+def test_an_unknown_host_name_is_a_failure(programs: Programs, server: str, says: str) -> None:
     ran = programs.run("rc_client", server)
     assert ran.status == 1 and says in ran.err, ran
 
 
-def test_the_loopback_of_either_family(programs: Programs) -> None:
+def test_the_ipv6_loopback_is_served(programs: Programs) -> None:
     if not Path("/proc/net/if_inet6").exists():
         return  # there is no other
     server = serve(programs)

@@ -31,7 +31,7 @@ def sweep(shared_programs: Programs) -> tuple[Path, Ran]:
     return shared_programs.folder, ran
 
 
-def test_the_columns_begin_as_published_and_go_on_with_the_receivers_account(sweep: tuple[Path, Ran]) -> None:
+def test_the_published_columns_come_first_and_the_receivers_counts_follow(sweep: tuple[Path, Ran]) -> None:
     header = (sweep[0] / "rows.csv").read_text().splitlines()[0]
     assert header.startswith(FIRST_COLUMNS + ",")
     assert set(FURTHER_COLUMNS) <= set(header.split(","))
@@ -45,7 +45,7 @@ def test_every_cell_of_the_sweep_is_a_row(sweep: tuple[Path, Ran]) -> None:
     assert {row["iters"] for row in rows} == {"2000"}
 
 
-def test_the_receiver_has_all_of_rc_and_all_of_ud_with_credits(sweep: tuple[Path, Ran]) -> None:
+def test_the_receiver_gets_all_messages_of_rc_and_of_ud_with_credits(sweep: tuple[Path, Ran]) -> None:
     rows, _ = read_csv(sweep[0] / "rows.csv")
     measured = [row for row in rows if row["validity"] != "n/a"]
     assert len(measured) == 12
@@ -70,7 +70,7 @@ def test_ud_above_the_mtu_is_not_applicable_and_says_why(sweep: tuple[Path, Ran]
         assert row["reason"] == "msg 8192 > UD max 4096"
 
 
-def test_the_environment_stands_in_every_file(sweep: tuple[Path, Ran]) -> None:
+def test_every_file_contains_the_environment(sweep: tuple[Path, Ran]) -> None:
     folder, _ = sweep
     _, environment = read_csv(folder / "rows.csv")
     assert environment["device"] == "vb_lo" and environment["kind"] == "software" and environment["mtu"] == "4096"
@@ -85,7 +85,7 @@ def test_the_environment_stands_in_every_file(sweep: tuple[Path, Ran]) -> None:
         assert f"- {key}: {value}\n" in markdown
 
 
-def test_json_is_the_same_table_with_the_account_of_every_repetition(sweep: tuple[Path, Ran]) -> None:
+def test_json_has_the_rows_of_the_csv_and_the_counts_of_every_repetition(sweep: tuple[Path, Ran]) -> None:
     rows, _ = read_csv(sweep[0] / "rows.csv")
     objects, _ = read_json(sweep[0] / "rows.json")
     assert len(objects) == len(rows)
@@ -113,7 +113,7 @@ def test_markdown_is_aligned_with_three_digits(sweep: tuple[Path, Ran]) -> None:
             assert cells[name] == "n/a" or len(digits) == 3 or float(cells[name]) >= 1000, line
 
 
-def test_credits_hold_the_sender_to_a_slow_receiver_and_nothing_is_lost(programs: Programs) -> None:
+def test_credits_limit_the_sender_to_the_rate_of_a_slow_receiver_and_nothing_is_lost(programs: Programs) -> None:
     ran, rows = measure(
         programs, "--sizes", 64, "--windows", "4,64", "--window-mode", "credit", "--receiver-delay-ns", 20000, *FEW
     )
@@ -156,7 +156,7 @@ def test_raw_ud_above_the_mtu_delivers_nothing_and_is_invalid(programs: Programs
 
 
 @pytest.mark.parametrize("options", [pytest.param([], id="polled"), pytest.param(["--passive-target"], id="passive")])
-def test_writes_and_reads_are_a_column_and_checked_to_the_last(programs: Programs, options: list[str]) -> None:
+def test_writes_and_reads_are_verified_to_the_last_message(programs: Programs, options: list[str]) -> None:
     ran, rows = measure(
         programs, "--ops", "write,read", "--modes", "rc,ud", "--sizes", "64,8K", "--windows", "4", *QUICK, *options
     )
@@ -170,7 +170,7 @@ def test_writes_and_reads_are_a_column_and_checked_to_the_last(programs: Program
                 )
 
 
-def test_rc_connected_by_rdma_cm_counts_the_same_and_ud_stays_as_it_is(programs: Programs) -> None:
+def test_the_counts_of_rc_over_rdma_cm_and_of_ud_beside_it_add_up(programs: Programs) -> None:
     ran, rows = measure(programs, "--connect", "rdmacm", "--sizes", "64,8K", "--windows", "4,64", *QUICK)
     assert ran.status == 0, ran
     for row in rows:
@@ -191,14 +191,14 @@ def test_writes_and_reads_over_connections_of_rdma_cm(programs: Programs) -> Non
         check_account(row, 2 * 2000)
 
 
-def test_lists_of_requests_and_unsignaled_runs_count_the_same(programs: Programs) -> None:
+def test_the_counts_of_lists_of_requests_and_of_unsignaled_runs_add_up(programs: Programs) -> None:
     ran, rows = measure(programs, "--sizes", 64, "--windows", 64, "--post-list", 8, "--signal-every", 16, *QUICK)
     assert ran.status == 0, ran
     for row in rows:
         check_account(row, 2 * 2000)
 
 
-def test_a_minimal_time_runs_more_messages_and_says_how_many(programs: Programs) -> None:
+def test_a_minimal_time_runs_more_messages_and_reports_their_number(programs: Programs) -> None:
     once = ("--min-time", 0.05, "--iters", 100, "--warmup", 500, "--reps", 1)
     ran, rows = measure(programs, "--modes", "rc", "--sizes", 64, "--windows", 4, *once)
     assert ran.status == 0, ran
@@ -217,13 +217,13 @@ def test_a_minimal_time_runs_more_messages_and_says_how_many(programs: Programs)
         ("--iters", "0"), ("--iters", "many"), ("--reps", "0"), ("--connect", "magic"), ("--frobnicate", "1"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_meant_is_a_usage_error(programs: Programs, option: str, value: str) -> None:
+def test_options_out_of_range_are_usage_errors(programs: Programs, option: str, value: str) -> None:
     ran = programs.run(*BENCH, option, value)
     assert ran.status == 2 and ran.out == "", ran
     assert option in ran.err or value in ran.err, ran
 
 
-def test_a_device_that_is_not_there_is_named(programs: Programs) -> None:
+def test_an_unknown_device_is_named(programs: Programs) -> None:
     ran = programs.run(*BENCH, "--device", "mlx5_7", *QUICK)
     assert ran.status == 1 and "no device 'mlx5_7'" in ran.err, ran
 
@@ -235,7 +235,7 @@ def test_a_table_that_cannot_be_written_is_a_failure(programs: Programs) -> None
     assert ran.status == 1 and "/no/such/folder/rows.csv" in ran.err, ran
 
 
-def test_progress_shows_on_a_terminal_and_only_there(programs: Programs, sweep: tuple[Path, Ran]) -> None:
+def test_progress_is_printed_on_a_terminal_and_only_there(programs: Programs, sweep: tuple[Path, Ran]) -> None:
     assert sweep[1].err == ""
     terminal, other_end = pty.openpty()
     try:

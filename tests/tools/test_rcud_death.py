@@ -78,7 +78,7 @@ def test_a_killed_receiver_makes_the_row_invalid_and_delivered_stops(
 
 
 @pytest.mark.parametrize(("mode", "window_mode"), CELLS)
-def test_a_receiver_that_stands_still_for_a_while_finishes_right(
+def test_a_receiver_that_is_stopped_for_a_while_finishes_with_all_counts(
     programs: Programs, mode: str, window_mode: str
 ) -> None:
     iterations = 40_000  # at 100 us each: a run of 4 s, so the stop falls into it

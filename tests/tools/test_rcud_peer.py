@@ -79,7 +79,7 @@ def test_two_hosts_connect_by_rdma_cm(programs: Programs, two_hosts: NamespacePa
     check_good(programs, *both, host=ADDRESSES[0], mtu=1024)
 
 
-def test_a_server_outlives_its_clients(programs: Programs) -> None:
+def test_a_server_serves_new_clients_after_one_was_killed(programs: Programs) -> None:
     port = int(programs.run(sys.executable, "-c", FREE_PORT).out)
     server = programs.start("verbena", "bench", "rcud", "--server", "--port", port, "--device", "vb_lo")
     wait_until(lambda: has_socket(server.pid, port, LISTENS), f"the server listens on {port}", alive=server)
@@ -109,6 +109,6 @@ def test_a_server_outlives_its_clients(programs: Programs) -> None:
 @pytest.mark.parametrize(
     ("peer", "says"), [("no-such.invalid", "no-such.invalid"), ("127.0.0.1:1", "cannot reach 127.0.0.1 port 1")]
 )
-def test_a_peer_that_is_not_there_is_a_failure(programs: Programs, peer: str, says: str) -> None:
+def test_an_unreachable_peer_is_a_failure(programs: Programs, peer: str, says: str) -> None:
     ran = programs.run("verbena", "bench", "rcud", "--peer", peer, *QUICK)
     assert ran.status == 1 and says in ran.err, ran

@@ -9,7 +9,7 @@ from test_echo_programs import HOST, check_good, serve
 CLIENTS = ("performance_test", "--connect", "rdmacm")
 
 
-def test_one_port_serves_both_ways_one_run_after_the_other(programs: Programs) -> None:
+def test_one_port_serves_clients_of_rdma_cm_and_of_tcp_in_turn(programs: Programs) -> None:
     server, where = serve(programs)
     for _ in range(3):
         check_good(programs.run(*CLIENTS, "-c", 20, "-n", 5, "-t", 0, "-s", where), 20)
@@ -18,13 +18,13 @@ def test_one_port_serves_both_ways_one_run_after_the_other(programs: Programs) -
     assert ran.status == 0 and "600 messages echoed, 0 lost, 0 handshakes failed" in ran.out, ran
 
 
-def test_logical_clients(programs: Programs) -> None:
+def test_logical_clients_connect_by_rdma_cm(programs: Programs) -> None:
     ran = programs.run(*CLIENTS, "-c", 200, "-n", 5, "-t", 0, "--qps", 4)
     check_good(ran, 200)
     assert "server: 200 different logical clients on 4 connections" in ran.out, ran
 
 
-def test_an_address_that_is_not_there(programs: Programs) -> None:
+def test_an_unreachable_address_is_reported(programs: Programs) -> None:
     ran = programs.run(*CLIENTS, "-c", 1, "-n", 1, "-s", "192.0.2.1:7471")
     assert ran.status == 1 and "192.0.2.1" in ran.err, ran
 

@@ -24,7 +24,7 @@ def measured(shared_programs: Programs) -> Path:
     return shared_programs.folder
 
 
-def test_rows_say_what_was_called_and_what_it_took(measured: Path) -> None:
+def test_rows_have_the_cells_and_their_figures(measured: Path) -> None:
     rows = json.loads((measured / "rpc.json").read_text())["rows"]
     cells = [(row["transport"], row["request_size"], row["concurrency"]) for row in rows]
     assert cells == [
@@ -56,7 +56,7 @@ def test_check_finds_no_fault_with_our_own_rows(measured: Path, programs: Progra
         assert ran.status == 0 and json.loads(ran.out)["invalid"] == 0, ran
 
 
-def test_echo_sends_everything_back_and_says_so(programs: Programs) -> None:
+def test_echo_mode_is_a_column_of_the_row(programs: Programs) -> None:
     words = (
         "--sizes",
         "4K",
@@ -77,7 +77,7 @@ def test_echo_sends_everything_back_and_says_so(programs: Programs) -> None:
     assert row["mode"] == "echo" and row["connections"] == 2 and row["validity"] in ("valid", "suspect")
 
 
-def test_each_behaviour_is_run_with_and_without_and_the_report_judges_it(programs: Programs) -> None:
+def test_each_ablation_runs_with_and_without_the_feature_and_the_report_judges_it(programs: Programs) -> None:
     names = ("inline", "coalescing", "send-queue", "pool", "connection-pool")
     words = (
         "--ablate",
@@ -116,7 +116,7 @@ def test_each_behaviour_is_run_with_and_without_and_the_report_judges_it(program
     assert "What each behaviour is worth" in (programs.folder / "page.html").read_text()
 
 
-def test_without_the_send_queue_one_part_of_large_data_is_under_way(programs: Programs) -> None:
+def test_without_the_send_queue_one_part_of_large_data_is_in_flight(programs: Programs) -> None:
     words = ("--ablate", "send-queue", "--sizes", "1M", "--concurrency", 4, "--transport", "rdma", "--json", "-")
     ran = programs.run(*BENCH, *words)
     assert ran.status == 0, ran
@@ -124,7 +124,7 @@ def test_without_the_send_queue_one_part_of_large_data_is_under_way(programs: Pr
     assert parts[True] == 1 < parts[False], parts
 
 
-def test_blocks_of_each_connections_own_pin_what_was_published(programs: Programs) -> None:
+def test_receive_buffers_of_each_connection_pin_the_published_memory(programs: Programs) -> None:
     words = (
         "--transport",
         "rdma",
@@ -145,14 +145,14 @@ def test_blocks_of_each_connections_own_pin_what_was_published(programs: Program
     assert row["recv_mode"] == "per_connection" and 2048 <= row["pinned_kib_per_connection"] <= 2816, row
 
 
-def test_requests_in_registered_memory(programs: Programs) -> None:
+def test_requests_in_registered_memory_give_rows_that_are_not_invalid(programs: Programs) -> None:
     words = ("--transport", "rdma", "--memory", "registered", "--sizes", "1K,256K", "--concurrency", 4, "--json", "-")
     ran = programs.run(*BENCH, *words)
     assert ran.status == 0, ran
     assert [row["validity"] in ("valid", "suspect") for row in json.loads(ran.out)["rows"]] == [True, True]
 
 
-def test_an_interrupted_run_keeps_what_it_has_measured(programs: Programs) -> None:
+def test_an_interrupted_run_keeps_the_rows_that_it_has_measured(programs: Programs) -> None:
     words = ("--transport", "tcp", "--sizes", "128", "--concurrency", "1,4", "--json", "rpc.json", "--csv", "rpc.csv")
     running = programs.start("verbena", "bench", "rpc", "--duration", 0.1, "--warmup", 0.05, "--reps", 1000, *words)
     first = set(wait_until(lambda: children(running.pid), "a run begins", alive=running))
@@ -182,7 +182,7 @@ def test_another_system_runs_the_same_cells(programs: Programs, peer: str) -> No
     ), rows
 
 
-def test_the_published_table_has_six_rows_at_fault(programs: Programs) -> None:
+def test_the_published_table_has_six_faulty_rows(programs: Programs) -> None:
     ran = programs.run("verbena", "check", PUBLISHED, "--json")
     verdict = json.loads(ran.out)
     flagged = {
@@ -205,5 +205,5 @@ WRONG = [("--sizes", "64M"), ("--transport", "udp"), ("--mode", "both"), ("--con
 
 
 @pytest.mark.parametrize("words", WRONG)
-def test_what_cannot_be_is_usage(programs: Programs, words: tuple[str, str]) -> None:
+def test_options_out_of_range_are_usage_errors(programs: Programs, words: tuple[str, str]) -> None:
     assert programs.run("verbena", "bench", "rpc", *words).status == 2

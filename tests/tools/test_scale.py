@@ -30,7 +30,7 @@ def rows_of(folder: Path) -> list[dict]:
     return json.loads((folder / "scale.json").read_text())["rows"]
 
 
-def test_rows_say_what_the_server_and_the_clients_counted(measured: Path) -> None:
+def test_rows_have_equal_counts_of_the_server_and_the_clients(measured: Path) -> None:
     rows = rows_of(measured)
     cells = [(row["rate"], row["transport"], row["clients"]) for row in rows]
     assert cells == [
@@ -69,7 +69,7 @@ def test_check_finds_no_fault_with_our_own_rows(measured: Path, programs: Progra
         assert len(verdict["rows"]) == 8 and verdict["invalid"] == verdict["not_comparable"] == 0
 
 
-def test_check_finds_a_server_that_counted_otherwise(measured: Path, programs: Programs) -> None:
+def test_check_finds_a_row_whose_server_counted_another_number(measured: Path, programs: Programs) -> None:
     table = json.loads((measured / "scale.json").read_text())
     table["rows"][0]["server_echoes"] += 1
     (programs.folder / "wrong.json").write_text(json.dumps(table))
@@ -97,7 +97,7 @@ def test_the_report_judges_every_claim_and_draws_four_pictures(measured: Path, p
     assert "software NIC" in (programs.folder / "page.html").read_text()
 
 
-def test_messages_of_each_client_can_be_counted(programs: Programs) -> None:
+def test_each_client_can_send_a_given_number_of_messages(programs: Programs) -> None:
     ran = programs.run(
         *BENCH,
         "--clients",
@@ -119,7 +119,7 @@ def test_messages_of_each_client_can_be_counted(programs: Programs) -> None:
     assert row["client_echoes"] == 5 * 40 and row["jain"] == 1
 
 
-def test_ways_to_connect_beside_each_other(programs: Programs) -> None:
+def test_a_run_with_two_ways_to_connect_has_rows_of_both(programs: Programs) -> None:
     words = ("--clients", 20, "--connect", "tls-psn,rdmacm", "--reps", 1, *QUICK, "--json", "s.json", "--quiet")
     ran = programs.run(*BENCH, *words)
     assert ran.status == 0, ran
@@ -161,7 +161,7 @@ def test_a_hundred_stalled_handshakes_delay_the_median_connect_by_less_than_50_m
     assert beside["connect_p99_ms"] - alone["connect_p99_ms"] < 2000, (alone, beside)
 
 
-def test_an_engine_with_threads_beside_the_other(programs: Programs) -> None:
+def test_the_threads_engine_contradicts_the_claim_of_few_threads(programs: Programs) -> None:
     words = (
         "--clients",
         "10,40",
@@ -200,7 +200,7 @@ def test_an_engine_with_threads_beside_the_other(programs: Programs) -> None:
 
 
 @pytest.mark.parametrize(("clients", "queue_pairs", "window"), [(200, 2, 4), (20, 0, 64)])
-def test_every_cell_also_without_one_thing_at_a_time(
+def test_an_ablation_adds_a_row_without_each_feature(
     programs: Programs, clients: int, queue_pairs: int, window: int
 ) -> None:
     words = (
@@ -226,7 +226,7 @@ def test_every_cell_also_without_one_thing_at_a_time(
     assert rows[""]["doorbells_per_echo"] < rows["coalescing"]["doorbells_per_echo"]
 
 
-def test_capacity_says_what_binds(programs: Programs) -> None:
+def test_capacity_reports_the_binding_limit(programs: Programs) -> None:
     words = ("--capacity", "--clients", "50,200", "--reps", 2, "--json", "s.json", "--quiet")
     ran = programs.run(*BENCH, *words, limit_s=60)
     assert ran.status == 0, ran
@@ -247,7 +247,7 @@ def test_capacity_says_what_binds(programs: Programs) -> None:
     assert findings["S3.9"]["verdict"] != "not testable", findings["S3.9"]
 
 
-def test_logical_clients_beside_others(programs: Programs) -> None:
+def test_logical_clients_share_queue_pairs_and_check_counts_their_ids(programs: Programs) -> None:
     ran = programs.run(
         *BENCH,
         "--clients",
@@ -284,7 +284,7 @@ def limited(descriptors: int) -> list[str]:
     return ["prlimit", f"--nofile={descriptors}:{descriptors}"]
 
 
-def test_a_shortage_of_descriptors_is_no_failure_of_the_server(programs: Programs) -> None:
+def test_a_shortage_of_descriptors_is_reported_and_not_blamed_on_the_server(programs: Programs) -> None:
     few = dict(within=lambda words: [*limited(256), *words])
     ran = programs.run(
         *BENCH, "--clients", "10,250", "--transport", "tcp", "--reps", 1, *QUICK, "--json", "-", "--quiet", **few
@@ -312,11 +312,11 @@ def test_a_shortage_of_descriptors_is_no_failure_of_the_server(programs: Program
         ("--capacity", "--clients", "50"),
     ],
 )
-def test_what_cannot_be_asked_is_a_usage_error(programs: Programs, wrong: tuple[str, ...]) -> None:
+def test_options_out_of_range_are_usage_errors(programs: Programs, wrong: tuple[str, ...]) -> None:
     assert programs.run(*BENCH, *wrong).status == 2
 
 
-def test_redis_is_asked_for_and_not_installed(programs: Programs) -> None:
+def test_redis_that_is_not_installed_is_named(programs: Programs) -> None:
     ran = programs.run(
         *BENCH, "--with-redis", within=lambda words: [*words[:3], "/usr/bin/env", "PATH=/nowhere", *words[3:]]
     )
@@ -350,11 +350,11 @@ def test_performance_test_runs_for_a_time_at_a_rate_over_tcp(programs: Programs)
     assert "connections/s" in ran.err and "context switches" in ran.err, ran
 
 
-def test_windows_and_counts_go_together(programs: Programs) -> None:
+def test_each_client_with_a_window_sends_its_number_of_messages(programs: Programs) -> None:
     ran = programs.run("performance_test", "-c", 4, "-n", 33, "-t", 0, "--window", 8)
     check_all_good(ran, 4)
     assert "132 echoed" in ran.out, ran
 
 
-def test_messages_are_counted_or_timed_and_not_both(programs: Programs) -> None:
+def test_a_number_of_messages_and_a_duration_exclude_each_other(programs: Programs) -> None:
     assert programs.run("performance_test", "-n", 3, "--duration", 1).status == 2

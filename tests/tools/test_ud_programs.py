@@ -50,7 +50,7 @@ def counts(ran: Ran) -> tuple[int, int, int]:
 
 
 @pytest.mark.parametrize("colons", [True, False])
-def test_one_message_arrives_and_sent_is_all_the_client_says(programs: Programs, colons: bool) -> None:
+def test_one_message_arrives_and_the_client_prints_only_that_it_was_sent(programs: Programs, colons: bool) -> None:
     server = serve(programs)
     gid = server.gid if colons else server.gid.replace(":", "")
     ran = programs.run("ud_client", gid, server.qpn, Q_KEY)
@@ -68,7 +68,7 @@ def test_a_signal_ends_the_server_with_its_summary(programs: Programs, by: signa
     assert ran.out.splitlines()[4:] == ["[UD Server] 0 plain messages."]
 
 
-def test_the_depth_of_receives_can_be_said(programs: Programs) -> None:
+def test_the_number_of_receives_is_an_option(programs: Programs) -> None:
     serve(programs, "--window", 4, receives=14)
     serve(programs, "--recv-depth", 1000, receives=1000)
 
@@ -85,7 +85,7 @@ def test_a_measured_run_is_accounted_for_at_both_ends(programs: Programs) -> Non
     assert len(runs) == 2, f"each run is reported, and once{ran}"
 
 
-def test_a_run_that_no_client_asked_about_is_reported_at_the_end(programs: Programs, burst: Path) -> None:
+def test_a_run_that_its_client_did_not_finish_is_reported_at_the_end(programs: Programs, burst: Path) -> None:
     server = serve(programs, "--device", "vb_lo")
     sender = Burst(programs, burst, server)
     sender.tell("send 5")
@@ -96,7 +96,7 @@ def test_a_run_that_no_client_asked_about_is_reported_at_the_end(programs: Progr
 
 
 @pytest.mark.parametrize("size", ["16", "1K", "4K"])
-def test_every_size_up_to_the_mtu_of_the_loopback(programs: Programs, size: str) -> None:
+def test_messages_of_16_bytes_to_the_mtu_of_the_loopback(programs: Programs, size: str) -> None:
     server = serve(programs, "--device", "vb_lo", "--msg", size)
     ran = send(programs, server, "--device", "vb_lo", "--msg", size, "--iters", 74, "--window", 64)
     assert ran.status == 0 and counts(ran) == (74, 74, 0), ran
@@ -143,7 +143,7 @@ def test_74_messages_sent_before_the_server_polls_all_arrive(programs: Programs,
         assert sender.tell("ask") == f"has {1 + 74 * round_number}"
 
 
-def test_more_than_its_receives_may_be_lost_and_the_server_goes_on(programs: Programs, burst: Path) -> None:
+def test_messages_beyond_the_receives_may_be_lost_and_the_server_continues(programs: Programs, burst: Path) -> None:
     server = serve(programs, "--device", "vb_lo")
     sender = Burst(programs, burst, server)
     sender.tell("send 1")
@@ -157,7 +157,7 @@ def test_more_than_its_receives_may_be_lost_and_the_server_goes_on(programs: Pro
     assert sender.tell("ask") == f"has {has + 10}"
 
 
-def test_a_wrong_q_key_is_dropped_in_silence_but_a_run_notices(programs: Programs) -> None:
+def test_a_wrong_q_key_is_dropped_silently_but_a_measured_run_notices(programs: Programs) -> None:
     server = serve(programs)
     ran = programs.run("ud_client", server.gid, server.qpn, "0x22222222")
     assert (ran.status, ran.out) == (0, "[UD Client] Message sent.\n"), "a UD completion says that the message left"
@@ -167,14 +167,14 @@ def test_a_wrong_q_key_is_dropped_in_silence_but_a_run_notices(programs: Program
     assert server.program.end().out.endswith("\n[UD Server] 0 plain messages.\n")
 
 
-def test_a_queue_pair_that_is_not_there_is_said(programs: Programs) -> None:
+def test_an_unknown_queue_pair_is_reported(programs: Programs) -> None:
     server = serve(programs)
     ran = programs.run("ud_client", server.gid, int(server.qpn) ^ 1, Q_KEY, "--iters", 10)
     assert ran.status == 1 and "nobody answers at that GID, QPN and Q_Key" in ran.err, ran
     assert ran.seconds < 10
 
 
-def test_messages_too_large_for_the_server_end_with_what_to_do(programs: Programs) -> None:
+def test_messages_too_large_for_the_server_end_with_advice(programs: Programs) -> None:
     server = serve(programs)
     ran = send(programs, server, "--msg", 1024, "--iters", 100)
     assert ran.status == 1 and "its receives take 64 B; start it with ud_server --msg 1024" in ran.err, ran
@@ -219,7 +219,7 @@ def test_wrong_arguments_are_a_usage_error_of_the_server(programs: Programs, arg
 
 
 @pytest.mark.parametrize("program", ["ud_server", "ud_client"])
-def test_a_device_that_is_not_there_is_named(programs: Programs, program: str) -> None:
+def test_an_unknown_device_is_named(programs: Programs, program: str) -> None:
     address = ["fe80::1", "13110", Q_KEY] if program == "ud_client" else []
     ran = programs.run(program, *address, "--device", "mlx5_7")
     assert ran.status == 1 and "no device 'mlx5_7'" in ran.err, ran
