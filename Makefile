@@ -66,8 +66,8 @@ asan: ## run the unit tests under the address and undefined-behaviour sanitizers
 	@UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 ASAN_OPTIONS=verify_asan_link_order=0 \
 		ctest --test-dir build-asan --output-on-failure --no-tests=error -j $$(nproc)
 
-# The tests of tools/ are left out: the sanitizer's runtime and the NIC both replace sigaction() in the
-# programs that they start.
+# The tests of tools/ are left out: the sanitizer's runtime and the NIC both replace sigaction() in
+# the programs that they start.
 tsan: ## run the unit tests under the thread sanitizer (all but those of tools/)
 	@$(NEEDS) build
 	@$(CONFIGURE) tsan >/dev/null

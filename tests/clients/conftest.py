@@ -131,7 +131,7 @@ def listens(pid: int, port: int) -> bool:
 def run_pair(
     runner: Runner, server: Command, client: Command, *, port: int, networks: tuple[Network, Network] = (here, here)
 ) -> PairRan:
-    """Run server and client as two processes; the client starts once the server listens on `port`."""
+    """Run server and client as two processes; the client starts when the server listens."""
     deadline = time.monotonic() + LIMIT_S
     server_process, server_log = runner.start(server, networks[0])
     while not listens(server_process.pid, port):

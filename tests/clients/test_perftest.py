@@ -1,4 +1,4 @@
-"""Debian's perftest between two processes of this host must measure something and report no error."""
+"""Debian's perftest between two processes of this host must measure without an error."""
 
 from collections.abc import Callable
 

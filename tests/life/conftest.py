@@ -148,7 +148,7 @@ def number_of(path: Path, field: str) -> int:
 
 
 def eventually(condition: Callable[[], bool], limit_s: float = 10.0) -> bool:
-    """Check until the condition is true, for events that no process announces. False: never true."""
+    """Wait for a condition that no process announces; return False if it stays false."""
     deadline = time.monotonic() + limit_s
     while not condition():
         if time.monotonic() > deadline:

@@ -78,7 +78,7 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(tree: Path, device: str, module: str) -> tuple[dict[str, tuple[str, str]], str]:
-    """Return the verdict and reason of each case, and an error text if the run did not end with 0."""
+    """Return each case's verdict and reason, and an error text unless the run ended with 0."""
     runner = Path(__file__).with_name("run_module.py")
     command = ["timeout", "--kill-after=5", str(LIMIT_S), PYTHON, "-B", runner, tree, device, f"test_{module}"]
     done = subprocess.run(

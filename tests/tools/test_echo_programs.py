@@ -1,4 +1,4 @@
-"""echo_server and performance_test: many clients over real connections, and their error messages."""
+"""echo_server and performance_test: many clients, and the error messages of both."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""`verbena check` and `verbena report` on published and on fresh tables, and the other subcommands."""
+"""`verbena check` and `verbena report` on published and fresh tables, and the other subcommands."""
 
 import csv
 import hashlib
