@@ -175,7 +175,7 @@ def test_wrong_arguments_of_the_connected_pair_end_with_the_usage(
 
 def test_without_the_nic_they_print_how_to_get_one(programs: Programs, built: Path) -> None:
     if any(Path("/sys/class/infiniband").glob("*")):
-        return  # there is a device without it
+        pytest.skip("this machine has an RDMA device of its own")
     for command in (
         (built / "ud_server",),
         (built / "ud_client", "fe80::1", "1", Q_KEY),

@@ -233,7 +233,7 @@ def test_an_unknown_host_name_is_a_failure(programs: Programs, server: str, says
 
 def test_the_ipv6_loopback_is_served(programs: Programs) -> None:
     if not Path("/proc/net/if_inet6").exists():
-        return  # there is no other
+        pytest.skip("this machine has no IPv6")
     server = serve(programs)
     ran = programs.run("rc_client", "::1", "--port", server.port, "--iters", 500)
     check_good(ran, 500)
