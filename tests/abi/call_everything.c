@@ -304,7 +304,7 @@ static void events(void)
 }
 
 // The inline functions of verbs.h call entries of the context's tables; these must be callable too.
-static void inlines(void)
+static void inline_queries(void)
 {
 	struct ibv_port_attr port_attr;
 	RESULT("inline:ibv_query_port", ___ibv_query_port(context, 1, &port_attr));
@@ -312,7 +312,10 @@ static void inlines(void)
 	RESULT("inline:ibv_query_device_ex", ibv_query_device_ex(context, NULL, &device_attr));
 	struct ibv_values_ex values = {.comp_mask = IBV_VALUES_MASK_RAW_CLOCK};
 	RESULT("inline:ibv_query_rt_values_ex", ibv_query_rt_values_ex(context, &values));
+}
 
+static void inline_completions(void)
+{
 	struct ibv_wc wc;
 	begin("inline:ibv_poll_cq");
 	const int completion_count = ibv_poll_cq(cq, 1, &wc);
@@ -323,7 +326,10 @@ static void inlines(void)
 	struct ibv_cq_init_attr_ex cq_ex_attr = {.cqe = 4, .wc_flags = IBV_CREATE_CQ_SUP_WC_FLAGS};
 	struct ibv_cq_ex *cq_ex = POINTER("inline:ibv_create_cq_ex", ibv_create_cq_ex(context, &cq_ex_attr));
 	if (cq_ex) RESULT("ibv_destroy_cq", ibv_destroy_cq(ibv_cq_ex_to_cq(cq_ex)));
+}
 
+static void inline_posts(void)
+{
 	struct ibv_sge sge = {.addr = (uintptr_t)buffer, .length = 16, .lkey = mr->lkey};
 	struct ibv_recv_wr receive = {.sg_list = &sge, .num_sge = 1}, *bad_receive;
 	RESULT("inline:ibv_post_recv", ibv_post_recv(ud, &receive, &bad_receive));
@@ -334,7 +340,10 @@ static void inlines(void)
 	RESULT("inline:ibv_post_srq_ops", ibv_post_srq_ops(srq, &operation, &bad_operation));
 	uint32_t srq_number;
 	RESULT("inline:ibv_get_srq_num", ibv_get_srq_num(srq, &srq_number));
+}
 
+static void inline_memory(void)
+{
 	struct ibv_mw *window = POINTER("inline:ibv_alloc_mw", ibv_alloc_mw(pd, IBV_MW_TYPE_1));
 	if (window) {
 		struct ibv_mw_bind bind = {0};
@@ -342,6 +351,7 @@ static void inlines(void)
 		RESULT("inline:ibv_dealloc_mw", ibv_dealloc_mw(window));
 	}
 	deregister(POINTER("inline:ibv_alloc_null_mr", ibv_alloc_null_mr(pd)));
+	struct ibv_sge sge = {.addr = (uintptr_t)buffer, .length = 16, .lkey = mr->lkey};
 	RESULT("inline:ibv_advise_mr",
 	       ibv_advise_mr(pd, IBV_ADVISE_MR_ADVICE_PREFETCH, IBV_ADVISE_MR_FLAG_FLUSH, &sge, 1));
 	struct ibv_alloc_dm_attr dm_attr = {.length = 64};
@@ -352,7 +362,10 @@ static void inlines(void)
 		deregister(POINTER("inline:ibv_reg_dm_mr", ibv_reg_dm_mr(pd, dm, 0, 64, IBV_ACCESS_ZERO_BASED)));
 		RESULT("inline:ibv_free_dm", ibv_free_dm(dm));
 	}
+}
 
+static void inline_queue_pairs(void)
+{
 	struct ibv_xrcd_init_attr xrcd_attr = {
 	        .comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS, .fd = -1, .oflags = O_CREAT};
 	struct ibv_xrcd *xrcd = POINTER("inline:ibv_open_xrcd", ibv_open_xrcd(context, &xrcd_attr));
@@ -381,14 +394,20 @@ static void inlines(void)
 	if (qp_ex) RESULT("ibv_destroy_qp", ibv_destroy_qp(qp_ex));
 	struct ibv_qp_rate_limit_attr rate_attr = {.rate_limit = 1};
 	RESULT("inline:ibv_modify_qp_rate_limit", ibv_modify_qp_rate_limit(rc, &rate_attr));
+}
 
+static void inline_domains(void)
+{
 	struct ibv_td_init_attr td_attr = {0};
 	struct ibv_td *td = POINTER("inline:ibv_alloc_td", ibv_alloc_td(context, &td_attr));
 	struct ibv_parent_domain_init_attr domain_attr = {.pd = pd, .td = td};
 	struct ibv_pd *domain = POINTER("inline:ibv_alloc_parent_domain", ibv_alloc_parent_domain(context, &domain_attr));
 	if (domain) RESULT("ibv_dealloc_pd", ibv_dealloc_pd(domain));
 	if (td) RESULT("inline:ibv_dealloc_td", ibv_dealloc_td(td));
+}
 
+static void inline_work_queues_flows_and_counters(void)
+{
 	struct ibv_wq_init_attr wq_attr = {.wq_type = IBV_WQT_RQ, .max_wr = 4, .max_sge = 1, .pd = pd, .cq = cq};
 	struct ibv_wq *wq = POINTER("inline:ibv_create_wq", ibv_create_wq(context, &wq_attr));
 	if (wq) RESULT("inline:ibv_destroy_wq", ibv_destroy_wq(wq));
@@ -442,7 +461,13 @@ int main(int argc, char **argv)
 	queues();
 	addresses();
 	events();
-	inlines();
+	inline_queries();
+	inline_completions();
+	inline_posts();
+	inline_memory();
+	inline_queue_pairs();
+	inline_domains();
+	inline_work_queues_flows_and_counters();
 	destroy_objects();
 	RESULT("ibv_close_device", ibv_close_device(context));
 	return failed;

@@ -338,17 +338,19 @@ ibv_wr_opcode opcode_of(const std::string& word) {
 
 long nanoseconds_since(Clock::time_point start) { return std::chrono::nanoseconds(Clock::now() - start).count(); }
 
-void obey(const std::string& word, std::istream& in, std::ostream& out) {
+// The four groups of commands, as listed above. Each executes `word` if it is one of its own,
+// writes the answer's words to `out`, and returns false for every other word.
+bool obey_device_or_qp(const std::string& word, std::istream& in, std::ostream& out) {
 	static const std::vector<std::string> states{"reset", "init", "rtr", "rts", "sqd", "sqe", "err"};
-	if (word == "open") return open(next<std::string>(in));
-	if (word == "close") return close_current();
-	if (word == "qp") {
+	if (word == "open") {
+		open(next<std::string>(in));
+	} else if (word == "close") {
+		close_current();
+	} else if (word == "qp") {
 		const auto type = next<std::string>(in);
 		const auto sends = next<unsigned>(in), receives = next<unsigned>(in);
-		const std::size_t index = create_qp(type == "rc" ? IBV_QPT_RC
-				: type == "uc"                           ? IBV_QPT_UC
-														 : IBV_QPT_UD,
-			sends, receives);
+		const ibv_qp_type qp_type = type == "rc" ? IBV_QPT_RC : type == "uc" ? IBV_QPT_UC : IBV_QPT_UD;
+		const std::size_t index = create_qp(qp_type, sends, receives);
 		out << ' ' << index << ' ' << pairs[index].qp->qp_num;
 	} else if (word == "qps") {
 		const auto count = next<int>(in);
@@ -379,7 +381,14 @@ void obey(const std::string& word, std::istream& in, std::ostream& out) {
 		out << ' ' << states.at(a.qp_state);
 	} else if (word == "destroy") {
 		demand(ibv_destroy_qp(std::exchange(next_pair(in).qp, nullptr)));
-	} else if (word == "receive") {
+	} else {
+		return false;
+	}
+	return true;
+}
+
+bool obey_work(const std::string& word, std::istream& in, std::ostream& out) {
+	if (word == "receive") {
 		Pair& p = next_pair(in);
 		receive(p, next<int>(in));
 	} else if (word == "send") {
@@ -403,7 +412,17 @@ void obey(const std::string& word, std::istream& in, std::ostream& out) {
 		const auto bytes = next<std::uint32_t>(in);
 		const auto address = next<std::uint64_t>(in);
 		out << ' ' << latency(p, opcode, count, bytes, address, next<std::uint32_t>(in));
-	} else if (word == "region") {
+	} else if (word == "poll" || word == "wait") {
+		const auto count = next<int>(in);
+		collect(out, count, next<int>(in), word == "wait");
+	} else {
+		return false;
+	}
+	return true;
+}
+
+bool obey_memory(const std::string& word, std::istream& in, std::ostream& out) {
+	if (word == "region") {
 		regions.push_back(map_region(current().pd, next<std::size_t>(in)));
 		out << ' ' << regions.size() - 1 << ' ' << reinterpret_cast<std::uint64_t>(regions.back().address) << ' '
 			<< regions.back().mr->rkey;
@@ -424,22 +443,30 @@ void obey(const std::string& word, std::istream& in, std::ostream& out) {
 		const auto end = Clock::now() + std::chrono::milliseconds(next<int>(in));
 		while (load(region, offset) != value)
 			if (Clock::now() > end) throw Failure{ETIMEDOUT};
-	} else if (word == "poll" || word == "wait") {
-		const auto count = next<int>(in);
-		collect(out, count, next<int>(in), word == "wait");
-	} else if (word == "fork") {
-		const auto fd = next<int>(in);
-		const pid_t child = fork();
-		if (child < 0) throw Failure{errno};
-		if (child == 0) {
-			dup2(fd, STDIN_FILENO);
-			dup2(fd, STDOUT_FILENO);
-		}
-		close(fd);
-		out << ' ' << child;
 	} else {
-		throw Failure{ENOSYS};
+		return false;
 	}
+	return true;
+}
+
+bool obey_fork(const std::string& word, std::istream& in, std::ostream& out) {
+	if (word != "fork") return false;
+	const auto fd = next<int>(in);
+	const pid_t child = fork();
+	if (child < 0) throw Failure{errno};
+	if (child == 0) {
+		dup2(fd, STDIN_FILENO);
+		dup2(fd, STDOUT_FILENO);
+	}
+	close(fd);
+	out << ' ' << child;
+	return true;
+}
+
+void obey(const std::string& word, std::istream& in, std::ostream& out) {
+	const bool known = obey_device_or_qp(word, in, out) || obey_work(word, in, out) || obey_memory(word, in, out) ||
+		obey_fork(word, in, out);
+	if (!known) throw Failure{ENOSYS};
 }
 
 }  // namespace
