@@ -115,7 +115,7 @@ static char buffer[4096];
 static void require(const void *object, const char *what)
 {
 	if (object) return;
-	printf("cannot go on without %s\n", what);
+	printf("FAILED: the device gives us no %s, which the other calls need\n", what);
 	exit(1);
 }
 
@@ -154,25 +154,25 @@ static void queries(void)
 
 static void create_objects(void)
 {
-	require(pd = POINTER("ibv_alloc_pd", ibv_alloc_pd(context)), "a protection domain");
-	require(channel = POINTER("ibv_create_comp_channel", ibv_create_comp_channel(context)), "a completion channel");
-	require(cq = POINTER("ibv_create_cq", ibv_create_cq(context, 16, NULL, channel, 0)), "a completion queue");
+	require(pd = POINTER("ibv_alloc_pd", ibv_alloc_pd(context)), "protection domain");
+	require(channel = POINTER("ibv_create_comp_channel", ibv_create_comp_channel(context)), "completion channel");
+	require(cq = POINTER("ibv_create_cq", ibv_create_cq(context, 16, NULL, channel, 0)), "completion queue");
 	struct ibv_srq_init_attr srq_attr = {.attr = {.max_wr = 16, .max_sge = 1}};
-	require(srq = POINTER("ibv_create_srq", ibv_create_srq(pd, &srq_attr)), "a shared receive queue");
+	require(srq = POINTER("ibv_create_srq", ibv_create_srq(pd, &srq_attr)), "shared receive queue");
 	struct ibv_qp_init_attr qp_attr = {.send_cq = cq,
 	                                   .recv_cq = cq,
 	                                   .srq = srq,
 	                                   .qp_type = IBV_QPT_RC,
 	                                   .cap = {.max_send_wr = 4, .max_send_sge = 1}};
-	require(rc = POINTER("ibv_create_qp", ibv_create_qp(pd, &qp_attr)), "an RC queue pair");
+	require(rc = POINTER("ibv_create_qp", ibv_create_qp(pd, &qp_attr)), "RC queue pair");
 	qp_attr = (struct ibv_qp_init_attr){
 	        .send_cq = cq,
 	        .recv_cq = cq,
 	        .qp_type = IBV_QPT_UD,
 	        .cap = {.max_send_wr = 4, .max_recv_wr = 4, .max_send_sge = 1, .max_recv_sge = 1}};
-	require(ud = POINTER("ibv_create_qp", ibv_create_qp(pd, &qp_attr)), "a UD queue pair");
+	require(ud = POINTER("ibv_create_qp", ibv_create_qp(pd, &qp_attr)), "UD queue pair");
 	require(mr = POINTER("ibv_reg_mr", ibv_reg_mr(pd, buffer, sizeof buffer, IBV_ACCESS_LOCAL_WRITE)),
-	        "a memory region");
+	        "memory region");
 }
 
 static void deregister(struct ibv_mr *region)
@@ -270,7 +270,7 @@ static void addresses(void)
 {
 	struct ibv_ah_attr attr = {.is_global = 1, .port_num = 1, .grh = {.dgid = gid, .hop_limit = 64}};
 	struct ibv_ah *ah = POINTER("ibv_create_ah", ibv_create_ah(pd, &attr));
-	require(ah, "an address handle");
+	require(ah, "address handle");
 	destroy_address(ah);
 	uint8_t mac[6];
 	uint16_t vlan;
@@ -444,12 +444,12 @@ int main(int argc, char **argv)
 	RESULT("ibv_fork_init", ibv_fork_init());
 	int count = 0;
 	struct ibv_device **list = POINTER("ibv_get_device_list", ibv_get_device_list(&count));
-	require(list && count ? list : NULL, "a device");
+	require(list && count ? list : NULL, "device");
 	struct ibv_device *device = list[count - 1];  // real devices are listed first, ours last
 	VALUE("ibv_get_device_name", ibv_get_device_name(device));
 	VALUE("ibv_get_device_index", ibv_get_device_index(device));
 	VALUE("ibv_get_device_guid", ibv_get_device_guid(device));
-	require(context = POINTER("ibv_open_device", ibv_open_device(device)), "a context");
+	require(context = POINTER("ibv_open_device", ibv_open_device(device)), "context");
 	NOTHING("ibv_free_device_list", ibv_free_device_list(list));
 	VALUE("ibv_is_fork_initialized", ibv_is_fork_initialized());
 

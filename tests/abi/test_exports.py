@@ -84,7 +84,7 @@ def is_left(name: str) -> bool:
 
 @pytest.fixture(scope="module")
 def exported() -> set[str]:
-    assert LIBRARY.exists(), f"build first: there is no {LIBRARY}"
+    assert LIBRARY.exists(), f"there is no {LIBRARY}: run `make build`, or name another build folder in VERBENA_BUILD"
     return set(symbols(LIBRARY))
 
 
@@ -99,7 +99,7 @@ def public() -> set[str]:
 def test_every_public_function_that_takes_an_object_is_exported(exported: set[str], public: set[str]) -> None:
     assert len(public) > 100
     missing = {name for name in public if not is_left(name)} - exported
-    assert not missing, f"these would fall into the real library: {sorted(missing)}"
+    assert not missing, f"calls of these would run in the real library: {sorted(missing)}"
 
 
 @pytest.mark.parametrize("version", NEWER)

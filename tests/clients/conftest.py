@@ -89,7 +89,7 @@ class Runner:
         try:
             process.wait(max(0.0, deadline - time.monotonic()))
         except subprocess.TimeoutExpired:
-            late = f"[killed: not done within {LIMIT_S} s]\n"
+            late = f"[killed, because it was not done within {LIMIT_S} s]\n"
             kill_group(process)
         return Ran(command, process.returncode, log.read_text(errors="replace") + late)
 
@@ -141,7 +141,7 @@ def run_pair(
             if time.monotonic() < deadline:
                 continue
         ended = runner.finish(server_process, server_log, server, deadline)
-        pytest.fail(f"the server never listened on port {port}\n{ended}")
+        pytest.fail(f"the server did not listen on port {port}\n{ended}")
     client_process, client_log = runner.start(client, networks[1])
     client_ran = runner.finish(client_process, client_log, client, deadline)
     if client_ran.status != 0:
@@ -154,7 +154,7 @@ def run_pair(
 def runner(tmp_path: Path) -> Iterator[Runner]:
     if not NIC.is_file():
         pytest.fail(
-            f"{NIC} is not there; `make build` makes it, and VERBENA_BUILD names another build folder", pytrace=False
+            f"there is no {NIC}: run `make build`, or name another build folder in VERBENA_BUILD", pytrace=False
         )
     made = Runner(tmp_path)
     yield made

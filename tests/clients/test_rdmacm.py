@@ -75,7 +75,9 @@ def start_server(
     process, log = runner.start(command, place.network(0))
     while not is_there(process.pid, port):
         if process.poll() is not None or time.monotonic() > deadline:
-            pytest.fail(f"the server never had port {port}\n{runner.finish(process, log, command, time.monotonic())}")
+            pytest.fail(
+                f"the server did not bind port {port}\n{runner.finish(process, log, command, time.monotonic())}"
+            )
     return process, lambda: runner.finish(process, log, command, deadline)
 
 

@@ -63,10 +63,10 @@ class Node:
             answer = select.poll()
             answer.register(self._back, select.POLLIN)
             if not answer.poll(max(0.0, deadline - time.monotonic()) * 1000):
-                raise TimeoutError(f"{self.name} says nothing for {limit_s} s")
+                raise TimeoutError(f"{self.name} did not answer within {limit_s} s")
             heard = os.read(self._back, 65536)
             if not heard:
-                raise EOFError(f"{self.name} is gone")
+                raise EOFError(f"{self.name} has ended")
             self._rest += heard
         line, self._rest = self._rest.split(b"\n", 1)
         verdict, *words = line.decode().split()
@@ -245,7 +245,7 @@ def build(source: Path, program: Path, *flags: str) -> Path:
 def node_program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if not NIC.is_file():
         pytest.fail(
-            f"{NIC} is not there; `make build` makes it, and VERBENA_BUILD names another build folder", pytrace=False
+            f"there is no {NIC}: run `make build`, or name another build folder in VERBENA_BUILD", pytrace=False
         )
     return build(
         Path(__file__).with_name("node.cc"), tmp_path_factory.mktemp("life") / "node", "-Wno-missing-field-initializers"

@@ -62,7 +62,7 @@ def module_of(case: str) -> str:
 def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if not NIC.is_file():
         pytest.fail(
-            f"{NIC} is not there; `make build` makes it, and VERBENA_BUILD names another build folder", pytrace=False
+            f"there is no {NIC}: run `make build`, or name another build folder in VERBENA_BUILD", pytrace=False
         )
     made = tmp_path_factory.mktemp("rdma-core")
     shutil.copytree(SUITE, made / "tests")
@@ -71,7 +71,7 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     base = made / "tests" / "base.py"
     source = base.read_text()
     assert source.count(IN_SYSFS) == 1 and source.count(LISTED) == 1, (
-        "the suite finds interfaces in another way than it did"
+        "rdma-core finds interfaces in another way than before; adapt the replacements above"
     )
     base.write_text(source.replace(IN_SYSFS, "dev.startswith('vb_')").replace(LISTED, f"{IN_NAME}\n        {LISTED}"))
     return made

@@ -67,5 +67,5 @@ static inline int play(const struct scenario* scenarios, size_t count, int argc,
 		}
 		return 0;
 	}
-	return fprintf(stderr, "no scenario %s\n", argv[1]), 2;
+	return fprintf(stderr, "there is no scenario %s; the end of events.c lists them\n", argv[1]), 2;
 }

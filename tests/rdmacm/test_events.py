@@ -127,7 +127,7 @@ TWO_SIDES = [name for name, (client, server) in KERNEL.items() if name in WITHOU
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if not NIC.is_file():
         pytest.fail(
-            f"{NIC} is not there; `make build` makes it, and VERBENA_BUILD names another build folder", pytrace=False
+            f"there is no {NIC}: run `make build`, or name another build folder in VERBENA_BUILD", pytrace=False
         )
     made = tmp_path_factory.mktemp("rdmacm") / "events"
     flags = ["-std=gnu17", "-O1", "-Wall", "-Wextra", "-Werror"]

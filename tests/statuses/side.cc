@@ -81,7 +81,7 @@ Side::Side(Role role, int socket, const char* device_name) : role_(role), socket
 		if (std::strcmp(ibv_get_device_name(*device), device_name) == 0)
 			context = made(ibv_open_device(*device), "ibv_open_device");
 	ibv_free_device_list(list);
-	if (!context) throw Failure(std::string("no device ") + device_name);
+	if (!context) throw Failure(std::string("there is no device ") + device_name);
 	done(fcntl(context->async_fd, F_SETFL, fcntl(context->async_fd, F_GETFL) | O_NONBLOCK) < 0, "O_NONBLOCK");
 
 	ibv_port_attr port;
@@ -250,17 +250,17 @@ void Side::end() {
 
 void Side::tell(const void* data, std::size_t size) {
 	if (::send(socket_, data, size, MSG_NOSIGNAL) != static_cast<ssize_t>(size))
-		throw Failure("the other side is gone");
+		throw Failure("the other side has ended");
 }
 
 // Polls while it waits, because some devices make no progress for a process that does not.
 void Side::hear(void* data, std::size_t size) {
 	const auto deadline = Clock::now() + 3 * patience;
 	for (pollfd readable{socket_, POLLIN, 0}; ::poll(&readable, 1, 1) == 0;) {
-		if (Clock::now() > deadline) throw Failure("the other side says nothing");
+		if (Clock::now() > deadline) throw Failure("the other side did not answer in time");
 		if (cq) poll();
 	}
-	if (recv(socket_, data, size, MSG_WAITALL) != static_cast<ssize_t>(size)) throw Failure("the other side is gone");
+	if (recv(socket_, data, size, MSG_WAITALL) != static_cast<ssize_t>(size)) throw Failure("the other side has ended");
 }
 
 void Side::meet() {
@@ -269,7 +269,7 @@ void Side::meet() {
 	std::uint32_t there = 0;
 	tell(&here, sizeof here);
 	hear(&there, sizeof there);
-	demand(here == there, "both sides are at one place");
+	demand(here == there, "both sides are at the same step");
 }
 
 void Side::lose_peer() {
@@ -282,10 +282,10 @@ void Side::stop_peer() const {
 	int status;
 	demand(peer > 0, "the other side is known");
 	demand(kill(peer, SIGSTOP) == 0 && waitpid(peer, &status, WUNTRACED) == peer && WIFSTOPPED(status),
-		"the other side has stopped");
+		"the other side was stopped");
 }
 
-void Side::continue_peer() const { demand(kill(peer, SIGCONT) == 0, "the other side goes on"); }
+void Side::continue_peer() const { demand(kill(peer, SIGCONT) == 0, "the other side was continued"); }
 
 ibv_sge Side::part_of(const ibv_mr& of, std::uint32_t length, std::size_t offset) {
 	return {reinterpret_cast<std::uint64_t>(of.addr) + offset, length, of.lkey};
@@ -422,5 +422,5 @@ void Side::modify(ibv_qp_state state, bool notify_drained) {
 }
 
 void Side::demand(bool fact, const char* what) const {
-	if (!fact) throw Failure(std::string("not so: ") + what);
+	if (!fact) throw Failure(std::string("this should hold, but does not: ") + what);
 }

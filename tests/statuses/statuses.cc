@@ -68,7 +68,7 @@ int judge(const char* name, const char* side, const Seen& expected, const Seen& 
 		return 0;
 	}
 	if (seen == expected) return 0;
-	std::printf("%s: the %s saw [%s] %s [%s], and not [%s] %s [%s]\n", name, side, seen.completions.c_str(),
+	std::printf("%s: the %s saw [%s] %s [%s], expected [%s] %s [%s]\n", name, side, seen.completions.c_str(),
 		seen.state.c_str(), seen.events.c_str(), expected.completions.c_str(), expected.state.c_str(),
 		expected.events.c_str());
 	return 1;

@@ -24,7 +24,7 @@ LIMIT_S = 120
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if not NIC.is_file():
         pytest.fail(
-            f"{NIC} is not there; `make build` makes it, and VERBENA_BUILD names another build folder", pytrace=False
+            f"there is no {NIC}: run `make build`, or name another build folder in VERBENA_BUILD", pytrace=False
         )
     made = tmp_path_factory.mktemp("statuses") / "statuses"
     sources = [Path(__file__).with_name(name) for name in ("side.cc", "rows.cc", "statuses.cc")]

@@ -21,7 +21,7 @@ def shared_programs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Progra
 def made(folder: Path) -> Iterator[Programs]:
     if not (BUILD / "verbena").is_file():
         pytest.fail(
-            f"{BUILD}/verbena is not there; `make build` makes it, and VERBENA_BUILD names another build folder",
+            f"there is no {BUILD}/verbena: run `make build`, or name another build folder in VERBENA_BUILD",
             pytrace=False,
         )
     started = Programs(folder)

@@ -134,9 +134,11 @@ def wait_until(condition: Callable[[], T], what: str, *, alive: Program | None =
     deadline = time.monotonic() + limit_s
     while not (value := condition()):
         if alive is not None and not alive.running:
-            pytest.fail(f"ended before {what}{alive.finish()}")
+            pytest.fail(f"the program ended before this happened: {what}{alive.finish()}")
         if time.monotonic() > deadline:
-            pytest.fail(f"not within {limit_s} s: {what}" + (f"\n{alive.out}{alive.err}" if alive else ""))
+            pytest.fail(
+                f"this did not happen within {limit_s} s: {what}" + (f"\n{alive.out}{alive.err}" if alive else "")
+            )
         time.sleep(0.002)  # the pause between two checks
     return value
 
