@@ -46,9 +46,7 @@ def exchange(connections: list[tuple[Node, int, Node, int]], messages: int) -> N
 
 
 def test_two_processes_that_connect_at_the_same_moment(nodes: Nodes) -> None:
-    """Each may receive the other's greeting while it sends its own. Both of the two links must
-    work.
-    """
+    """Each may get the other's greeting while it sends its own. Then both links must work."""
     for _ in range(ROUNDS):
         a, b = nodes.start().open(), nodes.start().open()
         connections = connect_at_once([(a, b), (a, b)])
