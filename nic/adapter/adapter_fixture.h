@@ -1,4 +1,4 @@
-// For tests of the adapter.
+// The fixture of the adapter's tests.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -11,7 +11,8 @@ namespace verbena::adapter::testing_tools {
 
 using namespace transport;
 
-// One adapter whose peer is the test: it reads what the adapter sends and hands it slots.
+// One adapter with one outlet. The test plays the peer: it hands slots to the adapter and reads
+// the slots and acknowledgement records that the adapter writes into `direction`.
 class AdapterTest : public testing::Test {
 protected:
 	AdapterTest() : cq(64) {
@@ -30,6 +31,7 @@ protected:
 			.send_entries = 8,
 			.receive_entries = 8});
 	}
+	// `mask` names the attributes besides the state; both PSNs are `psn`.
 	bool modify(QueuePair& qp, QpState to, std::uint32_t mask, std::uint32_t psn = 0) {
 		return adapter.modify_qp(qp,
 			{.mask = qp_state | mask,
@@ -39,6 +41,7 @@ protected:
 				.destination_qpn = 0x777,
 				.outlet = &outlet});
 	}
+	// An RC queue pair in state `to`, connected to QPN 0x777. It expects PSN 10 and sends from 20.
 	QueuePair& connected(QpState to = QpState::rts) {
 		QueuePair& qp = create();
 		EXPECT_TRUE(modify(qp, QpState::init, qp_pkey_index | qp_port | qp_access_flags));
@@ -55,6 +58,7 @@ protected:
 			modify(qp, QpState::rts, qp_timeout | qp_retry_count | qp_rnr_retry | qp_max_rd_atomic | qp_sq_psn, 20));
 		return qp;
 	}
+	// A request without payload from the connected peer.
 	static wire::Slot request(
 		const QueuePair& qp, std::uint32_t psn, wire::Opcode opcode = wire::Opcode::rc_write_only) {
 		wire::Slot slot;
@@ -68,8 +72,8 @@ protected:
 
 	queues::CompletionQueue cq;
 	std::unique_ptr<wire::Direction> direction = std::make_unique<wire::Direction>();
-	Outlet outlet;
-	wire::AckReader acks;
+	Outlet outlet;  // the adapter writes into `direction` through it
+	wire::AckReader acks;  // read `direction` as the peer would
 	wire::SlotReader slots;
 	ChannelAdapter adapter{1};
 };

@@ -23,11 +23,12 @@ using transport::QueuePair;
 
 namespace {
 
-// 10.3.1.6: an error of the send queue alone (SQE) leaves the receive queue working.
+// IBA 10.3.1: an error of the send queue alone (state SQE) leaves the receive queue working.
 bool can_receive(const QueuePair& qp) {
 	return qp.state == QpState::rts || qp.state == QpState::rtr || qp.state == QpState::sqd || qp.state == QpState::sqe;
 }
 
+// Removes `node` from a singly linked list; no effect if it is not on the list.
 template <class Node, Node* Node::* next> void unlink(Node*& first, Node*& last, Node& node) {
 	Node* before = nullptr;
 	for (Node* at = first; at; before = at, at = at->*next) {
@@ -51,6 +52,8 @@ QueuePair* ChannelAdapter::create_qp(const QpInit& init) {
 	cold.send_segments_max = init.send_segments;
 	cold.inline_max = init.inline_bytes;
 
+	// All entries of the ring have one stride: header, then segments or inline bytes, which share
+	// the same space.
 	const std::uint32_t body = std::max<std::uint32_t>(init.send_segments * sizeof(queues::Segment), init.inline_bytes);
 	qp->sq_stride = static_cast<std::uint16_t>((sizeof(queues::SendWqe) + body + 31) & ~31u);
 	qp->sq_mask = std::bit_ceil(std::max(init.send_entries, 1u)) - 1;
@@ -69,6 +72,8 @@ QueuePair* ChannelAdapter::create_qp(const QpInit& init) {
 	return qp;
 }
 
+// Back to the state of a new queue pair. Its queues keep their memory, and the send queue keeps its
+// position: posters own `sq_head`, so the queue is emptied by moving the other positions up to it.
 void ChannelAdapter::reset(QueuePair& qp) {
 	ColdQueuePair& cold = *qp.cold;
 	forget(qp);
@@ -95,13 +100,14 @@ void ChannelAdapter::reset(QueuePair& qp) {
 	qp.state = QpState::reset;
 }
 
-// What the peer has not read yet of the QP's responses is not to be used: afterwards the program may write there.
+// Marks READ responses that share memory by reference as revoked, unless the peer has read them:
+// after a reset the program may overwrite that memory, so the peer must not use it.
 void ChannelAdapter::revoke_loans(QueuePair& qp) {
 	if (qp.outlet && qp.outlet->lends)
 		qp.outlet->slots.revoke([&](std::uint32_t, wire::Qpn source) { return source.value == qp.qpn; });
 }
 
-// Takes the QP off every list.
+// Takes the queue pair off every list of the adapter and its outlet, and stops its timer.
 void ChannelAdapter::forget(QueuePair& qp) {
 	context_.timers.cancel(*qp.cold);
 	revoke_loans(qp);
@@ -124,6 +130,7 @@ bool ChannelAdapter::modify_qp(QueuePair& qp, const QpChange& change) {
 
 	QueuePairAttributes& a = cold.attributes;
 	const QueuePairAttributes& b = change.attributes;
+	// The hot path reads copies of some attributes in `qp`; `cold` keeps all for ibv_query_qp(3).
 	if (mask & qp_access_flags) qp.remote_access = a.access = b.access;
 	if (mask & qp_pkey_index) a.pkey_index = b.pkey_index;
 	if (mask & qp_qkey) qp.q_key = a.q_key = b.q_key;
@@ -143,6 +150,8 @@ bool ChannelAdapter::modify_qp(QueuePair& qp, const QpChange& change) {
 		qp.mtu_shift = static_cast<std::uint8_t>(7 + b.path_mtu);
 	}
 	if (mask & qp_destination_qpn) qp.destination_qpn = change.destination_qpn;
+	// PSNs are absolute inside. Starting at 2^32 keeps them above 0, which means none, and lets
+	// differences to earlier PSNs stay positive.
 	if (mask & qp_rq_psn) qp.expected_psn = (Psn{1} << 32) + change.receive_psn;
 	if (mask & qp_sq_psn) qp.next_psn = qp.una = (Psn{1} << 32) + change.send_psn;
 	if (mask & qp_av) {
@@ -156,7 +165,7 @@ bool ChannelAdapter::modify_qp(QueuePair& qp, const QpChange& change) {
 
 	if (to == qp.state) return true;
 	if (to == QpState::reset) {
-		// 10.2.3.3: outstanding requests vanish without completions, and so do completions not yet polled.
+		// IBA 10.3.1: outstanding requests are discarded without completions.
 		reset(qp);
 	} else if (to == QpState::error) {
 		revoke_loans(qp);
@@ -165,10 +174,12 @@ bool ChannelAdapter::modify_qp(QueuePair& qp, const QpChange& change) {
 		const QpState from = qp.state;
 		qp.state = to;
 		if (to == QpState::sqd) {
+			// IBA 10.3.1: requests that have begun are completed, later ones wait until RTS.
 			cold.draining = change.sqd_notify;
 			transport::note_begun(qp);
 			transport::report_drained(context_, qp);
 		} else if (to == QpState::rts && from != QpState::rtr) {
+			// From SQD or SQE: work may have been posted meanwhile.
 			transport::transmit(context_, qp);
 		}
 	}
@@ -192,6 +203,7 @@ void ChannelAdapter::handle_multicast(
 		const auto& [group, qp] = multicast_[i];
 		if (std::memcmp(group.data(), addresses.destination, group.size()) != 0 || !can_receive(*qp)) continue;
 		any = true;
+		// A datagram is not delivered back to the queue pair that sent it.
 		if (slot.deth.source_qp().value != qp->qpn) transport::handle_datagram(context_, *qp, slot, payload, addresses);
 	}
 	if (!any) ++context_.counters.dropped_no_qp;
@@ -215,9 +227,11 @@ void ChannelAdapter::handle_slot(
 		return handle_multicast(slot, payload, addresses);
 	const auto drop = [&](std::uint64_t& counter) {
 		++counter;
-		// Same host: there is no timer that would notice the silence, so the sender is told.
+		// On one host the sender has no retransmission timer that would notice the silence, so it
+		// gets a refusal.
 		if (from.lossless && facts.known && facts.transport == wire::Transport::rc && !facts.response) {
-			// Two links may join two processes. It goes by the one that has the QP's responses, behind them.
+			// Two processes may have two links. The refusal takes the link that carries the queue
+			// pair's responses, so that it arrives behind them.
 			Outlet& back = qp && qp->outlet && qp->outlet->peer == from.peer ? *qp->outlet : from;
 			context_.refuse({&back, slot.psn(), slot.source(), slot.destination()});
 		}
@@ -230,7 +244,7 @@ void ChannelAdapter::handle_slot(
 	if (type != qp->type) [[unlikely]]
 		return drop(context_.counters.dropped_malformed);
 	if (type == QpType::ud) return transport::handle_datagram(context_, *qp, slot, payload, addresses);
-	// 9.6.1.5: a connected QP listens to its own path alone.
+	// IBA 9.6.1: a connected queue pair accepts packets of its own peer only.
 	if (qp->outlet->peer != from.peer) [[unlikely]]
 		return drop(context_.counters.dropped_wrong_state);
 	if (!facts.response) return transport::handle_request(context_, *qp, slot, payload);
@@ -261,11 +275,13 @@ void ChannelAdapter::handle_management(
 	connections_.handle_mad(context_.now, route, datagram.first<wire::mad_size>());
 }
 
-// What finds no room waits for the next pass: its sender would send it again anyway, but later.
+// Sends the CM's messages in order. A message that finds no room waits for the next pass, which is
+// sooner than the CM's own retry. A message to a dead peer is discarded.
 void ChannelAdapter::send_management() {
 	while (cm::ConnectionManager::Outgoing* out = connections_.next_outgoing()) {
 		auto* outlet = static_cast<Outlet*>(out->route.carrier);
 		if (outlet && !outlet->closed) {
+			// On one host no IP header carries the addresses, so they go before the datagram.
 			const std::size_t head = outlet->lossless ? sizeof(wire::AddressPair) : 0;
 			const auto length = static_cast<std::uint32_t>(head + out->mad.size());
 			const auto reserved = outlet->slots.reserve(length, sizeof(wire::Deth));
@@ -301,6 +317,7 @@ void ChannelAdapter::resume(Outlet& outlet) {
 void ChannelAdapter::finish_pass() {
 	if (connections_.next_outgoing()) [[unlikely]]
 		send_management();
+	// The list is taken whole: a queue pair whose outlet is full goes onto a new one.
 	QueuePair* qp = context_.owing_first;
 	context_.owing_first = context_.owing_last = nullptr;
 	while (qp) {
@@ -310,8 +327,9 @@ void ChannelAdapter::finish_pass() {
 		else if (!transport::send_responses(context_, *qp)) context_.owe(*qp);
 		qp = next;
 	}
-	// A refusal must not overtake the NAK or the responses that a QP has left behind: it waits for them, and goes in a
-	// slot, because slots are read after acknowledgement records.
+	// A refusal must not overtake pending responses or a NAK of its queue pair, so it waits until
+	// they have left. It travels in a slot, because a peer reads slots after acknowledgement
+	// records.
 	std::erase_if(context_.refusals, [this](const transport::Refusal& refusal) {
 		if (refusal.to->closed) return true;
 		if (const QueuePair* qp = table_.find(refusal.destination); qp && qp->on_owing_list) return false;

@@ -92,7 +92,7 @@ TEST_F(Adapter, AConnectedQueuePairListensToItsOwnPeerOnly) {
 	adapter.finish_pass();
 	EXPECT_EQ(qp.expected_psn & 0xffffff, 10u);
 	EXPECT_EQ(adapter.context().counters.dropped_wrong_state, 1u);
-	// The stranger hears that nobody receives it.
+	// The stranger gets a refusal, because it has no timer.
 	wire::SlotReader refusal;
 	refusal.attach(back.get());
 	EXPECT_TRUE(refusal.ready());
@@ -112,8 +112,8 @@ TEST_F(Adapter, ARequestForAQueuePairThatCannotReceiveIsRefusedOnAPassOnce) {
 	EXPECT_FALSE(slots.read(slot));
 }
 
-// Two processes that connected to each other at one moment have two links. A refusal on the wrong one would overtake
-// the QP's responses.
+// Two processes that connected to each other at the same moment have two links. A refusal on the
+// wrong link would overtake the queue pair's responses.
 TEST_F(Adapter, ARefusalGoesTheWayOfTheQueuePairsResponses) {
 	QueuePair& qp = connected();
 	ASSERT_TRUE(modify(qp, QpState::error, 0));
@@ -150,8 +150,8 @@ TEST_F(Adapter, NoiseFromTheWireCostsACounter) {
 	EXPECT_EQ(adapter.context().take_touched(), nullptr);
 }
 
-// A hostile peer writes what it likes into the shared ring: whatever a slot says costs a counter or the queue pair, and
-// no byte outside the region changes.
+// A hostile peer can write any bytes into the shared ring. Each slot may raise a drop counter or
+// put the queue pair into the error state, but no byte outside the region changes.
 TEST_F(Adapter, SlotsOfRandomContentHarmNothing) {
 	Random random(7);
 	std::vector<std::byte> memory(3 * 8192, std::byte{0xa5});
@@ -208,8 +208,8 @@ TEST_F(Adapter, ManagementDatagramsAreAnsweredByTheWayTheyCame) {
 	const cm::Req req{.local = {77}, .service = cm::service_of(cm::port_space::tcp, 9), .path_mtu = 3};
 	adapter.begin_pass(1);
 	adapter.handle_management(outlet, cm::write_message({5, req}), addresses);
-	adapter.handle_management(
-		outlet, std::as_bytes(std::span(addresses.source)), addresses);  // no datagram of the class: nothing
+	// 16 bytes are no management datagram, so this one is ignored.
+	adapter.handle_management(outlet, std::as_bytes(std::span(addresses.source)), addresses);
 	adapter.finish_pass();
 	wire::Slot slot;
 	ASSERT_TRUE(slots.read(slot));
@@ -254,10 +254,10 @@ TEST_F(Adapter, AQueuePairIsDestroyedInAnyStateAndLeavesEveryList) {
 		qp.remote_access = memory::remote_write;
 		outlet.lossless = i != 1;
 		adapter.begin_pass(1);
-		handle(request(qp, 10));  // owes
+		handle(request(qp, 10));  // leaves an acknowledgement pending
 		qp.wqe(0) = {.opcode = queues::SendOpcode::send};
 		qp.sq_head = 1;
-		adapter.transmit(qp);  // i = 1: with a timer
+		adapter.transmit(qp);  // starts a timer if i = 1
 		adapter.destroy_qp(qp);
 		adapter.finish_pass();
 		EXPECT_EQ(adapter.poll_timeout(), never);

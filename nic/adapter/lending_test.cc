@@ -1,4 +1,5 @@
-// Responses to READs whose payload is not copied by the responder but lent to the requester (wire/slot.h, Lent).
+// READ responses whose payload the responder does not copy: the slot names a file and an offset,
+// and the requester copies from there (docs/decisions/0016).
 #include <algorithm>
 #include <gtest/gtest.h>
 #include <vector>
@@ -15,7 +16,7 @@ using wire::Slot;
 
 constexpr std::uint64_t file_offset = 1 << 20;
 
-// The adapter answers; 96 KiB of its memory lie in a file.
+// The adapter is the responder; 96 KiB of its memory lie in a file that the peer can map.
 class Lender : public testing_tools::AdapterTest {
 protected:
 	Lender() : memory(96 << 10) {
@@ -98,7 +99,8 @@ TEST_F(Lender, SaysOfWhatIsNotReadYetThatItsKeyIsGone) {
 	EXPECT_FALSE(slots.still_lent());
 }
 
-// A peer may send any key with a SEND that invalidates: what it may not invalidate stays lent to the others.
+// A peer may send any key in a SEND with Invalidate. A key that it must not invalidate stays valid,
+// so responses shared under it stay usable.
 TEST_F(Lender, IsNotMadeToTakeBackByWhoMayNotInvalidate) {
 	QueuePair& qp = responder();
 	ask(qp, 0, 16 << 10);
@@ -147,7 +149,7 @@ TEST_F(Lender, KeepsWhatOneRoundOfTheRingAfterTheOtherHasLent) {
 	}
 }
 
-// The adapter asks; the test answers.
+// The adapter is the requester; the test plays the responder.
 class Borrower : public testing_tools::AdapterTest {
 protected:
 	Borrower() : memory(64 << 10) {
@@ -199,8 +201,8 @@ TEST_F(Borrower, CopiesWhatIsLent) {
 	EXPECT_TRUE(std::equal(payload.begin(), payload.end(), memory.begin()));
 }
 
-// A server takes memory back from a client that was stopped in the middle of its READ: what the client then copies is
-// another's.
+// A server can revoke shared memory while a client is stopped in the middle of its READ. The bytes
+// that the client copies after that may belong to another request, so it must discard them.
 TEST_F(Borrower, DoesNotBelieveWhatWasWithdrawnMeanwhile) {
 	writer.revoke([](std::uint32_t, wire::Qpn) { return true; });
 	adapter.handle_lent(outlet, answer, payload.data(), lent_by);

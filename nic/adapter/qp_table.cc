@@ -27,7 +27,9 @@ void QpTable::add_block(std::uint32_t number, std::uint64_t secret) {
 	block->number = number;
 	block->multiplier = static_cast<std::uint32_t>(secret) | 1;
 	block->offset = static_cast<std::uint32_t>(secret >> 32);
-	block->inverse = 1;  // of an odd number modulo 2^32, by Newton's iteration: each round doubles the correct bits
+	// The inverse of an odd number modulo 2^32, by Newton's iteration: each round doubles the
+	// number of correct low bits.
+	block->inverse = 1;
 	for (int i = 0; i < 5; ++i) block->inverse *= 2 - block->multiplier * block->inverse;
 	for (std::uint32_t i = 0; i < block_size; ++i) free_.push_back({block.get(), i});
 	blocks_[number] = std::move(block);

@@ -1,6 +1,11 @@
-// Queue pairs by number. A NIC owns blocks of 4,096 QPNs; within a block, numbers are handed out in an order that a
-// keyed permutation hides, and a freed number rests until all others of its block have been used. Objects lie densely
-// in the order of creation, whatever their numbers.
+// The adapter's queue pairs, found by number. An adapter owns blocks of 4,096 QPNs. A secret
+// permutation hides the order in which a block's numbers are assigned, so that peers cannot guess
+// the next one, and objects are packed in the order of creation, whatever their numbers are.
+//
+// Threads: one at a time, under the engine's lock.
+// Owns: the QueuePair objects. A pointer stays valid until destroy(); memory is never moved.
+// Invariants: a freed number is reused only after every other free number, so that late packets of
+//   the old connection do not reach a new queue pair.
 #pragma once
 
 #include <array>
@@ -22,13 +27,17 @@ public:
 	QpTable(const QpTable&) = delete;
 	QpTable& operator=(const QpTable&) = delete;
 
-	// Adds QPNs [block * 4096, (block + 1) * 4096). `secret` picks the permutation.
+	// Adds QPNs [block * 4096, (block + 1) * 4096). `secret` selects the permutation. Each block is
+	// added at most once; `block` is less than 4,096.
 	void add_block(std::uint32_t block, std::uint64_t secret);
 	bool full() const { return free_.empty(); }
 
-	transport::QueuePair* create();  // null: no number is free
+	// Returns a new queue pair in the reset state, or null if no number is free.
+	transport::QueuePair* create();
 	void destroy(transport::QueuePair&);
 
+	// Returns null for a number that no queue pair has. Any 24-bit value is allowed: it may come
+	// from a peer.
 	transport::QueuePair* find(wire::Qpn qpn) const {
 		const Block* block = blocks_[qpn.value >> 12 & 0xfff].get();
 		if (!block) return nullptr;
@@ -36,13 +45,13 @@ public:
 		return qp.qpn == qpn.value ? &qp : nullptr;
 	}
 
-	// It will be wanted soon.
+	// Loads the queue pair's state into the cache, for a packet that is about to be handled.
 	void prefetch(wire::Qpn qpn) const {
 		if (const Block* const block = blocks_[qpn.value >> 12 & 0xfff].get())
 			verbena::prefetch(&block->pairs[block->index_of(qpn.value)], sizeof(transport::QueuePair));
 	}
 
-	// The number is one of this adapter's, whether a QP has it or not.
+	// True if the number lies in a block of this adapter, whether or not a queue pair has it.
 	bool owns(wire::Qpn qpn) const { return blocks_[qpn.value >> 12 & 0xfff] != nullptr; }
 
 	template <class Visit> void for_each(Visit&& visit) {
@@ -55,9 +64,10 @@ public:
 
 private:
 	struct Block {
-		transport::QueuePair* pairs;  // reserved address space, touched as it is used
+		transport::QueuePair* pairs;  // reserved address space, committed page by page on first use
 		std::uint32_t number;
 		std::uint32_t used = 0;  // objects [0, used) have been constructed
+		// The permutation: index * multiplier + offset modulo 4,096, with an odd multiplier.
 		std::uint32_t multiplier, inverse, offset;
 
 		std::uint32_t index_of(std::uint32_t qpn) const { return ((qpn - offset) * inverse) & (block_size - 1); }
@@ -71,7 +81,7 @@ private:
 	};
 
 	std::array<std::unique_ptr<Block>, 4096> blocks_;
-	std::deque<Free> free_;
+	std::deque<Free> free_;  // oldest first
 	std::uint32_t count_ = 0;
 };
 
