@@ -9,6 +9,7 @@ namespace verbena::cm {
 
 namespace {
 
+// True if both routes lead to the same address.
 bool same_host(const Route& a, const Route& b) {
 	return std::memcmp(a.addresses.destination, b.addresses.destination, 16) == 0;
 }
@@ -46,7 +47,8 @@ Connection* ConnectionManager::find(CommId id) {
 	return at == connections_.end() || at->second->doomed ? nullptr : at->second.get();
 }
 
-// The connection that a message is about, if it comes from where the connection leads.
+// The connection that a message is about. Null if the message did not come from the connection's
+// peer, so a third host cannot change it. `others` is the sender's number, 0 if it gave none.
 Connection* ConnectionManager::find(CommId own, CommId others, const Route& from) {
 	const auto at = connections_.find(own.value);
 	if (at == connections_.end() || !same_host(at->second->route, from)) return nullptr;
@@ -89,8 +91,8 @@ void ConnectionManager::send_again(Connection& c) {
 
 void ConnectionManager::send_reject(Connection& c, std::uint16_t reason, std::span<const std::byte> data) {
 	const std::uint8_t of = c.state == State::rep_received ? of_rep : c.active ? of_other : of_req;
-	// A request that is withdrawn has no number at the other end yet that this one would know: it is found by its
-	// origin.
+	// A withdrawn REQ got no answer, so this end does not know the peer's number of the connection.
+	// The peer finds the connection by its origin, which needs our CA GUID.
 	send(c,
 		Rej{c.local, c.remote, of, reason, reason == reject_reason::timeout ? c.own_guid : 0, PrivateData<148>(data)});
 }
@@ -100,11 +102,12 @@ void ConnectionManager::enter_timewait(Nanoseconds now, Connection& c) {
 	timers_.schedule(c, now + timewait);
 }
 
-// It comes to nothing, or to its end.
 void ConnectionManager::end(Nanoseconds now, Connection& c, Event::Kind kind, int status, Message message) {
 	stop_sending(c);
 	report(c, kind, status, message);
 	if (waits_for_program(c.state)) --pending_requests_;
+	// Only a connection that was established has packets that may still arrive (IBA 12.9,
+	// TimeWait).
 	const bool was_up = kind == Event::Kind::disconnected;
 	c.state = State::idle;
 	if (was_up) enter_timewait(now, c);
@@ -167,6 +170,8 @@ CommId ConnectionManager::resolve(Nanoseconds now, const Route& route, const Req
 bool ConnectionManager::confirm(CommId id) {
 	Connection* c = find(id);
 	if (!c || c->state != State::rep_received) return false;
+	// IBA 12.9: the active end is established when it sends the RTU. No timer repeats the RTU; a
+	// repeated REP shows that it was lost.
 	c->state = State::established;
 	const Rtu rtu{c->local, c->remote, {}};
 	c->last = write_message({c->transaction, rtu});
@@ -208,7 +213,7 @@ bool ConnectionManager::answer(Nanoseconds now, CommId id, std::uint8_t status, 
 	const SidrRep rep{c->remote, status, qpn, c->service, q_key, PrivateData<136>(data)};
 	c->last = write_message({c->transaction, rep});
 	send(*c, rep);
-	timers_.schedule(*c, now + patience);  // until then the answer is given again to who asks again
+	timers_.schedule(*c, now + patience);  // until then a repeated request gets the answer again
 	return true;
 }
 
@@ -264,6 +269,7 @@ void ConnectionManager::destroy(Nanoseconds now, CommId id) {
 	if (!c) return;
 	std::erase_if(events_, [&](const Event& event) { return event.connection == id; });
 	switch (c->state) {
+		// IBA 12.9: reason `timeout` withdraws a REQ that the peer has not answered.
 		case State::req_sent:
 		case State::mra_req_received: send_reject(*c, reject_reason::timeout); return erase(*c);
 		case State::req_received:
@@ -272,13 +278,14 @@ void ConnectionManager::destroy(Nanoseconds now, CommId id) {
 		case State::sidr_req_received: answer(now, id, sidr_status::reject, {}, 0, {}); break;
 		case State::established:
 			disconnect(now, id);
+			// No program waits for the DREP, so a lost peer is given up early.
 			c->give_up_at = now + longest_interval;
 			break;
 		case State::dreq_received: disconnect(now, id); break;
 		case State::dreq_sent: c->give_up_at = std::min(c->give_up_at, now + longest_interval); break;
 		case State::timewait: break;
 		case State::sidr_answered:
-			if (c->scheduled()) break;  // the answer may have to be given again
+			if (c->scheduled()) break;  // a repeated request must still get the answer
 			return erase(*c);
 		case State::idle:
 		case State::sidr_req_sent: return erase(*c);
@@ -304,6 +311,7 @@ void ConnectionManager::handle_timeout(Nanoseconds now, Connection& c) {
 		case State::sidr_answered:
 			if (c.doomed) erase(c);
 			return;
+		// The time that the peer asked for has passed: send the REQ again.
 		case State::mra_req_received: c.state = State::req_sent; [[fallthrough]];
 		case State::req_sent:
 		case State::rep_sent:
@@ -317,14 +325,16 @@ void ConnectionManager::handle_timeout(Nanoseconds now, Connection& c) {
 		timers_.schedule(c, std::min(now + c.interval, c.give_up_at));
 		return;
 	}
+	// IBA 12.9: a DREQ without answer ends the connection all the same.
 	if (c.state == State::dreq_sent) return end(now, c, Event::Kind::disconnected, -ETIMEDOUT);
 	if (c.state != State::sidr_req_sent) send_reject(c, reject_reason::timeout);
 	end(now, c, Event::Kind::unreachable, -ETIMEDOUT);
 }
 
 void ConnectionManager::handle_refusal(Nanoseconds now, const wire::Gid& host, std::uint64_t transaction) {
+	// Collect first: end() may erase from `connections_`.
 	std::vector<CommId> waiting;
-	bool known = false;
+	bool known = false;  // a forged report would have to guess a transaction id
 	for (const auto& [id, c] : connections_) {
 		if (c->state != State::req_sent && c->state != State::sidr_req_sent && c->state != State::dreq_sent) continue;
 		if (gid_of(c->route.addresses.destination) != host) continue;
@@ -351,7 +361,8 @@ void ConnectionManager::handle_refusal(Nanoseconds now, const wire::Gid& host, s
 	}
 }
 
-// A kernel tells the peers of a process that ends; a process that is its own kernel cannot, so they tell themselves.
+// With the kernel's rdma_cm, the kernel sends messages for a process that dies. A process that runs
+// this CM itself cannot, so each peer on the host reports the events that those would have caused.
 void ConnectionManager::fail_carrier(Nanoseconds now, void* carrier) {
 	std::erase_if(outgoing_, [&](const Outgoing& out) { return out.route.carrier == carrier; });
 	std::vector<CommId> concerned;
@@ -359,7 +370,7 @@ void ConnectionManager::fail_carrier(Nanoseconds now, void* carrier) {
 		if (c->route.carrier == carrier) concerned.push_back({id});
 	for (const CommId id : concerned) {
 		Connection& c = *connections_.at(id.value);
-		c.route.carrier = nullptr;
+		c.route.carrier = nullptr;  // the adapter discards messages without a carrier
 		switch (c.state) {
 			case State::req_sent:
 			case State::mra_req_received:

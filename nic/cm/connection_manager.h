@@ -1,7 +1,9 @@
-// The Communication Manager (InfiniBand Architecture Specification, vol. 1, chapter 12): makes and ends connections
-// between queue pairs, and finds queue pairs for datagrams, by messages that may be lost, repeated and delayed. No I/O:
-// time is an argument, messages come in by handle_mad() and go out by next_outgoing(), and what the program should hear
-// waits in poll_event().
+// The Communication Manager (IBA 12.6, 12.9, 12.11): makes and ends connections between queue
+// pairs, and finds queue pairs for datagrams (SIDR), by messages that may be lost, repeated and
+// delayed.
+//
+// It does no I/O: time is an argument, messages arrive by handle_mad() and leave by
+// next_outgoing(), and poll_event() returns the events for the program.
 //
 //     active                                         passive
 //     connect()         -- REQ -->                   Event::request
@@ -12,8 +14,11 @@
 //     resolve()         -- SIDR_REQ -->              Event::datagram_request
 //     Event::datagram_response  <-- SIDR_REP --      answer()
 //
-// A connection's number is `block << 20 | n`, where the block is one that this process owns: a host finds the process
-// that a message is for by it. One thread at a time.
+// Threads: one at a time; the engine calls everything here under its lock.
+// Owns: its connections. A Connection* from find() is valid until the next call that changes state.
+// Invariants: a connection's number is `block << 20 | n`, where this process owns the block, so any
+//   process of the host that receives a message finds the process that it is for.
+// Errors: every peer is untrusted. A malformed or unexpected message is dropped and counted.
 #pragma once
 
 #include <deque>
@@ -32,100 +37,130 @@ namespace verbena::cm {
 inline constexpr unsigned comm_id_block_shift = 20;
 constexpr std::uint32_t block_of(CommId id) { return id.value >> comm_id_block_shift; }
 
+// An event for the program that owns a connection or listener.
 struct Event {
 	enum class Kind : std::uint8_t {
-		request,             // `listener` is asked for a connection, which waits for reply() or reject()
-		response,            // the other end agrees, and waits for confirm()
+		request,             // a peer asks `listener` for a connection; call reply() or reject()
+		response,            // the peer has accepted with a REP; call confirm()
 		established,
 		rejected,            // status: the reason (reject_reason)
-		unreachable,         // status: an errno value
+		unreachable,         // status: a negative errno value
 		disconnected,
-		timewait_exit,
-		datagram_request,    // `listener` is asked for a queue pair; waits for answer()
+		timewait_exit,       // the connection has left the timewait state
+		datagram_request,    // a peer asks `listener` for a queue pair; call answer()
 		datagram_response,   // status: sidr_status
 	};
 	Kind kind;
 	CommId connection;
-	void* user = nullptr;  // the connection's owner; null for the requests
-	void* listener = nullptr;
+	void* user = nullptr;  // the connection's owner; null for request and datagram_request
+	void* listener = nullptr;  // the listener's owner, for request and datagram_request alone
 	int status = 0;
-	Message message;  // that brought it about, where there was one
+	Message message;  // the message that caused the event; Rtu{} if none did
 };
 
 class ConnectionManager {
 public:
-	// The other end answers within so long, or it is unreachable (16 times the kernel's 4.3 s).
+	// A peer that has not answered after this time is unreachable: 16 times the kernel's 4.3 s.
 	static constexpr Nanoseconds patience = Nanoseconds{16} * 4'294'967'296;
+	// A message is sent again after `first_interval`, which doubles up to `longest_interval`.
 	static constexpr Nanoseconds first_interval = 250'000'000, longest_interval = 4'294'967'296;
-	// Asked for from whoever waits for this end's program (MRA): 4.096 us * 2^24.
+	// The MRA's service timeout, with which this end asks a peer to wait while its program decides:
+	// 4.096 us * 2^24, which is 69 s.
 	static constexpr std::uint8_t program_timeout = 24;
-	// What is left of a connection may still be under way for so long.
+	// Late packets of an ended connection may arrive for this long (state TimeWait, IBA 12.9).
 	static constexpr Nanoseconds timewait = 512'000'000;
-	// Requests that no program has answered yet, of all listeners together.
+	// The limit for requests that no program has answered yet, of all listeners together.
 	static constexpr std::size_t pending_requests_max = 8192;
 
+	// `seed` determines the connections' numbers and transaction ids.
 	ConnectionManager(std::uint64_t seed, Nanoseconds now) : random_(seed), timers_(now) {}
 	~ConnectionManager();
 	ConnectionManager(const ConnectionManager&) = delete;
 	ConnectionManager& operator=(const ConnectionManager&) = delete;
 
-	// The block from which connections take their numbers from now on. Before it, none can be made.
+	// Sets the block from which new connections take their numbers. No connection can be made
+	// before the first call.
 	void use_block(std::uint32_t block) { block_ = block; }
 	bool has_block() const { return block_ != 0; }
 
 	// Services
-	// Requests for `service` to `address` (all zero: to any) go to `user`. False: somebody listens there.
+
+	// Reports requests for `service` at `address` (all zero: any address) to the owner `user`.
+	// Returns false if the service has a listener at this address.
 	bool listen(ServiceId service, const wire::Gid& address, void* user) {
 		return listeners_.add(service, address, user);
 	}
 	void unlisten(ServiceId service, void* user) { listeners_.remove(service, user); }
 	bool listens(ServiceId service) const { return listeners_.has(service); }
 
+	// Functions that return bool return false, and change nothing, if the connection does not exist
+	// or is in no state for the call.
+
 	// The active end
+
 	struct Request {
 		ServiceId service;
 		IpAddresses addresses;
 		std::uint64_t ca_guid = 0;
 		Half own;
 		Transport transport = Transport::rc;
-		std::uint8_t path_mtu = 3;
-		std::uint8_t ack_timeout = 17;
+		std::uint8_t path_mtu = 3;  // as `enum ibv_mtu`
+		std::uint8_t ack_timeout = 17;  // 4.096 us * 2^n, 5 bits
+		// At most 56 bytes, or 180 for resolve(); the rest is cut off.
 		std::span<const std::byte> data;
 	};
+	// Sends a REQ. The outcome is one of the events response, rejected and unreachable.
 	CommId connect(Nanoseconds now, const Route&, const Request&, void* user);
+	// Sends a SIDR_REQ. The outcome is one of the events datagram_response and unreachable.
 	CommId resolve(Nanoseconds now, const Route&, const Request&, void* user);
+	// Sends the RTU after the event response: the connection is established.
 	bool confirm(CommId);
 
 	// The passive end
+
+	// Accepts a request: sends a REP.
 	bool reply(Nanoseconds now, CommId, const Half& own, std::uint64_t ca_guid, std::span<const std::byte> data);
+	// Answers a datagram request: sends a SIDR_REP with a sidr_status.
 	bool answer(
 		Nanoseconds now, CommId, std::uint8_t status, wire::Qpn, std::uint32_t q_key, std::span<const std::byte> data);
-	// The first message has come before the RTU: the connection is as good as established.
+	// The first message on the queue pair arrived before the RTU, which proves that the active end
+	// is ready: the connection becomes established (IBA 12.9).
 	bool establish(CommId);
 
-	// Either end. False: the connection is in no state for it.
+	// Either end
+
+	// Rejects a request or a response, with a reason of reject_reason.
 	bool reject(Nanoseconds now, CommId, std::uint16_t reason, std::span<const std::byte> data);
+	// Sends a DREQ, or the DREP that answers the peer's.
 	bool disconnect(Nanoseconds now, CommId);
-	// Nothing is reported about it any more. The other end is told what its state calls for.
+	// The owner gives the connection up: it gets no more events, and the peer gets the message that
+	// the connection's state calls for (REJ, DREQ or DREP).
 	void destroy(Nanoseconds now, CommId);
 
+	// Returns null for a number without connection, or after destroy().
 	Connection* find(CommId);
 
+	// Handles a datagram that came from the peer `from.addresses.destination`.
 	void handle_mad(Nanoseconds now, const Route& from, std::span<const std::byte, wire::mad_size>);
 	void handle_timeouts(Nanoseconds now);
-	// Asked on every pass, also of programs that never connect.
+	// The time of the next timer. Every pass calls this, so a program without connections pays for
+	// one test only.
 	Nanoseconds poll_timeout() const { return connections_.empty() ? never : timers_.next_expiry(); }
-	// `host` has said that nobody there receives messages at all, and quoted the one of this transaction. If that is
-	// one which waits for its answer, all that wait for one from that host have it: what a Communication Manager there
-	// would answer, had it nobody to ask. An established connection is never touched: anybody may forge such a notice.
+	// `host` has reported that no process there receives CM messages (ICMP port unreachable), and
+	// quoted the message with this transaction id. If a request with that id waits for an answer
+	// from `host`, every REQ, SIDR_REQ and DREQ that waits for that host gets the answer that a CM
+	// without the service would give. Any host can forge such a report, so established connections
+	// are not affected.
 	void handle_refusal(Nanoseconds now, const wire::Gid& host, std::uint64_t transaction);
-	// The process at the other end of this carrier has ended.
+	// The process behind this carrier has ended: ends its connections, and reports the events that
+	// a kernel's messages for a dying process would cause.
 	void fail_carrier(Nanoseconds now, void* carrier);
 
 	struct Outgoing {
 		Route route;
 		wire::Mad mad;
 	};
+	// The oldest message to send, or null. The pointer dangles after pop_outgoing().
 	Outgoing* next_outgoing() { return outgoing_.empty() ? nullptr : &outgoing_.front(); }
 	void pop_outgoing() { outgoing_.pop_front(); }
 
@@ -139,7 +174,8 @@ public:
 	const Counters& counters() const { return counters_; }
 
 private:
-	// Who asked, by what it says of itself: the same again is the same request.
+	// Identifies a request by its sender's comm id, CA GUID and address. A second request with the
+	// same origin is a repetition of the first.
 	struct Origin {
 		std::uint32_t id;
 		std::uint64_t guid;
@@ -150,6 +186,7 @@ private:
 	Connection& create(const Route&, void* user);
 	void erase(Connection&);
 	void enter_timewait(Nanoseconds now, Connection&);
+	// The connection fails or ends with the event `kind`.
 	void end(Nanoseconds now, Connection&, Event::Kind, int status, Message message = Rtu{});
 	void report(const Connection&, Event::Kind, int status = 0, Message message = Rtu{});
 	void send(const Route&, std::uint64_t transaction, const Message&);
@@ -159,7 +196,7 @@ private:
 	void send_reject(Connection&, std::uint16_t reason, std::span<const std::byte> data = {});
 	void stop_sending(Connection&);
 	Connection* find(CommId own, CommId others, const Route& from);
-	bool may_take_request();
+	bool may_take_request();  // counts a refusal if not
 
 	void handle(Nanoseconds now, const Route& from, const Envelope&, const Req&);
 	void handle(Nanoseconds now, const Route& from, const Envelope&, const Mra&);
@@ -176,9 +213,9 @@ private:
 	TimerWheel timers_;
 	std::uint32_t block_ = 0;
 	std::unordered_map<std::uint32_t, std::unique_ptr<Connection>> connections_;
-	std::map<Origin, CommId> by_origin_;
+	std::map<Origin, CommId> by_origin_;  // connections of the passive end
 	Listeners listeners_;
-	std::size_t pending_requests_ = 0;
+	std::size_t pending_requests_ = 0;  // connections for which waits_for_program() is true
 	std::deque<Outgoing> outgoing_;
 	std::deque<Event> events_;
 	Counters counters_;

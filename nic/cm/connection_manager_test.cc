@@ -17,15 +17,17 @@ using ::testing::UnorderedElementsAre;
 constexpr Nanoseconds ms = 1'000'000, second = 1000 * ms;
 constexpr ServiceId service = service_of(port_space::tcp, 7174);
 
-// Two ends, a virtual clock, and a wire that may lose, repeat and delay.
+// Two ends, a virtual clock, and a wire that may lose, repeat and delay messages.
 class ConnectionManagers : public ::testing::Test {
 protected:
 	struct End {
 		explicit End(std::uint64_t seed, std::uint32_t block) : manager(seed, 0) { manager.use_block(block); }
 		ConnectionManager manager;
 		wire::Gid gid{};
-		std::vector<Event> events;  // all that were ever reported
-		bool accepts = true;  // requests are replied to, responses confirmed, disconnections answered at once
+		std::vector<Event> events;  // all that were reported
+		// If true, this end's program accepts requests, confirms responses and answers
+		// disconnections at once.
+		bool accepts = true;
 
 		std::vector<Kind> kinds() const {
 			std::vector<Kind> kinds;
@@ -60,7 +62,7 @@ protected:
 		return client.manager.connect(now, route(client, server), request, &client);
 	}
 
-	// What an end's program does at once.
+	// The reaction of an end's program to an event.
 	void act(End& end, const Event& event) {
 		end.events.push_back(event);
 		if (!end.accepts) return;
@@ -78,6 +80,8 @@ protected:
 		}
 	}
 
+	// Moves messages and events until both ends have none left. Delivery takes time: see
+	// dispatch().
 	void settle() {
 		for (bool moved = true; moved;) {
 			moved = false;
@@ -101,7 +105,7 @@ protected:
 			on_the_way.emplace(now + 10'000 + (jitter ? random.below(jitter) : 0),
 				[this, &from, &to, mad = out.mad] { to.manager.handle_mad(now, route(to, from), mad); });
 	}
-	// Until nothing happens any more, or the time is up.
+	// Advances the clock to `until` from event to event.
 	void run(Nanoseconds until) {
 		settle();
 		for (;;) {
@@ -124,16 +128,17 @@ protected:
 		const Connection* c = end.manager.find(id);
 		return c ? c->state : State::idle;
 	}
+	// The server's number of its first connection.
 	CommId at_server() { return server.events.front().connection; }
 
 	Nanoseconds now = 0;
 	Random random{1};
 	End client{11, 3}, server{12, 4};
-	std::multimap<Nanoseconds, std::function<void()>> on_the_way;
-	int sent = 0;
-	std::function<bool(int)> loses = [](int) { return false; };
-	double duplicate = 0;
-	Nanoseconds jitter = 0;
+	std::multimap<Nanoseconds, std::function<void()>> on_the_way;  // deliveries by time
+	int sent = 0;  // messages
+	std::function<bool(int)> loses = [](int) { return false; };  // by the message's number
+	double duplicate = 0;  // probability
+	Nanoseconds jitter = 0;  // largest extra delay
 };
 
 TEST_F(ConnectionManagers, ConnectAndEnd) {
@@ -276,7 +281,7 @@ TEST_F(ConnectionManagers, AHostThatReceivesNothingHasLeftWhatItIsAskedToLeave) 
 TEST_F(ConnectionManagers, AProgramThatTakesItsTimeIsWaitedFor) {
 	server.accepts = false;
 	const CommId id = connect();
-	run(100 * second);  // longer than the patience: the repeated REQ is answered by an MRA
+	run(100 * second);  // longer than `patience`: a repeated REQ is answered by an MRA
 	EXPECT_THAT(client.kinds(), IsEmpty());
 	EXPECT_THAT(server.kinds(), ElementsAre(Kind::request));
 	EXPECT_TRUE(server.manager.reply(now, at_server(), {}, 78, {}));

@@ -1,4 +1,5 @@
-// What comes in: each message of the other end, in the state in which it finds the connection (12.9.5 to 12.9.8).
+// The ConnectionManager's receiving half: one function for each kind of message, which acts by the
+// state of the connection (IBA 12.9).
 #include <algorithm>
 
 #include "nic/cm/connection_manager.h"
@@ -25,6 +26,8 @@ void ConnectionManager::handle_mad(
 void ConnectionManager::handle(Nanoseconds now, const Route& from, const Envelope& envelope, const Req& req) {
 	const Origin origin{req.local.value, req.ca_guid, gid_of(from.addresses.destination)};
 	if (const auto known = by_origin_.find(origin); known != by_origin_.end()) {
+		// A repeated REQ is never reported again. Its answer was lost, or the program has not
+		// decided. After the end of the connection, a REQ with its old number is stale (IBA 12.9).
 		Connection& c = *connections_.at(known->second.value);
 		if (c.state == State::rep_sent) send_again(c);
 		else if (c.state == State::req_received) send(c, Mra{c.local, c.remote, of_req, program_timeout, {}});
@@ -35,7 +38,7 @@ void ConnectionManager::handle(Nanoseconds now, const Route& from, const Envelop
 	const Listener* listener = listeners_.find(req.service, req.addresses.destination);
 	if (!listener)
 		return send(from, envelope.transaction, Rej{{}, req.local, of_req, reject_reason::invalid_service, 0, {}});
-	if (!may_take_request()) return;  // it will be asked again
+	if (!may_take_request()) return;  // the peer repeats its REQ, perhaps when there is room again
 	Connection& c = create(from, nullptr);
 	c.remote = req.local;
 	c.remote_guid = req.ca_guid;
@@ -71,6 +74,7 @@ void ConnectionManager::handle(Nanoseconds now, const Route& from, const Envelop
 		++counters_.unexpected;
 		return;
 	}
+	// Repeat nothing before the time that the peer asks for has passed, then start waiting anew.
 	if (c->state == State::req_sent) c->state = State::mra_req_received;
 	const Nanoseconds until = now + duration_of(mra.service_timeout);
 	c->give_up_at = std::max(c->give_up_at, until + patience);
@@ -79,6 +83,7 @@ void ConnectionManager::handle(Nanoseconds now, const Route& from, const Envelop
 
 void ConnectionManager::handle(Nanoseconds now, const Route& from, const Envelope& envelope, const Rej& rej) {
 	Connection* c = find(rej.remote, rej.local, from);
+	// The sender withdraws a REQ whose answer it never got, so it cannot name our number.
 	if (!c && rej.reason == reject_reason::timeout) {
 		const auto withdrawn = by_origin_.find({rej.local.value, rej.ca_guid, gid_of(from.addresses.destination)});
 		if (withdrawn != by_origin_.end()) c = connections_.at(withdrawn->second.value).get();
@@ -92,8 +97,8 @@ void ConnectionManager::handle(Nanoseconds now, const Route& from, const Envelop
 		case State::mra_req_received:
 		case State::rep_sent:
 		case State::rep_received: return end(now, *c, Event::Kind::rejected, rej.reason, envelope.message);
-		case State::req_received:
-			return end(now, *c, Event::Kind::unreachable, -ETIMEDOUT);  // the other end has given up
+		// The peer has withdrawn its REQ.
+		case State::req_received: return end(now, *c, Event::Kind::unreachable, -ETIMEDOUT);
 		default: ++counters_.unexpected;
 	}
 }
@@ -121,6 +126,7 @@ void ConnectionManager::handle(Nanoseconds, const Route& from, const Envelope& e
 				.q_key = rep.q_key};
 			c->state = State::rep_received;
 			return report(*c, Event::Kind::response, 0, envelope.message);
+		// A repeated REP: the program has not confirmed yet, so ask the peer for more time.
 		case State::rep_received: return send(*c, Mra{c->local, c->remote, of_rep, program_timeout, {}});
 		case State::established: return send_again(*c);  // the RTU was lost
 		default: ++counters_.unexpected;
@@ -140,7 +146,7 @@ void ConnectionManager::handle(Nanoseconds, const Route& from, const Envelope&, 
 
 void ConnectionManager::handle(Nanoseconds now, const Route& from, const Envelope& envelope, const Dreq& dreq) {
 	Connection* c = find(dreq.remote, dreq.local, from);
-	// Whoever asks for the end of what is not there any more gets what he wants.
+	// This end has forgotten the connection, so for the peer it is ended: confirm that.
 	if (!c) return send(from, envelope.transaction, Drep{dreq.remote, dreq.local, {}});
 	switch (c->state) {
 		case State::rep_sent:
@@ -150,7 +156,7 @@ void ConnectionManager::handle(Nanoseconds now, const Route& from, const Envelop
 			c->transaction = envelope.transaction;
 			c->state = State::dreq_received;
 			return report(*c, Event::Kind::disconnected);
-		case State::dreq_sent:  // both at once
+		case State::dreq_sent:  // both ends disconnect at the same time
 			send(from, envelope.transaction, Drep{c->local, c->remote, {}});
 			return end(now, *c, Event::Kind::disconnected, 0);
 		case State::idle:
@@ -169,6 +175,7 @@ void ConnectionManager::handle(Nanoseconds now, const Route& from, const Envelop
 }
 
 void ConnectionManager::handle(Nanoseconds, const Route& from, const Envelope& envelope, const SidrReq& req) {
+	// A SIDR_REQ has no CA GUID.
 	const Origin origin{req.request.value, 0, gid_of(from.addresses.destination)};
 	if (const auto known = by_origin_.find(origin); known != by_origin_.end()) {
 		Connection& c = *connections_.at(known->second.value);

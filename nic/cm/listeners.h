@@ -1,5 +1,7 @@
-// Who listens for which service, at which address. A listener is the program's pointer; one address of a service has
-// one.
+// The services that this process listens for, by service and address.
+//
+// Threads: one at a time; part of ConnectionManager.
+// Invariants: a service has at most one listener for each address.
 #pragma once
 
 #include <algorithm>
@@ -10,13 +12,13 @@
 namespace verbena::cm {
 
 struct Listener {
-	wire::Gid address;  // zero: any
-	void* user = nullptr;
+	wire::Gid address;  // all zero: any; ::ffff:0.0.0.0: any IPv4 address
+	void* user = nullptr;  // the owner, an opaque pointer
 };
 
 class Listeners {
 public:
-	// False: somebody listens there.
+	// Returns false if the service has a listener at this address.
 	bool add(ServiceId service, const wire::Gid& address, void* user) {
 		const auto [first, last] = by_service_.equal_range(service);
 		if (std::any_of(first, last, [&](const auto& entry) { return entry.second.address == address; })) return false;
@@ -32,7 +34,9 @@ public:
 
 	bool has(ServiceId service) const { return by_service_.contains(service); }
 
-	// The one for this very address, or the one for any of the family, or the one for any.
+	// The most specific listener: for exactly this address, else for any address of its family,
+	// else for any address. Null if there is none. The pointer is valid until the next add() or
+	// remove().
 	const Listener* find(ServiceId service, const wire::Gid& address) const {
 		const auto [first, last] = by_service_.equal_range(service);
 		const Listener* found = nullptr;

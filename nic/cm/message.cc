@@ -15,7 +15,7 @@ using wire::store_be8;
 
 namespace {
 
-// 24 bits, and the byte behind them.
+// A field of 24 bits; `behind` is the byte after it.
 std::uint32_t load_be24(const std::byte* from) { return load_be32(from) >> 8; }
 void store_be24(std::byte* to, std::uint32_t value, std::uint8_t behind = 0) { store_be32(to, value << 8 | behind); }
 
@@ -26,7 +26,7 @@ template <std::size_t N> void load(const std::byte* from, PrivateData<N>& data) 
 void store(std::byte* to, const wire::Gid& gid) { std::memcpy(to, gid.data(), gid.size()); }
 void load(const std::byte* from, wire::Gid& gid) { std::memcpy(gid.data(), from, gid.size()); }
 
-// An IPv4 address stands in the last four bytes of its field, behind zeros.
+// IBA Annex A11: an IPv4 address takes the last four bytes of its field, behind zeros.
 void store_address(std::byte* to, const wire::Gid& address, bool ipv4) {
 	std::memset(to, 0, 16);
 	if (ipv4) std::memcpy(to + 12, address.data() + 12, 4);
@@ -40,6 +40,7 @@ wire::Gid load_address(const std::byte* from, bool ipv4) {
 	return address;
 }
 
+// IBA Annex A11: version 0, IP version in the high 4 bits, source port, source, destination.
 void store(std::byte* to, const IpAddresses& a) {
 	const bool ipv4 = wire::is_ipv4_mapped(a.destination);
 	store_be8(to, 0);
@@ -66,10 +67,11 @@ template <class M> void load_ids(const std::byte* from, M& m) {
 	m.remote = {load_be32(from + 4)};
 }
 
-// Each pair of functions works on the 232 bytes behind the header.
+// Each pair of functions writes and reads the 232 bytes behind the MAD header. Offsets and bit
+// positions are those of IBA 12.6. load() returns false for a field out of range.
 
 void store(std::byte* to, const Req& m) {
-	constexpr std::uint16_t permissive_lid = 0xffff;  // what stands in place of LIDs where packets are routed
+	constexpr std::uint16_t permissive_lid = 0xffff;  // replaces the LIDs of routed packets
 	store_be32(to, m.local.value);
 	store_be64(to + 8, m.service.value);
 	store_be64(to + 16, m.ca_guid);
@@ -247,6 +249,7 @@ bool load(const std::byte* from, SidrRep& m) {
 	return true;
 }
 
+// Nullopt: a field is out of range.
 template <class M> std::optional<Message> read_as(const std::byte* data) {
 	M message;
 	if (!load(data, message)) return std::nullopt;

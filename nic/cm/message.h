@@ -1,8 +1,11 @@
-// The messages of the Communication Manager (InfiniBand Architecture Specification, vol. 1, 12.6 and 12.11), each a
-// struct that is written into and read from a management datagram. Fields that RoCE has no use for (LIDs, the alternate
-// path, end-to-end contexts) are written as the kernel's Communication Manager writes them, and not read.
+// The messages of the Communication Manager (IBA 12.6, 12.11), each a struct that is written into
+// and read from a management datagram.
 //
-// read_message() trusts nothing: what it gives is within its ranges, and what it refuses is dropped.
+// Fields without a use on RoCE (LIDs, the alternate path, end-to-end contexts) are written as the
+// Linux kernel's Communication Manager writes them, and are not read.
+//
+// Errors: read_message() trusts nothing. Each field that it returns is in its range; a message with
+//   any other field is refused, and the caller drops it.
 #pragma once
 
 #include <array>
@@ -26,14 +29,15 @@ struct CommId {
 	friend bool operator==(const CommId&, const CommId&) = default;
 };
 
-// Which of a host's services a request is for.
+// The service of a host that a request is for.
 struct ServiceId {
 	std::uint64_t value = 0;
 	friend bool operator==(const ServiceId&, const ServiceId&) = default;
 	friend auto operator<=>(const ServiceId&, const ServiceId&) = default;
 };
 
-// Annex A11: an rdma_cm port is a service: the port space in bytes 4 and 5, the port in 6 and 7.
+// IBA Annex A11: an rdma_cm port is a service id, with the port space in bytes 4 and 5 and the port
+// in bytes 6 and 7.
 namespace port_space {
 inline constexpr std::uint16_t ipoib = 0x0002, tcp = 0x0106, udp = 0x0111, ib = 0x013f;
 }
@@ -41,8 +45,8 @@ constexpr ServiceId service_of(std::uint16_t space, std::uint16_t port) { return
 constexpr std::uint16_t space_of(ServiceId service) { return static_cast<std::uint16_t>(service.value >> 16); }
 constexpr std::uint16_t port_of(ServiceId service) { return static_cast<std::uint16_t>(service.value); }
 
-// Private data of at most `Capacity` bytes. A message always carries all of them; what the sender did not give is zero,
-// and the receiver cannot tell how many it gave.
+// Private data of at most `Capacity` bytes. A message always carries all of them: the rest is
+// filled with zeros, and the receiver does not learn how many bytes the sender gave.
 template <std::size_t Capacity> class PrivateData {
 public:
 	static constexpr std::size_t capacity = Capacity;
@@ -60,7 +64,8 @@ private:
 	std::array<std::byte, Capacity> bytes_{};
 };
 
-// The first 36 bytes of the private data of a REQ or SIDR_REQ for an rdma_cm port (Annex A11): who calls whom.
+// The first 36 bytes of the private data of a REQ or SIDR_REQ for an rdma_cm port (IBA Annex A11):
+// the IP addresses of both ends.
 struct IpAddresses {
 	static constexpr std::size_t size = 36;
 	wire::Gid source{}, destination{};  // IPv4 addresses are mapped
@@ -70,6 +75,10 @@ struct IpAddresses {
 
 enum class Transport : std::uint8_t { rc = 0, uc = 1 };
 
+// The messages. `attribute` is the MAD header's AttributeID; `local` and `remote` are seen from the
+// sender. READ and atomic limits are those of Half (connection.h).
+
+// Request for a connection.
 struct Req {
 	static constexpr std::uint16_t attribute = 0x10;
 	CommId local;
@@ -81,22 +90,24 @@ struct Req {
 	Transport transport = Transport::rc;
 	bool flow_control = true;
 	wire::Psn24 starting_psn;
-	std::uint8_t remote_response_timeout = 20, local_response_timeout = 20;  // 4.096 us * 2^n, 5 bits
+	// 4.096 us * 2^n, 5 bits.
+	std::uint8_t remote_response_timeout = 20, local_response_timeout = 20;
 	std::uint8_t retry_count = 7, rnr_retry_count = 7;  // 3 bits
 	std::uint16_t p_key = 0xffff;
 	std::uint8_t path_mtu = 3;  // as `enum ibv_mtu`, 1 to 5
 	std::uint8_t max_cm_retries = 15;  // 4 bits
 	bool srq = false;
-	wire::Gid local_gid{}, remote_gid{};  // of the primary path, from its sender
+	wire::Gid local_gid{}, remote_gid{};  // the primary path
 	std::uint32_t flow_label = 0;  // 20 bits
 	std::uint8_t traffic_class = 0, hop_limit = 64;
 	std::uint8_t service_level = 0;  // 4 bits
-	std::uint8_t ack_timeout = 17;  // 5 bits
+	std::uint8_t ack_timeout = 17;  // 4.096 us * 2^n, 5 bits
 	IpAddresses addresses;
 	PrivateData<56> data;
 	friend bool operator==(const Req&, const Req&) = default;
 };
 
+// Message Receipt Acknowledgement: "I have your message, and my answer takes longer".
 struct Mra {
 	static constexpr std::uint16_t attribute = 0x11;
 	CommId local, remote;
@@ -106,25 +117,28 @@ struct Mra {
 	friend bool operator==(const Mra&, const Mra&) = default;
 };
 
-// Which message an MRA or REJ speaks of (12.6.6, 12.6.7).
+// The values of Mra::of and Rej::of: the message that an MRA acknowledges or a REJ rejects.
 inline constexpr std::uint8_t of_req = 0, of_rep = 1, of_other = 2;
 
-// Table 104.
+// Reasons of a REJ (IBA 12.6), those that this CM sends or interprets.
 namespace reject_reason {
 inline constexpr std::uint16_t timeout = 4, unsupported = 5, invalid_comm_id = 6, invalid_service = 8,
 							   stale_connection = 10, consumer = 28;
 }
 
+// Rejection of a request or a response.
 struct Rej {
 	static constexpr std::uint16_t attribute = 0x12;
 	CommId local, remote;
-	std::uint8_t of = 0;  // 0 REQ, 1 REP, 2 none in particular
+	std::uint8_t of = 0;  // 0 REQ, 1 REP, 2 no particular message
 	std::uint16_t reason = reject_reason::consumer;
-	std::uint64_t ca_guid = 0;  // with `timeout`: the sender's, in the additional information. 0: none
+	// The sender's CA GUID, in the additional reject information of reason `timeout`; 0: none.
+	std::uint64_t ca_guid = 0;
 	PrivateData<148> data;
 	friend bool operator==(const Rej&, const Rej&) = default;
 };
 
+// Reply to a REQ: the passive end accepts.
 struct Rep {
 	static constexpr std::uint16_t attribute = 0x13;
 	CommId local, remote;
@@ -141,6 +155,7 @@ struct Rep {
 	friend bool operator==(const Rep&, const Rep&) = default;
 };
 
+// Ready To Use: the active end has received the REP.
 struct Rtu {
 	static constexpr std::uint16_t attribute = 0x14;
 	CommId local, remote;
@@ -148,6 +163,7 @@ struct Rtu {
 	friend bool operator==(const Rtu&, const Rtu&) = default;
 };
 
+// Disconnection request.
 struct Dreq {
 	static constexpr std::uint16_t attribute = 0x15;
 	CommId local, remote;
@@ -156,6 +172,7 @@ struct Dreq {
 	friend bool operator==(const Dreq&, const Dreq&) = default;
 };
 
+// Disconnection reply.
 struct Drep {
 	static constexpr std::uint16_t attribute = 0x16;
 	CommId local, remote;
@@ -163,9 +180,10 @@ struct Drep {
 	friend bool operator==(const Drep&, const Drep&) = default;
 };
 
+// Service ID resolution request: which datagram queue pair serves `service`?
 struct SidrReq {
 	static constexpr std::uint16_t attribute = 0x17;
-	CommId request;
+	CommId request;  // the sender's number for this request
 	std::uint16_t p_key = 0xffff;
 	ServiceId service;
 	IpAddresses addresses;
@@ -177,10 +195,11 @@ namespace sidr_status {
 inline constexpr std::uint8_t success = 0, unsupported = 1, reject = 2, no_queue_pair = 3;
 }
 
+// Service ID resolution response.
 struct SidrRep {
 	static constexpr std::uint16_t attribute = 0x18;
-	CommId request;
-	std::uint8_t status = sidr_status::success;
+	CommId request;  // that of the SidrReq
+	std::uint8_t status = sidr_status::success;  // qpn and q_key are 0 with any other status
 	wire::Qpn qpn;
 	ServiceId service;
 	std::uint32_t q_key = 0;
@@ -190,7 +209,7 @@ struct SidrRep {
 
 using Message = std::variant<Req, Mra, Rej, Rep, Rtu, Dreq, Drep, SidrReq, SidrRep>;
 
-// What travels: a message, and the transaction that its answer repeats.
+// A message with the MAD header's transaction id, which the answer repeats.
 struct Envelope {
 	std::uint64_t transaction = 0;
 	Message message;
@@ -201,9 +220,10 @@ wire::Mad write_message(const Envelope&);
 enum class Malformed : std::uint8_t { other_class, unknown_attribute, bad_field };
 std::expected<Envelope, Malformed> read_message(std::span<const std::byte, wire::mad_size>);
 
-// To which of a receiver's connections a message belongs, or to which of its services: what a host needs to find the
-// process.
+// The receiver's connection or service that a message is for. A host needs it to find the process
+// that must get the message.
 struct Addressee {
+	// Set for a REQ or SIDR_REQ; then `connection` is zero.
 	std::optional<ServiceId> service;
 	CommId connection;
 };

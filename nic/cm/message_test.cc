@@ -69,7 +69,7 @@ TEST(Message, WhatIsWrittenIsRead) {
 		SidrRep{{1}, sidr_status::success, {2}, service_of(port_space::udp, 1), 0x01234567, data<PrivateData<136>>(8)});
 }
 
-// 12.6.5, and what the kernel's ibta_vol1_c12.h says of the same fields.
+// IBA 12.6; the kernel's ibta_vol1_c12.h gives the same offsets.
 TEST(Message, FieldsOfAReqLieWhereTheSpecificationSays) {
 	const wire::Mad mad = write_message({0x1122334455667788, full_req()});
 	const auto expect_at = [&](std::size_t offset, std::initializer_list<std::uint8_t> bytes) {
