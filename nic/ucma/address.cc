@@ -89,8 +89,9 @@ std::optional<Place> place_of(std::span<const Device> devices, const Address& ad
 }
 
 std::expected<Address, int> source_for(const Address& destination, const Address& source) {
-	// A group is reached from wherever one stands, whether there is a route or not.
+	// A multicast group can be reached from any source address, even without a route.
 	if (destination.is_multicast() && source.given() && !source.is_any()) return source;
+	// Connecting a UDP socket sends nothing; it makes the kernel choose the route and the source.
 	const engine::Descriptor socket(::socket(destination.family(), SOCK_DGRAM | SOCK_CLOEXEC, 0));
 	if (!socket) return std::unexpected(errno);
 	if (source.given() && !source.is_any()) {
@@ -114,7 +115,7 @@ namespace {
 // The kernel's state for a neighbour (NUD_*), 0 if it knows none.
 std::uint16_t neighbour_state(const Address& destination) {
 	const engine::Descriptor netlink(socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE));
-	if (!netlink) return NUD_PERMANENT;  // nothing can be known here
+	if (!netlink) return NUD_PERMANENT;  // without netlink, assume that the neighbour is there
 	struct {
 		nlmsghdr header;
 		ndmsg message;
@@ -144,8 +145,8 @@ std::uint16_t neighbour_state(const Address& destination) {
 	}
 }
 
-// Is it on a link of ours, rather than behind a router? Told by whether a datagram with a hop limit of one may be sent
-// without one.
+// True if the destination is on a local network and not behind a router: with SO_DONTROUTE the
+// kernel finds a route for directly connected networks only.
 bool on_link(const Address& destination, const Address& source) {
 	const engine::Descriptor socket(::socket(destination.family(), SOCK_DGRAM | SOCK_CLOEXEC, 0));
 	const int on = 1;
@@ -156,7 +157,8 @@ bool on_link(const Address& destination, const Address& source) {
 	return bind(socket.get(), own.get(), own.size()) == 0 && connect(socket.get(), to.get(), to.size()) == 0;
 }
 
-// An empty datagram to the RoCE port makes the kernel look for the neighbour, and is nothing to whoever gets it.
+// Makes the kernel look for the neighbour, by an empty datagram to the RoCE port, which every
+// receiver ignores.
 void provoke(const Address& destination, const Address& source) {
 	const engine::Descriptor socket(::socket(destination.family(), SOCK_DGRAM | SOCK_CLOEXEC, 0));
 	if (!socket) return;

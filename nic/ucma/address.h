@@ -1,4 +1,7 @@
-// Socket addresses as rdma_cm speaks them, and GIDs; and which of this host's devices leads where.
+// Socket addresses, as rdma_cm uses them, and GIDs; and the device, source address and neighbour
+// for a destination.
+//
+// Threads: any. source_for() and look_for() ask the kernel, so call them without the engine's lock.
 #pragma once
 
 #include <netinet/in.h>
@@ -19,7 +22,7 @@ namespace verbena::ucma {
 class Address {
 public:
 	Address() { storage_.ss_family = AF_UNSPEC; }
-	// EAFNOSUPPORT: of another family (AF_IB, for one). EINVAL: too short.
+	// Errors: EAFNOSUPPORT for another family, such as AF_IB; EINVAL if `bytes` is too small.
 	static std::expected<Address, int> from(const void* address, std::size_t bytes);
 	static Address from(const wire::Gid&, std::uint16_t port);
 
@@ -33,12 +36,11 @@ public:
 
 	std::uint16_t port() const;
 	void set_port(std::uint16_t);
-	// All zero.
-	bool is_any() const;
+	bool is_any() const;  // all zero, or none given
 	bool is_loopback() const;  // 127/8 or ::1
 	bool is_multicast() const { return given() && wire::is_multicast(gid()); }
-	wire::Gid gid() const;  // of nothing: all zero
-	unsigned scope() const;
+	wire::Gid gid() const;  // all zero if none is given
+	unsigned scope() const;  // IPv6 scope id, otherwise 0
 
 private:
 	const sockaddr_in& v4() const { return reinterpret_cast<const sockaddr_in&>(storage_); }
@@ -47,14 +49,14 @@ private:
 	sockaddr_storage storage_{};
 };
 
-// A device of the verbs, as far as rdma_cm speaks of it.
+// The attributes of a verbs device that rdma_cm uses.
 struct Device {
 	std::uint64_t guid = 0;
 	int index = 0;
 	engine::Interface interface;
 };
 
-// Where an id stands: a device, and the GID of its table that is its own address.
+// The device of an id, and the entry of its GID table that is the id's own address.
 struct Place {
 	Device device;
 	std::uint8_t gid_index = 0;
@@ -64,11 +66,14 @@ struct Place {
 // The device that has this address; all of 127/8 is the loopback's.
 std::optional<Place> place_of(std::span<const Device>, const Address&);
 
-// The source address from which the kernel would send to `destination`, given what is known of it. Errors are those of
-// the kernel's route: ENETUNREACH, EHOSTUNREACH, EADDRNOTAVAIL ...
+// The source address from which the kernel would send to `destination`. If `source` gives an
+// address, it must be possible from there; its port is kept. Errors are those of the kernel's route
+// lookup: ENETUNREACH, EHOSTUNREACH, EADDRNOTAVAIL and others.
 std::expected<Address, int> source_for(const Address& destination, const Address& source);
 
-// Whether the neighbour that `destination` is reached by answers. `unknown` starts to look for it: ask again.
+// Whether the destination, if it is on a local network, answers ARP or neighbour discovery. For
+// `unknown` the kernel has been made to ask; call again later. A destination behind a router counts
+// as `there`.
 enum class Neighbour : std::uint8_t { there, unknown, absent };
 Neighbour look_for(const Address& destination, const Address& source);
 

@@ -10,11 +10,13 @@ namespace verbena::ucma {
 namespace {
 
 constexpr std::uint8_t hop_limit = 64;
-// The kernel's rdma_cm asks for 0, which is 655 ms. Code 12 is 0.64 ms.
+// Code 12 is 0.64 ms (IBA 9.7.5). The kernel's rdma_cm uses code 0, which is 655 ms.
 constexpr std::uint8_t min_rnr_timer = 12;
-// What our devices can do; a peer may offer more.
+// The READs and atomics in flight that our devices support; a peer may offer more.
 constexpr std::uint8_t rd_atomic_max = 16;
 
+// A receiver cannot know how many bytes the sender gave, so it reports the whole field, as the
+// kernel does.
 template <class Parameters, std::size_t N> void copy_private(Parameters& to, const cm::PrivateData<N>& data) {
 	to.private_data_len = static_cast<std::uint8_t>(N);
 	std::memcpy(to.private_data, data.bytes().data(), N);
@@ -81,7 +83,8 @@ bool fill_qp_attributes(ib_uverbs_qp_attr& a, const Id& id, const cm::Connection
 	a.qp_state = state;
 	a.port_num = 1;
 	if (id.is_datagram() || !connection) {
-		// Before there is a connection only INIT can be asked for; datagrams need no more.
+		// Before there is a connection, only the attributes of INIT are known. Datagrams need none
+		// of a connection's attributes.
 		a.qp_attr_mask = IBV_QP_STATE;
 		if (state == IBV_QPS_INIT) a.qp_attr_mask |= IBV_QP_PKEY_INDEX | IBV_QP_PORT;
 		if (id.is_datagram()) {
@@ -102,7 +105,8 @@ bool fill_qp_attributes(ib_uverbs_qp_attr& a, const Id& id, const cm::Connection
 		case IBV_QPS_INIT:
 			a.qp_attr_mask = IBV_QP_STATE | IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX | IBV_QP_PORT;
 			a.qp_access_flags = IBV_ACCESS_REMOTE_WRITE;
-			// On the passive side the program has not said yet what it allows: what was asked for.
+			// On the passive side the program has not accepted yet, so allow what the peer asks
+			// for.
 			if (c.own.responder_resources || c.other.initiator_depth)
 				a.qp_access_flags |= IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
 			return true;
@@ -116,6 +120,7 @@ bool fill_qp_attributes(ib_uverbs_qp_attr& a, const Id& id, const cm::Connection
 			a.ah_attr.grh.traffic_class = c.route.addresses.traffic_class;
 			a.path_mtu = c.path_mtu;
 			a.dest_qp_num = c.other.qpn.value;
+			// The PSN that this end asked the peer to begin with.
 			a.rq_psn = c.own.starting_psn.value;
 			if (rc) {
 				a.qp_attr_mask |= IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;

@@ -22,7 +22,7 @@ std::expected<std::shared_ptr<Channel>, int> Channel::open() {
 	return channel;
 }
 
-// One byte in the pipe while there are events: its room cannot run out.
+// Writes a byte for the first event only, so the pipe never fills up and the write never blocks.
 void Channel::push(QueuedEvent event) {
 	events.push_back(std::move(event));
 	const char byte = 0;

@@ -1,4 +1,6 @@
-// An rdma_cm id and its event channel, as the kernel keeps them. All of it is used under the engine's lock.
+// An rdma_cm id and its event channel, with the state that the kernel would keep for them.
+//
+// Threads: used under the engine's lock, except for Channel's descriptors.
 #pragma once
 
 #include <rdma/rdma_user_cm.h>
@@ -17,7 +19,7 @@ namespace verbena::ucma {
 
 struct Channel;
 
-// `enum rdma_cm_event_type`, whose header cannot be had together with the kernel's.
+// `enum rdma_cm_event_type` of <rdma/rdma_cma.h>, which conflicts with <rdma/rdma_user_cm.h>.
 enum class EventType : std::uint32_t {
 	address_resolved,
 	address_error,
@@ -38,6 +40,7 @@ enum class EventType : std::uint32_t {
 };
 
 struct Id {
+	// In this order: a state from route_resolved on, except listening, has a route.
 	enum class State : std::uint8_t {
 		idle,
 		bound,
@@ -52,58 +55,63 @@ struct Id {
 	};
 
 	std::uint32_t number = 0;
-	std::uint64_t uid = 0;  // the program's name for it
-	Channel* channel = nullptr;
+	std::uint64_t uid = 0;  // librdmacm's own identifier, returned with each event
+	Channel* channel = nullptr;  // outlives the id
 	std::uint16_t port_space = 0;
 	std::uint8_t qp_type = 0;
 	State state = State::idle;
 	Address source, destination;
-	std::optional<Place> place;
-	bool owns_port = false;
-	bool reuse_address = false;
+	std::optional<Place> place;  // the device and GID of `source`; empty for a wildcard address
+	bool owns_port = false;  // is in Kernel::ports_
+	bool reuse_address = false;  // RDMA_OPTION_ID_REUSEADDR
 	std::uint8_t traffic_class = 0;
-	std::uint8_t ack_timeout = 17;
-	std::uint32_t backlog_left = 0;   // of a listener: requests that may still come before one is accepted
-	std::weak_ptr<Id> listener;  // of a request that was not accepted yet
+	std::uint8_t ack_timeout = 17;  // 4.096 us * 2^n
+	std::uint32_t backlog_left = 0;  // a listener's free places for requests that wait for accept
+	std::weak_ptr<Id> listener;  // set while this is a request that waits for accept
 	cm::CommId connection;
-	bool connected_once = false;
+	bool connected_once = false;  // connect or accept was called
 	std::uint32_t starting_psn = 0;
 	std::uint32_t q_key = 0;
-	std::uint32_t events_reported = 0;
+	std::uint32_t events_reported = 0;  // events that librdmacm has fetched; destroy returns it
 
 	bool is_datagram() const { return port_space == RDMA_PS_UDP || port_space == RDMA_PS_IPOIB; }
 	cm::ServiceId service() const { return cm::service_of(port_space, source.port()); }
 	cm::ServiceId remote_service() const { return cm::service_of(port_space, destination.port()); }
 };
 
-// An id's part in a multicast group.
+// The membership of an id in a multicast group. Its number is used like an id's.
 struct Membership {
 	std::uint32_t number = 0;
 	std::uint64_t uid = 0;
-	std::uint32_t id = 0;
+	std::uint32_t id = 0;  // the number of the member
 	std::uint32_t events_reported = 0;
 };
 
 struct QueuedEvent {
 	rdma_ucm_event_resp content{};
 	std::shared_ptr<Id> id;
-	std::shared_ptr<Id> child;  // of a connect request
-	std::shared_ptr<Membership> membership;  // of a multicast event
+	std::shared_ptr<Id> child;  // a connect request's new id
+	std::shared_ptr<Membership> membership;  // set for a multicast event
 };
 
-// What librdmacm takes for /dev/infiniband/rdma_cm: one end of a pipe, readable while an event waits.
+// An event channel: the pipe that librdmacm takes for /dev/infiniband/rdma_cm, and its queue.
+//
+// Owns: both ends of the pipe.
+// Invariants: the pipe holds one byte while there are events and is empty otherwise, so `reader` is
+//   readable exactly while an event waits.
 struct Channel {
-	engine::Descriptor reader, writer;
-	engine::Descriptor
-		watched;  // the reader again: a thread that waits here does so also when the program has closed its own
-	std::uint64_t inode = 0;
+	engine::Descriptor reader, writer;  // `reader` is the program's descriptor
+	// A duplicate of `reader`, on which a thread in GET_EVENT waits: it stays open when the program
+	// closes `reader` meanwhile.
+	engine::Descriptor watched;
+	std::uint64_t inode = 0;  // identifies the pipe
 	std::deque<QueuedEvent> events;
 
-	// EMFILE and other errno values.
+	// Errors are errno values, EMFILE for one.
 	static std::expected<std::shared_ptr<Channel>, int> open();
 	void push(QueuedEvent);
-	QueuedEvent pop();
-	// The events of an id leave its channel. True for those that were taken.
+	QueuedEvent pop();  // there must be one
+	// Removes the events for which predicate(event) is true, and returns them in order.
 	template <class Predicate> std::deque<QueuedEvent> take_if(Predicate&& predicate) {
 		std::deque<QueuedEvent> taken, rest;
 		for (QueuedEvent& event : events) (predicate(event) ? taken : rest).push_back(std::move(event));

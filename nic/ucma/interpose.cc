@@ -32,8 +32,8 @@ int redirected_open(const char* path, int flags, ...) {
 		mode = va_arg(arguments, mode_t);
 		va_end(arguments);
 	}
-	// "/dev/infiniband/rdma_cm", or the name by which librdmacm looks for the character device that the kernel says it
-	// is.
+	// "/dev/infiniband/rdma_cm", or the other path by which librdmacm looks for the same character
+	// device.
 	if (!path) return errno = EFAULT, -1;
 	if (!std::string_view(path).ends_with("/rdma_cm")) return ::open(path, flags, mode);
 	const auto fd = the_kernel.load(std::memory_order_acquire)->open_channel();
@@ -42,8 +42,8 @@ int redirected_open(const char* path, int flags, ...) {
 	return -1;
 }
 
-// The number of the kernel's own device, which librdmacm then insists on: where its module is loaded and has no device
-// to serve. Otherwise 0.
+// The number of the kernel's rdma_cm device, or 0. If the kernel's module is loaded, though without
+// an RDMA device, librdmacm insists on this number.
 dev_t device_number_of_the_kernels() {
 	unsigned major_number = 0, minor_number = 0;
 	if (std::FILE* file = std::fopen("/sys/class/misc/rdma_cm/dev", "re")) {
@@ -97,12 +97,12 @@ constexpr bool is_function_slot(unsigned long type) {
 }
 #endif
 
-// The dynamic section of a loaded object, as far as its imports go.
+// The imports of a loaded object, read from its dynamic section.
 struct Imports {
 	std::span<const ElfW(Rela)> tables[2];
 	const ElfW(Sym) * symbols = nullptr;
 	const char* strings = nullptr;
-	bool read_only = false;  // the slots are, once it is loaded
+	bool read_only = false;  // the loader has made the slots read-only (full RELRO)
 
 	explicit Imports(const link_map& module) {
 		const ElfW(Rela) * first[2] = {};
@@ -122,8 +122,8 @@ struct Imports {
 	}
 };
 
-// With full RELRO, or LD_BIND_NOW, the page of a slot cannot be written as it is. Whether it could before does not
-// matter to it.
+// With full RELRO or LD_BIND_NOW, the slot's page is read-only, so it is made writable in any case.
+// It becomes read-only again only if the object says that it was.
 void write_slot(void** slot, void* function, bool read_only) {
 	const auto page_bytes = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
 	auto* const page = reinterpret_cast<void*>(reinterpret_cast<std::uintptr_t>(slot) & ~(page_bytes - 1));
@@ -156,8 +156,8 @@ void redirect_if_librdmacm(void* caller, Kernel& kernel) {
 		return;
 	if (std::string_view(info.dli_fname).find("librdmacm") == std::string_view::npos) return;
 	const std::lock_guard lock(mutex);
-	// A copy that was unloaded and loaded again may lie where it lay, with fresh slots: so it is done again, which does
-	// no harm.
+	// Redirect at each call: a librdmacm that was unloaded and loaded again has fresh slots,
+	// perhaps at the same address. Repeating it has no effect.
 	the_kernel.store(&kernel, std::memory_order_release);
 	redirect(*module);
 }

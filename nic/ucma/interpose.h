@@ -1,13 +1,16 @@
-// How librdmacm comes to speak to the Kernel: its own calls of open, fstat, write, close and ibv_create_ah are
-// redirected, by the slots of its global offset table. The program's calls, and everybody else's, stay as they are.
+// The redirection of librdmacm's calls of open, fstat, write, close and ibv_create_ah to the
+// Kernel, by the slots of librdmacm's global offset table. The calls of the program and of other
+// libraries stay as they are.
+//
+// Threads: any.
 #pragma once
 
 #include "nic/ucma/kernel.h"
 
 namespace verbena::ucma {
 
-// librdmacm asks for the devices before it opens anything. If `caller` (a return address) lies in it, it is redirected
-// to `kernel`.
+// Redirects librdmacm to `kernel` if the return address `caller` lies in it. Call it from
+// ibv_get_device_list, which librdmacm calls before it opens any file.
 void redirect_if_librdmacm(void* caller, Kernel& kernel);
 
 }  // namespace verbena::ucma

@@ -1,4 +1,4 @@
-// Channels, ids, options and events: the frame in which all commands run.
+// Kernel: channels, ids, options and events, and the dispatch of all commands.
 #include "nic/ucma/kernel.h"
 
 #include <fcntl.h>
@@ -37,7 +37,8 @@ std::expected<int, int> Kernel::open_channel() {
 	return fd;
 }
 
-// The number alone would not do: the program may have closed it, and opened something else.
+// The inode is compared because the program may have closed the descriptor and opened another file
+// under the same number.
 std::shared_ptr<Channel> Kernel::find_channel(int fd) {
 	const std::lock_guard lock(channels_mutex_);
 	const auto at = channels_.find(fd);
@@ -53,7 +54,7 @@ bool Kernel::close_channel(int fd) {
 	if (!channel) return false;
 	std::vector<cm::ServiceId> released;
 	locked([&](cm::ConnectionManager& connections, Nanoseconds now) {
-		std::vector<std::shared_ptr<Id>> theirs;
+		std::vector<std::shared_ptr<Id>> theirs;  // end() erases from `ids_`
 		for (const auto& [number, id] : ids_)
 			if (id->channel == channel.get()) theirs.push_back(id);
 		for (const auto& id : theirs) {
@@ -93,13 +94,14 @@ void Kernel::abandon_after_fork() {
 // Commands
 
 std::optional<ssize_t> Kernel::command(int fd, const void* command, std::size_t bytes) {
-	const std::shared_ptr<Channel> channel = find_channel(fd);  // for as long as the command runs
+	const std::shared_ptr<Channel> channel = find_channel(fd);  // keeps it alive during the command
 	if (!channel) return std::nullopt;
 	rdma_ucm_cmd_hdr header;
 	Result result = Unexpected(EINVAL);
 	if (bytes >= sizeof header) {
 		std::memcpy(&header, command, sizeof header);
-		// Programs of another version may give more or less than the struct of this one; what is missing is zero.
+		// A librdmacm of another version may pass a longer or shorter struct; missing fields are
+		// zero.
 		alignas(8) std::byte in[512] = {};
 		if (header.in <= bytes - sizeof header && header.in <= sizeof in) {
 			std::memcpy(in, static_cast<const std::byte*>(command) + sizeof header, header.in);
@@ -212,7 +214,8 @@ Kernel::Result Kernel::create_id(Channel& channel, const rdma_ucm_create_id& c, 
 	return respond(c.response, room, rdma_ucm_create_id_resp{number});
 }
 
-// Takes the id out of everything. The service that it owned is released by the caller, without the lock.
+// Removes the id from every table, with its events, connection and children. The caller releases
+// the service that the id owned, without the lock.
 void Kernel::end(cm::ConnectionManager& connections, Nanoseconds now, Id& id) {
 	const auto events = id.channel->take_if([&](const QueuedEvent& event) { return event.id.get() == &id; });
 	for (const QueuedEvent& event : events)
@@ -305,7 +308,7 @@ Kernel::Result Kernel::get_event(Channel& channel, const rdma_ucm_get_event& c, 
 			return 0;
 		});
 		if (event) {
-			// Not under the lock: it may ask the kernel for its interfaces.
+			// Not under the lock, because devices() may ask the kernel for its interfaces.
 			if (event->child) event->child->place = place_of(host_.devices(), event->child->source);
 			return respond(c.response, room, event->content);
 		}

@@ -1,9 +1,12 @@
-// The kernel's half of rdma_cm, in process: librdmacm speaks to it through a descriptor by the commands of
-// <rdma/rdma_user_cm.h>, as it would to /dev/infiniband/rdma_cm (interpose.cc sees to that). What the commands do is
-// the kernel's: the same events, the same errno values.
+// The kernel's half of rdma_cm, served in process (docs/decisions/0013). librdmacm writes the
+// commands of <rdma/rdma_user_cm.h> (uABI) to a descriptor, as it would to /dev/infiniband/rdma_cm;
+// interpose.cc redirects them to this class. Events, states and errno values are the kernel's.
 //
-// Ids and channels are used under the engine's lock. What may block (finding the process behind a port) is done without
-// it.
+// Threads: any. Ids, events and ports are used under the engine's lock, the table of channels under
+//   a mutex. Steps that may block, such as finding the process behind a port, hold neither.
+// Owns: channels, ids, memberships, and a thread that exists while an id waits for a neighbour.
+// Errors: a command's errno value is the error of its Result. A program's mistake is EINVAL, an
+//   unknown id ENOENT, an unknown command or option ENOSYS, as in the kernel.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -26,46 +29,49 @@
 
 namespace verbena::ucma {
 
-// What the rest of the NIC is to this half.
+// The functions of nic/verbs that this folder needs.
 struct Host {
-	std::expected<engine::Engine*, int> (*engine)();
-	std::vector<Device> (*devices)();
-	bool (*is_local)(const wire::Gid&);
-	ibv_ah* (*create_ah)(ibv_pd*, ibv_ah_attr*);  // what librdmacm's own calls of ibv_create_ah do
+	std::expected<engine::Engine*, int> (*engine)();  // starts it at the first call
+	std::vector<Device> (*devices)();  // the present ones; may ask the kernel
+	bool (*is_local)(const wire::Gid&);  // true for an address of this host
+	ibv_ah* (*create_ah)(ibv_pd*, ibv_ah_attr*);  // replaces ibv_create_ah for librdmacm
 };
 
 class Kernel {
 public:
 	explicit Kernel(const Host& host) : host_(host) {}
 
-	// A new channel's descriptor. Errors are errno values.
+	// Opens an event channel and returns its descriptor. Errors are errno values.
 	std::expected<int, int> open_channel();
 	bool is_channel(int fd);
 	const Host& host() const { return host_; }
-	// One command of `bytes` bytes. The bytes taken, or -1 and errno, as write() would. Empty: the descriptor is no
-	// channel's.
+	// Executes one command of `bytes` bytes. Returns the number of bytes, or -1 and sets errno, as
+	// write() does; nullopt if the descriptor is no channel. GET_EVENT blocks like the kernel's.
 	std::optional<ssize_t> command(int fd, const void* command, std::size_t bytes);
-	// Closes the descriptor and ends its ids. False: it is no channel's.
+	// Closes the descriptor and ends its ids. False if it is no channel.
 	bool close_channel(int fd);
 
-	// What the connection manager reports, under the engine's lock.
+	// Turns an event of the connection manager into one of rdma_cm. Called under the engine's lock.
 	void deliver(cm::ConnectionManager&, Nanoseconds now, const cm::Event&);
 
-	// The process ends: peers on other hosts are told. (Those on this one see its links end.)
+	// The process ends: disconnects every connection, so that peers on other hosts are notified.
+	// (Peers on this host see the end of its links.)
 	void say_goodbye();
 
-	// In the child of a fork: the channels and ids are the parent's.
+	// In the child of a fork: drops the channels and ids, which belong to the parent.
 	void abandon_after_fork();
 
 private:
 	using Result = std::expected<void, int>;
-	// The response's struct, or as much of it as the program knows.
+	// Writes the response's struct to the program's address, or as much of it as fits into `room`:
+	// an older program knows fewer of its fields.
 	template <class Response> static Result respond(std::uint64_t address, std::size_t room, const Response& response) {
 		if (!address || room == 0) return std::unexpected(EINVAL);
 		std::memcpy(reinterpret_cast<void*>(address), &response, std::min(room, sizeof response));
 		return {};
 	}
 
+	// One function for each command; `room` is the size of the program's response struct.
 	Result run(Channel&, const rdma_ucm_cmd_hdr&, const void* in);
 	Result create_id(Channel&, const rdma_ucm_create_id&, std::size_t room);
 	Result destroy_id(Channel&, const rdma_ucm_destroy_id&, std::size_t room);
@@ -89,12 +95,15 @@ private:
 	Result leave(Channel&, const rdma_ucm_destroy_id&, std::size_t room);
 	Result migrate(Channel&, const rdma_ucm_migrate_id&, std::size_t room);
 
+	// Runs act(connection manager, now) under the engine's lock.
 	template <class Act> auto locked(Act&& act) {
 		return engine_->control(
 			[&](adapter::ChannelAdapter& adapter) { return act(adapter.connections(), adapter.context().now); });
 	}
-	std::shared_ptr<Channel> find_channel(int fd);  // of this very file
-	// Under the engine's lock.
+	std::shared_ptr<Channel> find_channel(int fd);
+
+	// These are called under the engine's lock, unless a line says otherwise.
+
 	std::expected<std::shared_ptr<Id>, int> find(Channel&, std::uint32_t number);
 	std::shared_ptr<Id> make_id(Channel&, std::uint64_t uid, std::uint16_t port_space, std::uint8_t qp_type);
 	void report(const std::shared_ptr<Id>&, EventType event, int status = 0);
@@ -102,28 +111,32 @@ private:
 		std::shared_ptr<Id> child = {});
 	void end(cm::ConnectionManager&, Nanoseconds now, Id&);
 	void deliver_request(cm::ConnectionManager&, Nanoseconds now, const cm::Event&);
-	static void count_accepted(Id&);
+	static void count_accepted(Id&);  // frees the request's place in its listener's backlog
 
-	std::expected<void, int> take_port(Id&, std::uint16_t port);
+	std::expected<void, int> take_port(Id&, std::uint16_t port);  // not under the lock; 0: any port
 	int port_conflict(const Id&, cm::ServiceId, bool to_listen) const;
 	void seek_neighbour(std::shared_ptr<Id>, Nanoseconds deadline);
-	void seek();
+	void seek();  // the thread `seeker_`; not under the lock
 
 	Host host_;
-	engine::Engine* engine_ = nullptr;  // from the first channel on
+	engine::Engine* engine_ = nullptr;  // null before the first channel
 	std::mutex channels_mutex_;
-	std::unordered_map<int, std::shared_ptr<Channel>> channels_;
+	std::unordered_map<int, std::shared_ptr<Channel>> channels_;  // by descriptor
+
+	// All below is used under the engine's lock.
+
 	std::unordered_map<std::uint32_t, std::shared_ptr<Id>> ids_;
 	std::unordered_map<std::uint32_t, std::shared_ptr<Membership>> memberships_;
-	std::uint32_t next_number_ = 0;
-	std::multimap<cm::ServiceId, Id*> ports_;
+	std::uint32_t next_number_ = 0;  // ids and memberships share one sequence
+	std::multimap<cm::ServiceId, Id*> ports_;  // the ids that own each port of this process
 
+	// An id whose neighbour has not answered yet, and the time of its ADDR_ERROR.
 	struct Sought {
 		std::shared_ptr<Id> id;
 		Nanoseconds deadline;
 	};
-	std::vector<Sought> sought_;  // under the engine's lock, like what follows
-	bool seeking_ = false;
+	std::vector<Sought> sought_;
+	bool seeking_ = false;  // the thread runs and will look at `sought_` again
 	std::thread seeker_;
 };
 

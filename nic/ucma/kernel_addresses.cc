@@ -1,4 +1,5 @@
-// Ports, addresses, neighbours and routes: what an id needs before it can connect.
+// Kernel: the commands for ports, addresses, neighbours and routes, which an id needs before it can
+// connect.
 #include "nic/ucma/kernel.h"
 
 #include <pthread.h>
@@ -20,17 +21,17 @@ using Unexpected = std::unexpected<int>;
 
 namespace {
 
-// As the kernel's net.ipv4.ip_local_port_range is unless somebody has changed it.
+// The default of the kernel's net.ipv4.ip_local_port_range.
 constexpr std::uint16_t ephemeral_first = 32768, ephemeral_last = 60999;
 constexpr Nanoseconds neighbour_look_interval = 20'000'000;
 
-// The addresses of two ids that want one port leave no room for both.
+// True if two ids with these addresses cannot use the same port.
 bool overlap(const Address& a, const Address& b) { return a.is_any() || b.is_any() || a.gid() == b.gid(); }
 
 }  // namespace
 
-// The errno of what stands in the way of `id` having the port, or 0. To listen, it must be nobody else's; sharing is
-// for the bound.
+// The errno value that prevents `id` from using the port, or 0. Bound ids with REUSEADDR may share
+// a port; a listener needs it alone.
 int Kernel::port_conflict(const Id& id, cm::ServiceId service, bool to_listen) const {
 	const auto [first, last] = ports_.equal_range(service);
 	for (auto at = first; at != last; ++at) {
@@ -42,7 +43,8 @@ int Kernel::port_conflict(const Id& id, cm::ServiceId service, bool to_listen) c
 	return 0;
 }
 
-// A port is this process's as long as one of its ids has it; between them, addresses tell.
+// The process owns a port on this host (engine: claim_service) while at least one of its ids has
+// it. Ids of one process can have the same port with different addresses.
 std::expected<void, int> Kernel::take_port(Id& id, std::uint16_t wanted) {
 	Random random(secure_random<std::uint64_t>());
 	int conflict = EADDRNOTAVAIL;
@@ -91,7 +93,8 @@ Kernel::Result Kernel::bind(Channel& channel, std::uint32_t number, const void* 
 	if (!address->is_any()) {
 		const auto devices = host_.devices();
 		place = place_of(devices, *address);
-		// As the real stack: an address that is nobody's here, and one without a device.
+		// As the kernel: EADDRNOTAVAIL for an address that is not this host's, ENODEV for one
+		// without an RDMA device.
 		if (!place) return Unexpected(source_for(*address, *address) ? ENODEV : EADDRNOTAVAIL);
 	}
 	(*id)->source = *address;
@@ -114,7 +117,7 @@ Kernel::Result Kernel::resolve_address(Channel& channel, std::uint32_t number, c
 	if (id->state != State::idle && id->state != State::bound) return Unexpected(EINVAL);
 	Address destination = given_destination;
 	if (destination.is_any()) {
-		// To any address is to this host.
+		// The wildcard address as a destination means this host.
 		wire::Gid loopback{};
 		if (destination.family() == AF_INET) loopback = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 127, 0, 0, 1};
 		else loopback[15] = 1;
@@ -132,7 +135,7 @@ Kernel::Result Kernel::resolve_address(Channel& channel, std::uint32_t number, c
 		if (id->state == State::destroyed) return Unexpected(EINVAL);
 		const std::uint16_t port = id->owns_port ? id->source.port() : given_source.given() ? given_source.port() : 0;
 		id->source = *source;
-		// A port that nobody will be called at: it need not be anybody's alone.
+		// No peer connects to an active id's port, so an arbitrary number need not be reserved.
 		if (port) id->source.set_port(port);
 		else if (!id->owns_port)
 			id->source.set_port(static_cast<std::uint16_t>(
@@ -153,7 +156,8 @@ Kernel::Result Kernel::resolve_address(Channel& channel, std::uint32_t number, c
 void Kernel::seek_neighbour(std::shared_ptr<Id> id, Nanoseconds deadline) {
 	sought_.push_back({std::move(id), deadline});
 	if (std::exchange(seeking_, true)) return;
-	if (seeker_.joinable()) seeker_.join();  // it has seen an empty list, and ends
+	if (seeker_.joinable()) seeker_.join();  // it has found the list empty and is returning
+	// The program's signals must not be handled on our thread; SIGSEGV and SIGBUS guard copies.
 	sigset_t all, before;
 	sigfillset(&all);
 	sigdelset(&all, SIGSEGV);
@@ -164,7 +168,8 @@ void Kernel::seek_neighbour(std::shared_ptr<Id> id, Nanoseconds deadline) {
 	pthread_setname_np(seeker_.native_handle(), "verbena-seek");
 }
 
-// While an id waits to hear whether its neighbour is there.
+// Looks for the neighbours of `sought_` until each was found or its deadline has passed. The kernel
+// reports no change of a neighbour without a netlink subscription, so this thread polls.
 void Kernel::seek() {
 	for (;;) {
 		std::vector<std::pair<std::shared_ptr<Id>, Nanoseconds>> now_sought;
@@ -214,7 +219,7 @@ bool has_route(const Id& id) {
 	return id.state >= State::route_resolved && id.state != State::listening && id.destination.given();
 }
 
-// In RoCE a path record says what the two GIDs say.
+// On RoCE, both GIDs determine the whole path record.
 ib_user_path_rec path_of(const Id& id) {
 	ib_user_path_rec path{};
 	const wire::Gid to = id.destination.gid();
@@ -275,7 +280,7 @@ Kernel::Result Kernel::query(Channel& channel, const rdma_ucm_query& c, std::siz
 	if (!found) return found;
 	switch (c.option) {
 		case RDMA_USER_CM_QUERY_ADDR: return respond(c.response, room, response);
-		// Path records and GID addresses are InfiniBand's; here the addresses say all.
+		// Path records exist on InfiniBand only; librdmacm gets an empty list.
 		case RDMA_USER_CM_QUERY_PATH:
 			return respond(c.response, std::min(room, sizeof(rdma_ucm_query_path_resp)), rdma_ucm_query_path_resp{});
 		default: return Unexpected(ENOSYS);

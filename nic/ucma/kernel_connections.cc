@@ -1,4 +1,4 @@
-// Connections and multicast groups: commands to the connection manager, and what it reports.
+// Kernel: the commands for connections and multicast groups, and the connection manager's events.
 #include "nic/ucma/kernel.h"
 
 #include <infiniband/verbs.h>
@@ -25,7 +25,7 @@ wire::AddressPair pair_of(const Id& id) {
 	std::memcpy(pair.destination, to.data(), 16);
 	pair.traffic_class = id.traffic_class;
 	pair.hop_limit = 64;
-	// As the kernel's rdma_cm chooses it, so that a flow keeps its way.
+	// The formula of the kernel's rdma_cm; it gives all packets of a flow the same path.
 	pair.flow_label = (std::uint32_t{id.source.port()} * 31 + id.destination.port()) & 0xfffff;
 	return pair;
 }
@@ -37,7 +37,7 @@ Kernel::Result Kernel::listen(Channel& channel, const rdma_ucm_listen& c) {
 	if (!found) return Unexpected(found.error());
 	Id& id = **found;
 	if (id.state == State::idle) {
-		// A listener that was never bound gets any address, and a port.
+		// A listener that was not bound gets the wildcard address and a free port.
 		id.source = Address::from(wire::Gid{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff}, 0);
 		if (auto taken = take_port(id, 0); !taken) return taken;
 		id.state = State::bound;
@@ -68,8 +68,8 @@ Kernel::Result Kernel::connect(Channel& channel, const rdma_ucm_connect& c) {
 	return locked([&](cm::ConnectionManager& connections, Nanoseconds now) -> Result {
 		if (id->state != State::connecting) return {};
 		if (!outlet) {
-			// What its own Communication Manager would answer if nobody serves the port; and if the process behind it
-			// stands still, nobody does.
+			// Report the event that a CM at the destination would have caused: no process serves
+			// the port, or the process that does is stalled or ending.
 			if (outlet.error() == ECONNREFUSED && id->is_datagram())
 				report(id, EventType::unreachable, cm::sidr_status::unsupported);
 			else if (outlet.error() == ECONNREFUSED || outlet.error() == ECONNRESET)
@@ -140,7 +140,7 @@ Kernel::Result Kernel::disconnect(Channel& channel, const rdma_ucm_disconnect& c
 		const auto id = find(channel, c.id);
 		if (!id) return Unexpected(id.error());
 		if (!(*id)->connected_once || (*id)->is_datagram()) return Unexpected(EINVAL);
-		connections.disconnect(now, (*id)->connection);  // once more does no harm
+		connections.disconnect(now, (*id)->connection);  // a second call has no effect
 		return {};
 	});
 }
@@ -167,8 +167,8 @@ Kernel::Result Kernel::init_qp_attr(Channel& channel, const rdma_ucm_init_qp_att
 	return found ? respond(c.response, room, attributes) : found;
 }
 
-// The queue pair is attached to the group by the program's library when it has the event, and packets come from then
-// on.
+// Only reports the group's address. librdmacm attaches the queue pair to the group when the program
+// fetches the event.
 Kernel::Result Kernel::join(Channel& channel, std::uint32_t number, std::uint64_t uid, std::uint64_t response,
 	const Address& group, std::size_t room) {
 	std::uint32_t joined = 0;
@@ -217,8 +217,8 @@ void Kernel::count_accepted(Id& id) {
 }
 
 void Kernel::deliver_request(cm::ConnectionManager& connections, Nanoseconds now, const cm::Event& event) {
-	// The listener was there when the request came: a listener leaves the manager before it goes, and its events are
-	// delivered at once.
+	// The pointer is valid: an id stops listening before it is freed, and every event is delivered
+	// before the engine's lock is released.
 	auto* const listener = static_cast<Id*>(event.listener);
 	const auto at = ids_.find(listener->number);
 	if (at == ids_.end() || listener->backlog_left == 0) {
@@ -231,7 +231,8 @@ void Kernel::deliver_request(cm::ConnectionManager& connections, Nanoseconds now
 	auto child = make_id(*listener->channel, listener->uid, listener->port_space, listener->qp_type);
 	child->state = State::connecting;
 	child->connection = event.connection;
-	// Its queue pair goes to RTR before the program accepts.
+	// librdmacm moves the queue pair to RTR before the program accepts, so its starting PSN is
+	// needed now.
 	connections.find(event.connection)->own.starting_psn = {child->starting_psn};
 	child->source = Address::from(addresses.destination, listener->source.port());
 	child->destination = Address::from(addresses.source, addresses.source_port);
