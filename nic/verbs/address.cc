@@ -1,4 +1,4 @@
-// Address handles, and where the datagrams that name them go.
+// Address handles, and the paths of the datagrams that name them.
 #include <cerrno>
 #include <cstring>
 #include <endian.h>
@@ -11,7 +11,7 @@ namespace verbena::verbs {
 
 ibv_ah* create_ah(ibv_pd* pd, ibv_ah_attr* attributes) {
 	const auto& gids = SoftContext::of(pd->context).device().interface.gids;
-	// RoCE has no addresses but GIDs.
+	// RoCE addresses are GIDs only: a LID is no address here (IBA Annex A17).
 	if (attributes->port_num != 1 || !attributes->is_global || attributes->grh.sgid_index >= gids.size())
 		return errno = EINVAL, nullptr;
 	auto* ah = new (std::nothrow) SoftAh;
@@ -29,8 +29,8 @@ ibv_ah* create_ah(ibv_pd* pd, ibv_ah_attr* attributes) {
 	return &ah->public_ah;
 }
 
-// rsockets' datagrams are sent to their own port by its LID, which only InfiniBand has. Here the port's own GID is the
-// way.
+// rsockets sends some datagrams to its own port by LID, which is 0 on RoCE. Such a handle gets the
+// port's own GID as its destination.
 ibv_ah* create_ah_for_librdmacm(ibv_pd* pd, ibv_ah_attr* attributes) {
 	ibv_ah_attr by_gid = *attributes;
 	const auto& gids = SoftContext::of(pd->context).device().interface.gids;
@@ -47,8 +47,8 @@ int destroy_ah(ibv_ah* ah) {
 	return 0;
 }
 
-// The reverse path of a received datagram, from the 40 bytes in front of it. The two forms are told apart as grh.h
-// says.
+// The reverse path of a received datagram, from the 40 bytes in front of its payload. An IPv6
+// header begins with 6; the IPv4 form has 20 other bytes and then the IPv4 header (wire/grh.h).
 int init_ah_from_wc(ibv_context* context, std::uint8_t port, ibv_wc* wc, ibv_grh* grh, ibv_ah_attr* attributes) {
 	*attributes = {};
 	attributes->port_num = port;
@@ -92,7 +92,8 @@ ibv_ah* create_ah_from_wc(ibv_pd* pd, ibv_wc* wc, ibv_grh* grh, std::uint8_t por
 	return create_ah(pd, &attributes);
 }
 
-// Under the lock of the QP's send queue, which keeps the outlet in being until the datagram is in the queue.
+// The caller holds the lock of the queue pair's send queue, which keeps the outlet alive until the
+// datagram is in the queue.
 transport::Outlet* datagram_outlet(engine::Engine& engine, SoftAh& ah, std::uint32_t qpn, std::uint8_t& address_index) {
 	const std::uint32_t block = ah.local ? engine::block_of({qpn & 0xffffff}) : 0;
 	const std::uint64_t wanted = std::uint64_t{engine.deaths()} << 24 | block;
@@ -100,7 +101,8 @@ transport::Outlet* datagram_outlet(engine::Engine& engine, SoftAh& ah, std::uint
 	if (path >> 8 == wanted) [[likely]] {
 		transport::Outlet* known = ah.outlet.load(std::memory_order_acquire);
 		address_index = static_cast<std::uint8_t>(path);
-		if (ah.path.load(std::memory_order_acquire) == path) return known;  // nobody changed it in between
+		// Seqlock: unchanged `path` means that `known` belongs to it.
+		if (ah.path.load(std::memory_order_acquire) == path) return known;
 	}
 	const std::lock_guard lock(ah.mutex);
 	ah.path.store(SoftAh::no_path, std::memory_order_release);

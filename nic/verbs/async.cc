@@ -1,4 +1,5 @@
-// Asynchronous events.
+// Asynchronous events: ibv_get_async_event(3). Each received event is counted in its object, whose
+// destruction waits until the program has acknowledged that many.
 #include <cerrno>
 
 #include "nic/verbs/objects.h"
@@ -34,7 +35,8 @@ void deliver_async_event(const transport::RaisedEvent& raised) {
 }
 
 int get_async_event(ibv_context* context, ibv_async_event* event) {
-	if (SoftContext::of(context).dead) return errno = EIO, -1;  // the descriptor is the parent's, too
+	// A fork's child shares the descriptor with its parent and would take the parent's event.
+	if (SoftContext::of(context).dead) return errno = EIO, -1;
 	engine::Engine& engine = *SoftContext::of(context).engine;
 	if (!SoftContext::of(context).async_events.pop(*event, [&](int fd) { return engine.drive_until_readable(fd); }))
 		return -1;

@@ -66,6 +66,7 @@ ibv_cq* create_cq(ibv_context* context, int cqe, void* cq_context, ibv_comp_chan
 ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* init) {
 	constexpr std::uint64_t supported = static_cast<std::uint64_t>(IBV_WC_STANDARD_FLAGS) |
 		IBV_WC_EX_WITH_COMPLETION_TIMESTAMP | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK;
+	// Hints that allow a provider to do less; ignoring them is correct.
 	constexpr std::uint32_t flags_ignored = IBV_CREATE_CQ_ATTR_SINGLE_THREADED | IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN;
 	if (init->wc_flags & ~supported) return errno = EOPNOTSUPP, nullptr;
 	if (init->comp_mask & ~static_cast<std::uint32_t>(IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD))
@@ -81,11 +82,12 @@ ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* init) {
 int resize_cq(ibv_cq* public_cq, int cqe) {
 	if (cqe <= 0 || cqe > limits::cqe) return errno = EINVAL;
 	SoftCq& cq = SoftCq::of(public_cq);
+	// Pollers take the queue's lock, and passes write completions under the engine's lock.
 	cq.queue->lock.lock();
 	const bool done =
 		cq.engine->control([&](adapter::ChannelAdapter&) { return cq.queue->resize(static_cast<std::uint32_t>(cqe)); });
 	cq.queue->lock.unlock();
-	if (!done) return errno = EINVAL;  // what lies in the queue does not fit
+	if (!done) return errno = EINVAL;  // the queue holds more completions than `cqe`
 	cq.public_cq.cqe = static_cast<int>(cq.queue->capacity());
 	return 0;
 }
@@ -94,8 +96,9 @@ int destroy_cq(ibv_cq* public_cq) {
 	SoftCq& cq = SoftCq::of(public_cq);
 	if (cq.users) return errno = EBUSY;
 	if (ibv_comp_channel* channel = cq.public_cq.channel) {
-		// No new event can come; those that nobody has fetched vanish, those that were fetched must be acknowledged
-		// first (ibv_destroy_cq(3)).
+		// No queue pair uses the CQ any more, so no new event can come. Events that the program has
+		// not fetched vanish; those that it has fetched must be acknowledged first
+		// (ibv_destroy_cq(3)).
 		cq.engine->control([&](adapter::ChannelAdapter&) {
 			SoftChannel::of(channel).events.remove_if([&](ibv_cq* queued) { return queued == public_cq; });
 			return 0;
@@ -122,7 +125,8 @@ void deliver_completion_event(queues::CompletionQueue& queue) {
 }
 
 int get_cq_event(ibv_comp_channel* channel, ibv_cq** public_cq, void** cq_context) {
-	if (SoftContext::of(channel->context).dead) return errno = EIO, -1;  // the descriptor is the parent's, too
+	// A fork's child shares the descriptor with its parent and would take the parent's event.
+	if (SoftContext::of(channel->context).dead) return errno = EIO, -1;
 	engine::Engine& engine = *SoftContext::of(channel->context).engine;
 	if (!SoftChannel::of(channel).events.pop(*public_cq, [&](int fd) { return engine.drive_until_readable(fd); }))
 		return -1;
@@ -148,7 +152,7 @@ int req_notify_cq(ibv_cq* public_cq, int solicited_only) {
 		cq.queue->arm(solicited_only ? queues::Armed::solicited_only : queues::Armed::next);
 		return 0;
 	});
-	cq.engine->arm();
+	cq.engine->arm();  // the program may sleep from now on, so peers must kick
 	return 0;
 }
 

@@ -1,5 +1,5 @@
-// Posting and polling: what a program does for each message. No allocation, no system call, no lock but the queue's own
-// and a try at the engine's.
+// Posting and polling: the functions that a program calls for each message. They allocate nothing,
+// make no system call of their own, take the queue's lock, and only try the engine's.
 #include <cerrno>
 #include <mutex>
 
@@ -15,6 +15,7 @@ using queues::SendWqe;
 using transport::QpState;
 using transport::QueuePair;
 
+// Requests, segments and flags are copied, so their layouts and values must be those of verbs.h.
 static_assert(sizeof(Segment) == sizeof(ibv_sge) && offsetof(Segment, lkey) == offsetof(ibv_sge, lkey));
 static_assert(IBV_WR_SEND_WITH_INV == static_cast<int>(SendOpcode::send_invalidate) &&
 	IBV_WR_BIND_MW == static_cast<int>(SendOpcode::bind_window));
@@ -23,6 +24,8 @@ static_assert(int{IBV_SEND_FENCE} == int{queues::send_fence} && int{IBV_SEND_INL
 
 namespace {
 
+// Writes the gather list, or the inline bytes, into the WQE. Returns 0 or an errno value. The
+// inline copy is guarded because the program's pointer may be bad.
 int fill_segments(SoftQp& sqp, SendWqe& wqe, const ibv_send_wr& wr) {
 	std::uint64_t length = 0;
 	if (wr.send_flags & IBV_SEND_INLINE) {
@@ -45,6 +48,8 @@ int fill_segments(SoftQp& sqp, SendWqe& wqe, const ibv_send_wr& wr) {
 	return 0;
 }
 
+// Translates one request into a WQE of the send queue. Returns 0 or an errno value; the WQE counts
+// only when the head has moved past it, so a failure may leave it half written.
 int fill_wqe(SoftQp& sqp, SendWqe& wqe, const ibv_send_wr& wr) {
 	if (static_cast<unsigned>(wr.opcode) > IBV_WR_SEND_WITH_INV || !(sqp.opcodes >> wr.opcode & 1)) [[unlikely]]
 		return EINVAL;
@@ -63,7 +68,7 @@ int fill_wqe(SoftQp& sqp, SendWqe& wqe, const ibv_send_wr& wr) {
 		if (!wr.wr.ud.ah || !SoftPd::same(wr.wr.ud.ah->pd, sqp.base()->pd)) return EINVAL;
 		wqe.datagram.outlet = datagram_outlet(*sqp.engine, SoftAh::of(wr.wr.ud.ah), wr.wr.ud.remote_qpn, index);
 		wqe.datagram.qpn = wr.wr.ud.remote_qpn & 0xffffff;
-		// 10.2.5: a Q_Key with the high bit set stands for the QP's own.
+		// IBA chapter 10: a Q_Key with the high bit set stands for the queue pair's own.
 		wqe.datagram.q_key = wr.wr.ud.remote_qkey & 0x80000000 ? sqp.qp->q_key : wr.wr.ud.remote_qkey;
 		wqe.datagram.address_index = index;
 		return 0;
@@ -110,11 +115,13 @@ int fill_wqe(SoftQp& sqp, SendWqe& wqe, const ibv_send_wr& wr) {
 	return 0;
 }
 
+// IBA 10.3.1: sends are refused before RTS. In the error states they are accepted and flushed.
 bool may_post_sends(QpState state) {
 	return state == QpState::rts || state == QpState::sqd || state == QpState::sqe || state == QpState::error;
 }
 
-// Puts a chain of receives into a queue. Returns 0 or an errno value, with *bad at the one that failed.
+// Puts a chain of receives into a queue. Returns 0 or an errno value with *bad at the request that
+// failed; those before it are posted (ibv_post_recv(3)).
 int fill_receives(queues::ReceiveQueue& queue, ibv_recv_wr* wr, ibv_recv_wr** bad) {
 	std::uint32_t count = 0;
 	int error = 0;
@@ -156,6 +163,7 @@ int post_send(ibv_qp* public_qp, ibv_send_wr* wr, ibv_send_wr** bad) {
 			if (error) [[unlikely]]
 				break;
 		}
+		// One store publishes the chain up to the first failure.
 		qp.sq_head.store(head, std::memory_order_release);
 	}
 	if (error) *bad = wr;
@@ -212,6 +220,7 @@ int poll_cq(ibv_cq* public_cq, int count, ibv_wc* wc) {
 	queue.lock.lock();
 	int taken = queue.drain(count, take);
 	if (taken == 0 && count > 0) {
+		// An empty queue: drive the engine, which may bring a completion.
 		cq.engine->poll();
 		taken = queue.drain(count, take);
 	}

@@ -1,4 +1,4 @@
-// Opening a device, and everything that can be asked of it.
+// Opening a device, and the queries of its attributes, port and GIDs.
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
@@ -32,7 +32,7 @@ void fill_operations(SoftContext& context) {
 	v.alloc_parent_domain = alloc_parent_domain;
 	v.advise_mr = advise_mr;
 	v.sz = sizeof(verbs_context);
-	v.context.abi_compat = reinterpret_cast<void*>(UINTPTR_MAX);  // says that this is a verbs_context
+	v.context.abi_compat = reinterpret_cast<void*>(UINTPTR_MAX);  // marks a verbs_context
 	ibv_context_ops& ops = v.context.ops;
 	ops.poll_cq = poll_cq;
 	ops.req_notify_cq = req_notify_cq;
@@ -56,7 +56,7 @@ void fill_port(SoftContext& context, ibv_port_attr& a) {
 	a.pkey_tbl_len = 1;
 	a.max_vl_num = 1;
 	a.active_width = 2;   // 4X
-	a.active_speed = 32;  // EDR: what a same-host link moves
+	a.active_speed = 32;  // EDR: 4X is 100 Gbit/s, about the rate of a same-host link
 	a.phys_state = 5;     // link up
 	a.link_layer = IBV_LINK_LAYER_ETHERNET;
 	a.flags = IBV_QPF_GRH_REQUIRED;
@@ -90,8 +90,9 @@ int close_device(ibv_context* public_context) {
 	SoftContext& context = SoftContext::of(public_context);
 	remove_context(context);
 	if (context.users) {
-		// What was not destroyed ends with its context, as in a kernel: peers find nobody. The memory stays, because
-		// the program still has pointers to it.
+		// The program left objects undestroyed. As in a kernel, their queue pairs end with the
+		// context, so that peers get no answer. The memory stays, because the program still has
+		// pointers to it.
 		context.engine->control([&](adapter::ChannelAdapter& adapter) {
 			adapter.queue_pairs().for_each([&](transport::QueuePair& qp) {
 				if (static_cast<SoftQp*>(qp.cold->user)->public_qp.qp_base.context != public_context) return;
@@ -112,7 +113,7 @@ int query_device(ibv_context* context, ibv_device_attr* a) {
 	a->node_guid = a->sys_image_guid = get_device_guid(context->device);
 	a->max_mr_size = ~0ull;
 	a->page_size_cap = 0xfffff000;
-	a->vendor_id = 0x766273;  // "vbs": no assigned OUI
+	a->vendor_id = 0x766273;  // "vbs"; not an assigned OUI, but pyverbs refuses 0
 	a->vendor_part_id = 1;
 	a->hw_ver = 0;
 	a->max_qp = limits::qp;
@@ -152,7 +153,7 @@ int query_device_ex(
 	full.device_cap_flags_ex = full.orig_attr.device_cap_flags;
 	full.max_dm_size = 0;
 	full.phys_port_cnt_ex = full.orig_attr.phys_port_cnt;
-	// Nothing is pinned, so that every region behaves as one on demand.
+	// Registration pins nothing, so every region behaves like one with on-demand paging.
 	constexpr std::uint32_t messages = IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_SRQ_RECV;
 	full.odp_caps.general_caps = IBV_ODP_SUPPORT | IBV_ODP_SUPPORT_IMPLICIT;
 	full.odp_caps.per_transport_caps = {
@@ -163,6 +164,7 @@ int query_device_ex(
 	return 0;
 }
 
+// Programs built against another verbs.h have a shorter or longer struct: fill `size` bytes.
 int query_port_now(ibv_context* context, std::uint8_t port, ibv_port_attr* attributes, std::size_t size) {
 	if (port != 1) return errno = EINVAL;
 	ibv_port_attr full;
@@ -223,7 +225,7 @@ ssize_t query_gid_table(
 
 int query_gid_type(ibv_context* context, std::uint8_t port, unsigned int index, unsigned int* type) {
 	if (port != 1 || index >= engine::gid_table_length) return fail(EINVAL);
-	// As the kernel's files: an empty slot has no type to tell.
+	// As the kernel's sysfs files do, report type 0 for an empty slot.
 	if (index >= SoftContext::of(context).device().interface.gids.size()) {
 		*type = 0;
 		return 0;

@@ -6,7 +6,7 @@
 namespace verbena::verbs {
 namespace {
 
-// In front of the pointers that the program sees.
+// Precedes the pointers that the program sees.
 struct Header {
 	ibv_device** real;
 };

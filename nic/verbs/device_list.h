@@ -1,8 +1,8 @@
-// What ibv_get_device_list returns: the real devices, then ours, then NULL.
+// The list that ibv_get_device_list returns: the real devices, then ours, then NULL.
 //
-// The real library counts references by its own list, so that list is kept, in a slot in front of ours, until
-// ibv_free_device_list: the real devices live exactly as long as they would without us. Any thread may call; nothing is
-// shared.
+// Threads: any; the functions share no state.
+// Lifetime: the real library counts references by its own list, so that list is kept, in a slot in
+//   front of ours, until ibv_free_device_list. Real devices live exactly as long as without us.
 #pragma once
 
 #include <span>
@@ -11,12 +11,14 @@
 
 namespace verbena::verbs {
 
-// `real` is NULL-terminated, or NULL when there are no real devices; the result owns it. NULL when memory is out.
+// `real` is NULL-terminated, or NULL if there are no real devices. The result owns it. Returns
+// NULL, and owns nothing, if there is no memory.
 ibv_device** make_device_list(ibv_device** real, std::span<ibv_device* const> ours);
 
-// Frees the list and gives back the real one, for its maker to free, or NULL.
+// Frees the list and returns the real library's list, for that library to free, or NULL.
 ibv_device** release_device_list(ibv_device** list);
 
+// The devices in front of the terminating NULL.
 int device_count(ibv_device* const* list);
 
 }  // namespace verbena::verbs

@@ -1,5 +1,9 @@
-// A queue of events that a program reads through a descriptor: one eventfd count for each event, so that it is never
-// readable without one. Any thread.
+// A queue of events whose descriptor a program can poll, as that of ibv_create_comp_channel(3).
+//
+// Threads: any; one mutex inside.
+// Owns: an eventfd.
+// Invariants: the eventfd counts the queued events, so it is readable only while there is one. (For
+//   a moment it may count an event whose object is being destroyed.)
 #pragma once
 
 #include <cstdint>
@@ -21,7 +25,7 @@ public:
 	EventQueue(const EventQueue&) = delete;
 	EventQueue& operator=(const EventQueue&) = delete;
 
-	int fd() const { return fd_; }  // -1: none could be had
+	int fd() const { return fd_; }  // -1 if eventfd() failed; its errno is still set
 
 	void push(const Event& event) {
 		const std::lock_guard lock(mutex_);
@@ -30,8 +34,9 @@ public:
 		[[maybe_unused]] const ssize_t written = write(fd_, &one, sizeof one);
 	}
 
-	// Waits unless the program made the descriptor non-blocking: wait(fd) returns true when the descriptor is readable,
-	// and false with errno set. False: errno says why.
+	// Takes the oldest event. If there is none, it calls wait(fd), which returns true once the
+	// descriptor is readable, or false and sets errno; a descriptor that the program made
+	// non-blocking fails with EAGAIN instead. Returns false with errno set.
 	template <class Wait> bool pop(Event& event, Wait&& wait) {
 		for (;;) {
 			pollfd readable{fd_, POLLIN, 0};
@@ -39,14 +44,14 @@ public:
 			std::uint64_t one;
 			if (read(fd_, &one, sizeof one) != sizeof one) return false;
 			const std::lock_guard lock(mutex_);
-			if (events_.empty()) continue;  // its object was destroyed meanwhile
+			if (events_.empty()) continue;  // remove_if() took the event in between
 			event = events_.front();
 			events_.pop_front();
 			return true;
 		}
 	}
 
-	// Forgets the events of an object that goes.
+	// Removes the events of an object that is being destroyed.
 	template <class Predicate> void remove_if(Predicate&& predicate) {
 		const std::lock_guard lock(mutex_);
 		for (auto at = events_.begin(); at != events_.end();) {
@@ -60,7 +65,7 @@ public:
 	}
 
 private:
-	// Never blocks: the program may be about to take the count itself.
+	// Subtracts one event. It must not block: a thread in pop() may take the count first.
 	void take_count() const {
 		pollfd readable{fd_, POLLIN, 0};
 		std::uint64_t one;

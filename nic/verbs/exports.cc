@@ -1,8 +1,10 @@
-// The exported verbs that our NIC implements: ours go to provider.h, the rest to the real library. Nothing is decided
-// here but whose the argument is. (unsupported.cc has the exported verbs that our NIC lacks.)
+// The exported verbs that our NIC implements. Each function only decides whose the argument is: our
+// objects go to provider.h, all others to the real library. unsupported.cc exports the verbs that
+// our NIC lacks.
 //
-// Every public function that takes a device, a context or an object must be exported, here or there: one that is left
-// out is answered by the real libibverbs, which takes our context for its own and crashes. tests/abi holds us to it.
+// Every public function that takes a device, a context or an object must be exported here or there.
+// A call of a missing one would reach the real libibverbs, which takes our context for its own and
+// crashes. tests/abi checks that none is missing.
 #include <atomic>
 #include <cerrno>
 
@@ -20,6 +22,7 @@ namespace {
 
 std::atomic<bool> real_device_seen = false;
 
+// The real library's list, or null. The caller frees it by the real library.
 ibv_device** list_real_devices() {
 	const InsideReal guard;
 	ibv_device** list = real().ibv_get_device_list(nullptr);
@@ -33,8 +36,8 @@ bool real_devices_exist() {
 	return real_device_seen;
 }
 
-// Whose object an event speaks of. NULL for events of a port or a device, which nobody waits for and no acknowledgement
-// changes.
+// The context of the object that an event names. NULL for events of a port or a device, whose
+// acknowledgement has no effect.
 const ibv_context* owner(const ibv_async_event& event) {
 	switch (event.event_type) {
 		case IBV_EVENT_CQ_ERR: return event.element.cq->context;
@@ -65,10 +68,10 @@ ibv_device** ibv_get_device_list(int* num_devices) {
 	if (num_devices) *num_devices = 0;
 
 	ibv_device** real_list = list_real_devices();
-	// Where there are real devices, rdma_cm is the kernel's.
+	// If there are real devices, the kernel serves librdmacm.
 	if (!real_device_seen && !InsideReal::here()) ours::serve_librdmacm(__builtin_return_address(0));
 	const auto our_list = InsideReal::here() ? std::span<ibv_device* const>{} : ours::our_devices();
-	if (!real_list && our_list.empty()) return nullptr;  // errno says why the real library has no list
+	if (!real_list && our_list.empty()) return nullptr;  // the real library has set errno
 
 	ibv_device** list = ours::make_device_list(real_list, our_list);
 	if (!list) {
@@ -106,15 +109,17 @@ int ibv_close_device(ibv_context* context) {
 	return is_ours(context) ? ours::close_device(context) : real().ibv_close_device(context);
 }
 
-// The real library calls this itself, from within calls that hold its lock.
+// The real library also calls this function itself while it holds its lock (InsideReal); then our
+// own mutex must not be taken.
 int ibv_read_sysfs_file(const char* dir, const char* file, char* buf, size_t size) {
 	if (!InsideReal::here() && ours::is_our_folder(dir)) return ours::read_sysfs_file(file, buf, size);
 	return real().ibv_read_sysfs_file(dir, file, buf, size);
 }
 
-// ---- Fork. Ours needs no preparation. The real library prepares its own memory, and must do so before any of its
-// devices is used, so it is always asked; but its failure matters only to a program that has a real device. It may be
-// asked while it starts up and holds its lock (RDMAV_FORK_SAFE), so its devices cannot be listed here.
+// ---- Fork. Our NIC needs no preparation. The real library must prepare its memory before any of
+// its devices is used, so ibv_fork_init always calls it; but its failure matters only if there is a
+// real device. The real library may call ibv_fork_init during its own start, under its lock
+// (RDMAV_FORK_SAFE), so its devices cannot be listed here.
 
 int ibv_fork_init() {
 	const InsideReal guard;

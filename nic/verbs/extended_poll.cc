@@ -1,5 +1,5 @@
-// The extended poll of ibv_create_cq_ex(3): ibv_start_poll to ibv_end_poll under the queue's lock, one completion at a
-// time.
+// The extended poll of ibv_create_cq_ex(3): ibv_start_poll takes the queue's lock, ibv_end_poll
+// releases it, and one completion at a time is current in between.
 #include <cerrno>
 #include <ctime>
 
@@ -8,6 +8,7 @@
 namespace verbena::verbs {
 namespace {
 
+// Makes the next completion the current one. False if the queue is empty.
 bool take(SoftCq& cq) {
 	return cq.queue->drain(1, [&](const queues::Completion& completion, int) {
 		cq.current = completion;
@@ -23,7 +24,7 @@ int start_poll(ibv_cq_ex* public_cq, ibv_poll_cq_attr* attributes) {
 	if (take(cq)) return 0;
 	cq.engine->poll();
 	if (take(cq)) return 0;
-	cq.queue->lock.unlock();
+	cq.queue->lock.unlock();  // after ENOENT the program does not call ibv_end_poll
 	return ENOENT;
 }
 
@@ -55,7 +56,7 @@ void fill_extended_poll(SoftCq& cq) {
 	q.read_slid = [](ibv_cq_ex*) { return std::uint32_t{0}; };
 	q.read_sl = [](ibv_cq_ex* c) { return current(c).sl; };
 	q.read_dlid_path_bits = [](ibv_cq_ex*) { return std::uint8_t{0}; };
-	// When the completion is read: a completion that waits in its queue is not stamped.
+	// The time at which the program reads the completion: completions carry no time stamp.
 	q.read_completion_ts = [](ibv_cq_ex*) { return clock_ns(CLOCK_MONOTONIC); };
 	q.read_completion_wallclock_ns = [](ibv_cq_ex*) { return clock_ns(CLOCK_REALTIME); };
 }

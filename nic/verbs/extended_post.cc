@@ -1,6 +1,9 @@
-// The extended post of ibv_wr_post(3): ibv_wr_start, one call for each part of a request, ibv_wr_complete. Requests are
-// built in the send queue and become visible together; the first mistake is remembered, and complete() reports it and
-// drops them all.
+// The extended post of ibv_wr_post(3): ibv_wr_start, one call for each part of a request,
+// ibv_wr_complete.
+//
+// Threads: ibv_wr_start takes the send queue's lock; ibv_wr_complete and ibv_wr_abort release it.
+// Errors: requests are built in the send queue and become visible together. An error is kept until
+//   ibv_wr_complete, which returns it and discards all requests since ibv_wr_start.
 #include <algorithm>
 #include <cerrno>
 
@@ -15,7 +18,7 @@ using queues::SendWqe;
 using transport::QpState;
 using transport::QueuePair;
 
-// A place to write when there is no WQE to write to, so that setters need no checks.
+// The request that setters write to. Not after an error: then there is none.
 SendWqe& current(SoftQp& sqp) { return *sqp.build.wqe; }
 
 void start(ibv_qp_ex* public_qp) {
@@ -29,6 +32,7 @@ void start(ibv_qp_ex* public_qp) {
 		state == QpState::rts || state == QpState::sqd || state == QpState::sqe || state == QpState::error ? 0 : EINVAL;
 }
 
+// Starts the next request. Null if the post has an error, now or before.
 SendWqe* begin(ibv_qp_ex* public_qp, SendOpcode opcode) {
 	SoftQp& sqp = SoftQp::of(public_qp);
 	QueuePair& qp = *sqp.qp;
@@ -49,7 +53,8 @@ SendWqe* begin(ibv_qp_ex* public_qp, SendOpcode opcode) {
 	wqe.length = 0;
 	wqe.immediate = 0;
 	wqe.executed = false;
-	if (sqp.qp->type == transport::QpType::ud) wqe.datagram.outlet = nullptr;  // nowhere, until it is told where
+	// Without ibv_wr_set_ud_addr the datagram is dropped.
+	if (sqp.qp->type == transport::QpType::ud) wqe.datagram.outlet = nullptr;
 	return &wqe;
 }
 

@@ -10,9 +10,10 @@ namespace {
 
 constexpr unsigned required_access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
 	IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED | IBV_ACCESS_ON_DEMAND | IBV_ACCESS_HUGETLB;
-constexpr unsigned optional_access =
-	0x3ff00000;  // bits 20 to 29 are hints, ignored where unknown (IBV_ACCESS_OPTIONAL_RANGE)
+// Bits 20 to 29 (IBV_ACCESS_OPTIONAL_RANGE) are hints, which a provider ignores if unknown.
+constexpr unsigned optional_access = 0x3ff00000;
 
+// ibv_reg_mr(3): remote write and remote atomic need local write.
 bool access_allowed(unsigned access) {
 	if (access & ~(required_access | optional_access)) return false;
 	return !(access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)) || (access & IBV_ACCESS_LOCAL_WRITE);
@@ -24,9 +25,10 @@ memory::KeyTable::Registration registration(
 		static_cast<std::uint8_t>(access & 0x3f)};
 }
 
-// Less is copied as fast as it is looked up.
+// Smaller regions are not shared: copying them costs no more than finding their file.
 constexpr std::size_t shared_bytes_min = 64 << 10;
 
+// The file that holds the memory, if a peer may read it and can map it (docs/decisions/0016).
 std::optional<engine::Backing> backing_of(const void* address, std::size_t length, unsigned access) {
 	if (length < shared_bytes_min || length == SIZE_MAX || !(access & (IBV_ACCESS_REMOTE_READ | IBV_ACCESS_MW_BIND)))
 		return std::nullopt;
@@ -47,6 +49,7 @@ void unshare(memory::SharedRegions& shared, const SoftMr& mr) {
 ibv_mr* reg_mr_iova2(ibv_pd* pd, void* address, std::size_t length, std::uint64_t iova, unsigned int access) {
 	if (!access_allowed(access)) return errno = EINVAL, nullptr;
 	const auto begin = reinterpret_cast<std::uint64_t>(address);
+	// ibv_reg_mr(3): address NULL and the largest length register the whole address space.
 	const bool implicit = !address && length == SIZE_MAX && (access & IBV_ACCESS_ON_DEMAND);
 	if (!implicit && (begin + length < begin || iova + length < iova)) return errno = EINVAL, nullptr;
 	auto* mr = new (std::nothrow) SoftMr;
@@ -96,6 +99,8 @@ int rereg_mr(ibv_mr* public_mr, int flags, ibv_pd* pd, void* address, std::size_
 		transport::Context& context = adapter.context();
 		if (!context.reregister(m.lkey, registration(new_pd, new_address, new_length, new_iova, new_access)))
 			return false;
+		// From here on no response shares the old memory; the new file is looked up outside of the
+		// engine's lock.
 		unshare(context.shared, mr);
 		return true;
 	});
@@ -129,8 +134,8 @@ int dereg_mr(ibv_mr* mr) {
 	return 0;
 }
 
-// Every region is on demand, because nothing is ever pinned: all that is left to do is to look whether the ranges could
-// be used.
+// Registration pins nothing, so there is nothing to prefetch. The call only checks that the ranges
+// may be used.
 int advise_mr(ibv_pd* pd, ibv_advise_mr_advice advice, std::uint32_t flags, ibv_sge* list, std::uint32_t count) {
 	if (advice > IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT) return errno = EOPNOTSUPP;
 	if (flags & ~static_cast<std::uint32_t>(IBV_ADVISE_MR_FLAG_FLUSH)) return errno = EINVAL;
@@ -167,7 +172,8 @@ ibv_mw* alloc_mw(ibv_pd* pd, ibv_mw_type type) {
 
 int dealloc_mw(ibv_mw* mw) {
 	SoftContext::of(mw->context).engine->control([&](adapter::ChannelAdapter& adapter) {
-		// A type-2 window's tag is the program's; the table knows the current one by its index.
+		// The program chooses the low 8 bits of a type-2 window's rkey; the table finds the window
+		// by its index, which the handle has.
 		return adapter.context().deallocate_window(mw->handle);
 	});
 	--SoftPd::of(mw->pd).users;
@@ -175,7 +181,8 @@ int dealloc_mw(ibv_mw* mw) {
 	return 0;
 }
 
-// Type 1: the verb posts the bind itself, and the window gets a new key at once (10.6.7.2.1).
+// IBA 10.6.7: for a type-1 window, the verb posts the bind request itself, and the window has its
+// new rkey when the call returns.
 int bind_mw(ibv_qp* qp, ibv_mw* mw, ibv_mw_bind* bind) {
 	if (mw->type != IBV_MW_TYPE_1) return errno = EINVAL;
 	ibv_send_wr wr{}, *bad;

@@ -1,9 +1,9 @@
-// Public verbs that are not in every verbs.h: exported by a libibverbs newer than the headers we build with
-// (IBVERBS_1.15 to 1.18), or by every libibverbs and declared in no installed header (ibv_query_gid_type,
-// ibv_read_sysfs_file).
+// Declarations of public verbs that verbs.h of rdma-core 44 lacks. A newer libibverbs exports them
+// (IBVERBS_1.15 to 1.18), or every libibverbs exports them without a declaration in an installed
+// header (ibv_query_gid_type, ibv_read_sysfs_file).
 //
-// Structs are only named: what we need of them is that an object begins with its context. Built with newer headers
-// these lines repeat the declarations found there.
+// Structs are declared and not defined; we rely only on an object's first member being its context.
+// With newer headers, these lines repeat the declarations found there.
 #pragma once
 
 #include <cstddef>
@@ -22,10 +22,11 @@ struct ibv_dmah_init_attr;
 struct ibv_mr_init_attr;
 struct ibv_qp_attach_comp_cntr_attr;
 
-// The type is an enum of rdma-core's own: 0 InfiniBand or RoCE v1, 1 RoCE v2.
+// The type is rdma-core's internal enum: 0 for InfiniBand or RoCE v1, 1 for RoCE v2.
 int ibv_query_gid_type(struct ibv_context* context, uint8_t port_num, unsigned int index, unsigned int* type);
 
-// The length of what the file has, without a newline at its end; -1: it cannot be read, or does not fit.
+// Returns the length of the file's text without the final newline, or -1 if the file cannot be read
+// or does not fit.
 int ibv_read_sysfs_file(const char* dir, const char* file, char* buf, size_t size);
 
 // IBVERBS_1.15

@@ -1,5 +1,10 @@
-// The objects behind the pointers that programs hold: each wraps the public struct, whose layout is the ABI, and what
-// our NIC keeps beside it.
+// The objects behind the pointers that programs hold. Each contains the public struct, whose layout
+// is the ABI, and the NIC's own state beside it; `of()` gets from the public pointer to the object.
+//
+// Threads: any. A queue's own lock protects its ring, the engine's lock the adapter's objects, and
+//   the public struct's mutex its event counts. Lock order: queue, engine, event queue.
+// Lifetime: from a create to the destroy function of provider.h. `users` counts the objects that
+//   refer to one; destroying an object with users fails with EBUSY (but see close_device).
 #pragma once
 
 #include <atomic>
@@ -26,25 +31,25 @@
 
 namespace verbena::verbs {
 
-// From a pointer to a member to the object around it.
+// Converts a pointer to a member into a reference to the object that contains it.
 template <class Object, class Member> Object& around(Member* member, std::size_t offset) {
 	return *reinterpret_cast<Object*>(
 		reinterpret_cast<std::byte*>(const_cast<std::remove_const_t<Member>*>(member)) - offset);
 }
 
 struct SoftDevice {
-	ibv_device public_device{};  // first: see provider.h
+	ibv_device public_device{};  // must be first: see provider.h
 	engine::Interface interface;
-	int index = 0;
+	int index = 0;  // that of ibv_get_device_index(3)
 
 	static SoftDevice& of(ibv_device* device) { return *reinterpret_cast<SoftDevice*>(device); }
 };
 
 struct SoftContext {
-	verbs_context verbs{};  // ends with the public ibv_context; grows at its front
+	verbs_context verbs{};  // ends with the public ibv_context; newer versions grow at the front
 	engine::Engine* engine = nullptr;
-	bool dead = false;  // opened before a fork, and this is the child
-	std::atomic<int> users{0};  // domains, completion queues and channels made in it
+	bool dead = false;  // this process is a fork's child, and its parent opened the context
+	std::atomic<int> users{0};  // protection domains, completion queues and channels
 	EventQueue<ibv_async_event> async_events;
 
 	static SoftContext& of(ibv_context* context) {
@@ -62,10 +67,10 @@ struct SoftTd {
 
 struct SoftPd {
 	ibv_pd public_pd{};
-	std::uint32_t number = 0;  // of the domain that keys belong to; a parent domain has that of the one under it
+	std::uint32_t number = 0;  // keys belong to it; a parent domain has the number of its `parent`
 	std::atomic<int> users{0};
-	SoftPd* parent = nullptr;  // a parent domain: what it stands on
-	SoftTd* thread = nullptr;
+	SoftPd* parent = nullptr;  // set if this is a parent domain: the domain that it was made from
+	SoftTd* thread = nullptr;  // a parent domain's thread domain, if it has one
 
 	static SoftPd& of(ibv_pd* pd) { return *reinterpret_cast<SoftPd*>(pd); }
 	static bool same(ibv_pd* a, ibv_pd* b) { return of(a).number == of(b).number; }
@@ -75,7 +80,7 @@ struct SoftMr {
 	ibv_mr public_mr{};
 	std::uint32_t access = 0;
 	std::uint64_t iova = 0;
-	std::optional<engine::Backing> backing;  // if peers may map it
+	std::optional<engine::Backing> backing;  // the file that holds the memory, if peers can map it
 
 	static SoftMr& of(ibv_mr* mr) { return *reinterpret_cast<SoftMr*>(mr); }
 };
@@ -93,7 +98,8 @@ struct SoftChannel {
 	static SoftChannel& of(ibv_comp_channel* channel) { return *reinterpret_cast<SoftChannel*>(channel); }
 };
 
-// Events that were delivered and must be acknowledged before their object goes.
+// The events that the program has received. It must acknowledge them all before the object can be
+// destroyed (ibv_get_cq_event(3), ibv_get_async_event(3)).
 struct EventCount {
 	std::uint32_t completions = 0, asynchronous = 0;
 };
@@ -105,7 +111,7 @@ struct alignas(64) SoftCq : CacheAligned {
 	std::byte reserved[256] = {};  // a newer ibv_cq_ex may be longer
 	EventCount delivered;
 	std::atomic<int> users{0};
-	queues::Completion current{};  // of the extended poll
+	queues::Completion current{};  // the completion that the extended poll reads
 	std::uint64_t wc_flags = 0;
 
 	static SoftCq& of(ibv_cq* cq) { return around<SoftCq>(cq, offsetof(SoftCq, public_cq)); }
@@ -126,10 +132,11 @@ struct SoftAh {
 	ibv_ah public_ah{};
 	ibv_ah_attr attributes{};
 	wire::AddressPair addresses{};
-	bool local = false;
+	bool local = false;  // the destination is on this host
 	std::mutex mutex;
-	// The path of the last destination, since datagrams mostly repeat it: the engine's deaths() when it was found, the
-	// block, and the address index there. Good as long as nobody has died since. Changed under `mutex`, `path` last.
+	// A cache of the last destination's path, because most datagrams repeat their destination:
+	// `path` packs the engine's deaths(), the block of QPNs and the address index, `outlet` leads
+	// there. Valid while deaths() does not change. Written under `mutex`, `path` last.
 	static constexpr std::uint64_t no_path = ~std::uint64_t{0};
 	std::atomic<std::uint64_t> path{no_path};
 	std::atomic<transport::Outlet*> outlet{nullptr};
@@ -138,24 +145,25 @@ struct SoftAh {
 };
 
 struct alignas(64) SoftQp : CacheAligned {
-	// The line that a post touches, then the public struct.
+	// One cache line with all that a post reads, then the public struct.
 	transport::QueuePair* qp = nullptr;
 	engine::Engine* engine = nullptr;
 	std::uint16_t send_segments_max = 0, receive_segments_max = 0, inline_max = 0;
-	std::uint16_t opcodes = 0;  // bit for each send opcode that the transport has
+	std::uint16_t opcodes = 0;  // one bit for each ibv_wr_opcode that the transport allows
 	std::uint64_t reserved_front = 0;
 	ibv_qp_ex public_qp{};
 	std::byte reserved[256] = {};  // a newer ibv_qp_ex may be longer
 
-	ibv_qp_init_attr init{};
-	ibv_qp_attr attributes{};
+	ibv_qp_init_attr init{};  // as the creation returned them
+	ibv_qp_attr attributes{};  // as modify_qp set them, for query_qp
 	EventCount delivered;
-	// The extended post in the making (ibv_wr_start to ibv_wr_complete).
+	// The state of an extended post, from ibv_wr_start to ibv_wr_complete, under the send queue's
+	// lock.
 	struct Build {
-		std::uint32_t head = 0;
-		queues::SendWqe* wqe = nullptr;
-		int error = 0;
-		std::uint64_t send_ops = 0;
+		std::uint32_t head = 0;  // the send queue's head if the post succeeds
+		queues::SendWqe* wqe = nullptr;  // the request that setters write to; null after an error
+		int error = 0;  // the first error, an errno value
+		std::uint64_t send_ops = 0;  // the operations asked for at creation
 	} build;
 
 	static SoftQp& of(const ibv_qp* qp) { return around<SoftQp>(qp, offsetof(SoftQp, public_qp)); }
@@ -163,7 +171,8 @@ struct alignas(64) SoftQp : CacheAligned {
 	ibv_qp* base() { return &public_qp.qp_base; }
 };
 
-// The data path, for the ops tables (data_path.cc, extended_post.cc, extended_poll.cc).
+// The data path, for the ops tables (data_path.cc, extended_post.cc, extended_poll.cc). The post
+// functions return 0 or an errno value with *bad at the first request that was not posted.
 int post_send(ibv_qp*, ibv_send_wr*, ibv_send_wr** bad);
 int post_recv(ibv_qp*, ibv_recv_wr*, ibv_recv_wr** bad);
 int post_srq_recv(ibv_srq*, ibv_recv_wr*, ibv_recv_wr** bad);
@@ -171,7 +180,8 @@ int poll_cq(ibv_cq*, int count, ibv_wc* wc);
 int req_notify_cq(ibv_cq*, int solicited_only);
 void fill_extended_post(SoftQp&);
 void fill_extended_poll(SoftCq&);
-// Finds where a datagram to (ah, qpn) goes, once for each new destination. Null: nowhere; the datagram vanishes.
+// Finds the outlet for a datagram to (ah, qpn), and the index of its addresses there. Null if no
+// process has that QPN; UD drops such a datagram silently. May block for a new destination.
 transport::Outlet* datagram_outlet(engine::Engine&, SoftAh&, std::uint32_t qpn, std::uint8_t& address_index);
 
 // Other entries of the ops tables.
@@ -189,18 +199,19 @@ int query_device_ex(ibv_context*, const ibv_query_device_ex_input*, ibv_device_a
 int query_port_now(ibv_context*, std::uint8_t port, ibv_port_attr*, std::size_t size);
 int query_rt_values(ibv_context*, ibv_values_ex*);
 
-// Where events go (completion.cc, async.cc); called under the engine's lock.
+// Deliver an event to the program's queue of events (completion.cc, async.cc). The engine calls
+// them under its lock.
 void deliver_completion_event(queues::CompletionQueue&);
 void deliver_async_event(const transport::RaisedEvent&);
 
-// The limits that query_device tells and create_* enforces.
+// The limits that query_device reports and the create functions enforce.
 namespace limits {
 inline constexpr int qp = 1 << 20, qp_wr = 1 << 15, sge = 16, inline_bytes = 512;
 inline constexpr int cq = 1 << 20, cqe = 1 << 22, srq = 1 << 16, srq_wr = 1 << 20;
 inline constexpr int mr = 1 << 24, pd = 1 << 20, ah = 1 << 20, mw = 1 << 24;
 inline constexpr int rd_atomic = 16;
-inline constexpr int multicast_groups = 8192,
-					 multicast_members = 56;  // as kernel Soft-RoCE says; nothing is reserved for them
+// The values of the kernel's Soft-RoCE. Nothing is reserved for groups, and nothing enforces them.
+inline constexpr int multicast_groups = 8192, multicast_members = 56;
 inline constexpr std::uint32_t message = 1u << 31;
 }  // namespace limits
 

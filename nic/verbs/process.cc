@@ -19,20 +19,20 @@ const char our_mark = 'v';
 
 namespace {
 
-// Asking the kernel costs as much as the rest of a connection's set-up; a program that connects thousands at a time
-// asks ten times a second.
+// Reading the interfaces from the kernel costs as much as the rest of a connection's set-up, so a
+// program that makes thousands of connections reads them ten times a second only.
 constexpr Nanoseconds interfaces_age_max = 100'000'000;
 
 struct Process {
 	std::mutex mutex;
 	std::unique_ptr<engine::Engine> engine;
-	std::vector<std::unique_ptr<SoftDevice>> devices;  // every device ever listed; pointers stay
-	std::vector<ibv_device*> listed;
-	std::vector<engine::Interface> interfaces;  // as they were at `interfaces_seen`
+	std::vector<std::unique_ptr<SoftDevice>> devices;  // every device ever listed; never removed
+	std::vector<ibv_device*> listed;  // those whose interface existed at the last refresh
+	std::vector<engine::Interface> interfaces;  // read at `interfaces_seen`
 	Nanoseconds interfaces_seen = 0, devices_seen = 0;
-	std::set<SoftContext*> contexts;
+	std::set<SoftContext*> contexts;  // open ones
 	bool fork_handler = false;
-	std::unique_ptr<ucma::Kernel> kernel;
+	std::unique_ptr<ucma::Kernel> kernel;  // null until librdmacm has called
 };
 
 // Never destroyed: programs call verbs from their own destructors and exit handlers.
@@ -47,7 +47,8 @@ template <class Queue, class WorkRequest> int gone_post(Queue*, WorkRequest* req
 	return gone();
 }
 
-// What programs reach by the ops tables and must not find as it was.
+// Replaces the data path of a context that a fork's child inherited by functions that fail with
+// EIO.
 void fill_gone(verbs_context& v) {
 	ibv_context_ops& ops = v.context.ops;
 	ops.post_send = gone_post;
@@ -58,7 +59,7 @@ void fill_gone(verbs_context& v) {
 	ops.bind_mw = gone;
 }
 
-// A fork must not find the engine in the middle of a pass.
+// The child gets a copy of the engine, so the fork must not happen in the middle of a pass.
 thread_local bool engine_held = false;
 
 void before_fork() {
@@ -73,24 +74,25 @@ void after_fork_in_parent() {
 	p.mutex.unlock();
 }
 
-// The child of a fork has no progress thread, and its copies of our descriptors would hide the parent's death: it
-// forgets them all. What it inherited can be destroyed and otherwise answers EIO; what it opens anew starts a fresh
-// engine.
+// A fork's child has no progress thread, and its copies of our descriptors would hide the parent's
+// death from peers, so it closes them all. It can destroy the objects that it inherited; every
+// other use of them fails with EIO. The next device that it opens starts a new engine.
 void after_fork_in_child() {
 	Process& p = process();
 	engine::EngineLock::forget_thread();
-	new (&p.mutex) std::mutex;
+	new (&p.mutex) std::mutex;  // the parent's thread holds the old one
 	for (SoftContext* context : p.contexts) {
 		context->dead = true;
 		fill_gone(context->verbs);
 	}
 	p.contexts.clear();
 	if (p.kernel) p.kernel->abandon_after_fork();
-	if (p.engine) p.engine.release()->abandon_after_fork();
+	if (p.engine) p.engine.release()->abandon_after_fork();  // leaked: inherited objects use it
 }
 
 void deliver_connection_event(cm::ConnectionManager& connections, Nanoseconds now, const cm::Event& event) {
-	process().kernel->deliver(connections, now, event);  // there are connections, so it is there
+	// Not null: the ucma::Kernel made the connection.
+	process().kernel->deliver(connections, now, event);
 }
 
 SoftDevice* make_device(const engine::Interface& interface, int index) {
@@ -194,6 +196,7 @@ bool is_local_gid(const wire::Gid& gid) {
 
 namespace {
 
+// At exit: says goodbye on open connections, as the kernel's rdma_cm would for a process that ends.
 [[gnu::destructor]] void leave() {
 	if (Process& p = process(); p.kernel) p.kernel->say_goodbye();
 }

@@ -1,5 +1,9 @@
-// Everything that exists once in a process: the engine, the list of devices, and what a fork does to them. All
-// process-wide state of the NIC is here.
+// The process-wide state of the NIC: the engine, the devices, the open contexts, the rdma_cm
+// emulation, and the handlers for fork and exit.
+//
+// Threads: any, but never under the engine's lock. One mutex inside.
+// Lifetime: created at first use and never destroyed, because programs call verbs from their own
+//   destructors and exit handlers. A fork's child drops it and starts with a new engine.
 #pragma once
 
 #include <expected>
@@ -9,22 +13,25 @@
 
 namespace verbena::verbs {
 
-// The engine, started at the first call. Errors are errno values.
+// The engine; the first call starts it. Errors are errno values.
 std::expected<engine::Engine*, int> process_engine();
 
-// Is this address of some interface of this host (network namespace)?
+// True if an interface of this host (network namespace) has this address. The list of interfaces
+// may be 0.1 s old.
 bool is_local_address(const std::uint8_t (&gid)[16]);
 
-// Is this the folder of one of our devices in sysfs, as ibv_device::ibdev_path says it? There is none.
+// True if `path` is the ibv_device::ibdev_path of one of our devices. No such folder exists in the
+// file system; sysfs.cc serves its files.
 bool is_our_folder(std::string_view path);
 
-// What this process's adapter has counted, on all devices together; nothing before the engine has started.
+// The counters of this process's adapter, of all devices together; zero before the engine starts.
 transport::Counters process_counters();
 
-// librdmacm, if `caller` lies in it, finds rdma_cm here.
+// If the code address `caller` lies in librdmacm, redirects librdmacm's calls for the kernel's
+// rdma_cm to this process (ucma/interpose.h).
 void serve_librdmacm(void* caller);
 
-// Contexts alive in this process, so that a forked child can mark them dead.
+// Register the open contexts of this process, so that a fork's child can mark them dead.
 void add_context(SoftContext&);
 void remove_context(SoftContext&);
 

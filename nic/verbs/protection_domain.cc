@@ -1,4 +1,4 @@
-// Protection domains, and what may stand around them: thread domains, and parent domains that join the two.
+// Protection domains, thread domains, and parent domains, which combine one of each.
 #include <atomic>
 #include <cerrno>
 #include <new>
@@ -42,9 +42,10 @@ int dealloc_td(ibv_td* td) {
 	return 0;
 }
 
-// The same domain under another pointer: keys of the one are good in the other. A thread domain's promise, that one
-// thread at a time uses what is made here, lets locks be left out; ours cost nothing when nobody contends for them, and
-// stay. Allocators are for memory that a provider shares with its hardware; we have none such, and never call them.
+// A parent domain has the number of its protection domain, so keys of one are valid in the other. A
+// thread domain promises that one thread at a time uses its objects, which allows a provider to
+// omit locks; ours are cheap without contention, and stay. Allocators provide memory that a
+// provider shares with its hardware; we have no such memory and never call them.
 ibv_pd* alloc_parent_domain(ibv_context* context, ibv_parent_domain_init_attr* init) {
 	constexpr std::uint32_t known = IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS | IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT;
 	if (!init->pd || init->pd->context != context || (init->td && init->td->context != context) ||

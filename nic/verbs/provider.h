@@ -1,20 +1,22 @@
-// What our NIC implements of the public verbs: one function for each exported verb, with its signature and without the
-// `ibv_`.
+// The public verbs that this NIC implements: one function for each exported verb, with the verb's
+// signature and its name without `ibv_`. The contract of each is its manual page.
 //
-// exports.cc calls these for devices, contexts and objects that are ours and the real libibverbs for the rest, so an
-// argument here always belongs to us. Each keeps the contract of its man page at the C boundary:
-//   - a function that returns a pointer gives NULL and sets errno;
-//   - a function that returns int gives 0, or a positive errno value, except that query_gid, query_gid_type,
-//   query_pkey,
-//     get_pkey_index, get_cq_event, get_async_event, init_ah_from_wc and read_sysfs_file give -1 and set errno,
-//     query_gid_table gives -errno, rereg_mr an ibv_rereg_mr_err_code and errno, get_device_index -1, and
-//     query_qp_data_in_order 1 or 0;
-//   - errno is never left 0 by a failure, and no exception leaves.
-// Any thread may call any of them.
+// exports.cc calls these for devices, contexts and objects that are ours, and the real libibverbs
+// for all others, so an argument here always belongs to us. `ibv_device` is the first member of our
+// SoftDevice, and its obsolete `_ops._dummy1`, which the real library leaves NULL and no program
+// calls, points to `our_mark`. A context is ours if and only if its device is; an object is ours if
+// and only if its context is.
 //
-// Recognition. `ibv_device` is the first member of our SoftDevice and its obsolete `_ops._dummy1`, which the real
-// library leaves NULL and nobody calls, points to `our_mark`. A context is ours iff its device is; an object is ours
-// iff its context is.
+// Threads: any thread may call any function.
+// Owns: the caller owns the objects that create functions return, until it destroys them.
+// Errors: a function that returns a pointer returns NULL and sets errno. A function that returns
+//   int returns 0 or a positive errno value, except that
+//     query_gid, query_gid_type, query_pkey, get_pkey_index, get_cq_event, get_async_event,
+//     init_ah_from_wc and read_sysfs_file return -1 and set errno,
+//     query_gid_table returns a negative errno value,
+//     rereg_mr returns an ibv_rereg_mr_err_code and sets errno,
+//     get_device_index returns -1, and query_qp_data_in_order 1 or 0.
+//   A failure never leaves errno 0, and no exception leaves these functions.
 #pragma once
 
 #include <cstddef>
@@ -24,7 +26,7 @@
 
 #include <infiniband/verbs.h>
 
-// Macros of verbs.h that would rename the functions of the same name when they are defined or called by name.
+// Macros of verbs.h that would rename the functions of the same name.
 #undef ibv_query_port
 #undef ibv_reg_mr
 #undef ibv_reg_mr_iova
@@ -39,8 +41,8 @@ inline bool is_ours(const ibv_device* device) {
 
 inline bool is_ours(const ibv_context* context) { return is_ours(context->device); }
 
-// Our devices as they are now. The pointers stay valid for the life of the process, so that a device outlives the list
-// it came in; the span stays valid until the calling thread's next call. Refreshed on each ibv_get_device_list.
+// Reads the interfaces again and returns our devices. The pointers stay valid for the life of the
+// process, so a device outlives its list; the span is valid until the calling thread's next call.
 std::span<ibv_device* const> our_devices();
 
 // Devices
@@ -49,10 +51,11 @@ int get_device_index(ibv_device* device);
 __be64 get_device_guid(ibv_device* device);
 ibv_context* open_device(ibv_device* device);
 int close_device(ibv_context* context);
-// A file below our device's folder in sysfs: its length without a newline at the end, or -1.
+// Reads a file below our device's folder in sysfs. Returns its length without the final newline.
 int read_sysfs_file(const char* file, char* buffer, std::size_t size);
 
-// Queries. query_port is the exported 48-byte form; the one of today is verbs_context::query_port.
+// Queries. query_port is the exported function of old programs, whose struct has 48 bytes; today's
+// verbs.h calls verbs_context::query_port instead.
 int query_device(ibv_context* context, ibv_device_attr* attributes);
 int query_port(ibv_context* context, std::uint8_t port, _compat_ibv_port_attr* attributes);
 int query_gid(ibv_context* context, std::uint8_t port, int index, ibv_gid* gid);
@@ -60,7 +63,8 @@ int query_gid_ex(ibv_context* context, std::uint32_t port, std::uint32_t index, 
 	std::uint32_t flags, std::size_t entry_size);
 ssize_t query_gid_table(ibv_context* context, ibv_gid_entry* entries, std::size_t entry_count_max, std::uint32_t flags,
 	std::size_t entry_size);
-// 0: InfiniBand or RoCE v1; 1: RoCE v2. Not the numbers of ibv_gid_entry::gid_type.
+// The type is 0 for InfiniBand or RoCE v1, and 1 for RoCE v2: not the values of
+// ibv_gid_entry::gid_type.
 int query_gid_type(ibv_context* context, std::uint8_t port, unsigned int index, unsigned int* type);
 int query_pkey(ibv_context* context, std::uint8_t port, int index, __be16* pkey);
 int get_pkey_index(ibv_context* context, std::uint8_t port, __be16 pkey);
@@ -99,14 +103,16 @@ int modify_srq(ibv_srq* srq, ibv_srq_attr* attributes, int mask);
 int query_srq(ibv_srq* srq, ibv_srq_attr* attributes);
 int destroy_srq(ibv_srq* srq);
 
-// Address handles
+// Address handles. create_ah_for_librdmacm replaces create_ah for calls from librdmacm
+// (address.cc).
 ibv_ah* create_ah_for_librdmacm(ibv_pd* pd, ibv_ah_attr* attributes);
 ibv_ah* create_ah(ibv_pd* pd, ibv_ah_attr* attributes);
 int init_ah_from_wc(ibv_context* context, std::uint8_t port, ibv_wc* wc, ibv_grh* grh, ibv_ah_attr* attributes);
 ibv_ah* create_ah_from_wc(ibv_pd* pd, ibv_wc* wc, ibv_grh* grh, std::uint8_t port);
 int destroy_ah(ibv_ah* ah);
 
-// Asynchronous events. An event names its object and not its device: ack_async_event gets those whose object is ours.
+// Asynchronous events. An event names its object and not its device; exports.cc calls
+// ack_async_event for events whose object is ours.
 int get_async_event(ibv_context* context, ibv_async_event* event);
 void ack_async_event(ibv_async_event* event);
 

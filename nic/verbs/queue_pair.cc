@@ -1,4 +1,4 @@
-// Queue pairs: creation, the modify verb, and their end.
+// Queue pairs: creation, ibv_modify_qp(3), ibv_query_qp(3), destruction, and multicast groups.
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -20,6 +20,7 @@ static_assert(IBV_QP_DEST_QPN == static_cast<int>(transport::qp_destination_qpn)
 
 namespace {
 
+// The opcodes that IBA 9.4 allows on each type, as a mask of ibv_wr_opcode bits.
 std::uint16_t opcodes_of(ibv_qp_type type) {
 	constexpr auto bit = [](ibv_wr_opcode opcode) { return static_cast<std::uint16_t>(1 << opcode); };
 	const std::uint16_t sends = bit(IBV_WR_SEND) | bit(IBV_WR_SEND_WITH_IMM);
@@ -47,7 +48,7 @@ ibv_qp* make_qp(ibv_pd* pd, ibv_qp_init_attr& init) {
 	if (!sqp) return errno = ENOMEM, nullptr;
 	SoftContext& context = SoftContext::of(pd->context);
 
-	// Inline data takes the place of the segments: what they leave is free.
+	// Inline data uses the WQE's space for segments, so at least that much inline data is free.
 	init.cap.max_send_wr = std::max(init.cap.max_send_wr, 1u);
 	init.cap.max_send_sge = std::max(init.cap.max_send_sge, 1u);
 	init.cap.max_inline_data =
@@ -127,6 +128,8 @@ transport::QueuePairAttributes attributes_from(const ibv_qp_attr& a, const std::
 	return out;
 }
 
+// Checks the values of the attributes in `mask`; the adapter checks which attributes the transition
+// allows.
 bool values_allowed(const SoftQp& sqp, const ibv_qp_attr& a, int mask) {
 	const engine::Interface& interface = SoftContext::of(sqp.public_qp.qp_base.context).device().interface;
 	if ((mask & IBV_QP_STATE) && (a.qp_state < IBV_QPS_RESET || a.qp_state > IBV_QPS_ERR)) return false;
@@ -148,7 +151,7 @@ bool values_allowed(const SoftQp& sqp, const ibv_qp_attr& a, int mask) {
 	return true;
 }
 
-// What query_qp gives back for the attributes of `mask`.
+// Keeps the attributes of `mask` for query_qp.
 void remember(ibv_qp_attr& known, const ibv_qp_attr& a, int mask) {
 	const auto keep = [&](int bit, auto ibv_qp_attr::* member) {
 		if (mask & bit) known.*member = a.*member;
@@ -171,13 +174,13 @@ void remember(ibv_qp_attr& known, const ibv_qp_attr& a, int mask) {
 	keep(IBV_QP_DEST_QPN, &ibv_qp_attr::dest_qp_num);
 }
 
-// A doorbell that no pass has answered yet must not outlive its queue pair.
+// Runs passes until none has the queue pair's doorbell on its list, which must not outlive it.
 void answer_doorbell(SoftQp& sqp) {
 	while (sqp.qp->doorbell.load(std::memory_order_acquire))
 		sqp.engine->control([](adapter::ChannelAdapter&) { return 0; });
 }
 
-// Completions of a QP that was destroyed or reset leave with it.
+// Removes the completions of a queue pair that was destroyed or reset (ibv_destroy_qp(3)).
 void purge(SoftQp& sqp) {
 	for (ibv_cq* public_cq : {sqp.init.send_cq, sqp.init.recv_cq}) {
 		queues::CompletionQueue& queue = *SoftCq::of(public_cq).queue;
@@ -226,6 +229,7 @@ int modify_qp(ibv_qp* public_qp, ibv_qp_attr* a, int mask) {
 	const engine::Interface& interface = SoftContext::of(public_qp->context).device().interface;
 	std::uint8_t source_gid[16] = {};
 	transport::Outlet* outlet = nullptr;
+	// The outlet stays valid while this count does not change; see Engine::deaths().
 	const std::uint32_t deaths = sqp.engine->deaths();
 	if (mask & IBV_QP_AV) {
 		std::memcpy(source_gid, interface.gids[a->ah_attr.grh.sgid_index].data(), 16);
@@ -260,8 +264,9 @@ int modify_qp(ibv_qp* public_qp, ibv_qp_attr* a, int mask) {
 		return adapter.modify_qp(qp, change) ? 0 : EINVAL;
 	});
 	qp.sq_lock.unlock();
-	if (error == EAGAIN)
-		return modify_qp(public_qp, a, mask);  // a peer has died meanwhile, and the path was perhaps the one to it
+	// A peer has died since the path was found, and it may have been the destination: find it
+	// again.
+	if (error == EAGAIN) return modify_qp(public_qp, a, mask);
 	if (error) return errno = error;
 	remember(sqp.attributes, *a, mask);
 	if (mask & IBV_QP_STATE) {
@@ -312,10 +317,11 @@ int destroy_qp(ibv_qp* public_qp) {
 
 ibv_qp_ex* qp_to_qp_ex(ibv_qp* qp) { return &SoftQp::of(qp).public_qp; }
 
-// Payload is copied in ascending order by ordinary stores, on every link (memory/guarded_copy.h).
+// The NIC stores a WRITE's payload in ascending order, last byte last (memory/guarded_copy.h), but
+// does not promise it to programs: 0.
 int query_qp_data_in_order(ibv_qp*, ibv_wr_opcode, std::uint32_t) { return 0; }
 
-// Enhanced connection establishment is for what vendors agree on beyond the specification.
+// Enhanced connection establishment negotiates vendors' own options; this NIC has none.
 int query_ece(ibv_qp*, ibv_ece*) { return errno = EOPNOTSUPP; }
 int set_ece(ibv_qp*, ibv_ece*) { return errno = EOPNOTSUPP; }
 

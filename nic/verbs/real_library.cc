@@ -7,13 +7,13 @@
 namespace verbena::verbs {
 namespace {
 
-// Stands for a function that the real library does not have.
+// Replaces a function that the real library does not have.
 template <auto failure, typename Result, typename... Parameters> Result absent(Parameters...) {
 	errno = EOPNOTSUPP;
 	if constexpr (!std::is_void_v<Result>) return static_cast<Result>(failure);
 }
 
-// Any address of this object: tells our own definitions from the real ones.
+// An address in our own library, to distinguish our definitions from the real library's.
 const char own_address = 0;
 
 class Finder {
@@ -25,8 +25,8 @@ public:
 
 	void* find(const char* name) {
 		if (void* next = dlsym(RTLD_NEXT, name); next && !is_own(next)) return next;
-		// RTLD_NEXT does not see a libibverbs that came with RTLD_LOCAL (a Python extension, a plug-in), and there may
-		// be none in the process yet.
+		// RTLD_NEXT does not see a libibverbs that was loaded with RTLD_LOCAL (by a Python
+		// extension or a plug-in), and the process may not have loaded one yet.
 		if (!opened_) {
 			library_ = dlopen("libibverbs.so.1", RTLD_LAZY | RTLD_LOCAL);
 			opened_ = true;
@@ -36,7 +36,8 @@ public:
 	}
 
 private:
-	// We may stand under the name libibverbs.so.1 ourselves; calling our own export would never return.
+	// Our own library may be installed as libibverbs.so.1; a call of our own export would recurse
+	// forever.
 	bool is_own(void* address) const {
 		Dl_info info;
 		return dladdr(address, &info) && info.dli_fbase == own_base_;

@@ -1,11 +1,13 @@
 // The real libibverbs, for devices that are not ours.
 //
-// `real()` finds it on first use, from any thread, and keeps it for the life of the process. Every pointer of the table
-// can be called: a function that the installed library lacks (it is older than the function, or there is no library at
-// all) fails with EOPNOTSUPP in that function's own form.
+// The real library calls its own exported functions through its PLT, so under LD_PRELOAD these
+// inner calls arrive at our exports. Where they must not see our devices, the outer call is made
+// while an `InsideReal` exists.
 //
-// The real library reaches its own exported functions through its PLT, so under LD_PRELOAD its inner calls arrive at
-// our exports. Where they must not see our devices, the call is made under `InsideReal`.
+// Threads: any.
+// Lifetime: real() loads the library on first use and keeps it for the life of the process.
+// Errors: every pointer of the table can be called. A function that the installed library lacks,
+//   because it is older or there is no library at all, fails with EOPNOTSUPP in its own form.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -16,7 +18,7 @@
 #undef ibv_reg_mr
 #undef ibv_reg_mr_iova
 
-// X(function, what it returns when it is absent)
+// X(function, return value of the replacement if the library lacks it)
 #define VERBENA_REAL_FUNCTIONS(X)                 \
 	X(ibv_get_device_list, nullptr)               \
 	X(ibv_free_device_list, 0)                    \
@@ -110,7 +112,8 @@ struct RealLibrary {
 
 const RealLibrary& real();
 
-// While one lives, this thread is in a call of the real library whose inner calls must see real devices alone.
+// While one exists, this thread is in a call of the real library whose inner calls must see real
+// devices only.
 class InsideReal {
 public:
 	InsideReal() { ++depth_; }

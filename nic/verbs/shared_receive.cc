@@ -1,4 +1,4 @@
-// Shared receive queues.
+// Shared receive queues: ibv_create_srq(3), ibv_modify_srq(3), ibv_query_srq(3).
 #include <cerrno>
 #include <new>
 
@@ -47,7 +47,7 @@ int modify_srq(ibv_srq* public_srq, ibv_srq_attr* attributes, int mask) {
 		if (attributes->srq_limit > srq.queue->capacity()) return errno = EINVAL;
 		SoftContext::of(public_srq->context).engine->control([&](adapter::ChannelAdapter& adapter) {
 			srq.queue->limit = attributes->srq_limit;
-			// A limit above what is posted is reached at once.
+			// A limit above the number of posted receives is reached at once.
 			if (srq.queue->limit_reached()) adapter.context().raise(transport::AsyncEvent::srq_limit_reached, &srq);
 			return 0;
 		});

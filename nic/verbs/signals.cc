@@ -1,8 +1,9 @@
-// The program's signal functions, taken over for the sake of SIGSEGV and SIGBUS alone (engine/fault_handler.h): a
-// program that installs its own handler, or blocks every signal in a thread, must not take the guard away from its
-// registered memory.
+// Interposed signal functions of libc. A program that installs its own handler for SIGSEGV or
+// SIGBUS, or blocks every signal in a thread, must not disable the handler that guards copies to
+// its registered memory (engine/fault_handler.h).
 //
-// Exported without versions, like everything here. Every other signal goes to the real functions unchanged.
+// Threads: any, also from signal handlers.
+// Errors: calls for other signals go to libc's functions unchanged.
 #include <dlfcn.h>
 #include <pthread.h>
 #include <signal.h>
@@ -13,7 +14,8 @@
 
 namespace {
 
-// Resolved before the program runs, because all of these may be called from signal handlers, and dlsym may not.
+// Looks a function up before the program runs: signal handlers may call these functions, but must
+// not call dlsym.
 template <class Function> Function* next(const char* name) {
 	return reinterpret_cast<Function*>(dlsym(RTLD_NEXT, name));
 }
@@ -37,7 +39,7 @@ auto real_pthread_sigmask() {
 	real_pthread_sigmask();
 }
 
-// `set` without SEGV and BUS where it would block them.
+// A copy of `set` without SIGSEGV and SIGBUS, if the call would block them; otherwise `set` itself.
 class Mask {
 public:
 	Mask(int how, const sigset_t* set) : set_(set) {
@@ -67,7 +69,7 @@ sighandler_t signal(int signal_number, sighandler_t handler) noexcept {
 		return real_signal()(signal_number, handler);
 	struct sigaction action{}, old;
 	action.sa_handler = handler;
-	action.sa_flags = SA_RESTART;  // as libc's signal()
+	action.sa_flags = SA_RESTART;  // as signal(2) of libc does
 	sigaddset(&action.sa_mask, signal_number);
 	return verbena::engine::program_sigaction(signal_number, &action, &old) == 0 ? old.sa_handler : SIG_ERR;
 }

@@ -1,6 +1,6 @@
-// The files that the kernel keeps of a device in sysfs and libibverbs reads: of ours there are the counters that
-// Soft-RoCE has and we count too, under its names. They are this process's, of all our devices together, and begin with
-// 0 when it first opens one.
+// The sysfs files of our devices, for ibv_read_sysfs_file: the counters that the kernel's Soft-RoCE
+// and this NIC have in common, under Soft-RoCE's names. They count this process's traffic on all
+// our devices together, from 0 when it first opens one.
 #include <algorithm>
 #include <cerrno>
 #include <cstring>

@@ -1,5 +1,6 @@
-// The exported verbs that our NIC does not have: EOPNOTSUPP for ours, the real library for the rest. They are exported
-// so that our contexts never reach the real library, also by functions newer than the installed one (newer_verbs.h).
+// The exported verbs that our NIC lacks: for our objects they fail with EOPNOTSUPP, all others go
+// to the real library. They are exported so that our contexts never reach the real library, not
+// even by functions that are newer than the installed one (newer_verbs.h).
 #include <cerrno>
 
 #include "nic/verbs/newer_verbs.h"
@@ -17,7 +18,7 @@ template <typename Result> Result not_supported(Result failure) {
 	return failure;
 }
 
-// Of an object whose struct the installed verbs.h does not know: it begins with its context.
+// The context of an object whose struct the installed verbs.h does not define: its first member.
 template <typename Object> const ibv_context* context_of(const Object* object) {
 	return *reinterpret_cast<ibv_context* const*>(object);
 }
@@ -27,8 +28,9 @@ template <typename Object> const ibv_context* context_of(const Object* object) {
 extern "C" {
 #pragma GCC visibility push(default)
 
-// ---- Objects of another process. The argument of ibv_import_device is a kernel descriptor, which ours never is. The
-// real library looks it up in what it takes for its own device list.
+// ---- Objects of another process. The argument of ibv_import_device is a descriptor of the kernel,
+// so it never belongs to us. The real library searches its device list for it, which must not
+// contain ours.
 
 ibv_context* ibv_import_device(int cmd_fd) {
 	const InsideReal guard;
@@ -82,7 +84,7 @@ int ibv_dm_export_dmabuf_fd(ibv_dm* dm) {
 	return is_ours(dm->context) ? not_supported(-1) : real().ibv_dm_export_dmabuf_fd(dm);
 }
 
-// A buffer is opaque and, since we allocate none, real.
+// A buffer is opaque, and always the real library's, because our NIC allocates none.
 void* ibv_alloc_buf(ibv_pd* pd, size_t size, ibv_buf** buffer) {
 	return is_ours(pd->context) ? not_supported<void*>(nullptr) : real().ibv_alloc_buf(pd, size, buffer);
 }

@@ -35,7 +35,7 @@ void fill_unsupported(verbs_context* context) {
 	ops.post_send = unsupported_post;
 	ops.post_recv = unsupported_post;
 
-	// Inlines of old verbs.h; the other entries named compat keep their place in the table and are called by nothing.
+	// Inline functions of old verbs.h call these two. No code calls the other _compat entries.
 	ops._compat_query_device = unsupported;
 	ops._compat_query_port = unsupported;
 }

@@ -1,15 +1,17 @@
-// The operations that programs reach without any exported function: verbs.h is full of inline functions that jump
-// through tables in the context.
+// Defaults for the context's tables of operations, which the inline functions of verbs.h call
+// without going through any exported function.
 //
-// Most inlines test the pointer and answer EOPNOTSUPP by themselves when it is NULL; some jump unasked.
-// `fill_unsupported` gives the latter a function that answers EOPNOTSUPP, and leaves every other pointer as it is
-// (NULL, in a context fresh from calloc). Call it on a new context, then set the operations that are supported.
+// Most of those inline functions test the pointer and return EOPNOTSUPP if it is NULL; some call it
+// untested.
 #pragma once
 
 #include <infiniband/verbs.h>
 
 namespace verbena::verbs {
 
+// Sets the pointers that are called untested to functions that fail with EOPNOTSUPP, and leaves all
+// others as they are (NULL in a zeroed context). Call it on a new context, then set the operations
+// that are supported.
 void fill_unsupported(verbs_context* context);
 
 }  // namespace verbena::verbs

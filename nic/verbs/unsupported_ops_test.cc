@@ -7,7 +7,7 @@
 namespace verbena::verbs {
 namespace {
 
-// The inline functions of verbs.h on a context that supports nothing: each must come back.
+// The inline functions of verbs.h on a context that supports nothing: each must return.
 struct UnsupportedOps : testing::Test {
 	UnsupportedOps() {
 		fill_unsupported(&extended);
