@@ -41,7 +41,7 @@ Outcome converse(const ConversationOptions& options) {
 			for (auto& one : traffic) outcome.report += one->progress() + "\n";
 			outcome.report += fabric.describe();
 		} else {
-			// Late duplicates and pauses may still be under way; they must change nothing.
+			// Late duplicates and pauses may still be pending; they must change nothing.
 			if (!fabric.settle()) outcome.report += "no silence after the end\n";
 			for (auto& one : traffic) one->check_end();
 			outcome.report += fabric.describe();

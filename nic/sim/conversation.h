@@ -1,4 +1,5 @@
-// Whole runs: pairs of hosts that talk in both directions, from the first packet to silence, judged.
+// Complete simulated runs: two hosts with checked traffic over one or more connections, from the
+// first packet until nothing is left to happen.
 #pragma once
 
 #include <string>
@@ -21,16 +22,16 @@ struct ConversationOptions {
 
 struct Outcome {
 	bool good = false;
-	std::string report;  // what was wrong
+	std::string report;  // one line for each problem; empty if good
 	Fabric::Statistics statistics;
-	transport::Counters counters;  // of the first host
-	Nanoseconds took = 0;          // virtual
+	transport::Counters counters;  // those of the first host
+	Nanoseconds took = 0;  // virtual time
 };
 
 Outcome converse(const ConversationOptions& options);
 
-// A conversation in which everything that can vary is drawn from the seed: path MTU, sizes, mix, PSNs, queue depths,
-// faults up to the given ones.
+// Draws all options of a run from the seed: path MTU, sizes, mix, PSNs, queue depths, and faults up
+// to the given probabilities.
 ConversationOptions drawn(std::uint64_t seed, const Faults& faults_max, bool lossless);
 
 }  // namespace verbena::sim

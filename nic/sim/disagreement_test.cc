@@ -1,5 +1,5 @@
-// Two ends of which one is not what the other believes: wrong numbers exchanged, or a peer that began anew. On every
-// link the requester must hear of it as a retry count that is exceeded, and not wait for ever.
+// Two ends that disagree about their connection: they exchanged wrong numbers, or one was reset and
+// connected again. On every link the requester must fail with retry_exceeded and not wait forever.
 #include <gtest/gtest.h>
 
 #include "nic/sim/pair.h"
@@ -23,7 +23,7 @@ protected:
 		EXPECT_EQ(pair.a.qp.state, QpState::error);
 		EXPECT_EQ(pair.fabric.describe(), "");
 	}
-	// The peer begins anew and expects other PSNs.
+	// Resets the peer's queue pair and connects it again with another expected PSN.
 	static void renew_peer(Pair& pair, std::uint32_t receive_psn) {
 		const ConnectionOptions connection;
 		pair.b.to_state(QpState::reset);
@@ -94,7 +94,8 @@ TEST_P(Disagreement, AQueuePairThatIsConnectedToAnotherHostIsGivenUp) {
 	expect_given_up(pair);
 }
 
-// The timer that an answer without sense starts must not fail a connection that goes on.
+// A meaningless acknowledgement starts a timer, which must not fail a connection that makes
+// progress.
 TEST_P(Disagreement, AStrayAcknowledgementDoesNoHarm) {
 	Pair pair(link());
 	pair.a.post({.opcode = SendOpcode::send});

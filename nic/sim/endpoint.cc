@@ -152,7 +152,7 @@ void activate(Endpoint& datagrams, std::uint32_t q_key, std::uint8_t path_mtu) {
 	using namespace transport;
 	QueuePairAttributes attributes;
 	attributes.q_key = q_key;
-	// A datagram QP takes the port's MTU, which no attribute of it says.
+	// A datagram queue pair has no path MTU attribute; it uses the port's MTU.
 	datagrams.qp.mtu_code = path_mtu;
 	datagrams.qp.mtu_shift = static_cast<std::uint8_t>(7 + path_mtu);
 	const bool done = datagrams.modify({.mask = transport::qp_state | qp_pkey_index | qp_port | qp_qkey,

@@ -1,4 +1,9 @@
-// A program's end of a queue pair: the QP with completion queues of its own, and posting as the verbs do it.
+// A program's end of a queue pair: the queue pair with its own completion queues, and the posting
+// functions of the verbs.
+//
+// Owns: both completion queues; the queue pair belongs to the host's adapter, and the destructor
+//   destroys it.
+// Lifetime: destroyed before its Host.
 #pragma once
 
 #include <cstdint>
@@ -12,19 +17,20 @@ namespace verbena::sim {
 
 class Endpoint;
 
+// A send request, with the fields of ibv_send_wr that its opcode needs.
 struct Work {
 	queues::SendOpcode opcode = queues::SendOpcode::send;
 	std::uint64_t wr_id = 0;
 	std::vector<queues::Segment> segments;
 	std::vector<std::byte> inline_data;  // instead of segments
 	std::uint8_t flags = queues::send_signaled;
-	std::uint32_t immediate = 0;  // or the R_Key to invalidate
+	std::uint32_t immediate = 0;  // immediate data, or the rkey to invalidate
 	std::uint64_t remote_address = 0;
 	std::uint32_t rkey = 0;
 	std::uint64_t compare_or_add = 0;
 	std::uint64_t swap = 0;
-	const Endpoint* to = nullptr;  // UD
-	std::uint32_t q_key = 0;
+	const Endpoint* to = nullptr;  // for UD
+	std::uint32_t q_key = 0;  // for UD
 	struct {
 		std::uint32_t window_key = 0, new_key = 0, region_key = 0;
 		std::uint64_t address = 0, length = 0;
@@ -38,7 +44,7 @@ struct EndpointOptions {
 	std::uint32_t receive_entries = 64;
 	std::uint16_t segments = 4;
 	std::uint16_t inline_bytes = 64;
-	std::uint32_t completions = 1024;
+	std::uint32_t completions = 1024;  // entries of each completion queue
 	std::uint32_t protection_domain = 1;
 	bool signal_all = false;
 	queues::ReceiveQueue* shared_receive_queue = nullptr;
@@ -55,7 +61,7 @@ public:
 	queues::CompletionQueue send_cq, receive_cq;
 	transport::QueuePair& qp;
 
-	// False: the queue is full, and nothing was posted. A list is posted in one pass.
+	// Posts a list of requests in one pass. False, and none is posted, if the queue lacks the room.
 	bool post(const Work& work) { return post(std::span(&work, 1)); }
 	bool post(std::span<const Work> works);
 	bool post_receive(std::uint64_t wr_id, std::span<const queues::Segment> segments);
@@ -66,11 +72,11 @@ public:
 	bool modify(const adapter::QpChange& change);
 	bool to_state(transport::QpState state) { return modify({.mask = transport::qp_state, .state = state}); }
 
-	// Moves what the completion queues hold behind `sent` and `received`.
+	// Moves all completions from the completion queues to the ends of `sent` and `received`.
 	void poll();
 	std::vector<queues::Completion> sent, received;
 
-	// Every posted send has completed and left.
+	// True if every posted send has completed.
 	bool quiet() const { return qp.sq_empty() && qp.una == qp.next_psn; }
 };
 
@@ -85,12 +91,12 @@ struct ConnectionOptions {
 	std::uint32_t psn_a = 0x123456, psn_b = 0xabcdef;
 };
 
-// Reset to RTS, both ends.
+// Moves both ends from reset to RTS, connected to each other.
 void connect(Endpoint& a, Endpoint& b, const ConnectionOptions& options = {});
-// One end to RTR, or from RTR to RTS; for scenarios in which the ends do not keep step.
+// Move one end to RTR, or from RTR to RTS, for scenarios in which the ends are not ready together.
 void make_ready_to_receive(Endpoint& self, Endpoint& peer, const ConnectionOptions& options, std::uint32_t receive_psn);
 void make_ready_to_send(Endpoint& self, const ConnectionOptions& options, std::uint32_t send_psn);
-// UD to RTS.
+// Moves a UD queue pair to RTS.
 void activate(Endpoint& datagrams, std::uint32_t q_key, std::uint8_t path_mtu = 5);
 
 }  // namespace verbena::sim

@@ -1,5 +1,5 @@
-// One scenario for each completion status that a peer's mistake, a user's mistake or a dead link must give, on both
-// links.
+// One scenario for each completion status that a peer's mistake, a user's mistake or a dead link
+// must produce (IBA 9.9, 11.6.2), on lossy and lossless links.
 #include <cstring>
 #include <gtest/gtest.h>
 #include <map>
@@ -21,7 +21,8 @@ protected:
 	bool lossless() const { return GetParam(); }
 	Pair make(const ConnectionOptions& connection = {}) { return Pair({.lossless = lossless()}, connection); }
 
-	// Both ends are in error, the request behind the failed one is flushed, and so is a posted receive.
+	// Expects that both ends are in the error state, and that the request behind the failed one and
+	// a posted receive were flushed.
 	static void expect_failed_with(Pair& pair, Status status) {
 		EXPECT_TRUE(pair.settle());
 		EXPECT_EQ(statuses(pair.a.sent), (Statuses{status, Status::flushed}));
@@ -32,7 +33,7 @@ protected:
 		EXPECT_TRUE(pair.host_a.guards_are_intact() && pair.host_b.guards_are_intact());
 		EXPECT_EQ(pair.fabric.describe(), "");
 	}
-	// A request that must fail and one behind it; a receive at the peer.
+	// Posts a request that must fail, one behind it, and a receive at the peer.
 	static void post(Pair& pair, const Work& bad, Region& local) {
 		pair.b.post_receive(99, std::span<const queues::Segment>{});
 		const Work works[] = {bad, {.opcode = SendOpcode::rdma_write, .segments = {local.segment(0, 0)}}};
@@ -167,10 +168,11 @@ TEST_P(Errors, AReceiveIntoMemoryThatIsNotTheReceiversIsARemoteOperationError) {
 }
 
 TEST_P(Errors, MoreReadsThanTheResponderAllowsAreAnInvalidRequest) {
-	// Many in one pass on one link; on the other as many as find no room for their responses.
+	// The limit is exceeded by many READs in one pass on the lossy link, and by READs whose
+	// responses find no room on the lossless link.
 	const std::uint32_t size = lossless() ? 1 << 19 : 4096;
 	Pair pair({.lossless = lossless(), .batch = 50'000});
-	pair.a.qp.reads_max = 16;  // the responder was told 4
+	pair.a.qp.reads_max = 16;  // the responder allows 4
 	Region& local = pair.host_a.region(size);
 	Region& remote = pair.host_b.region(size);
 	const Work read{.opcode = SendOpcode::rdma_read,
@@ -321,8 +323,8 @@ TEST(DeadLink, ProgressGivesTheRetriesBack) {
 	Pair pair({}, {.path_mtu = 1, .timeout = 8, .retry_count = 1});
 	Region& local = pair.host_a.region(8192);
 	Region& remote = pair.host_b.region(8192);
-	// Every NAK is lost, and the packets of the k-th four k times: each timeout helps four packets on their way, and
-	// never are there two without progress.
+	// Every NAK is lost, and each packet of the k-th group of four is lost k times. So each timeout
+	// lets four packets arrive, and no two timeouts pass without progress.
 	std::map<std::uint32_t, std::uint32_t> tries;
 	pair.fabric.loses = [&](const Fabric::Departure& packet) {
 		if (packet.opcode == wire::Opcode::rc_acknowledge) return packet.syndrome != wire::syndrome::ack;

@@ -36,8 +36,8 @@ struct Fabric::Path {
 	wire::AckReader acks;
 	wire::AddressPair addresses{};
 	wire::Flow flow;
-	Nanoseconds free_at = 0;  // the wire is taken until then
-	bool scheduled = false;
+	Nanoseconds free_at = 0;  // the wire transmits earlier packets until then
+	bool scheduled = false;  // an event for this path is pending
 };
 
 Fabric::Fabric(const FabricOptions& options) : options_(options), random_(options.seed) {}
@@ -77,7 +77,7 @@ void Fabric::end_pass(Host& host) {
 	context.raised_queues.clear();
 }
 
-// Something was written to the path: it will be looked at.
+// Schedules the draining or reading of a path to which something was written.
 void Fabric::attend(Path& path) {
 	if (path.scheduled) return;
 	path.scheduled = true;
@@ -92,7 +92,7 @@ void Fabric::let_sender_go_on(Path& path) {
 	pass(path.from, [&] { path.from.adapter.resume(path.outlet); });
 }
 
-// Lossy: slots become packets.
+// Lossy fabric: turns at most 16 slots into packets, which depart one after the other.
 void Fabric::drain(Path& path) {
 	path.scheduled = false;
 	wire::Slot image;
@@ -116,6 +116,7 @@ void Fabric::drain(Path& path) {
 	let_sender_go_on(path);
 }
 
+// Applies the random faults to a packet and schedules the arrival of each copy.
 void Fabric::depart(Path& path, Nanoseconds when, const std::vector<std::byte>& bytes) {
 	const Faults& faults = options_.faults;
 	if (random_.chance(faults.drop)) {
@@ -151,7 +152,7 @@ void Fabric::deliver(Path& path, const std::vector<std::byte>& bytes) {
 	path.to.adapter.handle_slot(outlet(path.to, path.from), parsed->slot, parsed->payload.data(), path.addresses);
 }
 
-// Lossy: a packet, and what else comes to this host at about the same time.
+// Lossy fabric: one pass for a packet and those that reach the same host within `batch` after it.
 void Fabric::arrive(Path& path, const std::vector<std::byte>& bytes) {
 	pass(path.to, [&] {
 		deliver(path, bytes);
@@ -167,7 +168,7 @@ void Fabric::arrive(Path& path, const std::vector<std::byte>& bytes) {
 	});
 }
 
-// Lossless: the receiving host reads the ring itself, a pass's worth.
+// Lossless fabric: the receiving host reads the ring itself, a random number of slots in one pass.
 void Fabric::read(Path& path) {
 	path.scheduled = false;
 	pass(path.to, [&] {
@@ -191,7 +192,7 @@ void Fabric::at(Nanoseconds when, std::function<void()> what) {
 	schedule(std::max(when, now_), {.action = std::move(what)});
 }
 
-// Timers that are due at or before `until`, and before any event. False: none.
+// Runs the earliest timers if they are due at `until` or before. False if none is.
 bool Fabric::run_timers(Nanoseconds until) {
 	Nanoseconds due = never;
 	for (auto& host : hosts_) due = std::min(due, host->adapter.poll_timeout());
@@ -202,7 +203,7 @@ bool Fabric::run_timers(Nanoseconds until) {
 	return true;
 }
 
-// One event or the timers of one moment. False: nothing is left to happen.
+// Runs one event, or the timers of one moment. False if neither is left.
 bool Fabric::step() {
 	++statistics.events;
 	if (run_timers(events_.empty() ? never : events_.begin()->first.first)) return true;
@@ -231,7 +232,7 @@ Ended Fabric::run_until(const std::function<bool()>& goal) {
 
 void Fabric::run_for(Nanoseconds time) {
 	const Nanoseconds end = now_ + time;
-	const auto over = std::make_shared<bool>(false);  // the event outlives a run that ends at a bound
+	const auto over = std::make_shared<bool>(false);  // the event outlives a run that hits a bound
 	at(end, [over] { *over = true; });
 	run_until([&] { return *over; });
 }
@@ -246,7 +247,7 @@ std::string Fabric::describe() {
 			char line[320];
 			std::snprintf(line, sizeof line,
 				"host %u qp %06x state %d: sq tail %u next %u head %u offset %u, una %llx next_psn %llx, blocked %d, "
-			    "reads %d, timer %d, "
+				"reads %d, timer %d, "
 				"retries %d; "
 				"expected %llx owed %d pending %u gap %d\n",
 				host->id, qp.qpn, static_cast<int>(qp.state), qp.sq_tail.load(), qp.sq_next, qp.sq_head.load(),

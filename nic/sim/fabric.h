@@ -1,13 +1,16 @@
-// The virtual clock, and the links between hosts with everything that goes wrong on them.
+// The virtual clock, and the links between simulated hosts with their faults.
 //
-// One direction of a link is a Path: the memory that its sender's outlet writes to. On a lossy fabric the path is
-// drained into RoCEv2 packets (real bytes, real ICRC), and each of them is dropped, doubled, damaged or delayed as
-// chance has it, before it is parsed at the other end. On a lossless fabric the other end reads the slots themselves,
-// as two processes of one host do.
+// One direction of a link is a Path: the memory that the sender's outlet writes to. On a lossy
+// fabric the path is drained into RoCEv2 packets (real bytes, real ICRC). Each packet is dropped,
+// duplicated, corrupted or delayed at random before the other end parses it. On a lossless fabric
+// the other end reads the slots themselves, as two processes of one host do.
 //
-// Nothing here reads a clock or draws from anything but the seed: a run is its seed and its options. A run is bounded
-// in events and in virtual time; one that does not reach its goal says so, and describe() tells where each queue pair
-// stands.
+// Threads: one.
+// Owns: the hosts, the paths and all pending events.
+// Invariants: a run is determined by its seed and options: nothing reads a clock or another source
+//   of randomness. A run is bounded in events and in virtual time.
+// Errors: a run that does not reach its goal returns Ended::idle or Ended::limit, and describe()
+//   prints the state of each busy queue pair.
 #pragma once
 
 #include <array>
@@ -24,13 +27,15 @@
 
 namespace verbena::sim {
 
+// The probability of each fault for one packet, and the times in nanoseconds. On a lossless fabric
+// only `delay` and `jitter` are used.
 struct Faults {
 	double drop = 0;
 	double duplicate = 0;
-	double reorder = 0;  // held back by up to `reorder_by`
-	double corrupt = 0;  // one to three bits flipped
-	Nanoseconds delay = 5'000;
-	Nanoseconds jitter = 0;
+	double reorder = 0;  // the packet is held back by at most `reorder_by`
+	double corrupt = 0;  // one to three bits are flipped
+	Nanoseconds delay = 5'000;  // each packet's
+	Nanoseconds jitter = 0;  // the largest extra delay
 	Nanoseconds reorder_by = 60'000;
 };
 
@@ -38,12 +43,13 @@ struct FabricOptions {
 	std::uint64_t seed = 1;
 	bool lossless = false;
 	Faults faults;
-	Nanoseconds batch = 0;  // what reaches one host within this time is handled in one pass
-	std::uint32_t ps_per_byte = 100;
-	std::uint64_t events_max = 4'000'000;
+	Nanoseconds batch = 0;  // packets that reach a host within this time are handled in one pass
+	std::uint32_t ps_per_byte = 100;  // transmission time; 100 is 80 Gbit/s
+	std::uint64_t events_max = 4'000'000;  // bounds of each run_until()
 	Nanoseconds time_max = 600'000'000'000;
 };
 
+// The way in which a run ended: the goal was reached, no event was left, or a bound was reached.
 enum class Ended : std::uint8_t { reached, idle, limit };
 
 class Fabric {
@@ -53,64 +59,71 @@ public:
 	Fabric(const Fabric&) = delete;
 	Fabric& operator=(const Fabric&) = delete;
 
-	Host& add_host();
+	Host& add_host();  // the host lives as long as the fabric
+	// The outlet of the path between two hosts. The first call creates the path.
 	transport::Outlet& outlet(Host& from, Host& to);
 	Nanoseconds now() const { return now_; }
 	const FabricOptions& options() const { return options_; }
 
-	// From now on.
+	// Changes the faults of packets that depart from now on.
 	void set_faults(const Faults& faults) { options_.faults = faults; }
 
-	// A packet about to leave. True: it is lost. For scripted scenarios; asked before chance is. Lossy fabrics only.
+	// If set, called for each packet that departs on a lossy fabric, before the random faults.
+	// True: the packet is lost. For scenarios that lose particular packets.
 	struct Departure {
 		const Host& from;
 		wire::Opcode opcode;
 		wire::Psn24 psn;
-		std::uint8_t syndrome;  // of an acknowledgement
+		std::uint8_t syndrome;  // if it is an acknowledgement
 	};
 	std::function<bool(const Departure&)> loses;
 
-	// Called after every event: where programs poll and post.
+	// If set, called before every event. Programs poll and post here.
 	std::function<void()> each_step;
 
-	// A pass of a host's adapter with `work` in it.
+	// Runs a pass of the host's adapter around `work`.
 	void pass(Host& host, const std::function<void()>& work);
+	// Calls `what` at the given time, or at once if that has passed.
 	void at(Nanoseconds when, std::function<void()> what);
 
-	// Lets time go on until `goal` holds, or nothing is left that could happen, or a bound is reached.
+	// Advances the clock from event to event until goal() is true, no event is left, or a bound is
+	// reached.
 	Ended run_until(const std::function<bool()>& goal);
-	// Until nothing is left to happen.
+	// Runs until no event is left. False if a bound was reached instead.
 	bool settle() {
 		return run_until([] { return false; }) == Ended::idle;
 	}
 	void run_for(Nanoseconds time);
 
 	struct Statistics {
+		// `ring_full`: passes in which a sender found room again after it had waited.
 		std::uint64_t packets = 0, dropped = 0, duplicated = 0, corrupted = 0, reordered = 0, events = 0, ring_full = 0;
+		// Packets that the parser refused, by reason.
 		std::array<std::uint64_t, static_cast<int>(wire::DropReason::count)> refused{};
 	} statistics;
 
-	// Queue pairs that still have something to do, one a line.
+	// One line for each queue pair that has unfinished work; empty if none has.
 	std::string describe();
 
 private:
 	struct Path;
+	// Events at the same time happen in the order in which they were scheduled.
 	using Moment = std::pair<Nanoseconds, std::uint64_t>;
 	struct Event {
-		Path* path = nullptr;             // with bytes: a packet arrives; without: the path is drained or read
-		std::vector<std::byte> bytes;
-		std::function<void()> action;     // neither: this
+		Path* path = nullptr;  // null: `action` is called
+		std::vector<std::byte> bytes;  // a packet that arrives; empty: the path is drained or read
+		std::function<void()> action;
 	};
 
 	Path& path(Host& from, Host& to);
 	void schedule(Nanoseconds when, Event event) { events_.emplace(Moment{when, sequence_++}, std::move(event)); }
 	void attend(Path& path);
-	void drain(Path& path);
-	void read(Path& path);
+	void drain(Path& path);  // lossy
+	void read(Path& path);  // lossless
 	void depart(Path& path, Nanoseconds when, const std::vector<std::byte>& bytes);
 	void arrive(Path& path, const std::vector<std::byte>& bytes);
 	void deliver(Path& path, const std::vector<std::byte>& bytes);
-	void let_sender_go_on(Path& path);
+	void let_sender_go_on(Path& path);  // a pass for a sender that waits for room on the path
 	void end_pass(Host& host);
 	bool run_timers(Nanoseconds until);
 	bool step();

@@ -1,7 +1,9 @@
 // A host of the simulation: one adapter and the memory that its programs have registered.
 //
-// Memory is named by iova, not by where the heap put it, so that packets are the same bytes in every run. Each region
-// has guard bytes on both sides: the NIC must never touch them.
+// Owns: the adapter and the regions, which live as long as the host.
+// Invariants: memory is addressed by an iova that does not depend on the heap, so that packets have
+//   the same bytes in every run. Each region has guard bytes on both sides, which the NIC must
+//   never touch.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +20,7 @@ namespace verbena::sim {
 
 class Fabric;
 
-inline constexpr std::byte poison{0xa5};  // what memory holds before anything is written to it
+inline constexpr std::byte poison{0xa5};  // the initial value of all memory
 
 class Region {
 public:
@@ -26,7 +28,7 @@ public:
 
 	std::span<std::byte> bytes() { return std::span(storage_).subspan(guard, storage_.size() - 2 * guard); }
 	std::span<const std::byte> bytes() const { return std::span(storage_).subspan(guard, storage_.size() - 2 * guard); }
-	std::uint64_t at(std::uint64_t offset) const { return iova_ + offset; }
+	std::uint64_t at(std::uint64_t offset) const { return iova_ + offset; }  // an iova
 	std::uint32_t key() const { return key_; }
 	std::uint32_t size() const { return static_cast<std::uint32_t>(bytes().size()); }
 	bool guards_are_intact() const;
@@ -49,19 +51,20 @@ public:
 	Host& operator=(const Host&) = delete;
 
 	Fabric& fabric;
-	const std::uint32_t id;  // from 1 on; outlets that lead here have it as their `peer`
+	const std::uint32_t id;  // 1, 2, ...; outlets that lead to this host have it as their `peer`
 	const wire::Gid gid;
 	adapter::ChannelAdapter adapter;
 
-	// What the passes have raised, for tests to look at.
+	// All events that passes have raised, for tests to examine.
 	std::vector<transport::RaisedEvent> events;
 	std::vector<queues::CompletionQueue*> raised_queues;
 
-	// Registers `size` bytes of poison. Lives as long as the host.
+	// Registers `size` bytes of poison.
 	Region& region(std::uint32_t size, std::uint8_t access = everything, std::uint32_t protection_domain = 1);
 	bool guards_are_intact() const;
 
 	const transport::Counters& counters() { return adapter.context().counters; }
+	// The number of raised events of this kind.
 	int raised(transport::AsyncEvent kind) const;
 
 	static constexpr std::uint8_t everything =

@@ -1,4 +1,4 @@
-// How a requester and a responder get over losses without waiting for the local ACK timeout (recovery.h).
+// Recovery from losses without waiting for the local ACK timeout (transport/recovery.h).
 #include <deque>
 #include <gtest/gtest.h>
 #include <set>
@@ -14,7 +14,8 @@ using queues::Status;
 using wire::Opcode;
 using Statuses = std::vector<Status>;
 
-// The timeout is 67 ms, as most programs have it: whoever waits for it fails `EXPECT_EQ(timeouts, 0)`.
+// A pair with the ACK timeout of most programs, 67 ms. A recovery that waits for it fails
+// `EXPECT_EQ(timeouts, 0)`.
 struct Recovery : Pair {
 	Recovery() : Pair({}, {.timeout = 14}) { fill(from, 1); }
 
@@ -57,7 +58,7 @@ TEST(LossRecovery, ALostNakIsSentAgain) {
 TEST(LossRecovery, ANakThatCrossesTheRepetitionIsNotActedOnTwice) {
 	Recovery run;
 	run.send(64);
-	run.expect_arrived(64);  // the round trip is known
+	run.expect_arrived(64);  // measures the round trip
 	int middles = 0;
 	run.fabric.loses = [&](const Fabric::Departure& packet) {
 		return packet.opcode == Opcode::rc_send_middle && ++middles == 3;
@@ -125,14 +126,15 @@ TEST(LossRecovery, QueuePairsShareTheWindowOfTheirPath) {
 			.remote_address = run.to.at(0),
 			.rkey = run.to.key()});
 		EXPECT_EQ(under_way(more[i]), (transport::window_bytes_first >> run.a.qp.mtu_shift) / (i / 2 + 2));
-		run.fabric.run_for(10'000);  // the ring is emptied
+		run.fabric.run_for(10'000);  // until the ring is empty
 	}
 	EXPECT_EQ(run.a.qp.outlet->senders, 8u);
 	for (int i = 0; i < 14; i += 2) more[i].to_state(transport::QpState::error);
 	EXPECT_EQ(run.a.qp.outlet->senders, 1u);
 }
 
-// After many losses the window is small, and less is being sent again than the peer has already.
+// After many losses the window is small, so the requester repeats fewer packets than the peer has
+// received. An acknowledgement beyond the repeated packets is valid.
 TEST(LossRecovery, AnAcknowledgementOfMoreThanIsBeingSentAgainIsBelieved) {
 	Pair pair({}, {.timeout = 8});
 	bool deaf = true;

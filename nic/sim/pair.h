@@ -1,4 +1,4 @@
-// Two hosts with a queue pair each, for scenarios that are written out step by step.
+// Two hosts with one connected queue pair each, for scenarios that are written step by step.
 #pragma once
 
 #include <algorithm>
@@ -22,7 +22,7 @@ struct Pair {
 		}
 	}
 
-	// Lets everything happen that will, and collects the completions. False: it does not come to rest.
+	// Runs until no event is left, then polls both ends. False if the run reached a bound.
 	bool settle() {
 		const bool rest = fabric.settle();
 		a.poll();
@@ -36,6 +36,7 @@ struct Pair {
 	Endpoint a, b;
 };
 
+// Fills the region with a pattern that depends on `seed`.
 inline void fill(Region& region, unsigned seed) {
 	unsigned i = 0;
 	for (std::byte& b : region.bytes()) b = static_cast<std::byte>((i++ * 2654435761u >> 13) + seed);

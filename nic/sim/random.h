@@ -1,5 +1,5 @@
-// The simulator's only source of chance. Each part of a run draws from a generator of its own, which fork() gives it,
-// so that a run is its seed.
+// The simulator's only source of randomness. Each part of a run has its own generator, made by
+// fork(), so that the seed determines the run.
 #pragma once
 
 #include "base/random.h"
@@ -10,6 +10,7 @@ class Random : public verbena::Random {
 public:
 	using verbena::Random::Random;
 
+	// Uniform in [least, most].
 	std::uint64_t between(std::uint64_t least, std::uint64_t most) { return least + below(most - least + 1); }
 	Random fork() { return Random((*this)()); }
 };

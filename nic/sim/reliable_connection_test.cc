@@ -1,4 +1,5 @@
-// Reliable connections: conversations under faults, every size at every path MTU, and recovery from each single loss.
+// Reliable connections: random traffic under faults, every size at every path MTU, and recovery
+// from each kind of lost packet.
 #include <gtest/gtest.h>
 #include <set>
 
@@ -69,8 +70,8 @@ TEST(ReliableConnection, SeedsByTheDozenOnALossyFabric) {
 	}
 }
 
-// In an RNR pause late acknowledgements move the queue forward, so that nothing is sent when the pause ends: a timer
-// must run all the same.
+// During an RNR pause, late acknowledgements can advance the queue, so that nothing is left to send
+// when the pause ends. A timer must run nevertheless.
 TEST(ReliableConnection, SeedsThatStalledOnceDoNotStall) {
 	for (const std::uint64_t seed : {486, 623}) {
 		const Outcome outcome =
@@ -142,7 +143,7 @@ TEST(ReliableConnection, PsnsWrapAroundOnBothLinks) {
 	}
 }
 
-// What a single lost packet costs. `lost` names it by opcode and by which of that opcode it is.
+// A pair that loses one packet: the `which`-th packet with the given opcode.
 struct Single : Pair {
 	explicit Single(Opcode opcode, int which = 1) : Pair({}, {.timeout = 10}) {
 		fabric.loses = [this, opcode, left = which](const Fabric::Departure& packet) mutable {
@@ -256,8 +257,8 @@ TEST(LostPacket, AnAcknowledgementBehindALostReadResponseDoesNotCompleteTheRead)
 	EXPECT_EQ(run.b.received.size(), 1u);
 }
 
-// The NAK of an RNR tells that everything before it has arrived; if a READ response among that was lost, the READ is
-// asked for again at once.
+// An RNR NAK also acknowledges every request before it (IBA 9.7.5). If the response of a READ among
+// them was lost, the requester repeats the READ at once.
 TEST(LostPacket, AnRnrNakBehindALostReadResponseDoesNotStopTheRequester) {
 	Single run(Opcode::rc_read_response_only);
 	fill(run.to, 1);
@@ -292,7 +293,7 @@ TEST(LostPacket, ALostNakIsMadeUpForByTheTimer) {
 	EXPECT_GT(run.host_a.counters().timeouts, 0u);
 }
 
-// A requester with more than a window in flight that is told to wait must find its window open afterwards.
+// A requester with a full window that gets an RNR NAK must be able to send after the pause.
 TEST(ReliableConnection, AWindowFullOfPacketsGoesOnAfterAnRnrPause) {
 	Pair pair({}, {.path_mtu = 1, .min_rnr_timer = 14});
 	Region& from = pair.host_a.region(1 << 16);

@@ -1,4 +1,5 @@
-// The order in which a send queue works: fences, SQD, windows, inline data, flushing.
+// The order in which a send queue executes requests: fences, SQD, memory windows, inline data and
+// flushing.
 #include <cstring>
 #include <gtest/gtest.h>
 
@@ -73,7 +74,7 @@ TEST_P(SendQueue, OnlySignaledRequestsCompleteUnlessTheQueueSignalsAll) {
 	}
 }
 
-// Messages that were under way when the queue was told to drain finish; those behind them wait for RTS.
+// IBA 10.3.1, SQD: messages that have begun are completed; those behind them wait for RTS.
 TEST_P(SendQueue, SqdFinishesWhatHasBegunAndSaysSoOnce) {
 	const std::vector<Nanoseconds> moments = GetParam() ? std::vector<Nanoseconds>{1'000, 6'000, 11'000}
 														: std::vector<Nanoseconds>{1'000, 20'000, 60'000, 200'000};
@@ -123,7 +124,7 @@ TEST_P(SendQueue, SqdWhileTheReceiverIsNotReadyStillFinishesTheMessage) {
 	Region& remote = pair.host_b.region(4096);
 	fill(local, 1);
 	pair.a.post({.wr_id = 1, .segments = {local.segment(0, 4096)}});
-	pair.fabric.run_for(200'000);  // in the pause
+	pair.fabric.run_for(200'000);  // into the RNR pause
 	ASSERT_TRUE(pair.a.modify(
 		{.mask = transport::qp_state | transport::qp_sqd_notify, .state = QpState::sqd, .sqd_notify = true}));
 	EXPECT_EQ(pair.host_a.raised(AsyncEvent::sq_drained), 0);
@@ -145,7 +146,8 @@ TEST_P(SendQueue, TheErrorStateFlushesBothQueuesInOrder) {
 	Pair pair(link());
 	Region& local = pair.host_a.region(64);
 	for (std::uint64_t i = 0; i < 5; ++i) {
-		pair.a.post({.wr_id = i, .segments = {local.segment(0, 64)}, .flags = 0});  // nobody receives
+		// The peer has no receive posted.
+		pair.a.post({.wr_id = i, .segments = {local.segment(0, 64)}, .flags = 0});
 		pair.a.post_receive(100 + i, local.segment(0, 64));
 	}
 	ASSERT_TRUE(pair.a.to_state(QpState::error));
@@ -168,7 +170,8 @@ TEST_P(SendQueue, AQueuePairThatWasResetWorksAgainFromNewPsns) {
 		pair.a.post({.segments = {local.segment(0, 8192)}});
 		EXPECT_TRUE(pair.settle());
 		EXPECT_TRUE(same(local.bytes(), remote.bytes()));
-		pair.a.post({.segments = {local.segment(0, 8192)}});  // nobody receives: under way when the reset comes
+		// The peer has no receive posted, so this request is in flight when the reset comes.
+		pair.a.post({.segments = {local.segment(0, 8192)}});
 		pair.fabric.run_for(10'000);
 		ASSERT_TRUE(pair.a.to_state(QpState::reset) && pair.b.to_state(QpState::reset));
 		EXPECT_TRUE(pair.settle());
@@ -242,7 +245,8 @@ TEST_P(SendQueue, ASendWithInvalidateTakesTheWindowAwayAndTellsItsKey) {
 	EXPECT_EQ(pair.a.sent.back().status, Status::remote_access);
 }
 
-// The request before it is sent again after the failure was found; that must not turn the failure into a success.
+// The request before the failed one is sent again after the failure was found. That must not turn
+// the failure into a success.
 TEST_P(SendQueue, AFailedLocalOperationStaysFailedWhenRequestsBeforeItAreRepeated) {
 	Pair pair(link(0), {.min_rnr_timer = 5});
 	Region& local = pair.host_a.region(64);

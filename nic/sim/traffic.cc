@@ -63,7 +63,7 @@ Traffic::Traffic(Endpoint& from, Endpoint& to, const TrafficOptions& options, st
 	for (std::uint32_t i = 0; i < receive_buffers_; ++i) post_receive();
 }
 
-// Byte `i` of message `number`: cheap, and different in every message, line and place.
+// Byte `i` of message `number`. Cheap to compute, and different between messages and positions.
 std::byte Traffic::content(std::uint64_t number, std::uint32_t i) const {
 	return static_cast<std::byte>(((number + seed_ + 1) * 0x9e3779b97f4a7c15 >> 24) + i * 31 + (i >> 8) * 7);
 }
@@ -73,7 +73,7 @@ std::uint32_t Traffic::draw_size() {
 	std::uint64_t size;
 	switch (random_.below(5)) {
 		case 0: size = random_.below(65); break;
-		case 1: size = random_.below(8) * mtu; break;  // around whole packets
+		case 1: size = random_.below(8) * mtu; break;  // whole packets
 		case 2: size = random_.between(1, 4) * mtu + random_.below(3) - 1; break;
 		case 3: size = random_.below(2 * mtu); break;
 		default: size = random_.below(options_.size_max + 1); break;
@@ -81,7 +81,7 @@ std::uint32_t Traffic::draw_size() {
 	return static_cast<std::uint32_t>(std::min<std::uint64_t>(size, options_.size_max));
 }
 
-// One to three segments that make up [offset, offset + length), empty ones among them.
+// Divides [offset, offset + length) into one to three segments, some of which may be empty.
 std::vector<Segment> Traffic::cut(const Region& region, std::uint32_t offset, std::uint32_t length) {
 	std::vector<Segment> segments;
 	for (std::uint64_t n = random_.below(3); n; --n) {
@@ -94,6 +94,7 @@ std::vector<Segment> Traffic::cut(const Region& region, std::uint32_t offset, st
 	return segments;
 }
 
+// Draws a random request, fills its source buffer, and applies its effect to the shadows.
 Work Traffic::draw(std::uint64_t number, Operation& operation) {
 	Work work{.wr_id = seed_ << 32 | number, .flags = 0};
 	const std::uint32_t buffer = local_buffer(number);
@@ -191,7 +192,8 @@ void Traffic::step() {
 }
 
 void Traffic::check_sent(const Completion& completion) {
-	// Everything up to the signaled request that this must be has completed as well.
+	// The completion belongs to the oldest signaled request; unsignaled ones before it have
+	// completed with it.
 	while (!outstanding_.empty()) {
 		const Operation operation = std::move(outstanding_.front());
 		outstanding_.pop_front();

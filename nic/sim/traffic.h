@@ -1,17 +1,17 @@
-// Checked traffic in one direction of a reliable connection: `from` posts a random mix of operations towards `to`, and
-// everything that the verbs promise is checked from outside, by a party that knows what was posted and sees only
-// completions and memory:
+// Checked traffic in one direction of a reliable connection. `from` posts a random mix of
+// operations to `to`, and this class checks every promise of the verbs from outside: it knows the
+// posted requests and sees only completions and memory.
 //
-//   - completions come in posting order, one for each signaled request and none for others, with success and the right
-//   opcode and length;
-//   - each message arrives exactly once, in order, in the oldest receive, with its bytes and immediate data, and
-//   nothing is written behind them;
-//   - the written region is at the end what the WRITEs in posting order make of it; READs return what is there; sources
-//   stay as they are;
-//   - each atomic is executed once: every one returns exactly what the ones before it have left;
-//   - nothing is written outside registered memory.
+//   - Completions come in posting order, one for each signaled request and none for others, with
+//     success and the right opcode and length.
+//   - Each message arrives exactly once, in order, in the oldest receive, with its bytes and
+//     immediate data, and nothing is written behind them.
+//   - At the end, the written region has the contents that the WRITEs in posting order produce.
+//     READs return the remote contents; source buffers do not change.
+//   - Each atomic is executed exactly once: it returns the value that its predecessors left.
+//   - Nothing is written outside registered memory.
 //
-// What is found wrong is kept as text in problems(); a run is good when it is done() and has none.
+// Errors: problems() has a line for each violation. A run is good if it is done() without any.
 #pragma once
 
 #include <cstdint>
@@ -29,30 +29,31 @@ struct TrafficOptions {
 	std::uint32_t size_max = 8192;
 	// Relative frequencies.
 	std::uint32_t sends = 4, writes = 3, reads = 2, atomics = 2;
-	double unsignaled = 0.3;
-	double late_receive = 0;  // a used receive is posted again only after a pause
+	double unsignaled = 0.3;  // probability
+	double late_receive = 0;  // the probability that a used receive is reposted after a pause only
 };
 
 class Traffic {
 public:
 	Traffic(Endpoint& from, Endpoint& to, const TrafficOptions& options, std::uint64_t seed);
 
-	// Polls, checks, posts what there is room for.
+	// Polls, checks the completions, and posts new requests as far as there is room.
 	void step();
 	bool done() const { return completed_ == options_.operations && expected_.empty() && problems_.empty(); }
 	bool broken() const { return !problems_.empty(); }
-	// What only the end can show; call it once after done().
+	// The checks of the final memory contents and of surplus completions. Call it once, after
+	// done().
 	void check_end();
 	const std::vector<std::string>& problems() const { return problems_; }
-	std::string progress() const;
+	std::string progress() const;  // for the report of a run that stalls
 
 private:
 	struct Operation {
 		std::uint64_t number;
 		Work work;
 		std::uint32_t length;
-		std::uint32_t source_offset;  // READ: into the remote region
-		std::uint64_t original;  // atomics: what it must return
+		std::uint32_t source_offset;  // a READ's offset in the remote region
+		std::uint64_t original;  // the value that an atomic must return
 	};
 	struct Message {
 		std::uint64_t number;
@@ -79,7 +80,7 @@ private:
 	TrafficOptions options_;
 	std::uint64_t seed_;
 	Random random_;
-	std::uint32_t buffers_;  // local buffers, one for each request that can be outstanding
+	std::uint32_t buffers_;  // local buffers: one for each request that can be in flight
 	std::uint32_t receive_buffers_;
 	Region& local_;  // at `from`
 	Region& receives_;  // at `to`: receive buffers
@@ -87,12 +88,13 @@ private:
 	Region& source_;  // at `to`: read by READ
 	Region& counters_;  // at `to`: atomics
 
+	// The contents that the posted requests must produce.
 	std::vector<std::byte> target_shadow_;
 	std::vector<std::uint64_t> counters_shadow_;
 	std::deque<Operation> outstanding_;
 	std::deque<Message> expected_;
 	std::uint64_t posted_ = 0, completed_ = 0;
-	std::uint64_t unsignaled_run_ = 0;
+	std::uint64_t unsignaled_run_ = 0;  // requests posted since the last signaled one
 	std::uint64_t receives_posted_ = 0, receives_used_ = 0;
 	std::size_t sent_seen_ = 0, received_seen_ = 0;
 	std::vector<std::string> problems_;

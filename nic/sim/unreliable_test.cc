@@ -1,4 +1,4 @@
-// UC and UD: what is lost is lost in silence, and what is received is whole.
+// UC and UD (IBA 9.8.2, 9.8.3): losses are silent, and every received message is complete.
 #include <cstring>
 #include <gtest/gtest.h>
 
@@ -28,7 +28,8 @@ void number(std::span<std::byte> message, std::uint32_t number) {
 		std::memcpy(message.data() + i, &number, sizeof number);
 }
 
-// `count` messages of `size` bytes, each filled with its number; the receiver takes all with one buffer each.
+// Sends `count` messages of `size` bytes, each filled with its number; the receiver has posted a
+// buffer for each.
 struct Numbered : Pair {
 	Numbered(const FabricOptions& options, QpType type, std::uint32_t count, std::uint32_t size)
 		: Pair(options, {.path_mtu = 1},
@@ -49,7 +50,8 @@ struct Numbered : Pair {
 				.q_key = key});
 		}
 	}
-	// Every received message is one that was sent, whole, and later than the one before it.
+	// Expects that every received message was sent, is complete, and was sent after the one
+	// received before it.
 	void expect_whole_and_in_order() {
 		std::int64_t last = -1;
 		for (const queues::Completion& completion : b.received) {

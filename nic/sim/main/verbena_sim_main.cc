@@ -1,9 +1,10 @@
-// verbena-sim: conversations on the simulated fabric, one for each seed; everything about a run is drawn from its seed.
+// verbena-sim: runs checked traffic on the simulated fabric, once for each seed. The seed
+// determines everything about a run.
 //
 //     verbena-sim --seeds 1:1000 --loss 5%
 //
-// Prints each seed that fails with what was wrong and how to run it alone. Exit code 0: all were good; 1: one was not;
-// 2: usage.
+// Prints each seed that fails, with its problems and the command that repeats it. Exit status: 0 if
+// all runs were good, 1 if one was not, 2 for a usage error.
 #include <charconv>
 #include <cstdio>
 #include <cstring>
