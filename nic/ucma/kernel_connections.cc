@@ -68,8 +68,9 @@ Kernel::Result Kernel::connect(Channel& channel, const rdma_ucm_connect& c) {
 	return locked([&](cm::ConnectionManager& connections, Nanoseconds now) -> Result {
 		if (id->state != State::connecting) return {};
 		if (!outlet) {
-			// Report the event that a CM at the destination would have caused: no process serves
-			// the port, or the process that does is stalled or ending.
+			// Report the event that a CM at the destination would have caused: REJECTED (a datagram
+			// id: UNREACHABLE) if no process serves the port, REJECTED if the one that does is
+			// ending, UNREACHABLE if it is stalled.
 			if (outlet.error() == ECONNREFUSED && id->is_datagram())
 				report(id, EventType::unreachable, cm::sidr_status::unsupported);
 			else if (outlet.error() == ECONNREFUSED || outlet.error() == ECONNRESET)
