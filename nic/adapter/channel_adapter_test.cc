@@ -42,7 +42,7 @@ TEST_F(Adapter, AllRequestsOfAPassAreAcknowledgedByOneRecord) {
 	EXPECT_EQ(adapter.context().take_touched(), &outlet);
 }
 
-TEST_F(Adapter, AnAcknowledgementThatFindsNoRoomStaysOwed) {
+TEST_F(Adapter, AnAcknowledgementThatFindsNoRoomStaysPending) {
 	QueuePair& qp = connected();
 	qp.remote_access = memory::remote_write;
 	for (std::uint32_t i = 0; i <= wire::Direction::ack_count; ++i) {
@@ -78,7 +78,7 @@ TEST_F(Adapter, AGapThatIsFilledInTheSamePassIsNotReported) {
 	for (; slots.read(slot); slots.advance()) EXPECT_EQ(slot.syndrome(), wire::syndrome::ack);
 }
 
-TEST_F(Adapter, AConnectedQueuePairListensToItsOwnPeerOnly) {
+TEST_F(Adapter, AConnectedQueuePairAcceptsPacketsOfItsPeerOnly) {
 	QueuePair& qp = connected();
 	qp.remote_access = memory::remote_write;
 	auto back = std::make_unique<wire::Direction>();
@@ -98,7 +98,7 @@ TEST_F(Adapter, AConnectedQueuePairListensToItsOwnPeerOnly) {
 	EXPECT_TRUE(refusal.ready());
 }
 
-TEST_F(Adapter, ARequestForAQueuePairThatCannotReceiveIsRefusedOnAPassOnce) {
+TEST_F(Adapter, ARequestForAQueuePairThatCannotReceiveIsRefusedOncePerPass) {
 	QueuePair& qp = connected(QpState::init);
 	adapter.begin_pass(1);
 	for (std::uint32_t psn = 10; psn < 15; ++psn) handle(request(qp, psn));
@@ -114,7 +114,7 @@ TEST_F(Adapter, ARequestForAQueuePairThatCannotReceiveIsRefusedOnAPassOnce) {
 
 // Two processes that connected to each other at the same moment have two links. A refusal on the
 // wrong link would overtake the queue pair's responses.
-TEST_F(Adapter, ARefusalGoesTheWayOfTheQueuePairsResponses) {
+TEST_F(Adapter, ARefusalTakesTheLinkOfTheQueuePairsResponses) {
 	QueuePair& qp = connected();
 	ASSERT_TRUE(modify(qp, QpState::error, 0));
 	auto other_direction = std::make_unique<wire::Direction>();
@@ -132,7 +132,7 @@ TEST_F(Adapter, ARefusalGoesTheWayOfTheQueuePairsResponses) {
 	EXPECT_FALSE(other_slots.ready());
 }
 
-TEST_F(Adapter, NoiseFromTheWireCostsACounter) {
+TEST_F(Adapter, MalformedPacketsOnlyIncrementDropCounters) {
 	QueuePair& qp = connected();
 	outlet.lossless = false;
 	adapter.begin_pass(1);
@@ -152,7 +152,7 @@ TEST_F(Adapter, NoiseFromTheWireCostsACounter) {
 
 // A hostile peer can write any bytes into the shared ring. Each slot may raise a drop counter or
 // put the queue pair into the error state, but no byte outside the region changes.
-TEST_F(Adapter, SlotsOfRandomContentHarmNothing) {
+TEST_F(Adapter, SlotsOfRandomContentWriteNothingOutsideTheRegion) {
 	Random random(7);
 	std::vector<std::byte> memory(3 * 8192, std::byte{0xa5});
 	const std::uint32_t key = adapter.context().keys.register_region({.protection_domain = 1,
@@ -200,7 +200,7 @@ TEST_F(Adapter, SlotsOfRandomContentHarmNothing) {
 	adapter.destroy_qp(*qp);
 }
 
-TEST_F(Adapter, ManagementDatagramsAreAnsweredByTheWayTheyCame) {
+TEST_F(Adapter, AManagementDatagramIsAnsweredThroughItsOutlet) {
 	adapter.connections().use_block(1);
 	wire::AddressPair addresses{};
 	addresses.source[15] = 1;
@@ -230,7 +230,7 @@ TEST_F(Adapter, ManagementDatagramsAreAnsweredByTheWayTheyCame) {
 	EXPECT_EQ(std::get<cm::Rej>(answer->message).remote, cm::CommId{77});
 }
 
-TEST_F(Adapter, TheEndOfAPeerFailsWhatWasSentToIt) {
+TEST_F(Adapter, TheDeathOfAPeerFailsTheRequestsSentToIt) {
 	QueuePair& busy = connected();
 	QueuePair& idle = connected();
 	queues::SendWqe& wqe = busy.wqe(0);

@@ -17,9 +17,9 @@ using wire::Slot;
 constexpr std::uint64_t file_offset = 1 << 20;
 
 // The adapter is the responder; 96 KiB of its memory lie in a file that the peer can map.
-class Lender : public testing_tools::AdapterTest {
+class SharedResponseResponder : public testing_tools::AdapterTest {
 protected:
-	Lender() : memory(96 << 10) {
+	SharedResponseResponder() : memory(96 << 10) {
 		const auto address = reinterpret_cast<std::uint64_t>(memory.data());
 		key = adapter.context().keys.register_region({.protection_domain = 1,
 			.iova = address,
@@ -47,7 +47,7 @@ protected:
 	Slot answer;
 };
 
-TEST_F(Lender, NamesThePlaceInTheFileInsteadOfCopying) {
+TEST_F(SharedResponseResponder, SendsAFileOffsetInsteadOfACopy) {
 	ask(responder(), 4096, 80 << 10);
 	for (std::uint32_t done = 0; done < 80 << 10; done += answer.length) {
 		ASSERT_TRUE(slots.read(answer));
@@ -62,7 +62,7 @@ TEST_F(Lender, NamesThePlaceInTheFileInsteadOfCopying) {
 	EXPECT_FALSE(slots.read(answer));
 }
 
-TEST_F(Lender, CopiesWhatIsSmallOrPrivateOrForAPeerThatCannotMapIt) {
+TEST_F(SharedResponseResponder, CopiesAPayloadThatIsSmallOrPrivateOrThatThePeerCannotMap) {
 	QueuePair& qp = responder();
 	ask(qp, 0, Direction::lent_bytes_min - 1);
 	ASSERT_TRUE(slots.read(answer));
@@ -83,7 +83,7 @@ TEST_F(Lender, CopiesWhatIsSmallOrPrivateOrForAPeerThatCannotMapIt) {
 	EXPECT_NE(answer.payload_line, Slot::lent_payload);
 }
 
-TEST_F(Lender, SaysOfWhatIsNotReadYetThatItsKeyIsGone) {
+TEST_F(SharedResponseResponder, RevokesUnreadResponsesWhenTheirKeyIsDeregistered) {
 	QueuePair& qp = responder();
 	ask(qp, 0, 64 << 10);
 	ASSERT_TRUE(slots.read(answer));
@@ -101,7 +101,7 @@ TEST_F(Lender, SaysOfWhatIsNotReadYetThatItsKeyIsGone) {
 
 // A peer may send any key in a SEND with Invalidate. A key that it must not invalidate stays valid,
 // so responses shared under it stay usable.
-TEST_F(Lender, IsNotMadeToTakeBackByWhoMayNotInvalidate) {
+TEST_F(SharedResponseResponder, KeepsResponsesWhenAPeerMayNotInvalidateTheirKey) {
 	QueuePair& qp = responder();
 	ask(qp, 0, 16 << 10);
 	ASSERT_TRUE(slots.read(answer));
@@ -120,7 +120,7 @@ TEST_F(Lender, IsNotMadeToTakeBackByWhoMayNotInvalidate) {
 	EXPECT_TRUE(slots.still_lent());
 }
 
-TEST_F(Lender, WithdrawsEverythingThatAQueuePairLentWhenThatIsResetOrDestroyed) {
+TEST_F(SharedResponseResponder, RevokesResponsesOfAQueuePairThatIsResetOrDestroyed) {
 	for (const bool destroyed : {false, true}) {
 		QueuePair& qp = responder();
 		ask(qp, 0, 16 << 10);
@@ -134,7 +134,7 @@ TEST_F(Lender, WithdrawsEverythingThatAQueuePairLentWhenThatIsResetOrDestroyed) 
 	}
 }
 
-TEST_F(Lender, KeepsWhatOneRoundOfTheRingAfterTheOtherHasLent) {
+TEST_F(SharedResponseResponder, TracksResponsesOverSeveralRoundsOfTheRing) {
 	QueuePair& qp = responder();
 	const std::uint32_t packets = (8u << 10) / qp.path_mtu();
 	for (std::uint32_t i = 0; i < 3 * Direction::slot_count; ++i) {
@@ -150,9 +150,9 @@ TEST_F(Lender, KeepsWhatOneRoundOfTheRingAfterTheOtherHasLent) {
 }
 
 // The adapter is the requester; the test plays the responder.
-class Borrower : public testing_tools::AdapterTest {
+class SharedResponseRequester : public testing_tools::AdapterTest {
 protected:
-	Borrower() : memory(64 << 10) {
+	SharedResponseRequester() : memory(64 << 10) {
 		const auto address = reinterpret_cast<std::uint64_t>(memory.data());
 		key = adapter.context().keys.register_region({.protection_domain = 1,
 			.iova = address,
@@ -195,7 +195,7 @@ protected:
 	const std::vector<std::byte> payload = std::vector<std::byte>(16 << 10, std::byte{42});
 };
 
-TEST_F(Borrower, CopiesWhatIsLent) {
+TEST_F(SharedResponseRequester, CopiesASharedPayload) {
 	adapter.handle_lent(outlet, answer, payload.data(), lent_by);
 	EXPECT_EQ(status(), Status::success);
 	EXPECT_TRUE(std::equal(payload.begin(), payload.end(), memory.begin()));
@@ -203,13 +203,13 @@ TEST_F(Borrower, CopiesWhatIsLent) {
 
 // A server can revoke shared memory while a client is stopped in the middle of its READ. The bytes
 // that the client copies after that may belong to another request, so it must discard them.
-TEST_F(Borrower, DoesNotBelieveWhatWasWithdrawnMeanwhile) {
+TEST_F(SharedResponseRequester, FailsAReadWhoseResponseWasRevokedMeanwhile) {
 	writer.revoke([](std::uint32_t, wire::Qpn) { return true; });
 	adapter.handle_lent(outlet, answer, payload.data(), lent_by);
 	EXPECT_EQ(status(), Status::remote_access);
 }
 
-TEST_F(Borrower, FailsWhereThePeersFileCannotBeHad) {
+TEST_F(SharedResponseRequester, FailsIfThePeersFileCannotBeMapped) {
 	adapter.handle_lent(outlet, answer, nullptr, lent_by);
 	EXPECT_EQ(status(), Status::remote_operation);
 }

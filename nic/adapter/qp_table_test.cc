@@ -8,7 +8,7 @@ namespace {
 
 using transport::QueuePair;
 
-TEST(QpTable, NumbersAreUniqueAndOfItsBlocks) {
+TEST(QpTable, NumbersAreUniqueAndLieInTheTablesBlocks) {
 	QpTable table;
 	table.add_block(5, 0x123456789abcdef1);
 	table.add_block(4000, 77);
@@ -48,7 +48,7 @@ TEST(QpTable, FindsEachByItsNumberAndNothingElse) {
 	EXPECT_EQ(table.find({0xffffff}), nullptr);
 }
 
-TEST(QpTable, ADestroyedNumberIsNotFoundAndRestsUntilAllOthersWereUsed) {
+TEST(QpTable, ADestroyedNumberIsReusedAfterAllOthersOnly) {
 	QpTable table;
 	table.add_block(3, 42);
 	QueuePair* first = table.create();
@@ -64,7 +64,7 @@ TEST(QpTable, ADestroyedNumberIsNotFoundAndRestsUntilAllOthersWereUsed) {
 	EXPECT_EQ(table.count(), 1u);
 }
 
-TEST(QpTable, VisitsTheLivingOnly) {
+TEST(QpTable, VisitsLiveQueuePairsOnly) {
 	QpTable table;
 	table.add_block(3, 42);
 	QueuePair* a = table.create();

@@ -164,7 +164,7 @@ TEST_F(ConnectionManagers, ConnectAndEnd) {
 	EXPECT_EQ(sent, 5) << "REQ REP RTU DREQ DREP";
 }
 
-TEST_F(ConnectionManagers, AnyOneMessageMayBeLostAndNothingIsSeenOfIt) {
+TEST_F(ConnectionManagers, AnySingleLostMessageIsRecovered) {
 	for (int lost = 0; lost < 5; ++lost) {
 		client.events.clear();
 		server.events.clear();
@@ -207,7 +207,7 @@ TEST_F(ConnectionManagers, ManyConnectionsOverABadWireAreEachMadeAndEndedOnce) {
 	}
 }
 
-TEST_F(ConnectionManagers, NobodyListens) {
+TEST_F(ConnectionManagers, ARequestForAServiceWithoutListenerIsRejected) {
 	connect(service_of(port_space::tcp, 1));
 	run(ms);
 	EXPECT_THAT(client.kinds(), ElementsAre(Kind::rejected));
@@ -215,7 +215,7 @@ TEST_F(ConnectionManagers, NobodyListens) {
 	EXPECT_THAT(server.kinds(), IsEmpty());
 }
 
-TEST_F(ConnectionManagers, RejectedByTheProgramWithItsReasons) {
+TEST_F(ConnectionManagers, ARejectCarriesTheProgramsReasonAndData) {
 	server.accepts = false;
 	connect();
 	run(ms);
@@ -226,7 +226,7 @@ TEST_F(ConnectionManagers, RejectedByTheProgramWithItsReasons) {
 	EXPECT_EQ(std::memcmp(std::get<Rej>(client.events[0].message).data.bytes().data(), "no", 3), 0);
 }
 
-TEST_F(ConnectionManagers, SilenceIsUnreachableInItsTime) {
+TEST_F(ConnectionManagers, APeerThatNeverAnswersIsReportedUnreachableInTime) {
 	loses = [](int) { return true; };
 	connect();
 	run(ConnectionManager::patience - ms);
@@ -236,7 +236,7 @@ TEST_F(ConnectionManagers, SilenceIsUnreachableInItsTime) {
 	EXPECT_EQ(client.events[0].status, -ETIMEDOUT);
 }
 
-TEST_F(ConnectionManagers, AHostThatReceivesNothingAnswersForAllThatWaitForItAndForNothingElse) {
+TEST_F(ConnectionManagers, ARefusalFailsAllRequestsThatWaitForTheHostAndNothingElse) {
 	const CommId up = connect();
 	run(ms);
 	ASSERT_EQ(state(client, up), State::established);
@@ -254,7 +254,7 @@ TEST_F(ConnectionManagers, AHostThatReceivesNothingAnswersForAllThatWaitForItAnd
 	client.manager.handle_refusal(now, server.gid, client.manager.find(first)->transaction + 1);
 	client.manager.handle_refusal(now, server.gid, client.manager.find(up)->transaction);
 	settle();
-	EXPECT_THAT(client.kinds(), IsEmpty()) << "forged, or about what has its answer";
+	EXPECT_THAT(client.kinds(), IsEmpty()) << "forged, or about a request that has its answer";
 
 	client.manager.handle_refusal(now, server.gid, client.manager.find(first)->transaction);
 	settle();
@@ -267,7 +267,7 @@ TEST_F(ConnectionManagers, AHostThatReceivesNothingAnswersForAllThatWaitForItAnd
 	for (const CommId id : {first, second, datagram}) EXPECT_EQ(state(client, id), State::idle);
 }
 
-TEST_F(ConnectionManagers, AHostThatReceivesNothingHasLeftWhatItIsAskedToLeave) {
+TEST_F(ConnectionManagers, ARefusalOfADisconnectRequestDisconnects) {
 	const CommId id = connect();
 	run(ms);
 	client.events.clear();
@@ -278,7 +278,7 @@ TEST_F(ConnectionManagers, AHostThatReceivesNothingHasLeftWhatItIsAskedToLeave) 
 	EXPECT_THAT(client.kinds(), ElementsAre(Kind::disconnected));
 }
 
-TEST_F(ConnectionManagers, AProgramThatTakesItsTimeIsWaitedFor) {
+TEST_F(ConnectionManagers, APeerWaitsForASlowProgramBeyondThePatience) {
 	server.accepts = false;
 	const CommId id = connect();
 	run(100 * second);  // longer than `patience`: a repeated REQ is answered by an MRA
@@ -290,7 +290,7 @@ TEST_F(ConnectionManagers, AProgramThatTakesItsTimeIsWaitedFor) {
 	EXPECT_EQ(state(client, id), State::established);
 }
 
-TEST_F(ConnectionManagers, BothEndAtOnce) {
+TEST_F(ConnectionManagers, BothEndsMayDisconnectAtTheSameTime) {
 	const CommId id = connect();
 	run(ms);
 	client.accepts = server.accepts = false;
@@ -311,13 +311,13 @@ TEST_F(ConnectionManagers, TheFirstMessageMayComeBeforeTheRtu) {
 	EXPECT_THAT(server.kinds(), ElementsAre(Kind::request, Kind::established));
 }
 
-TEST_F(ConnectionManagers, WhoeverIsDestroyedTellsTheOther) {
+TEST_F(ConnectionManagers, DestroyNotifiesThePeerAndReportsNothingToItsOwner) {
 	const CommId id = connect();
 	run(ms);
 	client.manager.destroy(now, id);
 	run(now + ms);
 	EXPECT_EQ(server.kinds().back(), Kind::disconnected);
-	EXPECT_EQ(client.count(Kind::disconnected), 0) << "nothing is said to who has let go";
+	EXPECT_EQ(client.count(Kind::disconnected), 0) << "the owner gets no event after destroy()";
 
 	client.accepts = false;
 	const CommId second_one = connect();
@@ -327,7 +327,7 @@ TEST_F(ConnectionManagers, WhoeverIsDestroyedTellsTheOther) {
 	EXPECT_EQ(server.kinds().back(), Kind::rejected);
 }
 
-TEST_F(ConnectionManagers, ARequestThatIsWithdrawnCannotBeAcceptedAnyMore) {
+TEST_F(ConnectionManagers, AWithdrawnRequestCannotBeAccepted) {
 	server.accepts = false;
 	const CommId id = connect();
 	run(ms);
@@ -374,13 +374,13 @@ TEST_F(ConnectionManagers, ADatagramServiceIsFound) {
 	client.manager.resolve(now, route(client, server), request, &client);
 	run(second);
 	ASSERT_THAT(client.kinds(), ElementsAre(Kind::datagram_response));
-	EXPECT_THAT(server.kinds(), ElementsAre(Kind::datagram_request)) << "asked again, answered again, reported once";
+	EXPECT_THAT(server.kinds(), ElementsAre(Kind::datagram_request)) << "repeated and answered twice, reported once";
 	const auto& rep = std::get<SidrRep>(client.events[0].message);
 	EXPECT_EQ(rep.qpn.value, 0x77u);
 	EXPECT_EQ(rep.q_key, 9u);
 }
 
-TEST_F(ConnectionManagers, ADatagramAnswerThatNobodyNeedsAnyMoreIsFreedWithItsId) {
+TEST_F(ConnectionManagers, AnAnsweredDatagramRequestIsFreedWhenItIsDestroyedLate) {
 	EXPECT_TRUE(server.manager.listen(service_of(port_space::udp, 9), wire::Gid{}, &server));
 	client.manager.resolve(now, route(client, server), {.service = service_of(port_space::udp, 9)}, &client);
 	run(2 * ConnectionManager::patience);
@@ -389,7 +389,7 @@ TEST_F(ConnectionManagers, ADatagramAnswerThatNobodyNeedsAnyMoreIsFreedWithItsId
 	EXPECT_EQ(server.manager.connection_count(), 0u);
 }
 
-TEST_F(ConnectionManagers, ThePeersEndIsReportedForWhatItWasPartOf) {
+TEST_F(ConnectionManagers, TheDeathOfAPeerProcessIsReportedOnItsConnections) {
 	const CommId up = connect();
 	run(ms);
 	server.accepts = false;
@@ -402,7 +402,7 @@ TEST_F(ConnectionManagers, ThePeersEndIsReportedForWhatItWasPartOf) {
 	EXPECT_EQ(state(client, waiting), State::idle);
 }
 
-TEST_F(ConnectionManagers, TheListenerOfAnAddressGoesBeforeTheOneOfAll) {
+TEST_F(ConnectionManagers, TheListenerOfAnAddressPrecedesTheWildcardListener) {
 	wire::Gid other{};
 	other[15] = 9;
 	int special = 0;

@@ -54,7 +54,7 @@ template <class M> void expect_round_trip(const M& message) {
 	EXPECT_EQ(std::get<M>(read->message), message);
 }
 
-TEST(Message, WhatIsWrittenIsRead) {
+TEST(Message, EveryMessageReadsBackAsWritten) {
 	expect_round_trip(full_req());
 	expect_round_trip(Mra{{1}, {2}, 1, 24, data<PrivateData<222>>(1)});
 	expect_round_trip(Rej{{1}, {2}, 1, reject_reason::timeout, 0x1112131415161718, data<PrivateData<148>>(2)});
@@ -93,7 +93,7 @@ TEST(Message, FieldsOfAReqLieWhereTheSpecificationSays) {
 	expect_at(24 + 176, {7, 8, 9});
 }
 
-TEST(Message, OfAnotherClassOrAttributeIsRefused) {
+TEST(Message, AMessageOfAnotherClassOrAttributeIsRefused) {
 	wire::Mad mad = write_message({1, Rtu{}});
 	mad[1] = std::byte{0x03};
 	EXPECT_EQ(read_message(mad).error(), Malformed::other_class);
@@ -117,7 +117,7 @@ TEST(Message, AReqWithAFieldOutOfRangeIsRefused) {
 	EXPECT_EQ(read_message(mad).error(), Malformed::bad_field);
 }
 
-TEST(Message, GarbageNeverPassesForMoreThanItIs) {
+TEST(Message, RandomBytesThatParseReadBackAsTheSameMessage) {
 	Random random(1);
 	for (int i = 0; i < 20'000; ++i) {
 		wire::Mad mad;

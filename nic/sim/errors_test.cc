@@ -209,7 +209,7 @@ TEST_P(Errors, AnErrorOfOneRequestLeavesThoseBeforeItSuccessful) {
 		statuses(pair.a.sent), (Statuses{Status::success, Status::success, Status::remote_access, Status::flushed}));
 }
 
-TEST_P(Errors, ASendFromMemoryThatIsNotTheSendersIsALocalProtectionErrorAndThePeerHearsNothing) {
+TEST_P(Errors, ASendFromMemoryThatIsNotTheSendersIsALocalProtectionErrorAndThePeerIsNotNotified) {
 	Pair pair = make();
 	Region& local = pair.host_a.region(8192);
 	Region& remote = pair.host_b.region(8192);
@@ -253,7 +253,7 @@ TEST_P(Errors, AReceiverThatIsNeverReadyExhaustsTheRnrRetries) {
 	EXPECT_EQ(pair.b.qp.state, QpState::rts);
 }
 
-TEST_P(Errors, ADestinationThatIsNotThereExhaustsTheRetries) {
+TEST_P(Errors, AQueuePairThatCannotReceiveExhaustsTheRetries) {
 	FabricOptions options{.lossless = lossless()};
 	Fabric fabric(options);
 	Host& one = fabric.add_host();
@@ -319,7 +319,7 @@ TEST(DeadLink, ATimeoutOfZeroWaitsForEver) {
 	EXPECT_EQ(pair.a.qp.state, QpState::rts);
 }
 
-TEST(DeadLink, ProgressGivesTheRetriesBack) {
+TEST(DeadLink, ProgressResetsTheRetryCount) {
 	Pair pair({}, {.path_mtu = 1, .timeout = 8, .retry_count = 1});
 	Region& local = pair.host_a.region(8192);
 	Region& remote = pair.host_b.region(8192);

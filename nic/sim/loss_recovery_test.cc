@@ -135,7 +135,7 @@ TEST(LossRecovery, QueuePairsShareTheWindowOfTheirPath) {
 
 // After many losses the window is small, so the requester repeats fewer packets than the peer has
 // received. An acknowledgement beyond the repeated packets is valid.
-TEST(LossRecovery, AnAcknowledgementOfMoreThanIsBeingSentAgainIsBelieved) {
+TEST(LossRecovery, AnAcknowledgementBeyondTheRepeatedPacketsIsAccepted) {
 	Pair pair({}, {.timeout = 8});
 	bool deaf = true;
 	pair.fabric.loses = [&](const Fabric::Departure& packet) {
@@ -155,7 +155,7 @@ TEST(LossRecovery, AnAcknowledgementOfMoreThanIsBeingSentAgainIsBelieved) {
 	EXPECT_EQ(pair.host_a.counters().timeouts, 5u);
 }
 
-TEST(LossRecovery, ALongReadIsAskedForInPartsAndOnlyTheRestOfOneIsAskedForAgain) {
+TEST(LossRecovery, ALongReadIsRequestedInPartsAndALossRepeatsTheRestOfOnePart) {
 	Recovery run;
 	std::vector<std::uint32_t> asked;
 	int middles = 0;

@@ -63,7 +63,7 @@ TEST(ReliableConnection, TheSameSeedIsTheSameRun) {
 	EXPECT_EQ(first.statistics.packets, second.statistics.packets);
 }
 
-TEST(ReliableConnection, SeedsByTheDozenOnALossyFabric) {
+TEST(ReliableConnection, HundredsOfRandomRunsOnALossyFabricAreGood) {
 	for (std::uint64_t seed = 1; seed <= 300; ++seed) {
 		const Outcome outcome = converse(drawn(seed, everything, false));
 		ASSERT_TRUE(outcome.good) << "seed " << seed << "\n" << outcome.report;
@@ -80,7 +80,7 @@ TEST(ReliableConnection, SeedsThatStalledOnceDoNotStall) {
 	}
 }
 
-TEST(ReliableConnection, SeedsByTheDozenOnALosslessLink) {
+TEST(ReliableConnection, HundredsOfRandomRunsOnALosslessLinkAreGood) {
 	for (std::uint64_t seed = 1; seed <= 300; ++seed) {
 		const Outcome outcome = converse(drawn(seed, {}, true));
 		ASSERT_TRUE(outcome.good) << "seed " << seed << "\n" << outcome.report;
@@ -158,7 +158,7 @@ struct Single : Pair {
 	static constexpr Nanoseconds timeout = 4096 << 10;
 };
 
-TEST(LostPacket, AMissingMiddleIsAskedForAndSentAgainWithoutATimeout) {
+TEST(LostPacket, AMissingMiddlePacketIsRetransmittedWithoutATimeout) {
 	Single run(Opcode::rc_send_middle, 2);
 	fill(run.from, 1);
 	run.b.post_receive(1, run.to.segment(0, 8192));
@@ -220,7 +220,7 @@ TEST(LostPacket, AnAtomicWhoseResponseWasLostIsAnsweredFromItsSavedResult) {
 	}
 }
 
-TEST(LostPacket, AReadGoesOnWhereItsResponseBroke) {
+TEST(LostPacket, AReadContinuesWhereItsResponseWasInterrupted) {
 	Single run(Opcode::rc_read_response_middle, 3);
 	fill(run.to, 1);
 	std::set<std::uint32_t> requested;
@@ -235,7 +235,7 @@ TEST(LostPacket, AReadGoesOnWhereItsResponseBroke) {
 	EXPECT_TRUE(run.settle() && run.lost_any);
 	EXPECT_TRUE(same(run.from.bytes(), run.to.bytes()));
 	EXPECT_EQ(requested, (std::set<std::uint32_t>{0x123456, 0x123456 + 3})) << "FIRST and two MIDDLEs had arrived";
-	EXPECT_EQ(run.host_a.counters().timeouts, 0u) << "the packet behind the gap tells";
+	EXPECT_EQ(run.host_a.counters().timeouts, 0u) << "the packet behind the gap reveals the loss";
 }
 
 TEST(LostPacket, AnAcknowledgementBehindALostReadResponseDoesNotCompleteTheRead) {
@@ -294,7 +294,7 @@ TEST(LostPacket, ALostNakIsMadeUpForByTheTimer) {
 }
 
 // A requester with a full window that gets an RNR NAK must be able to send after the pause.
-TEST(ReliableConnection, AWindowFullOfPacketsGoesOnAfterAnRnrPause) {
+TEST(ReliableConnection, AFullWindowOpensAgainAfterAnRnrPause) {
 	Pair pair({}, {.path_mtu = 1, .min_rnr_timer = 14});
 	Region& from = pair.host_a.region(1 << 16);
 	Region& to = pair.host_b.region(1 << 16);

@@ -25,7 +25,7 @@ protected:
 INSTANTIATE_TEST_SUITE_P(
 	, SendQueue, testing::Bool(), [](const auto& info) { return info.param ? "OnALosslessLink" : "OnALossyLink"; });
 
-TEST_P(SendQueue, AFencedSendCarriesWhatTheReadBeforeItBrought) {
+TEST_P(SendQueue, AFencedSendCarriesTheDataOfTheReadBeforeIt) {
 	Pair pair(link());
 	Region& remote = pair.host_b.region(1 << 16);
 	Region& local = pair.host_a.region(1 << 16);
@@ -75,7 +75,7 @@ TEST_P(SendQueue, OnlySignaledRequestsCompleteUnlessTheQueueSignalsAll) {
 }
 
 // IBA 10.3.1, SQD: messages that have begun are completed; those behind them wait for RTS.
-TEST_P(SendQueue, SqdFinishesWhatHasBegunAndSaysSoOnce) {
+TEST_P(SendQueue, SqdCompletesStartedMessagesAndRaisesOneEvent) {
 	const std::vector<Nanoseconds> moments = GetParam() ? std::vector<Nanoseconds>{1'000, 6'000, 11'000}
 														: std::vector<Nanoseconds>{1'000, 20'000, 60'000, 200'000};
 	for (const Nanoseconds moment : moments) {
@@ -99,7 +99,7 @@ TEST_P(SendQueue, SqdFinishesWhatHasBegunAndSaysSoOnce) {
 		EXPECT_EQ(pair.host_a.raised(AsyncEvent::sq_drained), 1) << "at " << moment;
 		EXPECT_TRUE(pair.a.qp.una == pair.a.qp.next_psn && pair.a.qp.message_offset == 0);
 		EXPECT_GE(pair.a.sent.size(), before);
-		EXPECT_EQ(pair.a.sent.size(), pair.a.qp.sq_next) << "what had begun has completed";
+		EXPECT_EQ(pair.a.sent.size(), pair.a.qp.sq_next) << "every message that had begun has completed";
 
 		const std::size_t drained = pair.a.sent.size();
 		EXPECT_LT(drained, 20u);
@@ -225,7 +225,7 @@ TEST_P(SendQueue, ABoundWindowCanBeWrittenAndAnInvalidatedOneCannot) {
 	EXPECT_EQ(statuses(pair.a.sent), (Statuses{Status::success, Status::remote_access}));
 }
 
-TEST_P(SendQueue, ASendWithInvalidateTakesTheWindowAwayAndTellsItsKey) {
+TEST_P(SendQueue, ASendWithInvalidateInvalidatesTheWindowAndReportsItsKey) {
 	Pair pair(link());
 	Window window(pair);
 	Region& local = pair.host_a.region(64);

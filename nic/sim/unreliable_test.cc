@@ -77,7 +77,7 @@ struct Numbered : Pair {
 TEST(UnreliableConnection, LosesWholeMessagesAndNeverDeliversHalfOfOne) {
 	Numbered run({.seed = 5, .faults = {.drop = 0.05}}, QpType::uc, 512, 2000);
 	EXPECT_TRUE(run.settle());
-	EXPECT_EQ(statuses(run.a.sent), Statuses(512, Status::success)) << "the sender does not hear of it";
+	EXPECT_EQ(statuses(run.a.sent), Statuses(512, Status::success)) << "the sender is not notified of losses";
 	EXPECT_GT(run.b.received.size(), 200u);
 	EXPECT_LT(run.b.received.size(), 500u);
 	run.expect_whole_and_in_order();
@@ -261,7 +261,7 @@ TEST(Datagram, ALocalErrorStopsSendingButNotReceivingUntilRtsIsAskedFor) {
 	pair.a.post_receive(7, a.segment(0, 256));
 	pair.b.post({.segments = {b.segment(0, 64)}, .to = &pair.a, .q_key = key});
 	EXPECT_TRUE(pair.settle());
-	EXPECT_EQ(pair.a.received.size(), 1u) << "the receive queue works on";
+	EXPECT_EQ(pair.a.received.size(), 1u) << "the receive queue still works";
 
 	ASSERT_TRUE(pair.a.to_state(QpState::rts));
 	pair.b.post_receive(8, b.segment(0, 256));

@@ -35,7 +35,7 @@ TEST_F(DeviceList, IsOursAloneWhenTheRealLibraryHasNone) {
 	EXPECT_EQ(release_device_list(list), nullptr);
 }
 
-TEST_F(DeviceList, IsEmptyAndNotNullWhenNobodyHasAny) {
+TEST_F(DeviceList, IsEmptyAndNotNullWithoutAnyDevice) {
 	ibv_device** list = make_device_list(nullptr, {});
 	ASSERT_NE(list, nullptr);
 	EXPECT_EQ(device_count(list), 0);

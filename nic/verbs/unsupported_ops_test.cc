@@ -57,14 +57,14 @@ TEST_F(UnsupportedOps, PollingIsAnErrorAndNotANumberOfCompletions) {
 	EXPECT_EQ(ibv_req_notify_cq(&cq, 0), EOPNOTSUPP);
 }
 
-TEST_F(UnsupportedOps, OperationsThatVerbsHJumpsToUnaskedAnswer) {
+TEST_F(UnsupportedOps, OperationsThatVerbsHCallsUntestedFail) {
 	ibv_mw_bind bind{};
 	EXPECT_EQ(ibv_bind_mw(&qp, &mw, &bind), EOPNOTSUPP);
 	EXPECT_EQ(ibv_dealloc_mw(&mw), EOPNOTSUPP);
 	EXPECT_EQ(ibv_close_xrcd(&xrcd), EOPNOTSUPP);
 }
 
-TEST_F(UnsupportedOps, ObjectsThatWeLackAreNullWithAnErrno) {
+TEST_F(UnsupportedOps, CreatingUnsupportedObjectsReturnsNullAndSetsErrno) {
 	const auto is_refused = [](auto create) {
 		errno = 0;
 		return create() == nullptr && errno == EOPNOTSUPP;
@@ -96,7 +96,7 @@ TEST_F(UnsupportedOps, ObjectsThatWeLackAreNullWithAnErrno) {
 	EXPECT_TRUE(is_refused([&] { return ibv_create_flow_action_esp(context, &esp_attributes); }));
 }
 
-TEST_F(UnsupportedOps, OldFormsOfTheQueriesAnswer) {
+TEST_F(UnsupportedOps, OldFormsOfTheQueriesFail) {
 	EXPECT_EQ(context->ops._compat_query_device(context, nullptr), EOPNOTSUPP);
 	EXPECT_EQ(context->ops._compat_query_port(context, 1, nullptr), EOPNOTSUPP);
 }
