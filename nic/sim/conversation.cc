@@ -36,13 +36,13 @@ Outcome converse(const ConversationOptions& options) {
 	outcome.took = fabric.now() - began;
 	if (!any_broken()) {
 		if (ended != Ended::reached) {
-			outcome.report +=
-				ended == Ended::idle ? "stall: nothing is left that could happen\n" : "the run does not end\n";
+			outcome.report += ended == Ended::idle ? "the run stalls: no event is left\n"
+												   : "the run exceeds its bound of events or time\n";
 			for (auto& one : traffic) outcome.report += one->progress() + "\n";
 			outcome.report += fabric.describe();
 		} else {
 			// Late duplicates and pauses may still be pending; they must change nothing.
-			if (!fabric.settle()) outcome.report += "no silence after the end\n";
+			if (!fabric.settle()) outcome.report += "events continue after the last completion until the run's bound\n";
 			for (auto& one : traffic) one->check_end();
 			outcome.report += fabric.describe();
 		}

@@ -171,7 +171,7 @@ void Traffic::post() {
 	}
 	if (!list.empty() && !from_.post(list))
 		wrong("the send queue had no room for request ", posted_ - list.size(),
-			" although those before it had completed");
+			" although the requests before it had completed");
 }
 
 void Traffic::post_receive() {
@@ -202,7 +202,7 @@ void Traffic::check_sent(const Completion& completion) {
 		if (!(operation.work.flags & queues::send_signaled)) continue;
 		const std::uint64_t n = operation.number;
 		if (completion.wr_id != operation.work.wr_id)
-			wrong("request ", n, " should complete, but ", completion.wr_id & 0xffffffff, " did");
+			wrong("request ", n, " should have completed, but request ", completion.wr_id & 0xffffffff, " did");
 		if (completion.status != Status::success)
 			wrong("request ", n, " completed with status ", int(completion.status));
 		if (completion.opcode != completed_as(operation.work.opcode))
@@ -210,7 +210,7 @@ void Traffic::check_sent(const Completion& completion) {
 		if (completion.qpn != from_.qp.qpn) wrong("request ", n, " completed for QP ", completion.qpn);
 		return;
 	}
-	wrong("a completion for which there is no signaled request: ", completion.wr_id & 0xffffffff, " status ",
+	wrong("a completion without a signaled request: request ", completion.wr_id & 0xffffffff, ", status ",
 		int(completion.status));
 }
 
@@ -238,7 +238,7 @@ void Traffic::check_operation(const Operation& operation) {
 }
 
 void Traffic::check_received(const Completion& completion) {
-	if (expected_.empty()) return wrong("a message was received that was never sent, or twice");
+	if (expected_.empty()) return wrong("a message was received twice, or was never sent");
 	const Message message = std::move(expected_.front());
 	expected_.pop_front();
 	const std::uint64_t n = message.number;
@@ -279,7 +279,7 @@ void Traffic::check_end() {
 	const auto target = target_.bytes();
 	const auto [at, shadow] = std::ranges::mismatch(target, target_shadow_);
 	if (at != target.end())
-		wrong("byte ", at - target.begin(), " of the written region is not what the WRITEs made of it");
+		wrong("byte ", at - target.begin(), " of the written region differs from the result of the WRITEs");
 	for (std::uint32_t i = 0; i < counter_count; ++i) {
 		std::uint64_t value;
 		std::memcpy(&value, counters_.bytes().data() + i * 8, 8);
@@ -289,9 +289,9 @@ void Traffic::check_end() {
 		wrong("bytes outside a region were written");
 	from_.poll();
 	to_.poll();
-	if (sent_seen_ != from_.sent.size()) wrong("there are ", from_.sent.size() - sent_seen_, " completions too many");
+	if (sent_seen_ != from_.sent.size()) wrong(from_.sent.size() - sent_seen_, " completions more than expected");
 	if (received_seen_ != to_.received.size())
-		wrong("there are ", to_.received.size() - received_seen_, " messages too many");
+		wrong(to_.received.size() - received_seen_, " messages more than expected");
 	if (!from_.quiet()) wrong("the send queue is not empty");
 }
 

@@ -20,10 +20,13 @@ using namespace verbena::sim;
 
 constexpr const char* usage =
 	"usage: verbena-sim [--seeds A:B] [--loss P] [--duplicate P] [--reorder P] [--corrupt P] [--lossless] [--verbose]\n"
-	"  --seeds A:B    run seeds A to B, both included (1:100); a single number runs that one\n"
-	"  --loss P ...   the most that a run may have of this fault, as 5% or 0.05 (5%, 2%, 5%, 2%)\n"
-	"  --lossless     the link of two processes of one host instead of packets\n"
-	"  --verbose      a line for each seed\n";
+	"  --seeds A:B    run the seeds A to B, both included, or a single seed A; default 1:100\n"
+	"  --loss P       the largest probability of a packet's loss in a run, as 5% or 0.05; default 5%\n"
+	"  --duplicate P  likewise of its duplication; default 2%\n"
+	"  --reorder P    likewise of its delivery out of order; default 5%\n"
+	"  --corrupt P    likewise of its corruption; default 2%\n"
+	"  --lossless     simulate the link between two processes of one host, without packets and faults\n"
+	"  --verbose      print a line for each seed\n";
 
 struct Options {
 	std::uint64_t first = 1, last = 100;
