@@ -72,7 +72,6 @@ void Fabric::end_pass(Host& host) {
 		outlet = next;
 	}
 	host.events.insert(host.events.end(), context.raised_events.begin(), context.raised_events.end());
-	host.raised_queues.insert(host.raised_queues.end(), context.raised_queues.begin(), context.raised_queues.end());
 	context.raised_events.clear();
 	context.raised_queues.clear();
 }

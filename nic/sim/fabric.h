@@ -65,9 +65,6 @@ public:
 	Nanoseconds now() const { return now_; }
 	const FabricOptions& options() const { return options_; }
 
-	// Changes the faults of packets that depart from now on.
-	void set_faults(const Faults& faults) { options_.faults = faults; }
-
 	// If set, called for each packet that departs on a lossy fabric, before the random faults.
 	// True: the packet is lost. For scenarios that lose particular packets.
 	struct Departure {

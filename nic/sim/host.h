@@ -57,7 +57,6 @@ public:
 
 	// All events that passes have raised, for tests to examine.
 	std::vector<transport::RaisedEvent> events;
-	std::vector<queues::CompletionQueue*> raised_queues;
 
 	// Registers `size` bytes of poison.
 	Region& region(std::uint32_t size, std::uint8_t access = everything, std::uint32_t protection_domain = 1);
