@@ -198,7 +198,7 @@ private:
 	Connection* find(CommId own, CommId others, const Route& from);
 	bool may_take_request();  // counts a refusal if not
 
-	void handle(Nanoseconds now, const Route& from, const Envelope&, const Req&);
+	void handle(Nanoseconds, const Route& from, const Envelope&, const Req&);
 	void handle(Nanoseconds now, const Route& from, const Envelope&, const Mra&);
 	void handle(Nanoseconds now, const Route& from, const Envelope&, const Rej&);
 	void handle(Nanoseconds now, const Route& from, const Envelope&, const Rep&);

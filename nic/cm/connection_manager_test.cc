@@ -349,6 +349,7 @@ TEST_F(ConnectionManagers, AMessageFromElsewhereChangesNothing) {
 	client.manager.handle_mad(now, route(client, server), write_message({9, Dreq{{1}, id, {0x1234}, {}}}));
 	EXPECT_EQ(state(client, id), State::established);
 	EXPECT_THAT(client.kinds(), ElementsAre(Kind::response));
+	EXPECT_EQ(client.manager.counters().unexpected, 1u) << "the Rej; a Dreq for no connection gets a Drep";
 }
 
 TEST_F(ConnectionManagers, GarbageIsDropped) {
@@ -364,6 +365,8 @@ TEST_F(ConnectionManagers, GarbageIsDropped) {
 		settle();
 	}
 	EXPECT_LE(server.manager.connection_count(), 2u);
+	EXPECT_GT(server.manager.counters().malformed, 0u);
+	EXPECT_GT(server.manager.counters().unexpected, 0u);
 }
 
 TEST_F(ConnectionManagers, ADatagramServiceIsFound) {

@@ -23,7 +23,7 @@ void ConnectionManager::handle_mad(
 	std::visit([&](const auto& message) { handle(now, from, *envelope, message); }, envelope->message);
 }
 
-void ConnectionManager::handle(Nanoseconds now, const Route& from, const Envelope& envelope, const Req& req) {
+void ConnectionManager::handle(Nanoseconds, const Route& from, const Envelope& envelope, const Req& req) {
 	const Origin origin{req.local.value, req.ca_guid, gid_of(from.addresses.destination)};
 	if (const auto known = by_origin_.find(origin); known != by_origin_.end()) {
 		// A repeated REQ is never reported again. Its answer was lost, or the program has not
@@ -62,7 +62,6 @@ void ConnectionManager::handle(Nanoseconds now, const Route& from, const Envelop
 	++pending_requests_;
 	by_origin_[origin] = c.local;
 	events_.push_back({Event::Kind::request, c.local, nullptr, listener->user, 0, req});
-	static_cast<void>(now);
 }
 
 void ConnectionManager::handle(Nanoseconds now, const Route& from, const Envelope&, const Mra& mra) {

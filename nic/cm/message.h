@@ -42,7 +42,6 @@ namespace port_space {
 inline constexpr std::uint16_t ipoib = 0x0002, tcp = 0x0106, udp = 0x0111, ib = 0x013f;
 }
 constexpr ServiceId service_of(std::uint16_t space, std::uint16_t port) { return {std::uint64_t{space} << 16 | port}; }
-constexpr std::uint16_t space_of(ServiceId service) { return static_cast<std::uint16_t>(service.value >> 16); }
 constexpr std::uint16_t port_of(ServiceId service) { return static_cast<std::uint16_t>(service.value); }
 
 // Private data of at most `Capacity` bytes. A message always carries all of them: the rest is
