@@ -74,9 +74,7 @@ ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* init) {
 	if ((init->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS) && (init->flags & ~flags_ignored))
 		return errno = EINVAL, nullptr;
 	ibv_cq* cq = make_cq(context, init->cqe, init->cq_context, init->channel, init->comp_vector);
-	if (!cq) return nullptr;
-	SoftCq::of(cq).wc_flags = init->wc_flags;
-	return &SoftCq::of(cq).public_cq;
+	return cq ? &SoftCq::of(cq).public_cq : nullptr;
 }
 
 int resize_cq(ibv_cq* public_cq, int cqe) {

@@ -1,7 +1,6 @@
 // Posting and polling: the functions that a program calls for each message. They allocate nothing,
 // make no system call of their own, take the queue's lock, and only try the engine's.
 #include <cerrno>
-#include <mutex>
 
 #include "nic/memory/guarded_copy.h"
 #include "nic/verbs/objects.h"

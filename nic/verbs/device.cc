@@ -1,7 +1,7 @@
 // Opening a device, and the queries of its attributes, port and GIDs.
 #include <algorithm>
 #include <cerrno>
-#include <cstdlib>
+#include <cstdio>
 #include <cstring>
 #include <endian.h>
 #include <new>

@@ -4,7 +4,6 @@
 // Threads: ibv_wr_start takes the send queue's lock; ibv_wr_complete and ibv_wr_abort release it.
 // Errors: requests are built in the send queue and become visible together. An error is kept until
 //   ibv_wr_complete, which returns it and discards all requests since ibv_wr_start.
-#include <algorithm>
 #include <cerrno>
 
 #include "nic/memory/guarded_copy.h"

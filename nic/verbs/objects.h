@@ -8,13 +8,10 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <cstddef>
-#include <deque>
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <vector>
 
 #include <infiniband/verbs.h>
 
@@ -112,7 +109,6 @@ struct alignas(64) SoftCq : CacheAligned {
 	EventCount delivered;
 	std::atomic<int> users{0};
 	queues::Completion current{};  // the completion that the extended poll reads
-	std::uint64_t wc_flags = 0;
 
 	static SoftCq& of(ibv_cq* cq) { return around<SoftCq>(cq, offsetof(SoftCq, public_cq)); }
 	static SoftCq& of(ibv_cq_ex* cq) { return around<SoftCq>(cq, offsetof(SoftCq, public_cq)); }
@@ -148,7 +144,7 @@ struct alignas(64) SoftQp : CacheAligned {
 	// One cache line with all that a post reads, then the public struct.
 	transport::QueuePair* qp = nullptr;
 	engine::Engine* engine = nullptr;
-	std::uint16_t send_segments_max = 0, receive_segments_max = 0, inline_max = 0;
+	std::uint16_t send_segments_max = 0, inline_max = 0;
 	std::uint16_t opcodes = 0;  // one bit for each ibv_wr_opcode that the transport allows
 	std::uint64_t reserved_front = 0;
 	ibv_qp_ex public_qp{};
@@ -163,7 +159,6 @@ struct alignas(64) SoftQp : CacheAligned {
 		std::uint32_t head = 0;  // the send queue's head if the post succeeds
 		queues::SendWqe* wqe = nullptr;  // the request that setters write to; null after an error
 		int error = 0;  // the first error, an errno value
-		std::uint64_t send_ops = 0;  // the operations asked for at creation
 	} build;
 
 	static SoftQp& of(const ibv_qp* qp) { return around<SoftQp>(qp, offsetof(SoftQp, public_qp)); }

@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "nic/engine/fault_handler.h"
 #include "nic/ucma/interpose.h"

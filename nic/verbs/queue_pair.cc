@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <mutex>
 #include <new>
 
 #include "nic/verbs/process.h"
@@ -84,7 +83,6 @@ ibv_qp* make_qp(ibv_pd* pd, ibv_qp_init_attr& init) {
 	sqp->qp = &qp;
 	sqp->engine = context.engine;
 	sqp->send_segments_max = static_cast<std::uint16_t>(init.cap.max_send_sge);
-	sqp->receive_segments_max = static_cast<std::uint16_t>(init.cap.max_recv_sge);
 	sqp->inline_max = static_cast<std::uint16_t>(init.cap.max_inline_data);
 	sqp->opcodes = opcodes_of(init.qp_type);
 	sqp->init = init;
@@ -218,7 +216,6 @@ ibv_qp* create_qp_ex(ibv_context*, ibv_qp_init_attr_ex* init) {
 	ibv_qp* qp = make_qp(init->pd, basic);
 	if (!qp) return nullptr;
 	init->cap = basic.cap;
-	if (init->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) SoftQp::of(qp).build.send_ops = init->send_ops_flags;
 	return qp;
 }
 

@@ -8,8 +8,6 @@
 #include <pthread.h>
 #include <signal.h>
 
-#include <cerrno>
-
 #include "nic/engine/fault_handler.h"
 
 namespace {
