@@ -1,6 +1,5 @@
 // One scenario for each completion status that a peer's mistake, a user's mistake or a dead link
 // must produce (IBA 9.9, 11.6.2), on lossy and lossless links.
-#include <cstring>
 #include <gtest/gtest.h>
 #include <map>
 

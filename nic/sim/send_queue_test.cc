@@ -1,6 +1,5 @@
 // The order in which a send queue executes requests: fences, SQD, memory windows, inline data and
 // flushing.
-#include <cstring>
 #include <gtest/gtest.h>
 
 #include "nic/sim/pair.h"

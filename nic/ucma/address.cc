@@ -3,7 +3,6 @@
 #include <arpa/inet.h>
 #include <linux/neighbour.h>
 #include <linux/rtnetlink.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>

@@ -11,7 +11,6 @@
 #include <expected>
 #include <optional>
 #include <span>
-#include <vector>
 
 #include "nic/engine/interfaces.h"
 #include "nic/wire/flow.h"

@@ -7,9 +7,7 @@
 // all runs were good, 1 if one was not, 2 for a usage error.
 #include <charconv>
 #include <cstdio>
-#include <cstring>
 #include <optional>
-#include <string>
 #include <string_view>
 
 #include "nic/sim/conversation.h"
