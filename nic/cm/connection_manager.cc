@@ -38,8 +38,14 @@ Connection& ConnectionManager::create(const Route& route, void* user) {
 void ConnectionManager::erase(Connection& c) {
 	stop_sending(c);
 	if (waits_for_program(c.state)) --pending_requests_;
-	if (!c.active) by_origin_.erase({c.remote.value, c.remote_guid, gid_of(c.route.addresses.destination)});
+	forget_origin(c);
 	connections_.erase(c.local.value);
+}
+
+// A later connection may have the same origin: the peer can use its number again after timewait.
+void ConnectionManager::forget_origin(const Connection& c) {
+	const auto at = by_origin_.find({c.remote.value, c.remote_guid, gid_of(c.route.addresses.destination)});
+	if (at != by_origin_.end() && at->second == c.local) by_origin_.erase(at);
 }
 
 Connection* ConnectionManager::find(CommId id) {
@@ -306,7 +312,7 @@ void ConnectionManager::handle_timeout(Nanoseconds now, Connection& c) {
 			report(c, Event::Kind::timewait_exit);
 			c.state = State::idle;
 			if (c.doomed) erase(c);
-			else by_origin_.erase({c.remote.value, c.remote_guid, gid_of(c.route.addresses.destination)});
+			else forget_origin(c);
 			return;
 		case State::sidr_answered:
 			if (c.doomed) erase(c);

@@ -185,6 +185,7 @@ private:
 
 	Connection& create(const Route&, void* user);
 	void erase(Connection&);
+	void forget_origin(const Connection&);
 	void enter_timewait(Nanoseconds now, Connection&);
 	// The connection fails or ends with the event `kind`.
 	void end(Nanoseconds now, Connection&, Event::Kind, int status, Message message = Rtu{});

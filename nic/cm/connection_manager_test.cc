@@ -337,6 +337,34 @@ TEST_F(ConnectionManagers, AWithdrawnRequestCannotBeAccepted) {
 	EXPECT_FALSE(server.manager.reply(now, at_server(), {}, 78, {}));
 }
 
+// The peer uses the number of an ended connection again before this end's program has destroyed it.
+TEST_F(ConnectionManagers, DestroyingAnEndedConnectionKeepsTheOriginOfItsSuccessor) {
+	server.accepts = false;
+	const CommId number{77};
+	const Req req{.local = number,
+		.service = service,
+		.ca_guid = 5,
+		.path_mtu = 3,
+		.addresses = {client.gid, server.gid, 40'000}};
+	const auto receive = [&](const Message& message) {
+		server.manager.handle_mad(now, route(server, client), write_message({9, message}));
+		settle();
+	};
+	receive(req);
+	const CommId first = at_server();
+	ASSERT_TRUE(server.manager.reply(now, first, {}, 78, {}));
+	receive(Rtu{number, first, {}});
+	receive(Dreq{number, first, {}, {}});
+	ASSERT_TRUE(server.manager.disconnect(now, first));
+	run(now + second);
+	ASSERT_EQ(server.count(Kind::timewait_exit), 1);
+	receive(req);
+	ASSERT_EQ(server.count(Kind::request), 2);
+	server.manager.destroy(now, first);
+	receive(req);
+	EXPECT_EQ(server.count(Kind::request), 2) << "the repeated request is recognized";
+}
+
 TEST_F(ConnectionManagers, AMessageFromElsewhereChangesNothing) {
 	const CommId id = connect();
 	run(ms);
