@@ -39,20 +39,17 @@ bool capabilities_fit(const ibv_qp_cap& cap) {
 		cap.max_inline_data <= static_cast<unsigned>(limits::inline_bytes);
 }
 
-ibv_qp* make_qp(ibv_pd* pd, ibv_qp_init_attr& init) {
-	if (init.qp_type != IBV_QPT_RC && init.qp_type != IBV_QPT_UC && init.qp_type != IBV_QPT_UD)
-		return errno = EOPNOTSUPP, nullptr;
-	if (!init.send_cq || !init.recv_cq || !capabilities_fit(init.cap)) return errno = EINVAL, nullptr;
-	auto* sqp = new (std::nothrow) SoftQp;
-	if (!sqp) return errno = ENOMEM, nullptr;
-	SoftContext& context = SoftContext::of(pd->context);
+// Raises the send capabilities to the smallest that a queue pair can have. Inline data uses the
+// WQE's space for segments, so at least that much inline data is free.
+void raise_to_minimum(ibv_qp_cap& cap) {
+	cap.max_send_wr = std::max(cap.max_send_wr, 1u);
+	cap.max_send_sge = std::max(cap.max_send_sge, 1u);
+	cap.max_inline_data =
+		(std::max<std::uint32_t>(cap.max_inline_data, cap.max_send_sge * sizeof(ibv_sge)) + 31) & ~31u;
+}
 
-	// Inline data uses the WQE's space for segments, so at least that much inline data is free.
-	init.cap.max_send_wr = std::max(init.cap.max_send_wr, 1u);
-	init.cap.max_send_sge = std::max(init.cap.max_send_sge, 1u);
-	init.cap.max_inline_data =
-		(std::max<std::uint32_t>(init.cap.max_inline_data, init.cap.max_send_sge * sizeof(ibv_sge)) + 31) & ~31u;
-	adapter::QpInit wanted{.type = static_cast<QpType>(init.qp_type),
+adapter::QpInit adapter_init(ibv_pd* pd, const ibv_qp_init_attr& init, SoftQp& sqp) {
+	return {.type = static_cast<QpType>(init.qp_type),
 		.protection_domain = SoftPd::of(pd).number,
 		.send_cq = SoftCq::of(init.send_cq).queue.get(),
 		.recv_cq = SoftCq::of(init.recv_cq).queue.get(),
@@ -63,23 +60,58 @@ ibv_qp* make_qp(ibv_pd* pd, ibv_qp_init_attr& init) {
 		.receive_segments = static_cast<std::uint16_t>(init.cap.max_recv_sge),
 		.inline_bytes = static_cast<std::uint16_t>(init.cap.max_inline_data),
 		.signal_all = init.sq_sig_all != 0,
-		.user = sqp};
-	auto created = context.engine->create_qp(wanted);
+		.user = &sqp};
+}
+
+// ibv_create_qp(3): the returned capabilities are those that the queues really have.
+void report_sizes(ibv_qp_cap& cap, const QueuePair& qp, bool shared_receives) {
+	cap.max_send_wr = qp.sq_mask + 1;
+	cap.max_recv_wr = shared_receives ? 0 : qp.receive_queue->capacity();
+	cap.max_recv_sge = shared_receives ? 0 : qp.receive_queue->segments_max();
+}
+
+void fill_public(ibv_qp& public_qp, ibv_pd* pd, const ibv_qp_init_attr& init, std::uint32_t qpn) {
+	public_qp.context = pd->context;
+	public_qp.qp_context = init.qp_context;
+	public_qp.pd = pd;
+	public_qp.send_cq = init.send_cq;
+	public_qp.recv_cq = init.recv_cq;
+	public_qp.srq = init.srq;
+	public_qp.handle = public_qp.qp_num = qpn;
+	public_qp.state = IBV_QPS_RESET;
+	public_qp.qp_type = init.qp_type;
+	pthread_mutex_init(&public_qp.mutex, nullptr);
+	pthread_cond_init(&public_qp.cond, nullptr);
+}
+
+// The queue pair is a user of its PD, CQs and SRQ until it is destroyed (+1, -1).
+void count_as_user(ibv_pd* pd, const ibv_qp_init_attr& init, int change) {
+	SoftPd::of(pd).users += change;
+	SoftCq::of(init.send_cq).users += change;
+	SoftCq::of(init.recv_cq).users += change;
+	if (init.srq) SoftSrq::of(init.srq).users += change;
+}
+
+ibv_qp* make_qp(ibv_pd* pd, ibv_qp_init_attr& init) {
+	if (init.qp_type != IBV_QPT_RC && init.qp_type != IBV_QPT_UC && init.qp_type != IBV_QPT_UD)
+		return errno = EOPNOTSUPP, nullptr;
+	if (!init.send_cq || !init.recv_cq || !capabilities_fit(init.cap)) return errno = EINVAL, nullptr;
+	auto* sqp = new (std::nothrow) SoftQp;
+	if (!sqp) return errno = ENOMEM, nullptr;
+	SoftContext& context = SoftContext::of(pd->context);
+	raise_to_minimum(init.cap);
+	auto created = context.engine->create_qp(adapter_init(pd, init, *sqp));
 	if (!created) {
 		delete sqp;
 		return errno = created.error(), nullptr;
 	}
 	QueuePair& qp = **created;
 	if (init.qp_type == IBV_QPT_UD) {
+		// A datagram queue pair has no path MTU attribute; it uses the port's MTU.
 		qp.mtu_code = engine::active_mtu_code(context.device().interface.mtu);
 		qp.mtu_shift = static_cast<std::uint8_t>(7 + qp.mtu_code);
 	}
-	init.cap.max_send_wr = qp.sq_mask + 1;
-	if (init.srq) init.cap.max_recv_wr = init.cap.max_recv_sge = 0;
-	else {
-		init.cap.max_recv_wr = qp.receive_queue->capacity();
-		init.cap.max_recv_sge = qp.receive_queue->segments_max();
-	}
+	report_sizes(init.cap, qp, init.srq != nullptr);
 	sqp->qp = &qp;
 	sqp->engine = context.engine;
 	sqp->send_segments_max = static_cast<std::uint16_t>(init.cap.max_send_sge);
@@ -88,24 +120,10 @@ ibv_qp* make_qp(ibv_pd* pd, ibv_qp_init_attr& init) {
 	sqp->init = init;
 	sqp->attributes.qp_state = IBV_QPS_RESET;
 	sqp->attributes.path_mig_state = IBV_MIG_MIGRATED;
-	ibv_qp& public_qp = *sqp->base();
-	public_qp.context = pd->context;
-	public_qp.qp_context = init.qp_context;
-	public_qp.pd = pd;
-	public_qp.send_cq = init.send_cq;
-	public_qp.recv_cq = init.recv_cq;
-	public_qp.srq = init.srq;
-	public_qp.handle = public_qp.qp_num = qp.qpn;
-	public_qp.state = IBV_QPS_RESET;
-	public_qp.qp_type = init.qp_type;
-	pthread_mutex_init(&public_qp.mutex, nullptr);
-	pthread_cond_init(&public_qp.cond, nullptr);
-	++SoftPd::of(pd).users;
-	++SoftCq::of(init.send_cq).users;
-	++SoftCq::of(init.recv_cq).users;
-	if (init.srq) ++SoftSrq::of(init.srq).users;
+	fill_public(*sqp->base(), pd, init, qp.qpn);
+	count_as_user(pd, init, 1);
 	fill_extended_post(*sqp);
-	return &public_qp;
+	return sqp->base();
 }
 
 transport::QueuePairAttributes attributes_from(const ibv_qp_attr& a, const std::uint8_t (&source_gid)[16]) {
@@ -304,10 +322,7 @@ int destroy_qp(ibv_qp* public_qp) {
 	while (public_qp->events_completed != sqp.delivered.asynchronous)
 		pthread_cond_wait(&public_qp->cond, &public_qp->mutex);
 	pthread_mutex_unlock(&public_qp->mutex);
-	--SoftPd::of(public_qp->pd).users;
-	--SoftCq::of(sqp.init.send_cq).users;
-	--SoftCq::of(sqp.init.recv_cq).users;
-	if (sqp.init.srq) --SoftSrq::of(sqp.init.srq).users;
+	count_as_user(public_qp->pd, sqp.init, -1);
 	delete &sqp;
 	return 0;
 }
