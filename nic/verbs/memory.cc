@@ -79,16 +79,26 @@ ibv_mr* reg_mr(ibv_pd* pd, void* address, std::size_t length, int access) {
 	return reg_mr_iova2(pd, address, length, reinterpret_cast<std::uint64_t>(address), static_cast<unsigned>(access));
 }
 
-int rereg_mr(ibv_mr* public_mr, int flags, ibv_pd* pd, void* address, std::size_t length, int access) {
+namespace {
+
+// True if each attribute that `flags` changes has an allowed value (ibv_rereg_mr(3)).
+bool rereg_allowed(int flags, ibv_pd* pd, void* address, std::size_t length, int access) {
 	constexpr int known = IBV_REREG_MR_CHANGE_TRANSLATION | IBV_REREG_MR_CHANGE_PD | IBV_REREG_MR_CHANGE_ACCESS;
-	SoftMr& mr = SoftMr::of(public_mr);
-	const bool translation = flags & IBV_REREG_MR_CHANGE_TRANSLATION;
-	if (flags & ~known || flags == 0 || ((flags & IBV_REREG_MR_CHANGE_PD) && !pd) ||
-		(translation && (!address || !length)) ||
-		((flags & IBV_REREG_MR_CHANGE_ACCESS) && !access_allowed(static_cast<unsigned>(access)))) {
+	if (flags == 0 || flags & ~known) return false;
+	if ((flags & IBV_REREG_MR_CHANGE_PD) && !pd) return false;
+	if ((flags & IBV_REREG_MR_CHANGE_TRANSLATION) && (!address || !length)) return false;
+	return !(flags & IBV_REREG_MR_CHANGE_ACCESS) || access_allowed(static_cast<unsigned>(access));
+}
+
+}  // namespace
+
+int rereg_mr(ibv_mr* public_mr, int flags, ibv_pd* pd, void* address, std::size_t length, int access) {
+	if (!rereg_allowed(flags, pd, address, length, access)) {
 		errno = EINVAL;
 		return IBV_REREG_MR_ERR_INPUT;
 	}
+	SoftMr& mr = SoftMr::of(public_mr);
+	const bool translation = flags & IBV_REREG_MR_CHANGE_TRANSLATION;
 	ibv_mr& m = mr.public_mr;
 	ibv_pd* new_pd = flags & IBV_REREG_MR_CHANGE_PD ? pd : m.pd;
 	void* new_address = translation ? address : m.addr;
