@@ -3,6 +3,7 @@
 #include <cerrno>
 
 #include "nic/memory/guarded_copy.h"
+#include "nic/verbs/fill_wqe.h"
 #include "nic/verbs/objects.h"
 #include "nic/verbs/provider.h"
 
@@ -63,13 +64,8 @@ int fill_wqe(SoftQp& sqp, SendWqe& wqe, const ibv_send_wr& wr) {
 	if (const int error = fill_segments(sqp, wqe, wr)) [[unlikely]]
 		return error;
 	if (sqp.qp->type == transport::QpType::ud) {
-		std::uint8_t index = 0;
 		if (!wr.wr.ud.ah || !SoftPd::same(wr.wr.ud.ah->pd, sqp.base()->pd)) return EINVAL;
-		wqe.datagram.outlet = datagram_outlet(*sqp.engine, SoftAh::of(wr.wr.ud.ah), wr.wr.ud.remote_qpn, index);
-		wqe.datagram.qpn = wr.wr.ud.remote_qpn & 0xffffff;
-		// IBA chapter 10: a Q_Key with the high bit set stands for the queue pair's own.
-		wqe.datagram.q_key = wr.wr.ud.remote_qkey & 0x80000000 ? sqp.qp->q_key : wr.wr.ud.remote_qkey;
-		wqe.datagram.address_index = index;
+		fill_datagram(sqp, wqe, SoftAh::of(wr.wr.ud.ah), wr.wr.ud.remote_qpn, wr.wr.ud.remote_qkey);
 		return 0;
 	}
 	switch (wr.opcode) {
@@ -93,22 +89,10 @@ int fill_wqe(SoftQp& sqp, SendWqe& wqe, const ibv_send_wr& wr) {
 			wqe.atomic.swap = wr.wr.atomic.swap;
 			break;
 		case IBV_WR_LOCAL_INV: wqe.length = 0; break;
-		case IBV_WR_BIND_MW: {
-			const ibv_mw_bind_info& info = wr.bind_mw.bind_info;
-			const ibv_mw& mw = *wr.bind_mw.mw;
-			if (!SoftPd::same(mw.pd, sqp.base()->pd) ||
-				(info.length && (!info.mr || !SoftPd::same(info.mr->pd, mw.pd))))
-				return EINVAL;
-			wqe.length = 0;
-			wqe.bind.address = info.addr;
-			wqe.bind.length = info.length;
-			wqe.bind.window_key = mw.handle;
-			wqe.bind.new_key = wr.bind_mw.rkey;
-			wqe.bind.region_key = info.mr ? info.mr->lkey : 0;
-			wqe.bind.access = static_cast<std::uint8_t>(info.mw_access_flags & 0x3f);
-			wqe.bind.any_qp = mw.type == IBV_MW_TYPE_1;
+		case IBV_WR_BIND_MW:
+			if (!may_bind(sqp, *wr.bind_mw.mw, wr.bind_mw.bind_info)) return EINVAL;
+			fill_bind(wqe, *wr.bind_mw.mw, wr.bind_mw.rkey, wr.bind_mw.bind_info);
 			break;
-		}
 		default: return EINVAL;
 	}
 	return 0;

@@ -7,6 +7,7 @@
 #include <cerrno>
 
 #include "nic/memory/guarded_copy.h"
+#include "nic/verbs/fill_wqe.h"
 #include "nic/verbs/objects.h"
 
 namespace verbena::verbs {
@@ -104,17 +105,8 @@ void atomic_fetch_add(ibv_qp_ex* qp, std::uint32_t rkey, std::uint64_t address, 
 
 void bind(ibv_qp_ex* qp, ibv_mw* mw, std::uint32_t rkey, const ibv_mw_bind_info* info) {
 	SoftQp& sqp = SoftQp::of(qp);
-	if (!SoftPd::same(mw->pd, sqp.base()->pd) || (info->length && (!info->mr || !SoftPd::same(info->mr->pd, mw->pd))))
-		sqp.build.error = sqp.build.error ? sqp.build.error : EINVAL;
-	SendWqe* wqe = begin(qp, SendOpcode::bind_window);
-	if (!wqe) return;
-	wqe->bind.address = info->addr;
-	wqe->bind.length = info->length;
-	wqe->bind.window_key = mw->handle;
-	wqe->bind.new_key = rkey;
-	wqe->bind.region_key = info->mr ? info->mr->lkey : 0;
-	wqe->bind.access = static_cast<std::uint8_t>(info->mw_access_flags & 0x3f);
-	wqe->bind.any_qp = mw->type == IBV_MW_TYPE_1;
+	if (!may_bind(sqp, *mw, *info)) sqp.build.error = sqp.build.error ? sqp.build.error : EINVAL;
+	if (SendWqe* wqe = begin(qp, SendOpcode::bind_window)) fill_bind(*wqe, *mw, rkey, *info);
 }
 
 void set_ud_addr(ibv_qp_ex* qp, ibv_ah* ah, std::uint32_t remote_qpn, std::uint32_t remote_qkey) {
@@ -124,12 +116,7 @@ void set_ud_addr(ibv_qp_ex* qp, ibv_ah* ah, std::uint32_t remote_qpn, std::uint3
 		sqp.build.error = EINVAL;
 		return;
 	}
-	SendWqe& wqe = current(sqp);
-	std::uint8_t index = 0;
-	wqe.datagram.outlet = datagram_outlet(*sqp.engine, SoftAh::of(ah), remote_qpn, index);
-	wqe.datagram.qpn = remote_qpn & 0xffffff;
-	wqe.datagram.q_key = remote_qkey & 0x80000000 ? sqp.qp->q_key : remote_qkey;
-	wqe.datagram.address_index = index;
+	fill_datagram(sqp, current(sqp), SoftAh::of(ah), remote_qpn, remote_qkey);
 }
 
 void set_sge_list(ibv_qp_ex* qp, std::size_t count, const ibv_sge* list) {
