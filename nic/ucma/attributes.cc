@@ -79,75 +79,80 @@ ib_uverbs_ah_attr path_to(const Id& id, const wire::Gid& destination) {
 	return path;
 }
 
+namespace {
+
+void fill_datagram(ib_uverbs_qp_attr& a, const Id& id, std::uint32_t state) {
+	a.qkey = id.q_key ? id.q_key : default_q_key;
+	if (state == IBV_QPS_INIT) a.qp_attr_mask |= IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY;
+	if (state != IBV_QPS_RTS) return;
+	a.qp_attr_mask |= IBV_QP_SQ_PSN;
+	a.sq_psn = id.starting_psn;
+}
+
+void fill_init(ib_uverbs_qp_attr& a, const cm::Connection* connection) {
+	a.qp_attr_mask |= IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX | IBV_QP_PORT;
+	if (!connection) return;
+	a.qp_access_flags = IBV_ACCESS_REMOTE_WRITE;
+	// On the passive side the program has not accepted yet, so allow what the peer asks for.
+	if (connection->own.responder_resources || connection->other.initiator_depth)
+		a.qp_access_flags |= IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
+}
+
+void fill_ready_to_receive(ib_uverbs_qp_attr& a, const Id& id, const cm::Connection& c) {
+	a.qp_attr_mask |= IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
+	wire::Gid destination;
+	std::memcpy(destination.data(), c.route.addresses.destination, 16);
+	a.ah_attr = path_to(id, destination);
+	a.ah_attr.grh.flow_label = c.route.addresses.flow_label;
+	a.ah_attr.grh.traffic_class = c.route.addresses.traffic_class;
+	a.path_mtu = c.path_mtu;
+	a.dest_qp_num = c.other.qpn.value;
+	a.rq_psn = c.own.starting_psn.value;  // the PSN that this end asked the peer to begin with
+	if (c.transport != cm::Transport::rc) return;
+	a.qp_attr_mask |= IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
+	// `own` has the program's limits only once it has connected or accepted.
+	a.max_dest_rd_atomic = c.other.initiator_depth;
+	if (c.active || c.state == cm::State::rep_sent || c.state == cm::State::established)
+		a.max_dest_rd_atomic = std::max(a.max_dest_rd_atomic, c.own.responder_resources);
+	a.max_dest_rd_atomic = std::min(a.max_dest_rd_atomic, rd_atomic_max);
+	a.min_rnr_timer = min_rnr_timer;
+}
+
+void fill_ready_to_send(ib_uverbs_qp_attr& a, const cm::Connection& c) {
+	a.qp_attr_mask |= IBV_QP_SQ_PSN;
+	a.sq_psn = c.other.starting_psn.value;  // the PSN that the peer asked this end to begin with
+	if (c.transport != cm::Transport::rc) return;
+	a.qp_attr_mask |= IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC;
+	a.timeout = c.ack_timeout;
+	a.retry_cnt = c.active ? c.own.retry_count : c.other.retry_count;
+	a.rnr_retry = c.other.rnr_retry_count;
+	a.max_rd_atomic =
+		c.active ? std::min(c.own.initiator_depth, c.other.responder_resources) : c.other.responder_resources;
+	a.max_rd_atomic = std::min(a.max_rd_atomic, rd_atomic_max);
+}
+
+}  // namespace
+
 bool fill_qp_attributes(ib_uverbs_qp_attr& a, const Id& id, const cm::Connection* connection, std::uint32_t state) {
 	a.qp_state = state;
 	a.port_num = 1;
-	if (id.is_datagram() || !connection) {
-		// Before there is a connection, only the attributes of INIT are known. Datagrams need none
-		// of a connection's attributes.
-		a.qp_attr_mask = IBV_QP_STATE;
-		if (state == IBV_QPS_INIT) a.qp_attr_mask |= IBV_QP_PKEY_INDEX | IBV_QP_PORT;
-		if (id.is_datagram()) {
-			a.qkey = id.q_key ? id.q_key : default_q_key;
-			if (state == IBV_QPS_INIT) a.qp_attr_mask |= IBV_QP_QKEY;
-			if (state == IBV_QPS_RTS) {
-				a.qp_attr_mask |= IBV_QP_SQ_PSN;
-				a.sq_psn = id.starting_psn;
-			}
-			return true;
-		}
-		if (state == IBV_QPS_INIT) a.qp_attr_mask |= IBV_QP_ACCESS_FLAGS;
-		return state == IBV_QPS_INIT;
+	a.qp_attr_mask = IBV_QP_STATE;
+	if (id.is_datagram()) {
+		fill_datagram(a, id, state);
+		return true;
 	}
-	const cm::Connection& c = *connection;
-	const bool rc = c.transport == cm::Transport::rc;
+	// Before there is a connection, only the attributes of INIT are known.
+	if (!connection && state != IBV_QPS_INIT) return false;
+	const bool peer_known = connection && connection->other.qpn.value != 0;
 	switch (state) {
-		case IBV_QPS_INIT:
-			a.qp_attr_mask = IBV_QP_STATE | IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX | IBV_QP_PORT;
-			a.qp_access_flags = IBV_ACCESS_REMOTE_WRITE;
-			// On the passive side the program has not accepted yet, so allow what the peer asks
-			// for.
-			if (c.own.responder_resources || c.other.initiator_depth)
-				a.qp_access_flags |= IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
-			return true;
-		case IBV_QPS_RTR: {
-			if (c.other.qpn.value == 0) return false;
-			a.qp_attr_mask = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
-			wire::Gid destination;
-			std::memcpy(destination.data(), c.route.addresses.destination, 16);
-			a.ah_attr = path_to(id, destination);
-			a.ah_attr.grh.flow_label = c.route.addresses.flow_label;
-			a.ah_attr.grh.traffic_class = c.route.addresses.traffic_class;
-			a.path_mtu = c.path_mtu;
-			a.dest_qp_num = c.other.qpn.value;
-			// The PSN that this end asked the peer to begin with.
-			a.rq_psn = c.own.starting_psn.value;
-			if (rc) {
-				a.qp_attr_mask |= IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
-				a.max_dest_rd_atomic =
-					c.active ? std::max(c.own.responder_resources, c.other.initiator_depth) : c.other.initiator_depth;
-				if (c.state == cm::State::rep_sent || c.state == cm::State::established)
-					a.max_dest_rd_atomic = std::max(a.max_dest_rd_atomic, c.own.responder_resources);
-				a.max_dest_rd_atomic = std::min(a.max_dest_rd_atomic, rd_atomic_max);
-				a.min_rnr_timer = min_rnr_timer;
-			}
-			return true;
-		}
+		case IBV_QPS_INIT: fill_init(a, connection); return true;
+		case IBV_QPS_RTR:
+			if (peer_known) fill_ready_to_receive(a, id, *connection);
+			return peer_known;
 		case IBV_QPS_RTS:
-			if (c.other.qpn.value == 0) return false;
-			a.qp_attr_mask = IBV_QP_STATE | IBV_QP_SQ_PSN;
-			a.sq_psn = c.other.starting_psn.value;
-			if (rc) {
-				a.qp_attr_mask |= IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC;
-				a.timeout = c.ack_timeout;
-				a.retry_cnt = c.active ? c.own.retry_count : c.other.retry_count;
-				a.rnr_retry = c.other.rnr_retry_count;
-				a.max_rd_atomic = c.active ? std::min(c.own.initiator_depth, c.other.responder_resources)
-										   : c.other.responder_resources;
-				a.max_rd_atomic = std::min(a.max_rd_atomic, rd_atomic_max);
-			}
-			return true;
-		default: a.qp_attr_mask = IBV_QP_STATE; return true;
+			if (peer_known) fill_ready_to_send(a, *connection);
+			return peer_known;
+		default: return true;
 	}
 }
 
