@@ -35,6 +35,7 @@ Endpoint::~Endpoint() { host.adapter.destroy_qp(qp); }
 bool Endpoint::post(std::span<const Work> works) {
 	const std::uint32_t head = qp.sq_head.load(std::memory_order_relaxed);
 	if (head + works.size() - qp.sq_tail.load(std::memory_order_acquire) > qp.sq_mask + 1) return false;
+	// The same steps as post_send() of nic/verbs/data_path.cc, without its checks.
 	std::uint32_t index = head;
 	for (const Work& work : works) {
 		SendWqe& wqe = qp.wqe(index++);

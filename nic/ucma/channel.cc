@@ -1,3 +1,4 @@
+// Channel (id.h): the pipe behind an event channel and its queue of events.
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/stat.h>

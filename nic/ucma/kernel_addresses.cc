@@ -65,6 +65,7 @@ std::expected<void, int> Kernel::take_port(Id& id, std::uint16_t wanted) {
 		});
 		if (verdict == taken) continue;
 		if (verdict == free) {
+			// Claiming binds a socket name, so it happens without the lock.
 			const auto claimed = engine_->claim_service(service);
 			if (!claimed && claimed.error() == EADDRINUSE) {
 				conflict = wanted && !id.source.is_any() ? EADDRINUSE : EADDRNOTAVAIL;

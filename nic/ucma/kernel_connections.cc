@@ -52,6 +52,8 @@ Kernel::Result Kernel::listen(Channel& channel, const rdma_ucm_listen& c) {
 	});
 }
 
+// In three steps, because finding the outlet may block and so must not hold the engine's lock. The
+// state `connecting` keeps other commands away; destroy_id may still end the id in between.
 Kernel::Result Kernel::connect(Channel& channel, const rdma_ucm_connect& c) {
 	if (!c.conn_param.valid) return Unexpected(EINVAL);
 	auto found = locked([&](cm::ConnectionManager&, Nanoseconds) -> std::expected<std::shared_ptr<Id>, int> {
@@ -96,6 +98,8 @@ Kernel::Result Kernel::connect(Channel& channel, const rdma_ucm_connect& c) {
 	});
 }
 
+// Without valid parameters, this is the active end's confirmation of a REP; with them, the passive
+// end's answer to a request.
 Kernel::Result Kernel::accept(Channel& channel, const rdma_ucm_accept& c) {
 	return locked([&](cm::ConnectionManager& connections, Nanoseconds now) -> Result {
 		const auto found = find(channel, c.id);
@@ -150,6 +154,7 @@ Kernel::Result Kernel::notify(Channel& channel, const rdma_ucm_notify& c) {
 	return locked([&](cm::ConnectionManager& connections, Nanoseconds) -> Result {
 		const auto id = find(channel, c.id);
 		if (!id) return Unexpected(id.error());
+		// The program has received a message although the RTU has not arrived (rdma_notify(3)).
 		if (c.event == IBV_EVENT_COMM_EST) connections.establish((*id)->connection);
 		return {};
 	});
@@ -223,6 +228,7 @@ void Kernel::deliver_request(cm::ConnectionManager& connections, Nanoseconds now
 	auto* const listener = static_cast<Id*>(event.listener);
 	const auto at = ids_.find(listener->number);
 	if (at == ids_.end() || listener->backlog_left == 0) {
+		// The backlog is full: the peer gets a REJ, as from the kernel.
 		connections.reject(now, event.connection, cm::reject_reason::consumer, {});
 		return connections.destroy(now, event.connection);
 	}
@@ -257,6 +263,7 @@ void Kernel::deliver(cm::ConnectionManager& connections, Nanoseconds now, const 
 		case Kind::established: id->state = State::connected; return report(id, EventType::established);
 		case Kind::rejected:
 			id->state = State::disconnected;
+			// The service has moved to another process, or ended: do not trust the cached owner.
 			if (event.status == cm::reject_reason::invalid_service) engine_->forget_service(id->remote_service());
 			return report(id, EventType::rejected, event.status, event_of(event.message));
 		case Kind::unreachable:

@@ -107,6 +107,7 @@ int destroy_cq(ibv_cq* public_cq) {
 	SoftContext::of(cq.public_cq.context).async_events.remove_if([&](const ibv_async_event& event) {
 		return event.event_type == IBV_EVENT_CQ_ERR && event.element.cq == public_cq;
 	});
+	// ibv_destroy_cq(3): waits until every fetched event has been acknowledged.
 	pthread_mutex_lock(&cq.public_cq.mutex);
 	while (cq.public_cq.comp_events_completed != cq.delivered.completions ||
 		cq.public_cq.async_events_completed != cq.delivered.asynchronous)

@@ -113,6 +113,8 @@ SoftDevice* make_device(const engine::Interface& interface, int index) {
 	return process().devices.back().get();
 }
 
+// Lists the interfaces again. An interface that is known by name and GUID keeps its SoftDevice, so
+// pointers that programs hold stay valid. The caller holds the mutex.
 void refresh_devices() {
 	Process& p = process();
 	p.listed.clear();

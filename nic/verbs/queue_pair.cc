@@ -273,6 +273,7 @@ int modify_qp(ibv_qp* public_qp, ibv_qp_attr* a, int mask) {
 		.outlet = outlet,
 		.sqd_notify = a->en_sqd_async_notify != 0};
 	QueuePair& qp = *sqp.qp;
+	// Posters read the state and the outlet under the send queue's lock.
 	qp.sq_lock.lock();
 	const int error = sqp.engine->control([&](adapter::ChannelAdapter& adapter) {
 		if (outlet && sqp.engine->deaths() != deaths) return EAGAIN;
