@@ -1,24 +1,28 @@
-// Client: the client's side of the key-value store, on a channel of its own; as many operations under way as the caller
-// likes.
+// Client: the client's side of the key-value store, on a channel of its own.
 //
 //     auto client = co_await Client::open(std::move(channel), {});
-//     auto done = co_await (*client)->set("key", bytes);        // std::expected<void, Error>; acknowledged by the
-//     server auto value = co_await (*client)->get("key");              // std::expected<Fetched, Error>
+//     auto done = co_await (*client)->set("key", bytes);  // std::expected<void, Error>
+//     auto value = co_await (*client)->get("key");        // std::expected<Fetched, Error>
 //
-// An operation belongs to the coroutine that awaits it and may be abandoned there (its effect on the store is then
-// unknown). Key and value must stay as they are until it is done. Operations under way together have no order among
-// themselves.
+// Any number of operations may be under way; they have no order among themselves. A SET is done
+// when the server has acknowledged it. A caller abandons an operation by destroying the coroutine
+// that awaits it; the effect on the store is then unknown.
 //
-// How a value travels: with the message when key and value are together below `eager_max`, else by rendezvous: the
-// server reads a SET's value from here or, by `write`, has it written to a place that it lends; a GET's value is read
-// from the server. set() of a Place sends registered memory without a copy; set() of any other memory copies it to a
-// registered buffer first, if it goes by rendezvous. An empty value is always eager.
+// A short value travels eagerly, in the message. Other values go by rendezvous, if the channel has
+// RDMA. The server reads a SET's value from this process by RDMA READ or, with Form::write, this
+// client writes it to the server by RDMA WRITE. This client reads a GET's value from the server by
+// RDMA READ. set() of a Place sends registered memory without a copy; for rendezvous, set() of
+// other memory first copies the value to a registered buffer.
 //
-// With `one_sided` a GET reads what the server publishes, by RDMA READ and without a message; what is not published, or
-// changes too often while it is read, is asked for as any other GET.
+// With `one_sided`, a GET reads the published value by RDMA READ, without a message. If the key is
+// not published, or changes too often while it is read, the GET asks by message after all.
 //
-// Everything belongs to the channel's loop. The client dies after its operations and its Fetched values before the
-// transport.
+// Threads: one, that of the channel's loop.
+// Owns: the channel.
+// Lifetime: key and value of an operation must not change until it is done. The client dies after
+//   its operations, and Fetched values before the transport.
+// Errors: an operation returns Error. A server that breaks the protocol, and a lost connection,
+//   fail all operations with Error::lost; why_lost() has the details.
 #pragma once
 
 #include <memory>
@@ -36,38 +40,43 @@
 namespace verbena::kv {
 
 enum class Error : std::uint8_t {
-	missing,  // there is no such key
+	missing,      // the key does not exist
 	empty_key,
 	long_key,
 	long_value,
-	full,  // the store has no room for it
+	full,         // the store has reached its memory limit
 	unsupported,  // rendezvous over a channel that is not direct
-	no_memory,  // no registered memory left on this side
-	lost,  // the connection; whether the store has changed is not known
+	no_memory,    // this process has no registered memory left
+	lost,         // the connection broke; whether the store has changed is unknown
 };
-// One sentence, with what to do.
+// One sentence that says what happened and, where there is one, the way out.
 std::string_view sentence_of(Error error);
 
-enum class Form : std::uint8_t { read, write };  // of a SET by rendezvous: the server's READ or the client's WRITE
+// A SET by rendezvous moves its value by the server's RDMA READ or by the client's RDMA WRITE.
+enum class Form : std::uint8_t { read, write };
 
 struct ClientOptions {
 	Protocol protocol = Protocol::automatic;
 	Form form = Form::read;
-	std::uint32_t eager_max = 0;  // 0: the server's
-	std::uint32_t message_max = 8192;  // of several records together
-	std::size_t headroom = 0;  // bytes in front of every fetched value, for the caller
-	bool one_sided = false;  // GETs; open() fails if the server publishes nothing
+	std::uint32_t eager_max = 0;  // bytes of key and value together; 0: the server's limit
+	std::uint32_t message_max = 8192;  // bytes of a message that has several records
+	std::size_t headroom = 0;  // bytes in front of each fetched value, for the caller's use
+	bool one_sided = false;  // GETs are one-sided; open() fails if the server publishes nothing
 };
 
+// Totals since open().
 struct ClientCounters {
 	std::uint64_t operations = 0;
-	std::uint64_t records_sent = 0, records_received = 0;  // requests, answers, and what else is said about them
+	std::uint64_t records_sent = 0, records_received = 0;
+	// Requests that left whole (GETs by message, DELs, eager SETs); GETs read by RDMA READ under a
+	// lease; SETs written by RDMA WRITE; SETs for whose value the server got a lease.
 	std::uint64_t eager = 0, reads = 0, writes = 0, lent = 0;
-	std::uint64_t one_sided = 0, one_sided_torn = 0,
-				  one_sided_asked = 0;  // GETs so; READs that were repeated; GETs that had to ask
-	std::uint64_t copied = 0;  // SETs by rendezvous whose value was copied first
-	std::uint64_t releases_alone = 0;  // releases that no request was there to carry
-	std::uint32_t under_way_max = 0;
+	// GETs done by RDMA READ alone; READs repeated because the line or record had changed; GETs
+	// that asked by message after all.
+	std::uint64_t one_sided = 0, one_sided_torn = 0, one_sided_asked = 0;
+	std::uint64_t copied = 0;  // SETs by rendezvous whose value had to be copied first
+	std::uint64_t releases_alone = 0;  // releases sent in a record of their own
+	std::uint32_t under_way_max = 0;  // operations under way at once, at most
 
 	ClientCounters& operator+=(const ClientCounters& other) {
 		for (const auto each :
@@ -81,14 +90,14 @@ struct ClientCounters {
 	}
 };
 
-// A value that was fetched, with a NUL behind it that does not count.
+// A value that was fetched. A NUL follows its last byte, which `size` does not count.
 struct Fetched {
-	// Where it lies, if it was read from the server: a block of registered memory, at least 4 KiB, to be given back
-	// soon.
+	// Holds a value that was read by RDMA READ: a block of registered memory of at least 4 KiB,
+	// which the caller should free soon.
 	channel::Buffer buffer;
-	channel::HeapBlock heap;  // or else
-	std::size_t offset = 0;  // behind the headroom
-	std::size_t size = 0;
+	channel::HeapBlock heap;  // holds any other value
+	std::size_t offset = 0;  // where the value begins in its block
+	std::size_t size = 0;  // bytes
 
 	std::byte* data() const { return (buffer ? buffer.data() : heap.get()) + offset; }
 	Bytes bytes() const { return {data(), size}; }
@@ -100,43 +109,49 @@ public:
 	class Getting;
 	template <class T> using Result = std::expected<T, Error>;
 
-	// Exchanges greetings, until the deadline. The error is one sentence.
+	// Exchanges greetings; fails at the deadline. The error is one sentence.
 	static async::Task<std::expected<std::unique_ptr<Client>, std::string>> open(
 		std::unique_ptr<channel::Channel> channel, ClientOptions options, Nanoseconds deadline = never);
 	~Client();
 
+	// The operations; they start when they are awaited. Results are Result<void> and, for get(),
+	// Result<Fetched>.
 	Call set(std::string_view key, Bytes value);
 	Call set(std::string_view key, channel::Place value);
 	Getting get(std::string_view key);
 	Call remove(std::string_view key);
 
-	// Everything that is under way fails with `lost`, unless it is answered before.
+	// Closes the channel. Operations that are not answered before then fail with Error::lost.
 	void close() { channel_->close(); }
 
-	// How a SET of so many bytes leaves.
+	// True if a SET of a key and a value with these lengths is eager; else it goes by rendezvous.
 	bool is_eager(std::size_t key, std::size_t value) const;
 	channel::Channel& channel() const { return *channel_; }
 	const Hello& server() const { return server_; }
 	const ClientOptions& options() const { return options_; }
 	ClientOptions& options() { return options_; }
 	const ClientCounters& counters() const { return counters_; }
+	// Restarts the count of under_way_max.
 	void reset_depth() { counters_.under_way_max = under_way_; }
-	// Operations that wait for their answer.
+	// The number of operations that wait for their answer.
 	std::uint32_t under_way() const { return under_way_; }
 	bool lost() const { return lost_; }
-	// One sentence, once lost.
+	// One sentence; call it only once the connection is lost.
 	std::string why_lost() const;
 
 private:
 	friend class Running;
+	// One operation that waits for its answer. The request's number is the slot's index and its
+	// generation, so a late answer to an earlier operation is recognized.
 	struct Slot {
-		Call* call = nullptr;  // null while it waits for the answer to an abandoned one
+		Call* call = nullptr;  // null if the operation was abandoned
 		std::uint32_t generation = 0;
 		bool in_use = false;
-		channel::Lease lease;  // of what a SET lends
-		channel::Place source;  // what it writes, if its caller is gone
+		channel::Lease lease;  // the server's right to read a SET's value
+		channel::Place source;  // an abandoned SET's value, which is still to be written
 	};
 
+	// The server's area for one-sided GETs; `shape.lines` is 0 if this client has no right to it.
 	struct Published {
 		RemoteMemory area;
 		IndexShape shape;
@@ -174,19 +189,20 @@ private:
 	std::uint32_t eager_max_;
 	Outbox outbox_;
 	std::vector<Slot> slots_;
-	std::vector<std::uint32_t> free_slots_;
+	std::vector<std::uint32_t> free_slots_;  // indexes into slots_
 	std::uint32_t under_way_ = 0;
-	async::List<async::Waiter> waiting_;  // for a slot
-	std::vector<std::uint32_t> releases_;
-	std::uint64_t records_seen_ = 0;  // sent when they were looked at last
+	async::List<async::Waiter> waiting_;  // calls that wait for a slot
+	std::vector<std::uint32_t> releases_;  // leases that the next requests release
+	std::uint64_t records_seen_ = 0;  // `records_sent` when turn_ends() last ran
 	bool lost_ = false;
-	std::string breach_;
+	std::string breach_;  // the server's breach of the protocol, if there was one
 	ClientCounters counters_;
 	async::Job reader_;
 	Coroutines coroutines_;
 };
 
-// An operation in progress: lives in the caller's coroutine frame.
+// An operation, as an awaitable that lives in the caller's coroutine frame. Its destruction before
+// the answer abandons the operation.
 class Client::Call : public async::Waiter {
 public:
 	enum class Kind : std::uint8_t { get, set, remove };
@@ -223,6 +239,7 @@ protected:
 	Fetched fetched_;
 };
 
+// A GET, whose result has a value.
 class Client::Getting : public Call {
 public:
 	using Call::Call;

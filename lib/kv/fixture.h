@@ -1,4 +1,7 @@
-// For tests: clients and servers of the store in one thread, each side on a transport of its own.
+// KvBase: the test fixture with clients and a server of the store in one thread, each side on an
+// RDMA transport of its own.
+//
+// Invariants: after each test, no window is in use and no memory is held on either side.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -31,7 +34,7 @@ inline std::vector<std::byte> request_for(const RequestHeader& header, std::stri
 	return request;
 }
 
-// What a client's connection is at the server.
+// Runs the server's side of a connection; `why` gets its result.
 inline Task<void> serve(Connection& connection, std::string& why) { why = co_await connection.serve(); }
 
 class KvBase : public ::testing::Test {
@@ -57,7 +60,7 @@ protected:
 		}
 	}
 
-	// The client's end of a new connection, of which nobody has said a word yet.
+	// Returns the client's end of a new connection, before either side has sent its greeting.
 	std::unique_ptr<channel::Channel> connect_nobody() {
 		auto [ours, theirs] = transports_.connect();
 		auto& served = connections_.emplace_back(std::make_unique<Served>());
@@ -77,7 +80,8 @@ protected:
 		return *client;
 	}
 
-	// A client that says what it likes: its channel, with the greetings behind it.
+	// Returns the client's end of a new connection after the greetings, for a test that sends
+	// records of its own making.
 	std::unique_ptr<channel::Channel> connect_raw() {
 		auto ours = connect_nobody();
 		loop_.complete([](channel::Channel& raw) -> Task<void> {
@@ -92,7 +96,7 @@ protected:
 
 	struct Served {
 		std::unique_ptr<Connection> connection;
-		std::string why;  // it ended
+		std::string why;  // why the connection ended
 	};
 	async::Loop loop_;
 	channel::testing_tools::TwoTransports transports_{loop_};

@@ -1,4 +1,6 @@
-// The hash of keys that both ends must agree on, and the checksum of what is read one-sidedly: XXH3, 64 bits.
+// XXH3-64: the hash of keys, on which both ends must agree, and the checksum of published values.
+//
+// Threads: any; pure functions.
 #pragma once
 
 #include <cstddef>

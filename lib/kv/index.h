@@ -1,13 +1,17 @@
-// Index: what a server publishes of its store, in one registered area that clients read by RDMA READ (index_format.h).
+// Index: the keys that a server publishes for one-sided GETs, in one registered area that clients
+// read by RDMA READ (index_format.h).
 //
-// It is a cache: a key is published when a client that reads it asks by message, and stays until another key takes its
-// line, its record's place is needed (the oldest go first), or it is withdrawn. Setting a published key publishes its
-// new value, if it is not large. Changes are visible before the call returns, so a SET that is acknowledged afterwards
-// is seen by every READ that begins then.
+// The index is a cache. A key is published when a client with one-sided GETs asks for it by
+// message. It stays until another key takes its line, its record is evicted (the oldest first), or
+// it is withdrawn. A SET of a published key publishes the new value, unless that is large.
 //
-// Readers are not waited for: a line or a record that changes under a READ fails its checksum there.
-//
-// One thread. Dies before its pool.
+// Threads: one, that of the pool's loop; peers read the area at any time.
+// Lifetime: dies before its pool.
+// Invariants:
+//   A change is visible in memory before the call returns. So a SET that is acknowledged afterwards
+//   is seen by every READ that begins after its acknowledgement.
+//   The writer never waits for readers: a line or record that changes under a READ fails its
+//   checksum at the reader.
 #pragma once
 
 #include <deque>
@@ -18,6 +22,7 @@
 
 namespace verbena::kv {
 
+// Totals; `evicted` counts records that made room for newer ones.
 struct IndexCounters {
 	std::uint64_t published = 0, withdrawn = 0, evicted = 0;
 };
@@ -25,18 +30,22 @@ struct IndexCounters {
 class Index {
 public:
 	static constexpr std::size_t bytes_min = 1 << 20, bytes_max = std::size_t{1} << 31;
-	static constexpr std::size_t refreshed_max = 64
-		<< 10;  // a larger value is withdrawn when it is set, until somebody asks for it
+	// A SET withdraws a published key whose new value is larger; the next GET by message publishes
+	// it again.
+	static constexpr std::size_t refreshed_max = 64 << 10;
 
-	// Null: the pool has no memory for it.
+	// Returns null if the pool has no memory for the area. `bytes` is clamped to bytes_min and
+	// bytes_max.
 	static std::unique_ptr<Index> make(channel::MemoryPool& pool, std::size_t bytes);
 
+	// Publishes the key with this value, or withdraws it if the value is too large for the area.
 	void publish(std::string_view key, Bytes value);
-	// The key has this value now: publishes or withdraws it, if it is published.
+	// If the key is published, publishes its new value or withdraws the key.
 	void set(std::string_view key, Bytes value);
+	// If the key is published, publishes it no longer.
 	void withdraw(std::string_view key);
 
-	// What is lent to each client.
+	// The area that each client with one-sided GETs may read.
 	channel::Place area() const { return {area_, 0, area_.size()}; }
 	const IndexShape& shape() const { return shape_; }
 	const IndexCounters& counters() const { return counters_; }
@@ -44,8 +53,9 @@ public:
 private:
 	explicit Index(channel::Buffer area);
 
+	// A value and key that did not fit into their line.
 	struct Record {
-		std::uint32_t offset = 0, line = 0;
+		std::uint32_t offset = 0, line = 0;  // from the area's begin; the line that refers to it
 	};
 
 	LineHeader& header_at(std::uint32_t line) const;
@@ -57,8 +67,8 @@ private:
 
 	channel::Buffer area_;
 	IndexShape shape_;
-	// Records lie in the area behind the lines, written round and round: those in `records_` from the oldest to the
-	// newest.
+	// The rest of the area behind the lines is a ring of records, from the offset begin_ to the
+	// area's end. next_ is where the next record goes; records_ has the oldest one first.
 	std::uint32_t begin_ = 0, next_ = 0;
 	std::deque<Record> records_;
 	IndexCounters counters_;

@@ -1,8 +1,12 @@
-// Journal: where a store's changes go, so that they outlive its process. Changes collect until commit(); what has been
-// committed is there after any crash of the process, whole and in order. Nothing may be told of a change before it is
-// committed.
+// Journal: the interface by which a store makes its changes durable.
 //
-// One thread, the store's.
+// Changes collect until commit() makes them durable together, as one transaction.
+//
+// Threads: one, the store's.
+// Errors: once a change cannot be written, nothing can: commit() returns false from then on.
+// Invariants: no answer that reveals a change leaves the server before that change is committed
+//   (outbox.h). After a crash of the process the journal holds every committed change, whole and in
+//   order.
 #pragma once
 
 #include <string_view>
@@ -16,9 +20,9 @@ public:
 	virtual ~Journal() = default;
 	virtual void set(std::string_view key, Bytes value) = 0;
 	virtual void remove(std::string_view key) = 0;
-	// Whether something was changed that is not committed, and perhaps never will be.
+	// True while a change is not committed; stays true once one could not be written.
 	virtual bool pending() const = 0;
-	// At once, if not. False: it could not be, and nothing can be from now on.
+	// Commits all pending changes before it returns. Returns false if that failed, now or earlier.
 	virtual bool commit() = 0;
 };
 

@@ -1,8 +1,14 @@
-// A Journal in a folder, by LMDB: each commit is one transaction, written and synchronised before commit() returns, so
-// that it also survives the loss of power as far as the disk keeps its word.
+// LmdbJournal: a Journal in a folder, kept by LMDB.
 //
-// LMDB takes keys of up to 511 bytes. A key of the store is its own if it is shorter than that; a longer one is known
-// by its SHA-256, and the whole key stands in front of its value.
+// Each commit is one transaction that LMDB writes and synchronises to the disk before commit()
+// returns. So it also survives a loss of power, if the disk honours flushes.
+//
+// LMDB limits keys to 511 bytes. A key of up to 510 bytes is stored behind one byte that says so. A
+// longer one is stored by its SHA-256, and the whole key precedes its value.
+//
+// Threads: one, the store's.
+// Owns: the folder, which it locks: one process at a time.
+// Errors: the first failed write is final; failure() says which.
 #pragma once
 
 #include <lmdb.h>
@@ -18,13 +24,14 @@ namespace verbena::kv {
 
 class LmdbJournal final : public Journal {
 public:
-	// Makes the folder if there is none. `bytes_max`: of its file, which only grows as needed. One process at a time;
-	// the error is one sentence.
+	// Opens the folder, or makes it. `bytes_max` limits its file, which grows only as needed. The
+	// error is one sentence, also if another process has the folder.
 	static std::expected<std::unique_ptr<LmdbJournal>, std::string> open(
 		const std::string& folder, std::size_t bytes_max);
 	~LmdbJournal() override;
 
-	// Everything that has been committed, in no order, until `take` says false. The error is one sentence.
+	// Passes every committed key and value to `take`, in no particular order, until that returns
+	// false. The error is one sentence.
 	std::expected<void, std::string> read_all(const std::function<bool(std::string_view key, Bytes value)>& take);
 
 	// Journal
@@ -33,9 +40,9 @@ public:
 	bool pending() const override { return transaction_ != nullptr || !failure_.empty(); }
 	bool commit() override;
 
-	// One sentence, once something could not be written.
+	// One sentence about the write that failed; empty if none did.
 	const std::string& failure() const { return failure_; }
-	std::uint64_t commits() const { return commits_; }
+	std::uint64_t commits() const { return commits_; }  // transactions
 
 private:
 	explicit LmdbJournal(std::string folder) : folder_(std::move(folder)) {}
@@ -44,10 +51,10 @@ private:
 	void fail(int error);
 
 	std::string folder_;
-	int lock_ = -1;
+	int lock_ = -1;  // descriptor of the lock file
 	MDB_env* environment_ = nullptr;
 	MDB_dbi table_ = 0;
-	MDB_txn* transaction_ = nullptr;
+	MDB_txn* transaction_ = nullptr;  // the pending changes; null if there are none
 	std::string failure_;
 	std::uint64_t commits_ = 0;
 };

@@ -1,11 +1,13 @@
-// Outbox: what is about to leave on a channel. Records that are put in during a turn share messages, which are sent at
-// the end of the turn; a long value gets a message of its own and is not copied.
+// Outbox: the send queue of one channel. Records that are added during a turn of the loop share
+// messages, which leave at the end of the turn; a long value has a message of its own and is not
+// copied.
 //
-// Nothing is refused: whoever puts in more than the channel takes looks at crowded() and waits by until_room(). After
-// the channel's end everything is dropped. Lives on the channel's loop and dies before the channel.
-//
-// With a journal nothing leaves before what it has collected is committed: all changes of a turn, of every connection,
-// by one commit.
+// Threads: one, that of the channel's loop.
+// Lifetime: dies before the channel and the journal.
+// Errors: put() always succeeds; a caller that may add much applies backpressure by crowded() and
+//   until_room(). Once the channel has ended, or the journal has failed, records are dropped.
+// Invariants: with a journal, no message leaves before all changes made so far are committed. The
+//   first outbox to send in a turn commits the changes of all connections by one transaction.
 #pragma once
 
 #include <algorithm>
@@ -20,21 +22,28 @@ namespace verbena::kv {
 
 class Outbox final : public async::TurnEnd {
 public:
-	// `message_max`: of a message of several records.
+	// `message_max`: bytes of a message that has several records.
 	Outbox(channel::Channel& channel, std::size_t message_max, Journal* journal = nullptr);
 
+	// Lowers `message_max`.
 	void limit(std::size_t message_max) { message_max_ = std::min(message_max_, message_max); }
 
-	// Where to put a record of so many bytes.
+	// Adds a record of this many bytes and returns where the caller writes it. The pointer dangles
+	// after the next put().
 	std::byte* put(std::size_t bytes);
-	// A record whose last part is `body`, which stays where it is until it is sent: `keep` holds it, or it is the
-	// caller's, who calls detach() if it goes before.
+	// Adds a record that ends with `body`, in a message of its own. The body is not copied, so it
+	// must stay valid until it has been sent: `keep` holds it, or the caller does and calls
+	// detach() before it frees the body.
 	std::byte* put(std::size_t head_bytes, Bytes body, Value keep = {});
+	// True if a record of this many bytes can share a message with others.
 	bool takes(std::size_t bytes) const { return bytes <= message_max_; }
+	// Copies `body`, if it is still queued, so that its owner may free it.
 	void detach(Bytes body);
 
+	// True while more than 1 MiB waits to be sent.
 	bool crowded() const { return queued_ > queue_max; }
-	// co_await until_room(); also ends with the channel.
+	// co_await until_room() resumes the caller when the outbox is no longer crowded, or the channel
+	// has ended.
 	async::Park until_room() { return async::Park(room_); }
 
 	// TurnEnd
@@ -44,11 +53,12 @@ private:
 	friend class Running;
 	static constexpr std::size_t queue_max = 1 << 20;
 
+	// One message.
 	struct Outgoing {
 		std::vector<std::byte> records;
-		Bytes body;
-		Value keep;
-		std::vector<std::byte> own_body;
+		Bytes body;  // behind the records
+		Value keep;  // holds `body`, if the store has it
+		std::vector<std::byte> own_body;  // holds `body` after detach()
 		bool closed = false;  // takes no more records
 	};
 	class Blocked;
@@ -62,14 +72,15 @@ private:
 	std::size_t message_max_;
 	Journal* journal_;
 	std::vector<Outgoing> waiting_;
-	std::size_t first_ = 0;  // of `waiting_`; those before it have left
-	std::size_t queued_ = 0;  // bytes of those that have not
-	Outgoing current_;
-	std::optional<channel::Channel::Sending> sending_;  // `current_`, while the channel has not taken all of it
-	std::vector<std::byte> spare_;
+	std::size_t first_ = 0;  // index of the first unsent message in `waiting_`
+	std::size_t queued_ = 0;  // bytes of the unsent messages
+	Outgoing current_;  // the message that is being sent
+	// Sends `current_`; empty once the channel has taken all of it.
+	std::optional<channel::Channel::Sending> sending_;
+	std::vector<std::byte> spare_;  // the memory of a sent message, for the next one
 	bool ended_ = false;
-	std::coroutine_handle<> writer_;
-	async::List<async::Waiter> room_;
+	std::coroutine_handle<> writer_;  // write(), suspended
+	async::List<async::Waiter> room_;  // callers of until_room()
 	Coroutines coroutines_;
 };
 

@@ -1,9 +1,12 @@
-// Placement: which of several servers has a key, by rendezvous hashing (Thaler and Ravishankar, 1998): each server
-// scores each key, and the greatest score has it. Whoever knows the same names places alike, in whatever order they
-// stand. A server that joins takes its share of each of the others' keys and nothing else moves; one that leaves gives
-// its share to all of them.
+// Placement: which of several servers has a key, by rendezvous hashing (Thaler and Ravishankar,
+// 1998).
 //
-// Pure.
+// Each pair of a server and a key has a score; the key belongs to the server with the highest one.
+// All clients that know the same set of names agree, in whatever order they list them. When a
+// server joins, it takes an equal share of keys from each other server; when one leaves, its keys
+// spread over all others. No other key moves.
+//
+// Threads: any; pure functions.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +20,7 @@
 
 namespace verbena::kv {
 
-// "host:port", with the port that a server without one has: the name by which it is scored.
+// Returns "host:port", with `port_default` if `text` has no port: the name that score_of() takes.
 inline std::expected<std::string, std::string> server_name(const std::string& text, std::uint16_t port_default) {
 	const auto host = async::split_host(text, port_default);
 	if (!host) return std::unexpected(host.error());
@@ -27,7 +30,8 @@ inline std::expected<std::string, std::string> server_name(const std::string& te
 
 inline std::uint64_t score_of(std::string_view server, std::string_view key) { return hash_of(key, hash_of(server)); }
 
-// The index of the one that has it, of at least one.
+// The index of the server that has the key; `servers` is not empty. Equal scores go to the lesser
+// name, so the order of `servers` does not matter.
 template <class Servers> std::size_t owner_of(const Servers& servers, std::string_view key) {
 	std::size_t best = 0;
 	std::uint64_t best_score = 0;

@@ -1,8 +1,11 @@
-// Running: a coroutine that belongs to the object whose member it is. It starts at once, nobody awaits it, and it is
-// destroyed, where it stands, with its owner's Coroutines.
+// Running: a coroutine that belongs to the object of which it is a member function. It starts at
+// once, no caller awaits it, and an unfinished one is destroyed with its owner.
 //
-//     Running Connection::answer(...) { ... co_await ...; }      // Connection has `Coroutines coroutines_`, and
-//     befriends Running
+//     // Connection has a member `Coroutines coroutines_` and befriends Running.
+//     Running Connection::read_value(...) { ... co_await ...; }
+//
+// Threads: one, that of the loop which resumes the coroutine.
+// Errors: an exception that leaves the coroutine terminates the process.
 #pragma once
 
 #include <coroutine>
@@ -12,7 +15,8 @@
 
 namespace verbena::kv {
 
-// Those of one owner that have not ended. Declared last in the owner: they die before what they use.
+// The unfinished coroutines of one owner. Declare it as the owner's last member, so that the
+// coroutines are destroyed before the members that they use.
 class Coroutines {
 public:
 	Coroutines() = default;
@@ -26,6 +30,7 @@ private:
 	async::List<async::Linked> list_;
 };
 
+// The return type of such a coroutine. It has no value and need not be kept.
 class Running {
 public:
 	struct promise_type : async::Linked {

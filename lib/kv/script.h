@@ -1,5 +1,7 @@
-// A line of what kv_client executes: `SET key value`, `GET key`, `DEL key`. A key ends at the next space; a value is
-// the rest of its line, spaces and all. Pure.
+// One line of a kv_client script: `SET key value`, `GET key` or `DEL key`. A key ends at the next
+// space; a value is the rest of the line, with its spaces.
+//
+// Threads: any; a pure function.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +18,7 @@ struct Command {
 	std::string key, value;
 };
 
-// Nothing for a line without a word. The error is one sentence.
+// Parses one line. An empty line yields nullopt. The error is one sentence.
 inline std::expected<std::optional<Command>, std::string> read_command(std::string_view line) {
 	if (line.ends_with('\r')) line.remove_suffix(1);
 	if (line.find_first_not_of(" \t") == line.npos) return std::nullopt;

@@ -1,10 +1,19 @@
-// Connection: the server's side of one client, on its channel. Every client has one, all on one loop, and none waits
-// for another: what takes time (reading a value out of a client, waiting until a client has written one or is done with
-// one) is a coroutine or an entry in a table, and the next message is looked at meanwhile.
+// Connection: the server's side of one client, on its channel.
 //
-// A value is stored, and a GET takes its version, at one instant of the loop between the request's arrival and its
-// answer: so the store is linearizable for each key. Requests of one client that are under way together have no order
-// among themselves.
+// All connections share one loop, and none waits for another. An operation that takes time (an RDMA
+// READ of a client's value, a lease that a client holds) is a coroutine or an entry in a table;
+// the connection handles further messages meanwhile.
+//
+// A SET stores its value, and a GET takes its version, at one instant of the loop between the
+// request's arrival and its answer. So the store is linearizable for each key. Requests of one
+// client that are under way together have no order among themselves.
+//
+// Threads: one, that of the channel's loop.
+// Owns: the channel, and the leases that it granted to this client.
+// Lifetime: the connection dies before the store and the counters.
+// Errors: the client is untrusted. A malformed or unexpected record closes its connection and
+//   counts in `malformed`. A stalled client loses its leases when they expire, or its connection if
+//   its value could not be read in time.
 #pragma once
 
 #include <deque>
@@ -22,22 +31,26 @@ namespace verbena::kv {
 struct ServerOptions {
 	std::uint32_t eager_max = eager_max_default;
 	std::uint32_t value_max = kv::value_max;
-	std::uint32_t requests_max = 4096;    // under way, of one client
-	// Of these, by rendezvous; others wait in line. A few keep the wire busy, and their values stay in the cache: 64
-	// values of 64 KiB at once move at a third of the rate.
+	std::uint32_t requests_max = 4096;    // under way at once, for each client
+	// Rendezvous of one client that are under way at once; further ones wait in a queue. A few keep
+	// the wire busy, and their values stay in the cache: 64 values of 64 KiB at once move at a
+	// third of the rate. Below 4096, or numbers of leases would collide (number_of() in server.cc).
 	std::uint32_t rendezvous_max = 16;
-	std::uint32_t message_max = 8192;     // of several records together
-	std::uint32_t lease_ms = 5000;        // how long a value is lent for a GET, or a place for a SET
+	std::uint32_t message_max = 8192;     // bytes of a message that has several records
+	std::uint32_t lease_ms = 5000;        // after which a lease, of a value or of a place, expires
 };
 
+// Totals of all connections of a server.
 struct ServerCounters {
 	std::uint64_t requests = 0, answers = 0;
-	std::uint64_t eager_sets = 0, read_sets = 0,
-				  written_sets = 0;     // by rendezvous: the server's READ, the client's WRITE
-	std::uint64_t eager_gets = 0, lent_gets = 0, staged = 0;           // staged: small values copied to be lent
-	std::uint64_t leases_expired = 0, places_expired = 0;
-	std::uint64_t indexes_lent = 0;  // to clients that read one-sidedly
-	std::uint64_t malformed = 0;
+	// SETs: eager, by the server's RDMA READ, by the client's RDMA WRITE.
+	std::uint64_t eager_sets = 0, read_sets = 0, written_sets = 0;
+	// GETs: eager, by a lease. staged: small values that were copied to registered memory for a
+	// lease.
+	std::uint64_t eager_gets = 0, lent_gets = 0, staged = 0;
+	std::uint64_t leases_expired = 0, places_expired = 0;  // leases of GETs; of SETs
+	std::uint64_t indexes_lent = 0;  // clients that got the right to read the index
+	std::uint64_t malformed = 0;  // connections that were closed for a breach of the protocol
 };
 
 class Connection final : private async::Timer {
@@ -46,23 +59,25 @@ public:
 		ServerCounters& counters);
 	~Connection();
 
-	// Until the client leaves; why, if it did not say goodbye.
+	// Serves the client until its channel has closed. Returns one sentence that says why, empty if
+	// the client closed the connection in order.
 	async::Task<std::string> serve();
 	channel::Channel& channel() { return *channel_; }
 
 private:
 	friend class Running;
 
-	// A version that is lent for a GET, or a place for a SET that the client writes.
+	// One lease of this client: to read a version (GET), or to write a new one (SET_WRITE).
 	struct Loan {
-		channel::Lease lease;
+		channel::Lease lease;  // empty while its end is awaited: it expires no more
 		Value value;
-		std::uint32_t number = 0;  // of the set_write
-		std::uint32_t generation = 0;
-		Nanoseconds deadline = 0;
+		std::uint32_t number = 0;  // the SET_WRITE request's
+		std::uint32_t generation = 0;  // one more with each use of this entry
+		Nanoseconds deadline = 0;  // when it expires
 		bool in_use = false, is_place = false;
 	};
-	// A request that waits for its turn: a GET takes its version only then.
+	// A request that waits until another rendezvous has ended. A GET takes its version only then,
+	// so a queued GET holds no memory.
 	struct Queued {
 		RequestHeader header;
 		std::string key;
@@ -97,21 +112,22 @@ private:
 	std::unique_ptr<channel::Channel> channel_;
 	ServerOptions options_;
 	ServerCounters& counters_;
-	std::uint32_t eager_max_;
+	std::uint32_t eager_max_;  // the server's, or the client's wish
 	Outbox outbox_;
 	std::vector<Loan> loans_;
-	std::vector<std::uint32_t> free_loans_;
+	std::vector<std::uint32_t> free_loans_;  // indexes into loans_
 	std::uint32_t under_way_ = 0;  // rendezvous
 	std::deque<Queued> queue_;
-	bool beginning_ = false;   // those of the queue
-	// Lengths of the values that are being read, which end in this order.
+	bool beginning_ = false;   // inside begin_queued()
+	// Lengths of the values that are being read by RDMA READ. READs complete in the order in which
+	// they were posted, so the front one is the next to complete.
 	std::deque<std::uint32_t> reading_;
-	Nanoseconds read_deadline_ = never;
-	bool read_overdue_ = false;
-	std::string given_up_;     // why, if this side ends it
-	channel::Lease index_;     // as long as the connection
-	bool one_sided_ = false;
-	Nanoseconds next_look_ = never;
+	Nanoseconds read_deadline_ = never;  // for the front READ
+	bool read_overdue_ = false;  // its deadline has passed once; the grace period runs
+	std::string given_up_;     // why this side closed the connection, if it did
+	channel::Lease index_;     // the client's right to read the index, while it is connected
+	bool one_sided_ = false;   // the client has asked for the index
+	Nanoseconds next_look_ = never;  // when the timer expires
 	Coroutines coroutines_;
 };
 

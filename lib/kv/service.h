@@ -1,5 +1,10 @@
-// Service: a whole server of the store: its port, its device, its store and its clients. Event-driven: one thread for
-// set-ups (the caller of run()), one for all clients, whatever their number; the adapter adds its own.
+// Service: a whole server of the store, with its device, its port, its store and its clients.
+//
+// Threads: the caller of run() sets up connections; a second thread serves all clients by one event
+//   loop; the adapter has threads of its own. Any thread may call stop() and counts(). The other
+//   methods are for the owner, before or after run().
+// Errors: start() returns one sentence. A client's failure goes to `complain` and affects no other
+//   client. If the journal fails, run() ends and failure() says why.
 #pragma once
 
 #include <atomic>
@@ -23,16 +28,16 @@ struct ServiceOptions {
 	lib::Wish wish;
 	Settings settings;    // `memory` is the store's limit
 	ServerOptions server;
-	Nanoseconds spin = 50'000;
-	std::optional<discovery::EtcdPrefix> join;  // whose member this server is, as `name`, while it runs
-	std::string name;
-	std::uint32_t join_lease_s = 5;  // it is no member any more so long after a crash
-	std::string data;     // the folder in which acknowledged changes are kept; empty: they are not
-	// One sentence a client that failed; from either thread.
+	Nanoseconds spin = 50'000;  // time that the serving thread polls before it sleeps
+	std::optional<discovery::EtcdPrefix> join;  // the prefix that this server joins while it runs
+	std::string name;     // the host:port by which clients of the prefix connect
+	std::uint32_t join_lease_s = 5;  // seconds after which a crashed server is no member any more
+	std::string data;     // folder of the journal; empty: nothing is durable
+	// Gets one sentence for each client that failed. Both threads call it.
 	std::function<void(const std::string&)> complain = [](const std::string&) {};
 };
 
-// Read by anybody while it runs; brought up to date a hundred times a second.
+// Figures of a running server, updated a hundred times a second. Any thread may read them.
 struct ServiceCounts {
 	std::atomic<std::uint64_t> clients{0}, clients_peak{0}, requests{0}, keys{0}, used_bytes{0}, registrations{0};
 };
@@ -42,24 +47,27 @@ public:
 	explicit Service(ServiceOptions options);
 	~Service();
 
-	// Opens the device and the port. One sentence on failure.
+	// Opens the device, the journal and the port, and joins the etcd prefix. Call it once, before
+	// run(). The error is one sentence.
 	std::expected<void, std::string> start();
 	std::uint16_t port() const { return acceptor_->port(); }
-	// Its name as a member; empty, if it joins nothing.
+	// The name as a member; empty if the server joins no prefix.
 	const std::string& name() const { return options_.name; }
-	channel::Path path() const;  // device, GID and MTU; "rc"
+	channel::Path path() const;  // device, GID and MTU of the "rc" transport; no peer
 
-	// Until stop(), which a signal handler may call: then no new clients, those that are there are closed, and it
-	// returns within two seconds.
+	// Serves until stop(). Then it accepts no new client, closes all connections and returns; it
+	// waits 1.5 s at most for clients to close.
 	void run();
+	// Ends run(). A signal handler may call it.
 	void stop() { setup_.stop(); }
 
 	const ServiceCounts& counts() const { return counts_; }
-	// After run().
+	// The following are for use after run().
 	const ServerCounters& counters() const { return counters_; }
 	const Store& store() const { return *store_; }
-	const LmdbJournal* journal() const { return journal_.get(); }
-	// One sentence, if it had to stop: what was acknowledged is kept, but nothing more can be.
+	const LmdbJournal* journal() const { return journal_.get(); }  // null without `data`
+	// One sentence if the journal failed: acknowledged changes are durable, but no further one can
+	// be. Empty otherwise.
 	const std::string& failure() const { return failure_; }
 
 private:
@@ -71,15 +79,15 @@ private:
 	ServiceOptions options_;
 	ServiceCounts counts_;
 	ServerCounters counters_;
-	async::Loop setup_;
-	async::Loop io_;
+	async::Loop setup_;  // runs in the caller of run()
+	async::Loop io_;     // runs in thread_
 	std::unique_ptr<channel::RcTransport> transport_;
 	std::unique_ptr<LmdbJournal> journal_;
 	std::unique_ptr<Store> store_;
 	std::string failure_;
 	std::unique_ptr<channel::Acceptor> acceptor_;
 	std::unique_ptr<discovery::Registration> registration_;
-	async::List<async::Linked> open_;  // on the I/O loop
+	async::List<async::Linked> open_;  // connected clients; belongs to the I/O loop
 	std::jthread thread_;
 };
 

@@ -1,6 +1,9 @@
-// Session: what clients of the store need in one thread: a loop, and the RDMA transport that their connections share.
+// Session: the event loop and the RDMA transport that the clients of one thread share.
 //
-// Whoever has clients of it runs its loop; clients, their values and their buffers die before it.
+// Threads: one: the thread that uses the clients runs the loop.
+// Owns: the loop, the transport, and the watch of an etcd prefix (with a thread of its own).
+// Lifetime: clients, their values and their buffers die before the session.
+// Errors: open() and connect() return one sentence.
 #pragma once
 
 #include <memory>
@@ -14,34 +17,33 @@
 namespace verbena::kv {
 
 struct SessionOptions {
-	std::string
-		host;  // as the user asked for it: a server with or without a port, several with commas, or an etcd prefix
-	std::uint16_t port = 0;  // of those that have none
+	// The user's words: HOST[:PORT], several of these with commas, or etcd://HOST:PORT/PREFIX.
+	std::string host;
+	std::uint16_t port = 0;  // for servers that are named without one
 	channel::Protection protection;
-	std::string device;  // empty: the best one
-	bool tcp = false;  // instead of RDMA
+	std::string device;  // name of the RDMA device; empty: the best one
+	bool tcp = false;    // TCP instead of RDMA
 	Settings settings;
-	Nanoseconds spin = 50'000;
-	Nanoseconds patience = 10'000'000'000;
+	Nanoseconds spin = 50'000;  // time that the loop polls before it sleeps
+	Nanoseconds patience = 10'000'000'000;  // time that a first connection may take
 };
 
 class Session {
 public:
 	static std::expected<std::unique_ptr<Session>, std::string> open(SessionOptions options);
 
-	// On its loop; to a server by its name. An error after `patience` at the latest.
+	// Connects to the server "host:port"; fails after `patience` at the latest. Runs on the loop.
 	async::Task<std::expected<std::unique_ptr<Client>, std::string>> connect(
 		ClientOptions options, std::string name, Nanoseconds patience);
-	// From outside of it, to the first server: runs it until that is done.
+	// Connects to the first server. Called outside of the loop, which it runs until that is done.
 	std::expected<std::unique_ptr<Client>, std::string> connect_now(const ClientOptions& options);
 
 	async::Loop& loop() { return loop_; }
 	channel::RcTransport* transport() const { return transport_.get(); }  // null over TCP
 	const SessionOptions& options() const { return options_; }
 	const std::vector<std::string>& servers() const { return servers_; }  // "host:port"
-	discovery::Members* members() const {
-		return members_.get();
-	}  // null without etcd: the servers are a list that stays
+	// Null without etcd: then servers() is the fixed list of servers.
+	discovery::Members* members() const { return members_.get(); }
 
 private:
 	explicit Session(SessionOptions options) : options_(std::move(options)), loop_({.spin = options_.spin}) {}

@@ -1,4 +1,6 @@
-// The numbers of a store's channels, from what a user says of them.
+// Settings: the user's sizes and depths, and the channel options that follow from them.
+//
+// Threads: any; values and pure functions.
 #pragma once
 
 #include <algorithm>
@@ -12,25 +14,28 @@ namespace verbena::kv {
 inline constexpr std::uint16_t port_default = 7472;
 
 struct Settings {
-	std::uint32_t rx_depth = 512;   // receive buffers posted, and the most that one connection may fill at once
+	std::uint32_t rx_depth = 512;   // receive buffers; one connection may fill all of them
 	std::uint32_t tx_depth = 128;   // send work requests of one connection
 	std::uint32_t eager_max = eager_max_default;
 	std::uint32_t connections_max = 1024;
-	std::size_t memory = std::size_t{1} << 30;  // registered, for values
-	std::size_t one_sided = 0;      // of a server, above `memory`: what it publishes for one-sided GETs; 0: nothing
+	std::size_t memory = std::size_t{1} << 30;  // bytes of registered memory for values
+	// A server's area for one-sided GETs, in bytes, in addition to `memory`; 0: none.
+	std::size_t one_sided = 0;
 };
 
-// Of one eager request or answer, whole.
+// The longest eager request or answer, in bytes.
 constexpr std::uint32_t message_max = value_max + key_max + RequestHeader::bytes;
 
-// A receive buffer takes what is eager by the rule in one frame, and several small records together.
+// The size of a receive buffer: any message that is eager by the rule fits into one frame, and
+// several small records fit into one buffer.
 constexpr std::uint32_t unit_bytes(std::uint32_t eager_max) {
 	return std::clamp((eager_max + 191) / 64 * 64, 4096u + 192, 64u << 10);
 }
-// Of several records: one frame's.
+// The longest message of several records: the payload of one frame.
 constexpr std::uint32_t records_max(std::uint32_t eager_max) { return unit_bytes(eager_max) - 12; }
 
-// The store has its own rendezvous: a message is never fetched by the channel.
+// A server's channel options. The store has a rendezvous of its own, so every message is eager to
+// the channel.
 inline channel::RcOptions rc_options(const Settings& settings) {
 	const std::uint32_t rx = std::clamp(settings.rx_depth, 8u, 1u << 16),
 						tx = std::clamp(settings.tx_depth, 8u, 1u << 14);
@@ -49,8 +54,9 @@ inline channel::RcOptions rc_options(const Settings& settings) {
 				(settings.one_sided == 0 ? 0 : channel::MemoryPool::block_size(settings.one_sided))}};
 }
 
-// What is eager is copied out of the message at once: so a client's registered memory, which its caller may hold all
-// of, has no part in it. A server's has: it holds clients back.
+// A client's channel options. Long messages are assembled on the heap, because the caller may hold
+// all of the client's registered memory by fetched values. At a server they are assembled in
+// registered memory, whose limit then slows the clients down (backpressure).
 inline channel::RcOptions client_rc_options(const Settings& settings) {
 	channel::RcOptions options = rc_options(settings);
 	options.fragments_on_heap = true;

@@ -1,11 +1,15 @@
-// Shards: clients of several servers, each with its share of the keys (placement.h). One server is the plain case.
+// Shards: one client for each of several servers, each of which has its share of the keys
+// (placement.h). A single server is the simple case.
 //
-// The servers are a list that stays, or the members of an etcd prefix (members.h): then settle() brings the clients up
-// to the newest list, and tries again those that were not reached: soon, unless it takes long to find that they are
-// not. A client whose server is no longer a member stays until it has nothing under way. A server that cannot be
-// reached keeps its share as long as it is in the list: its keys are refused, the others are served.
+// The servers are a fixed list, or the members of an etcd prefix (lib/discovery/members.h). With a
+// prefix, settle() connects to new members and retries those that could not be reached. A client
+// whose server has left stays until its operations are done.
 //
-// On the session's loop; dies before the session.
+// Threads: one, that of the session's loop.
+// Lifetime: dies before the session.
+// Errors: an unreachable server keeps its share of the keys while it is in the list: operations on
+//   these keys fail, those on other keys do not. A lost connection to a server of a fixed list is
+//   not made again.
 #pragma once
 
 #include <memory>
@@ -18,23 +22,29 @@ namespace verbena::kv {
 
 class Shards {
 public:
-	// Of a list all must be reached; of a prefix at least one must be a member. The error is one sentence.
+	// Connects. With a list, all servers must be reachable; with a prefix, at least one. The error
+	// is one sentence.
 	static async::Task<std::expected<std::unique_ptr<Shards>, std::string>> open(
 		Session& session, ClientOptions options);
 
-	// Whose key it is. Null: there is no server, or it could not be reached; why_none() says why.
+	// Returns the client of the key's server. Null if there is no server, or that one could not be
+	// reached; why_none() says why. Valid until the next settle().
 	Client* at(std::string_view key);
 	const std::string& why_none() const { return why_none_; }
 
-	// True: settle() has something to do.
+	// True if settle() has something to do: the members changed, a client is to be destroyed, or an
+	// unreachable member is due for a retry.
 	bool changed() const;
+	// Adapts the clients to the current members. An unreachable member delays it by one second.
 	async::Task<void> settle();
 
+	// Closes all clients; until_closed() waits until their channels have closed.
 	void close();
 	async::Task<void> until_closed();
+	// The sum over all clients, with those that have left.
 	ClientCounters counters() const;
-	std::size_t size() const { return names_.size(); }
-	// Of those that are reached, some.
+	std::size_t size() const { return names_.size(); }  // servers
+	// Returns a client whose server is reached, or null.
 	Client* any() const {
 		for (const auto& client : clients_)
 			if (client && !client->lost()) return client.get();
@@ -54,18 +64,17 @@ private:
 	Session& session_;
 	ClientOptions options_;
 	std::vector<std::string> names_;                // sorted
-	std::vector<std::unique_ptr<Client>> clients_;  // of each; null: not reached
-	// Whose servers are no members any more; and the counters of those that are gone.
-	std::vector<std::unique_ptr<Client>> left_;
-	ClientCounters gone_;
+	std::vector<std::unique_ptr<Client>> clients_;  // one for each name; null if it is not reached
+	std::vector<std::unique_ptr<Client>> left_;  // clients whose servers are no members any more
+	ClientCounters gone_;  // the counters of destroyed clients
 	std::string why_none_;
 	bool settling_ = false;
-	Nanoseconds retry_ = 0;
-	// Those that are being connected, by their places in the next list.
+	Nanoseconds retry_ = 0;  // when unreachable members are tried again
+	// While take() runs: the new clients, by their index in the next list of names.
 	std::vector<std::unique_ptr<Client>> fresh_;
-	std::string why_not_;  // one of them was not reached
-	std::size_t connecting_ = 0;
-	async::List<async::Waiter> waiting_;
+	std::string why_not_;  // why one of them could not connect
+	std::size_t connecting_ = 0;  // connects under way
+	async::List<async::Waiter> waiting_;  // take(), until these are done
 	Coroutines coroutines_;
 };
 

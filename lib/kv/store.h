@@ -1,15 +1,21 @@
-// Store: keys and their values in memory, with a limit.
+// Store: a hash table of keys and immutable values in memory, with a memory limit.
 //
-// A value is immutable: SET puts a new version in its place, and whoever still sends or lends the old one holds it by a
-// Value. So a GET is never torn, however often its key is overwritten meanwhile. Small values lie with their key on the
-// heap, in one allocation; large ones in a registered Buffer, from which they are lent and into which they are read.
+// A SET never changes a value; it replaces it by a new version. A GET that is still being sent, and
+// a lease of the old version, hold that version by a Value, so an overwrite cannot tear them. A
+// small value shares one heap allocation with its key. A large one lies in a registered Buffer, so
+// that a peer can access it by RDMA.
 //
-// Everything that values take counts against `memory_max`, by whole blocks: the old versions that are held too, and
-// those that are about to come. Above it SET refuses and changes nothing. A key can be overwritten in a full store if
-// the new value is no larger: what the old one takes is a credit of the new one, until that is there. A version that is
-// set anew takes no more than it took, so what fits into a store fits into every other one of that size.
-//
-// One thread. Values die before their store, and the store before its pool and its journal.
+// Threads: one, that of the pool's loop.
+// Lifetime: every Value dies before its store, the store before its pool and its journal.
+// Errors: a SET that would exceed `memory_max` fails and changes nothing.
+// Invariants:
+//   used() counts every version that exists, with its key and, in registered memory, by whole
+//   blocks: those in the table, old ones that a Value still holds, and new ones whose bytes have
+//   not arrived yet.
+//   A key can be overwritten in a full store if its new value is no larger: the new version gets
+//   the old one's size as a credit until it replaces it.
+//   The size of a version depends on its key and value only, so the content of one store fits into
+//   any other one with the same limit.
 #pragma once
 
 #include <cstdint>
@@ -25,16 +31,18 @@ namespace verbena::kv {
 
 class Store;
 
-// One version of one key's value; key and a small value follow it in memory.
+// One version of one key's value. The key follows it in memory, and behind the key a small value.
 struct Item {
-	Item* next = nullptr;
+	Item* next = nullptr;  // in its bucket
 	Store* store = nullptr;
-	std::uint64_t hash = 0;
-	std::uint32_t references = 0;
+	std::uint64_t hash = 0;  // set when the item enters the table
+	std::uint32_t references = 0;  // the table's and those of Values
 	std::uint32_t key_length = 0;
 	std::uint32_t value_length = 0;
-	std::uint32_t credit = 0;  // of one that is about to come: what it takes less, because the present version will go
-	channel::Buffer buffer;  // of a large value
+	// While the value's bytes have not arrived: memory that the limit does not count twice, because
+	// this version replaces another one of its key.
+	std::uint32_t credit = 0;
+	channel::Buffer buffer;  // holds a large value; empty for a small one
 
 	std::byte* tail() { return reinterpret_cast<std::byte*>(this + 1); }
 	const std::byte* tail() const { return reinterpret_cast<const std::byte*>(this + 1); }
@@ -42,7 +50,7 @@ struct Item {
 	Bytes bytes() const { return {buffer ? buffer.data() : tail() + key_length, value_length}; }
 };
 
-// A counted handle.
+// A counted handle of one version; the last handle frees it. Empty: no version.
 class Value {
 public:
 	Value() = default;
@@ -62,58 +70,63 @@ public:
 	explicit operator bool() const { return item_ != nullptr; }
 	Bytes bytes() const { return item_->bytes(); }
 	std::uint32_t size() const { return item_->value_length; }
-	// Empty: the value lies on the heap.
+	// The registered memory of a large value; empty if the value lies on the heap.
 	const channel::Buffer& buffer() const { return item_->buffer; }
 
 private:
 	friend class Store;
 	void destroy();
+	// Gives the item up without changing its count.
 	Item* release() { return std::exchange(item_, nullptr); }
 	Item* item_ = nullptr;
 };
 
 struct StoreOptions {
-	std::size_t memory_max = std::size_t{1} << 30;
-	std::uint32_t registered_min = 2048;  // values from this size on lie in Buffers, if there is a pool
-	std::size_t index_bytes = 0;  // for what is published to one-sided GETs, above memory_max; 0: nothing is
+	std::size_t memory_max = std::size_t{1} << 30;  // bytes of all versions together
+	std::uint32_t registered_min = 2048;  // a value of this size or more lies in a Buffer
+	// Bytes of the area that is published for one-sided GETs, in addition to memory_max; 0: none.
+	std::size_t index_bytes = 0;
 };
 
+// Totals since the store was made; `refused` counts SETs for which there was no memory.
 struct StoreCounters {
 	std::uint64_t sets = 0, gets = 0, hits = 0, removes = 0, refused = 0;
 };
 
 class Store {
 public:
-	// `pool`: nullptr, where no channel is direct.
+	// `pool` is null where no channel is direct: then all values lie on the heap.
 	Store(const StoreOptions& options, channel::MemoryPool* pool);
 	~Store();
 	Store(const Store&) = delete;
 	Store& operator=(const Store&) = delete;
 
-	// Empty: missing.
+	// Returns the current version, or an empty Value if the key is missing.
 	Value get(std::string_view key);
-	// False: full.
+	// Copies the value. Returns false if the store is full.
 	bool set(std::string_view key, Bytes value);
-	// False: missing.
+	// Returns false if the key is missing.
 	bool remove(std::string_view key);
 
-	// A version of this key that is about to come, by its buffer(). Empty: full.
+	// Reserves memory for a new version, whose bytes the caller moves into its buffer() and then
+	// stores by set(). Returns an empty Value if the store is full, or has no pool.
 	Value take(std::string_view key, std::size_t size);
-	// It has come, and may be written to no more. False: the version whose room it was to have has gone meanwhile, and
-	// the store is full.
+	// Stores a version of take(); its bytes must not change any more. Returns false if the version
+	// that it was to replace has been removed meanwhile and the store is full without that credit.
 	bool set(Value value);
 
-	// From now on every change goes there too, and is published only when it is committed.
+	// From now on every change goes to this journal too, and no value is published for one-sided
+	// GETs while a change is not committed.
 	void keep(Journal& journal) { journal_ = &journal; }
 	Journal* journal() const { return journal_; }
 
-	// Null: nothing is published, or there was no memory for it.
+	// Null if nothing is published, or if there was no memory for the area.
 	const Index* index() const { return index_.get(); }
-	// For a client that reads one-sidedly, and had to ask for this value.
+	// Publishes a value that a client with one-sided GETs had to ask for by message.
 	void publish(std::string_view key, const Value& value);
 
-	std::size_t size() const { return count_; }
-	std::size_t used() const { return used_; }
+	std::size_t size() const { return count_; }  // keys
+	std::size_t used() const { return used_; }   // bytes of all versions
 	const StoreOptions& options() const { return options_; }
 	const StoreCounters& counters() const { return counters_; }
 
@@ -134,13 +147,13 @@ private:
 	channel::MemoryPool* pool_;
 	std::unique_ptr<Index> index_;
 	Journal* journal_ = nullptr;
-	std::uint64_t seed_[2];
-	// Buckets of the old table below `migrated_` are empty: their items are in the new one. Growing so spreads over the
-	// operations.
+	std::uint64_t seed_[2];  // keys hash_of()
+	// Growth moves a few buckets of `old_` to `table_` with each SET, so that no single operation
+	// pays for all of it. Buckets of `old_` below `migrated_` are empty.
 	Table table_, old_;
 	std::size_t migrated_ = 0;
 	std::size_t count_ = 0;
-	std::size_t used_ = 0, credit_ = 0;  // of all versions
+	std::size_t used_ = 0, credit_ = 0;  // bytes of all versions; the part of them that is credit
 	StoreCounters counters_;
 };
 

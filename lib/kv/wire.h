@@ -1,12 +1,15 @@
-// What client and server of the key-value store say to each other (docs/kv.md). Sans-IO: bytes to values and back,
-// nothing else.
+// The wire format of the key-value store (docs/kv.md, "Wire format"), as sans-IO readers and
+// writers.
 //
-// The first message of each side is its Hello. After that a message is a sequence of records, each a header of 16
-// bytes, little-endian, and what belongs to it: a request its key and then the value or where the value lies, an answer
-// the value or where it lies. There is no padding and nothing else. Several records share a message when they leave in
-// one turn.
+// The first message of each side is its Hello. Each further message is a sequence of records
+// without padding. A record is a header of 16 bytes, little-endian, and its content: a request's
+// key, then its value or the value's remote address; an answer's value, or its remote address.
+// Records that leave in one turn of the loop share a message.
 //
-// Readers trust nothing: what they give out lies within the message, and whatever does not is a Malformed.
+// Threads: any; values and pure functions.
+// Lifetime: the Bytes of a Request or Answer point into the message that was read.
+// Errors: the peer is untrusted. A reader returns Malformed for a record that its message cannot
+//   hold, and nothing that it returns lies outside of the message.
 #pragma once
 
 #include <bit>
@@ -27,31 +30,35 @@ using Bytes = std::span<const std::byte>;
 
 static_assert(std::endian::native == std::endian::little, "records are copied as they are");
 
-inline constexpr std::uint32_t key_max = 4096;
-inline constexpr std::uint32_t value_max = 64u << 20;
+inline constexpr std::uint32_t key_max = 4096;         // bytes; the shortest key has 1
+inline constexpr std::uint32_t value_max = 64u << 20;  // bytes
 inline constexpr std::uint32_t eager_max_default = 4096;
 inline constexpr std::uint16_t protocol_version = 1;
 
-// One rule for SET and GET: a key and a value that are together below `eager_max` go eagerly.
+// The rule for SET and GET alike: the value travels in the message if key and value together have
+// fewer than `eager_max` bytes.
 constexpr bool is_eager(std::uint64_t key, std::uint64_t value, std::uint32_t eager_max) {
 	return key + value < eager_max;
 }
 
+// The field of a record, or of a Hello, that a reader refused.
 enum class Malformed : std::uint8_t { length, magic, version, operation, key, value, status };
+// A phrase that completes "the peer breaks the protocol: ".
 std::string_view name_of(Malformed malformed);
 
+// The greeting, in the form in which it is sent.
 struct Hello {
 	static constexpr std::size_t bytes = 32;
 
 	std::uint32_t magic = magic_number;
 	std::uint16_t version = protocol_version;
-	std::uint16_t side = from_client;  // so that a greeting that comes back is not taken for an answer
-	std::uint32_t eager_max =
-		0;       // client: 0, the server's; else its wish, which counts on this connection. Server: what counts
+	std::uint16_t side = from_client;  // so that an echoed greeting is not mistaken for the answer
+	// Client: its wish, 0 for the server's limit. Server: the limit of this connection.
+	std::uint32_t eager_max = 0;
 	std::uint32_t value_max = kv::value_max;
-	std::uint32_t requests_max = 0;    // server: how many may be under way on this connection; a client keeps to it
-	std::uint32_t message_max = 0;     // the longest message of several records that this side likes
-	std::uint32_t lease_ms = 0;        // server: how long a value is lent for a GET
+	std::uint32_t requests_max = 0;    // server: requests that the client may have under way
+	std::uint32_t message_max = 0;     // longest message of several records to this side; 0: any
+	std::uint32_t lease_ms = 0;        // server: the time after which a lease expires
 	std::uint32_t reserved = 0;
 
 	static constexpr std::uint32_t magic_number = 0x564b4256;  // "VBKV"
@@ -60,20 +67,21 @@ struct Hello {
 static_assert(sizeof(Hello) == Hello::bytes);
 
 inline Bytes bytes_of(const Hello& hello) { return std::as_bytes(std::span(&hello, 1)); }
+// Reads the greeting of the peer, which must be that of `side`.
 std::expected<Hello, Malformed> read_hello(Bytes message, std::uint16_t side);
 
 enum class Operation : std::uint8_t {
 	get = 1,
 	set = 2,        // the value follows the key
 	set_read = 3,   // RemoteMemory follows: the server reads the value from there
-	set_write = 4,  // the server is asked for a place to write to
-	written = 5,    // the value of the set_write of this number has been written
+	set_write = 4,  // asks the server for a place to which the client writes the value
+	written = 5,    // the client has written the value of the set_write with this number
 	remove = 6,
-	release = 7,    // nothing but what `release` says
-	index = 8,      // lend me what is published for one-sided GETs; once, for the life of the connection
+	release = 7,    // only releases the lease in `release`; has no answer
+	index = 8,      // asks for the right to read the index; once in a connection
 };
 
-// How a GET's value shall come.
+// The protocol by which a GET's value shall travel; automatic: by is_eager().
 enum class Protocol : std::uint8_t { automatic = 0, eager = 1, rendezvous = 2 };
 
 struct RequestHeader {
@@ -82,33 +90,33 @@ struct RequestHeader {
 	Operation operation = Operation::get;
 	Protocol protocol = Protocol::automatic;
 	std::uint16_t key_length = 0;
-	std::uint32_t number = 0;        // comes back in the answer; the client's
+	std::uint32_t number = 0;        // chosen by the client; the answer repeats it
 	std::uint32_t value_length = 0;
-	std::uint32_t release = 0;       // a lease of an earlier GET that the client is done with; 0: none
+	std::uint32_t release = 0;       // the lease of an earlier GET, which ends now; 0: none
 };
 static_assert(sizeof(RequestHeader) == RequestHeader::bytes);
 
 struct Request {
 	RequestHeader header;
 	Bytes key;
-	Bytes value;          // of set
-	RemoteMemory remote;  // of set_read
+	Bytes value;          // Operation::set
+	RemoteMemory remote;  // Operation::set_read
 };
 
 enum class Status : std::uint8_t {
 	good = 0,
-	missing = 1,      // GET, DEL: there is no such key
-	full = 2,         // the store is at its limit; nothing changed
-	too_large = 3,    // more than the server takes
-	unsupported = 4,  // rendezvous on a connection that cannot
-	place = 5,        // set_write: where to write; the request goes on
-	remote = 6,       // get: where to read
+	missing = 1,      // GET, DEL: the key does not exist
+	full = 2,         // the store has reached its memory limit; nothing changed
+	too_large = 3,    // the value is longer than the server accepts
+	unsupported = 4,  // rendezvous or index without RDMA, or there is no index
+	place = 5,        // set_write: where the client shall write; the request goes on
+	remote = 6,       // get: where the client shall read, under a lease
 	index = 7,        // index: the area and its shape
 };
 
-// What a client needs to know of what is published for one-sided GETs, beside its place (index_format.h).
+// The shape of the area that is published for one-sided GETs (index_format.h).
 struct IndexShape {
-	std::uint64_t seed = 0;   // of the hash of keys
+	std::uint64_t seed = 0;   // for index_hash()
 	std::uint32_t lines = 0;  // a power of two
 	std::uint32_t reserved = 0;
 };
@@ -120,21 +128,24 @@ struct AnswerHeader {
 	Status status = Status::good;
 	std::uint8_t reserved[3] = {};
 	std::uint32_t number = 0;
-	std::uint32_t value_length = 0;  // of get
-	std::uint32_t lease = 0;         // of remote: to be released
+	std::uint32_t value_length = 0;  // also that of `place`
+	std::uint32_t lease = 0;         // Status::remote: the number by which the client releases it
 };
 static_assert(sizeof(AnswerHeader) == AnswerHeader::bytes);
 
 struct Answer {
 	AnswerHeader header;
-	Bytes value;          // of good, to a get
-	RemoteMemory remote;  // of place, remote and index
-	IndexShape shape;     // of index
+	Bytes value;          // Status::good, to a GET
+	RemoteMemory remote;  // Status::place, remote and index
+	IndexShape shape;     // Status::index
 };
 
-// The records of one message, in order:
+// Reads the records of one message in order. After an error the rest must not be read.
 //
-//     for (Requests requests(message); !requests.done();) { const auto request = requests.next(); ... }
+//     for (Requests requests(message); !requests.done();) {
+//         const auto request = requests.next();  // std::expected<Request, Malformed>
+//         ...
+//     }
 class Requests {
 public:
 	explicit Requests(Bytes message) : rest_(message) {}
@@ -145,6 +156,7 @@ private:
 	Bytes rest_;
 };
 
+// The same for answers.
 class Answers {
 public:
 	explicit Answers(Bytes message) : rest_(message) {}

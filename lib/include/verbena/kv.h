@@ -9,12 +9,16 @@
  *     kv_release(value);
  *     kv_close(store);
  *
- * Link with `pkg-config --cflags --libs verbena-kv`. Keys have 1 to 4096 bytes, values 0 B to 64 MiB.
+ * A handle is one connection to each server. Keys have 1 to 4096 bytes, values 0 B to 64 MiB.
+ * Link with `pkg-config --cflags --libs verbena-kv`. docs/kv.md states what the store guarantees.
  *
- * Every call returns 0 when it is done, or one of enum kv_result; kv_last_error() says more. A call that sets has been
- * acknowledged by the server when it returns. A handle is one connection to each server; any thread may use it, one
- * call at a time is served. Handles do not survive fork(): a child opens its own. Work goes on only within calls; only
- * with etcd the library has a thread, which watches it.
+ * Threads: any thread may use a handle; calls on one handle run one at a time. Operations make
+ *   progress only inside calls. The library starts a thread of its own only for an etcd prefix, to
+ *   watch its members. Do not use a handle after fork(); the child opens its own.
+ * Owns: the caller owns each value it gets, until kv_release(); a value may outlive its handle.
+ * Errors: a call returns KV_OK or another code of enum kv_result; kv_last_error() has the details.
+ *   A setting call that returns KV_OK has been acknowledged by the server, unless its name ends in
+ *   _async. Once connected, an operation has no deadline of its own.
  */
 #ifndef VERBENA_KV_H
 #define VERBENA_KV_H
@@ -33,80 +37,99 @@ extern "C" {
 
 enum kv_result {
 	KV_OK = 0,
-	KV_MISSING = 1,       /* there is no such key (kv_getn, kv_delete, kv_deleten) */
+	KV_MISSING = 1,       /* the key does not exist (kv_getn, kv_delete, kv_deleten) */
 	KV_EMPTY_KEY = -1,
 	KV_LONG_KEY = -2,     /* more than 4096 bytes */
-	KV_LONG_VALUE = -3,   /* more than 64 MiB, or than the server takes */
-	KV_FULL = -4,         /* the store has no room; nothing changed */
-	KV_UNSUPPORTED = -5,  /* rendezvous, on a connection over TCP */
-	KV_NO_MEMORY = -6,
-	KV_LOST = -7,         /* the connection; whether the store has changed is not known */
-	KV_UNREACHABLE = -8,  /* kv_open: no server there, or none that is trusted */
-	KV_INVALID = -9       /* an argument that cannot be: a null pointer, an option that does not exist */
+	KV_LONG_VALUE = -3,   /* more than 64 MiB, or more than the server accepts */
+	KV_FULL = -4,         /* the store has reached its memory limit; nothing changed */
+	KV_UNSUPPORTED = -5,  /* rendezvous was requested on a connection over TCP */
+	KV_NO_MEMORY = -6,    /* this process has no memory left for the value */
+	KV_LOST = -7,         /* the connection broke; whether the store has changed is unknown */
+	KV_UNREACHABLE = -8,  /* kv_open: no server answers there, or none that this client trusts */
+	KV_INVALID = -9       /* an invalid argument, such as a null pointer or an unknown option */
 };
 
-/* servername is "host[:port]" (port 7472 without it); several with commas, each of which has its share of the keys; or
- * "etcd://HOST:2379/PREFIX", whose members are the servers. Both ends must belong to one user, or show certificates of
- * one authority (VERBENA_CA, VERBENA_CERT, VERBENA_KEY), or both have been told to trust everybody (kv_open_with,
- * `insecure`). */
+/* Connects to the server or servers that `servername` names:
+ *   "host[:port]"               one server; the port is 7472 if it is missing;
+ *   "host[:port],host[:port]"   several servers, each of which has its share of the keys;
+ *   "etcd://HOST:2379/PREFIX"   the servers that are members of this etcd prefix.
+ * Both ends must belong to one user, or have certificates of one authority (VERBENA_CA,
+ * VERBENA_CERT, VERBENA_KEY), or both must trust every peer (kv_open_with(), `insecure`).
+ * Waits 10 s at most for a server that does not answer. */
 VERBENA_KV_API int kv_open(char* servername, void** kv_handle);
-/* Both are strings. The key's present value is replaced. */
+/* Stores a value; it replaces the key's present one. Key and value are strings. */
 VERBENA_KV_API int kv_set(void* kv_handle, const char* key, const char* value);
-/* *value is a string, to be given to kv_release(). A key that is missing has "". */
+/* Fetches a value as a string, which the caller passes to kv_release(). A missing key yields "". */
 VERBENA_KV_API int kv_get(void* kv_handle, const char* key, char** value);
+/* Frees a value of kv_get(), kv_getn() or kv_alloc(). NULL is allowed. Any other pointer, or a
+ * second release, aborts the process. */
 VERBENA_KV_API void kv_release(char* value);
-/* Waits for asynchronous SETs. The handle is gone afterwards, whatever is returned. Values may be released later. */
+/* Waits for asynchronous SETs and closes the connections. The handle is invalid afterwards, also
+ * after an error. The result is that of kv_flush(). */
 VERBENA_KV_API int kv_close(void* kv_handle);
 
-/* The same for keys and values of any bytes. A missing key is KV_MISSING. *value has a NUL behind its last byte, for
- * convenience. */
+/* The same for keys and values of any bytes. A missing key is KV_MISSING, and *value is NULL.
+ * Otherwise *value has a NUL behind its last byte, which *value_length does not count. */
 VERBENA_KV_API int kv_setn(void* kv_handle, const void* key, size_t key_length, const void* value, size_t value_length);
 VERBENA_KV_API int kv_getn(void* kv_handle, const void* key, size_t key_length, char** value, size_t* value_length);
 VERBENA_KV_API int kv_delete(void* kv_handle, const char* key);
 VERBENA_KV_API int kv_deleten(void* kv_handle, const void* key, size_t key_length);
 
-/* Takes the SET and does not wait; key and value may be reused at once. It leaves, with others in one message, with the
- * next call on the handle that waits for a server, kv_flush() at the latest: whoever stops setting for a while calls
- * that. SETs of one key keep their order, and a kv_get of it comes after them. Waits only if very many are under way.
- * kv_flush() waits for all, and returns what went wrong first, if anything did. */
+/* Queues a SET and returns without waiting for the server; the caller may reuse key and value at
+ * once. Queued SETs leave together, with the next call on the handle that waits for a server. A
+ * program that pauses therefore calls kv_flush(). SETs of one key keep their order, and a kv_get()
+ * of that key sees them. The call blocks while 1024 SETs, or 256 MiB of values, are under way. */
 VERBENA_KV_API int kv_set_async(void* kv_handle, const char* key, const char* value);
 VERBENA_KV_API int kv_setn_async(
 	void* kv_handle, const void* key, size_t key_length, const void* value, size_t value_length);
+/* Waits for all asynchronous SETs. Returns the error of the first one that failed since the last
+ * kv_flush(), or KV_OK. */
 VERBENA_KV_API int kv_flush(void* kv_handle);
 
-/* Memory for values, registered with the adapter: a large value that begins there is not copied by kv_setn, nor is one
- * from kv_getn. NULL: there is none left. To be given to kv_release(). */
+/* Returns memory for one value of up to `size` bytes (64 MiB at most), or NULL if none is left; the
+ * caller passes it to kv_release(). Over RDMA the memory is registered, so kv_setn() of a large
+ * value that begins there copies nothing. The same holds for large values from kv_getn(). */
 VERBENA_KV_API char* kv_alloc(void* kv_handle, size_t size);
 
-/* What is NULL or 0 is as with kv_open. */
+/* A member that is NULL or 0 has its default, except `size`. */
 struct kv_options {
 	size_t size; /* sizeof(struct kv_options) */
-	int insecure; /* 1: authenticate nobody, encrypt nothing in the set-up */
-	const char *ca, *certificate, *key; /* files */
-	const char* transport; /* "rdma", "tcp" */
-	const char* protocol; /* "auto", "eager", "rndv" */
-	const char* rendezvous; /* of a SET: "read" (the server reads the value), "write" (it is written to the server) */
-	size_t eager_max; /* key and value together below this go eagerly, in both directions */
-	const char* device; /* RDMA device */
-	int one_sided; /* 1: GET by RDMA READ alone what the server publishes (kv_server --one-sided) */
+	int insecure; /* 1: authenticate no peer, and do not encrypt the set-up */
+	const char *ca, *certificate, *key; /* names of PEM files */
+	const char* transport; /* "rdma" (default), "tcp" */
+	const char* protocol; /* "auto" (default), "eager", "rndv" */
+	/* The form of a SET by rendezvous: "read" (default), the server reads the value by RDMA READ;
+	 * "write", the client writes it to the server by RDMA WRITE. */
+	const char* rendezvous;
+	/* A key and value of fewer bytes together travel eagerly, both ways; 0: the server's limit. */
+	size_t eager_max;
+	const char* device; /* name of the RDMA device; the default is the best one */
+	/* 1: GETs read published values by RDMA READ alone; needs kv_server --one-sided. */
+	int one_sided;
 };
+/* kv_open() with options. `options` may be NULL. */
 VERBENA_KV_API int kv_open_with(char* servername, const struct kv_options* options, void** kv_handle);
 
-/* One sentence about the last call on this handle that failed, of whichever thread; with NULL, about the last kv_open
- * of this thread. Valid until this thread calls kv_last_error or kv_open again. */
+/* One sentence about the last call on this handle that failed, in any thread; with NULL, about this
+ * thread's last kv_open(). Valid until this thread calls kv_last_error() or kv_open() again. */
 VERBENA_KV_API const char* kv_last_error(void* kv_handle);
-/* One sentence about a result. */
+/* One sentence about a result code; a constant. */
 VERBENA_KV_API const char* kv_strerror(int result);
 
-/* What this handle has done so far. */
+/* Totals of this handle since kv_open(). */
 struct kv_counters {
-	unsigned long long operations;
-	unsigned long long messages; /* of requests, answers and what else is said about them, both ways */
+	unsigned long long operations; /* SET, GET and DEL */
+	unsigned long long messages; /* records sent and received: requests, answers, releases */
+	/* eager: requests that left whole: GETs that asked by message, DELs and eager SETs;
+	 * reads: GETs whose value this client read by RDMA READ, under a lease;
+	 * writes: SETs whose value this client wrote by RDMA WRITE, under a lease;
+	 * `lent`: SETs for whose value the server got a lease. */
 	unsigned long long eager, reads, writes, lent;
-	unsigned long long copied; /* large values copied before they were sent */
-	unsigned long long registrations; /* of memory with the adapter */
-	unsigned long long one_sided; /* GETs by RDMA READ alone */
+	unsigned long long copied; /* SETs by rendezvous whose value had to be copied first */
+	unsigned long long registrations; /* memory registrations with the adapter (ibv_reg_mr) */
+	unsigned long long one_sided; /* GETs by RDMA READ alone, without a message */
 };
+/* Fills in *counters. */
 VERBENA_KV_API int kv_read_counters(void* kv_handle, struct kv_counters* counters);
 
 #ifdef __cplusplus
