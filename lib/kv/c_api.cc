@@ -1,5 +1,7 @@
-// The C interface (verbena/kv.h) over one Session and its Shards for each handle. A call holds the handle's lock and
-// runs the loop until its operation is done.
+// The C interface (verbena/kv.h): each handle has one Session and its Shards.
+//
+// Threads: a call holds its handle's lock and runs the session's loop until its operation is done.
+// Owns: a Core belongs to its handle and to all values in registered memory that are not released.
 #include "lib/include/verbena/kv.h"
 
 #include <list>
@@ -13,14 +15,15 @@
 namespace verbena::kv {
 namespace {
 
-// What outlives a handle: values that were not released yet lie in the session's memory.
+// The part of a handle that outlives it: values that are not released lie in the session's memory.
 struct Core {
 	std::mutex lock;
 	std::unique_ptr<Session> session;
-	std::unordered_map<const void*, channel::Buffer> registered;  // by where the value begins
+	// The caller's values in registered memory, by the address at which the value begins.
+	std::unordered_map<const void*, channel::Buffer> registered;
 };
 
-// In front of each value that the caller has.
+// Precedes each value that the caller owns, in its headroom. kv_release() finds it there.
 struct ValueHeader {
 	static constexpr std::uint64_t magic_number = 0x7665'7262'656e'6176;
 	std::uint64_t magic = magic_number;
@@ -31,12 +34,15 @@ static_assert(sizeof(ValueHeader) <= headroom);
 
 char* as_text(std::byte* at) { return reinterpret_cast<char*>(at); }
 
-thread_local std::string open_error;
+thread_local std::string open_error;  // for kv_last_error(NULL)
 
+// The object behind a kv_handle. Every method but the constructor needs the core's lock.
 class Handle {
 public:
 	explicit Handle(std::shared_ptr<Core> of) : core(std::move(of)) {}
 
+	// Sets last_error and returns the enum kv_result. A null client means that the key's server is
+	// not reached.
 	int fail(Error error, const Client* client) {
 		last_error = sentence_of(error);
 		if (client == nullptr) last_error += ": " + shards->why_none();
@@ -60,7 +66,7 @@ public:
 	int remove(std::string_view key);
 	int flush();
 	char* alloc(std::size_t size);
-	// To the caller, until kv_release(); nothing fetched is an empty string.
+	// Makes the caller the owner of a value until kv_release(); an empty Fetched yields "".
 	char* give(Fetched fetched);
 	static Fetched copy_to_heap(const Fetched& fetched);
 	int close();
@@ -74,7 +80,8 @@ private:
 	static constexpr std::size_t bytes_under_way_max = 256 << 20, operations_under_way_max = 1024;
 
 	async::Loop& loop() { return core->session->loop(); }
-	// Null: there is none that could be reached.
+	// Returns the client of the key's server, or null if that is not reached. Adapts to a change of
+	// the members first.
 	Client* client_of(std::string_view key) {
 		if (shards->changed()) loop().complete(shards->settle());
 		return shards->at(key);
@@ -86,14 +93,14 @@ private:
 	void wait_for(std::string_view key);
 	Running set_later(Client& client, std::string key, Bytes value, std::vector<std::byte> copy);
 
-	// Keys of asynchronous SETs under way.
-	std::unordered_set<std::string> setting_;
-	std::size_t bytes_under_way_ = 0;
+	std::unordered_set<std::string> setting_;  // keys of asynchronous SETs under way
+	std::size_t bytes_under_way_ = 0;  // the length of their values
+	// The first asynchronous SET that failed since the last flush(): code and sentence.
 	std::optional<std::pair<int, std::string>> first_error_;
 	Coroutines coroutines_;
 };
 
-// A place in registered memory, if the value lies in some that the caller got from here; else none.
+// Returns the value's place if it begins a block of kv_alloc() or kv_getn(); else an empty place.
 channel::Place Handle::place_of(Bytes value) const {
 	const auto found = core->registered.find(value.data());
 	if (found == core->registered.end() || headroom + value.size() > found->second.size()) return {};
@@ -122,7 +129,8 @@ int Handle::set_async(std::string_view key, Bytes value) {
 			(bytes_under_way_ > 0 && bytes_under_way_ + value.size() > bytes_under_way_max);
 	};
 	if (crowded()) loop().run_until([&] { return !crowded(); });
-	// By rendezvous it is copied to registered memory before set_later() first waits.
+	// The caller may reuse its memory when this returns. A value that goes by rendezvous is copied
+	// to registered memory before set_later() first suspends; an eager one is copied here.
 	std::vector<std::byte> copy;
 	if (client->is_eager(key.size(), value.size())) copy.assign(value.begin(), value.end());
 	set_later(*client, std::string(key), value, std::move(copy));
@@ -144,6 +152,7 @@ Running Handle::set_later(Client& client, std::string key, Bytes value, std::vec
 	setting_.erase(key);
 }
 
+// Waits for an asynchronous SET of this key, so that operations on one key keep their order.
 void Handle::wait_for(std::string_view key) {
 	if (setting_.empty()) return;
 	const std::string name(key);
@@ -168,7 +177,8 @@ int Handle::get(std::string_view key, char** value, std::size_t* length) {
 			fetched = co_await client.get(key);
 		}(*client, key, fetched));
 	if (!fetched) return fail(fetched.error(), client);
-	// The caller may keep it for ever: a block of registered memory is too much for it.
+	// The caller may keep the value for long. A small one must not hold a block of registered
+	// memory, which has 4 KiB at least.
 	if (fetched->buffer && fetched->size <= inside_max) {
 		*fetched = copy_to_heap(*fetched);
 		if (!fetched->heap) return fail(Error::no_memory, client);
@@ -237,6 +247,7 @@ int Handle::close() {
 	return result;
 }
 
+// Sets the text of kv_last_error(NULL) and returns `result`.
 int fail_open(int result, std::string sentence) {
 	open_error = std::move(sentence);
 	return result;
@@ -291,7 +302,7 @@ int open(const char* server, const kv_options& wanted, void** handle) {
 	return KV_OK;
 }
 
-// One call on a handle: under its lock.
+// Runs `work` under the handle's lock.
 template <class Work> int on(void* handle, Work work) {
 	if (handle == nullptr) return KV_INVALID;
 	auto& of = *static_cast<Handle*>(handle);
@@ -408,7 +419,7 @@ char* kv_alloc(void* kv_handle, size_t size) {
 
 const char* kv_last_error(void* kv_handle) {
 	if (kv_handle == nullptr) return open_error.c_str();
-	// A copy of this thread's: another one's call may fail meanwhile.
+	// Each thread has its own copy, which a failing call of another thread does not change.
 	thread_local std::string told;
 	const auto& of = *static_cast<Handle*>(kv_handle);
 	const std::lock_guard guard(of.core->lock);

@@ -11,13 +11,15 @@ using async::Task;
 using channel::Place;
 using channel::Right;
 
+// A request's number: its slot's index in the low bits, the slot's generation above.
 constexpr std::uint32_t index_bits = 16;
 constexpr std::uint32_t slots_max = 1u << index_bits;
-// How long a release waits for a request that carries it, and how many may wait: by default fewer than a server lends
-// at once.
+// A release waits this long for a request that carries it, and at most this many may wait; the
+// number is below the server's default of 16 rendezvous at once, so that waiting releases do not
+// block GETs.
 constexpr Nanoseconds release_patience = 2'000'000;
 constexpr std::size_t releases_max = 8;
-// How often a one-sided GET begins anew when what it read was being written, before it asks.
+// A one-sided GET that finds a torn line or record reads this many times before it asks by message.
 constexpr unsigned attempts_max = 4;
 
 std::uint32_t number_of(std::uint32_t index, std::uint32_t generation) { return generation << index_bits | index; }
@@ -69,6 +71,8 @@ Task<std::expected<std::unique_ptr<Client>, std::string>> Client::open(
 	co_return std::unique_ptr<Client>(new Client(std::move(channel), options, *theirs, published));
 }
 
+// Asks for the right to read the index. It is the only request under way, so the next message
+// answers it.
 Task<std::expected<Client::Published, std::string>> Client::borrow_index(channel::Channel& channel) {
 	const RequestHeader header{.operation = Operation::index};
 	const Bytes request = std::as_bytes(std::span(&header, 1));
@@ -108,6 +112,7 @@ std::string Client::why_lost() const {
 
 // Starting.
 
+// Refuses the call, submits it, or leaves it to wait for a slot (Call::await_suspend() queues it).
 void Client::start(Call& call) {
 	const auto refuse = [&](Error error) {
 		call.error_ = error;
@@ -156,7 +161,8 @@ void Client::submit(Call& call) {
 	}
 }
 
-// Header and key; the address of what follows them.
+// Adds a request with its key to the outbox, and returns where the caller writes `more` bytes
+// behind them. The request carries a release if one waits.
 std::byte* Client::put_request(RequestHeader header, std::string_view key, std::size_t more) {
 	++counters_.records_sent;
 	header.key_length = static_cast<std::uint16_t>(key.size());
@@ -170,6 +176,7 @@ std::byte* Client::put_request(RequestHeader header, std::string_view key, std::
 	return at + sizeof header + key.size();
 }
 
+// A long value leaves from the caller's memory, without a copy.
 void Client::submit_eager(Call& call, Operation operation) {
 	++counters_.eager;
 	const RequestHeader header{.operation = operation,
@@ -190,6 +197,7 @@ void Client::submit_eager(Call& call, Operation operation) {
 	std::memcpy(at + sizeof whole, call.key_.data(), call.key_.size());
 }
 
+// Grants the server a lease to read the value, then asks it to.
 Running Client::set_by_read(std::uint32_t number, Place place, std::string key) {
 	const auto length = static_cast<std::uint32_t>(place.length);
 	auto lease = co_await channel_->lend(std::move(place), Right::read);
@@ -222,6 +230,7 @@ std::uint32_t Client::take_slot(Call& call) {
 	return number_of(index, slots_[index].generation);
 }
 
+// Returns null if no operation with this number is under way.
 Client::Slot* Client::slot_of(std::uint32_t number) {
 	const std::uint32_t index = number & (slots_max - 1);
 	if (index >= slots_.size()) return nullptr;
@@ -229,6 +238,7 @@ Client::Slot* Client::slot_of(std::uint32_t number) {
 	return slot.in_use && number_of(index, slot.generation) == number ? &slot : nullptr;
 }
 
+// Frees the slot, resumes the caller, and submits the next call that waits for a slot.
 void Client::finish(Slot& slot, std::optional<Error> error) {
 	Call* const call = std::exchange(slot.call, nullptr);
 	slot.lease = {};
@@ -246,7 +256,8 @@ void Client::finish(Slot& slot, std::optional<Error> error) {
 	if (auto* const next = static_cast<Call*>(waiting_.pop_front()); next != nullptr) submit(*next);
 }
 
-// The caller's coroutine is destroyed while its operation is under way.
+// The caller's coroutine is being destroyed. If its operation is under way, the slot keeps a
+// registered value, and the outbox copies any other value that it has not sent.
 void Client::forget(Call& call) {
 	if (!call.submitted_ || call.done_) return;
 	Slot* const slot = slot_of(call.number_);
@@ -273,6 +284,7 @@ Task<void> Client::receive() {
 	channel_->close();
 }
 
+// Returns false if the server broke the protocol.
 bool Client::handle(const Answer& answer) {
 	++counters_.records_received;
 	const std::uint32_t number = answer.header.number;
@@ -324,6 +336,7 @@ void Client::deliver_eager(Call& call, Bytes value) {
 	at[value.size()] = std::byte{0};
 }
 
+// Writes a SET's value to the place that the server granted, and reports it. The answer follows.
 Running Client::write_value(std::uint32_t number, RemoteMemory to) {
 	const Slot* const before = slot_of(number);
 	Place place = before->call != nullptr ? before->call->place_ : before->source;
@@ -338,6 +351,8 @@ Running Client::write_value(std::uint32_t number, RemoteMemory to) {
 	put_request({.operation = Operation::written, .number = number}, {}, 0);
 }
 
+// Reads a GET's value under a lease, which ends afterwards. After a failed READ the connection is
+// lost, and the lease with it.
 Running Client::read_value(std::uint32_t number, std::uint32_t lease, RemoteMemory from) {
 	const std::size_t headroom = options_.headroom;
 	channel::Buffer buffer = channel_->memory()->take(headroom + from.length + 1);
@@ -360,8 +375,9 @@ Running Client::read_value(std::uint32_t number, std::uint32_t lease, RemoteMemo
 	finish(*slot, read ? std::optional<Error>() : Error::lost);
 }
 
-// One-sided: the line of the key, then what it tells of. Whatever does not fit together is read again, then asked for.
-// A value in its line is given out where it was read to.
+// A one-sided GET: reads the key's line, then the record to which it refers. A torn line or record
+// is read again; after attempts_max the GET asks by message. A value that is in its line is
+// delivered in the buffer into which the line was read.
 Running Client::read_published(std::uint32_t number) {
 	const std::uint64_t hash = index_hash(slot_of(number)->call->key_, published_.shape.seed);
 	const auto at = static_cast<std::uint32_t>(hash & (published_.shape.lines - 1)) * line_bytes;
@@ -403,7 +419,7 @@ Running Client::read_published(std::uint32_t number) {
 	submit_eager(*slot_of(number)->call, Operation::get);
 }
 
-// The key lies behind the value and has been compared: its first byte gives way to the NUL.
+// The key lies behind the value and is no longer needed: a NUL replaces its first byte.
 void Client::deliver_published(std::uint32_t number, channel::Buffer buffer, std::size_t offset, std::size_t size) {
 	++counters_.one_sided;
 	buffer.data()[offset + size] = std::byte{0};
@@ -412,7 +428,7 @@ void Client::deliver_published(std::uint32_t number, channel::Buffer buffer, std
 	finish(slot, {});
 }
 
-// Whether somebody still waits for it; if not, it is over.
+// Returns true if the READ succeeded and a caller still waits; otherwise finishes the operation.
 bool Client::goes_on(std::uint32_t number, bool good) {
 	Slot* const slot = slot_of(number);
 	if (slot == nullptr) return false;
@@ -421,7 +437,7 @@ bool Client::goes_on(std::uint32_t number, bool good) {
 	return false;
 }
 
-// The next request carries it; if there is none soon, it goes alone.
+// Queues a release for the next request; expire() sends it alone if none follows soon.
 void Client::release(std::uint32_t lease) {
 	if (lost_ || lease == 0) return;
 	if (releases_.empty()) channel_->loop().schedule(*this, channel_->loop().now() + release_patience);
@@ -429,14 +445,15 @@ void Client::release(std::uint32_t lease) {
 	if (releases_.size() > releases_max) channel_->loop().at_turn_end(*this);
 }
 
-// Whom this turn's answers wake asks in the next one, and carries them. What a turn without any request leaves over
-// goes alone.
+// Callers that this turn's answers resume send their requests in the next turn, and these carry the
+// releases. After a turn without any request, the releases leave alone.
 void Client::turn_ends() {
 	if (releases_.size() <= releases_max) return;
 	if (std::exchange(records_seen_, counters_.records_sent) == counters_.records_sent) expire();
 	else channel_->loop().at_turn_end(*this);
 }
 
+// Sends the releases that wait, each in a record of its own.
 void Client::expire() {
 	while (!releases_.empty()) {
 		put_request({.operation = Operation::release}, {}, 0);
@@ -444,6 +461,7 @@ void Client::expire() {
 	}
 }
 
+// The channel has ended: all operations fail, also those that wait for a slot.
 void Client::fail_all() {
 	lost_ = true;
 	for (Slot& slot : slots_)

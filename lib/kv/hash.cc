@@ -1,6 +1,6 @@
 #include "lib/kv/hash.h"
 
-// In place, and so without a library to load.
+// Compiles XXH3 into this file, so that no shared library is needed.
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 

@@ -9,14 +9,17 @@
 namespace verbena::kv {
 namespace {
 
-constexpr std::uint32_t grain = 64;                // records begin at multiples of it
-constexpr std::uint32_t part_of_records_max = 8;  // a single record takes at most this part of their room
+constexpr std::uint32_t grain = 64;               // records begin at multiples of this many bytes
+constexpr std::uint32_t part_of_records_max = 8;  // a record takes at most an eighth of the ring
 
 std::uint32_t rounded(std::uint32_t bytes) { return (bytes + grain - 1) / grain * grain; }
 
-// The reader's checksums find any order of these stores; this keeps them from being put off.
+// Makes earlier stores visible to readers now. The order among them does not matter, because the
+// readers' checksums detect any mixture.
 void show() { std::atomic_thread_fence(std::memory_order_seq_cst); }
 
+// Empties a line. Its version grows, so that a reader cannot combine the old header with new
+// content.
 void clear(LineHeader& header) {
 	const std::uint32_t version = header.version + 1;
 	header.key_length = 0;
@@ -65,7 +68,7 @@ void Index::publish(std::string_view key, Bytes value, std::uint64_t hash) {
 		fresh.offset = place_for(header, line, fresh.record_bytes());
 		if (fresh.offset == 0) return withdraw(key);
 	}
-	// Nobody's while it changes.
+	// The line is empty while its content changes.
 	clear(header);
 	fresh.version = header.version + 1;
 	header.offset = fresh.offset;
@@ -96,12 +99,14 @@ void Index::withdraw(std::string_view key) {
 	++counters_.withdrawn;
 }
 
-// 0: it is too large. Where the line's present record lies, if that is large enough.
+// Returns the offset for a record of this many bytes, 0 if it is too large. The line's present
+// record is reused if it is large enough; otherwise the oldest records in the way are evicted.
 std::uint32_t Index::place_for(LineHeader& header, std::uint32_t line, std::uint32_t bytes) {
 	const std::uint32_t wanted = rounded(bytes);
 	const auto end = static_cast<std::uint32_t>(area_.size() / grain * grain);
 	if (wanted > (end - begin_) / part_of_records_max) return 0;
 	if (header.key_length != 0 && header.offset != 0 && rounded(header.record_bytes()) >= wanted) return header.offset;
+	// A record is contiguous: what is left at the area's end is skipped, and its records evicted.
 	if (next_ + wanted > end) {
 		while (!records_.empty() && records_.front().offset >= next_) evict_oldest();
 		next_ = begin_;

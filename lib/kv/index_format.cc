@@ -2,6 +2,7 @@
 
 namespace verbena::kv {
 
+// Checks in this order: empty, checksum, key, bounds. Lengths count only once the checksum matches.
 SeenLine read_line(Bytes line, std::string_view key, std::uint64_t hash, std::uint64_t area_bytes) {
 	SeenLine result;
 	LineHeader& header = result.header;

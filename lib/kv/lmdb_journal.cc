@@ -11,7 +11,8 @@
 namespace verbena::kv {
 namespace {
 
-// The first byte of a key in the table.
+// The first byte of each key in LMDB's table: a short key follows, the hash of a long key follows,
+// or the entry is about the journal itself.
 constexpr char short_key = 'k', long_key = 'l', about = 'a';
 constexpr std::size_t short_max = 510;
 constexpr std::string_view version_name = "aversion", version = "1";
@@ -19,6 +20,7 @@ constexpr std::string_view version_name = "aversion", version = "1";
 MDB_val value_of(std::string_view text) { return {text.size(), const_cast<char*>(text.data())}; }
 std::string_view text_at(const MDB_val& value) { return {static_cast<const char*>(value.mv_data), value.mv_size}; }
 
+// The key in LMDB's table.
 std::string name_for(std::string_view key) {
 	std::string name;
 	if (key.size() <= short_max) {
@@ -50,7 +52,8 @@ std::expected<std::unique_ptr<LmdbJournal>, std::string> LmdbJournal::open(
 int LmdbJournal::start(std::size_t bytes_max) {
 	if (const int error = mdb_env_create(&environment_); error != 0) return error;
 	if (const int error = mdb_env_set_mapsize(environment_, bytes_max); error != 0) return error;
-	// Our own lock keeps others out, and there is one thread.
+	// LMDB's locks are not needed: our lock file keeps other processes out, and there is one
+	// thread.
 	if (const int error = mdb_env_open(environment_, folder_.c_str(), MDB_NOLOCK, 0600); error != 0) return error;
 	MDB_txn* transaction = nullptr;
 	if (const int error = mdb_txn_begin(environment_, nullptr, 0, &transaction); error != 0) return error;
@@ -87,6 +90,7 @@ std::expected<void, std::string> LmdbJournal::read_all(const std::function<bool(
 		const char kind = text_at(name).front();
 		if (kind == about) continue;
 		if (kind == long_key) {
+			// The value begins with the key's length and the key.
 			std::uint32_t length = 0;
 			if (rest.size() >= sizeof length) std::memcpy(&length, rest.data(), sizeof length);
 			if (length <= short_max || length > key_max || rest.size() - sizeof length < length) {

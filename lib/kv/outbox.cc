@@ -3,11 +3,13 @@
 namespace verbena::kv {
 namespace {
 
+// A longer buffer is not kept for reuse.
 constexpr std::size_t spare_max = 64 << 10;
 
 }  // namespace
 
-// The writer sleeps here; a message that the channel does not take at once wakes it when it is taken.
+// Suspends write(). If the channel does not take a message at once, push() hands writer_ to the
+// send, which resumes it when the message has been taken.
 class Outbox::Blocked {
 public:
 	explicit Blocked(Outbox& outbox) : outbox_(outbox) {}
@@ -52,6 +54,7 @@ std::byte* Outbox::put(std::size_t head_bytes, Bytes body, Value keep) {
 	return at;
 }
 
+// A body is identified by its address. It may be queued, or partly sent (`current_`).
 void Outbox::detach(Bytes body) {
 	const auto own = [&](Outgoing& message) {
 		if (message.body.data() != body.data() || message.body.empty()) return false;
@@ -63,10 +66,13 @@ void Outbox::detach(Bytes body) {
 	for (std::size_t i = first_; i < waiting_.size(); ++i) own(waiting_[i]);
 }
 
+// While a message is being sent, write() continues the queue.
 void Outbox::turn_ends() {
 	if (!sending_) push();
 }
 
+// Sends messages until the channel cannot take one at once, or none is left. The commit comes
+// first: no answer may reveal a change that a crash could undo.
 void Outbox::push() {
 	if (journal_ != nullptr && !journal_->commit()) ended_ = true;
 	while (first_ < waiting_.size()) {
@@ -94,6 +100,7 @@ void Outbox::finish_sending() {
 		spare_ = std::move(current_.records);
 }
 
+// Resumed after each message for which push() had to wait.
 Running Outbox::write() {
 	while (true) {
 		co_await Blocked(*this);

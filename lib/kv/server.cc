@@ -8,15 +8,19 @@ namespace {
 using async::Task;
 using channel::Right;
 
-// A lease's number has the loan's index in front of its generation, and is never 0.
+// A lease's number on the wire: its index in `loans_`, plus 1, in the low bits, its generation
+// above. It is never 0, and the number of an expired lease does not match its successor at the same
+// index.
 constexpr std::uint32_t index_bits = 12;
 constexpr std::uint32_t number_of(std::uint32_t index, std::uint32_t generation) {
 	return generation << index_bits | (index + 1);
 }
 
-// A READ that is slower than this, when nothing but it is under way, is one of a client that stands still.
+// The first READ under way may take `lease_ms`, and this long for each MiB; if it takes longer, the
+// client is stalled.
 constexpr Nanoseconds read_time_per_mib = 1'000'000'000;
-// This thread may have stood still itself: then what was done meanwhile shows soon.
+// Before the server gives up, it waits this long for completions: if this thread was not scheduled
+// itself, the READ may have been done long ago.
 constexpr Nanoseconds read_grace = 100'000'000;
 
 }  // namespace
@@ -44,7 +48,7 @@ Task<std::string> Connection::serve() {
 				const auto request = requests.next();
 				if (!request) why = "a client breaks the protocol: " + std::string(name_of(request.error()));
 				else if (!handle(*request)) why = "a client breaks the protocol: a request out of place";
-				// One message can ask for much more than it is long.
+				// Backpressure: the answers to one message can be much longer than the message.
 				else if (outbox_.crowded()) co_await outbox_.until_room();
 			}
 			if (!why.empty()) break;
@@ -59,7 +63,7 @@ Task<std::string> Connection::serve() {
 
 Task<bool> Connection::greet() {
 	auto message = co_await channel_->receive();
-	if (!message) co_return true;  // it left again
+	if (!message) co_return true;  // the client closed the channel without a word: no breach
 	const auto theirs = read_hello(message->bytes(), Hello::from_client);
 	if (!theirs) co_return false;
 	if (theirs->eager_max > 0) eager_max_ = theirs->eager_max;
@@ -75,6 +79,7 @@ Task<bool> Connection::greet() {
 	co_return true;
 }
 
+// Returns false if the client broke the protocol: a request out of place, or too many of them.
 bool Connection::handle(const Request& request) {
 	++counters_.requests;
 	if (request.header.release != 0) release(request.header.release);
@@ -107,6 +112,7 @@ void Connection::set(const Request& request) {
 	answer(request.header.number, store_.set(text_of(request.key), request.value) ? Status::good : Status::full);
 }
 
+// Answers a GET at once, or begins or queues its rendezvous.
 void Connection::get(const RequestHeader& header, std::string_view key) {
 	Value value = store_.get(key);
 	if (!value) return answer(header.number, Status::missing);
@@ -131,6 +137,7 @@ void Connection::answer(std::uint32_t number, Status status, std::uint32_t lease
 	if (remote != nullptr) std::memcpy(at + sizeof header, remote, sizeof *remote);
 }
 
+// Copies a short value into a message that has other answers; sends a long one from where it is.
 void Connection::answer_value(std::uint32_t number, Value value) {
 	++counters_.answers;
 	++counters_.eager_gets;
@@ -160,7 +167,8 @@ void Connection::end_rendezvous() {
 	begin_queued();
 }
 
-// One that is over at once is followed by the next one from here, and not from within it.
+// A rendezvous that ends at once calls end_rendezvous(), and so this function again. The inner call
+// returns, so that a long queue is a loop here and no recursion.
 void Connection::begin_queued() {
 	if (std::exchange(beginning_, true)) return;
 	while (!queue_.empty() && under_way_ < options_.rendezvous_max) {
@@ -171,6 +179,8 @@ void Connection::begin_queued() {
 	beginning_ = false;
 }
 
+// Grants the client a lease to read this version. A value on the heap is copied to registered
+// memory first.
 Running Connection::lend_value(std::uint32_t number, Value value) {
 	channel::Buffer buffer = value.buffer();
 	if (!buffer) {
@@ -198,6 +208,7 @@ Running Connection::lend_value(std::uint32_t number, Value value) {
 	answer(number, Status::remote, number_of(index, loan.generation), &loan.lease.remote());
 }
 
+// Reads a SET's value from the client's memory, then stores it.
 Running Connection::read_value(Queued request) {
 	const std::uint32_t number = request.header.number;
 	Value value = store_.take(request.key, request.header.value_length);
@@ -218,8 +229,8 @@ Running Connection::read_value(Queued request) {
 	end_rendezvous();
 }
 
-// The first of those under way has a lease's time, and more if it is long; what moves, if slowly, does not run out of
-// it.
+// Restarts the deadline for the READ that must complete next: the time of a lease, and more for a
+// long value. A client that is slow but makes progress meets it.
 void Connection::limit_reading() {
 	read_deadline_ = never;
 	read_overdue_ = false;
@@ -230,6 +241,7 @@ void Connection::limit_reading() {
 	look_again(read_deadline_);
 }
 
+// Grants the client a lease to write the value of a SET.
 Running Connection::lend_place(Queued request) {
 	const std::uint32_t number = request.header.number;
 	Value value = store_.take(request.key, request.header.value_length);
@@ -254,7 +266,7 @@ Running Connection::lend_place(Queued request) {
 	answer(number, Status::place, 0, &loan.lease.remote());
 }
 
-// False: nothing was lent for that.
+// The client has written the value of this SET_WRITE. Returns false if it has no lease for that.
 bool Connection::finish_written(std::uint32_t number) {
 	const auto is_it = [&](const Loan& loan) {
 		return loan.in_use && loan.is_place && loan.number == number && loan.lease;
@@ -265,7 +277,7 @@ bool Connection::finish_written(std::uint32_t number) {
 	return true;
 }
 
-// The client's right ends before anybody may read the value: it is immutable from then on.
+// Ends the client's right to write, and only then stores the value: a stored value is immutable.
 Running Connection::store_written(std::uint32_t index) {
 	channel::Lease lease = std::move(loans_[index].lease);
 	const auto ended = co_await channel_->end(std::move(lease));
@@ -277,6 +289,7 @@ Running Connection::store_written(std::uint32_t index) {
 	free_loan(index);
 }
 
+// Grants the client a lease to read the index for as long as it is connected.
 Running Connection::lend_index(std::uint32_t number) {
 	channel::Place area = store_.index()->area();
 	auto lease = co_await channel_->lend(std::move(area), Right::read);
@@ -296,8 +309,9 @@ Running Connection::lend_index(std::uint32_t number) {
 	std::memcpy(at + sizeof header + sizeof remote, &shape, sizeof shape);
 }
 
-// What is lent.
+// Leases.
 
+// Returns the index of a free entry, whose time starts now.
 std::uint32_t Connection::take_loan() {
 	if (free_loans_.empty()) {
 		free_loans_.push_back(static_cast<std::uint32_t>(loans_.size()));
@@ -311,7 +325,7 @@ std::uint32_t Connection::take_loan() {
 	return index;
 }
 
-// Of a lease that has run out nothing is known any more, and nothing need be done.
+// The client has finished reading. The lease may have expired before; then there is nothing to do.
 void Connection::release(std::uint32_t lease) {
 	const std::uint32_t index = (lease & ((1u << index_bits) - 1)) - 1;
 	if (index >= loans_.size()) return;
@@ -319,6 +333,8 @@ void Connection::release(std::uint32_t lease) {
 	if (loan.in_use && !loan.is_place && number_of(index, loan.generation) == lease) free_loan(index);
 }
 
+// Ends a lease: its memory window is invalidated and its version released. A queued rendezvous may
+// then begin.
 void Connection::free_loan(std::uint32_t index) {
 	Loan& loan = loans_[index];
 	loan.lease = {};
@@ -329,14 +345,15 @@ void Connection::free_loan(std::uint32_t index) {
 	end_rendezvous();
 }
 
-// The timer is set to the earliest time that it was told of.
+// Sets the timer to this time, unless it expires earlier.
 void Connection::look_again(Nanoseconds when) {
 	if (when >= next_look_) return;
 	next_look_ = when;
 	channel_->loop().schedule(*this, when);
 }
 
-// A client that uses what it was lent after this loses its connection: its right was withdrawn.
+// Ends expired leases, and the connection of a client whose value could not be read in time. A
+// client that uses an expired lease loses its connection by an RDMA access error.
 void Connection::expire() {
 	next_look_ = never;
 	const Nanoseconds now = channel_->loop().now();

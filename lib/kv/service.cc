@@ -8,11 +8,12 @@ namespace {
 using async::Task;
 
 constexpr Nanoseconds drain_patience = 1'500'000'000, count_interval = 10'000'000;
-// Registered memory above the store's limit: small values that are lent, blocks that wait in another size class, and
-// new versions while the old ones are still there, with the messages in which they come: at least one of the longest.
+// Registered memory in addition to the store's limit: copies of small values for leases, free
+// blocks of other size classes, new versions beside those that they will replace (Item::credit),
+// and long messages that are being received, at least one of 64 MiB.
 constexpr std::size_t memory_margin = 256 << 20;
 
-// A client that is being served, so that a server that ends can close it.
+// A client that is being served. It is linked in Service::open_, so that stop() can close it.
 struct Served : async::Linked {
 	explicit Served(channel::Channel& of) : channel(of) {}
 	channel::Channel& channel;
@@ -53,7 +54,7 @@ std::expected<void, std::string> Service::start() {
 	acceptor_->start();
 	io_.spawn(keep_counts());
 	if (!options_.join) return {};
-	// Whoever sees the name may connect: the port is open.
+	// Join last: clients connect as soon as they see the name, so the port must be open.
 	auto name = server_name(options_.name, port());
 	if (!name) return std::unexpected(name.error());
 	options_.name = std::move(*name);
@@ -64,7 +65,7 @@ std::expected<void, std::string> Service::start() {
 }
 
 std::expected<void, std::string> Service::open_journal() {
-	// Old versions and what transactions leave behind take room too.
+	// LMDB's file also holds old pages until no transaction uses them, and unused parts of pages.
 	constexpr std::size_t times = 4, bytes_min = std::size_t{1} << 30;
 	auto opened = LmdbJournal::open(options_.data, std::max(options_.settings.memory * times, bytes_min));
 	if (!opened) return std::unexpected(opened.error());
@@ -109,6 +110,7 @@ Task<void> Service::serve(std::unique_ptr<channel::Channel> channel) {
 }
 
 Task<void> Service::keep_counts() {
+	// A failed commit shows within one interval: no answer has left since (outbox.h).
 	while (true) {
 		counts_.requests.store(counters_.requests, std::memory_order_relaxed);
 		counts_.keys.store(store_->size(), std::memory_order_relaxed);

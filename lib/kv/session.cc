@@ -11,7 +11,7 @@ using Opened = std::expected<std::unique_ptr<Client>, std::string>;
 
 namespace {
 
-// The names of a list with commas, each once.
+// Splits a list with commas into names "host:port", without duplicates.
 std::expected<std::vector<std::string>, std::string> read_servers(std::string_view text, std::uint16_t port) {
 	std::vector<std::string> servers;
 	for (const std::string_view each : split(text)) {
@@ -42,8 +42,8 @@ std::expected<std::unique_ptr<Session>, std::string> Session::open(SessionOption
 	if (wanted.tcp) return session;
 	bool here = true;
 	for (const std::string& name : session->servers_) {
-		// A name that says nothing here is one that cannot be reached: that is told when it is tried, and keeps nobody
-		// from the others.
+		// A name that cannot be resolved is reported when a client connects to it, so that it does
+		// not prevent connections to the other servers.
 		const auto address = async::resolve(name, wanted.port);
 		here = here && (!address || async::is_loopback(*address));
 	}

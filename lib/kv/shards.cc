@@ -10,8 +10,10 @@ namespace {
 
 using async::Task;
 
-// How often a member that is not reached is tried again. One that does not answer holds up the others meanwhile: it has
-// less patience than at the beginning, and is tried so much more rarely that others have most of the time.
+// An unreachable member is tried again after a pause of ten times as long as the last try took,
+// between retry_interval and pause_max. A member that does not answer delays operations on all
+// others while settle() waits for it; the short patience and the long pause leave the others 90 %
+// of the time.
 constexpr Nanoseconds retry_interval = 200'000'000, retry_patience = 1'000'000'000;
 constexpr Nanoseconds pause_of_a_try = 10, pause_max = pause_of_a_try * retry_patience;
 
@@ -34,7 +36,8 @@ Task<std::expected<std::unique_ptr<Shards>, std::string>> Shards::open(Session& 
 	co_return shards;
 }
 
-// Those that are members already keep their client; the others change at one instant, when all that can be reached are.
+// Connects to the servers that have no client yet, all at once, and then replaces the list at one
+// instant. Servers of both lists keep their clients.
 Task<std::expected<void, std::string>> Shards::take(std::vector<std::string> names, Nanoseconds patience) {
 	fresh_.clear();
 	fresh_.resize(names.size());
@@ -66,9 +69,12 @@ Running Shards::connect(std::size_t index, std::string name, Nanoseconds patienc
 	session_.loop().resume_soon(waiting_);
 }
 
-// Of those whose servers have left: who has nothing under way is closed, and then goes.
+// Closes clients whose servers have left and that have no operation under way, and destroys those
+// that are closed.
 Task<void> Shards::let_go() {
-	co_await async::NextTurn(session_.loop());  // what was spawned for one of them before it left has begun now
+	// Lets a coroutine that was spawned for such a client before its server left begin its
+	// operation.
+	co_await async::NextTurn(session_.loop());
 	for (const auto& client : left_)
 		if (client->under_way() == 0) client->close();
 	const auto over = std::ranges::partition(
@@ -77,7 +83,7 @@ Task<void> Shards::let_go() {
 		std::make_move_iterator(over.begin()), std::make_move_iterator(over.end()));
 	left_.erase(over.begin(), over.end());
 	for (const auto& client : gone) gone_ += client->counters();
-	// And who waited for the last of its operations is resumed before it dies.
+	// Callers that wait for a client's last operation resume before `gone` destroys it.
 	if (!gone.empty()) co_await async::NextTurn(session_.loop());
 }
 

@@ -12,16 +12,18 @@ namespace {
 
 constexpr std::size_t buckets_first = 1024;
 constexpr std::size_t migrated_at_once = 8;
-// What malloc adds to a block, on average.
+// The bytes that malloc adds to a block, on average.
 constexpr std::size_t heap_overhead = 16;
 
+// The wide product of two words, folded to one: the mixing step of the hash.
 std::uint64_t fold(std::uint64_t left, std::uint64_t right) {
 	__extension__ using Wide = unsigned __int128;
 	const Wide product = Wide{left} * right;
 	return static_cast<std::uint64_t>(product) ^ static_cast<std::uint64_t>(product >> 64);
 }
 
-// What a version takes: the same before it comes and when it goes.
+// The memory of one version in bytes. It depends on nothing that changes between the reservation of
+// a version and its destruction, so used() returns to 0.
 std::size_t cost_of(std::size_t key, std::size_t value, bool registered) {
 	return sizeof(Item) + heap_overhead + key + (registered ? channel::MemoryPool::block_size(value) : value);
 }
@@ -58,7 +60,7 @@ void Store::drop(Table& table) {
 	table.clear();
 }
 
-// Keyed, so that nobody outside can choose keys that fall into one bucket.
+// A keyed hash: without the secret seed, a client cannot choose keys that fall into one bucket.
 std::uint64_t Store::hash_of(std::string_view key) const {
 	std::uint64_t hash = seed_[0] ^ key.size();
 	const char* at = key.data();
@@ -73,7 +75,7 @@ std::uint64_t Store::hash_of(std::string_view key) const {
 	return fold(fold(hash ^ word, seed_[1] | 1) ^ seed_[0], 0x9e3779b97f4a7c15);
 }
 
-// Where the pointer to the key's item stands, or would.
+// Returns the link that points to the key's item, or the null link at its bucket's end.
 Item** Store::find(std::string_view key, std::uint64_t hash) {
 	Item** at = &table_[hash & (table_.size() - 1)];
 	if (!old_.empty() && (hash & (old_.size() - 1)) >= migrated_) at = &old_[hash & (old_.size() - 1)];
@@ -88,8 +90,11 @@ Value Store::get(std::string_view key) {
 	return Value(item);
 }
 
-// What the present version takes becomes free when this one has come, unless somebody holds it; but never more than
-// this one takes, so that many that are about to come do not make room for others. Nothing: full.
+// Returns the credit of a new version, or nullopt if the store is full.
+//
+// The present version's memory becomes free once the new one replaces it, unless a Value holds it.
+// The credit is never more than the new version's own cost; otherwise many large versions that are
+// still to arrive could make room for other keys.
 std::optional<std::size_t> Store::credit_for(std::string_view key, std::size_t cost) {
 	const std::size_t wanted = used_ - credit_ + cost;
 	if (wanted <= options_.memory_max) return 0;
@@ -139,6 +144,8 @@ Value Store::take(std::string_view key, std::size_t size) {
 
 bool Store::set(Value value) {
 	Item* const item = value.item_;
+	// The credit was granted when the bytes were requested. Grant it again only if the version to
+	// be replaced is still there; another client may have removed or replaced it meanwhile.
 	if (const std::size_t credit = std::exchange(item->credit, 0); credit > 0) {
 		credit_ -= credit;
 		const Item* const present = *find(item->key(), hash_of(item->key()));
@@ -166,6 +173,8 @@ void Store::put(Item* item) {
 		if (++count_ > table_.size()) grow();
 	}
 	if (journal_ != nullptr) journal_->set(item->key(), item->bytes());
+	// With a journal, withdraw the key: a one-sided GET must not see the new value before its
+	// commit.
 	if (index_ && journal_ != nullptr) index_->withdraw(item->key());
 	else if (index_) index_->set(item->key(), item->bytes());
 	if (!old_.empty()) migrate(migrated_at_once);
@@ -189,6 +198,7 @@ bool Store::remove(std::string_view key) {
 	return true;
 }
 
+// Doubles the table. Later SETs move the items, a few buckets at a time.
 void Store::grow() {
 	if (!old_.empty()) migrate(old_.size());
 	old_.assign(table_.size() * 2, nullptr);

@@ -3,13 +3,14 @@
 namespace verbena::kv {
 namespace {
 
-// The next `count` bytes of what is left; the caller has seen that there are so many.
+// Takes the next `count` bytes off `rest`; the caller has checked that `rest` has them.
 Bytes take(Bytes& rest, std::size_t count) {
 	const Bytes taken = rest.first(count);
 	rest = rest.subspan(count);
 	return taken;
 }
 
+// Returns false if `rest` is too short.
 template <class T> bool take_value(Bytes& rest, T& value) {
 	if (rest.size() < sizeof value) return false;
 	std::memcpy(&value, take(rest, sizeof value).data(), sizeof value);
