@@ -1,5 +1,6 @@
-// What a client may say that none of ours does: it is answered, or means nothing, or costs that client its connection.
-// Nothing stays lent or held, and the others notice nothing.
+// Hostile clients: records that our client never sends. The server answers them, ignores them or
+// closes that client's connection. No lease or memory stays behind, and other clients are not
+// affected.
 #include <array>
 #include <random>
 
@@ -23,7 +24,7 @@ protected:
 			co_await raw.send(message);
 		}(raw, message));
 	}
-	// The header of the next answer.
+	// Waits for the next answer and returns its header.
 	AnswerHeader hear(Channel& raw) {
 		AnswerHeader header;
 		loop_.complete([](Channel& raw, AnswerHeader& header) -> Task<void> {
@@ -36,7 +37,7 @@ protected:
 		}(raw, header));
 		return header;
 	}
-	// The connection made last ends, by this.
+	// Expects that the server ends the latest connection with this reason.
 	void expect_end(std::string_view what) {
 		const std::string& why = connections_.back()->why;
 		loop_.run_until([&] { return !why.empty(); });
@@ -106,8 +107,8 @@ TEST_F(Hostile, AValueLongerThanTheServerTakesIsRefusedInEveryWay) {
 	EXPECT_EQ(store_->used(), 0u);
 }
 
-// Says records by chance, most of which could be meant; takes what it is lent, and uses and gives it back by chance
-// too.
+// A client that sends random records, most of which are well-formed and in place. It uses and
+// releases the leases that it gets at random, too.
 class Rogue {
 public:
 	Rogue(Channel& raw, unsigned seed) : raw_(raw), random_(seed) {}
@@ -156,7 +157,7 @@ private:
 		Place place(raw_.memory()->take(to.length));
 		(void)co_await raw_.write(to, std::move(place));
 	}
-	// What costs the connection comes seldom, or nothing else would come.
+	// A breach of the protocol is rare, because it ends the connection.
 	Operation operation() {
 		if (one_of(300)) return static_cast<Operation>(below(256));
 		const auto chosen = static_cast<Operation>(1 + below(8));
@@ -199,7 +200,7 @@ private:
 	std::mt19937 random_;
 	std::vector<std::uint32_t> leases_;
 	std::vector<Lent> places_;
-	std::vector<channel::Lease> lent_;  // by this side
+	std::vector<channel::Lease> lent_;  // that this side granted
 	bool ended_ = false;
 };
 
@@ -221,7 +222,7 @@ TEST_F(Hostile, WhateverRecordsComeNothingStaysLentOrHeld) {
 		co_await expect_value(other, "honest", pattern(50'000, 9));
 		for (const std::string_view key : {"a", "b", "c", "d", "honest"}) (void)co_await other.remove(key);
 	}(other));
-	// Their servers are gone with what they had lent.
+	// Destroys the rogues' connections, and the leases with them.
 	while (connections_.size() > 1) connections_.pop_back();
 	EXPECT_EQ(store_->size(), 0u);
 	EXPECT_EQ(store_->used(), 0u);

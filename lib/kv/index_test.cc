@@ -1,4 +1,5 @@
-// One-sided GETs: what is published, how it is read, and what becomes of what does not fit together.
+// One-sided GETs: which keys are published, how a client reads them, and that torn reads are
+// detected.
 #include "lib/kv/index.h"
 
 #include "lib/kv/fixture.h"
@@ -8,7 +9,7 @@ namespace {
 
 using namespace testing_tools;
 
-// A reader that has the area before it, instead of behind RDMA.
+// Reads the area directly, without RDMA.
 class IndexTest : public ::testing::Test {
 protected:
 	void SetUp() override {
@@ -75,7 +76,7 @@ TEST_F(IndexTest, TheOldestRecordsMakeRoomAndAllOthersStayWhole) {
 		for (int j = std::max(0, i - 20); j <= i; ++j) {
 			const std::string found = get(key_of(j)),
 							  wanted = pattern(static_cast<std::size_t>(1000 + j * 7 % 9000), static_cast<unsigned>(j));
-			// Another key may have taken its line.
+			// "(absent)": a later key may have the same line.
 			ASSERT_TRUE(found == wanted || (j < i && found == "(absent)")) << i << ' ' << j;
 		}
 	}
@@ -114,7 +115,7 @@ TEST_F(IndexTest, ARecordThatWasOverwrittenMeanwhileIsTorn) {
 	ASSERT_EQ(found.seen, Seen::outside);
 	const Bytes record = area().subspan(found.header.offset, found.header.record_bytes());
 	EXPECT_EQ(read_record(record, found.header, "key"), Seen::outside);
-	// In the same place.
+	// The new record overwrites the old one, because it has the same length.
 	index_->set("key", bytes_of(std::string(1000, 'b')));
 	EXPECT_EQ(look("key").header.offset, found.header.offset);
 	EXPECT_EQ(read_record(record, found.header, "key"), Seen::torn);
@@ -133,7 +134,7 @@ TEST_F(IndexTest, LinesThatPointAnywhereElseAreTorn) {
 class OneSided : public KvBase {
 protected:
 	void SetUp() override { open({.index_bytes = 8 << 20}, {}); }
-	// Without releases of what was lent before, which go alone when no request is there to carry them.
+	// The records sent and received, without releases that found no request to carry them.
 	static std::uint64_t records(const Client& client) {
 		const ClientCounters& of = client.counters();
 		return of.records_sent + of.records_received - of.releases_alone;

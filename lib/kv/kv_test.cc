@@ -1,4 +1,5 @@
-// Client and server of the store, each on a transport of its own, over both protocols.
+// Client and server of the store over RDMA, eager and by rendezvous, each side on its own
+// transport.
 #include "lib/channel/socket_fixture.h"
 #include "lib/kv/fixture.h"
 
@@ -159,7 +160,7 @@ TEST_P(KvFull, AFullStoreSaysSoAndStaysUp) {
 	}(client));
 }
 
-// The messages of an operation, beside the value's own bytes.
+// Counts records, which carry the value or refer to it. RDMA READs and WRITEs are no records.
 TEST_F(KvBase, AnOperationTakesAsManyMessagesAsTheProtocolSays) {
 	struct Case {
 		ClientOptions options;
@@ -197,7 +198,8 @@ TEST_F(KvBase, RegisteredMemoryIsSetWithoutACopy) {
 	}(client));
 }
 
-// No request comes after them, to carry the releases of the first ones.
+// The first GETs hold all leases that the server grants at once. No later request carries their
+// releases, so these must leave alone, or the other GETs would wait until the leases expire.
 TEST_F(KvBase, MoreGetsAtOnceThanTheServerLendsAllEnd) {
 	Client& client = connect({.protocol = Protocol::rendezvous});
 	const std::size_t count = 3 * server_options_.rendezvous_max;
@@ -244,7 +246,8 @@ protected:
 	void SetUp() override { open({}, {.rendezvous_max = 4, .lease_ms = 50}); }
 };
 
-// A client that asks and then says nothing more: what it was lent is taken back, and others are served meanwhile.
+// A client asks for 40 leases, four of which it may hold at once, and sends nothing more. All of
+// them expire, and another client is served meanwhile.
 TEST_F(KvShortLeases, WhatASilentClientWasLentIsTakenBack) {
 	Client& other = connect({.protocol = Protocol::rendezvous});
 	auto silent = connect_raw();
@@ -305,7 +308,7 @@ TEST_F(KvBase, WhatIsUnderWayFailsWhenTheServerGoes) {
 	}(client));
 }
 
-// One message of 2 MB asks for 400 MB.
+// One message of 2 MB asks for answers of 400 MB. The server must not build them all at once.
 TEST_F(KvBase, WhatOneMessageAsksForIsMadeAsItsAnswersLeave) {
 	static constexpr std::uint64_t requests = 100'000, answers_waiting_max = 2000;
 	Client& other = connect();
@@ -351,7 +354,7 @@ TEST_F(KvOneAtATime, AGetThatWaitsInLineHoldsNoVersion) {
 	}
 	EXPECT_EQ(store_->used(), 2 * one_version) << "the present one and the one that is lent";
 
-	// The second one's turn comes when the first one gives back what it was lent: it gets the newest version.
+	// The second GET begins when the first releases its lease, and gets the newest version.
 	loop_.complete([](channel::Channel& raw) -> Task<void> {
 		for (int i = 0; i < 2; ++i) {
 			auto message = co_await raw.receive();
@@ -382,9 +385,9 @@ TEST_F(KvLeasesOfTwoSeconds, ALeaseEndsInItsTimeAlsoWhenAnotherBeginsMeanwhile) 
 	loop_.complete([](channel::Channel& raw) -> Task<void> {
 		const auto request = request_for({.operation = Operation::get, .protocol = Protocol::rendezvous}, "key");
 		co_await raw.send(request);
-		co_await raw.loop().sleep_for(1'000'000'000);  // the second lease begins in the middle of the first
+		co_await raw.loop().sleep_for(1'000'000'000);  // the second lease begins halfway
 		co_await raw.send(request);
-		co_await raw.send(request);  // and the third when the first ends
+		co_await raw.send(request);  // the third waits until the first lease expires
 	}(*raw));
 	loop_.run_until([&] { return counters_.leases_expired >= 2; });
 	EXPECT_EQ(counters_.leases_expired, 2u) << "the second lease has lasted as long as the third";

@@ -1,3 +1,4 @@
+// LmdbJournal: a journal reopened from its folder, its limits, and its use by a store.
 #include "lib/kv/lmdb_journal.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// The store's memory, with values in blocks of a pool.
+// The store's memory limit, with large values in blocks of a registered pool.
 #include "lib/kv/fixture.h"
 
 namespace verbena::kv {
@@ -91,7 +91,7 @@ TEST_F(KvMemory, WhatIsAboutToComeAndDoesNotIsFreeAgain) {
 
 class KvMemoryAndIndex : public KvMemory {
 protected:
-	// Its block has 1.25 MiB.
+	// The pool rounds the index up to a block of 1.25 MiB.
 	void SetUp() override { open({.memory_max = memory, .index_bytes = 1'200'000}, {}); }
 };
 

@@ -10,7 +10,8 @@
 namespace verbena::kv {
 namespace {
 
-// Buffers without a device: the pool's arithmetic is another test's.
+// A store without a pool, whose values all lie on the heap. store_memory_test.cc has one with a
+// pool.
 class StoreTest : public ::testing::Test {
 protected:
 	std::string get(Store& store, std::string_view key) {
@@ -69,7 +70,7 @@ TEST_F(StoreTest, AFullStoreRefusesAndKeepsWhatItHas) {
 	EXPECT_LE(store.used(), 10'000u);
 	EXPECT_EQ(store.counters().refused, 1u);
 	EXPECT_EQ(get(store, "key0"), value);
-	// Room for another version of a key that is there, but not for a longer one.
+	// A present key can get a value of the same length, but not a longer one.
 	const std::string other(1000, 'w');
 	EXPECT_TRUE(store.set("key0", bytes_of(other)));
 	EXPECT_EQ(get(store, "key0"), other);
