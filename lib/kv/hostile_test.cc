@@ -45,7 +45,7 @@ protected:
 	}
 };
 
-TEST_F(Hostile, ThatAValueWasWrittenForWhichNoPlaceWasLentIsABreach) {
+TEST_F(Hostile, WrittenWithoutALeaseBreaksTheProtocol) {
 	Client& other = connect();
 	const auto raw = connect_raw();
 	say(*raw, request_for({.operation = Operation::written, .number = 5}, ""));
@@ -53,7 +53,7 @@ TEST_F(Hostile, ThatAValueWasWrittenForWhichNoPlaceWasLentIsABreach) {
 	loop_.complete(set_value(other, "key", "value"));
 }
 
-TEST_F(Hostile, TheReleaseOfALeaseThatIsNoneMeansNothing) {
+TEST_F(Hostile, ReleasingAnUnknownLeaseHasNoEffect) {
 	const auto raw = connect_raw();
 	for (const std::uint32_t lease : {1u, 4097u, ~0u})
 		say(*raw, request_for({.operation = Operation::release, .release = lease}, ""));
@@ -62,7 +62,7 @@ TEST_F(Hostile, TheReleaseOfALeaseThatIsNoneMeansNothing) {
 	EXPECT_EQ(counters_.malformed, 0u);
 }
 
-TEST_F(Hostile, NobodyCanReleaseWhatWasLentToAnother) {
+TEST_F(Hostile, AClientCannotReleaseTheLeaseOfAnotherClient) {
 	Client& other = connect();
 	loop_.complete(set_value(other, "key", pattern(50'000, 1)));
 	const auto holder = connect_raw(), thief = connect_raw();
@@ -74,7 +74,7 @@ TEST_F(Hostile, NobodyCanReleaseWhatWasLentToAnother) {
 	EXPECT_EQ(transports_[1].windows_in_use(), 1u);
 }
 
-TEST_F(Hostile, MoreRequestsUnderWayThanWereAllowedAreABreach) {
+TEST_F(Hostile, MoreRequestsUnderWayThanAllowedBreakTheProtocol) {
 	Client& other = connect();
 	loop_.complete(set_value(other, "key", pattern(50'000, 1)));
 	const auto raw = connect_raw();
@@ -89,7 +89,7 @@ TEST_F(Hostile, MoreRequestsUnderWayThanWereAllowedAreABreach) {
 	loop_.complete(expect_value(other, "key", pattern(50'000, 1)));
 }
 
-TEST_F(Hostile, AValueLongerThanTheServerTakesIsRefusedInEveryWay) {
+TEST_F(Hostile, AValueLongerThanTheServersLimitIsRefusedInEveryFormOfSet) {
 	const auto raw = connect_raw();
 	const std::uint32_t length = limits.value_max + 1;
 	const std::string value = pattern(length, 1);
@@ -204,7 +204,7 @@ private:
 	bool ended_ = false;
 };
 
-TEST_F(Hostile, WhateverRecordsComeNothingStaysLentOrHeld) {
+TEST_F(Hostile, RandomRecordsLeaveNoLeaseAndNoMemoryHeld) {
 	Client& other = connect();
 	loop_.complete(set_value(other, "honest", pattern(50'000, 9)));
 	for (unsigned seed = 1; seed <= 30; ++seed) {

@@ -42,7 +42,7 @@ protected:
 	std::unique_ptr<Index> index_;
 };
 
-TEST_F(IndexTest, WhatIsPublishedIsReadAndNothingElse) {
+TEST_F(IndexTest, OnlyAPublishedKeyIsFound) {
 	EXPECT_EQ(get("key"), "(absent)");
 	for (const std::size_t size : {0, 1, 100, 212, 213, 214, 1000, 60'000}) {
 		const std::string value = pattern(size, 1);
@@ -55,7 +55,7 @@ TEST_F(IndexTest, WhatIsPublishedIsReadAndNothingElse) {
 	EXPECT_EQ(get("key"), "(absent)");
 }
 
-TEST_F(IndexTest, SettingAPublishedKeyShowsTheNewValueOrNoneAndNeverTheOldOne) {
+TEST_F(IndexTest, ASetOfAPublishedKeyPublishesTheNewValueOrWithdrawsTheKey) {
 	index_->set("key", bytes_of("not published"));
 	EXPECT_EQ(get("key"), "(absent)");
 	index_->publish("key", bytes_of("one"));
@@ -68,7 +68,7 @@ TEST_F(IndexTest, SettingAPublishedKeyShowsTheNewValueOrNoneAndNeverTheOldOne) {
 	EXPECT_EQ(get("key"), "(absent)");
 }
 
-TEST_F(IndexTest, TheOldestRecordsMakeRoomAndAllOthersStayWhole) {
+TEST_F(IndexTest, TheOldestRecordsAreEvictedAndAllOthersStayWhole) {
 	const auto key_of = [](int i) { return "key " + std::to_string(i); };
 	for (int i = 0; i < 2000; ++i) {
 		index_->publish(
@@ -90,7 +90,7 @@ TEST_F(IndexTest, AValueThatIsTooLargeForTheAreaIsNotPublished) {
 	EXPECT_EQ(get("key"), "(absent)");
 }
 
-TEST_F(IndexTest, EveryMixtureOfTwoVersionsIsTorn) {
+TEST_F(IndexTest, AMixtureOfTwoVersionsIsTornOrReadsAsOneOfThem) {
 	const std::string one(150, 'a'), two(170, 'b');
 	index_->publish("key", bytes_of(one));
 	const std::vector<std::byte> before(line_of("key").begin(), line_of("key").end());
@@ -121,7 +121,7 @@ TEST_F(IndexTest, ARecordThatWasOverwrittenMeanwhileIsTorn) {
 	EXPECT_EQ(read_record(record, found.header, "key"), Seen::torn);
 }
 
-TEST_F(IndexTest, LinesThatPointAnywhereElseAreTorn) {
+TEST_F(IndexTest, ALineThatPointsOutsideOfTheAreaIsNotFollowed) {
 	index_->publish("key", bytes_of(std::string(1000, 'a')));
 	auto& header = *reinterpret_cast<LineHeader*>(line_of("key").data());
 	for (const std::uint32_t offset : {0u, 0xffff'ffffu, static_cast<std::uint32_t>(area().size() - 100)}) {
@@ -157,7 +157,7 @@ TEST_F(OneSided, AGetTakesNoMessageOnceItsKeyIsPublished) {
 	EXPECT_EQ(client.counters().one_sided_asked, 5u);
 }
 
-TEST_F(OneSided, AMissingKeyAndARemovedOneAreAskedFor) {
+TEST_F(OneSided, AMissingKeyAndARemovedOneAreReportedAsMissing) {
 	Client& client = connect({.one_sided = true});
 	loop_.complete([](Client& client) -> Task<void> {
 		auto missing = co_await client.get("key");
@@ -196,7 +196,7 @@ TEST_F(OneSided, AGetIsNeverTornWhileItsKeyIsOverwritten) {
 	EXPECT_GT(reads, 100);
 }
 
-TEST_F(OneSided, WhatIsPublishedDoesNotCountAsTheStoresMemory) {
+TEST_F(OneSided, PublishingAKeyDoesNotCountAgainstTheStoresLimit) {
 	EXPECT_EQ(store_->used(), 0u);
 	Client& client = connect({.one_sided = true});
 	loop_.complete(set_value(client, "key", "value"));
@@ -220,7 +220,7 @@ TEST_F(OneSided, TwoRequestsForTheIndexBreakTheProtocol) {
 	EXPECT_NE(why.find("breaks the protocol"), std::string::npos);
 }
 
-TEST_F(KvBase, AServerThatPublishesNothingIsSaidAtOnce) {
+TEST_F(KvBase, OpenFailsWithAHintIfTheServerPublishesNothing) {
 	auto ours = connect_nobody();
 	loop_.complete([](std::unique_ptr<channel::Channel> channel) -> Task<void> {
 		const ClientOptions options{.one_sided = true};

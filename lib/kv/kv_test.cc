@@ -53,7 +53,7 @@ TEST_P(Kv, AValueOf64MebibytesAndOneByteLess) {
 	}(client));
 }
 
-TEST_P(Kv, WhatIsMissingIsToldFromWhatIsEmpty) {
+TEST_P(Kv, AMissingKeyAndAnEmptyValueAreDistinct) {
 	Client& client = connect(options());
 	loop_.complete([](Client& client) -> Task<void> {
 		auto value = co_await client.get("key");
@@ -137,7 +137,7 @@ INSTANTIATE_TEST_SUITE_P(Ways, KvFull,
 		Way{Protocol::rendezvous, Form::write, "RendezvousByWrite"}),
 	[](const auto& info) { return info.param.name; });
 
-TEST_P(KvFull, AFullStoreSaysSoAndStaysUp) {
+TEST_P(KvFull, AFullStoreRefusesSetsAndServesOn) {
 	Client& client = connect(options());
 	loop_.complete([](Client& client) -> Task<void> {
 		const std::string value = pattern(100'000, 3);
@@ -161,7 +161,7 @@ TEST_P(KvFull, AFullStoreSaysSoAndStaysUp) {
 }
 
 // Counts records, which carry the value or refer to it. RDMA READs and WRITEs are no records.
-TEST_F(KvBase, AnOperationTakesAsManyMessagesAsTheProtocolSays) {
+TEST_F(KvBase, AnOperationTakesTheDocumentedNumberOfMessages) {
 	struct Case {
 		ClientOptions options;
 		std::uint64_t of_set, of_get;
@@ -200,7 +200,7 @@ TEST_F(KvBase, RegisteredMemoryIsSetWithoutACopy) {
 
 // The first GETs hold all leases that the server grants at once. No later request carries their
 // releases, so these must leave alone, or the other GETs would wait until the leases expire.
-TEST_F(KvBase, MoreGetsAtOnceThanTheServerLendsAllEnd) {
+TEST_F(KvBase, MoreGetsAtOnceThanTheServerGrantsLeasesAllSucceed) {
 	Client& client = connect({.protocol = Protocol::rendezvous});
 	const std::size_t count = 3 * server_options_.rendezvous_max;
 	const std::string value = pattern(20'000, 1);
@@ -215,7 +215,7 @@ protected:
 	void SetUp() override { open({}, {}, 1 << 20); }
 };
 
-TEST_F(KvLittleMemory, AnEagerGetWaitsForNoRegisteredMemoryOfTheClient) {
+TEST_F(KvLittleMemory, AnEagerGetNeedsNoRegisteredMemoryOfTheClient) {
 	Client& client = connect({.protocol = Protocol::eager});
 	loop_.complete([](Client& client) -> Task<void> {
 		const std::string value = pattern(512 << 10, 3);
@@ -248,7 +248,7 @@ protected:
 
 // A client asks for 40 leases, four of which it may hold at once, and sends nothing more. All of
 // them expire, and another client is served meanwhile.
-TEST_F(KvShortLeases, WhatASilentClientWasLentIsTakenBack) {
+TEST_F(KvShortLeases, TheLeasesOfASilentClientExpireAndOthersAreServed) {
 	Client& other = connect({.protocol = Protocol::rendezvous});
 	auto silent = connect_raw();
 	loop_.complete([](Client& other, channel::Channel& silent) -> Task<void> {
@@ -273,7 +273,7 @@ TEST_F(KvShortLeases, WhatASilentClientWasLentIsTakenBack) {
 	silent.reset();
 }
 
-TEST_F(KvBase, WhoBreaksTheProtocolIsLetGoAndTheOthersStay) {
+TEST_F(KvBase, AClientThatBreaksTheProtocolIsDisconnectedAndOthersAreServed) {
 	Client& other = connect();
 	auto bad = connect_raw();
 	const std::string rubbish(40, 'x');
@@ -289,7 +289,7 @@ TEST_F(KvBase, WhoBreaksTheProtocolIsLetGoAndTheOthersStay) {
 	loop_.complete(set_value(other, "key", "value"));
 }
 
-TEST_F(KvBase, WhatIsUnderWayFailsWhenTheServerGoes) {
+TEST_F(KvBase, OperationsUnderWayFailWhenTheServerCloses) {
 	Client& client = connect();
 	int done = 0;
 	const auto one = [](Client& client, int& done) -> Task<void> {
@@ -309,7 +309,7 @@ TEST_F(KvBase, WhatIsUnderWayFailsWhenTheServerGoes) {
 }
 
 // One message of 2 MB asks for answers of 400 MB. The server must not build them all at once.
-TEST_F(KvBase, WhatOneMessageAsksForIsMadeAsItsAnswersLeave) {
+TEST_F(KvBase, TheAnswersToOneMessageAreMadeOnlyAsFastAsTheyLeave) {
 	static constexpr std::uint64_t requests = 100'000, answers_waiting_max = 2000;
 	Client& other = connect();
 	loop_.complete(set_value(other, "key", pattern(4000, 1)));
@@ -337,7 +337,7 @@ protected:
 	void SetUp() override { open({}, {.rendezvous_max = 1}); }
 };
 
-TEST_F(KvOneAtATime, AGetThatWaitsInLineHoldsNoVersion) {
+TEST_F(KvOneAtATime, AQueuedGetHoldsNoVersion) {
 	Client& other = connect({.protocol = Protocol::rendezvous});
 	loop_.complete(set_value(other, "key", pattern(100'000, 0)));
 	const std::size_t one_version = store_->used();
@@ -378,7 +378,7 @@ protected:
 	void SetUp() override { open({}, {.rendezvous_max = 2, .lease_ms = 2000}); }
 };
 
-TEST_F(KvLeasesOfTwoSeconds, ALeaseEndsInItsTimeAlsoWhenAnotherBeginsMeanwhile) {
+TEST_F(KvLeasesOfTwoSeconds, ALeaseExpiresAtItsOwnTimeAlsoWhenAnotherBeginsMeanwhile) {
 	Client& other = connect();
 	loop_.complete(set_value(other, "key", pattern(100'000, 0)));
 	const auto raw = connect_raw();
@@ -394,7 +394,7 @@ TEST_F(KvLeasesOfTwoSeconds, ALeaseEndsInItsTimeAlsoWhenAnotherBeginsMeanwhile) 
 	EXPECT_EQ(counters_.lent_gets, 3u);
 }
 
-TEST_F(KvBase, AServerThatDoesNotAnswerTheGreetingIsGivenUpInTime) {
+TEST_F(KvBase, OpenFailsAtItsDeadlineIfTheServerDoesNotAnswer) {
 	auto [ours, silent] = transports_.connect();
 	loop_.complete([](std::unique_ptr<channel::Channel> channel) -> Task<void> {
 		auto opened = co_await Client::open(std::move(channel), {}, monotonic_now() + 50'000'000);
@@ -403,7 +403,7 @@ TEST_F(KvBase, AServerThatDoesNotAnswerTheGreetingIsGivenUpInTime) {
 	}(std::move(ours)));
 }
 
-TEST(KvClient, AServerThatLendsMemoryOverTcpBreaksTheProtocol) {
+TEST(KvClient, AnAnswerWithRemoteMemoryOverTcpBreaksTheProtocol) {
 	async::Loop loop;
 	auto sockets = channel::testing_tools::connected_sockets(loop);
 	auto ours =

@@ -41,7 +41,7 @@ protected:
 	std::string folder_;
 };
 
-TEST_F(LmdbJournalTest, WhatWasCommittedIsThereAgainAndNothingElse) {
+TEST_F(LmdbJournalTest, AReopenedJournalHasExactlyTheCommittedChanges) {
 	const std::string longest(key_max, 'k'), another = std::string(key_max - 1, 'k') + 'l', on_the_edge(510, 'e'),
 											 behind_it(511, 'e');
 	const std::string large(5'000'000, 'v');
@@ -65,7 +65,7 @@ TEST_F(LmdbJournalTest, WhatWasCommittedIsThereAgainAndNothingElse) {
 	EXPECT_EQ(content(*open()), wanted);
 }
 
-TEST_F(LmdbJournalTest, AKeyWithAnyBytesIsItsOwn) {
+TEST_F(LmdbJournalTest, KeysOfAnyBytesStayDistinct) {
 	const std::string key("a\0version", 9);
 	const auto journal = open();
 	journal->set(key, bytes_of("one"));
@@ -74,14 +74,14 @@ TEST_F(LmdbJournalTest, AKeyWithAnyBytesIsItsOwn) {
 	EXPECT_EQ(content(*journal), (Content{{key, "one"}, {"version", "two"}}));
 }
 
-TEST_F(LmdbJournalTest, OneServerAtATime) {
+TEST_F(LmdbJournalTest, ASecondServerCannotOpenTheFolder) {
 	const auto journal = open();
 	const auto second = LmdbJournal::open(folder_, 64 << 20);
 	ASSERT_FALSE(second.has_value());
 	EXPECT_NE(second.error().find("in use"), std::string::npos);
 }
 
-TEST_F(LmdbJournalTest, ACommitThatFailsIsTheLastOneAndWhatWasCommittedBeforeStays) {
+TEST_F(LmdbJournalTest, AfterAFailedCommitNoneSucceedsAndEarlierOnesStay) {
 	{
 		const auto journal = open(1 << 20);
 		journal->set("key", bytes_of("value"));
@@ -97,7 +97,7 @@ TEST_F(LmdbJournalTest, ACommitThatFailsIsTheLastOneAndWhatWasCommittedBeforeSta
 	EXPECT_EQ(content(*open()), (Content{{"key", "value"}}));
 }
 
-TEST_F(LmdbJournalTest, OverwritingLeavesItsFileAsItWas) {
+TEST_F(LmdbJournalTest, OverwritingAtMostDoublesTheFile) {
 	const auto journal = open();
 	const std::string value(3000, 'v');
 	const auto size = [&] { return std::filesystem::file_size(folder_ + "/data.mdb"); };
@@ -113,7 +113,7 @@ TEST_F(LmdbJournalTest, OverwritingLeavesItsFileAsItWas) {
 	EXPECT_LE(size(), before * 2);
 }
 
-TEST_F(LmdbJournalTest, AStoreTellsItEveryChange) {
+TEST_F(LmdbJournalTest, AStoreJournalsEveryChange) {
 	const auto journal = open();
 	{
 		Store store({}, nullptr);

@@ -37,7 +37,7 @@ TEST(Placement, JoiningAndLeavingMoveOnlyTheShareOfThatServer) {
 	EXPECT_NEAR(moved, keys / 4, keys / 40);
 }
 
-TEST(Placement, AServerHasOneNameHoweverItIsWritten) {
+TEST(Placement, AServerNameAlwaysHasAPort) {
 	EXPECT_EQ(server_name("a", 7472).value(), "a:7472");
 	EXPECT_EQ(server_name("a:1", 7472).value(), "a:1");
 	EXPECT_EQ(server_name("::1", 7472).value(), "[::1]:7472");

@@ -20,7 +20,7 @@ TEST(KvScript, GetAndDelTakeAKey) {
 	EXPECT_EQ(command_of("GET ").key, "");
 }
 
-TEST(KvScript, WhatIsNoCommandIsSaid) {
+TEST(KvScript, AnUnknownOrIncompleteCommandIsAnError) {
 	for (const char* line : {"SET", "SET key", "GET", "DEL", "PUT key value", "GET two keys", "set key value"})
 		EXPECT_FALSE(read_command(line)) << line;
 	EXPECT_FALSE(read_command("").value().has_value());

@@ -32,7 +32,7 @@ TEST_F(KvMemory, EveryKeyOfAFullStoreCanBeOverwrittenAtItsLength) {
 	EXPECT_LE(store_->used(), memory);
 }
 
-TEST_F(KvMemory, WhatFitsIntoAStoreFitsIntoAnotherOfItsSize) {
+TEST_F(KvMemory, TheContentOfAStoreFitsIntoAnotherOneWithTheSameLimit) {
 	ASSERT_TRUE(set(*store_, "z", 1));
 	const int taken = fill(*store_, 3000);
 	for (int i = 0; i < taken; ++i) ASSERT_TRUE(set(*store_, key(i), 2900));
@@ -54,7 +54,7 @@ TEST_F(KvMemory, ManyKeysOfAFullStoreCanBeOverwrittenAtOnce) {
 	EXPECT_LE(store_->used(), memory);
 }
 
-TEST_F(KvMemory, SmallValuesThatAreToReplaceALargeOneMakeNoRoomForOthers) {
+TEST_F(KvMemory, SmallReservationsForALargeKeyMakeNoRoomForOtherKeys) {
 	ASSERT_TRUE(set(*store_, "large", 900'000));
 	fill(*store_, 1);
 	std::vector<Value> coming;
@@ -63,7 +63,7 @@ TEST_F(KvMemory, SmallValuesThatAreToReplaceALargeOneMakeNoRoomForOthers) {
 	EXPECT_FALSE(set(*store_, "another", 1));
 }
 
-TEST_F(KvMemory, AValueIsRefusedWhenTheRoomThatItWasToHaveIsAnothers) {
+TEST_F(KvMemory, AReservedVersionIsRefusedIfAnotherKeyTookTheRoomOfItsPredecessor) {
 	ASSERT_TRUE(set(*store_, "key", 900'000));
 	Value coming = store_->take("key", 900'000);
 	ASSERT_TRUE(store_->remove("key"));
@@ -78,7 +78,7 @@ TEST_F(KvMemory, AValueIsRefusedWhenTheRoomThatItWasToHaveIsAnothers) {
 	EXPECT_LE(store_->used(), memory);
 }
 
-TEST_F(KvMemory, WhatIsAboutToComeAndDoesNotIsFreeAgain) {
+TEST_F(KvMemory, AnAbandonedReservationIsFreed) {
 	const std::size_t before = store_->used();
 	{
 		const Value coming = store_->take("key", 900'000);
@@ -95,7 +95,7 @@ protected:
 	void SetUp() override { open({.memory_max = memory, .index_bytes = 1'200'000}, {}); }
 };
 
-TEST_F(KvMemoryAndIndex, WhatIsPublishedTakesNothingOfTheStoresMemory) {
+TEST_F(KvMemoryAndIndex, TheIndexTakesNothingOfTheStoresMemory) {
 	ASSERT_NE(store_->index(), nullptr);
 	EXPECT_EQ(store_->used(), 0u);
 	EXPECT_GT(fill(*store_, 3000), 200);

@@ -49,7 +49,7 @@ TEST_F(StoreTest, KeysAndValuesMayHoldAnyBytes) {
 	EXPECT_EQ(get(store, "a"), "(missing)");
 }
 
-TEST_F(StoreTest, AValueThatSomebodyHoldsStaysAsItWas) {
+TEST_F(StoreTest, AHeldValueStaysAsItWasWhenItsKeyIsOverwritten) {
 	Store store({}, nullptr);
 	ASSERT_TRUE(store.set("key", bytes_of("one")));
 	Value held = store.get("key");

@@ -88,7 +88,7 @@ TEST(KvWire, AnOperationThatDoesNotExistIsRefused) {
 		fault_of(message_of({.operation = static_cast<Operation>(0), .key_length = 1}, "k")), Malformed::operation);
 }
 
-TEST(KvWire, WhereAValueLiesHasItsLength) {
+TEST(KvWire, ARemoteAddressMustHaveTheLengthOfItsValue) {
 	std::vector<std::byte> message;
 	append(message, RequestHeader{.operation = Operation::set_read, .key_length = 1, .value_length = 5});
 	append(message, bytes_of("k"));
@@ -100,7 +100,7 @@ TEST(KvWire, WhereAValueLiesHasItsLength) {
 	EXPECT_EQ(fault_of(message), Malformed::value);
 }
 
-TEST(KvWire, AnAnswerCarriesAValueOrWhereItLies) {
+TEST(KvWire, AnAnswerCarriesAValueOrItsRemoteAddress) {
 	std::vector<std::byte> message;
 	append(message, AnswerHeader{.status = Status::good, .number = 1, .value_length = 3});
 	append(message, bytes_of("abc"));
