@@ -329,7 +329,7 @@ int kv_open_with(char* servername, const kv_options* options, void** kv_handle) 
 	kv_options wanted{};
 	if (options != nullptr) {
 		if (options->size != sizeof wanted)
-			return fail_open(KV_INVALID, "kv_options.size is not sizeof(struct kv_options) of this library");
+			return fail_open(KV_INVALID, "kv_options.size must be the sizeof(struct kv_options) of this library");
 		wanted = *options;
 	}
 	return open(servername, wanted, kv_handle);
@@ -355,7 +355,7 @@ void kv_release(char* value) {
 	if (value == nullptr) return;
 	auto* const header = reinterpret_cast<ValueHeader*>(value - headroom);
 	verbena::check(header->magic == ValueHeader::magic_number,
-		"kv_release: this is no value of kv_get, kv_getn or kv_alloc, or it was released");
+		"kv_release: the pointer is no value of kv_get, kv_getn or kv_alloc, or was released before");
 	header->magic = 0;
 	const std::shared_ptr<Core> core = std::move(header->core);
 	header->~ValueHeader();
@@ -436,11 +436,11 @@ const char* kv_strerror(int result) {
 		case KV_LONG_VALUE: return "the value is longer than the server takes";
 		case KV_FULL: return "the store is full";
 		case KV_UNSUPPORTED: return "rendezvous needs an RDMA connection";
-		case KV_NO_MEMORY: return "no memory is left on this side";
+		case KV_NO_MEMORY: return "this process has no memory left for the value";
 		case KV_LOST: return "the connection is lost";
 		case KV_UNREACHABLE: return "the server cannot be reached";
 		case KV_INVALID: return "an argument is not valid";
-		default: return "no result of this library";
+		default: return "not a result of this library";
 	}
 }
 

@@ -34,9 +34,9 @@ std::string_view sentence_of(Error error) {
 		case Error::long_value: return "the value is too long for this server; a value has at most 64 MiB";
 		case Error::full: return "the store is full; delete keys, or start the server with more --memory";
 		case Error::unsupported:
-			return "this connection has no rendezvous (it is no RDMA connection); use eager or auto";
-		case Error::no_memory: return "no registered memory is left on this side; have fewer large values under way";
-		case Error::lost: return "the connection is lost; whether the store has changed is not known";
+			return "rendezvous needs an RDMA connection, and this one is over TCP; use the protocol eager or auto";
+		case Error::no_memory: return "this process has no registered memory left; have fewer large values under way";
+		case Error::lost: return "the connection is lost; whether the store has changed is unknown";
 	}
 	return "?";
 }
@@ -58,10 +58,9 @@ Task<std::expected<std::unique_ptr<Client>, std::string>> Client::open(
 	if (!theirs)
 		co_return std::unexpected(
 			"the server is no kv_server of this version: " + std::string(name_of(theirs.error())));
-	if (theirs->requests_max == 0) co_return std::unexpected("the server takes no requests");
+	if (theirs->requests_max == 0) co_return std::unexpected("the server breaks the protocol: it allows no requests");
 	if (options.protocol == Protocol::rendezvous && !channel->direct())
-		co_return std::unexpected(
-			"rendezvous needs an RDMA connection, and this one is over " + channel->path().transport);
+		co_return std::unexpected(std::string(sentence_of(Error::unsupported)));
 	Published published;
 	if (options.one_sided) {
 		auto borrowed = co_await borrow_index(*channel);
@@ -85,7 +84,7 @@ Task<std::expected<Client::Published, std::string>> Client::borrow_index(channel
 	if (answer->header.status != Status::index)
 		co_return std::unexpected(channel.direct()
 				? "the server publishes nothing for one-sided GETs; start it with --one-sided 64M"
-				: "one-sided GETs need an RDMA connection, and this one is over tcp");
+				: "one-sided GETs need an RDMA connection, and this one is over TCP");
 	if (!is_possible(answer->shape, answer->remote.length))
 		co_return std::unexpected("the server breaks the protocol: an index of an impossible shape");
 	co_return Published{answer->remote, answer->shape};
@@ -276,7 +275,7 @@ Task<void> Client::receive() {
 		for (Answers answers(message->bytes()); breach_.empty() && !answers.done();) {
 			const auto answer = answers.next();
 			if (!answer) breach_ = "the server breaks the protocol: " + std::string(name_of(answer.error()));
-			else if (!handle(*answer)) breach_ = "the server breaks the protocol: an answer to nothing";
+			else if (!handle(*answer)) breach_ = "the server breaks the protocol: an answer to no request";
 		}
 		if (!breach_.empty()) break;
 	}

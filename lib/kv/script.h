@@ -33,7 +33,7 @@ inline std::expected<std::optional<Command>, std::string> read_command(std::stri
 	}
 	if (word != "GET" && word != "DEL")
 		return std::unexpected(
-			"'" + std::string(word.substr(0, 20)) + "' is no command; there are SET key value, GET key, DEL key");
+			"'" + std::string(word.substr(0, 20)) + "' is no command; use SET key value, GET key or DEL key");
 	if (space == line.npos) return std::unexpected(std::string(word) + " needs a key: " + std::string(word) + " key");
 	if (rest.find(' ') != rest.npos)
 		return std::unexpected(std::string(word) + " takes one key, and a key has no spaces here");

@@ -39,7 +39,7 @@ Connection::~Connection() { channel_->loop().cancel(*this); }
 Task<std::string> Connection::serve() {
 	std::string why;
 	if (!co_await greet()) {
-		why = "a client that speaks another protocol, or another version of it";
+		why = "a client speaks another protocol, or another version of this one";
 	} else {
 		while (true) {
 			auto message = co_await channel_->receive();
@@ -359,7 +359,7 @@ void Connection::expire() {
 	const Nanoseconds now = channel_->loop().now();
 	if (read_deadline_ <= now && !std::exchange(read_overdue_, true)) read_deadline_ = now + read_grace;
 	if (read_deadline_ <= now) {
-		given_up_ = channel_->path().peer + " stands still: the value that it lends could not be read in time";
+		given_up_ = channel_->path().peer + " is stalled: its value could not be read in time";
 		return channel_->close();
 	}
 	look_again(read_deadline_);

@@ -42,7 +42,7 @@ std::expected<void, std::string> Service::start() {
 		StoreOptions{.memory_max = options_.settings.memory, .index_bytes = options_.settings.one_sided},
 		&transport_->memory());
 	if (options_.settings.one_sided > 0 && store_->index() == nullptr)
-		return std::unexpected("there is no memory for what --one-sided publishes; give it less");
+		return std::unexpected("there is not enough memory for --one-sided; use a smaller size");
 	if (!options_.data.empty())
 		if (auto opened = open_journal(); !opened) return opened;
 	auto listener = async::listen(setup_, options_.where);
@@ -74,7 +74,7 @@ std::expected<void, std::string> Service::open_journal() {
 	const auto read =
 		journal_->read_all([&](std::string_view key, Bytes value) { return fits = store_->set(key, value); });
 	if (!read) return read;
-	if (!fits) return std::unexpected("what is in " + options_.data + " takes more than --memory");
+	if (!fits) return std::unexpected("the content of " + options_.data + " needs more than --memory; raise it");
 	store_->keep(*journal_);
 	return {};
 }
@@ -116,7 +116,7 @@ Task<void> Service::keep_counts() {
 		counts_.keys.store(store_->size(), std::memory_order_relaxed);
 		counts_.used_bytes.store(store_->used(), std::memory_order_relaxed);
 		if (journal_ && !journal_->failure().empty() && failure_.empty()) {
-			failure_ = "no change can be kept any more: " + journal_->failure();
+			failure_ = "changes cannot be made durable any more: " + journal_->failure();
 			stop();
 		}
 		counts_.registrations.store(transport_->memory().counters().registrations, std::memory_order_relaxed);

@@ -53,7 +53,7 @@ Task<std::expected<void, std::string>> Shards::take(std::vector<std::string> nam
 		if (client) left_.push_back(std::move(client));
 	names_ = std::move(names);
 	clients_ = std::move(fresh_);
-	if (names_.empty()) why_none_ = "there is no server any more in " + session_.options().host;
+	if (names_.empty()) why_none_ = "no server is a member of " + session_.options().host + " any more";
 	if (why_not_.empty()) co_return std::expected<void, std::string>();
 	why_none_ = why_not_;
 	co_return std::unexpected(why_not_);

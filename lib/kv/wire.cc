@@ -21,13 +21,13 @@ template <class T> bool take_value(Bytes& rest, T& value) {
 
 std::string_view name_of(Malformed malformed) {
 	switch (malformed) {
-		case Malformed::length: return "a record that its message cannot hold";
-		case Malformed::magic: return "no key-value store speaks here";
+		case Malformed::length: return "a record that is longer than its message";
+		case Malformed::magic: return "not the protocol of the key-value store";
 		case Malformed::version: return "another version of the protocol";
-		case Malformed::operation: return "an operation that does not exist";
+		case Malformed::operation: return "an unknown operation";
 		case Malformed::key: return "a key of an impossible length";
 		case Malformed::value: return "a value of an impossible length";
-		case Malformed::status: return "a status that does not exist";
+		case Malformed::status: return "an unknown status";
 	}
 	return "?";
 }
