@@ -1,4 +1,4 @@
-// kv_example_client SERVER: coroutines, with several operations of one connection under way at once.
+// kv_example_client SERVER: coroutines, with 100 operations of one connection under way at once.
 #include <cstdio>
 #include <string>
 
@@ -9,13 +9,13 @@ using async::Task;
 
 Task<void> set(kv::Client& client, std::string key, std::string value, int& left) {
 	const kv::Bytes bytes = kv::bytes_of(std::string_view(value));
-	const auto done = co_await client.set(key, bytes);  // it has been acknowledged
+	const auto done = co_await client.set(key, bytes);  // the server has acknowledged it
 	if (!done) std::fprintf(stderr, "%s: %s\n", key.c_str(), std::string(kv::sentence_of(done.error())).c_str());
 	--left;
 }
 
 Task<void> get(kv::Client& client, std::string_view key, std::size_t& size) {
-	const auto value = co_await client.get(key);  // of a missing key: Error::missing
+	const auto value = co_await client.get(key);  // Error::missing if there is no such key
 	size = value ? value->size : 0;
 }
 

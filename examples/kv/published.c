@@ -1,4 +1,4 @@
-/* published SERVER: the published interface, and no more of it.
+/* published SERVER: only the five published functions (and kv_last_error()).
  *
  *     cc published.c -o published $(pkg-config --cflags --libs verbena-kv) && ./published 127.0.0.1
  */
@@ -16,7 +16,7 @@ int main(int argc, char **argv)
 	}
 	int failed = kv_set(store, "greeting", "hello");
 	for (int i = 0; i < 2 && !failed; ++i) {
-		const char *key = i == 0 ? "greeting" : "nothing"; /* a missing key has "" */
+		const char *key = i == 0 ? "greeting" : "nothing"; /* a missing key yields "" */
 		failed = kv_get(store, key, &value);
 		if (failed) break;
 		printf("%s = \"%s\"\n", key, value);

@@ -1,6 +1,7 @@
-/* servers HOST:PORT,HOST:PORT...: one handle, several servers, each with its share of the keys; "etcd://HOST:2379/PREFIX" is possible too.
+/* servers HOST:PORT,HOST:PORT...: one handle for several servers, each with its share of the keys.
+ * "etcd://HOST:2379/PREFIX" names the members of an etcd prefix.
  *
- *     cc servers.c -o servers $(pkg-config --cflags --libs verbena-kv) && ./servers a:7472,b:7472,c:7472
+ *     cc servers.c -o servers $(pkg-config --cflags --libs verbena-kv) && ./servers a,b:7473,c
  */
 #include <stdio.h>
 #include <verbena/kv.h>
@@ -17,7 +18,7 @@ int main(int argc, char **argv)
 	}
 	for (int i = 0; i < 300; ++i) {
 		snprintf(key, sizeof key, "key %d", i);
-		refused += kv_set(store, key, key) != KV_OK; /* of those whose server is gone */
+		refused += kv_set(store, key, key) != KV_OK; /* its server is down */
 	}
 	for (int i = 0; i < 300; ++i) {
 		snprintf(key, sizeof key, "key %d", i);

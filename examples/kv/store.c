@@ -22,7 +22,7 @@ int main(int argc, char **argv)
 	need(kv_open(argc > 1 ? argv[1] : "127.0.0.1", &store), NULL);
 	for (int i = 0; i < 1000; ++i) {
 		snprintf(key, sizeof key, "key %d", i);
-		need(kv_set_async(store, key, "value"), store); /* key and value may be used again at once */
+		need(kv_set_async(store, key, "value"), store); /* both may be reused now */
 	}
 	need(kv_flush(store), store);
 	char *large = kv_alloc(store, size); /* registered memory */
