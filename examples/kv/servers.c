@@ -13,7 +13,7 @@ int main(int argc, char **argv)
 	int good = 0, refused = 0;
 
 	if (argc != 2 || kv_open(argv[1], &store) != KV_OK) {
-		fprintf(stderr, "servers: %s\n", argc == 2 ? kv_last_error(NULL) : "say which");
+		fprintf(stderr, "servers: %s\n", argc == 2 ? kv_last_error(NULL) : "usage: servers HOST:PORT,HOST:PORT...");
 		return 1;
 	}
 	for (int i = 0; i < 300; ++i) {
