@@ -1,4 +1,5 @@
-/* calls SERVER TRANSPORT PROTOCOL: every call of verbena/kv.h, and what each says of what cannot be. */
+/* calls SERVER TRANSPORT PROTOCOL: uses every function of verbena/kv.h, also with invalid
+ * arguments. Prints "all good", or the expectation that failed and ends with status 1. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -71,7 +72,7 @@ static void large(void *store)
 		EXPECT(kv_setn(store, "large", 5, mine, size) == KV_OK);
 		EXPECT(kv_getn(store, "large", 5, &value, &length) == KV_OK && length == size && memcmp(value, mine, size) == 0);
 		EXPECT(value[size] == 0);
-		/* What was got is set again from where it lies. */
+		/* Sets the fetched value from its place in registered memory. */
 		EXPECT(kv_setn(store, "again", 5, value, length) == KV_OK);
 		kv_release(value);
 		EXPECT(kv_getn(store, "again", 5, &value, &length) == KV_OK && length == size && memcmp(value, mine, size) == 0);
@@ -89,7 +90,7 @@ static void asynchronous(void *store)
 		size_t size = (size_t)i * 13 % sizeof value;
 		memset(value, 'a' + i % 26, size);
 		EXPECT(kv_setn_async(store, key, strlen(key), value, size) == KV_OK);
-		memset(value, '?', size); /* it may be reused at once */
+		memset(value, '?', size); /* the caller may reuse its memory */
 	}
 	char *got = NULL;
 	size_t length = 0;
@@ -103,7 +104,8 @@ static void asynchronous(void *store)
 	EXPECT(kv_set_async(store, "last", "value") == KV_OK);
 }
 
-/* A value of this size is eager, or lent, by the client's own rule. */
+/* With the client's own limit `eager_max`, a value of this size is eager, or the server gets a
+ * lease to read it. */
 static void rule(char *server, size_t eager_max, size_t size, int eager)
 {
 	static char value[50000];
@@ -122,7 +124,8 @@ struct worker {
 	int number;
 };
 
-/* One of several threads with one handle: what it set is what it gets, and what it is told is whole. */
+/* One of several threads that share a handle: each gets the values that it set, and whole error
+ * texts. */
 static void *work(void *argument)
 {
 	const struct worker *worker = argument;
@@ -175,7 +178,7 @@ int main(int argc, char **argv)
 	EXPECT(kv_read_counters(store, &counters) == KV_OK && counters.operations > 3000);
 	EXPECT(kv_close(store) == KV_OK);
 	store = NULL;
-	/* A value may be released after its handle is gone. */
+	/* A value may be released after its handle has been closed. */
 	EXPECT(kept[0] != 0 || kept[1] != 0);
 	kv_release(kept);
 	if (strcmp(argv[2], "rdma") == 0) {

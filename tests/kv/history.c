@@ -1,13 +1,17 @@
-/* history SERVER ID SECONDS KEYS PROTOCOL FORM [SETS_PER_CENT]; PROTOCOL may
- * also be onesided (auto, with one-sided GETs) and tcp (auto, over TCP): SETs and GETs of few keys at random; prints each with its times.
- * Each client has also a key that it alone SETs and DELs, and that its neighbours (of the same ten) GET.
+/* history SERVER ID SECONDS KEYS PROTOCOL FORM [SETS_PER_CENT]: SETs and GETs a few keys at random
+ * and prints each operation with its times, for a check of linearizability.
  *
- *     S key number begin                   begins a SET of this client's value of this number
- *     D key number begin                   begins a DEL
- *     E key number end result              it has ended
- *     G key writer number begin end        a GET and whose value it brought; "- 0" if the key was missing
+ * PROTOCOL is one of kv_options.protocol, onesided (auto, with one-sided GETs) or tcp (auto, over
+ * TCP). Each client also has a key of its own, which only it SETs and DELs, and which the other
+ * clients with the same ID / 10 GET.
  *
- * A value tells its writer and number, and its other bytes follow from these, so that a torn one shows: then this program ends with 3.
+ *     S key number begin               begins a SET of this client's value of this number
+ *     D key number begin               begins a DEL
+ *     E key number end result          the SET or DEL of this number has ended
+ *     G key writer number begin end    a GET that returned this value; "- 0": the key was missing
+ *
+ * A value contains its writer and number, from which its other bytes follow. A GET that returns any
+ * other bytes is a torn value: the program then ends with status 3.
  */
 #define _POSIX_C_SOURCE 200809L
 #include <stdio.h>
@@ -53,7 +57,7 @@ int main(int argc, char **argv)
 	}
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	srand(id * 7919 + 1);
-	int there = 0; /* this client's own key */
+	int there = 0; /* this client's own key exists */
 	for (unsigned number = 1; now() < until; ++number) {
 		char key[16];
 		const int own = rand() % 4 == 0, changes = (unsigned)rand() % 100 < sets;

@@ -1,10 +1,12 @@
-"""Whether a history of one register, each value written once, is linearizable (Gibbons and Korach, "Testing shared memories", 1997).
+"""Decides whether a history of one register, in which each value is written once, is linearizable.
 
-A value's cluster is its write and its reads. Every operation of a cluster must take effect in one stretch of time that no other cluster's
-stretch cuts: with `first_end` the earliest end in the cluster and `last_begin` the latest begin, the register holds the value throughout
-[first_end, last_begin] if that is not empty (a forward zone); otherwise its stretch may be any point of [last_begin, first_end] (a
-backward zone). The history is linearizable exactly if no read ends before its write begins, no two forward zones overlap, and no backward
-zone lies within a forward zone.
+The method is that of Gibbons and Korach, "Testing shared memories" (1997). A value's cluster is its
+write and its reads. All operations of a cluster must take effect in one stretch of time that no
+other cluster's stretch interrupts. Let `first_end` be the earliest end in the cluster and
+`last_begin` the latest begin. If first_end < last_begin, the register holds the value throughout
+[first_end, last_begin], a forward zone. Otherwise the stretch may be any point of
+[last_begin, first_end], a backward zone. The history is linearizable exactly if no read ends before
+its write begins, no two forward zones overlap, and no backward zone lies within a forward zone.
 """
 
 from bisect import bisect_left
@@ -17,7 +19,10 @@ INFINITE = float("inf")
 
 
 class Operation(NamedTuple):
-    """A write of `value`, or a read that brought it. A write without an answer has no end. None is what was there before any write."""
+    """A write of `value`, or a read that returned it; times are in one unit, of one clock.
+
+    A write without an answer has the end INFINITE. The value None is the state before any write.
+    """
 
     is_write: bool
     value: Hashable
@@ -26,21 +31,25 @@ class Operation(NamedTuple):
 
 
 def name_absences(history: Iterable[Operation]) -> list[Operation]:
-    """For a key with one writer, whose operations follow each other: each read that found nothing (None) brings the first absence that it
-    can have found, so that `violation` can judge it. The writer's absences are values ("absent", anything). What can have found none stays
-    as it is. The first one is the best choice: it asks least of the reads that come after."""
+    """Replace the value None of reads by the absence that they found, for `violation` to judge.
+
+    The key must have one writer, whose operations do not overlap. The writer's DELs are writes of
+    the value ("absent", anything), each different. A read that found no value gets the first
+    absence that it can have found, because that restricts later reads least. If there is none, it
+    keeps None.
+    """
     operations = sorted(history, key=lambda each: each.begin)
     versions = [Operation(True, None, -INFINITE, -INFINITE), *(each for each in operations if each.is_write)]
     ends = [version.end for version in versions]
     place = {version.value: number for number, version in enumerate(versions)}
-    under_way: list[tuple[float, int]] = []  # when a read ends, and the version that it brings
-    seen = 0  # the newest version that a read brought which ended before this one
+    under_way: list[tuple[float, int]] = []  # ends of reads, and the versions that they returned
+    seen = 0  # the newest version returned by a read that ended before the current one began
     named = []
     for read in (each for each in operations if not each.is_write):
         while under_way and under_way[0][0] < read.begin:
             seen = max(seen, heappop(under_way)[1])
         if read.value is None:
-            there = bisect_left(ends, read.begin) - 1  # the last version that was there for certain
+            there = bisect_left(ends, read.begin) - 1  # the last version that was complete
             for version in islice(versions, max(there, seen), None):
                 if version.begin > read.end:
                     break
@@ -54,7 +63,7 @@ def name_absences(history: Iterable[Operation]) -> list[Operation]:
 
 
 def violation(history: Iterable[Operation]) -> str | None:
-    """What cannot be, in one sentence; None if the history is linearizable."""
+    """Return one sentence about a contradiction in the history; None if it is linearizable."""
     clusters: dict[Hashable, list[Operation]] = {}
     for operation in history:
         clusters.setdefault(operation.value, []).append(operation)
@@ -69,7 +78,7 @@ def violation(history: Iterable[Operation]) -> str | None:
         if len(writes) > 1:
             return f"{value} was written twice: this cannot be judged"
         if len(operations) == 1 and writes[0].end == INFINITE:
-            continue  # perhaps it never took effect
+            continue  # the write may never have taken effect
         for read in operations:
             if read.end < writes[0].begin:
                 return f"{value} was read before its write began"

@@ -1,5 +1,6 @@
-/* overwrite SERVER COUNT: sets few keys so often, many SETs at once, with values of 64 B to 8 KiB, and looks at each at the end. Prints what
- * it has registered after each tenth. */
+/* overwrite SERVER COUNT: sets 64 keys COUNT times in all, many SETs at once, with values of 64 B
+ * to 8 KiB, and checks each key at the end. Prints the number of SETs done and of memory
+ * registrations after each tenth. */
 #define _POSIX_C_SOURCE 200809L
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +11,7 @@ enum { KEYS = 64, LEAST = 64, MOST = 8192 };
 
 static char value[MOST];
 
-/* Every size between comes up, and every key has every size. */
+/* The sizes cover the whole range, for each key. */
 static size_t value_of(unsigned number)
 {
 	const size_t size = LEAST + number * 2654435761u % (MOST - LEAST + 1);

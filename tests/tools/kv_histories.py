@@ -1,4 +1,4 @@
-"""What clients that ran tests/kv/history.c did, and whether it can be."""
+"""Reads the output of tests/kv/history.c and checks that it is linearizable."""
 
 import sys
 from pathlib import Path
@@ -18,8 +18,12 @@ def build_history(factory: pytest.TempPathFactory) -> Path:
 
 
 def histories(clients: dict[int, Program], servers_end: bool = False) -> dict[str, list[Operation]]:
-    """Of each key. A DEL writes an absence of its own. The last line of a client that was killed may be cut; that of one whose server ended
-    may say that its SET or DEL failed: then nobody knows whether it took effect."""
+    """Return the operations on each key; a DEL is a write of an absence of its own.
+
+    The last line of a killed client may be incomplete. With `servers_end`, a SET or DEL may have
+    failed because its server ended; it is unknown whether such an operation took effect, so it has
+    no end.
+    """
     keys: dict[str, list[Operation]] = {}
     for number, client in clients.items():
         begun: dict[str, tuple[str, object, float]] = {}
@@ -45,7 +49,11 @@ def histories(clients: dict[int, Program], servers_end: bool = False) -> dict[st
 
 
 def check(found: dict[str, list[Operation]], keys: int, at_least: int) -> None:
-    """Keys that all clients set, and those that one sets and deletes: of these an absence was read too, that a DEL made."""
+    """Assert that the history of each key is linearizable, and has enough operations.
+
+    `keys` is the number of keys that all clients set. At least one GET must have found a key
+    missing that a DEL had removed.
+    """
     assert sum(key.startswith("key") for key in found) == keys
     assert sum(len(each) for each in found.values()) > at_least
     absences = 0

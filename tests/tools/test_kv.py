@@ -1,4 +1,4 @@
-"""kv_server, kv_client and the C library: each a process of its own."""
+"""kv_server, kv_client and programs with the C library, each in a process of its own."""
 
 import os
 import re
@@ -88,7 +88,7 @@ def test_a_line_that_fails_has_its_number_and_the_next_ones_are_executed(program
 def test_the_rule_for_eager_is_the_servers_and_a_client_may_have_its_own(programs: Programs) -> None:
     _, where = serve(programs, "--eager-max", "1K")
     value = "v" * 2000
-    # A GET's request is eager in any case.
+    # The "eager" counter includes each GET's request, which has no value.
     for options, told in (
         ((), "1 eager, 1 read, 0 written, 1 lent"),
         (("--eager-max", "4K"), "2 eager, 0 read, 0 written, 0 lent"),
@@ -194,7 +194,7 @@ def test_the_help_tells_the_real_defaults(programs: Programs) -> None:
         assert default and f"{name} {default[1]}," in program.out, (option, told, program.out)
     memory = re.search(r"--memory .*=(\d+)G", told)
     assert memory and f"memory {int(memory[1]) << 30}," in program.out, (told, program.out)
-    # At an address that nothing else of these tests listens at.
+    # No other test listens at this address.
     by_default = programs.start("kv_server", "--listen", "127.0.0.77")
     port = re.search(r"--port .*=(\d+)", told)
     assert port
@@ -212,7 +212,10 @@ def test_what_cannot_be_meant_is_a_matter_of_usage(programs: Programs, words: li
 
 
 def begins(programs: Programs, where: str, program: Program) -> None:
-    """Its first two lines are done; a SET alone might not have left yet."""
+    """Let a client execute two lines, and wait until the server has done them.
+
+    The GET makes the client send the SET, which otherwise might wait for further lines.
+    """
     assert program.process.stdin is not None
     program.process.stdin.write(b"SET begun yes\nGET begun\n")
     program.process.stdin.flush()

@@ -1,4 +1,4 @@
-"""Several servers: each has its share of the keys, by a list or by membership in etcd."""
+"""Several servers with a share of the keys each: named by a list, or members of an etcd prefix."""
 
 import base64
 import json
@@ -41,7 +41,7 @@ def free_port() -> int:
 
 @pytest.fixture
 def etcd_program(programs: Programs) -> Iterator[tuple[Program, str]]:
-    """A real one; the prefix that the tests use."""
+    """A real etcd, and the prefix that the tests use."""
     url, peers = (f"http://{HOST}:{free_port()}" for _ in range(2))
     words = ["--name", "one", "--data-dir", "etcd", "--listen-client-urls", url, "--advertise-client-urls", url]
     words += ["--listen-peer-urls", peers, "--initial-advertise-peer-urls", peers, "--initial-cluster", f"one={peers}"]
@@ -62,7 +62,7 @@ def etcd(etcd_program: tuple[Program, str]) -> str:
 
 
 def ask(prefix: str, path: str, name: str) -> dict[str, object]:
-    """A call of etcd's about the member of this name."""
+    """Call etcd's JSON interface about the member of this name."""
     url, key = prefix.replace("etcd", "http").removesuffix("/kv"), base64.b64encode(f"/kv/{name}".encode()).decode()
     with urllib.request.urlopen(f"{url}/v3/kv/{path}", json.dumps({"key": key}).encode(), timeout=10) as answer:
         return json.load(answer)  # type: ignore[no-any-return]
@@ -88,7 +88,7 @@ def test_each_server_of_a_list_has_its_share(programs: Programs) -> None:
     ran = client(programs, where, *sets("v"), *GETS, "DEL key0", "GET key0")
     assert ran.status == 0, ran
     assert ran.out.splitlines() == [*(f"v{i}" for i in range(KEYS)), ""], ran
-    # In another order and by the one name twice: the same places.
+    # Another order of the names, and one of them twice, places the keys alike.
     other = ",".join([served[2][1], served[0][1], served[1][1], served[0][1]])
     assert client(programs, other, *GETS).out.splitlines() == ["", *(f"v{i}" for i in range(1, KEYS))]
     shares = [keys_of(server) for server, _ in served]
@@ -128,7 +128,7 @@ def test_a_member_that_crashes_is_none_after_its_lease(programs: Programs, etcd:
 
 
 def test_a_member_that_cannot_be_reached_costs_its_own_keys(programs: Programs, etcd: str) -> None:
-    """One has a name that nobody knows, one takes connections and says nothing."""
+    """The name of one member cannot be resolved; another accepts connections and sends nothing."""
     join(programs, etcd)
     with socket.create_server((HOST, 0)) as mute:
         names = ["no.such.host.invalid:7472", f"{HOST}:{mute.getsockname()[1]}"]
@@ -137,7 +137,7 @@ def test_a_member_that_cannot_be_reached_costs_its_own_keys(programs: Programs, 
         ran = client(programs, etcd, *sets("v"), *GETS)
     refused = {int(number) for number in re.findall(r"commands\.txt:(\d+): ", ran.err)}
     assert ran.status == 1 and ran.seconds < LIMIT_S, ran
-    # What was refused as a SET was also refused as a GET, and everything else was served.
+    # A key whose SET failed is one whose GET failed, and all other keys were served.
     assert {number for number in refused if number > KEYS} == {number + KEYS for number in refused if number <= KEYS}, (
         ran
     )
@@ -146,7 +146,7 @@ def test_a_member_that_cannot_be_reached_costs_its_own_keys(programs: Programs, 
 
 
 def test_a_member_whose_name_was_taken_away_is_one_again(programs: Programs, etcd: str) -> None:
-    """As when another server of the same name has left."""
+    """This happens when another server of the same name leaves."""
     server = join(programs, etcd)
     ask(etcd, "deleterange", name_of(server))
     assert client(programs, etcd, "GET key").status == 1, "it is no member any more"
@@ -156,7 +156,7 @@ def test_a_member_whose_name_was_taken_away_is_one_again(programs: Programs, etc
 
 
 def test_no_set_fails_because_its_server_leaves_meanwhile(programs: Programs, etcd: str) -> None:
-    """The server is there, and answers what was under way; only its name is taken away, again and again."""
+    """The server keeps running and answers; only its entry in etcd is deleted again and again."""
     leaving, _ = join(programs, etcd), join(programs, etcd)
     name = name_of(leaving)
     commands = lines(programs, "many.txt", *(f"SET key{i} {i}" for i in range(150_000)))
@@ -179,7 +179,7 @@ def test_a_server_that_joins_while_a_client_works_gets_its_share_and_no_more(pro
         working.process.stdin.flush()
 
     def got() -> list[str]:
-        """By a client that begins now."""
+        """Read all keys by a new client, which knows the current members."""
         return client(programs, etcd, *GETS).out.splitlines()
 
     say([*sets("old"), "GET key0"])

@@ -1,4 +1,4 @@
-"""Histories while servers are killed and links fail: what was acknowledged holds, and nothing that was read contradicts it."""
+"""Histories while servers are killed and links fail: acknowledged changes stay and reads agree."""
 
 import contextlib
 import os
@@ -41,7 +41,7 @@ def kill_once_all_are_busy(server: Program, clients: dict[int, Program], operati
 def test_each_life_of_a_server_that_is_killed_is_linearizable(
     programs: Programs, history_program: Path, protocol: str, form: str
 ) -> None:
-    """Its memory is lost with it: each life begins with nothing."""
+    """Without --data each life of the server starts empty, so each life is a history of its own."""
     for life in range(3):
         server, where = serve(programs, "--one-sided", "16M")
         clients = {
@@ -53,7 +53,7 @@ def test_each_life_of_a_server_that_is_killed_is_linearizable(
 
 
 def test_what_was_acknowledged_is_there_after_the_server_was_killed(programs: Programs, history_program: Path) -> None:
-    """With --data all its lives together are one history."""
+    """With --data all lives of the server together are one history."""
     clients: dict[int, Program] = {}
     for life in range(4):
         server, where = serve(programs, "--data", "store", "--one-sided", "16M")
@@ -93,7 +93,7 @@ def test_a_folder_belongs_to_one_server_and_must_fit_into_its_memory(programs: P
 
 
 def test_a_server_that_can_keep_nothing_more_acknowledges_nothing_more(programs: Programs) -> None:
-    """The file may not grow beyond a limit, as on a full disk."""
+    """A limit of the file's size acts as a full disk."""
     limit = ["prlimit", "--fsize=3000000", "sh", "-c", "trap '' XFSZ; exec \"$@\"", "sh"]
     server = programs.start(
         "kv_server", "--listen", HOST, "--port", 0, "--data", "store", within=lambda command: [*limit, *command]
@@ -115,9 +115,9 @@ def test_a_server_that_can_keep_nothing_more_acknowledges_nothing_more(programs:
 def test_what_is_read_from_a_client_that_stands_still_is_held_for_a_time(
     programs: Programs, history_program: Path
 ) -> None:
-    """It is stopped while the server reads its value: its connection ends, and what it held is free again."""
+    """A client is stopped while the server reads its value: its connection and its memory end."""
     server, where = serve(programs, "--lease-ms", 200, "--memory", "8M")
-    # Between two SETs nothing is read from it: then another one is stopped.
+    # A client that was stopped between two SETs proves nothing; then another one is stopped.
     for number in range(1, 40):
         still = programs.start(history_program, where, number, 60, 3, "rndv", "read", 100)
         wait_until(lambda each=still: each.out.count("\n") > 20, "it has begun", alive=still)
@@ -166,7 +166,7 @@ def test_two_hosts_have_one_history_over_a_wire_that_loses_packets(
 
 
 class CuttingProxy:
-    """Passes TCP on in pieces of any size, and cuts each connection after a number of bytes that a seed chooses."""
+    """Forwards TCP in pieces of random size; cuts a connection after a random number of bytes."""
 
     def __init__(self, port: int, seed: int) -> None:
         self._to = port
@@ -229,7 +229,7 @@ def test_it_is_linearizable_while_tcp_connections_are_cut(programs: Programs, hi
 def test_a_client_that_stands_still_in_mid_rendezvous_holds_up_nobody(
     programs: Programs, history_program: Path
 ) -> None:
-    """With short leases, so that what it was lent is taken back while the others work; when it goes on its connection is broken."""
+    """Leases are short, so that those of the stalled clients expire while the others work."""
     server, where = serve(programs, "--lease-ms", 1000, "--memory", "64M")
     still = [programs.start(history_program, where, i, 60, 3, "rndv", form) for i, form in ((1, "read"), (2, "write"))]
     for each in still:

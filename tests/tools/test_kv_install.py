@@ -1,4 +1,4 @@
-"""What a program of somebody else needs: the library as it is installed, and the commands of docs/kv.md as they are printed."""
+"""A user's view: the installed library, and the commands of docs/kv.md as they are printed."""
 
 import os
 import re
@@ -40,7 +40,7 @@ def test_a_program_builds_against_an_installation_that_was_moved(programs: Progr
     built = programs.run(*words)
     assert built.status == 0, built
     _, where = serve(programs)
-    # It says which libraries it has taken.
+    # LD_DEBUG makes the dynamic linker print the libraries that it loads.
     ran = programs.run(program, where, env=os.environ | {"LD_DEBUG": "libs"})
     assert (ran.status, ran.out) == (0, 'greeting = "hello"\nnothing = ""\n'), ran.out
     taken = {Path(path).resolve() for path in re.findall(r"calling init: (\S*libverbena\S*)", ran.err)}
@@ -48,7 +48,7 @@ def test_a_program_builds_against_an_installation_that_was_moved(programs: Progr
 
 
 def test_the_commands_of_the_documentation_work_as_they_are_printed(programs: Programs) -> None:
-    """One after the other, as somebody enters them; in a folder that looks like the sources."""
+    """The commands run one after the other in one shell, in a folder like the source tree."""
     (programs.folder / "build").symlink_to(BUILD)
     (programs.folder / "examples").symlink_to(ROOT / "examples")
     found = re.search(r"```\n(.*?)```", DOCS.read_text(encoding="utf-8"), re.DOTALL)

@@ -1,4 +1,7 @@
-"""What the store promises while clients work at once and die: linearizable for each key, no torn value, flat memory."""
+"""The store's guarantees while clients work concurrently and are killed.
+
+It is linearizable for each key, no value is torn, and memory does not grow.
+"""
 
 import re
 import signal
@@ -126,7 +129,7 @@ def test_a_hundred_clients_with_sixteen_sets_each(programs: Programs) -> None:
     for client in range(100):
         path = programs.folder / f"Client{client}.txt"
         sets = [f"SET key{client}.{i} {'v' * (i * 67 % 6000)}{client}.{i}" for i in range(64)]
-        # Often, so that none is done before the others have begun.
+        # Many GETs, so that no client is done before the others have begun.
         gets = [f"GET key{client}.{i}" for i in range(64)] * 3
         path.write_text("\n".join([*sets, *gets]) + "\n")
         files.append(path)
@@ -152,7 +155,7 @@ def registered(told: Ran) -> int:
 
 
 def test_a_million_overwrites_leave_memory_and_registrations_as_they_were(programs: Programs) -> None:
-    """From the first hundred thousand on."""
+    """The first hundred thousand SETs may register memory; the others must not."""
     program = build_c(programs, ROOT / "tests" / "kv" / "overwrite.c")
     few, where = serve(programs)
     ran = programs.run(program, where, 100_000, limit_s=60)
