@@ -16,6 +16,8 @@ namespace {
 using bench::Fields;
 using bench::read_rows;
 
+// Ratios: a row is too slow below `low`, and too fast for its protocol above `high`. `tolerance` is
+// for the number of operations under way.
 constexpr double low = 0.7, high = 1.5, tolerance = 1.05;
 
 std::expected<double, std::string> number_of(const Fields& row, std::string_view name) {
@@ -29,22 +31,24 @@ std::expected<double, std::string> number_of(const Fields& row, std::string_view
 	return value;
 }
 
+// Replaces the row's verdict, unless it is invalid already.
 void worsen(CheckedRow& row, std::string_view validity, std::string reason) {
 	if (row.validity == "invalid" || row.validity == validity) return;
 	row.validity = validity;
 	row.reason = std::move(reason);
 }
 
-// What two points lead to at another size, on a straight line between logarithms.
+// The throughput at another size on the straight line through two points, on logarithmic scales.
 double expected_at(const CheckedRow& a, const CheckedRow& b, double size) {
 	const double slope = std::log(b.gigabytes_per_second / a.gigabytes_per_second) /
 		std::log(static_cast<double>(b.value_bytes) / static_cast<double>(a.value_bytes));
 	return a.gigabytes_per_second * std::pow(size / static_cast<double>(a.value_bytes), slope);
 }
 
-using Curve = std::vector<CheckedRow*>;
+using Curve = std::vector<CheckedRow*>;  // by size
 
-// Inner points first, so that the ends are compared with points that are good themselves.
+// Judges inner points first, so that both ends are compared with good points only. Outliers leave
+// the curve.
 void find_outliers(Curve& curve) {
 	const auto judge = [](CheckedRow& row, const CheckedRow& a, const CheckedRow& b) {
 		const double wanted = expected_at(a, b, static_cast<double>(row.value_bytes));
@@ -64,6 +68,7 @@ void find_outliers(Curve& curve) {
 	if (curve.size() >= 3 && judge(*curve[0], *curve[1], *curve[2])) curve.erase(curve.begin());
 }
 
+// Compares the smallest size of rendezvous with both curves, extrapolated to it.
 void find_mislabelled(const Curve& eager, Curve& rendezvous) {
 	if (eager.size() < 2 || rendezvous.size() < 3) return;
 	CheckedRow& first = *rendezvous.front();
@@ -126,14 +131,14 @@ std::expected<CheckedTable, std::string> check_table(std::string_view text) {
 	std::map<std::string, std::set<std::string>> protocols;
 	for (std::size_t i = 0; i < table.rows.size(); ++i) {
 		CheckedRow& row = table.rows[i];
-		// A sweep over another parameter has many rows of one size: no curve.
+		// Rows of a sweep over another parameter have one size, so they form no curve.
 		if (row.validity == "invalid" || !text_at((*read)[i], "varied").empty()) continue;
 		curves[row.op + ' ' + row.group][row.protocol].push_back(&row);
 		protocols[fmt::format("{} {}", row.op, row.value_bytes)].insert(row.protocol);
 	}
 	for (auto& [name, by_protocol] : curves) {
 		for (auto& [protocol, curve] : by_protocol) std::ranges::sort(curve, {}, &CheckedRow::value_bytes);
-		// In this order, so that each is compared with what is good itself.
+		// The order matters: each step compares rows with curves that have no outliers any more.
 		find_outliers(by_protocol["eager"]);
 		find_mislabelled(by_protocol["eager"], by_protocol["rendezvous"]);
 		for (auto& [protocol, curve] : by_protocol)

@@ -83,7 +83,7 @@ TEST(KvRows, ThePublishedFormHasHeadingsAndLinesOfSixDecimals) {
 		row_of({.op = Op::set, .proto = Proto::rndv, .size = 4}, std::span(&rendezvous, 1), {})};
 	EXPECT_EQ(to_published(rows),
 		"SET THROUGHPUT MEASURE\nEager Protocol\n2\t2.000000\tGigabytes/Second\nRendezvous "
-	    "Protocol\n4\t4.000000\tGigabytes/Second\n");
+		"Protocol\n4\t4.000000\tGigabytes/Second\n");
 }
 
 TEST(KvRows, APublishedLineIsTheSizeTheRateAndTheUnitWithTabsBetween) {

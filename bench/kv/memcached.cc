@@ -33,7 +33,7 @@ public:
 		}
 		return true;
 	}
-	// Exactly these bytes come next, so often.
+	// Receives these bytes this many times. Returns false if anything else arrives.
 	bool expect(std::string_view wanted, std::uint64_t times) {
 		for (std::uint64_t left = times * wanted.size(), at = 0; left > 0;) {
 			const ssize_t got = ::recv(fd_, buffer_.data(), std::min<std::uint64_t>(buffer_.size(), left), 0);
@@ -55,6 +55,7 @@ private:
 	std::vector<char> buffer_ = std::vector<char>(256 << 10);
 };
 
+// Sends a window of requests, waits for all answers, and repeats that.
 std::expected<double, std::string> measure(const Neighbour& server, Neighbour::At at, const Load& load) {
 	Connection connection(server.connect(at));
 	if (!connection.open()) return std::unexpected("memcached does not answer");
@@ -86,7 +87,7 @@ std::expected<void, std::string> find_memcached() {
 }
 
 std::expected<void, std::string> add_memcached(std::vector<Json>& rows, const Effort& effort) {
-	// With a unix socket it listens at no port: two of them.
+	// memcached listens at a Unix socket or at a port, not at both, so there are two servers.
 	Neighbour by_name("memcached"), by_port("memcached");
 	const passwd* const user = getpwuid(geteuid());
 	const std::vector<std::string> command{

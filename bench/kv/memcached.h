@@ -1,7 +1,7 @@
-// memcached as a yardstick: SET and GET of the same sizes and windows, by one connection over a unix socket and one
-// over TCP, on the same machine in the same session. It brings no program that measures it, so this is a client of its
-// text protocol: as redis-benchmark does, it sends a window's requests together and waits for all their answers. Each
-// answer is compared with what it must be.
+// Measures memcached for a comparison in the same session: SET and GET of the same sizes and
+// windows, by one connection, over a Unix socket and over TCP. memcached has no benchmark program,
+// so this is a client of its text protocol. Like redis-benchmark, it sends a window of requests
+// together and waits for all answers. It verifies every answer.
 #pragma once
 
 #include <expected>
@@ -12,10 +12,11 @@
 
 namespace verbena::kvbench {
 
-// Or what to install.
+// Checks that memcached is installed. The error says what to install.
 std::expected<void, std::string> find_memcached();
 
-// Adds to every row memcached_unix_per_second and memcached_tcp_per_second (medians).
+// Adds the columns memcached_unix_per_second and memcached_tcp_per_second (medians) to every row.
+// The error is one sentence.
 std::expected<void, std::string> add_memcached(std::vector<Json>& rows, const Effort& effort);
 
 }  // namespace verbena::kvbench

@@ -25,9 +25,10 @@ namespace verbena::kvbench {
 namespace {
 
 constexpr Nanoseconds start_patience = 10'000'000'000;
-constexpr unsigned look_us = 10'000;
+constexpr unsigned look_us = 10'000;  // between two attempts to connect
 
-// Operation, bytes of a value, window: other stores have no protocols to choose from.
+// Operation, bytes of a value and window. Other stores have no choice of protocol, so one
+// measurement serves all rows that agree in these.
 using WorkOf = std::tuple<Op, std::uint64_t, std::uint64_t>;
 WorkOf work_of(const Json& row) {
 	return {row["op"] == "SET" ? Op::set : Op::get, row["value_bytes"].get<std::uint64_t>(),
@@ -117,7 +118,7 @@ std::expected<void, std::string> add_rates(
 				if (!effort.next(fmt::format("{} over {}, {} {} window {}", name,
 						at == Neighbour::At::socket ? "a unix socket" : "TCP", name_of(op), bytes_text(size), window)))
 					return std::unexpected("interrupted");
-				// So that a GET finds its key.
+				// A GET must find its key.
 				if (const auto set = measure(at, {Op::set, size, window, window}); !set)
 					return std::unexpected(set.error());
 				std::vector<double> rates;

@@ -1,5 +1,7 @@
-// A server of another project beside ours, for a comparison in the same session: a process of its own, at a unix socket
-// in a folder of its own or at a free port of 127.0.0.1, which ends with this.
+// Neighbour: a server of another project (redis, memcached), for a comparison in the same session.
+//
+// Threads: one.
+// Owns: the server's process and a temporary folder, and removes both.
 #pragma once
 
 #include <sys/types.h>
@@ -18,7 +20,7 @@ class Neighbour {
 public:
 	enum class At : std::uint8_t { socket, port };
 
-	// Chooses the folder and the port; `name` is a part of the folder's.
+	// Makes the folder, whose name contains `name`, and chooses a free port of 127.0.0.1.
 	explicit Neighbour(const std::string& name);
 	~Neighbour();
 	Neighbour(const Neighbour&) = delete;
@@ -28,9 +30,10 @@ public:
 	std::string socket() const { return folder_ + "/socket"; }
 	std::uint16_t port() const { return port_; }
 
-	// Until it answers. False: it ended, or does not answer in time.
+	// Starts the server and waits until it accepts connections. Returns false if it ended before,
+	// or did not within 10 s.
 	bool start(std::vector<std::string> command, At at);
-	// A connected descriptor, the caller's; -1: nobody answers.
+	// Returns a connected descriptor, which the caller owns, or -1.
 	int connect(At at) const;
 
 private:
@@ -39,25 +42,26 @@ private:
 	pid_t pid_ = 0;
 };
 
-// What is measured: `requests` operations of values of `size` bytes, `window` of them under way at once. A GET finds
-// its key.
+// A workload: `requests` operations on values of `size` bytes, `window` of them under way at once.
+// The key of a GET exists.
 struct Load {
 	Op op = Op::set;
 	std::uint64_t size = 0, window = 1, requests = 0;
 };
-// Operations a second, or one sentence.
+// Runs a load and returns operations per second; the error is one sentence.
 using Measure = std::function<std::expected<double, std::string>(Neighbour::At, const Load&)>;
 
-// How long that takes, and who is told.
+// The extent of a measurement, and its progress report.
 struct Effort {
-	std::uint32_t repetitions, iters;
-	std::function<bool(std::string)> next;  // what is measured now; false: nothing any more
+	std::uint32_t repetitions, iters;  // runs of each load; requests of a run, at most
+	// Called before each measurement with a phrase that describes it. False ends the measurements.
+	std::function<bool(std::string)> next;
 };
-// How often it will be told.
+// Returns the number of calls of `next` that add_rates() will make.
 std::size_t measurements(const std::vector<Json>& rows);
 
-// Adds to every row <name>_unix_per_second and <name>_tcp_per_second: medians of so many repetitions of the same
-// operation, size and window.
+// Adds the columns <name>_unix_per_second and <name>_tcp_per_second to every row: medians over
+// `effort.repetitions` runs of the row's operation, size and window. The error is one sentence.
 std::expected<void, std::string> add_rates(
 	std::vector<Json>& rows, const std::string& name, const Effort& effort, const Measure& measure);
 

@@ -22,8 +22,9 @@ std::expected<double, std::string> benchmark_once(const std::string& where, cons
 	return scale::read_redis_csv(text);
 }
 
-// It has a clock of milliseconds: what takes less than one has no rate. And it sometimes gives up when the last
-// pipeline is not a full one.
+// redis-benchmark has a clock of milliseconds, so a shorter run has no rate and is repeated with
+// more requests. It sometimes gives up if the last pipeline is not full, so the number of requests
+// is rounded up to whole pipelines.
 std::expected<double, std::string> benchmark(const std::string& where, Load load) {
 	load.requests = (load.requests + load.window - 1) / load.window * load.window;
 	while (true) {

@@ -1,6 +1,6 @@
-// redis-server and redis-benchmark as a yardstick: SET and GET of the same sizes and windows, by one connection, over a
-// unix socket and over TCP, on the same machine in the same session. What redis-benchmark prints is passed on as it is;
-// it verifies no value.
+// Measures redis-server by redis-benchmark for a comparison in the same session: SET and GET of the
+// same sizes and windows, by one connection, over a Unix socket and over TCP. The rates are those
+// that redis-benchmark prints; it verifies no value.
 #pragma once
 
 #include <expected>
@@ -11,10 +11,11 @@
 
 namespace verbena::kvbench {
 
-// Where the programs lie; or what to install.
+// Checks that the programs are installed. The error says what to install.
 std::expected<void, std::string> find_redis();
 
-// Adds to every row redis_unix_per_second and redis_tcp_per_second (medians).
+// Adds the columns redis_unix_per_second and redis_tcp_per_second (medians) to every row. The error
+// is one sentence.
 std::expected<void, std::string> add_redis(std::vector<Json>& rows, const Effort& effort);
 
 }  // namespace verbena::kvbench

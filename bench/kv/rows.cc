@@ -11,6 +11,7 @@
 namespace verbena::kvbench {
 namespace {
 
+// Tolerances: the ratio of the mean depth to the window, and the spread between repetitions.
 constexpr double little_tolerance = 1.05, spread_max = 0.5;
 constexpr std::uint64_t operations_min = 100;
 
@@ -20,6 +21,7 @@ struct Verdict {
 
 Verdict judge(const Cell& cell, std::span<const Run> runs) {
 	Verdict verdict;
+	// The first reason of the worse verdict stays.
 	const auto say = [&](const char* validity, std::string reason) {
 		if (verdict.validity == "invalid" || (verdict.validity == "suspect" && std::string_view(validity) == "suspect"))
 			return;
@@ -61,7 +63,7 @@ double per_operation(const Run& run, std::uint64_t count) {
 	return run.operations == 0 ? 0 : static_cast<double>(count) / static_cast<double>(run.operations);
 }
 
-// What really was done: of `auto` too.
+// The protocol that the operations really used, which matters for `auto`.
 std::string protocol_of(std::span<const Run> runs) {
 	std::uint64_t direct = 0, all = 0, one_sided = 0;
 	for (const Run& run : runs) {
@@ -185,7 +187,7 @@ std::string to_crossover(std::span<const Json> rows) {
 		names.erase("eager");
 		for (const std::string& name : names) {
 			text += fmt::format("{}: eager against {} (GB/s, with 95 % intervals)\n", group, name);
-			// From this size on rendezvous is ahead at every size.
+			// The smallest size from which on rendezvous is faster at every size; 0: none so far.
 			std::uint64_t from = 0;
 			for (const auto& [size, by_name] : sizes) {
 				if (!by_name.contains("eager") || !by_name.contains(name)) continue;

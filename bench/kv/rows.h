@@ -1,12 +1,15 @@
-// From runs to table rows, judged, and the other forms in which results are shown. Pure functions over values.
+// Converts runs to table rows with a verdict, and rows to the other forms in which results are
+// shown.
 //
 // A row is
-//   invalid if it cannot be true: an operation failed or brought a wrong value; more was under way than the window
-//   allows (Little's law);
-//           rendezvous was asked for and something else was done
-//   suspect if it needs an explanation: repetitions differ by more than half of their median; memory was registered
-//   while it ran; it was
-//           cut short below 100 operations
+//   invalid  if it cannot be true: an operation failed or returned a wrong value; more operations
+//            were under way than the window allows (Little's law); or rendezvous was requested and
+//            not all operations used it;
+//   suspect  if it needs an explanation: repetitions differ by more than half of their median;
+//            memory was registered meanwhile; one-sided GETs had to ask by message;
+//            or fewer than 100 operations were timed.
+//
+// Threads: any; pure functions over values.
 #pragma once
 
 #include <span>
@@ -21,20 +24,22 @@ namespace verbena::kvbench {
 
 using connect::Json;
 
+// `repetitions` are the runs of this cell, one at least.
 Json row_of(const Cell& cell, std::span<const Run> repetitions, const TrialOptions& options);
 
-// What clients that stand still cost: how many times the P99 of each repetition beside them is that of the one without
-// them, with interval.
+// Adds the cost of stalled clients: the P99 of each repetition with them divided by the P99 of the
+// one without them, as a median with its 95 % interval.
 void add_stalled(Json& row, std::span<const Run> beside, std::span<const Run> alone);
 
-// 64 B, 4 KiB, 1 MiB
+// Returns a size such as "64 B", "4 KiB" or "1 MiB".
 std::string bytes_text(std::uint64_t size);
 
-// The published form: headings and lines of bytes, gigabytes a second (10^9 bytes), unit.
+// Returns the published form: headings, and lines of size, gigabytes (10^9 bytes) per second and
+// unit.
 std::string to_published(std::span<const Json> rows);
 
-// Both protocols at every size: who is ahead, where their intervals do not meet, and the --eager-max that follows.
-// Without rows that cannot be true.
+// Compares both protocols at every size: which one is faster, if their intervals do not overlap,
+// and which --eager-max follows. Leaves out invalid rows.
 std::string to_crossover(std::span<const Json> rows);
 
 }  // namespace verbena::kvbench

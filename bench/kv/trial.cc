@@ -18,6 +18,7 @@
 namespace verbena::kvbench {
 namespace {
 
+// A message of the server process: first `port` or `error`, at the end the counts as well.
 struct ServerTold {
 	std::uint16_t port = 0;
 	char error[256] = {};
@@ -26,6 +27,7 @@ struct ServerTold {
 	std::uint64_t requests = 0, written = 0, registrations = 0, keys = 0, used_bytes = 0;
 };
 
+// A message of a client process after each run, or an error.
 struct WorkerTold {
 	Run run;
 	std::uint64_t operations = 0;
@@ -46,8 +48,9 @@ template <class T> bool hear_from(int fd, T& what) {
 	return true;
 }
 
-kv::Service* serving = nullptr;
+kv::Service* serving = nullptr;  // for the signal handler
 
+// The server process: reports its port or an error, serves until SIGTERM, then reports its counts.
 void serve(const TrialOptions& options, int out) {
 	ServerTold told;
 	kv::Service service({.where = async::resolve("127.0.0.1", 0).value(),
@@ -78,7 +81,7 @@ void serve(const TrialOptions& options, int out) {
 }
 
 std::expected<std::unique_ptr<kv::Session>, std::string> open_session(const TrialOptions& options, std::uint16_t port) {
-	// The store's limit is none of the clients'.
+	// The memory limit in the options is the store's; clients have the default.
 	kv::Settings settings = options.settings;
 	settings.memory = kv::Settings{}.memory;
 	return kv::Session::open({.host = "127.0.0.1",
@@ -90,13 +93,16 @@ std::expected<std::unique_ptr<kv::Session>, std::string> open_session(const Tria
 		.spin = options.spin});
 }
 
+// Reports once the worker has done an operation.
 async::Task<void> tell_when_at_work(async::Loop& loop, const Worker& worker, int out, WorkerTold told) {
 	const std::uint64_t before = worker.operations();
 	while (worker.operations() == before) co_await loop.sleep_for(1'000'000);
 	tell_by(out, told);
 }
 
-// Says so once it is at work, and stays at work, at whatever instant it is stopped. They SET in both forms, in turn.
+// A client that will be stopped. It reports when its operations are under way and never runs out of
+// them, so it is in the middle of a rendezvous whenever it is stopped. Clients of even and odd
+// index SET by the two forms of rendezvous.
 void stall(const TrialOptions& options, std::uint16_t port, std::uint32_t index, int out) {
 	WorkerTold told;
 	auto session = open_session(options, port);
@@ -116,6 +122,7 @@ void stall(const TrialOptions& options, std::uint16_t port, std::uint32_t index,
 	worker.run(cell);
 }
 
+// The process of clients: reports after each run.
 void work(const TrialOptions& options, std::uint16_t port, const std::vector<Cell>& cells, std::uint32_t repetitions,
 	int out) {
 	WorkerTold told;
@@ -133,7 +140,7 @@ void work(const TrialOptions& options, std::uint16_t port, const std::vector<Cel
 		}
 }
 
-// A process that ends with this, and the pipe by which it tells.
+// A forked process, which is killed with this object, and the pipe through which it reports.
 class Child {
 public:
 	template <class Work> Child(Work work) {
@@ -142,7 +149,7 @@ public:
 		pid_ = fork();
 		if (pid_ == 0) {
 			prctl(PR_SET_PDEATHSIG, SIGKILL);
-			std::signal(SIGINT, SIG_IGN);  // Ctrl-C is for the parent, who ends this one
+			std::signal(SIGINT, SIG_IGN);  // the parent handles Ctrl-C and ends this one
 			::close(ends[0]);
 			work(ends[1]);
 			std::_Exit(0);
@@ -158,7 +165,7 @@ public:
 	Child& operator=(const Child&) = delete;
 	template <class T> bool hear(T& what) const { return hear_from(from_, what); }
 	void ask_to_end() const { kill(pid_, SIGTERM); }
-	// Every thread of it stands still when this returns.
+	// Stops all threads of the process before it returns.
 	void stop() const {
 		kill(pid_, SIGSTOP);
 		waitpid(pid_, nullptr, WUNTRACED);
@@ -195,7 +202,7 @@ std::expected<Trial, std::string> run_trial(const TrialOptions& options, const s
 		if (told.error[0] != '\0') return std::unexpected(told.error);
 		trial.runs[i % cells.size()].push_back(told.run);
 	}
-	// It would wait for them.
+	// End the clients first, because the server waits for them when it ends.
 	clients.reset();
 	stalled.clear();
 	server.ask_to_end();

@@ -28,7 +28,8 @@ bool Values::looks_right(std::uint32_t key, kv::Bytes got) const {
 
 bool Values::is_right(std::uint32_t key, kv::Bytes got) const {
 	const kv::Bytes set = of(key);
-	// std::ranges::equal goes byte by byte: of 4 KiB it would take longer than the GET.
+	// memcmp, because std::ranges::equal compares byte by byte: 4 KiB would take longer than the
+	// GET.
 	return got.size() == set.size() && (set.empty() || std::memcmp(got.data(), set.data(), set.size()) == 0);
 }
 

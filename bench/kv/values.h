@@ -1,7 +1,12 @@
-// What one run sets, and what its GETs must bring: bytes of its own for each key of each client, and others in each
-// run, so that a SET that was dropped and a value of another key show. Very short values may be alike by chance.
+// Values: the random values that one run sets, and that its GETs must return.
 //
-// All lie in one source, each at another offset: registered memory, so that none is copied, or without a pool the heap.
+// Each key of each client has a value of its own, which differs from run to run. So a SET that was
+// dropped, and the value of another key, are detected; very short values may be equal by chance.
+// All values overlap in one block of random bytes, each at its own offset. The block is registered
+// memory, so that no SET copies it, or lies on the heap if there is no pool.
+//
+// Threads: one.
+// Lifetime: dies before the pool.
 #pragma once
 
 #include <vector>
@@ -13,21 +18,23 @@ namespace verbena::kvbench {
 
 class Values {
 public:
-	// For so many keys; `run` is another number in each run.
+	// `keys` counts those of all clients. `run` is the random seed, another number in each run.
 	Values(std::uint32_t size, std::uint32_t keys, std::uint64_t run, channel::MemoryPool* pool);
 
 	kv::Bytes of(std::uint32_t key) const { return kv::Bytes(bytes()).subspan(offset(key), size_); }
+	// True if the values lie in registered memory.
 	bool registered() const { return static_cast<bool>(buffer_); }
-	// Of registered ones.
+	// Call it only if registered().
 	channel::Place place(std::uint32_t key) const { return {buffer_, offset(key), size_}; }
 
-	// Whether this is the key's value: whole up to 4 KiB; above that both ends and the middle, or comparing would be
-	// what is measured.
+	// Compares a fetched value with the key's. If it is longer than 4 KiB, only both ends and the
+	// middle are compared, because otherwise the comparison would dominate the measured time.
 	bool looks_right(std::uint32_t key, kv::Bytes got) const;
+	// Compares the whole value.
 	bool is_right(std::uint32_t key, kv::Bytes got) const;
 
 private:
-	static constexpr std::size_t stride = 64;  // a cache line: none is set from more of them than another
+	static constexpr std::size_t stride = 64;  // a cache line: values of one size span equally many
 
 	static std::size_t offset(std::uint32_t key) { return key * stride; }
 	std::span<const std::byte> bytes() const { return buffer_ ? buffer_.bytes() : std::span<const std::byte>(heap_); }

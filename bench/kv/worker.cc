@@ -12,16 +12,17 @@ namespace {
 
 using async::Task;
 
-// Each client has so many keys, set in turn.
+// The number of keys of each client. Lane i of a client uses key i modulo this number.
 constexpr std::uint32_t keys = 16;
 
-// One of them: its name, and its number among the values.
+// One key: its name, and its number among the values.
 struct Key {
 	std::string name;
 	std::uint32_t number = 0;
-	bool set = false;  // in this run
+	bool set = false;  // this run has set it
 };
 
+// The progress of the warm-up or of the timed operations, shared by all lanes.
 struct Phase {
 	const Cell& cell;
 	const Values& values;
@@ -33,7 +34,8 @@ struct Phase {
 	std::string failure;
 };
 
-// One operation at a time, again and again.
+// Executes one operation after the other until the phase is done. `window` lanes of each client run
+// at once.
 Task<void> lane(kv::Client& client, Phase& phase, Key& key) {
 	const bool setting = phase.cell.op == Op::set;
 	while (phase.begun < phase.wanted && phase.failure.empty()) {
@@ -67,6 +69,7 @@ Task<void> lane(kv::Client& client, Phase& phase, Key& key) {
 	--phase.lanes;
 }
 
+// Sets all keys, so that GETs find them.
 Task<void> set_all(kv::Client& client, std::vector<Key>& all, const Values& values, std::string& failure) {
 	for (Key& key : all) {
 		const kv::Bytes value = values.of(key.number);
@@ -76,7 +79,7 @@ Task<void> set_all(kv::Client& client, std::vector<Key>& all, const Values& valu
 	}
 }
 
-// `wrong`: how many of the keys that were set have something else.
+// Adds to `wrong` the number of keys that were set and now have another value.
 Task<void> check_all(kv::Client& client, const std::vector<Key>& all, const Values& values, std::uint64_t& wrong) {
 	for (const Key& key : all) {
 		if (!key.set) continue;
@@ -119,13 +122,14 @@ Run Worker::run(const Cell& cell) {
 		options.one_sided = false;
 		options.form = cell.form == Form::write ? kv::Form::write : kv::Form::read;
 		if (cell.op == Op::get) session_.loop().complete(set_all(*clients_[i], keys_of[i], values, failure));
-		// The first to ask for a key has it published.
+		// The server publishes a key when a client first asks for it.
 		options.one_sided = cell.proto == Proto::one_sided;
 		if (options.one_sided) session_.loop().complete(check_all(*clients_[i], keys_of[i], values, wrong));
 	}
 	if (!failure.empty()) return fail(failure);
 
-	// What the window takes is registered before anything is timed, however short the warm-up.
+	// Take as much registered memory as the window needs and free it, so that the pool registers
+	// nothing during the timed operations, however short the warm-up is.
 	if (pool != nullptr && cell.proto != Proto::eager) {
 		std::vector<channel::Buffer> aside;
 		for (std::uint32_t i = 0; i < cell.window * cell.clients + 1; ++i)
@@ -181,7 +185,7 @@ Run Worker::run(const Cell& cell) {
 	for (std::uint32_t i = 0; i < cell.clients; ++i)
 		result.depth_max = std::max(result.depth_max, clients_[i]->counters().under_way_max);
 	if (!timed.failure.empty()) return fail(timed.failure);
-	// The last SET of each key is what the store has.
+	// The store must have the value that was set last for each key.
 	if (cell.op == Op::set)
 		for (std::uint32_t i = 0; i < cell.clients; ++i)
 			session_.loop().complete(check_all(*clients_[i], keys_of[i], values, wrong));
