@@ -9,7 +9,7 @@
 #define EXPECT(condition) \
 	do { \
 		if (!(condition)) { \
-			fprintf(stderr, "%s:%d: %s is not so; last error: %s\n", __FILE__, __LINE__, #condition, kv_last_error(store)); \
+			fprintf(stderr, "%s:%d: not true: %s; last error: %s\n", __FILE__, __LINE__, #condition, kv_last_error(store)); \
 			exit(1); \
 		} \
 	} while (0)

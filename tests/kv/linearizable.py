@@ -76,7 +76,7 @@ def violation(history: Iterable[Operation]) -> str | None:
         if not writes:
             return f"{value} was read and never written"
         if len(writes) > 1:
-            return f"{value} was written twice: this cannot be judged"
+            return f"{value} was written twice, so the history cannot be judged"
         if len(operations) == 1 and writes[0].end == INFINITE:
             continue  # the write may never have taken effect
         for read in operations:
@@ -91,12 +91,12 @@ def violation(history: Iterable[Operation]) -> str | None:
     forward.sort(key=lambda zone: zone[:2])
     for one, other in pairwise(forward):
         if other[0] < one[1]:
-            return f"{one[2]} and {other[2]} were both there at {other[0]}"
+            return f"{one[2]} and {other[2]} were both the current value at {other[0]}"
     at = 0
     backward.sort(key=lambda zone: zone[:2])
     for begin, end, value in backward:
         while at < len(forward) and forward[at][1] < begin:
             at += 1
         if at < len(forward) and forward[at][0] < begin and end < forward[at][1]:
-            return f"{value} took effect while {forward[at][2]} was there throughout"
+            return f"{value} took effect while {forward[at][2]} was the current value throughout"
     return None

@@ -60,5 +60,6 @@ def check(found: dict[str, list[Operation]], keys: int, at_least: int) -> None:
     for key, history in found.items():
         named = name_absences(history) if key.startswith("own") else history
         assert violation(named) is None, (key, violation(named))
-        absences += sum(not each.is_write and each.value is not None and each.value[0] == "absent" for each in named)  # type: ignore[index]
+        found_by_reads = [each.value for each in named if not each.is_write]
+        absences += sum(isinstance(value, tuple) and value[0] == "absent" for value in found_by_reads)
     assert absences > 0

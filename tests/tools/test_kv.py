@@ -40,7 +40,7 @@ WAYS = [
 
 
 @pytest.mark.parametrize(("proto", "form", "transport"), WAYS)
-def test_what_was_set_is_got_over_every_protocol_and_transport(
+def test_a_get_returns_the_value_set_over_every_protocol_and_transport(
     programs: Programs, proto: str, form: str, transport: str
 ) -> None:
     _, where = serve(programs)
@@ -62,7 +62,7 @@ def test_what_was_set_is_got_over_every_protocol_and_transport(
     assert ran.out.split("\n") == ["a value with spaces", "another", large, "", ""], ran
 
 
-def test_a_line_that_fails_has_its_number_and_the_next_ones_are_executed(programs: Programs) -> None:
+def test_a_failed_line_is_reported_by_its_number_and_later_ones_are_executed(programs: Programs) -> None:
     server, where = serve(programs, "--value-max", "1K")
     ran = client(
         programs,
@@ -98,7 +98,7 @@ def test_the_rule_for_eager_is_the_servers_and_a_client_may_have_its_own(program
         assert ran.status == 0 and ran.out == value + "\n" and told in ran.err, (options, ran)
 
 
-def test_two_clients_have_a_file_each(programs: Programs) -> None:
+def test_each_of_two_clients_executes_its_own_file(programs: Programs) -> None:
     _, where = serve(programs)
     files = [lines(programs, f"Client{i}.txt", f"SET key{i} value{i}", f"GET key{i}") for i in (1, 2)]
     ran = programs.run("kv_client", where, *files)
@@ -125,7 +125,7 @@ def test_the_sets_of_one_key_keep_their_order(programs: Programs) -> None:
     assert ran.status == 0 and ran.out.lstrip("v") == "299\n", ran
 
 
-def test_a_server_that_is_not_there_is_named(programs: Programs) -> None:
+def test_the_error_names_a_server_that_does_not_listen(programs: Programs) -> None:
     with socket.socket() as free:
         free.bind((HOST, 0))
         where = f"{HOST}:{free.getsockname()[1]}"
@@ -133,13 +133,13 @@ def test_a_server_that_is_not_there_is_named(programs: Programs) -> None:
     assert ran.status == 1 and where in ran.err and "nobody listens" in ran.err, ran
 
 
-def test_rendezvous_over_tcp_is_refused_and_said(programs: Programs) -> None:
+def test_rendezvous_over_tcp_is_refused_with_the_reason(programs: Programs) -> None:
     _, where = serve(programs)
     ran = client(programs, where, "SET key value", options=("--transport", "tcp", "--proto", "rndv"))
     assert ran.status == 1 and "rendezvous needs an RDMA connection" in ran.err, ran
 
 
-def test_another_server_is_told_from_a_store(programs: Programs) -> None:
+def test_a_server_of_another_protocol_is_recognized(programs: Programs) -> None:
     with socket.socket() as free:
         free.bind((HOST, 0))
         port = free.getsockname()[1]
@@ -149,7 +149,7 @@ def test_another_server_is_told_from_a_store(programs: Programs) -> None:
     assert ran.status == 1 and "the server is no kv_server" in ran.err, ran
 
 
-def test_a_full_store_refuses_and_stays_up(programs: Programs) -> None:
+def test_a_full_store_refuses_sets_and_serves_on(programs: Programs) -> None:
     server, where = serve(programs, "--memory", "1M")
     ran = client(
         programs, where, *(f"SET key{i} {'v' * 50_000}" for i in range(40)), "GET key0", options=("--outstanding", 1)
@@ -159,20 +159,20 @@ def test_a_full_store_refuses_and_stays_up(programs: Programs) -> None:
     assert server.running
 
 
-def test_the_server_ends_within_two_seconds_and_says_what_it_did(programs: Programs) -> None:
+def test_the_server_ends_while_a_client_is_connected_and_reports_its_keys(programs: Programs) -> None:
     server, where = serve(programs)
-    client(programs, where, "SET key value")
     waiting = programs.start("kv_client", where, stdin=subprocess.PIPE)
+    begins(programs, where, waiting)
     ran = server.end()
-    assert ran.status == 0 and ran.seconds < 10, ran
-    assert "1 keys" in ran.out, ran
+    assert ran.status == 0 and "1 keys" in ran.out, ran
+    assert waiting.running, "the server does not wait until its clients end"
     assert waiting.process.stdin is not None
-    waiting.process.stdin.write(b"GET key\n" * 2)
+    waiting.process.stdin.write(b"GET begun\n" * 2)
     waiting.process.stdin.close()
     assert waiting.finish().status == 1
 
 
-def test_no_line_is_skipped_in_silence_after_the_connection_is_lost(programs: Programs) -> None:
+def test_lines_after_a_lost_connection_are_reported_as_not_executed(programs: Programs) -> None:
     server, where = serve(programs)
     program = programs.start("kv_client", where, stdin=subprocess.PIPE)
     begins(programs, where, program)
@@ -186,7 +186,7 @@ def test_no_line_is_skipped_in_silence_after_the_connection_is_lost(programs: Pr
     assert "connection is lost" in told["3"] and "this line and those after it were not executed" in told["4"], ran
 
 
-def test_the_help_tells_the_real_defaults(programs: Programs) -> None:
+def test_the_help_shows_the_real_defaults(programs: Programs) -> None:
     told = programs.run("kv_server", "--help").out
     program, _ = serve(programs)
     for option, name in {"--rx-depth": "rx-depth", "--tx-depth": "tx-depth", "--eager-max": "eager-max"}.items():
@@ -207,7 +207,7 @@ def test_the_help_tells_the_real_defaults(programs: Programs) -> None:
 @pytest.mark.parametrize(
     "words", [["--port", "70000"], ["--memory", "lots"], ["--rx-depth", "1"], ["--no-such"], ["--value-max", "65M"]]
 )
-def test_what_cannot_be_meant_is_a_matter_of_usage(programs: Programs, words: list[str]) -> None:
+def test_an_invalid_option_is_a_usage_error(programs: Programs, words: list[str]) -> None:
     assert programs.run("kv_server", *words).status == 2
 
 
@@ -219,10 +219,10 @@ def begins(programs: Programs, where: str, program: Program) -> None:
     assert program.process.stdin is not None
     program.process.stdin.write(b"SET begun yes\nGET begun\n")
     program.process.stdin.flush()
-    wait_until(lambda: client(programs, where, "GET begun").out == "yes\n", "it is at work", alive=program)
+    wait_until(lambda: client(programs, where, "GET begun").out == "yes\n", "the client has set the key", alive=program)
 
 
-def test_a_stopped_client_costs_the_others_nothing(programs: Programs) -> None:
+def test_another_client_is_served_while_one_is_stopped(programs: Programs) -> None:
     _, where = serve(programs)
     program = programs.start("kv_client", where, "--proto", "rndv", stdin=subprocess.PIPE)
     begins(programs, where, program)
@@ -231,7 +231,7 @@ def test_a_stopped_client_costs_the_others_nothing(programs: Programs) -> None:
     program.process.stdin.flush()
     stop(program.pid)
     ran = client(programs, where, *(f"SET key{i} value" for i in range(200)), "GET key7", options=("--outstanding", 1))
-    assert ran.status == 0 and ran.out == "value\n" and ran.seconds < 10, ran
+    assert ran.status == 0 and ran.out == "value\n", ran
     os.kill(program.pid, signal.SIGCONT)
     program.process.stdin.close()
     assert program.finish().status == 0
@@ -256,7 +256,7 @@ def build_c(programs: Programs, source: Path) -> Path:
     return program
 
 
-def test_the_examples_are_short_and_each_is_run(programs: Programs) -> None:
+def test_the_examples_have_less_than_40_lines_and_run(programs: Programs) -> None:
     sources = sorted((ROOT / "examples" / "kv").iterdir())
     assert [path.name for path in sources] == ["client.cc", "published.c", "servers.c", "store.c"]
     for path in sources:

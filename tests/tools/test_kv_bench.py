@@ -27,7 +27,7 @@ def rows_of(text: str) -> list[dict[str, str]]:
     )
 
 
-def test_every_protocol_is_measured_and_says_what_it_did(programs: Programs) -> None:
+def test_every_protocol_is_measured_with_the_documented_number_of_messages(programs: Programs) -> None:
     ran = programs.run(
         "verbena",
         "bench",
@@ -68,20 +68,20 @@ def test_every_protocol_is_measured_and_says_what_it_did(programs: Programs) -> 
     assert programs.run("verbena", "check", "own.csv", "--strict").status == 0
 
 
-def test_an_operation_that_fails_is_told_from_a_row_that_cannot_be_true(programs: Programs) -> None:
+def test_a_failed_operation_ends_the_benchmark_with_its_error(programs: Programs) -> None:
     words = ("--memory", "1M", "--sizes", "64K", "--ops", "set", "--proto", "rndv", "--window", 64)
     ran = programs.run("verbena", "bench", "kv", *words, *QUICK, limit_s=60)
     assert ran.status == 1 and "the store is full" in ran.err, ran
 
 
-def test_the_limit_of_the_store_is_none_of_the_clients(programs: Programs) -> None:
+def test_the_stores_memory_limit_does_not_limit_the_clients(programs: Programs) -> None:
     words = ("--memory", "1M", "--sizes", "512K", "--proto", "eager", "--ops", "set", "--window", 1)
     ran = programs.run("verbena", "bench", "kv", *words, *QUICK, "--csv", "-", limit_s=60)
     assert ran.status == 0, ran
     assert [row["validity"] for row in rows_of(ran.out)] != ["invalid"], ran
 
 
-def test_the_rule_for_eager_is_what_the_user_says(programs: Programs) -> None:
+def test_the_users_eager_max_decides_the_protocol(programs: Programs) -> None:
     words = ("--eager-max", "1K", "--sizes", "512,2K", "--proto", "auto", "--window", 1)
     ran = programs.run("verbena", "bench", "kv", *words, *QUICK, "--csv", "-", limit_s=60)
     assert ran.status == 0, ran
@@ -99,7 +99,7 @@ def test_several_clients_share_the_operations_of_a_run(programs: Programs) -> No
     assert all(4 < float(row["depth"]) <= 12 * 1.05 for row in rows), rows
 
 
-def test_each_parameter_is_swept_by_itself_and_the_report_judges_it(programs: Programs) -> None:
+def test_each_parameter_is_swept_by_itself_and_the_report_plots_it(programs: Programs) -> None:
     words = ("--sensitivity", "depth,warmup,iters", "--sizes", "64", "--ops", "set", "--proto", "eager", "--window", 1)
     ran = programs.run(
         "verbena",
@@ -152,7 +152,7 @@ def test_one_sided_gets_take_no_message_and_are_rows_of_their_own(programs: Prog
 
 
 @pytest.mark.parametrize("other", ["memcached", "redis"])
-def test_another_store_stands_beside(programs: Programs, other: str) -> None:
+def test_another_store_is_measured_in_the_same_rows(programs: Programs, other: str) -> None:
     words = ("--sizes", "64,64K", "--proto", "auto", "--window", "1,16", f"--with-{other}")
     ran = programs.run("verbena", "bench", "kv", *words, *QUICK, "--csv", "-", limit_s=60)
     assert ran.status == 0, ran
@@ -161,7 +161,7 @@ def test_another_store_stands_beside(programs: Programs, other: str) -> None:
     assert all(float(row[f"{other}_{kind}_per_second"]) > 100 for row in rows for kind in ("unix", "tcp")), rows
 
 
-def test_clients_that_stand_still_cost_the_others_no_operation(programs: Programs) -> None:
+def test_stalled_clients_cost_the_others_no_operation(programs: Programs) -> None:
     """Only the results are checked: their effect on time can be judged on a quiet machine only."""
     words = ("--sizes", "64,64K", "--proto", "auto", "--window", 4, "--stalled", 2)
     ran = programs.run("verbena", "bench", "kv", *words, *QUICK, "--csv", "-", limit_s=60)
@@ -217,7 +217,7 @@ def test_the_published_form_has_its_headings_and_six_decimals(programs: Programs
         "Rendezvous Protocol",
     ]
     of_sizes = [line for line in lines if line[0].isdigit()]
-    assert [line.partition("\t")[0] for line in of_sizes] == ["1024", "4096"] * 4, "each size once under a heading"
+    assert [line.partition("\t")[0] for line in of_sizes] == ["1024", "4096"] * 4, "each heading has each size once"
     assert all(re.fullmatch(r"\d+\t\d+\.\d{6}\tGigabytes/Second", line) for line in of_sizes), ran
 
 
@@ -241,7 +241,7 @@ def test_the_published_table_is_judged(programs: Programs) -> None:
     assert "no size has both protocols" in judged["remarks"][0]
 
 
-def test_what_cannot_be_measured_is_a_matter_of_usage(programs: Programs) -> None:
+def test_an_impossible_measurement_is_a_usage_error(programs: Programs) -> None:
     for words in (
         ["--sizes", "65M"],
         ["--proto", "pigeon"],

