@@ -1,1 +1,1 @@
-"""Tables of the RC against UD experiment to plots, judged claims and one self-contained HTML page."""
+"""Turns result tables into plots, judged claims and one self-contained HTML page."""

@@ -10,13 +10,15 @@ from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
-# Run as a folder (`python3 report`): the package's parent comes before the folder itself.
+# `python3 report` runs the folder, so the package's parent must come first in the search path.
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from report.tables import Source, Table, TableError, labels, read_table
 
-# Folders. Each has the modules rows (KEYS, read, published), claims (judge_all), pictures (draw_all) and page (render; json_more, if there
-# is more for the JSON). What belongs to none of them is for the last one to refuse.
+# The folders of the experiments, with their titles. Each has the modules rows (KEYS, read,
+# published), claims (judge_all), pictures (draw_all) and page (render, and json_more if the JSON
+# has more than rows and verdicts). The last one reads, and refuses, a table that no experiment
+# recognizes.
 EXPERIMENTS = {"scale": "many clients", "rpc": "calls", "kv": "the key-value store", "rcud": "RC against UD"}
 EXAMPLES = """examples:
   verbena bench rcud --csv rcud.csv && verbena report rcud.csv -o rcud.html
@@ -40,7 +42,7 @@ def main(arguments: list[str]) -> int:
         beside = [*sources, *([published] if published else [])]
         judged = {source.label: _module(name, "claims").judge_all(source) for source in beside}
         folder = options.plots or options.output.parent
-        # Late: matplotlib takes a second, and --help and errors need none of it.
+        # Imported late: matplotlib takes a second to load, and --help and errors do not need it.
         pictures = _module(name, "pictures").draw_all(sources, published, folder)
         page = _module(name, "page")
         options.output.parent.mkdir(parents=True, exist_ok=True)
@@ -70,7 +72,7 @@ def _module(experiment: str, name: str) -> ModuleType:
 
 
 def _experiment_of(tables: list[Table]) -> str:
-    """By the columns that only its tables have."""
+    """Return the experiment of the tables, by the columns that only its tables have."""
     names = []
     for table in tables:
         known = [name for name in EXPERIMENTS if all(key in table.header for key in _module(name, "rows").KEYS)]

@@ -1,6 +1,7 @@
-"""Published claims and what becomes of them. Each experiment has one function a claim, named by the claim's id.
+"""Published claims and their verdicts; each experiment has one function per claim, keyed by its id.
 
-A verdict is "supported", "contradicted" or "not testable"; a finding says why, with the rows that say so.
+A verdict is "supported", "contradicted" or "not testable". A finding has the verdict, its reason
+and the rows on which it rests.
 """
 
 from __future__ import annotations
@@ -16,17 +17,19 @@ SUPPORTED, CONTRADICTED, NOT_TESTABLE = "supported", "contradicted", "not testab
 
 @dataclass(frozen=True)
 class Claim:
+    """One sentence of bench/published/claims.csv."""
+
     id: str
     system: str
     sentence: str
-    needs: str
+    needs: str  # the rows that a test of it needs
 
 
 @dataclass(frozen=True)
 class Finding:
     verdict: str
     because: str
-    evidence: list[str] = field(default_factory=list)  # the rows that say so
+    evidence: list[str] = field(default_factory=list)  # one line for each row on which it rests
 
 
 @dataclass(frozen=True)

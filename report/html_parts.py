@@ -1,4 +1,4 @@
-"""Parts of a page: the document, pictures, tables, verdicts, environment. Nothing outside the page is referred to."""
+"""Parts of a page: document, pictures, tables, verdicts and environment; nothing is external."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from report.claims import CONTRADICTED, SUPPORTED, Finding, Judgement
 from report.tables import Source
 
 STYLE = (Path(__file__).parent / "page.css").read_text(encoding="utf-8")
-# The pictures' colours, as properties that page.css sets for both schemes.
+# Colours of the pictures and the CSS properties that replace them, which page.css sets for the
+# light and the dark scheme.
 THEME = {
     pictures.INK: "ink",
     pictures.MUTED: "muted",
@@ -21,12 +22,13 @@ THEME = {
     pictures.BLUE: "blue",
     pictures.ORANGE: "orange",
 }
+# Heads of columns that hold text begin with one of these.
 TEXT = ("Published sentence", "By ", "Reason", "Note", "Winner")
 VERDICT_MARKS = {SUPPORTED: "good", CONTRADICTED: "bad"}
 
 
 def document(title: str, lead: str, sections: list[tuple[str, str]]) -> str:
-    """The whole page; `lead` and the sections' bodies are HTML."""
+    """Return the whole page; `lead` and the bodies of the sections are HTML."""
     links = "".join(f'<li><a href="#{_anchor(name)}">{name}</a></li>' for name, _ in sections)
     body = "".join(
         f'<section aria-labelledby="{_anchor(name)}"><h2 id="{_anchor(name)}">{name}</h2>{text}</section>'
@@ -47,7 +49,7 @@ def _anchor(name: str) -> str:
 def picture_html(picture: pictures.Picture) -> str:
     svg = picture.svg.read_text(encoding="utf-8")
     svg = svg[svg.index("<svg") :]
-    # Several pictures share the page: their ids must not meet.
+    # The page has several pictures: make their ids unique.
     svg = re.sub(r'\bid="', f'id="{picture.name}-', svg)
     svg = re.sub(r'(xlink:href="|url\()#', rf"\1#{picture.name}-", svg)
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.S)
@@ -59,7 +61,11 @@ def picture_html(picture: pictures.Picture) -> str:
 
 
 def table_html(caption: str, heads: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
-    """Cells are HTML already, a whole <td> if one needs a class; the first of a row is its header. Heads in TEXT are of words."""
+    """Return a table as HTML.
+
+    Cells are HTML; a cell that needs a class is a whole <td>. The first cell of a row is its
+    header.
+    """
     head = "".join(f'<th scope="col"{" class=text" if name.startswith(TEXT) else ""}>{name}</th>' for name in heads)
     body = "".join(
         f'<tr><th scope="row">{first}</th>'
@@ -84,7 +90,7 @@ def finding_html(finding: Finding) -> str:
 
 
 def claims_html(judged: dict[str, list[Judgement]], note: str, more: Callable[[Judgement], str] = lambda _: "") -> str:
-    """Each claim with its verdict by every table; `more` goes behind a finding."""
+    """Return a table of all claims with their verdicts by source; `more` follows a finding."""
     rows = [
         (
             escape(judgements[0].claim.id),
@@ -106,5 +112,5 @@ def environment_html(source: Source) -> str:
 
 
 def kinds_html(sources: list[Source]) -> str:
-    """What each table was measured with, for a page's first lines."""
+    """Return the device of each source, for the first lines of a page."""
     return "; ".join(f"<strong>{escape(source.label)}</strong>: {escape(source.device_text)}" for source in sources)

@@ -1,4 +1,4 @@
-"""The page of an experiment whose rows are `tables.Row`: pictures, verdicts, rows and environment, all made from the tables."""
+"""The HTML page of an experiment whose rows are `tables.Row`, made from its tables alone."""
 
 from __future__ import annotations
 
@@ -16,14 +16,17 @@ MARKS = {"valid": "good", "suspect": "doubt", NOT_COMPARABLE: "doubt", "invalid"
 
 @dataclass(frozen=True)
 class Layout:
+    """The texts and columns by which the page of one experiment differs from the others."""
+
     title: str
-    lead: str  # what a row is and what counts
+    lead: str  # says what a row is and what counts
     claims_note: str
-    first: str  # the head of the first column
-    name: Callable[[Row], str]  # what stands under it
-    columns: dict[str, str]  # numbers in the rows' table, with their heads; those that no row has are left out
-    with_interval: tuple[str, ...] = ()
-    more: Callable[[Source], list[tuple[str, str]]] = lambda _: []  # further sections: their titles and HTML
+    first: str  # head of the first column
+    name: Callable[[Row], str]  # the cell of a row in the first column
+    # Columns of numbers in the rows' table, with their heads. A column that no row has is left out.
+    columns: dict[str, str]
+    with_interval: tuple[str, ...] = ()  # columns that show their 95 % interval
+    more: Callable[[Source], list[tuple[str, str]]] = lambda _: []  # further sections: title, HTML
 
 
 def render(
@@ -33,7 +36,11 @@ def render(
     judged: dict[str, list[Judgement]],
     published: Source | None,
 ) -> str:
-    """The page for `sources`, with `judged` by source label; `published` stands beside them unless it is one of them."""
+    """Return the page as HTML.
+
+    `judged` has the judgements by the label of their source. `published` is shown beside the
+    sources; it is None if it is one of them.
+    """
     sections = [
         ("Pictures", "".join(picture_html(picture) for picture in pictures)),
         ("Published claims", claims_html(judged, layout.claims_note)),
@@ -75,5 +82,5 @@ def number_text(row: Row, name: str, with_interval: bool = False) -> str:
 
 
 def digits(value: float) -> str:
-    """Three significant digits, and all of those before the point."""
+    """Format a value with three significant digits, but never round its integer part."""
     return f"{value:,.0f}" if value >= 1000 or value == int(value) else f"{value:.3g}"

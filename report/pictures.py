@@ -1,7 +1,8 @@
-"""Pictures: curves over a logarithmic axis, as PNG and SVG. An experiment says what is drawn, in a `Chart`; here is how.
+"""Draws a `Chart`, which an experiment describes, as PNG and SVG: curves over a logarithmic axis.
 
-Lines join valid rows only; a suspect or invalid row is a lone mark, and what is left out is said under the picture. Published figures lie
-faint behind. Bars are the rows' 95 % intervals.
+Lines join valid rows only. A suspect or invalid row is a separate mark, and a note under the
+picture lists the rows that are left out. Published figures are faint, behind the others. Bars are
+the 95 % intervals of the rows.
 """
 
 from __future__ import annotations
@@ -24,29 +25,30 @@ from matplotlib.ticker import LogLocator, NullFormatter
 
 from report.tables import Row
 
-# Okabe and Ito's palette: distinct for colour-blind readers too.
+# The palette of Okabe and Ito, which colour-blind readers can distinguish.
 BLUE, ORANGE, PINK, GREEN, GOLD, SKY = "#0072b2", "#d55e00", "#cc79a7", "#009e73", "#b8860b", "#56b4e9"
 INK, MUTED, GRID, PAPER = "#1f2933", "#5b6770", "#dfe3e8", "#ffffff"
 MARKERS = "os^Dvph"
-NARROW = 200.0  # the highest over the lowest, below which powers of ten alone tell little
+# If the highest value is less than this many times the lowest, the axis gets ticks at 2 and 5 too.
+NARROW = 200.0
 
-Point = tuple[float, float, float, float]  # x; low, middle and high
+Point = tuple[float, float, float, float]  # x, then low, middle and high of y
 
 
 @dataclass(frozen=True)
 class Line:
     label: str
-    gid: str  # of the line in the SVG
+    gid: str  # id of the line in the SVG
     colour: str
     points: list[Point]
     dashed: bool = False
     marker: str = MARKERS[0]
-    behind: bool = False  # published
+    behind: bool = False  # published figures: faint, behind the other lines
 
 
 @dataclass(frozen=True)
 class Mark:
-    """A row that bears out nothing."""
+    """A suspect or invalid row, which no line joins."""
 
     validity: str
     x: float
@@ -56,14 +58,14 @@ class Mark:
 
 @dataclass(frozen=True)
 class Chart:
-    name: str  # of the files
+    name: str  # stem of the files
     title: str
     subtitle: str
     x_axis: str
     y_axis: str
     ticks: dict[float, str]
     lines: list[Line]
-    description: str  # for those who cannot see it
+    description: str  # alternative text, for readers who cannot see the picture
     marks: list[Mark]
     notes: list[str]
     log_y: bool = True
@@ -81,13 +83,13 @@ class Picture:
 def line_of(
     rows: Iterable[Row], column: str, x: Callable[[Row], float], label: str, gid: str, colour: str, **more: object
 ) -> Line:
-    """The rows' values of a column with their intervals, by `x`."""
+    """Return a line through the values of a column, with their intervals; `x` returns a row's x."""
     points = [(x(row), *row.interval(column)) for row in rows if row.get(column) and x(row) > 0]
     return Line(label, gid, colour, sorted(points), **more)
 
 
 def in_words(lines: Iterable[Line], unit: str) -> str:
-    """Both ends of each line, for a chart's description."""
+    """Return both ends of each line as text, for a chart's description."""
     parts = []
     for line in lines:
         if line.points and not line.behind:
@@ -197,7 +199,7 @@ def _lone_marks(axes: Axes, marks: list[Mark], top: float, notes: list[str]) -> 
 
 
 def _legend(axes: Axes, marks: list[Mark]) -> int:
-    """Below the axis, what is published last; returns its number of lines."""
+    """Draw the legend below the axis, published lines last; return its number of lines."""
     handles, labels = axes.get_legend_handles_labels()
     order = sorted(range(len(labels)), key=lambda i: "published" in labels[i])
     handles, labels = [handles[i] for i in order], [labels[i] for i in order]
@@ -223,7 +225,10 @@ def _legend(axes: Axes, marks: list[Mark]) -> int:
 
 
 def _lay_out(figure: Figure, legend_lines: int, notes: str, title: str, subtitle: str) -> None:
-    """Title, axes, legend and notes one below the other; the axes keep their height, the figure grows (inches)."""
+    """Place title, axes, legend and notes below each other.
+
+    The height of the axes is fixed; the figure grows. Lengths are in inches.
+    """
     note_height = 0.165 * (notes.count("\n") + 1) if notes else 0.0
     bottom, axes_height, top = 0.85 + 0.2 * legend_lines + note_height, 3.9, 0.75
     height = bottom + axes_height + top

@@ -1,8 +1,8 @@
-"""Reading result tables: CSV or JSON as `verbena bench` writes them, or a published CSV. What every experiment's reader stands on.
+"""Reads result tables: CSV or JSON of `verbena bench`, or a published CSV.
 
-A `Table` is a file as it is: columns, environment, and the cells of each row as text. A `Row` is one of its rows in numbers and words; an
-experiment's own `Row` adds names for its columns. A `Source` is one table with its label. What a file does not say stays None: nothing is
-guessed.
+A `Table` is a file as it is: columns, environment, and the cells of each row as text. A `Row` is
+one row as numbers and words; an experiment's own `Row` adds names for its columns. A `Source` is
+one table with its label. A value that the file does not have is None; nothing is guessed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ NOT_COMPARABLE = "not comparable"
 
 
 class TableError(Exception):
-    """A file that is not a table of this experiment; the message is one line for the user."""
+    """The file is not a table of this experiment; the message is one line for the user."""
 
 
 @dataclass(frozen=True)
@@ -28,13 +28,14 @@ class Table:
     path: Path
     header: tuple[str, ...]
     environment: dict[str, str]
-    items: list[tuple[str, dict[str, str]]]  # the place in the file, for messages, and the cells by column
+    # For each row its place in the file, for messages, and its cells by column.
+    items: list[tuple[str, dict[str, str]]]
 
 
 @dataclass(frozen=True)
 class Row:
-    words: dict[str, str]
-    values: dict[str, float]
+    words: dict[str, str]  # columns of text
+    values: dict[str, float]  # columns of numbers; an empty cell has no entry
     validity: str = "valid"
     reason: str = ""
 
@@ -42,13 +43,13 @@ class Row:
         return self.values.get(name)
 
     def interval(self, name: str) -> tuple[float, float, float]:
-        """Low, middle, high; the same three times without an interval."""
+        """Return low, middle and high; all three are the same value if there is no interval."""
         middle = self.values[name]
         return self.values.get(f"{name}_low", middle), middle, self.values.get(f"{name}_high", middle)
 
     @property
     def usable(self) -> bool:
-        """Whether the row may bear out or refute anything."""
+        """True if the row may support or contradict a claim."""
         return self.validity == "valid"
 
     @property
@@ -61,6 +62,8 @@ RowType = TypeVar("RowType")
 
 @dataclass(frozen=True)
 class Source(Generic[RowType]):
+    """One table with its label."""
+
     label: str
     environment: dict[str, str]
     rows: tuple[RowType, ...]
@@ -68,7 +71,7 @@ class Source(Generic[RowType]):
 
     @property
     def kind(self) -> str:
-        """Software, hardware, published or unknown. Hardware is only what the environment calls hardware."""
+        """Software, hardware, published or unknown; hardware only if the environment says so."""
         if self.published:
             return "published"
         for key, value in self.environment.items():
@@ -96,7 +99,7 @@ class Source(Generic[RowType]):
 
     @property
     def device_text(self) -> str:
-        """The devices and their kind."""
+        """Return the devices and their kind, in words."""
         devices = ", ".join(sorted({row.device for row in self.rows if row.device})) or self.environment.get(
             "device", ""
         )
@@ -104,7 +107,7 @@ class Source(Generic[RowType]):
 
 
 def read_table(path: Path) -> Table:
-    """The table in `path`; raises TableError with one line that names the file and the place."""
+    """Read the table in `path`; a TableError names the file and the place in one line."""
     try:
         text = path.read_text(encoding="utf-8-sig")
         header, environment, items = _from_json(text) if text.lstrip().startswith("{") else _from_csv(text)
@@ -121,9 +124,11 @@ def read_table(path: Path) -> Table:
 def rows_of(
     table: Table, row_type: type[RowType], words: tuple[str, ...], needed: tuple[str, ...]
 ) -> tuple[RowType, ...]:
-    """Rows of an experiment's type. `words` are the columns of text; the numbers `needed` must be there and positive.
+    """Return the rows of a table in an experiment's type.
 
-    Rows of a table without verdicts, as published ones are, are not comparable until the experiment's reader says otherwise.
+    `words` are the columns of text. The numbers `needed` must be present and positive. Rows of a
+    table without verdicts, such as a published one, are "not comparable" until the experiment's
+    reader judges them.
     """
     rows = []
     for place, item in table.items:
@@ -154,7 +159,7 @@ def number(text: str, name: str, least: float = 0) -> float:
 
 
 def labels(paths: list[Path]) -> list[str]:
-    """A file's stem, or its whole path where stems clash."""
+    """Return the stem of each file, or its whole path if two stems are equal."""
     stems = [path.stem for path in paths]
     return [stem if stems.count(stem) == 1 else str(path) for path, stem in zip(paths, stems, strict=True)]
 
@@ -209,7 +214,7 @@ def _from_json(text: str) -> Contents:
 
 
 def _flat(value: object) -> str:
-    """A JSON value as its CSV cell; a list stays JSON."""
+    """Return a JSON value as its cell in CSV; a list stays JSON."""
     if value is None:
         return ""
     if isinstance(value, bool):

@@ -1,1 +1,1 @@
-"""The key-value store: SET and GET, eager, by rendezvous and one-sided."""
+"""The key-value store: its tables, its pictures, the judged claims and goals, and its page."""

@@ -1,7 +1,8 @@
-"""The published claims about the key-value store, each judged from the rows of one table.
+"""Judges the published claims about the key-value store from the rows of one table.
 
-One function a claim, named in JUDGES by the claim's id in bench/published/claims.csv. A difference counts where the intervals do not
-overlap; the published table has no size with both protocols, so it bears out nothing about which of them is faster.
+JUDGES has one function for each claim, by the claim's id in bench/published/claims.csv. A
+difference counts if the intervals do not overlap. The published table has no size with both
+protocols, so it cannot show which one is faster.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from report.kv.rows import GIGABYTES, RATE, Row, Source, parameter, size_text
 
 LARGE = 64 << 10  # "large messages"
 SIZES_MIN = 3
-HIGH = 1.25  # "high overhead": rendezvous has so many times its rate
+HIGH = 1.25  # "high overhead": rendezvous has this many times the rate of eager
 SAME = 1.05
 STABLE_WARMUP = 50
 STEADIER = 1.5
@@ -44,7 +45,7 @@ def rendezvous_is_faster(source: Source) -> Finding:
 
 
 def rendezvous_scales_better(source: Source) -> Finding:
-    """Its lead over eager grows with the size."""
+    """Rendezvous leads eager by more at larger sizes."""
     pairs = source.pairs()
     evidence = [_pair_line(*pair) for pair in pairs]
     if not _enough(pairs):
@@ -132,7 +133,7 @@ def short_warmup_shows(source: Source) -> Finding:
 
 
 def iterations_steady(source: Source) -> Finding:
-    """Whether repetitions of many operations agree better than those of few."""
+    """Repetitions of many operations agree better than those of few."""
     groups, evidence = _sweep(source, "iters")
     ends = [
         (rows[0], rows[-1])
@@ -172,7 +173,7 @@ def _sweep(source: Source, varied: str) -> tuple[list[list[Row]], list[str]]:
 
 
 def _faster(one: Row, other: Row) -> bool | None:
-    """Surely, surely not, or not to be told."""
+    """Return True or False if the intervals do not overlap, None if they do."""
     (low, _, high), (other_low, _, other_high) = one.interval(RATE), other.interval(RATE)
     if low > other_high:
         return True
@@ -180,13 +181,13 @@ def _faster(one: Row, other: Row) -> bool | None:
 
 
 def _ratio(eager: Row, other: Row) -> tuple[float, float, float]:
-    """Of rendezvous to eager: the least, the middle, the greatest that both intervals allow."""
+    """Return rendezvous divided by eager: least, middle and greatest by their intervals."""
     (low, middle, high), (eager_low, eager_middle, eager_high) = other.interval(RATE), eager.interval(RATE)
     return low / eager_high, middle / eager_middle, high / eager_low
 
 
 def _sizes(rows: list[Row]) -> str:
-    """For each operation: the sizes, with a range for many."""
+    """Return the sizes of each operation in words; many sizes become a range."""
     parts = []
     for op in ("SET", "GET"):
         sizes = sorted({row.size for row in rows if row.op == op})

@@ -1,9 +1,10 @@
-"""What the store itself promises, judged from the rows of one table as published claims are.
+"""Judges the goals of our own store from the rows of one table, in the way of published claims.
 
 - auto is within 10 % of the better of eager and rendezvous, at every size that has all three;
-- clients that stand still in mid-rendezvous leave the P99 of the others under 5 times of what it is without them.
+- stalled clients do not raise the P99 of the others to 5 times the P99 without them.
 
-A promise holds in a cell if its whole interval says so, is broken if the whole interval says that, and is open in between.
+A goal is met in a cell if the whole interval is on its side, missed if the whole interval is on the
+other side, and undecided otherwise.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from report.kv.rows import AUTO, EAGER, RATE, RENDEZVOUS, Row, Source
 AUTO_MIN = 0.9
 STALLED_MAX = 5.0
 BY_WRITE = f"{RENDEZVOUS} by write"
-REPS_MIN = 3  # fewer have an interval that says nothing
+REPS_MIN = 3  # the interval of fewer repetitions means nothing
 TIMES_ALONE = "p99_times_alone"
 
 Goal = tuple[Claim, Callable[[Source], Finding]]
@@ -27,7 +28,7 @@ def judge_all(source: Source) -> list[Judgement]:
 
 
 def auto_ratios(source: Source) -> list[tuple[Row, tuple[float, float, float]]]:
-    """Of each cell of auto: its rate to that of the better one, the least, the middle and the greatest that the intervals allow."""
+    """Return for each cell of auto its rate over the better one's: least, middle, greatest."""
     others = {way: {(row.load, row.size): row for row in source.cells(way)} for way in (EAGER, RENDEZVOUS, BY_WRITE)}
     found = []
     for row in source.cells(AUTO):

@@ -1,4 +1,4 @@
-"""One self-contained HTML page for the key-value store: pictures, verdicts, where each protocol is ahead, and rows."""
+"""The page of the key-value store: pictures, verdicts, comparison of the protocols, and rows."""
 
 from __future__ import annotations
 

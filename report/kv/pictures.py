@@ -1,6 +1,7 @@
-"""The pictures of the key-value store: throughput, latency, rendezvous over eager, by size; other systems beside; sweeps of a parameter.
+"""The pictures of the key-value store.
 
-Colour is the way in which values travel, in every picture.
+By size: throughput, latency, rendezvous divided by eager, and other systems beside ours. By one
+parameter: the sweeps. In every picture a colour is a way in which values travel.
 """
 
 from __future__ import annotations
@@ -92,7 +93,7 @@ def _beside(load: tuple[str, int, int, str], sources: list[Source]) -> Chart:
         for way in (AUTO, ONE_SIDED):
             label = _label(source, sources, f"verbena, {way}")
             lines.append(line_of(source.cells(way, load), RATE, _size, label, _gid(label), WAYS[way]))
-        # Every row of a size has the same of them.
+        # All rows of one size have the same figures of other systems.
         rows = {row.size: row for row in source.rows if row.load == load and not row.varied}
         for column, (text, colour, dashed) in PEERS.items():
             label = _label(source, sources, text)
@@ -179,7 +180,7 @@ def _size(row: Row) -> float:
 
 
 def _parameter(row: Row) -> float:
-    """0 has a place too, on a logarithmic axis."""
+    """Return the swept parameter; 0 becomes 0.5, so that a logarithmic axis has a place for it."""
     return max(parameter(row), 0.5)
 
 

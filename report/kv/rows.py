@@ -1,7 +1,9 @@
-"""Rows of the key-value store: tables of `verbena bench kv`, or a CSV with the four published columns.
+"""Rows of the key-value store: tables of `verbena bench kv`, or a CSV with the four published
+columns.
 
-A `Row` is one cell: SET or GET, how the value was to travel (`proto`) and how it did (`protocol`), its size, and how much was under way.
-Rows of a sweep over one parameter (`varied`) stand apart.
+A `Row` is one cell: SET or GET, the protocol that was requested (`proto`) and the one that was used
+(`protocol`), the size of a value, and the operations under way. Rows of a sweep over one parameter
+(`varied`) are kept apart.
 """
 
 from __future__ import annotations
@@ -29,12 +31,12 @@ class Row(tables.Row):
 
     @property
     def proto(self) -> str:
-        """What was asked for; of published rows what they say was done."""
+        """The protocol that was requested; for published rows the one that they name."""
         return self.words["proto"] or self.words["protocol"]
 
     @property
     def way(self) -> str:
-        """The protocol, with the form of a SET by rendezvous if it is the client's WRITE."""
+        """The protocol, and for a SET by the client's WRITE its form."""
         writes = self.words["form"] == "write" and self.proto == RENDEZVOUS
         return f"{self.proto} by write" if writes else self.proto
 
@@ -56,12 +58,12 @@ class Row(tables.Row):
 
     @property
     def varied(self) -> str:
-        """The parameter of a sweep; empty for most."""
+        """The parameter of a sweep; empty for other rows."""
         return self.words["varied"]
 
     @property
     def load(self) -> tuple[str, int, int, str]:
-        """What cells that may be compared have in common, beside the size."""
+        """The values that cells must share, beside the size, to be compared."""
         return self.op, self.window, self.clients, self.transport
 
     @property
@@ -75,7 +77,7 @@ class Row(tables.Row):
 
 
 def parameter(row: Row) -> float:
-    """Of a sweep: the value of what was varied."""
+    """Return the value of the parameter that a sweep varied."""
     return row.values[{"depth": "rx_depth", "warmup": "warmup", "iters": "iters", "stalled": "stalled"}[row.varied]]
 
 
@@ -88,7 +90,7 @@ def size_text(size: int) -> str:
 
 class Source(tables.Source[Row]):
     def cells(self, way: str, load: tuple[str, int, int, str] | None = None) -> list[Row]:
-        """Usable rows outside of sweeps, by size."""
+        """Return the usable rows of a way outside of sweeps, by size."""
         rows = [
             row for row in self.rows if row.usable and not row.varied and row.way == way and load in (None, row.load)
         ]
@@ -100,13 +102,13 @@ class Source(tables.Source[Row]):
         )
 
     def pairs(self, way: str = RENDEZVOUS) -> list[tuple[Row, Row]]:
-        """Usable rows of eager and of another way, of the same size and load."""
+        """Return pairs of usable rows, eager and another way, with the same size and load."""
         eager = {(row.load, row.size): row for row in self.cells(EAGER)}
         both = [(eager.get((row.load, row.size)), row) for row in self.cells(way)]
         return [(one, other) for one, other in both if one is not None]
 
     def sweep(self, varied: str) -> dict[tuple[object, ...], list[Row]]:
-        """Usable rows of a sweep, those that differ in nothing else together, by the parameter."""
+        """Return the usable rows of a sweep, in groups that differ in the parameter only."""
         groups: dict[tuple[object, ...], list[Row]] = {}
         for row in sorted((row for row in self.rows if row.varied == varied), key=parameter):
             if row.usable or (varied != "depth" and row.validity == "suspect"):
@@ -124,7 +126,7 @@ def read(table: Table, label: str | None = None) -> Source:
 
 @cache
 def published() -> Source:
-    """The published table, judged by the same rules as any table without verdicts."""
+    """Return the published table, judged by the same rules as any table without verdicts."""
     return Source("published", {}, _rows(read_table(PUBLISHED / "kv_set_get.csv")), published=True)
 
 
@@ -148,13 +150,13 @@ def _rows(table: Table) -> tuple[Row, ...]:
 
 
 def _expected(one: Row, other: Row, size: int) -> float:
-    """What two rows lead to at another size, on a straight line between logarithms."""
+    """Return the throughput at another size on the line through two rows, on logarithmic scales."""
     slope = math.log(other.values[GIGABYTES] / one.values[GIGABYTES]) / math.log(other.size / one.size)
     return one.values[GIGABYTES] * (size / one.size) ** slope
 
 
 def _find_outliers(rows: tuple[Row, ...], curve: list[int], bad: dict[int, tuple[str, str]]) -> None:
-    """Inner rows first, so that the ends are compared with rows that are good themselves."""
+    """Judge inner rows first, so that both ends are compared with good rows only."""
 
     def judge(place: int, one: int, other: int) -> bool:
         row, a, b = rows[place], rows[one], rows[other]

@@ -1,1 +1,1 @@
-"""RC against UD: its tables, the comparison of both, the published claims about it, its pictures and its page."""
+"""RC against UD: its tables, the comparison, the judged claims, its pictures and its page."""

@@ -1,9 +1,10 @@
-"""The published claims about RC and UD, each judged from the rows of one table.
+"""Judges the published claims about RC and UD from the rows of one table.
 
-One function a claim, named in JUDGES by the claim's id in bench/published/claims.csv. A verdict is "supported", "contradicted" or
-"not testable". A statement about one cell holds, fails or stays undecided, by where the range of UD/RC lies; a claim about
-all cells is contradicted by one that fails, and supported if all that could be tested hold and there are enough of them.
-The published programs keep local windows, so the verdict comes from local rows; credit rows are judged beside them.
+JUDGES has one function for each claim, by the claim's id in bench/published/claims.csv. A verdict
+is "supported", "contradicted" or "not testable". A statement about one cell holds, fails or is
+undecided, by the range of UD/RC. A claim about all cells is contradicted if it fails in one, and
+supported if it holds in all cells that can be tested and these are enough. The published programs
+use local windows, so local rows give the verdict; credit rows are judged separately.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ SIZES_MIN = 3  # a claim about "all sizes" is not supported by fewer
 
 @dataclass(frozen=True)
 class Judgement(claims.Judgement):
-    credit: Finding | None = None  # the same question put to credit-window rows
+    credit: Finding | None = None  # the finding from rows with credit windows
 
 
 Holds = Callable[[Comparison], "bool | None"]
@@ -137,7 +138,7 @@ BOTH_MODES_AT_ONCE = {"S1.7"}
 
 
 def describe(row: Row) -> str:
-    """A row in one line, with its numbers."""
+    """Return a row with its numbers in one line."""
     name = f"{row.mode} {row.msg} B, window {row.window}"
     if row.mops is None or row.gib is None:
         return f"{name}: {row.validity} ({row.reason or 'no figures'})"
@@ -150,7 +151,7 @@ def _cells(source: Source, window_mode: str, windows: set[int]) -> list[Comparis
 
 
 def _at_least(lead: float) -> Holds:
-    """UD/RC is at least `lead`: surely, surely not, or within the intervals of both."""
+    """Return a test whether UD/RC is at least `lead`; None if the intervals overlap that."""
     return lambda cell: True if cell.ratio_low >= lead else False if cell.ratio_high < lead else None
 
 

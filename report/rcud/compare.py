@@ -1,8 +1,10 @@
-"""RC beside UD, cell by cell: who delivered more, and whether the difference is one.
+"""Compares RC with UD in each cell: which one delivered more, and whether the difference is
+significant.
 
-A comparison takes two valid rows of the same size, window, window mode and operation. Its ratio UD/RC has the range that the two
-rows' 95 % intervals allow; a winner is named only if the intervals do not overlap. Rows measured while the two cores were
-at different distances (core-to-core round trip) say nothing about each other and are not compared.
+A comparison takes two valid rows of the same size, window, window mode and operation. The range of
+its ratio UD/RC follows from the 95 % intervals of both rows. A winner is named only if the
+intervals do not overlap. Rows that were measured at different core-to-core round trips are not
+compared.
 """
 
 from __future__ import annotations
@@ -12,11 +14,13 @@ from dataclasses import dataclass
 
 from report.rcud.rows import WINDOW_MODES, Index, Row, Source
 
-RTT_DRIFT_MAX = 1.5  # greatest over least core-to-core round trip of the rows compared
+RTT_DRIFT_MAX = 1.5  # the ratio of core-to-core round trips up to which rows are compared
 
 
 @dataclass(frozen=True)
 class Comparison:
+    """RC and UD in one cell. The ratios may be used only if there is no obstacle."""
+
     msg: int
     window: int
     window_mode: str
@@ -47,7 +51,7 @@ class Comparison:
 
 
 def digits(value: float) -> str:
-    """Three significant digits without exponent, but none that the value does not have (published 0.01 is not 0.0100)."""
+    """Format with three significant digits, no exponent and no padding (0.01 is not 0.0100)."""
     if not value or not math.isfinite(value):
         return f"{value:g}"
     rounded = f"{value:.{max(0, 2 - math.floor(math.log10(abs(value))))}f}"
@@ -59,7 +63,7 @@ def divide(numerator: float, denominator: float) -> float:
 
 
 def compare(source: Source) -> list[Comparison]:
-    """SEND against SEND (UD can do nothing else), by window mode, window, size."""
+    """Compare SEND with SEND, the only operation of UD, by window mode, window and size."""
     index = Index.of(source.rows)
     found = {
         (row.window_mode, row.window, row.msg) for row in source.rows if row.op == "send" and row.mode in ("RC", "UD")
@@ -86,7 +90,7 @@ def _obstacle(rc: Row | None, ud: Row | None) -> str:
 
 
 def window_modes(source: Source) -> list[tuple[Row, Row]]:
-    """Pairs (local, credit) of usable rows of the same cell."""
+    """Return pairs (local, credit) of usable rows of the same cell."""
     index = Index.of(source.rows)
     pairs = []
     for row in source.rows:

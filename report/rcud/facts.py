@@ -1,4 +1,4 @@
-"""The headline facts of a table as sentences, all generated: who is ahead where, the best rates, what was lost, what does not count."""
+"""Generates the headline facts of a table: winners, best rates, losses and rows left out."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from report.rcud.rows import Row, Source
 
 
 def facts(source: Source) -> list[str]:
-    """The headline facts of a source as sentences."""
+    """Return the headline facts of a source as sentences."""
     cells = [cell for cell in compare(source) if not cell.obstacle]
     sentences = []
     for window_mode in ("local", "credit"):

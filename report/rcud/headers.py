@@ -1,7 +1,9 @@
-"""Header bytes of RoCE v2, a fact of the format and not of any measurement.
+"""Header bytes of RoCE v2, which follow from the format and not from a measurement.
 
-Sizes: InfiniBand specification volume 1, chapter 9 (BTH 12, DETH 8, RETH 16, AETH 4, ICRC 4, GRH 40) and its annex A17
-(RoCE v2: IP and UDP 8 in place of LRH and GRH); Ethernet is 14 bytes of header and 4 of frame check, without preamble and gap.
+The sizes of BTH (12), DETH (8), RETH (16), AETH (4), ICRC (4) and GRH (40) are those of the
+InfiniBand specification (IBA 9.2, 9.3). In RoCE v2, IP and UDP (8) take the place of LRH and GRH
+(IBA Annex A17). Ethernet has 14 bytes of header and 4 of frame check, not counting preamble and
+gap.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ class Packet:
     name: str
     extended: str  # extended transport headers, by name
     extended_bytes: int
-    buffer_bytes: int = 0  # taken in the receive buffer, on no wire
+    buffer_bytes: int = 0  # bytes of the receive buffer that are on no wire
     note: str = ""
 
     @property
@@ -49,6 +51,6 @@ def packets(msg: int, mtu: int) -> int:
 
 
 def share(packet: Packet, msg: int, mtu: int, ip: int = IPV4) -> float:
-    """Headers as a share of all bytes of one message on the wire."""
+    """Return the share of headers in all bytes of one message on the wire."""
     overhead = packets(msg, mtu) * packet.wire(ip)
     return overhead / (overhead + msg)

@@ -1,6 +1,7 @@
-"""One self-contained HTML page: facts, pictures, claims and rows, every sentence and figure made from the tables.
+"""The page of RC against UD: facts, pictures, claims and rows, all generated from the tables.
 
-Nothing outside the page is referred to: pictures are inline SVG whose colours follow the page's light or dark scheme.
+The page loads nothing from outside. Pictures are inline SVG, whose colours follow the light or dark
+scheme of the page.
 """
 
 from __future__ import annotations
@@ -31,7 +32,11 @@ MARKS = {"valid": "good", "suspect": "doubt", "invalid": "bad", "n/a": "none"}
 def render(
     sources: list[Source], pictures: list[Picture], judged: dict[str, list[Judgement]], published: Source | None
 ) -> str:
-    """The page for `sources`, with `judged` by source label; `published` stands beside them unless it is one of them."""
+    """Return the page as HTML.
+
+    `judged` has the judgements by the label of their source. `published` is shown beside the
+    sources; it is None if it is one of them.
+    """
     title = "RC against UD"
     sections = [
         ("Facts", "".join(_facts(source) for source in sources)),
@@ -53,7 +58,7 @@ def render(
 
 
 def json_more(source: Source) -> dict[str, object]:
-    """What goes beside the rows of a source into the JSON."""
+    """Return what the JSON has of a source besides its rows."""
     cells = [
         {"msg": cell.msg, "window": cell.window, "window_mode": cell.window_mode, "winner": cell.winner}
         | ({"obstacle": cell.obstacle} if cell.obstacle else {"ud_over_rc": _finite(cell)})
@@ -63,7 +68,7 @@ def json_more(source: Source) -> dict[str, object]:
 
 
 def _finite(cell: Comparison) -> list[float | None]:
-    """Low, middle, high; JSON knows no infinity."""
+    """Return low, middle and high; None replaces infinity, which JSON does not have."""
     return [value if math.isfinite(value) else None for value in (cell.ratio_low, cell.ratio, cell.ratio_high)]
 
 

@@ -1,6 +1,6 @@
-"""The pictures of RC against UD: message rate and throughput by message size, one of each for a window.
+"""The pictures of RC against UD: message rate and throughput by message size, for each window.
 
-Colour is the transport and operation, line style the window mode, marker the source.
+A colour is a transport and operation, a line style a window mode, a marker a source.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ COLOURS = {
 
 @dataclass(frozen=True)
 class Quantity:
-    name: str  # of the file
+    name: str  # stem of the file
     title: str
     axis: str
     unit: str
 
     def of(self, row: Row) -> tuple[float, float, float]:
-        """Low, value and high."""
+        """Return low, value and high."""
         if self.name.startswith("mops"):
             return row.low, row.mops or 0.0, row.high
         return row.gib_of(row.low), row.gib or 0.0, row.gib_of(row.high)
@@ -70,7 +70,7 @@ def _chart(quantity: Quantity, window: int, sources: list[Source], published: So
 
 
 class _Series:
-    """What is drawn of each source, and what is said of the rest."""
+    """Collects the lines and marks of the sources, and notes about rows that are left out."""
 
     def __init__(self, quantity: Quantity, window: int) -> None:
         self.quantity, self.window = quantity, window
@@ -83,7 +83,8 @@ class _Series:
         several_ops = len({op for (_, op, _), _ in groups}) > 1
         left_out: dict[str, list[str]] = {}
         for place, ((mode, op, window_mode), rows) in enumerate(groups):
-            # Side by side by a few hundredths of an octave, so that intervals do not cover each other.
+            # Shift each source by a few hundredths of an octave, so that bars do not hide each
+            # other.
             shift = 0.0 if behind else 0.05 * (place + number * len(groups) - (of * len(groups) - 1) / 2)
             factor = 2 ** max(-0.3, min(0.3, shift))
             label = (
@@ -99,7 +100,7 @@ class _Series:
                 else label
             )
             good = [row for row in rows if row.usable]
-            # Without an interval there is nothing but the rounding of printed digits: no bar.
+            # Without an interval only the rounding of printed digits is known, so there is no bar.
             points = [self.quantity.of(row) for row in good]
             if not any(row.has_interval for row in good):
                 points = [(middle, middle, middle) for _, middle, _ in points]

@@ -1,8 +1,9 @@
-"""Rows of RC against UD: tables of `verbena bench rcud`, or any CSV that begins with the seven published columns.
+"""Rows of RC against UD: of `verbena bench rcud`, or a CSV with the seven published columns.
 
-A `Row` is one cell of the experiment. What a file does not say stays None: nothing is guessed. Rows of tables that carry no verdict of
-their own (published ones) are judged by `judge`. Rates: mops is 10^6 messages a second, gib is GiB/s (2^30 bytes), both counted by the
-receiver where `delivered` is given.
+A `Row` is one cell of the experiment. A value that the file does not have is None; nothing is
+guessed. `judge` judges the rows of tables without verdicts, such as the published one. mops is 10^6
+messages per second, gib is GiB/s (2^30 bytes); both are counted by the receiver if the row has
+`delivered`.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ MODES = ("RC", "UD", "UD-seg")
 OPS = ("send", "write", "read")
 WINDOW_MODES = ("local", "credit")
 VALIDITIES = ("valid", "suspect", "invalid", "n/a")
-UD_MTU_MAX = 4096  # the largest InfiniBand and RoCE path MTU: a UD message is one packet
+UD_MTU_MAX = 4096  # the largest path MTU, and so the longest UD message, which is one packet
 PLATEAU_FLAT, PLATEAU_MARGIN = (
     1.10,
     1.02,
@@ -56,11 +57,11 @@ class Row:
     validity: str = "valid"
     reason: str = ""
     repetitions: tuple[float, ...] = ()
-    has_interval: bool = False  # low and high come from repetitions, not from the rounding of printed digits
+    has_interval: bool = False  # low and high come from repetitions, not from rounding
 
     @property
     def usable(self) -> bool:
-        """Whether the row may bear out or refute anything."""
+        """True if the row may support or contradict a claim."""
         return self.validity == "valid" and self.mops is not None
 
     @property
@@ -97,7 +98,7 @@ class Index:
 
 
 def read(table: Table, label: str | None = None) -> Source:
-    """The source of a table; raises TableError with one line that names the file and the place."""
+    """Read a table; a TableError names the file and the place in one line."""
     try:
         rows = tuple(_rows(table.header, table.items))
     except TableError as error:
@@ -107,13 +108,13 @@ def read(table: Table, label: str | None = None) -> Source:
 
 @cache
 def published() -> Source:
-    """The published table, judged by the same rules as any table."""
+    """Return the published table, judged by the same rules as any table."""
     table = read_table(PUBLISHED / "rc_vs_ud.csv")
     return Source("published", {}, tuple(_rows(table.header, table.items)), published=True)
 
 
 def judge(rows: list[Row]) -> list[Row]:
-    """Rows with validity and reason, for tables that bring no verdict: what cannot be true, and what is hard to believe."""
+    """Return the rows of a table without verdicts, with validity and reason."""
     plateaus = {window: _plateau(rows, window) for window in {row.window for row in rows}}
     judged = []
     for row in rows:
@@ -134,7 +135,7 @@ def judge(rows: list[Row]) -> list[Row]:
 
 
 def _plateau(rows: list[Row], window: int) -> float | None:
-    """RC's limit in GiB/s at a window, if it has reached one: its two largest messages go at the same rate."""
+    """Return the limit of RC in GiB/s at a window, None if its two largest sizes differ in rate."""
     largest = sorted((row.msg, row.gib) for row in rows if row.mode == "RC" and row.window == window and row.gib)[-2:]
     rates = [gib for _, gib in largest]
     return max(rates) if len(rates) == 2 and max(rates) < PLATEAU_FLAT * min(rates) else None
@@ -197,7 +198,7 @@ def _row(item: dict[str, str]) -> Row:
 
 
 def _repetitions(text: str) -> tuple[float, ...]:
-    """Of repetitions given with all their counts only the rates are kept."""
+    """Keep only the rates of repetitions that have further counts."""
     if text.startswith("["):
         rates = [item.get("mops") if isinstance(item, dict) else item for item in json.loads(text)]
         return tuple(tables.number(str(rate), "repetitions") for rate in rates if rate is not None)

@@ -1,1 +1,1 @@
-"""Calls: their tables, their pictures, the published claims about them, and their page."""
+"""Calls: their tables, their pictures, the judged claims and their page."""

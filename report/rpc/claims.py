@@ -1,7 +1,8 @@
-"""The published claims about calls over RDMA, each judged from the rows of one table.
+"""Judges the published claims about calls over RDMA from the rows of one table.
 
-One function a claim, named in JUDGES by the claim's id in bench/published/claims.csv. What compares two behaviours is judged from rows that
-`verbena bench rpc --ablate` ran in turn, one with and one without; a difference counts where the intervals do not overlap.
+JUDGES has one function for each claim, by the claim's id in bench/published/claims.csv. A claim
+that a behaviour helps is judged from rows that `verbena bench rpc --ablate` ran in turn with and
+without it. A difference counts if the intervals do not overlap.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ from report.claims import CONTRADICTED, NOT_TESTABLE, SUPPORTED, Finding, Judgem
 from report.rpc.rows import Row, Source
 
 RATE, LARGE, FEW = 1.5e6, 256 << 10, 10
-SATURATED = 0.95  # of the best rate of that size
-SAME = 1.05  # rates or latencies that are nearer than this are not different in any sense that a claim needs
+SATURATED = 0.95  # share of the best rate of that size
+SAME = 1.05  # rates or latencies whose ratio is smaller than this count as equal
 MUCH = 3.0  # "much more"
 KIB_PER_CONNECTION, KIB_TOLERANCE = 10 * 256, 0.1
 INLINE_MAX = 256
@@ -84,7 +85,7 @@ def few_saturate(source: Source) -> Finding:
 
 
 def registration_costs_more(source: Source) -> Finding:
-    """From what `bench rpc --ablate` writes into the table's environment."""
+    """Use the costs that `bench rpc --ablate` writes into the environment."""
     costs = []
     for key, text in source.environment.items():
         found = re.match(r"([\d.]+) us to register .* ([\d.]+) us to copy", text)
@@ -191,12 +192,12 @@ def _better(source: Source, ablation: str, counts: Callable[[Row], bool], where:
 
 
 def _pairs(source: Source, ablation: str, counts: Callable[[Row], bool]) -> list[tuple[Row, Row]]:
-    """Over RDMA, which the claims speak of."""
+    """Return pairs over RDMA, which the claims are about."""
     return [pair for pair in source.pairs(ablation) if counts(pair[0]) and pair[0].transport == "rdma"]
 
 
 def _faster(on: Row, off: Row) -> bool | None:
-    """Surely, surely not (slower, or level within narrow intervals), or not to be told."""
+    """Return True, False (slower, or equal within narrow intervals) or None (undecided)."""
     (low, _, high), (off_low, _, off_high) = on.interval("qps"), off.interval("qps")
     if low > off_high:
         return True

@@ -1,4 +1,4 @@
-"""One self-contained HTML page for calls: pictures, verdicts, what each behaviour is worth, other systems, and rows."""
+"""The page of calls: pictures, verdicts, the gain of each behaviour, other systems and rows."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""The pictures of calls: rate, throughput and latency, by size and by requests in flight, for each transport and mode apart.
+"""The pictures of calls: rate, throughput and latency, by size and by requests in flight.
 
-Colour is the other quantity of a cell: requests in flight over size, size over requests in flight. Of another system's rows there is a
-picture of their own, beside ours.
+Each transport and mode has pictures of its own. A colour is the other parameter of a cell: requests
+in flight where the axis has sizes, and sizes where it has requests in flight. Rows of another
+system have a picture of their own, beside ours.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ COLOURS = (BLUE, ORANGE, GREEN, PINK, GOLD, SKY, INK)
 
 @dataclass(frozen=True)
 class Quantity:
-    name: str  # of the file
+    name: str  # stem of the file
     title: str
     axis: str
     columns: tuple[str, ...]  # the second one is dashed
@@ -42,12 +43,12 @@ class Quantity:
 
 @dataclass(frozen=True)
 class Axis:
-    name: str  # of the file
+    name: str  # stem of the file
     title: str
     axis: str
     x: Callable[[Row], float]
     tick: Callable[[Row], str]
-    line: Callable[[Row], tuple[float, str]]  # which of the lines a row is of: its place and its label
+    line: Callable[[Row], tuple[float, str]]  # sort key and label of a row's line
 
 
 def _size(row: Row) -> str:
@@ -104,7 +105,7 @@ def _chart(
     keys = sorted({axis.line(row) for row in rows})
     colours = {label: COLOURS[place % len(COLOURS)] for place, (_, label) in enumerate(keys)}
     lines: list[Line] = []
-    # Published first, so that ours are above; and only what is also measured.
+    # Published lines first, so that ours are drawn above them; only cells that were measured.
     for number, source in enumerate([*([published] if published else []), *sources], start=-1 if published else 0):
         behind = source is published
         named = f"{source.label}: " if len(sources) > 1 and not behind else ""
@@ -141,7 +142,7 @@ def _chart(
 
 
 def _peers_chart(quantity: Quantity, sources: list[Source]) -> Chart:
-    """Ours and others in the cells that both have, over TCP, one line a number in flight."""
+    """Draw ours and other systems over TCP in the cells that both have, by requests in flight."""
     lines: list[Line] = []
     ticks: dict[float, str] = {}
     for source in sources:

@@ -1,7 +1,8 @@
-"""Rows of calls: tables of `verbena bench rpc`, or a CSV with the six published columns.
+"""Rows of calls: of `verbena bench rpc`, or a CSV with the six published columns.
 
-A `Row` is one cell: a size, a number of requests in flight, a transport, what is answered (sink: a short word; echo: everything). Rows of
-other systems (`peer`), and those that were run with one behaviour switched off (`without`, beside one that has it) stand apart.
+A `Row` is one cell: a size, a number of requests in flight, a transport and a mode (sink: the
+answer is a short word; echo: it is the request's bytes). Rows of other systems (`peer`) are kept
+apart, and so are pairs of rows with and without one behaviour (`without`).
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ PRODUCT_TOLERANCE = 0.01  # as in bench/rpc
 class Row(tables.Row):
     @property
     def size(self) -> int:
-        """Bytes of a request."""
+        """The bytes of a request."""
         text = self.words["request_size"]
         return int(text[:-1]) * UNITS[text[-1]]
 
@@ -31,7 +32,7 @@ class Row(tables.Row):
 
     @property
     def transport(self) -> str:
-        """rdma, tcp; the published rows are of RDMA."""
+        """rdma or tcp; the published rows are rdma."""
         return self.words["transport"] or "rdma"
 
     @property
@@ -40,12 +41,12 @@ class Row(tables.Row):
 
     @property
     def peer(self) -> str:
-        """Of another system; empty for ours."""
+        """The name of another system; empty for ours."""
         return self.words["peer"]
 
     @property
     def ablation(self) -> str:
-        """The behaviour that this row and another one differ in; empty for most."""
+        """The behaviour in which this row and another one differ; empty for most."""
         return self.words["ablation"]
 
     @property
@@ -75,14 +76,14 @@ class Row(tables.Row):
 
 class Source(tables.Source[Row]):
     def cells(self, transport: str, mode: str) -> list[Row]:
-        """Our usable rows with everything switched on."""
+        """Return our usable rows with all behaviours switched on."""
         rows = [
             row for row in self.rows if (row.transport, row.mode) == (transport, mode) and row.usable and not row.apart
         ]
         return sorted(rows, key=lambda row: (row.size, row.concurrency))
 
     def pairs(self, ablation: str) -> list[tuple[Row, Row]]:
-        """Usable rows with and without a behaviour, of the same cell."""
+        """Return pairs of usable rows of the same cell, with and without a behaviour."""
         rows = [row for row in self.rows if row.ablation == ablation and row.usable]
         off = {(row.transport, row.mode, row.size, row.concurrency): row for row in rows if row.words["without"]}
         pairs = [
@@ -104,7 +105,7 @@ def read(table: Table, label: str | None = None) -> Source:
 
 @cache
 def published() -> Source:
-    """The published table, judged by the same rules as any table."""
+    """Return the published table, judged by the same rules as any table."""
     return Source("published", {}, _rows(read_table(PUBLISHED / "rpc_rdma.csv")), published=True)
 
 
@@ -115,7 +116,7 @@ def _rows(table: Table) -> tuple[Row, ...]:
 
 
 def _judge(row: Row, rounding: float) -> Row:
-    """A row that brings no verdict: QPS x size against Gb/s, and P90 against the mean that Little's law gives."""
+    """Judge a row: QPS x size against Gb/s, and P90 against the mean by Little's law."""
     if row.validity != NOT_COMPARABLE:
         return row
     needed = [row.get(name) for name in ("qps", "gigabits_per_second", "p90_us")]

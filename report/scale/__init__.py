@@ -1,1 +1,1 @@
-"""The many-clients experiment: its tables, its pictures, the published claims about it, and its page."""
+"""Many clients: its tables, its pictures, the judged claims and its page."""

@@ -1,7 +1,9 @@
-"""The published claims about many clients, each judged from the rows of one table.
+"""Judges the published claims about many clients from the rows of one table.
 
-One function a claim, named in JUDGES by the claim's id in bench/published/claims.csv. RDMA rows give the verdict, since the claims are
-about RDMA; rows over TCP stand beside them as evidence. What needs something that no row measures is not testable, and says what it is.
+JUDGES has one function for each claim, by the claim's id in bench/published/claims.csv. Rows over
+RDMA give the verdict, because the claims are about RDMA; rows over TCP are further evidence. A
+claim that needs rows which the table does not have is not testable, and the finding says which
+rows.
 """
 
 from __future__ import annotations
@@ -14,12 +16,18 @@ from report.claims import CONTRADICTED, NOT_TESTABLE, SUPPORTED, Finding, Judgem
 from report.scale.rows import Row, Source
 
 COUNTS = (10, 100, 1000, 5000, 10000, 20000)
-CONSTANT = 1.5  # "constant" and "no significant degradation": the greatest is at most so many times the least
-SPAN = 100  # between the fewest and the most clients, for a claim about scale
-CLIENTS_MIN = 3  # different numbers of clients, likewise
+# "constant" and "no significant degradation": the greatest value is at most this many times the
+# least.
+CONSTANT = 1.5
+# A claim about scale needs this ratio of the most to the fewest clients, and this many numbers of
+# clients.
+SPAN = 100
+CLIENTS_MIN = 3
 LATENCY_MAX_MS = 6.0
 KIB_PER_CLIENT, KIB_TOLERANCE = 8.5 * 1000 / 1024, 0.25
-SWITCHING_CLIENTS = 300  # "extreme scale" is 20000 in the claim; a thread for each is built for so many
+# The claim's "extreme scale" is 20000 clients; a server with a thread for each client is tested
+# with this many.
+SWITCHING_CLIENTS = 300
 CONTEXT_CLIENTS, SAVED_PERCENT = 100, 85.0
 PEAK, PEAK_AT, FLOOR = 9656, 1000, 2000
 
@@ -108,7 +116,7 @@ def memory_linear(source: Source) -> Finding:
         return Finding(
             NOT_TESTABLE, "needs rows from 1000 to 10000 clients and more: below that what is fixed outweighs", evidence
         )
-    # From one row to the other, so that what is there without a client stays out.
+    # The difference between rows leaves out the memory of a server without clients.
     first, last = rows[0], rows[-1]
     slope = (last.values[name] * last.clients - first.values[name] * first.clients) / (last.clients - first.clients)
     each = [
@@ -141,7 +149,8 @@ def threads_for_clients(source: Source) -> Finding:
         )
     most = own[-1]
     because = f"with a thread for each client, {most.clients} clients at once take {most.values['peak_threads']:.0f} threads{ours}"
-    # Fewer threads than clients means that they were not there at once: so it was in the published program.
+    # Fewer threads than clients means that the clients were not connected at once, as in the
+    # published program.
     near = 0.5 / 16 <= most.values["peak_threads"] / most.clients <= 2 / 16
     return Finding(SUPPORTED if near else CONTRADICTED, because, evidence)
 
@@ -213,7 +222,7 @@ def shared_context_saves(source: Source) -> Finding:
 
 
 def limits(source: Source) -> Finding:
-    """From the capacity model, which `bench scale --capacity` writes into the table's environment, and from what ran."""
+    """Use the capacity model of `bench scale --capacity` in the environment, and the rows."""
     modelled = {
         key.removeprefix("capacity "): text for key, text in source.environment.items() if key.startswith("capacity ")
     }
@@ -261,7 +270,7 @@ def _constant(rows: list[Row], name: str, unit: str, what: str, note: str, evide
         return Finding(NOT_TESTABLE, "no valid row over RDMA", evidence)
     span = f"{rows[0].clients} to {rows[-1].clients} clients"
     because = f"{what} {min(values):.3g} to {max(values):.3g} {unit} from {span}{note}"
-    # A counterexample refutes, however few the rows; bearing out takes a range of clients.
+    # One counterexample contradicts a claim; support needs a range of clients.
     if max(values) > CONSTANT * min(values):
         return Finding(CONTRADICTED, because, evidence)
     if len(rows) < CLIENTS_MIN or rows[-1].clients < SPAN * rows[0].clients:

@@ -1,4 +1,4 @@
-"""One self-contained HTML page for many clients: pictures, verdicts and rows, every sentence and figure made from the tables."""
+"""The page of many clients: pictures, verdicts and rows, all generated from the tables."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ RATE = "messages_per_second"
 
 
 def _engines(source: Source) -> list[tuple[str, str]]:
-    """io_uring beside epoll, where both were measured."""
+    """Compare io_uring with epoll where both were measured."""
     rows = []
     for epoll, uring in source.engine_pairs():
         if epoll.get(RATE) is None or uring.get(RATE) is None:

@@ -1,7 +1,8 @@
-"""The pictures of many clients: time to connect, echoes, time of an echo and memory, by number of clients.
+"""The pictures of many clients: connect time, echoes, echo latency and memory, by number of
+clients.
 
-Colour is the transport, line style the quantile. The published curve lies behind: its rows are not comparable with each other, and are
-there to show what was claimed.
+A colour is a transport, a line style a quantile. The published curve is behind the others: its rows
+cannot be compared with each other, and only show what was claimed.
 """
 
 from __future__ import annotations
@@ -18,13 +19,13 @@ COLOURS = {"rdma": BLUE, "tcp": ORANGE}
 
 @dataclass(frozen=True)
 class Quantity:
-    name: str  # of the file
+    name: str  # stem of the file
     title: str
     axis: str
-    columns: dict[str, str]  # and what their lines are called; the second one is dashed
+    columns: dict[str, str]  # with the labels of their lines; the second one is dashed
     published: Callable[[Row], float]
     published_label: str
-    paced: bool = False  # rows at an offered rate, if there are any
+    paced: bool = False  # prefers rows at an offered rate
 
 
 def _per_client_kib(row: Row) -> float:
@@ -117,5 +118,5 @@ def _lines(quantity: Quantity, source: Source, transport: str, named: str, marke
 
 
 def _has_room(count: int, counts: list[int]) -> bool:
-    """Labels of neighbouring counts must not touch: the larger of two that are near each other is kept."""
+    """Return False if a larger count is so close that the labels would touch."""
     return not any(count < other < 1.6 * count for other in counts)

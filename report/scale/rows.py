@@ -1,6 +1,8 @@
-"""Rows of many clients: tables of `verbena bench scale` (or `performance_test --json`), or the published CSV.
+"""Rows of many clients: of `verbena bench scale` or `performance_test --json`, or the published
+CSV.
 
-A `Row` is one cell: a transport, a number of clients, an offered rate (0: each client sends as its echoes come).
+A `Row` is one cell: a transport, a number of clients and an offered rate. A rate of 0 means that
+each client sends a message when the echo of the last one has arrived.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ WORDS = ("experiment", "transport", "connect", "engine", "without")
 class Row(tables.Row):
     @property
     def transport(self) -> str:
-        """rdma, tcp; empty if the table does not say."""
+        """rdma or tcp; empty if the table does not say."""
         return self.words["transport"]
 
     @property
@@ -30,12 +32,12 @@ class Row(tables.Row):
 
     @property
     def engine(self) -> str:
-        """Of the server: epoll, uring, threads."""
+        """The engine of the server: epoll, uring or threads."""
         return self.words["engine"]
 
     @property
     def apart(self) -> str:
-        """What this row leaves out on purpose, as TLS; empty for most."""
+        """The condition that makes this row special, such as no TLS; empty for a plain row."""
         left_out = f"without {self.words['without']}" if self.words["without"] else ""
         stalled = f"with {self.values['stalled']:.0f} stalled callers" if self.get("stalled") else ""
         joined = {"clear": "in clear", "rdmacm": "connected by rdma_cm"}.get(self.words["connect"], "")
@@ -44,7 +46,7 @@ class Row(tables.Row):
 
     @property
     def work(self) -> tuple[object, ...]:
-        """What equal rows of different engines share."""
+        """The values that rows of different engines must share to be compared."""
         numbers = ("clients", "rate", "size", "window", "shared_qps", "stalled")
         return (
             self.transport,
@@ -55,15 +57,16 @@ class Row(tables.Row):
 
     @property
     def shared(self) -> int:
-        """The connections that logical clients share; 0 where each has its own."""
+        """The number of connections that logical clients share; 0 if each has its own."""
         return int(self.values.get("shared_qps", 0))
 
 
 class Source(tables.Source[Row]):
     def cells(self, transport: str, paced: bool = False) -> list[Row]:
-        """Usable rows of a transport by clients: those that sent as fast as echoes came, or those at an offered rate (the lowest).
+        """Return usable rows of a transport by clients, unpaced or at the lowest offered rate.
 
-        Only rows of the event-driven server, whose clients have connections of their own and nothing is left out.
+        Only plain rows of the event-driven server count, whose clients have connections of their
+        own.
         """
         rows = [
             row
@@ -78,12 +81,12 @@ class Source(tables.Source[Row]):
         return [row for row in self.rows if row.usable and not row.shared and not row.apart]
 
     def threads(self) -> list[Row]:
-        """Usable rows of the engine with a thread for each client, over RDMA, that sent as fast as echoes came."""
+        """Return usable unpaced rows over RDMA of the engine with a thread for each client."""
         rows = [row for row in self.plain if row.transport == "rdma" and row.engine == "threads" and not row.rate]
         return sorted(rows, key=lambda row: row.clients)
 
     def engine_pairs(self) -> list[tuple[Row, Row]]:
-        """Usable rows by epoll and by io_uring that did the same."""
+        """Return pairs of usable rows, epoll and io_uring, that did the same work."""
         rows = [row for row in self.rows if row.usable]
         by_epoll = {row.work: row for row in rows if row.engine == "epoll"}
         pairs = [(by_epoll.get(row.work), row) for row in rows if row.engine == "uring"]
@@ -101,7 +104,7 @@ def read(table: Table, label: str | None = None) -> Source:
 
 @cache
 def published() -> Source:
-    """The published table: its rows cannot be compared with each other (`verbena check` says why)."""
+    """Return the published table; `verbena check` says why its rows are not comparable."""
     return Source(
         "published",
         {},

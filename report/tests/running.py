@@ -1,4 +1,4 @@
-"""The program as its users run it."""
+"""Runs the program in the way its users do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Made-up result tables: one in the columns of `verbena bench rcud`, others as text. SYNTHETIC: no figure in them was ever measured."""
+"""SYNTHETIC result tables, in which no figure was ever measured.
+
+One has the columns of `verbena bench rcud`; others are given as text.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +56,7 @@ def row(mode: str, msg: int, window: int, window_mode: str, mops: float | None, 
 
 
 def rows() -> list[dict[str, str]]:
-    """RC ahead at window 64, UD ahead at window 4 with local windows and level with credit windows."""
+    """RC leads at window 64. At window 4 UD leads with local windows only."""
     table = []
     for window in (4, 64):
         for window_mode in ("local", "credit"):
@@ -86,7 +89,7 @@ def json_text() -> str:
 
 
 def table_text(table: list[dict[str, object]], environment: dict[str, str]) -> str:
-    """Rows of any experiment as CSV, labelled."""
+    """Return rows of any experiment as CSV, labelled as synthetic."""
     out = io.StringIO()
     writer = csv.DictWriter(out, table[0])
     writer.writeheader()

@@ -1,4 +1,4 @@
-"""The key-value store: tables are read, every claim has a judge, and the verdicts follow the rows. SYNTHETIC figures throughout."""
+"""The key-value store: tables, verdicts and the page. All figures are SYNTHETIC."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def row(op: str, proto: str, size: int, rate: float, **changes: object) -> dict[
 
 
 def both(gain: dict[int, float], **changes: object) -> list[dict[str, object]]:
-    """Eager of falling rate, and rendezvous with so many times that, for SET and GET."""
+    """Rows of eager, at a rate that falls with the size, and of rendezvous with `gain` times it."""
     made = []
     for op in ("SET", "GET"):
         for size, times in gain.items():
@@ -83,7 +83,7 @@ def test_published_rows_at_fault_are_those_that_check_finds() -> None:
 
 
 def test_the_published_table_bears_out_none_of_its_claims() -> None:
-    """No size has both protocols, and no parameter was varied."""
+    """It has no size with both protocols, and no sweep of a parameter."""
     assert set(verdicts(rows.published()).values()) == {"not testable"}
     assert set(verdicts(rows.published())) == set(claims.JUDGES)
 
@@ -225,7 +225,7 @@ def test_the_published_curves_stand_behind_a_table_that_comes_alone(tmp_path: Pa
             for name in ("published-eager", "published-rendezvous", "eager", "rendezvous")
         }
         assert min(at.values()) >= 0, at
-        # What is drawn first is behind.
+        # A line that is drawn first is behind the others.
         assert max(at["published-eager"], at["published-rendezvous"]) < min(at["eager"], at["rendezvous"]), at
 
 

@@ -1,4 +1,4 @@
-"""The program as its users run it: page, pictures, JSON, exit codes."""
+"""The program in the way its users run it: page, pictures, JSON and exit codes."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_drawn_points_are_the_rows(made: Path) -> None:
         points = re.findall(r"[ML] (\S+) (\S+)", line.find(f"{space}path").get("d"))
         heights = [float(y) for _, y in points]
         assert len(heights) == len(values)
-        # y is linear, so differences of heights are to each other as differences of values.
+        # The y axis is linear, so heights are proportional to values.
         scale = (heights[0] - heights[-1]) / (values[-1] - values[0])
         for height, value in zip(heights, values, strict=True):
             assert heights[0] - height == pytest.approx(scale * (value - values[0]), abs=0.01)

@@ -1,4 +1,4 @@
-"""Calls: tables are read, every published claim has a judge, and the verdicts follow the rows. SYNTHETIC figures throughout."""
+"""Calls: tables, verdicts and the page. All figures are SYNTHETIC."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def row(size: str, concurrency: int, qps: float, **changes: object) -> dict[str,
 
 
 def matrix(**changes: object) -> list[dict[str, object]]:
-    """As it was claimed: small calls scale with what is in flight, large ones do not."""
+    """Rows as claimed: only the rate of small calls grows with the requests in flight."""
     small = [
         row(size, count, 40_000 * count**0.68, **changes) for size in ("128B", "4K") for count in (1, 4, 16, 64, 256)
     ]

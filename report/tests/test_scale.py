@@ -1,4 +1,4 @@
-"""Many clients: tables are read, every published claim has a judge, and the verdicts follow the rows. SYNTHETIC figures throughout."""
+"""Many clients: tables, verdicts and the page. All figures are SYNTHETIC."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ COUNTS = (10, 100, 1000, 5000, 10000, 20000)
 
 
 def row(clients: int, **changes: object) -> dict[str, object]:
-    """A row of a server that is the same whatever the number of clients: each test changes only what it is about."""
+    """A row of a server whose figures do not depend on the number of clients."""
     return {
         "experiment": "scale",
         "transport": "rdma",

@@ -1,4 +1,4 @@
-"""Reading tables: what the columns mean, what is judged, and one clear line for what cannot be read."""
+"""Reading tables: columns, verdicts, and a one-line error for a malformed file."""
 
 from __future__ import annotations
 
