@@ -54,8 +54,8 @@ void find_outliers(Curve& curve) {
 		const double wanted = expected_at(a, b, static_cast<double>(row.value_bytes));
 		if (row.gigabytes_per_second >= low * wanted) return false;
 		worsen(row, "suspect",
-			fmt::format("{:.1f} times slower than the sizes {} and {} lead to", wanted / row.gigabytes_per_second,
-				a.value_bytes, b.value_bytes));
+			fmt::format("{:.1f} times slower than the curve through the sizes {} and {}",
+				wanted / row.gigabytes_per_second, a.value_bytes, b.value_bytes));
 		return true;
 	};
 	for (std::size_t i = 1; i + 1 < curve.size();) {
@@ -79,7 +79,8 @@ void find_mislabelled(const Curve& eager, Curve& rendezvous) {
 	const double ratio = first.gigabytes_per_second / of_eager;
 	if (first.gigabytes_per_second < high * of_own || ratio < low || ratio > 1 / low) return;
 	worsen(first, "mislabelled",
-		fmt::format("{:.1f} times what the other sizes of rendezvous lead to, and on the curve of eager: it was eager",
+		fmt::format(
+			"{:.1f} times the curve through the other sizes of rendezvous, and on the curve of eager: it was eager",
 			first.gigabytes_per_second / of_own));
 	rendezvous.erase(rendezvous.begin());
 }
@@ -116,13 +117,13 @@ std::expected<CheckedTable, std::string> check_table(std::string_view text) {
 		if (const std::string brought = text_at(fields, "validity"); !brought.empty() && brought != "valid")
 			worsen(row, brought, text_at(fields, "reason"));
 		if (*rate <= 0 || *size < 1) {
-			worsen(row, "invalid", "a size and a rate are above 0");
+			worsen(row, "invalid", "the size and the rate must be above 0");
 			continue;
 		}
 		const auto operations = number_of(fields, "operations_per_second"), depth = number_of(fields, "depth");
 		const auto window = number_of(fields, "window"), clients = number_of(fields, "clients");
 		if (operations && std::abs(*operations * *size / 1e9 - *rate) > 0.001 * *rate)
-			worsen(row, "invalid", "gigabytes a second are not operations a second times bytes");
+			worsen(row, "invalid", "gigabytes per second are not operations per second times bytes");
 		if (depth && window && clients && *depth > *window * *clients * tolerance)
 			worsen(row, "invalid", "more operations under way than the window allows");
 	}
@@ -145,9 +146,7 @@ std::expected<CheckedTable, std::string> check_table(std::string_view text) {
 			if (protocol != "eager") find_outliers(curve);
 	}
 	const auto both = std::ranges::count_if(protocols, [](const auto& each) { return each.second.size() > 1; });
-	if (both == 0)
-		table.remarks.push_back(
-			"no size has both protocols: the table cannot tell which of them is faster at any size");
+	if (both == 0) table.remarks.push_back("no size has both protocols, so the table cannot show which one is faster");
 	return table;
 }
 

@@ -29,13 +29,13 @@ TEST(KvCheck, ThePublishedTableHasThreeOutliersAndAMislabelledRow) {
 	EXPECT_NE(table->remarks[0].find("no size has both protocols"), std::string::npos);
 }
 
-TEST(KvCheck, ItKnowsItsTables) {
+TEST(KvCheck, OnlyATableOfThisExperimentIsRecognized) {
 	EXPECT_TRUE(is_kv_table(file("bench/published/kv_set_get.csv")));
 	EXPECT_FALSE(is_kv_table(file("bench/published/rc_vs_ud.csv")));
 	EXPECT_FALSE(is_kv_table(file("bench/published/connection_scale.csv")));
 }
 
-TEST(KvCheck, AColumnThatIsMissingOrNoNumberIsSaid) {
+TEST(KvCheck, AMissingColumnAndANonNumberAreErrors) {
 	EXPECT_FALSE(check_table("op,protocol,value_bytes\nSET,eager,1\n"));
 	EXPECT_FALSE(check_table("op,protocol,value_bytes,gigabytes_per_second\nSET,eager,1,fast\n"));
 	EXPECT_FALSE(check_table("op,protocol,value_bytes,gigabytes_per_second\nSET,eager,1\n"));
@@ -63,7 +63,7 @@ TEST(KvRows, ARowHasBothUnitsAndItsOperations) {
 	EXPECT_EQ(row["validity"], "valid");
 }
 
-TEST(KvRows, WhatCannotBeTrueIsInvalid) {
+TEST(KvRows, ARowThatCannotBeTrueIsInvalid) {
 	kvbench::Run wrong = good_run(), deep = good_run(), failed = good_run();
 	wrong.wrong = 1;
 	deep.latency_sum_ns = 2'000'000;
@@ -72,7 +72,7 @@ TEST(KvRows, WhatCannotBeTrueIsInvalid) {
 		EXPECT_EQ(row_of({.proto = Proto::eager}, std::span(&each, 1), {})["validity"], "invalid");
 	const kvbench::Run eager = good_run();
 	EXPECT_EQ(row_of({.proto = Proto::rndv}, std::span(&eager, 1), {})["validity"], "invalid")
-		<< "it was not by rendezvous";
+		<< "the operations were eager";
 }
 
 TEST(KvRows, ThePublishedFormHasHeadingsAndLinesOfSixDecimals) {
@@ -92,7 +92,7 @@ TEST(KvRows, APublishedLineIsTheSizeTheRateAndTheUnitWithTabsBetween) {
 	EXPECT_EQ(to_published(rows), "GET THROUGHPUT MEASURE\nEager Protocol\n4096\t0.067817\tGigabytes/Second\n");
 }
 
-TEST(KvRows, TheCrossoverLeavesOutWhatCannotBeTrue) {
+TEST(KvRows, TheCrossoverLeavesOutInvalidRows) {
 	kvbench::Run rendezvous = good_run(), wrong = good_run();
 	rendezvous.lent = wrong.lent = 1000;
 	wrong.wrong = 1;

@@ -33,20 +33,21 @@ Verdict judge(const Cell& cell, std::span<const Run> runs) {
 		const std::string which = fmt::format("repetition {}: ", i + 1);
 		rates.push_back(run.per_second());
 		if (run.failure[0] != '\0') say("invalid", which + run.failure);
-		else if (run.wrong > 0) say("invalid", which + fmt::format("{} values were not what was set", run.wrong));
+		else if (run.wrong > 0) say("invalid", which + fmt::format("{} values differ from those set", run.wrong));
 		else if (run.mean_depth() > cell.window * cell.clients * little_tolerance)
 			say("invalid",
 				which +
 					fmt::format("{:.1f} operations under way on average, of {} at most", run.mean_depth(),
 						cell.window * cell.clients));
 		else if (cell.proto == Proto::rndv && run.lent + run.reads + run.writes < run.operations)
-			say("invalid", which + "not all operations were by rendezvous");
+			say("invalid", which + "not all operations used rendezvous");
 		else if (cell.proto == Proto::one_sided && run.one_sided < run.operations)
 			say("suspect", which + fmt::format("{} GETs had to ask by message", run.operations - run.one_sided));
 		else if (run.registrations > 0)
-			say("suspect", which + fmt::format("{} registrations of memory while it ran", run.registrations));
+			say("suspect",
+				which + fmt::format("{} memory registrations during the timed operations", run.registrations));
 		else if (run.operations < operations_min)
-			say("suspect", which + fmt::format("only {} operations in its time", run.operations));
+			say("suspect", which + fmt::format("only {} operations were timed", run.operations));
 	}
 	if (spread(rates) > spread_max)
 		say("suspect", fmt::format("repetitions differ by {:.0f} % of their median", spread(rates) * 100));
@@ -198,7 +199,7 @@ std::string to_crossover(std::span<const Json> rows) {
 				text += fmt::format("  {:>8}  {:9.6f} [{:.6f}, {:.6f}]  {:9.6f} [{:.6f}, {:.6f}]  {}\n",
 					bytes_text(size), rate(eager), rate(eager, "_low"), rate(eager, "_high"), rate(other),
 					rate(other, "_low"), rate(other, "_high"),
-					!apart      ? "no difference that shows"
+					!apart      ? "no significant difference"
 						: ahead ? name
 								: "eager");
 				if (!ahead) from = 0;

@@ -189,7 +189,7 @@ std::expected<Trial, std::string> run_trial(const TrialOptions& options, const s
 		WorkerTold begun;
 		stalled.emplace_back([&](int out) { stall(options, served.port, i, out); });
 		if (!stalled.back().hear(begun) || begun.run.failure[0] != '\0')
-			return std::unexpected("a client that was to stand still did not begin");
+			return std::unexpected("a client that was to be stalled did not begin");
 		stalled.back().stop();
 	}
 	std::optional<Child> clients(std::in_place, [&](int out) { work(options, served.port, cells, repetitions, out); });
@@ -206,7 +206,7 @@ std::expected<Trial, std::string> run_trial(const TrialOptions& options, const s
 	clients.reset();
 	stalled.clear();
 	server.ask_to_end();
-	if (!server.hear(served)) return std::unexpected("the server did not end in order");
+	if (!server.hear(served)) return std::unexpected("the server process ended early");
 	trial.account = {.client_operations = told.operations,
 		.server_requests = served.requests,
 		.server_written = served.written,

@@ -25,8 +25,8 @@ TEST(KvValues, AValueIsRightForItsKeyAndItsRunAlone) {
 	for (const std::uint32_t size : {64u, 4096u, 4097u, 1u << 20}) {
 		const Values values(size, 16, 7, nullptr), other_run(size, 16, 8, nullptr);
 		EXPECT_TRUE(values.looks_right(3, values.of(3)) && values.is_right(3, values.of(3))) << size;
-		EXPECT_FALSE(values.looks_right(3, values.of(4))) << size << ": another key's";
-		EXPECT_FALSE(values.looks_right(3, other_run.of(3))) << size << ": of another run";
+		EXPECT_FALSE(values.looks_right(3, values.of(4))) << size << ": the value of another key";
+		EXPECT_FALSE(values.looks_right(3, other_run.of(3))) << size << ": the value of another run";
 		EXPECT_FALSE(values.looks_right(3, values.of(3).first(size - 1))) << size << ": too short";
 		std::string torn = text(values.of(3));
 		torn.back() = static_cast<char>(torn.back() + 1);

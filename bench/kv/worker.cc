@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <span>
 
 #include "base/histogram.h"
 #include "bench/kv/values.h"
@@ -92,6 +93,36 @@ std::uint64_t registrations_of(kv::Session& session) {
 	return session.transport() == nullptr ? 0 : session.transport()->memory().counters().registrations;
 }
 
+// Takes as much registered memory as the window needs and frees it, so that the pool registers
+// nothing during the timed operations, however short the warm-up is. `record` is the size of a
+// published value with its key.
+void register_memory(channel::MemoryPool& pool, const Cell& cell, std::size_t record) {
+	std::vector<channel::Buffer> aside;
+	for (std::uint32_t i = 0; i < cell.window * cell.clients + 1; ++i)
+		for (const std::size_t bytes : {std::size_t{kv::line_bytes}, record, cell.size + std::size_t{1}})
+			aside.push_back(pool.take(bytes));
+}
+
+// The counts of the first `count` clients since they connected.
+Run counted(std::span<const std::unique_ptr<kv::Client>> clients, std::uint32_t count, kv::Session& session) {
+	kv::ClientCounters sum;
+	for (const auto& client : clients.first(count)) sum += client->counters();
+	return {.messages = sum.records_sent + sum.records_received,
+		.eager = sum.eager,
+		.reads = sum.reads,
+		.writes = sum.writes,
+		.lent = sum.lent,
+		.copied = sum.copied,
+		.one_sided = sum.one_sided,
+		.registrations = registrations_of(session)};
+}
+
+void subtract(Run& after, const Run& before) {
+	for (const auto each : {&Run::messages, &Run::eager, &Run::reads, &Run::writes, &Run::lent, &Run::copied,
+			 &Run::one_sided, &Run::registrations})
+		after.*each -= before.*each;
+}
+
 }  // namespace
 
 Run Worker::run(const Cell& cell) {
@@ -128,15 +159,8 @@ Run Worker::run(const Cell& cell) {
 	}
 	if (!failure.empty()) return fail(failure);
 
-	// Take as much registered memory as the window needs and free it, so that the pool registers
-	// nothing during the timed operations, however short the warm-up is.
-	if (pool != nullptr && cell.proto != Proto::eager) {
-		std::vector<channel::Buffer> aside;
-		for (std::uint32_t i = 0; i < cell.window * cell.clients + 1; ++i)
-			for (const std::size_t bytes :
-				{std::size_t{kv::line_bytes}, cell.size + keys_of[0][0].name.size() + 1, cell.size + std::size_t{1}})
-				aside.push_back(pool->take(bytes));
-	}
+	if (pool != nullptr && cell.proto != Proto::eager)
+		register_memory(*pool, cell, cell.size + keys_of[0][0].name.size() + 1);
 
 	const auto phase = [&](std::uint64_t operations, Nanoseconds deadline) {
 		Phase phase{.cell = cell, .values = values, .wanted = operations, .deadline = deadline};
@@ -147,37 +171,14 @@ Run Worker::run(const Cell& cell) {
 		session_.loop().run_until([&] { return phase.lanes == 0; });
 		return phase;
 	};
-	const auto sum = [&](auto of) {
-		std::uint64_t all = 0;
-		for (std::uint32_t i = 0; i < cell.clients; ++i) all += of(clients_[i]->counters());
-		return all;
-	};
-	const auto counted = [&] {
-		return Run{.messages = sum([](const kv::ClientCounters& of) { return of.records_sent + of.records_received; }),
-			.eager = sum([](const kv::ClientCounters& of) { return of.eager; }),
-			.reads = sum([](const kv::ClientCounters& of) { return of.reads; }),
-			.writes = sum([](const kv::ClientCounters& of) { return of.writes; }),
-			.lent = sum([](const kv::ClientCounters& of) { return of.lent; }),
-			.copied = sum([](const kv::ClientCounters& of) { return of.copied; }),
-			.one_sided = sum([](const kv::ClientCounters& of) { return of.one_sided; }),
-			.registrations = registrations_of(session_)};
-	};
-
 	if (cell.warmup > 0) phase(cell.warmup, never);
-	const Run before = counted();
+	const Run before = counted(clients_, cell.clients, session_);
 	for (std::uint32_t i = 0; i < cell.clients; ++i) clients_[i]->reset_depth();
 	const Nanoseconds begun = monotonic_now();
 	const Phase timed = phase(cell.iters, begun + static_cast<Nanoseconds>(cell.seconds_max * 1e9));
-	result = counted();
+	result = counted(clients_, cell.clients, session_);
 	result.elapsed_ns = monotonic_now() - begun;
-	result.messages -= before.messages;
-	result.eager -= before.eager;
-	result.reads -= before.reads;
-	result.writes -= before.writes;
-	result.lent -= before.lent;
-	result.copied -= before.copied;
-	result.one_sided -= before.one_sided;
-	result.registrations -= before.registrations;
+	subtract(result, before);
 	result.operations = timed.done;
 	result.latency_sum_ns = timed.latency_sum;
 	result.p50_ns = timed.latency.quantile(0.5);
