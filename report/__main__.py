@@ -79,7 +79,8 @@ def _experiment_of(tables: list[Table]) -> str:
         names.append(known[0] if known else list(EXPERIMENTS)[-1])
         if names[-1] != names[0]:
             raise TableError(
-                f"{table.path}: a table of {EXPERIMENTS[names[-1]]}, and {tables[0].path} is one of {EXPERIMENTS[names[0]]}: "
+                f"{table.path}: a table of {EXPERIMENTS[names[-1]]}, and {tables[0].path} is one of "
+                f"{EXPERIMENTS[names[0]]}: "
                 "one page has one experiment"
             )
     return names[0]

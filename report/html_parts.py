@@ -36,7 +36,8 @@ def document(title: str, lead: str, sections: list[tuple[str, str]]) -> str:
     )
     return (
         f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
-        '<meta name="viewport" content="width=device-width, initial-scale=1"><meta name="color-scheme" content="light dark">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1"><meta name="color-scheme" '
+        'content="light dark">'
         f"<style>{STYLE}</style></head>\n<body><header><h1>{title}</h1><p>{lead}</p>"
         f'<nav aria-label="Sections"><ul>{links}</ul></nav></header>\n<main>{body}</main></body></html>\n'
     )

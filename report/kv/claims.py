@@ -40,7 +40,7 @@ def rendezvous_is_faster(source: Source) -> Finding:
     if slower:
         return Finding(CONTRADICTED, because, evidence)
     if len(faster) < len(pairs):
-        return Finding(NOT_TESTABLE, f"{because}; in the others the intervals are too wide to tell", evidence)
+        return Finding(NOT_TESTABLE, f"{because}; in the other cells the intervals are too wide to decide", evidence)
     return Finding(SUPPORTED, because, evidence)
 
 
@@ -65,7 +65,7 @@ def rendezvous_scales_better(source: Source) -> Finding:
     if False in verdicts:
         return Finding(CONTRADICTED, because, evidence)
     if None in verdicts:
-        return Finding(NOT_TESTABLE, f"{because}; the intervals are too wide to tell", evidence)
+        return Finding(NOT_TESTABLE, f"{because}; the intervals are too wide to decide", evidence)
     return Finding(SUPPORTED, because, evidence)
 
 
@@ -83,7 +83,7 @@ def eager_costs_much_when_large(source: Source) -> Finding:
     if less:
         return Finding(CONTRADICTED, f"{because}: less than {HIGH:g} times at {_sizes(less)}", evidence)
     if any(low < HIGH for low, _, _ in ratios):
-        return Finding(NOT_TESTABLE, f"{because}; the intervals are too wide to tell", evidence)
+        return Finding(NOT_TESTABLE, f"{because}; the intervals are too wide to decide", evidence)
     return Finding(SUPPORTED, because, evidence)
 
 
@@ -100,15 +100,18 @@ def less_depth_may_be_slower(source: Source) -> Finding:
             falls.append(min(row.values[RATE] for row in less) / best.values[RATE])
         undecided += any(verdict is None for verdict in verdicts) and not any(verdict is True for verdict in verdicts)
     if falls:
-        because = f"in {len(falls)} of {len(groups)} cells; down to {100 * min(falls):.0f} % of the rate"
+        because = (
+            f"a smaller depth is slower in {len(falls)} of {len(groups)} cells, down to {100 * min(falls):.0f} % "
+            "of the rate"
+        )
         return Finding(SUPPORTED, because, evidence)
     if undecided:
         return Finding(
             NOT_TESTABLE,
-            f"no fall that shows in {len(groups)} cells; in {undecided} the intervals are too wide",
+            f"no significant fall in {len(groups)} cells; in {undecided} the intervals are too wide",
             evidence,
         )
-    return Finding(CONTRADICTED, f"no depth that was run lowers the rate in any of {len(groups)} cells", evidence)
+    return Finding(CONTRADICTED, f"no measured depth lowers the rate in any of {len(groups)} cells", evidence)
 
 
 def short_warmup_shows(source: Source) -> Finding:
@@ -126,7 +129,10 @@ def short_warmup_shows(source: Source) -> Finding:
         )
     early = sum(any(_faster(stable, row) or _faster(row, stable) for row in shorter) for stable, shorter, _ in cells)
     late = sum(any(_faster(stable, row) or _faster(row, stable) for row in longer) for stable, _, longer in cells)
-    because = f"a warm-up of less than {STABLE_WARMUP} changes the rate in {early} of {len(cells)} cells, one of more in {late}"
+    because = (
+        f"a warm-up of less than {STABLE_WARMUP} changes the rate in {early} of {len(cells)} cells, a longer one "
+        f"in {late}"
+    )
     if early > late and early * 2 >= len(cells):
         return Finding(SUPPORTED, because, evidence)
     return Finding(CONTRADICTED, because, evidence)
@@ -147,7 +153,8 @@ def iterations_steady(source: Source) -> Finding:
     steadier = sum(few.values["spread"] > STEADIER * many.values["spread"] for few, many in ends)
     few, many = (sorted(row.values["spread"] for row in side)[len(ends) // 2] for side in zip(*ends, strict=True))
     because = (
-        f"the spread of repetitions is {100 * few:.0f} % of their median with the fewest and {100 * many:.0f} % with the most, in the "
+        f"the spread of repetitions is {100 * few:.0f} % of their median with the fewest and {100 * many:.0f} % "
+        "with the most, in the "
         f"middle cell; with the most it is clearly less in {steadier} of {len(ends)} cells"
     )
     return Finding(SUPPORTED if steadier * 2 > len(ends) else CONTRADICTED, because, evidence)

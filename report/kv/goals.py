@@ -49,7 +49,8 @@ def auto_is_no_worse(source: Source) -> Finding:
     ratios = auto_ratios(source)
     if not ratios:
         missing = (
-            f"needs eager, rendezvous and auto at the same sizes, {REPS_MIN} times (bench kv --proto eager,rndv,auto)"
+            f"needs eager, rendezvous and auto at the same sizes, {REPS_MIN} repetitions each (bench kv --proto "
+            "eager,rndv,auto)"
         )
         return Finding(NOT_TESTABLE, missing)
     evidence = [
@@ -58,7 +59,10 @@ def auto_is_no_worse(source: Source) -> Finding:
     below = [row for row, (_, _, high) in ratios if high < AUTO_MIN]
     opened = [row for row, (low, _, high) in ratios if low < AUTO_MIN <= high]
     worst = min(ratios, key=lambda each: each[1][1])
-    because = f"{len(ratios) - len(below) - len(opened)} of {len(ratios)} cells surely; the worst is {worst[0].name} with {worst[1][1]:.2f}"
+    because = (
+        f"{len(ratios) - len(below) - len(opened)} of {len(ratios)} cells meet the goal; the worst is "
+        f"{worst[0].name} with {worst[1][1]:.2f}"
+    )
     return _finding(because, below, opened, evidence)
 
 
@@ -72,7 +76,7 @@ def stalled_cost_nothing(source: Source) -> Finding:
     if not rows:
         return Finding(
             NOT_TESTABLE,
-            f"needs rows with and without clients that stand still, {REPS_MIN} times (bench kv --stalled 1)",
+            f"needs rows with and without stalled clients, {REPS_MIN} repetitions each (bench kv --stalled 1)",
         )
     intervals = [row.interval(TIMES_ALONE) for row in rows]
     evidence = [
@@ -83,7 +87,7 @@ def stalled_cost_nothing(source: Source) -> Finding:
     opened = [row for row, (low, _, high) in zip(rows, intervals, strict=True) if low < STALLED_MAX <= high]
     worst = max(rows, key=lambda row: row.values[TIMES_ALONE])
     because = (
-        f"{len(rows) - len(above) - len(opened)} of {len(rows)} cells surely; the worst is {worst.name} with "
+        f"{len(rows) - len(above) - len(opened)} of {len(rows)} cells meet the goal; the worst is {worst.name} with "
         f"{worst.values[TIMES_ALONE]:.2f} times"
     )
     return _finding(because, above, opened, evidence)
@@ -91,9 +95,11 @@ def stalled_cost_nothing(source: Source) -> Finding:
 
 def _finding(because: str, broken: list[Row], opened: list[Row], evidence: list[str]) -> Finding:
     if broken:
-        return Finding(CONTRADICTED, f"{because}; not in {len(broken)}", evidence)
+        return Finding(CONTRADICTED, f"{because}; {len(broken)} miss it", evidence)
     if opened:
-        return Finding(NOT_TESTABLE, f"{because}; in {len(opened)} the intervals are too wide to tell", evidence)
+        return Finding(
+            NOT_TESTABLE, f"{because}; in {len(opened)} cells the intervals are too wide to decide", evidence
+        )
     return Finding(SUPPORTED, because, evidence)
 
 
@@ -102,7 +108,7 @@ GOALS: tuple[Goal, ...] = (
         Claim(
             "auto",
             "verbena",
-            "auto is within 10 % of the better of eager and rendezvous at every size",
+            "auto is within 10 % of the better one of eager and rendezvous at every size",
             "all three at every size",
         ),
         auto_is_no_worse,
@@ -111,7 +117,7 @@ GOALS: tuple[Goal, ...] = (
         Claim(
             "stalled",
             "verbena",
-            "A client that stands still in mid-rendezvous costs the others nothing: their P99 stays under 5 times",
+            "Clients that are stalled in a rendezvous do not raise the P99 of the others to 5 times as long or more",
             "both, interleaved",
         ),
         stalled_cost_nothing,

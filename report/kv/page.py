@@ -18,15 +18,15 @@ COLUMNS = {
     "operations_per_second": "Operations/s",
     "p50_us": "P50 (µs)",
     "p99_us": "P99 (µs)",
-    goals.TIMES_ALONE: "P99, times that without stalled clients",
+    goals.TIMES_ALONE: "P99 relative to that without stalled clients",
     "depth": "Under way, mean",
-    "messages_per_operation": "Messages an operation",
-    "one_sided_per_operation": "One-sided an operation",
+    "messages_per_operation": "Messages per operation",
+    "one_sided_per_operation": "One-sided READs per operation",
     "redis_unix_per_second": "redis, unix socket (/s)",
     "redis_tcp_per_second": "redis, TCP (/s)",
     "memcached_unix_per_second": "memcached, unix socket (/s)",
     "memcached_tcp_per_second": "memcached, TCP (/s)",
-    "stalled": "Clients that stood still",
+    "stalled": "Stalled clients",
     "rx_depth": "Receive depth",
     "warmup": "Warm-up",
     "iters": "Operations timed",
@@ -40,8 +40,8 @@ def _more(source: Source) -> list[tuple[str, str]]:
         (escape(judgement.claim.id), f"<td class=text>{escape(judgement.claim.sentence)}</td>", _finding(judgement))
         for judgement in goals.judge_all(source)
     ]
-    heads = ("Promise", "Note", f"By {escape(source.label)}")
-    return [("What the store promises", table_html(f"Promises, {escape(source.label)}", heads, rows)), *_ahead(source)]
+    heads = ("Goal", "Note", f"By {escape(source.label)}")
+    return [("Goals of this store", table_html(f"Goals, {escape(source.label)}", heads, rows)), *_ahead(source)]
 
 
 def _finding(judgement: Judgement) -> str:
@@ -60,7 +60,7 @@ def _ahead(source: Source) -> list[tuple[str, str]]:
     rows = []
     for eager, other in pairs:
         (low, middle, high), (eager_low, eager_middle, eager_high) = other.interval(RATE), eager.interval(RATE)
-        ahead = RENDEZVOUS if low > eager_high else EAGER if eager_low > high else "no difference that shows"
+        ahead = RENDEZVOUS if low > eager_high else EAGER if eager_low > high else "no significant difference"
         chosen = auto.get((eager.load, eager.size))
         rows.append(
             (
@@ -72,19 +72,20 @@ def _ahead(source: Source) -> list[tuple[str, str]]:
                 "{1:.2f} [{0:.2f}, {2:.2f}]".format(*chosen) if chosen else "",
             )
         )
-    heads = ("Cell", "Eager (/s)", "Rendezvous (/s)", "Rendezvous/eager", "Ahead", "auto/the better one")
+    heads = ("Cell", "Eager (/s)", "Rendezvous (/s)", "Rendezvous/eager", "Ahead", "auto/better protocol")
     return [("Where each protocol is ahead", table_html(f"Eager and rendezvous, {escape(source.label)}", heads, rows))]
 
 
 LAYOUT = page.Layout(
     title="The key-value store: eager, rendezvous, one-sided",
     lead=(
-        "An operation counts when its answer is there; what a GET brings is compared with what was set. GB/s are 10⁹ bytes of values a "
-        "second."
+        "An operation counts when its answer has arrived; the value of a GET is compared with the one that was set. "
+        "GB/s are 10⁹ bytes of values per second."
     ),
     claims_note=(
-        "Each published sentence is judged from the rows of each table. Suspect, mislabelled and invalid rows bear out nothing. The "
-        "published table has no size with both protocols, so it cannot say which is faster."
+        "Each published sentence is judged from the rows of each table. Suspect, mislabelled and invalid rows "
+        "support no claim. The "
+        "published table has no size with both protocols, so it cannot show which one is faster."
     ),
     first="Cell",
     name=lambda row: row.name,

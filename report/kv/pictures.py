@@ -99,7 +99,7 @@ def _beside(load: tuple[str, int, int, str], sources: list[Source]) -> Chart:
             label = _label(source, sources, text)
             lines.append(line_of(rows.values(), column, _size, label, _gid(label), colour, dashed=dashed))
     title = f"{_words(load)} beside other systems"
-    return _chart(f"beside_{_file(load)}", title, "Bytes of a value", "Operations a second", lines, sources)
+    return _chart(f"beside_{_file(load)}", title, "Bytes of a value", "Operations per second", lines, sources)
 
 
 def _crossover(op: str, sources: list[Source]) -> Chart:
@@ -140,8 +140,8 @@ def _sensitivity(varied: str, sources: list[Source]) -> Chart:
         for rows in source.sweep(varied).values()
         for row in rows
     }
-    title = f"Operations a second by {varied}"
-    chart = _chart(f"sensitivity_{varied}", title, PARAMETERS[varied], "Operations a second", lines, sources, ticks)
+    title = f"Operations per second by {varied}"
+    chart = _chart(f"sensitivity_{varied}", title, PARAMETERS[varied], "Operations per second", lines, sources, ticks)
     return replace(chart, log_y=False)
 
 
@@ -171,7 +171,7 @@ def _chart(
         lines=lines,
         description=f"{title}. {in_words(lines, y_axis)}",
         marks=[],
-        notes=[f"Left out of the table's rows: {shown}."] if left_out else [],
+        notes=[f"Rows that are left out: {shown}."] if left_out else [],
     )
 
 

@@ -163,7 +163,7 @@ def _find_outliers(rows: tuple[Row, ...], curve: list[int], bad: dict[int, tuple
         times = _expected(a, b, row.size) / row.values[GIGABYTES]
         if times <= 1 / SLOW:
             return False
-        bad[place] = ("suspect", f"{times:.1f} times slower than the sizes {a.size} and {b.size} lead to")
+        bad[place] = ("suspect", f"{times:.1f} times slower than the curve through the sizes {a.size} and {b.size}")
         return True
 
     at = 1
@@ -191,6 +191,6 @@ def _find_mislabelled(
     times = first.values[GIGABYTES] / own
     bad[rendezvous[0]] = (
         "mislabelled",
-        f"{times:.1f} times what the other sizes of rendezvous lead to, and on the curve of eager",
+        f"{times:.1f} times the curve through the other sizes of rendezvous, and on the curve of eager: it was eager",
     )
     del rendezvous[0]

@@ -60,7 +60,7 @@ def identical_small_at_window_64(source: Source, window_mode: str) -> Finding:
 
     cells = [cell for cell in _cells(source, window_mode, {64}) if cell.msg <= SMALL_MAX]
     finding = _everywhere(cells, holds, "rates within 10 % of each other", sizes_min=SIZES_MIN)
-    note = "; the 3.1 to 3.3 Mops belong to the publishers' device and are not asked of another"
+    note = "; the 3.1 to 3.3 Mops are those of the publishers' device and not required of another one"
     return finding if source.published else Finding(finding.verdict, finding.because + note, finding.evidence)
 
 
@@ -69,15 +69,18 @@ def ud_leads_at_8192_window_64(source: Source, window_mode: str) -> Finding:
     rc, ud, segmented = (index.get(mode, 8192, 64, window_mode) for mode in ("RC", "UD", "UD-seg"))
     evidence = [describe(row) for row in (rc, ud, segmented) if row]
     if source.published and rc and rc.gib is not None:
-        because = f"the table itself has RC at {rc.gib:.2f} GiB/s, not 16.78, and UD's 25.76 cannot be: {ud.reason if ud else 'no row'}"
+        because = (
+            f"the table itself has RC at {rc.gib:.2f} GiB/s, not 16.78, and UD's 25.76 cannot be true: "
+            f"{ud.reason if ud else 'no row'}"
+        )
         return Finding(CONTRADICTED, because, evidence)
     if ud and ud.posted and ud.delivered == 0:
-        return Finding(CONTRADICTED, f"UD posted {ud.posted} messages of 8192 B and the receiver got none", evidence)
+        return Finding(CONTRADICTED, f"UD posted {ud.posted} messages of 8192 B and none arrived", evidence)
     cells = [cell for cell in _cells(source, window_mode, {64}) if cell.msg == 8192]
     if not cells or cells[0].obstacle:
         because = "no rows of 8192 B at window 64" if not cells else cells[0].obstacle
         if segmented and segmented.usable:
-            because += "; UD-seg is our segmentation above UD, which the claim is not about"
+            because += "; UD-seg is our own segmentation above UD, and the claim is not about that"
         return Finding(NOT_TESTABLE, because, evidence)
     return _everywhere(cells, _at_least(SIGNIFICANT), "UD at least 5 % ahead")
 
@@ -98,13 +101,16 @@ def ud_ideal_for_small_and_many(source: Source, window_mode: str) -> Finding:
     small = _everywhere(cells, _at_least(1.0), "UD ahead on small messages", windows_needed=(4, 64))
     if small.verdict == CONTRADICTED:
         return small
-    because = f"high concurrency needs a sweep over queue pairs, which this table has not ({small.because})"
+    because = f"high concurrency needs a sweep over queue pairs, which this table does not have ({small.because})"
     return Finding(NOT_TESTABLE, because, small.evidence)
 
 
 def ud_faster_because_of_header_and_pipeline(source: Source, window_mode: str) -> Finding:
     extra = UD_SEND.transport - RC_SEND.transport
-    because = f"the header is not smaller: a UD SEND carries {extra} bytes more than an RC SEND, and {GRH} in the receive buffer"
+    because = (
+        f"the header is not smaller: a UD SEND carries {extra} bytes more than an RC SEND, and {GRH} in the "
+        "receive buffer"
+    )
     evidence = [f"transport headers per packet: RC SEND {RC_SEND.transport} B, UD SEND {UD_SEND.transport} B"]
     leads = {(cell.msg, cell.window, cell.window_mode): cell for cell in compare(source) if not cell.obstacle}
     led = kept = 0
@@ -114,14 +120,18 @@ def ud_faster_because_of_header_and_pipeline(source: Source, window_mode: str) -
             led += 1
             kept += credit.winner == "UD"
             evidence.append(
-                f"{msg} B, window {window}: UD/RC {_range(local)} with local windows, {_range(credit)} with credit windows"
+                f"{msg} B, window {window}: UD/RC {_range(local)} with local windows, {_range(credit)} with credit "
+                "windows"
             )
     if not window_modes(source):
         because += "; the pipeline cannot be tested without rows in both window modes"
     elif led == 0:
         because += "; and in no cell with both window modes does UD lead, so there is no lead to explain"
     else:
-        because += f"; of {led} cells where UD leads with local windows it still leads in {kept} when both wait for the receiver"
+        because += (
+            f"; UD leads in {led} cells with local windows, and still leads in {kept} of them when both wait for "
+            "the receiver"
+        )
     return Finding(CONTRADICTED, because, evidence)
 
 
@@ -177,7 +187,7 @@ def _everywhere(
         return Finding(NOT_TESTABLE, "no cell with a valid row of both", evidence)
     undecided = sum(result is None for _, result in tested)
     if undecided:
-        return Finding(NOT_TESTABLE, f"{count}; in {undecided} the intervals are too wide to tell", evidence)
+        return Finding(NOT_TESTABLE, f"{count}; in {undecided} the intervals are too wide to decide", evidence)
     missing = [str(window) for window in windows_needed if window not in {cell.window for cell, _ in tested}]
     if missing:
         return Finding(NOT_TESTABLE, f"{count}, but none could be tested at window {' and '.join(missing)}", evidence)

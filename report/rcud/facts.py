@@ -18,7 +18,7 @@ def facts(source: Source) -> list[str]:
     left_out = [cell for cell in compare(source) if cell.obstacle]
     if left_out:
         sentences.append(
-            f"{len(left_out)} of {len(cells) + len(left_out)} cells have no comparison; the table of winners says why."
+            f"{len(left_out)} of {len(cells) + len(left_out)} cells cannot be compared; the table of winners says why."
         )
     for mode in ("RC", "UD", "UD-seg"):
         good = [row for row in source.rows if row.mode == mode and row.op == "send" and row.usable]
@@ -34,7 +34,8 @@ def facts(source: Source) -> list[str]:
         if counted:
             lost, posted = sum(row.lost for row in counted), sum(row.posted for row in counted)
             sentences.append(
-                f"UD with {window_mode} windows lost {lost:,} of {posted:,} messages posted ({100 * lost / posted:.3g} %)."
+                f"UD with {window_mode} windows lost {lost:,} of {posted:,} messages posted "
+                f"({100 * lost / posted:.3g} %)."
             )
     doubtful = [row for row in source.rows if row.validity in ("suspect", "invalid")]
     if doubtful:

@@ -52,7 +52,7 @@ def render(
     counted = (
         "Rates are of messages that the receiver counted."
         if measured
-        else "Not every table says that the receiver counted."
+        else "Not every table has messages that the receiver counted."
     )
     return document(title, f"{counted} {kinds_html(sources)}.", sections)
 
@@ -78,10 +78,13 @@ def _facts(source: Source) -> str:
     note = (
         "95 % intervals in brackets."
         if intervals
-        else "One run without intervals: only the rounding of its digits is known."
+        else "One run without intervals; only the rounding of its digits is known."
     )
     note += " A winner is named only where intervals do not overlap."
-    return f"<h3>{escape(source.label)} <small>{escape(source.device_text)}</small></h3><ul>{items}</ul><p class=note>{note}</p>"
+    return (
+        f"<h3>{escape(source.label)} <small>{escape(source.device_text)}</small></h3><ul>{items}</ul><p "
+        f"class=note>{note}</p>"
+    )
 
 
 def _winners(source: Source, published: Source | None) -> str:
@@ -111,9 +114,11 @@ def _ratio(cell: Comparison) -> str:
 
 def _claims(judged: dict[str, list[Judgement]]) -> str:
     note = (
-        "Each published sentence is judged from the rows of each table, by local windows as the published programs keep them. "
-        "Significant is a lead of at least 5 %; nearly identical is within 10 %; small is up to 1024 B, large from 4096 B. "
-        "Suspect and invalid rows bear out nothing."
+        "Each published sentence is judged from the rows of each table, by local windows, which the published "
+        "programs use. "
+        "Significant is a lead of at least 5 %; nearly identical is within 10 %; small is up to 1024 B, large from "
+        "4096 B. "
+        "Suspect and invalid rows support no claim."
     )
     return claims_html(
         judged, note, lambda each: f"<p>With credit windows: {finding_html(each.credit)}</p>" if each.credit else ""
@@ -133,8 +138,10 @@ def _windows(source: Source) -> str:
             (f"{local.mode} {local.op} {local.msg} B, window {local.window}", rate(local), rate(credit), change, *lost)
         )
     note = (
-        "<p>A local window follows the sender's own completions: for UD these say that a message has left, not that it has arrived, so the "
-        "window does not bound what is undelivered. A credit window follows the receiver, for both transports.</p>"
+        "<p>A local window counts the sender's own completions. For UD a completion says that a message has left, "
+        "not that it has arrived, so "
+        "the window does not limit the undelivered messages. A credit window counts the messages that the receiver "
+        "has, for both transports.</p>"
     )
     heads = ("Cell", "Local (Mops)", "Credit (Mops)", "Change", "Lost, local", "Lost, credit")
     return note + table_html(f"Window modes, {escape(source.label)}", heads, rows)
@@ -170,9 +177,11 @@ def _headers(sources: list[Source]) -> str:
         "Note",
     )
     note = (
-        f"A fact of the RoCE v2 format. Every packet has Ethernet {headers.ETHERNET}+{headers.FCS}, IPv4 {headers.IPV4} or IPv6 "
-        f"{headers.IPV6}, UDP {headers.UDP}, BTH {headers.BTH} and ICRC {headers.ICRC} bytes; transport is BTH, extended header and ICRC. "
-        f"Through shared memory on one host none of it travels, but the {headers.GRH} bytes of GRH are still written."
+        f"These sizes follow from the RoCE v2 format. Each packet has Ethernet {headers.ETHERNET}+{headers.FCS}, "
+        f"IPv4 {headers.IPV4} or IPv6 "
+        f"{headers.IPV6}, UDP {headers.UDP}, BTH {headers.BTH} and ICRC {headers.ICRC} bytes; transport is BTH, "
+        "extended header and ICRC. "
+        f"No header travels through shared memory on one host, but the {headers.GRH} bytes of GRH are still written."
     )
     caption = f"Headers of one SEND on Ethernet and IPv4, MTU {mtu}"
     return (

@@ -32,25 +32,30 @@ def rate_of_small_calls(source: Source) -> Finding:
     rows = [
         row for row in source.rows if (row.transport, row.mode, row.size) == ("rdma", "sink", 128) and not row.apart
     ]
-    evidence = [_line(row, "qps", "a second") for row in rows]
+    evidence = [_line(row, "qps", "per second") for row in rows]
     most = next((row for row in rows if row.concurrency == 256), None)
     if most is None:
         return Finding(NOT_TESTABLE, "no row of 128 B with 256 in flight over RDMA", evidence)
     if not most.usable:
-        because = f"the row that says so cannot be true: {most.reason}"
+        because = f"the row of this rate cannot be true: {most.reason}"
         if source.published:
-            because += f"; by its Gb/s the rate is {most.values['gigabits_per_second'] * 1e9 / 8 / most.size / 1e6:.2f} million"
+            because += (
+                f"; by its Gb/s the rate is {most.values['gigabits_per_second'] * 1e9 / 8 / most.size / 1e6:.2f} "
+                "million"
+            )
         return Finding(NOT_TESTABLE, because, evidence)
     low, middle, high = most.interval("qps")
-    because = f"{middle / 1e6:.2f} million a second [{low / 1e6:.2f}, {high / 1e6:.2f}] with 256 in flight"
+    because = f"{middle / 1e6:.2f} million per second [{low / 1e6:.2f}, {high / 1e6:.2f}] with 256 in flight"
     if middle >= RATE:
         return Finding(SUPPORTED, because, evidence)
     if high >= RATE:
-        return Finding(NOT_TESTABLE, f"{because}: the interval is too wide to tell", evidence)
+        return Finding(NOT_TESTABLE, f"{because}: the interval is too wide to decide", evidence)
     if source.kind == "hardware":
         return Finding(CONTRADICTED, because, evidence)
     return Finding(
-        NOT_TESTABLE, f"{because}; the rate is claimed of the publishers' adapter, and this is not one", evidence
+        NOT_TESTABLE,
+        f"{because}; the claim is about the publishers' hardware adapter, and this device is not hardware",
+        evidence,
     )
 
 
@@ -76,7 +81,7 @@ def few_saturate(source: Source) -> Finding:
     if failing:
         return Finding(CONTRADICTED, f"with fewer than {FEW} in flight {' and '.join(failing)}", evidence)
     if undecided:
-        return Finding(NOT_TESTABLE, f"at {', '.join(undecided)} the intervals are too wide to tell", evidence)
+        return Finding(NOT_TESTABLE, f"at {', '.join(undecided)} the intervals are too wide to decide", evidence)
     return Finding(
         SUPPORTED,
         f"fewer than {FEW} in flight reach {100 * SATURATED:.0f} % of the best rate at {sizes} sizes",
@@ -100,7 +105,7 @@ def registration_costs_more(source: Source) -> Finding:
     kind = (
         ""
         if source.kind == "hardware"
-        else "; this device registers without pinning, which is what costs on an adapter"
+        else "; this device registers without pinning, which is the expensive part on an adapter"
     )
     if less:
         return Finding(CONTRADICTED, f"not {MUCH:g} times as much at {', '.join(less)}{kind}", evidence)
@@ -123,7 +128,7 @@ def coalescing_improves(source: Source) -> Finding:
     if later:
         return replace(finding, verdict=CONTRADICTED, because=f"{finding.because}, but P99 is later at {_names(later)}")
     if undecided:
-        because = f"{finding.because}; whether P99 is later at {_names(undecided)} the intervals are too wide to tell"
+        because = f"{finding.because}; whether P99 is later at {_names(undecided)} the intervals are too wide to decide"
         return replace(finding, verdict=NOT_TESTABLE, because=because)
     return replace(finding, because=f"{finding.because}, and P99 is nowhere more than 5 % later")
 
@@ -138,7 +143,7 @@ def send_queue_overlaps(source: Source) -> Finding:
         return finding
     return Finding(
         SUPPORTED,
-        f"{finding.because}; on one host there is no link to saturate, so that half is not tested",
+        f"{finding.because}; on one host there is no link to saturate, so that part is not tested",
         finding.evidence,
     )
 
@@ -187,7 +192,7 @@ def _better(source: Source, ablation: str, counts: Callable[[Row], bool], where:
     if worse:
         return Finding(CONTRADICTED, f"{because}; not faster at {_names(worse)}", evidence)
     return Finding(
-        NOT_TESTABLE, f"{because}; in {verdicts.count(None)} cells the intervals are too wide to tell", evidence
+        NOT_TESTABLE, f"{because}; in {verdicts.count(None)} cells the intervals are too wide to decide", evidence
     )
 
 
@@ -206,7 +211,7 @@ def _faster(on: Row, off: Row) -> bool | None:
 
 def _pair_lines(pairs: list[tuple[Row, Row]]) -> list[str]:
     def numbers(row: Row) -> str:
-        return f"{_number(row, 'qps')} a second" + (f", P99 {_number(row, 'p99_us')} us" if row.get("p99_us") else "")
+        return f"{_number(row, 'qps')} per second" + (f", P99 {_number(row, 'p99_us')} us" if row.get("p99_us") else "")
 
     return [f"{on.name}: {numbers(on)}; without {numbers(off)}" for on, off in pairs]
 

@@ -18,10 +18,10 @@ COLUMNS = {
     "p999_us": "P99.9 (µs)",
     "mean_us": "Mean (µs)",
     "connections": "Connections",
-    "cpu_us_per_request": "CPU a request, both ends (µs)",
+    "cpu_us_per_request": "CPU per request, both ends (µs)",
     "server_cpu_us_per_request": "of it the server (µs)",
-    "requests_per_message": "Requests a message",
-    "pinned_kib_per_connection": "Pinned a connection (KiB)",
+    "requests_per_message": "Requests per message",
+    "pinned_kib_per_connection": "Pinned per connection (KiB)",
     "requests": "Requests counted",
     "repetitions": "Repetitions",
 }
@@ -55,9 +55,11 @@ def _more(source: Source) -> list[tuple[str, str]]:
             "CPU with (µs)",
             "without",
         )
-        note = "<p>Each cell ran in turn with and without one behaviour. What does not help stands here too.</p>"
+        note = (
+            "<p>Each cell ran in turn with and without one behaviour. Behaviours that do not help are listed too.</p>"
+        )
         sections.append(
-            ("What each behaviour is worth", note + table_html(f"Behaviours, {escape(source.label)}", heads, rows))
+            ("Gain of each behaviour", note + table_html(f"Behaviours, {escape(source.label)}", heads, rows))
         )
     ours = {
         (row.transport, row.mode, row.size, row.concurrency): row for row in source.rows if row.usable and not row.apart
@@ -83,7 +85,9 @@ def _more(source: Source) -> list[tuple[str, str]]:
             if own is not None
         ]
         heads = ("Cell", "Requests/s", "ours", "Ours/theirs", "P99 (µs)", "ours", "CPU (µs)", "ours")
-        sections.append(("Beside other systems", table_html(f"Other systems, {escape(source.label)}", heads, rows)))
+        sections.append(
+            ("Comparison with other systems", table_html(f"Other systems, {escape(source.label)}", heads, rows))
+        )
     return sections
 
 
@@ -96,11 +100,12 @@ def _ratio(on: Row, off: Row) -> str:
 LAYOUT = page.Layout(
     title="Calls over TCP and RDMA",
     lead=(
-        "A request counts when its answer was checked. Sink sends the request's bytes and gets a short word back, as was published; "
-        "echo gets them back."
+        "A request counts when its answer was checked. Sink: the answer is a short word, as was published. "
+        "Echo: the answer is the request's bytes."
     ),
     claims_note=(
-        "Each published sentence is judged from the rows of each table. Suspect and invalid rows bear out nothing; a behaviour is judged "
+        "Each published sentence is judged from the rows of each table. Suspect and invalid rows support no claim; "
+        "a behaviour is judged "
         "from rows that ran in turn with and without it."
     ),
     first="Cell",

@@ -56,7 +56,7 @@ def _size(row: Row) -> str:
 
 
 QUANTITIES = (
-    Quantity("qps", "Requests a second", "Requests a second", ("qps",), ("",)),
+    Quantity("qps", "Requests per second", "Requests per second", ("qps",), ("",)),
     Quantity("throughput", "Throughput", "Gb/s of requests (10⁹ bits/s)", ("gigabits_per_second",), ("",)),
     Quantity(
         "latency", "Latency", "From a request to its checked answer (µs)", ("p99_us", "p90_us"), (", P99", ", P90")

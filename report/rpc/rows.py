@@ -126,7 +126,7 @@ def _judge(row: Row, rounding: float) -> Row:
     gigabits = qps * row.size * 8 / 1e9
     if abs(gigabits - stated) > PRODUCT_TOLERANCE * stated + rounding:
         return replace(
-            row, validity="invalid", reason=f"QPS x size is {gigabits:.2f} Gb/s, and the row says {stated:.2f}"
+            row, validity="invalid", reason=f"QPS x size is {gigabits:.2f} Gb/s, but the row has {stated:.2f}"
         )
     mean = row.concurrency / qps * 1e6
     if p90 < mean:

@@ -41,7 +41,8 @@ def judge_all(source: Source) -> list[Judgement]:
 
 def _not_of_the_published(_: Source) -> Finding:
     because = (
-        "each row's clients did other work (-n, -d, -t), and the threads are far fewer than the clients that are called concurrent; "
+        "each row's clients did other work (-n, -d, -t), and the threads are far fewer than the clients that the "
+        "table calls concurrent; "
         "the program that made them waits with usleep() and opens no connection"
     )
     return Finding(NOT_TESTABLE, because)
@@ -69,9 +70,11 @@ def all_succeed(source: Source) -> Finding:
     unseen = [row for row in rows if row.get("peak_clients") != row.clients]
     if unseen:
         return Finding(
-            NOT_TESTABLE, f"the server does not say that all were there at once at {_counts(unseen)} clients", evidence
+            NOT_TESTABLE,
+            f"the server does not report that all were connected at once at {_counts(unseen)} clients",
+            evidence,
         )
-    return Finding(SUPPORTED, "every client verified its echoes, and the server had all of them at once", evidence)
+    return Finding(SUPPORTED, "every client verified its echoes, and all were connected at once", evidence)
 
 
 def connect_time_constant(source: Source) -> Finding:
@@ -92,10 +95,13 @@ def latency_flat(source: Source) -> Finding:
         if row.get("latency_max_ms") is not None
     ]
     if not rows:
-        because = "needs rows at an offered rate (--rate): where every client sends as its echoes come, latency is clients over rate"
+        because = (
+            "needs rows at an offered rate (--rate): if every client sends as fast as its echoes arrive, latency "
+            "is the number of clients divided by the rate"
+        )
         return Finding(NOT_TESTABLE, because, evidence)
     finding = _constant(
-        rows, "avg_latency_ms", "ms", f"at {rows[0].rate:.0f} messages a second an echo takes", "", evidence
+        rows, "avg_latency_ms", "ms", f"at {rows[0].rate:.0f} messages per second an echo takes", "", evidence
     )
     late = [row for row in rows if (row.get("latency_max_ms") or 0) > LATENCY_MAX_MS]
     if late and finding.verdict != NOT_TESTABLE:
@@ -110,11 +116,11 @@ def latency_flat(source: Source) -> Finding:
 def memory_linear(source: Source) -> Finding:
     name = "server_kib_per_connection"
     rows = [row for row in source.cells("rdma") or source.cells("rdma", paced=True) if row.get(name)]
-    evidence = [_line(row, f"{row.values[name]:.4g} KiB a connection") for row in _by_clients(source.rows, name)]
+    evidence = [_line(row, f"{row.values[name]:.4g} KiB per connection") for row in _by_clients(source.rows, name)]
     rows = [row for row in rows if row.clients >= 1000]
     if len(rows) < 2 or rows[-1].clients < 10 * rows[0].clients:
         return Finding(
-            NOT_TESTABLE, "needs rows from 1000 to 10000 clients and more: below that what is fixed outweighs", evidence
+            NOT_TESTABLE, "needs rows from 1000 to 10000 clients and more: with fewer, fixed costs dominate", evidence
         )
     # The difference between rows leaves out the memory of a server without clients.
     first, last = rows[0], rows[-1]
@@ -122,7 +128,10 @@ def memory_linear(source: Source) -> Finding:
     each = [
         (b.values[name] * b.clients - a.values[name] * a.clients) / (b.clients - a.clients) for a, b in pairwise(rows)
     ]
-    because = f"the server grows by {slope:.3g} KiB for each further client, {min(each):.3g} to {max(each):.3g} between neighbouring rows"
+    because = (
+        f"the server grows by {slope:.3g} KiB for each further client, {min(each):.3g} to {max(each):.3g} between "
+        "neighbouring rows"
+    )
     if min(each) <= 0 or max(each) > 2 * min(each):
         return Finding(CONTRADICTED, f"{because}: not linear", evidence)
     if abs(slope - KIB_PER_CLIENT) > KIB_TOLERANCE * KIB_PER_CLIENT:
@@ -137,9 +146,7 @@ def threads_for_clients(source: Source) -> Finding:
     others = [row for row in source.plain if row.engine != "threads" and row.get("peak_threads")]
     seen = sorted({int(row.values["peak_threads"]) for row in others})
     ours = (
-        f"; the event-driven server has {' to '.join(map(str, seen))} threads whatever the number of clients"
-        if seen
-        else ""
+        f"; the event-driven server has {' to '.join(map(str, seen))} threads for any number of clients" if seen else ""
     )
     if not own:
         return Finding(
@@ -148,7 +155,10 @@ def threads_for_clients(source: Source) -> Finding:
             evidence,
         )
     most = own[-1]
-    because = f"with a thread for each client, {most.clients} clients at once take {most.values['peak_threads']:.0f} threads{ours}"
+    because = (
+        f"with a thread for each client, {most.clients} clients at once take {most.values['peak_threads']:.0f} "
+        f"threads{ours}"
+    )
     # Fewer threads than clients means that the clients were not connected at once, as in the
     # published program.
     near = 0.5 / 16 <= most.values["peak_threads"] / most.clients <= 2 / 16
@@ -158,22 +168,25 @@ def threads_for_clients(source: Source) -> Finding:
 def throughput_peaks_at_1000(source: Source) -> Finding:
     name = "messages_per_second"
     rows = source.cells("rdma")
-    evidence = [_line(row, f"{row.values[name]:.0f} echoes a second") for row in _by_clients(source.rows, name)]
+    evidence = [_line(row, f"{row.values[name]:.0f} echoes per second") for row in _by_clients(source.rows, name)]
     if missing := [str(count) for count in (PEAK_AT, 20000) if count not in {row.clients for row in rows}]:
         return Finding(
-            NOT_TESTABLE, f"no row with {' and '.join(missing)} clients that sent as fast as echoes came", evidence
+            NOT_TESTABLE, f"no row with {' and '.join(missing)} clients that sent as fast as echoes arrived", evidence
         )
     if len(rows) < CLIENTS_MIN:
         return Finding(NOT_TESTABLE, "too few numbers of clients for a claim about a peak", evidence)
     top = max(rows, key=lambda row: row.values[name])
     at_1000 = next(row for row in rows if row.clients == PEAK_AT)
     last = next(row for row in rows if row.clients == 20000)
-    because = f"with equal work the peak is {top.values[name]:.0f}/s at {top.clients} clients, and {last.values[name]:.0f}/s remain at 20000"
+    because = (
+        f"with equal work the peak is {top.values[name]:.0f}/s at {top.clients} clients, and "
+        f"{last.values[name]:.0f}/s remain at 20000"
+    )
     if last.interval(name)[2] < FLOOR:
         return Finding(CONTRADICTED, f"{because}: not above {FLOOR}", evidence)
     if top is not at_1000:
         if top.interval(name)[0] > at_1000.interval(name)[2]:
-            return Finding(CONTRADICTED, f"{because}; not at {PEAK_AT}", evidence)
+            return Finding(CONTRADICTED, f"{because}; it is not at {PEAK_AT} clients", evidence)
         return Finding(NOT_TESTABLE, f"{because}; the intervals of that and of {PEAK_AT} clients overlap", evidence)
     low, _, high = at_1000.interval(name)
     if not low <= PEAK <= high:
@@ -184,18 +197,22 @@ def throughput_peaks_at_1000(source: Source) -> Finding:
 def falls_because_of_switching(source: Source) -> Finding:
     name, rate = "server_switches_per_s", "messages_per_second"
     evidence = [
-        _line(row, f"{row.values[name]:.0f} context switches a second in the server, {row.values[rate]:.0f} echoes")
+        _line(row, f"{row.values[name]:.0f} context switches per second in the server, {row.values[rate]:.0f} echoes")
         for row in _by_clients([row for row in source.rows if row.usable and row.rate == 0], name)
     ]
     own = [row for row in source.threads() if row.get(name) and row.get(rate)]
     if len(own) < CLIENTS_MIN or own[-1].clients < SWITCHING_CLIENTS:
-        because = f"needs rows of the engine with a thread for each client (--engine epoll,threads) up to {SWITCHING_CLIENTS} clients"
+        because = (
+            "needs rows of the engine with a thread for each client (--engine epoll,threads) up to "
+            f"{SWITCHING_CLIENTS} clients"
+        )
         return Finding(NOT_TESTABLE, because, evidence)
     best, last = max(own, key=lambda row: row.values[rate]), own[-1]
     each = [row.values[name] / row.values[rate] for row in (best, last)]
     because = (
-        f"with a thread for each client {best.values[rate]:.0f} echoes a second at {best.clients} clients and {last.values[rate]:.0f} at "
-        f"{last.clients}, with {each[0]:.2g} and {each[1]:.2g} context switches an echo"
+        f"with a thread for each client {best.values[rate]:.0f} echoes per second at {best.clients} clients and "
+        f"{last.values[rate]:.0f} at "
+        f"{last.clients}, with {each[0]:.2g} and {each[1]:.2g} context switches per echo"
     )
     falls = best is not last and best.interval(rate)[0] > last.interval(rate)[2]
     return Finding(SUPPORTED if falls and each[1] > CONSTANT * each[0] else CONTRADICTED, because, evidence)
@@ -206,18 +223,23 @@ def shared_context_saves(source: Source) -> Finding:
     apart = {row.clients: row for row in source.threads() if row.get(name)}
     pairs = [(row, apart[row.clients]) for row in source.cells("rdma") if row.clients in apart and row.get(name)]
     evidence = [
-        f"{shared.clients} clients: {shared.values[name]:.4g} KiB each with one context, {own.values[name]:.4g} with own ones and threads"
+        f"{shared.clients} clients: {shared.values[name]:.4g} KiB each with one context, {own.values[name]:.4g} "
+        "with own ones and threads"
         for shared, own in pairs
     ]
     if not pairs or pairs[-1][0].clients < CONTEXT_CLIENTS:
         because = (
-            "needs rows of the engine with a context of its own for each client, beside the other, with equal numbers of clients "
+            "needs rows of the engine with a context of its own for each client, beside the other, with equal "
+            "numbers of clients "
             f"of {CONTEXT_CLIENTS} and more"
         )
         return Finding(NOT_TESTABLE, because, evidence)
     shared, own = pairs[-1]
     saved = 100 * (1 - shared.values[name] / own.values[name])
-    because = f"at {shared.clients} clients one device context for all takes {saved:.0f} % less memory than one for each, threads included"
+    because = (
+        f"at {shared.clients} clients one device context for all takes {saved:.0f} % less memory than one for "
+        "each, threads included"
+    )
     return Finding(SUPPORTED if saved >= SAVED_PERCENT else CONTRADICTED, because, evidence)
 
 
@@ -243,8 +265,10 @@ def limits(source: Source) -> Finding:
             evidence,
         )
     because = (
-        f"by measured costs this machine's memory allows {int(memory[1])} clients over RDMA, and the server at most {int(rdma[1])}, "
-        f"bound by {rdma[2]}; 8.5 KB a client and 750000 by memory need {8500 * 750_000 / 2**30:.3g} GiB, which the claim does not name"
+        f"by measured costs this machine's memory allows {int(memory[1])} clients over RDMA, and the server at "
+        f"most {int(rdma[1])}, "
+        f"bound by {rdma[2]}; 8.5 KB per client and 750000 by memory need {8500 * 750_000 / 2**30:.3g} GiB, which "
+        "the claim does not state"
     )
     near = abs(int(memory[1]) - 750_000) <= KIB_TOLERANCE * 750_000 and int(rdma[1]) >= 100_000
     return Finding(SUPPORTED if near else CONTRADICTED, because, evidence)

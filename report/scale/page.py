@@ -21,19 +21,19 @@ COLUMNS = {
     "avg_latency_ms": "Latency, average (ms)",
     "latency_p50_ms": "p50 (ms)",
     "latency_p99_ms": "p99 (ms)",
-    "latency_max_ms": "Most (ms)",
+    "latency_max_ms": "Maximum (ms)",
     "jain": "Jain's index",
-    "doorbells_per_echo": "Doorbells an echo",
-    "server_kib_per_connection": "Server memory a connection (KiB)",
+    "doorbells_per_echo": "Doorbells per echo",
+    "server_kib_per_connection": "Server memory per connection (KiB)",
     "peak_memory_mb": "Peak memory (MB)",
     "peak_threads": "Threads",
     "server_cpu_percent": "Server CPU (% of a core)",
-    "server_idle_cpu_percent": "Server CPU, all idle (%)",
+    "server_idle_cpu_percent": "Server CPU, all clients idle (%)",
     "server_switches_per_s": "Server's context switches/s",
-    "peak_clients": "Clients at once",
+    "peak_clients": "Clients connected at once",
     "distinct_ids": "Different logical clients",
     "redis_per_second": "redis (requests/s)",
-    "over_redis": "Times redis",
+    "over_redis": "Relative to redis",
     "round_trip_ns": "Core to core (ns)",
 }
 
@@ -53,7 +53,7 @@ def _engines(source: Source) -> list[tuple[str, str]]:
         if epoll.get(RATE) is None or uring.get(RATE) is None:
             continue
         (low, middle, high), (epoll_low, epoll_middle, epoll_high) = uring.interval(RATE), epoll.interval(RATE)
-        ahead = "io_uring" if low > epoll_high else "epoll" if epoll_low > high else "no difference that shows"
+        ahead = "io_uring" if low > epoll_high else "epoll" if epoll_low > high else "no significant difference"
         both = [
             page.number_text(row, name) for name in ("latency_p50_ms", "server_cpu_percent") for row in (epoll, uring)
         ]
@@ -88,10 +88,11 @@ def _engines(source: Source) -> list[tuple[str, str]]:
 LAYOUT = page.Layout(
     title="Many clients of one server",
     lead=(
-        "Every client is a connection of its own, and none sends before all are connected. A message counts when its client has "
+        "Every client is a connection of its own, and none sends before all are connected. A message counts when "
+        "its client has "
         "verified the echo and the server has counted it."
     ),
-    claims_note="Each published sentence is judged from the rows over RDMA of each table. Only valid rows bear anything out.",
+    claims_note="Each published sentence is judged from the rows over RDMA of each table. Only valid rows count.",
     first="Clients",
     name=_name,
     columns=COLUMNS,

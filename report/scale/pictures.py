@@ -35,7 +35,7 @@ def _per_client_kib(row: Row) -> float:
 QUANTITIES = (
     Quantity(
         "connect_time_vs_clients",
-        "Time to connect",
+        "Connect time",
         "From wanting to connect to ready (ms)",
         {"connect_p50_ms": "p50", "connect_p99_ms": "p99"},
         lambda row: row.values["avg_connect_ms"],
@@ -43,15 +43,15 @@ QUANTITIES = (
     ),
     Quantity(
         "echoes_vs_clients",
-        "Verified echoes a second",
-        "Echoes a second, all clients",
+        "Verified echoes per second",
+        "Echoes per second, all clients",
         {"messages_per_second": "median"},
         lambda row: row.values["messages_per_second"],
-        "messages a second, published (sleeps)",
+        "messages per second, published (sleeps)",
     ),
     Quantity(
         "latency_vs_clients",
-        "Time of an echo",
+        "Latency of an echo",
         "From a message to its verified echo (ms)",
         {"latency_p50_ms": "p50", "latency_p99_ms": "p99"},
         lambda row: row.values["avg_latency_ms"],
@@ -60,8 +60,8 @@ QUANTITIES = (
     ),
     Quantity(
         "memory_vs_clients",
-        "Server memory a connection",
-        "KiB a connection, all connected",
+        "Server memory per connection",
+        "KiB per connection, all connected",
         {"server_kib_per_connection": "median"},
         _per_client_kib,
         "whole process by clients, published",

@@ -12,7 +12,8 @@ import json
 COLUMNS = next(
     csv.reader(
         [
-            "experiment,mode,msg,window,iters,mops,gib,op,window_mode,device,mtu,posted,completed,delivered,lost,duplicated,reordered,"
+            "experiment,mode,msg,window,iters,mops,gib,op,window_mode,device,mtu,posted,completed,"
+            "delivered,lost,duplicated,reordered,"
             "spread,mops_low,mops_high,p50_us,p99_us,rtt_before_ns,rtt_after_ns,rtt_class,validity,reason,repetitions"
         ]
     )

@@ -72,7 +72,7 @@ def verdicts(of: rows.Source) -> dict[str, str]:
     return {judgement.claim.id: judgement.finding.verdict for judgement in claims.judge_all(of)}
 
 
-def test_published_rows_at_fault_are_those_that_check_finds() -> None:
+def test_published_rows_get_the_verdicts_of_verbena_check() -> None:
     faults = {(each.op, each.size): each.validity for each in rows.published().rows if not each.usable}
     assert faults == {
         ("SET", 262144): "suspect",
@@ -82,7 +82,7 @@ def test_published_rows_at_fault_are_those_that_check_finds() -> None:
     }
 
 
-def test_the_published_table_bears_out_none_of_its_claims() -> None:
+def test_the_published_table_supports_none_of_its_claims() -> None:
     """It has no size with both protocols, and no sweep of a parameter."""
     assert set(verdicts(rows.published()).values()) == {"not testable"}
     assert set(verdicts(rows.published())) == set(claims.JUDGES)
@@ -104,11 +104,11 @@ def test_a_table_as_it_was_claimed_supports_every_claim(tmp_path: Path) -> None:
         ("S2.3", {64: 0.5, 4096: 0.9, 65536: 1.0, 1 << 20: 1.1}),
     ],
 )
-def test_counterexamples_contradict(tmp_path: Path, claim: str, gain: dict[int, float]) -> None:
+def test_a_counterexample_contradicts_its_claim(tmp_path: Path, claim: str, gain: dict[int, float]) -> None:
     assert verdicts(source(tmp_path, both(gain)))[claim] == "contradicted"
 
 
-def test_wide_intervals_leave_it_open(tmp_path: Path) -> None:
+def test_wide_intervals_leave_a_claim_untestable(tmp_path: Path) -> None:
     found = verdicts(source(tmp_path, both({64: 1.1, 4096: 1.2, 65536: 1.3}, interval=(0.5, 2.0))))
     assert (found["S2.1"], found["S2.2"], found["S2.3"]) == ("not testable",) * 3
 
@@ -122,7 +122,7 @@ def test_a_parameter_that_changes_nothing_contradicts(tmp_path: Path, claim: str
     assert verdicts(source(tmp_path, table))[claim] == "contradicted"
 
 
-def test_rows_that_are_not_valid_bear_out_nothing(tmp_path: Path) -> None:
+def test_rows_that_are_not_valid_support_no_claim(tmp_path: Path) -> None:
     table = both({64: 1.1, 4096: 1.2, 65536: 1.3}, validity="suspect", reason="made so")
     assert set(verdicts(source(tmp_path, table)).values()) == {"not testable"}
 
@@ -154,7 +154,7 @@ def test_auto_is_judged_against_the_better_one_of_each_size(
     assert promises(source(tmp_path, table)) == {"auto": verdict, "stalled": "not testable"}
 
 
-def test_one_repetition_bears_out_no_promise(tmp_path: Path) -> None:
+def test_one_repetition_is_not_enough_for_a_goal(tmp_path: Path) -> None:
     once = {"reps": 1, "stalled": 0, "p99_times_alone": ""}
     table = [row("SET", proto, 64, rate, **once) for proto, rate in (("eager", 100), ("rendezvous", 200), ("auto", 10))]
     table.append(row("SET", "auto", 64, 100, reps=1, stalled=1, p99_times_alone=9.0, varied="stalled"))
@@ -165,7 +165,7 @@ def test_one_repetition_bears_out_no_promise(tmp_path: Path) -> None:
     ("times", "verdict"),
     [((0.9, 1.1, 2.0), "supported"), ((5.5, 6.0, 9.0), "contradicted"), ((1.0, 3.0, 8.0), "not testable")],
 )
-def test_clients_that_stand_still_are_judged_by_the_whole_interval(
+def test_the_cost_of_stalled_clients_is_judged_by_the_whole_interval(
     tmp_path: Path, times: tuple[float, float, float], verdict: str
 ) -> None:
     alone = row("SET", "auto", 64, 100_000, varied="stalled", stalled=0)
@@ -204,13 +204,13 @@ def test_the_page_has_every_picture_claim_and_comparison(tmp_path: Path) -> None
     assert wanted <= names, names
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert all(f'<th scope="row">{claim}</th>' in page for claim in claims.JUDGES)
-    assert "Where each protocol is ahead" in page and "What the store promises" in page and "<script" not in page
+    assert "Where each protocol is ahead" in page and "Goals of this store" in page and "<script" not in page
     document = json.loads((tmp_path / "facts.json").read_text(encoding="utf-8"))
     assert len(document["sources"][0]["rows"]) == len(table)
     assert [each["claim"]["id"] for each in document["sources"][0]["promises"]] == ["auto", "stalled"]
 
 
-def test_the_published_curves_stand_behind_a_table_that_comes_alone(tmp_path: Path) -> None:
+def test_the_published_curves_are_behind_those_of_the_table(tmp_path: Path) -> None:
     table = both({64: 0.8, 4096: 1.5, 65536: 2.0})
     (tmp_path / "kv.csv").write_text(
         table_text(table, {"device": "vb_synthetic", "kind": "software"}), encoding="utf-8"
@@ -229,7 +229,7 @@ def test_the_published_curves_stand_behind_a_table_that_comes_alone(tmp_path: Pa
         assert max(at["published-eager"], at["published-rendezvous"]) < min(at["eager"], at["rendezvous"]), at
 
 
-def test_an_operation_that_is_none_is_one_line(tmp_path: Path) -> None:
+def test_an_unknown_operation_is_a_one_line_error(tmp_path: Path) -> None:
     (tmp_path / "bad.csv").write_text("op,protocol,value_bytes,gigabytes_per_second\nPUT,eager,1,1\n", encoding="utf-8")
     done = run("bad.csv", "-o", "page.html", cwd=tmp_path)
     assert (done.returncode, done.stderr.count("\n")) == (1, 1) and "'PUT' is neither" in done.stderr

@@ -52,7 +52,7 @@ def test_drawn_points_are_the_rows(made: Path) -> None:
             assert heights[0] - height == pytest.approx(scale * (value - values[0]), abs=0.01)
 
 
-def test_page_refers_to_nothing_outside_and_its_ids_are_unique(made: Path) -> None:
+def test_the_page_loads_nothing_from_outside_and_its_ids_are_unique(made: Path) -> None:
     class Collector(HTMLParser):
         def __init__(self) -> None:
             super().__init__()
@@ -126,7 +126,7 @@ def test_exit_codes(tmp_path: Path, arguments: list[str], code: int) -> None:
         assert "missing.csv: No such file or directory" in result.stderr
 
 
-def test_malformed_file_is_one_line_and_leaves_no_page(tmp_path: Path) -> None:
+def test_a_malformed_file_is_a_one_line_error_and_leaves_no_page(tmp_path: Path) -> None:
     (tmp_path / "bad.csv").write_text("experiment,mode\nmsg_sweep,RC\n", encoding="utf-8")
     result = run("bad.csv", "-o", "page.html", cwd=tmp_path)
     assert (result.returncode, result.stderr.count("\n")) == (1, 1)

@@ -46,7 +46,7 @@ def test_the_table_itself_is_quoted_against_16_78() -> None:
     assert "10.76 GiB/s, not 16.78" in finding.because
 
 
-def test_never_exceeds_is_contradicted_by_the_seven_published_sizes() -> None:
+def test_never_exceeds_is_contradicted_by_seven_published_sizes() -> None:
     finding = claims.rc_never_exceeds_ud(rows.published(), "local")
     assert "32, 64, 128, 256, 512, 1024, 2048 B at window 64" in finding.because
 
@@ -58,9 +58,9 @@ def test_verdicts_follow_the_synthetic_rows(tmp_path: Path) -> None:
     assert found["S1.5"] == found["S1.4"] == found["S1.6"] == "contradicted"
 
 
-def test_lead_that_only_local_windows_show_is_told(tmp_path: Path) -> None:
+def test_a_lead_with_local_windows_only_is_reported(tmp_path: Path) -> None:
     finding = claims.ud_faster_because_of_header_and_pipeline(source(tmp_path), "local")
-    assert "of 8 cells where UD leads with local windows it still leads in 0" in finding.because
+    assert "UD leads in 8 cells with local windows, and still leads in 0 of them" in finding.because
 
 
 def test_ud_above_the_mtu_that_delivered_nothing_contradicts_its_lead(tmp_path: Path) -> None:
@@ -99,5 +99,5 @@ def test_write_rows_never_enter_a_verdict(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "value,text", [(0.4449, "0.445"), (2.9961, "3.00"), (0.01, "0.01"), (15.94, "15.9"), (1234.4, "1234"), (0.0, "0")]
 )
-def test_three_significant_digits_and_none_invented(value: float, text: str) -> None:
+def test_numbers_have_three_significant_digits_and_no_padding(value: float, text: str) -> None:
     assert compare.digits(value) == text

@@ -67,7 +67,7 @@ def verdicts(of: rows.Source) -> dict[str, str]:
     return {judgement.claim.id: judgement.finding.verdict for judgement in claims.judge_all(of)}
 
 
-def test_published_rows_at_fault_are_those_that_check_finds() -> None:
+def test_published_rows_get_the_verdicts_of_verbena_check() -> None:
     faults = {
         (each.words["request_size"], each.concurrency): each.validity
         for each in rows.published().rows
@@ -115,7 +115,7 @@ def test_a_behaviour_that_does_not_help_contradicts(tmp_path: Path, claim: str, 
     assert verdicts(source(tmp_path, wide))[claim] in ("not testable", "contradicted")
 
 
-def test_coalescing_that_delays_contradicts_where_the_intervals_say_so(tmp_path: Path) -> None:
+def test_coalescing_that_delays_contradicts_if_intervals_do_not_overlap(tmp_path: Path) -> None:
     on, off = ablated("coalescing", "128B", 64, 2.0)
     late = on | {"p99_us": 200.0, "p99_us_low": 180.0, "p99_us_high": 220.0}
     for highest, verdict in ((110.0, "contradicted"), (190.0, "not testable")):
@@ -139,14 +139,14 @@ def test_a_slow_software_nic_does_not_refute_a_rate_of_hardware(tmp_path: Path) 
     assert verdicts(source(tmp_path, table, device="mlx5_0", kind="hardware"))["S4.1"] == "contradicted"
 
 
-def test_an_interval_that_reaches_the_claimed_rate_bears_out_nothing(tmp_path: Path) -> None:
+def test_an_interval_that_includes_the_claimed_rate_supports_nothing(tmp_path: Path) -> None:
     table = [row("128B", 256, 900_000, qps_high=1_600_000.0)]
     assert "too wide" in claims.rate_of_small_calls(source(tmp_path, table)).because
     wide = [row("256K", count, qps, qps_low=1000.0, qps_high=30_000.0) for count, qps in ((4, 5_000), (16, 10_000))]
     assert verdicts(source(tmp_path, wide))["S4.2"] == "not testable"
 
 
-def test_rows_that_are_not_valid_bear_out_nothing(tmp_path: Path) -> None:
+def test_rows_that_are_not_valid_support_no_claim(tmp_path: Path) -> None:
     assert set(verdicts(source(tmp_path, matrix(validity="suspect", reason="made so"))).values()) == {"not testable"}
 
 
@@ -168,7 +168,7 @@ def test_the_page_has_every_picture_claim_and_comparison(tmp_path: Path) -> None
     assert {path.stem for path in (tmp_path / "plots").iterdir()} == names
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert all(f'<th scope="row">{claim}</th>' in page for claim in claims.JUDGES)
-    assert "What each behaviour is worth" in page and "Beside other systems" in page and "<script" not in page
+    assert "Gain of each behaviour" in page and "Comparison with other systems" in page and "<script" not in page
     document = json.loads((tmp_path / "facts.json").read_text(encoding="utf-8"))
     assert set(document["claims"]) == {"rpc", "published"} and len(document["sources"][0]["rows"]) == len(table)
 
@@ -176,7 +176,7 @@ def test_the_page_has_every_picture_claim_and_comparison(tmp_path: Path) -> None
 KINDS = ("rdma_sink", "tcp_sink", "rdma_echo")
 
 
-def test_a_size_that_is_none_is_one_line(tmp_path: Path) -> None:
+def test_an_unknown_size_is_a_one_line_error(tmp_path: Path) -> None:
     (tmp_path / "bad.csv").write_text("request_size,concurrency,qps\nlarge,1,1\n", encoding="utf-8")
     done = run("bad.csv", "-o", "page.html", cwd=tmp_path)
     assert (done.returncode, done.stderr.count("\n")) == (1, 1) and "'large' is no size" in done.stderr

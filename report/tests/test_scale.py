@@ -54,7 +54,7 @@ def source(tmp_path: Path, table: list[dict[str, object]]) -> rows.Source:
     return rows.read(tables.read_table(path))
 
 
-def test_io_uring_stands_beside_epoll_and_judges_no_claim(tmp_path: Path) -> None:
+def test_io_uring_is_compared_with_epoll_and_judges_no_claim(tmp_path: Path) -> None:
     table = [
         row(count, engine="epoll", messages_per_second_low=99000, messages_per_second_high=101000) for count in COUNTS
     ]
@@ -82,7 +82,7 @@ def test_every_claim_of_the_file_has_a_judge() -> None:
         )
 
 
-def test_published_rows_bear_out_nothing() -> None:
+def test_published_rows_support_no_claim() -> None:
     published = rows.published()
     assert published.published and len(published.rows) == 6
     assert set(verdicts(published).values()) == {"not testable"}
@@ -123,16 +123,16 @@ def test_a_peak_at_1000_clients_is_supported_if_it_is_the_claimed_one(tmp_path: 
     )
 
 
-def test_few_clients_are_no_test_of_scale(tmp_path: Path) -> None:
+def test_few_clients_do_not_support_a_claim_about_scale(tmp_path: Path) -> None:
     assert set(verdicts(source(tmp_path, [row(10), row(100)])).values()) == {"not testable"}
 
 
-def test_latency_under_full_load_says_nothing_of_scale(tmp_path: Path) -> None:
+def test_latency_at_full_load_does_not_decide_the_claim(tmp_path: Path) -> None:
     found = claims.latency_flat(source(tmp_path, [row(count) for count in COUNTS]))
     assert found.verdict == "not testable" and "--rate" in found.because
 
 
-def test_rows_that_are_not_valid_bear_out_nothing(tmp_path: Path) -> None:
+def test_rows_that_are_not_valid_support_no_claim(tmp_path: Path) -> None:
     found = verdicts(source(tmp_path, both_paces(validity="invalid")))
     assert set(found.values()) == {"not testable"}
 
@@ -158,7 +158,7 @@ def test_the_page_shows_every_claim_and_every_picture_and_escapes_its_text(made:
     assert len(ids) == len(set(ids))
 
 
-def test_drawn_points_are_as_many_as_the_rows_and_the_published_curve_lies_behind(made: Path) -> None:
+def test_each_row_is_drawn_and_the_published_curve_is_behind(made: Path) -> None:
     space = "{http://www.w3.org/2000/svg}"
     tree = ElementTree.parse(made / "plots" / "echoes_vs_clients.svg")
     groups = {group.get("id"): group for group in tree.iter(f"{space}g")}
@@ -181,7 +181,7 @@ def test_one_page_has_one_experiment(made: Path) -> None:
     assert not (made / "both.html").exists()
 
 
-def test_a_malformed_file_is_one_line(tmp_path: Path) -> None:
+def test_a_malformed_file_is_a_one_line_error(tmp_path: Path) -> None:
     for number, text in enumerate(
         ("clients,success_percent\n10\n", "clients,success_percent\nten,100\n", "clients,success_percent\n")
     ):

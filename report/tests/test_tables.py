@@ -29,12 +29,12 @@ def test_published_table_has_exactly_ud_8192_invalid_and_ud_4096_at_window_64_su
     assert verdicts == {("UD", 8192, 4): "invalid", ("UD", 8192, 64): "invalid", ("UD", 4096, 64): "suspect"}
 
 
-def test_published_table_is_recognised_wherever_it_lies(tmp_path: Path) -> None:
+def test_the_published_table_is_recognised_in_any_folder(tmp_path: Path) -> None:
     copy = write(tmp_path, (tables.PUBLISHED / "rc_vs_ud.csv").read_text(encoding="utf-8"), "mine.csv")
     assert read(copy).kind == "published"
 
 
-def test_rounding_is_all_that_is_known_of_a_row_without_interval() -> None:
+def test_a_row_without_interval_has_the_range_of_its_rounding() -> None:
     row = rows.published().rows[0]
     assert (row.low, row.high, row.has_interval) == (pytest.approx(0.435), pytest.approx(0.445), False)
 
@@ -107,7 +107,7 @@ HEADER = "experiment,mode,msg,window,iters,mops,gib\n"
         ('{"rows": 3}', 'without a list "rows"'),
     ],
 )
-def test_malformed_input_is_one_line_with_the_place(tmp_path: Path, text: str, says: str) -> None:
+def test_malformed_input_is_a_one_line_error_with_the_place(tmp_path: Path, text: str, says: str) -> None:
     with pytest.raises(tables.TableError) as error:
         read(write(tmp_path, text))
     assert says in str(error.value)

@@ -113,7 +113,7 @@ def test_each_ablation_runs_with_and_without_the_feature_and_the_report_judges_i
     assert ran.status == 0, ran
     judged = json.loads((programs.folder / "facts.json").read_text())["claims"]["rpc"]
     assert [each["claim"]["id"] for each in judged] == [f"S4.{number}" for number in range(1, 9)]
-    assert "What each behaviour is worth" in (programs.folder / "page.html").read_text()
+    assert "Gain of each behaviour" in (programs.folder / "page.html").read_text()
 
 
 def test_without_the_send_queue_one_part_of_large_data_is_in_flight(programs: Programs) -> None:
