@@ -14,7 +14,6 @@
 
 #include <span>
 #include <string>
-#include <vector>
 
 #include "bench/connect/rows.h"
 #include "bench/kv/cell.h"

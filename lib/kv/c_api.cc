@@ -4,7 +4,6 @@
 // Owns: a Core belongs to its handle and to all values in registered memory that are not released.
 #include "lib/include/verbena/kv.h"
 
-#include <list>
 #include <mutex>
 #include <new>
 #include <unordered_map>

@@ -28,7 +28,6 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <variant>
 #include <vector>
 
 #include "lib/async/job.h"
@@ -127,7 +126,6 @@ public:
 	// True if a SET of a key and a value with these lengths is eager; else it goes by rendezvous.
 	bool is_eager(std::size_t key, std::size_t value) const;
 	channel::Channel& channel() const { return *channel_; }
-	const Hello& server() const { return server_; }
 	const ClientOptions& options() const { return options_; }
 	ClientOptions& options() { return options_; }
 	const ClientCounters& counters() const { return counters_; }

@@ -1,7 +1,6 @@
 // Hostile clients: records that our client never sends. The server answers them, ignores them or
 // closes that client's connection. No lease or memory stays behind, and other clients are not
 // affected.
-#include <array>
 #include <random>
 
 #include "lib/kv/fixture.h"

@@ -13,7 +13,6 @@
 #include <expected>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "lib/async/socket.h"
 #include "lib/kv/hash.h"

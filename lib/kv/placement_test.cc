@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <map>
+#include <vector>
 
 namespace verbena::kv {
 namespace {

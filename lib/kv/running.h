@@ -23,7 +23,6 @@ public:
 	~Coroutines();
 	Coroutines(const Coroutines&) = delete;
 	Coroutines& operator=(const Coroutines&) = delete;
-	bool empty() const { return list_.empty(); }
 
 private:
 	friend class Running;

@@ -35,7 +35,6 @@ PEERS = {
     "memcached_unix_per_second": ("memcached, unix socket", INK, False),
     "memcached_tcp_per_second": ("memcached, TCP", INK, True),
 }
-RATIO = "ratio"
 PARAMETERS = {
     "depth": "Receive and send depth",
     "warmup": "Operations before the timed ones",

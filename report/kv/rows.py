@@ -21,8 +21,6 @@ RATE, GIGABYTES = "operations_per_second", "gigabytes_per_second"
 EAGER, RENDEZVOUS, AUTO, ONE_SIDED = "eager", "rendezvous", "auto", "one-sided"
 SLOW, FAST = 0.7, 1.5  # as in bench/kv/check.cc
 
-Curve = list["Row"]
-
 
 class Row(tables.Row):
     @property

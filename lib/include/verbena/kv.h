@@ -120,11 +120,10 @@ VERBENA_KV_API const char* kv_strerror(int result);
 struct kv_counters {
 	unsigned long long operations; /* SET, GET and DEL */
 	unsigned long long messages; /* records sent and received: requests, answers, releases */
-	/* eager: requests that left whole: GETs that asked by message, DELs and eager SETs;
-	 * reads: GETs whose value this client read by RDMA READ, under a lease;
-	 * writes: SETs whose value this client wrote by RDMA WRITE, under a lease;
-	 * `lent`: SETs for whose value the server got a lease. */
-	unsigned long long eager, reads, writes, lent;
+	unsigned long long eager;  /* requests that left whole: GETs by message, DELs, eager SETs */
+	unsigned long long reads;  /* GETs whose value this client read by RDMA READ, under a lease */
+	unsigned long long writes; /* SETs whose value this client wrote by RDMA WRITE, under a lease */
+	unsigned long long lent;   /* SETs for whose value the server got a lease */
 	unsigned long long copied; /* SETs by rendezvous whose value had to be copied first */
 	unsigned long long registrations; /* memory registrations with the adapter (ibv_reg_mr) */
 	unsigned long long one_sided; /* GETs by RDMA READ alone, without a message */
