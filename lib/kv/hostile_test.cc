@@ -116,7 +116,7 @@ public:
 		while (auto message = co_await raw_.receive())
 			for (Answers answers(message->bytes()); !answers.done();) {
 				const auto answer = answers.next();
-				EXPECT_TRUE(answer.has_value()) << "the server itself keeps to the protocol";
+				EXPECT_TRUE(answer.has_value()) << "the server must keep to the protocol";
 				if (!answer) break;
 				if (answer->header.status == Status::remote) leases_.push_back(answer->header.lease);
 				if (answer->header.status == Status::place) places_.push_back({answer->header.number, answer->remote});

@@ -152,7 +152,7 @@ TEST_P(KvFull, AFullStoreRefusesSetsAndServesOn) {
 			}
 			++taken;
 		}
-		EXPECT_EQ(taken, 9) << "values of 112 KiB each, with all that they take";
+		EXPECT_EQ(taken, 9) << "each value takes a block of 112 KiB";
 		co_await expect_value(client, "key0", value);
 		co_await set_value(client, "key0", pattern(100'000, 4));
 		(void)co_await client.remove("key1");
@@ -352,7 +352,7 @@ TEST_F(KvOneAtATime, AQueuedGetHoldsNoVersion) {
 		loop_.run_until([&] { return counters_.requests > before; });
 		loop_.complete(set_value(other, "key", pattern(100'000, i)));
 	}
-	EXPECT_EQ(store_->used(), 2 * one_version) << "the present one and the one that is lent";
+	EXPECT_EQ(store_->used(), 2 * one_version) << "the present version and the leased one";
 
 	// The second GET begins when the first releases its lease, and gets the newest version.
 	loop_.complete([](channel::Channel& raw) -> Task<void> {
@@ -390,7 +390,7 @@ TEST_F(KvLeasesOfTwoSeconds, ALeaseExpiresAtItsOwnTimeAlsoWhenAnotherBeginsMeanw
 		co_await raw.send(request);  // the third waits until the first lease expires
 	}(*raw));
 	loop_.run_until([&] { return counters_.leases_expired >= 2; });
-	EXPECT_EQ(counters_.leases_expired, 2u) << "the second lease has lasted as long as the third";
+	EXPECT_EQ(counters_.leases_expired, 2u) << "the second lease expired only with the third";
 	EXPECT_EQ(counters_.lent_gets, 3u);
 }
 

@@ -89,7 +89,7 @@ TEST_F(LmdbJournalTest, AfterAFailedCommitNoneSucceedsAndEarlierOnesStay) {
 		journal->set("other", bytes_of(std::string(2 << 20, 'x')));
 		EXPECT_FALSE(journal->commit());
 		EXPECT_FALSE(journal->failure().empty());
-		EXPECT_TRUE(journal->pending()) << "what could not be kept must not be published";
+		EXPECT_TRUE(journal->pending()) << "a change that could not be written must not be published";
 		journal->set("third", bytes_of("value"));
 		EXPECT_FALSE(journal->commit());
 		EXPECT_TRUE(journal->pending());

@@ -74,7 +74,7 @@ TEST_F(KvMemory, AReservedVersionIsRefusedIfAnotherKeyTookTheRoomOfItsPredecesso
 
 	coming = store_->take("other", 900'000);
 	ASSERT_TRUE(store_->remove("other"));
-	EXPECT_TRUE(store_->set(std::move(coming))) << "nobody has taken it";
+	EXPECT_TRUE(store_->set(std::move(coming))) << "no other key has taken the room";
 	EXPECT_LE(store_->used(), memory);
 }
 

@@ -18,7 +18,7 @@ Malformed fault_of(const std::vector<std::byte>& message) {
 	Requests requests(message);
 	while (!requests.done())
 		if (const auto request = requests.next(); !request) return request.error();
-	ADD_FAILURE() << "nothing is wrong with it";
+	ADD_FAILURE() << "no record is malformed";
 	return {};
 }
 
@@ -121,7 +121,7 @@ TEST(KvWire, AnAnswerCarriesAValueOrItsRemoteAddress) {
 TEST(KvWire, AHelloOfAnotherProtocolOrVersionIsRefused) {
 	Hello hello{.eager_max = 4096};
 	EXPECT_EQ(read_hello(bytes_of(hello), Hello::from_client)->eager_max, 4096);
-	EXPECT_FALSE(read_hello(bytes_of(hello), Hello::from_server)) << "it came back from an echo";
+	EXPECT_FALSE(read_hello(bytes_of(hello), Hello::from_server)) << "an echo of the own greeting";
 	hello.version = 2;
 	EXPECT_EQ(read_hello(bytes_of(hello), Hello::from_client).error(), Malformed::version);
 	hello.magic = 1;
