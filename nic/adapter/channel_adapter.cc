@@ -88,7 +88,7 @@ void ChannelAdapter::reset(QueuePair& qp) {
 	qp.receive = nullptr;
 	qp.receive_offset = 0;
 	qp.msn = 0;
-	qp.owed = transport::owed_nothing;
+	qp.pending_answer = transport::ack_none;
 	qp.in_message = transport::InMessage::none;
 	qp.gap_reported = qp.responses_in_slots = false;
 	if (cold.own_receive_queue) cold.own_receive_queue->clear();
@@ -102,19 +102,20 @@ void ChannelAdapter::reset(QueuePair& qp) {
 
 // Marks READ responses that share memory by reference as revoked, unless the peer has read them:
 // after a reset the program may overwrite that memory, so the peer must not use it.
-void ChannelAdapter::revoke_loans(QueuePair& qp) {
-	if (qp.outlet && qp.outlet->lends)
+void ChannelAdapter::revoke_shared_payloads(QueuePair& qp) {
+	if (qp.outlet && qp.outlet->shares_payloads)
 		qp.outlet->slots.revoke([&](std::uint32_t, wire::Qpn source) { return source.value == qp.qpn; });
 }
 
 // Takes the queue pair off every list of the adapter and its outlet, and stops its timer.
 void ChannelAdapter::forget(QueuePair& qp) {
 	context_.timers.cancel(*qp.cold);
-	revoke_loans(qp);
+	revoke_shared_payloads(qp);
 	transport::stop_sending(qp);
 	qp.cold->timer_armed = false;
-	if (qp.on_owing_list) unlink<QueuePair, &QueuePair::next_owing>(context_.owing_first, context_.owing_last, qp);
-	qp.on_owing_list = false;
+	if (qp.on_responding_list)
+		unlink<QueuePair, &QueuePair::next_responding>(context_.responding_first, context_.responding_last, qp);
+	qp.on_responding_list = false;
 	if (Outlet* outlet = qp.cold->waiting_on)
 		unlink<QueuePair, &QueuePair::next_waiting>(outlet->waiting_first, outlet->waiting_last, qp);
 	qp.cold->waiting_on = nullptr;
@@ -168,7 +169,7 @@ bool ChannelAdapter::modify_qp(QueuePair& qp, const QpChange& change) {
 		// IBA 10.3.1: outstanding requests are discarded without completions.
 		reset(qp);
 	} else if (to == QpState::error) {
-		revoke_loans(qp);
+		revoke_shared_payloads(qp);
 		enter_error(context_, qp);
 	} else {
 		const QpState from = qp.state;
@@ -253,12 +254,12 @@ void ChannelAdapter::handle_slot(
 	else transport::handle_response(context_, *qp, slot, payload);
 }
 
-void ChannelAdapter::handle_lent(
-	Outlet& from, const wire::Slot& slot, const std::byte* payload, const wire::SlotReader& lent_by) {
+void ChannelAdapter::handle_shared(
+	Outlet& from, const wire::Slot& slot, const std::byte* payload, const wire::SlotReader& shared_by) {
 	QueuePair* qp = table_.find(slot.destination());
 	if (!qp || !can_receive(*qp) || qp->type != QpType::rc || qp->outlet->peer != from.peer)
 		++context_.counters.dropped_wrong_state;
-	else transport::handle_lent_response(context_, *qp, slot, payload, lent_by);
+	else transport::handle_shared_response(context_, *qp, slot, payload, shared_by);
 }
 
 void ChannelAdapter::handle_ack(Outlet& from, wire::AckRecord record) {
@@ -293,10 +294,10 @@ void ChannelAdapter::send_management() {
 			slot.set_bth(outlet->lossless ? wire::management_datagram : wire::Opcode::ud_send_only,
 				wire::general_services_qpn, {}, mtu_256 << wire::slot_mtu_shift);
 			slot.payload_line = reserved.payload_line;
-			slot.deth = {wire::general_services_q_key,
-				wire::general_services_qpn.value << 8 | transport::management_address_index};
+			slot.deth = {
+				wire::general_services_q_key, wire::general_services_qpn.value << 8 | transport::cm_address_index};
 			if (!outlet->lossless)
-				outlet->slots.direction()->addresses[transport::management_address_index] = out->route.addresses;
+				outlet->slots.direction()->addresses[transport::cm_address_index] = out->route.addresses;
 			context_.touch(*outlet);
 			outlet->slots.publish(&slot, length, wire::general_services_qpn);
 		}
@@ -318,13 +319,13 @@ void ChannelAdapter::finish_pass() {
 	if (connections_.next_outgoing()) [[unlikely]]
 		send_management();
 	// The list is taken whole: a queue pair whose outlet is full goes onto a new one.
-	QueuePair* qp = context_.owing_first;
-	context_.owing_first = context_.owing_last = nullptr;
+	QueuePair* qp = context_.responding_first;
+	context_.responding_first = context_.responding_last = nullptr;
 	while (qp) {
-		QueuePair* next = qp->next_owing;
-		qp->on_owing_list = false;
-		if (!qp->outlet || qp->outlet->closed) qp->owed = transport::owed_nothing;
-		else if (!transport::send_responses(context_, *qp)) context_.owe(*qp);
+		QueuePair* next = qp->next_responding;
+		qp->on_responding_list = false;
+		if (!qp->outlet || qp->outlet->closed) qp->pending_answer = transport::ack_none;
+		else if (!transport::send_responses(context_, *qp)) context_.schedule_responses(*qp);
 		qp = next;
 	}
 	// A refusal must not overtake pending responses or a NAK of its queue pair, so it waits until
@@ -332,7 +333,7 @@ void ChannelAdapter::finish_pass() {
 	// records.
 	std::erase_if(context_.refusals, [this](const transport::Refusal& refusal) {
 		if (refusal.to->closed) return true;
-		if (const QueuePair* qp = table_.find(refusal.destination); qp && qp->on_owing_list) return false;
+		if (const QueuePair* qp = table_.find(refusal.destination); qp && qp->on_responding_list) return false;
 		const auto reserved = refusal.to->slots.reserve(0, 0);
 		if (!reserved.slot) return false;
 		reserved.slot->set_bth(wire::Opcode::rc_acknowledge, refusal.source, refusal.psn, 0);

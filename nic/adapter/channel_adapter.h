@@ -95,7 +95,7 @@ public:
 	void begin_pass(Nanoseconds now) { context_.now = now; }
 	// A hint: a packet for that queue pair comes soon, so its state is prefetched into the cache.
 	void expect(wire::Qpn qpn) const {
-		if (table_.count() > in_cache_anyway) table_.prefetch(qpn);
+		if (table_.count() > prefetch_queue_pairs_min) table_.prefetch(qpn);
 	}
 	// Handles a packet, or a run of packets, that came through the link of the outlet `from`.
 	// `payload` has slot.length bytes; `addresses` are used for datagrams alone.
@@ -103,8 +103,8 @@ public:
 		transport::Outlet& from, const wire::Slot&, const std::byte* payload, const wire::AddressPair& addresses);
 	// Handles a READ response whose payload lies in a file that the peer shares
 	// (docs/decisions/0016). `payload` is null if this process could not map it.
-	void handle_lent(
-		transport::Outlet& from, const wire::Slot&, const std::byte* payload, const wire::SlotReader& lent_by);
+	void handle_shared(
+		transport::Outlet& from, const wire::Slot&, const std::byte* payload, const wire::SlotReader& shared_by);
 	void handle_ack(transport::Outlet& from, wire::AckRecord);
 	// Handles a management datagram to queue pair 1 from `addresses.source`. Its answers leave by
 	// `back`.
@@ -118,7 +118,7 @@ public:
 	void finish_pass();
 
 	// True if responses wait for room on an outlet, so a pass is needed even if no packet arrives.
-	bool owes_responses() const { return context_.owing_first != nullptr; }
+	bool has_pending_responses() const { return context_.responding_first != nullptr; }
 	// The time at which the next timer expires, or `never`.
 	Nanoseconds poll_timeout() const;
 
@@ -128,10 +128,10 @@ public:
 
 private:
 	// With this many queue pairs or fewer, their state is in the cache and prefetching only costs.
-	static constexpr std::size_t in_cache_anyway = 64;
+	static constexpr std::size_t prefetch_queue_pairs_min = 64;
 
 	void forget(transport::QueuePair&);
-	void revoke_loans(transport::QueuePair&);
+	void revoke_shared_payloads(transport::QueuePair&);
 	void reset(transport::QueuePair&);
 	void send_management();
 	void handle_multicast(const wire::Slot&, const std::byte* payload, const wire::AddressPair& addresses);

@@ -50,7 +50,7 @@ TEST_F(Adapter, AnAcknowledgementThatFindsNoRoomStaysPending) {
 		handle(request(qp, 10 + i));
 		adapter.finish_pass();
 	}
-	EXPECT_NE(adapter.context().owing_first, nullptr);
+	EXPECT_NE(adapter.context().responding_first, nullptr);
 	wire::AckRecord record;
 	while (acks.read(record)) {}
 	EXPECT_EQ(record.psn().value, 10 + wire::Direction::ack_count - 1);
@@ -58,7 +58,7 @@ TEST_F(Adapter, AnAcknowledgementThatFindsNoRoomStaysPending) {
 	adapter.finish_pass();
 	ASSERT_TRUE(acks.read(record));
 	EXPECT_EQ(record.psn().value, 10 + wire::Direction::ack_count);
-	EXPECT_EQ(adapter.context().owing_first, nullptr);
+	EXPECT_EQ(adapter.context().responding_first, nullptr);
 }
 
 TEST_F(Adapter, AGapThatIsFilledInTheSamePassIsNotReported) {
@@ -261,7 +261,7 @@ TEST_F(Adapter, AQueuePairIsDestroyedInAnyStateAndLeavesEveryList) {
 		adapter.destroy_qp(qp);
 		adapter.finish_pass();
 		EXPECT_EQ(adapter.poll_timeout(), never);
-		EXPECT_EQ(adapter.context().owing_first, nullptr);
+		EXPECT_EQ(adapter.context().responding_first, nullptr);
 	}
 	EXPECT_EQ(adapter.queue_pairs().count(), 0u);
 }

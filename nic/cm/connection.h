@@ -67,7 +67,7 @@ struct Connection : TimerEntry {
 	bool active = false;  // this end sent the request
 	// destroy() was called: no events are reported, and the connection is freed as soon as the peer
 	// has been notified.
-	bool doomed = false;
+	bool destroyed_by_owner = false;
 	void* user = nullptr;
 	Route route;
 	ServiceId service;

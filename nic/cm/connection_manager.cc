@@ -14,7 +14,7 @@ bool same_host(const Route& a, const Route& b) {
 	return std::memcmp(a.addresses.destination, b.addresses.destination, 16) == 0;
 }
 
-bool waits_for_program(State state) { return state == State::req_received || state == State::sidr_req_received; }
+bool awaits_program(State state) { return state == State::req_received || state == State::sidr_req_received; }
 
 }  // namespace
 
@@ -37,7 +37,7 @@ Connection& ConnectionManager::create(const Route& route, void* user) {
 
 void ConnectionManager::erase(Connection& c) {
 	stop_sending(c);
-	if (waits_for_program(c.state)) --pending_requests_;
+	if (awaits_program(c.state)) --pending_requests_;
 	forget_origin(c);
 	connections_.erase(c.local.value);
 }
@@ -50,7 +50,7 @@ void ConnectionManager::forget_origin(const Connection& c) {
 
 Connection* ConnectionManager::find(CommId id) {
 	const auto at = connections_.find(id.value);
-	return at == connections_.end() || at->second->doomed ? nullptr : at->second.get();
+	return at == connections_.end() || at->second->destroyed_by_owner ? nullptr : at->second.get();
 }
 
 // The connection that a message is about. Null if the message did not come from the connection's
@@ -64,7 +64,7 @@ Connection* ConnectionManager::find(CommId own, CommId others, const Route& from
 }
 
 void ConnectionManager::report(const Connection& c, Event::Kind kind, int status, Message message) {
-	if (!c.doomed) events_.push_back({kind, c.local, c.user, nullptr, status, message});
+	if (!c.destroyed_by_owner) events_.push_back({kind, c.local, c.user, nullptr, status, message});
 }
 
 std::optional<Event> ConnectionManager::poll_event() {
@@ -81,7 +81,7 @@ void ConnectionManager::send(const Route& route, std::uint64_t transaction, cons
 	outgoing_.push_back({route, write_message({transaction, message})});
 }
 
-void ConnectionManager::send_until_answered(Nanoseconds now, Connection& c, const Message& message, Nanoseconds limit) {
+void ConnectionManager::send_with_retries(Nanoseconds now, Connection& c, const Message& message, Nanoseconds limit) {
 	c.last = write_message({c.transaction, message});
 	c.interval = first_interval;
 	c.give_up_at = now + limit;
@@ -96,7 +96,7 @@ void ConnectionManager::send_again(Connection& c) {
 }
 
 void ConnectionManager::send_reject(Connection& c, std::uint16_t reason, std::span<const std::byte> data) {
-	const std::uint8_t of = c.state == State::rep_received ? of_rep : c.active ? of_other : of_req;
+	const std::uint8_t of = c.state == State::rep_received ? refers_to_rep : c.active ? refers_to_other : refers_to_req;
 	// A withdrawn REQ got no answer, so this end does not know the peer's number of the connection.
 	// The peer finds the connection by its origin, which needs our CA GUID.
 	send(c,
@@ -111,13 +111,13 @@ void ConnectionManager::enter_timewait(Nanoseconds now, Connection& c) {
 void ConnectionManager::end(Nanoseconds now, Connection& c, Event::Kind kind, int status, Message message) {
 	stop_sending(c);
 	report(c, kind, status, message);
-	if (waits_for_program(c.state)) --pending_requests_;
+	if (awaits_program(c.state)) --pending_requests_;
 	// Only a connection that was established has packets that may still arrive (IBA 12.9,
 	// TimeWait).
 	const bool was_up = kind == Event::Kind::disconnected;
 	c.state = State::idle;
 	if (was_up) enter_timewait(now, c);
-	else if (c.doomed) erase(c);
+	else if (c.destroyed_by_owner) erase(c);
 }
 
 // The active end
@@ -155,7 +155,7 @@ CommId ConnectionManager::connect(Nanoseconds now, const Route& route, const Req
 		.ack_timeout = request.ack_timeout,
 		.addresses = request.addresses,
 		.data = PrivateData<56>(request.data)};
-	send_until_answered(now, c, req, patience);
+	send_with_retries(now, c, req, patience);
 	return c.local;
 }
 
@@ -169,7 +169,7 @@ CommId ConnectionManager::resolve(Nanoseconds now, const Route& route, const Req
 		.service = request.service,
 		.addresses = request.addresses,
 		.data = PrivateData<180>(request.data)};
-	send_until_answered(now, c, req, patience);
+	send_with_retries(now, c, req, patience);
 	return c.local;
 }
 
@@ -206,7 +206,7 @@ bool ConnectionManager::reply(
 		.srq = own.srq,
 		.ca_guid = ca_guid,
 		.data = PrivateData<196>(data)};
-	send_until_answered(now, *c, rep, patience);
+	send_with_retries(now, *c, rep, patience);
 	return true;
 }
 
@@ -259,7 +259,7 @@ bool ConnectionManager::disconnect(Nanoseconds now, CommId id) {
 		case State::established:
 			c->state = State::dreq_sent;
 			c->transaction = std::uint64_t{c->local.value} << 32 | static_cast<std::uint32_t>(random_());
-			send_until_answered(now, *c, Dreq{c->local, c->remote, c->other.qpn, {}}, patience);
+			send_with_retries(now, *c, Dreq{c->local, c->remote, c->other.qpn, {}}, patience);
 			return true;
 		case State::dreq_received:
 			c->last = write_message({c->transaction, Drep{c->local, c->remote, {}}});
@@ -296,7 +296,7 @@ void ConnectionManager::destroy(Nanoseconds now, CommId id) {
 		case State::idle:
 		case State::sidr_req_sent: return erase(*c);
 	}
-	c->doomed = true;
+	c->destroyed_by_owner = true;
 	c->user = nullptr;
 }
 
@@ -311,11 +311,11 @@ void ConnectionManager::handle_timeout(Nanoseconds now, Connection& c) {
 		case State::timewait:
 			report(c, Event::Kind::timewait_exit);
 			c.state = State::idle;
-			if (c.doomed) erase(c);
+			if (c.destroyed_by_owner) erase(c);
 			else forget_origin(c);
 			return;
 		case State::sidr_answered:
-			if (c.doomed) erase(c);
+			if (c.destroyed_by_owner) erase(c);
 			return;
 		// The time that the peer asked for has passed: send the REQ again.
 		case State::mra_req_received: c.state = State::req_sent; [[fallthrough]];
@@ -356,7 +356,7 @@ void ConnectionManager::handle_refusal(Nanoseconds now, const wire::Gid& host, s
 		switch (c.state) {
 			case State::req_sent:
 				end(now, c, Event::Kind::rejected, reject_reason::invalid_service,
-					Rej{{}, c.local, of_req, reject_reason::invalid_service, 0, {}});
+					Rej{{}, c.local, refers_to_req, reject_reason::invalid_service, 0, {}});
 				break;
 			case State::sidr_req_sent:
 				end(now, c, Event::Kind::datagram_response, sidr_status::unsupported,
@@ -383,7 +383,7 @@ void ConnectionManager::fail_carrier(Nanoseconds now, void* carrier) {
 			case State::rep_sent:
 			case State::rep_received:
 				end(now, c, Event::Kind::rejected, reject_reason::consumer,
-					Rej{c.remote, c.local, of_other, reject_reason::consumer, 0, {}});
+					Rej{c.remote, c.local, refers_to_other, reject_reason::consumer, 0, {}});
 				break;
 			case State::req_received: end(now, c, Event::Kind::unreachable, -ETIMEDOUT); break;
 			case State::established:

@@ -66,7 +66,7 @@ public:
 	static constexpr Nanoseconds first_interval = 250'000'000, longest_interval = 4'294'967'296;
 	// The MRA's service timeout, with which this end asks a peer to wait while its program decides:
 	// 4.096 us * 2^24, which is 69 s.
-	static constexpr std::uint8_t program_timeout = 24;
+	static constexpr std::uint8_t mra_service_timeout = 24;
 	// Late packets of an ended connection may arrive for this long (state TimeWait, IBA 12.9).
 	static constexpr Nanoseconds timewait = 512'000'000;
 	// The limit for requests that no program has answered yet, of all listeners together.
@@ -192,12 +192,12 @@ private:
 	void report(const Connection&, Event::Kind, int status = 0, Message message = Rtu{});
 	void send(const Route&, std::uint64_t transaction, const Message&);
 	void send(Connection& c, const Message& message) { send(c.route, c.transaction, message); }
-	void send_until_answered(Nanoseconds now, Connection&, const Message&, Nanoseconds patience);
+	void send_with_retries(Nanoseconds now, Connection&, const Message&, Nanoseconds patience);
 	void send_again(Connection&);
 	void send_reject(Connection&, std::uint16_t reason, std::span<const std::byte> data = {});
 	void stop_sending(Connection&);
 	Connection* find(CommId own, CommId others, const Route& from);
-	bool may_take_request();  // counts a refusal if not
+	bool has_room_for_request();  // counts a refusal if not
 
 	void handle(Nanoseconds, const Route& from, const Envelope&, const Req&);
 	void handle(Nanoseconds now, const Route& from, const Envelope&, const Mra&);
@@ -216,7 +216,7 @@ private:
 	std::unordered_map<std::uint32_t, std::unique_ptr<Connection>> connections_;
 	std::map<Origin, CommId> by_origin_;  // connections of the passive end
 	Listeners listeners_;
-	std::size_t pending_requests_ = 0;  // connections for which waits_for_program() is true
+	std::size_t pending_requests_ = 0;  // connections for which awaits_program() is true
 	std::deque<Outgoing> outgoing_;
 	std::deque<Event> events_;
 	Counters counters_;

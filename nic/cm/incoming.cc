@@ -6,7 +6,7 @@
 
 namespace verbena::cm {
 
-bool ConnectionManager::may_take_request() {
+bool ConnectionManager::has_room_for_request() {
 	if (pending_requests_ < pending_requests_max && has_block()) return true;
 	++counters_.refused_busy;
 	return false;
@@ -30,15 +30,18 @@ void ConnectionManager::handle(Nanoseconds, const Route& from, const Envelope& e
 		// decided. After the end of the connection, a REQ with its old number is stale (IBA 12.9).
 		Connection& c = *connections_.at(known->second.value);
 		if (c.state == State::rep_sent) send_again(c);
-		else if (c.state == State::req_received) send(c, Mra{c.local, c.remote, of_req, program_timeout, {}});
+		else if (c.state == State::req_received)
+			send(c, Mra{c.local, c.remote, refers_to_req, mra_service_timeout, {}});
 		else if (c.state == State::timewait || c.state == State::idle)
-			send(from, envelope.transaction, Rej{{}, req.local, of_req, reject_reason::stale_connection, 0, {}});
+			send(from, envelope.transaction, Rej{{}, req.local, refers_to_req, reject_reason::stale_connection, 0, {}});
 		return;
 	}
 	const Listener* listener = listeners_.find(req.service, req.addresses.destination);
 	if (!listener)
-		return send(from, envelope.transaction, Rej{{}, req.local, of_req, reject_reason::invalid_service, 0, {}});
-	if (!may_take_request()) return;  // the peer repeats its REQ, perhaps when there is room again
+		return send(
+			from, envelope.transaction, Rej{{}, req.local, refers_to_req, reject_reason::invalid_service, 0, {}});
+	// The peer repeats its REQ, perhaps when there is room again.
+	if (!has_room_for_request()) return;
 	Connection& c = create(from, nullptr);
 	c.remote = req.local;
 	c.remote_guid = req.ca_guid;
@@ -67,8 +70,8 @@ void ConnectionManager::handle(Nanoseconds, const Route& from, const Envelope& e
 void ConnectionManager::handle(Nanoseconds now, const Route& from, const Envelope&, const Mra& mra) {
 	Connection* c = find(mra.remote, mra.local, from);
 	const bool expected = c &&
-		((mra.of == of_req && (c->state == State::req_sent || c->state == State::mra_req_received)) ||
-			(mra.of == of_rep && c->state == State::rep_sent));
+		((mra.of == refers_to_req && (c->state == State::req_sent || c->state == State::mra_req_received)) ||
+			(mra.of == refers_to_rep && c->state == State::rep_sent));
 	if (!expected) {
 		++counters_.unexpected;
 		return;
@@ -126,7 +129,7 @@ void ConnectionManager::handle(Nanoseconds, const Route& from, const Envelope& e
 			c->state = State::rep_received;
 			return report(*c, Event::Kind::response, 0, envelope.message);
 		// A repeated REP: the program has not confirmed yet, so ask the peer for more time.
-		case State::rep_received: return send(*c, Mra{c->local, c->remote, of_rep, program_timeout, {}});
+		case State::rep_received: return send(*c, Mra{c->local, c->remote, refers_to_rep, mra_service_timeout, {}});
 		case State::established: return send_again(*c);  // the RTU was lost
 		default: ++counters_.unexpected;
 	}
@@ -184,7 +187,7 @@ void ConnectionManager::handle(Nanoseconds, const Route& from, const Envelope& e
 	const Listener* listener = listeners_.find(req.service, req.addresses.destination);
 	if (!listener)
 		return send(from, envelope.transaction, SidrRep{req.request, sidr_status::unsupported, {}, req.service, 0, {}});
-	if (!may_take_request()) return;
+	if (!has_room_for_request()) return;
 	Connection& c = create(from, nullptr);
 	c.remote = req.request;
 	c.service = req.service;

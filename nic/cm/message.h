@@ -117,7 +117,7 @@ struct Mra {
 };
 
 // The values of Mra::of and Rej::of: the message that an MRA acknowledges or a REJ rejects.
-inline constexpr std::uint8_t of_req = 0, of_rep = 1, of_other = 2;
+inline constexpr std::uint8_t refers_to_req = 0, refers_to_rep = 1, refers_to_other = 2;
 
 // Reasons of a REJ (IBA 12.6), those that this CM sends or interprets.
 namespace reject_reason {

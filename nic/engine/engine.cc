@@ -76,7 +76,7 @@ void Engine::finish() {
 	// A UDP path has room again as soon as its packets were delivered.
 	for (int round = 0; adapter_.context().touched && round < delivery_rounds; ++round) {
 		deliver_touched();
-		if (adapter_.context().owing_first) [[unlikely]]
+		if (adapter_.context().responding_first) [[unlikely]]
 			adapter_.finish_pass();
 	}
 	if (!adapter_.context().raised_queues.empty() || !adapter_.context().raised_events.empty() ||
@@ -273,7 +273,7 @@ std::expected<std::uint8_t, int> Engine::address_index(Outlet& outlet, const wir
 		std::vector<wire::AddressPair>& known = addresses_[&outlet];
 		const auto at = std::find(known.begin(), known.end(), pair);
 		if (at != known.end()) return static_cast<std::uint8_t>(at - known.begin());
-		if (known.size() == transport::management_address_index) return std::unexpected(ENOSPC);
+		if (known.size() == transport::cm_address_index) return std::unexpected(ENOSPC);
 		outlet.slots.direction()->addresses[known.size()] = pair;
 		known.push_back(pair);
 		return static_cast<std::uint8_t>(known.size() - 1);
@@ -299,7 +299,7 @@ std::expected<QueuePair*, int> Engine::create_qp(const adapter::QpInit& init) {
 	});
 }
 
-bool Engine::waits_for_room() const { return adapter_.owes_responses() || neighbours_.wait_for_room(); }
+bool Engine::waits_for_room() const { return adapter_.has_pending_responses() || neighbours_.wait_for_room(); }
 
 void Engine::retire_dead_neighbours() {
 	// finish() empties the lists of a pass, which point at the outlets of retired links. Only then

@@ -84,7 +84,7 @@ public:
 	// errors of connect_to(). May block like outlet_to().
 	std::expected<transport::Outlet*, int> neighbour_outlet(Place, bool patient = true);
 	// Counts retired links (Neighbours::links_retired()).
-	std::uint32_t deaths() const { return neighbours_.links_retired(); }
+	std::uint32_t links_retired() const { return neighbours_.links_retired(); }
 	// The last known owner of the service does not serve it: the next service_outlet() looks it up
 	// anew. Under the lock, as in Events.
 	void forget_service(cm::ServiceId service) { neighbours_.forget_owner(service); }

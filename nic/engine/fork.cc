@@ -29,7 +29,7 @@ void Engine::abandon_after_fork() {
 	doorbells_.store(nullptr, std::memory_order_relaxed);
 	adapter_.context().touched = nullptr;
 	adapter_.context().refusals.clear();
-	adapter_.context().lenders.clear();
+	adapter_.context().sharing_outlets.clear();
 	adapter_.queue_pairs().for_each([&](QueuePair& qp) {
 		// Other threads of the parent may have held these; they do not exist here and cannot
 		// release them.

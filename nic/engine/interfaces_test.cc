@@ -31,7 +31,7 @@ constexpr std::string_view ipv6_routes =
 
 TEST(DefaultRoute, IsTheOneWithTheLowestMetric) { EXPECT_EQ(default_route(two_uplinks, ipv6_routes), "eth0"); }
 TEST(DefaultRoute, IsIpv6sWhereIpv4HasNone) { EXPECT_EQ(default_route(no_ipv4, ipv6_routes), "eth2"); }
-TEST(DefaultRoute, IsNobodysWithoutRoutes) {
+TEST(DefaultRoute, IsEmptyWithoutRoutes) {
 	EXPECT_EQ(default_route(no_ipv4, ""), "");
 	EXPECT_EQ(default_route("", ""), "");
 	EXPECT_EQ(default_route("titles\ngarbage", "more garbage"), "");

@@ -31,7 +31,7 @@ Link::Link(Peer peer)
 	outlet.user = this;
 	slots_.attach(peer_.incoming.get());
 	acks_.attach(peer_.incoming.get());
-	slots_.borrow(files_.reachable());
+	slots_.announce_mapping(files_.reachable());
 }
 
 std::expected<std::unique_ptr<Link>, int> Link::to_self(std::uint64_t token, const OwnProgress& own) {
@@ -48,7 +48,7 @@ std::expected<std::unique_ptr<Link>, int> Link::to_self(std::uint64_t token, con
 	link->outlet.user = link.get();
 	link->slots_.attach(link->self_.get());
 	link->acks_.attach(link->self_.get());
-	link->slots_.borrow(link->files_.reachable());
+	link->slots_.announce_mapping(link->files_.reachable());
 	return link;
 }
 
@@ -89,9 +89,9 @@ bool Link::receive(adapter::ChannelAdapter& adapter, ForwardedPackets& forwarded
 	while (slots < slots_a_pass && bytes < bytes_a_pass && !broken_ && slots_.read(image)) {
 		adapter.expect(slots_.destination(prefetch_distance));
 		const wire::OpcodeFacts& facts = wire::facts(image.opcode());
-		if (image.payload_line == wire::Slot::lent_payload && facts.operation == wire::Operation::read_response &&
-			image.length <= wire::Direction::lent_bytes_max) {
-			receive_lent(adapter, image);
+		if (image.payload_line == wire::Slot::shared_payload && facts.operation == wire::Operation::read_response &&
+			image.length <= wire::Direction::shared_payload_bytes_max) {
+			receive_shared(adapter, image);
 			slots_.advance();
 			++slots;
 			bytes += image.length;
@@ -126,10 +126,10 @@ bool Link::receive(adapter::ChannelAdapter& adapter, ForwardedPackets& forwarded
 	return any || slots;
 }
 
-void Link::receive_lent(adapter::ChannelAdapter& adapter, const wire::Slot& image) {
-	const std::byte* const payload = files_.find(image.lent, image.length);
-	if (!payload) slots_.borrow(false);  // the peer sends copies from now on
-	adapter.handle_lent(outlet, image, payload, slots_);
+void Link::receive_shared(adapter::ChannelAdapter& adapter, const wire::Slot& image) {
+	const std::byte* const payload = files_.find(image.shared, image.length);
+	if (!payload) slots_.announce_mapping(false);  // the peer sends copies from now on
+	adapter.handle_shared(outlet, image, payload, slots_);
 }
 
 // Moves the peer's progress thread to this processor and wakes it. Waking a thread on an idle far

@@ -81,7 +81,7 @@ private:
 	explicit Link(pid_t peer) : files_(peer) {}
 
 	bool refuse(adapter::ChannelAdapter&);
-	void receive_lent(adapter::ChannelAdapter&, const wire::Slot& image);
+	void receive_shared(adapter::ChannelAdapter&, const wire::Slot& image);
 
 	Peer peer_;
 	// The page of the process that reads what is written here, and the doorbell that wakes it.

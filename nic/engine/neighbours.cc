@@ -201,7 +201,7 @@ void Neighbours::retire(Link& link) {
 	adapter_.queue_pairs().for_each([&](QueuePair& qp) {
 		if (qp.outlet == &link.outlet) qp.outlet = &moved_to.outlet;
 	});
-	std::erase(adapter_.context().lenders, &link.outlet);
+	std::erase(adapter_.context().sharing_outlets, &link.outlet);
 	std::erase_if(dying_, [&](const Dying& dying) { return dying.link == &link; });
 	std::erase_if(link_by_token_, [&](const auto& entry) { return entry.second == &link; });
 	std::erase_if(link_by_block_, [&](const auto& entry) { return entry.second == &link; });

@@ -22,7 +22,7 @@ TEST(ProgressPage, APeerSeesWhatTheOwnerStores) {
 	EXPECT_EQ((*peers)->passes.load(), 77u);
 }
 
-TEST(ProgressPage, NobodyElseCanMapItForWritingOrChangeItsSize) {
+TEST(ProgressPage, OnlyItsOwnerCanWriteItAndItsSizeIsFixed) {
 	auto own = create_progress_page();
 	ASSERT_TRUE(own);
 	EXPECT_EQ(mmap(nullptr, sizeof(ProgressPage), PROT_READ | PROT_WRITE, MAP_SHARED, own->fd.get(), 0), MAP_FAILED);

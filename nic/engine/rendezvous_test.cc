@@ -166,7 +166,7 @@ TEST_F(Rendezvous, AConnectionToOneselfIsRecognised) {
 	EXPECT_TRUE(outcome.at_bob.peer.is_self);
 }
 
-TEST_F(Rendezvous, ABlockThatNobodyOwnsIsRefusedAtOnce) {
+TEST_F(Rendezvous, AnUnownedBlockIsRefusedWithoutWaiting) {
 	const std::uint32_t free_block = bobs.block;
 	bobs.listener = Descriptor();
 	EXPECT_EQ(connect_to(alice.identity(), geteuid(), Place::block(free_block), 10s).error(), ECONNREFUSED);

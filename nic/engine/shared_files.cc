@@ -133,25 +133,25 @@ PeerFiles::~PeerFiles() {
 	for (const Mapping& each : mappings_) munmap(const_cast<std::byte*>(each.begin), each.bytes);
 }
 
-const std::byte* PeerFiles::find(const wire::Lent& lent, std::uint32_t length) {
-	const std::uint64_t end = lent.offset + length;
-	if (end < lent.offset) return nullptr;
+const std::byte* PeerFiles::find(const wire::SharedPayload& shared, std::uint32_t length) {
+	const std::uint64_t end = shared.offset + length;
+	if (end < shared.offset) return nullptr;
 	for (std::size_t i = 0; i < mappings_.size(); ++i) {
-		if (mappings_[i].file != lent.file || end > mappings_[i].bytes) continue;
+		if (mappings_[i].file != shared.file || end > mappings_[i].bytes) continue;
 		if (i > 0) std::swap(mappings_[i], mappings_[i - 1]);
-		return mappings_[i > 0 ? i - 1 : 0].begin + lent.offset;
+		return mappings_[i > 0 ? i - 1 : 0].begin + shared.offset;
 	}
-	const Mapping* const mapping = map(lent, end);
-	return mapping ? mapping->begin + lent.offset : nullptr;
+	const Mapping* const mapping = map(shared, end);
+	return mapping ? mapping->begin + shared.offset : nullptr;
 }
 
-const PeerFiles::Mapping* PeerFiles::map(const wire::Lent& lent, std::uint64_t end) {
+const PeerFiles::Mapping* PeerFiles::map(const wire::SharedPayload& shared, std::uint64_t end) {
 	if (!reachable_) return nullptr;
 	// The file's type is checked before it is opened, because opening can have side effects in
 	// other filesystems.
-	const Descriptor named(open(descriptor_path(std::to_string(peer_), lent.descriptor).c_str(), O_PATH | O_CLOEXEC));
+	const Descriptor named(open(descriptor_path(std::to_string(peer_), shared.descriptor).c_str(), O_PATH | O_CLOEXEC));
 	struct stat file;
-	if (!named || fstat(named.get(), &file) != 0 || !S_ISREG(file.st_mode) || file.st_ino != lent.file ||
+	if (!named || fstat(named.get(), &file) != 0 || !S_ISREG(file.st_mode) || file.st_ino != shared.file ||
 		!is_memory(named.get()))
 		return nullptr;
 	if (end > static_cast<std::uint64_t>(file.st_size)) return nullptr;
@@ -164,13 +164,13 @@ const PeerFiles::Mapping* PeerFiles::map(const wire::Lent& lent, std::uint64_t e
 	madvise(at, bytes, MADV_DONTFORK);
 	madvise(at, bytes, MADV_HUGEPAGE);
 	// Replaces the mapping of a file that has grown, or the one least recently used.
-	const auto stale = std::ranges::find(mappings_, lent.file, &Mapping::file);
+	const auto stale = std::ranges::find(mappings_, shared.file, &Mapping::file);
 	if (stale != mappings_.end() || mappings_.size() == mappings_max) {
 		const auto victim = stale != mappings_.end() ? stale : std::prev(mappings_.end());
 		munmap(const_cast<std::byte*>(victim->begin), victim->bytes);
 		mappings_.erase(victim);
 	}
-	return &mappings_.emplace_back(lent.file, static_cast<const std::byte*>(at), bytes);
+	return &mappings_.emplace_back(shared.file, static_cast<const std::byte*>(at), bytes);
 }
 
 }  // namespace verbena::engine

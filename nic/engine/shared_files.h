@@ -61,7 +61,7 @@ public:
 	// The shared range, readable here as long as this object lives; the file may shrink at any
 	// time, and then a guarded copy fails. Null: the file cannot be opened or mapped. A file is
 	// mapped when it is first named.
-	const std::byte* find(const wire::Lent& lent, std::uint32_t length);
+	const std::byte* find(const wire::SharedPayload& shared, std::uint32_t length);
 
 	// In the child of a fork, which has the list but not the mappings (MADV_DONTFORK).
 	void abandon_after_fork() { mappings_.clear(); }
@@ -74,7 +74,7 @@ private:
 	};
 	static constexpr std::size_t mappings_max = 256;
 
-	const Mapping* map(const wire::Lent& lent, std::uint64_t end);
+	const Mapping* map(const wire::SharedPayload& shared, std::uint64_t end);
 
 	pid_t peer_;
 	bool reachable_ = false;

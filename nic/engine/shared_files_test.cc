@@ -28,7 +28,7 @@ struct File {
 		fstat(descriptor.get(), &file);
 		return file.st_ino;
 	}
-	wire::Lent lent(std::uint64_t offset = 0) const {
+	wire::SharedPayload shared(std::uint64_t offset = 0) const {
 		return {.file = inode(), .offset = offset, .descriptor = static_cast<std::uint32_t>(descriptor.get())};
 	}
 
@@ -130,11 +130,11 @@ TEST(PeerFiles, ReadsWhatAnotherProcessHasInAFile) {
 	const File file(megabyte);
 	std::strcpy(file.at + 5000, "from the parent");
 	const pid_t parent = getpid();
-	const wire::Lent lent = file.lent(5000);
+	const wire::SharedPayload shared = file.shared(5000);
 	const pid_t child = fork();
 	if (child == 0) {
 		PeerFiles files(parent);
-		const std::byte* const at = files.find(lent, 16);
+		const std::byte* const at = files.find(shared, 16);
 		_exit(at != nullptr && std::strcmp(reinterpret_cast<const char*>(at), "from the parent") == 0 ? 0 : 1);
 	}
 	int status = -1;
@@ -145,24 +145,24 @@ TEST(PeerFiles, ReadsWhatAnotherProcessHasInAFile) {
 TEST(PeerFiles, MapAFileOnceAndAgainWhenItHasGrown) {
 	const File file(megabyte);
 	PeerFiles files(getpid());
-	const std::byte* const first = files.find(file.lent(), 4096);
+	const std::byte* const first = files.find(file.shared(), 4096);
 	ASSERT_NE(first, nullptr);
-	EXPECT_EQ(files.find(file.lent(8192), 4096), first + 8192);
-	EXPECT_EQ(files.find(file.lent(megabyte - 1), 2), nullptr);
+	EXPECT_EQ(files.find(file.shared(8192), 4096), first + 8192);
+	EXPECT_EQ(files.find(file.shared(megabyte - 1), 2), nullptr);
 	ASSERT_EQ(ftruncate(file.descriptor.get(), 2 * megabyte), 0);
-	EXPECT_NE(files.find(file.lent(megabyte - 1), 2), nullptr);
+	EXPECT_NE(files.find(file.shared(megabyte - 1), 2), nullptr);
 }
 
 TEST(PeerFiles, RefuseWhatIsNotTheFileThatIsMeant) {
 	const File file(megabyte);
 	PeerFiles files(getpid());
-	wire::Lent lent = file.lent();
-	++lent.file;
-	EXPECT_EQ(files.find(lent, 1), nullptr);
-	lent = file.lent();
-	lent.descriptor = 1'000'000;
-	EXPECT_EQ(files.find(lent, 1), nullptr);
-	EXPECT_EQ(files.find(file.lent(~std::uint64_t{0} - 1), 4), nullptr);
+	wire::SharedPayload shared = file.shared();
+	++shared.file;
+	EXPECT_EQ(files.find(shared, 1), nullptr);
+	shared = file.shared();
+	shared.descriptor = 1'000'000;
+	EXPECT_EQ(files.find(shared, 1), nullptr);
+	EXPECT_EQ(files.find(file.shared(~std::uint64_t{0} - 1), 4), nullptr);
 
 	const Descriptor pipe(open("/dev/null", O_RDWR | O_CLOEXEC));
 	struct stat other{};
@@ -171,11 +171,11 @@ TEST(PeerFiles, RefuseWhatIsNotTheFileThatIsMeant) {
 		nullptr);
 }
 
-TEST(PeerFiles, OfNobodyAreOutOfReach) {
+TEST(PeerFiles, WithoutAPeerAreUnreachable) {
 	const File file(megabyte);
-	PeerFiles nobody(0);
-	EXPECT_FALSE(nobody.reachable());
-	EXPECT_EQ(nobody.find(file.lent(), 1), nullptr);
+	PeerFiles none(0);
+	EXPECT_FALSE(none.reachable());
+	EXPECT_EQ(none.find(file.shared(), 1), nullptr);
 	EXPECT_FALSE(PeerFiles(1 << 30).reachable());
 	EXPECT_TRUE(PeerFiles(getpid()).reachable());
 }

@@ -300,7 +300,7 @@ bool UdpLink::evict() {
 	const auto oldest =
 		std::ranges::min_element(steered_, {}, [](const auto& receiver) { return receiver->last_used; });
 	if (oldest == steered_.end() || (*oldest)->last_used + receives_silent > receives_) return false;
-	if (hot_ == oldest->get()) hot_ = nullptr;  // it would dangle
+	if (last_active_ == oldest->get()) last_active_ = nullptr;  // it would dangle
 	close((*oldest)->fd);
 	steered_.erase(oldest);
 	return true;
@@ -358,9 +358,9 @@ std::size_t UdpLink::receive(std::size_t datagrams_max, PacketSink sink) {
 	++receives_;
 	std::size_t total = 0;
 	dry_ = false;
-	if (hot_) {
-		total = receive(*hot_, datagrams_max, sink);
-		if (total == 0) hot_ = nullptr;
+	if (last_active_) {
+		total = receive(*last_active_, datagrams_max, sink);
+		if (total == 0) last_active_ = nullptr;
 		else if (receives_ % receives_between_looks != 0) return total;
 	}
 	std::array<epoll_event, 16> ready;
@@ -374,7 +374,7 @@ std::size_t UdpLink::receive(std::size_t datagrams_max, PacketSink sink) {
 			continue;
 		}
 		const std::size_t got = receive(receiver, datagrams_max, sink);
-		if (got != 0) hot_ = &receiver;
+		if (got != 0) last_active_ = &receiver;
 		dry_ &= got < datagrams_max;
 		total += got;
 	}
@@ -408,10 +408,10 @@ void UdpLink::read_refusals(const Receiver& s) {
 		bool refused = false;
 		for (const cmsghdr* c = CMSG_FIRSTHDR(&message); c != nullptr;
 			c = CMSG_NXTHDR(&message, const_cast<cmsghdr*>(c))) {
-			const bool told = (c->cmsg_level == IPPROTO_IP && c->cmsg_type == IP_RECVERR) ||
+			const bool has_error = (c->cmsg_level == IPPROTO_IP && c->cmsg_type == IP_RECVERR) ||
 				(c->cmsg_level == IPPROTO_IPV6 && c->cmsg_type == IPV6_RECVERR);
 			sock_extended_err error{};
-			if (!told || c->cmsg_len < CMSG_LEN(sizeof error)) continue;
+			if (!has_error || c->cmsg_len < CMSG_LEN(sizeof error)) continue;
 			std::memcpy(&error, CMSG_DATA(c), sizeof error);
 			refused |= error.ee_errno == ECONNREFUSED &&
 				(error.ee_origin == SO_EE_ORIGIN_ICMP || error.ee_origin == SO_EE_ORIGIN_ICMP6);

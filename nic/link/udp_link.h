@@ -191,7 +191,7 @@ private:
 
 	UdpOptions options_;
 	int epoll_fd_;
-	Receiver* hot_ = nullptr;  // the socket that last had datagrams
+	Receiver* last_active_ = nullptr;  // the socket that last had datagrams
 	bool dry_ = true;
 	std::uint64_t receives_ = 0;  // calls of receive()
 	std::vector<std::unique_ptr<Receiver>> steered_;

@@ -157,7 +157,7 @@ void UdpPath::fill(Batch& batch) {
 bool UdpPath::transmit() {
 	while (cursor_.reader.ready()) {
 		const Cursor start = cursor_;
-		Batch batch(singly_ != 0 || !link_.segmentation() ? 1 : UdpBatch::packets_max);
+		Batch batch(unbatched_left_ != 0 || !link_.segmentation() ? 1 : UdpBatch::packets_max);
 		fill(batch);
 		switch (batch.send(link_, interface_index_)) {
 			case SendOutcome::blocked: cursor_ = start; return false;
@@ -165,11 +165,11 @@ bool UdpPath::transmit() {
 			// are lost.
 			case SendOutcome::unsegmentable:
 				cursor_ = start;
-				singly_ = batch.packets();
+				unbatched_left_ = batch.packets();
 				continue;
 			case SendOutcome::sent:
 			case SendOutcome::refused:
-				if (singly_ != 0) --singly_;
+				if (unbatched_left_ != 0) --unbatched_left_;
 				cursor_.reader.release();
 		}
 	}

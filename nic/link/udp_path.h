@@ -64,7 +64,8 @@ private:
 	std::uint32_t interface_index_;
 	std::unique_ptr<wire::Direction, Unmap> direction_;
 	Cursor cursor_;
-	std::size_t singly_ = 0;  // packets still to send one by one, after a batch was unsegmentable
+	// Packets still to send one by one, after the kernel could not segment a batch.
+	std::size_t unbatched_left_ = 0;
 };
 
 }  // namespace verbena::link

@@ -68,7 +68,7 @@ void Fabric::end_pass(Host& host) {
 	for (Outlet* outlet = context.take_touched(); outlet;) {
 		Outlet* next = outlet->next_touched;
 		outlet->touched = false;
-		attend(*static_cast<Path*>(outlet->user));
+		schedule_path(*static_cast<Path*>(outlet->user));
 		outlet = next;
 	}
 	host.events.insert(host.events.end(), context.raised_events.begin(), context.raised_events.end());
@@ -77,16 +77,16 @@ void Fabric::end_pass(Host& host) {
 }
 
 // Schedules the draining or reading of a path to which something was written.
-void Fabric::attend(Path& path) {
+void Fabric::schedule_path(Path& path) {
 	if (path.scheduled) return;
 	path.scheduled = true;
 	const Nanoseconds delay = options_.lossless ? options_.faults.delay + random_.below(options_.faults.jitter + 1) : 0;
 	schedule(std::max(now_ + delay, path.free_at), {.path = &path});
 }
 
-void Fabric::let_sender_go_on(Path& path) {
+void Fabric::resume_sender(Path& path) {
 	const transport::Context& context = path.from.adapter.context();
-	if (!path.outlet.waiting_first && !context.owing_first && context.refusals.empty()) return;
+	if (!path.outlet.waiting_first && !context.responding_first && context.refusals.empty()) return;
 	++statistics.ring_full;
 	pass(path.from, [&] { path.from.adapter.resume(path.outlet); });
 }
@@ -111,8 +111,8 @@ void Fabric::drain(Path& path) {
 		path.slots.advance();
 	}
 	path.slots.release();
-	if (path.slots.ready()) attend(path);
-	let_sender_go_on(path);
+	if (path.slots.ready()) schedule_path(path);
+	resume_sender(path);
 }
 
 // Applies the random faults to a packet and schedules the arrival of each copy.
@@ -183,8 +183,8 @@ void Fabric::read(Path& path) {
 		}
 		path.slots.release();
 	});
-	if (path.slots.ready()) attend(path);
-	let_sender_go_on(path);
+	if (path.slots.ready()) schedule_path(path);
+	resume_sender(path);
 }
 
 void Fabric::at(Nanoseconds when, std::function<void()> what) {
@@ -240,7 +240,7 @@ std::string Fabric::describe() {
 	std::string text;
 	for (auto& host : hosts_) {
 		host->adapter.queue_pairs().for_each([&](QueuePair& qp) {
-			if (qp.sq_empty() && qp.una == qp.next_psn && qp.owed == transport::owed_nothing &&
+			if (qp.sq_empty() && qp.una == qp.next_psn && qp.pending_answer == transport::ack_none &&
 				qp.cold->pending_count == 0)
 				return;
 			char line[320];
@@ -248,11 +248,11 @@ std::string Fabric::describe() {
 				"host %u qp %06x state %d: sq tail %u next %u head %u offset %u, una %llx next_psn %llx, blocked %d, "
 				"reads %d, timer %d, "
 				"retries %d; "
-				"expected %llx owed %d pending %u gap %d\n",
+				"expected %llx pending_answer %d pending %u gap %d\n",
 				host->id, qp.qpn, static_cast<int>(qp.state), qp.sq_tail.load(), qp.sq_next, qp.sq_head.load(),
 				qp.message_offset, static_cast<unsigned long long>(qp.una),
 				static_cast<unsigned long long>(qp.next_psn), qp.blocked, qp.reads_in_flight, qp.cold->timer_armed,
-				qp.cold->retries_left, static_cast<unsigned long long>(qp.expected_psn), qp.owed,
+				qp.cold->retries_left, static_cast<unsigned long long>(qp.expected_psn), qp.pending_answer,
 				qp.cold->pending_count, qp.gap_reported);
 			text += line;
 		});

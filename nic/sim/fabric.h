@@ -114,13 +114,13 @@ private:
 
 	Path& path(Host& from, Host& to);
 	void schedule(Nanoseconds when, Event event) { events_.emplace(Moment{when, sequence_++}, std::move(event)); }
-	void attend(Path& path);
+	void schedule_path(Path& path);
 	void drain(Path& path);  // lossy
 	void read(Path& path);  // lossless
 	void depart(Path& path, Nanoseconds when, const std::vector<std::byte>& bytes);
 	void arrive(Path& path, const std::vector<std::byte>& bytes);
 	void deliver(Path& path, const std::vector<std::byte>& bytes);
-	void let_sender_go_on(Path& path);  // a pass for a sender that waits for room on the path
+	void resume_sender(Path& path);  // a pass for a sender that waits for room on the path
 	void end_pass(Host& host);
 	bool run_timers(Nanoseconds until);
 	bool step();

@@ -25,7 +25,8 @@ void acknowledge_up_to(Context& context, QueuePair& qp, Psn target) {
 	retire_to(context, qp, target);
 	if (qp.outlet->lossless) return;
 	if (qp.una != before) note_progress(context, qp, before);
-	if (qp.una < target && qp.una < qp.next_psn && (!qp.cold->rewound_for_gap || nak_is_news(context, qp, qp.una))) {
+	if (qp.una < target && qp.una < qp.next_psn &&
+		(!qp.cold->rewound_for_gap || nak_needs_resend(context, qp, qp.una))) {
 		qp.cold->rewound_for_gap = true;
 		resend_from(context, qp, qp.una);
 	}
@@ -58,7 +59,7 @@ void handle_sequence_nak(Context& context, QueuePair& qp, Psn psn) {
 	++context.counters.sequence_naks_received;
 	acknowledge_up_to(context, qp, psn);
 	if (qp.una != psn || psn >= qp.next_psn) return resume(context, qp);
-	if (nak_is_news(context, qp, psn)) resend_from(context, qp, psn);
+	if (nak_needs_resend(context, qp, psn)) resend_from(context, qp, psn);
 	resume(context, qp);
 }
 
@@ -79,7 +80,7 @@ void handle_not_receiving(Context& context, QueuePair& qp) {
 // Handles an ACK or NAK for a PSN that was never sent. On the same host no timer runs, because
 // nothing is lost, but such an answer shows that the two ends start their PSNs from different
 // numbers (one was reset, for example). So this arms the timer that ends the wait.
-void handle_nonsense(Context& context, QueuePair& qp) {
+void handle_unexpected_psn(Context& context, QueuePair& qp) {
 	ColdQueuePair& cold = *qp.cold;
 	const Nanoseconds timeout = ack_timeout(cold.attributes.timeout);
 	if (!qp.outlet->lossless || qp.una >= qp.next_psn || cold.timer_armed || timeout == never) return;
@@ -126,14 +127,14 @@ void handle_acknowledgement(Context& context, QueuePair& qp, std::uint8_t code, 
 	const Psn psn = wire::nearest(qp.una, psn24);
 	const Psn sent_end = std::max(qp.next_psn, qp.cold->recovery.sent_end);
 	if (syndrome::is_ack(code)) {
-		if (psn >= sent_end || psn + 1 < qp.una) return handle_nonsense(context, qp);
+		if (psn >= sent_end || psn + 1 < qp.una) return handle_unexpected_psn(context, qp);
 		if (psn < qp.una) return;  // a repeated ACK
 		skip_to(qp, psn + 1);
 		acknowledge_up_to(context, qp, psn + 1);
 		return resume(context, qp);
 	}
 	if (code == syndrome_not_receiving && qp.outlet->lossless) return handle_not_receiving(context, qp);
-	if (psn < qp.una || psn > sent_end) return handle_nonsense(context, qp);
+	if (psn < qp.una || psn > sent_end) return handle_unexpected_psn(context, qp);
 	// A NAK acknowledges everything before its PSN.
 	skip_to(qp, psn);
 	if (syndrome::is_rnr(code)) return handle_rnr_nak(context, qp, code & 0x1f, psn);
@@ -145,7 +146,7 @@ void handle_acknowledgement(Context& context, QueuePair& qp, std::uint8_t code, 
 namespace {
 
 void handle_response(Context& context, QueuePair& qp, const wire::Slot& slot, const std::byte* payload,
-	const wire::SlotReader* lent_by) {
+	const wire::SlotReader* shared_by) {
 	if (qp.state != QpState::rts && qp.state != QpState::sqd) return;
 	const wire::OpcodeFacts& facts = wire::facts(slot.opcode());
 	const Psn psn = wire::nearest(qp.una, slot.psn());
@@ -180,7 +181,7 @@ void handle_response(Context& context, QueuePair& qp, const wire::Slot& slot, co
 			return fail_send_queue(context, qp, Status::bad_response);
 		status = payload ? scatter(context, qp, wqe, offset, payload, slot.length) : Status::remote_operation;
 		// The peer withdrew its permission during the copy, so the bytes may be other data.
-		if (status == Status::success && lent_by && !lent_by->still_lent()) status = Status::remote_access;
+		if (status == Status::success && shared_by && !shared_by->still_shared()) status = Status::remote_access;
 	}
 	if (status != Status::success) return fail_send_queue(context, qp, status);
 	const Psn before = qp.una;
@@ -196,9 +197,9 @@ void handle_response(Context& context, QueuePair& qp, const wire::Slot& slot, co
 	handle_response(context, qp, slot, payload, nullptr);
 }
 
-void handle_lent_response(Context& context, QueuePair& qp, const wire::Slot& slot, const std::byte* payload,
-	const wire::SlotReader& lent_by) {
-	handle_response(context, qp, slot, payload, &lent_by);
+void handle_shared_response(Context& context, QueuePair& qp, const wire::Slot& slot, const std::byte* payload,
+	const wire::SlotReader& shared_by) {
+	handle_response(context, qp, slot, payload, &shared_by);
 }
 
 }  // namespace verbena::transport

@@ -16,10 +16,10 @@ void handle_acknowledgement(Context&, QueuePair&, std::uint8_t syndrome, wire::P
 // slot.length bytes.
 void handle_response(Context&, QueuePair&, const wire::Slot& slot, const std::byte* payload);
 // Likewise for a READ response whose payload stayed in the peer's file (docs/decisions/0016).
-// `payload` is null if the file could not be mapped. `lent_by` reports whether the peer withdrew
+// `payload` is null if the file could not be mapped. `shared_by` reports whether the peer withdrew
 // its permission during the copy.
-void handle_lent_response(
-	Context&, QueuePair&, const wire::Slot& slot, const std::byte* payload, const wire::SlotReader& lent_by);
+void handle_shared_response(
+	Context&, QueuePair&, const wire::Slot& slot, const std::byte* payload, const wire::SlotReader& shared_by);
 
 // Same host only, a syndrome of our own: the peer has no queue pair that can receive the request.
 // The requester retries as it would on a network, retry_count times, with the ACK timeout as the

@@ -70,7 +70,7 @@ struct Context {
 
 	memory::KeyTable keys;
 	memory::SharedRegions shared;  // registered memory that lies in files a peer can map
-	std::vector<Outlet*> lenders;  // outlets through which payloads in such files were shared
+	std::vector<Outlet*> sharing_outlets;  // through them, payloads in such files were shared
 	TimerWheel timers;
 	Nanoseconds now;  // the time at the start of the pass, or a later reading
 	Counters counters;
@@ -85,8 +85,8 @@ struct Context {
 
 	Outlet* touched = nullptr;  // list of outlets written to since take_touched()
 	// Queue pairs with responses to send, in order; finish_pass() empties the list.
-	QueuePair* owing_first = nullptr;
-	QueuePair* owing_last = nullptr;
+	QueuePair* responding_first = nullptr;
+	QueuePair* responding_last = nullptr;
 	// Output of a pass, which the engine takes: queues whose armed event fired, and asynchronous
 	// events.
 	std::vector<queues::CompletionQueue*> raised_queues;
@@ -116,10 +116,10 @@ struct Context {
 	}
 	bool bind(const memory::KeyTable::Binding& binding) { return withdrawn(keys.bind(binding), binding.window_key); }
 
-	// Adds the outlet to `lenders`, once.
-	void note_lender(Outlet& outlet) {
-		if (std::exchange(outlet.lends, true)) return;
-		lenders.push_back(&outlet);
+	// Adds the outlet to `sharing_outlets`, once.
+	void note_sharing_outlet(Outlet& outlet) {
+		if (std::exchange(outlet.shares_payloads, true)) return;
+		sharing_outlets.push_back(&outlet);
 	}
 
 	// Adds the outlet to `touched`, once. At the end of a pass the engine wakes the peer of each
@@ -141,20 +141,20 @@ struct Context {
 	}
 
 	// Schedules send_responses() for `qp` at the end of the pass.
-	void owe(QueuePair& qp) {
-		if (qp.on_owing_list) return;
-		qp.on_owing_list = true;
-		qp.next_owing = nullptr;
-		(owing_last ? owing_last->next_owing : owing_first) = &qp;
-		owing_last = &qp;
+	void schedule_responses(QueuePair& qp) {
+		if (qp.on_responding_list) return;
+		qp.on_responding_list = true;
+		qp.next_responding = nullptr;
+		(responding_last ? responding_last->next_responding : responding_first) = &qp;
+		responding_last = &qp;
 	}
 
 private:
 	// Keys of one index differ only in the tag, and a change withdraws all of them.
 	bool withdrawn(bool done, std::uint32_t key) {
 		if (!done) return false;
-		for (Outlet* outlet : lenders)
-			outlet->slots.revoke([key](std::uint32_t lent_by, wire::Qpn) { return lent_by >> 8 == key >> 8; });
+		for (Outlet* outlet : sharing_outlets)
+			outlet->slots.revoke([key](std::uint32_t shared_by, wire::Qpn) { return shared_by >> 8 == key >> 8; });
 		return true;
 	}
 };

@@ -22,7 +22,7 @@ struct QueuePair;
 
 // The last entry of a link's address table, reserved for management datagrams; each one overwrites
 // it.
-inline constexpr std::uint8_t management_address_index = wire::Direction::address_count - 1;
+inline constexpr std::uint8_t cm_address_index = wire::Direction::address_count - 1;
 
 struct Outlet {
 	wire::SlotWriter slots;
@@ -33,7 +33,8 @@ struct Outlet {
 	// every packet.
 	bool lossless = true;
 	bool closed = false;  // the peer died: nothing will drain this ring again
-	bool lends = false;  // a payload was shared through it; on the context's list of such outlets
+	// A payload was shared through it, so it is on the context's list of such outlets.
+	bool shares_payloads = false;
 	bool touched = false;  // written to in this pass; on the context's list of such outlets
 	std::uint64_t peer = 0;  // identifies the process at the other end; two links may lead to it
 
@@ -51,7 +52,7 @@ struct Outlet {
 	Nanoseconds window_cut_at = 0;  // when a loss last halved the window; 0: never
 
 	Nanoseconds full_since = 0;  // valid while queue pairs wait
-	bool stalled = false;  // full for unreliable_patience: UC and UD messages are dropped at once
+	bool stalled = false;  // full for stalled_peer_timeout: UC and UD messages are dropped at once
 
 	Outlet* next_touched = nullptr;
 	void* user = nullptr;  // the engine's Link or Remote

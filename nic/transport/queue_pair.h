@@ -46,7 +46,7 @@ enum Blocked : std::uint8_t {
 
 // Bits: the acknowledgement that a responder has yet to send. READ and atomic responses are in
 // `pending` instead.
-enum Owed : std::uint8_t { owed_nothing = 0, owed_ack = 1, owed_nak = 2 };
+enum PendingAnswer : std::uint8_t { ack_none = 0, ack_pending = 1, nak_pending = 2 };
 
 // The kind of message of which a responder has received a part. `discard` (UC only): drop packets
 // until the next FIRST or ONLY.
@@ -178,14 +178,14 @@ struct alignas(64) QueuePair {
 	queues::ReceiveWqe* receive = nullptr;  // the message in progress uses it; null: none taken yet
 	queues::ReceiveQueue* receive_queue = nullptr;
 	queues::CompletionQueue* recv_cq = nullptr;
-	QueuePair* next_owing = nullptr;  // the context's list of QPs with responses to send
+	QueuePair* next_responding = nullptr;  // the context's list of QPs with responses to send
 	std::uint32_t receive_offset = 0;  // bytes of the message in progress already received
 	std::uint32_t msn = 0;
-	std::uint8_t owed = owed_nothing;  // a combination of owed_ack and owed_nak
+	std::uint8_t pending_answer = ack_none;  // a combination of ack_pending and nak_pending
 	std::uint8_t nak_syndrome = 0;  // the pending NAK's
 	InMessage in_message = InMessage::none;
 	bool gap_reported = false;  // a NAK was sent; cleared when the expected PSN arrives
-	bool on_owing_list = false;
+	bool on_responding_list = false;
 	// Set by the first READ or atomic: from then on ACKs travel in slots too, so that none
 	// overtakes a response.
 	bool responses_in_slots = false;

@@ -12,8 +12,8 @@ namespace verbena::transport {
 namespace {
 
 constexpr Nanoseconds round_trip_unknown = 250'000;  // before the first sample
-constexpr Nanoseconds round_trip_least = 25'000;  // shorter samples measure only the scheduler
-constexpr Nanoseconds round_trip_most = 20'000'000;
+constexpr Nanoseconds round_trip_min = 25'000;  // shorter samples measure only the scheduler
+constexpr Nanoseconds round_trip_max = 20'000'000;
 constexpr unsigned probe_after_round_trips = 4;
 constexpr unsigned probes_max = 12;
 
@@ -24,7 +24,7 @@ Nanoseconds round_trip(const QueuePair& qp) {
 // Smooths the samples with the weight 1/8, as TCP does (RFC 6298, 2).
 void measured(QueuePair& qp, Nanoseconds sample) {
 	Nanoseconds& smoothed = qp.outlet->round_trip;
-	sample = std::clamp(sample, round_trip_least, round_trip_most);
+	sample = std::clamp(sample, round_trip_min, round_trip_max);
 	smoothed = smoothed ? smoothed - smoothed / 8 + sample / 8 : sample;
 }
 
@@ -44,13 +44,13 @@ Nanoseconds next_probe(const QueuePair& qp) {
 }
 
 // When the local ACK timeout expires (IBA 9.7.6.1.3).
-Nanoseconds patience_ends(const QueuePair& qp) {
+Nanoseconds ack_timeout_deadline(const QueuePair& qp) {
 	const Nanoseconds timeout = ack_timeout(qp.cold->attributes.timeout);
 	return timeout == never ? never : qp.cold->recovery.waiting_since + timeout;
 }
 
 void schedule(Context& context, QueuePair& qp) {
-	const Nanoseconds when = std::min(next_probe(qp), patience_ends(qp));
+	const Nanoseconds when = std::min(next_probe(qp), ack_timeout_deadline(qp));
 	qp.cold->timer_armed = when != never;
 	context.timers.schedule(*qp.cold, when);
 }
@@ -89,7 +89,7 @@ std::uint32_t read_span(const QueuePair& qp, std::uint32_t offset, std::uint32_t
 	return static_cast<std::uint32_t>(std::min<std::uint64_t>(rest, part + (parts - 1) * read_part_bytes));
 }
 
-bool may_ask(const QueuePair& qp, std::uint32_t packets) {
+bool window_allows_request(const QueuePair& qp, std::uint32_t packets) {
 	const Psn under_way = qp.next_psn - qp.una;
 	if (under_way == 0) return true;
 	// The responder counts request packets against max_dest_rd_atomic, and each part of a READ is
@@ -152,7 +152,7 @@ void resend_from(Context& context, QueuePair& qp, Psn psn) {
 	rewind_to(qp, psn);
 }
 
-bool nak_is_news(Context& context, QueuePair& qp, Psn psn) {
+bool nak_needs_resend(Context& context, QueuePair& qp, Psn psn) {
 	const Recovery& r = qp.cold->recovery;
 	return r.resent_psn != psn || context.fresh_now() - r.resent_at >= round_trip(qp);
 }
@@ -178,12 +178,12 @@ void note_gap_closed(Context& context, QueuePair& qp) {
 	r.nak_at = 0;
 }
 
-void judge_silence(Context& context, QueuePair& qp) {
+void handle_no_progress(Context& context, QueuePair& qp) {
 	ColdQueuePair& cold = *qp.cold;
 	Recovery& r = cold.recovery;
 	if (qp.una >= qp.next_psn) return;  // all acknowledged; the next request arms the timer
 	const Nanoseconds now = context.fresh_now();
-	if (now >= patience_ends(qp)) {
+	if (now >= ack_timeout_deadline(qp)) {
 		++context.counters.timeouts;
 		if (cold.retries_left == 0) return fail_send_queue(context, qp, queues::Status::retry_exceeded);
 		--cold.retries_left;

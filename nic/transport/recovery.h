@@ -34,7 +34,7 @@ Psn window_end(const QueuePair&);
 // requester limits the response packets that will come to it, as they count towards the window too.
 std::uint32_t read_span(const QueuePair&, std::uint32_t offset, std::uint32_t rest);
 // Whether the window allows a READ or atomic whose response has `packets` packets.
-bool may_ask(const QueuePair&, std::uint32_t packets);
+bool window_allows_request(const QueuePair&, std::uint32_t packets);
 
 // To call after packets [before, next_psn) were written to an outlet that can lose them: starts the
 // wait and the round-trip measurement.
@@ -50,7 +50,7 @@ void resend_from(Context&, QueuePair&, Psn psn);
 
 // Whether a NAK for `psn` calls for a retransmission. False if the last retransmission from `psn`
 // was less than a round trip ago, so that the NAK cannot be an answer to it.
-bool nak_is_news(Context&, QueuePair&, Psn psn);
+bool nak_needs_resend(Context&, QueuePair&, Psn psn);
 
 // Responder: a request out of sequence arrived. True if a NAK is due: the first for this gap, or a
 // repetition after a round trip.
@@ -67,6 +67,6 @@ void stop_sending(QueuePair&);
 
 // The timer of a QP with unacknowledged packets expired: sends a probe, or after the ACK timeout
 // retries or fails.
-void judge_silence(Context&, QueuePair&);
+void handle_no_progress(Context&, QueuePair&);
 
 }  // namespace verbena::transport

@@ -168,7 +168,7 @@ Sent send_read_or_atomic(Context& context, QueuePair& qp, SendWqe& wqe) {
 	std::uint32_t length = read ? wqe.length - qp.message_offset : 0;
 	if (!outlet.lossless) [[unlikely]] {
 		if (read) length = read_span(qp, qp.message_offset, length);
-		if (!may_ask(qp, read ? qp.packets_for(length) : 1)) {
+		if (!window_allows_request(qp, read ? qp.packets_for(length) : 1)) {
 			qp.blocked |= blocked_window;
 			return Sent::stopped;
 		}
@@ -292,7 +292,7 @@ void transmit(Context& context, QueuePair& qp) {
 void resume_waiting(Context& context, Outlet& outlet) {
 	const Nanoseconds since = outlet.full_since;
 	const std::uint64_t published = outlet.slots.published();
-	if (outlet.closed || context.fresh_now() - since > unreliable_patience) outlet.stalled = true;
+	if (outlet.closed || context.fresh_now() - since > stalled_peer_timeout) outlet.stalled = true;
 	const QueuePair* const last = outlet.waiting_last;
 	// With a stalled outlet every QP has a turn: UD and UC drop their messages, RC waits again.
 	outlet.resuming = !outlet.stalled;

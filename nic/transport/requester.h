@@ -18,12 +18,12 @@ void transmit(Context&, QueuePair&);
 
 // To call when the outlet may have room again. Transmits for the QPs on its waiting list, oldest
 // first; drops their UD and UC messages if the outlet has been full for longer than
-// `unreliable_patience`.
+// `stalled_peer_timeout`.
 void resume_waiting(Context&, Outlet&);
 
 // After an outlet has been full for this long, its peer counts as stalled: UD and UC messages to it
 // are dropped until it takes packets again, because one stalled process must not block a UD queue
 // that serves many. A busy machine may deschedule a process for a while; the value is above that.
-inline constexpr Nanoseconds unreliable_patience = 100'000'000;
+inline constexpr Nanoseconds stalled_peer_timeout = 100'000'000;
 
 }  // namespace verbena::transport

@@ -208,7 +208,7 @@ TEST_F(UcRequester, DropsMessagesToAStalledPeerAndSendsAgainWhenItContinues) {
 	for (int i = 0; i < 2; ++i) post(SendOpcode::send, 1 << 18);
 	transmit(context, qp);  // the first fills the ring
 	EXPECT_EQ(qp.sq_tail, 1u);
-	context.now += unreliable_patience;
+	context.now += stalled_peer_timeout;
 	resume_waiting(context, outlet);
 	EXPECT_EQ(qp.sq_tail, 1u) << "the peer does not count as stalled yet";
 	context.now += 1;

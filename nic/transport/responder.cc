@@ -23,15 +23,15 @@ namespace syndrome = wire::syndrome;
 
 namespace {
 
-void owe_ack(Context& context, QueuePair& qp) {
-	qp.owed |= owed_ack;
-	context.owe(qp);
+void schedule_ack(Context& context, QueuePair& qp) {
+	qp.pending_answer |= ack_pending;
+	context.schedule_responses(qp);
 }
 
-void owe_nak(Context& context, QueuePair& qp, std::uint8_t code) {
-	qp.owed = owed_nak;
+void schedule_nak(Context& context, QueuePair& qp, std::uint8_t code) {
+	qp.pending_answer = nak_pending;
 	qp.nak_syndrome = code;
-	context.owe(qp);
+	context.schedule_responses(qp);
 }
 
 void complete_receive(Context& context, QueuePair& qp, std::uint64_t wr_id, Status status, std::uint32_t length = 0,
@@ -68,23 +68,23 @@ void refuse(Context& context, QueuePair& qp, Verdict verdict, bool completed = f
 		case Verdict::nak_sequence_error:
 			++context.counters.out_of_sequence;
 			qp.gap_reported = true;
-			owe_nak(context, qp, syndrome::nak_sequence_error);
+			schedule_nak(context, qp, syndrome::nak_sequence_error);
 			return;
 		case Verdict::rnr:
 			++context.counters.rnr_naks_sent;
 			qp.gap_reported = true;  // drop later packets until the refused one comes again
 			note_not_ready(context, qp);
-			owe_nak(context, qp, syndrome::rnr_nak | (qp.cold->attributes.min_rnr_timer & 0x1f));
+			schedule_nak(context, qp, syndrome::rnr_nak | (qp.cold->attributes.min_rnr_timer & 0x1f));
 			return;
 		case Verdict::nak_invalid_request:
-			owe_nak(context, qp, syndrome::nak_invalid_request);
+			schedule_nak(context, qp, syndrome::nak_invalid_request);
 			if (!completed) context.raise(AsyncEvent::qp_request_error, qp.cold->user);
 			break;
 		case Verdict::nak_remote_access:
-			owe_nak(context, qp, syndrome::nak_remote_access);
+			schedule_nak(context, qp, syndrome::nak_remote_access);
 			if (!completed) context.raise(AsyncEvent::qp_access_error, qp.cold->user);
 			break;
-		case Verdict::nak_remote_operation: owe_nak(context, qp, syndrome::nak_remote_operation); break;
+		case Verdict::nak_remote_operation: schedule_nak(context, qp, syndrome::nak_remote_operation); break;
 		default: return;
 	}
 	enter_error(context, qp);
@@ -256,7 +256,7 @@ void handle_duplicate(Context& context, QueuePair& qp, const Slot& slot, const w
 	bool answered = false;
 	switch (facts.operation) {
 		case wire::Operation::send:
-		case wire::Operation::write: return owe_ack(context, qp);
+		case wire::Operation::write: return schedule_ack(context, qp);
 		case wire::Operation::read_request:
 			answered = psn + qp.packets_for(slot.reth.dma_length) <= qp.expected_psn &&
 				accept_read(context, qp, slot, psn, true) == Verdict::accept;
@@ -270,11 +270,11 @@ void handle_duplicate(Context& context, QueuePair& qp, const Slot& slot, const w
 			break;
 		default: return;
 	}
-	if (answered) context.owe(qp);
+	if (answered) context.schedule_responses(qp);
 	// Same host: nothing is lost, so the requester did not retransmit; its PSNs start from another
-	// number than ours. It has no timer, so an ACK has to show it the difference (handle_nonsense
-	// in completer.cc).
-	else if (qp.outlet->lossless) owe_ack(context, qp);
+	// number than ours. It has no timer, so an ACK has to show it the difference
+	// (handle_unexpected_psn in completer.cc).
+	else if (qp.outlet->lossless) schedule_ack(context, qp);
 }
 
 // IBA 9.8.2: a UC packet out of sequence ends the message in progress, and packets are dropped
@@ -315,7 +315,8 @@ void handle_request(Context& context, QueuePair& qp, const Slot& slot, const std
 		if (verdict == Verdict::duplicate) handle_duplicate(context, qp, slot, facts, psn);
 		// Same host: packets after a NAK are answered as well, with an ACK, because the requester
 		// has no timer.
-		else if (qp.outlet->lossless) verdict == Verdict::drop ? owe_ack(context, qp) : refuse(context, qp, verdict);
+		else if (qp.outlet->lossless)
+			verdict == Verdict::drop ? schedule_ack(context, qp) : refuse(context, qp, verdict);
 		else if (nak_is_due(context, qp)) refuse(context, qp, Verdict::nak_sequence_error);
 		return;
 	}
@@ -353,36 +354,37 @@ void handle_request(Context& context, QueuePair& qp, const Slot& slot, const std
 	qp.expected_psn += packets;
 	if (facts.last) ++qp.msn;
 	if (facts.operation == wire::Operation::send || facts.operation == wire::Operation::write) {
-		qp.owed = owed_ack;  // replaces a NAK that was not sent yet and is out of date
-		context.owe(qp);
+		qp.pending_answer = ack_pending;  // replaces a NAK that was not sent yet and is out of date
+		context.schedule_responses(qp);
 	} else {
 		qp.responses_in_slots = true;  // from now on an ACK must not overtake a response (IBA 9.5)
-		qp.owed &= owed_ack;
-		context.owe(qp);
+		qp.pending_answer &= ack_pending;
+		context.schedule_responses(qp);
 	}
 }
 
 namespace {
 
 // A run of a READ response whose payload the peer copies from a file that both processes map.
-struct Loan {
-	wire::Lent lent;
+struct SharedRun {
+	wire::SharedPayload shared;
 	std::uint32_t length = 0;
 };
 
 // The response's next run if its payload can be shared instead of copied (docs/decisions/0016).
-std::optional<Loan> next_loan(Context& context, QueuePair& qp, const PendingResponse& response) {
+std::optional<SharedRun> next_shared_run(Context& context, QueuePair& qp, const PendingResponse& response) {
 	using wire::Direction;
-	if (response.remaining < Direction::lent_bytes_min || context.shared.empty() || !qp.outlet->slots.may_lend())
+	if (response.remaining < Direction::shared_payload_bytes_min || context.shared.empty() ||
+		!qp.outlet->slots.can_share())
 		return std::nullopt;
-	const std::uint32_t length = std::min(response.remaining, Direction::lent_bytes_max);
+	const std::uint32_t length = std::min(response.remaining, Direction::shared_payload_bytes_max);
 	const std::byte* from =
 		context.keys.resolve(qp.receive_cache, response.rkey, response.address, length, memory::remote_read, qp);
 	if (!from) return std::nullopt;  // send_response() finds the same and refuses
 	const auto file = context.shared.find(reinterpret_cast<std::uint64_t>(from), length);
 	if (!file) return std::nullopt;
-	context.note_lender(*qp.outlet);
-	return Loan{{.file = file->file, .offset = file->offset, .descriptor = file->descriptor}, length};
+	context.note_sharing_outlet(*qp.outlet);
+	return SharedRun{{.file = file->file, .offset = file->offset, .descriptor = file->descriptor}, length};
 }
 
 // Sends the rest of one response, and returns true when none is left or it was refused; false if
@@ -391,9 +393,12 @@ bool send_response(Context& context, QueuePair& qp, PendingResponse& response) {
 	Outlet& outlet = *qp.outlet;
 	const std::uint8_t flags = qp.mtu_code << wire::slot_mtu_shift;
 	do {
-		const auto loan = response.atomic ? std::nullopt : next_loan(context, qp, response);
-		const std::uint32_t n = loan ? loan->length : std::min(response.remaining, wire::Direction::run_bytes_max);
-		const auto reserved = outlet.slots.reserve(loan ? 0 : n, loan ? sizeof(wire::Lent) : response.atomic ? 8 : 0);
+		const auto share = response.atomic ? std::nullopt : next_shared_run(context, qp, response);
+		const std::uint32_t n = share ? share->length : std::min(response.remaining, wire::Direction::run_bytes_max);
+		const auto reserved = outlet.slots.reserve(share ? 0 : n,
+			share                 ? sizeof(wire::SharedPayload)
+				: response.atomic ? 8
+								  : 0);
 		if (!reserved.slot) return false;
 		Slot& slot = *reserved.slot;
 		Opcode opcode = Opcode::rc_atomic_acknowledge;
@@ -401,7 +406,7 @@ bool send_response(Context& context, QueuePair& qp, PendingResponse& response) {
 			const bool ends = n == response.remaining;
 			opcode = response.begun ? (ends ? Opcode::rc_read_response_last : Opcode::rc_read_response_middle)
 									: (ends ? Opcode::rc_read_response_only : Opcode::rc_read_response_first);
-			if (n && !loan) {
+			if (n && !share) {
 				const std::byte* from =
 					context.keys.resolve(qp.receive_cache, response.rkey, response.address, n, memory::remote_read, qp);
 				if (!from || !memory::guarded_copy(reserved.payload, from, n)) {
@@ -419,7 +424,7 @@ bool send_response(Context& context, QueuePair& qp, PendingResponse& response) {
 		slot.set_aeth(syndrome::ack, response.msn);
 		if (response.atomic) slot.atomic_result = response.result;
 		context.touch(outlet);
-		if (loan) outlet.slots.publish_lent(&slot, loan->lent, n, response.rkey, {qp.qpn});
+		if (share) outlet.slots.publish_shared(&slot, share->shared, n, response.rkey, {qp.qpn});
 		else outlet.slots.publish(&slot, n, {qp.qpn});
 		const std::uint32_t packets = qp.packets_for(n);
 		response.psn += packets;
@@ -445,9 +450,9 @@ bool send_responses(Context& context, QueuePair& qp) {
 	}
 	// One ACK for all requests of the pass. An ACK carries the last PSN executed, a NAK the
 	// expected one (IBA 9.7.5).
-	if (qp.owed == owed_nothing) return true;
+	if (qp.pending_answer == ack_none) return true;
 	context.touch(*qp.outlet);
-	const bool nak = qp.owed & owed_nak;
+	const bool nak = qp.pending_answer & nak_pending;
 	const std::uint8_t code = nak ? qp.nak_syndrome : syndrome::ack;
 	const wire::Psn24 psn{static_cast<std::uint32_t>(nak ? qp.expected_psn : qp.expected_psn - 1) & 0xffffff};
 	if (qp.outlet->lossless && !qp.responses_in_slots) {
@@ -460,7 +465,7 @@ bool send_responses(Context& context, QueuePair& qp) {
 		reserved.slot->set_aeth(code, qp.msn);
 		qp.outlet->slots.publish(reserved.slot, 0, {qp.qpn});
 	}
-	qp.owed = owed_nothing;
+	qp.pending_answer = ack_none;
 	return true;
 }
 

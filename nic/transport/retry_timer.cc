@@ -33,9 +33,9 @@ void handle_retry_timer(Context& context, QueuePair& qp) {
 		// queue. Wait for the requests that are still in flight.
 	}
 	if (qp.state != QpState::rts && qp.state != QpState::sqd) return;
-	if (!qp.outlet->lossless) return judge_silence(context, qp);
-	// On the same host only handle_nonsense() (completer.cc) arms the timer. Without progress since
-	// then there will be none.
+	if (!qp.outlet->lossless) return handle_no_progress(context, qp);
+	// On the same host only handle_unexpected_psn() (completer.cc) arms the timer. Without progress
+	// since then there will be none.
 	if (qp.una == cold.una_at_timer && qp.una < qp.next_psn) {
 		++context.counters.timeouts;
 		fail_send_queue(context, qp, queues::Status::retry_exceeded);

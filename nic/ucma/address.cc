@@ -169,7 +169,7 @@ void provoke(const Address& destination, const Address& source) {
 
 }  // namespace
 
-Neighbour look_for(const Address& destination, const Address& source) {
+Neighbour probe_neighbour(const Address& destination, const Address& source) {
 	if (destination.gid() == source.gid() || destination.is_loopback() || destination.is_multicast() ||
 		!on_link(destination, source))
 		return Neighbour::there;

@@ -1,7 +1,8 @@
 // Socket addresses, as rdma_cm uses them, and GIDs; and the device, source address and neighbour
 // for a destination.
 //
-// Threads: any. source_for() and look_for() ask the kernel, so call them without the engine's lock.
+// Threads: any. source_for() and probe_neighbour() ask the kernel, so call them without the
+//   engine's lock.
 #pragma once
 
 #include <netinet/in.h>
@@ -74,6 +75,6 @@ std::expected<Address, int> source_for(const Address& destination, const Address
 // `unknown` the kernel has been made to ask; call again later. A destination behind a router counts
 // as `there`.
 enum class Neighbour : std::uint8_t { there, unknown, absent };
-Neighbour look_for(const Address& destination, const Address& source);
+Neighbour probe_neighbour(const Address& destination, const Address& source);
 
 }  // namespace verbena::ucma

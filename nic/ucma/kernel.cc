@@ -71,7 +71,7 @@ bool Kernel::close_channel(int fd) {
 	return true;
 }
 
-void Kernel::say_goodbye() {
+void Kernel::disconnect_all() {
 	if (!engine_) return;
 	locked([&](cm::ConnectionManager& connections, Nanoseconds now) {
 		for (const auto& [number, id] : ids_)
@@ -86,8 +86,8 @@ void Kernel::abandon_after_fork() {
 	ids_.clear();
 	memberships_.clear();
 	ports_.clear();
-	sought_.clear();
-	if (seeker_.joinable()) seeker_.detach();
+	pending_lookups_.clear();
+	if (lookup_thread_.joinable()) lookup_thread_.detach();
 	engine_ = nullptr;
 }
 
@@ -231,9 +231,9 @@ void Kernel::end(cm::ConnectionManager& connections, Nanoseconds now, Id& id) {
 			}
 		id.owns_port = false;
 	}
-	count_accepted(id);
+	release_backlog_place(id);
 	id.state = State::destroyed;
-	std::erase_if(sought_, [&](const Sought& sought) { return sought.id.get() == &id; });
+	std::erase_if(pending_lookups_, [&](const NeighbourLookup& sought) { return sought.id.get() == &id; });
 	std::erase_if(memberships_, [&](const auto& entry) { return entry.second->id == id.number; });
 	ids_.erase(id.number);
 }

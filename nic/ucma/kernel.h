@@ -56,7 +56,7 @@ public:
 
 	// The process ends: disconnects every connection, so that peers on other hosts are notified.
 	// (Peers on this host see the end of its links.)
-	void say_goodbye();
+	void disconnect_all();
 
 	// In the child of a fork: drops the channels and ids, which belong to the parent.
 	void abandon_after_fork();
@@ -111,12 +111,12 @@ private:
 		std::shared_ptr<Id> child = {});
 	void end(cm::ConnectionManager&, Nanoseconds now, Id&);
 	void deliver_request(cm::ConnectionManager&, Nanoseconds now, const cm::Event&);
-	static void count_accepted(Id&);  // frees the request's place in its listener's backlog
+	static void release_backlog_place(Id&);  // frees the request's place in its listener's backlog
 
 	std::expected<void, int> take_port(Id&, std::uint16_t port);  // not under the lock; 0: any port
 	int port_conflict(const Id&, cm::ServiceId, bool to_listen) const;
-	void seek_neighbour(std::shared_ptr<Id>, Nanoseconds deadline);
-	void seek();  // the thread `seeker_`; not under the lock
+	void start_neighbour_lookup(std::shared_ptr<Id>, Nanoseconds deadline);
+	void seek();  // the thread `lookup_thread_`; not under the lock
 
 	Host host_;
 	engine::Engine* engine_ = nullptr;  // null before the first channel
@@ -131,13 +131,13 @@ private:
 	std::multimap<cm::ServiceId, Id*> ports_;  // the ids that own each port of this process
 
 	// An id whose neighbour has not answered yet, and the time of its ADDR_ERROR.
-	struct Sought {
+	struct NeighbourLookup {
 		std::shared_ptr<Id> id;
 		Nanoseconds deadline;
 	};
-	std::vector<Sought> sought_;
-	bool seeking_ = false;  // the thread runs and will look at `sought_` again
-	std::thread seeker_;
+	std::vector<NeighbourLookup> pending_lookups_;
+	bool lookup_running_ = false;  // the thread runs and will look at `pending_lookups_` again
+	std::thread lookup_thread_;
 };
 
 }  // namespace verbena::ucma

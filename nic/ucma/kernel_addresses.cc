@@ -131,7 +131,7 @@ Kernel::Result Kernel::resolve_address(Channel& channel, std::uint32_t number, c
 	const auto devices = host_.devices();
 	auto place = place_of(devices, *source);
 	if (!place) return Unexpected(ENODEV);
-	const Neighbour neighbour = look_for(destination, *source);
+	const Neighbour neighbour = probe_neighbour(destination, *source);
 	return locked([&](cm::ConnectionManager&, Nanoseconds now) -> Result {
 		if (id->state == State::destroyed) return Unexpected(EINVAL);
 		const std::uint16_t port = id->owns_port ? id->source.port() : given_source.given() ? given_source.port() : 0;
@@ -149,45 +149,46 @@ Kernel::Result Kernel::resolve_address(Channel& channel, std::uint32_t number, c
 			return {};
 		}
 		id->state = State::resolving;
-		seek_neighbour(id, now + Nanoseconds{timeout_ms} * 1'000'000);
+		start_neighbour_lookup(id, now + Nanoseconds{timeout_ms} * 1'000'000);
 		return {};
 	});
 }
 
-void Kernel::seek_neighbour(std::shared_ptr<Id> id, Nanoseconds deadline) {
-	sought_.push_back({std::move(id), deadline});
-	if (std::exchange(seeking_, true)) return;
-	if (seeker_.joinable()) seeker_.join();  // it has found the list empty and is returning
+void Kernel::start_neighbour_lookup(std::shared_ptr<Id> id, Nanoseconds deadline) {
+	pending_lookups_.push_back({std::move(id), deadline});
+	if (std::exchange(lookup_running_, true)) return;
+	// The thread has found the list empty and is returning.
+	if (lookup_thread_.joinable()) lookup_thread_.join();
 	// The program's signals must not be handled on our thread; SIGSEGV and SIGBUS guard copies.
 	sigset_t all, before;
 	sigfillset(&all);
 	sigdelset(&all, SIGSEGV);
 	sigdelset(&all, SIGBUS);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
-	seeker_ = std::thread([this] { seek(); });
+	lookup_thread_ = std::thread([this] { seek(); });
 	pthread_sigmask(SIG_SETMASK, &before, nullptr);
-	pthread_setname_np(seeker_.native_handle(), "verbena-seek");
+	pthread_setname_np(lookup_thread_.native_handle(), "verbena-seek");
 }
 
-// Looks for the neighbours of `sought_` until each was found or its deadline has passed. The kernel
-// reports no change of a neighbour without a netlink subscription, so this thread polls.
+// Looks for the neighbours of `pending_lookups_` until each was found or its deadline has passed.
+// The kernel reports no change of a neighbour without a netlink subscription, so this thread polls.
 void Kernel::seek() {
 	for (;;) {
-		std::vector<std::pair<std::shared_ptr<Id>, Nanoseconds>> now_sought;
+		std::vector<std::pair<std::shared_ptr<Id>, Nanoseconds>> lookups;
 		locked([&](cm::ConnectionManager&, Nanoseconds) {
-			for (const Sought& sought : sought_) now_sought.emplace_back(sought.id, sought.deadline);
-			seeking_ = !sought_.empty();
+			for (const NeighbourLookup& sought : pending_lookups_) lookups.emplace_back(sought.id, sought.deadline);
+			lookup_running_ = !pending_lookups_.empty();
 			return 0;
 		});
-		if (now_sought.empty()) return;
-		for (const auto& sought_one : now_sought) {
-			const std::shared_ptr<Id>& id = sought_one.first;
-			const Nanoseconds deadline = sought_one.second;
-			const Neighbour neighbour = look_for(id->destination, id->source);
+		if (lookups.empty()) return;
+		for (const auto& lookup : lookups) {
+			const std::shared_ptr<Id>& id = lookup.first;
+			const Nanoseconds deadline = lookup.second;
+			const Neighbour neighbour = probe_neighbour(id->destination, id->source);
 			const bool over = monotonic_now() >= deadline;
 			if (neighbour == Neighbour::unknown && !over) continue;
 			locked([&](cm::ConnectionManager&, Nanoseconds) {
-				std::erase_if(sought_, [&](const Sought& sought) { return sought.id == id; });
+				std::erase_if(pending_lookups_, [&](const NeighbourLookup& sought) { return sought.id == id; });
 				if (id->state != State::resolving) return 0;
 				const bool there = neighbour == Neighbour::there;
 				id->state = there ? State::address_resolved : id->owns_port ? State::bound : State::idle;

@@ -121,7 +121,7 @@ Kernel::Result Kernel::accept(Channel& channel, const rdma_ucm_accept& c) {
 			return Unexpected(EINVAL);
 		}
 		id.uid = c.uid;
-		count_accepted(id);
+		release_backlog_place(id);
 		id.connected_once = true;
 		if (cm::Connection* connection = connections.find(id.connection)) connection->user = &id;
 		return {};
@@ -217,7 +217,7 @@ Kernel::Result Kernel::leave(Channel& channel, const rdma_ucm_destroy_id& c, std
 	return result ? respond(c.response, room, rdma_ucm_destroy_id_resp{reported}) : result;
 }
 
-void Kernel::count_accepted(Id& id) {
+void Kernel::release_backlog_place(Id& id) {
 	if (const auto listener = id.listener.lock()) ++listener->backlog_left;
 	id.listener.reset();
 }

@@ -96,7 +96,7 @@ ibv_ah* create_ah_from_wc(ibv_pd* pd, ibv_wc* wc, ibv_grh* grh, std::uint8_t por
 // datagram is in the queue.
 transport::Outlet* datagram_outlet(engine::Engine& engine, SoftAh& ah, std::uint32_t qpn, std::uint8_t& address_index) {
 	const std::uint32_t block = ah.local ? engine::block_of({qpn & 0xffffff}) : 0;
-	const std::uint64_t wanted = std::uint64_t{engine.deaths()} << 24 | block;
+	const std::uint64_t wanted = std::uint64_t{engine.links_retired()} << 24 | block;
 	const std::uint64_t path = ah.path.load(std::memory_order_acquire);
 	if (path >> 8 == wanted) [[likely]] {
 		transport::Outlet* known = ah.outlet.load(std::memory_order_acquire);

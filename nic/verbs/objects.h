@@ -131,8 +131,8 @@ struct SoftAh {
 	bool local = false;  // the destination is on this host
 	std::mutex mutex;
 	// A cache of the last destination's path, because most datagrams repeat their destination:
-	// `path` packs the engine's deaths(), the block of QPNs and the address index, `outlet` leads
-	// there. Valid while deaths() does not change. Written under `mutex`, `path` last.
+	// `path` packs the engine's links_retired(), the block of QPNs and the address index, `outlet`
+	// leads there. Valid while links_retired() does not change. Written under `mutex`, `path` last.
 	static constexpr std::uint64_t no_path = ~std::uint64_t{0};
 	std::atomic<std::uint64_t> path{no_path};
 	std::atomic<transport::Outlet*> outlet{nullptr};

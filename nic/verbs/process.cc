@@ -29,8 +29,8 @@ struct Process {
 	std::unique_ptr<engine::Engine> engine;
 	std::vector<std::unique_ptr<SoftDevice>> devices;  // every device ever listed; never removed
 	std::vector<ibv_device*> listed;  // those whose interface existed at the last refresh
-	std::vector<engine::Interface> interfaces;  // read at `interfaces_seen`
-	Nanoseconds interfaces_seen = 0, devices_seen = 0;
+	std::vector<engine::Interface> interfaces;  // read at `interfaces_read_at`
+	Nanoseconds interfaces_read_at = 0, devices_read_at = 0;
 	std::set<SoftContext*> contexts;  // open ones
 	bool fork_handler = false;
 	std::unique_ptr<ucma::Kernel> kernel;  // null until librdmacm has called
@@ -43,18 +43,18 @@ Process& process() {
 }
 
 template <class... Parameters> int gone(Parameters...) { return errno = EIO; }
-template <class Queue, class WorkRequest> int gone_post(Queue*, WorkRequest* request, WorkRequest** bad) {
+template <class Queue, class WorkRequest> int dead_post(Queue*, WorkRequest* request, WorkRequest** bad) {
 	*bad = request;
 	return gone();
 }
 
 // Replaces the data path of a context that a fork's child inherited by functions that fail with
 // EIO.
-void fill_gone(verbs_context& v) {
+void fill_dead(verbs_context& v) {
 	ibv_context_ops& ops = v.context.ops;
-	ops.post_send = gone_post;
-	ops.post_recv = gone_post;
-	ops.post_srq_recv = gone_post;
+	ops.post_send = dead_post;
+	ops.post_recv = dead_post;
+	ops.post_srq_recv = dead_post;
 	ops.poll_cq = [](ibv_cq*, int, ibv_wc*) { return gone(), -1; };
 	ops.req_notify_cq = gone;
 	ops.bind_mw = gone;
@@ -84,7 +84,7 @@ void after_fork_in_child() {
 	new (&p.mutex) std::mutex;  // the parent's thread holds the old one
 	for (SoftContext* context : p.contexts) {
 		context->dead = true;
-		fill_gone(context->verbs);
+		fill_dead(context->verbs);
 	}
 	p.contexts.clear();
 	if (p.kernel) p.kernel->abandon_after_fork();
@@ -161,9 +161,9 @@ bool is_local_address(const std::uint8_t (&gid)[16]) {
 	Process& p = process();
 	const std::lock_guard lock(p.mutex);
 	const Nanoseconds now = monotonic_now();
-	if (p.interfaces.empty() || now - p.interfaces_seen > interfaces_age_max) {
+	if (p.interfaces.empty() || now - p.interfaces_read_at > interfaces_age_max) {
 		p.interfaces = engine::list_interfaces();
-		p.interfaces_seen = now;
+		p.interfaces_read_at = now;
 	}
 	for (const engine::Interface& interface : p.interfaces)
 		for (const wire::Gid& own : interface.gids)
@@ -177,9 +177,9 @@ std::vector<ucma::Device> devices_for_rdma_cm() {
 	Process& p = process();
 	const std::lock_guard lock(p.mutex);
 	const Nanoseconds now = monotonic_now();
-	if (p.listed.empty() || now - p.devices_seen > interfaces_age_max) {
+	if (p.listed.empty() || now - p.devices_read_at > interfaces_age_max) {
 		refresh_devices();
-		p.devices_seen = now;
+		p.devices_read_at = now;
 	}
 	std::vector<ucma::Device> devices;
 	for (ibv_device* listed : p.listed) {
@@ -201,7 +201,7 @@ namespace {
 
 // At exit: says goodbye on open connections, as the kernel's rdma_cm would for a process that ends.
 [[gnu::destructor]] void leave() {
-	if (Process& p = process(); p.kernel) p.kernel->say_goodbye();
+	if (Process& p = process(); p.kernel) p.kernel->disconnect_all();
 }
 
 }  // namespace

@@ -191,7 +191,7 @@ void remember(ibv_qp_attr& known, const ibv_qp_attr& a, int mask) {
 }
 
 // Runs passes until none has the queue pair's doorbell on its list, which must not outlive it.
-void answer_doorbell(SoftQp& sqp) {
+void drain_doorbell(SoftQp& sqp) {
 	while (sqp.qp->doorbell.load(std::memory_order_acquire))
 		sqp.engine->control([](adapter::ChannelAdapter&) { return 0; });
 }
@@ -244,8 +244,8 @@ int modify_qp(ibv_qp* public_qp, ibv_qp_attr* a, int mask) {
 	const engine::Interface& interface = SoftContext::of(public_qp->context).device().interface;
 	std::uint8_t source_gid[16] = {};
 	transport::Outlet* outlet = nullptr;
-	// The outlet stays valid while this count does not change; see Engine::deaths().
-	const std::uint32_t deaths = sqp.engine->deaths();
+	// The outlet stays valid while this count does not change; see Engine::links_retired().
+	const std::uint32_t links_retired = sqp.engine->links_retired();
 	if (mask & IBV_QP_AV) {
 		std::memcpy(source_gid, interface.gids[a->ah_attr.grh.sgid_index].data(), 16);
 		if (public_qp->qp_type != IBV_QPT_UD) {
@@ -276,7 +276,7 @@ int modify_qp(ibv_qp* public_qp, ibv_qp_attr* a, int mask) {
 	// Posters read the state and the outlet under the send queue's lock.
 	qp.sq_lock.lock();
 	const int error = sqp.engine->control([&](adapter::ChannelAdapter& adapter) {
-		if (outlet && sqp.engine->deaths() != deaths) return EAGAIN;
+		if (outlet && sqp.engine->links_retired() != links_retired) return EAGAIN;
 		return adapter.modify_qp(qp, change) ? 0 : EINVAL;
 	});
 	qp.sq_lock.unlock();
@@ -309,7 +309,7 @@ int query_qp(ibv_qp* public_qp, ibv_qp_attr* attributes, int, ibv_qp_init_attr* 
 
 int destroy_qp(ibv_qp* public_qp) {
 	SoftQp& sqp = SoftQp::of(public_qp);
-	answer_doorbell(sqp);
+	drain_doorbell(sqp);
 	sqp.engine->control([&](adapter::ChannelAdapter& adapter) {
 		adapter.destroy_qp(*sqp.qp);
 		return 0;

@@ -55,7 +55,7 @@ struct Deth {
 
 // Same host only: a shared payload, which stays in a file that the sender has mapped and the
 // receiver can map too (docs/decisions/0016).
-struct Lent {
+struct SharedPayload {
 	std::uint64_t file = 0;  // inode number
 	std::uint64_t offset = 0;  // where the payload begins in the file, in bytes
 	std::uint32_t descriptor = 0;  // the sender's descriptor of the file
@@ -70,7 +70,7 @@ inline constexpr unsigned slot_mtu_shift = 4;
 struct alignas(64) Slot {
 	// Values of payload_line that are no line of the arena.
 	static constexpr std::uint32_t inline_payload = 0xffffffff;
-	static constexpr std::uint32_t lent_payload = 0xfffffffe;
+	static constexpr std::uint32_t shared_payload = 0xfffffffe;
 	static constexpr std::uint32_t inline_bytes_max = 40;
 
 	std::uint32_t lap_source;
@@ -85,7 +85,7 @@ struct alignas(64) Slot {
 		AtomicEth atomic;
 		Deth deth;
 		std::uint64_t atomic_result;
-		Lent lent;
+		SharedPayload shared;
 	};
 
 	Slot() : bytes{} {}

@@ -57,7 +57,7 @@ struct Direction {
 	static constexpr std::uint32_t arena_lines = arena_bytes / 64;
 	static constexpr std::uint32_t run_bytes_max = 8192;  // payload of one slot
 	// A shared payload of one slot; a shorter one is cheaper to copy.
-	static constexpr std::uint32_t lent_bytes_min = 8192, lent_bytes_max = 32 * 1024;
+	static constexpr std::uint32_t shared_payload_bytes_min = 8192, shared_payload_bytes_max = 32 * 1024;
 
 	// Written by the consumer.
 	alignas(128) std::atomic<std::uint64_t> slots_consumed;
@@ -65,9 +65,9 @@ struct Direction {
 	// Set by a producer that found the ring full, cleared by the consumer once it has made room.
 	alignas(128) std::atomic<std::uint32_t> producer_waits;
 	// Written by the consumer: not 0 if it can map the producer's files, for shared payloads.
-	alignas(128) std::atomic<std::uint32_t> borrows;
+	alignas(128) std::atomic<std::uint32_t> consumer_maps_files;
 	// Written by the producer: not 0 while the consumer may use the shared payload of that slot.
-	alignas(128) std::atomic<std::uint8_t> lent[slot_count];
+	alignas(128) std::atomic<std::uint8_t> sharing_permitted[slot_count];
 	alignas(128) std::atomic<std::uint64_t> acks[ack_count];
 	alignas(128) Slot slots[slot_count];
 	// An entry is written by the producer before a slot refers to it.
@@ -131,29 +131,30 @@ public:
 	// extension, the size of the struct that names the place. The payload must stay unchanged until
 	// the consumer has released the slot or the right is revoked. `key` granted the right to it, on
 	// the queue pair `source`.
-	void publish_lent(Slot* slot, const Lent& lent, std::uint32_t length, std::uint32_t key, Qpn source) {
-		slot->lent = lent;
-		slot->payload_line = Slot::lent_payload;
-		direction_->lent[head_ % Direction::slot_count].store(1, std::memory_order_relaxed);
+	void publish_shared(Slot* slot, const SharedPayload& shared, std::uint32_t length, std::uint32_t key, Qpn source) {
+		slot->shared = shared;
+		slot->payload_line = Slot::shared_payload;
+		direction_->sharing_permitted[head_ % Direction::slot_count].store(1, std::memory_order_relaxed);
 		// If the list is full, its oldest entry's slot has been released, as this slot reuses it.
-		if (loans_end_ - loans_begin_ == Direction::slot_count) ++loans_begin_;
-		loans_[loans_end_++ % Direction::slot_count] = {head_, key, source.value};
+		if (shares_end_ - shares_begin_ == Direction::slot_count) ++shares_begin_;
+		shares_[shares_end_++ % Direction::slot_count] = {head_, key, source.value};
 		publish(slot, length, source);
 	}
 	// Whether the consumer can map the producer's files.
-	bool may_lend() const { return direction_->borrows.load(std::memory_order_relaxed) != 0; }
+	bool can_share() const { return direction_->consumer_maps_files.load(std::memory_order_relaxed) != 0; }
 
 	// Revokes the shared payloads for which match(key, source) is true. The consumer then discards
 	// them unless it has already released their slots, so the memory may change after this call.
 	template <class Match> void revoke(Match match) {
-		if (loans_end_ == loans_begin_) return;
+		if (shares_end_ == shares_begin_) return;
 		const std::uint64_t consumed = direction_->slots_consumed.load(std::memory_order_acquire);
-		while (loans_begin_ != loans_end_ && loans_[loans_begin_ % Direction::slot_count].position < consumed)
-			++loans_begin_;
-		for (std::uint64_t i = loans_begin_; i != loans_end_; ++i) {
-			const Loan& loan = loans_[i % Direction::slot_count];
-			if (match(loan.key, Qpn{loan.source}))
-				direction_->lent[loan.position % Direction::slot_count].store(0, std::memory_order_seq_cst);
+		while (shares_begin_ != shares_end_ && shares_[shares_begin_ % Direction::slot_count].position < consumed)
+			++shares_begin_;
+		for (std::uint64_t i = shares_begin_; i != shares_end_; ++i) {
+			const IssuedShare& share = shares_[i % Direction::slot_count];
+			if (match(share.key, Qpn{share.source}))
+				direction_->sharing_permitted[share.position % Direction::slot_count].store(
+					0, std::memory_order_seq_cst);
 		}
 	}
 
@@ -184,12 +185,12 @@ private:
 	std::uint64_t arena_end_[Direction::slot_count] = {};  // per slot: arena_head_ after it
 
 	// A shared payload that the consumer may still be copying.
-	struct Loan {
+	struct IssuedShare {
 		std::uint64_t position;
 		std::uint32_t key, source;
 	};
-	std::uint64_t loans_begin_ = 0, loans_end_ = 0;  // entries before loans_begin_ were read
-	Loan loans_[Direction::slot_count] = {};
+	std::uint64_t shares_begin_ = 0, shares_end_ = 0;  // entries before shares_begin_ were read
+	IssuedShare shares_[Direction::slot_count] = {};
 };
 
 // The consumer's side of the slots.
@@ -235,12 +236,12 @@ public:
 	}
 	// For a slot with a shared payload, to call after copying the payload and before advance():
 	// false if the producer has revoked it, so that the copy must be discarded.
-	bool still_lent() const {
+	bool still_shared() const {
 		std::atomic_thread_fence(std::memory_order_acquire);
-		return direction_->lent[next_ % Direction::slot_count].load(std::memory_order_relaxed) != 0;
+		return direction_->sharing_permitted[next_ % Direction::slot_count].load(std::memory_order_relaxed) != 0;
 	}
 	// Announces whether this consumer can map the producer's files.
-	void borrow(bool can) { direction_->borrows.store(can, std::memory_order_relaxed); }
+	void announce_mapping(bool can) { direction_->consumer_maps_files.store(can, std::memory_order_relaxed); }
 	void advance() { ++next_; }
 	// Returns all slots before the next one to the producer. Returns true if the producer found the
 	// ring full and may have to be woken. The result is a hint: without a fence between store and

@@ -125,34 +125,34 @@ TEST_F(SlotRing, APayloadOutsideTheArenaIsRefused) {
 }
 
 TEST_F(SlotRing, ASharedPayloadIsNotInTheRing) {
-	EXPECT_FALSE(writer.may_lend());
-	reader.borrow(true);
-	EXPECT_TRUE(writer.may_lend());
-	writer.publish_lent(
-		writer.reserve(0, sizeof(Lent)).slot, {.file = 1, .offset = 2, .descriptor = 3}, 20'000, 5, {7});
+	EXPECT_FALSE(writer.can_share());
+	reader.announce_mapping(true);
+	EXPECT_TRUE(writer.can_share());
+	writer.publish_shared(
+		writer.reserve(0, sizeof(SharedPayload)).slot, {.file = 1, .offset = 2, .descriptor = 3}, 20'000, 5, {7});
 	Slot slot;
 	ASSERT_TRUE(reader.read(slot));
 	EXPECT_EQ(slot.length, 20'000u);
-	EXPECT_EQ(slot.lent.offset, 2u);
+	EXPECT_EQ(slot.shared.offset, 2u);
 	EXPECT_EQ(reader.payload(slot, 0), nullptr);  // payload() refuses a shared payload
 }
 
 TEST_F(SlotRing, ASharedPayloadCanBeRevokedUntilItsSlotIsReleased) {
 	for (int round = 0; round < 1000; ++round) {
-		writer.publish_lent(writer.reserve(0, sizeof(Lent)).slot, {}, 20'000, 5, {7});
+		writer.publish_shared(writer.reserve(0, sizeof(SharedPayload)).slot, {}, 20'000, 5, {7});
 		ASSERT_TRUE(write(8, 1));
-		writer.publish_lent(writer.reserve(0, sizeof(Lent)).slot, {}, 20'000, 6, {8});
+		writer.publish_shared(writer.reserve(0, sizeof(SharedPayload)).slot, {}, 20'000, 6, {8});
 		Slot slot;
 		ASSERT_TRUE(reader.read(slot));
-		EXPECT_TRUE(reader.still_lent());
+		EXPECT_TRUE(reader.still_shared());
 		writer.revoke([](std::uint32_t key, Qpn source) { return key == 5 && source.value == 8; });
-		EXPECT_TRUE(reader.still_lent());
+		EXPECT_TRUE(reader.still_shared());
 		writer.revoke([](std::uint32_t key, Qpn source) { return key == 5 && source.value == 7; });
-		EXPECT_FALSE(reader.still_lent());
+		EXPECT_FALSE(reader.still_shared());
 		reader.advance();
 		ASSERT_TRUE(read());
 		ASSERT_TRUE(reader.read(slot));
-		EXPECT_TRUE(reader.still_lent());
+		EXPECT_TRUE(reader.still_shared());
 		reader.advance();
 		reader.release();
 		int asked = 0;

@@ -27,7 +27,7 @@ protected:
 			.length = memory.size(),
 			.access = memory::remote_read});
 		adapter.context().shared.add(address, memory.size(), {.file = 77, .offset = file_offset, .descriptor = 9});
-		slots.borrow(true);
+		slots.announce_mapping(true);
 	}
 	QueuePair& responder() {
 		QueuePair& qp = connected(QpState::rtr);
@@ -51,12 +51,12 @@ TEST_F(SharedResponseResponder, SendsAFileOffsetInsteadOfACopy) {
 	ask(responder(), 4096, 80 << 10);
 	for (std::uint32_t done = 0; done < 80 << 10; done += answer.length) {
 		ASSERT_TRUE(slots.read(answer));
-		EXPECT_EQ(answer.payload_line, Slot::lent_payload);
-		EXPECT_EQ(answer.lent.file, 77u);
-		EXPECT_EQ(answer.lent.descriptor, 9u);
-		EXPECT_EQ(answer.lent.offset, file_offset + 4096 + done);
-		EXPECT_EQ(answer.length, std::min(Direction::lent_bytes_max, (80u << 10) - done));
-		EXPECT_TRUE(slots.still_lent());
+		EXPECT_EQ(answer.payload_line, Slot::shared_payload);
+		EXPECT_EQ(answer.shared.file, 77u);
+		EXPECT_EQ(answer.shared.descriptor, 9u);
+		EXPECT_EQ(answer.shared.offset, file_offset + 4096 + done);
+		EXPECT_EQ(answer.length, std::min(Direction::shared_payload_bytes_max, (80u << 10) - done));
+		EXPECT_TRUE(slots.still_shared());
 		slots.advance();
 	}
 	EXPECT_FALSE(slots.read(answer));
@@ -64,39 +64,39 @@ TEST_F(SharedResponseResponder, SendsAFileOffsetInsteadOfACopy) {
 
 TEST_F(SharedResponseResponder, CopiesAPayloadThatIsSmallOrPrivateOrThatThePeerCannotMap) {
 	QueuePair& qp = responder();
-	ask(qp, 0, Direction::lent_bytes_min - 1);
+	ask(qp, 0, Direction::shared_payload_bytes_min - 1);
 	ASSERT_TRUE(slots.read(answer));
-	EXPECT_NE(answer.payload_line, Slot::lent_payload);
+	EXPECT_NE(answer.payload_line, Slot::shared_payload);
 	slots.advance();
 
-	slots.borrow(false);
-	ask(qp, 0, Direction::lent_bytes_min, 18);
+	slots.announce_mapping(false);
+	ask(qp, 0, Direction::shared_payload_bytes_min, 18);
 	ASSERT_TRUE(slots.read(answer));
-	EXPECT_NE(answer.payload_line, Slot::lent_payload);
+	EXPECT_NE(answer.payload_line, Slot::shared_payload);
 	slots.advance();
 
-	slots.borrow(true);
+	slots.announce_mapping(true);
 	adapter.context().shared.remove(
 		reinterpret_cast<std::uint64_t>(memory.data()), {.file = 77, .offset = file_offset, .descriptor = 9});
-	ask(qp, 0, Direction::lent_bytes_min, 26);
+	ask(qp, 0, Direction::shared_payload_bytes_min, 26);
 	ASSERT_TRUE(slots.read(answer));
-	EXPECT_NE(answer.payload_line, Slot::lent_payload);
+	EXPECT_NE(answer.payload_line, Slot::shared_payload);
 }
 
 TEST_F(SharedResponseResponder, RevokesUnreadResponsesWhenTheirKeyIsDeregistered) {
 	QueuePair& qp = responder();
 	ask(qp, 0, 64 << 10);
 	ASSERT_TRUE(slots.read(answer));
-	EXPECT_TRUE(slots.still_lent());
+	EXPECT_TRUE(slots.still_shared());
 	slots.advance();
 	slots.release();
 	const std::uint32_t another = adapter.context().keys.register_region(
 		{.protection_domain = 1, .iova = 0, .address = 0, .length = 1, .access = 0});
 	EXPECT_TRUE(adapter.context().deregister(another));
 	ASSERT_TRUE(slots.read(answer));
-	EXPECT_TRUE(slots.still_lent());
+	EXPECT_TRUE(slots.still_shared());
 	EXPECT_TRUE(adapter.context().deregister(key));
-	EXPECT_FALSE(slots.still_lent());
+	EXPECT_FALSE(slots.still_shared());
 }
 
 // A peer may send any key in a SEND with Invalidate. A key that it must not invalidate stays valid,
@@ -107,7 +107,7 @@ TEST_F(SharedResponseResponder, KeepsResponsesWhenAPeerMayNotInvalidateTheirKey)
 	ASSERT_TRUE(slots.read(answer));
 	for (const std::uint32_t wrong : {key, key ^ 1}) {
 		EXPECT_FALSE(adapter.context().invalidate(wrong, qp.accessor()));
-		EXPECT_TRUE(slots.still_lent());
+		EXPECT_TRUE(slots.still_shared());
 	}
 	QueuePair& other = responder();
 	queues::ReceiveWqe* const receive = other.receive_queue->prepare(0);
@@ -117,7 +117,7 @@ TEST_F(SharedResponseResponder, KeepsResponsesWhenAPeerMayNotInvalidateTheirKey)
 	hostile.word = key;
 	adapter.begin_pass(2);
 	handle(hostile);
-	EXPECT_TRUE(slots.still_lent());
+	EXPECT_TRUE(slots.still_shared());
 }
 
 TEST_F(SharedResponseResponder, RevokesResponsesOfAQueuePairThatIsResetOrDestroyed) {
@@ -125,10 +125,10 @@ TEST_F(SharedResponseResponder, RevokesResponsesOfAQueuePairThatIsResetOrDestroy
 		QueuePair& qp = responder();
 		ask(qp, 0, 16 << 10);
 		ASSERT_TRUE(slots.read(answer));
-		EXPECT_TRUE(slots.still_lent());
+		EXPECT_TRUE(slots.still_shared());
 		if (destroyed) adapter.destroy_qp(qp);
 		else EXPECT_TRUE(modify(qp, QpState::reset, 0));
-		EXPECT_FALSE(slots.still_lent());
+		EXPECT_FALSE(slots.still_shared());
 		slots.advance();
 		slots.release();
 	}
@@ -140,10 +140,10 @@ TEST_F(SharedResponseResponder, TracksResponsesOverSeveralRoundsOfTheRing) {
 	for (std::uint32_t i = 0; i < 3 * Direction::slot_count; ++i) {
 		ask(qp, 0, 8 << 10, 10 + i * packets);
 		ASSERT_TRUE(slots.read(answer)) << i;
-		EXPECT_TRUE(slots.still_lent());
+		EXPECT_TRUE(slots.still_shared());
 		const bool last = i + 1 == 3 * Direction::slot_count;
 		EXPECT_EQ(last && adapter.context().deregister(key), last);
-		EXPECT_EQ(slots.still_lent(), !last);
+		EXPECT_EQ(slots.still_shared(), !last);
 		slots.advance();
 		slots.release();
 	}
@@ -173,9 +173,9 @@ protected:
 
 		answers = std::make_unique<Direction>();
 		writer.attach(answers.get());
-		lent_by.attach(answers.get());
-		writer.publish_lent(writer.reserve(0, sizeof(wire::Lent)).slot, {}, 16 << 10, 5, {0x777});
-		EXPECT_TRUE(lent_by.read(answer));
+		shared_by.attach(answers.get());
+		writer.publish_shared(writer.reserve(0, sizeof(wire::SharedPayload)).slot, {}, 16 << 10, 5, {0x777});
+		EXPECT_TRUE(shared_by.read(answer));
 		answer.set_bth(wire::Opcode::rc_read_response_only, {qp->qpn}, {20}, 3 << wire::slot_mtu_shift);
 		answer.set_aeth(wire::syndrome::ack, 1);
 	}
@@ -190,13 +190,13 @@ protected:
 	QueuePair* qp = nullptr;
 	std::unique_ptr<Direction> answers;
 	wire::SlotWriter writer;
-	wire::SlotReader lent_by;
+	wire::SlotReader shared_by;
 	Slot answer;
 	const std::vector<std::byte> payload = std::vector<std::byte>(16 << 10, std::byte{42});
 };
 
 TEST_F(SharedResponseRequester, CopiesASharedPayload) {
-	adapter.handle_lent(outlet, answer, payload.data(), lent_by);
+	adapter.handle_shared(outlet, answer, payload.data(), shared_by);
 	EXPECT_EQ(status(), Status::success);
 	EXPECT_TRUE(std::equal(payload.begin(), payload.end(), memory.begin()));
 }
@@ -205,12 +205,12 @@ TEST_F(SharedResponseRequester, CopiesASharedPayload) {
 // that the client copies after that may belong to another request, so it must discard them.
 TEST_F(SharedResponseRequester, FailsAReadWhoseResponseWasRevokedMeanwhile) {
 	writer.revoke([](std::uint32_t, wire::Qpn) { return true; });
-	adapter.handle_lent(outlet, answer, payload.data(), lent_by);
+	adapter.handle_shared(outlet, answer, payload.data(), shared_by);
 	EXPECT_EQ(status(), Status::remote_access);
 }
 
 TEST_F(SharedResponseRequester, FailsIfThePeersFileCannotBeMapped) {
-	adapter.handle_lent(outlet, answer, nullptr, lent_by);
+	adapter.handle_shared(outlet, answer, nullptr, shared_by);
 	EXPECT_EQ(status(), Status::remote_operation);
 }
 
