@@ -1,11 +1,22 @@
-// Coroutine RPC over TCP and RDMA: the whole of it (docs/rpc.md).
+// Coroutine RPC over TCP and RDMA: the one header that a program includes (docs/rpc.md).
 //
-// The names of coro_rpc, for programs that were written for it: its published examples compile after their include and
-// namespace lines have changed to
+//     Server          registers functions and serves them            lib/rpc/server.h
+//     Client          calls them over one connection                 lib/rpc/client.h
+//     client_pool     shares connections to one server               lib/rpc/client_pool.h
+//     load_balancer   spreads requests over several servers          lib/rpc/load_balancer.h
+//     context<T>      answers a call later, from any thread          lib/rpc/context.h
+//     stream<In, Out> items that a function reads and writes         lib/rpc/stream.h
+//
+// The aliases below are coro_rpc's names. Its published examples compile once their include and
+// namespace lines are replaced by
 //
 //     #include <verbena/rpc.h>
 //     using namespace verbena;
 //     using namespace verbena::rpc;
+//
+// Threads: each header states which thread may call what.
+// Errors: a call returns std::expected with an rpc_error (lib/rpc/errors.h); nothing here throws
+//   to a caller except what a coroutine that the caller awaits has thrown.
 #pragma once
 
 #include "lib/rpc/client.h"
