@@ -1,17 +1,23 @@
-// Client: calls functions at a server, over TCP or, after init_ibv(), RDMA.
+// Client: calls functions of one server, over TCP or, after init_ibv(), over RDMA.
 //
 //     coro_rpc_client client{};
 //     client.init_ibv();
 //     co_await client.connect("127.0.0.1:9000");
-//     auto result = co_await client.call<echo>("hello rdma");     // expected<std::string, rpc_error>
+//     auto result = co_await client.call<echo>("hello rdma");  // expected<std::string, rpc_error>
 //
-// A client belongs to one I/O thread; a coroutine that awaits a call comes back to its own, if that is an I/O thread,
-// and else goes on there. send_request() may be called from any thread and any number of times together; call() and the
-// attachment members are for one caller at a time. Calls that were begun outlive the client: they fail.
+// call() returns values that own their memory: a std::string for a function that returns a
+// std::string_view. send_request() returns a result that holds the response's memory, and views
+// into it. open_stream() calls a function that reads and writes items (stream.h).
 //
-// call() gives values that own their memory: a std::string for a function that returns a std::string_view.
-// send_request() gives a result that holds the answer's memory, with views into it. open_stream() calls a function that
-// reads and writes items (stream.h).
+// Threads: send_request(), open_stream(), ping(), rdma(), counters(), close(), has_closed(),
+//   get_pipeline_size() and get_executor() are thread-safe. call(), call_by_name(), call_by_key()
+//   and the attachment members share state: one caller at a time. init_*() and connect() must not
+//   run concurrently with other members. A client belongs to one I/O thread. A coroutine that
+//   awaits its tasks continues on its own thread if that is an I/O thread, and otherwise on the
+//   client's.
+// Lifetime: the I/O thread must outlive the client. Calls in progress may outlive it: they fail
+//   with errc::operation_canceled.
+// Errors: rpc_result<T>, an std::expected with an rpc_error; see errors.h for the codes.
 #pragma once
 
 #include <chrono>
@@ -28,18 +34,25 @@ class Client {
 public:
 	using config = client_config;
 
+	// Creates a client without a connection, on the given I/O thread.
 	explicit Client(IoThread& thread = IoThreads::of_process().next())
 		: state_(std::make_shared<detail::ClientState>()), connection_(std::make_shared<ClientConnection>(thread)) {}
 	Client(const Client&) = delete;
 	Client& operator=(const Client&) = delete;
 	~Client() { close(); }
 
+	// Settings. Those of the connection take effect at the next connect(); the request timeout and
+	// the stream window take effect at the next call.
 	void init_config(config settings) { config_ = std::move(settings); }
+	// RDMA instead of TCP, from the next connect() on. The set-up is then always in TLS.
 	void init_ibv(ibv_config settings = {}) { ibv_ = std::move(settings); }
+	// TLS instead of plain text, from the next connect() on.
 	void init_ssl(ssl_config settings = {}) { ssl_ = std::move(settings); }
 
-	// "host:port", "[v6]:port"; also instead of a connection that it has. error_text() says in a sentence why it
-	// failed.
+	// Connects to "host:port" or "[v6]:port" (port 9001 if it is absent), and closes the present
+	// connection first. `patience` replaces connect_timeout_duration; 0: no limit.
+	// Errors: not_connected, timed_out, open_error (identity, device or options) and
+	// operation_canceled (close() or another connect() came in between); error_text() says why.
 	Lazy<err_code> connect(std::string address, std::optional<std::chrono::milliseconds> patience = {}) {
 		return connect(std::move(address), std::string(), patience);
 	}
@@ -56,7 +69,10 @@ public:
 	}
 	Lazy<err_code> connect() { return connect(config_.host, config_.port); }
 
-	// One call: its result, or why there is none.
+	// Calls `f` and waits for its result. Arguments that are lvalues, and views, are referenced and
+	// not copied: they must live until the call is over. The call waits while `unsent_max` bytes
+	// are unsent; that counts towards its timeout, which is the client's, `patience` (0 or less:
+	// none) or the one in `settings`. When it expires, the server is asked to cancel the call.
 	template <auto f, class... Arguments>
 	Lazy<rpc_result<Owned<typename Function<f>::Result>>> call(Arguments&&... arguments) {
 		return call_with<f>(
@@ -71,8 +87,9 @@ public:
 	Lazy<rpc_result<Owned<typename Function<f>::Result>>> call(request_config_t settings, Arguments&&... arguments) {
 		return call_with<f>(options_of(Function<f>::id, settings), std::forward<Arguments>(arguments)...);
 	}
-	// A function that is known by its name, or by the key that it is registered under: `R` is what its result is read
-	// as.
+	// Calls a function by its name, or by the key under which it is registered. The result is read
+	// as an `R`. Nothing checks the arguments' types before the server does. All arguments are
+	// referenced, also temporaries: they must live until the call is over.
 	template <class R = void, class... Arguments>
 	Lazy<rpc_result<R>> call_by_name(std::string_view name, const Arguments&... arguments) {
 		return call_by_key<R>(function_id(name), arguments...);
@@ -83,7 +100,10 @@ public:
 			connection_, state_, take_options(key, config_.request_timeout_duration), arguments...);
 	}
 
-	// Two waits: until the request is sent (its memory may be used again), and until the answer is there.
+	// Sends a request without waiting for its response. Awaiting the result of send_request() waits
+	// until the request is sent: its arguments and its attachment may be reused then. Awaiting what
+	// that returned waits for the response. Any number of requests may be in flight, and responses
+	// arrive in any order. Dropping the inner task cancels the call.
 	template <auto f, class... Arguments>
 	Lazy<Lazy<async_rpc_result<typename Function<f>::Result>>> send_request(Arguments&&... arguments) {
 		return send_with<f>(options_of(Function<f>::id, {}), std::forward<Arguments>(arguments)...);
@@ -106,7 +126,9 @@ public:
 		return send_with<f>(options_of(Function<f>::id, settings), std::forward<Arguments>(arguments)...);
 	}
 
-	// A function that has a stream: begun when this is done, whatever becomes of it then.
+	// Calls a function that has a stream. Succeeds as soon as the request is queued; an error of
+	// the function arrives by read() and finish(). The first stream of a connection first asks the
+	// server whether it knows streams: unknown_protocol_version if it does not.
 	template <auto f, class... Arguments> Lazy<rpc_result<client_stream<f>>> open_stream(Arguments&&... arguments) {
 		return open_with<f>({}, std::forward<Arguments>(arguments)...);
 	}
@@ -115,32 +137,43 @@ public:
 		return open_with<f>(settings, std::forward<Arguments>(arguments)...);
 	}
 
-	// For the next call(). The bytes stay where they are until it is done.
+	// Sets the attachment of the next call(), in bytes. It is not copied: it must stay unchanged
+	// until that call is over.
 	void set_req_attachment(std::string_view bytes) { state_->request_attachment = bytes; }
+	// Sets the buffer into which the response's attachment of the next call() is copied if it fits.
 	void set_resp_attachment_buf(std::span<char> room) { state_->response_room = room; }
-	// Of the last call(), until the next one.
+	// Returns the response's attachment of the last call(). The view dangles after the next call().
 	std::string_view get_resp_attachment() const {
 		return {reinterpret_cast<const char*>(state_->response_attachment.data()), state_->response_attachment.size()};
 	}
+	// The same as a copy.
 	std::string release_resp_attachment() const { return std::string(get_resp_attachment()); }
 
+	// Closes the connection. Calls in progress fail with errc::operation_canceled.
 	void close() {
 		if (connection_) connection_->thread().run([connection = connection_] { connection->close(); });
 	}
+	// True before connect(), after close(), and when the server is stopping or the connection
+	// broke.
 	bool has_closed() const { return !connection_->connected(); }
+	// The number of calls and streams in flight.
 	std::size_t get_pipeline_size() const { return connection_->in_flight(); }
 	IoThread& get_executor() const { return connection_->thread(); }
-	const std::string& error_text() const { return connection_->reason(); }  // after a failed connect()
-	const channel::Path& path() const { return connection_->path(); }        // after connect()
-	// Registered memory for attachments that are not copied; null over TCP. On the client's I/O thread, after
-	// connect().
+	// One sentence about the last failure. Read it after a failed connect(), not during one.
+	const std::string& error_text() const { return connection_->reason(); }
+	// Transport, device and peer of the connection. Valid after connect().
+	const channel::Path& path() const { return connection_->path(); }
+	// Registered memory for attachments that are sent without a copy; null over TCP. Call and use
+	// it on the client's I/O thread only. The pool belongs to that thread, not to the connection.
 	channel::MemoryPool* memory() const { return connection_->memory(); }
-	// Whether the server answers, which it does also while its functions are busy elsewhere.
+	// Returns whether the server answers within `patience`. Its coroutines and callbacks do not
+	// delay the answer; a plain function that blocks the connection's thread does.
 	Lazy<bool> ping(std::chrono::milliseconds patience = std::chrono::milliseconds(1'000)) {
 		return ClientConnection::ping(connection_, detail::patience_of(patience));
 	}
-	// Of all connections on its I/O thread.
+	// RDMA memory and counters of all connections on the client's I/O thread.
 	Lazy<RdmaUse> rdma() const { return ClientConnection::rdma(connection_); }
+	// Frames and messages that the present connection has sent; zeros without a connection.
 	Lazy<OutboxCounters> counters() const { return ClientConnection::counters(connection_); }
 
 private:
@@ -175,6 +208,7 @@ private:
 				},
 				detail::Types<Arguments...>());
 	}
+	// Moves the attachment members into the options: they are for one call only.
 	detail::CallOptions take_options(std::uint32_t function, std::chrono::nanoseconds patience) {
 		return {.function = function,
 			.patience = detail::patience_of(patience),

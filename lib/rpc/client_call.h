@@ -1,5 +1,9 @@
-// What one call of a client is made of: its options, its arguments on their way, its answer. For client.h and
-// client_stream.h.
+// One call of a client, in parts: its options, the passing of its arguments, its result.
+// Included by client.h and client_stream.h; a program uses request_config_t and the result types.
+//
+// Threads: run_call() and run_request() may be awaited from any thread: they visit the connection's
+//   I/O thread and return to the caller's. The other functions in detail run on the connection's.
+// Lifetime: an Answer of send_request() is deleted on its connection's thread (DeleteAtHome).
 #pragma once
 
 #include <chrono>
@@ -14,13 +18,17 @@
 
 namespace verbena::rpc {
 
-// Of one request, in place of the client's settings.
+// The settings of one request, which take precedence over the client's.
 struct request_config_t {
-	std::optional<std::chrono::nanoseconds> request_timeout_duration;  // 0: none
-	std::string_view request_attachment;                               // stays where it is until the request is sent
-	std::span<char> resp_attachment_buf;  // where the answer's attachment goes, if it fits
-	// In place of request_attachment: registered memory of the client's memory(), which is not copied. It stays there
-	// until the call is done.
+	// 0: no timeout. Absent: the client's request_timeout_duration.
+	std::optional<std::chrono::nanoseconds> request_timeout_duration;
+	// Not copied: it must stay unchanged until the request is sent, or for call() until it is over.
+	std::string_view request_attachment;
+	// The response's attachment is copied here if it fits. The buffer must outlive the call.
+	std::span<char> resp_attachment_buf;
+	// Replaces request_attachment: memory from the client's memory(), which the server fetches
+	// without a copy. The Place must live until the request is sent; the bytes must stay unchanged
+	// until the call is over.
 	const channel::Place* request_place = nullptr;
 };
 
@@ -28,7 +36,10 @@ namespace detail {
 template <class T> class Answer;
 }
 
-// What send_request() gives: the result, and the memory of the answer.
+// The result of send_request(): the value, and the memory of the message that holds it.
+//
+// Lifetime: views in result() and get_attachment() are valid as long as this object, and must not
+//   outlive the client's I/O thread.
 template <class T> class async_rpc_result_value_t {
 public:
 	const T& result() const { return value_; }
@@ -63,7 +74,7 @@ template <class T> using async_rpc_result = rpc_result<async_rpc_result_value_t<
 
 namespace detail {
 
-// A pending call whose answer is read as T; void reads nothing.
+// A pending call whose result is read as a T; for void the body must be empty.
 template <class T> class Answer final : public Pending {
 public:
 	using Pending::Pending;
@@ -72,6 +83,7 @@ public:
 		if constexpr (std::is_void_v<T>) return {};
 		else return std::move(value_);
 	}
+	// The same with the message, for results that may hold views into it.
 	async_rpc_result<T> result_with_memory() {
 		if (error) return std::unexpected(std::move(error));
 		async_rpc_result_value_t<T> all;
@@ -80,7 +92,7 @@ public:
 		all.share_ = std::move(share);
 		return all;
 	}
-	bool keep_message = false;
+	bool keep_message = false;  // T may hold views: keep the message until the result is gone
 
 private:
 	bool take(std::span<const std::byte> body, Unpacker& unpacker) override {
@@ -91,7 +103,7 @@ private:
 	std::conditional_t<std::is_void_v<T>, char, T> value_{};
 };
 
-// Goes on its connection's thread, whoever lets go of it.
+// Deletes a Pending on its connection's thread, from any thread.
 struct DeleteAtHome {
 	IoThread* home;
 	void operator()(Pending* pending) const {
@@ -100,8 +112,8 @@ struct DeleteAtHome {
 };
 template <class T> using PendingAtHome = std::unique_ptr<Answer<T>, DeleteAtHome>;
 
-// How an argument travels to the coroutine that packs it: a view or a reference where the caller's value stays, else a
-// value.
+// The type by which an argument is passed to the coroutine that packs it, possibly on another
+// thread: a view or a reference to an lvalue, which outlives the call; a temporary by value.
 template <class Parameter, class Argument> struct Carried {
 	using P = std::remove_cvref_t<Parameter>;
 	using A = std::remove_cvref_t<Argument>;
@@ -111,11 +123,13 @@ template <class Parameter, class Argument> struct Carried {
 		std::conditional_t<is_text, std::string, std::conditional_t<stays && std::is_same_v<A, P>, const P&, P>>>;
 };
 
-// The same where only the caller knows the types: text as a view, the rest by reference.
+// The same for calls by name or key, where the parameter types are unknown: text as a view, the
+// rest by reference, temporaries too.
 template <class A>
 using ByName = std::conditional_t<std::is_convertible_v<const A&, std::string_view>, std::string_view, const A&>;
 
 template <class...> struct Types {};
+// Calls `use` with the Carried types of these arguments for the parameters of `f`.
 template <auto f, class Use, class... Arguments> auto carry(Use use, Types<Arguments...>) {
 	using Declared = typename Function<f>::Declared;
 	if constexpr (sizeof...(Arguments) == std::tuple_size_v<Declared>) {
@@ -131,7 +145,7 @@ template <class... P, class... A>
 inline constexpr bool are_convertible<std::tuple<P...>, std::tuple<A...>> =
 	(std::is_convertible_v<A, std::remove_cvref_t<P>> && ... && true);
 
-// Whether these arguments fit; else the compiler says why not.
+// Returns whether these arguments fit the parameters of `f`; if not, a static_assert says why.
 template <auto f, class... Arguments> constexpr bool fit() {
 	using Declared = typename Function<f>::Declared;
 	constexpr std::size_t given = sizeof...(Arguments), wanted = std::tuple_size_v<Declared>;
@@ -144,13 +158,14 @@ template <auto f, class... Arguments> constexpr bool fit() {
 
 struct CallOptions {
 	std::uint32_t function = 0;
-	Nanoseconds patience = never;  // 0: it is over
+	Nanoseconds patience = never;  // the time left for the call; 0: it has expired
 	std::string_view attachment;
 	std::span<char> attachment_room;
 	const channel::Place* place = nullptr;
 };
 
-// What a client has between calls, for calls whose result holds no memory.
+// The attachment members of a client, which call() takes its attachments from and leaves the
+// response's in. Shared with the coroutine of the call, which may outlive the client.
 struct ClientState {
 	std::string_view request_attachment;
 	std::span<char> response_room;
@@ -158,11 +173,13 @@ struct ClientState {
 	MessageShare response_share;
 };
 
+// Converts a user's timeout, in which 0 or less means none.
 inline Nanoseconds patience_of(std::chrono::nanoseconds timeout) {
 	return timeout.count() <= 0 ? never : static_cast<Nanoseconds>(timeout.count());
 }
 
-// On the connection's thread: the request into the outbox. False: `pending` has failed, and says why.
+// Puts the request into the outbox, on the connection's thread. False: `pending` has failed, and
+// its error says why.
 template <class... Carried>
 bool send_call(
 	ClientConnection& connection, Pending& pending, const CallOptions& options, const Carried&... arguments) {
@@ -189,6 +206,7 @@ bool send_call(
 	return connection.submit(pending, draft, std::move(attachment), options.patience);
 }
 
+// Client::call(). Destroying this coroutine while it waits cancels the call: see ~Pending().
 template <class T, class... Carried>
 Lazy<rpc_result<T>> run_call(std::shared_ptr<ClientConnection> connection, std::shared_ptr<ClientState> state,
 	CallOptions options, Carried... arguments) {
@@ -207,6 +225,7 @@ Lazy<rpc_result<T>> run_call(std::shared_ptr<ClientConnection> connection, std::
 	co_return std::move(*result);
 }
 
+// The second half of Client::send_request(): waits for the response.
 template <class T>
 Lazy<async_rpc_result<T>> wait_for_answer(std::shared_ptr<ClientConnection> connection, PendingAtHome<T> pending) {
 	IoThread::Visit visit(connection->thread());
@@ -219,6 +238,8 @@ Lazy<async_rpc_result<T>> wait_for_answer(std::shared_ptr<ClientConnection> conn
 	co_return std::move(result);
 }
 
+// The first half: waits until the request and its attachment are sent. A failure to send is kept in
+// the pending call, so the second half returns it.
 template <class T, class... Carried>
 Lazy<Lazy<async_rpc_result<T>>> run_request(
 	std::shared_ptr<ClientConnection> connection, CallOptions options, Carried... arguments) {

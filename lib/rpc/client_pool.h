@@ -1,18 +1,22 @@
-// client_pool: connections to one server, for many callers at once, that heals itself.
+// client_pool: connections to one server, shared by many callers and replaced when they break.
 //
 //     auto pool = client_pool<coro_rpc_client>::create("127.0.0.1:9000", {.max_connection = 4});
-//     auto sent = co_await pool->send_request([](client_reuse_hint, coro_rpc_client& client) { return
-//     client.send_request<echo>("hello");
-//     }); if (sent) auto result = co_await std::move(*sent);
+//     auto ask = [](client_reuse_hint, coro_rpc_client& c) { return c.send_request<echo>("hi"); };
+//     auto sent = co_await pool->send_request(ask);
+//     if (sent) auto result = co_await std::move(*sent);
 //
-// An operation that takes a client_reuse_hint shares its connection with others: it is chosen by the fewest calls in
-// flight, and a new one is made when all have `reuse_limit` and fewer than `max_connection` are shared. One without has
-// a connection of its own for as long as it runs. A connection that broke is dropped when it is next looked at;
-// connecting is tried again `connect_retry_count` times with `reconnect_wait_time` between. While somebody uses the
-// pool, idle connections are asked every `host_alive_detect_duration` whether they still answer, and those beyond the
-// first that nobody used for `idle_timeout` are closed.
+// An operation that takes a client_reuse_hint shares its connection: it gets the one with the
+// fewest calls in flight, and a new connection is made when all have `reuse_limit` and fewer than
+// `max_connection` are shared. An operation without the hint has a connection of its own until it
+// ends; these do not count towards `max_connection`.
 //
-// From any thread. Its operations hold it; it may be dropped at any time.
+// The pool has no thread. Each send_request() drops connections that broke, pings those that have
+// been idle for `host_alive_detect_duration`, and closes those that were unused for `idle_timeout`,
+// except the first. A pool that is not used does none of this.
+//
+// Threads: thread-safe. The operation itself runs on an I/O thread.
+// Lifetime: operations share the pool, which may therefore be dropped at any time.
+// Errors: errc::not_connected after connect_retry_count + 1 attempts; error_text() says why.
 #pragma once
 
 #include <algorithm>
@@ -31,17 +35,18 @@ namespace verbena::rpc {
 struct client_reuse_hint {};
 
 struct client_pool_config {
-	std::size_t max_connection = 100;
-	int connect_retry_count = 3;
-	int reuse_limit =
-		-1;  // calls in flight on a shared connection before another is made; -1: 24 over RDMA, 160 over TCP
-	std::chrono::milliseconds reconnect_wait_time{1'000};
+	std::size_t max_connection = 100;  // shared connections
+	int connect_retry_count = 3;  // attempts after the first one
+	// Calls in flight on each shared connection before another connection is made;
+	// -1: 24 over RDMA, 160 over TCP.
+	int reuse_limit = -1;
+	std::chrono::milliseconds reconnect_wait_time{1'000};  // between two attempts to connect
 	std::chrono::milliseconds idle_timeout{30'000};
-	std::chrono::milliseconds host_alive_detect_duration{30'000};  // 0: never asked
-	client_config client;
-	std::optional<ibv_config> ibv;
-	std::optional<ssl_config> ssl;
-	IoThreads* threads = nullptr;  // null: the process's
+	std::chrono::milliseconds host_alive_detect_duration{30'000};  // 0: no pings
+	client_config client;  // for each connection
+	std::optional<ibv_config> ibv;  // absent: TCP
+	std::optional<ssl_config> ssl;  // absent: plain text over TCP
+	IoThreads* threads = nullptr;  // must outlive the pool; null: IoThreads::of_process()
 };
 
 using pool_config = client_pool_config;
@@ -51,17 +56,22 @@ public:
 	using config = client_pool_config;
 	using pool_config = client_pool_config;
 
+	// Creates a pool for the server at "host:port". Nothing connects before the first operation.
 	static std::shared_ptr<client_pool> create(std::string url, config settings = {}) {
 		return std::shared_ptr<client_pool>(new client_pool(std::move(url), std::move(settings)));
 	}
 
-	// Error: no connection could be made; error_text() says why. The result is the operation's.
+	// Runs `operation(client_reuse_hint, client)` or `operation(client)`, which returns a Lazy, and
+	// returns its result. With the hint the result must not be void.
+	// Error: no connection could be made; error_text() says why.
 	template <class Operation> auto send_request(Operation operation) {
 		if constexpr (std::is_invocable_v<Operation&, client_reuse_hint, C&>)
 			return run_shared(this->shared_from_this(), std::move(operation));
 		else return run_alone(this->shared_from_this(), std::move(operation));
 	}
 
+	// The number of connections that are up, in total and without calls in flight or an operation
+	// that has one of its own.
 	std::size_t total_client_count() const {
 		return count([](const Entry&) { return true; });
 	}
@@ -69,12 +79,15 @@ public:
 		return count([](const Entry& each) { return !each.alone && each.client->get_pipeline_size() == 0; });
 	}
 	std::size_t busy_client_count() const { return total_client_count() - free_client_count(); }
-	bool is_alive() const { return alive_.load(std::memory_order_relaxed); }  // the last attempt to connect succeeded
+	// Returns whether the last attempt to connect succeeded; false before the first one.
+	bool is_alive() const { return alive_.load(std::memory_order_relaxed); }
+	// One sentence about the last attempt that failed; empty if none did.
 	std::string error_text() const {
 		const std::lock_guard guard(lock_);
 		return error_;
 	}
-	// Closes all connections; the next operation makes new ones.
+	// Lets go of all connections: each closes when the operations that use it have ended. The next
+	// operation makes a new one.
 	void clear() {
 		const std::lock_guard guard(lock_);
 		entries_.clear();
@@ -84,9 +97,9 @@ private:
 	using Time = std::chrono::steady_clock::time_point;
 	struct Entry {
 		std::shared_ptr<C> client;
-		bool alone = false;  // somebody has it for himself
-		Time used;
-		Time asked;
+		bool alone = false;  // one operation has it exclusively
+		Time used;  // when an operation last got it
+		Time asked;  // when it was last considered for a ping
 	};
 	template <class Operation, class... Hint>
 	using ResultOf = typename detail::Awaited<std::invoke_result_t<Operation&, Hint..., C&>>::Type;
@@ -123,6 +136,7 @@ private:
 			co_return std::move(result);
 		}
 	}
+	// Makes an exclusive connection available again.
 	struct GiveBack {
 		client_pool& pool;
 		C* client;
@@ -133,6 +147,8 @@ private:
 		}
 	};
 
+	// Returns a connection for one operation, or null if none could be made. While other callers
+	// are connecting and the limit is reached, it looks every millisecond for one of theirs.
 	Lazy<std::shared_ptr<C>> get(bool alone) {
 		IoThread& here = IoThread::current() != nullptr ? *IoThread::current() : threads_.next();
 		co_await here.on();
@@ -142,7 +158,7 @@ private:
 			for (const std::uint64_t failed = choice.failed; choice.waits() && choice.failed == failed;
 				choice = choose(alone))
 				co_await here.loop().sleep_for(look_again);
-			if (choice.waits()) continue;  // somebody else has tried in vain
+			if (choice.waits()) continue;  // another caller's failed attempt counts as one of ours
 			if (choice.client != nullptr) co_return std::move(choice.client);
 			auto made = std::make_shared<C>(threads_.next());
 			made->init_config(settings_.client);
@@ -180,12 +196,12 @@ private:
 		}
 	}
 
-	// The best of those that are there; or one more is to connect, and counts as Connecting; or neither, while as many
-	// are as there may be.
+	// The decision for one operation: use `client`, or make a connection (`connects`; it is already
+	// counted in connecting_), or wait for another caller's attempt because the limit is reached.
 	struct Choice {
 		std::shared_ptr<C> client;
 		bool connects = false;
-		std::uint64_t failed = 0;  // attempts so far, of everybody
+		std::uint64_t failed = 0;  // failed attempts of all callers so far
 		bool waits() const { return client == nullptr && !connects; }
 	};
 	Choice choose(bool alone) {
@@ -210,7 +226,8 @@ private:
 		return {.client = best->client, .connects = false, .failed = failed_};
 	}
 
-	// Pings who is due, and lets go of who was not used for long.
+	// Pings the connections that are due, and drops those that do not answer or were unused too
+	// long.
 	Lazy<void> look_after_idle() {
 		std::vector<std::shared_ptr<C>> due;
 		{
@@ -220,7 +237,7 @@ private:
 					now() - each.asked < settings_.host_alive_detect_duration)
 					continue;
 				each.asked = now();
-				// Who has calls under way is waited for by them.
+				// A connection with calls in flight needs no ping: their timeouts watch it.
 				if (now() - each.used >= settings_.host_alive_detect_duration && each.client->get_pipeline_size() == 0)
 					due.push_back(each.client);
 			}
@@ -239,6 +256,7 @@ private:
 		}
 	}
 
+	// Counts the connections that are up and satisfy the predicate.
 	template <class Predicate> std::size_t count(Predicate predicate) const {
 		const std::lock_guard guard(lock_);
 		return static_cast<std::size_t>(std::ranges::count_if(
@@ -246,16 +264,16 @@ private:
 	}
 	static Time now() { return std::chrono::steady_clock::now(); }
 
-	static constexpr Nanoseconds look_again = 1'000'000;
+	static constexpr Nanoseconds look_again = 1'000'000;  // between two looks of a waiting caller
 
 	const std::string url_;
 	const config settings_;
 	IoThreads& threads_;
 	const std::size_t reuse_limit_;
-	mutable std::mutex lock_;
+	mutable std::mutex lock_;  // protects the members up to error_
 	std::vector<Entry> entries_;
-	std::size_t connecting_ = 0;
-	std::uint64_t failed_ = 0;
+	std::size_t connecting_ = 0;  // attempts in progress
+	std::uint64_t failed_ = 0;  // attempts that failed
 	std::string error_;
 	std::atomic<bool> alive_{false};
 };

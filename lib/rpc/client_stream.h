@@ -1,4 +1,11 @@
-// The client's end of a stream, and how it is opened (Client::open_stream, stream.h).
+// client_stream: the client's end of a stream (stream.h), which Client::open_stream() returns.
+//
+// Threads: a handle may be used from any thread. One read() and one write() may be in progress at a
+//   time, and finish() is called once.
+// Lifetime: the handle may outlive its client, which ends the stream. Destroying it before finish()
+//   cancels the function.
+// Errors: read(), write() and finish() return an rpc_result; once the stream has ended, all three
+//   return the reason.
 #pragma once
 
 #include <algorithm>
@@ -10,21 +17,23 @@
 
 namespace verbena::rpc {
 
-// Of one stream.
+// The settings of one stream.
 struct stream_config_t {
-	std::chrono::nanoseconds timeout{0};  // of the whole stream, at both ends; 0: none
-	std::optional<std::uint32_t> window;  // in place of the client's stream_window
+	std::chrono::nanoseconds timeout{0};  // for the whole stream, at both ends; 0: none
+	std::optional<std::uint32_t> window;  // bytes; absent: the client's stream_window
 };
 
 namespace detail {
 
+// client_stream_of::finish().
 template <class Result>
 Lazy<rpc_result<Result>> wait_for_end(std::shared_ptr<StreamEnd> end, std::shared_ptr<Answer<Result>> answer) {
 	IoThread::Visit visit(end->home());
 	co_await visit.there();
 	end->stop_writing();
 	end->discard();
-	// The answer may live longer than who waits for it.
+	// The stream's handle shares the answer, which may therefore outlive this coroutine: if the
+	// coroutine is destroyed here, nothing must resume it.
 	struct Leave {
 		Pending& answer;
 		~Leave() {
@@ -44,25 +53,27 @@ Lazy<rpc_result<Result>> wait_for_end(std::shared_ptr<StreamEnd> end, std::share
 	co_return std::move(result);
 }
 
-// A server that does not even answer a question is not waited for without end.
+// Limit for the wait for a server's protocol level, also if the stream has no timeout: 30 s.
 inline constexpr Nanoseconds ask_patience = 30'000'000'000;
 
 }  // namespace detail
 
-// Reads what the function writes, and writes what it reads. When it goes before finish(), the function is told to give
-// up.
+// Reads the items that the function writes, and writes those that it reads.
 template <class In, class Out, class Result> class client_stream_of : public stream<In, Out> {
 public:
 	client_stream_of(std::shared_ptr<StreamEnd> end, detail::PendingAtHome<Result> answer)
 		: stream<In, Out>(std::move(end)), answer_(std::move(answer)) {}
 
-	// The function reads to the end of what was written. Reading goes on.
+	// Ends the items of this end: the function reads those that were written, and then the end.
+	// The client may still read.
 	void writes_done() {
 		this->end_->home().run([end = this->end_] { end->stop_writing(); });
 	}
-	// Once: writes_done(), and how the function ended. What was not read is dropped.
+	// Calls writes_done(), drops unread items and waits for the function's result. To be called
+	// once.
 	Lazy<rpc_result<Result>> finish() { return detail::wait_for_end<Result>(this->end_, answer_); }
-	// The function is told to give up; reads, writes and finish() fail with errc::operation_canceled.
+	// Asks the server to cancel the function. Reads, writes and finish() then fail with
+	// errc::operation_canceled. Has no effect once the function has ended.
 	void cancel() {
 		this->end_->home().run([answer = answer_] { answer->cancel(); });
 	}
@@ -70,13 +81,15 @@ public:
 private:
 	std::shared_ptr<detail::Answer<Result>> answer_;
 };
+// The handle for function `f`. The function's Out is the client's In, and the other way round.
 template <auto f>
 using client_stream =
 	client_stream_of<typename Function<f>::Out, typename Function<f>::In, Owned<typename Function<f>::Result>>;
 
 namespace detail {
 
-// Servers of level 1 end a connection when they see a frame of a stream, so they are asked first, once a connection.
+// Asks the server for its protocol level, once for each connection: a server of level 1 would end
+// the connection at the first frame of a stream. Returns no error if it knows streams.
 inline Lazy<rpc_error> ask_for_streams(std::shared_ptr<ClientConnection> connection, Nanoseconds patience) {
 	if (connection->server_level() == 0) {
 		Answer<std::uint32_t> pending(connection);
@@ -91,6 +104,7 @@ inline Lazy<rpc_error> ask_for_streams(std::shared_ptr<ClientConnection> connect
 		"the server has no streams: it is older than they are, or has them switched off");
 }
 
+// Client::open_stream(). `item_max`: the largest item that the client may write, in bytes.
 template <auto f, class... Carried>
 Lazy<rpc_result<client_stream<f>>> run_open(std::shared_ptr<ClientConnection> connection, stream_config_t settings,
 	std::uint32_t item_max, Carried... arguments) {

@@ -1,12 +1,18 @@
-// What a handler may know and say beside its parameters and result.
+// The context of a call: what a handler may read and set beside its parameters and its result.
 //
-//     get_context()                     in a plain function, and in a coroutine or callback before its first wait
-//     co_await get_context_in_coro()    in a coroutine, as its first statement
-//     context<T>::get_context_info()    in a callback, as long as it has the context
+//     get_context()                   in a plain function; in other handlers before they wait
+//     co_await get_context_in_coro()  in a coroutine, as its first statement
+//     context<T>::get_context_info()  in a callback, while it holds the context
 //
-// A context<T> goes where the program wants it, on any thread; its answer is sent by response_msg() or
-// response_error(), once. If every copy goes without that, the caller gets an error. Contexts must be gone before their
-// server is destroyed.
+// A callback answers by response_msg() or response_error() of its context<T>, once; later answers
+// are ignored. If all copies of the context are destroyed without an answer, the caller receives
+// errc::rpc_throw_exception.
+//
+// Threads: a context<T> may be copied, used and destroyed on any thread. A context_info_t belongs
+//   to its handler, one thread at a time; cancelled() and has_closed() are thread-safe.
+// Lifetime: a context_info_t lives until its plain function returns, its coroutine ends, or the
+//   last copy of its context<T> is destroyed. All copies must be gone before the server's threads
+//   end.
 #pragma once
 
 #include <any>
@@ -28,35 +34,44 @@ class ServerConnection;
 
 class context_info_t {
 public:
-	// The bytes that came beside the arguments. Good for as long as the call is unanswered.
+	// The bytes that arrived beside the arguments. The view dangles once the call is answered.
 	std::string_view get_request_attachment() const;
 	std::string release_request_attachment() const { return std::string(get_request_attachment()); }
-	// What goes back beside the result. A view is copied, unless it points into the request.
+	// Sets the attachment of the response. A view is copied, unless it points into the request's
+	// attachment, whose message is then kept until the response is sent.
 	void set_response_attachment(std::string&& bytes) { response_ = {.bytes = {}, .owner = std::move(bytes)}; }
 	void set_response_attachment(std::string_view bytes);
 	void set_response_attachment(const char* text) { set_response_attachment(std::string_view(text)); }
-	// Registered memory, of memory(): it is not copied, and must stay as it is until the answer has gone. On the
-	// connection's I/O thread.
+	// Registered memory from memory(): it is fetched by the client without a copy, and must stay
+	// unchanged until then. To be called on the connection's I/O thread.
 	void set_response_attachment(channel::Place place) { response_ = registered_attachment(std::move(place)); }
-	channel::MemoryPool* memory() const;  // null over TCP
+	// The pool of the connection's I/O thread, to be used on that thread only; null over TCP.
+	channel::MemoryPool* memory() const;
 
-	bool has_closed() const;   // nobody is there for the answer
-	bool cancelled() const { return cancelled_.load(std::memory_order_relaxed); }  // its caller waits no more
-	Nanoseconds deadline() const { return deadline_; }                               // when that will be; `never`
-	void close() { closes_ = true; }  // the connection, once this call is over: behind its answer
+	// True: the connection is closed, so no response can be sent.
+	bool has_closed() const;
+	// True: the caller has canceled the call or its connection is gone; no response will be sent.
+	bool cancelled() const { return cancelled_.load(std::memory_order_relaxed); }
+	// The monotonic time at which the caller stops waiting; `never` if it has no timeout.
+	Nanoseconds deadline() const { return deadline_; }
+	// Closes the connection once this call has ended and its response is sent.
+	void close() { closes_ = true; }
 
-	std::uint64_t get_connection_id() const;
-	std::uint32_t get_request_id() const { return sequence_; }
+	std::uint64_t get_connection_id() const;  // unique in this server
+	std::uint32_t get_request_id() const { return sequence_; }  // unique among calls in flight
 	std::string_view get_rpc_function_name() const { return function_; }
-	const std::string& get_remote_endpoint() const;
+	const std::string& get_remote_endpoint() const;  // "address:port"
 	std::string_view get_transport() const;  // "rc", "tcp", "tcp+tls"
-	std::any& tag();       // of the connection, for the program
+	// A value that the program may keep with the connection. Not synchronized: use it on the
+	// connection's I/O thread.
+	std::any& tag();
 
 	context_info_t(const context_info_t&) = delete;
 	context_info_t& operator=(const context_info_t&) = delete;
 	~context_info_t();
 
-	// For who executes calls: `arrived` is where the message of a plain function lies.
+	// Internal, for the code that executes calls. `arrived`: the message of a plain function's
+	// call, on the stack of the reader; null for other handlers, which hold a share of the message.
 	context_info_t(ServerConnection& connection, std::string_view function, const Frame& frame, Arrived* arrived);
 
 private:
@@ -68,19 +83,20 @@ private:
 	std::uint32_t sequence_;
 	Nanoseconds deadline_;
 	std::span<const std::byte> attachment_;
-	Arrived* arrived_;       // of a plain function: the message, on its caller's stack
-	MessageShare share_;     // of the others
+	Arrived* arrived_;       // see the constructor
+	MessageShare share_;     // keeps the message of a coroutine's or callback's call
 	Attachment response_;
 	std::atomic<bool> cancelled_{false};
 	bool closes_ = false;
 };
 
-// Null where no handler runs.
+// Returns the context of the handler that runs on this thread; null if none does. A coroutine that
+// has waited must not call it: another handler may run by then.
 context_info_t* get_context();
-// Whose handler runs on this thread from now on; returns whose did.
+// Internal: sets the context of this thread, and returns the one before.
 context_info_t* swap_context(context_info_t* with);
 
-// A coroutine's context: to be asked before the coroutine waits for anything.
+// Returns the context of a coroutine, which must ask for it before it waits for anything.
 struct ContextInCoroutine {
 	bool await_ready() const { return true; }
 	void await_suspend(std::coroutine_handle<>) const {}
@@ -88,10 +104,14 @@ struct ContextInCoroutine {
 };
 inline ContextInCoroutine get_context_in_coro() { return {}; }
 
-// A call whose answer comes later: a coroutine's or a callback's. Held by shared pointers.
+// Internal: a call that is answered later, by a coroutine or a callback.
+//
+// Threads: answer() is thread-safe. Construction and destruction happen on the connection's thread,
+//   on whichever thread the last shared pointer is released.
+// Owns: a share of the request's message, and the frame of a handler that is a coroutine.
+// Invariants: the caller gets exactly one response; the destructor sends an error if none was sent.
 class AsyncCall : public std::enable_shared_from_this<AsyncCall> {
 public:
-	// On the connection's thread, where it is also destroyed, whoever lets go of it last.
 	static std::shared_ptr<AsyncCall> make(
 		std::shared_ptr<ServerConnection> connection, std::string_view function, const Frame& frame, Arrived& arrived);
 	~AsyncCall();
@@ -99,33 +119,35 @@ public:
 	context_info_t& info() { return info_; }
 	IoThread& home() const { return home_; }
 	ServerConnection& connection() const { return *connection_; }
-	// From any thread, once: further answers count for nothing. `body` is packed.
-	void answer(Buffer body);
+	// Sends the response from the connection's thread. Only the first call has an effect.
+	void answer(Buffer body);  // `body`: the packed result
 	void answer(const rpc_error& error);
 
-	std::coroutine_handle<> frame;  // of a handler that is a coroutine, until it has ended
+	std::coroutine_handle<> frame;  // the handler's coroutine until it has ended; else null
 
 private:
 	friend class ServerConnection;
 	friend class CallTable;
 	AsyncCall(
 		std::shared_ptr<ServerConnection> connection, std::string_view function, const Frame& frame, Arrived& arrived);
-	void give_up(const rpc_error& why);  // nobody waits for its answer
+	void give_up(const rpc_error& why);  // the caller waits no more: cancels, and ends the stream
 
 	std::shared_ptr<ServerConnection> connection_;
 	IoThread& home_;
 	context_info_t info_;
-	std::shared_ptr<StreamEnd> stream_;  // of a function that has one
-	AsyncCall* next_ = nullptr;  // in the connection's CallTable
-	bool listed_ = false;        // there
+	std::shared_ptr<StreamEnd> stream_;  // null for a function without a stream
+	AsyncCall* next_ = nullptr;  // the next call in a bucket of the connection's CallTable
+	bool listed_ = false;        // it is in the CallTable
 	std::atomic<bool> answered_{false};
 };
 
+// The first parameter of a callback: a handle by which it answers its call with a T.
 template <class T> class context {
 public:
 	using return_type = T;
 	explicit context(std::shared_ptr<AsyncCall> call) : call_(std::move(call)) {}
 
+	// Answers with T(arguments...); without arguments for a context<void>.
 	template <class... Arguments> void response_msg(Arguments&&... arguments) const {
 		Buffer body;
 		if constexpr (std::is_void_v<T>) {
@@ -137,11 +159,13 @@ public:
 		}
 		call_->answer(std::move(body));
 	}
+	// Answers with an error: one of the library's codes, or one of the program's (256 to 65535).
 	void response_error(errc code) const { call_->answer(rpc_error(code)); }
 	void response_error(errc code, std::string text) const { call_->answer(rpc_error(code, std::move(text))); }
 	void response_error(std::uint16_t code) const { call_->answer(rpc_error(code)); }
 	void response_error(std::uint16_t code, std::string text) const { call_->answer(rpc_error(code, std::move(text))); }
 
+	// Valid while this context exists.
 	context_info_t* get_context_info() const { return &call_->info(); }
 
 private:

@@ -1,8 +1,10 @@
-// How a call fails. 0 to 255 are the library's own codes, with the names that coro_rpc's users know; 256 to 65535
-// belong to the program.
+// The errors of calls: a code and one sentence.
 //
-// An rpc_error is thrown by a handler to answer with it, and is what a caller gets. Its text is one sentence for
-// people, never to be parsed.
+// Codes 0 to 255 are the library's, with the names of coro_rpc; 256 to 65535 belong to the program.
+// A handler throws an rpc_error to answer with it, and the caller receives it. The text is one
+// sentence for people and is never to be parsed.
+//
+// Threads: plain values, without shared state.
 #pragma once
 
 #include <cstdint>
@@ -16,28 +18,30 @@ namespace verbena::rpc {
 enum class errc : std::uint16_t {
 	ok = 0,
 	io_error = 1,                  // the connection broke in the middle of the call
-	not_connected = 2,             // there is none
-	timed_out = 3,                 // no answer within the call's time; the server was told to forget it
-	invalid_rpc_arguments = 4,     // the server could not read them as the function's parameters
-	address_in_used = 5,
-	bad_address = 6,
-	open_error = 7,                // the device or the socket could not be opened
-	listen_error = 8,
-	operation_canceled = 9,
-	rpc_throw_exception = 10,      // the handler threw something, or gave no answer
+	not_connected = 2,             // there is no connection, or the server is stopping
+	timed_out = 3,                 // no response in time; the server was asked to cancel the call
+	invalid_rpc_arguments = 4,     // they cannot be packed, or read as the function's parameters
+	address_in_used = 5,           // another socket listens at the server's port
+	bad_address = 6,               // the server's address cannot be resolved
+	open_error = 7,                // the RDMA device or the identity could not be opened
+	listen_error = 8,              // the server cannot listen at its address
+	operation_canceled = 9,        // by the caller, who may have closed its client
+	rpc_throw_exception = 10,      // the handler threw an exception, or ended without a response
 	function_not_registered = 11,
-	protocol_error = 12,
+	protocol_error = 12,           // the peer sent what the protocol forbids; the connection ends
 	unknown_protocol_version = 13,
-	message_too_large = 14,
-	server_has_ran = 15,           // started twice
-	invalid_rpc_result = 16,       // the answer is not of the function's type
-	serial_number_conflict = 17,
-	too_many_streams = 18,         // of one connection
+	message_too_large = 14,        // above a limit of either end; the connection stays up
+	server_has_ran = 15,           // the server was started while it was running
+	invalid_rpc_result = 16,       // the result cannot be read as the function's type
+	serial_number_conflict = 17,   // a sequence number that is in use; the connection ends
+	too_many_streams = 18,         // more on one connection than the server allows
 };
 
+// One sentence for the code. The view is of static storage.
 std::string_view message_of(errc code);
 
-// A code with its words. True if it is an error: `if (auto ec = co_await client.connect(...); ec) ...`
+// A code and its sentence. True if it is an error:
+// `if (auto ec = co_await client.connect(...); ec) ...`
 class err_code {
 public:
 	constexpr err_code() = default;
@@ -52,9 +56,10 @@ public:
 	errc ec = errc::ok;
 };
 
-inline constexpr std::uint16_t user_code_min = 256;
+inline constexpr std::uint16_t user_code_min = 256;  // the first code that belongs to the program
 
-// Values, copied and thrown; constructed as coro_rpc's: rpc_error{10404, "no such thing"}.
+// The error of a call: `throw rpc_error{10404, "no such thing"}` in a handler. At most the first
+// 1,024 bytes of the text reach the caller. True if it is an error.
 class rpc_error {
 public:
 	rpc_error() = default;

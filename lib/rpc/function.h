@@ -1,13 +1,15 @@
-// What the library knows of a function at compile time: its name, its id on the wire, its parameters and result, and of
-// which kind it is.
+// Function<f>: the facts about a function at compile time: its name, its id on the wire, its
+// parameters and result, and its kind.
 //
 //     int add(int, int);                                    plain
 //     Lazy<std::string> fetch(std::string_view key);        coroutine
 //     void later(context<std::string>, int seconds);        callback
 //     Lazy<void> count(stream_writer<int>, int from);       stream (stream.h)
 //
-// Members of a class likewise. A function's id is the 32-bit FNV-1a hash of its name as written in full: "add",
-// "Shop::order".
+// Member functions of a class have the same kinds. A function's id is the 32-bit FNV-1a hash of its
+// qualified name: "add", "Shop::order".
+//
+// Errors: check_handler() refuses a function that cannot be served, by a static_assert.
 #pragma once
 
 #include <cstdint>
@@ -23,6 +25,7 @@ namespace verbena::rpc {
 template <class T> class context;
 template <class In, class Out> class stream;
 
+// The id of a name: 32-bit FNV-1a.
 constexpr std::uint32_t function_id(std::string_view name) {
 	std::uint32_t hash = 0x811c9dc5;
 	for (const char letter : name) hash = (hash ^ static_cast<std::uint8_t>(letter)) * 0x01000193;
@@ -31,8 +34,10 @@ constexpr std::uint32_t function_id(std::string_view name) {
 
 namespace detail {
 
+// The qualified name of `f`, cut out of the compiler's description of this function.
 template <auto f> constexpr std::string_view spelled() {
-	std::string_view text = __PRETTY_FUNCTION__;  // "... [with auto f = add; ...]" or "... [f = &add]"
+	// GCC: "... [with auto f = add; ...]", Clang: "... [f = &add]".
+	std::string_view text = __PRETTY_FUNCTION__;
 	text.remove_prefix(text.find("f = ") + 4);
 	const std::size_t end = text.find(';');
 	text = text.substr(0, end == std::string_view::npos ? text.rfind(']') : end);
@@ -41,6 +46,7 @@ template <auto f> constexpr std::string_view spelled() {
 	return text;
 }
 
+// Result, class (void for a free function) and parameters of a pointer to a function or member.
 template <class R, class C, class... P> struct SignatureOf {
 	using Returned = R;
 	using Class = C;
@@ -54,6 +60,7 @@ template <class R, class C, class... P> struct Signature<R (C::*)(P...) const> :
 template <class R, class C, class... P> struct Signature<R (C::*)(P...) noexcept> : SignatureOf<R, C, P...> {};
 template <class R, class C, class... P> struct Signature<R (C::*)(P...) const noexcept> : SignatureOf<R, C, P...> {};
 
+// The result of a coroutine's task; any other type is its own result.
 template <class T> struct Awaited {
 	using Type = T;
 	static constexpr bool is_task = false;
@@ -63,6 +70,8 @@ template <class T> struct Awaited<async::Task<T>> {
 	static constexpr bool is_task = true;
 };
 
+// Splits a signature into the result, the parameters that travel, and the items of a stream: the
+// context of a callback and the stream are parameters that the server adds.
 template <class Returned, class Parameters> struct Split {
 	using Result = typename Awaited<Returned>::Type;
 	using Declared = Parameters;
@@ -86,12 +95,14 @@ struct Split<Returned, std::tuple<stream<Read, Written>, P...>> {
 	static constexpr bool is_callback = false, is_stream = true;
 };
 
+// The parameters as values, into which arguments are read.
 template <class Parameters> struct Decayed;
 template <class... P> struct Decayed<std::tuple<P...>> {
 	using Type = std::tuple<std::remove_cvref_t<P>...>;
 	static constexpr bool writes_to_reference =
 		((std::is_lvalue_reference_v<P> && !std::is_const_v<std::remove_reference_t<P>>) || ... || false);
-	// By value, and with memory of its own: gone when the function returns.
+	// True: a parameter is taken by value and owns memory, which is freed when the function
+	// returns.
 	static constexpr bool owns_by_value =
 		((!std::is_reference_v<P> && !is_view<P> && !std::is_trivially_copyable_v<P>) || ... || false);
 };
@@ -106,8 +117,8 @@ template <auto f> struct Function {
 	using Result = typename Split::Result;  // as the function declares it
 	using Declared = typename Split::Declared;  // without the context of a callback and the stream
 	using Arguments = typename detail::Decayed<Declared>::Type;
-	using In = typename Split::In;  // items that a stream's function reads, and writes
-	using Out = typename Split::Out;
+	using In = typename Split::In;  // items that the function reads; void without a stream
+	using Out = typename Split::Out;  // items that it writes
 
 	static constexpr std::string_view name = detail::spelled<f>();
 	static constexpr std::uint32_t id = function_id(name);
@@ -117,16 +128,16 @@ template <auto f> struct Function {
 	static constexpr bool is_member = !std::is_void_v<Class>;
 	static constexpr std::size_t parameters = std::tuple_size_v<Arguments>;
 
-	// Asked where a function is registered.
+	// Fails to compile for a function that cannot be registered.
 	static constexpr void check_handler() {
 		static_assert(!detail::Decayed<Declared>::writes_to_reference,
 			"an RPC function cannot write to a parameter: take it by value, as a view, or as a reference to const, and "
-		    "return what is new");
+			"return what is new");
 		static_assert(
 			!is_stream || is_coroutine, "an RPC function that has a stream is a coroutine: let it return Lazy<...>");
 		static_assert(is_coroutine || is_callback || !is_view<Result> || !detail::Decayed<Declared>::owns_by_value,
 			"this RPC function returns a view (std::string_view, std::span) and takes a parameter by value that owns "
-		    "its memory: the view "
+			"its memory: the view "
 			"would point into what is gone when the function returns. Take the parameter as a view (std::string_view "
 			"echo(std::string_view)), "
 			"or return a value that owns its bytes (std::string)");

@@ -1,7 +1,11 @@
-// How a function becomes a Handler: reads the arguments, calls it, sends what it gives back or throws.
+// make_handler(): wraps a function as a Handler, which reads the arguments of a request, calls the
+// function, and sends its result or its exception as the response.
 //
-// An rpc_error that is thrown is the answer; any other exception is answered with its text as
-// errc::rpc_throw_exception.
+// Threads: a Handler runs on its connection's I/O thread; a coroutine may leave that thread, and
+//   returns to it to answer.
+// Errors: arguments that cannot be read are answered as errc::invalid_rpc_arguments. An rpc_error
+//   that the function throws is the response; any other exception is answered with its text as
+//   errc::rpc_throw_exception.
 #pragma once
 
 #include <coroutine>
@@ -16,7 +20,7 @@
 namespace verbena::rpc {
 namespace detail {
 
-// get_context() while a handler runs.
+// Sets get_context() of this thread for as long as it exists.
 class Running {
 public:
 	explicit Running(context_info_t& info) : before_(swap_context(&info)) {}
@@ -27,7 +31,7 @@ private:
 	context_info_t* before_;
 };
 
-// Within a catch: what the caller gets.
+// Converts the exception that is being handled into the error for the caller.
 inline rpc_error error_of_exception() {
 	try {
 		throw;
@@ -44,13 +48,15 @@ inline rpc_error wrong_arguments(std::string_view function) {
 	return {errc::invalid_rpc_arguments, "the arguments cannot be read as the parameters of " + std::string(function)};
 }
 
+// Calls `f`, as a member of *object if it is a member function.
 template <auto f, class... Parameters> decltype(auto) call_function(void* object, Parameters&&... parameters) {
 	if constexpr (Function<f>::is_member)
 		return (static_cast<typename Function<f>::Class*>(object)->*f)(std::forward<Parameters>(parameters)...);
 	else return f(std::forward<Parameters>(parameters)...);
 }
 
-// The arguments as the function declares them: moved into what it takes by value.
+// Calls `f` with `first` (a context or a stream) and then the arguments, which are moved into
+// parameters that it takes by value.
 template <auto f, class... First>
 decltype(auto) call_with(void* object, typename Function<f>::Arguments& arguments, First&&... first) {
 	using Declared = typename Function<f>::Declared;
@@ -60,8 +66,11 @@ decltype(auto) call_with(void* object, typename Function<f>::Arguments& argument
 	}(std::make_index_sequence<Function<f>::parameters>());
 }
 
-// A handler that is a coroutine, from its first step until its answer. Its frame is the AsyncCall's as long as it
-// stands.
+// The coroutine that runs a handler which is itself a coroutine, from its first step to its answer.
+//
+// Owns: a share of the AsyncCall, so that the call lives as long as the frame.
+// Lifetime: it starts at once and destroys its frame when it ends. Until then call->frame refers to
+//   it, by which ServerConnection::abandon_calls() destroys it earlier.
 struct HandlerRun {
 	struct promise_type {
 		template <class... Rest> explicit promise_type(std::shared_ptr<AsyncCall>& call, Rest&...) {
@@ -75,7 +84,7 @@ struct HandlerRun {
 	};
 };
 
-// `first`: the stream, of a function that has one.
+// Runs the handler and answers. `first`: the stream of a function that has one, else nothing.
 template <auto f, class... First>
 HandlerRun run_coroutine(
 	std::shared_ptr<AsyncCall> call, void* object, typename Function<f>::Arguments arguments, First... first) {
@@ -86,7 +95,8 @@ HandlerRun run_coroutine(
 		if constexpr (std::is_void_v<Result>) {
 			co_await call_with<f>(object, arguments, std::move(first)...);
 		} else {
-			// A result that is a view may point into the function's own frame.
+			// A result that is a view may point into the function's frame: `running` keeps it until
+			// the result is packed.
 			auto running = call_with<f>(object, arguments, std::move(first)...);
 			const Result result = co_await std::move(running);
 			pack_value(body, result);
@@ -94,12 +104,14 @@ HandlerRun run_coroutine(
 	} catch (...) {
 		error = error_of_exception();
 	}
-	co_await call->home().on();
+	co_await call->home().on();  // call->frame is accessed on the connection's thread only
 	call->frame = {};
 	if (error) call->answer(*error);
 	else call->answer(std::move(body));
 }
 
+// Runs a plain function and writes its response at once. Its views point into the message on the
+// reader's stack, so that nothing is copied.
 template <auto f> void invoke_plain(Incoming& incoming) {
 	using Result = typename Function<f>::Result;
 	context_info_t info(incoming.connection, incoming.function, incoming.frame, &incoming.arrived);
@@ -120,6 +132,8 @@ template <auto f> void invoke_plain(Incoming& incoming) {
 	}
 }
 
+// The other kinds have an AsyncCall, which keeps the message. Their arguments are read from the
+// bytes that it keeps, as their views must outlive this function.
 template <auto f> void invoke_coroutine(Incoming& incoming) {
 	auto call = incoming.connection.begin_call(incoming);
 	typename Function<f>::Arguments arguments;
@@ -154,6 +168,7 @@ template <auto f> void invoke_callback(Incoming& incoming) {
 
 }  // namespace detail
 
+// `object`: for a member function the object to call it on, which must outlive the Handler.
 template <auto f> Handler make_handler(void* object = nullptr) {
 	Function<f>::check_handler();
 	Handler handler{.invoke = nullptr,

@@ -1,13 +1,14 @@
-// IoThread: a thread that runs a loop, with the RDMA transports that channels on it share. IoThreads: several, given
-// out in turn.
+// IoThread: a thread that runs a loop, and the RDMA transports that channels on it share.
+// IoThreads: several of them, which are handed out in turn.
 //
-// Made and destroyed by any other thread; whoever uses one (clients, servers) dies before it. on() brings a coroutine
-// to a thread:
+//     co_await thread.on();      // continue on this thread; no wait if it is the current one
 //
-//     co_await thread.on();      // from here on this thread; at once, if it is there already
-//
-// A coroutine must not be destroyed while it is on another thread or on its way. The library's own ones go away from an
-// I/O thread as a Visit and come back to it, so that it knows of them.
+// Threads: current(), here(), on(), run(), away() and loop().post() are thread-safe; IoThreads is
+//   thread-safe. The rest belongs to the thread itself. Construct and destroy on another thread.
+// Owns: the loop, the transports, and the coroutines that were spawned on the loop.
+// Lifetime: clients, servers and everything else that uses a thread must be gone before it.
+// Invariants: a coroutine is not destroyed while it runs on another thread or is on its way there.
+//   The library's own coroutines leave an I/O thread only as a Visit, which the destructor awaits.
 #pragma once
 
 #include <atomic>
@@ -22,36 +23,40 @@
 
 namespace verbena::rpc {
 
-// What the transports of a thread, or of several, hold now and have done since they were opened.
+// Memory that the transports of one or several threads hold now, and their counters since they were
+// opened.
 struct RdmaUse {
-	std::uint64_t pinned_bytes = 0;  // of receive and send buffers that are not free
-	std::uint64_t frames = 0, frames_inline = 0;  // sent
-	std::uint64_t registrations = 0;  // ibv_reg_mr calls for the memory of large data
-	std::uint64_t refused = 0;  // buffers of it that were asked for above the watermark
-	std::uint32_t parts_most = 0;  // of large data that one connection had under way
+	std::uint64_t pinned_bytes = 0;  // bytes of receive and send buffers in use
+	std::uint64_t frames = 0, frames_inline = 0;  // frames sent, and how many of them inline
+	std::uint64_t registrations = 0;  // calls of ibv_reg_mr for the memory of large data
+	std::uint64_t refused = 0;  // requests for such memory above the watermark
+	std::uint32_t parts_most = 0;  // the most parts of large data in flight on one connection
 
-	RdmaUse& operator+=(const RdmaUse& other);
+	RdmaUse& operator+=(const RdmaUse& other);  // sums; parts_most is the maximum
 };
 
 class IoThread {
 public:
 	explicit IoThread(const async::LoopOptions& options = {});
-	// Waits for coroutines that are away, and ends what still runs on it, wherever it stands.
+	// Waits until its coroutines have returned from other threads, ends the thread, and destroys
+	// the coroutines that have not finished.
 	~IoThread();
 	IoThread(const IoThread&) = delete;
 	IoThread& operator=(const IoThread&) = delete;
 
-	static IoThread* current();  // null on any other thread
+	static IoThread* current();  // the calling I/O thread; null on any other kind of thread
 	bool here() const { return current() == this; }
 	async::Loop& loop() { return loop_; }
 
-	// On this thread: the transport of this device and these options; opened by the first who asks.
+	// Returns the transport for this device and these options, and opens it at the first call. It
+	// belongs to this thread, which must be the calling one. Error: one sentence.
 	std::expected<channel::RcTransport*, std::string> transport(
 		const lib::Wish& wish, const channel::RcOptions& options);
 
-	// On this thread.
+	// To be called on this thread.
 	RdmaUse rdma() const;
 
+	// The awaitable of on().
 	class Arrival : public async::Waiter {
 	public:
 		explicit Arrival(IoThread& at) : at_(at) {}
@@ -67,7 +72,9 @@ public:
 	};
 	Arrival on() { return Arrival(*this); }
 
-	// In a coroutine's frame: it goes to a thread, and back to the I/O thread that it came from, if it came from one.
+	// Takes a coroutine to a thread and back to the I/O thread it came from; it stays there if it
+	// came from another kind of thread. Lives in the coroutine's frame. While it exists, the I/O
+	// thread that it came from counts the coroutine as away.
 	class Visit {
 	public:
 		explicit Visit(IoThread& to) : to_(to), from_(to.here() ? nullptr : current()) {
@@ -85,14 +92,14 @@ public:
 		IoThread& to_;
 		IoThread* from_;
 	};
-	// Coroutines of this thread that visit others.
+	// The number of this thread's coroutines that visit other threads.
 	std::uint32_t away() const { return away_.load(); }
-	// Waits until there are none. By another thread.
+	// Blocks until that number is 0. To be called by another thread.
 	void until_all_are_back() const {
 		for (std::uint32_t now = away_.load(); now != 0; now = away_.load()) away_.wait(now);
 	}
 
-	// Runs `work` on this thread: at once if it is this one.
+	// Runs `work` on this thread: at once if it is the current one, otherwise asynchronously.
 	template <class Work> void run(Work work) {
 		if (here()) work();
 		else loop_.post(std::move(work));
@@ -112,16 +119,16 @@ private:
 
 class IoThreads {
 public:
-	// The threads start as they are asked for.
+	// Each thread starts when it is first asked for. A count of 0 counts as 1.
 	explicit IoThreads(std::size_t count, const async::LoopOptions& options = {});
-	// Coroutines that visit one of them from another come back first.
+	// Waits first until no coroutine of one thread visits another.
 	~IoThreads();
 
-	IoThread& next();  // in turn; from any thread
+	IoThread& next();  // the next one in turn
 	std::size_t count() const { return threads_.size(); }
-	IoThread& at(std::size_t index);
+	IoThread& at(std::size_t index);  // index: below count()
 
-	// For who names none: as many as the machine has cores, until the program ends.
+	// The default threads of clients and pools: one for each core, until the program ends.
 	static IoThreads& of_process();
 
 private:

@@ -1,16 +1,18 @@
-// load_balancer: one pool for each of several servers, and a rule by which requests are spread over them.
+// load_balancer: one client_pool for each of several servers, and a rule that spreads requests.
 //
 //     load_balancer_config by_weight{.lba = load_balance_algorithm::WRR};
-//     auto balancer = load_balancer<>::create({"10.0.0.1:9000", "10.0.0.2:9000"}, by_weight, {2, 1});
-//     auto ask = [](client_reuse_hint, coro_rpc_client& client) { return client.send_request<echo>("hello"); };
+//     auto balancer = load_balancer<>::create({"one:9000", "other:9000"}, by_weight, {2, 1});
+//     auto ask = [](client_reuse_hint, coro_rpc_client& c) { return c.send_request<echo>("hi"); };
 //     auto sent = co_await balancer->send_request(ask);
 //
-// A server that cannot be reached is left out for `reconnect_wait_time`, and the request goes to the next one; what was
-// sent is never sent twice. The servers are a list, or what a resolver says: it is asked again every `update_interval`,
-// on a thread of its own, and servers that it names no more get no new requests. dns_resolver() gives all addresses of
-// a name; watch_etcd() the entries below a prefix of etcd, whose changes are seen at once.
+// A server that cannot be reached is left out for `reconnect_wait_time`, and the request goes to
+// the next one. A request that was sent is never sent again. The servers come from a list, from a
+// resolver that is asked again every `update_interval`, or from a server_watch that reports changes
+// at once; a server that is no longer named gets no new requests.
 //
-// From any thread. Its operations hold it.
+// Threads: thread-safe. A resolver runs on a thread of the balancer's own, and once in create().
+// Lifetime: operations share the balancer, which may therefore be dropped at any time.
+// Errors: errc::not_connected if no server could be reached, or none is known.
 #pragma once
 
 #include <condition_variable>
@@ -26,57 +28,64 @@ namespace verbena::rpc {
 
 enum class load_balance_algorithm : std::uint8_t {
 	RR,  // in turn
-	WRR,  // in turn, each as often as its weight says, evenly mixed
+	WRR,  // in turn, each as often as its weight says, evenly interleaved
 	random,  // at random, by weight
 };
 
 struct server_address {
 	std::string host;  // "host:port"
-	unsigned weight = 1;
+	unsigned weight = 1;  // 1 or more; 0 counts as 1
 	bool operator==(const server_address&) const = default;
 };
 
-// Who says which servers there are; an empty list changes nothing.
+// A function that returns the present servers. An empty list means that nothing is known, and
+// leaves the servers as they are. It may block.
 using resolver = std::function<std::vector<server_address>()>;
 
-// All addresses of "name:port", with equal weights.
+// A resolver for all addresses of "name:port", with equal weights (getaddrinfo(3)). It returns an
+// empty list if the name cannot be resolved.
 resolver dns_resolver(std::string name_and_port);
 
-// A resolver that knows when its servers have changed.
+// A source of servers that reports its changes.
 class server_watch {
 public:
 	virtual ~server_watch() = default;
 	virtual std::vector<server_address> servers() = 0;
-	// `changed` is called after each change, on any thread, until this is destroyed. Called once.
+	// Sets the function that is called after each change, on any thread, until this is destroyed.
+	// To be called once.
 	virtual void notify(std::function<void()> changed) = 0;
 };
-// "etcd://HOST:2379/PREFIX": the servers are the last parts of the keys below the prefix, "host:port", as
-// discovery::Registration puts them there. One sentence, if etcd does not answer now; later what was seen last counts
-// until it answers again.
+// Watches "etcd://HOST:2379/PREFIX": the servers are the last parts of the keys below the prefix,
+// "host:port", as discovery::Registration enters them. While etcd does not answer, the last list
+// stays in force.
+// Error: one sentence, if etcd does not answer the first question.
 std::expected<std::unique_ptr<server_watch>, std::string> watch_etcd(std::string_view prefix);
 
 struct load_balancer_config {
-	pool_config pool;
+	pool_config pool;  // for each server; connect_retry_count is ignored: the next server is tried
 	load_balance_algorithm lba = load_balance_algorithm::RR;
-	std::chrono::milliseconds update_interval{300'000};  // of a resolver
+	std::chrono::milliseconds update_interval{300'000};  // between two calls of the resolver
 };
 
-// The rule, without the servers: which place is next. Weights are 1 and more. Of one thread at a time.
+// The rule alone: which of N places is next, without servers and I/O.
+//
+// Threads: not thread-safe; the balancer's lock protects it.
+// Invariants: there is at least one place, and each weight is 1 or more.
 class Spread {
 public:
 	Spread(load_balance_algorithm algorithm, std::vector<unsigned> weights, std::uint64_t seed);
-	// Among the places for which usable[place] holds, or among all if there is none. There is at least one place.
+	// Returns a place for which usable[place] holds, or any place if none is usable.
 	std::size_t next(const std::vector<bool>& usable);
 
 private:
-	// Of a place in this round.
+	// The weight of a place in this round; 0 if it is left out.
 	std::int64_t weight_of(std::size_t place, const std::vector<bool>& usable, bool any) const {
 		return !any || usable[place] ? weights_[place] : 0;
 	}
 
 	load_balance_algorithm algorithm_;
 	std::vector<unsigned> weights_;
-	std::vector<std::int64_t> turns_;  // how much each is owed
+	std::vector<std::int64_t> turns_;  // the turns that each place has saved up: see next()
 	std::mt19937_64 random_;
 };
 
@@ -84,7 +93,7 @@ template <class C = Client> class load_balancer : public std::enable_shared_from
 public:
 	using config = load_balancer_config;
 
-	// Weights: as many as hosts, or none: all 1.
+	// Creates a balancer for these hosts. A host without a weight has weight 1.
 	static std::shared_ptr<load_balancer> create(const std::vector<std::string>& hosts,
 		load_balancer_config settings = {}, const std::vector<unsigned>& weights = {}) {
 		std::vector<server_address> servers;
@@ -92,11 +101,13 @@ public:
 			servers.push_back({hosts[i], i < weights.size() ? weights[i] : 1});
 		return std::shared_ptr<load_balancer>(new load_balancer(std::move(servers), std::move(settings), {}));
 	}
+	// Calls the resolver once here, which may block, and then regularly on a thread of its own.
 	static std::shared_ptr<load_balancer> create(resolver servers, load_balancer_config settings = {}) {
 		auto now = servers();
 		return std::shared_ptr<load_balancer>(
 			new load_balancer(std::move(now), std::move(settings), std::move(servers)));
 	}
+	// Takes over the watch and follows its changes.
 	static std::shared_ptr<load_balancer> create(
 		std::unique_ptr<server_watch> watch, load_balancer_config settings = {}) {
 		std::shared_ptr<load_balancer> balancer(new load_balancer(watch->servers(), std::move(settings), {}));
@@ -109,11 +120,13 @@ public:
 	load_balancer(const load_balancer&) = delete;
 	load_balancer& operator=(const load_balancer&) = delete;
 
-	// As client_pool's. Error: no server could be reached, or there is none.
+	// Runs the operation on a connection to the next server, as client_pool::send_request() does.
+	// The operation is called once: only connecting is tried again.
 	template <class Operation> auto send_request(Operation operation) {
 		return run(this->shared_from_this(), std::move(operation));
 	}
 
+	// A copy of the present list.
 	std::vector<server_address> servers() const {
 		const std::lock_guard guard(lock_);
 		std::vector<server_address> all;
@@ -127,7 +140,7 @@ private:
 	struct Entry {
 		server_address server;
 		std::shared_ptr<Pool> pool;
-		Time down_until;
+		Time down_until;  // left out until then
 	};
 	template <class Operation>
 	using ResultOf =
@@ -135,7 +148,7 @@ private:
 
 	load_balancer(std::vector<server_address> servers, load_balancer_config settings, resolver source)
 		: settings_(std::move(settings)) {
-		settings_.pool.connect_retry_count = 0;  // another server is asked instead
+		settings_.pool.connect_retry_count = 0;  // the next server is tried instead
 		set(std::move(servers));
 		if (!source) return;
 		updater_ = std::jthread([this, source = std::move(source)](const std::stop_token& stop) {
@@ -148,6 +161,7 @@ private:
 		});
 	}
 
+	// Replaces the servers. Those that were known keep their pools and connections.
 	void set(std::vector<server_address> servers) {
 		const std::lock_guard guard(lock_);
 		std::vector<Entry> entries;
@@ -194,11 +208,11 @@ private:
 	}
 
 	load_balancer_config settings_;
-	mutable std::mutex lock_;
+	mutable std::mutex lock_;  // protects the members up to usable_
 	std::vector<Entry> entries_;
 	std::optional<Spread> spread_;
-	std::vector<bool> usable_;  // of choose()
-	// These end before all that they use.
+	std::vector<bool> usable_;  // scratch memory of choose()
+	// Both have threads that call set(). As the last members they are destroyed first.
 	std::unique_ptr<server_watch> watch_;
 	std::jthread updater_;
 };

@@ -1,13 +1,17 @@
-// Arguments and results as bytes: MessagePack (msgpack-cxx, https://msgpack.org), which some fifty languages speak.
+// Arguments and results as bytes: MessagePack (msgpack-cxx, https://msgpack.org).
 //
-//     the body of a request     an array with one element for each parameter; no body at all for none
-//     the body of a response    the result; no body for void. With an error code: its text, a string
+//     the body of a request     an array with one element for each parameter; no body for none
+//     the body of a response    the result; no body for void. With an error code: its text
 //
-// A program's own types: MSGPACK_DEFINE(a, b, c) in the class (an array), or an adaptor as msgpack-cxx's documentation
-// has it. Strings and byte spans are read as views into the message, without a copy.
+// A program's own types need MSGPACK_DEFINE(a, b, c) in the class, which writes an array, or an
+// adaptor as msgpack-cxx's documentation describes it. Strings and byte spans are read as views
+// into the message, without a copy.
 //
-// Reading takes what a peer sent: every claim of a length is held against the bytes that are there before memory is
-// taken for it.
+// Threads: an Unpacker belongs to one thread; the functions are thread-safe.
+// Lifetime: values that are views dangle when the message is freed.
+// Errors: packing throws what the type's adaptor or std::vector throws. Reading returns false: the
+//   bytes come from an untrusted peer, and each length that they claim is checked against the bytes
+//   present before memory is allocated for it.
 #pragma once
 
 #define MSGPACK_NO_BOOST
@@ -25,7 +29,7 @@ namespace verbena::rpc {
 
 using Buffer = std::vector<std::byte>;
 
-// What msgpack's packer writes to.
+// The output of msgpack's packer: appends to a Buffer.
 class BufferStream {
 public:
 	explicit BufferStream(Buffer& into) : into_(into) {}
@@ -38,11 +42,13 @@ private:
 	Buffer& into_;
 };
 
+// Appends one value.
 template <class T> void pack_value(Buffer& into, const T& value) {
 	BufferStream stream(into);
 	msgpack::pack(stream, value);
 }
 
+// Appends an array of the arguments, or nothing if there are none.
 template <class... Arguments> void pack_arguments(Buffer& into, const Arguments&... arguments) {
 	if constexpr (sizeof...(Arguments) > 0) {
 		BufferStream stream(into);
@@ -52,10 +58,11 @@ template <class... Arguments> void pack_arguments(Buffer& into, const Arguments&
 	}
 }
 
-// Reads bodies, one at a time: what it returns is good until the next one. Of one thread.
+// Parses bodies, one at a time, and reuses its memory.
 class Unpacker {
 public:
-	// Null: the bytes are no single MessagePack value, or claim more than there is.
+	// Returns the value, which is valid until the next call and refers to `body`. Null: the bytes
+	// are not exactly one MessagePack value, or claim more elements than there are bytes.
 	const msgpack::object* unpack(std::span<const std::byte> body);
 
 private:
@@ -63,7 +70,7 @@ private:
 	msgpack::object object_;
 };
 
-// False: the body is no such value.
+// Reads one value. False: the body is not a T, and `into` is unspecified.
 template <class T> bool unpack_value(Unpacker& unpacker, std::span<const std::byte> body, T& into) {
 	const msgpack::object* const object = unpacker.unpack(body);
 	if (object == nullptr) return false;
@@ -75,6 +82,8 @@ template <class T> bool unpack_value(Unpacker& unpacker, std::span<const std::by
 	return true;
 }
 
+// Reads the arguments of a request. False: their number or a type is wrong. For no parameters an
+// empty array (0x90) is accepted as well as no body.
 template <class... Parameters>
 bool unpack_arguments(Unpacker& unpacker, std::span<const std::byte> body, std::tuple<Parameters...>& into) {
 	if constexpr (sizeof...(Parameters) == 0) {
@@ -94,7 +103,8 @@ bool unpack_arguments(Unpacker& unpacker, std::span<const std::byte> body, std::
 	}
 }
 
-// What a value becomes that must outlive the message it came in.
+// Owned<T>: the type of a value that outlives its message. A view becomes the type that owns the
+// bytes.
 namespace detail {
 template <class T> struct Owned {
 	using Type = T;

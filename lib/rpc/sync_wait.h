@@ -1,5 +1,11 @@
-// Lazy<T>: a coroutine's result, as coro_rpc's users call it. syncAwait(lazy) waits for one on a thread that is no I/O
-// thread; collectAll() awaits several that run together.
+// Lazy<T>, coro_rpc's name for a coroutine's task; syncAwait(), which blocks a thread until a task
+// has ended; and collectAll(), which awaits several tasks that run together.
+//
+// Threads: syncAwait() must not be called on an I/O thread, which it would block; check() enforces
+//   it. collectAll() starts its tasks on the awaiting thread and continues on the thread on which
+//   the last one ended.
+// Errors: an exception of a task is thrown to the caller; collectAll() throws the first one in the
+//   order of the tasks, after all have ended.
 #pragma once
 
 #include <exception>
@@ -18,7 +24,8 @@ template <class T = void> using Lazy = async::Task<T>;
 
 namespace detail {
 
-// Begins at once, on the caller's thread, and tells when it has stopped for good.
+// A coroutine that runs on the calling thread until it first waits, and releases a semaphore when
+// it has ended, on any thread.
 struct Root {
 	struct promise_type {
 		std::binary_semaphore ended{0};
@@ -40,6 +47,7 @@ struct Root {
 	};
 	std::coroutine_handle<promise_type> frame;
 
+	// Runs it to its end, destroys its frame, and throws its exception, if any.
 	void run() {
 		check(IoThread::current() == nullptr, "syncAwait() would block an I/O thread: co_await there instead");
 		frame.resume();
@@ -55,6 +63,7 @@ inline Root await_void(async::Task<void> task) { co_await std::move(task); }
 
 }  // namespace detail
 
+// Runs a task, blocks until it has ended, and returns its result.
 template <class T> T syncAwait(async::Task<T> task) {
 	if constexpr (std::is_void_v<T>) {
 		detail::await_void(std::move(task)).run();
@@ -67,12 +76,13 @@ template <class T> T syncAwait(async::Task<T> task) {
 
 namespace detail {
 
-// Counts those that are still under way; the last one resumes who waits.
+// Counts the parts that have not ended; the last one resumes collectAll().
 struct Together {
 	std::atomic<std::size_t> left;
 	std::coroutine_handle<> waiting;
 };
 
+// A coroutine that runs one task of collectAll().
 struct Part {
 	struct promise_type {
 		Together* together = nullptr;
@@ -106,7 +116,8 @@ template <class T> Part fill_part(async::Task<T> task, std::optional<T>& into) {
 	into.emplace(co_await std::move(task));
 }
 
-// Starts all parts; resumed when the last has ended.
+// Starts all parts and waits until the last has ended. It counts itself as one part while it starts
+// the others, so that a part that ends at once does not resume the caller too early.
 struct StartAll {
 	std::vector<Part>& parts;
 	Together& together;
@@ -125,7 +136,7 @@ struct StartAll {
 
 }  // namespace detail
 
-// The results in the order of the tasks.
+// Runs all tasks and returns their results in the order of the tasks.
 template <class T> Lazy<std::vector<T>> collectAll(std::vector<async::Task<T>> tasks) {
 	std::vector<std::optional<T>> results(tasks.size());
 	std::vector<detail::Part> parts;
