@@ -1,4 +1,11 @@
-// The calls of a server's connection that are in flight, found by their sequence number. It holds nothing of them.
+// CallTable: the asynchronous calls in flight on one connection of a server, by sequence number.
+//
+// A hash table whose buckets are lists through AsyncCall::next_, so that a call needs no
+// allocation.
+//
+// Threads: belongs to the connection's I/O thread.
+// Owns: nothing; a call removes itself when it is destroyed (ServerConnection::end_call()).
+// Invariants: sequence numbers are unique in the table, which the caller of add() ensures.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +27,7 @@ public:
 		call.listed_ = true;
 		++size_;
 	}
-	// Nothing, if it is not there.
+	// Does nothing if the call is not in the table.
 	void remove(AsyncCall& call) {
 		if (!std::exchange(call.listed_, false)) return;
 		AsyncCall** at = &first_[place_of(call)];
@@ -28,16 +35,18 @@ public:
 		*at = call.next_;
 		--size_;
 	}
-	// Null if there is none.
+	// Returns null if there is no such call.
 	AsyncCall* find(std::uint32_t sequence) const {
 		AsyncCall* each = first_[sequence & (first_.size() - 1)];
 		while (each != nullptr && each->info_.get_request_id() != sequence) each = each->next_;
 		return each;
 	}
+	// `use` may remove the call that it is given.
 	template <class Use> void for_each(Use use) const {
 		for (AsyncCall* each : first_)
 			while (each != nullptr) use(*std::exchange(each, each->next_));
 	}
+	// Removes one call; null if the table is empty.
 	AsyncCall* remove_any() {
 		for (AsyncCall* each : first_) {
 			if (each == nullptr) continue;
@@ -57,8 +66,8 @@ private:
 			while (each != nullptr) link(*std::exchange(each, each->next_));
 	}
 
-	std::vector<AsyncCall*> first_ =
-		std::vector<AsyncCall*>(16);  // of each place: sequence numbers modulo a power of two
+	// The first call of each bucket: sequence numbers modulo a power of two.
+	std::vector<AsyncCall*> first_ = std::vector<AsyncCall*>(16);
 	std::size_t size_ = 0;
 };
 

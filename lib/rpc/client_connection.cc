@@ -9,9 +9,9 @@ namespace {
 
 using async::Task;
 
-constexpr Nanoseconds a_year = Nanoseconds{365} * 24 * 3600 * 1'000'000'000;  // as good as for ever
+constexpr Nanoseconds a_year = Nanoseconds{365} * 24 * 3600 * 1'000'000'000;  // stands for no limit
 
-// Sees a channel to its end.
+// Closes a channel, and keeps it until it is closed.
 Task<void> see_off(std::unique_ptr<channel::Channel> channel) {
 	channel->close();
 	co_await channel->until_closed();
@@ -27,11 +27,12 @@ void say_plain_text_once() {
 	if (!said.exchange(true))
 		log_to_standard_error(
 			"TCP in plain text: nobody is authenticated and nothing is encrypted until init_ssl() is called at both "
-		    "ends");
+			"ends");
 }
 
 }  // namespace
 
+// A ping that waits for its pong.
 struct ClientConnection::Pong : async::Linked {
 	explicit Pong(std::uint32_t number) : sequence(number) {}
 	std::uint32_t sequence;
@@ -130,7 +131,7 @@ Task<err_code> ClientConnection::open(Target target) {
 		if (!channel) co_return failed(channel.error());
 		connected = std::move(*channel);
 	}
-	if (attempt != attempt_) {
+	if (attempt != attempt_) {  // close() or another connect() came in between
 		loop.spawn(see_off(std::move(connected)));
 		co_return errc::operation_canceled;
 	}
@@ -168,7 +169,8 @@ Task<void> ClientConnection::receive() {
 			} else if (frame.error().code == errc::message_too_large) {
 				if (Pending* pending = find(frame.error().sequence)) {
 					pending->error = rpc_error(errc::message_too_large, "the answer is larger than the client's limit");
-					forget(*pending, pending->stream != nullptr);  // a stream goes on unless it is told
+					// The frame may be an item, after which the server's function would go on.
+					forget(*pending, pending->stream != nullptr);
 					pending->finish();
 				}
 			} else {
@@ -182,7 +184,7 @@ Task<void> ClientConnection::receive() {
 	fail_all(rpc_error(errc::io_error, reason_));
 }
 
-// The server did what no server may do.
+// The server has broken the protocol: fails all calls and closes the connection.
 void ClientConnection::break_off(errc code, std::string_view why) {
 	reason_ = std::string(why);
 	connected_.store(false, std::memory_order_relaxed);
@@ -215,7 +217,9 @@ void ClientConnection::handle(const Frame& frame, Arrived& arrived) {
 			return;
 		}
 		case FrameKind::goodbye: {
-			// The server answers what it has; behind this frame it gets no more from us.
+			// The server is stopping. It answers the calls in flight, and closes the connection
+			// when that is done and it has our goodbye. Behind it we send frames of open streams
+			// only.
 			if (goodbye_) return;
 			goodbye_ = true;
 			connected_.store(false, std::memory_order_relaxed);
@@ -227,7 +231,7 @@ void ClientConnection::handle(const Frame& frame, Arrived& arrived) {
 		case FrameKind::open:
 		case FrameKind::done:
 		case FrameKind::cancel:
-		case FrameKind::ping: return;  // a server asks nothing of its clients
+		case FrameKind::ping: return;  // ignored: a server sends no requests to its clients
 	}
 }
 
@@ -239,6 +243,7 @@ void ClientConnection::answer(Pending& pending, const Frame& frame, Arrived& arr
 		pending.error = rpc_error(frame.header.code, std::move(text));
 	} else {
 		const bool fits = frame.attachment.size() <= pending.attachment_room.size();
+		// share() may move the bytes: kept() finds them where the share keeps them.
 		if (pending.keeps_message() || !fits) pending.share = arrived.share();
 		if (!pending.take(pending.keeps_message() ? arrived.kept(frame.body) : frame.body, unpacker_)) {
 			pending.error = rpc_error(errc::invalid_rpc_result);
@@ -264,7 +269,8 @@ void ClientConnection::fail_all(const rpc_error& error) {
 	while (Pong* pong = pings_.pop_front()) thread_.loop().resume_soon(pong->waiting);
 }
 
-// Numbers that are modulo the table's size still taken by an older call are left out.
+// The table has one call for each place. A number whose place is taken by an older call is skipped;
+// the table doubles before more than half of its places are taken, so the search is short.
 void ClientConnection::add(Pending& pending) {
 	if (2 * in_flight() >= places_.size()) {
 		std::vector<Pending*> old(places_.size() * 2);
@@ -273,7 +279,7 @@ void ClientConnection::add(Pending& pending) {
 			if (each != nullptr) place_of(each->sequence_) = each;
 	}
 	do {
-		if (++sequence_ == 0) ++sequence_;
+		if (++sequence_ == 0) ++sequence_;  // 0 stands for "not in flight"
 	} while (place_of(sequence_) != nullptr);
 	place_of(sequence_) = &pending;
 	pending.sequence_ = sequence_;
@@ -282,6 +288,8 @@ void ClientConnection::add(Pending& pending) {
 
 void ClientConnection::forget(Pending& pending, bool tell_server) {
 	thread_.loop().cancel(pending);
+	// The attachment may be in memory that the caller frees next: detach() copies what is unsent.
+	// After a goodbye only streams are canceled: the server answers its calls in flight anyway.
 	if (tell_server && outbox_ && (!goodbye_ || pending.stream)) {
 		outbox_->detach(pending.large_);
 		FrameDraft cancel = outbox_->begin({.kind = FrameKind::cancel, .sequence = pending.sequence_});
@@ -297,7 +305,8 @@ void ClientConnection::forget(Pending& pending, bool tell_server) {
 
 FrameDraft ClientConnection::begin(Pending& pending, std::uint32_t function, Nanoseconds patience) {
 	add(pending);
-	// What is too long to be said is for ever; our own clock cancels then.
+	// The field has 32 bits. A longer patience is sent as 0, no limit; the timer of submit() then
+	// cancels the call.
 	Nanoseconds microseconds = patience == never ? 0 : std::max<Nanoseconds>(patience / 1000, 1);
 	if (microseconds > ~std::uint32_t{0}) microseconds = 0;
 	return outbox_->begin({.kind = pending.stream ? FrameKind::open : FrameKind::request,
@@ -325,6 +334,7 @@ void ClientConnection::give_up(Pending& pending, FrameDraft& draft) {
 }
 
 Task<Nanoseconds> ClientConnection::until_room(Nanoseconds patience) {
+	// Wakes the waiting calls at the deadline; each then looks at its own clock.
 	struct Clock final : async::Timer {
 		explicit Clock(ClientConnection& connection) : connection(connection) {}
 		~Clock() { connection.thread_.loop().cancel(*this); }

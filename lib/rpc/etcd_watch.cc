@@ -1,3 +1,6 @@
+// watch_etcd(): a server_watch over entries of etcd (load_balancer.h).
+//
+// Threads: changes are reported on the thread of discovery::Members.
 #include <mutex>
 
 #include "lib/discovery/members.h"
@@ -20,7 +23,7 @@ public:
 		for (std::string& name : members_->list()) servers.push_back({.host = std::move(name)});
 		return servers;
 	}
-	// What changed between the first list and this call is told now.
+	// Reports at once if the list has changed since it was first read.
 	void notify(std::function<void()> changed) override {
 		{
 			const std::lock_guard guard(lock_);
@@ -30,14 +33,16 @@ public:
 	}
 
 private:
-	// Not before notify(), which `members_` is set for.
+	// Members::watch() may report a change before notify(), when members_ is still null: changed_
+	// is empty then, so that nothing uses members_.
 	void tell() {
 		const std::lock_guard guard(lock_);
 		if (changed_) changed_();
 	}
 	std::mutex lock_;
 	std::function<void()> changed_;
-	std::unique_ptr<discovery::Members> members_;  // ends first, with the thread that tells
+	// The last member: its thread calls `tell()`, and must end before the others are destroyed.
+	std::unique_ptr<discovery::Members> members_;
 };
 
 }  // namespace

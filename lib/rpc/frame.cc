@@ -30,6 +30,8 @@ void FrameHeader::write(std::span<std::byte, bytes> out) const {
 	store(at + 20, patience_us);
 }
 
+// Reserved fields must be 0, so that a later version can give them a meaning. The lengths are
+// summed in 64 bits: two 32-bit lengths could add up to a small number.
 std::expected<Frame, FrameFault> FrameReader::next() {
 	if (rest_.size() < FrameHeader::bytes) return fault("a message ends within a frame's header");
 	const std::byte* const at = rest_.data();

@@ -1,3 +1,4 @@
+// ibv_config::rc(): from coro_rpc's published fields to the options of a channel (options.h).
 #include <algorithm>
 #include <limits>
 
@@ -20,12 +21,13 @@ std::expected<channel::RcOptions, std::string> ibv_config::rc() const {
 	options.inline_max = cap.max_inline_data;
 	options.send_depth = std::min(options.send_depth, cap.max_send_wr);
 	options.watermark = watermark;
-	// As much memory as the published blocks, in smaller parts: the first is on its way sooner, and copying goes on
-	// while it is fetched.
+	// The same memory as coro_rpc's blocks, in smaller parts: the first part leaves sooner, and the
+	// next one is copied while the peer fetches it.
 	options.part_bytes = std::min(block, channel.part_bytes);
 	options.offers_max = send_buffers * (block / options.part_bytes);
 	if (own) {
-		// As published: everything is SENDs of at most a block, into blocks of the connection's own.
+		// As in coro_rpc, all data is sent by SENDs of at most a block, into receive blocks of the
+		// connection's own. Two of these are reserved for flow control.
 		options.recv_mode = channel::RecvMode::per_connection;
 		options.receive_depth = recv_buffer_cnt - channel::control_kinds;
 		options.unit_bytes = block;

@@ -27,7 +27,9 @@ IoThread::~IoThread() {
 	loop_.stop();
 	thread_.join();
 	IoThread* const before = std::exchange(current_thread, this);
-	loop_.complete(nothing());  // what was posted too late, for the sake of what it holds
+	// Run work that was posted after the loop stopped, because it may own objects that must be
+	// destroyed on this thread; destroying coroutines may post more.
+	loop_.complete(nothing());
 	loop_.abandon_spawned();
 	loop_.complete(nothing());
 	transports_.clear();
@@ -99,8 +101,8 @@ IoThread& IoThreads::next() {
 }
 
 IoThreads& IoThreads::of_process() {
-	// These threads use OpenSSL: it begins before them, so that it ends after them. (Without an option it would not
-	// begin.)
+	// The threads use OpenSSL, so it is initialized before them and therefore cleaned up after
+	// them. It is initialized only if an option is given.
 	[[maybe_unused]] static const int first = OPENSSL_init_crypto(OPENSSL_INIT_LOAD_CONFIG, nullptr);
 	static IoThreads threads(std::thread::hardware_concurrency());
 	return threads;

@@ -40,7 +40,8 @@ std::size_t Spread::next(const std::vector<bool>& usable) {
 		while ((drawn -= weight_of(best, usable, any)) >= 0) ++best;
 		return best;
 	}
-	// Each is owed its weight a turn; whoever is owed most is next, and pays for the turn of all.
+	// Smooth weighted round robin: each place gains its weight in every round; the place with the
+	// most is next, and loses the sum of all weights.
 	best = weights_.size();
 	for (std::size_t i = 0; i < weights_.size(); ++i) {
 		const std::int64_t weight = weight_of(i, usable, any);

@@ -3,11 +3,12 @@
 namespace verbena::rpc {
 namespace {
 
-// An RC frame (ibv_config::channel.unit_bytes) without its headers; what a socket takes well at once.
+// For RC: one unit (ibv_config::channel.unit_bytes) without its headers. For TCP: a size that a
+// socket usually takes in one write.
 constexpr std::size_t batch_of_rc = 4096, batch_of_tcp = 16 << 10;
 constexpr std::size_t spares_max = 8;
 constexpr std::size_t spare_size_max = 64 << 10;
-constexpr std::size_t lent_max = 4;  // further ones wait; a channel offers no more at a time by default
+constexpr std::size_t lent_max = 4;  // attachments that the peer fetches at once; others wait
 
 }  // namespace
 
@@ -19,7 +20,7 @@ std::size_t batch_max_of(const channel::Channel& channel, bool coalesce) {
 Outbox::Outbox(channel::Channel& channel, std::size_t batch_max, std::size_t unsent_max)
 	: channel_(channel), batch_max_(batch_max), unsent_max_(unsent_max), writer_(channel.loop(), write_on()) {}
 
-// Who waits for progress sees that there will be none.
+// Resumes those that wait for progress, as none will come: they look at their connection again.
 Outbox::~Outbox() { say_progress(); }
 
 std::uint64_t Outbox::finish(FrameDraft& draft, Attachment attachment) {
@@ -33,7 +34,8 @@ std::uint64_t Outbox::finish(FrameDraft& draft, Attachment attachment) {
 
 	const std::size_t size = open_.size() - draft.start_ + attachment.bytes.size();
 	if (draft.start_ > 0 && draft.start_ + size > batch_max_) {
-		// Does not fit to those before: they leave, and it begins the next batch.
+		// The frame does not fit into the batch: the batch leaves, and the frame begins the next
+		// one.
 		Buffer tail = take_spare();
 		tail.assign(open_.begin() + static_cast<std::ptrdiff_t>(draft.start_), open_.end());
 		close_batch(draft.start_);
@@ -62,7 +64,7 @@ Buffer Outbox::take_spare() {
 void Outbox::push(Buffer head, Attachment attachment) {
 	queued_bytes_ += head.size() + attachment.bytes.size();
 	Item& item = queue_.emplace_back(std::move(head), std::move(attachment));
-	// A short string's bytes have moved with it.
+	// The bytes of a short string are inside the string object, which has moved.
 	if (const auto* const owned = std::get_if<std::string>(&item.attachment.owner))
 		item.attachment.bytes = std::as_bytes(std::span(*owned));
 	++next_number_;
@@ -80,7 +82,7 @@ void Outbox::flush() {
 }
 
 void Outbox::pump() {
-	// The channel must know whom to resume, from the first message on.
+	// writer_waits_ is null until write_on() has started, which is in the loop's next turn.
 	while (!queue_.empty() && !sending_ && writer_waits_) {
 		const Item& item = queue_.front();
 		if (std::holds_alternative<channel::Place>(item.attachment.owner)) {
@@ -94,7 +96,7 @@ void Outbox::pump() {
 	}
 }
 
-// Either it is sent, or the writer waits in the channel for it.
+// Either the channel takes the message at once, or it resumes the writer when it has taken it.
 void Outbox::try_sending() {
 	if (sending_->await_ready()) finished();
 	else sending_->await_suspend(writer_waits_);
@@ -138,6 +140,8 @@ async::Task<void> Outbox::carry(Lent& lent) {
 	pump();
 }
 
+// A coroutine that only finishes messages for which the channel made us wait. Its handle is stored
+// once, so that the common case, a message that is taken at once, resumes no coroutine.
 async::Task<void> Outbox::write_on() {
 	struct UntilSent {
 		Outbox& outbox;
@@ -157,9 +161,9 @@ async::Task<void> Outbox::write_on() {
 
 void Outbox::detach(std::uint64_t number) {
 	if (number == 0 || sent(number)) return;
-	say_progress();  // who waits for it to be sent waits no more
+	say_progress();  // a coroutine that waits for this message need not wait any longer
 	Item& item = queue_[queue_.size() - static_cast<std::size_t>(next_number_ - number)];
-	if (!std::holds_alternative<std::monostate>(item.attachment.owner)) return;  // it is kept anyway
+	if (!std::holds_alternative<std::monostate>(item.attachment.owner)) return;  // has an owner
 	const auto bytes = item.attachment.bytes;
 	std::string copy(reinterpret_cast<const char*>(bytes.data()), bytes.size());
 	item.attachment.owner = std::move(copy);

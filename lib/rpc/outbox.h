@@ -1,12 +1,18 @@
-// Outbox: the frames that one end of a connection sends. Frames of one turn of the loop leave together: those that fit
-// into a batch are one channel message, and so one write to a socket or one work request. A frame with a large
-// attachment is a message of its own, whose attachment is sent from where it lies.
+// Outbox: the send queue of one end of a connection, in frames.
 //
-//     FrameDraft draft = outbox.begin(header);     // one at a time
+//     FrameDraft draft = outbox.begin(header);     // one draft at a time
 //     pack_value(draft.buffer(), value);           // the body
 //     outbox.finish(draft, attachment);
 //
-// Of its loop's thread. It dies before its channel, and what it has not sent is gone then.
+// Frames of one turn of the loop leave together: those that fit into a batch are one channel
+// message, and so one write to a socket or one work request. A frame whose attachment does not fit
+// into a batch is a message of its own, and its attachment is sent from where it is.
+//
+// Threads: belongs to the thread of the channel's loop.
+// Owns: the queued frames, and attachments whose AttachmentOwner is not std::monostate.
+// Lifetime: it must be destroyed before its channel; frames that are unsent are dropped then.
+// Errors: once a send has failed, ended() is true and nothing more is sent. The channel's receiver
+//   learns why.
 #pragma once
 
 #include <cstdint>
@@ -25,11 +31,12 @@
 
 namespace verbena::rpc {
 
-// What keeps an attachment's bytes until they are sent: nobody (the sender waits), a string, a received message,
-// registered memory (which the peer fetches).
+// The owner of an attachment's bytes until they are sent: the caller, who waits for it (monostate),
+// a string, a received message, or registered memory, which the peer fetches.
 using AttachmentOwner = std::variant<std::monostate, std::string, MessageShare, channel::Place>;
 
-// `bytes` of a string are found by whom it is given to.
+// An attachment to be sent. If the owner is a string, `bytes` is ignored and may be empty: moving a
+// short string moves its bytes.
 struct Attachment {
 	std::span<const std::byte> bytes;
 	AttachmentOwner owner;
@@ -44,13 +51,15 @@ inline Attachment view_attachment(std::string_view bytes) {
 
 struct OutboxCounters {
 	std::uint64_t frames = 0;
-	std::uint64_t messages = 0;  // frames / messages: how many share one
-	std::uint64_t large = 0;  // messages of their own
+	std::uint64_t messages = 0;  // messages sent; frames / messages is the average batch
+	std::uint64_t large = 0;  // frames that were a message of their own
 };
 
-// Bytes of one message that frames share: an RC unit holds it, or a write to a socket. 0: each frame is a message.
+// The size in bytes up to which frames share a message: it fits into one RC unit, or one write to a
+// socket. 0, without `coalesce`: each frame is a message.
 std::size_t batch_max_of(const channel::Channel& channel, bool coalesce);
 
+// A frame that is being written. Its buffer is the outbox's batch: only append to it.
 class FrameDraft {
 public:
 	Buffer& buffer() { return *buffer_; }
@@ -65,7 +74,8 @@ private:
 	FrameHeader header_;
 };
 
-// Told once when the outbox is not crowded any more; its tell_next() is due when that one has sent what it had.
+// A writer that waits until the outbox is no longer crowded. uncrowded() is called once for each
+// tell_when_uncrowded(); the writer then sends and calls Outbox::tell_next().
 class Uncrowded : public async::Linked {
 public:
 	virtual void uncrowded() = 0;
@@ -76,89 +86,100 @@ protected:
 
 class Outbox final : public async::TurnEnd {
 public:
-	// `batch_max`: bytes of a message that several frames share. `unsent_max`: with so many it is crowded.
+	// `batch_max`: see batch_max_of(). `unsent_max`: crowded() is true from this many bytes on.
 	Outbox(channel::Channel& channel, std::size_t batch_max, std::size_t unsent_max);
 	~Outbox();
 
 	FrameDraft begin(const FrameHeader& header) { return {open_, header}; }
-	// What was begun is not to be sent.
+	// Discards a draft.
 	void drop(FrameDraft& draft) { open_.resize(draft.start_); }
 	std::size_t body_size(const FrameDraft& draft) const { return open_.size() - draft.start_ - FrameHeader::bytes; }
-	// False: no message of the channel can hold it with an attachment of so many bytes.
+	// Returns whether a message of the channel can hold it with an attachment of this many bytes.
 	bool fits(const FrameDraft& draft, std::size_t attachment) const {
 		return open_.size() - draft.start_ + attachment <= channel_.message_max();
 	}
 
-	// Returns 0 if nothing of the attachment is needed any more, or a number for sent() and detach().
+	// Queues a draft. Returns 0 if the attachment's bytes are no longer needed, else a number for
+	// sent() and detach(): the bytes must stay unchanged until sent() is true.
 	std::uint64_t finish(FrameDraft& draft, Attachment attachment = {});
 
-	// Waits until the message of that number is sent, or will never be.
+	// Returns whether the message of that number has left the queue: it is sent, or the peer is
+	// fetching it from registered memory, or it never will be sent.
 	bool sent(std::uint64_t number) const { return number < next_number_ - queue_.size() || ended_; }
+	// Waits until a message was sent, or the outbox has ended or is destroyed.
 	async::Park until_progress() { return async::Park(waiting_); }
+	// Resumes those that wait in until_progress().
 	void say_progress() { channel_.loop().resume_soon(waiting_); }
-	// Its attachment's bytes are about to go: what is not sent yet is copied.
+	// The attachment's memory is about to be freed: copies it if it is unsent and the caller's.
 	void detach(std::uint64_t number);
 
+	// Unsent bytes: queued frames with their attachments, and the open batch.
 	std::size_t queued_bytes() const { return queued_bytes_ + open_.size(); }
-	// Whoever can wait with what he has to send waits then.
+	// Backpressure: requests and items must wait. Responses and control frames are sent all the
+	// same.
 	bool crowded() const { return queued_bytes() >= unsent_max_; }
 	void tell_when_uncrowded(Uncrowded& who) {
 		if (!who.linked()) crowd_.push_back(who);
 	}
-	// Told one by one: what the first one sends may fill it again.
+	// Calls the first waiting writer, and the next one at the end of the turn: the items of the
+	// first may crowd the outbox again.
 	void tell_next() {
 		if (crowd_.empty() || crowded()) return;
 		crowd_.pop_front()->uncrowded();
 		if (!crowd_.empty()) channel_.loop().at_turn_end(*this);
 	}
-	bool ended() const { return ended_; }  // nothing can be sent any more
+	bool ended() const { return ended_; }  // the channel has failed: nothing more is sent
+	// Returns whether everything that was finished is sent.
 	bool idle() const { return queue_.empty() && open_.empty() && lent_under_way_ == 0; }
 	const OutboxCounters& counters() const { return counters_; }
-	void flush();  // now, and not at the end of the turn
+	void flush();  // sends the open batch now instead of at the end of the turn
 
 private:
+	// One channel message: a batch, or the frame of a large attachment.
 	struct Item {
 		Buffer head;
 		Attachment attachment;
 	};
-	// Its attachment is registered memory, which the peer fetches: several are under way at once, and what follows may
-	// overtake them.
+	// A message in flight whose attachment is registered memory. The peer fetches it by RDMA READ,
+	// so that several are in flight at once, and messages behind it may overtake it.
 	struct Lent {
 		Item item;
 		async::Job job;
-		bool over = false;
+		bool over = false;  // fetched, or failed
 	};
 	void turn_ends() override {
 		flush();
 		tell_next();
 	}
-	void close_batch(std::size_t size);
+	void close_batch(std::size_t size);  // queues the first `size` bytes of the open batch
 	void push(Buffer head, Attachment attachment);
-	void pump();
+	void pump();  // gives queued messages to the channel until it makes us wait
 	void try_sending();
-	void finished();
+	void finished();  // the channel has taken or refused `sending_`
 	void account(Item& item, bool sent);
-	async::Task<void> write_on();
+	async::Task<void> write_on();  // the coroutine that the channel resumes: the body of writer_
+	// Let the peer fetch the first item of the queue from registered memory: lend_first() starts
+	// the job, and carry() is its body.
 	void lend_first();
 	async::Task<void> carry(Lent& lent);
-	Buffer take_spare();
+	Buffer take_spare();  // an empty buffer that has been used before, if there is one
 
 	channel::Channel& channel_;
 	std::size_t batch_max_, unsent_max_;
-	Buffer open_;
-	std::deque<Item> queue_;  // the first one is `sending_`, if that is there
-	std::size_t queued_bytes_ = 0;
-	std::uint64_t next_number_ = 1;
-	std::optional<channel::Channel::Sending> sending_;  // what the channel has not taken whole
+	Buffer open_;  // the open batch: finished frames, and behind them the draft
+	std::deque<Item> queue_;  // the first item is the one in `sending_`, if that has a value
+	std::size_t queued_bytes_ = 0;  // including the messages in lent_
+	std::uint64_t next_number_ = 1;  // the number of the next item
+	std::optional<channel::Channel::Sending> sending_;  // the message that the channel is taking
 	std::vector<Buffer> spares_;
-	async::List<async::Waiter> waiting_;
+	async::List<async::Waiter> waiting_;  // until_progress()
 	async::List<Uncrowded> crowd_;
-	std::coroutine_handle<> writer_waits_;  // where the channel resumes who waits for `sending_`
+	std::coroutine_handle<> writer_waits_;  // write_on(), which the channel resumes for `sending_`
 	bool ended_ = false;
 	OutboxCounters counters_;
-	std::vector<std::unique_ptr<Lent>> lent_;
+	std::vector<std::unique_ptr<Lent>> lent_;  // those that are over stay until the next one starts
 	std::size_t lent_under_way_ = 0;
-	async::Job writer_;
+	async::Job writer_;  // the last member: its coroutine uses the others
 };
 
 }  // namespace verbena::rpc

@@ -3,12 +3,14 @@
 namespace verbena::rpc {
 namespace {
 
-// Values within values; deeper ones are nobody's data.
-constexpr std::size_t depth_max = 64;
-// A body up to this may claim what it likes: it cannot take much memory. Above, its claims are added up first.
+constexpr std::size_t depth_max = 64;  // values nested in values
+// A body of up to this size is parsed at once: its claims are bounded by unpack_limit, and cannot
+// take much memory together. A larger one is first walked by ClaimCheck.
 constexpr std::size_t small_body = 1024;
 
-// Adds up the elements that a body claims to have. Each takes a byte at least, so there are no more than bytes.
+// Sums the numbers of elements that arrays and maps of a body claim to have. An element takes at
+// least one byte, so a sum above the body's size is refused. The parser must not see such a body:
+// it allocates memory for each claim before it reads the elements.
 struct ClaimCheck : msgpack::null_visitor {
 	explicit ClaimCheck(std::size_t bytes) : left(bytes) {}
 	bool claim(std::uint64_t elements) {
@@ -27,6 +29,7 @@ struct ClaimCheck : msgpack::null_visitor {
 	std::size_t depth = 0;
 };
 
+// msgpack's question whether a string or binary may refer to the message instead of being copied.
 bool in_message(msgpack::type::object_type, std::size_t, void*) { return true; }
 
 }  // namespace

@@ -11,7 +11,7 @@ using async::Task;
 
 Task<void> nothing() { co_return; }
 
-// Runs `work` on the thread and waits for its result.
+// Runs `work` on the thread, and blocks until it has returned its result.
 template <class Work> auto on_thread(IoThread& thread, Work work) {
 	std::promise<std::invoke_result_t<Work>> result;
 	thread.loop().post([&] { result.set_value(work()); });
@@ -21,9 +21,12 @@ template <class Work> auto on_thread(IoThread& thread, Work work) {
 }  // namespace
 
 // An I/O thread and its connections.
+//
+// Threads: counters and draining may be read by any thread; the rest belongs to `thread`.
+// Invariants: `thread` is the last member, so that it ends before the data it uses.
 struct Server::Worker {
 	explicit Worker(const async::LoopOptions& options) : thread(options) {}
-	// On its thread. `use` may end the connection.
+	// `use` may end the connection: the list is rebuilt while it is walked.
 	template <class Use> void for_each(Use use) {
 		async::List<ServerConnection> all;
 		all.splice(connections);
@@ -53,7 +56,7 @@ void Server::add(std::uint32_t id, Handler handler, std::string_view name) {
 	const bool added = functions_.try_emplace(id, std::move(handler)).second;
 	check(added,
 		"a function of this name, or one whose name has the same hash, is registered already: register it under "
-	    "another name");
+		"another name");
 }
 
 err_code Server::fail(errc code, std::string text) {
@@ -103,7 +106,7 @@ err_code Server::open() {
 	return errc::ok;
 }
 
-// On the worker's thread.
+// Called on the worker's thread with a connection that is set up.
 void Server::take(Worker& worker, std::unique_ptr<channel::Channel> channel) {
 	const auto connection = std::make_shared<ServerConnection>(
 		worker.thread, std::move(channel), functions_, config_.limits, worker.counters, ++connections_made_);
@@ -146,7 +149,8 @@ void Server::serve() {
 	acceptor_->stop();
 }
 
-// Clients send no more, what is in flight is answered, and the threads end.
+// Ends all connections and threads. Goodbyes ask the clients to send no more; calls in flight have
+// `drain_patience` to be answered; then connections are closed and coroutines destroyed.
 void Server::drain() {
 	const std::lock_guard serving(ended_lock_);
 	for (const auto& worker : workers_)
@@ -161,7 +165,7 @@ void Server::drain() {
 	for (const auto& worker : workers_) {
 		const auto end_all = [&] {
 			worker->for_each([](ServerConnection& each) { each.close(); });
-			// A function's coroutine that is on another thread is not to be destroyed.
+			// A coroutine that visits another thread must not be destroyed: wait until it is back.
 			if (worker->thread.away() > 0) return false;
 			while (ServerConnection* connection = worker->connections.pop_front()) {
 				const auto alive = connection->shared_from_this();
@@ -171,7 +175,7 @@ void Server::drain() {
 		};
 		while (!on_thread(worker->thread, end_all)) worker->thread.until_all_are_back();
 	}
-	// Set-ups that are still under way wait for the threads: these end first.
+	// Connections that are being set up may wait for a worker's thread: the threads end first.
 	workers_.clear();
 	setup_.complete(nothing());
 	setup_.abandon_spawned();
@@ -181,7 +185,8 @@ void Server::drain() {
 }
 
 Task<void> Server::until_drained(Nanoseconds deadline, bool& drained) {
-	// A client may have been let in at the last moment: only a thread that knows of the end can say that it has nobody.
+	// A connection may be on its way to a thread that is not draining yet, so an empty count means
+	// nothing before all threads are draining.
 	const auto busy = [this] {
 		return connection_count() > 0 ||
 			std::ranges::any_of(workers_, [](const auto& worker) { return !worker->draining; });
@@ -198,6 +203,7 @@ void Server::request_stop() {
 void Server::stop() {
 	if (running_) request_stop();
 	if (runner_.joinable()) runner_.join();
+	// Another thread may be in start(): it holds the lock while it serves and while it drains.
 	while (running_) {
 		const std::lock_guard until_ended(ended_lock_);
 	}

@@ -64,7 +64,8 @@ std::shared_ptr<AsyncCall> AsyncCall::make(
 }
 
 AsyncCall::~AsyncCall() {
-	// Nobody holds the call any more: its caller shall not wait for its deadline.
+	// All references are gone and no answer was given: respond now, or the caller would wait until
+	// its timeout.
 	if (!answered_.load(std::memory_order_acquire))
 		connection_->respond(info_, rpc_error(errc::rpc_throw_exception, "the function ended without an answer"));
 	connection_->end_call(*this);
@@ -109,8 +110,8 @@ Task<void> ServerConnection::serve() {
 		ServerCounters::add(counters_.messages_received);
 		FrameReader reader(arrived.bytes(), limits_.frame);
 		while (!reader.done() && !closed_) {
-			// One message may hold millions of frames, so this is asked for each. Whoever answers wakes it; what is
-			// sent does too.
+			// One message may hold millions of frames, so the limits are checked for each. A call
+			// that ends and progress of the outbox each resume this coroutine.
 			if (may_read()) read(reader, arrived);
 			else if (outbox_.crowded()) co_await outbox_.until_progress();
 			else co_await async::Park(slowed_);
@@ -120,7 +121,7 @@ Task<void> ServerConnection::serve() {
 	close();
 	calls_.for_each([](AsyncCall& call) { call.give_up(rpc_error(errc::io_error, "the client is gone")); });
 	co_await channel_->until_closed();
-	ServerCounters::add(counters_.connections, ~std::uint64_t{0});  // functions that still run have nobody to answer
+	ServerCounters::add(counters_.connections, ~std::uint64_t{0});  // minus 1
 }
 
 void ServerConnection::abandon_calls() {
@@ -145,7 +146,9 @@ void ServerConnection::handle(const Frame& frame, Arrived& arrived) {
 		case FrameKind::item:
 		case FrameKind::window:
 		case FrameKind::done: {
-			AsyncCall* const call = calls_.find(frame.header.sequence);  // null: its function has ended
+			// Frames of a stream that has ended may still arrive and are ignored: `call` is null
+			// then.
+			AsyncCall* const call = calls_.find(frame.header.sequence);
 			if (call == nullptr || !call->stream_ || call->stream_->take(frame, arrived)) return;
 			ServerCounters::add(counters_.faults);
 			refuse(frame.header.sequence,
@@ -168,11 +171,11 @@ void ServerConnection::handle(const Frame& frame, Arrived& arrived) {
 			look_whether_drained();
 			return;
 		case FrameKind::response:
-		case FrameKind::pong: close(); return;  // a server asks nothing
+		case FrameKind::pong: close(); return;  // a server sends no requests and no pings
 	}
 }
 
-// Nobody waits for the call's answer.
+// The caller no longer waits for this call's response.
 void ServerConnection::forget(std::uint32_t sequence, const rpc_error& why) {
 	if (AsyncCall* const call = calls_.find(sequence)) call->give_up(why);
 }
@@ -244,7 +247,7 @@ void ServerConnection::end_call(AsyncCall& call) {
 		call.stream_->end({});
 	}
 	calls_.remove(call);
-	home_.loop().resume_soon(slowed_);  // it looks again itself: the outbox may be full now
+	home_.loop().resume_soon(slowed_);  // serve() checks the limits again: the outbox may be full
 	look_whether_drained();
 }
 
@@ -267,7 +270,7 @@ void ServerConnection::close() {
 	home_.loop().spawn(finish(shared_from_this()));
 }
 
-// What is in the outbox still goes out.
+// Sends the frames that are in the outbox, and then closes the channel.
 Task<void> ServerConnection::finish(std::shared_ptr<ServerConnection> self) {
 	self->outbox_.flush();
 	while (!self->outbox_.idle() && !self->outbox_.ended()) co_await self->outbox_.until_progress();

@@ -1,8 +1,17 @@
-// One client, as its server sees it: reads requests, calls their functions, sends answers.
+// ServerConnection: a server's connection to one client. It reads requests, calls their functions
+// and sends the responses.
 //
-// Of one I/O thread. A plain function runs at once and its answer is written straight into the outbox; coroutines and
-// callbacks have an AsyncCall. Requests are not read while `in_flight_max` calls are unanswered or while `unsent_max`
-// bytes of answers wait for the client.
+// A plain function runs at once, and its response is written straight into the outbox; coroutines
+// and callbacks have an AsyncCall. Backpressure: the connection is not read while `in_flight_max`
+// calls are unanswered or `unsent_max` bytes of responses and items are unsent.
+//
+// Threads: belongs to its home thread; closed(), id() and path() are thread-safe.
+// Owns: the channel and the outbox. The serve() coroutine and the calls in flight share it.
+// Lifetime: it ends when the client leaves or close() is called, and is destroyed when its last
+//   call is.
+// Errors: the client is untrusted. A frame that breaks the protocol is answered with an error,
+//   counted in ServerCounters::faults, and ends the connection; a frame above a limit fails its
+//   call only.
 #pragma once
 
 #include <any>
@@ -15,36 +24,44 @@
 
 namespace verbena::rpc {
 
-// What a call needs to be executed.
+// The arguments of Handler::invoke, valid during that call.
 struct Incoming {
 	ServerConnection& connection;
-	std::string_view function;
+	std::string_view function;  // the registered name
 	const Frame& frame;
-	Arrived& arrived;
+	Arrived& arrived;  // the message that the frame is in
 	Unpacker& unpacker;
 	void* object;
 };
 
+// A registered function; see make_handler().
 struct Handler {
 	void (*invoke)(Incoming&) = nullptr;
-	void* object = nullptr;  // of a member function
+	void* object = nullptr;  // for a member function
 	std::string name;
 	bool is_stream = false;
 };
-using FunctionTable = std::unordered_map<std::uint32_t, Handler>;
+using FunctionTable = std::unordered_map<std::uint32_t, Handler>;  // by function id
 
+// The limits of one connection of a server.
 struct ConnectionLimits {
 	FrameLimits frame;
-	std::size_t in_flight_max = 65'536;      // calls that are no streams
-	std::size_t unsent_max = 64u << 20;
-	bool coalesce = true;  // answers of one turn share messages
-	std::size_t streams_max = 1024;              // at a time; 0: there are none, as at a server of protocol level 1
-	std::uint32_t stream_window = 256 << 10;     // bytes of items that a function has not read; from 64 KiB on
+	std::size_t in_flight_max = 65'536;      // unanswered calls, without streams
+	std::size_t unsent_max = 64u << 20;  // bytes of responses and items that are unsent
+	bool coalesce = true;  // responses of one turn of the loop share messages
+	std::size_t streams_max = 1024;              // open streams; 0: none, as in protocol level 1
+	// Limit in bytes for the items of a stream that its function has not read; 64 KiB to 1 GiB.
+	std::uint32_t stream_window = 256 << 10;
 };
 
-// Of all connections of a thread; that thread writes, anybody reads.
+// The counters of all connections of one I/O thread.
+//
+// Threads: that thread writes, any thread reads; hence the load and store of add().
 struct ServerCounters {
-	std::atomic<std::uint64_t> connections{0};  // now
+	// Open connections. The other counters only grow: `errors` counts responses with an error code,
+	// `expired` responses that were dropped after their deadline, `faults` frames that no client
+	// may send.
+	std::atomic<std::uint64_t> connections{0};
 	std::atomic<std::uint64_t> requests{0}, errors{0}, cancelled{0}, expired{0}, faults{0};
 	std::atomic<std::uint64_t> frames_sent{0}, messages_sent{0}, messages_received{0};
 	static void add(std::atomic<std::uint64_t>& counter, std::uint64_t count = 1) {
@@ -57,12 +74,13 @@ public:
 	ServerConnection(IoThread& home, std::unique_ptr<channel::Channel> channel, const FunctionTable& functions,
 		const ConnectionLimits& limits, ServerCounters& counters, std::uint64_t id);
 
-	// Until the client leaves or close() was called; then it closes the channel.
+	// Serves until the client leaves or close() is called, and then until the channel is closed.
 	static async::Task<void> serve(std::shared_ptr<ServerConnection> self) { co_await self->serve(); }
-	// Answers what is in flight, tells the client to send no more, then ends.
+	// Sends a goodbye, and closes once the client has answered it and all calls are answered.
 	void drain();
+	// Closes the channel behind the responses that are queued. Calls in flight are canceled.
 	void close();
-	bool closed() const { return closed_.load(std::memory_order_relaxed); }  // from any thread
+	bool closed() const { return closed_.load(std::memory_order_relaxed); }
 
 	IoThread& home() const { return home_; }
 	std::uint64_t id() const { return id_; }
@@ -70,26 +88,30 @@ public:
 	std::any& tag() { return tag_; }
 	channel::MemoryPool* memory() const { return channel_->memory(); }
 
-	// An answer, on the home thread. `pack(Buffer&)` writes the body.
+	// Queues a response, whose body `pack(Buffer&)` writes. Drops it if the connection is closed,
+	// the call is canceled, or its deadline has passed; a response above a limit becomes an error.
 	template <class Pack> void respond(context_info_t& info, errc code, Pack&& pack);
 	void respond(context_info_t& info, const rpc_error& error);
+	// Registers a call that is answered later.
 	std::shared_ptr<AsyncCall> begin_call(Incoming& incoming);
+	// Starts the stream of a call.
 	std::shared_ptr<StreamEnd> begin_stream(AsyncCall& call);
-	// Destroys the coroutines of handlers that have not ended. The connection is closed.
+	// Destroys the coroutines of handlers that have not ended. To be called on a closed connection
+	// whose coroutines are all on the home thread.
 	void abandon_calls();
 
 private:
 	friend class AsyncCall;
 	async::Task<void> serve();
-	void read(FrameReader& reader, Arrived& arrived);  // one frame
+	void read(FrameReader& reader, Arrived& arrived);  // reads one frame
 	void handle(const Frame& frame, Arrived& arrived);
-	void execute(const Frame& frame, Arrived& arrived);
+	void execute(const Frame& frame, Arrived& arrived);  // a request or an open
 	void forget(std::uint32_t sequence, const rpc_error& why);
-	void refuse(std::uint32_t sequence, const rpc_error& error);
+	void refuse(std::uint32_t sequence, const rpc_error& error);  // responds without a call
 	bool may_read() const { return calls_.size() - streams_ < limits_.in_flight_max && !outbox_.crowded(); }
 	void end_call(AsyncCall& call);
-	void look_whether_drained();
-	void count_sent();
+	void look_whether_drained();  // closes if drain() is complete
+	void count_sent();  // adds what the outbox has sent since the last call to the counters
 	static async::Task<void> finish(std::shared_ptr<ServerConnection> self);
 
 	IoThread& home_;
@@ -102,15 +124,15 @@ private:
 	std::any tag_;
 	Unpacker unpacker_;
 	CallTable calls_;
-	std::size_t streams_ = 0;  // of those, how many have one
-	async::List<async::Waiter> slowed_;
+	std::size_t streams_ = 0;  // the number of calls in calls_ that have a stream
+	async::List<async::Waiter> slowed_;  // serve(), while in_flight_max calls are unanswered
 	std::atomic<bool> closed_{false};
 	bool draining_ = false, client_left_ = false;
-	OutboxCounters counted_;
+	OutboxCounters counted_;  // the outbox's counters at the last count_sent()
 	Outbox outbox_;
 };
 
-// A string's bytes are found where it is sent.
+// The size of an attachment in bytes; see Attachment for strings.
 inline std::size_t size_of(const Attachment& attachment) {
 	const auto* const owned = std::get_if<std::string>(&attachment.owner);
 	return owned != nullptr ? owned->size() : attachment.bytes.size();

@@ -1,7 +1,14 @@
-// A received message that several hold views of. The first reader has it on the stack (Arrived); who needs it longer
-// takes a share, which any thread may keep and let go: the message itself goes back on its own thread. A small message
-// is copied for that, because it lies in a receive buffer that the sender needs: whoever waits for more messages while
-// holding these would wait for ever.
+// A received message that several objects hold views of. The reader has it on its stack (Arrived);
+// code that needs the bytes longer takes a MessageShare, which keeps them.
+//
+// share() copies a message of up to 4 KiB instead of keeping it. Such a message lies in a receive
+// buffer of the connection, and the peer has no credit for another message until the buffer is
+// free: a handler that holds many of them and waits for more would deadlock.
+//
+// Threads: an Arrived belongs to the connection's I/O thread. A MessageShare may be copied and
+//   destroyed on any thread; the message itself is released on its I/O thread.
+// Lifetime: views into Arrived::bytes() dangle with it; those that kept() returns live as long as
+//   the last share.
 #pragma once
 
 #include <algorithm>
@@ -14,6 +21,7 @@
 
 namespace verbena::rpc {
 
+// A counted reference to the bytes of a message; null by default.
 class MessageShare {
 public:
 	MessageShare() = default;
@@ -35,7 +43,7 @@ private:
 	friend class Arrived;
 	struct Held {
 		channel::Message message;
-		std::unique_ptr<std::byte[]> copy;  // in place of it
+		std::unique_ptr<std::byte[]> copy;  // the bytes of a small message, instead of `message`
 		IoThread& home;
 		std::atomic<int> holders;
 	};
@@ -43,7 +51,7 @@ private:
 	Held* held_ = nullptr;
 };
 
-// On its home thread.
+// A message that is being read, on the stack of its reader.
 class Arrived {
 public:
 	Arrived(channel::Message message, IoThread& home)
@@ -51,8 +59,9 @@ public:
 	Arrived(const Arrived&) = delete;
 	Arrived& operator=(const Arrived&) = delete;
 
-	// As it came; stays there as long as this.
+	// The bytes as they were received, valid as long as this object.
 	std::span<const std::byte> bytes() const { return bytes_; }
+	// Returns a share; all shares of one message keep the same bytes.
 	MessageShare share() {
 		if (shared_) return shared_;
 		if (bytes_.size() <= copied_max) {
@@ -65,7 +74,8 @@ public:
 		}
 		return shared_;
 	}
-	// The same part of it where it lies for those who have a share.
+	// Returns the location of this part of bytes() in the memory that shares keep. To be called
+	// after share(), which may copy the bytes.
 	std::span<const std::byte> kept(std::span<const std::byte> part) const {
 		return part.empty() ? part : std::span(kept_ + (part.data() - bytes_.data()), part.size());
 	}

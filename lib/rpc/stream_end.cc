@@ -3,7 +3,7 @@
 namespace verbena::rpc {
 namespace {
 
-// Up to this an item is copied: the message that it came in may hold much else.
+// Items of up to this size are copied: keeping one would keep the whole message it arrived in.
 constexpr std::size_t copied_max = 4096;
 
 }  // namespace
@@ -32,6 +32,7 @@ bool StreamEnd::take(const Frame& frame, Arrived& arrived) {
 	switch (frame.header.kind) {
 		case FrameKind::item: {
 			const std::size_t cost = item_cost(frame.body.size());
+			// discard() sets peer_done_ as well, and the peer may go on sending then.
 			if (peer_done_ && !discards_) return false;
 			if (!reads_.arrive(cost)) return false;
 			if (discards_) {
@@ -39,7 +40,7 @@ bool StreamEnd::take(const Frame& frame, Arrived& arrived) {
 				return true;
 			}
 			Item& item = items_.emplace_back();
-			// A small item, or one that would keep a message several times as large.
+			// Copy a small item, and one that would keep a message more than twice its size.
 			if (frame.body.size() <= copied_max || 2 * frame.body.size() < arrived.bytes().size()) {
 				item.copy.assign(frame.body.begin(), frame.body.end());
 				item.body = item.copy;

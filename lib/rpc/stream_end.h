@@ -1,9 +1,16 @@
-// StreamEnd: one end of a stream of items, without their types: what has arrived and was not read, and what the peer
-// still has room for.
+// StreamEnd: one end of a stream, without the types of its items: the items that have arrived and
+// are unread, and the windows of both directions.
 //
-// Of its home thread, but for what says otherwise. Its connection gives it what comes for its sequence number, and ends
-// it: with the answer of the function, when its caller gives up, or when the connection breaks. From then on it takes
-// nothing, and needs its connection no more. One reader and one writer at a time.
+// The connection gives it the frames that arrive for its sequence number, and ends it: with the
+// function's response, when the caller cancels, or when the connection breaks. After end() it sends
+// nothing and does not use its connection any more.
+//
+// Threads: belongs to its home thread, except make() and Wait, which are thread-safe. One reader
+//   and one writer at a time.
+// Owns: the unread items.
+// Lifetime: shared by the connection, the handle and those that wait; destroyed on its home thread.
+//   The connection must call end() before it destroys the outbox.
+// Errors: the peer is untrusted: take() returns false for a frame that breaks the stream's rules.
 #pragma once
 
 #include <deque>
@@ -18,25 +25,28 @@ namespace verbena::rpc {
 
 class StreamEnd final : private async::Timer, private Uncrowded {
 public:
-	// Destroyed on its home thread, whoever lets go of it last.
+	// `window`: bytes of unread items; `item_max`: the largest item that may be written, in bytes.
 	static std::shared_ptr<StreamEnd> make(IoThread& home, std::uint32_t window, std::uint32_t item_max);
 	~StreamEnd();
 	StreamEnd(const StreamEnd&) = delete;
 	StreamEnd& operator=(const StreamEnd&) = delete;
 
 	IoThread& home() const { return home_; }
-	// The stream is known to the peer, or will be before anything that is written now. `outbox` stays until end().
+	// Starts the stream. The frame that opens it must be in the outbox already, or have arrived.
 	void begin(Outbox& outbox, std::uint32_t sequence);
+	// Ends the stream with errc::timed_out at this time; `never`: it has no deadline.
 	void end_at(Nanoseconds deadline);
-	// An item, a window or a done. False: no peer may send this.
+	// Takes an item, window or done frame. False: no peer may send this.
 	bool take(const Frame& frame, Arrived& arrived);
-	// The first counts. What has arrived can still be read; behind it is the end, or the error.
+	// Ends the stream; only the first call has an effect. Items that have arrived can still be
+	// read, and then the end, or the error if `why` is one.
 	void end(rpc_error why);
 
-	void stop_writing();  // the peer is told
-	void discard();  // what is unread, and what still comes
+	void stop_writing();  // sends done to the peer; later writes fail
+	void discard();  // drops unread items, and those that arrive later
 
-	// Awaited: until something can be read or written, or never will be. From any thread; goes on at home.
+	// Waits until an item can be read or written, or never will be. May be awaited on any thread;
+	// the coroutine continues on the home thread.
 	class Wait : public async::Waiter {
 	public:
 		enum class For : std::uint8_t { reading, writing };
@@ -54,6 +64,7 @@ public:
 		For what_;
 	};
 
+	// After Wait: returns the next item, nothing at the end, or the error that ended the stream.
 	template <class T> rpc_result<std::optional<T>> read() {
 		if (items_.empty()) {
 			if (error_) return std::unexpected(error_);
@@ -67,6 +78,7 @@ public:
 			return std::unexpected(rpc_error(errc::invalid_rpc_result, "an item cannot be read as the stream's type"));
 		return value;
 	}
+	// After Wait: queues an item.
 	template <class T> rpc_result<void> write(const T& value) {
 		if (outbox_ == nullptr || writes_done_) return std::unexpected(why_not());
 		FrameDraft draft = outbox_->begin({.kind = FrameKind::item, .sequence = sequence_});
@@ -80,14 +92,16 @@ public:
 	}
 
 private:
+	// An unread item: `body` is in `copy`, or in the message that `share` keeps.
 	struct Item {
-		Buffer copy;  // of a small one
-		MessageShare share;  // of the others: the message that it came in
+		Buffer copy;
+		MessageShare share;
 		std::span<const std::byte> body;
 	};
 
 	StreamEnd(IoThread& home, std::uint32_t window, std::uint32_t item_max)
 		: home_(home), item_max_(item_max), reads_(window) {}
+	// Returns whether a read or write can proceed, or will fail.
 	bool ready(Wait::For what) const {
 		const bool over = outbox_ == nullptr;
 		if (what == Wait::For::reading) return !items_.empty() || peer_done_ || over;
@@ -98,22 +112,23 @@ private:
 		if (what == Wait::For::writing) wake_writer();
 		else if (ready(what)) home_.loop().resume_soon(readers_);
 	}
-	// The peer may have granted more than is to lie here unsent.
+	// Resumes the writer if it can write. The peer's window may be open while the outbox is
+	// crowded: then the outbox calls uncrowded() later.
 	void wake_writer() {
 		if (ready(Wait::For::writing)) home_.loop().resume_soon(writers_);
 		else if (outbox_->crowded()) outbox_->tell_when_uncrowded(*this);
 	}
 	void uncrowded() override { wake_writer(); }
-	void expire() override;
-	void say(const FrameHeader& header);
+	void expire() override;  // the deadline of end_at()
+	void say(const FrameHeader& header);  // queues a frame without a body
 	void grant(std::uint32_t bytes);
-	void drop_first();
-	rpc_error why_not() const;
+	void drop_first();  // removes the first item, and grants its bytes again
+	rpc_error why_not() const;  // why nothing can be written any more
 	rpc_result<void> send(FrameDraft& draft);
 
 	IoThread& home_;
 	std::uint32_t item_max_;
-	Outbox* outbox_ = nullptr;  // null: not begun, or over
+	Outbox* outbox_ = nullptr;  // null before begin() and after end()
 	std::uint32_t sequence_ = 0;
 	ReadWindow reads_;
 	WriteWindow writes_;

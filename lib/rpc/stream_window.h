@@ -1,8 +1,12 @@
-// How much of a stream may be under way, in bytes, without I/O. Each end has a window for what it reads, and counts
-// what the peer's has left for what it writes.
+// The flow control of a stream, in bytes and without I/O. Each end has a ReadWindow for the items
+// that it receives, and a WriteWindow that mirrors the peer's for the items that it sends.
 //
-// A stream begins with `stream_window_min` both ways. A reader that wants more says so at once; what its program has
-// read it grants again. A writer sends as long as anything is left, so one item may be larger than the window.
+// A stream starts with a window of `stream_window_min` bytes in each direction. A reader with a
+// larger window grants the difference at once, and grants again what its program has consumed. A
+// writer may send while its window is positive, so that one item may exceed it.
+//
+// Threads: belongs to the stream's I/O thread.
+// Errors: the peer is untrusted: arrive() and grant() return false for what no peer may send.
 #pragma once
 
 #include <algorithm>
@@ -16,23 +20,25 @@ namespace verbena::rpc {
 
 inline constexpr std::uint32_t stream_window_min = 64 << 10, stream_window_max = 1 << 30;
 
-// An item counts with its header, so small ones are bounded too.
+// The cost of an item includes its header, so that the number of tiny items is bounded as well.
 constexpr std::size_t item_cost(std::size_t body) { return FrameHeader::bytes + body; }
 
+// The reader's side: how much the peer may still send.
 class ReadWindow {
 public:
 	explicit ReadWindow(std::uint32_t size)
 		: size_(std::clamp(size, stream_window_min, stream_window_max)), room_(size_) {}
 
-	// What the writer is told when the stream begins; 0: nothing.
+	// The bytes to grant when the stream starts; 0: no window frame is needed.
 	std::uint32_t first_grant() const { return size_ - stream_window_min; }
-	// False: the writer had no room left.
+	// Accounts for an item that has arrived. False: the writer had no room left.
 	bool arrive(std::size_t cost) {
 		if (room_ <= 0) return false;
 		room_ -= static_cast<std::int64_t>(cost);
 		return true;
 	}
-	// The program has read it. What the writer is to be told now; 0: not yet, there is enough left.
+	// Accounts for an item that the program has read. Returns the bytes to grant now; 0 until half
+	// the window has been consumed, which saves window frames.
 	std::uint32_t consume(std::size_t cost) {
 		owed_ += static_cast<std::uint32_t>(cost);
 		if (owed_ < size_ / 2) return 0;
@@ -42,15 +48,16 @@ public:
 
 private:
 	std::uint32_t size_;
-	std::int64_t room_;
-	std::uint32_t owed_ = 0;
+	std::int64_t room_;  // negative after an item that exceeded the window
+	std::uint32_t owed_ = 0;  // consumed, and not granted again yet
 };
 
+// The writer's side: how much this end may still send.
 class WriteWindow {
 public:
 	bool open() const { return left_ > 0; }
 	void spend(std::size_t cost) { left_ -= static_cast<std::int64_t>(cost); }
-	// False: more than any reader has.
+	// Adds a grant of the peer's. False: the sum is more than any reader's window.
 	bool grant(std::uint32_t bytes) { return (left_ += bytes) <= stream_window_max; }
 
 private:
