@@ -320,7 +320,7 @@ Lazy<int> ask(std::string address) {
 	co_return waited ? *waited : -1;
 }
 
-// It was destroyed there.
+// Otherwise stop() would destroy the function's coroutine while another thread may resume it.
 TEST(Calls, AStopWaitsForAFunctionThatIsOnAnotherThread) {
 	ServerProcess backend("1", "tcp");
 	Server server({.address = "127.0.0.1", .port = 0, .thread_num = 1, .drain_patience = 1ms});

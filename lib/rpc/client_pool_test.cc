@@ -21,7 +21,7 @@ Lazy<std::string> shared_echo(std::shared_ptr<Pool> pool, std::string text) {
 	co_return std::string(result->result());
 }
 
-// Calls that take so long, all under way.
+// Starts `count` calls that each take `milliseconds`.
 Lazy<std::vector<Lazy<async_rpc_result<int>>>> begin_waits(std::shared_ptr<Pool> pool, int count, int milliseconds) {
 	std::vector<Lazy<async_rpc_result<int>>> waiting;
 	for (int i = 0; i < count; ++i) {
@@ -112,7 +112,7 @@ TEST_P(ClientPoolOver, ItHealsAfterTheServerHasStartedAgain) {
 	EXPECT_TRUE(pool->is_alive());
 }
 
-// Without the question the call would wait for its own time.
+// Without the ping the call would wait until its own timeout.
 TEST_P(ClientPoolOver, AnIdleConnectionThatDoesNotAnswerIsNotUsed) {
 	rpc_test::ServerProcess server("1", GetParam());
 	pool_config config = this->config();
@@ -121,7 +121,7 @@ TEST_P(ClientPoolOver, AnIdleConnectionThatDoesNotAnswerIsNotUsed) {
 	const auto pool = Pool::create(server.address(), config);
 	EXPECT_EQ(syncAwait(shared_echo(pool, "one")), "one");
 	kill(server.pid(), SIGSTOP);
-	std::this_thread::sleep_for(2ms);  // so long is idle
+	std::this_thread::sleep_for(2ms);  // longer than host_alive_detect_duration
 	const std::string answer = syncAwait(shared_echo(pool, "two"));
 	EXPECT_TRUE(answer.starts_with("no connection")) << answer;
 	EXPECT_EQ(pool->total_client_count(), 0u);
@@ -142,7 +142,7 @@ TEST(ClientPool, ConnectionsThatNobodyUsesAreClosed) {
 		for (auto& each : waiting) co_await std::move(each);
 	};
 	syncAwait(body(pool));
-	std::this_thread::sleep_for(2ms);  // so long is idle
+	std::this_thread::sleep_for(2ms);  // longer than idle_timeout
 	EXPECT_EQ(syncAwait(shared_echo(pool, "hello")), "hello");
 	EXPECT_EQ(pool->total_client_count(), 1u);
 }
@@ -155,7 +155,7 @@ TEST(ClientPool, ItTriesAgainWhileTheServerStarts) {
 		Pool::create("127.0.0.1:" + std::to_string(port), {.connect_retry_count = 500, .reconnect_wait_time = 20ms});
 	std::string answer;
 	std::jthread caller([&] { answer = syncAwait(shared_echo(pool, "late")); });
-	while (pool->error_text().empty()) std::this_thread::yield();  // it has failed once
+	while (pool->error_text().empty()) std::this_thread::yield();  // until one attempt has failed
 	rpc_test::ServerProcess second("1", "tcp", port);
 	caller.join();
 	EXPECT_EQ(answer, "late");

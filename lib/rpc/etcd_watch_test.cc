@@ -1,4 +1,4 @@
-// Servers that are found by their entries in a real etcd.
+// Finding servers by their entries in a real etcd.
 #include <gtest/gtest.h>
 #include <verbena/rpc.h>
 
@@ -19,6 +19,7 @@ std::unique_ptr<discovery::Registration> enter(const rpc_test::EtcdProcess& etcd
 	return entered ? std::move(*entered) : nullptr;
 }
 
+// Waits up to 20 s until the balancer has exactly these servers; `hosts` is sorted.
 bool come_to(const Balancer& balancer, const std::vector<std::string>& hosts) {
 	std::vector<server_address> wanted;
 	for (const std::string& host : hosts) wanted.push_back({.host = host});

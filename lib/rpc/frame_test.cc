@@ -120,7 +120,7 @@ TEST(Frame, WhatNoPeerMaySendIsRefused) {
 	EXPECT_EQ(fault_of(changed(2, 0)), errc::protocol_error);
 	EXPECT_EQ(fault_of(changed(2, 11)), errc::protocol_error);
 	EXPECT_EQ(fault_of(changed(2, 3)), errc::protocol_error);   // a cancel with a body
-	EXPECT_EQ(fault_of(changed(3, 0)), errc::protocol_error);   // a body that nobody knows to read
+	EXPECT_EQ(fault_of(changed(3, 0)), errc::protocol_error);   // a body without a serialization
 	EXPECT_EQ(fault_of(changed(3, 2)), errc::protocol_error);
 	EXPECT_EQ(fault_of(changed(2, 2)), errc::protocol_error);   // a response with a patience
 	EXPECT_EQ(fault_of(changed(15, 0xff)), errc::protocol_error);  // a body of 4 GiB

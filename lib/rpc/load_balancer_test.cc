@@ -44,7 +44,7 @@ TEST(Spread, AtRandomFollowsTheWeights) {
 	EXPECT_EQ(counts[2], 0);
 }
 
-// Calls so many times and counts by server.
+// Makes `calls` calls and counts them by server.
 Lazy<std::map<std::string, int>> call_all(std::shared_ptr<Balancer> balancer, int calls) {
 	std::map<std::string, int> counts;
 	for (int i = 0; i < calls; ++i) {
@@ -84,7 +84,7 @@ TEST(LoadBalancer, AServerThatIsGoneIsLeftOutAndTakenBack) {
 	again.kill();
 	const auto operation = [](client_reuse_hint, Client& client) { return client.send_request<rpc_test::add>(1, 1); };
 	while (syncAwait(balancer->send_request(operation)))
-		ASSERT_LT(std::chrono::steady_clock::now(), deadline);  // until it knows
+		ASSERT_LT(std::chrono::steady_clock::now(), deadline);  // until the balancer has noticed
 	EXPECT_EQ(syncAwait(balancer->send_request(operation)).error(), errc::not_connected);
 }
 

@@ -1,4 +1,4 @@
-// What connections cost their server, and what becomes of what finds no memory there.
+// The memory that connections cost their server, and the fate of requests that find none.
 #include <gtest/gtest.h>
 #include <verbena/rpc.h>
 
@@ -20,7 +20,7 @@ std::uint64_t resident_kib(pid_t process) {
 	return number;
 }
 
-// Empty if it is connected and answers, else why not.
+// Connects and makes one call. Returns an empty string, or the reason for a failure.
 Lazy<std::string> connect_one(Client& client, std::string address) {
 	const err_code failed = co_await client.connect(std::move(address));
 	if (failed) co_return client.error_text();
@@ -28,8 +28,8 @@ Lazy<std::string> connect_one(Client& client, std::string address) {
 	co_return sum ? std::string() : sum.error().msg;
 }
 
-// VERBENA_TEST_CONNECTIONS: how many, if not 1,000. 10,000 take one to two minutes, above the limit of a test: make
-// slow.
+// VERBENA_TEST_CONNECTIONS sets another number than 1,000. 10,000 take one to two minutes, more
+// than a test may, and run by `make slow`.
 TEST(ServerMemory, AThousandIdleConnectionsStayWithin64MiB) {
 #ifdef __SANITIZE_ADDRESS__
 	GTEST_SKIP() << "the address sanitizer's own memory is counted with it";
@@ -59,7 +59,8 @@ TEST(ServerMemory, AThousandIdleConnectionsStayWithin64MiB) {
 	EXPECT_TRUE(syncAwait(clients.back()->call<rpc_test::add>(1, 1)));
 }
 
-// Eight requests of 8 MB to a server that has 12 MiB for them. How many were answered.
+// Sends eight requests of 8 MB to a server that has 12 MiB for them. Returns how many were
+// answered.
 Lazy<std::size_t> send_too_much(Client& client) {
 	const std::string attachment(8'000'000, 'a');
 	std::vector<Lazy<async_rpc_result<std::uint64_t>>> under_way;
@@ -93,8 +94,8 @@ TEST(ServerMemory, OrTheirConnectionIsClosedAndNoOther) {
 	EXPECT_EQ(syncAwait(modest.call<rpc_test::add>(1, 2)).value(), 3);
 }
 
-// A registered attachment of `size` bytes to the server and back, and a small call right behind it. Whether both are
-// right.
+// Sends a registered attachment of `size` bytes to the server and back, and a small call right
+// behind it. Returns whether both results were right.
 Lazy<bool> there_and_back(Client& client, std::size_t size, char fill) {
 	channel::Place place(client.memory()->take(size));
 	std::ranges::fill(place.bytes(), static_cast<std::byte>(fill));
@@ -109,7 +110,7 @@ Lazy<bool> there_and_back(Client& client, std::size_t size, char fill) {
 }
 
 Lazy<std::size_t> many_there_and_back(Client& client, std::size_t count, std::size_t size) {
-	co_await client.call<rpc_test::add>(1, 1);  // from here on the client's own thread
+	co_await client.call<rpc_test::add>(1, 1);  // continues on the client's I/O thread
 	std::vector<Lazy<bool>> under_way;
 	for (std::size_t i = 0; i < count; ++i)
 		under_way.push_back(there_and_back(client, size, static_cast<char>('a' + i)));

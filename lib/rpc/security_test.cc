@@ -1,4 +1,5 @@
-// Whom a server lets in and whom a client believes: certificates of an authority, over TLS and for the set-up of RDMA.
+// Certificates of an authority: which clients a server accepts, and which servers a client trusts,
+// over TLS and in the set-up of RDMA.
 #include <gtest/gtest.h>
 #include <verbena/rpc.h>
 
@@ -11,7 +12,7 @@ namespace {
 using channel::issue;
 using channel::testing_tools::Folder;
 
-// Files of a server and of a client that one authority signed.
+// An authority, and the files of a server and a client whose certificates it signed.
 class Authority {
 public:
 	explicit Authority(const std::string& server_host) {
@@ -35,7 +36,7 @@ private:
 
 class Certificates : public ::testing::TestWithParam<std::string> {
 protected:
-	// What became of a client's call: empty, or why not.
+	// Makes a call. Returns an empty string, or the reason for a failure at either end.
 	std::string call(const ssl_config& at_server, const ssl_config& at_client) {
 		Server server({.address = "127.0.0.1", .port = 0, .thread_num = 1, .log = [](std::string_view) {}});
 		server.register_handler<rpc_test::add>();
@@ -65,7 +66,8 @@ TEST_P(Certificates, OfAnotherAuthorityAreRefusedByEitherSide) {
 	EXPECT_NE(call(good_.of("server"), other_.of("client")), "");
 	ssl_config stranger = other_.of("client");
 	stranger.base_path.clear();
-	stranger.ca_file = good_.of("client").base_path + "/ca.pem";  // believes the server, which does not believe it
+	// It trusts the server, which does not trust it.
+	stranger.ca_file = good_.of("client").base_path + "/ca.pem";
 	stranger.cert_file = other_.of("client").base_path + "/client.pem";
 	stranger.key_file = other_.of("client").base_path + "/client.key";
 	EXPECT_NE(call(good_.of("server"), stranger), "");

@@ -1,4 +1,4 @@
-// A server that cannot start, and one whose clients are no clients of ours.
+// A server that cannot start, and one whose clients send garbage or too much.
 #include <gtest/gtest.h>
 #include <verbena/rpc.h>
 
@@ -60,10 +60,11 @@ TEST(ServerStart, AfterAFailureItStartsOnceTheReasonIsGone) {
 	EXPECT_FALSE(started.hasResult()) << second.error_text();
 }
 
-// A client that says what it likes, over each transport.
+// A client that sends arbitrary bytes, over each transport.
 class Garbage : public rpc_test::Connected {
 protected:
-	// What the server's frames say to it: kinds and codes, until the connection ends or a pong comes.
+	// Sends the bytes and then a ping. Returns the kinds and codes of the server's frames, until
+	// the connection ends or a pong arrives.
 	std::vector<std::pair<FrameKind, errc>> say(const Buffer& garbage) {
 		async::Loop loop;
 		ibv_config ibv = rpc_test::test_ibv();
@@ -167,7 +168,7 @@ TEST_P(Garbage, ARequestWithANumberThatIsInUseIsRefusedAndEndsTheConnection) {
 	EXPECT_EQ(say(request + request), refused);
 }
 
-// Requests whose functions hold them, and with them the buffers that they arrived in.
+// Requests whose functions wait, and meanwhile keep the buffers in which the requests arrived.
 class SlowServer : public ::testing::TestWithParam<recv_mode_t> {};
 INSTANTIATE_TEST_SUITE_P(ReceiveModes, SlowServer, ::testing::Values(recv_mode_t::srq, recv_mode_t::per_connection));
 

@@ -5,7 +5,7 @@
 namespace verbena::rpc {
 namespace {
 
-// Writes items as long as it may; how many.
+// Writes items until the window is full, and returns their number.
 int fill(WriteWindow& writer, ReadWindow& reader, std::size_t cost) {
 	int items = 0;
 	for (; writer.open(); ++items) {

@@ -13,7 +13,7 @@ using rpc_test::ServerProcess;
 class Streams : public rpc_test::Connected {};
 OVER_EVERY_TRANSPORT(Streams);
 
-// Until the end or an error, which is given to `why`.
+// Reads until the end or an error, which is stored in `why`. The last argument gives the item type.
 template <class Stream, class T> Lazy<std::vector<T>> read_all(Stream& stream, std::optional<rpc_error>& why, T) {
 	std::vector<T> items;
 	while (true) {
@@ -152,7 +152,7 @@ TEST_P(Streams, MembersAndManyStreamsRunBesideCalls) {
 	syncAwait(work(client_));
 }
 
-// Asks until the answer is `wanted`, and then often enough to see that it stays.
+// Asks until the count is `wanted`, and then a hundred times more to see that it does not change.
 Lazy<bool> settles_at(Client& client, int wanted) {
 	const auto deadline = std::chrono::steady_clock::now() + 20s;
 	for (int same = 0; same < 100;) {
@@ -166,7 +166,8 @@ Lazy<bool> settles_at(Client& client, int wanted) {
 TEST_P(Streams, ASlowClientHoldsBackTheServersWriter) {
 	const auto work = [](Client& client) -> Lazy<void> {
 		constexpr int items = 2'000;
-		constexpr std::uint32_t size = 1'000, cost = size + 3 + 24;  // MessagePack's and the frame's header
+		// 3 bytes for MessagePack's header and 24 for the frame's.
+		constexpr std::uint32_t size = 1'000, cost = size + 3 + 24;
 		constexpr std::uint32_t window = 128 << 10;
 		const stream_config_t settings{.window = window};
 		auto flooding = co_await client.open_stream<rpc_test::flood>(settings, items, size);
@@ -183,7 +184,7 @@ TEST_P(Streams, ASlowClientHoldsBackTheServersWriter) {
 	syncAwait(work(client_));
 }
 
-// The count when it has been the same for a while.
+// Returns the count once it has been the same a hundred times.
 Lazy<int> settled(Client& client) {
 	int last = -1;
 	for (int same = 0; same < 100;) {
@@ -195,7 +196,7 @@ Lazy<int> settled(Client& client) {
 	co_return last;
 }
 
-// A gibibyte of items lay in the server's memory then, for each stream.
+// Without unsent_max a window of 1 GiB would let the server queue a gibibyte for each stream.
 TEST_P(Streams, APeerThatGrantsMuchAndReadsNothingHoldsTheWriterBack) {
 	std::binary_semaphore go_on(0);
 	IoThreads threads(1, {});
@@ -209,7 +210,7 @@ TEST_P(Streams, APeerThatGrantsMuchAndReadsNothingHoldsTheWriterBack) {
 		const auto item = co_await from.read();
 		co_return item && *item;
 	};
-	ASSERT_TRUE(syncAwait(one(*flooding)));  // it has begun
+	ASSERT_TRUE(syncAwait(one(*flooding)));  // the function is running
 	threads.at(0).run([&] { go_on.acquire(); });
 	const int written = syncAwait(settled(client_));
 	EXPECT_GT(written, 30);
@@ -267,7 +268,7 @@ TEST_P(Streams, AFunctionThatThrowsEndsItsStreamBehindItsItems) {
 	syncAwait(work(client_));
 }
 
-// Waits until the server's function has seen its stream break with this code.
+// Waits up to 20 s until the server's function has seen its stream break with this code.
 Lazy<bool> sees_break(Client& client, errc wanted) {
 	const auto deadline = std::chrono::steady_clock::now() + 20s;
 	while (std::chrono::steady_clock::now() < deadline) {
@@ -319,7 +320,7 @@ TEST_P(Streams, TheDeadlineIsTheWholeStreams) {
 		const auto end = co_await talk->finish();
 		EXPECT_EQ(end.error().code, errc::timed_out);
 		const auto deadline = std::chrono::steady_clock::now() + 20s;
-		errc seen = errc::ok;  // by its own clock, or because the client told
+		errc seen = errc::ok;  // the server's own timeout, or the client's cancel
 		while (seen != errc::timed_out && seen != errc::operation_canceled &&
 			std::chrono::steady_clock::now() < deadline) {
 			const auto why = co_await client.call<rpc_test::why_broken>();

@@ -1,5 +1,9 @@
-// Counts what a program takes from the heap: in one source file of it. malloc itself is replaced, so nothing is missed:
-// operator new, C libraries, the NIC. Not for programs under a sanitizer, which replaces it too.
+// Counts a program's heap allocations. To be included in exactly one source file of the program.
+//
+// It replaces malloc, calloc and realloc, and so also counts operator new, C libraries and the NIC.
+// Under a sanitizer, which replaces malloc itself, nothing is counted.
+//
+// Threads: thread-safe.
 #pragma once
 
 #include <atomic>

@@ -1,5 +1,5 @@
-// How often small calls go to the heap, once they run steadily: a test program of its own, because it replaces malloc.
-// The server counts for itself, in another process.
+// Tests the number of heap allocations of a small call in steady state, at the client and at the
+// server. A program of its own because it replaces malloc; the server counts in its own process.
 #include "lib/rpc/testing/allocations.h"
 
 #include "lib/rpc/testing/connected.h"
@@ -14,10 +14,10 @@ INSTANTIATE_TEST_SUITE_P(
 constexpr int calls = 4'000;
 
 struct Taken {
-	double client = 0, server = 0;  // a call
+	double client = 0, server = 0;  // allocations per call
 };
 
-// One after the other, a word of 13 bytes back; then so many together.
+// Makes `count` calls one after the other. True: all results were right.
 Lazy<bool> call_one_by_one(Client& client, int count, std::string_view request) {
 	bool good = true;
 	for (int i = 0; i < count; ++i) {
@@ -38,6 +38,7 @@ Lazy<bool> caller(Client& client, int count, std::string_view request) {
 	}
 	co_return good;
 }
+// Makes `count` calls with sixteen in flight.
 Lazy<bool> call_together(Client& client, int count, std::string_view request) {
 	constexpr int together = 16;
 	std::vector<Lazy<bool>> callers;
@@ -46,6 +47,7 @@ Lazy<bool> call_together(Client& client, int count, std::string_view request) {
 	co_return std::ranges::count(good, true) == together;
 }
 
+// Runs the work twice to warm up, and counts during the third run.
 template <class Work> Taken measure(Client& client, Work work) {
 	EXPECT_TRUE(syncAwait(work(client, calls)));
 	EXPECT_TRUE(syncAwait(work(client, calls)));
@@ -58,8 +60,8 @@ template <class Work> Taken measure(Client& client, Work work) {
 		.server = static_cast<double>(server_after - server) / calls};
 }
 
-// Each body that is read takes 2 in MessagePack's parser; a message over TCP 1; what waits to be sent one sixth, in the
-// outbox's deque.
+// Expected allocations: 2 for each body that is read, in MessagePack's parser; 1 for a message over
+// TCP; one sixth for the outbox's deque, which allocates once for several entries.
 double of_message(const std::string& transport) { return transport == "tcp" ? 1.0 : 0.0; }
 constexpr double of_body = 2, of_outbox = 1.0 / 6, tolerance = 0.1;
 
@@ -76,7 +78,7 @@ TEST_P(Allocations, OneOfManyTakesFramesAndWhatHoldsItsAnswer) {
 	const std::string request(128, 'r');
 	const Taken taken =
 		measure(client_, [&](Client& client, int count) { return call_together(client, count, request); });
-	// Sixteen share messages, but not always all of them.
+	// Sixteen calls share messages, but not always all of them: half of the cost is allowed for.
 	const double both = of_body + (of_outbox + of_message(GetParam())) / 2 + tolerance;
 	EXPECT_LT(taken.client, both + 3);
 	EXPECT_LT(taken.server, both);

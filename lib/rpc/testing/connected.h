@@ -1,5 +1,5 @@
-// A client that is connected to a server in another process, over each transport: what test suites over all of them
-// begin with.
+// The fixture of test suites that run over each transport: a client that is connected to a server
+// in another process.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -11,6 +11,7 @@
 
 namespace rpc_test {
 
+// Initializes a client for "tcp", "tls", "rdma" or "rdma-own" (receive blocks per connection).
 inline void prepare(Client& client, const std::string& transport) {
 	ibv_config ibv = test_ibv();
 	if (transport == "rdma-own") ibv.recv_mode = recv_mode_t::per_connection;
@@ -26,6 +27,7 @@ protected:
 		ASSERT_FALSE(connected) << client_.error_text();
 	}
 	void TearDown() override { EXPECT_EQ(server_.stop(), 0); }
+	// The result's value; an error fails the test.
 	template <class T> static T value_of(rpc_result<T> result) {
 		if (!result) {
 			ADD_FAILURE() << result.error().val() << " " << result.error().msg;

@@ -1,4 +1,7 @@
-// A real etcd in a process of its own, with its data in a folder that goes with it.
+// EtcdProcess: a real etcd in a process of its own.
+//
+// Owns: the process, and its data folder, which the destructor removes.
+// Errors: if etcd is not installed, until_it_listens() returns false.
 #pragma once
 
 #include <arpa/inet.h>
@@ -43,7 +46,7 @@ public:
 	EtcdProcess(const EtcdProcess&) = delete;
 
 	std::string prefix() const { return "etcd://127.0.0.1:" + std::to_string(port_) + "/rpc"; }
-	// False: it does not listen within 20 s, or is not installed.
+	// Waits up to 20 s. False: etcd does not listen, or is not installed.
 	bool until_it_listens() const {
 		const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
 		while (pid_ > 0 && std::chrono::steady_clock::now() < deadline) {
@@ -52,7 +55,7 @@ public:
 			const bool listens = connect(probe, reinterpret_cast<const sockaddr*>(&where), sizeof where) == 0;
 			close(probe);
 			if (listens) return true;
-			std::this_thread::sleep_for(std::chrono::milliseconds(10));  // between two looks
+			std::this_thread::sleep_for(std::chrono::milliseconds(10));  // between two attempts
 		}
 		return false;
 	}

@@ -1,4 +1,7 @@
-// What the tests call: one function of each kind.
+// The functions that the tests' server registers: some of each kind, and those that misbehave.
+//
+// Threads: functions that count use plain globals, so a server that is asked for them has one
+//   thread.
 #pragma once
 
 #include <algorithm>
@@ -79,7 +82,7 @@ inline std::string text_beside_attachment(std::uint32_t bytes) {
 	return std::string(bytes, 'b');
 }
 inline std::map<std::vector<int>, int> map_of_lists() { return {{{1, 2}, 3}}; }
-// Registered memory, with the request in it.
+// Answers with the request's attachment, copied into registered memory. False: there is none.
 inline Lazy<bool> registered_attachment_back() {
 	context_info_t* const info = co_await get_context_in_coro();
 	const std::string_view request = info->get_request_attachment();
@@ -89,7 +92,8 @@ inline Lazy<bool> registered_attachment_back() {
 	info->set_response_attachment(std::move(place));
 	co_return true;
 }
-// What the connection's tag was before, and the ids of the connection and of this call.
+// Sets the connection's tag. Returns the tag before, the ids of the connection and of this call,
+// the peer's address and the request's attachment.
 inline std::vector<std::string> about_connection(std::string tag) {
 	context_info_t* const info = get_context();
 	const std::string* const before = std::any_cast<std::string>(&info->tag());
@@ -105,7 +109,7 @@ inline std::string who() {
 }
 inline bool has_deadline() { return get_context()->deadline() != verbena::never; }
 
-// Waits until its caller has given up, and counts that.
+// Waits until its caller cancels, and counts that.
 inline int cancelled_calls = 0;
 inline Lazy<void> until_cancelled() {
 	context_info_t* const info = co_await get_context_in_coro();
@@ -114,7 +118,7 @@ inline Lazy<void> until_cancelled() {
 }
 inline int count_of_cancelled() { return cancelled_calls; }
 
-// Streams, one of each direction.
+// Streams in each direction.
 inline Lazy<int> count_up(stream_writer<int> out, int from, int to) {
 	for (int i = from; i < to; ++i) {
 		const auto written = co_await out.write(i);
@@ -158,7 +162,7 @@ inline Lazy<void> throw_after(stream_writer<int> out, int items) {
 	for (int i = 0; i < items; ++i) co_await out.write(i);
 	throw rpc_error(10'404, "no more pages");
 }
-// Writes as fast as it may; how many are on their way is asked by another call.
+// Writes items as fast as flow control allows. count_of_flooded() returns their number so far.
 inline int flooded = 0;
 inline Lazy<void> flood(stream_writer<std::string> out, int items, std::uint32_t size) {
 	const std::string item(size, 'f');
@@ -168,7 +172,7 @@ inline Lazy<void> flood(stream_writer<std::string> out, int items, std::uint32_t
 	}
 }
 inline int count_of_flooded() { return flooded; }
-// Reads nothing until it is told to.
+// Reads nothing until another call allows it.
 inline bool told = false;
 inline void tell(bool now) { told = now; }
 inline Lazy<std::uint64_t> read_when_told(stream_reader<std::string> in) {
@@ -182,7 +186,7 @@ inline Lazy<std::uint64_t> read_when_told(stream_reader<std::string> in) {
 	}
 	co_return bytes;
 }
-// Reads until its stream breaks, and remembers why.
+// Reads until its stream breaks. why_broken() returns the error's code, 0 before.
 inline std::uint16_t last_break = 0;
 inline Lazy<void> until_broken(stream<int, int> both) {
 	co_await both.write(1);
@@ -196,7 +200,7 @@ inline Lazy<void> until_broken(stream<int, int> both) {
 	}
 }
 inline std::uint16_t why_broken() { return last_break; }
-// Of a program that counts them (allocations.h).
+// Defined in programs that include allocations.h.
 std::uint64_t count_of_allocations();
 
 struct Counter {
@@ -213,20 +217,20 @@ struct Counter {
 	}
 };
 
-// VERBENA_TEST_LARGEST: no attachment that may be large is larger, for processors on which tens of megabytes take
-// minutes.
+// The smaller of `bytes` and the environment variable VERBENA_TEST_LARGEST, for processors on which
+// tens of megabytes take minutes.
 inline std::size_t at_most_largest(std::size_t bytes) {
 	const char* const largest = std::getenv("VERBENA_TEST_LARGEST");
 	return largest != nullptr ? std::min(bytes, std::size_t{std::strtoul(largest, nullptr, 10)}) : bytes;
 }
 
-// RDMA on the NIC of this process, or on the device that VERBENA_TEST_DEVICE names.
+// RDMA on the software NIC, or on the device that VERBENA_TEST_DEVICE names.
 inline ibv_config test_ibv() {
 	const char* const name = std::getenv("VERBENA_TEST_DEVICE");
 	return {.device = name != nullptr ? name : ""};
 }
 
-// `threads`: 1 for who counts, so that one thread does.
+// Registers all functions, some of them a second time under a name or a key.
 inline void register_all(Server& server, Counter& counter) {
 	server.register_handler<echo, add, nothing, count_of_nothing, older, own>();
 	server.register_handler<wait_ms, wait_and_throw, view_of_own_frame, later, at_once, refuse, forget>();

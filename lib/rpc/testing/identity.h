@@ -1,4 +1,6 @@
-// A user of the test's own.
+// Identity: a configuration folder of the test's own, in which both ends find one user's identity.
+//
+// Owns: the folder, which the destructor removes.
 #pragma once
 
 #include <unistd.h>
@@ -9,7 +11,7 @@
 
 namespace rpc_test {
 
-// Both ends' identity, and no one else's.
+// Sets XDG_CONFIG_HOME for this process and those that it starts.
 class Identity {
 public:
 	Identity() : folder_(std::filesystem::temp_directory_path() / ("rpc-test-" + std::to_string(getpid()))) {

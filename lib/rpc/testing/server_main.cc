@@ -1,9 +1,12 @@
-// The server of the tests, in a process of its own: prints its port, and stops when its standard input ends.
+// rpc_test_server: the server of the tests, in a process of its own. It prints its port, and stops
+// when its standard input ends.
 //
-//     rpc_test_server THREADS tcp|tls|rdma|both [PORT]       rdma-own: receive blocks of each connection's own
-//                                                            rdma-wait, rdma-close: little memory, and what becomes of
-//                                                            what finds none tcp-old: without streams, as a server of
-//                                                            protocol level 1
+//     rpc_test_server THREADS TRANSPORT [PORT]
+//
+//     tcp, tls, rdma, both      TCP in plain text; TCP in TLS; RDMA; RDMA and TCP
+//     rdma-own                  RDMA with receive blocks of each connection's own
+//     rdma-wait, rdma-close     12 MiB of memory; a message that finds none waits, or is refused
+//     tcp-old                   without streams, as a server of protocol level 1
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>

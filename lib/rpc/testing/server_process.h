@@ -1,4 +1,4 @@
-// A server in a process of its own, for a test that speaks of two.
+// ServerProcess: rpc_test_server (server_main.cc) as a child process, which the destructor stops.
 #pragma once
 
 #include <fcntl.h>
@@ -40,11 +40,12 @@ public:
 	int port() const { return port_; }
 	pid_t pid() const { return pid_; }
 	std::string address() const { return "127.0.0.1:" + std::to_string(port_); }
-	// Begins to stop.
+	// Begins a graceful stop, and returns at once.
 	void request_stop() {
 		if (stdin_ >= 0) close(stdin_);
 		stdin_ = -1;
 	}
+	// Stops it gracefully and returns its wait status; 0: it exited well, or had ended before.
 	int stop() {
 		request_stop();
 		return wait();
