@@ -1,11 +1,12 @@
-/* A Reliable Connection (RC) sender in plain C on librdmacm and libibverbs: a message, a WRITE and a READ to an rc_server.
+/* A Reliable Connection (RC) client in plain C on librdmacm and libibverbs: it sends a message to
+ * an rc_server, and then does an RDMA WRITE and an RDMA READ.
  *
  *   gcc rc_client.c -o rc_client -lrdmacm -libverbs
  *   ./rc_client <server_ip> [port]       for example  ./rc_client 10.0.0.1
  *
- * rdma_cm takes the place of the exchange of QPN, GID and PSN by hand: an IP address and a port are enough. For RC a completion says
- * that the server's NIC has acknowledged. The RDMA WRITE goes into the server's memory without the server's doing anything, and the
- * RDMA READ brings it back to be compared.
+ * With rdma_cm an IP address and a port are enough; no program exchanges QPN, GID and PSN itself.
+ * An RC completion means that the server's NIC has acknowledged. The WRITE goes into the server's
+ * memory without any action of the server's program, and the READ brings it back to be compared.
  */
 #define _POSIX_C_SOURCE 200809L
 #include <arpa/inet.h>
@@ -22,7 +23,7 @@
 
 enum { message_bytes = 64, timeout_ms = 5000 };
 
-/* What the server puts into the private data of its accept, big-endian. */
+/* The private data of the server's accept, big-endian: where its memory is, and the key to it. */
 struct shared_memory {
 	uint32_t address_high, address_low, rkey, bytes;
 };
@@ -46,7 +47,8 @@ static int fail(const char *what, int error)
 	return -1;
 }
 
-/* What an event other than the wanted one means. A status below 0 is an errno, one of a reject is the reason for it. */
+/* Explains an event that was not the wanted one. A negative status is an errno; the status of a
+ * rejection is its reason. */
 static int fail_event(enum rdma_cm_event_type type, int status)
 {
 	if (type == RDMA_CM_EVENT_REJECTED)
@@ -59,13 +61,14 @@ static int fail_event(enum rdma_cm_event_type type, int status)
 	return -1;
 }
 
-/* Waits for the next event, which must be this one. The server's private data is copied before the event is given back. */
+/* Waits for the next event, which must be the wanted one. Its private data is copied into *shared,
+ * if that is not NULL, before rdma_ack_cm_event() frees the event. */
 static int await(enum rdma_cm_event_type wanted, struct shared_memory *shared)
 {
 	struct pollfd readable = {.fd = c.events->fd, .events = POLLIN};
 	struct rdma_cm_event *event;
 
-	/* The server may be gone without a word; rdma_cm itself asks again for some time. */
+	/* The server may have died. rdma_cm retries for a while, so wait longer than one timeout. */
 	if (poll(&readable, 1, 6 * timeout_ms) != 1)
 		return fail("waiting for rdma_cm", ETIMEDOUT);
 	if (rdma_get_cm_event(c.events, &event))
@@ -81,7 +84,7 @@ static int await(enum rdma_cm_event_type wanted, struct shared_memory *shared)
 	return complete ? 0 : fail("the server does not say where its memory is", EPROTO);
 }
 
-/* Which device leads to the server is rdma_cm's business. */
+/* Resolves the address and the route: rdma_cm chooses the device that leads to the server. */
 static int find_way(struct sockaddr *server)
 {
 	if (!(c.events = rdma_create_event_channel()))
@@ -126,12 +129,13 @@ static int connect_to_server(void)
 	return 0;
 }
 
-/* One work request, and its completion. */
+/* Posts one work request, and polls until it has completed. */
 static int transfer(enum ibv_wr_opcode opcode, char *buffer, const char *what)
 {
 	struct ibv_sge sge = {.addr = (uintptr_t)buffer, .length = message_bytes, .lkey = c.mr->lkey};
+	/* A SEND ignores the remote address and the key. */
 	struct ibv_send_wr wr = {.sg_list = &sge, .num_sge = 1, .opcode = opcode, .send_flags = IBV_SEND_SIGNALED,
-		.wr.rdma = {.remote_addr = c.remote_address, .rkey = c.rkey}}, *bad;  /* not looked at by a SEND */
+		.wr.rdma = {.remote_addr = c.remote_address, .rkey = c.rkey}}, *bad;
 	struct ibv_wc wc;
 	struct timespec now, start;
 	int count, error = ibv_post_send(c.id->qp, &wr, &bad);

@@ -1,10 +1,11 @@
-/* A Reliable Connection (RC) receiver in plain C on librdmacm and libibverbs.
+/* A Reliable Connection (RC) server in plain C on librdmacm and libibverbs.
  *
  *   gcc rc_server.c -o rc_server -lrdmacm -libverbs
  *   ./rc_server [port]
  *
- * It listens at an rdma_cm port, serves several clients at a time, prints what they send, and gives each a buffer of its own to
- * write to and read from. A queue pair of RC has exactly one peer, so there is one for each client. Ends on SIGINT or SIGTERM.
+ * It listens at an rdma_cm port, serves several clients at a time, prints the messages that they
+ * send, and gives each client a buffer of its own for RDMA WRITE and READ. An RC queue pair has
+ * exactly one peer, so there is one for each client. The server ends on SIGINT or SIGTERM.
  */
 #define _POSIX_C_SOURCE 200809L
 #include <arpa/inet.h>
@@ -20,13 +21,13 @@
 
 enum { clients_max = 8, receives = 16, message_bytes = 64 };
 
-/* What the client must know to reach our memory: it travels in the private data of the accept, big-endian. */
+/* The private data of our accept, big-endian: where the client finds its buffer, and the key. */
 struct shared_memory {
 	uint32_t address_high, address_low, rkey, bytes;
 };
 
 static struct client {
-	struct rdma_cm_id *id;  /* NULL: this place is free */
+	struct rdma_cm_id *id;  /* NULL: this entry is free */
 	struct ibv_pd *pd;
 	struct ibv_comp_channel *channel;
 	struct ibv_cq *cq;
@@ -62,7 +63,7 @@ static int post_receive(struct client *c, uint64_t slot)
 	return error ? fail("ibv_post_recv", error) : 0;
 }
 
-/* In the reverse order of set_up; also after a part of it. */
+/* Frees in the reverse order of set_up(); also after set_up() has failed halfway. */
 static void tear_down(struct client *c)
 {
 	if (c->id->qp)
@@ -92,7 +93,7 @@ static int set_up(struct client *c)
 		.cap = {.max_send_wr = 1, .max_recv_wr = receives, .max_send_sge = 1, .max_recv_sge = 1}};
 	if (rdma_create_qp(c->id, c->pd, &init))
 		return fail("rdma_create_qp", errno);
-	/* Receives before the accept: the first message may come at once. */
+	/* Post receives before the accept: the first message may arrive right behind it. */
 	for (int slot = 0; slot < receives; slot++)
 		if (post_receive(c, slot))
 			return -1;
@@ -116,10 +117,10 @@ static void consume(struct client *c)
 	if (ibv_get_cq_event(c->channel, &cq, &context))
 		return;
 	ibv_ack_cq_events(cq, 1);
-	/* Ask for the next event before emptying the queue: what comes in between is then never missed. */
+	/* Request the next event before the queue is emptied, so that no completion is missed. */
 	ibv_req_notify_cq(cq, 0);
 	while (ibv_poll_cq(cq, 1, &wc) > 0) {
-		if (wc.status != IBV_WC_SUCCESS)  /* the connection is ending: its receives come back unused */
+		if (wc.status != IBV_WC_SUCCESS)  /* the connection is ending, and flushes its receives */
 			continue;
 		const char *text = c->memory.messages[wc.wr_id];
 		printf("[RC Server] Received %u bytes: ", wc.byte_len);
@@ -146,12 +147,12 @@ static int handle_event(void)
 	if (rdma_get_cm_event(events, &event))
 		return fail("rdma_get_cm_event", errno);
 	enum rdma_cm_event_type type = event->event;
-	struct rdma_cm_id *id = event->id;  /* of a request: the new connection's */
-	rdma_ack_cm_event(event);           /* nothing in the event may be used from here on */
+	struct rdma_cm_id *id = event->id;  /* for a request: the id of the new connection */
+	rdma_ack_cm_event(event);           /* frees the event */
 
 	struct client *c = find(type == RDMA_CM_EVENT_CONNECT_REQUEST ? NULL : id);
 	if (type == RDMA_CM_EVENT_CONNECT_REQUEST) {
-		if (!c) {  /* no free place */
+		if (!c) {  /* no free entry */
 			rdma_reject(id, NULL, 0);
 			rdma_destroy_id(id);
 			return 0;
@@ -164,7 +165,7 @@ static int handle_event(void)
 	} else if (type == RDMA_CM_EVENT_ESTABLISHED) {
 		puts("[RC Server] A client has connected.");
 		served++;
-	} else if (c && type != RDMA_CM_EVENT_TIMEWAIT_EXIT) {  /* DISCONNECTED, or it never got so far */
+	} else if (c && type != RDMA_CM_EVENT_TIMEWAIT_EXIT) {  /* disconnected, or never established */
 		rdma_disconnect(id);
 		tear_down(c);
 		puts("[RC Server] A client has left.");
@@ -178,10 +179,10 @@ static int serve(void)
 		struct pollfd readable[1 + clients_max] = {{.fd = events->fd, .events = POLLIN}};
 		for (int i = 0; i < clients_max; i++)
 			readable[1 + i] = (struct pollfd){.fd = clients[i].id ? clients[i].channel->fd : -1, .events = POLLIN};
-		/* The timeout is for a signal that came just before the wait. */
+		/* The timeout bounds the wait if a signal arrives just before poll(). */
 		if (poll(readable, 1 + clients_max, 200) <= 0)
 			continue;
-		/* Messages first: a client may have sent them and left. */
+		/* Messages first: a client may have sent them and then disconnected. */
 		for (int i = 0; i < clients_max; i++)
 			if (readable[1 + i].revents)
 				consume(&clients[i]);
@@ -193,7 +194,8 @@ static int serve(void)
 
 static int listen_at(int port)
 {
-	struct sockaddr_in6 any = {.sin6_family = AF_INET6, .sin6_port = htons(port)};  /* :: takes IPv4, too */
+	/* The address :: accepts IPv4 as well. */
+	struct sockaddr_in6 any = {.sin6_family = AF_INET6, .sin6_port = htons(port)};
 
 	if (!(events = rdma_create_event_channel()))
 		return fail("no RDMA device (with Verbena: verbena run -- ./rc_server): rdma_create_event_channel", errno);

@@ -1,10 +1,11 @@
 /* An Unreliable Datagram (UD) sender in plain C on libibverbs: one message to a ud_server.
  *
  *   gcc ud_client.c -o ud_client -lrdmacm -libverbs
- *   ./ud_client <server_gid> <server_qpn> <qkey>       for example  ./ud_client ::ffff:10.0.0.1 13110 0x11111111
+ *   ./ud_client <server_gid> <server_qpn> <qkey>
+ *   ./ud_client ::ffff:10.0.0.1 13110 0x11111111       (an example)
  *
- * "Message sent." is printed after the completion. For UD a completion says that the message left this NIC, not that it
- * arrived: nobody acknowledges a datagram. What arrived, only the server knows.
+ * "Message sent." is printed after the completion. A UD completion means that the message has left
+ * this NIC, not that it arrived: datagrams are not acknowledged, and only the server knows.
  */
 #define _POSIX_C_SOURCE 200809L
 #include <arpa/inet.h>
@@ -46,7 +47,7 @@ static int check(const char *what, int error)
 	return error ? fail(what, error) : 0;
 }
 
-/* Decimal or 0x-hexadecimal, nothing before or after it. */
+/* Parses a decimal or 0x-hexadecimal number with nothing before or after it. */
 static int parse_number(const char *text, uint32_t max, uint32_t *value)
 {
 	char *end;
@@ -60,7 +61,7 @@ static int parse_number(const char *text, uint32_t max, uint32_t *value)
 	return errno == 0 && *end == '\0' && number <= max ? 0 : -1;
 }
 
-/* As an IPv6 address, or as 32 hexadecimal digits without colons. */
+/* Parses a GID: an IPv6 address, or 32 hexadecimal digits without colons. */
 static int parse_gid(const char *text, union ibv_gid *gid)
 {
 	static const union ibv_gid none;
@@ -74,7 +75,8 @@ static int parse_gid(const char *text, union ibv_gid *gid)
 	return inet_pton(AF_INET6, text, gid->raw) == 1 && memcmp(gid, &none, sizeof none) != 0 ? 0 : -1;
 }
 
-/* A datagram goes out in IPv4 or in IPv6, so our GID must be of the server's kind: IPv4-mapped, link-local or other. */
+/* A datagram is an IPv4 or an IPv6 packet, so our GID must be of the same kind as the server's:
+ * IPv4-mapped, link-local or other. */
 static int kind(const union ibv_gid *gid)
 {
 	const struct in6_addr *address = (const void *)gid->raw;
@@ -82,7 +84,7 @@ static int kind(const union ibv_gid *gid)
 	return IN6_IS_ADDR_V4MAPPED(address) ? 1 : IN6_IS_ADDR_LINKLOCAL(address) ? 2 : 3;
 }
 
-/* The first device that has an active port with a RoCE v2 GID of the server's kind stays open. */
+/* Opens the first device that has an active port with a RoCE v2 GID of the server's kind. */
 static int open_device(const union ibv_gid *server)
 {
 	struct ibv_port_attr port;
@@ -105,7 +107,7 @@ static int open_device(const union ibv_gid *server)
 			c.device = NULL;
 		}
 	}
-	if (list)  /* NULL where the kernel knows no RDMA at all */
+	if (list)  /* NULL if the kernel does not support RDMA */
 		ibv_free_device_list(list);
 	if (!found)
 		fputs(count == 0 ? "[UD Client] no RDMA device (with Verbena: verbena run -- ./ud_client ...)\n"

@@ -2,8 +2,9 @@
  *
  *   gcc ud_server.c -o ud_server -lrdmacm -libverbs
  *
- * It posts more receives than a sender may have in flight, tells how to reach it (QPN, Q_Key, GID), and prints what arrives
- * until SIGINT or SIGTERM. UD needs no connection: the queue pair goes to Ready To Receive, knows no peer, and listens.
+ * It posts more receives than a sender may have in flight, prints its address (QPN, Q_Key, GID),
+ * and prints each message that arrives, until SIGINT or SIGTERM. UD needs no connection: the queue
+ * pair is moved to Ready To Receive without knowing any peer.
  */
 #define _POSIX_C_SOURCE 200809L
 #include <errno.h>
@@ -18,8 +19,8 @@
 
 enum {
 	port_number = 1,
-	receives = 64 + 10,  /* a window of 64 messages in flight, and 10 that stay posted while others are consumed */
-	grh_bytes = 40,      /* every UD receive starts with the sender's Global Route Header */
+	receives = 64 + 10,  /* for 64 messages in flight, and 10 more while messages are consumed */
+	grh_bytes = 40,      /* each UD receive starts with the sender's Global Route Header */
 	buffer_bytes = grh_bytes + 64,
 	q_key = 0x11111111,
 };
@@ -54,7 +55,7 @@ static int check(const char *what, int error)
 	return error ? fail(what, error) : 0;
 }
 
-/* How good a GID is for us: RoCE v2 only; IPv4 before routable IPv6 before link-local. 0 is useless. */
+/* Ranks a GID: RoCE v2 only; IPv4 before routable IPv6 before link-local. 0: it cannot be used. */
 static int gid_rank(const struct ibv_gid_entry *entry)
 {
 	const struct in6_addr *address = (const void *)entry->gid.raw;
@@ -64,7 +65,7 @@ static int gid_rank(const struct ibv_gid_entry *entry)
 	return IN6_IS_ADDR_V4MAPPED(address) ? 3 : IN6_IS_ADDR_LINKLOCAL(address) ? 1 : 2;
 }
 
-/* The first device that has an active port with a usable GID stays open. */
+/* Opens the first device that has an active port with a usable GID. */
 static int open_device(void)
 {
 	struct ibv_port_attr port;
@@ -85,7 +86,7 @@ static int open_device(void)
 		if (best == 0)
 			s.device = (ibv_close_device(s.device), NULL);
 	}
-	if (list)  /* NULL where the kernel knows no RDMA at all */
+	if (list)  /* NULL if the kernel does not support RDMA */
 		ibv_free_device_list(list);
 	if (best == 0)
 		fputs(count == 0 ? "[UD Server] no RDMA device (with Verbena: verbena run -- ./ud_server)\n"
@@ -118,7 +119,7 @@ static int set_up(void)
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT, .port_num = port_number, .qkey = q_key};
 	if (check("queue pair to INIT", ibv_modify_qp(s.qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY)))
 		return -1;
-	/* Receives before RTR: a datagram that finds none is dropped without a word. */
+	/* Post receives before RTR: a datagram that finds none is dropped silently. */
 	int error = 0;
 	for (int slot = 0; slot < receives && !error; slot++)
 		error = post_receive(slot);
@@ -131,7 +132,7 @@ static int consume(const struct ibv_wc *wc)
 	const unsigned char *text = s.buffers[wc->wr_id] + grh_bytes;
 	unsigned length = wc->byte_len - grh_bytes;
 
-	if (wc->status != IBV_WC_SUCCESS)  /* the queue pair is in error now: nothing more can arrive */
+	if (wc->status != IBV_WC_SUCCESS)  /* the queue pair is in the error state */
 		return fprintf(stderr, "[UD Server] receive failed: %s\n", ibv_wc_status_str(wc->status)), -1;
 	printf("[UD Server] Received %u bytes from QPN %u: ", length, wc->src_qp);
 	for (unsigned i = 0; i < length && text[i] != '\0'; i++)
@@ -149,13 +150,13 @@ static int serve(void)
 	int count = 0;
 
 	while (!stopped) {
-		/* Ask for the next event before emptying the queue: what comes in between is then never missed. */
+		/* Request the next event before the queue is emptied, so that no completion is missed. */
 		int error = check("ibv_req_notify_cq", ibv_req_notify_cq(s.cq, 0));
 		while (!error && !stopped && (count = ibv_poll_cq(s.cq, 1, &wc)) > 0)
 			error = consume(&wc);
 		if (error || count < 0)
 			return error ? error : fail("ibv_poll_cq", EIO);
-		/* The timeout is for a signal that came just before the wait. */
+		/* The timeout bounds the wait if a signal arrives just before poll(). */
 		if (poll(&readable, 1, 200) > 0) {
 			if (ibv_get_cq_event(s.channel, &(struct ibv_cq *){NULL}, &(void *){NULL}))
 				return fail("ibv_get_cq_event", errno);

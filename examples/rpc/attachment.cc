@@ -1,4 +1,4 @@
-// rpc_attachment PORT: large data beside the arguments, received in a buffer of the caller's.
+// rpc_attachment PORT: sends large data beside the arguments, and receives it in its own buffer.
 #include <cstdio>
 #include <vector>
 
@@ -12,7 +12,7 @@ Lazy<int> run(std::string address) {
 	co_await client.connect(address);
 	std::string picture(1'000'000, 'p');
 	std::vector<char> room(picture.size());
-	client.set_req_attachment(picture);     // not copied: it stays until the call is over
+	client.set_req_attachment(picture);     // not copied: it must live until the call is over
 	client.set_resp_attachment_buf(room);
 	auto result = co_await client.call<keep>();
 	const bool same = result && client.get_resp_attachment() == picture && client.get_resp_attachment().data() == room.data();

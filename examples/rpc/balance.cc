@@ -1,4 +1,4 @@
-// rpc_balance HOST:PORT...: 30 calls, in turn to each of several servers. One that cannot be reached is left out.
+// rpc_balance HOST:PORT...: makes 30 calls, in turn to each server that can be reached.
 #include <cstdio>
 #include <map>
 

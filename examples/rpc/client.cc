@@ -1,4 +1,4 @@
-// rpc_client PORT [rdma]: calls each of them.
+// rpc_client PORT [rdma]: calls the functions of functions.h, one of each kind.
 #include <cstdio>
 
 #include "functions.h"
@@ -15,7 +15,8 @@ Lazy<int> run(std::string address, bool rdma) {
 	}
 	auto text = co_await client.call<echo>("hello rdma");
 	std::printf("echo: %s\n", text.value().c_str());
-	const Order tea{.item = "tea", .count = 4}, nothing{.item = "tea"};  // named: GCC 12 destroys an aggregate within co_await twice
+	// Named, because GCC 12 destroys an aggregate temporary within co_await twice.
+	const Order tea{.item = "tea", .count = 4}, nothing{.item = "tea"};
 	auto cost = co_await client.call<price>(tea);
 	std::printf("price: %.1f\n", cost.value());
 	auto refused = co_await client.call<price>(nothing);

@@ -1,4 +1,4 @@
-// What the server offers. A client needs the declarations only.
+// The functions of the example server. A client needs only these declarations.
 #pragma once
 
 #include <verbena/rpc.h>
@@ -12,7 +12,11 @@ struct Order {
 	MSGPACK_DEFINE(item, count)
 };
 
-std::string_view echo(std::string_view str);                    // plain: runs at once
-verbena::rpc::Lazy<double> price(Order order);                  // coroutine: may wait
-void reverse(verbena::rpc::context<std::string>, std::string_view text);  // callback: answers when it likes, on any thread
-void keep();             // takes and gives an attachment
+// A plain function runs at once, on the connection's I/O thread.
+std::string_view echo(std::string_view str);
+// A coroutine may wait; other calls are served meanwhile.
+verbena::rpc::Lazy<double> price(Order order);
+// A callback may answer later, from any thread.
+void reverse(verbena::rpc::context<std::string>, std::string_view text);
+// A plain function that returns the request's attachment as the response's.
+void keep();

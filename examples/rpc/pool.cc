@@ -1,4 +1,4 @@
-// rpc_pool PORT: many requests under way, on connections that a pool makes, shares and heals.
+// rpc_pool PORT: 100 requests in flight, on connections that a pool makes, shares and replaces.
 #include <cstdio>
 #include <vector>
 

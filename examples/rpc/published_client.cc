@@ -1,4 +1,4 @@
-// coro_rpc's published client: only its include and namespace lines are ours.
+// coro_rpc's published client. Only the include and namespace lines differ.
 #include <verbena/rpc.h>
 
 #include <cassert>

@@ -1,4 +1,4 @@
-// coro_rpc's published way to use a pool: its names as they are, behind our include and namespace lines.
+// coro_rpc's published use of a pool. Only the include and namespace lines differ.
 #include <verbena/rpc.h>
 
 #include <cassert>

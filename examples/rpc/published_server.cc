@@ -1,5 +1,5 @@
-// coro_rpc's published server: only its include and namespace lines are ours, and echo's parameter, which was a std::string by value: a
-// view of it would have pointed into what was gone.
+// coro_rpc's published server. Only the include and namespace lines differ, and echo's parameter:
+// it was a std::string by value, to which the returned view would have dangled.
 #include <verbena/rpc.h>
 using namespace verbena;
 using namespace verbena::rpc;

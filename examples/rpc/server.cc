@@ -11,7 +11,7 @@ using namespace verbena::rpc;
 std::string_view echo(std::string_view str) { return str; }
 
 Lazy<double> price(Order order) {
-	co_await IoThread::current()->loop().sleep_for(1'000'000);  // as if it asked somebody: others are served meanwhile
+	co_await IoThread::current()->loop().sleep_for(1'000'000);  // other calls are served meanwhile
 	if (order.count <= 0) throw rpc_error{10400, "order at least one"};
 	co_return order.count * 2.5;
 }

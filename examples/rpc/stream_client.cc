@@ -1,4 +1,4 @@
-// rpc_stream_client PORT [rdma]: reads a stream, writes one, and does both.
+// rpc_stream_client PORT [rdma]: reads from a stream, writes to one, and does both on a third.
 #include <cstdio>
 
 #include "streams.h"
@@ -12,15 +12,15 @@ Lazy<int> run(std::string address, bool rdma) {
 
 	auto numbers = co_await client.open_stream<primes>(5);
 	for (auto next = co_await numbers->read(); next && *next; next = co_await numbers->read()) std::printf("%d ", **next);
-	auto ended = co_await numbers->finish();  // an error, if the function threw or the connection broke
+	auto ended = co_await numbers->finish();  // or an error of the function or the connection
 	std::printf("%s\n", ended ? "and that is all" : ended.error().msg.c_str());
 
 	auto averaging = co_await client.open_stream<mean>();
-	for (int i = 1; i <= 1000; ++i) co_await averaging->write(i);  // waits while the server does not read
+	for (int i = 1; i <= 1000; ++i) co_await averaging->write(i);  // waits if the server is slow
 	auto average = co_await averaging->finish();
 	std::printf("mean: %.1f\n", average.value());
 
-	const stream_config_t config{.timeout = std::chrono::seconds(5)};  // of the whole stream
+	const stream_config_t config{.timeout = std::chrono::seconds(5)};  // for the whole stream
 	auto talk = co_await client.open_stream<shout>(config, "!");
 	co_await talk->write("hello");
 	auto louder = co_await talk->read();

@@ -11,7 +11,7 @@ Lazy<void> primes(stream_writer<int> out, int count) {
 		bool prime = true;
 		for (int divisor = 2; divisor * divisor <= number; ++divisor) prime = prime && number % divisor != 0;
 		if (!prime) continue;
-		if (!co_await out.write(number)) co_return;  // waits while the client does not read; false: it has gone
+		if (!co_await out.write(number)) co_return;  // waits for room; false: the client left
 		--count;
 	}
 }

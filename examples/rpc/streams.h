@@ -1,10 +1,13 @@
-// What the server of streams offers. A client needs the declarations only.
+// The functions of the example server of streams. A client needs only these declarations.
 #pragma once
 
 #include <verbena/rpc.h>
 
 #include <string>
 
-verbena::rpc::Lazy<void> primes(verbena::rpc::stream_writer<int> out, int count);                        // the server writes
-verbena::rpc::Lazy<double> mean(verbena::rpc::stream_reader<double> in);                                 // the client writes
-verbena::rpc::Lazy<int> shout(verbena::rpc::stream<std::string, std::string> both, std::string mark);    // both do
+// The server writes the first `count` primes.
+verbena::rpc::Lazy<void> primes(verbena::rpc::stream_writer<int> out, int count);
+// The client writes numbers; the result is their mean.
+verbena::rpc::Lazy<double> mean(verbena::rpc::stream_reader<double> in);
+// Both write: each word comes back with the mark. The result is the number of words.
+verbena::rpc::Lazy<int> shout(verbena::rpc::stream<std::string, std::string> both, std::string mark);
