@@ -1,16 +1,19 @@
-"""Calls the functions of a Verbena RPC server, over TCP.
+"""Call the functions of a Verbena RPC server over TCP, in plain text or in TLS.
 
     with Client("127.0.0.1", 9000) as client:
         client.call("add", 1, 2)                          # 3
-        reply = client.send("echo", "hello")              # a Future: many may be under way
+        reply = client.send("echo", "hello")              # a Future: many may be in flight
         reply.result().value                              # "hello"
         with client.stream("count", 1, 10) as numbers:    # a function that has a stream
             for number in numbers: ...
 
-A function is named as it was registered: the C++ function's name, "Class::member" for members, or the name given to register_handler().
-Arguments and results are what MessagePack has: numbers, str, bytes, list, dict, None. Attachments are bytes beside them.
+A function has the name of its registration: the C++ function's name, "Class::member" for members,
+or the name given to register_handler(). Arguments and results have the types of MessagePack:
+numbers, str, bytes, list, dict, None. Attachments are bytes beside them.
 
-A client may be used from any thread. Errors are RpcError, with the code and the server's sentence.
+Threads: a Client is thread-safe. One thread may read a Stream while another writes it.
+Errors: RpcError, with a code and one sentence; the constructor raises ConnectionError or OSError if
+  the client cannot connect.
 """
 
 from .client import Client

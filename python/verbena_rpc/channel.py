@@ -1,4 +1,11 @@
-"""A message channel over TCP, in clear or in TLS (docs/channel-protocol.md): set-up, then messages with their length in front."""
+"""A message channel over TCP, in plain text or in TLS (docs/channel-protocol.md).
+
+Both ends exchange parameters and proofs first (the set-up); then each message is preceded by its
+length in 4 bytes.
+
+Threads: one thread may call send() while another calls receive().
+Errors: ChannelError or OSError; the channel cannot be used after one.
+"""
 
 import contextlib
 import hashlib
@@ -17,15 +24,17 @@ _ROLE, _TRANSPORT, _NONCE, _REFUSAL = 1, 2, 15, 16
 
 
 class ChannelError(ConnectionError):
-    """The connection cannot be, or is no more; the text says why."""
+    """The connection could not be made, or has ended; the text gives the reason."""
 
 
 def _parameters(nonce: bytes) -> bytes:
+    """Return the client's parameters: a header of 8 bytes, then fields of tag, length and value."""
     fields = bytes([_ROLE, 1, _CLIENT, _TRANSPORT, 1, _TCP, _NONCE, len(nonce)]) + nonce
     return b"VBCH" + struct.pack(">BBH", 1, 1, 8 + len(fields)) + fields
 
 
 def _fields(message: bytes) -> dict[int, bytes]:
+    """Return the values of a parameter message by tag."""
     fields, at = {}, 8
     while at + 2 <= len(message):
         tag, size = message[at], message[at + 1]
@@ -35,12 +44,13 @@ def _fields(message: bytes) -> dict[int, bytes]:
 
 
 def _proof(role: int, key: bytes, setup: bytes, transcript: bytes) -> bytes:
+    """Return the proof that an end has seen the same set-up messages in the same TLS session."""
     head = b"VBPF" + bytes([1, role, 0, 0]) + setup
     return head + hmac.new(key, head + transcript, hashlib.sha256).digest()
 
 
 class _Clear:
-    """The socket itself as a stream."""
+    """A stream that is the socket itself, without TLS."""
 
     def __init__(self, plain: socket.socket) -> None:
         self.sendall = plain.sendall
@@ -50,13 +60,15 @@ class _Clear:
         return self._file.read(size) or b""
 
     def exporter_key(self) -> bytes:
+        """Return the key that stands for a TLS session where there is none."""
         return bytes(32)
 
 
 class TcpChannel:
-    """send() and receive() may be called by one thread each at the same time."""
+    """A connected channel. One thread may send while another receives."""
 
     def __init__(self, host: str, port: int, timeout: float | None, tls: Optional["Tls"] = None) -> None:
+        """Connect and do the set-up. `timeout`: seconds for each step; None: no limit."""
         self._socket = socket.create_connection((host, port), timeout)
         try:
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -73,6 +85,7 @@ class TcpChannel:
             raise
 
     def _read(self, size: int) -> bytes:
+        """Read exactly `size` bytes."""
         data = self._stream.read(size)
         if len(data) < size:
             raise ChannelError("the server closed the connection")
@@ -83,6 +96,7 @@ class TcpChannel:
         ours = _parameters(nonce)
         self._stream.sendall(ours)
         head = self._stream.read(8)
+        # A server in TLS answers plain text with an alert, record type 0x15 (RFC 8446, 5.1).
         if (len(head) == 8 and head[:4] != b"VBCH") or head[:1] == b"\x15":
             raise ChannelError("the server does not speak this protocol in clear: does it want TLS?")
         if len(head) < 8:
@@ -99,17 +113,20 @@ class TcpChannel:
             raise ChannelError("the server does not prove itself: somebody changed the set-up on its way")
 
     def send(self, message: bytes) -> None:
+        """Send one message. ValueError: it is above MESSAGE_MAX."""
         if len(message) > MESSAGE_MAX:
             raise ValueError(f"a message has at most {MESSAGE_MAX} bytes")
         self._stream.sendall(struct.pack("<I", len(message)) + message)
 
     def receive(self) -> bytes:
+        """Wait for the next message and return it."""
         word = struct.unpack("<I", self._read(4))[0]
         if word > MESSAGE_MAX:
             raise ChannelError("the server breaks the protocol: a message of that size cannot be")
         return self._read(word)
 
     def close(self) -> None:
+        """Close the connection; a receive() in another thread then fails."""
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()

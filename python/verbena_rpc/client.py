@@ -1,4 +1,10 @@
-"""The client: numbers requests, and a thread that gives each answer to whom it belongs."""
+"""The client: it numbers requests, and its reader thread gives each response to its caller.
+
+Threads: Client is thread-safe. A reader thread of its own receives; it never waits for a send,
+  because the server may be waiting until its own messages are read.
+Errors: RpcError. The server is untrusted: a frame that breaks the protocol ends the connection, and
+  all calls in flight fail.
+"""
 
 import threading
 from concurrent.futures import Future
@@ -30,33 +36,48 @@ PROTOCOL_FUNCTION, LEVEL_OF_STREAMS = "verbena::protocol", 2
 
 
 def _microseconds(seconds: float) -> int:
-    """As a frame says it: 0 is for ever, and so is what is too long to be said. Our own clock gives up then."""
+    """Convert a timeout for a frame's 32-bit field, in which 0 means no limit.
+
+    A timeout that does not fit is sent as 0 too; the client's own timer cancels the call then.
+    """
     microseconds = max(1, int(seconds * 1e6)) if seconds > 0 else 0
     return microseconds if microseconds <= 0xFFFFFFFF else 0
 
 
 class Client:
+    """A connection to one server, from construction to close(); also a context manager."""
+
     def __init__(self, host: str, port: int, timeout: float = 30.0, tls: Optional["Tls"] = None) -> None:
-        """Connects. `timeout`: seconds, for connecting and for each call; 0: none. `tls`: verbena_rpc.tls.Tls; without it in plain text."""
+        """Connect to a server.
+
+        `timeout`: seconds for connecting and for each call; 0: no limit.
+        `tls`: a verbena_rpc.tls.Tls; without it the connection is in plain text.
+        ConnectionError, OSError: there is no server, or it refuses this client.
+        """
         self._timeout = timeout
         self._channel = TcpChannel(host, port, timeout or None, tls)
         self._sender = Sender(self._channel)
-        self._lock = threading.Lock()  # nobody waits while he has it
+        self._lock = threading.Lock()  # protects what follows; never held while waiting for I/O
         self._waiting: dict[int, Future[Reply]] = {}
         self._streams: dict[int, Stream] = {}
-        self._level = 0  # of the server; 0: it was not asked
+        self._level = 0  # the server's protocol level; 0: it was not asked yet
         self._sequence = 0
-        self._closed = ""  # why
+        self._closed = ""  # the reason why no call may begin; empty while calls are possible
         self._reader = threading.Thread(target=self._read, name="verbena-rpc", daemon=True)
         self._reader.start()
 
     def call(self, function: str, *arguments: Any, attachment: bytes = b"", timeout: float | None = None) -> Any:
-        """The function's result, None for void."""
+        """Call a function and return its result, None for void.
+
+        `timeout`: seconds, instead of the client's; 0: no limit. The server is asked to cancel a
+        call that times out. RpcError: the call failed.
+        """
         return self.call_with_attachment(function, *arguments, attachment=attachment, timeout=timeout).value
 
     def call_with_attachment(
         self, function: str, *arguments: Any, attachment: bytes = b"", timeout: float | None = None
     ) -> Reply:
+        """Call a function and return its result with the response's attachment."""
         patience = self._timeout if timeout is None else timeout
         sequence, future = self._send(function, arguments, attachment, patience)
         try:
@@ -66,13 +87,21 @@ class Client:
             raise RpcError(TIMED_OUT, "no answer in time") from None
 
     def send(self, function: str, *arguments: Any, attachment: bytes = b"") -> "Future[Reply]":
-        """Returns when the request is sent. The answer, or the error, is there within the client's `timeout`."""
+        """Send a request and return as soon as it is sent.
+
+        The Future has the reply, or an RpcError, within the client's `timeout`.
+        """
         sequence, future = self._send(function, arguments, attachment, self._timeout)
         self._end_in_time(sequence, future, self._timeout)
         return future
 
     def stream(self, function: str, *arguments: Any, timeout: float | None = None) -> Stream:
-        """Calls a function that has a stream. `timeout`: seconds, of the whole stream; None: it may take as long as it likes."""
+        """Call a function that has a stream.
+
+        `timeout`: seconds for the whole stream; None or 0: no limit.
+        RpcError: the request could not be sent, or the server has no streams. An error of the
+        function itself arrives when the stream is read or finished.
+        """
         self._ask_for_streams()
         body = msgpack.packb(list(arguments)) if arguments else b""
         with self._lock:
@@ -87,6 +116,7 @@ class Client:
         return opened
 
     def close(self) -> None:
+        """Fail all calls in flight, close the connection and wait for the threads."""
         self._fail(NOT_CONNECTED, "the client was closed")
         self._channel.close()
         self._sender.close()
@@ -100,6 +130,7 @@ class Client:
         self.close()
 
     def _send(self, function: str, arguments: tuple, attachment: bytes, patience: float) -> "tuple[int, Future[Reply]]":
+        """Send a request. Return its sequence number and the future of its reply."""
         body = msgpack.packb(list(arguments)) if arguments else b""
         with self._lock:
             sequence, future = self._begin()
@@ -110,14 +141,16 @@ class Client:
         return sequence, future
 
     def _begin(self) -> "tuple[int, Future[Reply]]":
+        """Number a call and enter it into the table; the caller holds the lock."""
         self._look_whether_closed()
         self._sequence = self._sequence % 0xFFFFFFFF + 1
         future: Future[Reply] = Future()
-        future.set_running_or_notify_cancel()  # only an answer ends it, or the call's timeout
+        future.set_running_or_notify_cancel()  # its user cannot cancel it
         self._waiting[self._sequence] = future
         return self._sequence, future
 
     def _put(self, sequence: int, message: bytes) -> None:
+        """Send a request; forget its call if that fails."""
         try:
             self._sender.send(message, self._look_whether_closed)
         except BaseException as error:
@@ -133,6 +166,7 @@ class Client:
             raise RpcError(NOT_CONNECTED, self._closed)
 
     def _end_in_time(self, sequence: int, answer: "Future[Any]", timeout: float) -> None:
+        """Time the call out after `timeout` seconds unless it has ended; 0: no limit."""
         if timeout <= 0:
             return
         timer = threading.Timer(timeout, self._give_up, (sequence, TIMED_OUT))
@@ -141,6 +175,7 @@ class Client:
         answer.add_done_callback(lambda _: timer.cancel())
 
     def _give_up(self, sequence: int, code: int) -> None:
+        """Fail a call that is in flight, and ask the server to cancel it."""
         with self._lock:
             future = self._waiting.pop(sequence, None)
             self._streams.pop(sequence, None)
@@ -149,7 +184,11 @@ class Client:
             future.set_exception(RpcError(code, "no answer in time" if code == TIMED_OUT else "canceled"))
 
     def _ask_for_streams(self) -> None:
-        """A server that does not know them would end the connection."""
+        """Raise RpcError if the server has no streams.
+
+        It would end the connection at the first frame of one, so its protocol level is asked first,
+        once for each connection.
+        """
         if self._level == 0:
             try:
                 self._level = self.call(PROTOCOL_FUNCTION)
@@ -161,11 +200,12 @@ class Client:
             raise RpcError(VERSION, "the server has no streams: it is older than they are, or has them switched off")
 
     def _read(self) -> None:
+        """Handle messages until the connection ends: the reader thread."""
         try:
             while True:
                 for each in frame.decode(self._channel.receive()):
                     self._handle(each)
-        except Exception as error:  # nobody else would tell those who wait
+        except Exception as error:  # whatever the reason, the waiting callers must learn of the end
             self._fail(IO_ERROR, str(error) or "the connection broke")
 
     def _handle(self, each: frame.Frame) -> None:
@@ -185,10 +225,10 @@ class Client:
             future = self._waiting.pop(each.sequence, None)
             self._streams.pop(each.sequence, None)
         if future is None:
-            return  # its caller has given up
+            return  # the call has timed out or was canceled
         try:
             value = msgpack.unpackb(each.body, strict_map_key=False) if each.body else None
-        except Exception as error:  # of this call alone, whatever the parser throws
+        except Exception as error:  # whatever the parser raises, only this call fails
             future.set_exception(RpcError(INVALID_RESULT, f"the result cannot be read: {error}"))
             return
         if each.word:
@@ -197,6 +237,7 @@ class Client:
             future.set_result(Reply(value, each.attachment))
 
     def _fail(self, code: int, why: str) -> None:
+        """Fail all calls in flight, and let no other begin."""
         with self._lock:
             self._closed = self._closed or why
             waiting, self._waiting = self._waiting, {}

@@ -1,4 +1,4 @@
-"""What a call gives: a reply, or an error with a code."""
+"""The outcome of a call: a reply, or an error with a code (docs/rpc.md, "Errors")."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -7,7 +7,10 @@ IO_ERROR, NOT_CONNECTED, TIMED_OUT, CANCELED, NO_SUCH_FUNCTION, VERSION, INVALID
 
 
 class RpcError(Exception):
-    """A call's failure: 256 to 65535 are the called program's own codes."""
+    """The error of a call: `code` and one sentence, `message`.
+
+    The codes 256 to 65535 belong to the called program.
+    """
 
     def __init__(self, code: int, message: str) -> None:
         super().__init__(f"{message} ({code})")
@@ -17,5 +20,7 @@ class RpcError(Exception):
 
 @dataclass(frozen=True)
 class Reply:
+    """A function's result (None for void) and the response's attachment."""
+
     value: Any
     attachment: bytes

@@ -1,4 +1,8 @@
-"""The bytes of calls (docs/rpc.md, "Wire format"): headers in and out, no I/O."""
+"""Frames, the messages of calls, as bytes and without I/O (docs/rpc.md, "Wire format").
+
+Threads: thread-safe.
+Errors: the server is untrusted: decode() raises ValueError for bytes that no server may send.
+"""
 
 import struct
 from typing import NamedTuple
@@ -10,15 +14,17 @@ NO_BODY, MSGPACK = 0, 1
 
 
 class Frame(NamedTuple):
+    """One frame; its bytes are copies."""
+
     kind: int
     sequence: int
-    word: int  # of a request the function, of a response the error code, of a window its bytes
+    word: int  # request, open: the function's id; response: the error code; window: bytes granted
     body: bytes
     attachment: bytes
 
 
 def function_id(name: str) -> int:
-    """FNV-1a of the name, 32 bits."""
+    """Return the id of a function's name: 32-bit FNV-1a."""
     value = 0x811C9DC5
     for byte in name.encode():
         value = (value ^ byte) * 0x01000193 & 0xFFFFFFFF
@@ -28,13 +34,14 @@ def function_id(name: str) -> int:
 def encode(
     kind: int, sequence: int, word: int = 0, body: bytes = b"", attachment: bytes = b"", patience_us: int = 0
 ) -> bytes:
+    """Return the bytes of a frame. `patience_us`: how long the caller waits; 0: no limit."""
     serialization = MSGPACK if body else NO_BODY
     head = HEADER.pack(MAGIC, VERSION, kind, serialization, sequence, word, len(body), len(attachment), patience_us)
     return head + body + attachment
 
 
 def decode(message: bytes) -> list[Frame]:
-    """All frames of a message. ValueError: no server says this."""
+    """Return all frames of a message. ValueError: no server may send it."""
     frames = []
     at = 0
     while at < len(message):

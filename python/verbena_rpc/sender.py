@@ -1,4 +1,8 @@
-"""Who sends on a channel: threads that wait until their message is sent, and those that must not wait."""
+"""The send side of a channel: for threads that wait until their message is sent, and for those that
+must not wait.
+
+Threads: thread-safe.
+"""
 
 import threading
 from collections.abc import Callable
@@ -9,7 +13,11 @@ from .channel import TcpChannel
 
 
 class Sender:
-    """A server that waits for us to read does not read: whoever reads for us may never wait for it, and leaves its words to a thread."""
+    """Sends messages, one at a time.
+
+    A server that waits until its messages are read does not read itself. So the reader thread must
+    not wait for a send, or both ends would wait for each other: it leaves its messages to a thread.
+    """
 
     def __init__(self, channel: TcpChannel) -> None:
         self._channel = channel
@@ -20,19 +28,26 @@ class Sender:
         self._closed = False
 
     def send(self, message: bytes, unless: Callable[[], None] = lambda: None) -> None:
-        """Returns when it is sent. `unless`: raises if it must not be sent any more. OSError: the connection is broken."""
+        """Send a message and return when it is sent.
+
+        `unless`: called right before; it raises an exception if the message must not be sent.
+        OSError: the connection broke. ValueError: the message is too large.
+        """
         with self._one_at_a_time:
             unless()
             try:
                 self._channel.send(message)
             except (OSError, ValueError):
                 raise
-            except BaseException:  # a key was pressed: half a message is of no use
+            except BaseException:  # for example Ctrl-C: half a message makes the channel useless
                 self._channel.close()
                 raise
 
     def leave(self, message: bytes) -> None:
-        """Returns at once. That it is not sent is told by what the channel receives."""
+        """Leave a message to the sending thread, and return at once.
+
+        A failure to send shows at the receiving side, where the connection ends.
+        """
         with self._starting:
             if self._closed:
                 return
@@ -42,7 +57,7 @@ class Sender:
         self._left.put(message)
 
     def close(self) -> None:
-        """Once the channel is closed: waits for the thread."""
+        """Wait for the sending thread; to be called after the channel is closed."""
         with self._starting:
             self._closed = True
             thread = self._thread

@@ -1,4 +1,7 @@
-"""One stream: items that the server's function writes and reads while it runs."""
+"""Streams: items that the server's function writes and reads while it runs.
+
+Flow control is that of docs/rpc.md, "Wire format": each end grants the other a window in bytes.
+"""
 
 import threading
 from collections import deque
@@ -17,9 +20,12 @@ WINDOW_MIN, WINDOW = 64 << 10, 256 << 10
 
 
 class Stream:
-    """Iterate for what the function writes; write() what it reads; finish() for its result. One thread may read while another writes.
+    """A stream: iterate over the function's items, write() items for it, finish() for its result.
 
-    Left by an exception or before finish(), the function is told to give up.
+    As a context manager it cancels the function if the block is left before the function has ended.
+
+    Threads: one thread may read while another writes.
+    Errors: RpcError, with the function's error or errc::operation_canceled (9).
     """
 
     def __init__(self, sender: Sender, give_up: Callable[[], None], sequence: int, answer: "Future[Reply]") -> None:
@@ -29,14 +35,17 @@ class Stream:
         self._answer = answer
         self._changed = threading.Condition()
         self._items: deque[bytes] = deque()
-        self._room = WINDOW  # the server's, for what it writes
-        self._owed = 0
-        self._credit = WINDOW_MIN  # ours
+        self._room = WINDOW  # bytes that the server may still send
+        self._owed = 0  # bytes that were consumed and are not granted again yet
+        self._credit = WINDOW_MIN  # bytes that this end may still send
         self._writes_done = self._discards = False
         answer.add_done_callback(lambda _: self._wake())
 
     def __iter__(self) -> Iterator[Any]:
-        """Until the function has ended. RpcError: how it failed, behind its items."""
+        """Yield items until the function has ended.
+
+        RpcError: the function or the connection failed; raised after the items before it.
+        """
         while True:
             with self._changed:
                 self._changed.wait_for(lambda: self._items or self._answer.done())
@@ -48,7 +57,10 @@ class Stream:
         self._answer.result()
 
     def write(self, item: Any) -> None:
-        """Waits while the function does not read. RpcError: it has ended."""
+        """Send an item; wait while the function's window is full.
+
+        RpcError: the function has ended, or writes_done() was called.
+        """
         body = msgpack.packb(item)
         with self._changed:
             self._changed.wait_for(lambda: self._credit > 0 or self._answer.done())
@@ -59,17 +71,21 @@ class Stream:
                     else RpcError(CANCELED, "nobody reads what is written now")
                 )
             self._credit -= frame.HEADER.size + len(body)
-        with suppress(OSError):  # told by the answer
+        with suppress(OSError):  # the reader thread fails the stream when the connection breaks
             self._sender.send(frame.encode(frame.ITEM, self._sequence, 0, body))
 
     def writes_done(self) -> None:
-        """The function reads to the end of what was written."""
+        """End the items of this end: the function reads those that were written, then the end."""
         if not self._writes_done:
             self._writes_done = True
             self._sender.leave(frame.encode(frame.DONE, self._sequence))
 
     def finish(self, timeout: float | None = None) -> Any:
-        """writes_done(), and the function's result. What was not read is dropped."""
+        """Call writes_done(), drop unread items and return the function's result.
+
+        `timeout`: seconds to wait; None: no limit. concurrent.futures.TimeoutError: the function
+        has not ended by then. RpcError: the function or the connection failed.
+        """
         self.writes_done()
         with self._changed:
             self._discards = True
@@ -79,7 +95,7 @@ class Stream:
         return self._answer.result(timeout).value
 
     def cancel(self) -> None:
-        """The function is told to give up."""
+        """Ask the server to cancel the function; does nothing if it has ended."""
         if not self._answer.done():
             self._give_up()
 
@@ -90,11 +106,14 @@ class Stream:
         self.cancel()
 
     def first_grant(self) -> bytes:
-        """What goes behind the frame that opens it."""
+        """Return the window frame that is sent behind the frame that opens the stream."""
         return frame.encode(frame.WINDOW, self._sequence, WINDOW - WINDOW_MIN)
 
     def take(self, each: frame.Frame) -> None:
-        """For the client's reader: an item or a window. ValueError: no server may send this."""
+        """Take an item or a window frame; called by the client's reader thread.
+
+        ValueError: the server sent more than its window allows.
+        """
         with self._changed:
             if each.kind == frame.WINDOW:
                 self._credit += each.word
@@ -110,6 +129,7 @@ class Stream:
             self._consumed(each.body)
 
     def _consumed(self, body: bytes) -> None:
+        """Account for an item that was read or dropped; grant its bytes again at half a window."""
         with self._changed:
             self._owed += frame.HEADER.size + len(body)
             if self._owed < WINDOW // 2 or self._answer.done():

@@ -1,5 +1,8 @@
-"""TLS 1.3 with both ends authenticated, as a stream (docs/security.md). Needs pyOpenSSL: Python's own ssl module does not give the exporter
-of a session, by which the set-up's proof is bound to it."""
+"""TLS 1.3 with authentication of both ends, as a stream (docs/security.md).
+
+It needs pyOpenSSL: the proof of a channel's set-up is bound to the TLS session by the session's
+exporter (RFC 8446, 7.5), which Python's own ssl module does not provide.
+"""
 
 import contextlib
 import ipaddress
@@ -20,13 +23,19 @@ RECORD_MAX = 16 << 10
 
 @dataclass(frozen=True)
 class Tls:
-    """Whom the client trusts and who it is: without files this user's identity, which a C++ program of the user has made."""
+    """The client's certificate, and the servers that it trusts.
+
+    With files (PEM): the client trusts a server whose certificate the authority `ca` has signed for
+    the host's name; `cert` and `key` are the client's own. Without files: both ends must have this
+    user's identity, a file that the user's first C++ program has created.
+    """
 
     ca: str = ""
     cert: str = ""
     key: str = ""
 
     def context(self) -> SSL.Context:
+        """Return a TLS context. OSError, SSL.Error, crypto.Error: a file cannot be read."""
         context = SSL.Context(SSL.TLS_CLIENT_METHOD)
         context.set_min_proto_version(SSL.TLS1_3_VERSION)
         context.set_alpn_protos([ALPN])
@@ -40,7 +49,7 @@ class Tls:
         own = crypto.load_certificate(crypto.FILETYPE_PEM, pem)
         context.use_certificate(own)
         context.use_privatekey(crypto.load_privatekey(crypto.FILETYPE_PEM, pem))
-        # The same user's key, whatever else the certificate says.
+        # The identity is the key: the rest of the server's certificate is not checked.
         wanted = _public_key(own)
         context.set_verify(
             SSL.VERIFY_PEER, lambda _connection, shown, _error, _depth, _good: _public_key(shown) == wanted
@@ -49,6 +58,7 @@ class Tls:
 
 
 def identity_file() -> Path:
+    """Return the path of this user's identity: a private key and its certificate."""
     folder = os.environ.get("XDG_CONFIG_HOME") or str(Path.home() / ".config")
     return Path(folder) / "verbena" / "identity.pem"
 
@@ -59,7 +69,7 @@ def _public_key(certificate: crypto.X509) -> bytes:
 
 
 def names_host(certificate: x509.Certificate, host: str) -> bool:
-    """Whether the certificate is for this name or address."""
+    """Return whether the certificate is for this name or address; wildcards are not supported."""
     try:
         names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except x509.ExtensionNotFound:
@@ -78,13 +88,17 @@ def _is_address(host: str) -> bool:
 
 
 class TlsStream:
-    """A socket in TLS. One thread may read while another sends."""
+    """A socket in TLS.
+
+    Threads: one thread may read while others send.
+    Errors: ConnectionError, with the reason that OpenSSL gives.
+    """
 
     def __init__(self, plain: socket.socket, host: str, tls: Tls) -> None:
         self._socket = plain
         self._ssl = SSL.Connection(tls.context(), None)
-        self._lock = threading.Lock()  # of the session: its calls do no I/O
-        self._sending = threading.Lock()  # records leave in the order in which they were made
+        self._lock = threading.Lock()  # protects the session, whose calls do no I/O
+        self._sending = threading.Lock()  # sends records in the order in which they were made
         self._plain = bytearray()
         self._ssl.set_connect_state()
         if not _is_address(host):
@@ -97,9 +111,11 @@ class TlsStream:
             raise ConnectionError("the server does not speak this protocol")
 
     def exporter_key(self) -> bytes:
+        """Return 32 bytes that only the two ends of this session know."""
         return self._ssl.export_keying_material(EXPORTER_LABEL, 32)
 
     def sendall(self, data: bytes) -> None:
+        """Send all bytes, encrypted."""
         view = memoryview(data)
         with self._sending:
             for at in range(0, len(view), RECORD_MAX):
@@ -109,7 +125,7 @@ class TlsStream:
                 self._socket.sendall(records)
 
     def read(self, size: int) -> bytes:
-        """As many bytes, or fewer at the end."""
+        """Return `size` bytes, or fewer if the connection ends before."""
         while len(self._plain) < size:
             received = self._socket.recv(64 << 10)
             if not received:
@@ -143,7 +159,7 @@ class TlsStream:
             self._ssl.bio_write(received)
 
     def _take(self) -> bytes:
-        """What the session wants to be sent."""
+        """Return the records that the session wants to send; the caller holds the lock."""
         records = bytearray()
         with contextlib.suppress(SSL.WantReadError):
             while True:
@@ -151,6 +167,7 @@ class TlsStream:
         return bytes(records)
 
     def _digest(self) -> None:
+        """Move the bytes that the session has decrypted to the buffer of read()."""
         try:
             while True:
                 self._plain += self._ssl.recv(64 << 10)
