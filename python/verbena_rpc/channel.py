@@ -98,19 +98,19 @@ class TcpChannel:
         head = self._stream.read(8)
         # A server in TLS answers plain text with an alert, record type 0x15 (RFC 8446, 5.1).
         if (len(head) == 8 and head[:4] != b"VBCH") or head[:1] == b"\x15":
-            raise ChannelError("the server does not speak this protocol in clear: does it want TLS?")
+            raise ChannelError("the server does not speak this protocol in plain text: does it require TLS?")
         if len(head) < 8:
             raise ChannelError("the server closed the connection before it answered")
         theirs = head + self._read(struct.unpack(">H", head[6:8])[0] - 8)
         fields = _fields(theirs)
         if _REFUSAL in fields:
-            raise ChannelError("the server refuses: " + fields[_REFUSAL][2:].decode("ascii", "replace"))
+            raise ChannelError("the server refused the connection: " + fields[_REFUSAL][2:].decode("ascii", "replace"))
         setup = hashlib.sha256(nonce + fields[_NONCE]).digest()[:8]
         transcript = hashlib.sha256(ours + theirs).digest()
         key = self._stream.exporter_key()
         self.send(_proof(_CLIENT, key, setup, transcript))
         if not hmac.compare_digest(self.receive(), _proof(_SERVER, key, setup, transcript)):
-            raise ChannelError("the server does not prove itself: somebody changed the set-up on its way")
+            raise ChannelError("the server's proof is wrong: the set-up messages were changed on their way")
 
     def send(self, message: bytes) -> None:
         """Send one message. ValueError: it is above MESSAGE_MAX."""
@@ -122,7 +122,7 @@ class TcpChannel:
         """Wait for the next message and return it."""
         word = struct.unpack("<I", self._read(4))[0]
         if word > MESSAGE_MAX:
-            raise ChannelError("the server breaks the protocol: a message of that size cannot be")
+            raise ChannelError("the server violated the protocol: a message is larger than 64 MiB")
         return self._read(word)
 
     def close(self) -> None:

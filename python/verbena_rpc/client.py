@@ -84,7 +84,7 @@ class Client:
             return future.result(patience or None)
         except FutureTimeout:
             self._give_up(sequence, TIMED_OUT)
-            raise RpcError(TIMED_OUT, "no answer in time") from None
+            raise RpcError(TIMED_OUT, "no response in time") from None
 
     def send(self, function: str, *arguments: Any, attachment: bytes = b"") -> "Future[Reply]":
         """Send a request and return as soon as it is sent.
@@ -181,7 +181,9 @@ class Client:
             self._streams.pop(sequence, None)
         if future is not None:
             self._sender.leave(frame.encode(frame.CANCEL, sequence))
-            future.set_exception(RpcError(code, "no answer in time" if code == TIMED_OUT else "canceled"))
+            future.set_exception(
+                RpcError(code, "no response in time" if code == TIMED_OUT else "the call was canceled")
+            )
 
     def _ask_for_streams(self) -> None:
         """Raise RpcError if the server has no streams.
@@ -197,7 +199,7 @@ class Client:
                     raise
                 self._level = 1
         if self._level < LEVEL_OF_STREAMS:
-            raise RpcError(VERSION, "the server has no streams: it is older than they are, or has them switched off")
+            raise RpcError(VERSION, "the server has no streams: it is an older version, or its streams_max is 0")
 
     def _read(self) -> None:
         """Handle messages until the connection ends: the reader thread."""
@@ -211,7 +213,7 @@ class Client:
     def _handle(self, each: frame.Frame) -> None:
         if each.kind == frame.GOODBYE:
             with self._lock:
-                repeated, self._closed = bool(self._closed), self._closed or "the server stops"
+                repeated, self._closed = bool(self._closed), self._closed or "the server is stopping"
             if not repeated:
                 self._sender.leave(frame.encode(frame.GOODBYE, 0))
         if each.kind in (frame.ITEM, frame.WINDOW):

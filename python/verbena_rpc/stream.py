@@ -68,7 +68,7 @@ class Stream:
                 raise (
                     self._answer.exception()
                     if self._failed()
-                    else RpcError(CANCELED, "nobody reads what is written now")
+                    else RpcError(CANCELED, "the function has ended, or writes_done() was called")
                 )
             self._credit -= frame.HEADER.size + len(body)
         with suppress(OSError):  # the reader thread fails the stream when the connection breaks
@@ -118,7 +118,7 @@ class Stream:
             if each.kind == frame.WINDOW:
                 self._credit += each.word
             elif self._room <= 0:
-                raise ValueError("the server sent more on a stream than there is room for")
+                raise ValueError("a stream's flow control was violated: more was sent than its window allows")
             else:
                 self._room -= frame.HEADER.size + len(each.body)
                 if not self._discards:

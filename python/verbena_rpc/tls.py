@@ -154,7 +154,7 @@ class TlsStream:
             received = self._socket.recv(64 << 10)
             if not received:
                 raise ConnectionError(
-                    "the server closed the connection in the middle of TLS: does it take this client?"
+                    "the server closed the connection during the TLS handshake: does it accept this client?"
                 )
             self._ssl.bio_write(received)
 
@@ -179,4 +179,4 @@ class TlsStream:
 
 def _words(error: SSL.Error) -> str:
     reasons = error.args[0] if error.args and isinstance(error.args[0], list) else []
-    return "; ".join(reason[-1] for reason in reasons if reason) or "it ended without a reason"
+    return "; ".join(reason[-1] for reason in reasons if reason) or "no reason was given"
