@@ -1,7 +1,10 @@
-// A client whose server may say anything, in a process of its own. Prints what its call came to, and then what a plain
-// call after it did: "ok" and the result, or the error's code and text.
+// rpc_test_client: a client for test_hostile_server.py, in a process of its own. It prints the
+// outcome of one call, stream or attachment, and then of a plain call: "ok" and the result, or the
+// error's code and text.
 //
-//     rpc_test_client PORT call|attachment|stream SECONDS       that connecting and the first call may take
+//     rpc_test_client PORT call|attachment|stream SECONDS
+//
+// SECONDS is the timeout for connecting and for the first call.
 #include <verbena/rpc.h>
 
 #include <array>

@@ -1,4 +1,7 @@
-"""What must not compile, and what the compiler says then."""
+"""Programs that must not compile, and the message that the compiler must show for each.
+
+CASES has one line of code each, and the text that its error contains; None: the line compiles.
+"""
 
 import shutil
 import subprocess

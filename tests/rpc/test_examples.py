@@ -1,4 +1,8 @@
-"""The programs of examples/rpc, as docs/rpc.md shows them: short, built with the project, run as server and clients."""
+"""The programs of examples/rpc: they are short, they run, and docs/rpc.md shows their code.
+
+The programs that begin with "published" must be coro_rpc's examples except for their include and
+namespace lines.
+"""
 
 import contextlib
 import os
@@ -25,7 +29,7 @@ def environment(tmp_path: Path) -> dict[str, str]:
 
 @contextlib.contextmanager
 def serving(program: str, transport: str, environment: dict[str, str]) -> Iterator[list[str]]:
-    """What a client's command line has: the port, and the word rdma if it is so."""
+    """Run a server, and yield the arguments for its clients: the port, and "rdma" if served."""
     words = ["rdma"] if transport == "rdma" else []
     process = subprocess.Popen(
         [BUILD / program, "0", *words],
@@ -77,7 +81,7 @@ def test_streams_go_both_ways(transport: str, environment: dict[str, str]) -> No
 
 def test_calls_are_spread_over_servers(served: list[str], environment: dict[str, str]) -> None:
     if "rdma" in served:
-        served.remove("rdma")  # such a server serves TCP too
+        served.remove("rdma")  # the balancer's clients use TCP, which every server serves
     said = run("rpc_balance", f"127.0.0.1:{served[0]}", "127.0.0.1:1", environment=environment)
     assert said == f"127.0.0.1:{served[0]}: 30\n"
 
@@ -89,10 +93,10 @@ def listens(port: int) -> bool:
 
 @contextlib.contextmanager
 def published_server(environment: dict[str, str]) -> Iterator[None]:
-    """At its published port, from the time when it listens."""
+    """Run the published server at its published port, 9000, and wait until it listens."""
     server = subprocess.Popen([BUILD / "rpc_published_server"], stderr=subprocess.PIPE, text=True, env=environment)
     try:
-        assert "plain text" in server.stderr.readline()  # it listens, or is about to
+        assert "plain text" in server.stderr.readline()  # logged just before it listens
         deadline = time.monotonic() + 20
         while not listens(9000):
             assert server.poll() is None and time.monotonic() < deadline
@@ -110,8 +114,8 @@ def test_the_published_programs_run_and_fail_without_a_server(program: str, envi
     assert done.returncode != 0
 
 
-# As they were published, without their include and namespace lines; echo's parameter is a view, since a view of a std::string by value
-# would point into what is gone.
+# The published code without its include and namespace lines. One difference: echo's parameter is a
+# view, because a view of a std::string that was passed by value would dangle.
 PUBLISHED = {
     "published_server.cc": """
         std::string_view echo(std::string_view str) { return str; }
@@ -154,4 +158,5 @@ def test_the_tutorial_shows_the_examples_and_nothing_else() -> None:
 
 
 def squeezed(text: str) -> str:
+    """Remove all white space, which the formatter may change."""
     return "".join(text.split())

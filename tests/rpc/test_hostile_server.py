@@ -1,4 +1,7 @@
-"""A server that says what no server says: the C++ client's call fails with words, or is answered; it neither crashes nor waits for ever."""
+"""The C++ client against a server that breaks the protocol.
+
+A call must fail with a reason or be answered; the client must neither crash nor hang.
+"""
 
 import contextlib
 import hashlib
@@ -41,14 +44,18 @@ def item(sequence: int, value: object = 1) -> bytes:
 
 
 def head(kind: int, sequence: int, word: int = 0, body: int = 0, attachment: int = 0, version: int = 1) -> bytes:
-    """A header that may claim anything."""
+    """Return a header that may claim anything."""
     return frame.HEADER.pack(frame.MAGIC, version, kind, int(body > 0), sequence, word, body, attachment, 0)
 
 
 class HostileServer:
-    """Of one client. `says`: what is written after the first request, by its number. Later ones are answered with "again".
+    """A server for one client, on a thread of its own.
 
-    `set_up` and `proof`: what it sends in place of its parameters, and of the proof that it knows what both ends have said.
+    `says`: returns the bytes to send after the first request, given its sequence number; later
+    requests are answered with "again".
+    `hangs_up`: close the connection after that.
+    `set_up`, `proof`: bytes to send instead of the server's parameters, and instead of its proof
+    that it has seen the same set-up messages.
     """
 
     def __init__(
@@ -127,7 +134,8 @@ def run(port: int, what: str, patience_s: int = 20) -> list[str]:
     return done.stdout.splitlines()
 
 
-# What is said, by the number of the call, and what the call comes to.
+# By name: the kind of call, the bytes that the server sends (given the call's sequence number), and
+# the outcome of the call, a regular expression. After these the connection ends.
 ENDS = {
     "garbage": ("call", lambda _: message(b"\x15" * 64), "error 12 .*magic byte"),
     "half a header": ("call", lambda n: message(answer(n)[:10]), "error 12 .*within a frame's header"),
@@ -180,7 +188,7 @@ def test_an_end_fails_what_is_under_way(what: str, when: str) -> None:
 
 
 TIMED_OUT = "error 3 .+"
-# The connection stands: what is wrong concerns one call, or nobody.
+# The same for mistakes that concern one call or none. After these the connection stays up.
 STANDS = {
     "an answer to a call that is not there": (
         "call",

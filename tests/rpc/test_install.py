@@ -1,4 +1,4 @@
-"""Programs of somebody else: built against what `cmake --install` and `pip install` have put down, with nothing of this tree in sight."""
+"""Programs outside of this tree, built against an installation by `cmake --install` and pip."""
 
 import contextlib
 import os
@@ -14,7 +14,7 @@ BUILD = Path(os.environ.get("VERBENA_BUILD", ROOT / "build"))
 
 @contextlib.contextmanager
 def serving(environment: dict[str, str]) -> Iterator[str]:
-    """The example's server, by its port."""
+    """Run the example's server, and yield its port."""
     with subprocess.Popen(
         [BUILD / "bench" / "rpc_server", "0"],
         stdin=subprocess.PIPE,
@@ -40,7 +40,7 @@ def test_an_example_builds_against_an_installation_and_runs(tmp_path: Path) -> N
     ).stdout.split()
     for name in ("client.cc", "functions.h"):
         shutil.copy(ROOT / "examples" / "rpc" / name, tmp_path)
-    # -O0: what is asked is whether it builds.
+    # -O0, because the test only asks whether it builds and runs.
     command = ["g++", "-O0", "-Wall", "-Wextra", "-Wno-missing-field-initializers", "client.cc", *flags, "-o", "client"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
@@ -53,7 +53,7 @@ def test_an_example_builds_against_an_installation_and_runs(tmp_path: Path) -> N
 
 
 def test_the_python_client_calls_from_where_pip_has_put_it(tmp_path: Path) -> None:
-    """Without a network: what it depends on is Debian's."""
+    """Install without a network: its dependencies are Debian packages."""
     source, elsewhere = tmp_path / "source", tmp_path / "elsewhere"
     shutil.copytree(ROOT / "python", source)  # pip builds where the sources are
     elsewhere.mkdir()

@@ -1,4 +1,4 @@
-"""The Python client calls a C++ server."""
+"""The Python client against the C++ test server, and the server against garbage from Python."""
 
 import contextlib
 import os
@@ -24,6 +24,8 @@ BUILD = Path(os.environ.get("VERBENA_BUILD", ROOT / "build"))
 
 
 class Server:
+    """rpc_test_server in a process of its own (lib/rpc/testing/server_main.cc)."""
+
     def __init__(self, transport: str = "tcp") -> None:
         self.process = subprocess.Popen(
             [BUILD / "bench" / "rpc_test_server", "1", transport],
@@ -118,7 +120,7 @@ def test_a_result_that_cannot_be_a_python_value_fails_alone(client: Client) -> N
 
 
 def test_more_is_sent_than_either_end_holds(client: Client) -> None:
-    """The server stops reading while its answers are not read: who sends must not keep the reader from reading."""
+    """A server whose responses are not read stops reading: a blocked send must not block reads."""
     block = os.urandom(1 << 20)
     answers = [client.send("rpc_test::attachment_back", attachment=block) for _ in range(120)]
     assert all(each.result(60).attachment == block for each in answers)
@@ -208,7 +210,7 @@ def test_who_sends_more_than_there_is_room_for_loses_the_connection(server: Serv
 
 @pytest.fixture
 def tls_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
-    """Of this user, whose identity it makes."""
+    """Run a server in TLS, which creates an identity for a user of the test's own."""
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     running = Server("tls")
     yield running
