@@ -47,15 +47,16 @@ void serve(const CellOptions& options, Board& board) {
 	server.stop();
 }
 
+// The client's side of a cell. Belongs to `thread`, on which all callers run.
 struct Run {
 	const CellOptions& options;
 	Outcome& outcome;
 	rpc::IoThread& thread;
 	std::string address;
 	std::vector<std::unique_ptr<rpc::Client>> clients;
-	std::shared_ptr<rpc::client_pool<>> pool;  // in place of them
-	std::vector<std::string> memory, answers;
-	std::vector<channel::Place> registered;  // requests that lie there and not in `memory`
+	std::shared_ptr<rpc::client_pool<>> pool;  // replaces `clients` in an ablation of it
+	std::vector<std::string> memory, answers;  // one entry for each caller
+	std::vector<channel::Place> registered;  // replaces `memory` with options.registered
 	bool counting = false, stopping = false;
 	std::uint32_t active = 0;
 	std::uint64_t next_number = 0;
@@ -73,7 +74,7 @@ void prepare(rpc::Client& client, const CellOptions& options) {
 	if (options.rdma) client.init_ibv(ibv_of(options));
 }
 
-// True: the answer is right.
+// Makes one call. Returns whether the answer was right.
 Task<bool> call_by(Run& run, rpc::Client& client, std::uint32_t index) {
 	const std::span<char> payload = run.payload(index);
 	const std::string_view text(payload.data(), payload.size());
@@ -131,6 +132,7 @@ Task<bool> call_by_pool(Run& run, std::uint32_t index) {
 	co_return result && result->result() == reply_of_sink;
 }
 
+// One of the `concurrency` callers: calls again as soon as it has its answer.
 Task<void> caller(Run& run, std::uint32_t index) {
 	++run.active;
 	while (!run.stopping) {
@@ -161,7 +163,7 @@ Task<void> caller(Run& run, std::uint32_t index) {
 	--run.active;
 }
 
-// Connections, and the memory that the requests lie in.
+// Makes the connections, and allocates and fills the memory of the requests.
 Task<bool> set_up(Run& run) {
 	const CellOptions& options = run.options;
 	for (std::uint32_t i = 0; i < (options.ablation == Behaviour::connection_pool ? 0 : options.connections); ++i) {
@@ -191,6 +193,7 @@ Task<bool> set_up(Run& run) {
 	co_return true;
 }
 
+// Warms up, measures, and waits for the callers to end.
 Task<void> drive(Run& run, Board& board) {
 	async::Loop& loop = run.thread.loop();
 	const bool ready = co_await set_up(run);
@@ -229,7 +232,7 @@ Task<void> on_thread(Run& run, Board& board) {
 void call(const CellOptions& options, Board& board) {
 	const int port = wait_for_port(board);
 	if (port == 0) return;
-	// Polls as the server does.
+	// The client's thread polls as long as the server's.
 	rpc::IoThreads threads(1, {.spin = options.spin});
 	Run run{.options = options,
 		.outcome = board.outcome,

@@ -1,6 +1,10 @@
-// One cell of the matrix: a server and a client, each a process of its own, and so many requests in flight for so long.
+// run_cell(): runs one cell of the benchmark's matrix: a server and a client, each in a process of
+// its own, with a given number of requests in flight for a given time.
 //
-// Requests count when their answer was checked, within the measured time only.
+// A request counts if it began and ended within the measured time and its answer was right.
+//
+// Threads: run_cell() forks, so the calling process must have one thread.
+// Errors: one sentence, from the server, the client, or the process that runs both.
 #pragma once
 
 #include <cstdint>
@@ -13,47 +17,55 @@
 
 namespace verbena::rpcbench {
 
+// sink: a word of 13 bytes comes back; echo: the request's bytes come back.
 enum class Mode : std::uint8_t { sink, echo };
 
-// A behaviour of ours that a cell can be run without.
+// A behaviour of this library that a cell can be run without (--ablate).
 //
-//   inline           small messages go inline in their work requests
-//   coalescing       requests and answers of one turn share messages, and messages that find no room share a frame
-//   send_queue       several parts of large data are under way, and one is filled while another is fetched
-//   pool             data is copied into memory that is registered already; without: the caller's memory is registered
-//   for each call connection_pool  connections are kept and shared; without: each call makes its own
+//   inline_data      small messages are sent inline in their work requests
+//   coalescing       requests and responses of one turn of the loop share messages, and messages
+//                    that find no room share a frame
+//   send_queue       several parts of large data are in flight: one is filled while another is
+//                    fetched
+//   pool             data is copied into memory that is registered already; without it the
+//                    caller's memory is registered for each call
+//   connection_pool  connections are kept and shared; without it each call makes its own
 enum class Behaviour : std::uint8_t { none, inline_data, coalescing, send_queue, pool, connection_pool };
 
+// The RPC system that runs the cell; `ours` is this library.
 enum class Peer : std::uint8_t { ours, grpc, capnp };
 
 struct CellOptions {
 	Peer peer = Peer::ours;
 	bool rdma = false;
 	Mode mode = Mode::sink;
-	std::uint64_t size = 128;
+	std::uint64_t size = 128;  // bytes of a request's attachment
 	std::uint32_t concurrency = 1;  // requests in flight on all connections together
 	std::uint32_t connections = 1;
 	std::uint32_t server_threads = 1;
-	bool per_connection = false;  // receive buffers of each connection's own
-	bool registered = false;  // requests lie in registered memory
-	std::uint32_t send_buffers = 0;  // blocks of a connection under way at once; 0: as many as by default
-	Behaviour ablation = Behaviour::none;  // the one that this cell and another differ in
-	bool without = false;  // and whether this is the one that lacks it
+	bool per_connection = false;  // recv_mode per_connection instead of srq
+	bool registered = false;  // requests are in registered memory, which the server fetches
+	std::uint32_t send_buffers = 0;  // ibv_config::send_buffer_cnt; 0: its default
+	Behaviour ablation = Behaviour::none;  // the behaviour in which this cell and its twin differ
+	bool without = false;  // this cell is the twin without it
 	Nanoseconds warmup = 500'000'000, duration = 5'000'000'000;
-	Nanoseconds spin = 50'000;  // how long threads poll after their last work
+	Nanoseconds spin = 50'000;  // threads poll this long after their last work
 
 	bool lacks(Behaviour behaviour) const { return without && ablation == behaviour; }
 };
 
+// The result of a run. Plain bytes: it is copied between processes.
 struct Outcome {
-	std::uint64_t requests = 0, failed = 0, served = 0;  // served: what the server counted, warm-up included
-	double seconds = 0;
+	// Requests that counted; that failed or had a wrong answer; and those that the server counted,
+	// with warm-up.
+	std::uint64_t requests = 0, failed = 0, served = 0;
+	double seconds = 0;  // the measured time
 	double latency_sum_us = 0;
-	double client_cpu_s = 0, server_cpu_s = 0;
-	std::uint64_t frames = 0, messages = 0;  // that the client sent
-	std::uint64_t connections = 0;  // that the server was asked for
-	rpc::RdmaUse rdma;  // of the client
-	double pinned_kib = 0;  // registered by the server for each connection
+	double client_cpu_s = 0, server_cpu_s = 0;  // all threads, in the measured time
+	std::uint64_t frames = 0, messages = 0;  // sent by the client
+	std::uint64_t connections = 0;  // accepted by the server
+	rpc::RdmaUse rdma;  // the client's
+	double pinned_kib = 0;  // memory that the server registered for each connection
 	Histogram latency;  // nanoseconds
 
 	double qps() const { return seconds > 0 ? static_cast<double>(requests) / seconds : 0; }
@@ -63,7 +75,8 @@ struct Outcome {
 	}
 };
 
-// The calling process must have no threads: it forks. Of a peer: by its program in the folder of this one.
+// Runs the cell, which takes `warmup` and `duration`. Another system's cell is run by its program
+// (see peer.h).
 std::expected<Outcome, std::string> run_cell(const CellOptions& options);
 
 }  // namespace verbena::rpcbench

@@ -1,5 +1,7 @@
-// What is called: the request's bytes as attachment, a 13-byte word back (sink, as the published benchmark), or the
-// bytes themselves (echo).
+// The benchmark's two RPC functions. Both take the request's bytes as attachment; sink returns a
+// word of 13 bytes, as in the published benchmark, and echo returns the bytes.
+//
+// Errors: sink fails the call if the payload is damaged.
 #pragma once
 
 #include <string_view>

@@ -24,7 +24,7 @@ constexpr Known known[] = {
 };
 const Known& facts_of(Peer peer) { return known[static_cast<std::size_t>(peer)]; }
 
-// In the build's folder for such programs, or beside this one.
+// The program's path: in the folder bench/ of the build, or beside this program.
 std::filesystem::path program_of(Peer peer) {
 	const auto folder = std::filesystem::read_symlink("/proc/self/exe").parent_path();
 	const auto built = folder / "bench" / facts_of(peer).program;
@@ -42,7 +42,7 @@ std::expected<void, std::string> find_peer(Peer peer) {
 }
 
 std::expected<Outcome, std::string> run_peer(const CellOptions& options) {
-	// Its standard output: the outcome, or why there is none.
+	// The program's output is the Outcome, or one line that says why there is none.
 	const std::string command =
 		fmt::format("'{}' {} {} {} {} {} {} 2>&1", program_of(options.peer).string(), options.size, options.concurrency,
 			options.connections, options.mode == Mode::echo ? "echo" : "sink", options.warmup, options.duration);

@@ -1,6 +1,9 @@
-// Cells of other systems: their server and client are in a program of their own, which is built where the system's
-// packages are there (bench/rpc/grpc, bench/rpc/capnp). It takes the cell as words, and gives the outcome back as
-// bytes: it is of the same build.
+// Cells that are run by other RPC systems: each has a program with its server and client, which is
+// built if the system's packages are installed (bench/rpc/grpc, bench/rpc/capnp). The program takes
+// the cell as arguments, and writes its Outcome to standard output as raw bytes: it must be of the
+// same build.
+//
+// Errors: one sentence; if a program was not built, it names the packages to install.
 #pragma once
 
 #include <atomic>
@@ -15,32 +18,40 @@ namespace verbena::rpcbench {
 
 struct Board;
 
+// "grpc", "capnp"; empty for this library.
 std::string_view name_of(Peer peer);
-// Whether its program is there; else the error says what to install.
+// Checks that the system's program exists; if not, the error says what to install.
 std::expected<void, std::string> find_peer(Peer peer);
+// Runs a cell by the system's program.
 std::expected<Outcome, std::string> run_peer(const CellOptions& options);
 
-// main() of a peer's program: runs the cell that the words name and writes its outcome to standard output.
+// main() of such a program: runs the cell that its arguments describe, with these two functions as
+// server and client, and writes the Outcome. Returns the exit status.
 int peer_main(
 	int count, char** words, void (*serve)(const CellOptions&, Board&), void (*call)(const CellOptions&, Board&));
 
-// The time of a cell, for a peer's client: counts what was answered within the measured time. From any thread.
+// Warm-up and measurement for the client of another system: counts requests within the measured
+// time.
+//
+// Threads: ended() and over() are thread-safe; one thread calls keep().
 class Pace {
 public:
 	Pace(const CellOptions& options, Board& board) : options_(options), board_(board) {}
 	Pace(const Pace&) = delete;
 	Pace& operator=(const Pace&) = delete;
 
+	// Counts a request that began at this time and has ended now.
 	void ended(Nanoseconds began, bool good);
-	// Sleeps through warm-up and measurement.
+	// Sleeps through warm-up and measurement, and fills in the outcome's times.
 	void keep();
+	// Returns whether the measurement has ended, so that no request should begin.
 	bool over() const { return over_.load(std::memory_order_relaxed); }
 
 private:
 	const CellOptions& options_;
 	Board& board_;
-	std::mutex lock_;
-	Nanoseconds counts_from_ = never;
+	std::mutex lock_;  // protects board_.outcome and counts_from_
+	Nanoseconds counts_from_ = never;  // the end of the warm-up
 	std::atomic<bool> over_{false};
 };
 

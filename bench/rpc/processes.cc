@@ -19,14 +19,15 @@ namespace {
 pid_t start(const Body& body, Board& board) {
 	const pid_t child = fork();
 	if (child != 0) return child;
-	// What clients say once of plain text is no news here.
+	// Discard the log, in which clients report once that TCP is in plain text.
 	const int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
 	dup2(nowhere, STDERR_FILENO);
 	body(board);
 	std::_Exit(0);
 }
 
-/// Readable from the process's end on. By number: the header of Debian 12's C library declares the call for C alone.
+// Returns a descriptor that becomes readable when the process ends. By number, because the header
+// of Debian 12's C library declares pidfd_open(2) for C only.
 int end_of(pid_t process) { return static_cast<int>(syscall(SYS_pidfd_open, process, 0)); }
 
 }  // namespace
@@ -73,7 +74,7 @@ std::expected<Outcome, std::string> run_processes(const Body& serve, const Body&
 	const pid_t server = start(serve, *board);
 	const pid_t client = start(call, *board);
 	if (server < 0 || client < 0) return std::unexpected("no process could be started");
-	// Whichever ends first: the other one is told, and waits for it no more.
+	// If the server ends first, fail() lets the client stop waiting for it.
 	pollfd ends[] = {{end_of(client), POLLIN, 0}, {end_of(server), POLLIN, 0}};
 	while (poll(ends, 2, -1) < 0 && errno == EINTR) {}
 	if (ends[1].revents != 0 && ends[0].revents == 0 && !board->failed)

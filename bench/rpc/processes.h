@@ -1,7 +1,14 @@
-// A server and a client, each a process of its own, and what they tell each other: for our calls and for other systems'
-// alike.
+// run_processes(): a server and a client as child processes, and the shared memory by which they
+// coordinate a measurement. Used for this library and for the other systems.
 //
-// The calling process must have no threads: it forks. What a process uses is counted within the measured time only.
+//     the server sets port; the client sets measuring and then measured; the server sets
+//     server_told; the parent sets done
+//
+// Threads: run_processes() forks, so the calling process must have one thread. The Board's flags
+//   are atomic. The server writes server_cpu_s and, of the outcome, served, connections and
+//   pinned_kib; the client writes the rest.
+// Lifetime: a process that waits ends its wait when any has failed or the parent has died.
+// Errors: the first failure, in one sentence; a process that dies is one too.
 #pragma once
 
 #include <atomic>
@@ -13,7 +20,7 @@
 
 namespace verbena::rpcbench {
 
-// What the three processes share.
+// The memory that parent, server and client share.
 struct Board {
 	std::atomic<int> port{0};
 	std::atomic<bool> measuring{false}, measured{false}, server_told{false}, done{false};
@@ -22,21 +29,24 @@ struct Board {
 	char error[256] = {};
 	Outcome outcome;
 
+	// Ends the run with an error.
 	void fail(const std::string& why);
-	// Polls, gently, until the flag is set, somebody has failed, or the parent is gone.
+	// Looks every millisecond until the flag is set, a process has failed, or the parent has died.
 	void wait_for(const std::atomic<bool>& flag) const;
 };
 
-// Of this process, with all its threads.
+// The processor time of this process, with all its threads.
 double cpu_seconds();
 
-// The server's part once it listens at `port`: counts its processor's time while the client measures, and calls
-// `account` while the client is still there. Returns when the client is done.
+// The server's part of a run, once it listens at `port`: measures its processor time while the
+// client measures, and calls `account` while the client is still connected. Returns when the run is
+// over.
 void stand_by(Board& board, int port, const std::function<void()>& account = {});
 
-// The client's part begins with it. 0: the server has failed.
+// The first step of the client: returns the server's port; 0: the server has failed.
 int wait_for_port(const Board& board);
 
+// Forks a process for each of the two bodies, waits for both, and returns the outcome.
 using Body = std::function<void(Board&)>;
 std::expected<Outcome, std::string> run_processes(const Body& serve, const Body& call);
 

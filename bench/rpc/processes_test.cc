@@ -21,7 +21,7 @@ TEST(Processes, AnOutcomeIsTheClients) {
 	EXPECT_EQ(outcome->requests, 42u);
 }
 
-// The client waited for a port, and whoever had started both for the client.
+// Otherwise the client would wait for a port for ever, and the parent for the client.
 TEST(Processes, AServerThatDiesAtItsStartKeepsNobodyWaiting) {
 	const auto died = run_processes([](Board&) { std::abort(); }, wait_for_the_server);
 	ASSERT_FALSE(died);

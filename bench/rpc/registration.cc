@@ -9,7 +9,8 @@
 namespace verbena::rpcbench {
 namespace {
 
-constexpr std::size_t arena_bytes = 64 << 20;  // walked through, so that copies do not find their bytes in a cache
+// Rounds walk through an arena of this size, so that a copy does not find its bytes in a cache.
+constexpr std::size_t arena_bytes = 64 << 20;
 constexpr int access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE;
 constexpr std::size_t rounds = 101;
 

@@ -35,7 +35,7 @@ Verdict judge(const Numbers& row) {
 			fmt::format("QPS x size is {:.2f} Gb/s, and the row says {:.2f} ({:+.1f} %)", gigabits, row.gigabits,
 				(gigabits / row.gigabits - 1) * 100)};
 	if (row.p99_us < row.p90_us) return {"invalid", "percentiles run backwards"};
-	// With so many in flight at this rate, Little's law gives the mean.
+	// Little's law gives the mean latency from the number in flight and the rate.
 	const double mean_us = row.concurrency / row.qps * 1e6;
 	if (row.p90_us < mean_us && row.p90_us > 0)
 		return {"suspect",
@@ -51,7 +51,7 @@ Verdict judge(const CellOptions& cell, const Outcome& run) {
 	const double under_way = run.qps() * run.mean_us() / 1e6;
 	if (under_way > cell.concurrency * little_tolerance)
 		return {"invalid", fmt::format("{:.1f} in flight on average, of {} at most", under_way, cell.concurrency)};
-	// Where each call connects, what is between them is no part of a call.
+	// If each call makes its own connection, the time between calls is no part of a call's latency.
 	if (under_way < cell.concurrency * 0.9 && cell.ablation != Behaviour::connection_pool)
 		return {"suspect",
 			fmt::format("{:.1f} in flight on average, of {}: the client did not keep up", under_way, cell.concurrency)};
@@ -67,7 +67,7 @@ std::optional<double> number_of(const Fields& row, std::string_view name) {
 	return number;
 }
 
-// Half a unit of the last digit that is printed.
+// The rounding error of a printed number: half a unit of its last digit.
 double rounding_of(std::string_view text) {
 	const auto point = text.find('.');
 	return 0.5 * std::pow(10.0, point == text.npos ? 0 : -static_cast<double>(text.size() - point - 1));
@@ -122,7 +122,7 @@ std::string_view name_of(Behaviour behaviour) {
 }
 
 Json row_of(const CellOptions& cell, std::span<const Outcome> runs) {
-	// The row is the median repetition's, so that its numbers belong together.
+	// All numbers are from one repetition, so that they are consistent with each other.
 	std::vector<double> rates, late;
 	Json repetitions = Json::array();
 	for (const Outcome& run : runs) {
@@ -153,7 +153,7 @@ Json row_of(const CellOptions& cell, std::span<const Outcome> runs) {
 	row["requests_per_message"] = run.messages == 0 ? Json(nullptr) : Json(median_of(runs, [](const Outcome& each) {
 		return static_cast<double>(each.frames) / static_cast<double>(std::max<std::uint64_t>(each.messages, 1));
 	}));
-	// Nothing where there is no such thing: over TCP, or while no connection stays.
+	// Empty over TCP, and if no connection stays open.
 	const auto of_rdma = [&](auto value) { return run.rdma.frames == 0 ? Json(nullptr) : Json(value); };
 	row["inline_share"] = of_rdma(
 		static_cast<double>(run.rdma.frames_inline) / static_cast<double>(std::max<std::uint64_t>(run.rdma.frames, 1)));
@@ -190,7 +190,7 @@ Json row_not_run(const CellOptions& cell, const std::string& reason) {
 std::string to_markdown(const std::vector<Json>& rows) {
 	std::string text =
 		"| Size | In flight | Gb/s | P90 us | P99 us | QPS | Transport | P50 us | P99.9 us | CPU us | Requests/message "
-	    "| |\n"
+		"| |\n"
 		"|---|---|---|---|---|---|---|---|---|---|---|---|\n";
 	const auto number = [](const Json& value, int digits) {
 		return value.is_number() ? fmt::format("{:.{}f}", value.get<double>(), digits) : "";

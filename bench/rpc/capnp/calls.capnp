@@ -1,4 +1,4 @@
-# What is called: as in bench/rpc/functions.h, the request's bytes and a short word or the bytes back.
+# The functions of bench/rpc/functions.h: sink returns a short word, echo the request's bytes.
 @0xd2f1c4b5a6978801;
 using Cxx = import "/capnp/c++.capnp";
 $Cxx.namespace("verbena::rpcbench");

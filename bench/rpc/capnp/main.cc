@@ -1,4 +1,5 @@
-// The same cells by Cap'n Proto RPC: one event loop and one connection at each end, over TCP in clear.
+// rpc_capnp: the same cells with Cap'n Proto RPC: one event loop at each end, over TCP in plain
+// text. See peer.h for its arguments and output.
 #include <calls.capnp.h>
 #include <capnp/rpc-twoparty.h>
 #include <kj/async-io.h>
@@ -47,7 +48,7 @@ private:
 	std::uint64_t& served_;
 };
 
-// A connection that a client made: until it leaves.
+// The server's end of a connection.
 struct Served {
 	Served(kj::Own<kj::AsyncIoStream> of, Calls::Client service)
 		: stream(kj::mv(of)),
@@ -85,7 +86,7 @@ void serve(const CellOptions&, Board& board) {
 	all.clear();
 }
 
-// One of those in flight: calls again when its answer is there.
+// One of the callers: calls again as soon as it has its answer.
 class Caller {
 public:
 	Caller(Calls::Client& service, const CellOptions& options, Pace& pace, std::uint64_t number)

@@ -1,4 +1,5 @@
-// The same cells by gRPC: its callback API at both ends, one server and one client process, over TCP in clear.
+// rpc_grpc: the same cells with gRPC: its callback API at both ends, one server and one client
+// process, over TCP in plain text. See peer.h for its arguments and output.
 #include <calls.grpc.pb.h>
 #include <grpcpp/grpcpp.h>
 
@@ -53,7 +54,7 @@ void serve(const CellOptions&, Board& board) {
 	server->Shutdown();
 }
 
-// One of those in flight: calls again from its own callback.
+// One of the callers: its callback, on one of gRPC's threads, makes the next call.
 class Caller {
 public:
 	Caller(Calls::Stub& stub, const CellOptions& options, Pace& pace, std::latch& left, std::uint64_t number)
@@ -98,7 +99,8 @@ void call(const CellOptions& options, Board& board) {
 	for (std::uint32_t i = 0; i < options.connections; ++i) {
 		grpc::ChannelArguments arguments;
 		arguments.SetMaxReceiveMessageSize(-1);
-		arguments.SetInt("connection", static_cast<int>(i));  // channels with equal arguments share a connection
+		// Unequal arguments, because channels with equal ones share a connection.
+		arguments.SetInt("connection", static_cast<int>(i));
 		stubs.push_back(Calls::NewStub(grpc::CreateCustomChannel(
 			"127.0.0.1:" + std::to_string(port), grpc::InsecureChannelCredentials(), arguments)));
 	}
