@@ -26,8 +26,7 @@ void say_plain_text_once() {
 	static std::atomic<bool> said{false};
 	if (!said.exchange(true))
 		log_to_standard_error(
-			"TCP in plain text: nobody is authenticated and nothing is encrypted until init_ssl() is called at both "
-			"ends");
+			"TCP in plain text: peers are not authenticated and nothing is encrypted; call init_ssl() at both ends");
 }
 
 }  // namespace
@@ -65,7 +64,7 @@ void Pending::expire() {
 }
 
 ClientConnection::~ClientConnection() {
-	check(channel_ == nullptr, "a client's connection is closed on its own thread");
+	check(channel_ == nullptr, "a client's connection must be closed on its own thread");
 }
 
 err_code ClientConnection::usable() const {
@@ -168,7 +167,8 @@ Task<void> ClientConnection::receive() {
 				handle(*frame, arrived);
 			} else if (frame.error().code == errc::message_too_large) {
 				if (Pending* pending = find(frame.error().sequence)) {
-					pending->error = rpc_error(errc::message_too_large, "the answer is larger than the client's limit");
+					pending->error =
+						rpc_error(errc::message_too_large, "the response is larger than the client's limit");
 					// The frame may be an item, after which the server's function would go on.
 					forget(*pending, pending->stream != nullptr);
 					pending->finish();
@@ -201,7 +201,8 @@ void ClientConnection::handle(const Frame& frame, Arrived& arrived) {
 		case FrameKind::window:
 			if (Pending* pending = find(frame.header.sequence);
 				pending != nullptr && pending->stream && !pending->stream->take(frame, arrived))
-				break_off(errc::protocol_error, "the server sent more on a stream than its reader has room for");
+				break_off(errc::protocol_error,
+					"a stream's flow control was violated: more was sent or granted than its window allows");
 			return;
 		case FrameKind::pong: {
 			async::List<Pong> others;

@@ -100,8 +100,8 @@ inline Lazy<rpc_error> ask_for_streams(std::shared_ptr<ClientConnection> connect
 		connection->set_server_level(level ? *level : 1);
 	}
 	if (connection->server_level() >= 2) co_return rpc_error();
-	co_return rpc_error(errc::unknown_protocol_version,
-		"the server has no streams: it is older than they are, or has them switched off");
+	co_return rpc_error(
+		errc::unknown_protocol_version, "the server has no streams: it is an older version, or its streams_max is 0");
 }
 
 // Client::open_stream(). `item_max`: the largest item that the client may write, in bytes.

@@ -154,7 +154,7 @@ public:
 			static_assert(sizeof...(Arguments) == 0, "a context<void> is answered without a value");
 		} else {
 			static_assert(std::is_constructible_v<T, Arguments...>,
-				"the answer cannot be made of these arguments: see the T of this context<T>");
+				"the T of this context<T> cannot be constructed from these arguments");
 			pack_value(body, T(std::forward<Arguments>(arguments)...));
 		}
 		call_->answer(std::move(body));

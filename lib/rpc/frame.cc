@@ -36,7 +36,7 @@ std::expected<Frame, FrameFault> FrameReader::next() {
 	if (rest_.size() < FrameHeader::bytes) return fault("a message ends within a frame's header");
 	const std::byte* const at = rest_.data();
 	if (load<std::uint8_t>(at) != FrameHeader::magic)
-		return fault("a frame does not begin with the magic byte: the peer speaks something else");
+		return fault("a frame does not begin with the magic byte: the peer speaks another protocol");
 	if (load<std::uint8_t>(at + 1) != FrameHeader::version)
 		return fault("the peer's frames have another version: update the older side", errc::unknown_protocol_version);
 	FrameHeader header{.kind = load<FrameKind>(at + 2),
@@ -48,20 +48,21 @@ std::expected<Frame, FrameFault> FrameReader::next() {
 	if (header.kind < FrameKind::request || header.kind > FrameKind::done)
 		return fault("a frame of this kind does not exist");
 	if (header.serialization > Serialization::msgpack)
-		return fault("a frame's body is serialized in a way that this version does not know");
+		return fault("a frame's serialization is unknown to this version");
 	const bool asks = header.kind == FrameKind::request || header.kind == FrameKind::open;
 	const bool carries_both = asks || header.kind == FrameKind::response;
 	const bool carries_body = carries_both || header.kind == FrameKind::item;
 	if ((!carries_body && header.body_length != 0) || (!carries_both && header.attachment_length != 0))
-		return fault("a frame of this kind does not carry that");
-	if (header.kind == FrameKind::item && header.body_length == 0) return fault("an item has a body");
+		return fault("a frame has a body or an attachment that its kind does not allow");
+	if (header.kind == FrameKind::item && header.body_length == 0) return fault("an item must have a body");
 	if (header.body_length > 0 && header.serialization == Serialization::none)
-		return fault("a frame's body does not say how it is serialized");
+		return fault("a frame has a body but no serialization");
 	if (asks) {
 		header.function = load<std::uint32_t>(at + 8);
 	} else if (header.kind == FrameKind::window) {
 		header.granted = load<std::uint32_t>(at + 8);
-		if (header.granted == 0 || header.patience_us != 0) return fault("a window grants something, and nothing else");
+		if (header.granted == 0 || header.patience_us != 0)
+			return fault("a window frame must grant more than 0 bytes and has no timeout");
 	} else {
 		header.code = load<std::uint16_t>(at + 8);
 		if (load<std::uint16_t>(at + 10) != 0) return fault("reserved bytes of a frame are not 0");

@@ -132,15 +132,13 @@ template <auto f> struct Function {
 	static constexpr void check_handler() {
 		static_assert(!detail::Decayed<Declared>::writes_to_reference,
 			"an RPC function cannot write to a parameter: take it by value, as a view, or as a reference to const, and "
-			"return what is new");
-		static_assert(
-			!is_stream || is_coroutine, "an RPC function that has a stream is a coroutine: let it return Lazy<...>");
+			"return the new value");
+		static_assert(!is_stream || is_coroutine,
+			"an RPC function that has a stream must be a coroutine: let it return Lazy<...>");
 		static_assert(is_coroutine || is_callback || !is_view<Result> || !detail::Decayed<Declared>::owns_by_value,
 			"this RPC function returns a view (std::string_view, std::span) and takes a parameter by value that owns "
-			"its memory: the view "
-			"would point into what is gone when the function returns. Take the parameter as a view (std::string_view "
-			"echo(std::string_view)), "
-			"or return a value that owns its bytes (std::string)");
+			"its memory: the view would dangle when the function returns. Take the parameter as a view "
+			"(std::string_view echo(std::string_view)), or return a value that owns its bytes (std::string)");
 	}
 };
 

@@ -40,7 +40,7 @@ inline rpc_error error_of_exception() {
 	} catch (const std::exception& error) {
 		return {errc::rpc_throw_exception, error.what()};
 	} catch (...) {
-		return {errc::rpc_throw_exception, "the function threw something that is no std::exception"};
+		return {errc::rpc_throw_exception, "the function threw something that is not a std::exception"};
 	}
 }
 

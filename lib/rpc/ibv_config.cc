@@ -9,13 +9,13 @@ namespace verbena::rpc {
 std::expected<channel::RcOptions, std::string> ibv_config::rc() const {
 	const std::uint32_t block = buffer_pool_config.buffer_size;
 	if (qp_type != IBV_QPT_RC)
-		return std::unexpected("init_ibv: qp_type can only be IBV_QPT_RC: calls need a reliable connection");
-	if (block < 4096 || block > 1 << 20) return std::unexpected("init_ibv: buffer_size is 4 KiB to 1 MiB");
+		return std::unexpected("init_ibv: qp_type must be IBV_QPT_RC: calls need a reliable connection");
+	if (block < 4096 || block > 1 << 20) return std::unexpected("init_ibv: buffer_size must be 4 KiB to 1 MiB");
 	const bool own = recv_mode == recv_mode_t::per_connection;
 	const std::uint32_t send_buffers = send_buffer_cnt.value_or(own ? 2 : 4);
-	if (send_buffers < 1) return std::unexpected("init_ibv: send_buffer_cnt is at least 1");
+	if (send_buffers < 1) return std::unexpected("init_ibv: send_buffer_cnt must be at least 1");
 	if (recv_buffer_cnt < own_blocks_min)
-		return std::unexpected("init_ibv: recv_buffer_cnt is at least 3, two of them for flow control");
+		return std::unexpected("init_ibv: recv_buffer_cnt must be at least 3: two blocks are for flow control");
 
 	channel::RcOptions options = channel;
 	options.inline_max = cap.max_inline_data;

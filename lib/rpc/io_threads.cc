@@ -22,7 +22,7 @@ IoThread::IoThread(const async::LoopOptions& options)
 	  }) {}
 
 IoThread::~IoThread() {
-	check(!here(), "an I/O thread is ended by another one");
+	check(!here(), "an I/O thread must be destroyed by another thread");
 	until_all_are_back();
 	loop_.stop();
 	thread_.join();
@@ -38,7 +38,7 @@ IoThread::~IoThread() {
 
 std::expected<channel::RcTransport*, std::string> IoThread::transport(
 	const lib::Wish& wish, const channel::RcOptions& options) {
-	check(here(), "a transport is opened on its own thread");
+	check(here(), "a transport must be opened on its own thread");
 	const auto known = std::ranges::find_if(transports_, [&](const Opened& each) {
 		return each.wish.device == wish.device && each.wish.gid_index == wish.gid_index &&
 			channel::describe(each.options) == channel::describe(options);

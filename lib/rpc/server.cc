@@ -51,7 +51,7 @@ Server::Server(unsigned threads, std::uint16_t port, std::string address)
 Server::~Server() { stop(); }
 
 void Server::add(std::uint32_t id, Handler handler, std::string_view name) {
-	check(!running_, "functions are registered before the server starts");
+	check(!running_, "functions must be registered before the server starts");
 	if (!name.empty()) handler.name = name;
 	const bool added = functions_.try_emplace(id, std::move(handler)).second;
 	check(added,
@@ -97,7 +97,7 @@ err_code Server::open() {
 	if (!ssl_) {
 		options.tcp_protection = channel::InClear{};
 		config_.log(
-			"TCP is served in plain text: nobody is authenticated and nothing is encrypted until init_ssl() is called");
+			"TCP is served in plain text: clients are not authenticated and nothing is encrypted; call init_ssl()");
 	}
 	acceptor_ = std::make_unique<channel::Acceptor>(setup_, std::move(*listener), std::move(homes), std::move(options),
 		[this](const std::string& what) { config_.log(what); });

@@ -67,7 +67,7 @@ AsyncCall::~AsyncCall() {
 	// All references are gone and no answer was given: respond now, or the caller would wait until
 	// its timeout.
 	if (!answered_.load(std::memory_order_acquire))
-		connection_->respond(info_, rpc_error(errc::rpc_throw_exception, "the function ended without an answer"));
+		connection_->respond(info_, rpc_error(errc::rpc_throw_exception, "the function ended without a response"));
 	connection_->end_call(*this);
 }
 
@@ -119,7 +119,9 @@ Task<void> ServerConnection::serve() {
 		count_sent();
 	}
 	close();
-	calls_.for_each([](AsyncCall& call) { call.give_up(rpc_error(errc::io_error, "the client is gone")); });
+	calls_.for_each([](AsyncCall& call) {
+		call.give_up(rpc_error(errc::io_error, "the client closed the connection, or it broke"));
+	});
 	co_await channel_->until_closed();
 	ServerCounters::add(counters_.connections, ~std::uint64_t{0});  // minus 1
 }
@@ -153,13 +155,13 @@ void ServerConnection::handle(const Frame& frame, Arrived& arrived) {
 			ServerCounters::add(counters_.faults);
 			refuse(frame.header.sequence,
 				rpc_error(errc::protocol_error,
-					"the rules of a stream were broken: more was sent or granted than there may be"));
+					"a stream's flow control was violated: more was sent or granted than its window allows"));
 			close();
 			return;
 		}
 		case FrameKind::cancel:
 			ServerCounters::add(counters_.cancelled);
-			forget(frame.header.sequence, rpc_error(errc::operation_canceled, "the client gave it up"));
+			forget(frame.header.sequence, rpc_error(errc::operation_canceled, "the client canceled the call"));
 			return;
 		case FrameKind::ping: {
 			FrameDraft pong = outbox_.begin({.kind = FrameKind::pong, .sequence = frame.header.sequence});

@@ -157,7 +157,7 @@ template <class Pack> void ServerConnection::respond(context_info_t& info, errc 
 		!outbox_.fits(draft, attached)) {
 		outbox_.drop(draft);
 		info.response_ = {};
-		return respond(info, rpc_error(errc::message_too_large, "the answer is larger than the limit"));
+		return respond(info, rpc_error(errc::message_too_large, "the response is larger than the server's limit"));
 	}
 	outbox_.finish(draft, std::move(info.response_));
 	look_whether_drained();

@@ -105,7 +105,7 @@ void StreamEnd::drop_first() {
 rpc_error StreamEnd::why_not() const {
 	if (error_) return error_;
 	return {errc::operation_canceled,
-		writes_done_ ? "nothing is written to a stream after writes_done()" : "the function has ended"};
+		writes_done_ ? "a stream cannot be written after writes_done()" : "the function has ended"};
 }
 
 rpc_result<void> StreamEnd::send(FrameDraft& draft) {

@@ -33,7 +33,7 @@ CASES = {
     '(void)client.open_stream<count>("three");': "an argument cannot be converted to its parameter of this RPC function",
     "(void)client.open_stream<add>(1, 2);": "this RPC function has no stream: call() it",
     "(void)client.call<count>(3);": "this RPC function has a stream: open_stream() it",
-    "server.register_handler<no_coroutine>();": "an RPC function that has a stream is a coroutine",
+    "server.register_handler<no_coroutine>();": "an RPC function that has a stream must be a coroutine",
     "server.register_handler<writes>();": "an RPC function cannot write to a parameter",
 }
 
