@@ -73,7 +73,7 @@ TEST_P(Calls, ErrorsComeBackWithTheirCodeAndText) {
 	EXPECT_EQ(code_of(syncAwait(client_.call_by_name<int>("sum", "three", 4))), errc::invalid_rpc_arguments);
 	EXPECT_EQ(code_of(syncAwait(client_.call_by_name<std::string>("sum", 3, 4))), errc::invalid_rpc_result);
 	EXPECT_EQ(code_of(syncAwait(client_.call<rpc_test::echo>(std::string(2 << 20, 'x')))), errc::message_too_large);
-	EXPECT_EQ(value_of(syncAwait(client_.call<rpc_test::add>(1, 1))), 2) << "the connection stands";
+	EXPECT_EQ(value_of(syncAwait(client_.call<rpc_test::add>(1, 1))), 2) << "the connection stays up";
 }
 
 TEST_P(Calls, ManyUnderWayTogetherAreAnsweredOutOfOrder) {
@@ -105,7 +105,7 @@ TEST_P(Calls, SeveralThreadsSendRequestsOnOneClient) {
 	for (int i = 0; i < 4; ++i) threads.emplace_back([&, i] { syncAwait(work(client_, i * 1000)); });
 }
 
-TEST_P(Calls, ACallThatTakesTooLongTimesOutAndItsServerHearsOfIt) {
+TEST_P(Calls, ACallThatTakesTooLongTimesOutAndIsCanceledAtTheServer) {
 	EXPECT_EQ(code_of(syncAwait(client_.call_for<rpc_test::until_cancelled>(20ms))), errc::timed_out);
 	while (value_of(syncAwait(client_.call<rpc_test::count_of_cancelled>())) == 0) {}
 	EXPECT_TRUE(value_of(syncAwait(client_.call_for<rpc_test::has_deadline>(10s))));
@@ -124,7 +124,7 @@ TEST_P(Calls, ACallsTimeRunsWhileItsServerTakesNothing) {
 	EXPECT_EQ(value_of(syncAwait(client.call<rpc_test::add>(1, 2))), 3);
 }
 
-TEST_P(Calls, ATaskThatIsDroppedCancelsItsCall) {
+TEST_P(Calls, DestroyingATaskCancelsItsCall) {
 	IoThread& thread = client_.get_executor();
 	std::optional<async::Job> job;
 	const auto body = [](Client& client) -> Lazy<void> { co_await client.call<rpc_test::until_cancelled>(); };
@@ -148,14 +148,14 @@ TEST_P(Calls, AttachmentsTravelBothWays) {
 		EXPECT_EQ(client_.release_resp_attachment(), "as text");
 	}
 	EXPECT_TRUE(syncAwait(client_.call<rpc_test::attachment_back>()));
-	EXPECT_EQ(client_.get_resp_attachment(), "") << "of the last call only";
+	EXPECT_EQ(client_.get_resp_attachment(), "") << "an attachment belongs to the last call only";
 }
 
 TEST_P(Calls, AnAnswersAttachmentIsHeldAgainstTheServersLimit) {
 	ASSERT_TRUE(syncAwait(client_.call<rpc_test::attachment_of>(16u << 20)));
 	EXPECT_EQ(client_.get_resp_attachment().size(), 16u << 20);
 	EXPECT_EQ(code_of(syncAwait(client_.call<rpc_test::attachment_of>((16u << 20) + 1))), errc::message_too_large);
-	EXPECT_EQ(value_of(syncAwait(client_.call<rpc_test::add>(1, 1))), 2) << "the connection stands";
+	EXPECT_EQ(value_of(syncAwait(client_.call<rpc_test::add>(1, 1))), 2) << "the connection stays up";
 }
 
 TEST_P(Calls, AShortAttachmentBesideALargeAnswerArrivesWhole) {
@@ -183,7 +183,7 @@ TEST_P(Calls, AnAnswersAttachmentMayBeRegisteredMemory) {
 	}
 }
 
-TEST_P(Calls, AFunctionKnowsItsConnectionAndMayKeepSomethingThere) {
+TEST_P(Calls, AFunctionMaySetATagOnItsConnection) {
 	client_.set_req_attachment("attached");
 	const auto first = value_of(syncAwait(client_.call<rpc_test::about_connection>("tagged")));
 	const auto second = value_of(syncAwait(client_.call<rpc_test::about_connection>("again")));
@@ -224,7 +224,7 @@ TEST_P(Calls, AnAttachmentLandsInTheCallersBuffer) {
 	EXPECT_EQ(client_.get_resp_attachment(), std::string(70'000, 'v'));
 	client_.set_resp_attachment_buf(room);
 	ASSERT_TRUE(syncAwait(client_.call<rpc_test::attachment_of>(100'001u)));
-	EXPECT_NE(client_.get_resp_attachment().data(), room.data()) << "too small: elsewhere";
+	EXPECT_NE(client_.get_resp_attachment().data(), room.data()) << "the buffer is too small, so another is used";
 	EXPECT_EQ(client_.get_resp_attachment().size(), 100'001u);
 }
 
@@ -243,7 +243,7 @@ TEST_P(Calls, ARequestsAttachmentMayBeUsedAgainOnceItIsSent) {
 	syncAwait(work(client_));
 }
 
-TEST_P(Calls, ADroppedCallsAttachmentIsNotReadAfterwards) {
+TEST_P(Calls, TheAttachmentOfACallThatTimedOutIsNotReadAfterwards) {
 	for (int i = 0; i < 20; ++i) {
 		auto memory = std::make_unique<std::string>(rpc_test::at_most_largest(4'000'000), 'a');
 		client_.set_req_attachment(*memory);
@@ -284,7 +284,7 @@ TEST_P(Calls, AGracefulStopAnswersWhatIsInFlight) {
 	EXPECT_EQ(server_.stop(), 0);
 }
 
-TEST_P(Calls, AClientThatGoesFailsItsOwnCalls) {
+TEST_P(Calls, DestroyingAClientFailsItsOwnCallsOnly) {
 	auto other = std::make_unique<Client>();
 	prepare(*other, GetParam());
 	ASSERT_FALSE(syncAwait(other->connect(server_.address())));
@@ -360,7 +360,7 @@ TEST(Calls, TransportsThatDoNotMatchSaySo) {
 	EXPECT_NE(words("tls", "tcp").find("TLS"), std::string::npos) << words("tls", "tcp");
 }
 
-TEST(Calls, NobodyAtThePortIsNotConnected) {
+TEST(Calls, ConnectingToAPortWithoutAServerFails) {
 	Client client;
 	EXPECT_EQ(syncAwait(client.connect("127.0.0.1:1")), errc::not_connected);
 	EXPECT_NE(client.error_text().find("127.0.0.1:1"), std::string::npos) << client.error_text();

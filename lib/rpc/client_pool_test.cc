@@ -57,7 +57,7 @@ TEST(ClientPool, AnOperationWithoutTheHintHasAConnectionOfItsOwn) {
 	EXPECT_EQ(pool->busy_client_count(), 0u);
 }
 
-TEST(ClientPool, ItMakesAnotherConnectionWhenAllAreBusy) {
+TEST(ClientPool, AnotherConnectionIsMadeWhenAllAreBusy) {
 	rpc_test::ServerProcess server("1", "tcp");
 	const auto pool = Pool::create(server.address(), {.max_connection = 3, .reuse_limit = 2});
 	const auto body = [](std::shared_ptr<Pool> pool) -> Lazy<void> {
@@ -71,7 +71,7 @@ TEST(ClientPool, ItMakesAnotherConnectionWhenAllAreBusy) {
 	syncAwait(body(pool));
 }
 
-TEST(ClientPool, ManyThatComeAtOnceKeepToItsLimit) {
+TEST(ClientPool, ManyCallersAtOnceStayWithinMaxConnection) {
 	rpc_test::ServerProcess server("1", "tcp");
 	const auto pool = Pool::create(server.address(), {.max_connection = 4});
 	const auto body = [](std::shared_ptr<Pool> pool) -> Lazy<void> {
@@ -97,7 +97,7 @@ protected:
 INSTANTIATE_TEST_SUITE_P(
 	Transports, ClientPoolOver, ::testing::Values("tcp", "tls", "rdma"), [](const auto& info) { return info.param; });
 
-TEST_P(ClientPoolOver, ItHealsAfterTheServerHasStartedAgain) {
+TEST_P(ClientPoolOver, ConnectionsAreReplacedAfterTheServerHasRestarted) {
 	rpc_test::ServerProcess first("1", GetParam());
 	const int port = first.port();
 	const auto pool = Pool::create(first.address(), config());
@@ -133,7 +133,7 @@ TEST_P(ClientPoolOver, AnIdleConnectionThatDoesNotAnswerIsNotUsed) {
 	EXPECT_EQ(again, "three");
 }
 
-TEST(ClientPool, ConnectionsThatNobodyUsesAreClosed) {
+TEST(ClientPool, UnusedConnectionsAreClosed) {
 	rpc_test::ServerProcess server("1", "tcp");
 	const auto pool = Pool::create(server.address(), {.reuse_limit = 1, .idle_timeout = 1ms});
 	const auto body = [](std::shared_ptr<Pool> pool) -> Lazy<void> {
@@ -147,7 +147,7 @@ TEST(ClientPool, ConnectionsThatNobodyUsesAreClosed) {
 	EXPECT_EQ(pool->total_client_count(), 1u);
 }
 
-TEST(ClientPool, ItTriesAgainWhileTheServerStarts) {
+TEST(ClientPool, ConnectingIsRetriedWhileTheServerStarts) {
 	rpc_test::ServerProcess first("1", "tcp");
 	const int port = first.port();
 	first.kill();

@@ -43,7 +43,7 @@ Lazy<int> ask(std::shared_ptr<Balancer> balancer, int number) {
 	co_return result ? result->result() : -1;
 }
 
-TEST(EtcdWatch, ServersThatComeAndGoAreSeenAtOnce) {
+TEST(EtcdWatch, AddedAndRemovedServersAreSeenAtOnce) {
 	const rpc_test::EtcdProcess etcd;
 	ASSERT_TRUE(etcd.until_it_listens()) << "is etcd-server installed?";
 	rpc_test::ServerProcess one("1", "tcp"), other("1", "tcp");
@@ -68,7 +68,7 @@ TEST(EtcdWatch, ServersThatComeAndGoAreSeenAtOnce) {
 	EXPECT_EQ(syncAwait(ask(balancer, 5)), 6) << "an empty list changes nothing: the last server may still be there";
 }
 
-TEST(EtcdWatch, APrefixWithoutServersHasNobodyYet) {
+TEST(EtcdWatch, APrefixWithoutServersIsNotConnectedUntilOneEnters) {
 	const rpc_test::EtcdProcess etcd;
 	ASSERT_TRUE(etcd.until_it_listens()) << "is etcd-server installed?";
 	auto watch = watch_etcd(etcd.prefix());
@@ -81,7 +81,7 @@ TEST(EtcdWatch, APrefixWithoutServersHasNobodyYet) {
 	EXPECT_EQ(syncAwait(ask(balancer, 1)), 2);
 }
 
-TEST(EtcdWatch, WhatIsNoEtcdIsSaid) {
+TEST(EtcdWatch, AWrongPrefixOrAnUnreachableEtcdIsAnError) {
 	const auto no_prefix = watch_etcd("etcd://127.0.0.1:2379");
 	ASSERT_FALSE(no_prefix);
 	EXPECT_NE(no_prefix.error().find("etcd://HOST"), std::string::npos) << no_prefix.error();

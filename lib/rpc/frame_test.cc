@@ -51,7 +51,7 @@ TEST(Frame, ARequestIsReadFromItsLiteralBytes) {
 	EXPECT_TRUE(reader.done());
 }
 
-TEST(Frame, WhatIsWrittenIsReadAgain) {
+TEST(Frame, AHeaderThatIsWrittenIsReadBack) {
 	const FrameHeader written{.kind = FrameKind::response, .sequence = 0xfffffffe, .code = 10'404};
 	Bytes message(FrameHeader::bytes);
 	written.write(std::span<std::byte, FrameHeader::bytes>(message));
@@ -78,7 +78,7 @@ TEST(Frame, TheFramesOfAStreamAreReadFromTheirLiteralBytes) {
 	EXPECT_EQ(FrameReader(done, {}).next()->header, (FrameHeader{.kind = FrameKind::done, .sequence = 7}));
 }
 
-TEST(Frame, WhatNoPeerMaySendOfAStreamIsRefused) {
+TEST(Frame, InvalidFramesOfAStreamAreRefused) {
 	const auto of_kind = [](int kind, std::initializer_list<std::pair<std::size_t, int>> changes) {
 		Bytes message = bytes_of({0x56, 1, kind, 0, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0});
 		for (const auto& [at, value] : changes) message[at] = static_cast<std::byte>(value);
@@ -114,7 +114,7 @@ TEST(Frame, AMessageThatEndsEarlyIsRefusedAtEveryLength) {
 			<< length;
 }
 
-TEST(Frame, WhatNoPeerMaySendIsRefused) {
+TEST(Frame, InvalidFramesAreRefused) {
 	EXPECT_EQ(fault_of(changed(0, 0x15)), errc::protocol_error);
 	EXPECT_EQ(fault_of(changed(1, 2)), errc::unknown_protocol_version);
 	EXPECT_EQ(fault_of(changed(2, 0)), errc::protocol_error);
@@ -127,7 +127,7 @@ TEST(Frame, WhatNoPeerMaySendIsRefused) {
 	EXPECT_EQ(fault_of(changed(19, 0xff)), errc::protocol_error);
 }
 
-TEST(Frame, OneThatIsTooLargeIsSkippedAndTheNextIsRead) {
+TEST(Frame, AFrameAboveALimitIsSkippedAndTheNextIsRead) {
 	Bytes message = request();
 	const Bytes second = changed(12, 1);  // one byte less, so the attachment begins earlier
 	message.insert(message.end(), second.begin(), second.end() - 1);

@@ -17,7 +17,7 @@ void later(verbena::rpc::context<std::string>, int);
 namespace verbena::rpc {
 namespace {
 
-TEST(Function, ItsNameIsWhatIsWritten) {
+TEST(Function, TheNameIsTheQualifiedNameInTheSource) {
 	EXPECT_EQ(Function<plain_echo>::name, "plain_echo");
 	EXPECT_EQ(Function<&plain_echo>::name, "plain_echo");
 	EXPECT_EQ(Function<shop::price>::name, "shop::price");
@@ -25,13 +25,13 @@ TEST(Function, ItsNameIsWhatIsWritten) {
 	EXPECT_EQ(Function<&shop::Counter::order>::name, "shop::Counter::order");
 }
 
-TEST(Function, ItsIdIsFnv1aOfTheName) {
+TEST(Function, TheIdIsFnv1aOfTheName) {
 	EXPECT_EQ(function_id(""), 0x811c9dc5u);
 	EXPECT_EQ(function_id("foobar"), 0xbf9cf968u);  // from the hash's own test vectors
 	EXPECT_EQ(Function<plain_echo>::id, function_id("plain_echo"));
 }
 
-TEST(Function, TheThreeKindsAreTold) {
+TEST(Function, PlainFunctionsCoroutinesAndCallbacksAreDistinguished) {
 	using Plain = Function<plain_echo>;
 	static_assert(!Plain::is_coroutine && !Plain::is_callback && !Plain::is_member);
 	using Coroutine = Function<&shop::Counter::wait>;

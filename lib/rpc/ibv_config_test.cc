@@ -46,7 +46,7 @@ TEST(IbvConfig, DefaultsAreThePublishedOnes) {
 	EXPECT_EQ(config.buffer_pool_config.max_memory_usage, 0xffffffffu);
 }
 
-TEST(IbvConfig, BlocksOfAConnectionsOwnAreWhatIsPostedAndSent) {
+TEST(IbvConfig, PerConnectionModePostsAndSendsBlocks) {
 	const ibv_config config{.recv_mode = recv_mode_t::per_connection};
 	const auto options = config.rc();
 	ASSERT_TRUE(options) << options.error();
@@ -66,7 +66,7 @@ TEST(IbvConfig, TheWatermarkBoundsReceiveBuffersAndRegisteredMemory) {
 	EXPECT_EQ(options->watermark, channel::Watermark::close);
 }
 
-TEST(IbvConfig, WithoutALimitMemoryIsTheMachines) {
+TEST(IbvConfig, WithoutALimitMemoryIsUnlimited) {
 	const auto options = ibv_config{.buffer_pool_config = {.max_memory_usage = 0}}.rc();
 	EXPECT_EQ(options->memory.max, std::numeric_limits<std::size_t>::max());
 	EXPECT_EQ(options->units_max, channel::RcOptions{}.units_max);
@@ -82,7 +82,7 @@ TEST(IbvConfig, AGlobalIPv6AddressComesBeforeALinkLocalOne) {
 	EXPECT_EQ(lib::choose(std::span(&device, 1), {})->gid_index, 3u);
 }
 
-TEST(IbvConfig, AnAddressOfAnInterfaceThatIsNotHereIsLeft) {
+TEST(IbvConfig, AGidWithoutALocalInterfaceIsSkipped) {
 	lib::GidEntry elsewhere = gid(0, "::ffff:10.110.0.33", lib::GidType::roce_v2);
 	elsewhere.interface.clear();
 	const lib::DeviceInfo device{.name = "mlx5_0",
@@ -93,7 +93,7 @@ TEST(IbvConfig, AnAddressOfAnInterfaceThatIsNotHereIsLeft) {
 	EXPECT_EQ(lib::choose(std::span(&device, 1), {.gid_index = 0})->gid_index, 0u) << "unless it is named";
 }
 
-TEST(IbvConfig, WhatIsNotSupportedIsSaid) {
+TEST(IbvConfig, UnsupportedValuesAreRefused) {
 	EXPECT_NE((ibv_config{.qp_type = IBV_QPT_UD}.rc()).error().find("IBV_QPT_RC"), std::string::npos);
 	EXPECT_FALSE((ibv_config{.buffer_pool_config = {.buffer_size = 100}}.rc()));
 	EXPECT_FALSE((ibv_config{.recv_buffer_cnt = 2}.rc()));

@@ -20,22 +20,22 @@ std::vector<std::size_t> turns_of(Spread spread, std::size_t count, const std::v
 	return turns;
 }
 
-TEST(Spread, InTurnTakesEachAsOften) {
+TEST(Spread, RoundRobinTakesEachPlaceEquallyOften) {
 	const std::vector<bool> all(3, true);
 	EXPECT_EQ(
 		turns_of({load_balance_algorithm::RR, {1, 5, 1}, 1}, 6, all), (std::vector<std::size_t>{0, 1, 2, 0, 1, 2}));
 	EXPECT_EQ(turns_of({load_balance_algorithm::RR, {1, 1, 1}, 1}, 4, {true, false, true}),
 		(std::vector<std::size_t>{0, 2, 0, 2}));
 	EXPECT_EQ(turns_of({load_balance_algorithm::RR, {1, 1}, 1}, 2, {false, false}), (std::vector<std::size_t>{0, 1}))
-		<< "better than nobody";
+		<< "if none is usable, all are tried";
 }
 
-TEST(Spread, WeightsAreKeptAndEvenlyMixed) {
+TEST(Spread, WeightedRoundRobinInterleavesEvenly) {
 	const auto turns = turns_of({load_balance_algorithm::WRR, {4, 2, 1}, 1}, 7, std::vector<bool>(3, true));
 	EXPECT_EQ(turns, (std::vector<std::size_t>{0, 1, 0, 2, 0, 1, 0}));
 }
 
-TEST(Spread, AtRandomFollowsTheWeights) {
+TEST(Spread, RandomFollowsTheWeights) {
 	Spread spread(load_balance_algorithm::random, {3, 1, 1}, 4711);
 	std::vector<int> counts(3);
 	for (int i = 0; i < 10'000; ++i) ++counts[spread.next({true, true, false})];
@@ -69,13 +69,13 @@ TEST(LoadBalancer, RequestsGoToTheServersByWeight) {
 	EXPECT_EQ(counts[other.address()], 10);
 }
 
-TEST(LoadBalancer, AServerThatIsGoneIsLeftOutAndTakenBack) {
+TEST(LoadBalancer, AnUnreachableServerIsLeftOutAndTakenBack) {
 	rpc_test::ServerProcess one("1", "tcp"), other("1", "tcp");
 	const int port = other.port();
 	const auto balancer = Balancer::create({one.address(), other.address()}, {.pool = {.reconnect_wait_time = 50ms}});
 	other.kill();
 	auto counts = syncAwait(call_all(balancer, 10));
-	EXPECT_EQ(counts[one.address()], 10) << "none is lost: nobody had them yet";
+	EXPECT_EQ(counts[one.address()], 10) << "no request is lost: none had been sent yet";
 	rpc_test::ServerProcess again("1", "tcp", port);
 	const auto deadline = std::chrono::steady_clock::now() + 20s;
 	while (syncAwait(call_all(balancer, 2))[again.address()] == 0)
@@ -106,8 +106,7 @@ TEST(LoadBalancer, ANameStandsForAllItsAddresses) {
 	const auto servers = balancer->servers();
 	EXPECT_TRUE(
 		std::ranges::any_of(servers, [&](const server_address& each) { return each.host == server.address(); }));
-	EXPECT_EQ(syncAwait(call_all(balancer, 5))[server.address()], 5)
-		<< "others of its addresses, where nobody listens, are left out";
+	EXPECT_EQ(syncAwait(call_all(balancer, 5))[server.address()], 5) << "addresses without a server are left out";
 	EXPECT_TRUE(dns_resolver("no-such-host.invalid:1")().empty());
 }
 

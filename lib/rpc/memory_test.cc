@@ -81,7 +81,7 @@ TEST(ServerMemory, AboveTheWatermarkRequestsWait) {
 	EXPECT_EQ(server.stop(), 0);
 }
 
-TEST(ServerMemory, OrTheirConnectionIsClosedAndNoOther) {
+TEST(ServerMemory, WithWatermarkCloseOnlyTheGreedyConnectionIsClosed) {
 	const rpc_test::Identity identity;
 	rpc_test::ServerProcess server("1", "rdma-close");
 	Client greedy, modest;

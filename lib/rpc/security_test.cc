@@ -60,7 +60,7 @@ protected:
 INSTANTIATE_TEST_SUITE_P(
 	Over, Certificates, ::testing::Values("tls", "rdma"), [](const auto& info) { return info.param; });
 
-TEST_P(Certificates, OfOneAuthorityKnowEachOther) { EXPECT_EQ(call(good_.of("server"), good_.of("client")), ""); }
+TEST_P(Certificates, OfOneAuthorityAreAccepted) { EXPECT_EQ(call(good_.of("server"), good_.of("client")), ""); }
 
 TEST_P(Certificates, OfAnotherAuthorityAreRefusedByEitherSide) {
 	EXPECT_NE(call(good_.of("server"), other_.of("client")), "");
@@ -73,16 +73,18 @@ TEST_P(Certificates, OfAnotherAuthorityAreRefusedByEitherSide) {
 	EXPECT_NE(call(good_.of("server"), stranger), "");
 }
 
-TEST_P(Certificates, AServerOfAnotherNameIsNotBelievedUnlessAnyWillDo) {
+TEST_P(Certificates, AServerOfAnotherNameIsRefusedUnlessAnyNameIsAllowed) {
 	EXPECT_NE(call(elsewhere_.of("server"), elsewhere_.of("client")), "");
 	ssl_config any = elsewhere_.of("client");
 	any.any_name = true;
 	EXPECT_EQ(call(elsewhere_.of("server"), any), "");
 }
 
-TEST_P(Certificates, AClientsCertificateMakesNoServer) { EXPECT_NE(call(good_.of("client"), good_.of("client")), ""); }
+TEST_P(Certificates, AClientCertificateDoesNotIdentifyAServer) {
+	EXPECT_NE(call(good_.of("client"), good_.of("client")), "");
+}
 
-TEST_P(Certificates, AFileThatIsNotThereIsNamed) {
+TEST_P(Certificates, TheErrorNamesAMissingFile) {
 	ssl_config missing = good_.of("server");
 	missing.key_file = "nowhere.key";
 	const std::string why = call(missing, good_.of("client"));

@@ -17,19 +17,19 @@ server_config quiet(std::string address, std::uint16_t port) {
 	return {.address = std::move(address), .port = port, .thread_num = 1, .log = [](std::string_view) {}};
 }
 
-TEST(ServerStart, AnAddressThatIsNoneIsABadOne) {
+TEST(ServerStart, AnAddressThatCannotBeResolvedIsBad) {
 	Server server(quiet("no such host.", 0));
 	EXPECT_EQ(server.start(), errc::bad_address);
 	EXPECT_FALSE(server.error_text().empty());
 }
 
-TEST(ServerStart, AnAddressOfAnotherHostCannotBeListenedAt) {
+TEST(ServerStart, ListeningAtAnotherHostsAddressFails) {
 	Server server(quiet("192.0.2.1", 0));
 	EXPECT_EQ(server.start(), errc::listen_error);
 	EXPECT_NE(server.error_text().find("192.0.2.1"), std::string::npos) << server.error_text();
 }
 
-TEST(ServerStart, APortThatAnotherListensAtIsInUse) {
+TEST(ServerStart, APortOfAnotherServerIsInUse) {
 	Server first(quiet("127.0.0.1", 0));
 	const auto started = first.async_start();
 	ASSERT_FALSE(started.hasResult());
@@ -39,7 +39,7 @@ TEST(ServerStart, APortThatAnotherListensAtIsInUse) {
 	EXPECT_EQ(first.async_start().get(), errc::server_has_ran);
 }
 
-TEST(ServerStart, ADeviceThatIsNotThereCannotBeOpened) {
+TEST(ServerStart, OpeningAMissingDeviceFails) {
 	const rpc_test::Identity identity;
 	Server server(quiet("127.0.0.1", 0));
 	server.init_ibv({.device = "no_such_device"});
@@ -106,7 +106,7 @@ private:
 			FrameReader reader(message->bytes(), {});
 			while (!reader.done()) {
 				const auto frame = reader.next();
-				EXPECT_TRUE(frame.has_value()) << "a server speaks well";
+				EXPECT_TRUE(frame.has_value()) << "the server must send valid frames";
 				if (!frame) co_return;
 				heard.emplace_back(frame->header.kind, static_cast<errc>(frame->header.code));
 				ended = ended || frame->header.kind == FrameKind::pong;
@@ -149,7 +149,7 @@ TEST_P(Garbage, CostsItsSenderTheConnectionAtMost) {
 	};
 	for (std::size_t i = 0; i < all.size(); ++i) {
 		say(all[i]);
-		EXPECT_EQ(value_of(syncAwait(client_.call<rpc_test::add>(1, 2))), 3) << "after number " << i;
+		EXPECT_EQ(value_of(syncAwait(client_.call<rpc_test::add>(1, 2))), 3) << "after garbage number " << i;
 	}
 }
 

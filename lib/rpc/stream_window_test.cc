@@ -20,10 +20,10 @@ TEST(StreamWindow, AWriterStopsWhenTheReadersWindowIsFull) {
 	WriteWindow writer;
 	EXPECT_EQ(reader.first_grant(), 0u);
 	EXPECT_EQ(fill(writer, reader, 1024), 64);
-	EXPECT_FALSE(reader.arrive(1)) << "a peer that does not stop is found out";
+	EXPECT_FALSE(reader.arrive(1)) << "a peer that goes on writing is detected";
 }
 
-TEST(StreamWindow, WhatWasReadIsGrantedAgainByHalves) {
+TEST(StreamWindow, ConsumedBytesAreGrantedAgainAtHalfAWindow) {
 	ReadWindow reader(stream_window_min);
 	WriteWindow writer;
 	fill(writer, reader, 1024);
@@ -34,15 +34,15 @@ TEST(StreamWindow, WhatWasReadIsGrantedAgainByHalves) {
 	EXPECT_EQ(fill(writer, reader, 1024), 32);
 }
 
-TEST(StreamWindow, ALargerOneIsToldAtTheBeginning) {
+TEST(StreamWindow, ALargerWindowIsGrantedAtTheStart) {
 	ReadWindow reader(256 << 10);
 	WriteWindow writer;
 	EXPECT_TRUE(writer.grant(reader.first_grant()));
 	EXPECT_EQ(fill(writer, reader, 1024), 256);
-	EXPECT_EQ(ReadWindow(1).first_grant(), 0u) << "and a smaller one is none";
+	EXPECT_EQ(ReadWindow(1).first_grant(), 0u) << "a smaller window is raised to the minimum";
 }
 
-TEST(StreamWindow, AnItemLargerThanTheWindowPassesAlone) {
+TEST(StreamWindow, AnItemLargerThanTheWindowIsSentAlone) {
 	ReadWindow reader(stream_window_min);
 	WriteWindow writer;
 	for (int i = 0; i < 10; ++i) {
@@ -51,7 +51,7 @@ TEST(StreamWindow, AnItemLargerThanTheWindowPassesAlone) {
 	}
 }
 
-TEST(StreamWindow, AGrantBeyondAllReasonIsFoundOut) {
+TEST(StreamWindow, AGrantAboveTheLargestWindowIsRefused) {
 	WriteWindow writer;
 	EXPECT_TRUE(writer.grant(1000));
 	EXPECT_FALSE(writer.grant(0xffffffff));

@@ -31,7 +31,7 @@ std::vector<int> numbers(int from, int to) {
 	return all;
 }
 
-TEST_P(Streams, AServersItemsArriveInOrderAndThenItsResult) {
+TEST_P(Streams, ItemsOfTheServerArriveInOrderAndThenTheResult) {
 	const auto work = [](Client& client) -> Lazy<void> {
 		for (const int count : {0, 1, 5, 20'000}) {
 			auto counting = co_await client.open_stream<rpc_test::count_up>(7, 7 + count);
@@ -48,7 +48,7 @@ TEST_P(Streams, AServersItemsArriveInOrderAndThenItsResult) {
 	syncAwait(work(client_));
 }
 
-TEST_P(Streams, AClientsItemsArriveAndTheResultComesAtTheirEnd) {
+TEST_P(Streams, ItemsOfTheClientArriveAndThenTheResultReturns) {
 	const auto work = [](Client& client) -> Lazy<void> {
 		auto averaging = co_await client.open_stream<rpc_test::mean>();
 		for (int i = 0; i <= 20'000; ++i) {
@@ -100,7 +100,7 @@ TEST_P(Streams, BothEndsWriteAndReadAtTheSameTime) {
 	syncAwait(work(client_));
 }
 
-TEST_P(Streams, ItemsAreOfAProgramsOwnTypesAndMayBeLarge) {
+TEST_P(Streams, ItemsMayHaveAProgramsOwnTypesAndMayBeLarge) {
 	const auto work = [](Client& client) -> Lazy<void> {
 		auto party = co_await client.open_stream<rpc_test::birthdays>();
 		for (const std::size_t size : {std::size_t{3}, std::size_t{5'000}, std::size_t{900'000}, std::size_t{10}}) {
@@ -113,14 +113,15 @@ TEST_P(Streams, ItemsAreOfAProgramsOwnTypesAndMayBeLarge) {
 		const Person giant{.name = std::string(2 << 20, 'g')};
 		co_await party->write(giant);
 		const auto refused = co_await party->read();
-		EXPECT_EQ(refused ? errc::ok : refused.error().code.ec, errc::message_too_large) << "for the server";
+		EXPECT_EQ(refused ? errc::ok : refused.error().code.ec, errc::message_too_large)
+			<< "the item is above the server's limit";
 		const auto sum = co_await client.call<rpc_test::add>(1, 2);
-		EXPECT_TRUE(sum) << "the connection stands";
+		EXPECT_TRUE(sum) << "the connection stays up";
 	};
 	syncAwait(work(client_));
 }
 
-TEST_P(Streams, MembersAndManyStreamsRunBesideCalls) {
+TEST_P(Streams, MemberFunctionsAndManyStreamsRunBesideCalls) {
 	const auto work = [](Client& client) -> Lazy<void> {
 		const auto one = [](Client& client, int number) -> Lazy<int> {
 			auto talk = co_await client.open_stream<rpc_test::shout>(std::to_string(number));
@@ -173,7 +174,7 @@ TEST_P(Streams, ASlowClientHoldsBackTheServersWriter) {
 		auto flooding = co_await client.open_stream<rpc_test::flood>(settings, items, size);
 		EXPECT_TRUE(flooding);
 		const bool held = co_await settles_at(client, window / cost + 1);
-		EXPECT_TRUE(held) << "a window's worth and no more";
+		EXPECT_TRUE(held) << "no more items than the window allows";
 		std::optional<rpc_error> why;
 		const auto all = co_await read_all(*flooding, why, std::string());
 		EXPECT_EQ(all.size(), std::size_t{items});
@@ -214,7 +215,7 @@ TEST_P(Streams, APeerThatGrantsMuchAndReadsNothingHoldsTheWriterBack) {
 	threads.at(0).run([&] { go_on.acquire(); });
 	const int written = syncAwait(settled(client_));
 	EXPECT_GT(written, 30);
-	EXPECT_LT(written, 700) << "what was on its way, and 64 MiB";
+	EXPECT_LT(written, 700) << "at most the items in flight and 64 MiB";
 	go_on.release();
 }
 
@@ -245,7 +246,7 @@ TEST_P(Streams, ASlowServerHoldsBackTheClientsWriter) {
 		both.push_back(watch(client, written));
 		const auto good = co_await collectAll(std::move(both));
 		EXPECT_TRUE(good[0]);
-		EXPECT_TRUE(good[1]) << "a window's worth and no more";
+		EXPECT_TRUE(good[1]) << "no more items than the window allows";
 		const auto bytes = co_await hearing->finish();
 		EXPECT_EQ(bytes ? *bytes : 0, 5'000'000u);
 	};
@@ -263,7 +264,7 @@ TEST_P(Streams, AFunctionThatThrowsEndsItsStreamBehindItsItems) {
 		EXPECT_EQ(result.error().msg, "no more pages");
 		auto counting = co_await client.open_stream<rpc_test::count_up>(0, 100'000);
 		const auto early = co_await counting->finish();
-		EXPECT_EQ(early ? *early : -1, 100'000) << "what is not read is dropped, and holds nobody back";
+		EXPECT_EQ(early ? *early : -1, 100'000) << "unread items are dropped and do not hold the writer back";
 	};
 	syncAwait(work(client_));
 }
@@ -278,7 +279,7 @@ Lazy<bool> sees_break(Client& client, errc wanted) {
 	co_return false;
 }
 
-TEST_P(Streams, AClientMayGiveUp) {
+TEST_P(Streams, AClientCancelsAStream) {
 	const auto work = [](Client& client) -> Lazy<void> {
 		auto first = co_await client.open_stream<rpc_test::until_broken>();
 		const auto one = co_await first->read();
@@ -295,7 +296,7 @@ TEST_P(Streams, AClientMayGiveUp) {
 	syncAwait(work(client_));
 }
 
-TEST_P(Streams, OneThatIsDroppedIsGivenUp) {
+TEST_P(Streams, DestroyingAStreamCancelsIt) {
 	const auto work = [](Client& client) -> Lazy<void> {
 		{
 			auto dropped = co_await client.open_stream<rpc_test::until_broken>();
@@ -308,7 +309,7 @@ TEST_P(Streams, OneThatIsDroppedIsGivenUp) {
 	syncAwait(work(client_));
 }
 
-TEST_P(Streams, TheDeadlineIsTheWholeStreams) {
+TEST_P(Streams, TheTimeoutCoversTheWholeStream) {
 	const auto work = [](Client& client) -> Lazy<void> {
 		const stream_config_t settings{.timeout = 30ms};
 		auto talk = co_await client.open_stream<rpc_test::until_broken>(settings);
@@ -360,7 +361,7 @@ TEST_P(Streams, AServerThatDiesBreaksTheStreamsOfItsConnectionsOnly) {
 	EXPECT_EQ(other.stop(), 0);
 }
 
-TEST_P(Streams, AClientThatGoesBreaksItsOwn) {
+TEST_P(Streams, DestroyingAClientBreaksItsOwnStreamsOnly) {
 	auto leaver = std::make_unique<Client>();
 	prepare(*leaver, GetParam());
 	ASSERT_FALSE(syncAwait(leaver->connect(server_.address())));
@@ -373,7 +374,7 @@ TEST_P(Streams, AClientThatGoesBreaksItsOwn) {
 	EXPECT_EQ(syncAwait(stays->finish()).value(), 0);
 }
 
-TEST_P(Streams, AGracefulStopLetsThemFinish) {
+TEST_P(Streams, AGracefulStopLetsStreamsFinish) {
 	const auto work = [](Client& client, ServerProcess& server) -> Lazy<void> {
 		auto talk = co_await client.open_stream<rpc_test::shout>("!");
 		const std::string word = "word";
@@ -395,7 +396,7 @@ TEST_P(Streams, AGracefulStopLetsThemFinish) {
 	EXPECT_EQ(server_.stop(), 0);
 }
 
-TEST_P(Streams, ThereAreNoMoreOfThemThanTheServerAllows) {
+TEST_P(Streams, TheServerLimitsTheNumberOfOpenStreams) {
 	const auto work = [](Client& client) -> Lazy<void> {
 		std::vector<client_stream<rpc_test::shout>> open;
 		for (int i = 0; i < 300; ++i) {
@@ -414,7 +415,7 @@ TEST_P(Streams, ThereAreNoMoreOfThemThanTheServerAllows) {
 	syncAwait(work(client_));
 }
 
-TEST(Streams, AnOlderServerIsFoundOutAndItsConnectionStands) {
+TEST(Streams, AServerWithoutStreamsIsDetectedAndTheConnectionStaysUp) {
 	ServerProcess server("1", "tcp-old");
 	Client client;
 	ASSERT_FALSE(syncAwait(client.connect(server.address())));
@@ -426,7 +427,7 @@ TEST(Streams, AnOlderServerIsFoundOutAndItsConnectionStands) {
 	}
 }
 
-TEST(Streams, AFunctionWithAStreamIsNoPlainOne) {
+TEST(Streams, CallingAFunctionThatHasAStreamIsRefused) {
 	ServerProcess server("1", "tcp");
 	Client client;
 	ASSERT_FALSE(syncAwait(client.connect(server.address())));

@@ -39,7 +39,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("line", CASES, ids=lambda line: line)
-def test_a_mistake_is_told_in_words(line: str, tmp_path: Path) -> None:
+def test_a_mistake_is_explained_by_the_compiler(line: str, tmp_path: Path) -> None:
     compiler = shutil.which("g++")
     assert compiler
     (tmp_path / "use.cc").write_text(HEAD % line)

@@ -58,7 +58,7 @@ def run(name: str, *words: str, environment: dict[str, str]) -> str:
     return done.stdout
 
 
-def test_each_is_short() -> None:
+def test_each_program_has_less_than_40_lines() -> None:
     for file in EXAMPLES.glob("*.cc"):
         assert len(file.read_text().splitlines()) < 40, file
 
@@ -73,7 +73,7 @@ def test_attachments_and_the_pool(served: list[str], environment: dict[str, str]
 
 
 @pytest.mark.parametrize("transport", ["tcp", "rdma"])
-def test_streams_go_both_ways(transport: str, environment: dict[str, str]) -> None:
+def test_streams_have_items_in_both_directions(transport: str, environment: dict[str, str]) -> None:
     with serving("rpc_stream_server", transport, environment) as words:
         said = run("rpc_stream_client", *words, environment=environment)
     assert said == STREAM_CLIENT_SAYS

@@ -170,7 +170,7 @@ HANGS_UP = {"within a message": lambda n: message(answer(n))[:20], "in place of 
 
 
 @pytest.mark.parametrize("name", ENDS)
-def test_what_no_server_says_fails_the_call_with_words_and_ends_the_connection(name: str) -> None:
+def test_a_violation_of_the_protocol_fails_the_call_and_ends_the_connection(name: str) -> None:
     what, says, expected = ENDS[name]
     with HostileServer(says) as server:
         first, second = run(server.port, what)
@@ -180,7 +180,7 @@ def test_what_no_server_says_fails_the_call_with_words_and_ends_the_connection(n
 
 @pytest.mark.parametrize("when", HANGS_UP)
 @pytest.mark.parametrize("what", ["call", "attachment", "stream"])
-def test_an_end_fails_what_is_under_way(what: str, when: str) -> None:
+def test_a_closed_connection_fails_the_call_in_flight(what: str, when: str) -> None:
     with HostileServer(HANGS_UP[when], hangs_up=True) as server:
         first, second = run(server.port, what)
     assert re.match("error 1 .+", first), first
@@ -241,7 +241,7 @@ STANDS = {
 
 
 @pytest.mark.parametrize("name", STANDS)
-def test_what_is_wrong_with_one_answer_leaves_the_connection_as_it_was(name: str) -> None:
+def test_a_mistake_in_one_answer_leaves_the_connection_up(name: str) -> None:
     what, says, expected = STANDS[name]
     with HostileServer(says) as server:
         first, second = run(server.port, what, 1 if expected == TIMED_OUT else 20)
@@ -262,7 +262,7 @@ SET_UP = {
 
 
 @pytest.mark.parametrize("name", SET_UP)
-def test_a_set_up_that_goes_wrong_is_told(name: str) -> None:
+def test_a_set_up_that_fails_gives_a_printable_reason(name: str) -> None:
     with HostileServer(set_up=SET_UP[name]) as server:
         (line,) = run(server.port, "call", 20 if SET_UP[name] else 1)
     assert re.match(r"error [23] \S.{10,}", line) and line.isprintable(), line
@@ -277,7 +277,7 @@ PROOFS = {
 
 
 @pytest.mark.parametrize("proof", PROOFS)
-def test_a_server_that_proves_nothing_is_not_called(proof: str) -> None:
+def test_a_server_without_a_valid_proof_is_not_called(proof: str) -> None:
     with HostileServer(proof=PROOFS[proof]) as server:
         (line,) = run(server.port, "call")
     assert re.match(r"error 2 \S.{10,}", line), line

@@ -52,7 +52,7 @@ def test_an_example_builds_against_an_installation_and_runs(tmp_path: Path) -> N
     assert done.returncode == 0 and done.stdout.startswith("echo: hello rdma"), done.stdout + done.stderr
 
 
-def test_the_python_client_calls_from_where_pip_has_put_it(tmp_path: Path) -> None:
+def test_the_python_client_works_after_pip_install(tmp_path: Path) -> None:
     """Install without a network: its dependencies are Debian packages."""
     source, elsewhere = tmp_path / "source", tmp_path / "elsewhere"
     shutil.copytree(ROOT / "python", source)  # pip builds where the sources are

@@ -55,7 +55,7 @@ def client(server: Server) -> Iterator[Client]:
         yield connected
 
 
-def test_an_id_is_fnv1a() -> None:
+def test_a_function_id_is_fnv1a() -> None:
     assert function_id("foobar") == 0xBF9CF968
 
 
@@ -97,7 +97,7 @@ def test_many_are_under_way_together(client: Client) -> None:
     assert slow.result(10).value == 100
 
 
-def test_a_call_times_out_and_the_server_hears_of_it(client: Client) -> None:
+def test_a_call_that_times_out_is_canceled_at_the_server(client: Client) -> None:
     with pytest.raises(RpcError) as caught:
         client.call("rpc_test::until_cancelled", timeout=0.05)
     assert caught.value.code == 3
@@ -105,7 +105,7 @@ def test_a_call_times_out_and_the_server_hears_of_it(client: Client) -> None:
         pass
 
 
-def test_a_request_that_was_sent_ends_in_time(server: Server) -> None:
+def test_a_request_without_a_response_times_out(server: Server) -> None:
     with Client("127.0.0.1", server.port, timeout=0.2) as client:
         with pytest.raises(RpcError) as caught:
             client.send("rpc_test::wait_ms", 5_000).result(20)
@@ -119,7 +119,7 @@ def test_a_result_that_cannot_be_a_python_value_fails_alone(client: Client) -> N
     assert client.call("rpc_test::add", 1, 2) == 3
 
 
-def test_more_is_sent_than_either_end_holds(client: Client) -> None:
+def test_sending_more_than_both_ends_buffer_does_not_deadlock(client: Client) -> None:
     """A server whose responses are not read stops reading: a blocked send must not block reads."""
     block = os.urandom(1 << 20)
     answers = [client.send("rpc_test::attachment_back", attachment=block) for _ in range(120)]
@@ -148,7 +148,7 @@ def test_a_graceful_stop_answers_what_is_in_flight(server: Server, client: Clien
     assert caught.value.code in (1, 2)
 
 
-def test_streams_go_in_every_direction(client: Client) -> None:
+def test_streams_have_items_in_each_direction(client: Client) -> None:
     with client.stream("rpc_test::count_up", 0, 50_000) as numbers:
         assert list(numbers) == list(range(50_000))
         assert numbers.finish() == 50_000
@@ -164,7 +164,7 @@ def test_streams_go_in_every_direction(client: Client) -> None:
         assert talk.finish() == 3
 
 
-def test_a_stream_fails_behind_its_items_and_by_its_deadline(client: Client) -> None:
+def test_a_stream_fails_after_its_items_and_at_its_timeout(client: Client) -> None:
     seen = []
     with pytest.raises(RpcError, match="no more pages"):
         seen.extend(client.stream("rpc_test::throw_after", 10))
@@ -178,7 +178,7 @@ def test_a_stream_fails_behind_its_items_and_by_its_deadline(client: Client) -> 
     assert client.call("rpc_test::add", 1, 2) == 3
 
 
-def test_an_item_of_another_type_breaks_the_reader_only(client: Client) -> None:
+def test_an_item_of_another_type_fails_its_stream_only(client: Client) -> None:
     with client.stream("rpc_test::mean") as mean:
         mean.write("a word")
         with pytest.raises(RpcError, match="an item cannot be read"):
@@ -186,7 +186,7 @@ def test_an_item_of_another_type_breaks_the_reader_only(client: Client) -> None:
     assert client.call("rpc_test::add", 1, 2) == 3
 
 
-def test_a_server_without_streams_is_found_out() -> None:
+def test_a_server_without_streams_is_detected() -> None:
     old = Server("tcp-old")
     with Client("127.0.0.1", old.port) as client:
         for _ in range(2):
@@ -196,7 +196,7 @@ def test_a_server_without_streams_is_found_out() -> None:
     assert old.stop() == 0
 
 
-def test_who_sends_more_than_there_is_room_for_loses_the_connection(server: Server, client: Client) -> None:
+def test_a_client_that_exceeds_the_window_loses_its_connection(server: Server, client: Client) -> None:
     channel = TcpChannel("127.0.0.1", server.port, 10)
     channel.send(frame.encode(frame.OPEN, 1, function_id("rpc_test::read_when_told")))
     item = frame.encode(frame.ITEM, 1, 0, msgpack.packb("i" * 10_000))
@@ -217,7 +217,7 @@ def tls_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Serv
     assert running.stop() == 0
 
 
-def test_in_tls_both_ends_are_of_one_user(tls_server: Server) -> None:
+def test_tls_works_with_one_users_identity(tls_server: Server) -> None:
     with Client("127.0.0.1", tls_server.port, tls=Tls()) as client:
         assert client.call("rpc_test::who") == "rpc_test::who over tcp+tls"
         for size in (1, 100_000, 3_000_000):
@@ -237,7 +237,7 @@ def test_another_users_key_is_refused(tls_server: Server, tmp_path: Path, monkey
         Client("127.0.0.1", tls_server.port, tls=Tls())
 
 
-def test_in_tls_under_an_authority_the_servers_name_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tls_with_an_authority_checks_the_servers_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     command = [BUILD / "verbena", "certs", "--dir", tmp_path, "--host", "127.0.0.1"]
     subprocess.run(command, check=True, capture_output=True, timeout=30)
     for name, file in (("CA", "ca.pem"), ("CERT", "server.pem"), ("KEY", "server.key")):
@@ -253,7 +253,7 @@ def test_in_tls_under_an_authority_the_servers_name_counts(tmp_path: Path, monke
         assert server.stop() == 0
 
 
-def test_a_server_that_wants_tls_is_told_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_plain_client_learns_that_the_server_requires_tls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     tls = Server("tls")
     try:
@@ -298,7 +298,7 @@ def test_garbage_costs_its_sender_the_connection_at_most(server: Server, client:
     assert client.call("rpc_test::add", 1, 2) == 3
 
 
-def test_a_connection_that_breaks_within_a_message_harms_nobody(server: Server, client: Client) -> None:
+def test_a_connection_that_breaks_within_a_message_harms_no_other(server: Server, client: Client) -> None:
     channel = TcpChannel("127.0.0.1", server.port, 10)
     channel._socket.sendall(b"\xff\xff\x00\x00half")
     channel.close()

@@ -65,7 +65,7 @@ template <class Work> Taken measure(Client& client, Work work) {
 double of_message(const std::string& transport) { return transport == "tcp" ? 1.0 : 0.0; }
 constexpr double of_body = 2, of_outbox = 1.0 / 6, tolerance = 0.1;
 
-TEST_P(Allocations, ASmallCallTakesThoseAndTheFrameOfItsCoroutine) {
+TEST_P(Allocations, ASmallCallAllocatesForItsBodyItsMessageAndItsCoroutine) {
 	const std::string request(128, 'r');
 	const Taken taken =
 		measure(client_, [&](Client& client, int count) { return call_one_by_one(client, count, request); });
@@ -74,7 +74,7 @@ TEST_P(Allocations, ASmallCallTakesThoseAndTheFrameOfItsCoroutine) {
 	EXPECT_LT(taken.server, both);
 }
 
-TEST_P(Allocations, OneOfManyTakesFramesAndWhatHoldsItsAnswer) {
+TEST_P(Allocations, ACallOfManyInFlightAllocatesItsCoroutinesAndItsAnswer) {
 	const std::string request(128, 'r');
 	const Taken taken =
 		measure(client_, [&](Client& client, int count) { return call_together(client, count, request); });
