@@ -37,7 +37,7 @@ std::string_view name_of(Peer peer) { return facts_of(peer).name; }
 
 std::expected<void, std::string> find_peer(Peer peer) {
 	if (std::filesystem::exists(program_of(peer))) return {};
-	return std::unexpected(fmt::format("{} is not there: install {}, then configure and build again",
+	return std::unexpected(fmt::format("{} is not built: install {}, then configure and build again",
 		facts_of(peer).program, facts_of(peer).packages));
 }
 
@@ -47,13 +47,13 @@ std::expected<Outcome, std::string> run_peer(const CellOptions& options) {
 		fmt::format("'{}' {} {} {} {} {} {} 2>&1", program_of(options.peer).string(), options.size, options.concurrency,
 			options.connections, options.mode == Mode::echo ? "echo" : "sink", options.warmup, options.duration);
 	std::FILE* const output = popen(command.c_str(), "r");
-	if (output == nullptr) return std::unexpected("its program cannot be started");
+	if (output == nullptr) return std::unexpected("the program of the other system could not be started");
 	std::string bytes(sizeof(Outcome) + 1, ' ');
 	bytes.resize(std::fread(bytes.data(), 1, bytes.size(), output));
 	const int status = pclose(output);
 	if (status != 0 || bytes.size() != sizeof(Outcome)) {
 		if (bytes.empty() || bytes.size() >= sizeof(Outcome))
-			return std::unexpected("its program ended without an outcome");
+			return std::unexpected("the program of the other system ended without an outcome");
 		return std::unexpected(bytes.substr(0, bytes.find('\n')));
 	}
 	Outcome outcome;

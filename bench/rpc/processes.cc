@@ -68,7 +68,7 @@ int wait_for_port(const Board& board) {
 
 std::expected<Outcome, std::string> run_processes(const Body& serve, const Body& call) {
 	void* const memory = mmap(nullptr, sizeof(Board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	if (memory == MAP_FAILED) return std::unexpected("no memory to share with the processes");
+	if (memory == MAP_FAILED) return std::unexpected("no shared memory could be allocated");
 	const std::unique_ptr<Board, void (*)(Board*)> board(
 		new (memory) Board, [](Board* at) { munmap(at, sizeof(Board)); });
 	const pid_t server = start(serve, *board);
@@ -78,7 +78,7 @@ std::expected<Outcome, std::string> run_processes(const Body& serve, const Body&
 	pollfd ends[] = {{end_of(client), POLLIN, 0}, {end_of(server), POLLIN, 0}};
 	while (poll(ends, 2, -1) < 0 && errno == EINTR) {}
 	if (ends[1].revents != 0 && ends[0].revents == 0 && !board->failed)
-		board->fail("the server's process ended before its time");
+		board->fail("the server's process ended too early");
 	int status = 0;
 	waitpid(client, &status, 0);
 	if (status != 0 && !board->failed) board->fail("the client's process died");

@@ -9,7 +9,7 @@ namespace {
 
 void wait_for_the_server(Board& board) { wait_for_port(board); }
 
-TEST(Processes, AnOutcomeIsTheClients) {
+TEST(Processes, TheOutcomeOfTheClientIsReturned) {
 	const auto outcome = run_processes([](Board& board) { stand_by(board, 7); },
 		[](Board& board) {
 			EXPECT_EQ(wait_for_port(board), 7);
@@ -22,16 +22,16 @@ TEST(Processes, AnOutcomeIsTheClients) {
 }
 
 // Otherwise the client would wait for a port for ever, and the parent for the client.
-TEST(Processes, AServerThatDiesAtItsStartKeepsNobodyWaiting) {
+TEST(Processes, AServerThatDiesAtItsStartEndsTheRunWithAnError) {
 	const auto died = run_processes([](Board&) { std::abort(); }, wait_for_the_server);
 	ASSERT_FALSE(died);
-	EXPECT_EQ(died.error(), "the server's process ended before its time");
+	EXPECT_EQ(died.error(), "the server's process ended too early");
 	const auto left = run_processes([](Board&) {}, wait_for_the_server);
 	ASSERT_FALSE(left);
-	EXPECT_EQ(left.error(), "the server's process ended before its time");
+	EXPECT_EQ(left.error(), "the server's process ended too early");
 }
 
-TEST(Processes, AServerThatSaysWhyItFailedIsBelieved) {
+TEST(Processes, TheReasonThatAServerReportsIsReturned) {
 	const auto outcome = run_processes([](Board& board) { board.fail("no port is left"); }, wait_for_the_server);
 	ASSERT_FALSE(outcome);
 	EXPECT_EQ(outcome.error(), "no port is left");

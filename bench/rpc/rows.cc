@@ -34,12 +34,13 @@ Verdict judge(const Numbers& row) {
 		return {"invalid",
 			fmt::format("QPS x size is {:.2f} Gb/s, and the row says {:.2f} ({:+.1f} %)", gigabits, row.gigabits,
 				(gigabits / row.gigabits - 1) * 100)};
-	if (row.p99_us < row.p90_us) return {"invalid", "percentiles run backwards"};
+	if (row.p99_us < row.p90_us) return {"invalid", "P99 is below P90"};
 	// Little's law gives the mean latency from the number in flight and the rate.
 	const double mean_us = row.concurrency / row.qps * 1e6;
 	if (row.p90_us < mean_us && row.p90_us > 0)
 		return {"suspect",
-			fmt::format("P90 of {:.0f} us is below the mean of {:.0f} us that {:.0f} in flight at {:.0f} a second give",
+			fmt::format(
+				"P90 of {:.0f} us is below the mean of {:.0f} us that follows from {:.0f} in flight at {:.0f} QPS",
 				row.p90_us, mean_us, row.concurrency, row.qps)};
 	return {};
 }
@@ -47,14 +48,16 @@ Verdict judge(const Numbers& row) {
 Verdict judge(const CellOptions& cell, const Outcome& run) {
 	if (run.failed > 0) return {"invalid", fmt::format("{} requests failed or had a wrong answer", run.failed)};
 	if (run.served < run.requests)
-		return {"invalid", fmt::format("{} answers, but the server served {}", run.requests, run.served)};
+		return {"invalid", fmt::format("{} answers, but the server served only {} requests", run.requests, run.served)};
 	const double under_way = run.qps() * run.mean_us() / 1e6;
 	if (under_way > cell.concurrency * little_tolerance)
-		return {"invalid", fmt::format("{:.1f} in flight on average, of {} at most", under_way, cell.concurrency)};
+		return {"invalid",
+			fmt::format("{:.1f} requests in flight on average, more than the {} callers", under_way, cell.concurrency)};
 	// If each call makes its own connection, the time between calls is no part of a call's latency.
 	if (under_way < cell.concurrency * 0.9 && cell.ablation != Behaviour::connection_pool)
 		return {"suspect",
-			fmt::format("{:.1f} in flight on average, of {}: the client did not keep up", under_way, cell.concurrency)};
+			fmt::format("{:.1f} requests in flight on average instead of {}: the client was too slow", under_way,
+				cell.concurrency)};
 	return {};
 }
 
@@ -232,7 +235,7 @@ std::expected<std::vector<CheckedRow>, std::string> check_table(std::string_view
 		const auto size = parse_size(row["request_size"]);
 		const auto concurrency = number_of(row, "concurrency");
 		if (!size || !concurrency)
-			return std::unexpected(fmt::format("row {}: no request size or no concurrency", i + 1));
+			return std::unexpected(fmt::format("row {}: the request size or the concurrency is missing", i + 1));
 		out.concurrency = static_cast<std::uint64_t>(*concurrency);
 		if (out.validity == "invalid" || out.validity == "n/a") continue;
 		const auto gigabits = number_of(row, "gigabits_per_second"), p90 = number_of(row, "p90_us"),

@@ -63,7 +63,7 @@ TEST(RpcRows, MoreInFlightThanThereWereRequestsIsInvalid) {
 	EXPECT_EQ(row_of({.size = 128, .concurrency = 1}, runs)["validity"], "invalid");
 }
 
-TEST(RpcRows, AnswersThatNobodyServedAreInvalid) {
+TEST(RpcRows, MoreAnswersThanTheServerServedAreInvalid) {
 	std::vector<Outcome> runs{run_of(10'000, 99)};
 	runs[0].served = 9'999;
 	EXPECT_EQ(row_of({.size = 128, .concurrency = 1}, runs)["validity"], "invalid");

@@ -48,7 +48,7 @@ void serve(const CellOptions&, Board& board) {
 	builder.SetMaxReceiveMessageSize(-1);
 	builder.RegisterService(&service);
 	const auto server = builder.BuildAndStart();
-	if (!server) return board.fail("gRPC's server does not start");
+	if (!server) return board.fail("gRPC's server could not start");
 	stand_by(board, port);
 	board.outcome.served = service.served;
 	server->Shutdown();
