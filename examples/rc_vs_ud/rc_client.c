@@ -53,9 +53,9 @@ static int fail_event(enum rdma_cm_event_type type, int status)
 {
 	if (type == RDMA_CM_EVENT_REJECTED)
 		fprintf(stderr, "[RC Client] rejected (%s, reason %d)\n", status == 8 || status == -ECONNREFUSED
-		        ? "nobody listens at that port" : "the server is full, or another program", status);
+		        ? "no server listens at that port" : "the server is full, or it is another program", status);
 	else if (status == -ENODEV)
-		fputs("[RC Client] no RDMA device leads there (with Verbena: verbena run -- ./rc_client ...)\n", stderr);
+		fputs("[RC Client] no RDMA device leads to the server (with Verbena: verbena run -- ./rc_client ...)\n", stderr);
 	else
 		fprintf(stderr, "[RC Client] %s: %s\n", rdma_event_str(type), status < 0 ? strerror(-status) : "the server does not answer");
 	return -1;
@@ -81,7 +81,7 @@ static int await(enum rdma_cm_event_type wanted, struct shared_memory *shared)
 	rdma_ack_cm_event(event);
 	if (type != wanted)
 		return fail_event(type, status);
-	return complete ? 0 : fail("the server does not say where its memory is", EPROTO);
+	return complete ? 0 : fail("the server's private data has no memory address", EPROTO);
 }
 
 /* Resolves the address and the route: rdma_cm chooses the device that leads to the server. */
@@ -162,7 +162,7 @@ static int talk(void)
 	if (transfer(IBV_WR_RDMA_WRITE, c.memory.message, "RDMA WRITE") || transfer(IBV_WR_RDMA_READ, c.memory.read_back, "RDMA READ"))
 		return -1;
 	if (memcmp(c.memory.message, c.memory.read_back, message_bytes) != 0)
-		return fail("what was read back is not what was written", EIO);
+		return fail("the bytes that were read back differ", EIO);
 	printf("[RC Client] %d bytes written, read back and compared: equal.\n", message_bytes);
 	return 0;
 }

@@ -16,7 +16,7 @@ Lazy<int> run(std::string address) {
 	client.set_resp_attachment_buf(room);
 	auto result = co_await client.call<keep>();
 	const bool same = result && client.get_resp_attachment() == picture && client.get_resp_attachment().data() == room.data();
-	std::printf("%s\n", same ? "it came back into the buffer" : "it did not come back");
+	std::printf("%s\n", same ? "the attachment came back in the buffer" : "the attachment did not come back");
 	co_return same ? 0 : 1;
 }
 
