@@ -15,8 +15,8 @@
 //     using namespace verbena::rpc;
 //
 // Threads: each header states which thread may call what.
-// Errors: a call returns std::expected with an rpc_error (lib/rpc/errors.h); nothing here throws
-//   to a caller except what a coroutine that the caller awaits has thrown.
+// Errors: a call returns an std::expected with an rpc_error (lib/rpc/errors.h). syncAwait() and
+//   collectAll() rethrow what a task has thrown.
 #pragma once
 
 #include "lib/rpc/client.h"
