@@ -1,7 +1,6 @@
 // CallTable: the asynchronous calls in flight on one connection of a server, by sequence number.
 //
-// A hash table whose buckets are lists through AsyncCall::next_, so that a call needs no
-// allocation.
+// A hash table whose buckets are lists through AsyncCall::next_: a call needs no allocation.
 //
 // Threads: belongs to the connection's I/O thread.
 // Owns: nothing; a call removes itself when it is destroyed (ServerConnection::end_call()).

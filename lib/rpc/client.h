@@ -13,8 +13,7 @@
 //   get_pipeline_size() and get_executor() are thread-safe. call(), call_by_name(), call_by_key()
 //   and the attachment members share state: one caller at a time. init_*() and connect() must not
 //   run concurrently with other members. A client belongs to one I/O thread. A coroutine that
-//   awaits its tasks continues on its own thread if that is an I/O thread, and otherwise on the
-//   client's.
+//   awaits its tasks continues on its own I/O thread, or on the client's if it came from none.
 // Lifetime: the I/O thread must outlive the client. Calls in progress may outlive it: they fail
 //   with errc::operation_canceled.
 // Errors: rpc_result<T>, an std::expected with an rpc_error; see errors.h for the codes.
@@ -153,8 +152,7 @@ public:
 	void close() {
 		if (connection_) connection_->thread().run([connection = connection_] { connection->close(); });
 	}
-	// True before connect(), after close(), and when the server is stopping or the connection
-	// broke.
+	// True before connect(), after close(), and if the server is stopping or the connection broke.
 	bool has_closed() const { return !connection_->connected(); }
 	// The number of calls and streams in flight.
 	std::size_t get_pipeline_size() const { return connection_->in_flight(); }

@@ -219,8 +219,7 @@ void ClientConnection::handle(const Frame& frame, Arrived& arrived) {
 		}
 		case FrameKind::goodbye: {
 			// The server is stopping. It answers the calls in flight, and closes the connection
-			// when that is done and it has our goodbye. Behind it we send frames of open streams
-			// only.
+			// when it has also our goodbye. Behind that we send only frames of open streams.
 			if (goodbye_) return;
 			goodbye_ = true;
 			connected_.store(false, std::memory_order_relaxed);

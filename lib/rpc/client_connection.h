@@ -8,8 +8,7 @@
 //   destroyed before its response arrives, the server is asked to cancel the call, and a response
 //   that arrives later is ignored.
 // Errors: the server is untrusted. A frame that breaks the protocol ends the connection, and all
-//   calls in flight fail with its error code; a response that is wrong in itself fails its call
-//   only.
+//   calls in flight fail with its error code; a response that cannot be read fails its call only.
 #pragma once
 
 #include <memory>
@@ -43,8 +42,7 @@ public:
 
 	rpc_error error;       // valid when done()
 	std::span<std::byte> attachment_room;    // the response's attachment is copied here if it fits
-	// The response's attachment when done(): in attachment_room, or in the message that `share`
-	// keeps.
+	// The response's attachment when done(): in attachment_room, or in the message of `share`.
 	std::span<const std::byte> attachment;
 	MessageShare share;
 	std::shared_ptr<StreamEnd> stream;  // set before begin() for a function that has a stream
@@ -93,8 +91,7 @@ public:
 
 	// Closes the present connection and makes a new one. Thread-safe. See Client::connect().
 	static async::Task<err_code> connect(std::shared_ptr<ClientConnection> connection, Target target);
-	// Fails the calls in flight with `why`, and closes the channel behind the frames that are
-	// queued.
+	// Fails the calls in flight with `why`, and closes the channel behind the queued frames.
 	void close(errc why = errc::operation_canceled);
 
 	IoThread& thread() const { return thread_; }

@@ -226,8 +226,7 @@ private:
 		return {.client = best->client, .connects = false, .failed = failed_};
 	}
 
-	// Pings the connections that are due, and drops those that do not answer or were unused too
-	// long.
+	// Pings connections that are due; drops those that do not answer or were unused too long.
 	Lazy<void> look_after_idle() {
 		std::vector<std::shared_ptr<C>> due;
 		{

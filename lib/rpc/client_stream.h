@@ -69,8 +69,7 @@ public:
 	void writes_done() {
 		this->end_->home().run([end = this->end_] { end->stop_writing(); });
 	}
-	// Calls writes_done(), drops unread items and waits for the function's result. To be called
-	// once.
+	// Calls writes_done(), drops unread items and waits for the function's result. Call it once.
 	Lazy<rpc_result<Result>> finish() { return detail::wait_for_end<Result>(this->end_, answer_); }
 	// Asks the server to cancel the function. Reads, writes and finish() then fail with
 	// errc::operation_canceled. Has no effect once the function has ended.

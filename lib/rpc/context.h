@@ -11,8 +11,7 @@
 // Threads: a context<T> may be copied, used and destroyed on any thread. A context_info_t belongs
 //   to its handler, one thread at a time; cancelled() and has_closed() are thread-safe.
 // Lifetime: a context_info_t lives until its plain function returns, its coroutine ends, or the
-//   last copy of its context<T> is destroyed. All copies must be gone before the server's threads
-//   end.
+//   last copy of its context<T> is destroyed, which must be before the server's threads end.
 #pragma once
 
 #include <any>

@@ -101,8 +101,7 @@ template <class... P> struct Decayed<std::tuple<P...>> {
 	using Type = std::tuple<std::remove_cvref_t<P>...>;
 	static constexpr bool writes_to_reference =
 		((std::is_lvalue_reference_v<P> && !std::is_const_v<std::remove_reference_t<P>>) || ... || false);
-	// True: a parameter is taken by value and owns memory, which is freed when the function
-	// returns.
+	// True: a parameter by value owns memory, which is freed when the function returns.
 	static constexpr bool owns_by_value =
 		((!std::is_reference_v<P> && !is_view<P> && !std::is_trivially_copyable_v<P>) || ... || false);
 };

@@ -23,8 +23,7 @@
 
 namespace verbena::rpc {
 
-// Memory that the transports of one or several threads hold now, and their counters since they were
-// opened.
+// Memory that the transports of one or several threads hold now, and counters since their opening.
 struct RdmaUse {
 	std::uint64_t pinned_bytes = 0;  // bytes of receive and send buffers in use
 	std::uint64_t frames = 0, frames_inline = 0;  // frames sent, and how many of them inline

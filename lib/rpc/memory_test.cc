@@ -59,8 +59,7 @@ TEST(ServerMemory, AThousandIdleConnectionsStayWithin64MiB) {
 	EXPECT_TRUE(syncAwait(clients.back()->call<rpc_test::add>(1, 1)));
 }
 
-// Sends eight requests of 8 MB to a server that has 12 MiB for them. Returns how many were
-// answered.
+// Sends eight requests of 8 MB to a server that has 12 MiB. Returns the number of right answers.
 Lazy<std::size_t> send_too_much(Client& client) {
 	const std::string attachment(8'000'000, 'a');
 	std::vector<Lazy<async_rpc_result<std::uint64_t>>> under_way;

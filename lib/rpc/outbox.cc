@@ -34,8 +34,7 @@ std::uint64_t Outbox::finish(FrameDraft& draft, Attachment attachment) {
 
 	const std::size_t size = open_.size() - draft.start_ + attachment.bytes.size();
 	if (draft.start_ > 0 && draft.start_ + size > batch_max_) {
-		// The frame does not fit into the batch: the batch leaves, and the frame begins the next
-		// one.
+		// The frame does not fit into the batch: the batch leaves, and the frame starts another.
 		Buffer tail = take_spare();
 		tail.assign(open_.begin() + static_cast<std::ptrdiff_t>(draft.start_), open_.end());
 		close_batch(draft.start_);

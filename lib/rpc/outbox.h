@@ -115,8 +115,7 @@ public:
 
 	// Unsent bytes: queued frames with their attachments, and the open batch.
 	std::size_t queued_bytes() const { return queued_bytes_ + open_.size(); }
-	// Backpressure: requests and items must wait. Responses and control frames are sent all the
-	// same.
+	// Backpressure: requests and items must wait. Responses and control frames need not.
 	bool crowded() const { return queued_bytes() >= unsent_max_; }
 	void tell_when_uncrowded(Uncrowded& who) {
 		if (!who.linked()) crowd_.push_back(who);

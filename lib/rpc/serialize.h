@@ -103,8 +103,7 @@ bool unpack_arguments(Unpacker& unpacker, std::span<const std::byte> body, std::
 	}
 }
 
-// Owned<T>: the type of a value that outlives its message. A view becomes the type that owns the
-// bytes.
+// Owned<T>: the type of a value that outlives its message: for a view, one that owns the bytes.
 namespace detail {
 template <class T> struct Owned {
 	using Type = T;

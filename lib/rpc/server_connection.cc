@@ -64,8 +64,7 @@ std::shared_ptr<AsyncCall> AsyncCall::make(
 }
 
 AsyncCall::~AsyncCall() {
-	// All references are gone and no answer was given: respond now, or the caller would wait until
-	// its timeout.
+	// All references are gone and there was no answer: without one the caller would time out.
 	if (!answered_.load(std::memory_order_acquire))
 		connection_->respond(info_, rpc_error(errc::rpc_throw_exception, "the function ended without a response"));
 	connection_->end_call(*this);
@@ -148,8 +147,7 @@ void ServerConnection::handle(const Frame& frame, Arrived& arrived) {
 		case FrameKind::item:
 		case FrameKind::window:
 		case FrameKind::done: {
-			// Frames of a stream that has ended may still arrive and are ignored: `call` is null
-			// then.
+			// Null for frames of a stream that has ended: they may still arrive, and are ignored.
 			AsyncCall* const call = calls_.find(frame.header.sequence);
 			if (call == nullptr || !call->stream_ || call->stream_->take(frame, arrived)) return;
 			ServerCounters::add(counters_.faults);

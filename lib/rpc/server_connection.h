@@ -7,8 +7,7 @@
 //
 // Threads: belongs to its home thread; closed(), id() and path() are thread-safe.
 // Owns: the channel and the outbox. The serve() coroutine and the calls in flight share it.
-// Lifetime: it ends when the client leaves or close() is called, and is destroyed when its last
-//   call is.
+// Lifetime: it ends when the client leaves or close() is called; calls in flight keep it longer.
 // Errors: the client is untrusted. A frame that breaks the protocol is answered with an error,
 //   counted in ServerCounters::faults, and ends the connection; a frame above a limit fails its
 //   call only.

@@ -1,7 +1,6 @@
 // The functions that the tests' server registers: some of each kind, and those that misbehave.
 //
-// Threads: functions that count use plain globals, so a server that is asked for them has one
-//   thread.
+// Threads: counters are plain globals, so a server whose counters are read has one thread.
 #pragma once
 
 #include <algorithm>
