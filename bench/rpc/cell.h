@@ -25,8 +25,7 @@ enum class Mode : std::uint8_t { sink, echo };
 //   inline_data      small messages are sent inline in their work requests
 //   coalescing       requests and responses of one turn of the loop share messages, and messages
 //                    that find no room share a frame
-//   send_queue       several parts of large data are in flight: one is filled while another is
-//                    fetched
+//   send_queue       several parts of large data are in flight: one is filled, others are fetched
 //   pool             data is copied into memory that is registered already; without it the
 //                    caller's memory is registered for each call
 //   connection_pool  connections are kept and shared; without it each call makes its own
@@ -56,8 +55,7 @@ struct CellOptions {
 
 // The result of a run. Plain bytes: it is copied between processes.
 struct Outcome {
-	// Requests that counted; that failed or had a wrong answer; and those that the server counted,
-	// with warm-up.
+	// Requests that counted; that failed or had a wrong answer; that the server saw, with warm-up.
 	std::uint64_t requests = 0, failed = 0, served = 0;
 	double seconds = 0;  // the measured time
 	double latency_sum_us = 0;
@@ -75,8 +73,7 @@ struct Outcome {
 	}
 };
 
-// Runs the cell, which takes `warmup` and `duration`. Another system's cell is run by its program
-// (see peer.h).
+// Runs the cell, which takes `warmup` and `duration`; another system's by its program (peer.h).
 std::expected<Outcome, std::string> run_cell(const CellOptions& options);
 
 }  // namespace verbena::rpcbench

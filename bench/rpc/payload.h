@@ -14,8 +14,7 @@ namespace verbena::rpcbench {
 
 inline constexpr std::string_view reply_of_sink = "13 bytes back";
 
-// Fills a payload with bytes that depend on their position, so that lost or moved bytes are
-// detected.
+// Fills a payload with bytes that depend on their position, so that losses and moves show.
 inline void fill(std::span<char> payload) {
 	for (std::size_t i = 0; i < payload.size(); ++i) payload[i] = static_cast<char>(i * 131 >> 3);
 }

@@ -30,8 +30,7 @@ std::expected<Outcome, std::string> run_peer(const CellOptions& options);
 int peer_main(
 	int count, char** words, void (*serve)(const CellOptions&, Board&), void (*call)(const CellOptions&, Board&));
 
-// Warm-up and measurement for the client of another system: counts requests within the measured
-// time.
+// Warm-up and measurement for another system's client: counts requests in the measured time.
 //
 // Threads: ended() and over() are thread-safe; one thread calls keep().
 class Pace {

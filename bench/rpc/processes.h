@@ -39,8 +39,7 @@ struct Board {
 double cpu_seconds();
 
 // The server's part of a run, once it listens at `port`: measures its processor time while the
-// client measures, and calls `account` while the client is still connected. Returns when the run is
-// over.
+// client measures, calls `account` while the client is connected, and returns after the run.
 void stand_by(Board& board, int port, const std::function<void()>& account = {});
 
 // The first step of the client: returns the server's port; 0: the server has failed.
