@@ -16,7 +16,6 @@
 
 #include <any>
 #include <atomic>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>

@@ -15,13 +15,11 @@
 // Errors: the peer is untrusted. Bytes that no peer may send are a FrameFault, never an assertion.
 #pragma once
 
-#include <array>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <expected>
-#include <optional>
 #include <span>
 #include <string_view>
 

@@ -18,7 +18,6 @@
 #include <condition_variable>
 #include <functional>
 #include <random>
-#include <span>
 #include <stop_token>
 #include <thread>
 
