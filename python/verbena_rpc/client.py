@@ -2,8 +2,8 @@
 
 Threads: Client is thread-safe. A reader thread of its own receives; it never waits for a send,
   because the server may be waiting until its own messages are read.
-Errors: RpcError. The server is untrusted: a frame that breaks the protocol ends the connection, and
-  all calls in flight fail.
+Errors: RpcError. The server is untrusted: after a frame that breaks the protocol all calls in
+  flight fail, and no other can begin.
 """
 
 import threading
