@@ -87,7 +87,7 @@ private:
 		if (shards_->changed()) co_await shards_->settle();
 		kv::Client* const client = shards_->at(command.key);
 		if (client == nullptr) {
-			complain(number, shards_->why_none());
+			complain(number, shards_->unreachable_reason());
 			co_return;
 		}
 		if (command.kind == kv::Command::Kind::set) {

@@ -74,7 +74,7 @@ int run(const Options& options) {
 	    "{} lent; {} leases "
 		"ran out; {} keys, {} bytes, {} registrations\n",
 		service.counts().clients_peak.load(), counters.requests, counters.eager_sets, counters.read_sets,
-		counters.written_sets, service.store().counters().refused, counters.eager_gets, counters.lent_gets,
+		counters.written_sets, service.store().counters().refused, counters.eager_gets, counters.leased_gets,
 		counters.leases_expired + counters.places_expired, service.store().size(), service.store().used(),
 		service.counts().registrations.load());
 	if (service.journal() != nullptr)

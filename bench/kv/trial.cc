@@ -19,7 +19,7 @@ namespace verbena::kvbench {
 namespace {
 
 // A message of the server process: first `port` or `error`, at the end the counts as well.
-struct ServerTold {
+struct ServerMessage {
 	std::uint16_t port = 0;
 	char error[256] = {};
 	char device[64] = {}, gid[48] = {};
@@ -28,17 +28,17 @@ struct ServerTold {
 };
 
 // A message of a client process after each run, or an error.
-struct WorkerTold {
+struct WorkerMessage {
 	Run run;
 	std::uint64_t operations = 0;
 	char error[256] = {};
 };
 
 template <std::size_t size> void put(char (&to)[size], const std::string& text) { text.copy(to, size - 1); }
-template <class T> void tell_by(int fd, const T& what) {
+template <class T> void write_message(int fd, const T& what) {
 	[[maybe_unused]] const auto done = write(fd, &what, sizeof what);
 }
-template <class T> bool hear_from(int fd, T& what) {
+template <class T> bool read_message(int fd, T& what) {
 	std::size_t got = 0;
 	while (got < sizeof what) {
 		const ssize_t more = read(fd, reinterpret_cast<char*>(&what) + got, sizeof what - got);
@@ -52,7 +52,7 @@ kv::Service* serving = nullptr;  // for the signal handler
 
 // The server process: reports its port or an error, serves until SIGTERM, then reports its counts.
 void serve(const TrialOptions& options, int out) {
-	ServerTold told;
+	ServerMessage told;
 	kv::Service service({.where = async::resolve("127.0.0.1", 0).value(),
 		.protection = options.server_protection,
 		.wish = {.device = options.device, .both_ends_on_this_host = true},
@@ -61,7 +61,7 @@ void serve(const TrialOptions& options, int out) {
 		.spin = options.spin});
 	if (const auto started = service.start(); !started) {
 		put(told.error, started.error());
-		return tell_by(out, told);
+		return write_message(out, told);
 	}
 	serving = &service;
 	std::signal(SIGTERM, [](int) { serving->stop(); });
@@ -70,14 +70,14 @@ void serve(const TrialOptions& options, int out) {
 	told.mtu = path.mtu;
 	put(told.device, path.device);
 	put(told.gid, path.gid);
-	tell_by(out, told);
+	write_message(out, told);
 	service.run();
 	told.requests = service.counters().requests;
 	told.written = service.counters().written_sets;
 	told.registrations = service.counts().registrations;
 	told.keys = service.store().size();
 	told.used_bytes = service.store().used();
-	tell_by(out, told);
+	write_message(out, told);
 }
 
 std::expected<std::unique_ptr<kv::Session>, std::string> open_session(const TrialOptions& options, std::uint16_t port) {
@@ -94,17 +94,17 @@ std::expected<std::unique_ptr<kv::Session>, std::string> open_session(const Tria
 }
 
 // Reports once the worker has done an operation.
-async::Task<void> tell_when_at_work(async::Loop& loop, const Worker& worker, int out, WorkerTold told) {
+async::Task<void> report_when_at_work(async::Loop& loop, const Worker& worker, int out, WorkerMessage told) {
 	const std::uint64_t before = worker.operations();
 	while (worker.operations() == before) co_await loop.sleep_for(1'000'000);
-	tell_by(out, told);
+	write_message(out, told);
 }
 
 // A client that will be stopped. It reports when its operations are under way and never runs out of
 // them, so it is in the middle of a rendezvous whenever it is stopped. Clients of even and odd
 // index SET by the two forms of rendezvous.
 void stall(const TrialOptions& options, std::uint16_t port, std::uint32_t index, int out) {
-	WorkerTold told;
+	WorkerMessage told;
 	auto session = open_session(options, port);
 	if (!session) return;
 	Worker worker(**session, {.first_client = measured_clients_max + index});
@@ -115,8 +115,8 @@ void stall(const TrialOptions& options, std::uint16_t port, std::uint32_t index,
 		.warmup = 0,
 		.iters = 200};
 	told.run = worker.run(cell);
-	if (told.run.failure[0] != '\0') return tell_by(out, told);
-	(*session)->loop().spawn(tell_when_at_work((*session)->loop(), worker, out, told));
+	if (told.run.failure[0] != '\0') return write_message(out, told);
+	(*session)->loop().spawn(report_when_at_work((*session)->loop(), worker, out, told));
 	cell.iters = ~0u;
 	cell.seconds_max = 3600;
 	worker.run(cell);
@@ -125,18 +125,18 @@ void stall(const TrialOptions& options, std::uint16_t port, std::uint32_t index,
 // The process of clients: reports after each run.
 void work(const TrialOptions& options, std::uint16_t port, const std::vector<Cell>& cells, std::uint32_t repetitions,
 	int out) {
-	WorkerTold told;
+	WorkerMessage told;
 	auto session = open_session(options, port);
 	if (!session) {
 		put(told.error, session.error());
-		return tell_by(out, told);
+		return write_message(out, told);
 	}
 	Worker worker(**session, {.one_sided = options.settings.one_sided > 0});
 	for (std::uint32_t repetition = 0; repetition < repetitions; ++repetition)
 		for (const Cell& cell : cells) {
 			told.run = worker.run(cell);
 			told.operations = worker.operations();
-			tell_by(out, told);
+			write_message(out, told);
 		}
 }
 
@@ -163,7 +163,7 @@ public:
 	}
 	Child(const Child&) = delete;
 	Child& operator=(const Child&) = delete;
-	template <class T> bool hear(T& what) const { return hear_from(from_, what); }
+	template <class T> bool hear(T& what) const { return read_message(from_, what); }
 	void ask_to_end() const { kill(pid_, SIGTERM); }
 	// Stops all threads of the process before it returns.
 	void stop() const {
@@ -179,14 +179,14 @@ private:
 }  // namespace
 
 std::expected<Trial, std::string> run_trial(const TrialOptions& options, const std::vector<Cell>& cells,
-	std::uint32_t repetitions, const std::function<bool(const Cell&)>& goes_on) {
+	std::uint32_t repetitions, const std::function<bool(const Cell&)>& is_wanted) {
 	const Child server([&](int out) { serve(options, out); });
-	ServerTold served;
+	ServerMessage served;
 	if (!server.hear(served)) return std::unexpected("the server did not start");
 	if (served.error[0] != '\0') return std::unexpected(served.error);
 	std::deque<Child> stalled;
 	for (std::uint32_t i = 0; i < options.stalled; ++i) {
-		WorkerTold begun;
+		WorkerMessage begun;
 		stalled.emplace_back([&](int out) { stall(options, served.port, i, out); });
 		if (!stalled.back().hear(begun) || begun.run.failure[0] != '\0')
 			return std::unexpected("a client that was to be stalled did not begin");
@@ -195,9 +195,9 @@ std::expected<Trial, std::string> run_trial(const TrialOptions& options, const s
 	std::optional<Child> clients(std::in_place, [&](int out) { work(options, served.port, cells, repetitions, out); });
 	Trial trial;
 	trial.runs.resize(cells.size());
-	WorkerTold told;
+	WorkerMessage told;
 	for (std::size_t i = 0; i < cells.size() * repetitions; ++i) {
-		if (!goes_on(cells[i % cells.size()])) break;
+		if (!is_wanted(cells[i % cells.size()])) break;
 		if (!clients->hear(told)) return std::unexpected("the process of clients ended early");
 		if (told.error[0] != '\0') return std::unexpected(told.error);
 		trial.runs[i % cells.size()].push_back(told.run);

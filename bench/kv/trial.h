@@ -44,9 +44,9 @@ struct Trial {
 	Account account;
 };
 
-// Runs all cells in turn, `repetitions` times. Calls `goes_on` with the cell before each run; if
+// Runs all cells in turn, `repetitions` times. Calls `is_wanted` with the cell before each run; if
 // that returns false, the trial ends early. The error is one sentence.
 std::expected<Trial, std::string> run_trial(const TrialOptions& options, const std::vector<Cell>& cells,
-	std::uint32_t repetitions, const std::function<bool(const Cell&)>& goes_on);
+	std::uint32_t repetitions, const std::function<bool(const Cell&)>& is_wanted);
 
 }  // namespace verbena::kvbench

@@ -244,7 +244,7 @@ void call(const CellOptions& options, Board& board) {
 		run.pool = rpc::client_pool<>::create(run.address, std::move(settings));
 	}
 	rpc::syncAwait(on_thread(run, board));
-	board.wait_for(board.server_told);
+	board.wait_for(board.server_reported);
 	run.clients.clear();
 	run.pool.reset();
 }

@@ -57,7 +57,7 @@ void stand_by(Board& board, int port, const std::function<void()>& account) {
 	board.wait_for(board.measured);
 	board.server_cpu_s = cpu_seconds() - before;
 	if (account) account();
-	board.server_told = true;
+	board.server_reported = true;
 	board.wait_for(board.done);
 }
 

@@ -2,7 +2,7 @@
 // coordinate a measurement. Used for this library and for the other systems.
 //
 //     the server sets port; the client sets measuring and then measured; the server sets
-//     server_told; the parent sets done
+//     server_reported; the parent sets done
 //
 // Threads: run_processes() forks, so the calling process must have one thread. The Board's flags
 //   are atomic. The server writes server_cpu_s and, of the outcome, served, connections and
@@ -23,7 +23,7 @@ namespace verbena::rpcbench {
 // The memory that parent, server and client share.
 struct Board {
 	std::atomic<int> port{0};
-	std::atomic<bool> measuring{false}, measured{false}, server_told{false}, done{false};
+	std::atomic<bool> measuring{false}, measured{false}, server_reported{false}, done{false};
 	std::atomic<bool> failed{false};
 	double server_cpu_s = 0;
 	char error[256] = {};

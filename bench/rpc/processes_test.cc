@@ -15,7 +15,7 @@ TEST(Processes, TheOutcomeOfTheClientIsReturned) {
 			EXPECT_EQ(wait_for_port(board), 7);
 			board.outcome.requests = 42;
 			board.measuring = board.measured = true;
-			board.wait_for(board.server_told);
+			board.wait_for(board.server_reported);
 		});
 	ASSERT_TRUE(outcome) << outcome.error();
 	EXPECT_EQ(outcome->requests, 42u);

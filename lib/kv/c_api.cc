@@ -44,7 +44,7 @@ public:
 	// not reached.
 	int fail(Error error, const Client* client) {
 		last_error = sentence_of(error);
-		if (client == nullptr) last_error += ": " + shards->why_none();
+		if (client == nullptr) last_error += ": " + shards->unreachable_reason();
 		else if (error == Error::lost && client->lost()) last_error += ": " + client->why_lost();
 		switch (error) {
 			case Error::missing: return KV_MISSING;

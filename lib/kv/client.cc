@@ -63,7 +63,7 @@ Task<std::expected<std::unique_ptr<Client>, std::string>> Client::open(
 		co_return std::unexpected(std::string(sentence_of(Error::unsupported)));
 	Published published;
 	if (options.one_sided) {
-		auto borrowed = co_await borrow_index(*channel);
+		auto borrowed = co_await request_index(*channel);
 		if (!borrowed) co_return std::unexpected(borrowed.error());
 		published = *borrowed;
 	}
@@ -72,7 +72,7 @@ Task<std::expected<std::unique_ptr<Client>, std::string>> Client::open(
 
 // Asks for the right to read the index. It is the only request under way, so the next message
 // answers it.
-Task<std::expected<Client::Published, std::string>> Client::borrow_index(channel::Channel& channel) {
+Task<std::expected<Client::Published, std::string>> Client::request_index(channel::Channel& channel) {
 	const RequestHeader header{.operation = Operation::index};
 	const Bytes request = std::as_bytes(std::span(&header, 1));
 	const auto sent = co_await channel.send(request);
@@ -387,7 +387,7 @@ Running Client::read_published(std::uint32_t number) {
 	for (unsigned attempt = 0; line && attempt < attempts_max; ++attempt) {
 		Place into(line, front, line_bytes);
 		const auto read = co_await channel_->read(std::move(into), remote_line);
-		if (!goes_on(number, read.has_value())) co_return;
+		if (!is_wanted(number, read.has_value())) co_return;
 		const SeenLine found =
 			read_line(line.bytes().subspan(front), slot_of(number)->call->key_, hash, published_.area.length);
 		if (found.seen == Seen::absent) break;
@@ -405,7 +405,7 @@ Running Client::read_published(std::uint32_t number) {
 		Place record(buffer, headroom, whole);
 		const RemoteMemory remote_record = published_.area.part(found.header.offset, whole);
 		const auto read_it = co_await channel_->read(std::move(record), remote_record);
-		if (!goes_on(number, read_it.has_value())) co_return;
+		if (!is_wanted(number, read_it.has_value())) co_return;
 		if (read_record(buffer.bytes().subspan(headroom, whole), found.header, slot_of(number)->call->key_) !=
 			Seen::outside) {
 			++counters_.one_sided_torn;
@@ -428,7 +428,7 @@ void Client::deliver_published(std::uint32_t number, channel::Buffer buffer, std
 }
 
 // Returns true if the READ succeeded and a caller still waits; otherwise finishes the operation.
-bool Client::goes_on(std::uint32_t number, bool good) {
+bool Client::is_wanted(std::uint32_t number, bool good) {
 	Slot* const slot = slot_of(number);
 	if (slot == nullptr) return false;
 	if (good && slot->call != nullptr) return true;

@@ -154,7 +154,7 @@ private:
 		RemoteMemory area;
 		IndexShape shape;
 	};
-	static async::Task<std::expected<Published, std::string>> borrow_index(channel::Channel& channel);
+	static async::Task<std::expected<Published, std::string>> request_index(channel::Channel& channel);
 	Client(std::unique_ptr<channel::Channel> channel, const ClientOptions& options, const Hello& server,
 		const Published& published);
 
@@ -166,7 +166,7 @@ private:
 	Running read_value(std::uint32_t number, std::uint32_t lease, RemoteMemory from);
 	Running read_published(std::uint32_t number);
 	void deliver_published(std::uint32_t number, channel::Buffer buffer, std::size_t offset, std::size_t size);
-	bool goes_on(std::uint32_t number, bool good);
+	bool is_wanted(std::uint32_t number, bool good);
 	std::byte* put_request(RequestHeader header, std::string_view key, std::size_t more);
 	std::uint32_t take_slot(Call& call);
 	Slot* slot_of(std::uint32_t number);

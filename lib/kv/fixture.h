@@ -61,7 +61,7 @@ protected:
 	}
 
 	// Returns the client's end of a new connection, before either side has sent its greeting.
-	std::unique_ptr<channel::Channel> connect_nobody() {
+	std::unique_ptr<channel::Channel> connect_without_greeting() {
 		auto [ours, theirs] = transports_.connect();
 		auto& served = connections_.emplace_back(std::make_unique<Served>());
 		served->connection = std::make_unique<Connection>(*store_, std::move(theirs), server_options_, counters_);
@@ -69,7 +69,7 @@ protected:
 		return std::move(ours);
 	}
 	Client& connect(const ClientOptions& options = {}) {
-		auto ours = connect_nobody();
+		auto ours = connect_without_greeting();
 		auto& client = clients_.emplace_back();
 		loop_.complete([](std::unique_ptr<channel::Channel> channel, ClientOptions options,
 						   std::unique_ptr<Client>& client) -> Task<void> {
@@ -83,7 +83,7 @@ protected:
 	// Returns the client's end of a new connection after the greetings, for a test that sends
 	// records of its own making.
 	std::unique_ptr<channel::Channel> connect_raw() {
-		auto ours = connect_nobody();
+		auto ours = connect_without_greeting();
 		loop_.complete([](channel::Channel& raw) -> Task<void> {
 			const Hello hello;
 			const Bytes greeting = bytes_of(hello);

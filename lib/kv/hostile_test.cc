@@ -213,7 +213,7 @@ TEST_F(Hostile, RandomRecordsLeaveNoLeaseAndNoMemoryHeld) {
 		loop_.complete(rogue.talk());
 	}
 	EXPECT_GT(counters_.requests, 500u);
-	EXPECT_GT(counters_.lent_gets, 10u);
+	EXPECT_GT(counters_.leased_gets, 10u);
 	EXPECT_GT(counters_.read_sets, 10u);
 	EXPECT_GT(counters_.written_sets, 3u);
 	EXPECT_GT(counters_.malformed, 3u);

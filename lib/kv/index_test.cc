@@ -221,7 +221,7 @@ TEST_F(OneSided, TwoRequestsForTheIndexBreakTheProtocol) {
 }
 
 TEST_F(KvBase, OpenFailsWithAHintIfTheServerPublishesNothing) {
-	auto ours = connect_nobody();
+	auto ours = connect_without_greeting();
 	loop_.complete([](std::unique_ptr<channel::Channel> channel) -> Task<void> {
 		const ClientOptions options{.one_sided = true};
 		auto opened = co_await Client::open(std::move(channel), options);

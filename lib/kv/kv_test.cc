@@ -391,7 +391,7 @@ TEST_F(KvLeasesOfTwoSeconds, ALeaseExpiresAtItsOwnTimeAlsoWhenAnotherBeginsMeanw
 	}(*raw));
 	loop_.run_until([&] { return counters_.leases_expired >= 2; });
 	EXPECT_EQ(counters_.leases_expired, 2u) << "the second lease expired only with the third";
-	EXPECT_EQ(counters_.lent_gets, 3u);
+	EXPECT_EQ(counters_.leased_gets, 3u);
 }
 
 TEST_F(KvBase, OpenFailsAtItsDeadlineIfTheServerDoesNotAnswer) {

@@ -8,7 +8,7 @@ namespace {
 using async::Task;
 using channel::Right;
 
-// A lease's number on the wire: its index in `loans_`, plus 1, in the low bits, its generation
+// A lease's number on the wire: its index in `grants_`, plus 1, in the low bits, its generation
 // above. It is never 0, and the number of an expired lease does not match its successor at the same
 // index.
 constexpr std::uint32_t index_bits = 12;
@@ -100,7 +100,7 @@ bool Connection::handle(const Request& request) {
 		case Operation::index:
 			if (std::exchange(one_sided_, true)) return false;
 			if (!channel_->direct() || store_.index() == nullptr) answer(request.header.number, Status::unsupported);
-			else lend_index(request.header.number);
+			else grant_index(request.header.number);
 			break;
 	}
 	return queue_.size() <= options_.requests_max;
@@ -125,7 +125,7 @@ void Connection::get(const RequestHeader& header, std::string_view key) {
 	if (under_way_ >= options_.rendezvous_max)
 		return queue_.push_back({.header = header, .key = std::string(key), .remote = {}});
 	++under_way_;
-	lend_value(header.number, std::move(value));
+	grant_value(header.number, std::move(value));
 }
 
 void Connection::answer(std::uint32_t number, Status status, std::uint32_t lease, const RemoteMemory* remote) {
@@ -159,7 +159,7 @@ void Connection::begin(Queued request) {
 	if (under_way_ >= options_.rendezvous_max) return queue_.push_back(std::move(request));
 	++under_way_;
 	if (request.header.operation == Operation::set_read) read_value(std::move(request));
-	else lend_place(std::move(request));
+	else grant_place(std::move(request));
 }
 
 void Connection::end_rendezvous() {
@@ -181,7 +181,7 @@ void Connection::begin_queued() {
 
 // Grants the client a lease to read this version. A value on the heap is copied to registered
 // memory first.
-Running Connection::lend_value(std::uint32_t number, Value value) {
+Running Connection::grant_value(std::uint32_t number, Value value) {
 	channel::Buffer buffer = value.buffer();
 	if (!buffer) {
 		buffer = channel_->memory()->take(value.size());
@@ -200,9 +200,9 @@ Running Connection::lend_value(std::uint32_t number, Value value) {
 		end_rendezvous();
 		co_return;
 	}
-	++counters_.lent_gets;
-	const std::uint32_t index = take_loan();
-	Loan& loan = loans_[index];
+	++counters_.leased_gets;
+	const std::uint32_t index = take_grant();
+	Grant& loan = grants_[index];
 	loan.value = std::move(value);
 	loan.lease = std::move(*lease);
 	answer(number, Status::remote, number_of(index, loan.generation), &loan.lease.remote());
@@ -238,11 +238,11 @@ void Connection::limit_reading() {
 	const Nanoseconds lease = Nanoseconds{options_.lease_ms} * 1'000'000,
 					  moving = reading_.front() * read_time_per_mib >> 20;
 	read_deadline_ = channel_->loop().now() + lease + moving;
-	look_again(read_deadline_);
+	schedule_expiry(read_deadline_);
 }
 
 // Grants the client a lease to write the value of a SET.
-Running Connection::lend_place(Queued request) {
+Running Connection::grant_place(Queued request) {
 	const std::uint32_t number = request.header.number;
 	Value value = store_.take(request.key, request.header.value_length);
 	if (!value) {
@@ -257,8 +257,8 @@ Running Connection::lend_place(Queued request) {
 		end_rendezvous();
 		co_return;
 	}
-	const std::uint32_t index = take_loan();
-	Loan& loan = loans_[index];
+	const std::uint32_t index = take_grant();
+	Grant& loan = grants_[index];
 	loan.value = std::move(value);
 	loan.lease = std::move(*lease);
 	loan.number = number;
@@ -268,36 +268,36 @@ Running Connection::lend_place(Queued request) {
 
 // The client has written the value of this SET_WRITE. Returns false if it has no lease for that.
 bool Connection::finish_written(std::uint32_t number) {
-	const auto is_it = [&](const Loan& loan) {
+	const auto is_it = [&](const Grant& loan) {
 		return loan.in_use && loan.is_place && loan.number == number && loan.lease;
 	};
-	const auto found = std::ranges::find_if(loans_, is_it);
-	if (found == loans_.end()) return false;
-	store_written(static_cast<std::uint32_t>(found - loans_.begin()));
+	const auto found = std::ranges::find_if(grants_, is_it);
+	if (found == grants_.end()) return false;
+	store_written(static_cast<std::uint32_t>(found - grants_.begin()));
 	return true;
 }
 
 // Ends the client's right to write, and only then stores the value: a stored value is immutable.
 Running Connection::store_written(std::uint32_t index) {
-	channel::Lease lease = std::move(loans_[index].lease);
+	channel::Lease lease = std::move(grants_[index].lease);
 	const auto ended = co_await channel_->end(std::move(lease));
-	Loan& loan = loans_[index];
+	Grant& loan = grants_[index];
 	if (ended) {
 		++counters_.written_sets;
 		answer(loan.number, store_.set(std::move(loan.value)) ? Status::good : Status::full);
 	}
-	free_loan(index);
+	free_grant(index);
 }
 
 // Grants the client a lease to read the index for as long as it is connected.
-Running Connection::lend_index(std::uint32_t number) {
+Running Connection::grant_index(std::uint32_t number) {
 	channel::Place area = store_.index()->area();
 	auto lease = co_await channel_->lend(std::move(area), Right::read);
 	if (!lease) {
 		answer(number, Status::full);
 		co_return;
 	}
-	++counters_.indexes_lent;
+	++counters_.indexes_granted;
 	++counters_.answers;
 	index_ = std::move(*lease);
 	const AnswerHeader header{.status = Status::index, .number = number};
@@ -312,64 +312,64 @@ Running Connection::lend_index(std::uint32_t number) {
 // Leases.
 
 // Returns the index of a free entry, whose time starts now.
-std::uint32_t Connection::take_loan() {
-	if (free_loans_.empty()) {
-		free_loans_.push_back(static_cast<std::uint32_t>(loans_.size()));
-		loans_.emplace_back();
+std::uint32_t Connection::take_grant() {
+	if (free_grants_.empty()) {
+		free_grants_.push_back(static_cast<std::uint32_t>(grants_.size()));
+		grants_.emplace_back();
 	}
-	const std::uint32_t index = free_loans_.back();
-	free_loans_.pop_back();
-	loans_[index].deadline = channel_->loop().now() + Nanoseconds{options_.lease_ms} * 1'000'000;
-	loans_[index].in_use = true;
-	look_again(loans_[index].deadline);
+	const std::uint32_t index = free_grants_.back();
+	free_grants_.pop_back();
+	grants_[index].deadline = channel_->loop().now() + Nanoseconds{options_.lease_ms} * 1'000'000;
+	grants_[index].in_use = true;
+	schedule_expiry(grants_[index].deadline);
 	return index;
 }
 
 // The client has finished reading. The lease may have expired before; then there is nothing to do.
 void Connection::release(std::uint32_t lease) {
 	const std::uint32_t index = (lease & ((1u << index_bits) - 1)) - 1;
-	if (index >= loans_.size()) return;
-	const Loan& loan = loans_[index];
-	if (loan.in_use && !loan.is_place && number_of(index, loan.generation) == lease) free_loan(index);
+	if (index >= grants_.size()) return;
+	const Grant& loan = grants_[index];
+	if (loan.in_use && !loan.is_place && number_of(index, loan.generation) == lease) free_grant(index);
 }
 
 // Ends a lease: its memory window is invalidated and its version released. A queued rendezvous may
 // then begin.
-void Connection::free_loan(std::uint32_t index) {
-	Loan& loan = loans_[index];
+void Connection::free_grant(std::uint32_t index) {
+	Grant& loan = grants_[index];
 	loan.lease = {};
 	loan.value = {};
 	loan.in_use = loan.is_place = false;
 	++loan.generation;
-	free_loans_.push_back(index);
+	free_grants_.push_back(index);
 	end_rendezvous();
 }
 
 // Sets the timer to this time, unless it expires earlier.
-void Connection::look_again(Nanoseconds when) {
-	if (when >= next_look_) return;
-	next_look_ = when;
+void Connection::schedule_expiry(Nanoseconds when) {
+	if (when >= next_expiry_) return;
+	next_expiry_ = when;
 	channel_->loop().schedule(*this, when);
 }
 
 // Ends expired leases, and the connection of a client whose value could not be read in time. A
 // client that uses an expired lease loses its connection by an RDMA access error.
 void Connection::expire() {
-	next_look_ = never;
+	next_expiry_ = never;
 	const Nanoseconds now = channel_->loop().now();
 	if (read_deadline_ <= now && !std::exchange(read_overdue_, true)) read_deadline_ = now + read_grace;
 	if (read_deadline_ <= now) {
 		given_up_ = channel_->path().peer + " is stalled: its value could not be read in time";
 		return channel_->close();
 	}
-	look_again(read_deadline_);
-	for (std::uint32_t i = 0; i < loans_.size(); ++i) {
-		if (!loans_[i].in_use || !loans_[i].lease) continue;
-		if (loans_[i].deadline <= now) {
-			++(loans_[i].is_place ? counters_.places_expired : counters_.leases_expired);
-			free_loan(i);
+	schedule_expiry(read_deadline_);
+	for (std::uint32_t i = 0; i < grants_.size(); ++i) {
+		if (!grants_[i].in_use || !grants_[i].lease) continue;
+		if (grants_[i].deadline <= now) {
+			++(grants_[i].is_place ? counters_.places_expired : counters_.leases_expired);
+			free_grant(i);
 		} else {
-			look_again(loans_[i].deadline);
+			schedule_expiry(grants_[i].deadline);
 		}
 	}
 }

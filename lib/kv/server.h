@@ -47,9 +47,9 @@ struct ServerCounters {
 	std::uint64_t eager_sets = 0, read_sets = 0, written_sets = 0;
 	// GETs: eager, by a lease. staged: small values that were copied to registered memory for a
 	// lease.
-	std::uint64_t eager_gets = 0, lent_gets = 0, staged = 0;
+	std::uint64_t eager_gets = 0, leased_gets = 0, staged = 0;
 	std::uint64_t leases_expired = 0, places_expired = 0;  // leases of GETs; of SETs
-	std::uint64_t indexes_lent = 0;  // clients that got the right to read the index
+	std::uint64_t indexes_granted = 0;  // clients that got the right to read the index
 	std::uint64_t malformed = 0;  // connections that were closed for a breach of the protocol
 };
 
@@ -68,7 +68,7 @@ private:
 	friend class Running;
 
 	// One lease of this client: to read a version (GET), or to write a new one (SET_WRITE).
-	struct Loan {
+	struct Grant {
 		channel::Lease lease;  // empty while its end is awaited: it expires no more
 		Value value;
 		std::uint32_t number = 0;  // the SET_WRITE request's
@@ -91,18 +91,18 @@ private:
 	bool finish_written(std::uint32_t number);
 	void begin(Queued request);
 	void begin_queued();
-	Running lend_value(std::uint32_t number, Value value);
+	Running grant_value(std::uint32_t number, Value value);
 	Running read_value(Queued request);
-	Running lend_place(Queued request);
+	Running grant_place(Queued request);
 	Running store_written(std::uint32_t loan);
 	void end_rendezvous();
-	Running lend_index(std::uint32_t number);
+	Running grant_index(std::uint32_t number);
 
 	void limit_reading();
-	std::uint32_t take_loan();
+	std::uint32_t take_grant();
 	void release(std::uint32_t lease);
-	void free_loan(std::uint32_t loan);
-	void look_again(Nanoseconds when);
+	void free_grant(std::uint32_t loan);
+	void schedule_expiry(Nanoseconds when);
 	void expire() override;
 
 	void answer(std::uint32_t number, Status status, std::uint32_t lease = 0, const RemoteMemory* remote = nullptr);
@@ -114,8 +114,8 @@ private:
 	ServerCounters& counters_;
 	std::uint32_t eager_max_;  // the server's, or the client's wish
 	Outbox outbox_;
-	std::vector<Loan> loans_;
-	std::vector<std::uint32_t> free_loans_;  // indexes into loans_
+	std::vector<Grant> grants_;
+	std::vector<std::uint32_t> free_grants_;  // indexes into grants_
 	std::uint32_t under_way_ = 0;  // rendezvous
 	std::deque<Queued> queue_;
 	bool beginning_ = false;   // inside begin_queued()
@@ -127,7 +127,7 @@ private:
 	std::string given_up_;     // why this side closed the connection, if it did
 	channel::Lease index_;     // the client's right to read the index, while it is connected
 	bool one_sided_ = false;   // the client has asked for the index
-	Nanoseconds next_look_ = never;  // when the timer expires
+	Nanoseconds next_expiry_ = never;  // when the timer expires
 	Coroutines coroutines_;
 };
 

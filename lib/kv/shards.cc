@@ -32,7 +32,7 @@ Task<std::expected<std::unique_ptr<Shards>, std::string>> Shards::open(Session& 
 	co_await std::move(settling);
 	if (shards->names_.empty()) co_return std::unexpected("no server is a member of " + session.options().host);
 	if (std::ranges::none_of(shards->clients_, [](const auto& client) { return client != nullptr; }))
-		co_return std::unexpected(shards->why_none_);
+		co_return std::unexpected(shards->unreachable_reason_);
 	co_return shards;
 }
 
@@ -41,7 +41,7 @@ Task<std::expected<std::unique_ptr<Shards>, std::string>> Shards::open(Session& 
 Task<std::expected<void, std::string>> Shards::take(std::vector<std::string> names, Nanoseconds patience) {
 	fresh_.clear();
 	fresh_.resize(names.size());
-	why_not_.clear();
+	connect_error_.clear();
 	for (std::size_t i = 0; i < names.size(); ++i)
 		if (Client* const present = client_of(names[i]); present == nullptr || present->lost())
 			connect(i, names[i], patience);
@@ -50,13 +50,13 @@ Task<std::expected<void, std::string>> Shards::take(std::vector<std::string> nam
 		for (std::size_t j = 0; j < names_.size() && !fresh_[i]; ++j)
 			if (names_[j] == names[i] && clients_[j] && !clients_[j]->lost()) fresh_[i] = std::move(clients_[j]);
 	for (auto& client : clients_)
-		if (client) left_.push_back(std::move(client));
+		if (client) departed_.push_back(std::move(client));
 	names_ = std::move(names);
 	clients_ = std::move(fresh_);
-	if (names_.empty()) why_none_ = "no server is a member of " + session_.options().host + " any more";
-	if (why_not_.empty()) co_return std::expected<void, std::string>();
-	why_none_ = why_not_;
-	co_return std::unexpected(why_not_);
+	if (names_.empty()) unreachable_reason_ = "no server is a member of " + session_.options().host + " any more";
+	if (connect_error_.empty()) co_return std::expected<void, std::string>();
+	unreachable_reason_ = connect_error_;
+	co_return std::unexpected(connect_error_);
 }
 
 Running Shards::connect(std::size_t index, std::string name, Nanoseconds patience) {
@@ -64,25 +64,25 @@ Running Shards::connect(std::size_t index, std::string name, Nanoseconds patienc
 	auto connecting = session_.connect(options_, std::move(name), patience);
 	auto opened = co_await std::move(connecting);
 	if (opened) fresh_[index] = std::move(*opened);
-	else why_not_ = std::move(opened.error());
+	else connect_error_ = std::move(opened.error());
 	--connecting_;
 	session_.loop().resume_soon(waiting_);
 }
 
 // Closes clients whose servers have left and that have no operation under way, and destroys those
 // that are closed.
-Task<void> Shards::let_go() {
+Task<void> Shards::retire_departed() {
 	// Lets a coroutine that was spawned for such a client before its server left begin its
 	// operation.
 	co_await async::NextTurn(session_.loop());
-	for (const auto& client : left_)
+	for (const auto& client : departed_)
 		if (client->under_way() == 0) client->close();
 	const auto over = std::ranges::partition(
-		left_, [](const auto& client) { return client->under_way() > 0 || !client->channel().closed(); });
+		departed_, [](const auto& client) { return client->under_way() > 0 || !client->channel().closed(); });
 	const std::vector<std::unique_ptr<Client>> gone(
 		std::make_move_iterator(over.begin()), std::make_move_iterator(over.end()));
-	left_.erase(over.begin(), over.end());
-	for (const auto& client : gone) gone_ += client->counters();
+	departed_.erase(over.begin(), over.end());
+	for (const auto& client : gone) retired_counters_ += client->counters();
 	// Callers that wait for a client's last operation resume before `gone` destroys it.
 	if (!gone.empty()) co_await async::NextTurn(session_.loop());
 }
@@ -97,7 +97,7 @@ Client* Shards::at(std::string_view key) {
 	return names_.empty() ? nullptr : clients_[owner_of(names_, key)].get();
 }
 
-bool Shards::changed() const { return !left_.empty() || behind(); }
+bool Shards::changed() const { return !departed_.empty() || behind(); }
 
 bool Shards::behind() const {
 	const discovery::Members* const members = session_.members();
@@ -110,7 +110,7 @@ bool Shards::behind() const {
 Task<void> Shards::settle() { return settle(retry_patience); }
 
 Task<void> Shards::settle(Nanoseconds patience) {
-	if (!left_.empty()) co_await let_go();
+	if (!departed_.empty()) co_await retire_departed();
 	if (settling_ || !behind()) co_return;
 	settling_ = true;
 	do {
@@ -125,20 +125,20 @@ Task<void> Shards::settle(Nanoseconds patience) {
 }
 
 void Shards::close() {
-	for (const auto* clients : {&clients_, &left_})
+	for (const auto* clients : {&clients_, &departed_})
 		for (const auto& client : *clients)
 			if (client) client->close();
 }
 
 Task<void> Shards::until_closed() {
-	for (const auto* clients : {&clients_, &left_})
+	for (const auto* clients : {&clients_, &departed_})
 		for (const auto& client : *clients)
 			if (client) co_await client->channel().until_closed();
 }
 
 ClientCounters Shards::counters() const {
-	ClientCounters sum = gone_;
-	for (const auto* clients : {&clients_, &left_})
+	ClientCounters sum = retired_counters_;
+	for (const auto* clients : {&clients_, &departed_})
 		for (const auto& client : *clients)
 			if (client) sum += client->counters();
 	return sum;

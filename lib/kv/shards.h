@@ -28,9 +28,9 @@ public:
 		Session& session, ClientOptions options);
 
 	// Returns the client of the key's server. Null if there is no server, or that one could not be
-	// reached; why_none() says why. Valid until the next settle().
+	// reached; unreachable_reason() says why. Valid until the next settle().
 	Client* at(std::string_view key);
-	const std::string& why_none() const { return why_none_; }
+	const std::string& unreachable_reason() const { return unreachable_reason_; }
 
 	// True if settle() has something to do: the members changed, a client is to be destroyed, or an
 	// unreachable member is due for a retry.
@@ -59,20 +59,20 @@ private:
 	Client* client_of(std::string_view name) const;
 	bool behind() const;
 	async::Task<void> settle(Nanoseconds patience);
-	async::Task<void> let_go();
+	async::Task<void> retire_departed();
 
 	Session& session_;
 	ClientOptions options_;
 	std::vector<std::string> names_;                // sorted
 	std::vector<std::unique_ptr<Client>> clients_;  // one for each name; null if it is not reached
-	std::vector<std::unique_ptr<Client>> left_;  // clients whose servers are no members any more
-	ClientCounters gone_;  // the counters of destroyed clients
-	std::string why_none_;
+	std::vector<std::unique_ptr<Client>> departed_;  // clients whose servers are no members any more
+	ClientCounters retired_counters_;  // the counters of destroyed clients
+	std::string unreachable_reason_;
 	bool settling_ = false;
 	Nanoseconds retry_ = 0;  // when unreachable members are tried again
 	// While take() runs: the new clients, by their index in the next list of names.
 	std::vector<std::unique_ptr<Client>> fresh_;
-	std::string why_not_;  // why one of them could not connect
+	std::string connect_error_;  // why one of them could not connect
 	std::size_t connecting_ = 0;  // connects under way
 	async::List<async::Waiter> waiting_;  // take(), until these are done
 	Coroutines coroutines_;

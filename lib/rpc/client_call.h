@@ -3,7 +3,7 @@
 //
 // Threads: run_call() and run_request() may be awaited from any thread: they visit the connection's
 //   I/O thread and return to the caller's. The other functions in detail run on the connection's.
-// Lifetime: an Answer of send_request() is deleted on its connection's thread (DeleteAtHome).
+// Lifetime: an Answer of send_request() is deleted on its connection's thread (DeleteOnIoThread).
 #pragma once
 
 #include <chrono>
@@ -104,13 +104,13 @@ private:
 };
 
 // Deletes a Pending on its connection's thread, from any thread.
-struct DeleteAtHome {
+struct DeleteOnIoThread {
 	IoThread* home;
 	void operator()(Pending* pending) const {
 		home->run([pending] { delete pending; });
 	}
 };
-template <class T> using PendingAtHome = std::unique_ptr<Answer<T>, DeleteAtHome>;
+template <class T> using PendingOnIoThread = std::unique_ptr<Answer<T>, DeleteOnIoThread>;
 
 // The type by which an argument is passed to the coroutine that packs it, possibly on another
 // thread: a view or a reference to an lvalue, which outlives the call; a temporary by value.
@@ -227,7 +227,7 @@ Lazy<rpc_result<T>> run_call(std::shared_ptr<ClientConnection> connection, std::
 
 // The second half of Client::send_request(): waits for the response.
 template <class T>
-Lazy<async_rpc_result<T>> wait_for_answer(std::shared_ptr<ClientConnection> connection, PendingAtHome<T> pending) {
+Lazy<async_rpc_result<T>> wait_for_answer(std::shared_ptr<ClientConnection> connection, PendingOnIoThread<T> pending) {
 	IoThread::Visit visit(connection->thread());
 	co_await visit.there();
 	Answer<T>& answer = *pending;
@@ -246,7 +246,7 @@ Lazy<Lazy<async_rpc_result<T>>> run_request(
 	IoThread::Visit visit(connection->thread());
 	co_await visit.there();
 	if (connection->crowded()) options.patience = co_await connection->until_room(options.patience);
-	PendingAtHome<T> pending(new Answer<T>(connection), {&connection->thread()});
+	PendingOnIoThread<T> pending(new Answer<T>(connection), {&connection->thread()});
 	pending->keep_message =
 		is_view<T> || !(std::is_arithmetic_v<T> || std::is_void_v<T> || std::is_same_v<T, std::string>);
 	if (send_call(*connection, *pending, options, arguments...))

@@ -9,10 +9,10 @@ namespace {
 
 using async::Task;
 
-constexpr Nanoseconds a_year = Nanoseconds{365} * 24 * 3600 * 1'000'000'000;  // stands for no limit
+constexpr Nanoseconds no_time_limit = Nanoseconds{365} * 24 * 3600 * 1'000'000'000;  // stands for no limit
 
 // Closes a channel, and keeps it until it is closed.
-Task<void> see_off(std::unique_ptr<channel::Channel> channel) {
+Task<void> close_and_await(std::unique_ptr<channel::Channel> channel) {
 	channel->close();
 	co_await channel->until_closed();
 }
@@ -22,7 +22,7 @@ std::string with_port(const std::string& host, const std::string& port) {
 	return (bare_v6 ? "[" + host + "]" : host) + ":" + port;
 }
 
-void say_plain_text_once() {
+void log_plain_text_once() {
 	static std::atomic<bool> said{false};
 	if (!said.exchange(true))
 		log_to_standard_error(
@@ -87,7 +87,7 @@ Task<err_code> ClientConnection::open(Target target) {
 	reason_.clear();
 	const std::string host = target_.port.empty() ? target_.host : with_port(target_.host, target_.port);
 	const Nanoseconds patience =
-		target_.patience.count() > 0 ? static_cast<Nanoseconds>(target_.patience.count()) * 1'000'000 : a_year;
+		target_.patience.count() > 0 ? static_cast<Nanoseconds>(target_.patience.count()) * 1'000'000 : no_time_limit;
 	channel::ConnectOptions options{.host = host, .port = 9001, .patience = patience};
 	if (target_.ssl || target_.ibv) {
 		auto protection = make_protection(Side::client, target_.ssl);
@@ -97,7 +97,7 @@ Task<err_code> ClientConnection::open(Target target) {
 		}
 		options.protection = std::move(*protection);
 	} else {
-		say_plain_text_once();
+		log_plain_text_once();
 	}
 	async::Loop& loop = thread_.loop();
 	const Nanoseconds began = monotonic_now();
@@ -131,7 +131,7 @@ Task<err_code> ClientConnection::open(Target target) {
 		connected = std::move(*channel);
 	}
 	if (attempt != attempt_) {  // close() or another connect() came in between
-		loop.spawn(see_off(std::move(connected)));
+		loop.spawn(close_and_await(std::move(connected)));
 		co_return errc::operation_canceled;
 	}
 	channel_ = std::move(connected);
@@ -152,7 +152,7 @@ void ClientConnection::close(errc why) {
 	outbox_->flush();
 	receiver_ = {};
 	outbox_.reset();
-	thread_.loop().spawn(see_off(std::move(channel_)));
+	thread_.loop().spawn(close_and_await(std::move(channel_)));
 }
 
 Task<void> ClientConnection::receive() {
@@ -339,7 +339,7 @@ Task<Nanoseconds> ClientConnection::until_room(Nanoseconds patience) {
 		explicit Clock(ClientConnection& connection) : connection(connection) {}
 		~Clock() { connection.thread_.loop().cancel(*this); }
 		void expire() override {
-			if (connection.outbox_) connection.outbox_->say_progress();
+			if (connection.outbox_) connection.outbox_->notify_progress();
 		}
 		ClientConnection& connection;
 	};

@@ -152,7 +152,7 @@ private:
 	Lazy<std::shared_ptr<C>> get(bool alone) {
 		IoThread& here = IoThread::current() != nullptr ? *IoThread::current() : threads_.next();
 		co_await here.on();
-		co_await look_after_idle();
+		co_await check_idle_connections();
 		for (int attempt = 0; attempt <= settings_.connect_retry_count; ++attempt) {
 			Choice choice = choose(alone);
 			for (const std::uint64_t failed = choice.failed; choice.waits() && choice.failed == failed;
@@ -227,7 +227,7 @@ private:
 	}
 
 	// Pings connections that are due; drops those that do not answer or were unused too long.
-	Lazy<void> look_after_idle() {
+	Lazy<void> check_idle_connections() {
 		std::vector<std::shared_ptr<C>> due;
 		{
 			const std::lock_guard guard(lock_);

@@ -61,7 +61,7 @@ inline constexpr Nanoseconds ask_patience = 30'000'000'000;
 // Reads the items that the function writes, and writes those that it reads.
 template <class In, class Out, class Result> class client_stream_of : public stream<In, Out> {
 public:
-	client_stream_of(std::shared_ptr<StreamEnd> end, detail::PendingAtHome<Result> answer)
+	client_stream_of(std::shared_ptr<StreamEnd> end, detail::PendingOnIoThread<Result> answer)
 		: stream<In, Out>(std::move(end)), answer_(std::move(answer)) {}
 
 	// Ends the items of this end: the function reads those that were written, and then the end.
@@ -115,7 +115,7 @@ Lazy<rpc_result<client_stream<f>>> run_open(std::shared_ptr<ClientConnection> co
 	rpc_result<client_stream<f>> opened = std::unexpected(refused);
 	if (!refused) {
 		if (connection->crowded()) options.patience = co_await connection->until_room(options.patience);
-		PendingAtHome<Result> pending(new Answer<Result>(connection), {&connection->thread()});
+		PendingOnIoThread<Result> pending(new Answer<Result>(connection), {&connection->thread()});
 		pending->stream = StreamEnd::make(connection->thread(), *settings.window, item_max);
 		std::shared_ptr<StreamEnd> end = pending->stream;
 		if (send_call(*connection, *pending, options, arguments...))

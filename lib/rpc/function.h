@@ -35,7 +35,7 @@ constexpr std::uint32_t function_id(std::string_view name) {
 namespace detail {
 
 // The qualified name of `f`, cut out of the compiler's description of this function.
-template <auto f> constexpr std::string_view spelled() {
+template <auto f> constexpr std::string_view qualified_name_of() {
 	// GCC: "... [with auto f = add; ...]", Clang: "... [f = &add]".
 	std::string_view text = __PRETTY_FUNCTION__;
 	text.remove_prefix(text.find("f = ") + 4);
@@ -119,7 +119,7 @@ template <auto f> struct Function {
 	using In = typename Split::In;  // items that the function reads; void without a stream
 	using Out = typename Split::Out;  // items that it writes
 
-	static constexpr std::string_view name = detail::spelled<f>();
+	static constexpr std::string_view name = detail::qualified_name_of<f>();
 	static constexpr std::uint32_t id = function_id(name);
 	static constexpr bool is_coroutine = detail::Awaited<Returned>::is_task;
 	static constexpr bool is_callback = Split::is_callback;

@@ -23,7 +23,7 @@ IoThread::IoThread(const async::LoopOptions& options)
 
 IoThread::~IoThread() {
 	check(!here(), "an I/O thread must be destroyed by another thread");
-	until_all_are_back();
+	wait_until_none_away();
 	loop_.stop();
 	thread_.join();
 	IoThread* const before = std::exchange(current_thread, this);
@@ -81,7 +81,7 @@ IoThreads::IoThreads(std::size_t count, const async::LoopOptions& options)
 
 IoThreads::~IoThreads() {
 	for (const auto& each : threads_)
-		if (each != nullptr) each->until_all_are_back();
+		if (each != nullptr) each->wait_until_none_away();
 }
 
 IoThread& IoThreads::at(std::size_t index) {

@@ -94,7 +94,7 @@ public:
 	// The number of this thread's coroutines that visit other threads.
 	std::uint32_t away() const { return away_.load(); }
 	// Blocks until that number is 0. To be called by another thread.
-	void until_all_are_back() const {
+	void wait_until_none_away() const {
 		for (std::uint32_t now = away_.load(); now != 0; now = away_.load()) away_.wait(now);
 	}
 

@@ -26,7 +26,7 @@ resolver dns_resolver(std::string name_and_port) {
 }
 
 Spread::Spread(load_balance_algorithm algorithm, std::vector<unsigned> weights, std::uint64_t seed)
-	: algorithm_(algorithm), weights_(std::move(weights)), turns_(weights_.size()), random_(seed) {
+	: algorithm_(algorithm), weights_(std::move(weights)), credits_by_place_(weights_.size()), random_(seed) {
 	if (algorithm_ == load_balance_algorithm::RR) std::ranges::fill(weights_, 1u);
 }
 
@@ -45,10 +45,10 @@ std::size_t Spread::next(const std::vector<bool>& usable) {
 	best = weights_.size();
 	for (std::size_t i = 0; i < weights_.size(); ++i) {
 		const std::int64_t weight = weight_of(i, usable, any);
-		turns_[i] += weight;
-		if (weight > 0 && (best == weights_.size() || turns_[i] > turns_[best])) best = i;
+		credits_by_place_[i] += weight;
+		if (weight > 0 && (best == weights_.size() || credits_by_place_[i] > credits_by_place_[best])) best = i;
 	}
-	turns_[best] -= sum;
+	credits_by_place_[best] -= sum;
 	return best;
 }
 

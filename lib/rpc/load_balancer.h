@@ -84,7 +84,7 @@ private:
 
 	load_balance_algorithm algorithm_;
 	std::vector<unsigned> weights_;
-	std::vector<std::int64_t> turns_;  // the turns that each place has saved up: see next()
+	std::vector<std::int64_t> credits_by_place_;  // the turns that each place has saved up: see next()
 	std::mt19937_64 random_;
 };
 
@@ -183,7 +183,7 @@ private:
 			const std::shared_ptr<Pool> pool = balancer->choose();
 			auto sent = co_await pool->send_request(operation);
 			if (sent || --left == 0) co_return std::move(sent);
-			balancer->leave_out(pool);
+			balancer->mark_unreachable(pool);
 		}
 		co_return std::unexpected(errc::not_connected);
 	}
@@ -199,7 +199,7 @@ private:
 		for (std::size_t i = 0; i < entries_.size(); ++i) usable_[i] = entries_[i].down_until <= now;
 		return entries_[spread_->next(usable_)].pool;
 	}
-	void leave_out(const std::shared_ptr<Pool>& pool) {
+	void mark_unreachable(const std::shared_ptr<Pool>& pool) {
 		const std::lock_guard guard(lock_);
 		for (Entry& each : entries_)
 			if (each.pool == pool)

@@ -8,7 +8,7 @@ namespace {
 constexpr std::size_t batch_of_rc = 4096, batch_of_tcp = 16 << 10;
 constexpr std::size_t spares_max = 8;
 constexpr std::size_t spare_size_max = 64 << 10;
-constexpr std::size_t lent_max = 4;  // attachments that the peer fetches at once; others wait
+constexpr std::size_t fetches_in_flight_max = 4;  // attachments that the peer fetches at once; others wait
 
 }  // namespace
 
@@ -21,7 +21,7 @@ Outbox::Outbox(channel::Channel& channel, std::size_t batch_max, std::size_t uns
 	: channel_(channel), batch_max_(batch_max), unsent_max_(unsent_max), writer_(channel.loop(), write_on()) {}
 
 // Resumes those that wait for progress, as none will come: they look at their connection again.
-Outbox::~Outbox() { say_progress(); }
+Outbox::~Outbox() { notify_progress(); }
 
 std::uint64_t Outbox::finish(FrameDraft& draft, Attachment attachment) {
 	++counters_.frames;
@@ -81,12 +81,12 @@ void Outbox::flush() {
 }
 
 void Outbox::pump() {
-	// writer_waits_ is null until write_on() has started, which is in the loop's next turn.
-	while (!queue_.empty() && !sending_ && writer_waits_) {
+	// writer_handle_ is null until write_on() has started, which is in the loop's next turn.
+	while (!queue_.empty() && !sending_ && writer_handle_) {
 		const Item& item = queue_.front();
 		if (std::holds_alternative<channel::Place>(item.attachment.owner)) {
-			if (lent_under_way_ == lent_max) return;
-			lend_first();
+			if (fetches_in_flight_ == fetches_in_flight_max) return;
+			start_fetch_of_first();
 			continue;
 		}
 		if (item.attachment.bytes.empty()) sending_.emplace(channel_, std::span<const std::byte>(), item.head);
@@ -98,7 +98,7 @@ void Outbox::pump() {
 // Either the channel takes the message at once, or it resumes the writer when it has taken it.
 void Outbox::try_sending() {
 	if (sending_->await_ready()) finished();
-	else sending_->await_suspend(writer_waits_);
+	else sending_->await_suspend(writer_handle_);
 }
 
 void Outbox::finished() {
@@ -116,24 +116,24 @@ void Outbox::account(Item& item, bool sent) {
 		item.head.clear();
 		spares_.push_back(std::move(item.head));
 	}
-	say_progress();
-	tell_next();
+	notify_progress();
+	notify_next();
 }
 
-void Outbox::lend_first() {
-	std::erase_if(lent_, [](const auto& lent) { return lent->over && lent->job.done(); });
-	Lent& lent = *lent_.emplace_back(std::make_unique<Lent>());
+void Outbox::start_fetch_of_first() {
+	std::erase_if(fetched_items_, [](const auto& lent) { return lent->over && lent->job.done(); });
+	FetchedItem& lent = *fetched_items_.emplace_back(std::make_unique<FetchedItem>());
 	lent.item = std::move(queue_.front());
 	queue_.pop_front();
-	++lent_under_way_;
+	++fetches_in_flight_;
 	lent.job = async::Job(channel_.loop(), carry(lent));
 }
 
-async::Task<void> Outbox::carry(Lent& lent) {
+async::Task<void> Outbox::carry(FetchedItem& lent) {
 	channel::Place place = std::get<channel::Place>(lent.item.attachment.owner);
 	const auto sent = co_await channel_.send(lent.item.head, std::move(place));
 	lent.over = true;
-	--lent_under_way_;
+	--fetches_in_flight_;
 	lent.item.attachment.owner = std::monostate();  // the buffer is free again
 	account(lent.item, sent.has_value());
 	pump();
@@ -146,7 +146,7 @@ async::Task<void> Outbox::write_on() {
 		Outbox& outbox;
 		bool await_ready() const { return false; }
 		void await_suspend(std::coroutine_handle<> handle) const {
-			if (!std::exchange(outbox.writer_waits_, handle)) outbox.pump();
+			if (!std::exchange(outbox.writer_handle_, handle)) outbox.pump();
 		}
 		void await_resume() const {}
 	};
@@ -160,7 +160,7 @@ async::Task<void> Outbox::write_on() {
 
 void Outbox::detach(std::uint64_t number) {
 	if (number == 0 || sent(number)) return;
-	say_progress();  // a coroutine that waits for this message need not wait any longer
+	notify_progress();  // a coroutine that waits for this message need not wait any longer
 	Item& item = queue_[queue_.size() - static_cast<std::size_t>(next_number_ - number)];
 	if (!std::holds_alternative<std::monostate>(item.attachment.owner)) return;  // has an owner
 	const auto bytes = item.attachment.bytes;

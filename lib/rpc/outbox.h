@@ -75,7 +75,7 @@ private:
 };
 
 // A writer that waits until the outbox is no longer crowded. uncrowded() is called once for each
-// tell_when_uncrowded(); the writer then sends and calls Outbox::tell_next().
+// notify_when_uncrowded(); the writer then sends and calls Outbox::notify_next().
 class Uncrowded : public async::Linked {
 public:
 	virtual void uncrowded() = 0;
@@ -109,7 +109,7 @@ public:
 	// Waits until a message was sent, or the outbox has ended or is destroyed.
 	async::Park until_progress() { return async::Park(waiting_); }
 	// Resumes those that wait in until_progress().
-	void say_progress() { channel_.loop().resume_soon(waiting_); }
+	void notify_progress() { channel_.loop().resume_soon(waiting_); }
 	// The attachment's memory is about to be freed: copies it if it is unsent and the caller's.
 	void detach(std::uint64_t number);
 
@@ -117,19 +117,19 @@ public:
 	std::size_t queued_bytes() const { return queued_bytes_ + open_.size(); }
 	// Backpressure: requests and items must wait. Responses and control frames need not.
 	bool crowded() const { return queued_bytes() >= unsent_max_; }
-	void tell_when_uncrowded(Uncrowded& who) {
-		if (!who.linked()) crowd_.push_back(who);
+	void notify_when_uncrowded(Uncrowded& who) {
+		if (!who.linked()) uncrowded_listeners_.push_back(who);
 	}
 	// Calls the first waiting writer, and the next one at the end of the turn: the items of the
 	// first may crowd the outbox again.
-	void tell_next() {
-		if (crowd_.empty() || crowded()) return;
-		crowd_.pop_front()->uncrowded();
-		if (!crowd_.empty()) channel_.loop().at_turn_end(*this);
+	void notify_next() {
+		if (uncrowded_listeners_.empty() || crowded()) return;
+		uncrowded_listeners_.pop_front()->uncrowded();
+		if (!uncrowded_listeners_.empty()) channel_.loop().at_turn_end(*this);
 	}
 	bool ended() const { return ended_; }  // the channel has failed: nothing more is sent
 	// Returns whether everything that was finished is sent.
-	bool idle() const { return queue_.empty() && open_.empty() && lent_under_way_ == 0; }
+	bool idle() const { return queue_.empty() && open_.empty() && fetches_in_flight_ == 0; }
 	const OutboxCounters& counters() const { return counters_; }
 	void flush();  // sends the open batch now instead of at the end of the turn
 
@@ -141,14 +141,14 @@ private:
 	};
 	// A message in flight whose attachment is registered memory. The peer fetches it by RDMA READ,
 	// so that several are in flight at once, and messages behind it may overtake it.
-	struct Lent {
+	struct FetchedItem {
 		Item item;
 		async::Job job;
 		bool over = false;  // fetched, or failed
 	};
 	void turn_ends() override {
 		flush();
-		tell_next();
+		notify_next();
 	}
 	void close_batch(std::size_t size);  // queues the first `size` bytes of the open batch
 	void push(Buffer head, Attachment attachment);
@@ -157,27 +157,27 @@ private:
 	void finished();  // the channel has taken or refused `sending_`
 	void account(Item& item, bool sent);
 	async::Task<void> write_on();  // the coroutine that the channel resumes: the body of writer_
-	// Let the peer fetch the first item of the queue from registered memory: lend_first() starts
-	// the job, and carry() is its body.
-	void lend_first();
-	async::Task<void> carry(Lent& lent);
+	// Let the peer fetch the first item of the queue from registered memory: start_fetch_of_first()
+	// starts the job, and carry() is its body.
+	void start_fetch_of_first();
+	async::Task<void> carry(FetchedItem& lent);
 	Buffer take_spare();  // an empty buffer that has been used before, if there is one
 
 	channel::Channel& channel_;
 	std::size_t batch_max_, unsent_max_;
 	Buffer open_;  // the open batch: finished frames, and behind them the draft
 	std::deque<Item> queue_;  // the first item is the one in `sending_`, if that has a value
-	std::size_t queued_bytes_ = 0;  // including the messages in lent_
+	std::size_t queued_bytes_ = 0;  // including the messages in fetched_items_
 	std::uint64_t next_number_ = 1;  // the number of the next item
 	std::optional<channel::Channel::Sending> sending_;  // the message that the channel is taking
 	std::vector<Buffer> spares_;
 	async::List<async::Waiter> waiting_;  // until_progress()
-	async::List<Uncrowded> crowd_;
-	std::coroutine_handle<> writer_waits_;  // write_on(), which the channel resumes for `sending_`
+	async::List<Uncrowded> uncrowded_listeners_;
+	std::coroutine_handle<> writer_handle_;  // write_on(), which the channel resumes for `sending_`
 	bool ended_ = false;
 	OutboxCounters counters_;
-	std::vector<std::unique_ptr<Lent>> lent_;  // those that are over stay until the next one starts
-	std::size_t lent_under_way_ = 0;
+	std::vector<std::unique_ptr<FetchedItem>> fetched_items_;  // those that are over stay until the next one starts
+	std::size_t fetches_in_flight_ = 0;
 	async::Job writer_;  // the last member: its coroutine uses the others
 };
 

@@ -11,12 +11,12 @@ void log_to_standard_error(std::string_view sentence) {
 std::expected<channel::Protection, std::string> make_protection(Side side, const std::optional<ssl_config>& config) {
 	channel::TrustOptions options;
 	if (config) {
-		const auto in_base = [&](const std::string& file) {
+		const auto path_in_base = [&](const std::string& file) {
 			return file.empty() || config->base_path.empty() ? file : config->base_path + "/" + file;
 		};
-		options = {.ca = in_base(config->ca_file),
-			.certificate = in_base(config->cert_file),
-			.key = in_base(config->key_file),
+		options = {.ca = path_in_base(config->ca_file),
+			.certificate = path_in_base(config->cert_file),
+			.key = path_in_base(config->key_file),
 			.insecure = false,
 			.any_name = config->any_name};
 	}

@@ -173,7 +173,7 @@ void Server::drain() {
 			}
 			return true;
 		};
-		while (!on_thread(worker->thread, end_all)) worker->thread.until_all_are_back();
+		while (!on_thread(worker->thread, end_all)) worker->thread.wait_until_none_away();
 	}
 	// Connections that are being set up may wait for a worker's thread: the threads end first.
 	workers_.clear();

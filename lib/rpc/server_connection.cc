@@ -29,9 +29,9 @@ std::string_view context_info_t::get_request_attachment() const {
 
 void context_info_t::set_response_attachment(std::string_view bytes) {
 	const auto span = std::as_bytes(std::span(bytes));
-	const bool of_request = !bytes.empty() && span.data() >= attachment_.data() &&
+	const bool points_into_request = !bytes.empty() && span.data() >= attachment_.data() &&
 		span.data() + span.size() <= attachment_.data() + attachment_.size();
-	if (!of_request) return set_response_attachment(std::string(bytes));
+	if (!points_into_request) return set_response_attachment(std::string(bytes));
 	if (arrived_ != nullptr) {
 		MessageShare share = arrived_->share();
 		response_ = {.bytes = arrived_->kept(span), .owner = std::move(share)};
@@ -113,7 +113,7 @@ Task<void> ServerConnection::serve() {
 			// that ends and progress of the outbox each resume this coroutine.
 			if (may_read()) read(reader, arrived);
 			else if (outbox_.crowded()) co_await outbox_.until_progress();
-			else co_await async::Park(slowed_);
+			else co_await async::Park(waiting_for_limits_);
 		}
 		count_sent();
 	}
@@ -168,7 +168,7 @@ void ServerConnection::handle(const Frame& frame, Arrived& arrived) {
 		}
 		case FrameKind::goodbye:
 			client_left_ = true;
-			look_whether_drained();
+			close_if_drained();
 			return;
 		case FrameKind::response:
 		case FrameKind::pong: close(); return;  // a server sends no requests and no pings
@@ -247,8 +247,8 @@ void ServerConnection::end_call(AsyncCall& call) {
 		call.stream_->end({});
 	}
 	calls_.remove(call);
-	home_.loop().resume_soon(slowed_);  // serve() checks the limits again: the outbox may be full
-	look_whether_drained();
+	home_.loop().resume_soon(waiting_for_limits_);  // serve() checks the limits again: the outbox may be full
+	close_if_drained();
 }
 
 void ServerConnection::drain() {
@@ -256,17 +256,17 @@ void ServerConnection::drain() {
 	draining_ = true;
 	FrameDraft goodbye = outbox_.begin({.kind = FrameKind::goodbye});
 	outbox_.finish(goodbye);
-	look_whether_drained();
+	close_if_drained();
 }
 
-void ServerConnection::look_whether_drained() {
+void ServerConnection::close_if_drained() {
 	if (!draining_ || !client_left_ || !calls_.empty()) return;
 	close();
 }
 
 void ServerConnection::close() {
 	if (closed_.exchange(true)) return;
-	home_.loop().resume_soon(slowed_);
+	home_.loop().resume_soon(waiting_for_limits_);
 	home_.loop().spawn(finish(shared_from_this()));
 }
 

@@ -109,7 +109,7 @@ private:
 	void refuse(std::uint32_t sequence, const rpc_error& error);  // responds without a call
 	bool may_read() const { return calls_.size() - streams_ < limits_.in_flight_max && !outbox_.crowded(); }
 	void end_call(AsyncCall& call);
-	void look_whether_drained();  // closes if drain() is complete
+	void close_if_drained();  // closes if drain() is complete
 	void count_sent();  // adds what the outbox has sent since the last call to the counters
 	static async::Task<void> finish(std::shared_ptr<ServerConnection> self);
 
@@ -124,7 +124,7 @@ private:
 	Unpacker unpacker_;
 	CallTable calls_;
 	std::size_t streams_ = 0;  // the number of calls in calls_ that have a stream
-	async::List<async::Waiter> slowed_;  // serve(), while in_flight_max calls are unanswered
+	async::List<async::Waiter> waiting_for_limits_;  // serve(), while in_flight_max calls are unanswered
 	std::atomic<bool> closed_{false};
 	bool draining_ = false, client_left_ = false;
 	OutboxCounters counted_;  // the outbox's counters at the last count_sent()
@@ -159,7 +159,7 @@ template <class Pack> void ServerConnection::respond(context_info_t& info, errc 
 		return respond(info, rpc_error(errc::message_too_large, "the response is larger than the server's limit"));
 	}
 	outbox_.finish(draft, std::move(info.response_));
-	look_whether_drained();
+	close_if_drained();
 }
 
 }  // namespace verbena::rpc

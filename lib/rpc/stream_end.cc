@@ -53,7 +53,7 @@ bool StreamEnd::take(const Frame& frame, Arrived& arrived) {
 		}
 		case FrameKind::window:
 			if (!writes_.grant(frame.header.granted)) return false;
-			if (!writers_.empty()) wake_writer();
+			if (!writers_.empty()) resume_writer_if_ready();
 			return true;
 		case FrameKind::done:
 			peer_done_ = true;
@@ -102,7 +102,7 @@ void StreamEnd::drop_first() {
 	if (!ended_) grant(reads_.consume(cost));
 }
 
-rpc_error StreamEnd::why_not() const {
+rpc_error StreamEnd::reason_for_failed_write() const {
 	if (error_) return error_;
 	return {errc::operation_canceled,
 		writes_done_ ? "a stream cannot be written after writes_done()" : "the function has ended"};
@@ -116,7 +116,7 @@ rpc_result<void> StreamEnd::send(FrameDraft& draft) {
 	}
 	outbox_->finish(draft);
 	writes_.spend(item_cost(size));
-	outbox_->tell_next();
+	outbox_->notify_next();
 	return {};
 }
 

@@ -80,7 +80,7 @@ public:
 	}
 	// After Wait: queues an item.
 	template <class T> rpc_result<void> write(const T& value) {
-		if (outbox_ == nullptr || writes_done_) return std::unexpected(why_not());
+		if (outbox_ == nullptr || writes_done_) return std::unexpected(reason_for_failed_write());
 		FrameDraft draft = outbox_->begin({.kind = FrameKind::item, .sequence = sequence_});
 		try {
 			pack_value(draft.buffer(), value);
@@ -109,21 +109,21 @@ private:
 	}
 	void wait(Wait& who, Wait::For what) {
 		(what == Wait::For::reading ? readers_ : writers_).push_back(who);
-		if (what == Wait::For::writing) wake_writer();
+		if (what == Wait::For::writing) resume_writer_if_ready();
 		else if (ready(what)) home_.loop().resume_soon(readers_);
 	}
 	// Resumes the writer if it can write. The peer's window may be open while the outbox is
 	// crowded: then the outbox calls uncrowded() later.
-	void wake_writer() {
+	void resume_writer_if_ready() {
 		if (ready(Wait::For::writing)) home_.loop().resume_soon(writers_);
-		else if (outbox_->crowded()) outbox_->tell_when_uncrowded(*this);
+		else if (outbox_->crowded()) outbox_->notify_when_uncrowded(*this);
 	}
-	void uncrowded() override { wake_writer(); }
+	void uncrowded() override { resume_writer_if_ready(); }
 	void expire() override;  // the deadline of end_at()
 	void say(const FrameHeader& header);  // queues a frame without a body
 	void grant(std::uint32_t bytes);
 	void drop_first();  // removes the first item, and grants its bytes again
-	rpc_error why_not() const;  // why nothing can be written any more
+	rpc_error reason_for_failed_write() const;  // why nothing can be written any more
 	rpc_result<void> send(FrameDraft& draft);
 
 	IoThread& home_;

@@ -40,16 +40,16 @@ public:
 	// Accounts for an item that the program has read. Returns the bytes to grant now; 0 until half
 	// the window has been consumed, which saves window frames.
 	std::uint32_t consume(std::size_t cost) {
-		owed_ += static_cast<std::uint32_t>(cost);
-		if (owed_ < size_ / 2) return 0;
-		room_ += owed_;
-		return std::exchange(owed_, 0);
+		ungranted_ += static_cast<std::uint32_t>(cost);
+		if (ungranted_ < size_ / 2) return 0;
+		room_ += ungranted_;
+		return std::exchange(ungranted_, 0);
 	}
 
 private:
 	std::uint32_t size_;
 	std::int64_t room_;  // negative after an item that exceeded the window
-	std::uint32_t owed_ = 0;  // consumed, and not granted again yet
+	std::uint32_t ungranted_ = 0;  // consumed, and not granted again yet
 };
 
 // The writer's side: how much this end may still send.

@@ -222,9 +222,9 @@ TEST_P(Streams, APeerThatGrantsMuchAndReadsNothingHoldsTheWriterBack) {
 TEST_P(Streams, ASlowServerHoldsBackTheClientsWriter) {
 	const auto work = [](Client& client) -> Lazy<void> {
 		co_await client.call<rpc_test::tell>(false);
-		auto hearing = co_await client.open_stream<rpc_test::read_when_told>();
+		auto hearing = co_await client.open_stream<rpc_test::read_when_allowed>();
 		std::atomic<int> written{0};
-		const auto write = [](client_stream<rpc_test::read_when_told>& to, std::atomic<int>& written) -> Lazy<bool> {
+		const auto write = [](client_stream<rpc_test::read_when_allowed>& to, std::atomic<int>& written) -> Lazy<bool> {
 			const std::string item(10'000, 'i');
 			for (int i = 0; i < 500; ++i) {
 				const auto sent = co_await to.write(item);

@@ -33,14 +33,14 @@ struct Root {
 		Root get_return_object() { return {std::coroutine_handle<promise_type>::from_promise(*this)}; }
 		std::suspend_always initial_suspend() noexcept { return {}; }
 		auto final_suspend() noexcept {
-			struct Tell {
+			struct SignalEnd {
 				bool await_ready() noexcept { return false; }
 				void await_suspend(std::coroutine_handle<promise_type> done) noexcept {
 					done.promise().ended.release();
 				}
 				void await_resume() noexcept {}
 			};
-			return Tell{};
+			return SignalEnd{};
 		}
 		void return_void() {}
 		void unhandled_exception() noexcept { error = std::current_exception(); }
@@ -77,7 +77,7 @@ template <class T> T syncAwait(async::Task<T> task) {
 namespace detail {
 
 // Counts the parts that have not ended; the last one resumes collectAll().
-struct Together {
+struct PartsLeft {
 	std::atomic<std::size_t> left;
 	std::coroutine_handle<> waiting;
 };
@@ -85,21 +85,21 @@ struct Together {
 // A coroutine that runs one task of collectAll().
 struct Part {
 	struct promise_type {
-		Together* together = nullptr;
+		PartsLeft* together = nullptr;
 		std::exception_ptr error;
 		Part get_return_object() { return Part(std::coroutine_handle<promise_type>::from_promise(*this)); }
 		std::suspend_always initial_suspend() noexcept { return {}; }
 		auto final_suspend() noexcept {
-			struct Tell {
+			struct SignalEnd {
 				bool await_ready() noexcept { return false; }
 				std::coroutine_handle<> await_suspend(std::coroutine_handle<promise_type> done) noexcept {
-					Together& all = *done.promise().together;
+					PartsLeft& all = *done.promise().together;
 					if (all.left.fetch_sub(1, std::memory_order_acq_rel) == 1) return all.waiting;
 					return std::noop_coroutine();
 				}
 				void await_resume() noexcept {}
 			};
-			return Tell{};
+			return SignalEnd{};
 		}
 		void return_void() {}
 		void unhandled_exception() noexcept { error = std::current_exception(); }
@@ -120,7 +120,7 @@ template <class T> Part fill_part(async::Task<T> task, std::optional<T>& into) {
 // the others, so that a part that ends at once does not resume the caller too early.
 struct StartAll {
 	std::vector<Part>& parts;
-	Together& together;
+	PartsLeft& together;
 	bool await_ready() const { return parts.empty(); }
 	bool await_suspend(std::coroutine_handle<> handle) const {
 		together.waiting = handle;
@@ -142,7 +142,7 @@ template <class T> Lazy<std::vector<T>> collectAll(std::vector<async::Task<T>> t
 	std::vector<detail::Part> parts;
 	parts.reserve(tasks.size());
 	for (std::size_t i = 0; i < tasks.size(); ++i) parts.push_back(detail::fill_part(std::move(tasks[i]), results[i]));
-	detail::Together together{};
+	detail::PartsLeft together{};
 	const detail::StartAll all{parts, together};
 	co_await all;
 	std::vector<T> values;

@@ -92,7 +92,7 @@ class Client:
         The Future has the reply, or an RpcError, within the client's `timeout`.
         """
         sequence, future = self._send(function, arguments, attachment, self._timeout)
-        self._end_in_time(sequence, future, self._timeout)
+        self._start_timeout(sequence, future, self._timeout)
         return future
 
     def stream(self, function: str, *arguments: Any, timeout: float | None = None) -> Stream:
@@ -112,7 +112,7 @@ class Client:
             frame.OPEN, sequence, frame.function_id(function), body, patience_us=_microseconds(timeout or 0)
         )
         self._put(sequence, head + opened.first_grant())
-        self._end_in_time(sequence, answer, timeout or 0)
+        self._start_timeout(sequence, answer, timeout or 0)
         return opened
 
     def close(self) -> None:
@@ -142,7 +142,7 @@ class Client:
 
     def _begin(self) -> "tuple[int, Future[Reply]]":
         """Number a call and enter it into the table; the caller holds the lock."""
-        self._look_whether_closed()
+        self._raise_if_closed()
         self._sequence = self._sequence % 0xFFFFFFFF + 1
         future: Future[Reply] = Future()
         future.set_running_or_notify_cancel()  # its user cannot cancel it
@@ -152,7 +152,7 @@ class Client:
     def _put(self, sequence: int, message: bytes) -> None:
         """Send a request; forget its call if that fails."""
         try:
-            self._sender.send(message, self._look_whether_closed)
+            self._sender.send(message, self._raise_if_closed)
         except BaseException as error:
             with self._lock:
                 self._waiting.pop(sequence, None)
@@ -161,11 +161,11 @@ class Client:
                 raise RpcError(IO_ERROR, str(error)) from error
             raise
 
-    def _look_whether_closed(self) -> None:
+    def _raise_if_closed(self) -> None:
         if self._closed:
             raise RpcError(NOT_CONNECTED, self._closed)
 
-    def _end_in_time(self, sequence: int, answer: "Future[Any]", timeout: float) -> None:
+    def _start_timeout(self, sequence: int, answer: "Future[Any]", timeout: float) -> None:
         """Time the call out after `timeout` seconds unless it has ended; 0: no limit."""
         if timeout <= 0:
             return

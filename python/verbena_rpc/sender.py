@@ -21,8 +21,8 @@ class Sender:
 
     def __init__(self, channel: TcpChannel) -> None:
         self._channel = channel
-        self._one_at_a_time = threading.Lock()
-        self._left: SimpleQueue[bytes | None] = SimpleQueue()
+        self._send_lock = threading.Lock()
+        self._queued: SimpleQueue[bytes | None] = SimpleQueue()
         self._starting = threading.Lock()
         self._thread: threading.Thread | None = None
         self._closed = False
@@ -33,7 +33,7 @@ class Sender:
         `unless`: called right before; it raises an exception if the message must not be sent.
         OSError: the connection broke. ValueError: the message is too large.
         """
-        with self._one_at_a_time:
+        with self._send_lock:
             unless()
             try:
                 self._channel.send(message)
@@ -52,20 +52,20 @@ class Sender:
             if self._closed:
                 return
             if self._thread is None:
-                self._thread = threading.Thread(target=self._send_left, name="verbena-rpc-sender", daemon=True)
+                self._thread = threading.Thread(target=self._send_queued, name="verbena-rpc-sender", daemon=True)
                 self._thread.start()
-        self._left.put(message)
+        self._queued.put(message)
 
     def close(self) -> None:
         """Wait for the sending thread; to be called after the channel is closed."""
         with self._starting:
             self._closed = True
             thread = self._thread
-        self._left.put(None)
+        self._queued.put(None)
         if thread is not None and threading.current_thread() is not thread:
             thread.join()
 
-    def _send_left(self) -> None:
-        while (message := self._left.get()) is not None:
+    def _send_queued(self) -> None:
+        while (message := self._queued.get()) is not None:
             with suppress(OSError):
                 self.send(message)

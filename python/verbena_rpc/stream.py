@@ -36,7 +36,7 @@ class Stream:
         self._changed = threading.Condition()
         self._items: deque[bytes] = deque()
         self._room = WINDOW  # bytes that the server may still send
-        self._owed = 0  # bytes that were consumed and are not granted again yet
+        self._ungranted = 0  # bytes that were consumed and are not granted again yet
         self._credit = WINDOW_MIN  # bytes that this end may still send
         self._writes_done = self._discards = False
         answer.add_done_callback(lambda _: self._wake())
@@ -131,10 +131,10 @@ class Stream:
     def _consumed(self, body: bytes) -> None:
         """Account for an item that was read or dropped; grant its bytes again at half a window."""
         with self._changed:
-            self._owed += frame.HEADER.size + len(body)
-            if self._owed < WINDOW // 2 or self._answer.done():
+            self._ungranted += frame.HEADER.size + len(body)
+            if self._ungranted < WINDOW // 2 or self._answer.done():
                 return
-            granted, self._owed = self._owed, 0
+            granted, self._ungranted = self._ungranted, 0
             self._room += granted
         self._sender.leave(frame.encode(frame.WINDOW, self._sequence, granted))
 

@@ -103,7 +103,7 @@ class TlsStream:
         self._ssl.set_connect_state()
         if not _is_address(host):
             self._ssl.set_tlsext_host_name(host.encode("idna"))
-        self._shake_hands()
+        self._handshake()
         peer = self._ssl.get_peer_certificate()
         if tls.ca and not names_host(peer.to_cryptography(), host):
             raise ConnectionError(f"the server's certificate is not for {host}")
@@ -132,12 +132,12 @@ class TlsStream:
                 break
             with self._lock:
                 self._ssl.bio_write(received)
-                self._digest()
+                self._decrypt_received()
         data = bytes(self._plain[:size])
         del self._plain[:size]
         return data
 
-    def _shake_hands(self) -> None:
+    def _handshake(self) -> None:
         while True:
             try:
                 self._ssl.do_handshake()
@@ -166,7 +166,7 @@ class TlsStream:
                 records += self._ssl.bio_read(64 << 10)
         return bytes(records)
 
-    def _digest(self) -> None:
+    def _decrypt_received(self) -> None:
         """Move the bytes that the session has decrypted to the buffer of read()."""
         try:
             while True:

@@ -52,11 +52,11 @@ class Node:
         self.fork_end = fork_end  # the node's descriptor for the commands of its forked child
         self._rest = b""
 
-    def tell(self, *words: object) -> None:
+    def send_command(self, *words: object) -> None:
         """Send a command and do not wait for the answer."""
         os.write(self._to, (" ".join(map(str, words)) + "\n").encode())
 
-    def hear(self, limit_s: float = LIMIT_S) -> list[str]:
+    def read_answer(self, limit_s: float = LIMIT_S) -> list[str]:
         """Wait for the answer to the oldest command that has none yet."""
         deadline = time.monotonic() + limit_s
         while b"\n" not in self._rest:
@@ -76,8 +76,8 @@ class Node:
 
     def ask(self, *words: object, limit_s: float = LIMIT_S) -> list[str]:
         """Send a command and wait for its answer."""
-        self.tell(*words)
-        return self.hear(limit_s)
+        self.send_command(*words)
+        return self.read_answer(limit_s)
 
     def refusal(self, *words: object) -> str:
         """Send a command that must fail, and return the name of its errno."""
@@ -208,15 +208,15 @@ class Nodes:
         end = self._ends.pop(parent.pid)
         self._children.append(end)
         child = Node(pid, end.fileno(), end.fileno(), f"child of {parent.name}")
-        assert child.hear() == ["0"]
+        assert child.read_answer() == ["0"]
         return child
 
     def kill(self, node: Node) -> None:
         process = next(p for p in self._processes if p.pid == node.pid)
         process.kill()
-        self._bury(process)
+        self._reap(process)
 
-    def _bury(self, process: subprocess.Popen[bytes]) -> None:
+    def _reap(self, process: subprocess.Popen[bytes]) -> None:
         process.wait()
         process.stdin.close()
         process.stdout.close()
@@ -228,7 +228,7 @@ class Nodes:
             # The group still exists if a forked child runs.
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
-            self._bury(process)
+            self._reap(process)
         for end in self._children:
             end.close()
 

@@ -32,9 +32,9 @@ def test_a_survivor_asleep_on_its_completion_channel_is_woken_by_the_death(
     a, b = pair
     at_a, _ = connect(a, b)
     a.ask("send", at_a, 1, 8)
-    a.tell("wait", 1, 10_000)
+    a.send_command("wait", 1, 10_000)
     nodes.kill(b)
-    words = a.hear()
+    words = a.read_answer()
     assert words[1:] == ["RETRY_EXC_ERR=1"]
 
 

@@ -135,12 +135,12 @@ def test_a_fork_during_traffic_loses_nothing(nodes: Nodes, pair: tuple[Node, Nod
     parent, peer = pair
     at_parent, at_peer = connect(parent, peer, sends=1024, receives=1024)
     peer.ask("receive", at_peer, 1000)
-    parent.tell("send", at_parent, 500, 8)
-    parent.tell("fork", parent.fork_end)
-    parent.tell("send", at_parent, 500, 8)
-    parent.tell("poll", 1000, 5000)
-    assert parent.hear() == []
-    parent.hear()
-    assert parent.hear() == []
-    assert parent.hear()[1:] == ["SUCCESS=1000"]
+    parent.send_command("send", at_parent, 500, 8)
+    parent.send_command("fork", parent.fork_end)
+    parent.send_command("send", at_parent, 500, 8)
+    parent.send_command("poll", 1000, 5000)
+    assert parent.read_answer() == []
+    parent.read_answer()
+    assert parent.read_answer() == []
+    assert parent.read_answer()[1:] == ["SUCCESS=1000"]
     assert peer.poll(1000).counts == {"RECEIVED": 1000}

@@ -15,11 +15,11 @@ def connect_at_once(pairs: list[tuple[Node, Node]]) -> list[tuple[Node, int, Nod
         (at_a, qpn_a), (at_b, qpn_b) = a.qp("rc", 16, 16), b.qp("rc", 16, 16)
         made.append((a, at_a, qpn_a, b, at_b, qpn_b))
     for a, at_a, qpn_a, b, at_b, qpn_b in made:
-        a.tell("connect", at_a, qpn_b)
-        b.tell("connect", at_b, qpn_a)
+        a.send_command("connect", at_a, qpn_b)
+        b.send_command("connect", at_b, qpn_a)
     for a, _, _, b, _, _ in made:
-        a.hear()
-        b.hear()
+        a.read_answer()
+        b.read_answer()
     return [(a, at_a, b, at_b) for a, at_a, _, b, at_b, _ in made]
 
 
@@ -28,21 +28,21 @@ def exchange(connections: list[tuple[Node, int, Node, int]], messages: int) -> N
     expected: dict[str, tuple[Node, int]] = {}
     for a, at_a, b, at_b in connections:
         for node, at in ((a, at_a), (b, at_b)):
-            node.tell("receive", at, messages)
+            node.send_command("receive", at, messages)
             expected[node.name] = (node, expected.get(node.name, (node, 0))[1] + messages)
     for a, _, b, _ in connections:
-        a.hear()
-        b.hear()
+        a.read_answer()
+        b.read_answer()
     for a, at_a, b, at_b in connections:
-        a.tell("send", at_a, messages, 8)
-        b.tell("send", at_b, messages, 8)
+        a.send_command("send", at_a, messages, 8)
+        b.send_command("send", at_b, messages, 8)
     for a, _, b, _ in connections:
-        a.hear()
-        b.hear()
+        a.read_answer()
+        b.read_answer()
     for node, count in expected.values():
-        node.tell("wait", 2 * count, 20_000)
+        node.send_command("wait", 2 * count, 20_000)
     for node, count in expected.values():
-        assert sorted(node.hear()[1:]) == [f"RECEIVED={count}", f"SUCCESS={count}"], node.name
+        assert sorted(node.read_answer()[1:]) == [f"RECEIVED={count}", f"SUCCESS={count}"], node.name
 
 
 def test_two_processes_that_connect_at_the_same_moment(nodes: Nodes) -> None:

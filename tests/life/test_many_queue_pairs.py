@@ -24,12 +24,12 @@ def test_a_hundred_thousand_connected_queue_pairs(nodes: Nodes, tmp_path: Path) 
     empty = resident(a)
     numbers = {node.name: tmp_path / node.name for node in (a, b)}
     for node in (a, b):
-        node.tell("qps", PAIRS, 1, 1, numbers[node.name])
-    created = [node.hear(120) for node in (a, b)]
+        node.send_command("qps", PAIRS, 1, 1, numbers[node.name])
+    created = [node.read_answer(120) for node in (a, b)]
     unconnected = resident(a)
-    a.tell("connect_all", 0, numbers[b.name])
-    b.tell("connect_all", 0, numbers[a.name])
-    connected = [node.hear(120) for node in (a, b)]
+    a.send_command("connect_all", 0, numbers[b.name])
+    b.send_command("connect_all", 0, numbers[a.name])
+    connected = [node.read_answer(120) for node in (a, b)]
 
     each = (resident(a) - empty) / PAIRS
     create_ns, connect_ns = int(created[0][1]) / PAIRS, int(connected[0][0]) / PAIRS
@@ -43,13 +43,13 @@ def test_a_hundred_thousand_connected_queue_pairs(nodes: Nodes, tmp_path: Path) 
 
     chosen = random.Random(7).sample(range(PAIRS), 500)
     for index in chosen:
-        b.tell("receive", index, 1)
+        b.send_command("receive", index, 1)
     for _ in chosen:
-        b.hear()
+        b.read_answer()
     for index in chosen:
-        a.tell("send", index, 1, 8)
+        a.send_command("send", index, 1, 8)
     for _ in chosen:
-        a.hear()
+        a.read_answer()
     assert a.poll(len(chosen)).counts == {"SUCCESS": len(chosen)}
     assert b.poll(len(chosen)).total == len(chosen)
 

@@ -30,14 +30,14 @@ def test_one_sided_operations_complete_while_the_target_spins_on_memory(
     at_a, _ = connect(a, b)
     _, address, key = b.region(65536)
     flag, flag_address, flag_key = b.region(4096)
-    b.tell("await", flag, 0, 1, 20_000)
+    b.send_command("await", flag, 0, 1, 20_000)
     a.ask(operation, at_a, 100, size, address, key)
     assert a.poll(100).counts == {"SUCCESS": 100}
     median = int(a.ask("latency", operation, at_a, 200, size, address, key)[0])
     print(f"{operation} of {size} bytes: {median} ns")  # for pytest -rP
     a.ask("add", at_a, 1, 8, flag_address, flag_key)
     assert a.poll(1).counts == {"SUCCESS": 1}
-    assert b.hear() == []
+    assert b.read_answer() == []
 
 
 def test_the_last_message_arrives_after_the_receiver_stops_polling(pair: tuple[Node, Node]) -> None:

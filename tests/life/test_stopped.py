@@ -31,9 +31,9 @@ def test_a_sender_asleep_is_woken_when_its_peer_continues(pair: tuple[Node, Node
     b.ask("receive", at_b, 1000)
     stop(b)
     a.ask("send", at_a, 1000, 8)
-    a.tell("wait", 1000, 10_000)
+    a.send_command("wait", 1000, 10_000)
     b.signal(signal.SIGCONT)  # b calls no verb afterwards
-    assert a.hear()[1:] == ["SUCCESS=1000"]
+    assert a.read_answer()[1:] == ["SUCCESS=1000"]
 
 
 @pytest.mark.parametrize("how", ["poll", "wait"])

@@ -44,9 +44,9 @@ def test_unmapping_during_writes_causes_only_access_errors(pair: tuple[Node, Nod
     for _ in range(10):
         at_a, _ = connect(a, b)
         a.ask("write", at_a, 100, 65536, address, key)
-        b.tell("unmap", region)
+        b.send_command("unmap", region)
         done = a.poll(100)
-        assert b.hear() == []
+        assert b.read_answer() == []
         assert done.total == 100
         assert set(done.counts) <= {"SUCCESS", "REM_ACCESS_ERR", "WR_FLUSH_ERR"}
         b.ask("remap", region)

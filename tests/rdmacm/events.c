@@ -7,20 +7,20 @@
 // SERVER, CLIENT, ABSENT and UNROUTED are IPv4 addresses: of the two sides, of no host, and of a
 // network without a route. The client runs in NAMESPACE, the file of a network namespace.
 //
-// In each scenario, `tell()` and `hear()` order the steps of the two sides.
+// In each scenario, `signal_other()` and `wait_for_other()` order the steps of the two sides.
 #include "stage.h"
 
 // Listens, and returns the id of the first connection request.
 static struct rdma_cm_id* asked(struct rdma_cm_id** listener) {
 	*listener = listener_on(channel, RDMA_PS_TCP);
-	tell();
+	signal_other();
 	return next(channel);
 }
 
 // Listens, accepts the first request, and returns its id.
 static struct rdma_cm_id* accepted(void) {
 	struct rdma_cm_id *listener, *id = asked(&listener);
-	struct rdma_conn_param hello = saying("hello");
+	struct rdma_conn_param hello = conn_param_with_text("hello");
 	add_qp(id);
 	CALL(rdma_accept(id, &hello));
 	next(channel);
@@ -29,8 +29,8 @@ static struct rdma_cm_id* accepted(void) {
 
 // Sends a connection request when the server listens.
 static struct rdma_cm_id* connecting(void) {
-	struct rdma_conn_param please = saying("please");
-	hear();
+	struct rdma_conn_param please = conn_param_with_text("please");
+	wait_for_other();
 	struct rdma_cm_id* id = routed(channel, RDMA_PS_TCP);
 	CALL(rdma_connect(id, &please));
 	return id;
@@ -46,21 +46,21 @@ static struct rdma_cm_id* connected(void) {
 // No listener: with a process on the server's side that uses rdma_cm and does not listen, or
 // without one.
 static void does_not_listen_server(void) {
-	tell();
-	hear();
+	signal_other();
+	wait_for_other();
 }
-static void connect_to_nobody(enum rdma_port_space space) {
-	struct rdma_conn_param please = saying("please");
+static void connect_without_listener(enum rdma_port_space space) {
+	struct rdma_conn_param please = conn_param_with_text("please");
 	CALL(rdma_connect(routed(channel, space), &please));
 	next(channel);
 }
-static void nobody_there_client(void) { connect_to_nobody(RDMA_PS_TCP); }
-static void nobody_there_datagram_client(void) { connect_to_nobody(RDMA_PS_UDP); }
-static void nobody_listens_client(void) {
-	hear();
-	connect_to_nobody(RDMA_PS_TCP);
-	connect_to_nobody(RDMA_PS_UDP);
-	tell();
+static void no_process_client(void) { connect_without_listener(RDMA_PS_TCP); }
+static void no_process_datagram_client(void) { connect_without_listener(RDMA_PS_UDP); }
+static void no_listener_client(void) {
+	wait_for_other();
+	connect_without_listener(RDMA_PS_TCP);
+	connect_without_listener(RDMA_PS_UDP);
+	signal_other();
 }
 
 static void reject_server(void) {
@@ -74,34 +74,34 @@ static void reject_client(void) { connected(); }
 enum { MEETINGS = 3 };  // connects before that, after which a client may remember the port's owner
 static void port_moves_server(void) {
 	struct rdma_cm_id* listener = listener_on(channel, RDMA_PS_TCP);
-	tell();
+	signal_other();
 	for (int i = 0; i < MEETINGS; ++i) {
 		struct rdma_cm_id* id = next(channel);
 		CALL(rdma_reject(id, "no", 2));
 		MUST(rdma_destroy_id(id) == 0);
 	}
-	hear();
+	wait_for_other();
 	CALL(rdma_destroy_id(listener));
-	tell();
-	hear();
+	signal_other();
+	wait_for_other();
 }
 static void port_moves_client(void) {
-	struct rdma_conn_param please = saying("please");
-	hear();
-	for (int i = 0; i < MEETINGS; ++i) connect_to_nobody(RDMA_PS_TCP);
-	tell();
-	hear();
-	connect_to_nobody(RDMA_PS_TCP);
+	struct rdma_conn_param please = conn_param_with_text("please");
+	wait_for_other();
+	for (int i = 0; i < MEETINGS; ++i) connect_without_listener(RDMA_PS_TCP);
+	signal_other();
+	wait_for_other();
+	connect_without_listener(RDMA_PS_TCP);
 	listener_on(channel, RDMA_PS_TCP);
 	CALL(rdma_connect(routed(channel, RDMA_PS_TCP), &please));
 	CALL(rdma_reject(next(channel), "mine", 4));
 	next(channel);
-	tell();
+	signal_other();
 }
 
 static void listener_gone_server(void) {
 	struct rdma_cm_id* listener = listener_on(channel, RDMA_PS_TCP);
-	tell();
+	signal_other();
 	MUST(waits(channel, LIMIT_MS));
 	CALL(rdma_destroy_id(listener));
 	next_now(channel);
@@ -109,27 +109,27 @@ static void listener_gone_server(void) {
 
 static void listener_gone_after_reading_server(void) {
 	struct rdma_cm_id *listener, *id = asked(&listener);
-	struct rdma_conn_param hello = saying("hello");
+	struct rdma_conn_param hello = conn_param_with_text("hello");
 	CALL(rdma_destroy_id(listener));
 	add_qp(id);
 	CALL(rdma_accept(id, &hello));
 	next(channel);
-	tell();
-	hear();
+	signal_other();
+	wait_for_other();
 }
 static void listener_gone_after_reading_client(void) {
 	connected();
-	hear();
-	tell();
+	wait_for_other();
+	signal_other();
 }
 
 static void client_gives_up_server(void) {
-	struct rdma_conn_param hello = saying("hello");
+	struct rdma_conn_param hello = conn_param_with_text("hello");
 	struct rdma_cm_id* listener = listener_on(channel, RDMA_PS_TCP);
-	tell();
+	signal_other();
 	MUST(waits(channel, LIMIT_MS));
-	tell();
-	hear();
+	signal_other();
+	wait_for_other();
 	struct rdma_cm_id* id = next(channel);
 	next_within(channel, 1000);
 	if (CALL(create_qp(id)) == 0) CALL(rdma_accept(id, &hello));
@@ -138,10 +138,10 @@ static void client_gives_up_server(void) {
 }
 static void client_gives_up_client(void) {
 	struct rdma_cm_id* id = connecting();
-	hear();
+	wait_for_other();
 	rdma_destroy_qp(id);
 	CALL(rdma_destroy_id(id));
-	tell();
+	signal_other();
 }
 
 static void resolve(const char* to) {
@@ -169,16 +169,16 @@ static void port_in_use_server(void) {
 
 static void port_of_another_process_server(void) {
 	listener_on(channel, RDMA_PS_TCP);
-	tell();
-	hear();
+	signal_other();
+	wait_for_other();
 }
 static void port_of_another_process_client(void) {
-	hear();
+	wait_for_other();
 	struct rdma_cm_id* id = new_id(channel, RDMA_PS_TCP);
 	CALL(rdma_bind_addr(id, address(server_address, port)));
 	CALL(rdma_bind_addr(id, address("0.0.0.0", port)));
 	CALL(rdma_bind_addr(id, address(server_address, port + 1)));
-	tell();
+	signal_other();
 }
 
 static void listen_twice_server(void) {
@@ -222,38 +222,38 @@ static void server_disconnects_server(void) { leave(accepted()); }
 static void unanswered_disconnect_client(void) {
 	CALL(rdma_disconnect(connected()));
 	next_within(channel, 1000);
-	tell();
+	signal_other();
 	next(channel);
 }
 static void unanswered_disconnect_server(void) {
 	struct rdma_cm_id* id = accepted();
 	next(channel);
-	hear();
+	wait_for_other();
 	rdma_destroy_qp(id);
 	CALL(rdma_destroy_id(id));
 }
 static void both_disconnect_server(void) {
 	struct rdma_cm_id* id = accepted();
-	tell();
-	hear();
+	signal_other();
+	wait_for_other();
 	leave(id);
 }
 static void both_disconnect_client(void) {
 	struct rdma_cm_id* id = connected();
-	tell();
-	hear();
+	signal_other();
+	wait_for_other();
 	leave(id);
 }
 
 static void destroy_connected_client(void) {
 	struct rdma_cm_id* id = connected();
-	hear();
+	wait_for_other();
 	rdma_destroy_qp(id);
 	CALL(rdma_destroy_id(id));
 }
 static void destroy_connected_server(void) {
 	accepted();
-	tell();
+	signal_other();
 	next(channel);
 }
 
@@ -281,7 +281,7 @@ static void migrate_client(void) {
 static void no_event_client(void) { next_now(channel); }
 
 static void connect_too_early_client(void) {
-	struct rdma_conn_param please = saying("please");
+	struct rdma_conn_param please = conn_param_with_text("please");
 	struct rdma_cm_id* id = new_id(channel, RDMA_PS_TCP);
 	CALL(rdma_bind_addr(id, address(client_address, 0)));
 	add_qp(id);
@@ -298,17 +298,17 @@ static void connect_too_early_client(void) {
 }
 
 static void accept_twice_server(void) {
-	struct rdma_conn_param hello = saying("hello");
+	struct rdma_conn_param hello = conn_param_with_text("hello");
 	struct rdma_cm_id* id = accepted();
 	CALL(rdma_accept(id, &hello));
 	CALL(rdma_reject(id, NULL, 0));
-	tell();
-	hear();
+	signal_other();
+	wait_for_other();
 }
 static void accept_twice_client(void) {
 	connected();
-	hear();
-	tell();
+	wait_for_other();
+	signal_other();
 }
 
 enum { MANY = 1000 };
@@ -318,7 +318,7 @@ static void say_counts(const int* counts) {
 		if (counts[type]) say("%d times %s\n", counts[type], rdma_event_str(type) + strlen("RDMA_CM_EVENT_"));
 }
 // Handles events, each with its next step, until `wanted` have been of type `last` or refusals.
-static void go_on_until(enum rdma_cm_event_type last, int wanted) {
+static void handle_events_until(enum rdma_cm_event_type last, int wanted) {
 	struct rdma_cm_event* event;
 	int counts[16] = {0};
 	while (counts[last] + counts[RDMA_CM_EVENT_REJECTED] + counts[RDMA_CM_EVENT_UNREACHABLE] < wanted &&
@@ -328,7 +328,7 @@ static void go_on_until(enum rdma_cm_event_type last, int wanted) {
 		const enum rdma_cm_event_type type = event->event;
 		++counts[type];
 		MUST(rdma_ack_cm_event(event) == 0);
-		struct rdma_conn_param hello = saying("hello");
+		struct rdma_conn_param hello = conn_param_with_text("hello");
 		if (type == RDMA_CM_EVENT_ADDR_RESOLVED) MUST(rdma_resolve_route(id, 2000) == 0);
 		if (type == RDMA_CM_EVENT_ROUTE_RESOLVED || type == RDMA_CM_EVENT_CONNECT_REQUEST) add_qp(id);
 		if (type == RDMA_CM_EVENT_CONNECT_REQUEST) MUST(rdma_accept(id, &hello) == 0);
@@ -337,46 +337,46 @@ static void go_on_until(enum rdma_cm_event_type last, int wanted) {
 }
 static void a_thousand_server(void) {
 	listener_on(channel, RDMA_PS_TCP);
-	tell();
-	go_on_until(RDMA_CM_EVENT_ESTABLISHED, MANY);
-	tell();
-	hear();
+	signal_other();
+	handle_events_until(RDMA_CM_EVENT_ESTABLISHED, MANY);
+	signal_other();
+	wait_for_other();
 }
 static void a_thousand_client(void) {
 	static struct rdma_cm_id* ids[MANY];
-	struct rdma_conn_param please = saying("please");
-	hear();
+	struct rdma_conn_param please = conn_param_with_text("please");
+	wait_for_other();
 	for (int i = 0; i < MANY; ++i) {
 		ids[i] = new_id(channel, RDMA_PS_TCP);
 		MUST(rdma_resolve_addr(ids[i], address(client_address, 0), address(server_address, port), 20000) == 0);
 	}
-	go_on_until(RDMA_CM_EVENT_ROUTE_RESOLVED, MANY);
+	handle_events_until(RDMA_CM_EVENT_ROUTE_RESOLVED, MANY);
 	for (int i = 0; i < MANY; ++i) MUST(rdma_connect(ids[i], &please) == 0);
-	go_on_until(RDMA_CM_EVENT_ESTABLISHED, MANY);
-	hear();
-	tell();
+	handle_events_until(RDMA_CM_EVENT_ESTABLISHED, MANY);
+	wait_for_other();
+	signal_other();
 }
 
 static void client_killed_client(void) {
 	connected();
-	hear();
+	wait_for_other();
 	raise(SIGKILL);
 }
 static void client_killed_server(void) {
 	accepted();
-	tell();
+	signal_other();
 	next(channel);
 }
 
 static void client_exits_client(void) {
 	connected();
-	hear();
+	wait_for_other();
 	exit(0);
 }
 
 static void listener_killed_server(void) {
 	listener_on(channel, RDMA_PS_TCP);
-	tell();
+	signal_other();
 	MUST(waits(channel, LIMIT_MS));
 	raise(SIGKILL);
 }
@@ -385,7 +385,7 @@ static void listener_killed_server(void) {
 // that host or, if there is none, by the host's kernel.
 static void server_killed_server(void) {
 	accepted();
-	tell();
+	signal_other();
 	raise(SIGKILL);
 }
 static void server_killed_beside_another_server(void) {
@@ -408,14 +408,14 @@ static void server_killed_beside_another_server(void) {
 }
 static void server_killed_client(void) {
 	struct rdma_cm_id* id = connected();
-	hear();
+	wait_for_other();
 	CALL(rdma_disconnect(id));
 	next(channel);
 }
 
 static void fork_server(void) {
 	struct rdma_cm_id* listener = listener_on(channel, RDMA_PS_TCP);
-	struct rdma_conn_param hello = saying("hello");
+	struct rdma_conn_param hello = conn_param_with_text("hello");
 	int status = -1;
 	const pid_t child = fork();
 	if (child == 0) {
@@ -424,7 +424,7 @@ static void fork_server(void) {
 	}
 	MUST(waitpid(child, &status, 0) == child);
 	say("child %d\n", status);
-	tell();
+	signal_other();
 	struct rdma_cm_id* id = next(channel);
 	add_qp(id);
 	CALL(rdma_accept(id, &hello));
@@ -433,7 +433,7 @@ static void fork_server(void) {
 	if (late == 0) exit(0);
 	MUST(waitpid(late, &status, 0) == late);
 	say("child %d\n", status);
-	tell();
+	signal_other();
 	next(channel);
 	CALL(rdma_disconnect(id));
 	rdma_destroy_qp(id);
@@ -442,15 +442,15 @@ static void fork_server(void) {
 }
 static void fork_client(void) {
 	struct rdma_cm_id* id = connected();
-	hear();
+	wait_for_other();
 	CALL(rdma_disconnect(id));
 	next(channel);
 }
 
 static const struct scenario scenarios[] = {
-	{"nobody_there", nobody_there_client, NULL},
-	{"nobody_there_datagram", nobody_there_datagram_client, NULL},
-	{"nobody_listens", nobody_listens_client, does_not_listen_server},
+	{"no_process", no_process_client, NULL},
+	{"no_process_datagram", no_process_datagram_client, NULL},
+	{"no_listener", no_listener_client, does_not_listen_server},
 	{"reject", reject_client, reject_server},
 	{"port_moves", port_moves_client, port_moves_server},
 	{"listener_gone", reject_client, listener_gone_server},

@@ -50,11 +50,11 @@ __attribute__((format(printf, 1, 2))) static inline void say(const char* format,
 		}                                                         \
 	while (0)
 
-// Lets the other side's hear() return.
-static inline void tell(void) { MUST(write(to_other, "!", 1) == 1); }
+// Lets the other side's wait_for_other() return.
+static inline void signal_other(void) { MUST(write(to_other, "!", 1) == 1); }
 
-// Waits for the other side's `tell()`.
-static inline void hear(void) {
+// Waits for the other side's `signal_other()`.
+static inline void wait_for_other(void) {
 	struct pollfd readable = {from_other, POLLIN, 0};
 	char byte;
 	MUST(poll(&readable, 1, LIMIT_MS) == 1 && read(from_other, &byte, 1) == 1);
@@ -129,7 +129,7 @@ static inline int create_qp(struct rdma_cm_id* id) {
 
 static inline void add_qp(struct rdma_cm_id* id) { MUST(create_qp(id) == 0); }
 
-static inline struct rdma_conn_param saying(const char* text) {
+static inline struct rdma_conn_param conn_param_with_text(const char* text) {
 	return (struct rdma_conn_param){.private_data = text,
 		.private_data_len = (uint8_t)strlen(text),
 		.responder_resources = 1,

@@ -29,7 +29,7 @@ static pid_t start(int who, void (*side)(void), const char* network, FILE* outpu
 	if (pid != 0) return pid;
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	lines = fileno(output), to_other = to[!who][1], from_other = to[who][0];
-	// Otherwise hear() would not notice that the other side has ended.
+	// Otherwise wait_for_other() would not notice that the other side has ended.
 	close(to[!who][0]), close(to[who][1]);
 	if (network) MUST(setns(open(network, O_RDONLY | O_CLOEXEC), CLONE_NEWNET) == 0);
 	channel = new_channel();

@@ -29,9 +29,9 @@ WAS_LEFT = "DISCONNECTED 0; rdma_disconnect ok; rdma_disconnect ok; TIMEWAIT_EXI
 
 # Scenario: the lines of the client and those of the server.
 KERNEL = {
-    "nobody_there": ("rdma_connect ok; REJECTED 8", ""),
-    "nobody_there_datagram": ("rdma_connect ok; UNREACHABLE 1", ""),
-    "nobody_listens": ("rdma_connect ok; REJECTED 8; rdma_connect ok; UNREACHABLE 1", ""),
+    "no_process": ("rdma_connect ok; REJECTED 8", ""),
+    "no_process_datagram": ("rdma_connect ok; UNREACHABLE 1", ""),
+    "no_listener": ("rdma_connect ok; REJECTED 8; rdma_connect ok; UNREACHABLE 1", ""),
     "reject": (
         "rdma_connect ok; REJECTED 28 no thanks",
         "CONNECT_REQUEST 0 please; rdma_reject ok; rdma_destroy_id ok",
@@ -119,7 +119,7 @@ OURS = {
 # port. Between two hosts no process answers for one that was killed.
 ONE_HOST_ONLY = {"port_moves", "port_of_another_process", "client_killed", "listener_killed"}
 # Scenarios without a listener: the other host reports it by ICMP (docs/decisions/0013).
-WITHOUT_A_SERVER = {"nobody_listens", "nobody_there", "nobody_there_datagram"}
+WITHOUT_A_SERVER = {"no_listener", "no_process", "no_process_datagram"}
 TWO_SIDES = [name for name, (client, server) in KERNEL.items() if name in WITHOUT_A_SERVER or (client and server)]
 
 

@@ -198,7 +198,7 @@ def test_a_server_without_streams_is_detected() -> None:
 
 def test_a_client_that_exceeds_the_window_loses_its_connection(server: Server, client: Client) -> None:
     channel = TcpChannel("127.0.0.1", server.port, 10)
-    channel.send(frame.encode(frame.OPEN, 1, function_id("rpc_test::read_when_told")))
+    channel.send(frame.encode(frame.OPEN, 1, function_id("rpc_test::read_when_allowed")))
     item = frame.encode(frame.ITEM, 1, 0, msgpack.packb("i" * 10_000))
     until = time.monotonic() + 20
     with pytest.raises(ConnectionError):

@@ -129,8 +129,8 @@ void Side::begin(const Setup& wanted) {
 
 	const Remote own{qp->qp_num, 0x123456, mr->rkey, reinterpret_cast<std::uint64_t>(mr->addr), gid_,
 		static_cast<std::uint32_t>(mtu_)};
-	tell(&own, sizeof own);
-	hear(&remote, sizeof remote);
+	send_bytes(&own, sizeof own);
+	receive_bytes(&remote, sizeof remote);
 	if (setup.type == IBV_QPT_UD) {
 		ibv_ah_attr attributes{};
 		attributes.is_global = 1;
@@ -248,13 +248,13 @@ void Side::end() {
 	others_.clear(), windows_.clear(), regions_.clear(), domains_.clear(), memory_.clear();
 }
 
-void Side::tell(const void* data, std::size_t size) {
+void Side::send_bytes(const void* data, std::size_t size) {
 	if (::send(socket_, data, size, MSG_NOSIGNAL) != static_cast<ssize_t>(size))
 		throw Failure("the other side has ended");
 }
 
 // Polls while it waits, because some devices make no progress for a process that does not.
-void Side::hear(void* data, std::size_t size) {
+void Side::receive_bytes(void* data, std::size_t size) {
 	const auto deadline = Clock::now() + 3 * patience;
 	for (pollfd readable{socket_, POLLIN, 0}; ::poll(&readable, 1, 1) == 0;) {
 		if (Clock::now() > deadline) throw Failure("the other side did not answer in time");
@@ -267,12 +267,12 @@ void Side::meet() {
 	if (alone_) return;
 	const std::uint32_t here = 0x6d656574;
 	std::uint32_t there = 0;
-	tell(&here, sizeof here);
-	hear(&there, sizeof there);
+	send_bytes(&here, sizeof here);
+	receive_bytes(&there, sizeof there);
 	demand(here == there, "both sides are at the same step");
 }
 
-void Side::lose_peer() {
+void Side::await_peer_exit() {
 	char byte;
 	demand(recv(socket_, &byte, 1, 0) == 0, "the other side has ended");
 	alone_ = true;

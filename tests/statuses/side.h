@@ -69,10 +69,10 @@ public:
 	void end();
 
 	// Synchronisation between the sides, over the socket.
-	void tell(const void* data, std::size_t size);
-	void hear(void* data, std::size_t size);
+	void send_bytes(const void* data, std::size_t size);
+	void receive_bytes(void* data, std::size_t size);
 	void meet();
-	void lose_peer();  // waits until the other process has ended; meet() does nothing from then on
+	void await_peer_exit();  // waits until the other process has ended; meet() does nothing from then on
 	void stop_peer() const;  // SIGSTOP; only the source may, because the target is its child
 	void continue_peer() const;
 

@@ -53,10 +53,10 @@ void play_target(Side& side, const Options& options) {
 		if (options.skips(row)) continue;
 		side.begin(row.setup);
 		const Aim aim = row.target(side);
-		side.tell(&aim, sizeof aim);
+		side.send_bytes(&aim, sizeof aim);
 		if (row.target_ends) _exit(0);
 		const Report report = packed(side.observe(row.target_sees));
-		side.tell(&report, sizeof report);
+		side.send_bytes(&report, sizeof report);
 		side.end();
 	}
 }
@@ -81,14 +81,14 @@ int play_source(Side& side, const Options& options) {
 		++run;
 		side.begin(row.setup);
 		Aim aim;
-		side.hear(&aim, sizeof aim);
-		if (row.target_ends) side.lose_peer();
+		side.receive_bytes(&aim, sizeof aim);
+		if (row.target_ends) side.await_peer_exit();
 		row.source(side, aim);
 		const Seen seen = side.observe(row.source_sees);
 		int row_wrong = judge(row.name, "source", row.source_sees, seen, options.list);
 		if (!row.target_ends) {
 			Report r;
-			side.hear(&r, sizeof r);
+			side.receive_bytes(&r, sizeof r);
 			row_wrong += judge(row.name, "target", row.target_sees, {r.completions, r.state, r.events}, options.list);
 		}
 		wrong += row_wrong != 0;

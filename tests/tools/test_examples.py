@@ -160,7 +160,9 @@ def test_a_port_without_a_listener_and_a_port_in_use_are_reported(programs: Prog
     assert ran.status == 1 and "is the port in use?" in ran.err, ran
     server.end()
     ran = programs.run("verbena", "run", "--", built / "rc_client", "127.0.0.1", port)
-    assert (ran.status, ran.out) == (1, "Attempting to connect...\n") and "no server listens at that port" in ran.err, ran
+    assert (ran.status, ran.out) == (1, "Attempting to connect...\n") and "no server listens at that port" in ran.err, (
+        ran
+    )
 
 
 @pytest.mark.parametrize("arguments", ["", "localhost", "127.0.0.1 port", "127.0.0.1 1 more"])

@@ -12,7 +12,7 @@ from rcud_rows import only, read_csv, read_json
 CELLS = [(mode, window_mode) for mode in ("rc", "ud") for window_mode in ("local", "credit")]
 WINDOW, RECEIVES = 64, 256
 FOREVER = 1_000_000_000
-STILL_S = 0.5  # the time that a receiver is stopped: longer than the silence that ends a UD run
+STOPPED_S = 0.5  # the time that a receiver is stopped: longer than the silence that ends a UD run
 
 
 def delivered(receiver: int) -> int:
@@ -84,7 +84,7 @@ def test_a_receiver_that_is_stopped_for_a_while_finishes_with_all_counts(
     iterations = 40_000  # at 100 us each: a run of 4 s, so the stop falls into it
     sender, receiver = start(programs, mode, window_mode, iterations, "--receiver-delay-ns", 100_000)
     stop(receiver)
-    seen, until = delivered(receiver), time.monotonic() + STILL_S
+    seen, until = delivered(receiver), time.monotonic() + STOPPED_S
     wait_until(lambda: time.monotonic() >= until, "it has stood still", alive=sender)
     assert delivered(receiver) == seen < iterations
     os.kill(receiver, signal.SIGCONT)

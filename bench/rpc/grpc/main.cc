@@ -113,7 +113,7 @@ void call(const CellOptions& options, Board& board) {
 	}
 	pace.keep();
 	left.wait();
-	board.wait_for(board.server_told);
+	board.wait_for(board.server_reported);
 	if (board.outcome.requests == 0) board.fail("no request was answered");
 }
 

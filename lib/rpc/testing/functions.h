@@ -174,7 +174,7 @@ inline int count_of_flooded() { return flooded; }
 // Reads nothing until another call allows it.
 inline bool told = false;
 inline void tell(bool now) { told = now; }
-inline Lazy<std::uint64_t> read_when_told(stream_reader<std::string> in) {
+inline Lazy<std::uint64_t> read_when_allowed(stream_reader<std::string> in) {
 	const context_info_t* const info = co_await get_context_in_coro();
 	while (!told && !info->cancelled()) co_await IoThread::current()->loop().sleep_for(1'000'000);
 	std::uint64_t bytes = 0;
@@ -238,7 +238,7 @@ inline void register_all(Server& server, Counter& counter) {
 	server.register_handler<attachment_back, attachment_size_later, attachment_of, text_beside_attachment, map_of_lists,
 		who, has_deadline, until_cancelled, count_of_cancelled>();
 	server.register_handler<count_up, mean, shout, birthdays, throw_after, flood, count_of_flooded, tell,
-		read_when_told>();
+		read_when_allowed>();
 	server.register_handler<until_broken, why_broken>();
 	server.register_handler<&Counter::increase, &Counter::increase_later, &Counter::read, &Counter::increase_by_each>(
 		&counter);
