@@ -50,7 +50,7 @@ async::Task<Connected<std::unique_ptr<RcChannel>>> connect(RcTransport& transpor
 // The same server over TCP: the stream of the handshake goes on to carry the messages, in the same TLS session or in
 // clear.
 async::Task<Connected<std::unique_ptr<TcpChannel>>> connect_tcp(
-	async::Loop& loop, ConnectOptions options, TcpOptions tcp = {});
+	async::Loop& loop, ConnectOptions options, TcpOptions tcp = TcpOptions());
 
 // A failure with its reason.
 std::unexpected<std::string> failed(const ConnectOptions& options, ConnectTrouble trouble, std::string text);

@@ -272,7 +272,7 @@ TEST_F(FetchedMessages, APeerWithoutDirectOperationsGetsEverythingInFrames) {
 		co_await channel.send(content);
 		const auto back = co_await channel.receive();
 		EXPECT_TRUE(std::ranges::equal(back->bytes(), content));
-		const auto lease = co_await channel.lend({}, Right::read);
+		const auto lease = co_await channel.lend(Place(), Right::read);
 		EXPECT_EQ(lease.error(), Trouble::unsupported);
 	}(*a_));
 }

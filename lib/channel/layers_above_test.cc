@@ -116,10 +116,11 @@ Task<void> store(Channel& channel) {
 		const std::size_t split = text.find('=');
 		if (text[0] == 'S') {
 			values.insert_or_assign(std::string(text.substr(1, split - 1)), std::string(text.substr(split + 1)));
-			co_await channel.send({});
+			co_await channel.send(bytes_of(""));
 		} else {
 			const auto found = values.find(text.substr(1));
-			co_await channel.send(bytes_of(found == values.end() ? std::string_view() : found->second));
+			const std::string_view value = found == values.end() ? std::string_view() : found->second;
+			co_await channel.send(bytes_of(value));
 		}
 	}
 }

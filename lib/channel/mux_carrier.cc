@@ -45,7 +45,8 @@ Task<void> MuxCarrier::write() {
 	while (true) {
 		if (!sending_) co_await async::Park(idle_writer_);
 		if (!sending_) continue;
-		const auto sent = co_await Rest{*sending_};
+		const Rest rest{*sending_};
+		const auto sent = co_await rest;
 		sending_.reset();
 		if (!sent) co_return;
 		pump();

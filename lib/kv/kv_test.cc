@@ -397,7 +397,7 @@ TEST_F(KvLeasesOfTwoSeconds, ALeaseExpiresAtItsOwnTimeAlsoWhenAnotherBeginsMeanw
 TEST_F(KvBase, OpenFailsAtItsDeadlineIfTheServerDoesNotAnswer) {
 	auto [ours, silent] = transports_.connect();
 	loop_.complete([](std::unique_ptr<channel::Channel> channel) -> Task<void> {
-		auto opened = co_await Client::open(std::move(channel), {}, monotonic_now() + 50'000'000);
+		auto opened = co_await Client::open(std::move(channel), ClientOptions(), monotonic_now() + 50'000'000);
 		EXPECT_FALSE(opened.has_value());
 		EXPECT_EQ(opened ? "" : opened.error(), "the server does not answer");
 	}(std::move(ours)));
@@ -426,7 +426,7 @@ TEST(KvClient, AnAnswerWithRemoteMemoryOverTcpBreaksTheProtocol) {
 		co_await hostile.send(answer);
 	}(hostile));
 	loop.complete([](std::unique_ptr<channel::Channel> channel) -> Task<void> {
-		auto opened = co_await Client::open(std::move(channel), {});
+		auto opened = co_await Client::open(std::move(channel), ClientOptions());
 		EXPECT_TRUE(opened.has_value());
 		if (!opened) co_return;
 		Client& client = **opened;

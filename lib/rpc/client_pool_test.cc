@@ -25,8 +25,10 @@ Lazy<std::string> shared_echo(std::shared_ptr<Pool> pool, std::string text) {
 Lazy<std::vector<Lazy<async_rpc_result<int>>>> begin_waits(std::shared_ptr<Pool> pool, int count, int milliseconds) {
 	std::vector<Lazy<async_rpc_result<int>>> waiting;
 	for (int i = 0; i < count; ++i) {
-		auto sent = co_await pool->send_request(
-			[=](client_reuse_hint, Client& client) { return client.send_request<rpc_test::wait_ms>(milliseconds); });
+		const auto wait = [=](client_reuse_hint, Client& client) {
+			return client.send_request<rpc_test::wait_ms>(milliseconds);
+		};
+		auto sent = co_await pool->send_request(wait);
 		waiting.push_back(std::move(*sent));
 	}
 	co_return waiting;
