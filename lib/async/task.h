@@ -1,9 +1,33 @@
-// Task<T>: a coroutine's result that somebody awaits.
+// Task<T>: a lazy coroutine that one other coroutine awaits, once. Nothing runs before `co_await`.
 //
-// Lazy: nothing runs before `co_await`. One awaiter, once; the result is moved out. The frame belongs to the Task and
-// dies with it, at whatever point it stands: awaiters that wait elsewhere (a timer, a channel) take their names off the
-// list in their destructors, so an abandoned Task leaves nothing behind. Resuming goes by symmetric transfer, so long
-// chains use no stack. An exception travels to who awaits.
+// Threads: a Task is created, awaited and destroyed on one thread, that of its Loop.
+// Owns: the coroutine's frame. `co_await std::move(task)` moves the result out of it.
+// Lifetime: destroying a Task destroys its frame wherever it is suspended. An awaiter inside of it
+//   (a timer, a channel's waiter) removes itself from every list in its destructor, so that
+//   cancellation needs no other call.
+// Errors: an exception that leaves the coroutine is thrown again from the co_await.
+// Invariants: a coroutine that ends resumes its awaiter by symmetric transfer, so chains of any
+//   length use no stack.
+//
+// GCC 12 miscompiles some statements with co_await (seen with 12.2 at -O0 and -O2; GCC bug 99576,
+// whose fix is in GCC 13; Clang 19 is not affected). If a statement contains co_await anywhere, GCC
+// 12 destroys twice, and too early, each temporary with a destructor that is
+//   - made by aggregate initialization: {.name = n}, Options{}, Options(a, b), also where that is a
+//     default argument;
+//   - a lambda that captures by value;
+//   - a class object chosen by ?:, such as one of two Tasks;
+// and also an aggregate variable whose initializing braces contain the co_await. Give such an
+// object a name in a statement of its own. These are safe: a temporary made by a constructor or
+// returned by a function, Options(), a lambda that captures by reference, and any object without a
+// destructor.
+//
+//     co_await client.call({.name = name});        // wrong: frees `name` twice
+//     const Options options{.name = name};
+//     co_await client.call(options);               // right
+//     auto calling = client.call({.name = name});  // right: this statement has no co_await
+//     co_await std::move(calling);
+//
+// tests/lint/coroutines.py refuses these shapes by their tokens, whatever the types are.
 #pragma once
 
 #include <coroutine>
@@ -20,9 +44,10 @@ template <class T = void> class Task;
 namespace detail {
 
 struct PromiseBase {
-	std::coroutine_handle<> continuation = std::noop_coroutine();
+	std::coroutine_handle<> continuation = std::noop_coroutine();  // the awaiting coroutine
 	std::exception_ptr error;
 
+	// Resumes the awaiting coroutine; the frame lives on until its Task is destroyed.
 	struct Final {
 		bool await_ready() noexcept { return false; }
 		template <class Promise> std::coroutine_handle<> await_suspend(std::coroutine_handle<Promise> done) noexcept {
