@@ -1,8 +1,14 @@
-// So many at a time; the others wait in order.
+// A counting semaphore for coroutines of one loop: at most as many holders as it has permits.
 //
-//     const auto permit = co_await semaphore.acquire();      // until `permit` goes
+//     const auto permit = co_await semaphore.acquire();  // until `permit` is destroyed
 //
-// Of one loop's thread. Permits and waiters die before it.
+// Threads: all calls, and all destructors, on the loop's thread.
+// Lifetime: permits and waiting coroutines are destroyed before the semaphore; a waiting coroutine
+//   may be destroyed at any time, before or after a permit is assigned to it.
+// Invariants: fair, first come, first served. A returned permit is assigned to the coroutine that
+//   has waited longest, before that coroutine runs, so no later acquire() overtakes it and no
+//   waiter starves while holders return their permits. A permit is free only while no coroutine
+//   waits.
 #pragma once
 
 #include <cstddef>
@@ -18,6 +24,7 @@ public:
 	Semaphore(const Semaphore&) = delete;
 	Semaphore& operator=(const Semaphore&) = delete;
 
+	// The right to run; its destructor returns it.
 	class Permit {
 	public:
 		explicit Permit(Semaphore* of) : semaphore_(of) {}
@@ -31,20 +38,49 @@ public:
 		Semaphore* semaphore_;
 	};
 
-	Task<Permit> acquire() {
-		while (free_ == 0) co_await Park(waiting_);
-		--free_;
-		co_return Permit(this);
-	}
+	// The awaiter of one permit; await it at most once.
+	class Acquire : public Waiter {
+	public:
+		explicit Acquire(Semaphore& semaphore) : semaphore_(semaphore) {}
+		// A coroutine that is destroyed between the assignment of its permit and its resumption
+		// passes the permit on.
+		~Acquire() {
+			if (assigned_) semaphore_.give_back();
+		}
+		bool await_ready() {
+			if (semaphore_.free_ == 0) return false;
+			--semaphore_.free_;
+			return assigned_ = true;
+		}
+		void await_suspend(std::coroutine_handle<> handle) {
+			coroutine = handle;
+			semaphore_.waiting_.push_back(*this);
+		}
+		Permit await_resume() {
+			assigned_ = false;
+			return Permit(&semaphore_);
+		}
+
+	private:
+		friend class Semaphore;
+		Semaphore& semaphore_;
+		bool assigned_ = false;
+	};
+	Acquire acquire() { return Acquire(*this); }
 
 private:
 	void give_back() {
-		++free_;
-		if (Waiter* next = waiting_.pop_front()) loop_.resume_soon(*next);
+		if (Acquire* const next = waiting_.pop_front()) {
+			next->assigned_ = true;
+			loop_.resume_soon(*next);
+		} else {
+			++free_;
+		}
 	}
+
 	Loop& loop_;
-	std::size_t free_;
-	List<Waiter> waiting_;
+	std::size_t free_;  // 0 while a coroutine waits
+	List<Acquire> waiting_;
 };
 
 }  // namespace verbena::async
