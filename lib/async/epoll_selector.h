@@ -1,4 +1,5 @@
-// A Selector by epoll: one system call for each look, and one for each descriptor that comes.
+// A Selector by epoll: one system call for each wait, and one for each descriptor that is added or
+// removed. The contract is that of Selector.
 #pragma once
 
 #include "lib/async/selector.h"

@@ -1,5 +1,10 @@
-// Job: a running coroutine that its owner may end at any point, by destroying the Job. It starts in the loop's next
-// turn.
+// Job: a running coroutine that its owner may cancel at any point by destroying the Job.
+//
+// Threads: created, moved and destroyed on the loop's thread.
+// Owns: the task and every coroutine that it awaits.
+// Lifetime: the task starts in the loop's next turn. Destroying a Job, or assigning another to it,
+//   destroys the task wherever it is suspended; a Job must not be destroyed by its own task.
+// Errors: an exception that leaves the task ends the program.
 #pragma once
 
 #include <coroutine>
@@ -25,6 +30,7 @@ public:
 	~Job() {
 		if (body_.handle) body_.handle.destroy();
 	}
+	// True for an empty Job, and for one whose task has ended.
 	bool done() const { return !body_.handle || body_.handle.done(); }
 
 private:

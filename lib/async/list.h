@@ -1,9 +1,14 @@
-// A list of things that wait, through the things themselves: no allocation, and a waiter that dies takes itself off.
+// An intrusive list: the links are part of the items, so inserting and removing allocate nothing.
+//
+// Threads: none of its own; all items of a list belong to one thread.
+// Owns: nothing.
+// Lifetime: an item removes itself in its destructor, and a list unlinks its items in its own.
 #pragma once
 
 namespace verbena::async {
 
-// Derive from it. Linked in at most one List, and not copied or moved meanwhile.
+// The links of an item; derive from it. An item is in at most one List, and must not be copied or
+// moved.
 class Linked {
 public:
 	Linked() = default;
@@ -11,6 +16,7 @@ public:
 	Linked(const Linked&) = delete;
 	Linked& operator=(const Linked&) = delete;
 
+	// True while the item is in a list.
 	bool linked() const { return next_ != nullptr; }
 	void unlink() {
 		if (next_ == nullptr) return;
@@ -39,6 +45,7 @@ public:
 	T& front() { return static_cast<T&>(*head_.next_); }
 	const T& front() const { return static_cast<const T&>(*head_.next_); }
 
+	// Removes the item from the list it is in, if any, and appends it to this one.
 	void push_back(T& item) {
 		Linked& link = item;
 		link.unlink();
@@ -47,14 +54,14 @@ public:
 		head_.previous_->next_ = &link;
 		head_.previous_ = &link;
 	}
-	// The first one, off the list; nullptr if there is none.
+	// Removes and returns the first item; nullptr if the list is empty.
 	T* pop_front() {
 		if (empty()) return nullptr;
 		T& item = front();
 		static_cast<Linked&>(item).unlink();
 		return &item;
 	}
-	// All of `other` moves to the end of this one.
+	// Moves all items of `other` to the end of this list, in their order.
 	void splice(List& other) {
 		if (other.empty()) return;
 		Linked* const first = other.head_.next_;

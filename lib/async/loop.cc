@@ -10,11 +10,12 @@
 namespace verbena::async {
 namespace {
 
-// How many turns with work may pass before the descriptors get a look.
+// Busy turns between two looks at the descriptors.
 constexpr unsigned turns_between_looks = 8;
 constexpr std::size_t ready_at_once = 256;
 
-// What the selector gives back: a Descriptor, a Poller (lowest bit set), or nothing for the wake-up.
+// The value that the selector reports: a Descriptor, a Poller with its lowest bit set, or null for
+// the wake-up.
 constexpr std::uintptr_t poller_mark = 1;
 
 void* marked(Poller& poller) {
@@ -23,7 +24,8 @@ void* marked(Poller& poller) {
 
 }  // namespace
 
-// A spawned coroutine: owns the task's frame through its own, and leaves the list when it ends.
+// A spawned coroutine. It lives in a frame of its own, which owns the task; its destructor removes
+// it from the list when the task ends.
 struct Loop::Root : Linked {
 	std::coroutine_handle<> frame;
 };
@@ -75,7 +77,7 @@ Loop::~Loop() {
 
 void Loop::abandon_spawned() {
 	while (Root* root = roots_.pop_front()) root->frame.destroy();
-	// Destroying some of it may post more.
+	// Destroying posted work may post more.
 	for (std::vector<std::function<void()>> unrun(1); !unrun.empty();) {
 		unrun.clear();
 		const std::lock_guard guard(posted_lock_);
@@ -120,8 +122,8 @@ bool Loop::turn() {
 			static_cast<Timer&>(entry).expire();
 			++work;
 		});
-	// Who becomes ready meanwhile has its turn in the next one, so that a coroutine that never waits cannot starve the
-	// pollers.
+	// A coroutine that becomes ready meanwhile is resumed in the next turn, so that one that never
+	// waits cannot starve the pollers.
 	List<Waiter> now;
 	now.splice(ready_);
 	while (Waiter* waiter = now.pop_front()) {
@@ -131,7 +133,8 @@ bool Loop::turn() {
 	List<TurnEnd> ends;
 	ends.splice(turn_ends_);
 	while (TurnEnd* end = ends.pop_front()) end->turn_ends();
-	return work > 0 || !ready_.empty() || !turn_ends_.empty();  // a hook may have asked for another
+	// A hook may have asked for another turn.
+	return work > 0 || !ready_.empty() || !turn_ends_.empty();
 }
 
 void Loop::look_at_descriptors(Nanoseconds patience) {
@@ -162,7 +165,9 @@ void Loop::look_at_descriptors(Nanoseconds patience) {
 void Loop::wait_for_events() {
 	for (Poller* poller : pollers_)
 		if (!poller->arm()) return;
-	asleep_.store(true, std::memory_order_seq_cst);  // before the last look at what others posted
+	// Set before the last look at posted_any_ and stopped_: with sequentially consistent order,
+	// either post() sees it and writes to wake_, or this look sees the posted work.
+	asleep_.store(true, std::memory_order_seq_cst);
 	Nanoseconds patience = never;
 	if (posted_any_.load(std::memory_order_seq_cst) || stopped_.load(std::memory_order_seq_cst)) patience = 0;
 	else if (const Nanoseconds next = timers_.next_expiry(); next != never) patience = next <= now_ ? 0 : next - now_;
@@ -196,12 +201,14 @@ void Loop::post(std::function<void()> work) {
 void Loop::stop() {
 	stopped_.store(true, std::memory_order_seq_cst);
 	const std::uint64_t one = 1;
-	[[maybe_unused]] const auto put = write(wake_, &one, sizeof one);  // a signal handler may call this
+	// A signal handler may call stop(): write() is async-signal-safe.
+	[[maybe_unused]] const auto put = write(wake_, &one, sizeof one);
 }
 
 void Loop::spawn(Task<void> task) {
 	const auto body = [](Loop& loop, Task<void> inner) -> Detached {
 		Root root;
+		// Awaits without suspending, to learn this coroutine's own handle.
 		root.frame = co_await [] {
 			struct Self {
 				std::coroutine_handle<> self;
@@ -220,7 +227,7 @@ void Loop::spawn(Task<void> task) {
 			explicit Count(std::size_t& of) : count(of) { ++count; }
 			~Count() { --count; }
 		} const counted(loop.spawned_);
-		co_await NextTurn(loop);  // what is spawned runs from the loop and not from here
+		co_await NextTurn(loop);  // a spawned task is resumed by the loop and not by spawn()
 		co_await std::move(inner);
 	};
 	body(*this, std::move(task)).frame.resume();

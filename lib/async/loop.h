@@ -1,14 +1,19 @@
-// Loop: one I/O thread. It polls what must be polled (completion queues), waits for descriptors by epoll or io_uring
-// (selector.h), keeps timers, and resumes the coroutines that wait for them.
+// Loop: one I/O thread. It polls completion queues (Poller), waits for descriptors by epoll or
+// io_uring (selector.h), runs timers, and resumes the coroutines that wait for any of them.
 //
-// Everything belongs to the thread that calls run(), except post() and stop(), which any thread may call. A turn:
+// Threads: everything belongs to the thread that calls run(), except post() and stop(), which any
+//   thread may call, and stop() also a signal handler.
+// Owns: the selector, and the coroutines that were spawned.
+// Lifetime: descriptors, pollers and timers are removed before the loop is destroyed.
+// Errors: an exception that leaves a spawned task ends the program.
+// Invariants: coroutines are resumed by the loop, never from within a poller or from a call of
+//   another coroutine, so no callback is reentered. A turn runs in this order:
 //
-//     poll the pollers  ->  what other threads posted  ->  timers  ->  resume who is ready  ->  turn-end hooks  ->
-//     descriptors
+//     pollers -> posted work -> timers -> ready coroutines -> turn-end hooks -> descriptors
 //
-// While there is work, or was within `spin`, descriptors are only looked at; after that the pollers are armed and the
-// thread sleeps until a descriptor, a timer or a post. Coroutines are resumed from the loop and never from within a
-// poller or a call of theirs, so no callback is ever entered twice.
+// While there is work, and for `spin` after the last work, the loop only looks at descriptors and
+// does not sleep. Then it arms the pollers and sleeps until a descriptor is ready, a timer expires,
+// or work is posted.
 #pragma once
 
 #include <atomic>
@@ -32,28 +37,29 @@ namespace verbena::async {
 class Loop;
 class Sleep;
 
-// Somebody who waits to be resumed by the loop. Dies with its coroutine's frame, and is then resumed by nobody.
+// A suspended coroutine that the loop can resume. It lives in the coroutine's frame: when the frame
+// is destroyed, it leaves its list and is not resumed.
 class Waiter : public Linked {
 public:
 	std::coroutine_handle<> coroutine;
 };
 
-// What the loop asks in each turn. Added and removed by its owner.
+// A source of work that the loop asks in each turn. Its owner adds and removes it.
 class Poller {
 public:
 	virtual ~Poller() = default;
-	// Does what there is to do, and says how much that was.
+	// Does the work that is there and returns how much that was.
 	virtual std::size_t poll() = 0;
-	// Before the loop sleeps: let descriptor() become readable with the next event. False: there is work already, so do
-	// not sleep.
+	// Called before the loop sleeps: makes descriptor() readable with the next event. Returns false
+	// if there is work already; then the loop does not sleep.
 	virtual bool arm() = 0;
-	// It became readable.
+	// Called when descriptor() became readable.
 	virtual void acknowledge() = 0;
 	virtual int descriptor() const = 0;
 };
 
-// Called once at the end of each turn in which it was asked for: what many messages of a turn owe together is sent
-// here.
+// A hook that runs once at the end of each turn in which at_turn_end() asked for it, to send what
+// the messages of one turn have in common.
 class TurnEnd : public Linked {
 public:
 	virtual void turn_ends() = 0;
@@ -62,8 +68,8 @@ protected:
 	~TurnEnd() = default;
 };
 
-// An open descriptor that the loop watches, edge-triggered, and closes; it goes before the loop. Calls that would block
-// tell `blocked_*` and await.
+// An open descriptor that the loop watches (edge-triggered) and that it closes when destroyed;
+// destroy it before the loop. A call that would block clears `readable` or `writable` and awaits.
 class Descriptor {
 public:
 	Descriptor() = default;
@@ -74,12 +80,13 @@ public:
 
 	int fd() const { return fd_; }
 	Loop& loop() const { return *loop_; }
-	// No longer watched here, and the caller's: for another loop.
+	// Stops watching and returns the descriptor, which then belongs to the caller, for example for
+	// another loop.
 	int release();
 
-	// Who waits is resumed when the kernel reports a change, or at the deadline.
+	// Coroutines to resume when the kernel reports a change.
 	List<Waiter> readers, writers;
-	bool readable = true, writable = true;  // until a call says EAGAIN
+	bool readable = true, writable = true;  // cleared by a call that returns EAGAIN
 
 private:
 	friend class Loop;
@@ -87,6 +94,7 @@ private:
 	int fd_ = -1;
 };
 
+// A timer of the loop; cancel it before its destructor runs.
 class Timer : public TimerEntry {
 public:
 	virtual void expire() = 0;
@@ -96,9 +104,10 @@ protected:
 };
 
 struct LoopOptions {
-	Nanoseconds spin = 50'000;  // how long to poll after the last work before sleeping; 0: sleep at once
-	SelectorKind selector =
-		SelectorKind::epoll;  // what asks the kernel for ready descriptors; selector_refusal() says if it is another
+	// The time to poll after the last work before sleeping; 0: sleep at once.
+	Nanoseconds spin = 50'000;
+	// The kind that is asked for; selector_refusal() says why, if the loop uses another.
+	SelectorKind selector = SelectorKind::epoll;
 };
 
 class Loop {
@@ -108,34 +117,39 @@ public:
 	Loop(const Loop&) = delete;
 	Loop& operator=(const Loop&) = delete;
 
-	// Until stop(). `run_until` also until the condition holds, asked once a turn.
+	// run() returns after stop(); run_until() also once `done` returns true, which is asked once a
+	// turn.
 	void run();
 	void run_until(const std::function<bool()>& done);
-	// Runs this task to its end.
+	// Runs the loop until this task has ended.
 	void complete(Task<void> task);
 
-	// From any thread.
+	// Any thread may call these two. stop() makes run() return after its turn. post() runs `work`
+	// on the loop's thread in a later turn; `work` is destroyed unrun if the loop ends first.
 	void stop();
 	void post(std::function<void()> work);
 
-	Nanoseconds now() const { return now_; }  // when this turn began
+	Nanoseconds now() const { return now_; }  // monotonic time at which this turn began
 
 	SelectorKind selector() const { return selector_->kind(); }
-	// Why it is not the one that was asked for, in a few words; empty if it is.
+	// Why selector() is not the kind that was asked for, in a few words; else empty.
 	const std::string& selector_refusal() const { return selector_refusal_; }
 
-	// Starts it in this turn or the next, and forgets it. An exception in it ends the program.
+	// Starts the task in this turn or the next. The loop owns it until it ends.
 	void spawn(Task<void> task);
 	std::size_t spawned() const { return spawned_; }
-	// Destroys what was spawned and has not ended, where it stands, and what was posted and has not run. For whoever
-	// owns things that those use; ~Loop does it too.
+	// Destroys the spawned tasks that have not ended, wherever they are suspended, and posted work
+	// that has not run. Call it before destroying objects that they use; ~Loop does it too.
 	void abandon_spawned();
 
+	// Moves a waiter, or all of a list, to those that the loop resumes in this turn or the next.
 	void resume_soon(Waiter& waiter) {
-		prefetch(waiter.coroutine.address(), 2 * cache_line);  // it runs when all that are ready have been found
+		// It is resumed only after all ready coroutines have been found.
+		prefetch(waiter.coroutine.address(), 2 * cache_line);
 		ready_.push_back(waiter);
 	}
 	void resume_soon(List<Waiter>& waiters) { ready_.splice(waiters); }
+	// Calls the hook at the end of this turn.
 	void at_turn_end(TurnEnd& hook) {
 		if (!hook.linked()) turn_ends_.push_back(hook);
 	}
@@ -146,7 +160,7 @@ public:
 	void schedule(Timer& timer, Nanoseconds deadline) { timers_.schedule(timer, deadline); }
 	void cancel(Timer& timer) { timers_.cancel(timer); }
 
-	// co_await loop.sleep_until(t)
+	// Awaitable: co_await loop.sleep_until(t).
 	Sleep sleep_until(Nanoseconds deadline);
 	Sleep sleep_for(Nanoseconds duration);
 
@@ -154,6 +168,7 @@ private:
 	friend class Descriptor;
 	struct Root;
 
+	// One turn without its descriptors; true if there was work.
 	bool turn();
 	void look_at_descriptors(Nanoseconds patience);
 	std::size_t run_posted();
@@ -164,9 +179,11 @@ private:
 	std::string selector_refusal_;
 	int wake_ = -1;
 	std::atomic<bool> stopped_{false};
+	// post() wakes the loop only while this is set; see wait_for_events().
 	std::atomic<bool> asleep_{false};
 	std::atomic<bool> posted_any_{false};
 	std::mutex posted_lock_;
+	// posted_lock_ guards posted_; the loop swaps it with running_ to run it without the lock.
 	std::vector<std::function<void()>> posted_, running_;
 
 	Nanoseconds now_;
@@ -177,9 +194,11 @@ private:
 	List<Root> roots_;
 	std::size_t spawned_ = 0;
 	std::vector<Poller*> pollers_;
+	// Turns with work since the last look at the descriptors.
 	unsigned turns_without_look_ = 0;
 };
 
+// Awaitable: resumes at the deadline. Destroying it cancels the timer.
 class Sleep : public Timer, public Waiter {
 public:
 	Sleep(Loop& loop, Nanoseconds deadline) : loop_(loop), deadline_(deadline) {}
@@ -197,7 +216,7 @@ private:
 	Nanoseconds deadline_;
 };
 
-// Waits in a list until somebody resumes what is in it.
+// Awaitable: waits in a list until some code resumes the waiters of that list.
 class Park : public Waiter {
 public:
 	explicit Park(List<Waiter>& list) : list_(list) {}
@@ -212,7 +231,7 @@ private:
 	List<Waiter>& list_;
 };
 
-// Lets the others run first.
+// Awaitable: lets the other ready coroutines run first.
 class NextTurn : public Waiter {
 public:
 	explicit NextTurn(Loop& loop) : loop_(loop) {}

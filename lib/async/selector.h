@@ -1,8 +1,11 @@
-// Selector: asks the kernel which of many descriptors are ready, for one loop. By epoll, or by io_uring, which learns
-// of new descriptors and tells of ready ones through memory that it shares with the kernel, so that a look without news
-// takes no system call.
+// Selector: asks the kernel which descriptors of one loop are ready. EpollSelector uses epoll;
+// UringSelector uses io_uring, which shares memory with the kernel, so that looking without news
+// takes no system call (docs/decisions/0018).
 //
-// Of the loop's thread, or of another one before the loop runs or after it has ended.
+// Threads: used on the loop's thread only. Another thread may prepare it before the loop runs, and
+//   destroy it after the loop has ended.
+// Owns: its kernel object; not the descriptors.
+// Lifetime: forget() a descriptor before it is closed.
 #pragma once
 
 #include <cstddef>
@@ -19,8 +22,9 @@ namespace verbena::async {
 enum class SelectorKind : std::uint8_t { epoll, uring };
 inline std::string_view name_of(SelectorKind kind) { return kind == SelectorKind::epoll ? "epoll" : "uring"; }
 
-// A hang-up and an error are readable and writable.
+// A ready descriptor. A hang-up and an error count as readable and as writable.
 struct Readiness {
+	// The value that was given to watch_changes() or watch_readable().
 	void* who = nullptr;
 	bool readable = false, writable = false;
 };
@@ -30,25 +34,27 @@ public:
 	virtual ~Selector() = default;
 	virtual SelectorKind kind() const = 0;
 
-	// Tells of both directions as they become ready (edge-triggered), for the first time about how they are now. `who`
-	// comes back with it.
+	// Reports the current state of both directions once, and then each change to ready
+	// (edge-triggered). Each report carries `who`.
 	virtual void watch_changes(int fd, void* who) = 0;
-	// Tells each time as long as it can be read (level-triggered).
+	// Reports the descriptor in every wait() while it is readable (level-triggered).
 	virtual void watch_readable(int fd, void* who) = 0;
-	// Before it is closed, or goes to another loop: nothing is told of it any more, and the kernel has let go of it.
+	// Stops watching `fd`: no later wait() reports it, also not what is pending, and the kernel
+	// holds no reference to its file. Call it before closing `fd` or moving it to another loop.
 	virtual void forget(int fd) = 0;
 
-	// What is ready, at most so many; the rest comes next time. Waits for it up to `patience`, and sometimes less:
-	// there may be nothing.
+	// Fills `into` with ready descriptors and returns their number; the next call reports those
+	// that did not fit. Waits for the first up to `patience`, and may return 0 earlier.
 	virtual std::size_t wait(std::span<Readiness> into, Nanoseconds patience) = 0;
 };
 
 struct ChosenSelector {
 	std::unique_ptr<Selector> selector;
-	std::string refusal;  // why it is not the one that was asked for
+	std::string refusal;  // why `selector` is not of the kind that was asked for; else empty
 };
 
-// Where the kernel refuses io_uring, or has one that is too old, it is epoll.
+// Makes a selector of the kind asked for, or one by epoll if the kernel refuses io_uring or has one
+// that is too old.
 ChosenSelector make_selector(SelectorKind wanted);
 
 }  // namespace verbena::async

@@ -1,4 +1,5 @@
-// For tests that must hold whichever way a loop asks the kernel.
+// A fixture for tests that run once with each kind of selector; skips the kinds that the kernel
+// refuses.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -15,7 +16,7 @@ protected:
 	static LoopOptions options(Nanoseconds spin = LoopOptions{}.spin) { return {.spin = spin, .selector = GetParam()}; }
 };
 
-// In each test's file: INSTANTIATE_TEST_SUITE_P(By, Name, each_selector, selector_name);
+// Use in a test's file: INSTANTIATE_TEST_SUITE_P(By, Name, each_selector, selector_name);
 inline const auto each_selector = ::testing::Values(SelectorKind::epoll, SelectorKind::uring);
 inline std::string selector_name(const ::testing::TestParamInfo<SelectorKind>& of) {
 	return std::string(name_of(of.param));

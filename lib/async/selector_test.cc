@@ -40,7 +40,7 @@ protected:
 		EXPECT_GE(open_.back(), 0);
 		return open_.back();
 	}
-	// The first news within the time; `who` is null without any.
+	// The first report within the time; `who` is null if there is none.
 	Readiness next(Nanoseconds patience = long_enough) {
 		const Nanoseconds deadline = monotonic_now() + patience;
 		std::array<Readiness, 1> one;
@@ -83,7 +83,7 @@ TEST_P(Selectors, WhatCanBeReadIsToldUntilItIs) {
 	for (int times = 0; times < 3; ++times) EXPECT_EQ(next().who, &mark);
 	std::uint64_t count = 0;
 	ASSERT_EQ(read(fd, &count, sizeof count), static_cast<ssize_t>(sizeof count));
-	// One that was under way already may still come.
+	// A report that was pending may still come.
 	while (next(a_moment).who != nullptr) {}
 	put(fd);
 	EXPECT_EQ(next().who, &mark);
@@ -115,7 +115,7 @@ TEST_P(Selectors, ANumberThatIsUsedAgainIsAnotherDescriptor) {
 	}
 }
 
-// More than the memory that io_uring shares holds, and than fit into one answer.
+// More than the ring that io_uring shares holds, and than one wait() returns.
 TEST_P(Selectors, OfThousandsAtOnceNoneIsLost) {
 	constexpr std::size_t count = 6000;
 	rlimit limit{};
@@ -142,7 +142,7 @@ TEST_P(Selectors, OfThousandsAtOnceNoneIsLost) {
 			std::uint64_t value = 0;
 			ASSERT_EQ(read(fd, &value, sizeof value), static_cast<ssize_t>(sizeof value));
 		}
-		while (next(a_moment).who != nullptr) {}  // that they are writable again
+		while (next(a_moment).who != nullptr) {}  // reports that they are writable again
 	}
 }
 
@@ -155,7 +155,7 @@ TEST_P(Selectors, TheThreadThatPreparedItMayEnd) {
 	EXPECT_EQ(next().who, &marks[3]);
 }
 
-// A system call that the kernel refuses from now on, as it does in many containers.
+// Makes the kernel refuse a system call from now on, as many containers do.
 void forbid(unsigned call, unsigned error) {
 	std::array<sock_filter, 4> program{{
 		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),

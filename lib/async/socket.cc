@@ -101,13 +101,14 @@ Task<Result<Socket>> connect(Loop& loop, Address to, Nanoseconds deadline, const
 	auto socket = std::make_unique<Descriptor>(loop, fd);
 	no_delay(fd);
 	if (from != nullptr) {
-		// The port is chosen by connect: an address has ports for each peer, not in all.
+		// Lets connect() choose the port: then a port is taken for one peer and not for all, so one
+		// address can have more connections than ports.
 		const int on = 1;
 		setsockopt(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &on, sizeof on);
 		if (bind(fd, from->get(), from->length) != 0)
 			co_return failure("cannot come from " + to_string(*from), because(errno));
 	}
-	socket->writable = false;  // until the kernel says so
+	socket->writable = false;  // until the kernel reports it
 	int error = ::connect(fd, to.get(), to.length) == 0 ? 0 : errno;
 	if (error == EINPROGRESS) {
 		if (!co_await Wait(*socket, Wait::For::writing, deadline)) {
@@ -157,7 +158,8 @@ Task<Result<Socket>> accept(Descriptor& listener) {
 		if (fd >= 0) {
 			no_delay(fd);
 			auto socket = std::make_unique<Descriptor>(listener.loop(), fd);
-			socket->readable = false;  // until the kernel says so, which it does in the next turn if something is there
+			// Saves a read: the kernel reports in the next turn whether data is there.
+			socket->readable = false;
 			co_return std::move(socket);
 		}
 		if (errno == EAGAIN) {

@@ -1,6 +1,10 @@
-// TCP for coroutines: addresses, connecting, accepting, and reading and writing until a deadline.
+// TCP for coroutines: addresses, connect, accept, and reads and writes with a deadline.
 //
-// Errors are sentences for the user. Everything of one loop's thread.
+// Threads: everything belongs to one loop's thread, except the functions on addresses, which are
+//   thread-safe.
+// Owns: a Socket closes its descriptor.
+// Lifetime: buffers and sockets must outlive the coroutine that was given them.
+// Errors: a sentence for the user.
 #pragma once
 
 #include <sys/socket.h>
@@ -16,6 +20,7 @@
 
 namespace verbena::async {
 
+// An IPv4 or IPv6 address with its port.
 struct Address {
 	sockaddr_storage storage{};
 	socklen_t length = 0;
@@ -29,17 +34,19 @@ struct Host {
 	std::string host;
 	std::uint16_t port = 0;
 };
-// "host:port", "[v6]:port"; `port` where the text has none, as "host", "::1", "[::1]".
+// Reads "host:port" and "[v6]:port"; text without a port, such as "host", "::1" and "[::1]", gets
+// `port`.
 std::expected<Host, std::string> split_host(const std::string& text, std::uint16_t port);
 
-// A name or an address of either family, with or without a port of its own.
+// Resolves a name or an address of either family. A port in the text takes precedence over `port`.
+// Blocks while the name is looked up.
 std::expected<Address, std::string> resolve(const std::string& text, std::uint16_t port);
 bool is_loopback(const Address& address);  // 127.0.0.0/8 or ::1
-bool is_wildcard(const Address& address);  // 0.0.0.0 or ::, which nobody can connect to
+bool is_wildcard(const Address& address);  // 0.0.0.0 or ::, to which no client can connect
 // "10.0.0.1:18515", "[fd00::1]:18515"
 std::string to_string(const Address& address);
 
-// Waits for a change of the descriptor; false: the deadline came first.
+// Awaitable: waits until the descriptor is ready. Returns false if the deadline came first.
 class Wait : public Timer, public Waiter {
 public:
 	enum class For { reading, writing };
@@ -69,24 +76,25 @@ private:
 using Socket = std::unique_ptr<Descriptor>;
 template <class T> using Result = std::expected<T, std::string>;
 
-// `from`: the local address to come from, if it matters. `reason`: where to put the errno of a failure; ETIMEDOUT: the
-// deadline came first.
+// Connects by the deadline. `from`, if not null, is the local address to use. On failure `*reason`,
+// if given, is the errno; ETIMEDOUT means that the deadline came first.
 Task<Result<Socket>> connect(
 	Loop& loop, Address to, Nanoseconds deadline, const Address* from = nullptr, int* reason = nullptr);
 
-// A listening socket. Port 0: any free one; local_address() tells.
+// Opens a listening socket. Port 0 takes any free port, which local_address() returns.
 Result<Socket> listen(Loop& loop, const Address& where, int backlog = 4096);
 Address local_address(const Descriptor& socket);
-// The next connection, with Nagle's algorithm off. An error is of this socket: the process or the system has no
-// descriptor left.
+// Waits for the next connection; Nagle's algorithm is off for it. An error concerns this socket:
+// the process or the system has no free descriptor.
 Task<Result<Socket>> accept(Descriptor& listener);
 
-// At least one byte; 0: the peer has closed.
+// Reads at least one byte. Returns 0 if the peer has closed.
 Task<Result<std::size_t>> read_some(Descriptor& socket, std::span<std::byte> into, Nanoseconds deadline);
+// Writes all bytes.
 Task<Result<void>> write_all(Descriptor& socket, std::span<const std::byte> bytes, Nanoseconds deadline);
 
-// Non-blocking steps for who keeps its own buffers: bytes moved, 0 at the end of the stream, or -errno (-EAGAIN:
-// await).
+// Non-blocking calls for callers that keep their own buffers. They return the number of bytes
+// moved, 0 at the end of the stream, or -errno; after -EAGAIN, await a Wait.
 ssize_t try_read(Descriptor& socket, std::span<std::byte> into);
 ssize_t try_write(Descriptor& socket, std::span<const std::byte> bytes);
 ssize_t try_write(Descriptor& socket, std::span<const iovec> pieces);

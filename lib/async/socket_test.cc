@@ -68,7 +68,7 @@ TEST_P(Sockets, NobodyListeningIsSaid) {
 	EXPECT_NE(why.find("nobody listens at 127.0.0.1:"), std::string::npos) << why;
 }
 
-// A request of io_uring would keep a closed socket open.
+// A pending request of io_uring would keep a closed socket open.
 TEST_P(Sockets, WhoClosesASocketHasClosedIt) {
 	Loop loop(options());
 	auto listener = listen(loop, resolve("127.0.0.1", 0).value()).value();

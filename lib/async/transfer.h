@@ -1,7 +1,11 @@
-// co_await run_on(home, other, work): `work` runs on another loop's thread, and its result comes back to this coroutine
-// on its own.
+// co_await run_on(home, other, work): calls `work` on the thread of another loop and returns its
+// result to this coroutine, which goes on on its own loop. If both are the same loop, `work` is
+// called at once.
 //
-// Both loops must run until it is back; whoever stops them joins their threads before destroying what was spawned.
+// Threads: await it on `home`; only `work` runs on the other thread.
+// Lifetime: both loops must run until the result is back. To stop them earlier, join both threads
+//   before the coroutine is destroyed, because the other thread writes into its frame.
+// Errors: `work` must not throw; nothing on the other loop would catch it.
 #pragma once
 
 #include <optional>

@@ -14,9 +14,10 @@
 namespace verbena::async {
 namespace {
 
-// Requests that leave together, and answers that may lie there before the kernel keeps them in a list of its own.
+// Sizes of the submission queue and of the completion queue. When the completion queue is full, the
+// kernel keeps further answers in a list of its own (IORING_FEAT_NODROP).
 constexpr unsigned requests_at_once = 256, answers_at_once = 4096;
-// The name of requests whose own answer says nothing: cancellations.
+// The user_data of cancellations, whose own answers are ignored.
 constexpr std::uint64_t nameless = ~std::uint64_t{0};
 constexpr std::uint32_t nowhere = ~std::uint32_t{0};
 
@@ -47,8 +48,8 @@ std::expected<std::unique_ptr<UringSelector>, std::string> UringSelector::open()
 	return selector;
 }
 
-// No flag of the kernel says whether it has multishot polls: one is made, of a descriptor that is ready, and must go on
-// after its answer.
+// No feature flag says whether the kernel has multishot polls. So one is made of a descriptor that
+// is ready; it must still be armed after its first answer.
 std::expected<void, std::string> UringSelector::prove_multishot() {
 	const int ready = eventfd(1, EFD_NONBLOCK | EFD_CLOEXEC);
 	if (ready < 0) return std::unexpected(failure("eventfd", errno));
@@ -76,7 +77,8 @@ std::expected<void, std::string> UringSelector::prove_multishot() {
 }
 
 UringSelector::~UringSelector() {
-	// The kernel ends what is left of a ring a little later, and would keep a listener's port as long.
+	// The kernel cleans up a closed ring a little later, and would keep a listener's port open as
+	// long. So every pending poll is cancelled first.
 	for (std::size_t i = 0; i < watches_.size(); ++i)
 		if (watches_[i].armed && !watches_[i].forgotten) forget(watches_[i].fd);
 	io_uring_queue_exit(&ring_);
@@ -85,7 +87,7 @@ UringSelector::~UringSelector() {
 io_uring_sqe* UringSelector::next_request() {
 	io_uring_sqe* request = io_uring_get_sqe(&ring_);
 	while (request == nullptr) {
-		gather();  // the kernel takes no requests while it has too many answers to give
+		gather();  // the kernel refuses requests while too many answers are unread
 		const int result = io_uring_submit(&ring_);
 		check(result >= 0 || result == -EBUSY || result == -EAGAIN || result == -EINTR, "io_uring takes requests");
 		request = io_uring_get_sqe(&ring_);
@@ -128,7 +130,8 @@ void UringSelector::forget(int fd) {
 		std::remove_if(untold, news_.end(), [index](const News& each) { return each.watch == index; }), news_.end());
 	if (watch.armed) {
 		io_uring_sqe* const request = next_request();
-		// Not a removal of the poll, which leaves it be while the kernel is about to answer.
+		// Cancels instead of removing the poll, because a removal fails while the kernel is about
+		// to answer.
 		io_uring_prep_cancel64(request, index, 0);
 		request->user_data = nameless;
 		io_uring_submit(&ring_);
@@ -149,9 +152,10 @@ void UringSelector::take(const io_uring_cqe& answer) {
 		return;
 	}
 	if (answer.res > 0) news_.push_back({.watch = index, .events = static_cast<std::uint32_t>(answer.res)});
-	// Cancelled by nobody here: the thread that made the request has ended, as one that only prepared the loop does.
+	// ECANCELED without a cancellation of ours: the thread that made the request has ended, for
+	// example one that only prepared the loop. The request is made anew.
 	else check(answer.res == -ECANCELED, "io_uring polls every descriptor");
-	// Also one of many answers ends when there were too many.
+	// A multishot request ends too, if the completion queue was full.
 	if (ended) to_arm_.push_back(index);
 }
 
