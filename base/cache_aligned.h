@@ -1,8 +1,12 @@
-// Base of classes that begin on a cache line of their own and come and go with connections.
+// Base of classes whose objects begin on a cache line and are created and destroyed with
+// connections. Its operator new aligns within an ordinary chunk of malloc.
 //
-// glibc before 2.38 never reuses what an aligned allocation gave back, because it looks for a larger chunk than it
-// freed (sourceware bug 14581): a server grew by a kilobyte with each client that it outlived. Ordinary chunks are
-// reused.
+// Before glibc 2.38 (sourceware bug 14581) memory of a freed aligned allocation was never reused,
+// because the allocator then looked for a chunk larger than the freed one. A server grew by a
+// kilobyte with each client that came and went. Ordinary chunks are reused.
+//
+// Threads: as malloc and free.
+// Errors: std::bad_alloc; the nothrow form returns nullptr.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +22,7 @@ struct CacheAligned {
 	static void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
 		void* chunk = std::malloc(bytes + line);
 		if (!chunk) return nullptr;
-		// malloc aligns to 16, so there is room for the pointer before the next line.
+		// malloc aligns to 16 bytes, so the pointer to the chunk fits before the next line.
 		auto* object = reinterpret_cast<std::byte*>((reinterpret_cast<std::uintptr_t>(chunk) + line) & ~(line - 1));
 		reinterpret_cast<void**>(object)[-1] = chunk;
 		return object;

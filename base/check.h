@@ -1,4 +1,6 @@
-// check(): our own bug, found. On in every build; prints where and stops the process.
+// check(): stops the process if our own code is wrong. It is on in every build, and prints the
+// place and `what`, which states what should hold. Never for input from outside: a packet, a peer,
+// a user.
 #pragma once
 
 #include <cstdio>

@@ -1,9 +1,11 @@
-// Histogram of non-negative integers (latencies in nanoseconds) with a bounded relative error, in the manner of
-// HdrHistogram.
+// A histogram of non-negative integers, such as latencies in nanoseconds, with a bounded relative
+// error, in the manner of HdrHistogram.
 //
-// A value below 128 has a bucket of its own; above, each power of two is cut in 64 equal buckets, so a reported value
-// is at most 1/64 (1.6 %) above the recorded one, from 1 ns to centuries, in 30 KiB. record() allocates nothing and
-// takes a few instructions. One thread at a time.
+// A value below 128 has a bucket of its own. Above that, each power of two is cut into 64 equal
+// buckets, so a reported value is at most 1/64 (1.6 %) above the recorded one, up to 2^64 - 1.
+//
+// Threads: one at a time.
+// Owns: 30 KiB of counters; record() allocates nothing and takes a few instructions.
 #pragma once
 
 #include <algorithm>
@@ -31,11 +33,13 @@ public:
 	}
 
 	std::uint64_t count() const { return count_; }
+	// min() and max() are exact; both are 0 if nothing was recorded.
 	std::uint64_t min() const { return count_ == 0 ? 0 : smallest_; }
 	std::uint64_t max() const { return largest_; }
 
-	// The smallest value that at least `fraction` of the recorded ones do not exceed (nearest rank), rounded up to its
-	// bucket's last value and never above max(). 0 when nothing was recorded.
+	// The smallest value that at least `fraction` (0 to 1) of the recorded values do not exceed
+	// (nearest rank), rounded up to the last value of its bucket and never above max(). 0 if
+	// nothing was recorded.
 	std::uint64_t quantile(double fraction) const {
 		if (count_ == 0) return 0;
 		const auto wanted =

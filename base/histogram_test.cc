@@ -20,7 +20,7 @@ TEST(Histogram, SmallValuesAreExact) {
 		EXPECT_EQ(histogram.quantile((static_cast<double>(value) + 0.5) / 128), value);
 }
 
-// Against exact quantiles of the same values: uniform, exponential and one with a far tail.
+// Compares with exact quantiles of the same values: uniform, exponential, and with a long tail.
 TEST(Histogram, EveryQuantileIsWithinOneSixtyFourthAboveTheExactOne) {
 	std::mt19937_64 random(42);
 	std::vector<std::vector<std::uint64_t>> samples(3);

@@ -1,4 +1,5 @@
-// Hints that memory will be wanted soon. They never fault, whatever the address, and change nothing but time.
+// prefetch(): a hint that memory will be used soon. It never faults, whatever the address is, and
+// affects nothing but time.
 #pragma once
 
 #include <cstddef>
@@ -7,7 +8,7 @@ namespace verbena {
 
 inline constexpr std::size_t cache_line = 64;
 
-// The first `bytes` of what is at `at`, which will be read and written.
+// Prefetches the first `bytes` at `at`, for reading and writing.
 inline void prefetch(const void* at, std::size_t bytes = 1) {
 	const auto* const first = static_cast<const std::byte*>(at);
 	for (std::size_t i = 0; i < bytes; i += cache_line) __builtin_prefetch(first + i, 1);

@@ -1,6 +1,8 @@
-// Random numbers of two kinds that must not be confused. `Random` is for simulation and tests: fast, and the same again
-// from the same seed. `secure_random` is for what a stranger must not guess: queue pair numbers, packet sequence
-// numbers, keys, tokens.
+// Two kinds of random numbers that must not be confused. `Random` is for simulation and tests: it
+// is fast, and the same seed gives the same numbers. `secure_random` is for values that an attacker
+// must not guess: queue pair numbers, packet sequence numbers, keys, tokens.
+//
+// Threads: a Random belongs to one thread at a time; secure_random is thread-safe.
 #pragma once
 
 #include <array>
@@ -16,7 +18,8 @@
 
 namespace verbena {
 
-// SplitMix64: one step. Turns any number, 0 too, into the well-mixed seeds that xoshiro needs.
+// One step of SplitMix64. It turns any number, also 0, into the well-mixed seeds that xoshiro
+// needs.
 constexpr std::uint64_t split_mix(std::uint64_t& state) {
 	std::uint64_t z = state += 0x9e3779b97f4a7c15;
 	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
@@ -24,7 +27,8 @@ constexpr std::uint64_t split_mix(std::uint64_t& state) {
 	return z ^ z >> 31;
 }
 
-// xoshiro256** (Blackman and Vigna, 2018). Also a generator for <random>.
+// xoshiro256** (Blackman and Vigna, 2018). It satisfies the requirements of a generator for
+// <random>.
 class Random {
 public:
 	using result_type = std::uint64_t;
@@ -48,21 +52,23 @@ public:
 		return result;
 	}
 
-	// 0 to bound - 1. The bias, at most bound / 2^64, does not matter to a simulation.
+	// A number from 0 to bound - 1. Its bias, at most bound / 2^64, does not matter to a
+	// simulation.
 	std::uint64_t below(std::uint64_t bound) {
 		check(bound != 0, "a number below 0 does not exist");
 		__extension__ using Wide = unsigned __int128;
 		return static_cast<std::uint64_t>(Wide{(*this)()} * bound >> 64);
 	}
 
-	// True with this probability; 0 is never, 1 always.
+	// True with this probability: never for 0, always for 1.
 	bool chance(double probability) { return static_cast<double>((*this)() >> 11) * 0x1p-53 < probability; }
 
 private:
 	std::array<std::uint64_t, 4> state_{};
 };
 
-// From the kernel, which blocks only before its generator is seeded at boot.
+// Fills `bytes` from the kernel's generator, which blocks only until it is seeded at boot
+// (getrandom(2)).
 inline void secure_random(std::span<std::byte> bytes) {
 	while (!bytes.empty()) {
 		const ssize_t got = getrandom(bytes.data(), bytes.size(), 0);

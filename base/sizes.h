@@ -1,9 +1,11 @@
-// Sizes and counts as people write them: 32, 4K, 1M, lists of them, and ranges by doubling.
+// Sizes and counts as users write them: 32, 4K, 1M, lists of them, and ranges by doubling.
 //
-//     size   = digits [K|M|G]          K = 2^10, M = 2^20, G = 2^30, either case
-//     sizes  = item {"," item}         item = size | size ":" size (from the first to the second, doubling)
+//     size   = digits [K|M|G]       K = 2^10, M = 2^20, G = 2^30, either case
+//     sizes  = item {"," item}
+//     item   = size | size ":" size (from the first to the second, doubling)
 //
-// Pure functions; an error is a sentence for the user that names the text at fault.
+// Threads: pure functions.
+// Errors: a sentence for the user that names the text at fault.
 #pragma once
 
 #include <algorithm>
@@ -16,6 +18,7 @@
 
 namespace verbena {
 
+// One size, which may be 0.
 inline std::expected<std::uint64_t, std::string> parse_size(std::string_view text) {
 	const auto fault = [&](const char* why) { return std::unexpected("'" + std::string(text) + "' " + why); };
 	std::uint64_t number = 0;
@@ -33,7 +36,8 @@ inline std::expected<std::uint64_t, std::string> parse_size(std::string_view tex
 	return number << shift;
 }
 
-// The parts between commas; an empty part stays, so that "1,,2" is seen as a mistake.
+// The parts between separators. An empty part is kept, so that the caller can report "1,,2" as a
+// mistake.
 inline std::vector<std::string_view> split(std::string_view text, char separator = ',') {
 	std::vector<std::string_view> parts;
 	while (true) {
@@ -44,7 +48,8 @@ inline std::vector<std::string_view> split(std::string_view text, char separator
 	}
 }
 
-// Every size is at least 1. A range's upper end is included only if doubling reaches it: 32:100 is 32, 64.
+// Every size is at least 1. A range includes its upper end only if doubling reaches it: 32:100 is
+// 32, 64.
 inline std::expected<std::vector<std::uint64_t>, std::string> parse_sizes(std::string_view text) {
 	std::vector<std::uint64_t> sizes;
 	for (const std::string_view item : split(text)) {

@@ -1,5 +1,7 @@
-// A lock for a handful of instructions between threads of one process. Waiters spin, then yield: with more threads than
-// cores the owner may not be running.
+// A lock for a few instructions, between threads of one process. Waiters spin, and then yield,
+// because the owner may not be running if there are more threads than cores.
+//
+// Threads: thread-safe. Not recursive, not fair.
 #pragma once
 
 #include <atomic>

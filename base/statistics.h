@@ -1,5 +1,7 @@
-// Small-sample statistics of repeated measurements: median, its interval, spread. Pure functions over values; none is
-// empty.
+// Statistics of a few repeated measurements: the median, its confidence interval, the spread.
+//
+// Threads: pure functions.
+// Errors: an empty span is our own bug (check).
 #pragma once
 
 #include <algorithm>
@@ -25,9 +27,11 @@ struct Interval {
 	friend bool operator==(const Interval&, const Interval&) = default;
 };
 
-// 95 % interval of the median by order statistics: the narrowest pair (k-th smallest, k-th largest) that covers the
-// median with probability >= 95 %, whatever the distribution: 1 - 2 P(Binomial(n, 1/2) < k). Below six values no pair
-// reaches it; then the whole range is given, which covers with 1 - 2^(1-n): 93.75 % for five, 75 % for three.
+// The 95 % confidence interval of the median by order statistics: the narrowest pair (k-th
+// smallest, k-th largest) that covers the median with a probability of at least 95 %, whatever the
+// distribution is. The coverage is 1 - 2 P(Binomial(n, 1/2) < k). With fewer than six values no
+// pair reaches 95 %; then the result is the whole range, which covers with 1 - 2^(1-n): 93.75 % for
+// five values, 75 % for three.
 inline Interval median_interval(std::span<const double> values) {
 	check(!values.empty(), "the interval of nothing");
 	std::vector<double> sorted(values.begin(), values.end());

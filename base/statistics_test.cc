@@ -25,7 +25,7 @@ TEST(Statistics, SpreadIsTheRangeInMedians) {
 
 TEST(Statistics, FiveRepetitionsGiveTheirWholeRange) { EXPECT_EQ(median_interval(one_to(5)), (Interval{1, 5})); }
 
-// The ranks of the sign-test tables: 6 -> (1,6), 9 -> (2,8), 10 -> (2,9), 20 -> (6,15).
+// Ranks from tables of the sign test: 6 -> (1,6), 9 -> (2,8), 10 -> (2,9), 20 -> (6,15).
 TEST(Statistics, LargerSamplesGiveTheTabulatedRanks) {
 	EXPECT_EQ(median_interval(one_to(6)), (Interval{1, 6}));
 	EXPECT_EQ(median_interval(one_to(9)), (Interval{2, 8}));

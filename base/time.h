@@ -1,4 +1,5 @@
-// Time as a value: nanoseconds on a monotonic clock, passed as an argument to everything that needs it.
+// Time as a value: nanoseconds on the monotonic clock, passed as an argument to all code that needs
+// it. Wrapping is no concern: 2^64 ns are 584 years.
 #pragma once
 
 #include <cstdint>
@@ -7,8 +8,10 @@
 namespace verbena {
 
 using Nanoseconds = std::uint64_t;
+// A deadline that never comes.
 inline constexpr Nanoseconds never = ~Nanoseconds{0};
 
+// The time of CLOCK_MONOTONIC now.
 inline Nanoseconds monotonic_now() {
 	timespec t;
 	clock_gettime(CLOCK_MONOTONIC, &t);

@@ -1,12 +1,14 @@
-// Timers by the hundred thousand: a hierarchical wheel of entries that live in their owners. Scheduling and cancelling
-// are O(1), an idle wheel costs nothing, and time is an argument.
+// A hierarchical timer wheel, for hundreds of thousands of timers. Entries are members of their
+// owners; scheduling and cancelling are O(1), an idle wheel costs nothing, and time is an argument.
 //
-// An entry never expires early, and at most one tick (4.096 us) late once `advance` is told the time. Entries of one
-// tick expire in no particular order. Within the callback everything is allowed: scheduling and cancelling any entry,
-// also the one that expired; what is scheduled there for a time already past expires at the next `advance`.
-//
-// An entry must be cancelled before it dies (its destructor checks), and must not move while scheduled. One thread at a
-// time.
+// Threads: one at a time.
+// Owns: nothing; entries are linked into it.
+// Lifetime: an entry is cancelled before it is destroyed (its destructor checks), and does not move
+//   while it is scheduled.
+// Invariants: an entry never expires early, and at most one tick (4.096 us) after its deadline once
+//   `advance` is given that time. Entries of one tick expire in no particular order. A callback may
+//   schedule and cancel any entry, also its own; what it schedules for a past time expires at the
+//   next `advance`.
 #pragma once
 
 #include <array>
@@ -20,7 +22,7 @@
 namespace verbena {
 
 namespace detail {
-// A ring of entries; a list's head is a link without an entry.
+// A circular doubly linked list; its head is a link that is not an entry.
 struct TimerLink {
 	TimerLink* next = nullptr;
 	TimerLink* previous = nullptr;
@@ -68,7 +70,7 @@ public:
 
 	std::size_t size() const { return size_; }
 
-	// (Re)schedules. `never` only cancels.
+	// Schedules the entry, or moves it to another deadline. `never` only cancels.
 	void schedule(TimerEntry& entry, Nanoseconds deadline) {
 		cancel(entry);
 		if (deadline == never) return;
@@ -86,8 +88,9 @@ public:
 		if (previous->empty()) forget(previous);
 	}
 
-	// Expires, in order of their ticks, all entries whose time has come by `now`: `callback(TimerEntry&)`, the entry no
-	// longer scheduled. A clock that goes back does nothing.
+	// Expires all entries whose deadline is not after `now`, in the order of their ticks: calls
+	// `callback(TimerEntry&)`, when the entry is no longer scheduled. If the clock has gone back,
+	// nothing happens.
 	template <class Callback> void advance(Nanoseconds now, Callback&& callback) {
 		const std::uint64_t target = now >> tick_shift;
 		if (target < elapsed_) return;
@@ -100,7 +103,7 @@ public:
 				TimerEntry& entry = static_cast<TimerEntry&>(*due.next);
 				entry.unlink();
 				if (entry.tick_ > elapsed_) {
-					place(entry);  // from a coarser level: one level down, at least
+					place(entry);  // from a coarser level: at least one level down
 				} else {
 					--size_;
 					callback(entry);
@@ -110,15 +113,16 @@ public:
 		elapsed_ = target;
 	}
 
-	// When to call `advance` next: never after the earliest deadline's tick, but possibly before it, and then the call
-	// only sorts entries and this answer grows. `never`: nothing is scheduled.
+	// The time to call `advance` next, or `never` if nothing is scheduled. It is not after the tick
+	// of the earliest deadline, but may be before it; then that call only moves entries to finer
+	// levels, and this value grows.
 	Nanoseconds next_expiry() const {
 		const Position at = first();
 		return at.level == level_count ? never : at.tick << tick_shift;
 	}
 
 private:
-	// Level k counts in units of 64^k ticks; nine of them hold 54 bits, and a tick has 52.
+	// A slot of level k spans 64^k ticks. Nine levels hold 54 bits, and a tick has 52.
 	static constexpr unsigned level_bits = 6, level_count = 9, slot_count = 1 << level_bits;
 
 	struct Level {
@@ -128,11 +132,11 @@ private:
 	struct Position {
 		unsigned level;
 		unsigned slot;
-		std::uint64_t tick;  // when the slot begins
+		std::uint64_t tick;  // the first tick of the slot
 	};
 
-	// An entry lies in the level of the highest digit (base 64) in which its tick differs from now, in the slot of that
-	// digit.
+	// An entry is in the level of the highest digit (base 64) in which its tick differs from now,
+	// and in the slot of that digit.
 	void place(TimerEntry& entry) {
 		const std::uint64_t difference = entry.tick_ ^ elapsed_;
 		const unsigned level =
@@ -142,8 +146,8 @@ private:
 		levels_[level].occupied |= std::uint64_t{1} << slot;
 	}
 
-	// The slot that begins first. A finer level is always before a coarser one, and no slot lies behind the current
-	// digit.
+	// The slot that begins first. Slots of a finer level begin before those of a coarser one, and
+	// no used slot is behind the current digit.
 	Position first() const {
 		for (unsigned level = 0; level < level_count; ++level) {
 			if (levels_[level].occupied == 0) continue;
@@ -155,6 +159,7 @@ private:
 		return {level_count, 0, 0};
 	}
 
+	// Moves the entries of a slot to the empty `list`.
 	void take(const Position& at, detail::TimerLink& list) {
 		detail::TimerLink& slot = levels_[at.level].slots[at.slot];
 		levels_[at.level].occupied &= ~(std::uint64_t{1} << at.slot);
@@ -163,7 +168,8 @@ private:
 		slot.become_empty();
 	}
 
-	// `link` is an empty list's head: one of a slot, whose bit goes, or the list that `advance` works through.
+	// Called when cancel() has emptied a list. `link` is its head: that of a slot, whose bit is
+	// cleared, or that of the list that `advance` is working on.
 	void forget(const detail::TimerLink* link) {
 		for (Level& level : levels_) {
 			if (link < level.slots.data() || link >= level.slots.data() + slot_count) continue;
@@ -173,7 +179,7 @@ private:
 	}
 
 	std::array<Level, level_count> levels_;
-	std::uint64_t elapsed_;  // ticks
+	std::uint64_t elapsed_;  // now, in ticks
 	std::uint64_t earliest_;  // the first tick for which an entry may be scheduled
 	std::size_t size_ = 0;
 };

@@ -95,7 +95,7 @@ TEST(TimerWheel, AnEntryMayScheduleItselfAgainInItsCallback) {
 	timers.schedule(entry, start + 10'000);
 	timers.advance(start + 1'000'000, [&](TimerEntry& e) {
 		++expired;
-		timers.schedule(e, start);  // in the past: not in this call again
+		timers.schedule(e, start);  // in the past: not called again by this advance()
 	});
 	EXPECT_EQ(expired, 1);
 	timers.advance(start + 1'000'000 + 2 * TimerWheel::tick, [&](TimerEntry&) { ++expired; });
@@ -128,7 +128,7 @@ TEST(TimerWheel, AClockThatGoesBackDoesNothing) {
 	EXPECT_EQ(wheel.expired.size(), 1u);
 }
 
-// Against the plain model: an ordered map from deadline to entry.
+// Compares with a plain model: an ordered map from deadline to entry.
 TEST(TimerWheel, DoesWhatAnOrderedMapDoes) {
 	for (std::uint64_t seed = 1; seed <= 30; ++seed) {
 		Random random(seed);
