@@ -14,7 +14,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-// Reasons of a REJ message (InfiniBand specification, 12.6.7.2).
+// Reasons of a REJ message (IBA 12.6).
 constexpr int reason_invalid_service_id = 8;
 constexpr int reason_consumer_defined = 28;
 constexpr const char* what_may_be_in_the_way =
@@ -38,7 +38,8 @@ std::string reason_text(std::span<const std::byte> data) {
 
 std::string peer_of(rdma_cm_id* id) { return format_address(rdma_get_peer_addr(id)); }
 
-// The event of this id; what comes for others is not for a caller who waits for one connection.
+// Waits for the next event of this id. Events of other ids are dropped: the caller waits for one
+// connection.
 Connected<ConnectionEvent> event_of(
 	rdma_event_channel* channel, rdma_cm_id* id, Clock::time_point deadline, const std::string& where) {
 	while (true) {
@@ -58,7 +59,7 @@ Connected<void> await(rdma_event_channel* channel, rdma_cm_id* id, rdma_cm_event
 	return {};
 }
 
-// The manager's own choice is 655 ms.
+// The manager's own value is 655 ms.
 Connected<void> shorten_rnr_timer(ibv_qp* qp) {
 	ibv_qp_attr attributes{};
 	attributes.min_rnr_timer = rnr_timer;
@@ -72,8 +73,8 @@ rdma_conn_param parameters_of(std::span<const std::byte> private_data) {
 		.private_data_len = static_cast<std::uint8_t>(private_data.size()),
 		.responder_resources = RDMA_MAX_RESP_RES,
 		.initiator_depth = RDMA_MAX_INIT_DEPTH,
-		.retry_count = 6,  // as rc_connect
-		.rnr_retry_count = 7};  // without end
+		.retry_count = 6,  // as in rc_connect
+		.rnr_retry_count = 7};  // no limit
 }
 
 }  // namespace
@@ -227,7 +228,7 @@ Connected<ConnectionId> listen(rdma_event_channel* channel, const SocketAddress&
 	const std::string name = any
 		? "port " + std::to_string(ntohs(reinterpret_cast<const sockaddr_in6*>(&where.storage)->sin6_port))
 		: format_address(where.get());
-	// The kernel says of a busy port that it is "not available" where all addresses are asked for.
+	// For the wildcard address the kernel reports a busy port as EADDRNOTAVAIL.
 	if (rdma_bind_addr(id.get(), at.get()) != 0)
 		return failed("rdma_bind_addr", any && errno == EADDRNOTAVAIL ? EADDRINUSE : errno, name);
 	if (rdma_listen(id.get(), backlog) != 0) return failed("rdma_listen", errno, name);

@@ -21,10 +21,10 @@ struct DeviceList {
 
 constexpr const char* no_device =
 	"no RDMA device: run under 'verbena run -- PROGRAM' for a software one ('verbena doctor' says what stands in the "
-    "way)";
+	"way)";
 
-// A device of our NIC by its name; a kernel device is software when the kernel files it among the virtual ones (rxe,
-// siw).
+// Our NIC's devices are known by their names. A kernel device is software if the kernel lists it
+// among the virtual ones, as rxe and siw.
 bool is_software(const std::string& name) {
 	if (name.starts_with("vb_")) return true;
 	std::error_code error;
@@ -41,7 +41,7 @@ PortInfo describe_port(ibv_context* context, std::uint8_t number) {
 	info.ethernet = port.link_layer == IBV_LINK_LAYER_ETHERNET;
 	info.rate = rate_text(port);
 
-	// The kernel refuses a table of more than 64 KiB, rather than to fill a part of it.
+	// The kernel refuses a table of more than 64 KiB instead of filling a part of it.
 	constexpr std::size_t entries_max = 65'535 / sizeof(ibv_gid_entry);
 	std::vector<ibv_gid_entry> table(
 		std::min(static_cast<std::size_t>(std::max(port.gid_tbl_len, 1)) * 2, entries_max));
@@ -66,6 +66,7 @@ struct Candidate {
 	std::size_t order;
 };
 
+// The rules of device.h, as a tuple: the smallest wins.
 auto rank(const Candidate& candidate, const Wish& wish) {
 	const GidKind kind = kind_of(candidate.gid->gid);
 	const bool preferred_here = wish.both_ends_on_this_host && candidate.device->name == "vb_lo";
@@ -160,7 +161,7 @@ std::expected<Choice, std::string> choose(std::span<const DeviceInfo> devices, c
 
 namespace {
 
-// What there is to know of an open context, and a protection domain.
+// Queries the device and the port of an open context, and makes the protection domain.
 std::expected<OpenDevice, std::string> furnish(OpenDevice device) {
 	if (const int error = ibv_query_device(device.context.get(), &device.attributes); error != 0)
 		return std::unexpected(failure("ibv_query_device", error));
@@ -203,8 +204,8 @@ std::expected<OpenDevice, std::string> open_best(const Wish& wish) {
 }
 
 std::string rate_text(const ibv_port_attr& port) {
-	// active_width: 1 = 1x, 2 = 4x, 4 = 8x, 8 = 12x, 16 = 2x; active_speed in Gb/s a lane (InfiniBand specification,
-	// PortInfo).
+	// The encodings of ibv_query_port(3): active_width 1 is 1x, 2 is 4x, 4 is 8x, 8 is 12x, 16 is
+	// 2x; active_speed is in Gb/s for each lane.
 	const double lanes = port.active_width == 1 ? 1
 		: port.active_width == 2                ? 4
 		: port.active_width == 4                ? 8

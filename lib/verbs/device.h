@@ -1,13 +1,24 @@
-// The machine's RDMA devices, and which one (with which GID) a program should use.
+// The RDMA devices of this machine, and the choice of the one, and of its GID, that a program uses.
 //
-// A wrong GID is the first pain of users of RDMA, so the choice is a pure function with stated rules, and says why:
-//   1. only ports that are ACTIVE; 2. the named device, if one is named; for two processes of one host otherwise vb_lo
-//   (its MTU of 4096 is what UD needs); 3. on Ethernet, GIDs of a network interface that is here (the others' is in
-//   another network namespace), and RoCE v2 (on an InfiniBand link any), before others; 4. an IPv4 address, then a
-//   global IPv6 one, then link-local, then loopback (for two processes of one host loopback is as good as any); 5.
-//   hardware before software;
-//   6. the order of ibv_get_device_list and of the GID table. Where the peer's GID is known, only GIDs of its family
-//   (IPv4 or IPv6) count, and its kind (loopback, link-local ...) comes before rule 4.
+// A wrong GID is the most common mistake of RDMA users. So the choice is a pure function, and
+// Choice::why says why. A candidate is a GID on an ACTIVE port; on Ethernet, if the peer's GID is
+// known, it must be of the same family (IPv4 or IPv6). The first rule that distinguishes two
+// candidates decides:
+// 1. the device that the user named; otherwise, between two processes of one host, vb_lo, whose MTU
+//    of 4096 suits UD;
+// 2. on Ethernet, a GID of a network interface that exists here; the others belong to another
+//    network namespace;
+// 3. RoCE v2 before others; on an InfiniBand link any type;
+// 4. if the peer's GID is known, one of its kind (loopback, link-local, ...);
+// 5. an IPv4 address, then a global IPv6 one, then link-local, then loopback; between two processes
+//    of one host loopback is as good as IPv4;
+// 6. hardware before software;
+// 7. the order of ibv_get_device_list(3) and of the GID table.
+//
+// Threads: thread-safe functions; an OpenDevice may be used as its verbs objects may.
+// Owns: an OpenDevice owns its context and its protection domain.
+// Lifetime: objects made on an OpenDevice are destroyed before it.
+// Errors: a sentence for the user, with the way out.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +39,7 @@ struct GidEntry {
 	std::uint32_t index = 0;
 	ibv_gid gid{};
 	GidType type = GidType::roce_v2;
-	std::string interface;  // network interface, empty if there is none
+	std::string interface;  // network interface; empty if there is none
 };
 
 struct PortInfo {
@@ -42,8 +53,8 @@ struct PortInfo {
 
 struct DeviceInfo {
 	std::string name;
-	bool software = false;  // Verbena, rxe, siw: no adapter behind it
-	std::string problem;    // why it could not be opened or queried; empty if it could
+	bool software = false;  // Verbena, rxe, siw: no hardware behind it
+	std::string problem;    // why it could not be opened or queried; else empty
 	std::vector<PortInfo> ports;
 };
 
@@ -51,7 +62,7 @@ struct Wish {
 	std::string device;               // empty: choose
 	std::optional<int> gid_index;     // absent: choose
 	bool both_ends_on_this_host = false;
-	std::optional<ibv_gid> peer;      // whom it must reach
+	std::optional<ibv_gid> peer;      // GID of the peer that it must reach
 };
 
 struct Choice {
@@ -63,12 +74,14 @@ struct Choice {
 	std::string why;
 };
 
-// Opens each device for a moment. The error is for the user: no device at all, and what to do.
+// Describes all devices; opens each of them for a moment. Errors: there is no device, and what to
+// do.
 std::expected<std::vector<DeviceInfo>, std::string> list_devices();
 
+// Applies the rules above.
 std::expected<Choice, std::string> choose(std::span<const DeviceInfo> devices, const Wish& wish);
 
-// An open device with its protection domain, kept for a whole run.
+// An open device and its protection domain, for a whole run.
 struct OpenDevice {
 	Choice choice;
 	Context context;
@@ -82,13 +95,14 @@ struct OpenDevice {
 
 std::expected<OpenDevice, std::string> open(const Choice& choice);
 
-// A device that somebody else opened and will close, after this is gone: librdmacm's, of a connection. `choice` has no
-// index.
+// Wraps a device that its opener closes, after this object is destroyed: that of an rdma_cm
+// connection. `choice` has no GID index.
 std::expected<OpenDevice, std::string> borrow(ibv_context* context, std::uint8_t port, const ibv_gid& gid);
 
-// list, choose, open.
+// list_devices(), choose() and open() in one call.
 std::expected<OpenDevice, std::string> open_best(const Wish& wish);
 
+// The speed of the link as text, such as "100 Gb/s"; empty if it is unknown.
 std::string rate_text(const ibv_port_attr& port);
 std::string_view name_of(GidType type);
 

@@ -1,7 +1,10 @@
-// Owning handles of verbs objects. Each destroys its object when it goes, so declare them in the order in which they
-// depend on each other: context, protection domain, completion queue, memory region, address handle, queue pair.
+// Owning handles of verbs objects, and functions that make them.
 //
-// The make_* functions give the object or one sentence that says which call failed and why.
+// Owns: each handle destroys its object.
+// Lifetime: declare the handles in the order in which they depend on each other, so that they are
+//   destroyed in reverse: context, protection domain, completion queue, memory region, address
+//   handle, queue pair.
+// Errors: one sentence that says which call failed and why.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -20,7 +23,7 @@ template <auto destroy> struct Destroyer {
 	template <class Object> void operator()(Object* object) const { destroy(object); }
 };
 
-// A context that librdmacm opened stays its own.
+// Closes the context, unless librdmacm opened it and will close it.
 struct CloseDevice {
 	bool borrowed = false;
 	void operator()(ibv_context* context) const {
@@ -28,7 +31,7 @@ struct CloseDevice {
 	}
 };
 
-// A queue pair that was made on an rdma_cm connection is destroyed by way of it.
+// A queue pair that rdma_create_qp made is destroyed by rdma_destroy_qp.
 struct DestroyQueuePair {
 	rdma_cm_id* connection = nullptr;
 	void operator()(ibv_qp* qp) const {
@@ -46,8 +49,10 @@ using QueuePair = std::unique_ptr<ibv_qp, DestroyQueuePair>;
 
 template <class Owner> using Made = std::expected<Owner, std::string>;
 
+// "ibv_open_device: No such device"
 inline std::string failure(const char* call, int error) { return std::string(call) + ": " + std::strerror(error); }
 
+// Wraps what a verbs call returned; a null pointer is a failure with errno.
 template <class Owner> Made<Owner> owned_or_failure(typename Owner::pointer object, const char* call) {
 	if (object == nullptr) return std::unexpected(failure(call, errno));
 	return Owner(object);
@@ -57,10 +62,12 @@ inline Made<ProtectionDomain> make_protection_domain(ibv_context* context) {
 	return owned_or_failure<ProtectionDomain>(ibv_alloc_pd(context), "ibv_alloc_pd");
 }
 
+// `entries`: the least number of completions that it holds. It has no completion channel.
 inline Made<CompletionQueue> make_completion_queue(ibv_context* context, int entries) {
 	return owned_or_failure<CompletionQueue>(ibv_create_cq(context, entries, nullptr, nullptr, 0), "ibv_create_cq");
 }
 
+// `access`: IBV_ACCESS_* flags. The memory must outlive the region.
 inline Made<MemoryRegion> make_memory_region(ibv_pd* domain, void* at, std::size_t bytes, int access) {
 	return owned_or_failure<MemoryRegion>(ibv_reg_mr(domain, at, bytes, access), "ibv_reg_mr");
 }

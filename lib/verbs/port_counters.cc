@@ -5,18 +5,18 @@
 #include <filesystem>
 #include <string_view>
 
-// Exported by every libibverbs (IBVERBS_1.0), and declared in no installed header.
+// Every libibverbs exports it (IBVERBS_1.0), but no installed header declares it.
 extern "C" int ibv_read_sysfs_file(const char* dir, const char* file, char* buf, std::size_t size);
 
 namespace verbena::lib {
 namespace {
 
-// Of devices without a folder: what may be asked.
+// Counters to ask for if the device has no folder to list.
 constexpr const char* soft_roce_names[] = {"completer_retry_err", "duplicate_request", "out_of_seq_request",
 	"rcvd_rnr_err", "rcvd_seq_err", "retry_exceeded_err", "retry_rnr_exceeded_err", "send_rnr_err"};
 
-// One thing, and what drivers call it: Soft-RoCE, mlx5, mlx4, bnxt_re. Where one driver has several names, each is a
-// part of it.
+// One meaning and the names that drivers give it: Soft-RoCE, mlx5, mlx4, bnxt_re. If one driver has
+// several of the names, their sum is the value.
 struct Synonyms {
 	std::optional<std::uint64_t> Retries::* meaning;
 	std::vector<std::string_view> names;
@@ -53,7 +53,7 @@ std::vector<PortCounter> hardware_counters(const std::string& folder, std::uint8
 	std::ranges::sort(names);
 	std::vector<PortCounter> found;
 	for (const std::string& name : names)
-		// How long the kernel keeps a reading is none.
+		// "lifespan" is not a counter but the time for which the kernel caches the readings.
 		if (const auto value = read_count(folder, counters + name); value && name != "lifespan")
 			found.push_back({name, *value});
 	return found;

@@ -1,8 +1,12 @@
-// What a device counts for a port: numbers in its folder in sysfs, read by libibverbs (ibv_read_sysfs_file). Drivers
-// have names of their own for the same thing; Retries is what most of them count, whatever its name.
+// The counters of a device's port: numbers in the device's folder in sysfs, read by
+// ibv_read_sysfs_file() of libibverbs. Drivers use different names for one thing; Retries holds
+// those that most drivers count.
 //
-// A kernel's device counts for the whole host. The software NIC of this project has no folder and answers for its own
-// process, of all its devices together, by the names of Soft-RoCE.
+// A kernel device counts for the whole host. The software NIC of this project has no folder; it
+// answers for its own process and all its devices together, by the names of Soft-RoCE.
+//
+// Threads: thread-safe; each call reads the files anew.
+// Errors: a counter that cannot be read is absent, not zero.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +19,8 @@
 
 namespace verbena::lib {
 
-// A number below a device's folder (ibv_device::ibdev_path); nothing if there is no such file, or no number in it.
+// Reads the number in a file below a device's folder (ibv_device::ibdev_path). Empty if there is no
+// such file or no number in it.
 std::optional<std::uint64_t> read_count(const std::string& folder, const std::string& file);
 
 struct PortCounter {
@@ -23,16 +28,16 @@ struct PortCounter {
 	std::uint64_t value = 0;
 };
 
-// hw_counters of that port, by name; empty if the device has none.
+// The hw_counters of a port, sorted by name; empty if the device has none.
 std::vector<PortCounter> hardware_counters(const std::string& folder, std::uint8_t port);
 
-// What reliable connections had to do again. Absent: this driver does not count it.
+// Retries of reliable connections. Empty: this driver does not count it.
 struct Retries {
-	std::optional<std::uint64_t> rnr_naks_received;     // requests that found no receive at the peer
-	std::optional<std::uint64_t> rnr_naks_sent;         // and here
-	std::optional<std::uint64_t> retransmissions;       // after a time-out, or because the peer missed a packet
-	std::optional<std::uint64_t> retries_exceeded;      // connections that ended because no acknowledgement came
-	std::optional<std::uint64_t> rnr_retries_exceeded;  // or no receive
+	std::optional<std::uint64_t> rnr_naks_received;  // requests that found no receive at the peer
+	std::optional<std::uint64_t> rnr_naks_sent;  // requests of peers that found no receive here
+	std::optional<std::uint64_t> retransmissions;       // after a timeout, or after a missed packet
+	std::optional<std::uint64_t> retries_exceeded;      // connections that ended without an ACK
+	std::optional<std::uint64_t> rnr_retries_exceeded;  // connections that ended without a receive
 };
 Retries retries_of(std::span<const PortCounter> counters);
 

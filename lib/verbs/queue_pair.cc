@@ -71,15 +71,16 @@ Done rc_connect(ibv_qp* qp, const OpenDevice& device, const RemoteEnd& remote, c
 	ibv_qp_attr rts{.qp_state = IBV_QPS_RTS};
 	rts.sq_psn = path.local_psn;
 	rts.timeout = 14;    // 4.096 us * 2^14 = 67 ms
-	rts.retry_cnt = 6;   // Soft-RoCE takes 7 for "without end" here too, and then never notices a peer that is gone
-	rts.rnr_retry = 7;   // without end: the receiver's pace is back-pressure, not an error
+	// Soft-RoCE takes 7 as "without limit" here too, and then never notices a peer that has died.
+	rts.retry_cnt = 6;
+	rts.rnr_retry = 7;   // no limit: a slow receiver is backpressure, not an error
 	rts.max_rd_atomic = path.reads_as_requester;
 	return step(qp, rts,
 		IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC,
 		"ibv_modify_qp to RTS");
 }
 
-// One that cannot be modified has failed already.
+// A queue pair that cannot be modified is in error already.
 void to_error(ibv_qp* qp) { (void)step(qp, {.qp_state = IBV_QPS_ERR}, IBV_QP_STATE, "ibv_modify_qp to ERR"); }
 
 Done ud_start(ibv_qp* qp, const OpenDevice& device, std::uint32_t qkey, std::uint32_t local_psn) {
