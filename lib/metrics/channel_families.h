@@ -1,4 +1,7 @@
-// What channels count, as metrics: for every server above them.
+// The counters of channels as metrics, for every server above them.
+//
+// Threads: each function that takes an object with a loop runs on that loop's thread; on_loop()
+//   takes it there.
 #pragma once
 
 #include <chrono>
@@ -12,7 +15,9 @@
 
 namespace verbena::metrics {
 
-// `read` on the loop's thread, from another one. Nothing if the loop does not answer in time: it is about to end.
+// Calls `read` on the loop's thread, from another thread, and returns its result. Empty if the loop
+// does not run it in time, because it is about to end; `read` may still run later, so it must own
+// what it uses or outlive the loop.
 template <class Read>
 auto on_loop(async::Loop& loop, Read read, std::chrono::milliseconds patience = std::chrono::milliseconds(250)) {
 	using Result = decltype(read());
@@ -22,11 +27,11 @@ auto on_loop(async::Loop& loop, Read read, std::chrono::milliseconds patience = 
 	return future.wait_for(patience) == std::future_status::ready ? std::optional<Result>(future.get()) : std::nullopt;
 }
 
-// On the transport's loop.
+// Call on the transport's loop.
 Families transport_families(channel::RcTransport& transport);
-// Of all carriers together.
+// The sums of all carriers.
 Families mux_families(const channel::MuxCounters& counters, std::size_t carriers, std::size_t channels);
-// On the acceptor's loop.
+// Call on the acceptor's loop.
 Families acceptor_families(const channel::Acceptor& acceptor);
 
 }  // namespace verbena::metrics

@@ -35,7 +35,7 @@ protected:
 			const lib::RemoteEnd other{.qpn = qps_[1 - i]->qp_num, .psn = 7, .gid = device_.choice.gid};
 			EXPECT_TRUE(lib::rc_connect(qps_[i].get(), device_, other, {.local_psn = 7}));
 		}
-		// A pause of 655 ms: what the receiver does meanwhile is in time.
+		// The RNR timer is 655 ms, so a receive that is posted within it is in time.
 		ibv_qp_attr pause{.qp_state = IBV_QPS_RTS, .min_rnr_timer = 0};
 		EXPECT_EQ(ibv_modify_qp(qps_[1].get(), &pause, IBV_QP_STATE | IBV_QP_MIN_RNR_TIMER), 0);
 	}
@@ -50,7 +50,7 @@ protected:
 		ibv_recv_wr request{.sg_list = &place, .num_sge = 1}, *bad = nullptr;
 		EXPECT_EQ(ibv_post_recv(qps_[1].get(), &request, &bad), 0);
 	}
-	// Completions until then, all of which must be good.
+	// Polls completions until then; all must be successful.
 	template <class Done> void poll_until(Done done) {
 		const Nanoseconds deadline = monotonic_now() + long_enough;
 		while (!done() && monotonic_now() < deadline) {
@@ -94,7 +94,7 @@ TEST_F(QueuePairs, AMessageThatFindsItsReceiveCountsNothing) {
 	EXPECT_EQ(retries_now(device_).rnr_naks_sent, before.rnr_naks_sent);
 }
 
-// All samples of these families, by name and the value of their last label.
+// All samples of these families, by the name and the value of their last label.
 std::map<std::string, double> values_of(const Families& families) {
 	std::map<std::string, double> values;
 	for (const Family& each : families)

@@ -1,4 +1,10 @@
-// Metrics for others: an HTTP endpoint for Prometheus (text format 0.0.4, at /metrics), and the same as JSON.
+// Exports metrics: an HTTP endpoint for Prometheus (text format 0.0.4, at /metrics), and the same
+// as JSON.
+//
+// Threads: an Endpoint and a JsonWriter have a thread each, which calls Collect; their methods
+//   belong to their owner's thread.
+// Lifetime: what Collect uses outlives the Endpoint or JsonWriter. Their destructors wait for a
+//   Collect that is running.
 #pragma once
 
 #include <expected>
@@ -11,22 +17,24 @@
 
 namespace verbena::metrics {
 
-// Called at each scrape, on a thread of the endpoint.
+// Returns the current metrics. Called at each scrape, on a thread of the endpoint.
 using Collect = std::function<Families()>;
 
 class Endpoint {
 public:
-	// "9400" is 127.0.0.1:9400; "0.0.0.0:9400" says that others may ask; port 0 is any free one. One sentence on
-	// failure.
+	// Serves at `where`: "9400" is 127.0.0.1:9400; "0.0.0.0:9400" lets other hosts ask; port 0
+	// takes any free one. The error is one sentence.
 	static std::expected<std::unique_ptr<Endpoint>, std::string> open(const std::string& where, Collect collect);
 	virtual ~Endpoint() = default;
 	virtual std::uint16_t port() const = 0;
 };
 
-// {"name": {"help": ..., "type": ..., "samples": [{"labels": {...}, "value": ...}, {"labels": {...}, "buckets":
-// [[bound, cumulative count], ...], "count": ..., "sum": ...}]}}
+// The metrics as JSON:
+//     {"name": {"help": ..., "type": ..., "samples": [{"labels": {...}, "value": ...}]}}
+// A sample of a histogram has {"labels": {...}, "buckets": [[bound, cumulative count], ...],
+// "count": ..., "sum": ...}.
 std::string to_json(const Families& families);
-// Each second, and once more when it goes.
+// Writes the metrics to a file each second, and once more when it is destroyed.
 class JsonWriter {
 public:
 	JsonWriter(std::string file, Collect collect);
@@ -35,7 +43,7 @@ private:
 	std::jthread thread_;
 };
 
-// Written whole or not at all: to a file beside it, which then takes its name.
+// Writes a file beside `file` and renames it, so that a reader sees all of it or the old one.
 std::expected<void, std::string> write_json(const std::string& file, const Families& families);
 
 }  // namespace verbena::metrics

@@ -21,8 +21,8 @@ Family one(std::string name, std::string help, Kind kind, double value, Labels l
 	return family;
 }
 
-// The kernel's files and what node_exporter's infiniband collector calls them, without its prefix. Data is counted in
-// words of 4 bytes.
+// The kernel's files, and the names that the infiniband collector of node_exporter gives them,
+// without its prefix. The kernel counts data in words of 4 bytes.
 struct PortCounter {
 	const char *file, *name, *help;
 	double unit = 1;

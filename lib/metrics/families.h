@@ -1,7 +1,8 @@
-// Metrics as values: what a program counts, at one instant. Names and units are those of docs/metrics.md; rendering is
-// export.h's.
+// Metrics as values: the counters of a program at one instant. docs/metrics.md has their names and
+// units; export.h renders them.
 //
-// A Buckets is recorded into by any thread, and read by any.
+// Threads: Buckets and Tally are thread-safe; the rest are values and functions without shared
+//   state.
 #pragma once
 
 #include <array>
@@ -19,15 +20,15 @@ namespace verbena::metrics {
 using Labels = std::vector<std::pair<std::string, std::string>>;
 
 struct Distribution {
-	std::vector<double> bounds;         // upper, ascending; one more bucket is without end
-	std::vector<std::uint64_t> counts;  // of each bucket, not cumulative; one more than bounds
+	std::vector<double> bounds;         // upper bounds, ascending; a last bucket has no bound
+	std::vector<std::uint64_t> counts;  // for each bucket, not cumulative; one more than bounds
 	double sum = 0;
 };
 
 struct Sample {
 	Labels labels;
 	double value = 0;
-	Distribution distribution;  // of a histogram
+	Distribution distribution;  // only for a histogram
 };
 
 enum class Kind : std::uint8_t { counter, gauge, histogram };
@@ -39,15 +40,16 @@ struct Family {
 };
 using Families = std::vector<Family>;
 
-// One family of one sample.
+// A family with one sample.
 Family counter(std::string name, std::string help, double value, Labels labels = {});
 Family gauge(std::string name, std::string help, double value, Labels labels = {});
 
-// Durations in seconds: from 1 us to 67 s, each bucket twice the one before.
+// A histogram of durations: bounds from 1 us to 67 s, each twice the one before.
 class Buckets {
 public:
 	static constexpr std::size_t bounds = 27;
 
+	// Lock-free.
 	void record(std::uint64_t nanoseconds);
 	Family family(std::string name, std::string help, Labels labels = {}) const;
 
@@ -56,8 +58,8 @@ private:
 	std::atomic<std::uint64_t> sum_ns_{0};
 };
 
-// How often each of a few words was said, as errors by their status. Beyond `words_max` different ones they count as
-// "other".
+// Counts occurrences of a few words, such as errors by their status. After `words_max` different
+// ones, further words count as "other".
 class Tally {
 public:
 	static constexpr std::size_t words_max = 32;
@@ -70,12 +72,13 @@ private:
 	std::vector<std::pair<std::string, std::uint64_t>> counts_;
 };
 
-// This process: memory, CPU, threads and descriptors, under the names that Prometheus clients give them.
+// Memory, CPU time, threads and descriptors of this process, under the names that Prometheus client
+// libraries use.
 Families process_families();
 
-// What the device counts for a port (lib/verbs/port_counters.h): `counters` and `hw_counters` by their names, and
-// retries by one name for all drivers. What it does not count is absent, and not zero. `folder`:
-// ibv_device::ibdev_path.
+// The counters that the device keeps for a port (lib/verbs/port_counters.h): `counters` and
+// `hw_counters` by their own names, and retries by one name for all drivers. A counter that the
+// device does not keep is absent, not zero. `folder` is ibv_device::ibdev_path.
 Families port_families(const std::string& folder, const std::string& device, std::uint8_t port);
 
 }  // namespace verbena::metrics
