@@ -11,7 +11,7 @@
 namespace verbena::discovery {
 namespace {
 
-// Who leaves does not wait long: if etcd does not hear of it, the lease runs out by itself.
+// A server that leaves does not wait long: if etcd does not answer, the lease expires by itself.
 constexpr long connect_patience_ms = 3000, revoke_patience_ms = 300;
 
 std::string base64(std::string_view text) {
@@ -32,13 +32,13 @@ std::string from_base64(std::string_view text) {
 	return out;
 }
 
-// The end of the range of all keys that begin so; "/" is the last byte.
+// The end of the range of all keys with this prefix: its last byte, '/', plus one.
 std::string after(std::string prefix) {
 	++prefix.back();
 	return prefix;
 }
 
-// 64-bit numbers come as strings.
+// The gateway writes 64-bit numbers as strings.
 std::int64_t number_in(const nlohmann::json& object, const char* name) {
 	const auto found = object.find(name);
 	if (found == object.end()) return 0;
@@ -104,7 +104,7 @@ Etcd::Result<void> Etcd::post(const std::string& path, const std::string& body, 
 	curl_easy_setopt(easy_, CURLOPT_FAILONERROR, 1L);
 	curl_easy_setopt(easy_, CURLOPT_NOPROXY, "*");
 	curl_easy_setopt(easy_, CURLOPT_TCP_KEEPALIVE, 1L);
-	// A watch over a host that is gone ends after a while.
+	// Keepalive ends a watch of a host that has died.
 	curl_easy_setopt(easy_, CURLOPT_TCP_KEEPIDLE, 5L);
 	curl_easy_setopt(easy_, CURLOPT_TCP_KEEPINTVL, 5L);
 	curl_easy_setopt(easy_, CURLOPT_CONNECTTIMEOUT_MS, connect_patience_ms);
@@ -162,7 +162,8 @@ Etcd::Result<void> Etcd::wait_for_change(std::int64_t revision) {
 	std::string text;
 	return post("/v3/watch", request.dump(), [&](std::string_view bytes) {
 		text += bytes;
-		// Whatever it is, the list is fetched anew: also after a compaction.
+		// Any event, and also a cancellation after a compaction, ends the wait: the caller then
+		// fetches the list.
 		return text.find("\"events\"") == text.npos && text.find("\"canceled\":true") == text.npos;
 	});
 }

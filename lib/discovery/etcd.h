@@ -1,5 +1,9 @@
-// The few calls of etcd's JSON gateway that membership needs, over libcurl: each blocks until it is answered, or stop()
-// is called from another thread. One thread makes calls.
+// The calls of etcd's JSON gateway that membership needs, over libcurl. Each blocks until etcd
+// answers, or until stop().
+//
+// Threads: one thread makes calls; any thread may call stop(), resume() and stopped().
+// Owns: its libcurl handles.
+// Errors: one sentence; "stopped" after stop().
 #pragma once
 
 #include <curl/curl.h>
@@ -29,30 +33,35 @@ public:
 		std::vector<std::string> names;  // sorted
 		std::int64_t revision = 0;
 	};
+	// The names below the prefix, and the revision of etcd's store that they are of.
 	Result<Listed> list();
-	// Until something below the prefix changes that is newer than this revision.
+	// Blocks until a key below the prefix changes in a later revision than this.
 	Result<void> wait_for_change(std::int64_t revision);
 
-	Result<std::string> grant(std::uint32_t seconds);  // the lease's number, as etcd writes it
+	// Returns the lease's number in decimal, as etcd writes it.
+	Result<std::string> grant(std::uint32_t seconds);
+	// Writes a key below the prefix that etcd deletes when the lease ends.
 	Result<void> put(const std::string& name, const std::string& lease);
-	// Whether there is such a name.
+	// Whether the key exists.
 	Result<bool> has(const std::string& name);
-	// False: there is no such lease any more.
+	// Returns false if the lease has expired.
 	Result<bool> renew(const std::string& lease);
+	// Ends the lease and deletes its keys. Gives up soon if etcd does not answer; the lease then
+	// expires.
 	void revoke(const std::string& lease);
 
-	// From any thread. Calls under way end, and so do later ones, until resume().
+	// Ends the call that is running, and makes later ones fail, until resume().
 	void stop();
 	void resume() { stopped_ = false; }
 	bool stopped() const { return stopped_; }
-	// False: stopped before that.
+	// Sleeps; returns false if stop() ended it.
 	bool sleep(std::uint32_t milliseconds);
 
 private:
 	static constexpr long call_patience_ms = 5000;
 	Result<Json> call(const std::string& path, const Json& body, long patience_ms = call_patience_ms);
-	// `take` is given what comes, and says whether more is wanted.
-	// `patience_ms`: for all of the answer; 0: no limit.
+	// Sends a request and passes the answer to `take` in pieces; `take` returns false when it needs
+	// no more. `patience_ms` limits the whole call; 0: no limit.
 	Result<void> post(const std::string& path, const std::string& body,
 		const std::function<bool(std::string_view)>& take, long patience_ms = 0);
 

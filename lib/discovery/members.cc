@@ -17,7 +17,7 @@ constexpr std::uint32_t renewals_per_lease = 3;
 struct Members::State {
 	explicit State(const EtcdPrefix& where) : etcd(where) {}
 
-	// On the thread. What was seen last counts as long as etcd is not reached.
+	// Runs on the thread of its own. While etcd cannot be reached, the last list stays valid.
 	void run() {
 		while (!etcd.stopped()) {
 			if (!etcd.wait_for_change(revision)) {
@@ -85,10 +85,11 @@ struct Registration::State {
 	}
 	void run() {
 		for (bool entered = true; etcd.sleep(lease_seconds * 1000 / renewals_per_lease);) {
-			// While etcd cannot be reached nothing is known.
+			// While etcd cannot be reached, the key is taken to exist.
 			entered = entered && etcd.renew(lease).value_or(true) && etcd.has(name).value_or(true);
-			// The lease ran out, as after a long pause, or somebody else had this name and left: others have seen this
-			// server leave, and now see it join.
+			// The lease expired, for example after a long pause of this process, or another server
+			// wrote the same name and withdrew it. Clients have seen this server leave, and now see
+			// it join.
 			if (!entered) entered = enter().has_value();
 		}
 	}

@@ -1,7 +1,12 @@
-// Membership of servers in etcd, by its JSON gateway: a server holds a key below the prefix as long as it renews its
-// lease; a client sees by a watch who is there. Each has a thread of its own for that, since both wait for HTTP.
+// Membership of servers in etcd, through its JSON gateway. A server holds a key below a prefix as
+// long as it renews its lease; a client watches which keys exist.
 //
-// "etcd://HOST:PORT/PREFIX": the servers are the last parts of the keys below PREFIX.
+// "etcd://HOST:PORT/PREFIX" names the prefix; the rest of a key is the name of the server.
+//
+// Threads: each Members and each Registration has a thread of its own, which waits for HTTP. Their
+//   methods are thread-safe.
+// Lifetime: a destructor waits for its thread; `notify` must be callable until then.
+// Errors: one sentence.
 #pragma once
 
 #include <atomic>
@@ -19,26 +24,26 @@ struct EtcdPrefix {
 	std::string url;     // "http://HOST:PORT"
 	std::string prefix;  // ends with "/"
 };
-// Nothing, if it does not begin with "etcd://". The error is one sentence.
+// Reads a prefix. Errors: the text does not begin with "etcd://", or lacks its host or its prefix.
 std::expected<EtcdPrefix, std::string> read_etcd(std::string_view text);
 inline bool is_etcd(std::string_view text) { return text.starts_with("etcd://"); }
 
-// Whoever is told to look.
+// The servers below a prefix, as they come and go.
 class Members {
 public:
-	// The first list is there when it returns, or one sentence.
-	// `notify` is called after each change, on the watching thread.
+	// Returns when the first list was read. `notify` is called after each change, on the watching
+	// thread.
 	static std::expected<std::unique_ptr<Members>, std::string> watch(
 		const EtcdPrefix& where, std::function<void()> notify = {});
 	~Members();
 	Members(const Members&) = delete;
 	Members& operator=(const Members&) = delete;
 
-	// What was there at the beginning.
+	// The list that watch() read.
 	const std::vector<std::string>& first() const;
-	// True, also at the beginning, until list() is asked for.
+	// True at the beginning, and after each change until list() is called.
 	bool changed() const;
-	// The newest list, sorted; changed() is false from now on.
+	// The newest list, sorted; changed() is false until the next change.
 	std::vector<std::string> list();
 
 private:
@@ -47,11 +52,12 @@ private:
 	std::unique_ptr<State> state_;
 };
 
-// A server's own entry.
+// A server's own key.
 class Registration {
 public:
-	// There when it returns, or one sentence. Renewed until it is destroyed, put there again if somebody took it away,
-	// and then withdrawn at once, if etcd answers; after a crash it ends with its lease.
+	// Writes the key and returns. A thread renews the lease every third of `lease_seconds`, and
+	// writes the key anew if it was deleted. The destructor withdraws it at once, if etcd answers;
+	// after a crash the key ends with its lease.
 	static std::expected<std::unique_ptr<Registration>, std::string> make(
 		const EtcdPrefix& where, const std::string& name, std::uint32_t lease_seconds);
 	~Registration();
