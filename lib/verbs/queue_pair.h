@@ -26,10 +26,9 @@ struct QueuePairOptions {
 	bool signal_all = false;
 	// Takes its receives from this queue; receive_depth is not used then.
 	ibv_srq* shared_receives = nullptr;
-	rdma_cm_id* connection =
-		// Creates the queue pair on this rdma_cm connection, which must be of the same device; the
-	    // queue pair is then in INIT.
-		nullptr;
+	// Creates the queue pair on this rdma_cm connection, which must be of the same device; the queue
+	// pair is then in INIT.
+	rdma_cm_id* connection = nullptr;
 };
 
 struct MadeQueuePair {
