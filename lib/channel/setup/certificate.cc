@@ -17,10 +17,10 @@ std::unexpected<std::string> failed(const char* what) {
 	return std::unexpected(std::string("cannot ") + what + ": " + ossl::take_error());
 }
 
-// What a certificate says beside its key.
+// The contents of a certificate besides its key.
 struct Content {
 	std::string name;
-	unsigned days = 0;  // 0: without an end (RFC 5280, 4.1.2.5)
+	unsigned days = 0;  // 0: never expires (RFC 5280, 4.1.2.5)
 	std::string alternative_names;
 	const char* constraints = "critical,CA:FALSE";
 	const char* usage = "critical,digitalSignature";
@@ -37,7 +37,7 @@ bool add_extension(X509* certificate, X509* issuer, int nid, const std::string& 
 }
 
 bool set_serial(X509* certificate) {
-	// 20 bytes are the most that RFC 5280 allows; the first bit is 0, the number positive.
+	// RFC 5280, 4.1.2.2 allows 20 bytes and wants a positive number, so the first bit is 0.
 	std::array<std::byte, 16> random;
 	secure_random(random);
 	random[0] = (random[0] & std::byte{0x7f}) | std::byte{0x40};
@@ -54,7 +54,7 @@ bool set_validity(X509* certificate, unsigned days) {
 	return X509_time_adj_ex(X509_getm_notAfter(certificate), static_cast<int>(days), 0, nullptr) != nullptr;
 }
 
-// Signed by `issuer` with `issuer_key`, or by itself if they are null.
+// Makes a certificate, signed by `issuer` with `issuer_key`, or self-signed if they are null.
 Made make(const Content& content, X509* issuer, EVP_PKEY* issuer_key) {
 	const ossl::Key key(EVP_EC_gen("P-256"));
 	if (!key) return failed("make a key");
@@ -118,7 +118,8 @@ Made issue(const Credential& authority, Use use, const CertificateOptions& optio
 	const ossl::Key issuer_key = ossl::read_key(authority.key_pem);
 	if (!issuer || !issuer_key) return failed("read the authority's certificate and key");
 	Content content{.name = options.name, .days = options.days};
-	// check_host keeps out what has a meaning in this little language: commas, colons of other kinds, spaces.
+	// check_host refuses every character that has a meaning in this notation: commas, spaces,
+	// colons outside of an address.
 	for (const std::string& host : options.hosts) {
 		if (const auto good = check_host(host); !good) return std::unexpected(good.error());
 		content.alternative_names +=
@@ -138,7 +139,8 @@ std::string ossl::fingerprint_of(X509* certificate) {
 	OPENSSL_free(key);
 	std::array<unsigned char, 48> text{};
 	EVP_EncodeBlock(text.data(), digest.data(), static_cast<int>(digest.size()));
-	return "SHA256:" + std::string(reinterpret_cast<const char*>(text.data()), 43);  // without the padding
+	// Without the padding.
+	return "SHA256:" + std::string(reinterpret_cast<const char*>(text.data()), 43);
 }
 
 std::expected<std::string, std::string> fingerprint(std::string_view certificate_pem) {

@@ -1,7 +1,8 @@
-// Making certificates: a user's own identity, and a small certificate authority with what it issues. ECDSA over P-256,
-// SHA-256.
+// Makes certificates: a user's identity, and a small certificate authority with the certificates
+// that it issues. Keys are ECDSA over P-256, digests SHA-256.
 //
-// Values and pure functions; PEM text in and out. Nothing here touches a file.
+// Threads: pure functions; PEM text in and out, no files.
+// Errors: a sentence for the user.
 #pragma once
 
 #include <cstdint>
@@ -14,32 +15,35 @@ namespace verbena::channel {
 
 struct Credential {
 	std::string certificate_pem;
-	std::string key_pem;  // PKCS #8, without passphrase
+	std::string key_pem;  // PKCS #8, without a passphrase
 };
 
 enum class Use : std::uint8_t { server, client };
 
 struct CertificateOptions {
-	std::string name;                // common name, 1 to 64 printable bytes
-	std::vector<std::string> hosts;  // DNS names ("*.example.org" too) and IP addresses; a server needs at least one
-	unsigned days = 365;             // from an hour ago on (clocks differ)
+	std::string name;                // common name, 1 to 64 printable ASCII characters
+	// DNS names (also "*.example.org") and IP addresses; a server needs at least one
+	std::vector<std::string> hosts;
+	unsigned days = 365;             // valid from an hour ago, because clocks differ, for this long
 };
 
-// Signed by itself, and without an end: what counts is that both ends have the key, not a date.
+// A self-signed certificate that never expires: what matters is that both ends have its key, not a
+// date.
 std::expected<Credential, std::string> make_identity(const std::string& name);
 
-// May sign end certificates and nothing else.
+// An authority that may sign end certificates and nothing else.
 std::expected<Credential, std::string> make_authority(const std::string& name, unsigned days);
 
-// For one use only: a client's certificate does not make a server.
+// Issues a certificate for one use only: a client's certificate does not serve as a server's.
 std::expected<Credential, std::string> issue(const Credential& authority, Use use, const CertificateOptions& options);
 
-// "SHA256:" and the digest of the public key in base64: the same for a renewed certificate of the same key.
+// "SHA256:" and the digest of the public key in base64. A renewed certificate of the same key has
+// the same.
 std::expected<std::string, std::string> fingerprint(std::string_view certificate_pem);
 
 bool is_ip_address(const std::string& host);
 
-// A name that may stand in a certificate, or an address; the error names it.
+// Errors: `host` is neither a host name nor an address that a certificate may contain.
 std::expected<void, std::string> check_host(const std::string& host);
 
 }  // namespace verbena::channel

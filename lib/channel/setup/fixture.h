@@ -1,4 +1,5 @@
-// For the tests of this floor: a folder that goes away, certificates in files, and two ends joined by queues of bytes.
+// Helpers for the tests of this folder: a temporary folder, certificates in files, and two ends
+// joined by queues of bytes.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -21,6 +22,7 @@
 
 namespace verbena::channel::testing_tools {
 
+// A temporary folder; its destructor removes it.
 class Folder {
 public:
 	Folder() {
@@ -45,7 +47,7 @@ private:
 	std::string path_;
 };
 
-// An authority with files of a server for 127.0.0.1, ::1 and localhost, and of a client.
+// An authority with the files of a server for 127.0.0.1, ::1 and localhost, and of a client.
 class AuthorityFiles {
 public:
 	explicit AuthorityFiles(const std::string& name = "test authority") : authority(*make_authority(name, 30)) {
@@ -75,7 +77,8 @@ template <class Made> auto made(Made result) {
 	return *result;
 }
 
-// Moves what one end has to say to the other, at most `chunk` bytes at a time. True if there was something.
+// Moves bytes from one end to the other, at most `chunk` at a time. Returns false if there were
+// none.
 template <class From, class To> bool pass(From& from, To& to, std::size_t chunk = 4096) {
 	std::vector<std::byte> room(chunk);
 	const std::size_t size = from.take(room);
@@ -83,7 +86,7 @@ template <class From, class To> bool pass(From& from, To& to, std::size_t chunk 
 	return size != 0;
 }
 
-// Until both are silent.
+// Passes bytes both ways until neither end has any.
 template <class One, class Other> void converse(One& one, Other& other, std::size_t chunk = 4096) {
 	for (int turns = 0; turns < 1'000'000; ++turns) {
 		const bool there = pass(one, other, chunk), back = pass(other, one, chunk);

@@ -20,7 +20,8 @@ std::optional<TlsSession> server_session(const HandshakeOptions& options) {
 	return TlsSession::server(*context);
 }
 
-// What a TLS peer's first byte can be: an alert (its answer to our bytes in clear) or a handshake record.
+// The first byte of a TLS peer: of an alert (its answer to our bytes in clear) or of a handshake
+// record (RFC 8446, 5.1).
 constexpr bool speaks_tls(std::byte first) { return first == std::byte{21} || first == std::byte{22}; }
 
 std::string seconds(Nanoseconds time) {
@@ -89,7 +90,7 @@ void Handshake::fail(HandshakeTrouble trouble, std::string text, std::optional<R
 	error_ = {trouble, std::move(text), refusal};
 }
 
-// A server says what it could not read, so that the user at the other end need not guess.
+// A server sends the reason, so that the user at the other end need not guess.
 void Handshake::fail_malformed(const ParameterError& error) {
 	if (role_ == Role::server) {
 		std::string text = "the client's parameters are not accepted: " + error.text;
@@ -166,7 +167,8 @@ void Handshake::receive(std::span<const std::byte> plain) {
 			return fail(
 				HandshakeTrouble::oversized, "the client sends more than its parameters before it was answered");
 		if (state_ != State::waiting) return;
-		// The header is complete when message_size_ has reached it: it was judged then, below.
+		// Once message_size_ reaches the size of the header, the check below has accepted it, so
+		// its size can be read.
 		const std::size_t wanted = message_size_ < parameters_header_size ? parameters_header_size : *size_of(message_);
 		const auto part = plain.first(std::min(plain.size(), wanted - message_size_));
 		std::ranges::copy(part, message_.begin() + message_size_);
@@ -213,7 +215,7 @@ void Handshake::refuse(RefusalCode code, const std::string& text) {
 void Handshake::conclude(const Parameters& ours, const Parameters& theirs) {
 	const auto negotiated = negotiate(ours, theirs);
 	if (!negotiated) return fail_malformed(negotiated.error());
-	// A nonce of ours that comes back is our own message, or the peer has no random numbers.
+	// Equal nonces: the peer reflects our own message, or it has no random numbers.
 	if (ours.nonce == theirs.nonce) return fail_malformed({"nonce", "nonce is the same on both ends"});
 	const std::span<const std::byte> received = std::span(message_).first(message_size_), sent = own_message_;
 	const std::optional<ExporterKey> key = tls_ ? std::optional(tls_->exporter_key()) : std::nullopt;

@@ -1,20 +1,25 @@
-// The set-up of a connection as a state machine without I/O, on either end of a stream (TCP), in TLS or in clear:
+// The set-up of a connection as a state machine without I/O, for either end of a TCP stream, in TLS
+// or in clear.
 //
-//     client                                         server
-//     Handshake::client(options, parameters)         Handshake::server(options)
-//        bytes: take() -> the stream -> feed()          waiting
-//     waiting                                  ->    asked: theirs() is there; answer(parameters) or refuse(...)
-//     agreed                                   <-    agreed
+//     client                                       server
+//     Handshake::client(options, parameters)       Handshake::server(options)
+//        bytes: take() -> the stream -> feed()        waiting
+//     waiting                                ->    asked: theirs() is there; answer() or refuse()
+//     agreed                                 <-    agreed
 //
-// Both then hold the same two messages and the keys of the proof (proof.h), which each sends as its first message on
-// the channel. The stream stays open until both proofs were checked; what comes on it after `agreed` is thrown away.
+// Then both ends hold the same two messages and the keys of the proof (proof.h), which each end
+// sends as its first message on the channel. The stream stays open until both proofs are checked;
+// bytes that arrive on it after `agreed` are ignored.
 //
-// After each call: send what take() gives (also after a failure: the peer should hear why), look at state(), and ask
-// poll_timeout() when handle_timeout() wants to be called. The deadline counts from `started`, the handshake's own
-// start, and not from when the listener was told to listen. Time is an argument; nothing is done by itself.
+// After each call: send what take() gives, also after a failure, so that the peer learns why; look
+// at state(); and ask poll_timeout() when to call handle_timeout(). Time is an argument. The
+// deadline counts from `started`, the beginning of this handshake.
 //
-// Owned by one connection, used by one thread at a time. A peer can make it hold 512 bytes in clear and some 50 KiB in
-// TLS, and no more than input_max bytes of it are looked at in all.
+// Threads: one at a time; it belongs to one connection.
+// Owns: at most 512 bytes in clear, and about 50 KiB in TLS, whatever the peer sends. After
+//   input_max bytes the handshake fails.
+// Errors: the peer is untrusted: wrong input gives state `failed` and error(), never an assertion.
+//   Calling a method in the wrong state is our own bug (check).
 #pragma once
 
 #include <array>
@@ -33,10 +38,10 @@
 namespace verbena::channel {
 
 struct HandshakeOptions {
-	Protection protection;                     // of the own side; InClear only if --insecure was said
-	std::string host;        // a client: whom the user asked for
+	Protection protection;                     // InClear only with --insecure
+	std::string host;        // client: the server's name or address, as the user gave it
 	std::uint16_t port = 0;
-	Nanoseconds started = 0;                   // now
+	Nanoseconds started = 0;                   // the time now
 	Nanoseconds patience = 10'000'000'000;
 };
 
@@ -44,28 +49,29 @@ struct Agreed {
 	Parameters ours, theirs;
 	Negotiated negotiated;
 	ProofKeys proof;
-	bool resumed = false;  // by a ticket: no certificates were exchanged again
+	bool resumed = false;  // by a ticket, without an exchange of certificates
 };
 
 enum class HandshakeTrouble : std::uint8_t {
-	not_trusted,   // TLS failed: certificates, versions, no TLS at all
-	in_clear,      // one end speaks TLS and the other does not
-	malformed,     // parameters that cannot be
-	oversized,     // more bytes than a set-up has
-	refused,       // by the server; or we refused
+	not_trusted,   // TLS failed: certificates, versions, or the peer does not speak TLS
+	in_clear,      // one end uses TLS and the other does not
+	malformed,     // invalid parameters
+	oversized,     // more bytes than a set-up may have
+	refused,       // the server refused, or this server did
 	timed_out,
 	closed,        // the peer ended the stream too early
-	silent,        // the peer connected and said nothing; known to who accepts
-	no_proof,  // agreed, but whoever speaks on the queue pair does not prove that it was he; known to who connects or
-	           // accepts
+	silent,        // set by the acceptor only: the peer connected and sent nothing
+	// Set by connect and acceptor: agreed, but the first message on the queue pair is no valid
+	// proof.
+	no_proof,
 };
-// A word for counting: "not_trusted".
+// A label for counters: "not_trusted".
 std::string_view name_of(HandshakeTrouble trouble);
 
 struct HandshakeError {
 	HandshakeTrouble trouble = HandshakeTrouble::closed;
-	std::string text;  // one sentence, with what to do where there is something
-	std::optional<RefusalCode> refusal;  // refused: why
+	std::string text;  // one sentence, with the way out if there is one
+	std::optional<RefusalCode> refusal;  // only if refused
 };
 
 class Handshake {
@@ -73,30 +79,34 @@ public:
 	enum class State : std::uint8_t { waiting, asked, agreed, failed };
 	static constexpr std::size_t input_max = 64 << 10;
 
-	// `ours` keep their limits (validate), or it is our own bug.
+	// `ours` must be valid (validate()); anything else is our own bug.
 	static Handshake client(const HandshakeOptions& options, const Parameters& ours);
 	static Handshake server(const HandshakeOptions& options);
 
 	State state() const { return state_; }
-	const Parameters& theirs() const;  // asked
-	const Agreed& agreed() const;  // agreed
-	const HandshakeError& error() const;  // failed
+	const Parameters& theirs() const;  // only in state `asked`
+	const Agreed& agreed() const;  // only in state `agreed`
+	const HandshakeError& error() const;  // only in state `failed`
 
+	// Gives it bytes from the peer.
 	void feed(std::span<const std::byte> received);
-	// The stream ended and no more will come.
+	// The stream has ended.
 	void feed_end();
 	void handle_timeout(Nanoseconds now);
 
-	// The server's word on theirs(), in state `asked`. If `ours` do not fit them it is a refusal.
+	// The server's answer to theirs(), in state `asked`. If `ours` do not fit them, the answer is a
+	// refusal.
 	void answer(const Parameters& ours);
 	void refuse(RefusalCode code, const std::string& text);
 
-	// Once agreed and with nothing left to take: the TLS session, if there is one, to go on with.
+	// The TLS session, to go on with; empty in clear. Only when agreed and pending() is 0.
 	std::optional<TlsSession> release_session();
 
+	// Moves bytes for the peer into `room` and returns their number; pending() is the number that
+	// is left.
 	std::size_t take(std::span<std::byte> room);
 	std::size_t pending() const;
-	Nanoseconds poll_timeout() const;  // `never` once agreed or failed
+	Nanoseconds poll_timeout() const;  // `never` when agreed or failed
 
 private:
 	Handshake(const HandshakeOptions& options, Role role, std::optional<TlsSession> tls);
@@ -116,12 +126,12 @@ private:
 	Nanoseconds deadline_;
 	Nanoseconds patience_;
 	std::size_t input_ = 0;  // bytes fed so far
-	std::optional<TlsSession> tls_;  // none: in clear
-	std::vector<std::byte> out_;  // in clear: to send
-	std::size_t taken_ = 0;  // of out_
-	std::vector<std::byte> own_message_;  // what we sent
+	std::optional<TlsSession> tls_;  // empty: in clear
+	std::vector<std::byte> out_;  // in clear: bytes to send
+	std::size_t taken_ = 0;  // bytes of out_ that were taken
+	std::vector<std::byte> own_message_;  // the message that this end sent
 	bool own_sent_ = false;
-	std::array<std::byte, parameters_size_max> message_;  // the peer's
+	std::array<std::byte, parameters_size_max> message_;  // the peer's message
 	std::size_t message_size_ = 0;
 	Parameters ours_, theirs_;
 	std::optional<Agreed> agreed_;

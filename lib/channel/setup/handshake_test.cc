@@ -14,7 +14,7 @@ using Bytes = std::vector<std::byte>;
 
 constexpr Nanoseconds second = 1'000'000'000;
 
-// Whom both ends trust. One home for all tests: making keys is slow.
+// The trust of both ends. All tests share one folder, because making keys is slow.
 const Folder& home() {
 	static const Folder folder;
 	return folder;
@@ -40,7 +40,7 @@ struct Ends {
 		: client(channel::client(std::move(of_client))), server(channel::server(std::move(of_server))) {}
 	explicit Ends(bool secure)
 		: Ends(secure ? tls(TlsSide::client) : InClear{}, secure ? tls(TlsSide::server) : InClear{}) {}
-	// Until both are silent; a server that is asked answers.
+	// Passes bytes until both are silent; a server that is asked answers.
 	void run(std::size_t chunk = 4096) {
 		converse(client, server, chunk);
 		if (server.state() == State::asked) server.answer(parameters_of(Role::server));
@@ -109,7 +109,7 @@ TEST_P(EitherWay, ARefusalReachesTheClientWithItsReason) {
 }
 
 TEST_P(EitherWay, TruncatedAtEveryByteNothingIsAgreedAndTheEndIsNoticed) {
-	// How many bytes the client sends in all, from one that goes well.
+	// The number of bytes that the client sends in a set-up that succeeds.
 	const auto run_to = [&](std::size_t limit) {
 		Ends ends(GetParam());
 		std::size_t sent = 0;
@@ -127,7 +127,8 @@ TEST_P(EitherWay, TruncatedAtEveryByteNothingIsAgreedAndTheEndIsNoticed) {
 	ASSERT_GT(all, 100u);
 	for (std::size_t limit = 0; limit < all; ++limit) {
 		Ends ends = run_to(limit).first;
-		// Signatures vary in length, and a ticket makes a handshake short: this one may have been whole.
+		// The length of signatures varies, and a ticket shortens a handshake, so this one may have
+		// been whole.
 		if (ends.client.pending() == 0 && ends.server.state() == State::asked) continue;
 		ASSERT_EQ(ends.server.state(), State::waiting) << limit << " of " << all;
 		ends.server.feed_end();
@@ -198,7 +199,7 @@ TEST(Handshake, AMessageThatSaysItIsTooLongIsNotWaitedFor) {
 }
 
 TEST(Handshake, EndlessTlsIsCutOff) {
-	// A handshake record after the other, each half of a message that never ends.
+	// One handshake record after another, each a part of a message that never ends.
 	Handshake end = server(tls(TlsSide::server));
 	Bytes record(5 + 16, std::byte{0});
 	record[0] = std::byte{22}, record[1] = std::byte{3}, record[2] = std::byte{3}, record[4] = std::byte{16};
@@ -213,7 +214,7 @@ TEST(Handshake, EndlessTlsIsCutOff) {
 TEST(Handshake, WhatTheServerCannotReadItSaysToTheClient) {
 	Handshake one = client(InClear{}), other = server(InClear{});
 	Bytes message = take_all(one);
-	message[20] = std::byte{0xff};  // a first PSN of 32 bits, or what lies there
+	message[20] = std::byte{0xff};  // the first PSN, which has 24 bits, or the field that is there
 	message[19] = message[21] = std::byte{0xff};
 	other.feed(message);
 	EXPECT_EQ(trouble_of(other), HandshakeTrouble::malformed);
@@ -228,7 +229,7 @@ TEST(Handshake, TwoClientsOrAnEchoAgreeOnNothing) {
 	pass(one, other);
 	EXPECT_EQ(trouble_of(other), HandshakeTrouble::malformed);
 	EXPECT_THAT(text_of(other), HasSubstr("role"));
-	// The client's own message with the role turned round: a nonce that comes back.
+	// The client's own message with the other role: its own nonce comes back.
 	Handshake echoed = client(InClear{});
 	Bytes message = take_all(echoed);
 	message[10] = std::byte{2};
@@ -265,8 +266,8 @@ TEST(Handshake, AnotherUsersIdentityIsNotTrusted) {
 }
 
 TEST(Handshake, AServerThatDoesNotTrustTheClientTellsItEvenThoughTlsIsOpenThere) {
-	// The client trusts the authority that the server's certificate is of; the server trusts another. In TLS 1.3 the
-	// client is done first.
+	// The client trusts the server's authority; the server trusts another one. In TLS 1.3 the
+	// client finishes first.
 	const AuthorityFiles ours, theirs("another authority");
 	Trust server = ours.server;
 	server.ca = theirs.ca;
@@ -285,8 +286,8 @@ TEST(Handshake, AnotherAuthorityIsNotTrusted) {
 	EXPECT_EQ(trouble_of(ends.server), HandshakeTrouble::not_trusted);
 }
 
-// Between a client and the server stands somebody who speaks with each of them as the other, with a certificate of his
-// own.
+// An attacker between client and server speaks to each of them as the other, with a certificate of
+// his own.
 TEST(Handshake, AManInTheMiddleWithACertificateOfHisOwnGetsNothing) {
 	const Folder his;
 	Handshake to_him = server(made(make_server_context(identity_in(his))));
@@ -301,8 +302,9 @@ TEST(Handshake, AManInTheMiddleWithACertificateOfHisOwnGetsNothing) {
 	EXPECT_EQ(trouble_of(real), HandshakeTrouble::not_trusted);
 }
 
-// One who is trusted by both (he has a certificate of the authority, and the client asked for any name) still cannot
-// stand between: the two sessions have different keys, and the proofs cross on the queue pair from end to end.
+// An attacker that both trust (he has a certificate of the authority, and the client accepts any
+// name) still cannot stay in the middle: the two sessions have different keys, and the proofs pass
+// him on the queue pair.
 TEST(Handshake, AManInTheMiddleWhomBothTrustIsFoundByTheProof) {
 	Handshake victim = client(tls(TlsSide::client)), to_him = server(tls(TlsSide::server));
 	converse(victim, to_him);
@@ -321,8 +323,8 @@ TEST(Handshake, AManInTheMiddleWhomBothTrustIsFoundByTheProof) {
 	EXPECT_EQ(check_proof(victim.agreed().proof, make_proof(real.agreed().proof)).error(), ProofError::forged);
 }
 
-// In clear anybody on the way can read and write; but one who only rewrites the set-up, and not the queue pair's
-// messages, is found.
+// In clear every host on the path can read and write. But an attacker who only rewrites the set-up,
+// and not the messages of the queue pair, is detected.
 TEST(Handshake, AManInTheMiddleWhoWritesTheParametersAnewIsFoundByTheProof) {
 	Handshake one = client(InClear{}), other = server(InClear{});
 	Parameters changed = *decode(take_all(one));
@@ -337,7 +339,7 @@ TEST(Handshake, AManInTheMiddleWhoWritesTheParametersAnewIsFoundByTheProof) {
 }
 
 TEST(Handshake, ReplayedBytesOfAnotherSetUpOpenNothing) {
-	// Everything that a client sent in one TLS set-up, sent once more to the same server.
+	// Replays everything that a client sent in a TLS set-up to the same server.
 	Bytes recorded;
 	Handshake one = client(tls(TlsSide::client)), other = server(tls(TlsSide::server));
 	for (bool more = true; more;) {

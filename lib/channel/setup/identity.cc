@@ -35,7 +35,7 @@ std::unexpected<std::string> failed(const std::string& what, int error) {
 	return std::unexpected(what + ": " + std::strerror(error));
 }
 
-// The mode as chmod takes it.
+// The mode as chmod(1) takes it.
 std::string octal(mode_t mode) {
 	char text[8];
 	std::snprintf(text, sizeof text, "%04o", mode & 07777u);
@@ -49,7 +49,7 @@ std::expected<void, std::string> check_owner(const std::string& path, const stru
 		": set XDG_CONFIG_HOME to a folder of this user's own");
 }
 
-// What others could put there would be taken for this user's.
+// Others who can write there could replace this user's key by theirs.
 std::expected<void, std::string> check_folder(const std::string& folder, uid_t owner) {
 	struct stat status;
 	if (stat(folder.c_str(), &status) != 0) return failed("cannot look at " + folder, errno);
@@ -80,7 +80,7 @@ std::expected<std::string, std::string> read_private(int fd, const std::string& 
 	return text;
 }
 
-// One file holds both parts, so that they cannot come apart.
+// One file holds the key and the certificate, so that they cannot be separated.
 std::expected<Credential, std::string> parse(const std::string& text, const std::string& path) {
 	const ossl::Certificate certificate = ossl::read_certificate(text);
 	const ossl::Key key = ossl::read_key(text);
@@ -129,7 +129,7 @@ std::expected<Identity, std::string> find_or_create_identity(const std::string& 
 	if (const auto good = check_folder(folder, owner); !good) return std::unexpected(good.error());
 	const auto made = make_identity("verbena user identity");
 	if (!made) return std::unexpected(made.error());
-	// If somebody was first, his is this user's.
+	// If another process was first, its identity is this user's: the file is read again below.
 	const auto written = write_whole(folder + "/" + file_name, made->key_pem + made->certificate_pem);
 	if (!written) return std::unexpected(written.error());
 

@@ -1,11 +1,13 @@
-// A user's identity: one key and its own certificate, in one file that only the user can read, made on first use. Two
-// programs of one user know each other by it: each must show this very key.
+// A user's identity: one key and its self-signed certificate, in a file that only the user can
+// read, made on first use. Two programs of one user authenticate each other by it: each must show
+// this very key.
 //
-//     $XDG_CONFIG_HOME/verbena/identity.pem, or ~/.config/verbena/identity.pem       mode 0600, in a folder of mode
-//     0700
+//     $XDG_CONFIG_HOME/verbena/identity.pem, or ~/.config/verbena/identity.pem
+//     mode 0600, in a folder of mode 0700
 //
-// Any number of processes may ask at once, from any thread: whoever is first makes the file, whole or not at all, and
-// all get the same.
+// Threads: thread-safe, also between processes: any number may ask at once. The first creates the
+//   file, whole or not at all, and all get the same identity.
+// Errors: a sentence for the user, with what to do.
 #pragma once
 
 #include <sys/types.h>
@@ -21,15 +23,15 @@ namespace verbena::channel {
 struct Identity {
 	Credential credential;
 	std::string path;
-	bool created = false;  // by this call
+	bool created = false;  // this call created it
 };
 
-// The folder for a user whose environment says this; empty or relative values count as unset, as the XDG specification
-// says.
+// The folder for these values of the environment. Empty and relative values count as unset, as the
+// XDG Base Directory Specification says.
 std::expected<std::string, std::string> identity_folder(const std::string& xdg_config_home, const std::string& home);
 
-// What is there; nothing if there is none yet. Refused, with what to do: a file or folder that others may write, or a
-// file that they may read; an owner other than `owner`; a file that is no identity.
+// Reads the identity; empty if there is none yet. Errors: the file or its folder is writable for
+// others, or the file readable; it belongs to another user than `owner`; it is not an identity.
 std::expected<std::optional<Identity>, std::string> find_identity(const std::string& folder, uid_t owner);
 
 std::expected<Identity, std::string> find_or_create_identity(const std::string& folder, uid_t owner);

@@ -9,8 +9,9 @@
 namespace verbena::channel {
 namespace {
 
-constexpr std::size_t scalar_bytes = 32;                            // of a P-256 key
-constexpr unsigned char tls_aes_128_gcm_sha256[] = {0x13, 0x01};  // any suite with SHA-256 may use the key
+constexpr std::size_t scalar_bytes = 32;                            // a P-256 private key
+// Any suite with SHA-256 may use the key.
+constexpr unsigned char tls_aes_128_gcm_sha256[] = {0x13, 0x01};
 
 bool derive(std::span<const unsigned char> secret, std::string_view purpose, std::span<unsigned char> out) {
 	const std::unique_ptr<EVP_KDF, ossl::Deleter<EVP_KDF_free>> kdf(EVP_KDF_fetch(nullptr, "HKDF", nullptr));

@@ -61,7 +61,7 @@ TEST_F(IdentityFile, SixteenProcessesAtOnceAllGetTheSame) {
 		if (child == 0) {
 			close(go[1]);
 			char byte;
-			if (read(go[0], &byte, 1) < 0) _exit(1);  // all start when the pipe ends
+			if (read(go[0], &byte, 1) < 0) _exit(1);  // all start when the pipe is closed
 			const auto identity = get();
 			const std::string shown =
 				identity ? *fingerprint(identity->credential.certificate_pem) : std::string(50, '!');

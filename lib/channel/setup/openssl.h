@@ -1,4 +1,5 @@
-// OpenSSL's objects with owners, and its errors as text. For the .cc files of this floor; no other header includes it.
+// Owning handles of OpenSSL's objects, and its errors as text. Only for the .cc files of this
+// folder; no other header includes it.
 #pragma once
 
 #include <openssl/bio.h>
@@ -25,7 +26,7 @@ using Certificate = std::unique_ptr<X509, Deleter<X509_free>>;
 using Bio = std::unique_ptr<BIO, Deleter<BIO_free_all>>;
 using Session = std::unique_ptr<SSL_SESSION, Deleter<SSL_SESSION_free>>;
 
-// The oldest error of this thread as a phrase, and an empty queue; "unknown error" if there is none.
+// Returns the oldest error of this thread and clears its queue; "unknown error" if there is none.
 inline std::string take_error() {
 	const unsigned long code = ERR_get_error();
 	const char* reason = ERR_reason_error_string(code);
@@ -41,7 +42,7 @@ inline std::string text_of(BIO* memory) {
 	return size > 0 ? std::string(data, static_cast<std::size_t>(size)) : "";
 }
 
-// A key with a passphrase is refused: nobody is there to type it.
+// The callback for passphrases: refuses, because no user can type one.
 inline int no_passphrase(char*, int, int, void*) { return -1; }
 
 inline Certificate read_certificate(std::string_view pem) {

@@ -11,7 +11,7 @@ namespace {
 
 enum Tag : std::uint8_t { role = 1, transport = 2, gid = 5, nonce = 15, refusal = 16 };
 
-// The fields that are numbers with a range; the others have their own lines.
+// The fields that are numbers with a range; the other fields have code of their own.
 struct Number {
 	std::uint8_t tag;
 	std::uint8_t size;  // bytes on the wire
@@ -54,7 +54,7 @@ void begin_field(std::vector<std::byte>& out, std::uint8_t tag, std::size_t size
 	store(out, static_cast<std::uint32_t>(size), 1);
 }
 
-// The peer's words reach a terminal and a log: nothing in them may be more than text.
+// The peer's text is printed on terminals and in logs, so control characters are replaced.
 std::string printable(std::span<const std::byte> bytes) {
 	std::string text;
 	for (const std::byte byte : bytes) {
@@ -73,7 +73,8 @@ std::expected<void, ParameterError> check_size(std::string_view name, std::size_
 	return {};
 }
 
-// Reads one field whose tag is known. A number's range is validate()'s.
+// Reads one field. Returns its name, or "" for an unknown tag. validate() checks the range of
+// numbers.
 std::expected<std::string_view, ParameterError> read_field(
 	Parameters& into, std::uint8_t tag, std::span<const std::byte> value) {
 	const auto exactly = [&](std::string_view name, std::size_t size,
@@ -106,7 +107,7 @@ struct Fields {
 	bool has(std::string_view name) const { return std::ranges::find(seen, name) != seen.end(); }
 };
 
-// All that is behind the header.
+// Reads everything after the header.
 std::expected<Fields, ParameterError> read_fields(std::span<const std::byte> rest) {
 	Fields fields;
 	while (!rest.empty()) {
@@ -221,7 +222,7 @@ std::expected<Parameters, ParameterError> decode(std::span<const std::byte> mess
 	}
 	if (const auto good = validate(parameters); !good) return std::unexpected(good.error());
 	if (parameters.refusal || parameters.transport != Transport::tcp) return parameters;
-	// What does not count over TCP is not passed on.
+	// Fields that mean nothing over TCP are dropped.
 	return Parameters{.role = parameters.role,
 		.transport = Transport::tcp,
 		.shared_queue_pairs = parameters.shared_queue_pairs,

@@ -62,7 +62,7 @@ void set_length(Bytes& message) {
 	message[7] = static_cast<std::byte>(message.size());
 }
 
-// The template with some fields more at its end.
+// The template with more fields at its end.
 Bytes with(std::initializer_list<int> fields) {
 	Bytes message = literal;
 	std::ranges::copy(bytes_of(fields), std::back_inserter(message));
@@ -134,7 +134,8 @@ TEST(Parameters, TruncatedAtAnyByteTheyAreRefused) {
 	for (std::size_t size = 0; size < literal.size(); ++size) {
 		Bytes cut(literal.begin(), literal.begin() + size);
 		EXPECT_EQ(field_at_fault(cut), "length") << size;
-		// Nor if the header agrees with the cut: half a field, or one that is missing.
+		// The same, with a length in the header that agrees with the cut: half a field, or a
+		// missing one.
 		if (size < parameters_header_size) continue;
 		set_length(cut);
 		EXPECT_NE(field_at_fault(cut), "") << size;
@@ -380,10 +381,6 @@ TEST(Negotiation, TakesTheSmallerOfEachAndBothEndsComeToTheSame) {
 TEST(Negotiation, TwoClientsDoNotAgree) {
 	EXPECT_EQ(negotiate(template_parameters(), template_parameters()).error().field, "role");
 }
-
-// 10^5 numbers in 256 classes of their upper and of their lower bits: chi-square with 255 degrees of freedom has mean
-// 255 and deviation 22.6, so 255 +- 8 deviations fails once in more than 10^12 runs. Each of the 24 bits is set in half
-// of them, within 8 deviations.
 
 }  // namespace
 }  // namespace verbena::channel

@@ -14,7 +14,7 @@
 namespace verbena::channel {
 namespace {
 
-// 0, or errno.
+// Returns 0 or errno.
 int write_all(int fd, std::string_view text) {
 	while (!text.empty()) {
 		const ssize_t put = write(fd, text.data(), text.size());
@@ -22,7 +22,7 @@ int write_all(int fd, std::string_view text) {
 		if (put < 0) return errno;
 		text.remove_prefix(static_cast<std::size_t>(put));
 	}
-	// After a power cut the name of an empty file would be a key that is none.
+	// Without fsync a power cut could leave an empty file under the final name.
 	return fsync(fd) == 0 ? 0 : errno;
 }
 
@@ -32,8 +32,8 @@ std::expected<bool, std::string> write_whole(const std::string& path, const std:
 	const auto failed = [&](int error) {
 		return std::unexpected("cannot write " + path + ": " + std::strerror(error));
 	};
-	// Filled under a name of its own in the same folder, and then given the right one: link() fails if somebody was
-	// first.
+	// Writes a temporary file in the same folder and then gives it its name. link() fails if
+	// another process was first.
 	const std::string temporary =
 		path + "." + std::to_string(getpid()) + "." + std::to_string(secure_random<std::uint64_t>());
 	const int fd = open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);

@@ -1,5 +1,9 @@
-// Files that appear whole or not at all, with their mode from the first moment on: keys, certificates. Any number of
-// processes may make the same one; a reader sees one of them, never half.
+// Writes a file whole or not at all, with its mode from the first moment on: for keys and
+// certificates.
+//
+// Threads: thread-safe, also between processes. Several may write the same file; a reader sees one
+//   of them, never a part.
+// Errors: one sentence that names the file.
 #pragma once
 
 #include <sys/types.h>
@@ -11,10 +15,11 @@ namespace verbena::channel {
 
 struct WriteOptions {
 	mode_t mode = 0600;
-	bool replace = false;  // otherwise a file that is there already stays as it is
+	bool replace = false;  // false: an existing file stays as it is
 };
 
-// True if the file is ours now; false if it was there. The folder must be there, and keeps nothing else of this.
+// Returns true if it wrote the file, false if the file existed. The folder must exist; no temporary
+// file is left in it.
 std::expected<bool, std::string> write_whole(
 	const std::string& path, const std::string& text, WriteOptions options = {});
 

@@ -36,7 +36,7 @@ Proof proof_of(const ProofKeys& keys, Role sender) {
 	proof[4] = version;
 	proof[role_at] = static_cast<std::byte>(sender);
 	std::ranges::copy(keys.setup, proof.begin() + setup_at);
-	// Over the head too: magic, version, the sender's role.
+	// The HMAC covers the header too: magic, version, the sender's role.
 	std::array<std::byte, hmac_at + sizeof(Digest)> text;
 	std::copy_n(proof.begin(), hmac_at, text.begin());
 	std::ranges::copy(keys.transcript, text.begin() + hmac_at);
@@ -56,7 +56,8 @@ ProofKeys make_proof_keys(Role own_role, const std::optional<ExporterKey>& key, 
 	check(from_client && from_server, "a set-up ended with two messages that were read");
 	ProofKeys keys{.own_role = own_role};
 	if (key) keys.key = *key;
-	// The client's length comes first, in its own header, so no byte of one message can be taken for the other's.
+	// The client's message begins with its length, so the boundary between the two messages is
+	// fixed.
 	keys.transcript = sha256({client, server});
 	const Digest setup = sha256({from_client->nonce, from_server->nonce});
 	std::copy_n(setup.begin(), keys.setup.size(), keys.setup.begin());
@@ -92,7 +93,7 @@ std::string_view describe(ProofError error) {
 		case ProofError::forged: break;
 	}
 	return "the peer's proof is wrong: it is not whom the connection was set up with, or somebody changed the "
-	       "parameters between the two";
+		   "parameters between the two";
 }
 
 }  // namespace verbena::channel

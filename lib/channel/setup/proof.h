@@ -1,14 +1,17 @@
-// The proof that whoever speaks on a queue pair is whom the set-up was with: the first message each way over the queue
-// pair.
+// The proof that the peer on the queue pair is the peer of the set-up: the first message each way
+// on the queue pair.
 //
-//     magic "VBPF" | version u8 | sender's role u8 | 0 u16 | set-up u64 | HMAC-SHA256, 32 bytes        48 bytes
+//     magic "VBPF" | version u8 | sender's role u8 | 0 u16 | set-up u64 | HMAC-SHA256, 32 bytes
 //
-// The HMAC is under the TLS session's exporter key over the sender's role and both parameter messages, byte by byte as
-// they crossed. So the two ends hold the same parameters, and nobody without that session speaks for either. `set-up`
-// is from both nonces: it tells a message of another set-up from a forged one. In a set-up in clear (--insecure) the
-// key is known to all: what is left is a check that both ends hold the same parameters.
+// The HMAC uses the exporter key of the TLS session and covers the sender's role and both parameter
+// messages, byte by byte as they were sent. So both ends hold the same parameters, and no one
+// without that session can speak for either end. `set-up` is derived from both nonces; it
+// distinguishes the proof of another set-up from a forged one. For a set-up in clear (--insecure)
+// the key is public: then the proof only checks that both ends hold the same parameters.
 //
-// Values and pure functions. A receiver takes exactly one proof a connection, as the first message.
+// Threads: values and pure functions.
+// Invariants: a receiver takes exactly one proof for each connection, as its first message.
+// Errors: ProofError; the peer is untrusted.
 #pragma once
 
 #include <array>
@@ -30,29 +33,30 @@ using Proof = std::array<std::byte, proof_size>;
 struct ProofKeys {
 	Role own_role = Role::client;
 	ExporterKey key{};                      // all zero for a set-up in clear
-	std::array<std::byte, 32> transcript{};  // SHA-256 over both messages, the client's first
+	std::array<std::byte, 32> transcript{};  // SHA-256 of both messages, the client's first
 	std::array<std::byte, 8> setup{};
 };
 
-// `client` and `server` are the two messages as they crossed, `own_role` whose end this is. Without a key: in clear.
+// `client` and `server` are the two messages as they were sent; `own_role` is the role of this end.
+// No key: in clear.
 ProofKeys make_proof_keys(Role own_role, const std::optional<ExporterKey>& key, std::span<const std::byte> client,
 	std::span<const std::byte> server);
 
 enum class ProofError : std::uint8_t {
 	truncated,   // shorter than a proof
 	oversized,   // longer than a proof
-	garbage,     // no proof at all
-	reflected,   // our own, sent back
-	replayed,    // of another set-up
-	forged,      // of this set-up, with the wrong HMAC: another session's key, or other parameters
+	garbage,     // not a proof
+	reflected,   // this end's own proof, sent back
+	replayed,    // the proof of another set-up
+	forged,      // wrong HMAC: another session's key, or other parameters
 };
 
 // One sentence for the log.
 std::string_view describe(ProofError error);
 
-// Of this end.
+// The proof that this end sends.
 Proof make_proof(const ProofKeys& keys);
-// Of the peer. Takes the same time whichever byte of the HMAC is wrong.
+// Checks the peer's proof, in constant time for the HMAC.
 std::expected<void, ProofError> check_proof(const ProofKeys& keys, std::span<const std::byte> message);
 
 }  // namespace verbena::channel

@@ -81,10 +81,12 @@ TEST(Proof, OverAnyOtherParameterIsForged) {
 }
 
 TEST(Proof, OverTheSameFieldsInAnotherOrderIsForged) {
-	// Whoever takes a message apart and writes it anew has not sent what the other end signed.
+	// A party that decodes a message and encodes it anew sends other bytes than the other end
+	// signed.
 	const Ends ends;
 	std::vector<std::byte> reordered = ends.from_client;
-	std::rotate(reordered.begin() + 8, reordered.begin() + 11, reordered.begin() + 14);  // role after transport
+	// Role after transport.
+	std::rotate(reordered.begin() + 8, reordered.begin() + 11, reordered.begin() + 14);
 	ASSERT_EQ(decode(reordered), ends.client_parameters);
 	const ProofKeys other = make_proof_keys(Role::client, ends.key, reordered, ends.from_server);
 	EXPECT_EQ(verdict(ends.server, make_proof(other)), ProofError::forged);

@@ -23,9 +23,10 @@ using Done = std::expected<void, std::string>;
 
 constexpr long ticket_seconds = 3600;
 constexpr long server_sessions_max = 1024;  // about 6 KiB each; one is enough for a client process
-constexpr long certificates_size_max = 16 << 10;  // a chain of some certificates; 100 KiB by default
+// Enough for a chain of a few certificates; OpenSSL's default is 100 KiB.
+constexpr long certificates_size_max = 16 << 10;
 
-// As ALPN has it: a byte of length before each name.
+// ALPN's encoding: one byte of length before each name (RFC 7301, 3.1).
 constexpr std::array<unsigned char, 10> alpn_list{9, 'v', 'e', 'r', 'b', 'e', 'n', 'a', '/', '1'};
 static_assert(alpn_list.size() == 1 + alpn_name.size());
 
@@ -41,7 +42,8 @@ std::string names_in(X509* certificate) {
 	return names;
 }
 
-// Instead of a chain: the key that both ends of one user have. Validity dates say nothing about it.
+// Replaces the verification of a chain: the peer must show the key that this end has. Validity
+// dates do not matter.
 int verify_same_key(X509_STORE_CTX* store, void* argument) {
 	const auto& state = *static_cast<TlsContext::State*>(argument);
 	X509* shown = X509_STORE_CTX_get0_cert(store);
@@ -55,7 +57,7 @@ int verify_same_key(X509_STORE_CTX* store, void* argument) {
 	return 0;
 }
 
-// OpenSSL's own verification; only what it found is noted, for the sentence.
+// OpenSSL's own verification; it also notes what it found, for the error message.
 int verify_chain(X509_STORE_CTX* store, void*) {
 	const int good = X509_verify_cert(store);
 	if (good == 1) return 1;
@@ -66,7 +68,8 @@ int verify_chain(X509_STORE_CTX* store, void*) {
 	return 0;
 }
 
-// A client that does not say what it wants to speak is not one of ours. (ALPN's own callback is not called for it.)
+// Refuses a client without our ALPN name. (OpenSSL does not call the ALPN callback for a client
+// without ALPN.)
 int check_client_hello(SSL* ssl, int* alert, void*) {
 	const unsigned char* offered = nullptr;
 	std::size_t size = 0;
@@ -84,8 +87,8 @@ int check_client_hello(SSL* ssl, int* alert, void*) {
 
 int choose_protocol(
 	SSL* ssl, const unsigned char** chosen, unsigned char* size, const unsigned char*, unsigned, void*) {
-	// Who came by a ticket goes on using it for its hour: a new one each time would cost both sides more than it is
-	// worth.
+	// A client that resumed by a ticket keeps using that ticket for its hour; issuing a new one
+	// each time would cost both ends more than it saves.
 	if (SSL_session_reused(ssl)) SSL_set_num_tickets(ssl, 0);
 	*chosen = alpn_list.data() + 1;
 	*size = alpn_name.size();
@@ -95,10 +98,10 @@ int choose_protocol(
 int store_ticket(SSL* ssl, SSL_SESSION* session) {
 	const SessionNotes& notes = SessionNotes::of(ssl);
 	notes.context->state().tickets.store(notes.ticket_key, ossl::Session(session));
-	return 1;  // the reference is ours now
+	return 1;  // takes over the reference to the session
 }
 
-// A client of a user's identity offers what a server of the same user has too.
+// A client with a user identity offers the pre-shared key, which a server of the same user has too.
 int offer_identity_key(
 	SSL* ssl, const EVP_MD* digest, const unsigned char** label, std::size_t* label_size, SSL_SESSION** session) {
 	const IdentityKey& key = SessionNotes::of(ssl).context->state().identity_key;
@@ -110,7 +113,8 @@ int offer_identity_key(
 	return 1;
 }
 
-// Another user's label is none of ours: then certificates decide, and say what is wrong.
+// An unknown label is another user's: then certificates are exchanged, and the error can name the
+// keys.
 int find_identity_key(SSL* ssl, const unsigned char* label, std::size_t label_size, SSL_SESSION** session) {
 	const IdentityKey& key = SessionNotes::of(ssl).context->state().identity_key;
 	const bool ours = std::string_view(reinterpret_cast<const char*>(label), label_size) == key.label;
@@ -134,7 +138,7 @@ Done use_identity(TlsContext::State& state) {
 	SSL_CTX_set_cert_verify_callback(state.ssl.get(), verify_same_key, &state);
 	state.identity_key = derive_identity_key(key.get(), state.ssl.get(), alpn_name);
 	if (!state.identity_key.session) return failed("derive a key from " + identity->path);
-	// Coming back by a ticket would be no faster.
+	// Resuming by a ticket would be no faster than this key.
 	SSL_CTX_set_num_tickets(state.ssl.get(), 0);
 	if (state.side == TlsSide::server) SSL_CTX_set_psk_find_session_callback(state.ssl.get(), find_identity_key);
 	else SSL_CTX_set_psk_use_session_callback(state.ssl.get(), offer_identity_key);
@@ -164,8 +168,8 @@ Done use_authority(TlsContext::State& state) {
 bool set_rules(TlsContext::State& state) {
 	SSL_CTX* ssl = state.ssl.get();
 	const bool server = state.side == TlsSide::server;
-	// No chain made up from the authority's file: what is to be sent stands in the certificate's, and the peer has the
-	// authority.
+	// Sends only the chain in the certificate's file, and adds nothing from the authority's file,
+	// which the peer has.
 	SSL_CTX_set_mode(ssl, SSL_MODE_RELEASE_BUFFERS | SSL_MODE_AUTO_RETRY | SSL_MODE_NO_AUTO_CHAIN);
 	SSL_CTX_set_options(ssl, SSL_OP_NO_COMPRESSION | SSL_OP_NO_RENEGOTIATION);
 	SSL_CTX_set_verify(ssl, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nullptr);
@@ -175,9 +179,9 @@ bool set_rules(TlsContext::State& state) {
 	if (server) {
 		SSL_CTX_set_client_hello_cb(ssl, check_client_hello, nullptr);
 		SSL_CTX_set_alpn_select_cb(ssl, choose_protocol, nullptr);
-		// A ticket is the name of a session that the server keeps, the newest so many. If it carried the session, the
-		// client's certificate would be in it and be decoded anew each time, which takes OpenSSL longer than all else
-		// in a resumed handshake.
+		// A ticket is only the name of a session that the server keeps, up to server_sessions_max
+		// of them. A self-contained ticket would hold the client's certificate, and OpenSSL would
+		// decode it each time, which takes longer than the rest of a resumed handshake.
 		SSL_CTX_set_options(ssl, SSL_OP_NO_TICKET);
 		SSL_CTX_set_session_cache_mode(ssl, SSL_SESS_CACHE_SERVER);
 		SSL_CTX_sess_set_cache_size(ssl, server_sessions_max);
@@ -186,8 +190,8 @@ bool set_rules(TlsContext::State& state) {
 		SSL_CTX_set_session_cache_mode(ssl, SSL_SESS_CACHE_CLIENT | SSL_SESS_CACHE_NO_INTERNAL);
 		SSL_CTX_sess_set_new_cb(ssl, store_ticket);
 	}
-	// A ticket's session is resumed only under the name it was made under; without one, a server that asks for
-	// certificates refuses all.
+	// A session is resumed only under the context name that it was made under. Without a name, a
+	// server that asks for certificates refuses every ticket.
 	const auto* name = reinterpret_cast<const unsigned char*>(alpn_name.data());
 	return SSL_CTX_set_min_proto_version(ssl, TLS1_3_VERSION) == 1 &&
 		SSL_CTX_set_max_proto_version(ssl, TLS1_3_VERSION) == 1 &&

@@ -1,13 +1,16 @@
-// What all TLS sessions of a program share: its certificate, whom it trusts, the rules, and on a client the tickets by
-// which it comes back without certificates.
+// The part that all TLS sessions of a program share: its certificate, its trust, the rules, and in
+// a client the tickets for resumption.
 //
-// TLS 1.3 only, ALPN "verbena/1". Two programs of one user join by a key that both derive from the user's identity
-// (identity_key.h); if they have different ones, certificates are shown, so that the error can say whose. By an
-// authority both ends show a certificate, the chain is verified, and a client holds the server's against the host that
-// it asked for, unless any name was allowed. Revocation lists are not read. A ticket is good for an hour, and only in
-// the context that got it (a client) or gave it (a server).
+// TLS 1.3 only, ALPN "verbena/1". Two programs of one user join by a key that both derive from the
+// user's identity (identity_key.h); if they have different ones, certificates are exchanged, so
+// that the error can name the keys. Under an authority both ends show a certificate, the chain is
+// verified, and a client compares the server's certificate with the host that it asked for, unless
+// any name is allowed. Revocation lists are not read. A ticket is valid for an hour, and only in
+// the context that received it (client) or issued it (server).
 //
-// Made once, then read by any number of threads; sessions keep it alive.
+// Threads: thread-safe after it was made.
+// Lifetime: sessions share its ownership.
+// Errors: one sentence that names the file and says what to do.
 #pragma once
 
 #include <cstddef>
@@ -36,10 +39,10 @@ public:
 	TlsSide side() const;
 	const Trust& trust() const;
 	std::string own_fingerprint() const;
-	// Whether a client holds a session's server against the host that it asked for.
+	// Whether clients compare a server's certificate with the host that they asked for.
 	bool checks_names() const;
 
-	struct State;  // for tls_session.cc
+	struct State;  // only for tls_session.cc
 	State& state() const { return *state_; }
 
 private:
@@ -48,19 +51,20 @@ private:
 	std::unique_ptr<State> state_;
 };
 
-// Reads the files that `trust` names; the first use of an identity makes it. Not for --insecure, which is no TLS. The
-// error names the file and what to do.
+// Reads the files that `trust` names; creates the identity on its first use. Calling it for
+// --insecure is our own bug.
 std::expected<std::shared_ptr<const TlsContext>, std::string> make_client_context(const Trust& trust);
 std::expected<std::shared_ptr<const TlsContext>, std::string> make_server_context(const Trust& trust);
 
-// How the bytes of a set-up are protected: not at all, which somebody must have said, or by TLS.
+// Protection of the bytes of a set-up: TLS, or none, which both users must have asked for.
 struct InClear {};
 using Protection = std::variant<InClear, std::shared_ptr<const TlsContext>>;
 
 std::expected<Protection, std::string> make_client_protection(const Trust& trust);
 std::expected<Protection, std::string> make_server_protection(const Trust& trust);
 
-// A client's tickets by whom it asked for: the newest of each, the least recently used go first. From any thread.
+// The number of tickets that a client keeps, one for each host and port; the least recently used is
+// evicted.
 inline constexpr std::size_t ticket_cache_size = 256;
 
 }  // namespace verbena::channel

@@ -1,4 +1,4 @@
-// Why a TLS handshake failed, in words that say what to do about it.
+// Explains why a TLS handshake failed, and what to do about it.
 #include <string>
 
 #include "lib/channel/setup/tls_state.h"

@@ -12,17 +12,17 @@ namespace {
 
 constexpr std::size_t unread_max = 32 << 10;  // two records of the largest size
 
-// Every TLS record of a peer begins with its type: 20 to 23.
+// A TLS record begins with its type: 20 to 23 (RFC 8446, 5.1).
 constexpr bool begins_a_record(std::byte first) { return first >= std::byte{20} && first <= std::byte{23}; }
 
-// A fatal alert in clear, "unexpected message", for a peer that does not speak TLS.
+// The fatal alert "unexpected_message" in clear, for a peer that does not speak TLS (RFC 8446, 6).
 constexpr unsigned char plain_alert[] = {21, 3, 3, 0, 2, 2, SSL_AD_UNEXPECTED_MESSAGE};
 
 }  // namespace
 
 void TlsSession::Free::operator()(ssl_st* ssl) const {
-	// A session that was not shut down takes its ticket with it; connections of ours end by reset, which says nothing
-	// against the ticket.
+	// OpenSSL discards the ticket of a session that was not shut down. Our connections end by a
+	// reset, which is no reason to distrust the ticket.
 	SSL_set_shutdown(ssl, SSL_SENT_SHUTDOWN | SSL_RECEIVED_SHUTDOWN);
 	SSL_free(ssl);
 }
@@ -84,7 +84,7 @@ void TlsSession::advance() {
 	ERR_clear_error();
 	const int result = SSL_do_handshake(ssl_.get());
 	if (result == 1) {
-		// A server that leaves ALPN out speaks something else.
+		// A server that selects no ALPN name speaks another protocol.
 		const unsigned char* protocol = nullptr;
 		unsigned size = 0;
 		SSL_get0_alpn_selected(ssl_.get(), &protocol, &size);
@@ -105,7 +105,7 @@ std::size_t TlsSession::feed(std::span<const std::byte> received) {
 			BIO_write(SSL_get_wbio(ssl_.get()), plain_alert, sizeof plain_alert);
 			peer_in_clear_ = received[0] == parameters_magic[0];
 			fail(peer_in_clear_ ? "the peer speaks in clear (it was started with --insecure) and this side wants TLS: "
-			                      "start both with "
+								  "start both with "
 								  "--insecure, or neither"
 								: "what answers does not speak TLS: is this the right port?");
 			return received.size();
@@ -141,7 +141,7 @@ void TlsSession::write(std::span<const std::byte> plain) {
 	ERR_clear_error();
 	if (plain.size() > first_fragment_max) SSL_set_max_send_fragment(ssl_.get(), SSL3_RT_MAX_PLAIN_LENGTH);
 	std::size_t written = 0;
-	// Into memory: all of it or an error.
+	// The output is memory, so it writes all or fails.
 	if (SSL_write_ex(ssl_.get(), plain.data(), plain.size(), &written) != 1 || written != plain.size())
 		fail("TLS failed: " + ossl::take_error());
 }

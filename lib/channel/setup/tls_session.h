@@ -1,9 +1,13 @@
-// One TLS session without I/O: bytes of the peer go in, bytes for the peer come out, and between them is plain text.
+// One TLS session without I/O: bytes of the peer go in, bytes for the peer come out, and between
+// them is plain text.
 //
-//     feed(received)   take(room) -> to send        write(plain)   read(room) -> plain        exporter_key()
+//     feed(received)   take(room) -> to send        write(plain)   read(room) -> plain
 //
-// After each call there may be something to take. Owned by one connection, used by one thread at a time; many share a
-// TlsContext. Nothing grows with what a peer sends: feed() takes at most 32 KiB more than read() has asked for.
+// After each call there may be bytes to take.
+//
+// Threads: one at a time; it belongs to one connection. Many sessions share a TlsContext.
+// Owns: bounded memory: feed() takes at most 32 KiB beyond what read() has returned.
+// Errors: state `failed` and error(), one sentence with what to do if there is something.
 #pragma once
 
 #include <array>
@@ -28,7 +32,7 @@ class TlsSession {
 public:
 	enum class State : std::uint8_t { handshaking, open, failed };
 
-	// `host`: the name or address that the user asked for. Tickets are kept for host and port.
+	// `host` is the name or address that the user asked for. Tickets are kept by host and port.
 	static TlsSession client(
 		std::shared_ptr<const TlsContext> context, const std::string& host, std::uint16_t port = 0);
 	static TlsSession server(std::shared_ptr<const TlsContext> context);
@@ -37,30 +41,31 @@ public:
 	~TlsSession();
 
 	State state() const { return state_; }
-	const std::string& error() const {
-		return error_;
-	}  // failed: one sentence, with what to do where there is something
+	// Only in state `failed`.
+	const std::string& error() const { return error_; }
 
-	// How many bytes were taken: all, unless too much waits for read(). A failed session takes everything and heeds
-	// nothing.
+	// Returns the number of bytes that it took: all, unless too many wait for read(). A failed
+	// session takes and ignores all.
 	std::size_t feed(std::span<const std::byte> received);
-	// The connection has ended and no more will come.
+	// The connection has ended.
 	void feed_end();
-	// Also when failed: the peer should hear why.
+	// Moves bytes for the peer into `room`; also when failed, so that the peer learns why.
 	std::size_t take(std::span<std::byte> room);
 	std::size_t pending() const;  // bytes to take
 
-	void write(std::span<const std::byte> plain);  // open
-	std::size_t read(std::span<std::byte> room);   // 0: nothing there yet
-	void close();          // says goodbye; the session is of no more use
+	void write(std::span<const std::byte> plain);  // only when open
+	std::size_t read(std::span<std::byte> room);   // 0: nothing has arrived yet
+	void close();          // sends close_notify (RFC 8446, 6.1); call nothing but take() afterwards
 	bool peer_closed() const { return peer_closed_; }
-	// Failed, because what came was a set-up's message without TLS.
+	// Failed because the peer sent a set-up message without TLS.
 	bool peer_in_clear() const { return peer_in_clear_; }
 
-	// Once open: the same on both ends of this session, and known to nobody else (RFC 8446, 7.5).
+	// Only when open: a key that both ends of this session can compute, and no one else (RFC 8446,
+	// 7.5).
 	ExporterKey exporter_key() const;
+	// By a ticket, without certificates.
 	bool resumed() const;
-	bool by_identity_key() const;  // no certificates were shown: both ends have the user's key
+	bool by_identity_key() const;  // by the user's key, without certificates
 
 private:
 	struct Free {
@@ -74,7 +79,7 @@ private:
 	std::unique_ptr<ssl_st, Free> ssl_;
 	State state_ = State::handshaking;
 	std::string error_;
-	bool begun_ = false;  // the first byte was seen
+	bool begun_ = false;  // the first byte of the peer was seen
 	bool peer_closed_ = false;
 	bool peer_in_clear_ = false;
 };

@@ -27,7 +27,7 @@ struct Ends {
 		client.emplace(TlsSession::client(client_context, host));
 		server.emplace(TlsSession::server(server_context));
 		converse(*client, *server, chunk);
-		// A client takes tickets, and a server's late alert, when it reads.
+		// A client processes tickets, and a server's late alert, when it reads.
 		std::array<std::byte, 64> room;
 		EXPECT_EQ(client->read(room), 0u);
 	}
@@ -212,7 +212,7 @@ TEST(TlsSession, ACertificateThatHasExpiredIsNotTaken) {
 	EXPECT_EQ(ends.server->state(), State::failed);
 }
 
-// A peer that is not ours: OpenSSL as it comes, which trusts everybody.
+// A peer that is not ours: OpenSSL with its defaults, which trusts every certificate.
 class Stranger {
 public:
 	explicit Stranger(TlsSide side) : context_(SSL_CTX_new(TLS_method())), side_(side) {
@@ -254,7 +254,7 @@ private:
 	TlsSide side_;
 };
 
-// What our server says of such a client.
+// Our server's error about such a client.
 std::string verdict_on_client(const Trust& trust, Stranger& client) {
 	TlsSession server = TlsSession::server(made(make_server_context(trust)));
 	client.start();

@@ -1,4 +1,4 @@
-// What TlsContext and TlsSession know of each other, in OpenSSL's types. For their .cc files only.
+// The state that TlsContext and TlsSession share, in OpenSSL's types. Only for their .cc files.
 #pragma once
 
 #include <list>
@@ -13,13 +13,14 @@
 
 namespace verbena::channel {
 
-// A set-up's messages are small, and a session's write buffer has the size of the largest fragment; a session that then
-// carries data gets the largest that there is.
+// The largest fragment during a set-up, whose messages are small: OpenSSL sizes a session's write
+// buffer by it. A session that then carries data gets the largest that TLS has.
 inline constexpr std::size_t first_fragment_max = 1024;
 
+// A client's tickets, least recently used evicted. Threads: thread-safe.
 class TicketCache {
 public:
-	// A copy, because a session in use is written to; null if there is none.
+	// Returns a copy, because a session in use is modified; null if there is none.
 	ossl::Session find(const std::string& key) {
 		const std::scoped_lock lock(mutex_);
 		const auto place = by_key_.find(key);
@@ -56,23 +57,24 @@ struct TlsContext::State {
 	ossl::Key own_public_key;
 	std::string own_fingerprint;
 	TicketCache tickets;
-	IdentityKey identity_key;  // of a user's identity only
+	IdentityKey identity_key;  // only for a user's identity
 };
 
-// What callbacks and the explanation of a failure need of one session; OpenSSL's session points to it.
+// Data of one session that the callbacks and explain_failure() need; the SSL object points to it.
 struct SessionNotes {
 	std::shared_ptr<const TlsContext> context;
-	std::string host;  // whom a client asked for
+	std::string host;  // the host that a client asked for
 	std::string ticket_key;
-	std::string peer_fingerprint;  // of a key that was not ours
-	std::string peer_names;  // of a certificate that was not for `host`
+	std::string peer_fingerprint;  // if the key was not this user's
+	std::string peer_names;  // if the certificate was not for `host`
 	int verify_error = X509_V_OK;
-	bool wrong_protocol = false;  // ALPN
+	bool wrong_protocol = false;  // the peer offered or selected no ALPN name of ours
 
 	static SessionNotes& of(SSL* ssl) { return *static_cast<SessionNotes*>(SSL_get_app_data(ssl)); }
 };
 
-// Why the handshake failed, as one sentence with what to do; empties OpenSSL's errors.
+// Explains the failure of a handshake in one sentence, with what to do; clears OpenSSL's error
+// queue.
 std::string explain_failure(const SessionNotes& notes);
 
 }  // namespace verbena::channel

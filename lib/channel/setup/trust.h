@@ -1,10 +1,14 @@
-// Whom a program trusts, from its options and its environment (docs/security.md):
+// The peers that a program trusts, from its options and its environment (docs/security.md):
 //
-//     --insecure                       nobody is authenticated, nothing is encrypted; only if it was said
-//     --ca --cert --key                whoever shows a certificate of this authority; VERBENA_CA, VERBENA_CERT,
-//     VERBENA_KEY stand for them otherwise                        programs of the same user (identity.h)
+//     --insecure           every peer: no authentication, no encryption; only on request
+//     --ca --cert --key    peers with a certificate of this authority
+//     (none of these)      programs of the same user (identity.h)
 //
-// Pure functions over values; tools fill TrustOptions from their command line and take the environment of the process.
+// VERBENA_CA, VERBENA_CERT and VERBENA_KEY stand in for options that are not given.
+//
+// Threads: values and pure functions; a program fills TrustOptions from its command line and takes
+//   the environment with trust_environment().
+// Errors: one sentence that says which options contradict each other or are missing.
 #pragma once
 
 #include <cstdint>
@@ -14,9 +18,10 @@
 namespace verbena::channel {
 
 struct TrustOptions {
-	std::string ca, certificate, key;  // files
+	std::string ca, certificate, key;  // paths
 	bool insecure = false;
-	bool any_name = false;             // a client with --ca: any server of the authority will do, whatever its name
+	// A client with --ca accepts any server of the authority, whatever its name.
+	bool any_name = false;
 };
 
 struct TrustEnvironment {
@@ -30,15 +35,15 @@ enum class TrustKind : std::uint8_t { identity, authority, insecure };
 
 struct Trust {
 	TrustKind kind = TrustKind::identity;
-	std::string ca, certificate, key;  // authority: files
+	std::string ca, certificate, key;  // authority: paths
 	bool any_name = false;
-	std::string folder;                // identity: where it is or will be
+	std::string folder;                // identity: its folder, which may not exist yet
 
-	// For the log: "this user's identity (...)", "the authority ca.pem", "nobody is authenticated (--insecure)".
+	// For the log, such as "the authority of ca.pem".
 	std::string description() const;
 };
 
-// The error says which options contradict each other or are missing.
+// Chooses by the table above.
 std::expected<Trust, std::string> choose_trust(const TrustOptions& options, const TrustEnvironment& environment);
 
 }  // namespace verbena::channel
