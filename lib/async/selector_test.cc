@@ -69,10 +69,10 @@ TEST_P(Selectors, AChangeIsToldOnce) {
 	EXPECT_EQ(first.who, &mark);
 	EXPECT_TRUE(first.writable);
 	EXPECT_FALSE(first.readable);
-	EXPECT_EQ(next(a_moment).who, nullptr) << "it is writable still, and that is known";
+	EXPECT_EQ(next(a_moment).who, nullptr) << "it is still writable, which was reported";
 	for (int times = 0; times < 2; ++times) {
 		ASSERT_EQ(write(pair[1], "x", 1), 1);
-		EXPECT_TRUE(next().readable) << "also if the first byte was not read";
+		EXPECT_TRUE(next().readable) << "even if the first byte was not read";
 	}
 }
 

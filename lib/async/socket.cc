@@ -37,7 +37,7 @@ std::expected<Host, std::string> split_host(const std::string& text, std::uint16
 	std::string_view host = text, number;
 	if (text.starts_with('[')) {
 		const std::size_t end = text.find(']');
-		if (end == std::string::npos) return std::unexpected("'" + text + "' lacks a ']'");
+		if (end == std::string::npos) return std::unexpected("'" + text + "' has no closing ']'");
 		host = std::string_view(text).substr(1, end - 1);
 		if (end + 1 < text.size() && text[end + 1] == ':') number = std::string_view(text).substr(end + 2);
 	} else if (const std::size_t colon = text.find(':');
@@ -49,7 +49,7 @@ std::expected<Host, std::string> split_host(const std::string& text, std::uint16
 	if (!number.empty()) {
 		const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), port);
 		if (error != std::errc{} || end != number.data() + number.size())
-			return std::unexpected("'" + std::string(number) + "' is no port");
+			return std::unexpected("'" + std::string(number) + "' is not a port number");
 	}
 	return Host{.host = std::string(host), .port = port};
 }
@@ -106,7 +106,7 @@ Task<Result<Socket>> connect(Loop& loop, Address to, Nanoseconds deadline, const
 		const int on = 1;
 		setsockopt(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &on, sizeof on);
 		if (bind(fd, from->get(), from->length) != 0)
-			co_return failure("cannot come from " + to_string(*from), because(errno));
+			co_return failure("cannot connect from " + to_string(*from), because(errno));
 	}
 	socket->writable = false;  // until the kernel reports it
 	int error = ::connect(fd, to.get(), to.length) == 0 ? 0 : errno;
@@ -120,7 +120,7 @@ Task<Result<Socket>> connect(Loop& loop, Address to, Nanoseconds deadline, const
 	}
 	because(error);
 	if (error == ECONNREFUSED)
-		co_return std::unexpected("nobody listens at " + to_string(to) + ": start the server there first");
+		co_return std::unexpected("no server listens at " + to_string(to) + ": start the server there first");
 	if (error != 0) co_return failure("cannot connect to " + to_string(to), error);
 	socket->writable = true;
 	co_return std::move(socket);
@@ -197,7 +197,7 @@ Task<Result<std::size_t>> read_some(Descriptor& socket, std::span<std::byte> int
 		if (got >= 0) co_return static_cast<std::size_t>(got);
 		if (got == -EAGAIN) {
 			if (!co_await Wait(socket, Wait::For::reading, deadline))
-				co_return std::unexpected("the peer says nothing in time"s);
+				co_return std::unexpected("the peer sent nothing in time"s);
 		} else if (got != -EINTR) {
 			co_return failure("the connection broke", static_cast<int>(-got));
 		}
@@ -211,7 +211,7 @@ Task<Result<void>> write_all(Descriptor& socket, std::span<const std::byte> byte
 			bytes = bytes.subspan(static_cast<std::size_t>(put));
 		} else if (put == -EAGAIN) {
 			if (!co_await Wait(socket, Wait::For::writing, deadline))
-				co_return std::unexpected("the peer takes nothing in time"s);
+				co_return std::unexpected("the peer did not take the data in time"s);
 		} else if (put != -EINTR) {
 			co_return failure("the connection broke", static_cast<int>(-put));
 		}

@@ -50,7 +50,7 @@ TEST_P(Sockets, ASilentPeerEndsAtTheDeadline) {
 		const auto got = co_await read_some(**socket, buffer, monotonic_now() + 2'000'000);
 		if (!got) out = got.error();
 	}(loop, local_address(*listener), why));
-	EXPECT_EQ(why, "the peer says nothing in time");
+	EXPECT_EQ(why, "the peer sent nothing in time");
 }
 
 TEST_P(Sockets, NobodyListeningIsSaid) {
@@ -65,7 +65,7 @@ TEST_P(Sockets, NobodyListeningIsSaid) {
 		const auto socket = co_await connect(on, to, never);
 		if (!socket) out = socket.error();
 	}(loop, where, why));
-	EXPECT_NE(why.find("nobody listens at 127.0.0.1:"), std::string::npos) << why;
+	EXPECT_NE(why.find("no server listens at 127.0.0.1:"), std::string::npos) << why;
 }
 
 // A pending request of io_uring would keep a closed socket open.

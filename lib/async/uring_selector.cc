@@ -122,7 +122,7 @@ void UringSelector::arm(std::uint32_t index) {
 
 void UringSelector::forget(int fd) {
 	const std::uint32_t index = std::exchange(watch_of_[static_cast<std::size_t>(fd)], nowhere);
-	check(index != nowhere, "what is forgotten was watched");
+	check(index != nowhere, "a descriptor is watched before it is forgotten");
 	Watch& watch = watches_[index];
 	watch.forgotten = true;
 	const auto untold = news_.begin() + static_cast<std::ptrdiff_t>(told_);

@@ -91,7 +91,7 @@ TEST_F(Connect, ASilentServerEndsAtTheDeadline) {
 }
 
 TEST_F(Connect, NobodyListening) {
-	EXPECT_NE(refusal(to("127.0.0.1:1", InClear{})).find("nobody listens"), std::string::npos);
+	EXPECT_NE(refusal(to("127.0.0.1:1", InClear{})).find("no server listens"), std::string::npos);
 }
 
 TEST_F(Connect, SilentAndSlowClientsDelayNobody) {

@@ -139,7 +139,7 @@ TEST_F(Managed, NobodyListens) {
 		Server server(InClear{});
 		where = server.where();
 	}
-	EXPECT_NE(attempt(to(where, InClear{})).find("nobody listens"), std::string::npos);
+	EXPECT_NE(attempt(to(where, InClear{})).find("no server listens"), std::string::npos);
 }
 
 TEST_F(Managed, WhatIsNoChannelsRequestIsRejectedWithTheReason) {

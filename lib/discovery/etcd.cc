@@ -61,7 +61,7 @@ std::expected<EtcdPrefix, std::string> read_etcd(std::string_view text) {
 	const std::string_view host = rest.substr(0, slash),
 						   prefix = slash == rest.npos ? std::string_view() : rest.substr(slash);
 	if (!is_etcd(text) || host.empty() || prefix.size() < 2)
-		return std::unexpected("'" + std::string(text) + "' is no etcd prefix; say etcd://HOST:2379/PREFIX");
+		return std::unexpected("'" + std::string(text) + "' is not an etcd prefix; write etcd://HOST:2379/PREFIX");
 	EtcdPrefix where{"http://" + std::string(host), std::string(prefix)};
 	if (!where.prefix.ends_with('/')) where.prefix += '/';
 	return where;
@@ -134,7 +134,7 @@ Etcd::Result<Etcd::Json> Etcd::call(const std::string& path, const Json& body, l
 	const auto called = post(path, body.dump(), gather, patience_ms);
 	if (!called) return std::unexpected(called.error());
 	Json json = Json::parse(text, nullptr, false);
-	if (!json.is_object()) return std::unexpected("etcd at " + where_.url + " answers with something else than JSON");
+	if (!json.is_object()) return std::unexpected("etcd at " + where_.url + " sent an answer that is not JSON");
 	return json;
 }
 

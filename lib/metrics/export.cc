@@ -77,7 +77,7 @@ std::expected<std::unique_ptr<Endpoint>, std::string> Endpoint::open(const std::
 		return std::make_unique<HttpEndpoint>(address, std::move(collect));
 	} catch (const std::exception&) {
 		return std::unexpected("metrics cannot be served at " + address +
-			": the port is in use, or this is no address of this host (--metrics [HOST:]PORT)");
+			": the port is in use, or this is not an address of this host (--metrics [HOST:]PORT)");
 	}
 }
 

@@ -91,11 +91,11 @@ ConnectError trouble_of(const char* call, int error, const std::string& where) {
 				ConnectTrouble::port_busy, where + " is in use: another server listens there; choose another --port"};
 		case EADDRNOTAVAIL:
 			return {ConnectTrouble::unreachable,
-				where + " is no address of an RDMA device here ('verbena devices' shows them)"};
+				where + " is not an address of an RDMA device of this host ('verbena devices' shows them)"};
 		case ENETUNREACH:
 		case EHOSTUNREACH: return {ConnectTrouble::unreachable, where + " cannot be reached: " + std::strerror(error)};
 		case ECONNREFUSED:
-			return {ConnectTrouble::refused, "nobody listens at " + where + ": start the server there first"};
+			return {ConnectTrouble::refused, "no server listens at " + where + ": start the server there first"};
 		case ETIMEDOUT:
 			return {ConnectTrouble::timed_out, where + " does not answer in time: " + what_may_be_in_the_way};
 		default: return {ConnectTrouble::failed, (where.empty() ? "" : where + ": ") + failure(call, error)};
@@ -119,7 +119,7 @@ ConnectError trouble_of(const ConnectionEvent& event, const std::string& where) 
 		case RDMA_CM_EVENT_ROUTE_ERROR:
 			if (event.status == -ENODEV) return trouble_of("", ENODEV, where);
 			return {ConnectTrouble::unreachable, where + " cannot be reached: " + std::strerror(-event.status)};
-		case RDMA_CM_EVENT_DISCONNECTED: return {ConnectTrouble::failed, where + " has gone"};
+		case RDMA_CM_EVENT_DISCONNECTED: return {ConnectTrouble::failed, where + " closed the connection"};
 		default:
 			return {ConnectTrouble::failed,
 				where + ": " + name + (event.status != 0 ? ", status " + std::to_string(event.status) : "")};

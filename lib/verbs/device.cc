@@ -118,7 +118,7 @@ std::expected<Choice, std::string> choose(std::span<const DeviceInfo> devices, c
 	if (!wish.device.empty() && named == devices.end()) {
 		std::string names;
 		for (const DeviceInfo& device : devices) names += (names.empty() ? "" : ", ") + device.name;
-		return std::unexpected("no device '" + wish.device + "'; there are: " + names);
+		return std::unexpected("no device '" + wish.device + "'; the devices are: " + names);
 	}
 
 	std::vector<Candidate> candidates;
@@ -144,7 +144,7 @@ std::expected<Choice, std::string> choose(std::span<const DeviceInfo> devices, c
 			return std::unexpected("no port of " + where + " is ACTIVE ('verbena devices' shows them)");
 		if (some_gid)
 			return std::unexpected("no " + std::string(is_ipv4_mapped(*wish.peer) ? "IPv4" : "IPv6") + " GID on " +
-				where + ", as " + format_gid(*wish.peer) + " is ('verbena devices' shows them)");
+				where + ", as the peer's " + format_gid(*wish.peer) + " needs ('verbena devices' shows them)");
 		if (wish.gid_index)
 			return std::unexpected("no GID with index " + std::to_string(*wish.gid_index) + " on " + where);
 		return std::unexpected("no GID on " + where + " ('verbena devices' shows them)");
@@ -184,7 +184,7 @@ std::expected<OpenDevice, std::string> open(const Choice& choice) {
 		if (!device.context) return std::unexpected(choice.device + ": " + failure("ibv_open_device", errno));
 		return furnish(std::move(device));
 	}
-	return std::unexpected("device '" + choice.device + "' has gone");
+	return std::unexpected("device '" + choice.device + "' no longer exists");
 }
 
 std::expected<OpenDevice, std::string> borrow(ibv_context* context, std::uint8_t port, const ibv_gid& gid) {
@@ -204,8 +204,8 @@ std::expected<OpenDevice, std::string> open_best(const Wish& wish) {
 }
 
 std::string rate_text(const ibv_port_attr& port) {
-	// The encodings of ibv_query_port(3): active_width 1 is 1x, 2 is 4x, 4 is 8x, 8 is 12x, 16 is
-	// 2x; active_speed is in Gb/s for each lane.
+	// The encodings of PortInfo (InfiniBand specification): active_width 1 is 1x, 2 is 4x, 4 is 8x,
+	// 8 is 12x, 16 is 2x; active_speed is a code for the Gb/s of each lane.
 	const double lanes = port.active_width == 1 ? 1
 		: port.active_width == 2                ? 4
 		: port.active_width == 4                ? 8

@@ -47,7 +47,8 @@ TEST(DeviceChoice, ThePeersFamilyIsAMustAndItsKindAPreference) {
 	EXPECT_EQ(
 		choose(std::vector{device("vb_lo", true, {gid(0, "::ffff:127.0.0.1")})}, {.peer = *parse_gid("2001:db8::1")})
 			.error(),
-		"no IPv6 GID on any device, as 2001:0db8:0000:0000:0000:0000:0000:0001 is ('verbena devices' shows them)");
+		"no IPv6 GID on any device, as the peer's 2001:0db8:0000:0000:0000:0000:0000:0001 needs "
+		"('verbena devices' shows them)");
 }
 
 TEST(DeviceChoice, RoceV2BeatsV1AtTheSameAddress) {

@@ -120,7 +120,7 @@ void Handshake::feed(std::span<const std::byte> received) {
 	input_ += received.size();
 	if (input_ > input_max) {
 		fail(HandshakeTrouble::oversized,
-			"the peer sends more than a set-up has (" + std::to_string(input_max) + " bytes)");
+			"the peer sent more than a set-up may have (" + std::to_string(input_max) + " bytes)");
 		return;
 	}
 	if (tls_) feed_tls(received);
@@ -198,7 +198,7 @@ void Handshake::handle_message() {
 
 void Handshake::answer(const Parameters& ours) {
 	check(state_ == State::asked && ours.role == Role::server && !ours.refusal,
-		"a server answers who has asked with a server's parameters");
+		"a server answers a client that asked, with a server's parameters");
 	if (const auto good = negotiate(ours, theirs_); !good) return refuse(RefusalCode::not_supported, good.error().text);
 	own_message_ = encode(ours);
 	own_sent_ = true;
@@ -207,7 +207,7 @@ void Handshake::answer(const Parameters& ours) {
 }
 
 void Handshake::refuse(RefusalCode code, const std::string& text) {
-	check(state_ == State::asked, "a server refuses who has asked");
+	check(state_ == State::asked, "a server refuses a client that asked");
 	send(encode({.role = Role::server, .refusal = Refusal{code, text.substr(0, refusal_text_max)}}));
 	fail(HandshakeTrouble::refused, "refused: " + text, code);
 }
@@ -242,7 +242,7 @@ void Handshake::handle_timeout(Nanoseconds now) {
 	if (now < poll_timeout()) return;
 	fail(HandshakeTrouble::timed_out,
 		std::string(stage()) + " was not complete within " + seconds(patience_) +
-			(input_ == 0 ? ": the peer said nothing at all; is this the right port?" : ""));
+			(input_ == 0 ? ": the peer sent nothing at all; is this the right port?" : ""));
 }
 
 Nanoseconds Handshake::poll_timeout() const {
@@ -250,7 +250,7 @@ Nanoseconds Handshake::poll_timeout() const {
 }
 
 std::optional<TlsSession> Handshake::release_session() {
-	check(state_ == State::agreed && pending() == 0, "the handshake has said everything");
+	check(state_ == State::agreed && pending() == 0, "the handshake agreed and has nothing left to send");
 	return std::exchange(tls_, std::nullopt);
 }
 

@@ -96,7 +96,7 @@ std::expected<std::string, std::string> identity_folder(const std::string& xdg_c
 	if (xdg_config_home.starts_with('/')) return xdg_config_home + "/verbena";
 	if (home.starts_with('/')) return home + "/.config/verbena";
 	return std::unexpected(
-		"no place for this user's identity: set HOME or XDG_CONFIG_HOME, or use --ca, --cert and --key");
+		"no folder for this user's identity: set HOME or XDG_CONFIG_HOME, or use --ca, --cert and --key");
 }
 
 std::expected<std::optional<Identity>, std::string> find_identity(const std::string& folder, uid_t owner) {
@@ -135,7 +135,7 @@ std::expected<Identity, std::string> find_or_create_identity(const std::string& 
 
 	found = find_identity(folder, owner);
 	if (!found) return std::unexpected(found.error());
-	if (!*found) return std::unexpected(folder + "/" + file_name + " was made and is gone again: try once more");
+	if (!*found) return std::unexpected(folder + "/" + file_name + " was made and has been deleted since: try again");
 	(*found)->created = *written;
 	return std::move(**found);
 }

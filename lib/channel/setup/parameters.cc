@@ -69,7 +69,8 @@ bool all_zero(std::span<const std::byte> bytes) {
 }
 
 std::expected<void, ParameterError> check_size(std::string_view name, std::size_t size, std::size_t wanted) {
-	if (size != wanted) return fault(name, "has " + std::to_string(size) + " bytes; it has " + std::to_string(wanted));
+	if (size != wanted)
+		return fault(name, "has " + std::to_string(size) + " bytes instead of " + std::to_string(wanted));
 	return {};
 }
 
@@ -118,7 +119,7 @@ std::expected<Fields, ParameterError> read_fields(std::span<const std::byte> res
 		const auto name = read_field(fields.parameters, tag, rest.subspan(2, value_size));
 		if (!name) return std::unexpected(name.error());
 		if (!name->empty()) {
-			if (fields.has(*name)) return fault(*name, "comes twice");
+			if (fields.has(*name)) return fault(*name, "appears twice");
 			fields.seen.push_back(*name);
 		}
 		rest = rest.subspan(2 + value_size);
@@ -184,7 +185,7 @@ std::expected<std::size_t, ParameterError> message_size(std::span<const std::byt
 						length = load(header.subspan(6, 2));
 	if (version == 0 || oldest_reader == 0 || oldest_reader > version)
 		return fault("version",
-			std::to_string(version) + " for readers from " + std::to_string(oldest_reader) + " on cannot be");
+			std::to_string(version) + " for readers from " + std::to_string(oldest_reader) + " on is invalid");
 	if (oldest_reader > parameters_version)
 		return fault("version",
 			std::to_string(version) + " of the peer's parameters needs a reader of version " +
@@ -204,7 +205,7 @@ std::expected<Parameters, ParameterError> decode(std::span<const std::byte> mess
 	if (!size) return std::unexpected(size.error());
 	if (message.size() != *size)
 		return fault("length",
-			std::to_string(*size) + " is not that of the message, " + std::to_string(message.size()) + " bytes");
+			std::to_string(*size) + " is not the size of the message, " + std::to_string(message.size()) + " bytes");
 
 	const auto read = read_fields(message.subspan(parameters_header_size));
 	if (!read) return std::unexpected(read.error());
@@ -295,10 +296,11 @@ std::vector<std::byte> encode_terms(const Parameters& parameters) {
 
 std::expected<Parameters, ParameterError> decode_terms(std::span<const std::byte> private_data, Role of) {
 	if (private_data.size() < parameters_header_size)
-		return fault("length", "is less than a header's: no channel's private data");
+		return fault("length", "is less than a header's: this is not the private data of a channel");
 	const auto size = message_size(private_data.first<parameters_header_size>());
 	if (!size) return std::unexpected(size.error());
-	if (*size > private_data.size()) return fault("length", std::to_string(*size) + " is more than there is");
+	if (*size > private_data.size())
+		return fault("length", std::to_string(*size) + " is more than the private data has");
 	auto read = read_fields(private_data.first(*size).subspan(parameters_header_size));
 	if (!read) return std::unexpected(read.error());
 	if (!read->has("role")) return fault("role", "is missing");

@@ -24,7 +24,7 @@ Digest sha256(std::initializer_list<std::span<const std::byte>> parts) {
 	bool good = context && EVP_DigestInit_ex(context.get(), EVP_sha256(), nullptr) == 1;
 	for (const auto part : parts) good = good && EVP_DigestUpdate(context.get(), part.data(), part.size()) == 1;
 	good = good && EVP_DigestFinal_ex(context.get(), reinterpret_cast<unsigned char*>(digest.data()), nullptr) == 1;
-	check(good, "SHA-256 is there");
+	check(good, "OpenSSL has SHA-256");
 	return digest;
 }
 
@@ -44,7 +44,7 @@ Proof proof_of(const ProofKeys& keys, Role sender) {
 	const auto* done = HMAC(EVP_sha256(), keys.key.data(), static_cast<int>(keys.key.size()),
 		reinterpret_cast<const unsigned char*>(text.data()), text.size(),
 		reinterpret_cast<unsigned char*>(proof.data() + hmac_at), &size);
-	check(done && size == proof_size - hmac_at, "HMAC-SHA256 is there");
+	check(done && size == proof_size - hmac_at, "OpenSSL has HMAC-SHA256");
 	return proof;
 }
 
@@ -87,13 +87,13 @@ std::string_view describe(ProofError error) {
 	switch (error) {
 		case ProofError::truncated: return "the first message of the channel is too short for the peer's proof";
 		case ProofError::oversized: return "the first message of the channel is too long for the peer's proof";
-		case ProofError::garbage: return "the first message of the channel is no proof: somebody else sends here";
+		case ProofError::garbage:
+			return "the first message of the channel is not a proof: another program sends on this queue pair";
 		case ProofError::reflected: return "the first message of the channel is our own proof, sent back";
 		case ProofError::replayed: return "the first message of the channel is the proof of another connection";
 		case ProofError::forged: break;
 	}
-	return "the peer's proof is wrong: it is not whom the connection was set up with, or somebody changed the "
-		   "parameters between the two";
+	return "the peer's proof is wrong: it is not the peer of the set-up, or the parameters were changed on the way";
 }
 
 }  // namespace verbena::channel

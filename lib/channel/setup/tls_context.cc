@@ -203,7 +203,7 @@ bool set_rules(TlsContext::State& state) {
 }
 
 Made make(const Trust& trust, TlsSide side) {
-	check(trust.kind != TrustKind::insecure, "--insecure is no TLS");
+	check(trust.kind != TrustKind::insecure, "a TLS context is not for --insecure");
 	ERR_clear_error();
 	auto state = std::make_unique<TlsContext::State>();
 	state->ssl.reset(SSL_CTX_new(side == TlsSide::server ? TLS_server_method() : TLS_client_method()));

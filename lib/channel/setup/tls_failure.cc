@@ -77,7 +77,7 @@ std::string explain_failure(const SessionNotes& notes) {
 	if (reason >= alert_base) return refused_by_peer(notes, reason - alert_base);
 	if (reason == SSL_R_UNSUPPORTED_PROTOCOL || reason == SSL_R_VERSION_TOO_LOW || reason == SSL_R_WRONG_SSL_VERSION)
 		return "the peer offers TLS 1.2 or older, and 1.3 is needed: is it a program of Verbena?";
-	if (reason == SSL_R_WRONG_VERSION_NUMBER) return "what the peer sends is not TLS: is this the right port?";
+	if (reason == SSL_R_WRONG_VERSION_NUMBER) return "the peer does not speak TLS: is this the right port?";
 	return "the TLS handshake failed: " + text;
 }
 

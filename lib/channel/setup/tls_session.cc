@@ -43,7 +43,7 @@ TlsSession::~TlsSession() = default;
 
 TlsSession TlsSession::client(std::shared_ptr<const TlsContext> context, const std::string& host, std::uint16_t port) {
 	check(context->side() == TlsSide::client, "a client's session has a client's context");
-	check(!host.empty() || !context->checks_names(), "a client says whom it asked for");
+	check(!host.empty() || !context->checks_names(), "a client names the host that it asks for");
 	TlsSession session(std::move(context), host, port);
 	SSL* ssl = session.ssl_.get();
 	SSL_set_connect_state(ssl);
@@ -107,7 +107,7 @@ std::size_t TlsSession::feed(std::span<const std::byte> received) {
 			fail(peer_in_clear_ ? "the peer speaks in clear (it was started with --insecure) and this side wants TLS: "
 								  "start both with "
 								  "--insecure, or neither"
-								: "what answers does not speak TLS: is this the right port?");
+								: "the peer does not speak TLS: is this the right port?");
 			return received.size();
 		}
 	}
@@ -121,8 +121,9 @@ std::size_t TlsSession::feed(std::span<const std::byte> received) {
 
 void TlsSession::feed_end() {
 	if (state_ == State::handshaking)
-		fail(begun_ ? "the peer ended the connection in the middle of the TLS handshake"
-					: "the peer ended the connection before it said anything: does it expect something else than TLS?");
+		fail(begun_
+				? "the peer ended the connection in the middle of the TLS handshake"
+				: "the peer ended the connection before it sent anything: does it expect a protocol other than TLS?");
 	peer_closed_ = true;
 }
 

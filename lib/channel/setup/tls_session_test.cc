@@ -328,7 +328,7 @@ TEST(TlsSession, AStreamThatEndsEarlyIsAFailure) {
 	const Folder home;
 	TlsSession silent = TlsSession::server(made(make_server_context(identity_in(home))));
 	silent.feed_end();
-	EXPECT_THAT(silent.error(), HasSubstr("before it said anything"));
+	EXPECT_THAT(silent.error(), HasSubstr("before it sent anything"));
 	Ends ends(identity_in(home), identity_in(home));
 	ends.client.emplace(TlsSession::client(ends.client_context, "h"));
 	ends.server.emplace(TlsSession::server(ends.server_context));

@@ -20,7 +20,7 @@ std::string Trust::description() const {
 		case TrustKind::authority: return "the authority of " + ca + (any_name ? ", any name under it" : "");
 		case TrustKind::insecure: break;
 	}
-	return "nobody is authenticated and nothing encrypted (--insecure)";
+	return "every peer, without authentication or encryption (--insecure)";
 }
 
 std::expected<Trust, std::string> choose_trust(const TrustOptions& options, const TrustEnvironment& environment) {
@@ -28,7 +28,8 @@ std::expected<Trust, std::string> choose_trust(const TrustOptions& options, cons
 	if (options.insecure) {
 		if (asked || options.any_name)
 			return std::unexpected(
-				"--insecure does not go with --ca, --cert, --key or a choice of names: leave out one of both");
+				"--insecure cannot be combined with --ca, --cert, --key or a choice of names: leave out one or the "
+			    "other");
 		return Trust{.kind = TrustKind::insecure};
 	}
 

@@ -46,7 +46,7 @@ TEST(TrustChoice, InsecureMustBeSaidAndGoesWithNothingElse) {
 	const auto trust = choose_trust({.insecure = true}, {.ca = "ca", .certificate = "cert", .key = "key"});
 	ASSERT_TRUE(trust);
 	EXPECT_EQ(trust->kind, TrustKind::insecure);
-	EXPECT_THAT(trust->description(), HasSubstr("nobody is authenticated"));
+	EXPECT_THAT(trust->description(), HasSubstr("every peer, without authentication"));
 	EXPECT_FALSE(choose_trust({.ca = "ca", .insecure = true}, home));
 }
 
