@@ -58,8 +58,8 @@ private:
 	std::atomic<std::uint64_t> sum_ns_{0};
 };
 
-// Counts occurrences of a few words, such as errors by their status. After `words_max` different
-// ones, further words count as "other".
+// Counts occurrences of a few words, such as errors by their status. At most `words_max` are kept;
+// one of them is "other", which counts the words beyond that.
 class Tally {
 public:
 	static constexpr std::size_t words_max = 32;

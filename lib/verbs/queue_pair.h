@@ -4,7 +4,7 @@
 // Call in this order: make_queue_pair; rc_to_init; post receives; rc_connect. For UD:
 // make_queue_pair; ud_start. IBA 10.3.1 has the states, ibv_modify_qp(3) the attributes.
 //
-// Threads: as the verbs: one thread at a time for one queue pair.
+// Threads: thread-safe, as the verbs are; the steps of one queue pair are called in order.
 // Lifetime: the device and the completion queue outlive the queue pair.
 // Errors: one sentence that names the call that failed.
 #pragma once
@@ -26,8 +26,8 @@ struct QueuePairOptions {
 	bool signal_all = false;
 	// Takes its receives from this queue; receive_depth is not used then.
 	ibv_srq* shared_receives = nullptr;
-	// Creates the queue pair on this rdma_cm connection, which must be of the same device; the queue
-	// pair is then in INIT.
+	// Creates the queue pair on this rdma_cm connection, which must be of the same device; the
+	// queue pair is then in INIT.
 	rdma_cm_id* connection = nullptr;
 };
 
