@@ -22,9 +22,6 @@
 
 #include "lib/channel/setup/trust.h"
 
-struct ssl_ctx_st;
-struct ssl_session_st;
-
 namespace verbena::channel {
 
 inline constexpr std::string_view alpn_name = "verbena/1";
