@@ -30,7 +30,7 @@ TEST(Task, ResultsTravelThroughAwaits) {
 	EXPECT_EQ(total, 500'500);
 }
 
-TEST(Task, AnExceptionReachesWhoAwaits) {
+TEST(Task, AnExceptionReachesTheAwaiter) {
 	Loop loop;
 	std::string what;
 	loop.complete([](std::string& out) -> Task<void> {
@@ -62,7 +62,7 @@ TEST_P(Loops, TimersExpireInTheirOrderAndNotEarly) {
 	EXPECT_EQ(order, (std::vector{1, 2, 3}));
 }
 
-TEST_P(Loops, WhatAnotherThreadPostsWakesASleeper) {
+TEST_P(Loops, WorkPostedByAnotherThreadWakesASleepingLoop) {
 	Loop loop(options(0));
 	int count = 0;
 	std::jthread other([&] {
@@ -78,7 +78,7 @@ TEST_P(Loops, StopFromAnotherThreadEndsASleep) {
 	loop.run();
 }
 
-TEST_P(Loops, WhatStillStandsIsDestroyedWithTheLoop) {
+TEST_P(Loops, ASuspendedTaskIsDestroyedWithTheLoop) {
 	struct Mark {
 		bool& gone;
 		~Mark() { gone = true; }
@@ -97,7 +97,7 @@ TEST_P(Loops, WhatStillStandsIsDestroyedWithTheLoop) {
 	EXPECT_TRUE(gone);
 }
 
-TEST_P(Loops, WhatWasPostedAndNeverRanGoesWithTheSpawned) {
+TEST_P(Loops, AbandonSpawnedDestroysPostedWorkThatDidNotRun) {
 	Loop loop(options());
 	auto owned = std::make_shared<int>(0);
 	loop.post([owned, &loop] { loop.stop(); });

@@ -59,7 +59,7 @@ void put(int fd) {
 	ASSERT_EQ(write(fd, &one, sizeof one), static_cast<ssize_t>(sizeof one));
 }
 
-TEST_P(Selectors, AChangeIsToldOnce) {
+TEST_P(Selectors, AChangeIsReportedOnce) {
 	int pair[2];
 	ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair), 0);
 	open_.insert(open_.end(), {pair[0], pair[1]});
@@ -76,7 +76,7 @@ TEST_P(Selectors, AChangeIsToldOnce) {
 	}
 }
 
-TEST_P(Selectors, WhatCanBeReadIsToldUntilItIs) {
+TEST_P(Selectors, AReadableDescriptorIsReportedUntilItIsRead) {
 	int mark = 0;
 	const int fd = event_descriptor(1);
 	selector_->watch_readable(fd, &mark);
@@ -89,7 +89,7 @@ TEST_P(Selectors, WhatCanBeReadIsToldUntilItIs) {
 	EXPECT_EQ(next().who, &mark);
 }
 
-TEST_P(Selectors, OfTheForgottenNothingIsTold) {
+TEST_P(Selectors, AForgottenDescriptorIsNotReported) {
 	int mark = 0, other = 0;
 	const int fd = event_descriptor(1), another = event_descriptor(1);
 	selector_->watch_readable(fd, &mark);
@@ -104,7 +104,7 @@ TEST_P(Selectors, OfTheForgottenNothingIsTold) {
 	EXPECT_EQ(next(a_moment).who, nullptr);
 }
 
-TEST_P(Selectors, ANumberThatIsUsedAgainIsAnotherDescriptor) {
+TEST_P(Selectors, AReusedNumberIsANewDescriptor) {
 	std::array<int, 100> marks{};
 	for (int& mark : marks) {
 		const int fd = eventfd(1, EFD_NONBLOCK | EFD_CLOEXEC);
@@ -116,7 +116,7 @@ TEST_P(Selectors, ANumberThatIsUsedAgainIsAnotherDescriptor) {
 }
 
 // More than the ring that io_uring shares holds, and than one wait() returns.
-TEST_P(Selectors, OfThousandsAtOnceNoneIsLost) {
+TEST_P(Selectors, ThousandsOfReadyDescriptorsAreAllReported) {
 	constexpr std::size_t count = 6000;
 	rlimit limit{};
 	ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
@@ -179,7 +179,7 @@ INSTANTIATE_TEST_SUITE_P(By, AForbiddenIoUring,
 		Forbidden{__NR_io_uring_setup, ENOSYS, "io_uring_setup: Function not implemented"},
 		Forbidden{__NR_io_uring_enter, EPERM, "io_uring_enter: Operation not permitted"}));
 
-TEST_P(AForbiddenIoUring, IsSaidAndTheLoopRunsByEpoll) {
+TEST_P(AForbiddenIoUring, IsReportedAndTheLoopUsesEpoll) {
 	int said[2];
 	ASSERT_EQ(pipe(said), 0);
 	const pid_t child = fork();

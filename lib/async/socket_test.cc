@@ -40,7 +40,7 @@ TEST_P(Sockets, AnEchoBetweenTwoCoroutinesOfOneLoop) {
 	EXPECT_EQ(heard, "hello");
 }
 
-TEST_P(Sockets, ASilentPeerEndsAtTheDeadline) {
+TEST_P(Sockets, ReadingFromASilentPeerEndsAtTheDeadline) {
 	Loop loop(options());
 	auto listener = listen(loop, resolve("127.0.0.1", 0).value()).value();
 	std::string why;
@@ -53,7 +53,7 @@ TEST_P(Sockets, ASilentPeerEndsAtTheDeadline) {
 	EXPECT_EQ(why, "the peer sent nothing in time");
 }
 
-TEST_P(Sockets, NobodyListeningIsSaid) {
+TEST_P(Sockets, ConnectingToAPortWithoutAServerSaysSo) {
 	Loop loop(options());
 	Address where;
 	{
@@ -69,7 +69,7 @@ TEST_P(Sockets, NobodyListeningIsSaid) {
 }
 
 // A pending request of io_uring would keep a closed socket open.
-TEST_P(Sockets, WhoClosesASocketHasClosedIt) {
+TEST_P(Sockets, AClosedSocketIsClosedForThePeerAtOnce) {
 	Loop loop(options());
 	auto listener = listen(loop, resolve("127.0.0.1", 0).value()).value();
 	bool ended = false;

@@ -26,7 +26,7 @@ TEST(Buckets, ADurationFallsIntoTheFirstBucketThatHoldsIt) {
 	EXPECT_NEAR(of.sum, 200.000004001, 1e-9);
 }
 
-TEST(Tally, ManyDifferentWordsAreOthers) {
+TEST(Tally, WordsBeyondTheLimitCountAsOther) {
 	Tally tally;
 	for (int i = 0; i < 1000; ++i) tally.count(std::to_string(i));
 	tally.count("0");
@@ -96,7 +96,7 @@ TEST(Json, HasEverySampleWithItsLabels) {
 	EXPECT_EQ(json["b_seconds"]["samples"][0]["buckets"][1][1], 1);
 }
 
-TEST(Endpoint, APortThatIsTakenIsSaid) {
+TEST(Endpoint, APortInUseIsReported) {
 	const auto first = Endpoint::open("0", [] { return Families(); });
 	ASSERT_TRUE(first) << first.error();
 	EXPECT_GT((*first)->port(), 0);

@@ -28,7 +28,7 @@ TEST(ConnectionTrouble, EachEventMeansOneThing) {
 	EXPECT_EQ(trouble(RDMA_CM_EVENT_CONNECT_ERROR, -EINVAL), ConnectTrouble::failed);
 }
 
-TEST(ConnectionTrouble, ARejectIsSaidInTheListenersWords) {
+TEST(ConnectionTrouble, ARejectCarriesTheListenersReason) {
 	const ConnectionEvent event{.type = RDMA_CM_EVENT_REJECTED, .status = 28, .private_data = data_of("too\nmuch")};
 	EXPECT_EQ(trouble_of(event, "10.0.0.1:1").text, "10.0.0.1:1 rejects the connection: too?much");
 	EXPECT_NE(

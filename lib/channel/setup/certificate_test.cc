@@ -8,7 +8,7 @@
 namespace verbena::channel {
 namespace {
 
-TEST(Certificate, OfAnAuthorityVerifiesWhatItIssuedForThatUseOnly) {
+TEST(Certificate, IssuedByAnAuthorityVerifiesForItsUseOnly) {
 	const Credential authority = *make_authority("authority", 10);
 	const ossl::Certificate root = ossl::read_certificate(authority.certificate_pem);
 	const auto verifies = [&](const Credential& credential, X509* issuer, X509_PURPOSE* purpose) {
@@ -42,7 +42,7 @@ TEST(Certificate, OfAnAuthorityVerifiesWhatItIssuedForThatUseOnly) {
 
 TEST(Certificate, AServersNeedsAHost) { EXPECT_FALSE(issue(*make_authority("a", 1), Use::server, {.name = "s"})); }
 
-TEST(Certificate, HostsThatAreNoneAreRefused) {
+TEST(Certificate, InvalidHostNamesAreRefused) {
 	for (const char* host : {"localhost", "a-b.example.org", "*.example.org", "10.0.0.1", "::1", "node_1"})
 		EXPECT_TRUE(check_host(host)) << host;
 	for (const char* host : {"", "a b", "a,DNS:b", "-a", "a..b", "*", "*.", "a*b.org", "10.0.0.256", "10.0.0",
@@ -50,7 +50,7 @@ TEST(Certificate, HostsThatAreNoneAreRefused) {
 		EXPECT_FALSE(check_host(host)) << host;
 }
 
-TEST(Certificate, NamesThatAreNoneAreRefused) {
+TEST(Certificate, InvalidNamesAreRefused) {
 	for (const std::string& name : {std::string(), std::string(65, 'x'), std::string("a\nb")})
 		EXPECT_FALSE(make_identity(name));
 }

@@ -171,7 +171,7 @@ TEST_P(EitherWay, GarbageIsRefused) {
 	}
 }
 
-TEST_P(EitherWay, WhatComesAfterBothAgreedIsThrownAway) {
+TEST_P(EitherWay, BytesAfterBothAgreedAreIgnored) {
 	Ends ends(GetParam());
 	ends.run();
 	const Bytes noise(100'000, std::byte{7});
@@ -211,7 +211,7 @@ TEST(Handshake, EndlessTlsIsCutOff) {
 		<< text_of(end);
 }
 
-TEST(Handshake, WhatTheServerCannotReadItSaysToTheClient) {
+TEST(Handshake, AServerReportsInvalidParametersToTheClient) {
 	Handshake one = client(InClear{}), other = server(InClear{});
 	Bytes message = take_all(one);
 	message[20] = std::byte{0xff};  // the first PSN, which has 24 bits, or the field that is there
@@ -265,7 +265,7 @@ TEST(Handshake, AnotherUsersIdentityIsNotTrusted) {
 	EXPECT_THAT(text_of(ends.client), HasSubstr("give both ends the same"));
 }
 
-TEST(Handshake, AServerThatDoesNotTrustTheClientTellsItEvenThoughTlsIsOpenThere) {
+TEST(Handshake, AClientThatIsNotTrustedLearnsItThoughItsTlsIsOpen) {
 	// The client trusts the server's authority; the server trusts another one. In TLS 1.3 the
 	// client finishes first.
 	const AuthorityFiles ours, theirs("another authority");
@@ -305,7 +305,7 @@ TEST(Handshake, AManInTheMiddleWithACertificateOfHisOwnGetsNothing) {
 // An attacker that both trust (he has a certificate of the authority, and the client accepts any
 // name) still cannot stay in the middle: the two sessions have different keys, and the proofs pass
 // him on the queue pair.
-TEST(Handshake, AManInTheMiddleWhomBothTrustIsFoundByTheProof) {
+TEST(Handshake, AManInTheMiddleThatBothTrustIsFoundByTheProof) {
 	Handshake victim = client(tls(TlsSide::client)), to_him = server(tls(TlsSide::server));
 	converse(victim, to_him);
 	ASSERT_EQ(to_him.state(), State::asked) << to_him.error().text;
@@ -325,7 +325,7 @@ TEST(Handshake, AManInTheMiddleWhomBothTrustIsFoundByTheProof) {
 
 // In clear every host on the path can read and write. But an attacker who only rewrites the set-up,
 // and not the messages of the queue pair, is detected.
-TEST(Handshake, AManInTheMiddleWhoWritesTheParametersAnewIsFoundByTheProof) {
+TEST(Handshake, AManInTheMiddleThatRewritesTheParametersIsFoundByTheProof) {
 	Handshake one = client(InClear{}), other = server(InClear{});
 	Parameters changed = *decode(take_all(one));
 	changed.first_psn ^= 1;
@@ -362,7 +362,7 @@ TEST(Handshake, AProofOfAnotherConnectionIsAReplay) {
 		check_proof(now.server.agreed().proof, make_proof(before.client.agreed().proof)).error(), ProofError::replayed);
 }
 
-TEST(Handshake, ComesAgainByTicket) {
+TEST(Handshake, ResumesByTicket) {
 	const AuthorityFiles authority;
 	const auto of_client = made(make_client_context(authority.client)),
 			   of_server = made(make_server_context(authority.server));

@@ -42,7 +42,7 @@ TEST_F(IdentityFile, IsMadeOnFirstUseForItsUserAlone) {
 	EXPECT_EQ(std::distance(std::filesystem::directory_iterator(place), {}), 1) << "nothing else is left there";
 }
 
-TEST_F(IdentityFile, IsTheSameEverAfter) {
+TEST_F(IdentityFile, StaysTheSame) {
 	const auto first = get(), second = get();
 	ASSERT_TRUE(first && second);
 	EXPECT_FALSE(second->created);
@@ -118,7 +118,7 @@ TEST_F(IdentityFile, ThatIsASymbolicLinkAFolderOrNoIdentityIsRefused) {
 	EXPECT_THAT(refusal(), HasSubstr("is not a key and its certificate"));
 }
 
-TEST_F(IdentityFile, WhoseKeyIsOfAnotherCertificateIsRefused) {
+TEST_F(IdentityFile, WithTheKeyOfAnotherCertificateIsRefused) {
 	std::filesystem::create_directories(place);
 	chmod(place.c_str(), 0700);
 	folder.write(

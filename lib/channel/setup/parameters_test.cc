@@ -186,7 +186,7 @@ TEST(Parameters, AVersionThatCannotBeIsRefused) {
 	}
 }
 
-TEST(Parameters, EveryFieldIsWanted) {
+TEST(Parameters, EveryFieldIsRequired) {
 	const char* names[] = {"role", "transport", "qp_number", "first_psn", "gid", "mtu", "receive_depth",
 		"credits_granted", "buffer_unit", "eager_size_max", "reads_as_target", "reads_as_initiator",
 		"shared_queue_pairs", "logical_channels", "nonce"};
@@ -279,7 +279,7 @@ TEST(Parameters, AnUnknownRoleOrTransportIsRefused) {
 	EXPECT_EQ(field_at_fault(message), "transport");
 }
 
-TEST(Parameters, OverTcpOnlyRoleTransportAndNonceAreSaid) {
+TEST(Parameters, OverTcpOnlyRoleTransportAndNonceAreSent) {
 	const Parameters tcp{.role = Role::client, .transport = Transport::tcp, .nonce = template_parameters().nonce};
 	const auto message = encode(tcp);
 	EXPECT_EQ(message.size(), parameters_header_size + 3 + 3 + 18);
@@ -320,7 +320,7 @@ TEST(Terms, FitInAConnectionRequestAndAreReadBehindItsPadding) {
 	EXPECT_EQ(read->reads_as_initiator, expected.reads_as_initiator);
 }
 
-TEST(Terms, WhatCannotBeNamesItsField) {
+TEST(Terms, AnErrorNamesItsField) {
 	const std::vector<std::byte> good = encode_terms(template_parameters());
 	EXPECT_EQ(decode_terms(good, Role::server).error().field, "role");
 	EXPECT_EQ(decode_terms(std::vector<std::byte>(terms_size_max), Role::client).error().field, "magic");

@@ -138,7 +138,7 @@ TEST(TlsSession, ATicketDoesNotOutliveItsServersTrust) {
 	EXPECT_EQ(ends.client->state(), State::failed);
 }
 
-TEST(TlsSession, OnlySoManyTicketsAreKept) {
+TEST(TlsSession, AClientKeepsABoundedNumberOfTickets) {
 	Trust client = authority().client;
 	client.any_name = true;
 	Ends ends(client, authority().server);
@@ -314,7 +314,7 @@ TEST(TlsSession, AnotherProtocolOverTlsIsNotSpoken) {
 	EXPECT_THAT(ours.error(), HasSubstr("not verbena/1"));
 }
 
-TEST(TlsSession, WhatIsNotTlsIsCalledSo) {
+TEST(TlsSession, BytesThatAreNotTlsAreReportedAsSuch) {
 	for (const std::string& words :
 		{std::string("GET / HTTP/1.0\r\n\r\n"), std::string("SSH-2.0-OpenSSH_9.2\r\n"), std::string(100, '\0')}) {
 		TlsSession server = TlsSession::server(made(make_server_context(authority().server)));
@@ -359,7 +359,7 @@ TEST(TlsSession, TakesNoMoreThanItCanHoldUntilItIsRead) {
 	EXPECT_EQ(read, 100'000u);
 }
 
-TEST(TlsSession, SaysGoodbye) {
+TEST(TlsSession, CloseSendsCloseNotify) {
 	const Folder home;
 	Ends ends(identity_in(home), identity_in(home));
 	ends.connect();
