@@ -1,6 +1,6 @@
-// co_await run_on(home, other, work): calls `work` on the thread of another loop and returns its
-// result to this coroutine, which goes on on its own loop. If both are the same loop, `work` is
-// called at once.
+// co_await run_on(home, other, work): calls `work` on the thread of another loop, then continues
+// this coroutine with the result on its own loop. If both are the same loop, `work` is called at
+// once.
 //
 // Threads: await it on `home`; only `work` runs on the other thread.
 // Lifetime: both loops must run until the result is back. To stop them earlier, join both threads

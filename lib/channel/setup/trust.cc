@@ -29,7 +29,7 @@ std::expected<Trust, std::string> choose_trust(const TrustOptions& options, cons
 		if (asked || options.any_name)
 			return std::unexpected(
 				"--insecure cannot be combined with --ca, --cert, --key or a choice of names: leave out one or the "
-			    "other");
+				"other");
 		return Trust{.kind = TrustKind::insecure};
 	}
 
