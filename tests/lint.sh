@@ -21,6 +21,8 @@ mapfile -t shell < <(grep -rlE --include='*' -m1 '^#!/bin/(ba)?sh' --exclude-dir
 cmake --build "$build" --target verbena_commit -- --quiet
 
 run clang-format clang-format-19 --dry-run --Werror "${cxx[@]}"
+run prose tests/lint/prose.py
+run coroutines tests/lint/coroutines.py
 run shellcheck shellcheck --severity=warning "${shell[@]}"
 
 venv=$build/lint

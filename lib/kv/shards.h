@@ -65,7 +65,8 @@ private:
 	ClientOptions options_;
 	std::vector<std::string> names_;                // sorted
 	std::vector<std::unique_ptr<Client>> clients_;  // one for each name; null if it is not reached
-	std::vector<std::unique_ptr<Client>> departed_;  // clients whose servers are no members any more
+	// Clients whose servers are no members any more.
+	std::vector<std::unique_ptr<Client>> departed_;
 	ClientCounters retired_counters_;  // the counters of destroyed clients
 	std::string unreachable_reason_;
 	bool settling_ = false;

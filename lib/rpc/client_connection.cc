@@ -9,7 +9,8 @@ namespace {
 
 using async::Task;
 
-constexpr Nanoseconds no_time_limit = Nanoseconds{365} * 24 * 3600 * 1'000'000'000;  // stands for no limit
+// Stands for no limit.
+constexpr Nanoseconds no_time_limit = Nanoseconds{365} * 24 * 3600 * 1'000'000'000;
 
 // Closes a channel, and keeps it until it is closed.
 Task<void> close_and_await(std::unique_ptr<channel::Channel> channel) {

@@ -84,7 +84,8 @@ private:
 
 	load_balance_algorithm algorithm_;
 	std::vector<unsigned> weights_;
-	std::vector<std::int64_t> credits_by_place_;  // the turns that each place has saved up: see next()
+	// The turns that each place has saved up: see next().
+	std::vector<std::int64_t> credits_by_place_;
 	std::mt19937_64 random_;
 };
 

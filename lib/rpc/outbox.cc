@@ -8,7 +8,8 @@ namespace {
 constexpr std::size_t batch_of_rc = 4096, batch_of_tcp = 16 << 10;
 constexpr std::size_t spares_max = 8;
 constexpr std::size_t spare_size_max = 64 << 10;
-constexpr std::size_t fetches_in_flight_max = 4;  // attachments that the peer fetches at once; others wait
+// Attachments that the peer fetches at once; others wait.
+constexpr std::size_t fetches_in_flight_max = 4;
 
 }  // namespace
 

@@ -176,7 +176,8 @@ private:
 	std::coroutine_handle<> writer_handle_;  // write_on(), which the channel resumes for `sending_`
 	bool ended_ = false;
 	OutboxCounters counters_;
-	std::vector<std::unique_ptr<FetchedItem>> fetched_items_;  // those that are over stay until the next one starts
+	// Those that are over stay until the next one starts.
+	std::vector<std::unique_ptr<FetchedItem>> fetched_items_;
 	std::size_t fetches_in_flight_ = 0;
 	async::Job writer_;  // the last member: its coroutine uses the others
 };

@@ -247,7 +247,8 @@ void ServerConnection::end_call(AsyncCall& call) {
 		call.stream_->end({});
 	}
 	calls_.remove(call);
-	home_.loop().resume_soon(waiting_for_limits_);  // serve() checks the limits again: the outbox may be full
+	// serve() checks the limits again: the outbox may be full.
+	home_.loop().resume_soon(waiting_for_limits_);
 	close_if_drained();
 }
 

@@ -124,7 +124,8 @@ private:
 	Unpacker unpacker_;
 	CallTable calls_;
 	std::size_t streams_ = 0;  // the number of calls in calls_ that have a stream
-	async::List<async::Waiter> waiting_for_limits_;  // serve(), while in_flight_max calls are unanswered
+	// serve(), while in_flight_max calls are unanswered.
+	async::List<async::Waiter> waiting_for_limits_;
 	std::atomic<bool> closed_{false};
 	bool draining_ = false, client_left_ = false;
 	OutboxCounters counted_;  // the outbox's counters at the last count_sent()

@@ -248,7 +248,7 @@ std::string Fabric::describe() {
 				"host %u qp %06x state %d: sq tail %u next %u head %u offset %u, una %llx next_psn %llx, blocked %d, "
 				"reads %d, timer %d, "
 				"retries %d; "
-				"expected %llx pending_answer %d pending %u gap %d\n",
+				"expected %llx answer %d pending %u gap %d\n",
 				host->id, qp.qpn, static_cast<int>(qp.state), qp.sq_tail.load(), qp.sq_next, qp.sq_head.load(),
 				qp.message_offset, static_cast<unsigned long long>(qp.una),
 				static_cast<unsigned long long>(qp.next_psn), qp.blocked, qp.reads_in_flight, qp.cold->timer_armed,

@@ -88,7 +88,7 @@ def _width(line: str) -> int:
 
 
 def c_comments(source: str) -> Iterator[tuple[int, int, str]]:
-    """Yield (line number, offset in the line, text) of each comment, line by line; skips literals."""
+    """Yield (line number, offset in the line, text) of each line of each comment."""
     token = re.compile(
         r'R"(?P<raw>[^(\s]*)\(.*?\)(?P=raw)"'
         r'|"(?:\\.|[^"\\\n])*"'
@@ -146,7 +146,7 @@ def _python_blocks(source: str) -> Iterator[Block]:
 
 
 def _joined(lines: list[str], comments: Iterable[tuple[int, int, str]]) -> Iterator[Block]:
-    """Join comments that stand alone on neighbouring lines; a comment behind code is its own block."""
+    """Join comments on neighbouring lines; a comment behind code is its own block."""
     block: Block = []
     indent = ""
     for number, offset, raw in comments:

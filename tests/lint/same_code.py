@@ -57,7 +57,7 @@ def run(*command: str | Path, cwd: Path = ROOT, text_in: str | None = None) -> s
 # Step 1: the source without its comments.
 
 
-# `>>` is left out: it closes two templates as `> >` does, and a shift is no less one for being two tokens.
+# `>>` is left out, because it closes two templates as `> >` does; shifts stay distinct enough.
 _TOKEN = re.compile(
     r'(?P<raw>(?:u8|[uUL])?R"(?P<mark>[^(\s]*)\(.*?\)(?P=mark)")'
     r'|(?P<string>"(?:\\.|[^"\\\n])*")'

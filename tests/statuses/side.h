@@ -72,7 +72,8 @@ public:
 	void send_bytes(const void* data, std::size_t size);
 	void receive_bytes(void* data, std::size_t size);
 	void meet();
-	void await_peer_exit();  // waits until the other process has ended; meet() does nothing from then on
+	// Waits until the other process has ended; meet() does nothing from then on.
+	void await_peer_exit();
 	void stop_peer() const;  // SIGSTOP; only the source may, because the target is its child
 	void continue_peer() const;
 
