@@ -13,7 +13,7 @@ constexpr std::size_t small_max = 4096;
 
 }  // namespace
 
-WindowTable& DirectOperations::windows() const { return channel_.transport_.windows_; }
+WindowTable& DirectOperations::windows() const { return channel_.shared().windows; }
 
 void DirectOperations::begin(Channel::Operation& operation) {
 	operation.result = Progress::failed;
@@ -30,7 +30,7 @@ void DirectOperations::begin(Channel::Operation& operation) {
 			operation.result = window == WindowTable::none ? Progress::failed : Progress::done;
 			operation.trouble = Trouble::no_memory;
 			if (window == WindowTable::none) return;
-			operation.lease = Lease(channel_.transport_, window, remote);
+			operation.lease = Lease(windows(), window, remote);
 			windows()[window].leased = true;
 			return;
 		}
@@ -87,7 +87,7 @@ DirectOperations::Record& DirectOperations::transfer(
 		.num_sge = place.length > 0 ? 1 : 0,
 		.opcode = kind == Kind::read ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE};
 	request.wr.rdma = {.remote_addr = remote.address, .rkey = remote.rkey};
-	++(kind == Kind::read ? channel_.transport_.counters_.reads : channel_.transport_.counters_.writes);
+	++(kind == Kind::read ? channel_.shared().counters.reads : channel_.shared().counters.writes);
 	if (place.length > 0 && place.length <= small_max) {
 		waiting_.push_back({request, piece});
 		channel_.loop_.at_turn_end(*this);
@@ -125,7 +125,7 @@ std::uint32_t DirectOperations::lend(const Place& place, Right right, RemoteMemo
 				right == Right::read ? unsigned{IBV_ACCESS_REMOTE_READ} : unsigned{IBV_ACCESS_REMOTE_WRITE}}};
 	// Whatever is signalled later tells of it too; but not everything may wait for that.
 	post(request, Kind::lend, {}, nullptr, count_ >= depth_ / 2);
-	++channel_.transport_.counters_.windows_bound;
+	++channel_.shared().counters.windows_bound;
 	handle->rkey = remote.rkey;
 	return index;
 }

@@ -17,7 +17,7 @@ std::size_t next_part(std::size_t left, std::size_t part_bytes) {
 }  // namespace
 
 bool Offers::lends_body(const Channel::Sending& sending) const {
-	return sending.place.buffer && sending.place.length >= channel_.transport_.options().lend_min;
+	return sending.place.buffer && sending.place.length >= channel_.shared().options.lend_min;
 }
 
 // What is left of a head that goes in frames.
@@ -37,8 +37,8 @@ Progress Offers::advance(Channel::Sending& sending) {
 
 // What is left of the head, and as much of the body as fits a part.
 bool Offers::make(Channel::Sending& sending) {
-	RcTransport& transport = channel_.transport_;
-	if (count() >= transport.options().offers_max || channel_.direct_.full()) return false;
+	RcShared& shared = channel_.shared();
+	if (count() >= shared.options.offers_max || channel_.direct_.full()) return false;
 	const std::size_t head = head_before_offer(sending);
 	const Place part = part_of(sending, sending.offset + head);
 	if (!part.buffer || !reserve_answer()) return false;
@@ -60,8 +60,8 @@ bool Offers::make(Channel::Sending& sending) {
 		.write(front.data() + MessageHeader::bytes);
 	if (!channel_.post_data(front, sending.slices(sending.offset, head))) return give_up();
 	windows_[made_++ % max] = window;
-	transport.counters_.offers_most = std::max(transport.counters_.offers_most, count());
-	transport.counters_.messages_sent += sending.offset == 0;
+	shared.counters.offers_most = std::max(shared.counters.offers_most, count());
+	shared.counters.messages_sent += sending.offset == 0;
 	sending.offset += head + part.length;
 	sending.offer = made_;
 	return true;
@@ -71,8 +71,8 @@ bool Offers::make(Channel::Sending& sending) {
 Place Offers::part_of(const Channel::Sending& sending, std::size_t from) {
 	const std::size_t left = sending.size() - from;
 	if (lends_body(sending)) return {sending.place.buffer, sending.place.offset + from - sending.head.size(), left};
-	RcTransport& transport = channel_.transport_;
-	Buffer copy = transport.memory_.take(next_part(left, transport.options().part_bytes));
+	RcShared& shared = channel_.shared();
+	Buffer copy = shared.memory.take(next_part(left, shared.options.part_bytes));
 	if (copy) gather(sending.slices(from, copy.size()), copy.data());
 	else channel_.wait_for_memory();
 	return copy;
@@ -80,7 +80,7 @@ Place Offers::part_of(const Channel::Sending& sending, std::size_t from) {
 
 // A receive buffer for the frame that tells that an offer was taken: it needs no credit.
 bool Offers::reserve_answer() {
-	if (channel_.receives_.take(1, channel_.own_receives_ ? 1 : channel_.transport_.options().units_low)) return true;
+	if (channel_.receives_.take(1, channel_.own_receives_ ? 1 : channel_.shared().options.units_low)) return true;
 	channel_.wait_for_units();
 	return false;
 }

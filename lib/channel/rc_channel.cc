@@ -18,21 +18,22 @@ ibv_sge piece(const void* at, std::size_t bytes, std::uint32_t lkey = 0) {
 
 }  // namespace
 
-RcChannel::RcChannel(RcTransport& transport, std::unique_ptr<ReceiveQueue> own_receives, lib::MadeQueuePair made,
-	const RcEnd& peer, std::string peer_name)
-	: Channel(transport.loop(), transport.options().message_max),
+RcChannel::RcChannel(RcTransport& transport, RcShared& shared, ChannelId id, std::unique_ptr<ReceiveQueue> own_receives,
+	lib::MadeQueuePair made, const RcEnd& peer, std::string peer_name)
+	: Channel(shared.loop, shared.options.message_max),
+	  RcOwner(shared, id),
 	  transport_(transport),
 	  own_receives_(std::move(own_receives)),
 	  receives_(own_receives_ ? *own_receives_ : *transport.shared_receives_),
-	  sends_(std::move(made.qp), transport.pool_, transport.options().send_depth),
-	  direct_(*this, peer.reads == 0 ? 0 : transport.options().direct_depth),
-	  reads_(std::min(peer.reads, transport.options().reads)),
-	  eager_max_(std::min(peer.eager_max, transport.options().eager_max)),
+	  sends_(std::move(made.qp), shared.units, shared.options.send_depth),
+	  direct_(*this, peer.reads == 0 ? 0 : shared.options.direct_depth),
+	  reads_(std::min(peer.reads, shared.options.reads)),
+	  eager_max_(std::min(peer.eager_max, shared.options.eager_max)),
 	  credits_(peer.credits, peer.receive_depth),
-	  frame_max_(std::min(peer.unit_bytes, transport.options().unit_bytes)),
-	  inline_max_(std::min({made.inline_max, transport.options().inline_max, frame_max_})),
-	  send_depth_(transport.options().send_depth),
-	  grants_(transport.options().window),
+	  frame_max_(std::min(peer.unit_bytes, shared.options.unit_bytes)),
+	  inline_max_(std::min({made.inline_max, shared.options.inline_max, frame_max_})),
+	  send_depth_(shared.options.send_depth),
+	  grants_(shared.options.window),
 	  peer_name_(std::move(peer_name)) {}
 
 RcChannel::~RcChannel() {
@@ -40,7 +41,7 @@ RcChannel::~RcChannel() {
 	transport_.remove(*this);
 	direct_.withdraw_windows();
 	sends_.destroy();
-	if (pending_ != nullptr) transport_.pool_.give_back(pending_);
+	if (pending_ != nullptr) shared().units.give_back(pending_);
 	while (!inbox_.empty()) transport_.release(inbox_.take());
 	receives_.bank().posted(grants_.promised() + offers_.count());
 }
@@ -123,7 +124,7 @@ FrameHeader RcChannel::header(FrameKind kind) {
 
 // nullptr: the pool is used up; the transport calls handle_units() when that may have changed.
 Unit* RcChannel::take_unit() {
-	Unit* const unit = transport_.pool_.take();
+	Unit* const unit = shared().units.take();
 	if (unit == nullptr) wait_for_units();
 	return unit;
 }
@@ -133,7 +134,7 @@ bool RcChannel::post_message(const Sending& sending, MessageHeader message, std:
 	std::array<std::byte, MessageHeader::bytes> front;
 	message.write(front.data());
 	if (!post_data(front, sending.slices(sending.offset, length))) return false;
-	transport_.counters_.messages_sent += message.kind != MessageKind::more;
+	shared().counters.messages_sent += message.kind != MessageKind::more;
 	return true;
 }
 
@@ -150,7 +151,7 @@ bool RcChannel::post_data(std::span<const std::byte> front, const std::array<std
 			if (!each.empty()) pieces[count++] = piece(each.data(), each.size());
 		post_frame(std::span(pieces).first(count), nullptr, false);
 	} else {
-		if (sends_.units() >= transport_.options().send_units_max) return false;
+		if (sends_.units() >= shared().options.send_units_max) return false;
 		Unit* const unit = take_unit();
 		if (unit == nullptr) return false;
 		header(FrameKind::data).write(unit->data);
@@ -170,7 +171,7 @@ void RcChannel::post_frame(std::span<ibv_sge> pieces, Unit* unit, bool signal) {
 		.send_flags = unit == nullptr ? unsigned{IBV_SEND_INLINE} : 0u};
 	direct_.post_waiting();
 	post(request, signal);
-	RcCounters& counters = transport_.counters_;
+	RcCounters& counters = shared().counters;
 	++counters.frames_sent;
 	for (const ibv_sge& each : pieces) counters.bytes_sent += each.length;
 	if (unit == nullptr) ++counters.frames_inline;
@@ -179,7 +180,7 @@ void RcChannel::post_frame(std::span<ibv_sge> pieces, Unit* unit, bool signal) {
 
 // A request, or a chain of them. One that the device refuses ends the channel. Returns the last one's number.
 std::uint32_t RcChannel::post(ibv_send_wr& request, bool signal) {
-	++transport_.counters_.send_posts;
+	++shared().counters.send_posts;
 	if (const int error = sends_.post(request, signal); error != 0)
 		fail(Trouble::lost, lib::failure("ibv_post_send", error));
 	return sends_.posted();
@@ -187,7 +188,7 @@ std::uint32_t RcChannel::post(ibv_send_wr& request, bool signal) {
 
 // Into the pending frame, if it has room.
 bool RcChannel::collect(const Sending& sending) {
-	if (!transport_.options().coalesce) return false;
+	if (!shared().options.coalesce) return false;
 	const std::size_t bytes = MessageHeader::bytes + sending.size();
 	if (pending_ == nullptr) {
 		pending_ = take_unit();
@@ -199,14 +200,14 @@ bool RcChannel::collect(const Sending& sending) {
 		pending_->data + pending_->length);
 	gather(sending.slices(0, sending.size()), pending_->data + pending_->length + MessageHeader::bytes);
 	pending_->length += static_cast<std::uint32_t>(bytes);
-	++transport_.counters_.messages_sent;
-	++transport_.counters_.messages_coalesced;
+	++shared().counters.messages_sent;
+	++shared().counters.messages_coalesced;
 	ask();
 	return true;
 }
 
 void RcChannel::post_pending() {
-	if (!has_room() || sends_.units() >= transport_.options().send_units_max) return;
+	if (!has_room() || sends_.units() >= shared().options.send_units_max) return;
 	Unit* const unit = std::exchange(pending_, nullptr);
 	header(FrameKind::data).write(unit->data);
 	std::array pieces{piece(unit->data, unit->length, unit->lkey)};
@@ -231,13 +232,13 @@ void RcChannel::ask() {
 		return;
 	asked_ = true;
 	send_control(Control::want);
-	++transport_.counters_.want_frames;
+	++shared().counters.want_frames;
 }
 
 void RcChannel::tell_credits() {
 	if (lost_ || !credits_.may_send(Control::credit) || frames_in_flight() >= send_depth_) return;
 	send_control(Control::credit);
-	++transport_.counters_.credit_frames;
+	++shared().counters.credit_frames;
 }
 
 // A WRITE of no bytes: the peer's adapter acknowledges it, or the connection is lost; it takes no buffer there, and the
@@ -247,10 +248,10 @@ void RcChannel::beat() {
 	if (heard_ && !lost_ && sends_.posted() == posted_at_beat_ && frames_in_flight() < send_depth_) {
 		ibv_send_wr nothing{.opcode = IBV_WR_RDMA_WRITE};
 		post(nothing, false);
-		++transport_.counters_.heartbeats;
+		++shared().counters.heartbeats;
 	}
 	posted_at_beat_ = sends_.posted();
-	if (standstill_.look(assembly_.left(), loop_.now()) > patience_in_a_message && !transport_.hungry_.empty())
+	if (standstill_.look(assembly_.left(), loop_.now()) > patience_in_a_message && !shared().waiting_for_memory.empty())
 		fail(Trouble::lost,
 			peer_name_ + " stands still in the middle of a message, and others wait for the memory that it holds");
 }
@@ -277,7 +278,7 @@ void RcChannel::post_short(const FrameHeader& header) {
 		post_frame(pieces, nullptr, false);
 		return;
 	}
-	Unit* const unit = transport_.pool_.take();
+	Unit* const unit = shared().units.take();
 	if (unit == nullptr) return fail(Trouble::no_memory, "no unit for a frame of flow control");
 	std::memcpy(unit->data, frame.data(), frame.size());
 	std::array pieces{piece(unit->data, frame.size(), unit->lkey)};
@@ -302,7 +303,7 @@ void RcChannel::handle_failure(ibv_wc_status status) {
 void RcChannel::fail(Trouble trouble, std::string reason) {
 	if (lost_) return;
 	lost_ = true;
-	if (!(peer_closed_ && close_sent_)) ++transport_.counters_.channels_lost;
+	if (!(peer_closed_ && close_sent_)) ++shared().counters.channels_lost;
 	loop_.cancel(*this);
 	end(trouble, std::move(reason));
 	direct_.fail(trouble_);
@@ -359,7 +360,7 @@ void RcChannel::handle_frame(Unit* unit) {
 // The peer waits for credits. With watermark=close and a shared queue that has none left to lend, and cannot grow, its
 // connection ends.
 void RcChannel::lend_more() {
-	const RcOptions& options = transport_.options();
+	const RcOptions& options = shared().options;
 	if (options.watermark == Watermark::close && !own_receives_ && receives_.bank().free() == 0 &&
 		!receives_.grow(options.units_low))
 		return fail(Trouble::no_memory, "no receive buffer is left for what " + peer_name_ + " wants to send");
@@ -369,8 +370,8 @@ void RcChannel::lend_more() {
 // RecvMode::per_connection: the receive queue stays full, whatever the program keeps. Without a unit for that, this one
 // will be posted again once it is read; or the channel ends.
 bool RcChannel::post_another(Unit* unit) {
-	Unit* const another = transport_.pool_.take();
-	if (another == nullptr) return transport_.options().watermark == Watermark::wait;
+	Unit* const another = shared().units.take();
+	if (another == nullptr) return shared().options.watermark == Watermark::wait;
 	unit->unpromised = true;
 	receives_.post_one(another);
 	grants_.data_released(receives_.bank());
@@ -428,8 +429,8 @@ void RcChannel::digest() {
 
 // False: there is no memory, now or at all.
 bool RcChannel::begin_assembly(std::size_t size) {
-	const RcOptions& options = transport_.options();
-	if (assembly_.begin(size, fetches() ? &transport_.memory_ : nullptr)) return true;
+	const RcOptions& options = shared().options;
+	if (assembly_.begin(size, fetches() ? &shared().memory : nullptr)) return true;
 	if (fetches() && options.watermark == Watermark::wait && size <= options.memory.max) wait_for_memory();
 	else fail(Trouble::no_memory, "no memory for a message of " + std::to_string(size) + " bytes");
 	return false;
@@ -442,19 +443,19 @@ void RcChannel::handle_part_read() {
 }
 
 void RcChannel::handle_units() {
-	starved_ = false;
+	stop_waiting_for_units();
 	flush();
 }
 
 void RcChannel::handle_memory() {
-	hungry_ = false;
+	stop_waiting_for_memory();
 	digest_and_wake();
 	flush();
 }
 
 Channel::Received RcChannel::next() {
 	if (!has_message()) return std::unexpected(trouble_);
-	++transport_.counters_.messages_received;
+	++shared().counters.messages_received;
 	if (assembly_.complete()) {
 		Message message = assembly_.take();
 		digest();
@@ -482,7 +483,7 @@ void RcChannel::close() {
 
 // The peer may never answer, or stop taking what is to go out before.
 void RcChannel::limit_closing() {
-	loop_.schedule(*this, loop_.now() + Nanoseconds{transport_.options().close_timeout_ms} * 1'000'000);
+	loop_.schedule(*this, loop_.now() + Nanoseconds{shared().options.close_timeout_ms} * 1'000'000);
 }
 
 void RcChannel::finish_close() {

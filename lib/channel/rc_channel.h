@@ -18,7 +18,7 @@
 
 namespace verbena::channel {
 
-class RcChannel final : public Channel, private async::Timer {
+class RcChannel final : public Channel, private RcOwner, private async::Timer {
 public:
 	~RcChannel() override;
 
@@ -26,7 +26,7 @@ public:
 	bool closed() const override { return lost_ || (peer_closed_ && close_arrived()); }
 	Path path() const override;
 	bool direct() const override { return reads_ > 0; }
-	MemoryPool* memory() const override { return &transport_.memory_; }
+	MemoryPool* memory() const override { return &shared().memory; }
 	// Each way, from now on: for a peer that has not proved itself yet.
 	void limit_messages(std::size_t bytes) { message_max_ = bytes; }
 	ibv_qp* queue_pair() const { return sends_.queue_pair(); }
@@ -35,8 +35,8 @@ private:
 	friend class RcTransport;
 	friend class DirectOperations;
 	friend class Offers;
-	RcChannel(RcTransport& transport, std::unique_ptr<ReceiveQueue> own_receives, lib::MadeQueuePair made,
-		const RcEnd& peer, std::string peer_name);
+	RcChannel(RcTransport& transport, RcShared& shared, ChannelId id, std::unique_ptr<ReceiveQueue> own_receives,
+		lib::MadeQueuePair made, const RcEnd& peer, std::string peer_name);
 
 	// Channel
 	Sending::Progress advance(Sending& sending) override;
@@ -65,7 +65,7 @@ private:
 	bool has_room() const { return credits_.available() > 0 && may_post(); }
 	std::uint32_t payload_max() const { return frame_max_ - FrameHeader::bytes; }
 	FrameHeader header(FrameKind kind);
-	bool fetches() const { return direct() && !transport_.options().fragments_on_heap; }  // what the peer lends
+	bool fetches() const { return direct() && !shared().options.fragments_on_heap; }  // what the peer lends
 	Sending::Progress post(Sending& sending);
 	bool may_post_data();
 	bool post_fragment(Sending& sending, std::size_t length);
@@ -75,12 +75,6 @@ private:
 	void post_frame(std::span<ibv_sge> pieces, Unit* unit, bool signal);
 	std::uint32_t post(ibv_send_wr& request, bool signal);  // its number
 	Unit* take_unit();
-	void wait_for_units() {
-		if (!std::exchange(starved_, true)) transport_.starved_.emplace_back(slot_, generation_);
-	}
-	void wait_for_memory() {
-		if (!std::exchange(hungry_, true)) transport_.hungry_.emplace_back(slot_, generation_);
-	}
 	bool collect(const Sending& sending);
 	void post_pending();
 	void flush();
@@ -92,7 +86,7 @@ private:
 	void limit_closing();
 	void finish_close();
 	void settle();
-	void fail(Trouble trouble, std::string reason);
+	void fail(Trouble trouble, std::string reason) override;
 	void break_off(const char* what);  // what the peer did against the protocol
 	void take_messages(Unit* unit);
 	bool post_another(Unit* unit);
@@ -109,7 +103,6 @@ private:
 	std::unique_ptr<ReceiveQueue> own_receives_;
 	ReceiveQueue& receives_;  // that, or the transport's
 	SendQueue sends_;
-	std::uint32_t slot_ = 0, generation_ = 0;
 
 	DirectOperations direct_;
 	std::uint32_t reads_;  // direct ones under way, each way
@@ -126,7 +119,6 @@ private:
 	bool in_message_ = false;  // the peer has the beginning of a message and not its end
 	bool asked_ = false;  // the peer knows that we wait
 	bool heard_ = false;  // something came from the peer
-	bool starved_ = false, hungry_ = false;  // the transport remembers that it waits for a unit, for memory
 	bool close_sent_ = false, peer_closed_ = false, lost_ = false;
 
 	// Receiving.

@@ -33,24 +33,20 @@ std::expected<std::unique_ptr<RcTransport>, std::string> RcTransport::open(
 }
 
 RcTransport::RcTransport(async::Loop& loop, const RcOptions& options, lib::OpenDevice device)
-	: loop_(loop),
-	  options_(options),
-	  device_(std::move(device)),
-	  pool_(device_.domain.get(), options.unit_bytes, options.units_max),
-	  memory_(device_.domain.get(), memory_access, options.memory),
-	  windows_(device_.domain.get()) {}
+	: device_(std::move(device)), shared_(loop, options, device_.domain.get(), memory_access) {}
 
 std::expected<void, std::string> RcTransport::start() {
-	options_.poll_batch = std::clamp(options_.poll_batch, 1u, poll_batch_max);
-	options_.message_max = std::min(options_.message_max, MessageHeader::length_max);
-	options_.eager_max = std::min(options_.eager_max, MessageHeader::length_max);
-	options_.lend_min = std::max(options_.lend_min, 1u);
-	if (options_.recv_mode == RecvMode::srq)
-		options_.units_max = std::min(options_.units_max, static_cast<std::uint32_t>(device_.attributes.max_srq_wr));
-	if ((device_.attributes.device_cap_flags & windows_of_type_2) == 0) options_.direct_depth = 0;
-	options_.reads = options_.direct_depth == 0
+	shared_.options.poll_batch = std::clamp(shared_.options.poll_batch, 1u, poll_batch_max);
+	shared_.options.message_max = std::min(shared_.options.message_max, MessageHeader::length_max);
+	shared_.options.eager_max = std::min(shared_.options.eager_max, MessageHeader::length_max);
+	shared_.options.lend_min = std::max(shared_.options.lend_min, 1u);
+	if (shared_.options.recv_mode == RecvMode::srq)
+		shared_.options.units_max =
+			std::min(shared_.options.units_max, static_cast<std::uint32_t>(device_.attributes.max_srq_wr));
+	if ((device_.attributes.device_cap_flags & windows_of_type_2) == 0) shared_.options.direct_depth = 0;
+	shared_.options.reads = shared_.options.direct_depth == 0
 		? 0u
-		: std::min({options_.reads, static_cast<std::uint32_t>(device_.attributes.max_qp_rd_atom),
+		: std::min({shared_.options.reads, static_cast<std::uint32_t>(device_.attributes.max_qp_rd_atom),
 			  static_cast<std::uint32_t>(device_.attributes.max_qp_init_rd_atom), 255u});
 	ibv_context* const context = device_.context.get();
 
@@ -60,57 +56,59 @@ std::expected<void, std::string> RcTransport::start() {
 
 	// Room for every completion that can be outstanding: each posted unit, and of each connection its units and two
 	// signals for inline ones.
-	const std::uint64_t entries = options_.units_max +
-		std::uint64_t{options_.connections_max} * (options_.send_units_max + 2 + options_.direct_depth);
+	const std::uint64_t entries = shared_.options.units_max +
+		std::uint64_t{shared_.options.connections_max} *
+			(shared_.options.send_units_max + 2 + shared_.options.direct_depth);
 	const int depth =
 		static_cast<int>(std::min<std::uint64_t>(entries, static_cast<std::uint64_t>(device_.attributes.max_cqe)));
 	cq_.reset(ibv_create_cq(context, depth, nullptr, events_.get(), 0));
 	if (!cq_) return std::unexpected(lib::failure("ibv_create_cq", errno));
 
-	options_.offers_max = std::min(options_.offers_max, Offers::max);
-	memory_.on_freed([this] { memory_freed_ = true; });
-	if (options_.recv_mode == RecvMode::srq) {
-		ibv_srq_init_attr srq{.attr = {.max_wr = options_.units_max, .max_sge = 1}};
+	shared_.options.offers_max = std::min(shared_.options.offers_max, Offers::max);
+	shared_.memory.on_freed([this] { memory_freed_ = true; });
+	if (shared_.options.recv_mode == RecvMode::srq) {
+		ibv_srq_init_attr srq{.attr = {.max_wr = shared_.options.units_max, .max_sge = 1}};
 		srq_.reset(ibv_create_srq(device_.domain.get(), &srq));
 		if (!srq_) return std::unexpected(lib::failure("ibv_create_srq", errno));
-		shared_receives_ = std::make_unique<ReceiveQueue>(pool_, counters_.receive_posts, srq_.get());
-		if (!shared_receives_->grow(options_.units_start))
+		shared_receives_ = std::make_unique<ReceiveQueue>(shared_.units, shared_.counters.receive_posts, srq_.get());
+		if (!shared_receives_->grow(shared_.options.units_start))
 			return std::unexpected("no memory for the receive buffers (ulimit -l?)");
 	} else {
-		options_.window.first = options_.window.max = options_.receive_depth;
+		shared_.options.window.first = shared_.options.window.max = shared_.options.receive_depth;
 	}
-	options_.window.max = std::clamp(options_.window.max, 1u, receive_depth_max);
-	options_.window.first = std::clamp(options_.window.first, 1u, options_.window.max);
-	loop_.add(*this);
+	shared_.options.window.max = std::clamp(shared_.options.window.max, 1u, receive_depth_max);
+	shared_.options.window.first = std::clamp(shared_.options.window.first, 1u, shared_.options.window.max);
+	shared_.loop.add(*this);
 	return {};
 }
 
 RcTransport::~RcTransport() {
 	check(channels_ == 0, "channels die before their transport");
-	loop_.cancel(heart_);
-	if (events_) loop_.remove(*this);
+	shared_.loop.cancel(heart_);
+	if (events_) shared_.loop.remove(*this);
 	if (unacknowledged_ > 0) ibv_ack_cq_events(cq_.get(), unacknowledged_);
 }
 
 std::expected<RcOffer, std::string> RcTransport::offer() {
-	const std::uint32_t needed = ReceiveCredits::needed(options_.window);
-	if (channels_ >= options_.connections_max) return std::unexpected("the server is full");
-	const bool own = options_.recv_mode == RecvMode::per_connection;
+	const std::uint32_t needed = ReceiveCredits::needed(shared_.options.window);
+	if (channels_ >= shared_.options.connections_max) return std::unexpected("the server is full");
+	const bool own = shared_.options.recv_mode == RecvMode::per_connection;
 	auto made = lib::make_queue_pair(device_, cq_.get(),
-		{.send_depth = options_.send_depth + options_.direct_depth,
-			.receive_depth = own ? needed + options_.offers_max : 0,
+		{.send_depth = shared_.options.send_depth + shared_.options.direct_depth,
+			.receive_depth = own ? needed + shared_.options.offers_max : 0,
 			.send_sge_max = 3,
-			.inline_wanted = options_.inline_max,
+			.inline_wanted = shared_.options.inline_max,
 			.shared_receives = srq_.get()});
 	if (!made) return std::unexpected(made.error());
 	std::unique_ptr<ReceiveQueue> own_receives;
-	if (own) own_receives = std::make_unique<ReceiveQueue>(pool_, counters_.receive_posts, made->qp.get());
+	if (own)
+		own_receives = std::make_unique<ReceiveQueue>(shared_.units, shared_.counters.receive_posts, made->qp.get());
 	ReceiveQueue& receives = own ? *own_receives : *shared_receives_;
 	// What the peer may read or write are windows, and no more; its heartbeats are WRITEs of no bytes.
-	const int remote_access = IBV_ACCESS_REMOTE_WRITE | (options_.direct_depth > 0 ? IBV_ACCESS_REMOTE_READ : 0);
+	const int remote_access = IBV_ACCESS_REMOTE_WRITE | (shared_.options.direct_depth > 0 ? IBV_ACCESS_REMOTE_READ : 0);
 	if (auto done = lib::rc_to_init(made->qp.get(), device_, remote_access); !done)
 		return std::unexpected(done.error());
-	if (!receives.take(needed, own ? needed : options_.units_low)) {
+	if (!receives.take(needed, own ? needed : shared_.options.units_low)) {
 		made->qp.reset();
 		return std::unexpected("the server has no receive buffers left");
 	}
@@ -123,19 +121,19 @@ std::expected<RcOffer, std::string> RcTransport::offer() {
 			.lid = device_.port.lid,
 			.gid = device_.choice.gid,
 			.mtu_bytes = device_.mtu_bytes(),
-			.unit_bytes = options_.unit_bytes,
-			.credits = options_.window.first,
-			.receive_depth = options_.window.max,
-			.eager_max = options_.eager_max,
-			.reads = options_.reads}};
+			.unit_bytes = shared_.options.unit_bytes,
+			.credits = shared_.options.window.first,
+			.receive_depth = shared_.options.window.max,
+			.eager_max = shared_.options.eager_max,
+			.reads = shared_.options.reads}};
 }
 
 std::expected<std::unique_ptr<RcChannel>, std::string> RcTransport::connect(
 	RcOffer offer, const RcEnd& peer, std::string peer_name) {
 	const std::uint32_t local_psn = offer.end.psn;
 	// In the table before the first frame can arrive.
-	std::unique_ptr<RcChannel> channel(
-		new RcChannel(*this, std::move(offer.own_receives), std::move(offer.made), peer, std::move(peer_name)));
+	std::unique_ptr<RcChannel> channel(new RcChannel(*this, shared_, reserve_slot(), std::move(offer.own_receives),
+		std::move(offer.made), peer, std::move(peer_name)));
 	(void)offer.share.release();  // the channel gives it back
 	add(*channel);
 	const auto connected = lib::rc_connect(channel->queue_pair(), device_,
@@ -145,20 +143,20 @@ std::expected<std::unique_ptr<RcChannel>, std::string> RcTransport::connect(
 			.reads_as_target = static_cast<std::uint8_t>(channel->reads_),
 			.reads_as_requester = static_cast<std::uint8_t>(channel->reads_)});
 	if (!connected) return std::unexpected(connected.error());
-	++counters_.channels_opened;
+	++shared_.counters.channels_opened;
 	return channel;
 }
 
 std::size_t RcTransport::poll() {
 	std::size_t work = early_.empty() ? 0 : handle_early();
 	std::array<ibv_wc, poll_batch_max> completions;
-	const int count = ibv_poll_cq(cq_.get(), static_cast<int>(options_.poll_batch), completions.data());
+	const int count = ibv_poll_cq(cq_.get(), static_cast<int>(shared_.options.poll_batch), completions.data());
 	const std::span<const ibv_wc> taken(completions.data(), static_cast<std::size_t>(std::max(count, 0)));
 	if (channels_ > prefetch_above) prefetch(taken);
 	for (const ibv_wc& completion : taken) handle(completion, channel_of(completion.qp_num));
-	if (!starved_.empty()) flush_starved();
+	if (!shared_.waiting_for_units.empty()) flush_starved();
 	work += taken.size();
-	if (std::exchange(memory_freed_, false) && !hungry_.empty()) work += feed_hungry();
+	if (std::exchange(memory_freed_, false) && !shared_.waiting_for_memory.empty()) work += feed_hungry();
 	return work;
 }
 
@@ -179,13 +177,13 @@ void RcTransport::prefetch(std::span<const ibv_wc> completions) const {
 
 std::size_t RcTransport::handle_early() {
 	const auto early = std::exchange(early_, {});
-	for (const auto& [completion, slot, generation] : early) handle(completion, channel_at(slot, generation));
+	for (const auto& [completion, id] : early) handle(completion, channel_at(id));
 	return early.size();
 }
 
 void RcTransport::handle(const ibv_wc& completion, RcChannel* channel) {
 	if (completion.wr_id & send_mark) {
-		++counters_.send_completions;
+		++shared_.counters.send_completions;
 		if (channel == nullptr) return;  // it was destroyed meanwhile
 		if (completion.status == IBV_WC_SUCCESS)
 			channel->handle_sent(static_cast<std::uint32_t>(completion.wr_id >> 1));
@@ -193,7 +191,7 @@ void RcTransport::handle(const ibv_wc& completion, RcChannel* channel) {
 		return;
 	}
 	auto* const unit = reinterpret_cast<Unit*>(completion.wr_id);
-	if (options_.recv_mode == RecvMode::per_connection) {
+	if (shared_.options.recv_mode == RecvMode::per_connection) {
 		if (channel == nullptr) return;  // its receive queue gave all back
 		channel->receives_.handle_arrival(unit);
 	}
@@ -206,10 +204,10 @@ void RcTransport::handle(const ibv_wc& completion, RcChannel* channel) {
 		if (channel != nullptr) channel->handle_failure(completion.status);
 		return repost_unpromised(unit);
 	}
-	unit->slot = channel->slot_;
-	unit->generation = channel->generation_;
-	++counters_.frames_received;
-	counters_.bytes_received += completion.byte_len;
+	unit->slot = channel->id().slot;
+	unit->generation = channel->id().generation;
+	++shared_.counters.frames_received;
+	shared_.counters.bytes_received += completion.byte_len;
 	channel->handle_frame(unit);
 }
 
@@ -240,21 +238,21 @@ void RcTransport::repost_unpromised(Unit* unit) {
 }
 
 void RcTransport::flush_starved() {
-	for (const auto& [slot, generation] : std::exchange(starved_, {}))
-		if (RcChannel* const channel = channel_at(slot, generation)) channel->handle_units();
+	for (const ChannelId id : std::exchange(shared_.waiting_for_units, {}))
+		if (RcChannel* const channel = channel_at(id)) channel->handle_units();
 }
 
 std::size_t RcTransport::feed_hungry() {
-	const auto hungry = std::exchange(hungry_, {});
-	for (const auto& [slot, generation] : hungry)
-		if (RcChannel* const channel = channel_at(slot, generation)) channel->handle_memory();
+	const auto hungry = std::exchange(shared_.waiting_for_memory, {});
+	for (const ChannelId id : hungry)
+		if (RcChannel* const channel = channel_at(id)) channel->handle_memory();
 	return hungry.size();
 }
 
 void RcTransport::repost(Unit* unit) {
 	unit->next = to_post_;
 	to_post_ = unit;
-	loop_.at_turn_end(*this);
+	shared_.loop.at_turn_end(*this);
 }
 
 void RcTransport::turn_ends() {
@@ -267,7 +265,7 @@ void RcTransport::turn_ends() {
 		if (RcChannel* const channel = channel_of(*unit)) channel->handle_posted();
 		else if (!unit->unpromised) bank.posted(1);
 	}
-	if (bank.free() < options_.units_low) shared_receives_->grow(options_.units_low);
+	if (bank.free() < shared_.options.units_low) shared_receives_->grow(shared_.options.units_low);
 }
 
 // Each to its connection, unless that is gone, or has posted another one in its stead.
@@ -276,13 +274,13 @@ void RcTransport::return_to_own(Unit* list) {
 		next = unit->next;
 		RcChannel* const channel = unit->unpromised ? nullptr : channel_of(*unit);
 		if (channel == nullptr) {
-			pool_.give_back(unit);
+			shared_.units.give_back(unit);
 		} else {
 			channel->receives_.post_one(unit);
 			channel->handle_posted();
 		}
 	}
-	if (!starved_.empty()) flush_starved();
+	if (!shared_.waiting_for_units.empty()) flush_starved();
 }
 
 void RcTransport::beat() {
@@ -291,19 +289,12 @@ void RcTransport::beat() {
 		if (next_beat_ >= slots_.size()) next_beat_ = 0;
 		if (slots_[next_beat_].channel != nullptr) slots_[next_beat_].channel->beat();
 	}
-	if (channels_ > 0) loop_.schedule(heart_, monotonic_now() + beat_interval);
+	if (channels_ > 0) shared_.loop.schedule(heart_, monotonic_now() + beat_interval);
 }
 
-void RcTransport::end_lease(std::uint32_t index) {
-	MemoryWindow& window = windows_[index];
-	window.leased = false;
-	if (window.owner != nullptr) window.owner->end(index);
-	else windows_.give_back(index);
-}
-
-RcChannel* RcTransport::channel_at(std::uint32_t slot, std::uint32_t generation) const {
-	if (slot >= slots_.size() || slots_[slot].generation != generation) return nullptr;
-	return slots_[slot].channel;
+RcChannel* RcTransport::channel_at(ChannelId id) const {
+	if (id.slot >= slots_.size() || slots_[id.slot].generation != id.generation) return nullptr;
+	return slots_[id.slot].channel;
 }
 
 RcChannel* RcTransport::channel_of(std::uint32_t qpn) const {
@@ -311,18 +302,20 @@ RcChannel* RcTransport::channel_of(std::uint32_t qpn) const {
 	return slot == QpnTable::none ? nullptr : slots_[slot].channel;
 }
 
-void RcTransport::add(RcChannel& channel) {
+ChannelId RcTransport::reserve_slot() {
 	if (free_slots_.empty()) {
 		free_slots_.push_back(static_cast<std::uint32_t>(slots_.size()));
 		slots_.emplace_back();
 	}
-	channel.slot_ = free_slots_.back();
+	const std::uint32_t slot = free_slots_.back();
 	free_slots_.pop_back();
-	Slot& slot = slots_[channel.slot_];
-	slot.channel = &channel;
-	channel.generation_ = slot.generation;
-	table_.insert(channel.queue_pair()->qp_num, channel.slot_);
-	if (++channels_ == 1) loop_.schedule(heart_, monotonic_now() + beat_interval);
+	return {slot, slots_[slot].generation};
+}
+
+void RcTransport::add(RcChannel& channel) {
+	slots_[channel.id().slot].channel = &channel;
+	table_.insert(channel.queue_pair()->qp_num, channel.id().slot);
+	if (++channels_ == 1) shared_.loop.schedule(heart_, monotonic_now() + beat_interval);
 }
 
 // What still arrived for it took buffers out of the shared receive queue, and only its completions say which: with many
@@ -337,16 +330,16 @@ void RcTransport::remove(RcChannel& channel) {
 		left -= count;
 		for (const ibv_wc& completion : std::span(completions).first(static_cast<std::size_t>(count))) {
 			const std::uint32_t slot = table_.find(completion.qp_num);
-			early_.push_back({completion, slot, slot == QpnTable::none ? 0 : slots_[slot].generation});
+			early_.push_back({completion, {slot, slot == QpnTable::none ? 0 : slots_[slot].generation}});
 		}
 	}
 	table_.erase(channel.queue_pair()->qp_num);
-	Slot& slot = slots_[channel.slot_];
+	Slot& slot = slots_[channel.id().slot];
 	slot.channel = nullptr;
 	++slot.generation;
-	free_slots_.push_back(channel.slot_);
+	free_slots_.push_back(channel.id().slot);
 	--channels_;
-	++counters_.channels_closed;
+	++shared_.counters.channels_closed;
 }
 
 }  // namespace verbena::channel

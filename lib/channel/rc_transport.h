@@ -15,12 +15,9 @@
 #include <string>
 #include <vector>
 
-#include "lib/channel/channel.h"
-#include "lib/channel/options.h"
 #include "lib/channel/qpn_table.h"
+#include "lib/channel/rc_shared.h"
 #include "lib/channel/receive_queue.h"
-#include "lib/channel/units.h"
-#include "lib/channel/windows.h"
 #include "lib/verbs/device.h"
 #include "lib/verbs/queue_pair.h"
 
@@ -58,24 +55,12 @@ struct RcOffer {
 	RcEnd end;
 };
 
-struct RcCounters {
-	std::uint64_t frames_sent = 0, frames_inline = 0, frames_received = 0;
-	std::uint64_t messages_sent = 0, messages_received = 0, messages_coalesced = 0;
-	std::uint64_t credit_frames = 0, want_frames = 0, heartbeats = 0;
-	std::uint64_t bytes_sent = 0, bytes_received = 0;
-	std::uint64_t channels_opened = 0, channels_closed = 0, channels_lost = 0;
-	std::uint64_t send_posts = 0, receive_posts = 0;  // calls, each with a list
-	std::uint64_t send_completions = 0;  // one for each request that was signalled
-	std::uint64_t reads = 0, writes = 0, windows_bound = 0;
-	std::uint32_t offers_most = 0;  // that one channel had under way
-};
-
 // What a transport has made of the device, now; queue pairs once they are connected.
 struct VerbsObjects {
 	std::size_t queue_pairs = 0, completion_queues = 0, shared_receive_queues = 0, domains = 0, memory_regions = 0;
 };
 
-class RcTransport final : public async::Poller, public async::TurnEnd, public MessageOwner, public LeaseOwner {
+class RcTransport final : public async::Poller, public async::TurnEnd, public MessageOwner {
 public:
 	static std::expected<std::unique_ptr<RcTransport>, std::string> open(
 		async::Loop& loop, const lib::Wish& wish, const RcOptions& options);
@@ -90,23 +75,23 @@ public:
 		RcOffer offer, const RcEnd& peer, std::string peer_name);
 
 	const lib::OpenDevice& device() const { return device_; }
-	const RcOptions& options() const { return options_; }
-	const RcCounters& counters() const { return counters_; }
-	async::Loop& loop() const { return loop_; }
+	const RcOptions& options() const { return shared_.options; }
+	const RcCounters& counters() const { return shared_.counters; }
+	async::Loop& loop() const { return shared_.loop; }
 	std::size_t channels() const { return channels_; }
-	std::size_t units() const { return pool_.count(); }
+	std::size_t units() const { return shared_.units.count(); }
 	// Posted and promised to nobody; of RecvMode::per_connection each has its own.
 	std::size_t credits_free() const { return shared_receives_ ? shared_receives_->bank().free() : 0; }
 	// Receive and send buffers that are not free, registered all the time.
-	std::size_t pinned_bytes() const { return std::size_t{pool_.in_use()} * options_.unit_bytes; }
-	MemoryPool& memory() { return memory_; }
-	std::size_t windows_in_use() const { return windows_.in_use(); }
+	std::size_t pinned_bytes() const { return std::size_t{shared_.units.in_use()} * shared_.options.unit_bytes; }
+	MemoryPool& memory() { return shared_.memory; }
+	std::size_t windows_in_use() const { return shared_.windows.in_use(); }
 	VerbsObjects objects() const {
 		return {.queue_pairs = channels_,
 			.completion_queues = cq_ != nullptr,
 			.shared_receive_queues = srq_ != nullptr,
 			.domains = device_.domain != nullptr,
-			.memory_regions = pool_.regions() + memory_.regions()};
+			.memory_regions = shared_.units.regions() + shared_.memory.regions()};
 	}
 
 	// Poller
@@ -118,7 +103,6 @@ public:
 	void turn_ends() override;
 	// MessageOwner: `token` is a Unit.
 	void release(void* token) override;
-	void end_lease(std::uint32_t window) override;
 
 private:
 	friend class RcChannel;
@@ -136,7 +120,7 @@ private:
 	// A completion that was taken before its turn, and whose it was then.
 	struct Early {
 		ibv_wc completion;
-		std::uint32_t slot, generation;
+		ChannelId id;
 	};
 	using Events = std::unique_ptr<ibv_comp_channel, lib::Destroyer<ibv_destroy_comp_channel>>;
 	using SharedReceiveQueue = std::unique_ptr<ibv_srq, lib::Destroyer<ibv_destroy_srq>>;
@@ -153,28 +137,21 @@ private:
 	void return_to_own(Unit* list);
 	void flush_starved();
 	std::size_t feed_hungry();
-	RcChannel* channel_at(std::uint32_t slot, std::uint32_t generation) const;
-	RcChannel* channel_of(const Unit& unit) const { return channel_at(unit.slot, unit.generation); }
+	RcChannel* channel_at(ChannelId id) const;
+	RcChannel* channel_of(const Unit& unit) const { return channel_at({unit.slot, unit.generation}); }
 	RcChannel* channel_of(std::uint32_t qpn) const;
+	ChannelId reserve_slot();
 	void add(RcChannel& channel);
 	// Its queue pair may be destroyed then.
 	void remove(RcChannel& channel);
 
-	async::Loop& loop_;
-	RcOptions options_;
 	lib::OpenDevice device_;
 	Events events_;
 	lib::CompletionQueue cq_;
 	SharedReceiveQueue srq_;
-	UnitPool pool_;
+	RcShared shared_;
 	std::unique_ptr<ReceiveQueue> shared_receives_;  // RecvMode::srq
-	MemoryPool memory_;
-	WindowTable windows_;
 	Unit* to_post_ = nullptr;
-	std::vector<std::pair<std::uint32_t, std::uint32_t>>
-		starved_;  // slot and generation of channels that found no unit to send from
-	// Of channels that wait for registered memory.
-	std::vector<std::pair<std::uint32_t, std::uint32_t>> hungry_;
 	bool memory_freed_ = false;
 	std::vector<Slot> slots_;
 	std::vector<std::uint32_t> free_slots_;
@@ -184,7 +161,6 @@ private:
 	unsigned unacknowledged_ = 0;
 	Heart heart_{*this};
 	std::size_t next_beat_ = 0;  // the slot
-	RcCounters counters_;
 };
 
 }  // namespace verbena::channel

@@ -7,6 +7,7 @@
 #include <deque>
 #include <memory>
 
+#include "lib/channel/channel.h"
 #include "lib/channel/memory.h"
 
 namespace verbena::channel {
@@ -26,7 +27,7 @@ struct MemoryWindow {
 	bool leased = false;  // a Lease speaks of it
 };
 
-class WindowTable {
+class WindowTable final : public LeaseOwner {
 public:
 	static constexpr std::uint32_t none = ~0u;
 
@@ -53,6 +54,7 @@ public:
 		free_ = index;
 		--in_use_;
 	}
+	void end_lease(std::uint32_t index) override;
 	MemoryWindow& operator[](std::uint32_t index) { return windows_[index]; }
 	std::size_t in_use() const { return in_use_; }
 
