@@ -41,7 +41,7 @@ public:
 		++reading_;
 		return {buffer_, std::exchange(placed_, placed_ + length), length};
 	}
-	void handle_read() { --reading_; }
+	void handle_reads(std::uint32_t count) { reading_ -= count; }
 
 	// Once it is complete.
 	Message take() {

@@ -1,26 +1,30 @@
-// The direct operations of one RC channel: RDMA READ and WRITE, and the windows by which memory is lent to the peer.
+// The direct operations of one RC channel: RDMA READs and WRITEs, and the memory windows by which the peer gets access
+// to memory of this end.
 //
-// Each is one work request on the channel's queue pair, in its order with the frames: so a window is bound before the
-// peer can hear of it. Small READs and WRITEs of one turn are posted together: at its end, or before whatever follows
-// them on the queue pair. A record of each keeps its buffer until the adapter is done with it, whatever becomes of the
-// coroutine that asked.
+// Each operation is one work request on the channel's queue pair, in order with the frames: so a window is bound before
+// the peer can learn of it. Small READs and WRITEs of one turn are posted together. A record of each operation keeps
+// its buffer until the adapter is done with it, even when the coroutine that asked is destroyed before.
+//
+// Threads: the loop's thread.
+// Owns: the buffers of operations in flight, and the windows that it has bound, until they are invalidated.
+// Errors: a request that the device refuses ends the channel; fail() then ends the operations in flight.
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <vector>
 
-#include "lib/channel/channel.h"
-#include "lib/channel/windows.h"
+#include "lib/channel/send_queue.h"
 
 namespace verbena::channel {
 
-class RcChannel;
-
-class DirectOperations final : public async::TurnEnd {
+class DirectOperations {
 public:
-	// `depth`: how many may be in the send queue at once; 0: none at all.
-	DirectOperations(RcChannel& channel, std::uint32_t depth) : channel_(channel), depth_(depth) {}
-	// The queue pair is gone: nothing touches the buffers any more. Who awaits an operation may outlive it.
+	// `depth`: the most operations that may be in flight at once; 0: none are possible.
+	DirectOperations(RcOwner& owner, SendQueue& sends, std::uint32_t depth)
+		: shared_(owner.shared()), sends_(sends), depth_(depth) {}
+	// The queue pair is destroyed already, so nothing accesses the buffers. A caller's Operation may outlive this.
 	~DirectOperations() {
 		for (std::uint32_t i = 0; i < count_; ++i)
 			if (Channel::Operation* const operation = record(i).operation) operation->mention = nullptr;
@@ -28,59 +32,54 @@ public:
 	DirectOperations(const DirectOperations&) = delete;
 	DirectOperations& operator=(const DirectOperations&) = delete;
 
-	std::uint32_t in_flight() const { return count_ - static_cast<std::uint32_t>(waiting_.size()); }
+	std::uint32_t in_flight() const { return count_; }
 	bool full() const { return count_ == depth_; }
 
+	// Starts an operation of a caller, on a channel that has not ended: it is then under way, done (lend) or failed, or
+	// still `queued` because all places are taken.
 	void begin(Channel::Operation& operation);
-	// For the channel itself, when not full. none: the device has no window left.
+	// For the channel itself, when not full(). Gives the peer the right to `place`, which it may use from the next
+	// frame on: `remote` says how. Returns the window, for end(); none: the device has no window left.
 	std::uint32_t lend(const Place& place, Right right, RemoteMemory& remote);
-	// The channel learns of its end by handle_part_read().
+	// For the channel itself, when not full(): reads a part of a message. handle_done() counts it when it is done.
 	void read_part(const Place& into, const RemoteMemory& from);
+	// Withdraws the right to a window's memory, now or when there is room in the send queue (post_ends()).
 	void end(std::uint32_t window);
-	// What waits for the end of the turn leaves now.
-	void post_waiting();
-	void turn_ends() override { post_waiting(); }
+	void post_ends();
 
-	// All work requests up to this number are done.
-	void handle_done(std::uint32_t number);
+	// All work requests up to this number are done. Returns how many parts of messages were read by them.
+	std::uint32_t handle_done(std::uint32_t number);
+	// The channel has ended: everything in flight fails, and no window is withdrawn any more.
 	void fail(Trouble trouble);
-	// Before the queue pair is destroyed.
+	// Destroys the windows that are still bound. Called before the queue pair is destroyed.
 	void withdraw_windows();
 
 private:
 	using Kind = Channel::Operation::Kind;
 	struct Record {
-		std::uint32_t number = 0;
+		std::uint32_t number = 0;  // of the work request
 		Kind kind = Kind::read;
-		std::uint32_t window = WindowTable::none;
-		bool of_channel = false;  // a part of a message, and not an Operation
+		std::uint32_t window = WindowTable::none;  // of an `end`
+		bool of_channel = false;  // read_part(), and not a caller's Operation
 		Buffer buffer;
-		Channel::Operation* operation = nullptr;
-	};
-
-	// A READ or WRITE that is posted with others.
-	struct Waiting {
-		ibv_send_wr request;
-		ibv_sge piece;
+		Channel::Operation* operation = nullptr;  // null: the caller was destroyed, or there is none
 	};
 
 	// The oldest is 0.
 	Record& record(std::uint32_t index) { return records_[(first_ + index) % depth_]; }
-	Record& add(Kind kind, Buffer buffer, Channel::Operation* operation);
-	Record& post(ibv_send_wr& request, Kind kind, Buffer buffer, Channel::Operation* operation, bool signal = true);
+	Record& add(std::uint32_t number, Kind kind, Buffer buffer, Channel::Operation* operation);
 	Record& transfer(Kind kind, const Place& place, const RemoteMemory& remote, Channel::Operation* operation);
 	void invalidate(std::uint32_t window, Channel::Operation* operation);
 	void forget(std::uint32_t window);
-	WindowTable& windows() const;
 
-	RcChannel& channel_;
+	RcShared& shared_;
+	SendQueue& sends_;
 	std::uint32_t depth_;
-	std::unique_ptr<Record[]> records_;  // a ring, made with the first operation
+	std::unique_ptr<Record[]> records_;  // a ring, allocated with the first operation
 	std::uint32_t first_ = 0, count_ = 0;
-	std::vector<Waiting> waiting_;  // of the newest records
-	std::uint32_t lent_ = WindowTable::none;  // a list
-	// Of those: whose leases are over, but for whom there was no room in the send queue yet.
-	std::vector<std::uint32_t> ending_;
+	std::uint32_t lent_ = WindowTable::none;  // the list of bound windows, linked through the table
+	std::vector<std::uint32_t> ending_;  // bound windows that wait for room in the send queue to be invalidated
+	std::optional<Trouble> failed_;  // why, once fail() was called
 };
 
 }  // namespace verbena::channel

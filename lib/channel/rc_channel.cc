@@ -25,8 +25,8 @@ RcChannel::RcChannel(RcTransport& transport, RcShared& shared, ChannelId id, std
 	  transport_(transport),
 	  own_receives_(std::move(own_receives)),
 	  receives_(own_receives_ ? *own_receives_ : *transport.shared_receives_),
-	  sends_(std::move(made.qp), shared.units, shared.options.send_depth),
-	  direct_(*this, peer.reads == 0 ? 0 : shared.options.direct_depth),
+	  sends_(*this, std::move(made.qp)),
+	  direct_(*this, sends_, peer.reads == 0 ? 0 : shared.options.direct_depth),
 	  reads_(std::min(peer.reads, shared.options.reads)),
 	  eager_max_(std::min(peer.eager_max, shared.options.eager_max)),
 	  credits_(peer.credits, peer.receive_depth),
@@ -59,6 +59,12 @@ void RcChannel::prefetch() const {
 	// A provider has its own part of a queue pair before or behind the public one.
 	verbena::prefetch(reinterpret_cast<const std::byte*>(queue_pair()) - cache_line, 3 * cache_line);
 	prefetch_receiver();
+}
+
+void RcChannel::begin(Operation& operation) {
+	if (!ended_) return direct_.begin(operation);
+	operation.result = Operation::Progress::failed;
+	operation.trouble = trouble_;
 }
 
 // Sending.
@@ -169,21 +175,12 @@ void RcChannel::post_frame(std::span<ibv_sge> pieces, Unit* unit, bool signal) {
 		.num_sge = static_cast<int>(pieces.size()),
 		.opcode = IBV_WR_SEND,
 		.send_flags = unit == nullptr ? unsigned{IBV_SEND_INLINE} : 0u};
-	direct_.post_waiting();
-	post(request, signal);
+	sends_.post(request, signal);
 	RcCounters& counters = shared().counters;
 	++counters.frames_sent;
 	for (const ibv_sge& each : pieces) counters.bytes_sent += each.length;
 	if (unit == nullptr) ++counters.frames_inline;
 	else sends_.keep(unit);
-}
-
-// A request, or a chain of them. One that the device refuses ends the channel. Returns the last one's number.
-std::uint32_t RcChannel::post(ibv_send_wr& request, bool signal) {
-	++shared().counters.send_posts;
-	if (const int error = sends_.post(request, signal); error != 0)
-		fail(Trouble::lost, lib::failure("ibv_post_send", error));
-	return sends_.posted();
 }
 
 // Into the pending frame, if it has room.
@@ -247,7 +244,7 @@ void RcChannel::tell_credits() {
 void RcChannel::beat() {
 	if (heard_ && !lost_ && sends_.posted() == posted_at_beat_ && frames_in_flight() < send_depth_) {
 		ibv_send_wr nothing{.opcode = IBV_WR_RDMA_WRITE};
-		post(nothing, false);
+		sends_.post(nothing, false);
 		++shared().counters.heartbeats;
 	}
 	posted_at_beat_ = sends_.posted();
@@ -287,7 +284,10 @@ void RcChannel::post_short(const FrameHeader& header) {
 
 void RcChannel::handle_sent(std::uint32_t number) {
 	sends_.handle_done(number);
-	if (direct_.in_flight() > 0) direct_.handle_done(number);
+	if (direct_.in_flight() > 0) {
+		if (const std::uint32_t parts = direct_.handle_done(number); parts > 0) handle_parts_read(parts);
+		direct_.post_ends();
+	}
 	if (!operations_.empty()) advance_operations();
 	if (digest_later_) digest_and_wake();
 	flush();
@@ -306,6 +306,7 @@ void RcChannel::fail(Trouble trouble, std::string reason) {
 	if (!(peer_closed_ && close_sent_)) ++shared().counters.channels_lost;
 	loop_.cancel(*this);
 	end(trouble, std::move(reason));
+	sends_.drop_deferred();
 	direct_.fail(trouble_);
 	wake_closers();
 }
@@ -436,9 +437,9 @@ bool RcChannel::begin_assembly(std::size_t size) {
 	return false;
 }
 
-void RcChannel::handle_part_read() {
-	assembly_.handle_read();
-	++taken_due_;
+void RcChannel::handle_parts_read(std::uint32_t count) {
+	assembly_.handle_reads(count);
+	taken_due_ += count;
 	digest_and_wake();
 }
 

@@ -33,7 +33,6 @@ public:
 
 private:
 	friend class RcTransport;
-	friend class DirectOperations;
 	friend class Offers;
 	RcChannel(RcTransport& transport, RcShared& shared, ChannelId id, std::unique_ptr<ReceiveQueue> own_receives,
 		lib::MadeQueuePair made, const RcEnd& peer, std::string peer_name);
@@ -45,7 +44,7 @@ private:
 			(!inbox_.empty() && !assembly_.begun() && inbox_.header().kind == MessageKind::whole);
 	}
 	Received next() override;
-	void begin(Operation& operation) override { direct_.begin(operation); }
+	void begin(Operation& operation) override;
 
 	// From the transport.
 	void prefetch() const;  // what is not in the channel itself
@@ -55,7 +54,7 @@ private:
 	void handle_posted();  // a unit that it held is back in the receive queue
 	void handle_memory();  // there is some again
 	void handle_units();  // likewise
-	void handle_part_read();  // from DirectOperations
+	void handle_parts_read(std::uint32_t count);
 
 	// Frames of flow control may follow the close.
 	bool close_arrived() const { return close_sent_ && sends_.is_done(close_number_); }
@@ -73,7 +72,6 @@ private:
 	// A data frame: its own header, `front` (of messages), and the slices.
 	bool post_data(std::span<const std::byte> front, const std::array<std::span<const std::byte>, 2>& slices);
 	void post_frame(std::span<ibv_sge> pieces, Unit* unit, bool signal);
-	std::uint32_t post(ibv_send_wr& request, bool signal);  // its number
 	Unit* take_unit();
 	bool collect(const Sending& sending);
 	void post_pending();

@@ -106,7 +106,6 @@ public:
 
 private:
 	friend class RcChannel;
-	friend class DirectOperations;
 	friend class Offers;
 	struct Slot {
 		RcChannel* channel = nullptr;
