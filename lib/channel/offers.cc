@@ -1,7 +1,5 @@
 #include "lib/channel/offers.h"
 
-#include "lib/channel/rc_channel.h"
-
 namespace verbena::channel {
 namespace {
 
@@ -17,7 +15,7 @@ std::size_t next_part(std::size_t left, std::size_t part_bytes) {
 }  // namespace
 
 bool Offers::lends_body(const Channel::Sending& sending) const {
-	return sending.place.buffer && sending.place.length >= channel_.shared().options.lend_min;
+	return sending.place.buffer && sending.place.length >= shared_.options.lend_min;
 }
 
 // What is left of a head that goes in frames.
@@ -27,26 +25,25 @@ std::size_t Offers::head_before_offer(const Channel::Sending& sending) const {
 
 Progress Offers::advance(Channel::Sending& sending) {
 	while (sending.offset < sending.size()) {
-		if (!channel_.may_post_data()) return Progress::waiting;
+		if (!frames_.may_post_data()) return Progress::waiting;
 		const std::size_t head = head_before_offer(sending);
-		const bool fits = head + MessageHeader::bytes + Offer::bytes <= channel_.payload_max();
-		if (!(fits ? make(sending) : channel_.post_fragment(sending, head))) return Progress::waiting;
+		const bool fits = head + MessageHeader::bytes + Offer::bytes <= frames_.payload_max();
+		if (!(fits ? make(sending) : frames_.post_fragment(sending, head))) return Progress::waiting;
 	}
 	return lends_body(sending) ? Progress::offered : Progress::done;
 }
 
 // What is left of the head, and as much of the body as fits a part.
 bool Offers::make(Channel::Sending& sending) {
-	RcShared& shared = channel_.shared();
-	if (count() >= shared.options.offers_max || channel_.direct_.full()) return false;
+	if (count() >= shared_.options.offers_max || direct_.full()) return false;
 	const std::size_t head = head_before_offer(sending);
 	const Place part = part_of(sending, sending.offset + head);
 	if (!part.buffer || !reserve_answer()) return false;
 	RemoteMemory remote;
-	const std::uint32_t window = channel_.direct_.lend(part, Right::read, remote);
+	const std::uint32_t window = direct_.lend(part, Right::read, remote);
 	const auto give_up = [&] {
-		channel_.receives_.bank().posted(1);
-		if (window != WindowTable::none) channel_.direct_.end(window);
+		receives_.bank().posted(1);
+		if (window != WindowTable::none) direct_.end(window);
 		return false;
 	};
 	if (window == WindowTable::none) return give_up();
@@ -58,10 +55,10 @@ bool Offers::make(Channel::Sending& sending) {
 		.rkey = remote.rkey,
 		.total = static_cast<std::uint32_t>(sending.size())}
 		.write(front.data() + MessageHeader::bytes);
-	if (!channel_.post_data(front, sending.slices(sending.offset, head))) return give_up();
+	if (!frames_.post_data(front, sending.slices(sending.offset, head))) return give_up();
 	windows_[made_++ % max] = window;
-	shared.counters.offers_most = std::max(shared.counters.offers_most, count());
-	shared.counters.messages_sent += sending.offset == 0;
+	shared_.counters.offers_most = std::max(shared_.counters.offers_most, count());
+	shared_.counters.messages_sent += sending.offset == 0;
 	sending.offset += head + part.length;
 	sending.offer = made_;
 	return true;
@@ -71,29 +68,23 @@ bool Offers::make(Channel::Sending& sending) {
 Place Offers::part_of(const Channel::Sending& sending, std::size_t from) {
 	const std::size_t left = sending.size() - from;
 	if (lends_body(sending)) return {sending.place.buffer, sending.place.offset + from - sending.head.size(), left};
-	RcShared& shared = channel_.shared();
-	Buffer copy = shared.memory.take(next_part(left, shared.options.part_bytes));
+	Buffer copy = shared_.memory.take(next_part(left, shared_.options.part_bytes));
 	if (copy) gather(sending.slices(from, copy.size()), copy.data());
-	else channel_.wait_for_memory();
+	else owner_.wait_for_memory();
 	return copy;
 }
 
 // A receive buffer for the frame that tells that an offer was taken: it needs no credit.
 bool Offers::reserve_answer() {
-	if (channel_.receives_.take(1, channel_.own_receives_ ? 1 : channel_.shared().options.units_low)) return true;
-	channel_.wait_for_units();
+	if (receives_.take(1, shared_.options.recv_mode == RecvMode::per_connection ? 1 : shared_.options.units_low))
+		return true;
+	owner_.wait_for_units();
 	return false;
 }
 
 void Offers::handle_taken(std::uint32_t count) {
-	channel_.receives_.bank().posted(count);
-	while (count-- > 0) channel_.direct_.end(windows_[taken_++ % max]);
-	while (!channel_.offered_.empty()) {
-		auto& sending = static_cast<Channel::Sending&>(channel_.offered_.front());
-		if (static_cast<std::int32_t>(taken_ - sending.offer) < 0) break;
-		sending.result = Progress::done;
-		channel_.loop_.resume_soon(sending);
-	}
+	receives_.bank().posted(count);
+	while (count-- > 0) direct_.end(windows_[taken_++ % max]);
 }
 
 }  // namespace verbena::channel

@@ -8,17 +8,17 @@
 #include <array>
 #include <cstdint>
 
-#include "lib/channel/channel.h"
+#include "lib/channel/frame_sender.h"
+#include "lib/channel/receive_queue.h"
 
 namespace verbena::channel {
-
-class RcChannel;
 
 class Offers {
 public:
 	static constexpr std::uint32_t max = 64;
 
-	explicit Offers(RcChannel& channel) : channel_(channel) {}
+	Offers(RcOwner& owner, FrameSender& frames, DirectOperations& direct, ReceiveQueue& receives)
+		: owner_(owner), shared_(owner.shared()), frames_(frames), direct_(direct), receives_(receives) {}
 
 	// Those that the peer has not taken.
 	std::uint32_t count() const { return made_ - taken_; }
@@ -27,6 +27,7 @@ public:
 	Channel::Sending::Progress advance(Channel::Sending& sending);
 	// The oldest ones; there are as many.
 	void handle_taken(std::uint32_t count);
+	bool is_taken(std::uint32_t offer) const { return static_cast<std::int32_t>(taken_ - offer) >= 0; }
 
 private:
 	std::size_t head_before_offer(const Channel::Sending& sending) const;
@@ -34,7 +35,11 @@ private:
 	Place part_of(const Channel::Sending& sending, std::size_t from);
 	bool reserve_answer();
 
-	RcChannel& channel_;
+	RcOwner& owner_;
+	RcShared& shared_;
+	FrameSender& frames_;
+	DirectOperations& direct_;
+	ReceiveQueue& receives_;
 	std::array<std::uint32_t, max> windows_{};  // by which they are lent
 	std::uint32_t made_ = 0, taken_ = 0;
 };

@@ -12,10 +12,6 @@ namespace {
 // A peer that stands still within a message for so long loses its connection when others wait for memory.
 constexpr Nanoseconds patience_in_a_message = 5'000'000'000;
 
-ibv_sge piece(const void* at, std::size_t bytes, std::uint32_t lkey = 0) {
-	return {.addr = reinterpret_cast<std::uint64_t>(at), .length = static_cast<std::uint32_t>(bytes), .lkey = lkey};
-}
-
 }  // namespace
 
 RcChannel::RcChannel(RcTransport& transport, RcShared& shared, ChannelId id, std::unique_ptr<ReceiveQueue> own_receives,
@@ -29,11 +25,9 @@ RcChannel::RcChannel(RcTransport& transport, RcShared& shared, ChannelId id, std
 	  direct_(*this, sends_, peer.reads == 0 ? 0 : shared.options.direct_depth),
 	  reads_(std::min(peer.reads, shared.options.reads)),
 	  eager_max_(std::min(peer.eager_max, shared.options.eager_max)),
-	  credits_(peer.credits, peer.receive_depth),
-	  frame_max_(std::min(peer.unit_bytes, shared.options.unit_bytes)),
-	  inline_max_(std::min({made.inline_max, shared.options.inline_max, frame_max_})),
-	  send_depth_(shared.options.send_depth),
 	  grants_(shared.options.window),
+	  frames_(*this, sends_, direct_, grants_, senders_, peer, made.inline_max),
+	  offers_(*this, frames_, direct_, receives_),
 	  peer_name_(std::move(peer_name)) {}
 
 RcChannel::~RcChannel() {
@@ -41,7 +35,6 @@ RcChannel::~RcChannel() {
 	transport_.remove(*this);
 	direct_.withdraw_windows();
 	sends_.destroy();
-	if (pending_ != nullptr) shared().units.give_back(pending_);
 	while (!inbox_.empty()) transport_.release(inbox_.take());
 	receives_.bank().posted(grants_.promised() + offers_.count());
 }
@@ -75,211 +68,28 @@ Channel::Sending::Progress RcChannel::advance(Sending& sending) {
 		sending.trouble = trouble_;
 		return Sending::Progress::failed;
 	}
-	const Sending::Progress progress = post(sending);
+	const bool offered = direct() && (sending.size() > eager_max_ || offers_.lends_body(sending));
+	const Sending::Progress progress = offered ? offers_.advance(sending) : frames_.advance(sending);
 	in_message_ = progress == Sending::Progress::waiting && sending.offset > 0;
 	return progress;
 }
 
-Channel::Sending::Progress RcChannel::post(Sending& sending) {
-	using Progress = Sending::Progress;
-	if (direct() && (sending.size() > eager_max_ || offers_.lends_body(sending))) return offers_.advance(sending);
-
-	if (sending.offset == 0 && MessageHeader::bytes + sending.size() <= payload_max()) {
-		const MessageHeader whole{.kind = MessageKind::whole, .length = static_cast<std::uint32_t>(sending.size())};
-		if (pending_ == nullptr && has_room() && post_message(sending, whole, sending.size())) return Progress::done;
-		if (collect(sending)) return Progress::done;
-		ask();
-		return Progress::waiting;
-	}
-	while (sending.offset < sending.size()) {
-		if (!may_post_data() || !post_fragment(sending, sending.size() - sending.offset)) return Progress::waiting;
-	}
-	return Progress::done;
-}
-
-// What came before it is out, and there is room for one more frame. Otherwise the peer is asked.
-bool RcChannel::may_post_data() {
-	if (pending_ != nullptr) post_pending();
-	if (pending_ == nullptr && has_room()) return true;
-	ask();
-	return false;
-}
-
-// The next frame's worth of the `length` bytes that are next.
-bool RcChannel::post_fragment(Sending& sending, std::size_t length) {
-	length = std::min<std::size_t>(length, payload_max() - MessageHeader::bytes);
-	const MessageHeader fragment = sending.offset == 0
-		? MessageHeader{.kind = MessageKind::first, .length = static_cast<std::uint32_t>(sending.size())}
-		: MessageHeader{.kind = MessageKind::more, .length = static_cast<std::uint32_t>(length)};
-	if (!post_message(sending, fragment, length)) return false;
-	sending.offset += length;
-	return true;
-}
-
-FrameHeader RcChannel::header(FrameKind kind) {
-	FrameHeader header{.kind = kind,
-		.credits_seen = grants_.seen(Control::credit),
-		.wants_seen = grants_.seen(Control::want),
-		.limit = grants_.tell()};
-	if (kind == FrameKind::data && credits_.available() == 1 && (pending_ != nullptr || !senders_.empty())) {
-		header.flags |= FrameHeader::wants_more;
-		asked_ = true;
-	}
-	return header;
-}
-
-// nullptr: the pool is used up; the transport calls handle_units() when that may have changed.
-Unit* RcChannel::take_unit() {
-	Unit* const unit = shared().units.take();
-	if (unit == nullptr) wait_for_units();
-	return unit;
-}
-
-// A frame with this one message, or a fragment of it. False: there is no unit for it.
-bool RcChannel::post_message(const Sending& sending, MessageHeader message, std::size_t length) {
-	std::array<std::byte, MessageHeader::bytes> front;
-	message.write(front.data());
-	if (!post_data(front, sending.slices(sending.offset, length))) return false;
-	shared().counters.messages_sent += message.kind != MessageKind::more;
-	return true;
-}
-
-bool RcChannel::post_data(std::span<const std::byte> front, const std::array<std::span<const std::byte>, 2>& slices) {
-	const std::size_t headers = FrameHeader::bytes + front.size();
-	const std::size_t bytes = headers + slices[0].size() + slices[1].size();
-	if (bytes <= inline_max_) {
-		std::array<std::byte, FrameHeader::bytes + MessageHeader::bytes + Offer::bytes> begin;
-		header(FrameKind::data).write(begin.data());
-		std::memcpy(begin.data() + FrameHeader::bytes, front.data(), front.size());
-		std::array pieces{piece(begin.data(), headers), ibv_sge{}, ibv_sge{}};
-		std::size_t count = 1;
-		for (const auto& each : slices)
-			if (!each.empty()) pieces[count++] = piece(each.data(), each.size());
-		post_frame(std::span(pieces).first(count), nullptr, false);
-	} else {
-		if (sends_.units() >= shared().options.send_units_max) return false;
-		Unit* const unit = take_unit();
-		if (unit == nullptr) return false;
-		header(FrameKind::data).write(unit->data);
-		std::memcpy(unit->data + FrameHeader::bytes, front.data(), front.size());
-		gather(slices, unit->data + headers);
-		std::array pieces{piece(unit->data, bytes, unit->lkey)};
-		post_frame(pieces, unit, true);
-	}
-	credits_.data_sent();
-	return true;
-}
-
-void RcChannel::post_frame(std::span<ibv_sge> pieces, Unit* unit, bool signal) {
-	ibv_send_wr request{.sg_list = pieces.data(),
-		.num_sge = static_cast<int>(pieces.size()),
-		.opcode = IBV_WR_SEND,
-		.send_flags = unit == nullptr ? unsigned{IBV_SEND_INLINE} : 0u};
-	sends_.post(request, signal);
-	RcCounters& counters = shared().counters;
-	++counters.frames_sent;
-	for (const ibv_sge& each : pieces) counters.bytes_sent += each.length;
-	if (unit == nullptr) ++counters.frames_inline;
-	else sends_.keep(unit);
-}
-
-// Into the pending frame, if it has room.
-bool RcChannel::collect(const Sending& sending) {
-	if (!shared().options.coalesce) return false;
-	const std::size_t bytes = MessageHeader::bytes + sending.size();
-	if (pending_ == nullptr) {
-		pending_ = take_unit();
-		if (pending_ == nullptr) return false;
-		pending_->length = FrameHeader::bytes;
-	}
-	if (pending_->length + bytes > frame_max_) return false;
-	MessageHeader{.kind = MessageKind::whole, .length = static_cast<std::uint32_t>(sending.size())}.write(
-		pending_->data + pending_->length);
-	gather(sending.slices(0, sending.size()), pending_->data + pending_->length + MessageHeader::bytes);
-	pending_->length += static_cast<std::uint32_t>(bytes);
-	++shared().counters.messages_sent;
-	++shared().counters.messages_coalesced;
-	ask();
-	return true;
-}
-
-void RcChannel::post_pending() {
-	if (!has_room() || sends_.units() >= shared().options.send_units_max) return;
-	Unit* const unit = std::exchange(pending_, nullptr);
-	header(FrameKind::data).write(unit->data);
-	std::array pieces{piece(unit->data, unit->length, unit->lkey)};
-	post_frame(pieces, unit, true);
-	credits_.data_sent();
-}
-
-// There may be room: what waits goes out, in order.
+// There may be room: what waits is sent, in order.
 void RcChannel::flush() {
 	if (lost_) return;
-	if (pending_ != nullptr) post_pending();
+	if (frames_.has_pending()) frames_.post_pending();
 	if (!senders_.empty() && !ended_) advance_senders();
-	if (pending_ != nullptr || !senders_.empty()) ask();
-	if (taken_due_ > 0) tell_taken();
-	if (grants_.due()) tell_credits();
+	if (frames_.has_pending() || !senders_.empty()) frames_.ask();
+	if (taken_due_ > 0 && frames_.post_taken(taken_due_)) taken_due_ = 0;
+	if (grants_.due()) frames_.post_credit();
 	finish_close();
 }
 
-// We are blocked by credits: the peer is told once, by the flag of the last frame or by one of its own.
-void RcChannel::ask() {
-	if (asked_ || credits_.available() > 0 || !credits_.may_send(Control::want) || frames_in_flight() >= send_depth_)
-		return;
-	asked_ = true;
-	send_control(Control::want);
-	++shared().counters.want_frames;
-}
-
-void RcChannel::tell_credits() {
-	if (lost_ || !credits_.may_send(Control::credit) || frames_in_flight() >= send_depth_) return;
-	send_control(Control::credit);
-	++shared().counters.credit_frames;
-}
-
-// A WRITE of no bytes: the peer's adapter acknowledges it, or the connection is lost; it takes no buffer there, and the
-// program need not answer. Not before the peer was heard: its queue pair may not be ready to receive yet, when it is
-// busy with thousands of others.
 void RcChannel::beat() {
-	if (heard_ && !lost_ && sends_.posted() == posted_at_beat_ && frames_in_flight() < send_depth_) {
-		ibv_send_wr nothing{.opcode = IBV_WR_RDMA_WRITE};
-		sends_.post(nothing, false);
-		++shared().counters.heartbeats;
-	}
-	posted_at_beat_ = sends_.posted();
+	if (!lost_) frames_.beat();
 	if (standstill_.look(assembly_.left(), loop_.now()) > patience_in_a_message && !shared().waiting_for_memory.empty())
 		fail(Trouble::lost,
 			peer_name_ + " stands still in the middle of a message, and others wait for the memory that it holds");
-}
-
-// Not limited by credits: the peer has kept a receive buffer for each of its offers.
-void RcChannel::tell_taken() {
-	if (frames_in_flight() >= send_depth_) return;
-	FrameHeader frame = header(FrameKind::taken);
-	frame.flags = static_cast<std::uint8_t>(std::exchange(taken_due_, 0));
-	post_short(frame);
-}
-
-void RcChannel::send_control(Control kind) {
-	const FrameHeader frame = header(kind == Control::want ? FrameKind::want : FrameKind::credit);
-	credits_.control_sent(kind);
-	post_short(frame);
-}
-
-void RcChannel::post_short(const FrameHeader& header) {
-	std::array<std::byte, FrameHeader::bytes> frame;
-	header.write(frame.data());
-	if (inline_max_ >= frame.size()) {
-		std::array pieces{piece(frame.data(), frame.size())};
-		post_frame(pieces, nullptr, false);
-		return;
-	}
-	Unit* const unit = shared().units.take();
-	if (unit == nullptr) return fail(Trouble::no_memory, "no unit for a frame of flow control");
-	std::memcpy(unit->data, frame.data(), frame.size());
-	std::array pieces{piece(unit->data, frame.size(), unit->lkey)};
-	post_frame(pieces, unit, true);
 }
 
 void RcChannel::handle_sent(std::uint32_t number) {
@@ -303,7 +113,7 @@ void RcChannel::handle_failure(ibv_wc_status status) {
 void RcChannel::fail(Trouble trouble, std::string reason) {
 	if (lost_) return;
 	lost_ = true;
-	if (!(peer_closed_ && close_sent_)) ++shared().counters.channels_lost;
+	if (!(peer_closed_ && frames_.close_posted())) ++shared().counters.channels_lost;
 	loop_.cancel(*this);
 	end(trouble, std::move(reason));
 	sends_.drop_deferred();
@@ -320,14 +130,13 @@ void RcChannel::handle_frame(Unit* unit) {
 		transport_.repost_unpromised(unit);
 		break_off(what);
 	};
-	heard_ = true;
 	const auto header = FrameHeader::read({unit->data, unit->length});
 	if (!header) return refuse("a frame without a header");
 	const bool control = header->kind != FrameKind::data && header->kind != FrameKind::close;
 	if (header->kind == FrameKind::taken) {
 		if (header->flags == 0 || header->flags > offers_.count()) return refuse("it took what was not offered");
 		receives_.post_one(unit);
-		offers_.handle_taken(header->flags);
+		handle_taken(header->flags);
 	} else if (control) {
 		receives_.post_one(unit);
 		if (!grants_.control_reposted(header->kind == FrameKind::want ? Control::want : Control::credit))
@@ -339,12 +148,10 @@ void RcChannel::handle_frame(Unit* unit) {
 		return fail(Trouble::no_memory, "no unit to receive the next frame");
 	}
 
-	const std::uint32_t before = credits_.available();
-	if (!credits_.learn(header->limit, header->credits_seen, header->wants_seen)) {
+	if (!frames_.learn(*header)) {
 		if (!control) transport_.release(unit);
 		return break_off("impossible credits");
 	}
-	if (credits_.available() > before) asked_ = false;
 	if (header->kind == FrameKind::data) {
 		take_messages(unit);
 	} else if (header->kind == FrameKind::close) {
@@ -356,6 +163,17 @@ void RcChannel::handle_frame(Unit* unit) {
 		lend_more();
 	flush();
 	settle();
+}
+
+// The peer has fetched the `count` oldest offers.
+void RcChannel::handle_taken(std::uint32_t count) {
+	offers_.handle_taken(count);
+	while (!offered_.empty()) {
+		auto& sending = static_cast<Sending&>(offered_.front());
+		if (!offers_.is_taken(sending.offer)) break;
+		sending.result = Sending::Progress::done;
+		loop_.resume_soon(sending);
+	}
 }
 
 // The peer waits for credits. With watermark=close and a shared queue that has none left to lend, and cannot grow, its
@@ -472,7 +290,7 @@ Channel::Received RcChannel::next() {
 
 void RcChannel::handle_posted() {
 	grants_.data_released(receives_.bank());
-	if (grants_.due()) tell_credits();
+	if (grants_.due() && !lost_) frames_.post_credit();
 }
 
 // Closing.
@@ -487,20 +305,12 @@ void RcChannel::limit_closing() {
 	loop_.schedule(*this, loop_.now() + Nanoseconds{shared().options.close_timeout_ms} * 1'000'000);
 }
 
+// Sends the close frame once it is due and everything before it is sent.
 void RcChannel::finish_close() {
-	if (lost_ || close_sent_ || !(closing_ || peer_closed_) || pending_ != nullptr || !senders_.empty()) return;
-	if (offers_.count() > 0 || taken_due_ > 0) return;  // what was offered is still to be fetched
-	if (!has_room()) return ask();
-	std::array<std::byte, FrameHeader::bytes> frame;
-	header(FrameKind::close).write(frame.data());
-	Unit* const unit = take_unit();
-	if (unit == nullptr) return;
-	std::memcpy(unit->data, frame.data(), frame.size());
-	std::array pieces{piece(unit->data, frame.size(), unit->lkey)};
-	close_sent_ = true;
-	credits_.data_sent();
-	post_frame(pieces, unit, true);
-	close_number_ = sends_.posted();
+	if (lost_ || frames_.close_posted() || !(closing_ || peer_closed_)) return;
+	if (frames_.has_pending() || !senders_.empty()) return;
+	if (offers_.count() > 0 || taken_due_ > 0) return;  // offered bytes are still to be fetched
+	frames_.post_close();
 }
 
 // Both ends know that it is over: nobody waits for the other any more.

@@ -8,12 +8,10 @@
 #pragma once
 
 #include "lib/channel/assembly.h"
-#include "lib/channel/direct.h"
-#include "lib/channel/frame.h"
+#include "lib/channel/frame_sender.h"
 #include "lib/channel/inbox.h"
 #include "lib/channel/offers.h"
 #include "lib/channel/rc_transport.h"
-#include "lib/channel/send_queue.h"
 #include "lib/channel/standstill.h"
 
 namespace verbena::channel {
@@ -23,7 +21,7 @@ public:
 	~RcChannel() override;
 
 	void close() override;
-	bool closed() const override { return lost_ || (peer_closed_ && close_arrived()); }
+	bool closed() const override { return lost_ || (peer_closed_ && frames_.close_acknowledged()); }
 	Path path() const override;
 	bool direct() const override { return reads_ > 0; }
 	MemoryPool* memory() const override { return &shared().memory; }
@@ -33,7 +31,6 @@ public:
 
 private:
 	friend class RcTransport;
-	friend class Offers;
 	RcChannel(RcTransport& transport, RcShared& shared, ChannelId id, std::unique_ptr<ReceiveQueue> own_receives,
 		lib::MadeQueuePair made, const RcEnd& peer, std::string peer_name);
 
@@ -56,31 +53,9 @@ private:
 	void handle_units();  // likewise
 	void handle_parts_read(std::uint32_t count);
 
-	// Frames of flow control may follow the close.
-	bool close_arrived() const { return close_sent_ && sends_.is_done(close_number_); }
 	void beat();  // a frame, if none left since the last time
-	std::uint32_t frames_in_flight() const { return sends_.in_flight() - direct_.in_flight(); }
-	bool may_post() const { return frames_in_flight() + control_kinds < send_depth_; }
-	bool has_room() const { return credits_.available() > 0 && may_post(); }
-	std::uint32_t payload_max() const { return frame_max_ - FrameHeader::bytes; }
-	FrameHeader header(FrameKind kind);
 	bool fetches() const { return direct() && !shared().options.fragments_on_heap; }  // what the peer lends
-	Sending::Progress post(Sending& sending);
-	bool may_post_data();
-	bool post_fragment(Sending& sending, std::size_t length);
-	bool post_message(const Sending& sending, MessageHeader message, std::size_t length);
-	// A data frame: its own header, `front` (of messages), and the slices.
-	bool post_data(std::span<const std::byte> front, const std::array<std::span<const std::byte>, 2>& slices);
-	void post_frame(std::span<ibv_sge> pieces, Unit* unit, bool signal);
-	Unit* take_unit();
-	bool collect(const Sending& sending);
-	void post_pending();
 	void flush();
-	void ask();
-	void tell_credits();
-	void tell_taken();
-	void send_control(Control kind);
-	void post_short(const FrameHeader& header);
 	void limit_closing();
 	void finish_close();
 	void settle();
@@ -88,6 +63,7 @@ private:
 	void break_off(const char* what);  // what the peer did against the protocol
 	void take_messages(Unit* unit);
 	bool post_another(Unit* unit);
+	void handle_taken(std::uint32_t count);
 	void lend_more();
 	void digest();
 	void digest_and_wake();
@@ -105,29 +81,20 @@ private:
 	DirectOperations direct_;
 	std::uint32_t reads_;  // direct ones under way, each way
 
-	// Sending.
-	std::uint32_t eager_max_;
-	SendCredits credits_;
-	std::uint32_t frame_max_;
-	std::uint32_t inline_max_;
-	std::uint32_t send_depth_;
-	std::uint32_t posted_at_beat_ = 0;
-	std::uint32_t close_number_ = 0;  // of the request that carries our close
-	Unit* pending_ = nullptr;
+	std::uint32_t eager_max_;  // larger messages are offered; bytes
 	bool in_message_ = false;  // the peer has the beginning of a message and not its end
-	bool asked_ = false;  // the peer knows that we wait
-	bool heard_ = false;  // something came from the peer
-	bool close_sent_ = false, peer_closed_ = false, lost_ = false;
+	bool peer_closed_ = false, lost_ = false;
+
+	ReceiveCredits grants_;
+	FrameSender frames_;
+	Offers offers_;
+	std::uint32_t taken_due_ = 0;  // the peer's offers that were fetched, which it does not know yet
 
 	// Receiving.
-	ReceiveCredits grants_;
 	Inbox inbox_;
 	Assembly assembly_;
 	Standstill standstill_;  // of that
 	bool digest_later_ = false;  // when there is room for direct operations
-
-	Offers offers_{*this};
-	std::uint32_t taken_due_ = 0;  // the peer's, fetched but not told
 
 	std::string peer_name_;
 };

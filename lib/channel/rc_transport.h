@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "lib/channel/qpn_table.h"
+#include "lib/channel/rc_end.h"
 #include "lib/channel/rc_shared.h"
 #include "lib/channel/receive_queue.h"
 #include "lib/verbs/device.h"
@@ -25,20 +26,6 @@ namespace verbena::channel {
 
 class RcChannel;
 class RcTransport;
-
-// What an end tells the other about itself.
-struct RcEnd {
-	std::uint32_t qpn = 0;
-	std::uint32_t psn = 0;  // the first that it sends
-	std::uint16_t lid = 0;
-	ibv_gid gid{};
-	std::uint32_t mtu_bytes = 1024;
-	std::uint32_t unit_bytes = 1024;  // the largest frame that it takes
-	std::uint32_t credits = 1;        // frames that it takes at once, at the start
-	std::uint32_t receive_depth = 1;  // and at most, ever
-	std::uint32_t eager_max = 0;      // where direct operations are possible, it wants larger messages lent to it
-	std::uint32_t reads = 0;  // RDMA READs that it serves at once, and has under way; 0: no direct operations
-};
 
 // A connection's share of the bank; it goes back with this, unless a channel took it.
 struct ReturnShare {
@@ -106,7 +93,6 @@ public:
 
 private:
 	friend class RcChannel;
-	friend class Offers;
 	struct Slot {
 		RcChannel* channel = nullptr;
 		std::uint32_t generation = 0;
