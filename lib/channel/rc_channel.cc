@@ -14,21 +14,23 @@ constexpr Nanoseconds patience_in_a_message = 5'000'000'000;
 
 }  // namespace
 
-RcChannel::RcChannel(RcTransport& transport, RcShared& shared, ChannelId id, std::unique_ptr<ReceiveQueue> own_receives,
-	lib::MadeQueuePair made, const RcEnd& peer, std::string peer_name)
+RcChannel::RcChannel(RcTransport& transport, RcShared& shared, ChannelId id, ReceiveQueue& receives, RcOffer offer,
+	const RcEnd& peer, std::string peer_name)
 	: Channel(shared.loop, shared.options.message_max),
 	  RcOwner(shared, id),
 	  transport_(transport),
-	  own_receives_(std::move(own_receives)),
-	  receives_(own_receives_ ? *own_receives_ : *transport.shared_receives_),
-	  sends_(*this, std::move(made.qp)),
+	  own_receives_(std::move(offer.own_receives)),
+	  receives_(receives),
+	  sends_(*this, std::move(offer.made.qp)),
 	  direct_(*this, sends_, peer.reads == 0 ? 0 : shared.options.direct_depth),
 	  reads_(std::min(peer.reads, shared.options.reads)),
 	  eager_max_(std::min(peer.eager_max, shared.options.eager_max)),
 	  grants_(shared.options.window),
-	  frames_(*this, sends_, direct_, grants_, senders_, peer, made.inline_max),
+	  frames_(*this, sends_, direct_, grants_, senders_, peer, offer.made.inline_max),
 	  offers_(*this, frames_, direct_, receives_),
-	  peer_name_(std::move(peer_name)) {}
+	  peer_name_(std::move(peer_name)) {
+	(void)offer.share.release();  // the destructor returns what is left of it
+}
 
 RcChannel::~RcChannel() {
 	loop_.cancel(*this);

@@ -1,10 +1,14 @@
-// RcChannel: a channel over one reliable connection (see channel.h for the interface, frame.h for the wire, credits.h
-// for flow control).
+// RcChannel: a channel over one reliable connection (RC queue pair). It implements the interface of channel.h; its
+// parts do the work: FrameSender sends frames within the peer's credits, Offers announces large messages,
+// DirectOperations posts RDMA READs, WRITEs and windows, Inbox and Assembly hold what has arrived.
 //
-// A message that fits leaves at once in a frame of its own, inline if it is small. When the peer's credits or the send
-// queue are used up, small messages collect in one pending frame, and larger or further ones wait in their senders.
-// Messages above the smaller `eager_max` of both ends are lent to the peer, which fetches them by RDMA READ: straight
-// from registered memory (that already from `lend_min` on), or part by part from copies.
+// Messages above the smaller `eager_max` of both ends are offered to the peer, which fetches them by RDMA READ:
+// straight from registered memory (from `lend_min` bytes on), or part by part from copies. All others travel in frames.
+//
+// Threads: the loop's thread.
+// Owns: the queue pair, and the credits that it has granted, until it is destroyed.
+// Lifetime: destroyed before its transport. Messages and leases that it gave may outlive it.
+// Errors: fail() ends the channel; every waiting coroutine is resumed with the trouble.
 #pragma once
 
 #include "lib/channel/assembly.h"
@@ -18,6 +22,10 @@ namespace verbena::channel {
 
 class RcChannel final : public Channel, private RcOwner, private async::Timer {
 public:
+	// Made by RcTransport::connect(), which then enters it into its table as `id`. `receives`: where frames for this
+	// queue pair arrive, the offer's own receive queue or the shared one. Takes over the offer's share of credits.
+	RcChannel(RcTransport& transport, RcShared& shared, ChannelId id, ReceiveQueue& receives, RcOffer offer,
+		const RcEnd& peer, std::string peer_name);
 	~RcChannel() override;
 
 	void close() override;
@@ -25,15 +33,34 @@ public:
 	Path path() const override;
 	bool direct() const override { return reads_ > 0; }
 	MemoryPool* memory() const override { return &shared().memory; }
-	// Each way, from now on: for a peer that has not proved itself yet.
+	// The largest message from now on, sent or received, in bytes: smaller for a peer that has not proved itself yet.
 	void limit_messages(std::size_t bytes) { message_max_ = bytes; }
 	ibv_qp* queue_pair() const { return sends_.queue_pair(); }
+	ReceiveQueue& receives() { return receives_; }
+	using RcOwner::id;
+	std::uint32_t reads() const { return reads_; }  // RDMA READs in flight at once, each way
+
+	// The rest is for the transport, which hands the channel its completions and wakes it. None of these resumes a
+	// coroutine: the loop does, later in the turn.
+	//
+	// A frame has arrived in this unit; the channel gives it back by RcTransport::release().
+	void handle_frame(Unit* unit);
+	// All send requests up to this number are done.
+	void handle_sent(std::uint32_t number);
+	// A request of the queue pair failed.
+	void handle_failure(ibv_wc_status status);
+	// A unit that a message of this channel has held is posted to the receive queue again.
+	void handle_posted();
+	// Units, or registered memory, were given back, and the channel waits for some.
+	void handle_units();
+	void handle_memory();
+	// Called about once a second: sends a heartbeat, and ends a channel whose peer stalls within a message while others
+	// wait for memory.
+	void beat();
+	// Prefetches the memory that a completion needs beside this object.
+	void prefetch() const;
 
 private:
-	friend class RcTransport;
-	RcChannel(RcTransport& transport, RcShared& shared, ChannelId id, std::unique_ptr<ReceiveQueue> own_receives,
-		lib::MadeQueuePair made, const RcEnd& peer, std::string peer_name);
-
 	// Channel
 	Sending::Progress advance(Sending& sending) override;
 	bool has_message() const override {
@@ -42,28 +69,23 @@ private:
 	}
 	Received next() override;
 	void begin(Operation& operation) override;
+	// RcOwner
+	void fail(Trouble trouble, std::string reason) override;
+	// Timer: the peer has not closed in time.
+	void expire() override;
 
-	// From the transport.
-	void prefetch() const;  // what is not in the channel itself
-	void handle_frame(Unit* unit);
-	void handle_sent(std::uint32_t number);
-	void handle_failure(ibv_wc_status status);
-	void handle_posted();  // a unit that it held is back in the receive queue
-	void handle_memory();  // there is some again
-	void handle_units();  // likewise
-	void handle_parts_read(std::uint32_t count);
-
-	void beat();  // a frame, if none left since the last time
-	bool fetches() const { return direct() && !shared().options.fragments_on_heap; }  // what the peer lends
+	// Whether messages are put together in registered memory, so that the peer's offers can be fetched.
+	bool fetches() const { return direct() && !shared().options.fragments_on_heap; }
 	void flush();
 	void limit_closing();
 	void finish_close();
 	void settle();
-	void fail(Trouble trouble, std::string reason) override;
-	void break_off(const char* what);  // what the peer did against the protocol
+	// Fails with Trouble::protocol; `what` the peer did.
+	void break_off(const char* what);
 	void take_messages(Unit* unit);
 	bool post_another(Unit* unit);
 	void handle_taken(std::uint32_t count);
+	void handle_parts_read(std::uint32_t count);
 	void lend_more();
 	void digest();
 	void digest_and_wake();
@@ -71,31 +93,27 @@ private:
 	void advance_inbox() {
 		if (Unit* const unit = inbox_.skip()) transport_.release(unit);
 	}
-	void expire() override;  // the peer does not close in time
 
 	RcTransport& transport_;
-	std::unique_ptr<ReceiveQueue> own_receives_;
-	ReceiveQueue& receives_;  // that, or the transport's
+	std::unique_ptr<ReceiveQueue> own_receives_;  // RecvMode::per_connection only
+	ReceiveQueue& receives_;  // that one, or the transport's
 	SendQueue sends_;
-
 	DirectOperations direct_;
-	std::uint32_t reads_;  // direct ones under way, each way
-
-	std::uint32_t eager_max_;  // larger messages are offered; bytes
-	bool in_message_ = false;  // the peer has the beginning of a message and not its end
-	bool peer_closed_ = false, lost_ = false;
-
+	std::uint32_t reads_;  // 0: no direct operations
+	std::uint32_t eager_max_;  // larger messages are offered to the peer; bytes
 	ReceiveCredits grants_;
 	FrameSender frames_;
 	Offers offers_;
-	std::uint32_t taken_due_ = 0;  // the peer's offers that were fetched, which it does not know yet
+	std::uint32_t taken_due_ = 0;  // offers of the peer that were fetched, and not reported to it yet
 
-	// Receiving.
 	Inbox inbox_;
 	Assembly assembly_;
-	Standstill standstill_;  // of that
-	bool digest_later_ = false;  // when there is room for direct operations
+	Standstill standstill_;  // of assembly_
 
+	bool in_message_ = false;  // the peer has the beginning of a message and not its end
+	bool digest_later_ = false;  // an offer waits for room for direct operations
+	bool peer_closed_ = false;  // the peer's close frame has arrived
+	bool lost_ = false;  // fail() was called
 	std::string peer_name_;
 };
 

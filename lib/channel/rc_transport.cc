@@ -131,17 +131,17 @@ std::expected<RcOffer, std::string> RcTransport::offer() {
 std::expected<std::unique_ptr<RcChannel>, std::string> RcTransport::connect(
 	RcOffer offer, const RcEnd& peer, std::string peer_name) {
 	const std::uint32_t local_psn = offer.end.psn;
-	// In the table before the first frame can arrive.
-	std::unique_ptr<RcChannel> channel(new RcChannel(*this, shared_, reserve_slot(), std::move(offer.own_receives),
-		std::move(offer.made), peer, std::move(peer_name)));
-	(void)offer.share.release();  // the channel gives it back
+	ReceiveQueue& receives = offer.own_receives ? *offer.own_receives : *shared_receives_;
+	auto channel = std::make_unique<RcChannel>(
+		*this, shared_, reserve_slot(), receives, std::move(offer), peer, std::move(peer_name));
+	// The channel must be in the table before the queue pair can receive its first frame.
 	add(*channel);
 	const auto connected = lib::rc_connect(channel->queue_pair(), device_,
 		{.qpn = peer.qpn, .psn = peer.psn, .lid = peer.lid, .gid = peer.gid},
 		{.mtu_bytes = std::min(device_.mtu_bytes(), peer.mtu_bytes),
 			.local_psn = local_psn,
-			.reads_as_target = static_cast<std::uint8_t>(channel->reads_),
-			.reads_as_requester = static_cast<std::uint8_t>(channel->reads_)});
+			.reads_as_target = static_cast<std::uint8_t>(channel->reads()),
+			.reads_as_requester = static_cast<std::uint8_t>(channel->reads())});
 	if (!connected) return std::unexpected(connected.error());
 	++shared_.counters.channels_opened;
 	return channel;
@@ -193,7 +193,7 @@ void RcTransport::handle(const ibv_wc& completion, RcChannel* channel) {
 	auto* const unit = reinterpret_cast<Unit*>(completion.wr_id);
 	if (shared_.options.recv_mode == RecvMode::per_connection) {
 		if (channel == nullptr) return;  // its receive queue gave all back
-		channel->receives_.handle_arrival(unit);
+		channel->receives().handle_arrival(unit);
 	}
 	unit->length = completion.byte_len;
 	unit->references = 1;
@@ -276,7 +276,7 @@ void RcTransport::return_to_own(Unit* list) {
 		if (channel == nullptr) {
 			shared_.units.give_back(unit);
 		} else {
-			channel->receives_.post_one(unit);
+			channel->receives().post_one(unit);
 			channel->handle_posted();
 		}
 	}

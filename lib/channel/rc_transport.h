@@ -88,11 +88,19 @@ public:
 	int descriptor() const override { return events_->fd; }
 	// TurnEnd: units go back to the receive queue, and what credits are due leaves.
 	void turn_ends() override;
-	// MessageOwner: `token` is a Unit.
+	// MessageOwner: `token` is a Unit, of which one reference ends.
 	void release(void* token) override;
 
+	// For its channels.
+	//
+	// Takes back a unit whose frame the channel refused, and for which the sender had no credit: it is not the
+	// channel's to grant again.
+	void repost_unpromised(Unit* unit);
+	// Takes the channel out of the table; called by its destructor. Its queue pair may be destroyed afterwards: nothing
+	// arrives for it any more.
+	void remove(RcChannel& channel);
+
 private:
-	friend class RcChannel;
 	struct Slot {
 		RcChannel* channel = nullptr;
 		std::uint32_t generation = 0;
@@ -118,7 +126,6 @@ private:
 	void prefetch(std::span<const ibv_wc> completions) const;
 	void handle(const ibv_wc& completion, RcChannel* channel);
 	std::size_t handle_early();
-	void repost_unpromised(Unit* unit);
 	void return_to_own(Unit* list);
 	void flush_starved();
 	std::size_t feed_hungry();
@@ -127,8 +134,6 @@ private:
 	RcChannel* channel_of(std::uint32_t qpn) const;
 	ChannelId reserve_slot();
 	void add(RcChannel& channel);
-	// Its queue pair may be destroyed then.
-	void remove(RcChannel& channel);
 
 	lib::OpenDevice device_;
 	Events events_;
