@@ -9,21 +9,21 @@ namespace {
 
 using async::Task;
 
-// Somebody else has all descriptors, and nobody tells when that ends.
+// EMFILE has no wake-up, so accept() is retried after this pause.
 constexpr Nanoseconds pause_without_descriptors = 10'000'000;
 
-// Who has not spoken yet costs a descriptor and no more, and one of thousands that call at once may be long in coming
-// to it.
-constexpr int patience_with_silence = 3;  // times that with a handshake
+// A client may be silent for this many times the patience with a handshake: until it speaks it
+// costs one descriptor only, and one of thousands that connect at once may take long to begin.
+constexpr int patience_with_silence = 3;
 
-// What the home's loop makes of a client's parameters.
+// The home's answer to a client's parameters: a channel, or a refusal.
 struct Prepared {
 	std::unique_ptr<RcChannel> channel;
 	Parameters ours;
-	Refusal refusal;  // without a channel
+	Refusal refusal;  // only without a channel
 };
 
-// On the home's loop: the queue pair is ready before the client can hear of it.
+// Makes the queue pair, on the home's loop. It is ready to receive before the client learns of it.
 Prepared prepare(RcTransport& transport, const Parameters& theirs, const std::string& peer) {
 	Prepared result;
 	auto offer = transport.offer();
@@ -38,13 +38,14 @@ Prepared prepare(RcTransport& transport, const Parameters& theirs, const std::st
 	return result;
 }
 
-// Of a client that has spoken: whether its first byte is that of a TLS record.
+// Whether the first byte that the client has sent is that of a TLS handshake record (RFC 8446,
+// 5.1).
 bool begins_with_tls(const async::Descriptor& socket) {
 	std::byte first{};
 	return recv(socket.fd(), &first, 1, MSG_PEEK) == 1 && first == std::byte{22};
 }
 
-// Empty: the peer has proved itself, and we have.
+// Checks the client's proof and sends the server's. Empty on success, or why not.
 Task<std::string> checked(Channel& channel, ProofKeys keys, Nanoseconds deadline) {
 	const CloseAt timer(channel, deadline);
 	if (std::string trouble = co_await await_proof(channel, keys); !trouble.empty()) co_return trouble;
@@ -53,6 +54,7 @@ Task<std::string> checked(Channel& channel, ProofKeys keys, Nanoseconds deadline
 	co_return std::string();
 }
 
+// Counts one client while it exists, and wakes the coroutines that wait for its end.
 class Counted {
 public:
 	Counted(std::size_t& count, async::Loop& loop, async::List<async::Waiter>& at_end)
@@ -160,7 +162,7 @@ Task<void> Acceptor::accept() {
 		auto socket = co_await async::accept(*listener_);
 		if (stopped_) co_return;
 		if (!socket) {
-			// No descriptor is left; the connection waits in the backlog.
+			// There is no descriptor left; the connection waits in the listener's backlog.
 			complain_(socket.error());
 			if (accepted_ > 0) co_await async::Park(at_room_);
 			else co_await loop_.sleep_for(pause_without_descriptors);
@@ -185,12 +187,14 @@ Task<void> Acceptor::serve(async::Socket socket) {
 	}
 	const Nanoseconds deadline = monotonic_now() + options_.patience;
 	if (!co_await shake_hands(socket, peer) || socket == nullptr) co_return;
-	// The client resets the stream when it has its proof.
+	// Wait for the client to reset the TCP connection, which it does when it has the server's
+	// proof.
 	std::array<std::byte, 64> ignored;
 	co_await async::read_some(*socket, ignored, deadline);
 }
 
-// True: there is a channel now, whose peer is about to prove itself; over TCP it has the socket.
+// Performs the handshake. True: it agreed, and prove() goes on with the channel; a TCP channel has
+// taken the socket over.
 Task<bool> Acceptor::shake_hands(async::Socket& socket, const std::string& peer) {
 	while (under_way_ >= options_.handshakes_max) co_await async::Park(waiting_);
 	const UnderWay under_way(*this);
@@ -245,7 +249,7 @@ Task<bool> Acceptor::answer_rc(
 	const auto held = std::make_shared<std::unique_ptr<RcChannel>>(std::move(prepared.channel));
 	home.loop->post([this, &home, agreed, proven, held, started] {
 		if (agreed) home.loop->spawn(prove(home, std::move(*held), proven, started));
-		held->reset();  // on its own thread
+		held->reset();  // if it did not agree, the channel is destroyed on its own thread
 	});
 	co_await drive(socket, handshake);
 	co_return agreed;

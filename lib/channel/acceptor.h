@@ -1,15 +1,21 @@
-// Acceptor: a server's port. Accepts TCP connections, shakes hands with each in a coroutine of its own, and hands the
-// channels over.
+// A server's port: accepts TCP connections, performs the handshake with each client in a coroutine
+// of its own, and delivers the channels of clients that have proved themselves.
 //
-// A client that has said nothing yet costs a descriptor and no more. Of those that have, so many shake hands at a time;
-// the others wait in the order in which they spoke, and their deadline counts from the start of their own handshake.
+// A client that has sent nothing yet costs one descriptor. At most `handshakes_max` of the clients
+// that have are in their handshake at a time. The others wait in the order in which they spoke, and
+// their deadline counts from the start of their own handshake.
 //
-// With listen_managed() clients may also connect by rdma_cm (managed.h), at the same port number. Such a client costs a
-// queue pair from the start of its handshake on, and these are among the same so many.
+// With listen_managed() clients may also connect by rdma_cm (managed.h), at the same port number.
+// Such a client costs a queue pair from the start of its handshake, and counts against the same
+// `handshakes_max`.
 //
-// It may stand on a loop of its own (and a thread of its own), so that a burst of handshakes costs the established
-// channels nothing; the channels are made and delivered on their homes' loops, of which each client gets the next in
-// turn.
+// Threads: all methods are called on the acceptor's loop, which may have a thread of its own, so
+//   that a burst of handshakes does not slow down established channels. Channels are made and
+//   delivered on the loops of their homes; each client gets the next home in turn.
+// Owns: the listener, and sockets and queue pairs until they are delivered.
+// Lifetime: destroyed after its coroutines have ended, or were abandoned (Loop::abandon_spawned) on
+//   its own loop and on those of its homes.
+// Errors: a failed handshake calls `complain` and `observe`; the port stays open.
 #pragma once
 
 #include <functional>
@@ -23,32 +29,39 @@
 
 namespace verbena::channel {
 
-// How one client's set-up went, from its first word to its proof or its failure.
+// The outcome of one client's set-up, from its first byte to its proof or its failure.
 struct SetupReport {
 	Nanoseconds took = 0;
 	std::optional<HandshakeTrouble> trouble;  // none: the client is accepted
-	std::optional<RefusalCode> refusal;  // of `refused`
+	std::optional<RefusalCode> refusal;  // with HandshakeTrouble::refused
 
-	// A word for counting, of a failure: that of the refusal, or of the trouble.
+	// A word by which to count failures: the name of the refusal, or of the trouble.
 	std::string_view cause() const { return refusal ? name_of(*refusal) : trouble ? name_of(*trouble) : "none"; }
 };
 
 struct AcceptorOptions {
 	Protection protection;
-	Nanoseconds patience = 10'000'000'000;  // of one handshake; three times that with a caller's silence before it
+	// The time for one handshake. A client that has connected may be silent for three times as
+	// long.
+	Nanoseconds patience = 10'000'000'000;
 	std::size_t handshakes_max =
-		256;  // under way at once: a TLS session takes some 50 KiB; whoever has said something then waits
-	std::size_t accepted_max = 16'000;  // descriptors; further clients wait in the listener's backlog
-	double accept_rate = 0;  // new clients a second, however they come; 0: as they come
+		// Handshakes at once, since a TLS session takes about 50 KiB; further clients wait for
+	    // their turn.
+		256;
+	// descriptors; further clients wait in the listener's backlog
+	std::size_t accepted_max = 16'000;
+	double accept_rate = 0;  // new clients a second, over TCP and rdma_cm together; 0: no limit
 	std::size_t clients_max =
-		0;  // channels at once, over RDMA and TCP; further clients are refused as `full`. 0: no limit
+		// Channels at once, over RDMA and TCP; further clients are refused as `full`. 0: no limit.
+		0;
 	TcpOptions tcp;
-	// For clients over TCP that do not begin with TLS; absent: `protection` is for all. RDMA is always set up under
-	// `protection`.
+	// For clients over TCP whose first byte is not that of a TLS record; absent: `protection` is
+	// for all. Channels over RDMA are always set up with `protection`.
 	std::optional<Protection> tcp_protection;
-	// What clients that ask for logical channels may have; 0: none, and such a client is refused.
+	// The most that a client gets of logical channels and queue pairs to carry them; 0: a client
+	// that asks for any is refused.
 	std::uint32_t shared_queue_pairs_max = 0, logical_channels_max = 0;
-	// Told of every set-up that ends, on the acceptor's loop.
+	// Called for every set-up that ends, on the acceptor's loop.
 	std::function<void(const SetupReport&)> observe;
 };
 
@@ -61,15 +74,17 @@ class Acceptor {
 public:
 	// Called on the channel's loop, with a channel whose peer has proved itself.
 	using Deliver = std::function<void(std::unique_ptr<Channel>)>;
-	// One sentence a failed handshake, on the acceptor's loop; for the log.
+	// Called with one sentence for each failed handshake, on the acceptor's loop; for the log.
 	using Complain = std::function<void(const std::string&)>;
 
-	// Where channels live. Without a transport it serves no RDMA.
+	// A loop on which channels live, and where they are delivered. Without a transport it has no
+	// RDMA.
 	struct Home {
 		async::Loop* loop = nullptr;
 		RcTransport* transport = nullptr;
 		Deliver deliver;
-		// Of clients that asked for logical channels, with what they get; absent: `deliver`.
+		// Receives the channels of clients that asked for logical channels, and what they were
+		// granted; absent: `deliver` receives them too.
 		std::function<void(std::unique_ptr<Channel>, const Negotiated&)> deliver_carrier = {};
 
 		void give(std::unique_ptr<Channel> channel, const Negotiated& negotiated) const {
@@ -87,10 +102,10 @@ public:
 	Acceptor& operator=(const Acceptor&) = delete;
 
 	void start() { loop_.spawn(accept()); }
-	// After start(), at most once: at the same address, with the port that port() says. One sentence on failure; TCP is
-	// served all the same.
+	// Also listens by rdma_cm, at the same address and port(). Called after start(), at most once.
+	// One sentence on failure; TCP is served all the same.
 	std::expected<void, std::string> listen_managed();
-	// Nobody new; handshakes that have not agreed yet are refused.
+	// Accepts no further clients, and refuses handshakes that have not agreed yet.
 	void stop();
 
 	std::uint16_t port() const { return async::local_address(*listener_).port(); }
@@ -99,13 +114,13 @@ public:
 
 private:
 	struct Managed;
-	// What is left of a handshake that agreed.
+	// The results of a handshake that agreed, for the proofs on the channel.
 	struct Proven {
 		ProofKeys keys;
 		Negotiated negotiated;
 		bool resumed = false;
 	};
-	// One of those that shake hands; when it goes, the next one begins.
+	// A handshake that is under way, counted while this exists; the destructor starts the next one.
 	class UnderWay {
 	public:
 		explicit UnderWay(Acceptor& acceptor) : acceptor_(acceptor) { ++acceptor_.under_way_; }
@@ -117,9 +132,10 @@ private:
 		Acceptor& acceptor_;
 	};
 
-	// A client's, from the agreement to the end of its channel, which keeps it.
+	// A client's place among `clients_max`: taken before the answer, kept by its channel to the
+	// end.
 	using Seat = std::shared_ptr<void>;
-	// Empty: there is none left.
+	// Empty: all places are taken.
 	Seat take_seat() const;
 
 	async::Task<void> accept();
@@ -139,7 +155,7 @@ private:
 	void succeed(Nanoseconds started, bool resumed);
 	void fail(const std::string& peer, const HandshakeError& error, Nanoseconds started);
 
-	// By rdma_cm; acceptor_managed.cc.
+	// Clients that connect by rdma_cm: acceptor_managed.cc.
 	async::Task<void> serve_managed(lib::ConnectionId connection, std::vector<std::byte> terms);
 	async::Task<bool> begin_managed(std::shared_ptr<Managed> session, std::span<const std::byte> terms);
 	async::Task<void> await_end(std::shared_ptr<Managed> session);
@@ -154,21 +170,23 @@ private:
 	AcceptorOptions options_;
 	Complain complain_;
 	AcceptorCounters counters_;
-	std::size_t accepted_ = 0;  // of those now, with or without a first word
+	std::size_t accepted_ = 0;  // TCP clients whose set-up has not ended
 	std::size_t under_way_ = 0;
-	Seat seats_ = std::make_shared<char>();  // each copy of it is one that is taken
+	Seat seats_ = std::make_shared<char>();  // each copy is a place that is taken
 	Nanoseconds next_turn_ = 0;
-	async::List<async::Waiter> waiting_;  // for their handshake
-	async::List<async::Waiter> at_room_;  // for the end of one that has a descriptor
+	async::List<async::Waiter> waiting_;  // clients that wait to begin their handshake
+	async::List<async::Waiter> at_room_;  // resumed when a client gives its descriptor back
 	bool stopped_ = false;
 };
 
-// Of accepting, shared by its two files. Why a transport makes no offer, for the client: it is full, or something has
-// run out.
+// The functions below are shared by the acceptor's two source files.
+//
+// Turns the reason why a transport makes no offer into a refusal for the client.
 Refusal refusal_of(const RcTransport& transport, const std::string& why);
-// Puts into our answer what of the logical channels that a client asks for it may have, or says why it may have none.
+// Writes into our answer the logical channels that the client is granted, or returns why there are
+// none for it.
 std::optional<Refusal> grant_logical(const AcceptorOptions& limits, const Parameters& theirs, Parameters& ours);
-// On the channel's loop: the client's proof. Empty: it is good.
+// Receives and checks the client's proof, on the channel's loop. Empty: it is good.
 async::Task<std::string> await_proof(Channel& channel, const ProofKeys& keys);
 
 }  // namespace verbena::channel

@@ -1,6 +1,8 @@
-// An Acceptor's clients that come by rdma_cm. The queue pair and its channel live on their home's loop from the start,
-// and there the handshake's messages come and go; its arithmetic is done on the acceptor's loop, like that of
-// handshakes over TCP.
+// The part of Acceptor that serves clients by rdma_cm.
+//
+// Threads: a client's queue pair and channel live on their home's loop from the start, and the
+//   handshake's messages are sent and received there. The handshake itself (TLS, checks) runs on
+//   the acceptor's loop, like handshakes over TCP.
 #include <cstring>
 #include <utility>
 
@@ -15,7 +17,7 @@ using async::Task;
 
 constexpr int backlog = 1024;
 
-// What a handshake has to say after it was fed, and where it stands.
+// The result of feeding a handshake: the bytes that it sends next, and its state.
 struct Step {
 	std::vector<std::byte> say;
 	Handshake::State state = Handshake::State::waiting;
@@ -23,7 +25,8 @@ struct Step {
 
 }  // namespace
 
-// One client, from its request to the end of its rdma_cm connection.
+// The state of one client, from its request to the end of its rdma_cm connection. Shared by
+// coroutines on both loops; the labels below say which loop may use what.
 struct Acceptor::Managed {
 	Managed(
 		async::Loop& loop, lib::ConnectionId connection, const HandshakeOptions& options, const AcceptorOptions& limits)
@@ -36,35 +39,38 @@ struct Acceptor::Managed {
 		peer = lib::format_address(rdma_get_peer_addr(id.get()));
 	}
 
-	// Of the acceptor's loop.
+	// Used on the acceptor's loop.
 	ManagedId id;
 	const AcceptorOptions& limits;
 	Handshake handshake;
 	std::string peer;
 	Nanoseconds started, deadline;
-	HandshakeError error;  // of what failed before there was a handshake
-	bool ended = false;    // the handshake and the proof
-	bool good = false;     // and the client is accepted
-	bool left = false;     // its connection has ended
-	// Fixed before the handshake begins.
+	HandshakeError error;  // a failure before the handshake
+	bool ended = false;  // the handshake, and the proofs if it agreed, are over
+	bool good = false;  // the client is accepted; only when `ended`
+	bool left = false;  // the client's rdma_cm connection has ended
+	// Written before the handshake begins, and constant afterwards.
 	const Home* home = nullptr;
 	Seat seat;
 	Parameters ours;
-	RcEnd end;  // the client's
-	// Of the home's loop: converse()'s, until the client has proved itself.
+	RcEnd end;  // the client's, as its queue pair was connected
+	// Used on the home's loop: the channel that converse() owns, until the client has proved
+	// itself.
 	RcChannel* channel = nullptr;
 
 	void refuse(RefusalCode code, const std::string& why) {
 		error = {.trouble = HandshakeTrouble::refused, .text = "refused: " + why, .refusal = code};
 		lib::reject(id.get(), why);
 	}
-	// On the home's loop: ends the conversation, if it is not over.
+	// On the home's loop: closes the channel, which ends converse(), unless it is over.
 	void abandon() {
 		if (channel != nullptr) channel->close();
 	}
-	// On the home's loop: a queue pair that is ready, or why there is none.
+	// On the home's loop: makes a queue pair that is ready to receive, or returns why there is
+	// none.
 	std::expected<std::unique_ptr<RcChannel>, Refusal> prepare(const lib::ManagedPath& path, const Parameters& terms);
-	// `received` is empty if the channel has ended.
+	// On the acceptor's loop: feeds the handshake a message; nothing means that the channel has
+	// ended.
 	Step advance(const std::optional<std::vector<std::byte>>& received);
 };
 
@@ -88,7 +94,8 @@ Task<void> Acceptor::serve_managed(lib::ConnectionId connection, std::vector<std
 	const HandshakeOptions options{
 		.protection = options_.protection, .host = {}, .started = monotonic_now(), .patience = options_.patience};
 	const auto session = std::make_shared<Managed>(loop_, std::move(connection), options, options_);
-	// Here, and not where the last of its parts goes, which may be later.
+	// Ends the rdma_cm connection when this coroutine ends; the session itself may be released
+	// later, by a coroutine of the other loop.
 	struct EndId {
 		Managed& of;
 		~EndId() { of.id.end(); }
@@ -99,7 +106,7 @@ Task<void> Acceptor::serve_managed(lib::ConnectionId connection, std::vector<std
 	}
 	co_await await_end(session);
 	under_way.reset();
-	// The client ends its connection when it has its proof.
+	// The client disconnects when it has the server's proof.
 	while (session->good && !session->left) {
 		const auto event = co_await session->id.next(session->deadline);
 		session->left = !event || event->type != RDMA_CM_EVENT_ESTABLISHED;
@@ -122,7 +129,8 @@ std::expected<std::unique_ptr<RcChannel>, Refusal> Acceptor::Managed::prepare(
 	return std::move(*made);
 }
 
-// True: there is a channel now, and converse() waits for the handshake on it.
+// Checks the request and accepts the connection. True: there is a channel, and converse() receives
+// the handshake on it. False: the request was rejected, and session->error says why.
 Task<bool> Acceptor::begin_managed(std::shared_ptr<Managed> session, std::span<const std::byte> data) {
 	const auto terms = decode_terms(data, Role::client);
 	if (!terms) {
@@ -170,7 +178,7 @@ Task<bool> Acceptor::begin_managed(std::shared_ptr<Managed> session, std::span<c
 	co_return true;
 }
 
-// Until converse() has ended; a client that leaves before ends it.
+// Waits until converse() has ended. If the client disconnects before, the channel is closed.
 Task<void> Acceptor::await_end(std::shared_ptr<Managed> session) {
 	while (!session->ended) {
 		const auto event = co_await session->id.next(never);
@@ -217,7 +225,7 @@ Task<void> Acceptor::converse(const Home& home, std::shared_ptr<Managed> session
 		}
 		agreed = step.state == Handshake::State::agreed;
 		if (agreed) {
-			// Nobody touches the handshake any more.
+			// The acceptor's loop does not use the handshake any more, so it may be read here.
 			const ProofKeys keys = session->handshake.agreed().proof;
 			negotiated = session->handshake.agreed().negotiated;
 			auto waiting = await_proof(channel, keys);
@@ -244,7 +252,7 @@ Task<void> Acceptor::converse(const Home& home, std::shared_ptr<Managed> session
 		home.give(std::move(made), negotiated);
 		co_return;
 	}
-	// The client should hear why.
+	// Close in order, so that the client receives the refusal before the connection ends.
 	session->channel = nullptr;
 	channel.close();
 	co_await channel.until_closed();

@@ -1,8 +1,11 @@
-// Assembly: the message of one channel that arrives in several pieces, copied from frames or read from the sender's
-// memory.
+// The message of one channel that arrives in several pieces: copied from frames, or read by RDMA
+// from the sender's memory.
 //
-// On channels with direct operations it lies in registered memory, otherwise on the heap. Sizes were checked against
-// `message_max`.
+// With direct operations it lies in registered memory, otherwise on the heap.
+//
+// Threads: the loop's thread.
+// Owns: the message's memory, until take().
+// Invariants: the caller has checked sizes against `message_max` and missing().
 #pragma once
 
 #include <cstring>
@@ -19,10 +22,12 @@ public:
 	bool complete() const { return placed() && reading_ == 0; }
 	std::size_t size() const { return size_; }
 	std::size_t missing() const { return size_ - placed_; }
-	// What is still to come, in bytes and READs: falls while the peer is at work; 0 when nothing is awaited.
+	// The amount still missing, in bytes plus READs under way: it falls while the peer makes
+	// progress, and is 0 when nothing is awaited.
 	std::size_t left() const { return begun_ ? missing() + reading_ : 0; }
 
-	// False: no memory. With a pool that may change, when buffers go back to it.
+	// Begins a message of `size` bytes, in the pool's memory or, with null, on the heap. False:
+	// there is no memory. A pool may have some again when buffers go back to it.
 	bool begin(std::size_t size, MemoryPool* pool) {
 		if (pool != nullptr) buffer_ = pool->take(size);
 		else block_ = make_heap_block(size);
@@ -31,19 +36,19 @@ public:
 		placed_ = 0;
 		return begun_;
 	}
-	// Not more than is missing.
+	// Appends bytes; at most missing().
 	void copy(std::span<const std::byte> piece) {
 		std::memcpy((block_ ? block_.get() : buffer_.data()) + placed_, piece.data(), piece.size());
 		placed_ += piece.size();
 	}
-	// Where the next piece is to be read to; needs a pool.
+	// Reserves the place for a piece that is about to be read by RDMA. Only in a pool's memory.
 	Place read(std::size_t length) {
 		++reading_;
 		return {buffer_, std::exchange(placed_, placed_ + length), length};
 	}
 	void handle_reads(std::uint32_t count) { reading_ -= count; }
 
-	// Once it is complete.
+	// The message, when complete(); the next one may begin then.
 	Message take() {
 		begun_ = false;
 		if (block_) return heap_message(std::move(block_), size_);

@@ -57,7 +57,7 @@ void Channel::end(Trouble trouble, std::string reason) {
 		sending.trouble = trouble;
 		loop_.resume_soon(sending);
 	}
-	// Those under way have an end of their own.
+	// Fails the queued ones; operations under way are ended by the implementation.
 	advance_operations();
 	wake_receiver();
 }

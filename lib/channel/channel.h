@@ -1,20 +1,27 @@
-// Channel: a connection that carries messages, over RDMA (RC) or TCP.
+// A channel: a connection that carries messages between two processes, over RDMA (RC) or TCP.
 //
 //     auto message = co_await channel.receive();      // std::expected<Message, Trouble>
 //     auto sent = co_await channel.send(message->bytes());
 //
-// Messages have 0 B to `message_max` bytes, arrive whole, once and in order, or the channel ends. One receiver at a
-// time, any number of senders; their messages keep the order in which send() was called.
+// A message has 0 B to `message_max` bytes. Messages arrive whole, once and in the order in which
+// send() was called, or the channel ends. One coroutine at a time may receive; any number may send.
 //
-// send() is done when the channel has the bytes (posted, or copied): they may be reused. It waits while the send queue
-// is full or the peer has no room; small messages then share a frame with others. Never is more in flight than the peer
-// has buffers for.
+// On channels where direct() is true, a side can also share parts of its registered memory with its
+// peer: `lend()` makes a part accessible, read() and write() access what the peer has shared, by
+// RDMA READ and WRITE, and end() withdraws the access.
 //
-// Where direct() is true, a side can lend the other a part of its registered memory, and use what was lent to it by
-// RDMA READ and WRITE: lend(), read(), write(), and end() of what lend() gave.
-//
-// A channel belongs to its loop's thread, and so do the messages and leases that it gave; those may outlive it.
-// Destroying it while a coroutine waits in it is allowed: the coroutine is not resumed.
+// Threads: not thread-safe. A channel, its messages and its leases are used on the thread of its
+//   loop only.
+// Backpressure: send() waits while the send queue is full or the peer has no receive buffer free;
+//   small messages then share a frame. There are never more frames in flight than the peer has
+//   posted buffers. A program that does not receive therefore stops its peer, and no other channel.
+// Owns: received bytes, until their Message is destroyed. Bytes to be sent stay the caller's: they
+//   must be valid until send() is done.
+// Lifetime: messages and leases may outlive their channel, but not the transport behind it. A
+//   channel may be destroyed while coroutines wait in it: they are not resumed.
+// Errors: every operation returns a Trouble, never an exception. After any but `too_large` and
+//   `unsupported` the channel has ended: reason() says why, and messages that have arrived can
+//   still be received.
 #pragma once
 
 #include <algorithm>
@@ -32,19 +39,21 @@
 
 namespace verbena::channel {
 
-// Why a channel carries no message any more, or did not take one.
+// Why a channel has ended, or did not take one message.
 enum class Trouble : std::uint8_t {
-	closed,      // one of both ends closed it, and everything before that has arrived
-	lost,        // the connection broke, or the peer died
-	protocol,    // the peer sent what no peer may send
-	too_large,   // more than `message_max`; the channel stays up
-	no_memory,   // above the pool's watermark, with watermark=close
-	unsupported, // a direct operation on a channel that has none
+	closed,  // one of the two ends closed it, and everything sent before that has arrived
+	lost,  // the connection broke, or the peer died
+	protocol,  // the peer broke the channel's protocol
+	too_large,  // the message is larger than message_max(); the channel stays open
+	// the pool is at its watermark, with watermark=close; or the device has no window left
+	no_memory,
+	unsupported,  // a direct operation, and direct() is false; the channel stays open
 };
 
+// The enumerator as a word, for logs and metrics.
 std::string_view name_of(Trouble trouble);
 
-// Who takes a message's memory back.
+// Takes a message's memory back; `token` is what its Message was made with.
 class MessageOwner {
 public:
 	virtual void release(void* token) = 0;
@@ -53,7 +62,9 @@ protected:
 	~MessageOwner() = default;
 };
 
-// A received message; its bytes are the pool's until it is destroyed.
+// A received message: movable, not copyable. Its memory goes back to its owner when it is
+// destroyed, and the peer may then send that much more; a Message that is kept holds its sender
+// back.
 class Message {
 public:
 	Message() = default;
@@ -71,6 +82,7 @@ public:
 	}
 	~Message() { give_back(); }
 
+	// Valid until this Message is destroyed or assigned to.
 	std::span<const std::byte> bytes() const { return bytes_; }
 
 private:
@@ -83,7 +95,7 @@ private:
 	void* token_ = nullptr;
 };
 
-// Who ends a lease.
+// Withdraws the access of a lease; `window` is what the Lease was made with.
 class LeaseOwner {
 public:
 	virtual void end_lease(std::uint32_t window) = 0;
@@ -92,7 +104,9 @@ protected:
 	~LeaseOwner() = default;
 };
 
-// Memory lent to the peer, until this goes: then the peer's right is withdrawn, and the buffer kept until that is done.
+// The peer's access to a part of this end's registered memory. It lasts until Channel::end(), or
+// until this is destroyed: the access is then withdrawn without waiting, and the buffer is kept
+// until that has happened.
 class Lease {
 public:
 	Lease() = default;
@@ -111,9 +125,9 @@ public:
 	}
 
 	explicit operator bool() const { return owner_ != nullptr; }
-	// For the peer; it may use it from the next send() on.
+	// The address and key by which the peer accesses the memory. Send it to the peer in a message.
 	const RemoteMemory& remote() const { return remote_; }
-	// For the channel that ends it.
+	// For the channel that withdraws the access: this Lease is empty afterwards.
 	std::uint32_t release() {
 		owner_ = nullptr;
 		return window_;
@@ -125,13 +139,14 @@ private:
 	RemoteMemory remote_;
 };
 
-// What a channel runs on, to be shown and asked for: there is no silent fallback.
+// The transport and device that a channel runs on. A program can show and check it: a channel never
+// falls back to another transport.
 struct Path {
-	std::string transport;  // "rc" or "tcp"
-	std::string device;  // of RDMA
-	std::string gid;
-	std::uint32_t mtu = 0;
-	std::string peer;
+	std::string transport;  // "rc", "tcp" or "tcp+tls", and "+mux" for a logical channel
+	std::string device;  // RDMA only, like `gid` and `mtu`
+	std::string gid;  // the local one, as text
+	std::uint32_t mtu = 0;  // the device's active MTU in bytes
+	std::string peer;  // address and port, as text
 };
 
 class Channel {
@@ -139,7 +154,10 @@ public:
 	using Sent = std::expected<void, Trouble>;
 	using Received = std::expected<Message, Trouble>;
 
-	// A send in progress: lives in the sender's coroutine frame. `head` and `body` are one message.
+	// A send in progress, the awaitable that send() returns. It lives in the sender's coroutine
+	// frame and must not be destroyed between the first and the last frame of its message: no other
+	// send could complete that message, so the next one ends the channel. `head` and `body` are one
+	// message.
 	class Sending : public async::Waiter {
 	public:
 		Sending(Channel& channel, std::span<const std::byte> head, std::span<const std::byte> body)
@@ -159,10 +177,13 @@ public:
 			return std::unexpected(trouble);
 		}
 
-		// offered: all of it is under way, and the peer is to fetch it.
+		// done: the channel has all bytes. waiting: it has taken the first `offset` bytes. offered:
+		// every byte was sent or offered, and the peer still has to fetch some. failed: `trouble`
+		// says why.
 		enum class Progress : std::uint8_t { done, waiting, offered, failed };
 		std::size_t size() const { return head.size() + body.size(); }
-		// `length` bytes of the message, from `from` on.
+		// The part of head and of body that make `length` bytes of the message, beginning at
+		// `from`.
 		std::array<std::span<const std::byte>, 2> slices(std::size_t from, std::size_t length) const {
 			const std::size_t in_head = std::min(from, head.size());
 			const std::size_t of_head = std::min(length, head.size() - in_head);
@@ -171,10 +192,10 @@ public:
 		}
 
 		std::span<const std::byte> head, body;
-		Place place;  // of the body, if it is registered memory
-		std::uint32_t offer = 0;  // the number of the last one
-		std::size_t offset = 0;  // how much the channel has taken
-		bool begun = false;  // and whether its header
+		Place place;  // the body, if it lies in registered memory; otherwise empty
+		std::uint32_t offer = 0;  // the number of its newest offer (offers.h)
+		std::size_t offset = 0;  // bytes that the channel has taken
+		bool begun = false;  // the channel has taken the message's header
 		Progress result = Progress::waiting;
 		Trouble trouble = Trouble::closed;
 
@@ -182,6 +203,7 @@ public:
 		Channel& channel_;
 	};
 
+	// The awaitable that receive() returns.
 	class Receiving : public async::Waiter {
 	public:
 		explicit Receiving(Channel& channel) : channel_(channel) {}
@@ -197,8 +219,9 @@ public:
 		Channel& channel_;
 	};
 
-	// A direct operation in progress: lives in the caller's coroutine frame, and may be abandoned there. Its buffer is
-	// kept as long as needed.
+	// A direct operation in progress, the awaitable that read(), write() and end() return. Its
+	// coroutine may be destroyed before it is done: the channel keeps the buffer as long as the
+	// adapter uses it.
 	class Operation : public async::Waiter {
 	public:
 		enum class Kind : std::uint8_t { read, write, lend, end };
@@ -228,6 +251,7 @@ public:
 			return std::unexpected(trouble);
 		}
 
+		// queued: it waits for room in the send queue. under_way: it is posted.
 		enum class Progress : std::uint8_t { queued, under_way, done, failed };
 		Kind kind;
 		Right right;
@@ -236,11 +260,13 @@ public:
 		Lease lease;
 		Progress result = Progress::queued;
 		Trouble trouble = Trouble::closed;
-		Operation** mention = nullptr;  // where the channel remembers it
+		// the channel's pointer to this; cleared when this is destroyed
+		Operation** mention = nullptr;
 
 	private:
 		Channel& channel_;
 	};
+	// The awaitable that `lend()` returns.
 	class Lending : public Operation {
 	public:
 		using Operation::Operation;
@@ -254,33 +280,44 @@ public:
 	Channel(const Channel&) = delete;
 	Channel& operator=(const Channel&) = delete;
 
+	// Sends one message. Done when the channel has posted or copied the bytes, which may then be
+	// changed; that does not say that the peer has received them.
 	Sending send(std::span<const std::byte> bytes) { return {*this, {}, bytes}; }
 	Sending send(std::span<const std::byte> head, std::span<const std::byte> body) { return {*this, head, body}; }
-	// A body in registered memory is not copied, unless it is small: the peer fetches it, and only then send() is done
-	// and the bytes may be changed.
+	// A body in registered memory, if it is not small, is not copied: the peer fetches it by RDMA
+	// READ, and send() is done when it has.
 	Sending send(std::span<const std::byte> head, Place body) { return {*this, head, std::move(body)}; }
+	// The next message, or the trouble that ended the channel once all messages before were
+	// received. At most one coroutine may wait in it; a second one is a programming error (check).
 	Receiving receive() { return Receiving(*this); }
 
-	// Direct operations: on channels whose direct() is true, and only on buffers of its memory(). Each is done when its
-	// bytes have been moved, or, lend(), as soon as the peer may be told. Wrong use of what was lent ends the channel,
-	// so nothing is checked twice.
+	// The direct operations need direct() and buffers of memory(); elsewhere they fail with
+	// `unsupported`. read(), write() and end() are done when the adapter has completed them;
+	// `lend()` as soon as its Lease may be sent to the peer. An access outside of what the peer
+	// shares, or after the peer has withdrawn it, ends the channel at both ends.
 	virtual bool direct() const { return false; }
+	// Null where direct() is false or there is no registered memory.
 	virtual MemoryPool* memory() const { return nullptr; }
+	// Lets the peer read or write `place`, until the Lease ends.
 	Lending lend(Place place, Right right) { return {*this, Operation::Kind::lend, std::move(place), {}, right, {}}; }
+	// Copies memory that the peer shares into `into`; lengths are equal.
 	Operation read(Place into, const RemoteMemory& from) {
 		return {*this, Operation::Kind::read, std::move(into), from, Right::read, {}};
 	}
+	// Copies `from` into memory that the peer shares.
 	Operation write(const RemoteMemory& to, Place from) {
 		return {*this, Operation::Kind::write, std::move(from), to, Right::write, {}};
 	}
-	// Once it is done the peer cannot touch the memory any more.
+	// Withdraws the access: once this is done the peer cannot access the memory any more.
 	Operation end(Lease lease) { return {*this, Operation::Kind::end, {}, {}, Right::read, std::move(lease)}; }
 
-	// No more sends; what was taken goes out, then the peer is told. Its end, and this one's receive(), say `closed`
-	// once everything has arrived.
+	// Refuses further sends. Bytes that the channel has taken are still sent, then the peer is
+	// notified; receive() returns `closed` at both ends once everything has arrived. A peer that
+	// does not close its side within `close_timeout_ms` is given up.
 	virtual void close() = 0;
-	virtual bool closed() const = 0;  // both ends know, or one is lost: nothing is left to do but to destroy it
-	// At most one waits for that; co_await until_closed().
+	// Both ends have closed, or the connection is lost: nothing is left to do but to destroy it.
+	virtual bool closed() const = 0;
+	// The awaitable that until_closed() returns.
 	class Closing : public async::Waiter {
 	public:
 		explicit Closing(Channel& channel) : channel_(channel) {}
@@ -294,31 +331,37 @@ public:
 	private:
 		Channel& channel_;
 	};
+	// Done when closed().
 	Closing until_closed() { return Closing(*this); }
 
-	// Goes when the channel goes: how who gave it knows that there is one less.
+	// Stores a token that is released with the channel, so that the caller can count live channels.
 	void keep(std::shared_ptr<void> token) { kept_ = std::move(token); }
 
 	virtual Path path() const = 0;
-	std::size_t message_max() const { return message_max_; }  // bytes of what is sent
+	// the largest message to send, in bytes
+	std::size_t message_max() const { return message_max_; }
 	async::Loop& loop() const { return loop_; }
 
-	// One sentence, once the channel has ended by anything but close().
+	// One sentence that says why the channel has ended; empty after close().
 	const std::string& reason() const { return reason_; }
-	// And a word for counting such ends: the status of the completion that told of it, or the trouble.
+	// A word by which to count such ends: the status of the failed completion, or name_of() the
+	// trouble.
 	std::string_view cause() const { return status_ != nullptr ? status_ : name_of(trouble_); }
 
 protected:
 	Channel(async::Loop& loop, std::size_t message_max) : loop_(loop), message_max_(message_max) {}
 
-	// Takes what it can of this send; `waiting` if something is left. Only called while the channel is open, for the
-	// first of those that wait, or when none does. A send that failed says why.
+	// The rest is for the implementations (RcChannel, TcpChannel, MuxChannel).
+	//
+	// Takes as much of this send as there is room for; returns `waiting` if something is left.
+	// Called while the channel is open, for the oldest of the waiting sends or when there are none.
+	// Sets `trouble` of a send that failed.
 	virtual Sending::Progress advance(Sending& sending) = 0;
 	virtual bool has_message() const = 0;
-	// Called when has_message() or ended.
+	// The next message, or the trouble. Called when has_message(), or when the channel has ended.
 	virtual Received next() = 0;
 
-	// Starts it, or leaves it `queued` for want of room in the send queue.
+	// Starts the operation, or leaves it `queued` when the send queue is full.
 	virtual void begin(Operation& operation) {
 		operation.result = Operation::Progress::failed;
 		operation.trouble = Trouble::unsupported;
@@ -328,29 +371,30 @@ protected:
 		return senders_.empty() ? attempt(sending) : Sending::Progress::waiting;
 	}
 	Sending::Progress attempt(Sending& sending);
-	// There may be room again.
+	// Resumes the senders whose messages now have room, oldest first.
 	void advance_senders();
-	// There may be room for direct operations again.
+	// Starts the queued direct operations for which there is room now.
 	void advance_operations();
-	// The coroutine that will be woken.
+	// Prefetches the coroutine that waits in receive().
 	void prefetch_receiver() const {
 		if (!receivers_.empty()) prefetch(&receivers_.front(), 2 * cache_line);
 	}
 	void wake_receiver() { loop_.resume_soon(receivers_); }
 	void wake_closers() { loop_.resume_soon(closers_); }
-	// Nothing will come or go any more: everybody who waits learns it.
+	// Ends the channel, once: all waiting senders and queued operations fail with `trouble`, and
+	// the receiver is resumed. Operations under way are ended by their implementation.
 	void end(Trouble trouble, std::string reason);
 
 	async::Loop& loop_;
-	std::size_t message_max_;  // to be sent
+	std::size_t message_max_;  // the largest message to send, in bytes
 	async::List<async::Waiter> senders_, receivers_, closers_;
-	async::List<async::Waiter> offered_;  // senders whose body the peer is to fetch
-	async::List<async::Waiter> operations_, under_way_;  // waiting for room; started
-	bool closing_ = false;  // by this end
+	async::List<async::Waiter> offered_;  // senders whose bytes the peer still has to fetch
+	async::List<async::Waiter> operations_, under_way_;  // queued for room; posted
+	bool closing_ = false;  // close() was called
 	bool ended_ = false;
 	Trouble trouble_ = Trouble::closed;
 	std::string reason_;
-	const char* status_ = nullptr;  // of the completion that ended it
+	const char* status_ = nullptr;  // ibv_wc_status_str() of the completion that ended it
 
 private:
 	std::shared_ptr<void> kept_;

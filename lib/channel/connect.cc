@@ -11,10 +11,10 @@ namespace {
 
 using async::Task;
 
-// A handshake that is over has no deadline, but may still have something to say.
+// The time to send the last bytes of a handshake that is over and has no deadline any more.
 constexpr Nanoseconds patience_with_last_words = 2'000'000'000;
 
-// By the errno of a connect().
+// The kind of failure for an errno of connect().
 ConnectTrouble trouble_of(int error) {
 	switch (error) {
 		case EMFILE:
@@ -104,7 +104,7 @@ Task<void> drive(async::Descriptor& socket, Handshake& handshake) {
 
 namespace {
 
-// A server that was reached, and when the attempt must be over.
+// A TCP connection to the server, its names, and when the attempt began.
 struct Reached {
 	async::Socket socket;
 	async::Host named;

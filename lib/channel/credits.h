@@ -1,18 +1,23 @@
-// Who may send how much: the arithmetic of credits, without I/O.
+// Flow control of an RC channel: the arithmetic of credits, without I/O.
 //
-// A credit is one receive buffer (a unit) at the peer; each frame takes one. Limits are cumulative counts of frames, as
-// 32 bits that wrap, so repeating one or losing an older one changes nothing. Apart from data frames, each side may
-// have one frame of each control kind under way that the peer has not seen: `credit` gives limits, `want` asks for
-// them. The peer's frames say how many of each it has seen. So neither side can keep the other from asking or
-// answering, however many buffers a slow program holds.
+// A credit is one receive buffer (a unit) that the peer has posted; each data frame uses up one.
+// Limits are cumulative counts of data frames, as 32 bits that wrap, so repeating a limit or losing
+// an older one changes nothing.
 //
-// At the receiver: units are posted to a shared receive queue. Always
+// Apart from data frames, each side may have one frame of each control kind in flight that the peer
+// has not seen: `credit` carries limits, `want` asks for them. Every frame says how many of each
+// kind its sender has seen. So a side can always ask and always answer, however many buffers a slow
+// program holds.
 //
-//     posted = free in the bank + promised as credits + promised to control frames
+// At the receiver, units are posted to a receive queue that many connections may share. Each
+// connection is sure of one unit: it has a credit, or the program holds a message of it. Further
+// credits are granted while the bank has free units, up to a window that doubles when the sender
+// reports that it waits.
 //
-// and never is more promised than posted, so a sender that keeps to its limit finds a buffer: no RNR. Each connection
-// is sure of one unit: it has a credit, or the program holds a message of it. What more it may have is lent while the
-// bank has some, up to a window that doubles when the sender says that it waits.
+// Threads: the loop's thread.
+// Invariants: posted = free in the bank + granted as credits + reserved for control frames. No more
+//   is granted than is posted, so a sender that keeps to its limit finds a buffer (no RNR NAK).
+// Errors: an impossible value from a peer makes a method return false; the channel then ends.
 #pragma once
 
 #include <algorithm>
@@ -20,10 +25,11 @@
 
 namespace verbena::channel {
 
+// The two kinds of control frame, for each of which a receive buffer is reserved at the peer.
 enum class Control : std::uint8_t { credit = 0, want = 1 };
 inline constexpr std::uint32_t control_kinds = 2;
 
-// Units that are posted and promised to nobody. One for each shared receive queue.
+// Counts the units of one receive queue that are posted and not granted to a connection.
 class CreditBank {
 public:
 	void posted(std::uint32_t units) { free_ += units; }
@@ -38,19 +44,24 @@ private:
 	std::uint32_t free_ = 0;
 };
 
-// The sending half of one end.
+// The sending half of one connection: what this end may send.
 class SendCredits {
 public:
-	// `ahead_max`: the most that the peer may lend at once.
+	// `first_limit`: credits at the start. `ahead_max`: the most that the peer may ever grant at
+	// once.
 	SendCredits(std::uint32_t first_limit, std::uint32_t ahead_max) : limit_(first_limit), ahead_max_(ahead_max) {}
 
+	// Data frames that may be sent now.
 	std::uint32_t available() const { return limit_ - sent_; }
 	void data_sent() { ++sent_; }
 
+	// Whether the peer has seen the last control frame of this kind, and so has a buffer for
+	// another.
 	bool may_send(Control kind) const { return sent_of_[index(kind)] == seen_of_[index(kind)]; }
 	void control_sent(Control kind) { ++sent_of_[index(kind)]; }
 
-	// From a frame of the peer. False: no honest peer says this.
+	// Takes the peer's limit and the control frames that it has seen, from a frame of it. False: no
+	// correct peer sends these numbers.
 	bool learn(std::uint32_t limit, std::uint8_t credits_seen, std::uint8_t wants_seen) {
 		if (static_cast<std::int32_t>(limit - limit_) > 0) {
 			if (limit - sent_ > ahead_max_) return false;
@@ -71,26 +82,28 @@ private:
 
 	std::uint32_t limit_, ahead_max_;
 	std::uint32_t sent_ = 0;
-	std::uint8_t sent_of_[control_kinds] = {};
-	std::uint8_t seen_of_[control_kinds] = {};
+	std::uint8_t sent_of_[control_kinds] = {};  // control frames sent, by kind, modulo 256
+	std::uint8_t seen_of_[control_kinds] = {};  // those of them that the peer has seen
 };
 
 struct Window {
 	std::uint32_t first = 1;  // credits at the start; each is backed by a posted unit
-	std::uint32_t max = 64;  // of one connection, when its sender is in want of more
+	std::uint32_t max = 64;  // the most credits of one connection, granted when its sender asks
 };
 
-// The receiving half of one end.
+// The receiving half of one connection: what this end has granted to its peer.
 class ReceiveCredits {
 public:
-	// What the bank must have for a new connection.
+	// The units that a new connection takes from the bank: its first credits and its control
+	// frames'.
 	static std::uint32_t needed(const Window& window) { return window.first + control_kinds; }
 
-	// The bank has given `needed` already.
+	// The caller has taken needed() units from the bank.
 	explicit ReceiveCredits(const Window& window)
 		: max_(window.max), target_(window.first), limit_(window.first), told_(window.first) {}
 
-	// A data frame arrived, whose unit is held now. False: the sender had no credit.
+	// A data frame has arrived; its unit is held until data_released(). False: the sender had no
+	// credit.
 	bool data_arrived(CreditBank& bank) {
 		if (remaining() == 0) return false;
 		++received_;
@@ -98,21 +111,22 @@ public:
 		lend(bank);
 		return true;
 	}
-	// A control frame is read, and its unit posted again before anything in it is acted upon: whatever it makes us send
-	// says that it was seen, and its sender is never left waiting for that. False: the sender has not been told of its
-	// last one of that kind, so it had no buffer for this one.
+	// A control frame has arrived. The caller has posted its unit again before it acts on anything
+	// in the frame: whatever frame that makes it send says `seen`, and does so truly. False: no
+	// frame has carried `seen` for the last one of that kind, so the sender had no buffer for this
+	// one.
 	bool control_reposted(Control kind) {
 		const auto which = static_cast<std::size_t>(kind);
 		return seen_[which]++ == told_seen_[which];
 	}
-	// The sender waits for credits.
+	// The sender reports that it waits for credits: doubles its window, up to the maximum.
 	void wanted(CreditBank& bank) {
 		wanted_ = true;
 		target_ = std::min(max_, std::max(2 * target_, std::uint32_t{2}));
 		lend(bank);
 	}
 
-	// A unit of this connection was posted again.
+	// A unit of this connection, which it has held, is posted again.
 	void data_released(CreditBank& bank) {
 		--held_;
 		if (remaining() == 0 && held_ == 0) {
@@ -122,9 +136,11 @@ public:
 		bank.posted(1);
 		lend(bank);
 	}
+	// Credits that the sender has not used.
 	std::uint32_t remaining() const { return limit_ - received_; }
 
-	// The limit, to be told by the frame that is about to leave; so is what was seen().
+	// The limit to write into a frame that is sent now, together with both seen(): the peer knows
+	// them from then on.
 	std::uint32_t tell() {
 		told_ = limit_;
 		std::ranges::copy(seen_, told_seen_);
@@ -133,30 +149,34 @@ public:
 	}
 	std::uint8_t seen(Control kind) const { return seen_[static_cast<std::size_t>(kind)]; }
 
-	// A credit frame is due when no other frame tells: the sender waits and has something to learn, or half of its
-	// window is news.
+	// Whether to send a credit frame, if no other frame carries the limit: the sender waits and the
+	// limit has grown, or it has grown by half of the window.
 	bool due() const {
 		const std::uint32_t news = limit_ - told_;
 		return news > 0 && (wanted_ || (target_ >= 4 && news >= target_ / 2));
 	}
 
-	// What goes back to the bank when the connection ends; units that are still held follow one by one.
+	// The units that go back to the bank when the connection ends. Units that are still held follow
+	// one by one, as they are posted.
 	std::uint32_t promised() const { return remaining() + control_kinds; }
 
 private:
+	// Grants free units of the bank, up to the window. Units that the program holds count too, so a
+	// slow program gets no further ones; the cap of 2 lets one arrive while one is held.
 	void lend(CreditBank& bank) {
 		const std::uint32_t cap = std::max(target_, std::uint32_t{2});
 		while (remaining() < target_ && held_ + remaining() < cap && bank.take(1)) ++limit_;
 	}
 
 	std::uint32_t max_;
-	std::uint32_t target_;  // as many credits as the sender shall have
-	std::uint32_t limit_;
-	std::uint32_t told_;
-	std::uint32_t received_ = 0;
-	std::uint32_t held_ = 0;
+	std::uint32_t target_;  // the window now: credits that the sender shall have, at most max_
+	std::uint32_t limit_;  // data frames that the sender may have sent in all
+	std::uint32_t told_;  // the newest limit that a frame has carried
+	std::uint32_t received_ = 0;  // data frames in all
+	std::uint32_t held_ = 0;  // units with data that are not posted again
+	// Control frames seen, by kind, modulo 256; and the counts that the newest frame has carried.
 	std::uint8_t seen_[control_kinds] = {}, told_seen_[control_kinds] = {};
-	bool wanted_ = false;
+	bool wanted_ = false;  // the sender waits, and no frame has carried a new limit since
 };
 
 }  // namespace verbena::channel

@@ -6,8 +6,8 @@ using Progress = Channel::Operation::Progress;
 
 namespace {
 
-// The largest READ or WRITE that is deferred, in bytes. For larger ones the cost of posting does not matter, and an
-// early start does.
+// The largest READ or WRITE that is deferred, in bytes. For larger ones the cost of posting does
+// not matter, and an early start does.
 constexpr std::size_t small_max = 4096;
 
 }  // namespace
@@ -95,8 +95,8 @@ std::uint32_t DirectOperations::lend(const Place& place, Right right, RemoteMemo
 			.length = remote.length,
 			.mw_access_flags =
 				right == Right::read ? unsigned{IBV_ACCESS_REMOTE_READ} : unsigned{IBV_ACCESS_REMOTE_WRITE}}};
-	// The completion of a later request covers this one too. Once half of the places are taken it is signalled itself,
-	// so that there is a completion when every place is a bind.
+	// The completion of a later request covers this one too. Once half of the places are taken it
+	// is signalled itself, so that there is a completion when every place is a bind.
 	add(sends_.post(request, count_ >= depth_ / 2), Kind::lend, {}, nullptr);
 	++shared_.counters.windows_bound;
 	handle->rkey = remote.rkey;
@@ -104,7 +104,7 @@ std::uint32_t DirectOperations::lend(const Place& place, Right right, RemoteMemo
 }
 
 void DirectOperations::end(std::uint32_t window) {
-	if (failed_) return;  // withdraw_windows() will
+	if (failed_) return;  // withdraw_windows() destroys it with the others
 	if (full()) ending_.push_back(window);
 	else invalidate(window, nullptr);
 }
@@ -154,7 +154,8 @@ void DirectOperations::fail(Trouble trouble) {
 		operation->mention = nullptr;
 		operation->result = Progress::failed;
 		operation->trouble = trouble;
-		if (operation->linked()) shared_.loop.resume_soon(*operation);  // if not, begin() is about to return
+		// if not, begin() is about to return
+		if (operation->linked()) shared_.loop.resume_soon(*operation);
 	}
 }
 

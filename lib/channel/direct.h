@@ -1,13 +1,16 @@
-// The direct operations of one RC channel: RDMA READs and WRITEs, and the memory windows by which the peer gets access
-// to memory of this end.
+// The direct operations of one RC channel: RDMA READs and WRITEs, and the memory windows by which
+// the peer gets access to memory of this end.
 //
-// Each operation is one work request on the channel's queue pair, in order with the frames: so a window is bound before
-// the peer can learn of it. Small READs and WRITEs of one turn are posted together. A record of each operation keeps
-// its buffer until the adapter is done with it, even when the coroutine that asked is destroyed before.
+// Each operation is one work request on the channel's queue pair, in order with the frames: so a
+// window is bound before the peer can learn of it. Small READs and WRITEs of one turn are posted
+// together. A record of each operation keeps its buffer until the adapter is done with it, even
+// when the coroutine that asked is destroyed before.
 //
 // Threads: the loop's thread.
-// Owns: the buffers of operations in flight, and the windows that it has bound, until they are invalidated.
-// Errors: a request that the device refuses ends the channel; fail() then ends the operations in flight.
+// Owns: the buffers of operations in flight, and the windows that it has bound, until they are
+//   invalidated.
+// Errors: a request that the device refuses ends the channel; fail() then ends the operations in
+//   flight.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +27,8 @@ public:
 	// `depth`: the most operations that may be in flight at once; 0: none are possible.
 	DirectOperations(RcOwner& owner, SendQueue& sends, std::uint32_t depth)
 		: shared_(owner.shared()), sends_(sends), depth_(depth) {}
-	// The queue pair is destroyed already, so nothing accesses the buffers. A caller's Operation may outlive this.
+	// The queue pair is destroyed already, so nothing accesses the buffers. A caller's Operation
+	// may outlive this.
 	~DirectOperations() {
 		for (std::uint32_t i = 0; i < count_; ++i)
 			if (Channel::Operation* const operation = record(i).operation) operation->mention = nullptr;
@@ -35,19 +39,23 @@ public:
 	std::uint32_t in_flight() const { return count_; }
 	bool full() const { return count_ == depth_; }
 
-	// Starts an operation of a caller, on a channel that has not ended: it is then under way, done (lend) or failed, or
-	// still `queued` because all places are taken.
+	// Starts an operation of a caller, on a channel that has not ended. Afterwards it is under way,
+	// done (`lend`) or failed, or still `queued` because `depth` others are in flight.
 	void begin(Channel::Operation& operation);
-	// For the channel itself, when not full(). Gives the peer the right to `place`, which it may use from the next
-	// frame on: `remote` says how. Returns the window, for end(); none: the device has no window left.
+	// For the channel itself, when not full(). Gives the peer the right to `place`, which it may
+	// use from the next frame on: `remote` says how. Returns the window, for end(); none: the
+	// device has no window left.
 	std::uint32_t lend(const Place& place, Right right, RemoteMemory& remote);
-	// For the channel itself, when not full(): reads a part of a message. handle_done() counts it when it is done.
+	// For the channel itself, when not full(): reads a part of a message. handle_done() counts it
+	// when it is done.
 	void read_part(const Place& into, const RemoteMemory& from);
-	// Withdraws the right to a window's memory, now or when there is room in the send queue (post_ends()).
+	// Withdraws the right to a window's memory, now or when there is room in the send queue
+	// (post_ends()).
 	void end(std::uint32_t window);
 	void post_ends();
 
-	// All work requests up to this number are done. Returns how many parts of messages were read by them.
+	// All work requests up to this number are done. Returns how many parts of messages were read by
+	// them.
 	std::uint32_t handle_done(std::uint32_t number);
 	// The channel has ended: everything in flight fails, and no window is withdrawn any more.
 	void fail(Trouble trouble);
@@ -57,12 +65,13 @@ public:
 private:
 	using Kind = Channel::Operation::Kind;
 	struct Record {
-		std::uint32_t number = 0;  // of the work request
+		std::uint32_t number = 0;  // the work request's
 		Kind kind = Kind::read;
-		std::uint32_t window = WindowTable::none;  // of an `end`
+		std::uint32_t window = WindowTable::none;  // only with Kind::end
 		bool of_channel = false;  // read_part(), and not a caller's Operation
 		Buffer buffer;
-		Channel::Operation* operation = nullptr;  // null: the caller was destroyed, or there is none
+		// null: the caller was destroyed, or there is none
+		Channel::Operation* operation = nullptr;
 	};
 
 	// The oldest is 0.
@@ -78,7 +87,8 @@ private:
 	std::unique_ptr<Record[]> records_;  // a ring, allocated with the first operation
 	std::uint32_t first_ = 0, count_ = 0;
 	std::uint32_t lent_ = WindowTable::none;  // the list of bound windows, linked through the table
-	std::vector<std::uint32_t> ending_;  // bound windows that wait for room in the send queue to be invalidated
+	// bound windows that wait for room in the send queue to be invalidated
+	std::vector<std::uint32_t> ending_;
 	std::optional<Trouble> failed_;  // why, once fail() was called
 };
 

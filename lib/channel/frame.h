@@ -1,11 +1,15 @@
-// What a frame looks like on the wire: one SEND of at most a unit, little-endian.
+// The bytes of a frame: one SEND of at most a unit, little-endian.
 //
 //      0        1        2              3            4                      8
-//     +--------+--------+--------------+------------+----------------------+-------------------------
-//     | kind   | flags  | credits seen | wants seen | limit (cumulative)   | messages ... (data only)
-//     +--------+--------+--------------+------------+----------------------+-------------------------
+//     +--------+--------+--------------+------------+----------------------+----------------
+//     | kind   | flags  | credits seen | wants seen | limit (cumulative)   | messages (data)
+//     +--------+--------+--------------+------------+----------------------+----------------
 //
-// Each message of a data frame begins with 4 bytes: its kind in the upper 3 bits, a length in the lower 29.
+// Each message of a data frame begins with 4 bytes: its kind in the upper 3 bits, a length in the
+// lower 29. docs/channel-protocol.md describes the exchange, credits.h the numbers in the header.
+//
+// Errors: read() returns nothing for bytes that are no header; it checks no lengths against the
+//   frame (are_messages() in inbox.h does).
 #pragma once
 
 #include <array>
@@ -18,7 +22,7 @@
 
 namespace verbena::channel {
 
-// Copies the two, one after the other.
+// Copies the two spans, one after the other, to `to`.
 inline void gather(const std::array<std::span<const std::byte>, 2>& from, std::byte* to) {
 	for (const auto& each : from) {
 		if (!each.empty()) std::memcpy(to, each.data(), each.size());
@@ -30,21 +34,22 @@ static_assert(std::endian::native == std::endian::little, "the frame is copied a
 
 enum class FrameKind : std::uint8_t {
 	data = 1,
-	credit = 2,     // only its header matters
-	want = 3,       // the sender waits for credits
-	close = 4,      // the sender sends no more
-	taken = 5,      // `flags` offers of the peer were read, the oldest ones
+	credit = 2,  // carries credits: its header says everything
+	want = 3,  // its sender waits for credits
+	close = 4,  // its sender sends no more messages
+	taken = 5,  // its sender has fetched the `flags` oldest offers of its peer
 };
 
 struct FrameHeader {
 	static constexpr std::size_t bytes = 8;
-	static constexpr std::uint8_t wants_more = 1;  // flag: messages wait for credits behind this frame
+	// a flag of `data`: more messages wait for credits
+	static constexpr std::uint8_t wants_more = 1;
 
 	FrameKind kind = FrameKind::data;
 	std::uint8_t flags = 0;
-	std::uint8_t credits_seen = 0;
-	std::uint8_t wants_seen = 0;
-	std::uint32_t limit = 0;
+	std::uint8_t credits_seen = 0;  // credit frames of the peer that were seen, modulo 256
+	std::uint8_t wants_seen = 0;  // likewise `want` frames
+	std::uint32_t limit = 0;  // data frames that the peer may have sent in all, modulo 2^32
 
 	void write(std::byte* to) const { std::memcpy(to, this, bytes); }
 	static std::optional<FrameHeader> read(std::span<const std::byte> frame) {
@@ -58,11 +63,11 @@ struct FrameHeader {
 static_assert(sizeof(FrameHeader) == FrameHeader::bytes);
 
 enum class MessageKind : std::uint8_t {
-	whole = 0,     // length bytes follow
-	first = 1,     // of a message of `length` bytes; the rest of the frame is its beginning
-	more = 2,      // `length` bytes of it follow, the next ones
-	offer =
-		3,  // an Offer and bytes follow, `length` in all: these bytes, and then those of the offer, are the next ones
+	whole = 0,  // a message: `length` bytes follow
+	first = 1,  // the first part of a message of `length` bytes: the rest of the frame
+	more = 2,  // the next part of that message: `length` bytes follow
+	offer = 3,  // the next part, or the first: an Offer and bytes follow, `length` in all; the
+	            // message goes on with these bytes and then with those that the Offer names
 };
 
 struct MessageHeader {
@@ -86,7 +91,7 @@ struct MessageHeader {
 	}
 };
 
-// A part of a message that the receiver fetches by RDMA READ. It may begin a message of `total` bytes.
+// A part of a message of `total` bytes that the receiver fetches by RDMA READ.
 struct Offer {
 	static constexpr std::size_t bytes = 24;
 

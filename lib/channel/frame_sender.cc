@@ -75,7 +75,7 @@ FrameHeader FrameSender::header(FrameKind kind) {
 	return header;
 }
 
-// nullptr: the pool is used up; the owner is resumed when that may have changed.
+// Null: the pool is used up; the channel is resumed when that may have changed.
 Unit* FrameSender::take_unit() {
 	Unit* const unit = shared_.units.take();
 	if (unit == nullptr) owner_.wait_for_units();
@@ -130,7 +130,7 @@ void FrameSender::post_frame(std::span<ibv_sge> pieces, Unit* unit, bool signal)
 	else sends_.keep(unit);
 }
 
-// Into the pending frame, if it has room.
+// Adds a small message to the pending frame. False: it has no room, or there is no unit for it.
 bool FrameSender::collect(const Channel::Sending& sending) {
 	if (!shared_.options.coalesce) return false;
 	const std::size_t bytes = MessageHeader::bytes + sending.size();
@@ -195,9 +195,10 @@ void FrameSender::post_close() {
 	close_number_ = sends_.posted();
 }
 
-// An RDMA WRITE of no bytes: the peer's adapter acknowledges it, or the connection is lost. It takes no receive buffer
-// there, and the peer's program need not answer. None is sent before the first frame of the peer: while the peer sets
-// up thousands of connections, this queue pair's other end may not be ready to receive yet.
+// An RDMA WRITE of no bytes: the peer's adapter acknowledges it, or the connection is lost. It
+// takes no receive buffer there, and the peer's program need not answer. None is sent before the
+// first frame of the peer: while the peer sets up thousands of connections, this queue pair's other
+// end may not be ready to receive yet.
 void FrameSender::beat() {
 	if (heard_ && sends_.posted() == posted_at_beat_ && frames_in_flight() < send_depth_) {
 		ibv_send_wr nothing{.opcode = IBV_WR_RDMA_WRITE};

@@ -1,14 +1,15 @@
-// The frames that one RC channel sends: each leaves when the peer has a buffer for it and the send queue has room,
-// inline or from a unit.
+// The frames that one RC channel sends: each leaves when the peer has a buffer for it and the send
+// queue has room, inline or from a unit.
 //
-// A message that fits leaves at once in a frame of its own. When there is no room, small messages collect in one
-// pending frame, and the channel's senders wait with what does not fit into that; flush order is the pending frame,
-// then the senders. When credits are used up the peer is asked for more, once, by a flag of the last frame or by a
-// frame of its own (credits.h).
+// A message that fits leaves at once in a frame of its own. When there is no room, small messages
+// collect in one pending frame, and the channel's senders wait with what does not fit into that;
+// flush order is the pending frame, then the senders. When credits are used up the peer is asked
+// for more, once, by a flag of the last frame or by a frame of its own (credits.h).
 //
 // Threads: the loop's thread.
 // Owns: the sending half of the credits, and the pending frame's unit.
-// Errors: a request that the device refuses, and a control frame without a unit, end the channel (RcOwner::fail).
+// Errors: a request that the device refuses, and a control frame without a unit, end the channel
+//   (RcOwner::fail).
 #pragma once
 
 #include "lib/channel/credits.h"
@@ -20,8 +21,9 @@ namespace verbena::channel {
 
 class FrameSender {
 public:
-	// `grants`: the credits given to the peer; each frame carries their limit. `senders`: the sends that wait for this;
-	// a frame that uses the last credit says whether there are any. `device_inline_max`: in bytes.
+	// `grants`: the credits given to the peer; each frame carries their limit. `senders`: the sends
+	// that wait for this; a frame that uses the last credit says whether there are any.
+	// `device_inline_max`: in bytes.
 	FrameSender(RcOwner& owner, SendQueue& sends, const DirectOperations& direct, ReceiveCredits& grants,
 		const async::List<async::Waiter>& senders, const RcEnd& peer, std::uint32_t device_inline_max);
 	~FrameSender();
@@ -34,11 +36,14 @@ public:
 
 	// Takes what it can of a message that travels in frames; waiting: something is left.
 	Channel::Sending::Progress advance(Channel::Sending& sending);
-	// Sends the next frame's worth of the `length` bytes that come next. False: there is no unit for it.
+	// Sends the next frame's worth of the `length` bytes that come next. False: there is no unit
+	// for it.
 	bool post_fragment(Channel::Sending& sending, std::size_t length);
-	// True: everything before is sent, and there is room for one more data frame. Otherwise asks the peer for credits.
+	// True: everything before is sent, and there is room for one more data frame. Otherwise asks
+	// the peer for credits.
 	bool may_post_data();
-	// Sends a data frame: `front` (headers of messages), then the slices. Only when may_post_data(). False: no unit.
+	// Sends a data frame: `front` (headers of messages), then the slices. Only when
+	// may_post_data(). False: no unit.
 	bool post_data(std::span<const std::byte> front, const std::array<std::span<const std::byte>, 2>& slices);
 	// Sends the pending frame if there is room. There is a pending frame.
 	void post_pending();
@@ -47,18 +52,19 @@ public:
 	void ask();
 	// Sends the credits that the peer does not know of, unless its last such frame is not seen yet.
 	void post_credit();
-	// Reports to the peer that `count` of its offers were fetched. Needs no credit: the peer has kept a receive buffer
-	// for each of its offers. False: no room in the send queue.
+	// Reports to the peer that `count` of its offers were fetched. Needs no credit: the peer has
+	// kept a receive buffer for each of its offers. False: no room in the send queue.
 	bool post_taken(std::uint32_t count);
-	// Sends the last data frame, which says that no more follow; only frames of flow control may. Without room, or a
-	// unit, the caller tries again later.
+	// Sends the last data frame, which says that no more follow; only frames of flow control may.
+	// Without room, or a unit, the caller tries again later.
 	void post_close();
 	bool close_posted() const { return close_posted_; }
 	bool close_acknowledged() const { return close_posted_ && sends_.is_done(close_number_); }
 	// A heartbeat, if nothing was sent since the last call.
 	void beat();
 
-	// Learns the peer's limit and what it has seen, from a frame of it. False: no correct peer says this.
+	// Learns the peer's limit and what it has seen, from a frame of it. False: no correct peer says
+	// this.
 	bool learn(const FrameHeader& header);
 
 private:
@@ -84,7 +90,7 @@ private:
 	std::uint32_t inline_max_;  // the largest frame that is sent inline, in bytes
 	std::uint32_t send_depth_;
 	std::uint32_t posted_at_beat_ = 0;  // sends_.posted() at the last beat()
-	std::uint32_t close_number_ = 0;  // of the request that carries the close
+	std::uint32_t close_number_ = 0;  // the request that carries the close
 	Unit* pending_ = nullptr;  // the pending frame; its `length` is what it holds
 	bool asked_ = false;  // the peer knows that this end waits for credits
 	bool heard_ = false;  // a frame has come from the peer

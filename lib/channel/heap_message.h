@@ -14,7 +14,7 @@ struct FreeBlock {
 };
 using HeapBlock = std::unique_ptr<std::byte, FreeBlock>;
 
-// Null if there is no memory: `bytes` may be a peer's word.
+// Null if there is no memory. Not operator new: `bytes` may be a number that a peer has sent.
 inline HeapBlock make_heap_block(std::size_t bytes) {
 	return HeapBlock(static_cast<std::byte*>(std::malloc(std::max<std::size_t>(bytes, 1))));
 }

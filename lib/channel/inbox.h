@@ -1,4 +1,10 @@
-// The frames with messages that have arrived on one channel, oldest first, read from the front.
+// The data frames that have arrived on one channel and are not read yet, oldest first. Messages are
+// read from the front, where they lie.
+//
+// Threads: the loop's thread.
+// Owns: nothing. It links the units through `next` and keeps the position in `number`; a unit that
+//   skip() or take() returns is the caller's to release.
+// Invariants: every frame in it has passed are_messages(), so reading it cannot fail.
 #pragma once
 
 #include "lib/channel/frame.h"
@@ -6,14 +12,15 @@
 
 namespace verbena::channel {
 
-// What is behind a frame's header: one message or more, each with its header, none longer than the frame that holds it
-// (a first fragment: than `message_max`), and offers only where a peer may make them.
+// Whether these bytes, which follow a frame's header, are valid: one message or more, each with its
+// header and none longer than the frame (a first part: than `message_max`), and offers only where
+// the peer may make them.
 bool are_messages(std::span<const std::byte> bytes, std::size_t message_max, bool offers_allowed);
 
 class Inbox {
 public:
 	bool empty() const { return first_ == nullptr; }
-	// A whole frame, whose messages are good.
+	// Adds a frame that has passed are_messages().
 	void add(Unit* unit) {
 		unit->number = FrameHeader::bytes;
 		unit->next = nullptr;
@@ -29,12 +36,12 @@ public:
 		return message.kind == MessageKind::first ? behind : behind.first(message.length);
 	}
 	Unit* unit() const { return first_; }
-	// On to the one after it. Returns the unit if that was its last one, or nullptr.
+	// Moves on to the next message. Returns the unit if this was its last message, or null.
 	[[nodiscard]] Unit* skip() {
 		first_->number += static_cast<std::uint32_t>(MessageHeader::bytes + bytes().size());
 		return first_->number == first_->length ? take() : nullptr;
 	}
-	// The oldest frame, read or not. There is one.
+	// Removes the oldest frame, read or not. Only when not empty().
 	[[nodiscard]] Unit* take() {
 		Unit* const unit = first_;
 		first_ = unit->next;

@@ -10,8 +10,8 @@ namespace {
 
 using async::Task;
 
-// InfiniBand specification, 12.6.7.2: what a listener says whose queue of requests is full, then without a word of its
-// own.
+// The reject reason of a listener whose queue of requests is full; it then sends no private data
+// (IBA 12.6.7.2).
 constexpr int reason_consumer_defined = 28;
 constexpr Nanoseconds busy_pause = 20'000'000;
 
@@ -38,7 +38,7 @@ ConnectTrouble trouble_of(lib::ConnectTrouble trouble) {
 	return ConnectTrouble::no_resources;
 }
 
-// The one that is expected next.
+// Waits for the event that must come next; any other is an error.
 Task<lib::Connected<lib::ConnectionEvent>> await_event(
 	ManagedId& id, rdma_cm_event_type wanted, Nanoseconds deadline, const std::string& where) {
 	auto event = co_await id.next(deadline);
@@ -49,7 +49,7 @@ Task<lib::Connected<lib::ConnectionEvent>> await_event(
 
 lib::SocketAddress socket_address(const async::Address& address) { return {.storage = address.storage}; }
 
-// A handshake's bytes are messages of the channel.
+// Moves the handshake's bytes as messages of the channel, until the handshake has agreed or failed.
 Task<void> drive(Channel& channel, Handshake& handshake) {
 	const CloseAt timer(channel, handshake.poll_timeout());
 	std::array<std::byte, 4096> buffer;
@@ -66,7 +66,7 @@ Task<void> drive(Channel& channel, Handshake& handshake) {
 	}
 }
 
-// Resolved: which device leads there, and how.
+// Resolves the address and the route: afterwards the id has a device, which is the transport's.
 Task<lib::Connected<void>> resolve(ManagedEvents& events, const RcTransport& transport, ManagedId& id,
 	const async::Address& to, const async::Address* from, Nanoseconds deadline, const std::string& where) {
 	const lib::SocketAddress there = socket_address(to),
@@ -85,7 +85,8 @@ Task<lib::Connected<void>> resolve(ManagedEvents& events, const RcTransport& tra
 	co_return lib::Connected<void>{};
 }
 
-// The connection manager hears of a server's end sooner than a queue pair that has nothing to send.
+// Closes the channel when rdma_cm reports that the connection has ended, which it does sooner than
+// a queue pair that has nothing to send.
 Task<void> close_with_connection(ManagedId& id, Channel& channel) {
 	while (true) {
 		const auto event = co_await id.next(never);
@@ -95,14 +96,15 @@ Task<void> close_with_connection(ManagedId& id, Channel& channel) {
 	}
 }
 
-// A queue pair that is connected, to whom nobody knows yet.
+// A connected queue pair whose peer is not authenticated yet.
 struct Raw {
 	std::unique_ptr<RcChannel> channel;
 	Parameters ours;
 	RcEnd peer;
 };
 
-// `busy`: the server has no room for one more request, and may have soon.
+// Connects a queue pair by rdma_cm. `busy`: the server has no room for one more request, and may
+// have soon.
 Task<lib::Connected<Raw>> connect_raw(ManagedId& id, RcTransport& transport, const ConnectOptions& options,
 	Nanoseconds deadline, const std::string& where, bool& busy) {
 	auto offer = transport.offer();
@@ -188,7 +190,7 @@ Task<Connected<std::unique_ptr<RcChannel>>> connect_managed(
 			raw.emplace(std::move(*connected));
 			break;
 		}
-		// Those who were sent away do not all come again at once.
+		// The pause is random, so that clients that were rejected together do not retry together.
 		const Nanoseconds pause = busy_pause + secure_random<std::uint32_t>() % (4 * busy_pause);
 		if (!busy || monotonic_now() + pause >= deadline)
 			co_return failed(options, trouble_of(connected.error().trouble), connected.error().text);

@@ -20,7 +20,7 @@ std::expected<std::unique_ptr<ManagedEvents>, std::string> ManagedEvents::open(a
 	return std::unique_ptr<ManagedEvents>(new ManagedEvents(loop, std::move(*channel)));
 }
 
-// A duplicate is watched, because the channel closes its own.
+// The loop watches a duplicate of the descriptor, because the event channel closes its own.
 ManagedEvents::ManagedEvents(async::Loop& loop, lib::EventChannel channel)
 	: loop_(loop),
 	  channel_(std::move(channel)),
@@ -40,7 +40,7 @@ async::Task<void> ManagedEvents::read() {
 		watched_->readable = false;
 		while (true) {
 			auto event = lib::wait_for_event(channel_.get());
-			if (!event || !*event) break;  // it is empty, or broken: then nothing comes any more
+			if (!event || !*event) break;  // the channel is empty, or broken
 			if ((*event)->type == RDMA_CM_EVENT_CONNECT_REQUEST) {
 				request_(lib::ConnectionId((*event)->id), std::move((*event)->private_data));
 			} else if (auto* const id = static_cast<ManagedId*>((*event)->context); id != nullptr) {

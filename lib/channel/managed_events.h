@@ -1,10 +1,13 @@
-// ManagedEvents: the events of rdma_cm for coroutines. One channel of events, read by its loop; ManagedId is one
-// connection of it, whose coroutine waits for what comes.
+// The events of rdma_cm for coroutines: ManagedEvents reads one event channel on its loop and
+// passes each event to the ManagedId of its connection, whose coroutine waits for it.
 //
-//     ManagedId id(begin_resolve(...));
+//     ManagedId id(loop);
+//     id.own(*begin_resolve(...));
 //     auto event = co_await id.next(deadline);       // nothing: the deadline came first
 //
-// Of one loop's thread. Ids die before it.
+// Threads: the loop's thread.
+// Owns: ManagedEvents the event channel and the listener, a ManagedId its connection's rdma_cm_id.
+// Lifetime: ids are destroyed before their ManagedEvents.
 #pragma once
 
 #include <deque>
@@ -28,12 +31,12 @@ public:
 	ManagedId(const ManagedId&) = delete;
 	ManagedId& operator=(const ManagedId&) = delete;
 
-	// The id's context is this object from then on.
+	// Takes over the connection's id and sets its context to this object.
 	void own(lib::ConnectionId id) {
 		id_ = std::move(id);
 		id_->context = this;
 	}
-	// Its end: the other side is told.
+	// Destroys the id; rdma_cm disconnects the peer.
 	void end() { id_.reset(); }
 	rdma_cm_id* get() const { return id_.get(); }
 
@@ -54,7 +57,7 @@ public:
 		ManagedId& id_;
 		Nanoseconds deadline_;
 	};
-	// The next event, or nothing: at the deadline, or when somebody wakes it.
+	// The next event, or nothing: at the deadline, or after wake().
 	Next next(Nanoseconds deadline) { return {*this, deadline}; }
 	void wake() {
 		woken_ = true;
@@ -75,16 +78,16 @@ private:
 
 class ManagedEvents {
 public:
-	// Called with a new connection that asks for a listener, and the private data that it brings.
+	// Called with a connection request and its private data.
 	using Request = std::function<void(lib::ConnectionId, std::vector<std::byte>)>;
 
-	// One sentence on failure: no device, no rdma_cm.
+	// One sentence on failure: there is no device, or no rdma_cm.
 	static std::expected<std::unique_ptr<ManagedEvents>, std::string> open(async::Loop& loop);
 	ManagedEvents(const ManagedEvents&) = delete;
 	ManagedEvents& operator=(const ManagedEvents&) = delete;
 
 	std::expected<void, std::string> listen(const lib::SocketAddress& where, int backlog, Request request);
-	// Nobody new.
+	// Accepts no further requests.
 	void stop_listening() { listener_.reset(); }
 
 	async::Loop& loop() const { return loop_; }
@@ -96,7 +99,7 @@ private:
 
 	async::Loop& loop_;
 	lib::EventChannel channel_;
-	std::unique_ptr<async::Descriptor> watched_;  // the channel's descriptor again
+	std::unique_ptr<async::Descriptor> watched_;  // a duplicate of the channel's descriptor
 	lib::ConnectionId listener_;
 	Request request_;
 	async::Job reader_;

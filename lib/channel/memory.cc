@@ -8,7 +8,7 @@
 namespace verbena::channel {
 namespace {
 
-constexpr std::size_t blocks_per_region_min = 4;  // fewer: a region of its own for each
+constexpr std::size_t blocks_per_region_min = 4;  // larger blocks have a region each
 
 constexpr std::size_t class_size(std::uint32_t size_class) {
 	return (MemoryPool::block_min / 4 * (4 + size_class % 4)) << size_class / 4;
@@ -99,7 +99,7 @@ bool MemoryPool::grow(std::uint32_t size_class) {
 	return true;
 }
 
-// Gives back regions of which no block is in use, until `wanted` bytes are.
+// Frees regions without a block in use, until at least `wanted` bytes are freed. False: fewer were.
 bool MemoryPool::free_unused(std::size_t wanted) {
 	std::size_t freed = 0;
 	std::erase_if(regions_, [&](const std::unique_ptr<Region>& region) {

@@ -2,11 +2,17 @@
 //
 //     Buffer value = pool.take(1 << 20);                   // empty: above the watermark
 //     auto lease = co_await channel.lend({value, 0, value.size()}, Right::read);
-//     co_await channel.send(bytes_of(lease->remote()));    // the peer reads by co_await channel.read(place, remote)
+//     co_await channel.send(bytes_of(lease->remote()));    // the peer: channel.read(place, remote)
 //
-// A Buffer is a counted handle of a block; its memory stays until the last handle and the last lease are gone. A pool
-// never registers in its steady state: blocks come in size classes (four to a doubling, so at most a fifth is unused),
-// small ones many to a region, and go back to their class. Everything here belongs to the thread of the pool's loop.
+// Blocks come in size classes, four to a doubling, so at most a fifth of a block is unused. Small
+// blocks share a region. A block that is given back stays registered for its class, so a steady
+// state registers nothing; regions without a block in use are freed when the watermark is reached.
+//
+// Threads: the thread of the pool's loop; reference counts are not atomic.
+// Owns: the memory and its registrations, but not adopted memory.
+// Lifetime: a Buffer counts references; its memory stays until the last handle and the last lease
+//   are gone. All buffers must be destroyed before their pool.
+// Errors: take() returns an empty Buffer above the watermark.
 #pragma once
 
 #include <array>
@@ -27,6 +33,7 @@ namespace verbena::channel {
 
 class MemoryPool;
 
+// A piece of registered memory; in use when it has references.
 struct Block {
 	Block* next = nullptr;
 	MemoryPool* pool = nullptr;
@@ -37,6 +44,7 @@ struct Block {
 	std::uint32_t size_class = 0;
 };
 
+// A counted handle of a block. Copies refer to the same memory.
 class Buffer {
 public:
 	Buffer() = default;
@@ -61,9 +69,10 @@ public:
 	std::span<std::byte> bytes() const {
 		return block_ == nullptr ? std::span<std::byte>() : std::span(block_->data, size_);
 	}
+	// The memory region that the block lies in.
 	ibv_mr* region() const { return block_->region; }
 
-	// As a plain pointer, and back: the count goes with it.
+	// Turns the handle into a plain pointer, with its reference; drop() ends that reference.
 	Block* release() { return std::exchange(block_, nullptr); }
 	static void drop(Block* block) {
 		if (--block->references == 0) give_back(block);
@@ -76,63 +85,71 @@ private:
 	std::size_t size_ = 0;
 };
 
-// Part of a buffer: where a direct operation reads or writes at this end.
+// A part of a buffer, in bytes: the local memory of a direct operation.
 struct Place {
 	Buffer buffer;
 	std::size_t offset = 0;
 	std::size_t length = 0;
 
 	Place() = default;
-	Place(Buffer whole) : buffer(std::move(whole)), length(buffer.size()) {}  // NOLINT(google-explicit-constructor)
+	// NOLINTNEXTLINE(google-explicit-constructor)
+	Place(Buffer whole) : buffer(std::move(whole)), length(buffer.size()) {}
 	Place(Buffer of, std::size_t from, std::size_t bytes) : buffer(std::move(of)), offset(from), length(bytes) {}
 	std::span<std::byte> bytes() const { return buffer.bytes().subspan(offset, length); }
 };
 
-// What a peer lent to this end: 16 bytes, little-endian, to be sent as they are.
+// Memory that a peer shares with this end: 16 bytes, little-endian, to be sent as they are.
 struct RemoteMemory {
 	std::uint64_t address = 0;
 	std::uint32_t length = 0;
 	std::uint32_t rkey = 0;
 
+	// The part that begins `from` bytes in.
 	RemoteMemory part(std::uint32_t from, std::uint32_t bytes) const { return {address + from, bytes, rkey}; }
 	bool operator==(const RemoteMemory&) const = default;
 };
 static_assert(sizeof(RemoteMemory) == 16);
 
+// The access that a peer gets to shared memory.
 enum class Right : std::uint8_t { read, write };
 
 struct MemoryOptions {
-	std::size_t max = std::size_t{1} << 30;      // the watermark: bytes of all blocks, free or not
-	std::size_t region_bytes = 4 << 20;  // of the regions that small blocks are cut from; larger blocks have their own
+	std::size_t max = std::size_t{1} << 30;  // the watermark: bytes of all blocks, free or not
+	// Bytes of the regions that small blocks are cut from; a larger block has a region of its own.
+	std::size_t region_bytes = 4 << 20;
 };
 
 struct MemoryCounters {
 	std::uint64_t registrations = 0;  // ibv_reg_mr calls
-	std::uint64_t refused = 0;  // a take() above the watermark
+	std::uint64_t refused = 0;  // calls of take() that returned an empty Buffer
 };
 
 class MemoryPool {
 public:
 	static constexpr std::size_t block_min = 4096;
 
-	// `access`: of every registration, for ibv_reg_mr.
+	// `access`: the access flags of every registration, for ibv_reg_mr.
 	MemoryPool(ibv_pd* domain, int access, const MemoryOptions& options);
 	~MemoryPool();
 	MemoryPool(const MemoryPool&) = delete;
 	MemoryPool& operator=(const MemoryPool&) = delete;
 
-	// `size` may be 0. Empty: above the watermark, or out of memory.
+	// A buffer of at least one block; `size` may be 0. Empty: above the watermark, or out of
+	// memory.
 	Buffer take(std::size_t size);
-	// What in_use() grows by with it.
+	// Bytes of the block that take(size) returns, by which in_use() grows.
 	static std::size_t block_size(std::size_t size);
-	// The user's own memory, registered until the last handle is gone; it must stay mapped so long.
+	// Registers the caller's own memory until the last handle is gone; it must stay mapped until
+	// then.
 	std::expected<Buffer, std::string> adopt(std::span<std::byte> memory);
 
-	std::size_t registered() const { return registered_; }  // bytes, free or not, without adopted ones
+	// Bytes of all regions, in use or not, without adopted memory.
+	std::size_t registered() const { return registered_; }
+	// Bytes of all blocks in use, with adopted memory.
 	std::size_t in_use() const { return in_use_; }
 	std::size_t regions() const { return regions_.size(); }
 	const MemoryCounters& counters() const { return counters_; }
-	// Called whenever a block is given back: for who was refused one.
+	// `freed` is called whenever a block is given back, so that a refused caller can try again.
 	void on_freed(std::function<void()> freed) { freed_ = std::move(freed); }
 
 private:

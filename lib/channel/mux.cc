@@ -8,9 +8,9 @@ namespace {
 using async::Task;
 
 constexpr std::uint32_t mux_version = 1;
-constexpr std::size_t owed_bytes_max = 40;  // of all that one channel owes
-// Resets that wait because the carrier takes nothing, above one for each channel: only who opens without end makes so
-// many.
+constexpr std::size_t owed_bytes_max = 40;  // all control frames that one channel can have pending
+// The most resets that may wait for the carrier, besides one for each channel. Only a peer that
+// opens again and again without reading causes more, and it loses the carrier.
 constexpr std::size_t resets_ahead_max = 8192;
 
 std::span<const std::byte> bytes_of(const std::uint32_t& number) { return std::as_bytes(std::span(&number, 1)); }
@@ -148,7 +148,7 @@ void Mux::put(std::vector<std::byte>& into, std::uint32_t id, MuxKind kind,
 
 std::vector<std::byte>* Mux::place_for(MuxChannel& channel, std::size_t payload, std::uint32_t charge) {
 	if (channel.owes(MuxChannel::Owed::accept) || channel.send_.available() < charge) {
-		blocked_ = Blocked::credit;  // our accept, or a credit frame, makes it active
+		blocked_ = Blocked::credit;  // sending our accept, or a credit frame, makes it active again
 		return nullptr;
 	}
 	if (visited_ == &channel) {
@@ -189,8 +189,9 @@ void Mux::put_owed(MuxChannel& channel) {
 	channel.finish_close();
 }
 
-// Deficit round robin: a turn is worth one frame of the largest size, and what is left of it is kept while there is
-// more to send.
+// Deficit round robin: each turn of a channel adds one frame of the largest size to its deficit
+// counter, and the channel sends until the counter is used up. The rest is kept for its next turn,
+// and forfeited when the channel has nothing to send or waits for credits.
 void Mux::visit_active(std::vector<std::byte>& batch) {
 	while (!active_.empty() && room_for(batch, 0)) {
 		auto& channel = static_cast<MuxChannel&>(active_.front());
@@ -200,7 +201,7 @@ void Mux::visit_active(std::vector<std::byte>& batch) {
 		blocked_ = Blocked::no;
 		channel.advance_senders();
 		visited_ = nullptr;
-		if (in_turn_ == nullptr) continue;  // it failed
+		if (in_turn_ == nullptr) continue;  // the channel has failed
 		if (!channel.senders_.empty() && blocked_ == Blocked::room) return;
 		in_turn_ = nullptr;
 		static_cast<detail::MuxActive&>(channel).unlink();
@@ -221,9 +222,11 @@ bool Mux::take(std::vector<std::byte>& batch) {
 		put(batch, 0, MuxKind::hello,
 			{bytes_of(mux_version), bytes_of(options_.channels_max), bytes_of(options_.message_max)});
 	} else {
-		// Frames that were put at once go before whatever their channels still have to say.
+		// Frames that were put directly into next_ go first: later frames of their channels must
+		// not overtake them.
 		if (next_.empty() || next_.size() + owed_bytes_max <= options_.batch_bytes) {
-			// A reset goes before an open that has its place in the table.
+			// Resets go before opens: an open may reuse the place in the table of a channel that a
+			// reset ends.
 			while (!resets_.empty() && room_for(next_, owed_bytes_max)) {
 				const auto [id, why] = resets_.back();
 				resets_.pop_back();
@@ -277,7 +280,8 @@ std::string_view Mux::handle_frame(const MuxFrame& frame, std::span<const std::b
 	}
 	if (frame.kind == MuxKind::open) return handle_open(frame.id, payload);
 	MuxChannel* const channel = find(frame.id);
-	// One that is gone here, which the peer did not know yet.
+	// A frame for a channel that has ended here is ignored: the peer did not know it when it sent
+	// this.
 	return channel == nullptr ? std::string_view() : handle_open_channel(*channel, frame, payload);
 }
 

@@ -1,16 +1,18 @@
-// Logical channels: many channels that share one carrier (mux_carrier.h), without I/O of their own.
+// Logical channels: many channels over one carrier, a channel of any kind. A Mux is one end of the
+// carrier without I/O (mux_carrier.h moves the messages); a MuxChannel is one logical channel.
 //
-//     auto channel = co_await mux.open(7);      // one side opens: std::expected<std::unique_ptr<MuxChannel>,
-//     std::string> channel->label();                         // 7, at both ends; the other side is given its own by
-//     `deliver`
+// Receiving: each frame is copied into its channel's queue at once, so the carrier is always read,
+// and a channel whose program does not receive blocks no other. A window of credits (mux_window.h)
+// bounds that queue, besides one message that is being put together.
 //
-// Each is a Channel (channel.h) with its own id, credits and end: ordered, and blocked by none of the others. What
-// arrives is copied into the queue of its channel at once, so the carrier is always drained; a window of credits bounds
-// that queue, beside one message that is being put together. Who has something to send takes turns by deficit round
-// robin, in frames of at most `frame_bytes`; small messages of several channels share one carrier message.
+// Sending: channels with something to send take turns by deficit round robin, in frames of at most
+// `frame_bytes`; small messages of several channels share one carrier message.
 //
-// handle() takes what the carrier brought, take() gives the next carrier message, `wake` says that there is one.
-// Everything belongs to the loop's thread. Channels may outlive their Mux; they are lost then.
+// Threads: the loop's thread.
+// Lifetime: channels may outlive their Mux; they are then lost. open() must be done before the Mux
+//   is destroyed.
+// Errors: a peer that breaks the protocol ends the carrier (handle()); every other failure ends one
+//   channel.
 #pragma once
 
 #include <cstdint>
@@ -32,28 +34,31 @@ namespace verbena::channel {
 class Mux;
 
 struct MuxOptions {
-	std::uint32_t window = 64 << 10;        // of each channel: bytes that wait here for the program
-	std::uint32_t channels_max = 100'000;   // at once, that the peer may open here
-	std::uint32_t frame_bytes = 16 << 10;   // the largest frame; also what a channel may send in its turn
+	std::uint32_t window = 64 << 10;  // bytes of each channel that wait here for the program
+	std::uint32_t channels_max = 100'000;  // channels at once that the peer may open
+	// The largest frame, and a channel's share of each round, in bytes.
+	std::uint32_t frame_bytes = 16 << 10;
 	std::uint32_t batch_bytes =
-		1076;       // frames share a carrier message up to this; what fits one frame of an RC carrier
+		// frames share a carrier message up to this; what fits one frame of an RC carrier
+		1076;
 	std::uint32_t message_max = 64u << 20;
-	std::uint32_t close_timeout_ms = 1000;  // how long close() waits for the peer
+	std::uint32_t close_timeout_ms = 1000;  // the time that close() gives the peer
 };
 
 struct MuxCounters {
-	std::uint64_t opened = 0, refused = 0, closed = 0, reset = 0;  // refused: by us, for want of room
+	// refused: opens of the peer, because this end has `channels_max`.
+	std::uint64_t opened = 0, refused = 0, closed = 0, reset = 0;
 	std::uint64_t messages_sent = 0, messages_received = 0;
 	std::uint64_t frames_sent = 0, frames_received = 0;
 	std::uint64_t batches_sent = 0, batches_received = 0;  // carrier messages
 	std::uint64_t credit_frames = 0;
-	std::uint64_t bytes_sent = 0, bytes_received = 0;      // of carrier messages
+	std::uint64_t bytes_sent = 0, bytes_received = 0;  // carrier messages, with all headers
 
 	MuxCounters& operator+=(const MuxCounters& other);
 };
 
 namespace detail {
-// Two lists of a Mux that a channel may stand in.
+	// The two lists of a Mux in which a channel may be.
 struct MuxUrgent : async::Linked {};
 struct MuxActive : async::Linked {};
 }  // namespace detail
@@ -87,7 +92,7 @@ private:
 
 	static ArrivedBlock make_arrived(std::size_t size);
 	void handle_open(std::uint32_t window);
-	// Empty, or why no honest peer sends this.
+	// Empty, or the way in which the frame breaks the protocol.
 	std::string_view handle_data(MuxKind kind, std::span<const std::byte> payload);
 	void handle_close();
 	void deliver();
@@ -96,18 +101,21 @@ private:
 	void owe(Owed what);
 	bool owes(Owed what) const { return (owed_ & static_cast<std::uint8_t>(what)) != 0; }
 	void finish_close();
-	// `tell`: the peer learns it too.
+	// Ends the channel; with `tell`, the peer is sent a reset with that reason.
 	void fail(Trouble trouble, std::string reason, std::optional<MuxReset> tell);
 
-	Mux* mux_;  // nullptr: it has ended, or its carrier has
+	Mux* mux_;  // null: the channel or its carrier has ended
 	std::shared_ptr<const Path> path_;
 	std::uint32_t id_, label_;
 	MuxSendWindow send_;
 	MuxReceiveWindow receive_;
-	std::uint32_t deficit_ = 0;
-	std::uint32_t assembled_ = 0, assembly_charge_ = 0;  // the charge of its frames that is not released yet
-	std::uint8_t owed_ = 0;
-	bool open_ = false, in_message_ = false;  // in_message_: the peer has the beginning of a message and not its end
+	std::uint32_t deficit_ = 0;  // bytes that it may still send in its turn (Mux::visit_active)
+	// The bytes of the message that is being put together, and their charge that is not released
+	// yet.
+	std::uint32_t assembled_ = 0, assembly_charge_ = 0;
+	std::uint8_t owed_ = 0;  // control frames to send: a set of `Owed`
+	// in_message_: the peer has the beginning of a message and not its end.
+	bool open_ = false, in_message_ = false;
 	bool close_sent_ = false, peer_closed_ = false, lost_ = false;
 	Arrived* inbox_ = nullptr;  // oldest first
 	Arrived* inbox_last_ = nullptr;
@@ -116,29 +124,34 @@ private:
 
 class Mux {
 public:
-	// The opener is the side that connected.
+	// The opener is the side that connected the carrier.
 	enum class Side : std::uint8_t { opener, acceptor };
 	using Opened = std::expected<std::unique_ptr<MuxChannel>, std::string>;
 	using Deliver = std::function<void(std::unique_ptr<MuxChannel>)>;
 	using Wake = std::function<void()>;
 
-	// `carrier`: what path() says. `deliver` is the acceptor's.
+	// `carrier`: its path(). `wake` is called when take() has something to return again. `deliver`
+	// receives the channels that the peer opens; for the acceptor only.
 	Mux(async::Loop& loop, Side side, Path carrier, const MuxOptions& options, Wake wake, Deliver deliver = {});
 	~Mux();
 	Mux(const Mux&) = delete;
 	Mux& operator=(const Mux&) = delete;
 
-	// The error is one sentence. `label` is the program's own. Must not outlive the Mux.
+	// Opens a channel, once the peer accepts it. `label` is a number for the programs at both ends.
+	// The error is one sentence.
 	async::Task<Opened> open(std::uint32_t label);
 
-	// One carrier message. An error: the peer breaks the protocol, and the carrier is to be ended.
+	// Takes one carrier message. An error says how the peer breaks the protocol; the caller then
+	// ends the carrier.
 	std::expected<void, std::string> handle(std::span<const std::byte> batch);
-	// The next carrier message into `batch`; false: there is nothing to send, until `wake` is called.
+	// Writes the next carrier message to `batch`. False: there is nothing to send until `wake` is
+	// called.
 	bool take(std::vector<std::byte>& batch);
-	// The carrier carries no more: its channels learn it.
+	// The carrier has ended: ends all channels.
 	void end(Trouble trouble, const std::string& reason);
 
-	std::size_t channels() const { return channels_ + waiting_; }  // also those that are about to be
+	// Channels, and open() calls in progress.
+	std::size_t channels() const { return channels_ + waiting_; }
 	const MuxCounters& counters() const { return counters_; }
 	const MuxOptions& options() const { return options_; }
 
@@ -151,7 +164,7 @@ private:
 	bool room_for(const std::vector<std::byte>& batch, std::size_t payload) const {
 		return batch.empty() || batch.size() + MuxFrame::bytes + payload <= options_.batch_bytes;
 	}
-	// Where this channel may put a frame now, if it may.
+	// The buffer into which this channel may put a frame now, or null if it must wait.
 	std::vector<std::byte>* place_for(MuxChannel& channel, std::size_t payload, std::uint32_t charge);
 	void visit_active(std::vector<std::byte>& batch);
 	void activate(MuxChannel& channel);
@@ -184,20 +197,20 @@ private:
 	std::uint32_t peer_channels_max_ = 0, peer_message_max_ = 0;
 	bool peer_known_ = false, hello_sent_ = false, woken_ = false, ended_ = false;
 	std::string reason_;
-	async::List<async::Waiter> openers_;  // who waits for the peer's hello
+	async::List<async::Waiter> openers_;  // open() calls that wait for the peer's hello
 
 	async::List<detail::MuxUrgent> urgent_;
 	async::List<detail::MuxActive> active_;
-	MuxChannel* in_turn_ = nullptr;  // has its turn, with what is left of its quantum
-	MuxChannel* visited_ = nullptr;  // while it puts frames into `visited_batch_`
+	MuxChannel* in_turn_ = nullptr;  // it has its turn, which goes on in the next carrier message
+	MuxChannel* visited_ = nullptr;  // it is putting frames into `visited_batch_` right now
 	std::vector<std::byte>* visited_batch_ = nullptr;
 	enum class Blocked : std::uint8_t {
 		no,
 		credit,
 		quantum,
 		room
-	} blocked_ = Blocked::no;  // what ended the last visit
-	std::vector<std::byte> next_;    // frames that were put when nobody waited
+	} blocked_ = Blocked::no;  // the reason why the last visit ended
+	std::vector<std::byte> next_;  // frames put while no channel waited for its turn
 	std::vector<std::pair<std::uint32_t, MuxReset>> resets_;
 	MuxCounters counters_;
 };

@@ -6,7 +6,7 @@ using async::Task;
 
 namespace {
 
-// Awaits a sending that lies elsewhere.
+// Awaits a Sending that is stored elsewhere, not in the awaiting coroutine's frame.
 struct Rest {
 	Channel::Sending& sending;
 	bool await_ready() const { return sending.await_ready(); }
@@ -23,10 +23,10 @@ MuxCarrier::MuxCarrier(std::unique_ptr<Channel> carrier, Mux::Side side, MuxOpti
 		  std::move(deliver)),
 	  reader_(carrier_->loop(), read()),
 	  writer_(carrier_->loop(), write()) {
-	carrier_->loop().at_turn_end(*this);  // the hello
+	carrier_->loop().at_turn_end(*this);  // sends the hello
 }
 
-// Mostly the carrier has room, and no coroutine is resumed for it.
+// Sends without the writer coroutine while the carrier has room, which is the usual case.
 void MuxCarrier::pump() {
 	while (!sending_ && !ended_ && mux_.take(batch_)) {
 		sending_.emplace(*carrier_, std::span<const std::byte>(), batch_);
@@ -36,7 +36,7 @@ void MuxCarrier::pump() {
 		}
 		const bool sent = sending_->await_resume().has_value();
 		sending_.reset();
-		if (!sent) return;  // the reader learns why
+		if (!sent) return;  // read() gets the reason
 	}
 	if (closing_ && !sending_) carrier_->close();
 }

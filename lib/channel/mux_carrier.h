@@ -1,8 +1,11 @@
-// MuxCarrier: a channel (RC or TCP) that carries logical channels (mux.h), and MuxGroup: several, over which they
-// spread.
+// MuxCarrier moves the messages between a carrier (an RC or TCP channel) and its Mux (mux.h).
+// MuxGroup spreads logical channels over several carriers.
 //
-// What the channels of a turn have to say leaves at its end. The carrier is always read. When it is lost its channels
-// are, and only those. Everything belongs to the carrier's loop.
+// Frames that the channels put within a turn are sent at its end. The carrier is always read. When
+// it is lost, its channels are lost with it, and no others.
+//
+// Threads: the carrier's loop.
+// Owns: the carrier and its Mux.
 #pragma once
 
 #include <memory>
@@ -23,11 +26,11 @@ public:
 	const Mux& mux() const { return mux_; }
 	Channel& carrier() { return *carrier_; }
 
-	// No channel can be opened any more, and none is left.
+	// The carrier has ended: its channels too, and no more can be opened.
 	bool ended() const { return ended_; }
-	const std::string& reason() const { return reason_; }  // of its end, by anything but close()
+	const std::string& reason() const { return reason_; }  // why it ended; empty after close()
 	async::Task<void> until_ended();
-	// The carrier's end, behind what its channels have said.
+	// Closes the carrier once the frames of its channels are sent.
 	void close();
 
 private:
@@ -40,18 +43,18 @@ private:
 	std::unique_ptr<Channel> carrier_;
 	Mux mux_;
 	std::vector<std::byte> batch_;
-	std::optional<Channel::Sending> sending_;  // of batch_, while the carrier has no room
+	std::optional<Channel::Sending> sending_;  // sends batch_, while the carrier has no room
 	bool closing_ = false, ended_ = false;
 	std::string reason_;
 	async::List<async::Waiter> idle_writer_, enders_;
 	async::Job reader_, writer_;
 };
 
-// For the side that opens: each new channel goes where the fewest are.
+// For the side that opens channels: each new one goes to the carrier that has the fewest.
 class MuxGroup {
 public:
 	void add(std::unique_ptr<MuxCarrier> carrier) { carriers_.push_back(std::move(carrier)); }
-	// Must not outlive the group.
+	// Opens a channel; must be done before the group is destroyed.
 	async::Task<Mux::Opened> open(std::uint32_t label);
 	const std::vector<std::unique_ptr<MuxCarrier>>& carriers() const { return carriers_; }
 	std::vector<std::unique_ptr<MuxCarrier>>& carriers() { return carriers_; }

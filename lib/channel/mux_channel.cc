@@ -15,14 +15,14 @@ std::span<const std::byte> bytes_of(const std::uint32_t& number) { return std::a
 struct MuxChannel::Arrived {
 	Arrived* next = nullptr;
 	std::uint32_t size = 0;
-	std::uint32_t charge = 0;  // to be released when the program takes it
+	std::uint32_t charge = 0;  // released when the program takes the message
 
 	std::byte* bytes() { return reinterpret_cast<std::byte*>(this + 1); }
 };
 
 void MuxChannel::FreeArrived::operator()(Arrived* arrived) const { std::free(arrived); }
 
-// Null if there is no memory: the size is a peer's word.
+// Null if there is no memory. Not operator new: the size is a number that the peer has sent.
 MuxChannel::ArrivedBlock MuxChannel::make_arrived(std::size_t size) {
 	void* const block = std::malloc(sizeof(Arrived) + size);
 	return ArrivedBlock(block == nullptr ? nullptr : new (block) Arrived{.size = static_cast<std::uint32_t>(size)});
@@ -91,7 +91,7 @@ void MuxChannel::owe(Owed what) {
 void MuxChannel::handle_open(std::uint32_t window) {
 	open_ = true;
 	send_.open(window);
-	wake_receiver();  // who waits for it to open
+	wake_receiver();  // Mux::open() waits as the receiver
 }
 
 std::string_view MuxChannel::handle_data(MuxKind kind, std::span<const std::byte> payload) {
@@ -136,7 +136,9 @@ void MuxChannel::deliver() {
 	wake_receiver();
 }
 
-// The message that is being put together is the next for the program: it may be larger than the window.
+// Releases the charge of the message that is being put together. It is the program's next message,
+// so the program cannot release anything before it is complete, and it may be larger than the
+// window.
 void MuxChannel::release_assembly() {
 	receive_.released(std::exchange(assembly_charge_, 0));
 	tell_if_due();

@@ -1,13 +1,15 @@
-// What logical channels say to each other over their carrier: a carrier message is a row of frames, little-endian, none
-// cut in two.
+// The bytes of the frames that logical channels exchange over their carrier. A carrier message is a
+// row of whole frames, little-endian.
 //
 //      0            4        5        6          8
 //     +------------+--------+--------+----------+-----------------
 //     | channel id | kind   | flags  | length   | `length` bytes
 //     +------------+--------+--------+----------+-----------------
 //
-// The first frame each way is `hello`. An id is a place in the opener's table (20 bits) and a generation (12 bits): a
-// frame for a channel that is gone meets no new one.
+// The first frame each way is `hello`. An id is a place in the opener's table (20 bits) and a
+// generation (12 bits), so a late frame for a channel that has ended never meets a new channel.
+//
+// Errors: the read functions return nothing for bytes that are no such frame.
 #pragma once
 
 #include <array>
@@ -23,22 +25,22 @@ namespace verbena::channel {
 static_assert(std::endian::native == std::endian::little, "the frame is copied as it is");
 
 enum class MuxKind : std::uint8_t {
-	hello = 1,  // version, how many channels the sender admits at once, its largest message
-	open = 2,  // label, window: what the acceptor may send before it hears of more
+	hello = 1,  // version, channels that the sender admits at once, its largest message
+	open = 2,  // label, window: what the acceptor may send before it gets credits
 	accept = 3,  // window, the other way
 	whole = 4,  // a message
 	first = 5,  // the length of a message, and its beginning
 	more = 6,  // the next bytes of it
-	credit = 7,  // limit (cumulative): how much the peer may have sent in all
+	credit = 7,  // limit (cumulative): the charges that the peer may have sent in all
 	close = 8,  // the sender sends no more on this channel
-	reset = 9,  // and takes no more either; a reason
+	reset = 9,  // the sender has ended this channel; a reason (MuxReset)
 };
 
 enum class MuxReset : std::uint32_t {
-	gone = 1,  // the program let it go
-	full = 2,  // as many channels as are admitted
-	not_in_time = 3,
-	no_memory = 4,
+	gone = 1,  // the program has destroyed the channel
+	full = 2,  // the acceptor has as many channels as it admits
+	not_in_time = 3,  // the peer did not close in time
+	no_memory = 4,  // there is no memory for a message
 };
 
 struct MuxFrame {
@@ -51,7 +53,7 @@ struct MuxFrame {
 	std::uint16_t length = 0;
 
 	void write(std::byte* to) const { std::memcpy(to, this, bytes); }
-	// The frame whose bytes `rest` begins with, all of them.
+	// The header at the beginning of `rest`, if all bytes of its frame are there.
 	static std::optional<MuxFrame> read(std::span<const std::byte> rest) {
 		if (rest.size() < bytes) return std::nullopt;
 		MuxFrame frame;
@@ -63,7 +65,7 @@ struct MuxFrame {
 };
 static_assert(sizeof(MuxFrame) == MuxFrame::bytes);
 
-// The payload of frames that carry numbers and nothing else; nothing if it has another length.
+// The payload of a frame that carries `count` numbers; nothing if it has another length.
 template <std::size_t count>
 std::optional<std::array<std::uint32_t, count>> read_numbers(std::span<const std::byte> payload) {
 	std::array<std::uint32_t, count> numbers;

@@ -5,8 +5,8 @@ namespace {
 
 using Progress = Channel::Sending::Progress;
 
-// Equal parts, up to a sixteenth larger than asked for rather than one more: a short one costs as many messages as a
-// long one.
+// The bytes of the next part: parts are equal, and up to a sixteenth larger than `part_bytes` if
+// that saves a part, because a short part costs as many frames as a long one.
 std::size_t next_part(std::size_t left, std::size_t part_bytes) {
 	const std::size_t parts = left <= part_bytes ? 1 : (left - part_bytes / 16 + part_bytes - 1) / part_bytes;
 	return (left + parts - 1) / parts;
@@ -18,7 +18,7 @@ bool Offers::lends_body(const Channel::Sending& sending) const {
 	return sending.place.buffer && sending.place.length >= shared_.options.lend_min;
 }
 
-// What is left of a head that goes in frames.
+// Bytes of the head that are still to be sent in frames.
 std::size_t Offers::head_before_offer(const Channel::Sending& sending) const {
 	return lends_body(sending) ? sending.head.size() - std::min(sending.offset, sending.head.size()) : 0;
 }
@@ -33,7 +33,8 @@ Progress Offers::advance(Channel::Sending& sending) {
 	return lends_body(sending) ? Progress::offered : Progress::done;
 }
 
-// What is left of the head, and as much of the body as fits a part.
+// Makes one offer: the rest of the head travels in its frame, and the next part of the body is to
+// be fetched. False: there is no room, no window or no memory; the sending stays as it was.
 bool Offers::make(Channel::Sending& sending) {
 	if (count() >= shared_.options.offers_max || direct_.full()) return false;
 	const std::size_t head = head_before_offer(sending);
@@ -64,7 +65,8 @@ bool Offers::make(Channel::Sending& sending) {
 	return true;
 }
 
-// Empty: no memory for a copy, and the channel waits for some.
+// The memory of the next part, beginning at byte `from` of the message. Empty: there is no memory
+// for a copy, and the channel waits for some.
 Place Offers::part_of(const Channel::Sending& sending, std::size_t from) {
 	const std::size_t left = sending.size() - from;
 	if (lends_body(sending)) return {sending.place.buffer, sending.place.offset + from - sending.head.size(), left};
@@ -74,7 +76,8 @@ Place Offers::part_of(const Channel::Sending& sending, std::size_t from) {
 	return copy;
 }
 
-// A receive buffer for the frame that tells that an offer was taken: it needs no credit.
+// Reserves a receive buffer for the frame by which the peer reports that it has fetched the offer:
+// that frame needs no credit (docs/decisions/0015).
 bool Offers::reserve_answer() {
 	if (receives_.take(1, shared_.options.recv_mode == RecvMode::per_connection ? 1 : shared_.options.units_low))
 		return true;

@@ -1,4 +1,4 @@
-// Every number of a channel, with its default. `describe` lists them for --print-config.
+// Every setting of RC channels, with its default. describe() lists them for --print-config.
 #pragma once
 
 #include <algorithm>
@@ -12,62 +12,68 @@
 
 namespace verbena::channel {
 
-// What becomes of a message for which there is no memory, registered or of receive buffers.
+// The treatment of a message for which there is no memory: no receive buffer, or no registered
+// memory to put it together in.
 enum class Watermark : std::uint8_t {
-	wait,   // until there is some: its sender is held back
-	close,  // its connection ends, as in published systems, and no other
+	wait,  // the message waits until there is some; its sender is slowed down, and no other
+	close,  // its connection ends, and no other, as in published systems
 };
 
-// Where frames arrive: in one shared receive queue, so that memory follows load; or, as in published systems, in a
-// queue of each connection's own, with `receive_depth` units posted and a new one as soon as one has arrived.
+// Where frames arrive: in one receive queue shared by all connections (SRQ), so that memory follows
+// the load; or in a receive queue of each connection, with `receive_depth` units posted and a new
+// one for each that has arrived, as in published systems.
 enum class RecvMode : std::uint8_t { srq, per_connection };
 
-// `window`: credits of one connection.
 struct RcOptions {
 	RecvMode recv_mode = RecvMode::srq;
-	std::uint32_t receive_depth = 8;  // per_connection; also its window
-	std::uint32_t unit_bytes = 1088;  // a receive buffer, a credit, the largest frame: 1 KiB and its headers
-	Window window;
+	std::uint32_t receive_depth = 8;  // per_connection only: units posted, and the window
+	// Bytes of a unit: a receive buffer, and so the largest frame. 1 KiB and its headers.
+	std::uint32_t unit_bytes = 1088;
+	Window window;  // credits of one connection
 	std::uint32_t units_start = 1024;  // receive buffers posted before the first connection
 	std::uint32_t units_max = 1 << 18;  // the pool's watermark, in units
-	std::uint32_t units_low = 256;  // grow the pool when fewer are free to lend
+	std::uint32_t units_low = 256;  // post more units when fewer are free to be granted
 	std::uint32_t connections_max = 32'768;
-	std::uint32_t send_depth = 8;  // send work requests of one connection
-	std::uint32_t send_units_max = 4;  // of these, how many that are not inline
-	std::uint32_t direct_depth =
-		16;  // direct operations of one connection in its send queue, above send_depth; 0: none are possible
-	// Larger messages are fetched by the receiver, where direct operations are possible; the smaller eager_max of both
-	// ends counts.
+	std::uint32_t send_depth = 8;  // send work requests of one connection, for frames
+	std::uint32_t send_units_max = 4;  // the most of these that send from a unit, and not inline
+	// Direct operations of one connection in its send queue, besides send_depth; 0: none at all.
+	std::uint32_t direct_depth = 16;
+	// Larger messages, in bytes, are fetched by the receiver where direct operations are possible.
+	// The smaller value of both ends counts.
 	std::uint32_t eager_max = 16 << 10;
-	std::uint32_t lend_min =
-		4096;  // a body in registered memory of at least so many bytes is fetched too, and never copied
-	std::uint32_t part_bytes =
-		64 << 10;  // about, of such a message in memory that is not registered: one is copied, others are fetched
-	std::uint32_t offers_max = 16;  // parts or messages that wait to be fetched, of one connection; up to 64
-	// A message in several frames is put together on the heap instead of in registered memory: it never waits for that.
-	// Nothing is fetched then: for ends whose peers send everything in frames (their eager_max and lend_min are
-	// message_max).
+	// A body in registered memory of at least this many bytes is fetched too, and never copied.
+	std::uint32_t lend_min = 4096;
+	// A large message in memory that is not registered is copied and fetched in parts of about this
+	// many bytes, so that copying one part overlaps with fetching others.
+	std::uint32_t part_bytes = 64 << 10;
+	// Parts or messages of one connection that wait to be fetched; at most 64.
+	std::uint32_t offers_max = 16;
+	// Puts a message of several frames together on the heap instead of in registered memory, so
+	// that it never waits for that. Such an end fetches nothing: its peers must send everything in
+	// frames (their eager_max and lend_min are message_max).
 	bool fragments_on_heap = false;
 	Watermark watermark = Watermark::wait;
-	std::uint32_t reads = 16;  // RDMA READs of one connection under way, each way
-	// Frames up to this go inline, where the device can. Not by default up to all that it can: a queue pair has so many
-	// bytes for each request, so our NIC's 512 would cost 4 KiB more a connection with many_connections(), and 8 KiB
-	// without.
+	std::uint32_t reads = 16;  // RDMA READs of one connection in flight, each way
+	// Frames of at most this many bytes are sent inline, where the device can. The default is less
+	// than most devices can do, because a queue pair keeps that many bytes for each of its
+	// requests: our NIC's 512 would cost 8 KiB more for each connection, 4 KiB with
+	// many_connections().
 	std::uint32_t inline_max = 256;
-	bool coalesce = true;  // small messages that find no room share a frame
-	std::uint32_t message_max = 64u << 20;
-	std::uint32_t poll_batch = 64;  // completions taken at once
-	std::uint32_t close_timeout_ms = 1000;  // how long close() waits for the peer
-	MemoryOptions memory;  // for direct operations
+	bool coalesce = true;  // small messages for which there is no room share a frame
+	std::uint32_t message_max = 64u << 20;  // bytes, sent or received
+	std::uint32_t poll_batch = 64;  // completions taken by one poll
+	std::uint32_t close_timeout_ms = 1000;  // the time that close() gives the peer
+	MemoryOptions memory;  // for direct operations and large messages
 };
 
-// For thousands of connections that seldom move much at once: each keeps less, 10 KiB instead of 17 on our NIC.
+// Options for thousands of connections that seldom move much at once: each takes 10 KiB instead of
+// 17 on our NIC.
 inline RcOptions many_connections(RcOptions options) {
 	options.direct_depth = options.reads = 4;
 	return options;
 }
 
-// Each connection has its receive buffers for itself, and there are enough for as many connections as there may be.
+// Options with a receive queue for each connection, and units for `connections_max` of them.
 inline RcOptions with_own_receives(RcOptions options) {
 	options.recv_mode = RecvMode::per_connection;
 	options.window.first = options.window.max = options.receive_depth;
@@ -76,6 +82,7 @@ inline RcOptions with_own_receives(RcOptions options) {
 	return options;
 }
 
+// Names and values, as text.
 using Described = std::vector<std::pair<std::string, std::string>>;
 
 inline Described describe(const RcOptions& options) {

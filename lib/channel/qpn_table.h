@@ -1,5 +1,8 @@
-// From a queue pair number to a small index: open addressing, one cache line a look-up. Removing closes the gap, so it
-// never fills with graves.
+// A hash table from queue pair numbers to small indices: open addressing with linear probing, about
+// one cache line for each look-up.
+//
+// Threads: the loop's thread.
+// Invariants: at most half full. Erasing moves later entries up instead of leaving a tombstone.
 #pragma once
 
 #include <bit>
@@ -22,7 +25,7 @@ public:
 		}
 	}
 
-	// It is not there yet.
+	// Adds a number that is not in the table.
 	void insert(std::uint32_t qpn, std::uint32_t index) {
 		if (2 * (size_ + 1) > entries_.size()) grow();
 		place({qpn, index});
@@ -36,7 +39,7 @@ public:
 			if (entries_[at].index == none) return;
 			at = after(at);
 		}
-		// Whoever stands behind and could stand here moves up.
+		// Close the gap: move up each later entry of the run whose home is not behind the gap.
 		for (std::size_t next = after(at); entries_[next].index != none; next = after(next)) {
 			const std::size_t wanted = home(entries_[next].qpn);
 			if (((next - wanted) & mask()) < ((next - at) & mask())) continue;

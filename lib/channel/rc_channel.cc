@@ -9,7 +9,8 @@
 namespace verbena::channel {
 namespace {
 
-// A peer that stands still within a message for so long loses its connection when others wait for memory.
+// A peer that makes no progress within a message for this long loses its connection, if other
+// channels wait for memory.
 constexpr Nanoseconds patience_in_a_message = 5'000'000'000;
 
 }  // namespace
@@ -51,7 +52,7 @@ Path RcChannel::path() const {
 }
 
 void RcChannel::prefetch() const {
-	// A provider has its own part of a queue pair before or behind the public one.
+	// A provider keeps its private part of a queue pair in front of or behind the public struct.
 	verbena::prefetch(reinterpret_cast<const std::byte*>(queue_pair()) - cache_line, 3 * cache_line);
 	prefetch_receiver();
 }
@@ -107,7 +108,7 @@ void RcChannel::handle_sent(std::uint32_t number) {
 }
 
 void RcChannel::handle_failure(ibv_wc_status status) {
-	// Flushed requests only follow the one that failed.
+	// Only the first failure says why: the requests behind it are flushed.
 	if (!lost_) status_ = ibv_wc_status_str(status);
 	fail(Trouble::lost, peer_name_ + ": the connection is lost (" + ibv_wc_status_str(status) + ")");
 }
@@ -178,8 +179,8 @@ void RcChannel::handle_taken(std::uint32_t count) {
 	}
 }
 
-// The peer waits for credits. With watermark=close and a shared queue that has none left to lend, and cannot grow, its
-// connection ends.
+// The peer waits for credits. With watermark=close its connection ends if the shared queue has no
+// free unit to grant and cannot grow.
 void RcChannel::lend_more() {
 	const RcOptions& options = shared().options;
 	if (options.watermark == Watermark::close && !own_receives_ && receives_.bank().free() == 0 &&
@@ -188,8 +189,9 @@ void RcChannel::lend_more() {
 	grants_.wanted(receives_.bank());
 }
 
-// RecvMode::per_connection: the receive queue stays full, whatever the program keeps. Without a unit for that, this one
-// will be posted again once it is read; or the channel ends.
+// RecvMode::per_connection: posts another unit for the one that has arrived, so that the receive
+// queue stays full however many messages the program keeps. Without a unit for that, watermark=wait
+// posts this one again once it is read. False: there is none, and watermark=close.
 bool RcChannel::post_another(Unit* unit) {
 	Unit* const another = shared().units.take();
 	if (another == nullptr) return shared().options.watermark == Watermark::wait;
@@ -199,7 +201,7 @@ bool RcChannel::post_another(Unit* unit) {
 	return true;
 }
 
-// Checks the frame once, so that reading it later cannot fail.
+// Checks a data frame once, so that reading it later cannot fail.
 void RcChannel::take_messages(Unit* unit) {
 	const std::span<const std::byte> messages(unit->data + FrameHeader::bytes, unit->length - FrameHeader::bytes);
 	if (!are_messages(messages, message_max_, fetches())) {
@@ -215,8 +217,9 @@ void RcChannel::digest_and_wake() {
 	if (has_message()) wake_receiver();
 }
 
-// Moves pieces from the inbox to the assembly, until a message can be given out or something has to be waited for:
-// afterwards the inbox is empty, or begins with a whole message, or with a piece whose time has not come.
+// Moves pieces from the inbox to the assembly, until a message can be given to the program or
+// something is missing. Afterwards the inbox is empty, or begins with a whole message, or with a
+// piece that has to wait for memory, for room for a READ, or for the message before it.
 void RcChannel::digest() {
 	digest_later_ = false;
 	while (!inbox_.empty() && !lost_ && !assembly_.placed()) {
@@ -248,7 +251,8 @@ void RcChannel::digest() {
 	}
 }
 
-// False: there is no memory, now or at all.
+// Begins a message of `size` bytes in several pieces. False: there is no memory for it; the channel
+// waits for some, or has ended.
 bool RcChannel::begin_assembly(std::size_t size) {
 	const RcOptions& options = shared().options;
 	if (assembly_.begin(size, fetches() ? &shared().memory : nullptr)) return true;
@@ -302,7 +306,7 @@ void RcChannel::close() {
 	finish_close();
 }
 
-// The peer may never answer, or stop taking what is to go out before.
+// Gives the peer `close_timeout_ms`: it may never answer, or stop receiving what is sent before.
 void RcChannel::limit_closing() {
 	loop_.schedule(*this, loop_.now() + Nanoseconds{shared().options.close_timeout_ms} * 1'000'000);
 }
@@ -315,7 +319,7 @@ void RcChannel::finish_close() {
 	frames_.post_close();
 }
 
-// Both ends know that it is over: nobody waits for the other any more.
+// Once both ends have closed, nothing is waited for any more.
 void RcChannel::settle() {
 	if (!closed()) return;
 	loop_.cancel(*this);

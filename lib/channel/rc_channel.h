@@ -1,9 +1,11 @@
-// RcChannel: a channel over one reliable connection (RC queue pair). It implements the interface of channel.h; its
-// parts do the work: FrameSender sends frames within the peer's credits, Offers announces large messages,
-// DirectOperations posts RDMA READs, WRITEs and windows, Inbox and Assembly hold what has arrived.
+// RcChannel: a channel over one reliable connection (RC queue pair). It implements the interface of
+// channel.h; its parts do the work: FrameSender sends frames within the peer's credits, Offers
+// announces large messages, DirectOperations posts RDMA READs, WRITEs and windows, Inbox and
+// Assembly hold what has arrived.
 //
-// Messages above the smaller `eager_max` of both ends are offered to the peer, which fetches them by RDMA READ:
-// straight from registered memory (from `lend_min` bytes on), or part by part from copies. All others travel in frames.
+// Messages above the smaller `eager_max` of both ends are offered to the peer, which fetches them
+// by RDMA READ: straight from registered memory (from `lend_min` bytes on), or part by part from
+// copies. All others travel in frames.
 //
 // Threads: the loop's thread.
 // Owns: the queue pair, and the credits that it has granted, until it is destroyed.
@@ -22,8 +24,9 @@ namespace verbena::channel {
 
 class RcChannel final : public Channel, private RcOwner, private async::Timer {
 public:
-	// Made by RcTransport::connect(), which then enters it into its table as `id`. `receives`: where frames for this
-	// queue pair arrive, the offer's own receive queue or the shared one. Takes over the offer's share of credits.
+	// Made by RcTransport::connect(), which then enters it into its table as `id`. `receives`:
+	// where frames for this queue pair arrive, the offer's own receive queue or the shared one.
+	// Takes over the offer's share of credits.
 	RcChannel(RcTransport& transport, RcShared& shared, ChannelId id, ReceiveQueue& receives, RcOffer offer,
 		const RcEnd& peer, std::string peer_name);
 	~RcChannel() override;
@@ -33,15 +36,16 @@ public:
 	Path path() const override;
 	bool direct() const override { return reads_ > 0; }
 	MemoryPool* memory() const override { return &shared().memory; }
-	// The largest message from now on, sent or received, in bytes: smaller for a peer that has not proved itself yet.
+	// The largest message from now on, sent or received, in bytes: smaller for a peer that has not
+	// proved itself yet.
 	void limit_messages(std::size_t bytes) { message_max_ = bytes; }
 	ibv_qp* queue_pair() const { return sends_.queue_pair(); }
 	ReceiveQueue& receives() { return receives_; }
 	using RcOwner::id;
 	std::uint32_t reads() const { return reads_; }  // RDMA READs in flight at once, each way
 
-	// The rest is for the transport, which hands the channel its completions and wakes it. None of these resumes a
-	// coroutine: the loop does, later in the turn.
+	// The rest is for the transport, which hands the channel its completions and wakes it. None of
+	// these resumes a coroutine: the loop does, later in the turn.
 	//
 	// A frame has arrived in this unit; the channel gives it back by RcTransport::release().
 	void handle_frame(Unit* unit);
@@ -54,8 +58,8 @@ public:
 	// Units, or registered memory, were given back, and the channel waits for some.
 	void handle_units();
 	void handle_memory();
-	// Called about once a second: sends a heartbeat, and ends a channel whose peer stalls within a message while others
-	// wait for memory.
+	// Called about once a second: sends a heartbeat, and ends a channel whose peer stalls within a
+	// message while others wait for memory.
 	void beat();
 	// Prefetches the memory that a completion needs beside this object.
 	void prefetch() const;
@@ -74,7 +78,8 @@ private:
 	// Timer: the peer has not closed in time.
 	void expire() override;
 
-	// Whether messages are put together in registered memory, so that the peer's offers can be fetched.
+	// Whether messages are put together in registered memory, so that the peer's offers can be
+	// fetched.
 	bool fetches() const { return direct() && !shared().options.fragments_on_heap; }
 	void flush();
 	void limit_closing();
@@ -104,11 +109,12 @@ private:
 	ReceiveCredits grants_;
 	FrameSender frames_;
 	Offers offers_;
-	std::uint32_t taken_due_ = 0;  // offers of the peer that were fetched, and not reported to it yet
+	// offers of the peer that were fetched, and not reported to it yet
+	std::uint32_t taken_due_ = 0;
 
 	Inbox inbox_;
 	Assembly assembly_;
-	Standstill standstill_;  // of assembly_
+	Standstill standstill_;  // watches assembly_
 
 	bool in_message_ = false;  // the peer has the beginning of a message and not its end
 	bool digest_later_ = false;  // an offer waits for room for direct operations

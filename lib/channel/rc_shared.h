@@ -1,8 +1,9 @@
-// The resources that all RC channels of one transport draw on. The transport owns them; each part of a channel uses
-// them through an RcOwner and does not see the transport.
+// The resources that all RC channels of one transport draw on. The transport owns them; each part
+// of a channel uses them through an RcOwner and does not see the transport.
 //
 // Threads: the loop's thread only; nothing here is thread-safe.
-// Owns: the units, the registered memory and the memory windows. The device's protection domain outlives them.
+// Owns: the units, the registered memory and the memory windows. The device's protection domain
+//   outlives them.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +20,8 @@
 
 namespace verbena::channel {
 
-// A channel's place in its transport's table. Slots are reused; the generation distinguishes their users.
+// A channel's place in its transport's table. Slots are reused; the generation distinguishes their
+// users.
 struct ChannelId {
 	std::uint32_t slot = QpnTable::none;
 	std::uint32_t generation = 0;
@@ -53,13 +55,14 @@ struct RcShared {
 	UnitPool units;
 	MemoryPool memory;
 	WindowTable windows;
-	// Channels that found no unit to send from, and channels that found no registered memory, oldest first. The
-	// transport resumes them when some is given back; a channel that has ended meanwhile is skipped.
+	// Channels that found no unit to send from, and channels that found no registered memory,
+	// oldest first. The transport resumes them when some is given back; a channel that has ended
+	// meanwhile is skipped.
 	std::vector<ChannelId> waiting_for_units, waiting_for_memory;
 };
 
-// The owner of a channel's parts (the RcChannel), as those parts see it: the shared resources, the queues of channels
-// that wait for some of them, and the way to end the channel.
+// The owner of a channel's parts (the RcChannel), as those parts see it: the shared resources, the
+// queues of channels that wait for some of them, and the way to end the channel.
 class RcOwner {
 public:
 	RcOwner(RcShared& shared, ChannelId id) : shared_(shared), id_(id) {}
@@ -68,15 +71,16 @@ public:
 
 	RcShared& shared() const { return shared_; }
 	ChannelId id() const { return id_; }
-	// The channel is resumed once, when a unit or registered memory may be free. Asking again changes nothing.
+	// The channel is resumed once, when a unit or registered memory may be free. Asking again
+	// changes nothing.
 	void wait_for_units() {
 		if (!std::exchange(waits_for_units_, true)) shared_.waiting_for_units.push_back(id_);
 	}
 	void wait_for_memory() {
 		if (!std::exchange(waits_for_memory_, true)) shared_.waiting_for_memory.push_back(id_);
 	}
-	// Ends the channel: nothing is sent or received any more, and everything that waits in it fails. Later calls change
-	// nothing.
+	// Ends the channel: nothing is sent or received any more, and everything that waits in it
+	// fails. Later calls change nothing.
 	virtual void fail(Trouble trouble, std::string reason) = 0;
 
 protected:

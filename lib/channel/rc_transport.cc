@@ -11,13 +11,14 @@ namespace verbena::channel {
 namespace {
 
 constexpr std::uint32_t poll_batch_max = 128;
-constexpr std::uint32_t receive_depth_max = 0xffff;  // that the parameters of a set-up can tell
+// the most that fits the handshake's parameters
+constexpr std::uint32_t receive_depth_max = 0xffff;
 constexpr unsigned acknowledge_after = 256;
-constexpr std::size_t prefetch_above = 64;  // channels
+constexpr std::size_t prefetch_above = 64;  // channels; fewer of them stay in the cache
 constexpr Nanoseconds beat_interval = 100'000'000;
 constexpr std::size_t beats_per_second = 10, channels_per_beat_max = 200;
 
-// Remote rights are given by windows only.
+// No remote access: a peer gets access to memory only by a window (IBA 10.6.7).
 constexpr int memory_access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND;
 constexpr unsigned windows_of_type_2 = IBV_DEVICE_MEM_WINDOW_TYPE_2A | IBV_DEVICE_MEM_WINDOW_TYPE_2B;
 
@@ -54,8 +55,8 @@ std::expected<void, std::string> RcTransport::start() {
 	if (!events_) return std::unexpected(lib::failure("ibv_create_comp_channel", errno));
 	fcntl(events_->fd, F_SETFL, fcntl(events_->fd, F_GETFL) | O_NONBLOCK);
 
-	// Room for every completion that can be outstanding: each posted unit, and of each connection its units and two
-	// signals for inline ones.
+	// Room for every completion that can be outstanding: one for each posted unit, and for each
+	// connection its sending units, two signalled inline frames and its direct operations.
 	const std::uint64_t entries = shared_.options.units_max +
 		std::uint64_t{shared_.options.connections_max} *
 			(shared_.options.send_units_max + 2 + shared_.options.direct_depth);
@@ -104,7 +105,8 @@ std::expected<RcOffer, std::string> RcTransport::offer() {
 	if (own)
 		own_receives = std::make_unique<ReceiveQueue>(shared_.units, shared_.counters.receive_posts, made->qp.get());
 	ReceiveQueue& receives = own ? *own_receives : *shared_receives_;
-	// What the peer may read or write are windows, and no more; its heartbeats are WRITEs of no bytes.
+	// The queue pair must allow READs and WRITEs for windows to work, and WRITEs for the peer's
+	// heartbeats, which have no bytes. No memory region allows any.
 	const int remote_access = IBV_ACCESS_REMOTE_WRITE | (shared_.options.direct_depth > 0 ? IBV_ACCESS_REMOTE_READ : 0);
 	if (auto done = lib::rc_to_init(made->qp.get(), device_, remote_access); !done)
 		return std::unexpected(done.error());
@@ -160,8 +162,8 @@ std::size_t RcTransport::poll() {
 	return work;
 }
 
-// With thousands of channels each completion's is far from the processor: so the way to all of them is begun before the
-// first is handled.
+// With thousands of channels, the channel of a completion is rarely in the cache. So the channels
+// of a whole batch are prefetched before the first completion is handled.
 void RcTransport::prefetch(std::span<const ibv_wc> completions) const {
 	std::array<const RcChannel*, poll_batch_max> channels;
 	for (std::size_t i = 0; i < completions.size(); ++i) {
@@ -184,7 +186,7 @@ std::size_t RcTransport::handle_early() {
 void RcTransport::handle(const ibv_wc& completion, RcChannel* channel) {
 	if (completion.wr_id & send_mark) {
 		++shared_.counters.send_completions;
-		if (channel == nullptr) return;  // it was destroyed meanwhile
+		if (channel == nullptr) return;  // the channel was destroyed meanwhile
 		if (completion.status == IBV_WC_SUCCESS)
 			channel->handle_sent(static_cast<std::uint32_t>(completion.wr_id >> 1));
 		else channel->handle_failure(completion.status);
@@ -192,15 +194,15 @@ void RcTransport::handle(const ibv_wc& completion, RcChannel* channel) {
 	}
 	auto* const unit = reinterpret_cast<Unit*>(completion.wr_id);
 	if (shared_.options.recv_mode == RecvMode::per_connection) {
-		if (channel == nullptr) return;  // its receive queue gave all back
+		if (channel == nullptr) return;  // its receive queue has given the unit back
 		channel->receives().handle_arrival(unit);
 	}
 	unit->length = completion.byte_len;
 	unit->references = 1;
 	unit->unpromised = false;
 	if (channel == nullptr || completion.status != IBV_WC_SUCCESS) {
-		// For a connection that is gone, whose promises went back to the bank; or of one that fails now, and gives them
-		// back.
+		// The unit was granted to a connection that is gone, or fails now: its grants go back to
+		// the bank as a whole, so this unit must not be counted again.
 		if (channel != nullptr) channel->handle_failure(completion.status);
 		return repost_unpromised(unit);
 	}
@@ -230,7 +232,9 @@ void RcTransport::release(void* token) {
 	if (--unit->references == 0) repost(unit);
 }
 
-// It was filled without a promise that this frame used up: it comes out of what is free, unless that is lent already.
+// The frame used up a unit that was not granted for it. If the bank has a free unit, that one is
+// taken out in exchange, and posting this unit adds one again; otherwise this unit still backs
+// another connection's credit, and posting it must not add a free one.
 void RcTransport::repost_unpromised(Unit* unit) {
 	unit->slot = QpnTable::none;
 	unit->unpromised = !shared_receives_ || !shared_receives_->bank().take(1);
@@ -268,7 +272,8 @@ void RcTransport::turn_ends() {
 	if (bank.free() < shared_.options.units_low) shared_receives_->grow(shared_.options.units_low);
 }
 
-// Each to its connection, unless that is gone, or has posted another one in its stead.
+// Posts each unit to the receive queue of its connection; units go back to the pool if their
+// connection is gone or has posted another unit instead.
 void RcTransport::return_to_own(Unit* list) {
 	for (Unit *unit = list, *next; unit != nullptr; unit = next) {
 		next = unit->next;
@@ -318,11 +323,11 @@ void RcTransport::add(RcChannel& channel) {
 	if (++channels_ == 1) shared_.loop.schedule(heart_, monotonic_now() + beat_interval);
 }
 
-// What still arrived for it took buffers out of the shared receive queue, and only its completions say which: with many
-// providers they go with the queue pair. So they are taken first, behind those of others, which are handled in their
-// turn.
+// Frames that have still arrived for the channel took units out of the shared receive queue, and
+// only their completions say which units. Many providers discard a queue pair's completions when it
+// is destroyed, so all completions are taken off the queue here and handled by the next poll().
 void RcTransport::remove(RcChannel& channel) {
-	lib::to_error(channel.queue_pair());  // nothing arrives any more
+	lib::to_error(channel.queue_pair());  // from here on nothing arrives for it
 	std::array<ibv_wc, poll_batch_max> completions;
 	for (int left = cq_->cqe; left > 0;) {
 		const int count = ibv_poll_cq(cq_.get(), poll_batch_max, completions.data());

@@ -1,13 +1,18 @@
-// RcTransport: what all RC channels of one loop share: the device, one completion queue, one shared receive queue with
-// its pool of units and their bank of credits, and the table from queue pair numbers to channels.
+// RcTransport: everything that the RC channels of one loop have in common: the device, one
+// completion queue, the shared receive queue, the pools (rc_shared.h), and the table that leads
+// from a completion's queue pair number to its channel.
 //
-// A channel on which nothing was sent for a while sends an RDMA WRITE of no bytes, because a reliable connection
-// notices that its peer is gone only when it sends: once a second, and with more than 2,000 channels less often, 2,000
-// a second over all of them.
+// As a poller of its loop it takes completions in batches and hands each to its channel. Units
+// whose messages the program has released go back to the receive queues at the end of a turn.
 //
-// Memory for direct operations comes from its pool, and is lent by its windows.
+// Heartbeats: a reliable connection notices that its peer is gone only when it sends. So a channel
+// on which nothing was sent for a while sends an RDMA WRITE of no bytes: once a second, and with
+// more than 2,000 channels less often, namely 2,000 a second over all of them.
 //
-// It is a poller of its loop and lives on that loop's thread. Channels must be destroyed before it.
+// Threads: the loop's thread.
+// Owns: the device and all verbs objects but the queue pairs, which their channels own.
+// Lifetime: destroyed after its channels, their messages, buffers and leases.
+// Errors: a sentence where something cannot be made; a failed completion ends its channel only.
 #pragma once
 
 #include <memory>
@@ -27,37 +32,41 @@ namespace verbena::channel {
 class RcChannel;
 class RcTransport;
 
-// A connection's share of the bank; it goes back with this, unless a channel took it.
+// The receive buffers reserved for a connection that is being set up: they go back to the bank
+// when this is destroyed, unless a channel has taken them over.
 struct ReturnShare {
 	std::uint32_t units = 0;
 	void operator()(CreditBank* bank) const { bank->posted(units); }
 };
 using Share = std::unique_ptr<CreditBank, ReturnShare>;
 
-// A queue pair that waits for its peer. Dies before its transport.
+// A queue pair that waits for its peer's parameters. Destroyed before its transport.
 struct RcOffer {
-	std::unique_ptr<ReceiveQueue> own_receives;  // RecvMode::per_connection
+	std::unique_ptr<ReceiveQueue> own_receives;  // RecvMode::per_connection only
 	Share share;
 	lib::MadeQueuePair made;
-	RcEnd end;
+	RcEnd end;  // this end's parameters, for the peer
 };
 
-// What a transport has made of the device, now; queue pairs once they are connected.
+// The verbs objects of a transport that exist now; queue pairs count once they are connected.
 struct VerbsObjects {
 	std::size_t queue_pairs = 0, completion_queues = 0, shared_receive_queues = 0, domains = 0, memory_regions = 0;
 };
 
 class RcTransport final : public async::Poller, public async::TurnEnd, public MessageOwner {
 public:
+	// Opens the best device that fits the wish. The options are adjusted to what the device can do.
 	static std::expected<std::unique_ptr<RcTransport>, std::string> open(
 		async::Loop& loop, const lib::Wish& wish, const RcOptions& options);
 	~RcTransport() override;
 	RcTransport(const RcTransport&) = delete;
 	RcTransport& operator=(const RcTransport&) = delete;
 
-	// The error is for the peer too: the device or the pool has no room for one more.
+	// Makes a queue pair and reserves its receive buffers. An error says that the device or the
+	// pool has no room for one more connection; a server passes it on to its client.
 	std::expected<RcOffer, std::string> offer();
-	// The offer's queue pair goes to RTS, and may carry the peer's first frame from before this call returns.
+	// Connects the offer's queue pair (to RTS). The peer's first frame may arrive before this
+	// returns.
 	std::expected<std::unique_ptr<RcChannel>, std::string> connect(
 		RcOffer offer, const RcEnd& peer, std::string peer_name);
 
@@ -67,9 +76,9 @@ public:
 	async::Loop& loop() const { return shared_.loop; }
 	std::size_t channels() const { return channels_; }
 	std::size_t units() const { return shared_.units.count(); }
-	// Posted and promised to nobody; of RecvMode::per_connection each has its own.
+	// Receive buffers that are posted and not granted to a connection; 0 with per_connection.
 	std::size_t credits_free() const { return shared_receives_ ? shared_receives_->bank().free() : 0; }
-	// Receive and send buffers that are not free, registered all the time.
+	// Bytes of units in use, for receiving or sending.
 	std::size_t pinned_bytes() const { return std::size_t{shared_.units.in_use()} * shared_.options.unit_bytes; }
 	MemoryPool& memory() { return shared_.memory; }
 	std::size_t windows_in_use() const { return shared_.windows.in_use(); }
@@ -86,18 +95,20 @@ public:
 	bool arm() override;
 	void acknowledge() override;
 	int descriptor() const override { return events_->fd; }
-	// TurnEnd: units go back to the receive queue, and what credits are due leaves.
+	// TurnEnd: released units go back to the receive queues, and credit frames that are due are
+	// sent.
 	void turn_ends() override;
-	// MessageOwner: `token` is a Unit, of which one reference ends.
+	// MessageOwner: ends one reference of a unit (`token`); without references it is posted again.
 	void release(void* token) override;
 
 	// For its channels.
 	//
-	// Takes back a unit whose frame the channel refused, and for which the sender had no credit: it is not the
-	// channel's to grant again.
+	// Takes back a unit that a frame without a credit has used up. The unit was backing another
+	// connection's credit or was free; if a free one is left it stands in for that, and posting
+	// this one again makes a new free one.
 	void repost_unpromised(Unit* unit);
-	// Takes the channel out of the table; called by its destructor. Its queue pair may be destroyed afterwards: nothing
-	// arrives for it any more.
+	// Removes the channel from the table; called by its destructor. Afterwards nothing arrives for
+	// its queue pair, which may then be destroyed.
 	void remove(RcChannel& channel);
 
 private:
@@ -110,7 +121,8 @@ private:
 		void expire() override { transport.beat(); }
 		RcTransport& transport;
 	};
-	// A completion that was taken before its turn, and whose it was then.
+	// A completion that remove() took off the queue, and the channel that had its queue pair number
+	// then.
 	struct Early {
 		ibv_wc completion;
 		ChannelId id;
@@ -121,7 +133,8 @@ private:
 	RcTransport(async::Loop& loop, const RcOptions& options, lib::OpenDevice device);
 	std::expected<void, std::string> start();
 
-	void repost(Unit* unit);  // at the end of the turn
+	// Posts the unit to its receive queue at the end of the turn.
+	void repost(Unit* unit);
 	void beat();
 	void prefetch(std::span<const ibv_wc> completions) const;
 	void handle(const ibv_wc& completion, RcChannel* channel);

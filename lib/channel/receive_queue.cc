@@ -8,8 +8,8 @@ namespace verbena::channel {
 namespace {
 
 constexpr std::uint32_t post_batch_max = 32;
-// Of a pool, one in so many is kept from a shared queue, which gives none back: what arrives could never be answered
-// otherwise.
+// One in this many units of a pool is kept from a shared queue, which never gives units back:
+// otherwise there could be no unit left to send from.
 constexpr std::uint32_t kept_to_send = 8;
 
 }  // namespace

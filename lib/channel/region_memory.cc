@@ -20,13 +20,15 @@ RegionMemory::RegionMemory(std::size_t bytes) : bytes_(bytes), file_(memfd_creat
 	if (at == MAP_FAILED) return;
 	at_ = static_cast<std::byte*>(at);
 	if (bytes >= huge_page) madvise(at, bytes, MADV_HUGEPAGE);
-	madvise(at, bytes, MADV_DONTFORK);  // a child would write into our memory
+	// the mapping is shared: a child would write into our memory
+	madvise(at, bytes, MADV_DONTFORK);
 }
 
 RegionMemory::~RegionMemory() {
 	if (at_ != nullptr) munmap(at_, bytes_);
 	if (file_ < 0) return;
-	[[maybe_unused]] const int cut = ftruncate(file_, 0);  // gives the pages back, whoever has them mapped
+	// Frees the pages even if another process still maps them.
+	[[maybe_unused]] const int cut = ftruncate(file_, 0);
 	close(file_);
 }
 

@@ -1,6 +1,9 @@
-// Memory to be registered. It is a file without a name (memfd_create), not private memory, so that a device that is
-// software, in another process of this host, can read it where it lies. Given back with this, even while somebody else
-// still has it mapped.
+// Memory that is to be registered: zeroed, and backed by an unnamed file (memfd_create) instead of
+// private pages, so that a software device in another process of this host can map it and read it
+// in place (docs/decisions/0016).
+//
+// Owns: the mapping and the file. Destroying it returns the pages to the kernel even while another
+//   process still maps them.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +14,7 @@ namespace verbena::channel {
 class RegionMemory {
 public:
 	RegionMemory() = default;
-	// Zeroes; nullptr if there is no memory.
+	// Zeroed memory; data() is null if there is none.
 	explicit RegionMemory(std::size_t bytes);
 	RegionMemory(RegionMemory&& other) noexcept
 		: at_(std::exchange(other.at_, nullptr)), bytes_(other.bytes_), file_(std::exchange(other.file_, -1)) {}
@@ -30,7 +33,7 @@ public:
 private:
 	std::byte* at_ = nullptr;
 	std::size_t bytes_ = 0;
-	int file_ = -1;  // none: the memory is private
+	int file_ = -1;  // -1: no file could be made, and the memory is private
 };
 
 }  // namespace verbena::channel

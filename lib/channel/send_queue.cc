@@ -58,7 +58,7 @@ void SendQueue::handle_done(std::uint32_t number) {
 }
 
 void SendQueue::destroy() {
-	qp_.reset();  // nothing reads the units any more
+	qp_.reset();  // from here on nothing reads the units
 	while (first_ != nullptr) give_back_first();
 }
 

@@ -1,4 +1,5 @@
-// Standstill: for how long a peer has sent nothing of what it owes, looked at from time to time.
+// The time since a peer last made progress with what is expected of it, as seen by occasional
+// looks.
 #pragma once
 
 #include <cstddef>
@@ -10,8 +11,8 @@ namespace verbena::channel {
 
 class Standstill {
 public:
-	// `left` is what is still to come, 0 when nothing is awaited. How long that has been the same, as far as was
-	// looked.
+	// `left` is the amount still missing, 0 when nothing is awaited. Returns for how long it has
+	// not changed, or 0 if it has changed since the last look.
 	Nanoseconds look(std::size_t left, Nanoseconds now) {
 		if (left != std::exchange(left_, left) || left == 0) moved_at_ = now;
 		return now - moved_at_;

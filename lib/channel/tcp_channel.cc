@@ -12,11 +12,13 @@ namespace {
 using async::Task;
 
 constexpr std::size_t read_at_once = 64 << 10;
-constexpr std::size_t write_at_once_min = 16 << 10;  // smaller messages wait for the end of the turn
-constexpr int reads_in_turn = 8;                     // then the others have theirs
-constexpr std::size_t message_charge = 64;           // for keeping one, beside its bytes: an empty one is not free
+	// Smaller messages wait for the end of the turn.
+constexpr std::size_t write_at_once_min = 16 << 10;
+constexpr int reads_in_turn = 8;  // further reads wait for the next turn, after other channels
+// Counted against `buffer_max` for each message besides its bytes: an empty message is not free.
+constexpr std::size_t message_charge = 64;
 
-// Nobody waits while there is something in it, so one serves all channels of a thread.
+// One for all channels of a thread: no coroutine is suspended while it holds bytes.
 thread_local std::array<std::byte, read_at_once> read_buffer;
 
 }  // namespace
@@ -70,7 +72,8 @@ Channel::Sending::Progress TcpChannel::put(Sending& sending) {
 	return Progress::done;
 }
 
-// From where it lies, as much as the kernel takes; nothing is kept before it.
+// Writes a large message from the sender's memory, as much as the kernel takes. No earlier bytes
+// are kept.
 void TcpChannel::write_at_once(Sending& sending) {
 	std::array<std::byte, MessageHeader::bytes> header;
 	MessageHeader{.kind = MessageKind::whole, .length = static_cast<std::uint32_t>(sending.size())}.write(
@@ -80,7 +83,7 @@ void TcpChannel::write_at_once(Sending& sending) {
 	};
 	const std::array pieces{piece(header), piece(sending.head), piece(sending.body)};
 	const ssize_t put = async::try_write(*socket_, pieces);
-	if (put <= 0) return;  // whoever tries next learns why
+	if (put <= 0) return;  // write_some() gets the same error and handles it
 	sending.begun = true;
 	const auto taken = static_cast<std::size_t>(put);
 	if (taken < header.size()) this->put(std::span(header).subspan(taken));
@@ -117,7 +120,7 @@ bool TcpChannel::write_some() {
 		if (put >= 0) {
 			out_taken_ += static_cast<std::size_t>(put);
 		} else if (put == -EAGAIN) {
-			// The part that went is not kept for ever.
+			// Drop the bytes that were written, so that the buffer does not grow without bound.
 			out_.erase(out_.begin(), out_.begin() + static_cast<std::ptrdiff_t>(out_taken_));
 			out_taken_ = 0;
 			loop_.resume_soon(idle_writer_);
@@ -133,7 +136,7 @@ bool TcpChannel::write_some() {
 	return true;
 }
 
-// Only wakes when a write would have blocked.
+// Resumed only when a write would have blocked.
 Task<void> TcpChannel::write() {
 	while (!lost_) {
 		if (out_.empty()) co_await async::Park(idle_writer_);
@@ -175,7 +178,7 @@ Task<void> TcpChannel::read() {
 	}
 }
 
-// The rest of a large message goes where it belongs.
+// The rest of a large message in clear is read directly into its block.
 std::span<std::byte> TcpChannel::place_to_read() {
 	const bool in_message = !tls_ && header_filled_ == MessageHeader::bytes;
 	if (!in_message || arriving_.size - arrived_ < read_at_once) return read_buffer;
@@ -202,7 +205,7 @@ bool TcpChannel::handle_received(std::span<const std::byte> bytes) {
 			fail(Trouble::lost, peer_name_ + ": " + tls_->error());
 			return false;
 		}
-		if (tls_->peer_closed()) break;  // whatever is behind its goodbye is nobody's
+		if (tls_->peer_closed()) break;  // bytes behind the closing alert are ignored
 		if (fed == 0) {
 			fail(Trouble::protocol, peer_name_ + " breaks the protocol: more of TLS than can be read");
 			return false;
@@ -214,7 +217,7 @@ bool TcpChannel::handle_received(std::span<const std::byte> bytes) {
 	return true;
 }
 
-// Plain text, in pieces of any size.
+// Takes plain text, cut anywhere. False: the channel has ended.
 bool TcpChannel::handle(std::span<const std::byte> plain) {
 	while (!plain.empty()) {
 		if (header_filled_ < MessageHeader::bytes) {
@@ -255,7 +258,7 @@ Channel::Received TcpChannel::next() {
 void TcpChannel::handle_end() {
 	if (peer_closed_) return;
 	if (header_filled_ > 0) return fail(Trouble::lost, peer_name_ + ": the connection ended within a message");
-	// Without TLS's goodbye somebody on the way may have cut the stream.
+	// Without a closing alert (RFC 8446, 6.1) an attacker may have cut the stream.
 	if (tls_ && !tls_->peer_closed())
 		return fail(Trouble::lost, peer_name_ + ": the connection ended without a goodbye");
 	peer_closed_ = true;
@@ -264,7 +267,7 @@ void TcpChannel::handle_end() {
 	finish_close();
 }
 
-// The peer may stop taking what is to go out before.
+// Gives the peer `close_timeout_ms`: it may stop receiving what is sent before the close.
 void TcpChannel::limit_closing() {
 	loop_.schedule(*this, loop_.now() + Nanoseconds{options_.close_timeout_ms} * 1'000'000);
 }
@@ -297,7 +300,8 @@ void TcpChannel::fail(Trouble trouble, std::string reason) {
 	lost_ = true;
 	loop_.cancel(*this);
 	end(trouble, std::move(reason));
-	shutdown(socket_->fd(), SHUT_RDWR);  // the peer shall know, however long this channel's owner still keeps it
+	// The peer must notice now, however long this channel's owner still keeps the channel.
+	shutdown(socket_->fd(), SHUT_RDWR);
 	loop_.resume_soon(idle_writer_);
 	wake_closers();
 }

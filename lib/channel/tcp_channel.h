@@ -1,9 +1,16 @@
-// TcpChannel: a channel over a TCP stream, in TLS or in clear (see channel.h for the interface).
+// TcpChannel: a channel over a TCP stream, in TLS or in clear. It implements the interface of
+// channel.h.
 //
-// On the stream each message has its length in front, as MessageHeader. Small messages of one turn of the loop leave
-// together, at its end; large ones at once and, in clear, without a copy. What the kernel does not take is kept, up to
-// `buffer_max`; beyond that senders wait. What the program does not receive is kept, up to as much; beyond that nothing
-// is read, and TCP holds the peer back.
+// On the stream each message follows its length, as a MessageHeader. Small messages of one turn of
+// the loop are written together, at its end; large ones at once and, in clear, without a copy.
+//
+// Threads: the loop's thread.
+// Owns: the socket, and received messages until the program takes them.
+// Backpressure: bytes that the kernel does not take are kept, up to `buffer_max`; beyond that
+//   senders wait. Messages that the program does not receive are kept up to the same amount; beyond
+//   that the socket is not read, and TCP slows the peer down.
+// Errors: a broken stream ends the channel as `lost`, and so does an end of the stream without
+//   TLS's closing alert, since anyone on the way could have cut it.
 #pragma once
 
 #include <algorithm>
@@ -21,9 +28,9 @@
 namespace verbena::channel {
 
 struct TcpOptions {
-	std::size_t buffer_max = 256 << 10;    // bytes kept each way
+	std::size_t buffer_max = 256 << 10;  // bytes kept, each way
 	std::uint32_t message_max = 64u << 20;
-	std::uint32_t close_timeout_ms = 1000;
+	std::uint32_t close_timeout_ms = 1000;  // the time that close() gives the peer
 };
 
 class TcpChannel final : public Channel, private async::Timer, private async::TurnEnd {
@@ -48,7 +55,7 @@ private:
 
 	async::Task<void> read();
 	async::Task<void> write();
-	bool write_some();  // false: the kernel takes no more now
+	bool write_some();  // false: the kernel takes no more for now
 	void write_at_once(Sending& sending);
 	std::size_t room() const { return options_.buffer_max - std::min(out_.size() - out_taken_, options_.buffer_max); }
 	void turn_ends() override;
@@ -73,7 +80,7 @@ private:
 	std::vector<std::byte> out_;
 	std::size_t out_taken_ = 0;
 	bool writing_ = false;  // the writer waits for the kernel
-	bool in_message_ = false;  // what was put ends within a message
+	bool in_message_ = false;  // the bytes put so far end within a message
 	async::List<async::Waiter> idle_writer_, full_reader_;
 	bool goodbye_said_ = false, close_sent_ = false, peer_closed_ = false, lost_ = false;
 

@@ -32,7 +32,7 @@ bool UnitPool::grow() {
 	void* const at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (at == MAP_FAILED) return false;
 	Slab slab{.memory = {static_cast<std::byte*>(at), {bytes}}};
-	// Nobody but the own adapter may touch it: no remote rights.
+	// No remote access: peers reach units only by SEND.
 	auto region = lib::make_memory_region(domain_, at, bytes, IBV_ACCESS_LOCAL_WRITE);
 	if (!region) return false;
 	slab.region = std::move(*region);

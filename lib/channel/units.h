@@ -1,8 +1,12 @@
-// Registered buffers of one size, for receiving and sending. They come in slabs of a mebibyte, each one memory region,
-// and are never given back before the end: a steady state registers nothing.
+// Registered buffers of one size, for receiving and sending frames.
 //
-// A unit knows whose it is (slot and generation of a connection), because a program may hold a message longer than its
-// connection lives.
+// Units come in slabs of a mebibyte, each one memory region. Slabs are freed with the pool only, so
+// a steady state registers nothing.
+//
+// Threads: the loop's thread.
+// Owns: the memory and its registrations. Units that were taken must be given back or forgotten
+//   before the pool is destroyed.
+// Errors: take() returns null at `units_max`, or when no memory can be registered.
 #pragma once
 
 #include <cstddef>
@@ -16,23 +20,28 @@
 
 namespace verbena::channel {
 
+// One buffer, and what is known of the frame in it. Slot and generation name the connection that it
+// belongs to (ChannelId), because a program may hold a message longer than its connection exists.
 struct Unit {
 	Unit* next = nullptr;
 	std::byte* data = nullptr;
 	std::uint32_t lkey = 0;
-	std::uint32_t length = 0;      // bytes that arrived, or that are to be sent
-	std::uint32_t slot = 0;        // of the connection
+	std::uint32_t length = 0;  // bytes that have arrived, or that are to be sent
+	std::uint32_t slot = 0;  // the connection's
 	std::uint32_t generation = 0;
-	std::uint32_t number = 0;      // of the work request that sends it
+	// sending: of the work request; receiving: bytes that are read (Inbox)
+	std::uint32_t number = 0;
 	std::uint16_t references = 0;  // messages that lie in it, and 1 while it is being read
-	bool unpromised = false;       // it came out of what was promised to others: nobody is to count it again
+	// Its frame had no credit, so it was taken from what is granted to others: posting it again
+	// does not add a free unit.
+	bool unpromised = false;
 };
 
 class UnitPool {
 public:
 	UnitPool(ibv_pd* domain, std::uint32_t unit_bytes, std::uint32_t units_max);
 
-	// nullptr: all are in use and there may be no more.
+	// Null: all units are in use, and the pool cannot grow.
 	Unit* take();
 	void give_back(Unit* unit) {
 		unit->next = free_;
@@ -41,6 +50,7 @@ public:
 	}
 	std::uint32_t unit_bytes() const { return unit_bytes_; }
 	std::uint32_t in_use() const { return in_use_; }
+	// Units that exist, free or not.
 	std::uint32_t count() const { return count_; }
 	std::uint32_t max() const { return units_max_; }
 	std::size_t regions() const { return slabs_.size(); }
