@@ -1,4 +1,4 @@
-// What every channel does, whatever carries it.
+// The behaviour that all channels share, over RC, TCP and TLS and as logical channels.
 #include "lib/channel/channel.h"
 
 #include <gtest/gtest.h>
@@ -152,7 +152,7 @@ TEST_P(Channels, AMessageThatIsTooLargeIsRefusedAndTheChannelStaysUp) {
 	loop_.spawn(echo(*b));
 	loop_.complete([](Channel& channel) -> Task<void> {
 		const std::span<const std::byte> large(
-			reinterpret_cast<const std::byte*>(&channel), (64u << 20) + 1);  // never looked at
+			reinterpret_cast<const std::byte*>(&channel), (64u << 20) + 1);  // never dereferenced
 		const auto refused = co_await channel.send(large);
 		EXPECT_FALSE(refused.has_value());
 		if (!refused) {
@@ -175,7 +175,7 @@ TEST_P(Channels, ASenderIsThrottledUntilTheReceiverTakes) {
 			++done;
 		}
 	}(*a, sent));
-	// Until nothing moves any more: buffers of both ends and of the kernel are full.
+	// Wait until no more is sent: the buffers of both ends and of the kernel are full.
 	loop_.complete([](async::Loop& loop, const std::size_t& done) -> Task<void> {
 		for (std::size_t before = ~std::size_t{0}; before != done;) {
 			before = done;
@@ -194,7 +194,7 @@ TEST_P(Channels, ASenderIsThrottledUntilTheReceiverTakes) {
 	EXPECT_EQ(sent, 4000u);
 }
 
-// The next one's bytes became the rest of the first, and arrived as if nothing had happened.
+// Regression: the next message's bytes completed the abandoned one, and arrived as part of it.
 TEST_P(Channels, ASendThatIsAbandonedWithinItsMessageEndsTheChannelAndNoOtherMessageFillsIt) {
 	auto [a, b] = connect();
 	const std::vector<std::byte> large(16 << 20);
@@ -230,7 +230,7 @@ INSTANTIATE_TEST_SUITE_P(
 		return parameter.param == Carrier::rc ? "rc" : parameter.param == Carrier::tcp ? "tcp" : "tcp_tls";
 	});
 
-// Who owns the failed channel may have something to end first, such as a function that still runs.
+// The owner of the failed channel may keep it for a while, for example while a handler still runs.
 TEST(TcpChannel, ThatFailedLetsItsPeerGoAtOnce) {
 	async::Loop loop;
 	auto [ours, peers] = testing_tools::connected_sockets(loop);
@@ -245,7 +245,8 @@ TEST(TcpChannel, ThatFailedLetsItsPeerGoAtOnce) {
 	EXPECT_TRUE(channel.closed());
 }
 
-// What does not fit into the session was offered to it for ever, and the whole thread stood still.
+// Regression: bytes behind the closing alert were fed to the TLS session for ever, and the whole
+// thread hung.
 TEST(TcpChannel, BytesBehindTheGoodbyeOfTlsAreNobodys) {
 	const testing_tools::AuthorityFiles files;
 	async::Loop loop;

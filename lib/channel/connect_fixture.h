@@ -56,7 +56,7 @@ public:
 		io_.abandon_spawned();
 	}
 	std::string where() const { return address(acceptor_->port()); }
-	// The next set-up's end, in words.
+	// The outcome of the next set-up that ends, as a word.
 	std::string report() {
 		std::unique_lock guard(lock_);
 		if (!heard_.wait_for(guard, std::chrono::seconds(10), [this] { return !reports_.empty(); }))
@@ -65,7 +65,7 @@ public:
 		reports_.pop_front();
 		return std::string(first.cause());
 	}
-	// Queue pairs that exist now, of proved clients or not.
+	// Queue pairs that exist now, whether their clients have proved themselves or not.
 	std::size_t channels() {
 		std::promise<std::size_t> count;
 		io_.post([&] { count.set_value(transport_->channels()); });
@@ -73,7 +73,7 @@ public:
 	}
 
 private:
-	// Of the device: rdma_cm leads there by it.
+	// An address of the device, so that rdma_cm can reach it too.
 	std::string address(std::uint16_t port) const {
 		return lib::format_address(lib::address_of(transport_->device().choice.gid, port).value().get());
 	}
@@ -94,7 +94,7 @@ protected:
 	ConnectOptions to(const std::string& where, Protection protection) {
 		return {.protection = std::move(protection), .host = where, .patience = 5'000'000'000};
 	}
-	// The client's word on a connection that should not be.
+	// The client's error for a connection that should fail.
 	std::string refusal(ConnectOptions options) {
 		std::string why;
 		loop_.complete([](RcTransport& transport, ConnectOptions options, std::string& out) -> Task<void> {
@@ -112,7 +112,7 @@ protected:
 		co_await channel.until_closed();
 	}
 
-	// A message of that size, there and back.
+	// Sends a message of that size and expects it back.
 	static Task<void> ask_back(Channel& channel, std::size_t size) {
 		const std::vector<std::byte> question(size);
 		EXPECT_TRUE(co_await channel.send(question));

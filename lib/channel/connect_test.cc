@@ -1,4 +1,5 @@
-// Clients and a server's port: set-up over real sockets, channels over RDMA and TCP, and what goes wrong.
+// Clients and a server's port over real sockets: set-up of channels over RDMA and TCP, and its
+// failures.
 #include "lib/channel/connect.h"
 
 #include <sys/resource.h>
@@ -53,7 +54,8 @@ TEST_F(Connect, TheQueuePairHasThePsnsOfTheExchange) {
 		ibv_query_qp(a->queue_pair(), &attributes, IBV_QP_SQ_PSN | IBV_QP_RQ_PSN | IBV_QP_ACCESS_FLAGS, &init), 0);
 	EXPECT_EQ(attributes.sq_psn, left_end.psn);
 	EXPECT_EQ(attributes.rq_psn, right_end.psn);
-	// Reading and writing needs a window besides; without direct operations there are none, and no right here either.
+	// A peer needs a window to read or write. Without direct operations there are no windows, and
+	// the queue pair itself does not allow READs.
 	EXPECT_EQ(attributes.qp_access_flags & IBV_ACCESS_REMOTE_ATOMIC, 0u);
 }
 
@@ -110,7 +112,7 @@ TEST_F(Connect, SilentAndSlowClientsDelayNobody) {
 	EXPECT_EQ(heard, "question");
 }
 
-// For who counts failures: the sentence is for people.
+// The sentence is for the user, the reason for counting.
 TEST_F(Connect, AFailureHasItsReasonBesideItsSentence) {
 	Server server(made(make_server_protection(files_.server)));
 	const auto silent = async::listen(loop_, async::resolve("127.0.0.1", 0).value()).value();
@@ -140,7 +142,8 @@ TEST_F(Connect, AFailureHasItsReasonBesideItsSentence) {
 
 // The last step of a set-up is posted to the channels' loop, which may have stopped by then.
 TEST_F(Connect, AChannelThatNobodyTookGoesBeforeItsTransport) {
-	constexpr async::LoopOptions awake{.spin = 60'000'000'000};  // each turn of them comes back at once
+	// Both loops spin, so that each of their turns ends at once.
+	constexpr async::LoopOptions awake{.spin = 60'000'000'000};
 	async::Loop setup(awake), io(awake);
 	const auto transport = RcTransport::open(io, test_device(), small).value();
 	Acceptor acceptor(

@@ -82,8 +82,8 @@ TEST(ReceiveCredits, WithAnEmptyBankEachConnectionKeepsItsOne) {
 	}
 }
 
-// Two ends and a wire in order, programs that send and hold at random: posted is never less than promised, and
-// everything arrives.
+// Two ends, an ordered wire, and programs that send and hold messages at random: no more is granted
+// than is posted, and everything arrives.
 struct End {
 	SendCredits send{1, 8};
 	ReceiveCredits receive{{.first = 1, .max = 8}};

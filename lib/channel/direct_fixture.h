@@ -1,5 +1,5 @@
-// For tests of direct operations and of messages that are fetched: two channels that have them, and memory with
-// something in it.
+// For tests of direct operations and of fetched messages: two channels that have them, and memory
+// with known contents.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@ namespace verbena::channel::testing_tools {
 
 using async::Task;
 
-// Tells the other end of the channel, so that a window is bound there before anybody uses it.
+// Sends the other end a message, so that a window is bound before the peer uses it.
 inline Task<RemoteMemory> told(Channel& from, Channel& to, RemoteMemory remote) {
 	co_await from.send(std::as_bytes(std::span(&remote, 1)));
 	const auto message = co_await to.receive();

@@ -34,7 +34,7 @@ Task<void> read_into(Channel& reader, Place into, RemoteMemory from, int& left) 
 }
 
 TEST_F(Direct, SmallReadsOfOneTurnArePostedTogether) {
-	constexpr int count = 100;  // more than the send queue takes at once
+	constexpr int count = 100;  // more than the send queue holds
 	const auto content = pattern(count * 64, 7);
 	RemoteMemory remote;
 	Lease lease;
@@ -55,7 +55,7 @@ TEST_F(Direct, SmallReadsOfOneTurnArePostedTogether) {
 	loop_.run_until([&] { return left == 0; });
 	EXPECT_TRUE(std::ranges::equal(whole.bytes(), content));
 	EXPECT_EQ(transports_[1].counters().reads - reads, count);
-	// The first turn's by one call, and the others as room for them comes.
+	// Those of the first turn are posted by one call, the others as there is room for them.
 	EXPECT_LT(
 		transports_[1].counters().send_posts - posts, static_cast<std::uint64_t>(count) - options_.direct_depth + 2);
 	lease = {};
@@ -77,7 +77,7 @@ TEST_F(Direct, ThePeerWritesWhereItMay) {
 	}(*a_, *b_, content));
 }
 
-// What a peer does that holds on to a key: each of these ends the connection, and the memory keeps what it had.
+// Misuses of a key by a peer: each of them ends the connection and leaves the memory unchanged.
 enum class Misuse { after_the_end, beyond_the_end, write_to_what_is_to_be_read, guessed_key };
 class Misused : public Direct, public ::testing::WithParamInterface<Misuse> {};
 
@@ -167,7 +167,7 @@ TEST_F(Direct, AnOperationMayOutliveItsChannel) {
 	}(*b_, lease.remote()));
 	loop_.run_until([&] { return transports_[1].counters().reads == 1; });
 	b_.reset();
-	job = {};  // writes into nothing of the channel's
+	job = {};  // destroys the operation, which must not write into the destroyed channel
 }
 
 }  // namespace

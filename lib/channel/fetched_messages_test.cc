@@ -1,4 +1,4 @@
-// Messages that the receiver fetches, and those that it does not.
+// Messages that the receiver fetches by RDMA READ, and the limits below which it does not.
 #include "lib/channel/direct_fixture.h"
 
 namespace verbena::channel {
@@ -52,9 +52,9 @@ TEST_F(FetchedMessages, ABodyInRegisteredMemoryIsFetchedAtOnceAndThenSendIsDone)
 	EXPECT_EQ(transports_[0].counters().windows_bound, 1u);
 }
 
-// One message, there and whole, and how much each end did for it.
+// The cost of sending one message: what each end did for it.
 struct Cost {
-	std::uint64_t frames, answers, reads;  // from the sender, from the receiver; the receiver's
+	std::uint64_t frames, answers, reads;  // frames of the sender; frames and READs of the receiver
 	bool operator==(const Cost&) const = default;
 };
 std::ostream& operator<<(std::ostream& out, const Cost& cost) {
@@ -81,7 +81,7 @@ TEST_F(FetchedMessages, ABodyInRegisteredMemoryIsNeverCopiedFrom4KiBOnAndTakesTw
 		const auto content = pattern(size, 10);
 		const Place body = filled(*a_->memory(), content);
 		loop_.complete(carry(*a_, *b_, body, content));
-		// The offer, and that it was taken.
+		// The frame with the offer, and the frame that reports it as fetched.
 		EXPECT_EQ(cost_of(transports_[0], transports_[1]), (Cost{.frames = 1, .answers = 1, .reads = 1})) << size;
 	}
 }
@@ -120,7 +120,7 @@ TEST_F(FetchedMessages, AnEagerMaxOfNothingBreaksNoPeerWithoutDirectOperations) 
 	EXPECT_EQ(transports_[0].counters().reads + transports_[1].counters().reads, 0u);
 }
 
-// It is copied part by part, and each part is under way while the next ones are copied.
+// A body that is not registered is copied part by part; a part is fetched while others are copied.
 TEST_F(FetchedMessages, PartsOfABodyThatIsNotRegisteredAreUnderWayTogether) {
 	const auto content = pattern(1 << 20, 15);
 	loop_.complete(carry(*a_, *b_, std::span<const std::byte>(content), content));

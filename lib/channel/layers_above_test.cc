@@ -1,5 +1,5 @@
-// What RPC and the key-value store ask of a channel, in their smallest form: many requests under way on one connection,
-// answered out of order; and a store whose client reads as plain code.
+// The needs of RPC and of the key-value store, in their smallest form: many requests in flight on
+// one connection, answered out of order; and a store whose client is plain sequential code.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -61,7 +61,7 @@ private:
 	async::Job dispatcher_;
 };
 
-// Function 0 answers at once, function 1 later: so answers overtake each other.
+// Function 0 answers at once, function 1 later, so answers overtake each other.
 Task<void> answer(Channel& channel, Message request) {
 	CallHeader header;
 	std::memcpy(&header, request.bytes().data(), sizeof header);
@@ -108,7 +108,7 @@ TEST_F(LayersAbove, CallsUnderWayTogetherAreAnsweredOutOfOrder) {
 	EXPECT_EQ(order.back(), "slow");
 }
 
-// S key '=' value, G key.
+// Requests are "S<key>=<value>" to set and "G<key>" to get.
 Task<void> store(Channel& channel) {
 	std::map<std::string, std::string, std::less<>> values;
 	while (const auto request = co_await channel.receive()) {

@@ -1,4 +1,5 @@
-// Channels that rdma_cm connects: what is accepted, and what a peer may do before it has proved itself.
+// Channels that rdma_cm connects: the requests that are accepted, and the limits of a peer that has
+// not proved itself yet.
 #include "lib/channel/managed.h"
 
 #include "lib/channel/connect_fixture.h"
@@ -14,7 +15,7 @@ class Managed : public Connect {
 protected:
 	Managed() : events_(ManagedEvents::open(loop_).value()) {}
 
-	// The client's word: what it heard from an echoing server, or why it is not connected.
+	// The client's result: the message that the server echoed, or why it is not connected.
 	std::string attempt(ConnectOptions options) {
 		std::string heard;
 		loop_.complete(connect_and_ask(*events_, *transport_, std::move(options), heard));
@@ -33,12 +34,12 @@ protected:
 	std::unique_ptr<ManagedEvents> events_;
 };
 
-// A client that gets a queue pair connected and then does as it likes.
+// A client that has its queue pair connected and then does not follow the protocol.
 struct Rude {
 	Rude(ManagedEvents& events, RcTransport& transport)
 		: id(transport.loop()), events_(events), transport_(transport) {}
 
-	// The manager's last word.
+	// The last event of rdma_cm.
 	Task<void> call(std::string where, std::vector<std::byte> terms = {}) {
 		const auto address = async::resolve(where, 0).value();
 		const Nanoseconds deadline = monotonic_now() + 5'000'000'000;
@@ -81,7 +82,7 @@ void expect_no_channel(Server& server) {
 	EXPECT_EQ(server.channels(), 0u);
 }
 
-// While the fixture's loop runs for the client: the server tells of that end, and keeps nothing.
+// Runs the fixture's loop for the client until the server reports this outcome and has no channel.
 void expect_end(const char* cause, Server& server, async::Loop& loop) {
 	std::thread waiting([&] {
 		EXPECT_EQ(server.report(), cause);
@@ -152,14 +153,15 @@ TEST_F(Managed, WhatIsNoChannelsRequestIsRejectedWithTheReason) {
 	EXPECT_EQ(server.report(), "malformed");
 }
 
-// As a listener says it whose queue of requests is full.
+// The reject is that of a listener whose queue of requests is full: no private data.
 TEST_F(Managed, AClientThatIsSentAwayWithoutAWordComesAgain) {
 	int requests = 0;
 	const auto address = [&](std::uint16_t port) {
 		return lib::address_of(transport_->device().choice.gid, port).value();
 	};
 	const auto tcp =
-		async::listen(loop_, async::resolve("127.0.0.1", 0).value()).value();  // so that the number is nobody else's
+		// So that no other process has this port.
+		async::listen(loop_, async::resolve("127.0.0.1", 0).value()).value();
 	const std::uint16_t port = async::local_address(*tcp).port();
 	const auto listener = ManagedEvents::open(loop_).value();
 	const auto listening = listener->listen(address(port), 8, [&](lib::ConnectionId id, const std::vector<std::byte>&) {
@@ -194,7 +196,7 @@ TEST_F(Managed, AClientThatSaysNothingLosesItsQueuePairAtTheDeadline) {
 	expect_end("timed_out", server, loop_);
 }
 
-// Its connection ends at once, and not at the deadline.
+// The connection ends at once, and not at the deadline.
 TEST_F(Managed, AClientThatLeavesBeforeItsProofIsGone) {
 	Server server(InClear{}, {.patience = 60'000'000'000});
 	Rude client(*events_, *transport_);

@@ -1,4 +1,5 @@
-// Logical channels without a carrier: two ends that do everything at random, by seeds. With one: mux_carrier_test.cc.
+// Logical channels without a carrier: two ends whose every step is chosen at random, by seeds.
+// mux_carrier_test.cc has real carriers.
 #include "lib/channel/mux.h"
 
 #include <gtest/gtest.h>
@@ -53,7 +54,7 @@ TEST(MuxWindow, ALimitBeyondTheWindowIsNotBelieved) {
 	EXPECT_FALSE(send.learn(1001));
 }
 
-// Two ends whose carrier is two queues in memory: every step is chosen by the seed.
+// Two ends whose carrier is two queues in memory; the seed chooses every step.
 class TwoEnds {
 public:
 	explicit TwoEnds(const MuxOptions& options)
@@ -94,7 +95,7 @@ public:
 			auto channel = co_await std::move(opening);
 			if (channel) out = std::move(*channel);
 		}(opener_, label, opened));
-		turn();  // it runs before anything is carried
+		turn();  // the coroutine runs before anything is carried
 		settle();
 		return opened;
 	}
@@ -107,10 +108,11 @@ public:
 	std::vector<std::unique_ptr<MuxChannel>> accepted_;
 };
 
-// What one direction of one channel has sent and heard: its bytes are a function of the label and the message's number.
+// The messages sent and received in one direction of one channel. Their bytes are a function of the
+// label and the message's number.
 struct Stream {
 	std::uint32_t sent = 0, heard = 0, held = 0;
-	bool closed = false;  // the receiver was told
+	bool closed = false;  // the receiver has got `closed`
 };
 
 std::vector<std::byte> message_of(std::uint32_t label, std::uint32_t number) {
@@ -211,7 +213,7 @@ TEST(Mux, AStalledProgramIsOwedNoMoreThanItsWindow) {
 		while (co_await channel.send(bytes)) ++sent;
 	}(*channel, sent));
 	ends.settle();
-	EXPECT_EQ(sent, 7);  // of 1,032 each
+	EXPECT_EQ(sent, 7);  // each is charged 1,032 bytes
 }
 
 TEST(Mux, AMessageLargerThanTheWindowArrives) {
@@ -256,7 +258,7 @@ TEST(Mux, FramesForAChannelThatIsGoneMeetNoNewOneInItsPlace) {
 	std::unique_ptr<MuxChannel> left = std::move(ends.accepted_[0]);
 	ends.loop_.spawn([](MuxChannel& channel) -> Task<void> { co_await channel.send(bytes_of("late")); }(*left));
 	ends.turn();
-	ends.carry(1);  // under way when the opener lets go
+	ends.carry(1);  // in flight when the opener destroys the channel
 	const std::uint32_t id = first->id();
 	first.reset();
 	auto second = ends.open(2);
@@ -274,7 +276,8 @@ TEST(Mux, FramesForAChannelThatIsGoneMeetNoNewOneInItsPlace) {
 	EXPECT_TRUE(left->closed());
 }
 
-// The new one's open overtook the word that the old one was gone: a breach of the protocol, which ended the carrier.
+// Regression: the new channel's open overtook the old one's reset, which is a breach of the
+// protocol and ended the carrier.
 TEST(Mux, AChannelMayBeOpenedInThePlaceOfOneThatWasJustDropped) {
 	TwoEnds ends({});
 	for (std::uint32_t label = 1; label < 20; ++label) {
@@ -317,7 +320,7 @@ TEST(Mux, APeerThatOpensMoreThanIsAdmittedAndHearsNothingLosesItsCarrier) {
 	EXPECT_NE(error.find("more opens than it hears the answers of"), std::string::npos) << error;
 }
 
-// What it has to say before finds no room, for ever.
+// The message before the close never has room.
 TEST(Mux, AChannelThatCannotCloseInTimeIsGivenUpAndItsPeerIsTold) {
 	TwoEnds ends({.window = 4096, .close_timeout_ms = 20});
 	const auto channel = ends.open(1);
@@ -371,7 +374,7 @@ TEST(Mux, WhatNoHonestPeerSendsIsRefused) {
 		for (const auto& each : batches) {
 			const auto handled = ends.acceptor_.handle(each);
 			if (!handled) error = handled.error();
-			// More than a window, in frames that are each allowed.
+			// More than a window, in frames that are allowed one by one.
 			for (int i = 0; word == "without a credit" && i < 4 && error.empty() && &each == &batches.back(); ++i)
 				if (const auto more = ends.acceptor_.handle(each); !more) error = more.error();
 		}
@@ -381,7 +384,7 @@ TEST(Mux, WhatNoHonestPeerSendsIsRefused) {
 
 TEST(Mux, ASmallLogicalChannelStaysBelowAKibibyte) { EXPECT_LE(sizeof(MuxChannel), 400u); }
 
-// Jain's index: 1 if all got as much, 1/n if one got everything.
+// Jain's fairness index: 1 if all got the same, 1/n if one got everything.
 double fairness(const std::vector<double>& shares) {
 	double sum = 0, squares = 0;
 	for (double each : shares) sum += each, squares += each * each;

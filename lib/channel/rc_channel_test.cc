@@ -39,9 +39,9 @@ TEST_F(RcChannels, RequestAndAnswerTakeTwoFrames) {
 		EXPECT_EQ(transport->counters().credit_frames, 0u);
 		EXPECT_EQ(transport->counters().want_frames, 0u);
 		EXPECT_EQ(transport->counters().frames_inline, 100u);
-		// There was room for each.
+		// There was room for each message, so none shared a frame.
 		EXPECT_EQ(transport->counters().messages_coalesced, 0u);
-		// One of them tells of all before it.
+		// One completion covers all requests before it.
 		EXPECT_GT(transport->counters().send_completions, 0u);
 		EXPECT_LE(transport->counters().send_completions, 100u / (RcOptions{}.send_depth / 2) + 1);
 	}
@@ -98,7 +98,7 @@ TEST_F(RcChannels, ASlowConsumerThrottlesAFastSenderAndSmallMessagesShareFrames)
 			if (held.size() == 40) {
 				for (int turn = 0; turn < 3; ++turn) co_await loop.sleep_for(20'000);
 				held.clear();
-				// Window, pending frame, units in flight: what is on the way is bounded.
+				// Window, pending frame and units bound the messages that are in flight.
 				EXPECT_LT(sent - done, 64 * 128);
 			}
 		}
@@ -124,8 +124,8 @@ TEST_F(RcChannels, APeerThatGoesWithoutAWordIsLostWhenSomethingIsSent) {
 	EXPECT_NE(why.find("connection is lost"), std::string::npos) << why;
 }
 
-// A server's end is ready long before a client's that connects with thousands of others: a heartbeat then met a queue
-// pair that could not receive yet, and the connection was lost before it had begun.
+// Regression: a server's end is ready long before the end of a client that connects with thousands
+// of others. A heartbeat met a queue pair that could not receive yet, and the connection was lost.
 TEST_F(RcChannels, AHeartbeatWaitsForThePeersFirstWord) {
 	RcOffer left = transports_[0].offer().value(), right = transports_[1].offer().value();
 	const RcEnd left_end = left.end, right_end = right.end;
@@ -139,8 +139,8 @@ TEST_F(RcChannels, AHeartbeatWaitsForThePeersFirstWord) {
 	}(*late, *early));
 }
 
-// Its beat was a frame that only the peer's program could answer, and until then there was none: who died in between
-// was never missed.
+// Regression: the heartbeat was a frame that only the peer's program could answer, and no second
+// one was sent before, so a peer that died in between was never noticed.
 class RcHeartbeats : public ::testing::TestWithParam<RcOptions> {};
 
 TEST_P(RcHeartbeats, NoticeAPeerThatDiesBeforeItsProgramHasAnsweredOne) {
@@ -153,7 +153,7 @@ TEST_P(RcHeartbeats, NoticeAPeerThatDiesBeforeItsProgramHasAnsweredOne) {
 	const auto beaten = [&](std::uint64_t times) {
 		return until(loop, [&, times] { return transports[0].counters().heartbeats >= times; });
 	};
-	loop.complete(beaten(20));  // more than the send queue holds
+	loop.complete(beaten(20));  // more heartbeats than the send queue holds
 	EXPECT_GE(transports[0].counters().heartbeats, 20u);
 	EXPECT_FALSE(a->closed()) << a->reason();
 	b.reset();
@@ -188,7 +188,8 @@ TEST(RcChannelClose, WhosePeerNeverAnswersEndsInTime) {
 	EXPECT_NE(a->reason().find("does not close in time"), std::string::npos) << a->reason();
 }
 
-// Every buffer is posted and promised to nobody, and nothing else is kept.
+// Expects that every buffer is posted and granted to no connection, and that nothing else is in
+// use.
 void expect_all_back(async::Loop& loop, RcTransport& transport) {
 	loop.complete(until(
 		loop, [&] { return transport.pinned_bytes() == transport.credits_free() * transport.options().unit_bytes; }));
@@ -223,7 +224,7 @@ Task<void> say_and_hear(Channel& client, int& heard) {
 	heard += answer.has_value();
 }
 
-// Until its peer is gone; then its place is free.
+// Serves one client until it is gone, which frees its place.
 Task<void> serve(std::unique_ptr<RcChannel> channel) { co_await echo(*channel); }
 
 TEST(RcChannelEnd, OfAllClientsOfAFullServerMakesRoomForAsMany) {
@@ -243,14 +244,15 @@ TEST(RcChannelEnd, OfAllClientsOfAFullServerMakesRoomForAsMany) {
 		EXPECT_FALSE(transports[1].offer().has_value());
 		loop.complete(until(loop, [&] { return heard == full; }));
 		EXPECT_EQ(heard, static_cast<int>(full));
-		clients.clear();  // without a word
+		clients.clear();  // without close()
 		loop.complete(until(loop, [&] { return transports[1].channels() == 0; }));
 		ASSERT_EQ(transports[1].channels(), 0u);
 	}
 	for (std::size_t i : {0, 1}) expect_all_back(loop, transports[i]);
 }
 
-// Frames that no channel of ours would send, straight to the queue pair; all have arrived on return.
+// Posts frames that no correct channel sends, directly to the queue pair, and waits until they have
+// arrived.
 void post_raw(RcChannel& from, std::vector<std::vector<std::byte>> frames) {
 	for (std::vector<std::byte>& each : frames) {
 		ibv_sge piece{
@@ -287,8 +289,8 @@ TEST_F(RcChannels, ACloseThatComesTwiceIsOne) {
 	EXPECT_EQ(transports_[1].counters().channels_lost, 0u);
 }
 
-// What had arrived behind the frame that ended it was dropped with the queue pair, and its buffers were never posted
-// again.
+// Regression: frames that had arrived behind the one that ended the channel were dropped with the
+// queue pair, and their buffers were never posted again.
 TEST(RcChannelEnd, LeavesTheSharedReceiveQueueAllItsBuffers) {
 	async::Loop loop;
 	testing_tools::TwoTransports transports{loop};
@@ -298,11 +300,11 @@ TEST(RcChannelEnd, LeavesTheSharedReceiveQueueAllItsBuffers) {
 		std::vector<std::vector<std::byte>> frames(21, frame_of({.kind = FrameKind::credit, .limit = 1}));
 		frames[0] = frame_of({}, 4);
 		post_raw(*hostile, frames);
-		if (HasFailure()) return;  // they found no buffers
+		if (HasFailure()) return;  // there were no buffers for them
 		loop.complete([](std::unique_ptr<RcChannel>& channel) -> Task<void> {
 			const auto message = co_await channel->receive();
 			EXPECT_FALSE(message.has_value());
-			channel.reset();  // in the same turn
+			channel.reset();  // in the turn in which the frames arrive
 		}(server));
 	}
 	auto [client, server] = transports.connect();

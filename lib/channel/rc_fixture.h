@@ -1,5 +1,6 @@
-// For tests: two transports on one device, and channels between them. The device is the NIC of this process, or the one
-// that VERBENA_TEST_DEVICE names: so these tests run on other verbs devices too.
+// For tests: two transports on one device, and channels between them. The device is the NIC of this
+// process, or the one that VERBENA_TEST_DEVICE names, so these tests run on other verbs devices
+// too.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -27,13 +28,14 @@ inline lib::Wish test_device() {
 	return {.device = name != nullptr ? name : "", .both_ends_on_this_host = true};
 }
 
-// Until the condition holds, asked each millisecond, or for as long as no test waits.
+// Waits until the condition holds, which is checked every millisecond, or until `patience` is over.
 inline async::Task<void> until(async::Loop& loop, std::function<bool()> holds, Nanoseconds patience = 10'000'000'000) {
 	const Nanoseconds deadline = monotonic_now() + patience;
 	while (!holds() && monotonic_now() < deadline) co_await loop.sleep_for(1'000'000);
 }
 
-// Sends to a peer that takes nothing, until no more goes out: no message has for 10 ms. The task stays, spawned.
+// Sends to a peer that does not receive, until no message was sent for 10 ms. The sending coroutine
+// stays spawned.
 inline void fill(async::Loop& loop, Channel& channel) {
 	const auto sent = std::make_shared<int>(0);
 	loop.spawn([](Channel& channel, std::shared_ptr<int> sent) -> async::Task<void> {
@@ -48,7 +50,7 @@ inline void fill(async::Loop& loop, Channel& channel) {
 class TwoTransports {
 public:
 	explicit TwoTransports(async::Loop& loop) : TwoTransports(loop, loop) {}
-	// Each on a loop of its own: so one stands still while the other runs.
+	// Each on a loop of its own, so that one can stall while the other runs.
 	TwoTransports(async::Loop& first, async::Loop& second) : loops_{&first, &second} {}
 
 	void open(const RcOptions& options = {.units_start = 16, .units_max = 4096, .connections_max = 64}) {
@@ -78,7 +80,7 @@ private:
 	std::unique_ptr<RcTransport> transports_[2];
 };
 
-// An echo's other end.
+// Sends every message back, until the channel ends.
 inline async::Task<void> echo(Channel& channel) {
 	while (true) {
 		auto message = co_await channel.receive();

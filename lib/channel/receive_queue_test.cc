@@ -38,7 +38,7 @@ Task<void> hold_numbers(Channel& channel, std::size_t count, std::vector<Message
 	}
 }
 
-// They were all posted to the shared queue, and nothing that needs a buffer could be sent any more.
+// Regression: all units were posted to the shared queue, and none was left to send from.
 TEST(SharedReceiveQueue, LeavesUnitsOfASmallPoolToSendFrom) {
 	async::Loop loop;
 	testing_tools::TwoTransports transports{loop};
@@ -51,7 +51,7 @@ TEST(SharedReceiveQueue, LeavesUnitsOfASmallPoolToSendFrom) {
 	EXPECT_EQ(held.size(), 3u);
 }
 
-// A program that holds everything: its peer asks for more, and the queue cannot grow.
+// The program holds every message, its peer asks for more credits, and the queue cannot grow.
 TEST(SharedReceiveQueueAtTheWatermark, EndsTheConnectionThatAsksAndNoOther) {
 	async::Loop loop;
 	testing_tools::TwoTransports transports{loop};
@@ -106,7 +106,8 @@ TEST_F(OwnReceiveQueues, AreFullAgainWhenAFrameHasArrivedWhateverTheProgramKeeps
 	loop_.spawn(send_numbers(*a, 20, sent));
 	loop_.complete(hold_numbers(*b, 20, held));
 	EXPECT_EQ(held.size(), 20u);
-	// Messages of one frame share a unit; the frames that the program holds are above what is posted.
+	// Messages of one frame share a unit. The units that the program holds come on top of those
+	// that are posted.
 	EXPECT_GT(transports_[1].pinned_bytes(), before);
 	held.clear();
 	loop_.complete([](async::Loop& loop) -> Task<void> { co_await loop.sleep_for(1); }(loop_));
@@ -146,8 +147,8 @@ TEST_F(OwnReceiveQueues, GiveEverythingBackWhenTheirConnectionEnds) {
 	EXPECT_EQ(transports_[1].pinned_bytes(), 0u);
 }
 
-// What the pool has above both queues and the sender's units is 20 units here, which messages of a unit's size fill one
-// by one.
+// The pool has 20 units more than both queues and the sender need; messages of a unit's size use
+// them up one by one.
 Task<void> send_units(Channel& channel, int count, int& sent) {
 	const std::vector<std::byte> unit(published.unit_bytes - 64);
 	for (int i = 0; i < count; ++i) {
@@ -184,9 +185,10 @@ TEST(OwnReceiveQueuesAtTheWatermark, HoldTheSenderBackUntilTheProgramLetsGo) {
 	};
 	loop.complete(wait(loop, held, 18));
 	loop.complete([](async::Loop& on) -> Task<void> {
-		for (int turn = 0; turn < 100; ++turn) co_await on.sleep_for(100'000);  // in which more would come
+		// Time in which more messages would arrive.
+		for (int turn = 0; turn < 100; ++turn) co_await on.sleep_for(100'000);
 	}(loop));
-	EXPECT_EQ(held.size(), 18u);  // all of its 20 but those for control frames
+	EXPECT_EQ(held.size(), 18u);  // 20 units, without the two for control frames
 	EXPECT_LT(sent, 60);
 	while (end == Trouble::unsupported && sent < 60) {
 		held.clear();

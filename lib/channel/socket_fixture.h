@@ -8,7 +8,7 @@
 
 namespace verbena::channel::testing_tools {
 
-// Who connected, and who accepted.
+// The end that connected, and the end that accepted.
 inline std::array<async::Socket, 2> connected_sockets(async::Loop& loop) {
 	auto listener = async::listen(loop, async::resolve("127.0.0.1", 0).value()).value();
 	std::array<async::Socket, 2> sockets;

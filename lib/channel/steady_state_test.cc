@@ -1,5 +1,5 @@
-// What a channel in its steady state takes from the heap: nothing. This file replaces the program's operator new, to
-// count.
+// A channel in its steady state allocates nothing on the heap. This file replaces the program's
+// operator new, to count.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -24,7 +24,7 @@ void* counted(std::size_t bytes) {
 
 void* operator new(std::size_t bytes) { return counted(bytes); }
 void* operator new[](std::size_t bytes) { return counted(bytes); }
-// The address sanitizer has these of its own, which do not go with ours.
+// The address sanitizer replaces the same operators, so there is nothing to count under it.
 void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept { return std::malloc(bytes); }
 void* operator new[](std::size_t bytes, const std::nothrow_t&) noexcept { return std::malloc(bytes); }
 void operator delete(void* block) noexcept { std::free(block); }
@@ -37,7 +37,8 @@ namespace {
 
 using async::Task;
 
-// `size` bytes there and back, so many times; what that took from the heap after a start of as many.
+// Echoes a message of `size` bytes `times` times, after as many to warm up. Returns the allocations
+// that this took.
 std::uint64_t allocations_of_echoes(std::size_t size, int times) {
 	async::Loop loop;
 	testing_tools::TwoTransports transports{loop};
