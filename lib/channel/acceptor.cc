@@ -90,7 +90,8 @@ Refusal refusal_of(const RcTransport& transport, const std::string& why) {
 std::optional<Refusal> grant_logical(const AcceptorOptions& limits, const Parameters& theirs, Parameters& ours) {
 	if (theirs.logical_channels == 0) return {};
 	if (limits.logical_channels_max == 0)
-		return Refusal{RefusalCode::not_supported, "this server has no logical channels, and the client asks for them"};
+		return Refusal{
+			RefusalCode::not_supported, "this server offers no logical channels, and the client asks for some"};
 	ours.shared_queue_pairs = std::min(theirs.shared_queue_pairs, limits.shared_queue_pairs_max);
 	ours.logical_channels = std::min(theirs.logical_channels, limits.logical_channels_max);
 	return {};
@@ -181,7 +182,7 @@ Task<void> Acceptor::serve(async::Socket socket) {
 	const Nanoseconds connected = monotonic_now();
 	if (!co_await async::Wait(
 			*socket, async::Wait::For::reading, connected + patience_with_silence * options_.patience)) {
-		fail(peer, {.trouble = HandshakeTrouble::silent, .text = "it connects and says nothing", .refusal = {}},
+		fail(peer, {.trouble = HandshakeTrouble::silent, .text = "it connected and sent nothing", .refusal = {}},
 			connected);
 		co_return;
 	}
@@ -208,9 +209,9 @@ Task<bool> Acceptor::shake_hands(async::Socket& socket, const std::string& peer)
 		const bool tcp = handshake.theirs().transport == Transport::tcp;
 		Seat seat = take_seat();
 		Task<bool> answer = stopped_
-			? refuse(*socket, handshake, RefusalCode::shutting_down, "this server is about to end")
+			? refuse(*socket, handshake, RefusalCode::shutting_down, "this server is shutting down")
 			: exempt && !tcp ? refuse(*socket, handshake, RefusalCode::not_supported,
-								   "RDMA is set up in TLS here, and the client began in clear")
+								   "this server sets up RDMA in TLS only, and the client began in clear")
 			: !seat          ? refuse(*socket, handshake, RefusalCode::full, "the server is full")
 			: tcp            ? answer_tcp(socket, handshake, seat, peer, started)
 							 : answer_rc(*socket, handshake, seat, peer, started);
@@ -230,7 +231,7 @@ Task<bool> Acceptor::answer_rc(
 	async::Descriptor& socket, Handshake& handshake, Seat& seat, const std::string& peer, Nanoseconds started) {
 	const Home& home = next_home();
 	if (home.transport == nullptr) {
-		std::string why = "this server speaks TCP only, and the client wants RDMA";
+		std::string why = "this server has no RDMA, and the client asks for it: connect over TCP";
 		co_return co_await refuse(socket, handshake, RefusalCode::not_supported, std::move(why));
 	}
 	Parameters granted;
@@ -292,7 +293,7 @@ Task<void> Acceptor::prove(const Home& home, std::unique_ptr<Channel> channel, P
 	} else {
 		loop_.post([this, peer, trouble, started] {
 			const HandshakeError error{
-				.trouble = HandshakeTrouble::no_proof, .text = "it does not prove itself: " + trouble, .refusal = {}};
+				.trouble = HandshakeTrouble::no_proof, .text = "its proof failed: " + trouble, .refusal = {}};
 			fail(peer, error, started);
 		});
 	}

@@ -134,14 +134,16 @@ std::expected<std::unique_ptr<RcChannel>, Refusal> Acceptor::Managed::prepare(
 Task<bool> Acceptor::begin_managed(std::shared_ptr<Managed> session, std::span<const std::byte> data) {
 	const auto terms = decode_terms(data, Role::client);
 	if (!terms) {
-		session->refuse(RefusalCode::malformed, "no channel's terms: " + terms.error().text);
+		session->refuse(RefusalCode::malformed, "the request has no valid terms of a channel: " + terms.error().text);
 		co_return false;
 	}
 	const Home& home = next_home();
 	session->home = &home;
 	if (stopped_ || home.transport == nullptr) {
-		if (stopped_) session->refuse(RefusalCode::shutting_down, "this server is about to end");
-		else session->refuse(RefusalCode::not_supported, "this server speaks TCP only");
+		if (stopped_) session->refuse(RefusalCode::shutting_down, "this server is shutting down");
+		else
+			session->refuse(
+				RefusalCode::not_supported, "this server has no RDMA, and the client asks for it: connect over TCP");
 		co_return false;
 	}
 	session->seat = take_seat();
@@ -240,7 +242,7 @@ Task<void> Acceptor::converse(const Home& home, std::shared_ptr<Managed> session
 	const bool good = agreed && trouble.empty();
 	loop_.post([this, session, agreed, good, trouble] {
 		const HandshakeError unproved{
-			.trouble = HandshakeTrouble::no_proof, .text = "it does not prove itself: " + trouble, .refusal = {}};
+			.trouble = HandshakeTrouble::no_proof, .text = "its proof failed: " + trouble, .refusal = {}};
 		if (good) succeed(session->started, session->handshake.agreed().resumed);
 		else fail(session->peer, agreed ? unproved : session->handshake.error(), session->started);
 		session->ended = true;

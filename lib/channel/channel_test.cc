@@ -57,7 +57,7 @@ protected:
 	testing_tools::TwoTransports transports_{loop_};
 };
 
-TEST_P(Channels, AnEcho) {
+TEST_P(Channels, AnEchoReturnsEveryMessage) {
 	auto [a, b] = connect();
 	std::string heard;
 	loop_.spawn(echo(*b));
@@ -121,7 +121,7 @@ TEST_P(Channels, CloseArrivesAfterEverythingThatWasSent) {
 	EXPECT_EQ(a->reason() + b->reason(), "");
 }
 
-TEST_P(Channels, BothCloseAtOnce) {
+TEST_P(Channels, BothEndsMayCloseAtOnce) {
 	auto [a, b] = connect();
 	a->close();
 	b->close();
@@ -218,7 +218,7 @@ TEST_P(Channels, ASendThatIsAbandonedWithinItsMessageEndsTheChannelAndNoOtherMes
 		over = true;
 	}(*b, over));
 	loop_.complete(until(loop_, [&] { return a->closed(); }));
-	EXPECT_NE(a->reason().find("given up in the middle"), std::string::npos) << a->reason();
+	EXPECT_NE(a->reason().find("abandoned in the middle"), std::string::npos) << a->reason();
 	a.reset();
 	loop_.complete(until(loop_, [&] { return over; }));
 	EXPECT_TRUE(over);
@@ -231,7 +231,7 @@ INSTANTIATE_TEST_SUITE_P(
 	});
 
 // The owner of the failed channel may keep it for a while, for example while a handler still runs.
-TEST(TcpChannel, ThatFailedLetsItsPeerGoAtOnce) {
+TEST(TcpChannel, AFailedChannelEndsItsPeerAtOnce) {
 	async::Loop loop;
 	auto [ours, peers] = testing_tools::connected_sockets(loop);
 	TcpChannel channel(loop, std::move(ours), std::nullopt, "peer", {});
@@ -247,7 +247,7 @@ TEST(TcpChannel, ThatFailedLetsItsPeerGoAtOnce) {
 
 // Regression: bytes behind the closing alert were fed to the TLS session for ever, and the whole
 // thread hung.
-TEST(TcpChannel, BytesBehindTheGoodbyeOfTlsAreNobodys) {
+TEST(TcpChannel, BytesBehindTheClosingAlertAreIgnored) {
 	const testing_tools::AuthorityFiles files;
 	async::Loop loop;
 	auto [ours, peers] = testing_tools::connected_sockets(loop);
@@ -266,7 +266,7 @@ TEST(TcpChannel, BytesBehindTheGoodbyeOfTlsAreNobodys) {
 	EXPECT_EQ(channel.reason(), "");
 }
 
-TEST(TcpChannel, EmptyMessagesThatNobodyReceivesAreNotKeptWithoutEnd) {
+TEST(TcpChannel, EmptyMessagesThatAreNotReceivedAreBounded) {
 	constexpr std::size_t limit = 24 << 20;  // more than the kernel's buffers
 	async::Loop loop;
 	auto [ours, peers] = testing_tools::connected_sockets(loop);
@@ -294,7 +294,7 @@ TEST(TcpChannel, EmptyMessagesThatNobodyReceivesAreNotKeptWithoutEnd) {
 	}(channel));
 }
 
-TEST(TcpChannel, WhosePeerClosedAndTakesNothingMoreEndsInTime) {
+TEST(TcpChannel, EndsInTimeWhenThePeerHasClosedAndReadsNothing) {
 	async::Loop loop;
 	auto [ours, peers] = testing_tools::connected_sockets(loop);
 	TcpChannel channel(loop, std::move(ours), std::nullopt, "peer", {.close_timeout_ms = 50});

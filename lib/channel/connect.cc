@@ -147,7 +147,7 @@ Task<std::string> prove_as_client(Channel& channel, const ProofKeys& keys, Nanos
 	const Proof proof = make_proof(keys);
 	if (!co_await channel.send(proof)) co_return "the connection failed: " + channel.reason();
 	const auto answer = co_await channel.receive();
-	if (!answer) co_return "the server does not prove itself: " + channel.reason();
+	if (!answer) co_return "the server's proof failed: " + channel.reason();
 	if (const auto checked = check_proof(keys, answer->bytes()); !checked)
 		co_return std::string(describe(checked.error()));
 	co_return std::string();

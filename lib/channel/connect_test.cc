@@ -79,7 +79,7 @@ TEST_F(Connect, AnotherAuthorityIsNotTrusted) {
 	EXPECT_NE(why, "it was accepted");
 }
 
-TEST_F(Connect, AClientInClearIsToldThatTheServerWantsTls) {
+TEST_F(Connect, AClientInClearLearnsThatTheServerWantsTls) {
 	Server server(made(make_server_protection(files_.server)));
 	EXPECT_NE(refusal(to(server.where(), InClear{})), "it was accepted");
 }
@@ -92,11 +92,11 @@ TEST_F(Connect, ASilentServerEndsAtTheDeadline) {
 	EXPECT_NE(why.find("not complete within 20 ms"), std::string::npos) << why;
 }
 
-TEST_F(Connect, NobodyListening) {
+TEST_F(Connect, NoProcessListens) {
 	EXPECT_NE(refusal(to("127.0.0.1:1", InClear{})).find("no server listens"), std::string::npos);
 }
 
-TEST_F(Connect, SilentAndSlowClientsDelayNobody) {
+TEST_F(Connect, SilentAndSlowClientsDelayNoOther) {
 	Server server(InClear{}, {.handshakes_max = 4});
 	async::Socket silent[20];
 	std::string heard;
@@ -113,7 +113,7 @@ TEST_F(Connect, SilentAndSlowClientsDelayNobody) {
 }
 
 // The sentence is for the user, the reason for counting.
-TEST_F(Connect, AFailureHasItsReasonBesideItsSentence) {
+TEST_F(Connect, AFailureReportsItsKindBesidesItsSentence) {
 	Server server(made(make_server_protection(files_.server)));
 	const auto silent = async::listen(loop_, async::resolve("127.0.0.1", 0).value()).value();
 	const async::Address taken = async::local_address(*silent);
@@ -141,7 +141,7 @@ TEST_F(Connect, AFailureHasItsReasonBesideItsSentence) {
 }
 
 // The last step of a set-up is posted to the channels' loop, which may have stopped by then.
-TEST_F(Connect, AChannelThatNobodyTookGoesBeforeItsTransport) {
+TEST_F(Connect, AnUndeliveredChannelIsDestroyedBeforeItsTransport) {
 	// Both loops spin, so that each of their turns ends at once.
 	constexpr async::LoopOptions awake{.spin = 60'000'000'000};
 	async::Loop setup(awake), io(awake);

@@ -71,7 +71,7 @@ TEST(ReceiveCredits, ASecondControlFrameWaitsUntilTheFirstWasSeen) {
 	EXPECT_FALSE(credits.control_reposted(Control::want));
 }
 
-TEST(ReceiveCredits, WithAnEmptyBankEachConnectionKeepsItsOne) {
+TEST(ReceiveCredits, EachConnectionKeepsOneCreditWhenTheBankIsEmpty) {
 	CreditBank bank;
 	ReceiveCredits credits({.first = 1, .max = 64});
 	for (int i = 0; i < 10; ++i) {
@@ -99,7 +99,7 @@ struct Frame {
 	bool wants;
 };
 
-TEST(Credits, NoPromiseWithoutABufferAndNoDeadlockWhateverThePrograms) {
+TEST(Credits, NoCreditWithoutABufferAndNoDeadlockWhateverTheProgramsDo) {
 	for (std::uint64_t seed = 1; seed <= 500; ++seed) {
 		Random random(seed);
 		End ends[2];

@@ -6,7 +6,7 @@ namespace {
 
 using namespace testing_tools;
 
-TEST_F(Direct, ThePeerReadsWhatWasLentToIt) {
+TEST_F(Direct, ThePeerReadsMemoryThatIsSharedWithIt) {
 	ASSERT_TRUE(a_->direct());
 	const auto content = pattern(100'000, 1);
 	loop_.complete([](Channel& lender, Channel& reader, std::span<const std::byte> content) -> Task<void> {
@@ -61,7 +61,7 @@ TEST_F(Direct, SmallReadsOfOneTurnArePostedTogether) {
 	lease = {};
 }
 
-TEST_F(Direct, ThePeerWritesWhereItMay) {
+TEST_F(Direct, ThePeerWritesMemoryThatIsSharedWithIt) {
 	const auto content = pattern(70'000, 2);
 	loop_.complete([](Channel& lender, Channel& writer, std::span<const std::byte> content) -> Task<void> {
 		Buffer target = lender.memory()->take(100'000);

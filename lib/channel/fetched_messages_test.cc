@@ -139,7 +139,7 @@ TEST_F(FetchedMessages, FragmentsOnTheHeapNeedNoRegisteredMemory) {
 	EXPECT_EQ(transports_[1].memory().in_use(), 0u);
 }
 
-TEST_F(FetchedMessages, WhoKeepsFragmentsOnTheHeapTakesNoOffers) {
+TEST_F(FetchedMessages, AnEndWithFragmentsOnTheHeapTakesNoOffers) {
 	RcOptions on_heap = options_;
 	on_heap.fragments_on_heap = true;
 	open(options_, on_heap);

@@ -231,7 +231,7 @@ void FrameSender::post_short(const FrameHeader& header) {
 		return;
 	}
 	Unit* const unit = shared_.units.take();
-	if (unit == nullptr) return owner_.fail(Trouble::no_memory, "no unit for a frame of flow control");
+	if (unit == nullptr) return owner_.fail(Trouble::no_memory, "no unit is left to send a control frame");
 	std::memcpy(unit->data, frame.data(), frame.size());
 	std::array pieces{piece(unit->data, frame.size(), unit->lkey)};
 	post_frame(pieces, unit, true);

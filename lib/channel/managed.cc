@@ -119,8 +119,7 @@ Task<lib::Connected<Raw>> connect_raw(ManagedId& id, RcTransport& transport, con
 	if (answer->type != RDMA_CM_EVENT_CONNECT_RESPONSE) co_return std::unexpected(lib::trouble_of(*answer, where));
 	const auto theirs = decode_terms(answer->private_data, Role::server);
 	if (!theirs)
-		co_return failed(
-			where + " is no server of channels: its " + theirs.error().text, lib::ConnectTrouble::rejected);
+		co_return failed(where + " is not a channel server: its " + theirs.error().text, lib::ConnectTrouble::rejected);
 	const auto path = lib::path_of(id.get());
 	if (!path) co_return std::unexpected(path.error());
 	if (const std::string why = unfit(transport, path->device, path->gid_index); !why.empty())
@@ -150,11 +149,11 @@ RcEnd managed_end(const lib::ManagedPath& path, const Parameters& terms) {
 std::string unfit(const RcTransport& transport, const std::string& device, std::optional<std::uint32_t> gid_index) {
 	const lib::Choice& choice = transport.device().choice;
 	if (device != choice.device)
-		return "rdma_cm's way is by " + device + ", and this end uses " + choice.device + ": --device " + device +
-			", or another address";
+		return "rdma_cm reaches that address by " + device + ", but this end uses " + choice.device +
+			": choose --device " + device + " or another address";
 	if (gid_index && *gid_index != choice.gid_index)
-		return "rdma_cm's way is by GID " + std::to_string(*gid_index) + " of " + device + ", and this end uses GID " +
-			std::to_string(choice.gid_index) + ": another address of that host";
+		return "rdma_cm reaches that address by GID " + std::to_string(*gid_index) + " of " + device +
+			", but this end uses GID " + std::to_string(choice.gid_index) + ": choose another address of that host";
 	return {};
 }
 
@@ -210,7 +209,10 @@ Task<Connected<std::unique_ptr<RcChannel>>> connect_managed(
 	const Agreed& agreed = handshake.agreed();
 	if (!same_end(raw->peer, agreed.theirs))
 		co_return failed(options, ConnectTrouble::handshake,
-			where + ": the server speaks of another queue pair than rdma_cm has connected; somebody may stand between");
+			where +
+				": the server's parameters are not those of the queue pair that rdma_cm connected: an attacker may "
+		        "have "
+				"relayed the connection");
 	if (options.negotiated != nullptr) *options.negotiated = agreed.negotiated;
 	const std::string trouble = co_await prove_as_client(channel, agreed.proof, deadline);
 	if (!trouble.empty()) co_return failed(options, handshake_or_time(deadline), where + ": " + trouble);

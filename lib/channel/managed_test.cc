@@ -93,7 +93,7 @@ void expect_end(const char* cause, Server& server, async::Loop& loop) {
 	waiting.join();
 }
 
-TEST_F(Managed, TwoProgramsOfOneUserSpeak) {
+TEST_F(Managed, TwoProgramsOfOneUserConnect) {
 	Server server(server_of_the_user());
 	EXPECT_EQ(attempt(to(server.where(), client_of_the_user())), "question");
 	EXPECT_EQ(server.report(), "none");
@@ -128,13 +128,13 @@ TEST_F(Managed, EachEndLearnsFromWhichSizeOnTheOtherWantsToFetch) {
 	EXPECT_GT(transport_->counters().reads, 0u);
 }
 
-TEST_F(Managed, OneEndInClearAndTheOtherNot) {
+TEST_F(Managed, AnEndInClearAndAnEndInTlsDoNotConnect) {
 	Server server(server_of_the_user());
 	EXPECT_NE(attempt(to(server.where(), InClear{})).find("--insecure"), std::string::npos);
 	EXPECT_EQ(server.report(), "in_clear");
 }
 
-TEST_F(Managed, NobodyListens) {
+TEST_F(Managed, NoProcessListens) {
 	std::string where;
 	{
 		Server server(InClear{});
@@ -143,18 +143,18 @@ TEST_F(Managed, NobodyListens) {
 	EXPECT_NE(attempt(to(where, InClear{})).find("no server listens"), std::string::npos);
 }
 
-TEST_F(Managed, WhatIsNoChannelsRequestIsRejectedWithTheReason) {
+TEST_F(Managed, ARequestWithoutValidTermsIsRejectedWithTheReason) {
 	Server server(InClear{});
 	Rude client(*events_, *transport_);
 	loop_.complete(client.call(server.where(), std::vector<std::byte>(40, std::byte{0x5a})));
 	ASSERT_TRUE(client.answer.has_value());
 	EXPECT_EQ(client.answer->type, RDMA_CM_EVENT_REJECTED);
-	EXPECT_NE(lib::trouble_of(*client.answer, "it").text.find("no channel's terms"), std::string::npos);
+	EXPECT_NE(lib::trouble_of(*client.answer, "it").text.find("no valid terms of a channel"), std::string::npos);
 	EXPECT_EQ(server.report(), "malformed");
 }
 
 // The reject is that of a listener whose queue of requests is full: no private data.
-TEST_F(Managed, AClientThatIsSentAwayWithoutAWordComesAgain) {
+TEST_F(Managed, AClientThatIsRejectedWithoutAReasonRetries) {
 	int requests = 0;
 	const auto address = [&](std::uint16_t port) {
 		return lib::address_of(transport_->device().choice.gid, port).value();
@@ -197,7 +197,7 @@ TEST_F(Managed, AClientThatSaysNothingLosesItsQueuePairAtTheDeadline) {
 }
 
 // The connection ends at once, and not at the deadline.
-TEST_F(Managed, AClientThatLeavesBeforeItsProofIsGone) {
+TEST_F(Managed, AClientThatDisconnectsBeforeItsProofEndsAtOnce) {
 	Server server(InClear{}, {.patience = 60'000'000'000});
 	Rude client(*events_, *transport_);
 	loop_.complete(client.call(server.where()));
@@ -206,7 +206,7 @@ TEST_F(Managed, AClientThatLeavesBeforeItsProofIsGone) {
 	expect_end("closed", server, loop_);
 }
 
-TEST_F(Managed, WhoHasNotProvedItselfSendsNothingLarge) {
+TEST_F(Managed, AClientThatHasNotProvedItselfSendsNoLargeMessage) {
 	Server server(InClear{}, {.patience = 60'000'000'000});
 	Rude client(*events_, *transport_);
 	loop_.complete([](Rude& client, std::string where) -> Task<void> {
@@ -218,7 +218,7 @@ TEST_F(Managed, WhoHasNotProvedItselfSendsNothingLarge) {
 	expect_no_channel(server);
 }
 
-TEST_F(Managed, ManyAtOnceTakeTurns) {
+TEST_F(Managed, ManyClientsAtOnceTakeTurns) {
 	Server server(InClear{}, {.handshakes_max = 4});
 	std::vector<std::string> heard(40);
 	for (std::string& each : heard)
@@ -227,7 +227,7 @@ TEST_F(Managed, ManyAtOnceTakeTurns) {
 	for (const std::string& each : heard) EXPECT_EQ(each, "question");
 }
 
-TEST(SameEnd, AnyFieldThatWasChangedUnderwayTells) {
+TEST(SameEnd, AnyChangedFieldIsNoticed) {
 	const RcEnd end{.qpn = 0x4711, .psn = 7, .gid = {.raw = {1}}, .unit_bytes = 1088, .credits = 2, .reads = 4};
 	const Parameters said = channel::parameters_of(Role::server, end);
 	EXPECT_TRUE(same_end(end, said));

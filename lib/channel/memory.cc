@@ -30,7 +30,7 @@ void Buffer::give_back(Block* block) { block->pool->give_back(block); }
 MemoryPool::MemoryPool(ibv_pd* domain, int access, const MemoryOptions& options)
 	: domain_(domain), access_(access), options_(options) {}
 
-MemoryPool::~MemoryPool() { check(in_use_ == 0, "buffers die before their pool"); }
+MemoryPool::~MemoryPool() { check(in_use_ == 0, "buffers are destroyed before their pool"); }
 
 std::size_t MemoryPool::block_size(std::size_t size) { return class_size(class_of(size)); }
 

@@ -29,7 +29,7 @@ TEST_F(Memory, ABlockHoldsWhatWasAskedForAndAFifthMoreAtMost) {
 	EXPECT_EQ(pool.in_use(), 0u);
 }
 
-TEST_F(Memory, WhatComesBackIsTakenAgainWithoutARegistration) {
+TEST_F(Memory, AFreedBlockIsReusedWithoutARegistration) {
 	MemoryPool pool(device_.domain.get(), IBV_ACCESS_LOCAL_WRITE, {});
 	for (int i = 0; i < 1000; ++i) {
 		std::vector<Buffer> buffers;

@@ -17,9 +17,9 @@ std::span<const std::byte> bytes_of(const std::uint32_t& number) { return std::a
 
 std::string_view text_of(MuxReset why) {
 	switch (why) {
-		case MuxReset::gone: return "the peer has let this channel go";
-		case MuxReset::full: return "the peer has as many channels as it admits";
-		case MuxReset::not_in_time: return "the peer closed it, and waited too long for its end";
+		case MuxReset::gone: return "the peer has destroyed this channel";
+		case MuxReset::full: return "the peer already has as many channels as it admits";
+		case MuxReset::not_in_time: return "the peer closed this channel and waited too long for this end to close it";
 		case MuxReset::no_memory: return "the peer has no memory for a message";
 	}
 	return "the peer has ended this channel";
@@ -44,7 +44,7 @@ Mux::Mux(async::Loop& loop, Side side, Path carrier, const MuxOptions& options, 
 	options_.channels_max = std::min(options_.channels_max, MuxId::slots_max);
 }
 
-Mux::~Mux() { end(Trouble::lost, path_->peer + ": the carrier of this channel is gone"); }
+Mux::~Mux() { end(Trouble::lost, path_->peer + ": the carrier of this channel was destroyed"); }
 
 Task<Mux::Opened> Mux::open(std::uint32_t label) {
 	check(side_ == Side::opener, "the side that connected opens channels");
@@ -255,7 +255,7 @@ std::expected<void, std::string> Mux::handle(std::span<const std::byte> batch) {
 	counters_.bytes_received += batch.size();
 	while (!batch.empty() && !ended_) {
 		const auto frame = MuxFrame::read(batch);
-		std::string_view wrong = "a frame that its message cannot hold";
+		std::string_view wrong = "a frame that does not fit its message";
 		if (frame) {
 			++counters_.frames_received;
 			wrong = handle_frame(*frame, batch.subspan(MuxFrame::bytes, frame->length));
@@ -271,7 +271,7 @@ std::string_view Mux::handle_frame(const MuxFrame& frame, std::span<const std::b
 	if ((frame.kind == MuxKind::hello) == peer_known_) return peer_known_ ? "a second hello" : "no hello first";
 	if (frame.kind == MuxKind::hello) {
 		const auto numbers = read_numbers<3>(payload);
-		if (!numbers || (*numbers)[0] != mux_version) return "another version than 1";
+		if (!numbers || (*numbers)[0] != mux_version) return "a protocol version other than 1";
 		peer_channels_max_ = (*numbers)[1];
 		peer_message_max_ = (*numbers)[2];
 		peer_known_ = true;
@@ -287,10 +287,11 @@ std::string_view Mux::handle_frame(const MuxFrame& frame, std::span<const std::b
 
 std::string_view Mux::handle_open(std::uint32_t id, std::span<const std::byte> payload) {
 	const auto numbers = read_numbers<2>(payload);
-	if (side_ != Side::acceptor || !numbers) return "an open that cannot be";
+	if (side_ != Side::acceptor || !numbers) return "an invalid open";
 	const auto [label, window] = *numbers;
-	if (window < mux_window_min || window > mux_window_max) return "a window that cannot be";
-	if (resets_.size() > options_.channels_max + resets_ahead_max) return "more opens than it hears the answers of";
+	if (window < mux_window_min || window > mux_window_max) return "an invalid window";
+	if (resets_.size() > options_.channels_max + resets_ahead_max)
+		return "opens again and again without reading the answers";
 	const std::uint32_t slot = MuxId::slot(id);
 	if (slot >= options_.channels_max) {
 		++counters_.refused;
@@ -312,13 +313,13 @@ std::string_view Mux::handle_open_channel(
 	const auto number = read_numbers<1>(payload);
 	const bool numbered =
 		frame.kind == MuxKind::accept || frame.kind == MuxKind::credit || frame.kind == MuxKind::reset;
-	if (numbered && !number) return "a frame of another length than its kind has";
+	if (numbered && !number) return "a frame whose length does not fit its kind";
 	if (!channel.open_ && frame.kind != MuxKind::accept && frame.kind != MuxKind::reset)
 		return "a frame before the channel is open";
 	switch (frame.kind) {
 		case MuxKind::accept:
 			if (channel.open_ || (*number)[0] < mux_window_min || (*number)[0] > mux_window_max)
-				return "an accept that cannot be";
+				return "an invalid accept";
 			channel.handle_open((*number)[0]);
 			return {};
 		case MuxKind::credit:

@@ -132,7 +132,7 @@ TEST_P(MuxCarriers, ALostCarrierEndsItsChannels) {
 	EXPECT_TRUE(opener_->ended());
 }
 
-TEST_P(MuxCarriers, ACarrierClosesBehindWhatItsChannelsSaid) {
+TEST_P(MuxCarriers, ACarrierClosesAfterTheFramesOfItsChannels) {
 	connect();
 	int good = 0;
 	loop_.spawn(ask(opener_->mux(), 1, 100, 1, good));

@@ -52,7 +52,7 @@ Path MuxChannel::path() const { return *path_; }
 Channel::Sending::Progress MuxChannel::advance(Sending& sending) {
 	using Progress = Sending::Progress;
 	if (in_message_ && !sending.begun) {
-		fail(Trouble::lost, "a send was given up in the middle of its message", MuxReset::gone);
+		fail(Trouble::lost, "a send was abandoned in the middle of its message", MuxReset::gone);
 		sending.trouble = Trouble::lost;
 		return Progress::failed;
 	}
@@ -106,7 +106,7 @@ std::string_view MuxChannel::handle_data(MuxKind kind, std::span<const std::byte
 		total = announced;
 		if (total <= payload.size()) return "a first part that is all of its message";
 	}
-	if (total > mux_->options_.message_max) return "a message above the greatest length";
+	if (total > mux_->options_.message_max) return "a message above the largest size";
 	const auto charge = static_cast<std::uint32_t>(payload.size()) + mux_charge;
 	if (!receive_.arrived(charge)) return "a frame without a credit";
 	if (kind != MuxKind::more) {

@@ -203,7 +203,7 @@ TEST(Mux, EverythingArrivesOnceAndInOrderWhateverTheSeed) {
 	}
 }
 
-TEST(Mux, AStalledProgramIsOwedNoMoreThanItsWindow) {
+TEST(Mux, AStalledProgramIsSentNoMoreThanItsWindow) {
 	TwoEnds ends({.window = 8192});
 	auto channel = ends.open(1);
 	ASSERT_TRUE(channel);
@@ -252,7 +252,7 @@ TEST(Mux, AnAbandonedSendInTheMiddleOfItsMessageEndsItsChannelAndNoOther) {
 	EXPECT_FALSE(other->closed() || ends.accepted_[1]->closed());
 }
 
-TEST(Mux, FramesForAChannelThatIsGoneMeetNoNewOneInItsPlace) {
+TEST(Mux, LateFramesDoNotReachANewChannelInTheSamePlace) {
 	TwoEnds ends({.close_timeout_ms = 60'000});
 	auto first = ends.open(1);
 	std::unique_ptr<MuxChannel> left = std::move(ends.accepted_[0]);
@@ -297,7 +297,7 @@ std::vector<std::byte> frame_of(std::uint32_t id, MuxKind kind, std::vector<std:
 	return bytes;
 }
 
-TEST(Mux, APeerThatOpensAndDropsWithoutEndAndHearsNothingIsOwedNothing) {
+TEST(Mux, APeerThatOpensAndDropsWithoutReadingLeavesNothingPending) {
 	TwoEnds ends({});
 	ASSERT_TRUE(ends.acceptor_.handle(frame_of(0, MuxKind::hello, {1, 10, 1 << 20})));
 	for (std::uint32_t round = 0; round < 10'000; ++round) {
@@ -310,18 +310,18 @@ TEST(Mux, APeerThatOpensAndDropsWithoutEndAndHearsNothingIsOwedNothing) {
 	EXPECT_LT(owed, 100u);
 }
 
-TEST(Mux, APeerThatOpensMoreThanIsAdmittedAndHearsNothingLosesItsCarrier) {
+TEST(Mux, APeerThatOpensTooManyWithoutReadingLosesItsCarrier) {
 	TwoEnds ends({.channels_max = 2});
 	ASSERT_TRUE(ends.acceptor_.handle(frame_of(0, MuxKind::hello, {1, 10, 1 << 20})));
 	std::string error;
 	for (std::uint32_t round = 0; round < 10'000 && error.empty(); ++round)
 		if (const auto handled = ends.acceptor_.handle(frame_of(3, MuxKind::open, {9, 4096})); !handled)
 			error = handled.error();
-	EXPECT_NE(error.find("more opens than it hears the answers of"), std::string::npos) << error;
+	EXPECT_NE(error.find("without reading the answers"), std::string::npos) << error;
 }
 
 // The message before the close never has room.
-TEST(Mux, AChannelThatCannotCloseInTimeIsGivenUpAndItsPeerIsTold) {
+TEST(Mux, AChannelThatCannotCloseInTimeEndsAndItsPeerIsNotified) {
 	TwoEnds ends({.window = 4096, .close_timeout_ms = 20});
 	const auto channel = ends.open(1);
 	ends.loop_.spawn([](MuxChannel& channel) -> Task<void> {
@@ -338,7 +338,7 @@ TEST(Mux, AChannelThatCannotCloseInTimeIsGivenUpAndItsPeerIsTold) {
 	EXPECT_EQ(ends.opener_.channels() + ends.acceptor_.channels(), 0u);
 }
 
-TEST(Mux, AFullPeerSaysSo) {
+TEST(Mux, AFullPeerRefusesWithTheReason) {
 	TwoEnds ends({.channels_max = 2});
 	auto one = ends.open(1), two = ends.open(2), three = ends.open(3);
 	EXPECT_TRUE(one && two && !three);
@@ -349,20 +349,20 @@ TEST(Mux, AFullPeerSaysSo) {
 	EXPECT_TRUE(ends.open(4));
 }
 
-TEST(Mux, WhatNoHonestPeerSendsIsRefused) {
+TEST(Mux, FramesThatBreakTheProtocolAreRefused) {
 	const auto frame = frame_of;
 	const auto hello = frame(0, MuxKind::hello, {1, 10, 1 << 20}), open = frame(3, MuxKind::open, {9, 4096});
 	const std::vector<std::pair<std::string, std::vector<std::vector<std::byte>>>> cases{
 		{"no hello first", {open}},
 		{"a second hello", {hello, hello}},
-		{"another version", {frame(0, MuxKind::hello, {2, 10, 1})}},
+		{"version other than 1", {frame(0, MuxKind::hello, {2, 10, 1})}},
 		{"an id that is in use", {hello, open, open}},
-		{"a window that cannot be", {hello, frame(3, MuxKind::open, {9, 1})}},
+		{"an invalid window", {hello, frame(3, MuxKind::open, {9, 1})}},
 		{"impossible credits", {hello, open, frame(3, MuxKind::credit, {1 << 20})}},
-		{"an accept that cannot be", {hello, open, frame(3, MuxKind::accept, {4096})}},
+		{"an invalid accept", {hello, open, frame(3, MuxKind::accept, {4096})}},
 		{"parts of a message out of order", {hello, open, frame(3, MuxKind::more, {1})}},
 		{"all of its message", {hello, open, frame(3, MuxKind::first, {4, 1})}},
-		{"above the greatest length", {hello, open, frame(3, MuxKind::first, {200, 1})}},
+		{"above the largest size", {hello, open, frame(3, MuxKind::first, {200, 1})}},
 		{"longer than announced", {hello, open, frame(3, MuxKind::first, {5, 1}), frame(3, MuxKind::more, {1})}},
 		{"after the close", {hello, open, frame(3, MuxKind::close, {}), frame(3, MuxKind::whole, {1})}},
 		{"without a credit",

@@ -9,9 +9,9 @@
 namespace verbena::channel {
 namespace {
 
-TEST(QpnTable, AnEmptyOneKnowsNobody) { EXPECT_EQ(QpnTable().find(17), QpnTable::none); }
+TEST(QpnTable, AnEmptyTableFindsNothing) { EXPECT_EQ(QpnTable().find(17), QpnTable::none); }
 
-TEST(QpnTable, DoesWhatAMapDoes) {
+TEST(QpnTable, BehavesLikeAMap) {
 	Random random(1);
 	QpnTable table;
 	std::unordered_map<std::uint32_t, std::uint32_t> model;

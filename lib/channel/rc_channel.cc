@@ -67,7 +67,7 @@ void RcChannel::begin(Operation& operation) {
 
 Channel::Sending::Progress RcChannel::advance(Sending& sending) {
 	if (in_message_ && sending.offset == 0) {
-		fail(Trouble::lost, "a send was given up in the middle of its message");
+		fail(Trouble::lost, "a send was abandoned in the middle of its message");
 		sending.trouble = trouble_;
 		return Sending::Progress::failed;
 	}
@@ -92,7 +92,7 @@ void RcChannel::beat() {
 	if (!lost_) frames_.beat();
 	if (standstill_.look(assembly_.left(), loop_.now()) > patience_in_a_message && !shared().waiting_for_memory.empty())
 		fail(Trouble::lost,
-			peer_name_ + " stands still in the middle of a message, and others wait for the memory that it holds");
+			peer_name_ + " makes no progress within a message, and other channels wait for the memory that it holds");
 }
 
 void RcChannel::handle_sent(std::uint32_t number) {
@@ -137,18 +137,19 @@ void RcChannel::handle_frame(Unit* unit) {
 	if (!header) return refuse("a frame without a header");
 	const bool control = header->kind != FrameKind::data && header->kind != FrameKind::close;
 	if (header->kind == FrameKind::taken) {
-		if (header->flags == 0 || header->flags > offers_.count()) return refuse("it took what was not offered");
+		if (header->flags == 0 || header->flags > offers_.count())
+			return refuse("it reports more offers as fetched than there are");
 		receives_.post_one(unit);
 		handle_taken(header->flags);
 	} else if (control) {
 		receives_.post_one(unit);
 		if (!grants_.control_reposted(header->kind == FrameKind::want ? Control::want : Control::credit))
-			return break_off("a second frame of flow control before the first was seen");
+			return break_off("a second control frame before the first was seen");
 	} else if (!grants_.data_arrived(receives_.bank())) {
 		return refuse("a frame without a credit");
 	} else if (own_receives_ && !post_another(unit)) {
 		transport_.release(unit);
-		return fail(Trouble::no_memory, "no unit to receive the next frame");
+		return fail(Trouble::no_memory, "no unit is left to receive the next frame");
 	}
 
 	if (!frames_.learn(*header)) {
@@ -185,7 +186,8 @@ void RcChannel::lend_more() {
 	const RcOptions& options = shared().options;
 	if (options.watermark == Watermark::close && !own_receives_ && receives_.bank().free() == 0 &&
 		!receives_.grow(options.units_low))
-		return fail(Trouble::no_memory, "no receive buffer is left for what " + peer_name_ + " wants to send");
+		return fail(
+			Trouble::no_memory, "no receive buffer is left for the messages that " + peer_name_ + " wants to send");
 	grants_.wanted(receives_.bank());
 }
 
@@ -206,7 +208,7 @@ void RcChannel::take_messages(Unit* unit) {
 	const std::span<const std::byte> messages(unit->data + FrameHeader::bytes, unit->length - FrameHeader::bytes);
 	if (!are_messages(messages, message_max_, fetches())) {
 		transport_.release(unit);
-		return break_off("a message that its frame cannot hold");
+		return break_off("a message that does not fit its frame");
 	}
 	inbox_.add(unit);
 	digest_and_wake();
@@ -238,10 +240,10 @@ void RcChannel::digest() {
 		const bool begins =
 			message.kind == MessageKind::first || (message.kind == MessageKind::offer && !assembly_.begun());
 		if (message.kind == MessageKind::whole || begins == assembly_.begun())
-			return break_off("a fragment out of place");
+			return break_off("the parts of a message out of order");
 		if (begins && !begin_assembly(message.kind == MessageKind::first ? message.length : offer.total)) return;
 		if (message.kind == MessageKind::offer && offer.total != assembly_.size())
-			return break_off("an offer of another message");
+			return break_off("an offer for another message");
 		if (bytes.size() + offer.length > assembly_.missing()) return break_off("a message longer than announced");
 		assembly_.copy(bytes);
 		if (offer.length > 0)

@@ -73,7 +73,7 @@ std::expected<void, std::string> RcTransport::start() {
 		if (!srq_) return std::unexpected(lib::failure("ibv_create_srq", errno));
 		shared_receives_ = std::make_unique<ReceiveQueue>(shared_.units, shared_.counters.receive_posts, srq_.get());
 		if (!shared_receives_->grow(shared_.options.units_start))
-			return std::unexpected("no memory for the receive buffers (ulimit -l?)");
+			return std::unexpected("no memory for the receive buffers: raise the limit of locked memory (ulimit -l)");
 	} else {
 		shared_.options.window.first = shared_.options.window.max = shared_.options.receive_depth;
 	}
@@ -84,7 +84,7 @@ std::expected<void, std::string> RcTransport::start() {
 }
 
 RcTransport::~RcTransport() {
-	check(channels_ == 0, "channels die before their transport");
+	check(channels_ == 0, "channels are destroyed before their transport");
 	shared_.loop.cancel(heart_);
 	if (events_) shared_.loop.remove(*this);
 	if (unacknowledged_ > 0) ibv_ack_cq_events(cq_.get(), unacknowledged_);

@@ -168,7 +168,7 @@ Task<void> hold_all(Channel& channel, std::vector<Message>& held, Trouble& end) 
 	}
 }
 
-TEST(OwnReceiveQueuesAtTheWatermark, HoldTheSenderBackUntilTheProgramLetsGo) {
+TEST(OwnReceiveQueuesAtTheWatermark, HoldTheSenderBackUntilTheProgramReleasesMessages) {
 	async::Loop loop;
 	testing_tools::TwoTransports transports(loop);
 	RcOptions options = published;

@@ -40,7 +40,7 @@ Path TcpChannel::path() const {
 }
 
 Channel::Sending::Progress TcpChannel::advance(Sending& sending) {
-	if (in_message_ && !sending.begun) fail(Trouble::lost, "a send was given up in the middle of its message");
+	if (in_message_ && !sending.begun) fail(Trouble::lost, "a send was abandoned in the middle of its message");
 	const Sending::Progress progress = lost_ ? Sending::Progress::failed : put(sending);
 	in_message_ = progress == Sending::Progress::waiting && sending.begun;
 	if (progress == Sending::Progress::failed) sending.trouble = trouble_;
@@ -207,7 +207,7 @@ bool TcpChannel::handle_received(std::span<const std::byte> bytes) {
 		}
 		if (tls_->peer_closed()) break;  // bytes behind the closing alert are ignored
 		if (fed == 0) {
-			fail(Trouble::protocol, peer_name_ + " breaks the protocol: more of TLS than can be read");
+			fail(Trouble::protocol, peer_name_ + " breaks the protocol: more TLS bytes than the session can take");
 			return false;
 		}
 	}
@@ -228,7 +228,7 @@ bool TcpChannel::handle(std::span<const std::byte> plain) {
 			if (header_filled_ < MessageHeader::bytes) return true;
 			const auto header = MessageHeader::read(header_);
 			if (!header || header->kind != MessageKind::whole || header->length > options_.message_max) {
-				fail(Trouble::protocol, peer_name_ + " breaks the protocol: a message of that kind or size cannot be");
+				fail(Trouble::protocol, peer_name_ + " breaks the protocol: a message of an invalid kind or size");
 				return false;
 			}
 			arriving_ = {.block = make_heap_block(header->length), .size = header->length};
@@ -260,7 +260,7 @@ void TcpChannel::handle_end() {
 	if (header_filled_ > 0) return fail(Trouble::lost, peer_name_ + ": the connection ended within a message");
 	// Without a closing alert (RFC 8446, 6.1) an attacker may have cut the stream.
 	if (tls_ && !tls_->peer_closed())
-		return fail(Trouble::lost, peer_name_ + ": the connection ended without a goodbye");
+		return fail(Trouble::lost, peer_name_ + ": the connection ended without TLS's closing alert");
 	peer_closed_ = true;
 	if (!closing_) limit_closing();
 	end(Trouble::closed, {});
