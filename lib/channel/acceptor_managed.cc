@@ -23,6 +23,14 @@ struct Step {
 	Handshake::State state = Handshake::State::waiting;
 };
 
+// The end of a conversation: whether the handshake agreed, and if so why a proof failed (empty if
+// none did).
+struct Outcome {
+	bool agreed = false;
+	std::string trouble;
+	bool good() const { return agreed && trouble.empty(); }
+};
+
 }  // namespace
 
 // The state of one client, from its request to the end of its rdma_cm connection. Shared by
@@ -72,6 +80,8 @@ struct Acceptor::Managed {
 	// On the acceptor's loop: feeds the handshake a message; nothing means that the channel has
 	// ended.
 	Step advance(const std::optional<std::vector<std::byte>>& received);
+	// On the home's loop: performs the handshake and the proofs on this channel.
+	Task<Outcome> shake_hands(async::Loop& acceptor, RcChannel& made);
 };
 
 std::expected<void, std::string> Acceptor::listen_managed() {
@@ -207,49 +217,47 @@ Step Acceptor::Managed::advance(const std::optional<std::vector<std::byte>>& rec
 	return step;
 }
 
+Task<Outcome> Acceptor::Managed::shake_hands(async::Loop& acceptor, RcChannel& made) {
+	const CloseAt timer(made, deadline);
+	Step step;
+	while (step.state == Handshake::State::waiting) {
+		std::optional<std::vector<std::byte>> received;
+		{
+			const auto message = co_await made.receive();
+			if (message) received.emplace(message->bytes().begin(), message->bytes().end());
+		}
+		auto advancing = async::run_on(*home->loop, acceptor, [&] { return advance(received); });
+		step = co_await advancing;
+		if (!step.say.empty()) co_await made.send(step.say);
+	}
+	Outcome outcome{.agreed = step.state == Handshake::State::agreed, .trouble = {}};
+	if (!outcome.agreed) co_return outcome;
+	// The acceptor's loop does not use the handshake any more, so it may be read here.
+	const ProofKeys keys = handshake.agreed().proof;
+	auto waiting = await_proof(made, keys);
+	outcome.trouble = co_await std::move(waiting);
+	if (!outcome.trouble.empty()) co_return outcome;
+	channel = nullptr;
+	const Proof proof = make_proof(keys);
+	if (!co_await made.send(proof)) outcome.trouble = made.reason();
+	co_return outcome;
+}
+
 Task<void> Acceptor::converse(const Home& home, std::shared_ptr<Managed> session, std::unique_ptr<RcChannel> made) {
 	RcChannel& channel = *made;
-	std::string trouble;
-	Negotiated negotiated;
-	bool agreed = false;
-	{
-		const CloseAt timer(channel, session->deadline);
-		Step step;
-		while (step.state == Handshake::State::waiting) {
-			std::optional<std::vector<std::byte>> received;
-			{
-				const auto message = co_await channel.receive();
-				if (message) received.emplace(message->bytes().begin(), message->bytes().end());
-			}
-			auto advancing = async::run_on(*home.loop, loop_, [&] { return session->advance(received); });
-			step = co_await advancing;
-			if (!step.say.empty()) co_await channel.send(step.say);
-		}
-		agreed = step.state == Handshake::State::agreed;
-		if (agreed) {
-			// The acceptor's loop does not use the handshake any more, so it may be read here.
-			const ProofKeys keys = session->handshake.agreed().proof;
-			negotiated = session->handshake.agreed().negotiated;
-			auto waiting = await_proof(channel, keys);
-			trouble = co_await std::move(waiting);
-			if (trouble.empty()) {
-				session->channel = nullptr;
-				const Proof proof = make_proof(keys);
-				if (!co_await channel.send(proof)) trouble = channel.reason();
-			}
-		}
-	}
-	const bool good = agreed && trouble.empty();
-	loop_.post([this, session, agreed, good, trouble] {
+	auto shaking = session->shake_hands(loop_, channel);
+	const Outcome outcome = co_await std::move(shaking);
+	const Negotiated negotiated = outcome.good() ? session->handshake.agreed().negotiated : Negotiated{};
+	loop_.post([this, session, outcome] {
 		const HandshakeError unproved{
-			.trouble = HandshakeTrouble::no_proof, .text = "its proof failed: " + trouble, .refusal = {}};
-		if (good) succeed(session->started, session->handshake.agreed().resumed);
-		else fail(session->peer, agreed ? unproved : session->handshake.error(), session->started);
+			.trouble = HandshakeTrouble::no_proof, .text = "its proof failed: " + outcome.trouble, .refusal = {}};
+		if (outcome.good()) succeed(session->started, session->handshake.agreed().resumed);
+		else fail(session->peer, outcome.agreed ? unproved : session->handshake.error(), session->started);
 		session->ended = true;
-		session->good = good;
+		session->good = outcome.good();
 		session->id.wake();
 	});
-	if (good) {
+	if (outcome.good()) {
 		channel.limit_messages(home.transport->options().message_max);
 		home.give(std::move(made), negotiated);
 		co_return;

@@ -134,6 +134,31 @@ Task<lib::Connected<Raw>> connect_raw(ManagedId& id, RcTransport& transport, con
 	co_return std::move(raw);
 }
 
+// The server, as text, and the time when the attempt must be over.
+struct Goal {
+	std::string where;
+	Nanoseconds deadline;
+};
+
+// Connects a queue pair by rdma_cm, and tries again while the server is busy. `id` becomes the
+// connection's; destroying it disconnects rdma_cm, and not the queue pair.
+Task<lib::Connected<Raw>> connect_unless_busy(ManagedEvents& events, RcTransport& transport,
+	const ConnectOptions& options, const async::Address& address, Goal goal, std::optional<ManagedId>& id) {
+	while (true) {
+		id.emplace(transport.loop());
+		auto resolving = resolve(events, transport, *id, address, options.from, goal.deadline, goal.where);
+		if (const auto resolved = co_await std::move(resolving); !resolved) co_return std::unexpected(resolved.error());
+		bool busy = false;
+		auto connecting = connect_raw(*id, transport, options, goal.deadline, goal.where, busy);
+		auto connected = co_await std::move(connecting);
+		if (connected) co_return std::move(*connected);
+		// The pause is random, so that clients that were rejected together do not retry together.
+		const Nanoseconds pause = busy_pause + secure_random<std::uint32_t>() % (4 * busy_pause);
+		if (!busy || monotonic_now() + pause >= goal.deadline) co_return std::unexpected(connected.error());
+		co_await transport.loop().sleep_for(pause);
+	}
+}
+
 }  // namespace
 
 RcEnd managed_end(const lib::ManagedPath& path, const Parameters& terms) {
@@ -176,25 +201,9 @@ Task<Connected<std::unique_ptr<RcChannel>>> connect_managed(
 	const Nanoseconds started = monotonic_now(), deadline = started + options.patience;
 
 	std::optional<ManagedId> id;
-	std::optional<Raw> raw;
-	while (!raw) {
-		id.emplace(transport.loop());
-		auto resolving = resolve(events, transport, *id, *address, options.from, deadline, where);
-		if (const auto resolved = co_await std::move(resolving); !resolved)
-			co_return failed(options, trouble_of(resolved.error().trouble), resolved.error().text);
-		bool busy = false;
-		auto connecting = connect_raw(*id, transport, options, deadline, where, busy);
-		auto connected = co_await std::move(connecting);
-		if (connected) {
-			raw.emplace(std::move(*connected));
-			break;
-		}
-		// The pause is random, so that clients that were rejected together do not retry together.
-		const Nanoseconds pause = busy_pause + secure_random<std::uint32_t>() % (4 * busy_pause);
-		if (!busy || monotonic_now() + pause >= deadline)
-			co_return failed(options, trouble_of(connected.error().trouble), connected.error().text);
-		co_await transport.loop().sleep_for(pause);
-	}
+	auto connecting = connect_unless_busy(events, transport, options, *address, {where, deadline}, id);
+	auto raw = co_await std::move(connecting);
+	if (!raw) co_return failed(options, trouble_of(raw.error().trouble), raw.error().text);
 	RcChannel& channel = *raw->channel;
 	const async::Job watching(transport.loop(), close_with_connection(*id, channel));
 	auto handshake = Handshake::client({.protection = options.protection,
@@ -210,9 +219,8 @@ Task<Connected<std::unique_ptr<RcChannel>>> connect_managed(
 	if (!same_end(raw->peer, agreed.theirs))
 		co_return failed(options, ConnectTrouble::handshake,
 			where +
-				": the server's parameters are not those of the queue pair that rdma_cm connected: an attacker may "
-		        "have "
-				"relayed the connection");
+				": the server's parameters are not those of the queue pair that rdma_cm connected; "
+				"an attacker may have relayed the connection");
 	if (options.negotiated != nullptr) *options.negotiated = agreed.negotiated;
 	const std::string trouble = co_await prove_as_client(channel, agreed.proof, deadline);
 	if (!trouble.empty()) co_return failed(options, handshake_or_time(deadline), where + ": " + trouble);
