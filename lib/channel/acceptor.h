@@ -48,7 +48,7 @@ struct AcceptorOptions {
 		// Handshakes at once, since a TLS session takes about 50 KiB; further clients wait for
 	    // their turn.
 		256;
-	// descriptors; further clients wait in the listener's backlog
+	// TCP clients whose set-up has not ended; further ones wait in the listener's backlog.
 	std::size_t accepted_max = 16'000;
 	double accept_rate = 0;  // new clients a second, over TCP and rdma_cm together; 0: no limit
 	std::size_t clients_max =

@@ -19,9 +19,9 @@
 //   must be valid until send() is done.
 // Lifetime: messages and leases may outlive their channel, but not the transport behind it. A
 //   channel may be destroyed while coroutines wait in it: they are not resumed.
-// Errors: every operation returns a Trouble, never an exception. After any but `too_large` and
-//   `unsupported` the channel has ended: reason() says why, and messages that have arrived can
-//   still be received.
+// Errors: operations return a Trouble and throw nothing. `too_large`, `unsupported` and the
+//   `no_memory` of `lend()` concern one operation; any other means that the channel has ended, or
+//   was closed: reason() says why, and messages that have arrived can still be received.
 #pragma once
 
 #include <algorithm>
@@ -45,7 +45,7 @@ enum class Trouble : std::uint8_t {
 	lost,  // the connection broke, or the peer died
 	protocol,  // the peer broke the channel's protocol
 	too_large,  // the message is larger than message_max(); the channel stays open
-	// the pool is at its watermark, with watermark=close; or the device has no window left
+	// There is no memory, with watermark=close; or, from `lend()`, the device has no window left.
 	no_memory,
 	unsupported,  // a direct operation, and direct() is false; the channel stays open
 };
@@ -260,7 +260,7 @@ public:
 		Lease lease;
 		Progress result = Progress::queued;
 		Trouble trouble = Trouble::closed;
-		// the channel's pointer to this; cleared when this is destroyed
+		// The channel's pointer to this, cleared when this is destroyed.
 		Operation** mention = nullptr;
 
 	private:
@@ -296,7 +296,7 @@ public:
 	// `lend()` as soon as its Lease may be sent to the peer. An access outside of what the peer
 	// shares, or after the peer has withdrawn it, ends the channel at both ends.
 	virtual bool direct() const { return false; }
-	// Null where direct() is false or there is no registered memory.
+	// Null where there is no registered memory: over TCP, and on logical channels.
 	virtual MemoryPool* memory() const { return nullptr; }
 	// Lets the peer read or write `place`, until the Lease ends.
 	Lending lend(Place place, Right right) { return {*this, Operation::Kind::lend, std::move(place), {}, right, {}}; }
@@ -338,7 +338,7 @@ public:
 	void keep(std::shared_ptr<void> token) { kept_ = std::move(token); }
 
 	virtual Path path() const = 0;
-	// the largest message to send, in bytes
+	// The largest message to send, in bytes.
 	std::size_t message_max() const { return message_max_; }
 	async::Loop& loop() const { return loop_; }
 

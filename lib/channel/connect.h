@@ -39,7 +39,7 @@ struct ConnectOptions {
 	std::string host;  // as the user asked for it: "server.example", "10.0.0.1:7471", "[fd00::1]"
 	std::uint16_t port = 0;  // the port, unless `host` has one
 	Nanoseconds patience = 30'000'000'000;  // for the whole set-up
-	// the local address to connect from; must outlive the call
+	// The local address to connect from, or null; must outlive the call.
 	const async::Address* from = nullptr;
 	// Limits the set-ups at a time, from the SYN to the proof, for programs that connect many: it
 	// saves memory, and later ones resume the TLS session of the first. `patience` counts from the

@@ -154,7 +154,7 @@ void DirectOperations::fail(Trouble trouble) {
 		operation->mention = nullptr;
 		operation->result = Progress::failed;
 		operation->trouble = trouble;
-		// if not, begin() is about to return
+		// An operation that is not linked is just being started: begin() returns its failure.
 		if (operation->linked()) shared_.loop.resume_soon(*operation);
 	}
 }

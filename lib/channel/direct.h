@@ -42,16 +42,16 @@ public:
 	// Starts an operation of a caller, on a channel that has not ended. Afterwards it is under way,
 	// done (`lend`) or failed, or still `queued` because `depth` others are in flight.
 	void begin(Channel::Operation& operation);
-	// For the channel itself, when not full(). Gives the peer the right to `place`, which it may
-	// use from the next frame on: `remote` says how. Returns the window, for end(); none: the
-	// device has no window left.
+	// For the channel itself, when not full(). Gives the peer access to `place`; `remote` is for
+	// the peer and may be sent in the next frame. Returns the window, for end(). `none`: the device
+	// has no window left.
 	std::uint32_t lend(const Place& place, Right right, RemoteMemory& remote);
 	// For the channel itself, when not full(): reads a part of a message. handle_done() counts it
 	// when it is done.
 	void read_part(const Place& into, const RemoteMemory& from);
-	// Withdraws the right to a window's memory, now or when there is room in the send queue
-	// (post_ends()).
+	// Withdraws the access by this window, now or, if it is full(), with a later post_ends().
 	void end(std::uint32_t window);
+	// Withdraws what end() has left, as far as there is room. Called after handle_done().
 	void post_ends();
 
 	// All work requests up to this number are done. Returns how many parts of messages were read by
@@ -70,7 +70,7 @@ private:
 		std::uint32_t window = WindowTable::none;  // only with Kind::end
 		bool of_channel = false;  // read_part(), and not a caller's Operation
 		Buffer buffer;
-		// null: the caller was destroyed, or there is none
+		// Null: there is no caller, or it was destroyed.
 		Channel::Operation* operation = nullptr;
 	};
 
@@ -87,7 +87,7 @@ private:
 	std::unique_ptr<Record[]> records_;  // a ring, allocated with the first operation
 	std::uint32_t first_ = 0, count_ = 0;
 	std::uint32_t lent_ = WindowTable::none;  // the list of bound windows, linked through the table
-	// bound windows that wait for room in the send queue to be invalidated
+	// Bound windows that are to be invalidated once there is room in the send queue.
 	std::vector<std::uint32_t> ending_;
 	std::optional<Trouble> failed_;  // why, once fail() was called
 };

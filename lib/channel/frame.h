@@ -42,7 +42,7 @@ enum class FrameKind : std::uint8_t {
 
 struct FrameHeader {
 	static constexpr std::size_t bytes = 8;
-	// a flag of `data`: more messages wait for credits
+	// A flag of `data`: more messages wait for credits.
 	static constexpr std::uint8_t wants_more = 1;
 
 	FrameKind kind = FrameKind::data;
@@ -66,8 +66,9 @@ enum class MessageKind : std::uint8_t {
 	whole = 0,  // a message: `length` bytes follow
 	first = 1,  // the first part of a message of `length` bytes: the rest of the frame
 	more = 2,  // the next part of that message: `length` bytes follow
-	offer = 3,  // the next part, or the first: an Offer and bytes follow, `length` in all; the
-	            // message goes on with these bytes and then with those that the Offer names
+	// The next part, or the first: an Offer and bytes follow, `length` in all. The message goes on
+	// with these bytes and then with those that the Offer names.
+	offer = 3,
 };
 
 struct MessageHeader {

@@ -1,10 +1,10 @@
-// The frames that one RC channel sends: each leaves when the peer has a buffer for it and the send
-// queue has room, inline or from a unit.
+// The sending half of an RC channel: it sends frames, inline or from a unit, when the peer has a
+// buffer for them and the send queue has room.
 //
-// A message that fits leaves at once in a frame of its own. When there is no room, small messages
-// collect in one pending frame, and the channel's senders wait with what does not fit into that;
-// flush order is the pending frame, then the senders. When credits are used up the peer is asked
-// for more, once, by a flag of the last frame or by a frame of its own (credits.h).
+// A message that fits is sent at once in a frame of its own. When there is no room, small messages
+// collect in one pending frame, and senders whose messages do not fit into that wait in the
+// channel. The pending frame is sent before theirs. When credits are used up the peer is asked for
+// more, once, by a flag of the last frame or by a `want` frame (credits.h).
 //
 // Threads: the loop's thread.
 // Owns: the sending half of the credits, and the pending frame's unit.
@@ -34,7 +34,7 @@ public:
 	std::uint32_t payload_max() const { return frame_max_ - FrameHeader::bytes; }
 	bool has_pending() const { return pending_ != nullptr; }
 
-	// Takes what it can of a message that travels in frames; waiting: something is left.
+	// Sends or collects as much of the message as there is room for; waiting: something is left.
 	Channel::Sending::Progress advance(Channel::Sending& sending);
 	// Sends the next frame's worth of the `length` bytes that come next. False: there is no unit
 	// for it.
@@ -63,8 +63,8 @@ public:
 	// A heartbeat, if nothing was sent since the last call.
 	void beat();
 
-	// Learns the peer's limit and what it has seen, from a frame of it. False: no correct peer says
-	// this.
+	// Takes the peer's limit and the control frames that it has seen, from the header of its frame.
+	// False: no correct peer sends these numbers.
 	bool learn(const FrameHeader& header);
 
 private:

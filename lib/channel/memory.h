@@ -1,8 +1,9 @@
 // Registered memory, for direct operations (RDMA READ and WRITE) and for large messages.
 //
-//     Buffer value = pool.take(1 << 20);                   // empty: above the watermark
-//     auto lease = co_await channel.lend({value, 0, value.size()}, Right::read);
-//     co_await channel.send(bytes_of(lease->remote()));    // the peer: channel.read(place, remote)
+//     Buffer value = pool.take(1 << 20);       // empty: above the watermark
+//     co_await channel.send(head, value);      // the peer fetches the bytes: they are not copied
+//
+// channel.h has the operations by which a peer reads or writes such memory directly.
 //
 // Blocks come in size classes, four to a doubling, so at most a fifth of a block is unused. Small
 // blocks share a region. A block that is given back stays registered for its class, so a steady

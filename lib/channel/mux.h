@@ -38,15 +38,14 @@ struct MuxOptions {
 	std::uint32_t channels_max = 100'000;  // channels at once that the peer may open
 	// The largest frame, and a channel's share of each round, in bytes.
 	std::uint32_t frame_bytes = 16 << 10;
-	std::uint32_t batch_bytes =
-		// frames share a carrier message up to this; what fits one frame of an RC carrier
-		1076;
+	// Frames share a carrier message up to this size, which fits one frame of an RC carrier.
+	std::uint32_t batch_bytes = 1076;
 	std::uint32_t message_max = 64u << 20;
 	std::uint32_t close_timeout_ms = 1000;  // the time that close() gives the peer
 };
 
 struct MuxCounters {
-	// refused: opens of the peer, because this end has `channels_max`.
+	// `refused` counts opens of the peer beyond this end's `channels_max`.
 	std::uint64_t opened = 0, refused = 0, closed = 0, reset = 0;
 	std::uint64_t messages_sent = 0, messages_received = 0;
 	std::uint64_t frames_sent = 0, frames_received = 0;
@@ -114,7 +113,7 @@ private:
 	// yet.
 	std::uint32_t assembled_ = 0, assembly_charge_ = 0;
 	std::uint8_t owed_ = 0;  // control frames to send: a set of `Owed`
-	// in_message_: the peer has the beginning of a message and not its end.
+	// With `in_message_`, the peer has the beginning of a message and not its end.
 	bool open_ = false, in_message_ = false;
 	bool close_sent_ = false, peer_closed_ = false, lost_ = false;
 	Arrived* inbox_ = nullptr;  // oldest first

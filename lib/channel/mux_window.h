@@ -14,7 +14,7 @@
 
 namespace verbena::channel {
 
-// for the cost of keeping a frame, besides its bytes
+// Charged for keeping a frame, besides its bytes.
 inline constexpr std::uint32_t mux_charge = 32;
 inline constexpr std::uint32_t mux_window_min = 512, mux_window_max = 1u << 30;
 

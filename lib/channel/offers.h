@@ -22,7 +22,7 @@ namespace verbena::channel {
 
 class Offers {
 public:
-	// offers in flight; RcOptions::offers_max is at most this
+	// The most offers in flight; RcOptions::offers_max is at most this.
 	static constexpr std::uint32_t max = 64;
 
 	Offers(RcOwner& owner, FrameSender& frames, DirectOperations& direct, ReceiveQueue& receives)

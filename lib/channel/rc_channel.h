@@ -109,7 +109,7 @@ private:
 	ReceiveCredits grants_;
 	FrameSender frames_;
 	Offers offers_;
-	// offers of the peer that were fetched, and not reported to it yet
+	// Offers of the peer that were fetched and not reported to it yet.
 	std::uint32_t taken_due_ = 0;
 
 	Inbox inbox_;

@@ -16,7 +16,7 @@ struct RcEnd {
 	std::uint32_t unit_bytes = 1024;  // the largest frame that it receives
 	std::uint32_t credits = 1;        // frames that it receives before it has granted more
 	std::uint32_t receive_depth = 1;  // the most credits that it grants at once
-	// larger messages are to be offered to it, if both ends have `reads`; bytes
+	// Larger messages, in bytes, are offered to it instead of sent, if both ends have `reads`.
 	std::uint32_t eager_max = 0;
 	// RDMA READs that it serves, and starts, at once; 0: no direct operations
 	std::uint32_t reads = 0;

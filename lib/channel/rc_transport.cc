@@ -11,7 +11,7 @@ namespace verbena::channel {
 namespace {
 
 constexpr std::uint32_t poll_batch_max = 128;
-// the most that fits the handshake's parameters
+// The most that fits the handshake's parameters.
 constexpr std::uint32_t receive_depth_max = 0xffff;
 constexpr unsigned acknowledge_after = 256;
 constexpr std::size_t prefetch_above = 64;  // channels; fewer of them stay in the cache

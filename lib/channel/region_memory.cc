@@ -20,7 +20,7 @@ RegionMemory::RegionMemory(std::size_t bytes) : bytes_(bytes), file_(memfd_creat
 	if (at == MAP_FAILED) return;
 	at_ = static_cast<std::byte*>(at);
 	if (bytes >= huge_page) madvise(at, bytes, MADV_HUGEPAGE);
-	// the mapping is shared: a child would write into our memory
+	// The mapping is shared, so a child would write into our memory.
 	madvise(at, bytes, MADV_DONTFORK);
 }
 

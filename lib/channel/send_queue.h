@@ -3,7 +3,7 @@
 //
 // Requests have numbers, from 1, in the order of their calls, which is the order in which the queue
 // pair executes and completes them. Small requests may be deferred: those of one turn are posted by
-// one call, in front of the next // request that is not deferred, or at the end of the turn. At
+// one call, in front of the next request that is not deferred, or at the end of the turn. At
 // least one request in every half a queue is signalled, so that the queue never fills with requests
 // that no completion covers.
 //
@@ -26,7 +26,7 @@ inline constexpr std::uint64_t send_mark = 1;
 
 class SendQueue final : public async::TurnEnd {
 public:
-	// `owner` is stored, not used yet.
+	// `owner` must outlive this.
 	SendQueue(RcOwner& owner, lib::QueuePair qp)
 		: owner_(owner), shared_(owner.shared()), qp_(std::move(qp)), depth_(shared_.options.send_depth) {}
 	~SendQueue() { destroy(); }
@@ -34,7 +34,7 @@ public:
 	SendQueue& operator=(const SendQueue&) = delete;
 
 	ibv_qp* queue_pair() const { return qp_.get(); }
-	// the number of the newest request, deferred ones included
+	// The number of the newest request, deferred ones included.
 	std::uint32_t posted() const { return posted_; }
 	std::uint32_t in_flight() const { return posted_ - completed_; }
 	std::uint32_t units() const { return units_; }  // units that requests in flight send from
@@ -73,7 +73,7 @@ private:
 	RcShared& shared_;
 	lib::QueuePair qp_;
 	std::uint32_t depth_;
-	// numbers of the newest such request
+	// The number of the newest request that was posted, completed or signalled.
 	std::uint32_t posted_ = 0, completed_ = 0, signalled_ = 0;
 	std::uint32_t units_ = 0;
 	Unit* first_ = nullptr;  // oldest first

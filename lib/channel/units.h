@@ -29,7 +29,7 @@ struct Unit {
 	std::uint32_t length = 0;  // bytes that have arrived, or that are to be sent
 	std::uint32_t slot = 0;  // the connection's
 	std::uint32_t generation = 0;
-	// sending: of the work request; receiving: bytes that are read (Inbox)
+	// Sending: the number of the work request. Receiving: the bytes that were read (Inbox).
 	std::uint32_t number = 0;
 	std::uint16_t references = 0;  // messages that lie in it, and 1 while it is being read
 	// Its frame had no credit, so it was taken from what is granted to others: posting it again

@@ -31,7 +31,7 @@ struct MemoryWindow {
 	Buffer buffer;  // the memory that it is bound to, kept alive
 	// The operations of the channel that bound it; null once it is unbound.
 	DirectOperations* owner = nullptr;
-	// in the owner's list, or (next) in the list of unbound ones
+	// Links in the owner's list; `next` also links the unbound windows.
 	std::uint32_t next = 0, previous = 0;
 	bool leased = false;  // a Lease refers to it
 };
