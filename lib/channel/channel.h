@@ -154,6 +154,71 @@ public:
 	using Sent = std::expected<void, Trouble>;
 	using Received = std::expected<Message, Trouble>;
 
+	// The awaitables that the operations return; they are defined below.
+	class Sending;
+	class Receiving;
+	class Operation;
+	class Lending;
+	class Closing;
+
+	virtual ~Channel() = default;
+	Channel(const Channel&) = delete;
+	Channel& operator=(const Channel&) = delete;
+
+	// Sends one message. Done when the channel has posted or copied the bytes, which may then be
+	// changed; that does not say that the peer has received them.
+	Sending send(std::span<const std::byte> bytes) { return {*this, {}, bytes}; }
+	Sending send(std::span<const std::byte> head, std::span<const std::byte> body) { return {*this, head, body}; }
+	// A body in registered memory, if it is not small, is not copied: the peer fetches it by RDMA
+	// READ, and send() is done when it has.
+	Sending send(std::span<const std::byte> head, Place body) { return {*this, head, std::move(body)}; }
+	// The next message, or the trouble that ended the channel once all messages before were
+	// received. At most one coroutine may wait in it; a second one is a programming error (check).
+	Receiving receive() { return Receiving(*this); }
+
+	// The direct operations need direct() and buffers of memory(); elsewhere they fail with
+	// `unsupported`. read(), write() and end() are done when the adapter has completed them;
+	// `lend()` as soon as its Lease may be sent to the peer. An access outside of what the peer
+	// shares, or after the peer has withdrawn it, ends the channel at both ends.
+	virtual bool direct() const { return false; }
+	// Null where there is no registered memory: over TCP, and on logical channels.
+	virtual MemoryPool* memory() const { return nullptr; }
+	// Lets the peer read or write `place`, until the Lease ends.
+	Lending lend(Place place, Right right) { return {*this, Operation::Kind::lend, std::move(place), {}, right, {}}; }
+	// Copies memory that the peer shares into `into`; lengths are equal.
+	Operation read(Place into, const RemoteMemory& from) {
+		return {*this, Operation::Kind::read, std::move(into), from, Right::read, {}};
+	}
+	// Copies `from` into memory that the peer shares.
+	Operation write(const RemoteMemory& to, Place from) {
+		return {*this, Operation::Kind::write, std::move(from), to, Right::write, {}};
+	}
+	// Withdraws the access: once this is done the peer cannot access the memory any more.
+	Operation end(Lease lease) { return {*this, Operation::Kind::end, {}, {}, Right::read, std::move(lease)}; }
+
+	// Refuses further sends. Bytes that the channel has taken are still sent, then the peer is
+	// notified; receive() returns `closed` at both ends once everything has arrived. A peer that
+	// does not close its side within `close_timeout_ms` is given up.
+	virtual void close() = 0;
+	// Both ends have closed, or the connection is lost: nothing is left to do but to destroy it.
+	virtual bool closed() const = 0;
+	// Done when closed().
+	Closing until_closed() { return Closing(*this); }
+
+	// Stores a token that is released with the channel, so that the caller can count live channels.
+	void keep(std::shared_ptr<void> token) { kept_ = std::move(token); }
+
+	virtual Path path() const = 0;
+	// The largest message to send, in bytes.
+	std::size_t message_max() const { return message_max_; }
+	async::Loop& loop() const { return loop_; }
+
+	// One sentence that says why the channel has ended; empty after close().
+	const std::string& reason() const { return reason_; }
+	// A word by which to count such ends: the status of the failed completion, or name_of() the
+	// trouble.
+	std::string_view cause() const { return status_ != nullptr ? status_ : name_of(trouble_); }
+
 	// A send in progress, the awaitable that send() returns. It lives in the sender's coroutine
 	// frame and must not be destroyed between the first and the last frame of its message: no other
 	// send could complete that message, so the next one ends the channel. `head` and `body` are one
@@ -276,47 +341,6 @@ public:
 		}
 	};
 
-	virtual ~Channel() = default;
-	Channel(const Channel&) = delete;
-	Channel& operator=(const Channel&) = delete;
-
-	// Sends one message. Done when the channel has posted or copied the bytes, which may then be
-	// changed; that does not say that the peer has received them.
-	Sending send(std::span<const std::byte> bytes) { return {*this, {}, bytes}; }
-	Sending send(std::span<const std::byte> head, std::span<const std::byte> body) { return {*this, head, body}; }
-	// A body in registered memory, if it is not small, is not copied: the peer fetches it by RDMA
-	// READ, and send() is done when it has.
-	Sending send(std::span<const std::byte> head, Place body) { return {*this, head, std::move(body)}; }
-	// The next message, or the trouble that ended the channel once all messages before were
-	// received. At most one coroutine may wait in it; a second one is a programming error (check).
-	Receiving receive() { return Receiving(*this); }
-
-	// The direct operations need direct() and buffers of memory(); elsewhere they fail with
-	// `unsupported`. read(), write() and end() are done when the adapter has completed them;
-	// `lend()` as soon as its Lease may be sent to the peer. An access outside of what the peer
-	// shares, or after the peer has withdrawn it, ends the channel at both ends.
-	virtual bool direct() const { return false; }
-	// Null where there is no registered memory: over TCP, and on logical channels.
-	virtual MemoryPool* memory() const { return nullptr; }
-	// Lets the peer read or write `place`, until the Lease ends.
-	Lending lend(Place place, Right right) { return {*this, Operation::Kind::lend, std::move(place), {}, right, {}}; }
-	// Copies memory that the peer shares into `into`; lengths are equal.
-	Operation read(Place into, const RemoteMemory& from) {
-		return {*this, Operation::Kind::read, std::move(into), from, Right::read, {}};
-	}
-	// Copies `from` into memory that the peer shares.
-	Operation write(const RemoteMemory& to, Place from) {
-		return {*this, Operation::Kind::write, std::move(from), to, Right::write, {}};
-	}
-	// Withdraws the access: once this is done the peer cannot access the memory any more.
-	Operation end(Lease lease) { return {*this, Operation::Kind::end, {}, {}, Right::read, std::move(lease)}; }
-
-	// Refuses further sends. Bytes that the channel has taken are still sent, then the peer is
-	// notified; receive() returns `closed` at both ends once everything has arrived. A peer that
-	// does not close its side within `close_timeout_ms` is given up.
-	virtual void close() = 0;
-	// Both ends have closed, or the connection is lost: nothing is left to do but to destroy it.
-	virtual bool closed() const = 0;
 	// The awaitable that until_closed() returns.
 	class Closing : public async::Waiter {
 	public:
@@ -331,22 +355,6 @@ public:
 	private:
 		Channel& channel_;
 	};
-	// Done when closed().
-	Closing until_closed() { return Closing(*this); }
-
-	// Stores a token that is released with the channel, so that the caller can count live channels.
-	void keep(std::shared_ptr<void> token) { kept_ = std::move(token); }
-
-	virtual Path path() const = 0;
-	// The largest message to send, in bytes.
-	std::size_t message_max() const { return message_max_; }
-	async::Loop& loop() const { return loop_; }
-
-	// One sentence that says why the channel has ended; empty after close().
-	const std::string& reason() const { return reason_; }
-	// A word by which to count such ends: the status of the failed completion, or name_of() the
-	// trouble.
-	std::string_view cause() const { return status_ != nullptr ? status_ : name_of(trouble_); }
 
 protected:
 	Channel(async::Loop& loop, std::size_t message_max) : loop_(loop), message_max_(message_max) {}

@@ -30,7 +30,6 @@
 namespace verbena::channel {
 
 class RcChannel;
-class RcTransport;
 
 // The receive buffers reserved for a connection that is being set up: they go back to the bank
 // when this is destroyed, unless a channel has taken them over.
