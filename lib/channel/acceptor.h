@@ -44,16 +44,14 @@ struct AcceptorOptions {
 	// The time for one handshake. A client that has connected may be silent for three times as
 	// long.
 	Nanoseconds patience = 10'000'000'000;
-	std::size_t handshakes_max =
-		// Handshakes at once, since a TLS session takes about 50 KiB; further clients wait for
-	    // their turn.
-		256;
+	// Handshakes at once, since a TLS session takes about 50 KiB; further clients wait for their
+	// turn.
+	std::size_t handshakes_max = 256;
 	// TCP clients whose set-up has not ended; further ones wait in the listener's backlog.
 	std::size_t accepted_max = 16'000;
 	double accept_rate = 0;  // new clients a second, over TCP and rdma_cm together; 0: no limit
-	std::size_t clients_max =
-		// Channels at once, over RDMA and TCP; further clients are refused as `full`. 0: no limit.
-		0;
+	// Channels at once, over RDMA and TCP; further clients are refused as `full`. 0: no limit.
+	std::size_t clients_max = 0;
 	TcpOptions tcp;
 	// For clients over TCP whose first byte is not that of a TLS record; absent: `protection` is
 	// for all. Channels over RDMA are always set up with `protection`.
@@ -66,8 +64,8 @@ struct AcceptorOptions {
 };
 
 struct AcceptorCounters {
-	std::uint64_t accepted = 0, agreed = 0, resumed = 0, refused = 0,
-				  failed = 0;  // resumed: of the agreed, by a ticket
+	// `resumed` of the `agreed` ones resumed a TLS session by a ticket.
+	std::uint64_t accepted = 0, agreed = 0, resumed = 0, refused = 0, failed = 0;
 };
 
 class Acceptor {

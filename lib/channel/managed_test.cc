@@ -159,9 +159,8 @@ TEST_F(Managed, AClientThatIsRejectedWithoutAReasonRetries) {
 	const auto address = [&](std::uint16_t port) {
 		return lib::address_of(transport_->device().choice.gid, port).value();
 	};
-	const auto tcp =
-		// So that no other process has this port.
-		async::listen(loop_, async::resolve("127.0.0.1", 0).value()).value();
+	// So that no other process has this port.
+	const auto tcp = async::listen(loop_, async::resolve("127.0.0.1", 0).value()).value();
 	const std::uint16_t port = async::local_address(*tcp).port();
 	const auto listener = ManagedEvents::open(loop_).value();
 	const auto listening = listener->listen(address(port), 8, [&](lib::ConnectionId id, const std::vector<std::byte>&) {
