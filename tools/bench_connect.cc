@@ -1,4 +1,4 @@
-// verbena bench connect: its command line, its two (or one) processes, and its table.
+// verbena bench connect: its command line, its two processes (or one, with a peer), and its table.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <netinet/in.h>
@@ -38,8 +38,8 @@ struct Options {
 	std::string command_line;
 };
 
-// rdma_cm serves a device if it can stand at one of its addresses: where there is a real device, it does not serve the
-// software NIC.
+// Whether rdma_cm can listen at the address of this device. Where the kernel has an RDMA device of
+// its own for that address, rdma_cm takes that one and not the software NIC.
 bool rdma_cm_serves(const lib::Choice& choice) {
 	const auto at = lib::address_of(choice.gid, 0);
 	const auto channel = take(lib::make_event_channel());
@@ -48,7 +48,7 @@ bool rdma_cm_serves(const lib::Choice& choice) {
 	return id && (*id)->verbs != nullptr && ibv_get_device_name((*id)->verbs->device) == choice.device;
 }
 
-// The best device that rdma_cm serves, or the one that is named.
+// The best device that rdma_cm serves, or the one that the user named.
 lib::Choice choose(const Options& options, bool local) {
 	auto devices = take(lib::list_devices());
 	while (true) {
@@ -62,6 +62,7 @@ lib::Choice choose(const Options& options, bool local) {
 	}
 }
 
+// The line on a terminal that says which repetition runs and about how long the rest takes.
 class ProgressLine {
 public:
 	explicit ProgressLine(bool shown) : shown_(shown && isatty(STDERR_FILENO) == 1) {}
@@ -112,10 +113,12 @@ int write_tables(const Options& options, const Table& table) {
 }
 
 void set_port(lib::SocketAddress& address, std::uint16_t port) {
-	reinterpret_cast<sockaddr_in&>(address.storage).sin_port = htons(port);  // in the same place for both families
+	// The port is at the same offset in sockaddr_in and sockaddr_in6.
+	reinterpret_cast<sockaddr_in&>(address.storage).sin_port = htons(port);
 }
 
-// `server`: where the control connection leads, and empty for two processes of this host.
+// `server` is the peer of the control connection; it is empty for two processes of this host, and
+// then `page` is the memory that they share.
 int measure(const Options& options, Control& control, std::optional<lib::SocketAddress> server, RoundTrip* page) {
 	std::optional<lib::SocketAddress> from;
 	if (page != nullptr || !options.device.empty()) from = lib::address_of(choose(options, page != nullptr).gid, 0);
@@ -127,7 +130,7 @@ int measure(const Options& options, Control& control, std::optional<lib::SocketA
 		fmt::print(stderr, "device: {} ({}), to {}\n", connector.device().choice.device,
 			connector.device().choice.software ? "software" : "hardware", lib::format_address(server->get()));
 
-	// Interleaved, so that what changes on the machine changes all of them alike.
+	// Cells are interleaved, so that a disturbance of the machine affects all of them.
 	std::vector<std::vector<Repetition>> cells(options.clients.size());
 	std::vector<double> trips;
 	std::string failure;
@@ -175,7 +178,7 @@ int measure_with_own_server(const Options& options) {
 	return measure(options, control, std::nullopt, &page);
 }
 
-// The other process of measure_with_own_server.
+// The process that measure_with_own_server() starts.
 int serve_inherited() {
 	fcntl(rcud::control_fd_of_child, F_SETFD, FD_CLOEXEC);
 	Control control(rcud::control_fd_of_child);
@@ -246,7 +249,7 @@ void add_bench_connect(CLI::App& bench, Action& action, const std::string& comma
 	sub->add_option("--peer", options->peer, "HOST[:PORT] of the server")->excludes(listens);
 	sub->add_option("--port", options->port, "Control port (TCP)")->capture_default_str();
 	sub->add_flag("--quiet", options->quiet, "Nothing but results");
-	// The process that this program starts as its other side.
+	// Hidden: for the server process that this program starts.
 	sub->add_flag("--serve-inherited", options->is_child)->group("");
 
 	sub->callback([options, &action] {

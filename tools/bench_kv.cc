@@ -1,5 +1,5 @@
-// verbena bench kv: SET and GET of the key-value store, eager and by rendezvous, between two processes; beside redis if
-// asked.
+// verbena bench kv: measures SET and GET of the key-value store between two processes, eager and by
+// rendezvous; and, if asked, the same operations of redis and memcached.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -46,7 +46,7 @@ std::vector<Cell> cells_of(const Options& options) {
 		for (const std::uint64_t window : options.windows)
 			for (const Proto proto : options.protos)
 				for (const Form form : options.forms) {
-					// A form is of SETs by rendezvous only.
+					// The form matters only for SETs by rendezvous; measure other cells once.
 					if (form != options.forms.front() && (op == Op::get || proto == Proto::eager)) continue;
 					if (proto == Proto::one_sided && op == Op::set) continue;
 					for (const std::uint64_t size : options.sizes)
@@ -63,13 +63,15 @@ std::vector<Cell> cells_of(const Options& options) {
 	return cells;
 }
 
-// What is published: 16 values of each client, and as much again that is not yet overwritten; a quarter is the index,
-// and a value takes at most an eighth of the rest.
+// The memory for values that clients read by RDMA READ alone: 16 values of each client, twice over
+// because old copies stay until they are overwritten, and a third more because a quarter of the
+// memory is the index. So a value takes at most 1/32 of the records' part; the store allows 1/8.
 std::size_t one_sided_bytes(const Options& options) {
 	const std::uint64_t largest = std::ranges::max(options.sizes) + kv::key_max;
 	return std::clamp<std::uint64_t>(largest * 32 * options.clients * 4 / 3, 16 << 20, kv::Index::bytes_max);
 }
 
+// One command: runs all cells, collects the rows and writes the tables.
 class Measuring {
 public:
 	Measuring(const Options& options, channel::Protection server, channel::Protection client) : options_(options) {
@@ -86,6 +88,7 @@ public:
 			.spin = Nanoseconds{options.poll_us} * 1000};
 	}
 
+	// Returns the exit code.
 	int measure() {
 		if (const int code = measure_all(); code != good) return code;
 		if (table_.rows.empty()) return complain("interrupted before anything was measured", interrupted);
@@ -122,7 +125,8 @@ private:
 			"{} {} {} window {}", name_of(cell.op), name_of(cell.proto), bytes_text(cell.size), cell.window);
 	}
 
-	// A cell that has had one repetition is a row, if only a suspect one, whatever becomes of the others.
+	// Runs `cells` and adds a row for each that has at least one repetition, also when interrupted.
+	// `varied` names the parameter that --sensitivity varies.
 	int run(const TrialOptions& trial, const std::vector<Cell>& cells, const std::string& varied = {}) {
 		ProgressLine progress(!options_.output.quiet, cells.size() * options_.reps);
 		const auto result = run_trial(trial, cells, options_.reps, [&](const Cell& cell) {
@@ -138,7 +142,7 @@ private:
 
 	void add_row(Json row, const std::string& varied) {
 		row["varied"] = varied;
-		// Few repetitions have a narrow interval, which is not to be taken for certainty.
+		// An interrupted row has few repetitions, so its interval is narrow without being reliable.
 		if (row["validity"] == "valid" && row["reps"] < options_.reps) {
 			row["validity"] = "suspect";
 			row["reason"] =
@@ -147,8 +151,9 @@ private:
 		table_.rows.push_back(std::move(row));
 	}
 
-	// Every cell with and without clients that stand still, in turn, each run with a server and clients of its own:
-	// what is lent to who stands still ends after some seconds, and then nobody is in mid-rendezvous any more.
+	// Runs every cell without and with stalled clients, in turn. Each run has a server and clients
+	// of its own, because a stalled client's lease ends after some seconds: from then on it would
+	// no longer hold anything of the server's, and the run would measure nothing.
 	int beside_stalled(const std::vector<Cell>& cells) {
 		TrialOptions beside = trial_;
 		beside.stalled = options_.stalled;
@@ -175,7 +180,7 @@ private:
 		return good;
 	}
 
-	// One parameter at a time, the others as they are.
+	// Varies one parameter while the others keep their values.
 	int vary(const std::string& parameter) {
 		if (parameter == "depth") {
 			for (const std::uint32_t depth : {16u, 64u, 256u, 1024u, 6000u}) {
@@ -247,7 +252,7 @@ private:
 		return code;
 	}
 
-	// What a reader compares; the rest is in CSV and JSON.
+	// The columns of the Markdown table; CSV and JSON have all of them.
 	connect::Table slim() const {
 		connect::Table shown{.environment = table_.environment, .rows = {}};
 		const bool varied = std::ranges::any_of(table_.rows, [](const Json& row) { return row["varied"] != ""; });
@@ -284,6 +289,7 @@ int measure(const Options& options) {
 	return Measuring(options, *server, *client).measure();
 }
 
+// The values of a comma-separated list, each of whose words must be in `all`.
 template <class T>
 std::vector<T> chosen(
 	const std::string& option, std::string_view text, const std::vector<std::pair<std::string, T>>& all) {
@@ -296,7 +302,8 @@ std::vector<T> chosen(
 	return list;
 }
 
-// Its lines say nothing but operation, protocol and size: so no two cells may have all of these in common.
+// Refuses options that --format published cannot show: its lines have operation, protocol and size
+// only, so no two cells may agree in all three.
 void check_published(const Options& options) {
 	const auto refuse = [](const char* option, const char* why) {
 		throw CLI::ValidationError(option, std::string("--format published ") + why);
@@ -319,15 +326,15 @@ void add_bench_kv(CLI::App& bench, Action& action, const std::string& command_li
 		"Examples:\n"
 		"  verbena bench kv --sizes 64,4K,64K,1M --window 1,64 --reps 3\n"
 		"  verbena bench kv --crossover --window 16              both protocols at every size, and where each is "
-	    "ahead\n"
+		"ahead\n"
 		"  verbena bench kv --ops get --proto auto,onesided --sizes 64,4K,64K\n"
 		"  verbena bench kv --format published                   the published lines, at window 1\n"
 		"  verbena bench kv --sizes 64 --with-redis --with-memcached    beside both, over a unix socket and TCP\n"
 		"  verbena bench kv --sizes 64,64K --window 1 --stalled 1      what a client that stands still costs the "
-	    "others\n"
+		"others\n"
 		"  verbena bench kv --sensitivity depth,warmup,iters --sizes 4K\n"
 		"Ctrl-C ends it after the run under way and keeps the rows that have a repetition; a second one ends it at "
-	    "once.\n"
+		"once.\n"
 		"Exit codes: 0 good, 1 something could not be measured, 2 usage, 3 a row cannot be true, 130 interrupted.");
 	auto options = std::make_shared<Options>();
 	options->command_line = command_line;
@@ -346,7 +353,7 @@ void add_bench_kv(CLI::App& bench, Action& action, const std::string& command_li
 		->check(CLI::Range(1u, measured_clients_max));
 	sub->add_option("--stalled", options->stalled,
 		   "Each cell without, and beside, so many clients, each a process, that stand still (SIGSTOP) in the middle "
-	       "of their rendezvous")
+		   "of their rendezvous")
 		->check(CLI::Range(0u, 1000u));
 	sub->add_option("--rx-depth", options->rx_depth, "Receive buffers, of both sides")
 		->capture_default_str()
@@ -422,7 +429,7 @@ void add_bench_kv(CLI::App& bench, Action& action, const std::string& command_li
 		if (options->stalled > 0 && (compares || options->crossover || is_published))
 			throw CLI::ValidationError("--stalled",
 				"is measured alone: without --sensitivity, --with-redis, --with-memcached, --crossover, --format "
-			    "published");
+				"published");
 		options->output.settle();
 		action = [options] { return measure(*options); };
 	});

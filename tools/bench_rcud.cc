@@ -1,4 +1,4 @@
-// verbena bench rcud: the sweep's command line, its two (or one) processes, and its tables.
+// verbena bench rcud: its command line, its two processes (or one, with a peer), and its tables.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/socket.h>
@@ -34,7 +34,8 @@ struct Options {
 	std::string command_line;
 };
 
-// A list of names, each one of those known.
+// The values of a comma-separated list, each of whose names must be in `known`; no value comes
+// twice.
 template <class Value>
 std::vector<Value> parse_names(
 	const std::string& text, const std::vector<std::pair<std::string, Value>>& known, const char* option) {
@@ -52,6 +53,7 @@ std::vector<Value> parse_names(
 	return values;
 }
 
+// A list of sizes, each at most `largest`.
 std::vector<std::uint64_t> parse_bounded(const std::string& text, std::uint64_t largest, const char* option) {
 	const auto sizes = parse_sizes(text);
 	if (!sizes) throw CLI::ValidationError(option, sizes.error());
@@ -109,6 +111,7 @@ bench::Environment environment_of(const Options& options, const lib::OpenDevice&
 	return environment;
 }
 
+// The line on a terminal that says which repetition runs and about how long the rest takes.
 class ProgressLine {
 public:
 	explicit ProgressLine(bool shown) : shown_(shown && isatty(STDERR_FILENO) == 1) {}
@@ -146,7 +149,7 @@ int measure(const Options& options, Control& control, RoundTrip* page) {
 	const bool local = page != nullptr;
 	auto device = take(
 		lib::open_best({.device = options.device, .gid_index = options.gid_index, .both_ends_on_this_host = local}));
-	const auto cores = local ? two_cores() : std::nullopt;  // asked before pinning
+	const auto cores = local ? two_cores() : std::nullopt;  // pinning leaves only one allowed core
 	if (cores) pin_to(cores->first);
 	if (!options.quiet) fmt::print(stderr, "device: {}\n", describe(device));
 
@@ -181,7 +184,8 @@ int measure_with_own_server(const Options& options) {
 	return measure(options, control, &page);
 }
 
-// The other process of measure_with_own_server. Its messages about devices would only repeat the client's.
+// The process that measure_with_own_server() starts. It reports no error about devices, because the
+// client reports the same one.
 int serve_inherited(const Options& options) {
 	fcntl(control_fd_of_child, F_SETFD, FD_CLOEXEC);
 	Control control(control_fd_of_child);
@@ -288,7 +292,7 @@ void add_bench_rcud(CLI::App& bench, Action& action, const std::string& command_
 	sub->add_option("--peer", options->peer, "HOST[:PORT] of the server")->excludes(server);
 	sub->add_option("--port", options->port, "Control port (TCP)")->capture_default_str();
 	sub->add_flag("--quiet", options->quiet, "Nothing but results");
-	// The process that this program starts as its other side.
+	// Hidden: for the server process that this program starts.
 	sub->add_flag("--serve-inherited", options->is_child)->group("");
 	sub->add_option("--core", options->child_core)->group("");
 

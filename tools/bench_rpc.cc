@@ -1,4 +1,4 @@
-// verbena bench rpc: its command line, its runs, interleaved, and its table.
+// verbena bench rpc: its command line, its interleaved runs, and its table.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -31,7 +31,8 @@ struct Options {
 	std::vector<CellOptions> cells;
 };
 
-// Where a behaviour matters, unless the user says otherwise.
+// A behaviour of the library that --ablate switches off, with the sizes and concurrencies at which
+// it matters. Those are used unless the user gives others.
 struct Ablation {
 	Behaviour behaviour;
 	std::vector<std::uint64_t> sizes, concurrency;
@@ -62,7 +63,7 @@ CellOptions cell_of(const Options& options, std::string_view transport, std::uin
 		.spin = Nanoseconds{options.poll_us} * 1000};
 }
 
-// The matrix, with other systems' cells beside ours over TCP.
+// All cells of the matrix; over TCP each is followed by those of the other systems asked for.
 std::vector<CellOptions> matrix_of(const Options& options, const Numbers& sizes, const Numbers& concurrency) {
 	std::vector<CellOptions> cells;
 	for (const std::string_view transport : split(options.transports))
@@ -79,7 +80,7 @@ std::vector<CellOptions> matrix_of(const Options& options, const Numbers& sizes,
 	return cells;
 }
 
-// Each cell with and without a behaviour. Empty lists: where it matters.
+// Each cell with and without a behaviour. An empty list stands for the ablation's own values.
 std::vector<CellOptions> ablation_cells(
 	const Options& options, const Ablation& ablation, const Numbers& sizes, const Numbers& concurrency) {
 	std::vector<CellOptions> cells;
@@ -100,7 +101,8 @@ bool has_ablation(const Options& options, Behaviour behaviour) {
 	return std::ranges::any_of(options.cells, [&](const CellOptions& cell) { return cell.ablation == behaviour; });
 }
 
-// After the cells, because they fork and a device brings threads.
+// Adds the device to the environment. Call after all cells have run: they fork, and opening a
+// device starts threads.
 void add_device(const Options& options, connect::Table& table) {
 	const auto device = lib::open_best({.both_ends_on_this_host = true});
 	if (!device) return;
@@ -115,7 +117,8 @@ void add_device(const Options& options, connect::Table& table) {
 			fmt::format("{:.2f} us to register and deregister, {:.2f} us to copy", cost.register_us, cost.copy_us));
 }
 
-// The shared writer puts a comma in front of every column but `experiment`, and here the published ones are first.
+// The CSV begins with the published columns, not with `experiment`. connect::to_csv() puts a comma
+// in front of every column except `experiment`, so the leading comma of each line is removed.
 std::string to_csv(const connect::Table& table) {
 	const std::string all = connect::to_csv(table);
 	std::string text;
@@ -147,7 +150,7 @@ int measure(const Options& options) {
 	const Interruption interruption;
 	{
 		ProgressLine progress(!options.output.quiet, options.reps * options.cells.size());
-		// Interleaved, so that what changes on the machine changes all of them alike.
+		// Cells are interleaved, so that a disturbance of the machine affects all of them.
 		for (std::uint32_t repetition = 0; repetition < options.reps; ++repetition)
 			for (std::size_t i = 0; i < options.cells.size(); ++i) {
 				if (interruption.asked()) break;
@@ -198,7 +201,7 @@ void add_bench_rpc(CLI::App& bench, Action& action, const std::string& command_l
 	sub->footer(
 		"Examples:\n"
 		"  verbena bench rpc --json rpc.json                        the published matrix, over both transports: 300 "
-	    "runs, half an hour\n"
+		"runs, half an hour\n"
 		"  verbena bench rpc --sizes 128 --concurrency 1,256 --transport rdma --duration 1 --reps 3\n"
 		"  verbena bench rpc --mode echo --csv rpc.csv && verbena check rpc.csv\n"
 		"  verbena bench rpc --transport tcp --sizes 128,256K --concurrency 1,64 --with-grpc --with-capnp\n"
@@ -206,7 +209,7 @@ void add_bench_rpc(CLI::App& bench, Action& action, const std::string& command_l
 		"  verbena bench rpc --transport rdma --recv-mode per_connection --sizes 128 --concurrency 1\n"
 		"  verbena report rpc.json -o rpc.html\n"
 		"Ctrl-C ends it after the run that is under way, and keeps the rows that have one; a second Ctrl-C ends it at "
-	    "once.\n"
+		"once.\n"
 		"Exit codes: 0 good, 1 something could not be measured, 2 usage, 3 a row cannot be true, 130 interrupted.");
 	auto options = std::make_shared<Options>();
 	options->command_line = command_line;
@@ -214,7 +217,7 @@ void add_bench_rpc(CLI::App& bench, Action& action, const std::string& command_l
 	sub->add_option("--concurrency", options->concurrency, "Requests in flight: a list")->capture_default_str();
 	sub->add_option("--ablate", options->ablate,
 		"inline, coalescing, send-queue, pool, connection-pool: a list; each cell with and without, where it matters "
-	    "unless --sizes and "
+		"unless --sizes and "
 		"--concurrency say where");
 	sub->add_option("--recv-mode", options->recv_mode,
 		   "srq: one shared receive queue; per_connection: receive blocks of each connection")

@@ -1,4 +1,4 @@
-// verbena bench scale: its command line, its runs, interleaved, and its table.
+// verbena bench scale: its command line, its interleaved runs, and its table.
 #include <fmt/format.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -39,11 +39,12 @@ struct Options {
 	std::string command_line;
 };
 
+// One row of the table: its experiment and the repetitions that have run so far.
 struct Cell {
 	ExperimentOptions experiment;
 	std::vector<Outcome> runs;
-	std::string not_run, failure;
-	std::optional<ClientKind> kind;  // whose cost it is to show
+	std::string not_run, failure;  // why the cell cannot be run; why a repetition failed
+	std::optional<ClientKind> kind;  // with --capacity: the kind of client that the cell measures
 };
 
 struct RedisCell {
@@ -52,7 +53,8 @@ struct RedisCell {
 	std::uint32_t connections = 0;
 };
 
-// Between two processes that nobody pins, as those of a run are.
+// The core-to-core round trip between two processes that are not pinned, like those of a run. Empty
+// if the fork failed or the other process did not answer in time.
 std::optional<double> core_to_core_ns() {
 	rcud::RoundTrip page = rcud::RoundTrip::create();
 	page.reset();
@@ -75,7 +77,7 @@ std::vector<std::pair<A, B>> pairs_of(const std::vector<A>& outer, const std::ve
 	return pairs;
 }
 
-// Why a cell cannot be run; empty if it can.
+// The reason why a cell cannot be run here; empty if it can.
 std::string hindrance(const ExperimentOptions& experiment) {
 	const SwarmOptions& swarm = experiment.swarm;
 	if (experiment.engine == Engine::threads && swarm.clients > engine_threads_max)
@@ -121,7 +123,8 @@ std::vector<Cell> cells_of(
 	};
 	for (const auto& [engine, rate] : pairs_of(options.engines, options.rates))
 		for (const auto& [transport, by] : pairs_of(options.transports, options.connects)) {
-			// Beside another way TCP goes without a word.
+			// TCP cannot connect by rdma_cm. Skip that cell if TCP has a cell with another
+			// --connect; otherwise keep it, as a row that says why it was not run.
 			if (transport == Transport::tcp && by == ConnectBy::rdmacm && options.connects.size() > 1) continue;
 			for (const std::uint64_t stalled : options.stalled)
 				for (const auto& [queue_pairs, clients] : pairs_of(options.queue_pairs, options.clients))
@@ -130,7 +133,7 @@ std::vector<Cell> cells_of(
 	return cells;
 }
 
-// Each cell as it is, and without one thing at a time.
+// Adds to each RDMA cell the same cell with one optimization switched off, for each of them.
 void add_ablation(std::vector<Cell>& cells) {
 	std::vector<Cell> all;
 	for (const Cell& cell : cells) {
@@ -142,7 +145,8 @@ void add_ablation(std::vector<Cell>& cells) {
 	cells = std::move(all);
 }
 
-// Few and many clients of each kind, for the slope between.
+// Two cells for each kind of client, one with few clients and one with many: the slope between them
+// is the cost of one more client (bench/scale/capacity.h).
 std::vector<Cell> capacity_cells(
 	const Options& options, const channel::Protection& client, const channel::Protection& server) {
 	const auto [least, most] = std::ranges::minmax(options.clients);
@@ -153,7 +157,7 @@ std::vector<Cell> capacity_cells(
 			one.clients = {std::min<std::uint64_t>(clients * scale_up / scale_down, 100'000)};
 			one.rates = one.stalled = {0};
 			one.connects = {ConnectBy::tls_psn};
-			// A few messages of each: it is not their rate that counts here.
+			// A few messages each: the cells measure memory, not the rate.
 			one.seconds = one.warmup_s = 0;
 			one.messages = std::max(options.messages, 10u);
 			one.transports = {transport};
@@ -173,7 +177,8 @@ std::vector<Cell> capacity_cells(
 	return cells;
 }
 
-// What the runs say about limits, into the table's environment: "capacity rdma: ...".
+// Adds the limits that follow from the runs to the table's environment, as "capacity rdma: ...".
+// The cells are those of capacity_cells(): few and many clients in turn.
 void add_capacity(connect::Table& table, const std::vector<Cell>& cells) {
 	Resources resources = resources_here();
 	std::vector<Growth> kinds;
@@ -191,6 +196,7 @@ void add_capacity(connect::Table& table, const std::vector<Cell>& cells) {
 			static_cast<double>(resources.memory_bytes) / (1u << 30), resources.descriptors, resources.threads));
 }
 
+// An outcome that holds only what the cell was to measure, for the row of a cell that was not run.
 Outcome wanted(const Cell& cell) {
 	const SwarmOptions& swarm = cell.experiment.swarm;
 	return {.transport = swarm.transport,
@@ -222,7 +228,8 @@ Json row_of_cell(const Cell& cell) {
 	return row;
 }
 
-// Beside every row of so many clients what redis reached with as many, and how many times that this row is.
+// Adds to each row the rate that redis reached with as many clients, and the ratio of the two
+// rates. The columns go before `validity`, which stays among the last.
 void add_redis(std::vector<Json>& rows, const std::vector<RedisCell>& redis) {
 	for (Json& row : rows) {
 		const Json tail =
@@ -262,12 +269,13 @@ int measure(const Options& options) {
 	ProgressLine progress(!options.output.quiet, options.reps * (runnable + redis.size()));
 	std::vector<double> trips;
 	std::uint32_t runs = 0;
-	// Interleaved, so that what changes on the machine changes all of them alike.
+	// Cells are interleaved, so that a disturbance of the machine affects all of them.
 	for (std::uint32_t repetition = 0; repetition < options.reps; ++repetition) {
 		for (Cell& cell : cells) {
 			if (!cell.not_run.empty() || !cell.failure.empty()) continue;
 			SwarmOptions& swarm = cell.experiment.swarm;
-			// Addresses of its own: what the last run's TCP left in TIME_WAIT takes no port from this one.
+			// Each run has source addresses of its own, so that sockets in TIME_WAIT of the run
+			// before it take no ports from this one.
 			swarm.first_address = runs++ % 1000 * 16;
 			progress.next(fmt::format("{}{} clients, {}{}{}{}, repetition {}",
 				cell.experiment.engine == Engine::epoll ? "" : fmt::format("{}: ", name_of(cell.experiment.engine)),
@@ -338,13 +346,13 @@ void add_bench_scale(CLI::App& bench, Action& action, const std::string& command
 		"Examples:\n"
 		"  verbena bench scale                                the published numbers of clients, over RDMA and TCP\n"
 		"  verbena bench scale --clients 10,1000 --reps 3 --json scale.json && verbena report scale.json -o "
-	    "scale.html\n"
+		"scale.html\n"
 		"  verbena bench scale --clients 100 --rate 1000      latency at a rate that leaves the server idle\n"
 		"  verbena bench scale --clients 100000 --qps 64      logical clients that share 64 queue pairs\n"
 		"  verbena bench scale --capacity --reps 3            what a client costs, and how many fit\n"
 		"  verbena bench scale --connect tls-psn,rdmacm --transport rdma    set-up over TCP, and by rdma_cm\n"
 		"  verbena bench scale --clients 100,10000 --engine epoll,uring     both ways of asking the kernel, "
-	    "interleaved\n"
+		"interleaved\n"
 		"  verbena bench scale --clients 10 --stalled 0,100   what stalled handshakes cost the others\n"
 		"Exit codes: 0 good, 1 a client failed or something could not be measured, 2 usage, 3 a row cannot be true.");
 	auto options = std::make_shared<Options>();
@@ -377,7 +385,7 @@ void add_bench_scale(CLI::App& bench, Action& action, const std::string& command
 		"Each cell also without coalescing, without pooled receive buffers and without batched polling");
 	sub->add_flag("--capacity", options->capacity,
 		"What a client of each kind costs, from the fewest and the most of --clients (200,1000), and how many that "
-	    "allows here");
+		"allows here");
 	sub->add_option("--messages", options->messages, "Messages of each client at most; 0: as the time allows")
 		->capture_default_str();
 	sub->add_option("--seconds", options->seconds, "Measured time of each run")

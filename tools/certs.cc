@@ -1,4 +1,7 @@
-// verbena certs: an authority and certificates for servers and clients of several users or hosts; and who this user is.
+// verbena certs: makes a certificate authority with certificates for servers and clients of several
+// users or hosts, or shows the identity of this user.
+//
+// Errors: exit code 1; existing files are replaced only with --force.
 #include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -27,7 +30,7 @@ struct Options {
 	bool show = false;
 };
 
-// Looks, and makes nothing: the first program that needs an identity makes it.
+// Prints the identity and makes none: the first program that needs one makes it.
 int show() {
 	const channel::TrustEnvironment environment = channel::trust_environment();
 	const auto folder = channel::identity_folder(environment.xdg_config_home, environment.home);
@@ -49,7 +52,8 @@ struct File {
 	mode_t mode;
 };
 
-// Six files; the error is for the user.
+// The six files of a set: certificate and key of the authority, the server and the client. The
+// error is a message for the user.
 std::expected<std::vector<File>, std::string> make_set(const Options& options) {
 	const auto authority = channel::make_authority("verbena authority", authority_days);
 	if (!authority) return std::unexpected(authority.error());
@@ -76,7 +80,7 @@ int make(const Options& options) {
 	const auto there = [&](const File& file) {
 		return complain(
 			fmt::format("{} is there already: --force replaces the whole set, and what the old authority signed is "
-		                "refused from then on",
+						"refused from then on",
 				(folder / file.name).string()));
 	};
 	for (const File& file : *set)
@@ -100,7 +104,7 @@ int make(const Options& options) {
 		"  client:\n"
 		"    --ca {0}ca.pem --cert {0}client.pem --key {0}client.key\n"
 		"VERBENA_CA, VERBENA_CERT and VERBENA_KEY stand for the three options. Copy to another host only the three "
-	    "files of its side.\n"
+		"files of its side.\n"
 		"Whoever has {0}ca.key can make more certificates: keep it away from servers and clients, or delete it.\n",
 		where, options.days, hosts);
 	return good;
@@ -114,12 +118,12 @@ void add_certs(CLI::App& app, Action& action) {
 	sub->footer(
 		"Examples:\n"
 		"  verbena certs --dir certs --host db1.example.org --host 10.0.0.7    an authority, a server's and a client's "
-	    "certificate\n"
+		"certificate\n"
 		"  verbena certs --dir certs --host localhost --force                  a new set in place of the old\n"
 		"  verbena certs --show                                                the file and the fingerprint of this "
-	    "user's identity\n"
+		"user's identity\n"
 		"Programs of one user need none of this: they know each other by the user's identity. docs/security.md says "
-	    "what each protects.");
+		"what each protects.");
 	auto options = std::make_shared<Options>();
 	auto* show_flag =
 		sub->add_flag("--show", options->show, "Print where this user's identity is, and its fingerprint");

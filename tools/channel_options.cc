@@ -11,15 +11,16 @@ namespace {
 using channel::RcOptions, channel::MuxOptions, channel::TcpOptions, channel::AcceptorOptions;
 using scale::EchoOptions;
 
-enum class Form : std::uint8_t { number, size };  // size: 64K is understood
+enum class Form : std::uint8_t { number, size };  // size: units such as 64K are allowed
 
+// One option: its name, its range, and how its value is stored.
 struct Number {
-	const char* name;  // as --print-config has it
+	const char* name;  // as --print-config prints it
 	Form form;
 	std::uint64_t least, most;
 	void (*set)(EchoOptions&, std::uint64_t);
-	const char* text;
-	const char* other_name = "";  // of the option
+	const char* text;  // for --help
+	const char* other_name = "";  // a second name of the option
 };
 
 template <class T> void put(T& into, std::uint64_t value) { into = static_cast<T>(value); }
@@ -30,7 +31,7 @@ template <auto member> void acceptor(EchoOptions& echo, std::uint64_t value) { p
 constexpr std::uint64_t GiB = 1 << 30;
 using enum Form;
 
-// What a channel of each transport has.
+// These numbers exist in each transport: RC, TCP and logical channels.
 void message_max(EchoOptions& echo, std::uint64_t value) {
 	put(echo.rc.message_max, value);
 	put(echo.acceptor.tcp.message_max, value);
@@ -42,7 +43,7 @@ void close_timeout(EchoOptions& echo, std::uint64_t value) {
 	put(echo.mux.close_timeout_ms, value);
 }
 
-// The least message is one that has room for a proof.
+// A message has at least 64 bytes, because the proof of the set-up is sent as one.
 constexpr Number numbers[]{
 	{"receive_depth", number, 1, 4096, rc<&RcOptions::receive_depth>,
 		"Receives posted for each connection, and its credits; of --recv-mode per_connection"},
@@ -169,7 +170,7 @@ void ChannelOptions::apply(EchoOptions& echo) const {
 	rc.units_start = std::min(rc.units_start, rc.units_max);
 	rc.send_units_max = std::min(rc.send_units_max, rc.send_depth);
 	if (echo.logical == 0) return;
-	// What carries logical channels takes their largest frame.
+	// A connection that carries logical channels must accept their largest frame as one message.
 	constexpr auto frame_max = static_cast<std::uint32_t>(channel::MuxFrame::bytes + channel::MuxFrame::length_max);
 	rc.message_max = std::max(rc.message_max, frame_max);
 	echo.acceptor.tcp.message_max = std::max(echo.acceptor.tcp.message_max, frame_max);

@@ -1,5 +1,5 @@
-// The numbers of a server of channels that its user may want to choose. Each is an option by the name that
-// --print-config has for it: `units_max` is --units-max. Without an option the program's own number stays.
+// The tuning options of echo_server. Each is named as --print-config prints it: `units_max` is
+// --units-max. A number that the user does not give keeps the value that the program chose.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -18,16 +18,19 @@ public:
 	ChannelOptions(const ChannelOptions&) = delete;
 	ChannelOptions& operator=(const ChannelOptions&) = delete;
 
+	// Declares the options; `app` must not parse after this object is destroyed.
 	void add_to(CLI::App& app);
-	// What was chosen takes the place of what is there, and what depends on it follows. After `echo.logical` is set.
+	// Overwrites the numbers that the user gave and adapts those that depend on them (first <=
+	// max). Call after parsing, and after `echo.logical` is set.
 	void apply(scale::EchoOptions& echo) const;
 
 private:
+	// Whether the user gave this number; `name` is as in --print-config.
 	bool chosen(const char* name) const;
 
 	std::string recv_mode_ = "srq", watermark_ = "wait";
 	bool coalesce_ = true, fragments_on_heap_ = false;
-	std::vector<std::optional<std::uint64_t>> values_;  // of each number, if it was chosen
+	std::vector<std::optional<std::uint64_t>> values_;  // one for each number; empty: not given
 };
 
 }  // namespace verbena::tools

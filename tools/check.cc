@@ -1,4 +1,5 @@
-// verbena check FILE: can this table be true?
+// verbena check FILE: reads a result table, ours or a published one, and judges whether each row
+// can be true. The columns decide which experiment's rules apply.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -25,7 +26,7 @@ struct Options {
 	bool json = false;
 };
 
-// A table of many clients: ours, or the published one.
+// Checks a table of `verbena bench scale`, or the published table of that experiment.
 int check_scale(const Options& options, const std::string& text) {
 	const auto rows = scale::check_table(text);
 	if (!rows) return complain(fmt::format("{}: {}", options.file, rows.error()));
@@ -52,7 +53,7 @@ int check_scale(const Options& options, const std::string& text) {
 	return options.strict && count("invalid") > 0 ? impossible_data : good;
 }
 
-// A table of the key-value store: ours, or the published one.
+// Checks a table of `verbena bench kv`, or the published table of that experiment.
 int check_kv(const Options& options, const std::string& text) {
 	const auto table = kvbench::check_table(text);
 	if (!table) return complain(fmt::format("{}: {}", options.file, table.error()));
@@ -80,7 +81,7 @@ int check_kv(const Options& options, const std::string& text) {
 	return options.strict && count("invalid") > 0 ? impossible_data : good;
 }
 
-// A table of calls: ours, or the published one.
+// Checks a table of `verbena bench rpc`, or the published table of that experiment.
 int check_rpc(const Options& options, const std::string& text) {
 	const auto rows = rpcbench::check_table(text);
 	if (!rows) return complain(fmt::format("{}: {}", options.file, rows.error()));
@@ -156,7 +157,7 @@ void add_check(CLI::App& app, Action& action) {
 		"  verbena check bench/published/connection_scale.csv\n"
 		"  verbena check bench/published/kv_set_get.csv\n"
 		"The table needs the columns experiment,mode,msg,window,iters,mops,gib, clients,success_percent or "
-	    "request_size,qps and those "
+		"request_size,qps and those "
 		"beside them. Exit "
 		"code 3 with --strict if a row cannot be true.");
 	auto options = std::make_shared<Options>();

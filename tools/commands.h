@@ -1,5 +1,10 @@
-// The subcommands of `verbena`. Each add_* declares its options on the program's parser and leaves what to do in
-// `action`, which main() runs after parsing; its value is the exit code.
+// The subcommands of `verbena`, and what they share: exit codes, error messages, output files.
+//
+// Each add_*() declares its subcommand's options on the program's parser. If the user chose the
+// subcommand, parsing sets `action`, which main() then runs; its value is the exit code.
+//
+// Threads: the main thread only.
+// Lifetime: an action owns the options that it reads; `action` itself outlives the parser.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -11,7 +16,7 @@
 
 namespace verbena::tools {
 
-// 127: `verbena run` could not start the program, as shells say it.
+// 127: `verbena run` could not start the program; shells use the same code.
 enum Exit : int { good = 0, failed = 1, usage = 2, impossible_data = 3, cannot_run = 127 };
 
 using Action = std::function<int()>;
@@ -28,15 +33,19 @@ void add_check(CLI::App& app, Action& action);
 void add_report(CLI::App& app);
 void add_certs(CLI::App& app, Action& action);
 
-// `run` and `report` hand their words over to another program as they are, so no parser may touch them. True if this
-// was one of them; false leaves the line (help, mistakes) to the parser.
+// `run` and `report` pass their words unchanged to another program, so the parser must not see
+// them. Returns true and sets `action` for such a line; otherwise the parser takes it (--help,
+// mistakes).
 bool pass_through(const std::vector<std::string>& words, Action& action);
+// Replaces this process by the report package (Python); returns, with an exit code, only on
+// failure.
 int report(const std::vector<std::string>& arguments);
 
-// "verbena: message" on standard error; gives the code back.
+// Prints "verbena: MESSAGE" on standard error and returns `code`.
 int complain(const std::string& message, int code = failed);
 
-// Writes to a file, or to standard output for "-". The error names the file.
+// Writes `text` to the file `path`, or to standard output if `path` is "-". Returns false on
+// failure and sets `error` to a message that names the file.
 bool write_out(const std::string& path, const std::string& text, std::string& error);
 
 }  // namespace verbena::tools

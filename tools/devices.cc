@@ -1,4 +1,5 @@
-// verbena devices: what there is, and what a program that does not name a device would get.
+// verbena devices: lists the RDMA devices with their ports and GIDs, and says which device a
+// program gets that names none.
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>

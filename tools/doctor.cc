@@ -1,4 +1,7 @@
-// verbena doctor: what on this machine stands in the way of the software NIC, and what to do about it.
+// verbena doctor: tries everything that the software NIC needs of this machine and gives advice on
+// each thing that is missing.
+//
+// Errors: exit code 1 if there is a problem; a note (the NIC works, but slower) is not one.
 #include <fmt/format.h>
 #include <netinet/in.h>
 #include <netinet/udp.h>
@@ -25,18 +28,20 @@
 namespace verbena::tools {
 namespace {
 
+// note: the NIC works without it, but slower or with less. problem: something does not work.
 enum class Level { good, note, problem };
 
-// `advice` is empty when all is well.
+// The result of one check.
 struct Finding {
 	std::string subject;
 	Level level = Level::good;
 	std::string seen;
-	std::string advice;
+	std::string advice;  // the way out; empty if the level is good
 };
 
 constexpr int roce_port = 4791;
 
+// Owns a file descriptor, or none if `fd` is negative.
 class Descriptor {
 public:
 	explicit Descriptor(int fd) : fd_(fd) {}
@@ -51,6 +56,7 @@ private:
 	int fd_;
 };
 
+// The finding of a system call that just ran: errno must still be that of the call.
 Finding needs(const char* subject, bool there, const char* advice) {
 	const int error = errno;
 	if (there) return {subject, Level::good, "works", ""};
@@ -59,7 +65,7 @@ Finding needs(const char* subject, bool there, const char* advice) {
 
 bool module_loaded(const char* name) { return std::filesystem::exists(std::string("/sys/module/") + name); }
 
-// Who has the UDP port, from the kernel's socket tables: the uid, or nothing.
+// The uid of the user that has bound UDP port 4791, from the kernel's socket tables; empty if none.
 std::string owner_of_roce_port() {
 	for (const char* table : {"/proc/net/udp", "/proc/net/udp6"}) {
 		std::ifstream file(table);
@@ -95,10 +101,10 @@ Finding check_wire_port() {
 	if (module_loaded("rdma_rxe"))
 		return {subject, Level::problem, "taken by the kernel's Soft-RoCE (rdma_rxe)",
 			"remove its links (rdma link delete NAME) or run in another network namespace; the path within this host "
-		    "works all the same"};
+			"works all the same"};
 	return {subject, Level::problem, uid.empty() ? "taken" : "taken by a program of uid " + uid,
 		"stop that program (ss -ulpn 'sport = 4791') or run in another network namespace; the path within this host "
-	    "works all the same"};
+		"works all the same"};
 }
 
 Finding check_segmentation() {
@@ -165,7 +171,7 @@ std::vector<Finding> examine() {
 	if (!devices) {
 		findings.push_back({"RDMA devices", Level::problem, "none",
 			"run programs under 'verbena run -- PROGRAM'; if this line stays, libverbena-nic.so could not start: see "
-		    "below"});
+			"below"});
 	} else {
 		std::string names;
 		for (const auto& device : *devices) names += (names.empty() ? "" : " ") + device.name;
@@ -212,7 +218,7 @@ void add_doctor(CLI::App& app, Action& action) {
 	CLI::App* sub = app.add_subcommand("doctor", "Say what on this machine stands in the way, and what to do");
 	sub->footer(
 		"Examples:\n  verbena doctor\n  verbena doctor --json\nExit code 1 if there is a problem; notes are not "
-	    "problems.");
+		"problems.");
 	auto json = std::make_shared<bool>(false);
 	sub->add_flag("--json", *json, "As JSON");
 	sub->callback([json, &action] {

@@ -1,4 +1,6 @@
-// echo_server: accepts up to 100,000 clients over RDMA and echoes their messages.
+// The program echo_server: accepts up to 100,000 clients over RDMA or TCP and echoes their
+// messages. The server itself is bench/scale/echo_service.h; this file is its command line and its
+// output.
 #include <fmt/format.h>
 
 #include "bench/scale/echo_service.h"
@@ -111,7 +113,7 @@ int main(int argc, char** argv) {
 		->check(CLI::Range(1u, 100'000u));
 	app.add_option("--engine", options.engine,
 		   "epoll, uring: the same threads for any number of clients, by that interface (epoll where the kernel "
-	       "refuses io_uring); "
+		   "refuses io_uring); "
 		   "threads: one for each, to judge claims about that")
 		->capture_default_str()
 		->check(CLI::IsMember(

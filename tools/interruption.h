@@ -1,5 +1,9 @@
-// Ctrl-C while a benchmark runs: it ends after the run that is under way, and keeps what it has measured. A second one
-// ends it at once. One at a time in a process; what it forks meanwhile ignores Ctrl-C and is ended by it.
+// Ctrl-C while a benchmark runs: the first one asks it to end after the current run and to keep its
+// results; the second one ends the process at once.
+//
+// Lifetime: SIGINT is handled while the object lives; the destructor restores the handler before
+//   it.
+// Invariants: one object at a time in a process.
 #pragma once
 
 #include <atomic>
@@ -7,7 +11,7 @@
 
 namespace verbena::tools {
 
-// As shells say it: 128 and the signal's number.
+// The exit code: 128 plus the signal's number, as shells report it.
 inline constexpr int interrupted = 130;
 
 class Interruption {
@@ -23,6 +27,7 @@ public:
 	Interruption(const Interruption&) = delete;
 	Interruption& operator=(const Interruption&) = delete;
 
+	// Whether Ctrl-C was pressed since the construction.
 	bool asked() const { return asked_; }
 
 private:

@@ -1,4 +1,9 @@
-// kv_client: executes lines of SET, GET and DEL at a kv_server; several files are several clients at once.
+// The program kv_client: executes lines of SET, GET and DEL at a kv_server. Each file is a client
+// of its own, and all files are executed at the same time.
+//
+// Threads: one loop runs all clients.
+// Errors: a line that fails is reported with its number, and the next ones are executed; exit code
+//   1.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -31,8 +36,10 @@ int fail(const std::string& text, int code = 1) {
 	return code;
 }
 
-// One client and its lines. SETs are under way together, as many as allowed, but for one key in their order; a GET or
-// DEL comes after all SETs before it.
+// One client and the lines of its file.
+//
+// Invariants: at most `outstanding` SETs are under way at once, and only one for a key, so that
+//   SETs of one key keep their order. A GET or DEL waits until all SETs before it have completed.
 class Script {
 public:
 	Script(const Options& options, std::string name, bool alone)
@@ -65,7 +72,8 @@ private:
 		connected_ = true;
 		shards_ = std::move(*opened);
 		std::string line;
-		// Of several servers, or of members that come and go, each line says what became of it.
+		// With a single fixed server, a lost connection ends the script. With several servers, or
+		// with members of a cluster, the next line may go to another one, so each line is tried.
 		const bool one_for_all = shards_->size() == 1 && session.members() == nullptr;
 		for (std::size_t number = 1; std::getline(lines, line); ++number) {
 			auto command = kv::read_command(line);
@@ -115,7 +123,7 @@ private:
 		std::fputc('\n', stdout);
 	}
 
-	// Until at most so many SETs are under way.
+	// Waits until at most `most` SETs are under way.
 	async::Task<void> all_set(std::size_t most) {
 		while (under_way_ > most) co_await async::Park(waiting_);
 	}
@@ -129,6 +137,7 @@ private:
 		client.channel().loop().resume_soon(waiting_);
 	}
 
+	// Counts a failure and prints it; `number` is the line, or 0 for the whole file.
 	void complain(std::size_t number, std::string_view what) {
 		++failures_;
 		std::fflush(stdout);
@@ -195,17 +204,17 @@ int main(int argc, char** argv) {
 	CLI::App app("Executes lines of SET, GET and DEL at a kv_server.", "kv_client");
 	app.footer(
 		"Examples:\n  printf 'SET key value\\nGET key\\n' | kv_client 127.0.0.1\n  kv_client 10.0.0.1:7472 Client1.txt "
-	    "Client2.txt\n"
+		"Client2.txt\n"
 		"  kv_client 10.0.0.1,10.0.0.2,10.0.0.3 commands.txt\n  kv_client etcd://127.0.0.1:2379/kv commands.txt\n"
 		"  kv_client 10.0.0.1 --proto rndv --rndv write commands.txt\n"
 		"A value is the rest of its line; a GET prints the value, and an empty line for a key that is missing. A line "
-	    "that fails is\n"
+		"that fails is\n"
 		"reported with its number and the next ones are executed.\nExit codes: 0 good, 1 a line failed or the server "
-	    "is not reachable, 2 "
+		"is not reachable, 2 "
 		"usage.");
 	app.add_option("server", options.server,
 		   "host[:port] of the kv_server; several with commas have their share of the keys each; "
-	       "etcd://HOST:2379/PREFIX")
+		   "etcd://HOST:2379/PREFIX")
 		->required();
 	app.add_option("files", options.files, "One client for each file of lines; without any, standard input")
 		->type_name("FILE");

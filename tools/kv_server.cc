@@ -1,4 +1,5 @@
-// kv_server: keys and values in memory, for clients over RDMA or TCP.
+// The program kv_server: keeps keys and values in memory for clients over RDMA or TCP. The server
+// itself is lib/kv/service.h; this file is its command line and its output.
 #include <fmt/format.h>
 
 #include "base/sizes.h"
@@ -62,7 +63,7 @@ int run(const Options& options) {
 	const channel::Path path = service.path();
 	fmt::print(
 		"kv_server: listening at {}:{}, {} over {} ({}, MTU {}) and tcp, rx-depth {}, tx-depth {}, eager-max {}, "
-	    "memory {}, trusts {}\n",
+		"memory {}, trusts {}\n",
 		options.listen, service.port(), path.transport, path.device, path.gid, path.mtu, options.settings.rx_depth,
 		options.settings.tx_depth, options.settings.eager_max, options.settings.memory, trust->description());
 	if (join) fmt::print("kv_server: joined {} as {}\n", options.join, service.name());
@@ -71,7 +72,7 @@ int run(const Options& options) {
 	const kv::ServerCounters& counters = service.counters();
 	fmt::print(
 		"kv_server: {} clients at most, {} requests; SETs: {} eager, {} read, {} written, {} refused; GETs: {} eager, "
-	    "{} lent; {} leases "
+		"{} lent; {} leases "
 		"ran out; {} keys, {} bytes, {} registrations\n",
 		service.counts().clients_peak.load(), counters.requests, counters.eager_sets, counters.read_sets,
 		counters.written_sets, service.store().counters().refused, counters.eager_gets, counters.leased_gets,
@@ -90,13 +91,13 @@ int main(int argc, char** argv) {
 	CLI::App app("Keeps keys and values in memory, for clients over RDMA (RC) or TCP.", "kv_server");
 	app.footer(
 		"Examples:\n  kv_server\n  kv_server --port 4000 --memory 4G --eager-max 16K\n  kv_server --one-sided 64M\n  "
-	    "kv_server --data "
+		"kv_server --data "
 		"/var/lib/kv\n  kv_server --join "
 		"etcd://127.0.0.1:2379/kv --listen 10.0.0.1\n  kv_server --listen 127.0.0.1 --rx-depth 6000 "
 		"--tx-depth "
 		"6000\n  kv_server --ca ca.pem --cert server.pem --key server.key\n"
 		"Then, elsewhere: kv_client SERVER. SIGTERM closes the clients and ends within two seconds.\nExit codes: 0 "
-	    "good, 1 failed, 2 "
+		"good, 1 failed, 2 "
 		"usage.");
 	add_listening(app, options, "TCP port of the set-up; 0: any free one");
 	app.add_option("--rx-depth", options.settings.rx_depth, "Receive buffers posted; one client may fill as many")
@@ -122,7 +123,7 @@ int main(int argc, char** argv) {
 		->check(size_up_to(std::uint64_t{1} << 46));
 	app.add_option("--one-sided", options.one_sided,
 		   "Memory, above --memory, in which keys that are read are published, for clients that GET by RDMA READ "
-	       "alone; 0: none, else from "
+		   "alone; 0: none, else from "
 		   "1M")
 		->capture_default_str()
 		->check(size_up_to(verbena::kv::Index::bytes_max))
@@ -148,13 +149,13 @@ int main(int argc, char** argv) {
 		->type_name("etcd://HOST:2379/PREFIX");
 	app.add_option("--name", options.name,
 		"HOST[:PORT] by which clients reach a server that joins; without it as --listen and --port, which must then be "
-	    "one address");
+		"one address");
 	app.add_option("--join-lease-s", options.join_lease_s, "Seconds until a member that has crashed is none")
 		->capture_default_str()
 		->check(CLI::Range(1u, 3600u));
 	app.add_option("--data", options.data,
 		   "Keep acknowledged SETs and DELs in this folder, and begin with what is there; without it they are lost "
-	       "with the process")
+		   "with the process")
 		->type_name("DIR");
 	add_device_and_trust(app, options);
 	try {

@@ -1,4 +1,4 @@
-// --csv --json --md --quiet, as every benchmark has them.
+// The options --csv, --json, --md and --quiet of the benchmarks.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -6,10 +6,10 @@
 namespace verbena::tools {
 
 struct OutputOptions {
-	std::string csv, json, markdown;  // files; empty: not written
+	std::string csv, json, markdown;  // paths, or "-" for standard output; empty: not written
 	bool quiet = false;
 
-	// After parsing: a table on standard output, if nothing else was asked for.
+	// Call after parsing: chooses a Markdown table on standard output if no file was asked for.
 	void settle() {
 		if (csv.empty() && json.empty() && markdown.empty()) markdown = "-";
 	}

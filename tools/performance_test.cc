@@ -1,4 +1,6 @@
-// performance_test: many clients of an echo server, all connected at once, each verifying its echoes.
+// The program performance_test: many clients of an echo server, all connected at once, each of
+// which verifies its echoes. One run of bench/scale/experiment.h, with the options and columns of
+// the published test program.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -44,7 +46,7 @@ void print_clients(std::FILE* out, const scale::Outcome& run) {
 	}
 }
 
-// What the clients run on, the published columns, then what these leave out.
+// Prints the transport and device, then the published columns, then the figures they leave out.
 void print(std::FILE* out, const scale::Outcome& run) {
 	const channel::Path& path = run.path;
 	fmt::print(out, "path: {}{}, connected by {}\n", path.transport,
@@ -79,7 +81,7 @@ void print(std::FILE* out, const scale::Outcome& run) {
 			use_between(run.from.server, run.to.server), server.after.cpu_seconds - server.before.cpu_seconds);
 		fmt::print(out,
 			"server: {} clients at once, {} echoed, {} lost, {} refused; {} QPs; {:.1f} KiB a connection, {:.1f} at "
-		    "the peak\n",
+			"the peak\n",
 			server.peak, server.echoed, server.lost, server.refused, server.queue_pairs,
 			*run.server_kib_per_connection(), *run.server_peak_kib_per_connection());
 		if (run.queue_pairs > 0)
@@ -105,7 +107,7 @@ void print(std::FILE* out, const scale::Outcome& run) {
 int run(Options& options) {
 	const auto trust = channel::choose_trust(options.trust, channel::trust_environment());
 	if (!trust) return fail(trust.error(), 2);
-	// Made before anybody forks, so that the identity exists.
+	// Made before run_experiment() forks: both processes then read the same identity file.
 	auto client_protection = channel::make_client_protection(*trust);
 	auto server_protection = channel::make_server_protection(*trust);
 	if (!client_protection) return fail(client_protection.error());
@@ -136,7 +138,8 @@ int run(Options& options) {
 		swarm.wish.both_ends_on_this_host = swarm.wish.both_ends_on_this_host && async::is_loopback(*address);
 	}
 
-	std::FILE* const out = options.json == "-" ? stderr : stdout;  // standard output is the table's then
+	// With --json - standard output belongs to the JSON.
+	std::FILE* const out = options.json == "-" ? stderr : stdout;
 	experiment.metrics_opened = [out](std::uint16_t port) { fmt::print(out, "metrics at port {}, /metrics\n", port); };
 	const auto outcome = scale::run_experiment(experiment, [out](const scale::Moment& moment) {
 		if (moment.doing == std::string_view("connected"))
@@ -171,14 +174,14 @@ int main(int argc, char** argv) {
 		"performance_test");
 	app.footer(
 		"Examples:\n  performance_test -c 10 -v\n  performance_test -c 1000 -n 5 -d 5\n  performance_test -c 100 -s "
-	    "10.0.0.1:7471\n"
+		"10.0.0.1:7471\n"
 		"  performance_test -c 100 -s 10.0.0.1:7471,10.0.0.2:7471\n  performance_test -c 1000 --qps 16 --hold 5\n"
 		"  performance_test -c 1000 --duration 5 --rate 2000 --transport tcp\n"
 		"Latency is from a message to its verified echo; with --rate from when it was due, if the one before it was "
-	    "late. Connect is from "
+		"late. Connect is from "
 		"when\n"
 		"a client wants to connect to ready: waiting for its turn (--handshakes) and the server's queue included. A "
-	    "shortage of\n"
+		"shortage of\n"
 		"descriptors or ports on this side is named, and not counted as the server's failure.\n"
 		"Exit codes: 0 all clients good, 1 some failed, 2 usage.");
 	app.add_option("-c", swarm.clients, "Clients")->capture_default_str()->check(CLI::Range(1u, 100'000u));
@@ -196,10 +199,10 @@ int main(int argc, char** argv) {
 		->check(CLI::Range(0.0, 1e9));
 	app.add_option("-s", options.server,
 		"HOST[:PORT] of an echo_server, or of several (a list), which share the clients; without it a process of its "
-	    "own is started");
+		"own is started");
 	app.add_option("--engine", options.engine,
 		   "Of the process of its own: epoll, uring (io_uring; epoll where the kernel refuses it), threads (one for "
-	       "each client)")
+		   "each client)")
 		->capture_default_str()
 		->check(CLI::IsMember(std::vector<std::string>(scale::engine_names.begin(), scale::engine_names.end())));
 	app.add_option("--stalled", options.experiment.stalled,

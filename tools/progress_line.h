@@ -1,6 +1,7 @@
-// What a benchmark says on a terminal while it runs: how many of its runs have begun, which one this is, and how long
-// the others take if they take as long as those before. One line, which is gone in the end. On anything but a terminal
-// it says nothing.
+// The line that a benchmark shows on a terminal while it runs: the number of the current run, its
+// name, and an estimate of the time left. Prints nothing if standard error is no terminal.
+//
+// Lifetime: the destructor erases the line.
 #pragma once
 
 #include <fmt/format.h>
@@ -21,6 +22,7 @@ inline std::string duration_text(double seconds) {
 
 class ProgressLine {
 public:
+	// `all`: the number of runs.
 	ProgressLine(bool shown, std::size_t all) : shown_(shown && isatty(STDERR_FILENO) == 1), all_(all) {}
 	~ProgressLine() {
 		if (shown_) fmt::print(stderr, "\r\033[K");
@@ -28,13 +30,13 @@ public:
 	ProgressLine(const ProgressLine&) = delete;
 	ProgressLine& operator=(const ProgressLine&) = delete;
 
-	// The next run begins.
+	// Call when a run begins; `what` names it.
 	void next(std::string what) {
 		what_ = std::move(what);
 		++begun_;
 		show("");
 	}
-	// What it is doing.
+	// Shows what the current run is doing.
 	void show(const std::string& doing) const {
 		if (!shown_) return;
 		const double elapsed = static_cast<double>(monotonic_now() - start_) / 1e9;

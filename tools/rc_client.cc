@@ -1,4 +1,7 @@
-// rc_client: connects to rc_server by rdma_cm, and measures a verified transfer by the bench's own loop.
+// The program rc_client: connects to rc_server by rdma_cm and measures one transfer, in which every
+// message is verified. The measured loop is that of `verbena bench rcud` (bench/rcud/sender.h).
+//
+// Errors: a UsageError exits with 2, any other exception with 1.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -28,7 +31,8 @@ struct UsageError : std::runtime_error {
 	using runtime_error::runtime_error;
 };
 
-// Costs a system call, so the loops ask when nothing moves, and now and then.
+// True if the server has disconnected. Costs a system call, so the measured loop asks only when it
+// makes no progress, and once every some thousand polls otherwise.
 bool is_gone(rdma_event_channel* channel) {
 	const auto event = take(lib::next_event(channel, 0ms));
 	return event && event->type == RDMA_CM_EVENT_DISCONNECTED;

@@ -1,5 +1,7 @@
-// rc_server: listens by rdma_cm, and is the receiving side of rc_client's measured runs; several clients at a time, a
-// thread each.
+// The program rc_server: accepts rc_client by rdma_cm and is the receiver of its measured runs.
+//
+// Threads: the main thread reads all rdma_cm events; each client has a thread of its own, at most
+//   `clients_max` at once.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -20,7 +22,8 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr std::size_t clients_max = 64;
-constexpr std::uint64_t probe_every_ns = 1'000'000'000;  // a client of which nothing is heard
+// A silent client is probed this often, because a killed one may send no disconnect.
+constexpr std::uint64_t probe_every_ns = 1'000'000'000;
 
 std::atomic<bool> stopping = false;
 
@@ -34,8 +37,11 @@ void say(const std::string& peer, const std::string& what) {
 	std::fflush(stdout);
 }
 
-// One client, from its request to its end. The thread works on the endpoint; whoever reads the events makes and
-// destroys all of it, and says when the client is gone.
+// One client, from its connection request to its end.
+//
+// Threads: its own thread makes and uses the endpoint. The main thread constructs and destroys the
+//   Session and calls note_gone(); the flags are atomic.
+// Lifetime: the destructor waits for the thread, so destroy it once done() is true.
 class Session {
 public:
 	explicit Session(const lib::ConnectionEvent& request)
@@ -111,8 +117,9 @@ private:
 			.corrupt = delivery.corrupt,
 			.counted = delivery.counted,
 			.counted_ns = delivery.counted_ns};
-		// A client leaves when it has its report, which can be known here before its completion was polled: that is
-		// there by then, or flushed.
+		// The client disconnects as soon as it has the report, and that event can arrive here
+		// before the report's completion was polled. Poll for one more second: the completion is in
+		// the queue by then, or it was flushed with an error.
 		std::uint64_t left_at = 0;
 		send_report(*end_, report, [&] {
 			if (gone_ && left_at == 0) left_at = now_ns();
@@ -125,7 +132,7 @@ private:
 				delivery.reordered, delivery.corrupt, delivery.mops()));
 	}
 
-	rdma_cm_id* const id_;  // connection_'s, which ends it if it cannot be made
+	rdma_cm_id* const id_;  // owned by connection_; destroyed with it, or when making that fails
 	const std::string peer_;
 	const std::vector<std::byte> request_;
 	std::optional<Connection> connection_;
@@ -175,7 +182,7 @@ int main(int argc, char** argv) {
 	CLI::App app("Listens by rdma_cm for rc_client, and says what came.", "rc_server");
 	app.footer(
 		"Examples:\n  rc_server                  all addresses, port 18515, client after client\n  rc_server --port "
-	    "4000 --once\n"
+		"4000 --once\n"
 		"Then, elsewhere: rc_client SERVER_IP. Ends on SIGINT or SIGTERM. Exit codes: 0 good, 1 failed, 2 usage.");
 	app.add_option("--port", options.port, "rdma_cm port (port space TCP)")
 		->capture_default_str()

@@ -1,4 +1,4 @@
-// verbena report ...: hands over to the report package, which is Python.
+// verbena report ...: replaces this process by the report package, which is written in Python.
 #include <unistd.h>
 
 #include <cerrno>
@@ -22,7 +22,7 @@ int report(const std::vector<std::string>& arguments) {
 	std::vector<char*> argv{const_cast<char*>("python3"), const_cast<char*>(path.c_str())};
 	for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
 	argv.push_back(nullptr);
-	// Debian's own interpreter: the one that has Debian's matplotlib.
+	// Debian's interpreter by its path, because only that one finds Debian's matplotlib.
 	execv("/usr/bin/python3", argv.data());
 	return complain(std::string("/usr/bin/python3: ") + std::strerror(errno));
 }

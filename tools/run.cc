@@ -1,4 +1,7 @@
-// verbena run -- PROGRAM [ARGUMENTS]: the program with the software NIC preloaded.
+// verbena run -- PROGRAM [ARGUMENTS]: runs a program with the software NIC preloaded.
+//
+// Errors: exit code 127 if libverbena-nic.so or the program cannot be found or started; otherwise
+//   the exit code is the program's.
 #include <unistd.h>
 
 #include <cerrno>
@@ -12,7 +15,8 @@
 namespace verbena::tools {
 namespace {
 
-// Beside the executable (a build folder) or in ../lib (installed).
+// The path of libverbena-nic.so: beside this executable (in a build folder) or in ../lib
+// (installed). Empty if it is in neither place.
 std::string find_nic() {
 	const auto folder = std::filesystem::path(rcud::own_executable()).parent_path();
 	for (const auto& candidate : {folder / "libverbena-nic.so", folder.parent_path() / "lib" / "libverbena-nic.so"})
@@ -41,7 +45,8 @@ void add_run(CLI::App& app, Action& action) {
 	sub->footer(
 		"Examples:\n  verbena run -- ibv_devices\n  verbena run -- ibv_rc_pingpong -g 0\n"
 		"The exit code is the program's; 127 if it could not be started.");
-	// For the help and for mistakes: with a program, pass_through() takes the whole line.
+	// This option serves --help and mistakes only: pass_through() takes each line that has a
+	// program.
 	sub->add_option("command", "The program and its arguments, after --")->required()->type_name("PROGRAM [ARGUMENTS]");
 	sub->callback([&action] {
 		action = [] {

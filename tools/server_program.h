@@ -1,4 +1,5 @@
-// What every server program has: where it listens and on what, whom it trusts, and an orderly end by SIGTERM or SIGINT.
+// The common part of echo_server and kv_server: the options for address, port, device and trust,
+// and an orderly end on SIGTERM or SIGINT.
 #pragma once
 
 #include <csignal>
@@ -27,7 +28,10 @@ inline void add_device_and_trust(CLI::App& app, ServerOptions& options) {
 	add_trust(app, options.trust);
 }
 
-// SIGTERM and SIGINT call stop() of the service, as long as this is there. One in a process.
+// Calls stop() of the service on SIGTERM and SIGINT while the object lives.
+//
+// Threads: Service::stop() must be safe to call in a signal handler.
+// Invariants: one object at a time in a process.
 template <class Service> class StopOnSignal {
 public:
 	explicit StopOnSignal(Service& service) {

@@ -1,5 +1,4 @@
-// The programs as a user meets them: exit codes, what they print, what they do without a device. No test needs a
-// device.
+// Exit codes and output of the programs, with and without an RDMA device; no test needs one.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 
@@ -16,7 +15,7 @@ struct Outcome {
 	std::string text;
 };
 
-// Both streams together.
+// Runs a shell command in the folder of the programs; `text` is standard output and error together.
 Outcome sh(const std::string& command) {
 	std::FILE* pipe = popen(("cd " PROGRAMS " && { " + command + "; } 2>&1 </dev/null").c_str(), "r");
 	std::string text;
@@ -119,7 +118,7 @@ TEST(Doctor, ExaminesWhatTheNicNeeds) {
 }
 
 TEST(WithoutADevice, EveryProgramSaysSoAndFails) {
-	// The real libibverbs before ours: what is left are the kernel's devices.
+	// The real libibverbs is loaded before ours, so that only the kernel's devices are left.
 	const std::string bare = "LD_PRELOAD=libibverbs.so.1 ";
 	if (sh(bare + "./verbena devices").code == 0) GTEST_SKIP() << "this machine has an RDMA device of its own";
 	for (const char* command :

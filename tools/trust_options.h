@@ -1,4 +1,4 @@
-// --ca --cert --key --insecure, as every program that connects by TLS has them.
+// The options --ca, --cert, --key and --insecure of the programs that connect by TLS.
 #pragma once
 
 #include <CLI/CLI.hpp>

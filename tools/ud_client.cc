@@ -1,4 +1,7 @@
-// ud_client: sends UD messages to ud_server: one, or with --iters a measured run by the bench's own loop.
+// The program ud_client: sends one UD message to ud_server or, with --iters, a measured run. The
+// measured loop is that of `verbena bench rcud` (bench/rcud/sender.h).
+//
+// Errors: a UsageError exits with 2, any other exception with 1.
 #include <arpa/inet.h>
 #include <fmt/format.h>
 
@@ -34,7 +37,8 @@ std::uint32_t parse_number(std::string_view text, std::uint32_t largest, const c
 	return number;
 }
 
-// One datagram with an immediate; waits for its completion. Other completions (the answer) go to `on_receive`.
+// Posts one datagram that asks the server for its report on the run `question` (datagram_run.h).
+// The caller polls the completion queue, for this datagram's completion and for the answer.
 void ask(Endpoint& end, std::uint64_t question) {
 	std::memcpy(end.slot_at(0), &question, sizeof question);
 	ibv_sge piece{
@@ -50,8 +54,7 @@ void ask(Endpoint& end, std::uint64_t question) {
 	check_posted(ibv_post_send(end.qp.get(), &request, &bad), "ibv_post_send");
 }
 
-// Asks every 50 ms, for two seconds. The first question comes after the silence that ends a run, so that the account is
-// closed.
+// Asks every 50 ms for two seconds, because a question or its answer may be lost.
 RunReport fetch_report(Endpoint& end, std::uint64_t question) {
 	ibv_wc completions[poll_batch];
 	for (int attempt = 0; attempt < 40; ++attempt) {
@@ -80,7 +83,7 @@ int run_measured(Endpoint& end, Sender& sender, const Options& options) {
 	const Delivery delivery{.delivered = report.delivered, .counted = report.counted, .counted_ns = report.counted_ns};
 	fmt::print(
 		"[UD Client] The receiver has {} of {}: {} lost, {} duplicated, {} reordered, {:.3f} Mops, p50 {:.2f} us, p99 "
-	    "{:.2f} us (to the "
+		"{:.2f} us (to the "
 		"local completion)\n",
 		report.delivered, sent.posted, sent.posted - std::min(sent.posted, report.delivered), report.duplicated,
 		report.reordered, delivery.mops(), static_cast<double>(sent.latency_ns.quantile(0.5)) / 1e3,
@@ -92,8 +95,8 @@ int run_measured(Endpoint& end, Sender& sender, const Options& options) {
 	return 0;
 }
 
-// One unstamped message. What "sent" means for UD is its completion: it left; whether it arrived only the server can
-// say.
+// Sends one message without a stamp. A UD completion says that the message left this end; only the
+// server knows whether it arrived.
 int send_one(Endpoint& end) {
 	constexpr std::string_view text = "Hello from ud_client";
 	std::memcpy(end.slot_at(0), text.data(), std::min<std::size_t>(text.size(), end.cell.msg));

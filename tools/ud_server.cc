@@ -1,4 +1,5 @@
-// ud_server: receives UD messages and says what came. Prints the QPN, Q_Key and GID that ud_client needs.
+// The program ud_server: receives UD messages and reports each run. It prints the QPN, Q_Key and
+// GID that ud_client takes as arguments.
 #include <arpa/inet.h>
 #include <fmt/format.h>
 
@@ -31,7 +32,10 @@ void print_report(const RunReport& report, std::uint64_t posted) {
 	std::fflush(stdout);
 }
 
-// Sends the account to whoever asked: the question's GRH and completion name its sender.
+// Sends the report of a run to the client that asked for it; the question's GRH and completion hold
+// the address of its sender.
+//
+// Owns: the buffer that answers are sent from; one answer is under way at a time.
 class Answers {
 public:
 	explicit Answers(Endpoint& end)
@@ -63,7 +67,7 @@ private:
 	Endpoint& end_;
 	Buffer buffer_;
 	lib::MemoryRegion memory_;
-	lib::AddressHandle ah_;  // of the last answer: a new one only when the next question comes
+	lib::AddressHandle ah_;  // the latest answer's; it must live until that answer has been sent
 };
 
 int run(const Options& options) {
@@ -85,7 +89,7 @@ int run(const Options& options) {
 
 	OpenRun open(cell.msg);
 	std::uint64_t answered = 0;
-	bool reported = true;  // the open run; there is none yet
+	bool reported = true;  // whether the latest run has been printed; there is none yet
 	const auto take_message = [&](const ibv_wc& completion, std::span<const std::byte> message) {
 		if ((completion.wc_flags & IBV_WC_WITH_IMM) != 0 && ntohl(completion.imm_data) == end_of_run_imm &&
 			message.size() >= 8) {
@@ -119,7 +123,7 @@ int main(int argc, char** argv) {
 	CLI::App app("Receives UD messages, says what came.", "ud_server");
 	app.footer(
 		"Examples:\n  ud_server                         64-byte messages, 64 + 10 receives\n  ud_server --msg 4K "
-	    "--recv-depth 1000\n"
+		"--recv-depth 1000\n"
 		"Then, elsewhere: ud_client GID QPN QKEY. Ends on SIGINT or SIGTERM. Exit codes: 0 good, 1 failed, 2 usage.");
 	const auto size = [](const std::string& text) {
 		const auto bytes = verbena::parse_size(text);

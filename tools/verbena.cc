@@ -1,4 +1,7 @@
-// verbena: one program for running, looking, measuring and judging.
+// The program `verbena`: runs a program on the software NIC, lists devices, measures, and checks
+// result tables. Each subcommand has a file of its own beside this one; commands.h lists them.
+//
+// Errors: one line "verbena: MESSAGE" on standard error, and an exit code from enum Exit.
 #include <fmt/format.h>
 
 #include <cerrno>
