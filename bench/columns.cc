@@ -20,7 +20,7 @@ template <class Number> std::expected<Number, std::string> read_number(std::stri
 	return number;
 }
 
-// "0.44" was rounded to within 0.005.
+// Half a unit of the last printed digit: 0.005 for "0.44".
 double rounding_of(std::string_view text) {
 	const auto exponent_at = text.find_first_of("eE");
 	const std::string_view mantissa = text.substr(0, exponent_at);
@@ -31,6 +31,7 @@ double rounding_of(std::string_view text) {
 	return 0.5 * std::pow(10.0, exponent - decimals);
 }
 
+// The type that a column's text stands for: T of a T, and of an optional<T>.
 template <class T> struct Value {
 	using type = T;
 };
@@ -63,6 +64,7 @@ template <auto field> constexpr Column column(std::string_view name) {
 	};
 }
 
+// A column whose number may be rounded where it was printed; `rounding` keeps by how much.
 template <auto field, auto rounding> constexpr Column printed_column(std::string_view name) {
 	Column made = column<field>(name);
 	made.set = [](Row& row, std::string_view text) -> std::expected<void, std::string> {

@@ -1,5 +1,7 @@
-// The columns of a result table: one list from which every writer and the reader are made. A name or an order changes
-// here only.
+// The columns of a result table of `verbena bench rcud`: one list that every writer and the reader
+// use, so that names and their order are defined once.
+//
+// Threads: constant data, safe to read from any thread.
 #pragma once
 
 #include <expected>
@@ -14,13 +16,16 @@ namespace verbena::bench {
 struct Column {
 	std::string_view name;
 	bool is_number;
-	std::string (*text)(const Row&);  // shortest text that reads back equal; empty if absent
-	std::expected<void, std::string> (*set)(Row&, std::string_view);  // the error says what is wrong with the text
+	// The shortest text that reads back as the same value; empty if the value is absent.
+	std::string (*text)(const Row&);
+	// Stores the value that `text` stands for. The error says what is wrong with the text.
+	std::expected<void, std::string> (*set)(Row&, std::string_view);
 };
 
 std::span<const Column> columns();
 
-// The columns that every table has, published ones too: experiment,mode,msg,window,iters,mops,gib.
+// The number of columns that every table has, a published one too. They come first:
+// experiment,mode,msg,window,iters,mops,gib.
 inline constexpr std::size_t required_columns = 7;
 
 }  // namespace verbena::bench

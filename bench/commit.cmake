@@ -1,4 +1,5 @@
-# cmake -D ROOT=<source tree> -D OUT=<header> -P commit.cmake: writes the commit of the tree, only if it changed.
+# cmake -D ROOT=<source tree> -D OUT=<header> -P commit.cmake: writes the commit of the source tree
+# to a header, unless the header already has it.
 cmake_minimum_required(VERSION 3.25)
 set(commit unknown)
 find_program(git git)

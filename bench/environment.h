@@ -1,4 +1,7 @@
-// What a result was measured on: CPU, kernel, commit, date. The caller adds the device and the command line.
+// The environment that a result was measured in: CPU, kernel, commit, date. The caller adds the
+// device and the command line.
+//
+// Threads: thread-safe.
 #pragma once
 
 #include <string>
@@ -7,7 +10,7 @@ namespace verbena::bench {
 
 std::string cpu_name();
 std::string kernel_name();
-std::string commit();  // of the sources at build time, with "-dirty" if they differed
-std::string utc_now();
+std::string commit();   // the commit of the sources at build time, with "-dirty" if they differed
+std::string utc_now();  // 2024-01-31T12:00:00Z
 
 }  // namespace verbena::bench

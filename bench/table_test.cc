@@ -30,9 +30,9 @@ TEST(Csv, BeginsWithTheSevenPublishedColumnsAndEndsWithTheEnvironment) {
 	const std::string text = to_csv(one_row());
 	EXPECT_TRUE(
 		text.starts_with("experiment,mode,msg,window,iters,mops,gib,op,window_mode,device,mtu,posted,completed,"
-	                     "delivered,lost,duplicated,"
+						 "delivered,lost,duplicated,"
 						 "reordered,spread,mops_low,mops_high,p50_us,p99_us,rtt_before_ns,rtt_after_ns,rtt_class,"
-	                     "validity,reason,repetitions\n"));
+						 "validity,reason,repetitions\n"));
 	EXPECT_NE(text.find("\nmsg_sweep,RC,32,4,200000,0.4412345678901234,"), std::string::npos);
 	EXPECT_TRUE(text.ends_with("# device: vb_lo\n# command: verbena bench rcud --sizes 32,64\n"));
 }

@@ -23,7 +23,8 @@ Finding invalid(std::string reason) { return {"invalid", std::move(reason)}; }
 Finding check_arithmetic(const Row& row) {
 	if (!row.mops || !row.gib) return invalid("no rate");
 	const double expected = gib_of(*row.mops, row.msg);
-	// Full-precision numbers carry no rounding of their own; a millionth covers the text form.
+	// Our own numbers are printed in full precision and have no rounding; allow a millionth for the
+	// text form.
 	const double tolerance = row.gib_rounding + gib_of(row.mops_rounding, row.msg) + 1e-6 * expected;
 	if (std::abs(*row.gib - expected) <= tolerance) return {};
 	return invalid(fmt::format("gib {} is not mops * msg / 2^30 = {}", three_digits(*row.gib), three_digits(expected)));
@@ -53,7 +54,8 @@ Finding check_account(const Row& row) {
 			return invalid(
 				fmt::format("{} delivered + {} lost is not {} posted", *row.delivered, *row.lost, *row.posted));
 	}
-	// A run that broke has said so; what was on its way then is no loss of the transport.
+	// A repetition that failed has given its reason already, and the messages that were in flight
+	// then were not lost by the transport.
 	if (row.validity == "invalid" && row.mops == 0.0) return {};
 	if (row.mode == "RC" && row.lost.value_or(0) > 0) return invalid(fmt::format("RC lost {} messages", *row.lost));
 	if (row.mode == "RC" && row.duplicated.value_or(0) > 0)
@@ -79,7 +81,8 @@ Finding check_littles_law(const Row& row) {
 		fmt::format("mops * p50 = {} messages in flight in a window of {}", three_digits(in_flight), row.window)};
 }
 
-// The rate in bytes at which RC stops growing with the size at this window; 0 if it does not.
+// The plateau of RC in GiB/s among the rows that are measured like `like`: the rate that no longer
+// grows with the message size. 0 if there is none.
 double rc_plateau(std::span<const Row> rows, const Row& like) {
 	std::vector<const Row*> rc;
 	for (const Row& row : rows)

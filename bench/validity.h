@@ -1,26 +1,28 @@
-// Whether a row can be true. One list of rules for our rows and for published ones (`verbena check`).
+// Judges whether the rows of a table can be true. The same rules apply to our rows and to published
+// ones (`verbena check`).
 //
-//   invalid: it cannot be true
-//     - gib is not mops * msg / 2^30, beyond the rounding of the printed digits
-//     - a UD message larger than the MTU (the row's, or 4096, the largest that InfiniBand has) is claimed as delivered:
-//     the
-//       specification has such a send emit nothing and report no error
-//     - nothing was delivered; RC lost or duplicated messages
-//     - the receiver's account does not add up: delivered + lost = posted, completed <= posted, interval around the
-//     median
-//   suspect: it needs an explanation
-//     - UD moves more bytes a second (by > 2 %) than the plateau that RC reaches at the same window, so above what the
-//     link seems to
-//       carry. RC has a plateau when its two largest sizes differ by < 10 %. Our own software device (vb_*) has no
-//       link, so there the rule asks only rows whose receiver did not count.
-//     - Little's law: rate * latency is what is in flight, at most the window. A median is at most twice the mean, so
-//       mops * p50_us > 2 * window cannot be, except by an unlucky sample.
-//     - more than 1 % of the messages were lost: the sender was not held to what the receiver could take, so the rate
-//     is no throughput
-//   n/a: no number was claimed; kept as it is
+// invalid: the row cannot be true.
+// - gib is not mops * msg / 2^30, even within the rounding of the printed digits.
+// - The row claims that UD messages larger than the MTU were delivered (the row's MTU, or 4096, the
+//   largest of InfiniBand). A UD message has one packet (IBA 9.8.3), so such a send emits nothing.
+// - Nothing was delivered, or RC lost or duplicated messages.
+// - The receiver's counts do not add up: delivered + lost = posted, completed <= posted, and the
+//   median lies in its interval.
+// suspect: the row needs an explanation.
+// - UD moves over 2 % more bytes a second than the plateau that RC reaches at the same window, so
+//   more than the link seems to carry. RC has a plateau if its two largest sizes differ by less
+//   than 10 %. The software device (vb_*) has no link, so there the rule applies only to rows whose
+//   receiver did not count.
+// - Little's law: rate * latency is the mean number in flight, which is at most the window. A
+//   median is hardly more than twice the mean, so mops * p50_us > 2 * window is only possible with
+//   an unlucky sample.
+// - More than 1 % of the messages were lost. The sender was faster than the receiver, so the rate
+//   is no throughput.
+// n/a: the row claims no number and is kept as it is.
 //
-// A reason that a row brings with it (what its measurement noticed) is kept, and so is a verdict that is worse than
-// ours.
+// Threads: pure functions.
+// Invariants: a reason that a row already has, from its measurement, is kept. So is its verdict if
+//   that is worse than the one found here.
 #pragma once
 
 #include <span>
@@ -29,7 +31,8 @@
 
 namespace verbena::bench {
 
-// Fills validity and reason of every row. The rows are one table: a row is judged in the company of the others.
+// Sets validity and reason of every row. `rows` is a whole table, because some rules compare a row
+// with others.
 void judge(std::span<Row> rows);
 
 }  // namespace verbena::bench

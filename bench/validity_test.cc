@@ -10,7 +10,7 @@
 namespace verbena::bench {
 namespace {
 
-// A row that is good in every respect: each test changes only what it is about.
+// A row that is valid in every respect; each test changes only the fields that it is about.
 Row good() {
 	Row row;
 	row.mode = "UD";
@@ -37,7 +37,8 @@ TEST(Validity, AGoodRowIsValid) {
 	EXPECT_EQ(judged(good()).reason, "");
 }
 
-// The published table: UD 8192 cannot exist, UD 4096 at window 64 is above RC's plateau, and nothing else is wrong.
+// In the published table UD 8192 is impossible and UD 4096 at window 64 is above RC's plateau; the
+// other rows are valid.
 TEST(Validity, ThePublishedTableHasExactlyItsKnownFaults) {
 	std::ifstream file("bench/published/rc_vs_ud.csv");
 	std::stringstream text;
@@ -140,7 +141,7 @@ TEST(Validity, WithoutAnRcPlateauUdMayBeFaster) {
 	judge(rows);
 	EXPECT_EQ(rows[2].validity, "suspect");
 
-	with_rate(small, 5.0);  // still doubling: bound by the window, not by a link
+	with_rate(small, 5.0);  // the rate still doubles, so the window limits it and not a link
 	rows = {small, large, fast};
 	judge(rows);
 	EXPECT_EQ(rows[2].validity, "valid");
