@@ -13,9 +13,9 @@
 //   more than the link seems to carry. RC has a plateau if its two largest sizes differ by less
 //   than 10 %. The software device (vb_*) has no link, so there the rule applies only to rows whose
 //   receiver did not count.
-// - Little's law: rate * latency is the mean number in flight, which is at most the window. A
-//   median is hardly more than twice the mean, so mops * p50_us > 2 * window is only possible with
-//   an unlucky sample.
+// - Little's law: rate * mean latency is the mean number in flight, which is at most the window. A
+//   median of non-negative values is at most twice their mean, so mops * p50_us > 2 * window is
+//   possible only if the sampled latencies were not typical.
 // - More than 1 % of the messages were lost. The sender was faster than the receiver, so the rate
 //   is no throughput.
 // n/a: the row claims no number and is kept as it is.

@@ -7,14 +7,16 @@
 namespace verbena::rcud {
 namespace {
 
-constexpr std::uint64_t receive_memory_max = 8u << 20;  // beyond it more receives only cost cache
+// Bytes of the receive buffers that UD with a local window gets; more would only displace caches.
+constexpr std::uint64_t receive_memory_max = 8u << 20;
 
 std::uint32_t round_up_to_line(std::uint64_t bytes) {
 	return static_cast<std::uint32_t>((bytes + 63) & ~std::uint64_t{63});
 }
 
-// RC has back-pressure, credits bound what is on the way: a few windows do. UD with a local window drops what finds no
-// receive, so there the receiver posts as many as memory and device allow.
+// RC has backpressure, and credits bound what is in flight: four windows of receives are enough. UD
+// with a local window drops a message that finds no receive, so the receiver posts as many receives
+// as memory and device allow.
 std::uint32_t choose_receive_depth(
 	const Cell& cell, const Settings& settings, const Limits& limits, std::uint32_t fragments) {
 	const std::uint64_t window = std::uint64_t{cell.window} * fragments;
@@ -49,15 +51,16 @@ std::expected<Shape, std::string> shape_of(const Cell& cell, const Settings& set
 
 	shape.stride = round_up_to_line(cell.msg);
 	shape.receive_depth = cell.op == Op::send ? choose_receive_depth(cell, settings, limits, shape.fragments) : 16;
-	// A local window would let WRITEs lap their target unseen: a ring of several windows bounds how far, and credits
-	// move it.
+	// With a local window, WRITEs could overtake a target that has not read the ring yet. The ring
+	// is several windows long, and credits keep the sender within it.
 	if (cell.op == Op::write)
 		shape.ring_slots = cell.window_mode == WindowMode::credit ? cell.window : std::max(4 * cell.window, 64u);
 	if (cell.op == Op::read) shape.ring_slots = cell.window;
 	const bool ring_bounds = cell.op == Op::write && cell.window_mode == WindowMode::local;
 	shape.credit_every = std::max(1u, (ring_bounds ? shape.ring_slots : cell.window) / 4);
 
-	// Neither a list nor an unsignaled run may be so long that the window can never hold it.
+	// A list must fit into the window beside messages that are finished without the sender's
+	// knowing: up to signal_every - 1 without a completion, or credit_every - 1 without a credit.
 	shape.signal_every = std::clamp(settings.signal_every, 1u, std::max(1u, cell.window / 2));
 	const std::uint32_t room = cell.window -
 		std::max(shape.signal_every - 1, cell.window_mode == WindowMode::credit ? shape.credit_every - 1 : 0);

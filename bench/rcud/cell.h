@@ -1,5 +1,7 @@
-// One cell of the sweep, how it is run, and the numbers that both ends derive from it. Values; all but shape_of are
-// plain data.
+// One cell of the sweep, the settings that it is run with, and the numbers that both ends derive
+// from it; and the exceptions of this benchmark.
+//
+// Threads: values and pure functions.
 #pragma once
 
 #include <cstdint>
@@ -14,38 +16,41 @@ namespace verbena::rcud {
 enum class Mode : std::uint8_t { rc, ud, ud_segmented };
 enum class Op : std::uint8_t { send, write, read };
 
-// local: posted - own completions <= window, as most programs do. For UD a completion says nothing of the receiver.
-// credit: posted - consumed by the receiver <= window, for both transports.
+// The meaning of the window:
+// - local: posted - own completions <= window, as most programs count. For UD a completion says
+//   nothing about the receiver.
+// - credit: posted - consumed by the receiver <= window, for both transports.
 enum class WindowMode : std::uint8_t { local, credit };
 
 struct Cell {
 	Mode mode = Mode::rc;
 	Op op = Op::send;
 	WindowMode window_mode = WindowMode::local;
-	std::uint32_t msg = 32;
-	std::uint32_t window = 4;
+	std::uint32_t msg = 32;    // bytes
+	std::uint32_t window = 4;  // messages
 	friend bool operator==(const Cell&, const Cell&) = default;
 };
 
-// How the queue pairs of RC learn of each other: what they must know goes over the control connection, or rdma_cm does
-// it. UD has no connections: what its two ends must know goes over the control connection either way.
+// The way in which RC queue pairs are connected: their addresses go over the control connection, or
+// rdma_cm connects them. UD has no connections; its addresses always go over the control
+// connection.
 enum class Connect : std::uint8_t { exchange, rdmacm };
 
 struct Settings {
-	std::uint64_t iters = 200'000;
-	std::uint64_t warmup = 20'000;
-	double min_time_s = 0;
+	std::uint64_t iters = 200'000;     // messages of a repetition, at least
+	std::uint64_t warmup = 20'000;     // messages before each repetition, not counted
+	double min_time_s = 0;             // a repetition has more messages if it would be shorter
 	std::uint32_t reps = 5;
-	std::uint32_t post_list = 1;
-	std::uint32_t signal_every = 1;
+	std::uint32_t post_list = 1;       // work requests of one ibv_post_send, at most
+	std::uint32_t signal_every = 1;    // one completion for this many messages
 	std::uint32_t inline_bytes = 64;      // asked of the device
 	std::uint32_t receive_depth = 0;      // 0: chosen by shape_of
-	std::uint32_t receiver_delay_ns = 0;  // for each message: a slow receiver
+	std::uint32_t receiver_delay_ns = 0;  // for each message: simulates a slow receiver
 	bool passive_target = false;          // the target of READs sleeps instead of polling
 	Connect connect = Connect::exchange;
 };
 
-// What a device allows and a path carries.
+// The limits of the two devices and the path between them: the smaller ones of both ends.
 struct Limits {
 	std::uint32_t mtu = 4096;
 	std::uint32_t queue_depth_max = 16'384;
@@ -53,7 +58,8 @@ struct Limits {
 
 inline constexpr std::uint32_t fragment_header_bytes = 16;
 
-// Derived by the sending side and told to the other, so that both agree.
+// Derived from cell, settings and limits by the sender, which sends it to the receiver, so that
+// both ends use the same numbers.
 struct Shape {
 	std::uint32_t fragments = 1;       // datagrams a message
 	std::uint32_t fragment_bytes = 0;  // payload of all but the last
@@ -65,19 +71,19 @@ struct Shape {
 	std::uint32_t signal_every = 1;
 };
 
-// The error is the reason for a row that is n/a.
+// The shape of a cell. The error says why the cell cannot be run; its row is then n/a.
 std::expected<Shape, std::string> shape_of(const Cell& cell, const Settings& settings, const Limits& limits);
 
-// A cell could not be measured; the sweep goes on.
+// Thrown when a cell could not be measured; the sweep goes on with the next one.
 struct Failure : std::runtime_error {
 	using runtime_error::runtime_error;
 };
-// The other process is gone; the sweep ends.
+// Thrown when the other process is gone; the sweep ends.
 struct PeerLost : Failure {
 	using Failure::Failure;
 };
 
-// The value of an expected, or its error thrown as a Failure.
+// Returns the value of an expected, or throws its error as a Failure.
 template <class T> T take(std::expected<T, std::string> made) {
 	if (!made) throw Failure(made.error());
 	if constexpr (!std::is_void_v<T>) return std::move(*made);

@@ -34,8 +34,8 @@ TEST(Shape, AWindowAboveTheQueueDepthIsNotApplicable) {
 	EXPECT_FALSE(shape_of({.window = 65}, {}, {.queue_depth_max = 128}));
 }
 
-// With signals every N and credits every C, up to N-1 (or C-1) finished messages are unknown to the sender; a list must
-// fit beside.
+// With a completion every N messages and a credit every C, the sender does not know of up to N - 1
+// (or C - 1) finished messages; a list must fit into the window beside them.
 TEST(Shape, ListsSignalsAndCreditsAlwaysFitTheWindow) {
 	for (const std::uint32_t window : {1u, 2u, 3u, 4u, 7u, 64u})
 		for (const std::uint32_t list : {1u, 4u, 100u})

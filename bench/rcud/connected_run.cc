@@ -7,7 +7,7 @@ namespace {
 
 constexpr std::uint64_t report_id = UINT64_MAX;
 
-// Polls until the report's completion.
+// Polls until the report's completion, and returns it.
 ibv_wc await_report(Endpoint& end, const char* what, const std::function<bool()>& go_on) {
 	ibv_wc completions[poll_batch];
 	const std::uint64_t deadline = now_ns() + stall_ns;
@@ -32,7 +32,7 @@ std::string refusal_of(const Cell& cell) {
 }
 
 void send_report(Endpoint& end, const RunReport& report, const std::function<bool()>& go_on) {
-	// The run is over: nothing comes into the receive buffers any more.
+	// The run is over, so no message arrives in this receive buffer any more.
 	std::memcpy(end.receive_at(0), &report, sizeof report);
 	ibv_sge piece{
 		.addr = reinterpret_cast<std::uint64_t>(end.receive_at(0)), .length = sizeof report, .lkey = end.memory->lkey};

@@ -1,8 +1,11 @@
-// The control connection between the two processes of a measurement: JSON objects, one a line, over a stream socket. It
-// carries parameters and results, never measured traffic, and its end is how a side learns that the other one died.
+// The control connection between the two processes of a measurement: JSON objects, one a line, over
+// a stream socket. It carries parameters and results, never measured traffic. When one process
+// dies, the other one sees the end of the stream.
 //
-// One thread at a time. Everything received is from outside: a line is at most 64 KiB, and what is not a JSON object
-// with a "type" is a Failure.
+// Threads: one thread at a time.
+// Owns: the descriptor.
+// Errors: the peer is untrusted. PeerLost at the end of the stream, and for a line of more than 64
+//   KiB or one that is not a JSON object with a "type".
 #pragma once
 
 #include <chrono>
@@ -25,29 +28,33 @@ public:
 	Control(const Control&) = delete;
 	Control& operator=(const Control&) = delete;
 
-	// PeerLost when the other side is gone.
+	// Blocks until the whole message is written.
 	void send(const Json& message);
 
-	// The next message. PeerLost at the end of the stream; Failure when nothing came in time.
+	// Waits for the next message; Failure if none came within `patience`.
 	Json receive(std::chrono::milliseconds patience);
 
-	// The next message if it is there already.
+	// The next message if it has arrived already; never waits.
 	std::optional<Json> try_receive();
 
 private:
+	// The first whole line of the buffer, if there is one.
 	std::optional<Json> take_line();
+	// Waits up to `wait_ms` for bytes and appends them to the buffer; false if none came.
 	bool fill(int wait_ms);
 
 	int fd_;
 	std::string buffer_;
 };
 
-// Listens on all addresses (port 0: any free one); the descriptor, or a Failure.
+// Each of these returns a descriptor that the caller owns, or throws a Failure.
+// Listens on all addresses; port 0 takes any free one.
 int listen_on(std::uint16_t port);
 std::uint16_t port_of(int listener);
 int accept_one(int listener);
 
-// "host", "host:port", "[v6]:port"; tries for a few seconds, so that the two sides may be started in any order.
+// Connects to "host", "host:port" or "[v6]:port". Retries until `patience` is over, so that the two
+// sides may be started in any order.
 int connect_to(std::string_view peer, std::uint16_t default_port, std::chrono::milliseconds patience);
 
 }  // namespace verbena::rcud

@@ -1,6 +1,9 @@
-// How ud_client and ud_server end a measured run without a control connection: the client asks for the account by
-// datagram, the server answers by datagram. Both carry `end_of_run_imm`; the question is the run's stamp (its number,
-// and how many were posted). A question or an answer may be lost: the client asks again, the server answers each time.
+// The end of a measured run between ud_client and ud_server, which have no control connection: the
+// client asks for the report by datagram, and the server answers by datagram.
+//
+// Both datagrams carry `end_of_run_imm`. The question is a stamp with the run's number and the
+// number of messages posted. A question or an answer may be lost, so the client repeats the
+// question and the server answers each one.
 #pragma once
 
 #include <cstdint>
@@ -13,22 +16,25 @@
 
 namespace verbena::rcud {
 
-// The answer as it travels: eight numbers of 8 bytes, in the hosts' byte order (both ends are of one kind, as for the
-// stamps).
+// The report in its wire format: eight numbers of 8 bytes in host byte order. Both ends have the
+// same byte order, as the stamps require too.
 struct RunReport {
-	std::uint64_t question;
-	std::uint64_t message_max;  // bytes of payload that the server's receives hold: larger messages are dropped there
+	std::uint64_t question;     // the stamp that was asked with
+	std::uint64_t message_max;  // bytes that the server's receives hold; longer messages are lost
 	std::uint64_t delivered, duplicated, reordered, corrupt, counted, counted_ns;
 };
 static_assert(sizeof(RunReport) == 64);
 
-// What ud_server keeps of the run that is coming in. Plain messages (whose stamps do not agree, or which are too short)
-// only count.
+// The receiver's account of the latest run that arrives at ud_server. Messages without a valid
+// stamp are counted as plain ones.
+//
+// Threads: one thread.
+// Invariants: the first message of another run begins a new account.
 class OpenRun {
 public:
 	explicit OpenRun(std::uint64_t message_max) : message_max_(message_max) {}
 
-	// A message; true if it began a new run.
+	// Counts a message that arrived at the time `now` (ns); returns true if it began a new run.
 	bool accept(std::span<const std::byte> message, std::uint64_t now) {
 		if (message.size() < 16 || !stamps_agree(message.data(), message.size()) || load_stamp(message.data()) == 0) {
 			++plain;
@@ -46,8 +52,8 @@ public:
 		return begins;
 	}
 
-	// The account so far; `question` tells the client that the answer is to what it asked. Empty of another run than
-	// the question's.
+	// The account so far. `question` goes into the report, so that the client can match it; if it
+	// names another run, the counts are zero.
 	RunReport report(std::uint64_t question) const {
 		if (!run_ || *run_ != run_of(question)) return {.question = question, .message_max = message_max_};
 		return {.question = question,
@@ -60,9 +66,10 @@ public:
 			.counted_ns = last_at_ - first_at_};
 	}
 
+	// A question about the latest run, as if all messages up to the last one seen had been posted.
 	std::uint64_t question() const { return make_stamp(run_.value_or(0), account_.next()); }
 
-	std::uint64_t plain = 0;
+	std::uint64_t plain = 0;  // messages without a valid stamp
 
 private:
 	const std::uint64_t message_max_;

@@ -33,13 +33,14 @@ Endpoint::Endpoint(const lib::OpenDevice& device_, const Cell& cell_, const Shap
 	  shape(shape_),
 	  role(role_),
 	  qkey(qkey_),
-	  // A sender receives only UD credits (a few windows of them) and reports.
+	  // A sender receives only UD credits and reports.
 	  receive_count(role_ == Role::receiver ? shape_.receive_depth : 64 + cell_.window / shape_.credit_every),
 	  receive_payload(role_ == Role::receiver && cell_.op == Op::send
 			  ? shape_.fragments == 1 ? cell_.msg : shape_.fragment_bytes + fragment_header_bytes
 			  : 64),
 	  receive_stride(lines(receive_payload) + (is_ud() ? 64 : 0)),
-	  // Beside the window: an unsignaled tail that a run which ended early left behind.
+	  // More than the window: a run that ended early may leave unsignaled requests in the send
+      // queue.
 	  send_depth(role_ == Role::sender ? (cell_.window + shape_.signal_every) * shape_.fragments : word_count),
 	  slot_count(role_ == Role::sender ? cell_.window : shape_.ring_slots),
 	  receive_bytes_(std::size_t{receive_count} * receive_stride),

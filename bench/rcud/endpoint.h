@@ -1,8 +1,10 @@
-// One end of one cell: its queue pair, completion queue and buffers. Made fresh for every repetition, so that nothing
-// of one measurement reaches the next; never part of the measured time.
+// One end of one cell: its queue pair, completion queue and buffers. Each repetition makes a new
+// one, before the measured time, so that no state of one measurement reaches the next.
 //
-// Message buffers begin on a cache line. A UD receive buffer has the 40 bytes of the GRH before that line. Owned by one
-// thread.
+// Threads: one thread.
+// Lifetime: `device` and, if given, the rdma_cm connection must outlive it.
+// Invariants: message buffers begin on a cache line; a UD receive has 40 more bytes before it, for
+//   the GRH.
 #pragma once
 
 #include <cstddef>
@@ -17,22 +19,22 @@ namespace verbena::rcud {
 
 enum class Role : std::uint8_t { sender, receiver };
 
-// What the other side must know to reach this end.
+// Everything that the other side needs to reach this end.
 struct Address {
 	std::uint32_t qpn = 0;
 	std::uint32_t psn = 0;
 	std::uint32_t qkey = 0;
 	std::uint32_t lid = 0;
 	std::uint32_t mtu = 0;
-	std::uint32_t reads = 1;  // READs in flight that this end answers
+	std::uint32_t reads = 1;  // RDMA READs in flight that this end can answer
 	std::string gid;
 	std::uint64_t data = 0;  // WRITE and READ: the ring of message slots
 	std::uint32_t data_rkey = 0;
-	std::uint64_t credit_word = 0;  // where RC credits are written
+	std::uint64_t credit_word = 0;  // the address that RC credits are written to
 };
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Address, qpn, psn, qkey, lid, mtu, reads, gid, data, data_rkey, credit_word)
 
-// Anonymous pages, zeroed and touched, huge ones where the kernel gives them.
+// Anonymous memory, zeroed and so touched; of huge pages if the kernel grants them.
 class Buffer {
 public:
 	explicit Buffer(std::size_t bytes);
@@ -48,15 +50,16 @@ private:
 };
 
 struct Endpoint {
-	// With `connection` the queue pair is made on that rdma_cm connection, which connects it (managed.h); `device` is
-	// the connection's.
+	// With `connection` the queue pair is made on that rdma_cm connection, which connects it
+	// (managed.h); `device` must then be the connection's. Throws a Failure.
 	Endpoint(const lib::OpenDevice& device, const Cell& cell, const Shape& shape, Role role,
 		std::uint32_t inline_wanted, std::uint32_t qkey = default_qkey, rdma_cm_id* connection = nullptr);
 
 	static constexpr std::uint32_t default_qkey = 0x1111'1111;
 
 	Address address() const;
-	// RC: to RTS. UD: an address handle (the queue pair is in RTS already).
+	// Moves an RC queue pair to RTS; makes the address handle of a UD one, which is in RTS already.
+	// Not for an endpoint that rdma_cm connects.
 	void connect(const Address& remote);
 
 	bool is_ud() const { return cell.mode != Mode::rc; }
@@ -68,8 +71,7 @@ struct Endpoint {
 	const std::uint32_t qkey;
 	const std::uint32_t psn = lib::random_psn();
 
-	// Receive buffer i: what the sender sent begins at receive_at(i), the receive itself at receive_at(i) -
-	// grh_bytes().
+	// The payload of receive i begins at receive_at(i), its buffer at receive_at(i) - grh_bytes().
 	std::uint32_t receive_count;
 	std::uint32_t receive_payload;  // bytes
 	std::uint32_t receive_stride;
@@ -79,12 +81,13 @@ struct Endpoint {
 	}
 	std::uint32_t grh_bytes() const { return is_ud() ? 40 : 0; }
 
-	// Message slots: what the sender sends from (READ: reads into), or the receiver's ring for WRITE and READ.
+	// Message slots: the sender sends from them (READ: reads into them); of a receiver they are the
+	// ring that is the target of WRITE and READ.
 	std::uint32_t slot_count;
 	std::byte* slot_at(std::uint32_t i) const { return slots_ + std::size_t{i} * shape.stride; }
-	// UD-seg: one header of 16 bytes a fragment and slot.
+	// UD-seg: a header of 16 bytes for each fragment of each slot.
 	std::byte* headers = nullptr;
-	// Sender: where credits land. Receiver: the words that credits are sent from.
+	// The words that credits are written to (sender) or sent from (receiver).
 	std::uint64_t* words = nullptr;
 	static constexpr std::uint32_t word_count = 64;
 

@@ -25,8 +25,8 @@ ChildProcess::ChildProcess(
 	if (pid_ < 0) throw Failure(lib::failure("fork", errno));
 	if (pid_ > 0) return;
 
-	// Only async-signal-safe calls from here on. High copies first: the descriptors may be 3 or 4 themselves. dup2
-	// clears CLOEXEC.
+	// Only async-signal-safe calls from here on (fork(2)). Copy the descriptors to high numbers
+	// first, because they may be 3 or 4 themselves. dup2 clears CLOEXEC.
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() != parent) _exit(1);
 	const int control = fcntl(control_fd, F_DUPFD_CLOEXEC, 10);

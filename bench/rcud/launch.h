@@ -1,5 +1,5 @@
-// Processes, cores and command lines of a measurement on one host: the server is this program again, in a process of
-// its own.
+// The second process of a measurement on one host (this program, started again as the server), and
+// the cores that the two processes are pinned to.
 #pragma once
 
 #include <sys/types.h>
@@ -11,15 +11,18 @@
 
 namespace verbena::rcud {
 
-// The descriptors that the server process inherits.
+// The numbers of the descriptors that the server process inherits.
 inline constexpr int control_fd_of_child = 3;
 inline constexpr int page_fd_of_child = 4;
 
-// A child process that ends with its owner: killed and reaped on destruction, and by the kernel if its owner dies.
+// A child process that does not outlive its owner.
+//
+// Owns: the process. The destructor kills and reaps it; the kernel kills it if its parent dies.
+// Errors: a Failure if the fork fails; the child exits with 127 if the exec fails.
 class ChildProcess {
 public:
-	// fork and exec of `program` with `arguments` (without argv[0]) and the two descriptors. Call before any verbs
-	// call: a forked process cannot use its parent's devices.
+	// Forks and executes `program` with `arguments` (without argv[0]) and the two descriptors. Call
+	// before any verbs call: a forked process cannot use its parent's devices.
 	ChildProcess(const std::string& program, const std::vector<std::string>& arguments, int control_fd, int page_fd);
 	~ChildProcess();
 	ChildProcess(const ChildProcess&) = delete;
@@ -30,14 +33,14 @@ private:
 	pid_t pid_;
 };
 
-// The two cores that two pinned processes use: the first two that this process may run on; empty when there is only
-// one.
+// The first two cores that this process may run on; empty if it has only one.
 std::optional<std::pair<int, int>> two_cores();
 
-// Pins the calling thread alone. Call after the device is open, so that its background threads stay free to go
-// elsewhere.
+// Pins the calling thread. Call after the device is open: its background threads inherit the
+// affinity of the thread that creates them, and must stay free to run on other cores.
 void pin_to(int core);
 
+// The path of the running program; throws a Failure.
 std::string own_executable();
 
 }  // namespace verbena::rcud

@@ -1,6 +1,9 @@
-// Endpoints that rdma_cm connects: the REQ carries the sending side's Offer, the REP the receiving side's Answer.
+// Endpoints that rdma_cm connects. The sender's Offer goes in the private data of the REQ, the
+// receiver's Answer in that of the REP (private_data.h). The measured loops are the same for both
+// ways of connecting.
 //
-// Declare a Connection before its Endpoint, which lives on it. The measured loops do not know the difference.
+// Lifetime: a Connection must outlive its Endpoint, so declare it first.
+// Errors: Failure.
 #pragma once
 
 #include <span>
@@ -11,13 +14,13 @@
 
 namespace verbena::rcud {
 
-// The value, or its error thrown as a Failure.
+// Returns the value, or throws its error as a Failure.
 template <class T> T take(lib::Connected<T> made) {
 	if (!made) throw Failure(made.error().text);
 	if constexpr (!std::is_void_v<T>) return std::move(*made);
 }
 
-// One end of an rdma_cm connection, and the device that it runs on.
+// One end of an rdma_cm connection and the device that it uses.
 struct Connection {
 	explicit Connection(lib::ConnectionId id);
 
@@ -25,11 +28,11 @@ struct Connection {
 	lib::OpenDevice device;
 };
 
-// Connects a sender's endpoint, and learns where the receiver's memory is.
+// Connects a sender's endpoint; the Answer sets `end.remote`, the address of the receiver's ring.
 void call(rdma_event_channel* channel, Connection& connection, Endpoint& end, const Run& run,
 	std::chrono::milliseconds patience);
 
-// Accepts for a receiver's endpoint, whose receives are posted.
+// Accepts the connection for a receiver's endpoint. Post its receives before.
 void answer(Connection& connection, Endpoint& end, const Offer& offer);
 
 }  // namespace verbena::rcud

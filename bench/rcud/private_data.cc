@@ -27,7 +27,7 @@ private:
 	std::size_t at_ = 0;
 };
 
-// The length is checked before.
+// Reads big-endian numbers. The caller has checked that there are enough bytes.
 class Reader {
 public:
 	explicit Reader(std::span<const std::byte> from) : from_(from) {}

@@ -12,7 +12,7 @@ const Offer offer{.cell = {.op = Op::write, .window_mode = WindowMode::credit, .
 	.credit_word = 0x1112131415161718,
 	.rkey = 0x191a1b1c};
 
-// As it travels: the messages of rdma_cm have one size, and what is not used is zeros.
+// Private data as the peer receives it: a fixed size, filled up with zeros.
 std::vector<std::byte> padded(std::span<const std::byte> data, std::size_t bytes = 56) {
 	std::vector<std::byte> whole(data.begin(), data.end());
 	whole.resize(bytes);

@@ -1,8 +1,10 @@
-// Messages out of datagrams (mode UD-seg). A message counts only when all of its fragments have come.
+// Puts messages together from datagrams (mode UD-seg). A message counts when all of its fragments
+// have arrived.
 //
-// Fragments carry a header of 16 bytes: the message's stamp, the fragment's index, how many there are, and where its
-// payload goes. Memory is fixed: twice the window of messages can be in pieces at a time; a newer one takes the place
-// of an older that never became whole. A fragment that contradicts its message or the run's shape is refused.
+// Threads: one thread.
+// Owns: buffers for twice the window of incomplete messages. A newer message evicts an older one
+//   that never became complete.
+// Errors: a fragment that contradicts its message or the shape of the run is refused.
 #pragma once
 
 #include <cstdint>
@@ -14,11 +16,12 @@
 
 namespace verbena::rcud {
 
+// In front of each fragment's payload, in host byte order.
 struct FragmentHeader {
-	std::uint64_t stamp;
-	std::uint16_t index;
-	std::uint16_t count;
-	std::uint32_t offset;
+	std::uint64_t stamp;   // the message's
+	std::uint16_t index;   // this fragment's, from 0
+	std::uint16_t count;   // fragments of the message
+	std::uint32_t offset;  // where the payload begins in the message, in bytes
 };
 static_assert(sizeof(FragmentHeader) == 16);
 
@@ -31,7 +34,8 @@ public:
 
 	enum class Result : std::uint8_t { more, whole, refused };
 
-	// `message` is set when the result is whole, and valid until the next call.
+	// Takes one datagram. If the result is whole, `message` is the complete message; it is valid
+	// until the next call.
 	Result accept(std::span<const std::byte> datagram, std::span<const std::byte>& message) {
 		if (datagram.size() < sizeof(FragmentHeader)) return Result::refused;
 		FragmentHeader header;
@@ -45,8 +49,9 @@ public:
 		if (slot.stamp != header.stamp) slot.stamp = header.stamp, slot.have = 0;
 		std::memcpy(slot.message.data() + header.offset, payload.data(), payload.size());
 		const std::uint64_t all = fragments_ == 64 ? UINT64_MAX : (std::uint64_t{1} << fragments_) - 1;
-		if (slot.have == all)
-			slot.have = 0;  // whole before: the account will call it a duplicate once it is whole again
+		// The message was complete before, so this is a duplicate. Collect it again: the account
+		// counts it as one when it is complete again.
+		if (slot.have == all) slot.have = 0;
 		slot.have |= std::uint64_t{1} << header.index;
 		if (slot.have != all) return Result::more;
 		message = slot.message;
@@ -56,7 +61,7 @@ public:
 private:
 	struct Slot {
 		std::uint64_t stamp = UINT64_MAX;
-		std::uint64_t have = 0;
+		std::uint64_t have = 0;  // one bit for each fragment that has arrived
 		std::vector<std::byte> message;
 	};
 	std::uint32_t message_bytes_;

@@ -5,7 +5,7 @@
 namespace verbena::rcud {
 namespace {
 
-// 20-byte messages in two fragments of 12 and 8.
+// A fragment of a 20-byte message, which has two fragments of 12 and 8 bytes.
 std::vector<std::byte> fragment(std::uint64_t sequence, std::uint16_t index) {
 	std::byte message[20]{};
 	write_stamps(message, sizeof message, make_stamp(1, sequence));

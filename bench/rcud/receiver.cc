@@ -9,17 +9,19 @@
 namespace verbena::rcud {
 namespace {
 
-// Credits are signaled now and then, so that their places in the send queue come back; this many may be on the way.
+// One credit in 16 is signaled, because its completion frees the send-queue entries up to it. At
+// most this many credits may be under way.
 constexpr std::uint64_t credit_signal_every = 16;
 constexpr std::uint64_t credits_outstanding_max = Endpoint::word_count - 1;
-// After so many empty polls the receiver is idle, and the clock is read: the last arrival was less than a microsecond
-// before.
+// After this many empty polls the receiver counts as idle and reads the clock: the last arrival was
+// less than a microsecond before.
 constexpr std::uint32_t idle_polls_before_clock = 32;
 
-// When things came, without a clock read a message.
+// The times of the first and last arrival, without reading the clock for each message.
 class Arrivals {
 public:
-	// After a batch that delivered something; `so_far` includes it.
+	// Call after a poll that delivered something; `so_far` is the number delivered, this poll
+	// included.
 	void batch(std::uint64_t so_far) {
 		if (first_at_ == 0) {
 			first_at_ = now_ns();
@@ -28,13 +30,14 @@ public:
 		idle_polls_ = 0;
 	}
 
-	// After a poll that gave nothing. True now and then: time to look around.
+	// Call after a poll that delivered nothing. Returns true every `watch_every` polls: the caller
+	// then asks its watcher.
 	bool idle() {
 		if (++idle_polls_ == idle_polls_before_clock) last_at_ = now_ns();
 		return idle_polls_ % watch_every == 0;
 	}
 
-	// The sender says that it has ended: from then on silence counts.
+	// True when nothing has arrived for `silence_ns` since the sender finished.
 	bool silent(bool sender_finished) {
 		if (!sender_finished) return false;
 		const std::uint64_t now = now_ns();
@@ -42,8 +45,11 @@ public:
 		return now - std::max(finished_at_, last_at_) > silence_ns;
 	}
 
+	// Call when the last message of the run has arrived.
 	void all_came() { last_at_ = now_ns(); }
 
+	// Sets the counted messages and their time. The first batch is excluded, because the clock is
+	// read after it; a run of one batch has no rate.
 	void fill(Delivery& delivery) const {
 		if (first_at_ == 0 || last_at_ <= first_at_ || delivery.delivered <= first_batch_) return;
 		delivery.counted = delivery.delivered - first_batch_;
@@ -122,7 +128,7 @@ template <bool segmented> void Receiver::accept(const ibv_wc& completion) {
 		delay();
 }
 
-// One list of the buffers that a poll gave back.
+// Posts the receives of one poll's completions again, as one list.
 void Receiver::repost(const ibv_wc* completions, int count) {
 	ibv_recv_wr* list = nullptr;
 	for (int i = count - 1; i >= 0; --i) {
@@ -212,7 +218,7 @@ Delivery Receiver::watch_writes(const Run& run, const Watcher& watcher) {
 			publish(delivery.delivered);
 		}
 
-		// The target's polls keep its queue pair moving, and collect what credits left.
+		// These polls drive the target's queue pair and take the completions of the credits.
 		const int n = poll(end_.cq.get(), completions);
 		for (int i = 0; i < n; ++i) {
 			check_status(completions[i], "credit");

@@ -1,13 +1,17 @@
-// The measured loop, receiving side: takes messages as they come, checks their stamps, keeps the account, gives
+// The measured loop of the receiver: takes messages, checks their stamps, counts them, and sends
 // credits.
 //
-// SEND: receives stay posted; what a poll gave is checked and posted again as one list. WRITE: the target polls the
-// last stamp of every slot of its ring in turn. READ: the target only keeps its queue pair moving (or sleeps); the
-// reader counts.
+// SEND: the buffers that one poll returned are checked and posted again as one list.
+// WRITE: the target polls the last stamp of each slot of its ring in turn.
+// READ: the target only polls its completion queue (or sleeps); the reader counts.
 //
-// A credit is the number of messages consumed (over UD: one past the highest that arrived, so that a lost message does
-// not close the window for good), returned every `shape.credit_every` messages and at the end. One thread; the endpoint
-// outlives it.
+// A credit is the number of messages consumed so far, sent every `shape.credit_every` messages and
+// at the end. Over UD it is one past the highest sequence number that arrived, so that a lost
+// message does not close the window for ever.
+//
+// Threads: one thread; `published` may be read by others.
+// Lifetime: the endpoint must outlive it.
+// Errors: Failure on an error completion, or when the watcher gives up.
 #pragma once
 
 #include <atomic>
@@ -24,32 +28,37 @@ namespace verbena::rcud {
 
 class Receiver {
 public:
-	// Makes what the endpoint's cell needs; posts nothing. `published` is kept at what the run has delivered so far:
-	// what is left of the account when this process dies.
+	// Posts nothing. `delay_ns` is waited after each message; `passive` makes a READ's target
+	// sleep. `published` is kept equal to the number delivered in the current run: in shared
+	// memory, it survives the death of this process.
 	Receiver(Endpoint& endpoint, std::uint32_t delay_ns, bool passive, std::atomic<std::uint64_t>* published = nullptr);
 
-	// All receives, once, before the sender may send.
+	// Posts all receives. Call once, before the sender may send.
 	void post_receives();
 
-	// Ends when run.total messages have arrived, or 200 ms after both the last one and the sender's end
-	// (Watch::finished). Throws Failure on an error completion or when the watcher says so.
+	// Returns when run.total messages have arrived, or 200 ms after the later of the last arrival
+	// and the sender's end (Watch::finished).
 	Delivery run(const Run& run, const Watcher& watcher);
 
-	// RC: asks whether the sender is still there, by a WRITE of no bytes. One that is not ends run() with its error.
-	// For a watcher that has no other way to know; does nothing while the last question is on its way.
+	// RC: probes whether the sender is alive, by a WRITE of no bytes. If it is not, run() ends with
+	// that WRITE's error. For a watcher that has no other way to notice a death; does nothing while
+	// the last probe is under way.
 	void probe();
 
-	// Takes what comes from anybody, without end: for ud_server. Each message's completion and bytes (the GRH is before
-	// them) go to `take`; its buffer is posted again afterwards. Ends when `go_on`, asked after every poll, is false.
+	// Receives messages from any sender until `go_on`, which is called after every poll, returns
+	// false; for ud_server. `take` gets the completion and the payload of each message (the GRH is
+	// before it); the buffer is posted again afterwards, so the span dangles then.
 	void serve(
 		const std::function<void(const ibv_wc&, std::span<const std::byte>)>& take, const std::function<bool()>& go_on);
 
 private:
+	// The loops of SEND, WRITE and READ.
 	template <bool segmented> Delivery receive_sends(const Run& run, const Watcher& watcher);
 	Delivery watch_writes(const Run& run, const Watcher& watcher);
 	Delivery answer_reads(const Watcher& watcher);
 	template <bool segmented> void accept(const ibv_wc& completion);
 	void repost(const ibv_wc* completions, int count);
+	// Posts a credit; false if too many credits are under way.
 	bool give_credit(const Run& run, std::uint64_t count);
 	void delay() const;
 	void publish(std::uint64_t delivered) {
@@ -63,11 +72,11 @@ private:
 	std::atomic<std::uint64_t>* const published_;
 	Account account_;
 	std::optional<Reassembly> reassembly_;
-	std::uint64_t refused_ = 0;
-	std::vector<ibv_recv_wr> requests_;  // one a buffer, made once
+	std::uint64_t refused_ = 0;          // messages of a wrong length, and refused fragments
+	std::vector<ibv_recv_wr> requests_;  // one for each buffer, made once
 	std::vector<ibv_sge> pieces_;
 	std::uint64_t credits_posted_ = 0, credits_completed_ = 0;
-	std::uint64_t probe_ = 0;  // counted among the credits
+	std::uint64_t probe_ = 0;  // the number of the latest probe; probes and credits share one count
 };
 
 }  // namespace verbena::rcud

@@ -18,14 +18,14 @@ constexpr std::uint32_t series = 8;
 constexpr std::uint32_t trips = 200;
 constexpr std::uint64_t patience_ns = 500'000'000;
 
-// Spins until the word has the value; false when the time is up.
+// Spins until the word has the value; returns false after the deadline.
 bool await(const std::atomic<std::uint32_t>& word, std::uint32_t value, std::uint64_t deadline) {
 	for (std::uint32_t spins = 1;; ++spins) {
 		if (word.load(std::memory_order_acquire) == value) return true;
 		__builtin_ia32_pause();
 		if (spins % 1024 != 0) continue;
 		if (now_ns() > deadline) return false;
-		sched_yield();  // the other side may be waiting for this very core
+		sched_yield();  // the other process may be waiting for this core
 	}
 }
 

@@ -1,10 +1,14 @@
-// The core-to-core round trip: how long a cache line takes there and back between the two measuring processes. On
-// shared machines it changes under a measurement's feet, and it decides small-message rates, so it is taken before and
-// after each repetition.
+// The core-to-core round trip: the time that a cache line takes there and back between the two
+// measuring processes. It decides the rates of small messages, and on a shared machine it changes
+// while a benchmark runs, so it is measured before and after each repetition.
 //
-// Words on lines of their own, in shared memory that both processes map. One side asks, the other answers, both
-// spinning; both give up after half a second. A third word is the receiver's count while it runs, read only when the
-// receiver has died.
+// The words are in memory that both processes map, each on a cache line of its own. One process
+// asks and the other answers; both spin, and give up after half a second. A third word is the
+// receiver's count of delivered messages, which the sender reads when the receiver has died.
+//
+// Threads: one thread in each process.
+// Owns: the descriptor and the mapping.
+// Errors: Failure if the memory cannot be made or mapped.
 #pragma once
 
 #include <atomic>
@@ -16,9 +20,9 @@ namespace verbena::rcud {
 
 class RoundTrip {
 public:
-	// A fresh shared page; `fd` can be inherited by the other process.
+	// Makes a new shared page; the other process can inherit fd().
 	static RoundTrip create();
-	// The page behind a descriptor that create() made.
+	// Maps the page of a descriptor that create() made, and takes the descriptor over.
 	static RoundTrip open(int fd);
 
 	RoundTrip(RoundTrip&& other) noexcept;
@@ -27,13 +31,15 @@ public:
 
 	int fd() const { return fd_; }
 
-	// Before the other side is told to answer.
+	// Call before the other process begins to answer.
 	void reset();
-	// Nanoseconds of the fastest of several series (a preempted series says nothing of the cores); empty if nobody
-	// answered in time.
+	// Nanoseconds of one round trip, in the fastest of several series: a preempted series says
+	// nothing about the cores. Empty if the other process did not answer in time.
 	std::optional<double> ask();
+	// Answers one ask() of the other process, or gives up.
 	void answer();
 
+	// The receiver's count of delivered messages in the current run.
 	std::atomic<std::uint64_t>& delivered() { return page_->delivered; }
 
 private:
@@ -48,7 +54,7 @@ private:
 	Page* page_;
 };
 
-// smt: below 60 ns (hardware threads of one core); near: below 200 ns; far: the rest.
+// "smt": below 60 ns (hardware threads of one core); "near": below 200 ns; "far": the rest.
 std::string_view class_of(double round_trip_ns);
 
 }  // namespace verbena::rcud

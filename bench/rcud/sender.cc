@@ -65,7 +65,7 @@ void Sender::post_receives() {
 void Sender::run(const Run& run, const Watcher& watcher, Sent& sent) {
 	sent = {};
 	run_ = run.number;
-	// No slot is in use between runs; the target, too, begins at its first.
+	// No slot is in use between runs, and the target begins at its first slot too.
 	slot_ = remote_slot_ = read_slot_ = 0;
 	until_signal_ = end_.shape.signal_every;
 	sample_head_ = sample_tail_ = 0;
@@ -91,7 +91,8 @@ template <Op op, bool segmented> void Sender::post(const Run& run, std::uint64_t
 			until_signal_ = end_.shape.signal_every;
 		}
 		std::byte* slot = end_.slot_at(slot_);
-		if constexpr (op == Op::read) write_stamps(slot, end_.cell.msg, UINT64_MAX);  // what is not read shows
+		// READ: overwrite the stamps, so that bytes that were not read are noticed.
+		if constexpr (op == Op::read) write_stamps(slot, end_.cell.msg, UINT64_MAX);
 		else write_stamps(slot, end_.cell.msg, make_stamp(run.number, sequence));
 
 		if constexpr (segmented) {
@@ -130,7 +131,7 @@ template <Op op, bool segmented> void Sender::post(const Run& run, std::uint64_t
 			.sequence = std::max(first, next_sample_), .posted_at = now_ns()};
 		next_sample_ = first + count + sample_every - 1;
 	}
-	// A shorter list than usual is cut for this post.
+	// The list may be shorter than usual: end it here for this post, and link it again afterwards.
 	ibv_send_wr* last = request - 1;
 	ibv_send_wr* rest = last->next;
 	last->next = nullptr;
@@ -142,7 +143,7 @@ template <Op op, bool segmented> void Sender::post(const Run& run, std::uint64_t
 template <Op op> void Sender::digest(const ibv_wc& completion, Sent& sent) {
 	check_status(completion, name_of(op));
 	if ((completion.opcode & IBV_WC_RECV) != 0) {
-		// A UD credit: its buffer goes back at once.
+		// A UD credit: take it, and post its buffer again at once.
 		const std::uint64_t count = read_credit_imm(ntohl(completion.imm_data), run_, sent.consumed);
 		if (count <= sent.posted) sent.consumed = count;
 		ibv_sge piece{.addr = reinterpret_cast<std::uint64_t>(
@@ -161,7 +162,8 @@ template <Op op> void Sender::digest(const ibv_wc& completion, Sent& sent) {
 void Sender::verify_reads(std::uint64_t from, std::uint64_t to, Delivery& read) {
 	for (; from < to; ++from) {
 		const std::byte* slot = end_.slot_at(read_slot_);
-		// The target's ring is as long as ours; it holds the slot's number, and the run of the set-up: 0.
+		// The target's ring is as long as ours; each of its slots holds its own index as the
+		// sequence number, stamped with run 0.
 		const bool right = load_stamp(slot) == make_stamp(0, read_slot_) && stamps_agree(slot, end_.cell.msg);
 		++(right ? read.delivered : read.corrupt);
 		if (++read_slot_ == end_.slot_count) read_slot_ = 0;
@@ -204,7 +206,7 @@ template <Op op, bool segmented> void Sender::loop(const Run& run, const Watcher
 		const int n = poll(end_.cq.get(), completions);
 		for (int i = 0; i < n; ++i) digest<op>(completions[i], sent);
 		if (credits_ && !credits_by_datagram_) {
-			// The peer is not trusted with more than it was sent.
+			// The peer is untrusted: ignore a count above the number posted.
 			const std::uint64_t credit = credit_word->load(std::memory_order_acquire);
 			const std::uint64_t count = sequence_of(credit);
 			if (run_of(credit) == run.number && count > sent.consumed && count <= sent.posted) sent.consumed = count;
@@ -216,15 +218,15 @@ template <Op op, bool segmented> void Sender::loop(const Run& run, const Watcher
 			if (idle_since == 0) idle_since = now;
 			const bool all_but_unsignaled = sent.posted - sent.completed < end_.shape.signal_every;
 			const bool silent = credits_by_datagram_ && all_but_unsignaled && now - idle_since > silence_ns;
-			// Credits that stay away over UD are lost messages, unless the receiver is only slow or stopped: post no
-			// more, let it count.
+			// Missing UD credits mean lost messages, unless the receiver is only slow or stopped,
+			// so end the run only if the receiver has answered that it is idle.
 			if (silent && receiver_idle) break;
 			const Watch seen = watcher(silent);
 			if (seen == Watch::abandon) throw Failure("the other process gave up");
 			if (seen == Watch::finished && all_but_unsignaled) break;
 			if (seen == Watch::receiver_idle) {
 				receiver_idle = true;
-				idle_since = now;  // a last credit may still be on its way
+				idle_since = now;  // a last credit may still arrive
 			}
 			if (now - idle_since > stall_ns) throw Failure("no progress for 10 s");
 			continue;

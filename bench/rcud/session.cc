@@ -11,9 +11,12 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto answer_patience = 30s;      // set-up, results
-constexpr auto connect_patience = 20s;     // rdma_cm's part of a set-up: less, so that its own words are heard
-constexpr auto idle_patience = 24h;        // a server between cells waits for its client's death, not for a clock
+constexpr auto answer_patience = 30s;  // set-up, results
+// For rdma_cm's part of a set-up: less than answer_patience, so that its error is the one reported.
+constexpr auto connect_patience = 20s;
+// Between cells a server waits until its client sends something or dies.
+constexpr auto idle_patience = 24h;
+// Bytes that a client may make the server allocate for each of its buffers.
 constexpr std::uint64_t memory_max = std::uint64_t{4} << 30;
 
 PeerInfo describe(const lib::OpenDevice& device) {
@@ -24,7 +27,7 @@ PeerInfo describe(const lib::OpenDevice& device) {
 		.queue_depth = queue_depth_of(device)};
 }
 
-// The fields of a message that the peer may have made up.
+// A field of a message; the peer is untrusted, so the field may be missing or of another type.
 template <class T> T field(const Json& message, const char* name) {
 	try {
 		return message.at(name).get<T>();
@@ -42,6 +45,8 @@ lib::SocketAddress address_for_connection(const ibv_gid& gid, std::uint16_t port
 	return *address;
 }
 
+// Refuses a cell of an untrusted client whose numbers contradict each other or need too much
+// memory.
 void check_request(const Cell& cell, const Shape& shape) {
 	const std::uint64_t receives = std::uint64_t{shape.receive_depth} * (cell.msg + 64);
 	const std::uint64_t ring = std::uint64_t{shape.ring_slots} * shape.stride;
@@ -82,7 +87,8 @@ Limits Client::limits() const {
 Json Client::expect(std::string_view type, std::chrono::milliseconds patience) {
 	Json message = pending_ ? std::move(*pending_) : control_.receive(patience);
 	pending_.reset();
-	while (message["type"] == "idle") message = control_.receive(patience);  // nobody waits for that answer any more
+	// Skip a late answer to are_you_idle, which no call waits for any more.
+	while (message["type"] == "idle") message = control_.receive(patience);
 	if (message["type"] == "failed")
 		throw Failure(fmt::format("the other process: {}", field<std::string>(message, "text")));
 	if (message["type"] != type)
@@ -125,7 +131,7 @@ Sent Client::run_once(Sender& sender, std::uint64_t total, Repetition& result) {
 		result.delivery = field<Delivery>(answer, "delivery");
 	} catch (const Failure&) {
 		note();
-		// What the receiver said is better than what went wrong here.
+		// The receiver's own message says more than the failure that it caused here.
 		if (pending_ && (*pending_)["type"] == "failed")
 			throw Failure(fmt::format("the other process: {}", field<std::string>(*pending_, "text")));
 		throw;
@@ -189,7 +195,7 @@ void Client::measure(const Cell& cell, const Shape& shape, const Settings& setti
 		throw;
 	} catch (const Failure& failure) {
 		result.failure = failure.what();
-		// Bring the server back to between cells, whatever it was doing.
+		// Bring the server back to the state between cells.
 		control_.send({{"type", "close"}});
 		while (control_.receive(answer_patience)["type"] != "closed") {}
 	}
@@ -220,7 +226,7 @@ public:
 		control_.send({{"type", "hello"}, {"version", protocol_version}, {"device", describe(device_)}});
 	}
 
-	// One message from between cells; a cell is served to its end.
+	// Handles one message between cells. A `cell` is served to its end.
 	void next() {
 		const Json message = control_.receive(idle_patience);
 		if (message["type"] == "round_trip") {
@@ -287,7 +293,8 @@ private:
 		serve_runs(*receiver);
 	}
 
-	// The client's connection, while it does not give up: it may be unable to reach us.
+	// Waits for the client's connection by rdma_cm. Empty if the client closes the cell instead,
+	// for example because it cannot reach this end.
 	std::optional<std::pair<Connection, Offer>> await_request(const Cell& cell, std::uint16_t ticket) {
 		if (!listener_) {
 			events_ = take(lib::make_event_channel());
@@ -314,7 +321,7 @@ private:
 			const Json next = control_.receive(idle_patience);
 			if (next["type"] == "close") return;
 			if (next["type"] == "sent" || next["type"] == "are_you_idle")
-				continue;  // of a run whose result went out before it came
+				continue;  // belongs to a run whose result was sent before this arrived
 			if (next["type"] != "run") throw PeerLost("the client does not follow the protocol");
 			const Run run{.number = field<std::uint16_t>(next, "number"), .total = field<std::uint64_t>(next, "total")};
 			control_.send({{"type", "ready"}});
@@ -323,6 +330,7 @@ private:
 		}
 	}
 
+	// The receiver's watcher: reads the client's messages during a run.
 	Watch look() {
 		const auto message = control_.try_receive();
 		if (!message) return Watch::go_on;
@@ -338,7 +346,7 @@ private:
 	lib::OpenDevice& device_;
 	Control& control_;
 	RoundTrip* page_;
-	lib::EventChannel events_;  // the listener's, from the first managed cell on
+	lib::EventChannel events_;  // the listener's; made for the first cell that uses rdma_cm
 	lib::ConnectionId listener_;
 	bool closing_ = false;
 };

@@ -1,31 +1,40 @@
-// The two sides of a measurement, over one control connection. Each has one open device; every repetition of a cell has
-// fresh endpoints at both.
+// The protocol between the client (the sender) and the server (the receiver) of a measurement, over
+// one control connection (control.h). Each has one open device; each repetition of a cell has new
+// endpoints at both ends.
 //
 //     client                            server
 //     hello {version}               ->
 //                                   <-  hello {version, device, software, gid, mtu, queue_depth}
+//
 //     cell {cell, shape, address}   ->      makes its endpoint, connects, posts receives
 //                                   <-  endpoint {address}
-//     cell {cell, shape, ticket}    ->      the same by rdma_cm; the ticket is the run number in the Offer, so that a
-//     connection which
-//                                   <-  listening {gid, port}    was given up on is not taken for this one
+//   or, by rdma_cm:
+//     cell {cell, shape, ticket}    ->      listens
+//                                   <-  listening {gid, port}
 //     REQ of rdma_cm                ->      makes its endpoint, posts receives
 //                                   <-  REP of rdma_cm
 //                                   <-  endpoint {}
+//
 //     run {number, total}           ->      once for the warm-up, once measured
 //                                   <-  ready
 //     ... messages ...
-//     are_you_idle {}               ->      a sender whose UD credits stay away; answered when all that came is
-//     consumed
-//                                   <-  idle {}
+//     are_you_idle {}               ->      if UD credits are missing
+//                                   <-  idle {}              when all that arrived is consumed
 //     sent {}                       ->
-//                                   <-  result {delivery}            (may come before `sent`)
-//     close {}                      ->  <-  closed
-//     round_trip {}                 ->      answers on the shared page (two processes of one host only)
+//                                   <-  result {delivery}    may come before `sent`
+//     close {}                      ->
+//                                   <-  closed
+//
+//     round_trip {}                 ->      answers on the shared page (two processes of one host)
 //                                   <-  answered
 //
-// Whatever fails at the server is `failed {text}`; the client closes the cell and goes on. A side whose connection ends
-// gives up.
+// The ticket is the run number in the Offer, so that a late REQ of an abandoned attempt is not
+// taken for this one.
+//
+// Threads: one thread in each process.
+// Lifetime: device, control connection and shared page must outlive client and server.
+// Errors: the server reports a failure as `failed {text}`; the client then closes the cell and goes
+//   on with the next. When the control connection ends, the other side gives up (PeerLost).
 #pragma once
 
 #include <vector>
@@ -40,7 +49,7 @@ namespace verbena::rcud {
 
 inline constexpr int protocol_version = 2;
 
-// What the server said of itself.
+// The server's description of itself.
 struct PeerInfo {
 	std::string device;
 	bool software = false;
@@ -50,7 +59,7 @@ struct PeerInfo {
 };
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PeerInfo, device, software, gid, mtu, queue_depth)
 
-// One repetition of one cell. When `failure` is not empty the counts are what was known when it happened.
+// One repetition of one cell. If `failure` is not empty, the counts are those known at that moment.
 struct Repetition {
 	std::uint64_t iters = 0;
 	std::uint64_t posted = 0, completed = 0;
@@ -62,17 +71,19 @@ struct Repetition {
 
 class Client {
 public:
-	// Says hello; Failure if the other side is another version or does not answer.
+	// Exchanges hello messages; Failure if the server does not answer or has another version.
+	// `page` is null if the server is on another host.
 	Client(lib::OpenDevice& device, Control& control, RoundTrip* page);
 
 	const PeerInfo& peer() const { return peer_; }
+	// The smaller limits of both ends.
 	Limits limits() const;
 
-	// Never throws Failure but PeerLost; `result` then holds what was known.
+	// Measures one repetition. A failure is stored in `result`; only PeerLost is thrown as well.
 	void measure(const Cell& cell, const Shape& shape, const Settings& settings, Repetition& result);
 
 private:
-	// What a managed endpoint lives on.
+	// The rdma_cm connection of an endpoint; it must outlive the endpoint.
 	struct Call {
 		lib::EventChannel channel;
 		std::optional<Connection> connection;
@@ -82,6 +93,7 @@ private:
 	Sent run_once(Sender& sender, std::uint64_t total, Repetition& result);
 	std::optional<double> round_trip();
 	Json expect(std::string_view type, std::chrono::milliseconds patience);
+	// The sender's watcher: asks a silent server whether it is idle, and reads its messages.
 	Watch look(bool silent);
 
 	lib::OpenDevice& device_;
@@ -90,13 +102,15 @@ private:
 	PeerInfo peer_;
 	std::uint16_t run_number_ = 0;
 	std::uint16_t ticket_ = 0;
-	std::optional<Json> pending_;
-	bool asked_ = false;  // whether the receiver is idle
+	std::optional<Json> pending_;  // a message that the watcher read before it was expected
+	bool asked_ = false;           // are_you_idle is sent and not yet answered
 };
 
-// Serves one client until it leaves. Throws Failure if the client does not speak the protocol; its leaving is no error.
+// Serves one client until it disconnects, which is no error. Throws Failure if the client does not
+// speak the protocol.
 void serve(lib::OpenDevice& device, Control& control, RoundTrip* page);
 
+// The depth of send and receive queues that the device allows, at most 16,384.
 std::uint32_t queue_depth_of(const lib::OpenDevice& device);
 
 }  // namespace verbena::rcud

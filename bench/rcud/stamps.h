@@ -1,9 +1,12 @@
-// Every message carries its number, and the receiver keeps the account: what arrived once, twice, late, damaged or
-// never.
+// Stamps, the numbers that every message carries, and the receiver's account of them: which
+// messages arrived once, twice, late, damaged or never.
 //
-// A stamp is 8 bytes: 16 bits that name the run, 48 bits of sequence number from 0. It opens the message and, from 16
-// bytes on, also closes it, so that a message whose middle or end is missing shows. Messages below 8 bytes can only be
+// A stamp is 8 bytes in host byte order: 16 bits for the run, 48 bits for the sequence number,
+// which begins at 0. It is at the beginning of a message and, from 16 bytes on, also at its end, so
+// that a message with a missing middle or end is noticed. Messages below 8 bytes can only be
 // counted.
+//
+// Threads: one thread for each Account.
 #pragma once
 
 #include <array>
@@ -36,14 +39,15 @@ inline bool stamps_agree(const std::byte* message, std::size_t bytes) {
 	return bytes < 16 || load_stamp(message) == load_stamp(message + bytes - 8);
 }
 
-// The receiver's account of one run. Fixed memory: a message that comes more than `horizon` after its place is not
-// recognised and counts as stale.
+// The receiver's account of one run, in fixed memory: a message that arrives more than `horizon`
+// places late is not recognised and counts as stale.
 class Account {
 public:
 	static constexpr std::uint64_t horizon = std::uint64_t{1} << 17;
 
 	void begin(std::uint16_t run) { *this = Account(run); }
 
+	// Counts a message of `bytes` bytes.
 	void accept(const std::byte* message, std::size_t bytes) {
 		if (bytes < 8) {
 			++next_;
@@ -60,6 +64,7 @@ public:
 		}
 	}
 
+	// Counts a message of this run by its sequence number.
 	void accept_sequence(std::uint64_t sequence) {
 		if (sequence >= next_) {
 			if (sequence > next_) [[unlikely]]
@@ -85,11 +90,12 @@ public:
 	std::uint64_t duplicated = 0;  // arrived again
 	std::uint64_t reordered = 0;   // arrived after a later one
 	std::uint64_t corrupt = 0;     // the two stamps differ, or the length is wrong
-	std::uint64_t stale = 0;       // of another run
+	std::uint64_t stale = 0;       // belong to another run, or are beyond the horizon
 
 	explicit Account(std::uint16_t run = 0) : run_(run) {}
 
 private:
+	// The last `horizon` sequence numbers, one bit each.
 	void mark(std::uint64_t sequence) { seen_[sequence % horizon / 64] |= std::uint64_t{1} << sequence % 64; }
 	bool marked(std::uint64_t sequence) const { return (seen_[sequence % horizon / 64] >> sequence % 64 & 1) != 0; }
 	void forget(std::uint64_t from, std::uint64_t to) {

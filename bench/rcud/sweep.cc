@@ -10,6 +10,7 @@
 namespace verbena::rcud {
 namespace {
 
+// A cell, its shape or why it cannot be run, and its repetitions so far.
 struct Planned {
 	Cell cell;
 	std::expected<Shape, std::string> shape;
@@ -30,6 +31,7 @@ bench::Row not_applicable(const Planned& planned, const std::string& device, std
 	return row;
 }
 
+// The counts of each repetition, as a JSON array.
 std::string counts_of(const std::vector<Repetition>& repetitions) {
 	Json counts = Json::array();
 	for (const Repetition& each : repetitions) {

@@ -1,5 +1,9 @@
-// The sweep: every cell of modes x ops x window modes x windows x sizes, its repetitions interleaved with the others',
-// and the rows that come of it.
+// The sweep: runs every cell of modes x ops x window modes x windows x sizes, the repetitions of
+// all cells interleaved, and makes a row of each cell.
+//
+// Threads: one thread.
+// Errors: a cell that fails gets an invalid row that says why; the sweep ends early only if the
+//   peer is lost.
 #pragma once
 
 #include <functional>
@@ -11,7 +15,8 @@
 
 namespace verbena::rcud {
 
-// What becomes of a UD message that is larger than the MTU.
+// The treatment of UD messages that are larger than the MTU: their row is n/a, they are cut into
+// datagrams (UD-seg), or they are posted as they are.
 enum class Oversize : std::uint8_t { not_applicable, segment, raw };
 
 struct SweepOptions {
@@ -24,29 +29,30 @@ struct SweepOptions {
 	Settings settings;
 };
 
-// Where the sweep is; called before each repetition.
+// The position of the sweep, reported before each repetition.
 struct Progress {
-	std::size_t done = 0, all = 0;  // repetitions
-	const Cell* cell = nullptr;
+	std::size_t done = 0, all = 0;  // repetitions of all cells
+	const Cell* cell = nullptr;     // dangles after the call
 	std::uint32_t repetition = 0;
 };
 
 struct SweepResult {
 	std::vector<bench::Row> rows;  // judged, in the order of the cells
-	bool broken = false;           // something could not be measured: the rows say what
-	bool impossible = false;       // an invalid row that was not asked for (raw oversize is)
+	bool broken = false;           // a cell could not be measured; its row says why
+	bool impossible = false;       // a row is invalid, other than those of --ud-oversize raw
 	std::vector<double> round_trips_ns;
 };
 
+// `device` is the name for the rows.
 SweepResult sweep(Client& client, const SweepOptions& options, const std::string& device,
 	const std::function<void(const Progress&)>& progress);
 
-// The row of a cell's repetitions: sums of the counts, the median of the rates.
+// The row of a cell's repetitions: counts are summed, the rate is the median.
 bench::Row make_row(
 	const Cell& cell, const std::string& device, std::uint32_t mtu, const std::vector<Repetition>& repetitions);
 
-// All cells in table order: by window mode, window and size, with RC beside UD. Oversize UD cells become UD-seg where
-// asked.
+// All cells in the order of the table: by operation, window mode, window and size, RC beside UD.
+// With Oversize::segment, UD cells above the MTU become UD-seg.
 std::vector<Cell> cells_of(const SweepOptions& options, std::uint32_t mtu);
 
 }  // namespace verbena::rcud
