@@ -12,11 +12,11 @@
 namespace verbena::scale {
 namespace {
 
-constexpr std::uint64_t descriptors_aside = 64;  // of the process itself and its device
+constexpr std::uint64_t descriptors_aside = 64;  // for the process itself and its device
 
-constexpr double ends = 2;  // of a connection on this host
+constexpr double ends = 2;  // each connection has both of its ends on this host
 
-// Nothing that a client cannot cost: a slope that noise made negative counts as a byte.
+// A client costs at least one byte: noise can make a measured slope zero or negative.
 constexpr double kib_min = 1.0 / 1024;
 
 std::uint64_t number_in(const char* file, std::uint64_t otherwise) {
@@ -101,7 +101,8 @@ Limit limit_of(const Growth& growth, const Resources& resources) {
 	const ClientKind kind = growth.kind;
 	const bool tcp = kind == ClientKind::tcp_tls || kind == ClientKind::tcp_clear;
 	Limit limit{.kind = kind, .cost = cost_of(growth.server), .kernel = {}, .by = {}};
-	// Other kinds have no descriptor, and what the host has more or less meanwhile is not theirs.
+	// Only clients over TCP keep a descriptor. For other kinds, a change of the kernel's memory
+	// between the runs has other causes.
 	if (tcp) limit.kernel = cost_of(growth.kernel);
 	const double each = std::max(limit.cost.kib + limit.kernel.kib, kib_min) * 1024;
 	limit.by.emplace_back("memory", static_cast<std::uint64_t>(static_cast<double>(resources.memory_bytes) / each));

@@ -1,12 +1,14 @@
-// How many clients one server can have, from measured costs: a model, pure functions.
+// A model of the number of clients that one server can have, from measured costs.
 //
-// What a client costs is the slope between runs with few and with many of its kind, so what the process has anyway
-// stays out. Each kind needs other things: memory all, a queue pair those over RDMA, a descriptor those over TCP (over
-// RDMA only during the set-up), a thread those of the engine with threads. The resource that allows the fewest clients
-// binds.
+// The cost of a client is the slope between runs with few and with many clients of its kind, which
+// leaves out the memory that the process needs without clients. All kinds need memory; clients over
+// RDMA need a queue pair, those over TCP a descriptor (over RDMA only during the set-up), those of
+// the engine with threads a thread. The resource that allows the fewest clients is the limit.
 //
-// A descriptor costs the kernel memory too. It is counted of the whole host, where each connection has both its ends:
-// half of it is the server's.
+// A descriptor also costs memory of the kernel. It is counted for the whole host, which has both
+// ends of each connection; half of it is the server's.
+//
+// Threads: pure functions, except resources_here().
 #pragma once
 
 #include <cstdint>
@@ -19,7 +21,7 @@
 
 namespace verbena::scale {
 
-// For one more client: KiB, with the 95 % interval over repetitions.
+// The cost of one more client in KiB: the median, and its 95 % interval over the repetitions.
 struct Cost {
 	double kib = 0, low = 0, high = 0;
 };
@@ -29,35 +31,37 @@ std::string describe(const Cost& cost);  // "8.50 KiB [8.40, 8.60]"
 enum class ClientKind : std::uint8_t { rdma, tcp_tls, tcp_clear, logical, thread };
 std::string_view name_of(ClientKind kind);
 
-// KiB for one more client of a kind, repetition by repetition.
+// The KiB for one more client of a kind; one value for each repetition.
 struct Growth {
 	ClientKind kind = ClientKind::rdma;
-	std::vector<double> server;  // resident memory of its process
-	std::vector<double> kernel;  // for its end of the connection
+	std::vector<double> server;  // resident memory of the server's process
+	std::vector<double> kernel;  // memory of the kernel for the server's end of the connection
 };
-// Both have run equally often.
+// `few` and `many` have the same number of repetitions.
 Growth growth_of(ClientKind kind, std::span<const Outcome> few, std::span<const Outcome> many);
 
-// What clients are made of, by the kinds that were measured: a queue pair, a TLS session, a descriptor. One sentence,
-// or nothing.
+// The costs of the parts of a client in one sentence: a queue pair, a TLS session, a descriptor.
+// Empty unless the kinds rdma, tcp_tls and tcp_clear were measured.
 std::string describe_parts(std::span<const Growth> kinds);
 
-// What there is on this machine for one process.
+// The resources of this machine that one process can have.
 struct Resources {
 	std::uint64_t memory_bytes = 0, descriptors = 0, queue_pairs = 0, threads = 0;
 };
-// Everything but the queue pairs, which the server's device tells.
+// All resources except the queue pairs, which are an attribute of the server's device.
 Resources resources_here();
 
+// The number of clients that each resource allows.
 struct Limit {
 	ClientKind kind = ClientKind::rdma;
 	Cost cost, kernel;
-	std::vector<std::pair<std::string, std::uint64_t>> by;  // resource and clients; the one that binds first
+	std::vector<std::pair<std::string, std::uint64_t>> by;  // resource, clients; the fewest first
 	std::uint64_t clients() const { return by.front().second; }
 	const std::string& binds() const { return by.front().first; }
 };
 Limit limit_of(const Growth& growth, const Resources& resources);
-// "8.50 KiB [8.40, 8.60] a client; memory: 483000; queue pairs: 65536; at most 65536, bound by queue pairs"
+// "8.50 KiB [8.40, 8.60] a client; memory: 483000; queue pairs: 65536; at most 65536, bound by
+// queue pairs"
 std::string describe(const Limit& limit);
 
 }  // namespace verbena::scale

@@ -30,7 +30,7 @@ TEST(Capacity, WithoutTwoCountsThereIsNoCost) {
 	EXPECT_EQ(cost_of({}).kib, 0);
 }
 
-// The kernel's memory is of both ends of a connection.
+// The kernel's memory is counted for both ends of a connection, so half of it is the server's.
 TEST(Capacity, AClientIsMadeOfAQueuePairOrOfADescriptorAndATlsSession) {
 	const auto growth = [](ClientKind kind, std::uint64_t kib, std::uint64_t kernel_kib) {
 		const std::vector<Outcome> few{with(100, 1000, 50)}, many{with(200, 1000 + 100 * kib, 50 + 100 * kernel_kib)};
@@ -40,7 +40,7 @@ TEST(Capacity, AClientIsMadeOfAQueuePairOrOfADescriptorAndATlsSession) {
 		growth(ClientKind::rdma, 9, 0), growth(ClientKind::tcp_tls, 14, 8), growth(ClientKind::tcp_clear, 4, 8)};
 	EXPECT_EQ(describe_parts(kinds),
 		"a queue pair and its channel 9.00 KiB [9.00, 9.00]; a TLS session 10.00 KiB [10.00, 10.00]; a descriptor and "
-	    "its channel "
+		"its channel "
 		"4.00 KiB [4.00, 4.00], and 4.00 KiB [4.00, 4.00] in the kernel");
 	EXPECT_EQ(describe_parts(std::span(kinds).first(2)), "");
 }
@@ -57,7 +57,7 @@ TEST(Capacity, TheScarcestResourceBinds) {
 	const Limit tcp = limit_of(of(ClientKind::tcp_tls, 8), resources);
 	EXPECT_EQ(tcp.clients(), 19'936u);
 	EXPECT_EQ(tcp.binds(), "descriptors");
-	// What the kernel keeps for a descriptor is memory too.
+	// The kernel's memory for a descriptor counts as memory.
 	EXPECT_EQ(limit_of(of(ClientKind::tcp_tls, 40, 24), resources).clients(), 16'384u);
 	EXPECT_EQ(limit_of(of(ClientKind::rdma, 0.5), resources).binds(), "queue pairs");
 	EXPECT_EQ(limit_of(of(ClientKind::thread, 8), resources).clients(), engine_threads_max);

@@ -16,10 +16,11 @@ namespace {
 using bench::Fields;
 using bench::read_rows;
 
-constexpr double tolerance = 1.05;  // of means of clocks and printed digits
-constexpr double threads_needed = 0.5;
+constexpr double tolerance = 1.05;  // for means of measured times, and for printed digits
+constexpr double threads_needed = 0.5;  // at least this part of the clients must have a thread
 
-// The published table does not say what its clients did; the command lines beside it do. In the order of its rows.
+// The work of the clients in the published table, in the order of its rows. The table does not have
+// it; the published command lines do.
 struct PublishedRow {
 	std::uint64_t clients, messages, stagger_ms, think_ms;
 	double messages_per_second;
@@ -40,6 +41,7 @@ std::optional<double> number_of(const Fields& row, std::string_view name) {
 	return number;
 }
 
+// The reason why the row cannot be true; empty if it can.
 std::string impossible(const Fields& row, double clients) {
 	const auto success = number_of(row, "success_percent"), rate = number_of(row, "messages_per_second");
 	const auto latency = number_of(row, "avg_latency_ms"), peak = number_of(row, "peak_clients");
@@ -51,8 +53,9 @@ std::string impossible(const Fields& row, double clients) {
 	const auto own = number_of(row, "server_echoes"), theirs = number_of(row, "client_echoes");
 	if (own && theirs && *own > 0 && success && *success == 100 && *own != *theirs)
 		return fmt::format("the server counted {:.0f} echoes, and the clients verified {:.0f}", *own, *theirs);
-	// Of several repetitions the slowest goes with the longest latency: their medians need not obey the law that each
-	// of them does.
+	// Little's law holds for each repetition, but not for the medians of rate and latency over all
+	// of them. The slowest repetition has the longest latency, so use its rate with the median
+	// latency.
 	const auto slowest = number_of(row, "messages_per_second_low");
 	const double under_way = std::min(rate.value_or(0), slowest.value_or(rate.value_or(0))) * latency.value_or(0) / 1e3;
 	const double most = clients * number_of(row, "window").value_or(1);
@@ -67,7 +70,7 @@ std::string impossible(const Fields& row, double clients) {
 	return {};
 }
 
-// What each client of the row did, in words; empty if the table does not say.
+// The work of each client of the row, as text; empty if the table has no such columns.
 std::string work_of(const Fields& row) {
 	if (!row.contains("messages")) return {};
 	std::string work;
@@ -84,6 +87,7 @@ const PublishedRow* published_row(const Fields& row, double clients) {
 	return found == published.end() ? nullptr : &*found;
 }
 
+// The reasons why the row cannot be compared with the others; empty if there are none.
 std::string not_comparable(const std::vector<Fields>& rows, const Fields& row, double clients) {
 	std::string reason;
 	const auto add = [&](const std::string& text) { reason += (reason.empty() ? "" : "; ") + text; };
@@ -111,7 +115,7 @@ std::string not_comparable(const std::vector<Fields>& rows, const Fields& row, d
 	if (!row.contains("peak_clients") && threads && *threads < threads_needed * clients)
 		add(
 			fmt::format("{:.0f} threads at most, where each of the {:.0f} clients has one: the table does not show "
-		                "them all at once",
+						"them all at once",
 				*threads, clients));
 	return reason;
 }

@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::string_view header =
 	"experiment,transport,clients,success_percent,avg_latency_ms,messages_per_second,rate,messages,think_ms,size,"
-    "window,peak_clients,peak_"
+	"window,peak_clients,peak_"
 	"threads,"
 	"server_echoes,client_echoes,validity,reason\n";
 
@@ -38,7 +38,7 @@ TEST(CheckScale, AGoodRowIsValid) {
 TEST(CheckScale, RowsOfOtherWorkAreNotComparable) {
 	const auto rows = check_table(std::string(header) +
 		"scale,rdma,10,100,0.1,50000,0,5,0,64,1,10,3,9,9,valid,\nscale,rdma,20,100,0.1,50000,0,9,0,64,1,20,3,9,9,valid,"
-	    "\n");
+		"\n");
 	EXPECT_EQ((*rows)[0].validity, "not comparable");
 	EXPECT_EQ((*rows)[1].validity, "not comparable");
 }

@@ -16,16 +16,17 @@ using async::Task;
 
 constexpr std::uint32_t labels_max = 1 << 20;
 constexpr Nanoseconds answers_patience = 500'000'000, drain_patience = 1'500'000'000;
-// Nobody says which message was the last one to arrive; but none that has arrived is unanswered after a pause of so
-// long.
+// The server does not know which message is the last to arrive. If no message was echoed in a pause
+// of this length, all that have arrived are answered.
 constexpr Nanoseconds pause_in_answers = 10'000'000;
 
-// A channel that is being served, so that a server that ends can close it.
+// A channel that is being served, in the list of those that an ending server must close.
 struct Served : async::Linked {
 	explicit Served(channel::Channel& of) : channel(of) {}
 	channel::Channel& channel;
 };
 
+// Raises `peak` to `value` if it is lower.
 void raise_to(std::atomic<std::uint64_t>& peak, std::uint64_t value) {
 	std::uint64_t now = peak.load(std::memory_order_relaxed);
 	while (now < value && !peak.compare_exchange_weak(now, value, std::memory_order_relaxed)) {}
@@ -76,7 +77,7 @@ std::expected<void, std::string> EchoService::start() {
 	const std::size_t count = threads ? options_.threads : 1;
 	std::vector<channel::Acceptor::Home> homes;
 	for (std::size_t i = 0; i < count; ++i) {
-		// A thread of many sleeps as soon as it has nothing to do.
+		// With a thread for each client, a thread must not spin: it would take the others' cores.
 		Home& home = *homes_.emplace_back(std::make_unique<Home>(loop_options(threads ? 0 : options_.spin)));
 		auto transport = channel::RcTransport::open(home.loop, options_.wish, options_.rc);
 		if (!transport) return std::unexpected(transport.error());
@@ -229,11 +230,11 @@ metrics::Families EchoService::families() {
 		if (more)
 			for (Family& each : *more) all.push_back(std::move(each));
 	};
-	// After run() no loop answers any more, and nothing of theirs changes.
+	// After run() the loops no longer run, and their state no longer changes: read it directly.
 	const auto read_on = [&](async::Loop& loop, auto read) -> std::optional<Families> {
 		return ended_.load(std::memory_order_acquire) ? read() : on_loop(loop, read);
 	};
-	// Threads each have a transport of their own, too many to tell.
+	// With Engine::threads there are up to 1000 transports, too many for a page of metrics.
 	Home& home = *homes_.front();
 	if (options_.engine != Engine::threads)
 		append(read_on(home.loop, [&home] { return transport_families(*home.transport); }));

@@ -1,12 +1,17 @@
-// The multi-client server: accepts channels and echoes every message. Event-driven: one thread for set-ups (the caller
-// of run()), one for all channels, whatever their number; the adapter adds its own. Their loops ask the kernel by epoll
-// or by io_uring.
+// The server for many clients: accepts channels and echoes every message.
 //
-// With Engine::threads each client has a thread, a loop and a device context of its own, made before the first one
-// comes, as the published program had: it is there to judge claims about threads.
+// With Engine::threads each client has a thread, a loop and a device context of its own, all made
+// before the first client, as in the published program. It exists to judge claims about threads.
 //
-// With `logical` above 0 a connection may carry up to so many clients instead of one, if it asks for that: each logical
-// channel is one, and its label its number.
+// With `logical` above 0, a connection that asks for it may carry up to this number of clients:
+// each logical channel is one, and its label is the client's number.
+//
+// Threads: one for set-ups (the caller of run()) and one for all channels, however many; the NIC
+//   adds its own. Their loops wait by epoll or io_uring. stop() is async-signal-safe; families()
+//   and the counts may be used from any thread.
+// Owns: the device, the port, and all channels.
+// Errors: start() returns one sentence. A client that fails is counted and reported on standard
+//   error.
 #pragma once
 
 #include <algorithm>
@@ -24,26 +29,27 @@
 
 namespace verbena::scale {
 
-// Counted while it runs, read by anybody; also by another process, where it lies in memory that both map.
+// The counts of a running server. Any thread may read them, and another process too if they are in
+// memory that both map.
 struct EchoCounts {
-	std::atomic<std::uint64_t> connected{0};  // now
-	std::atomic<std::uint64_t> peak{0};
-	std::atomic<std::uint64_t> echoed{0};
-	std::atomic<std::uint64_t> lost{0};
+	std::atomic<std::uint64_t> connected{0};  // clients now
+	std::atomic<std::uint64_t> peak{0};       // clients at once, at most
+	std::atomic<std::uint64_t> echoed{0};     // messages
+	std::atomic<std::uint64_t> lost{0};       // clients whose connection broke
 	std::atomic<std::uint64_t> carriers{0}, carriers_peak{0};  // connections of logical channels
-	std::atomic<std::uint64_t> labels{0};  // different ones among all logical channels so far
-	std::atomic<std::uint64_t> threads_peak{0};  // of its process, sampled by itself ten times a second
+	std::atomic<std::uint64_t> labels{0};  // different labels among all logical channels so far
+	std::atomic<std::uint64_t> threads_peak{0};  // the process's threads, sampled every 100 ms
 };
 
 enum class Engine : std::uint8_t { epoll, uring, threads };
 inline constexpr std::array<std::string_view, 3> engine_names{"epoll", "uring", "threads"};
 inline std::string_view name_of(Engine engine) { return engine_names[static_cast<std::size_t>(engine)]; }
-// `name` is one of them.
+// `name` must be one of engine_names.
 inline Engine engine_of(std::string_view name) {
 	return static_cast<Engine>(std::ranges::find(engine_names, name) - engine_names.begin());
 }
-inline constexpr std::uint32_t engine_threads_max = 1000;  // clients, and so threads
-// Of a transport that has one client.
+inline constexpr std::uint32_t engine_threads_max = 1000;  // clients, each with a thread
+// The options of a transport that serves one client.
 inline constexpr channel::RcOptions rc_of_a_thread{
 	.units_start = 16, .units_max = 256, .units_low = 8, .connections_max = 4};
 
@@ -54,18 +60,18 @@ struct EchoOptions {
 	channel::RcOptions rc;
 	channel::AcceptorOptions acceptor;
 	Engine engine = Engine::epoll;
-	std::uint32_t threads = 0;  // of Engine::threads: clients
-	std::uint32_t logical = 0;
-	std::uint32_t shared_queue_pairs_max = 4096;  // of one client's logical channels
-	channel::MuxOptions mux{.window = 16 << 10};  // of each carrier; `logical` is its channels_max
-	Nanoseconds spin = 50'000;
-	bool timed = false;  // for families(): how long each message is here
-	bool quiet = false;  // say nothing of single clients that fail
+	std::uint32_t threads = 0;  // clients, with Engine::threads
+	std::uint32_t logical = 0;  // logical clients on a connection, at most; 0: none
+	std::uint32_t shared_queue_pairs_max = 4096;  // connections that logical clients may share
+	channel::MuxOptions mux{.window = 16 << 10};  // for each carrier; `logical` is its channels_max
+	Nanoseconds spin = 50'000;  // the time that a loop polls after its last work, before it sleeps
+	bool timed = false;  // measure the time of each message in the server, for families()
+	bool quiet = false;  // do not report clients that fail
 	bool rdmacm = true;  // also listen for clients that connect by rdma_cm
-	EchoCounts* counts = nullptr;  // where to count, for others to see
+	EchoCounts* counts = nullptr;  // count here instead; must outlive the service
 };
 
-// Every number of a server, for --print-config.
+// All numbers that a server would use, for --print-config.
 channel::Described describe(const EchoOptions& options);
 
 class EchoService {
@@ -73,51 +79,58 @@ public:
 	explicit EchoService(EchoOptions options);
 	~EchoService();
 
-	// Opens the device and the port. One sentence on failure.
+	// Opens the device and the port.
 	std::expected<void, std::string> start();
 	std::uint16_t port() const { return acceptor_->port(); }
-	// Why no client can connect by rdma_cm, after start(); empty if they can.
+	// The reason why clients cannot connect by rdma_cm; empty if they can. Valid after start().
 	const std::string& rdmacm_trouble() const { return rdmacm_trouble_; }
-	// The engine that runs: epoll where the kernel refuses io_uring. After start().
+	// The engine in use: epoll where the kernel refuses io_uring. Valid after start().
 	Engine engine() const;
-	// Why it is not the one that was asked for; empty if it is.
+	// The reason why it is not the engine that was asked for; empty if it is.
 	std::string engine_trouble() const;
 	channel::Path path() const;  // device, GID and MTU; "rc"
 
+	// The queue pairs that the device allows.
 	std::uint64_t queue_pairs_max() const {
 		return static_cast<std::uint64_t>(homes_.front()->transport->device().attributes.max_qp);
 	}
 
-	// Until stop(), which a signal handler may call: then no new clients, what has arrived is answered, those that are
-	// there are closed, and it returns within two seconds.
+	// Serves until stop(). Then it accepts no more clients, answers the messages that have arrived,
+	// closes all channels, and returns within two seconds.
 	void run();
 	void stop() { setup_.stop(); }
 
-	// What it counts, and its channels and set-ups; from a thread of its own, at any time.
+	// All metrics of the server. Call from a thread other than the server's own; it waits for their
+	// loops.
 	metrics::Families families();
 	const EchoCounts& counts() const { return counts_; }
-	// After run().
+	// Valid after run().
 	channel::RcCounters counters() const;
 	const channel::AcceptorCounters& acceptor_counters() const { return acceptor_->counters(); }
 
 private:
-	// A thread's loop, and what lives on it.
+	// A thread, its loop, and everything that belongs to the loop.
 	struct Home {
 		explicit Home(const async::LoopOptions& options) : loop(options) {}
 		async::Loop loop;
 		std::unique_ptr<channel::RcTransport> transport;
 		async::List<async::Linked> open;
 		std::vector<channel::MuxCarrier*> carriers;
-		std::size_t served = 0, carried = 0;
-		std::size_t answering = 0;  // clients whose message is being sent back
+		std::size_t served = 0, carried = 0;  // channels and carriers that are not closed yet
+		std::size_t answering = 0;  // channels whose echo is being sent
 		std::jthread thread;
 	};
 
 	async::LoopOptions loop_options(Nanoseconds spin) const;
+	// One client, from its connection to its end.
 	async::Task<void> serve(Home& home, std::unique_ptr<channel::Channel> channel);
+	// One connection of logical clients.
 	async::Task<void> carry(Home& home, std::unique_ptr<channel::Channel> carrier, std::uint32_t channels_max);
+	// Counts a label that has not been seen before.
 	void see_label(std::uint32_t label);
+	// Answers, closes and stops one loop, when the server ends.
 	async::Task<void> drain(Home& home);
+	// Samples the number of threads of this process.
 	async::Task<void> look_at_itself();
 
 	EchoOptions options_;
@@ -126,7 +139,7 @@ private:
 	async::Loop setup_;
 	std::vector<std::unique_ptr<Home>> homes_;  // one, or Engine::threads
 	std::unique_ptr<channel::Acceptor> acceptor_;
-	// Of logical channels, which have one home.
+	// Used by the one home that logical channels have.
 	channel::MuxCounters ended_carriers_;
 	std::vector<bool> labels_seen_;
 	std::string rdmacm_trouble_;

@@ -19,8 +19,8 @@ Task<void> send(channel::Channel& channel, int count, int& sent) {
 		if (!co_await channel.send(message)) co_return ADD_FAILURE() << channel.reason();
 }
 
-// More than fit on the way back to a client that takes none: the service has the others, unanswered, when it is told to
-// stop.
+// The client receives nothing, so only some echoes fit on the way back. The service still holds the
+// other messages, unanswered, when it is stopped.
 TEST(EchoService, AnswersWhatHasArrivedBeforeItEnds) {
 	constexpr int count = 40;
 	constexpr channel::RcOptions takes_all{.window = {.first = 64, .max = 64}, .units_max = 4096, .connections_max = 4};

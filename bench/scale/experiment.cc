@@ -20,20 +20,22 @@
 namespace verbena::scale {
 namespace {
 
-// Clients of one process: descriptors, and the time of one loop, are what binds.
+// The clients of one process are limited by its descriptors and by the time of its one loop.
 constexpr std::uint32_t clients_per_process = 10'000;
 constexpr std::uint32_t logical_clients_per_process = 50'000;
-constexpr std::uint64_t descriptors_aside = 64;  // of the process itself and its device
+constexpr std::uint64_t descriptors_aside = 64;  // for the process itself and its device
 constexpr useconds_t look_us = 1000;
 constexpr Nanoseconds tell_interval = 100'000'000;
-constexpr Nanoseconds apart_max = 1'000'000;  // a time and what was counted then
+// The time and the count of a Sample must be taken within this time.
+constexpr Nanoseconds apart_max = 1'000'000;
 
 EchoService* running = nullptr;
 extern "C" void on_stop(int) {
 	if (running != nullptr) running->stop();
 }
 
-// What the server's process says: once when it listens, and once when it has ended. Bytes in a pipe.
+// The report of the server's process, written to a pipe as raw bytes: once when it listens (port to
+// `before`), and once at its end (everything).
 struct ServerReport {
 	std::uint16_t port = 0;
 	char error[256] = {}, device[64] = {}, gid[64] = {};
@@ -50,6 +52,7 @@ template <std::size_t size> void put(char (&into)[size], const std::string& text
 	std::strncpy(into, text.c_str(), size - 1);
 }
 
+// Raises the soft limit of open files to the hard one.
 void use_all_descriptors() {
 	rlimit limit{};
 	if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
@@ -69,6 +72,7 @@ channel::RcOptions server_options(const ExperimentOptions& options) {
 	return rc;
 }
 
+// The server's process: serves until SIGTERM, which it also gets when its parent dies.
 void serve(const ExperimentOptions& options, EchoCounts& counts, int out) {
 	prctl(PR_SET_PDEATHSIG, SIGTERM);
 	use_all_descriptors();
@@ -118,7 +122,9 @@ void serve(const ExperimentOptions& options, EchoCounts& counts, int out) {
 	say();
 }
 
-// Memory that the processes share, for as long as this lives.
+// An array in memory that this process shares with those that it forks.
+//
+// Owns: the mapping; T must need no destructor.
 template <class T> class Shared {
 public:
 	explicit Shared(std::size_t count) : bytes_(count * sizeof(T)) {
@@ -136,7 +142,9 @@ private:
 	std::span<T> items_;
 };
 
-// The run as the process sees it that started the others.
+// One run, in the process that starts and watches the others.
+//
+// Owns: the processes of server and clients, which the destructor kills and reaps.
 class Run {
 public:
 	Run(const ExperimentOptions& options, std::uint32_t parts, const std::function<void(const Moment&)>& tell)
@@ -189,6 +197,7 @@ private:
 		swarm_.port = report_.port;
 		return {};
 	}
+	// Waits for the next report of the server's process; false if it ended without one.
 	bool hear() { return read(from_server_, &report_, sizeof report_) == static_cast<ssize_t>(sizeof report_); }
 	bool end_server() {
 		kill(server_, SIGTERM);
@@ -215,7 +224,8 @@ private:
 		}
 	}
 
-	// Connections that say the first byte of a TLS record, and no more.
+	// Opens the stalled connections: each sends the first byte of a TLS record (RFC 8446, 5.1) and
+	// nothing more.
 	std::expected<void, std::string> stall() {
 		const auto address = async::resolve(swarm_.hosts.front(), swarm_.port);
 		if (options_.stalled > 0 && !address) return std::unexpected(address.error());
@@ -229,7 +239,8 @@ private:
 		return {};
 	}
 
-	// Behind the forks: threads and their locks do not go through one.
+	// Call after all forks: a forked process has only the forking thread, and locks that another
+	// thread held stay locked in it.
 	std::expected<void, std::string> open_metrics() {
 		if (!swarm_.metered) return {};
 		auto opened = metrics::Endpoint::open(options_.metrics, [this] { return families(); });
@@ -259,7 +270,8 @@ private:
 
 	Sample sample() const {
 		Sample now;
-		// Once more, if somebody else had the processor in between: a rate is made of the two.
+		// A rate is computed from time and count, so take both again if this process was preempted
+		// in between.
 		do {
 			now.at = monotonic_now();
 			now.echoed = counts().echoed.load();
@@ -277,7 +289,8 @@ private:
 			{.doing = doing, .connected = board().connected.load(), .clients = swarm_.clients, .since = now - begun_});
 	}
 
-	// While all hold their connections after the last echo: at its beginning, and a little before its end.
+	// Takes the two samples of the idle server, while all clients stay connected after the last
+	// echo: the first at the beginning of that time, the second a little before its end.
 	void look_at_idle(bool finished) {
 		const Nanoseconds now = monotonic_now();
 		if (swarm_.hold == 0 || !finished || now > board().ended.load() + swarm_.hold * 9 / 10) return;
@@ -285,7 +298,7 @@ private:
 		else if (now - std::max(idle_from_.at, idle_to_.at) > tell_interval) idle_to_ = sample();
 	}
 
-	// Reaps clients' processes that have ended. The error is the first process's that did not end well.
+	// Reaps client processes that have ended. The error is that of the first one that failed.
 	std::expected<void, std::string> reap() {
 		for (std::size_t i = 0; i < workers_.size();) {
 			int status = 0;
@@ -304,7 +317,9 @@ private:
 		return {};
 	}
 
-	// From here on each step is due when the board says so; looked at every millisecond.
+	// Watches the clients' processes until all have ended, and takes the samples at the beginning
+	// and the end of the measured time. The board says when each stage is over; it is read every
+	// millisecond.
 	std::expected<void, std::string> watch() {
 		enum class Stage { connecting, warming_up, measuring, ending } stage = Stage::connecting;
 		if (workers_.size() < parts_) return std::unexpected(fmt::format("fork: {}", std::strerror(errno)));
@@ -344,8 +359,8 @@ private:
 			if (auto reaped = reap(); !reaped) return reaped;
 			if (workers_.empty()) {
 				if (stage == Stage::ending) return {};
-				// A few messages may begin and end between two looks at the board: its steps are due then, one after
-				// the other.
+				// A short run may begin and end between two reads of the board. The remaining
+				// stages are then due one after the other.
 				if (board().finished.load() != swarm_.clients)
 					return std::unexpected("the clients' processes ended before their messages");
 				continue;
@@ -354,6 +369,7 @@ private:
 		}
 	}
 
+	// Combines the counts of all processes.
 	Outcome outcome() const {
 		Outcome out{.transport = swarm_.transport,
 			.connect_by = swarm_.connect_by,
@@ -445,7 +461,7 @@ private:
 	std::uint64_t kernel_before_ = 0, kernel_connected_ = 0;
 	Sample from_, to_, idle_from_, idle_to_;
 	Nanoseconds begun_ = 0, told_ = 0;
-	std::unique_ptr<metrics::Endpoint> endpoint_;  // ends before what it reads
+	std::unique_ptr<metrics::Endpoint> endpoint_;  // last: must be destroyed before what it reads
 };
 
 }  // namespace
@@ -468,12 +484,13 @@ std::expected<std::uint32_t, std::string> plan_processes(
 	const auto shortage = [&](const char* whose, std::uint64_t needed) {
 		return std::unexpected(
 			fmt::format("a shortage of descriptors here, not a failure of the server: {} needs {} for {} TCP clients, "
-		                "and a process may have {} "
+						"and a process may have {} "
 						"(ulimit -Hn): fewer clients, or a higher limit",
 				whose, needed + descriptors_aside, clients, descriptors_max));
 	};
 	if (transport == Transport::tcp && own_server && clients > room) return shortage("the server", clients);
-	// RDMA clients give their descriptor back once they are connected, but all may be connecting at once.
+	// RDMA clients close their descriptor once they are connected, but all may be connecting at
+	// once.
 	const std::uint64_t each = std::min<std::uint64_t>(clients_per_process, std::max<std::uint64_t>(room, 1));
 	const auto needed = static_cast<std::uint32_t>((clients + each - 1) / each);
 	if (wanted == 0) return needed;

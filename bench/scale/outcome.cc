@@ -14,7 +14,7 @@ double per_connection_kib(std::uint64_t now, std::uint64_t before, std::uint64_t
 double Outcome::messages_per_s() const {
 	if (!timed()) return messages_s > 0 ? static_cast<double>(echoes) / messages_s : 0;
 	if (window_s() <= 0) return 0;
-	// A server elsewhere is not ours to ask; then the clients' count is all there is.
+	// A server on another host does not report its count, so use the clients' count.
 	return static_cast<double>(server ? to.echoed - from.echoed : latency.count()) / window_s();
 }
 

@@ -21,8 +21,8 @@ std::uint64_t number_of(const std::string& line) {
 	return std::strtoull(line.c_str() + line.find(':') + 1, nullptr, 10);
 }
 
-// User and system time in ticks of some milliseconds: the 14th and 15th field. The second is a name in brackets, which
-// may have spaces.
+// User and system time, the 14th and 15th field of /proc/PID/stat, in clock ticks (proc(5)). The
+// second field is a name in brackets, which may contain spaces.
 double cpu_seconds_of(pid_t process) {
 	std::ifstream stat(fmt::format("/proc/{}/stat", process));
 	std::string line;
@@ -80,7 +80,8 @@ ProcessUse use_of_process(pid_t process) {
 	std::uint64_t on_cpu_ns = 0;
 	std::error_code gone;
 	for (const auto& thread : std::filesystem::directory_iterator(fmt::format("/proc/{}/task", process), gone)) {
-		// Nanoseconds on a core, nanoseconds waiting for one, slices; not every kernel counts them.
+		// schedstat: nanoseconds on a core, nanoseconds waiting for one, time slices. Not every
+		// kernel has it.
 		std::uint64_t on_cpu_of_thread_ns = 0;
 		std::ifstream(thread.path() / "schedstat") >> on_cpu_of_thread_ns;
 		on_cpu_ns += on_cpu_of_thread_ns;

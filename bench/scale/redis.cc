@@ -24,7 +24,7 @@ constexpr std::uint64_t descriptors_aside = 128;
 constexpr Nanoseconds start_patience = 10'000'000'000;
 constexpr const char* what_to_install =
 	"install Debian's packages redis-server and redis-tools (and stop the service that they start), or leave out "
-    "--with-redis";
+	"--with-redis";
 
 bool is_on_path(std::string_view program) {
 	const char* path = std::getenv("PATH");
@@ -33,7 +33,7 @@ bool is_on_path(std::string_view program) {
 	return false;
 }
 
-// A child whose output goes to `out`; ends with its parent.
+// Starts a child whose standard output is `out`. The kernel kills it if its parent dies.
 pid_t start(const std::vector<std::string>& words, int out) {
 	const pid_t child = fork();
 	if (child != 0) return child;
@@ -47,6 +47,7 @@ pid_t start(const std::vector<std::string>& words, int out) {
 	std::_Exit(127);
 }
 
+// Owns a child: the destructor kills and reaps it.
 struct Child {
 	pid_t pid;
 	~Child() {
@@ -67,6 +68,7 @@ std::expected<std::uint16_t, std::string> free_port(async::Loop& loop) {
 	return async::local_address(**socket).port();
 }
 
+// Whether a server accepts connections at the port.
 bool answers(async::Loop& loop, std::uint16_t port) {
 	bool connected = false;
 	const auto knock = [&]() -> async::Task<void> {

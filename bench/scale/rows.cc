@@ -13,11 +13,12 @@
 namespace verbena::scale {
 namespace {
 
-constexpr double little_tolerance = 1.05;  // how far a mean of clocks may lie
+constexpr double little_tolerance = 1.05;  // for the error of a mean of measured times
 constexpr double rate_kept = 0.9, window_kept = 0.9;
 constexpr double fair = 0.95;
-constexpr double messages_for_fairness =
-	10;  // of a client on average: below that the measured time ends between one message and the next
+// Messages of a client on average from which on work is compared. With fewer, clients differ only
+// because the measured time ends between one message and the next.
+constexpr double messages_for_fairness = 10;
 
 using Value = std::function<std::optional<double>(const Outcome&)>;
 
@@ -64,7 +65,7 @@ void add_times(Json& row, const std::string& name, std::span<const Outcome> runs
 	row[name + "_max_ms"] = ms(largest);
 }
 
-// What happened in the measured time, by what it is divided by: seconds for CPU, echoes for switches.
+// The use of CPU in the measured time, in percent of a core; and the number of context switches.
 double cpu_percent(const ProcessUse& from, const ProcessUse& to, double seconds) {
 	return seconds > 0 ? 100 * (to.cpu_seconds - from.cpu_seconds) / seconds : 0;
 }
@@ -89,11 +90,13 @@ Json repetition_of(const Outcome& run) {
 	return one;
 }
 
+// The first columns of a row.
 Json beginning_of(std::string_view connect, const Outcome& run) {
 	return {{"experiment", "scale"}, {"transport", name_of(run.transport)},
 		{"connect", run.in_clear ? "clear" : connect}, {"clients", run.clients}};
 }
 
+// Adds the columns that describe the clients' work.
 void add_work(Json& row, const Outcome& run) {
 	row["rate"] = run.rate;
 	row["size"] = run.message_bytes;
@@ -115,7 +118,8 @@ Verdict judge(const Outcome& run) {
 	const auto suspect = [](std::string reason) { return Verdict{"suspect", std::move(reason)}; };
 	if (run.server) {
 		const ServerAccount& server = *run.server;
-		// A client that breaks off may have had its place counted or not.
+		// The server may or may not have counted a client that broke off, so compare exactly only
+		// if all clients succeeded.
 		if (server.peak < run.connected || (run.good == run.clients && server.peak > run.clients))
 			return invalid(
 				fmt::format("the server had {} clients at once, and {} had connected", server.peak, run.connected));
@@ -133,7 +137,7 @@ Verdict judge(const Outcome& run) {
 	if (const double most = static_cast<double>(run.clients) * run.window;
 		under_way > most * little_tolerance && run.rate <= 0)
 		return invalid(fmt::format("{:.1f} messages under way on average, of {:.0f} at most", under_way, most));
-	if (run.good < run.clients) return {};  // the row says so itself
+	if (run.good < run.clients) return {};  // success_percent and the failed_ columns show it
 	if (run.timed() && run.window_s() < window_kept * run.seconds)
 		return suspect(fmt::format(
 			"measured for {:.2f} of {:.2f} s: the first client had no more to send", run.window_s(), run.seconds));

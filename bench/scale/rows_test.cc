@@ -7,7 +7,7 @@
 namespace verbena::scale {
 namespace {
 
-// A run that is good in every respect: each test changes only what it is about.
+// A run that is valid in every respect; each test changes only the fields that it is about.
 Outcome good_run(double rate_per_s = 1000) {
 	Outcome run{.clients = 4, .message_bytes = 64, .seconds = 2};
 	for (std::uint32_t i = 0; i < run.clients; ++i) {

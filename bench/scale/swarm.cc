@@ -17,17 +17,18 @@ namespace {
 
 using async::Task;
 
-// In front of each message: whose it is and which.
+// At the beginning of each message: the number of its client, and its own number.
 struct Mark {
 	std::uint32_t client = 0;
 	std::uint32_t number = 0;
 };
 
 constexpr Nanoseconds look_interval = 500'000;
-// An address has 28,232 ports; clients of a server on this host come from several of its 127.0.0.0/8.
+// An address has 28,232 ephemeral ports, so clients of a server on this host use several source
+// addresses of 127.0.0.0/8.
 constexpr std::uint32_t clients_per_address = 10'000;
-// Clients go on for so long after the measured time, so that whoever looks at its end a little late still sees them all
-// at work.
+// Clients continue this long after the measured time, so that all of them are still at work when
+// the watching process takes its sample at the end of it, even a little late.
 constexpr Nanoseconds tail = 100'000'000;
 
 void raise_to(std::atomic<std::uint64_t>& peak, std::uint64_t value) {
@@ -40,12 +41,15 @@ void lower_to(std::atomic<std::uint64_t>& least, std::uint64_t value) {
 	while (now > value && !least.compare_exchange_weak(now, value)) {}
 }
 
-// Why a connection was not made: counted, and told.
+// The reason why a connection was not made: the class is counted, the text is reported.
 struct Why {
 	channel::ConnectTrouble trouble = channel::ConnectTrouble::none;
 	std::string text;
 };
 
+// The clients of one process, and the loop that runs them.
+//
+// Lifetime: must outlive its coroutines; run_part() waits for them.
 struct Part {
 	const SwarmOptions& options;
 	Board& board;
@@ -54,23 +58,30 @@ struct Part {
 	async::Loop loop;
 	async::Semaphore handshakes{loop, options.handshakes};
 	std::unique_ptr<channel::RcTransport> transport;
-	std::unique_ptr<channel::ManagedEvents> events;  // of clients that connect by rdma_cm
+	std::unique_ptr<channel::ManagedEvents> events;  // with ConnectBy::rdmacm; else null
 	std::vector<std::byte> pattern;
-	bool loopback = false;
+	bool loopback = false;  // whether all servers are at IPv4 loopback addresses
 	async::List<async::Waiter> at_start, at_end;
-	// Of logical clients.
+	// For logical clients.
 	channel::MuxGroup group;
 	std::uint32_t carriers_wanted = 0, carriers_settled = 0;
 	Why carrier_failure;
 	async::List<async::Waiter> at_carriers;
 
 	channel::ConnectOptions where(std::uint32_t index, const async::Address* from);
+	// Sets the source address of a client; false: let the kernel choose it.
 	bool address_of(std::uint32_t index, async::Address& from) const;
+	// Connects one carrier of logical clients.
 	Task<void> carrier(std::uint32_t index);
+	// Connects one client; null, with the reason in `why`, if that failed.
 	Task<std::unique_ptr<channel::Channel>> connect(std::uint32_t index, Why& why);
+	// Makes a connection, not a logical channel; null, with the reason in `why`, if that failed.
 	Task<std::unique_ptr<channel::Channel>> connect_stream(channel::ConnectOptions options, Why& why);
+	// One client from its first step to its end.
 	Task<void> client(std::uint32_t index);
+	// Sends a client's messages and checks the echoes; false if the client failed.
 	Task<bool> talk(std::uint32_t index, channel::Channel& channel);
+	// Starts and ends the clients of this process when the board says so.
 	Task<void> watch();
 	void fail(std::uint32_t index, Cause cause, const std::string& text);
 };
@@ -81,7 +92,6 @@ void Part::fail(std::uint32_t index, Cause cause, const std::string& text) {
 	if (part.first_failure[0] == '\0') std::strncpy(part.first_failure, text.c_str(), sizeof part.first_failure - 1);
 }
 
-// False: the kernel chooses where this connection comes from.
 bool Part::address_of(std::uint32_t index, async::Address& from) const {
 	if (!loopback || events) return false;
 	auto& address = reinterpret_cast<sockaddr_in&>(from.storage);
@@ -100,7 +110,6 @@ channel::ConnectOptions Part::where(std::uint32_t index, const async::Address* f
 		.handshakes = options.handshakes > 0 ? &handshakes : nullptr};
 }
 
-// A connection of its own; null, and why.
 Task<std::unique_ptr<channel::Channel>> Part::connect_stream(channel::ConnectOptions where, Why& why) {
 	where.trouble = &why.trouble;
 	std::unique_ptr<channel::Channel> channel;
@@ -192,7 +201,7 @@ Task<void> Part::client(std::uint32_t index) {
 	co_await channel->until_closed();
 }
 
-// What found no room at once. A send that fails leaves its reason to receive().
+// Waits for a send that found no room at once. If it fails, the next receive() has the reason.
 Task<void> finish(channel::Channel::Sending& sending) { co_await sending; }
 
 Task<bool> Part::talk(std::uint32_t index, channel::Channel& channel) {
@@ -202,8 +211,8 @@ Task<bool> Part::talk(std::uint32_t index, channel::Channel& channel) {
 	std::vector<Nanoseconds> begun(options.window);
 	Nanoseconds sum = 0;
 	std::uint32_t sent = 0, done = 0;
-	// The last message sent. While it waits for room echoes are received: or a window that the ends cannot buffer would
-	// hold both up.
+	// The latest message. While it waits for room, echoes are received: otherwise both ends would
+	// wait for each other if they cannot buffer a whole window.
 	Mark last_sent;
 	std::optional<channel::Channel::Sending> sending;
 	async::Job waiting;
@@ -224,11 +233,11 @@ Task<bool> Part::talk(std::uint32_t index, channel::Channel& channel) {
 					break;
 				}
 				if (due > start) {
-					if (sent > done) break;  // an echo is to come before that
+					if (sent > done) break;  // receive the outstanding echoes first
 					co_await loop.sleep_until(due);
-					start = monotonic_now();  // our own timer's lateness is not the server's
+					start = monotonic_now();  // the lateness of our own timer must not count
 				} else if (sent > 0) {
-					start = due;  // a message that had to wait for the one before it is as late as that made it
+					start = due;  // the wait for earlier messages counts as latency of this one
 				}
 			}
 			begun[sent % options.window] = start;
@@ -240,13 +249,13 @@ Task<bool> Part::talk(std::uint32_t index, channel::Channel& channel) {
 			else if (const auto done_at_once = sending->await_resume();
 				!done_at_once && done_at_once.error() == channel::Trouble::too_large) {
 				fail(index, Cause::lost, "the server takes no message of so many bytes");
-				co_return false;  // the channel stands, and no echo would come
+				co_return false;  // the channel is still open, and no echo would come
 			}
 			++sent;
 		}
 		if (sent == done) {
 			if (waiting.done()) break;
-			co_await async::NextTurn(loop);  // the echo overtook the word that its message is sent
+			co_await async::NextTurn(loop);  // the echo came before its send was resumed
 			continue;
 		}
 		auto echo = co_await channel.receive();
@@ -330,7 +339,7 @@ channel::RcOptions rc_options(const SwarmOptions& options, std::uint32_t connect
 		.connections_max = connections + 16});
 	rc.coalesce = options.without != Without::coalescing;
 	if (!options.logical()) return rc;
-	// A carrier is busy for many.
+	// A carrier has the traffic of many clients.
 	rc.units_max = std::max(8192u, connections * 256);
 	rc.send_depth = 64;
 	rc.send_units_max = 32;
