@@ -1,7 +1,10 @@
-// What the measured loop of `verbena bench connect` connects by: a way of making connections, seen as two ends.
+// The interface of a way to make connections, for the measured loop of `verbena bench connect`: the
+// active end (Connector) and the passive end (Acceptor). rdmacm.h implements it by rdma_cm.
 //
-// The loop (run.h) begins connections, keeps as many under way as it is told, and takes reports as they come; how a
-// connection is made is the connector's own. rdmacm.h is rdma_cm; another way gives itself other parts.
+// The loop (run.h) begins connections, keeps a given number of them under way, and takes reports as
+// they come.
+//
+// Errors: rcud::Failure.
 #pragma once
 
 #include <array>
@@ -17,44 +20,49 @@ namespace verbena::connect {
 
 inline constexpr std::size_t parts_max = 4;
 
-// Something has come to its end. What went wrong is thrown as a rcud::Failure.
+// The report that a connection is established, or that it is disconnected.
 struct Report {
 	enum class Kind : std::uint8_t { established, disconnected };
-	std::uint32_t number = 0;  // as begin() was given it
+	std::uint32_t number = 0;  // the number that was passed to begin()
 	Kind kind = Kind::established;
-	Nanoseconds began = 0, ended = 0;
-	std::array<Nanoseconds, parts_max>
-		parts{};  // of an established one: how long each part took; their sum is ended - began
+	Nanoseconds began = 0, ended = 0;  // monotonic
+	// If established: the time of each part; their sum is ended - began.
+	std::array<Nanoseconds, parts_max> parts{};
 };
 
-// The active end. One thread.
+// The active end.
+//
+// Threads: one thread.
 class Connector {
 public:
 	virtual ~Connector() = default;
 
-	// The names of the parts, in the order in which they follow each other.
+	// The names of the parts of a connect, in the order in which they happen.
 	virtual std::span<const std::string_view> parts() const = 0;
-	// Begins connection `number`, which is not in use.
+	// Begins to connect; `number` must not be in use.
 	virtual void begin(std::uint32_t number) = 0;
-	// Begins to end it. When its end is reported, the number is free.
+	// Begins to disconnect. The number is free again when its end is reported.
 	virtual void end(std::uint32_t number) = 0;
-	// Waits until one of those begun is where it should be.
+	// Waits for the next report.
 	virtual Report next() = 0;
 };
 
-// How many connections a passive end has seen come and go. The program at this end counts, not the one that asked for
-// them.
+// The connections that a passive end has counted itself, independently of the active end.
 struct Account {
 	std::uint64_t established = 0, disconnected = 0, failed = 0;
-	std::string trouble;  // of the last failure
+	std::string trouble;  // the text of the latest failure
 };
 
-// The passive end: serves on threads of its own, from its construction to its end.
+// The passive end.
+//
+// Threads: serves on a thread of its own, from construction to destruction; account() may be called
+//   from another thread.
 class Acceptor {
 public:
 	virtual ~Acceptor() = default;
 	virtual std::uint16_t port() const = 0;
-	// The account once it has reached these figures, or when `patience` is over, or after a failure.
+	// Waits until the account has reached these counts, until a failure, or for `patience`, and
+	// returns the account.
 	virtual Account account(std::uint64_t established, std::uint64_t disconnected, Nanoseconds patience) = 0;
 };
 

@@ -15,11 +15,13 @@ using namespace std::chrono_literals;
 
 namespace {
 
-constexpr auto patience = 5s;  // for address and route; the connection manager has its own for the rest
+// The time for resolving address and route. The connection manager has time-outs of its own for the
+// rest.
+constexpr auto patience = 5s;
 constexpr int backlog = 1024;
 constexpr std::array<std::string_view, parts_max> part_names{"address", "route", "queue_pair", "connect"};
 
-// Ends the server's wait, and nothing else.
+// Interrupts the server thread's wait in rdma_get_cm_event; its handler does nothing.
 constexpr int wake_signal = SIGUSR1;
 
 }  // namespace
@@ -112,7 +114,8 @@ RdmacmAcceptor::RdmacmAcceptor(const lib::SocketAddress& where)
 	server_ = std::thread([this] { serve(); });
 }
 
-// The thread may be about to wait when the signal comes, so that is sent until it has been heard.
+// A signal that arrives just before the thread begins to wait is lost, so it is sent again until
+// the thread has stopped.
 RdmacmAcceptor::~RdmacmAcceptor() {
 	std::unique_lock lock(mutex_);
 	stopping_ = true;
@@ -154,7 +157,7 @@ void RdmacmAcceptor::serve() {
 		++account_.failed;
 		account_.trouble = trouble;
 		changed_.notify_all();
-		if (!event) break;  // there will be no more
+		if (!event) break;  // the channel is broken, so no event will follow
 	}
 	const std::lock_guard lock(mutex_);
 	stopped_ = true;

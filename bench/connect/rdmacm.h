@@ -1,5 +1,5 @@
-// Connections by rdma_cm, each with a queue pair of its own: one thread an end, which waits in rdma_get_cm_event as
-// most programs do.
+// Connections by rdma_cm, each with a queue pair of its own. At each end one thread waits in
+// rdma_get_cm_event, as in most programs.
 #pragma once
 
 #include <condition_variable>
@@ -16,14 +16,14 @@
 
 namespace verbena::connect {
 
-// A device and what all connections on it share.
+// A device, and the completion queue that all connections on it share.
 struct Shared {
 	lib::OpenDevice device;
 	lib::CompletionQueue completions;
 	static std::unique_ptr<Shared> on(rdma_cm_id* id);
 };
 
-// A connection that exists at this end; nothing is sent on it.
+// One end of a connection; nothing is sent on it.
 struct End {
 	lib::ConnectionId id;
 	lib::QueuePair qp;
@@ -32,7 +32,8 @@ struct End {
 
 class RdmacmConnector : public Connector {
 public:
-	// Looks once, which is not measured, by what device the server is reached. `from`: the address to come from.
+	// Resolves the server once, which is not measured, to find the device that reaches it. `from`
+	// is the source address; empty lets rdma_cm choose.
 	RdmacmConnector(const lib::SocketAddress& server, std::optional<lib::SocketAddress> from);
 
 	std::span<const std::string_view> parts() const override;
@@ -43,12 +44,14 @@ public:
 	const lib::OpenDevice& device() const { return shared_->device; }
 
 private:
+	// A connection from begin() to the report of its end.
 	struct Attempt : End {
 		std::uint32_t number = 0;
 		Report report;
-		std::size_t part = 0;
-		Nanoseconds last = 0;
+		std::size_t part = 0;  // the part under way
+		Nanoseconds last = 0;  // when it began
 		bool up = false;
+		// Records the time of the current part and begins the next one.
 		void part_is_over();
 	};
 
@@ -61,7 +64,7 @@ private:
 
 class RdmacmAcceptor : public Acceptor {
 public:
-	// Port 0: any free one.
+	// Listens at `where`; port 0 takes any free one.
 	explicit RdmacmAcceptor(const lib::SocketAddress& where);
 	~RdmacmAcceptor() override;
 
@@ -79,7 +82,7 @@ private:
 
 	std::mutex mutex_;
 	std::condition_variable changed_;
-	Account account_;  // under the mutex, like what follows
+	Account account_;  // guarded by mutex_, as are the two flags
 	bool stopping_ = false, stopped_ = false;
 	std::thread server_;
 };

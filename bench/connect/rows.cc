@@ -11,7 +11,7 @@
 namespace verbena::connect {
 namespace {
 
-// How far a mean of clocks may lie.
+// For the error of a mean of measured times.
 constexpr double little_tolerance = 1.05;
 
 double median_of(const std::vector<Repetition>& repetitions, const std::function<double(const Repetition&)>& value) {
@@ -20,6 +20,7 @@ double median_of(const std::vector<Repetition>& repetitions, const std::function
 	return median(values);
 }
 
+// The reason why the row is invalid; empty if it is valid.
 std::string judge(const std::vector<Repetition>& repetitions) {
 	for (std::size_t i = 0; i < repetitions.size(); ++i) {
 		const Repetition& r = repetitions[i];

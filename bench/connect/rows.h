@@ -1,4 +1,7 @@
-// From repetitions to a table: one row for each number of clients, judged, in the forms that people and programs read.
+// Makes a table of repetitions, with a judged row for each number of clients, and writes it as CSV,
+// JSON or Markdown. Other benchmarks write their tables by it too.
+//
+// Threads: pure functions.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -18,15 +21,17 @@ struct Table {
 	std::vector<Json> rows;  // objects with the same keys, in the order of the columns
 };
 
-// The row of the repetitions with one number of clients: medians over them, counts as sums. `validity` is valid, or
-// invalid with the reason: something failed, the other end counted otherwise, or more would have been under way than
-// there were clients (Little's law).
+// The row of the repetitions with one number of clients: medians of the times, sums of the counts.
+// `validity` is valid, or invalid with a reason: a connection failed, the server's counts differ,
+// or more connects would have been under way than there were clients (Little's law). `parts` names
+// the parts of a connect.
 Json row_of(
 	std::string_view connect, std::span<const std::string_view> parts, const std::vector<Repetition>& repetitions);
 
+// `table` must have at least one row. Lists inside of a row are left out.
 std::string to_csv(const Table& table);
 std::string to_json(const Table& table);
-// The columns that a reader compares; the others are in CSV and JSON.
+// The most important columns; CSV and JSON have all. `table` must have at least one row.
 std::string to_markdown(const Table& table);
 
 }  // namespace verbena::connect

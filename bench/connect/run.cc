@@ -8,7 +8,8 @@
 namespace verbena::connect {
 namespace {
 
-// Keeps `window` of `count` under way; the elapsed seconds.
+// Begins `count` operations, at most `window` of them under way at once; returns the elapsed
+// seconds.
 double run(std::uint32_t count, std::uint32_t window, const std::function<void(std::uint32_t)>& begin,
 	const std::function<void()>& take_one) {
 	std::uint32_t begun = 0;

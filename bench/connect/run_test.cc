@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::array<std::string_view, 2> part_names{"first", "second"};
 
-// Connections that are there when they are asked for, in the order in which they were begun.
+// A connector whose connections are established at once, in the order of begin().
 class Instant : public Connector {
 public:
 	std::span<const std::string_view> parts() const override { return part_names; }

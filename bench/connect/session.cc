@@ -15,10 +15,11 @@ using namespace std::chrono_literals;
 namespace {
 
 constexpr auto answer_patience = 30s;
-constexpr auto idle_patience = 24h;  // a server between repetitions waits for its client's death, not for a clock
+// Between repetitions a server waits until its client sends something or dies.
+constexpr auto idle_patience = 24h;
 constexpr Nanoseconds count_patience = 10'000'000'000;
 
-// The fields of a message that the peer may have made up.
+// A field of a message; the peer is untrusted, so the field may be missing or of another type.
 template <class T> T field(const Json& message, const char* name) {
 	try {
 		return message.at(name).get<T>();
@@ -120,7 +121,7 @@ void serve(
 			}
 		}
 	} catch (const PeerLost&) {
-		return;  // it has what it wanted
+		return;  // the normal end: the client has disconnected
 	}
 }
 

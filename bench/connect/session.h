@@ -1,16 +1,20 @@
-// The two processes of `verbena bench connect`, over one control connection (bench/rcud/control.h).
+// The protocol between the two processes of `verbena bench connect`, over one control connection
+// (bench/rcud/control.h).
 //
-//     client                                        server
-//     hello {version, connect}                  ->      listens
-//                                               <-  hello {version, port}
-//     round_trip {}                             ->      answers on the shared page (two processes of one host only)
-//                                               <-  answered
+//     client                                    server
+//     hello {version, connect}              ->  listens
+//                                           <-  hello {version, port}
+//     round_trip {}                         ->  answers on the shared page (same host only)
+//                                           <-  answered
 //     ... connections ...
-//     account {established, disconnected}       ->      waits until it has seen so many, since it began, or some
-//     seconds
-//                                               <-  account {established, disconnected, failed, trouble}
+//     account {established, disconnected}   ->  waits for these counts, or for 10 s
+//                                           <-  account {established, disconnected, failed,
+//                                                        trouble}
 //
-// Whatever fails at the server is `failed {text}`. A side whose control connection ends gives up.
+// Threads: one thread in each process.
+// Lifetime: control connection and shared page must outlive client and server.
+// Errors: the server reports a failure of its set-up as `failed {text}`. When the control
+//   connection ends, the other side gives up (PeerLost).
 #pragma once
 
 #include <functional>
@@ -26,13 +30,14 @@ inline constexpr int protocol_version = 1;
 
 class Client {
 public:
-	// Says hello; Failure if the other side is another version.
+	// Exchanges hello messages; Failure if the server has another version. `page` is null if the
+	// server is on another host.
 	Client(rcud::Control& control, rcud::RoundTrip* page, std::string_view connect);
 
-	// Where the server accepts connections.
+	// The port at which the server accepts connections.
 	std::uint16_t port() const { return port_; }
 
-	// What goes wrong is the repetition's `failure`; PeerLost is thrown after that.
+	// Measures one repetition. A failure is stored in it and thrown as well.
 	void measure(Connector& connector, Repetition& repetition);
 
 private:
@@ -46,7 +51,7 @@ private:
 	Account seen_;  // the server's account before the repetition
 };
 
-// Serves one client until it leaves.
+// Serves one client until it disconnects. `make` makes the acceptor for a value of --connect.
 void serve(rcud::Control& control, rcud::RoundTrip* page,
 	const std::function<std::unique_ptr<Acceptor>(std::string_view connect)>& make);
 
