@@ -1,6 +1,7 @@
-"""What the measuring programs print, as numbers. Anything else than one complete result is an error.
+"""Reads the output of the measuring programs: ucx_perftest, perftest and verbena bench rcud.
 
-These programs can end with status 0 after a failure.
+These programs can end with status 0 after a failure, so everything but one complete result raises
+NoResult.
 """
 
 import json
@@ -8,26 +9,27 @@ from dataclasses import dataclass
 
 
 class NoResult(Exception):
-    """The program printed no result that can be believed."""
+    """The program printed no complete result; the text says what it printed instead."""
 
 
 @dataclass(frozen=True)
 class Sample:
-    """One run. `mops`: millions of messages a second; `us`: microseconds one way, the median of the run. Either may be absent."""
+    """The result of one run. A program gives a rate, a latency, or both."""
 
-    mops: float | None = None
-    us: float | None = None
-    near: str = ""  # class of the core-to-core round trip, where the program measures it
-    rtt_ns: float | None = None
-    doubt: str = ""  # why the row is not to be believed
+    mops: float | None = None  # 10^6 messages a second
+    us: float | None = None  # the median latency one way, in microseconds
+    near: str = ""  # class of the core-to-core round trip, if the program measures it
+    rtt_ns: float | None = None  # that round trip
+    doubt: str = ""  # the reason why the row is not valid; empty if it is
 
 
-# `ucx_perftest -f -v`: this header, then one line of numbers. Rates ("_mr") are messages a second, latencies microseconds, and one way in
-# ping-pong tests.
+# `ucx_perftest -f -v` prints this header, then one line of numbers. Rates ("_mr") are messages a
+# second. Latencies are in microseconds, and one way in ping-pong tests.
 UCX_HEADER = "iterations,50.0_percentile_lat,avg_lat,overall_lat,avg_bw,overall_bw,avg_mr,overall_mr"
 
 
 def parse_ucx(text: str, iterations: int) -> Sample:
+    """Read the output of ucx_perftest, which must have run this number of iterations."""
     lines = [line.strip() for line in text.splitlines()]
     if UCX_HEADER not in lines:
         raise NoResult("ucx_perftest printed no header" + last_words(lines))
@@ -47,7 +49,10 @@ def parse_ucx(text: str, iterations: int) -> Sample:
 
 
 def parse_perftest(text: str, iterations: int) -> Sample:
-    """ib_send_bw (the last column is the message rate) and ib_send_lat (the fifth is the typical latency, one way)."""
+    """Read the output of ib_send_bw, ib_write_bw or ib_send_lat.
+
+    The fifth column is the message rate of the first two, and the typical latency one way of the last.
+    """
     lines = [line.strip() for line in text.splitlines()]
     header = next((line for line in lines if line.startswith("#bytes")), None)
     if header is None or header == lines[-1]:
@@ -56,7 +61,7 @@ def parse_perftest(text: str, iterations: int) -> Sample:
     latency = "t_typical" in header
     try:
         values = [float(value) for value in fields]
-        wanted = values[4]  # the typical latency, and the message rate, which is the last of five
+        wanted = values[4]
         ran = int(values[1])
     except (ValueError, IndexError) as error:
         raise NoResult(f"'{' '.join(fields)}' is no result of perftest") from error
@@ -66,7 +71,7 @@ def parse_perftest(text: str, iterations: int) -> Sample:
 
 
 def parse_rcud(text: str) -> Sample:
-    """The JSON of `verbena bench rcud` for one cell of one repetition."""
+    """Read the JSON of `verbena bench rcud` for one cell with one repetition."""
     try:
         (row,) = json.loads(text)["rows"]
     except (ValueError, KeyError) as error:
@@ -85,5 +90,6 @@ def parse_rcud(text: str) -> Sample:
 
 
 def last_words(lines: list[str]) -> str:
+    """Return the last line that is not empty, for an error message: it is often the reason."""
     said = [line for line in lines if line]
     return f": {said[-1]}" if said else ""

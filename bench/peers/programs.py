@@ -1,4 +1,7 @@
-"""Runs the measuring programs: two processes, one on each of two cores, the receiver (server) on the second."""
+"""Runs the measuring programs, each as two processes that are pinned to two cores.
+
+The sender (client) runs on the first core, the receiver (server) on the second.
+"""
 
 import os
 import shutil
@@ -10,15 +13,16 @@ from pathlib import Path
 
 from outputs import NoResult, Sample, parse_perftest, parse_rcud, parse_ucx
 
-LIMIT_S = 30
+LIMIT_S = 30  # of one run, and of the start of a server
 DEVICE = "vb_lo"  # the software NIC's loopback device: MTU 4096
 
 
 class Missing(Exception):
-    """A program that is needed is not there; the text says what to do."""
+    """A program or a right that is needed is missing; the text says how to get it."""
 
 
 def find(program: str, package: str) -> str:
+    """Return the path of a program; raise Missing with the Debian package that has it."""
     found = shutil.which(program)
     if found is None:
         raise Missing(f"{program} is not installed: apt-get install {package}")
@@ -26,13 +30,17 @@ def find(program: str, package: str) -> str:
 
 
 def free_port() -> int:
+    """Return a TCP port that no process uses now."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]
 
 
 def listens(port: int) -> bool:
-    """Asked of the kernel, because a connection to try it would be taken for the client."""
+    """Return whether a process listens on a TCP port.
+
+    Reads the kernel's tables: the server would take a trial connection for its client.
+    """
     wanted = f":{port:04X}"
     for table in ("/proc/net/tcp", "/proc/net/tcp6"):
         try:
@@ -46,15 +54,18 @@ def listens(port: int) -> bool:
 
 @dataclass(frozen=True)
 class Machine:
+    """The build to measure, and the two cores to measure on. Each method that measures runs once."""
+
     build: Path
     cores: tuple[int, int]
-    realtime: bool = False  # SCHED_FIFO, so that nothing else of this machine runs on the two cores meanwhile
+    realtime: bool = False  # use SCHED_FIFO, so that no other program runs on the two cores
 
     def pinned(self, core: int, command: list[str]) -> list[str]:
+        """Return the command that runs `command` on one core."""
         return [*(["chrt", "-f", "10"] if self.realtime else []), "taskset", "-c", str(core), *command]
 
     def pair(self, server: list[str], client: list[str], port: int, environment: dict[str, str]) -> str:
-        """What the client printed."""
+        """Run a server and its client, and return the standard output of the client."""
         env = os.environ | environment
         with subprocess.Popen(
             self.pinned(self.cores[1], server), env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
@@ -89,10 +100,11 @@ class Machine:
         return done.stdout
 
     def ucx(self, test: list[str], size: int, iterations: int) -> Sample:
+        """Measure with ucx_perftest; `test` are the options that choose the test."""
         program = find("ucx_perftest", "ucx-utils")
         port = free_port()
-        # Posix shared memory, two copies: left alone, UCX would take CMA for large messages, which is slower here.
-        # The server takes the test from the client.
+        # Posix shared memory copies twice. By default UCX would use CMA for large messages, which is
+        # slower here. The server gets the test from the client.
         environment = {"UCX_TLS": "posix,self", "UCX_WARN_UNUSED_ENV_VARS": "n"}
         common = [program, "-p", str(port)]
         client = [
@@ -111,6 +123,7 @@ class Machine:
         return parse_ucx(self.pair(common, client, port, environment), iterations)
 
     def perftest(self, program: str, options: list[str], size: int, iterations: int) -> Sample:
+        """Measure with a program of perftest, over the software NIC."""
         port = free_port()
         common = [
             find(program, "perftest"),
@@ -121,7 +134,11 @@ class Machine:
         return parse_perftest(self.pair(common, [*common, "127.0.0.1"], port, environment), iterations)
 
     def rcud(self, op: str, size: int, window: int, iterations: int) -> Sample:
-        """Pins its two processes itself, to the first two cores that it is given: the sender to the first."""
+        """Measure with `verbena bench rcud`.
+
+        It pins its two processes itself, to the first two cores that it may use, the sender to the
+        first one.
+        """
         options = f"bench rcud --quiet --modes rc --ops {op} --window-mode local --device {DEVICE} --sizes {size} --windows {window}"
         options += f" --iters {iterations} --warmup {iterations // 10} --reps 1 --json -"
         command = [str(self.build / "verbena"), *options.split()]

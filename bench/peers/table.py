@@ -1,6 +1,7 @@
-"""From runs to rows: medians of each program by cell and by class of core-to-core round trip, and ratios within a row.
+"""Makes rows of runs: medians of each program, and ratios within a row.
 
-A row never mixes classes: what was measured while the two cores were near is one row, what was measured while they were far is another.
+There is a row for each cell and each class of the core-to-core round trip: runs made while the two
+cores were near and runs made while they were far are never in one row.
 """
 
 from collections import defaultdict
@@ -14,9 +15,11 @@ GIB = 2**30
 
 @dataclass(frozen=True)
 class Cell:
+    """One thing that is measured with all programs."""
+
     question: str  # rate, latency, write
     size: int
-    window: int  # 0: a ping-pong
+    window: int  # messages in flight; 0: a ping-pong
 
     @property
     def unit(self) -> str:
@@ -25,24 +28,28 @@ class Cell:
 
 @dataclass(frozen=True)
 class Run:
+    """One run of one program."""
+
     cell: Cell
     program: str
-    value: float
-    near: str  # class: near, far, smt; mixed when it was not the same before and after
+    value: float  # in the unit of the cell
+    near: str  # class of the round trip: near, far, smt; mixed if it changed during the repetition
     rtt_before_ns: float
     rtt_after_ns: float
 
 
 @dataclass(frozen=True)
 class Row:
+    """The medians of all programs for one cell, measured in one class."""
+
     cell: Cell
     near: str
     rtt_ns: float
     values: dict[str, float]  # program: median
-    runs: dict[str, int]
+    runs: dict[str, int]  # program: number of runs
 
     def ratio(self, program: str) -> float | None:
-        """How many times better ours is: rates as ours / theirs, latencies as theirs / ours."""
+        """Return how many times better ours is: rates as ours / theirs, latencies as theirs / ours."""
         if not (self.values.get(OURS) and self.values.get(program)):
             return None
         ratio = self.values[OURS] / self.values[program]
@@ -50,6 +57,7 @@ class Row:
 
 
 def rows_of(runs: Iterable[Run]) -> list[Row]:
+    """Group runs to rows; runs of the class `mixed` are left out."""
     groups: dict[tuple[Cell, str], list[Run]] = defaultdict(list)
     for run in runs:
         if run.near != "mixed":
@@ -68,7 +76,7 @@ def rows_of(runs: Iterable[Run]) -> list[Row]:
     return sorted(rows, key=lambda row: (questions.index(row.cell.question), row.cell.window, row.cell.size, row.near))
 
 
-# question: title, what stands in the columns (program, heading), which programs a ratio is given against.
+# question: title, columns (program, heading), and the programs that a ratio is given against.
 SECTIONS = {
     "rate": (
         "RC SEND, million messages a second",
@@ -99,12 +107,14 @@ SECTIONS = {
 
 
 def number(value: float | None) -> str:
+    """Format a number with three significant digits, or more above 1000."""
     if value is None:
         return "-"
     return f"{value:.3g}" if value < 1000 else f"{value:.0f}"
 
 
 def markdown(rows: list[Row]) -> str:
+    """Return a table for each question."""
     out = []
     for question, (title, columns, rivals) in SECTIONS.items():
         mine = [row for row in rows if row.cell.question == question]
@@ -141,6 +151,7 @@ def markdown(rows: list[Row]) -> str:
 
 
 def aligned(lines: list[list[str]]) -> list[str]:
+    """Return the lines of a Markdown table with aligned columns; the first line is the heading."""
     widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]))]
     text = [
         "| " + " | ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True)) + " |" for line in lines
@@ -150,7 +161,7 @@ def aligned(lines: list[list[str]]) -> list[str]:
 
 
 def records(rows: list[Row]) -> list[dict[str, object]]:
-    """One record for each row and program, for CSV and JSON."""
+    """Return a record for each row and program, for CSV and JSON."""
     return [
         {
             "question": row.cell.question,

@@ -3,7 +3,7 @@ import json
 import pytest
 from outputs import NoResult, parse_perftest, parse_rcud, parse_ucx
 
-# As ucx_perftest 1.13 prints with -f -v: tag_bw, 8 bytes.
+# The output of ucx_perftest 1.13 with -f -v: tag_bw, 8 bytes.
 UCX = """\
 iterations,50.0_percentile_lat,avg_lat,overall_lat,avg_bw,overall_bw,avg_mr,overall_mr
 100000,0.141,1.159,1.159,6.58,6.58,862493,862493
