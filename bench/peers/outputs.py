@@ -40,9 +40,9 @@ def parse_ucx(text: str, iterations: int) -> Sample:
     try:
         values = dict(zip(names, (float(value) for value in rows[-1].split(",")), strict=True))
     except ValueError as error:
-        raise NoResult(f"'{rows[-1]}' is no result of ucx_perftest") from error
+        raise NoResult(f"'{rows[-1]}' is not a result line of ucx_perftest") from error
     if values["iterations"] != iterations:
-        raise NoResult(f"ucx_perftest ran {values['iterations']:.0f} of {iterations} iterations")
+        raise NoResult(f"ucx_perftest ran only {values['iterations']:.0f} of {iterations} iterations")
     if values["overall_mr"] <= 0 or values["50.0_percentile_lat"] <= 0:
         raise NoResult(f"'{rows[-1]}' has no rate or no latency")
     return Sample(mops=values["overall_mr"] / 1e6, us=values["50.0_percentile_lat"])
@@ -51,7 +51,8 @@ def parse_ucx(text: str, iterations: int) -> Sample:
 def parse_perftest(text: str, iterations: int) -> Sample:
     """Read the output of ib_send_bw, ib_write_bw or ib_send_lat.
 
-    The fifth column is the message rate of the first two, and the typical latency one way of the last.
+    The fifth column is the message rate of the first two programs, and the typical latency one way
+    of the last.
     """
     lines = [line.strip() for line in text.splitlines()]
     header = next((line for line in lines if line.startswith("#bytes")), None)
@@ -64,9 +65,9 @@ def parse_perftest(text: str, iterations: int) -> Sample:
         wanted = values[4]
         ran = int(values[1])
     except (ValueError, IndexError) as error:
-        raise NoResult(f"'{' '.join(fields)}' is no result of perftest") from error
+        raise NoResult(f"'{' '.join(fields)}' is not a result line of perftest") from error
     if ran != iterations or wanted <= 0:
-        raise NoResult(f"'{' '.join(fields)}' is not the result of {iterations} iterations")
+        raise NoResult(f"'{' '.join(fields)}' is not a result of {iterations} iterations")
     return Sample(us=wanted) if latency else Sample(mops=wanted)
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from outputs import NoResult, Sample, parse_perftest, parse_rcud, parse_ucx
 
-LIMIT_S = 30  # of one run, and of the start of a server
+LIMIT_S = 30  # seconds for one run, and for the start of a server
 DEVICE = "vb_lo"  # the software NIC's loopback device: MTU 4096
 
 
@@ -54,7 +54,7 @@ def listens(port: int) -> bool:
 
 @dataclass(frozen=True)
 class Machine:
-    """The build to measure, and the two cores to measure on. Each method that measures runs once."""
+    """The build to measure and the two cores to measure on. Each method makes one run."""
 
     build: Path
     cores: tuple[int, int]
@@ -76,7 +76,8 @@ class Machine:
                     if serving.poll() is not None or time.monotonic() > deadline:
                         serving.kill()
                         raise NoResult(
-                            f"{server[0]} does not listen: {(serving.stderr.read() if serving.stderr else '').strip()}"
+                            f"{server[0]} did not begin to listen: "
+                            f"{(serving.stderr.read() if serving.stderr else '').strip()}"
                         )
                     time.sleep(0.005)
                 done = subprocess.run(
@@ -89,13 +90,13 @@ class Machine:
                 )
                 serving.wait(LIMIT_S)
             except subprocess.TimeoutExpired as error:
-                raise NoResult(f"{client[0]} did not end within {LIMIT_S} s") from error
+                raise NoResult(f"{client[0]} did not finish within {LIMIT_S} s") from error
             finally:
                 if serving.poll() is None:
                     serving.kill()
         if done.returncode != 0:
             raise NoResult(
-                f"{client[0]} ended with status {done.returncode}: {(done.stderr or done.stdout).strip()[-300:]}"
+                f"{client[0]} failed with exit code {done.returncode}: {(done.stderr or done.stdout).strip()[-300:]}"
             )
         return done.stdout
 
@@ -103,8 +104,8 @@ class Machine:
         """Measure with ucx_perftest; `test` are the options that choose the test."""
         program = find("ucx_perftest", "ucx-utils")
         port = free_port()
-        # Posix shared memory copies twice. By default UCX would use CMA for large messages, which is
-        # slower here. The server gets the test from the client.
+        # Posix shared memory copies twice. By default UCX would use CMA for large messages, which
+        # is slower here. The server gets the test from the client.
         environment = {"UCX_TLS": "posix,self", "UCX_WARN_UNUSED_ENV_VARS": "n"}
         common = [program, "-p", str(port)]
         client = [
@@ -139,14 +140,15 @@ class Machine:
         It pins its two processes itself, to the first two cores that it may use, the sender to the
         first one.
         """
-        options = f"bench rcud --quiet --modes rc --ops {op} --window-mode local --device {DEVICE} --sizes {size} --windows {window}"
+        options = f"bench rcud --quiet --modes rc --ops {op} --window-mode local --device {DEVICE}"
+        options += f" --sizes {size} --windows {window}"
         options += f" --iters {iterations} --warmup {iterations // 10} --reps 1 --json -"
         command = [str(self.build / "verbena"), *options.split()]
         prefix = [*(["chrt", "-f", "10"] if self.realtime else []), "taskset", "-c", ",".join(map(str, self.cores))]
         try:
             done = subprocess.run([*prefix, *command], capture_output=True, text=True, timeout=LIMIT_S, check=False)
         except subprocess.TimeoutExpired as error:
-            raise NoResult(f"verbena bench rcud did not end within {LIMIT_S} s") from error
+            raise NoResult(f"verbena bench rcud did not finish within {LIMIT_S} s") from error
         if not done.stdout:
-            raise NoResult(f"verbena bench rcud ended with status {done.returncode}: {done.stderr.strip()[-300:]}")
+            raise NoResult(f"verbena bench rcud failed with exit code {done.returncode}: {done.stderr.strip()[-300:]}")
         return parse_rcud(done.stdout)
