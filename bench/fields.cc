@@ -76,7 +76,7 @@ std::expected<std::vector<std::string>, std::string> take_record(std::string_vie
 			fields.back() += c;
 		}
 	}
-	if (in_quotes) return std::unexpected("a quoted field does not end");
+	if (in_quotes) return std::unexpected("a quoted field does not end before the end of the file");
 	text.remove_prefix(i);
 	return fields;
 }

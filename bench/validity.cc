@@ -62,15 +62,15 @@ Finding check_account(const Row& row) {
 		return invalid(fmt::format("RC duplicated {} messages", *row.duplicated));
 	if (row.mops && row.mops_low && row.mops_high &&
 		(*row.mops < *row.mops_low * (1 - 1e-9) || *row.mops > *row.mops_high * (1 + 1e-9)))
-		return invalid("mops is outside of its interval");
+		return invalid("mops is outside of its own interval");
 	if (row.lost.value_or(0) == 0) return {};
 	const std::uint64_t posted = row.posted.value_or(*row.delivered + *row.lost);
 	const double share = static_cast<double>(*row.lost) / static_cast<double>(posted);
 	const std::string lost = fmt::format("{} of {} lost", *row.lost, posted);
 	if (share <= loss_tolerated) return {"valid", lost};
 	return {"suspect",
-		fmt::format("{} ({} %): the rate of what found a receive, which the receiver did not keep up with", lost,
-			three_digits(100 * share))};
+		fmt::format("{} ({} %): the receiver did not keep up, so this is the rate of the messages that found a receive",
+			lost, three_digits(100 * share))};
 }
 
 Finding check_littles_law(const Row& row) {
@@ -78,7 +78,8 @@ Finding check_littles_law(const Row& row) {
 	const double in_flight = *row.mops * *row.p50_us;
 	if (in_flight <= 2.0 * static_cast<double>(row.window)) return {};
 	return {"suspect",
-		fmt::format("mops * p50 = {} messages in flight in a window of {}", three_digits(in_flight), row.window)};
+		fmt::format(
+			"mops * p50 gives {} messages in flight, but the window is {}", three_digits(in_flight), row.window)};
 }
 
 // The plateau of RC in GiB/s among the rows that are measured like `like`: the rate that no longer

@@ -176,9 +176,9 @@ TEST(Validity, ANotApplicableRowStaysSoAndAWorseVerdictIsKept) {
 
 	row = good();
 	row.validity = "invalid";
-	row.reason = "the receiver went away";
+	row.reason = "the receiver ended";
 	EXPECT_EQ(judged(row).validity, "invalid");
-	EXPECT_EQ(judged(row).reason, "the receiver went away");
+	EXPECT_EQ(judged(row).reason, "the receiver ended");
 }
 
 TEST(Validity, ANotApplicableLabelDoesNotHideANumber) {

@@ -8,7 +8,6 @@
 #include <cerrno>
 #include <chrono>
 
-#include "base/sizes.h"
 #include "base/statistics.h"
 #include "bench/connect/rdmacm.h"
 #include "bench/connect/rows.h"
@@ -17,6 +16,9 @@
 #include "bench/rcud/launch.h"
 #include "bench/rcud/managed.h"
 #include "tools/commands.h"
+#include "tools/device_options.h"
+#include "tools/option_values.h"
+#include "tools/output_options.h"
 
 namespace verbena::tools {
 namespace {
@@ -31,9 +33,10 @@ struct Options {
 	std::string clients_text = "1,16", connect = "rdmacm";
 	std::vector<std::uint64_t> clients;
 	std::uint32_t count = 1000, reps = 5;
-	std::string csv, json, markdown, device, peer;
+	std::string device, peer;
 	std::optional<int> gid_index;
-	bool listens = false, once = false, quiet = false, is_child = false;
+	OutputOptions output;
+	bool listens = false, once = false, is_child = false;
 	std::uint16_t port = 18515;
 	std::string command_line;
 };
@@ -108,7 +111,8 @@ int write_tables(const Options& options, const Table& table) {
 	const auto write = [&](const std::string& path, auto render) {
 		return path.empty() || write_out(path, render(table), error);
 	};
-	if (write(options.csv, to_csv) && write(options.json, to_json) && write(options.markdown, to_markdown)) return good;
+	const OutputOptions& to = options.output;
+	if (write(to.csv, to_csv) && write(to.json, to_json) && write(to.markdown, to_markdown)) return good;
 	return complain(error);
 }
 
@@ -126,7 +130,7 @@ int measure(const Options& options, Control& control, std::optional<lib::SocketA
 	if (!server) server = *from;
 	set_port(*server, client.port());
 	RdmacmConnector connector(*server, from);
-	if (!options.quiet)
+	if (!options.output.quiet)
 		fmt::print(stderr, "device: {} ({}), to {}\n", connector.device().choice.device,
 			connector.device().choice.software ? "software" : "hardware", lib::format_address(server->get()));
 
@@ -135,7 +139,7 @@ int measure(const Options& options, Control& control, std::optional<lib::SocketA
 	std::vector<double> trips;
 	std::string failure;
 	{
-		const ProgressLine progress(!options.quiet);
+		const ProgressLine progress(!options.output.quiet);
 		const std::size_t all = cells.size() * options.reps;
 		for (std::size_t done = 0; done < all && failure.empty(); ++done) {
 			const std::size_t cell = done % cells.size();
@@ -163,7 +167,7 @@ int measure(const Options& options, Control& control, std::optional<lib::SocketA
 }
 
 std::unique_ptr<Acceptor> make_acceptor(std::string_view connect, const lib::SocketAddress& where) {
-	if (connect != "rdmacm") throw Failure(fmt::format("this server does not know --connect {}", connect));
+	if (connect != "rdmacm") throw Failure(fmt::format("this server does not support --connect {}", connect));
 	return std::make_unique<RdmacmAcceptor>(where);
 }
 
@@ -189,7 +193,7 @@ int serve_inherited() {
 
 int serve_hosts(const Options& options) {
 	const int listener = rcud::listen_on(options.port);
-	if (!options.quiet)
+	if (!options.output.quiet)
 		fmt::print(stderr, "waiting for 'verbena bench connect --peer HOST:{}'\n", rcud::port_of(listener));
 	do {
 		try {
@@ -219,46 +223,40 @@ int run(const Options& options) {
 }  // namespace
 
 void add_bench_connect(CLI::App& bench, Action& action, const std::string& command_line) {
-	CLI::App* sub = bench.add_subcommand("connect", "Connections a second, and how long one takes");
+	CLI::App* sub = bench.add_subcommand("connect", "Connections a second, and the time that one takes");
 	sub->footer(
 		"Examples:\n"
 		"  verbena bench connect                       two processes of this host, 1 and 16 connects under way\n"
 		"  verbena bench connect --clients 64 --count 5000 --csv rows.csv\n"
 		"  verbena bench connect --listen              (on one host)\n"
 		"  verbena bench connect --peer HOST           (on the other)\n"
-		"Exit codes: 0 good, 1 something could not be measured, 2 usage, 3 a row cannot be true.");
+		"Exit codes: 0 success, 1 something could not be measured, 2 wrong usage, 3 a row cannot be true.");
 	auto options = std::make_shared<Options>();
 	options->command_line = command_line;
-	sub->add_option("--clients", options->clients_text, "Connects under way at once: a list")->capture_default_str();
+	sub->add_option("--clients", options->clients_text, "Connects under way at once, 1 to 1024: a list")
+		->capture_default_str();
 	sub->add_option("--count", options->count, "Connections a repetition")
 		->capture_default_str()
 		->check(CLI::Range(1u, 50'000u));
 	sub->add_option("--reps", options->reps, "Repetitions, interleaved")
 		->capture_default_str()
 		->check(CLI::Range(1u, 1000u));
-	sub->add_option("--connect", options->connect, "How to connect")
+	sub->add_option("--connect", options->connect, "Way to connect")
 		->capture_default_str()
 		->check(CLI::IsMember({"rdmacm"}));
-	sub->add_option("--csv", options->csv, "Write CSV (- is standard output)")->type_name("FILE");
-	sub->add_option("--json", options->json, "Write JSON, with each repetition")->type_name("FILE");
-	sub->add_option("--md", options->markdown, "Write Markdown (the default, to standard output)")->type_name("FILE");
-	sub->add_option("--device", options->device, "Device to connect from (default: chosen and said)");
-	sub->add_option("--gid-index", options->gid_index, "GID of it (default: chosen)")->check(CLI::Range(0, 255));
+	add_output(*sub, options->output);
+	add_device_option(*sub, options->device);
+	add_gid_option(*sub, options->gid_index);
 	auto* listens = sub->add_flag("--listen", options->listens, "Serve clients on other hosts");
 	sub->add_flag("--once", options->once, "With --listen: end after one client")->needs(listens);
 	sub->add_option("--peer", options->peer, "HOST[:PORT] of the server")->excludes(listens);
-	sub->add_option("--port", options->port, "Control port (TCP)")->capture_default_str();
-	sub->add_flag("--quiet", options->quiet, "Nothing but results");
+	sub->add_option("--port", options->port, "Port of the control connection (TCP)")->capture_default_str();
 	// Hidden: for the server process that this program starts.
 	sub->add_flag("--serve-inherited", options->is_child)->group("");
 
 	sub->callback([options, &action] {
-		const auto clients = parse_sizes(options->clients_text);
-		if (!clients) throw CLI::ValidationError("--clients", clients.error());
-		for (const std::uint64_t each : *clients)
-			if (each < 1 || each > 1024) throw CLI::ValidationError("--clients", "each is 1 to 1024");
-		options->clients = *clients;
-		if (options->csv.empty() && options->json.empty() && options->markdown.empty()) options->markdown = "-";
+		options->clients = sizes_of("--clients", options->clients_text, 1024);
+		options->output.settle();
 		action = [options] { return run(*options); };
 	});
 }

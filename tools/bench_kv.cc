@@ -12,7 +12,9 @@
 #include "bench/kv/rows.h"
 #include "lib/kv/index.h"
 #include "tools/commands.h"
+#include "tools/device_options.h"
 #include "tools/interruption.h"
+#include "tools/option_values.h"
 #include "tools/output_options.h"
 #include "tools/progress_line.h"
 #include "tools/trust_options.h"
@@ -164,7 +166,7 @@ private:
 				for (const auto& [trial, runs] :
 					{std::pair(&trial_, &alone_runs[i]), std::pair(&beside, &beside_runs[i])}) {
 					if (interruption_.asked()) continue;
-					progress.next(fmt::format("{} beside {} that stand still", words_of(cells[i]), trial->stalled));
+					progress.next(fmt::format("{} beside {} stalled clients", words_of(cells[i]), trial->stalled));
 					const auto result = run_trial(*trial, {cells[i]}, 1, [](const Cell&) { return true; });
 					if (!result) return complain(result.error());
 					runs->push_back(result->runs.front().front());
@@ -224,8 +226,8 @@ private:
 				{"cpu", bench::cpu_name()}, {"cores", fmt::format("{}, not pinned", sysconf(_SC_NPROCESSORS_ONLN))},
 				{"kernel", bench::kernel_name()}, {"date", bench::utc_now()}});
 		if (interruption_.asked())
-			table_.environment.insert(
-				table_.environment.begin() + 1, {"interrupted", "yes; `reps` of a row tells how many it had"});
+			table_.environment.insert(table_.environment.begin() + 1,
+				{"interrupted", "yes; the column `reps` has the number that each row had"});
 		std::string error;
 		const auto out = [&](const std::string& path, const std::string& text) {
 			return path.empty() || write_out(path, text, error);
@@ -289,33 +291,19 @@ int measure(const Options& options) {
 	return Measuring(options, *server, *client).measure();
 }
 
-// The values of a comma-separated list, each of whose words must be in `all`.
-template <class T>
-std::vector<T> chosen(
-	const std::string& option, std::string_view text, const std::vector<std::pair<std::string, T>>& all) {
-	std::vector<T> list;
-	for (const std::string_view word : split(text)) {
-		const auto found = std::ranges::find_if(all, [&](const auto& each) { return each.first == word; });
-		if (found == all.end()) throw CLI::ValidationError(option, fmt::format("'{}' is none of its words", word));
-		list.push_back(found->second);
-	}
-	return list;
-}
-
 // Refuses options that --format published cannot show: its lines have operation, protocol and size
 // only, so no two cells may agree in all three.
 void check_published(const Options& options) {
 	const auto refuse = [](const char* option, const char* why) {
-		throw CLI::ValidationError(option, std::string("--format published ") + why);
+		throw CLI::ValidationError(option, std::string("--format published shows ") + why);
 	};
 	const auto asked_for = [&](Proto proto) { return std::ranges::count(options.protos, proto) > 0; };
-	if (options.crossover) refuse("--crossover", "is another form of output");
-	if (!options.sensitivity.empty()) refuse("--sensitivity", "cannot show what was varied");
-	if (options.windows.size() > 1) refuse("--window", "has one window");
-	if (options.forms.size() > 1) refuse("--rndv", "has one form of rendezvous");
-	if (asked_for(Proto::one_sided)) refuse("--proto", "has eager and rendezvous");
-	if (asked_for(Proto::automatic) && options.protos.size() > 1)
-		refuse("--proto", "has auto alone, or eager and rndv");
+	if (options.crossover) refuse("--crossover", "another table: leave out one of the two");
+	if (!options.sensitivity.empty()) refuse("--sensitivity", "no varied parameters: leave out one of the two");
+	if (options.windows.size() > 1) refuse("--window", "only one window");
+	if (options.forms.size() > 1) refuse("--rndv", "only one form of rendezvous");
+	if (asked_for(Proto::one_sided)) refuse("--proto", "only eager, rndv and auto");
+	if (asked_for(Proto::automatic) && options.protos.size() > 1) refuse("--proto", "either auto, or eager and rndv");
 }
 
 }  // namespace
@@ -325,26 +313,25 @@ void add_bench_kv(CLI::App& bench, Action& action, const std::string& command_li
 	sub->footer(
 		"Examples:\n"
 		"  verbena bench kv --sizes 64,4K,64K,1M --window 1,64 --reps 3\n"
-		"  verbena bench kv --crossover --window 16              both protocols at every size, and where each is "
-		"ahead\n"
+		"  verbena bench kv --crossover --window 16              the sizes at which each protocol is faster\n"
 		"  verbena bench kv --ops get --proto auto,onesided --sizes 64,4K,64K\n"
-		"  verbena bench kv --format published                   the published lines, at window 1\n"
-		"  verbena bench kv --sizes 64 --with-redis --with-memcached    beside both, over a unix socket and TCP\n"
-		"  verbena bench kv --sizes 64,64K --window 1 --stalled 1      what a client that stands still costs the "
-		"others\n"
+		"  verbena bench kv --format published                   lines in the published format, at window 1\n"
+		"  verbena bench kv --sizes 64 --with-redis --with-memcached    both too, over a unix socket and TCP\n"
+		"  verbena bench kv --sizes 64,64K --window 1 --stalled 1      the effect of a stalled client on the others\n"
 		"  verbena bench kv --sensitivity depth,warmup,iters --sizes 4K\n"
-		"Ctrl-C ends it after the run under way and keeps the rows that have a repetition; a second one ends it at "
+		"Ctrl-C ends it after the current run and keeps the rows that have a repetition; a second Ctrl-C ends it at "
 		"once.\n"
-		"Exit codes: 0 good, 1 something could not be measured, 2 usage, 3 a row cannot be true, 130 interrupted.");
+		"Exit codes: 0 success, 1 something could not be measured, 2 wrong usage, 3 a row cannot be true, 130 "
+		"interrupted.");
 	auto options = std::make_shared<Options>();
 	options->command_line = command_line;
 	sub->add_option("--sizes", options->sizes_text, "Bytes of a value: a list; a:b is from a to b by doubling")
 		->capture_default_str();
-	sub->add_option("--ops", options->ops_text, "set, get")->capture_default_str();
-	sub->add_option(
-		   "--proto", options->protos_text, "eager, rndv, auto: how values travel; onesided: GETs by RDMA READ alone")
+	sub->add_option("--ops", options->ops_text, "Operations: a list of set, get")->capture_default_str();
+	sub->add_option("--proto", options->protos_text,
+		   "Way in which values travel: a list of eager, rndv, auto, onesided (GET by RDMA READ alone)")
 		->capture_default_str();
-	sub->add_option("--rndv", options->forms_text, "read, write: the form of a SET by rendezvous")
+	sub->add_option("--rndv", options->forms_text, "Form of a SET by rendezvous: a list of read, write")
 		->capture_default_str();
 	sub->add_option("--window", options->windows_text, "Operations of a client under way at once: a list")
 		->capture_default_str();
@@ -352,44 +339,49 @@ void add_bench_kv(CLI::App& bench, Action& action, const std::string& command_li
 		->capture_default_str()
 		->check(CLI::Range(1u, measured_clients_max));
 	sub->add_option("--stalled", options->stalled,
-		   "Each cell without, and beside, so many clients, each a process, that stand still (SIGSTOP) in the middle "
-		   "of their rendezvous")
+		   "Run each cell with and without this number of stalled client processes (SIGSTOP in the middle of a "
+		   "rendezvous)")
 		->check(CLI::Range(0u, 1000u));
-	sub->add_option("--rx-depth", options->rx_depth, "Receive buffers, of both sides")
+	sub->add_option("--rx-depth", options->rx_depth, "Receive buffers of each side")
 		->capture_default_str()
 		->check(CLI::Range(8u, 65'536u));
-	sub->add_option("--tx-depth", options->tx_depth, "Send work requests of a connection, of both sides")
+	sub->add_option("--tx-depth", options->tx_depth, "Send work requests of a connection, on each side")
 		->capture_default_str()
 		->check(CLI::Range(8u, 16'384u));
-	sub->add_option(
-		   "--eager-max", options->eager_max, "With --proto auto: key and value together below this go eagerly")
-		->capture_default_str();
-	sub->add_option("--memory", options->memory, "Limit of the store")->capture_default_str();
+	sub->add_option("--eager-max", options->eager_max,
+		   "With --proto auto: bytes of key and value together below which a value travels eagerly")
+		->capture_default_str()
+		->check(size_between(0, UINT64_MAX));
+	sub->add_option("--memory", options->memory, "Memory of the store")
+		->capture_default_str()
+		->check(size_between(0, UINT64_MAX));
 	sub->add_option("--warmup", options->warmup, "Operations of a run before the timed ones")->capture_default_str();
 	sub->add_option("--iters", options->iters, "Timed operations of a run")
 		->capture_default_str()
 		->check(CLI::Range(1u, 1'000'000'000u));
-	sub->add_option(
-		   "--seconds-max", options->seconds_max, "A run ends after this; its row says how many operations were timed")
+	sub->add_option("--seconds-max", options->seconds_max,
+		   "Seconds after which a run ends; `iters` of its row is the number of operations timed")
 		->capture_default_str()
 		->check(CLI::Range(0.01, 3600.0));
 	sub->add_option("--reps", options->reps, "Repetitions, interleaved")
 		->capture_default_str()
 		->check(CLI::Range(1u, 1000u));
-	sub->add_option("--transport", options->transport, "rdma or tcp")
+	sub->add_option("--transport", options->transport, "Transport of the messages")
 		->capture_default_str()
 		->check(CLI::IsMember({"rdma", "tcp"}));
-	sub->add_option("--device", options->device, "RDMA device; without it the best one ('verbena devices')");
-	sub->add_option("--poll-us", options->poll_us, "Microseconds that both sides poll after the last work")
+	add_device_option(*sub, options->device);
+	sub->add_option(
+		   "--poll-us", options->poll_us, "Microseconds that a thread polls after its last work, before it sleeps")
 		->capture_default_str();
-	sub->add_flag("--crossover", options->crossover, "Where each protocol is ahead, in place of the table");
-	sub->add_option("--sensitivity", options->sensitivity_text, "depth, warmup, iters: vary one at a time");
+	sub->add_flag("--crossover", options->crossover, "Print the sizes at which each protocol is faster, not the table");
+	sub->add_option("--sensitivity", options->sensitivity_text,
+		"Parameters to vary, one at a time: a list of depth, warmup, iters");
 	sub->add_option("--format", options->format,
-		   "Of what is printed; published: at --window 1 with --proto eager,rndv, if nothing else is said")
+		   "Format of the output; published: the published lines, by default with --window 1 and --proto eager,rndv")
 		->capture_default_str()
 		->check(CLI::IsMember({"markdown", "published"}));
-	sub->add_flag("--with-redis", options->with_redis, "Also redis-benchmark (redis must be installed)");
-	sub->add_flag("--with-memcached", options->with_memcached, "Also memcached (it must be installed)");
+	sub->add_flag("--with-redis", options->with_redis, "Measure redis too (it must be installed)");
+	sub->add_flag("--with-memcached", options->with_memcached, "Measure memcached too (it must be installed)");
 	add_output(*sub, options->output);
 	add_trust(*sub, options->trust);
 
@@ -397,38 +389,32 @@ void add_bench_kv(CLI::App& bench, Action& action, const std::string& command_li
 		const bool is_published = options->format == "published";
 		if (is_published && sub->count("--window") == 0) options->windows_text = "1";
 		if (is_published && sub->count("--proto") == 0) options->protos_text = "eager,rndv";
-		const auto sizes = parse_sizes(options->sizes_text), windows = parse_sizes(options->windows_text);
-		if (!sizes) throw CLI::ValidationError("--sizes", sizes.error());
-		if (!windows) throw CLI::ValidationError("--window", windows.error());
-		options->sizes = *sizes;
-		options->windows = *windows;
-		if (std::ranges::max(*sizes) > kv::value_max) throw CLI::ValidationError("--sizes", "a value has at most 64M");
-		if (std::ranges::max(*windows) > 4096) throw CLI::ValidationError("--window", "at most 4096");
-		for (const auto& [name, text] : {std::pair{"--eager-max", &options->eager_max}, {"--memory", &options->memory}})
-			if (const auto size = parse_size(*text); !size) throw CLI::ValidationError(name, size.error());
-		options->ops = chosen<Op>("--ops", options->ops_text, {{"set", Op::set}, {"get", Op::get}});
-		options->protos = chosen<Proto>("--proto", options->protos_text,
+		options->sizes = sizes_of("--sizes", options->sizes_text, kv::value_max);
+		options->windows = sizes_of("--window", options->windows_text, 4096);
+		options->ops = tools::words_of<Op>("--ops", options->ops_text, {{"set", Op::set}, {"get", Op::get}});
+		options->protos = tools::words_of<Proto>("--proto", options->protos_text,
 			{{"eager", Proto::eager}, {"rndv", Proto::rndv}, {"auto", Proto::automatic},
 				{"onesided", Proto::one_sided}});
 		const auto asked_for = [&](Proto proto) { return std::ranges::count(options->protos, proto) > 0; };
 		if (options->transport == "tcp" && (asked_for(Proto::rndv) || asked_for(Proto::one_sided)))
 			throw CLI::ValidationError(
-				"--proto", "rndv and onesided need RDMA; with --transport tcp say --proto eager,auto");
-		options->forms = chosen<Form>("--rndv", options->forms_text, {{"read", Form::read}, {"write", Form::write}});
+				"--proto", "rndv and onesided need RDMA: with --transport tcp use --proto eager,auto");
+		options->forms =
+			tools::words_of<Form>("--rndv", options->forms_text, {{"read", Form::read}, {"write", Form::write}});
 		if (!options->sensitivity_text.empty())
-			options->sensitivity = chosen<std::string>("--sensitivity", options->sensitivity_text,
+			options->sensitivity = tools::words_of<std::string>("--sensitivity", options->sensitivity_text,
 				{{"depth", "depth"}, {"warmup", "warmup"}, {"iters", "iters"}});
 		if (options->crossover) {
 			if (!asked_for(Proto::eager) || !asked_for(Proto::rndv))
-				throw CLI::ValidationError("--crossover", "compares eager and rndv: --proto must have both");
+				throw CLI::ValidationError("--crossover", "compares eager and rndv: --proto must name both");
 			std::erase(options->protos, Proto::automatic);
 		}
 		if (is_published) check_published(*options);
-		if (cells_of(*options).empty()) throw CLI::ValidationError("--proto", "onesided is for GETs: say --ops get");
+		if (cells_of(*options).empty()) throw CLI::ValidationError("--proto", "onesided is for GETs: use --ops get");
 		const bool compares = !options->sensitivity.empty() || options->with_redis || options->with_memcached;
 		if (options->stalled > 0 && (compares || options->crossover || is_published))
 			throw CLI::ValidationError("--stalled",
-				"is measured alone: without --sensitivity, --with-redis, --with-memcached, --crossover, --format "
+				"is measured alone: leave out --sensitivity, --with-redis, --with-memcached, --crossover and --format "
 				"published");
 		options->output.settle();
 		action = [options] { return measure(*options); };

@@ -7,13 +7,15 @@
 #include <cerrno>
 #include <chrono>
 
-#include "base/sizes.h"
 #include "base/statistics.h"
 #include "bench/environment.h"
 #include "bench/rcud/launch.h"
 #include "bench/rcud/sweep.h"
 #include "bench/table.h"
 #include "tools/commands.h"
+#include "tools/device_options.h"
+#include "tools/option_values.h"
+#include "tools/output_options.h"
 
 namespace verbena::tools {
 namespace {
@@ -23,10 +25,10 @@ using namespace rcud;
 struct Options {
 	std::string modes = "rc,ud", ops = "send", sizes = "32:8192", windows = "4,64", window_mode = "local,credit",
 				oversize = "na", connect = "exchange";
-	std::string csv, json, markdown;
 	std::string device, peer;
 	std::optional<int> gid_index;
-	bool is_server = false, once = false, quiet = false;
+	OutputOptions output;
+	bool is_server = false, once = false;
 	std::uint16_t port = 18515;
 	int child_core = -1;
 	bool is_child = false;
@@ -34,33 +36,14 @@ struct Options {
 	std::string command_line;
 };
 
-// The values of a comma-separated list, each of whose names must be in `known`; no value comes
-// twice.
+// The values of a list of words; a repeated word counts once.
 template <class Value>
 std::vector<Value> parse_names(
 	const std::string& text, const std::vector<std::pair<std::string, Value>>& known, const char* option) {
 	std::vector<Value> values;
-	for (const std::string_view name : split(text)) {
-		const auto found = std::ranges::find(known, name, &std::pair<std::string, Value>::first);
-		if (found == known.end())
-			throw CLI::ValidationError(option, fmt::format("'{}' is not one of {}", name, [&] {
-				std::string all;
-				for (const auto& each : known) all += (all.empty() ? "" : ", ") + each.first;
-				return all;
-			}()));
-		if (std::ranges::find(values, found->second) == values.end()) values.push_back(found->second);
-	}
+	for (const Value value : words_of(option, text, known))
+		if (std::ranges::find(values, value) == values.end()) values.push_back(value);
 	return values;
-}
-
-// A list of sizes, each at most `largest`.
-std::vector<std::uint64_t> parse_bounded(const std::string& text, std::uint64_t largest, const char* option) {
-	const auto sizes = parse_sizes(text);
-	if (!sizes) throw CLI::ValidationError(option, sizes.error());
-	for (const std::uint64_t size : *sizes)
-		if (size > largest)
-			throw CLI::ValidationError(option, fmt::format("{} is above the largest, {}", size, largest));
-	return *sizes;
 }
 
 void parse_lists(Options& options) {
@@ -72,10 +55,10 @@ void parse_lists(Options& options) {
 	sweep.oversize = parse_names<Oversize>(options.oversize,
 		{{"na", Oversize::not_applicable}, {"segment", Oversize::segment}, {"raw", Oversize::raw}}, "--ud-oversize")
 						 .front();
-	sweep.sizes = parse_bounded(options.sizes, 64u << 20, "--sizes");
-	sweep.windows = parse_bounded(options.windows, 4096, "--windows");
+	sweep.sizes = sizes_of("--sizes", options.sizes, 64u << 20);
+	sweep.windows = sizes_of("--windows", options.windows, 4096);
 	sweep.settings.connect = options.connect == "rdmacm" ? Connect::rdmacm : Connect::exchange;
-	if (options.csv.empty() && options.json.empty() && options.markdown.empty()) options.markdown = "-";
+	options.output.settle();
 }
 
 std::string describe(const lib::OpenDevice& device) {
@@ -139,8 +122,8 @@ int write_tables(const Options& options, const bench::Table& table) {
 	const auto write = [&](const std::string& path, auto render) {
 		return path.empty() || write_out(path, render(table), error);
 	};
-	if (write(options.csv, bench::to_csv) && write(options.json, bench::to_json) &&
-		write(options.markdown, bench::to_markdown))
+	const OutputOptions& to = options.output;
+	if (write(to.csv, bench::to_csv) && write(to.json, bench::to_json) && write(to.markdown, bench::to_markdown))
 		return good;
 	return complain(error);
 }
@@ -151,10 +134,10 @@ int measure(const Options& options, Control& control, RoundTrip* page) {
 		lib::open_best({.device = options.device, .gid_index = options.gid_index, .both_ends_on_this_host = local}));
 	const auto cores = local ? two_cores() : std::nullopt;  // pinning leaves only one allowed core
 	if (cores) pin_to(cores->first);
-	if (!options.quiet) fmt::print(stderr, "device: {}\n", describe(device));
+	if (!options.output.quiet) fmt::print(stderr, "device: {}\n", describe(device));
 
 	Client client(device, control, page);
-	const ProgressLine progress(!options.quiet);
+	const ProgressLine progress(!options.output.quiet);
 	const SweepResult result =
 		sweep(client, options.sweep, device.choice.device, [&](const Progress& at) { progress(at); });
 	const int written =
@@ -201,7 +184,7 @@ int serve_inherited(const Options& options) {
 int serve_hosts(const Options& options) {
 	auto device = take(lib::open_best({.device = options.device, .gid_index = options.gid_index}));
 	const int listener = listen_on(options.port);
-	if (!options.quiet)
+	if (!options.output.quiet)
 		fmt::print(stderr, "device: {}\nwaiting for 'verbena bench rcud --peer HOST:{}'\n", describe(device),
 			port_of(listener));
 	do {
@@ -236,62 +219,63 @@ void add_bench_rcud(CLI::App& bench, Action& action, const std::string& command_
 		"  verbena bench rcud --connect rdmacm         (RC by librdmacm)\n"
 		"  verbena bench rcud --server                 (on one host)\n"
 		"  verbena bench rcud --peer HOST              (on the other)\n"
-		"Exit codes: 0 good, 1 something could not be measured, 2 usage, 3 a row cannot be true.");
+		"Exit codes: 0 success, 1 something could not be measured, 2 wrong usage, 3 a row cannot be true.");
 	auto options = std::make_shared<Options>();
 	options->command_line = command_line;
 	Settings& settings = options->sweep.settings;
 
-	sub->add_option("--modes", options->modes, "rc, ud")->capture_default_str();
-	sub->add_option("--ops", options->ops, "send, write, read (UD: send)")->capture_default_str();
-	sub->add_option("--sizes", options->sizes, "Message bytes: a:b by doubling, or a list; 4K, 1M")
+	sub->add_option("--modes", options->modes, "Transports: a list of rc, ud")->capture_default_str();
+	sub->add_option("--ops", options->ops, "Operations: a list of send, write, read (UD has only send)")
 		->capture_default_str();
-	sub->add_option("--windows", options->windows, "Messages in flight, 1 to 4096")->capture_default_str();
-	sub->add_option("--window-mode", options->window_mode, "local (own completions), credit (consumed by the receiver)")
+	sub->add_option("--sizes", options->sizes, "Bytes of a message: a list; a:b is from a to b by doubling; 4K, 1M")
 		->capture_default_str();
-	sub->add_option("--iters", settings.iters, "Messages a repetition")
+	sub->add_option("--windows", options->windows, "Messages in flight, 1 to 4096: a list")->capture_default_str();
+	sub->add_option("--window-mode", options->window_mode,
+		   "A list of local (the window follows own completions), credit (it follows what the receiver consumed)")
+		->capture_default_str();
+	sub->add_option("--iters", settings.iters, "Messages of a repetition")
 		->capture_default_str()
 		->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 40));
-	sub->add_option("--warmup", settings.warmup, "Messages before, not counted")
+	sub->add_option("--warmup", settings.warmup, "Messages before each repetition, not counted")
 		->capture_default_str()
 		->check(CLI::Range(std::uint64_t{0}, std::uint64_t{1} << 40));
-	sub->add_option("--min-time", settings.min_time_s, "Seconds a repetition at least (more iters)")
+	sub->add_option("--min-time", settings.min_time_s, "Seconds of a repetition at least; raises --iters")
 		->capture_default_str()
 		->check(CLI::Range(0.0, 3600.0));
 	sub->add_option("--reps", settings.reps, "Repetitions, interleaved")
 		->capture_default_str()
 		->check(CLI::Range(1u, 1000u));
-	sub->add_option("--post-list", settings.post_list, "Work requests a post")
+	sub->add_option("--post-list", settings.post_list, "Work requests of one post")
 		->capture_default_str()
 		->check(CLI::Range(1u, 4096u));
-	sub->add_option("--signal-every", settings.signal_every, "A completion for every N-th message")
+	sub->add_option("--signal-every", settings.signal_every, "Ask for a completion for every N-th message")
 		->capture_default_str()
 		->check(CLI::Range(1u, 4096u));
 	sub->add_option("--inline", settings.inline_bytes, "Inline bytes asked of the device")
 		->capture_default_str()
 		->check(CLI::Range(0u, 4096u));
-	sub->add_option("--recv-depth", settings.receive_depth, "Receives posted (0: chosen)")
+	sub->add_option("--recv-depth", settings.receive_depth, "Receives to post (0: depends on window and mode)")
 		->capture_default_str()
 		->check(CLI::Range(0u, 16'384u));
-	sub->add_option("--receiver-delay-ns", settings.receiver_delay_ns, "A slow receiver: this long for each message")
+	sub->add_option(
+		   "--receiver-delay-ns", settings.receiver_delay_ns, "Nanoseconds that a slow receiver waits for each message")
 		->capture_default_str()
 		->check(CLI::Range(0u, 1'000'000'000u));
 	sub->add_flag("--passive-target", settings.passive_target, "The target of READs sleeps instead of polling");
-	sub->add_option("--ud-oversize", options->oversize, "UD above the MTU: na, segment (UD-seg) or raw")
+	sub->add_option("--ud-oversize", options->oversize,
+		   "UD messages above the MTU: na (not run), segment (cut into datagrams, UD-seg) or raw (posted as they are)")
 		->capture_default_str();
-	sub->add_option("--csv", options->csv, "Write CSV (- is standard output)")->type_name("FILE");
-	sub->add_option("--json", options->json, "Write JSON")->type_name("FILE");
-	sub->add_option("--md", options->markdown, "Write Markdown (the default, to standard output)")->type_name("FILE");
-	sub->add_option("--device", options->device, "Device (default: chosen and said)");
-	sub->add_option("--gid-index", options->gid_index, "GID (default: chosen and said)")->check(CLI::Range(0, 255));
+	add_output(*sub, options->output);
+	add_device_option(*sub, options->device);
+	add_gid_option(*sub, options->gid_index);
 	sub->add_option("--connect", options->connect,
-		   "How RC connects: exchange (over the control connection) or rdmacm. UD has no connections")
+		   "Way in which RC connects: exchange (over the control connection) or rdmacm; UD has no connections")
 		->capture_default_str()
 		->check(CLI::IsMember({"exchange", "rdmacm"}));
 	auto* server = sub->add_flag("--server", options->is_server, "Serve clients on other hosts");
 	sub->add_flag("--once", options->once, "With --server: end after one client")->needs(server);
 	sub->add_option("--peer", options->peer, "HOST[:PORT] of the server")->excludes(server);
-	sub->add_option("--port", options->port, "Control port (TCP)")->capture_default_str();
-	sub->add_flag("--quiet", options->quiet, "Nothing but results");
+	sub->add_option("--port", options->port, "Port of the control connection (TCP)")->capture_default_str();
 	// Hidden: for the server process that this program starts.
 	sub->add_flag("--serve-inherited", options->is_child)->group("");
 	sub->add_option("--core", options->child_core)->group("");

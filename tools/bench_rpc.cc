@@ -12,6 +12,7 @@
 #include "bench/rpc/rows.h"
 #include "tools/commands.h"
 #include "tools/interruption.h"
+#include "tools/option_values.h"
 #include "tools/output_options.h"
 #include "tools/progress_line.h"
 
@@ -180,7 +181,7 @@ int measure(const Options& options) {
 		{"kernel", bench::kernel_name()}, {"commit", bench::commit()}, {"date", bench::utc_now()},
 		{"command", options.command_line}};
 	if (interruption.asked())
-		table.environment.emplace_back("interrupted", "yes; `repetitions` of a row tells how many it had");
+		table.environment.emplace_back("interrupted", "yes; the column `repetitions` has the number that each row had");
 	add_device(options, table);
 	const OutputOptions& to = options.output;
 	std::string error;
@@ -200,40 +201,40 @@ void add_bench_rpc(CLI::App& bench, Action& action, const std::string& command_l
 		bench.add_subcommand("rpc", "Calls over TCP and RDMA: rates and latencies by size and requests in flight");
 	sub->footer(
 		"Examples:\n"
-		"  verbena bench rpc --json rpc.json                        the published matrix, over both transports: 300 "
-		"runs, half an hour\n"
+		"  verbena bench rpc --json rpc.json      the published matrix, over both transports: 300 runs, half an hour\n"
 		"  verbena bench rpc --sizes 128 --concurrency 1,256 --transport rdma --duration 1 --reps 3\n"
 		"  verbena bench rpc --mode echo --csv rpc.csv && verbena check rpc.csv\n"
 		"  verbena bench rpc --transport tcp --sizes 128,256K --concurrency 1,64 --with-grpc --with-capnp\n"
 		"  verbena bench rpc --ablate inline,coalescing,send-queue,pool,connection-pool --json ablation.json\n"
 		"  verbena bench rpc --transport rdma --recv-mode per_connection --sizes 128 --concurrency 1\n"
 		"  verbena report rpc.json -o rpc.html\n"
-		"Ctrl-C ends it after the run that is under way, and keeps the rows that have one; a second Ctrl-C ends it at "
+		"Ctrl-C ends it after the current run and keeps the rows that have a repetition; a second Ctrl-C ends it at "
 		"once.\n"
-		"Exit codes: 0 good, 1 something could not be measured, 2 usage, 3 a row cannot be true, 130 interrupted.");
+		"Exit codes: 0 success, 1 something could not be measured, 2 wrong usage, 3 a row cannot be true, 130 "
+		"interrupted.");
 	auto options = std::make_shared<Options>();
 	options->command_line = command_line;
 	sub->add_option("--sizes", options->sizes, "Bytes of a request: a list")->capture_default_str();
 	sub->add_option("--concurrency", options->concurrency, "Requests in flight: a list")->capture_default_str();
 	sub->add_option("--ablate", options->ablate,
-		"inline, coalescing, send-queue, pool, connection-pool: a list; each cell with and without, where it matters "
-		"unless --sizes and "
-		"--concurrency say where");
+		"A list of inline, coalescing, send-queue, pool, connection-pool: run cells with and without each of them, at "
+		"sizes and concurrencies where it matters, or at those of --sizes and --concurrency");
 	sub->add_option("--recv-mode", options->recv_mode,
-		   "srq: one shared receive queue; per_connection: receive blocks of each connection")
+		   "srq: one shared receive queue; per_connection: each connection has receive blocks of its own")
 		->capture_default_str()
 		->check(CLI::IsMember({"srq", "per_connection"}));
 	sub->add_option(
-		   "--memory", options->memory, "Where requests lie, over RDMA: registered memory is fetched without a copy")
+		   "--memory", options->memory, "Memory of requests over RDMA; registered memory is fetched without a copy")
 		->capture_default_str()
 		->check(CLI::IsMember({"user", "registered"}));
 	sub->add_option("--send-buffers", options->send_buffers,
-		   "Blocks of a connection that are under way at once (default: the library's)")
+		   "Blocks of a connection under way at once (default: that of the library)")
 		->check(CLI::Range(1u, 64u));
-	sub->add_flag("--with-grpc", options->with_grpc, "Also gRPC in the cells over TCP");
-	sub->add_flag("--with-capnp", options->with_capnp, "Also Cap'n Proto in the cells over TCP");
-	sub->add_option("--transport", options->transports, "tcp, rdma: a list")->capture_default_str();
-	sub->add_option("--mode", options->mode, "sink: a short word back, as published; echo: everything back")
+	sub->add_flag("--with-grpc", options->with_grpc, "Measure gRPC too, in the cells over TCP");
+	sub->add_flag("--with-capnp", options->with_capnp, "Measure Cap'n Proto too, in the cells over TCP");
+	sub->add_option("--transport", options->transports, "Transports of the requests: a list of tcp, rdma")
+		->capture_default_str();
+	sub->add_option("--mode", options->mode, "sink: the answer is short, as published; echo: it is the whole request")
 		->capture_default_str()
 		->check(CLI::IsMember({"sink", "echo"}));
 	sub->add_option("--connections", options->connections, "Connections that the requests share")
@@ -245,46 +246,39 @@ void add_bench_rpc(CLI::App& bench, Action& action, const std::string& command_l
 	sub->add_option("--duration", options->duration, "Measured seconds of each run")
 		->capture_default_str()
 		->check(CLI::Range(0.05, 3600.0));
-	sub->add_option("--warmup", options->warmup, "Seconds before it that do not count")
+	sub->add_option("--warmup", options->warmup, "Seconds before the measured time, not counted")
 		->capture_default_str()
 		->check(CLI::Range(0.0, 60.0));
 	sub->add_option("--reps", options->reps, "Repetitions, interleaved")
 		->capture_default_str()
 		->check(CLI::Range(1u, 1000u));
-	sub->add_option("--poll-us", options->poll_us, "Microseconds that both ends poll after their last work")
+	sub->add_option(
+		   "--poll-us", options->poll_us, "Microseconds that a thread polls after its last work, before it sleeps")
 		->capture_default_str();
 	add_output(*sub, options->output);
 	sub->callback([options, &action, sub] {
-		const auto sizes = parse_sizes(options->sizes), concurrency = parse_sizes(options->concurrency);
-		if (!sizes) throw CLI::ValidationError("--sizes", sizes.error());
-		if (!concurrency) throw CLI::ValidationError("--concurrency", concurrency.error());
-		for (const std::uint64_t each : *sizes)
-			if (each > (63u << 20)) throw CLI::ValidationError("--sizes", "each is 1 to 63M");
-		for (const std::uint64_t each : *concurrency)
-			if (each > 65'536) throw CLI::ValidationError("--concurrency", "each is 1 to 65536");
-		for (const std::string_view word : split(options->transports))
-			if (word != "rdma" && word != "tcp") throw CLI::ValidationError("--transport", "each is rdma or tcp");
+		const Numbers sizes = sizes_of("--sizes", options->sizes, 63u << 20);
+		const Numbers concurrency = sizes_of("--concurrency", options->concurrency, 65'536);
+		words_of<bool>("--transport", options->transports, {{"tcp", false}, {"rdma", true}});
 		const auto asked = [&](const char* name, const Numbers& numbers) {
 			return sub->count(name) > 0 ? numbers : Numbers();
 		};
-		for (const std::string_view name : split(options->ablate)) {
-			if (options->ablate.empty()) break;
-			const auto known =
-				std::ranges::find(ablations, name, [](const Ablation& each) { return name_of(each.behaviour); });
-			if (known == ablations.end())
-				throw CLI::ValidationError(
-					"--ablate", "each is inline, coalescing, send-queue, pool or connection-pool");
-			if (known->behaviour == Behaviour::connection_pool &&
-				(options->mode != "sink" || options->memory != "user"))
-				throw CLI::ValidationError(
-					"--ablate", "connection-pool is measured with --mode sink and --memory user only");
-			const auto cells =
-				ablation_cells(*options, *known, asked("--sizes", *sizes), asked("--concurrency", *concurrency));
-			options->cells.insert(options->cells.end(), cells.begin(), cells.end());
-		}
-		if (options->ablate.empty()) options->cells = matrix_of(*options, *sizes, *concurrency);
+		std::vector<std::pair<std::string, const Ablation*>> known;
+		for (const Ablation& each : ablations) known.emplace_back(name_of(each.behaviour), &each);
+		if (options->ablate.empty()) options->cells = matrix_of(*options, sizes, concurrency);
+		else
+			for (const Ablation* each : words_of("--ablate", options->ablate, known)) {
+				if (each->behaviour == Behaviour::connection_pool &&
+					(options->mode != "sink" || options->memory != "user"))
+					throw CLI::ValidationError(
+						"--ablate", "connection-pool can be measured only with --mode sink and --memory user");
+				const auto cells =
+					ablation_cells(*options, *each, asked("--sizes", sizes), asked("--concurrency", concurrency));
+				options->cells.insert(options->cells.end(), cells.begin(), cells.end());
+			}
 		if (options->cells.empty())
-			throw CLI::ValidationError("--ablate", "it is of RDMA, and --transport leaves that out");
+			throw CLI::ValidationError(
+				"--ablate", fmt::format("{} exists only over RDMA: add rdma to --transport", options->ablate));
 		options->output.settle();
 		action = [options] { return measure(*options); };
 	});

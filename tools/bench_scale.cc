@@ -15,6 +15,7 @@
 #include "bench/scale/rows.h"
 #include "lib/async/selector.h"
 #include "tools/commands.h"
+#include "tools/option_values.h"
 #include "tools/output_options.h"
 #include "tools/progress_line.h"
 #include "tools/trust_options.h"
@@ -80,15 +81,13 @@ std::vector<std::pair<A, B>> pairs_of(const std::vector<A>& outer, const std::ve
 // The reason why a cell cannot be run here; empty if it can.
 std::string hindrance(const ExperimentOptions& experiment) {
 	const SwarmOptions& swarm = experiment.swarm;
-	if (experiment.engine == Engine::threads && swarm.clients > engine_threads_max)
-		return fmt::format("a thread for each client: at most {} of them here", engine_threads_max);
+	if (experiment.engine == Engine::threads && swarm.clients > engine_threads_max) return too_many_threads();
 	if (experiment.engine == Engine::threads && swarm.logical())
-		return "a thread for each client: none of them shares a queue pair";
+		return "--engine threads has no logical clients: leave out --qps, or use --engine epoll";
 	if (experiment.engine == Engine::uring)
 		if (const auto chosen = async::make_selector(async::SelectorKind::uring); !chosen.refusal.empty())
-			return fmt::format("io_uring is not to be had here ({})", chosen.refusal);
-	if (swarm.transport == Transport::tcp && swarm.connect_by == ConnectBy::rdmacm)
-		return "rdma_cm connects queue pairs, and TCP has none";
+			return fmt::format("the kernel refuses io_uring ({})", chosen.refusal);
+	if (swarm.transport == Transport::tcp && swarm.connect_by == ConnectBy::rdmacm) return std::string(tcp_by_rdmacm);
 	const auto plan = plan_processes(swarm, experiment.processes, true, scale::descriptors_max());
 	return plan ? "" : plan.error();
 }
@@ -340,8 +339,7 @@ int measure(const Options& options) {
 }  // namespace
 
 void add_bench_scale(CLI::App& bench, Action& action, const std::string& command_line) {
-	CLI::App* sub =
-		bench.add_subcommand("scale", "Many clients of one server, all at once: connecting, echoes, memory");
+	CLI::App* sub = bench.add_subcommand("scale", "Many clients of one server at once: connecting, echoes, memory");
 	sub->footer(
 		"Examples:\n"
 		"  verbena bench scale                                the published numbers of clients, over RDMA and TCP\n"
@@ -349,28 +347,29 @@ void add_bench_scale(CLI::App& bench, Action& action, const std::string& command
 		"scale.html\n"
 		"  verbena bench scale --clients 100 --rate 1000      latency at a rate that leaves the server idle\n"
 		"  verbena bench scale --clients 100000 --qps 64      logical clients that share 64 queue pairs\n"
-		"  verbena bench scale --capacity --reps 3            what a client costs, and how many fit\n"
+		"  verbena bench scale --capacity --reps 3            the cost of a client, and the number that fits\n"
 		"  verbena bench scale --connect tls-psn,rdmacm --transport rdma    set-up over TCP, and by rdma_cm\n"
-		"  verbena bench scale --clients 100,10000 --engine epoll,uring     both ways of asking the kernel, "
-		"interleaved\n"
-		"  verbena bench scale --clients 10 --stalled 0,100   what stalled handshakes cost the others\n"
-		"Exit codes: 0 good, 1 a client failed or something could not be measured, 2 usage, 3 a row cannot be true.");
+		"  verbena bench scale --clients 100,10000 --engine epoll,uring     both interfaces of the kernel\n"
+		"  verbena bench scale --clients 10 --stalled 0,100   the effect of stalled handshakes on other clients\n"
+		"Exit codes: 0 success, 1 a client failed or something could not be measured, 2 wrong usage, 3 a row cannot be "
+		"true.");
 	auto options = std::make_shared<Options>();
 	options->command_line = command_line;
 	const CLI::Option* count =
 		sub->add_option("--clients", options->clients_text, "Clients at once: a list")->capture_default_str();
-	sub->add_option("--transport", options->transports_text, "What carries the messages: rdma, tcp")
+	sub->add_option("--transport", options->transports_text, "Transport of the messages: a list of rdma, tcp")
 		->capture_default_str();
 	sub->add_option("--engine", options->engines_text,
-		   "Of the server: epoll, uring (io_uring), threads (one for each client, at most 1000): a list")
+		   "Engine of the server: a list of epoll, uring (io_uring), threads (one for each client, at most 1000)")
 		->capture_default_str();
-	sub->add_option("--connect", options->connects_text, "How RDMA clients connect: tls-psn (over TCP), rdmacm: a list")
+	sub->add_option("--connect", options->connects_text,
+		   "Way in which RDMA clients connect: a list of tls-psn (over TCP), rdmacm")
 		->capture_default_str();
 	sub->add_option("--stalled", options->stalled_text,
-		   "So many callers begin a handshake and never go on, before the clients: a list")
+		   "Connections that begin a handshake before the first client and then stall: a list")
 		->capture_default_str();
 	sub->add_option("--rate", options->rates_text,
-		   "Messages a second of all clients together: a list; 0: each as its echoes come")
+		   "Messages a second of all clients together: a list; 0: as fast as echoes come")
 		->capture_default_str();
 	sub->add_option("--size", options->size, "Bytes of a message")
 		->capture_default_str()
@@ -379,76 +378,54 @@ void add_bench_scale(CLI::App& bench, Action& action, const std::string& command
 		->capture_default_str()
 		->check(CLI::Range(1u, 1024u));
 	sub->add_option(
-		   "--qps", options->qps_text, "Logical clients that share so many queue pairs: a list; 0: each has its own")
+		   "--qps", options->qps_text, "Queue pairs that logical clients share: a list; 0: each client has its own")
 		->capture_default_str();
 	sub->add_flag("--ablation", options->ablation,
-		"Each cell also without coalescing, without pooled receive buffers and without batched polling");
+		"Run each cell also without coalescing, without pooled receive buffers and without batched polling");
 	sub->add_flag("--capacity", options->capacity,
-		"What a client of each kind costs, from the fewest and the most of --clients (200,1000), and how many that "
-		"allows here");
-	sub->add_option("--messages", options->messages, "Messages of each client at most; 0: as the time allows")
+		"Compute the cost of a client of each kind from the fewest and the most of --clients (default: 200,1000), and "
+		"the number of clients that fit on this machine");
+	sub->add_option("--messages", options->messages, "Messages of each client at most; 0: as many as the time allows")
 		->capture_default_str();
 	sub->add_option("--seconds", options->seconds, "Measured time of each run")
 		->capture_default_str()
 		->check(CLI::Range(0.05, 3600.0));
-	sub->add_option("--warmup", options->warmup_s, "Seconds before it that do not count")
+	sub->add_option("--warmup", options->warmup_s, "Seconds before the measured time, not counted")
 		->capture_default_str()
 		->check(CLI::Range(0.0, 60.0));
 	sub->add_option("--reps", options->reps, "Repetitions, interleaved")
 		->capture_default_str()
 		->check(CLI::Range(1u, 1000u));
-	sub->add_option("--processes", options->processes, "Processes of clients; 0: as many as it takes")
+	sub->add_option(
+		   "--processes", options->processes, "Processes that the clients are spread over; 0: as many as needed")
 		->capture_default_str();
 	sub->add_option("--handshakes", options->handshakes,
-		   "Set-ups under way at once in each process of clients, the others wait for their turn; 0: all at once")
+		   "Clients of a process that connect at once, while the others wait; 0: all at once")
 		->capture_default_str();
-	sub->add_option("--poll-us", options->poll_us, "Microseconds that the server polls after the last work")
+	sub->add_option("--poll-us", options->poll_us,
+		   "Microseconds that a thread of the server polls after its last work, before it sleeps")
 		->capture_default_str();
-	sub->add_flag(
-		"--with-redis", options->with_redis, "Also redis-benchmark with as many connections (redis must be installed)");
+	sub->add_flag("--with-redis", options->with_redis,
+		"Measure redis-benchmark too, with the same number of connections (redis must be installed)");
 	add_output(*sub, options->output);
 	add_trust(*sub, options->trust);
 
 	sub->callback([options, &action, count] {
 		if (options->capacity && count->count() == 0) options->clients_text = "200,1000";
-		const auto clients = parse_sizes(options->clients_text);
-		if (!clients) throw CLI::ValidationError("--clients", clients.error());
-		for (const std::uint64_t each : *clients)
-			if (each > 100'000) throw CLI::ValidationError("--clients", "each is 1 to 100000");
-		options->clients = *clients;
-		if (const auto [least, most] = std::ranges::minmax(*clients);
+		options->clients = sizes_of("--clients", options->clients_text, 100'000);
+		if (const auto [least, most] = std::ranges::minmax(options->clients);
 			options->capacity && (least < 10 || most < 2 * least))
 			throw CLI::ValidationError(
-				"--clients", "--capacity needs two numbers, from 10 on, the greater at least twice the lesser");
-		for (const std::string_view word : split(options->transports_text)) {
-			if (word != "rdma" && word != "tcp") throw CLI::ValidationError("--transport", "each is rdma or tcp");
-			options->transports.push_back(word == "rdma" ? Transport::rdma : Transport::tcp);
-		}
-		for (const std::string_view word : split(options->connects_text)) {
-			if (word != "tls-psn" && word != "rdmacm")
-				throw CLI::ValidationError("--connect", "each is tls-psn or rdmacm");
-			options->connects.push_back(word == "rdmacm" ? ConnectBy::rdmacm : ConnectBy::tls_psn);
-		}
-		for (const std::string_view word : split(options->stalled_text)) {
-			const auto count = parse_size(word);
-			if (!count || *count > 10'000) throw CLI::ValidationError("--stalled", "each is 0 to 10000");
-			options->stalled.push_back(*count);
-		}
-		for (const std::string_view word : split(options->rates_text)) {
-			const auto rate = parse_size(word);
-			if (!rate) throw CLI::ValidationError("--rate", rate.error());
-			options->rates.push_back(*rate);
-		}
-		for (const std::string_view word : split(options->engines_text)) {
-			if (std::ranges::find(engine_names, word) == engine_names.end())
-				throw CLI::ValidationError("--engine", "each is epoll, uring or threads");
-			options->engines.push_back(engine_of(word));
-		}
-		for (const std::string_view word : split(options->qps_text)) {
-			const auto count = parse_size(word);
-			if (!count || *count > 4096) throw CLI::ValidationError("--qps", "each is 0 to 4096");
-			options->queue_pairs.push_back(*count);
-		}
+				"--clients", "--capacity needs two numbers of 10 or more, the larger at least twice the smaller");
+		options->transports = words_of<Transport>(
+			"--transport", options->transports_text, {{"rdma", Transport::rdma}, {"tcp", Transport::tcp}});
+		options->connects = words_of<ConnectBy>(
+			"--connect", options->connects_text, {{"tls-psn", ConnectBy::tls_psn}, {"rdmacm", ConnectBy::rdmacm}});
+		options->stalled = counts_of("--stalled", options->stalled_text, 10'000);
+		options->rates = counts_of("--rate", options->rates_text, UINT64_MAX);
+		options->engines = words_of<Engine>("--engine", options->engines_text,
+			{{"epoll", Engine::epoll}, {"uring", Engine::uring}, {"threads", Engine::threads}});
+		options->queue_pairs = counts_of("--qps", options->qps_text, 4096);
 		options->output.settle();
 		action = [options] { return measure(*options); };
 	});

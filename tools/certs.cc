@@ -38,8 +38,8 @@ int show() {
 	const auto identity = channel::find_identity(*folder, geteuid());
 	if (!identity) return complain(identity.error());
 	if (!*identity)
-		return complain(
-			fmt::format("no identity yet: the first program that needs one makes {}/identity.pem", *folder));
+		return complain(fmt::format(
+			"this user has no identity yet: the first program that needs one makes {}/identity.pem", *folder));
 	const auto fingerprint = channel::fingerprint((*identity)->credential.certificate_pem);
 	if (!fingerprint) return complain(fingerprint.error());
 	fmt::print("{}\n{}\n", (*identity)->path, *fingerprint);
@@ -79,7 +79,7 @@ int make(const Options& options) {
 	if (!set) return complain(set.error());
 	const auto there = [&](const File& file) {
 		return complain(
-			fmt::format("{} is there already: --force replaces the whole set, and what the old authority signed is "
+			fmt::format("{} exists already: --force replaces the whole set, and certificates of the old authority are "
 						"refused from then on",
 				(folder / file.name).string()));
 	};
@@ -98,14 +98,14 @@ int make(const Options& options) {
 	std::string hosts;
 	for (const std::string& host : options.hosts) hosts += (hosts.empty() ? "" : ", ") + host;
 	fmt::print(
-		"Made in {0}, good for {1} days:\n"
+		"Made in {0}, valid for {1} days:\n"
 		"  server of {2}:\n"
 		"    --ca {0}ca.pem --cert {0}server.pem --key {0}server.key\n"
 		"  client:\n"
 		"    --ca {0}ca.pem --cert {0}client.pem --key {0}client.key\n"
-		"VERBENA_CA, VERBENA_CERT and VERBENA_KEY stand for the three options. Copy to another host only the three "
-		"files of its side.\n"
-		"Whoever has {0}ca.key can make more certificates: keep it away from servers and clients, or delete it.\n",
+		"The variables VERBENA_CA, VERBENA_CERT and VERBENA_KEY can replace the three options. Copy to another host "
+		"only the three files of its side.\n"
+		"Anyone who has {0}ca.key can make more certificates: keep it away from servers and clients, or delete it.\n",
 		where, options.days, hosts);
 	return good;
 }
@@ -117,34 +117,34 @@ void add_certs(CLI::App& app, Action& action) {
 		app.add_subcommand("certs", "Make certificates for a server and its clients, or show this user's identity");
 	sub->footer(
 		"Examples:\n"
-		"  verbena certs --dir certs --host db1.example.org --host 10.0.0.7    an authority, a server's and a client's "
-		"certificate\n"
-		"  verbena certs --dir certs --host localhost --force                  a new set in place of the old\n"
-		"  verbena certs --show                                                the file and the fingerprint of this "
-		"user's identity\n"
-		"Programs of one user need none of this: they know each other by the user's identity. docs/security.md says "
-		"what each protects.");
+		"  verbena certs --dir certs --host db1.example.org --host 10.0.0.7    make an authority, and certificates for "
+		"a server and a client\n"
+		"  verbena certs --dir certs --host localhost --force                  replace the set by a new one\n"
+		"  verbena certs --show                                                show the file and the fingerprint of "
+		"this user's identity\n"
+		"Programs of one user need no certificates: they authenticate each other by the user's identity. "
+		"docs/security.md says what each protects.");
 	auto options = std::make_shared<Options>();
 	auto* show_flag =
-		sub->add_flag("--show", options->show, "Print where this user's identity is, and its fingerprint");
-	auto* dir =
-		sub->add_option("--dir", options->folder, "Where the six files go; made if it is not there")->type_name("DIR");
-	auto* host = sub->add_option("--host", options->hosts,
-						"Name or address by which clients will ask for the server; repeat it for more")
-					 ->type_name("NAME|IP")
-					 ->expected(1)
-					 ->take_all();
-	sub->add_option("--days", options->days, "How long the certificates are good (their authority: ten years)")
+		sub->add_flag("--show", options->show, "Print the file and the fingerprint of this user's identity");
+	auto* dir = sub->add_option("--dir", options->folder, "Folder for the six files; made if it does not exist")
+					->type_name("DIR");
+	auto* host =
+		sub->add_option("--host", options->hosts, "Name or address that clients use for the server; may be repeated")
+			->type_name("NAME|IP")
+			->expected(1)
+			->take_all();
+	sub->add_option("--days", options->days, "Days for which the certificates are valid (the authority: ten years)")
 		->check(CLI::Range(1u, authority_days))
 		->capture_default_str();
-	sub->add_flag("--force", options->force, "Replace files that are there");
+	sub->add_flag("--force", options->force, "Replace existing files");
 	dir->needs(host);
 	host->needs(dir);
 	show_flag->excludes(dir);
 	sub->callback([options, &action] {
 		if (!options->show && options->folder.empty())
 			throw CLI::ValidationError(
-				"certs", "--dir and --host make a set, --show shows this user's identity: one of both is needed");
+				"certs", "give --dir and --host to make certificates, or --show to show this user's identity");
 		for (const std::string& each : options->hosts)
 			if (const auto valid = channel::check_host(each); !valid)
 				throw CLI::ValidationError("--host", valid.error());

@@ -46,61 +46,65 @@ void close_timeout(EchoOptions& echo, std::uint64_t value) {
 // A message has at least 64 bytes, because the proof of the set-up is sent as one.
 constexpr Number numbers[]{
 	{"receive_depth", number, 1, 4096, rc<&RcOptions::receive_depth>,
-		"Receives posted for each connection, and its credits; of --recv-mode per_connection"},
-	{"unit_bytes", size, 64, 1 << 20, rc<&RcOptions::unit_bytes>, "Of a receive buffer, and of the largest frame"},
+		"With --recv-mode per_connection: receives posted for each connection, which are its credits"},
+	{"unit_bytes", size, 64, 1 << 20, rc<&RcOptions::unit_bytes>,
+		"Bytes of a receive buffer, and of the largest frame"},
 	{"window_first", number, 1, 65'535,
 		[](EchoOptions& echo, std::uint64_t value) { put(echo.rc.window.first, value); },
-		"Credits of one connection at its start; of --recv-mode srq"},
+		"With --recv-mode srq: credits of a connection at its start"},
 	{"window_max", number, 1, 65'535, [](EchoOptions& echo, std::uint64_t value) { put(echo.rc.window.max, value); },
-		"And at most, while its client wants more", "--window"},
+		"With --recv-mode srq: credits of a connection at most, while its client wants more", "--window"},
 	{"units_start", number, 0, 1 << 24, rc<&RcOptions::units_start>,
 		"Receive buffers posted before the first connection"},
 	{"units_max", number, 64, 1 << 24, rc<&RcOptions::units_max>,
-		"Receive buffers of all connections at most: the watermark"},
-	{"units_low", number, 1, 1 << 20, rc<&RcOptions::units_low>, "More of them are made when fewer are free to lend"},
+		"Receive buffers of all connections at most (the watermark)"},
+	{"units_low", number, 1, 1 << 20, rc<&RcOptions::units_low>,
+		"Free receive buffers below which the server allocates more"},
 	{"send_depth", number, channel::control_kinds + 1, 4096, rc<&RcOptions::send_depth>,
-		"Sends of one connection under way at most"},
-	{"send_units_max", number, 1, 4096, rc<&RcOptions::send_units_max>, "Of these, how many that are not inline"},
+		"Sends of a connection under way at once"},
+	{"send_units_max", number, 1, 4096, rc<&RcOptions::send_units_max>,
+		"Sends of a connection under way at once that are not inline"},
 	{"inline_max", size, 0, 1 << 16, rc<&RcOptions::inline_max>,
-		"Frames up to this are sent inline, where the device can; 0: none"},
-	{"poll_batch", number, 1, 128, rc<&RcOptions::poll_batch>, "Completions taken at once"},
-	{"eager_max", size, 0, 16 << 20, rc<&RcOptions::eager_max>, "Larger messages are fetched by their receiver"},
+		"Bytes of the largest frame that is sent inline, if the device can; 0: none"},
+	{"poll_batch", number, 1, 128, rc<&RcOptions::poll_batch>, "Completions taken in one poll"},
+	{"eager_max", size, 0, 16 << 20, rc<&RcOptions::eager_max>,
+		"Bytes of a message above which its receiver fetches it"},
 	{"lend_min", size, 0, GiB, rc<&RcOptions::lend_min>,
-		"So are bodies in registered memory from this on, without a copy"},
+		"Bytes of a message in registered memory from which on its receiver fetches it, without a copy"},
 	{"part_bytes", size, 4096, GiB, rc<&RcOptions::part_bytes>,
-		"About, of such a message in memory that is not registered"},
-	{"offers_max", number, 1, 64, rc<&RcOptions::offers_max>, "Parts of one connection that wait to be fetched"},
+		"Approximate bytes of a part of a fetched message in memory that is not registered"},
+	{"offers_max", number, 1, 64, rc<&RcOptions::offers_max>, "Parts of a connection that wait to be fetched"},
 	{"direct_depth", number, 0, 4096, rc<&RcOptions::direct_depth>,
-		"READs, WRITEs and windows of one connection under way; 0: none"},
-	{"reads", number, 0, 255, rc<&RcOptions::reads>, "RDMA READs of one connection under way, each way"},
-	{"message_max", size, 64, GiB, message_max, "Of one message; a larger one ends its connection"},
-	{"close_timeout_ms", number, 1, 60'000, close_timeout, "How long a channel that closes waits for its peer"},
+		"READs, WRITEs and memory windows of a connection under way at once; 0: none"},
+	{"reads", number, 0, 255, rc<&RcOptions::reads>, "RDMA READs of a connection under way at once, in each direction"},
+	{"message_max", size, 64, GiB, message_max, "Bytes of the largest message; a larger one ends its connection"},
+	{"close_timeout_ms", number, 1, 60'000, close_timeout, "Milliseconds that a closing channel waits for its peer"},
 	{"memory_max", size, 0, 1024 * GiB, [](EchoOptions& echo, std::uint64_t value) { put(echo.rc.memory.max, value); },
-		"Registered memory for messages that are fetched, at most"},
+		"Bytes of registered memory for fetched messages, at most"},
 	{"memory_region_bytes", size, 64 << 10, GiB,
 		[](EchoOptions& echo, std::uint64_t value) { put(echo.rc.memory.region_bytes, value); },
-		"Of the regions that small pieces of it are cut from"},
+		"Bytes of a region of that memory, from which small pieces are allocated"},
 	{"tcp_buffer_max", size, 4096, GiB,
 		[](EchoOptions& echo, std::uint64_t value) { put(echo.acceptor.tcp.buffer_max, value); },
-		"Bytes that a TCP connection keeps, each way"},
+		"Bytes that a TCP connection buffers, in each direction"},
 	{"logical_message_max", size, 64, GiB, mux<&MuxOptions::message_max>,
-		"Of one message of a logical channel; else --message-max"},
+		"Bytes of the largest message of a logical channel (default: --message-max)"},
 	{"logical_window", size, channel::mux_window_min, GiB, mux<&MuxOptions::window>,
-		"Bytes of a logical channel that wait here"},
+		"Bytes of a logical channel that may wait here to be received"},
 	{"logical_frame_bytes", size, 256, channel::MuxFrame::length_max, mux<&MuxOptions::frame_bytes>,
-		"Its largest frame, and what it sends in its turn"},
+		"Bytes of the largest frame of a logical channel, which is what it sends in its turn"},
 	{"logical_batch_bytes", size, 1, 1 << 20, mux<&MuxOptions::batch_bytes>,
-		"Frames of logical channels are sent together up to this"},
+		"Bytes up to which frames of logical channels are sent together"},
 	{"shared_queue_pairs_max", number, 1, 4096,
 		[](EchoOptions& echo, std::uint64_t value) { put(echo.shared_queue_pairs_max, value); },
-		"Connections that one client's logical channels may share"},
+		"Connections that the logical channels of one client may share"},
 	{"handshake_timeout_ms", number, 1, 3'600'000,
 		[](EchoOptions& echo, std::uint64_t value) { put(echo.acceptor.patience, value * 1'000'000); },
-		"Of one handshake, from its own start; a silent caller has three times that to begin"},
+		"Milliseconds for one handshake, from its start; a silent client may take three times as long to begin"},
 	{"handshakes_max", number, 1, 100'000, acceptor<&AcceptorOptions::handshakes_max>,
-		"Handshakes under way at once; the others wait"},
+		"Handshakes under way at once; further ones wait"},
 	{"accepted_max", number, 1, 1'000'000, acceptor<&AcceptorOptions::accepted_max>,
-		"Callers that have a descriptor; the others wait"},
+		"Clients in their set-up that have a descriptor; further ones wait"},
 };
 
 std::string option_of(const Number& number) {
@@ -130,21 +134,20 @@ bool ChannelOptions::chosen(const char* name) const {
 }
 
 void ChannelOptions::add_to(CLI::App& app) {
-	constexpr const char* group = "Channels (--print-config shows what they are without these)";
-	app.add_option(
-		   "--recv-mode", recv_mode_, "srq: one receive queue for all connections; per_connection: each has its own")
+	constexpr const char* group = "Channels (--print-config shows the default of each)";
+	app.add_option("--recv-mode", recv_mode_,
+		   "srq: a receive queue for all connections; per_connection: one for each connection")
 		->capture_default_str()
 		->check(CLI::IsMember({"srq", "per_connection"}))
 		->group(group);
-	app.add_option(
-		   "--watermark", watermark_, "What a message does for which there is no memory: wait, or close its connection")
+	app.add_option("--watermark", watermark_, "When a message finds no memory: let it wait, or close its connection")
 		->capture_default_str()
 		->check(CLI::IsMember({"wait", "close"}))
 		->group(group);
-	app.add_flag("--coalesce,!--no-coalesce", coalesce_, "Whether small messages that find no room share a frame")
+	app.add_flag("--coalesce,!--no-coalesce", coalesce_, "Small messages that must wait to be sent share a frame")
 		->group(group);
 	app.add_flag("--fragments-on-heap", fragments_on_heap_,
-		   "Put messages of several frames together on the heap; then nothing is fetched")
+		   "Put messages of several frames together on the heap; no message is fetched then")
 		->group(group);
 	for (std::size_t i = 0; i < values_.size(); ++i) {
 		const Number& each = numbers[i];

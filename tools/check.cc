@@ -151,19 +151,21 @@ int check(const Options& options) {
 }  // namespace
 
 void add_check(CLI::App& app, Action& action) {
-	CLI::App* sub = app.add_subcommand("check", "Judge a result table, ours or published");
+	CLI::App* sub = app.add_subcommand("check", "Check whether the rows of a result table can be true");
 	sub->footer(
 		"Examples:\n  verbena check bench/published/rc_vs_ud.csv\n  verbena check rows.csv --strict --json\n"
 		"  verbena check bench/published/connection_scale.csv\n"
 		"  verbena check bench/published/kv_set_get.csv\n"
-		"The table needs the columns experiment,mode,msg,window,iters,mops,gib, clients,success_percent or "
-		"request_size,qps and those "
-		"beside them. Exit "
-		"code 3 with --strict if a row cannot be true.");
+		"The columns decide whose rules apply:\n"
+		"  clients, success_percent                         bench scale\n"
+		"  protocol, value_bytes, gigabytes_per_second      bench kv\n"
+		"  request_size, qps                                bench rpc\n"
+		"  experiment, mode, msg, window, iters, mops, gib  bench rcud\n"
+		"With --strict, the exit code is 3 if a row cannot be true.");
 	auto options = std::make_shared<Options>();
-	sub->add_option("file", options->file, "CSV or JSON; - is standard input")->required()->type_name("FILE");
-	sub->add_flag("--strict", options->strict, "Exit 3 if any row is invalid");
-	sub->add_flag("--json", options->json, "As JSON");
+	sub->add_option("file", options->file, "Table in CSV or JSON (- is standard input)")->required()->type_name("FILE");
+	sub->add_flag("--strict", options->strict, "Exit with 3 if a row is invalid");
+	sub->add_flag("--json", options->json, "Print JSON");
 	sub->callback([options, &action] { action = [options] { return check(*options); }; });
 }
 

@@ -70,10 +70,11 @@ void print(const Json& json) {
 }  // namespace
 
 void add_devices(CLI::App& app, Action& action) {
-	CLI::App* sub = app.add_subcommand("devices", "List RDMA devices, and which would be chosen and why");
+	CLI::App* sub =
+		app.add_subcommand("devices", "List the RDMA devices, and say which one is chosen by default and why");
 	sub->footer("Examples:\n  verbena devices\n  verbena devices --json");
 	auto json = std::make_shared<bool>(false);
-	sub->add_flag("--json", *json, "As JSON");
+	sub->add_flag("--json", *json, "Print JSON");
 	sub->callback([json, &action] {
 		action = [json]() -> int {
 			const auto devices = lib::list_devices();

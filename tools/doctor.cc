@@ -86,7 +86,7 @@ Finding check_wire_port() {
 	const int fd = socket_fd.good() ? socket_fd.get() : ipv4_fd.get();
 	if (fd < 0)
 		return {subject, Level::problem, std::strerror(errno),
-			"allow UDP sockets (a seccomp profile or an LSM forbids them)"};
+			"allow UDP sockets: a seccomp profile or a security module forbids them"};
 	const int on = 1;
 	setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof on);
 	sockaddr_in6 v6{.sin6_family = AF_INET6, .sin6_port = htons(roce_port)};
@@ -96,15 +96,15 @@ Finding check_wire_port() {
 	if (bound) return {subject, Level::good, "can be bound", ""};
 	if (errno != EADDRINUSE)
 		return {subject, Level::problem, std::strerror(errno),
-			"allow binding UDP port 4791; until then only processes of this host can be reached"};
+			"allow binding UDP port 4791; without it only processes of this host can be reached"};
 	const std::string uid = owner_of_roce_port();
 	if (module_loaded("rdma_rxe"))
-		return {subject, Level::problem, "taken by the kernel's Soft-RoCE (rdma_rxe)",
-			"remove its links (rdma link delete NAME) or run in another network namespace; the path within this host "
-			"works all the same"};
-	return {subject, Level::problem, uid.empty() ? "taken" : "taken by a program of uid " + uid,
-		"stop that program (ss -ulpn 'sport = 4791') or run in another network namespace; the path within this host "
-		"works all the same"};
+		return {subject, Level::problem, "in use by the kernel's Soft-RoCE (rdma_rxe)",
+			"remove its links (rdma link delete NAME) or run in another network namespace; connections within this "
+			"host work without the port"};
+	return {subject, Level::problem, uid.empty() ? "in use" : "in use by a program of user id " + uid,
+		"stop that program (find it with: ss -ulpn 'sport = 4791') or run in another network namespace; connections "
+		"within this host work without the port"};
 }
 
 Finding check_segmentation() {
@@ -113,7 +113,7 @@ Finding check_segmentation() {
 	if (setsockopt(fd.get(), SOL_UDP, UDP_SEGMENT, &bytes, sizeof bytes) == 0)
 		return {"UDP segmentation offload (GSO)", Level::good, "works", ""};
 	return {"UDP segmentation offload (GSO)", Level::note, std::strerror(errno),
-		"packets between hosts go one by one; Linux 4.18 or later has it"};
+		"packets between hosts are sent one by one, which is slower: use Linux 4.18 or later"};
 }
 
 Finding check_abstract_name() {
@@ -125,7 +125,7 @@ Finding check_abstract_name() {
 		bind(fd.get(), reinterpret_cast<sockaddr*>(&name),
 			static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + text.size())) == 0;
 	return needs("abstract Unix socket names", works,
-		"processes of one host find each other by them: lift the sandbox rule that forbids them");
+		"processes of one host find each other by these names: remove the sandbox rule that forbids them");
 }
 
 Finding check_receive_buffer() {
@@ -136,7 +136,8 @@ Finding check_receive_buffer() {
 		return {"socket receive buffer", Level::good, fmt::format("net.core.rmem_max = {}", bytes), ""};
 	if (bytes == 0) return {"socket receive buffer", Level::note, "net.core.rmem_max cannot be read here", ""};
 	return {"socket receive buffer", Level::note, fmt::format("net.core.rmem_max = {}", bytes),
-		"bursts between hosts are lost and sent again: sysctl -w net.core.rmem_max=4194304 (needs root)"};
+		"bursts between hosts may be lost and sent again: raise it with 'sysctl -w net.core.rmem_max=4194304' (as "
+		"root)"};
 }
 
 Finding check_descriptors() {
@@ -144,17 +145,18 @@ Finding check_descriptors() {
 	getrlimit(RLIMIT_NOFILE, &limit);
 	const std::string seen = limit.rlim_cur == RLIM_INFINITY ? "unlimited" : std::to_string(limit.rlim_cur);
 	if (limit.rlim_cur >= 1024) return {"open files (ulimit -n)", Level::good, seen, ""};
-	return {"open files (ulimit -n)", Level::note, seen, "a peer process takes four descriptors: ulimit -n 4096"};
+	return {"open files (ulimit -n)", Level::note, seen,
+		"each peer process needs four descriptors: raise the limit with 'ulimit -n 4096'"};
 }
 
 Finding check_processor() {
 	const unsigned cores = std::thread::hardware_concurrency();
 	if (cores < 2)
 		return {"processor", Level::note, "one core",
-			"two polling processes take turns by the scheduler: rates will be low"};
+			"two polling processes share it, so rates will be low: use a machine with two cores"};
 	if (!__builtin_cpu_supports("avx2"))
 		return {"processor", Level::note, fmt::format("{} cores, no AVX2", cores),
-			"copies go by 16 bytes: large messages are slower"};
+			"copies use 16-byte registers, so large messages are slower"};
 	return {"processor", Level::good, fmt::format("{} cores, AVX2", cores), ""};
 }
 
@@ -162,7 +164,7 @@ Finding check_kernel_devices() {
 	std::string loaded;
 	for (const char* module : {"ib_uverbs", "rdma_rxe", "siw", "mlx5_ib", "mlx4_ib", "irdma", "bnxt_re", "efa"})
 		if (module_loaded(module)) loaded += (loaded.empty() ? "" : " ") + std::string(module);
-	return {"kernel RDMA modules", Level::good, loaded.empty() ? "none loaded (none needed)" : loaded, ""};
+	return {"kernel RDMA modules", Level::good, loaded.empty() ? "none loaded (none is needed)" : loaded, ""};
 }
 
 std::vector<Finding> examine() {
@@ -170,8 +172,8 @@ std::vector<Finding> examine() {
 	const auto devices = lib::list_devices();
 	if (!devices) {
 		findings.push_back({"RDMA devices", Level::problem, "none",
-			"run programs under 'verbena run -- PROGRAM'; if this line stays, libverbena-nic.so could not start: see "
-			"below"});
+			"run programs under 'verbena run -- PROGRAM'; if this line does not change, libverbena-nic.so could not "
+			"start: see the problems below"});
 	} else {
 		std::string names;
 		for (const auto& device : *devices) names += (names.empty() ? "" : " ") + device.name;
@@ -179,7 +181,7 @@ std::vector<Finding> examine() {
 		if (choice) findings.push_back({"RDMA devices", Level::good, names, ""});
 		else
 			findings.push_back({"RDMA devices", Level::problem, names + ": " + choice.error(),
-				"'verbena devices' shows ports and GIDs"});
+				"see their ports and GIDs with 'verbena devices'"});
 	}
 	{
 		const Descriptor fd(memfd_create("verbena-doctor", MFD_CLOEXEC | MFD_ALLOW_SEALING));
@@ -193,7 +195,7 @@ std::vector<Finding> examine() {
 	{
 		const Descriptor fd(static_cast<int>(syscall(SYS_pidfd_open, getpid(), 0)));
 		Finding pidfd =
-			needs("pidfd_open", fd.good(), "a peer's death is noticed by its socket only; Linux 5.3 or later has it");
+			needs("pidfd_open", fd.good(), "a peer's death is noticed only by its socket: use Linux 5.3 or later");
 		if (pidfd.level == Level::problem) pidfd.level = Level::note;
 		findings.push_back(pidfd);
 	}
@@ -202,7 +204,7 @@ std::vector<Finding> examine() {
 	findings.push_back(check_segmentation());
 	findings.push_back(check_receive_buffer());
 	findings.push_back(check_descriptors());
-	findings.push_back({"locked memory (ulimit -l)", Level::good, "not used: registering memory pins nothing", ""});
+	findings.push_back({"locked memory (ulimit -l)", Level::good, "not needed: registration pins no memory", ""});
 	findings.push_back(check_processor());
 	findings.push_back(check_kernel_devices());
 	return findings;
@@ -215,12 +217,13 @@ constexpr const char* level_name(Level level) {
 }  // namespace
 
 void add_doctor(CLI::App& app, Action& action) {
-	CLI::App* sub = app.add_subcommand("doctor", "Say what on this machine stands in the way, and what to do");
+	CLI::App* sub =
+		app.add_subcommand("doctor", "Check what the software NIC needs of this machine, and say how to fix problems");
 	sub->footer(
 		"Examples:\n  verbena doctor\n  verbena doctor --json\nExit code 1 if there is a problem; notes are not "
 		"problems.");
 	auto json = std::make_shared<bool>(false);
-	sub->add_flag("--json", *json, "As JSON");
+	sub->add_flag("--json", *json, "Print JSON");
 	sub->callback([json, &action] {
 		action = [json]() -> int {
 			const auto findings = examine();

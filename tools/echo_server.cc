@@ -40,9 +40,9 @@ int run(const Options& options) {
 	const scale::Engine engine = scale::engine_of(options.engine);
 	const bool threads = engine == scale::Engine::threads;
 	if (threads && (options.max_clients > scale::engine_threads_max || options.logical > 0)) {
-		fail(fmt::format(
-			"--engine threads has a thread for each client, and at most {}: --max-clients {}, without --logical",
-			scale::engine_threads_max, scale::engine_threads_max));
+		fail(options.logical > 0
+				? "--engine threads has no logical clients: leave out --logical, or use --engine epoll"
+				: scale::too_many_threads() + fmt::format(" (--max-clients is {})", options.max_clients));
 		return 2;
 	}
 	channel::RcOptions rc = channel::many_connections(
@@ -67,7 +67,8 @@ int run(const Options& options) {
 	if (auto started = service.start(); !started) return fail(started.error());
 	const tools::StopOnSignal stops(service);
 	if (!service.rdmacm_trouble().empty())
-		fmt::print(stderr, "echo_server: no clients by rdma_cm, only over TCP: {}\n", service.rdmacm_trouble());
+		fmt::print(
+			stderr, "echo_server: clients can connect only over TCP, not by rdma_cm: {}\n", service.rdmacm_trouble());
 	if (const std::string trouble = service.engine_trouble(); !trouble.empty())
 		fmt::print(stderr, "echo_server: {}\n", trouble);
 	const channel::Path path = service.path();
@@ -105,33 +106,32 @@ int main(int argc, char** argv) {
 		"Examples:\n  echo_server --port 7471\n  echo_server --listen 127.0.0.1 --max-clients 20000\n"
 		"  echo_server --ca ca.pem --cert server.pem --key server.key\n"
 		"  echo_server --engine uring --recv-mode per_connection --receive-depth 16\n"
-		"SIGTERM: what has arrived is answered, the clients are closed, and it ends within two seconds.\n"
-		"Exit codes: 0 good, 1 failed, 2 usage.");
-	add_listening(app, options, "Port of the set-up, over TCP and by rdma_cm; 0: any free one");
-	app.add_option("--max-clients,--connections-max", options.max_clients, "Further ones are refused")
+		"On SIGTERM it answers the messages that have arrived, closes its clients, and ends within two seconds.\n"
+		"Exit codes: 0 success, 1 failure, 2 wrong usage.");
+	add_listening(app, options, "Port for connecting, over TCP and by rdma_cm (0: any free one)");
+	app.add_option("--max-clients,--connections-max", options.max_clients, "Clients at once; further ones are refused")
 		->capture_default_str()
 		->check(CLI::Range(1u, 100'000u));
 	app.add_option("--engine", options.engine,
-		   "epoll, uring: the same threads for any number of clients, by that interface (epoll where the kernel "
-		   "refuses io_uring); "
-		   "threads: one for each, to judge claims about that")
+		   "epoll, uring: a fixed number of threads, which wait by this interface (epoll where the kernel refuses "
+		   "io_uring); threads: one thread for each client, to judge claims about it")
 		->capture_default_str()
 		->check(CLI::IsMember(
 			std::vector<std::string>(verbena::scale::engine_names.begin(), verbena::scale::engine_names.end())));
 	app.add_option("--logical,--logical-channels-max", options.logical,
-		   "Each connection carries up to so many logical clients (performance_test --qps); 0: it is one")
+		   "Logical clients that a connection may carry (performance_test --qps); 0: a connection is one client")
 		->capture_default_str()
 		->check(CLI::Range(0u, 1'000'000u));
-	app.add_option("--accept-rate", options.accept_rate, "New clients a second, 0: as they come")
+	app.add_option("--accept-rate", options.accept_rate, "New clients a second at most (0: no limit)")
 		->capture_default_str()
 		->check(CLI::NonNegativeNumber);
 	app.add_option("--metrics", options.metrics,
-		   "Serve metrics for Prometheus there, at /metrics; without HOST only to this host")
+		   "Serve metrics for Prometheus at this address, under /metrics; without HOST only to this host")
 		->type_name("[HOST:]PORT");
-	app.add_option("--metrics-json", options.metrics_json, "Write the same as JSON there, each second and at the end")
+	app.add_option("--metrics-json", options.metrics_json, "Write the metrics as JSON, each second and at the end")
 		->type_name("FILE");
 	app.add_flag(
-		"--print-config", options.print_config, "Print every number that is used, by the name of its option, and end");
+		"--print-config", options.print_config, "Print all numbers in use, each by the name of its option, and exit");
 	add_device_and_trust(app, options);
 	options.channel.add_to(app);
 	try {

@@ -7,6 +7,8 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <cerrno>
+#include <cstring>
 #include <fstream>
 #include <iostream>
 #include <unordered_set>
@@ -14,6 +16,8 @@
 #include "base/sizes.h"
 #include "lib/kv/script.h"
 #include "lib/kv/shards.h"
+#include "tools/device_options.h"
+#include "tools/option_values.h"
 #include "tools/trust_options.h"
 
 namespace {
@@ -58,7 +62,8 @@ private:
 		if (name_ != "-") {
 			file.open(name_);
 			if (!file) {
-				complain(0, "cannot be read");
+				++failures_;
+				fmt::print(stderr, "kv_client: cannot read {}: {}\n", name_, std::strerror(errno));
 				co_return;
 			}
 		}
@@ -148,8 +153,8 @@ private:
 	void print_stats() const {
 		const kv::ClientCounters counters = shards_->counters();
 		fmt::print(stderr,
-			"kv_client: {}: {} operations, {} messages, {} eager, {} read, {} written, {} lent, {} one-sided, {} under "
-			"way at most\n",
+			"kv_client: {}: {} operations, {} messages, {} eager, {} read, {} written, {} leased, {} one-sided, {} "
+			"under way at most\n",
 			name_, counters.operations, counters.records_sent + counters.records_received, counters.eager,
 			counters.reads, counters.writes, counters.lent, counters.one_sided, counters.under_way_max);
 	}
@@ -201,44 +206,41 @@ int run(Options options) {
 
 int main(int argc, char** argv) {
 	Options options;
-	CLI::App app("Executes lines of SET, GET and DEL at a kv_server.", "kv_client");
+	CLI::App app("Executes SET, GET and DEL lines at a kv_server.", "kv_client");
 	app.footer(
 		"Examples:\n  printf 'SET key value\\nGET key\\n' | kv_client 127.0.0.1\n  kv_client 10.0.0.1:7472 Client1.txt "
 		"Client2.txt\n"
 		"  kv_client 10.0.0.1,10.0.0.2,10.0.0.3 commands.txt\n  kv_client etcd://127.0.0.1:2379/kv commands.txt\n"
 		"  kv_client 10.0.0.1 --proto rndv --rndv write commands.txt\n"
-		"A value is the rest of its line; a GET prints the value, and an empty line for a key that is missing. A line "
-		"that fails is\n"
-		"reported with its number and the next ones are executed.\nExit codes: 0 good, 1 a line failed or the server "
-		"is not reachable, 2 "
-		"usage.");
+		"A value is the rest of its line. A GET prints the value, or an empty line if there is no such key. A line "
+		"that\n"
+		"fails is reported with its number, and the next ones are executed.\n"
+		"Exit codes: 0 success, 1 a line failed or the server is not reachable, 2 wrong usage.");
 	app.add_option("server", options.server,
-		   "host[:port] of the kv_server; several with commas have their share of the keys each; "
+		   "HOST[:PORT] of a kv_server, a comma-separated list of servers that share the keys, or "
 		   "etcd://HOST:2379/PREFIX")
 		->required();
-	app.add_option("files", options.files, "One client for each file of lines; without any, standard input")
+	app.add_option("files", options.files, "Files of lines, each for a client of its own (default: standard input)")
 		->type_name("FILE");
-	app.add_option("--proto", options.proto, "How values travel")
+	app.add_option("--proto", options.proto, "Way in which values travel")
 		->capture_default_str()
 		->check(CLI::IsMember({"auto", "eager", "rndv"}));
-	app.add_option("--rndv", options.rndv, "SET by rendezvous: the server reads the value, or the client writes it")
+	app.add_option(
+		   "--rndv", options.rndv, "With SET by rendezvous: the server reads the value, or the client writes it")
 		->capture_default_str()
 		->check(CLI::IsMember({"read", "write"}));
-	app.add_option("--eager-max", options.eager_max, "In place of the server's, for this connection")
-		->check([](const std::string& text) {
-			const auto size = parse_size(text);
-			return !size ? size.error() : *size > kv::value_max ? "at most 64M" : std::string();
-		});
+	app.add_option("--eager-max", options.eager_max, "Use this limit for this connection instead of the server's")
+		->check(tools::size_between(0, kv::value_max));
 	app.add_option("--outstanding", options.outstanding, "SETs of a client under way at once")
 		->capture_default_str()
 		->check(CLI::Range(1u, 4096u));
-	app.add_option("--transport", options.transport, "What carries the messages")
+	app.add_option("--transport", options.transport, "Transport of the messages")
 		->capture_default_str()
 		->check(CLI::IsMember({"rdma", "tcp"}));
-	app.add_option("--device", options.device, "RDMA device; without it the best one ('verbena devices')");
-	app.add_flag(
-		"--one-sided", options.one_sided, "GET by RDMA READ alone what the server publishes (kv_server --one-sided)");
-	app.add_flag("--stats", options.stats, "Say on standard error what each client did");
+	tools::add_device_option(app, options.device);
+	app.add_flag("--one-sided", options.one_sided,
+		"GET values that the server publishes by RDMA READ alone (kv_server --one-sided)");
+	app.add_flag("--stats", options.stats, "Print what each client did on standard error");
 	tools::add_trust(app, options.trust);
 	try {
 		app.parse(argc, argv);

@@ -4,6 +4,7 @@
 
 #include "base/sizes.h"
 #include "lib/kv/service.h"
+#include "tools/option_values.h"
 #include "tools/server_program.h"
 
 namespace {
@@ -43,7 +44,7 @@ int run(const Options& options) {
 		join = *prefix;
 		if (options.name.empty() && async::is_wildcard(*where)) {
 			fail("--listen " + options.listen +
-				" is no name by which clients reach this server: say --name HOST, or another --listen");
+				" is not an address that clients can connect to: give --name HOST, or another --listen");
 			return 2;
 		}
 	}
@@ -72,8 +73,7 @@ int run(const Options& options) {
 	const kv::ServerCounters& counters = service.counters();
 	fmt::print(
 		"kv_server: {} clients at most, {} requests; SETs: {} eager, {} read, {} written, {} refused; GETs: {} eager, "
-		"{} lent; {} leases "
-		"ran out; {} keys, {} bytes, {} registrations\n",
+		"{} leased; {} leases expired; {} keys, {} bytes, {} registrations\n",
 		service.counts().clients_peak.load(), counters.requests, counters.eager_sets, counters.read_sets,
 		counters.written_sets, service.store().counters().refused, counters.eager_gets, counters.leased_gets,
 		counters.leases_expired + counters.places_expired, service.store().size(), service.store().used(),
@@ -90,72 +90,66 @@ int main(int argc, char** argv) {
 	options.port = verbena::kv::port_default;
 	CLI::App app("Keeps keys and values in memory, for clients over RDMA (RC) or TCP.", "kv_server");
 	app.footer(
-		"Examples:\n  kv_server\n  kv_server --port 4000 --memory 4G --eager-max 16K\n  kv_server --one-sided 64M\n  "
-		"kv_server --data "
-		"/var/lib/kv\n  kv_server --join "
-		"etcd://127.0.0.1:2379/kv --listen 10.0.0.1\n  kv_server --listen 127.0.0.1 --rx-depth 6000 "
-		"--tx-depth "
-		"6000\n  kv_server --ca ca.pem --cert server.pem --key server.key\n"
-		"Then, elsewhere: kv_client SERVER. SIGTERM closes the clients and ends within two seconds.\nExit codes: 0 "
-		"good, 1 failed, 2 "
-		"usage.");
-	add_listening(app, options, "TCP port of the set-up; 0: any free one");
-	app.add_option("--rx-depth", options.settings.rx_depth, "Receive buffers posted; one client may fill as many")
+		"Examples:\n  kv_server\n  kv_server --port 4000 --memory 4G --eager-max 16K\n  kv_server --one-sided 64M\n"
+		"  kv_server --data /var/lib/kv\n"
+		"  kv_server --join etcd://127.0.0.1:2379/kv --listen 10.0.0.1\n"
+		"  kv_server --listen 127.0.0.1 --rx-depth 6000 --tx-depth 6000\n"
+		"  kv_server --ca ca.pem --cert server.pem --key server.key\n"
+		"Then start kv_client SERVER on this or another host. On SIGTERM the server closes its clients and ends within "
+		"two seconds.\n"
+		"Exit codes: 0 success, 1 failure, 2 wrong usage.");
+	add_listening(app, options, "TCP port for connecting (0: any free one)");
+	app.add_option(
+		   "--rx-depth", options.settings.rx_depth, "Receive buffers to post; a single client may fill all of them")
 		->capture_default_str()
 		->check(CLI::Range(8u, 65'536u));
 	app.add_option("--tx-depth", options.settings.tx_depth, "Send work requests of a client's connection")
 		->capture_default_str()
 		->check(CLI::Range(8u, 16'384u));
-	const auto size_up_to = [](std::uint64_t most) {
-		return CLI::Validator(
-			[most](std::string& text) {
-				const auto size = verbena::parse_size(text);
-				return !size ? size.error() : *size > most ? fmt::format("at most {}", most) : std::string();
-			},
-			"SIZE");
-	};
+	const auto size_up_to = [](std::uint64_t most) { return verbena::tools::size_between(0, most); };
 	app.add_option("--eager-max", options.eager_max,
-		   "Key and value together below this travel with the message; others by rendezvous")
+		   "Bytes of key and value together below which a value travels in the message, else by rendezvous")
 		->capture_default_str()
 		->check(size_up_to(verbena::kv::value_max));
-	app.add_option("--memory", options.memory, "Limit of keys and values; above it SETs are refused")
+	app.add_option("--memory", options.memory, "Memory for keys and values; when it is full, SETs are refused")
 		->capture_default_str()
 		->check(size_up_to(std::uint64_t{1} << 46));
 	app.add_option("--one-sided", options.one_sided,
-		   "Memory, above --memory, in which keys that are read are published, for clients that GET by RDMA READ "
-		   "alone; 0: none, else from "
-		   "1M")
+		   "Further memory in which the server publishes keys that are read, for clients that GET by RDMA READ alone: "
+		   "0 (none), or 1M or more")
 		->capture_default_str()
 		->check(size_up_to(verbena::kv::Index::bytes_max))
 		->check([](const std::string& text) {
 			const std::uint64_t size = *verbena::parse_size(text);
-			return size == 0 || size >= verbena::kv::Index::bytes_min ? std::string() : std::string("at least 1M");
+			return size == 0
+				? std::string()
+				: verbena::tools::range_error(text, size, verbena::kv::Index::bytes_min, verbena::kv::Index::bytes_max);
 		});
-	app.add_option("--value-max", options.value_max, "The longest value")
+	app.add_option("--value-max", options.value_max, "Bytes of the longest value")
 		->capture_default_str()
 		->check(size_up_to(verbena::kv::value_max));
-	app.add_option("--max-clients", options.settings.connections_max, "Further ones are refused")
+	app.add_option("--max-clients", options.settings.connections_max, "Clients at once; further ones are refused")
 		->capture_default_str()
 		->check(CLI::Range(1u, 100'000u));
-	app.add_option(
-		   "--rendezvous-max", options.server.rendezvous_max, "Rendezvous of one client under way; further ones wait")
+	app.add_option("--rendezvous-max", options.server.rendezvous_max,
+		   "Rendezvous of one client under way at once; further ones wait")
 		->capture_default_str()
 		->check(CLI::Range(1u, 4000u));
-	app.add_option("--lease-ms", options.server.lease_ms, "How long memory stays lent to a client that says nothing")
+	app.add_option("--lease-ms", options.server.lease_ms, "Milliseconds after which the lease of a silent client ends")
 		->capture_default_str()
 		->check(CLI::Range(10u, 600'000u));
 	app.add_option("--join", options.join,
-		   "Be a member there while it runs: clients of the prefix give it its share of the keys")
+		   "Join the cluster of this prefix while the server runs; its clients give the server a share of the keys")
 		->type_name("etcd://HOST:2379/PREFIX");
 	app.add_option("--name", options.name,
-		"HOST[:PORT] by which clients reach a server that joins; without it as --listen and --port, which must then be "
-		"one address");
-	app.add_option("--join-lease-s", options.join_lease_s, "Seconds until a member that has crashed is none")
+		"HOST[:PORT] at which clients reach a server that joins (default: --listen and --port, which must then be one "
+		"address)");
+	app.add_option("--join-lease-s", options.join_lease_s, "Seconds after which a crashed server is no longer a member")
 		->capture_default_str()
 		->check(CLI::Range(1u, 3600u));
 	app.add_option("--data", options.data,
-		   "Keep acknowledged SETs and DELs in this folder, and begin with what is there; without it they are lost "
-		   "with the process")
+		   "Keep acknowledged SETs and DELs in this folder, and begin with its contents; without it they are lost with "
+		   "the process")
 		->type_name("DIR");
 	add_device_and_trust(app, options);
 	try {

@@ -17,9 +17,11 @@ struct OutputOptions {
 
 inline void add_output(CLI::App& app, OutputOptions& options) {
 	app.add_option("--csv", options.csv, "Write CSV (- is standard output)")->type_name("FILE");
-	app.add_option("--json", options.json, "Write JSON, with each repetition")->type_name("FILE");
-	app.add_option("--md", options.markdown, "Write Markdown (the default, to standard output)")->type_name("FILE");
-	app.add_flag("--quiet", options.quiet, "Nothing but results");
+	app.add_option("--json", options.json, "Write JSON, with each repetition (- is standard output)")
+		->type_name("FILE");
+	app.add_option("--md", options.markdown, "Write Markdown (- is standard output, and the default)")
+		->type_name("FILE");
+	app.add_flag("--quiet", options.quiet, "Print only results");
 }
 
 }  // namespace verbena::tools

@@ -64,7 +64,7 @@ void print(std::FILE* out, const scale::Outcome& run) {
 		return fmt::format("p50 {:.{}f} p99 {:.{}f} p99.9 {:.{}f} max {:.{}f}", at(0.5), digits, at(0.99), digits,
 			at(0.999), digits, static_cast<double>(of.max()) / 1e6, digits);
 	};
-	fmt::print(out, "fairness (Jain's index of what the clients got done): {:.4f}\n", run.fairness());
+	fmt::print(out, "fairness (Jain's index of the clients' echoes): {:.4f}\n", run.fairness());
 	fmt::print(out, "connect ms {}; latency ms {}\n", spread_of(run.connect, 2), spread_of(run.latency, 4));
 	fmt::print(out, "{} connected in {:.3f} s from the first SYN: {:.0f} connections/s\n", run.connected,
 		run.connecting_s, run.connections_per_s());
@@ -73,11 +73,11 @@ void print(std::FILE* out, const scale::Outcome& run) {
 		return fmt::format("{:.2f} CPU s, {} + {} context switches (voluntary, not)", to.cpu_seconds - from.cpu_seconds,
 			to.voluntary_switches - from.voluntary_switches, to.involuntary_switches - from.involuntary_switches);
 	};
-	fmt::print(out, "clients: {} while messages went\n", use_between(run.from.clients, run.to.clients));
+	fmt::print(out, "clients: {} while messages were sent\n", use_between(run.from.clients, run.to.clients));
 	if (run.server) {
 		const scale::ServerAccount& server = *run.server;
 		fmt::print(out, "server: engine {}\n", name_of(run.engine));
-		fmt::print(out, "server: {} while messages went; {:.2f} CPU s in all\n",
+		fmt::print(out, "server: {} while messages were sent; {:.2f} CPU s in total\n",
 			use_between(run.from.server, run.to.server), server.after.cpu_seconds - server.before.cpu_seconds);
 		fmt::print(out,
 			"server: {} clients at once, {} echoed, {} lost, {} refused; {} QPs; {:.1f} KiB a connection, {:.1f} at "
@@ -100,7 +100,8 @@ void print(std::FILE* out, const scale::Outcome& run) {
 		failed(Cause::lost), failed(Cause::wrong_echo), failed(Cause::timed_out));
 	if (const auto descriptors = failed(Cause::descriptors), ports = failed(Cause::ports); descriptors + ports > 0)
 		fmt::print(out,
-			"a shortage on this side, no failure of the server: {} clients had no descriptor (ulimit -n), {} no port\n",
+			"a shortage on this host, not a failure of the server: {} clients got no descriptor (raise ulimit -n), {} "
+			"got no port\n",
 			descriptors, ports);
 }
 
@@ -125,7 +126,7 @@ int run(Options& options) {
 	swarm.transport = options.transport == "tcp" ? scale::Transport::tcp : scale::Transport::rdma;
 	swarm.connect_by = options.connect == "rdmacm" ? scale::ConnectBy::rdmacm : scale::ConnectBy::tls_psn;
 	if (swarm.connect_by == scale::ConnectBy::rdmacm && swarm.transport == scale::Transport::tcp)
-		return fail("--connect rdmacm connects queue pairs, and --transport tcp has none: leave one of them out", 2);
+		return fail(fmt::format("{}: leave out --connect rdmacm or --transport tcp", scale::tcp_by_rdmacm), 2);
 	swarm.think = nanoseconds(options.think_ms / 1e3);
 	swarm.stagger = nanoseconds(options.stagger_ms / 1e3);
 	swarm.hold = nanoseconds(options.hold_s);
@@ -170,21 +171,19 @@ int main(int argc, char** argv) {
 	options.command_line = "performance_test";
 	for (int i = 1; i < argc; ++i) options.command_line += std::string(" ") + argv[i];
 	scale::SwarmOptions& swarm = options.experiment.swarm;
-	CLI::App app("Many clients of an echo server: every one a connection of its own, all at once, every echo verified.",
-		"performance_test");
+	CLI::App app(
+		"Runs many clients of an echo server, all connected at once, and verifies every echo.", "performance_test");
 	app.footer(
 		"Examples:\n  performance_test -c 10 -v\n  performance_test -c 1000 -n 5 -d 5\n  performance_test -c 100 -s "
 		"10.0.0.1:7471\n"
 		"  performance_test -c 100 -s 10.0.0.1:7471,10.0.0.2:7471\n  performance_test -c 1000 --qps 16 --hold 5\n"
 		"  performance_test -c 1000 --duration 5 --rate 2000 --transport tcp\n"
-		"Latency is from a message to its verified echo; with --rate from when it was due, if the one before it was "
-		"late. Connect is from "
-		"when\n"
-		"a client wants to connect to ready: waiting for its turn (--handshakes) and the server's queue included. A "
-		"shortage of\n"
-		"descriptors or ports on this side is named, and not counted as the server's failure.\n"
-		"Exit codes: 0 all clients good, 1 some failed, 2 usage.");
-	app.add_option("-c", swarm.clients, "Clients")->capture_default_str()->check(CLI::Range(1u, 100'000u));
+		"Latency is from sending a message to its verified echo; with --rate, from when the message was due.\n"
+		"The time to connect begins when a client wants to connect, and includes waiting for its turn\n"
+		"(--handshakes) and in the server's queue. A shortage of descriptors or ports on this host is not\n"
+		"counted as a failure of the server.\n"
+		"Exit codes: 0 all clients succeeded, 1 a client failed, 2 wrong usage.");
+	app.add_option("-c", swarm.clients, "Number of clients")->capture_default_str()->check(CLI::Range(1u, 100'000u));
 	auto* messages = app.add_option("-n", swarm.messages, "Messages of each client")
 						 ->capture_default_str()
 						 ->check(CLI::Range(1u, 1'000'000'000u));
@@ -194,52 +193,52 @@ int main(int argc, char** argv) {
 	app.add_option("-t", options.think_ms, "Milliseconds between an echo and the next message")
 		->capture_default_str()
 		->check(CLI::Range(0.0, 1e9));
-	app.add_option("-d", options.stagger_ms, "Client i waits (i mod 10) times so many milliseconds before it connects")
+	app.add_option(
+		   "-d", options.stagger_ms, "Client i waits (i mod 10) times this many milliseconds before it connects")
 		->capture_default_str()
 		->check(CLI::Range(0.0, 1e9));
 	app.add_option("-s", options.server,
-		"HOST[:PORT] of an echo_server, or of several (a list), which share the clients; without it a process of its "
-		"own is started");
+		"HOST[:PORT] of an echo_server, or a list of servers that share the clients (default: start a server here)");
 	app.add_option("--engine", options.engine,
-		   "Of the process of its own: epoll, uring (io_uring; epoll where the kernel refuses it), threads (one for "
-		   "each client)")
+		   "Engine of a server started here: epoll, uring (io_uring; epoll where the kernel refuses it), threads (one "
+		   "for each client)")
 		->capture_default_str()
 		->check(CLI::IsMember(std::vector<std::string>(scale::engine_names.begin(), scale::engine_names.end())));
 	app.add_option("--stalled", options.experiment.stalled,
-		   "So many callers begin a handshake before the first client, and never go on")
+		   "Connections that begin a handshake before the first client and then stall")
 		->check(CLI::Range(0u, 10'000u));
-	app.add_flag("-v", options.verbose, "A line for each client");
+	app.add_flag("-v", options.verbose, "Print a line for each client");
 	app.add_option("--window", swarm.window, "Messages of a client under way at once")
 		->capture_default_str()
 		->check(CLI::Range(1u, 1024u));
 	app.add_option("--qps", swarm.queue_pairs,
-		   "The clients are logical ones that share so many connections; 0: each has its own")
+		   "Connections that the clients share as logical channels; 0: each client has its own")
 		->capture_default_str()
 		->check(CLI::Range(0u, 4096u));
-	app.add_option("--duration", options.duration_s, "Messages for so many seconds, instead of -n")
+	app.add_option("--duration", options.duration_s, "Seconds during which messages are sent, instead of -n")
 		->check(CLI::Range(0.01, 1e6))
 		->excludes(messages);
-	app.add_option("--rate", swarm.rate, "Messages a second of all clients together, evenly spread; instead of -t")
+	app.add_option("--rate", swarm.rate, "Messages a second of all clients together, evenly spaced, instead of -t")
 		->check(CLI::Range(0.001, 1e9));
-	app.add_option("--hold", options.hold_s, "All stay connected so many seconds after the last echo")
+	app.add_option("--hold", options.hold_s, "Seconds for which all clients stay connected after the last echo")
 		->check(CLI::Range(0.0, 1e6));
-	app.add_option("--transport", options.transport, "What carries the messages")
+	app.add_option("--transport", options.transport, "Transport of the messages")
 		->capture_default_str()
 		->check(CLI::IsMember({"rdma", "tcp"}));
 	app.add_option(
-		   "--connect", options.connect, "How RDMA clients connect: over TCP, or by rdma_cm; both shake hands in TLS")
+		   "--connect", options.connect, "Way in which RDMA clients connect: over TCP or by rdma_cm, both with TLS")
 		->capture_default_str()
 		->check(CLI::IsMember({"tls-psn", "rdmacm"}));
-	app.add_option("--json", options.json, "Also write JSON, as verbena bench scale does (- is standard output)")
+	app.add_option("--json", options.json, "Write a JSON table like that of verbena bench scale (- is standard output)")
 		->type_name("FILE");
 	app.add_option("--metrics", options.experiment.metrics,
-		   "Serve connect and round-trip times for Prometheus there, while it runs")
+		   "Serve times to connect and round trips for Prometheus at this address while it runs")
 		->type_name("[HOST:]PORT");
 	app.add_option("--processes", options.experiment.processes,
-		   "Processes that the clients are spread over; 0: as many as it takes")
+		   "Processes that the clients are spread over; 0: as many as needed")
 		->capture_default_str();
 	app.add_option("--handshakes", swarm.handshakes,
-		   "Set-ups under way at once in each process of clients, the others wait for their turn; 0: all at once")
+		   "Clients of a process that connect at once, while the others wait; 0: all at once")
 		->capture_default_str();
 	verbena::tools::add_trust(app, options.trust);
 	try {

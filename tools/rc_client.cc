@@ -12,6 +12,7 @@
 #include "bench/rcud/sender.h"
 #include "bench/rcud/session.h"
 #include "bench/row.h"
+#include "tools/option_values.h"
 
 namespace verbena::rcud {
 namespace {
@@ -47,11 +48,11 @@ int print_result(const Cell& cell, const Sent& sent, const Delivery& delivery) {
 			static_cast<double>(sent.latency_ns.quantile(0.99)) / 1e3);
 	fmt::print(
 		"[RC Client] {} {} of {}: {} lost, {} duplicated, {} reordered, {} damaged, {:.3f} Mops, {:.3f} GiB/s{}\n",
-		cell.op == Op::read ? "Read right" : "The receiver has", delivery.delivered, sent.posted, lost,
+		cell.op == Op::read ? "Read correctly" : "The receiver has", delivery.delivered, sent.posted, lost,
 		delivery.duplicated, delivery.reordered, delivery.corrupt, delivery.mops(),
 		bench::gib_of(delivery.mops(), cell.msg), latency);
 	const bool good = lost == 0 && delivery.duplicated == 0 && delivery.reordered == 0 && delivery.corrupt == 0;
-	if (!good) throw Failure("the transfer is not what was sent: a reliable connection may not do that");
+	if (!good) throw Failure("the messages did not arrive as they were sent, although the connection is reliable");
 	return 0;
 }
 
@@ -92,7 +93,7 @@ int run(const Options& options) {
 	if (cell.op != Op::read) {
 		const RunReport report = receive_report(end, [&] { return !(gone = gone || is_gone(channel.get())); });
 		if (report.question != make_stamp(run.number, run.total))
-			throw Failure("the server's report is of another run");
+			throw Failure("the server's report belongs to another run");
 		delivery = {.delivered = report.delivered,
 			.duplicated = report.duplicated,
 			.reordered = report.reordered,
@@ -110,25 +111,23 @@ int run(const Options& options) {
 int main(int argc, char** argv) {
 	using namespace verbena::rcud;
 	Options options;
-	CLI::App app("Connects to rc_server by rdma_cm, and measures a verified transfer.", "rc_client");
+	CLI::App app("Connects to rc_server by rdma_cm and measures a transfer of verified messages.", "rc_client");
 	app.footer(
 		"Examples:\n  rc_client 10.0.0.1\n  rc_client 10.0.0.1 --port 4000 --msg 4K --window 16 --iters 200000\n"
 		"  rc_client fd00::1 --op read\n"
-		"Exit codes: 0 good, 1 failed, 2 usage.");
-	const auto size = [](const std::string& text) {
-		const auto bytes = verbena::parse_size(text);
-		return !bytes ? bytes.error() : *bytes < 1 || *bytes > 1 << 20 ? "a message has 1 B to 1 MiB" : "";
-	};
-	app.add_option("server_ip", options.server, "IPv4 or IPv6 address, or a name")->required();
-	app.add_option("--port", options.port, "The server's port")->capture_default_str()->check(CLI::Range(1u, 65'535u));
-	app.add_option("--msg", options.msg, "Message bytes")->capture_default_str()->check(size);
+		"Exit codes: 0 success, 1 failure, 2 wrong usage.");
+	app.add_option("server_ip", options.server, "IPv4 or IPv6 address or name of the server")->required();
+	app.add_option("--port", options.port, "Port of the server")->capture_default_str()->check(CLI::Range(1u, 65'535u));
+	app.add_option("--msg", options.msg, "Bytes of a message")
+		->capture_default_str()
+		->check(verbena::tools::size_between(1, 1 << 20));
 	app.add_option("--window", options.window, "Messages in flight")
 		->capture_default_str()
 		->check(CLI::Range(1u, 4096u));
-	app.add_option("--iters", options.iters, "Messages")
+	app.add_option("--iters", options.iters, "Number of messages")
 		->capture_default_str()
 		->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 40));
-	app.add_option("--op", options.op, "send, write or read")
+	app.add_option("--op", options.op, "Operation that moves the messages")
 		->capture_default_str()
 		->check(CLI::IsMember({"send", "write", "read"}));
 	try {

@@ -77,9 +77,9 @@ private:
 		} catch (const Failure& failure) {
 			if (!accepted && connection_) lib::reject(id_, failure.what());
 			say(peer_,
-				accepted ? fmt::format("{}; {} delivered until then",
-							   gone_          ? "it left"
-								   : stopping ? "ended here"
+				accepted ? fmt::format("{}; {} messages were delivered before",
+							   gone_          ? "the client disconnected"
+								   : stopping ? "the server was stopped"
 											  : failure.what(),
 							   delivered_.load())
 						 : fmt::format("rejected: {}", failure.what()));
@@ -107,7 +107,7 @@ private:
 			}
 			return Watch::go_on;
 		});
-		if (is_read) return say(peer_, "read from here until it left");
+		if (is_read) return say(peer_, "read from this server until it disconnected");
 
 		const RunReport report{.question = make_stamp(offer.run.number, offer.run.total),
 			.message_max = offer.cell.msg,
@@ -158,7 +158,7 @@ int run(const Options& options) {
 				sessions.emplace_back(*event);
 			} else {
 				const lib::ConnectionId refused(event->id);
-				lib::reject(refused.get(), fmt::format("{} clients are served already", clients_max));
+				lib::reject(refused.get(), fmt::format("the server is full: it has {} clients already", clients_max));
 			}
 		} else if (event && event->type != RDMA_CM_EVENT_ESTABLISHED) {
 			const auto whose = std::ranges::find(sessions, event->id, &Session::id);
@@ -179,11 +179,12 @@ int run(const Options& options) {
 int main(int argc, char** argv) {
 	using namespace verbena::rcud;
 	Options options;
-	CLI::App app("Listens by rdma_cm for rc_client, and says what came.", "rc_server");
+	CLI::App app("Accepts rc_client by rdma_cm and reports each transfer.", "rc_server");
 	app.footer(
-		"Examples:\n  rc_server                  all addresses, port 18515, client after client\n  rc_server --port "
-		"4000 --once\n"
-		"Then, elsewhere: rc_client SERVER_IP. Ends on SIGINT or SIGTERM. Exit codes: 0 good, 1 failed, 2 usage.");
+		"Examples:\n  rc_server                  listen at all addresses, port 18515\n"
+		"  rc_server --port 4000 --once\n"
+		"Then start rc_client SERVER_IP on this or another host. SIGINT or SIGTERM ends the server.\n"
+		"Exit codes: 0 success, 1 failure, 2 wrong usage.");
 	app.add_option("--port", options.port, "rdma_cm port (port space TCP)")
 		->capture_default_str()
 		->check(CLI::Range(1u, 65'535u));

@@ -16,7 +16,7 @@ int report(const std::vector<std::string>& arguments) {
 	const auto folder = std::filesystem::path(rcud::own_executable()).parent_path().parent_path();
 	const std::filesystem::path package = named != nullptr ? std::filesystem::path(named) : folder / "report";
 	if (!std::filesystem::exists(package / "__main__.py"))
-		return complain(package.string() + " is not the report package (VERBENA_REPORT can name it)");
+		return complain("cannot find the report package in " + package.string() + ": set VERBENA_REPORT to its folder");
 
 	const std::string path = package.string();
 	std::vector<char*> argv{const_cast<char*>("python3"), const_cast<char*>(path.c_str())};
@@ -24,9 +24,11 @@ int report(const std::vector<std::string>& arguments) {
 	argv.push_back(nullptr);
 	// Debian's interpreter by its path, because only that one finds Debian's matplotlib.
 	execv("/usr/bin/python3", argv.data());
-	return complain(std::string("/usr/bin/python3: ") + std::strerror(errno));
+	return complain(std::string("cannot run /usr/bin/python3: ") + std::strerror(errno));
 }
 
-void add_report(CLI::App& app) { app.add_subcommand("report", "Plots, tables and judged claims on one page"); }
+void add_report(CLI::App& app) {
+	app.add_subcommand("report", "Write a page with plots, tables and a verdict on each claim");
+}
 
 }  // namespace verbena::tools

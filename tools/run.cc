@@ -26,7 +26,10 @@ std::string find_nic() {
 
 int run(const std::vector<std::string>& command) {
 	const std::string nic = find_nic();
-	if (nic.empty()) return complain("libverbena-nic.so is neither beside this program nor in ../lib", cannot_run);
+	if (nic.empty())
+		return complain(
+			"cannot find libverbena-nic.so beside this program or in ../lib: build it ('make build') or install it",
+			cannot_run);
 	const char* before = std::getenv("LD_PRELOAD");
 	const std::string preload = before == nullptr || *before == '\0' ? nic : nic + ':' + before;
 	setenv("LD_PRELOAD", preload.c_str(), 1);
@@ -35,13 +38,13 @@ int run(const std::vector<std::string>& command) {
 	for (const std::string& argument : command) argv.push_back(const_cast<char*>(argument.c_str()));
 	argv.push_back(nullptr);
 	execvp(argv[0], argv.data());
-	return complain(command[0] + ": " + std::strerror(errno), cannot_run);
+	return complain("cannot run " + command[0] + ": " + std::strerror(errno), cannot_run);
 }
 
 }  // namespace
 
 void add_run(CLI::App& app, Action& action) {
-	CLI::App* sub = app.add_subcommand("run", "Run a program with the software NIC");
+	CLI::App* sub = app.add_subcommand("run", "Run a program on the software NIC");
 	sub->footer(
 		"Examples:\n  verbena run -- ibv_devices\n  verbena run -- ibv_rc_pingpong -g 0\n"
 		"The exit code is the program's; 127 if it could not be started.");
@@ -50,7 +53,7 @@ void add_run(CLI::App& app, Action& action) {
 	sub->add_option("command", "The program and its arguments, after --")->required()->type_name("PROGRAM [ARGUMENTS]");
 	sub->callback([&action] {
 		action = [] {
-			return complain("run: options go after the program: verbena run -- PROGRAM [ARGUMENTS]", usage);
+			return complain("'run' has no options of its own: use verbena run -- PROGRAM [ARGUMENTS]", usage);
 		};
 	});
 }

@@ -4,6 +4,7 @@
 
 #include <csignal>
 
+#include "tools/device_options.h"
 #include "tools/trust_options.h"
 
 namespace verbena::tools {
@@ -22,8 +23,9 @@ inline void add_listening(CLI::App& app, ServerOptions& options, const std::stri
 }
 
 inline void add_device_and_trust(CLI::App& app, ServerOptions& options) {
-	app.add_option("--device", options.device, "RDMA device; without it the best one ('verbena devices')");
-	app.add_option("--poll-us", options.poll_us, "Microseconds to poll after the last work before sleeping")
+	add_device_option(app, options.device);
+	app.add_option(
+		   "--poll-us", options.poll_us, "Microseconds that a thread polls after its last work, before it sleeps")
 		->capture_default_str();
 	add_trust(app, options.trust);
 }

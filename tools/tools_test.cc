@@ -56,11 +56,11 @@ TEST(Usage, AMistakeExitsWithTwoAndNamesIt) {
 	EXPECT_TRUE(exits("./verbena check", 2, "file"));
 	EXPECT_TRUE(exits("./verbena bench rcud --sizes 12x", 2, "12x"));
 	EXPECT_TRUE(exits("./verbena bench rcud --sizes 64:32", 2, "backwards"));
-	EXPECT_TRUE(exits("./verbena bench rcud --sizes 1G", 2, "largest"));
+	EXPECT_TRUE(exits("./verbena bench rcud --sizes 1G", 2, "not in range 1 to 64M"));
 	EXPECT_TRUE(exits("./verbena bench rcud --windows 0", 2, "'0'"));
-	EXPECT_TRUE(exits("./verbena bench rcud --windows 8192", 2, "largest"));
+	EXPECT_TRUE(exits("./verbena bench rcud --windows 8192", 2, "not in range 1 to 4096"));
 	EXPECT_TRUE(exits("./verbena bench rcud --modes rc,tcp", 2, "tcp"));
-	EXPECT_TRUE(exits("./verbena bench rcud --ops poke", 2, "poke"));
+	EXPECT_TRUE(exits("./verbena bench rcud --ops poke", 2, "poke not in {send,write,read}"));
 	EXPECT_TRUE(exits("./verbena bench rcud --window-mode both", 2, "both"));
 	EXPECT_TRUE(exits("./verbena bench rcud --ud-oversize maybe", 2, "maybe"));
 	EXPECT_TRUE(exits("./verbena bench rcud --reps 0", 2, "reps"));

@@ -11,6 +11,8 @@
 #include "base/sizes.h"
 #include "bench/rcud/datagram_run.h"
 #include "bench/rcud/sender.h"
+#include "tools/device_options.h"
+#include "tools/option_values.h"
 
 namespace verbena::rcud {
 namespace {
@@ -71,7 +73,7 @@ RunReport fetch_report(Endpoint& end, std::uint64_t question) {
 			}
 		}
 	}
-	throw Failure("nobody answers at that GID, QPN and Q_Key: is ud_server running, and its address right?");
+	throw Failure("no answer from that GID, QPN and Q_Key: check that ud_server runs and that its address is right");
 }
 
 int run_measured(Endpoint& end, Sender& sender, const Options& options) {
@@ -89,9 +91,10 @@ int run_measured(Endpoint& end, Sender& sender, const Options& options) {
 		report.reordered, delivery.mops(), static_cast<double>(sent.latency_ns.quantile(0.5)) / 1e3,
 		static_cast<double>(sent.latency_ns.quantile(0.99)) / 1e3);
 	if (report.delivered == 0 && report.message_max < end.cell.msg)
-		throw Failure(fmt::format("the receiver got nothing: its receives take {} B; start it with ud_server --msg {}",
-			report.message_max, end.cell.msg));
-	if (report.delivered == 0) throw Failure("the receiver got nothing");
+		throw Failure(
+			fmt::format("the receiver got no message: its receives hold only {} B; start it with ud_server --msg {}",
+				report.message_max, end.cell.msg));
+	if (report.delivered == 0) throw Failure("the receiver got no message");
 	return 0;
 }
 
@@ -112,7 +115,7 @@ int send_one(Endpoint& end) {
 	check_posted(ibv_post_send(end.qp.get(), &request, &bad), "ibv_post_send");
 	ibv_wc completions[poll_batch];
 	for (const std::uint64_t deadline = now_ns() + stall_ns; poll(end.cq.get(), completions) == 0;)
-		if (now_ns() > deadline) throw Failure("the send does not complete");
+		if (now_ns() > deadline) throw Failure("the send did not complete within 10 s");
 	check_status(completions[0], "send");
 	fmt::print("[UD Client] Message sent.\n");
 	return 0;
@@ -130,11 +133,9 @@ int run(const Options& options) {
 	const auto device = take(lib::open_best(wish));
 	const Cell cell{
 		.mode = Mode::ud, .msg = static_cast<std::uint32_t>(parse_size(options.msg).value()), .window = options.window};
-	if (cell.msg > device.mtu_bytes())
-		throw Failure(fmt::format("a UD message of {} B is larger than the MTU of {} B: nothing would be sent",
-			cell.msg, device.mtu_bytes()));
+	if (cell.msg > device.mtu_bytes()) throw Failure(too_large_for_ud(cell.msg, device.mtu_bytes()));
 	if (options.iters > 0 && cell.msg < 16)
-		throw UsageError("--iters needs messages of at least 16 bytes, for their stamps");
+		throw UsageError("--iters needs a --msg of at least 16 bytes, because a measured message carries two stamps");
 	const Shape shape{.fragment_bytes = cell.msg, .stride = (cell.msg + 63) / 64 * 64};
 	Endpoint end(device, cell, shape, Role::sender, 64, server.qkey);
 	end.connect(server);
@@ -154,23 +155,21 @@ int main(int argc, char** argv) {
 	app.footer(
 		"Examples:\n  ud_client fd93:16d3:59b6:012e:7ec2:55ff:febd:d78e 13110 0x11111111\n"
 		"  ud_client fd9316d359b6012e7ec255fffebdd78e 13110 0x11111111 --msg 1K --window 64 --iters 200000\n"
-		"Exit codes: 0 good, 1 failed, 2 usage.");
-	const auto size = [](const std::string& text) {
-		const auto bytes = verbena::parse_size(text);
-		return !bytes ? bytes.error() : *bytes < 1 || *bytes > 1 << 20 ? "a message has 1 B to 1 MiB" : "";
-	};
-	app.add_option("server_gid", options.gid, "32 hex digits, with or without colons")->required();
-	app.add_option("server_qpn", options.qpn, "Decimal or 0x...")->required();
-	app.add_option("qkey", options.qkey, "Decimal or 0x...")->required();
-	app.add_option("--msg", options.msg, "Message bytes")->capture_default_str()->check(size);
+		"Exit codes: 0 success, 1 failure, 2 wrong usage.");
+	app.add_option("server_gid", options.gid, "GID of the server: 32 hex digits, with or without colons")->required();
+	app.add_option("server_qpn", options.qpn, "QPN of the server, decimal or 0x...")->required();
+	app.add_option("qkey", options.qkey, "Q_Key of the server, decimal or 0x...")->required();
+	app.add_option("--msg", options.msg, "Bytes of a message")
+		->capture_default_str()
+		->check(verbena::tools::size_between(1, 1 << 20));
 	app.add_option("--window", options.window, "Messages in flight")
 		->capture_default_str()
 		->check(CLI::Range(1u, 4096u));
 	app.add_option("--iters", options.iters, "Messages of a measured run (0: send one message)")
 		->capture_default_str()
 		->check(CLI::Range(std::uint64_t{0}, std::uint64_t{1} << 40));
-	app.add_option("--device", options.wish.device, "Device (default: chosen)");
-	app.add_option("--gid-index", options.wish.gid_index, "GID (default: chosen)")->check(CLI::Range(0, 255));
+	verbena::tools::add_device_option(app, options.wish.device);
+	verbena::tools::add_gid_option(app, options.wish.gid_index);
 	try {
 		app.parse(argc, argv);
 	} catch (const CLI::ParseError& error) {

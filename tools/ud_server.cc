@@ -10,6 +10,8 @@
 #include "base/sizes.h"
 #include "bench/rcud/datagram_run.h"
 #include "bench/rcud/receiver.h"
+#include "tools/device_options.h"
+#include "tools/option_values.h"
 
 namespace verbena::rcud {
 namespace {
@@ -74,8 +76,7 @@ int run(const Options& options) {
 	const auto device = take(lib::open_best(options.wish));
 	const Cell cell{
 		.mode = Mode::ud, .msg = static_cast<std::uint32_t>(parse_size(options.msg).value()), .window = options.window};
-	if (cell.msg > device.mtu_bytes())
-		throw Failure(fmt::format("a UD message of {} B is larger than the MTU of {} B", cell.msg, device.mtu_bytes()));
+	if (cell.msg > device.mtu_bytes()) throw Failure(too_large_for_ud(cell.msg, device.mtu_bytes()));
 	Shape shape = take(shape_of(cell, {}, {.mtu = device.mtu_bytes()}));
 	shape.receive_depth = options.receive_depth.value_or(options.window + 10);
 
@@ -120,23 +121,22 @@ int run(const Options& options) {
 int main(int argc, char** argv) {
 	using namespace verbena::rcud;
 	Options options;
-	CLI::App app("Receives UD messages, says what came.", "ud_server");
+	CLI::App app("Receives UD messages and reports each run.", "ud_server");
 	app.footer(
-		"Examples:\n  ud_server                         64-byte messages, 64 + 10 receives\n  ud_server --msg 4K "
-		"--recv-depth 1000\n"
-		"Then, elsewhere: ud_client GID QPN QKEY. Ends on SIGINT or SIGTERM. Exit codes: 0 good, 1 failed, 2 usage.");
-	const auto size = [](const std::string& text) {
-		const auto bytes = verbena::parse_size(text);
-		return !bytes ? bytes.error() : *bytes < 1 || *bytes > 1 << 20 ? "a message has 1 B to 1 MiB" : "";
-	};
-	app.add_option("--msg", options.msg, "Largest message in bytes")->capture_default_str()->check(size);
-	app.add_option("--window", options.window, "The client's window")
+		"Examples:\n  ud_server                         messages of 64 bytes, 64 + 10 receives\n"
+		"  ud_server --msg 4K --recv-depth 1000\n"
+		"Then start ud_client GID QPN QKEY on this or another host. SIGINT or SIGTERM ends the server.\n"
+		"Exit codes: 0 success, 1 failure, 2 wrong usage.");
+	app.add_option("--msg", options.msg, "Bytes of the largest message")
+		->capture_default_str()
+		->check(verbena::tools::size_between(1, 1 << 20));
+	app.add_option("--window", options.window, "Messages that the client has in flight")
 		->capture_default_str()
 		->check(CLI::Range(1u, 4096u));
-	app.add_option("--recv-depth", options.receive_depth, "Receives posted (default: window + 10)")
+	app.add_option("--recv-depth", options.receive_depth, "Receives to post (default: window + 10)")
 		->check(CLI::Range(1u, 16'384u));
-	app.add_option("--device", options.wish.device, "Device (default: chosen)");
-	app.add_option("--gid-index", options.wish.gid_index, "GID (default: chosen)")->check(CLI::Range(0, 255));
+	verbena::tools::add_device_option(app, options.wish.device);
+	verbena::tools::add_gid_option(app, options.wish.gid_index);
 	try {
 		app.parse(argc, argv);
 	} catch (const CLI::ParseError& error) {

@@ -39,25 +39,25 @@ int main(int argc, char** argv) {
 	std::string command_line = "verbena";
 	for (int i = 1; i < argc; ++i) command_line += std::string(" ") + argv[i];
 
-	CLI::App app(
-		"RDMA on any Linux machine: a software NIC in user space, and measurement that can be believed.", "verbena");
+	CLI::App app("RDMA on any Linux machine: a software NIC in user space, and benchmarks whose results are checked.",
+		"verbena");
 	app.require_subcommand(1);
 	app.footer(
 		"Examples:\n"
-		"  verbena run -- ibv_devinfo -v          any verbs program, unmodified, on the software NIC\n"
-		"  verbena devices                        which devices there are and which would be chosen\n"
-		"  verbena bench rcud --md -              RC against UD between two processes of this machine\n"
-		"  verbena bench connect                  connections a second by rdma_cm\n"
-		"  verbena bench scale --clients 10,1000   many clients of one server, all at once\n"
-		"  verbena bench kv --crossover           the key-value store: eager against rendezvous\n"
-		"  verbena check rows.csv --strict        can this table be true?\n"
-		"Exit codes: 0 good, 1 failed, 2 usage, 3 data that cannot be true.");
+		"  verbena run -- ibv_devinfo -v           run any verbs program, unmodified, on the software NIC\n"
+		"  verbena devices                         list the RDMA devices, and the one chosen by default\n"
+		"  verbena bench rcud --md -               RC against UD between two processes of this machine\n"
+		"  verbena bench connect                   connections a second by rdma_cm\n"
+		"  verbena bench scale --clients 10,1000   many clients of one server at once\n"
+		"  verbena bench kv --crossover            the key-value store: eager against rendezvous\n"
+		"  verbena check rows.csv --strict         check whether the rows of a table can be true\n"
+		"Exit codes: 0 success, 1 failure, 2 wrong usage, 3 data that cannot be true.");
 
 	Action action;
 	add_run(app, action);
 	add_devices(app, action);
 	add_doctor(app, action);
-	CLI::App* bench = app.add_subcommand("bench", "Measure");
+	CLI::App* bench = app.add_subcommand("bench", "Run a benchmark");
 	bench->require_subcommand(1);
 	add_bench_rcud(*bench, action, command_line);
 	add_bench_connect(*bench, action, command_line);
@@ -67,7 +67,7 @@ int main(int argc, char** argv) {
 	add_check(app, action);
 	add_report(app);
 	add_certs(app, action);
-	app.add_subcommand("version", "Print version and commit")->callback([&action] {
+	app.add_subcommand("version", "Print the version and the commit")->callback([&action] {
 		action = [] {
 			fmt::print("verbena {} ({})\n", VERBENA_VERSION, verbena::bench::commit());
 			return int{good};

@@ -28,12 +28,13 @@ std::string judge(const std::vector<Repetition>& repetitions) {
 		if (!r.failure.empty()) return which + r.failure;
 		if (r.account.established != r.count || r.account.disconnected != r.count)
 			return which +
-				fmt::format("the server counted {} established and {} disconnected of {}", r.account.established,
-					r.account.disconnected, r.count);
+				fmt::format("the server counted {} established and {} disconnected connections of {}",
+					r.account.established, r.account.disconnected, r.count);
 		const double mean_s =
 			std::accumulate(r.total_ns.begin(), r.total_ns.end(), 0.0) / static_cast<double>(r.total_ns.size()) / 1e9;
 		if (const double under_way = r.connects_per_s() * mean_s; under_way > r.clients * little_tolerance)
-			return which + fmt::format("{:.1f} under way on average, of {} at most", under_way, r.clients);
+			return which +
+				fmt::format("{:.1f} connects under way on average, but there are {} clients", under_way, r.clients);
 	}
 	return {};
 }

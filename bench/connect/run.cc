@@ -31,7 +31,7 @@ void connect_all(Connector& connector, Repetition& r) {
 		r.count, r.clients, [&](std::uint32_t number) { connector.begin(number); },
 		[&] {
 			const Report report = connector.next();
-			check(report.kind == Report::Kind::established, "nothing ends before it is told to");
+			check(report.kind == Report::Kind::established, "no connection ends before end() is called");
 			r.total_ns.push_back(static_cast<double>(report.ended - report.began));
 			for (std::size_t i = 0; i < connector.parts().size(); ++i)
 				r.part_ns[i].push_back(static_cast<double>(report.parts[i]));
@@ -49,7 +49,7 @@ void disconnect_all(Connector& connector, Repetition& r) {
 }
 
 double quantile(std::vector<double> values, double fraction) {
-	check(!values.empty(), "the quantile of nothing");
+	check(!values.empty(), "a quantile needs at least one value");
 	const auto rank = static_cast<std::size_t>(std::ceil(fraction * static_cast<double>(values.size())));
 	const auto at = values.begin() + static_cast<std::ptrdiff_t>(std::clamp<std::size_t>(rank, 1, values.size()) - 1);
 	std::ranges::nth_element(values, at);

@@ -90,13 +90,14 @@ TEST(ConnectRow, IsInvalidWhenTheServerCountedOtherwise) {
 	one[0].account.disconnected = 9;
 	const Json row = row_of("rdmacm", part_names, one);
 	EXPECT_EQ(row["validity"], "invalid");
-	EXPECT_EQ(row["reason"], "repetition 1: the server counted 10 established and 9 disconnected of 10");
+	EXPECT_EQ(row["reason"], "repetition 1: the server counted 10 established and 9 disconnected connections of 10");
 }
 
 TEST(ConnectRow, IsInvalidWhenMoreWouldHaveBeenUnderWayThanThereWereClients) {
 	std::vector<Repetition> one{measured(2, 100)};
 	one[0].connect_s = 1e-4;  // 100 in 0.1 ms, of 3 us each: three at once
-	EXPECT_EQ(row_of("rdmacm", part_names, one)["reason"], "repetition 1: 3.0 under way on average, of 2 at most");
+	EXPECT_EQ(row_of("rdmacm", part_names, one)["reason"],
+		"repetition 1: 3.0 connects under way on average, but there are 2 clients");
 }
 
 TEST(ConnectTable, HasTheSameValuesInEachForm) {

@@ -24,7 +24,7 @@ template <class T> T field(const Json& message, const char* name) {
 	try {
 		return message.at(name).get<T>();
 	} catch (const nlohmann::json::exception&) {
-		throw PeerLost(fmt::format("the peer's '{}' has no good '{}'", message.at("type").get<std::string>(), name));
+		throw PeerLost(rcud::bad_field(message, name));
 	}
 }
 
@@ -37,16 +37,14 @@ Client::Client(Control& control, rcud::RoundTrip* page, std::string_view connect
 		{{"type", "hello"}, {"protocol", "verbena-connect"}, {"version", protocol_version}, {"connect", connect}});
 	const Json hello = expect("hello");
 	if (const int version = field<int>(hello, "version"); version != protocol_version)
-		throw Failure(fmt::format("the server speaks version {}, this program {}", version, protocol_version));
+		throw Failure(rcud::version_mismatch(version, protocol_version));
 	port_ = field<std::uint16_t>(hello, "port");
 }
 
 Json Client::expect(std::string_view type) {
 	Json message = control_.receive(answer_patience);
-	if (message["type"] == "failed") throw Failure(fmt::format("the server: {}", field<std::string>(message, "text")));
-	if (message["type"] != type)
-		throw PeerLost(
-			fmt::format("the server answered '{}' where '{}' was due", message["type"].get<std::string>(), type));
+	if (message["type"] == "failed") throw Failure("the other process: " + field<std::string>(message, "text"));
+	if (message["type"] != type) throw PeerLost(rcud::wrong_answer(message, type));
 	return message;
 }
 
@@ -76,7 +74,7 @@ void Client::measure(Connector& connector, Repetition& r) {
 				.disconnected = now.disconnected - seen_.disconnected,
 				.failed = now.failed - seen_.failed,
 				.trouble = now.trouble};
-			if (r.account.failed != 0) throw Failure("the server: " + r.account.trouble);
+			if (r.account.failed != 0) throw Failure("the other process: " + r.account.trouble);
 		};
 		connect_all(connector, r);
 		compare(account(seen_.established + r.count, seen_.disconnected));
@@ -97,7 +95,7 @@ void serve(
 	try {
 		const Json hello = control.receive(answer_patience);
 		if (hello["type"] != "hello" || hello.value("protocol", "") != "verbena-connect")
-			throw Failure("the client does not speak this protocol: start it by 'verbena bench connect --peer HOST'");
+			throw Failure(rcud::other_protocol);
 		std::unique_ptr<Acceptor> acceptor;
 		try {
 			acceptor = make(field<std::string>(hello, "connect"));
@@ -117,7 +115,7 @@ void serve(
 				control.send({{"type", "account"}, {"established", now.established}, {"disconnected", now.disconnected},
 					{"failed", now.failed}, {"trouble", now.trouble}});
 			} else {
-				throw PeerLost("the client does not follow the protocol");
+				throw PeerLost(rcud::other_protocol);
 			}
 		}
 	} catch (const PeerLost&) {

@@ -49,7 +49,7 @@ class Row:
     runs: dict[str, int]  # program: number of runs
 
     def ratio(self, program: str) -> float | None:
-        """Return the factor by which ours is better: ours / theirs for rates, else theirs / ours."""
+        """Return by which factor ours is better: ours / theirs for rates, else theirs / ours."""
         if not (self.values.get(OURS) and self.values.get(program)):
             return None
         ratio = self.values[OURS] / self.values[program]

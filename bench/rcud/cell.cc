@@ -33,10 +33,10 @@ std::expected<Shape, std::string> shape_of(const Cell& cell, const Settings& set
 	if (cell.mode != Mode::rc && cell.op != Op::send)
 		return std::unexpected(fmt::format("UD has no RDMA {}", name_of(cell.op)));
 	if (cell.msg < 8 && cell.mode != Mode::rc)
-		return std::unexpected(fmt::format("msg {} < 8: no room for the stamp that UD is counted by", cell.msg));
+		return std::unexpected(fmt::format("msg {} < 8: no room for the stamp by which UD is counted", cell.msg));
 	if (cell.msg < 8 && cell.op != Op::send)
 		return std::unexpected(
-			fmt::format("msg {} < 8: no room for the stamp that {} is checked by", cell.msg, name_of(cell.op)));
+			fmt::format("msg {} < 8: no room for the stamp by which a {} is checked", cell.msg, name_of(cell.op)));
 
 	Shape shape{.fragment_bytes = cell.msg};
 	if (cell.mode == Mode::ud_segmented) {

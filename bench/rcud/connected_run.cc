@@ -18,8 +18,8 @@ ibv_wc await_report(Endpoint& end, const char* what, const std::function<bool()>
 			if (completions[i].wr_id == report_id) return completions[i];
 		}
 		if (n > 0) continue;
-		if (!go_on()) throw Failure(std::string(what) + ": the other side has gone");
-		if (now_ns() > deadline) throw Failure(std::string(what) + ": nothing came of it in 10 s");
+		if (!go_on()) throw Failure(std::string(what) + ": the other process ended");
+		if (now_ns() > deadline) throw Failure(std::string(what) + ": no completion within 10 s");
 	}
 }
 
@@ -27,7 +27,8 @@ ibv_wc await_report(Endpoint& end, const char* what, const std::function<bool()>
 
 std::string refusal_of(const Cell& cell) {
 	if (std::uint64_t{cell.msg} * cell.window <= connected_window_max && cell.msg <= 1u << 20) return "";
-	return fmt::format("a window of {} messages of {} B is too much: at most {} MiB in flight, in messages of 1 MiB",
+	return fmt::format(
+		"a window of {} messages of {} B is too large: at most {} MiB in flight, in messages of at most 1 MiB",
 		cell.window, cell.msg, connected_window_max >> 20);
 }
 
@@ -55,7 +56,7 @@ RunReport receive_report(Endpoint& end, const std::function<bool()>& go_on) {
 	ibv_recv_wr* bad = nullptr;
 	check_posted(ibv_post_recv(end.qp.get(), &request, &bad), "ibv_post_recv");
 	const ibv_wc completion = await_report(end, "report", go_on);
-	if (completion.byte_len != sizeof(RunReport)) throw Failure("the server's report has a wrong length");
+	if (completion.byte_len != sizeof(RunReport)) throw Failure("the server's report has the wrong length");
 	RunReport report;
 	std::memcpy(&report, end.receive_at(0), sizeof report);
 	return report;

@@ -27,6 +27,22 @@ void no_delay(int fd) {
 
 }  // namespace
 
+std::string version_mismatch(int theirs, int ours) {
+	return fmt::format(
+		"the other process speaks version {} of the protocol, this one version {}: use the same release at both ends",
+		theirs, ours);
+}
+
+std::string bad_field(const Json& message, const char* name) {
+	return fmt::format(
+		"the message '{}' of the other process has no valid field '{}'", message.at("type").get<std::string>(), name);
+}
+
+std::string wrong_answer(const Json& message, std::string_view expected) {
+	return fmt::format(
+		"the other process answered '{}' instead of '{}'", message.at("type").get<std::string>(), expected);
+}
+
 Control::~Control() { close(fd_); }
 
 void Control::send(const Json& message) {
@@ -34,20 +50,20 @@ void Control::send(const Json& message) {
 	for (std::size_t sent = 0; sent < line.size();) {
 		const ssize_t n = ::send(fd_, line.data() + sent, line.size() - sent, MSG_NOSIGNAL);
 		if (n >= 0) sent += static_cast<std::size_t>(n);
-		else if (errno != EINTR) throw PeerLost("the other process went away");
+		else if (errno != EINTR) throw PeerLost(peer_ended);
 	}
 }
 
 std::optional<Json> Control::take_line() {
 	const auto end = buffer_.find('\n');
 	if (end == buffer_.npos) {
-		if (buffer_.size() > line_max) throw PeerLost("the peer does not speak this protocol");
+		if (buffer_.size() > line_max) throw PeerLost(other_protocol);
 		return std::nullopt;
 	}
 	Json message = Json::parse(std::string_view(buffer_).substr(0, end), nullptr, false);
 	buffer_.erase(0, end + 1);
 	if (!message.is_object() || !message.contains("type") || !message["type"].is_string())
-		throw PeerLost("the peer does not speak this protocol");
+		throw PeerLost(other_protocol);
 	return message;
 }
 
@@ -57,7 +73,7 @@ bool Control::fill(int wait_ms) {
 	char bytes[4096];
 	const ssize_t n = recv(fd_, bytes, sizeof bytes, MSG_DONTWAIT);
 	if (n < 0 && (errno == EAGAIN || errno == EINTR)) return false;
-	if (n <= 0) throw PeerLost("the other process went away");
+	if (n <= 0) throw PeerLost(peer_ended);
 	buffer_.append(bytes, static_cast<std::size_t>(n));
 	return true;
 }
@@ -73,7 +89,7 @@ Json Control::receive(std::chrono::milliseconds patience) {
 	while (true) {
 		if (auto line = take_line()) return std::move(*line);
 		const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
-		if (left < 0) throw Failure("the other process does not answer");
+		if (left < 0) throw Failure("the other process did not answer in time");
 		fill(static_cast<int>(std::min<long long>(left + 1, 1000)));
 	}
 }
@@ -88,7 +104,9 @@ int listen_on(std::uint16_t port) {
 	if (bind(fd, reinterpret_cast<sockaddr*>(&address), sizeof address) != 0 || listen(fd, 8) != 0) {
 		const int error = errno;
 		close(fd);
-		throw Failure(fmt::format("cannot listen on port {}: {}", port, std::strerror(error)));
+		if (error == EADDRINUSE)
+			throw Failure(fmt::format("port {} is in use: another server listens there; choose another port", port));
+		throw Failure(fmt::format("cannot listen at port {}: {}", port, std::strerror(error)));
 	}
 	return fd;
 }
@@ -111,7 +129,7 @@ int connect_to(std::string_view peer, std::uint16_t default_port, std::chrono::m
 	std::string host(peer), port = std::to_string(default_port);
 	if (host.starts_with('[')) {
 		const auto end = host.find(']');
-		if (end == host.npos) throw Failure(fmt::format("'{}' is not HOST[:PORT]", peer));
+		if (end == host.npos) throw Failure(fmt::format("'{}' is not HOST[:PORT] or [IPv6 address]:PORT", peer));
 		if (end + 1 < host.size() && host[end + 1] == ':') port = host.substr(end + 2);
 		host = host.substr(1, end - 1);
 	} else if (const auto colon = host.find(':'); colon != host.npos && host.find(':', colon + 1) == host.npos) {
@@ -122,7 +140,7 @@ int connect_to(std::string_view peer, std::uint16_t default_port, std::chrono::m
 	const addrinfo hints{.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
 	addrinfo* found = nullptr;
 	if (const int error = getaddrinfo(host.c_str(), port.c_str(), &hints, &found); error != 0)
-		throw Failure(fmt::format("{}: {}", peer, gai_strerror(error)));
+		throw Failure(fmt::format("cannot resolve {}: {}", peer, gai_strerror(error)));
 	const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> addresses(found, freeaddrinfo);
 
 	const auto deadline = Clock::now() + patience;
@@ -138,8 +156,10 @@ int connect_to(std::string_view peer, std::uint16_t default_port, std::chrono::m
 			error = errno;
 			close(fd);
 		}
+		if (Clock::now() >= deadline && error == ECONNREFUSED)
+			throw Failure(fmt::format("nothing listens at {}:{}: start the server there first", host, port));
 		if (Clock::now() >= deadline)
-			throw Failure(fmt::format("cannot reach {} port {}: {}", host, port, std::strerror(error)));
+			throw Failure(fmt::format("cannot reach {}:{}: {}", host, port, std::strerror(error)));
 		std::this_thread::sleep_for(std::chrono::milliseconds(100));
 	}
 }

@@ -21,6 +21,15 @@ namespace verbena::rcud {
 
 using Json = nlohmann::json;
 
+// The messages for mistakes of the other process.
+inline constexpr const char* other_protocol =
+	"the other process speaks another protocol: start the same 'verbena bench' at both ends";
+inline constexpr const char* peer_ended = "the other process ended";
+inline constexpr const char* peer_gave_up = "the other process gave up";
+std::string version_mismatch(int theirs, int ours);
+std::string bad_field(const Json& message, const char* name);
+std::string wrong_answer(const Json& message, std::string_view expected);
+
 class Control {
 public:
 	explicit Control(int fd) : fd_(fd) {}

@@ -6,6 +6,8 @@
 // question and the server answers each one.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <cstdint>
 #include <cstring>
 #include <optional>
@@ -15,6 +17,11 @@
 #include "bench/rcud/traffic.h"
 
 namespace verbena::rcud {
+
+// The message for a UD message above the MTU, which a device would not send.
+inline std::string too_large_for_ud(std::uint32_t bytes, std::uint32_t mtu) {
+	return fmt::format("a UD message of {} B is larger than the MTU of {} B: choose a smaller --msg", bytes, mtu);
+}
 
 // The report in its wire format: eight numbers of 8 bytes in host byte order. Both ends have the
 // same byte order, as the stamps require too.

@@ -4,6 +4,7 @@
 
 #include <string_view>
 
+#include "bench/rcud/control.h"
 #include "bench/rcud/stamps.h"
 
 namespace verbena::rcud {
@@ -45,15 +46,13 @@ private:
 
 std::expected<Reader, std::string> open(std::span<const std::byte> data, std::string_view letters, std::size_t bytes) {
 	if (data.size() < bytes)
-		return std::unexpected(fmt::format("{} bytes of private data where {} are due", data.size(), bytes));
+		return std::unexpected(fmt::format("the private data has {} bytes instead of {}", data.size(), bytes));
 	Reader reader(data);
 	for (const char letter : letters)
 		if (reader.get<std::uint8_t>() != static_cast<std::uint8_t>(letter))
-			return std::unexpected("the private data is of another program");
+			return std::unexpected("the private data comes from another program");
 	const int version = reader.get<std::uint8_t>();
-	if (version != private_data_version)
-		return std::unexpected(
-			fmt::format("the other side speaks version {}, this program {}", version, private_data_version));
+	if (version != private_data_version) return std::unexpected(version_mismatch(version, private_data_version));
 	return reader;
 }
 
@@ -98,14 +97,15 @@ std::expected<Offer, std::string> decode_offer(std::span<const std::byte> data) 
 	offer.run.total = reader->get<std::uint64_t>();
 	offer.credit_word = reader->get<std::uint64_t>();
 	offer.rkey = reader->get<std::uint32_t>();
-	if (op > static_cast<std::uint8_t>(Op::read)) return std::unexpected(fmt::format("no operation {}", op));
+	if (op > static_cast<std::uint8_t>(Op::read)) return std::unexpected(fmt::format("unknown operation {}", op));
 	if (window_mode > static_cast<std::uint8_t>(WindowMode::credit) || reserved != 0)
-		return std::unexpected(fmt::format("no window mode {} with {}", window_mode, reserved));
+		return std::unexpected(fmt::format("unknown window mode {} (reserved byte {})", window_mode, reserved));
 	if (offer.cell.msg < 1 || offer.cell.msg > 64u << 20)
-		return std::unexpected(fmt::format("no message has {} B", offer.cell.msg));
+		return std::unexpected(fmt::format("a message of {} B is not in range 1 to 64M", offer.cell.msg));
 	if (offer.cell.window < 1 || offer.cell.window > 4096)
-		return std::unexpected(fmt::format("no window of {}", offer.cell.window));
-	if (offer.run.total > sequence_mask) return std::unexpected(fmt::format("no run of {} messages", offer.run.total));
+		return std::unexpected(fmt::format("a window of {} is not in range 1 to 4096", offer.cell.window));
+	if (offer.run.total > sequence_mask)
+		return std::unexpected(fmt::format("a run of {} messages is too long", offer.run.total));
 	return offer;
 }
 

@@ -49,7 +49,8 @@ TEST(PrivateData, OfAnotherProgramOrVersionIsNamedSo) {
 	EXPECT_NE(decode_offer(padded(encode(Answer{}))).error().find("another program"), std::string::npos);
 	auto newer = encode(offer);
 	newer[4] = std::byte{2};
-	EXPECT_NE(decode_offer(newer).error().find("speaks version 2, this program 1"), std::string::npos);
+	EXPECT_NE(
+		decode_offer(newer).error().find("speaks version 2 of the protocol, this one version 1"), std::string::npos);
 }
 
 TEST(PrivateData, WhatCannotBeMeantIsRefused) {

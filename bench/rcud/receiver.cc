@@ -6,6 +6,8 @@
 #include <atomic>
 #include <thread>
 
+#include "bench/rcud/control.h"
+
 namespace verbena::rcud {
 namespace {
 
@@ -63,7 +65,7 @@ private:
 
 bool ask(const Watcher& watcher, bool& sender_finished) {
 	const Watch seen = watcher(false);
-	if (seen == Watch::abandon) throw Failure("the sender gave up");
+	if (seen == Watch::abandon) throw Failure(peer_gave_up);
 	sender_finished |= seen == Watch::finished;
 	return sender_finished;
 }

@@ -32,7 +32,7 @@ template <class T> T field(const Json& message, const char* name) {
 	try {
 		return message.at(name).get<T>();
 	} catch (const nlohmann::json::exception&) {
-		throw PeerLost(fmt::format("the peer's '{}' has no good '{}'", message.at("type").get<std::string>(), name));
+		throw PeerLost(bad_field(message, name));
 	}
 }
 
@@ -40,7 +40,8 @@ lib::SocketAddress address_for_connection(const ibv_gid& gid, std::uint16_t port
 	const auto address = lib::address_of(gid, port);
 	if (!address)
 		throw Failure(fmt::format(
-			"rdma_cm needs an IP address, and {} has none without its interface: choose another --gid-index",
+			"rdma_cm needs an IP address, but the link-local GID {} has none without its interface: choose another "
+			"--gid-index",
 			lib::format_gid(gid)));
 	return *address;
 }
@@ -57,7 +58,7 @@ void check_request(const Cell& cell, const Shape& shape) {
 		(cell.op == Op::send || shape.ring_slots >= 1) &&
 		std::uint64_t{shape.fragment_bytes} * shape.fragments >= cell.msg && receives <= memory_max &&
 		ring <= memory_max && std::uint64_t{cell.window} * cell.msg <= memory_max;
-	if (!good) throw Failure("the cell that the client asks for is out of range");
+	if (!good) throw Failure("the client asked for a cell whose numbers are out of range");
 }
 
 }  // namespace
@@ -73,9 +74,8 @@ Client::Client(lib::OpenDevice& device, Control& control, RoundTrip* page)
 	: device_(device), control_(control), page_(page) {
 	control_.send({{"type", "hello"}, {"protocol", "verbena-rcud"}, {"version", protocol_version}});
 	const Json hello = expect("hello", answer_patience);
-	if (field<int>(hello, "version") != protocol_version)
-		throw PeerLost(
-			fmt::format("the peer speaks version {}, this program {}", field<int>(hello, "version"), protocol_version));
+	if (const int version = field<int>(hello, "version"); version != protocol_version)
+		throw PeerLost(version_mismatch(version, protocol_version));
 	peer_ = field<PeerInfo>(hello, "device");
 }
 
@@ -89,11 +89,8 @@ Json Client::expect(std::string_view type, std::chrono::milliseconds patience) {
 	pending_.reset();
 	// Skip a late answer to are_you_idle, which no call waits for any more.
 	while (message["type"] == "idle") message = control_.receive(patience);
-	if (message["type"] == "failed")
-		throw Failure(fmt::format("the other process: {}", field<std::string>(message, "text")));
-	if (message["type"] != type)
-		throw PeerLost(
-			fmt::format("the peer answered '{}' where '{}' was due", message["type"].get<std::string>(), type));
+	if (message["type"] == "failed") throw Failure("the other process: " + field<std::string>(message, "text"));
+	if (message["type"] != type) throw PeerLost(wrong_answer(message, type));
 	return message;
 }
 
@@ -133,7 +130,7 @@ Sent Client::run_once(Sender& sender, std::uint64_t total, Repetition& result) {
 		note();
 		// The receiver's own message says more than the failure that it caused here.
 		if (pending_ && (*pending_)["type"] == "failed")
-			throw Failure(fmt::format("the other process: {}", field<std::string>(*pending_, "text")));
+			throw Failure("the other process: " + field<std::string>(*pending_, "text"));
 		throw;
 	}
 	return sent;
@@ -222,7 +219,7 @@ public:
 	void hello() {
 		const Json message = control_.receive(answer_patience);
 		if (message["type"] != "hello" || message.value("protocol", "") != "verbena-rcud")
-			throw PeerLost("the client does not speak this protocol");
+			throw PeerLost(other_protocol);
 		control_.send({{"type", "hello"}, {"version", protocol_version}, {"device", describe(device_)}});
 	}
 
@@ -245,7 +242,7 @@ public:
 		} else if (message["type"] == "close") {
 			control_.send({{"type", "closed"}});
 		} else {
-			throw PeerLost("the client does not follow the protocol");
+			throw PeerLost(other_protocol);
 		}
 	}
 
@@ -274,7 +271,7 @@ private:
 			control_.send({{"type", "endpoint"}, {"address", end.address()}});
 			return serve_runs(receiver);
 		}
-		if (cell.mode != Mode::rc) throw Failure("only RC is connected by rdma_cm");
+		if (cell.mode != Mode::rc) throw Failure("rdma_cm connects only RC queue pairs");
 		auto asked = await_request(cell, field<std::uint16_t>(message, "ticket"));
 		if (!asked) return;
 		auto& [connection, offer] = *asked;
@@ -309,7 +306,7 @@ private:
 				const auto offer = decode_offer(event->private_data);
 				if (offer && offer->cell == cell && offer->run.number == ticket)
 					return std::pair(Connection(std::move(id)), *offer);
-				lib::reject(id.get(), offer ? "not the connection that is waited for" : offer.error());
+				lib::reject(id.get(), offer ? "the server waits for another connection" : offer.error());
 			}
 			const auto message = control_.try_receive();
 			if (message && (*message)["type"] == "close") return std::nullopt;
@@ -322,7 +319,7 @@ private:
 			if (next["type"] == "close") return;
 			if (next["type"] == "sent" || next["type"] == "are_you_idle")
 				continue;  // belongs to a run whose result was sent before this arrived
-			if (next["type"] != "run") throw PeerLost("the client does not follow the protocol");
+			if (next["type"] != "run") throw PeerLost(other_protocol);
 			const Run run{.number = field<std::uint16_t>(next, "number"), .total = field<std::uint64_t>(next, "total")};
 			control_.send({{"type", "ready"}});
 			const Delivery delivery = receiver.run(run, [this](bool) { return look(); });

@@ -113,8 +113,8 @@ bench::Row make_row(
 		row.repetitions += (row.repetitions.empty() ? "" : ";") + fmt::format("{}", rates.back());
 		if (!each.failure.empty() && row.reason.empty()) {
 			row.validity = "invalid";
-			row.reason = fmt::format("repetition {}: {} ({} posted, {} known as delivered)", rates.size(), each.failure,
-				each.posted, each.delivery.delivered);
+			row.reason = fmt::format("repetition {}: {} ({} posted, {} known to be delivered)", rates.size(),
+				each.failure, each.posted, each.delivery.delivered);
 		}
 	}
 	row.delivered = all.delivered;
@@ -136,13 +136,13 @@ bench::Row make_row(
 
 	if (row.validity.empty() && all.corrupt > 0) {
 		row.validity = "invalid";
-		row.reason = fmt::format("{} messages came damaged", all.corrupt);
+		row.reason = fmt::format("{} messages arrived damaged", all.corrupt);
 	} else if (row.validity.empty() && all.delivered > 0 && std::ranges::find(rates, 0.0) != rates.end()) {
 		row.validity = "invalid";
-		row.reason = "a repetition delivered too little to be timed";
+		row.reason = "a repetition delivered too few messages to be timed";
 	} else if (row.validity.empty() && *row.posted < wanted) {
 		row.validity = "suspect";
-		row.reason = fmt::format("ended after {} of {} messages: the credits for them were lost", *row.posted, wanted);
+		row.reason = fmt::format("ended after {} of {} messages, because credits were lost", *row.posted, wanted);
 	}
 	return row;
 }

@@ -44,14 +44,14 @@ TEST(SweepRow, IsMixedWhenTheCoresMovedApart) {
 
 TEST(SweepRow, ARepetitionThatBrokeMakesItInvalidAndSaysWhy) {
 	auto broken = measured(1.0);
-	broken.failure = "the other process went away";
+	broken.failure = "the other process ended";
 	broken.delivery = {.delivered = 400};
 	auto row = make_row(cell, "vb_lo", 4096, {broken});
 	bench::judge(std::span(&row, 1));
 	EXPECT_EQ(row.validity, "invalid");
-	EXPECT_NE(row.reason.find("went away (1000 posted, 400 known as delivered)"), std::string::npos);
+	EXPECT_NE(row.reason.find("ended (1000 posted, 400 known to be delivered)"), std::string::npos);
 	EXPECT_EQ(row.lost, 600u);
-	EXPECT_EQ(row.reason.find("600 of"), std::string::npos) << "what was on its way is no loss of the transport";
+	EXPECT_EQ(row.reason.find("600 of"), std::string::npos) << "messages in flight were not lost by the transport";
 	EXPECT_EQ(row.mops, 0.0);
 }
 

@@ -47,12 +47,12 @@ std::string impossible(const Fields& row, double clients) {
 	const auto latency = number_of(row, "avg_latency_ms"), peak = number_of(row, "peak_clients");
 	if (success && (*success < 0 || *success > 100)) return fmt::format("{} % of the clients succeeded", *success);
 	if (peak && success && *success == 100 && *peak != clients)
-		return fmt::format("the server had {:.0f} clients at once, of {:.0f} that all succeeded", *peak, clients);
+		return fmt::format("the server had {:.0f} clients at once, but {:.0f} had connected", *peak, clients);
 	if (const auto labels = number_of(row, "distinct_ids"); labels && success && *success == 100 && *labels != clients)
-		return fmt::format("the server saw {:.0f} different logical clients, of {:.0f}", *labels, clients);
+		return fmt::format("the server counted {:.0f} different logical clients instead of {:.0f}", *labels, clients);
 	const auto own = number_of(row, "server_echoes"), theirs = number_of(row, "client_echoes");
 	if (own && theirs && *own > 0 && success && *success == 100 && *own != *theirs)
-		return fmt::format("the server counted {:.0f} echoes, and the clients verified {:.0f}", *own, *theirs);
+		return fmt::format("the server counted {:.0f} echoes, but the clients verified {:.0f}", *own, *theirs);
 	// Little's law holds for each repetition, but not for the medians of rate and latency over all
 	// of them. The slowest repetition has the longest latency, so use its rate with the median
 	// latency.
@@ -60,12 +60,12 @@ std::string impossible(const Fields& row, double clients) {
 	const double under_way = std::min(rate.value_or(0), slowest.value_or(rate.value_or(0))) * latency.value_or(0) / 1e3;
 	const double most = clients * number_of(row, "window").value_or(1);
 	if (number_of(row, "rate").value_or(0) == 0 && under_way > most * tolerance)
-		return fmt::format("{:.1f} messages under way on average, of {:.0f} at most", under_way, most);
+		return fmt::format("{:.1f} messages under way on average, but the windows allow {:.0f}", under_way, most);
 	for (const std::string name : {"connect", "latency"}) {
 		const auto half = number_of(row, name + "_p50_ms"), most_of = number_of(row, name + "_p99_ms"),
 				   max = number_of(row, name + "_max_ms");
 		if (half && most_of && max && !(*half <= *most_of && *most_of <= *max))
-			return name + " percentiles run backwards";
+			return name + " percentiles are not in ascending order";
 	}
 	return {};
 }
@@ -114,8 +114,8 @@ std::string not_comparable(const std::vector<Fields>& rows, const Fields& row, d
 	const auto threads = number_of(row, "peak_threads");
 	if (!row.contains("peak_clients") && threads && *threads < threads_needed * clients)
 		add(
-			fmt::format("{:.0f} threads at most, where each of the {:.0f} clients has one: the table does not show "
-						"them all at once",
+			fmt::format("{:.0f} threads at most, although each of the {:.0f} clients has one: not all were connected "
+						"at once",
 				*threads, clients));
 	return reason;
 }
@@ -135,7 +135,8 @@ std::expected<std::vector<CheckedRow>, std::string> check_table(std::string_view
 	for (std::size_t i = 0; i < rows->size(); ++i) {
 		const Fields& row = (*rows)[i];
 		const auto clients = number_of(row, "clients");
-		if (!clients || *clients < 1) return std::unexpected(fmt::format("row {}: no number of clients", i + 1));
+		if (!clients || *clients < 1)
+			return std::unexpected(fmt::format("row {}: column clients has no number of 1 or more", i + 1));
 		CheckedRow& out = checked.emplace_back(CheckedRow{.transport = text_of(row, "transport"),
 			.clients = static_cast<std::uint64_t>(*clients),
 			.rate = number_of(row, "rate").value_or(0),

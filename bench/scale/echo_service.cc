@@ -36,6 +36,12 @@ constexpr Nanoseconds look_interval = 100'000'000;
 
 }  // namespace
 
+std::string too_many_threads() {
+	return fmt::format(
+		"--engine threads has a thread for each client, at most {}: use fewer clients, or --engine epoll",
+		engine_threads_max);
+}
+
 channel::Described describe(const EchoOptions& options) {
 	const auto text = [](auto number) { return fmt::format("{}", number); };
 	channel::Described all{{"engine", std::string(name_of(options.engine))}, {"poll_us", text(options.spin / 1000)},
@@ -119,7 +125,7 @@ Engine EchoService::engine() const {
 std::string EchoService::engine_trouble() const {
 	if (engine() == options_.engine) return {};
 	return fmt::format(
-		"io_uring is not to be had, epoll is used instead ({})", homes_.front()->loop.selector_refusal());
+		"the kernel refuses io_uring, so epoll is used instead ({})", homes_.front()->loop.selector_refusal());
 }
 
 channel::Path EchoService::path() const {
@@ -215,16 +221,16 @@ metrics::Families EchoService::families() {
 	const auto now = [](const std::atomic<std::uint64_t>& count) {
 		return static_cast<double>(count.load(std::memory_order_relaxed));
 	};
-	Families all{gauge("verbena_engine_info", "The engine that runs", 1, {{"engine", std::string(name_of(engine()))}}),
+	Families all{gauge("verbena_engine_info", "The engine in use", 1, {{"engine", std::string(name_of(engine()))}}),
 		gauge("verbena_clients", "Clients that are connected", now(counts_.connected)),
 		gauge("verbena_clients_peak", "The most clients at once", now(counts_.peak)),
 		counter("verbena_echoes_total", "Messages that were sent back", now(counts_.echoed)),
 		counter("verbena_clients_lost_total", "Clients whose connection broke", now(counts_.lost)),
 		errors_.family("verbena_channel_errors_total",
-			"Broken channels by the status of the completion that said so, or by what else broke them", "status"),
+			"Channels that broke, by the status of the completion that showed it or by another cause", "status"),
 		failed_setups_.family("verbena_handshake_failures_total", "Set-ups that failed, by cause", "cause"),
 		set_up_times_.family(
-			"verbena_handshake_seconds", "From a client's first word to its proof, of those that succeeded"),
+			"verbena_handshake_seconds", "From a client's first byte to its proof, for set-ups that succeeded"),
 		service_times_.family("verbena_echo_service_seconds", "From a message's arrival to the sending of its echo")};
 	const auto append = [&](std::optional<Families> more) {
 		if (more)

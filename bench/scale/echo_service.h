@@ -49,6 +49,8 @@ inline Engine engine_of(std::string_view name) {
 	return static_cast<Engine>(std::ranges::find(engine_names, name) - engine_names.begin());
 }
 inline constexpr std::uint32_t engine_threads_max = 1000;  // clients, each with a thread
+// The message for more clients than Engine::threads serves.
+std::string too_many_threads();
 // The options of a transport that serves one client.
 inline constexpr channel::RcOptions rc_of_a_thread{
 	.units_start = 16, .units_max = 256, .units_low = 8, .connections_max = 4};

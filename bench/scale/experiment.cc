@@ -171,7 +171,8 @@ public:
 		start_clients();
 		if (auto opened = open_metrics(); !opened) return std::unexpected(opened.error());
 		if (auto watched = watch(); !watched) return std::unexpected(watched.error());
-		if (server_ > 0 && !end_server()) return std::unexpected("the server ended without its report");
+		if (server_ > 0 && !end_server())
+			return std::unexpected("the server's process ended without a report: it crashed or was killed");
 		return outcome();
 	}
 
@@ -191,7 +192,7 @@ private:
 		close(ends[1]);
 		from_server_ = ends[0];
 		if (server_ < 0) return std::unexpected(fmt::format("fork: {}", std::strerror(errno)));
-		if (!hear()) return std::unexpected("the server did not start");
+		if (!hear()) return std::unexpected("the server's process ended before it listened: it crashed or was killed");
 		if (report_.error[0] != '\0') return std::unexpected(report_.error);
 		swarm_.hosts = {"127.0.0.1"};
 		swarm_.port = report_.port;
@@ -234,7 +235,7 @@ private:
 			if (fd >= 0) stalled_.push_back(fd);
 			const char record = 22;
 			if (fd < 0 || ::connect(fd, address->get(), address->length) != 0 || write(fd, &record, 1) != 1)
-				return std::unexpected(fmt::format("caller {} that is to stall: {}", i, std::strerror(errno)));
+				return std::unexpected(fmt::format("cannot open stalled connection {}: {}", i, std::strerror(errno)));
 		}
 		return {};
 	}
@@ -309,10 +310,10 @@ private:
 			workers_.erase(workers_.begin() + static_cast<std::ptrdiff_t>(i));
 			if (WIFEXITED(status) && WEXITSTATUS(status) == 0) continue;
 			if (WIFSIGNALED(status))
-				return std::unexpected(fmt::format("a process of clients was ended by signal {}", WTERMSIG(status)));
+				return std::unexpected(fmt::format("a client process was killed by signal {}", WTERMSIG(status)));
 			for (const PartRows& each : results_.items())
 				if (each.first_failure[0] != '\0') return std::unexpected(each.first_failure);
-			return std::unexpected("a process of clients failed");
+			return std::unexpected("a client process failed");
 		}
 		return {};
 	}
@@ -362,7 +363,7 @@ private:
 				// A short run may begin and end between two reads of the board. The remaining
 				// stages are then due one after the other.
 				if (board().finished.load() != swarm_.clients)
-					return std::unexpected("the clients' processes ended before their messages");
+					return std::unexpected("the client processes ended before all messages were sent");
 				continue;
 			}
 			usleep(look_us);
@@ -483,9 +484,8 @@ std::expected<std::uint32_t, std::string> plan_processes(
 	const std::uint64_t room = descriptors_max > descriptors_aside ? descriptors_max - descriptors_aside : 0;
 	const auto shortage = [&](const char* whose, std::uint64_t needed) {
 		return std::unexpected(
-			fmt::format("a shortage of descriptors here, not a failure of the server: {} needs {} for {} TCP clients, "
-						"and a process may have {} "
-						"(ulimit -Hn): fewer clients, or a higher limit",
+			fmt::format("a shortage of descriptors on this host, not a failure of the server: {} needs {} for {} TCP "
+						"clients, and a process may have {}: use fewer clients, or raise the limit (ulimit -Hn)",
 				whose, needed + descriptors_aside, clients, descriptors_max));
 	};
 	if (transport == Transport::tcp && own_server && clients > room) return shortage("the server", clients);
@@ -495,16 +495,14 @@ std::expected<std::uint32_t, std::string> plan_processes(
 	const auto needed = static_cast<std::uint32_t>((clients + each - 1) / each);
 	if (wanted == 0) return needed;
 	if (const std::uint64_t most = (clients + wanted - 1) / wanted; transport == Transport::tcp && most > room)
-		return shortage("a process of clients", most);
+		return shortage("a client process", most);
 	return std::min(wanted, clients);
 }
 
 std::expected<Outcome, std::string> run_experiment(
 	const ExperimentOptions& options, const std::function<void(const Moment&)>& tell) {
 	if (options.own_server && options.engine == Engine::threads && options.swarm.clients > engine_threads_max)
-		return std::unexpected(fmt::format(
-			"the engine with a thread for each client has at most {} of them: fewer clients, or --engine epoll",
-			engine_threads_max));
+		return std::unexpected(too_many_threads());
 	const auto parts = plan_processes(options.swarm, options.processes, options.own_server, descriptors_max());
 	if (!parts) return std::unexpected(parts.error());
 	std::signal(SIGPIPE, SIG_IGN);

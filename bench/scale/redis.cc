@@ -85,7 +85,7 @@ bool answers(async::Loop& loop, std::uint16_t port) {
 std::expected<void, std::string> find_redis() {
 	for (const char* program : {"redis-server", "redis-benchmark"})
 		if (!is_on_path(program))
-			return std::unexpected(fmt::format("{} is not on the PATH: {}", program, what_to_install));
+			return std::unexpected(fmt::format("cannot find {} on the PATH: {}", program, what_to_install));
 	return {};
 }
 
@@ -105,7 +105,7 @@ std::expected<RedisRate, std::string> measure_redis(
 			nowhere.fd)};
 	for (const Nanoseconds deadline = monotonic_now() + start_patience; !answers(loop, *port);) {
 		if (waitpid(server.pid, nullptr, WNOHANG) != 0 || monotonic_now() > deadline)
-			return std::unexpected("redis-server did not start");
+			return std::unexpected("redis-server did not start within 10 s");
 		usleep(10'000);
 	}
 

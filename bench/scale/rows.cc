@@ -122,28 +122,29 @@ Verdict judge(const Outcome& run) {
 		// if all clients succeeded.
 		if (server.peak < run.connected || (run.good == run.clients && server.peak > run.clients))
 			return invalid(
-				fmt::format("the server had {} clients at once, and {} had connected", server.peak, run.connected));
+				fmt::format("the server had {} clients at once, but {} had connected", server.peak, run.connected));
 		if (run.queue_pairs > 0 && run.good == run.clients && server.labels != run.clients)
-			return invalid(
-				fmt::format("the server saw {} different logical clients, of {}", server.labels, run.clients));
+			return invalid(fmt::format(
+				"the server counted {} different logical clients instead of {}", server.labels, run.clients));
 		if (run.queue_pairs > 0 && server.queue_pairs > run.queue_pairs)
-			return invalid(
-				fmt::format("the server had {} queue pairs, of {} to be shared", server.queue_pairs, run.queue_pairs));
+			return invalid(fmt::format(
+				"the server had {} queue pairs, but only {} were to be shared", server.queue_pairs, run.queue_pairs));
 		if (run.good == run.clients ? server.echoed != run.echoes : server.echoed < run.echoes)
 			return invalid(
-				fmt::format("the server counted {} echoes, and the clients verified {}", server.echoed, run.echoes));
+				fmt::format("the server counted {} echoes, but the clients verified {}", server.echoed, run.echoes));
 	}
 	const double under_way = run.messages_per_s() * run.mean_latency_ms() / 1e3;
 	if (const double most = static_cast<double>(run.clients) * run.window;
 		under_way > most * little_tolerance && run.rate <= 0)
-		return invalid(fmt::format("{:.1f} messages under way on average, of {:.0f} at most", under_way, most));
+		return invalid(
+			fmt::format("{:.1f} messages under way on average, but the windows allow {:.0f}", under_way, most));
 	if (run.good < run.clients) return {};  // success_percent and the failed_ columns show it
 	if (run.timed() && run.window_s() < window_kept * run.seconds)
-		return suspect(fmt::format(
-			"measured for {:.2f} of {:.2f} s: the first client had no more to send", run.window_s(), run.seconds));
+		return suspect(fmt::format("measured for {:.2f} of {:.2f} s, because a client had sent all of its messages",
+			run.window_s(), run.seconds));
 	if (run.timed() && run.rate > 0 && run.messages_per_s() < rate_kept * run.rate)
-		return suspect(
-			fmt::format("{:.0f} of {:.0f} messages a second: the rate was not kept", run.messages_per_s(), run.rate));
+		return suspect(fmt::format(
+			"the rate was not reached: {:.0f} of {:.0f} messages a second", run.messages_per_s(), run.rate));
 	if (run.timed() && run.rate <= 0 && static_cast<double>(run.echoes) >= messages_for_fairness * run.clients &&
 		run.fairness() < fair)
 		return suspect(fmt::format("the clients did unequal work: Jain's index is {:.2f}", run.fairness()));

@@ -140,7 +140,7 @@ Task<void> Part::carrier(std::uint32_t index) {
 	auto channel = co_await std::move(connecting);
 	if (channel && granted.shared_queue_pairs < options.queue_pairs) {
 		carrier_failure.text = "the server lets logical clients share at most " +
-			std::to_string(granted.shared_queue_pairs) + " queue pairs";
+			std::to_string(granted.shared_queue_pairs) + " queue pairs: use a smaller --qps";
 		channel.reset();
 	}
 	if (channel)
@@ -248,7 +248,8 @@ Task<bool> Part::talk(std::uint32_t index, channel::Channel& channel) {
 			if (!sending->await_ready()) waiting = async::Job(loop, finish(*sending));
 			else if (const auto done_at_once = sending->await_resume();
 				!done_at_once && done_at_once.error() == channel::Trouble::too_large) {
-				fail(index, Cause::lost, "the server takes no message of so many bytes");
+				fail(index, Cause::lost,
+					"the server accepts no message of " + std::to_string(options.message_bytes) + " bytes");
 				co_return false;  // the channel is still open, and no echo would come
 			}
 			++sent;
@@ -270,7 +271,7 @@ Task<bool> Part::talk(std::uint32_t index, channel::Channel& channel) {
 		const auto body = body_of(head);
 		if (bytes.size() != options.message_bytes || std::memcmp(bytes.data(), &mark, head) != 0 ||
 			(!body.empty() && std::memcmp(bytes.data() + head, body.data(), body.size()) != 0)) {
-			fail(index, Cause::wrong_echo, "an echo is not what was sent");
+			fail(index, Cause::wrong_echo, "an echo differs from the message that was sent");
 			co_return false;
 		}
 		*echo = {};

@@ -27,6 +27,8 @@ inline std::string_view name_of(Transport transport) { return transport == Trans
 
 // The way in which RDMA clients connect: over TCP or by rdma_cm, both with a TLS handshake.
 enum class ConnectBy : std::uint8_t { tls_psn, rdmacm };
+// The message for TCP clients that are to connect by rdma_cm.
+inline constexpr std::string_view tcp_by_rdmacm = "rdma_cm connects queue pairs, and TCP has none";
 inline std::string_view name_of(ConnectBy by) { return by == ConnectBy::tls_psn ? "tls-psn" : "rdmacm"; }
 
 // An optimization that is switched off, to measure its effect:

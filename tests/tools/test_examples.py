@@ -141,7 +141,8 @@ def test_the_projects_rc_programs_and_the_examples_refuse_each_other_with_a_mess
     wait_until(lambda: "listening" in ours.out, "rc_server listens", alive=ours)
     ran = programs.run("verbena", "run", "--", built / "rc_client", "127.0.0.1", port)
     assert ran.status == 1 and "another program" in ran.err, ran
-    wait_until(lambda: "rejected: the private data is of another program" in ours.out, "the server says so", alive=ours)
+    rejected = "rejected: the private data comes from another program"
+    wait_until(lambda: rejected in ours.out, "the server says so", alive=ours)
 
 
 def test_connected_clients_at_the_same_time(programs: Programs, built: Path) -> None:

@@ -90,9 +90,9 @@ def test_the_rule_for_eager_is_the_servers_and_a_client_may_have_its_own(program
     value = "v" * 2000
     # The "eager" counter includes each GET's request, which has no value.
     for options, told in (
-        ((), "1 eager, 1 read, 0 written, 1 lent"),
-        (("--eager-max", "4K"), "2 eager, 0 read, 0 written, 0 lent"),
-        (("--eager-max", "1K", "--rndv", "write"), "1 eager, 1 read, 1 written, 0 lent"),
+        ((), "1 eager, 1 read, 0 written, 1 leased"),
+        (("--eager-max", "4K"), "2 eager, 0 read, 0 written, 0 leased"),
+        (("--eager-max", "1K", "--rndv", "write"), "1 eager, 1 read, 1 written, 0 leased"),
     ):
         ran = client(programs, where, f"SET key {value}", "GET key", options=("--stats", *options))
         assert ran.status == 0 and ran.out == value + "\n" and told in ran.err, (options, ran)

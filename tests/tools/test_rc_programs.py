@@ -64,7 +64,7 @@ def check_good(ran: Ran, messages: int, op: str = "send", msg: int = 64, window:
     assert ran.out.startswith(
         f"{CONNECTED}[RC Client] {messages} messages of {msg} B complete ({op}, window {window}).\n"
     ), ran
-    whose = "Read right" if op == "read" else "The receiver has"
+    whose = "Read correctly" if op == "read" else "The receiver has"
     figures = (
         rf"\[RC Client\] {whose} {messages} of {messages}: 0 lost, 0 duplicated, 0 reordered, 0 damaged, "
         r"(\S+) Mops, (\S+) GiB/s"
@@ -82,7 +82,7 @@ def test_each_operation_is_verified_to_the_last_message(programs: Programs, op: 
     check_good(transfer(programs, server, "--op", op), 10_000, op)
     check_good(transfer(programs, server, "--op", op, "--msg", "4K", "--window", 4, "--iters", 500), 500, op, 4096, 4)
     server.says(
-        "until it left"
+        "until it disconnected"
         if op == "read"
         else f"500 delivered by {op}, 0 lost of 500, 0 duplicated, 0 reordered, 0 damaged, "
     )
@@ -119,7 +119,7 @@ def test_a_client_killed_on_another_host_is_noticed_within_20_seconds(
     wait_until(lambda: "ESTABLISHED" in client.out, "the client is connected", alive=client)
     client.kill()
     ran = server.finish(20)
-    assert ran.status == 1 and re.search(r"; \d+ delivered until then\n$", ran.out), ran
+    assert ran.status == 1 and re.search(r"; \d+ messages were delivered before\n$", ran.out), ran
 
 
 def test_a_server_serves_ten_clients_in_turn(programs: Programs) -> None:
@@ -138,7 +138,7 @@ def test_several_clients_at_once_each_get_their_own_account(programs: Programs) 
     for iters, op in runs:
         if op != "read":
             server.says(f"{iters} delivered by {op}, 0 lost of {iters}")
-    server.says("until it left", 2)
+    server.says("until it disconnected", 2)
 
 
 def test_a_short_run_is_served_during_a_long_one(programs: Programs) -> None:
@@ -147,7 +147,7 @@ def test_a_short_run_is_served_during_a_long_one(programs: Programs) -> None:
     check_good(transfer(programs, server, "--iters", 500), 500)
     assert long.running
     long.kill()
-    server.says("it left; [1-9][0-9]* delivered until then")
+    server.says("the client disconnected; [1-9][0-9]* messages were delivered before")
 
 
 @pytest.mark.parametrize("op", ["send", "write", "read"])
@@ -155,7 +155,7 @@ def test_a_killed_client_leaves_the_server_serving(programs: Programs, op: str) 
     server = serve(programs)
     client = endless(programs, server, "--op", op)
     client.kill()
-    server.says("until it left" if op == "read" else "delivered until then")
+    server.says("until it disconnected" if op == "read" else "messages were delivered before")
     check_good(transfer(programs, server, "--iters", 500), 500)
     ran = server.program.end()
     assert (ran.status, ran.err) == (0, ""), ran
@@ -191,7 +191,7 @@ def test_a_signal_ends_a_busy_server_and_its_client_reports_it(programs: Program
     server = serve(programs)
     client = endless(programs, server)
     ran = server.program.end()
-    assert ran.status == 0 and re.search(r"ended here; \d+ delivered until then\n$", ran.out), ran
+    assert ran.status == 0 and re.search(r"the server was stopped; \d+ messages were delivered before\n$", ran.out), ran
     ran = client.finish()
     assert ran.status == 1 and re.search(r"after \d+ of \d+ messages", ran.err), ran
 
