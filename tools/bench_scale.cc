@@ -246,67 +246,77 @@ void add_redis(std::vector<Json>& rows, const std::vector<RedisCell>& redis) {
 	}
 }
 
-int measure(const Options& options) {
-	const auto trust = channel::choose_trust(options.trust, channel::trust_environment());
-	if (!trust) return complain(trust.error(), usage);
-	auto client = channel::make_client_protection(*trust);
-	auto server = channel::make_server_protection(*trust);
-	if (!client) return complain(client.error());
-	if (!server) return complain(server.error());
-	if (options.with_redis)
-		if (const auto found = find_redis(); !found) return complain(found.error());
-
-	std::vector<Cell> cells =
-		options.capacity ? capacity_cells(options, *client, *server) : cells_of(options, *client, *server);
-	if (options.ablation) add_ablation(cells);
+struct Results {
+	std::vector<Cell> cells;
 	std::vector<RedisCell> redis;
-	if (options.with_redis)
-		for (const std::uint64_t clients : options.clients)
-			redis.push_back({.clients = static_cast<std::uint32_t>(clients)});
-	const auto runnable =
-		static_cast<std::size_t>(std::ranges::count_if(cells, [](const Cell& cell) { return cell.not_run.empty(); }));
-	ProgressLine progress(!options.output.quiet, options.reps * (runnable + redis.size()));
-	std::vector<double> trips;
+	std::vector<double> trips_ns;  // the core-to-core round trip before each run
+};
+
+std::string words_of(const ExperimentOptions& experiment) {
+	const SwarmOptions& swarm = experiment.swarm;
+	return fmt::format("{}{} clients, {}{}{}{}",
+		experiment.engine == Engine::epoll ? "" : fmt::format("{}: ", name_of(experiment.engine)), swarm.clients,
+		name_of(swarm.transport), swarm.connect_by == ConnectBy::rdmacm ? " by rdma_cm" : "",
+		swarm.logical() ? fmt::format(" on {} queue pairs", swarm.queue_pairs) : "",
+		swarm.rate > 0 ? fmt::format(" at {:.0f}/s", swarm.rate) : "");
+}
+
+// Runs one repetition of a cell; a failure is kept in the cell, which is not run again.
+void run_cell(Cell& cell, const ProgressLine& progress, std::vector<double>& trips_ns) {
+	const auto trip = core_to_core_ns();
+	if (trip) trips_ns.push_back(*trip);
+	auto run = run_experiment(cell.experiment,
+		[&](const Moment& moment) { progress.show(fmt::format("{} ({} connected)", moment.doing, moment.connected)); });
+	if (!run) {
+		cell.failure = run.error();
+		return;
+	}
+	run->round_trip_ns = trip;
+	// Report the first repetition in which clients failed; later ones usually fail in the same way.
+	const SwarmOptions& swarm = cell.experiment.swarm;
+	if (cell.runs.empty() || cell.runs.back().first_failures.empty())
+		for (const std::string& each : run->first_failures)
+			complain(fmt::format("{} clients over {}: {}", swarm.clients, name_of(swarm.transport), each));
+	cell.runs.push_back(std::move(*run));
+}
+
+std::expected<void, std::string> run_redis(RedisCell& cell, const Options& options) {
+	const auto requests = static_cast<std::uint64_t>(30'000 * options.seconds);
+	const auto rate = measure_redis(
+		cell.clients, options.size, std::max<std::uint64_t>(requests, cell.clients * 4ull), scale::descriptors_max());
+	if (!rate) return std::unexpected(rate.error());
+	cell.rates.push_back(rate->requests_per_s);
+	cell.connections = rate->connections;
+	return {};
+}
+
+// Runs all repetitions. Cells are interleaved, so that a disturbance of the machine affects all of
+// them. The error is one of redis, which ends the measurement.
+std::expected<void, std::string> run_all(const Options& options, Results& results) {
+	const auto runnable = static_cast<std::size_t>(
+		std::ranges::count_if(results.cells, [](const Cell& cell) { return cell.not_run.empty(); }));
+	ProgressLine progress(!options.output.quiet, options.reps * (runnable + results.redis.size()));
 	std::uint32_t runs = 0;
-	// Cells are interleaved, so that a disturbance of the machine affects all of them.
 	for (std::uint32_t repetition = 0; repetition < options.reps; ++repetition) {
-		for (Cell& cell : cells) {
+		for (Cell& cell : results.cells) {
 			if (!cell.not_run.empty() || !cell.failure.empty()) continue;
-			SwarmOptions& swarm = cell.experiment.swarm;
 			// Each run has source addresses of its own, so that sockets in TIME_WAIT of the run
 			// before it take no ports from this one.
-			swarm.first_address = runs++ % 1000 * 16;
-			progress.next(fmt::format("{}{} clients, {}{}{}{}, repetition {}",
-				cell.experiment.engine == Engine::epoll ? "" : fmt::format("{}: ", name_of(cell.experiment.engine)),
-				swarm.clients, name_of(swarm.transport), swarm.connect_by == ConnectBy::rdmacm ? " by rdma_cm" : "",
-				swarm.logical() ? fmt::format(" on {} queue pairs", swarm.queue_pairs) : "",
-				swarm.rate > 0 ? fmt::format(" at {:.0f}/s", swarm.rate) : "", repetition + 1));
-			const auto trip = core_to_core_ns();
-			if (trip) trips.push_back(*trip);
-			auto run = run_experiment(cell.experiment, [&](const Moment& moment) {
-				progress.show(fmt::format("{} ({} connected)", moment.doing, moment.connected));
-			});
-			if (!run) {
-				cell.failure = run.error();
-				continue;
-			}
-			run->round_trip_ns = trip;
-			if (cell.runs.empty() || cell.runs.back().first_failures.empty())
-				for (const std::string& each : run->first_failures)
-					complain(fmt::format("{} clients over {}: {}", swarm.clients, name_of(swarm.transport), each));
-			cell.runs.push_back(std::move(*run));
+			cell.experiment.swarm.first_address = runs++ % 1000 * 16;
+			progress.next(fmt::format("{}, repetition {}", words_of(cell.experiment), repetition + 1));
+			run_cell(cell, progress, results.trips_ns);
 		}
-		for (RedisCell& cell : redis) {
+		for (RedisCell& cell : results.redis) {
 			progress.next(fmt::format("redis with {} clients, repetition {}", cell.clients, repetition + 1));
-			const auto requests = static_cast<std::uint64_t>(30'000 * options.seconds);
-			const auto rate = measure_redis(cell.clients, options.size,
-				std::max<std::uint64_t>(requests, cell.clients * 4ull), scale::descriptors_max());
-			if (!rate) return complain(rate.error());
-			cell.rates.push_back(rate->requests_per_s);
-			cell.connections = rate->connections;
+			if (auto ran = run_redis(cell, options); !ran) return ran;
 		}
 	}
+	return {};
+}
 
+// Makes the table, writes it, and returns the exit code.
+int write_results(const Options& options, const Results& results) {
+	const std::vector<Cell>& cells = results.cells;
 	connect::Table table;
 	bool broken = false, impossible = false;
 	for (const Cell& cell : cells) {
@@ -314,10 +324,10 @@ int measure(const Options& options) {
 		broken |= !cell.failure.empty() || (!cell.runs.empty() && row["success_percent"] != 100.0);
 		impossible |= cell.failure.empty() && row["validity"] == "invalid";
 	}
-	if (options.with_redis) add_redis(table.rows, redis);
+	if (options.with_redis) add_redis(table.rows, results.redis);
 	const auto ran = std::ranges::find_if(cells, [](const Cell& cell) { return !cell.runs.empty(); });
 	Outcome last = ran != cells.end() ? ran->runs.back() : Outcome{.server = ServerAccount{}};
-	if (!trips.empty()) last.round_trip_ns = median(trips);
+	if (!results.trips_ns.empty()) last.round_trip_ns = median(results.trips_ns);
 	table.environment = environment_of(last, options.command_line);
 
 	if (options.capacity) add_capacity(table, cells);
@@ -334,6 +344,28 @@ int measure(const Options& options) {
 			complain(fmt::format("{} clients over {}: {}", cell.experiment.swarm.clients,
 				name_of(cell.experiment.swarm.transport), cell.failure));
 	return impossible ? impossible_data : broken ? failed : good;
+}
+
+int measure(const Options& options) {
+	const auto trust = channel::choose_trust(options.trust, channel::trust_environment());
+	if (!trust) return complain(trust.error(), usage);
+	auto client = channel::make_client_protection(*trust);
+	auto server = channel::make_server_protection(*trust);
+	if (!client) return complain(client.error());
+	if (!server) return complain(server.error());
+	if (options.with_redis)
+		if (const auto found = find_redis(); !found) return complain(found.error());
+
+	Results results{
+		.cells = options.capacity ? capacity_cells(options, *client, *server) : cells_of(options, *client, *server),
+		.redis = {},
+		.trips_ns = {}};
+	if (options.ablation) add_ablation(results.cells);
+	if (options.with_redis)
+		for (const std::uint64_t clients : options.clients)
+			results.redis.push_back({.clients = static_cast<std::uint32_t>(clients)});
+	if (const auto ran = run_all(options, results); !ran) return complain(ran.error());
+	return write_results(options, results);
 }
 
 }  // namespace

@@ -25,56 +25,42 @@ int fail(const std::string& text) {
 	return 1;
 }
 
-int run(const Options& options) {
+// The options of the service, for --print-config too.
+verbena::scale::EchoOptions echo_options(
+	const Options& options, const verbena::async::Address& where, const verbena::channel::Protection& protection) {
 	using namespace verbena;
-	const auto trust = channel::choose_trust(options.trust, channel::trust_environment());
-	if (!trust) {
-		fail(trust.error());
-		return 2;
-	}
-	auto protection = channel::make_server_protection(*trust);
-	if (!protection) return fail(protection.error());
-	const auto where = async::resolve(options.listen, options.port);
-	if (!where) return fail(where.error());
-
 	const scale::Engine engine = scale::engine_of(options.engine);
-	const bool threads = engine == scale::Engine::threads;
-	if (threads && (options.max_clients > scale::engine_threads_max || options.logical > 0)) {
-		fail(options.logical > 0
-				? "--engine threads has no logical clients: leave out --logical, or use --engine epoll"
-				: scale::too_many_threads() + fmt::format(" (--max-clients is {})", options.max_clients));
-		return 2;
-	}
 	channel::RcOptions rc = channel::many_connections(
 		{.units_max = std::max(8192u, options.max_clients * 6), .connections_max = options.max_clients});
-	if (threads) rc = scale::rc_of_a_thread;
-	scale::EchoOptions echo{.where = *where,
-		.protection = *protection,
+	if (engine == scale::Engine::threads) rc = scale::rc_of_a_thread;
+	scale::EchoOptions echo{.where = where,
+		.protection = protection,
 		.wish = {.device = options.device, .both_ends_on_this_host = options.listen.starts_with("127.")},
 		.rc = rc,
-		.acceptor = {.protection = *protection, .accept_rate = options.accept_rate, .clients_max = options.max_clients},
+		.acceptor = {.protection = protection, .accept_rate = options.accept_rate, .clients_max = options.max_clients},
 		.engine = engine,
 		.threads = options.max_clients,
 		.logical = options.logical,
 		.spin = options.poll_us * 1000,
 		.timed = !options.metrics.empty() || !options.metrics_json.empty()};
 	options.channel.apply(echo);
-	if (options.print_config) {
-		for (const auto& [name, value] : scale::describe(echo)) fmt::print("{} = {}\n", name, value);
-		return 0;
-	}
-	scale::EchoService service(echo);
-	if (auto started = service.start(); !started) return fail(started.error());
-	const tools::StopOnSignal stops(service);
-	if (!service.rdmacm_trouble().empty())
-		fmt::print(
-			stderr, "echo_server: clients can connect only over TCP, not by rdma_cm: {}\n", service.rdmacm_trouble());
-	if (const std::string trouble = service.engine_trouble(); !trouble.empty())
-		fmt::print(stderr, "echo_server: {}\n", trouble);
-	const channel::Path path = service.path();
-	fmt::print("echo_server: listening at {}:{}, {} over {} ({}, MTU {}), engine {}, at most {} clients, trusts {}\n",
-		options.listen, service.port(), path.transport, path.device, path.gid, path.mtu, name_of(service.engine()),
-		options.max_clients, trust->description());
+	return echo;
+}
+
+// The reason why the options contradict each other; empty if they do not.
+std::string contradiction(const Options& options) {
+	using namespace verbena::scale;
+	if (engine_of(options.engine) != Engine::threads) return "";
+	if (options.logical > 0)
+		return "--engine threads has no logical clients: leave out --logical, or use --engine epoll";
+	if (options.max_clients > engine_threads_max)
+		return too_many_threads() + fmt::format(" (--max-clients is {})", options.max_clients);
+	return "";
+}
+
+// Serves until a signal ends the service. Returns the exit code.
+int serve(const Options& options, verbena::scale::EchoService& service) {
+	using namespace verbena;
 	const auto collect = [&] { return service.families(); };
 	std::unique_ptr<metrics::Endpoint> endpoint;
 	std::optional<metrics::JsonWriter> writer;
@@ -94,6 +80,41 @@ int run(const Options& options) {
 		counts.peak.load(), counts.echoed.load(), counts.lost.load(), service.acceptor_counters().failed,
 		service.acceptor_counters().resumed, service.acceptor_counters().agreed);
 	return 0;
+}
+
+int run(const Options& options) {
+	using namespace verbena;
+	const auto trust = channel::choose_trust(options.trust, channel::trust_environment());
+	if (!trust) {
+		fail(trust.error());
+		return 2;
+	}
+	auto protection = channel::make_server_protection(*trust);
+	if (!protection) return fail(protection.error());
+	const auto where = async::resolve(options.listen, options.port);
+	if (!where) return fail(where.error());
+	if (const std::string reason = contradiction(options); !reason.empty()) {
+		fail(reason);
+		return 2;
+	}
+	const scale::EchoOptions echo = echo_options(options, *where, *protection);
+	if (options.print_config) {
+		for (const auto& [name, value] : scale::describe(echo)) fmt::print("{} = {}\n", name, value);
+		return 0;
+	}
+	scale::EchoService service(echo);
+	if (auto started = service.start(); !started) return fail(started.error());
+	const tools::StopOnSignal stops(service);
+	if (!service.rdmacm_trouble().empty())
+		fmt::print(
+			stderr, "echo_server: clients can connect only over TCP, not by rdma_cm: {}\n", service.rdmacm_trouble());
+	if (const std::string trouble = service.engine_trouble(); !trouble.empty())
+		fmt::print(stderr, "echo_server: {}\n", trouble);
+	const channel::Path path = service.path();
+	fmt::print("echo_server: listening at {}:{}, {} over {} ({}, MTU {}), engine {}, at most {} clients, trusts {}\n",
+		options.listen, service.port(), path.transport, path.device, path.gid, path.mtu, name_of(service.engine()),
+		options.max_clients, trust->description());
+	return serve(options, service);
 }
 
 }  // namespace

@@ -83,12 +83,7 @@ int run(const Options& options) {
 	return service.failure().empty() ? 0 : fail(service.failure());
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
-	Options options;
-	options.port = verbena::kv::port_default;
-	CLI::App app("Keeps keys and values in memory, for clients over RDMA (RC) or TCP.", "kv_server");
+void add_options(CLI::App& app, Options& options) {
 	app.footer(
 		"Examples:\n  kv_server\n  kv_server --port 4000 --memory 4G --eager-max 16K\n  kv_server --one-sided 64M\n"
 		"  kv_server --data /var/lib/kv\n"
@@ -152,16 +147,30 @@ int main(int argc, char** argv) {
 		   "the process")
 		->type_name("DIR");
 	add_device_and_trust(app, options);
-	try {
-		app.parse(argc, argv);
-	} catch (const CLI::ParseError& error) {
-		return app.exit(error) == 0 ? 0 : 2;
-	}
+}
+
+// Stores the numbers of the options that are given as sizes; parsing has checked them.
+void read_sizes(Options& options) {
 	options.settings.eager_max = options.server.eager_max =
 		static_cast<std::uint32_t>(*verbena::parse_size(options.eager_max));
 	options.settings.memory = *verbena::parse_size(options.memory);
 	options.settings.one_sided = *verbena::parse_size(options.one_sided);
 	options.server.value_max = static_cast<std::uint32_t>(*verbena::parse_size(options.value_max));
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+	Options options;
+	options.port = verbena::kv::port_default;
+	CLI::App app("Keeps keys and values in memory, for clients over RDMA (RC) or TCP.", "kv_server");
+	add_options(app, options);
+	try {
+		app.parse(argc, argv);
+	} catch (const CLI::ParseError& error) {
+		return app.exit(error) == 0 ? 0 : 2;
+	}
+	read_sizes(options);
 	setvbuf(stdout, nullptr, _IOLBF, 0);
 	return run(options);
 }

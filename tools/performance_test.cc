@@ -164,15 +164,8 @@ int run(Options& options) {
 	return outcome->good == outcome->clients ? 0 : 1;
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
-	Options options;
-	options.command_line = "performance_test";
-	for (int i = 1; i < argc; ++i) options.command_line += std::string(" ") + argv[i];
+void add_options(CLI::App& app, Options& options) {
 	scale::SwarmOptions& swarm = options.experiment.swarm;
-	CLI::App app(
-		"Runs many clients of an echo server, all connected at once, and verifies every echo.", "performance_test");
 	app.footer(
 		"Examples:\n  performance_test -c 10 -v\n  performance_test -c 1000 -n 5 -d 5\n  performance_test -c 100 -s "
 		"10.0.0.1:7471\n"
@@ -241,6 +234,17 @@ int main(int argc, char** argv) {
 		   "Clients of a process that connect at once, while the others wait; 0: all at once")
 		->capture_default_str();
 	verbena::tools::add_trust(app, options.trust);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+	Options options;
+	options.command_line = "performance_test";
+	for (int i = 1; i < argc; ++i) options.command_line += std::string(" ") + argv[i];
+	CLI::App app(
+		"Runs many clients of an echo server, all connected at once, and verifies every echo.", "performance_test");
+	add_options(app, options);
 	try {
 		app.parse(argc, argv);
 	} catch (const CLI::ParseError& error) {
