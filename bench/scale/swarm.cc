@@ -31,6 +31,23 @@ constexpr std::uint32_t clients_per_address = 10'000;
 // the watching process takes its sample at the end of it, even a little late.
 constexpr Nanoseconds tail = 100'000'000;
 
+// The times of one client: the measured time and, with a rate, when each message is due.
+struct Schedule {
+	Schedule(const SwarmOptions& options, Nanoseconds began, std::uint32_t index)
+		: from(began + options.warmup),
+		  to(from + options.duration),
+		  stop(to + tail),
+		  interval(options.rate > 0 ? options.clients / options.rate * 1e9 : 0),
+		  first_due(began + static_cast<Nanoseconds>(interval * index / options.clients)) {}
+
+	Nanoseconds due(std::uint32_t number) const { return first_due + static_cast<Nanoseconds>(interval * number); }
+
+	Nanoseconds from, to;   // the measured time, with a duration
+	Nanoseconds stop;       // with a duration: no message begins after this
+	double interval;        // nanoseconds between two messages of the client; 0: no rate
+	Nanoseconds first_due;  // with a rate
+};
+
 void raise_to(std::atomic<std::uint64_t>& peak, std::uint64_t value) {
 	std::uint64_t now = peak.load();
 	while (now < value && !peak.compare_exchange_weak(now, value)) {}
@@ -81,6 +98,14 @@ struct Part {
 	Task<void> client(std::uint32_t index);
 	// Sends a client's messages and checks the echoes; false if the client failed.
 	Task<bool> talk(std::uint32_t index, channel::Channel& channel);
+	// A message of the client after its first `head` bytes, which hold its Mark.
+	std::span<const std::byte> body_of(std::uint32_t index, std::size_t head) const {
+		return std::span(pattern).subspan(index % 64, options.message_bytes - head);
+	}
+	// Whether these bytes are message `mark.number` of client `mark.client`.
+	bool is_message(std::span<const std::byte> bytes, const Mark& mark) const;
+	// Records the latency of an echo that has just arrived.
+	void count_echo(Nanoseconds start, Nanoseconds now, const Schedule& schedule);
 	// Starts and ends the clients of this process when the board says so.
 	Task<void> watch();
 	void fail(std::uint32_t index, Cause cause, const std::string& text);
@@ -204,10 +229,24 @@ Task<void> Part::client(std::uint32_t index) {
 // Waits for a send that found no room at once. If it fails, the next receive() has the reason.
 Task<void> finish(channel::Channel::Sending& sending) { co_await sending; }
 
+bool Part::is_message(std::span<const std::byte> bytes, const Mark& mark) const {
+	const std::size_t head = std::min<std::size_t>(sizeof mark, options.message_bytes);
+	const auto body = body_of(mark.client, head);
+	return bytes.size() == options.message_bytes && std::memcmp(bytes.data(), &mark, head) == 0 &&
+		(body.empty() || std::memcmp(bytes.data() + head, body.data(), body.size()) == 0);
+}
+
+void Part::count_echo(Nanoseconds start, Nanoseconds now, const Schedule& schedule) {
+	if (!options.timed() || (start >= schedule.from && now <= schedule.to)) {
+		part.latency.record(now - start);
+		part.latency_sum += static_cast<double>(now - start);
+	}
+	if (options.metered) board.round_trips.record(now - start);
+}
+
 Task<bool> Part::talk(std::uint32_t index, channel::Channel& channel) {
-	const Nanoseconds from = board.began.load() + options.warmup, to = from + options.duration, stop = to + tail;
-	const double interval = options.rate > 0 ? options.clients / options.rate * 1e9 : 0;
-	const Nanoseconds first_due = board.began.load() + static_cast<Nanoseconds>(interval * index / options.clients);
+	const Schedule schedule(options, board.began.load(), index);
+	const bool paced = schedule.interval > 0;
 	std::vector<Nanoseconds> begun(options.window);
 	Nanoseconds sum = 0;
 	std::uint32_t sent = 0, done = 0;
@@ -217,19 +256,17 @@ Task<bool> Part::talk(std::uint32_t index, channel::Channel& channel) {
 	std::optional<channel::Channel::Sending> sending;
 	async::Job waiting;
 
-	const auto body_of = [&](std::size_t head) {
-		return std::span(pattern).subspan(index % 64, options.message_bytes - head);
-	};
 	const auto wants_more = [&] {
-		return (options.messages == 0 || sent < options.messages) && (!options.timed() || monotonic_now() < stop);
+		return (options.messages == 0 || sent < options.messages) &&
+			(!options.timed() || monotonic_now() < schedule.stop);
 	};
 	while (true) {
 		while (sent - done < options.window && waiting.done() && wants_more()) {
 			Nanoseconds start = monotonic_now();
-			if (interval > 0) {
-				const Nanoseconds due = first_due + static_cast<Nanoseconds>(interval * sent);
-				if (options.timed() && due >= stop) {
-					if (sent == done) co_await loop.sleep_until(stop);
+			if (paced) {
+				const Nanoseconds due = schedule.due(sent);
+				if (options.timed() && due >= schedule.stop) {
+					if (sent == done) co_await loop.sleep_until(schedule.stop);
 					break;
 				}
 				if (due > start) {
@@ -244,7 +281,7 @@ Task<bool> Part::talk(std::uint32_t index, channel::Channel& channel) {
 			last_sent = {.client = index, .number = sent};
 			const std::span<const std::byte> whole_mark = std::as_bytes(std::span(&last_sent, 1));
 			const auto head = whole_mark.first(std::min<std::size_t>(whole_mark.size(), options.message_bytes));
-			sending.emplace(channel, head, body_of(head.size()));
+			sending.emplace(channel, head, body_of(index, head.size()));
 			if (!sending->await_ready()) waiting = async::Job(loop, finish(*sending));
 			else if (const auto done_at_once = sending->await_resume();
 				!done_at_once && done_at_once.error() == channel::Trouble::too_large) {
@@ -265,27 +302,18 @@ Task<bool> Part::talk(std::uint32_t index, channel::Channel& channel) {
 				channel.reason().empty() ? std::string(channel::name_of(echo.error())) : channel.reason());
 			co_return false;
 		}
-		const auto bytes = echo->bytes();
-		const Mark mark{.client = index, .number = done};
-		const std::size_t head = std::min<std::size_t>(sizeof mark, options.message_bytes);
-		const auto body = body_of(head);
-		if (bytes.size() != options.message_bytes || std::memcmp(bytes.data(), &mark, head) != 0 ||
-			(!body.empty() && std::memcmp(bytes.data() + head, body.data(), body.size()) != 0)) {
+		if (!is_message(echo->bytes(), {.client = index, .number = done})) {
 			fail(index, Cause::wrong_echo, "an echo differs from the message that was sent");
 			co_return false;
 		}
 		*echo = {};
 		const Nanoseconds now = monotonic_now(), start = begun[done % options.window];
-		if (!options.timed() || (start >= from && now <= to)) {
-			part.latency.record(now - start);
-			part.latency_sum += static_cast<double>(now - start);
-		}
-		if (options.metered) board.round_trips.record(now - start);
+		count_echo(start, now, schedule);
 		sum += now - start;
 		++done;
 		rows[index].echoes = done;
 		rows[index].latency_ms = static_cast<float>(static_cast<double>(sum) / 1e6 / done);
-		if (options.think > 0 && interval == 0 && wants_more()) co_await loop.sleep_for(options.think);
+		if (options.think > 0 && !paced && wants_more()) co_await loop.sleep_for(options.think);
 	}
 	co_return true;
 }
