@@ -54,7 +54,6 @@ public:
 		--left;
 	}
 	std::size_t failures() const { return failures_; }
-	bool connected() const { return connected_; }
 
 private:
 	async::Task<void> execute(kv::Session& session, kv::ClientOptions client_options) {
@@ -74,7 +73,6 @@ private:
 			fmt::print(stderr, "kv_client: {}\n", opened.error());
 			co_return;
 		}
-		connected_ = true;
 		shards_ = std::move(*opened);
 		std::string line;
 		// With a single fixed server, a lost connection ends the script. With several servers, or
@@ -164,7 +162,6 @@ private:
 	bool alone_;
 	std::unique_ptr<kv::Shards> shards_;
 	std::size_t failures_ = 0, under_way_ = 0;
-	bool connected_ = false;
 	std::unordered_set<std::string> setting_;
 	async::List<async::Waiter> waiting_;
 };

@@ -50,7 +50,6 @@ private:
 		Report report;
 		std::size_t part = 0;  // the part under way
 		Nanoseconds last = 0;  // when it began
-		bool up = false;
 		// Records the time of the current part and begins the next one.
 		void part_is_over();
 	};

@@ -27,7 +27,6 @@ public:
 	~ChildProcess();
 	ChildProcess(const ChildProcess&) = delete;
 	ChildProcess& operator=(const ChildProcess&) = delete;
-	pid_t pid() const { return pid_; }
 
 private:
 	pid_t pid_;
