@@ -57,7 +57,7 @@ TEST(Csv, ANotApplicableRowHasEmptyRates) {
 	EXPECT_FALSE(read_table(to_csv(table))->rows[0].mops);
 }
 
-TEST(Csv, WhatIsMalformedIsNamedByLineAndColumn) {
+TEST(Csv, AMalformedFieldIsNamedByLineAndColumn) {
 	const std::string header = "experiment,mode,msg,window,iters,mops,gib\n";
 	EXPECT_EQ(read_table("").error(), "no header line");
 	EXPECT_EQ(read_table(header).error(), "no rows");

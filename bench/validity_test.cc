@@ -82,7 +82,7 @@ TEST(Validity, NothingDeliveredIsInvalid) {
 	EXPECT_NE(judged(row).reason.find("nothing delivered"), std::string::npos);
 }
 
-TEST(Validity, UdMayLoseAndSaysSoButRcMayNot) {
+TEST(Validity, UdMayLoseMessagesAndReportsThemButRcMayNot) {
 	Row row = good();
 	row.delivered = 4990;
 	row.lost = 10;

@@ -77,7 +77,7 @@ TEST(UdClient, RefusesWrongArgumentsBeforeLookingForADevice) {
 	EXPECT_TRUE(exits("./ud_client fe80::1 13110 0x11111111 --iters many", 2, "many"));
 }
 
-TEST(Run, IsTheProgramItself) {
+TEST(Run, BecomesTheProgramWithTheNicPreloaded) {
 	if (!std::filesystem::exists(PROGRAMS "/libverbena-nic.so")) {
 		EXPECT_TRUE(exits("./verbena run -- true", 127, "libverbena-nic.so"));
 		return;

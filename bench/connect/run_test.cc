@@ -85,7 +85,7 @@ TEST(ConnectRow, IsTheMedianOfTheRepetitionsAndTheSumOfTheCounts) {
 	EXPECT_EQ(row["validity"], "valid");
 }
 
-TEST(ConnectRow, IsInvalidWhenTheServerCountedOtherwise) {
+TEST(ConnectRow, IsInvalidWhenTheServersCountsDiffer) {
 	std::vector<Repetition> one{measured(4, 10)};
 	one[0].account.disconnected = 9;
 	const Json row = row_of("rdmacm", part_names, one);

@@ -26,7 +26,7 @@ def test_the_rate_of_ucx_is_that_of_the_whole_run_and_its_latency_the_median() -
     assert sample.us == pytest.approx(0.141)
 
 
-def test_words_before_the_header_of_ucx_do_not_matter() -> None:
+def test_lines_before_the_header_of_ucx_are_ignored() -> None:
     assert parse_ucx("[1668.1] parser.c:1885 UCX  WARN unused env variable\n" + UCX, 100_000) == parse_ucx(UCX, 100_000)
 
 
@@ -42,12 +42,12 @@ def test_words_before_the_header_of_ucx_do_not_matter() -> None:
         pytest.param(UCX.replace("0.141", "nonsense"), id="no number"),
     ],
 )
-def test_what_is_no_result_of_ucx_is_refused(output: str) -> None:
+def test_output_of_ucx_without_a_result_is_refused(output: str) -> None:
     with pytest.raises(NoResult):
         parse_ucx(output, 100_000)
 
 
-def test_the_last_words_of_a_program_that_failed_are_in_the_error() -> None:
+def test_the_last_line_of_a_program_that_failed_is_in_the_error() -> None:
     with pytest.raises(NoResult, match="no usable transports"):
         parse_ucx("select.c:627 UCX  ERROR   no usable transports\n\n", 1)
 
@@ -66,7 +66,7 @@ def test_perftest_gives_the_message_rate_or_the_typical_latency() -> None:
         BANDWIDTH.replace("1.531479", "0.000000"),
     ],
 )
-def test_what_is_no_result_of_perftest_is_refused(output: str) -> None:
+def test_output_of_perftest_without_a_result_is_refused(output: str) -> None:
     with pytest.raises(NoResult):
         parse_perftest(output, 20_000)
 

@@ -24,7 +24,7 @@ def test_runs_of_different_classes_are_not_compared() -> None:
     assert all(row.ratio("tag_bw") is None for row in rows)
 
 
-def test_runs_during_which_the_class_changed_count_for_nothing() -> None:
+def test_runs_during_which_the_class_changed_are_left_out() -> None:
     assert rows_of(runs(RATE, OURS, 10, near="mixed")) == []
 
 

@@ -9,7 +9,7 @@ TEST(Shape, UdHasNoOneSidedOperations) {
 	EXPECT_EQ(shape_of({.mode = Mode::ud, .op = Op::write}, {}, {}).error(), "UD has no RDMA write");
 }
 
-TEST(Shape, AMessageWithoutRoomForItsStampIsForRcSendsOnly) {
+TEST(Shape, OnlyRcSendsAllowMessagesTooSmallForAStamp) {
 	EXPECT_TRUE(shape_of({.msg = 4}, {}, {}));
 	EXPECT_FALSE(shape_of({.mode = Mode::ud, .msg = 4}, {}, {}));
 	EXPECT_FALSE(shape_of({.op = Op::read, .msg = 4}, {}, {}));

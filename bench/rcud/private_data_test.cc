@@ -44,7 +44,7 @@ TEST(PrivateData, OneByteTooFewIsRefusedAtEveryLength) {
 		EXPECT_FALSE(decode_answer(std::span(answer).first(bytes))) << bytes;
 }
 
-TEST(PrivateData, OfAnotherProgramOrVersionIsNamedSo) {
+TEST(PrivateData, DataOfAnotherProgramOrVersionIsRefusedAndNamed) {
 	EXPECT_NE(decode_offer(padded({})).error().find("another program"), std::string::npos);
 	EXPECT_NE(decode_offer(padded(encode(Answer{}))).error().find("another program"), std::string::npos);
 	auto newer = encode(offer);
@@ -53,7 +53,7 @@ TEST(PrivateData, OfAnotherProgramOrVersionIsNamedSo) {
 		decode_offer(newer).error().find("speaks version 2 of the protocol, this one version 1"), std::string::npos);
 }
 
-TEST(PrivateData, WhatCannotBeMeantIsRefused) {
+TEST(PrivateData, AFieldOutOfRangeIsRefused) {
 	for (const auto& [at, value] :
 		std::initializer_list<std::pair<std::size_t, int>>{{5, 3}, {6, 2}, {7, 1}, {8, 0xff}, {12, 1}, {18, 1}}) {
 		auto data = encode(offer);

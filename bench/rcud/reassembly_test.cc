@@ -39,14 +39,14 @@ TEST_F(Two, TheSameFragmentTwiceIsNotAWholeMessage) {
 	EXPECT_EQ(give(0, 0), more);
 }
 
-TEST_F(Two, AMessageThatLostAFragmentGivesWayToALaterOne) {
+TEST_F(Two, AnIncompleteMessageIsEvictedByALaterOne) {
 	EXPECT_EQ(give(0, 0), more);
 	EXPECT_EQ(give(4, 0), more);
 	EXPECT_EQ(give(4, 1), whole);
 	EXPECT_EQ(give(0, 1), more);
 }
 
-TEST_F(Two, WhatContradictsTheShapeIsRefused) {
+TEST_F(Two, AFragmentThatContradictsTheShapeIsRefused) {
 	const auto changed = [&](auto change) {
 		auto datagram = fragment(0, 0);
 		FragmentHeader header;

@@ -36,7 +36,7 @@ TEST(SweepRow, HasTheMedianAndTheSums) {
 	EXPECT_EQ(Json::parse(row.repetition_counts).size(), 3u);
 }
 
-TEST(SweepRow, IsMixedWhenTheCoresMovedApart) {
+TEST(SweepRow, HasTheClassMixedWhenTheRoundTripChanged) {
 	auto moved = measured(1.0);
 	moved.rtt_after_ns = 340;
 	EXPECT_EQ(make_row(cell, "vb_lo", 4096, {measured(1.0), moved}).rtt_class, "mixed");

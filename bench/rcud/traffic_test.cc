@@ -11,12 +11,12 @@ TEST(UdCredit, IsCumulativeAndWrapsWithItsTwentyEightBits) {
 	EXPECT_EQ(read_credit_imm(make_credit_imm(3, far + 10), 3, far), far + 10);
 }
 
-TEST(UdCredit, AnOldOneOrAnotherRunsIsNoNews) {
+TEST(UdCredit, AnOldCreditAndOneOfAnotherRunAreIgnored) {
 	EXPECT_EQ(read_credit_imm(make_credit_imm(3, 100), 3, 140), 140u);
 	EXPECT_EQ(read_credit_imm(make_credit_imm(2, 100), 3, 40), 40u);
 }
 
-TEST(Delivery, IsRatedByItsIntervals) {
+TEST(Delivery, RateIsTheCountedMessagesOverTheirTime) {
 	EXPECT_DOUBLE_EQ((Delivery{.delivered = 104, .counted = 100, .counted_ns = 50'000}.mops()), 2.0);
 	EXPECT_EQ(Delivery{}.mops(), 0.0);
 }

@@ -16,7 +16,7 @@ Outcome with(std::uint64_t clients, std::uint64_t kib, std::uint64_t kernel_kib 
 	return run;
 }
 
-TEST(Capacity, WhatIsThereAnywayStaysOutOfTheCostOfAClient) {
+TEST(Capacity, MemoryNeededWithoutClientsIsNotPartOfAClientsCost) {
 	const std::vector<Outcome> few{with(100, 5000 + 800), with(100, 5000 + 800)},
 		many{with(500, 5000 + 4000), with(500, 5000 + 4400)};
 	const Cost cost = cost_of(growth_of(ClientKind::rdma, few, many).server);

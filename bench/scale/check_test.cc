@@ -43,7 +43,7 @@ TEST(CheckScale, RowsOfOtherWorkAreNotComparable) {
 	EXPECT_EQ((*rows)[1].validity, "not comparable");
 }
 
-TEST(CheckScale, WhatTheServerDidNotSeeIsInvalid) {
+TEST(CheckScale, CountsThatDifferFromTheServersAreInvalid) {
 	EXPECT_EQ(only("scale,rdma,10,100,0.1,50000,0,0,0,64,1,9,3,900,900,valid,").validity, "invalid");
 	EXPECT_EQ(only("scale,rdma,10,100,0.1,50000,0,0,0,64,1,10,3,800,900,valid,").validity, "invalid");
 }
@@ -53,7 +53,7 @@ TEST(CheckScale, MoreUnderWayThanWindowsAllowIsInvalid) {
 	EXPECT_EQ(only("scale,rdma,10,100,0.3,50000,0,0,0,64,2,10,3,900,900,valid,").validity, "valid");
 }
 
-TEST(CheckScale, AVerdictThatARowBringsIsKept) {
+TEST(CheckScale, AVerdictInTheTableIsKept) {
 	const CheckedRow row = only("scale,tcp,10,,,,0,0,0,64,1,,,,,n/a,\"short, of descriptors\"");
 	EXPECT_EQ(row.validity, "n/a");
 	EXPECT_EQ(row.reason, "short, of descriptors");

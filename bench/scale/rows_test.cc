@@ -71,7 +71,7 @@ TEST(ScaleRows, UnequalWorkIsSuspect) {
 	EXPECT_EQ(judge(run).validity, "suspect");
 }
 
-TEST(ScaleRows, AClientThatFailedIsSaidByTheRowAndNotHidden) {
+TEST(ScaleRows, AFailedClientShowsInTheRow) {
 	Outcome run = good_run();
 	run.good = 3;
 	run.failures[static_cast<std::size_t>(Cause::lost)] = 1;
