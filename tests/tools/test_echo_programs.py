@@ -291,7 +291,8 @@ def test_where_io_uring_is_forbidden_epoll_serves_and_this_is_reported_once(prog
     check_good(programs.run("performance_test", "-c", 2, "-n", 2, "-t", 0, "-s", where), 2)
     ran = server.end()
     assert (
-        ran.err.count("the kernel refuses io_uring, so epoll is used instead (io_uring_setup: Operation not permitted)") == 1
+        ran.err.count("the kernel refuses io_uring, so epoll is used instead (io_uring_setup: Operation not permitted)")
+        == 1
     ), ran
     assert "engine epoll" in ran.out
     own = programs.run(
