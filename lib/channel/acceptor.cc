@@ -231,7 +231,7 @@ Task<bool> Acceptor::answer_rc(
 	async::Descriptor& socket, Handshake& handshake, Seat& seat, const std::string& peer, Nanoseconds started) {
 	const Home& home = next_home();
 	if (home.transport == nullptr) {
-		std::string why = "this server has no RDMA, and the client asks for it: connect over TCP";
+		std::string why = "this server serves TCP only, and the client asks for RDMA: connect over TCP";
 		co_return co_await refuse(socket, handshake, RefusalCode::not_supported, std::move(why));
 	}
 	Parameters granted;

@@ -152,8 +152,8 @@ Task<bool> Acceptor::begin_managed(std::shared_ptr<Managed> session, std::span<c
 	if (stopped_ || home.transport == nullptr) {
 		if (stopped_) session->refuse(RefusalCode::shutting_down, "this server is shutting down");
 		else
-			session->refuse(
-				RefusalCode::not_supported, "this server has no RDMA, and the client asks for it: connect over TCP");
+			session->refuse(RefusalCode::not_supported,
+				"this server serves TCP only, and the client asks for RDMA: connect over TCP");
 		co_return false;
 	}
 	session->seat = take_seat();
