@@ -295,6 +295,59 @@ void establish(Context& context, QueuePair& qp) {
 	context.raise(AsyncEvent::communication_established, qp.cold->user);
 }
 
+// Whether the packet is new and the next in sequence (IBA 9.7.4; for UC, 9.8.2). Any other packet
+// is answered or dropped here.
+bool in_sequence(Context& context, QueuePair& qp, const Slot& slot, const wire::OpcodeFacts& facts, Psn psn) {
+	if (qp.type == QpType::uc) {
+		if (follows_uc(qp, facts, psn)) return true;
+		qp.expected_psn = psn + qp.packets_for(slot.length);
+		return false;
+	}
+	const ResponderView view{qp.expected_psn, qp.in_message, qp.gap_reported, qp.path_mtu()};
+	const Verdict verdict = check_psn(view, psn);
+	if (verdict == Verdict::accept) [[likely]]
+		return true;
+	if (verdict == Verdict::duplicate) handle_duplicate(context, qp, slot, facts, psn);
+	// Same host: packets after a NAK are answered as well, with an ACK, because the requester has
+	// no timer.
+	else if (qp.outlet->lossless) verdict == Verdict::drop ? schedule_ack(context, qp) : refuse(context, qp, verdict);
+	else if (nak_is_due(context, qp)) refuse(context, qp, Verdict::nak_sequence_error);
+	return false;
+}
+
+struct Executed {
+	Verdict verdict;
+	std::uint32_t packets = 1;  // the PSNs that the request takes
+	bool completed = false;     // an error completed the receive, so no event reports it
+};
+
+// Executes a request whose opcode and length were accepted.
+Executed execute(Context& context, QueuePair& qp, const Slot& slot, const wire::OpcodeFacts& facts, Psn psn,
+	const std::byte* payload) {
+	switch (facts.operation) {
+		case wire::Operation::send:
+			return {execute_send(context, qp, slot, facts, payload), qp.packets_for(slot.length), true};
+		case wire::Operation::write:
+			return {execute_write(context, qp, slot, facts, payload), qp.packets_for(slot.length)};
+		case wire::Operation::read_request:
+			return {accept_read(context, qp, slot, psn, false), qp.packets_for(slot.reth.dma_length)};
+		case wire::Operation::compare_swap:
+		case wire::Operation::fetch_add: return {execute_atomic(context, qp, slot, facts, psn)};
+		default: return {Verdict::drop};
+	}
+}
+
+// Leaves the answer of an executed request for the end of the pass.
+void schedule_answer(Context& context, QueuePair& qp, const wire::OpcodeFacts& facts) {
+	if (facts.operation == wire::Operation::send || facts.operation == wire::Operation::write) {
+		qp.pending_answer = ack_pending;  // replaces a NAK that was not sent yet and is out of date
+	} else {
+		qp.responses_in_slots = true;  // from now on an ACK must not overtake a response (IBA 9.5)
+		qp.pending_answer &= ack_pending;
+	}
+	context.schedule_responses(qp);
+}
+
 }  // namespace
 
 void handle_request(Context& context, QueuePair& qp, const Slot& slot, const std::byte* payload) {
@@ -303,64 +356,25 @@ void handle_request(Context& context, QueuePair& qp, const Slot& slot, const std
 	if (qp.state == QpState::rtr) [[unlikely]]
 		establish(context, qp);
 	const Psn psn = wire::nearest(qp.expected_psn, slot.psn());
-	const ResponderView view{qp.expected_psn, qp.in_message, qp.gap_reported, qp.path_mtu()};
-	const RequestPacket packet{psn, facts, slot.length, qp.outlet->lossless};
+	if (!in_sequence(context, qp, slot, facts, psn)) return;
 
-	if (qp.type == QpType::uc) {
-		if (!follows_uc(qp, facts, psn)) {
-			qp.expected_psn = psn + qp.packets_for(slot.length);
-			return;
-		}
-	} else if (const Verdict verdict = check_psn(view, psn); verdict != Verdict::accept) [[unlikely]] {
-		if (verdict == Verdict::duplicate) handle_duplicate(context, qp, slot, facts, psn);
-		// Same host: packets after a NAK are answered as well, with an ACK, because the requester
-		// has no timer.
-		else if (qp.outlet->lossless)
-			verdict == Verdict::drop ? schedule_ack(context, qp) : refuse(context, qp, verdict);
-		else if (nak_is_due(context, qp)) refuse(context, qp, Verdict::nak_sequence_error);
-		return;
-	}
 	// The packet is new. From here on the checks run in the order of IBA 9.7.4.
 	if (qp.gap_reported && !qp.outlet->lossless) note_gap_closed(context, qp);
 	qp.gap_reported = false;
-	Verdict verdict = check_opcode_sequence({qp.expected_psn, qp.in_message, false, qp.path_mtu()}, facts);
-	if (verdict == Verdict::accept) verdict = check_length(view, packet);
-	std::uint32_t packets = 1;
-	bool completed = false;
-	if (verdict == Verdict::accept) switch (facts.operation) {
-			case wire::Operation::send:
-				verdict = execute_send(context, qp, slot, facts, payload);
-				completed = true;
-				packets = qp.packets_for(slot.length);
-				break;
-			case wire::Operation::write:
-				verdict = execute_write(context, qp, slot, facts, payload);
-				packets = qp.packets_for(slot.length);
-				break;
-			case wire::Operation::read_request:
-				verdict = accept_read(context, qp, slot, psn, false);
-				packets = qp.packets_for(slot.reth.dma_length);
-				break;
-			case wire::Operation::compare_swap:
-			case wire::Operation::fetch_add: verdict = execute_atomic(context, qp, slot, facts, psn); break;
-			default: verdict = Verdict::drop;
-		}
+	const ResponderView view{qp.expected_psn, qp.in_message, false, qp.path_mtu()};
+	Executed executed{check_opcode_sequence(view, facts)};
+	if (executed.verdict == Verdict::accept)
+		executed.verdict = check_length(view, {psn, facts, slot.length, qp.outlet->lossless});
+	if (executed.verdict == Verdict::accept) executed = execute(context, qp, slot, facts, psn, payload);
 	// UC has no acknowledgements: the next packet is expected whether or not this one was accepted.
-	if (qp.type == QpType::uc) qp.expected_psn = psn + packets;
-	if (verdict != Verdict::accept) [[unlikely]]
-		return refuse(context, qp, verdict, completed);
+	if (qp.type == QpType::uc) qp.expected_psn = psn + executed.packets;
+	if (executed.verdict != Verdict::accept) [[unlikely]]
+		return refuse(context, qp, executed.verdict, executed.completed);
 	if (qp.type == QpType::uc) return;
 
-	qp.expected_psn += packets;
+	qp.expected_psn += executed.packets;
 	if (facts.last) ++qp.msn;
-	if (facts.operation == wire::Operation::send || facts.operation == wire::Operation::write) {
-		qp.pending_answer = ack_pending;  // replaces a NAK that was not sent yet and is out of date
-		context.schedule_responses(qp);
-	} else {
-		qp.responses_in_slots = true;  // from now on an ACK must not overtake a response (IBA 9.5)
-		qp.pending_answer &= ack_pending;
-		context.schedule_responses(qp);
-	}
+	schedule_answer(context, qp, facts);
 }
 
 namespace {
