@@ -60,8 +60,12 @@ BAD = {
     "an aggregate after a case": "switch (n) { case 1: co_await client.call({.name = name}); }",
     "an aggregate after else": "if (known) use(name); else co_await client.call({.name = name});",
     "an aggregate in a macro's argument": "EXPECT_TRUE(co_await client.call({.name = name}));",
-    "an operand over several lines": "co_await client\n  .call(\n    // a comment; with a semicolon\n    {\n.name = name});",
-    "co_await in the body of a lambda": "spawn([](Client& client) -> Task<void> { co_await client.call({.size = 1}); }(c));",
+    "an operand over several lines": (
+        "co_await client\n  .call(\n    // a comment; with a semicolon\n    {\n.name = name});"
+    ),
+    "co_await in the body of a lambda": (
+        "spawn([](Client& client) -> Task<void> { co_await client.call({.size = 1}); }(c));"
+    ),
     "co_await in a lambda in a lambda": "run([&] { spawn([&](int) -> Task<void> { co_await f(Options{}); }); });",
     "a comment between": "co_await /* ; */ client.call(/* { */ Options /* ( */ {name, 1});",
     "a string with braces before": 'log("} ; {"); co_await client.call(R"(})", {.name = name});',
@@ -75,7 +79,9 @@ GOOD = {
     "a constructor": 'co_await client.call(std::string("name"), Options(), make_options(name, 1));',
     "a copy in parentheses": "co_await client.call(Options(options));",
     "a lambda without captures": "co_await client.run([](int n) { return Options{name(), n}; });",
-    "a lambda that captures references": "co_await run_on(loop, other, [&, this, &name, &n = m] { f({.name = name}); });",
+    "a lambda that captures references": (
+        "co_await run_on(loop, other, [&, this, &name, &n = m] { f({.name = name}); });"
+    ),
     "a named lambda": "const auto use_name = [name] { use(name); }; co_await client.run(use_name);",
     "one of two literals": 'co_await client.call(known ? "known" : "unknown", fast ? 1 : 10);',
     "braces in the body of an if": "if (co_await client.ready()) { use(Options{name, 1}); }",

@@ -22,15 +22,18 @@ void use(Client& client, Server& server) {
     %s
 }
 """
+CANNOT_CONVERT = "an argument cannot be converted to its parameter of this RPC function"
 CASES = {
     "(void)client.call<add>(1, 2); server.register_handler<echo, add>();": None,
-    "(void)client.call<echo>(42);": "an argument cannot be converted to its parameter of this RPC function",
+    "(void)client.call<echo>(42);": CANNOT_CONVERT,
     "(void)client.call<echo>();": "too few arguments for this RPC function",
     '(void)client.call<echo>("", 0);': "too many arguments for this RPC function",
-    '(void)client.send_request<add>(1, "two");': "an argument cannot be converted to its parameter of this RPC function",
-    "server.register_handler<dangling>();": "returns a view (std::string_view, std::span) and takes a parameter by value",
+    '(void)client.send_request<add>(1, "two");': CANNOT_CONVERT,
+    "server.register_handler<dangling>();": (
+        "returns a view (std::string_view, std::span) and takes a parameter by value"
+    ),
     "(void)client.open_stream<count>(3); server.register_handler<count>();": None,
-    '(void)client.open_stream<count>("three");': "an argument cannot be converted to its parameter of this RPC function",
+    '(void)client.open_stream<count>("three");': CANNOT_CONVERT,
     "(void)client.open_stream<add>(1, 2);": "this RPC function has no stream: call() it",
     "(void)client.call<count>(3);": "this RPC function has a stream: open_stream() it",
     "server.register_handler<no_coroutine>();": "an RPC function that has a stream must be a coroutine",
