@@ -95,7 +95,7 @@ void check_agreed(const Handshake& end, Input& input) {
 }
 
 void serve(Input& input) {
-	Handshake server = Handshake::server({.protection = InClear{}, .patience = 1000});
+	Handshake server = Handshake::server({.protection = ClearText{}, .patience = 1000});
 	const Bytes message = said(input, Role::client);
 	check_decoded(message);
 	check_terms(message, Role::client);
@@ -115,7 +115,7 @@ void serve(Input& input) {
 }
 
 void ask(Input& input) {
-	Handshake client = Handshake::client({.protection = InClear{}, .patience = 1000}, honest(Role::client));
+	Handshake client = Handshake::client({.protection = ClearText{}, .patience = 1000}, honest(Role::client));
 	check(decode(take_all(client)) == honest(Role::client), "a client sends its parameters at once");
 	const Bytes message = said(input, Role::server);
 	check_decoded(message);

@@ -164,7 +164,7 @@ std::vector<Cell> capacity_cells(
 			one.engines = {kind == ClientKind::thread ? Engine::threads : Engine::epoll};
 			const bool clear = kind == ClientKind::tcp_clear;
 			Cell& cell = cells.emplace_back(
-				cells_of(one, clear ? channel::InClear{} : client, clear ? channel::InClear{} : server).front());
+				cells_of(one, clear ? channel::ClearText{} : client, clear ? channel::ClearText{} : server).front());
 			cell.kind = kind;
 		}
 	};

@@ -69,7 +69,7 @@ constexpr Number numbers[]{
 	{"poll_batch", number, 1, 128, rc<&RcOptions::poll_batch>, "Completions taken in one poll"},
 	{"eager_max", size, 0, 16 << 20, rc<&RcOptions::eager_max>,
 		"Bytes of a message above which its receiver fetches it"},
-	{"lend_min", size, 0, GiB, rc<&RcOptions::lend_min>,
+	{"share_min", size, 0, GiB, rc<&RcOptions::share_min>,
 		"Bytes of a message in registered memory from which on its receiver fetches it, without a copy"},
 	{"part_bytes", size, 4096, GiB, rc<&RcOptions::part_bytes>,
 		"Approximate bytes of a part of a fetched message in memory that is not registered"},

@@ -32,7 +32,7 @@ verbena::scale::EchoOptions echo_options(
 	const scale::Engine engine = scale::engine_of(options.engine);
 	channel::RcOptions rc = channel::many_connections(
 		{.units_max = std::max(8192u, options.max_clients * 6), .connections_max = options.max_clients});
-	if (engine == scale::Engine::threads) rc = scale::rc_of_a_thread;
+	if (engine == scale::Engine::threads) rc = scale::rc_options_per_thread;
 	scale::EchoOptions echo{.where = where,
 		.protection = protection,
 		.wish = {.device = options.device, .both_ends_on_this_host = options.listen.starts_with("127.")},
@@ -105,10 +105,10 @@ int run(const Options& options) {
 	scale::EchoService service(echo);
 	if (auto started = service.start(); !started) return fail(started.error());
 	const tools::StopOnSignal stops(service);
-	if (!service.rdmacm_trouble().empty())
+	if (!service.rdmacm_error().empty())
 		fmt::print(
-			stderr, "echo_server: clients can connect only over TCP, not by rdma_cm: {}\n", service.rdmacm_trouble());
-	if (const std::string trouble = service.engine_trouble(); !trouble.empty())
+			stderr, "echo_server: clients can connect only over TCP, not by rdma_cm: {}\n", service.rdmacm_error());
+	if (const std::string trouble = service.engine_fallback_reason(); !trouble.empty())
 		fmt::print(stderr, "echo_server: {}\n", trouble);
 	const channel::Path path = service.path();
 	fmt::print("echo_server: listening at {}:{}, {} over {} ({}, MTU {}), engine {}, at most {} clients, trusts {}\n",

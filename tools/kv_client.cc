@@ -154,7 +154,7 @@ private:
 			"kv_client: {}: {} operations, {} messages, {} eager, {} read, {} written, {} leased, {} one-sided, {} "
 			"under way at most\n",
 			name_, counters.operations, counters.records_sent + counters.records_received, counters.eager,
-			counters.reads, counters.writes, counters.lent, counters.one_sided, counters.under_way_max);
+			counters.reads, counters.writes, counters.leased, counters.one_sided, counters.under_way_max);
 	}
 
 	const Options& options_;

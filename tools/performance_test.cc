@@ -148,8 +148,8 @@ int run(Options& options) {
 				static_cast<double>(moment.since) / 1e9);
 	});
 	if (!outcome) return fail(outcome.error());
-	if (outcome->server && !outcome->server->engine_trouble.empty())
-		fmt::print(stderr, "performance_test: {}\n", outcome->server->engine_trouble);
+	if (outcome->server && !outcome->server->engine_fallback_reason.empty())
+		fmt::print(stderr, "performance_test: {}\n", outcome->server->engine_fallback_reason);
 	if (options.verbose) print_clients(out, *outcome);
 	for (const std::string& each : outcome->first_failures) fmt::print(stderr, "performance_test: {}\n", each);
 	print(out, *outcome);

@@ -22,7 +22,7 @@ struct Options {
 	std::string msg = "64";
 	std::uint32_t window = 64;
 	std::uint64_t iters = 0;
-	lib::Wish wish;
+	lib::DeviceRequest wish;
 };
 
 struct UsageError : std::runtime_error {
@@ -128,7 +128,7 @@ int run(const Options& options) {
 		.qkey = parse_number(options.qkey, UINT32_MAX, "Q_Key (decimal or 0x...)"),
 		.gid = lib::format_gid(*gid)};
 
-	lib::Wish wish = options.wish;
+	lib::DeviceRequest wish = options.wish;
 	wish.peer = *gid;
 	const auto device = take(lib::open_best(wish));
 	const Cell cell{

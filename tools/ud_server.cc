@@ -22,7 +22,7 @@ struct Options {
 	std::string msg = "64";
 	std::uint32_t window = 64;
 	std::optional<std::uint32_t> receive_depth;
-	lib::Wish wish;
+	lib::DeviceRequest wish;
 };
 
 void print_report(const RunReport& report, std::uint64_t posted) {

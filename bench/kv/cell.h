@@ -49,7 +49,7 @@ struct Run {
 	std::uint64_t wrong = 0;        // values that differ from those set, also after the run
 	std::uint64_t messages = 0;     // records of the protocol, both ways
 	// As in kv::ClientCounters.
-	std::uint64_t eager = 0, reads = 0, writes = 0, lent = 0, copied = 0, one_sided = 0;
+	std::uint64_t eager = 0, reads = 0, writes = 0, leased = 0, copied = 0, one_sided = 0;
 	std::uint64_t registrations = 0;  // memory registrations by the clients
 	std::uint32_t depth_max = 0;    // operations of one client under way at once, at most
 	char failure[200] = {};         // why the run was cut short; empty if it was not

@@ -77,7 +77,7 @@ TEST(KvRows, ARowThatCannotBeTrueIsInvalid) {
 
 TEST(KvRows, ThePublishedFormHasHeadingsAndLinesOfSixDecimals) {
 	kvbench::Run rendezvous = good_run();
-	rendezvous.lent = 1000;
+	rendezvous.leased = 1000;
 	const kvbench::Run eager = good_run();
 	const std::vector<Json> rows{row_of({.op = Op::set, .proto = Proto::eager, .size = 2}, std::span(&eager, 1), {}),
 		row_of({.op = Op::set, .proto = Proto::rndv, .size = 4}, std::span(&rendezvous, 1), {})};
@@ -94,7 +94,7 @@ TEST(KvRows, APublishedLineIsTheSizeTheRateAndTheUnitWithTabsBetween) {
 
 TEST(KvRows, TheCrossoverLeavesOutInvalidRows) {
 	kvbench::Run rendezvous = good_run(), wrong = good_run();
-	rendezvous.lent = wrong.lent = 1000;
+	rendezvous.leased = wrong.leased = 1000;
 	wrong.wrong = 1;
 	const kvbench::Run eager = good_run();
 	const auto of = [](Proto proto, std::uint32_t size, const kvbench::Run& run) {

@@ -39,7 +39,7 @@ Verdict judge(const Cell& cell, std::span<const Run> runs) {
 				which +
 					fmt::format("{:.1f} operations under way on average, of {} at most", run.mean_depth(),
 						cell.window * cell.clients));
-		else if (cell.proto == Proto::rndv && run.lent + run.reads + run.writes < run.operations)
+		else if (cell.proto == Proto::rndv && run.leased + run.reads + run.writes < run.operations)
 			say("invalid", which + "not all operations used rendezvous");
 		else if (cell.proto == Proto::one_sided && run.one_sided < run.operations)
 			say("suspect", which + fmt::format("{} GETs had to ask by message", run.operations - run.one_sided));
@@ -68,7 +68,7 @@ double per_operation(const Run& run, std::uint64_t count) {
 std::string protocol_of(std::span<const Run> runs) {
 	std::uint64_t direct = 0, all = 0, one_sided = 0;
 	for (const Run& run : runs) {
-		direct += std::max({run.lent, run.reads, run.writes});
+		direct += std::max({run.leased, run.reads, run.writes});
 		one_sided += run.one_sided;
 		all += run.operations;
 	}

@@ -111,14 +111,14 @@ Run counted(std::span<const std::unique_ptr<kv::Client>> clients, std::uint32_t 
 		.eager = sum.eager,
 		.reads = sum.reads,
 		.writes = sum.writes,
-		.lent = sum.lent,
+		.leased = sum.leased,
 		.copied = sum.copied,
 		.one_sided = sum.one_sided,
 		.registrations = registrations_of(session)};
 }
 
 void subtract(Run& after, const Run& before) {
-	for (const auto each : {&Run::messages, &Run::eager, &Run::reads, &Run::writes, &Run::lent, &Run::copied,
+	for (const auto each : {&Run::messages, &Run::eager, &Run::reads, &Run::writes, &Run::leased, &Run::copied,
 			 &Run::one_sided, &Run::registrations})
 		after.*each -= before.*each;
 }

@@ -157,7 +157,7 @@ int connect_to(std::string_view peer, std::uint16_t default_port, std::chrono::m
 			close(fd);
 		}
 		if (Clock::now() >= deadline && error == ECONNREFUSED)
-			throw Failure(fmt::format("nothing listens at {}:{}: start the server there first", host, port));
+			throw Failure(fmt::format("no server listens at {}:{}: start the server there first", host, port));
 		if (Clock::now() >= deadline)
 			throw Failure(fmt::format("cannot reach {}:{}: {}", host, port, std::strerror(error)));
 		std::this_thread::sleep_for(std::chrono::milliseconds(100));

@@ -162,7 +162,7 @@ template <bool segmented> Delivery Receiver::receive_sends(const Run& run, const
 		if (n > 0) repost(completions, n);
 		if (credits_ &&
 			(consumed() - credited >= end_.shape.credit_every || (consumed() == run.total && credited < run.total)) &&
-			give_credit(run, consumed()))
+			send_credit(run, consumed()))
 			credited = consumed();
 		if (account_.delivered != before) {
 			arrivals.batch(account_.delivered);
@@ -172,7 +172,7 @@ template <bool segmented> Delivery Receiver::receive_sends(const Run& run, const
 		if (arrivals.idle() && arrivals.silent(ask(watcher, sender_finished))) break;
 	}
 	if (account_.delivered == run.total) arrivals.all_came();
-	while (credits_ && credited < consumed() && !give_credit(run, consumed())) {
+	while (credits_ && credited < consumed() && !send_credit(run, consumed())) {
 		for (int n = poll(end_.cq.get(), completions), i = 0; i < n; ++i) {
 			check_status(completions[i], "credit");
 			if ((completions[i].opcode & IBV_WC_RECV) == 0) credits_completed_ = completions[i].wr_id;
@@ -213,7 +213,7 @@ Delivery Receiver::watch_writes(const Run& run, const Watcher& watcher) {
 				delay();
 		}
 		if ((taken - credited >= end_.shape.credit_every || (taken == run.total && credited < taken)) &&
-			give_credit(run, taken))
+			send_credit(run, taken))
 			credited = taken;
 		if (taken != before) {
 			arrivals.batch(delivery.delivered);
@@ -229,7 +229,7 @@ Delivery Receiver::watch_writes(const Run& run, const Watcher& watcher) {
 		if (taken == before && arrivals.idle() && arrivals.silent(ask(watcher, sender_finished))) break;
 	}
 	if (taken == run.total) arrivals.all_came();
-	while (credited < taken && !give_credit(run, taken)) {
+	while (credited < taken && !send_credit(run, taken)) {
 		for (int n = poll(end_.cq.get(), completions), i = 0; i < n; ++i) {
 			check_status(completions[i], "credit");
 			credits_completed_ = completions[i].wr_id;
@@ -253,7 +253,7 @@ Delivery Receiver::answer_reads(const Watcher& watcher) {
 	return {};
 }
 
-bool Receiver::give_credit(const Run& run, std::uint64_t count) {
+bool Receiver::send_credit(const Run& run, std::uint64_t count) {
 	if (credits_posted_ - credits_completed_ >= credits_outstanding_max) return false;
 	const std::uint64_t number = credits_posted_ + 1;
 	std::uint64_t& word = end_.words[number % Endpoint::word_count];

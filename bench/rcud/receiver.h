@@ -59,7 +59,7 @@ private:
 	template <bool segmented> void accept(const ibv_wc& completion);
 	void repost(const ibv_wc* completions, int count);
 	// Posts a credit; false if too many credits are under way.
-	bool give_credit(const Run& run, std::uint64_t count);
+	bool send_credit(const Run& run, std::uint64_t count);
 	void delay() const;
 	void publish(std::uint64_t delivered) {
 		if (published_ != nullptr) published_->store(delivered, std::memory_order_relaxed);

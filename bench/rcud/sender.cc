@@ -145,7 +145,7 @@ template <Op op> void Sender::digest(const ibv_wc& completion, Sent& sent) {
 	check_status(completion, name_of(op));
 	if ((completion.opcode & IBV_WC_RECV) != 0) {
 		// A UD credit: take it, and post its buffer again at once.
-		const std::uint64_t count = read_credit_imm(ntohl(completion.imm_data), run_, sent.consumed);
+		const std::uint64_t count = credit_count_of(ntohl(completion.imm_data), run_, sent.consumed);
 		if (count <= sent.posted) sent.consumed = count;
 		ibv_sge piece{.addr = reinterpret_cast<std::uint64_t>(
 						  end_.receive_at(static_cast<std::uint32_t>(completion.wr_id)) - end_.grh_bytes()),

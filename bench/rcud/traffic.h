@@ -61,7 +61,7 @@ inline std::uint32_t make_credit_imm(std::uint16_t run, std::uint64_t count) {
 
 // The smallest count from `known` on that the immediate can stand for; `known` itself if the credit
 // is of another run or older.
-inline std::uint64_t read_credit_imm(std::uint32_t imm, std::uint16_t run, std::uint64_t known) {
+inline std::uint64_t credit_count_of(std::uint32_t imm, std::uint16_t run, std::uint64_t known) {
 	if (imm >> 28 != (run & 0xfu)) return known;
 	const std::uint32_t ahead = (imm - static_cast<std::uint32_t>(known)) & 0x0fff'ffff;
 	return ahead < 0x0800'0000 ? known + ahead : known;

@@ -6,14 +6,14 @@ namespace verbena::rcud {
 namespace {
 
 TEST(UdCredit, IsCumulativeAndWrapsWithItsTwentyEightBits) {
-	EXPECT_EQ(read_credit_imm(make_credit_imm(3, 100), 3, 40), 100u);
+	EXPECT_EQ(credit_count_of(make_credit_imm(3, 100), 3, 40), 100u);
 	const std::uint64_t far = (std::uint64_t{5} << 28) - 2;
-	EXPECT_EQ(read_credit_imm(make_credit_imm(3, far + 10), 3, far), far + 10);
+	EXPECT_EQ(credit_count_of(make_credit_imm(3, far + 10), 3, far), far + 10);
 }
 
 TEST(UdCredit, AnOldCreditAndOneOfAnotherRunAreIgnored) {
-	EXPECT_EQ(read_credit_imm(make_credit_imm(3, 100), 3, 140), 140u);
-	EXPECT_EQ(read_credit_imm(make_credit_imm(2, 100), 3, 40), 40u);
+	EXPECT_EQ(credit_count_of(make_credit_imm(3, 100), 3, 140), 140u);
+	EXPECT_EQ(credit_count_of(make_credit_imm(2, 100), 3, 40), 40u);
 }
 
 TEST(Delivery, RateIsTheCountedMessagesOverTheirTime) {

@@ -95,7 +95,7 @@ std::expected<void, std::string> EchoService::start() {
 					std::unique_ptr<channel::Channel> channel) { home.loop.spawn(serve(home, std::move(channel))); },
 			.deliver_carrier =
 				[this, &home](std::unique_ptr<channel::Channel> carrier, const channel::Negotiated& granted) {
-					home.loop.spawn(carry(home, std::move(carrier), granted.logical_channels));
+					home.loop.spawn(serve_carrier(home, std::move(carrier), granted.logical_channels));
 				}});
 	}
 	auto listener = async::listen(setup_, options_.where);
@@ -113,7 +113,7 @@ std::expected<void, std::string> EchoService::start() {
 	acceptor_->start();
 	if (options_.rdmacm)
 		if (auto listening = acceptor_->listen_managed(); !listening) rdmacm_trouble_ = listening.error();
-	setup_.spawn(look_at_itself());
+	setup_.spawn(sample_threads());
 	return {};
 }
 
@@ -122,7 +122,7 @@ Engine EchoService::engine() const {
 	return homes_.front()->loop.selector() == async::SelectorKind::uring ? Engine::uring : Engine::epoll;
 }
 
-std::string EchoService::engine_trouble() const {
+std::string EchoService::engine_fallback_reason() const {
 	if (engine() == options_.engine) return {};
 	return fmt::format(
 		"the kernel refuses io_uring, so epoll is used instead ({})", homes_.front()->loop.selector_refusal());
@@ -189,12 +189,13 @@ Task<void> EchoService::serve(Home& home, std::unique_ptr<channel::Channel> chan
 	--home.served;
 }
 
-Task<void> EchoService::carry(Home& home, std::unique_ptr<channel::Channel> channel, std::uint32_t channels_max) {
+Task<void> EchoService::serve_carrier(
+	Home& home, std::unique_ptr<channel::Channel> channel, std::uint32_t channels_max) {
 	channel::MuxOptions options = options_.mux;
 	options.channels_max = channels_max;
 	channel::MuxCarrier carrier(std::move(channel), channel::Mux::Side::acceptor, options,
 		[this, &home](std::unique_ptr<channel::MuxChannel> logical) {
-			see_label(logical->label());
+			count_label(logical->label());
 			home.loop.spawn(serve(home, std::move(logical)));
 		});
 	home.carriers.push_back(&carrier);
@@ -208,7 +209,7 @@ Task<void> EchoService::carry(Home& home, std::unique_ptr<channel::Channel> chan
 	--home.carried;
 }
 
-void EchoService::see_label(std::uint32_t label) {
+void EchoService::count_label(std::uint32_t label) {
 	if (label >= labels_max) return;
 	if (label >= labels_seen_.size()) labels_seen_.resize(label + 1);
 	if (labels_seen_[label]) return;
@@ -259,7 +260,7 @@ metrics::Families EchoService::families() {
 	return all;
 }
 
-Task<void> EchoService::look_at_itself() {
+Task<void> EchoService::sample_threads() {
 	while (true) {
 		raise_to(counts_.threads_peak, use_of_process(getpid()).threads);
 		co_await setup_.sleep_for(look_interval);

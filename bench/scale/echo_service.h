@@ -52,13 +52,13 @@ inline constexpr std::uint32_t engine_threads_max = 1000;  // clients, each with
 // The message for more clients than Engine::threads serves.
 std::string too_many_threads();
 // The options of a transport that serves one client.
-inline constexpr channel::RcOptions rc_of_a_thread{
+inline constexpr channel::RcOptions rc_options_per_thread{
 	.units_start = 16, .units_max = 256, .units_low = 8, .connections_max = 4};
 
 struct EchoOptions {
 	async::Address where;
 	channel::Protection protection;
-	lib::Wish wish;
+	lib::DeviceRequest wish;
 	channel::RcOptions rc;
 	channel::AcceptorOptions acceptor;
 	Engine engine = Engine::epoll;
@@ -85,11 +85,11 @@ public:
 	std::expected<void, std::string> start();
 	std::uint16_t port() const { return acceptor_->port(); }
 	// The reason why clients cannot connect by rdma_cm; empty if they can. Valid after start().
-	const std::string& rdmacm_trouble() const { return rdmacm_trouble_; }
+	const std::string& rdmacm_error() const { return rdmacm_trouble_; }
 	// The engine in use: epoll where the kernel refuses io_uring. Valid after start().
 	Engine engine() const;
 	// The reason why it is not the engine that was asked for; empty if it is.
-	std::string engine_trouble() const;
+	std::string engine_fallback_reason() const;
 	channel::Path path() const;  // device, GID and MTU; "rc"
 
 	// The queue pairs that the device allows.
@@ -127,13 +127,13 @@ private:
 	// One client, from its connection to its end.
 	async::Task<void> serve(Home& home, std::unique_ptr<channel::Channel> channel);
 	// One connection of logical clients.
-	async::Task<void> carry(Home& home, std::unique_ptr<channel::Channel> carrier, std::uint32_t channels_max);
+	async::Task<void> serve_carrier(Home& home, std::unique_ptr<channel::Channel> carrier, std::uint32_t channels_max);
 	// Counts a label that has not been seen before.
-	void see_label(std::uint32_t label);
+	void count_label(std::uint32_t label);
 	// Answers, closes and stops one loop, when the server ends.
 	async::Task<void> drain(Home& home);
 	// Samples the number of threads of this process.
-	async::Task<void> look_at_itself();
+	async::Task<void> sample_threads();
 
 	EchoOptions options_;
 	EchoCounts own_counts_;
@@ -146,7 +146,7 @@ private:
 	std::vector<bool> labels_seen_;
 	std::string rdmacm_trouble_;
 	metrics::Buckets service_times_, set_up_times_;
-	metrics::Tally errors_, failed_setups_;
+	metrics::WordCounter errors_, failed_setups_;
 	std::atomic<bool> ended_{false};  // run() has returned
 };
 

@@ -25,12 +25,12 @@ TEST(EchoService, AnswersWhatHasArrivedBeforeItEnds) {
 	constexpr int count = 40;
 	constexpr channel::RcOptions takes_all{.window = {.first = 64, .max = 64}, .units_max = 4096, .connections_max = 4};
 	constexpr channel::RcOptions takes_few{.window = {.first = 1, .max = 4}, .units_max = 4096, .connections_max = 4};
-	const lib::Wish wish = channel::testing_tools::test_device();
+	const lib::DeviceRequest wish = channel::testing_tools::test_device();
 	EchoService service({.where = async::resolve("127.0.0.1", 0).value(),
-		.protection = channel::InClear{},
+		.protection = channel::ClearText{},
 		.wish = wish,
 		.rc = takes_all,
-		.acceptor = {.protection = channel::InClear{}},
+		.acceptor = {.protection = channel::ClearText{}},
 		.quiet = true,
 		.rdmacm = false});
 	ASSERT_TRUE(service.start().has_value());
@@ -40,7 +40,7 @@ TEST(EchoService, AnswersWhatHasArrivedBeforeItEnds) {
 	const auto transport = channel::RcTransport::open(loop, wish, takes_few).value();
 	std::unique_ptr<channel::RcChannel> client;
 	int sent = 0;
-	channel::ConnectOptions to{.protection = channel::InClear{}, .host = "127.0.0.1", .port = service.port()};
+	channel::ConnectOptions to{.protection = channel::ClearText{}, .host = "127.0.0.1", .port = service.port()};
 	loop.complete([](channel::RcTransport& transport, channel::ConnectOptions to,
 					  std::unique_ptr<channel::RcChannel>& client) -> Task<void> {
 		auto connected = co_await connect(transport, std::move(to));

@@ -40,7 +40,7 @@ struct ServerReport {
 	std::uint16_t port = 0;
 	char error[256] = {}, device[64] = {}, gid[64] = {};
 	Engine engine = Engine::epoll;
-	char engine_trouble[256] = {};
+	char engine_fallback_reason[256] = {};
 	std::uint32_t mtu = 0;
 	std::uint64_t queue_pairs_max = 0;
 	ProcessUse before, after;
@@ -62,7 +62,7 @@ void use_all_descriptors() {
 
 channel::RcOptions server_options(const ExperimentOptions& options) {
 	const SwarmOptions& swarm = options.swarm;
-	channel::RcOptions rc = options.engine == Engine::threads ? rc_of_a_thread
+	channel::RcOptions rc = options.engine == Engine::threads ? rc_options_per_thread
 		: swarm.logical()                                     ? rc_options(swarm, swarm.queue_pairs)
 						  : channel::many_connections({.units_max = std::max(8192u, swarm.clients * 6),
 								.connections_max = swarm.clients + 16});
@@ -94,7 +94,7 @@ void serve(const ExperimentOptions& options, EchoCounts& counts, int out) {
 		.rdmacm = swarm.connect_by == ConnectBy::rdmacm,
 		.counts = &counts});
 	auto started = service.start();
-	if (started && !service.rdmacm_trouble().empty()) started = std::unexpected(service.rdmacm_trouble());
+	if (started && !service.rdmacm_error().empty()) started = std::unexpected(service.rdmacm_error());
 	if (!started) {
 		put(report.error, started.error());
 		say();
@@ -107,7 +107,7 @@ void serve(const ExperimentOptions& options, EchoCounts& counts, int out) {
 	put(report.device, path.device);
 	put(report.gid, path.gid);
 	report.engine = service.engine();
-	put(report.engine_trouble, service.engine_trouble());
+	put(report.engine_fallback_reason, service.engine_fallback_reason());
 	report.mtu = path.mtu;
 	report.queue_pairs_max = service.queue_pairs_max();
 	report.before = use_of_process(getpid());
@@ -292,7 +292,7 @@ private:
 
 	// Takes the two samples of the idle server, while all clients stay connected after the last
 	// echo: the first at the beginning of that time, the second a little before its end.
-	void look_at_idle(bool finished) {
+	void sample_idle(bool finished) {
 		const Nanoseconds now = monotonic_now();
 		if (swarm_.hold == 0 || !finished || now > board().ended.load() + swarm_.hold * 9 / 10) return;
 		if (idle_from_.at == 0) idle_from_ = sample();
@@ -354,7 +354,7 @@ private:
 				}
 				case Stage::ending:
 					say("ending");
-					look_at_idle(finished);
+					sample_idle(finished);
 					break;
 			}
 			if (auto reaped = reap(); !reaped) return reaped;
@@ -377,7 +377,7 @@ private:
 			.engine = options_.own_server ? report_.engine : options_.engine,
 			.stalled = options_.stalled,
 			.without = swarm_.without,
-			.in_clear = std::holds_alternative<channel::InClear>(swarm_.protection),
+			.in_clear = std::holds_alternative<channel::ClearText>(swarm_.protection),
 			.clients = swarm_.clients,
 			.queue_pairs = swarm_.queue_pairs,
 			.window = swarm_.window,
@@ -435,7 +435,7 @@ private:
 			.echoed = report_.echoed,
 			.lost = report_.lost,
 			.refused = report_.refused,
-			.engine_trouble = report_.engine_trouble,
+			.engine_fallback_reason = report_.engine_fallback_reason,
 			.queue_pairs_max = report_.queue_pairs_max,
 			.queue_pairs = swarm_.transport == Transport::tcp ? 0
 				: swarm_.logical()                            ? counts().carriers_peak.load()

@@ -29,7 +29,8 @@ struct ServerAccount {
 	std::uint64_t kernel_before = 0, kernel_connected = 0;
 	std::uint64_t threads_peak = 0;
 	std::uint64_t peak = 0, echoed = 0, lost = 0, refused = 0;  // peak: clients at once, at most
-	std::string engine_trouble;         // why its engine is not the one asked for; empty if it is
+	// Why its engine is not the one asked for; empty if it is.
+	std::string engine_fallback_reason;
 	std::uint64_t queue_pairs_max = 0;  // that the device allows
 	// The queue pairs at once, at most, and the different labels of logical clients.
 	std::uint64_t queue_pairs = 0, labels = 0;

@@ -43,7 +43,7 @@ struct SwarmOptions {
 	std::vector<std::string> hosts;
 	std::uint16_t port = 0;  // for hosts without a port
 	channel::Protection protection;
-	lib::Wish wish;
+	lib::DeviceRequest wish;
 	Transport transport = Transport::rdma;
 	ConnectBy connect_by = ConnectBy::tls_psn;
 	std::uint32_t clients = 10;

@@ -34,6 +34,6 @@ int main(int argc, char **argv)
 	printf("large has %zu bytes; ", length);
 	printf("nothing: %s\n", kv_strerror(kv_getn(store, "nothing", 7, &value, &length)));
 	need(kv_read_counters(store, &counters), store);
-	printf("%llu operations, %llu lent, %llu read, %llu copied\n", counters.operations, counters.lent, counters.reads, counters.copied);
+	printf("%llu operations, %llu leased, %llu read, %llu copied\n", counters.operations, counters.leased, counters.reads, counters.copied);
 	return kv_close(store) != KV_OK;
 }

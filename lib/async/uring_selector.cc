@@ -18,11 +18,11 @@ namespace {
 // kernel keeps further answers in a list of its own (IORING_FEAT_NODROP).
 constexpr unsigned requests_at_once = 256, answers_at_once = 4096;
 // The user_data of cancellations, whose own answers are ignored.
-constexpr std::uint64_t nameless = ~std::uint64_t{0};
+constexpr std::uint64_t cancellation_data = ~std::uint64_t{0};
 constexpr std::uint32_t nowhere = ~std::uint32_t{0};
 
 constexpr unsigned all_events = POLLIN | POLLOUT | POLLRDHUP;
-constexpr Nanoseconds proof_patience = 1'000'000'000;
+constexpr Nanoseconds probe_timeout = 1'000'000'000;
 
 __kernel_timespec to_timespec(Nanoseconds time) {
 	return {.tv_sec = static_cast<long long>(time / 1'000'000'000),
@@ -44,19 +44,19 @@ std::expected<std::unique_ptr<UringSelector>, std::string> UringSelector::open()
 	constexpr unsigned needed = IORING_FEAT_NODROP | IORING_FEAT_EXT_ARG;
 	if ((parameters.features & needed) != needed)
 		return std::unexpected("the io_uring of this kernel is older than Linux 5.13");
-	if (auto proven = selector->prove_multishot(); !proven) return std::unexpected(proven.error());
+	if (auto proven = selector->probe_multishot(); !proven) return std::unexpected(proven.error());
 	return selector;
 }
 
 // No feature flag says whether the kernel has multishot polls. So one is made of a descriptor that
 // is ready; it must still be armed after its first answer.
-std::expected<void, std::string> UringSelector::prove_multishot() {
+std::expected<void, std::string> UringSelector::probe_multishot() {
 	const int ready = eventfd(1, EFD_NONBLOCK | EFD_CLOEXEC);
 	if (ready < 0) return std::unexpected(failure("eventfd", errno));
 	io_uring_sqe* request = next_request();
 	io_uring_prep_poll_multishot(request, ready, POLLIN);
 	request->user_data = 0;
-	__kernel_timespec patience = to_timespec(proof_patience);
+	__kernel_timespec patience = to_timespec(probe_timeout);
 	io_uring_cqe* answer = nullptr;
 	const int result = io_uring_submit_and_wait_timeout(&ring_, &answer, 1, &patience, nullptr);
 	const bool goes_on =
@@ -65,7 +65,7 @@ std::expected<void, std::string> UringSelector::prove_multishot() {
 	if (goes_on) {
 		request = next_request();
 		io_uring_prep_cancel64(request, 0, 0);
-		request->user_data = nameless;
+		request->user_data = cancellation_data;
 		io_uring_submit_and_wait_timeout(&ring_, &answer, 2, &patience, nullptr);
 		io_uring_cq_advance(&ring_, io_uring_cq_ready(&ring_));
 	}
@@ -133,7 +133,7 @@ void UringSelector::forget(int fd) {
 		// Cancels instead of removing the poll, because a removal fails while the kernel is about
 		// to answer.
 		io_uring_prep_cancel64(request, index, 0);
-		request->user_data = nameless;
+		request->user_data = cancellation_data;
 		io_uring_submit(&ring_);
 	} else {
 		std::erase(to_arm_, index);
@@ -142,7 +142,7 @@ void UringSelector::forget(int fd) {
 }
 
 void UringSelector::take(const io_uring_cqe& answer) {
-	if (answer.user_data == nameless) return;
+	if (answer.user_data == cancellation_data) return;
 	const auto index = static_cast<std::uint32_t>(answer.user_data);
 	Watch& watch = watches_[index];
 	const bool ended = (answer.flags & IORING_CQE_F_MORE) == 0;

@@ -49,7 +49,7 @@ private:
 
 	explicit UringSelector(const io_uring& ring) : ring_(ring) {}
 	// Errors if the kernel has no multishot polls.
-	std::expected<void, std::string> prove_multishot();
+	std::expected<void, std::string> probe_multishot();
 	void watch(int fd, bool level, void* who);
 	// Queues the poll request of a watch.
 	void arm(std::uint32_t index);

@@ -14,7 +14,7 @@ constexpr Nanoseconds pause_without_descriptors = 10'000'000;
 
 // A client may be silent for this many times the patience with a handshake: until it speaks it
 // costs one descriptor only, and one of thousands that connect at once may take long to begin.
-constexpr int patience_with_silence = 3;
+constexpr int silence_factor = 3;
 
 // The home's answer to a client's parameters: a channel, or a refusal.
 struct Prepared {
@@ -130,7 +130,7 @@ void Acceptor::succeed(Nanoseconds started, bool resumed) {
 
 void Acceptor::fail(const std::string& peer, const HandshakeError& error, Nanoseconds started) {
 	++counters_.failed;
-	counters_.refused += error.trouble == HandshakeTrouble::refused;
+	counters_.refused += error.trouble == HandshakeFailure::refused;
 	if (options_.observe)
 		options_.observe({.took = monotonic_now() - started, .trouble = error.trouble, .refusal = error.refusal});
 	complain_(peer + ": " + error.text);
@@ -142,9 +142,9 @@ void Acceptor::stop() {
 	shutdown(listener_->fd(), SHUT_RDWR);  // clients are refused from now on, and accept() wakes up
 }
 
-Acceptor::Seat Acceptor::take_seat() const {
-	const auto taken = static_cast<std::size_t>(seats_.use_count() - 1);
-	return options_.clients_max == 0 || taken < options_.clients_max ? seats_ : nullptr;
+Acceptor::ClientPlace Acceptor::take_client_place() const {
+	const auto taken = static_cast<std::size_t>(client_places_.use_count() - 1);
+	return options_.clients_max == 0 || taken < options_.clients_max ? client_places_ : nullptr;
 }
 
 Task<void> Acceptor::turn() {
@@ -180,9 +180,8 @@ Task<void> Acceptor::serve(async::Socket socket) {
 	const Counted accepted(accepted_, loop_, at_room_);
 	const std::string peer = name_of_peer(*socket);
 	const Nanoseconds connected = monotonic_now();
-	if (!co_await async::Wait(
-			*socket, async::Wait::For::reading, connected + patience_with_silence * options_.patience)) {
-		fail(peer, {.trouble = HandshakeTrouble::silent, .text = "it connected and sent nothing", .refusal = {}},
+	if (!co_await async::Wait(*socket, async::Wait::For::reading, connected + silence_factor * options_.patience)) {
+		fail(peer, {.trouble = HandshakeFailure::silent, .text = "it connected and sent nothing", .refusal = {}},
 			connected);
 		co_return;
 	}
@@ -207,7 +206,7 @@ Task<bool> Acceptor::shake_hands(async::Socket& socket, const std::string& peer)
 	co_await drive(*socket, handshake);
 	if (handshake.state() == Handshake::State::asked) {
 		const bool tcp = handshake.theirs().transport == Transport::tcp;
-		Seat seat = take_seat();
+		ClientPlace seat = take_client_place();
 		Task<bool> answer = stopped_
 			? refuse(*socket, handshake, RefusalCode::shutting_down, "this server is shutting down")
 			: exempt && !tcp ? refuse(*socket, handshake, RefusalCode::not_supported,
@@ -228,7 +227,7 @@ Task<bool> Acceptor::refuse(async::Descriptor& socket, Handshake& handshake, Ref
 }
 
 Task<bool> Acceptor::answer_rc(
-	async::Descriptor& socket, Handshake& handshake, Seat& seat, const std::string& peer, Nanoseconds started) {
+	async::Descriptor& socket, Handshake& handshake, ClientPlace& seat, const std::string& peer, Nanoseconds started) {
 	const Home& home = next_home();
 	if (home.transport == nullptr) {
 		std::string why = "this server serves TCP only, and the client asks for RDMA: connect over TCP";
@@ -257,7 +256,7 @@ Task<bool> Acceptor::answer_rc(
 }
 
 Task<bool> Acceptor::answer_tcp(
-	async::Socket& socket, Handshake& handshake, Seat& seat, const std::string& peer, Nanoseconds started) {
+	async::Socket& socket, Handshake& handshake, ClientPlace& seat, const std::string& peer, Nanoseconds started) {
 	Parameters ours{.role = Role::server, .transport = Transport::tcp, .nonce = random_nonce()};
 	if (const auto none = grant_logical(options_, handshake.theirs(), ours))
 		co_return co_await refuse(*socket, handshake, none->code, none->text);
@@ -267,7 +266,7 @@ Task<bool> Acceptor::answer_tcp(
 	struct Stream {
 		int fd;
 		std::optional<TlsSession> tls;
-		Seat seat;
+		ClientPlace seat;
 	};
 	const auto stream = std::make_shared<Stream>(
 		Stream{.fd = socket->release(), .tls = handshake.release_session(), .seat = std::move(seat)});
@@ -293,7 +292,7 @@ Task<void> Acceptor::prove(const Home& home, std::unique_ptr<Channel> channel, P
 	} else {
 		loop_.post([this, peer, trouble, started] {
 			const HandshakeError error{
-				.trouble = HandshakeTrouble::no_proof, .text = "its proof failed: " + trouble, .refusal = {}};
+				.trouble = HandshakeFailure::no_proof, .text = "its proof failed: " + trouble, .refusal = {}};
 			fail(peer, error, started);
 		});
 	}

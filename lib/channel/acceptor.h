@@ -32,8 +32,8 @@ namespace verbena::channel {
 // The outcome of one client's set-up, from its first byte to its proof or its failure.
 struct SetupReport {
 	Nanoseconds took = 0;
-	std::optional<HandshakeTrouble> trouble;  // none: the client is accepted
-	std::optional<RefusalCode> refusal;  // with HandshakeTrouble::refused
+	std::optional<HandshakeFailure> trouble;  // none: the client is accepted
+	std::optional<RefusalCode> refusal;  // with HandshakeFailure::refused
 
 	// A word by which to count failures: the name of the refusal, or of the trouble.
 	std::string_view cause() const { return refusal ? name_of(*refusal) : trouble ? name_of(*trouble) : "none"; }
@@ -132,9 +132,9 @@ private:
 
 	// A client's place among `clients_max`: taken before the answer, kept by its channel to the
 	// end.
-	using Seat = std::shared_ptr<void>;
+	using ClientPlace = std::shared_ptr<void>;
 	// Empty: all places are taken.
-	Seat take_seat() const;
+	ClientPlace take_client_place() const;
 
 	async::Task<void> accept();
 	// A new client waits until `accept_rate` lets it in.
@@ -142,10 +142,10 @@ private:
 	async::Task<void> serve(async::Socket socket);
 	async::Task<bool> shake_hands(async::Socket& socket, const std::string& peer);
 	async::Task<bool> refuse(async::Descriptor& socket, Handshake& handshake, RefusalCode code, std::string why);
-	async::Task<bool> answer_rc(
-		async::Descriptor& socket, Handshake& handshake, Seat& seat, const std::string& peer, Nanoseconds started);
+	async::Task<bool> answer_rc(async::Descriptor& socket, Handshake& handshake, ClientPlace& seat,
+		const std::string& peer, Nanoseconds started);
 	async::Task<bool> answer_tcp(
-		async::Socket& socket, Handshake& handshake, Seat& seat, const std::string& peer, Nanoseconds started);
+		async::Socket& socket, Handshake& handshake, ClientPlace& seat, const std::string& peer, Nanoseconds started);
 	// On the home's loop.
 	async::Task<void> prove(const Home& home, std::unique_ptr<Channel> channel, Proven proven, Nanoseconds started);
 	const Home& next_home() { return homes_[next_home_++ % homes_.size()]; }
@@ -170,7 +170,7 @@ private:
 	AcceptorCounters counters_;
 	std::size_t accepted_ = 0;  // TCP clients whose set-up has not ended
 	std::size_t under_way_ = 0;
-	Seat seats_ = std::make_shared<char>();  // each copy is a place that is taken
+	ClientPlace client_places_ = std::make_shared<char>();  // each copy is a place that is taken
 	Nanoseconds next_turn_ = 0;
 	async::List<async::Waiter> waiting_;  // clients that wait to begin their handshake
 	async::List<async::Waiter> at_room_;  // resumed when a client gives its descriptor back

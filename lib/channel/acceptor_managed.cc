@@ -59,7 +59,7 @@ struct Acceptor::Managed {
 	bool left = false;  // the client's rdma_cm connection has ended
 	// Written before the handshake begins, and constant afterwards.
 	const Home* home = nullptr;
-	Seat seat;
+	ClientPlace seat;
 	Parameters ours;
 	RcEnd end;  // the client's, as its queue pair was connected
 	// Used on the home's loop: the channel that converse() owns, until the client has proved
@@ -67,7 +67,7 @@ struct Acceptor::Managed {
 	RcChannel* channel = nullptr;
 
 	void refuse(RefusalCode code, const std::string& why) {
-		error = {.trouble = HandshakeTrouble::refused, .text = "refused: " + why, .refusal = code};
+		error = {.trouble = HandshakeFailure::refused, .text = "refused: " + why, .refusal = code};
 		lib::reject(id.get(), why);
 	}
 	// On the home's loop: closes the channel, which ends converse(), unless it is over.
@@ -156,17 +156,17 @@ Task<bool> Acceptor::begin_managed(std::shared_ptr<Managed> session, std::span<c
 				"this server serves TCP only, and the client asks for RDMA: connect over TCP");
 		co_return false;
 	}
-	session->seat = take_seat();
+	session->seat = take_client_place();
 	if (!session->seat) {
 		session->refuse(RefusalCode::full, "the server is full");
 		co_return false;
 	}
 	const auto path = lib::path_of(session->id.get());
 	if (!path) {
-		session->error = {.trouble = HandshakeTrouble::closed, .text = path.error().text, .refusal = {}};
+		session->error = {.trouble = HandshakeFailure::closed, .text = path.error().text, .refusal = {}};
 		co_return false;
 	}
-	if (const std::string why = unfit(*home.transport, path->device, path->gid_index); !why.empty()) {
+	if (const std::string why = why_unusable(*home.transport, path->device, path->gid_index); !why.empty()) {
 		session->refuse(RefusalCode::not_supported, why);
 		co_return false;
 	}
@@ -250,7 +250,7 @@ Task<void> Acceptor::converse(const Home& home, std::shared_ptr<Managed> session
 	const Negotiated negotiated = outcome.good() ? session->handshake.agreed().negotiated : Negotiated{};
 	loop_.post([this, session, outcome] {
 		const HandshakeError unproved{
-			.trouble = HandshakeTrouble::no_proof, .text = "its proof failed: " + outcome.trouble, .refusal = {}};
+			.trouble = HandshakeFailure::no_proof, .text = "its proof failed: " + outcome.trouble, .refusal = {}};
 		if (outcome.good()) succeed(session->started, session->handshake.agreed().resumed);
 		else fail(session->peer, outcome.agreed ? unproved : session->handshake.error(), session->started);
 		session->ended = true;

@@ -7,7 +7,7 @@
 // send() was called, or the channel ends. One coroutine at a time may receive; any number may send.
 //
 // On channels where direct() is true, a side can also share parts of its registered memory with its
-// peer: `lend()` makes a part accessible, read() and write() access what the peer has shared, by
+// peer: `share()` makes a part accessible, read() and write() access what the peer has shared, by
 // RDMA READ and WRITE, and end() withdraws the access.
 //
 // Threads: not thread-safe. A channel, its messages and its leases are used on the thread of its
@@ -20,7 +20,7 @@
 // Lifetime: messages and leases may outlive their channel, but not the transport behind it. A
 //   channel may be destroyed while coroutines wait in it: they are not resumed.
 // Errors: operations return a Trouble and throw nothing. `too_large`, `unsupported` and the
-//   `no_memory` of `lend()` concern one operation; any other means that the channel has ended, or
+//   `no_memory` of `share()` concern one operation; any other means that the channel has ended, or
 //   was closed: reason() says why, and messages that have arrived can still be received.
 #pragma once
 
@@ -45,7 +45,7 @@ enum class Trouble : std::uint8_t {
 	lost,  // the connection broke, or the peer died
 	protocol,  // the peer broke the channel's protocol
 	too_large,  // the message is larger than message_max(); the channel stays open
-	// There is no memory, with watermark=close; or, from `lend()`, the device has no window left.
+	// There is no memory, with watermark=close; or, from `share()`, the device has no window left.
 	no_memory,
 	unsupported,  // a direct operation, and direct() is false; the channel stays open
 };
@@ -158,7 +158,7 @@ public:
 	class Sending;
 	class Receiving;
 	class Operation;
-	class Lending;
+	class Sharing;
 	class Closing;
 
 	virtual ~Channel() = default;
@@ -178,13 +178,13 @@ public:
 
 	// The direct operations need direct() and buffers of memory(); elsewhere they fail with
 	// `unsupported`. read(), write() and end() are done when the adapter has completed them;
-	// `lend()` as soon as its Lease may be sent to the peer. An access outside of what the peer
+	// `share()` as soon as its Lease may be sent to the peer. An access outside of what the peer
 	// shares, or after the peer has withdrawn it, ends the channel at both ends.
 	virtual bool direct() const { return false; }
 	// Null where there is no registered memory: over TCP, and on logical channels.
 	virtual MemoryPool* memory() const { return nullptr; }
 	// Lets the peer read or write `place`, until the Lease ends.
-	Lending lend(Place place, Right right) { return {*this, Operation::Kind::lend, std::move(place), {}, right, {}}; }
+	Sharing share(Place place, Right right) { return {*this, Operation::Kind::share, std::move(place), {}, right, {}}; }
 	// Copies memory that the peer shares into `into`; lengths are equal.
 	Operation read(Place into, const RemoteMemory& from) {
 		return {*this, Operation::Kind::read, std::move(into), from, Right::read, {}};
@@ -289,7 +289,7 @@ public:
 	// adapter uses it.
 	class Operation : public async::Waiter {
 	public:
-		enum class Kind : std::uint8_t { read, write, lend, end };
+		enum class Kind : std::uint8_t { read, write, share, end };
 		Operation(Channel& channel, Kind kind, Place place, const RemoteMemory& remote, Right right, Lease lease)
 			: kind(kind),
 			  right(right),
@@ -300,7 +300,7 @@ public:
 		Operation(const Operation&) = delete;
 		Operation& operator=(const Operation&) = delete;
 		~Operation() {
-			if (mention != nullptr) *mention = nullptr;
+			if (registration != nullptr) *registration = nullptr;
 		}
 		bool await_ready() {
 			if (channel_.operations_.empty()) channel_.begin(*this);
@@ -326,13 +326,13 @@ public:
 		Progress result = Progress::queued;
 		Trouble trouble = Trouble::closed;
 		// The channel's pointer to this, cleared when this is destroyed.
-		Operation** mention = nullptr;
+		Operation** registration = nullptr;
 
 	private:
 		Channel& channel_;
 	};
-	// The awaitable that `lend()` returns.
-	class Lending : public Operation {
+	// The awaitable that `share()` returns.
+	class Sharing : public Operation {
 	public:
 		using Operation::Operation;
 		std::expected<Lease, Trouble> await_resume() {

@@ -12,7 +12,7 @@ namespace {
 using async::Task;
 
 // The time to send the last bytes of a handshake that is over and has no deadline any more.
-constexpr Nanoseconds patience_with_last_words = 2'000'000'000;
+constexpr Nanoseconds last_bytes_timeout = 2'000'000'000;
 
 // The kind of failure for an errno of connect().
 ConnectTrouble trouble_of(int error) {
@@ -39,7 +39,7 @@ std::unexpected<std::string> failed(const ConnectOptions& options, ConnectTroubl
 }
 
 ConnectTrouble trouble_of(const HandshakeError& error) {
-	return error.trouble == HandshakeTrouble::timed_out ? ConnectTrouble::timed_out : ConnectTrouble::handshake;
+	return error.trouble == HandshakeFailure::timed_out ? ConnectTrouble::timed_out : ConnectTrouble::handshake;
 }
 
 ConnectTrouble handshake_or_time(Nanoseconds deadline) {
@@ -86,7 +86,7 @@ Task<void> drive(async::Descriptor& socket, Handshake& handshake) {
 	std::array<std::byte, 4096> buffer;
 	while (true) {
 		while (const std::size_t count = handshake.take(buffer)) {
-			const Nanoseconds deadline = std::min(handshake.poll_timeout(), monotonic_now() + patience_with_last_words);
+			const Nanoseconds deadline = std::min(handshake.poll_timeout(), monotonic_now() + last_bytes_timeout);
 			if (!co_await async::write_all(socket, std::span(buffer).first(count), deadline)) handshake.feed_end();
 		}
 		if (handshake.state() != Handshake::State::waiting) co_return;
@@ -136,7 +136,7 @@ Handshake handshake_with(const Reached& server, const ConnectOptions& options, c
 
 }  // namespace
 
-Task<std::optional<async::Semaphore::Permit>> leave_to_begin(async::Semaphore* handshakes) {
+Task<std::optional<async::Semaphore::Permit>> permit_to_begin(async::Semaphore* handshakes) {
 	std::optional<async::Semaphore::Permit> permit;
 	if (handshakes != nullptr) permit.emplace(co_await handshakes->acquire());
 	co_return permit;
@@ -154,7 +154,7 @@ Task<std::string> prove_as_client(Channel& channel, const ProofKeys& keys, Nanos
 }
 
 Task<Connected<std::unique_ptr<RcChannel>>> connect(RcTransport& transport, ConnectOptions options) {
-	const auto permit = co_await leave_to_begin(options.handshakes);
+	const auto permit = co_await permit_to_begin(options.handshakes);
 	auto server = co_await reach(transport.loop(), options);
 	if (!server) co_return std::unexpected(server.error());
 	reset_on_close(*server->socket);
@@ -175,7 +175,7 @@ Task<Connected<std::unique_ptr<RcChannel>>> connect(RcTransport& transport, Conn
 }
 
 Task<Connected<std::unique_ptr<TcpChannel>>> connect_tcp(async::Loop& loop, ConnectOptions options, TcpOptions tcp) {
-	const auto permit = co_await leave_to_begin(options.handshakes);
+	const auto permit = co_await permit_to_begin(options.handshakes);
 	auto server = co_await reach(loop, options);
 	if (!server) co_return std::unexpected(server.error());
 	const Parameters ours{.role = Role::client,

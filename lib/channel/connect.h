@@ -86,7 +86,7 @@ private:
 };
 
 // Waits for a permit to begin a set-up; without `handshakes` (null) there is nothing to wait for.
-async::Task<std::optional<async::Semaphore::Permit>> leave_to_begin(async::Semaphore* handshakes);
+async::Task<std::optional<async::Semaphore::Permit>> permit_to_begin(async::Semaphore* handshakes);
 // Sends the client's proof, then checks the server's. Empty on success, or why not.
 async::Task<std::string> prove_as_client(Channel& channel, const ProofKeys& keys, Nanoseconds deadline);
 

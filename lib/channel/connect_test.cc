@@ -31,14 +31,14 @@ TEST_F(Connect, OverRdmaAndOverTcpAtOnePort) {
 }
 
 TEST_F(Connect, InClearWhenBothSaySo) {
-	Server server(InClear{});
+	Server server(ClearText{});
 	std::string heard;
 	loop_.complete([](RcTransport& transport, ConnectOptions options, std::string& heard) -> Task<void> {
 		auto tcp = co_await connect_tcp(transport.loop(), std::move(options));
 		if (!tcp) co_return ADD_FAILURE() << tcp.error();
 		EXPECT_EQ((*tcp)->path().transport, "tcp");
 		co_await ask(**tcp, heard);
-	}(*transport_, to(server.where(), InClear{}), heard));
+	}(*transport_, to(server.where(), ClearText{}), heard));
 	EXPECT_EQ(heard, "question");
 }
 
@@ -62,12 +62,12 @@ TEST_F(Connect, TheQueuePairHasThePsnsOfTheExchange) {
 TEST_F(Connect, EachEndLearnsFromWhichSizeOnTheOtherWantsToFetch) {
 	RcOptions low = small;
 	low.eager_max = 3000;
-	Server server(InClear{}, {}, low);
+	Server server(ClearText{}, {}, low);
 	loop_.complete([](RcTransport& transport, ConnectOptions options) -> Task<void> {
 		auto channel = co_await connect(transport, std::move(options));
 		if (!channel) co_return ADD_FAILURE() << channel.error();
 		co_await ask_back(**channel, 3001);
-	}(*transport_, to(server.where(), InClear{})));
+	}(*transport_, to(server.where(), ClearText{})));
 	EXPECT_GT(transport_->counters().windows_bound, 0u);
 	EXPECT_GT(transport_->counters().reads, 0u);
 }
@@ -81,23 +81,23 @@ TEST_F(Connect, AnotherAuthorityIsNotTrusted) {
 
 TEST_F(Connect, AClientInClearLearnsThatTheServerWantsTls) {
 	Server server(made(make_server_protection(files_.server)));
-	EXPECT_NE(refusal(to(server.where(), InClear{})), "it was accepted");
+	EXPECT_NE(refusal(to(server.where(), ClearText{})), "it was accepted");
 }
 
 TEST_F(Connect, ASilentServerEndsAtTheDeadline) {
 	auto listener = async::listen(loop_, async::resolve("127.0.0.1", 0).value()).value();
-	ConnectOptions options = to("127.0.0.1:" + std::to_string(async::local_address(*listener).port()), InClear{});
+	ConnectOptions options = to("127.0.0.1:" + std::to_string(async::local_address(*listener).port()), ClearText{});
 	options.patience = 20'000'000;
 	const std::string why = refusal(std::move(options));
 	EXPECT_NE(why.find("not complete within 20 ms"), std::string::npos) << why;
 }
 
 TEST_F(Connect, NoProcessListens) {
-	EXPECT_NE(refusal(to("127.0.0.1:1", InClear{})).find("no server listens"), std::string::npos);
+	EXPECT_NE(refusal(to("127.0.0.1:1", ClearText{})).find("no server listens"), std::string::npos);
 }
 
 TEST_F(Connect, SilentAndSlowClientsDelayNoOther) {
-	Server server(InClear{}, {.handshakes_max = 4});
+	Server server(ClearText{}, {.handshakes_max = 4});
 	async::Socket silent[20];
 	std::string heard;
 	loop_.complete(
@@ -108,7 +108,7 @@ TEST_F(Connect, SilentAndSlowClientsDelayNoOther) {
 			auto channel = co_await connect(transport, std::move(options));
 			if (!channel) co_return ADD_FAILURE() << channel.error();
 			co_await ask(**channel, heard);
-		}(*transport_, to(server.where(), InClear{}), silent, heard));
+		}(*transport_, to(server.where(), ClearText{}), silent, heard));
 	EXPECT_EQ(heard, "question");
 }
 
@@ -120,7 +120,7 @@ TEST_F(Connect, AFailureReportsItsKindBesidesItsSentence) {
 	const auto reason = [&](const std::string& where, const async::Address* from = nullptr,
 							Nanoseconds patience = 5'000'000'000) {
 		ConnectTrouble trouble = ConnectTrouble::none;
-		ConnectOptions options = to(where, InClear{});
+		ConnectOptions options = to(where, ClearText{});
 		options.patience = patience;
 		options.from = from;
 		options.trouble = &trouble;
@@ -148,10 +148,10 @@ TEST_F(Connect, AnUndeliveredChannelIsDestroyedBeforeItsTransport) {
 	const auto transport = RcTransport::open(io, test_device(), small).value();
 	Acceptor acceptor(
 		setup, async::listen(setup, async::resolve("127.0.0.1", 0).value()).value(), *transport,
-		{.protection = InClear{}}, [](std::unique_ptr<Channel>) { ADD_FAILURE() << "nobody takes it"; },
+		{.protection = ClearText{}}, [](std::unique_ptr<Channel>) { ADD_FAILURE() << "nobody takes it"; },
 		[](const std::string&) {});
 	acceptor.start();
-	ConnectOptions options = to("127.0.0.1:" + std::to_string(acceptor.port()), InClear{});
+	ConnectOptions options = to("127.0.0.1:" + std::to_string(acceptor.port()), ClearText{});
 	options.patience = 300'000'000;
 	const std::jthread client([&] { EXPECT_NE(refusal(std::move(options)), "it was accepted"); });
 	const auto turn = [](async::Loop& loop) {

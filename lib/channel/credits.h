@@ -100,7 +100,7 @@ public:
 
 	// The caller has taken needed() units from the bank.
 	explicit ReceiveCredits(const Window& window)
-		: max_(window.max), target_(window.first), limit_(window.first), told_(window.first) {}
+		: max_(window.max), target_(window.first), limit_(window.first), announced_(window.first) {}
 
 	// A data frame has arrived; its unit is held until data_released(). False: the sender had no
 	// credit.
@@ -108,7 +108,7 @@ public:
 		if (remaining() == 0) return false;
 		++received_;
 		++held_;
-		lend(bank);
+		grant(bank);
 		return true;
 	}
 	// A control frame has arrived. The caller has posted its unit again before it acts on anything
@@ -117,13 +117,13 @@ public:
 	// one.
 	bool control_reposted(Control kind) {
 		const auto which = static_cast<std::size_t>(kind);
-		return seen_[which]++ == told_seen_[which];
+		return seen_[which]++ == announced_seen_[which];
 	}
 	// The sender reports that it waits for credits: doubles its window, up to the maximum.
 	void wanted(CreditBank& bank) {
 		wanted_ = true;
 		target_ = std::min(max_, std::max(2 * target_, std::uint32_t{2}));
-		lend(bank);
+		grant(bank);
 	}
 
 	// A unit of this connection, which it has held, is posted again.
@@ -134,7 +134,7 @@ public:
 			return;
 		}
 		bank.posted(1);
-		lend(bank);
+		grant(bank);
 	}
 	// Credits that the sender has not used.
 	std::uint32_t remaining() const { return limit_ - received_; }
@@ -142,8 +142,8 @@ public:
 	// The limit to write into a frame that is sent now, together with both seen(): the peer knows
 	// them from then on.
 	std::uint32_t tell() {
-		told_ = limit_;
-		std::ranges::copy(seen_, told_seen_);
+		announced_ = limit_;
+		std::ranges::copy(seen_, announced_seen_);
 		wanted_ = wanted_ && remaining() == 0;
 		return limit_;
 	}
@@ -152,18 +152,18 @@ public:
 	// Whether to send a credit frame, if no other frame carries the limit: the sender waits and the
 	// limit has grown, or it has grown by half of the window.
 	bool due() const {
-		const std::uint32_t news = limit_ - told_;
+		const std::uint32_t news = limit_ - announced_;
 		return news > 0 && (wanted_ || (target_ >= 4 && news >= target_ / 2));
 	}
 
 	// The units that go back to the bank when the connection ends. Units that are still held follow
 	// one by one, as they are posted.
-	std::uint32_t promised() const { return remaining() + control_kinds; }
+	std::uint32_t granted_total() const { return remaining() + control_kinds; }
 
 private:
 	// Grants free units of the bank, up to the window. Units that the program holds count too, so a
 	// slow program gets no further ones; the cap of 2 lets one arrive while one is held.
-	void lend(CreditBank& bank) {
+	void grant(CreditBank& bank) {
 		const std::uint32_t cap = std::max(target_, std::uint32_t{2});
 		while (remaining() < target_ && held_ + remaining() < cap && bank.take(1)) ++limit_;
 	}
@@ -171,11 +171,11 @@ private:
 	std::uint32_t max_;
 	std::uint32_t target_;  // the window now: credits that the sender shall have, at most max_
 	std::uint32_t limit_;  // data frames that the sender may have sent in all
-	std::uint32_t told_;  // the newest limit that a frame has carried
+	std::uint32_t announced_;  // the newest limit that a frame has carried
 	std::uint32_t received_ = 0;  // data frames in all
 	std::uint32_t held_ = 0;  // units with data that are not posted again
 	// Control frames seen, by kind, modulo 256; and the counts that the newest frame has carried.
-	std::uint8_t seen_[control_kinds] = {}, told_seen_[control_kinds] = {};
+	std::uint8_t seen_[control_kinds] = {}, announced_seen_[control_kinds] = {};
 	bool wanted_ = false;  // the sender waits, and no frame has carried a new limit since
 };
 

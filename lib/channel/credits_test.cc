@@ -105,11 +105,11 @@ TEST(Credits, NoCreditWithoutABufferAndNoDeadlockWhateverTheProgramsDo) {
 		End ends[2];
 		CreditBank banks[2];
 		std::deque<Frame> wires[2];
-		const std::uint32_t lent = static_cast<std::uint32_t>(random.below(6));
+		const std::uint32_t granted = static_cast<std::uint32_t>(random.below(6));
 		for (int i = 0; i < 2; ++i) {
 			ends[i].to_send = static_cast<int>(random.below(200));
-			ends[i].posted += lent;
-			banks[i].posted(lent);
+			ends[i].posted += granted;
+			banks[i].posted(granted);
 		}
 		const auto put = [&](int who, int kind) {
 			End& end = ends[who];
@@ -156,7 +156,7 @@ TEST(Credits, NoCreditWithoutABufferAndNoDeadlockWhateverTheProgramsDo) {
 			} else {
 				pump(who);
 			}
-			ASSERT_GE(end.posted, banks[who].free() + end.receive.promised()) << "seed " << seed;
+			ASSERT_GE(end.posted, banks[who].free() + end.receive.granted_total()) << "seed " << seed;
 			if (ends[0].arrived == wanted[1] && ends[1].arrived == wanted[0]) break;
 		}
 		EXPECT_EQ(ends[0].arrived, wanted[1]) << "seed " << seed;

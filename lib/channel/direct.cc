@@ -21,9 +21,9 @@ void DirectOperations::begin(Channel::Operation& operation) {
 	switch (operation.kind) {
 		case Kind::read:
 		case Kind::write: transfer(operation.kind, operation.place, operation.remote, &operation); break;
-		case Kind::lend: {
+		case Kind::share: {
 			RemoteMemory remote;
-			const std::uint32_t window = lend(operation.place, operation.right, remote);
+			const std::uint32_t window = share(operation.place, operation.right, remote);
 			operation.result = window == WindowTable::none ? Progress::failed : Progress::done;
 			operation.trouble = Trouble::no_memory;
 			if (window == WindowTable::none) return;
@@ -49,7 +49,7 @@ DirectOperations::Record& DirectOperations::add(
 	check(!full(), "a direct operation is posted only when there is room");
 	Record& record = this->record(count_++);
 	record = {.number = number, .kind = kind, .buffer = std::move(buffer), .operation = operation};
-	if (operation != nullptr) operation->mention = &record.operation;
+	if (operation != nullptr) operation->registration = &record.operation;
 	return record;
 }
 
@@ -72,14 +72,14 @@ void DirectOperations::read_part(const Place& into, const RemoteMemory& from) {
 	transfer(Kind::read, into, from, nullptr).of_channel = true;
 }
 
-std::uint32_t DirectOperations::lend(const Place& place, Right right, RemoteMemory& remote) {
+std::uint32_t DirectOperations::share(const Place& place, Right right, RemoteMemory& remote) {
 	const std::uint32_t index = shared_.windows.take();
 	if (index == WindowTable::none) return index;
 	MemoryWindow& window = shared_.windows[index];
 	window.buffer = place.buffer;
 	window.owner = this;
 	window.previous = WindowTable::none;
-	window.next = std::exchange(lent_, index);
+	window.next = std::exchange(bound_, index);
 	if (window.next != WindowTable::none) shared_.windows[window.next].previous = index;
 
 	ibv_mw* const handle = window.handle.get();
@@ -97,7 +97,7 @@ std::uint32_t DirectOperations::lend(const Place& place, Right right, RemoteMemo
 				right == Right::read ? unsigned{IBV_ACCESS_REMOTE_READ} : unsigned{IBV_ACCESS_REMOTE_WRITE}}};
 	// The completion of a later request covers this one too. Once half of the places are taken it
 	// is signalled itself, so that there is a completion when every place is a bind.
-	add(sends_.post(request, count_ >= depth_ / 2), Kind::lend, {}, nullptr);
+	add(sends_.post(request, count_ >= depth_ / 2), Kind::share, {}, nullptr);
 	++shared_.counters.windows_bound;
 	handle->rkey = remote.rkey;
 	return index;
@@ -123,7 +123,7 @@ std::uint32_t DirectOperations::handle_done(std::uint32_t number) {
 		if (record.kind == Kind::end) forget(record.window);
 		parts += record.of_channel;
 		if (record.operation == nullptr) continue;
-		record.operation->mention = nullptr;
+		record.operation->registration = nullptr;
 		record.operation->result = Progress::done;
 		shared_.loop.resume_soon(*record.operation);
 	}
@@ -142,7 +142,7 @@ void DirectOperations::forget(std::uint32_t index) {
 	window.owner = nullptr;
 	window.buffer = {};
 	if (window.next != WindowTable::none) shared_.windows[window.next].previous = window.previous;
-	(window.previous == WindowTable::none ? lent_ : shared_.windows[window.previous].next) = window.next;
+	(window.previous == WindowTable::none ? bound_ : shared_.windows[window.previous].next) = window.next;
 	if (!window.leased) shared_.windows.give_back(index);
 }
 
@@ -151,7 +151,7 @@ void DirectOperations::fail(Trouble trouble) {
 	for (std::uint32_t i = 0; i < count_; ++i) {
 		Channel::Operation* const operation = std::exchange(record(i).operation, nullptr);
 		if (operation == nullptr) continue;
-		operation->mention = nullptr;
+		operation->registration = nullptr;
 		operation->result = Progress::failed;
 		operation->trouble = trouble;
 		// An operation that is not linked is just being started: begin() returns its failure.
@@ -160,9 +160,9 @@ void DirectOperations::fail(Trouble trouble) {
 }
 
 void DirectOperations::withdraw_windows() {
-	while (lent_ != WindowTable::none) {
-		shared_.windows[lent_].handle.reset();
-		forget(lent_);
+	while (bound_ != WindowTable::none) {
+		shared_.windows[bound_].handle.reset();
+		forget(bound_);
 	}
 }
 

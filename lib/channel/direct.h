@@ -31,7 +31,7 @@ public:
 	// may outlive this.
 	~DirectOperations() {
 		for (std::uint32_t i = 0; i < count_; ++i)
-			if (Channel::Operation* const operation = record(i).operation) operation->mention = nullptr;
+			if (Channel::Operation* const operation = record(i).operation) operation->registration = nullptr;
 	}
 	DirectOperations(const DirectOperations&) = delete;
 	DirectOperations& operator=(const DirectOperations&) = delete;
@@ -40,12 +40,12 @@ public:
 	bool full() const { return count_ == depth_; }
 
 	// Starts an operation of a caller, on a channel that has not ended. Afterwards it is under way,
-	// done (`lend`) or failed, or still `queued` because `depth` others are in flight.
+	// done (`share`) or failed, or still `queued` because `depth` others are in flight.
 	void begin(Channel::Operation& operation);
 	// For the channel itself, when not full(). Gives the peer access to `place`; `remote` is for
 	// the peer and may be sent in the next frame. Returns the window, for end(). `none`: the device
 	// has no window left.
-	std::uint32_t lend(const Place& place, Right right, RemoteMemory& remote);
+	std::uint32_t share(const Place& place, Right right, RemoteMemory& remote);
 	// For the channel itself, when not full(): reads a part of a message. handle_done() counts it
 	// when it is done.
 	void read_part(const Place& into, const RemoteMemory& from);
@@ -86,7 +86,8 @@ private:
 	std::uint32_t depth_;
 	std::unique_ptr<Record[]> records_;  // a ring, allocated with the first operation
 	std::uint32_t first_ = 0, count_ = 0;
-	std::uint32_t lent_ = WindowTable::none;  // the list of bound windows, linked through the table
+	// The list of bound windows, linked through the table.
+	std::uint32_t bound_ = WindowTable::none;
 	// Bound windows that are to be invalidated once there is room in the send queue.
 	std::vector<std::uint32_t> ending_;
 	std::optional<Trouble> failed_;  // why, once fail() was called

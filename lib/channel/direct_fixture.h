@@ -44,12 +44,12 @@ protected:
 		for (RcTransport* transport : {&transports_[0], &transports_[1]}) EXPECT_EQ(transport->windows_in_use(), 0u);
 	}
 
-	Lease lend_to_b(Place place) {
+	Lease share_with_b(Place place) {
 		std::optional<Lease> lease;
-		loop_.complete([](Channel& lender, Channel& reader, Place place, std::optional<Lease>& lease) -> Task<void> {
-			auto lending = co_await lender.lend(place, Right::read);
-			lease = std::move(*lending);
-			co_await told(lender, reader, lease->remote());
+		loop_.complete([](Channel& owner, Channel& reader, Place place, std::optional<Lease>& lease) -> Task<void> {
+			auto leased = co_await owner.share(place, Right::read);
+			lease = std::move(*leased);
+			co_await told(owner, reader, lease->remote());
 		}(*a_, *b_, std::move(place), lease));
 		return std::move(*lease);
 	}

@@ -9,11 +9,11 @@ using namespace testing_tools;
 TEST_F(Direct, ThePeerReadsMemoryThatIsSharedWithIt) {
 	ASSERT_TRUE(a_->direct());
 	const auto content = pattern(100'000, 1);
-	loop_.complete([](Channel& lender, Channel& reader, std::span<const std::byte> content) -> Task<void> {
-		const Place lent = filled(*lender.memory(), content);
-		auto lease = co_await lender.lend(lent, Right::read);
+	loop_.complete([](Channel& owner, Channel& reader, std::span<const std::byte> content) -> Task<void> {
+		const Place shared = filled(*owner.memory(), content);
+		auto lease = co_await owner.share(shared, Right::read);
 		EXPECT_TRUE(lease.has_value());
-		const RemoteMemory remote = co_await told(lender, reader, lease->remote());
+		const RemoteMemory remote = co_await told(owner, reader, lease->remote());
 		EXPECT_EQ(remote, lease->remote());
 		const Place whole = reader.memory()->take(content.size());
 		const auto read = co_await reader.read(whole, remote);
@@ -23,7 +23,7 @@ TEST_F(Direct, ThePeerReadsMemoryThatIsSharedWithIt) {
 		const RemoteMemory of = remote.part(5000, 1000);
 		co_await reader.read(part, of);
 		EXPECT_TRUE(std::ranges::equal(part.bytes(), content.subspan(5000, 1000)));
-		co_await lender.end(std::move(*lease));
+		co_await owner.end(std::move(*lease));
 	}(*a_, *b_, content));
 }
 
@@ -38,11 +38,11 @@ TEST_F(Direct, SmallReadsOfOneTurnArePostedTogether) {
 	const auto content = pattern(count * 64, 7);
 	RemoteMemory remote;
 	Lease lease;
-	loop_.complete([](Channel& lender, Channel& reader, std::span<const std::byte> content, Lease& kept,
+	loop_.complete([](Channel& owner, Channel& reader, std::span<const std::byte> content, Lease& kept,
 					   RemoteMemory& remote) -> Task<void> {
-		const Place lent = filled(*lender.memory(), content);
-		auto lease = co_await lender.lend(lent, Right::read);
-		remote = co_await told(lender, reader, lease->remote());
+		const Place shared = filled(*owner.memory(), content);
+		auto lease = co_await owner.share(shared, Right::read);
+		remote = co_await told(owner, reader, lease->remote());
 		kept = std::move(*lease);
 	}(*a_, *b_, content, lease, remote));
 	const Buffer whole = b_->memory()->take(content.size());
@@ -63,15 +63,15 @@ TEST_F(Direct, SmallReadsOfOneTurnArePostedTogether) {
 
 TEST_F(Direct, ThePeerWritesMemoryThatIsSharedWithIt) {
 	const auto content = pattern(70'000, 2);
-	loop_.complete([](Channel& lender, Channel& writer, std::span<const std::byte> content) -> Task<void> {
-		Buffer target = lender.memory()->take(100'000);
+	loop_.complete([](Channel& owner, Channel& writer, std::span<const std::byte> content) -> Task<void> {
+		Buffer target = owner.memory()->take(100'000);
 		const Place middle(target, 10'000, content.size());
-		auto lease = co_await lender.lend(middle, Right::write);
-		const RemoteMemory remote = co_await told(lender, writer, lease->remote());
+		auto lease = co_await owner.share(middle, Right::write);
+		const RemoteMemory remote = co_await told(owner, writer, lease->remote());
 		const Place from = filled(*writer.memory(), content);
 		const auto written = co_await writer.write(remote, from);
 		EXPECT_TRUE(written.has_value());
-		const auto ended = co_await lender.end(std::move(*lease));
+		const auto ended = co_await owner.end(std::move(*lease));
 		EXPECT_TRUE(ended.has_value());
 		EXPECT_TRUE(std::ranges::equal(middle.bytes(), content));
 	}(*a_, *b_, content));
@@ -82,14 +82,14 @@ enum class Misuse { after_the_end, beyond_the_end, write_to_what_is_to_be_read, 
 class Misused : public Direct, public ::testing::WithParamInterface<Misuse> {};
 
 TEST_P(Misused, EndsTheConnectionAndNothingElse) {
-	loop_.complete([](Channel& lender, Channel& thief, Misuse misuse) -> Task<void> {
+	loop_.complete([](Channel& owner, Channel& thief, Misuse misuse) -> Task<void> {
 		const auto secret = pattern(4096, 3);
-		const Place lent(filled(*lender.memory(), secret), 0, 2048);
-		auto lease = co_await lender.lend(lent, Right::read);
-		RemoteMemory remote = co_await told(lender, thief, lease->remote());
+		const Place shared(filled(*owner.memory(), secret), 0, 2048);
+		auto lease = co_await owner.share(shared, Right::read);
+		RemoteMemory remote = co_await told(owner, thief, lease->remote());
 		const Place loot = thief.memory()->take(4096);
 		std::ranges::fill(loot.bytes(), std::byte{});
-		if (misuse == Misuse::after_the_end) co_await lender.end(std::move(*lease));
+		if (misuse == Misuse::after_the_end) co_await owner.end(std::move(*lease));
 		if (misuse == Misuse::beyond_the_end) remote.length = 4096;
 		if (misuse == Misuse::guessed_key) remote.rkey ^= 1;
 		const Place place(loot.buffer, 0, remote.length);
@@ -102,7 +102,7 @@ TEST_P(Misused, EndsTheConnectionAndNothingElse) {
 		}
 		const auto next = co_await thief.receive();
 		EXPECT_EQ(next.error(), Trouble::lost);
-		EXPECT_TRUE(std::ranges::equal(lent.buffer.bytes(), secret));
+		EXPECT_TRUE(std::ranges::equal(shared.buffer.bytes(), secret));
 		EXPECT_TRUE(std::ranges::none_of(loot.bytes(), [](std::byte byte) { return byte != std::byte{}; }));
 	}(*a_, *b_, GetParam()));
 }
@@ -113,16 +113,16 @@ INSTANTIATE_TEST_SUITE_P(Ways, Misused,
 TEST_F(Direct, MoreOperationsThanTheQueueHoldsAllEndAndRegisterNothing) {
 	constexpr std::size_t count = 100, each = 5000;
 	const auto content = pattern(count * each, 8);
-	const auto round = [](Channel& lender, Channel& reader, std::span<const std::byte> content) -> Task<void> {
-		const Place lent = filled(*lender.memory(), content);
+	const auto round = [](Channel& owner, Channel& reader, std::span<const std::byte> content) -> Task<void> {
+		const Place shared = filled(*owner.memory(), content);
 		std::vector<Lease> leases;
 		for (std::size_t i = 0; i < count; ++i) {
-			const Place part(lent.buffer, i * each, each);
-			auto lease = co_await lender.lend(part, Right::read);
+			const Place part(shared.buffer, i * each, each);
+			auto lease = co_await owner.share(part, Right::read);
 			EXPECT_TRUE(lease.has_value());
 			leases.push_back(std::move(*lease));
 		}
-		co_await told(lender, reader, leases.front().remote());
+		co_await told(owner, reader, leases.front().remote());
 		std::size_t done = 0;
 		const auto one = [](Channel& reader, RemoteMemory remote, std::span<const std::byte> expected,
 							 std::size_t& done) -> Task<void> {
@@ -145,7 +145,7 @@ TEST_F(Direct, MoreOperationsThanTheQueueHoldsAllEndAndRegisterNothing) {
 }
 
 TEST_F(Direct, AnAbandonedReadKeepsItsBufferUntilTheAdapterIsDone) {
-	const Lease lease = lend_to_b(filled(*a_->memory(), pattern(1 << 20, 4)));
+	const Lease lease = share_with_b(filled(*a_->memory(), pattern(1 << 20, 4)));
 	{
 		async::Job job(loop_, [](Channel& reader, RemoteMemory remote) -> Task<void> {
 			const Place place = reader.memory()->take(1 << 20);
@@ -159,7 +159,7 @@ TEST_F(Direct, AnAbandonedReadKeepsItsBufferUntilTheAdapterIsDone) {
 }
 
 TEST_F(Direct, AnOperationMayOutliveItsChannel) {
-	const Lease lease = lend_to_b(filled(*a_->memory(), pattern(1 << 20, 4)));
+	const Lease lease = share_with_b(filled(*a_->memory(), pattern(1 << 20, 4)));
 	async::Job job(loop_, [](Channel& reader, RemoteMemory remote) -> Task<void> {
 		const Place place = reader.memory()->take(1 << 20);
 		co_await reader.read(place, remote);

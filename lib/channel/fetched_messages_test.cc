@@ -75,7 +75,7 @@ template <class Body> Task<void> carry(Channel& from, Channel& to, Body body, st
 }
 
 TEST_F(FetchedMessages, ABodyInRegisteredMemoryIsNeverCopiedFrom4KiBOnAndTakesTwoFrames) {
-	ASSERT_EQ(options_.lend_min, 4096u);
+	ASSERT_EQ(options_.share_min, 4096u);
 	for (const std::size_t size : {std::size_t{4096}, std::size_t{5000}, std::size_t{16} << 10, std::size_t{1} << 20}) {
 		open(options_);
 		const auto content = pattern(size, 10);
@@ -129,7 +129,7 @@ TEST_F(FetchedMessages, PartsOfABodyThatIsNotRegisteredAreUnderWayTogether) {
 }
 
 TEST_F(FetchedMessages, FragmentsOnTheHeapNeedNoRegisteredMemory) {
-	options_.eager_max = options_.lend_min = options_.message_max;
+	options_.eager_max = options_.share_min = options_.message_max;
 	RcOptions on_heap = options_;
 	on_heap.fragments_on_heap = true;
 	on_heap.memory = {.max = 256 << 10, .region_bytes = 64 << 10};
@@ -272,7 +272,7 @@ TEST_F(FetchedMessages, APeerWithoutDirectOperationsGetsEverythingInFrames) {
 		co_await channel.send(content);
 		const auto back = co_await channel.receive();
 		EXPECT_TRUE(std::ranges::equal(back->bytes(), content));
-		const auto lease = co_await channel.lend(Place(), Right::read);
+		const auto lease = co_await channel.share(Place(), Right::read);
 		EXPECT_EQ(lease.error(), Trouble::unsupported);
 	}(*a_));
 }

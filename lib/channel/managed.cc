@@ -77,7 +77,7 @@ Task<lib::Connected<void>> resolve(ManagedEvents& events, const RcTransport& tra
 	id.own(std::move(*begun));
 	if (const auto event = co_await await_event(id, RDMA_CM_EVENT_ADDR_RESOLVED, deadline, where); !event)
 		co_return std::unexpected(event.error());
-	if (const std::string why = unfit(transport, ibv_get_device_name(id.get()->verbs->device), {}); !why.empty())
+	if (const std::string why = why_unusable(transport, ibv_get_device_name(id.get()->verbs->device), {}); !why.empty())
 		co_return failed(where + ": " + why, lib::ConnectTrouble::unreachable);
 	if (auto asked = lib::begin_route(id.get(), left); !asked) co_return std::unexpected(asked.error());
 	if (const auto event = co_await await_event(id, RDMA_CM_EVENT_ROUTE_RESOLVED, deadline, where); !event)
@@ -122,7 +122,7 @@ Task<lib::Connected<Raw>> connect_raw(ManagedId& id, RcTransport& transport, con
 		co_return failed(where + " is not a channel server: its " + theirs.error().text, lib::ConnectTrouble::rejected);
 	const auto path = lib::path_of(id.get());
 	if (!path) co_return std::unexpected(path.error());
-	if (const std::string why = unfit(transport, path->device, path->gid_index); !why.empty())
+	if (const std::string why = why_unusable(transport, path->device, path->gid_index); !why.empty())
 		co_return failed(where + ": " + why, lib::ConnectTrouble::unreachable);
 	offer->end.psn = path->local_psn;
 	Raw raw{.channel = nullptr, .ours = parameters_of(offer->end, options), .peer = managed_end(*path, *theirs)};
@@ -171,7 +171,8 @@ RcEnd managed_end(const lib::ManagedPath& path, const Parameters& terms) {
 	return end;
 }
 
-std::string unfit(const RcTransport& transport, const std::string& device, std::optional<std::uint32_t> gid_index) {
+std::string why_unusable(
+	const RcTransport& transport, const std::string& device, std::optional<std::uint32_t> gid_index) {
 	const lib::Choice& choice = transport.device().choice;
 	if (device != choice.device)
 		return "rdma_cm reaches that address by " + device + ", but this end uses " + choice.device +
@@ -192,7 +193,7 @@ bool same_end(const RcEnd& used, const Parameters& said) {
 
 Task<Connected<std::unique_ptr<RcChannel>>> connect_managed(
 	ManagedEvents& events, RcTransport& transport, ConnectOptions options) {
-	const auto permit = co_await leave_to_begin(options.handshakes);
+	const auto permit = co_await permit_to_begin(options.handshakes);
 	const auto named = async::split_host(options.host, options.port);
 	if (!named) co_return failed(options, ConnectTrouble::unreachable, named.error());
 	const auto address = async::resolve(named->host, named->port);

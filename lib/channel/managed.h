@@ -33,7 +33,8 @@ inline constexpr std::size_t unproven_message_max = 8 << 10;
 // terms.
 RcEnd managed_end(const lib::ManagedPath& path, const Parameters& terms);
 // Why this transport cannot use the path that rdma_cm has chosen; empty if it can.
-std::string unfit(const RcTransport& transport, const std::string& device, std::optional<std::uint32_t> gid_index);
+std::string why_unusable(
+	const RcTransport& transport, const std::string& device, std::optional<std::uint32_t> gid_index);
 // Whether the parameters that the peer has authenticated are those that connected the queue pair.
 bool same_end(const RcEnd& used, const Parameters& said);
 

@@ -100,8 +100,8 @@ TEST_F(Managed, TwoProgramsOfOneUserConnect) {
 }
 
 TEST_F(Managed, InClearWhenBothSaySo) {
-	Server server(InClear{});
-	EXPECT_EQ(attempt(to(server.where(), InClear{})), "question");
+	Server server(ClearText{});
+	EXPECT_EQ(attempt(to(server.where(), ClearText{})), "question");
 }
 
 TEST_F(Managed, CertificatesCountAsOverTcp) {
@@ -118,33 +118,33 @@ TEST_F(Managed, CertificatesCountAsOverTcp) {
 TEST_F(Managed, EachEndLearnsFromWhichSizeOnTheOtherWantsToFetch) {
 	RcOptions low = small;
 	low.eager_max = 3000;
-	Server server(InClear{}, {}, low);
+	Server server(ClearText{}, {}, low);
 	loop_.complete([](ManagedEvents& events, RcTransport& transport, ConnectOptions options) -> Task<void> {
 		const auto channel = co_await connect_managed(events, transport, std::move(options));
 		if (!channel) co_return ADD_FAILURE() << channel.error();
 		co_await ask_back(**channel, 3001);
-	}(*events_, *transport_, to(server.where(), InClear{})));
+	}(*events_, *transport_, to(server.where(), ClearText{})));
 	EXPECT_GT(transport_->counters().windows_bound, 0u);
 	EXPECT_GT(transport_->counters().reads, 0u);
 }
 
 TEST_F(Managed, AnEndInClearAndAnEndInTlsDoNotConnect) {
 	Server server(server_of_the_user());
-	EXPECT_NE(attempt(to(server.where(), InClear{})).find("--insecure"), std::string::npos);
+	EXPECT_NE(attempt(to(server.where(), ClearText{})).find("--insecure"), std::string::npos);
 	EXPECT_EQ(server.report(), "in_clear");
 }
 
 TEST_F(Managed, NoProcessListens) {
 	std::string where;
 	{
-		Server server(InClear{});
+		Server server(ClearText{});
 		where = server.where();
 	}
-	EXPECT_NE(attempt(to(where, InClear{})).find("no server listens"), std::string::npos);
+	EXPECT_NE(attempt(to(where, ClearText{})).find("no server listens"), std::string::npos);
 }
 
 TEST_F(Managed, ARequestWithoutValidTermsIsRejectedWithTheReason) {
-	Server server(InClear{});
+	Server server(ClearText{});
 	Rude client(*events_, *transport_);
 	loop_.complete(client.call(server.where(), std::vector<std::byte>(40, std::byte{0x5a})));
 	ASSERT_TRUE(client.answer.has_value());
@@ -168,27 +168,27 @@ TEST_F(Managed, AClientThatIsRejectedWithoutAReasonRetries) {
 	});
 	ASSERT_TRUE(listening.has_value()) << listening.error();
 	const std::string where = lib::format_address(address(port).get());
-	EXPECT_NE(attempt(to(where, InClear{})).find("this time with a word"), std::string::npos);
+	EXPECT_NE(attempt(to(where, ClearText{})).find("this time with a word"), std::string::npos);
 	EXPECT_EQ(requests, 3);
 }
 
 TEST_F(Managed, AFullServerSaysSo) {
 	RcOptions one = small;
 	one.connections_max = 1;
-	Server server(InClear{}, {}, one);
+	Server server(ClearText{}, {}, one);
 	loop_.complete([](ManagedEvents& events, RcTransport& transport, ConnectOptions options) -> Task<void> {
 		const auto first = co_await connect_managed(events, transport, options);
 		if (!first) co_return ADD_FAILURE() << first.error();
 		const auto second = co_await connect_managed(events, transport, options);
 		if (second) co_return ADD_FAILURE() << "it was accepted";
 		EXPECT_NE(second.error().find("the server is full"), std::string::npos) << second.error();
-	}(*events_, *transport_, to(server.where(), InClear{})));
+	}(*events_, *transport_, to(server.where(), ClearText{})));
 	EXPECT_EQ(server.report(), "none");
 	EXPECT_EQ(server.report(), "full");
 }
 
 TEST_F(Managed, AClientThatSaysNothingLosesItsQueuePairAtTheDeadline) {
-	Server server(InClear{}, {.patience = little_patience});
+	Server server(ClearText{}, {.patience = little_patience});
 	Rude client(*events_, *transport_);
 	loop_.complete(client.call(server.where()));
 	EXPECT_TRUE(client.channel != nullptr);
@@ -197,7 +197,7 @@ TEST_F(Managed, AClientThatSaysNothingLosesItsQueuePairAtTheDeadline) {
 
 // The connection ends at once, and not at the deadline.
 TEST_F(Managed, AClientThatDisconnectsBeforeItsProofEndsAtOnce) {
-	Server server(InClear{}, {.patience = 60'000'000'000});
+	Server server(ClearText{}, {.patience = 60'000'000'000});
 	Rude client(*events_, *transport_);
 	loop_.complete(client.call(server.where()));
 	client.id.end();
@@ -206,7 +206,7 @@ TEST_F(Managed, AClientThatDisconnectsBeforeItsProofEndsAtOnce) {
 }
 
 TEST_F(Managed, AClientThatHasNotProvedItselfSendsNoLargeMessage) {
-	Server server(InClear{}, {.patience = 60'000'000'000});
+	Server server(ClearText{}, {.patience = 60'000'000'000});
 	Rude client(*events_, *transport_);
 	loop_.complete([](Rude& client, std::string where) -> Task<void> {
 		co_await client.call(std::move(where));
@@ -218,10 +218,10 @@ TEST_F(Managed, AClientThatHasNotProvedItselfSendsNoLargeMessage) {
 }
 
 TEST_F(Managed, ManyClientsAtOnceTakeTurns) {
-	Server server(InClear{}, {.handshakes_max = 4});
+	Server server(ClearText{}, {.handshakes_max = 4});
 	std::vector<std::string> heard(40);
 	for (std::string& each : heard)
-		loop_.spawn(connect_and_ask(*events_, *transport_, to(server.where(), InClear{}), each));
+		loop_.spawn(connect_and_ask(*events_, *transport_, to(server.where(), ClearText{}), each));
 	loop_.run_until([&] { return loop_.spawned() == 0; });
 	for (const std::string& each : heard) EXPECT_EQ(each, "question");
 }

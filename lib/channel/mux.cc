@@ -8,7 +8,8 @@ namespace {
 using async::Task;
 
 constexpr std::uint32_t mux_version = 1;
-constexpr std::size_t owed_bytes_max = 40;  // all control frames that one channel can have pending
+// All control frames that one channel can have pending.
+constexpr std::size_t pending_bytes_max = 40;
 // The most resets that may wait for the carrier, besides one for each channel. Only a peer that
 // opens again and again without reading causes more, and it loses the carrier.
 constexpr std::size_t resets_ahead_max = 8192;
@@ -56,7 +57,7 @@ Task<Mux::Opened> Mux::open(std::uint32_t label) {
 	if (!id) co_return std::unexpected(id.error());
 	std::unique_ptr<MuxChannel> channel(new MuxChannel(*this, *id, label));
 	add(*channel);
-	channel->owe(MuxChannel::Owed::open);
+	channel->owe(MuxChannel::PendingFrame::open);
 	while (!channel->open_ && !channel->ended_) co_await async::Park(channel->receivers_);
 	if (!channel->open_) co_return std::unexpected(channel->reason_);
 	co_return std::move(channel);
@@ -147,7 +148,7 @@ void Mux::put(std::vector<std::byte>& into, std::uint32_t id, MuxKind kind,
 }
 
 std::vector<std::byte>* Mux::place_for(MuxChannel& channel, std::size_t payload, std::uint32_t charge) {
-	if (channel.owes(MuxChannel::Owed::accept) || channel.send_.available() < charge) {
+	if (channel.has_pending_frame(MuxChannel::PendingFrame::accept) || channel.send_.available() < charge) {
 		blocked_ = Blocked::credit;  // sending our accept, or a credit frame, makes it active again
 		return nullptr;
 	}
@@ -167,22 +168,23 @@ std::vector<std::byte>* Mux::place_for(MuxChannel& channel, std::size_t payload,
 	return nullptr;
 }
 
-void Mux::put_owed(MuxChannel& channel) {
-	using Owed = MuxChannel::Owed;
+void Mux::put_pending_frames(MuxChannel& channel) {
+	using PendingFrame = MuxChannel::PendingFrame;
 	static_cast<detail::MuxUrgent&>(channel).unlink();
 	const std::uint32_t id = channel.id_;
-	if (channel.owes(Owed::open)) put(next_, id, MuxKind::open, {bytes_of(channel.label_), bytes_of(options_.window)});
-	if (channel.owes(Owed::accept)) {
+	if (channel.has_pending_frame(PendingFrame::open))
+		put(next_, id, MuxKind::open, {bytes_of(channel.label_), bytes_of(options_.window)});
+	if (channel.has_pending_frame(PendingFrame::accept)) {
 		put(next_, id, MuxKind::accept, {bytes_of(options_.window)});
 		if (!channel.senders_.empty()) activate(channel);
 	}
-	if (channel.owes(Owed::credit)) {
+	if (channel.has_pending_frame(PendingFrame::credit)) {
 		const std::uint32_t limit = channel.receive_.tell();
 		put(next_, id, MuxKind::credit, {bytes_of(limit)});
 		++counters_.credit_frames;
 	}
-	const bool close = channel.owes(Owed::close);
-	channel.owed_ = 0;
+	const bool close = channel.has_pending_frame(PendingFrame::close);
+	channel.pending_frames_ = 0;
 	if (!close) return;
 	put(next_, id, MuxKind::close, {});
 	channel.close_sent_ = true;
@@ -224,17 +226,17 @@ bool Mux::take(std::vector<std::byte>& batch) {
 	} else {
 		// Frames that were put directly into next_ go first: later frames of their channels must
 		// not overtake them.
-		if (next_.empty() || next_.size() + owed_bytes_max <= options_.batch_bytes) {
+		if (next_.empty() || next_.size() + pending_bytes_max <= options_.batch_bytes) {
 			// Resets go before opens: an open may reuse the place in the table of a channel that a
 			// reset ends.
-			while (!resets_.empty() && room_for(next_, owed_bytes_max)) {
+			while (!resets_.empty() && room_for(next_, pending_bytes_max)) {
 				const auto [id, why] = resets_.back();
 				resets_.pop_back();
 				const auto reason = static_cast<std::uint32_t>(why);
 				put(next_, id, MuxKind::reset, {bytes_of(reason)});
 			}
-			while (!urgent_.empty() && room_for(next_, owed_bytes_max))
-				put_owed(static_cast<MuxChannel&>(urgent_.front()));
+			while (!urgent_.empty() && room_for(next_, pending_bytes_max))
+				put_pending_frames(static_cast<MuxChannel&>(urgent_.front()));
 		}
 		std::swap(batch, next_);
 		visit_active(batch);
@@ -303,7 +305,7 @@ std::string_view Mux::handle_open(std::uint32_t id, std::span<const std::byte> p
 	std::unique_ptr<MuxChannel> channel(new MuxChannel(*this, id, label));
 	add(*channel);
 	channel->handle_open(window);
-	channel->owe(MuxChannel::Owed::accept);
+	channel->owe(MuxChannel::PendingFrame::accept);
 	deliver_(std::move(channel));
 	return {};
 }

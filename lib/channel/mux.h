@@ -80,7 +80,7 @@ private:
 		void operator()(Arrived* arrived) const;
 	};
 	using ArrivedBlock = std::unique_ptr<Arrived, FreeArrived>;
-	enum class Owed : std::uint8_t { open = 1, credit = 2, close = 4, accept = 8 };
+	enum class PendingFrame : std::uint8_t { open = 1, credit = 2, close = 4, accept = 8 };
 
 	MuxChannel(Mux& mux, std::uint32_t id, std::uint32_t label);
 
@@ -96,9 +96,9 @@ private:
 	void handle_close();
 	void deliver();
 	void release_assembly();
-	void tell_if_due();
-	void owe(Owed what);
-	bool owes(Owed what) const { return (owed_ & static_cast<std::uint8_t>(what)) != 0; }
+	void announce_if_due();
+	void owe(PendingFrame what);
+	bool has_pending_frame(PendingFrame what) const { return (pending_frames_ & static_cast<std::uint8_t>(what)) != 0; }
 	void finish_close();
 	// Ends the channel; with `tell`, the peer is sent a reset with that reason.
 	void fail(Trouble trouble, std::string reason, std::optional<MuxReset> tell);
@@ -112,7 +112,7 @@ private:
 	// The bytes of the message that is being put together, and their charge that is not released
 	// yet.
 	std::uint32_t assembled_ = 0, assembly_charge_ = 0;
-	std::uint8_t owed_ = 0;  // control frames to send: a set of `Owed`
+	std::uint8_t pending_frames_ = 0;  // control frames to send: a set of `PendingFrame`
 	// With `in_message_`, the peer has the beginning of a message and not its end.
 	bool open_ = false, in_message_ = false;
 	bool close_sent_ = false, peer_closed_ = false, lost_ = false;
@@ -159,7 +159,7 @@ private:
 
 	void put(std::vector<std::byte>& into, std::uint32_t id, MuxKind kind,
 		std::initializer_list<std::span<const std::byte>> payload);
-	void put_owed(MuxChannel& channel);
+	void put_pending_frames(MuxChannel& channel);
 	bool room_for(const std::vector<std::byte>& batch, std::size_t payload) const {
 		return batch.empty() || batch.size() + MuxFrame::bytes + payload <= options_.batch_bytes;
 	}

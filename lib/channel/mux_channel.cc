@@ -80,9 +80,9 @@ Channel::Sending::Progress MuxChannel::advance(Sending& sending) {
 	return Progress::done;
 }
 
-void MuxChannel::owe(Owed what) {
+void MuxChannel::owe(PendingFrame what) {
 	if (mux_ == nullptr) return;
-	owed_ |= static_cast<std::uint8_t>(what);
+	pending_frames_ |= static_cast<std::uint8_t>(what);
 	mux_->owe(*this);
 }
 
@@ -141,11 +141,11 @@ void MuxChannel::deliver() {
 // window.
 void MuxChannel::release_assembly() {
 	receive_.released(std::exchange(assembly_charge_, 0));
-	tell_if_due();
+	announce_if_due();
 }
 
-void MuxChannel::tell_if_due() {
-	if (receive_.due() && !peer_closed_) owe(Owed::credit);
+void MuxChannel::announce_if_due() {
+	if (receive_.due() && !peer_closed_) owe(PendingFrame::credit);
 }
 
 Channel::Received MuxChannel::next() {
@@ -157,7 +157,7 @@ Channel::Received MuxChannel::next() {
 	Arrived* const arrived = std::exchange(inbox_, inbox_->next);
 	receive_.released(arrived->charge);
 	if (inbox_ == nullptr && assembly_) release_assembly();
-	else tell_if_due();
+	else announce_if_due();
 	if (mux_ != nullptr) ++mux_->counters_.messages_received;
 	return Message({arrived->bytes(), arrived->size}, &owner, arrived);
 }
@@ -181,7 +181,7 @@ void MuxChannel::close() {
 
 void MuxChannel::finish_close() {
 	if (mux_ == nullptr || !open_ || !(closing_ || peer_closed_) || !senders_.empty()) return;
-	if (!close_sent_) return owe(Owed::close);
+	if (!close_sent_) return owe(PendingFrame::close);
 	if (!peer_closed_) return;
 	++mux_->counters_.closed;
 	mux_->remove(*this);

@@ -42,7 +42,7 @@ private:
 
 class MuxReceiveWindow {
 public:
-	explicit MuxReceiveWindow(std::uint32_t window) : window_(window), limit_(window), told_(window) {}
+	explicit MuxReceiveWindow(std::uint32_t window) : window_(window), limit_(window), announced_(window) {}
 
 	// A frame has arrived. False: the sender had no credit for it.
 	bool arrived(std::uint32_t charge) {
@@ -53,12 +53,12 @@ public:
 	// The program has taken frames with this charge.
 	void released(std::uint32_t charge) { limit_ += charge; }
 	// Whether a credit frame is to be sent.
-	bool due() const { return limit_ - told_ >= window_ / 2; }
+	bool due() const { return limit_ - announced_ >= window_ / 2; }
 	// The limit for a credit frame that is sent now.
-	std::uint32_t tell() { return told_ = limit_; }
+	std::uint32_t tell() { return announced_ = limit_; }
 
 private:
-	std::uint32_t window_, limit_, told_, received_ = 0;
+	std::uint32_t window_, limit_, announced_, received_ = 0;
 };
 
 }  // namespace verbena::channel

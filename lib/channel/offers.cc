@@ -14,13 +14,13 @@ std::size_t next_part(std::size_t left, std::size_t part_bytes) {
 
 }  // namespace
 
-bool Offers::lends_body(const Channel::Sending& sending) const {
-	return sending.place.buffer && sending.place.length >= shared_.options.lend_min;
+bool Offers::offers_in_place(const Channel::Sending& sending) const {
+	return sending.place.buffer && sending.place.length >= shared_.options.share_min;
 }
 
 // Bytes of the head that are still to be sent in frames.
 std::size_t Offers::head_before_offer(const Channel::Sending& sending) const {
-	return lends_body(sending) ? sending.head.size() - std::min(sending.offset, sending.head.size()) : 0;
+	return offers_in_place(sending) ? sending.head.size() - std::min(sending.offset, sending.head.size()) : 0;
 }
 
 Progress Offers::advance(Channel::Sending& sending) {
@@ -30,7 +30,7 @@ Progress Offers::advance(Channel::Sending& sending) {
 		const bool fits = head + MessageHeader::bytes + Offer::bytes <= frames_.payload_max();
 		if (!(fits ? make(sending) : frames_.post_fragment(sending, head))) return Progress::waiting;
 	}
-	return lends_body(sending) ? Progress::offered : Progress::done;
+	return offers_in_place(sending) ? Progress::offered : Progress::done;
 }
 
 // Makes one offer: the rest of the head travels in its frame, and the next part of the body is to
@@ -41,7 +41,7 @@ bool Offers::make(Channel::Sending& sending) {
 	const Place part = part_of(sending, sending.offset + head);
 	if (!part.buffer || !reserve_answer()) return false;
 	RemoteMemory remote;
-	const std::uint32_t window = direct_.lend(part, Right::read, remote);
+	const std::uint32_t window = direct_.share(part, Right::read, remote);
 	const auto give_up = [&] {
 		receives_.bank().posted(1);
 		if (window != WindowTable::none) direct_.end(window);
@@ -69,7 +69,8 @@ bool Offers::make(Channel::Sending& sending) {
 // for a copy, and the channel waits for some.
 Place Offers::part_of(const Channel::Sending& sending, std::size_t from) {
 	const std::size_t left = sending.size() - from;
-	if (lends_body(sending)) return {sending.place.buffer, sending.place.offset + from - sending.head.size(), left};
+	if (offers_in_place(sending))
+		return {sending.place.buffer, sending.place.offset + from - sending.head.size(), left};
 	Buffer copy = shared_.memory.take(next_part(left, shared_.options.part_bytes));
 	if (copy) gather(sending.slices(from, copy.size()), copy.data());
 	else owner_.wait_for_memory();

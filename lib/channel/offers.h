@@ -31,7 +31,7 @@ public:
 	// Offers in flight: made, and not reported as fetched.
 	std::uint32_t count() const { return made_ - taken_; }
 	// Whether the message's body is offered where it lies; otherwise copies are, of head and body.
-	bool lends_body(const Channel::Sending& sending) const;
+	bool offers_in_place(const Channel::Sending& sending) const;
 	// Offers as much of the message as there is room for. `offered`: all of it is sent or offered,
 	// and lies where the peer fetches it. `done`: likewise, but all of it was copied. `waiting`:
 	// something is left.

@@ -42,7 +42,7 @@ struct RcOptions {
 	// The smaller value of both ends counts.
 	std::uint32_t eager_max = 16 << 10;
 	// A body in registered memory of at least this many bytes is fetched too, and never copied.
-	std::uint32_t lend_min = 4096;
+	std::uint32_t share_min = 4096;
 	// A large message in memory that is not registered is copied and fetched in parts of about this
 	// many bytes, so that copying one part overlaps with fetching others.
 	std::uint32_t part_bytes = 64 << 10;
@@ -50,7 +50,7 @@ struct RcOptions {
 	std::uint32_t offers_max = 16;
 	// Puts a message of several frames together on the heap instead of in registered memory, so
 	// that it never waits for that. Such an end fetches nothing: its peers must send everything in
-	// frames (their eager_max and lend_min are message_max).
+	// frames (their eager_max and share_min are message_max).
 	bool fragments_on_heap = false;
 	Watermark watermark = Watermark::wait;
 	std::uint32_t reads = 16;  // RDMA READs of one connection in flight, each way
@@ -94,7 +94,7 @@ inline Described describe(const RcOptions& options) {
 		{"units_low", text(options.units_low)}, {"connections_max", text(options.connections_max)},
 		{"send_depth", text(options.send_depth)}, {"send_units_max", text(options.send_units_max)},
 		{"direct_depth", text(options.direct_depth)}, {"reads", text(options.reads)},
-		{"eager_max", text(options.eager_max)}, {"lend_min", text(options.lend_min)},
+		{"eager_max", text(options.eager_max)}, {"share_min", text(options.share_min)},
 		{"part_bytes", text(options.part_bytes)}, {"offers_max", text(options.offers_max)},
 		{"fragments_on_heap", options.fragments_on_heap ? "yes" : "no"},
 		{"watermark", options.watermark == Watermark::wait ? "wait" : "close"},

@@ -11,7 +11,7 @@ namespace {
 
 // A peer that makes no progress within a message for this long loses its connection, if other
 // channels wait for memory.
-constexpr Nanoseconds patience_in_a_message = 5'000'000'000;
+constexpr Nanoseconds stall_timeout = 5'000'000'000;
 
 }  // namespace
 
@@ -39,7 +39,7 @@ RcChannel::~RcChannel() {
 	direct_.withdraw_windows();
 	sends_.destroy();
 	while (!inbox_.empty()) transport_.release(inbox_.take());
-	receives_.bank().posted(grants_.promised() + offers_.count());
+	receives_.bank().posted(grants_.granted_total() + offers_.count());
 }
 
 Path RcChannel::path() const {
@@ -71,7 +71,7 @@ Channel::Sending::Progress RcChannel::advance(Sending& sending) {
 		sending.trouble = trouble_;
 		return Sending::Progress::failed;
 	}
-	const bool offered = direct() && (sending.size() > eager_max_ || offers_.lends_body(sending));
+	const bool offered = direct() && (sending.size() > eager_max_ || offers_.offers_in_place(sending));
 	const Sending::Progress progress = offered ? offers_.advance(sending) : frames_.advance(sending);
 	in_message_ = progress == Sending::Progress::waiting && sending.offset > 0;
 	return progress;
@@ -90,7 +90,7 @@ void RcChannel::flush() {
 
 void RcChannel::beat() {
 	if (!lost_) frames_.beat();
-	if (standstill_.look(assembly_.left(), loop_.now()) > patience_in_a_message && !shared().waiting_for_memory.empty())
+	if (stall_watch_.look(assembly_.left(), loop_.now()) > stall_timeout && !shared().waiting_for_memory.empty())
 		fail(Trouble::lost,
 			peer_name_ + " makes no progress within a message, and other channels wait for the memory that it holds");
 }
@@ -130,7 +130,7 @@ void RcChannel::break_off(const char* what) { fail(Trouble::protocol, peer_name_
 
 void RcChannel::handle_frame(Unit* unit) {
 	const auto refuse = [&](const char* what) {
-		transport_.repost_unpromised(unit);
+		transport_.repost_ungranted(unit);
 		break_off(what);
 	};
 	const auto header = FrameHeader::read({unit->data, unit->length});
@@ -164,7 +164,7 @@ void RcChannel::handle_frame(Unit* unit) {
 		transport_.release(unit);
 	}
 	if (header->kind == FrameKind::want || (header->kind == FrameKind::data && header->flags & FrameHeader::wants_more))
-		lend_more();
+		grant_more();
 	flush();
 	settle();
 }
@@ -182,7 +182,7 @@ void RcChannel::handle_taken(std::uint32_t count) {
 
 // The peer waits for credits. With watermark=close its connection ends if the shared queue has no
 // free unit to grant and cannot grow.
-void RcChannel::lend_more() {
+void RcChannel::grant_more() {
 	const RcOptions& options = shared().options;
 	if (options.watermark == Watermark::close && !own_receives_ && receives_.bank().free() == 0 &&
 		!receives_.grow(options.units_low))
@@ -197,7 +197,7 @@ void RcChannel::lend_more() {
 bool RcChannel::post_another(Unit* unit) {
 	Unit* const another = shared().units.take();
 	if (another == nullptr) return shared().options.watermark == Watermark::wait;
-	unit->unpromised = true;
+	unit->ungranted = true;
 	receives_.post_one(another);
 	grants_.data_released(receives_.bank());
 	return true;

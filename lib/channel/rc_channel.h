@@ -4,7 +4,7 @@
 // Assembly hold what has arrived.
 //
 // Messages above the smaller `eager_max` of both ends are offered to the peer, which fetches them
-// by RDMA READ: straight from registered memory (from `lend_min` bytes on), or part by part from
+// by RDMA READ: straight from registered memory (from `share_min` bytes on), or part by part from
 // copies. All others travel in frames.
 //
 // Threads: the loop's thread.
@@ -18,7 +18,7 @@
 #include "lib/channel/inbox.h"
 #include "lib/channel/offers.h"
 #include "lib/channel/rc_transport.h"
-#include "lib/channel/standstill.h"
+#include "lib/channel/stall_watch.h"
 
 namespace verbena::channel {
 
@@ -91,7 +91,7 @@ private:
 	bool post_another(Unit* unit);
 	void handle_taken(std::uint32_t count);
 	void handle_parts_read(std::uint32_t count);
-	void lend_more();
+	void grant_more();
 	void digest();
 	void digest_and_wake();
 	bool begin_assembly(std::size_t size);
@@ -114,7 +114,7 @@ private:
 
 	Inbox inbox_;
 	Assembly assembly_;
-	Standstill standstill_;  // watches assembly_
+	StallWatch stall_watch_;  // watches assembly_
 
 	bool in_message_ = false;  // the peer has the beginning of a message and not its end
 	bool digest_later_ = false;  // an offer waits for room for direct operations

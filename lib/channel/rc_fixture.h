@@ -23,7 +23,7 @@ struct RcPair {
 	std::unique_ptr<RcChannel> a, b;
 };
 
-inline lib::Wish test_device() {
+inline lib::DeviceRequest test_device() {
 	const char* const name = std::getenv("VERBENA_TEST_DEVICE");
 	return {.device = name != nullptr ? name : "", .both_ends_on_this_host = true};
 }

@@ -25,7 +25,7 @@ constexpr unsigned windows_of_type_2 = IBV_DEVICE_MEM_WINDOW_TYPE_2A | IBV_DEVIC
 }  // namespace
 
 std::expected<std::unique_ptr<RcTransport>, std::string> RcTransport::open(
-	async::Loop& loop, const lib::Wish& wish, const RcOptions& options) {
+	async::Loop& loop, const lib::DeviceRequest& wish, const RcOptions& options) {
 	auto device = lib::open_best(wish);
 	if (!device) return std::unexpected(device.error());
 	std::unique_ptr<RcTransport> transport(new RcTransport(loop, options, std::move(*device)));
@@ -40,7 +40,7 @@ std::expected<void, std::string> RcTransport::start() {
 	shared_.options.poll_batch = std::clamp(shared_.options.poll_batch, 1u, poll_batch_max);
 	shared_.options.message_max = std::min(shared_.options.message_max, MessageHeader::length_max);
 	shared_.options.eager_max = std::min(shared_.options.eager_max, MessageHeader::length_max);
-	shared_.options.lend_min = std::max(shared_.options.lend_min, 1u);
+	shared_.options.share_min = std::max(shared_.options.share_min, 1u);
 	if (shared_.options.recv_mode == RecvMode::srq)
 		shared_.options.units_max =
 			std::min(shared_.options.units_max, static_cast<std::uint32_t>(device_.attributes.max_srq_wr));
@@ -156,9 +156,9 @@ std::size_t RcTransport::poll() {
 	const std::span<const ibv_wc> taken(completions.data(), static_cast<std::size_t>(std::max(count, 0)));
 	if (channels_ > prefetch_above) prefetch(taken);
 	for (const ibv_wc& completion : taken) handle(completion, channel_of(completion.qp_num));
-	if (!shared_.waiting_for_units.empty()) flush_starved();
+	if (!shared_.waiting_for_units.empty()) resume_waiting_for_units();
 	work += taken.size();
-	if (std::exchange(memory_freed_, false) && !shared_.waiting_for_memory.empty()) work += feed_hungry();
+	if (std::exchange(memory_freed_, false) && !shared_.waiting_for_memory.empty()) work += resume_waiting_for_memory();
 	return work;
 }
 
@@ -199,12 +199,12 @@ void RcTransport::handle(const ibv_wc& completion, RcChannel* channel) {
 	}
 	unit->length = completion.byte_len;
 	unit->references = 1;
-	unit->unpromised = false;
+	unit->ungranted = false;
 	if (channel == nullptr || completion.status != IBV_WC_SUCCESS) {
 		// The unit was granted to a connection that is gone, or fails now: its grants go back to
 		// the bank as a whole, so this unit must not be counted again.
 		if (channel != nullptr) channel->handle_failure(completion.status);
-		return repost_unpromised(unit);
+		return repost_ungranted(unit);
 	}
 	unit->slot = channel->id().slot;
 	unit->generation = channel->id().generation;
@@ -235,18 +235,18 @@ void RcTransport::release(void* token) {
 // The frame used up a unit that was not granted for it. If the bank has a free unit, that one is
 // taken out in exchange, and posting this unit adds one again; otherwise this unit still backs
 // another connection's credit, and posting it must not add a free one.
-void RcTransport::repost_unpromised(Unit* unit) {
+void RcTransport::repost_ungranted(Unit* unit) {
 	unit->slot = QpnTable::none;
-	unit->unpromised = !shared_receives_ || !shared_receives_->bank().take(1);
+	unit->ungranted = !shared_receives_ || !shared_receives_->bank().take(1);
 	repost(unit);
 }
 
-void RcTransport::flush_starved() {
+void RcTransport::resume_waiting_for_units() {
 	for (const ChannelId id : std::exchange(shared_.waiting_for_units, {}))
 		if (RcChannel* const channel = channel_at(id)) channel->handle_units();
 }
 
-std::size_t RcTransport::feed_hungry() {
+std::size_t RcTransport::resume_waiting_for_memory() {
 	const auto hungry = std::exchange(shared_.waiting_for_memory, {});
 	for (const ChannelId id : hungry)
 		if (RcChannel* const channel = channel_at(id)) channel->handle_memory();
@@ -267,7 +267,7 @@ void RcTransport::turn_ends() {
 	for (Unit *unit = list, *next; unit != nullptr; unit = next) {
 		next = unit->next;
 		if (RcChannel* const channel = channel_of(*unit)) channel->handle_posted();
-		else if (!unit->unpromised) bank.posted(1);
+		else if (!unit->ungranted) bank.posted(1);
 	}
 	if (bank.free() < shared_.options.units_low) shared_receives_->grow(shared_.options.units_low);
 }
@@ -277,7 +277,7 @@ void RcTransport::turn_ends() {
 void RcTransport::return_to_own(Unit* list) {
 	for (Unit *unit = list, *next; unit != nullptr; unit = next) {
 		next = unit->next;
-		RcChannel* const channel = unit->unpromised ? nullptr : channel_of(*unit);
+		RcChannel* const channel = unit->ungranted ? nullptr : channel_of(*unit);
 		if (channel == nullptr) {
 			shared_.units.give_back(unit);
 		} else {
@@ -285,7 +285,7 @@ void RcTransport::return_to_own(Unit* list) {
 			channel->handle_posted();
 		}
 	}
-	if (!shared_.waiting_for_units.empty()) flush_starved();
+	if (!shared_.waiting_for_units.empty()) resume_waiting_for_units();
 }
 
 void RcTransport::beat() {

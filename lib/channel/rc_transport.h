@@ -56,7 +56,7 @@ class RcTransport final : public async::Poller, public async::TurnEnd, public Me
 public:
 	// Opens the best device that fits the wish. The options are adjusted to what the device can do.
 	static std::expected<std::unique_ptr<RcTransport>, std::string> open(
-		async::Loop& loop, const lib::Wish& wish, const RcOptions& options);
+		async::Loop& loop, const lib::DeviceRequest& wish, const RcOptions& options);
 	~RcTransport() override;
 	RcTransport(const RcTransport&) = delete;
 	RcTransport& operator=(const RcTransport&) = delete;
@@ -105,7 +105,7 @@ public:
 	// Takes back a unit that a frame without a credit has used up. The unit was backing another
 	// connection's credit or was free; if a free one is left it stands in for that, and posting
 	// this one again makes a new free one.
-	void repost_unpromised(Unit* unit);
+	void repost_ungranted(Unit* unit);
 	// Removes the channel from the table; called by its destructor. Afterwards nothing arrives for
 	// its queue pair, which may then be destroyed.
 	void remove(RcChannel& channel);
@@ -139,8 +139,8 @@ private:
 	void handle(const ibv_wc& completion, RcChannel* channel);
 	std::size_t handle_early();
 	void return_to_own(Unit* list);
-	void flush_starved();
-	std::size_t feed_hungry();
+	void resume_waiting_for_units();
+	std::size_t resume_waiting_for_memory();
 	RcChannel* channel_at(ChannelId id) const;
 	RcChannel* channel_of(const Unit& unit) const { return channel_at({unit.slot, unit.generation}); }
 	RcChannel* channel_of(std::uint32_t qpn) const;

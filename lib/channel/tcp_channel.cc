@@ -280,7 +280,7 @@ void TcpChannel::close() {
 
 void TcpChannel::finish_close() {
 	if (lost_ || !(closing_ || peer_closed_) || !senders_.empty()) return;
-	if (tls_ && !std::exchange(goodbye_said_, true)) {
+	if (tls_ && !std::exchange(close_alert_sent_, true)) {
 		tls_->close();
 		take_tls();
 	}

@@ -82,7 +82,7 @@ private:
 	bool writing_ = false;  // the writer waits for the kernel
 	bool in_message_ = false;  // the bytes put so far end within a message
 	async::List<async::Waiter> idle_writer_, full_reader_;
-	bool goodbye_said_ = false, close_sent_ = false, peer_closed_ = false, lost_ = false;
+	bool close_alert_sent_ = false, close_sent_ = false, peer_closed_ = false, lost_ = false;
 
 	std::deque<Arrived> inbox_;
 	std::size_t inbox_bytes_ = 0;

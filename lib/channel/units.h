@@ -34,7 +34,7 @@ struct Unit {
 	std::uint16_t references = 0;  // messages that lie in it, and 1 while it is being read
 	// Its frame had no credit, so it was taken from what is granted to others: posting it again
 	// does not add a free unit.
-	bool unpromised = false;
+	bool ungranted = false;
 };
 
 class UnitPool {

@@ -453,7 +453,7 @@ int kv_read_counters(void* kv_handle, kv_counters* counters) {
 			.eager = of.eager,
 			.reads = of.reads,
 			.writes = of.writes,
-			.lent = of.lent,
+			.leased = of.leased,
 			.copied = of.copied,
 			.registrations = transport == nullptr ? 0 : transport->memory().counters().registrations,
 			.one_sided = of.one_sided};

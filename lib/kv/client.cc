@@ -199,14 +199,14 @@ void Client::submit_eager(Call& call, Operation operation) {
 // Grants the server a lease to read the value, then asks it to.
 Running Client::set_by_read(std::uint32_t number, Place place, std::string key) {
 	const auto length = static_cast<std::uint32_t>(place.length);
-	auto lease = co_await channel_->lend(std::move(place), Right::read);
+	auto lease = co_await channel_->share(std::move(place), Right::read);
 	Slot* const slot = slot_of(number);
 	if (slot == nullptr) co_return;
 	if (!lease) {
 		finish(*slot, lease.error() == channel::Trouble::no_memory ? Error::no_memory : Error::lost);
 		co_return;
 	}
-	++counters_.lent;
+	++counters_.leased;
 	slot->lease = std::move(*lease);
 	const RemoteMemory& remote = slot->lease.remote();
 	std::byte* const at =

@@ -69,7 +69,7 @@ struct ClientCounters {
 	std::uint64_t records_sent = 0, records_received = 0;
 	// Requests that left whole (GETs by message, DELs, eager SETs); GETs read by RDMA READ under a
 	// lease; SETs written by RDMA WRITE; SETs for whose value the server got a lease.
-	std::uint64_t eager = 0, reads = 0, writes = 0, lent = 0;
+	std::uint64_t eager = 0, reads = 0, writes = 0, leased = 0;
 	// GETs done by RDMA READ alone; READs repeated because the line or record had changed; GETs
 	// that asked by message after all.
 	std::uint64_t one_sided = 0, one_sided_torn = 0, one_sided_asked = 0;
@@ -80,7 +80,7 @@ struct ClientCounters {
 	ClientCounters& operator+=(const ClientCounters& other) {
 		for (const auto each :
 			{&ClientCounters::operations, &ClientCounters::records_sent, &ClientCounters::records_received,
-				&ClientCounters::eager, &ClientCounters::reads, &ClientCounters::writes, &ClientCounters::lent,
+				&ClientCounters::eager, &ClientCounters::reads, &ClientCounters::writes, &ClientCounters::leased,
 				&ClientCounters::one_sided, &ClientCounters::one_sided_torn, &ClientCounters::one_sided_asked,
 				&ClientCounters::copied, &ClientCounters::releases_alone})
 			this->*each += other.*each;

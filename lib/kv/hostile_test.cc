@@ -66,9 +66,9 @@ TEST_F(Hostile, AClientCannotReleaseTheLeaseOfAnotherClient) {
 	loop_.complete(set_value(other, "key", pattern(50'000, 1)));
 	const auto holder = connect_raw(), thief = connect_raw();
 	say(*holder, request_for({.operation = Operation::get, .protocol = Protocol::rendezvous}, "key"));
-	const AnswerHeader lent = hear(*holder);
-	EXPECT_EQ(lent.status, Status::remote);
-	say(*thief, request_for({.operation = Operation::get, .release = lent.lease}, "none"));
+	const AnswerHeader leased = hear(*holder);
+	EXPECT_EQ(leased.status, Status::remote);
+	say(*thief, request_for({.operation = Operation::get, .release = leased.lease}, "none"));
 	EXPECT_EQ(hear(*thief).status, Status::missing);
 	EXPECT_EQ(transports_[1].windows_in_use(), 1u);
 }
@@ -125,7 +125,7 @@ public:
 	}
 	Task<void> talk() {
 		for (int i = 0; i < 60 && !ended_; ++i) {
-			if (one_of(4)) co_await lend();
+			if (one_of(4)) co_await share();
 			if (!places_.empty() && one_of(2)) co_await write();
 			std::vector<std::byte> message;
 			for (auto records = below(5); records < 5; ++records) add_record(message);
@@ -146,9 +146,9 @@ private:
 		return all.begin()[below(static_cast<std::uint32_t>(all.size()))];
 	}
 
-	Task<void> lend() {
+	Task<void> share() {
 		Place place(raw_.memory()->take(5000));
-		auto lease = co_await raw_.lend(std::move(place), channel::Right::read);
+		auto lease = co_await raw_.share(std::move(place), channel::Right::read);
 		if (lease) lent_.push_back(std::move(*lease));
 	}
 	Task<void> write() {

@@ -231,11 +231,11 @@ TEST_F(KvBase, TheRuleForEagerIsTheSameForSetAndGet) {
 	Client& client = connect();
 	loop_.complete([](Client& client) -> Task<void> {
 		for (const std::size_t size : {4093, 4094, 4095, 4096, 4097, 4098}) {
-			const std::uint64_t lent = client.counters().lent, reads = client.counters().reads;
+			const std::uint64_t leased = client.counters().leased, reads = client.counters().reads;
 			const std::string value = pattern(size - 3, 1);
 			co_await set_value(client, "key", value);
 			co_await expect_value(client, "key", value);
-			EXPECT_EQ(client.counters().lent - lent, size < 4096 ? 0u : 1u) << size;
+			EXPECT_EQ(client.counters().leased - leased, size < 4096 ? 0u : 1u) << size;
 			EXPECT_EQ(client.counters().reads - reads, size < 4096 ? 0u : 1u) << size;
 		}
 	}(client));

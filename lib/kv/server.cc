@@ -194,7 +194,7 @@ Running Connection::grant_value(std::uint32_t number, Value value) {
 		co_return;
 	}
 	channel::Place place(std::move(buffer), 0, value.size());
-	auto lease = co_await channel_->lend(std::move(place), Right::read);
+	auto lease = co_await channel_->share(std::move(place), Right::read);
 	if (!lease) {
 		answer(number, Status::full);
 		end_rendezvous();
@@ -251,7 +251,7 @@ Running Connection::grant_place(Queued request) {
 		co_return;
 	}
 	channel::Place place(value.buffer());
-	auto lease = co_await channel_->lend(std::move(place), Right::write);
+	auto lease = co_await channel_->share(std::move(place), Right::write);
 	if (!lease) {
 		answer(number, Status::full);
 		end_rendezvous();
@@ -292,7 +292,7 @@ Running Connection::store_written(std::uint32_t index) {
 // Grants the client a lease to read the index for as long as it is connected.
 Running Connection::grant_index(std::uint32_t number) {
 	channel::Place area = store_.index()->area();
-	auto lease = co_await channel_->lend(std::move(area), Right::read);
+	auto lease = co_await channel_->share(std::move(area), Right::read);
 	if (!lease) {
 		answer(number, Status::full);
 		co_return;

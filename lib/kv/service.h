@@ -25,7 +25,7 @@ namespace verbena::kv {
 struct ServiceOptions {
 	async::Address where;
 	channel::Protection protection;
-	lib::Wish wish;
+	lib::DeviceRequest wish;
 	Settings settings;    // `memory` is the store's limit
 	ServerOptions server;
 	Nanoseconds spin = 50'000;  // time that the serving thread polls before it sleeps

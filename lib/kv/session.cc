@@ -47,7 +47,7 @@ std::expected<std::unique_ptr<Session>, std::string> Session::open(SessionOption
 		const auto address = async::resolve(name, wanted.port);
 		here = here && (!address || async::is_loopback(*address));
 	}
-	const lib::Wish wish{.device = wanted.device, .both_ends_on_this_host = here};
+	const lib::DeviceRequest wish{.device = wanted.device, .both_ends_on_this_host = here};
 	auto transport = channel::RcTransport::open(session->loop_, wish, client_rc_options(wanted.settings));
 	if (!transport) return std::unexpected(transport.error());
 	session->transport_ = std::move(*transport);

@@ -63,7 +63,7 @@ Family Buckets::family(std::string name, std::string help, Labels labels) const 
 	return family;
 }
 
-void Tally::count(std::string_view word) {
+void WordCounter::count(std::string_view word) {
 	const std::lock_guard guard(lock_);
 	auto found = std::ranges::find(counts_, word, &std::pair<std::string, std::uint64_t>::first);
 	if (found == counts_.end()) {
@@ -74,7 +74,7 @@ void Tally::count(std::string_view word) {
 	++found->second;
 }
 
-Family Tally::family(std::string name, std::string help, const std::string& label) const {
+Family WordCounter::family(std::string name, std::string help, const std::string& label) const {
 	Family family{.name = std::move(name), .help = std::move(help), .kind = Kind::counter, .samples = {}};
 	const std::lock_guard guard(lock_);
 	for (const auto& [word, count] : counts_)

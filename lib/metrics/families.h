@@ -1,8 +1,8 @@
 // Metrics as values: the counters of a program at one instant. docs/metrics.md has their names and
 // units; export.h renders them.
 //
-// Threads: Buckets and Tally are thread-safe; the rest are values and functions without shared
-//   state.
+// Threads: Buckets and WordCounter are thread-safe; the rest are values and functions without
+//   shared state.
 #pragma once
 
 #include <array>
@@ -60,7 +60,7 @@ private:
 
 // Counts occurrences of a few words, such as errors by their status. At most `words_max` are kept;
 // one of them is "other", which counts the words beyond that.
-class Tally {
+class WordCounter {
 public:
 	static constexpr std::size_t words_max = 32;
 

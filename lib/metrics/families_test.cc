@@ -26,12 +26,12 @@ TEST(Buckets, ADurationFallsIntoTheFirstBucketThatHoldsIt) {
 	EXPECT_NEAR(of.sum, 200.000004001, 1e-9);
 }
 
-TEST(Tally, WordsBeyondTheLimitCountAsOther) {
-	Tally tally;
+TEST(WordCounter, WordsBeyondTheLimitCountAsOther) {
+	WordCounter tally;
 	for (int i = 0; i < 1000; ++i) tally.count(std::to_string(i));
 	tally.count("0");
 	const Family family = tally.family("errors_total", "x", "status");
-	EXPECT_LE(family.samples.size(), Tally::words_max);
+	EXPECT_LE(family.samples.size(), WordCounter::words_max);
 	double all = 0;
 	for (const Sample& each : family.samples) all += each.value;
 	EXPECT_EQ(all, 1001);

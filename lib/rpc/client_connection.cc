@@ -110,7 +110,7 @@ Task<err_code> ClientConnection::open(Target target) {
 	if (target_.ibv) {
 		const auto address = async::resolve(host, 9001);
 		if (!address) co_return failed(address.error());
-		const lib::Wish wish{.device = target_.ibv->device,
+		const lib::DeviceRequest wish{.device = target_.ibv->device,
 			.gid_index = target_.ibv->gid_index,
 			.both_ends_on_this_host = async::is_loopback(*address)};
 		const auto numbers = target_.ibv->rc();

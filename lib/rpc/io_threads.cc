@@ -37,7 +37,7 @@ IoThread::~IoThread() {
 }
 
 std::expected<channel::RcTransport*, std::string> IoThread::transport(
-	const lib::Wish& wish, const channel::RcOptions& options) {
+	const lib::DeviceRequest& wish, const channel::RcOptions& options) {
 	check(here(), "a transport must be opened on its own thread");
 	const auto known = std::ranges::find_if(transports_, [&](const Opened& each) {
 		return each.wish.device == wish.device && each.wish.gid_index == wish.gid_index &&

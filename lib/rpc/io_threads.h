@@ -50,7 +50,7 @@ public:
 	// Returns the transport for this device and these options, and opens it at the first call. It
 	// belongs to this thread, which must be the calling one. Error: one sentence.
 	std::expected<channel::RcTransport*, std::string> transport(
-		const lib::Wish& wish, const channel::RcOptions& options);
+		const lib::DeviceRequest& wish, const channel::RcOptions& options);
 
 	// To be called on this thread.
 	RdmaUse rdma() const;
@@ -106,7 +106,7 @@ public:
 
 private:
 	struct Opened {
-		lib::Wish wish;
+		lib::DeviceRequest wish;
 		channel::RcOptions options;
 		std::unique_ptr<channel::RcTransport> transport;
 	};

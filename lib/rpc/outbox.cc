@@ -122,21 +122,21 @@ void Outbox::account(Item& item, bool sent) {
 }
 
 void Outbox::start_fetch_of_first() {
-	std::erase_if(fetched_items_, [](const auto& lent) { return lent->over && lent->job.done(); });
-	FetchedItem& lent = *fetched_items_.emplace_back(std::make_unique<FetchedItem>());
-	lent.item = std::move(queue_.front());
+	std::erase_if(fetched_items_, [](const auto& fetched) { return fetched->over && fetched->job.done(); });
+	FetchedItem& fetched = *fetched_items_.emplace_back(std::make_unique<FetchedItem>());
+	fetched.item = std::move(queue_.front());
 	queue_.pop_front();
 	++fetches_in_flight_;
-	lent.job = async::Job(channel_.loop(), carry(lent));
+	fetched.job = async::Job(channel_.loop(), carry(fetched));
 }
 
-async::Task<void> Outbox::carry(FetchedItem& lent) {
-	channel::Place place = std::get<channel::Place>(lent.item.attachment.owner);
-	const auto sent = co_await channel_.send(lent.item.head, std::move(place));
-	lent.over = true;
+async::Task<void> Outbox::carry(FetchedItem& fetched) {
+	channel::Place place = std::get<channel::Place>(fetched.item.attachment.owner);
+	const auto sent = co_await channel_.send(fetched.item.head, std::move(place));
+	fetched.over = true;
 	--fetches_in_flight_;
-	lent.item.attachment.owner = std::monostate();  // the buffer is free again
-	account(lent.item, sent.has_value());
+	fetched.item.attachment.owner = std::monostate();  // the buffer is free again
+	account(fetched.item, sent.has_value());
 	pump();
 }
 

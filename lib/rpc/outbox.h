@@ -160,7 +160,7 @@ private:
 	// Let the peer fetch the first item of the queue from registered memory: start_fetch_of_first()
 	// starts the job, and carry() is its body.
 	void start_fetch_of_first();
-	async::Task<void> carry(FetchedItem& lent);
+	async::Task<void> carry(FetchedItem& fetched);
 	Buffer take_spare();  // an empty buffer that has been used before, if there is one
 
 	channel::Channel& channel_;

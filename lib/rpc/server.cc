@@ -80,7 +80,7 @@ err_code Server::open() {
 		if (ibv_) {
 			const auto numbers = ibv_->rc();
 			if (!numbers) return fail(errc::open_error, numbers.error());
-			const lib::Wish wish{.device = ibv_->device,
+			const lib::DeviceRequest wish{.device = ibv_->device,
 				.gid_index = ibv_->gid_index,
 				.both_ends_on_this_host = async::is_loopback(*where)};
 			const auto opened = on_thread(worker.thread, [&] { return worker.thread.transport(wish, *numbers); });
@@ -92,10 +92,10 @@ err_code Server::open() {
 			.deliver = [this, &worker](
 						   std::unique_ptr<channel::Channel> channel) { take(worker, std::move(channel)); }});
 	}
-	channel::AcceptorOptions options{.protection = channel::InClear{}, .tcp = config_.tcp};
+	channel::AcceptorOptions options{.protection = channel::ClearText{}, .tcp = config_.tcp};
 	if (ssl_ || ibv_) options.protection = *protection;
 	if (!ssl_) {
-		options.tcp_protection = channel::InClear{};
+		options.tcp_protection = channel::ClearText{};
 		config_.log(
 			"TCP is served in plain text: clients are not authenticated and nothing is encrypted; call init_ssl()");
 	}

@@ -74,7 +74,7 @@ protected:
 			transport = channel::RcTransport::open(
 				loop, {.device = ibv.device, .both_ends_on_this_host = true}, ibv.rc().value())
 							.value();
-		channel::ConnectOptions options{.protection = channel::InClear{}, .host = server_.address()};
+		channel::ConnectOptions options{.protection = channel::ClearText{}, .host = server_.address()};
 		if (GetParam() != "tcp") options.protection = make_protection(Side::client, {}).value();
 		std::vector<std::pair<FrameKind, errc>> heard;
 		loop.complete(converse(loop, transport.get(), std::move(options), garbage, heard));

@@ -17,9 +17,8 @@ using std::chrono::milliseconds;
 // Reasons of a REJ message (IBA 12.6).
 constexpr int reason_invalid_service_id = 8;
 constexpr int reason_consumer_defined = 28;
-constexpr const char* what_may_be_in_the_way =
-	"is it up, with an RDMA device, and no firewall in between (UDP port 4791)?";
-constexpr const char* how_to_get_a_device =
+constexpr const char* unreachable_advice = "is it up, with an RDMA device, and no firewall in between (UDP port 4791)?";
+constexpr const char* no_device_advice =
 	"run under 'verbena run -- PROGRAM' for a software one ('verbena doctor' says what stands in the way)";
 
 std::unexpected<ConnectError> failed(const char* call, int error, const std::string& where) {
@@ -83,9 +82,8 @@ ConnectError trouble_of(const char* call, int error, const std::string& where) {
 	switch (error) {
 		case ENODEV:
 		case ENOENT:
-			if (where.empty())
-				return {ConnectTrouble::no_device, std::string("no RDMA device: ") + how_to_get_a_device};
-			return {ConnectTrouble::no_device, "no RDMA device leads to " + where + ": " + how_to_get_a_device};
+			if (where.empty()) return {ConnectTrouble::no_device, std::string("no RDMA device: ") + no_device_advice};
+			return {ConnectTrouble::no_device, "no RDMA device leads to " + where + ": " + no_device_advice};
 		case EADDRINUSE:
 			return {
 				ConnectTrouble::port_busy, where + " is in use: another server listens there; choose another --port"};
@@ -96,8 +94,7 @@ ConnectError trouble_of(const char* call, int error, const std::string& where) {
 		case EHOSTUNREACH: return {ConnectTrouble::unreachable, where + " cannot be reached: " + std::strerror(error)};
 		case ECONNREFUSED:
 			return {ConnectTrouble::refused, "no server listens at " + where + ": start the server there first"};
-		case ETIMEDOUT:
-			return {ConnectTrouble::timed_out, where + " does not answer in time: " + what_may_be_in_the_way};
+		case ETIMEDOUT: return {ConnectTrouble::timed_out, where + " does not answer in time: " + unreachable_advice};
 		default: return {ConnectTrouble::failed, (where.empty() ? "" : where + ": ") + failure(call, error)};
 	}
 }
@@ -114,7 +111,7 @@ ConnectError trouble_of(const ConnectionEvent& event, const std::string& where) 
 					" rejects the connection: " + (reason.empty() ? "reason " + std::to_string(event.status) : reason)};
 		}
 		case RDMA_CM_EVENT_UNREACHABLE:
-			return {ConnectTrouble::unreachable, where + " does not answer: " + what_may_be_in_the_way};
+			return {ConnectTrouble::unreachable, where + " does not answer: " + unreachable_advice};
 		case RDMA_CM_EVENT_ADDR_ERROR:
 		case RDMA_CM_EVENT_ROUTE_ERROR:
 			if (event.status == -ENODEV) return trouble_of("", ENODEV, where);

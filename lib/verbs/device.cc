@@ -67,7 +67,7 @@ struct Candidate {
 };
 
 // The rules of device.h, as a tuple: the smallest wins.
-auto rank(const Candidate& candidate, const Wish& wish) {
+auto rank(const Candidate& candidate, const DeviceRequest& wish) {
 	const GidKind kind = kind_of(candidate.gid->gid);
 	const bool preferred_here = wish.both_ends_on_this_host && candidate.device->name == "vb_lo";
 	const bool nowhere = candidate.port->ethernet && candidate.gid->interface.empty();
@@ -78,7 +78,7 @@ auto rank(const Candidate& candidate, const Wish& wish) {
 		!preferred_here, nowhere, !right_type, unlike_peer, worth, candidate.device->software, candidate.order);
 }
 
-std::string reason_for(const Candidate& best, const Wish& wish) {
+std::string reason_for(const Candidate& best, const DeviceRequest& wish) {
 	std::string why = std::string(best.device->software ? "software" : "hardware") + ", port ACTIVE, " +
 		std::string(name_of(best.gid->type)) + ", " + std::string(name_of(kind_of(best.gid->gid))) + " address";
 	if (!wish.device.empty()) return "named by --device; " + why;
@@ -112,7 +112,7 @@ std::expected<std::vector<DeviceInfo>, std::string> list_devices() {
 	return devices;
 }
 
-std::expected<Choice, std::string> choose(std::span<const DeviceInfo> devices, const Wish& wish) {
+std::expected<Choice, std::string> choose(std::span<const DeviceInfo> devices, const DeviceRequest& wish) {
 	if (devices.empty()) return std::unexpected(no_device);
 	const auto named = std::ranges::find(devices, wish.device, &DeviceInfo::name);
 	if (!wish.device.empty() && named == devices.end()) {
@@ -162,7 +162,7 @@ std::expected<Choice, std::string> choose(std::span<const DeviceInfo> devices, c
 namespace {
 
 // Queries the device and the port of an open context, and makes the protection domain.
-std::expected<OpenDevice, std::string> furnish(OpenDevice device) {
+std::expected<OpenDevice, std::string> initialize_device(OpenDevice device) {
 	if (const int error = ibv_query_device(device.context.get(), &device.attributes); error != 0)
 		return std::unexpected(failure("ibv_query_device", error));
 	if (const int error = ibv_query_port(device.context.get(), device.choice.port, &device.port); error != 0)
@@ -182,7 +182,7 @@ std::expected<OpenDevice, std::string> open(const Choice& choice) {
 		OpenDevice device{.choice = choice};
 		device.context.reset(ibv_open_device(list.devices[i]));
 		if (!device.context) return std::unexpected(choice.device + ": " + failure("ibv_open_device", errno));
-		return furnish(std::move(device));
+		return initialize_device(std::move(device));
 	}
 	return std::unexpected("device '" + choice.device + "' no longer exists");
 }
@@ -192,10 +192,10 @@ std::expected<OpenDevice, std::string> borrow(ibv_context* context, std::uint8_t
 	OpenDevice device{
 		.choice = {.device = name, .software = is_software(name), .port = port, .gid = gid, .why = "the connection's"},
 		.context = Context(context, {.borrowed = true})};
-	return furnish(std::move(device));
+	return initialize_device(std::move(device));
 }
 
-std::expected<OpenDevice, std::string> open_best(const Wish& wish) {
+std::expected<OpenDevice, std::string> open_best(const DeviceRequest& wish) {
 	const auto devices = list_devices();
 	if (!devices) return std::unexpected(devices.error());
 	const auto choice = choose(*devices, wish);

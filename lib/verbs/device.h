@@ -58,7 +58,7 @@ struct DeviceInfo {
 	std::vector<PortInfo> ports;
 };
 
-struct Wish {
+struct DeviceRequest {
 	std::string device;               // empty: choose
 	std::optional<int> gid_index;     // absent: choose
 	bool both_ends_on_this_host = false;
@@ -79,7 +79,7 @@ struct Choice {
 std::expected<std::vector<DeviceInfo>, std::string> list_devices();
 
 // Applies the rules above.
-std::expected<Choice, std::string> choose(std::span<const DeviceInfo> devices, const Wish& wish);
+std::expected<Choice, std::string> choose(std::span<const DeviceInfo> devices, const DeviceRequest& wish);
 
 // An open device and its protection domain, for a whole run.
 struct OpenDevice {
@@ -100,7 +100,7 @@ std::expected<OpenDevice, std::string> open(const Choice& choice);
 std::expected<OpenDevice, std::string> borrow(ibv_context* context, std::uint8_t port, const ibv_gid& gid);
 
 // list_devices(), choose() and open() in one call.
-std::expected<OpenDevice, std::string> open_best(const Wish& wish);
+std::expected<OpenDevice, std::string> open_best(const DeviceRequest& wish);
 
 // The speed of the link as text, such as "100 Gb/s"; empty if it is unknown.
 std::string rate_text(const ibv_port_attr& port);

@@ -115,7 +115,7 @@ static void rule(char *server, size_t eager_max, size_t size, int eager)
 	EXPECT(kv_open_with(server, &options, &store) == KV_OK);
 	EXPECT(kv_setn(store, "rule", 4, value, size) == KV_OK);
 	EXPECT(kv_read_counters(store, &counters) == KV_OK);
-	EXPECT(counters.eager == (eager ? 1 : 0) && counters.lent == (eager ? 0 : 1));
+	EXPECT(counters.eager == (eager ? 1 : 0) && counters.leased == (eager ? 0 : 1));
 	EXPECT(kv_close(store) == KV_OK);
 }
 

@@ -244,7 +244,7 @@ std::string name_of(const ibv_wc& wc) {
 }
 
 // Counts completions by name, in the order in which each name was first seen.
-struct Tally {
+struct WordCounter {
 	std::vector<std::pair<std::string, int>> counts;
 	void add(const std::string& name) {
 		const auto at = std::ranges::find(counts, name, &std::pair<std::string, int>::first);
@@ -256,7 +256,7 @@ struct Tally {
 void collect(std::ostream& out, int count, int milliseconds, bool asleep) {
 	Context& c = current();
 	const auto start = Clock::now(), end = start + std::chrono::milliseconds(milliseconds);
-	Tally tally;
+	WordCounter tally;
 	bool armed = false;
 	while (count > 0 && Clock::now() < end) {
 		ibv_wc wc[16];

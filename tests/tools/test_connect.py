@@ -58,7 +58,7 @@ def test_options_out_of_range_are_usage_errors(programs: Programs, wrong: tuple[
 
 def test_an_unreachable_peer_is_reported(programs: Programs) -> None:
     ran = programs.run(*BENCH, "--peer", "127.0.0.1:9", *FEW)
-    assert ran.status == 1 and "nothing listens at 127.0.0.1:9" in ran.err, ran
+    assert ran.status == 1 and "no server listens at 127.0.0.1:9" in ran.err, ran
 
 
 def test_a_table_that_cannot_be_written_is_reported(programs: Programs) -> None:

@@ -267,7 +267,7 @@ def test_the_examples_have_less_than_40_lines_and_run(programs: Programs) -> Non
     assert (ran.status, ran.out) == (0, 'greeting = "hello"\nnothing = ""\n'), ran
     ran = programs.run(build_c(programs, ROOT / "examples" / "kv" / "store.c"), wheres[0])
     assert ran.status == 0 and "large has 1048576 bytes; nothing: there is no such key" in ran.out, ran
-    assert "1 lent, 1 read, 0 copied" in ran.out, ran
+    assert "1 leased, 1 read, 0 copied" in ran.out, ran
     ran = programs.run(build_c(programs, ROOT / "examples" / "kv" / "servers.c"), ",".join(wheres))
     assert (ran.status, ran.out) == (0, "300 of 300 keys are kept, 0 were refused\n"), ran
     ran = programs.run(BUILD / "bench" / "kv_example_client", wheres[0])

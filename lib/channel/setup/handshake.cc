@@ -33,17 +33,17 @@ auto size_of(std::span<const std::byte> message) { return message_size(message.f
 
 }  // namespace
 
-std::string_view name_of(HandshakeTrouble trouble) {
+std::string_view name_of(HandshakeFailure trouble) {
 	switch (trouble) {
-		case HandshakeTrouble::not_trusted: return "not_trusted";
-		case HandshakeTrouble::in_clear: return "in_clear";
-		case HandshakeTrouble::malformed: return "malformed";
-		case HandshakeTrouble::oversized: return "oversized";
-		case HandshakeTrouble::refused: return "refused";
-		case HandshakeTrouble::timed_out: return "timed_out";
-		case HandshakeTrouble::closed: return "closed";
-		case HandshakeTrouble::silent: return "silent";
-		case HandshakeTrouble::no_proof: return "no_proof";
+		case HandshakeFailure::not_trusted: return "not_trusted";
+		case HandshakeFailure::in_clear: return "in_clear";
+		case HandshakeFailure::malformed: return "malformed";
+		case HandshakeFailure::oversized: return "oversized";
+		case HandshakeFailure::refused: return "refused";
+		case HandshakeFailure::timed_out: return "timed_out";
+		case HandshakeFailure::closed: return "closed";
+		case HandshakeFailure::silent: return "silent";
+		case HandshakeFailure::no_proof: return "no_proof";
 	}
 	return "other";
 }
@@ -60,7 +60,7 @@ Handshake Handshake::client(const HandshakeOptions& options, const Parameters& o
 	handshake.ours_ = ours;
 	handshake.own_message_ = encode(ours);
 	if (handshake.tls_ && handshake.tls_->state() == TlsSession::State::failed)
-		handshake.fail(HandshakeTrouble::not_trusted, handshake.tls_->error());
+		handshake.fail(HandshakeFailure::not_trusted, handshake.tls_->error());
 	handshake.send_own_if_open();
 	return handshake;
 }
@@ -84,7 +84,7 @@ const HandshakeError& Handshake::error() const {
 	return error_;
 }
 
-void Handshake::fail(HandshakeTrouble trouble, std::string text, std::optional<RefusalCode> refusal) {
+void Handshake::fail(HandshakeFailure trouble, std::string text, std::optional<RefusalCode> refusal) {
 	if (state_ == State::failed) return;
 	state_ = State::failed;
 	error_ = {trouble, std::move(text), refusal};
@@ -97,7 +97,7 @@ void Handshake::fail_malformed(const ParameterError& error) {
 		text.resize(std::min(text.size(), refusal_text_max));
 		send(encode({.role = Role::server, .refusal = Refusal{RefusalCode::malformed, text}}));
 	}
-	fail(HandshakeTrouble::malformed, "the peer's parameters are not accepted: " + error.text);
+	fail(HandshakeFailure::malformed, "the peer's parameters are not accepted: " + error.text);
 }
 
 void Handshake::send(std::vector<std::byte> message) {
@@ -119,7 +119,7 @@ void Handshake::feed(std::span<const std::byte> received) {
 	if (state_ == State::failed || state_ == State::agreed) return;
 	input_ += received.size();
 	if (input_ > input_max) {
-		fail(HandshakeTrouble::oversized,
+		fail(HandshakeFailure::oversized,
 			"the peer sent more than a set-up may have (" + std::to_string(input_max) + " bytes)");
 		return;
 	}
@@ -139,10 +139,10 @@ void Handshake::feed_tls(std::span<const std::byte> received) {
 			if (state_ == State::failed || state_ == State::agreed) return;
 		}
 		if (tls_->state() == TlsSession::State::failed) break;
-		if (fed == 0) return fail(HandshakeTrouble::oversized, "the peer sends a TLS record that is too large");
+		if (fed == 0) return fail(HandshakeFailure::oversized, "the peer sends a TLS record that is too large");
 	}
 	if (tls_->state() == TlsSession::State::failed) {
-		fail(tls_->peer_in_clear() ? HandshakeTrouble::in_clear : HandshakeTrouble::not_trusted, tls_->error());
+		fail(tls_->peer_in_clear() ? HandshakeFailure::in_clear : HandshakeFailure::not_trusted, tls_->error());
 	} else if (tls_->peer_closed()) {
 		feed_end();
 	}
@@ -154,7 +154,7 @@ void Handshake::feed_clear(std::span<const std::byte> received) {
 			send(encode({.role = Role::server,
 				.refusal = Refusal{RefusalCode::not_supported,
 					"this server speaks in clear (--insecure), and the client wants TLS"}}));
-		fail(HandshakeTrouble::in_clear,
+		fail(HandshakeFailure::in_clear,
 			"the peer wants TLS and this side was started with --insecure: start both with --insecure, or neither");
 		return;
 	}
@@ -165,7 +165,7 @@ void Handshake::receive(std::span<const std::byte> plain) {
 	while (!plain.empty()) {
 		if (state_ == State::asked)
 			return fail(
-				HandshakeTrouble::oversized, "the client sends more than its parameters before it was answered");
+				HandshakeFailure::oversized, "the client sends more than its parameters before it was answered");
 		if (state_ != State::waiting) return;
 		// Once message_size_ reaches the size of the header, the check below has accepted it, so
 		// its size can be read.
@@ -192,7 +192,7 @@ void Handshake::handle_message() {
 		return;
 	}
 	if (decoded->refusal)
-		return fail(HandshakeTrouble::refused, "the server refuses: " + decoded->refusal->text, decoded->refusal->code);
+		return fail(HandshakeFailure::refused, "the server refuses: " + decoded->refusal->text, decoded->refusal->code);
 	conclude(ours_, *decoded);
 }
 
@@ -209,7 +209,7 @@ void Handshake::answer(const Parameters& ours) {
 void Handshake::refuse(RefusalCode code, const std::string& text) {
 	check(state_ == State::asked, "a server refuses a client that asked");
 	send(encode({.role = Role::server, .refusal = Refusal{code, text.substr(0, refusal_text_max)}}));
-	fail(HandshakeTrouble::refused, "refused: " + text, code);
+	fail(HandshakeFailure::refused, "refused: " + text, code);
 }
 
 void Handshake::conclude(const Parameters& ours, const Parameters& theirs) {
@@ -234,13 +234,13 @@ const char* Handshake::stage() const {
 void Handshake::feed_end() {
 	if (state_ == State::failed || state_ == State::agreed) return;
 	if (tls_) tls_->feed_end();
-	if (tls_ && tls_->state() == TlsSession::State::failed) return fail(HandshakeTrouble::closed, tls_->error());
-	fail(HandshakeTrouble::closed, std::string("the peer ended the connection before ") + stage() + " was complete");
+	if (tls_ && tls_->state() == TlsSession::State::failed) return fail(HandshakeFailure::closed, tls_->error());
+	fail(HandshakeFailure::closed, std::string("the peer ended the connection before ") + stage() + " was complete");
 }
 
 void Handshake::handle_timeout(Nanoseconds now) {
 	if (now < poll_timeout()) return;
-	fail(HandshakeTrouble::timed_out,
+	fail(HandshakeFailure::timed_out,
 		std::string(stage()) + " was not complete within " + seconds(patience_) +
 			(input_ == 0 ? ": the peer sent nothing at all; is this the right port?" : ""));
 }

@@ -38,7 +38,7 @@
 namespace verbena::channel {
 
 struct HandshakeOptions {
-	Protection protection;                     // InClear only with --insecure
+	Protection protection;                     // ClearText only with --insecure
 	std::string host;        // client: the server's name or address, as the user gave it
 	std::uint16_t port = 0;
 	Nanoseconds started = 0;                   // the time now
@@ -52,7 +52,7 @@ struct Agreed {
 	bool resumed = false;  // by a ticket, without an exchange of certificates
 };
 
-enum class HandshakeTrouble : std::uint8_t {
+enum class HandshakeFailure : std::uint8_t {
 	not_trusted,   // TLS failed: certificates, versions, or the peer does not speak TLS
 	in_clear,      // one end uses TLS and the other does not
 	malformed,     // invalid parameters
@@ -66,10 +66,10 @@ enum class HandshakeTrouble : std::uint8_t {
 	no_proof,
 };
 // A label for counters: "not_trusted".
-std::string_view name_of(HandshakeTrouble trouble);
+std::string_view name_of(HandshakeFailure trouble);
 
 struct HandshakeError {
-	HandshakeTrouble trouble = HandshakeTrouble::closed;
+	HandshakeFailure trouble = HandshakeFailure::closed;
 	std::string text;  // one sentence, with the way out if there is one
 	std::optional<RefusalCode> refusal;  // only if refused
 };
@@ -117,7 +117,7 @@ private:
 	void receive(std::span<const std::byte> plain);
 	void handle_message();
 	void conclude(const Parameters& ours, const Parameters& theirs);
-	void fail(HandshakeTrouble trouble, std::string text, std::optional<RefusalCode> refusal = {});
+	void fail(HandshakeFailure trouble, std::string text, std::optional<RefusalCode> refusal = {});
 	void fail_malformed(const ParameterError& error);
 	const char* stage() const;
 

@@ -39,7 +39,7 @@ struct Ends {
 	Ends(Protection of_client, Protection of_server)
 		: client(channel::client(std::move(of_client))), server(channel::server(std::move(of_server))) {}
 	explicit Ends(bool secure)
-		: Ends(secure ? tls(TlsSide::client) : InClear{}, secure ? tls(TlsSide::server) : InClear{}) {}
+		: Ends(secure ? tls(TlsSide::client) : ClearText{}, secure ? tls(TlsSide::server) : ClearText{}) {}
 	// Passes bytes until both are silent; a server that is asked answers.
 	void run(std::size_t chunk = 4096) {
 		converse(client, server, chunk);
@@ -50,8 +50,8 @@ struct Ends {
 };
 
 std::string text_of(const Handshake& end) { return end.state() == State::failed ? end.error().text : "did not fail"; }
-HandshakeTrouble trouble_of(const Handshake& end) {
-	return end.state() == State::failed ? end.error().trouble : HandshakeTrouble{255};
+HandshakeFailure trouble_of(const Handshake& end) {
+	return end.state() == State::failed ? end.error().trouble : HandshakeFailure{255};
 }
 
 Bytes take_all(Handshake& end) {
@@ -62,7 +62,7 @@ Bytes take_all(Handshake& end) {
 
 class EitherWay : public testing::TestWithParam<bool> {};  // in TLS or in clear
 INSTANTIATE_TEST_SUITE_P(Handshake, EitherWay, testing::Values(true, false),
-	[](const auto& way) { return way.param ? "InTls" : "InClear"; });
+	[](const auto& way) { return way.param ? "InTls" : "ClearText"; });
 
 TEST_P(EitherWay, BothEndsHoldTheSame) {
 	Ends ends(GetParam());
@@ -89,8 +89,8 @@ TEST_P(EitherWay, InAnyPieces) {
 
 TEST_P(EitherWay, AServerSeesWhatIsAskedBeforeItAnswers) {
 	const Parameters asked = parameters_of(Role::client, 0xabcde);
-	Handshake one = client(GetParam() ? tls(TlsSide::client) : InClear{}, asked),
-			  other = server(GetParam() ? tls(TlsSide::server) : InClear{});
+	Handshake one = client(GetParam() ? tls(TlsSide::client) : ClearText{}, asked),
+			  other = server(GetParam() ? tls(TlsSide::server) : ClearText{});
 	converse(one, other);
 	ASSERT_EQ(other.state(), State::asked);
 	EXPECT_EQ(other.theirs(), asked);
@@ -102,10 +102,10 @@ TEST_P(EitherWay, ARefusalReachesTheClientWithItsReason) {
 	converse(ends.client, ends.server);
 	ends.server.refuse(RefusalCode::full, "this server has its 100 clients: try another, or raise --max-clients");
 	converse(ends.client, ends.server);
-	EXPECT_EQ(trouble_of(ends.client), HandshakeTrouble::refused);
+	EXPECT_EQ(trouble_of(ends.client), HandshakeFailure::refused);
 	EXPECT_EQ(ends.client.error().refusal, RefusalCode::full);
 	EXPECT_THAT(text_of(ends.client), HasSubstr("the server refuses: this server has its 100 clients"));
-	EXPECT_EQ(trouble_of(ends.server), HandshakeTrouble::refused);
+	EXPECT_EQ(trouble_of(ends.server), HandshakeFailure::refused);
 }
 
 TEST_P(EitherWay, TruncatedAtEveryByteNothingIsAgreedAndTheEndIsNoticed) {
@@ -132,24 +132,24 @@ TEST_P(EitherWay, TruncatedAtEveryByteNothingIsAgreedAndTheEndIsNoticed) {
 		if (ends.client.pending() == 0 && ends.server.state() == State::asked) continue;
 		ASSERT_EQ(ends.server.state(), State::waiting) << limit << " of " << all;
 		ends.server.feed_end();
-		ASSERT_EQ(trouble_of(ends.server), HandshakeTrouble::closed) << limit;
+		ASSERT_EQ(trouble_of(ends.server), HandshakeFailure::closed) << limit;
 	}
 }
 
 TEST_P(EitherWay, APeerThatStallsIsGivenUpAtTheDeadlineFromItsOwnStart) {
 	for (const std::size_t sent : {0u, 1u, 60u}) {
-		Handshake one = client(GetParam() ? tls(TlsSide::client) : InClear{}),
-				  other = server(GetParam() ? tls(TlsSide::server) : InClear{});
+		Handshake one = client(GetParam() ? tls(TlsSide::client) : ClearText{}),
+				  other = server(GetParam() ? tls(TlsSide::server) : ClearText{});
 		if (sent) pass(one, other, sent);
 		EXPECT_EQ(other.poll_timeout(), 8 * second);
 		other.handle_timeout(8 * second - 1);
 		EXPECT_EQ(other.state(), State::waiting);
 		other.handle_timeout(8 * second);
-		EXPECT_EQ(trouble_of(other), HandshakeTrouble::timed_out);
+		EXPECT_EQ(trouble_of(other), HandshakeFailure::timed_out);
 		EXPECT_THAT(text_of(other), HasSubstr("was not complete within 3 s"));
 		EXPECT_EQ(other.poll_timeout(), never);
 		one.handle_timeout(9 * second);
-		EXPECT_EQ(trouble_of(one), HandshakeTrouble::timed_out);
+		EXPECT_EQ(trouble_of(one), HandshakeFailure::timed_out);
 		EXPECT_THAT(text_of(one), HasSubstr(GetParam() ? "the TLS handshake" : "the server's answer"));
 	}
 }
@@ -159,13 +159,13 @@ TEST_P(EitherWay, AServerThatTakesItsTimeIsBoundByTheDeadlineToo) {
 	converse(ends.client, ends.server);
 	ASSERT_EQ(ends.server.state(), State::asked);
 	ends.server.handle_timeout(8 * second);
-	EXPECT_EQ(trouble_of(ends.server), HandshakeTrouble::timed_out);
+	EXPECT_EQ(trouble_of(ends.server), HandshakeFailure::timed_out);
 }
 
 TEST_P(EitherWay, GarbageIsRefused) {
 	for (const std::string& words :
 		{std::string("GET / HTTP/1.0\r\n\r\n"), std::string(5000, '\0'), std::string("VBCH\1\1\xff\xff garbage")}) {
-		Handshake end = server(GetParam() ? tls(TlsSide::server) : InClear{});
+		Handshake end = server(GetParam() ? tls(TlsSide::server) : ClearText{});
 		end.feed(std::as_bytes(std::span(words)));
 		EXPECT_EQ(end.state(), State::failed) << words;
 	}
@@ -183,18 +183,18 @@ TEST_P(EitherWay, BytesAfterBothAgreedAreIgnored) {
 }
 
 TEST(Handshake, MoreThanOneMessageIsTooMuch) {
-	Handshake one = client(InClear{}), other = server(InClear{});
+	Handshake one = client(ClearText{}), other = server(ClearText{});
 	Bytes twice = take_all(one);
 	twice.push_back(std::byte{'V'});
 	other.feed(twice);
-	EXPECT_EQ(trouble_of(other), HandshakeTrouble::oversized);
+	EXPECT_EQ(trouble_of(other), HandshakeFailure::oversized);
 }
 
 TEST(Handshake, AMessageThatSaysItIsTooLongIsNotWaitedFor) {
-	Handshake end = server(InClear{});
+	Handshake end = server(ClearText{});
 	end.feed(Bytes{std::byte{'V'}, std::byte{'B'}, std::byte{'C'}, std::byte{'H'}, std::byte{1}, std::byte{1},
 		std::byte{2}, std::byte{1}});
-	EXPECT_EQ(trouble_of(end), HandshakeTrouble::malformed);
+	EXPECT_EQ(trouble_of(end), HandshakeFailure::malformed);
 	EXPECT_THAT(text_of(end), HasSubstr("length 513"));
 }
 
@@ -207,51 +207,51 @@ TEST(Handshake, EndlessTlsIsCutOff) {
 	for (std::size_t fed = 0; end.state() == State::waiting && fed <= Handshake::input_max; fed += record.size())
 		end.feed(record);
 	EXPECT_EQ(end.state(), State::failed);
-	EXPECT_TRUE(trouble_of(end) == HandshakeTrouble::oversized || trouble_of(end) == HandshakeTrouble::not_trusted)
+	EXPECT_TRUE(trouble_of(end) == HandshakeFailure::oversized || trouble_of(end) == HandshakeFailure::not_trusted)
 		<< text_of(end);
 }
 
 TEST(Handshake, AServerReportsInvalidParametersToTheClient) {
-	Handshake one = client(InClear{}), other = server(InClear{});
+	Handshake one = client(ClearText{}), other = server(ClearText{});
 	Bytes message = take_all(one);
 	message[20] = std::byte{0xff};  // the first PSN, which has 24 bits, or the field that is there
 	message[19] = message[21] = std::byte{0xff};
 	other.feed(message);
-	EXPECT_EQ(trouble_of(other), HandshakeTrouble::malformed);
+	EXPECT_EQ(trouble_of(other), HandshakeFailure::malformed);
 	converse(one, other);
-	EXPECT_EQ(trouble_of(one), HandshakeTrouble::refused);
+	EXPECT_EQ(trouble_of(one), HandshakeFailure::refused);
 	EXPECT_EQ(one.error().refusal, RefusalCode::malformed);
 	EXPECT_THAT(text_of(one), HasSubstr("the client's parameters are not accepted"));
 }
 
 TEST(Handshake, TwoClientsOrAnEchoAgreeOnNothing) {
-	Handshake one = client(InClear{}), other = client(InClear{});
+	Handshake one = client(ClearText{}), other = client(ClearText{});
 	pass(one, other);
-	EXPECT_EQ(trouble_of(other), HandshakeTrouble::malformed);
+	EXPECT_EQ(trouble_of(other), HandshakeFailure::malformed);
 	EXPECT_THAT(text_of(other), HasSubstr("role"));
 	// The client's own message with the other role: its own nonce comes back.
-	Handshake echoed = client(InClear{});
+	Handshake echoed = client(ClearText{});
 	Bytes message = take_all(echoed);
 	message[10] = std::byte{2};
 	echoed.feed(message);
-	EXPECT_EQ(trouble_of(echoed), HandshakeTrouble::malformed);
+	EXPECT_EQ(trouble_of(echoed), HandshakeFailure::malformed);
 	EXPECT_THAT(text_of(echoed), HasSubstr("nonce"));
 }
 
 TEST(Handshake, AClientInClearAtATlsServerHearsWhatToDo) {
-	Ends ends(InClear{}, tls(TlsSide::server));
+	Ends ends(ClearText{}, tls(TlsSide::server));
 	ends.run();
-	EXPECT_EQ(trouble_of(ends.client), HandshakeTrouble::in_clear);
-	EXPECT_EQ(trouble_of(ends.server), HandshakeTrouble::in_clear);
+	EXPECT_EQ(trouble_of(ends.client), HandshakeFailure::in_clear);
+	EXPECT_EQ(trouble_of(ends.server), HandshakeFailure::in_clear);
 	EXPECT_THAT(text_of(ends.client), HasSubstr("start both with --insecure, or neither"));
 	EXPECT_THAT(text_of(ends.server), HasSubstr("start both with --insecure, or neither"));
 }
 
 TEST(Handshake, ATlsClientAtAServerInClearHearsWhatToDo) {
-	Ends ends(tls(TlsSide::client), InClear{});
+	Ends ends(tls(TlsSide::client), ClearText{});
 	ends.run();
-	EXPECT_EQ(trouble_of(ends.client), HandshakeTrouble::in_clear);
-	EXPECT_EQ(trouble_of(ends.server), HandshakeTrouble::in_clear);
+	EXPECT_EQ(trouble_of(ends.client), HandshakeFailure::in_clear);
+	EXPECT_EQ(trouble_of(ends.server), HandshakeFailure::in_clear);
 	EXPECT_THAT(text_of(ends.client), HasSubstr("start both with --insecure, or neither"));
 	EXPECT_THAT(text_of(ends.server), HasSubstr("start both with --insecure, or neither"));
 }
@@ -260,8 +260,8 @@ TEST(Handshake, AnotherUsersIdentityIsNotTrusted) {
 	const Folder other;
 	Ends ends(tls(TlsSide::client), made(make_server_context(identity_in(other))));
 	ends.run();
-	EXPECT_EQ(trouble_of(ends.client), HandshakeTrouble::not_trusted);
-	EXPECT_EQ(trouble_of(ends.server), HandshakeTrouble::not_trusted);
+	EXPECT_EQ(trouble_of(ends.client), HandshakeFailure::not_trusted);
+	EXPECT_EQ(trouble_of(ends.server), HandshakeFailure::not_trusted);
 	EXPECT_THAT(text_of(ends.client), HasSubstr("give both ends the same"));
 }
 
@@ -273,8 +273,8 @@ TEST(Handshake, AClientThatIsNotTrustedLearnsItThoughItsTlsIsOpen) {
 	server.ca = theirs.ca;
 	Ends ends(made(make_client_context(ours.client)), made(make_server_context(server)));
 	ends.run();
-	EXPECT_EQ(trouble_of(ends.client), HandshakeTrouble::not_trusted);
-	EXPECT_EQ(trouble_of(ends.server), HandshakeTrouble::not_trusted);
+	EXPECT_EQ(trouble_of(ends.client), HandshakeFailure::not_trusted);
+	EXPECT_EQ(trouble_of(ends.server), HandshakeFailure::not_trusted);
 	EXPECT_THAT(text_of(ends.client), HasSubstr("the server does not accept the certificate"));
 }
 
@@ -282,8 +282,8 @@ TEST(Handshake, AnotherAuthorityIsNotTrusted) {
 	const AuthorityFiles ours, theirs("another authority");
 	Ends ends(made(make_client_context(ours.client)), made(make_server_context(theirs.server)));
 	ends.run();
-	EXPECT_EQ(trouble_of(ends.client), HandshakeTrouble::not_trusted);
-	EXPECT_EQ(trouble_of(ends.server), HandshakeTrouble::not_trusted);
+	EXPECT_EQ(trouble_of(ends.client), HandshakeFailure::not_trusted);
+	EXPECT_EQ(trouble_of(ends.server), HandshakeFailure::not_trusted);
 }
 
 // An attacker between client and server speaks to each of them as the other, with a certificate of
@@ -293,13 +293,13 @@ TEST(Handshake, AManInTheMiddleWithACertificateOfHisOwnGetsNothing) {
 	Handshake to_him = server(made(make_server_context(identity_in(his))));
 	Handshake victim = client(tls(TlsSide::client));
 	converse(victim, to_him);
-	EXPECT_EQ(trouble_of(victim), HandshakeTrouble::not_trusted);
+	EXPECT_EQ(trouble_of(victim), HandshakeFailure::not_trusted);
 	EXPECT_NE(to_him.state(), State::asked) << "the client's parameters stay secret";
 
 	Handshake from_him = client(made(make_client_context(identity_in(his))));
 	Handshake real = server(tls(TlsSide::server));
 	converse(from_him, real);
-	EXPECT_EQ(trouble_of(real), HandshakeTrouble::not_trusted);
+	EXPECT_EQ(trouble_of(real), HandshakeFailure::not_trusted);
 }
 
 // An attacker that both trust (he has a certificate of the authority, and the client accepts any
@@ -326,7 +326,7 @@ TEST(Handshake, AManInTheMiddleThatBothTrustIsFoundByTheProof) {
 // In clear every host on the path can read and write. But an attacker who only rewrites the set-up,
 // and not the messages of the queue pair, is detected.
 TEST(Handshake, AManInTheMiddleThatRewritesTheParametersIsFoundByTheProof) {
-	Handshake one = client(InClear{}), other = server(InClear{});
+	Handshake one = client(ClearText{}), other = server(ClearText{});
 	Parameters changed = *decode(take_all(one));
 	changed.first_psn ^= 1;
 	other.feed(encode(changed));
@@ -351,7 +351,7 @@ TEST(Handshake, ReplayedBytesOfAnotherSetUpOpenNothing) {
 	ASSERT_EQ(other.state(), State::asked);
 	Handshake again = server(tls(TlsSide::server));
 	again.feed(recorded);
-	EXPECT_EQ(trouble_of(again), HandshakeTrouble::not_trusted);
+	EXPECT_EQ(trouble_of(again), HandshakeFailure::not_trusted);
 }
 
 TEST(Handshake, AProofOfAnotherConnectionIsAReplay) {

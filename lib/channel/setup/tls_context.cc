@@ -52,7 +52,7 @@ int verify_same_key(X509_STORE_CTX* store, void* argument) {
 		return 1;
 	}
 	auto* ssl = static_cast<SSL*>(X509_STORE_CTX_get_ex_data(store, SSL_get_ex_data_X509_STORE_CTX_idx()));
-	if (shown) SessionNotes::of(ssl).peer_fingerprint = ossl::fingerprint_of(shown);
+	if (shown) SessionData::of(ssl).peer_fingerprint = ossl::fingerprint_of(shown);
 	X509_STORE_CTX_set_error(store, X509_V_ERR_CERT_REJECTED);
 	return 0;
 }
@@ -62,7 +62,7 @@ int verify_chain(X509_STORE_CTX* store, void*) {
 	const int good = X509_verify_cert(store);
 	if (good == 1) return 1;
 	auto* ssl = static_cast<SSL*>(X509_STORE_CTX_get_ex_data(store, SSL_get_ex_data_X509_STORE_CTX_idx()));
-	SessionNotes& notes = SessionNotes::of(ssl);
+	SessionData& notes = SessionData::of(ssl);
 	notes.verify_error = X509_STORE_CTX_get_error(store);
 	if (X509* shown = X509_STORE_CTX_get0_cert(store)) notes.peer_names = names_in(shown);
 	return 0;
@@ -80,7 +80,7 @@ int check_client_hello(SSL* ssl, int* alert, void*) {
 		if (std::string_view(reinterpret_cast<const char*>(offered) + at, size - at)
 				.starts_with(std::string_view(reinterpret_cast<const char*>(alpn_list.data()), alpn_list.size())))
 			return SSL_CLIENT_HELLO_SUCCESS;
-	SessionNotes::of(ssl).wrong_protocol = true;
+	SessionData::of(ssl).wrong_protocol = true;
 	*alert = SSL_AD_NO_APPLICATION_PROTOCOL;
 	return SSL_CLIENT_HELLO_ERROR;
 }
@@ -96,7 +96,7 @@ int choose_protocol(
 }
 
 int store_ticket(SSL* ssl, SSL_SESSION* session) {
-	const SessionNotes& notes = SessionNotes::of(ssl);
+	const SessionData& notes = SessionData::of(ssl);
 	notes.context->state().tickets.store(notes.ticket_key, ossl::Session(session));
 	return 1;  // takes over the reference to the session
 }
@@ -104,7 +104,7 @@ int store_ticket(SSL* ssl, SSL_SESSION* session) {
 // A client with a user identity offers the pre-shared key, which a server of the same user has too.
 int offer_identity_key(
 	SSL* ssl, const EVP_MD* digest, const unsigned char** label, std::size_t* label_size, SSL_SESSION** session) {
-	const IdentityKey& key = SessionNotes::of(ssl).context->state().identity_key;
+	const IdentityKey& key = SessionData::of(ssl).context->state().identity_key;
 	*session = nullptr;
 	if (digest != nullptr && EVP_MD_get_type(digest) != NID_sha256) return 1;
 	*label = reinterpret_cast<const unsigned char*>(key.label.data());
@@ -116,7 +116,7 @@ int offer_identity_key(
 // An unknown label is another user's: then certificates are exchanged, and the error can name the
 // keys.
 int find_identity_key(SSL* ssl, const unsigned char* label, std::size_t label_size, SSL_SESSION** session) {
-	const IdentityKey& key = SessionNotes::of(ssl).context->state().identity_key;
+	const IdentityKey& key = SessionData::of(ssl).context->state().identity_key;
 	const bool ours = std::string_view(reinterpret_cast<const char*>(label), label_size) == key.label;
 	*session = ours ? SSL_SESSION_dup(key.session.get()) : nullptr;
 	return 1;
@@ -219,7 +219,7 @@ Made make(const Trust& trust, TlsSide side) {
 }
 
 std::expected<Protection, std::string> protection(const Trust& trust, TlsSide side) {
-	if (trust.kind == TrustKind::insecure) return InClear{};
+	if (trust.kind == TrustKind::insecure) return ClearText{};
 	auto context = make(trust, side);
 	if (!context) return std::unexpected(context.error());
 	return std::move(*context);

@@ -54,8 +54,8 @@ std::expected<std::shared_ptr<const TlsContext>, std::string> make_client_contex
 std::expected<std::shared_ptr<const TlsContext>, std::string> make_server_context(const Trust& trust);
 
 // Protection of the bytes of a set-up: TLS, or none, which both users must have asked for.
-struct InClear {};
-using Protection = std::variant<InClear, std::shared_ptr<const TlsContext>>;
+struct ClearText {};
+using Protection = std::variant<ClearText, std::shared_ptr<const TlsContext>>;
 
 std::expected<Protection, std::string> make_client_protection(const Trust& trust);
 std::expected<Protection, std::string> make_server_protection(const Trust& trust);

@@ -9,14 +9,14 @@ namespace {
 // OpenSSL reports an alert of the peer as this plus its number (RFC 8446, 6).
 constexpr int alert_base = SSL_AD_REASON_OFFSET;
 
-std::string other_identity(const SessionNotes& notes) {
+std::string other_identity(const SessionData& notes) {
 	const Trust& trust = notes.context->trust();
 	return "the peer is not known: it shows the key " + notes.peer_fingerprint + ", and this user's identity is " +
 		notes.context->state().own_fingerprint + ": give both ends the same " + trust.folder +
 		"/identity.pem, or use --ca, --cert and --key ('verbena certs' makes a set)";
 }
 
-std::string bad_certificate(const SessionNotes& notes) {
+std::string bad_certificate(const SessionData& notes) {
 	const Trust& trust = notes.context->trust();
 	if (trust.kind == TrustKind::identity) return other_identity(notes);
 	const std::string peer =
@@ -37,7 +37,7 @@ std::string bad_certificate(const SessionNotes& notes) {
 		"): both ends need certificates of one authority ('verbena certs' makes a set)";
 }
 
-std::string refused_by_peer(const SessionNotes& notes, int alert) {
+std::string refused_by_peer(const SessionData& notes, int alert) {
 	const bool client = notes.context->side() == TlsSide::client;
 	const std::string peer = client ? "the server" : "the client";
 	switch (alert) {
@@ -64,7 +64,7 @@ std::string refused_by_peer(const SessionNotes& notes, int alert) {
 
 }  // namespace
 
-std::string explain_failure(const SessionNotes& notes) {
+std::string explain_failure(const SessionData& notes) {
 	const int reason = ERR_GET_REASON(ERR_peek_error());
 	const std::string text = ossl::take_error();
 	const bool client = notes.context->side() == TlsSide::client;

@@ -28,7 +28,7 @@ void TlsSession::Free::operator()(ssl_st* ssl) const {
 }
 
 TlsSession::TlsSession(std::shared_ptr<const TlsContext> context, const std::string& host, std::uint16_t port)
-	: notes_(new SessionNotes{std::move(context), host, host + " " + std::to_string(port)}),
+	: notes_(new SessionData{std::move(context), host, host + " " + std::to_string(port)}),
 	  ssl_(SSL_new(notes_->context->state().ssl.get())) {
 	BIO* in = BIO_new(BIO_s_mem());
 	BIO* out = BIO_new(BIO_s_mem());

@@ -23,7 +23,7 @@ struct ssl_st;
 
 namespace verbena::channel {
 
-struct SessionNotes;
+struct SessionData;
 
 using ExporterKey = std::array<std::byte, 32>;
 inline constexpr std::string_view exporter_label = "EXPORTER-verbena-channel";
@@ -75,7 +75,7 @@ private:
 	void advance();
 	void fail(std::string sentence);
 
-	std::unique_ptr<SessionNotes> notes_;
+	std::unique_ptr<SessionData> notes_;
 	std::unique_ptr<ssl_st, Free> ssl_;
 	State state_ = State::handshaking;
 	std::string error_;

@@ -418,8 +418,8 @@ TEST(TlsContext, FilesThatCannotBeUsedAreNamed) {
 
 TEST(TlsContext, InsecureIsNoTlsAndMustHaveBeenSaid) {
 	const Folder home;
-	EXPECT_TRUE(std::holds_alternative<InClear>(made(make_client_protection({.kind = TrustKind::insecure}))));
-	EXPECT_FALSE(std::holds_alternative<InClear>(made(make_server_protection(identity_in(home)))));
+	EXPECT_TRUE(std::holds_alternative<ClearText>(made(make_client_protection({.kind = TrustKind::insecure}))));
+	EXPECT_FALSE(std::holds_alternative<ClearText>(made(make_server_protection(identity_in(home)))));
 }
 
 }  // namespace

@@ -61,7 +61,7 @@ struct TlsContext::State {
 };
 
 // Data of one session that the callbacks and explain_failure() need; the SSL object points to it.
-struct SessionNotes {
+struct SessionData {
 	std::shared_ptr<const TlsContext> context;
 	std::string host;  // the host that a client asked for
 	std::string ticket_key;
@@ -70,11 +70,11 @@ struct SessionNotes {
 	int verify_error = X509_V_OK;
 	bool wrong_protocol = false;  // the peer offered or selected no ALPN name of ours
 
-	static SessionNotes& of(SSL* ssl) { return *static_cast<SessionNotes*>(SSL_get_app_data(ssl)); }
+	static SessionData& of(SSL* ssl) { return *static_cast<SessionData*>(SSL_get_app_data(ssl)); }
 };
 
 // Explains the failure of a handshake in one sentence, with what to do; clears OpenSSL's error
 // queue.
-std::string explain_failure(const SessionNotes& notes);
+std::string explain_failure(const SessionData& notes);
 
 }  // namespace verbena::channel

@@ -123,7 +123,7 @@ struct kv_counters {
 	unsigned long long eager;  /* requests that left whole: GETs by message, DELs, eager SETs */
 	unsigned long long reads;  /* GETs whose value this client read by RDMA READ, under a lease */
 	unsigned long long writes; /* SETs whose value this client wrote by RDMA WRITE, under a lease */
-	unsigned long long lent;   /* SETs for whose value the server got a lease */
+	unsigned long long leased;   /* SETs for whose value the server got a lease */
 	unsigned long long copied; /* SETs by rendezvous whose value had to be copied first */
 	unsigned long long registrations; /* memory registrations with the adapter (ibv_reg_mr) */
 	unsigned long long one_sided; /* GETs by RDMA READ alone, without a message */

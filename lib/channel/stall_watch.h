@@ -9,7 +9,7 @@
 
 namespace verbena::channel {
 
-class Standstill {
+class StallWatch {
 public:
 	// `left` is the amount still missing, 0 when nothing is awaited. Returns for how long it has
 	// not changed, or 0 if it has changed since the last look.
