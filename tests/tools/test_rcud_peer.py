@@ -107,7 +107,7 @@ def test_a_server_serves_new_clients_after_one_was_killed(programs: Programs) ->
 
 
 @pytest.mark.parametrize(
-    ("peer", "says"), [("no-such.invalid", "no-such.invalid"), ("127.0.0.1:1", "cannot reach 127.0.0.1 port 1")]
+    ("peer", "says"), [("no-such.invalid", "no-such.invalid"), ("127.0.0.1:1", "no server listens at 127.0.0.1:1")]
 )
 def test_an_unreachable_peer_is_a_failure(programs: Programs, peer: str, says: str) -> None:
     ran = programs.run("verbena", "bench", "rcud", "--peer", peer, *QUICK)

@@ -227,7 +227,7 @@ def test_an_unknown_device_is_named(programs: Programs, program: str) -> None:
 
 def test_a_server_of_another_address_family_cannot_be_reached(programs: Programs) -> None:
     ran = programs.run("ud_client", "2001:db8::1", "13110", Q_KEY, "--device", "vb_lo", "--gid-index", 0)
-    assert (ran.status, ran.out) == (1, "") and "no IPv6 GID on 'vb_lo', as 2001:0db8:" in ran.err, ran
+    assert (ran.status, ran.out) == (1, "") and "no IPv6 GID on 'vb_lo', as the peer's 2001:0db8:" in ran.err, ran
 
 
 def test_the_client_picks_the_device_of_the_servers_kind(programs: Programs) -> None:
