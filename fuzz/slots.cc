@@ -2,10 +2,10 @@
 // rings that it shares with us, at any time and in any order. On another host it may send any
 // packet, whose parsed form is a slot too.
 //
-// The adapter has queue pairs of each type in several states, with work posted, and reads the
-// peer's ring as engine/link.cc does. The input chooses the peer's writes and the program's calls.
-// Three things must hold: only registered memory is accessed, and only as the peer's rights allow;
-// only posted requests complete; every pass ends.
+// The adapter has queue pairs of each type in several states, with work posted. World reads the
+// peer's ring for the adapter, as engine/link.cc does. The input chooses the peer's writes and the
+// program's calls. Three things must hold: the adapter accesses only registered memory, and only as
+// the peer's rights allow; only posted requests complete; every pass ends.
 #include <algorithm>
 #include <vector>
 
@@ -30,8 +30,8 @@ constexpr std::uint64_t peer_token = 5;
 constexpr std::uint32_t region_bytes = 16 * 1024;
 constexpr std::byte poison{0xa5};
 
-// Memory of the program. Each region is a separate allocation, so that the sanitizer notices
-// accesses beside it.
+// A registered memory region of the program. The memory of each region is a separate allocation, so
+// that the sanitizer notices accesses beside it.
 struct Region {
 	Region(memory::KeyTable& keys, std::uint64_t iova, std::uint8_t access)
 		: bytes(region_bytes, poison),
@@ -47,7 +47,8 @@ struct Region {
 	std::uint32_t key;
 };
 
-// Static, because mapping fresh pages for them would take most of the time of an input.
+// The memory of the link with the peer. It is static, because mapping fresh pages for each input
+// would take most of the time.
 wire::Direction rings[2];
 
 wire::Direction* cleared(wire::Direction& ring) {
@@ -55,6 +56,7 @@ wire::Direction* cleared(wire::Direction& ring) {
 	return &ring;
 }
 
+// One run: the adapter, the program that uses it, and its peer.
 class World {
 public:
 	explicit World(Input& input) : input_(input), incoming_(cleared(rings[0])), outgoing_(cleared(rings[1])) {
@@ -75,6 +77,7 @@ public:
 		for (QueuePair* qp : pairs_) adapter_.destroy_qp(*qp);
 	}
 
+	// Makes one write of the peer or one call of the program.
 	void step() {
 		switch (input_.below(16)) {
 			case 0: return publish(input_.take<RawSlot>().slot());
@@ -96,6 +99,7 @@ public:
 		}
 	}
 
+	// Runs the last two passes, 60 s of virtual time apart, and checks the result of the run.
 	void finish() {
 		pass();
 		now_ += 60'000'000'000;
@@ -108,6 +112,7 @@ public:
 	}
 
 private:
+	// The bytes of a slot, for Input::take().
 	struct RawSlot {
 		std::uint32_t words[6];
 		std::byte tail[40];
@@ -121,7 +126,8 @@ private:
 
 	std::uint32_t pick() { return input_.below(pair_count); }
 
-	// 0 to 4 are RC: 2 has a shared receive queue, 3 stays in INIT, 4 in RTR. 5 is UC, 6 is UD.
+	// Queue pairs 0 to 4 are RC; at first 3 is in INIT and 4 in RTR, and 2 has a shared receive
+	// queue. Queue pair 5 is UC, and 6 is UD.
 	static QpType type_of(std::uint32_t index) {
 		return index == 5 ? QpType::uc : index == 6 ? QpType::ud : QpType::rc;
 	}
@@ -160,12 +166,13 @@ private:
 		adapter_.begin_pass(now_);
 		const bool done = adapter_.modify_qp(*pairs_[index], change);
 		adapter_.finish_pass();
+		// Sets the MTU of a UD queue pair, which has no attribute for it, as nic/verbs does.
 		if (!done || to != QpState::init || type_of(index) != QpType::ud) return;
 		pairs_[index]->mtu_code = 3;
 		pairs_[index]->mtu_shift = 10;
 	}
 
-	// Modifies the QP from RESET to `to`, as a program does.
+	// Modifies the queue pair from RESET to the state `to`, through the states in between.
 	void advance(std::uint32_t index, QpState to) {
 		const QpType type = type_of(index);
 		const bool connected = type != QpType::ud, reliable = type == QpType::rc;
@@ -199,6 +206,7 @@ private:
 
 	// ---- the peer
 
+	// Writes the slot to the ring with the right lap, unless the ring is full.
 	void publish(wire::Slot slot) {
 		if (produced_ - slots_.consumed() >= wire::Direction::slot_count) return;
 		slot.lap_source = (slot.lap_source & 0xffffff) | wire::lap_of(produced_, wire::Direction::slot_count) << 24;
@@ -228,7 +236,7 @@ private:
 		}
 	}
 
-	// A slot that passes the first checks.
+	// A slot that is likely to pass the adapter's first checks.
 	wire::Slot likely_slot() {
 		QueuePair& qp = *pairs_[pick()];
 		wire::Slot slot;
@@ -261,6 +269,7 @@ private:
 		return input_.flag() ? input_.one_of(list) : input_.byte();
 	}
 
+	// Writes an acknowledgement record with these bits and the right lap.
 	void acknowledge(std::uint64_t bits) {
 		const std::uint64_t lap = wire::lap_of(acknowledged_, wire::Direction::ack_count);
 		incoming_->acks[acknowledged_++ % wire::Direction::ack_count].store((bits & 0xffffffffffffff) | lap << 56);
@@ -272,8 +281,8 @@ private:
 		acknowledge(code << 48 | std::uint64_t{(static_cast<std::uint32_t>(qp.una) + delta) & 0xffffff} << 24 | qp.qpn);
 	}
 
-	// Overwrites the words that a consumer shares with its producer, and slots that are not the
-	// next one.
+	// Overwrites a word that the two ends of a ring share, any slot, or any entry of the addresses.
+	// Case 1 is what an honest peer writes after it has read all slots.
 	void hostile_words() {
 		switch (input_.below(6)) {
 			case 0: outgoing_->slots_consumed.store(input_.take<std::uint64_t>()); return;
@@ -300,6 +309,7 @@ private:
 
 	// ---- the program
 
+	// May reach beyond the end of its region.
 	Segment some_segment() {
 		const std::uint32_t length = input_.take<std::uint16_t>() % (region_bytes + 512);
 		const bool receives = input_.flag();
@@ -330,7 +340,7 @@ private:
 			wqe.segment_count = static_cast<std::uint8_t>(atomic ? 1 : input_.below(segments_max + 1));
 			for (std::uint32_t i = 0; i < wqe.segment_count; ++i) {
 				Segment& segment = wqe.segments()[i] = some_segment();
-				// A response may be written only to open_, because sealed_ must stay unchanged.
+				// A response goes to open_, because sealed_ does not permit local writes.
 				if (wqe.reads()) segment = {open_.iova + input_.below(64), atomic ? 8 : segment.length, open_.key};
 				wqe.length += segment.length;
 			}
@@ -365,7 +375,8 @@ private:
 		qp.receive_queue->commit(1);
 	}
 
-	// A pass as the engine makes it (engine/link.cc), but without a budget.
+	// A pass as the engine makes it (Link::receive in engine/link.cc), but without a budget, and
+	// without shared payloads, management datagrams and forwarded packets.
 	void pass() {
 		adapter_.begin_pass(now_);
 		wire::AckRecord record;
@@ -376,7 +387,7 @@ private:
 			const wire::OpcodeFacts& facts = wire::facts(image.opcode());
 			const std::byte* payload = slots_.payload(image, wire::extension_bytes(facts));
 			if (!payload) {
-				// The engine would tear the link down. Here the slot is skipped, so that the run
+				// The engine would retire the link. Here the slot is skipped, so that the run
 				// continues.
 				slots_.advance();
 				continue;
@@ -387,6 +398,7 @@ private:
 			slots_.advance();
 		}
 		slots_.release();
+		// hostile_words() may have published slots that publish() does not know.
 		produced_ = std::max(produced_, slots_.consumed());
 		if (adapter_.poll_timeout() <= now_) adapter_.handle_timeouts();
 		adapter_.resume(outlet_);
@@ -408,20 +420,22 @@ private:
 	}
 
 	Input& input_;
-	wire::Direction *const incoming_, *const outgoing_;
+	wire::Direction *const incoming_, *const outgoing_;  // seen from the adapter
 	adapter::ChannelAdapter adapter_{1};
 	Nanoseconds now_ = 1'000'000;
 	Outlet outlet_;
 	wire::SlotReader slots_;
 	wire::AckReader acks_;
-	std::uint64_t produced_ = 0, acknowledged_ = 0;
+	std::uint64_t produced_ = 0, acknowledged_ = 0;  // slots and records that the peer has written
 	queues::CompletionQueue send_cq_{256}, receive_cq_{256};
 	queues::ReceiveQueue shared_{entries, segments_max};
+	// The peer has all rights to open_, and may only read sealed_.
 	Region open_{adapter_.context().keys, 0x10000,
 		memory::local_write | memory::remote_write | memory::remote_read | memory::remote_atomic | memory::window_bind};
 	Region sealed_{adapter_.context().keys, 0x80000, memory::remote_read};
 	std::uint32_t window_key_ = adapter_.context().keys.allocate_window(1);
 	QueuePair* pairs_[pair_count] = {};
+	// Counts of posted requests, whose wr_ids are 1, 2, ..., and of completions.
 	std::uint64_t sends_posted_ = 0, receives_posted_ = 0, sent_ = 0, received_ = 0;
 };
 

@@ -1,4 +1,4 @@
-"""The HTML page of an experiment whose rows are `tables.Row`, made from its tables alone."""
+"""Makes the HTML page of an experiment from its tables alone, whose rows are `tables.Row`."""
 
 from __future__ import annotations
 
@@ -11,22 +11,25 @@ from report.html_parts import claims_html, document, environment_html, kinds_htm
 from report.pictures import Picture
 from report.tables import NOT_COMPARABLE, Row, Source
 
+# The CSS class of the mark of each validity.
 MARKS = {"valid": "good", "suspect": "doubt", NOT_COMPARABLE: "doubt", "invalid": "bad"}
 
 
 @dataclass(frozen=True)
 class Layout:
-    """The texts and columns by which the page of one experiment differs from the others."""
+    """The texts and columns by which the page of one experiment differs from other pages."""
 
     title: str
-    lead: str  # says what a row is and what counts
-    claims_note: str
+    lead: str  # HTML; says what a row is and what counts
+    claims_note: str  # HTML above the table of claims
     first: str  # head of the first column
-    name: Callable[[Row], str]  # the cell of a row in the first column
-    # Columns of numbers in the rows' table, with their heads. A column that no row has is left out.
+    name: Callable[[Row], str]  # the text of a row in the first column
+    # The heads of the columns of numbers in the rows' table, by the name of the column in the file.
+    # A column in which every row is empty or 0 is left out.
     columns: dict[str, str]
-    with_interval: tuple[str, ...] = ()  # columns that show their 95 % interval
-    more: Callable[[Source], list[tuple[str, str]]] = lambda _: []  # further sections: title, HTML
+    with_interval: tuple[str, ...] = ()  # names of the columns that show their 95 % interval
+    # Further sections for each source: title, HTML.
+    more: Callable[[Source], list[tuple[str, str]]] = lambda _: []
 
 
 def render(
@@ -38,8 +41,8 @@ def render(
 ) -> str:
     """Return the page as HTML.
 
-    `judged` has the judgements by the label of their source. `published` is shown beside the
-    sources; it is None if it is one of them.
+    `judged` has the judgements by the label of their source. `published` is the published table,
+    whose rows follow those of the sources; it is None if one of the sources is published.
     """
     sections = [
         ("Pictures", "".join(picture_html(picture) for picture in pictures)),
@@ -73,6 +76,7 @@ def _rows(layout: Layout, source: Source) -> str:
 
 
 def number_text(row: Row, name: str, with_interval: bool = False) -> str:
+    """Return the number of a row, with its interval if it has one; "" if it has no such number."""
     if row.get(name) is None:
         return ""
     if with_interval and f"{name}_low" in row.values:
@@ -82,5 +86,5 @@ def number_text(row: Row, name: str, with_interval: bool = False) -> str:
 
 
 def digits(value: float) -> str:
-    """Format a value with three significant digits, but never round its integer part."""
+    """Format a whole number, or a value from 1000 on, as an integer; else to three digits."""
     return f"{value:,.0f}" if value >= 1000 or value == int(value) else f"{value:.3g}"

@@ -1,7 +1,8 @@
-// verbena run -- PROGRAM [ARGUMENTS]: runs a program with the software NIC preloaded.
+// `verbena run -- PROGRAM [ARGUMENTS]` runs a program with the software NIC preloaded. This file
+// also has pass_through(), which takes the lines of `run` and `report` before the parser.
 //
-// Errors: exit code 127 if libverbena-nic.so or the program cannot be found or started; otherwise
-//   the exit code is the program's.
+// Errors: exit code 127 if libverbena-nic.so or the program cannot be found or started, 2 if no
+//   program is named; otherwise the exit code is the program's.
 #include <unistd.h>
 
 #include <cerrno>
@@ -15,8 +16,8 @@
 namespace verbena::tools {
 namespace {
 
-// The path of libverbena-nic.so: beside this executable (in a build folder) or in ../lib
-// (installed). Empty if it is in neither place.
+// Returns the path of libverbena-nic.so, which is beside this executable (in a build folder) or in
+// ../lib (installed); empty if it is in neither place.
 std::string find_nic() {
 	const auto folder = std::filesystem::path(rcud::own_executable()).parent_path();
 	for (const auto& candidate : {folder / "libverbena-nic.so", folder.parent_path() / "lib" / "libverbena-nic.so"})
@@ -24,6 +25,7 @@ std::string find_nic() {
 	return "";
 }
 
+// Replaces this process by the program; returns, with an exit code, only on failure.
 int run(const std::vector<std::string>& command) {
 	const std::string nic = find_nic();
 	if (nic.empty())
@@ -48,8 +50,9 @@ void add_run(CLI::App& app, Action& action) {
 	sub->footer(
 		"Examples:\n  verbena run -- ibv_devices\n  verbena run -- ibv_rc_pingpong -g 0\n"
 		"The exit code is the program's; 127 if it could not be started.");
-	// This option serves --help and mistakes only: pass_through() takes each line that has a
-	// program.
+	// The parser sees only --help and wrong lines, because pass_through() takes each line that
+	// names a program. With this option --help describes the program, and a line without one is
+	// refused.
 	sub->add_option("command", "The program and its arguments, after --")->required()->type_name("PROGRAM [ARGUMENTS]");
 	sub->callback([&action] {
 		action = [] {

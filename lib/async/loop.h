@@ -1,19 +1,20 @@
-// Loop: one I/O thread. It polls completion queues (Poller), waits for descriptors by epoll or
-// io_uring (selector.h), runs timers, and resumes the coroutines that wait for any of them.
+// Loop: the event loop of one I/O thread. It polls completion queues (Poller), waits for
+// descriptors by epoll or io_uring (selector.h), runs timers, and resumes the coroutines that wait
+// for one of these.
 //
 // Threads: everything belongs to the thread that calls run(), except post() and stop(), which any
 //   thread may call, and stop() also a signal handler.
 // Owns: the selector, and the coroutines that were spawned.
 // Lifetime: descriptors, pollers and timers are removed before the loop is destroyed.
 // Errors: an exception that leaves a spawned task ends the program.
-// Invariants: coroutines are resumed by the loop, never from within a poller or from a call of
-//   another coroutine, so no callback is reentered. A turn runs in this order:
+// Invariants: a waiting coroutine is resumed by the loop, never from within a poller, a timer or
+//   another coroutine, so no callback is entered again while it runs. A turn runs in this order:
 //
 //     pollers -> posted work -> timers -> ready coroutines -> turn-end hooks -> descriptors
 //
-// While there is work, and for `spin` after the last work, the loop only looks at descriptors and
-// does not sleep. Then it arms the pollers and sleeps until a descriptor is ready, a timer expires,
-// or work is posted.
+// While there is work, and for `spin` after the last work, the loop does not sleep, and looks at
+// the descriptors in every eighth turn only. Afterwards it arms the pollers and sleeps until a
+// descriptor is ready, a timer expires, work is posted, or stop() is called.
 #pragma once
 
 #include <atomic>
@@ -37,29 +38,29 @@ namespace verbena::async {
 class Loop;
 class Sleep;
 
-// A suspended coroutine that the loop can resume. It lives in the coroutine's frame: when the frame
-// is destroyed, it leaves its list and is not resumed.
+// A suspended coroutine that the loop can resume. The Waiter lives in the frame of that coroutine:
+// when the frame is destroyed, the Waiter leaves its list, and the coroutine is not resumed.
 class Waiter : public Linked {
 public:
 	std::coroutine_handle<> coroutine;
 };
 
-// A source of work that the loop asks in each turn. Its owner adds and removes it.
+// A source of work that the loop polls in each turn. Its owner adds it to the loop and removes it.
 class Poller {
 public:
 	virtual ~Poller() = default;
-	// Does the work that is there and returns how much that was.
+	// Does the work that there is. Returns the number of events handled; 0: there was no work.
 	virtual std::size_t poll() = 0;
-	// Called before the loop sleeps: makes descriptor() readable with the next event. Returns false
-	// if there is work already; then the loop does not sleep.
+	// Called before the loop sleeps: makes descriptor() become readable at the next event. False:
+	// there may be work already, so the loop must not sleep.
 	virtual bool arm() = 0;
-	// Called when descriptor() became readable.
+	// Called when descriptor() is readable; makes it unreadable until the next event.
 	virtual void acknowledge() = 0;
 	virtual int descriptor() const = 0;
 };
 
-// A hook that runs once at the end of each turn in which at_turn_end() asked for it, to send what
-// the messages of one turn have in common.
+// A hook that runs at the end of each turn in which at_turn_end() asked for it: once, however often
+// it was asked for. Channels use it to send together the messages of one turn.
 class TurnEnd : public Linked {
 public:
 	virtual void turn_ends() = 0;
@@ -68,8 +69,9 @@ protected:
 	~TurnEnd() = default;
 };
 
-// An open descriptor that the loop watches (edge-triggered) and that it closes when destroyed;
-// destroy it before the loop. A call that would block clears `readable` or `writable` and awaits.
+// An open file descriptor that the loop watches (edge-triggered); the destructor closes it. Destroy
+// it before the loop. Code whose system call would block clears `readable` or `writable`, and waits
+// in `readers` or `writers`.
 class Descriptor {
 public:
 	Descriptor() = default;
@@ -79,14 +81,14 @@ public:
 	Descriptor& operator=(const Descriptor&) = delete;
 
 	int fd() const { return fd_; }
-	Loop& loop() const { return *loop_; }
-	// Stops watching and returns the descriptor, which then belongs to the caller, for example for
-	// another loop.
+	Loop& loop() const { return *loop_; }  // not for a default-constructed one
+	// Stops watching and returns the file descriptor, which the caller then owns and may, for
+	// example, give to another loop.
 	int release();
 
-	// Coroutines to resume when the kernel reports a change.
+	// Coroutines that the loop resumes when the descriptor has become readable, or writable.
 	List<Waiter> readers, writers;
-	bool readable = true, writable = true;  // cleared by a call that returns EAGAIN
+	bool readable = true, writable = true;  // cleared by the caller at EAGAIN, set by the loop
 
 private:
 	friend class Loop;
@@ -94,9 +96,10 @@ private:
 	int fd_ = -1;
 };
 
-// A timer of the loop; cancel it before its destructor runs.
+// A timer of a loop. Cancel it before its destructor runs.
 class Timer : public TimerEntry {
 public:
+	// Called once when the deadline has passed; the timer is then no longer scheduled.
 	virtual void expire() = 0;
 
 protected:
@@ -104,9 +107,9 @@ protected:
 };
 
 struct LoopOptions {
-	// The time to poll after the last work before sleeping; 0: sleep at once.
+	// The time for which the loop polls after its last work before it sleeps; 0: it sleeps at once.
 	Nanoseconds spin = 50'000;
-	// The kind that is asked for; selector_refusal() says why, if the loop uses another.
+	// The wanted kind of selector. If the loop uses another, Loop::selector_refusal() says why.
 	SelectorKind selector = SelectorKind::epoll;
 };
 
@@ -117,46 +120,51 @@ public:
 	Loop(const Loop&) = delete;
 	Loop& operator=(const Loop&) = delete;
 
-	// run() returns after stop(); run_until() also once `done` returns true, which is asked once a
-	// turn.
+	// Both return after stop(). run_until() also returns once `done` returns true; the loop calls
+	// `done` once in each turn.
 	void run();
 	void run_until(const std::function<bool()>& done);
-	// Runs the loop until this task has ended.
+	// Runs the loop until this task has ended, or after stop().
 	void complete(Task<void> task);
 
-	// Any thread may call these two. stop() makes run() return after its turn. post() runs `work`
-	// on the loop's thread in a later turn; `work` is destroyed unrun if the loop ends first.
+	// Any thread may call these two. stop() makes run() return after the present turn; if the loop
+	// does not run, the next run() returns at once. post() makes the loop run `work` on its thread,
+	// in this turn or a later one; abandon_spawned() and ~Loop destroy work that has not run.
 	void stop();
 	void post(std::function<void()> work);
 
 	Nanoseconds now() const { return now_; }  // monotonic time at which this turn began
 
 	SelectorKind selector() const { return selector_->kind(); }
-	// Why selector() is not the kind that was asked for, in a few words; else empty.
+	// Why selector() is not the wanted kind, in a few words; empty if it is.
 	const std::string& selector_refusal() const { return selector_refusal_; }
 
 	// Starts the task in this turn or the next. The loop owns it until it ends.
 	void spawn(Task<void> task);
-	std::size_t spawned() const { return spawned_; }
+	std::size_t spawned() const { return spawned_; }  // tasks that have not ended
 	// Destroys the spawned tasks that have not ended, wherever they are suspended, and posted work
-	// that has not run. Call it before destroying objects that they use; ~Loop does it too.
+	// that has not run. Call it before you destroy objects that the tasks use; ~Loop calls it too.
 	void abandon_spawned();
 
-	// Moves a waiter, or all of a list, to those that the loop resumes in this turn or the next.
+	// Moves a waiter, or all waiters of a list, to the list that the loop resumes in this turn or
+	// the next.
 	void resume_soon(Waiter& waiter) {
-		// It is resumed only after all ready coroutines have been found.
+		// The loop resumes it later, so there is time to prefetch its frame.
 		prefetch(waiter.coroutine.address(), 2 * cache_line);
 		ready_.push_back(waiter);
 	}
 	void resume_soon(List<Waiter>& waiters) { ready_.splice(waiters); }
-	// Calls the hook at the end of this turn.
+	// Calls the hook at the end of this turn; if a hook calls this function, at the end of the
+	// next.
 	void at_turn_end(TurnEnd& hook) {
 		if (!hook.linked()) turn_ends_.push_back(hook);
 	}
 
+	// Begins, and ends, to poll `poller` and to watch its descriptor().
 	void add(Poller& poller);
 	void remove(Poller& poller);
 
+	// Sets the timer, or moves it to another deadline (monotonic); `never` cancels it.
 	void schedule(Timer& timer, Nanoseconds deadline) { timers_.schedule(timer, deadline); }
 	void cancel(Timer& timer) { timers_.cancel(timer); }
 
@@ -170,6 +178,7 @@ private:
 
 	// One turn without its descriptors; true if there was work.
 	bool turn();
+	// Waits up to `patience` for ready descriptors, and makes the waiters of each ready.
 	void look_at_descriptors(Nanoseconds patience);
 	std::size_t run_posted();
 	void wait_for_events();
@@ -177,13 +186,15 @@ private:
 	LoopOptions options_;
 	std::unique_ptr<Selector> selector_;
 	std::string selector_refusal_;
-	int wake_ = -1;
+	int wake_ = -1;  // the eventfd by which post() and stop() end the sleep
 	std::atomic<bool> stopped_{false};
-	// post() wakes the loop only while this is set; see wait_for_events().
+	// Set while the loop sleeps or is about to; otherwise post() need not wake it
+	// (wait_for_events()).
 	std::atomic<bool> asleep_{false};
 	std::atomic<bool> posted_any_{false};
 	std::mutex posted_lock_;
-	// posted_lock_ guards posted_; the loop swaps it with running_ to run it without the lock.
+	// posted_lock_ guards posted_. The loop swaps it with running_, to run the work without the
+	// lock.
 	std::vector<std::function<void()>> posted_, running_;
 
 	Nanoseconds now_;
@@ -191,14 +202,14 @@ private:
 	TimerWheel timers_;
 	List<Waiter> ready_;
 	List<TurnEnd> turn_ends_;
-	List<Root> roots_;
+	List<Root> roots_;  // the spawned tasks
 	std::size_t spawned_ = 0;
 	std::vector<Poller*> pollers_;
-	// Turns with work since the last look at the descriptors.
+	// Turns since the last look at the descriptors.
 	unsigned turns_without_look_ = 0;
 };
 
-// Awaitable: resumes at the deadline. Destroying it cancels the timer.
+// Awaitable: resumes the coroutine at the deadline. Its destructor cancels the timer.
 class Sleep : public Timer, public Waiter {
 public:
 	Sleep(Loop& loop, Nanoseconds deadline) : loop_(loop), deadline_(deadline) {}

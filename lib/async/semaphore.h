@@ -1,9 +1,10 @@
-// A counting semaphore for coroutines of one loop: at most as many holders as it has permits.
+// A counting semaphore for the coroutines of one loop: each permit has at most one holder at a
+// time.
 //
-//     const auto permit = co_await semaphore.acquire();  // until `permit` is destroyed
+//     const auto permit = co_await semaphore.acquire();  // its destructor returns the permit
 //
 // Threads: all calls, and all destructors, on the loop's thread.
-// Lifetime: permits and waiting coroutines are destroyed before the semaphore; a waiting coroutine
+// Lifetime: permits and waiting coroutines are destroyed before the semaphore. A waiting coroutine
 //   may be destroyed at any time, before or after a permit is assigned to it.
 // Invariants: fair, first come, first served. A returned permit is assigned to the coroutine that
 //   has waited longest, before that coroutine runs, so no later acquire() overtakes it and no
@@ -20,11 +21,13 @@ namespace verbena::async {
 
 class Semaphore {
 public:
+	// `permits`: the number of coroutines that may hold one at the same time.
 	Semaphore(Loop& loop, std::size_t permits) : loop_(loop), free_(permits) {}
 	Semaphore(const Semaphore&) = delete;
 	Semaphore& operator=(const Semaphore&) = delete;
 
-	// The right to run; its destructor returns it.
+	// One permit. Its destructor returns it to the semaphore; a Permit that was moved from has
+	// none.
 	class Permit {
 	public:
 		explicit Permit(Semaphore* of) : semaphore_(of) {}
@@ -38,7 +41,7 @@ public:
 		Semaphore* semaphore_;
 	};
 
-	// The awaiter of one permit; await it at most once.
+	// The awaitable that acquire() returns, for one permit; await it at most once.
 	class Acquire : public Waiter {
 	public:
 		explicit Acquire(Semaphore& semaphore) : semaphore_(semaphore) {}
@@ -66,6 +69,7 @@ public:
 		Semaphore& semaphore_;
 		bool assigned_ = false;
 	};
+	// Waits for a permit and returns it.
 	Acquire acquire() { return Acquire(*this); }
 
 private:

@@ -1,5 +1,6 @@
-// The resources that all RC channels of one transport draw on. The transport owns them; each part
-// of a channel uses them through an RcOwner and does not see the transport.
+// The resources that all RC channels of one transport share (RcShared), and the view that the parts
+// of one channel have of that channel (RcOwner). The transport owns the resources; the parts use
+// them through their RcOwner and do not see the transport.
 //
 // Threads: the loop's thread only; nothing here is thread-safe.
 // Owns: the units, the registered memory and the memory windows. The device's protection domain
@@ -20,26 +21,31 @@
 
 namespace verbena::channel {
 
-// A channel's place in its transport's table. Slots are reused; the generation distinguishes their
-// users.
+// A channel's place in its transport's table. Slots are reused; the generation distinguishes the
+// channels that have used the same slot.
 struct ChannelId {
 	std::uint32_t slot = QpnTable::none;
 	std::uint32_t generation = 0;
 };
 
-// Counts since the transport was opened, over all of its channels.
+// Counts since the transport was opened, over all of its channels. `frames_*` and `bytes_*` count
+// neither RDMA READs and WRITEs nor heartbeats. `channels_closed` counts destroyed channels,
+// `channels_lost` those that ended otherwise than by a close of both ends. `reads` includes READs
+// that fetch large messages.
 struct RcCounters {
 	std::uint64_t frames_sent = 0, frames_inline = 0, frames_received = 0;
 	std::uint64_t messages_sent = 0, messages_received = 0, messages_coalesced = 0;
 	std::uint64_t credit_frames = 0, want_frames = 0, heartbeats = 0;
 	std::uint64_t bytes_sent = 0, bytes_received = 0;
 	std::uint64_t channels_opened = 0, channels_closed = 0, channels_lost = 0;
-	std::uint64_t send_posts = 0, receive_posts = 0;  // calls, each with a list
-	std::uint64_t send_completions = 0;               // one for each request that was signalled
+	std::uint64_t send_posts = 0, receive_posts = 0;  // calls of ibv_post_*; each may post many
+	// Send requests without a signal have none, unless they fail.
+	std::uint64_t send_completions = 0;
 	std::uint64_t reads = 0, writes = 0, windows_bound = 0;
-	std::uint32_t offers_most = 0;  // the most that one channel had under way
+	std::uint32_t offers_most = 0;  // the most offers that one channel had in flight
 };
 
+// A transport's shared resources and settings.
 struct RcShared {
 	// `memory_access`: the access rights of every region of `memory`, for ibv_reg_mr.
 	RcShared(async::Loop& loop, const RcOptions& options, ibv_pd* domain, int memory_access)
@@ -55,14 +61,14 @@ struct RcShared {
 	UnitPool units;
 	MemoryPool memory;
 	WindowTable windows;
-	// Channels that found no unit to send from, and channels that found no registered memory,
-	// oldest first. The transport resumes them when some is given back; a channel that has ended
-	// meanwhile is skipped.
+	// Channels that found no unit, and channels that found no registered memory, oldest first. The
+	// transport resumes them when some may be free; it skips a channel that was destroyed
+	// meanwhile.
 	std::vector<ChannelId> waiting_for_units, waiting_for_memory;
 };
 
-// The owner of a channel's parts (the RcChannel), as those parts see it: the shared resources, the
-// queues of channels that wait for some of them, and the way to end the channel.
+// The RcChannel as its parts see it: they reach the shared resources, make the channel wait for
+// some of them, and end the channel.
 class RcOwner {
 public:
 	RcOwner(RcShared& shared, ChannelId id) : shared_(shared), id_(id) {}
@@ -71,21 +77,21 @@ public:
 
 	RcShared& shared() const { return shared_; }
 	ChannelId id() const { return id_; }
-	// The channel is resumed once, when a unit or registered memory may be free. Asking again
-	// changes nothing.
+	// Queue the channel: its handle_units() or handle_memory() is called once, when a unit or
+	// registered memory may be free. Asking again before that changes nothing.
 	void wait_for_units() {
 		if (!std::exchange(waits_for_units_, true)) shared_.waiting_for_units.push_back(id_);
 	}
 	void wait_for_memory() {
 		if (!std::exchange(waits_for_memory_, true)) shared_.waiting_for_memory.push_back(id_);
 	}
-	// Ends the channel: nothing is sent or received any more, and everything that waits in it
-	// fails. Later calls change nothing.
+	// Ends the channel: nothing is sent any more and nothing more arrives, and all waiting
+	// operations fail. Later calls change nothing.
 	virtual void fail(Trouble trouble, std::string reason) = 0;
 
 protected:
 	~RcOwner() = default;
-	// The channel was taken off the queue.
+	// The transport has taken the channel off the queue, so that it can be queued again.
 	void stop_waiting_for_units() { waits_for_units_ = false; }
 	void stop_waiting_for_memory() { waits_for_memory_ = false; }
 

@@ -1,8 +1,8 @@
-// Connection: the server's side of one client, on its channel.
+// Connection: the server's end of the connection to one client, over that client's channel.
 //
-// All connections share one loop, and none waits for another. An operation that takes time (an RDMA
-// READ of a client's value, a lease that a client holds) is a coroutine or an entry in a table;
-// the connection handles further messages meanwhile.
+// All connections share one loop, and none waits for another. An operation that takes time is a
+// coroutine (an RDMA READ of a client's value) or an entry in a table (a lease that a client
+// holds); the connection handles further messages meanwhile.
 //
 // A SET stores its value, and a GET takes its version, at one instant of the loop between the
 // request's arrival and its answer. So the store is linearizable for each key. Requests of one
@@ -11,9 +11,9 @@
 // Threads: one, that of the channel's loop.
 // Owns: the channel, and the leases that it granted to this client.
 // Lifetime: the connection dies before the store and the counters.
-// Errors: the client is untrusted. A malformed or unexpected record closes its connection and
-//   counts in `malformed`. A stalled client loses its leases when they expire, or its connection if
-//   its value could not be read in time.
+// Errors: the client is untrusted. A malformed or unexpected record closes the client's connection
+//   and counts in `malformed`. A stalled client loses its leases when they expire, and its
+//   connection if its value could not be read in time.
 #pragma once
 
 #include <deque>
@@ -28,27 +28,32 @@
 
 namespace verbena::kv {
 
+// The limits that a server sets for each client.
 struct ServerOptions {
+	// For is_eager(), in bytes; a client may ask for another.
 	std::uint32_t eager_max = eager_max_default;
-	std::uint32_t value_max = kv::value_max;
-	std::uint32_t requests_max = 4096;    // under way at once, for each client
-	// Rendezvous of one client that are under way at once; further ones wait in a queue. A few keep
-	// the wire busy, and their values stay in the cache: 64 values of 64 KiB at once move at a
-	// third of the rate. Below 4096, or numbers of leases would collide (number_of() in server.cc).
+	std::uint32_t value_max = kv::value_max;  // bytes of one value
+	std::uint32_t requests_max = 4096;  // requests of one client under way at once
+	// Rendezvous of one client under way at once; further ones wait in a queue. A few keep the wire
+	// busy, and their values stay in the cache: with 64 at once, values of 64 KiB move at a third
+	// of the rate. Must be below 4096, or the numbers of leases would collide (number_of() in
+	// server.cc).
 	std::uint32_t rendezvous_max = 16;
-	std::uint32_t message_max = 8192;     // bytes of a message that has several records
-	std::uint32_t lease_ms = 5000;        // after which a lease, of a value or of a place, expires
+	std::uint32_t message_max = 8192;  // bytes of a message that has several records
+	// The time after which a lease expires, to read or to write a value.
+	std::uint32_t lease_ms = 5000;
 };
 
 // Totals of all connections of a server.
 struct ServerCounters {
-	std::uint64_t requests = 0, answers = 0;
-	// SETs: eager, by the server's RDMA READ, by the client's RDMA WRITE.
+	std::uint64_t requests = 0, answers = 0;  // records
+	// SETs, by how the value travels: in the request, by the server's RDMA READ, by the client's
+	// RDMA WRITE.
 	std::uint64_t eager_sets = 0, read_sets = 0, written_sets = 0;
-	// GETs: eager, by a lease. staged: small values that were copied to registered memory for a
-	// lease.
+	// GETs likewise: in the answer, or by a lease to read it. `staged`: values on the heap that
+	// were copied to registered memory for such a lease.
 	std::uint64_t eager_gets = 0, leased_gets = 0, staged = 0;
-	std::uint64_t leases_expired = 0, places_expired = 0;  // leases of GETs; of SETs
+	std::uint64_t leases_expired = 0, places_expired = 0;  // leases to read; to write a new value
 	std::uint64_t indexes_granted = 0;  // clients that got the right to read the index
 	std::uint64_t malformed = 0;  // connections that were closed for a breach of the protocol
 };
@@ -59,29 +64,31 @@ public:
 		ServerCounters& counters);
 	~Connection();
 
-	// Serves the client until its channel has closed. Returns one sentence that says why, empty if
-	// the client closed the connection in order.
+	// Serves the client until its channel has closed. Returns one sentence that says why it closed;
+	// empty if the client closed the connection in order.
 	async::Task<std::string> serve();
 	channel::Channel& channel() { return *channel_; }
 
 private:
 	friend class Running;
 
-	// One lease of this client: to read a version (GET), or to write a new one (SET_WRITE).
+	// A lease that this client holds: to read a version (GET), or to write a new one, which is
+	// called a place (SET_WRITE).
 	struct Grant {
-		channel::Lease lease;  // empty while its end is awaited: it expires no more
-		Value value;
-		std::uint32_t number = 0;  // the SET_WRITE request's
-		std::uint32_t generation = 0;  // one more with each use of this entry
-		Nanoseconds deadline = 0;  // when it expires
-		bool in_use = false, is_place = false;
+		// Empty while store_written() ends it; then the grant does not expire.
+		channel::Lease lease;
+		Value value;  // the version
+		std::uint32_t number = 0;  // the number of the SET_WRITE request
+		std::uint32_t generation = 0;  // one more with each use of this entry of grants_
+		Nanoseconds deadline = 0;  // the time at which the grant expires
+		bool in_use = false, is_place = false;  // is_place: the client may write
 	};
-	// A request that waits until another rendezvous has ended. A GET takes its version only then,
-	// so a queued GET holds no memory.
+	// A request that waits until another rendezvous has ended. A queued GET takes its version only
+	// after that wait, so it holds no memory.
 	struct Queued {
 		RequestHeader header;
 		std::string key;
-		RemoteMemory remote;
+		RemoteMemory remote;  // SET_READ: the value in the client's memory
 	};
 
 	async::Task<bool> greet();
@@ -112,22 +119,23 @@ private:
 	std::unique_ptr<channel::Channel> channel_;
 	ServerOptions options_;
 	ServerCounters& counters_;
-	std::uint32_t eager_max_;  // the server's, or the client's wish
+	std::uint32_t eager_max_;  // the server's, or the one that the client has asked for
 	Outbox outbox_;
 	std::vector<Grant> grants_;
 	std::vector<std::uint32_t> free_grants_;  // indexes into grants_
-	std::uint32_t under_way_ = 0;  // rendezvous
-	std::deque<Queued> queue_;
-	bool beginning_ = false;   // inside begin_queued()
-	// Lengths of the values that are being read by RDMA READ. READs complete in the order in which
-	// they were posted, so the front one is the next to complete.
+	std::uint32_t under_way_ = 0;  // rendezvous that have begun and not ended
+	std::deque<Queued> queue_;  // rendezvous that have not begun, oldest first
+	bool beginning_ = false;  // inside begin_queued()
+	// The lengths of the values that are being read by RDMA READ. READs complete in the order in
+	// which they were posted, so the front READ is the next to complete.
 	std::deque<std::uint32_t> reading_;
 	Nanoseconds read_deadline_ = never;  // for the front READ
-	bool read_overdue_ = false;  // its deadline has passed once; the grace period runs
-	std::string given_up_;     // why this side closed the connection, if it did
-	channel::Lease index_;     // the client's right to read the index, while it is connected
-	bool one_sided_ = false;   // the client has asked for the index
-	Nanoseconds next_expiry_ = never;  // when the timer expires
+	bool read_overdue_ = false;  // read_deadline_ has passed once; the grace period runs
+	std::string given_up_;  // why this end closed the connection; empty: it did not
+	channel::Lease index_;  // the client's right to read the index, while it is connected
+	bool one_sided_ = false;  // the client has asked for the index
+	// The time at which this timer expires; `never`: it is not set.
+	Nanoseconds next_expiry_ = never;
 	Coroutines coroutines_;
 };
 

@@ -1,21 +1,23 @@
 // Store: a hash table of keys and immutable values in memory, with a memory limit.
 //
-// A SET never changes a value; it replaces it by a new version. A GET that is still being sent, and
-// a lease of the old version, hold that version by a Value, so an overwrite cannot tear them. A
-// small value shares one heap allocation with its key. A large one lies in a registered Buffer, so
-// that a peer can access it by RDMA.
+// A SET never changes the bytes of a value: it replaces the value by a new version. The answer to a
+// GET that is still being sent, and a lease, hold the version that they began with by a Value, so a
+// SET cannot tear it. A small value shares one heap allocation with its key. A large one lies in a
+// registered Buffer, so that a peer can access it by RDMA.
 //
 // Threads: one, that of the pool's loop.
 // Lifetime: every Value dies before its store, the store before its pool and its journal.
 // Errors: a SET that would exceed `memory_max` fails and changes nothing.
 // Invariants:
-//   used() counts every version that exists, with its key and, in registered memory, by whole
-//   blocks: those in the table, old ones that a Value still holds, and new ones whose bytes have
-//   not arrived yet.
-//   A key can be overwritten in a full store if its new value is no larger: the new version gets
-//   the old one's size as a credit until it replaces it.
-//   The size of a version depends on its key and value only, so the content of one store fits into
-//   any other one with the same limit.
+//   used() counts every version that exists: those in the table, old ones that a Value still holds,
+//   and new ones whose bytes have not arrived yet. A version counts with its key and, if its value
+//   lies in registered memory, by whole blocks.
+//   In a full store, a key can be overwritten by a value that is no larger, if no Value holds the
+//   old version. The new version then has a credit: bytes, up to the size of the old version, that
+//   the limit does not count until the new version has replaced the old one.
+//   The size of a version depends only on its key, its value and the kind of memory that the value
+//   lies in. So the content of one store fits into any other store with the same options, if both
+//   have a pool or neither has one.
 #pragma once
 
 #include <cstdint>
@@ -31,26 +33,29 @@ namespace verbena::kv {
 
 class Store;
 
-// One version of one key's value. The key follows it in memory, and behind the key a small value.
+// One version of one key's value. In memory the key follows the Item, and a value on the heap
+// follows the key.
 struct Item {
-	Item* next = nullptr;  // in its bucket
+	Item* next = nullptr;  // the next item of the same bucket
 	Store* store = nullptr;
 	std::uint64_t hash = 0;  // set when the item enters the table
-	std::uint32_t references = 0;  // the table's and those of Values
+	std::uint32_t references = 0;  // one for the table, and one for each Value
 	std::uint32_t key_length = 0;
 	std::uint32_t value_length = 0;
-	// While the value's bytes have not arrived: memory that the limit does not count twice, because
-	// this version replaces another one of its key.
+	// While the value's bytes have not arrived: the bytes of this version that the limit does not
+	// count, because this version replaces another one of its key.
 	std::uint32_t credit = 0;
-	channel::Buffer buffer;  // holds a large value; empty for a small one
+	channel::Buffer buffer;  // holds the value in registered memory; empty: it is on the heap
 
+	// The bytes behind the Item: the key, then a value on the heap.
 	std::byte* tail() { return reinterpret_cast<std::byte*>(this + 1); }
 	const std::byte* tail() const { return reinterpret_cast<const std::byte*>(this + 1); }
 	std::string_view key() const { return {reinterpret_cast<const char*>(tail()), key_length}; }
 	Bytes bytes() const { return {buffer ? buffer.data() : tail() + key_length, value_length}; }
 };
 
-// A counted handle of one version; the last handle frees it. Empty: no version.
+// A counted handle of one version. The version is freed when neither a Value nor the table refers
+// to it. An empty Value has no version; its bytes(), size() and buffer() must not be called.
 class Value {
 public:
 	Value() = default;
@@ -67,16 +72,16 @@ public:
 		if (item_ != nullptr && --item_->references == 0) destroy();
 	}
 
-	explicit operator bool() const { return item_ != nullptr; }
+	explicit operator bool() const { return item_ != nullptr; }  // false: empty
 	Bytes bytes() const { return item_->bytes(); }
 	std::uint32_t size() const { return item_->value_length; }
-	// The registered memory of a large value; empty if the value lies on the heap.
+	// The registered memory that the value lies in; empty if the value lies on the heap.
 	const channel::Buffer& buffer() const { return item_->buffer; }
 
 private:
 	friend class Store;
 	void destroy();
-	// Gives the item up without changing its count.
+	// Empties this Value without changing the references of its item.
 	Item* release() { return std::exchange(item_, nullptr); }
 	Item* item_ = nullptr;
 };
@@ -84,11 +89,12 @@ private:
 struct StoreOptions {
 	std::size_t memory_max = std::size_t{1} << 30;  // bytes of all versions together
 	std::uint32_t registered_min = 2048;  // a value of this size or more lies in a Buffer
-	// Bytes of the area that is published for one-sided GETs, in addition to memory_max; 0: none.
+	// Bytes of the area for one-sided GETs (index.h), in addition to memory_max; 0: there is none.
 	std::size_t index_bytes = 0;
 };
 
-// Totals since the store was made; `refused` counts SETs for which there was no memory.
+// Totals since the store was made. `hits` counts GETs that found their key, `refused` calls of
+// set() and take() for which there was no memory.
 struct StoreCounters {
 	std::uint64_t sets = 0, gets = 0, hits = 0, removes = 0, refused = 0;
 };
@@ -103,30 +109,34 @@ public:
 
 	// Returns the current version, or an empty Value if the key is missing.
 	Value get(std::string_view key);
-	// Copies the value. Returns false if the store is full.
+	// Stores a copy of the value. Returns false, and changes nothing, if the store is full.
 	bool set(std::string_view key, Bytes value);
 	// Returns false if the key is missing.
 	bool remove(std::string_view key);
 
-	// Reserves memory for a new version, whose bytes the caller moves into its buffer() and then
-	// stores by set(). Returns an empty Value if the store is full, or has no pool.
+	// Reserves registered memory for a new version. The caller moves the value's bytes into its
+	// buffer(), and then stores it by set(Value). Returns an empty Value if the store is full, or
+	// has no pool.
 	Value take(std::string_view key, std::size_t size);
-	// Stores a version of take(); its bytes must not change any more. Returns false if the version
-	// that it was to replace has been removed meanwhile and the store is full without that credit.
+	// Stores a version that take() has returned; its bytes must not change any more. Returns false
+	// if the store is full because the old version, for which this one has a credit, was removed or
+	// replaced by a smaller one meanwhile.
 	bool set(Value value);
 
-	// From now on every change goes to this journal too, and no value is published for one-sided
-	// GETs while a change is not committed.
+	// Makes this journal the store's: from now on every change goes to it too, and no value is
+	// published for one-sided GETs while the journal has changes that are not committed.
 	void keep(Journal& journal) { journal_ = &journal; }
-	Journal* journal() const { return journal_; }
+	Journal* journal() const { return journal_; }  // null: none
 
-	// Null if nothing is published, or if there was no memory for the area.
+	// The keys published for one-sided GETs. Null without `index_bytes`, without a pool, or if the
+	// pool had no memory for the index.
 	const Index* index() const { return index_.get(); }
-	// Publishes a value that a client with one-sided GETs had to ask for by message.
+	// Publishes a value in the index, if there is one. Called when a client with one-sided GETs had
+	// to ask for the value by message.
 	void publish(std::string_view key, const Value& value);
 
 	std::size_t size() const { return count_; }  // keys
-	std::size_t used() const { return used_; }   // bytes of all versions
+	std::size_t used() const { return used_; }  // bytes of all versions
 	const StoreOptions& options() const { return options_; }
 	const StoreCounters& counters() const { return counters_; }
 
@@ -147,13 +157,13 @@ private:
 	channel::MemoryPool* pool_;
 	std::unique_ptr<Index> index_;
 	Journal* journal_ = nullptr;
-	std::uint64_t seed_[2];  // keys hash_of()
-	// Growth moves a few buckets of `old_` to `table_` with each SET, so that no single operation
-	// pays for all of it. Buckets of `old_` below `migrated_` are empty.
+	std::uint64_t seed_[2];  // the secret key of hash_of()
+	// While the table grows, each SET moves a few buckets of `old_` to `table_`, so that no single
+	// SET takes the time for all. Buckets of `old_` below `migrated_` are empty.
 	Table table_, old_;
 	std::size_t migrated_ = 0;
 	std::size_t count_ = 0;
-	std::size_t used_ = 0, credit_ = 0;  // bytes of all versions; the part of them that is credit
+	std::size_t used_ = 0, credit_ = 0;  // bytes of all versions; sum of their credits
 	StoreCounters counters_;
 };
 

@@ -5,17 +5,20 @@
 //     auto sent = co_await pool->send_request(ask);
 //     if (sent) auto result = co_await std::move(*sent);
 //
-// An operation that takes a client_reuse_hint shares its connection: it gets the one with the
-// fewest calls in flight, and a new connection is made when all have `reuse_limit` and fewer than
-// `max_connection` are shared. An operation without the hint has a connection of its own until it
-// ends; these do not count towards `max_connection`.
+// An operation that takes a client_reuse_hint shares its connection with others: it gets the shared
+// connection with the fewest calls in flight. A new connection is made if each shared one has
+// `reuse_limit` or more calls in flight and there are fewer than `max_connection` of them. An
+// operation without the hint has a connection of its own until the operation ends; such connections
+// do not count towards `max_connection` in the meantime.
 //
-// The pool has no thread. Each send_request() drops connections that broke, pings those that have
-// been idle for `host_alive_detect_duration`, and closes those that were unused for `idle_timeout`,
-// except the first. A pool that is not used does none of this.
+// The pool has no thread. Each send_request() drops connections that broke, and pings those that
+// have been idle for `host_alive_detect_duration`. It also closes connections that were unused for
+// `idle_timeout`, the newest first, until it meets one that was used or only one is left. A pool
+// that is not used does none of this.
 //
-// Threads: thread-safe. The operation itself runs on an I/O thread.
-// Lifetime: operations share the pool, which may therefore be dropped at any time.
+// Threads: thread-safe. An operation runs on the I/O thread that awaits send_request(), or on one
+//   of `threads` if another kind of thread awaits it.
+// Lifetime: each operation keeps the pool alive, so the program may drop it at any time.
 // Errors: errc::not_connected after connect_retry_count + 1 attempts; error_text() says why.
 #pragma once
 
@@ -32,17 +35,19 @@
 
 namespace verbena::rpc {
 
+// The first parameter of an operation that can share its connection.
 struct client_reuse_hint {};
 
 struct client_pool_config {
-	std::size_t max_connection = 100;  // shared connections
+	std::size_t max_connection = 100;  // the most shared connections; 0 counts as 1
 	int connect_retry_count = 3;  // attempts after the first one
-	// Calls in flight on each shared connection before another connection is made;
-	// -1: 24 over RDMA, 160 over TCP.
+	// Another connection is made when each shared one has this number of calls in flight; 0 or
+	// less: 24 over RDMA, 160 over TCP.
 	int reuse_limit = -1;
 	std::chrono::milliseconds reconnect_wait_time{1'000};  // between two attempts to connect
-	std::chrono::milliseconds idle_timeout{30'000};
-	std::chrono::milliseconds host_alive_detect_duration{30'000};  // 0: no pings
+	std::chrono::milliseconds idle_timeout{30'000};  // a connection unused this long may be closed
+	// Idle time before a ping; 0: none.
+	std::chrono::milliseconds host_alive_detect_duration{30'000};
 	client_config client;  // for each connection
 	std::optional<ibv_config> ibv;  // absent: TCP
 	std::optional<ssl_config> ssl;  // absent: plain text over TCP
@@ -61,33 +66,34 @@ public:
 		return std::shared_ptr<client_pool>(new client_pool(std::move(url), std::move(settings)));
 	}
 
-	// Runs `operation(client_reuse_hint, client)` or `operation(client)`, which returns a Lazy, and
-	// returns its result. With the hint the result must not be void.
-	// Error: no connection could be made; error_text() says why.
+	// Runs `operation(client_reuse_hint, client)` or `operation(client)`, which returns a Lazy.
+	// Returns a Lazy of the operation's result, or of errc::not_connected if no connection could be
+	// made; error_text() says why. With the hint the result must not be void.
 	template <class Operation> auto send_request(Operation operation) {
 		if constexpr (std::is_invocable_v<Operation&, client_reuse_hint, C&>)
 			return run_shared(this->shared_from_this(), std::move(operation));
 		else return run_alone(this->shared_from_this(), std::move(operation));
 	}
 
-	// The number of connections that are up, in total and without calls in flight or an operation
-	// that has one of its own.
+	// The number of connections that are up.
 	std::size_t total_client_count() const {
 		return count([](const Entry&) { return true; });
 	}
+	// The number of those that have no call in flight and that no operation has for itself.
 	std::size_t free_client_count() const {
 		return count([](const Entry& each) { return !each.alone && each.client->get_pipeline_size() == 0; });
 	}
+	// The number of the other ones.
 	std::size_t busy_client_count() const { return total_client_count() - free_client_count(); }
-	// Returns whether the last attempt to connect succeeded; false before the first one.
+	// Whether the last attempt to connect succeeded; false before the first one.
 	bool is_alive() const { return alive_.load(std::memory_order_relaxed); }
-	// One sentence about the last attempt that failed; empty if none did.
+	// One sentence about the last attempt to connect that failed; empty if none did.
 	std::string error_text() const {
 		const std::lock_guard guard(lock_);
 		return error_;
 	}
-	// Lets go of all connections: each closes when the operations that use it have ended. The next
-	// operation makes a new one.
+	// Removes all connections from the pool: each closes when the operations that use it have
+	// ended. The next operation makes a new one.
 	void clear() {
 		const std::lock_guard guard(lock_);
 		entries_.clear();
@@ -97,9 +103,9 @@ private:
 	using Time = std::chrono::steady_clock::time_point;
 	struct Entry {
 		std::shared_ptr<C> client;
-		bool alone = false;  // one operation has it exclusively
-		Time used;  // when an operation last got it
-		Time asked;  // when it was last considered for a ping
+		bool alone = false;  // one operation has this connection for itself
+		Time used;  // when an operation last got this connection
+		Time asked;  // when this connection was last considered for a ping
 	};
 	template <class Operation, class... Hint>
 	using ResultOf = typename detail::Awaited<std::invoke_result_t<Operation&, Hint..., C&>>::Type;
@@ -136,7 +142,7 @@ private:
 			co_return std::move(result);
 		}
 	}
-	// Makes an exclusive connection available again.
+	// Makes a connection that one operation had for itself available to others again.
 	struct GiveBack {
 		client_pool& pool;
 		C* client;
@@ -147,8 +153,9 @@ private:
 		}
 	};
 
-	// Returns a connection for one operation, or null if none could be made. While other callers
-	// are connecting and the limit is reached, it looks every millisecond for one of theirs.
+	// Returns a connection for one operation, or null if none could be made. While the limit is
+	// reached by attempts of other callers, looks every millisecond whether one of them has
+	// succeeded.
 	Lazy<std::shared_ptr<C>> get(bool alone) {
 		IoThread& here = IoThread::current() != nullptr ? *IoThread::current() : threads_.next();
 		co_await here.on();
@@ -178,6 +185,7 @@ private:
 		co_return nullptr;
 	}
 
+	// An attempt to connect, from when choose() has counted it in connecting_ until it is over.
 	struct Connecting {
 		client_pool& pool;
 		~Connecting() {
@@ -185,6 +193,7 @@ private:
 			--pool.connecting_;
 		}
 	};
+	// Records the outcome of an attempt to connect.
 	void note(const std::shared_ptr<C>& made, bool alone, bool connected) {
 		alive_.store(connected, std::memory_order_relaxed);
 		const std::lock_guard guard(lock_);
@@ -196,8 +205,9 @@ private:
 		}
 	}
 
-	// The decision for one operation: use `client`, or make a connection (`connects`; it is already
-	// counted in connecting_), or wait for another caller's attempt because the limit is reached.
+	// The decision for one operation: use `client`; or make a connection (`connects`), which
+	// connecting_ counts already; or wait, because attempts of other callers have reached the
+	// limit.
 	struct Choice {
 		std::shared_ptr<C> client;
 		bool connects = false;
@@ -226,7 +236,7 @@ private:
 		return {.client = best->client, .connects = false, .failed = failed_};
 	}
 
-	// Pings connections that are due; drops those that do not answer or were unused too long.
+	// Pings idle connections, and drops those that do not answer or were unused too long.
 	Lazy<void> check_idle_connections() {
 		std::vector<std::shared_ptr<C>> due;
 		{
@@ -269,7 +279,7 @@ private:
 	const config settings_;
 	IoThreads& threads_;
 	const std::size_t reuse_limit_;
-	mutable std::mutex lock_;  // protects the members up to error_
+	mutable std::mutex lock_;  // guards the members from here to error_
 	std::vector<Entry> entries_;
 	std::size_t connecting_ = 0;  // attempts in progress
 	std::uint64_t failed_ = 0;  // attempts that failed

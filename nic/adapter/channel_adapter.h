@@ -1,6 +1,7 @@
 // The NIC (an IBA channel adapter) as one object that does no I/O. Time is an argument and links
 // are memory, so the same object runs behind the verbs of a process, on the simulator's virtual
-// clock, and in a fuzzer. It finds the queue pair of each packet; transport/ has the protocol.
+// clock, and in a fuzzer. The adapter finds the queue pair of each packet; nic/transport has the
+// protocol.
 //
 // A pass is the unit of work. Its caller must do this, in order:
 //   1. begin_pass(now);
@@ -8,15 +9,19 @@
 //      handle_timeouts() when poll_timeout() is due,
 //      transmit(qp) for each queue pair with newly posted work,
 //      resume(outlet) for each outlet on which queue pairs wait for room;
-//   3. finish_pass(), which sends the pending acknowledgements and responses. A process that
-//      exits without this step turns a success of its peer into retry_exceeded;
-//   4. take the events from context().raised_queues and context().raised_events.
+//   3. finish_pass(), which writes the pending acknowledgements and responses to the outlets. If a
+//      process exits without this step, its peer gets no acknowledgement of a request that was
+//      executed, and completes it with retry_exceeded;
+//   4. wake the peer of each outlet of context().take_touched(), or transmit the outlet's packets;
+//   5. take the events from context().raised_queues, context().raised_events and
+//      connections().poll_event().
 //
 // Threads: one at a time; the engine calls everything here under its lock.
 // Owns: its queue pairs with their send and receive queues. Completion queues, shared receive
 //   queues and outlets belong to the caller and must outlive the queue pairs that use them.
-// Invariants: neither copied nor moved, because queue pairs and timers point into it. handle_*
-//   never needs room for output: a response that finds no room stays pending in its queue pair.
+// Invariants: the adapter is neither copied nor moved, because queue pairs and timers point into
+//   it. No handle_ function needs room for output: a response that finds no room stays pending in
+//   its queue pair.
 // Errors: a packet that fits no queue pair is dropped and counted in context().counters.
 #pragma once
 
@@ -37,15 +42,16 @@ struct QpInit {
 	std::uint32_t protection_domain = 0;
 	queues::CompletionQueue* send_cq = nullptr;
 	queues::CompletionQueue* recv_cq = nullptr;
-	queues::ReceiveQueue* shared_receive_queue = nullptr;
+	queues::ReceiveQueue* shared_receive_queue = nullptr;  // null: it gets a queue of its own
 	// Each queue gets at least this many entries: sizes are rounded up to a power of two.
 	std::uint32_t send_entries = 1;
 	std::uint32_t receive_entries = 1;
+	// The most segments and bytes of inline data that one work request may have.
 	std::uint16_t send_segments = 1;
 	std::uint16_t receive_segments = 1;
 	std::uint16_t inline_bytes = 0;
 	bool signal_all = false;  // every send completes with a CQE (sq_sig_all)
-	void* user = nullptr;  // the object of the raised events of this queue pair
+	void* user = nullptr;  // RaisedEvent::object of the queue pair's events
 };
 
 // One call of ibv_modify_qp(3). Only the fields that `mask` names are used.
@@ -57,12 +63,13 @@ struct QpChange {
 	std::uint32_t receive_psn = 0, send_psn = 0;
 	std::uint32_t destination_qpn = 0;
 	transport::Outlet* outlet = nullptr;  // the new path of a connected queue pair, with qp_av
-	bool sqd_notify = false;  // raise sq_drained when the started requests have completed
+	bool sqd_notify = false;  // raise sq_drained when the requests that were begun have completed
 };
 
 class ChannelAdapter {
 public:
-	// `key_secret` seeds the memory keys and connection numbers, so that no peer can guess them.
+	// Memory keys and connection numbers are derived from `key_secret`, which is random, so that no
+	// peer can guess them.
 	explicit ChannelAdapter(std::uint64_t key_secret, Nanoseconds now = 0)
 		: context_(key_secret, now), connections_(key_secret ^ 0x636d, now) {}
 	ChannelAdapter(const ChannelAdapter&) = delete;
@@ -85,15 +92,16 @@ public:
 	void destroy_qp(transport::QueuePair&);
 	// Sends posted work requests as far as the window and the outlet's room allow.
 	void transmit(transport::QueuePair& qp);
-	// Datagrams to the group also reach the queue pair, until it detaches (ibv_attach_mcast(3)).
-	// False if it was attached, or for detach was not attached, before.
+	// After attach_multicast(), datagrams to the group reach this queue pair too, until
+	// detach_multicast() (ibv_attach_mcast(3)). False: the queue pair was attached already, or, for
+	// detach_multicast(), it was not attached.
 	bool attach_multicast(const wire::Gid& group, transport::QueuePair&);
 	bool detach_multicast(const wire::Gid& group, transport::QueuePair&);
 
 	// A pass
 
 	void begin_pass(Nanoseconds now) { context_.now = now; }
-	// A hint: a packet for that queue pair comes soon, so its state is prefetched into the cache.
+	// A hint that a packet for this queue pair comes soon. Prefetches its state into the cache.
 	void expect(wire::Qpn qpn) const {
 		if (table_.count() > prefetch_queue_pairs_min) table_.prefetch(qpn);
 	}
@@ -102,32 +110,39 @@ public:
 	void handle_slot(
 		transport::Outlet& from, const wire::Slot&, const std::byte* payload, const wire::AddressPair& addresses);
 	// Handles a READ response whose payload lies in a file that the peer shares
-	// (docs/decisions/0016). `payload` is null if this process could not map it.
+	// (docs/decisions/0016). `payload` is null if this process could not map the file. `shared_by`
+	// reports whether the peer has revoked the payload meanwhile.
 	void handle_shared(
 		transport::Outlet& from, const wire::Slot&, const std::byte* payload, const wire::SlotReader& shared_by);
+	// Handles an acknowledgement record that came through the link of the outlet `from`.
 	void handle_ack(transport::Outlet& from, wire::AckRecord);
-	// Handles a management datagram to queue pair 1 from `addresses.source`. Its answers leave by
-	// `back`.
+	// Handles a management datagram to queue pair 1 from `addresses.source`. The answers are sent
+	// through `back`.
 	void handle_management(
 		transport::Outlet& back, std::span<const std::byte> datagram, const wire::AddressPair& addresses);
-	// Runs every timer that expires at `now` or before.
+	// Runs every timer that is due at the time of the pass.
 	void handle_timeouts();
-	// Lets queue pairs that wait for room on the outlet send, in the order in which they waited.
+	// Lets the queue pairs that wait for room on the outlet send. The one that has waited longest
+	// is the first.
 	void resume(transport::Outlet&);
-	// Sends pending CM messages, acknowledgements, responses and refusals as far as there is room.
+	// Sends pending CM messages, acknowledgements, responses and refusals as far as the outlets
+	// have room.
 	void finish_pass();
 
-	// True if responses wait for room on an outlet, so a pass is needed even if no packet arrives.
+	// True if responses wait for room on an outlet. The engine then makes another pass soon, even
+	// if no packet arrives.
 	bool has_pending_responses() const { return context_.responding_first != nullptr; }
 	// The time at which the next timer expires, or `never`.
 	Nanoseconds poll_timeout() const;
 
-	// The peer behind this outlet has died: closes the outlet, fails the unfinished requests of RC
-	// queue pairs on it with retry_exceeded, and ends the connections through it.
+	// The peer behind this outlet has ended. Closes the outlet, fails the unfinished requests of RC
+	// queue pairs on it with retry_exceeded, and ends the connections of the Communication Manager
+	// through it.
 	void fail_outlet(transport::Outlet&);
 
 private:
-	// With this many queue pairs or fewer, their state is in the cache and prefetching only costs.
+	// With this many queue pairs or fewer, their states stay in the cache, and a prefetch would
+	// only cost time.
 	static constexpr std::size_t prefetch_queue_pairs_min = 64;
 
 	void forget(transport::QueuePair&);

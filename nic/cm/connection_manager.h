@@ -2,7 +2,7 @@
 // pairs, and finds queue pairs for datagrams (SIDR), by messages that may be lost, repeated and
 // delayed.
 //
-// It does no I/O: time is an argument, messages arrive by handle_mad() and leave by
+// ConnectionManager does no I/O: time is an argument, messages arrive by handle_mad() and leave by
 // next_outgoing(), and poll_event() returns the events for the program.
 //
 //     active                                         passive
@@ -16,8 +16,10 @@
 //
 // Threads: one at a time; the engine calls everything here under its lock.
 // Owns: its connections. A Connection* from find() is valid until the next call that changes state.
-// Invariants: a connection's number is `block << 20 | n`, where this process owns the block, so any
-//   process of the host that receives a message finds the process that it is for.
+// Invariants: a connection's number (its communication id, CommId) is `block << 20 | n`, where
+//   `block` is a block of queue pair numbers that this process owns. Every process of the host can
+//   receive a message on the RoCE port, and it finds the process that the message is for by this
+//   block.
 // Errors: every peer is untrusted. A malformed or unexpected message is dropped and counted.
 #pragma once
 
@@ -35,6 +37,7 @@
 namespace verbena::cm {
 
 inline constexpr unsigned comm_id_block_shift = 20;
+// The block of queue pair numbers whose owner has the connection.
 constexpr std::uint32_t block_of(CommId id) { return id.value >> comm_id_block_shift; }
 
 // An event for the program that owns a connection or listener.
@@ -42,10 +45,10 @@ struct Event {
 	enum class Kind : std::uint8_t {
 		request,             // a peer asks `listener` for a connection; call reply() or reject()
 		response,            // the peer has accepted with a REP; call confirm()
-		established,
+		established,         // at the passive end: the RTU, or establish()
 		rejected,            // status: the reason (reject_reason)
-		unreachable,         // status: a negative errno value
-		disconnected,
+		unreachable,         // no answer, or a REQ was withdrawn; status: a negative errno value
+		disconnected,        // status: 0, or a negative errno value if the DREQ got no answer
 		timewait_exit,       // the connection has left the timewait state
 		datagram_request,    // a peer asks `listener` for a queue pair; call answer()
 		datagram_response,   // status: sidr_status
@@ -55,12 +58,14 @@ struct Event {
 	void* user = nullptr;  // the connection's owner; null for request and datagram_request
 	void* listener = nullptr;  // the listener's owner, for request and datagram_request alone
 	int status = 0;
-	Message message;  // the message that caused the event; Rtu{} if none did
+	// The REQ, REP, REJ, SIDR_REQ or SIDR_REP that caused the event; Rtu{} for all other events.
+	Message message;
 };
 
 class ConnectionManager {
 public:
-	// A peer that has not answered after this time is unreachable: 16 times the kernel's 4.3 s.
+	// A peer that has not answered after this time is unreachable. The kernel's rdma_cm gives up
+	// after about the same time: it sends a message 16 times and waits 4.3 s after each.
 	static constexpr Nanoseconds patience = Nanoseconds{16} * 4'294'967'296;
 	// A message is sent again after `first_interval`, which doubles up to `longest_interval`.
 	static constexpr Nanoseconds first_interval = 250'000'000, longest_interval = 4'294'967'296;
@@ -69,91 +74,98 @@ public:
 	static constexpr std::uint8_t mra_service_timeout = 24;
 	// Late packets of an ended connection may arrive for this long (state TimeWait, IBA 12.9).
 	static constexpr Nanoseconds timewait = 512'000'000;
-	// The limit for requests that no program has answered yet, of all listeners together.
+	// The limit for requests that the program has not answered yet, of all listeners together.
+	// Further requests are dropped.
 	static constexpr std::size_t pending_requests_max = 8192;
 
-	// `seed` determines the connections' numbers and transaction ids.
+	// `seed` determines the numbers and transaction ids of the connections.
 	ConnectionManager(std::uint64_t seed, Nanoseconds now) : random_(seed), timers_(now) {}
 	~ConnectionManager();
 	ConnectionManager(const ConnectionManager&) = delete;
 	ConnectionManager& operator=(const ConnectionManager&) = delete;
 
-	// Sets the block from which new connections take their numbers. No connection can be made
-	// before the first call.
+	// Sets the block from which new connections take their numbers. To call before connect() and
+	// resolve(); requests from peers are dropped until then.
 	void use_block(std::uint32_t block) { block_ = block; }
 	bool has_block() const { return block_ != 0; }
 
 	// Services
 
-	// Reports requests for `service` at `address` (all zero: any address) to the owner `user`.
-	// Returns false if the service has a listener at this address.
+	// From now on, requests for `service` at `address` cause events whose `listener` is `user`. All
+	// zero means any address, and ::ffff:0.0.0.0 any IPv4 address. Returns false if the service has
+	// a listener at this address already.
 	bool listen(ServiceId service, const wire::Gid& address, void* user) {
 		return listeners_.add(service, address, user);
 	}
 	void unlisten(ServiceId service, void* user) { listeners_.remove(service, user); }
 	bool listens(ServiceId service) const { return listeners_.has(service); }
 
-	// Functions that return bool return false, and change nothing, if the connection does not exist
-	// or is in no state for the call.
+	// Each of the functions below that returns bool returns false, and changes nothing, if the
+	// connection does not exist or its state does not permit the call.
 
 	// The active end
 
 	struct Request {
 		ServiceId service;
 		IpAddresses addresses;
-		std::uint64_t ca_guid = 0;
-		Half own;
+		std::uint64_t ca_guid = 0;  // this end's
+		Half own;  // this end's queue pair
 		Transport transport = Transport::rc;
 		std::uint8_t path_mtu = 3;  // as `enum ibv_mtu`
 		std::uint8_t ack_timeout = 17;  // 4.096 us * 2^n, 5 bits
-		// At most 56 bytes, or 180 for resolve(); the rest is cut off.
+		// Private data for the peer's program: at most 56 bytes, or 180 for resolve(); the rest is
+		// cut off.
 		std::span<const std::byte> data;
 	};
-	// Sends a REQ. The outcome is one of the events response, rejected and unreachable.
+	// Sends a REQ and returns the new connection's number. The outcome is one of the events
+	// response, rejected and unreachable. The connection's events carry `user`.
 	CommId connect(Nanoseconds now, const Route&, const Request&, void* user);
 	// Sends a SIDR_REQ. The outcome is one of the events datagram_response and unreachable.
 	CommId resolve(Nanoseconds now, const Route&, const Request&, void* user);
-	// Sends the RTU after the event response: the connection is established.
+	// Sends the RTU after the event response: the connection is then established at this end.
 	bool confirm(CommId);
 
 	// The passive end
 
 	// Accepts a request: sends a REP.
 	bool reply(Nanoseconds now, CommId, const Half& own, std::uint64_t ca_guid, std::span<const std::byte> data);
-	// Answers a datagram request: sends a SIDR_REP with a sidr_status.
+	// Answers a datagram request: sends a SIDR_REP with a sidr_status and the queue pair.
 	bool answer(
 		Nanoseconds now, CommId, std::uint8_t status, wire::Qpn, std::uint32_t q_key, std::span<const std::byte> data);
-	// The first message on the queue pair arrived before the RTU, which proves that the active end
-	// is ready: the connection becomes established (IBA 12.9).
+	// To call when the queue pair has received a message before the RTU arrived. The message proves
+	// that the active end is ready, so the connection becomes established (IBA 12.9).
 	bool establish(CommId);
 
 	// Either end
 
-	// Rejects a request or a response, with a reason of reject_reason.
+	// Rejects a request or a response. `reason` is one of reject_reason; a datagram request gets a
+	// SIDR_REP with sidr_status::reject instead.
 	bool reject(Nanoseconds now, CommId, std::uint16_t reason, std::span<const std::byte> data);
-	// Sends a DREQ, or the DREP that answers the peer's.
+	// Sends a DREQ, or, if the peer has sent a DREQ, the DREP that answers it.
 	bool disconnect(Nanoseconds now, CommId);
-	// The owner gives the connection up: it gets no more events, and the peer gets the message that
-	// the connection's state calls for (REJ, DREQ or DREP).
+	// The owner gives the connection up. The owner gets no more events, and the peer gets the
+	// message that the connection's state calls for (REJ, DREQ, DREP or SIDR_REP).
 	void destroy(Nanoseconds now, CommId);
 
 	// Returns null for a number without connection, or after destroy().
 	Connection* find(CommId);
 
-	// Handles a datagram that came from the peer `from.addresses.destination`.
+	// Handles a management datagram. `from` is the way back to its sender, whose address is
+	// `from.addresses.destination`.
 	void handle_mad(Nanoseconds now, const Route& from, std::span<const std::byte, wire::mad_size>);
 	void handle_timeouts(Nanoseconds now);
 	// The time of the next timer. Every pass calls this, so a program without connections pays for
 	// one test only.
 	Nanoseconds poll_timeout() const { return connections_.empty() ? never : timers_.next_expiry(); }
 	// `host` has reported that no process there receives CM messages (ICMP port unreachable), and
-	// quoted the message with this transaction id. If a request with that id waits for an answer
-	// from `host`, every REQ, SIDR_REQ and DREQ that waits for that host gets the answer that a CM
-	// without the service would give. Any host can forge such a report, so established connections
-	// are not affected.
+	// has quoted the message with this transaction id. The report counts only if a REQ, SIDR_REQ or
+	// DREQ with this id waits for an answer from `host`. Then every such message to `host` gets the
+	// answer that a CM without the service would give. A host that sees or guesses the id can forge
+	// the report, so established connections are not affected.
 	void handle_refusal(Nanoseconds now, const wire::Gid& host, std::uint64_t transaction);
-	// The process behind this carrier has ended: ends its connections, and reports the events that
-	// a kernel's messages for a dying process would cause.
+	// The process behind this carrier (Route::carrier, an outlet of the adapter) has ended. Ends
+	// all connections through the carrier, with the events that the kernel's rdma_cm would cause by
+	// the messages that it sends for a process that ends.
 	void fail_carrier(Nanoseconds now, void* carrier);
 
 	struct Outgoing {
@@ -169,6 +181,8 @@ public:
 	std::size_t connection_count() const { return connections_.size(); }
 
 	struct Counters {
+		// `sent` is without the repetitions, `sent_again`. `unexpected`: messages that fit no
+		// connection or not its state. `refused_busy`: requests beyond pending_requests_max.
 		std::uint64_t received = 0, sent = 0, sent_again = 0, malformed = 0, unexpected = 0, refused_busy = 0;
 	};
 	const Counters& counters() const { return counters_; }
@@ -187,7 +201,7 @@ private:
 	void erase(Connection&);
 	void forget_origin(const Connection&);
 	void enter_timewait(Nanoseconds now, Connection&);
-	// The connection fails or ends with the event `kind`.
+	// Ends the connection, or the attempt to make it, and reports an event of this kind.
 	void end(Nanoseconds now, Connection&, Event::Kind, int status, Message message = Rtu{});
 	void report(const Connection&, Event::Kind, int status = 0, Message message = Rtu{});
 	void send(const Route&, std::uint64_t transaction, const Message&);
@@ -196,8 +210,9 @@ private:
 	void send_again(Connection&);
 	void send_reject(Connection&, std::uint16_t reason, std::span<const std::byte> data = {});
 	void stop_sending(Connection&);
+	// Finds the connection that a message from the peer is about.
 	Connection* find(CommId own, CommId others, const Route& from);
-	bool has_room_for_request();  // counts a refusal if not
+	bool has_room_for_request();  // if false, counts in refused_busy
 
 	void handle(Nanoseconds, const Route& from, const Envelope&, const Req&);
 	void handle(Nanoseconds now, const Route& from, const Envelope&, const Mra&);
@@ -216,7 +231,7 @@ private:
 	std::unordered_map<std::uint32_t, std::unique_ptr<Connection>> connections_;
 	std::map<Origin, CommId> by_origin_;  // connections of the passive end
 	Listeners listeners_;
-	std::size_t pending_requests_ = 0;  // connections for which awaits_program() is true
+	std::size_t pending_requests_ = 0;  // connections in req_received or sidr_req_received
 	std::deque<Outgoing> outgoing_;
 	std::deque<Event> events_;
 	Counters counters_;

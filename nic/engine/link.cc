@@ -13,12 +13,12 @@ namespace verbena::engine {
 
 namespace {
 
-// If neither the ring nor the peer's counter of passes moves for this long, the peer's program does
-// not poll. It may be busy only for a moment, so the limit is about the cost of waking its progress
-// thread.
+// If slots stay unread and the peer makes no pass for this long, the peer's program does not poll
+// (kick_if_stuck). The program may be busy only for a moment, so the limit approximately equals the
+// time that it takes to wake the peer's progress thread.
 constexpr Nanoseconds stuck_after = 20'000;
 constexpr Nanoseconds kick_again_after = 1'000'000;
-// In slots or acknowledgements: handling this many takes about as long as a cache miss.
+// A number of slots or of acknowledgements. Handling this many takes about as long as a cache miss.
 constexpr std::uint32_t prefetch_distance = 4;
 
 }  // namespace
@@ -60,6 +60,8 @@ std::expected<std::unique_ptr<Link>, int> Link::to_dead_end(const OwnProgress& o
 	return link;
 }
 
+// Receives at the dead end: fails the queue pairs of this process that sent RC requests there, and
+// discards everything else. True: there was something.
 bool Link::refuse(adapter::ChannelAdapter& adapter) {
 	bool any = false;
 	for (wire::Slot image; slots_.read(image); slots_.advance()) {
@@ -132,8 +134,11 @@ void Link::receive_shared(adapter::ChannelAdapter& adapter, const wire::Slot& im
 	adapter.handle_shared(outlet, image, payload, slots_);
 }
 
-// Moves the peer's progress thread to this processor and wakes it. Waking a thread on an idle far
-// core takes five times as long as on the core that rings (docs/decisions/0008).
+// Moves the peer's progress thread to this processor and wakes it through the doorbell. Waking a
+// thread on a distant idle core takes five times as long as on the caller's core
+// (docs/decisions/0008). The thread is moved only if both processes are in one pid namespace, where
+// the pid on the page equals the one that the kernel reported; a
+// thread id of another namespace means nothing here.
 void Link::kick() {
 	const int cpu = sched_getcpu();
 	const pid_t thread = progress_->progress_tid.load(std::memory_order_relaxed);
@@ -149,6 +154,7 @@ void Link::kick() {
 	[[maybe_unused]] const ssize_t written = write(doorbell_, &one, sizeof one);
 }
 
+// The epoch is odd while the peer is ARMED (progress_page.h). One kick for each epoch is enough.
 void Link::kick_if_armed() {
 	const std::uint32_t epoch = progress_->armed_epoch.load(std::memory_order_relaxed);
 	if (!(epoch & 1) || epoch == kicked_epoch_) return;
@@ -172,6 +178,7 @@ void Link::abandon_after_fork() {
 	files_.abandon_after_fork();
 }
 
+// `kick_at_` is the time of the next kick unless the peer makes a pass or has read all slots.
 void Link::kick_if_stuck(Nanoseconds now) {
 	if (is_self() || outlet.closed) return;
 	if (outlet.slots.drained()) {

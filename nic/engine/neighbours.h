@@ -1,15 +1,21 @@
-// The other processes of this host, as this one knows them: a link to each with which it exchanges
-// packets, the names under which they find it, and which of them serves which rdma_cm service.
+// The neighbours of this process, which are the other processes of this host that exchange packets
+// with it. This object has the link to each of them, the names under which they find this process,
+// and a cache of the owners of rdma_cm services.
 //
-// A neighbour's life: it connects to one of our names (add) or we connect to one of its
-// (begin_connect, finish_connect); every pass receives from it; its end is seen on its socket
-// (handle_end); a little later its link is retired, and freed when nothing points at it any more.
+// The life of a neighbour:
+//  1. It connects to one of this process's names (add), or this process connects to one of its
+//     names (begin_connect, finish_connect). If both connect at the same moment, they get two
+//     links.
+//  2. Every pass receives from it (receive).
+//  3. It ends, which its socket or its pidfd shows (handle_end).
+//  4. A moment later its link is retired (retire_due). The link is freed when no datagram in a send
+//     queue points at it (free_unreferenced).
 //
 // Threads: every method under the engine's lock, except links_retired().
-// Owns: the links, live and retired, and the listening sockets of the claimed names.
+// Owns: the links, live and retired, and the listening sockets of the names that were claimed.
 // Lifetime: a link never moves. An Outlet* from here dangles after its link was retired and freed;
-//   links_retired() has changed by then. Queue pairs are moved to another outlet when the link is
-//   retired, and a datagram in a send queue keeps its link from being freed.
+//   links_retired() has changed by then. When a link is retired, its queue pairs are moved to
+//   another outlet. A datagram in a send queue keeps the link of its outlet from being freed.
 // Errors: errno values.
 #pragma once
 
@@ -33,29 +39,31 @@ namespace verbena::engine {
 
 class Neighbours {
 public:
-	// `epoll` watches the names and the neighbours' sockets; `forwarded` takes packets that
-	// neighbours received for us. All four outlive this object.
+	// `epoll` watches the listening sockets of the names and the neighbours' sockets. `forwarded`
+	// takes packets that neighbours received for this process. All four outlive this object.
 	Neighbours(adapter::ChannelAdapter& adapter, EpollSet& epoll, const OwnProgress& own, ForwardedPackets& forwarded);
 	Neighbours(const Neighbours&) = delete;
 	Neighbours& operator=(const Neighbours&) = delete;
 
-	// The names of this process. A name is released with its listening socket.
+	// The names of this process, blocks and services. Each was claimed by its listening socket, and
+	// closing the socket releases it.
 	void add_block(BlockName);
 	void add_service(cm::ServiceId, Descriptor listener);
 	void remove_service(cm::ServiceId);
 	// The first block of queue pair numbers that was claimed; none before the first add_block().
 	std::optional<std::uint32_t> first_block() const;
-	// `fd` is the listening socket of one of the names.
+	// True if `fd` is the listening socket of one of the names.
 	bool listens_at(int fd) const;
 
-	// The outlet to the owner of `place`, if there is a link and the process still lives; else
-	// null.
+	// The outlet to the owner of `place`. Null if no link to the owner is known, or if the owner
+	// has ended.
 	transport::Outlet* find(Place place);
-	// The same for a block of queue pair numbers without asking the kernel whether its owner lives.
+	// As find() for a block of queue pair numbers, but does not ask the kernel whether the owner
+	// has ended.
 	transport::Outlet* find_block(std::uint32_t block) const;
-	// There is a link with the process that named itself by `token`.
+	// True if there is a link with the process whose Identity has this token.
 	bool linked(std::uint64_t token) const { return link_by_token_.contains(token); }
-	// A peer that connected to one of our names.
+	// Makes the link with a peer that connected to one of this process's names.
 	void add(Peer);
 
 	// One attempt to connect to the owner of a place. The caller holds the engine's connect mutex
@@ -63,56 +71,63 @@ public:
 	// engine's lock.
 	struct Attempt {
 		Place place;
-		Nanoseconds start = 0;
-		// The service's owner as known before, and the number of services it had released by then.
+		Nanoseconds start = 0;  // the time of begin_connect()
+		// The cached owner of the service, and its count of released services at `start`.
 		const Link* served_by = nullptr;
 		std::optional<std::uint32_t> services_released;
-		std::uint32_t links_retired = 0;
+		std::uint32_t links_retired = 0;  // links_retired() at `start`
 	};
-	// ETIMEDOUT, unless the caller is `patient`: the owner lately gave no answer.
+	// Fails with ETIMEDOUT if the owner lately gave no answer, unless the caller is `patient`.
 	std::expected<Attempt, int> begin_connect(Place place, bool patient);
-	// Makes the link, or finds the one that is already there.
+	// Takes the result of connect_to(). Makes the link, or finds the one that there is already, and
+	// remembers it as the way to the place.
 	std::expected<transport::Outlet*, int> finish_connect(const Attempt&, std::expected<Peer, int>);
-	// The next find() of the service fails, so that its owner is looked up anew.
+	// Makes the next find() of the service fail, so that the caller connects to its owner anew.
 	void forget_owner(cm::ServiceId service) { served_by_.erase(service); }
 
-	// A pass's share: takes in what has arrived, and resumes queue pairs that waited for room in a
-	// ring. True: packets arrived.
+	// The part of a pass that serves the links: takes in the packets that have arrived, and resumes
+	// queue pairs that wait for room in a ring. Returns whether packets arrived.
 	bool receive();
-	// A queue pair waits for room in a ring.
+	// True if a queue pair waits for room in a ring.
 	bool wait_for_room() const;
-	// The program has polled without result for a while: kicks neighbours that have stopped
-	// polling. True: a neighbour last ran on processor `cpu`, so the caller should yield it.
+	// To call when the program has polled without result for a while. Kicks each neighbour that has
+	// unread slots and no longer polls. Returns true if the engine of a neighbour last ran on
+	// `cpu`, the caller's processor, so that the caller should yield it.
 	bool kick_stuck(Nanoseconds now, std::uint32_t cpu);
 
-	// A watched descriptor that is no name became readable: if a neighbour's life has ended, its
-	// link is retired `mourning` later.
+	// To call when `fd`, a watched descriptor that is no listening socket, became readable. If it
+	// belongs to a neighbour that has ended, the neighbour's link is due to be retired a moment
+	// later (`mourning` in neighbours.cc).
 	void handle_end(int fd, Nanoseconds now);
-	// Some link is on its way out; call retire_due() in time.
+	// True while a neighbour has ended and its link is not retired; the caller then calls
+	// retire_due() now and then.
 	bool mourns() const { return !dying_.empty(); }
-	// Retires the links that are due, and those whose peer wrote nonsense. True: there was one;
-	// then the caller lets everything that follows from it leave before it calls
-	// free_unreferenced().
+	// Retires the links that are due, and those whose peer wrote invalid data (Link::broken()). If
+	// it returns true, it has retired a link. The caller then empties the lists of the pass
+	// (Engine::finish) before it calls free_unreferenced(), because they point at outlets.
 	bool retire_due(Nanoseconds now);
-	// Frees retired links to which no datagram in a send queue points. `freed` is called for each.
+	// Frees retired links to whose outlet no datagram in a send queue points, and calls `freed` for
+	// each. Frees none while a thread posts datagrams; a later call does.
 	void free_unreferenced(const std::function<void(const transport::Outlet&)>& freed);
-	// Counts retired links. Any thread; an outlet is still there if this has not changed since
-	// before it was found, looked at under the engine's lock or a datagram queue pair's send-queue
-	// lock.
+	// The number of links retired so far. Any thread may call this. An outlet is valid if the
+	// number is the same as before the outlet was found, and the thread that compares them holds
+	// the engine's lock or the send queue's lock of a datagram queue pair.
 	std::uint32_t links_retired() const { return links_retired_.load(std::memory_order_acquire); }
 
 	// In the child of a fork: closes every descriptor and forgets all links.
 	void abandon_after_fork();
 
 private:
-	Link& keep(std::unique_ptr<Link>);
+	Link& keep(std::unique_ptr<Link>);  // adds the link to `links_` and watches its sockets
 	void retire(Link&);
-	Link& dead_end();
+	Link& dead_end();  // makes the dead end at the first call (Link::to_dead_end)
 	void unwatch(const Link&);
 
-	// A service of another process, so that not every connect looks up its name. A name that was
-	// found twice at the same process, with its count of released services read in between, is
-	// there as long as that count does not change; `services_released` is that count.
+	// The cached owner of a service, so that not every connection set-up connects to the service's
+	// name first. Two attempts to connect must have found the service at this owner. Between them
+	// this process read how many services the owner had released, `services_released`. While the
+	// owner's number does not change, the owner still has the service. After only one attempt
+	// `services_released` is empty, and find() does not use the entry.
 	struct ServedBy {
 		Link* link;
 		std::optional<std::uint32_t> services_released;
@@ -135,11 +150,12 @@ private:
 	std::unordered_map<std::uint64_t, Link*> link_by_token_;
 	std::unordered_map<std::uint32_t, Link*> link_by_block_;
 	std::map<cm::ServiceId, ServedBy> served_by_;
-	std::map<Place, Nanoseconds> silent_until_;  // places whose owner did not answer
+	// Places whose owner did not answer, and the time until which only patient callers try again.
+	std::map<Place, Nanoseconds> silent_until_;
 
 	std::vector<Dying> dying_;
-	std::vector<std::unique_ptr<Link>> retired_;  // closed, and perhaps still named in a send queue
-	Link* dead_end_ = nullptr;                    // from the first retired link on; also in links_
+	std::vector<std::unique_ptr<Link>> retired_;  // datagrams in send queues may point at these
+	Link* dead_end_ = nullptr;  // in `links_` too; null before the first link is retired
 	std::atomic<std::uint32_t> links_retired_{0};
 };
 

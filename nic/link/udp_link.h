@@ -1,23 +1,24 @@
-// RoCEv2 over ordinary UDP sockets (IBA Annex A17): what a process asks of the kernel to send and
-// receive packets.
+// RoCEv2 over ordinary UDP sockets (IBA Annex A17): the sockets of one process, and the system
+// calls that send and receive packets.
 //
-// A process has one link. For each address family it has three sockets:
-//  - one bound to ANY:4791 with SO_REUSEPORT, to receive. The kernel may give a packet to any
-//    process of the user; the caller forwards those of other processes.
-//  - one to send from. It is unconnected and uses path-MTU discovery, so that the IPv4
+// A process has one UdpLink, which has three sockets for each address family:
+//  - one bound to ANY:4791 with SO_REUSEPORT, to receive. All processes of one user can share the
+//    port this way. The kernel may then give a packet to the wrong one of them, which forwards it
+//    to the owner of the queue pair (engine/remotes.h).
+//  - one to send from. This socket is unconnected and uses path-MTU discovery, so that the IPv4
 //    identification, which the ICRC covers, is known: 0, or the index of the segment.
-//  - one to send management datagrams from. Only there the kernel reports ICMP port-unreachable
-//    messages (`take_refusals`).
+//  - one to send management datagrams from. For this socket the kernel reports ICMP
+//    port-unreachable messages (`take_refusals`).
 // If the kernel gives a busy flow to the wrong process, `steer` opens a socket that is connected to
-// the flow's other end; the kernel then delivers the flow there.
+// the flow's other end; the kernel then delivers the flow to this socket.
 //
 // The kernel batches sending and receiving (UDP_SEGMENT, UDP_GRO): one system call for up to 64
 // packets. `UdpPath` makes the batches.
 //
 // Threads: owned by one engine and used under its lock. No call blocks.
 // Owns: its sockets and receive buffers.
-// Errors: a family whose sockets cannot be opened is down, with an errno; the other works on.
-//   Invalid packets are dropped and counted in `UdpCounters::drops`.
+// Errors: an address family whose sockets cannot be opened is down (`error`); the other still
+//   works. Invalid packets are dropped and counted in `UdpCounters::drops`.
 #pragma once
 
 #include <array>
@@ -40,17 +41,17 @@ enum class Family : std::uint8_t { ipv4, ipv6 };
 struct UdpOptions {
 	std::uint16_t port = wire::roce_port;  // where to receive; 0: any free port, for each family
 	int buffer_bytes = 16 << 20;  // per socket; the kernel limits it to rmem_max and wmem_max
-	bool segmentation = true;  // false: one system call for each packet
+	bool segmentation = true;  // false: UdpPath sends each packet with a system call of its own
 };
 
 struct UdpCounters {
-	std::uint64_t packets_sent = 0, bytes_sent = 0;
-	std::uint64_t packets_received = 0, bytes_received = 0;
-	std::uint64_t send_calls = 0, receive_calls = 0;
+	std::uint64_t packets_sent = 0, bytes_sent = 0;  // bytes of UDP payload
+	std::uint64_t packets_received = 0, bytes_received = 0;  // with the invalid packets
+	std::uint64_t send_calls = 0, receive_calls = 0;  // system calls
 	std::uint64_t send_blocked = 0;  // send calls that found no room; the packets are sent later
 	std::uint64_t too_big = 0;  // packets above the MTU of their route
 	std::uint64_t unreachable = 0;  // packets that the kernel refused for another reason
-	std::uint64_t malformed = 0;  // datagrams that were truncated or came without their address
+	std::uint64_t malformed = 0;  // datagrams that were truncated or had no destination address
 	std::uint64_t overflowed = 0;  // datagrams lost because a receive buffer was full
 	std::uint64_t steered = 0;  // flows that got a socket of their own
 	std::uint64_t refusals = 0;  // ICMP port-unreachable messages about management datagrams
@@ -66,7 +67,7 @@ struct UdpBatch {
 
 	const wire::Flow& flow;
 	std::uint32_t interface_index;  // for a link-local destination, otherwise 0
-	std::span<iovec> pieces;  // all packets, one after the other
+	std::span<iovec> pieces;  // the bytes of all packets, one packet after the other
 	std::size_t packets;
 	std::size_t bytes;
 	std::size_t segment_bytes;
@@ -77,24 +78,24 @@ struct UdpPacket {
 	const wire::Slot& slot;
 	std::span<const std::byte> payload;  // within the datagram
 	const wire::AddressPair& addresses;  // the source is the sender
-	std::uint16_t source_port;
-	std::uint16_t ip_id;  // the IPv4 identification that its ICRC covers
+	std::uint16_t source_port;  // UDP
+	std::uint16_t ip_id;  // the IPv4 identification that the packet's ICRC covers
 	std::span<const std::byte> datagram;  // BTH to ICRC, as received
 	bool steered;  // received on the flow's own socket
 };
 
 // An ICMP port-unreachable message about a management datagram.
 struct Refusal {
-	wire::Gid by{};  // the datagram's destination
-	// The datagram's, quoted in the ICMP message. A host that has not seen the datagram cannot
-	// forge it.
+	wire::Gid by{};  // the datagram's destination, where no process receives
+	// The transaction id of the datagram, which the ICMP message quotes. A host that has not seen
+	// the datagram would have to guess it.
 	std::uint64_t transaction_id = 0;
 };
 
 enum class SendOutcome : std::uint8_t {
 	sent,
 	blocked,  // nothing was sent, as the socket has no room; try again later
-	unsegmentable,  // nothing was sent; send the packets one by one
+	unsegmentable,  // nothing was sent: the kernel cannot segment it; send the packets one by one
 	refused,  // nothing was sent, and a retry would not help; counted
 };
 
@@ -113,24 +114,24 @@ public:
 	// Soft-RoCE holds the port.
 	int error(Family family) const { return at(family).error; }
 
-	// Readable when packets wait on any socket; for epoll or poll.
+	// A descriptor for epoll or poll: readable while packets or refusals wait on any socket.
 	int ready_fd() const { return epoll_fd_; }
-	// The port where packets are received, and the source ports of packets and of those to queue
-	// pair 1.
+	// The port at which packets are received.
 	std::uint16_t port(Family family) const { return at(family).receiver.port; }
+	// The source port of packets, and that of management datagrams (packets to queue pair 1).
 	std::uint16_t source_port(Family family) const { return at(family).source_port; }
 	std::uint16_t management_port(Family family) const { return at(family).management.port; }
 	bool segmentation() const { return options_.segmentation; }
 
-	// Sends a batch with one system call; see SendOutcome. A batch of one packet goes without
+	// Sends a batch with one system call; see SendOutcome. A batch of one packet is sent without
 	// segmentation.
 	SendOutcome send(const UdpBatch& batch);
 
 	// Reads up to `datagrams_max` datagrams per socket and calls sink(const UdpPacket&) for each
-	// valid packet; a datagram may be 64 packets that the kernel merged. The sink may send, but
-	// must not receive or steer. Returns the number of datagrams. Reads the socket that last had
-	// datagrams first and mostly skips the others, because one system call is cheaper than two;
-	// every eighth call looks at all of them.
+	// valid packet. One datagram may hold up to 64 packets, which the kernel merged. The sink may
+	// send, but must not receive or steer. Returns the number of datagrams. Most calls read only
+	// the socket that last had datagrams, because one system call is cheaper than two. Every eighth
+	// call, and a call that finds this socket empty, looks at all sockets.
 	template <class Sink> std::size_t receive(std::size_t datagrams_max, Sink&& sink) {
 		using Target = std::remove_reference_t<Sink>;
 		return receive(datagrams_max,
@@ -139,17 +140,19 @@ public:
 	}
 	// Returns and clears the refusals that receive() has read.
 	std::vector<Refusal> take_refusals() { return std::exchange(refusals_, {}); }
-	// Whether the last receive() left no packet on any socket.
+	// True if the last receive() looked at all sockets and left no packet on any.
 	bool dry() const { return dry_; }
 
-	// Makes packets from `peer`:`port` to `own` arrive at a connected socket of this process. Does
-	// nothing if that fails or if the limit on such sockets is reached; a new flow evicts the one
-	// that was silent longest, if that has been silent for 10,000 calls of receive().
+	// Makes packets from `peer`:`port` to `own` arrive at a connected socket of this process. Has
+	// no effect for a link-local `peer` or if a system call fails. At the limit of such sockets,
+	// closes the one that has been silent longest, if it was silent for 10,000 calls of receive();
+	// otherwise has no effect.
 	void steer(const wire::Gid& own, const wire::Gid& peer, std::uint16_t port);
+	// The limit, or an eighth of the process's limit of descriptors, if that is less.
 	static constexpr std::size_t steered_max = 1024;
 
-	// Starts or stops receiving datagrams to this multicast group on this interface. Return 0 or an
-	// errno.
+	// Start and stop receiving datagrams to this multicast group on this interface. Both return 0
+	// or an errno.
 	int join(const wire::Gid& group, std::uint32_t interface_index);
 	int leave(const wire::Gid& group, std::uint32_t interface_index);
 
@@ -157,11 +160,12 @@ public:
 
 private:
 	int change_membership(const wire::Gid& group, std::uint32_t interface_index, bool member);
+	// A socket that receives: packets, or, as the management socket, only refusals.
 	struct Receiver {
 		int fd = -1;
 		std::uint16_t port = 0;
 		std::uint32_t overflowed = 0;  // the kernel's count of lost datagrams when last read
-		std::uint64_t last_used = 0;  // the number of the receive() that last read from it
+		std::uint64_t last_used = 0;  // `receives_` when it last had datagrams
 		wire::Gid peer{};  // steered: the flow's other end
 		std::uint16_t peer_port = 0;  // steered: not 0
 		bool only_refusals = false;  // the management socket: only its error queue is read

@@ -1,7 +1,7 @@
 // A ring of completions between the adapter and the threads that poll.
 //
-// Threads: one producer, the adapter, under the engine's lock; one consumer at a time, under
-//   `lock`. Polling needs no engine lock.
+// Threads: one producer, the adapter, under the engine's lock; one consumer at a time, a thread
+//   that polls and holds `lock`. The consumer does not need the engine's lock.
 // Owns: the ring.
 // Errors: a full queue loses each new completion. Only the first loss is reported, as
 //   Pushed::overran.
@@ -28,7 +28,10 @@ public:
 	// The capacity is `entries`, rounded up to a power of two.
 	explicit CompletionQueue(std::uint32_t entries) { resize(entries); }
 
-	// quietly: the caller has nothing to do, which includes all overflows after the first.
+	// quietly: the caller has nothing to do. The completion is in the queue, or it was lost and an
+	//   earlier loss was reported already.
+	// raise_event: the queue was armed, and the caller raises its event.
+	// overran: the completion is the first one that was lost.
 	enum class Pushed : std::uint8_t { quietly, raise_event, overran };
 
 	// Producer. `solicited`: the message requested an event, or the status is an error.
@@ -53,8 +56,9 @@ public:
 		return Pushed::quietly;
 	}
 
-	// Consumer, under `lock`. Calls take(completion, index) for at most `count` completions, oldest
-	// first, and returns their number. The reference dangles after the call.
+	// Consumer, under `lock`. Removes at most `count` completions, oldest first, calls
+	// take(completion, index) for each with index 0, 1, ..., and returns their number. `completion`
+	// is a reference that is valid only inside take().
 	template <class Take> int drain(int count, Take&& take) {
 		const std::uint32_t head = head_.load(std::memory_order_acquire);
 		std::uint32_t tail = tail_.load(std::memory_order_relaxed);
@@ -65,15 +69,16 @@ public:
 	}
 	bool empty() const { return head_.load(std::memory_order_acquire) == tail_.load(std::memory_order_relaxed); }
 
-	// Requests one event (ibv_req_notify_cq(3)); of several requests the widest holds. Under the
-	// engine's lock, so that no completion is pushed unnoticed between the consumer's last poll and
-	// the request.
+	// Requests one event (ibv_req_notify_cq(3)). Under the engine's lock, because push() reads the
+	// request. If there are several requests before the event, `next` prevails over
+	// `solicited_only`.
 	void arm(Armed wanted) {
 		if (armed_ == Armed::no || wanted == Armed::next) armed_ = wanted;
 	}
 
-	// Under both locks. Keeps the entries in the queue; returns false, without effect, if they do
-	// not fit.
+	// Under the engine's lock and `lock`. Changes the capacity to `entries`, rounded up to a power
+	// of two, and keeps the completions in the queue. Returns false, without effect, if they do not
+	// fit.
 	bool resize(std::uint32_t entries) {
 		const std::uint32_t size = std::bit_ceil(entries);
 		const std::uint32_t head = head_.load(std::memory_order_relaxed), tail = tail_.load(std::memory_order_relaxed);
@@ -87,7 +92,8 @@ public:
 	}
 	std::uint32_t capacity() const { return mask_ + 1; }
 
-	// Under both locks. Removes the completions of a queue pair that is destroyed or reset.
+	// Under the engine's lock and `lock`. Removes the completions of a queue pair that is destroyed
+	// or reset.
 	void remove(std::uint32_t qpn) {
 		const std::uint32_t head = head_.load(std::memory_order_relaxed);
 		std::uint32_t kept = tail_.load(std::memory_order_relaxed);
@@ -97,7 +103,7 @@ public:
 	}
 
 	SpinLock lock;  // the consumer's
-	void* user = nullptr;  // the verbs object of this queue
+	void* user = nullptr;  // the verbs object of this queue (SoftCq), which events name
 
 private:
 	std::unique_ptr<Completion[]> ring_;
@@ -105,7 +111,7 @@ private:
 	alignas(64) std::atomic<std::uint32_t> head_{0};
 	std::uint32_t tail_seen_ = 0;  // the producer's last reading of tail_
 	Armed armed_ = Armed::no;
-	bool overrun_ = false;
+	bool overrun_ = false;  // a completion was lost, and push() has reported it
 	alignas(64) std::atomic<std::uint32_t> tail_{0};
 };
 

@@ -1,16 +1,16 @@
 // The virtual clock, and the links between simulated hosts with their faults.
 //
 // One direction of a link is a Path: the memory that the sender's outlet writes to. On a lossy
-// fabric the path is drained into RoCEv2 packets (real bytes, real ICRC). Each packet is dropped,
-// duplicated, corrupted or delayed at random before the other end parses it. On a lossless fabric
-// the other end reads the slots themselves, as two processes of one host do.
+// fabric the slots of the path become RoCEv2 packets (real bytes, real ICRC). Each packet is
+// dropped, duplicated, corrupted or delayed at random before the other end parses it. On a lossless
+// fabric the other end reads the slots themselves, as two processes of one host do.
 //
 // Threads: one.
 // Owns: the hosts, the paths and all pending events.
-// Invariants: a run is determined by its seed and options: nothing reads a clock or another source
-//   of randomness. A run is bounded in events and in virtual time.
+// Invariants: the seed and the options determine a run: nothing reads a real clock or another
+//   source of randomness. A run is bounded in events and in virtual time.
 // Errors: a run that does not reach its goal returns Ended::idle or Ended::limit, and describe()
-//   prints the state of each busy queue pair.
+//   returns the state of each busy queue pair as text.
 #pragma once
 
 #include <array>
@@ -27,15 +27,15 @@
 
 namespace verbena::sim {
 
-// The probability of each fault for one packet, and the times in nanoseconds. On a lossless fabric
-// only `delay` and `jitter` are used.
+// The probability of each fault for one packet, and the times in nanoseconds. On a lossless fabric,
+// `delay` and `jitter` determine when the other end reads new slots, and the rest is unused.
 struct Faults {
 	double drop = 0;
 	double duplicate = 0;
 	double reorder = 0;  // the packet is held back by at most `reorder_by`
 	double corrupt = 0;  // one to three bits are flipped
-	Nanoseconds delay = 5'000;  // each packet's
-	Nanoseconds jitter = 0;  // the largest extra delay
+	Nanoseconds delay = 5'000;  // every packet takes this time
+	Nanoseconds jitter = 0;  // the largest extra time, chosen at random
 	Nanoseconds reorder_by = 60'000;
 };
 
@@ -43,9 +43,11 @@ struct FabricOptions {
 	std::uint64_t seed = 1;
 	bool lossless = false;
 	Faults faults;
-	Nanoseconds batch = 0;  // packets that reach a host within this time are handled in one pass
-	std::uint32_t ps_per_byte = 100;  // transmission time; 100 is 80 Gbit/s
-	std::uint64_t events_max = 4'000'000;  // bounds of each run_until()
+	// Lossy: packets that reach a host within this time after a first one are handled in one pass.
+	Nanoseconds batch = 0;
+	std::uint32_t ps_per_byte = 100;  // lossy: picoseconds to transmit a byte; 100 is 80 Gbit/s
+	// The bounds of each call of run_until(): the number of events, and the virtual time.
+	std::uint64_t events_max = 4'000'000;
 	Nanoseconds time_max = 600'000'000'000;
 };
 
@@ -60,27 +62,29 @@ public:
 	Fabric& operator=(const Fabric&) = delete;
 
 	Host& add_host();  // the host lives as long as the fabric
-	// The outlet of the path between two hosts. The first call creates the path.
+	// The outlet of the path from one host to another. The first call for the two creates the path.
 	transport::Outlet& outlet(Host& from, Host& to);
 	Nanoseconds now() const { return now_; }
 	const FabricOptions& options() const { return options_; }
 
-	// If set, called for each packet that departs on a lossy fabric, before the random faults.
-	// True: the packet is lost. For scenarios that lose particular packets.
+	// A packet that departs on a lossy fabric.
 	struct Departure {
 		const Host& from;
 		wire::Opcode opcode;
 		wire::Psn24 psn;
-		std::uint8_t syndrome;  // if it is an acknowledgement
+		std::uint8_t syndrome;  // if the packet has an AETH
 	};
+	// If set, run_until() calls this function for each departing packet, before the random faults.
+	// True: the packet is lost. For scenarios that lose particular packets.
 	std::function<bool(const Departure&)> loses;
 
-	// If set, called before every event. Programs poll and post here.
+	// If set, run_until() calls this function before every event. The simulated programs poll and
+	// post in it.
 	std::function<void()> each_step;
 
-	// Runs a pass of the host's adapter around `work`.
+	// Runs a pass of the host's adapter: begins the pass, calls work(), and finishes the pass.
 	void pass(Host& host, const std::function<void()>& work);
-	// Calls `what` at the given time, or at once if that has passed.
+	// Schedules a call of `what` at the time `when`, or at the current time if `when` has passed.
 	void at(Nanoseconds when, std::function<void()> what);
 
 	// Advances the clock from event to event until goal() is true, no event is left, or a bound is
@@ -90,16 +94,18 @@ public:
 	bool settle() {
 		return run_until([] { return false; }) == Ended::idle;
 	}
+	// Runs for this much virtual time, or until a bound is reached.
 	void run_for(Nanoseconds time);
 
 	struct Statistics {
-		// `ring_full`: passes in which a sender found room again after it had waited.
+		// `packets` to `reordered` count packets of a lossy fabric. `ring_full` counts the passes
+		// that were made for a sender that waits for room on a path.
 		std::uint64_t packets = 0, dropped = 0, duplicated = 0, corrupted = 0, reordered = 0, events = 0, ring_full = 0;
 		// Packets that the parser refused, by reason.
 		std::array<std::uint64_t, static_cast<int>(wire::DropReason::count)> refused{};
 	} statistics;
 
-	// One line for each queue pair that has unfinished work; empty if none has.
+	// Text with one line for each queue pair that has unfinished work; empty if none has.
 	std::string describe();
 
 private:
@@ -114,12 +120,12 @@ private:
 
 	Path& path(Host& from, Host& to);
 	void schedule(Nanoseconds when, Event event) { events_.emplace(Moment{when, sequence_++}, std::move(event)); }
-	void schedule_path(Path& path);
-	void drain(Path& path);  // lossy
-	void read(Path& path);  // lossless
+	void schedule_path(Path& path);  // schedules drain() or read()
+	void drain(Path& path);  // lossy: turns slots into packets, each of which departs
+	void read(Path& path);  // lossless: the other end reads slots
 	void depart(Path& path, Nanoseconds when, const std::vector<std::byte>& bytes);
-	void arrive(Path& path, const std::vector<std::byte>& bytes);
-	void deliver(Path& path, const std::vector<std::byte>& bytes);
+	void arrive(Path& path, const std::vector<std::byte>& bytes);  // a pass for the packet
+	void deliver(Path& path, const std::vector<std::byte>& bytes);  // inside a pass
 	void resume_sender(Path& path);  // a pass for a sender that waits for room on the path
 	void end_pass(Host& host);
 	bool run_timers(Nanoseconds until);

@@ -17,9 +17,10 @@ namespace syndrome = wire::syndrome;
 
 namespace {
 
-// The peer has received all requests below `target`, because a response acknowledges everything
-// before it (IBA 9.7.5.1.2). If a READ below `target` has no response, that response was lost: an
-// implied NAK (IBA 9.7.6).
+// An ACK, NAK or response has shown that the peer received every request below `target` (IBA
+// 9.7.5.1.2). Retires those requests. If a READ or atomic among them has no response, the outlet
+// has lost it. This is an implied NAK (IBA 9.7.6): the requester sends again, at most once per
+// round trip.
 void acknowledge_up_to(Context& context, QueuePair& qp, Psn target) {
 	const Psn before = qp.una;
 	retire_to(context, qp, target);
@@ -39,10 +40,14 @@ void resume(Context& context, QueuePair& qp) {
 	if (qp.sq_next != qp.sq_head.load(std::memory_order_acquire)) transmit(context, qp);
 }
 
-// IBA 9.7.5.2.8: the requester waits for the time in the NAK, then retries at most rnr_retry times.
+// The peer has no receive posted for the packet `psn` (IBA 9.7.5.2.8). Pauses the requester for the
+// time that `code` stands for; after it the requester sends again from `psn` on. The RNR NAK that
+// follows rnr_retry such pauses without progress fails the send queue; an rnr_retry of 7 means no
+// limit.
 void handle_rnr_nak(Context& context, QueuePair& qp, std::uint8_t code, Psn psn) {
 	++context.counters.rnr_naks_received;
 	acknowledge_up_to(context, qp, psn);
+	// A READ before `psn` has no response yet, or nothing from `psn` on is in flight.
 	if (qp.una != psn || psn >= qp.next_psn) return resume(context, qp);
 	ColdQueuePair& cold = *qp.cold;
 	cold.retries_left = cold.attributes.retry_count;  // the peer is alive
@@ -54,7 +59,8 @@ void handle_rnr_nak(Context& context, QueuePair& qp, std::uint8_t code, Psn psn)
 	pause_requester(context, qp, rnr_pause(code));
 }
 
-// The peer misses the packet `psn`: sends again from there on, once for the NAKs of one round trip.
+// The peer misses the packet `psn`. Sends again from this packet on, at most once per round trip,
+// because the peer repeats its NAK while the packet is missing.
 void handle_sequence_nak(Context& context, QueuePair& qp, Psn psn) {
 	++context.counters.sequence_naks_received;
 	acknowledge_up_to(context, qp, psn);
@@ -63,7 +69,10 @@ void handle_sequence_nak(Context& context, QueuePair& qp, Psn psn) {
 	resume(context, qp);
 }
 
-// See syndrome_not_receiving. Each call counts one retry.
+// Same host: the peer has no queue pair that can receive the request (syndrome_not_receiving in
+// completer.h). Takes one retry from retry_count and fails the send queue if none was left.
+// Otherwise the requester pauses for the ACK timeout, at most 1 s, and sends again. An ACK timeout
+// of 0 means no limit: the requester then retries once a second for ever.
 void handle_not_receiving(Context& context, QueuePair& qp) {
 	ColdQueuePair& cold = *qp.cold;
 	if (qp.una >= qp.next_psn || (qp.blocked & blocked_rnr)) return;
@@ -77,9 +86,10 @@ void handle_not_receiving(Context& context, QueuePair& qp) {
 	pause_requester(context, qp, std::min<Nanoseconds>(timeout, 1'000'000'000));
 }
 
-// Handles an ACK or NAK for a PSN that was never sent. On the same host no timer runs, because
-// nothing is lost, but such an answer shows that the two ends start their PSNs from different
-// numbers (one was reset, for example). So this arms the timer that ends the wait.
+// Handles an ACK or NAK whose PSN belongs to no request in flight. On the same host nothing is
+// lost, so such an answer shows that the two ends count their PSNs from different numbers, for
+// example because one end was reset, and the expected answer never comes. No timer runs on the same
+// host, so this function arms one that fails the send queue (handle_retry_timer).
 void handle_unexpected_psn(Context& context, QueuePair& qp) {
 	ColdQueuePair& cold = *qp.cold;
 	const Nanoseconds timeout = ack_timeout(cold.attributes.timeout);
@@ -90,7 +100,7 @@ void handle_unexpected_psn(Context& context, QueuePair& qp) {
 	context.timers.schedule(cold, context.fresh_now() + timeout * (cold.attributes.retry_count + 1));
 }
 
-// The status with which the request that a NAK refuses completes (IBA 11.6.2).
+// The completion status of a request that the peer refused with the syndrome `nak` (IBA 11.6.2).
 Status status_of(std::uint8_t nak) {
 	switch (nak) {
 		case syndrome::nak_invalid_request: return Status::remote_invalid_request;
@@ -100,7 +110,8 @@ Status status_of(std::uint8_t nak) {
 	}
 }
 
-// Copies a response's bytes into the segments of the READ or atomic that asked for them.
+// Copies a response's bytes into the segments of its READ or atomic, from byte `offset` of the
+// request on.
 Status scatter(
 	Context& context, QueuePair& qp, SendWqe& wqe, std::uint32_t offset, const std::byte* from, std::uint32_t length) {
 	for (std::uint8_t i = 0; length && i < wqe.segment_count; ++i) {
@@ -125,6 +136,7 @@ Status scatter(
 void handle_acknowledgement(Context& context, QueuePair& qp, std::uint8_t code, wire::Psn24 psn24) {
 	if (qp.state != QpState::rts && qp.state != QpState::sqd) return;
 	const Psn psn = wire::nearest(qp.una, psn24);
+	// After a rewind, `next_psn` lies below PSNs that the requester has sent before.
 	const Psn sent_end = std::max(qp.next_psn, qp.cold->recovery.sent_end);
 	if (syndrome::is_ack(code)) {
 		if (psn >= sent_end || psn + 1 < qp.una) return handle_unexpected_psn(context, qp);
@@ -145,6 +157,8 @@ void handle_acknowledgement(Context& context, QueuePair& qp, std::uint8_t code, 
 
 namespace {
 
+// The common body of both public functions below. `shared_by` is null unless the payload lies in a
+// file of the peer.
 void handle_response(Context& context, QueuePair& qp, const wire::Slot& slot, const std::byte* payload,
 	const wire::SlotReader* shared_by) {
 	if (qp.state != QpState::rts && qp.state != QpState::sqd) return;
@@ -152,8 +166,8 @@ void handle_response(Context& context, QueuePair& qp, const wire::Slot& slot, co
 	const Psn psn = wire::nearest(qp.una, slot.psn());
 	if (psn < qp.una || psn >= qp.next_psn) return;  // a duplicate, or no such request
 
-	// Responses of one READ or atomic arrive in PSN order, and only the oldest request may have
-	// one.
+	// Only the response that the oldest request in flight waits for is used. If `una` stays below
+	// `psn`, an earlier response was lost.
 	acknowledge_up_to(context, qp, psn);
 	if (qp.una != psn || (qp.state != QpState::rts && qp.state != QpState::sqd)) return resume(context, qp);
 	const std::uint32_t tail = qp.sq_tail.load(std::memory_order_relaxed);
@@ -175,8 +189,8 @@ void handle_response(Context& context, QueuePair& qp, const wire::Slot& slot, co
 		const bool ends = psn + packets == wqe.end_psn();
 		const bool length_fits = ends ? slot.length == wqe.length - offset
 									  : slot.length % qp.path_mtu() == 0 && slot.length < wqe.length - offset;
-		// On a link that can lose packets a READ is requested in parts, and each part ends with
-		// LAST.
+		// On a link that can lose packets a READ is requested in parts. The response to each part
+		// ends with LAST, so LAST need not be the end of the READ.
 		if (!length_fits || (ends && !facts.last) || (!ends && facts.last && qp.outlet->lossless))
 			return fail_send_queue(context, qp, Status::bad_response);
 		status = payload ? scatter(context, qp, wqe, offset, payload, slot.length) : Status::remote_operation;

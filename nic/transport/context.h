@@ -35,33 +35,36 @@ struct RaisedEvent {
 	void* object;  // the `user` of the QP, SRQ or CQ
 };
 
-// Same host: the answer to a request for a queue pair that cannot receive it. The sender has no
-// timer, so silence would leave it waiting.
+// Same host: the answer to a request that no queue pair here can receive. The requester has no
+// timer, so without an answer it would wait for ever.
 struct Refusal {
 	Outlet* to;
-	wire::Psn24 psn;  // the request's, as are both queue pair numbers
-	wire::Qpn source;
-	wire::Qpn destination;
+	wire::Psn24 psn;  // the request's
+	wire::Qpn source;  // the queue pair that sent the request and gets the refusal
+	wire::Qpn destination;  // the queue pair that the request names
 };
 
 // Events since the adapter was created.
 struct Counters {
-	std::uint64_t requests_received = 0;
-	std::uint64_t duplicates = 0;
+	std::uint64_t requests_received = 0;  // slots, each with one packet or a run
+	std::uint64_t duplicates = 0;  // requests that were received before
 	std::uint64_t out_of_sequence = 0;  // sequence error NAKs sent
 	std::uint64_t rnr_naks_sent = 0;
 	std::uint64_t rnr_naks_received = 0;
 	std::uint64_t sequence_naks_received = 0;
 	std::uint64_t timeouts = 0;  // waits that counted against retry_count
-	std::uint64_t probes = 0;
-	std::uint64_t retransmissions = 0;
-	std::uint64_t retries_exceeded = 0;
+	std::uint64_t probes = 0;  // sent (recovery.h)
+	std::uint64_t retransmissions = 0;  // rewinds after a loss or timeout, not packets
+	std::uint64_t retries_exceeded = 0;  // send queues that failed with this status
 	std::uint64_t rnr_retries_exceeded = 0;
 	std::uint64_t datagrams_dropped_no_receive = 0;  // no receive WQE, or one that is too short
-	std::uint64_t datagrams_dropped_q_key = 0;
+	std::uint64_t datagrams_dropped_q_key = 0;  // their Q_Key is not the queue pair's
 	std::uint64_t datagrams_dropped_ring_full = 0;  // UC and UD messages to a stalled peer
+	// Packets of all types, and runs of them, by the reason for which the adapter drops them.
 	std::uint64_t dropped_no_qp = 0;
-	std::uint64_t dropped_wrong_state = 0;  // also packets that came by another path than the QP's
+	// The QP cannot receive in its state, or another process than its peer has sent the packet, or
+	// the opcode is unknown.
+	std::uint64_t dropped_wrong_state = 0;
 	std::uint64_t dropped_malformed = 0;  // an opcode of another transport service
 };
 
@@ -69,13 +72,13 @@ struct Context {
 	Context(std::uint64_t key_secret, Nanoseconds start) : keys(key_secret), timers(start), now(start) {}
 
 	memory::KeyTable keys;
-	memory::SharedRegions shared;  // registered memory that lies in files a peer can map
-	std::vector<Outlet*> sharing_outlets;  // through them, payloads in such files were shared
+	memory::SharedRegions shared;  // registered memory that lies in files which a peer can map
+	std::vector<Outlet*> sharing_outlets;  // outlets that have shared payloads of those files
 	TimerWheel timers;
 	Nanoseconds now;  // the time at the start of the pass, or a later reading
 	Counters counters;
 
-	// Null: `now` is exact (the simulator's clock).
+	// The clock that fresh_now() reads. Null: `now` is always exact (the simulator).
 	Nanoseconds (*clock)() = nullptr;
 	// Reads the clock again, for a timer that starts now.
 	Nanoseconds fresh_now() {
@@ -87,13 +90,14 @@ struct Context {
 	// Queue pairs with responses to send, in order; finish_pass() empties the list.
 	QueuePair* responding_first = nullptr;
 	QueuePair* responding_last = nullptr;
-	// Output of a pass, which the engine takes: queues whose armed event fired, and asynchronous
-	// events.
+	// The events of a pass, which the engine takes: completion queues that were armed and got a
+	// completion, and asynchronous events.
 	std::vector<queues::CompletionQueue*> raised_queues;
 	std::vector<RaisedEvent> raised_events;
-	std::vector<Refusal> refusals;
+	std::vector<Refusal> refusals;  // finish_pass() sends them
 
-	// Pushes a completion and notes the event that it raises, if any.
+	// Pushes a completion and notes the event that it raises, if any. `solicited`: the message
+	// requested an event.
 	void complete(queues::CompletionQueue& cq, const queues::Completion& completion, bool solicited) {
 		using queues::CompletionQueue;
 		const auto pushed = cq.push(completion, solicited || completion.status != queues::Status::success);
@@ -103,9 +107,9 @@ struct Context {
 		else raised_events.push_back({AsyncEvent::cq_error, cq.user});
 	}
 
-	// Changes of the key table that withdraw a right. If one succeeds, payloads that were shared by
-	// that key and that the peer has not finished copying are revoked. The results are those of
-	// KeyTable.
+	// The changes of the key table that withdraw a right. If the change succeeds, it also revokes
+	// the payloads that were shared under this key and that the peer has not copied completely. The
+	// results are those of KeyTable.
 	bool deregister(std::uint32_t key) { return withdrawn(keys.deregister(key), key); }
 	bool reregister(std::uint32_t key, const memory::KeyTable::Registration& r) {
 		return withdrawn(keys.reregister(key, r), key);
@@ -130,11 +134,13 @@ struct Context {
 		outlet.next_touched = touched;
 		touched = &outlet;
 	}
+	// Empties the list and returns its first outlet. The caller clears `touched` in each outlet.
 	Outlet* take_touched() { return std::exchange(touched, nullptr); }
 
 	void raise(AsyncEvent kind, void* object) { raised_events.push_back({kind, object}); }
 
-	// Queues a refusal. One is enough for consecutive requests of the same requester.
+	// Queues a refusal, unless the last one in the queue is for the same requester: one refusal
+	// answers all its requests.
 	void refuse(const Refusal& refusal) {
 		if (refusals.empty() || refusals.back().to != refusal.to || refusals.back().source != refusal.source)
 			refusals.push_back(refusal);
@@ -150,7 +156,9 @@ struct Context {
 	}
 
 private:
-	// Keys of one index differ only in the tag, and a change withdraws all of them.
+	// Revokes the payloads shared under `key` if the change was made (`done`), and returns `done`.
+	// Keys are compared without their tag, the low 8 bits: keys that differ only there belong to
+	// the same region or window, and the change withdraws all of them.
 	bool withdrawn(bool done, std::uint32_t key) {
 		if (!done) return false;
 		for (Outlet* outlet : sharing_outlets)

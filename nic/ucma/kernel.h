@@ -1,12 +1,16 @@
-// The kernel's half of rdma_cm, served in process (docs/decisions/0013). librdmacm writes the
-// commands of <rdma/rdma_user_cm.h> (uABI) to a descriptor, as it would to /dev/infiniband/rdma_cm;
-// interpose.cc redirects them to this class. Events, states and errno values are the kernel's.
+// The part of rdma_cm that the Linux kernel has on other hosts, as a class of this process
+// (docs/decisions/0013). librdmacm writes the commands of <rdma/rdma_user_cm.h> to a descriptor,
+// which it takes for /dev/infiniband/rdma_cm; interpose.cc redirects librdmacm's system calls on
+// this descriptor to the class. Events, states and errno values are those of the Linux kernel.
+//
+// A neighbour is an IP neighbour in this folder: a host that answers ARP or neighbour discovery.
+// In nic/engine, a neighbour is another process of this host.
 //
 // Threads: any. Ids, events and ports are used under the engine's lock, the table of channels under
 //   a mutex. Steps that may block, such as finding the process behind a port, hold neither.
-// Owns: channels, ids, memberships, and a thread that exists while an id waits for a neighbour.
+// Owns: channels, ids, memberships, and a thread that runs while an id waits for its neighbour.
 // Errors: a command's errno value is the error of its Result. A program's mistake is EINVAL, an
-//   unknown id ENOENT, an unknown command or option ENOSYS, as in the kernel.
+//   unknown id ENOENT, an unknown command or option ENOSYS, as in the Linux kernel.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -29,11 +33,11 @@
 
 namespace verbena::ucma {
 
-// The functions of nic/verbs that this folder needs.
+// The functions of nic/verbs that this folder needs. None may be called under the engine's lock.
 struct Host {
-	std::expected<engine::Engine*, int> (*engine)();  // starts it at the first call
-	std::vector<Device> (*devices)();  // the present ones; may ask the kernel
-	bool (*is_local)(const wire::Gid&);  // true for an address of this host
+	std::expected<engine::Engine*, int> (*engine)();  // starts the engine at the first call
+	std::vector<Device> (*devices)();  // the present ones; may make system calls
+	bool (*is_local)(const wire::Gid&);  // true for an address of this host; may make system calls
 	ibv_ah* (*create_ah)(ibv_pd*, ibv_ah_attr*);  // replaces ibv_create_ah for librdmacm
 };
 
@@ -46,16 +50,18 @@ public:
 	bool is_channel(int fd);
 	const Host& host() const { return host_; }
 	// Executes one command of `bytes` bytes. Returns the number of bytes, or -1 and sets errno, as
-	// write() does; nullopt if the descriptor is no channel. GET_EVENT blocks like the kernel's.
+	// write() does; nullopt if the descriptor is no channel. The command GET_EVENT blocks until
+	// there is an event, unless the descriptor is non-blocking.
 	std::optional<ssize_t> command(int fd, const void* command, std::size_t bytes);
 	// Closes the descriptor and ends its ids. False if it is no channel.
 	bool close_channel(int fd);
 
-	// Turns an event of the connection manager into one of rdma_cm. Called under the engine's lock.
+	// Handles an event of the connection manager, mostly by queueing an rdma_cm event. Called under
+	// the engine's lock.
 	void deliver(cm::ConnectionManager&, Nanoseconds now, const cm::Event&);
 
-	// The process ends: disconnects every connection, so that peers on other hosts are notified.
-	// (Peers on this host see the end of its links.)
+	// To call when the process ends. Disconnects every connection, so that peers on other hosts are
+	// notified; peers on this host see that the links of the process end.
 	void disconnect_all();
 
 	// In the child of a fork: drops the channels and ids, which belong to the parent.
@@ -63,16 +69,17 @@ public:
 
 private:
 	using Result = std::expected<void, int>;
-	// Writes the response's struct to the program's address, or as much of it as fits into `room`:
-	// an older program knows fewer of its fields.
+	// Writes a command's response to `address`, where librdmacm expects it, but at most `room`
+	// bytes: an older librdmacm knows fewer fields of the struct.
 	template <class Response> static Result respond(std::uint64_t address, std::size_t room, const Response& response) {
 		if (!address || room == 0) return std::unexpected(EINVAL);
 		std::memcpy(reinterpret_cast<void*>(address), &response, std::min(room, sizeof response));
 		return {};
 	}
 
-	// One function for each command; `room` is the size of the program's response struct.
+	// Executes the command of the header; `in` is the command's struct.
 	Result run(Channel&, const rdma_ucm_cmd_hdr&, const void* in);
+	// One function for each command. `room` is the size of librdmacm's response struct.
 	Result create_id(Channel&, const rdma_ucm_create_id&, std::size_t room);
 	Result destroy_id(Channel&, const rdma_ucm_destroy_id&, std::size_t room);
 	Result bind(Channel&, std::uint32_t id, const void* address, std::size_t bytes);
@@ -93,50 +100,53 @@ private:
 	Result join(
 		Channel&, std::uint32_t id, std::uint64_t uid, std::uint64_t response, const Address& group, std::size_t room);
 	Result leave(Channel&, const rdma_ucm_destroy_id&, std::size_t room);
-	Result migrate(Channel&, const rdma_ucm_migrate_id&, std::size_t room);
+	Result migrate(Channel&, const rdma_ucm_migrate_id&, std::size_t room);  // to this channel
 
-	// Runs act(connection manager, now) under the engine's lock.
+	// Runs act(connection manager, now) under the engine's lock. The caller does not hold it.
 	template <class Act> auto locked(Act&& act) {
 		return engine_->control(
 			[&](adapter::ChannelAdapter& adapter) { return act(adapter.connections(), adapter.context().now); });
 	}
 	std::shared_ptr<Channel> find_channel(int fd);
 
-	// These are called under the engine's lock, unless a line says otherwise.
+	// The functions from here on are called under the engine's lock, unless a line says otherwise.
 
 	std::expected<std::shared_ptr<Id>, int> find(Channel&, std::uint32_t number);
 	std::shared_ptr<Id> make_id(Channel&, std::uint64_t uid, std::uint16_t port_space, std::uint8_t qp_type);
+	// Queue an rdma_cm event for the id's channel. `filled` has the event's other fields; `child`
+	// is the new id of a connect request.
 	void report(const std::shared_ptr<Id>&, EventType event, int status = 0);
 	void report(const std::shared_ptr<Id>&, EventType event, int status, const rdma_ucm_event_resp& filled,
 		std::shared_ptr<Id> child = {});
-	void end(cm::ConnectionManager&, Nanoseconds now, Id&);
+	void end(cm::ConnectionManager&, Nanoseconds now, Id&);  // removes the id from every table
 	void deliver_request(cm::ConnectionManager&, Nanoseconds now, const cm::Event&);
 	static void release_backlog_place(Id&);  // frees the request's place in its listener's backlog
 
 	std::expected<void, int> take_port(Id&, std::uint16_t port);  // not under the lock; 0: any port
-	int port_conflict(const Id&, cm::ServiceId, bool to_listen) const;
+	int port_conflict(const Id&, cm::ServiceId, bool to_listen) const;  // 0: none; else errno
 	void start_neighbour_lookup(std::shared_ptr<Id>, Nanoseconds deadline);
-	void seek();  // the thread `lookup_thread_`; not under the lock
+	void seek();  // the body of `lookup_thread_`; not under the lock
 
 	Host host_;
-	engine::Engine* engine_ = nullptr;  // null before the first channel
+	engine::Engine* engine_ = nullptr;  // null before the first channel, and in a fork's child
 	std::mutex channels_mutex_;
 	std::unordered_map<int, std::shared_ptr<Channel>> channels_;  // by descriptor
 
-	// All below is used under the engine's lock.
+	// All members from here on are used under the engine's lock.
 
 	std::unordered_map<std::uint32_t, std::shared_ptr<Id>> ids_;
 	std::unordered_map<std::uint32_t, std::shared_ptr<Membership>> memberships_;
 	std::uint32_t next_number_ = 0;  // ids and memberships share one sequence
 	std::multimap<cm::ServiceId, Id*> ports_;  // the ids that own each port of this process
 
-	// An id whose neighbour has not answered yet, and the time of its ADDR_ERROR.
+	// An id whose neighbour has not answered yet. If there is no answer by `deadline`, the id gets
+	// an ADDR_ERROR event.
 	struct NeighbourLookup {
 		std::shared_ptr<Id> id;
 		Nanoseconds deadline;
 	};
 	std::vector<NeighbourLookup> pending_lookups_;
-	bool lookup_running_ = false;  // the thread runs and will look at `pending_lookups_` again
+	bool lookup_running_ = false;  // `lookup_thread_` runs and will read `pending_lookups_` again
 	std::thread lookup_thread_;
 };
 

@@ -1,10 +1,13 @@
 // The objects behind the pointers that programs hold. Each contains the public struct, whose layout
-// is the ABI, and the NIC's own state beside it; `of()` gets from the public pointer to the object.
+// is the ABI, and the NIC's own state beside it. `of()` converts a pointer to the public struct
+// into a reference to the object.
 //
 // Threads: any. A queue's own lock protects its ring, the engine's lock the adapter's objects, and
-//   the public struct's mutex its event counts. Lock order: queue, engine, event queue.
-// Lifetime: from a create to the destroy function of provider.h. `users` counts the objects that
-//   refer to one; destroying an object with users fails with EBUSY (but see close_device).
+//   the mutex in the public struct the event counts (`delivered`). Lock order: queue, engine, event
+//   queue.
+// Lifetime: an object lives from a create function of provider.h to the destroy function. `users`
+//   counts the other objects that refer to this one; destroying an object with users fails with
+//   EBUSY. Closing a context with users succeeds, and its objects stay (close_device).
 #pragma once
 
 #include <atomic>
@@ -28,7 +31,8 @@
 
 namespace verbena::verbs {
 
-// Converts a pointer to a member into a reference to the object that contains it.
+// Converts a pointer to a member into a reference to the object that contains the member at
+// `offset`.
 template <class Object, class Member> Object& around(Member* member, std::size_t offset) {
 	return *reinterpret_cast<Object*>(
 		reinterpret_cast<std::byte*>(const_cast<std::remove_const_t<Member>*>(member)) - offset);
@@ -37,13 +41,14 @@ template <class Object, class Member> Object& around(Member* member, std::size_t
 struct SoftDevice {
 	ibv_device public_device{};  // must be first: see provider.h
 	engine::Interface interface;
-	int index = 0;  // that of ibv_get_device_index(3)
+	int index = 0;  // the result of ibv_get_device_index(3)
 
 	static SoftDevice& of(ibv_device* device) { return *reinterpret_cast<SoftDevice*>(device); }
 };
 
 struct SoftContext {
-	verbs_context verbs{};  // ends with the public ibv_context; newer versions grow at the front
+	// The public ibv_context is its last member; newer versions of the struct grow at the front.
+	verbs_context verbs{};
 	engine::Engine* engine = nullptr;
 	bool dead = false;  // this process is a fork's child, and its parent opened the context
 	std::atomic<int> users{0};  // protection domains, completion queues and channels
@@ -55,6 +60,7 @@ struct SoftContext {
 	SoftDevice& device() { return SoftDevice::of(verbs.context.device); }
 };
 
+// A thread domain (ibv_alloc_td(3)).
 struct SoftTd {
 	ibv_td public_td{};
 	std::atomic<int> users{0};
@@ -64,19 +70,23 @@ struct SoftTd {
 
 struct SoftPd {
 	ibv_pd public_pd{};
-	std::uint32_t number = 0;  // keys belong to it; a parent domain has the number of its `parent`
+	// The domain in the adapter's key table. A parent domain has the number of its `parent`.
+	std::uint32_t number = 0;
 	std::atomic<int> users{0};
-	SoftPd* parent = nullptr;  // set if this is a parent domain: the domain that it was made from
-	SoftTd* thread = nullptr;  // a parent domain's thread domain, if it has one
+	// Null, unless this is a parent domain (ibv_alloc_parent_domain(3)): the domain that it was
+	// made from, and its thread domain if it has one.
+	SoftPd* parent = nullptr;
+	SoftTd* thread = nullptr;
 
 	static SoftPd& of(ibv_pd* pd) { return *reinterpret_cast<SoftPd*>(pd); }
+	// True also for a parent domain and the domain that it was made from.
 	static bool same(ibv_pd* a, ibv_pd* b) { return of(a).number == of(b).number; }
 };
 
 struct SoftMr {
 	ibv_mr public_mr{};
-	std::uint32_t access = 0;
-	std::uint64_t iova = 0;
+	std::uint32_t access = 0;  // ibv_access_flags
+	std::uint64_t iova = 0;  // the address of the first byte as users of the key name it
 	std::optional<engine::Backing> backing;  // the file that holds the memory, if peers can map it
 
 	static SoftMr& of(ibv_mr* mr) { return *reinterpret_cast<SoftMr*>(mr); }
@@ -95,8 +105,8 @@ struct SoftChannel {
 	static SoftChannel& of(ibv_comp_channel* channel) { return *reinterpret_cast<SoftChannel*>(channel); }
 };
 
-// The events that the program has received. It must acknowledge them all before the object can be
-// destroyed (ibv_get_cq_event(3), ibv_get_async_event(3)).
+// The number of events of an object that the program has fetched (ibv_get_cq_event(3),
+// ibv_get_async_event(3)). Destroying the object waits until the program has acknowledged them all.
 struct EventCount {
 	std::uint32_t completions = 0, asynchronous = 0;
 };
@@ -129,10 +139,12 @@ struct SoftAh {
 	ibv_ah_attr attributes{};
 	wire::AddressPair addresses{};
 	bool local = false;  // the destination is on this host
-	std::mutex mutex;
-	// A cache of the last destination's path, because most datagrams repeat their destination:
-	// `path` packs the engine's links_retired(), the block of QPNs and the address index, `outlet`
-	// leads there. Valid while links_retired() does not change. Written under `mutex`, `path` last.
+	std::mutex mutex;  // serializes the threads that write the cache
+	// A cache of the path to the last destination, because most datagrams go to the same one as the
+	// datagram before. `path` packs the engine's links_retired(), the block of the destination's
+	// QPN (0 unless `local`), and the index of the addresses at `outlet`. The cache is valid while
+	// links_retired() does not change. `path` is written last, and readers check it before and
+	// after they read `outlet`.
 	static constexpr std::uint64_t no_path = ~std::uint64_t{0};
 	std::atomic<std::uint64_t> path{no_path};
 	std::atomic<transport::Outlet*> outlet{nullptr};
@@ -141,7 +153,8 @@ struct SoftAh {
 };
 
 struct alignas(64) SoftQp : CacheAligned {
-	// One cache line with all that a post reads, then the public struct.
+	// ibv_post_send() reads the members up to `reserved_front` and the public struct's `pd`. All
+	// lie in the object's first cache line.
 	transport::QueuePair* qp = nullptr;
 	engine::Engine* engine = nullptr;
 	std::uint16_t send_segments_max = 0, inline_max = 0;
@@ -150,8 +163,8 @@ struct alignas(64) SoftQp : CacheAligned {
 	ibv_qp_ex public_qp{};
 	std::byte reserved[256] = {};  // a newer ibv_qp_ex may be longer
 
-	ibv_qp_init_attr init{};  // as the creation returned them
-	ibv_qp_attr attributes{};  // as modify_qp set them, for query_qp
+	ibv_qp_init_attr init{};  // the attributes that the create function returned to the program
+	ibv_qp_attr attributes{};  // the attributes that modify_qp has set, for query_qp
 	EventCount delivered;
 	// The state of an extended post, from ibv_wr_start to ibv_wr_complete, under the send queue's
 	// lock.
@@ -166,20 +179,26 @@ struct alignas(64) SoftQp : CacheAligned {
 	ibv_qp* base() { return &public_qp.qp_base; }
 };
 
-// The data path, for the ops tables (data_path.cc, extended_post.cc, extended_poll.cc). The post
-// functions return 0 or an errno value with *bad at the first request that was not posted.
+// The data path: functions for the tables of function pointers in the public structs. Definitions:
+// data_path.cc, extended_post.cc, extended_poll.cc. The post functions return 0, or an errno value
+// with *bad at the first request that was not posted.
 int post_send(ibv_qp*, ibv_send_wr*, ibv_send_wr** bad);
 int post_recv(ibv_qp*, ibv_recv_wr*, ibv_recv_wr** bad);
 int post_srq_recv(ibv_srq*, ibv_recv_wr*, ibv_recv_wr** bad);
 int poll_cq(ibv_cq*, int count, ibv_wc* wc);
 int req_notify_cq(ibv_cq*, int solicited_only);
+// Set the function pointers of ibv_wr_post(3) in the ibv_qp_ex, and of ibv_create_cq_ex(3) in the
+// ibv_cq_ex.
 void fill_extended_post(SoftQp&);
 void fill_extended_poll(SoftCq&);
-// Finds the outlet for a datagram to (ah, qpn), and the index of its addresses there. Null if no
-// process has that QPN; UD drops such a datagram silently. May block for a new destination.
+// Finds the outlet for a datagram to (ah, qpn), and the index of its addresses there. May block for
+// a new destination. The caller holds the lock of the send queue, which keeps the outlet alive
+// until the datagram is in the queue. Null if there is no outlet, for example because the owner of
+// the QPN does not answer; UD drops such a datagram silently. A datagram to a QPN of this host that
+// no process owns gets a UDP path, on which it is lost.
 transport::Outlet* datagram_outlet(engine::Engine&, SoftAh&, std::uint32_t qpn, std::uint8_t& address_index);
 
-// Other entries of the ops tables.
+// The other functions for the tables of function pointers.
 ibv_td* alloc_td(ibv_context*, ibv_td_init_attr*);
 int dealloc_td(ibv_td*);
 ibv_pd* alloc_parent_domain(ibv_context*, ibv_parent_domain_init_attr*);
@@ -194,20 +213,21 @@ int query_device_ex(ibv_context*, const ibv_query_device_ex_input*, ibv_device_a
 int query_port_now(ibv_context*, std::uint8_t port, ibv_port_attr*, std::size_t size);
 int query_rt_values(ibv_context*, ibv_values_ex*);
 
-// Deliver an event to the program's queue of events (completion.cc, async.cc). The engine calls
-// them under its lock.
+// Each delivers an event to the program's queue of events (completion.cc, async.cc). The engine
+// calls these functions under its lock.
 void deliver_completion_event(queues::CompletionQueue&);
 void deliver_async_event(const transport::RaisedEvent&);
 
-// The limits that query_device reports and the create functions enforce.
+// The limits that query_device reports. The other functions enforce those of one object or request,
+// but not the numbers of objects.
 namespace limits {
 inline constexpr int qp = 1 << 20, qp_wr = 1 << 15, sge = 16, inline_bytes = 512;
 inline constexpr int cq = 1 << 20, cqe = 1 << 22, srq = 1 << 16, srq_wr = 1 << 20;
 inline constexpr int mr = 1 << 24, pd = 1 << 20, ah = 1 << 20, mw = 1 << 24;
 inline constexpr int rd_atomic = 16;
-// The values of the kernel's Soft-RoCE. Nothing is reserved for groups, and nothing enforces them.
+// The values of the kernel's Soft-RoCE, which query_device reports and no function enforces.
 inline constexpr int multicast_groups = 8192, multicast_members = 56;
-inline constexpr std::uint32_t message = 1u << 31;
+inline constexpr std::uint32_t message = 1u << 31;  // bytes
 }  // namespace limits
 
 }  // namespace verbena::verbs

@@ -1,8 +1,9 @@
-// The format of a same-host link. One `Direction` of it has a ring of slots with a separate payload
-// arena, and a ring of 8-byte acknowledgement records.
+// The format of a same-host link: two `Direction`s, one for each way. A Direction has a ring of
+// slots, an arena for their payloads, and a ring of 8-byte acknowledgement records. A UDP path uses
+// one Direction in private memory (nic/link/udp_path.h).
 //
-// The payload lies apart from the slots because in a mixed ring old payload bytes could look like a
-// lap.
+// A payload that does not fit into its slot lies apart, in the arena. If slots and payloads shared
+// one ring, old payload bytes could look like a lap.
 //
 // Threads: one producer process and one consumer process for each Direction. The writers and
 //   readers of a process are owned by one engine and used under its lock.
@@ -12,9 +13,10 @@
 //    crash in the middle of a write leaves an unpublished slot, which the consumer never sees.
 //  - Each side keeps its own positions in private memory (SlotWriter, SlotReader, AckWriter,
 //    AckReader).
-//  - The reader copies a slot's 64 bytes once into private memory before it looks at any field.
+//  - The reader copies a slot's 64 bytes once into private memory and checks and uses only the
+//    copy, because the producer can change the slot at any time.
 // Errors: the peer is untrusted. Each side checks the range of the other's positions and fields; a
-//   false value stops or breaks only the peer's own ring.
+//   false value stops or breaks only the rings between the two processes.
 #pragma once
 
 #include <atomic>
@@ -26,8 +28,8 @@
 
 namespace verbena::wire {
 
-// The addresses and IP fields of datagrams, from which their receiver writes a GRH. Addresses are
-// GIDs.
+// The addresses (GIDs) and the other IP header fields of a datagram. The receiver of the datagram
+// writes its GRH from them.
 struct AddressPair {
 	std::uint8_t source[16];
 	std::uint8_t destination[16];
@@ -38,8 +40,9 @@ struct AddressPair {
 	friend bool operator==(const AddressPair&, const AddressPair&) = default;
 };
 
-// Precedes the packet in a slot of opcode `forwarded_packet`: what the kernel reported for it, and
-// the IPv4 identification for which its ICRC is right.
+// The head of the payload of a `forwarded_packet` slot (slot.h); the packet follows. It has the
+// addresses and the UDP source port that the kernel reported with the packet, and the IPv4
+// identification (`ip_id`) that the packet's ICRC covers.
 struct ForwardedPacket {
 	AddressPair addresses;
 	std::uint16_t source_port;
@@ -56,32 +59,35 @@ struct Direction {
 	static constexpr std::uint32_t arena_bytes = 256 * 1024;
 	static constexpr std::uint32_t arena_lines = arena_bytes / 64;
 	static constexpr std::uint32_t run_bytes_max = 8192;  // payload of one slot
-	// A shared payload of one slot; a shorter one is cheaper to copy.
+	// The limits of a shared payload of one slot. Copying a shorter payload is cheaper.
 	static constexpr std::uint32_t shared_payload_bytes_min = 8192, shared_payload_bytes_max = 32 * 1024;
 
-	// Written by the consumer.
+	// Written by the consumer: the number of slots, and of records, that it has given back.
 	alignas(128) std::atomic<std::uint64_t> slots_consumed;
 	alignas(128) std::atomic<std::uint64_t> acks_consumed;
 	// Set by a producer that found the ring full, cleared by the consumer once it has made room.
 	alignas(128) std::atomic<std::uint32_t> producer_waits;
 	// Written by the consumer: not 0 if it can map the producer's files, for shared payloads.
 	alignas(128) std::atomic<std::uint32_t> consumer_maps_files;
-	// Written by the producer: not 0 while the consumer may use the shared payload of that slot.
+	// Written by the producer: not 0 while the consumer may use the shared payload of the slot with
+	// this index.
 	alignas(128) std::atomic<std::uint8_t> sharing_permitted[slot_count];
+	// Written by the producer, as is all that follows. The bits are those of AckRecord.
 	alignas(128) std::atomic<std::uint64_t> acks[ack_count];
 	alignas(128) Slot slots[slot_count];
-	// An entry is written by the producer before a slot refers to it.
+	// Slots of datagrams refer to an entry by its index. The producer writes the entry first.
 	alignas(128) AddressPair addresses[address_count];
 	alignas(4096) std::byte arena[arena_bytes];
 };
 
-// The round of a ring in which position `index` lies, 1 to 255. A slot is never two rounds behind,
-// so 8 bits distinguish new from old. 0 is memory that was never written.
+// The number of the round through a ring in which position `index` lies, modulo 255, plus 1. Memory
+// that was never written has lap 0. A slot holds the lap of the current round or of the round
+// before, never an older one, so 8 bits distinguish new from old.
 constexpr std::uint32_t lap_of(std::uint64_t index, std::uint32_t ring_size) {
 	return static_cast<std::uint32_t>(1 + index / ring_size % 255);
 }
 
-// The producer's side of the slots, with its positions in private memory.
+// The producer's side of the slots. Its positions are in private memory and count from attach().
 class SlotWriter {
 public:
 	struct Reservation {
@@ -90,7 +96,7 @@ public:
 		std::uint32_t payload_line;  // for Slot::payload_line
 	};
 
-	// Starts anew on a Direction, which must be empty and must outlive the writer's use.
+	// Starts at position 0 of a Direction, which must be empty and must outlive the writer's use.
 	void attach(Direction* direction) {
 		*this = SlotWriter();
 		direction_ = direction;
@@ -116,8 +122,9 @@ public:
 		return {slot, direction_->arena + std::size_t{at} * 64, at};
 	}
 
-	// Makes the reserved slot visible; its fields and payload are written by then. The release
-	// store of the lap comes last.
+	// Makes the reserved slot visible. The caller has written the payload and all fields except
+	// `length` and `lap_source`, which this call writes; the release store of the lap comes last.
+	// `source` is the queue pair that sends.
 	void publish(Slot* slot, std::uint32_t length, Qpn source = {}) {
 		arena_head_ = pending_arena_head_;
 		arena_end_[head_ % Direction::slot_count] = arena_head_;
@@ -127,15 +134,16 @@ public:
 		++head_;
 	}
 
-	// Publishes a slot with a shared payload; the slot was reserved with a length of 0 and, as its
-	// extension, the size of the struct that names the place. The payload must stay unchanged until
-	// the consumer has released the slot or the right is revoked. `key` granted the right to it, on
-	// the queue pair `source`.
+	// Publishes a slot with a shared payload of `length` bytes. The slot was reserved by
+	// reserve(0, sizeof(SharedPayload)). The payload must stay unchanged until the consumer has
+	// released the slot or revoke() has withdrawn the right. `key` and the queue pair `source` name
+	// this right for revoke().
 	void publish_shared(Slot* slot, const SharedPayload& shared, std::uint32_t length, std::uint32_t key, Qpn source) {
 		slot->shared = shared;
 		slot->payload_line = Slot::shared_payload;
 		direction_->sharing_permitted[head_ % Direction::slot_count].store(1, std::memory_order_relaxed);
-		// If the list is full, its oldest entry's slot has been released, as this slot reuses it.
+		// If `shares_` is full, its oldest entry is at least one round old. The consumer has
+		// released the slot of that entry, so the entry can be dropped.
 		if (shares_end_ - shares_begin_ == Direction::slot_count) ++shares_begin_;
 		shares_[shares_end_++ % Direction::slot_count] = {head_, key, source.value};
 		publish(slot, length, source);
@@ -143,8 +151,9 @@ public:
 	// Whether the consumer can map the producer's files.
 	bool can_share() const { return direction_->consumer_maps_files.load(std::memory_order_relaxed) != 0; }
 
-	// Revokes the shared payloads for which match(key, source) is true. The consumer then discards
-	// them unless it has already released their slots, so the memory may change after this call.
+	// Revokes the shared payloads for which match(key, source) is true. A consumer that has not yet
+	// copied such a payload completely discards its copy (still_shared()), so the memory may change
+	// after this call.
 	template <class Match> void revoke(Match match) {
 		if (shares_end_ == shares_begin_) return;
 		const std::uint64_t consumed = direction_->slots_consumed.load(std::memory_order_acquire);
@@ -160,14 +169,15 @@ public:
 
 	// Slots published since attach().
 	std::uint64_t published() const { return head_; }
-	// Whether the consumer has released all of them.
+	// Whether the consumer has released all published slots.
 	bool drained() { return direction_->slots_consumed.load(std::memory_order_acquire) == head_; }
 
 private:
-	// Reads the consumer's position. Returns whether there is room now; if not, asks to be woken.
+	// Reads the consumer's position. Returns whether there is room now for a slot with `lines`
+	// lines of payload. If not, sets `producer_waits`, so that the consumer wakes this process.
 	bool refresh(std::uint32_t lines) {
 		const std::uint64_t consumed = direction_->slots_consumed.load(std::memory_order_acquire);
-		// A hostile peer stops only its own ring.
+		// No honest consumer writes such a position. The ring then counts as full.
 		if (consumed > head_ || consumed < tail_) return false;
 		if (consumed != tail_) {
 			tail_ = consumed;
@@ -180,22 +190,24 @@ private:
 	}
 
 	Direction* direction_ = nullptr;
-	std::uint64_t head_ = 0, tail_ = 0;
+	std::uint64_t head_ = 0, tail_ = 0;  // the next slot to publish; the oldest not released
 	std::uint64_t arena_head_ = 0, arena_tail_ = 0, pending_arena_head_ = 0;  // in lines
-	std::uint64_t arena_end_[Direction::slot_count] = {};  // per slot: arena_head_ after it
+	std::uint64_t arena_end_[Direction::slot_count] = {};  // arena_head_ after each slot
 
 	// A shared payload that the consumer may still be copying.
 	struct IssuedShare {
-		std::uint64_t position;
+		std::uint64_t position;  // the slot's
 		std::uint32_t key, source;
 	};
-	std::uint64_t shares_begin_ = 0, shares_end_ = 0;  // entries before shares_begin_ were read
+	// A ring of entries. The slots of the entries before shares_begin_ have been released.
+	std::uint64_t shares_begin_ = 0, shares_end_ = 0;
 	IssuedShare shares_[Direction::slot_count] = {};
 };
 
 // The consumer's side of the slots.
 class SlotReader {
 public:
+	// Starts at position 0 of a Direction, which must outlive the reader's use.
 	void attach(Direction* direction) {
 		*this = SlotReader();
 		direction_ = direction;
@@ -216,15 +228,17 @@ public:
 		std::memcpy(&image, &direction_->slots[next_ % Direction::slot_count], sizeof(Slot));
 		return true;
 	}
-	// The destination of the slot `ahead` places after the next one. A hint for prefetching: it is
-	// stale if that slot is not published.
+	// The destination of the slot `ahead` places after the next one. A hint for prefetching: the
+	// value is an old one if the slot is not published yet.
 	Qpn destination(std::uint32_t ahead) const {
 		const Slot& slot = direction_->slots[(next_ + ahead) % Direction::slot_count];
 		return {
 			std::atomic_ref(const_cast<std::uint32_t&>(slot.destination_opcode)).load(std::memory_order_relaxed) >> 8};
 	}
-	// The payload of the slot that read() gave, or null if its fields point outside the arena (a
-	// hostile peer). An arena payload stays valid until release().
+	// The payload of the slot that read() copied into `image`, or null if the fields of `image`
+	// point outside the slot or the arena (a hostile peer). `extension` is the size of the extended
+	// header. A payload in the arena stays valid until release(), an inline payload as long as
+	// `image`.
 	const std::byte* payload(const Slot& image, std::uint32_t extension) const {
 		if (image.payload_line == Slot::inline_payload)
 			return image.length + extension <= Slot::inline_bytes_max && image.length <= Slot::inline_bytes_max
@@ -234,18 +248,20 @@ public:
 		if (std::size_t{image.payload_line} * 64 + image.length > Direction::arena_bytes) return nullptr;
 		return direction_->arena + std::size_t{image.payload_line} * 64;
 	}
-	// For a slot with a shared payload, to call after copying the payload and before advance():
-	// false if the producer has revoked it, so that the copy must be discarded.
+	// To call for a slot with a shared payload, after copying the payload and before advance().
+	// False: the producer has revoked the payload, so the copy must be discarded.
 	bool still_shared() const {
 		std::atomic_thread_fence(std::memory_order_acquire);
 		return direction_->sharing_permitted[next_ % Direction::slot_count].load(std::memory_order_relaxed) != 0;
 	}
 	// Announces whether this consumer can map the producer's files.
 	void announce_mapping(bool can) { direction_->consumer_maps_files.store(can, std::memory_order_relaxed); }
+	// Goes to the next slot.
 	void advance() { ++next_; }
-	// Returns all slots before the next one to the producer. Returns true if the producer found the
-	// ring full and may have to be woken. The result is a hint: without a fence between store and
-	// load it can come one pass late, so a producer that waits for room also polls now and then.
+	// Gives all slots before the next one back to the producer. Returns true if the producer found
+	// the ring full and may have to be woken. The result is a hint: no fence separates the store of
+	// the position from the load of `producer_waits`, so `true` can come late. A producer that
+	// waits for room therefore also looks by itself now and then.
 	bool release() {
 		if (released_ == next_) return false;
 		direction_->slots_consumed.store(released_ = next_, std::memory_order_release);
@@ -262,8 +278,9 @@ private:
 	std::uint64_t next_ = 0, released_ = 0;
 };
 
-// One acknowledgement in one atomic store: lap:8 syndrome:8 PSN:24 destination QP:24. Its lap shows
-// that it is new, so the ring needs no head index.
+// One acknowledgement in 64 bits, which one atomic store writes: lap:8 syndrome:8 PSN:24
+// destination QP:24, the lap in the highest bits. The lap shows whether the record is new, so the
+// ring needs no head index.
 struct AckRecord {
 	std::uint64_t bits = 0;
 	std::uint8_t syndrome() const { return static_cast<std::uint8_t>(bits >> 48); }
@@ -279,7 +296,8 @@ public:
 		direction_ = direction;
 	}
 
-	// Returns false if the ring is full; the acknowledgement then stays pending at the caller.
+	// Returns false, without effect, if the ring is full; the caller then keeps the acknowledgement
+	// and tries again later.
 	bool write(std::uint8_t syndrome, Psn24 psn, Qpn destination) {
 		if (head_ - tail_ >= Direction::ack_count) {
 			const std::uint64_t consumed = direction_->acks_consumed.load(std::memory_order_acquire);
@@ -308,7 +326,8 @@ public:
 		direction_ = direction;
 	}
 
-	// Takes the next record. Returns false if there is none.
+	// Takes the next record. Returns false if there is none. Gives records back to the producer
+	// half a ring at a time.
 	bool read(AckRecord& record) {
 		const std::uint64_t bits = direction_->acks[next_ % Direction::ack_count].load(std::memory_order_acquire);
 		if (bits >> 56 != lap_of(next_, Direction::ack_count)) return false;
@@ -319,7 +338,8 @@ public:
 		return true;
 	}
 
-	// A hint, as SlotReader::destination.
+	// The destination of the record `ahead` places after the next one: a hint for prefetching, like
+	// SlotReader::destination().
 	Qpn destination(std::uint32_t ahead) const {
 		return AckRecord{direction_->acks[(next_ + ahead) % Direction::ack_count].load(std::memory_order_relaxed)}
 			.destination();

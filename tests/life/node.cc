@@ -1,55 +1,70 @@
-// A process on the NIC that a test controls: it reads one command a line from its standard input
-// and answers each on one line, `ok ...` or `error ERRNO`. It uses only the public verbs.
+// A process on the NIC that a test controls. It reads commands from its standard input, one on each
+// line, and answers each on one line: `ok ...`, `error ERRNO` with the name of an errno value, or
+// `error no such object`. It uses the NIC through the public verbs only.
+//
+// The list has each command with its arguments, its effect, and the answer if it succeeds.
 //
 // Devices and queue pairs:
 //   open DEVICE                     open a context, which becomes the current one
 //                                   ok
-//   close                           destroy the current context and all objects in it
+//   close                           destroy the current context and all objects in it; the context
+//                                   opened before it becomes the current one
 //                                   ok
-//   qp TYPE SENDS RECEIVES          create a QP: rc, uc or ud; one of ud is ready at once
+//   qp TYPE SENDS RECEIVES          create a QP in the current context: rc or uc in INIT, or ud in
+//                                   RTS; SENDS and RECEIVES are the sizes of its queues
 //                                   ok INDEX QPN
-//   qps COUNT SENDS RECEIVES FILE   create COUNT RC QPs and write their numbers to FILE
+//   qps COUNT SENDS RECEIVES FILE   create COUNT RC QPs and write their numbers to FILE, each on a
+//                                   line of its own
 //                                   ok FIRST-INDEX NANOSECONDS
-//   connect INDEX QPN               connect a QP to QPN, up to RTS
+//   connect INDEX QPN               connect a QP to the QP with number QPN of this host, up to RTS
 //                                   ok
-//   connect_all FIRST FILE          connect the QPs from index FIRST on to the numbers in FILE
+//   connect_all FIRST FILE          connect the QPs from index FIRST on to the QPs whose numbers
+//                                   are in FILE
 //                                   ok NANOSECONDS
 //   modify INDEX STATE              modify only the state: reset, init, rtr, rts, sqd, sqe, err
 //                                   ok
-//   state INDEX                     ok STATE
+//   state INDEX                     report the state
+//                                   ok STATE
 //   destroy INDEX                   destroy a QP
 //                                   ok
 // Work:
 //   receive INDEX COUNT             post COUNT receives of 64 bytes
 //                                   ok
-//   send INDEX COUNT BYTES [QPN]    post SENDs; QPN is for a datagram. A SEND of up to 64 bytes
-//                                   carries a stamp that the receiver checks (RECEIVED or
-//                                   WRONG_STAMP)
+//   send INDEX COUNT BYTES [QPN]    post COUNT SENDs of BYTES bytes; QPN is the destination of a
+//                                   datagram. A SEND of 8 to 64 bytes carries a stamp, which the
+//                                   receiver checks unless it is a datagram
 //                                   ok
 //   write|read|add INDEX COUNT BYTES ADDRESS RKEY
-//                                   post WRITEs, READs or fetch-and-adds
+//                                   post COUNT WRITEs, READs or fetch-and-adds
 //                                   ok
 //   latency OP INDEX COUNT BYTES ADDRESS RKEY
-//                                   post and poll COUNT operations, one at a time
+//                                   post and poll COUNT operations, one at a time; OP is send,
+//                                   write, read or add
 //                                   ok MEDIAN-NANOSECONDS
-//   poll COUNT MS                   poll until there are COUNT completions or MS are over
+//   poll COUNT MS                   poll until there are COUNT completions or MS milliseconds have
+//                                   passed
 //                                   ok MICROSECONDS STATUS=COUNT ...
 //   wait COUNT MS                   like poll, but sleep on the completion channel
 //                                   ok MICROSECONDS STATUS=COUNT ...
 // Memory:
 //   region BYTES                    map and register memory
 //                                   ok INDEX ADDRESS RKEY
-//   unmap REGION, remap REGION      unmap or map the memory; the registration stays
+//   unmap REGION, remap REGION      unmap the memory, or map new memory at its address; the
+//                                   registration stays
 //                                   ok
-//   load REGION OFFSET              read eight bytes, without verbs
+//   load REGION OFFSET              load the eight bytes at OFFSET, without verbs
 //                                   ok VALUE
-//   await REGION OFFSET VALUE MS    spin until eight bytes have this value, without verbs
+//   await REGION OFFSET VALUE MS    load them until they have this value or MS milliseconds have
+//                                   passed (ETIMEDOUT)
 //                                   ok
 // Processes:
-//   fork FD                         fork; the child reads commands and answers on FD
+//   fork FD                         fork; the child reads its commands from the socket FD and
+//                                   writes its answers to it, the answer to this command first
 //                                   ok PID (0 in the child)
 //
-// Completions are counted by status, in the order in which each status first appeared.
+// poll and wait count completions by status, in the order in which each status first appeared. A
+// status is the name of an ibv_wc_status without IBV_WC_. A successful receive counts as RECEIVED,
+// or as WRONG_STAMP if its stamp is not the next one.
 #include <fcntl.h>
 #include <infiniband/verbs.h>
 #include <poll.h>
@@ -78,14 +93,14 @@ namespace {
 
 constexpr std::uint32_t q_key = 0x11111111, message_bytes = 64, grh_bytes = 40;
 constexpr std::size_t scratch_bytes = 17 << 20,
-					  scratch_sent = 1 << 20;  // bytes to send; the rest is for receives
+					  scratch_sent = 1 << 20;  // for requests other than receives
 
 // Thrown by a command that failed; `error` is an errno.
 struct Failure {
 	int error;
 };
 
-// Throws Failure unless the verb succeeded. Some verbs return an errno, others set errno.
+// Throws Failure if the verb failed. Some verbs return an errno, others set errno.
 void demand(int result) {
 	if (result) throw Failure{result > 0 ? result : errno};
 }
@@ -108,17 +123,18 @@ struct Context {
 	ibv_gid gid;
 	ibv_mtu mtu;
 	ibv_ah* ah;  // to this host itself
-	Region scratch;  // memory for SENDs and receives
+	Region scratch;  // the local memory of all work requests
 };
 
 struct Pair {
 	Context* at;
-	ibv_qp* qp;
+	ibv_qp* qp;  // null after `destroy`
 	std::uint64_t sent = 0, received = 0;  // the last stamps
 	std::uint64_t receives_posted = 0;
 };
 
-// A command names an object by its index in one of these. The process has one thread.
+// A command names a QP by its index in `pairs`, and a region by its index in `regions`. The process
+// has one thread of its own.
 std::vector<std::unique_ptr<Context>> contexts;
 std::vector<Pair> pairs;
 std::map<std::uint32_t, std::size_t> index_of;  // a QP's index in `pairs`, by its number
@@ -194,7 +210,8 @@ void connect(Pair& p, std::uint32_t destination) {
 	demand(ibv_modify_qp(p.qp, &a, IBV_QP_STATE | IBV_QP_SQ_PSN | (rc ? limits : 0)));
 }
 
-// The buffer of a receive. Buffers are reused; only the stamp at their beginning is read.
+// The buffer of the receive `number` of a QP, 128 bytes. 120 QPs have 1024 buffers each; further
+// receives and QPs use the same buffers again. Only the stamp in a buffer is read.
 std::byte* receive_slot(Pair& p, std::uint64_t number) {
 	const auto index = static_cast<std::uint64_t>(&p - pairs.data());
 	return static_cast<std::byte*>(p.at->scratch.address) + scratch_sent + (index % 120 * 1024 + number % 1024) * 128;
@@ -227,10 +244,12 @@ void post(
 	p.sent += opcode == IBV_WR_SEND;
 }
 
+// By ibv_wc_status.
 const char* const statuses[] = {"SUCCESS", "LOC_LEN_ERR", "LOC_QP_OP_ERR", "LOC_EEC_OP_ERR", "LOC_PROT_ERR",
 	"WR_FLUSH_ERR", "MW_BIND_ERR", "BAD_RESP_ERR", "LOC_ACCESS_ERR", "REM_INV_REQ_ERR", "REM_ACCESS_ERR", "REM_OP_ERR",
 	"RETRY_EXC_ERR", "RNR_RETRY_EXC_ERR"};
 
+// The status under which a completion is counted. Checks the stamp of a receive.
 std::string name_of(const ibv_wc& wc) {
 	std::string name = statuses[wc.status];
 	if (wc.status != IBV_WC_SUCCESS || !(wc.opcode & IBV_WC_RECV)) return name;
@@ -253,6 +272,7 @@ struct WordCounter {
 	}
 };
 
+// Executes poll, or wait if `asleep`, and writes the answer's words to `out`.
 void collect(std::ostream& out, int count, int milliseconds, bool asleep) {
 	Context& c = current();
 	const auto start = Clock::now(), end = start + std::chrono::milliseconds(milliseconds);
@@ -284,6 +304,7 @@ void collect(std::ostream& out, int count, int milliseconds, bool asleep) {
 	for (const auto& [name, n] : tally.counts) out << ' ' << name << '=' << n;
 }
 
+// The median time of an operation, from the post to the completion, in nanoseconds.
 std::int64_t latency(
 	Pair& p, ibv_wr_opcode opcode, int count, std::uint32_t bytes, std::uint64_t address, std::uint32_t rkey) {
 	std::vector<std::int64_t> took;
@@ -338,8 +359,9 @@ ibv_wr_opcode opcode_of(const std::string& word) {
 
 long nanoseconds_since(Clock::time_point start) { return std::chrono::nanoseconds(Clock::now() - start).count(); }
 
-// The four groups of commands, as listed above. Each executes `word` if it is one of its own,
-// writes the answer's words to `out`, and returns false for every other word.
+// The next four functions execute one group of commands each. If the command `word` belongs to its
+// group, a function reads the arguments from `in`, executes the command and writes the answer's
+// words to `out`. It returns false for every other word.
 bool obey_device_or_qp(const std::string& word, std::istream& in, std::ostream& out) {
 	static const std::vector<std::string> states{"reset", "init", "rtr", "rts", "sqd", "sqe", "err"};
 	if (word == "open") {

@@ -1,23 +1,27 @@
-// The set-up of a connection as a state machine without I/O, for either end of a TCP stream, in TLS
-// or in clear.
+// The handshake of a connection as a state machine without I/O, for either end, in TLS or in clear.
+// Its bytes travel over a TCP stream or, with rdma_cm, as the first messages on the queue pair
+// (managed.h).
 //
-//     client                                       server
-//     Handshake::client(options, parameters)       Handshake::server(options)
-//        bytes: take() -> the stream -> feed()        waiting
-//     waiting                                ->    asked: theirs() is there; answer() or refuse()
-//     agreed                                 <-    agreed
+//     client                               server
+//     Handshake::client(): waiting         Handshake::server(): waiting
+//        its parameters         ------->   asked: theirs() is valid; answer() or refuse()
+//     agreed                    <-------      its parameters; agreed
 //
-// Then both ends hold the same two messages and the keys of the proof (proof.h), which each end
-// sends as its first message on the channel. The stream stays open until both proofs are checked;
-// bytes that arrive on it after `agreed` are ignored.
+// An arrow stands for take() at the sender, the stream, and feed() at the receiver.
 //
-// After each call: send what take() gives, also after a failure, so that the peer learns why; look
-// at state(); and ask poll_timeout() when to call handle_timeout(). Time is an argument. The
-// deadline counts from `started`, the beginning of this handshake.
+// Then both ends hold the same two messages, and the keys of the proof (proof.h) that each end
+// sends as its first message on the new channel. feed() ignores bytes after `agreed`. For a channel
+// over TCP the stream goes on to carry its messages; otherwise the stream stays open until both
+// proofs are checked.
 //
-// Threads: one at a time; it belongs to one connection.
-// Owns: at most 512 bytes in clear, and about 50 KiB in TLS, whatever the peer sends. After
-//   input_max bytes the handshake fails.
+// After each call the caller sends the bytes that take() returns, also after a failure, because
+// they may carry its reason to the peer. Then it looks at state(), and calls handle_timeout() at
+// the time that poll_timeout() returns. The handshake reads no clock; its deadline is `patience`
+// after `started`.
+//
+// Threads: one at a time. A handshake belongs to one connection.
+// Owns: memory for at most 512 bytes of input in clear, and about 50 KiB in TLS, whatever the peer
+//   sends. After input_max bytes the handshake fails.
 // Errors: the peer is untrusted: wrong input gives state `failed` and error(), never an assertion.
 //   Calling a method in the wrong state is our own bug (check).
 #pragma once
@@ -37,76 +41,83 @@
 
 namespace verbena::channel {
 
+// The settings of one handshake.
 struct HandshakeOptions {
-	Protection protection;                     // ClearText only with --insecure
-	std::string host;        // client: the server's name or address, as the user gave it
-	std::uint16_t port = 0;
-	Nanoseconds started = 0;                   // the time now
-	Nanoseconds patience = 10'000'000'000;
+	Protection protection;  // TLS, or ClearText if the user asked for that
+	std::string host;  // client: the server's name or address, as the user gave it
+	std::uint16_t port = 0;  // client: the server's port, for its TLS tickets
+	Nanoseconds started = 0;  // the time at which the handshake begins (monotonic)
+	Nanoseconds patience = 10'000'000'000;  // the handshake fails this long after `started`
 };
 
+// The result of a handshake, as this end sees it.
 struct Agreed {
 	Parameters ours, theirs;
 	Negotiated negotiated;
 	ProofKeys proof;
-	bool resumed = false;  // by a ticket, without an exchange of certificates
+	bool resumed = false;  // TLS resumed a session by a ticket, without certificates
 };
 
 enum class HandshakeFailure : std::uint8_t {
-	not_trusted,   // TLS failed: certificates, versions, or the peer does not speak TLS
-	in_clear,      // one end uses TLS and the other does not
-	malformed,     // invalid parameters
-	oversized,     // more bytes than a set-up may have
-	refused,       // the server refused, or this server did
+	not_trusted,  // TLS failed: certificates, versions, or bytes that are not TLS
+	in_clear,  // one end uses TLS and the other does not
+	malformed,  // invalid parameters
+	oversized,  // more bytes than a set-up may have
+	refused,  // the server refused the client; both ends report this
 	timed_out,
-	closed,        // the peer ended the stream too early
-	silent,        // set by the acceptor only: the peer connected and sent nothing
-	// Set by connect and acceptor: agreed, but the first message on the queue pair is no valid
-	// proof.
+	closed,  // the peer ended the stream too early
+	silent,  // set by the acceptor only: the peer connected and sent nothing
+	// Set by connect and acceptor: the handshake agreed, but the first message on the channel is no
+	// valid proof.
 	no_proof,
 };
-// A label for counters: "not_trusted".
+// The enumerator as a label for counters, such as "not_trusted".
 std::string_view name_of(HandshakeFailure trouble);
 
 struct HandshakeError {
 	HandshakeFailure trouble = HandshakeFailure::closed;
-	std::string text;  // one sentence, with the way out if there is one
-	std::optional<RefusalCode> refusal;  // only if refused
+	std::string text;  // one sentence, with what the user can do, if anything
+	std::optional<RefusalCode> refusal;  // only if `trouble` is `refused`
 };
 
 class Handshake {
 public:
+	// `asked`: at the server; it has the client's parameters and must answer.
 	enum class State : std::uint8_t { waiting, asked, agreed, failed };
-	static constexpr std::size_t input_max = 64 << 10;
+	static constexpr std::size_t input_max = 64 << 10;  // the most bytes that a peer may send
 
-	// `ours` must be valid (validate()); anything else is our own bug.
+	// `ours` must be a client's parameters and valid (validate()); anything else is our own bug. If
+	// TLS cannot begin, the new handshake is in state `failed`.
 	static Handshake client(const HandshakeOptions& options, const Parameters& ours);
 	static Handshake server(const HandshakeOptions& options);
 
 	State state() const { return state_; }
-	const Parameters& theirs() const;  // only in state `asked`
+	const Parameters& theirs() const;  // the client's; only in state `asked`
 	const Agreed& agreed() const;  // only in state `agreed`
 	const HandshakeError& error() const;  // only in state `failed`
 
-	// Gives it bytes from the peer.
+	// Takes bytes that the peer has sent.
 	void feed(std::span<const std::byte> received);
 	// The stream has ended.
 	void feed_end();
+	// Fails the handshake if poll_timeout() is not after `now`.
 	void handle_timeout(Nanoseconds now);
 
-	// The server's answer to theirs(), in state `asked`. If `ours` do not fit them, the answer is a
-	// refusal.
+	// The server's answer to theirs(), in state `asked`. If `ours` and theirs() do not fit
+	// together, answer() refuses the client.
 	void answer(const Parameters& ours);
+	// Likewise a refusal; `text` is a sentence for the user of the client.
 	void refuse(RefusalCode code, const std::string& text);
 
-	// The TLS session, to go on with; empty in clear. Only when agreed and pending() is 0.
+	// Moves the TLS session out, for a channel that goes on with it; returns nothing in clear. Only
+	// when agreed and pending() is 0.
 	std::optional<TlsSession> release_session();
 
-	// Moves bytes for the peer into `room` and returns their number; pending() is the number that
-	// is left.
+	// Moves bytes for the peer into `room` and returns their number; pending() is the number of
+	// bytes that are left.
 	std::size_t take(std::span<std::byte> room);
 	std::size_t pending() const;
-	Nanoseconds poll_timeout() const;  // `never` when agreed or failed
+	Nanoseconds poll_timeout() const;  // the deadline; `never` when agreed or failed
 
 private:
 	Handshake(const HandshakeOptions& options, Role role, std::optional<TlsSession> tls);
@@ -129,10 +140,10 @@ private:
 	std::optional<TlsSession> tls_;  // empty: in clear
 	std::vector<std::byte> out_;  // in clear: bytes to send
 	std::size_t taken_ = 0;  // bytes of out_ that were taken
-	std::vector<std::byte> own_message_;  // the message that this end sent
-	bool own_sent_ = false;
+	std::vector<std::byte> own_message_;  // this end's parameters, as it sends or has sent them
+	bool own_sent_ = false;  // own_message_ was given to the stream
 	std::array<std::byte, parameters_size_max> message_;  // the peer's message
-	std::size_t message_size_ = 0;
+	std::size_t message_size_ = 0;  // bytes of message_ that have arrived
 	Parameters ours_, theirs_;
 	std::optional<Agreed> agreed_;
 	HandshakeError error_;
