@@ -36,7 +36,7 @@ void ReceiveQueue::post(Unit* list) {
 		ibv_recv_wr* bad = nullptr;
 		const int error = own_ != nullptr ? ibv_post_recv(own_, requests.data(), &bad)
 										  : ibv_post_srq_recv(shared_, requests.data(), &bad);
-		check(error == 0, "a receive queue has room for every unit that is granted_total");
+		check(error == 0, "a receive queue has room for every unit that is granted");
 		++posts_;
 	}
 }
