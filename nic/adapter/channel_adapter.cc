@@ -122,13 +122,19 @@ void ChannelAdapter::forget(QueuePair& qp) {
 }
 
 bool ChannelAdapter::modify_qp(QueuePair& qp, const QpChange& change) {
-	using namespace transport;
-	ColdQueuePair& cold = *qp.cold;
 	const std::uint32_t mask = change.mask;
-	if ((mask & qp_current_state) && change.current_state != qp.state) return false;
+	if ((mask & transport::qp_current_state) && change.current_state != qp.state) return false;
 	const QpState to = mask & transport::qp_state ? change.state : qp.state;
-	if (!modify_allowed(qp.type, qp.state, to, mask)) return false;
+	if (!transport::modify_allowed(qp.type, qp.state, to, mask)) return false;
+	set_attributes(qp, change);
+	if (to != qp.state) change_state(qp, to, change.sqd_notify);
+	return true;
+}
 
+void ChannelAdapter::set_attributes(QueuePair& qp, const QpChange& change) {
+	using namespace transport;
+	const std::uint32_t mask = change.mask;
+	ColdQueuePair& cold = *qp.cold;
 	QueuePairAttributes& a = cold.attributes;
 	const QueuePairAttributes& b = change.attributes;
 	// The hot path reads copies of some attributes in `qp`; `cold` keeps all for ibv_query_qp(3).
@@ -163,28 +169,28 @@ bool ChannelAdapter::modify_qp(QueuePair& qp, const QpChange& change) {
 			qp.outlet = change.outlet;
 		}
 	}
+}
 
-	if (to == qp.state) return true;
-	if (to == QpState::reset) {
-		// IBA 10.3.1: outstanding requests are discarded without completions.
-		reset(qp);
-	} else if (to == QpState::error) {
-		revoke_shared_payloads(qp);
-		enter_error(context_, qp);
-	} else {
-		const QpState from = qp.state;
-		qp.state = to;
-		if (to == QpState::sqd) {
-			// IBA 10.3.1: requests that have begun are completed, later ones wait until RTS.
-			cold.draining = change.sqd_notify;
+// IBA 10.3.1.
+void ChannelAdapter::change_state(QueuePair& qp, QpState to, bool sqd_notify) {
+	const QpState from = qp.state;
+	switch (to) {
+		// Outstanding requests are discarded without completions.
+		case QpState::reset: return reset(qp);
+		case QpState::error: revoke_shared_payloads(qp); return transport::enter_error(context_, qp);
+		case QpState::sqd:
+			qp.state = to;
+			// Requests that have begun are completed, later ones wait until RTS.
+			qp.cold->draining = sqd_notify;
 			transport::note_begun(qp);
-			transport::report_drained(context_, qp);
-		} else if (to == QpState::rts && from != QpState::rtr) {
-			// From SQD or SQE: work may have been posted meanwhile.
-			transport::transmit(context_, qp);
-		}
+			return transport::report_drained(context_, qp);
+		case QpState::rts:
+			qp.state = to;
+			// From SQD or SQE: requests may have been posted meanwhile.
+			if (from != QpState::rtr) transport::transmit(context_, qp);
+			return;
+		default: qp.state = to;
 	}
-	return true;
 }
 
 bool ChannelAdapter::attach_multicast(const wire::Gid& group, QueuePair& qp) {

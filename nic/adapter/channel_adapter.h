@@ -148,6 +148,9 @@ private:
 	void forget(transport::QueuePair&);
 	void revoke_shared_payloads(transport::QueuePair&);
 	void reset(transport::QueuePair&);
+	// The two halves of modify_qp(): the attributes that the mask names, and the change of state.
+	void set_attributes(transport::QueuePair&, const QpChange&);
+	void change_state(transport::QueuePair&, transport::QpState to, bool sqd_notify);
 	void send_management();
 	void handle_multicast(const wire::Slot&, const std::byte* payload, const wire::AddressPair& addresses);
 
