@@ -1,11 +1,11 @@
-// Base of classes whose objects begin on a cache line and are created and destroyed with
-// connections. Its operator new aligns within an ordinary chunk of malloc.
+// The base of classes whose objects begin on a cache line and are created and destroyed with
+// connections. Its operator new allocates with malloc, and aligns the object inside of that chunk.
 //
-// Before glibc 2.38 (sourceware bug 14581) memory of a freed aligned allocation was never reused,
-// because the allocator then looked for a chunk larger than the freed one. A server grew by a
-// kilobyte with each client that came and went. Ordinary chunks are reused.
+// Before glibc 2.38 (sourceware bug 14581) the memory of a freed aligned allocation was never
+// reused: aligned_alloc looked for a chunk larger than the freed one. A server grew by a kilobyte
+// with each client that came and went. Chunks of malloc are reused.
 //
-// Threads: as malloc and free.
+// Threads: thread-safe, as malloc and free are.
 // Errors: std::bad_alloc; the nothrow form returns nullptr.
 #pragma once
 

@@ -1,8 +1,9 @@
 // A histogram of non-negative integers, such as latencies in nanoseconds, with a bounded relative
 // error, in the manner of HdrHistogram.
 //
-// A value below 128 has a bucket of its own. Above that, each power of two is cut into 64 equal
-// buckets, so a reported value is at most 1/64 (1.6 %) above the recorded one, up to 2^64 - 1.
+// Each value below 128 has a bucket of its own. From there up to 2^64 - 1, the range between two
+// powers of two is cut into 64 equal buckets. So the value that quantile() returns is at most 1/64
+// (1.6 %) above the recorded one.
 //
 // Threads: one at a time.
 // Owns: 30 KiB of counters; record() allocates nothing and takes a few instructions.
@@ -37,9 +38,9 @@ public:
 	std::uint64_t min() const { return count_ == 0 ? 0 : smallest_; }
 	std::uint64_t max() const { return largest_; }
 
-	// The smallest value that at least `fraction` (0 to 1) of the recorded values do not exceed
-	// (nearest rank), rounded up to the last value of its bucket and never above max(). 0 if
-	// nothing was recorded.
+	// The smallest recorded value v such that at least `fraction` (0 to 1) of the recorded values
+	// are at most v (nearest rank). The result is rounded up to the last value of the bucket of v,
+	// but not above max(). It is 0 if nothing was recorded.
 	std::uint64_t quantile(double fraction) const {
 		if (count_ == 0) return 0;
 		const auto wanted =

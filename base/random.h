@@ -18,8 +18,8 @@
 
 namespace verbena {
 
-// One step of SplitMix64. It turns any number, also 0, into the well-mixed seeds that xoshiro
-// needs.
+// One step of SplitMix64. From any `state`, also 0, successive calls make the well-mixed seeds that
+// xoshiro needs.
 constexpr std::uint64_t split_mix(std::uint64_t& state) {
 	std::uint64_t z = state += 0x9e3779b97f4a7c15;
 	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
@@ -60,7 +60,7 @@ public:
 		return static_cast<std::uint64_t>(Wide{(*this)()} * bound >> 64);
 	}
 
-	// True with this probability: never for 0, always for 1.
+	// True with the given probability: never for 0, always for 1.
 	bool chance(double probability) { return static_cast<double>((*this)() >> 11) * 0x1p-53 < probability; }
 
 private:
@@ -77,6 +77,7 @@ inline void secure_random(std::span<std::byte> bytes) {
 	}
 }
 
+// A random number from the whole range of the type.
 template <class Integer>
 	requires std::is_unsigned_v<Integer>
 Integer secure_random() {

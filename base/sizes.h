@@ -5,7 +5,7 @@
 //     item   = size | size ":" size (from the first to the second, doubling)
 //
 // Threads: pure functions.
-// Errors: a sentence for the user that names the text at fault.
+// Errors: a message for the user that quotes the text at fault.
 #pragma once
 
 #include <algorithm>
@@ -48,8 +48,8 @@ inline std::vector<std::string_view> split(std::string_view text, char separator
 	}
 }
 
-// Every size is at least 1. A range includes its upper end only if doubling reaches it: 32:100 is
-// 32, 64.
+// A list of sizes (`sizes` above), each at least 1. A range includes its upper end only if doubling
+// reaches that end: 32:100 is 32, 64.
 inline std::expected<std::vector<std::uint64_t>, std::string> parse_sizes(std::string_view text) {
 	std::vector<std::uint64_t> sizes;
 	for (const std::string_view item : split(text)) {

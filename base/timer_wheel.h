@@ -2,13 +2,14 @@
 // owners; scheduling and cancelling are O(1), an idle wheel costs nothing, and time is an argument.
 //
 // Threads: one at a time.
-// Owns: nothing; entries are linked into it.
-// Lifetime: an entry is cancelled before it is destroyed (its destructor checks), and does not move
-//   while it is scheduled.
-// Invariants: an entry never expires early, and at most one tick (4.096 us) after its deadline once
-//   `advance` is given that time. Entries of one tick expire in no particular order. A callback may
-//   schedule and cancel any entry, also its own; what it schedules for a past time expires at the
-//   next `advance`.
+// Owns: nothing; entries are linked into the wheel's lists.
+// Lifetime: an entry is cancelled before it is destroyed (its destructor checks this), and does not
+//   move while it is scheduled.
+// Invariants: a deadline is rounded up to a tick (4.096 us), and one in the past to the tick after
+//   the last `advance`. An entry expires in the first `advance` that is given this time or a later
+//   one, so no entry expires early. Entries of one tick expire in no particular order. A callback
+//   may schedule and cancel any entry, also its own; an entry that a callback schedules expires in
+//   a later `advance`, not in the current one.
 #pragma once
 
 #include <array>
@@ -22,7 +23,7 @@
 namespace verbena {
 
 namespace detail {
-// A circular doubly linked list; its head is a link that is not an entry.
+// A link of a circular doubly linked list. The list's head is a link that is not an entry.
 struct TimerLink {
 	TimerLink* next = nullptr;
 	TimerLink* previous = nullptr;
@@ -88,9 +89,9 @@ public:
 		if (previous->empty()) forget(previous);
 	}
 
-	// Expires all entries whose deadline is not after `now`, in the order of their ticks: calls
-	// `callback(TimerEntry&)`, when the entry is no longer scheduled. If the clock has gone back,
-	// nothing happens.
+	// Expires all entries whose tick is not after `now`, in the order of their ticks: unlinks each
+	// entry, so that it is no longer scheduled, and then calls `callback(TimerEntry&)`. If `now` is
+	// before the time of an earlier call, nothing happens.
 	template <class Callback> void advance(Nanoseconds now, Callback&& callback) {
 		const std::uint64_t target = now >> tick_shift;
 		if (target < elapsed_) return;
@@ -103,7 +104,7 @@ public:
 				TimerEntry& entry = static_cast<TimerEntry&>(*due.next);
 				entry.unlink();
 				if (entry.tick_ > elapsed_) {
-					place(entry);  // from a coarser level: at least one level down
+					place(entry);  // from a coarser level; moves down at least one level
 				} else {
 					--size_;
 					callback(entry);
@@ -113,16 +114,17 @@ public:
 		elapsed_ = target;
 	}
 
-	// The time to call `advance` next, or `never` if nothing is scheduled. It is not after the tick
-	// of the earliest deadline, but may be before it; then that call only moves entries to finer
-	// levels, and this value grows.
+	// The time at which to call `advance` next, or `never` if nothing is scheduled. This time is
+	// never after the tick of the earliest entry. If it is before that tick, the call of `advance`
+	// only moves entries to finer levels, and next_expiry() then returns a later time.
 	Nanoseconds next_expiry() const {
 		const Position at = first();
 		return at.level == level_count ? never : at.tick << tick_shift;
 	}
 
 private:
-	// A slot of level k spans 64^k ticks. Nine levels hold 54 bits, and a tick has 52.
+	// A slot of level k spans 64^k ticks. Nine levels cover numbers of 54 bits; that of a tick has
+	// 52.
 	static constexpr unsigned level_bits = 6, level_count = 9, slot_count = 1 << level_bits;
 
 	struct Level {
@@ -135,8 +137,8 @@ private:
 		std::uint64_t tick;  // the first tick of the slot
 	};
 
-	// An entry is in the level of the highest digit (base 64) in which its tick differs from now,
-	// and in the slot of that digit.
+	// An entry's level is the place of the highest digit (base 64) in which its tick differs from
+	// `elapsed_`, and its slot is the value of that digit of its tick.
 	void place(TimerEntry& entry) {
 		const std::uint64_t difference = entry.tick_ ^ elapsed_;
 		const unsigned level =
@@ -146,8 +148,8 @@ private:
 		levels_[level].occupied |= std::uint64_t{1} << slot;
 	}
 
-	// The slot that begins first. Slots of a finer level begin before those of a coarser one, and
-	// no used slot is behind the current digit.
+	// The used slot that begins first. Used slots of a finer level begin before those of a coarser
+	// one, and within a level no used slot has a smaller number than the digit of `elapsed_`.
 	Position first() const {
 		for (unsigned level = 0; level < level_count; ++level) {
 			if (levels_[level].occupied == 0) continue;
@@ -168,8 +170,8 @@ private:
 		slot.become_empty();
 	}
 
-	// Called when cancel() has emptied a list. `link` is its head: that of a slot, whose bit is
-	// cleared, or that of the list that `advance` is working on.
+	// cancel() has emptied the list whose head is `link`. If the list is a slot's, this clears the
+	// slot's bit; otherwise it is the list on which `advance` is working.
 	void forget(const detail::TimerLink* link) {
 		for (Level& level : levels_) {
 			if (link < level.slots.data() || link >= level.slots.data() + slot_count) continue;
@@ -179,7 +181,7 @@ private:
 	}
 
 	std::array<Level, level_count> levels_;
-	std::uint64_t elapsed_;  // now, in ticks
+	std::uint64_t elapsed_;  // the time of the last advance(), in ticks
 	std::uint64_t earliest_;  // the first tick for which an entry may be scheduled
 	std::size_t size_ = 0;
 };

@@ -1,8 +1,8 @@
 // The state of one connection at one of its two ends (IBA 12.9).
 //
 // Lifetime: ConnectionManager creates, changes and frees it.
-// Invariants: its timer runs only while it waits for the peer's answer, is in timewait, or keeps an
-//   answer for a repeated request.
+// Invariants: a connection's timer runs only while the connection waits for the peer's answer, is
+//   in timewait, or keeps an answer for a repeated request.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,9 @@
 
 namespace verbena::cm {
 
-// The way to the peer. The source address is this end's. The carrier identifies the link or path
-// that takes messages there; this folder never dereferences it.
+// The way to the peer. The source address is this end's. `carrier` identifies the link or path that
+// takes messages to the peer, null if the peer's process has ended; this folder never dereferences
+// `carrier`.
 struct Route {
 	wire::AddressPair addresses{};
 	void* carrier = nullptr;
@@ -51,10 +52,9 @@ enum class State : std::uint8_t {
 // The parameters of one end's queue pair, as its REQ or REP states them.
 struct Half {
 	wire::Qpn qpn;
-	// The PSN with which the other end begins to send, so the first that this end expects (IBA
-	// 12.7).
+	// The first PSN that the other end sends, and so the first that this end expects (IBA 12.7).
 	wire::Psn24 starting_psn;
-	// READs and atomics in flight that this end serves, and that it will start.
+	// The largest number of READs and atomics in flight that this end serves, and that it starts.
 	std::uint8_t responder_resources = 0, initiator_depth = 0;
 	std::uint8_t retry_count = 7, rnr_retry_count = 7;  // 3 bits each
 	bool flow_control = true, srq = false;
@@ -65,10 +65,10 @@ struct Connection : TimerEntry {
 	CommId local, remote;  // remote is 0 at the active end until the peer's first message
 	State state = State::idle;
 	bool active = false;  // this end sent the request
-	// destroy() was called: no events are reported, and the connection is freed as soon as the peer
-	// has been notified.
+	// destroy() was called: no events are reported, and the connection is freed when its exchange
+	// with the peer and its timewait are over.
 	bool destroyed_by_owner = false;
-	void* user = nullptr;
+	void* user = nullptr;  // the caller's, returned with each event
 	Route route;
 	ServiceId service;
 	std::uint64_t transaction = 0;  // the MAD transaction id of the current exchange
@@ -78,9 +78,11 @@ struct Connection : TimerEntry {
 	std::uint8_t path_mtu = 3;
 	std::uint8_t ack_timeout = 17;
 
-	wire::Mad last{};  // the message that is sent again until its answer comes, or on request
-	Nanoseconds interval = 0;  // until `last` is sent again
-	Nanoseconds give_up_at = never;  // no answer by then: unreachable
+	// The message that is sent again: repeatedly until its answer comes or, if it is itself an
+	// answer, when the peer repeats its own message.
+	wire::Mad last{};
+	Nanoseconds interval = 0;  // the time from the last sending of `last` to the next
+	Nanoseconds give_up_at = never;  // if no answer has come by then, the peer is unreachable
 };
 
 }  // namespace verbena::cm

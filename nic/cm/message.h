@@ -4,8 +4,8 @@
 // Fields without a use on RoCE (LIDs, the alternate path, end-to-end contexts) are written as the
 // Linux kernel's Communication Manager writes them, and are not read.
 //
-// Errors: read_message() trusts nothing. Each field that it returns is in its range; a message with
-//   any other field is refused, and the caller drops it.
+// Errors: read_message() trusts nothing. Each field that it returns is in its range. It refuses a
+//   message with a field outside its range, and the caller drops the message.
 #pragma once
 
 #include <array>
@@ -44,8 +44,9 @@ inline constexpr std::uint16_t ipoib = 0x0002, tcp = 0x0106, udp = 0x0111, ib = 
 constexpr ServiceId service_of(std::uint16_t space, std::uint16_t port) { return {std::uint64_t{space} << 16 | port}; }
 constexpr std::uint16_t port_of(ServiceId service) { return static_cast<std::uint16_t>(service.value); }
 
-// Private data of at most `Capacity` bytes. A message always carries all of them: the rest is
-// filled with zeros, and the receiver does not learn how many bytes the sender gave.
+// Private data of at most `Capacity` bytes. A message always carries `Capacity` bytes: those that
+// the sender did not give are zeros, and the receiver does not learn the number that the sender
+// gave.
 template <std::size_t Capacity> class PrivateData {
 public:
 	static constexpr std::size_t capacity = Capacity;
@@ -75,7 +76,7 @@ struct IpAddresses {
 enum class Transport : std::uint8_t { rc = 0, uc = 1 };
 
 // The messages. `attribute` is the MAD header's AttributeID; `local` and `remote` are seen from the
-// sender. READ and atomic limits are those of Half (connection.h).
+// sender. Half (connection.h) explains the fields that describe a queue pair.
 
 // Request for a connection.
 struct Req {
@@ -89,7 +90,7 @@ struct Req {
 	Transport transport = Transport::rc;
 	bool flow_control = true;
 	wire::Psn24 starting_psn;
-	// 4.096 us * 2^n, 5 bits.
+	// The times within which each end's CM answers: 4.096 us * 2^n, 5 bits.
 	std::uint8_t remote_response_timeout = 20, local_response_timeout = 20;
 	std::uint8_t retry_count = 7, rnr_retry_count = 7;  // 3 bits
 	std::uint16_t p_key = 0xffff;
@@ -110,7 +111,7 @@ struct Req {
 struct Mra {
 	static constexpr std::uint16_t attribute = 0x11;
 	CommId local, remote;
-	std::uint8_t of = 0;  // 0 REQ, 1 REP, 2 LAP
+	std::uint8_t of = 0;  // refers_to_req or another such value; 2 means LAP
 	std::uint8_t service_timeout = 0;  // 4.096 us * 2^n, 5 bits
 	PrivateData<222> data;
 	friend bool operator==(const Mra&, const Mra&) = default;
@@ -119,7 +120,7 @@ struct Mra {
 // The values of Mra::of and Rej::of: the message that an MRA acknowledges or a REJ rejects.
 inline constexpr std::uint8_t refers_to_req = 0, refers_to_rep = 1, refers_to_other = 2;
 
-// Reasons of a REJ (IBA 12.6), those that this CM sends or interprets.
+// The reasons of a REJ (IBA 12.6) that this CM sends or interprets.
 namespace reject_reason {
 inline constexpr std::uint16_t timeout = 4, unsupported = 5, invalid_comm_id = 6, invalid_service = 8,
 							   stale_connection = 10, consumer = 28;
@@ -129,7 +130,7 @@ inline constexpr std::uint16_t timeout = 4, unsupported = 5, invalid_comm_id = 6
 struct Rej {
 	static constexpr std::uint16_t attribute = 0x12;
 	CommId local, remote;
-	std::uint8_t of = 0;  // 0 REQ, 1 REP, 2 no particular message
+	std::uint8_t of = 0;  // refers_to_req or another such value; 2: no particular message
 	std::uint16_t reason = reject_reason::consumer;
 	// The sender's CA GUID, in the additional reject information of reason `timeout`; 0: none.
 	std::uint64_t ca_guid = 0;
@@ -197,7 +198,7 @@ inline constexpr std::uint8_t success = 0, unsupported = 1, reject = 2, no_queue
 // Service ID resolution response.
 struct SidrRep {
 	static constexpr std::uint16_t attribute = 0x18;
-	CommId request;  // that of the SidrReq
+	CommId request;  // SidrReq::request, repeated
 	std::uint8_t status = sidr_status::success;  // qpn and q_key are 0 with any other status
 	wire::Qpn qpn;
 	ServiceId service;
@@ -216,11 +217,13 @@ struct Envelope {
 
 wire::Mad write_message(const Envelope&);
 
+// other_class: the datagram is no message of the Communication Manager. unknown_attribute: no
+// struct above has its AttributeID. bad_field: a field is outside its range.
 enum class Malformed : std::uint8_t { other_class, unknown_attribute, bad_field };
 std::expected<Envelope, Malformed> read_message(std::span<const std::byte, wire::mad_size>);
 
-// The receiver's connection or service that a message is for. A host needs it to find the process
-// that must get the message.
+// The connection or service, at the receiver, that a message is for. The NIC uses it to find the
+// process of the receiving host that must get the message.
 struct Addressee {
 	// Set for a REQ or SIDR_REQ; then `connection` is zero.
 	std::optional<ServiceId> service;

@@ -1,15 +1,15 @@
-// The progress thread: drives the engine while no other thread does, and handles what is no part of
-// the data path: peers that connect, and the end of peers.
+// The progress thread: drives the engine while no other thread does. It also handles the work
+// outside of the data path: peers that connect, and peers that end.
 //
-// It sleeps in epoll on the doorbell, on the names that this process owns, on peers that are
-// connecting, and on the sockets of living peers. While the program polls (BUSY) it wakes now and
-// then to see whether the program still does. Once the program has stopped, the process is ARMED
-// and the thread sleeps without a time limit: an idle NIC uses no processor time
-// (docs/decisions/0008).
+// The thread sleeps in epoll on the doorbell, on the listening sockets of the names that this
+// process owns, on peers that are connecting, and on the sockets of living peers. While the program
+// polls, the process is BUSY, and the thread wakes every 0.2 to 1 ms to see whether the program
+// still polls. Once the program has stopped, the thread makes the process ARMED and sleeps until a
+// timer or a descriptor wakes it: an idle NIC uses no processor time (docs/decisions/0008).
 //
 // Threads: hand_over() and take_back() from any thread, without the engine's lock.
-// Owns: the thread, which the destructor stops, and the connections of peers that have not said yet
-//   who they are.
+// Owns: the thread, which the destructor stops, and the sockets of peers whose greeting is not
+//   finished (PendingPeer).
 #pragma once
 
 #include <map>
@@ -28,18 +28,19 @@ public:
 	// Returns 0 or an errno value.
 	int start();
 
-	// From hand_over() to take_back(), a thread that blocks in a verb sleeps on the doorbell
-	// instead of the progress thread. Several threads may do so at once.
+	// From hand_over() to take_back(), the calling thread, which blocks in a verb, sleeps on the
+	// doorbell, and the progress thread does not. Several threads may do so at once.
 	void hand_over();
 	void take_back();
 
-	// In the child of a fork, which has no such thread.
+	// To be called in the child of a fork, where the thread does not exist. Detaches the thread
+	// object and closes the descriptors.
 	void abandon_after_fork();
 
 private:
 	struct Pending {
 		PendingPeer peer;
-		Nanoseconds give_up;
+		Nanoseconds give_up;  // the time at which the connection is closed
 	};
 
 	void run();

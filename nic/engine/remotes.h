@@ -3,15 +3,16 @@
 //
 // Every process that speaks to other hosts is bound to port 4791, and the kernel assigns each flow
 // to one of them by a hash. A process that receives a packet for a queue pair number that it does
-// not own forwards it to the owner of the number's block over the same-host link. Where there is no
-// such link yet, the Connector makes it, and a few packets wait for it, because a lost datagram is
-// not sent again. A flow of more than a few packets gets a connected socket at its owner: its
-// packets then arrive there directly, and still do when other processes come and go.
+// not own forwards the packet to the owner of the number's block over the same-host link. If that
+// link does not exist yet, the Connector makes it. A limited number of packets wait for the link,
+// because a lost datagram is not sent again. A flow of more than a few packets gets a connected
+// socket in the process that owns the queue pair: the flow's packets then arrive there directly,
+// and still do when other processes come and go.
 //
 // Threads: every method under the engine's lock.
 // Owns: the UDP socket pair, opened by the first path or by listen(), and the paths.
 // Lifetime: paths live as long as this object.
-// Errors: errno values; a packet that cannot be delivered costs a counter.
+// Errors: errno values. A packet that cannot be delivered is dropped and counted.
 #pragma once
 
 #include <array>
@@ -31,8 +32,8 @@ namespace verbena::engine {
 
 class Remotes : public ForwardedPackets {
 public:
-	// `engine` serves the connecting thread, `epoll` watches the socket. All four outlive this
-	// object.
+	// `engine` is for the Connector's thread, and `epoll` watches the UDP sockets. All four
+	// arguments must outlive this object.
 	Remotes(Engine& engine, adapter::ChannelAdapter& adapter, Neighbours& neighbours, EpollSet& epoll);
 	Remotes(const Remotes&) = delete;
 	Remotes& operator=(const Remotes&) = delete;
@@ -40,38 +41,41 @@ public:
 	// The outlet to a destination from one of this host's addresses. EADDRINUSE: another user, or
 	// the kernel's Soft-RoCE, holds the port; other errno values of socket calls.
 	std::expected<transport::Outlet*, int> outlet_to(const wire::AddressPair&);
-	// Receives from now on; if the port cannot be had, only packets that neighbours forward.
+	// From now on pass() receives packets. If the port cannot be opened, only the packets that
+	// neighbours forward arrive.
 	void listen();
 
-	// A pass's share: takes in what has arrived, and sends what had found no room. True: packets
-	// moved.
+	// The UDP part of one pass of the engine: takes in packets that have arrived, and sends those
+	// for which a socket had no room before. Returns true if packets moved.
 	bool pass();
-	// The last pass left nothing unread, so that a missing acknowledgement is really missing.
+	// True if the last pass left no packet unread, so an acknowledgement that is missing has not
+	// arrived.
 	bool dry() const { return !udp_ || udp_->dry(); }
-	// Packets were written to the outlet. True: all have left, and there is room again.
+	// Sends the packets that were written to the outlet. Returns true if all have left, so that the
+	// outlet has room again.
 	bool transmit(transport::Outlet& outlet) { return static_cast<Remote*>(outlet.user)->transmit(); }
-	// A socket has no room for what is to be sent.
+	// True if packets of any path wait for room in a socket.
 	bool blocked() const;
-	// A neighbour received this packet for one of our queue pairs. It is parsed and checked as if
-	// it had come directly, and never forwarded again.
+	// Takes a packet that a neighbour received for one of our queue pairs: parses and checks the
+	// packet as if it had come directly, and never forwards it again.
 	void take_forwarded(std::span<const std::byte> payload) override;
 
-	// Datagrams to the group, on the interface, are received until leave() was called as often as
-	// join(). join() returns 0 or an errno value.
+	// Datagrams to the group that arrive on the interface are received from the first join() on,
+	// until leave() has been called once for each join(). join() returns 0 or an errno value.
 	int join(const wire::Gid& group, std::uint32_t interface_index);
 	void leave(const wire::Gid& group, std::uint32_t interface_index);
 
 	struct Counters {
 		std::uint64_t forwarded = 0;  // to another process of this host
 		std::uint64_t taken = 0;      // from another process of this host
-		// For a queue pair number without an owner on this host, or whose owner could not be
+		// Dropped: no process of this host owns the queue pair number, or its owner could not be
 		// reached.
 		std::uint64_t unowned = 0;
-		std::uint64_t forward_no_room = 0;
+		std::uint64_t forward_no_room = 0;  // dropped: the link to the owner was full
 	};
 	const Counters& counters() const { return counters_; }
 
-	// In the child of a fork: gives up the socket.
+	// To be called in the child of a fork: closes the UDP sockets.
 	void abandon_after_fork();
 
 private:
@@ -97,14 +101,14 @@ private:
 	EpollSet& epoll_;
 	std::unique_ptr<link::UdpLink> udp_;
 	std::vector<std::unique_ptr<Remote>> remotes_;
-	Remote* last_from_ = nullptr;  // the path of the last packet, since packets mostly come in runs
-	std::uint64_t pairs_ = 0;      // names pairs of addresses
+	Remote* last_from_ = nullptr;  // the path of the last packet; packets mostly come in runs
+	std::uint64_t pairs_ = 0;      // the last Outlet::peer assigned; one for each address pair
 	std::uint32_t idle_passes_ = 0;
 	Counters counters_;
 	std::map<std::pair<wire::Gid, std::uint32_t>, int> groups_;  // the number of joins of each
 	std::vector<Held> held_;                   // packets for places that are being connected to
 	std::map<FlowKey, std::uint32_t> flows_;  // packets of each flow without its own socket
-	std::optional<FlowKey> busy_;              // the next flow to get one
+	std::optional<FlowKey> busy_;              // the next flow to get its own socket
 	Connector connector_;
 };
 

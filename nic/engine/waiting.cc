@@ -1,5 +1,6 @@
-// Threads that sleep on the engine's behalf: the progress thread, and those that block in a verb.
-// Both drive the engine here, and learn the time that they may sleep.
+// The engine's functions for threads that sleep until the NIC has work: the progress thread, and
+// threads that block in a verb. Each function drives the engine once or several times, and computes
+// the time that the thread may sleep.
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
@@ -12,19 +13,22 @@ namespace verbena::engine {
 
 namespace {
 
-// A consumer that makes room in a ring kicks; this pause ends the wait if the kick comes late.
+// A consumer that makes room in a ring kicks the producer; this pause ends the producer's sleep if
+// the kick comes late.
 constexpr Nanoseconds room_pause = 1'000'000;
+// The longest sleep while packets wait for room in a socket.
 constexpr Nanoseconds socket_full_pause = 100'000;
-// The progress thread's sleep while the program polls, doubled from the first to the longest.
+// The progress thread's sleep while the program polls. It doubles each time, from the first value
+// to the longest.
 constexpr Nanoseconds watchdog_first = 200'000, watchdog_longest = 1'000'000;
-// The process is ARMED when no thread has made a pass for this long.
+// The process becomes ARMED when no thread but the progress thread has made a pass for this long.
 constexpr Nanoseconds idle_until_armed = 2'000'000;
-// While a neighbour has ended and its link is not retired yet.
+// The longest sleep while a neighbour has ended and its link is not retired yet.
 constexpr Nanoseconds mourning_pause = 25'000'000;
 
-// Would a blocking system call have gone on after the signal that just came? It does if the handler
-// was installed with SA_RESTART. The signal's number is not known here, so all handlers are looked
-// at.
+// True if a blocking read() would have gone on after the signal that just came, which is so if the
+// signal's handler was installed with SA_RESTART. The signal's number is not known here, so the
+// function returns true only if all handlers have SA_RESTART.
 bool signals_restart() {
 	for (int signal = 1; signal < SIGRTMAX; ++signal) {
 		struct sigaction action;
@@ -70,8 +74,8 @@ Nanoseconds Engine::drive_in_background() {
 	retire_dead_neighbours();
 	Nanoseconds sleep = watchdog_;
 	if (!others_poll || own_.armed()) {
-		// No other thread drives the engine. Go on while there is work, then sleep in the state in
-		// which peers kick.
+		// No other thread drives the engine. Go on while there is work, then make the process
+		// ARMED, so that peers kick, and sleep.
 		if (moved) {
 			sleep = 0;
 		} else if (own_.armed() || now - last_moved_ >= idle_until_armed) {

@@ -24,8 +24,8 @@ struct UdpPathOptions {
 	wire::Gid source{};  // an address of this host
 	wire::Gid destination{};  // must be of the same family
 	std::uint16_t destination_port = wire::roce_port;
-	// For packets of connected queue pairs. A datagram's are in the direction's table of address
-	// pairs.
+	// The next two are for packets of connected queue pairs. Those of a datagram are in the
+	// direction's table of address pairs.
 	std::uint8_t traffic_class = 0;
 	std::uint8_t hop_limit = 64;
 	std::uint32_t interface_index = 0;  // required for a link-local destination
@@ -37,12 +37,12 @@ public:
 	UdpPath(const UdpPath&) = delete;
 	UdpPath& operator=(const UdpPath&) = delete;
 
-	// The producer's side, to which the adapter attaches a SlotWriter. Its ring of acknowledgement
-	// records is not read: on a link that can lose packets an acknowledgement is a slot.
+	// The ring into which the adapter writes with a SlotWriter. The path does not read the ring of
+	// acknowledgement records: on a link that can lose packets an acknowledgement is a slot.
 	wire::Direction* direction() const { return direction_.get(); }
 
 	// Sends all published slots, in order. Returns false if the socket is full and slots are left;
-	// to be called again in a later pass.
+	// the caller then calls transmit() again in a later pass.
 	bool transmit();
 
 private:
@@ -64,7 +64,8 @@ private:
 	std::uint32_t interface_index_;
 	std::unique_ptr<wire::Direction, Unmap> direction_;
 	Cursor cursor_;
-	// Packets still to send one by one, after the kernel could not segment a batch.
+	// The number of packets still to be sent one by one, after the kernel could not segment a
+	// batch.
 	std::size_t unbatched_left_ = 0;
 };
 

@@ -3,19 +3,19 @@
 //
 // A program may unmap or protect registered memory at any time; the result is an access error, not
 // a crash. Each routine is assembly inside a known range of program counters. The SIGSEGV/SIGBUS
-// handler (engine/fault_handler.h) passes a fault to redirect_if_guarded(), and the routine returns
-// false. Without that handler a fault ends the process as usual.
+// handler (nic/engine/fault_handler.h) passes a fault to redirect_if_guarded(), and the routine
+// returns false. Without that handler a fault ends the process as usual.
 //
 // Threads: any; also signal handlers. The routines neither use the stack nor call anything.
 // Errors: false means that a page was missing or forbade the access.
-// Invariants: while guarded_copy() writes, another thread or process may rely on this
-//   (docs/decisions/0007):
+// Invariants: a thread or process that reads the destination while guarded_copy() writes it may
+//   rely on these (docs/decisions/0007):
 //  - Stores ascend and are ordinary (no non-temporal store, no string instruction), and the last
 //    store includes the last byte. A reader that sees the last byte sees all bytes; programs poll
 //    on the last byte of an RDMA WRITE.
 //  - Each naturally aligned piece of 1, 2, 4 or 8 bytes of the destination changes in one store,
-//    whatever the alignment of the whole, so no reader sees half of a new word. Loads from the
-//    source are only that atomic if both ends are 8-aligned.
+//    whatever the alignment of the whole, so no reader sees half of a new word. The same holds for
+//    loads from the source only if source and destination are both 8-aligned.
 //  - Bytes next to the destination are not touched.
 #pragma once
 
@@ -37,9 +37,11 @@ extern CopyFunction* guarded_copy_chosen;  // the variant for this CPU, set befo
 	return detail::guarded_copy_chosen(to, from, n);
 }
 
-// Atomic with the program's own atomic instructions, because they are LOCK instructions. `at` must
-// be 8-aligned; callers refuse a misaligned remote atomic as an invalid request (IBA 9.4.5). If
-// they return false, `original` is unchanged. A compare that fails needs write permission too.
+// Both functions are atomic with respect to the program's own atomic instructions, because they use
+// LOCK instructions. They store the old value in `original`. If the page is missing or forbids the
+// access, they return false and leave `original` unchanged. `at` must be 8-aligned; callers refuse
+// a misaligned remote atomic as an invalid request (IBA 9.4.5). A compare that fails needs write
+// permission too.
 [[nodiscard]] bool guarded_compare_swap(
 	std::uint64_t* at, std::uint64_t compare, std::uint64_t swap, std::uint64_t& original);
 [[nodiscard]] bool guarded_fetch_add(std::uint64_t* at, std::uint64_t add, std::uint64_t& original);

@@ -4,8 +4,8 @@
 // the tag of a type-2 window; that of a region is random.
 //
 // Threads: owned by one adapter and used under the engine's lock.
-// Invariants: every change of a region or window starts a new generation, which invalidates every
-//   RegionCache; a cache never grants a right that was withdrawn.
+// Invariants: every change that can withdraw a right starts a new generation, which invalidates
+//   every RegionCache. So a cache never grants a right that was withdrawn.
 #pragma once
 
 #include <cstddef>
@@ -23,10 +23,11 @@ enum Access : std::uint8_t {
 	remote_atomic = 8,
 	window_bind = 16,
 	zero_based = 32,
-	local_use = 64,  // may be named by an lkey: regions, not windows
+	local_use = 64,  // the key can be used as an lkey: set for regions, never for windows
 };
 
-// The last key that a queue pair resolved. resolve() checks it, so it may be stale.
+// The last key that a queue pair resolved, with the rights and range found. It may be stale:
+// resolve() compares its generation.
 struct RegionCache {
 	std::uint32_t key = 0;
 	std::uint32_t access = 0;
@@ -48,8 +49,9 @@ public:
 
 	struct Registration {
 		std::uint32_t protection_domain;
-		std::uint64_t iova;  // the address of the first byte as users of the key name it
-		std::uint64_t address;  // its virtual address
+		// The address by which users of the key name the first byte; ignored with zero_based.
+		std::uint64_t iova;
+		std::uint64_t address;  // the virtual address of the first byte
 		std::uint64_t length;  // bytes
 		std::uint8_t access;  // bits of Access
 	};
@@ -65,22 +67,24 @@ public:
 
 	// Returns the key of a new region, which is its lkey and its rkey.
 	std::uint32_t register_region(const Registration&);
-	// Return false, without effect, if the key is no region's or windows are bound to it.
+	// Both return false, without effect, if no region has the key or windows are bound to the
+	// region.
 	bool reregister(std::uint32_t key, const Registration&);
 	bool deregister(std::uint32_t key);
 	// Returns the key of a new, unbound window.
 	std::uint32_t allocate_window(std::uint32_t protection_domain);
-	// Unbinds and frees a window, given any key that it has had. Returns false if there is none.
+	// Unbinds and frees a window, given any key that it has had. Returns false if no window had the
+	// key.
 	bool deallocate_window(std::uint32_t key);
 	// Returns false, without effect, on a bind error (IBA 10.6.7).
 	bool bind(const Binding&);
-	// Unbinds a type-2 window of this queue pair (IBA 10.6.7). Returns false if `key` is no such
-	// window.
+	// Unbinds a type-2 window that is bound to the accessor's queue pair (IBA 10.6.7). Returns
+	// false if `key` does not name such a window.
 	bool invalidate(std::uint32_t key, Accessor accessor);
 
-	// Returns the memory behind [address, address + length) of a key, or null if the owner has no
-	// right to `access` all of it. The pointer is valid until the next change of the table.
-	// `owner.accessor()` is called only if the cache misses.
+	// Returns the memory behind [address, address + length) of a key, or null if `owner`, a queue
+	// pair, lacks one of the rights `access` to any of these bytes. The pointer is valid until the
+	// next change of the table. `owner.accessor()` is called only if the cache misses.
 	template <class Owner>
 	std::byte* resolve(RegionCache& cache, std::uint32_t key, std::uint64_t address, std::uint32_t length,
 		std::uint8_t access, const Owner& owner) {
@@ -92,7 +96,7 @@ public:
 		return reinterpret_cast<std::byte*>(address + cache.delta);
 	}
 
-	// The number of keys in use, windows included.
+	// The number of regions and windows that exist.
 	std::size_t regions() const { return live_; }
 
 private:
@@ -111,7 +115,7 @@ private:
 
 	bool fill(RegionCache&, std::uint32_t key, std::uint8_t access, Accessor) const;
 	Entry* find(std::uint32_t key);
-	Entry* find_window(std::uint32_t key);  // with any tag
+	Entry* find_window(std::uint32_t key);  // ignores the tag
 	const Entry* find(std::uint32_t key) const;
 	std::uint32_t allocate(Kind, std::uint32_t protection_domain);
 	void unbind(Entry&);
@@ -120,7 +124,7 @@ private:
 	void changed() { ++generation_; }
 
 	std::vector<Entry> entries_;
-	std::deque<std::uint32_t> free_;  // oldest first: reuse an index as late as possible
+	std::deque<std::uint32_t> free_;  // oldest first, so an index is reused late
 	std::size_t live_ = 0;
 	std::uint32_t index_mask_;
 	std::uint64_t tag_state_;

@@ -3,8 +3,8 @@
 //
 // Threads: producers are the program's threads, one at a time, under `lock`; the consumer is the
 //   adapter, under the engine's lock.
-// Owns: the ring. A WQE is valid from front() to pop(); a message of several slots takes a copy,
-//   because other queue pairs may use a shared queue in between.
+// Owns: the ring. A WQE is valid from front() to pop(). The responder copies the WQE of a message
+//   that takes several slots, because other queue pairs may use a shared queue in between.
 #pragma once
 
 #include <atomic>
@@ -20,7 +20,8 @@
 
 namespace verbena::queues {
 
-// Methods are for the producer up to commit(), and for the consumer from front() to clear().
+// The producer calls prepare() and commit(); the consumer calls front(), prefetch(), pop(),
+// posted(), clear() and limit_reached().
 class alignas(64) ReceiveQueue : public CacheAligned {
 public:
 	ReceiveQueue(std::uint32_t entries, std::uint32_t segments_max)
@@ -29,41 +30,45 @@ public:
 		  segments_max_(segments_max),
 		  ring_(std::make_unique<std::byte[]>(std::size_t{mask_ + 1} * stride_)) {}
 
-	// Producer. Returns the entry `ahead` places after the last committed one, or null if the queue
-	// is full. The adapter sees it after commit().
+	// Returns the free entry that is `ahead` places after the next one to commit, or null if the
+	// queue is full. The adapter sees the entry after commit().
 	ReceiveWqe* prepare(std::uint32_t ahead) {
 		const std::uint32_t head = head_.load(std::memory_order_relaxed) + ahead;
 		if (head - tail_.load(std::memory_order_acquire) > mask_) return nullptr;
 		return at(head);
 	}
+	// Publishes the next `count` prepared entries.
 	void commit(std::uint32_t count) {
 		head_.store(head_.load(std::memory_order_relaxed) + count, std::memory_order_release);
 	}
 
-	// Consumer. Returns the oldest entry, or null; valid until pop().
+	// Returns the oldest entry, or null if the queue is empty.
 	ReceiveWqe* front() {
 		const std::uint32_t tail = tail_.load(std::memory_order_relaxed);
 		return tail == head_.load(std::memory_order_acquire) ? nullptr : at(tail);
 	}
-	// Prefetches the start of the buffer of the entry `ahead` places after the oldest, if there is
-	// one.
+	// Prefetches the start of the first segment of the entry `ahead` places after the oldest, if
+	// that entry is posted.
 	void prefetch(std::uint32_t ahead) {
 		const std::uint32_t index = tail_.load(std::memory_order_relaxed) + ahead;
 		if (static_cast<std::int32_t>(head_.load(std::memory_order_acquire) - index) > 0)
 			verbena::prefetch(reinterpret_cast<const void*>(at(index)->segments()->address), 2 * cache_line);
 	}
 	void pop() { tail_.store(tail_.load(std::memory_order_relaxed) + 1, std::memory_order_release); }
+	// The number of entries that are committed and not popped.
 	std::uint32_t posted() const {
 		return head_.load(std::memory_order_acquire) - tail_.load(std::memory_order_acquire);
 	}
+	// Discards all entries.
 	void clear() { tail_.store(head_.load(std::memory_order_relaxed), std::memory_order_release); }
 
 	std::uint32_t capacity() const { return mask_ + 1; }
 	std::uint32_t segments_max() const { return segments_max_; }
+	// The bytes of one entry: a ReceiveWqe and segments_max() segments.
 	std::uint32_t stride() const { return stride_; }
 
-	// Whether an SRQ has fallen below its limit. True once; the limit is then off
-	// (ibv_modify_srq(3)).
+	// Returns true if an SRQ has fallen below its limit, and turns the limit off, so that each
+	// limit is reported once (ibv_modify_srq(3)).
 	bool limit_reached() {
 		if (limit == 0 || posted() >= limit) return false;
 		limit = 0;
@@ -71,8 +76,8 @@ public:
 	}
 
 	SpinLock lock;  // the producers'
-	std::uint32_t limit = 0;  // entries; 0: off
-	bool shared = false;  // an SRQ
+	std::uint32_t limit = 0;  // an SRQ's limit in entries, under the engine's lock; 0: off
+	bool shared = false;  // this is an SRQ
 	void* user = nullptr;  // the verbs object of an SRQ
 
 private:

@@ -32,12 +32,13 @@ enum class SendOpcode : std::uint8_t {
 
 enum SendFlags : std::uint8_t { send_fence = 1, send_signaled = 2, send_solicited = 4, send_inline = 8 };
 
-// An entry of a send queue. `segment_count` segments follow it, or the data itself if it is inline.
+// An entry of a send queue. `segment_count` segments follow the entry, or the data itself if
+// send_inline is set.
 struct SendWqe {
 	std::uint64_t wr_id;
 	std::uint64_t first_psn;  // set when transmission begins
 	std::uint32_t packets;  // PSNs that the request takes, set with first_psn; 0: a local operation
-	std::uint32_t length;  // bytes
+	std::uint32_t length;  // the message's bytes
 	std::uint32_t immediate;  // in network byte order, or the R_Key to invalidate
 	SendOpcode opcode;
 	std::uint8_t flags;
@@ -75,11 +76,11 @@ struct SendWqe {
 	bool has(SendFlags flag) const { return flags & flag; }
 	Segment* segments() { return reinterpret_cast<Segment*>(this + 1); }
 	std::byte* inline_data() { return reinterpret_cast<std::byte*>(this + 1); }
-	// A READ or an atomic, which a response completes.
+	// True for a READ or an atomic, which a response completes.
 	bool reads() const {
 		return opcode == SendOpcode::rdma_read || opcode == SendOpcode::compare_swap || opcode == SendOpcode::fetch_add;
 	}
-	// Sends no packet.
+	// True for an operation that sends no packet.
 	bool local() const { return opcode == SendOpcode::local_invalidate || opcode == SendOpcode::bind_window; }
 	std::uint64_t end_psn() const { return first_psn + packets; }
 };

@@ -23,8 +23,9 @@ void handle_datagram(Context& context, QueuePair& qp, const wire::Slot& slot, co
 		++context.counters.datagrams_dropped_no_receive;
 		return;
 	}
-	// IBA 9.8.3: a datagram that does not fit is dropped, and the receive serves the next one. A
-	// receive whose memory the QP may not write is the program's error and fails (IBA 9.9).
+	// IBA 9.8.3: a datagram that does not fit is dropped, and the receive WQE serves the next
+	// datagram. A receive WQE whose memory the QP may not write is the program's error: it
+	// completes with local_protection, and the QP enters the error state (IBA 9.9).
 	std::array<std::byte, wire::grh_size> grh;
 	const std::uint32_t padded = (slot.length + 3) & ~3u;
 	wire::write_grh(grh, addresses, wire::facts(slot.opcode()).header_bytes + padded + wire::icrc_size);

@@ -16,31 +16,33 @@
 namespace verbena::transport {
 
 // The window: the bytes that may be unacknowledged on one outlet. The QPs with unacknowledged
-// packets share it equally; each may have share_packets_min packets in flight in any case. It grows
-// by an eighth after each window that was acknowledged completely, and a loss halves it, at most
-// once per round trip.
+// packets share the window equally; each may have share_packets_min packets in flight in any case.
+// The window grows by an eighth whenever as many bytes as it holds have been acknowledged. A loss
+// halves the window, at most once per round trip.
 inline constexpr std::uint32_t window_bytes_first = 128 << 10, window_bytes_max = 512 << 10;
 inline constexpr std::uint32_t window_packets_min = 8, share_packets_min = 2;
-// A READ is requested in parts of this size, several at once if the window has room. After a loss
-// the requester asks again for the rest of one part. A retried READ may cover a part of the
-// original (IBA 9.4.4), so the responder recognizes it as a duplicate wherever the first request
-// began and ended.
+// A READ is requested in parts of read_part_bytes; one request covers up to read_parts_at_once
+// parts if the window has room. After a loss the requester asks again for the rest of one part. A
+// retried READ may cover a part of the original (IBA 9.4.4), so the responder recognizes the
+// retried READ as a duplicate, wherever the original began and ended.
 inline constexpr std::uint32_t read_part_bytes = 16 << 10, read_parts_at_once = 4;
 
-// One past the last PSN that the window allows to send.
+// One past the last PSN that the QP may send now: the end of its share of the window, or of its
+// probe.
 Psn window_end(const QueuePair&);
 
-// The number of bytes to request of a READ of which `rest` bytes remain from `offset` on. The
-// requester limits the response packets that will come to it, as they count towards the window too.
+// The number of bytes that the next request of a READ asks for. `offset` is the number of bytes
+// requested before, `rest` the number of those that remain. The response packets count towards the
+// requester's window, so the window limits the request.
 std::uint32_t read_span(const QueuePair&, std::uint32_t offset, std::uint32_t rest);
 // Whether the window allows a READ or atomic whose response has `packets` packets.
 bool window_allows_request(const QueuePair&, std::uint32_t packets);
 
-// To call after packets [before, next_psn) were written to an outlet that can lose them: starts the
-// wait and the round-trip measurement.
+// To be called after packets [before, next_psn) were written to an outlet that can lose them:
+// starts the timer and, unless they are retransmissions, a round-trip measurement.
 void note_sent(Context&, QueuePair&, Psn before);
 
-// To call after `una` advanced from `before`: resets the retry counts, measures the round trip,
+// To be called after `una` advanced from `before`: resets the retry count, measures the round trip,
 // grows the window.
 void note_progress(Context&, QueuePair&, Psn before);
 
@@ -52,21 +54,22 @@ void resend_from(Context&, QueuePair&, Psn psn);
 // was less than a round trip ago, so that the NAK cannot be an answer to it.
 bool nak_needs_resend(Context&, QueuePair&, Psn psn);
 
-// Responder: a request out of sequence arrived. True if a NAK is due: the first for this gap, or a
-// repetition after a round trip.
+// Responder: a request out of sequence arrived. Returns true if the caller must send a NAK: the
+// first for this gap, or a repetition after a round trip.
 bool nak_is_due(Context&, QueuePair&);
-// Responder: an RNR NAK is sent. The requester will pause, so the time until its next request is no
-// round trip.
+// Responder: an RNR NAK is sent. The requester will pause, so the time until its next request is
+// not measured as a round trip.
 void note_not_ready(Context&, QueuePair&);
-// Responder: the missing packet arrived. The time since the NAK is a round-trip sample.
+// Responder: the missing packet arrived. The time since the NAK is a round-trip sample, unless the
+// NAK was repeated.
 void note_gap_closed(Context&, QueuePair&);
 
-// The QP no longer counts as a sender of its outlet: nothing is unacknowledged, or it failed, is
-// reset or changes its path.
+// Ends the QP's share of its outlet's window. To be called when the QP has no unacknowledged
+// packet left, or failed, is reset or changes its path.
 void stop_sending(QueuePair&);
 
-// The timer of a QP with unacknowledged packets expired: sends a probe, or after the ACK timeout
-// retries or fails.
+// The timer of the QP expired. Sends a probe if packets are unacknowledged. After the ACK timeout,
+// it sends them again, or fails the send queue if no retry is left.
 void handle_no_progress(Context&, QueuePair&);
 
 }  // namespace verbena::transport

@@ -17,8 +17,8 @@ using wire::Slot;
 
 namespace {
 
-// Appends the QP to the outlet's waiting list, or puts it back at the front if resume_waiting()
-// called it and it found no room to send anything.
+// Appends the QP to the outlet's waiting list. A QP that resume_waiting() has just taken from the
+// front, and that found no room to send anything, goes back to the front.
 void wait_for_room(Context& context, QueuePair& qp, Outlet& outlet) {
 	if (qp.blocked & blocked_ring) return;
 	qp.blocked |= blocked_ring;
@@ -56,14 +56,15 @@ bool gather(Context& context, QueuePair& qp, SendWqe& wqe, std::uint32_t offset,
 	return true;
 }
 
-// The WQE at sq_next cannot be sent. It fails once all WQEs before it have completed.
+// The WQE at sq_next cannot be sent: it completes with `status` once all WQEs before it have
+// completed.
 void fail_here(Context& context, QueuePair& qp, Status status) {
 	qp.pending_error = status;
 	retire_to(context, qp, qp.una);
 }
 
-// The position part of a SEND opcode: FIRST 0, MIDDLE 1, LAST 2, ONLY 4. WRITE opcodes lie 6 above
-// (IBA 9.2).
+// The part of a SEND opcode that gives the position in the message: FIRST 0, MIDDLE 1, LAST 2,
+// ONLY 4. The opcode of a WRITE is 6 larger than that of a SEND at the same position (IBA 9.2).
 constexpr std::uint8_t send_position(bool begins, bool ends) { return begins ? (ends ? 4 : 0) : (ends ? 2 : 1); }
 
 Opcode message_opcode(QpType type, SendOpcode opcode, bool begins, bool ends) {
@@ -83,11 +84,12 @@ Opcode message_opcode(QpType type, SendOpcode opcode, bool begins, bool ends) {
 	return Opcode(transport + position);
 }
 
-// whole: the WQE is sent; go to the next. stopped: stop here, and continue this WQE later.
+// whole: the WQE is finished, and the next one has its turn. stopped: the QP sends nothing more
+// now, and continues with this WQE later.
 enum class Sent { whole, stopped };
 
-// The outlet's ring is full: the QP waits. If the peer is stalled, a UC or UD message is dropped
-// instead.
+// The outlet's ring is full: the QP waits for room. If the peer is stalled, a UC or UD QP does not
+// wait, and its message is dropped.
 Sent no_room(Context& context, QueuePair& qp, Outlet& outlet) {
 	if (outlet.stalled && qp.type != QpType::rc) {
 		++context.counters.datagrams_dropped_ring_full;
@@ -109,7 +111,7 @@ Sent send_message(Context& context, QueuePair& qp, SendWqe& wqe) {
 	const bool write = wqe.opcode == SendOpcode::rdma_write || wqe.opcode == SendOpcode::rdma_write_imm;
 	bool ends;
 	do {
-		// A link that can lose packets also has a window, in packets.
+		// On an outlet that can lose packets, an RC QP also stays below its window_end().
 		std::uint32_t room = wire::Direction::run_bytes_max;
 		if (!outlet.lossless && qp.type == QpType::rc) [[unlikely]] {
 			const Psn end = window_end(qp);
@@ -148,17 +150,17 @@ Sent send_message(Context& context, QueuePair& qp, SendWqe& wqe) {
 }
 
 // Sends a READ or atomic: one request packet, which takes one PSN for each packet of the response
-// (IBA 9.4.4, 9.7.3). On a link that can lose packets, a READ is requested in parts;
-// `read_continues` is set between them.
+// (IBA 9.4.4, 9.7.3). On a link that can lose packets, a long READ takes several requests;
+// `read_continues` is set until the last of them is sent.
 Sent send_read_or_atomic(Context& context, QueuePair& qp, SendWqe& wqe) {
 	Outlet& outlet = *qp.outlet;
 	Recovery& recovery = qp.cold->recovery;
-	if (qp.reads_max == 0) [[unlikely]] {  // max_rd_atomic is 0: no READ can ever be sent
+	if (qp.reads_max == 0) [[unlikely]] {  // max_rd_atomic is 0: none can ever be sent
 		fail_here(context, qp, Status::local_qp_operation);
 		return Sent::stopped;
 	}
-	// No more than max_rd_atomic READs and atomics may be outstanding; a response resumes the
-	// queue.
+	// At most max_rd_atomic READs and atomics may be outstanding; the next response makes the QP
+	// transmit again.
 	if (qp.reads_in_flight >= qp.reads_max && !recovery.read_continues) return Sent::stopped;
 	const bool read = wqe.opcode == SendOpcode::rdma_read;
 	if (qp.message_offset == 0) {
@@ -200,7 +202,8 @@ Sent send_read_or_atomic(Context& context, QueuePair& qp, SendWqe& wqe) {
 	return Sent::whole;
 }
 
-// Sends one datagram. It completes whether or not a packet leaves, as datagrams may be lost anyway.
+// Sends one datagram. The WQE completes with success even if no packet leaves, as datagrams may be
+// lost anyway.
 Sent send_datagram(Context& context, QueuePair& qp, SendWqe& wqe) {
 	wqe.first_psn = qp.next_psn;
 	wqe.packets = 1;
@@ -278,23 +281,24 @@ void transmit(Context& context, QueuePair& qp) {
 		SendWqe& wqe = qp.wqe(qp.sq_next);
 		if (send_wqe(context, qp, wqe) == Sent::stopped) break;
 		++qp.sq_next;
-		// An unreliable request completes when it is sent, a local one when all before it have
-		// completed.
+		// A UC or UD request completes when it is sent, a local operation of RC when all WQEs
+		// before it have completed.
 		if (qp.type != QpType::rc) retire_to(context, qp, qp.next_psn);
 		else if (wqe.local()) [[unlikely]] retire_to(context, qp, qp.una);
 	}
 	if (qp.type == QpType::rc && qp.next_psn != before && !qp.outlet->lossless) note_sent(context, qp, before);
 }
 
-// Stops at the first QP that finds no room: with thousands of waiting QPs, trying each of them for
-// every free slot would cost more than sending. A QP that sent anything re-queues last, one that
-// sent nothing keeps its place.
+// The loop ends at the first QP that finds no room: with thousands of waiting QPs, trying each of
+// them for every free slot would cost more than sending. That QP goes to the end of the list if it
+// has sent anything, and otherwise keeps its place (wait_for_room).
 void resume_waiting(Context& context, Outlet& outlet) {
 	const Nanoseconds since = outlet.full_since;
 	const std::uint64_t published = outlet.slots.published();
 	if (outlet.closed || context.fresh_now() - since > stalled_peer_timeout) outlet.stalled = true;
 	const QueuePair* const last = outlet.waiting_last;
-	// With a stalled outlet every QP has a turn: UD and UC drop their messages, RC waits again.
+	// If the outlet is stalled, every QP has a turn: UD and UC QPs drop their messages, and RC QPs
+	// wait again.
 	outlet.resuming = !outlet.stalled;
 	for (bool more = true; more && outlet.waiting_first;) {
 		QueuePair* const qp = outlet.waiting_first;

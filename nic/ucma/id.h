@@ -1,4 +1,4 @@
-// An rdma_cm id and its event channel, with the state that the kernel would keep for them.
+// An rdma_cm id and its event channel, with the state that the kernel's rdma_cm keeps for each.
 //
 // Threads: used under the engine's lock, except for Channel's descriptors.
 #pragma once
@@ -40,7 +40,8 @@ enum class EventType : std::uint32_t {
 };
 
 struct Id {
-	// In this order: a state from route_resolved on, except listening, has a route.
+	// The order matters: an id with a destination has a route in the states from route_resolved on,
+	// except listening (has_route() in kernel_addresses.cc).
 	enum class State : std::uint8_t {
 		idle,
 		bound,
@@ -62,12 +63,13 @@ struct Id {
 	State state = State::idle;
 	Address source, destination;
 	std::optional<Place> place;  // the device and GID of `source`; empty for a wildcard address
-	bool owns_port = false;  // is in Kernel::ports_
+	bool owns_port = false;  // the id is in Kernel::ports_
 	bool reuse_address = false;  // RDMA_OPTION_ID_REUSEADDR
 	std::uint8_t traffic_class = 0;
 	std::uint8_t ack_timeout = 17;  // 4.096 us * 2^n
-	std::uint32_t backlog_left = 0;  // a listener's free places for requests that wait for accept
-	std::weak_ptr<Id> listener;  // set while this is a request that waits for accept
+	// A listener: the number of further requests that may wait for accept.
+	std::uint32_t backlog_left = 0;
+	std::weak_ptr<Id> listener;  // set while this id is a request that waits for accept
 	cm::CommId connection;
 	bool connected_once = false;  // connect or accept was called
 	std::uint32_t starting_psn = 0;
@@ -79,12 +81,13 @@ struct Id {
 	cm::ServiceId remote_service() const { return cm::service_of(port_space, destination.port()); }
 };
 
-// The membership of an id in a multicast group. Its number is used like an id's.
+// The membership of an id in a multicast group. librdmacm passes `number` to leave the group, in
+// the place where other commands have the number of an id.
 struct Membership {
 	std::uint32_t number = 0;
 	std::uint64_t uid = 0;
-	std::uint32_t id = 0;  // the number of the member
-	std::uint32_t events_reported = 0;
+	std::uint32_t id = 0;  // the number of the id that joined
+	std::uint32_t events_reported = 0;  // events that librdmacm has fetched; leave returns it
 };
 
 struct QueuedEvent {
@@ -94,23 +97,24 @@ struct QueuedEvent {
 	std::shared_ptr<Membership> membership;  // set for a multicast event
 };
 
-// An event channel: the pipe that librdmacm takes for /dev/infiniband/rdma_cm, and its queue.
+// An event channel: its queue of events, and a pipe whose read end librdmacm gets when it opens
+// /dev/infiniband/rdma_cm.
 //
 // Owns: both ends of the pipe.
 // Invariants: the pipe holds one byte while there are events and is empty otherwise, so `reader` is
 //   readable exactly while an event waits.
 struct Channel {
 	engine::Descriptor reader, writer;  // `reader` is the program's descriptor
-	// A duplicate of `reader`, on which a thread in GET_EVENT waits: it stays open when the program
-	// closes `reader` meanwhile.
+	// A duplicate of `reader`, on which a thread in GET_EVENT waits. The duplicate stays open if
+	// the program closes `reader` meanwhile.
 	engine::Descriptor watched;
 	std::uint64_t inode = 0;  // identifies the pipe
 	std::deque<QueuedEvent> events;
 
-	// Errors are errno values, EMFILE for one.
+	// Errors are errno values, for example EMFILE.
 	static std::expected<std::shared_ptr<Channel>, int> open();
 	void push(QueuedEvent);
-	QueuedEvent pop();  // there must be one
+	QueuedEvent pop();  // `events` must not be empty
 	// Removes the events for which predicate(event) is true, and returns them in order.
 	template <class Predicate> std::deque<QueuedEvent> take_if(Predicate&& predicate) {
 		std::deque<QueuedEvent> taken, rest;

@@ -1,6 +1,6 @@
 // The redirection of librdmacm's calls of open, fstat, write, close and ibv_create_ah to the
-// Kernel, by the slots of librdmacm's global offset table. The calls of the program and of other
-// libraries stay as they are.
+// Kernel. It replaces the addresses in librdmacm's global offset table, so the calls of the program
+// and of other libraries stay as they are.
 //
 // Threads: any.
 #pragma once
@@ -9,8 +9,8 @@
 
 namespace verbena::ucma {
 
-// Redirects librdmacm to `kernel` if the return address `caller` lies in it. Call it from
-// ibv_get_device_list, which librdmacm calls before it opens any file.
+// Redirects librdmacm to `kernel` if the return address `caller` lies in librdmacm's code. To be
+// called from ibv_get_device_list, which librdmacm calls before it opens any file.
 void redirect_if_librdmacm(void* caller, Kernel& kernel);
 
 }  // namespace verbena::ucma

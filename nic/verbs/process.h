@@ -1,9 +1,10 @@
 // The process-wide state of the NIC: the engine, the devices, the open contexts, the rdma_cm
 // emulation, and the handlers for fork and exit.
 //
-// Threads: any, but never under the engine's lock. One mutex inside.
+// Threads: any, but never under the engine's lock. One mutex inside guards the state.
 // Lifetime: created at first use and never destroyed, because programs call verbs from their own
-//   destructors and exit handlers. A fork's child drops it and starts with a new engine.
+//   destructors and exit handlers. In a fork's child the contexts that it inherited fail, and the
+//   next device that it opens starts a new engine.
 #pragma once
 
 #include <expected>
@@ -27,11 +28,11 @@ bool is_our_folder(std::string_view path);
 // The counters of this process's adapter, of all devices together; zero before the engine starts.
 transport::Counters process_counters();
 
-// If the code address `caller` lies in librdmacm, redirects librdmacm's calls for the kernel's
-// rdma_cm to this process (ucma/interpose.h).
+// If the code address `caller` lies in librdmacm, redirects to this process the calls by which
+// librdmacm uses the kernel's rdma_cm (nic/ucma/interpose.h).
 void serve_librdmacm(void* caller);
 
-// Register the open contexts of this process, so that a fork's child can mark them dead.
+// Add to and remove from the list of this process's open contexts, which a fork's child marks dead.
 void add_context(SoftContext&);
 void remove_context(SoftContext&);
 

@@ -6,14 +6,14 @@
 //
 //     for (std::uint32_t i = 0; i < packet_count(slot); ++i) {
 //         const Piece piece = piece_of(slot, i);
-//         write_header(slot, piece, header);
+//         const std::size_t size = write_header(slot, piece, header);
 //         const auto bytes = payload.subspan(piece.payload_offset, piece.payload_bytes);
-//         write_trailer(flow, ip_id, {header, bytes, piece.pad_count}, trailer);
+//         write_trailer(flow, ip_id, {header.first(size), bytes, piece.pad_count}, trailer);
 //     }
 //
 // `write_packet` writes one packet into one buffer. `parse` is the reverse.
 //
-// Threads: any; all functions are pure.
+// Threads: any; no function keeps state.
 // Errors: `parse` trusts nothing and returns the reason for which it refuses a packet.
 #pragma once
 
@@ -34,13 +34,13 @@ inline constexpr std::size_t trailer_bytes_max = 3 + icrc_size;
 inline constexpr std::size_t payload_bytes_max = 4096;
 inline constexpr std::size_t packet_bytes_max = header_bytes_max + payload_bytes_max + icrc_size;
 
-// The number of packets that the slot makes at its path MTU. More than one only for a SEND, WRITE
-// or READ response of a connected transport that is longer than the path MTU.
+// The number of packets into which the slot is cut at its path MTU. The number exceeds 1 only for a
+// SEND, WRITE or READ response of a connected transport whose payload is longer than the path MTU.
 std::uint32_t packet_count(const Slot& slot);
 
 // One packet of a slot's run.
 struct Piece {
-	Opcode opcode;  // by the packet's position in the message
+	Opcode opcode;  // that of the packet's position in the message, unlike the slot's
 	Psn24 psn;
 	std::uint32_t payload_offset;  // into the slot's payload
 	std::uint16_t payload_bytes;
@@ -68,29 +68,31 @@ std::size_t write_packet(const Slot& slot, std::uint32_t index, const std::byte*
 
 enum class DropReason : std::uint8_t {
 	too_short,  // shorter than the headers of its opcode
-	too_long,  // above the largest path MTU
+	too_long,  // the payload exceeds the largest path MTU
 	wrong_version,  // TVer in the BTH is not 0
 	unknown_opcode,
 	foreign_p_key,  // not the default partition
-	wrong_length,  // payload where the opcode has none
-	wrong_pad,  // pad without payload, or a size that is no multiple of four bytes
+	wrong_length,  // payload although the opcode has none
+	// Pad without payload or before the end of the message, or a packet whose size is no multiple
+	// of four bytes.
+	wrong_pad,
 	wrong_icrc,
-	count
+	count  // not a reason: the number of reasons
 };
 // The enumerator's name, for reports.
 std::string_view name(DropReason reason);
 
 struct Parsed {
-	// One packet. `payload_line` and `path_mtu` are not set; the source QP is known only for a
-	// datagram.
+	// One packet. `payload_line`, the path MTU and the lap have no meaning; the source QP is known
+	// only for a datagram.
 	Slot slot;
 	std::span<const std::byte> payload;  // a part of the datagram
 	std::uint16_t ip_id;  // the identification that the ICRC covers (icrc.h)
 };
 
 // Checks and parses a UDP payload (IBA 9.6.1). `flow` has the addresses and ports that the kernel
-// reported for it; the other fields are ignored. `likely_ip_id` is the first guess for its
-// identification.
+// reported for the packet; the other fields of `flow` are ignored. The kernel does not report the
+// packet's IPv4 identification; `likely_ip_id` is the first guess (icrc.h).
 std::expected<Parsed, DropReason> parse(
 	const Flow& flow, std::span<const std::byte> datagram, std::uint16_t likely_ip_id);
 

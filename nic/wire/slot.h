@@ -7,18 +7,21 @@
 // the opcode describes the ends of the run: FIRST begins a message and does not end it, LAST ends
 // it, ONLY does both, MIDDLE neither.
 //
-//     byte  0  lap:8           round of the ring, high bits; publishes the slot, so stored last
-//              source QP:24    low bits; 0 for a packet from UDP that has no DETH
-//           4  length:32       payload bytes
-//           8  opcode:8        low bits; destination QP:24 in the high bits
-//          12  flags:8         low bits; PSN:24 in the high bits
-//          16  payload_line:32 a 64-byte line of the payload arena, or a constant of Slot
-//          20  word:32         ImmDt, IETH R_Key or AETH, depending on the opcode
+//     byte  0  bits 24 to 31   lap, the round of the ring; publishes the slot, so stored last
+//              bits 0 to 23    source QP; 0 for a packet from UDP that has no DETH
+//           4  32 bits         length: payload bytes
+//           8  bits 8 to 31    destination QP
+//              bits 0 to 7     opcode
+//          12  bits 8 to 31    PSN
+//              bits 0 to 7     flags (SlotFlags) and path MTU (slot_mtu_shift)
+//          16  32 bits         payload_line: the number of the 64-byte line of the payload arena at
+//                              which the payload begins, or a constant of Slot
+//          20  32 bits         word: ImmDt, IETH R_Key or AETH, depending on the opcode
 //          24  40 bytes        extended header (RETH 16, atomic 32, DETH 8, atomic result 8)
 //                              and the inline payload, or the place of a shared payload
 //
-// All fields are in host byte order, except immediate data: it is opaque and kept as the
-// application gave it (network byte order).
+// All fields are in host byte order, except immediate data. The NIC does not interpret immediate
+// data and keeps the bytes as the application gave them (network byte order).
 #pragma once
 
 #include <cstddef>
@@ -68,7 +71,8 @@ enum SlotFlags : std::uint8_t { slot_solicited = 1, slot_ack_requested = 2 };
 inline constexpr unsigned slot_mtu_shift = 4;
 
 struct alignas(64) Slot {
-	// Values of payload_line that are no line of the arena.
+	// Values of payload_line for a payload outside the arena: it follows the extended header in the
+	// slot, or `shared` names its place.
 	static constexpr std::uint32_t inline_payload = 0xffffffff;
 	static constexpr std::uint32_t shared_payload = 0xfffffffe;
 	static constexpr std::uint32_t inline_bytes_max = 40;
@@ -108,15 +112,18 @@ struct alignas(64) Slot {
 };
 static_assert(sizeof(Slot) == 64);
 
-// Opcodes that occur only on same-host links, never in a packet.
-// A packet of another host that the kernel gave to the wrong process of this host, as several share
-// port 4791. The payload is a ForwardedPacket (slot_ring.h) and the packet as received.
+// The two opcodes that occur only on same-host links, never in a packet.
+//
+// A packet of another host that the kernel gave to the wrong process of this host, as several
+// processes share port 4791. The payload is a ForwardedPacket (slot_ring.h) and the packet as
+// received.
 inline constexpr Opcode forwarded_packet{0xff};
 // A management datagram for queue pair 1. The payload is an AddressPair, whose source is the
 // sender, and the datagram.
 inline constexpr Opcode management_datagram{0xfe};
 
-// The bytes of the slot's tail that the extended header takes; an inline payload follows it.
+// The number of bytes that the extended header takes in `Slot::bytes`; an inline payload follows
+// the header.
 constexpr std::uint32_t extension_bytes(const OpcodeFacts& f) {
 	return f.reth                                      ? sizeof(Reth)
 		: f.atomic_eth                                 ? sizeof(AtomicEth)
@@ -127,8 +134,8 @@ constexpr std::uint32_t extension_bytes(const OpcodeFacts& f) {
 
 // AETH syndromes (IBA 9.7.5); the top three bits are the kind.
 namespace syndrome {
-inline constexpr std::uint8_t ack = 0x1f;  // without a credit count
-inline constexpr std::uint8_t rnr_nak = 0x20;  // or it with the 5-bit RNR timer code
+inline constexpr std::uint8_t ack = 0x1f;  // carries no credit count
+inline constexpr std::uint8_t rnr_nak = 0x20;  // to be ORed with the 5-bit RNR timer code
 inline constexpr std::uint8_t nak_sequence_error = 0x60;
 inline constexpr std::uint8_t nak_invalid_request = 0x61;
 inline constexpr std::uint8_t nak_remote_access = 0x62;
