@@ -3,8 +3,9 @@
 // Threads: everything belongs to one loop's thread, except the functions on addresses, which are
 //   thread-safe.
 // Owns: a Socket closes its descriptor.
-// Lifetime: buffers and sockets must outlive the coroutine that was given them.
-// Errors: a sentence for the user.
+// Lifetime: the buffers and descriptors that a function takes by reference must outlive its Task.
+// Errors: functions that return a Result or an std::expected return one sentence for the user. A
+//   deadline that passes is such an error.
 #pragma once
 
 #include <sys/socket.h>
@@ -30,12 +31,13 @@ struct Address {
 	std::uint16_t port() const;
 };
 
+// A host's name or address as text, without brackets, and a port.
 struct Host {
 	std::string host;
 	std::uint16_t port = 0;
 };
-// Reads "host:port" and "[v6]:port"; text without a port, such as "host", "::1" and "[::1]", gets
-// `port`.
+// Splits "host:port" and "[v6]:port". For text without a port, such as "host", "::1" and "[::1]",
+// the result has `port`.
 std::expected<Host, std::string> split_host(const std::string& text, std::uint16_t port);
 
 // Resolves a name or an address of either family. A port in the text takes precedence over `port`.
@@ -43,10 +45,11 @@ std::expected<Host, std::string> split_host(const std::string& text, std::uint16
 std::expected<Address, std::string> resolve(const std::string& text, std::uint16_t port);
 bool is_loopback(const Address& address);  // 127.0.0.0/8 or ::1
 bool is_wildcard(const Address& address);  // 0.0.0.0 or ::, to which no client can connect
-// "10.0.0.1:18515", "[fd00::1]:18515"
+// Returns text such as "10.0.0.1:18515" or "[fd00::1]:18515".
 std::string to_string(const Address& address);
 
-// Awaitable: waits until the descriptor is ready. Returns false if the deadline came first.
+// An awaitable that waits until the descriptor is ready. The result is false if the deadline came
+// first.
 class Wait : public Timer, public Waiter {
 public:
 	enum class For { reading, writing };
@@ -76,16 +79,17 @@ private:
 using Socket = std::unique_ptr<Descriptor>;
 template <class T> using Result = std::expected<T, std::string>;
 
-// Connects by the deadline. `from`, if not null, is the local address to use. On failure `*reason`,
-// if given, is the errno; ETIMEDOUT means that the deadline came first.
+// Connects, and fails at the deadline. `from`, if not null, is the local address to use. On failure
+// `*reason`, unless `reason` is null, is the errno; it is ETIMEDOUT if the deadline came first.
 Task<Result<Socket>> connect(
 	Loop& loop, Address to, Nanoseconds deadline, const Address* from = nullptr, int* reason = nullptr);
 
 // Opens a listening socket. Port 0 takes any free port, which local_address() returns.
 Result<Socket> listen(Loop& loop, const Address& where, int backlog = 4096);
 Address local_address(const Descriptor& socket);
-// Waits for the next connection; Nagle's algorithm is off for it. An error concerns this socket:
-// the process or the system has no free descriptor.
+// Waits for the next connection and turns Nagle's algorithm off for it. Fails if accept4() does,
+// for example because no descriptor is free or the listener was shut down; a connection that its
+// client has aborted is skipped.
 Task<Result<Socket>> accept(Descriptor& listener);
 
 // Reads at least one byte. Returns 0 if the peer has closed.

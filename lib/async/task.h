@@ -1,25 +1,26 @@
-// Task<T>: a lazy coroutine that one other coroutine awaits, once. Nothing runs before `co_await`.
+// Task<T>: a lazy coroutine that one other coroutine awaits, once. Its body does not run before
+// `co_await`.
 //
 // Threads: a Task is created, awaited and destroyed on one thread, that of its Loop.
 // Owns: the coroutine's frame. `co_await std::move(task)` moves the result out of it.
-// Lifetime: destroying a Task destroys its frame wherever it is suspended. An awaiter inside of it
-//   (a timer, a channel's waiter) removes itself from every list in its destructor, so that
-//   cancellation needs no other call.
+// Lifetime: destroying a Task destroys the coroutine's frame, wherever the coroutine is suspended.
+//   Awaiters in the frame (a timer, a channel's waiter) remove themselves from every list in their
+//   destructors, so a Task is cancelled by destroying it.
 // Errors: an exception that leaves the coroutine is thrown again from the co_await.
-// Invariants: a coroutine that ends resumes its awaiter by symmetric transfer, so chains of any
-//   length use no stack.
+// Invariants: a coroutine that ends resumes its awaiter by symmetric transfer, so a chain of
+//   awaiting coroutines, however long, does not deepen the stack.
 //
 // GCC 12 miscompiles some statements with co_await (seen with 12.2 at -O0 and -O2; GCC bug 99576,
-// whose fix is in GCC 13; Clang 19 is not affected). If a statement contains co_await anywhere, GCC
-// 12 destroys twice, and too early, each temporary with a destructor that is
+// which GCC 13 fixes; Clang 19 is not affected). If a statement contains co_await anywhere, GCC 12
+// destroys twice, and the first time too early, each temporary with a destructor that is
 //   - made by aggregate initialization: {.name = n}, Options{}, Options(a, b), also where that is a
 //     default argument;
 //   - a lambda that captures by value;
 //   - a class object chosen by ?:, such as one of two Tasks;
-// and also an aggregate variable whose initializing braces contain the co_await. Give such an
-// object a name in a statement of its own. These are safe: a temporary made by a constructor or
-// returned by a function, Options(), a lambda that captures by reference, and any object without a
-// destructor.
+// and also an aggregate variable whose initializing braces contain the co_await. So define such an
+// object as a variable in a statement without co_await. These are safe: a temporary made by a
+// constructor or returned by a function, Options(), a lambda that captures by reference, and any
+// object without a destructor.
 //
 //     co_await client.call({.name = name});        // wrong: frees `name` twice
 //     const Options options{.name = name};
@@ -27,7 +28,7 @@
 //     auto calling = client.call({.name = name});  // right: this statement has no co_await
 //     co_await std::move(calling);
 //
-// tests/lint/coroutines.py refuses these shapes by their tokens, whatever the types are.
+// tests/lint/coroutines.py refuses such statements by their tokens, whatever the types are.
 #pragma once
 
 #include <coroutine>

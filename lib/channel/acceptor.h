@@ -1,20 +1,20 @@
 // A server's port: accepts TCP connections, performs the handshake with each client in a coroutine
 // of its own, and delivers the channels of clients that have proved themselves.
 //
-// A client that has sent nothing yet costs one descriptor. At most `handshakes_max` of the clients
-// that have are in their handshake at a time. The others wait in the order in which they spoke, and
-// their deadline counts from the start of their own handshake.
+// A client that has sent nothing yet costs one descriptor. A client's first byte asks for a
+// handshake. At most `handshakes_max` handshakes are under way at a time; further clients wait, and
+// the deadline of each counts from the start of its own handshake.
 //
 // With listen_managed() clients may also connect by rdma_cm (managed.h), at the same port number.
-// Such a client costs a queue pair from the start of its handshake, and counts against the same
-// `handshakes_max`.
+// Such a client has a queue pair from the start of its handshake on, and its handshake counts
+// towards `handshakes_max`.
 //
 // Threads: all methods are called on the acceptor's loop, which may have a thread of its own, so
 //   that a burst of handshakes does not slow down established channels. Channels are made and
 //   delivered on the loops of their homes; each client gets the next home in turn.
 // Owns: the listener, and sockets and queue pairs until they are delivered.
-// Lifetime: destroyed after its coroutines have ended, or were abandoned (Loop::abandon_spawned) on
-//   its own loop and on those of its homes.
+// Lifetime: the acceptor must outlive its coroutines. They end, or Loop::abandon_spawned() destroys
+//   them, on its own loop and on the loops of its homes.
 // Errors: a failed handshake calls `complain` and `observe`; the port stays open.
 #pragma once
 
@@ -33,38 +33,43 @@ namespace verbena::channel {
 struct SetupReport {
 	Nanoseconds took = 0;
 	std::optional<HandshakeFailure> trouble;  // none: the client is accepted
-	std::optional<RefusalCode> refusal;  // with HandshakeFailure::refused
+	std::optional<RefusalCode> refusal;  // why, if `trouble` is HandshakeFailure::refused
 
-	// A word by which to count failures: the name of the refusal, or of the trouble.
+	// Returns the word under which a failure is counted: the name of the refusal if there is one,
+	// else that of the trouble, else "none".
 	std::string_view cause() const { return refusal ? name_of(*refusal) : trouble ? name_of(*trouble) : "none"; }
 };
 
 struct AcceptorOptions {
 	Protection protection;
-	// The time for one handshake. A client that has connected may be silent for three times as
-	// long.
+	// The time for one handshake and its proofs. Before that, a TCP client may be silent for three
+	// times this long.
 	Nanoseconds patience = 10'000'000'000;
-	// Handshakes at once, since a TLS session takes about 50 KiB; further clients wait for their
-	// turn.
+	// The most handshakes under way at once; further clients wait. A TLS session takes about
+	// 50 KiB.
 	std::size_t handshakes_max = 256;
-	// TCP clients whose set-up has not ended; further ones wait in the listener's backlog.
+	// The most accepted TCP connections whose set-up has not ended; further connections wait in the
+	// listener's backlog.
 	std::size_t accepted_max = 16'000;
-	double accept_rate = 0;  // new clients a second, over TCP and rdma_cm together; 0: no limit
-	// Channels at once, over RDMA and TCP; further clients are refused as `full`. 0: no limit.
+	double accept_rate = 0;  // new clients per second, over TCP and rdma_cm together; 0: no limit
+	// The most channels at once, over RDMA and TCP together; 0: no limit. Further clients are
+	// refused as `full`.
 	std::size_t clients_max = 0;
 	TcpOptions tcp;
-	// For clients over TCP whose first byte is not that of a TLS record; absent: `protection` is
-	// for all. Channels over RDMA are always set up with `protection`.
+	// The protection for clients over TCP whose first byte does not begin a TLS record. If absent,
+	// `protection` applies to all clients. Channels over RDMA are always set up with `protection`.
 	std::optional<Protection> tcp_protection;
-	// The most that a client gets of logical channels and queue pairs to carry them; 0: a client
-	// that asks for any is refused.
+	// The most queue pairs that carry logical channels, and the most logical channels, that one
+	// client gets. If `logical_channels_max` is 0, a client that asks for logical channels is
+	// refused.
 	std::uint32_t shared_queue_pairs_max = 0, logical_channels_max = 0;
 	// Called for every set-up that ends, on the acceptor's loop.
 	std::function<void(const SetupReport&)> observe;
 };
 
 struct AcceptorCounters {
-	// `resumed` of the `agreed` ones resumed a TLS session by a ticket.
+	// Clients that the acceptor took in; set-ups that succeeded, and those of them that resumed a
+	// TLS session by a ticket; clients that were refused; set-ups that failed, refusals included.
 	std::uint64_t accepted = 0, agreed = 0, resumed = 0, refused = 0, failed = 0;
 };
 
@@ -75,14 +80,14 @@ public:
 	// Called with one sentence for each failed handshake, on the acceptor's loop; for the log.
 	using Complain = std::function<void(const std::string&)>;
 
-	// A loop on which channels live, and where they are delivered. Without a transport it has no
-	// RDMA.
+	// A loop on which channels live, and the functions that receive them. If `transport` is null,
+	// the home takes channels over TCP only.
 	struct Home {
 		async::Loop* loop = nullptr;
 		RcTransport* transport = nullptr;
 		Deliver deliver;
-		// Receives the channels of clients that asked for logical channels, and what they were
-		// granted; absent: `deliver` receives them too.
+		// Called instead of `deliver`, if it is set, with the channel of a client that was granted
+		// logical channels, and with the numbers that were granted.
 		std::function<void(std::unique_ptr<Channel>, const Negotiated&)> deliver_carrier = {};
 
 		void give(std::unique_ptr<Channel> channel, const Negotiated& negotiated) const {
@@ -93,21 +98,22 @@ public:
 
 	Acceptor(async::Loop& loop, async::Socket listener, RcTransport& transport, AcceptorOptions options,
 		Deliver deliver, Complain complain);
-	// At least one home.
+	// `homes` must not be empty.
 	Acceptor(
 		async::Loop& loop, async::Socket listener, std::vector<Home> homes, AcceptorOptions options, Complain complain);
 	Acceptor(const Acceptor&) = delete;
 	Acceptor& operator=(const Acceptor&) = delete;
 
 	void start() { loop_.spawn(accept()); }
-	// Also listens by rdma_cm, at the same address and port(). Called after start(), at most once.
-	// One sentence on failure; TCP is served all the same.
+	// Also listens by rdma_cm, at the same address and port(). Call it after start(), at most once.
+	// Returns one sentence on failure; clients over TCP are served all the same.
 	std::expected<void, std::string> listen_managed();
-	// Accepts no further clients, and refuses handshakes that have not agreed yet.
+	// Accepts no further clients, and refuses each client whose handshake has no answer yet.
 	void stop();
 
 	std::uint16_t port() const { return async::local_address(*listener_).port(); }
 	const AcceptorCounters& counters() const { return counters_; }
+	// The number of handshakes that are under way.
 	std::size_t under_way() const { return under_way_; }
 
 private:
@@ -118,7 +124,8 @@ private:
 		Negotiated negotiated;
 		bool resumed = false;
 	};
-	// A handshake that is under way, counted while this exists; the destructor starts the next one.
+	// Counts a handshake as under way while it exists. The destructor resumes a client that waits
+	// to begin its handshake.
 	class UnderWay {
 	public:
 		explicit UnderWay(Acceptor& acceptor) : acceptor_(acceptor) { ++acceptor_.under_way_; }
@@ -130,14 +137,14 @@ private:
 		Acceptor& acceptor_;
 	};
 
-	// A client's place among `clients_max`: taken before the answer, kept by its channel to the
-	// end.
+	// One of the `clients_max` places. A client takes it before its handshake is answered, and its
+	// channel keeps it until the channel is destroyed.
 	using ClientPlace = std::shared_ptr<void>;
-	// Empty: all places are taken.
+	// Returns null if all places are taken.
 	ClientPlace take_client_place() const;
 
 	async::Task<void> accept();
-	// A new client waits until `accept_rate` lets it in.
+	// Waits until `accept_rate` allows another client.
 	async::Task<void> turn();
 	async::Task<void> serve(async::Socket socket);
 	async::Task<bool> shake_hands(async::Socket& socket, const std::string& peer);
@@ -170,21 +177,25 @@ private:
 	AcceptorCounters counters_;
 	std::size_t accepted_ = 0;  // TCP clients whose set-up has not ended
 	std::size_t under_way_ = 0;
-	ClientPlace client_places_ = std::make_shared<char>();  // each copy is a place that is taken
+	// Each further copy of this pointer is a place that is taken.
+	ClientPlace client_places_ = std::make_shared<char>();
 	Nanoseconds next_turn_ = 0;
 	async::List<async::Waiter> waiting_;  // clients that wait to begin their handshake
-	async::List<async::Waiter> at_room_;  // resumed when a client gives its descriptor back
+	// accept(), while it waits until the set-up of another TCP client ends.
+	async::List<async::Waiter> at_room_;
 	bool stopped_ = false;
 };
 
 // The functions below are shared by the acceptor's two source files.
 //
-// Turns the reason why a transport makes no offer into a refusal for the client.
+// Returns the refusal for a client to which the transport could make no offer; `why` is the error
+// of RcTransport::offer().
 Refusal refusal_of(const RcTransport& transport, const std::string& why);
-// Writes into our answer the logical channels that the client is granted, or returns why there are
-// none for it.
+// Writes to `ours` the numbers of queue pairs and logical channels that the client is granted.
+// Returns a refusal if it asks for logical channels and this server offers none.
 std::optional<Refusal> grant_logical(const AcceptorOptions& limits, const Parameters& theirs, Parameters& ours);
-// Receives and checks the client's proof, on the channel's loop. Empty: it is good.
+// Receives and checks the client's proof, on the channel's loop. Returns an empty string if the
+// proof is valid, else the reason for the failure.
 async::Task<std::string> await_proof(Channel& channel, const ProofKeys& keys);
 
 }  // namespace verbena::channel

@@ -1,14 +1,14 @@
 // Connects a channel to a server's port.
 //
-// Over RDMA: a TCP connection, a handshake on it (in TLS, unless Protection says in clear) that
-// exchanges the parameters of a queue pair at each end with random PSNs, and then, as the first
-// messages on those queue pairs, one proof each way that the peer is the one of the handshake. The
-// TCP connection is reset afterwards, which leaves no port in TIME_WAIT. Over TCP, the stream of
-// the handshake goes on to carry the messages.
+// Over RDMA, the client opens a TCP connection, and a handshake on it exchanges the parameters of
+// one queue pair at each end, with random PSNs. The handshake is in TLS, unless Protection turns
+// TLS off. Then the first message each way on these queue pairs is a proof that the sender took
+// part in the handshake. The client resets the TCP connection afterwards, which leaves no port in
+// TIME_WAIT. Over TCP, the connection of the handshake also carries the proofs and the messages.
 //
-// Threads: the transport's or the given loop's thread.
-// Errors: one sentence for the user, with the way out where there is one; ConnectOptions::trouble
-//   gets the kind, for counting.
+// Threads: functions that take a transport, a loop or a channel run on the thread of its loop.
+// Errors: a connect function returns one sentence for the user, which suggests a remedy where there
+//   is one, and writes the kind of failure to ConnectOptions::trouble.
 #pragma once
 
 #include <expected>
@@ -28,28 +28,29 @@ enum class ConnectTrouble : std::uint8_t {
 	none,
 	no_descriptor,  // this process or this host has no file descriptor left
 	no_port,  // the local address has no port left
-	no_resources,  // this end has no queue pair, or no memory, for it
+	no_resources,  // this end could not make or connect a queue pair, or has no memory for it
 	unreachable,  // no such host, no route to it, or no process listens there
 	timed_out,
-	handshake,  // it failed, the server refused, or the proof of an end was missing or wrong
+	handshake,  // the handshake or an end's proof failed, or the server refused this client
 };
 
 struct ConnectOptions {
 	Protection protection;
-	std::string host;  // as the user asked for it: "server.example", "10.0.0.1:7471", "[fd00::1]"
+	std::string host;  // as the user wrote it: "server.example", "10.0.0.1:7471", "[fd00::1]"
 	std::uint16_t port = 0;  // the port, unless `host` has one
-	Nanoseconds patience = 30'000'000'000;  // for the whole set-up
+	Nanoseconds patience = 30'000'000'000;  // the time for the whole set-up
 	// The local address to connect from, or null; must outlive the call.
 	const async::Address* from = nullptr;
-	// Limits the set-ups at a time, from the SYN to the proof, for programs that connect many: it
-	// saves memory, and later ones resume the TLS session of the first. `patience` counts from the
-	// permit.
+	// Null, or a semaphore that limits the set-ups under way at once; must outlive the call. Each
+	// set-up holds a permit from its SYN to its proof, and `patience` counts from the permit. A
+	// program that makes many connections saves memory by this, and later set-ups can resume the
+	// TLS session of an earlier one.
 	async::Semaphore* handshakes = nullptr;
-	// For a connection that is to carry logical channels: the number of those, and of queue pairs
-	// that carry them, this one included. The server may grant less, which is written to
-	// `negotiated` (it must outlive the call), or refuse.
+	// For a connection that is to carry logical channels: the number of queue pairs that carry them
+	// together, this one included, and the number of logical channels. The server may refuse, or
+	// grant fewer.
 	std::uint32_t shared_queue_pairs = 0, logical_channels = 0;
-	Negotiated* negotiated = nullptr;
+	Negotiated* negotiated = nullptr;  // gets the numbers that were granted; must outlive the call
 	ConnectTrouble* trouble = nullptr;  // written on a failure; must outlive the call
 };
 
@@ -64,17 +65,19 @@ async::Task<Connected<std::unique_ptr<TcpChannel>>> connect_tcp(
 
 // The rest is shared with managed.cc and the acceptor.
 //
-// Writes `trouble` where the options ask for it, and returns the text as an error.
+// Writes `trouble` to options.trouble unless that is null, and returns `text` as an error.
 std::unexpected<std::string> failed(const ConnectOptions& options, ConnectTrouble trouble, std::string text);
+// Returns `timed_out` if the handshake timed out, and `handshake` otherwise.
 ConnectTrouble trouble_of(const HandshakeError& error);
-// The kind of a failure in the handshake or the proof: timed_out if the deadline has passed.
+// Returns the kind of a failure of a proof or of a handshake on a channel: `timed_out` if the
+// deadline has passed, and `handshake` otherwise.
 ConnectTrouble handshake_or_time(Nanoseconds deadline);
 
 // Moves a handshake's bytes over its socket until the caller must act (asked, agreed or failed).
 async::Task<void> drive(async::Descriptor& socket, Handshake& handshake);
 
-// Closes a channel at a deadline, unless this is destroyed before: for a peer that does not prove
-// itself in time.
+// Closes a channel at `when`, unless the CloseAt is destroyed earlier. It ends the wait for a peer
+// that does not prove itself in time.
 class CloseAt final : public async::Timer {
 public:
 	CloseAt(Channel& channel, Nanoseconds when) : channel_(channel) { channel.loop().schedule(*this, when); }
@@ -85,14 +88,15 @@ private:
 	Channel& channel_;
 };
 
-// Waits for a permit to begin a set-up; without `handshakes` (null) there is nothing to wait for.
+// Waits for a permit to begin a set-up. Returns no permit, at once, if `handshakes` is null.
 async::Task<std::optional<async::Semaphore::Permit>> permit_to_begin(async::Semaphore* handshakes);
-// Sends the client's proof, then checks the server's. Empty on success, or why not.
+// Sends the client's proof, then checks the server's. Returns an empty string on success, else the
+// reason for the failure.
 async::Task<std::string> prove_as_client(Channel& channel, const ProofKeys& keys, Nanoseconds deadline);
 
-// Converts between the parameters of an end and their form in the handshake.
+// These functions convert between an end's parameters and their form in the handshake.
 Parameters parameters_of(Role role, const RcEnd& end);
-// Likewise for a client, with the logical channels that it asks for.
+// For a client: includes the numbers of logical channels and queue pairs that it asks for.
 Parameters parameters_of(const RcEnd& end, const ConnectOptions& options);
 RcEnd end_of(const Parameters& parameters);
 

@@ -1,14 +1,14 @@
 // The direct operations of one RC channel: RDMA READs and WRITEs, and the memory windows by which
 // the peer gets access to memory of this end.
 //
-// Each operation is one work request on the channel's queue pair, in order with the frames: so a
-// window is bound before the peer can learn of it. Small READs and WRITEs of one turn are posted
-// together. A record of each operation keeps its buffer until the adapter is done with it, even
-// when the coroutine that asked is destroyed before.
+// Each operation is one work request on the channel's queue pair, in order with the frames, so a
+// window is bound before a later frame announces it to the peer. Small READs and WRITEs of one turn
+// are posted together. The record of a READ or WRITE keeps its buffer until the adapter is done
+// with the buffer, even if the coroutine that asked for the operation is destroyed earlier.
 //
 // Threads: the loop's thread.
-// Owns: the buffers of operations in flight, and the windows that it has bound, until they are
-//   invalidated.
+// Owns: the buffers of READs and WRITEs in flight; and the windows that it has bound, with their
+//   buffers, until the windows are invalidated.
 // Errors: a request that the device refuses ends the channel; fail() then ends the operations in
 //   flight.
 #pragma once
@@ -24,11 +24,11 @@ namespace verbena::channel {
 
 class DirectOperations {
 public:
-	// `depth`: the most operations that may be in flight at once; 0: none are possible.
+	// `depth`: the most operations that may be in flight at once; 0: direct operations fail.
 	DirectOperations(RcOwner& owner, SendQueue& sends, std::uint32_t depth)
 		: shared_(owner.shared()), sends_(sends), depth_(depth) {}
-	// The queue pair is destroyed already, so nothing accesses the buffers. A caller's Operation
-	// may outlive this.
+	// The queue pair is destroyed already, so the adapter accesses no buffer any more. A caller's
+	// Operation may outlive this object and is detached from it.
 	~DirectOperations() {
 		for (std::uint32_t i = 0; i < count_; ++i)
 			if (Channel::Operation* const operation = record(i).operation) operation->registration = nullptr;
@@ -39,25 +39,26 @@ public:
 	std::uint32_t in_flight() const { return count_; }
 	bool full() const { return count_ == depth_; }
 
-	// Starts an operation of a caller, on a channel that has not ended. Afterwards it is under way,
-	// done (`share`) or failed, or still `queued` because `depth` others are in flight.
+	// Starts an operation of a caller, on a channel that has not ended. Afterwards its result is
+	// `under_way`, `done` (Kind::share only) or `failed`, or `queued` if the operation was not
+	// started because full() is true.
 	void begin(Channel::Operation& operation);
-	// For the channel itself, when not full(). Gives the peer access to `place`; `remote` is for
-	// the peer and may be sent in the next frame. Returns the window, for end(). `none`: the device
-	// has no window left.
+	// Called by the channel itself, when not full(). Gives the peer access to `place` and fills in
+	// `remote`, which may be sent to the peer in the next frame. Returns the index of the window,
+	// for end(), or WindowTable::none if the device has no window left.
 	std::uint32_t share(const Place& place, Right right, RemoteMemory& remote);
-	// For the channel itself, when not full(): reads a part of a message. handle_done() counts it
-	// when it is done.
+	// Called by the channel itself, when not full(). Reads a part of a message; handle_done()
+	// counts the part once the READ is done.
 	void read_part(const Place& into, const RemoteMemory& from);
-	// Withdraws the access by this window, now or, if it is full(), with a later post_ends().
+	// Withdraws the peer's access by this window: now or, if full(), in a later post_ends().
 	void end(std::uint32_t window);
-	// Withdraws what end() has left, as far as there is room. Called after handle_done().
+	// Withdraws windows that end() could not, until full(). Called after handle_done().
 	void post_ends();
 
-	// All work requests up to this number are done. Returns how many parts of messages were read by
-	// them.
+	// All work requests up to this number are done. Returns the number of parts of messages that
+	// they have read.
 	std::uint32_t handle_done(std::uint32_t number);
-	// The channel has ended: everything in flight fails, and no window is withdrawn any more.
+	// The channel has ended: the operations in flight fail, and end() does nothing from now on.
 	void fail(Trouble trouble);
 	// Destroys the windows that are still bound. Called before the queue pair is destroyed.
 	void withdraw_windows();
@@ -65,16 +66,16 @@ public:
 private:
 	using Kind = Channel::Operation::Kind;
 	struct Record {
-		std::uint32_t number = 0;  // the work request's
+		std::uint32_t number = 0;  // the number of the work request (SendQueue)
 		Kind kind = Kind::read;
 		std::uint32_t window = WindowTable::none;  // only with Kind::end
-		bool of_channel = false;  // read_part(), and not a caller's Operation
+		bool of_channel = false;  // made by read_part()
 		Buffer buffer;
-		// Null: there is no caller, or it was destroyed.
+		// The caller's operation. Null: the channel itself asked, or the operation was destroyed.
 		Channel::Operation* operation = nullptr;
 	};
 
-	// The oldest is 0.
+	// Returns the record of an operation in flight; the oldest has index 0.
 	Record& record(std::uint32_t index) { return records_[(first_ + index) % depth_]; }
 	Record& add(std::uint32_t number, Kind kind, Buffer buffer, Channel::Operation* operation);
 	Record& transfer(Kind kind, const Place& place, const RemoteMemory& remote, Channel::Operation* operation);
@@ -90,7 +91,7 @@ private:
 	std::uint32_t bound_ = WindowTable::none;
 	// Bound windows that are to be invalidated once there is room in the send queue.
 	std::vector<std::uint32_t> ending_;
-	std::optional<Trouble> failed_;  // why, once fail() was called
+	std::optional<Trouble> failed_;  // the argument of fail(), once that was called
 };
 
 }  // namespace verbena::channel

@@ -6,10 +6,11 @@
 //     +--------+--------+--------------+------------+----------------------+----------------
 //
 // Each message of a data frame begins with 4 bytes: its kind in the upper 3 bits, a length in the
-// lower 29. docs/channel-protocol.md describes the exchange, credits.h the numbers in the header.
+// lower 29. docs/channel-protocol.md describes the exchange of frames, and credits.h describes
+// credits and the numbers in the header.
 //
-// Errors: read() returns nothing for bytes that are no header; it checks no lengths against the
-//   frame (are_messages() in inbox.h does).
+// Errors: read() returns std::nullopt for bytes that are not a valid header. It does not compare
+//   lengths with the size of the frame; are_messages() in inbox.h does.
 #pragma once
 
 #include <array>
@@ -34,22 +35,25 @@ static_assert(std::endian::native == std::endian::little, "the frame is copied a
 
 enum class FrameKind : std::uint8_t {
 	data = 1,
-	credit = 2,  // carries credits: its header says everything
+	credit = 2,  // carries a new limit in its header, and nothing else
 	want = 3,  // its sender waits for credits
 	close = 4,  // its sender sends no more messages
-	taken = 5,  // its sender has fetched the `flags` oldest offers of its peer
+	taken = 5,  // its sender has fetched the N oldest offers of its peer; `flags` is N
 };
 
 struct FrameHeader {
 	static constexpr std::size_t bytes = 8;
-	// A flag of `data`: more messages wait for credits.
+	// A flag of a `data` frame: the sender has more messages, which wait for credits.
 	static constexpr std::uint8_t wants_more = 1;
 
 	FrameKind kind = FrameKind::data;
 	std::uint8_t flags = 0;
-	std::uint8_t credits_seen = 0;  // credit frames of the peer that were seen, modulo 256
-	std::uint8_t wants_seen = 0;  // likewise `want` frames
-	std::uint32_t limit = 0;  // data frames that the peer may have sent in all, modulo 2^32
+	// The numbers of `credit` and of `want` frames that have arrived from the peer, modulo 256.
+	std::uint8_t credits_seen = 0;
+	std::uint8_t wants_seen = 0;
+	// The number of data and close frames that the peer may send in all, counted from the start of
+	// the connection, modulo 2^32.
+	std::uint32_t limit = 0;
 
 	void write(std::byte* to) const { std::memcpy(to, this, bytes); }
 	static std::optional<FrameHeader> read(std::span<const std::byte> frame) {
@@ -63,11 +67,11 @@ struct FrameHeader {
 static_assert(sizeof(FrameHeader) == FrameHeader::bytes);
 
 enum class MessageKind : std::uint8_t {
-	whole = 0,  // a message: `length` bytes follow
-	first = 1,  // the first part of a message of `length` bytes: the rest of the frame
-	more = 2,  // the next part of that message: `length` bytes follow
-	// The next part, or the first: an Offer and bytes follow, `length` in all. The message goes on
-	// with these bytes and then with those that the Offer names.
+	whole = 0,  // a whole message: `length` bytes follow
+	first = 1,  // the message has `length` bytes; the rest of the frame is its first part
+	more = 2,  // the next part of the message that has begun: `length` bytes follow
+	// The first or the next part of a message: an Offer follows, and then bytes, together `length`
+	// bytes. The part consists of these bytes, and then of those to which the Offer refers.
 	offer = 3,
 };
 
@@ -92,7 +96,8 @@ struct MessageHeader {
 	}
 };
 
-// A part of a message of `total` bytes that the receiver fetches by RDMA READ.
+// Refers to a part of a message that the receiver fetches by RDMA READ. `address`, `length` and
+// `rkey` are the part's memory at the sender; `total` is the length of the whole message.
 struct Offer {
 	static constexpr std::size_t bytes = 24;
 

@@ -2,9 +2,11 @@
 //
 // The queue pair is the transport's own; rdma_cm carries its number, its PSN and a few terms
 // (setup/parameters.h). That exchange is in clear and authenticates neither end. So the handshake
-// of setup/handshake.h follows, as the first messages on the channel itself, in TLS with the same
-// trust as over TCP, and carries the parameters that were really used; then come the proofs. Until
-// then the channel is not given to the program and takes small messages only (docs/decisions/0017).
+// of setup/handshake.h follows as the first messages on the channel itself, with the same
+// Protection as over TCP. It carries the parameters with which the queue pairs were connected, and
+// each end compares them with those of rdma_cm; then come the proofs. Until the proofs are checked,
+// the program does not get the channel, and the channel takes small messages only
+// (docs/decisions/0017).
 //
 //     client                                     server
 //     REQ: QPN, PSN, terms                    ->
@@ -13,7 +15,8 @@
 //     proof                                  <-> proof
 //     DREQ                                    -> DREP; the queue pairs stay connected
 //
-// Threads: the transport's loop, which is also that of the events.
+// Threads: connect_managed() runs on the transport's loop, which must also be the loop of `events`.
+// Errors: as in connect.h.
 #pragma once
 
 #include "lib/channel/connect.h"
@@ -21,7 +24,7 @@
 
 namespace verbena::channel {
 
-// Connects a channel by rdma_cm. `options.from` may stay null: local ports do not run out here.
+// Connects a channel by rdma_cm.
 async::Task<Connected<std::unique_ptr<RcChannel>>> connect_managed(
 	ManagedEvents& events, RcTransport& transport, ConnectOptions options);
 
@@ -29,13 +32,15 @@ async::Task<Connected<std::unique_ptr<RcChannel>>> connect_managed(
 // handshake's messages are smaller.
 inline constexpr std::size_t unproven_message_max = 8 << 10;
 
-// The peer's parameters: addresses and numbers as rdma_cm has agreed on them, the rest from its
-// terms.
+// Returns the peer's parameters: those that `path` has from rdma_cm, and the others from the peer's
+// `terms`.
 RcEnd managed_end(const lib::ManagedPath& path, const Parameters& terms);
-// Why this transport cannot use the path that rdma_cm has chosen; empty if it can.
+// Returns the reason why this transport cannot use the device and GID that rdma_cm has chosen;
+// empty if it can.
 std::string why_unusable(
 	const RcTransport& transport, const std::string& device, std::optional<std::uint32_t> gid_index);
-// Whether the parameters that the peer has authenticated are those that connected the queue pair.
+// Returns whether `said`, the parameters that the peer has sent in the handshake, are `used`, those
+// with which the queue pair was connected.
 bool same_end(const RcEnd& used, const Parameters& said);
 
 }  // namespace verbena::channel

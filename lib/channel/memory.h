@@ -1,19 +1,20 @@
 // Registered memory, for direct operations (RDMA READ and WRITE) and for large messages.
 //
-//     Buffer value = pool.take(1 << 20);       // empty: above the watermark
+//     Buffer value = pool.take(1 << 20);       // an empty Buffer if there is no memory
 //     co_await channel.send(head, value);      // the peer fetches the bytes: they are not copied
 //
 // channel.h has the operations by which a peer reads or writes such memory directly.
 //
-// Blocks come in size classes, four to a doubling, so at most a fifth of a block is unused. Small
-// blocks share a region. A block that is given back stays registered for its class, so a steady
-// state registers nothing; regions without a block in use are freed when the watermark is reached.
+// Blocks come in size classes from 4 KiB on, with four classes for each doubling of the size, so at
+// most a fifth of a block of more than 4 KiB is unused. Small blocks of one class share a region. A
+// block that is given back stays registered for its class, so in a steady state the pool makes no
+// registrations. When the watermark is reached, regions without a block in use are freed.
 //
 // Threads: the thread of the pool's loop; reference counts are not atomic.
-// Owns: the memory and its registrations, but not adopted memory.
-// Lifetime: a Buffer counts references; its memory stays until the last handle and the last lease
-//   are gone. All buffers must be destroyed before their pool.
-// Errors: take() returns an empty Buffer above the watermark.
+// Owns: the memory and all registrations. Adopted memory is the caller's.
+// Lifetime: a Buffer is one reference to its block; a block stays in use until the last Buffer is
+//   destroyed and the last lease on it has ended. All buffers must be destroyed before their pool.
+// Errors: take() returns an empty Buffer if there is no memory for it; adopt() returns a sentence.
 #pragma once
 
 #include <array>
@@ -34,7 +35,7 @@ namespace verbena::channel {
 
 class MemoryPool;
 
-// A piece of registered memory; in use when it has references.
+// A piece of registered memory. It is in use while `references` is not 0.
 struct Block {
 	Block* next = nullptr;
 	MemoryPool* pool = nullptr;
@@ -65,15 +66,16 @@ public:
 	}
 
 	explicit operator bool() const { return block_ != nullptr; }
-	std::byte* data() const { return block_->data; }
+	std::byte* data() const { return block_->data; }  // not for an empty Buffer
 	std::size_t size() const { return size_; }
 	std::span<std::byte> bytes() const {
 		return block_ == nullptr ? std::span<std::byte>() : std::span(block_->data, size_);
 	}
-	// The memory region that the block lies in.
+	// The memory region in which the block lies. Not for an empty Buffer.
 	ibv_mr* region() const { return block_->region; }
 
-	// Turns the handle into a plain pointer, with its reference; drop() ends that reference.
+	// Empties the Buffer without ending its reference, and returns the block; drop() ends the
+	// reference later.
 	Block* release() { return std::exchange(block_, nullptr); }
 	static void drop(Block* block) {
 		if (--block->references == 0) give_back(block);
@@ -105,7 +107,7 @@ struct RemoteMemory {
 	std::uint32_t length = 0;
 	std::uint32_t rkey = 0;
 
-	// The part that begins `from` bytes in.
+	// Returns the part of `bytes` bytes that begins at byte `from`.
 	RemoteMemory part(std::uint32_t from, std::uint32_t bytes) const { return {address + from, bytes, rkey}; }
 	bool operator==(const RemoteMemory&) const = default;
 };
@@ -115,8 +117,9 @@ static_assert(sizeof(RemoteMemory) == 16);
 enum class Right : std::uint8_t { read, write };
 
 struct MemoryOptions {
-	std::size_t max = std::size_t{1} << 30;  // the watermark: bytes of all blocks, free or not
-	// Bytes of the regions that small blocks are cut from; a larger block has a region of its own.
+	std::size_t max = std::size_t{1} << 30;  // the watermark: bytes of all regions, in use or not
+	// Bytes of a region that small blocks share. A block of more than a quarter of this has a
+	// region of its own.
 	std::size_t region_bytes = 4 << 20;
 };
 
@@ -127,7 +130,7 @@ struct MemoryCounters {
 
 class MemoryPool {
 public:
-	static constexpr std::size_t block_min = 4096;
+	static constexpr std::size_t block_min = 4096;  // bytes of the smallest block
 
 	// `access`: the access flags of every registration, for ibv_reg_mr.
 	MemoryPool(ibv_pd* domain, int access, const MemoryOptions& options);
@@ -135,22 +138,23 @@ public:
 	MemoryPool(const MemoryPool&) = delete;
 	MemoryPool& operator=(const MemoryPool&) = delete;
 
-	// A buffer of at least one block; `size` may be 0. Empty: above the watermark, or out of
-	// memory.
+	// Returns a Buffer of `size` bytes, which may be 0, in a block of its own. The Buffer is empty
+	// if a new region would exceed the watermark, or if there is no memory to register.
 	Buffer take(std::size_t size);
-	// Bytes of the block that take(size) returns, by which in_use() grows.
+	// Bytes of the block in which take(size) puts its Buffer; in_use() grows by this number.
 	static std::size_t block_size(std::size_t size);
-	// Registers the caller's own memory until the last handle is gone; it must stay mapped until
-	// then.
+	// Registers the caller's own memory until the last Buffer for it is destroyed; the memory must
+	// stay mapped until then.
 	std::expected<Buffer, std::string> adopt(std::span<std::byte> memory);
 
-	// Bytes of all regions, in use or not, without adopted memory.
+	// Bytes of all regions, in use or not. Adopted memory does not count.
 	std::size_t registered() const { return registered_; }
-	// Bytes of all blocks in use, with adopted memory.
+	// Bytes of all blocks in use, and of adopted memory.
 	std::size_t in_use() const { return in_use_; }
-	std::size_t regions() const { return regions_.size(); }
+	std::size_t regions() const { return regions_.size(); }  // the number of them, none adopted
 	const MemoryCounters& counters() const { return counters_; }
-	// `freed` is called whenever a block is given back, so that a refused caller can try again.
+	// Sets a function that is called whenever a block of the pool is given back, so that a refused
+	// caller can try again. It is not called for adopted memory.
 	void on_freed(std::function<void()> freed) { freed_ = std::move(freed); }
 
 private:

@@ -12,68 +12,73 @@
 
 namespace verbena::channel {
 
-// The treatment of a message for which there is no memory: no receive buffer, or no registered
-// memory to put it together in.
+// The treatment of a message for which there is no memory: no receive buffer for its frame, or no
+// registered memory in which to assemble its parts.
 enum class Watermark : std::uint8_t {
-	wait,  // the message waits until there is some; its sender is slowed down, and no other
-	close,  // its connection ends, and no other, as in published systems
+	wait,  // the message waits for memory; only its sender is slowed down
+	close,  // only the message's connection ends, as in published systems
 };
 
-// Where frames arrive: in one receive queue shared by all connections (SRQ), so that memory follows
-// the load; or in a receive queue of each connection, with `receive_depth` units posted and a new
-// one for each that has arrived, as in published systems.
+// The receive queue in which frames arrive. `srq`: all connections share one queue, so that memory
+// follows the load. `per_connection`: each connection has a queue of `receive_depth` posted units,
+// and each unit in which a frame arrives is replaced by a new one, as in published systems.
 enum class RecvMode : std::uint8_t { srq, per_connection };
 
 struct RcOptions {
 	RecvMode recv_mode = RecvMode::srq;
-	std::uint32_t receive_depth = 8;  // per_connection only: units posted, and the window
-	// Bytes of a unit: a receive buffer, and so the largest frame. 1 KiB and its headers.
+	std::uint32_t receive_depth = 8;  // per_connection only: units posted, and credits granted
+	// Bytes of a unit, which is a receive buffer, and so of the largest frame. The default holds
+	// 1 KiB of messages with all headers.
 	std::uint32_t unit_bytes = 1088;
-	Window window;  // credits of one connection
+	Window window;  // the credits that this end grants to the peer of one connection
 	std::uint32_t units_start = 1024;  // receive buffers posted before the first connection
-	std::uint32_t units_max = 1 << 18;  // the pool's watermark, in units
-	std::uint32_t units_low = 256;  // post more units when fewer are free to be granted
+	std::uint32_t units_max = 1 << 18;  // the most units that the pool has
+	std::uint32_t units_low = 256;  // srq: post more when fewer posted units are free to be granted
 	std::uint32_t connections_max = 32'768;
 	std::uint32_t send_depth = 8;  // send work requests of one connection, for frames
-	std::uint32_t send_units_max = 4;  // the most of these that send from a unit, and not inline
-	// Direct operations of one connection in its send queue, besides send_depth; 0: none at all.
+	// The most of the `send_depth` requests that send from a unit at once; the others are inline.
+	std::uint32_t send_units_max = 4;
+	// The most direct operations in flight on one connection, in addition to `send_depth`; 0: the
+	// connection has no direct operations.
 	std::uint32_t direct_depth = 16;
-	// Larger messages, in bytes, are fetched by the receiver where direct operations are possible.
-	// The smaller value of both ends counts.
+	// Bytes. The receiver fetches messages larger than this, where direct operations are possible.
+	// The smaller value of the two ends applies.
 	std::uint32_t eager_max = 16 << 10;
-	// A body in registered memory of at least this many bytes is fetched too, and never copied.
+	// Bytes. A body in registered memory that is at least this large is also fetched, and is never
+	// copied.
 	std::uint32_t share_min = 4096;
 	// A large message in memory that is not registered is copied and fetched in parts of about this
 	// many bytes, so that copying one part overlaps with fetching others.
 	std::uint32_t part_bytes = 64 << 10;
-	// Parts or messages of one connection that wait to be fetched; at most 64.
+	// The most offers in flight on one connection, each a part of a message or a body; at most 64.
 	std::uint32_t offers_max = 16;
-	// Puts a message of several frames together on the heap instead of in registered memory, so
-	// that it never waits for that. Such an end fetches nothing: its peers must send everything in
-	// frames (their eager_max and share_min are message_max).
+	// True: this end assembles a message of several frames on the heap instead of in registered
+	// memory, so that the message never waits for registered memory. Such an end fetches nothing:
+	// its peers must send everything in frames (their eager_max and share_min are message_max).
 	bool fragments_on_heap = false;
 	Watermark watermark = Watermark::wait;
-	std::uint32_t reads = 16;  // RDMA READs of one connection in flight, each way
-	// Frames of at most this many bytes are sent inline, where the device can. The default is less
-	// than most devices can do, because a queue pair keeps that many bytes for each of its
-	// requests: our NIC's 512 would cost 8 KiB more for each connection, 4 KiB with
-	// many_connections().
+	std::uint32_t reads = 16;  // the most RDMA READs in flight on one connection, in each direction
+	// Frames of at most this many bytes are sent inline, if the device supports it. The default is
+	// below the limit of most devices, because a queue pair keeps this many bytes for each of its
+	// send requests: with 512, the limit of our NIC, each connection would take 8 KiB more, or
+	// 4 KiB more with many_connections().
 	std::uint32_t inline_max = 256;
-	bool coalesce = true;  // small messages for which there is no room share a frame
-	std::uint32_t message_max = 64u << 20;  // bytes, sent or received
-	std::uint32_t poll_batch = 64;  // completions taken by one poll
-	std::uint32_t close_timeout_ms = 1000;  // the time that close() gives the peer
+	bool coalesce = true;  // small messages that wait for a credit or for room share a frame
+	std::uint32_t message_max = 64u << 20;  // bytes of the largest message, sent or received
+	std::uint32_t poll_batch = 64;  // the most completions that one poll takes
+	std::uint32_t close_timeout_ms = 1000;  // the time that the peer has to close its end
 	MemoryOptions memory;  // for direct operations and large messages
 };
 
-// Options for thousands of connections that seldom move much at once: each takes 10 KiB instead of
-// 17 on our NIC.
+// Returns `options` for thousands of connections that seldom have many direct operations in flight:
+// each connection takes 10 KiB instead of 17 KiB on our NIC.
 inline RcOptions many_connections(RcOptions options) {
 	options.direct_depth = options.reads = 4;
 	return options;
 }
 
-// Options with a receive queue for each connection, and units for `connections_max` of them.
+// Returns `options` with a receive queue for each connection, and enough units for
+// `connections_max` connections.
 inline RcOptions with_own_receives(RcOptions options) {
 	options.recv_mode = RecvMode::per_connection;
 	options.window.first = options.window.max = options.receive_depth;

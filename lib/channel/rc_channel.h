@@ -4,12 +4,14 @@
 // Assembly hold what has arrived.
 //
 // Messages above the smaller `eager_max` of both ends are offered to the peer, which fetches them
-// by RDMA READ: straight from registered memory (from `share_min` bytes on), or part by part from
-// copies. All others travel in frames.
+// by RDMA READ. So are bodies in registered memory of at least `share_min` bytes. Such a body is
+// fetched from where it is; any other large message is fetched in parts, from copies. All other
+// messages travel in frames.
 //
 // Threads: the loop's thread.
-// Owns: the queue pair, and the credits that it has granted, until it is destroyed.
-// Lifetime: destroyed before its transport. Messages and leases that it gave may outlive it.
+// Owns: the queue pair, and the receive buffers behind the credits that it has granted, until the
+//   channel is destroyed.
+// Lifetime: a channel is destroyed before its transport. Its messages and leases may outlive it.
 // Errors: fail() ends the channel; every waiting coroutine is resumed with the trouble.
 #pragma once
 
@@ -24,9 +26,9 @@ namespace verbena::channel {
 
 class RcChannel final : public Channel, private RcOwner, private async::Timer {
 public:
-	// Made by RcTransport::connect(), which then enters it into its table as `id`. `receives`:
-	// where frames for this queue pair arrive, the offer's own receive queue or the shared one.
-	// Takes over the offer's share of credits.
+	// Called by RcTransport::connect(), which then enters the channel into its table as `id`.
+	// `receives`: the queue in which frames for this queue pair arrive, which is the offer's own
+	// receive queue or the shared one. Takes over the receive buffers that the offer has reserved.
 	RcChannel(RcTransport& transport, RcShared& shared, ChannelId id, ReceiveQueue& receives, RcOffer offer,
 		const RcEnd& peer, std::string peer_name);
 	~RcChannel() override;
@@ -36,32 +38,34 @@ public:
 	Path path() const override;
 	bool direct() const override { return reads_ > 0; }
 	MemoryPool* memory() const override { return &shared().memory; }
-	// The largest message from now on, sent or received, in bytes: smaller for a peer that has not
-	// proved itself yet.
+	// Sets the largest message from now on, sent or received, in bytes. The limit is smaller while
+	// the peer has not proved itself.
 	void limit_messages(std::size_t bytes) { message_max_ = bytes; }
 	ibv_qp* queue_pair() const { return sends_.queue_pair(); }
 	ReceiveQueue& receives() { return receives_; }
 	using RcOwner::id;
 	std::uint32_t reads() const { return reads_; }  // RDMA READs in flight at once, each way
 
-	// The rest is for the transport, which hands the channel its completions and wakes it. None of
-	// these resumes a coroutine: the loop does, later in the turn.
+	// The transport calls the methods below. None of them resumes a coroutine: the loop does,
+	// later in the turn.
 	//
-	// A frame has arrived in this unit; the channel gives it back by RcTransport::release().
+	// A frame has arrived in this unit, which the channel gives back later.
 	void handle_frame(Unit* unit);
 	// All send requests up to this number are done.
 	void handle_sent(std::uint32_t number);
 	// A request of the queue pair failed.
 	void handle_failure(ibv_wc_status status);
-	// A unit that a message of this channel has held is posted to the receive queue again.
+	// A unit that held a data or close frame of this channel is posted to the receive queue again.
 	void handle_posted();
-	// Units, or registered memory, were given back, and the channel waits for some.
+	// The channel waits for units (handle_units) or for registered memory (handle_memory), and some
+	// may be free now.
 	void handle_units();
 	void handle_memory();
-	// Called about once a second: sends a heartbeat, and ends a channel whose peer stalls within a
-	// message while others wait for memory.
+	// Called about once a second, less often with more than 2,000 channels. Sends a heartbeat if
+	// nothing was sent since the last call. Ends the channel if its peer makes no progress within a
+	// message while channels wait for memory.
 	void beat();
-	// Prefetches the memory that a completion needs beside this object.
+	// Prefetches the memory outside of this object that handling a completion needs.
 	void prefetch() const;
 
 private:
@@ -78,14 +82,14 @@ private:
 	// Timer: the peer has not closed in time.
 	void expire() override;
 
-	// Whether messages are put together in registered memory, so that the peer's offers can be
-	// fetched.
+	// True if messages are assembled in registered memory, so that this end can fetch the peer's
+	// offers.
 	bool fetches() const { return direct() && !shared().options.fragments_on_heap; }
 	void flush();
 	void limit_closing();
 	void finish_close();
 	void settle();
-	// Fails with Trouble::protocol; `what` the peer did.
+	// Fails with Trouble::protocol. `what` describes the peer's error.
 	void break_off(const char* what);
 	void take_messages(Unit* unit);
 	bool post_another(Unit* unit);
@@ -101,7 +105,7 @@ private:
 
 	RcTransport& transport_;
 	std::unique_ptr<ReceiveQueue> own_receives_;  // RecvMode::per_connection only
-	ReceiveQueue& receives_;  // that one, or the transport's
+	ReceiveQueue& receives_;  // *own_receives_, or the transport's shared queue
 	SendQueue sends_;
 	DirectOperations direct_;
 	std::uint32_t reads_;  // 0: no direct operations
@@ -109,15 +113,15 @@ private:
 	ReceiveCredits grants_;
 	FrameSender frames_;
 	Offers offers_;
-	// Offers of the peer that were fetched and not reported to it yet.
+	// The number of the peer's offers that this end has fetched and not yet reported as fetched.
 	std::uint32_t taken_due_ = 0;
 
 	Inbox inbox_;
 	Assembly assembly_;
 	StallWatch stall_watch_;  // watches assembly_
 
-	bool in_message_ = false;  // the peer has the beginning of a message and not its end
-	bool digest_later_ = false;  // an offer waits for room for direct operations
+	bool in_message_ = false;  // the beginning of a message is sent, and its end is not
+	bool digest_later_ = false;  // the peer's next offer waits until a READ can be posted
 	bool peer_closed_ = false;  // the peer's close frame has arrived
 	bool lost_ = false;  // fail() was called
 	std::string peer_name_;

@@ -1,18 +1,21 @@
-// RcTransport: everything that the RC channels of one loop have in common: the device, one
-// completion queue, the shared receive queue, the pools (rc_shared.h), and the table that leads
-// from a completion's queue pair number to its channel.
+// RcTransport: the objects that the RC channels of one loop have in common. These are the device,
+// one completion queue, the shared receive queue, the pools (rc_shared.h), and the table that maps
+// a completion's queue pair number to its channel.
 //
 // As a poller of its loop it takes completions in batches and hands each to its channel. Units
 // whose messages the program has released go back to the receive queues at the end of a turn.
 //
-// Heartbeats: a reliable connection notices that its peer is gone only when it sends. So a channel
-// on which nothing was sent for a while sends an RDMA WRITE of no bytes: once a second, and with
-// more than 2,000 channels less often, namely 2,000 a second over all of them.
+// Heartbeats: a reliable connection notices that its peer is gone only when it sends. So the
+// transport looks at each channel about once a second, and a channel that has sent nothing since
+// the last look sends an RDMA WRITE of no bytes. The transport looks at no more than 2,000 channels
+// a second, so with more channels each has its turn less often.
 //
 // Threads: the loop's thread.
-// Owns: the device and all verbs objects but the queue pairs, which their channels own.
+// Owns: the device and all verbs objects except the queue pairs of channels and offers, and the
+//   receive queues that these have of their own.
 // Lifetime: destroyed after its channels, their messages, buffers and leases.
-// Errors: a sentence where something cannot be made; a failed completion ends its channel only.
+// Errors: open(), offer() and connect() return a sentence. A failed completion ends only the
+//   channel to which it belongs.
 #pragma once
 
 #include <memory>
@@ -31,8 +34,9 @@ namespace verbena::channel {
 
 class RcChannel;
 
-// The receive buffers reserved for a connection that is being set up: they go back to the bank
-// when this is destroyed, unless a channel has taken them over.
+// The deleter of a Share, which stands for the `units` receive buffers that are reserved for a
+// connection in set-up. They go back to the CreditBank when the Share is destroyed, unless a
+// channel has taken them over.
 struct ReturnShare {
 	std::uint32_t units = 0;
 	void operator()(CreditBank* bank) const { bank->posted(units); }
@@ -54,18 +58,19 @@ struct VerbsObjects {
 
 class RcTransport final : public async::Poller, public async::TurnEnd, public MessageOwner {
 public:
-	// Opens the best device that fits the wish. The options are adjusted to what the device can do.
+	// Opens the best device that satisfies `wish`. options() then has the given options, adjusted
+	// to the limits of the device.
 	static std::expected<std::unique_ptr<RcTransport>, std::string> open(
 		async::Loop& loop, const lib::DeviceRequest& wish, const RcOptions& options);
 	~RcTransport() override;
 	RcTransport(const RcTransport&) = delete;
 	RcTransport& operator=(const RcTransport&) = delete;
 
-	// Makes a queue pair and reserves its receive buffers. An error says that the device or the
-	// pool has no room for one more connection; a server passes it on to its client.
+	// Makes a queue pair and reserves its receive buffers. The error is a sentence that says why
+	// there is no room for one more connection; a server sends it to its client.
 	std::expected<RcOffer, std::string> offer();
-	// Connects the offer's queue pair (to RTS). The peer's first frame may arrive before this
-	// returns.
+	// Connects the offer's queue pair to that of the peer, up to the state RTS. The peer's first
+	// frame may arrive before connect() returns.
 	std::expected<std::unique_ptr<RcChannel>, std::string> connect(
 		RcOffer offer, const RcEnd& peer, std::string peer_name);
 
@@ -74,7 +79,7 @@ public:
 	const RcCounters& counters() const { return shared_.counters; }
 	async::Loop& loop() const { return shared_.loop; }
 	std::size_t channels() const { return channels_; }
-	std::size_t units() const { return shared_.units.count(); }
+	std::size_t units() const { return shared_.units.count(); }  // all that exist, free or not
 	// Receive buffers that are posted and not granted to a connection; 0 with per_connection.
 	std::size_t credits_free() const { return shared_receives_ ? shared_receives_->bank().free() : 0; }
 	// Bytes of units in use, for receiving or sending.
@@ -94,20 +99,22 @@ public:
 	bool arm() override;
 	void acknowledge() override;
 	int descriptor() const override { return events_->fd; }
-	// TurnEnd: released units go back to the receive queues, and credit frames that are due are
-	// sent.
+	// TurnEnd: posts released units to the receive queues again, and lets their channels send
+	// credit frames that are due.
 	void turn_ends() override;
-	// MessageOwner: ends one reference of a unit (`token`); without references it is posted again.
+	// MessageOwner: ends one reference to the unit `token`. A unit without references is posted
+	// again at the end of the turn.
 	void release(void* token) override;
 
-	// For its channels.
+	// The channels call the methods below.
 	//
-	// Takes back a unit that a frame without a credit has used up. The unit was backing another
-	// connection's credit or was free; if a free one is left it stands in for that, and posting
-	// this one again makes a new free one.
+	// Takes back a unit in which a frame arrived that had no credit. That frame used up a unit
+	// which backed a credit of another connection, or was free. If the bank of the shared queue has
+	// a free unit, that one replaces the used unit, and this unit becomes free when it is posted
+	// again. Otherwise posting this unit again only replaces the used one (Unit::ungranted).
 	void repost_ungranted(Unit* unit);
-	// Removes the channel from the table; called by its destructor. Afterwards nothing arrives for
-	// its queue pair, which may then be destroyed.
+	// Removes the channel from the table; called by the channel's destructor. Afterwards no frame
+	// arrives for its queue pair, which may then be destroyed.
 	void remove(RcChannel& channel);
 
 private:
@@ -120,8 +127,8 @@ private:
 		void expire() override { transport.beat(); }
 		RcTransport& transport;
 	};
-	// A completion that remove() took off the queue, and the channel that had its queue pair number
-	// then.
+	// A completion that remove() took off the completion queue, and the channel that had the
+	// completion's queue pair number at that time.
 	struct Early {
 		ibv_wc completion;
 		ChannelId id;
@@ -162,7 +169,7 @@ private:
 	std::size_t channels_ = 0;
 	unsigned unacknowledged_ = 0;
 	Heart heart_{*this};
-	std::size_t next_beat_ = 0;  // the slot
+	std::size_t next_beat_ = 0;  // the slot at which the next beat() begins
 };
 
 }  // namespace verbena::channel

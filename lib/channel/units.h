@@ -1,11 +1,11 @@
 // Registered buffers of one size, for receiving and sending frames.
 //
-// Units come in slabs of a mebibyte, each one memory region. Slabs are freed with the pool only, so
-// a steady state registers nothing.
+// The pool registers memory in slabs of at most 1 MiB, each of which is one memory region and is
+// cut into units. Slabs are freed only with the pool, so in a steady state the pool makes no
+// registrations.
 //
 // Threads: the loop's thread.
-// Owns: the memory and its registrations. Units that were taken must be given back or forgotten
-//   before the pool is destroyed.
+// Owns: the memory and its registrations. No unit may be used after the pool is destroyed.
 // Errors: take() returns null at `units_max`, or when no memory can be registered.
 #pragma once
 
@@ -20,20 +20,25 @@
 
 namespace verbena::channel {
 
-// One buffer, and what is known of the frame in it. Slot and generation name the connection that it
-// belongs to (ChannelId), because a program may hold a message longer than its connection exists.
+// One buffer, and facts about the frame in it. `slot` and `generation` (a ChannelId) identify the
+// frame's connection; a pointer would dangle, as a program may hold a message after its connection
+// is destroyed.
 struct Unit {
 	Unit* next = nullptr;
 	std::byte* data = nullptr;
 	std::uint32_t lkey = 0;
 	std::uint32_t length = 0;  // bytes that have arrived, or that are to be sent
-	std::uint32_t slot = 0;  // the connection's
-	std::uint32_t generation = 0;
-	// Sending: the number of the work request. Receiving: the bytes that were read (Inbox).
+	std::uint32_t slot = 0;  // the slot of the connection
+	std::uint32_t generation = 0;  // the generation of the connection
+	// Sending: the number of the work request. Receiving: the number of bytes that the Inbox has
+	// read.
 	std::uint32_t number = 0;
-	std::uint16_t references = 0;  // messages that lie in it, and 1 while it is being read
-	// Its frame had no credit, so it was taken from what is granted to others: posting it again
-	// does not add a free unit.
+	// The number of Messages that refer to the unit, plus 1 while the channel still reads it.
+	std::uint16_t references = 0;
+	// True: when the unit is released, it makes no further unit free to be granted. With a shared
+	// queue, its frame had no credit and used up a unit that backed a credit of another connection.
+	// With RecvMode::per_connection, another unit was posted in its place, or its frame was
+	// refused.
 	bool ungranted = false;
 };
 

@@ -19,10 +19,10 @@
 //
 // Threads: one, that of the channel's loop.
 // Owns: the channel.
-// Lifetime: key and value of an operation must not change until it is done. The client dies after
-//   its operations, and Fetched values before the transport.
-// Errors: an operation returns Error. A server that breaks the protocol, and a lost connection,
-//   fail all operations with Error::lost; why_lost() has the details.
+// Lifetime: the key and value of an operation must not change until it is done. The client must
+//   outlive its operations, and the transport must outlive Fetched values.
+// Errors: a failed operation returns an Error. When the connection is lost or the server breaks the
+//   protocol, all operations fail with Error::lost; why_lost() has the details.
 #pragma once
 
 #include <memory>
@@ -46,9 +46,9 @@ enum class Error : std::uint8_t {
 	full,         // the store has reached its memory limit
 	unsupported,  // rendezvous over a channel that is not direct
 	no_memory,    // this process has no registered memory left
-	lost,         // the connection broke; whether the store has changed is unknown
+	lost,         // the connection ended; whether the store has changed is unknown
 };
-// One sentence that says what happened and, where there is one, the way out.
+// Returns one sentence that says what happened and, where there is a remedy, suggests it.
 std::string_view sentence_of(Error error);
 
 // A SET by rendezvous moves its value by the server's RDMA READ or by the client's RDMA WRITE.
@@ -57,9 +57,10 @@ enum class Form : std::uint8_t { read, write };
 struct ClientOptions {
 	Protocol protocol = Protocol::automatic;
 	Form form = Form::read;
-	std::uint32_t eager_max = 0;  // bytes of key and value together; 0: the server's limit
-	std::uint32_t message_max = 8192;  // bytes of a message that has several records
-	std::size_t headroom = 0;  // bytes in front of each fetched value, for the caller's use
+	// A value travels eagerly if key and value together have fewer bytes; 0: the server's limit.
+	std::uint32_t eager_max = 0;
+	std::uint32_t message_max = 8192;  // the most bytes of a message that has several records
+	std::size_t headroom = 0;  // free bytes before each fetched value, for the caller's use
 	bool one_sided = false;  // GETs are one-sided; open() fails if the server publishes nothing
 };
 
@@ -67,15 +68,17 @@ struct ClientOptions {
 struct ClientCounters {
 	std::uint64_t operations = 0;
 	std::uint64_t records_sent = 0, records_received = 0;
-	// Requests that left whole (GETs by message, DELs, eager SETs); GETs read by RDMA READ under a
-	// lease; SETs written by RDMA WRITE; SETs for whose value the server got a lease.
+	// `eager`: requests that are complete in one message (GETs by message, DELs, eager SETs).
+	// `reads`: GETs whose value this client read by RDMA READ under a lease. `writes`: SETs whose
+	// value it wrote by RDMA WRITE. `leased`: SETs for whose value the server got a lease.
 	std::uint64_t eager = 0, reads = 0, writes = 0, leased = 0;
-	// GETs done by RDMA READ alone; READs repeated because the line or record had changed; GETs
-	// that asked by message after all.
+	// `one_sided`: GETs done by RDMA READ alone. `one_sided_torn`: attempts of such GETs that found
+	// a line or record while it changed. `one_sided_asked`: GETs that tried one-sided first and
+	// then asked by message.
 	std::uint64_t one_sided = 0, one_sided_torn = 0, one_sided_asked = 0;
 	std::uint64_t copied = 0;  // SETs by rendezvous whose value had to be copied first
-	std::uint64_t releases_alone = 0;  // releases sent in a record of their own
-	std::uint32_t under_way_max = 0;  // operations under way at once, at most
+	std::uint64_t releases_alone = 0;  // releases of leases that were sent in records of their own
+	std::uint32_t under_way_max = 0;  // the most operations that were under way at once
 
 	ClientCounters& operator+=(const ClientCounters& other) {
 		for (const auto each :
@@ -89,7 +92,7 @@ struct ClientCounters {
 	}
 };
 
-// A value that was fetched. A NUL follows its last byte, which `size` does not count.
+// A fetched value. A NUL, which `size` does not count, follows its last byte.
 struct Fetched {
 	// Holds a value that was read by RDMA READ: a block of registered memory of at least 4 KiB,
 	// which the caller should free soon.
@@ -108,7 +111,7 @@ public:
 	class Getting;
 	template <class T> using Result = std::expected<T, Error>;
 
-	// Exchanges greetings; fails at the deadline. The error is one sentence.
+	// Exchanges Hello messages with the server; fails at the deadline. The error is one sentence.
 	static async::Task<std::expected<std::unique_ptr<Client>, std::string>> open(
 		std::unique_ptr<channel::Channel> channel, ClientOptions options, Nanoseconds deadline = never);
 	~Client();
@@ -120,7 +123,7 @@ public:
 	Getting get(std::string_view key);
 	Call remove(std::string_view key);
 
-	// Closes the channel. Operations that are not answered before then fail with Error::lost.
+	// Closes the channel. Operations that have no answer yet fail with Error::lost.
 	void close() { channel_->close(); }
 
 	// True if a SET of a key and a value with these lengths is eager; else it goes by rendezvous.
@@ -129,9 +132,9 @@ public:
 	const ClientOptions& options() const { return options_; }
 	ClientOptions& options() { return options_; }
 	const ClientCounters& counters() const { return counters_; }
-	// Restarts the count of under_way_max.
+	// Resets under_way_max to the number of operations under way now.
 	void reset_depth() { counters_.under_way_max = under_way_; }
-	// The number of operations that wait for their answer.
+	// The number of operations that have started and wait for their answer.
 	std::uint32_t under_way() const { return under_way_; }
 	bool lost() const { return lost_; }
 	// One sentence; call it only once the connection is lost.

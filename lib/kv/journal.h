@@ -3,7 +3,8 @@
 // Changes collect until commit() makes them durable together, as one transaction.
 //
 // Threads: one, the store's.
-// Errors: once a change cannot be written, nothing can: commit() returns false from then on.
+// Errors: once a change could not be written, no later change is written either, and commit()
+//   returns false from then on.
 // Invariants: no answer that reveals a change leaves the server before that change is committed
 //   (outbox.h). After a crash of the process the journal holds every committed change, whole and in
 //   order.
@@ -20,9 +21,11 @@ public:
 	virtual ~Journal() = default;
 	virtual void set(std::string_view key, Bytes value) = 0;
 	virtual void remove(std::string_view key) = 0;
-	// True while a change is not committed; stays true once one could not be written.
+	// True while a change is not committed. Once a change could not be written, pending() stays
+	// true.
 	virtual bool pending() const = 0;
-	// Commits all pending changes before it returns. Returns false if that failed, now or earlier.
+	// Commits all pending changes before it returns. Returns false if this commit or an earlier
+	// write failed.
 	virtual bool commit() = 0;
 };
 

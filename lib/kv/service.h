@@ -1,8 +1,9 @@
-// Service: a whole server of the store, with its device, its port, its store and its clients.
+// Service: a complete server of the key-value store, with its device, its port, the stored data and
+// its clients.
 //
-// Threads: the caller of run() sets up connections; a second thread serves all clients by one event
-//   loop; the adapter has threads of its own. Any thread may call stop() and counts(). The other
-//   methods are for the owner, before or after run().
+// Threads: the thread that calls run() sets up connections; a second thread serves all clients by
+//   one event loop; the adapter has threads of its own. Any thread may call stop() and counts().
+//   The owner may call the other methods before or after run().
 // Errors: start() returns one sentence. A client's failure goes to `complain` and affects no other
 //   client. If the journal fails, run() ends and failure() says why.
 #pragma once
@@ -25,19 +26,20 @@ namespace verbena::kv {
 struct ServiceOptions {
 	async::Address where;
 	channel::Protection protection;
-	lib::DeviceRequest wish;
+	lib::DeviceRequest wish;  // the RDMA device to use
 	Settings settings;    // `memory` is the store's limit
 	ServerOptions server;
 	Nanoseconds spin = 50'000;  // time that the serving thread polls before it sleeps
 	std::optional<discovery::EtcdPrefix> join;  // the prefix that this server joins while it runs
 	std::string name;     // the host:port by which clients of the prefix connect
-	std::uint32_t join_lease_s = 5;  // seconds after which a crashed server is no member any more
+	std::uint32_t join_lease_s = 5;  // seconds until a crashed server stops being a member
 	std::string data;     // folder of the journal; empty: nothing is durable
 	// Gets one sentence for each client that failed. Both threads call it.
 	std::function<void(const std::string&)> complain = [](const std::string&) {};
 };
 
-// Figures of a running server, updated a hundred times a second. Any thread may read them.
+// Figures of a running server. `clients` and `clients_peak` are always up to date; the others are
+// updated about a hundred times a second. Any thread may read them.
 struct ServiceCounts {
 	std::atomic<std::uint64_t> clients{0}, clients_peak{0}, requests{0}, keys{0}, used_bytes{0}, registrations{0};
 };
@@ -55,19 +57,19 @@ public:
 	const std::string& name() const { return options_.name; }
 	channel::Path path() const;  // device, GID and MTU of the "rc" transport; no peer
 
-	// Serves until stop(). Then it accepts no new client, closes all connections and returns; it
-	// waits 1.5 s at most for clients to close.
+	// Serves until stop(). Then run() accepts no new client, closes all connections, waits at most
+	// 1.5 s for clients to close, and returns.
 	void run();
 	// Ends run(). A signal handler may call it.
 	void stop() { setup_.stop(); }
 
 	const ServiceCounts& counts() const { return counts_; }
-	// The following are for use after run().
+	// Call the methods below only after run().
 	const ServerCounters& counters() const { return counters_; }
 	const Store& store() const { return *store_; }
 	const LmdbJournal* journal() const { return journal_.get(); }  // null without `data`
-	// One sentence if the journal failed: acknowledged changes are durable, but no further one can
-	// be. Empty otherwise.
+	// One sentence if the journal failed; empty otherwise. After a failure, all acknowledged
+	// changes are durable, and no further change is acknowledged.
 	const std::string& failure() const { return failure_; }
 
 private:

@@ -1,10 +1,11 @@
 // CallTable: the asynchronous calls in flight on one connection of a server, by sequence number.
 //
-// A hash table whose buckets are lists through AsyncCall::next_: a call needs no allocation.
+// It is a hash table. Each bucket is a list that links its calls by AsyncCall::next_, so adding a
+// call allocates only when the table grows.
 //
 // Threads: belongs to the connection's I/O thread.
 // Owns: nothing; a call removes itself when it is destroyed (ServerConnection::end_call()).
-// Invariants: sequence numbers are unique in the table, which the caller of add() ensures.
+// Invariants: sequence numbers in the table are unique; the caller of add() ensures this.
 #pragma once
 
 #include <cstdint>
@@ -40,12 +41,12 @@ public:
 		while (each != nullptr && each->info_.get_request_id() != sequence) each = each->next_;
 		return each;
 	}
-	// `use` may remove the call that it is given.
+	// Calls `use` for each call. `use` may remove the call that it gets, and no other.
 	template <class Use> void for_each(Use use) const {
 		for (AsyncCall* each : first_)
 			while (each != nullptr) use(*std::exchange(each, each->next_));
 	}
-	// Removes one call; null if the table is empty.
+	// Removes one call and returns it; returns null if the table is empty.
 	AsyncCall* remove_any() {
 		for (AsyncCall* each : first_) {
 			if (each == nullptr) continue;
@@ -65,7 +66,8 @@ private:
 			while (each != nullptr) link(*std::exchange(each, each->next_));
 	}
 
-	// The first call of each bucket: sequence numbers modulo a power of two.
+	// The first call of each bucket, or null. The number of buckets is a power of two, and a call's
+	// bucket is its sequence number modulo that number.
 	std::vector<AsyncCall*> first_ = std::vector<AsyncCall*>(16);
 	std::size_t size_ = 0;
 };

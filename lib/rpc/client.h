@@ -5,15 +5,16 @@
 //     co_await client.connect("127.0.0.1:9000");
 //     auto result = co_await client.call<echo>("hello rdma");  // expected<std::string, rpc_error>
 //
-// call() returns values that own their memory: a std::string for a function that returns a
-// std::string_view. send_request() returns a result that holds the response's memory, and views
-// into it. open_stream() calls a function that reads and writes items (stream.h).
+// call() returns values that own their memory, for example a std::string for a function that
+// returns a std::string_view. The result of send_request() keeps the response's memory and may have
+// views into it. open_stream() calls a function that reads and writes items (stream.h).
 //
 // Threads: send_request(), open_stream(), ping(), rdma(), counters(), close(), has_closed(),
 //   get_pipeline_size() and get_executor() are thread-safe. call(), call_by_name(), call_by_key()
-//   and the attachment members share state: one caller at a time. init_*() and connect() must not
-//   run concurrently with other members. A client belongs to one I/O thread. A coroutine that
-//   awaits its tasks continues on its own I/O thread, or on the client's if it came from none.
+//   and the attachment members share state, so only one caller may use them at a time. init_*() and
+//   connect() must not run concurrently with other members. A client belongs to one I/O thread. A
+//   coroutine that awaits the client's tasks continues on the I/O thread on which it ran, or on the
+//   client's if it did not run on an I/O thread.
 // Lifetime: the I/O thread must outlive the client. Calls in progress may outlive it: they fail
 //   with errc::operation_canceled.
 // Errors: rpc_result<T>, an std::expected with an rpc_error; see errors.h for the codes.
@@ -40,12 +41,12 @@ public:
 	Client& operator=(const Client&) = delete;
 	~Client() { close(); }
 
-	// Settings. Those of the connection take effect at the next connect(); the request timeout and
-	// the stream window take effect at the next call.
+	// Replaces the settings. The request timeout and the stream window take effect at the next call
+	// or stream; the other settings take effect at the next connect().
 	void init_config(config settings) { config_ = std::move(settings); }
-	// RDMA instead of TCP, from the next connect() on. The set-up is then always in TLS.
+	// Makes the next connect() use RDMA instead of TCP. The set-up is then always in TLS.
 	void init_ibv(ibv_config settings = {}) { ibv_ = std::move(settings); }
-	// TLS instead of plain text, from the next connect() on.
+	// Makes the next connect() use TLS instead of plain text.
 	void init_ssl(ssl_config settings = {}) { ssl_ = std::move(settings); }
 
 	// Connects to "host:port" or "[v6]:port" (port 9001 if it is absent), and closes the present
@@ -70,8 +71,9 @@ public:
 
 	// Calls `f` and waits for its result. Arguments that are lvalues, and views, are referenced and
 	// not copied: they must live until the call is over. The call waits while `unsent_max` bytes
-	// are unsent; that counts towards its timeout, which is the client's, `patience` (0 or less:
-	// none) or the one in `settings`. When it expires, the server is asked to cancel the call.
+	// are unsent; this wait counts towards the call's timeout. The timeout is `patience` or the one
+	// in `settings`, or else that of the client's settings; 0 or less means none. When the timeout
+	// expires, the client asks the server to cancel the call.
 	template <auto f, class... Arguments>
 	Lazy<rpc_result<Owned<typename Function<f>::Result>>> call(Arguments&&... arguments) {
 		return call_with<f>(
@@ -99,10 +101,11 @@ public:
 			connection_, state_, take_options(key, config_.request_timeout_duration), arguments...);
 	}
 
-	// Sends a request without waiting for its response. Awaiting the result of send_request() waits
-	// until the request is sent: its arguments and its attachment may be reused then. Awaiting what
-	// that returned waits for the response. Any number of requests may be in flight, and responses
-	// arrive in any order. Dropping the inner task cancels the call.
+	// Sends a request without waiting for its response. Returns an outer task whose result is an
+	// inner task. Awaiting the outer task waits until the request is sent; its arguments and its
+	// attachment may be reused then. Awaiting the inner task waits for the response. Any number of
+	// requests may be in flight, and responses arrive in any order. Destroying the inner task
+	// cancels the call.
 	template <auto f, class... Arguments>
 	Lazy<Lazy<async_rpc_result<typename Function<f>::Result>>> send_request(Arguments&&... arguments) {
 		return send_with<f>(options_of(Function<f>::id, {}), std::forward<Arguments>(arguments)...);
@@ -125,9 +128,10 @@ public:
 		return send_with<f>(options_of(Function<f>::id, settings), std::forward<Arguments>(arguments)...);
 	}
 
-	// Calls a function that has a stream. Succeeds as soon as the request is queued; an error of
-	// the function arrives by read() and finish(). The first stream of a connection first asks the
-	// server whether it knows streams: unknown_protocol_version if it does not.
+	// Calls a function that has a stream. Succeeds as soon as the request is queued; read() and
+	// finish() of the stream return an error of the function. Before the first stream of a
+	// connection, the client asks the server whether it supports streams; if it does not, the error
+	// is unknown_protocol_version.
 	template <auto f, class... Arguments> Lazy<rpc_result<client_stream<f>>> open_stream(Arguments&&... arguments) {
 		return open_with<f>({}, std::forward<Arguments>(arguments)...);
 	}
@@ -136,23 +140,24 @@ public:
 		return open_with<f>(settings, std::forward<Arguments>(arguments)...);
 	}
 
-	// Sets the attachment of the next call(), in bytes. It is not copied: it must stay unchanged
+	// Sets the attachment of the next call(). The bytes are not copied: they must stay unchanged
 	// until that call is over.
 	void set_req_attachment(std::string_view bytes) { state_->request_attachment = bytes; }
-	// Sets the buffer into which the response's attachment of the next call() is copied if it fits.
+	// Sets the buffer into which the attachment of the next call()'s response is copied if it fits.
 	void set_resp_attachment_buf(std::span<char> room) { state_->response_room = room; }
-	// Returns the response's attachment of the last call(). The view dangles after the next call().
+	// Returns the attachment of the last call()'s response. The view dangles after the next call().
 	std::string_view get_resp_attachment() const {
 		return {reinterpret_cast<const char*>(state_->response_attachment.data()), state_->response_attachment.size()};
 	}
-	// The same as a copy.
+	// Returns a copy of get_resp_attachment().
 	std::string release_resp_attachment() const { return std::string(get_resp_attachment()); }
 
 	// Closes the connection. Calls in progress fail with errc::operation_canceled.
 	void close() {
 		if (connection_) connection_->thread().run([connection = connection_] { connection->close(); });
 	}
-	// True before connect(), after close(), and if the server is stopping or the connection broke.
+	// True before connect(), after close(), after the connection broke, and while the server is
+	// stopping.
 	bool has_closed() const { return !connection_->connected(); }
 	// The number of calls and streams in flight.
 	std::size_t get_pipeline_size() const { return connection_->in_flight(); }
@@ -161,17 +166,19 @@ public:
 	const std::string& error_text() const { return connection_->reason(); }
 	// Transport, device and peer of the connection. Valid after connect().
 	const channel::Path& path() const { return connection_->path(); }
-	// Registered memory for attachments that are sent without a copy; null over TCP. Call and use
-	// it on the client's I/O thread only. The pool belongs to that thread, not to the connection.
+	// The pool of registered memory for attachments that are sent without a copy; null over TCP.
+	// Call memory() and use the pool on the client's I/O thread only. The pool belongs to that
+	// thread, not to the connection.
 	channel::MemoryPool* memory() const { return connection_->memory(); }
-	// Returns whether the server answers within `patience`. Its coroutines and callbacks do not
-	// delay the answer; a plain function that blocks the connection's thread does.
+	// Returns whether the server answers within `patience`. The server's coroutines and callbacks
+	// do not delay the answer while they wait; a plain function that blocks the connection's thread
+	// does.
 	Lazy<bool> ping(std::chrono::milliseconds patience = std::chrono::milliseconds(1'000)) {
 		return ClientConnection::ping(connection_, detail::patience_of(patience));
 	}
-	// RDMA memory and counters of all connections on the client's I/O thread.
+	// Returns the RDMA memory and counters of all connections on the client's I/O thread.
 	Lazy<RdmaUse> rdma() const { return ClientConnection::rdma(connection_); }
-	// Frames and messages that the present connection has sent; zeros without a connection.
+	// Returns the counts of what the present connection has sent; zeros without a connection.
 	Lazy<OutboxCounters> counters() const { return ClientConnection::counters(connection_); }
 
 private:
@@ -206,7 +213,8 @@ private:
 				},
 				detail::Types<Arguments...>());
 	}
-	// Moves the attachment members into the options: they are for one call only.
+	// Moves the client's attachment and response buffer into the options, because both apply to one
+	// call only.
 	detail::CallOptions take_options(std::uint32_t function, std::chrono::nanoseconds patience) {
 		return {.function = function,
 			.patience = detail::patience_of(patience),

@@ -11,7 +11,8 @@
 // Threads: a context<T> may be copied, used and destroyed on any thread. A context_info_t belongs
 //   to its handler, one thread at a time; cancelled() and has_closed() are thread-safe.
 // Lifetime: a context_info_t lives until its plain function returns, its coroutine ends, or the
-//   last copy of its context<T> is destroyed, which must be before the server's threads end.
+//   last copy of its context<T> is destroyed. All copies of a context<T> must be destroyed before
+//   the server's threads end.
 #pragma once
 
 #include <any>
@@ -32,7 +33,7 @@ class ServerConnection;
 
 class context_info_t {
 public:
-	// The bytes that arrived beside the arguments. The view dangles once the call is answered.
+	// The attachment of the request. The view dangles once the call is answered.
 	std::string_view get_request_attachment() const;
 	std::string release_request_attachment() const { return std::string(get_request_attachment()); }
 	// Sets the attachment of the response. A view is copied, unless it points into the request's
@@ -40,10 +41,11 @@ public:
 	void set_response_attachment(std::string&& bytes) { response_ = {.bytes = {}, .owner = std::move(bytes)}; }
 	void set_response_attachment(std::string_view bytes);
 	void set_response_attachment(const char* text) { set_response_attachment(std::string_view(text)); }
-	// Registered memory from memory(): it is fetched by the client without a copy, and must stay
-	// unchanged until then. To be called on the connection's I/O thread.
+	// Sets an attachment in registered memory from memory(). The client fetches it without a copy,
+	// so it must stay unchanged until it is fetched. Call this on the connection's I/O thread.
 	void set_response_attachment(channel::Place place) { response_ = registered_attachment(std::move(place)); }
-	// The pool of the connection's I/O thread, to be used on that thread only; null over TCP.
+	// The pool of registered memory of the connection's I/O thread, to be used on that thread only;
+	// null over TCP.
 	channel::MemoryPool* memory() const;
 
 	// True: the connection is closed, so no response can be sent.
@@ -88,13 +90,14 @@ private:
 	bool closes_ = false;
 };
 
-// Returns the context of the handler that runs on this thread; null if none does. A coroutine that
-// has waited must not call it: another handler may run by then.
+// Returns the context of the handler that runs on this thread; null if no handler runs. A coroutine
+// that has waited must not call get_context(), which may then return another handler's context.
 context_info_t* get_context();
-// Internal: sets the context of this thread, and returns the one before.
+// Internal: sets the context of this thread, and returns the previous one.
 context_info_t* swap_context(context_info_t* with);
 
-// Returns the context of a coroutine, which must ask for it before it waits for anything.
+// The awaitable of get_context_in_coro(), which yields the context of the coroutine. The coroutine
+// must await it before it waits for anything else.
 struct ContextInCoroutine {
 	bool await_ready() const { return true; }
 	void await_suspend(std::coroutine_handle<>) const {}
@@ -104,8 +107,8 @@ inline ContextInCoroutine get_context_in_coro() { return {}; }
 
 // Internal: a call that is answered later, by a coroutine or a callback.
 //
-// Threads: answer() is thread-safe. Construction and destruction happen on the connection's thread,
-//   on whichever thread the last shared pointer is released.
+// Threads: answer() is thread-safe. A call is made and destroyed on the connection's thread; any
+//   thread may release the last shared pointer.
 // Owns: a share of the request's message, and the frame of a handler that is a coroutine.
 // Invariants: the caller gets exactly one response; the destructor sends an error if none was sent.
 class AsyncCall : public std::enable_shared_from_this<AsyncCall> {
@@ -117,7 +120,7 @@ public:
 	context_info_t& info() { return info_; }
 	IoThread& home() const { return home_; }
 	ServerConnection& connection() const { return *connection_; }
-	// Sends the response from the connection's thread. Only the first call has an effect.
+	// Has the connection's thread send the response. Only the first answer() has an effect.
 	void answer(Buffer body);  // `body`: the packed result
 	void answer(const rpc_error& error);
 
@@ -128,14 +131,15 @@ private:
 	friend class CallTable;
 	AsyncCall(
 		std::shared_ptr<ServerConnection> connection, std::string_view function, const Frame& frame, Arrived& arrived);
-	void give_up(const rpc_error& why);  // the caller waits no more: cancels, and ends the stream
+	// The caller no longer waits: marks the call as cancelled, and ends its stream.
+	void give_up(const rpc_error& why);
 
 	std::shared_ptr<ServerConnection> connection_;
 	IoThread& home_;
 	context_info_t info_;
 	std::shared_ptr<StreamEnd> stream_;  // null for a function without a stream
 	AsyncCall* next_ = nullptr;  // the next call in a bucket of the connection's CallTable
-	bool listed_ = false;        // it is in the CallTable
+	bool listed_ = false;        // this call is in the CallTable
 	std::atomic<bool> answered_{false};
 };
 

@@ -15,10 +15,12 @@
  * Threads: any thread may use a handle; calls on one handle run one at a time. Operations make
  *   progress only inside calls. The library starts a thread of its own only for an etcd prefix, to
  *   watch its members. Do not use a handle after fork(); the child opens its own.
- * Owns: the caller owns each value it gets, until kv_release(); a value may outlive its handle.
+ * Owns: the caller owns each value that it gets, until it calls kv_release(); a value may outlive
+ *   its handle.
  * Errors: a call returns KV_OK or another code of enum kv_result; kv_last_error() has the details.
- *   A setting call that returns KV_OK has been acknowledged by the server, unless its name ends in
- *   _async. Once connected, an operation has no deadline of its own.
+ *   When a call that sets or deletes a value returns KV_OK, the server has acknowledged the change,
+ *   unless the name of the call ends in _async. Once the handle is open, a call waits for its
+ *   server without a deadline.
  */
 #ifndef VERBENA_KV_H
 #define VERBENA_KV_H
@@ -44,8 +46,8 @@ enum kv_result {
 	KV_FULL = -4,         /* the store has reached its memory limit; nothing changed */
 	KV_UNSUPPORTED = -5,  /* rendezvous was requested on a connection over TCP */
 	KV_NO_MEMORY = -6,    /* this process has no memory left for the value */
-	KV_LOST = -7,         /* the connection broke; whether the store has changed is unknown */
-	KV_UNREACHABLE = -8,  /* kv_open: no server answers there, or none that this client trusts */
+	KV_LOST = -7,         /* the connection ended; whether the store has changed is unknown */
+	KV_UNREACHABLE = -8,  /* kv_open: no connection to a server that this client trusts */
 	KV_INVALID = -9       /* an invalid argument, such as a null pointer or an unknown option */
 };
 
@@ -68,8 +70,10 @@ VERBENA_KV_API void kv_release(char* value);
  * after an error. The result is that of kv_flush(). */
 VERBENA_KV_API int kv_close(void* kv_handle);
 
-/* The same for keys and values of any bytes. A missing key is KV_MISSING, and *value is NULL.
- * Otherwise *value has a NUL behind its last byte, which *value_length does not count. */
+/* These calls take keys and values as bytes with a length (kv_delete() takes a string). For a
+ * missing key, kv_getn(), kv_delete() and kv_deleten() return KV_MISSING, and kv_getn() sets *value
+ * to NULL. Otherwise kv_getn() puts a NUL behind the last byte of *value, which *value_length does
+ * not count. */
 VERBENA_KV_API int kv_setn(void* kv_handle, const void* key, size_t key_length, const void* value, size_t value_length);
 VERBENA_KV_API int kv_getn(void* kv_handle, const void* key, size_t key_length, char** value, size_t* value_length);
 VERBENA_KV_API int kv_delete(void* kv_handle, const char* key);
@@ -91,7 +95,7 @@ VERBENA_KV_API int kv_flush(void* kv_handle);
  * value that begins there copies nothing. The same holds for large values from kv_getn(). */
 VERBENA_KV_API char* kv_alloc(void* kv_handle, size_t size);
 
-/* A member that is NULL or 0 has its default, except `size`. */
+/* A member that is NULL or 0 means its default, except `size`, which must be set. */
 struct kv_options {
 	size_t size; /* sizeof(struct kv_options) */
 	int insecure; /* 1: authenticate no peer, and do not encrypt the set-up */
@@ -120,7 +124,8 @@ VERBENA_KV_API const char* kv_strerror(int result);
 struct kv_counters {
 	unsigned long long operations; /* SET, GET and DEL */
 	unsigned long long messages; /* records sent and received: requests, answers, releases */
-	unsigned long long eager;  /* requests that left whole: GETs by message, DELs, eager SETs */
+	/* Requests that are complete in one message: GETs by message, DELs, eager SETs. */
+	unsigned long long eager;
 	unsigned long long reads;  /* GETs whose value this client read by RDMA READ, under a lease */
 	unsigned long long writes; /* SETs whose value this client wrote by RDMA WRITE, under a lease */
 	unsigned long long leased;   /* SETs for whose value the server got a lease */

@@ -1,4 +1,4 @@
-// Coroutine RPC over TCP and RDMA: the one header that a program includes (docs/rpc.md).
+// Coroutine RPC over TCP and RDMA. A program includes this header alone (docs/rpc.md).
 //
 //     Server          registers functions and serves them            lib/rpc/server.h
 //     Client          calls them over one connection                 lib/rpc/client.h
@@ -7,8 +7,8 @@
 //     context<T>      answers a call later, from any thread          lib/rpc/context.h
 //     stream<In, Out> items that a function reads and writes         lib/rpc/stream.h
 //
-// The aliases below are coro_rpc's names. Its published examples compile once their include and
-// namespace lines are replaced by
+// The aliases below are the names that the library coro_rpc uses. The published
+// examples of coro_rpc compile once their include and namespace lines are replaced by
 //
 //     #include <verbena/rpc.h>
 //     using namespace verbena;
@@ -16,7 +16,7 @@
 //
 // Threads: each header states which thread may call what.
 // Errors: a call returns an std::expected with an rpc_error (lib/rpc/errors.h). syncAwait() and
-//   collectAll() rethrow what a task has thrown.
+//   collectAll() rethrow the exception of a task.
 #pragma once
 
 #include "lib/rpc/client.h"
