@@ -14,11 +14,13 @@ run() {  # run NAME COMMAND...
 
 mapfile -t cxx < <(find base nic lib bench tools fuzz tests -name '*.cc' -o -name '*.h' 2>/dev/null | sort)
 mapfile -t compiled < <(sed -n 's/^ *"file": "\(.*\)",\{0,1\}$/\1/p' "$build/compile_commands.json" |
-	grep -F "$PWD/" | grep -v "_test\.cc$" | sort -u)
+	grep -F "$PWD/" | grep -vF -e "$build/" -e "$PWD/examples/" | grep -v "_test\.cc$" | sort -u)
 mapfile -t shell < <(grep -rlE --include='*' -m1 '^#!/bin/(ba)?sh' --exclude-dir='build*' --exclude-dir=.git . | sort)
 
-# clang-tidy needs the headers that the build generates.
-cmake --build "$build" --target verbena_commit -- --quiet
+# clang-tidy needs the headers that the build generates: always the commit's, and those of gRPC and
+# Cap'n Proto where these are installed.
+mapfile -t generated < <(ninja -C "$build" -t targets all | sed -nE 's/^(.*\.(pb|capnp)\.h): .*/\1/p')
+cmake --build "$build" --target verbena_commit "${generated[@]}" -- --quiet
 
 run clang-format clang-format-19 --dry-run --Werror "${cxx[@]}"
 run prose tests/lint/prose.py

@@ -20,8 +20,8 @@ pid_t start(const Body& body, Board& board) {
 	const pid_t child = fork();
 	if (child != 0) return child;
 	// Discard the log, in which clients report once that TCP is in plain text.
-	const int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
-	dup2(nowhere, STDERR_FILENO);
+	const int discarded = open("/dev/null", O_WRONLY | O_CLOEXEC);
+	if (discarded >= 0) dup2(discarded, STDERR_FILENO);
 	body(board);
 	std::_Exit(0);
 }

@@ -39,7 +39,8 @@ pid_t start(const std::vector<std::string>& words, int out) {
 	if (child != 0) return child;
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	dup2(out, STDOUT_FILENO);
-	dup2(open("/dev/null", O_WRONLY | O_CLOEXEC), STDERR_FILENO);
+	const int discarded = open("/dev/null", O_WRONLY | O_CLOEXEC);
+	if (discarded >= 0) dup2(discarded, STDERR_FILENO);
 	std::vector<char*> argv;
 	for (const std::string& word : words) argv.push_back(const_cast<char*>(word.c_str()));
 	argv.push_back(nullptr);

@@ -30,7 +30,8 @@ RcChannel::RcChannel(RcTransport& transport, RcShared& shared, ChannelId id, Rec
 	  frames_(*this, sends_, direct_, grants_, senders_, peer, offer.made.inline_max),
 	  offers_(*this, frames_, direct_, receives_),
 	  peer_name_(std::move(peer_name)) {
-	(void)offer.share.release();  // the destructor returns what is left of it
+	// The destructor returns what is left of the share.
+	[[maybe_unused]] const auto left = offer.share.release();
 }
 
 RcChannel::~RcChannel() {
