@@ -30,6 +30,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -173,26 +174,42 @@ def configure(source: Path, build: Path) -> dict[str, Unit]:
     units = {}
     for entry in json.loads((build / "compile_commands.json").read_text()):
         file = Path(entry["file"])
+        if file.is_relative_to(build):  # generated, so the same if its generator's input is
+            continue
         name = str(file.relative_to(source) if file.is_relative_to(source) else file.name)
         directory = Path(entry["directory"])
         units.setdefault(name, Unit(name, directory, tuple(shlex.split(entry["command"]))))
     return units
 
 
-def reached(units: dict[str, Unit], headers_and_sources: set[str]) -> Iterator[str]:
-    """Names of the units that include one of the files, by the compiler's own word."""
+def includes_of(file: Path) -> set[str]:
+    """The project's own files that this one includes directly, relative to the root."""
+    found = set()
+    for name in re.findall(r'^\s*#\s*include\s*["<]([^">]+)[">]', file.read_text(errors="replace"), re.MULTILINE):
+        for folder in (ROOT, ROOT / "lib" / "include", file.parent):
+            if (folder / name).is_file():
+                found.add(os.path.relpath(folder / name, ROOT))
+                break
+    return found
 
-    def uses(unit: Unit) -> bool:
-        if unit.name in headers_and_sources:
-            return True
-        listed = run(*unit.compiler("-MM", "-MG"), cwd=unit.directory)
-        paths = (os.path.normpath(unit.directory / part) for part in listed.replace("\\\n", " ").split()[1:])
-        return any(path.startswith(f"{ROOT}/") and path[len(str(ROOT)) + 1 :] in headers_and_sources for path in paths)
 
-    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        for name, used in zip(units, pool.map(uses, units.values()), strict=True):
-            if used:
-                yield name
+def reached(units: dict[str, Unit], changed: set[str]) -> Iterator[str]:
+    """Names of the units that are among the changed files or include one, directly or not."""
+    known: dict[str, set[str]] = {}
+
+    def closure(name: str) -> set[str]:
+        todo, seen = [name], {name}
+        while todo:
+            file = todo.pop()
+            if file not in known:
+                known[file] = includes_of(ROOT / file) if (ROOT / file).is_file() else set()
+            todo += known[file] - seen
+            seen |= known[file]
+        return seen
+
+    for name in units:
+        if closure(name) & changed:
+            yield name
 
 
 def progress(done: int, all_of_them: int, what: str) -> None:
@@ -224,6 +241,11 @@ def compare(before: dict[str, Unit], now: dict[str, Unit], names: list[str], by_
     return lines
 
 
+def remove_tree(tree: Path) -> None:
+    shutil.rmtree(tree, ignore_errors=True)
+    run("git", "worktree", "prune")
+
+
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("base", metavar="BASE", help="the commit to compare with")
@@ -250,18 +272,19 @@ def main(arguments: list[str]) -> int:
         return 1 if files else 0
 
     other = [name for name in files if Path(name).suffix not in C_LIKE]
-    with tempfile.TemporaryDirectory(prefix="same-code-") as scratch:
-        tree = Path(scratch) / "base"
-        run("git", "worktree", "add", "--detach", tree, base)
-        try:
-            before = configure(tree, BUILD / "base")
-            now = configure(ROOT, BUILD / "now")
-            names = sorted(before.keys() | now.keys())
-            if not options.all:
-                names = sorted(set(reached(now, set(files))) | (before.keys() ^ now.keys()))
-            lines = compare(before, now, names, by_tokens=not options.all)
-        finally:
-            run("git", "worktree", "remove", "--force", tree)
+    # At a fixed path, so that the base's build folder serves the next run too.
+    tree = BUILD / "tree"
+    remove_tree(tree)  # a killed run may have left it
+    run("git", "worktree", "add", "--detach", tree, base)
+    try:
+        before = configure(tree, BUILD / "base")
+        now = configure(ROOT, BUILD / "now")
+        names = sorted(before.keys() | now.keys())
+        if not options.all:
+            names = sorted(set(reached(now, set(files))) | (before.keys() ^ now.keys()))
+        lines = compare(before, now, names, by_tokens=not options.all)
+    finally:
+        remove_tree(tree)
     for line in [f"{name}: differs" for name in other] + lines:
         print(line)
     if not lines and not other:

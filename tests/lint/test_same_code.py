@@ -76,3 +76,10 @@ def test_a_changed_function_is_named_and_its_neighbour_is_not(tmp_path):
 def test_an_unknown_base_is_a_usage_error(capsys):
     assert same_code.main(["no-such-commit"]) == 2
     assert "no-such-commit" in capsys.readouterr().err
+
+
+def test_a_changed_header_reaches_the_units_that_include_it_indirectly():
+    unit = same_code.Unit("nic/wire/bth_test.cc", same_code.ROOT, ())
+    other = same_code.Unit("lib/rpc/frame_test.cc", same_code.ROOT, ())
+    units = {unit.name: unit, other.name: other}
+    assert list(same_code.reached(units, {"nic/wire/numbers.h"})) == [unit.name]
