@@ -210,7 +210,7 @@ def test_a_server_that_joins_needs_a_name_that_clients_can_reach(programs: Progr
         assert ran.status == 2 and "--name" in ran.err, ran
 
 
-def test_a_server_ends_before_a_call_to_a_stalled_etcd_times_out(
+def test_a_server_ends_within_two_seconds_when_etcd_is_stalled(
     programs: Programs, etcd_program: tuple[Program, str]
 ) -> None:
     program, prefix = etcd_program
@@ -219,7 +219,7 @@ def test_a_server_ends_before_a_call_to_a_stalled_etcd_times_out(
     begin = time.monotonic()
     ran = server.end()
     took = time.monotonic() - begin
-    assert ran.status == 0 and took < 5, ("a call to etcd times out after 5 s", took, ran)
+    assert ran.status == 0 and took < 2, (took, ran)  # a call to etcd times out after 5 s
 
 
 def test_an_invalid_prefix_and_an_unreachable_etcd_are_reported(programs: Programs) -> None:
