@@ -68,4 +68,3 @@ def test_the_list_expects_a_machine_without_network_namespaces() -> None:
     name = "tests.clients.test_two_hosts::test_pingpong_crosses_the_wire[1500-ibv_rc_pingpong-64]"
     assert is_expected(Outcome(name, "skipped", "no network namespaces here: unshare --net is refused"), patterns)
     assert not is_expected(Outcome(name, "skipped", "no reason"), patterns)
-

@@ -8,6 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+ADAPTER = {"nic/transport", "nic/cm", "nic/wire", "nic/memory", "nic/queues", "base"}
+ENGINE = {"nic/adapter", "nic/link"} | ADAPTER
+
 # Floor -> the floors that it may include, besides itself.
 FLOORS: dict[str, set[str]] = {
     "base": set(),
@@ -17,41 +20,11 @@ FLOORS: dict[str, set[str]] = {
     "nic/link": {"nic/wire", "base"},
     "nic/cm": {"nic/wire", "base"},
     "nic/transport": {"nic/wire", "nic/memory", "nic/queues", "base"},
-    "nic/adapter": {"nic/transport", "nic/cm", "nic/wire", "nic/memory", "nic/queues", "base"},
-    "nic/engine": {
-        "nic/adapter",
-        "nic/transport",
-        "nic/cm",
-        "nic/link",
-        "nic/wire",
-        "nic/memory",
-        "nic/queues",
-        "base",
-    },
-    "nic/sim": {"nic/adapter", "nic/transport", "nic/cm", "nic/link", "nic/wire", "nic/memory", "nic/queues", "base"},
-    "nic/verbs": {
-        "nic/ucma",
-        "nic/engine",
-        "nic/adapter",
-        "nic/transport",
-        "nic/cm",
-        "nic/link",
-        "nic/wire",
-        "nic/memory",
-        "nic/queues",
-        "base",
-    },
-    "nic/ucma": {
-        "nic/engine",
-        "nic/adapter",
-        "nic/transport",
-        "nic/cm",
-        "nic/link",
-        "nic/wire",
-        "nic/memory",
-        "nic/queues",
-        "base",
-    },
+    "nic/adapter": ADAPTER,
+    "nic/engine": ENGINE,
+    "nic/sim": ENGINE,
+    "nic/verbs": {"nic/ucma", "nic/engine"} | ENGINE,
+    "nic/ucma": {"nic/engine"} | ENGINE,
     "lib/async": {"base"},
     "lib/verbs": {"base"},
     "lib/channel/setup": {"base"},

@@ -24,13 +24,13 @@ from __future__ import annotations
 
 import argparse
 import re
-import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent.parent
+from objections import Objection, report, tracked_files
+
 FOLDERS = ["lib", "bench", "tools", "examples", "tests"]
 
 TOKEN = re.compile(
@@ -72,14 +72,6 @@ class Node:
 
 
 Nodes = list[Node]
-
-
-@dataclass(frozen=True)
-class Objection:
-    """One finding, printed as FILE:LINE: TEXT."""
-
-    number: int
-    text: str
 
 
 def parse(source: str) -> Nodes:
@@ -323,25 +315,10 @@ def main(arguments: list[str]) -> int:
         if not path.is_file():
             parser.error(f"there is no file {path}")
     if not files:
-        listed = subprocess.run(
-            ["git", "ls-files", "--cached", "--others", "--exclude-standard", "--", *FOLDERS],
-            cwd=ROOT,
-            check=True,
-            capture_output=True,
-            text=True,
-        )
-        files = [ROOT / name for name in listed.stdout.splitlines() if name.endswith((".cc", ".h"))]
-    count = 0
-    sources = {path: path.read_text() for path in files if path.is_file()}
-    for path, objections in check_sources(sources).items():
-        shown = path.resolve()
-        shown = shown.relative_to(ROOT) if shown.is_relative_to(ROOT) else shown
-        for objection in objections:
-            print(f"{shown}:{objection.number}: {objection.text}")
-            count += 1
-    if count:
-        print(f"coroutines: {count} objections; lib/async/task.h has the rule", file=sys.stderr)
-    return 1 if count else 0
+        files = [path for path in tracked_files(*FOLDERS) if path.suffix in (".cc", ".h") and path.is_file()]
+    checked = check_sources({path: path.read_text() for path in files})
+    found = ((path, objection) for path, objections in checked.items() for objection in objections)
+    return report("coroutines", "lib/async/task.h has the rule", found)
 
 
 if __name__ == "__main__":

@@ -14,14 +14,14 @@ import argparse
 import ast
 import io
 import re
-import subprocess
 import sys
 import tokenize
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent.parent
+from objections import ROOT, Objection, report, tracked_files
+
 GLOSSARY = ROOT / "docs" / "glossary.md"
 COLUMNS_MAX = 100
 TAB = 4
@@ -41,15 +41,6 @@ class Line:
 
 
 Block = list[Line]  # consecutive lines that read as one text
-
-
-@dataclass(frozen=True)
-class Objection:
-    """One finding, printed as FILE:LINE: TEXT."""
-
-    path: Path
-    number: int
-    text: str
 
 
 @dataclass(frozen=True)
@@ -228,15 +219,13 @@ def check_text(path: Path, source: str, rules: Rules) -> list[Objection]:
         for line in block:
             if line.column > COLUMNS_MAX and line.number not in wide and "://" not in line.text:
                 wide.add(line.number)
-                found.append(
-                    Objection(path, line.number, f"the comment ends at column {line.column}, beyond {COLUMNS_MAX}")
-                )
+                found.append(Objection(line.number, f"the comment ends at column {line.column}, beyond {COLUMNS_MAX}"))
             for pattern, advice in rules.words:
                 for match in pattern.finditer(_without_code(line.text)):
-                    found.append(Objection(path, line.number, f'retired word "{match[0]}"; write: {advice}'))
+                    found.append(Objection(line.number, f'retired word "{match[0]}"; write: {advice}'))
         for number, sentence in _openings(block):
             if (match := rules.openings.match(sentence)) and not sentence.endswith("?"):
-                found.append(Objection(path, number, f'a sentence begins with "{match[0]}"; name its subject first'))
+                found.append(Objection(number, f'a sentence begins with "{match[0]}"; name its subject first'))
     return sorted(found, key=lambda objection: objection.number)
 
 
@@ -245,34 +234,24 @@ def main(arguments: list[str]) -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, usage="prose.py [FILE...]"
     )
     parser.add_argument("files", nargs="*", type=Path, help=argparse.SUPPRESS)
-    options = parser.parse_args(arguments)
-    rules = read_rules(GLOSSARY.read_text())
-    files = options.files
-    if not files:
-        listed = subprocess.run(
-            ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
-            cwd=ROOT,
-            check=True,
-            capture_output=True,
-            text=True,
-        )
-        files = [ROOT / name for name in listed.stdout.splitlines()]
-    count = 0
+    files = parser.parse_args(arguments).files
     for path in files:
-        if path.resolve() == GLOSSARY or path.name == "LICENSE" or not path.is_file():
-            continue
-        try:
-            source = path.read_text()
-        except UnicodeDecodeError:
-            continue
-        for objection in check_text(path, source, rules):
-            shown = objection.path.resolve()
-            shown = shown.relative_to(ROOT) if shown.is_relative_to(ROOT) else shown
-            print(f"{shown}:{objection.number}: {objection.text}")
-            count += 1
-    if count:
-        print(f"prose: {count} objections; docs/glossary.md has the rules", file=sys.stderr)
-    return 1 if count else 0
+        if not path.is_file():
+            parser.error(f"there is no file {path}")
+    rules = read_rules(GLOSSARY.read_text())
+
+    def found() -> Iterator[tuple[Path, Objection]]:
+        for path in files or tracked_files():
+            if path.resolve() == GLOSSARY or path.name == "LICENSE" or not path.is_file():
+                continue
+            try:
+                source = path.read_text()
+            except UnicodeDecodeError:
+                continue  # a picture
+            for objection in check_text(path, source, rules):
+                yield path, objection
+
+    return report("prose", "docs/glossary.md has the rules", found())
 
 
 if __name__ == "__main__":
