@@ -16,6 +16,8 @@ namespace {
 constexpr Nanoseconds greeting_pause = 100'000'000;  // while a peer is connecting
 constexpr Nanoseconds greeting_patience =
 	static_cast<Nanoseconds>(std::chrono::nanoseconds(PendingPeer::patience).count());
+// The program's first passes are made within this time, so the process is not ARMED before.
+constexpr Nanoseconds first_sleep = 2'000'000;
 // One look at a listening socket accepts at most this many peers, so that connecting peers cannot
 // starve passes.
 constexpr int accepts_max = 16;
@@ -54,7 +56,7 @@ void Progress::take_back() {
 
 void Progress::run() {
 	own_.page().progress_tid.store(gettid(), std::memory_order_relaxed);
-	Nanoseconds sleep = 0;
+	Nanoseconds sleep = first_sleep;
 	for (;;) {
 		std::array<epoll_event, 32> events;
 		for (const epoll_event& event : epoll_.wait(events, sleep)) {

@@ -20,7 +20,6 @@ public:
 	Remote(link::UdpLink& udp, const wire::AddressPair& addresses, std::uint64_t peer)
 		: addresses_(addresses), path_(udp, options_for(addresses)) {
 		outlet.slots.attach(path_.direction());
-		outlet.acks.attach(path_.direction());
 		outlet.lossless = false;
 		outlet.peer = peer;
 		outlet.user = this;
