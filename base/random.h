@@ -3,6 +3,8 @@
 // must not guess: queue pair numbers, packet sequence numbers, keys, tokens.
 //
 // Threads: a Random belongs to one thread at a time; secure_random is thread-safe.
+// Errors: secure_random throws std::system_error if the kernel gives no random bytes, neither by
+//   getrandom(2) nor by /dev/urandom. It never gives weaker ones.
 #pragma once
 
 #include <array>
@@ -10,9 +12,12 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
+#include <fcntl.h>
 #include <span>
 #include <sys/random.h>
+#include <system_error>
 #include <type_traits>
+#include <unistd.h>
 
 #include "base/check.h"
 
@@ -67,13 +72,32 @@ private:
 	std::array<std::uint64_t, 4> state_{};
 };
 
+namespace detail {
+
+// Where getrandom() is missing (before Linux 3.17) or forbidden by a filter of system calls, the
+// device gives the same bytes.
+[[gnu::cold]] inline void fill_from_device(std::span<std::byte> bytes) {
+	const int device = open("/dev/urandom", O_RDONLY | O_CLOEXEC);
+	int error = device < 0 ? errno : 0;
+	while (!bytes.empty() && error == 0) {
+		const ssize_t got = read(device, bytes.data(), bytes.size());
+		if (got > 0) bytes = bytes.subspan(static_cast<std::size_t>(got));
+		else if (got == 0) error = EIO;
+		else if (errno != EINTR) error = errno;
+	}
+	if (device >= 0) close(device);
+	if (error != 0) throw std::system_error(error, std::generic_category(), "random bytes of the kernel");
+}
+
+}  // namespace detail
+
 // Fills `bytes` from the kernel's generator, which blocks only until it is seeded at boot
 // (getrandom(2)).
 inline void secure_random(std::span<std::byte> bytes) {
 	while (!bytes.empty()) {
 		const ssize_t got = getrandom(bytes.data(), bytes.size(), 0);
-		check(got > 0 || errno == EINTR, "the kernel gives random bytes");
 		if (got > 0) bytes = bytes.subspan(static_cast<std::size_t>(got));
+		else if (got == 0 || errno != EINTR) return detail::fill_from_device(bytes);
 	}
 }
 
