@@ -38,11 +38,11 @@ void parse_bytes(Input& input, const Flow& flow, bool with_icrc) {
 	std::vector<std::byte> datagram(bytes.begin(), bytes.end());
 	if (with_icrc && datagram.size() >= 12) {
 		const std::size_t header_bytes = std::min<std::size_t>(datagram.size(), header_bytes_max);
-		const std::uint32_t crc = icrc(flow, ip_id,
+		const std::uint32_t crc = icrc(flow, {.id = ip_id},
 			{.headers = std::span(datagram).first(header_bytes), .payload = std::span(datagram).subspan(header_bytes)});
 		for (int shift = 0; shift < 32; shift += 8) datagram.push_back(static_cast<std::byte>(crc >> shift));
 	}
-	const auto parsed = parse(flow, datagram, ip_id);
+	const auto parsed = parse(flow, datagram, {.id = ip_id});
 	if (!parsed) {
 		check(parsed.error() < DropReason::count && name(parsed.error()) != "unknown", "a refusal has a reason");
 		return;
@@ -58,7 +58,7 @@ void parse_bytes(Input& input, const Flow& flow, bool with_icrc) {
 	std::array<std::byte, packet_bytes_max> again;
 	const std::size_t size = write_packet(parsed->slot, 0, parsed->payload.data(), flow, ip_id, again);
 	check(size == datagram.size(), "a packet that was parsed is written as long as it was");
-	const auto twice = parse(flow, std::span(again).first(size), ip_id);
+	const auto twice = parse(flow, std::span(again).first(size), {.id = ip_id});
 	check(twice.has_value(), "a packet that was written is parsed");
 	check(same_headers(parsed->slot, twice->slot) && std::ranges::equal(parsed->payload, twice->payload),
 		"a packet that was written and parsed again is the same");
@@ -98,9 +98,9 @@ void cut_slot(Input& input, const Flow& flow) {
 		std::vector<std::byte> packet(piece.wire_bytes());
 		check(write_packet(slot, i, payload.data(), flow, ip_id, packet) == packet.size(),
 			"a packet is as long as its piece says");
-		const auto parsed = parse(flow, packet, 0);
+		const auto parsed = parse(flow, packet, {});
 		check(parsed.has_value(), "a packet that we write is one that we parse");
-		check(!flow.is_ipv4() || parsed->ip_id == ip_id, "the IP identification is found");
+		check(!flow.is_ipv4() || parsed->ip.id == ip_id, "the IP identification is found");
 		check(parsed->slot.opcode() == piece.opcode && parsed->slot.psn().value == ((psn + i) & 0xffffff) &&
 				parsed->slot.destination() == slot.destination(),
 			"the BTH is that of the slot's piece");

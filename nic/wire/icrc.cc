@@ -14,11 +14,12 @@ namespace verbena::wire {
 namespace {
 
 constexpr std::size_t headers_max = 64;
+constexpr std::uint16_t dont_fragment_bit = 0x4000;
 constexpr std::size_t ipv4_size = 20, ipv6_size = 40, udp_size = 8, ones_size = 8;
 
 // Writes the bytes that the ICRC covers before the BTH, and returns their number. `bytes` is the
 // size of the UDP payload with its ICRC.
-std::size_t write_prefix(std::byte* to, const Flow& flow, std::uint16_t ip_id, std::size_t bytes) {
+std::size_t write_prefix(std::byte* to, const Flow& flow, IpFields fields, std::size_t bytes) {
 	std::memset(to, 0xff, ones_size);
 	std::byte* ip = to + ones_size;
 	std::byte* udp;
@@ -27,8 +28,8 @@ std::size_t write_prefix(std::byte* to, const Flow& flow, std::uint16_t ip_id, s
 		udp = ip + ipv4_size;
 		store_be16(ip, 0x45ff);
 		store_be16(ip + 2, static_cast<std::uint16_t>(ipv4_size + udp_length));
-		store_be16(ip + 4, ip_id);
-		store_be16(ip + 6, 0x4000);
+		store_be16(ip + 4, fields.id);
+		store_be16(ip + 6, fields.dont_fragment ? dont_fragment_bit : 0);
 		store_be16(ip + 8, 0xff11);
 		store_be16(ip + 10, 0xffff);
 		std::memcpy(ip + 12, &flow.source[12], 4);
@@ -69,13 +70,12 @@ constexpr auto backward = [] {
 
 }  // namespace
 
-std::uint32_t icrc(const Flow& flow, std::uint16_t ip_id, const IcrcInput& packet) {
+std::uint32_t icrc(const Flow& flow, IpFields ip, const IcrcInput& packet) {
 	const auto& [headers, payload, pad_count] = packet;
 	check(headers.size() >= Bth::size && headers.size() <= headers_max && pad_count < 4,
 		"an ICRC covers a BTH and at most 52 bytes of other headers");
 	std::byte start[ones_size + ipv6_size + udp_size + headers_max];
-	const std::size_t prefix =
-		write_prefix(start, flow, ip_id, headers.size() + payload.size() + pad_count + icrc_size);
+	const std::size_t prefix = write_prefix(start, flow, ip, headers.size() + payload.size() + pad_count + icrc_size);
 	std::memcpy(start + prefix, headers.data(), headers.size());
 	start[prefix + 4] = std::byte{0xff};
 	std::uint32_t crc = crc32(0, std::span(start).first(prefix + headers.size()));
@@ -84,8 +84,7 @@ std::uint32_t icrc(const Flow& flow, std::uint16_t ip_id, const IcrcInput& packe
 	return pad_count != 0 ? crc32(crc, std::span(zeros).first(pad_count)) : crc;
 }
 
-std::optional<std::uint16_t> matching_ip_id(
-	const Flow& flow, std::span<const std::byte> datagram, std::uint16_t likely) {
+std::optional<IpFields> matching_ip_fields(const Flow& flow, std::span<const std::byte> datagram, IpFields likely) {
 	const std::size_t covered = datagram.size() - icrc_size;
 	std::uint32_t arrived = load_be32(&datagram[covered]);
 	arrived = std::byteswap(arrived);
@@ -102,8 +101,12 @@ std::optional<std::uint16_t> matching_ip_id(
 	if (back / low_steps >= high_steps) return std::nullopt;
 	const std::uint32_t at_field = polynomial::product(
 		polynomial::product(difference, backward.low[back % low_steps]), backward.high[back / low_steps]);
-	if (at_field >> 16 != 0) return std::nullopt;
-	return static_cast<std::uint16_t>(likely ^ std::byteswap(static_cast<std::uint16_t>(at_field)));
+	// The first two bytes of the quotient are the identification, the other two the flags and the
+	// fragment offset.
+	const std::uint16_t id = std::byteswap(static_cast<std::uint16_t>(at_field));
+	const std::uint16_t flags = std::byteswap(static_cast<std::uint16_t>(at_field >> 16));
+	if ((flags & ~dont_fragment_bit) != 0) return std::nullopt;
+	return IpFields{static_cast<std::uint16_t>(likely.id ^ id), likely.dont_fragment != (flags != 0)};
 }
 
 }  // namespace verbena::wire

@@ -46,16 +46,17 @@ const Capture notification{
 };
 
 TEST(Icrc, IsWhatACapturedUcPacketEndsWith) {
-	EXPECT_EQ(icrc(uc_send.flow, uc_send.ip_id, {.headers = uc_send.covered()}), uc_send.stored());
+	EXPECT_EQ(icrc(uc_send.flow, {.id = uc_send.ip_id}, {.headers = uc_send.covered()}), uc_send.stored());
 }
 
 TEST(Icrc, IsWhatACapturedNotificationEndsWith) {
-	EXPECT_EQ(icrc(notification.flow, notification.ip_id, {.headers = notification.covered()}), notification.stored());
+	EXPECT_EQ(icrc(notification.flow, {.id = notification.ip_id}, {.headers = notification.covered()}),
+		notification.stored());
 }
 
 TEST(Icrc, DoesNotDependOnHowThePacketIsCut) {
 	const auto covered = uc_send.covered();
-	const std::uint32_t cut = icrc(uc_send.flow, uc_send.ip_id,
+	const std::uint32_t cut = icrc(uc_send.flow, {.id = uc_send.ip_id},
 		{.headers = covered.first(12), .payload = covered.subspan(12, 18), .pad_count = 2});
 	EXPECT_EQ(cut, uc_send.stored());
 }
@@ -72,56 +73,77 @@ TEST(Icrc, OfAnIpv6PacketCoversItsHeaderWithTheChangingFieldsAsOnes) {
 	const auto headers = hex("0400ffff 00000011 80b945a2 01020304");
 	auto with_payload = masked;
 	with_payload.insert(with_payload.end(), headers.begin() + 12, headers.end());
-	EXPECT_EQ(icrc(flow, 99, {.headers = std::span(headers)}), crc32(0, with_payload));
+	EXPECT_EQ(icrc(flow, {.id = 99}, {.headers = std::span(headers)}), crc32(0, with_payload));
 }
 
-TEST(MatchingIpId, IsTheLikelyOneWhereItIsRight) {
-	EXPECT_EQ(matching_ip_id(uc_send.flow, uc_send.datagram, 1144), 1144);
+// The uc_send packet as a sender that leaves DF clear would have sent it: only its ICRC differs.
+// Computed from the masked bytes with Python's zlib.crc32.
+const Capture fragmentable{.flow = uc_send.flow,
+	.ip_id = 1144,
+	.datagram = hex("2460ffff 000000d3 00cf1710 4630818b e28935d9 0e9a9550 5401be88 5e500000 f89e399a")};
+
+constexpr IpFields with_df(std::uint16_t id) { return {.id = id, .dont_fragment = true}; }
+constexpr IpFields without_df(std::uint16_t id) { return {.id = id, .dont_fragment = false}; }
+
+TEST(Icrc, CoversTheDfBit) {
+	EXPECT_EQ(icrc(fragmentable.flow, without_df(1144), {.headers = fragmentable.covered()}), fragmentable.stored());
+	EXPECT_NE(icrc(fragmentable.flow, with_df(1144), {.headers = fragmentable.covered()}), fragmentable.stored());
 }
 
-TEST(MatchingIpId, IsSolvedFromWhateverGuess) {
-	for (const std::uint16_t guess : {0, 1, 63, 0x8000, 0xffff}) {
-		EXPECT_EQ(matching_ip_id(uc_send.flow, uc_send.datagram, guess), 1144);
-		EXPECT_EQ(matching_ip_id(notification.flow, notification.datagram, guess), 0x718c);
-	}
+TEST(MatchingIpFields, AreTheLikelyOnesWhereTheyAreRight) {
+	EXPECT_EQ(matching_ip_fields(uc_send.flow, uc_send.datagram, with_df(1144)), with_df(1144));
+	EXPECT_EQ(matching_ip_fields(fragmentable.flow, fragmentable.datagram, without_df(1144)), without_df(1144));
 }
 
-TEST(MatchingIpId, IsFoundAtEveryPacketSize) {
+TEST(MatchingIpFields, AreSolvedFromWhateverGuess) {
+	for (const std::uint16_t id : {0, 1, 63, 1144, 0x8000, 0xffff})
+		for (const bool df : {true, false}) {
+			const IpFields guess{id, df};
+			EXPECT_EQ(matching_ip_fields(uc_send.flow, uc_send.datagram, guess), with_df(1144));
+			EXPECT_EQ(matching_ip_fields(notification.flow, notification.datagram, guess), with_df(0x718c));
+			EXPECT_EQ(matching_ip_fields(fragmentable.flow, fragmentable.datagram, guess), without_df(1144));
+		}
+}
+
+TEST(MatchingIpFields, AreFoundAtEveryPacketSize) {
 	for (std::size_t size = 12; size < 4200; size += 4) {
+		const IpFields sent{0xbeef, size % 8 == 0};
 		std::vector<std::byte> datagram(size, std::byte{0x3c});
-		const std::uint32_t value = icrc(uc_send.flow, 0xbeef,
-			{.headers = std::span(datagram).first(12), .payload = std::span(datagram).subspan(12)});
+		const std::uint32_t value = icrc(
+			uc_send.flow, sent, {.headers = std::span(datagram).first(12), .payload = std::span(datagram).subspan(12)});
 		datagram.resize(size + icrc_size);
 		std::memcpy(&datagram[size], &value, icrc_size);
-		ASSERT_EQ(matching_ip_id(uc_send.flow, datagram, 5), 0xbeef) << size;
+		ASSERT_EQ(matching_ip_fields(uc_send.flow, datagram, with_df(5)), sent) << size;
 	}
 }
 
-TEST(MatchingIpId, DoesNotExistForADamagedByte) {
-	for (std::size_t at = 0; at < uc_send.datagram.size(); ++at) {
-		if (at == 4) continue;  // congestion bits: not covered
-		for (int bit = 0; bit < 8; ++bit) {
-			auto damaged = uc_send.datagram;
-			damaged[at] ^= static_cast<std::byte>(1 << bit);
-			EXPECT_FALSE(matching_ip_id(uc_send.flow, damaged, 0)) << at;
+TEST(MatchingIpFields, DoNotExistForADamagedByte) {
+	for (const Capture& capture : {uc_send, fragmentable}) {
+		for (std::size_t at = 0; at < capture.datagram.size(); ++at) {
+			if (at == 4) continue;  // congestion bits: not covered
+			for (int bit = 0; bit < 8; ++bit) {
+				auto damaged = capture.datagram;
+				damaged[at] ^= static_cast<std::byte>(1 << bit);
+				EXPECT_FALSE(matching_ip_fields(capture.flow, damaged, with_df(0))) << at;
+			}
 		}
 	}
 }
 
-TEST(MatchingIpId, IgnoresTheCongestionBits) {
+TEST(MatchingIpFields, IgnoreTheCongestionBits) {
 	auto marked = uc_send.datagram;
 	marked[4] ^= std::byte{0xc0};
-	EXPECT_EQ(matching_ip_id(uc_send.flow, marked, 0), 1144);
+	EXPECT_EQ(matching_ip_fields(uc_send.flow, marked, with_df(0)), with_df(1144));
 }
 
-TEST(MatchingIpId, OfIpv6IsNotSolvedFor) {
+TEST(MatchingIpFields, OfIpv6AreNotSolvedFor) {
 	Flow flow = uc_send.flow;
 	flow.source = flow.destination = gid("fd000000 00000000 00000000 00000001");
 	auto datagram = uc_send.datagram;
-	EXPECT_FALSE(matching_ip_id(flow, datagram, 0));
-	const std::uint32_t value = icrc(flow, 0, {.headers = std::span(datagram).first(32)});
+	EXPECT_FALSE(matching_ip_fields(flow, datagram, with_df(0)));
+	const std::uint32_t value = icrc(flow, {}, {.headers = std::span(datagram).first(32)});
 	std::memcpy(&datagram[32], &value, icrc_size);
-	EXPECT_EQ(matching_ip_id(flow, datagram, 17), 17);
+	EXPECT_EQ(matching_ip_fields(flow, datagram, with_df(17)), with_df(17));
 }
 
 }  // namespace

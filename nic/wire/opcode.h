@@ -54,6 +54,11 @@ enum class Opcode : std::uint8_t {
 	ud_send_only_imm = 0x65,
 };
 
+// An adapter sends a congestion notification (CNP) to a sender whose packets a switch has marked.
+// It belongs to no transport and no message, so it has no facts, and only `parse` (packet.h) knows
+// it.
+inline constexpr Opcode congestion_notification{0x81};
+
 enum class Operation : std::uint8_t {
 	send,
 	write,

@@ -23,6 +23,9 @@ constexpr bool carries_payload(const OpcodeFacts& f) {
 
 constexpr bool may_be_cut(const OpcodeFacts& f) { return carries_payload(f) && f.transport != Transport::ud; }
 
+// A congestion notification has this many reserved bytes after its BTH (IBA Annex A17).
+constexpr std::size_t notification_reserved_size = 16;
+
 // Returns the next `size` bytes and moves `at` past them.
 template <std::size_t size, class Byte> std::span<Byte, size> next(Byte*& at) {
 	const std::span<Byte, size> header(at, size);
@@ -115,7 +118,7 @@ std::size_t write_header(const Slot& slot, const Piece& piece, std::span<std::by
 std::size_t write_trailer(
 	const Flow& flow, std::uint16_t ip_id, const IcrcInput& packet, std::span<std::byte, trailer_bytes_max> to) {
 	std::memset(to.data(), 0, packet.pad_count);
-	store_be32(&to[packet.pad_count], std::byteswap(icrc(flow, ip_id, packet)));
+	store_be32(&to[packet.pad_count], std::byteswap(icrc(flow, {.id = ip_id}, packet)));
 	return packet.pad_count + icrc_size;
 }
 
@@ -145,13 +148,13 @@ std::string_view name(DropReason reason) {
 		case DropReason::wrong_length: return "wrong_length";
 		case DropReason::wrong_pad: return "wrong_pad";
 		case DropReason::wrong_icrc: return "wrong_icrc";
+		case DropReason::congestion_notification: return "congestion_notification";
 		case DropReason::count: break;
 	}
 	return "unknown";
 }
 
-std::expected<Parsed, DropReason> parse(
-	const Flow& flow, std::span<const std::byte> datagram, std::uint16_t likely_ip_id) {
+std::expected<Parsed, DropReason> parse(const Flow& flow, std::span<const std::byte> datagram, IpFields likely) {
 	const auto drop = [](DropReason reason) { return std::unexpected(reason); };
 	if (datagram.size() < Bth::size + icrc_size) return drop(DropReason::too_short);
 	if (datagram.size() > packet_bytes_max) return drop(DropReason::too_long);
@@ -159,6 +162,9 @@ std::expected<Parsed, DropReason> parse(
 	if (view.version() != 0) return drop(DropReason::wrong_version);
 	const Bth bth = view.read();
 	const OpcodeFacts& f = facts(bth.opcode);
+	if (bth.opcode == congestion_notification && datagram.size() == Bth::size + notification_reserved_size + icrc_size)
+		return drop(
+			matching_ip_fields(flow, datagram, likely) ? DropReason::congestion_notification : DropReason::wrong_icrc);
 	if (!f.known) return drop(DropReason::unknown_opcode);
 	if (datagram.size() < std::size_t{f.header_bytes} + icrc_size + bth.pad_count) return drop(DropReason::too_short);
 	const std::size_t payload_bytes = datagram.size() - f.header_bytes - icrc_size - bth.pad_count;
@@ -168,13 +174,13 @@ std::expected<Parsed, DropReason> parse(
 	// pad.
 	if (datagram.size() % 4 != 0 || (bth.pad_count != 0 && (payload_bytes == 0 || !f.last)))
 		return drop(DropReason::wrong_pad);
-	const std::optional<std::uint16_t> ip_id = matching_ip_id(flow, datagram, likely_ip_id);
-	if (!ip_id) return drop(DropReason::wrong_icrc);
+	const std::optional<IpFields> ip = matching_ip_fields(flow, datagram, likely);
+	if (!ip) return drop(DropReason::wrong_icrc);
 	// Checked after the ICRC, so that a damaged packet does not count as a foreign one. The top bit
 	// only distinguishes full from limited members.
 	if ((bth.p_key & 0x7fff) != (Bth::default_p_key & 0x7fff)) return drop(DropReason::foreign_p_key);
 
-	Parsed parsed{.slot = {}, .payload = datagram.subspan(f.header_bytes, payload_bytes), .ip_id = *ip_id};
+	Parsed parsed{.slot = {}, .payload = datagram.subspan(f.header_bytes, payload_bytes), .ip = *ip};
 	Slot& slot = parsed.slot;
 	slot.lap_source = 0;
 	slot.payload_line = 0;

@@ -57,7 +57,8 @@ Piece piece_of(const Slot& slot, std::uint32_t index);
 // Writes the BTH and extended headers of a piece of `slot`; returns their size.
 std::size_t write_header(const Slot& slot, const Piece& piece, std::span<std::byte, header_bytes_max> to);
 
-// Writes the pad and the ICRC of a packet; returns their size. `ip_id` is ignored for IPv6.
+// Writes the pad and the ICRC of a packet; returns their size. `ip_id` is ignored for IPv6. A
+// packet of ours has DF set.
 std::size_t write_trailer(
 	const Flow& flow, std::uint16_t ip_id, const IcrcInput& packet, std::span<std::byte, trailer_bytes_max> to);
 
@@ -77,6 +78,9 @@ enum class DropReason : std::uint8_t {
 	// of four bytes.
 	wrong_pad,
 	wrong_icrc,
+	// Not an error: a valid congestion notification (IBA Annex A17), which our sender does not act
+	// on.
+	congestion_notification,
 	count  // not a reason: the number of reasons
 };
 // The enumerator's name, for reports.
@@ -87,13 +91,12 @@ struct Parsed {
 	// only for a datagram.
 	Slot slot;
 	std::span<const std::byte> payload;  // a part of the datagram
-	std::uint16_t ip_id;  // the identification that the ICRC covers (icrc.h)
+	IpFields ip;  // the fields of the IPv4 header that the ICRC covers
 };
 
 // Checks and parses a UDP payload (IBA 9.6.1). `flow` has the addresses and ports that the kernel
 // reported for the packet; the other fields of `flow` are ignored. The kernel does not report the
-// packet's IPv4 identification; `likely_ip_id` is the first guess (icrc.h).
-std::expected<Parsed, DropReason> parse(
-	const Flow& flow, std::span<const std::byte> datagram, std::uint16_t likely_ip_id);
+// fields of the IPv4 header that the ICRC covers; `likely` is the first guess (icrc.h).
+std::expected<Parsed, DropReason> parse(const Flow& flow, std::span<const std::byte> datagram, IpFields likely);
 
 }  // namespace verbena::wire

@@ -130,8 +130,8 @@ TEST(Run, PsnsCountUpAndWrapAt24Bits) {
 TEST(Run, OnlyTheLastPacketCarriesTheFlags) {
 	const Slot slot =
 		make(rc_send_only, {.length = 2000, .flags = 3 << slot_mtu_shift | slot_ack_requested | slot_solicited});
-	const auto first = parse(flow, packet(slot, 0, pattern(2000)), 0),
-			   last = parse(flow, packet(slot, 1, pattern(2000)), 0);
+	const auto first = parse(flow, packet(slot, 0, pattern(2000)), {}),
+			   last = parse(flow, packet(slot, 1, pattern(2000)), {});
 	ASSERT_TRUE(first && last);
 	EXPECT_FALSE(first->slot.ack_requested() || first->slot.solicited());
 	EXPECT_TRUE(last->slot.ack_requested() && last->slot.solicited());
@@ -161,7 +161,7 @@ TEST(Parse, GivesBackWhatWasWritten) {
 				for (std::uint32_t i = 0; i < packet_count(slot); ++i) {
 					const auto bytes = packet(slot, i, payload, 3);
 					ASSERT_EQ(bytes.size(), piece_of(slot, i).wire_bytes());
-					const auto parsed = parse(flow, bytes, 3);
+					const auto parsed = parse(flow, bytes, {.id = 3});
 					ASSERT_TRUE(parsed) << name(parsed.error()) << " opcode " << value << " length " << length;
 					EXPECT_EQ(parsed->slot.opcode(), piece_of(slot, i).opcode);
 					EXPECT_EQ(parsed->slot.psn(), Psn24{5 + i});
@@ -186,15 +186,15 @@ TEST(Parse, GivesBackWhatWasWritten) {
 }
 
 TEST(Parse, FindsTheIdentificationOfAForeignSender) {
-	const auto parsed = parse(flow, packet(make(rc_send_only, {.length = 100}), 0, pattern(100), 0x718c), 0);
+	const auto parsed = parse(flow, packet(make(rc_send_only, {.length = 100}), 0, pattern(100), 0x718c), {});
 	ASSERT_TRUE(parsed);
-	EXPECT_EQ(parsed->ip_id, 0x718c);
+	EXPECT_EQ(parsed->ip.id, 0x718c);
 }
 
 TEST(Parse, NamesWhatItRefuses) {
 	const auto good = packet(make(rc_send_only, {.length = 5}), 0, pattern(5));
 	const auto refused = [](std::vector<std::byte> bytes) {
-		const auto parsed = parse(flow, bytes, 0);
+		const auto parsed = parse(flow, bytes, {});
 		return parsed ? "accepted" : name(parsed.error());
 	};
 	const auto with = [&](std::size_t at, int value) {
@@ -225,14 +225,14 @@ TEST(Parse, RefusesAnotherPartition) {
 	auto bytes = packet(make(rc_send_only, {.length = 4}), 0, pattern(4));
 	bytes[2] = std::byte{0x7f};
 	const auto seal = [&] {
-		const std::uint32_t value = icrc(flow, 0, {.headers = std::span(bytes).first(16)});
+		const std::uint32_t value = icrc(flow, {}, {.headers = std::span(bytes).first(16)});
 		std::memcpy(&bytes[16], &value, icrc_size);
 	};
 	seal();
-	EXPECT_TRUE(parse(flow, bytes, 0));  // a limited member of our partition
+	EXPECT_TRUE(parse(flow, bytes, {}));  // a limited member of our partition
 	bytes[2] = std::byte{0x80};
 	seal();
-	EXPECT_EQ(parse(flow, bytes, 0).error(), DropReason::foreign_p_key);
+	EXPECT_EQ(parse(flow, bytes, {}).error(), DropReason::foreign_p_key);
 }
 
 TEST(Parse, SurvivesRandomBytes) {
@@ -241,8 +241,21 @@ TEST(Parse, SurvivesRandomBytes) {
 		std::vector<std::byte> bytes(random() % 128);
 		for (std::byte& b : bytes) b = static_cast<std::byte>(random());
 		if (bytes.size() > 1) bytes[1] &= std::byte{0xf0};
-		(void)parse(flow, bytes, 0);
+		(void)parse(flow, bytes, {});
 	}
+}
+
+// The capture of icrc_test.cc.
+TEST(Parse, ACapturedCongestionNotificationIsKnownAndIgnored) {
+	constexpr Flow from_adapter{.source = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, 0x11, 1},
+		.destination = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, 0x12, 1},
+		.source_port = 0};
+	auto bytes = hex("8100ffff 40000118 00000000 00000000 00000000 00000000 00000000 82fd002a");
+	EXPECT_EQ(parse(from_adapter, bytes, {}).error(), DropReason::congestion_notification);
+	bytes[20] ^= std::byte{1};
+	EXPECT_EQ(parse(from_adapter, bytes, {}).error(), DropReason::wrong_icrc);
+	bytes.resize(bytes.size() - 4);
+	EXPECT_EQ(parse(from_adapter, bytes, {}).error(), DropReason::unknown_opcode) << "not a notification's length";
 }
 
 }  // namespace

@@ -25,6 +25,7 @@
 #include <cstring>
 
 #include "nic/wire/slot.h"
+#include "nic/wire/traffic.h"
 
 namespace verbena::wire {
 
@@ -41,13 +42,14 @@ struct AddressPair {
 };
 
 // The head of the payload of a `forwarded_packet` slot (slot.h); the packet follows. It has the
-// addresses and the UDP source port that the kernel reported with the packet, and the IPv4
-// identification (`ip_id`) that the packet's ICRC covers.
+// addresses and the UDP source port that the kernel reported with the packet, and the fields of the
+// IPv4 header that the packet's ICRC covers (icrc.h).
 struct ForwardedPacket {
 	AddressPair addresses;
 	std::uint16_t source_port;
 	std::uint16_t ip_id;
-	std::uint32_t reserved;
+	std::uint16_t ip_dont_fragment;  // 0 or 1
+	std::uint16_t reserved;
 };
 static_assert(sizeof(ForwardedPacket) == 48);
 
@@ -132,6 +134,8 @@ public:
 		std::atomic_ref<std::uint32_t>(slot->lap_source)
 			.store(lap_of(head_, Direction::slot_count) << 24 | source.value, std::memory_order_release);
 		++head_;
+		// After the store, so that counting does not delay the consumer.
+		traffic_ += traffic_of(*slot, length);
 	}
 
 	// Publishes a slot with a shared payload of `length` bytes. The slot was reserved by
@@ -169,6 +173,8 @@ public:
 
 	// Slots published since attach().
 	std::uint64_t published() const { return head_; }
+	// The packets and octets that these slots stand for.
+	const Traffic& traffic() const { return traffic_; }
 	// Whether the consumer has released all published slots.
 	bool drained() { return direction_->slots_consumed.load(std::memory_order_acquire) == head_; }
 
@@ -192,6 +198,7 @@ private:
 	Direction* direction_ = nullptr;
 	std::uint64_t head_ = 0, tail_ = 0;  // the next slot to publish; the oldest not released
 	std::uint64_t arena_head_ = 0, arena_tail_ = 0, pending_arena_head_ = 0;  // in lines
+	Traffic traffic_;
 	std::uint64_t arena_end_[Direction::slot_count] = {};  // arena_head_ after each slot
 
 	// A shared payload that the consumer may still be copying.
@@ -313,6 +320,9 @@ public:
 		return true;
 	}
 
+	// Records written since attach().
+	std::uint64_t written() const { return head_; }
+
 private:
 	Direction* direction_ = nullptr;
 	std::uint64_t head_ = 0, tail_ = 0;
@@ -344,6 +354,9 @@ public:
 		return AckRecord{direction_->acks[(next_ + ahead) % Direction::ack_count].load(std::memory_order_relaxed)}
 			.destination();
 	}
+
+	// Records read since attach().
+	std::uint64_t consumed() const { return next_; }
 
 private:
 	Direction* direction_ = nullptr;

@@ -1,0 +1,66 @@
+// The packets and octets that slots and acknowledgement records stand for, as a port counts them.
+//
+// On one host nothing is sent as a packet. So that a port's counters mean the same for both kinds
+// of links, a slot counts as the RoCEv2 packets into which a UDP path would cut it (packet.h). The
+// octets are those from the BTH to the ICRC, the UDP payload.
+//
+// Threads: any; no function keeps state.
+#pragma once
+
+#include <cstdint>
+
+#include "nic/wire/slot.h"
+
+namespace verbena::wire {
+
+struct Traffic {
+	std::uint64_t packets = 0;
+	std::uint64_t octets = 0;
+
+	Traffic& operator+=(const Traffic& more) {
+		packets += more.packets;
+		octets += more.octets;
+		return *this;
+	}
+	friend Traffic operator*(std::uint64_t times, const Traffic& one) {
+		return {times * one.packets, times * one.octets};
+	}
+	friend bool operator==(const Traffic&, const Traffic&) = default;
+};
+
+namespace detail {
+
+inline constexpr std::uint32_t bth_octets = 12, aeth_octets = 4, icrc_octets = 4;
+
+// The two opcodes that are no packet's. A packet that is forwarded to its owner on the same host
+// was counted when it arrived there.
+constexpr Traffic traffic_of_internal(Opcode opcode) {
+	constexpr std::uint32_t deth_octets = 8, mad_octets = 256;
+	if (opcode == management_datagram) return {1, bth_octets + deth_octets + mad_octets + icrc_octets};
+	return {};
+}
+
+}  // namespace detail
+
+// One acknowledgement record.
+inline constexpr Traffic traffic_of_ack{1, detail::bth_octets + detail::aeth_octets + detail::icrc_octets};
+
+// A slot with `length` bytes of payload; the slot's own `length` is not read.
+inline Traffic traffic_of(const Slot& slot, std::uint32_t length) {
+	const OpcodeFacts& f = facts(slot.opcode());
+	if (!f.known) [[unlikely]]
+		return detail::traffic_of_internal(slot.opcode());
+	const std::uint32_t padded = (length + 3) & ~3u;
+	const unsigned mtu_shift = 7 + (slot.psn_flags >> slot_mtu_shift & 0xf);
+	if (length <= 1u << mtu_shift) [[likely]]
+		return {1, f.header_bytes + padded + detail::icrc_octets};
+	// Each packet has a BTH and an ICRC. The slot's extended headers go to the first or the last
+	// packet, except that both ends of a READ response have an AETH.
+	const std::uint32_t packets = ((length - 1) >> mtu_shift) + 1;
+	const std::uint32_t second_aeth = f.aeth && f.first && f.last ? detail::aeth_octets : 0;
+	return {packets,
+		std::uint64_t{packets} * (detail::bth_octets + detail::icrc_octets) + f.header_bytes - detail::bth_octets +
+			second_aeth + padded};
+}
+
+}  // namespace verbena::wire
