@@ -4,15 +4,17 @@
 #include <cerrno>
 #include <cstring>
 #include <ctime>
-#include <linux/errqueue.h>
 #include <netinet/in.h>
 #include <netinet/udp.h>
+#include <new>
 #include <sys/epoll.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 #include <utility>
 
+#include "base/cancellation.h"
 #include "base/check.h"
 #include "nic/wire/bth.h"
 #include "nic/wire/deth.h"
@@ -24,6 +26,7 @@ namespace {
 constexpr std::size_t datagrams_per_call = 8;
 constexpr std::size_t datagram_bytes = 64 * 1024;  // UDP_GRO merges up to this size
 constexpr std::size_t control_bytes = 256;
+constexpr int error_queue_bytes = 32 * 1024;  // room for some ICMP messages about sent datagrams
 
 int native(Family family) { return family == Family::ipv4 ? AF_INET : AF_INET6; }
 
@@ -186,7 +189,8 @@ struct UdpLink::ReceiveBuffers {
 // `new` leaves the receive buffers uninitialized, so that they take memory only once datagrams
 // arrive.
 UdpLink::UdpLink(const UdpOptions& options)
-	: options_(options), epoll_fd_(epoll_create1(EPOLL_CLOEXEC)), buffers_(new ReceiveBuffers) {
+	: options_(options), buffers_(new ReceiveBuffers), senders_(new Sender[senders_remembered]) {
+	epoll_fd_ = epoll_create1(EPOLL_CLOEXEC);
 	open(Family::ipv4);
 	open(Family::ipv6);
 }
@@ -248,10 +252,15 @@ void UdpLink::open(Family family) {
 				return false;
 			}
 		}
-		if (!step(ipv4 ? set(management, IPPROTO_IP, IP_RECVERR, 1) : set(management, IPPROTO_IPV6, IPV6_RECVERR, 1)))
-			return false;
+		if (!step(ask_for_icmp(management, ipv4))) return false;
+		ask_for_icmp(out, ipv4);  // may fail in a sandbox: then the log has fewer reasons
+		// Before Linux 4.18 the kernel ignores a request to segment, and would send one huge
+		// datagram.
+		int segment = 0;
+		socklen_t size = sizeof segment;
+		if (getsockopt(out, SOL_UDP, UDP_SEGMENT, &segment, &size) != 0) options_.segmentation = false;
 		set(out, SOL_SOCKET, SO_SNDBUF, options_.buffer_bytes);
-		set(out, SOL_SOCKET, SO_RCVBUF, 0);  // no process sends to this port
+		set(out, SOL_SOCKET, SO_RCVBUF, error_queue_bytes);  // no process sends to this port
 		if (!step(bind_to(in, family, {}, options_.port, s.receiver.port)) ||
 			!step(bind_to(out, family, {}, 0, s.source_port)) ||
 			!step(bind_to(management, family, {}, 0, s.management.port)))
@@ -279,6 +288,8 @@ void UdpLink::steer(const wire::Gid& own, const wire::Gid& peer, std::uint16_t p
 	// Leave most descriptors to the program.
 	if (steered_.size() >= std::min<std::size_t>(steered_max, files.rlim_cur / 8) && !evict()) return;
 
+	const NotCancellable whole;
+	steered_.reserve(steered_.size() + 1);
 	auto receiver = std::make_unique<Receiver>(Receiver{.last_used = receives_, .peer = peer, .peer_port = port});
 	const int fd = receiver->fd = socket(native(family), SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (fd < 0) return;
@@ -321,19 +332,34 @@ SendOutcome UdpLink::send(const UdpBatch& batch) {
 		.msg_name = &to, .msg_iov = batch.pieces.data(), .msg_iovlen = batch.pieces.size(), .msg_control = control};
 	address_message(message, to, family, batch);
 
-	// With IP_RECVERR, a refusal of an earlier datagram makes the next call on the socket fail
-	// once. This datagram is still to be sent, so try again.
-	constexpr int refusals_at_once_max = 8;
 	const Sockets& s = at(family);
 	const bool management = flow.source_port == s.management.port;
-	ssize_t sent;
-	int refused = 0;
-	do sent = sendmsg(management ? s.management.fd : s.send_fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
-	while (sent < 0 && (errno == EINTR || (management && errno == ECONNREFUSED && ++refused < refusals_at_once_max)));
+	const int fd = management ? s.management.fd : s.send_fd;
+	const auto attempt = [&] {
+		long sent;
+		do sent = syscall(SYS_sendmsg, fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+		while (sent < 0 && errno == EINTR);
+		return sent;
+	};
+	// An ICMP message about an earlier datagram, maybe to another host, makes one call fail. This
+	// datagram is still to be sent, so try again. If messages keep coming, try in a later pass: no
+	// number of them, forged or not, loses a datagram.
+	constexpr int attempts_max = 8;
+	long sent = attempt();
+	for (int attempts = 1; sent < 0 && may_be_icmp(errno); ++attempts) [[unlikely]] {
+		const std::size_t messages = read_icmp(fd, management);
+		if (attempts > 1 && messages == 0) break;  // the second errno is the call's own
+		if (attempts == attempts_max) {
+			++counters_.send_blocked;
+			return SendOutcome::blocked;
+		}
+		sent = attempt();
+	}
 	++counters_.send_calls;
 	if (sent >= 0) {
 		counters_.packets_sent += batch.packets;
 		counters_.bytes_sent += batch.bytes;
+		if (wire::is_multicast(flow.destination)) counters_.multicast_packets_sent += batch.packets;
 		return SendOutcome::sent;
 	}
 	switch (errno) {
@@ -349,7 +375,10 @@ SendOutcome UdpLink::send(const UdpBatch& batch) {
 			if (batch.packets > 1) return SendOutcome::unsegmentable;
 			++(errno == EMSGSIZE ? counters_.too_big : counters_.unreachable);
 			return SendOutcome::refused;
-		default: counters_.unreachable += batch.packets; return SendOutcome::refused;
+		default:
+			counters_.unreachable += batch.packets;
+			unreachable_.note(flow.destination, errno, monotonic_now());
+			return SendOutcome::refused;
 	}
 }
 
@@ -364,13 +393,14 @@ std::size_t UdpLink::receive(std::size_t datagrams_max, PacketSink sink) {
 		else if (receives_ % receives_between_looks != 0) return total;
 	}
 	std::array<epoll_event, 16> ready;
-	const int n = epoll_wait(epoll_fd_, ready.data(), static_cast<int>(ready.size()), 0);
+	const auto n = static_cast<int>(
+		syscall(SYS_epoll_pwait, epoll_fd_, ready.data(), static_cast<int>(ready.size()), 0, nullptr, 0));
 	// Sockets beyond the array, or with more than datagrams_max datagrams, wait for the next call.
 	dry_ = n < static_cast<int>(ready.size());
 	for (int i = 0; i < n; ++i) {
 		auto& receiver = *static_cast<Receiver*>(ready[i].data.ptr);
 		if (receiver.only_refusals) [[unlikely]] {
-			read_refusals(receiver);
+			read_icmp(receiver.fd, true);
 			continue;
 		}
 		const std::size_t got = receive(receiver, datagrams_max, sink);
@@ -381,50 +411,43 @@ std::size_t UdpLink::receive(std::size_t datagrams_max, PacketSink sink) {
 	return total;
 }
 
-// Empties the error queue, because epoll reports the socket as long as it holds messages. Only
-// port-unreachable messages count, and only if they quote enough to identify the datagram.
-// Unreachable hosts and networks are ignored: that may be temporary.
-void UdpLink::read_refusals(const Receiver& s) {
+// Empties the error queue, because epoll reports the management socket as long as it holds
+// messages. A port-unreachable message about a management datagram is a refusal if it quotes enough
+// to identify the datagram. Returns the number of ICMP messages; keeps errno.
+std::size_t UdpLink::read_icmp(int fd, bool management) {
 	constexpr int messages_max = 64;
+	const int kept = errno;
+	std::size_t messages = 0;
+	alignas(8) std::array<std::byte, 512> room;
 	for (int i = 0; i < messages_max; ++i) {
-		Address destination{};
-		alignas(8) std::byte quoted[512];
-		alignas(cmsghdr) std::byte control[control_bytes];
-		iovec piece{quoted, sizeof quoted};
-		msghdr message{.msg_name = &destination,
-			.msg_namelen = sizeof destination,
-			.msg_iov = &piece,
-			.msg_iovlen = 1,
-			.msg_control = control,
-			.msg_controllen = sizeof control};
-		const ssize_t length = recvmsg(s.fd, &message, MSG_ERRQUEUE | MSG_DONTWAIT);
-		if (length < 0) {
+		const auto read = next_icmp(fd, room);
+		if (!read) {
 			// SO_ERROR clears an error for which the full queue had no room.
 			int error = 0;
 			socklen_t size = sizeof error;
-			getsockopt(s.fd, SOL_SOCKET, SO_ERROR, &error, &size);
-			return;
+			getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size);
+			break;
 		}
-		bool refused = false;
-		for (const cmsghdr* c = CMSG_FIRSTHDR(&message); c != nullptr;
-			c = CMSG_NXTHDR(&message, const_cast<cmsghdr*>(c))) {
-			const bool has_error = (c->cmsg_level == IPPROTO_IP && c->cmsg_type == IP_RECVERR) ||
-				(c->cmsg_level == IPPROTO_IPV6 && c->cmsg_type == IPV6_RECVERR);
-			sock_extended_err error{};
-			if (!has_error || c->cmsg_len < CMSG_LEN(sizeof error)) continue;
-			std::memcpy(&error, CMSG_DATA(c), sizeof error);
-			refused |= error.ee_errno == ECONNREFUSED &&
-				(error.ee_origin == SO_EE_ORIGIN_ICMP || error.ee_origin == SO_EE_ORIGIN_ICMP6);
-		}
-		const auto datagram = std::span(quoted).first(static_cast<std::size_t>(length));
-		const auto transaction = refused ? transaction_of_quoted(datagram) : std::nullopt;
+		if (read->error == 0) continue;
+		++messages;
+		if (read->error == EMSGSIZE) continue;  // the kernel lowers the MTU of the route by itself
+		unreachable_.note(read->destination, read->error, monotonic_now());
+		const auto transaction =
+			management && read->error == ECONNREFUSED ? transaction_of_quoted(read->quoted) : std::nullopt;
 		if (!transaction) continue;
 		++counters_.refusals;
-		Refusal& refusal = refusals_.emplace_back();
-		refusal.transaction_id = *transaction;
-		if (destination.any.sa_family == AF_INET) set_ipv4(refusal.by, destination.ipv4.sin_addr);
-		else std::memcpy(refusal.by.data(), &destination.ipv6.sin6_addr, 16);
+		try {
+			refusals_.push_back({.by = read->destination, .transaction_id = *transaction});
+		} catch (const std::bad_alloc&) {}  // the request is repeated, and refused again
 	}
+	errno = kept;
+	return messages;
+}
+
+std::optional<UnreachableHosts::Report> UdpLink::unreachable(const wire::Gid& host) {
+	const Sockets& s = at(wire::is_ipv4_mapped(host) ? Family::ipv4 : Family::ipv6);
+	if (s.send_fd >= 0) read_icmp(s.send_fd, false);
+	return unreachable_.find(host);
 }
 
 std::size_t UdpLink::receive(Receiver& s, std::size_t datagrams_max, PacketSink sink) {
@@ -441,15 +464,15 @@ std::size_t UdpLink::receive(Receiver& s, std::size_t datagrams_max, PacketSink 
 				.msg_control = d.control,
 				.msg_controllen = control_bytes};
 		}
-		int got;
-		do got = recvmmsg(s.fd, buffers_->messages, static_cast<unsigned>(wanted), MSG_DONTWAIT, nullptr);
+		long got;
+		do got = syscall(SYS_recvmmsg, s.fd, buffers_->messages, wanted, MSG_DONTWAIT, nullptr);
 		while (got < 0 && errno == EINTR);
 		++counters_.receive_calls;
 		// Also ends here if ICMP reports that a steered flow's other end is unreachable; the
 		// transport's timeouts handle that.
 		if (got <= 0) return total;
 		s.last_used = receives_;
-		for (int i = 0; i < got; ++i) deliver(s, static_cast<std::size_t>(i), sink);
+		for (long i = 0; i < got; ++i) deliver(s, static_cast<std::size_t>(i), sink);
 		total += static_cast<std::size_t>(got);
 		if (static_cast<std::size_t>(got) < wanted) return total;
 	}
@@ -475,22 +498,40 @@ void UdpLink::deliver(Receiver& s, std::size_t index, PacketSink sink) {
 	// UDP_GRO merged packets of `segment` bytes each. A sender of ours numbers them from 0,
 	// so the position is the first guess for the IPv4 identification.
 	const std::size_t segment = envelope.segment_bytes != 0 ? envelope.segment_bytes : bytes.size();
+	const bool multicast = wire::is_multicast(envelope.flow.destination);
+	wire::IpHabit& habit = habit_of(envelope.flow);
 	std::uint16_t position = 0;
 	for (std::size_t offset = 0; offset < bytes.size(); offset += segment, ++position) {
 		const auto packet = bytes.subspan(offset, std::min(segment, bytes.size() - offset));
 		++counters_.packets_received;
-		const auto parsed = wire::parse(envelope.flow, packet, position);
+		counters_.multicast_packets_received += multicast;
+		auto parsed = wire::parse(envelope.flow, packet, habit.guess(position));
+		if (parsed && !habit.accept(parsed->ip)) parsed = std::unexpected(wire::DropReason::wrong_icrc);
 		if (parsed)
 			sink.deliver(sink.context,
 				{.slot = parsed->slot,
 					.payload = parsed->payload,
 					.addresses = addresses,
 					.source_port = envelope.flow.source_port,
-					.ip_id = parsed->ip_id,
+					.ip = parsed->ip,
 					.datagram = packet,
 					.steered = s.peer_port != 0});
 		else ++counters_.drops[static_cast<std::size_t>(parsed.error())];
 	}
+}
+
+wire::IpHabit& UdpLink::habit_of(const wire::Flow& flow) {
+	std::uint32_t mixed = flow.source_port;
+	for (std::size_t i = 0; i < flow.source.size(); i += 4) {
+		std::uint32_t word;
+		std::memcpy(&word, &flow.source[i], sizeof word);
+		mixed = (mixed ^ word) * 0x9e3779b1u;  // Knuth's multiplicative hash
+	}
+	Sender& sender = senders_[mixed >> 22];
+	static_assert(senders_remembered == 1u << (32 - 22));
+	if (sender.port != flow.source_port || sender.address != flow.source)
+		sender = {.address = flow.source, .port = flow.source_port, .habit = {}};
+	return sender.habit;
 }
 
 int UdpLink::join(const wire::Gid& group, std::uint32_t interface_index) {

@@ -7,8 +7,11 @@
 //    to the owner of the queue pair (engine/remotes.h).
 //  - one to send from. This socket is unconnected and uses path-MTU discovery, so that the IPv4
 //    identification, which the ICRC covers, is known: 0, or the index of the segment.
-//  - one to send management datagrams from. For this socket the kernel reports ICMP
-//    port-unreachable messages (`take_refusals`).
+//  - one to send management datagrams from. The link watches it for ICMP port-unreachable messages
+//    (`take_refusals`).
+// The kernel keeps ICMP messages for both sockets to send from (`unreachable`, icmp_errors.h). The
+// link reads those about packets only after a send has failed or when the caller asks, so they cost
+// nothing where packets arrive.
 // If the kernel gives a busy flow to the wrong process, `steer` opens a socket that is connected to
 // the flow's other end; the kernel then delivers the flow to this socket.
 //
@@ -25,12 +28,15 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <sys/uio.h>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
+#include "nic/link/icmp_errors.h"
+#include "nic/wire/ip_habit.h"
 #include "nic/wire/packet.h"
 #include "nic/wire/slot_ring.h"
 
@@ -47,6 +53,8 @@ struct UdpOptions {
 struct UdpCounters {
 	std::uint64_t packets_sent = 0, bytes_sent = 0;  // bytes of UDP payload
 	std::uint64_t packets_received = 0, bytes_received = 0;  // with the invalid packets
+	// Those of the packets that were sent to or received from a multicast group.
+	std::uint64_t multicast_packets_sent = 0, multicast_packets_received = 0;
 	std::uint64_t send_calls = 0, receive_calls = 0;  // system calls
 	std::uint64_t send_blocked = 0;  // send calls that found no room; the packets are sent later
 	std::uint64_t too_big = 0;  // packets above the MTU of their route
@@ -55,7 +63,8 @@ struct UdpCounters {
 	std::uint64_t overflowed = 0;  // datagrams lost because a receive buffer was full
 	std::uint64_t steered = 0;  // flows that got a socket of their own
 	std::uint64_t refusals = 0;  // ICMP port-unreachable messages about management datagrams
-	// Packets that wire::parse refused, by reason.
+	// Packets that wire::parse refused, by reason. A packet whose ICRC is right only for IPv4
+	// fields that are not its sender's habit (ip_habit.h) counts as one with a wrong ICRC.
 	std::array<std::uint64_t, static_cast<std::size_t>(wire::DropReason::count)> drops{};
 };
 
@@ -79,7 +88,7 @@ struct UdpPacket {
 	std::span<const std::byte> payload;  // within the datagram
 	const wire::AddressPair& addresses;  // the source is the sender
 	std::uint16_t source_port;  // UDP
-	std::uint16_t ip_id;  // the IPv4 identification that the packet's ICRC covers
+	wire::IpFields ip;  // the fields of the IPv4 header that the packet's ICRC covers
 	std::span<const std::byte> datagram;  // BTH to ICRC, as received
 	bool steered;  // received on the flow's own socket
 };
@@ -140,6 +149,9 @@ public:
 	}
 	// Returns and clears the refusals that receive() has read.
 	std::vector<Refusal> take_refusals() { return std::exchange(refusals_, {}); }
+	// Returns the errno of the last ICMP message about a datagram to `host`, or that with which the
+	// kernel refused one. Only good to explain a failure: the message may be old or forged.
+	std::optional<UnreachableHosts::Report> unreachable(const wire::Gid& host);
 	// True if the last receive() looked at all sockets and left no packet on any.
 	bool dry() const { return dry_; }
 
@@ -182,6 +194,13 @@ private:
 		void (*deliver)(void*, const UdpPacket&);
 	};
 	struct ReceiveBuffers;
+	// The end from which packets come. The table forgets a sender when another one takes its place.
+	struct Sender {
+		wire::Gid address{};
+		std::uint16_t port = 0;
+		wire::IpHabit habit;
+	};
+	static constexpr std::size_t senders_remembered = 1024;
 
 	const Sockets& at(Family family) const { return sockets_[static_cast<std::size_t>(family)]; }
 	Sockets& at(Family family) { return sockets_[static_cast<std::size_t>(family)]; }
@@ -190,18 +209,21 @@ private:
 	std::size_t receive(Receiver&, std::size_t datagrams_max, PacketSink sink);
 	int prepare_receiver(Family family, int fd);
 	void deliver(Receiver&, std::size_t index, PacketSink sink);
-	void read_refusals(const Receiver&);
+	wire::IpHabit& habit_of(const wire::Flow& flow);
+	std::size_t read_icmp(int fd, bool management);
 	bool evict();
 
 	UdpOptions options_;
-	int epoll_fd_;
+	int epoll_fd_ = -1;
 	Receiver* last_active_ = nullptr;  // the socket that last had datagrams
 	bool dry_ = true;
 	std::uint64_t receives_ = 0;  // calls of receive()
 	std::vector<std::unique_ptr<Receiver>> steered_;
 	std::array<Sockets, 2> sockets_;
 	std::vector<Refusal> refusals_;
+	UnreachableHosts unreachable_;
 	std::unique_ptr<ReceiveBuffers> buffers_;
+	std::unique_ptr<Sender[]> senders_;
 	UdpCounters counters_;
 };
 

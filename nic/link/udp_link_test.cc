@@ -89,10 +89,10 @@ TEST(UdpLink, ASteeredFlowArrivesAtTheLinkThatSteeredIt) {
 		}
 }
 
-// A datagram to a port without a receiver comes back as an ICMP message. The link reports it for a
-// management datagram, with its transaction ID, and ignores it for others. Neither socket loses its
-// next packet to it.
-TEST(UdpLink, PortUnreachableIsReportedForManagementDatagramsOnly) {
+// A datagram to a port without a receiver comes back as an ICMP message. The link reports it as a
+// refusal for a management datagram only, with its transaction ID. Neither socket loses its next
+// packet to it.
+TEST(UdpLink, PortUnreachableIsARefusalForManagementDatagramsOnly) {
 	for (const Family family : {Family::ipv4, Family::ipv6}) {
 		std::uint16_t unused_port = 0;
 		{
@@ -121,7 +121,7 @@ TEST(UdpLink, PortUnreachableIsReportedForManagementDatagramsOnly) {
 		ASSERT_TRUE(to_unused_port.transmit());
 		write(pair.slots, {0x777}, mad);
 		ASSERT_TRUE(pair.path.transmit());
-		EXPECT_EQ(pair.receive(1).size(), 1u) << "the data socket gets no ICMP error";
+		EXPECT_EQ(pair.receive(1).size(), 1u) << "the data socket has a pending error";
 		pair.sender.receive(8, [](auto&&...) {});
 		EXPECT_TRUE(pair.sender.take_refusals().empty());
 
@@ -147,6 +147,46 @@ TEST(UdpLink, PortUnreachableIsReportedForManagementDatagramsOnly) {
 	}
 }
 
+// Each ICMP message makes a send fail, and up to 20 wait in the queue here.
+TEST(UdpLink, IcmpMessagesExplainAndLoseNoPacket) {
+	for (const Family family : {Family::ipv4, Family::ipv6}) {
+		std::uint16_t unused_port = 0;
+		{
+			const UdpLink gone({.port = 0});
+			unused_port = gone.port(family);
+		}
+		Loopback pair(family, {.port = 0, .segmentation = false});
+		const wire::Gid here = loopback_gid(family);
+		UdpPath to_unused_port(pair.sender, {.source = here, .destination = here, .destination_port = unused_port});
+		wire::SlotWriter unused_slots;
+		unused_slots.attach(to_unused_port.direction());
+		wire::Slot slot;
+		slot.set_bth(wire::Opcode::uc_send_only, {0x777}, {}, 1 << wire::slot_mtu_shift);
+		const auto write = [&](wire::SlotWriter& to) {
+			const auto room = to.reserve(0, 0);
+			*room.slot = slot;
+			room.slot->payload_line = room.payload_line;
+			to.publish(room.slot, 0);
+		};
+		EXPECT_FALSE(pair.sender.unreachable(here));
+		std::size_t arrived = 0;
+		for (const int refused : {0, 1, 2, 20, 1}) {
+			for (int i = 0; i < refused; ++i) write(unused_slots);
+			EXPECT_TRUE(to_unused_port.transmit());
+			write(pair.slots);
+			EXPECT_TRUE(pair.path.transmit());
+			arrived += pair.receive(1).size();
+		}
+		EXPECT_EQ(arrived, 5u);
+		EXPECT_EQ(pair.sender.counters().packets_sent, 5u + 24);
+		EXPECT_EQ(pair.sender.counters().unreachable, 0u);
+		const auto report = pair.sender.unreachable(here);
+		ASSERT_TRUE(report);
+		EXPECT_EQ(report->error, ECONNREFUSED);
+		EXPECT_TRUE(pair.sender.take_refusals().empty());
+	}
+}
+
 TEST(UdpLink, EachInvalidDatagramIsDroppedAndCountedByReason) {
 	UdpLink link({.port = 0});
 	const int other = socket(AF_INET, SOCK_DGRAM, 0);
@@ -160,7 +200,7 @@ TEST(UdpLink, EachInvalidDatagramIsDroppedAndCountedByReason) {
 	};
 	send_bytes(3, 0);
 	send_bytes(5000, 0x04);
-	send_bytes(32, 0x81);
+	send_bytes(32, 0x82);  // 0x81 is a congestion notification
 	send_bytes(32, 0x04);
 	std::size_t datagrams = 0;
 	while (datagrams < 4) {

@@ -14,7 +14,7 @@ namespace {
 // pages that it has touched.
 wire::Direction* map_direction() {
 	void* memory = mmap(nullptr, sizeof(wire::Direction), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	check(memory != MAP_FAILED, "there is memory for a UDP path");
+	if (memory == MAP_FAILED) throw std::bad_alloc();
 	return static_cast<wire::Direction*>(memory);  // zeroed memory is an empty ring
 }
 

@@ -13,6 +13,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 
 #include "nic/link/udp_link.h"
 #include "nic/wire/flow.h"
@@ -44,6 +45,9 @@ public:
 	// Sends all published slots, in order. Returns false if the socket is full and slots are left;
 	// the caller then calls transmit() again in a later pass.
 	bool transmit();
+
+	// UdpLink::unreachable() for the destination.
+	std::optional<UnreachableHosts::Report> unreachable() { return link_.unreachable(flow_.destination); }
 
 private:
 	struct Unmap {
