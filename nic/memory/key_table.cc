@@ -1,6 +1,6 @@
 #include "nic/memory/key_table.h"
 
-#include "base/check.h"
+#include <new>
 
 namespace verbena::memory {
 
@@ -21,12 +21,13 @@ KeyTable::Entry* KeyTable::find_window(std::uint32_t key) {
 
 std::uint32_t KeyTable::allocate(Kind kind, std::uint32_t protection_domain) {
 	std::uint32_t index;
-	if (!free_.empty()) {
-		index = free_.front();
-		free_.pop_front();
+	if (free_first_ != no_index) {
+		index = free_first_;
+		free_first_ = entries_[index].next_free;
+		if (free_first_ == no_index) free_last_ = no_index;
 	} else {
 		index = static_cast<std::uint32_t>(entries_.size());
-		check(index < 0x1000000, "fewer than 2^24 memory keys are in use");
+		if (index >= 0x1000000) throw std::bad_alloc();
 		entries_.emplace_back();
 	}
 	// A linear congruential generator (Knuth's constants); its high bits become the tag.
@@ -47,7 +48,10 @@ std::uint32_t KeyTable::allocate(Kind kind, std::uint32_t protection_domain) {
 
 void KeyTable::release(Entry& entry) {
 	entry.kind = Kind::unused;
-	free_.push_back(static_cast<std::uint32_t>(&entry - entries_.data()));
+	const auto index = static_cast<std::uint32_t>(&entry - entries_.data());
+	entry.next_free = no_index;
+	(free_last_ != no_index ? entries_[free_last_].next_free : free_first_) = index;
+	free_last_ = index;
 	--live_;
 	changed();
 }
@@ -105,6 +109,8 @@ bool KeyTable::deallocate_window(std::uint32_t key) {
 bool KeyTable::bind(const Binding& b) {
 	Entry* window = find_window(b.window_key);
 	if (!window || b.new_key >> 8 != b.window_key >> 8) return false;
+	// Type 2: a bound window must be invalidated first, and a bind of no bytes is no way to do it.
+	if (b.qpn && (window->bound || b.length == 0)) return false;
 	if (b.length == 0) {
 		unbind(*window);
 		window->key = b.new_key;
@@ -117,7 +123,6 @@ bool KeyTable::bind(const Binding& b) {
 	if (!(region->access & window_bind)) return false;
 	if (b.address < region->begin || b.address > region->end || b.length > region->end - b.address) return false;
 	if ((b.access & (remote_write | remote_atomic)) && !(region->access & local_write)) return false;
-	if (b.qpn && window->bound) return false;  // type 2: must be invalidated first
 
 	unbind(*window);
 	const auto region_index = static_cast<std::uint32_t>(region - entries_.data());

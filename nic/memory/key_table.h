@@ -10,7 +10,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <vector>
 
 namespace verbena::memory {
@@ -60,18 +59,19 @@ public:
 		std::uint32_t new_key;  // the same index, with a tag that the user chose
 		std::uint32_t region_key;
 		std::uint64_t address;
-		std::uint64_t length;  // 0 unbinds
+		std::uint64_t length;  // 0 unbinds a type-1 window, and is an error for type 2
 		std::uint8_t access;
 		std::uint32_t qpn;  // 0 for a type-1 window, which any QP of the domain may use
 	};
 
-	// Returns the key of a new region, which is its lkey and its rkey.
+	// Returns the key of a new region, which is its lkey and its rkey. Throws std::bad_alloc, also
+	// when all 2^24 keys are in use.
 	std::uint32_t register_region(const Registration&);
 	// Both return false, without effect, if no region has the key or windows are bound to the
 	// region.
 	bool reregister(std::uint32_t key, const Registration&);
 	bool deregister(std::uint32_t key);
-	// Returns the key of a new, unbound window.
+	// Returns the key of a new, unbound window. Throws as register_region().
 	std::uint32_t allocate_window(std::uint32_t protection_domain);
 	// Unbinds and frees a window, given any key that it has had. Returns false if no window had the
 	// key.
@@ -101,12 +101,14 @@ public:
 
 private:
 	enum class Kind : std::uint8_t { unused, region, window };
+	static constexpr std::uint32_t no_index = ~std::uint32_t{0};
 	struct Entry {
 		std::uint64_t begin = 0, end = 0, delta = 0;
 		std::uint32_t key = 0;
 		std::uint32_t protection_domain = 0;
 		std::uint32_t qpn = 0;
 		std::uint32_t bound_to = 0;  // index of the region under a bound window
+		std::uint32_t next_free = no_index;  // in an unused entry
 		std::uint32_t windows = 0;  // number of windows bound to this region
 		std::uint8_t access = 0;
 		Kind kind = Kind::unused;
@@ -124,7 +126,9 @@ private:
 	void changed() { ++generation_; }
 
 	std::vector<Entry> entries_;
-	std::deque<std::uint32_t> free_;  // oldest first, so an index is reused late
+	// The unused entries, oldest first, so that an index is reused late. Their memory is in the
+	// entries, so that freeing one cannot fail.
+	std::uint32_t free_first_ = no_index, free_last_ = no_index;
 	std::size_t live_ = 0;
 	std::uint32_t index_mask_;
 	std::uint64_t tag_state_;

@@ -156,6 +156,26 @@ TEST_F(Keys, ABindIsRefusedWithoutEffect) {
 	EXPECT_FALSE(keys.bind(binding(good.new_key, region))) << "already bound";
 }
 
+TEST_F(Keys, ABindOfNoBytesUnbindsATypeOneWindowAndIsAnErrorForTypeTwo) {
+	const std::uint32_t region = make_region(), window = keys.allocate_window(domain);
+	auto b = binding(window, region);
+	auto nothing = binding(window, region);
+	nothing.length = 0;
+	EXPECT_FALSE(keys.bind(nothing)) << "an unbound window";
+	ASSERT_TRUE(keys.bind(b));
+	EXPECT_FALSE(keys.bind(nothing)) << "a bound window";
+	EXPECT_NE(resolve(b.new_key, address + 1024, 8, remote_write), 0u) << "still bound";
+
+	const std::uint32_t other = keys.allocate_window(domain);
+	b = binding(other, region);
+	b.qpn = 0;
+	ASSERT_TRUE(keys.bind(b));
+	nothing = binding(b.new_key, region);
+	nothing.qpn = nothing.length = 0;
+	EXPECT_TRUE(keys.bind(nothing));
+	EXPECT_EQ(resolve(nothing.new_key, address + 1024, 8, remote_write), 0u);
+}
+
 TEST_F(Keys, ARegionWithABoundWindowCannotBeDeregisteredUntilTheWindowIsInvalidated) {
 	const std::uint32_t region = make_region(), window = keys.allocate_window(domain);
 	const auto b = binding(window, region);

@@ -5,8 +5,9 @@
 // Owns: the ring.
 // Errors: a full queue loses each new completion. Only the first loss is reported, as
 //   Pushed::overran.
-// Invariants: a request arms the queue for one event, as in ibv_req_notify_cq(3); completions that
-//   are already in the queue raise none.
+// Invariants: a request is good for one event, as in ibv_req_notify_cq(3). A completion that no
+//   event has reported yet raises it at once, also if it came before the request
+//   (docs/decisions/0026). An event reports all completions that are in the queue then.
 #pragma once
 
 #include <atomic>
@@ -49,8 +50,10 @@ public:
 		// reports.
 		ring_[head & mask_] = completion;
 		head_.store(head + 1, std::memory_order_release);
+		if (solicited) solicited_end_ = head + 1;
 		if (armed_ != Armed::no && (solicited || armed_ == Armed::next)) [[unlikely]] {
 			armed_ = Armed::no;
+			reported_end_ = head + 1;
 			return Pushed::raise_event;
 		}
 		return Pushed::quietly;
@@ -70,10 +73,22 @@ public:
 	bool empty() const { return head_.load(std::memory_order_acquire) == tail_.load(std::memory_order_relaxed); }
 
 	// Requests one event (ibv_req_notify_cq(3)). Under the engine's lock, because push() reads the
-	// request. If there are several requests before the event, `next` prevails over
-	// `solicited_only`.
-	void arm(Armed wanted) {
+	// request. Returns true if a completion of the wanted kind is in the queue that no event has
+	// reported; the caller then raises the event, and the request is used up. If there are several
+	// requests before the event, `next` prevails over `solicited_only`. A consumer that drains the
+	// queue at the same time may have taken that completion already, so an event may come for
+	// nothing.
+	[[nodiscard]] bool arm(Armed wanted) {
+		const std::uint32_t head = head_.load(std::memory_order_relaxed);
+		const std::uint32_t tail = tail_.load(std::memory_order_acquire);
+		if (reported_end_ - tail > head - tail) reported_end_ = tail;  // those were taken
+		if (wanted == Armed::next ? reported_end_ != head : holds_solicited(reported_end_)) {
+			armed_ = Armed::no;
+			reported_end_ = head;
+			return true;
+		}
 		if (armed_ == Armed::no || wanted == Armed::next) armed_ = wanted;
+		return false;
 	}
 
 	// Under the engine's lock and `lock`. Changes the capacity to `entries`, rounded up to a power
@@ -97,20 +112,63 @@ public:
 	void remove(std::uint32_t qpn) {
 		const std::uint32_t head = head_.load(std::memory_order_relaxed);
 		std::uint32_t kept = tail_.load(std::memory_order_relaxed);
-		for (std::uint32_t i = kept; i != head; ++i)
-			if (ring_[i & mask_].qpn != qpn) ring_[kept++ & mask_] = ring_[i & mask_];
+		const std::uint32_t reported = reported_end_ - kept > head - kept ? kept : reported_end_;
+		const bool solicited = holds_solicited(kept);
+		reported_end_ = kept;
+		for (std::uint32_t i = kept; i != head; ++i) {
+			if (ring_[i & mask_].qpn == qpn) continue;
+			ring_[kept++ & mask_] = ring_[i & mask_];
+			if (reported - i - 1 < head - i) reported_end_ = kept;
+		}
 		head_.store(kept, std::memory_order_release);
+		if (solicited) solicited_end_ = kept;  // one may be left: a needless event loses nothing
 	}
+
+	// The queues whose events are to be delivered. A queue is in one such list at most, and its
+	// memory is in the queues, so adding cannot fail.
+	class List {
+	public:
+		// No effect if the queue is in the list.
+		void add(CompletionQueue& queue) {
+			if (queue.listed_) return;
+			queue.listed_ = true;
+			queue.next_listed_ = nullptr;
+			(last_ ? last_->next_listed_ : first_) = &queue;
+			last_ = &queue;
+		}
+		bool empty() const { return first_ == nullptr; }
+		// Removes the first queue, in the order of add(), and returns it; null if there is none.
+		CompletionQueue* take() {
+			CompletionQueue* const queue = first_;
+			if (!queue) return nullptr;
+			first_ = queue->next_listed_;
+			if (!first_) last_ = nullptr;
+			queue->listed_ = false;
+			return queue;
+		}
+
+	private:
+		CompletionQueue *first_ = nullptr, *last_ = nullptr;
+	};
 
 	SpinLock lock;  // the consumer's
 	void* user = nullptr;  // the verbs object of this queue (SoftCq), which events name
 
 private:
+	// Whether the last solicited completion lies between `begin` and the head, modulo 2^32.
+	bool holds_solicited(std::uint32_t begin) const {
+		return solicited_end_ - begin - 1 < head_.load(std::memory_order_relaxed) - begin;
+	}
+
 	std::unique_ptr<Completion[]> ring_;
 	std::uint32_t mask_ = 0;
 	alignas(64) std::atomic<std::uint32_t> head_{0};
 	std::uint32_t tail_seen_ = 0;  // the producer's last reading of tail_
+	std::uint32_t solicited_end_ = 0;  // one past the last solicited completion
+	std::uint32_t reported_end_ = 0;  // one past the last completion that an event has reported
 	Armed armed_ = Armed::no;
+	bool listed_ = false;  // in a List
+	CompletionQueue* next_listed_ = nullptr;
 	bool overrun_ = false;  // a completion was lost, and push() has reported it
 	alignas(64) std::atomic<std::uint32_t> tail_{0};
 };

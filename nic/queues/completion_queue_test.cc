@@ -58,24 +58,93 @@ TEST(CompletionQueue, AnOverflowLosesTheNewestAndIsReportedOnce) {
 TEST(CompletionQueue, ARequestArmsForOneEvent) {
 	CompletionQueue cq(8);
 	EXPECT_EQ(cq.push(completion(0), true), Pushed::quietly);
-	cq.arm(Armed::next);
+	drain(cq);
+	EXPECT_FALSE(cq.arm(Armed::next));
 	EXPECT_EQ(cq.push(completion(1), false), Pushed::raise_event);
 	EXPECT_EQ(cq.push(completion(2), true), Pushed::quietly);
 }
 
 TEST(CompletionQueue, ASolicitedRequestWaitsForASolicitedCompletion) {
 	CompletionQueue cq(8);
-	cq.arm(Armed::solicited_only);
+	EXPECT_FALSE(cq.arm(Armed::solicited_only));
 	EXPECT_EQ(cq.push(completion(0), false), Pushed::quietly);
 	EXPECT_EQ(cq.push(completion(1), true), Pushed::raise_event);
 }
 
 TEST(CompletionQueue, TheWiderOfTwoRequestsHolds) {
 	CompletionQueue cq(8);
-	cq.arm(Armed::solicited_only);
-	cq.arm(Armed::next);
-	cq.arm(Armed::solicited_only);
+	EXPECT_FALSE(cq.arm(Armed::solicited_only));
+	EXPECT_FALSE(cq.arm(Armed::next));
+	EXPECT_FALSE(cq.arm(Armed::solicited_only));
 	EXPECT_EQ(cq.push(completion(0), false), Pushed::raise_event);
+}
+
+TEST(CompletionQueue, ARequestOfAQueueThatIsNotEmptyRaisesItsEventAtOnceAndIsUsedUp) {
+	CompletionQueue cq(8);
+	cq.push(completion(0), false);
+	EXPECT_TRUE(cq.arm(Armed::next));
+	EXPECT_EQ(cq.push(completion(1), true), Pushed::quietly) << "one request, one event";
+	EXPECT_TRUE(cq.arm(Armed::next)) << "no event has reported the second";
+	drain(cq);
+	EXPECT_FALSE(cq.arm(Armed::next));
+	EXPECT_EQ(cq.push(completion(2), false), Pushed::raise_event);
+}
+
+TEST(CompletionQueue, ACompletionIsReportedByOneEvent) {
+	CompletionQueue cq(8);
+	EXPECT_FALSE(cq.arm(Armed::next));
+	EXPECT_EQ(cq.push(completion(0), true), Pushed::raise_event);
+	EXPECT_FALSE(cq.arm(Armed::next)) << "its event has reported it";
+	EXPECT_EQ(cq.push(completion(1), false), Pushed::raise_event);
+	EXPECT_FALSE(cq.arm(Armed::solicited_only));
+	EXPECT_FALSE(cq.arm(Armed::next));
+	cq.push(completion(2), false);
+	drain(cq, 2);
+	EXPECT_FALSE(cq.arm(Armed::next)) << "the third was reported as well";
+	drain(cq);
+}
+
+TEST(CompletionQueue, WhichCompletionsWereReportedIsKnownAfterOthersWereRemoved) {
+	CompletionQueue cq(8);
+	cq.push(completion(0, 7), false);
+	cq.push(completion(1, 8), false);
+	EXPECT_TRUE(cq.arm(Armed::next));
+	cq.push(completion(2, 7), false);
+	cq.remove(7);
+	EXPECT_FALSE(cq.arm(Armed::next)) << "the one that is left was reported";
+	EXPECT_EQ(cq.push(completion(3, 8), false), Pushed::raise_event);
+	cq.push(completion(4, 8), false);
+	cq.remove(7);
+	EXPECT_TRUE(cq.arm(Armed::next)) << "the last was not";
+	cq.remove(8);
+	cq.push(completion(5, 7), false);
+	EXPECT_TRUE(cq.arm(Armed::next)) << "it has the place of one that was reported";
+}
+
+TEST(CompletionQueue, ASolicitedRequestLooksForASolicitedCompletionInTheQueue) {
+	CompletionQueue cq(8);
+	cq.push(completion(0), true);
+	cq.push(completion(1), false);
+	EXPECT_TRUE(cq.arm(Armed::solicited_only));
+	drain(cq, 1);
+	EXPECT_FALSE(cq.arm(Armed::solicited_only)) << "only the unsolicited one is left";
+	EXPECT_EQ(cq.push(completion(2), false), Pushed::quietly);
+	EXPECT_TRUE(cq.arm(Armed::next)) << "no event has reported the third";
+	EXPECT_EQ(cq.push(completion(3), true), Pushed::quietly) << "the request is used up";
+}
+
+TEST(CompletionQueue, ASolicitedCompletionIsFoundAfterOthersWereRemoved) {
+	CompletionQueue cq(8);
+	cq.push(completion(0, 7), false);
+	cq.push(completion(1, 8), true);
+	cq.push(completion(2, 7), false);
+	cq.remove(7);
+	EXPECT_TRUE(cq.arm(Armed::solicited_only));
+	drain(cq);
+	EXPECT_FALSE(cq.arm(Armed::solicited_only));
+	cq.push(completion(3, 7), true);
+	cq.remove(7);
+	EXPECT_FALSE(cq.arm(Armed::solicited_only));
 }
 
 TEST(CompletionQueue, ResizingKeepsWhatIsInIt) {

@@ -73,7 +73,7 @@ void Fabric::end_pass(Host& host) {
 	}
 	host.events.insert(host.events.end(), context.raised_events.begin(), context.raised_events.end());
 	context.raised_events.clear();
-	context.raised_queues.clear();
+	while (context.raised_queues.take()) {}
 }
 
 // Schedules the draining or reading of a path to which something was written.
@@ -143,7 +143,7 @@ void Fabric::depart(Path& path, Nanoseconds when, const std::vector<std::byte>& 
 }
 
 void Fabric::deliver(Path& path, const std::vector<std::byte>& bytes) {
-	const auto parsed = wire::parse(path.flow, bytes, 0);
+	const auto parsed = wire::parse(path.flow, bytes, {});
 	if (!parsed) {
 		++statistics.refused[static_cast<int>(parsed.error())];
 		return;
