@@ -42,11 +42,9 @@ template <class Node, Node* Node::* next> void unlink(Node*& first, Node*& last,
 }  // namespace
 
 QueuePair* ChannelAdapter::create_qp(const QpInit& init) {
-	QueuePair* qp = table_.create();
-	if (!qp) return nullptr;
-	qp->cold = std::make_unique<ColdQueuePair>();
-	ColdQueuePair& cold = *qp->cold;
-	cold.qp = qp;
+	// All memory first: a failure then leaves no queue pair behind.
+	auto own_cold = std::make_unique<ColdQueuePair>();
+	ColdQueuePair& cold = *own_cold;
 	cold.user = init.user;
 	cold.protection_domain = init.protection_domain;
 	cold.send_segments_max = init.send_segments;
@@ -55,20 +53,25 @@ QueuePair* ChannelAdapter::create_qp(const QpInit& init) {
 	// All entries of the ring have one stride: header, then segments or inline bytes, which share
 	// the same space.
 	const std::uint32_t body = std::max<std::uint32_t>(init.send_segments * sizeof(queues::Segment), init.inline_bytes);
-	qp->sq_stride = static_cast<std::uint16_t>((sizeof(queues::SendWqe) + body + 31) & ~31u);
-	qp->sq_mask = std::bit_ceil(std::max(init.send_entries, 1u)) - 1;
-	cold.send_ring = std::make_unique<std::byte[]>(std::size_t{qp->sq_mask + 1} * qp->sq_stride);
+	const auto stride = static_cast<std::uint16_t>((sizeof(queues::SendWqe) + body + 31) & ~31u);
+	const std::uint32_t entries = std::bit_ceil(std::max(init.send_entries, 1u));
+	cold.send_ring = std::make_unique<std::byte[]>(std::size_t{entries} * stride);
+	if (!init.shared_receive_queue)
+		cold.own_receive_queue = std::make_unique<queues::ReceiveQueue>(
+			std::max(init.receive_entries, 1u), std::max<std::uint32_t>(init.receive_segments, 1));
+
+	QueuePair* qp = table_.create();
+	if (!qp) return nullptr;
+	qp->cold = std::move(own_cold);
+	cold.qp = qp;
+	qp->sq_stride = stride;
+	qp->sq_mask = entries - 1;
 	qp->sq = cold.send_ring.get();
 	qp->type = init.type;
 	qp->signal_all = init.signal_all;
 	qp->send_cq = init.send_cq;
 	qp->recv_cq = init.recv_cq;
-	if (init.shared_receive_queue) qp->receive_queue = init.shared_receive_queue;
-	else {
-		cold.own_receive_queue = std::make_unique<queues::ReceiveQueue>(
-			std::max(init.receive_entries, 1u), std::max<std::uint32_t>(init.receive_segments, 1));
-		qp->receive_queue = cold.own_receive_queue.get();
-	}
+	qp->receive_queue = init.shared_receive_queue ? init.shared_receive_queue : cold.own_receive_queue.get();
 	return qp;
 }
 
@@ -285,7 +288,7 @@ void ChannelAdapter::handle_management(
 // Sends the CM's messages in order. A message that finds no room waits for the next pass, which is
 // sooner than the CM's own retry. A message to a dead peer is discarded.
 void ChannelAdapter::send_management() {
-	while (cm::ConnectionManager::Outgoing* out = connections_.next_outgoing()) {
+	while (const cm::ConnectionManager::Outgoing* out = connections_.next_outgoing()) {
 		auto* outlet = static_cast<Outlet*>(out->route.carrier);
 		if (outlet && !outlet->closed) {
 			// On one host no IP header carries the addresses, so they go before the datagram.

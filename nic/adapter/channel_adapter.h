@@ -76,6 +76,7 @@ public:
 	ChannelAdapter& operator=(const ChannelAdapter&) = delete;
 
 	transport::Context& context() { return context_; }
+	const transport::Context& context() const { return context_; }
 	QpTable& queue_pairs() { return table_; }
 	// The Communication Manager behind queue pair 1. finish_pass() sends its messages; the carrier
 	// of each cm::Route is a transport::Outlet.

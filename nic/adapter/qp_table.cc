@@ -19,10 +19,11 @@ QpTable::~QpTable() {
 
 void QpTable::add_block(std::uint32_t number, std::uint64_t secret) {
 	check(number < blocks_.size() && !blocks_[number], "a QPN block is added once");
+	auto block = std::make_unique<Block>();
+	std::vector<Free> larger(free_.size() + block_size);
 	void* memory = mmap(nullptr, block_size * sizeof(QueuePair), PROT_READ | PROT_WRITE,
 		MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	check(memory != MAP_FAILED, "address space for 4,096 queue pairs");
-	auto block = std::make_unique<Block>();
+	if (memory == MAP_FAILED) throw std::bad_alloc();
 	block->pairs = static_cast<QueuePair*>(memory);
 	block->number = number;
 	block->multiplier = static_cast<std::uint32_t>(secret) | 1;
@@ -31,15 +32,22 @@ void QpTable::add_block(std::uint32_t number, std::uint64_t secret) {
 	// number of correct low bits.
 	block->inverse = 1;
 	for (int i = 0; i < 5; ++i) block->inverse *= 2 - block->multiplier * block->inverse;
-	for (std::uint32_t i = 0; i < block_size; ++i) free_.push_back({block.get(), i});
+	for (std::uint32_t i = 0; i < free_count_; ++i) larger[i] = free_[(free_first_ + i) % free_.size()];
+	free_ = std::move(larger);
+	free_first_ = 0;
+	for (std::uint32_t i = 0; i < block_size; ++i) push_free({block.get(), i});
 	blocks_[number] = std::move(block);
 }
 
+void QpTable::push_free(Free free) {
+	free_[(free_first_ + free_count_++) % static_cast<std::uint32_t>(free_.size())] = free;
+}
+
 QueuePair* QpTable::create() {
-	if (free_.empty()) return nullptr;
-	Block* const block = free_.front().block;
-	const std::uint32_t index = free_.front().index;
-	free_.pop_front();
+	if (full()) return nullptr;
+	const auto [block, index] = free_[free_first_];
+	free_first_ = (free_first_ + 1) % static_cast<std::uint32_t>(free_.size());
+	--free_count_;
 	for (; block->used <= index; ++block->used) new (&block->pairs[block->used]) QueuePair();
 	QueuePair& qp = block->pairs[index];
 	qp.qpn = block->qpn_of(index);
@@ -52,7 +60,7 @@ void QpTable::destroy(QueuePair& qp) {
 	const std::uint32_t index = block->index_of(qp.qpn);
 	qp.~QueuePair();
 	new (&qp) QueuePair();
-	free_.push_back({block, index});
+	push_free({block, index});
 	--count_;
 }
 

@@ -10,8 +10,8 @@
 
 #include <array>
 #include <cstdint>
-#include <deque>
 #include <memory>
+#include <vector>
 
 #include "base/prefetch.h"
 #include "nic/transport/queue_pair.h"
@@ -28,9 +28,10 @@ public:
 	QpTable& operator=(const QpTable&) = delete;
 
 	// Adds QPNs [block * 4096, (block + 1) * 4096). `secret` selects the permutation. Each block is
-	// added at most once; `block` is less than 4,096.
+	// added at most once; `block` is less than 4,096. Throws std::bad_alloc, and changes nothing
+	// then.
 	void add_block(std::uint32_t block, std::uint64_t secret);
-	bool full() const { return free_.empty(); }
+	bool full() const { return free_count_ == 0; }
 
 	// Returns a new queue pair in the reset state, or null if no number is free.
 	transport::QueuePair* create();
@@ -80,8 +81,12 @@ private:
 		std::uint32_t index;
 	};
 
+	void push_free(Free);
+
 	std::array<std::unique_ptr<Block>, 4096> blocks_;
-	std::deque<Free> free_;  // oldest first
+	// A ring, oldest first, with room for every number, so that destroy() needs no memory.
+	std::vector<Free> free_;
+	std::uint32_t free_first_ = 0, free_count_ = 0;
 	std::uint32_t count_ = 0;
 };
 

@@ -60,16 +60,23 @@ struct Counters {
 	std::uint64_t datagrams_dropped_no_receive = 0;  // no receive WQE, or one that is too short
 	std::uint64_t datagrams_dropped_q_key = 0;  // their Q_Key is not the queue pair's
 	std::uint64_t datagrams_dropped_ring_full = 0;  // UC and UD messages to a stalled peer
+	Nanoseconds waited_for_room = 0;  // by queue pairs, at outlets to which none could write
 	// Packets of all types, and runs of them, by the reason for which the adapter drops them.
 	std::uint64_t dropped_no_qp = 0;
 	// The QP cannot receive in its state, or another process than its peer has sent the packet, or
 	// the opcode is unknown.
 	std::uint64_t dropped_wrong_state = 0;
+	std::uint64_t passes_without_memory = 0;  // a step of these was left for a later pass
+	std::uint64_t events_lost_no_memory = 0;  // asynchronous events
 	std::uint64_t dropped_malformed = 0;  // an opcode of another transport service
 };
 
 struct Context {
-	Context(std::uint64_t key_secret, Nanoseconds start) : keys(key_secret), timers(start), now(start) {}
+	Context(std::uint64_t key_secret, Nanoseconds start) : keys(key_secret), timers(start), now(start) {
+		constexpr std::size_t events_expected = 64;
+		raised_events.reserve(events_expected);
+		refusals.reserve(events_expected);
+	}
 
 	memory::KeyTable keys;
 	memory::SharedRegions shared;  // registered memory that lies in files which a peer can map
@@ -80,6 +87,9 @@ struct Context {
 
 	// The clock that fresh_now() reads. Null: `now` is always exact (the simulator).
 	Nanoseconds (*clock)() = nullptr;
+	// Called before a queue pair fails because its peer on another host has not answered; may be
+	// null.
+	void (*report_silence)(const QueuePair&) = nullptr;
 	// Reads the clock again, for a timer that starts now.
 	Nanoseconds fresh_now() {
 		if (clock) now = clock();
@@ -92,7 +102,7 @@ struct Context {
 	QueuePair* responding_last = nullptr;
 	// The events of a pass, which the engine takes: completion queues that were armed and got a
 	// completion, and asynchronous events.
-	std::vector<queues::CompletionQueue*> raised_queues;
+	queues::CompletionQueue::List raised_queues;
 	std::vector<RaisedEvent> raised_events;
 	std::vector<Refusal> refusals;  // finish_pass() sends them
 
@@ -103,8 +113,8 @@ struct Context {
 		const auto pushed = cq.push(completion, solicited || completion.status != queues::Status::success);
 		if (pushed == CompletionQueue::Pushed::quietly) [[likely]]
 			return;
-		if (pushed == CompletionQueue::Pushed::raise_event) raised_queues.push_back(&cq);
-		else raised_events.push_back({AsyncEvent::cq_error, cq.user});
+		if (pushed == CompletionQueue::Pushed::raise_event) raised_queues.add(cq);
+		else raise(AsyncEvent::cq_error, cq.user);
 	}
 
 	// The changes of the key table that withdraw a right. If the change succeeds, it also revokes
@@ -120,10 +130,10 @@ struct Context {
 	}
 	bool bind(const memory::KeyTable::Binding& binding) { return withdrawn(keys.bind(binding), binding.window_key); }
 
-	// Adds the outlet to `sharing_outlets`, once.
-	void note_sharing_outlet(Outlet& outlet) {
-		if (std::exchange(outlet.shares_payloads, true)) return;
-		sharing_outlets.push_back(&outlet);
+	// Adds the outlet to `sharing_outlets`, once. False: there is no memory for it, so the outlet
+	// must not share payloads.
+	bool note_sharing_outlet(Outlet& outlet) {
+		return outlet.shares_payloads || (outlet.shares_payloads = append(sharing_outlets, &outlet));
 	}
 
 	// Adds the outlet to `touched`, once. At the end of a pass the engine wakes the peer of each
@@ -137,13 +147,16 @@ struct Context {
 	// Empties the list and returns its first outlet. The caller clears `touched` in each outlet.
 	Outlet* take_touched() { return std::exchange(touched, nullptr); }
 
-	void raise(AsyncEvent kind, void* object) { raised_events.push_back({kind, object}); }
+	// Without memory, and with more events in one pass than ever before, the event is lost.
+	void raise(AsyncEvent kind, void* object) {
+		if (!append(raised_events, RaisedEvent{kind, object})) ++counters.events_lost_no_memory;
+	}
 
 	// Queues a refusal, unless the last one in the queue is for the same requester: one refusal
 	// answers all its requests.
 	void refuse(const Refusal& refusal) {
 		if (refusals.empty() || refusals.back().to != refusal.to || refusals.back().source != refusal.source)
-			refusals.push_back(refusal);
+			append(refusals, refusal);  // without it, the requester's retries end
 	}
 
 	// Schedules send_responses() for `qp` at the end of the pass.
@@ -156,6 +169,16 @@ struct Context {
 	}
 
 private:
+	// A pass must not fail half-way: an element that finds no memory is left out.
+	template <class Element> static bool append(std::vector<Element>& to, const Element& element) noexcept {
+		try {
+			to.push_back(element);
+			return true;
+		} catch (const std::bad_alloc&) {
+			return false;
+		}
+	}
+
 	// Revokes the payloads shared under `key` if the change was made (`done`), and returns `done`.
 	// Keys are compared without their tag, the low 8 bits: keys that differ only there belong to
 	// the same region or window, and the change withdraws all of them.

@@ -1,5 +1,6 @@
 #include "nic/transport/datagram.h"
 
+#include <algorithm>
 #include <array>
 
 #include "nic/transport/in_flight.h"
@@ -10,6 +11,19 @@
 namespace verbena::transport {
 
 using queues::Status;
+
+namespace {
+
+// The service level of a received datagram: RoCE has none, and adapters report in its four bits
+// that UDP carried the datagram (8), over IPv4 (2) or IPv6 (1). UCX before 1.19 reads there which
+// of the two headers it finds in the first 40 bytes (docs/decisions/0021).
+std::uint8_t network_type(const wire::AddressPair& addresses) {
+	wire::Gid destination;
+	std::ranges::copy(addresses.destination, destination.begin());
+	return wire::is_ipv4_mapped(destination) ? 0xa : 0x9;
+}
+
+}  // namespace
 
 void handle_datagram(Context& context, QueuePair& qp, const wire::Slot& slot, const std::byte* payload,
 	const wire::AddressPair& addresses) {
@@ -48,7 +62,8 @@ void handle_datagram(Context& context, QueuePair& qp, const wire::Slot& slot, co
 		.source_qp = slot.deth.source_qp().value,
 		.status = Status::success,
 		.opcode = queues::Completed::receive,
-		.flags = queues::completion_grh};
+		.flags = queues::completion_grh,
+		.sl = network_type(addresses)};
 	if (wire::facts(slot.opcode()).immediate) {
 		completion.immediate = slot.word;
 		completion.flags |= queues::completion_with_imm;

@@ -33,17 +33,20 @@ void pop_sent(QueuePair& qp) {
 	qp.sq_tail.store(qp.sq_tail.load(std::memory_order_relaxed) + 1, std::memory_order_release);
 }
 
-}  // namespace
-
-void complete_send(Context& context, QueuePair& qp, const SendWqe& wqe, Status status) {
-	context.complete(*qp.send_cq,
-		Completion{.wr_id = wqe.wr_id,
-			.length = wqe.length,
-			.qpn = qp.qpn,
-			.status = status,
-			.opcode = completed_as[static_cast<int>(wqe.opcode)]},
-		false);
+// Removes the oldest WQE from the send queue and pushes its completion. The slot is free before
+// the completion can be seen, because a program may refill its queue to the full depth on the
+// strength of that completion. After the pop a poster may overwrite the WQE.
+void pop_and_complete(Context& context, QueuePair& qp, const SendWqe& wqe, Status status) {
+	const Completion completion{.wr_id = wqe.wr_id,
+		.length = wqe.length,
+		.qpn = qp.qpn,
+		.status = status,
+		.opcode = completed_as[static_cast<int>(wqe.opcode)]};
+	pop_sent(qp);
+	context.complete(*qp.send_cq, completion, false);
 }
+
+}  // namespace
 
 void retire_to(Context& context, QueuePair& qp, Psn target) {
 	for (;;) {
@@ -60,9 +63,9 @@ void retire_to(Context& context, QueuePair& qp, Psn target) {
 		} else if (wqe.end_psn() > target) {
 			break;
 		}
-		if (qp.signal_all || wqe.has(queues::send_signaled)) complete_send(context, qp, wqe, Status::success);
 		qp.una = std::max(qp.una, wqe.end_psn());
-		pop_sent(qp);
+		if (qp.signal_all || wqe.has(queues::send_signaled)) pop_and_complete(context, qp, wqe, Status::success);
+		else pop_sent(qp);
 	}
 	// The same for a READ of which only a part was requested, so that sq_next is still on it.
 	const bool in_read = qp.message_offset != 0 && qp.sq_tail.load(std::memory_order_relaxed) == qp.sq_next &&
@@ -132,10 +135,8 @@ void skip_to(QueuePair& qp, Psn psn) {
 
 void flush_send_queue(Context& context, QueuePair& qp) {
 	const std::uint32_t head = qp.sq_head.load(std::memory_order_acquire);
-	for (std::uint32_t index = qp.sq_tail.load(std::memory_order_relaxed); index != head; ++index) {
-		complete_send(context, qp, qp.wqe(index), Status::flushed);
-		pop_sent(qp);
-	}
+	for (std::uint32_t index = qp.sq_tail.load(std::memory_order_relaxed); index != head; ++index)
+		pop_and_complete(context, qp, qp.wqe(index), Status::flushed);
 	qp.sq_next = head;
 	qp.message_offset = 0;
 	qp.reads_in_flight = 0;
@@ -160,8 +161,9 @@ void flush_receive_queue(Context& context, QueuePair& qp) {
 		return;
 	}
 	while (queues::ReceiveWqe* wqe = qp.receive_queue->front()) {
-		flushed(wqe->wr_id);
-		qp.receive_queue->pop();
+		const std::uint64_t wr_id = wqe->wr_id;
+		qp.receive_queue->pop();  // before the completion can be seen, as in pop_and_complete()
+		flushed(wr_id);
 	}
 }
 
@@ -173,13 +175,13 @@ void enter_error(Context& context, QueuePair& qp) {
 }
 
 void fail_send_queue(Context& context, QueuePair& qp, Status status) {
-	if (status == Status::retry_exceeded) ++context.counters.retries_exceeded;
+	if (status == Status::retry_exceeded) {
+		++context.counters.retries_exceeded;
+		if (context.report_silence && qp.outlet && !qp.outlet->lossless) context.report_silence(qp);
+	}
 	if (status == Status::rnr_retry_exceeded) ++context.counters.rnr_retries_exceeded;
 	const std::uint32_t tail = qp.sq_tail.load(std::memory_order_relaxed);
-	if (tail != qp.sq_head.load(std::memory_order_acquire)) {
-		complete_send(context, qp, qp.wqe(tail), status);
-		pop_sent(qp);
-	}
+	if (tail != qp.sq_head.load(std::memory_order_acquire)) pop_and_complete(context, qp, qp.wqe(tail), status);
 	if (qp.type == QpType::rc) {
 		enter_error(context, qp);
 		return;

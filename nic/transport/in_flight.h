@@ -4,6 +4,7 @@
 // through these functions.
 //
 // Threads: under the engine's lock.
+// Invariants: the slot of a WQE is free before the WQE's completion can be seen.
 #pragma once
 
 #include "nic/transport/context.h"
@@ -41,8 +42,5 @@ void enter_error(Context&, QueuePair&);
 // an SRQ, whose entries stay, flush_receive_queue() raises last_wqe_reached instead.
 void flush_send_queue(Context&, QueuePair&);
 void flush_receive_queue(Context&, QueuePair&);
-
-// Pushes the completion of one send WQE.
-void complete_send(Context&, QueuePair&, const queues::SendWqe&, queues::Status);
 
 }  // namespace verbena::transport

@@ -46,17 +46,20 @@ constexpr int column(QpType type) { return static_cast<int>(type) - static_cast<
 
 }  // namespace
 
+std::optional<TransitionRule> transition_rule(QpType type, QpState from, QpState to) {
+	// From every state.
+	if (to == QpState::reset || to == QpState::error) return TransitionRule{0, 0};
+	// RC has no SQE state.
+	if (to == QpState::rts && from == QpState::sqe && type == QpType::rc) return std::nullopt;
+	for (const Transition& t : transitions)
+		if (t.from == from && t.to == to) return TransitionRule{t.required[column(type)], t.optional[column(type)]};
+	return std::nullopt;
+}
+
 bool modify_allowed(QpType type, QpState from, QpState to, std::uint32_t mask) {
 	mask &= ~(qp_state | qp_current_state);
-	if (to == QpState::reset || to == QpState::error) return mask == 0;  // from every state
-	// RC has no SQE state.
-	if (to == QpState::rts && from == QpState::sqe && type == QpType::rc) return false;
-	for (const Transition& t : transitions) {
-		if (t.from != from || t.to != to) continue;
-		const std::uint32_t required = t.required[column(type)], optional = t.optional[column(type)];
-		return (mask & required) == required && (mask & ~(required | optional)) == 0;
-	}
-	return false;
+	const auto rule = transition_rule(type, from, to);
+	return rule && (mask & rule->required) == rule->required && (mask & ~(rule->required | rule->optional)) == 0;
 }
 
 }  // namespace verbena::transport

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 namespace verbena::transport {
 
@@ -35,6 +36,13 @@ enum QpAttributeMask : std::uint32_t {
 	qp_destination_qpn = 1 << 20,
 	qp_rate_limit = 1 << 25,
 };
+
+// The attributes that a transition needs, and those that it allows besides.
+struct TransitionRule {
+	std::uint32_t required, optional;
+};
+// Nothing if there is no such transition.
+std::optional<TransitionRule> transition_rule(QpType type, QpState from, QpState to);
 
 // Whether a QP of this type may go from `from` to `to` with exactly these attributes. The bits
 // qp_state and qp_current_state are ignored.

@@ -295,7 +295,8 @@ void transmit(Context& context, QueuePair& qp) {
 void resume_waiting(Context& context, Outlet& outlet) {
 	const Nanoseconds since = outlet.full_since;
 	const std::uint64_t published = outlet.slots.published();
-	if (outlet.closed || context.fresh_now() - since > stalled_peer_timeout) outlet.stalled = true;
+	const Nanoseconds waited = context.fresh_now() - since;
+	if (outlet.closed || waited > stalled_peer_timeout) outlet.stalled = true;
 	const QueuePair* const last = outlet.waiting_last;
 	// If the outlet is stalled, every QP has a turn: UD and UC QPs drop their messages, and RC QPs
 	// wait again.
@@ -312,7 +313,9 @@ void resume_waiting(Context& context, Outlet& outlet) {
 		if (qp->cold->waiting_on == &outlet && outlet.resuming) break;
 	}
 	outlet.resuming = false;
-	if (outlet.waiting_first) outlet.full_since = outlet.slots.published() == published ? since : context.fresh_now();
+	const bool progress = outlet.slots.published() != published;
+	if (progress || !outlet.waiting_first) context.counters.waited_for_room += waited;
+	if (outlet.waiting_first) outlet.full_since = progress ? context.fresh_now() : since;
 }
 
 }  // namespace verbena::transport

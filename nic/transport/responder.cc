@@ -91,16 +91,18 @@ void refuse(Context& context, QueuePair& qp, Verdict verdict, bool completed = f
 }
 
 // Sets qp.receive for a SEND that begins or a WRITE with immediate that ends. Returns false if no
-// receive WQE is posted. If the message continues in later slots (`keeps`), the WQE is popped and
-// copied, because other queue pairs may use a shared queue in between. After a UC message that was
-// cut short, qp.receive is still set and serves the next message.
+// receive WQE is posted, or if there is no memory for the copy: the peer then tries again. If the
+// message continues in later slots (`keeps`), the WQE is popped and copied, because other queue
+// pairs may use a shared queue in between. After a UC message that was cut short, qp.receive is
+// still set and serves the next message.
 bool take_receive(Context& context, QueuePair& qp, bool keeps) {
 	if (qp.receive) return true;
 	ReceiveWqe* wqe = qp.receive_queue ? qp.receive_queue->front() : nullptr;
 	if (!wqe) return false;
 	if (keeps) {
 		const std::uint32_t stride = qp.receive_queue->stride();
-		if (!qp.cold->receive_copy) qp.cold->receive_copy = std::make_unique<std::byte[]>(stride);
+		if (!qp.cold->receive_copy) qp.cold->receive_copy.reset(new (std::nothrow) std::byte[stride]);
+		if (!qp.cold->receive_copy) return false;
 		std::memcpy(qp.cold->receive_copy.get(), wqe, stride);
 		pop_receive(context, qp);
 		wqe = reinterpret_cast<ReceiveWqe*>(qp.cold->receive_copy.get());
@@ -364,7 +366,8 @@ void handle_request(Context& context, QueuePair& qp, const Slot& slot, const std
 	const ResponderView view{qp.expected_psn, qp.in_message, false, qp.path_mtu()};
 	Executed executed{check_opcode_sequence(view, facts)};
 	if (executed.verdict == Verdict::accept)
-		executed.verdict = check_length(view, {psn, facts, slot.length, qp.outlet->lossless});
+		executed.verdict =
+			check_length(view, {psn, facts, slot.length, qp.outlet->lossless, facts.reth ? slot.reth.dma_length : 0});
 	if (executed.verdict == Verdict::accept) executed = execute(context, qp, slot, facts, psn, payload);
 	// UC has no acknowledgements: the next packet is expected whether or not this one was accepted.
 	if (qp.type == QpType::uc) qp.expected_psn = psn + executed.packets;
@@ -397,7 +400,7 @@ std::optional<SharedRun> next_shared_run(Context& context, QueuePair& qp, const 
 	if (!from) return std::nullopt;  // send_response() finds the same and refuses
 	const auto file = context.shared.find(reinterpret_cast<std::uint64_t>(from), length);
 	if (!file) return std::nullopt;
-	context.note_sharing_outlet(*qp.outlet);
+	if (!context.note_sharing_outlet(*qp.outlet)) return std::nullopt;
 	return SharedRun{{.file = file->file, .offset = file->offset, .descriptor = file->descriptor}, length};
 }
 

@@ -31,7 +31,10 @@ struct RequestPacket {
 	wire::OpcodeFacts facts;
 	std::uint32_t length = 0;  // payload bytes of the packet, or of the whole run
 	bool run_allowed = false;  // same host: one slot may carry several packets of a message
+	std::uint32_t dma_length = 0;  // bytes of the message, if the packet has a RETH
 };
+
+inline constexpr std::uint32_t dma_length_max = 1u << 31;  // IBA 9.7.4
 
 // The part of a responder's state that the checks read.
 struct ResponderView {
@@ -59,9 +62,10 @@ constexpr Verdict check_opcode_sequence(const ResponderView& state, const wire::
 }
 
 // IBA 9.7.4, length: FIRST and MIDDLE fill the path MTU, LAST carries at least one byte, and no
-// packet exceeds the MTU. A run counts as its packets.
+// packet exceeds the MTU. A run counts as its packets. A RETH names at most 2^31 bytes.
 constexpr Verdict check_length(const ResponderView& state, const RequestPacket& packet) {
 	const wire::OpcodeFacts& f = packet.facts;
+	if (packet.dma_length > dma_length_max) return Verdict::nak_invalid_request;
 	if (f.operation != wire::Operation::send && f.operation != wire::Operation::write)
 		return packet.length == 0 ? Verdict::accept : Verdict::nak_invalid_request;
 	if (!packet.run_allowed && packet.length > state.path_mtu) return Verdict::nak_invalid_request;

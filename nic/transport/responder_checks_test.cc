@@ -76,5 +76,18 @@ INSTANTIATE_TEST_SUITE_P(Responder, CheckLength,
 		LengthRow{rc_read_request, 4, false, false}, LengthRow{rc_fetch_add, 0, true, true},
 		LengthRow{rc_compare_swap, 8, false, false}));
 
+TEST(CheckLength, ARethNamesAtMostTwoToThePowerOf31Bytes) {
+	const RequestPacket longest{.psn = 100, .facts = facts(Opcode::rc_read_request), .dma_length = 1u << 31};
+	RequestPacket longer = longest;
+	++longer.dma_length;
+	EXPECT_EQ(check_length(idle, longest), Verdict::accept);
+	EXPECT_EQ(check_length(idle, longer), Verdict::nak_invalid_request);
+
+	RequestPacket write{.psn = 100, .facts = facts(Opcode::rc_write_first), .length = 1024, .dma_length = 1u << 31};
+	EXPECT_EQ(check_length(idle, write), Verdict::accept);
+	write.dma_length = 0xffffffff;
+	EXPECT_EQ(check_length(idle, write), Verdict::nak_invalid_request);
+}
+
 }  // namespace
 }  // namespace verbena::transport
