@@ -1,8 +1,8 @@
 // The state of one connection at one of its two ends (IBA 12.9).
 //
 // Lifetime: ConnectionManager creates, changes and frees it.
-// Invariants: a connection's timer runs only while the connection waits for the peer's answer, is
-//   in timewait, or keeps an answer for a repeated request.
+// Invariants: a connection's timer runs only while the connection waits for the peer's answer or
+//   for a listener, is in timewait, or keeps an answer for a repeated request.
 #pragma once
 
 #include <cstdint>
@@ -35,6 +35,8 @@ constexpr Nanoseconds duration_of(std::uint8_t code) { return Nanoseconds{4096} 
 // The states of IBA 12.9, and those of a datagram request (IBA 12.11).
 enum class State : std::uint8_t {
 	idle,
+	// The service has no listener yet. The request is sent again, unless the owner gives up.
+	awaits_service,
 	req_sent,
 	mra_req_received,  // the peer has the REQ and asked for more time
 	req_received,  // waits for this end's program
@@ -65,6 +67,7 @@ struct Connection : TimerEntry {
 	CommId local, remote;  // remote is 0 at the active end until the peer's first message
 	State state = State::idle;
 	bool active = false;  // this end sent the request
+	bool is_datagram = false;  // the active end: the request is a SIDR_REQ
 	// destroy() was called: no events are reported, and the connection is freed when its exchange
 	// with the peer and its timewait are over.
 	bool destroyed_by_owner = false;
@@ -83,6 +86,10 @@ struct Connection : TimerEntry {
 	wire::Mad last{};
 	Nanoseconds interval = 0;  // the time from the last sending of `last` to the next
 	Nanoseconds give_up_at = never;  // if no answer has come by then, the peer is unreachable
+	// The active end: the refusals for want of a listener, and the time after which one is final.
+	// If the time is 0, the first one is.
+	unsigned service_refusals = 0;
+	Nanoseconds service_deadline = 0;
 };
 
 }  // namespace verbena::cm

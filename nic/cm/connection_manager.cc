@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <new>
 #include <vector>
 
 namespace verbena::cm {
@@ -13,6 +14,15 @@ namespace {
 bool same_host(const Route& a, const Route& b) {
 	return std::memcmp(a.addresses.destination, b.addresses.destination, 16) == 0;
 }
+
+// The answer of a CM without a listener for the service of `c`.
+Message missing_service_answer(const Connection& c) {
+	if (c.is_datagram) return SidrRep{c.local, sidr_status::unsupported, {}, c.service, 0, {}};
+	return Rej{{}, c.local, refers_to_req, reject_reason::invalid_service, 0, {}};
+}
+
+// A timeout that finds no memory for what it would send and report happens this much later.
+constexpr Nanoseconds no_memory_pause = 10'000'000;
 
 bool awaits_program(State state) { return state == State::req_received || state == State::sidr_req_received; }
 
@@ -33,6 +43,15 @@ Connection& ConnectionManager::create(const Route& route, void* user) {
 	made->route = route;
 	made->user = user;
 	return *made;
+}
+
+Connection& ConnectionManager::create_for(std::map<Origin, CommId>::iterator origin, const Route& route) {
+	try {
+		return create(route, nullptr);
+	} catch (...) {
+		by_origin_.erase(origin);
+		throw;
+	}
 }
 
 void ConnectionManager::erase(Connection& c) {
@@ -64,35 +83,43 @@ Connection* ConnectionManager::find(CommId own, CommId others, const Route& from
 }
 
 void ConnectionManager::report(const Connection& c, Event::Kind kind, int status, Message message) {
-	if (!c.destroyed_by_owner) events_.push_back({kind, c.local, c.user, nullptr, status, message});
+	if (!c.destroyed_by_owner) events_.push({kind, c.local, c.user, nullptr, status, message});
 }
 
 std::optional<Event> ConnectionManager::poll_event() {
 	if (events_.empty()) return std::nullopt;
-	Event event = events_.front();
-	events_.pop_front();
-	return event;
+	return events_.pop();
+}
+
+void ConnectionManager::reserve_output() {
+	constexpr std::size_t most = 4;
+	events_.reserve(most);
+	outgoing_.reserve(most);
 }
 
 void ConnectionManager::stop_sending(Connection& c) { timers_.cancel(c); }
 
 void ConnectionManager::send(const Route& route, std::uint64_t transaction, const Message& message) {
 	++counters_.sent;
-	outgoing_.push_back({route, write_message({transaction, message})});
+	outgoing_.push({route, write_message({transaction, message})});
 }
 
 void ConnectionManager::send_with_retries(Nanoseconds now, Connection& c, const Message& message, Nanoseconds limit) {
 	c.last = write_message({c.transaction, message});
+	send_last_with_retries(now, c, limit);
+}
+
+void ConnectionManager::send_last_with_retries(Nanoseconds now, Connection& c, Nanoseconds limit) {
 	c.interval = first_interval;
 	c.give_up_at = now + limit;
 	++counters_.sent;
-	outgoing_.push_back({c.route, c.last});
+	outgoing_.push({c.route, c.last});
 	timers_.schedule(c, now + c.interval);
 }
 
 void ConnectionManager::send_again(Connection& c) {
 	++counters_.sent_again;
-	outgoing_.push_back({c.route, c.last});
+	outgoing_.push({c.route, c.last});
 }
 
 void ConnectionManager::send_reject(Connection& c, std::uint16_t reason, std::span<const std::byte> data) {
@@ -132,8 +159,7 @@ CommId ConnectionManager::connect(Nanoseconds now, const Route& route, const Req
 	c.path_mtu = request.path_mtu;
 	c.ack_timeout = request.ack_timeout;
 	c.transaction = std::uint64_t{c.local.value} << 32 | static_cast<std::uint32_t>(random_());
-	c.state = State::req_sent;
-	Req req{.local = c.local,
+	const Req req{.local = c.local,
 		.service = request.service,
 		.ca_guid = request.ca_guid,
 		.q_key = request.own.q_key,
@@ -155,7 +181,7 @@ CommId ConnectionManager::connect(Nanoseconds now, const Route& route, const Req
 		.ack_timeout = request.ack_timeout,
 		.addresses = request.addresses,
 		.data = PrivateData<56>(request.data)};
-	send_with_retries(now, c, req, patience);
+	request_service(now, c, req, request.service_patience);
 	return c.local;
 }
 
@@ -164,13 +190,50 @@ CommId ConnectionManager::resolve(Nanoseconds now, const Route& route, const Req
 	c.active = true;
 	c.service = request.service;
 	c.transaction = std::uint64_t{c.local.value} << 32 | static_cast<std::uint32_t>(random_());
-	c.state = State::sidr_req_sent;
+	c.is_datagram = true;
 	const SidrReq req{.request = c.local,
 		.service = request.service,
 		.addresses = request.addresses,
 		.data = PrivateData<180>(request.data)};
-	send_with_retries(now, c, req, patience);
+	request_service(now, c, req, request.service_patience);
 	return c.local;
+}
+
+void ConnectionManager::request_service(
+	Nanoseconds now, Connection& c, const Message& request, Nanoseconds service_patience) {
+	c.last = write_message({c.transaction, request});
+	if (service_patience) c.service_deadline = now + service_patience;
+	c.state = State::awaits_service;
+	if (c.route.carrier) resume(now, c.local, c.route);
+	else refuse(now, c.local);
+}
+
+bool ConnectionManager::resume(Nanoseconds now, CommId id, const Route& route) {
+	Connection* c = find(id);
+	if (!c || c->state != State::awaits_service) return false;
+	c->route = route;
+	c->state = c->is_datagram ? State::sidr_req_sent : State::req_sent;
+	send_last_with_retries(now, *c, patience);
+	return true;
+}
+
+bool ConnectionManager::refuse(Nanoseconds now, CommId id) {
+	Connection* c = find(id);
+	if (!c || c->state != State::awaits_service) return false;
+	handle_missing_service(now, *c, missing_service_answer(*c));
+	return true;
+}
+
+void ConnectionManager::handle_missing_service(Nanoseconds now, Connection& c, const Message& answer) {
+	++c.service_refusals;
+	const bool over = now >= c.service_deadline && c.service_refusals >= service_refusals_min;
+	if (over || !c.service_deadline) {
+		if (c.is_datagram) return end(now, c, Event::Kind::datagram_response, sidr_status::unsupported, answer);
+		return end(now, c, Event::Kind::rejected, reject_reason::invalid_service, answer);
+	}
+	c.state = State::awaits_service;
+	const unsigned doublings = std::min(c.service_refusals - 1, 10u);
+	timers_.schedule(c, now + std::min(service_first_interval << doublings, service_longest_interval));
 }
 
 bool ConnectionManager::confirm(CommId id) {
@@ -263,7 +326,7 @@ bool ConnectionManager::disconnect(Nanoseconds now, CommId id) {
 			return true;
 		case State::dreq_received:
 			c->last = write_message({c->transaction, Drep{c->local, c->remote, {}}});
-			outgoing_.push_back({c->route, c->last});
+			outgoing_.push({c->route, c->last});
 			enter_timewait(now, *c);
 			return true;
 		default: return false;
@@ -273,7 +336,7 @@ bool ConnectionManager::disconnect(Nanoseconds now, CommId id) {
 void ConnectionManager::destroy(Nanoseconds now, CommId id) {
 	Connection* c = find(id);
 	if (!c) return;
-	std::erase_if(events_, [&](const Event& event) { return event.connection == id; });
+	events_.erase_if([&](const Event& event) { return event.connection == id; });
 	switch (c->state) {
 		// IBA 12.9: reason `timeout` withdraws a REQ that the peer has not answered.
 		case State::req_sent:
@@ -294,6 +357,7 @@ void ConnectionManager::destroy(Nanoseconds now, CommId id) {
 			if (c->scheduled()) break;  // a repeated request must still get the answer
 			return erase(*c);
 		case State::idle:
+		case State::awaits_service:
 		case State::sidr_req_sent: return erase(*c);
 	}
 	c->destroyed_by_owner = true;
@@ -303,7 +367,16 @@ void ConnectionManager::destroy(Nanoseconds now, CommId id) {
 // Time
 
 void ConnectionManager::handle_timeouts(Nanoseconds now) {
-	timers_.advance(now, [&](TimerEntry& entry) { handle_timeout(now, static_cast<Connection&>(entry)); });
+	timers_.advance(now, [&](TimerEntry& entry) {
+		auto& c = static_cast<Connection&>(entry);
+		try {
+			reserve_output();
+		} catch (const std::bad_alloc&) {
+			timers_.schedule(c, now + no_memory_pause);
+			return;
+		}
+		handle_timeout(now, c);
+	});
 }
 
 void ConnectionManager::handle_timeout(Nanoseconds now, Connection& c) {
@@ -317,6 +390,7 @@ void ConnectionManager::handle_timeout(Nanoseconds now, Connection& c) {
 		case State::sidr_answered:
 			if (c.destroyed_by_owner) erase(c);
 			return;
+		case State::awaits_service: return report(c, Event::Kind::service_lookup);
 		// The time that the peer asked for has passed: send the REQ again.
 		case State::mra_req_received: c.state = State::req_sent; [[fallthrough]];
 		case State::req_sent:
@@ -352,16 +426,11 @@ void ConnectionManager::handle_refusal(Nanoseconds now, const wire::Gid& host, s
 		return;
 	}
 	for (const CommId id : waiting) {
+		reserve_output();
 		Connection& c = *connections_.at(id.value);
 		switch (c.state) {
 			case State::req_sent:
-				end(now, c, Event::Kind::rejected, reject_reason::invalid_service,
-					Rej{{}, c.local, refers_to_req, reject_reason::invalid_service, 0, {}});
-				break;
-			case State::sidr_req_sent:
-				end(now, c, Event::Kind::datagram_response, sidr_status::unsupported,
-					SidrRep{c.local, sidr_status::unsupported, {}, c.service, 0, {}});
-				break;
+			case State::sidr_req_sent: handle_missing_service(now, c, missing_service_answer(c)); break;
 			default: end(now, c, Event::Kind::disconnected, 0);
 		}
 	}
@@ -370,11 +439,12 @@ void ConnectionManager::handle_refusal(Nanoseconds now, const wire::Gid& host, s
 // With the kernel's rdma_cm, the kernel sends messages for a process that dies. A process that runs
 // this CM itself cannot, so each peer on the host reports the events that those would have caused.
 void ConnectionManager::fail_carrier(Nanoseconds now, void* carrier) {
-	std::erase_if(outgoing_, [&](const Outgoing& out) { return out.route.carrier == carrier; });
+	outgoing_.erase_if([&](const Outgoing& out) { return out.route.carrier == carrier; });
 	std::vector<CommId> concerned;
 	for (const auto& [id, c] : connections_)
 		if (c->route.carrier == carrier) concerned.push_back({id});
 	for (const CommId id : concerned) {
+		reserve_output();  // if this throws, the rest still have the carrier, for another call
 		Connection& c = *connections_.at(id.value);
 		c.route.carrier = nullptr;  // the adapter discards messages without a carrier
 		switch (c.state) {

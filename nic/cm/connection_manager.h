@@ -14,6 +14,10 @@
 //     resolve()         -- SIDR_REQ -->              Event::datagram_request
 //     Event::datagram_response  <-- SIDR_REP --      answer()
 //
+// A request for a service without a listener can be repeated for a short time, because the peer's
+// program may be about to listen (docs/decisions/0022). Before each repetition the event
+// service_lookup asks the owner of the connection for the process that has the service now.
+//
 // Threads: one at a time; the engine calls everything here under its lock.
 // Owns: its connections. A Connection* from find() is valid until the next call that changes state.
 // Invariants: a connection's number (its communication id, CommId) is `block << 20 | n`, where
@@ -23,7 +27,6 @@
 // Errors: every peer is untrusted. A malformed or unexpected message is dropped and counted.
 #pragma once
 
-#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
@@ -31,6 +34,7 @@
 #include <unordered_map>
 
 #include "base/random.h"
+#include "base/reserved_list.h"
 #include "nic/cm/connection.h"
 #include "nic/cm/listeners.h"
 
@@ -52,6 +56,7 @@ struct Event {
 		timewait_exit,       // the connection has left the timewait state
 		datagram_request,    // a peer asks `listener` for a queue pair; call answer()
 		datagram_response,   // status: sidr_status
+		service_lookup,      // find the process that has the service; call resume() or refuse()
 	};
 	Kind kind;
 	CommId connection;
@@ -83,6 +88,13 @@ public:
 	~ConnectionManager();
 	ConnectionManager(const ConnectionManager&) = delete;
 	ConnectionManager& operator=(const ConnectionManager&) = delete;
+
+	// Without a listener, a request is repeated after `service_first_interval`, which doubles up to
+	// `service_longest_interval`. A refusal after Request::service_patience is final if there were
+	// at least `service_refusals_min`: on a loaded machine the peer's program may not run for a
+	// while.
+	static constexpr Nanoseconds service_first_interval = 1'000'000, service_longest_interval = 16'000'000;
+	static constexpr unsigned service_refusals_min = 8;
 
 	// Sets the block from which new connections take their numbers. To call before connect() and
 	// resolve(); requests from peers are dropped until then.
@@ -116,12 +128,22 @@ public:
 		// Private data for the peer's program: at most 56 bytes, or 180 for resolve(); the rest is
 		// cut off.
 		std::span<const std::byte> data;
+		// The time for which the request is repeated while the service has no listener. If it is 0,
+		// the first refusal is final.
+		Nanoseconds service_patience = 0;
 	};
 	// Sends a REQ and returns the new connection's number. The outcome is one of the events
-	// response, rejected and unreachable. The connection's events carry `user`.
+	// response, rejected and unreachable. The connection's events carry `user`. A route without a
+	// carrier means that no process has the service yet; the event service_lookup follows.
 	CommId connect(Nanoseconds now, const Route&, const Request&, void* user);
-	// Sends a SIDR_REQ. The outcome is one of the events datagram_response and unreachable.
+	// Sends a SIDR_REQ, or waits like connect(). The outcome is one of the events datagram_response
+	// and unreachable.
 	CommId resolve(Nanoseconds now, const Route&, const Request&, void* user);
+	// After service_lookup: sends the request again, to the process behind this route.
+	bool resume(Nanoseconds now, CommId, const Route&);
+	// After service_lookup: no process has the service. The next event is another service_lookup
+	// or, if the time for that is over, rejected or datagram_response.
+	bool refuse(Nanoseconds now, CommId);
 	// Sends the RTU after the event response: the connection is then established at this end.
 	bool confirm(CommId);
 
@@ -160,8 +182,8 @@ public:
 	// `host` has reported that no process there receives CM messages (ICMP port unreachable), and
 	// has quoted the message with this transaction id. The report counts only if a REQ, SIDR_REQ or
 	// DREQ with this id waits for an answer from `host`. Then every such message to `host` gets the
-	// answer that a CM without the service would give. A host that sees or guesses the id can forge
-	// the report, so established connections are not affected.
+	// answer that a CM without the service would give, and is repeated accordingly. A host that
+	// sees or guesses the id can forge the report, so established connections are not affected.
 	void handle_refusal(Nanoseconds now, const wire::Gid& host, std::uint64_t transaction);
 	// The process behind this carrier (Route::carrier, an outlet of the adapter) has ended. Ends
 	// all connections through the carrier, with the events that the kernel's rdma_cm would cause by
@@ -173,8 +195,8 @@ public:
 		wire::Mad mad;
 	};
 	// The oldest message to send, or null. The pointer dangles after pop_outgoing().
-	Outgoing* next_outgoing() { return outgoing_.empty() ? nullptr : &outgoing_.front(); }
-	void pop_outgoing() { outgoing_.pop_front(); }
+	const Outgoing* next_outgoing() { return outgoing_.empty() ? nullptr : &outgoing_.front(); }
+	void pop_outgoing() { outgoing_.pop(); }
 
 	std::optional<Event> poll_event();
 	bool has_events() const { return !events_.empty(); }
@@ -198,6 +220,8 @@ private:
 	};
 
 	Connection& create(const Route&, void* user);
+	// Creates the connection of a request. Without memory, the request leaves no trace.
+	Connection& create_for(std::map<Origin, CommId>::iterator origin, const Route&);
 	void erase(Connection&);
 	void forget_origin(const Connection&);
 	void enter_timewait(Nanoseconds now, Connection&);
@@ -207,12 +231,20 @@ private:
 	void send(const Route&, std::uint64_t transaction, const Message&);
 	void send(Connection& c, const Message& message) { send(c.route, c.transaction, message); }
 	void send_with_retries(Nanoseconds now, Connection&, const Message&, Nanoseconds patience);
+	void send_last_with_retries(Nanoseconds now, Connection&, Nanoseconds patience);
+	void request_service(Nanoseconds now, Connection&, const Message& request, Nanoseconds service_patience);
+	// The peer's host has refused the request of `c`, because the service has no listener. `answer`
+	// is the message that says so; the owner gets it if the refusal is final.
+	void handle_missing_service(Nanoseconds now, Connection& c, const Message& answer);
 	void send_again(Connection&);
 	void send_reject(Connection&, std::uint16_t reason, std::span<const std::byte> data = {});
 	void stop_sending(Connection&);
 	// Finds the connection that a message from the peer is about.
 	Connection* find(CommId own, CommId others, const Route& from);
 	bool has_room_for_request();  // if false, counts in refused_busy
+	// Allocates what one message or one timeout may send and report, so that a connection whose
+	// state has changed cannot lose the event. Throws std::bad_alloc before anything has changed.
+	void reserve_output();
 
 	void handle(Nanoseconds, const Route& from, const Envelope&, const Req&);
 	void handle(Nanoseconds now, const Route& from, const Envelope&, const Mra&);
@@ -232,8 +264,8 @@ private:
 	std::map<Origin, CommId> by_origin_;  // connections of the passive end
 	Listeners listeners_;
 	std::size_t pending_requests_ = 0;  // connections in req_received or sidr_req_received
-	std::deque<Outgoing> outgoing_;
-	std::deque<Event> events_;
+	ReservedList<Outgoing> outgoing_;
+	ReservedList<Event> events_;
 	Counters counters_;
 };
 

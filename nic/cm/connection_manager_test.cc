@@ -53,12 +53,13 @@ protected:
 		route.carrier = const_cast<End*>(&to);
 		return route;
 	}
-	CommId connect(ServiceId to = service) {
+	CommId connect(ServiceId to = service, Nanoseconds service_patience = 0) {
 		const ConnectionManager::Request request{.service = to,
 			.addresses = {client.gid, server.gid, 40'000},
 			.ca_guid = 77,
 			.own = {.qpn = {0x1234}, .starting_psn = {5}, .responder_resources = 4, .initiator_depth = 3},
-			.data = std::as_bytes(std::span("hello"))};
+			.data = std::as_bytes(std::span("hello")),
+			.service_patience = service_patience};
 		return client.manager.connect(now, route(client, server), request, &client);
 	}
 
@@ -75,6 +76,12 @@ protected:
 			case Kind::disconnected: end.manager.disconnect(now, event.connection); break;
 			case Kind::datagram_request:
 				EXPECT_TRUE(end.manager.answer(now, event.connection, sidr_status::success, {0x77}, 9, {}));
+				break;
+			case Kind::service_lookup:
+				++lookups;
+				if (service_has_owner) EXPECT_TRUE(end.manager.resume(now, event.connection, route(client, server)));
+				else EXPECT_TRUE(end.manager.refuse(now, event.connection));
+				end.events.pop_back();
 				break;
 			default: break;
 		}
@@ -139,6 +146,8 @@ protected:
 	std::function<bool(int)> loses = [](int) { return false; };  // by the message's number
 	double duplicate = 0;  // probability
 	Nanoseconds jitter = 0;  // largest extra delay
+	int lookups = 0;  // service_lookup events, which are not in `events`
+	bool service_has_owner = true;  // the server's process owns every service
 };
 
 TEST_F(ConnectionManagers, ConnectAndEnd) {
@@ -213,6 +222,95 @@ TEST_F(ConnectionManagers, ARequestForAServiceWithoutListenerIsRejected) {
 	EXPECT_THAT(client.kinds(), ElementsAre(Kind::rejected));
 	EXPECT_EQ(client.events[0].status, reject_reason::invalid_service);
 	EXPECT_THAT(server.kinds(), IsEmpty());
+}
+
+// perftest -R: the client connects while the server makes its second listener.
+TEST_F(ConnectionManagers, ARequestThatComesJustBeforeTheListenerIsRepeatedAndAccepted) {
+	const ServiceId late = service_of(port_space::tcp, 1), late_datagram = service_of(port_space::udp, 1);
+	const CommId id = connect(late, 100 * ms);
+	client.manager.resolve(
+		now, route(client, server), {.service = late_datagram, .service_patience = 100 * ms}, &client);
+	run(90 * ms);
+	EXPECT_THAT(client.kinds(), IsEmpty());
+	EXPECT_TRUE(server.manager.listen(late, wire::Gid{}, &server));
+	EXPECT_TRUE(server.manager.listen(late_datagram, wire::Gid{}, &server));
+	run(now + 20 * ms);
+	EXPECT_THAT(client.kinds(), UnorderedElementsAre(Kind::response, Kind::datagram_response));
+	EXPECT_EQ(client.count(Kind::datagram_response), 1);
+	EXPECT_EQ(state(client, id), State::established);
+	EXPECT_EQ(server.count(Kind::request), 1);
+}
+
+TEST_F(ConnectionManagers, ARequestThatIsRepeatedInVainIsRejectedAfterItsPatience) {
+	connect(service_of(port_space::tcp, 1), 100 * ms);
+	client.manager.resolve(
+		now, route(client, server), {.service = service_of(port_space::udp, 1), .service_patience = 100 * ms}, &client);
+	run(99 * ms);
+	EXPECT_THAT(client.kinds(), IsEmpty());
+	run(120 * ms);
+	ASSERT_THAT(client.kinds(), UnorderedElementsAre(Kind::rejected, Kind::datagram_response));
+	for (const Event& event : client.events)
+		EXPECT_EQ(event.status,
+			event.kind == Kind::rejected ? int{reject_reason::invalid_service} : int{sidr_status::unsupported});
+	EXPECT_LT(lookups, 30) << "about a dozen for each request";
+}
+
+TEST_F(ConnectionManagers, ARequestForAServiceThatNoProcessOwnsYetIsSentWhenThereIsAnOwner) {
+	service_has_owner = false;
+	Route nowhere = route(client, server);
+	nowhere.carrier = nullptr;
+	const ConnectionManager::Request request{
+		.service = service, .addresses = {client.gid, server.gid, 40'000}, .path_mtu = 3, .service_patience = 100 * ms};
+	const CommId id = client.manager.connect(now, nowhere, request, &client);
+	run(50 * ms);
+	EXPECT_EQ(sent, 0);
+	EXPECT_THAT(client.kinds(), IsEmpty());
+	service_has_owner = true;
+	run(now + 20 * ms);
+	EXPECT_THAT(client.kinds(), ElementsAre(Kind::response));
+	EXPECT_EQ(state(client, id), State::established);
+}
+
+TEST_F(ConnectionManagers, ARequestThatComesBeforeTheFirstProcessOfItsHostIsRepeated) {
+	loses = [](int number) { return number == 0; };
+	const CommId id = connect(service, 100 * ms);
+	run(ms);
+	client.manager.handle_refusal(now, server.gid, client.manager.find(id)->transaction);
+	run(now + 10 * ms);
+	EXPECT_THAT(client.kinds(), ElementsAre(Kind::response));
+}
+
+TEST_F(ConnectionManagers, ARefusedRequestWaitsForItsLeastNumberOfAttemptsOnALoadedMachine) {
+	connect(service_of(port_space::tcp, 1), 100 * ms);
+	settle();
+	// The process runs every 60 ms only, so 100 ms are over after the second attempt.
+	int attempts = 0;
+	while (client.count(Kind::rejected) == 0 && attempts < 100) {
+		now += 60 * ms;
+		while (!on_the_way.empty()) {
+			const auto deliver = on_the_way.begin()->second;
+			on_the_way.erase(on_the_way.begin());
+			deliver();
+			settle();
+		}
+		client.manager.handle_timeouts(now);
+		settle();
+		attempts = lookups + 1;
+	}
+	EXPECT_EQ(attempts, static_cast<int>(ConnectionManager::service_refusals_min));
+}
+
+TEST_F(ConnectionManagers, ARequestThatWaitsForAListenerCanBeDestroyed) {
+	const CommId id = connect(service_of(port_space::tcp, 1), 100 * ms);
+	run(50 * ms);
+	ASSERT_EQ(state(client, id), State::awaits_service);
+	EXPECT_FALSE(client.manager.disconnect(now, id));
+	client.manager.destroy(now, id);
+	EXPECT_EQ(client.manager.connection_count(), 0u);
+	const int before = sent;
+	run(now + second);
+	EXPECT_EQ(sent, before) << "there is nothing to withdraw";
+	EXPECT_THAT(client.kinds(), IsEmpty());
 }
 
 TEST_F(ConnectionManagers, ARejectCarriesTheProgramsReasonAndData) {

@@ -20,6 +20,8 @@ void ConnectionManager::handle_mad(
 		++counters_.malformed;
 		return;
 	}
+	// Without memory the message counts as lost, and the peer sends it again.
+	reserve_output();
 	std::visit([&](const auto& message) { handle(now, from, *envelope, message); }, envelope->message);
 }
 
@@ -42,7 +44,8 @@ void ConnectionManager::handle(Nanoseconds, const Route& from, const Envelope& e
 			from, envelope.transaction, Rej{{}, req.local, refers_to_req, reject_reason::invalid_service, 0, {}});
 	// The peer repeats its REQ, perhaps when there is room again.
 	if (!has_room_for_request()) return;
-	Connection& c = create(from, nullptr);
+	const auto at = by_origin_.try_emplace(origin).first;
+	Connection& c = create_for(at, from);
 	c.remote = req.local;
 	c.remote_guid = req.ca_guid;
 	c.service = req.service;
@@ -63,8 +66,8 @@ void ConnectionManager::handle(Nanoseconds, const Route& from, const Envelope& e
 	c.route.addresses.flow_label = req.flow_label;
 	c.state = State::req_received;
 	++pending_requests_;
-	by_origin_[origin] = c.local;
-	events_.push_back({Event::Kind::request, c.local, nullptr, listener->user, 0, req});
+	at->second = c.local;
+	events_.push({Event::Kind::request, c.local, nullptr, listener->user, 0, req});
 }
 
 void ConnectionManager::handle(Nanoseconds now, const Route& from, const Envelope&, const Mra& mra) {
@@ -96,6 +99,8 @@ void ConnectionManager::handle(Nanoseconds now, const Route& from, const Envelop
 	}
 	switch (c->state) {
 		case State::req_sent:
+			if (rej.reason == reject_reason::invalid_service) return handle_missing_service(now, *c, envelope.message);
+			[[fallthrough]];
 		case State::mra_req_received:
 		case State::rep_sent:
 		case State::rep_received: return end(now, *c, Event::Kind::rejected, rej.reason, envelope.message);
@@ -188,14 +193,15 @@ void ConnectionManager::handle(Nanoseconds, const Route& from, const Envelope& e
 	if (!listener)
 		return send(from, envelope.transaction, SidrRep{req.request, sidr_status::unsupported, {}, req.service, 0, {}});
 	if (!has_room_for_request()) return;
-	Connection& c = create(from, nullptr);
+	const auto at = by_origin_.try_emplace(origin).first;
+	Connection& c = create_for(at, from);
 	c.remote = req.request;
 	c.service = req.service;
 	c.transaction = envelope.transaction;
 	c.state = State::sidr_req_received;
 	++pending_requests_;
-	by_origin_[origin] = c.local;
-	events_.push_back({Event::Kind::datagram_request, c.local, nullptr, listener->user, 0, req});
+	at->second = c.local;
+	events_.push({Event::Kind::datagram_request, c.local, nullptr, listener->user, 0, req});
 }
 
 void ConnectionManager::handle(Nanoseconds now, const Route& from, const Envelope& envelope, const SidrRep& rep) {
@@ -204,6 +210,7 @@ void ConnectionManager::handle(Nanoseconds now, const Route& from, const Envelop
 		++counters_.unexpected;
 		return;
 	}
+	if (rep.status == sidr_status::unsupported) return handle_missing_service(now, *c, envelope.message);
 	c->other.qpn = rep.qpn;
 	c->other.q_key = rep.q_key;
 	end(now, *c, Event::Kind::datagram_response, rep.status, envelope.message);

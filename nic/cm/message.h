@@ -8,6 +8,7 @@
 //   message with a field outside its range, and the caller drops the message.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
