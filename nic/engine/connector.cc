@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "nic/engine/boundary.h"
 #include "nic/engine/engine.h"
-#include "nic/engine/thread.h"
 
 namespace verbena::engine {
 
@@ -15,6 +15,10 @@ constexpr std::size_t failures_max = 64;
 constexpr Nanoseconds retry_after = 1'000'000'000;
 
 }  // namespace
+
+Connector::Connector(Engine& engine, Done done) : engine_(engine), done_(std::move(done)) {
+	requested_.reserve(requests_max);  // request() is part of a pass and must not fail half-way
+}
 
 Connector::~Connector() {
 	if (!thread_.joinable()) return;
@@ -32,8 +36,12 @@ bool Connector::request(Place place, Nanoseconds now) {
 	const auto failed = failed_.find(place);
 	if (!place.is_service && failed != failed_.end() && now < failed->second.when + retry_after) return false;
 	if (requested_.size() >= requests_max) return false;
+	if (!thread_.joinable()) {
+		auto thread = Thread::start("verbena-connect", [this] { run(); });
+		if (!thread) return false;
+		thread_ = std::move(*thread);
+	}
 	requested_.push_back(place);
-	if (!thread_.joinable()) thread_ = start_thread("verbena-connect", [this] { run(); });
 	changed_.notify_one();
 	return true;
 }
@@ -50,23 +58,36 @@ void Connector::run() {
 		if (stopping_) return;
 		const Place place = requested_.front();
 		lock.unlock();
-		const auto outlet = engine_.neighbour_outlet(place);
-		engine_.control([&](adapter::ChannelAdapter&) {
-			{
-				const std::lock_guard relock(mutex_);
-				std::erase(requested_, place);
-			}
-			if (failed_.size() >= failures_max) failed_.clear();
-			if (outlet) failed_.erase(place);
-			else failed_[place] = {monotonic_now(), outlet.error()};
-			done_(place, outlet);
-		});
+		if (!attempt([&] { connect(place); })) {
+			// There is no memory. Packets for the place are treated as after any other failure.
+			attempt([&] {
+				engine_.control([&](adapter::ChannelAdapter& adapter) {
+					{
+						const std::lock_guard relock(mutex_);
+						std::erase(requested_, place);
+					}
+					done_(adapter, place, std::unexpected(ENOMEM));
+				});
+			});
+		}
 		lock.lock();
 	}
 }
 
-void Connector::abandon_after_fork() {
-	if (thread_.joinable()) thread_.detach();
+void Connector::connect(Place place) {
+	const auto outlet = engine_.neighbour_outlet(place);
+	engine_.control([&](adapter::ChannelAdapter& adapter) {
+		{
+			const std::lock_guard lock(mutex_);
+			std::erase(requested_, place);
+		}
+		if (failed_.size() >= failures_max) failed_.clear();
+		if (outlet) failed_.erase(place);
+		else failed_[place] = {monotonic_now(), outlet.error()};
+		done_(adapter, place, outlet);
+	});
 }
+
+void Connector::abandon_after_fork() { thread_.forget(); }
 
 }  // namespace verbena::engine

@@ -15,11 +15,12 @@
 #include <functional>
 #include <map>
 #include <mutex>
-#include <thread>
 #include <vector>
 
 #include "base/time.h"
+#include "nic/adapter/channel_adapter.h"
 #include "nic/engine/rendezvous.h"
+#include "nic/engine/thread.h"
 #include "nic/transport/outlet.h"
 
 namespace verbena::engine {
@@ -29,16 +30,16 @@ class Engine;
 class Connector {
 public:
 	// The outcome of one attempt: an outlet, or an errno value of Engine::neighbour_outlet().
-	using Done = std::function<void(Place, std::expected<transport::Outlet*, int>)>;
+	using Done = std::function<void(adapter::ChannelAdapter&, Place, std::expected<transport::Outlet*, int>)>;
 
-	Connector(Engine& engine, Done done) : engine_(engine), done_(std::move(done)) {}
+	Connector(Engine& engine, Done done);
 	~Connector();
 	Connector(const Connector&) = delete;
 	Connector& operator=(const Connector&) = delete;
 
 	// Connects to the owner of `place`, unless an attempt is under way already. False: no attempt
-	// is made, because too many are queued, or because one to this block of numbers failed within
-	// the last second.
+	// is made, because too many are queued, because one to this block of numbers failed within the
+	// last second, or because the process may not have another thread.
 	bool request(Place place, Nanoseconds now);
 	// The last attempt found that no process owns the place.
 	bool refused(Place place) const;
@@ -53,6 +54,7 @@ private:
 	};
 
 	void run();
+	void connect(Place);
 
 	Engine& engine_;
 	Done done_;
@@ -62,7 +64,7 @@ private:
 	std::condition_variable changed_;
 	std::vector<Place> requested_;
 	bool stopping_ = false;
-	std::thread thread_;
+	Thread thread_;
 };
 
 }  // namespace verbena::engine

@@ -2,12 +2,17 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
 #include <sched.h>
 #include <unistd.h>
 
+#include "base/log.h"
 #include "base/random.h"
+#include "nic/engine/boundary.h"
 #include "nic/engine/progress.h"
+#include "nic/engine/unreachable.h"
 #include "nic/transport/in_flight.h"
+#include "nic/transport/retry_timer.h"
 
 namespace verbena::engine {
 
@@ -41,6 +46,15 @@ Engine::Engine(Events events, OwnProgress own, EpollSet epoll)
 	  neighbours_(adapter_, epoll_, own_, remotes_),
 	  remotes_(*this, adapter_, neighbours_, epoll_) {
 	adapter_.context().clock = monotonic_now;
+	adapter_.context().report_silence = [](const QueuePair& qp) {
+		wire::Gid peer;
+		std::ranges::copy(qp.cold->attributes.destination_gid, peer.begin());
+		// The time in which all retries ran out, and a margin for a loaded machine.
+		const transport::QueuePairAttributes& attributes = qp.cold->attributes;
+		const Nanoseconds silence =
+			(attributes.retry_count + 1u) * transport::ack_timeout(attributes.timeout) + 1'000'000'000;
+		explain_silence(peer, {qp.destination_qpn}, static_cast<Remote*>(qp.outlet->user)->unreachable(silence));
+	};
 }
 
 std::expected<std::unique_ptr<Engine>, int> Engine::start(Events events) {
@@ -50,27 +64,42 @@ std::expected<std::unique_ptr<Engine>, int> Engine::start(Events events) {
 	if (!epoll) return std::unexpected(epoll.error());
 	std::unique_ptr<Engine> engine(new Engine(events, std::move(*own), std::move(*epoll)));
 	engine->refresh_clock();
-	engine->progress_ = std::make_unique<Progress>(*engine, engine->own_, engine->epoll_);
+	engine->progress_ = std::make_unique<Progress>(*engine, engine->own_, engine->epoll_, events.interfaces);
 	if (const int error = engine->progress_->start()) return std::unexpected(error);
 	return engine;
 }
 
 Engine::~Engine() = default;
 
-bool Engine::pass() {
+bool Engine::watches_interfaces() const { return progress_->watches_interfaces(); }
+
+bool Engine::pass() noexcept {
 	own_.page().passes.store(++passes_, std::memory_order_relaxed);
-	bool moved = neighbours_.receive();
-	moved |= remotes_.pass();
-	// Packets that this process was too starved to read are not lost: timers run only when the
-	// sockets are empty.
-	if (adapter_.poll_timeout() != never && remotes_.dry()) {
-		refresh_clock();
-		adapter_.handle_timeouts();
+	bool moved = false;
+	try {
+		moved = neighbours_.receive();
+		moved |= remotes_.pass();
+		// Packets that this process was too starved to read are not lost: timers run only when the
+		// sockets are empty.
+		if (adapter_.poll_timeout() != never && remotes_.dry()) {
+			refresh_clock();
+			adapter_.handle_timeouts();
+		}
+	} catch (...) {
+		no_memory();
 	}
 	return moved;
 }
 
-void Engine::finish() {
+// The allocations of a pass are those of the connection manager and of packets for other processes.
+// A message or datagram that finds no memory counts as lost, and its sender repeats it; a slot of a
+// neighbour is read again.
+void Engine::no_memory() noexcept {
+	no_memory_ = true;
+	++adapter_.context().counters.passes_without_memory;
+}
+
+void Engine::finish() noexcept {
 	gathered_packets_ = 0;
 	adapter_.finish_pass();
 	// A UDP path has room again as soon as its packets were delivered.
@@ -84,6 +113,8 @@ void Engine::finish() {
 		deliver_events();
 	if (own_.armed()) [[unlikely]]
 		correct_sleeper();
+	if (counters_watched_.load(std::memory_order_relaxed)) [[unlikely]]
+		events_.counted(*this);
 }
 
 void Engine::deliver_touched() {
@@ -100,15 +131,14 @@ void Engine::deliver_touched() {
 
 void Engine::deliver_events() {
 	transport::Context& context = adapter_.context();
-	for (queues::CompletionQueue* cq : context.raised_queues) events_.completion(*cq);
-	context.raised_queues.clear();
+	while (queues::CompletionQueue* const cq = context.raised_queues.take()) events_.completion(*cq);
 	for (const transport::RaisedEvent& event : context.raised_events) events_.asynchronous(event);
 	context.raised_events.clear();
 	while (const auto event = adapter_.connections().poll_event())
-		events_.connection(adapter_.connections(), context.now, *event);
+		if (!attempt([&] { events_.connection(adapter_.connections(), context.now, *event); })) no_memory();
 }
 
-void Engine::ring_doorbells() {
+void Engine::ring_doorbells() noexcept {
 	for (QueuePair* qp = doorbells_.exchange(nullptr, std::memory_order_acquire); qp;) {
 		QueuePair* next = qp->cold->next_doorbell;
 		qp->doorbell.store(false, std::memory_order_release);
@@ -117,7 +147,7 @@ void Engine::ring_doorbells() {
 	}
 }
 
-void Engine::leave() {
+void Engine::leave() noexcept {
 	lock_.unlock();
 	while (doorbells_.load(std::memory_order_relaxed) && lock_.try_lock()) {
 		ring_doorbells();
@@ -148,8 +178,8 @@ void Engine::post(QueuePair& qp) {
 	if (lock_.try_lock()) leave();
 }
 
-void Engine::poll() {
-	if (!lock_.try_lock()) return;
+bool Engine::poll() {
+	if (!lock_.try_lock()) return false;
 	const bool moved = pass();
 	finish();
 	if (moved) {
@@ -161,8 +191,7 @@ void Engine::poll() {
 		const bool shares_cpu = neighbours_.kick_stuck(adapter_.context().now, cpu);
 		if (shares_cpu || idle_polls_ >= idle_polls_until_yield) {
 			leave();
-			sched_yield();
-			return;
+			return true;
 		}
 	}
 	if (own_.armed() && ++armed_polls_ > polls_until_busy) [[unlikely]] {
@@ -170,6 +199,7 @@ void Engine::poll() {
 		own_.disarm();
 	}
 	leave();
+	return false;
 }
 
 void Engine::arm() {
@@ -199,24 +229,41 @@ std::expected<Outlet*, int> Engine::outlet_to(
 		auto outlet = neighbour_outlet(Place::block(block_of(qpn)), patient);
 		// The address is this host's, and none of this user's processes owns the QPN. It may be
 		// another user's, or unused. Requests leave by UDP and are lost there.
+		if (!outlet) explain_no_neighbour(outlet.error(), "the peer's queue pair");
 		if (outlet || outlet.error() != ECONNREFUSED) return outlet;
 	}
-	return control([&](adapter::ChannelAdapter&) { return remotes_.outlet_to(addresses); });
+	return wire_outlet(addresses);
 }
 
 std::expected<Outlet*, int> Engine::service_outlet(
 	const wire::AddressPair& addresses, bool local, cm::ServiceId service) {
 	if (abandoned_) return std::unexpected(EIO);
-	if (local) return neighbour_outlet(Place::service(service.value));
-	return control([&](adapter::ChannelAdapter&) { return remotes_.outlet_to(addresses); });
+	if (!local) return wire_outlet(addresses);
+	auto outlet = neighbour_outlet(Place::service(service.value));
+	if (!outlet) explain_no_neighbour(outlet.error(), "the peer's port");
+	return outlet;
+}
+
+std::expected<Outlet*, int> Engine::wire_outlet(const wire::AddressPair& addresses) {
+	auto outlet = control([&](adapter::ChannelAdapter&) { return remotes_.outlet_to(addresses); });
+	if (!outlet) explain_no_wire(outlet.error());
+	else log::debug("a path to another host, by UDP, is used");
+	return outlet;
+}
+
+void Engine::explain_no_answer(const wire::Gid& peer, Nanoseconds age) {
+	engine::explain_no_answer(peer, remotes_.unreachable(peer, age));
+}
+
+bool Engine::explain_icmp(const wire::Gid& peer, Nanoseconds age) {
+	return engine::explain_icmp(peer, remotes_.unreachable(peer, age));
 }
 
 std::expected<void, int> Engine::claim_service(cm::ServiceId service) {
 	if (abandoned_) return std::unexpected(EIO);
 	auto listener = listen_on(geteuid(), Place::service(service.value));
 	if (!listener) return std::unexpected(listener.error());
-	control([&](adapter::ChannelAdapter&) { neighbours_.add_service(service, std::move(*listener)); });
-	return {};
+	return control([&](adapter::ChannelAdapter&) { return neighbours_.add_service(service, std::move(*listener)); });
 }
 
 void Engine::release_service(cm::ServiceId service) {
@@ -227,7 +274,7 @@ std::expected<void, int> Engine::prepare_connections() {
 	if (abandoned_) return std::unexpected(EIO);
 	return control([&](adapter::ChannelAdapter& adapter) -> std::expected<void, int> {
 		if (adapter.connections().has_block()) return {};
-		remotes_.listen();
+		if (const int error = remotes_.listen()) return std::unexpected(error);
 		if (!neighbours_.first_block())
 			if (auto claimed = claim_another_block(); !claimed) return claimed;
 		adapter.connections().use_block(*neighbours_.first_block());
@@ -240,11 +287,13 @@ std::expected<void, int> Engine::attach_multicast(
 	return control([&](adapter::ChannelAdapter& adapter) -> std::expected<void, int> {
 		if (abandoned_) return std::unexpected(EIO);
 		if (!adapter.attach_multicast(group, qp)) return std::unexpected(EINVAL);
-		if (const int error = remotes_.join(group, interface_index)) {
-			adapter.detach_multicast(group, qp);
-			return std::unexpected(error);
-		}
-		return {};
+		int error = ENOMEM;
+		try {
+			error = remotes_.join(group, interface_index);
+		} catch (const std::bad_alloc&) {}
+		if (error == 0) return {};
+		adapter.detach_multicast(group, qp);
+		return std::unexpected(error);
 	});
 }
 
@@ -257,9 +306,19 @@ std::expected<void, int> Engine::detach_multicast(
 	});
 }
 
-void Engine::listen_udp() {
-	if (abandoned_) return;
-	control([&](adapter::ChannelAdapter&) { remotes_.listen(); });
+std::expected<void, int> Engine::listen_udp() {
+	if (abandoned_) return {};
+	int unreachable = 0;
+	const int error = control([&](adapter::ChannelAdapter&) {
+		const int failed = remotes_.listen();
+		unreachable = remotes_.listening_error();
+		return failed;
+	});
+	if (error) return std::unexpected(error);
+	if (unreachable)
+		log::warn(
+			"other hosts cannot reach this process: UDP port 4791 cannot be bound: %s", std::strerror(unreachable));
+	return {};
 }
 
 void Engine::flush_receives(QueuePair& qp) {
@@ -283,8 +342,15 @@ std::expected<std::uint8_t, int> Engine::address_index(Outlet& outlet, const wir
 std::expected<void, int> Engine::claim_another_block() {
 	auto block = claim_block();
 	if (!block) return std::unexpected(block.error());
-	adapter_.queue_pairs().add_block(block->block, secure_random<std::uint64_t>());
-	neighbours_.add_block(std::move(*block));
+	const std::uint32_t number = block->block;
+	const auto secret = secure_random<std::uint64_t>();
+	if (auto added = neighbours_.add_block(std::move(*block)); !added) return added;
+	try {
+		adapter_.queue_pairs().add_block(number, secret);
+	} catch (...) {
+		neighbours_.remove_last_block();
+		throw;
+	}
 	return {};
 }
 

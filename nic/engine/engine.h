@@ -25,21 +25,30 @@
 #include "nic/adapter/channel_adapter.h"
 #include "nic/engine/engine_lock.h"
 #include "nic/engine/epoll_set.h"
+#include "nic/engine/interfaces.h"
 #include "nic/engine/neighbours.h"
 #include "nic/engine/own_progress.h"
 #include "nic/engine/remotes.h"
 
 namespace verbena::engine {
 
+struct BlockingCall;
 class Progress;
+class WaitSet;
 
 class Engine {
 public:
-	// Sinks of completion notifications and asynchronous events. Called under the engine's lock.
+	// Sinks of completion notifications and asynchronous events. Called under the engine's lock,
+	// except `interfaces`: the progress thread calls it without the lock after interfaces or their
+	// addresses have changed, with the changes of links in their order. If it returns false, it is
+	// called again.
 	struct Events {
 		void (*completion)(queues::CompletionQueue&);
 		void (*asynchronous)(const transport::RaisedEvent&);
 		void (*connection)(cm::ConnectionManager&, Nanoseconds now, const cm::Event&);
+		bool (*interfaces)(std::span<const LinkChange>);
+		// The counters may have changed; only called while watch_counters(true).
+		void (*counted)(Engine&);
 	};
 
 	static std::expected<std::unique_ptr<Engine>, int> start(Events);
@@ -49,8 +58,10 @@ public:
 
 	// Data path: `qp` has new send WQEs, or its receive queue must be flushed. Never blocks.
 	void post(transport::QueuePair& qp);
-	// Data path: a poller found its queue empty. Makes a pass unless another thread is in one.
-	void poll();
+	// Data path: a poller found its queue empty. Makes a pass unless another thread is in one. True
+	// means that nothing has moved for long, so the caller should yield the processor as soon as it
+	// holds no lock.
+	[[nodiscard]] bool poll();
 
 	// Control path: runs `act(adapter)` under the lock, then lets everything that follows from it
 	// leave.
@@ -88,13 +99,18 @@ public:
 	// The last known owner of the service does not serve it: the next service_outlet() looks it up
 	// anew. Under the lock, as in Events.
 	void forget_service(cm::ServiceId service) { neighbours_.forget_owner(service); }
+	// Print why a peer on another host did not answer or refused a request for a connection.
+	// explain_icmp() prints a line only if an ICMP message about the host came within `age`, and
+	// says whether it did. Under the lock, as in Events.
+	void explain_no_answer(const wire::Gid& peer, Nanoseconds age);
+	bool explain_icmp(const wire::Gid& peer, Nanoseconds age);
 	// The index under which datagrams through `outlet` carry these addresses. ENOSPC: its table is
 	// full.
 	std::expected<std::uint8_t, int> address_index(transport::Outlet& outlet, const wire::AddressPair&);
 
 	// From now on datagrams from other hosts are received. If port 4791 cannot be had, only those
-	// of same-host peers are.
-	void listen_udp();
+	// of same-host peers are. Fails if there is no descriptor or memory for the set of its sockets.
+	std::expected<void, int> listen_udp();
 	// This process serves `service` on this host until it releases it. EADDRINUSE: another process
 	// does.
 	std::expected<void, int> claim_service(cm::ServiceId);
@@ -111,15 +127,26 @@ public:
 	// A QP, with a new block of numbers if the last one is used up. ENOMEM, or an error of
 	// claim_block().
 	std::expected<transport::QueuePair*, int> create_qp(const adapter::QpInit&);
+	// The counts of all that the ports have sent and received, and the adapter's other counters.
+	// Under the lock, as in Events.
+	PortCounts port_counts() const;
+	const transport::Counters& counters() const { return adapter_.context().counters; }
+	// Whether Events::counted is called, at the end of each step that may change a counter.
+	void watch_counters(bool watch) { counters_watched_.store(watch, std::memory_order_relaxed); }
+
 	// Completes receives that were posted to a QP in the error state.
 	void flush_receives(transport::QueuePair& qp);
 
 	// The program asked for an event and will probably sleep: peers must kick from now on.
 	void arm();
-	// Drives the engine until `fd` is readable (true), or until a signal came for which a blocking
-	// read() would have returned EINTR (false). For threads that block in a verb: one wake-up
-	// instead of the two that a hand-over from the progress thread takes.
-	bool drive_until_readable(int fd);
+	// For a thread that blocks in a verb until the descriptor of `waiting` is readable: drives the
+	// engine, before each sleep and after it. One wake-up instead of the two that a hand-over from
+	// the progress thread takes.
+	// ready: the descriptor is readable. asleep: the verb returns, and sleeping() calls it again
+	// after the sleep that `call` describes. failed: errno is EINTR after a signal for which a
+	// blocking read() would have returned it, or the sleep failed.
+	enum class Wait { ready, asleep, failed };
+	Wait drive_until_readable(WaitSet& waiting, BlockingCall& call);
 
 	// Around a fork, so that the child finds the engine between two passes. False: another thread
 	// held it for too long, and it is not held now.
@@ -134,24 +161,32 @@ public:
 	// neighbours, and arms the process when no thread drives the engine. Returns the time that it
 	// may sleep; `never`: until a descriptor is readable.
 	Nanoseconds drive_in_background();
+	// True if Events::interfaces is called for every change. False where the kernel refuses
+	// to report changes.
+	bool watches_interfaces() const;
+
 	// For the progress thread, inside control().
 	Neighbours& neighbours() { return neighbours_; }
 
 private:
 	Engine(Events events, OwnProgress own, EpollSet epoll);
 
-	bool pass();  // under the lock; true: packets moved
-	void finish();  // under the lock: responses, wake-ups and events leave
-	void leave();  // unlocks, and serves the doorbells that rang meanwhile
-	void ring_doorbells();
+	// These five do not throw: a step that finds no memory is left for the next pass.
+	bool pass() noexcept;  // under the lock; true: packets moved
+	void finish() noexcept;  // under the lock: responses, wake-ups and events leave
+	void leave() noexcept;  // unlocks, and serves the doorbells that rang meanwhile
+	void ring_doorbells() noexcept;
+	void no_memory() noexcept;  // to call when a step of a pass threw
 	void deliver_touched();
 	void deliver_events();
 	void refresh_clock() { adapter_.begin_pass(monotonic_now()); }
 	std::expected<void, int> claim_another_block();  // under the lock
+	// To another host.
+	std::expected<transport::Outlet*, int> wire_outlet(const wire::AddressPair&);
 	void retire_dead_neighbours();  // under the lock
 	bool waits_for_room() const;
 	Nanoseconds idle_time();  // the time that the thread which drives the engine may sleep now
-	void correct_sleeper();  // wakes the sleeping thread if a timer is due before it would wake
+	void correct_sleeper();  // wakes the progress thread if a timer is due before it would wake
 
 	EngineLock lock_;
 	std::mutex connect_mutex_;  // from the start of one connect_to() until its link is registered
@@ -166,11 +201,12 @@ private:
 
 	alignas(64) std::atomic<transport::QueuePair*> doorbells_{nullptr};
 	alignas(64) std::uint64_t passes_ = 0;
+	std::atomic<bool> counters_watched_{false};
 	std::uint64_t gathered_packets_ = 0;  // written by post() since the last finish()
 	std::uint32_t idle_polls_ = 0;
 	std::uint32_t armed_polls_ = 0;
-	Nanoseconds background_deadline_ = 0;  // the progress thread wakes by then, whatever happens
-	Nanoseconds sleep_deadline_ = 0;  // the thread that sleeps on the doorbell wakes by then
+	Nanoseconds sleep_deadline_ = 0;  // the progress thread wakes by then, whatever happens
+	bool no_memory_ = false;  // a step of a pass is to be repeated
 	// The progress thread's last round: its sleep while the program polls, and the state that it
 	// saw.
 	Nanoseconds watchdog_ = 0;

@@ -4,12 +4,16 @@
 // Threads: any; not recursive. A thread that did not get it on the data path leaves a doorbell.
 // Invariants: unlock() is a full fence, after which the holder looks for doorbells again, so that
 //   no doorbell is missed.
+// Errors: lock() throws std::system_error (EDEADLK) in a signal handler that has interrupted the
+//   holder. exit() is called in such handlers, and destructors then call verbs.
 #pragma once
 
 #include <atomic>
+#include <cerrno>
 #include <cstdint>
 #include <linux/futex.h>
 #include <sys/syscall.h>
+#include <system_error>
 #include <unistd.h>
 
 #if defined(__SANITIZE_THREAD__)
@@ -30,8 +34,11 @@ public:
 			if (try_lock()) return;
 			__builtin_ia32_pause();
 		}
-		while (syscall(SYS_futex, &word_, FUTEX_LOCK_PI_PRIVATE, 0, nullptr, nullptr, 0) != 0)
+		while (syscall(SYS_futex, &word_, FUTEX_LOCK_PI_PRIVATE, 0, nullptr, nullptr, 0) != 0) {
 			if (try_lock()) return;
+			if ((word_.load(std::memory_order_relaxed) & FUTEX_TID_MASK) == this_thread())
+				throw std::system_error(EDEADLK, std::generic_category());
+		}
 #if defined(__SANITIZE_THREAD__)
 		__tsan_acquire(&word_);  // the sanitizer does not see the kernel's part of the lock
 #endif

@@ -25,7 +25,9 @@ void Engine::abandon_after_fork() {
 	abandoned_ = true;
 	// The descriptors to which the events would be written are the parent's, too.
 	events_ = {[](queues::CompletionQueue&) {}, [](const transport::RaisedEvent&) {},
-		[](cm::ConnectionManager&, Nanoseconds, const cm::Event&) {}};
+		[](cm::ConnectionManager&, Nanoseconds, const cm::Event&) {}, [](std::span<const LinkChange>) { return true; },
+		[](Engine&) {}};
+	counters_watched_.store(false, std::memory_order_relaxed);
 	doorbells_.store(nullptr, std::memory_order_relaxed);
 	adapter_.context().touched = nullptr;
 	adapter_.context().refusals.clear();

@@ -1,19 +1,21 @@
 #include "nic/engine/interfaces.h"
 
+#include <fcntl.h>
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netinet/in.h>
 #include <netpacket/packet.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <bit>
+#include <cerrno>
 #include <cstring>
-#include <fstream>
-#include <iterator>
 #include <limits>
 #include <map>
+#include <memory>
 #include <set>
 #include <sstream>
 #include <tuple>
@@ -55,25 +57,25 @@ std::uint32_t mtu_of(int socket, const std::string& name) {
 	return ioctl(socket, SIOCGIFMTU, &request) == 0 ? static_cast<std::uint32_t>(request.ifr_mtu) : 0;
 }
 
-std::uint64_t namespace_cookie(int socket) {
-	constexpr int so_netns_cookie = 71;  // since Linux 5.14
-	std::uint64_t cookie = 0;
-	socklen_t length = sizeof cookie;
-	getsockopt(socket, SOL_SOCKET, so_netns_cookie, &cookie, &length);
-	return cookie;
-}
-
+// The part of the file that can be read.
 std::string text_of(const char* path) {
-	std::ifstream file(path);
-	return {std::istreambuf_iterator<char>(file), {}};
+	std::string text;
+	const Descriptor file(open(path, O_RDONLY | O_CLOEXEC));
+	char part[4096];
+	for (ssize_t got; file && (got = read(file.get(), part, sizeof part)) != 0;) {
+		if (got > 0) text.append(part, static_cast<std::size_t>(got));
+		else if (errno != EINTR) break;
+	}
+	return text;
 }
 
 std::map<std::string, Interface> collect(const ifaddrs* list) {
 	std::map<std::string, Interface> found;
 	for (const ifaddrs* entry = list; entry; entry = entry->ifa_next) {
-		if (!(entry->ifa_flags & IFF_UP)) continue;
 		Interface& interface = found[without_label(entry->ifa_name)];
 		interface.is_loopback = entry->ifa_flags & IFF_LOOPBACK;
+		interface.is_up = entry->ifa_flags & IFF_UP;
+		interface.is_active = is_active(entry->ifa_flags);
 		if (!entry->ifa_addr) continue;
 		const int family = entry->ifa_addr->sa_family;
 		if (family == AF_INET) interface.gids.push_back(gid_of(as<sockaddr_in>(entry->ifa_addr)));
@@ -90,14 +92,28 @@ std::map<std::string, Interface> collect(const ifaddrs* list) {
 
 }  // namespace
 
-std::vector<Interface> list_interfaces() {
+std::uint64_t namespace_cookie(int socket) {
+	constexpr int so_netns_cookie = 71;  // since Linux 5.14
+	std::uint64_t cookie = 0;
+	socklen_t length = sizeof cookie;
+	getsockopt(socket, SOL_SOCKET, so_netns_cookie, &cookie, &length);
+	return cookie;
+}
+
+bool is_active(unsigned flags) {
+	constexpr unsigned lower_up = 1 << 16;  // IFF_LOWER_UP, which <net/if.h> does not have
+	return flags & IFF_UP && flags & (IFF_RUNNING | lower_up);
+}
+
+std::expected<std::vector<Interface>, int> list_interfaces() {
 	ifaddrs* list = nullptr;
 	const Descriptor socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-	if (!socket || getifaddrs(&list) != 0) return {};
+	if (!socket || getifaddrs(&list) != 0) return std::unexpected(errno);
+	const std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> owned(list, freeifaddrs);
 	auto found = collect(list);
-	freeifaddrs(list);
 
 	const std::string route = default_route(text_of("/proc/net/route"), text_of("/proc/net/ipv6_route"));
+	const std::uint64_t cookie = namespace_cookie(socket.get());
 	std::vector<Interface> interfaces;
 	for (auto& [name, interface] : found) {
 		interface.name = name;
@@ -105,15 +121,14 @@ std::vector<Interface> list_interfaces() {
 		interface.mtu = mtu_of(socket.get(), name);
 		interface.is_default_route = name == route;
 		if (interface.index == 0 || interface.mtu == 0) continue;  // it is gone by now
-		std::ranges::stable_sort(interface.gids, {}, gid_order);
-		if (interface.gids.size() >= gid_table_length) interface.gids.resize(gid_table_length - 1);
+		interface.namespace_cookie = cookie;
+		interface.gids = new_gid_table(std::move(interface.gids));
 		interfaces.push_back(std::move(interface));
 	}
 
 	// A VLAN or a bridge has the MAC address of the interface below it. The interface with the
 	// lowest index keeps the EUI-64, the others get a hash.
 	std::ranges::sort(interfaces, {}, &Interface::index);
-	const std::uint64_t cookie = namespace_cookie(socket.get());
 	std::set<std::uint64_t> taken;
 	for (Interface& interface : interfaces) {
 		if (interface.mac != Mac{}) interface.guid = guid_of(interface.mac);
@@ -161,11 +176,6 @@ std::uint64_t guid_of(std::string_view interface_name, std::uint64_t namespace_c
 	// zero would mean that there is none.
 	hash &= ~(std::uint64_t{2} << 56);
 	return hash ? hash : 1;
-}
-
-int gid_order(const wire::Gid& gid) {
-	if (wire::is_ipv4_mapped(gid)) return 0;
-	return gid[0] == 0xfe && (gid[1] & 0xc0) == 0x80 ? 2 : 1;
 }
 
 std::string default_route(std::string_view ipv4_routes, std::string_view ipv6_routes) {

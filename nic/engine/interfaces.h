@@ -1,20 +1,18 @@
-// The network interfaces of this host as RDMA devices: one device for each interface that is up.
+// The network interfaces of this host, each of which can be an RDMA device.
 //
 // Threads: any. list_interfaces() asks the kernel; every other function is pure.
 #pragma once
 
 #include <array>
 #include <cstdint>
+#include <expected>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "nic/wire/flow.h"
+#include "nic/engine/gid_table.h"
 
 namespace verbena::engine {
-
-// gid_tbl_len of ibv_query_port(). The last entry is always empty, because programs look for one.
-inline constexpr std::uint32_t gid_table_length = 256;
 
 using Mac = std::array<std::uint8_t, 6>;  // zero: none
 
@@ -25,17 +23,36 @@ struct Interface {
 	Mac mac{};
 	bool is_loopback = false;
 	bool is_default_route = false;
-	// The GID table, all RoCE v2: IPv4, then global IPv6, then link-local, so that GID 0 is an
-	// address that works. At most gid_table_length - 1.
-	std::vector<wire::Gid> gids;
+	bool is_up = false;  // set up by the administrator
+	bool is_active = false;  // up, and with a carrier: its port is ACTIVE
+	GidTable gids;  // all RoCE v2
 	// EUI-64, most significant byte first on the wire. Not zero, unique on this host, the same at
 	// every start.
 	std::uint64_t guid = 0;
+	// The network namespace (SO_NETNS_COOKIE); 0 if the kernel does not know it, before Linux 5.14.
+	std::uint64_t namespace_cookie = 0;
+
+	friend bool operator==(const Interface&, const Interface&) = default;
 };
 
-// The interfaces that are up: the one of the default route first, loopback last, the others by
-// index. Empty if the kernel cannot be asked (getifaddrs() failed).
-std::vector<Interface> list_interfaces();
+// A change of one interface, as the kernel announced it.
+struct LinkChange {
+	unsigned index = 0;
+	std::uint64_t namespace_cookie = 0;
+	bool is_up = false, is_active = false;  // as in Interface
+	bool removed = false;
+};
+
+// All interfaces of the calling thread's network namespace: the one of the default route first,
+// loopback last, the others by index. Each has a new GID table. An errno value if the kernel cannot
+// be asked, for example EMFILE.
+std::expected<std::vector<Interface>, int> list_interfaces();
+
+// The cookie of the network namespace of a socket; 0 if the kernel does not know it.
+std::uint64_t namespace_cookie(int socket);
+
+// Whether an interface with these flags (ifi_flags of rtnetlink) can carry packets.
+bool is_active(unsigned flags);
 
 // "vb_eth0" for "eth0", cut to IBV_SYSFS_NAME_MAX bytes with its zero.
 std::string device_name(std::string_view interface_name);
@@ -50,9 +67,6 @@ std::uint8_t active_mtu_code(std::uint32_t interface_mtu);
 // its network namespace, marked as locally administered.
 std::uint64_t guid_of(const Mac& mac);
 std::uint64_t guid_of(std::string_view interface_name, std::uint64_t namespace_cookie);
-
-// The position of a GID's kind in the GID table. 0: IPv4, 1: global IPv6, 2: link-local.
-int gid_order(const wire::Gid& gid);
 
 // The interface of the default route, from the text of /proc/net/route and /proc/net/ipv6_route.
 // IPv4 has precedence, then the lowest metric. Empty: there is no default route.

@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "nic/engine/eventfd.h"
 #include "nic/transport/in_flight.h"
 
 namespace verbena::engine {
@@ -87,6 +88,7 @@ bool Link::receive(adapter::ChannelAdapter& adapter, ForwardedPackets& forwarded
 		any = true;
 	}
 	wire::Slot image;
+	wire::Traffic traffic;
 	std::uint32_t slots = 0, bytes = 0;
 	while (slots < slots_a_pass && bytes < bytes_a_pass && !broken_ && slots_.read(image)) {
 		adapter.expect(slots_.destination(prefetch_distance));
@@ -97,6 +99,7 @@ bool Link::receive(adapter::ChannelAdapter& adapter, ForwardedPackets& forwarded
 			slots_.advance();
 			++slots;
 			bytes += image.length;
+			traffic += wire::traffic_of(image, image.length);
 			continue;
 		}
 		const std::byte* payload = slots_.payload(image, extension_bytes(facts));
@@ -123,9 +126,21 @@ bool Link::receive(adapter::ChannelAdapter& adapter, ForwardedPackets& forwarded
 		slots_.advance();
 		++slots;
 		bytes += image.length;
+		traffic += wire::traffic_of(image, image.length);
 	}
+	if (slots) slots_traffic_ += traffic;
 	if (slots_.release()) kick_if_armed();
 	return any || slots;
+}
+
+wire::Traffic Link::sent() const {
+	wire::Traffic sum = outlet.slots.traffic();
+	return sum += outlet.acks.written() * wire::traffic_of_ack;
+}
+
+wire::Traffic Link::received() const {
+	wire::Traffic sum = slots_traffic_;
+	return sum += acks_.consumed() * wire::traffic_of_ack;
 }
 
 void Link::receive_shared(adapter::ChannelAdapter& adapter, const wire::Slot& image) {
@@ -149,9 +164,7 @@ void Link::kick() {
 		sched_setaffinity(thread, sizeof here, &here);  // if it may not move, it wakes where it is
 		moved_to_ = cpu;
 	}
-	const std::uint64_t one = 1;
-	// EAGAIN: the counter is full, so the doorbell rings already.
-	[[maybe_unused]] const ssize_t written = write(doorbell_, &one, sizeof one);
+	signal_eventfd(doorbell_);
 }
 
 // The epoch is odd while the peer is ARMED (progress_page.h). One kick for each epoch is enough.

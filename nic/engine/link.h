@@ -67,6 +67,11 @@ public:
 	// The number of rdma_cm services that the peer has released so far.
 	std::uint32_t services_released() const { return progress_->services_released.load(std::memory_order_acquire); }
 
+	// The traffic written to this link and read from it. A message to the dead end is lost.
+	wire::Traffic sent() const;
+	wire::Traffic received() const;
+	bool is_dead_end() const { return is_dead_end_; }
+
 	const Peer& peer() const { return peer_; }
 	bool is_self() const { return self_ != nullptr; }
 	bool broken() const { return broken_; }
@@ -91,6 +96,7 @@ private:
 	PeerFiles files_;
 	wire::SlotReader slots_;
 	wire::AckReader acks_;
+	wire::Traffic slots_traffic_;  // in the slots that were read
 	bool is_dead_end_ = false;
 	bool broken_ = false;  // the peer's memory made no sense
 	void kick();

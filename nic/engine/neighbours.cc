@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <new>
 
-#include "base/check.h"
 #include "nic/transport/in_flight.h"
 
 namespace verbena::engine {
@@ -29,14 +29,16 @@ Neighbours::Neighbours(
 
 // Names.
 
-void Neighbours::add_block(BlockName name) {
-	epoll_.add(name.listener.get());
+std::expected<void, int> Neighbours::add_block(BlockName name) {
+	if (!epoll_.add(name.listener.get())) return std::unexpected(errno);
 	blocks_.push_back(std::move(name));
+	return {};
 }
 
-void Neighbours::add_service(cm::ServiceId service, Descriptor listener) {
-	epoll_.add(listener.get());
+std::expected<void, int> Neighbours::add_service(cm::ServiceId service, Descriptor listener) {
+	if (!epoll_.add(listener.get())) return std::unexpected(errno);
 	services_[service] = std::move(listener);
+	return {};
 }
 
 void Neighbours::remove_service(cm::ServiceId service) {
@@ -79,15 +81,15 @@ Outlet* Neighbours::find_block(std::uint32_t block) const {
 
 void Neighbours::add(Peer peer) { keep(std::make_unique<Link>(std::move(peer))); }
 
-Link& Neighbours::keep(std::unique_ptr<Link> link) {
+Link* Neighbours::keep(std::unique_ptr<Link> link) {
 	Link& kept = *link;
-	if (!kept.is_self()) {
-		epoll_.add(kept.peer().socket.get());
-		if (kept.peer().pidfd) epoll_.add(kept.peer().pidfd.get());
-	}
-	links_.push_back(std::move(link));
+	// A descriptor leaves the set when the link is destroyed on an early return.
+	if (!kept.is_self() && !epoll_.add(kept.peer().socket.get())) return nullptr;
+	if (!kept.is_self() && kept.peer().pidfd) epoll_.add(kept.peer().pidfd.get());
+	links_.reserve(links_.size() + 1);
 	link_by_token_.try_emplace(kept.outlet.peer, &kept);
-	return kept;
+	links_.push_back(std::move(link));
+	return &kept;
 }
 
 std::expected<Neighbours::Attempt, int> Neighbours::begin_connect(Place place, bool patient) {
@@ -117,12 +119,13 @@ std::expected<Outlet*, int> Neighbours::finish_connect(const Attempt& attempt, s
 		if (const auto at = link_by_token_.find(token); at != link_by_token_.end()) link = at->second;
 		// The peer still has a link that we have just retired.
 		else if (peer->already_linked) return std::unexpected(ECONNRESET);
-		else if (auto self = Link::to_self(token, own_)) link = &keep(std::move(*self));
+		else if (auto self = Link::to_self(token, own_)) link = keep(std::move(*self));
 		else return std::unexpected(self.error());
 	} else {
 		// Two processes that connect to each other at one moment get two links. The peer counts on
 		// both, so none may be dropped.
-		link = &keep(std::make_unique<Link>(std::move(*peer)));
+		link = keep(std::make_unique<Link>(std::move(*peer)));
+		if (!link) return std::unexpected(errno);
 	}
 	if (attempt.place.is_service) {
 		const bool found_twice = link == attempt.served_by && links_retired() == attempt.links_retired;
@@ -163,8 +166,8 @@ void Neighbours::handle_end(int fd, Nanoseconds now) {
 	const auto at = std::ranges::find_if(
 		links_, [fd](const auto& link) { return link->peer().socket.get() == fd || link->peer().pidfd.get() == fd; });
 	if (at == links_.end() || !(*at)->peer_is_gone()) return;
-	unwatch(**at);
 	dying_.push_back({at->get(), now + mourning});
+	unwatch(**at);
 }
 
 void Neighbours::unwatch(const Link& link) {
@@ -179,7 +182,8 @@ bool Neighbours::retire_due(Nanoseconds now) {
 		if (link->broken() || (dying != dying_.end() && dying->due <= now && link->peer_is_gone()))
 			due.push_back(link.get());
 	}
-	std::erase_if(dying_, [now](const Dying& dying) { return dying.due <= now; });
+	std::erase_if(dying_,
+		[&](const Dying& dying) { return dying.due <= now && std::ranges::find(due, dying.link) == due.end(); });
 	for (Link* link : due) retire(*link);
 	return !due.empty();
 }
@@ -191,13 +195,15 @@ bool Neighbours::retire_due(Nanoseconds now) {
 // once: a thread that held it has finished its post by then, and the request that it posted is
 // visible in the queue.
 void Neighbours::retire(Link& link) {
+	// The steps that need memory come first: without it, the link stays as it is and is due again.
+	Link& moved_to = dead_end();
+	retired_.reserve(retired_.size() + 1);
 	unwatch(link);
 	// Takes in everything that the peer had published before its end.
 	while (link.receive(adapter_, forwarded_)) {}
 	adapter_.finish_pass();
 	adapter_.fail_outlet(link.outlet);
 
-	Link& moved_to = dead_end();
 	adapter_.queue_pairs().for_each([&](QueuePair& qp) {
 		if (qp.outlet == &link.outlet) qp.outlet = &moved_to.outlet;
 	});
@@ -206,6 +212,7 @@ void Neighbours::retire(Link& link) {
 	std::erase_if(link_by_token_, [&](const auto& entry) { return entry.second == &link; });
 	std::erase_if(link_by_block_, [&](const auto& entry) { return entry.second == &link; });
 	std::erase_if(served_by_, [&](const auto& entry) { return entry.second.link == &link; });
+	past_.receive_errors += link.broken();
 	const auto at = std::ranges::find(links_, &link, &std::unique_ptr<Link>::get);
 	retired_.push_back(std::move(*at));
 	links_.erase(at);
@@ -215,9 +222,9 @@ void Neighbours::retire(Link& link) {
 Link& Neighbours::dead_end() {
 	if (!dead_end_) {
 		auto made = Link::to_dead_end(own_);
-		check(made.has_value(), "address space for a link");
-		dead_end_ = made->get();
+		if (!made) throw std::bad_alloc();
 		links_.push_back(std::move(*made));
+		dead_end_ = links_.back().get();
 	}
 	return *dead_end_;
 }
@@ -240,6 +247,7 @@ void Neighbours::free_unreferenced(const std::function<void(const Outlet&)>& fre
 	if (!complete) return;
 	std::erase_if(retired_, [&](const std::unique_ptr<Link>& link) {
 		if (std::ranges::find(referenced, &link->outlet) != referenced.end()) return false;
+		count(*link, past_);
 		freed(link->outlet);
 		return true;
 	});

@@ -33,6 +33,7 @@
 #include "nic/engine/epoll_set.h"
 #include "nic/engine/link.h"
 #include "nic/engine/own_progress.h"
+#include "nic/engine/port_counts.h"
 #include "nic/engine/rendezvous.h"
 
 namespace verbena::engine {
@@ -47,8 +48,10 @@ public:
 
 	// The names of this process, blocks and services. Each was claimed by its listening socket, and
 	// closing the socket releases it.
-	void add_block(BlockName);
-	void add_service(cm::ServiceId, Descriptor listener);
+	// Both fail, without effect, if the listening socket cannot be watched.
+	std::expected<void, int> add_block(BlockName);
+	std::expected<void, int> add_service(cm::ServiceId, Descriptor listener);
+	void remove_last_block() { blocks_.pop_back(); }
 	void remove_service(cm::ServiceId);
 	// The first block of queue pair numbers that was claimed; none before the first add_block().
 	std::optional<std::uint32_t> first_block() const;
@@ -63,7 +66,8 @@ public:
 	transport::Outlet* find_block(std::uint32_t block) const;
 	// True if there is a link with the process whose Identity has this token.
 	bool linked(std::uint64_t token) const { return link_by_token_.contains(token); }
-	// Makes the link with a peer that connected to one of this process's names.
+	// Makes the link with a peer that connected to one of this process's names. Without memory or a
+	// place in `epoll`, drops the peer, which sees that as the end of this process.
 	void add(Peer);
 
 	// One attempt to connect to the owner of a place. The caller holds the engine's connect mutex
@@ -114,12 +118,18 @@ public:
 	// the engine's lock or the send queue's lock of a datagram queue pair.
 	std::uint32_t links_retired() const { return links_retired_.load(std::memory_order_acquire); }
 
+	// Adds the traffic of all links, also of those that were freed.
+	void count(PortCounts&) const;
+
 	// In the child of a fork: closes every descriptor and forgets all links.
 	void abandon_after_fork();
 
 private:
-	Link& keep(std::unique_ptr<Link>);  // adds the link to `links_` and watches its sockets
+	// Adds the link to `links_` and watches its sockets. Null: the peer's end could not be watched,
+	// and errno has the reason.
+	Link* keep(std::unique_ptr<Link>);
 	void retire(Link&);
+	static void count(const Link&, PortCounts&);
 	Link& dead_end();  // makes the dead end at the first call (Link::to_dead_end)
 	void unwatch(const Link&);
 
@@ -157,6 +167,7 @@ private:
 	std::vector<std::unique_ptr<Link>> retired_;  // datagrams in send queues may point at these
 	Link* dead_end_ = nullptr;  // in `links_` too; null before the first link is retired
 	std::atomic<std::uint32_t> links_retired_{0};
+	PortCounts past_;  // the traffic of freed links, and errors of links that were retired
 };
 
 }  // namespace verbena::engine

@@ -6,20 +6,26 @@
 
 #include <cerrno>
 
-#include "base/check.h"
 #include "base/random.h"
+#include "nic/engine/eventfd.h"
 
 namespace verbena::engine {
 
-OwnProgress::OwnProgress(SealedMemory<ProgressPage> page, Descriptor doorbell)
-	: page_(std::move(page)), doorbell_(std::move(doorbell)), token_(secure_random<std::uint64_t>()) {}
+OwnProgress::OwnProgress(SealedMemory<ProgressPage> page, Descriptor doorbell, Mapped<ProgressPage> spare)
+	: page_(std::move(page)),
+	  spare_(std::move(spare)),
+	  doorbell_(std::move(doorbell)),
+	  token_(secure_random<std::uint64_t>()) {}
 
 std::expected<OwnProgress, int> OwnProgress::create() {
 	auto page = create_progress_page();
 	if (!page) return std::unexpected(page.error());
+	void* spare = mmap(nullptr, sizeof(ProgressPage), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (spare == MAP_FAILED) return std::unexpected(errno);
+	Mapped<ProgressPage> owned_spare(static_cast<ProgressPage*>(spare));
 	Descriptor doorbell(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
 	if (!doorbell) return std::unexpected(errno);
-	return OwnProgress(std::move(*page), std::move(doorbell));
+	return OwnProgress(std::move(*page), std::move(doorbell), std::move(owned_spare));
 }
 
 void OwnProgress::arm() {
@@ -37,24 +43,15 @@ void OwnProgress::disarm() {
 	ring();
 }
 
-void OwnProgress::ring() {
-	const std::uint64_t one = 1;
-	// EAGAIN: the counter is full, so the doorbell rings already.
-	[[maybe_unused]] const ssize_t written = write(doorbell_.get(), &one, sizeof one);
-}
+void OwnProgress::ring() { signal_eventfd(doorbell_.get()); }
 
-void OwnProgress::drain() {
-	std::uint64_t count;
-	[[maybe_unused]] const ssize_t n = read(doorbell_.get(), &count, sizeof count);
-}
+void OwnProgress::drain() { drain_eventfd(doorbell_.get()); }
 
 void OwnProgress::abandon_after_fork() {
 	doorbell_ = Descriptor();
 	page_.fd = Descriptor();
 	forget_mapping(page_.object);
-	void* page = mmap(nullptr, sizeof(ProgressPage), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	check(page != MAP_FAILED, "a page of memory");
-	page_.object.reset(static_cast<ProgressPage*>(page));
+	page_.object = std::move(spare_);
 }
 
 }  // namespace verbena::engine

@@ -43,9 +43,11 @@ public:
 	void abandon_after_fork();
 
 private:
-	OwnProgress(SealedMemory<ProgressPage> page, Descriptor doorbell);
+	OwnProgress(SealedMemory<ProgressPage> page, Descriptor doorbell, Mapped<ProgressPage> spare);
 
 	SealedMemory<ProgressPage> page_;
+	// A private page for abandon_after_fork(), which has no caller that could take an error.
+	Mapped<ProgressPage> spare_;
 	Descriptor doorbell_;  // eventfd, non-blocking
 	std::uint64_t token_;  // random: this process and no other
 };

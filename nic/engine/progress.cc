@@ -1,13 +1,19 @@
 #include "nic/engine/progress.h"
 
+#include <fcntl.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <memory>
+#include <new>
+#include <utility>
 
-#include "nic/engine/thread.h"
+#include "nic/engine/boundary.h"
+#include "nic/engine/eventfd.h"
+#include "nic/engine/unreachable.h"
 
 namespace verbena::engine {
 
@@ -21,57 +27,91 @@ constexpr Nanoseconds first_sleep = 2'000'000;
 // One look at a listening socket accepts at most this many peers, so that connecting peers cannot
 // starve passes.
 constexpr int accepts_max = 16;
+// Reading all interfaces costs up to a millisecond, so on a host whose interfaces change all the
+// time they are read this often; longer after a read that failed.
+constexpr Nanoseconds report_pause = 10'000'000, failed_report_pause = 100'000'000;
+// A round that failed for lack of memory is repeated after this pause.
+constexpr Nanoseconds no_memory_pause = 1'000'000;
 
 }  // namespace
 
 int Progress::start() {
-	stop_ = Descriptor(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
-	if (!stop_ || !epoll_.add(own_.doorbell()) || !epoll_.add(stop_.get())) return errno;
-	thread_ = start_thread("verbena", [this] { run(); });
+	woken_ = Descriptor(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
+	bell_ = own_.doorbell();
+	if (!woken_ || !epoll_.add_exclusive(bell_) || !epoll_.add(woken_.get())) return errno;
+	// Without the subscription the interfaces are read when a program asks (nic/verbs/process.cc).
+	if (auto watch = InterfaceWatch::open(); watch && epoll_.add(watch->fd())) watch_ = std::move(*watch);
+	second_bell_ = Descriptor(fcntl(bell_, F_DUPFD_CLOEXEC, 0));
+	auto thread = Thread::start("verbena", [this] { run(); });
+	if (!thread) return thread.error();
+	thread_ = std::move(*thread);
 	return 0;
 }
 
 Progress::~Progress() {
 	if (!thread_.joinable()) return;
-	const std::uint64_t one = 1;
-	[[maybe_unused]] const ssize_t written = write(stop_.get(), &one, sizeof one);
+	stopping_.store(true, std::memory_order_release);
+	wake();
 	thread_.join();
 }
 
 void Progress::abandon_after_fork() {
-	thread_.detach();
+	thread_.forget();
 	greetings_.clear();
-	stop_ = Descriptor();
+	woken_ = Descriptor();
+	second_bell_ = Descriptor();
+	watch_.reset();
 }
 
-void Progress::hand_over() {
-	const std::lock_guard lock(handed_over_mutex_);
-	if (handed_over_++ == 0) epoll_.remove(own_.doorbell());
-}
+void Progress::wake() { signal_eventfd(woken_.get()); }
 
-void Progress::take_back() {
-	const std::lock_guard lock(handed_over_mutex_);
-	if (--handed_over_ == 0) epoll_.add(own_.doorbell());
+EpollSet* Progress::prepare(WaitSet& waiting) {
+	const std::lock_guard one_at_a_time(waiting.mutex_);
+	if (waiting.set_) return waiting.set_.get();
+	if (!second_bell_) return nullptr;
+	auto set = EpollSet::create();
+	if (!set || !set->add(waiting.fd())) return nullptr;
+	std::unique_ptr<EpollSet> kept(new (std::nothrow) EpollSet(std::move(*set)));
+	if (!kept) return nullptr;
+	const std::lock_guard lock(bell_mutex_);
+	if (!kept->add_exclusive(own_.doorbell())) return nullptr;
+	// Joins the end of the queue before it leaves its old place, so that it is never missing.
+	const int at_the_end = bell_ == own_.doorbell() ? second_bell_.get() : own_.doorbell();
+	if (!epoll_.add_exclusive(at_the_end)) return nullptr;
+	epoll_.remove(std::exchange(bell_, at_the_end));
+	waiting.set_ = std::move(kept);
+	return waiting.set_.get();
 }
 
 void Progress::run() {
 	own_.page().progress_tid.store(gettid(), std::memory_order_relaxed);
-	Nanoseconds sleep = first_sleep;
+	sleep_ = first_sleep;
 	for (;;) {
 		std::array<epoll_event, 32> events;
-		for (const epoll_event& event : epoll_.wait(events, sleep)) {
-			if (event.data.fd == stop_.get()) return;
-			handle(event.data.fd);
-		}
-		expire_greetings();
-		sleep = engine_.drive_in_background();
-		if (!greetings_.empty()) sleep = std::min(sleep, greeting_pause);
+		const auto woken_by = epoll_.wait(events, sleep_);
+		if (stopping_.load(std::memory_order_acquire)) return;
+		// Without memory, what was not done is done in a later round.
+		sleep_ = no_memory_pause;
+		for (const epoll_event& event : woken_by) attempt([&] { handle(event.data.fd); });
+		attempt([&] { round(); });
 	}
+}
+
+void Progress::round() {
+	expire_greetings();
+	attempt([this] { report_interfaces(); });
+	sleep_ = std::min(engine_.drive_in_background(), next_report());
+	if (!greetings_.empty()) sleep_ = std::min(sleep_, greeting_pause);
 }
 
 void Progress::handle(int fd) {
 	if (fd == EpollSet::no_fd) return;
-	if (fd == own_.doorbell()) return own_.drain();
+	if (fd == woken_.get()) return drain_eventfd(fd);
+	if (fd == own_.doorbell() || fd == second_bell_.get()) return own_.drain();
+	if (watch_ && fd == watch_->fd()) {
+		unreported_ |= watch_->take(links_changed_);
+		return;
+	}
 	if (const auto greeting = greetings_.find(fd); greeting != greetings_.end()) return greet(greeting);
 	const bool is_listener = engine_.control([&](adapter::ChannelAdapter& adapter) {
 		if (engine_.neighbours().listens_at(fd)) return true;
@@ -86,11 +126,12 @@ void Progress::accept_from(int listener) {
 		auto peer = PendingPeer::accept(listener, own_.identity(), geteuid());
 		if (!peer) {
 			if (peer.error() == EPERM) continue;
+			explain_no_accept(peer.error());
 			return;
 		}
 		const int fd = peer->fd();
-		greetings_.emplace(fd, Pending{std::move(*peer), monotonic_now() + greeting_patience});
-		epoll_.add(fd);
+		const auto at = greetings_.emplace(fd, Pending{std::move(*peer), monotonic_now() + greeting_patience}).first;
+		if (!epoll_.add(fd)) greetings_.erase(at);  // closes the connection, which the peer sees
 	}
 }
 
@@ -115,6 +156,22 @@ void Progress::expire_greetings() {
 	if (greetings_.empty()) return;
 	const Nanoseconds now = monotonic_now();
 	std::erase_if(greetings_, [&](const auto& greeting) { return greeting.second.give_up < now; });
+}
+
+void Progress::report_interfaces() {
+	if (!unreported_) return;
+	const Nanoseconds now = monotonic_now();
+	if (now < report_after_) return;
+	const bool read = interfaces_changed_(links_changed_);
+	links_changed_.clear();
+	unreported_ = !read;
+	report_after_ = now + (read ? report_pause : failed_report_pause);
+}
+
+Nanoseconds Progress::next_report() const {
+	if (!unreported_) return never;
+	const Nanoseconds now = monotonic_now();
+	return report_after_ > now ? report_after_ - now : 0;
 }
 
 }  // namespace verbena::engine

@@ -7,31 +7,42 @@
 // still polls. Once the program has stopped, the thread makes the process ARMED and sleeps until a
 // timer or a descriptor wakes it: an idle NIC uses no processor time (docs/decisions/0008).
 //
-// Threads: hand_over() and take_back() from any thread, without the engine's lock.
+// Threads: prepare() from any thread without the engine's lock; wake() from any thread.
 // Owns: the thread, which the destructor stops, and the sockets of peers whose greeting is not
 //   finished (PendingPeer).
 #pragma once
 
+#include <atomic>
 #include <map>
 #include <mutex>
-#include <thread>
+#include <optional>
+#include <span>
+#include <vector>
 
 #include "nic/engine/engine.h"
+#include "nic/engine/interface_watch.h"
+#include "nic/engine/thread.h"
+#include "nic/engine/waiting.h"
 
 namespace verbena::engine {
 
 class Progress {
 public:
-	Progress(Engine& engine, OwnProgress& own, EpollSet& epoll) : engine_(engine), own_(own), epoll_(epoll) {}
+	Progress(Engine& engine, OwnProgress& own, EpollSet& epoll, bool (*interfaces_changed)(std::span<const LinkChange>))
+		: engine_(engine), own_(own), epoll_(epoll), interfaces_changed_(interfaces_changed) {}
 	~Progress();
 
 	// Returns 0 or an errno value.
 	int start();
 
-	// From hand_over() to take_back(), the calling thread, which blocks in a verb, sleeps on the
-	// doorbell, and the progress thread does not. Several threads may do so at once.
-	void hand_over();
-	void take_back();
+	// Puts the doorbell into the set of a queue for which threads are about to sleep, before the
+	// progress thread's own place at the doorbell. Null: there is no descriptor or memory for it.
+	EpollSet* prepare(WaitSet&);
+	// Makes the thread do a round, after which it knows when the next timer is due.
+	void wake();
+
+	// True if the thread reports changes of interfaces. Does not change after start().
+	bool watches_interfaces() const { return watch_.has_value(); }
 
 	// To be called in the child of a fork, where the thread does not exist. Detaches the thread
 	// object and closes the descriptors.
@@ -44,19 +55,36 @@ private:
 	};
 
 	void run();
+	void round();  // the thread does this after each sleep
 	void handle(int fd);
 	void accept_from(int listener);
 	void greet(std::map<int, Pending>::iterator);
 	void expire_greetings();
+	void report_interfaces();
+	Nanoseconds next_report() const;  // the time until the next report_interfaces(), or `never`
 
 	Engine& engine_;
 	OwnProgress& own_;
 	EpollSet& epoll_;
-	Descriptor stop_;
-	std::mutex handed_over_mutex_;
-	int handed_over_ = 0;
-	std::thread thread_;
-	std::map<int, Pending> greetings_;  // used by the thread alone
+	Descriptor woken_;  // an eventfd: wake() and the end
+	std::atomic<bool> stopping_ = false;
+	// A second descriptor of the doorbell, which may be missing. One of the two is in `epoll_`, and
+	// the other one replaces it when a new set must come before.
+	Descriptor second_bell_;
+	std::mutex bell_mutex_;
+	int bell_ = -1;
+	Thread thread_;
+	// Used by the thread alone.
+	std::map<int, Pending> greetings_;
+	Nanoseconds sleep_ = 0;
+
+	bool (*interfaces_changed_)(std::span<const LinkChange>);
+	std::optional<InterfaceWatch> watch_;
+	// Used by the thread alone: changes that were not reported yet, and when the next report may
+	// be.
+	bool unreported_ = false;
+	std::vector<LinkChange> links_changed_;
+	Nanoseconds report_after_ = 0;
 };
 
 }  // namespace verbena::engine

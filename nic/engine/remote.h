@@ -31,6 +31,11 @@ public:
 	// again later.
 	bool transmit() { return !(blocked_ = !path_.transmit()); }
 	bool blocked() const { return blocked_; }
+	// The errno of an ICMP message about the destination, if one came within `age`; otherwise 0.
+	int unreachable(Nanoseconds age) { return recent_error(path_.unreachable(), age); }
+	static int recent_error(const std::optional<link::UnreachableHosts::Report>& report, Nanoseconds age) {
+		return report && monotonic_now() - report->at <= age ? report->error : 0;
+	}
 
 	// The path has these addresses and this traffic class.
 	bool leads_to(const wire::AddressPair& a) const { return joins(a) && a.traffic_class == addresses_.traffic_class; }
@@ -46,13 +51,17 @@ public:
 	}
 
 	// The family of the destination.
-	static link::Family family_of(const wire::AddressPair& a) {
+	static link::Family family_of(const wire::AddressPair& a) { return family_of(a.destination); }
+	// A path has one family. A program can ask for two, by its GID index and its peer's GID.
+	static bool is_one_family(const wire::AddressPair& a) { return family_of(a.source) == family_of(a.destination); }
+
+private:
+	static link::Family family_of(const std::uint8_t (&bytes)[16]) {
 		wire::Gid gid;
-		std::memcpy(gid.data(), a.destination, 16);
+		std::memcpy(gid.data(), bytes, 16);
 		return wire::is_ipv4_mapped(gid) ? link::Family::ipv4 : link::Family::ipv6;
 	}
 
-private:
 	static link::UdpPathOptions options_for(const wire::AddressPair& a) {
 		link::UdpPathOptions options{.traffic_class = a.traffic_class, .hop_limit = a.hop_limit};
 		std::memcpy(options.source.data(), a.source, 16);
@@ -61,9 +70,10 @@ private:
 		if (!link_local && !wire::is_multicast(options.destination)) return options;
 		// Link-local and multicast destinations need an interface: the one that has the source
 		// address.
-		for (const Interface& interface : list_interfaces())
-			if (std::ranges::find(interface.gids, options.source) != interface.gids.end())
-				options.interface_index = interface.index;
+		const auto interfaces = list_interfaces();
+		if (!interfaces) return options;
+		for (const Interface& interface : *interfaces)
+			if (find_gid(interface.gids, options.source)) options.interface_index = interface.index;
 		return options;
 	}
 

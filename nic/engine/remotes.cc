@@ -5,6 +5,8 @@
 #include <cstring>
 #include <utility>
 
+#include "base/cancellation.h"
+
 namespace verbena::engine {
 
 namespace {
@@ -23,16 +25,29 @@ Remotes::Remotes(Engine& engine, adapter::ChannelAdapter& adapter, Neighbours& n
 	: adapter_(adapter),
 	  neighbours_(neighbours),
 	  epoll_(epoll),
-	  connector_(engine,
-		  [this](Place owner, std::expected<transport::Outlet*, int> outlet) { release_held(owner, outlet); }) {}
+	  connector_(engine, [this](adapter::ChannelAdapter&, Place owner, std::expected<transport::Outlet*, int> outlet) {
+		  release_held(owner, outlet);
+	  }) {}
 
-void Remotes::open() {
-	if (udp_) return;
-	udp_ = std::make_unique<link::UdpLink>(link::UdpOptions{});
-	epoll_.add_wake_only(udp_->ready_fd());
+int Remotes::open() {
+	if (udp_) return 0;
+	auto udp = std::make_unique<link::UdpLink>(link::UdpOptions{});
+	if (udp->ready_fd() < 0) return udp->error(link::Family::ipv4);
+	if (!epoll_.add_wake_only(udp->ready_fd())) return errno;
+	udp_ = std::move(udp);
+	return 0;
 }
 
-void Remotes::listen() { open(); }
+int Remotes::listen() {
+	if (const int error = open()) return error;
+	// A shortage may be over when the caller tries again; everything else will not change.
+	for (const auto family : {link::Family::ipv4, link::Family::ipv6}) {
+		if (udp_->reopen(family)) continue;
+		const int error = udp_->error(family);
+		if (error == EMFILE || error == ENFILE || error == ENOMEM || error == ENOBUFS) return error;
+	}
+	return 0;
+}
 
 std::expected<transport::Outlet*, int> Remotes::outlet_to(const wire::AddressPair& addresses) {
 	std::uint64_t peer = 0;
@@ -40,7 +55,8 @@ std::expected<transport::Outlet*, int> Remotes::outlet_to(const wire::AddressPai
 		if (remote->leads_to(addresses)) return &remote->outlet;
 		if (remote->joins(addresses)) peer = remote->outlet.peer;
 	}
-	open();
+	if (!Remote::is_one_family(addresses)) return std::unexpected(EINVAL);
+	if (const int error = open()) return std::unexpected(error);
 	const auto family = Remote::family_of(addresses);
 	if (!udp_->reopen(family)) return std::unexpected(udp_->error(family));
 	remotes_.push_back(std::make_unique<Remote>(*udp_, addresses, peer ? peer : ++pairs_));
@@ -48,7 +64,7 @@ std::expected<transport::Outlet*, int> Remotes::outlet_to(const wire::AddressPai
 }
 
 int Remotes::join(const wire::Gid& group, std::uint32_t interface_index) {
-	open();
+	if (const int error = open()) return error;
 	int& count = groups_[{group, interface_index}];
 	const int error = count == 0 ? udp_->join(group, interface_index) : 0;
 	if (error == 0) ++count;
@@ -127,6 +143,7 @@ std::optional<Place> Remotes::owner_elsewhere(const link::UdpPacket& packet) con
 }
 
 void Remotes::handle_management(std::span<const std::byte> datagram, const wire::AddressPair& addresses) {
+	const NotCancellable whole;  // a new path makes system calls
 	wire::AddressPair back = addresses;
 	std::swap(back.source, back.destination);
 	back.traffic_class = 0;
@@ -135,8 +152,10 @@ void Remotes::handle_management(std::span<const std::byte> datagram, const wire:
 }
 
 void Remotes::forward(Place owner, const link::UdpPacket& packet) {
-	const wire::ForwardedPacket head{
-		.addresses = packet.addresses, .source_port = packet.source_port, .ip_id = packet.ip_id};
+	const wire::ForwardedPacket head{.addresses = packet.addresses,
+		.source_port = packet.source_port,
+		.ip_id = packet.ip.id,
+		.ip_dont_fragment = packet.ip.dont_fragment};
 	transport::Outlet* const outlet =
 		owner.is_service ? nullptr : neighbours_.find_block(static_cast<std::uint32_t>(owner.value));
 	if (outlet) {
@@ -171,7 +190,7 @@ void Remotes::forward_to(
 	reserved.slot->payload_line = reserved.payload_line;
 	adapter_.context().touch(outlet);
 	outlet.slots.publish(reserved.slot, length);
-	++counters_.forwarded;
+	counters_.forwarded += {1, length - sizeof(wire::ForwardedPacket)};
 }
 
 // The attempt to connect to the owner has ended: its packets leave, or are handled or counted here.
@@ -182,7 +201,7 @@ void Remotes::release_held(Place owner, std::expected<transport::Outlet*, int> o
 	std::erase_if(held_, [](const Held& held) { return held.payload.empty(); });
 	for (const Held& held : released) {
 		if (outlet) forward_to(**outlet, held.payload, {});
-		else if (owner.is_service || outlet.error() == ECONNREFUSED) take_forwarded(held.payload);
+		else if (owner.is_service || outlet.error() == ECONNREFUSED) handle_forwarded(held.payload);
 		else ++counters_.unowned;
 	}
 }
@@ -190,29 +209,34 @@ void Remotes::release_held(Place owner, std::expected<transport::Outlet*, int> o
 // The neighbour is one of our user's processes, but what it forwards comes from another host and is
 // as untrusted as if it had come directly.
 void Remotes::take_forwarded(std::span<const std::byte> payload) {
+	if (handle_forwarded(payload)) counters_.taken += {1, payload.size() - sizeof(wire::ForwardedPacket)};
+}
+
+bool Remotes::handle_forwarded(std::span<const std::byte> payload) {
 	wire::ForwardedPacket head;
-	if (!udp_ || payload.size() < sizeof head) return;
+	if (!udp_ || payload.size() < sizeof head) return false;
 	std::memcpy(&head, payload.data(), sizeof head);
 	wire::Flow flow{.source_port = head.source_port,
 		.traffic_class = head.addresses.traffic_class,
 		.hop_limit = head.addresses.hop_limit};
 	std::ranges::copy(head.addresses.source, flow.source.begin());
 	std::ranges::copy(head.addresses.destination, flow.destination.begin());
-	const auto parsed = wire::parse(flow, payload.subspan(sizeof head), head.ip_id);
-	if (!parsed) return;
+	const auto parsed = wire::parse(
+		flow, payload.subspan(sizeof head), {.id = head.ip_id, .dont_fragment = head.ip_dont_fragment != 0});
+	if (!parsed) return false;
 	if (parsed->slot.destination() == wire::general_services_qpn) {
-		++counters_.taken;
-		return handle_management(
+		handle_management(
 			parsed->payload.first(std::min<std::size_t>(parsed->payload.size(), parsed->slot.length)), head.addresses);
+		return true;
 	}
 	if (!adapter_.queue_pairs().owns(parsed->slot.destination())) {
 		++counters_.unowned;
-		return;
+		return false;
 	}
-	++counters_.taken;
 	handle(parsed->slot, parsed->payload.data(), head.addresses);
 	count_flow(head.addresses, head.source_port);
 	if (busy_) steer_busy_flow();
+	return true;
 }
 
 void Remotes::count_flow(const wire::AddressPair& addresses, std::uint16_t source_port) {

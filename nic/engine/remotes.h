@@ -39,11 +39,14 @@ public:
 	Remotes& operator=(const Remotes&) = delete;
 
 	// The outlet to a destination from one of this host's addresses. EADDRINUSE: another user, or
-	// the kernel's Soft-RoCE, holds the port; other errno values of socket calls.
+	// the kernel's Soft-RoCE, holds the port; EINVAL: one address is IPv4 and the other IPv6; other
+	// errno values of socket calls.
 	std::expected<transport::Outlet*, int> outlet_to(const wire::AddressPair&);
-	// From now on pass() receives packets. If the port cannot be opened, only the packets that
-	// neighbours forward arrive.
-	void listen();
+	// From now on pass() receives packets. Returns 0 or an errno value. If another user holds the
+	// port, or a family is missing, that is 0, and only the packets that neighbours forward arrive.
+	int listen();
+	// After listen(): 0, or the errno that keeps UDP over IPv4 from being received.
+	int listening_error() const { return udp_ ? udp_->error(link::Family::ipv4) : 0; }
 
 	// The UDP part of one pass of the engine: takes in packets that have arrived, and sends those
 	// for which a socket had no room before. Returns true if packets moved.
@@ -54,6 +57,10 @@ public:
 	// Sends the packets that were written to the outlet. Returns true if all have left, so that the
 	// outlet has room again.
 	bool transmit(transport::Outlet& outlet) { return static_cast<Remote*>(outlet.user)->transmit(); }
+	// The errno of an ICMP message about the host, if one came within `age`; otherwise 0.
+	int unreachable(const wire::Gid& host, Nanoseconds age) {
+		return udp_ ? Remote::recent_error(udp_->unreachable(host), age) : 0;
+	}
 	// True if packets of any path wait for room in a socket.
 	bool blocked() const;
 	// Takes a packet that a neighbour received for one of our queue pairs: parses and checks the
@@ -66,14 +73,17 @@ public:
 	void leave(const wire::Gid& group, std::uint32_t interface_index);
 
 	struct Counters {
-		std::uint64_t forwarded = 0;  // to another process of this host
-		std::uint64_t taken = 0;      // from another process of this host
+		wire::Traffic forwarded;  // to another process of this host
+		wire::Traffic taken;  // from another process of this host
 		// Dropped: no process of this host owns the queue pair number, or its owner could not be
 		// reached.
 		std::uint64_t unowned = 0;
 		std::uint64_t forward_no_room = 0;  // dropped: the link to the owner was full
 	};
 	const Counters& counters() const { return counters_; }
+	// Adds the traffic of all paths. A packet that arrived at the wrong process counts in its
+	// owner.
+	void count(PortCounts&) const;
 
 	// To be called in the child of a fork: closes the UDP sockets.
 	void abandon_after_fork();
@@ -85,11 +95,12 @@ private:
 		std::vector<std::byte> payload;  // wire::ForwardedPacket, then the datagram
 	};
 
-	void open();
+	int open();  // 0 or an errno value
 	void handle(const wire::Slot&, const std::byte* payload, const wire::AddressPair&);
 	void forward(Place owner, const link::UdpPacket&);
 	void forward_to(transport::Outlet&, std::span<const std::byte> payload, std::span<const std::byte> rest);
 	void release_held(Place, std::expected<transport::Outlet*, int>);
+	bool handle_forwarded(std::span<const std::byte> payload);  // false: not for this process
 	void handle_management(std::span<const std::byte> datagram, const wire::AddressPair&);
 	std::optional<Place> owner_elsewhere(const link::UdpPacket&) const;
 	void count_flow(const wire::AddressPair&, std::uint16_t source_port);

@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <poll.h>
-#include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -11,11 +10,16 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <charconv>
 #include <cstddef>
 #include <cstdio>
 #include <cstring>
+#include <optional>
 #include <span>
 #include <string_view>
+
+#include "base/random.h"
+#include "nic/engine/unreachable.h"
 
 namespace verbena::engine {
 
@@ -185,30 +189,51 @@ std::expected<Peer, int> welcome(
 	return peer;
 }
 
-// The process is stopped by a signal or a debugger: it gives no answer until it is continued, so
-// waiting longer is pointless.
-bool is_stopped(pid_t pid) {
-	char path[32], text[512];
-	std::snprintf(path, sizeof path, "/proc/%d/stat", static_cast<int>(pid));
-	const Descriptor file(open(path, O_RDONLY | O_CLOEXEC));
-	const ssize_t length = read(file.get(), text, sizeof text);
-	if (length <= 0) return false;
-	const std::string_view stat(text, static_cast<std::size_t>(length));
-	const std::size_t name_end = stat.rfind(')');  // the name may contain any character
-	return name_end + 2 < stat.size() && (stat[name_end + 2] == 'T' || stat[name_end + 2] == 't');
+// The text after `name` in a file of lines such as /proc/PID/status; empty if there is none.
+std::string_view field(std::string_view text, std::string_view name) {
+	const std::size_t at = text.find(name);
+	return at == text.npos ? std::string_view{} : text.substr(at + name.size());
 }
 
-// Waits until the socket is readable. False: the deadline passed, or `pid` is stopped.
+// If the process is stopped by a signal or a debugger: the number of times that its first thread
+// has left a processor.
+std::optional<std::uint64_t> switches_if_stopped(pid_t pid) {
+	char path[32], bytes[4096];
+	std::snprintf(path, sizeof path, "/proc/%d/status", static_cast<int>(pid));
+	const Descriptor file(open(path, O_RDONLY | O_CLOEXEC));
+	const ssize_t length = read(file.get(), bytes, sizeof bytes);
+	if (length <= 0) return std::nullopt;
+	const std::string_view text(bytes, static_cast<std::size_t>(length));
+	const std::string_view state = field(text, "\nState:\t");
+	if (!state.starts_with('T') && !state.starts_with('t')) return std::nullopt;
+	std::uint64_t total = 0;
+	for (const std::string_view name : {"\nvoluntary_ctxt_switches:\t", "\nnonvoluntary_ctxt_switches:\t"}) {
+		const std::string_view digits = field(text, name);
+		std::uint64_t number = 0;
+		std::from_chars(digits.data(), digits.data() + digits.size(), number);
+		total += number;
+	}
+	return total;
+}
+
+// Waits until the socket is readable. False: the deadline passed, or `pid` is stopped, so that it
+// gives no answer until it is continued. A process under strace is stopped at each of its system
+// calls and goes on, which its switches show.
 bool wait_for_answer(int fd, pid_t pid, Clock::time_point deadline) {
 	constexpr std::chrono::milliseconds slice{50};
-	for (;;) {
+	constexpr int looks_until_stopped = 4;
+	std::optional<std::uint64_t> before;
+	for (int stopped = 0;;) {
 		const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
 		if (left.count() <= 0) return false;
 		pollfd wanted{fd, POLLIN, 0};
 		const int ready = poll(&wanted, 1, static_cast<int>(std::min(left, slice).count()));
 		if (ready > 0) return true;
 		if (ready < 0 && errno != EINTR) return false;
-		if (ready == 0 && is_stopped(pid)) return false;
+		const auto now = ready == 0 ? switches_if_stopped(pid) : std::nullopt;
+		stopped = now && now == before ? stopped + 1 : 0;
+		before = now;
+		if (stopped == looks_until_stopped) return false;
 	}
 }
 
@@ -237,8 +262,7 @@ std::expected<Descriptor, int> listen_on(uid_t owner, Place place) {
 }
 
 std::expected<BlockName, int> claim_block() {
-	std::uint32_t random;
-	if (getrandom(&random, sizeof random, 0) != sizeof random) return std::unexpected(errno);
+	const auto random = secure_random<std::uint32_t>();
 	constexpr std::uint32_t count = block_last - block_first + 1;
 	// An odd stride that shares no factor with the count (4094 = 2 x 23 x 89) visits every block
 	// once.
@@ -303,6 +327,7 @@ PendingPeer::Step PendingPeer::on_readable(const std::function<bool(std::uint64_
 					  : std::expected<Peer, int>(std::unexpected(hello.error()));
 	if (!peer) {
 		error_ = peer.error();
+		explain_no_accept(error_);  // before the other side can end this program by its answer
 		peer_ = Peer();  // closes the socket, which the other side sees
 		return Step::failed;
 	}

@@ -2,7 +2,9 @@
 // size.
 //
 // Without the seals, a peer's ftruncate() would turn our next access into a SIGBUS. map_sealed()
-// therefore checks type, size and seals before it maps memory that came from outside.
+// therefore checks type, size and seals before it maps memory that came from outside. Where the
+// kernel or a filter of system calls refuses seals to this process, it also accepts memory without
+// them: the peer is a process of the same user, which could end this one anyway.
 //
 // Threads: any.
 // Owns: SealedMemory owns the descriptor and the mapping, Mapped the mapping alone.

@@ -20,6 +20,8 @@
 #include <memory>
 #include <string>
 
+#include "base/cancellation.h"
+
 namespace verbena::engine {
 namespace {
 
@@ -147,6 +149,8 @@ const std::byte* PeerFiles::find(const wire::SharedPayload& shared, std::uint32_
 
 const PeerFiles::Mapping* PeerFiles::map(const wire::SharedPayload& shared, std::uint64_t end) {
 	if (!reachable_) return nullptr;
+	const NotCancellable whole;  // part of a pass
+	mappings_.reserve(mappings_max);
 	// The file's type is checked before it is opened, because opening can have side effects in
 	// other filesystems.
 	const Descriptor named(open(descriptor_path(std::to_string(peer_), shared.descriptor).c_str(), O_PATH | O_CLOEXEC));

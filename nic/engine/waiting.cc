@@ -4,10 +4,16 @@
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
+#include <linux/futex.h>
 #include <poll.h>
+#include <pthread.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#include <utility>
 
 #include "nic/engine/engine.h"
 #include "nic/engine/progress.h"
+#include "nic/engine/waiting.h"
 
 namespace verbena::engine {
 
@@ -23,6 +29,11 @@ constexpr Nanoseconds socket_full_pause = 100'000;
 constexpr Nanoseconds watchdog_first = 200'000, watchdog_longest = 1'000'000;
 // The process becomes ARMED when no thread but the progress thread has made a pass for this long.
 constexpr Nanoseconds idle_until_armed = 2'000'000;
+// While packets keep arriving, a thread that blocks in a verb takes signals after this many passes.
+constexpr std::uint32_t busy_passes_between_sleeps = 64;
+// A thread that blocks in a verb lets the progress thread sleep at least this long.
+constexpr Nanoseconds background_pause_min = 10'000'000;
+constexpr std::size_t kernel_mask_bytes = 8;  // the kernel's sigset_t, shorter than the C library's
 // The longest sleep while a neighbour has ended and its link is not retired yet.
 constexpr Nanoseconds mourning_pause = 25'000'000;
 
@@ -30,7 +41,7 @@ constexpr Nanoseconds mourning_pause = 25'000'000;
 // signal's handler was installed with SA_RESTART. The signal's number is not known here, so the
 // function returns true only if all handlers have SA_RESTART.
 bool signals_restart() {
-	for (int signal = 1; signal < SIGRTMAX; ++signal) {
+	for (int signal = 1; signal <= SIGRTMAX; ++signal) {
 		struct sigaction action;
 		if (signal == SIGSEGV || signal == SIGBUS || sigaction(signal, nullptr, &action) != 0) continue;
 		const bool handled =
@@ -42,12 +53,71 @@ bool signals_restart() {
 
 }  // namespace
 
+namespace detail {
+
+void begin(BlockingCall& call) {
+	pthread_testcancel();  // a pending cancellation need not wait for the sleep
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &call.own_cancellation);
+	sigset_t held;
+	sigfillset(&held);  // without those that the C library uses itself, as in setuid()
+	for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGABRT}) sigdelset(&held, signal);
+	sigemptyset(&call.own_mask);
+	// The system call itself, because pthread_sigmask() is interposed (nic/verbs/signals.cc).
+	call.signals_held = syscall(SYS_rt_sigprocmask, SIG_BLOCK, &held, &call.own_mask, kernel_mask_bytes) == 0;
+}
+
+void end(BlockingCall& call) {
+	const int before = errno;
+	if (call.signals_held) syscall(SYS_rt_sigprocmask, SIG_SETMASK, &call.own_mask, nullptr, kernel_mask_bytes);
+	pthread_setcancelstate(call.own_cancellation, nullptr);
+	errno = before;
+}
+
+// The system calls below either swap the signal mask for the time of the sleep, or are made with
+// the thread's own mask.
+void sleep(BlockingCall& call) {
+	using Sleep = BlockingCall::Sleep;
+	const sigset_t* const mask = call.signals_held ? &call.own_mask : nullptr;
+	call.readable = call.rung = false;
+	call.slept = true;
+	int count = 0;
+	int disabled = PTHREAD_CANCEL_DISABLE;
+	if (call.sleep == Sleep::epoll) {
+		epoll_event events[2];
+		pthread_setcancelstate(call.own_cancellation, &disabled);
+		count = EpollSet::wait_interruptibly(call.epoll, events, call.timeout, mask);
+		call.error = count < 0 ? errno : 0;
+		for (int i = 0; i < count; ++i) (events[i].data.fd == call.fd ? call.readable : call.rung) = true;
+	} else if (call.sleep == Sleep::poll) {
+		pollfd descriptors[] = {{call.fd, POLLIN, 0}, {call.doorbell, POLLIN, 0}};
+		const timespec limit = to_timespec(call.timeout);
+		pthread_setcancelstate(call.own_cancellation, &disabled);
+		count = ppoll(descriptors, 2, call.timeout == never ? nullptr : &limit, mask);
+		call.error = count < 0 ? errno : 0;
+		call.readable = count > 0 && descriptors[0].revents;
+		call.rung = count > 0 && descriptors[1].revents;
+	} else {
+		const timespec limit = to_timespec(call.timeout);
+		syscall(SYS_futex, call.word, FUTEX_WAIT_PRIVATE, call.seen, &limit, nullptr, 0);
+		call.error = 0;
+		// The futex call neither takes a mask nor is it a cancellation point.
+		pthread_setcancelstate(call.own_cancellation, &disabled);
+		sigset_t held;
+		if (mask) syscall(SYS_rt_sigprocmask, SIG_SETMASK, mask, &held, kernel_mask_bytes);
+		pthread_testcancel();
+		if (mask) syscall(SYS_rt_sigprocmask, SIG_SETMASK, &held, nullptr, kernel_mask_bytes);
+	}
+	pthread_setcancelstate(disabled, nullptr);
+}
+
+}  // namespace detail
+
 void Engine::correct_sleeper() {
 	Nanoseconds due = adapter_.poll_timeout();
 	if (waits_for_room()) due = std::min(due, adapter_.context().now + room_pause);
 	if (due >= sleep_deadline_) return;
 	sleep_deadline_ = due;
-	own_.ring();
+	progress_->wake();
 }
 
 Nanoseconds Engine::idle_time() {
@@ -58,6 +128,7 @@ Nanoseconds Engine::idle_time() {
 	if (waits_for_room()) sleep = std::min(sleep, room_pause);
 	// Nothing wakes a thread for packets that wait for room in a socket, or for another round of
 	// finish().
+	if (std::exchange(no_memory_, false)) sleep = std::min(sleep, room_pause);
 	if (adapter_.context().touched || remotes_.blocked()) sleep = std::min(sleep, socket_full_pause);
 	return sleep;
 }
@@ -88,42 +159,58 @@ Nanoseconds Engine::drive_in_background() {
 		}
 	}
 	if (neighbours_.mourns()) sleep = std::min(sleep, mourning_pause);
-	sleep_deadline_ = background_deadline_ = sleep == never ? never : now + sleep;
+	sleep_deadline_ = sleep == never ? never : now + sleep;
 	passes_seen_ = passes_;
 	leave();
 	return sleep;
 }
 
-bool Engine::drive_until_readable(int fd) {
-	pollfd descriptors[] = {{fd, POLLIN, 0}, {own_.doorbell(), POLLIN, 0}};
-	progress_->hand_over();
-	bool readable = false;
-	for (;;) {
+namespace {
+
+bool is_readable(int fd) {
+	pollfd descriptor{fd, POLLIN, 0};
+	return poll(&descriptor, 1, 0) > 0;
+}
+
+}  // namespace
+
+// Every round ends with the progress thread due to wake at the next timer, so that the thread can
+// vanish from its sleep.
+Engine::Wait Engine::drive_until_readable(WaitSet& waiting, BlockingCall& call) {
+	if (std::exchange(call.slept, false)) {
+		if (call.error && (call.error != EINTR || !signals_restart())) return errno = call.error, Wait::failed;
+		if (call.rung) own_.drain();
+		// The ring that this thread took is for no other thread any more.
+		if (call.rung && call.readable) control([this](adapter::ChannelAdapter&) { return pass(); });
+		if (call.readable) return Wait::ready;
+	}
+	EpollSet* const set = progress_->prepare(waiting);
+	for (std::uint32_t busy_passes = 1;; ++busy_passes) {
 		lock_.lock();
 		own_.arm();
 		const bool moved = pass();
 		finish();
-		const Nanoseconds sleep = moved ? 0 : idle_time();
-		sleep_deadline_ = sleep == never ? never : adapter_.context().now + sleep;
-		leave();
-
-		const timespec limit = to_timespec(sleep);
-		const int ready = ppoll(descriptors, 2, sleep == never ? nullptr : &limit, nullptr);
-		if (ready < 0 && errno == EINTR && !signals_restart()) break;
-		if (ready > 0 && descriptors[0].revents) {
-			readable = true;
-			break;
+		if (moved && busy_passes % busy_passes_between_sleeps != 0) {
+			leave();
+			if (is_readable(waiting.fd())) return Wait::ready;
+			continue;
 		}
-		if (ready > 0 && descriptors[1].revents) own_.drain();
+		const Nanoseconds sleep = moved ? 0 : idle_time();
+		const Nanoseconds now = adapter_.context().now;
+		// Pauses that are shorter matter only to a thread that drives the engine.
+		const Nanoseconds due = sleep == never ? never : now + std::max(sleep, background_pause_min);
+		const bool progress_sleeps_too_long = due < sleep_deadline_;
+		if (progress_sleeps_too_long) sleep_deadline_ = due;
+		leave();
+		if (progress_sleeps_too_long) progress_->wake();
+
+		call.sleep = set ? BlockingCall::Sleep::epoll : BlockingCall::Sleep::poll;
+		call.epoll = set ? set->fd() : -1;
+		call.fd = waiting.fd();
+		call.doorbell = own_.doorbell();
+		call.timeout = sleep;
+		return Wait::asleep;
 	}
-	progress_->take_back();
-	lock_.lock();
-	// finish() wakes the progress thread if a timer is due before that thread would wake.
-	sleep_deadline_ = background_deadline_;
-	finish();
-	leave();
-	if (!readable) errno = EINTR;
-	return readable;
 }
 
 }  // namespace verbena::engine

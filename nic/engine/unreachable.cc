@@ -1,0 +1,151 @@
+#include "nic/engine/unreachable.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "base/log.h"
+#include "base/udp_port_owner.h"
+#include "nic/wire/flow.h"
+
+namespace verbena::engine {
+namespace {
+
+struct Text {
+	char bytes[INET6_ADDRSTRLEN] = "?";
+};
+
+Text text_of(const wire::Gid& address) {
+	Text text;
+	const bool ipv4 = wire::is_ipv4_mapped(address);
+	inet_ntop(ipv4 ? AF_INET : AF_INET6, address.data() + (ipv4 ? 12 : 0), text.bytes, sizeof text.bytes);
+	return text;
+}
+
+}  // namespace
+
+void explain_no_start(int error) {
+	switch (error) {
+		case EMFILE:
+		case ENFILE:
+			return log::error(
+				"the NIC cannot start: no descriptor is left; raise the limit (ulimit -n), or close some");
+		case EAGAIN:
+			return log::error(
+				"the NIC cannot start: no thread can be made; raise the limit (ulimit -u, or the container's pids "
+				"limit)");
+		case ENOMEM:
+		case ENOSPC:
+			return log::error(
+				"the NIC cannot start: no memory for its pages (%s); raise the limit of the process or the "
+				"container",
+				std::strerror(error));
+		default:
+			return log::error("the NIC cannot start: %s; 'verbena doctor' examines this machine", std::strerror(error));
+	}
+}
+
+void explain_no_interfaces(int error) {
+	if (error == EMFILE || error == ENFILE)
+		return log::error("no device is found: no descriptor is left; raise the limit (ulimit -n), or close some");
+	log::error("no device is found: the kernel lists no interfaces: %s", std::strerror(error));
+}
+
+void explain_no_wire(int error) {
+	switch (error) {
+		case EADDRINUSE: {
+			if (access("/sys/module/rdma_rxe", F_OK) == 0)
+				return log::error(
+					"other hosts cannot be reached: the kernel's Soft-RoCE (rdma_rxe) has UDP port 4791; remove its "
+					"links "
+					"(rdma link delete NAME) or run in another network namespace");
+			const auto owner = udp_port_owner(wire::roce_port);
+			if (owner && *owner != geteuid())
+				return log::error(
+					"other hosts cannot be reached: user id %u has UDP port 4791; stop that program (ss -ulpn 'sport = "
+					"4791' names it) or run in another network namespace",
+					*owner);
+			return log::error(
+				"other hosts cannot be reached: another program has UDP port 4791; stop it (ss -ulpn 'sport = 4791' "
+				"names it) or run in another network namespace");
+		}
+		case EINVAL: return log::info("no path: one of the two addresses is of IPv4, the other of IPv6");
+		case EMFILE:
+			return log::error(
+				"other hosts cannot be reached: the process has no descriptor left for UDP sockets; raise the limit "
+				"(ulimit -n)");
+		default:
+			return log::error(
+				"other hosts cannot be reached: UDP port 4791 cannot be opened: %s ('verbena doctor' "
+				"examines this machine)",
+				std::strerror(error));
+	}
+}
+
+void explain_no_neighbour(int error, const char* wanted) {
+	switch (error) {
+		case ECONNREFUSED: return log::info("%s: no process of this user and host owns it", wanted);
+		case ECONNRESET: return log::info("%s: its process is ending, or has no descriptor left for the link", wanted);
+		case EPERM:
+		case EACCES:
+			return log::error(
+				"%s: it belongs to a process of another user, and processes of one host connect only if "
+				"they have one user",
+				wanted);
+		case ETIMEDOUT: return log::error("%s: its process does not answer; it may be stopped (SIGSTOP)", wanted);
+		case EMFILE:
+			return log::error(
+				"%s: the process has no descriptor left, and a link needs four; raise the limit (ulimit -n)", wanted);
+		default: return log::error("%s: no link to its process: %s", wanted, std::strerror(error));
+	}
+}
+
+// The same text for every queue pair and connection, so that the log's filter of repeats leaves one
+// line for each host.
+bool explain_icmp(const wire::Gid& peer, int error) {
+	if (error == ECONNREFUSED)
+		log::error(
+			"host %s has no NIC on UDP port 4791: start the program there with 'verbena run', or load rdma_rxe; if it "
+			"ran, it has ended",
+			text_of(peer).bytes);
+	else if (error != 0)
+		log::error(
+			"host %s cannot be reached: %s; it is down, the address is wrong, or a router or firewall refuses UDP port "
+			"4791",
+			text_of(peer).bytes, std::strerror(error));
+	return error != 0;
+}
+
+void explain_no_accept(int error) {
+	if (error == EMFILE || error == ENFILE)
+		log::error(
+			"a process of this host cannot connect to this one: no descriptor is left, and a link needs four; raise "
+			"the limit (ulimit -n)");
+}
+
+void explain_silence(const wire::Gid& peer, wire::Qpn destination, int icmp_error) {
+	if (explain_icmp(peer, icmp_error)) return;
+	log::error(
+		"%s does not answer requests to queue pair 0x%x: its program has ended, or has no NIC (start it by 'verbena "
+		"run', "
+		"or load rdma_rxe), or a firewall drops UDP port 4791",
+		text_of(peer).bytes, destination.value);
+}
+
+void explain_no_answer(const wire::Gid& peer, int icmp_error) {
+	if (explain_icmp(peer, icmp_error)) return;
+	log::error(
+		"%s does not answer requests for a connection: its program is stopped, or a firewall drops UDP port 4791",
+		text_of(peer).bytes);
+}
+
+void explain_no_host(const wire::Gid& peer) {
+	log::error(
+		"host %s cannot be reached: no host of the local network answers for this address (ARP, neighbour discovery)",
+		text_of(peer).bytes);
+}
+
+}  // namespace verbena::engine
