@@ -1,11 +1,8 @@
 #include "nic/ucma/address.h"
 
 #include <arpa/inet.h>
-#include <linux/neighbour.h>
-#include <linux/rtnetlink.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstring>
 
@@ -70,21 +67,40 @@ wire::Gid Address::gid() const {
 	return gid;
 }
 
+Address Address::any_of_family() const {
+	wire::Gid any{};
+	if (family() == AF_INET) any[10] = any[11] = 0xff;
+	return from(any, port());
+}
+
 unsigned Address::scope() const { return family() == AF_INET6 ? v6().sin6_scope_id : 0; }
+
+namespace {
+
+// The loopback's device if it is listed, otherwise the first ACTIVE one, as in the kernel, which
+// has no device for the loopback.
+std::optional<Place> place_of_loopback(std::span<const Device> devices) {
+	const auto usable = [](const Device& device) {
+		return device.interface.is_active && engine::first_gid(device.interface.gids);
+	};
+	auto at = std::ranges::find_if(
+		devices, [&](const Device& device) { return device.interface.is_loopback && usable(device); });
+	if (at == devices.end()) at = std::ranges::find_if(devices, usable);
+	if (at == devices.end()) return std::nullopt;
+	const std::uint8_t index = *engine::first_gid(at->interface.gids);
+	return Place{*at, index, at->interface.gids[index]};
+}
+
+}  // namespace
 
 std::optional<Place> place_of(std::span<const Device> devices, const Address& address) {
 	const wire::Gid gid = address.gid();
 	for (const Device& device : devices) {
 		if (address.scope() != 0 && address.scope() != device.interface.index) continue;
-		const auto& gids = device.interface.gids;
-		const auto at = std::ranges::find(gids, gid);
-		if (at != gids.end()) return Place{device, static_cast<std::uint8_t>(at - gids.begin()), gid};
+		if (const auto index = engine::find_gid(device.interface.gids, gid)) return Place{device, *index, gid};
 	}
 	if (!address.is_loopback()) return std::nullopt;
-	for (const Device& device : devices)
-		if (device.interface.is_loopback && !device.interface.gids.empty())
-			return Place{device, 0, device.interface.gids[0]};
-	return std::nullopt;
+	return place_of_loopback(devices);
 }
 
 std::expected<Address, int> source_for(const Address& destination, const Address& source) {
@@ -107,78 +123,6 @@ std::expected<Address, int> source_for(const Address& destination, const Address
 	auto result = Address::from(&chosen, size);
 	if (result) result->set_port(source.port());
 	return result;
-}
-
-namespace {
-
-// The kernel's state for a neighbour (NUD_*), 0 if it knows none.
-std::uint16_t neighbour_state(const Address& destination) {
-	const engine::Descriptor netlink(socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE));
-	if (!netlink) return NUD_PERMANENT;  // without netlink, assume that the neighbour is there
-	struct {
-		nlmsghdr header;
-		ndmsg message;
-	} request{};
-	request.header = {
-		.nlmsg_len = sizeof request, .nlmsg_type = RTM_GETNEIGH, .nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP};
-	request.message.ndm_family = static_cast<std::uint8_t>(destination.family());
-	if (send(netlink.get(), &request, sizeof request, 0) < 0) return NUD_PERMANENT;
-	const wire::Gid wanted = destination.gid();
-	const std::size_t offset = destination.family() == AF_INET ? 12 : 0, length = 16 - offset;
-	alignas(nlmsghdr) std::array<std::byte, 16384> buffer;
-	for (;;) {
-		const ssize_t got = recv(netlink.get(), buffer.data(), buffer.size(), 0);
-		if (got <= 0) return 0;
-		auto rest = static_cast<std::size_t>(got);
-		for (auto* header = reinterpret_cast<nlmsghdr*>(buffer.data()); NLMSG_OK(header, rest);
-			header = NLMSG_NEXT(header, rest)) {
-			if (header->nlmsg_type == NLMSG_DONE || header->nlmsg_type == NLMSG_ERROR) return 0;
-			const auto* message = static_cast<const ndmsg*>(NLMSG_DATA(header));
-			auto attributes = header->nlmsg_len - NLMSG_LENGTH(sizeof *message);
-			for (const auto* a = reinterpret_cast<const rtattr*>(message + 1); RTA_OK(a, attributes);
-				a = RTA_NEXT(a, attributes))
-				if (a->rta_type == NDA_DST && RTA_PAYLOAD(a) == length &&
-					std::memcmp(RTA_DATA(a), wanted.data() + offset, length) == 0)
-					return message->ndm_state;
-		}
-	}
-}
-
-// True if the destination is on a local network and not behind a router: with SO_DONTROUTE the
-// kernel finds a route for directly connected networks only.
-bool on_link(const Address& destination, const Address& source) {
-	const engine::Descriptor socket(::socket(destination.family(), SOCK_DGRAM | SOCK_CLOEXEC, 0));
-	const int on = 1;
-	if (!socket || setsockopt(socket.get(), SOL_SOCKET, SO_DONTROUTE, &on, sizeof on) != 0) return false;
-	Address own = source, to = destination;
-	own.set_port(0);
-	to.set_port(wire::roce_port);
-	return bind(socket.get(), own.get(), own.size()) == 0 && connect(socket.get(), to.get(), to.size()) == 0;
-}
-
-// Makes the kernel look for the neighbour, by an empty datagram to the RoCE port, which every
-// receiver ignores.
-void provoke(const Address& destination, const Address& source) {
-	const engine::Descriptor socket(::socket(destination.family(), SOCK_DGRAM | SOCK_CLOEXEC, 0));
-	if (!socket) return;
-	Address own = source, to = destination;
-	own.set_port(0);
-	to.set_port(wire::roce_port);
-	if (bind(socket.get(), own.get(), own.size()) == 0) sendto(socket.get(), "", 0, MSG_DONTWAIT, to.get(), to.size());
-}
-
-}  // namespace
-
-Neighbour probe_neighbour(const Address& destination, const Address& source) {
-	if (destination.gid() == source.gid() || destination.is_loopback() || destination.is_multicast() ||
-		!on_link(destination, source))
-		return Neighbour::there;
-	const std::uint16_t state = neighbour_state(destination);
-	if (state & NUD_FAILED) return Neighbour::absent;
-	if (state & (NUD_REACHABLE | NUD_STALE | NUD_DELAY | NUD_PROBE | NUD_PERMANENT | NUD_NOARP))
-		return Neighbour::there;
-	if (!(state & NUD_INCOMPLETE)) provoke(destination, source);
-	return Neighbour::unknown;
 }
 
 }  // namespace verbena::ucma

@@ -1,8 +1,7 @@
-// Socket addresses, as rdma_cm uses them, and GIDs; and the device, source address and neighbour
-// for a destination.
+// Socket addresses, as rdma_cm uses them, and GIDs; and the device and source address for a
+// destination.
 //
-// Threads: any. source_for() and probe_neighbour() ask the kernel, so call them without the
-//   engine's lock.
+// Threads: any. source_for() asks the kernel, so call it without the engine's lock.
 #pragma once
 
 #include <netinet/in.h>
@@ -40,6 +39,7 @@ public:
 	bool is_loopback() const;  // 127/8 or ::1
 	bool is_multicast() const { return given() && wire::is_multicast(gid()); }
 	wire::Gid gid() const;  // all zero if none is given
+	Address any_of_family() const;  // the any address of this address's family, with its port
 	unsigned scope() const;  // IPv6 scope id, otherwise 0
 
 private:
@@ -63,18 +63,13 @@ struct Place {
 	wire::Gid gid{};
 };
 
-// The device that has this address; all of 127/8 is the loopback's.
+// The device that has this address. For the rest of 127/8 and ::1, the loopback's device if it is
+// listed, otherwise the first ACTIVE one.
 std::optional<Place> place_of(std::span<const Device>, const Address&);
 
 // The source address from which the kernel would send to `destination`. If `source` gives an
 // address, it must be possible from there; its port is kept. Errors are those of the kernel's route
 // lookup: ENETUNREACH, EHOSTUNREACH, EADDRNOTAVAIL and others.
 std::expected<Address, int> source_for(const Address& destination, const Address& source);
-
-// Whether the destination, if it is on a local network, answers ARP or neighbour discovery. For
-// `unknown` the kernel has been made to ask; call again later. A destination behind a router counts
-// as `there`.
-enum class Neighbour : std::uint8_t { there, unknown, absent };
-Neighbour probe_neighbour(const Address& destination, const Address& source);
 
 }  // namespace verbena::ucma

@@ -1,33 +1,51 @@
 // Channel (id.h): the pipe behind an event channel and its queue of events.
 #include <fcntl.h>
-#include <poll.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <new>
 
+#include "nic/engine/eventfd.h"
 #include "nic/ucma/id.h"
 
 namespace verbena::ucma {
 
 std::expected<std::shared_ptr<Channel>, int> Channel::open() {
+	auto channel = std::make_shared<Channel>();
 	int ends[2];
 	if (pipe2(ends, O_CLOEXEC) != 0) return std::unexpected(errno);
-	auto channel = std::make_shared<Channel>();
 	channel->reader = engine::Descriptor(ends[0]);
 	channel->writer = engine::Descriptor(ends[1]);
 	channel->watched = engine::Descriptor(fcntl(ends[0], F_DUPFD_CLOEXEC, 0));
 	struct stat status;
 	if (!channel->watched || fstat(ends[0], &status) != 0) return std::unexpected(errno);
 	channel->inode = status.st_ino;
+	channel->waiting.emplace(channel->watched.get());
 	return channel;
 }
 
 // Writes a byte for the first event only, so the pipe never fills up and the write never blocks.
-void Channel::push(QueuedEvent event) {
-	events.push_back(std::move(event));
+void Channel::push(QueuedEvent event, std::list<QueuedEvent>& spare) {
+	std::list<QueuedEvent> node;
+	try {
+		node.emplace_back();
+	} catch (const std::bad_alloc&) {
+		if (spare.empty()) throw;
+		node.splice(node.end(), spare, spare.begin());
+	}
+	node.front() = std::move(event);
+	push(std::move(node));
+}
+
+void Channel::push(std::list<QueuedEvent>&& queued) {
+	const bool signalled = !events.empty();
+	events.splice(events.end(), queued);
+	if (signalled || events.empty()) return;
 	const char byte = 0;
-	if (events.size() == 1 && write(writer.get(), &byte, 1) < 0) return;
+	for (int attempt = 0; attempt < engine::attempts_max; ++attempt)
+		if (syscall(SYS_write, writer.get(), &byte, 1) == 1) return;
 }
 
 QueuedEvent Channel::pop() {
@@ -38,10 +56,8 @@ QueuedEvent Channel::pop() {
 }
 
 void Channel::clear_signal() {
-	pollfd readable{watched.get(), POLLIN, 0};
 	char byte;
-	// NOLINTNEXTLINE(clang-analyzer-unix.BlockInCriticalSection)
-	if (::poll(&readable, 1, 0) == 1 && read(watched.get(), &byte, 1) < 0) return;
+	engine::read_if_readable(watched.get(), &byte, 1);
 }
 
 }  // namespace verbena::ucma

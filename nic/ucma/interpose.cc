@@ -1,22 +1,20 @@
 #include "nic/ucma/interpose.h"
 
-#include <dlfcn.h>
-#include <elf.h>
 #include <fcntl.h>
-#include <link.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <cerrno>
-#include <cstdarg>
 #include <cstdio>
 #include <cstring>
-#include <mutex>
-#include <span>
 #include <string_view>
+
+#include "base/log.h"
+#include "nic/engine/boundary.h"
+#include "nic/engine/waiting.h"
+#include "nic/presence/got.h"
 
 namespace verbena::ucma {
 
@@ -24,22 +22,18 @@ namespace {
 
 std::atomic<Kernel*> the_kernel{nullptr};
 
-int redirected_open(const char* path, int flags, ...) {
-	mode_t mode = 0;
-	if (flags & (O_CREAT | O_TMPFILE)) {
-		va_list arguments;
-		va_start(arguments, flags);
-		mode = va_arg(arguments, mode_t);
-		va_end(arguments);
-	}
+// open(2) is variadic. Here the third argument has a name; nic/presence/libc.h says why that works.
+int redirected_open(const char* path, int flags, mode_t mode) {
 	// "/dev/infiniband/rdma_cm", or the other path by which librdmacm looks for the same character
 	// device.
 	if (!path) return errno = EFAULT, -1;
 	if (!std::string_view(path).ends_with("/rdma_cm")) return ::open(path, flags, mode);
-	const auto fd = the_kernel.load(std::memory_order_acquire)->open_channel();
+	using Opened = std::expected<int, int>;
+	const auto fd = engine::bounded(
+		{}, [&] { return the_kernel.load(std::memory_order_acquire)->open_channel(); },
+		[](int error) { return Opened(std::unexpected(error)); });
 	if (fd) return *fd;
-	errno = fd.error();
-	return -1;
+	return log::refuse(fd.error(), "rdma_create_event_channel: no channel: %s", std::strerror(fd.error())), -1;
 }
 
 // The number of the kernel's rdma_cm device, or 0. If the kernel's module is loaded, though without
@@ -62,24 +56,53 @@ int redirected_fstat(int fd, struct stat* status) {
 	return result;
 }
 
-ssize_t redirected_write(int fd, const void* bytes, std::size_t count) {
-	Kernel& kernel = *the_kernel.load(std::memory_order_acquire);
-	const auto done = kernel.command(fd, bytes, count);
-	return done ? *done : ::write(fd, bytes, count);
-}
-
-int redirected_close(int fd) { return the_kernel.load(std::memory_order_acquire)->close_channel(fd) ? 0 : ::close(fd); }
-
-ibv_ah* redirected_create_ah(ibv_pd* pd, ibv_ah_attr* attributes) {
-	return the_kernel.load(std::memory_order_acquire)->host().create_ah(pd, attributes);
-}
-
-struct Redirection {
-	std::string_view name;
-	void* function;
+struct Written {
+	bool to_channel;
+	ssize_t result;
 };
 
-const Redirection redirections[] = {
+// One stretch of a command between two sleeps, in a function of its own (nic/engine/waiting.h).
+[[gnu::noinline]] Written write_command(int fd, const void* bytes, std::size_t count, engine::BlockingCall* call) {
+	const auto done = the_kernel.load(std::memory_order_acquire)->command(fd, bytes, count, call);
+	if (!done && call && call->slept && call->error != EINTR) {
+		// Another thread has closed the channel during the sleep. In the kernel, a wait for an
+		// event goes on until a signal comes; programs cancel such a thread, or exit.
+		call->sleep = engine::BlockingCall::Sleep::poll;
+		call->fd = call->doorbell = -1;
+		call->timeout = never;
+		return {true, -1};
+	}
+	return {done.has_value(), done.value_or(-1)};
+}
+
+bool is_get_event(const void* bytes, std::size_t count) {
+	rdma_ucm_cmd_hdr header;
+	if (count < sizeof header) return false;
+	std::memcpy(&header, bytes, sizeof header);
+	return header.cmd == RDMA_USER_CM_CMD_GET_EVENT;
+}
+
+ssize_t redirected_write(int fd, const void* bytes, std::size_t count) {
+	const Written written = is_get_event(bytes, count)
+		? engine::sleeping([=](engine::BlockingCall& call) { return write_command(fd, bytes, count, &call); })
+		: write_command(fd, bytes, count, nullptr);
+	return written.to_channel ? written.result : ::write(fd, bytes, count);
+}
+
+int redirected_close(int fd) {
+	return engine::bounded(
+		"rdma_destroy_event_channel",
+		[&] { return the_kernel.load(std::memory_order_acquire)->close_channel(fd) ? 0 : ::close(fd); },
+		[](int) { return -1; });
+}
+
+ibv_ah* redirected_create_ah(ibv_pd* pd, ibv_ah_attr* attributes) {
+	return engine::bounded(
+		"ibv_create_ah", [&] { return the_kernel.load(std::memory_order_acquire)->host().create_ah(pd, attributes); },
+		[](int) -> ibv_ah* { return nullptr; });
+}
+
+const presence::Redirection redirections[] = {
 	{"open", reinterpret_cast<void*>(redirected_open)},
 	{"open64", reinterpret_cast<void*>(redirected_open)},
 	{"fstat", reinterpret_cast<void*>(redirected_fstat)},
@@ -89,77 +112,15 @@ const Redirection redirections[] = {
 	{"ibv_create_ah", reinterpret_cast<void*>(redirected_create_ah)},
 };
 
-#if defined(__x86_64__)
-constexpr bool is_function_slot(unsigned long type) { return type == R_X86_64_JUMP_SLOT || type == R_X86_64_GLOB_DAT; }
-#elif defined(__aarch64__)
-constexpr bool is_function_slot(unsigned long type) {
-	return type == R_AARCH64_JUMP_SLOT || type == R_AARCH64_GLOB_DAT;
-}
-#endif
-
-// The imports of a loaded object, read from its dynamic section.
-struct Imports {
-	std::span<const ElfW(Rela)> tables[2];
-	const ElfW(Sym) * symbols = nullptr;
-	const char* strings = nullptr;
-	bool read_only = false;  // the loader has made the slots read-only (full RELRO)
-
-	explicit Imports(const link_map& module) {
-		const ElfW(Rela) * first[2] = {};
-		std::size_t bytes[2] = {};
-		for (const ElfW(Dyn)* entry = module.l_ld; entry->d_tag != DT_NULL; ++entry) switch (entry->d_tag) {
-				case DT_JMPREL: first[0] = reinterpret_cast<const ElfW(Rela)*>(entry->d_un.d_ptr); break;
-				case DT_PLTRELSZ: bytes[0] = entry->d_un.d_val; break;
-				case DT_RELA: first[1] = reinterpret_cast<const ElfW(Rela)*>(entry->d_un.d_ptr); break;
-				case DT_RELASZ: bytes[1] = entry->d_un.d_val; break;
-				case DT_SYMTAB: symbols = reinterpret_cast<const ElfW(Sym)*>(entry->d_un.d_ptr); break;
-				case DT_STRTAB: strings = reinterpret_cast<const char*>(entry->d_un.d_ptr); break;
-				case DT_FLAGS: read_only |= (entry->d_un.d_val & DF_BIND_NOW) != 0; break;
-				case DT_FLAGS_1: read_only |= (entry->d_un.d_val & DF_1_NOW) != 0; break;
-				default: break;
-			}
-		for (int i : {0, 1}) tables[i] = {first[i], first[i] ? bytes[i] / sizeof(ElfW(Rela)) : 0};
-	}
-};
-
-// With full RELRO or LD_BIND_NOW, the slot's page is read-only, so it is made writable in any case.
-// It becomes read-only again only if the object says that it was.
-void write_slot(void** slot, void* function, bool read_only) {
-	const auto page_bytes = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
-	auto* const page = reinterpret_cast<void*>(reinterpret_cast<std::uintptr_t>(slot) & ~(page_bytes - 1));
-	if (mprotect(page, page_bytes, PROT_READ | PROT_WRITE) != 0) return;
-	*slot = function;
-	if (read_only) mprotect(page, page_bytes, PROT_READ);
-}
-
-void redirect(const link_map& module) {
-	const Imports imports(module);
-	if (!imports.symbols || !imports.strings) return;
-	for (const auto table : imports.tables)
-		for (const ElfW(Rela) & entry : table) {
-			if (!is_function_slot(ELF64_R_TYPE(entry.r_info))) continue;
-			const std::string_view name = imports.strings + imports.symbols[ELF64_R_SYM(entry.r_info)].st_name;
-			for (const Redirection& redirection : redirections)
-				if (redirection.name == name)
-					write_slot(reinterpret_cast<void**>(module.l_addr + entry.r_offset), redirection.function,
-						imports.read_only);
-		}
-}
-
 }  // namespace
 
 void redirect_if_librdmacm(void* caller, Kernel& kernel) {
-	static std::mutex mutex;
-	Dl_info info;
-	link_map* module = nullptr;
-	if (!dladdr1(caller, &info, reinterpret_cast<void**>(&module), RTLD_DL_LINKMAP) || !module || !info.dli_fname)
-		return;
-	if (std::string_view(info.dli_fname).find("librdmacm") == std::string_view::npos) return;
-	const std::lock_guard lock(mutex);
-	// Redirect at each call: a librdmacm that was unloaded and loaded again has fresh slots,
-	// perhaps at the same address. Repeating it has no effect.
+	const link_map* object = presence::object_of(caller);
+	if (!object || std::string_view(object->l_name).find("librdmacm") == std::string_view::npos) return;
 	the_kernel.store(&kernel, std::memory_order_release);
-	redirect(*module);
+	// At each call: a librdmacm that was unloaded and loaded again has fresh slots, perhaps at the
+	// same address.
+	presence::redirect(*object, redirections);
 }
 
 }  // namespace verbena::ucma

@@ -9,7 +9,10 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/log.h"
 #include "base/random.h"
+#include "nic/engine/boundary.h"
+#include "nic/ucma/reasons.h"
 
 namespace verbena::ucma {
 
@@ -17,6 +20,10 @@ using State = Id::State;
 using Unexpected = std::unexpected<int>;
 
 namespace {
+
+// AF_IB. When librdmacm starts, it asks by a bind whether the kernel knows such addresses. That is
+// no mistake of the program, so its refusal is not printed.
+constexpr int ib_address_family = 27;
 
 template <class Command> const Command& as(const void* in) { return *static_cast<const Command*>(in); }
 
@@ -27,7 +34,16 @@ template <class Command> const Command& as(const void* in) { return *static_cast
 std::expected<int, int> Kernel::open_channel() {
 	auto engine = host_.engine();
 	if (!engine) return Unexpected(engine.error());
-	engine_ = *engine;
+	{
+		const std::lock_guard lock(channels_mutex_);
+		if (!engine_)
+			service_lookups_ = std::make_unique<engine::Connector>(**engine,
+				[this](adapter::ChannelAdapter& adapter, engine::Place service,
+					std::expected<transport::Outlet*, int> outlet) {
+					resume_requests(adapter.connections(), adapter.context().now, service, outlet);
+				});
+		engine_ = *engine;
+	}
 	if (auto ready = engine_->prepare_connections(); !ready) return Unexpected(ready.error());
 	auto channel = Channel::open();
 	if (!channel) return Unexpected(channel.error());
@@ -61,10 +77,10 @@ bool Kernel::close_channel(int fd) {
 			if (id->owns_port) released.push_back(id->service());
 			end(connections, now, *id);
 		}
+		std::erase_if(released, [&](cm::ServiceId service) { return ports_.contains(service); });
 		return 0;
 	});
-	for (const cm::ServiceId service : released)
-		if (!ports_.contains(service)) engine_->release_service(service);
+	for (const cm::ServiceId service : released) engine_->release_service(service);
 	const std::lock_guard lock(channels_mutex_);
 	channels_.erase(fd);
 	channel->reader = {};
@@ -87,17 +103,20 @@ void Kernel::abandon_after_fork() {
 	memberships_.clear();
 	ports_.clear();
 	pending_lookups_.clear();
-	if (lookup_thread_.joinable()) lookup_thread_.detach();
+	lookup_thread_.forget();
+	// Leaked, because the destructor would wait for the parent's thread.
+	if (service_lookups_) service_lookups_.release()->abandon_after_fork();
 	engine_ = nullptr;
 }
 
 // Commands
 
-std::optional<ssize_t> Kernel::command(int fd, const void* command, std::size_t bytes) {
+std::optional<ssize_t> Kernel::command(int fd, const void* command, std::size_t bytes, engine::BlockingCall* call) {
 	const std::shared_ptr<Channel> channel = find_channel(fd);  // keeps it alive during the command
 	if (!channel) return std::nullopt;
-	rdma_ucm_cmd_hdr header;
+	rdma_ucm_cmd_hdr header{};
 	Result result = Unexpected(EINVAL);
+	bool asks_for_ib = false;
 	if (bytes >= sizeof header) {
 		std::memcpy(&header, command, sizeof header);
 		// A librdmacm of another version may pass a longer or shorter struct; missing fields are
@@ -105,10 +124,23 @@ std::optional<ssize_t> Kernel::command(int fd, const void* command, std::size_t 
 		alignas(8) std::byte in[512] = {};
 		if (header.in <= bytes - sizeof header && header.in <= sizeof in) {
 			std::memcpy(in, static_cast<const std::byte*>(command) + sizeof header, header.in);
-			result = run(*channel, header, in);
+			asks_for_ib =
+				header.cmd == RDMA_USER_CM_CMD_BIND && as<rdma_ucm_bind>(in).addr.ss_family == ib_address_family;
+			const auto failed = [](int error) { return Result(Unexpected(error)); };
+			result = engine::bounded(
+				{},  // the reason is printed below
+				[&] {
+					return call && header.cmd == RDMA_USER_CM_CMD_GET_EVENT
+						? get_event(*channel, as<rdma_ucm_get_event>(in), header.out, *call)
+						: run(*channel, header, in);
+				},
+				failed);
 		}
 	}
 	if (result) return static_cast<ssize_t>(bytes);
+	// EAGAIN and EINTR end a wait for an event; they refuse nothing.
+	if (result.error() != EAGAIN && result.error() != EINTR && !asks_for_ib)
+		log::refuse(result.error(), "%s: %s", function_of(header.cmd), reason_of(header.cmd, result.error()));
 	errno = result.error();
 	return -1;
 }
@@ -148,7 +180,6 @@ Kernel::Result Kernel::run(Channel& channel, const rdma_ucm_cmd_hdr& header, con
 		case RDMA_USER_CM_CMD_REJECT: return reject(channel, as<rdma_ucm_reject>(in));
 		case RDMA_USER_CM_CMD_DISCONNECT: return disconnect(channel, as<rdma_ucm_disconnect>(in));
 		case RDMA_USER_CM_CMD_INIT_QP_ATTR: return init_qp_attr(channel, as<rdma_ucm_init_qp_attr>(in), header.out);
-		case RDMA_USER_CM_CMD_GET_EVENT: return get_event(channel, as<rdma_ucm_get_event>(in), header.out);
 		case RDMA_USER_CM_CMD_SET_OPTION: return set_option(channel, as<rdma_ucm_set_option>(in));
 		case RDMA_USER_CM_CMD_NOTIFY: return notify(channel, as<rdma_ucm_notify>(in));
 		case RDMA_USER_CM_CMD_JOIN_IP_MCAST: {
@@ -186,6 +217,7 @@ std::shared_ptr<Id> Kernel::make_id(
 	id->port_space = port_space;
 	id->qp_type = qp_type;
 	id->starting_psn = secure_random<std::uint32_t>() & 0xffffff;
+	id->spare_events.resize(Id::spare_events_max);
 	ids_[id->number] = id;
 	return id;
 }
@@ -197,7 +229,7 @@ void Kernel::report(const std::shared_ptr<Id>& id, EventType event, int status, 
 	QueuedEvent queued{filled, id, std::move(child), {}};
 	queued.content.event = static_cast<std::uint32_t>(event);
 	queued.content.status = static_cast<std::uint32_t>(status);
-	id->channel->push(std::move(queued));
+	id->channel->push(std::move(queued), id->spare_events);
 }
 
 Kernel::Result Kernel::create_id(Channel& channel, const rdma_ucm_create_id& c, std::size_t room) {
@@ -217,7 +249,8 @@ Kernel::Result Kernel::create_id(Channel& channel, const rdma_ucm_create_id& c, 
 // Removes the id from every table, with its events, connection and children. The caller releases
 // the service that the id owned, without the lock.
 void Kernel::end(cm::ConnectionManager& connections, Nanoseconds now, Id& id) {
-	const auto events = id.channel->take_if([&](const QueuedEvent& event) { return event.id.get() == &id; });
+	const std::list<QueuedEvent> events =
+		id.channel->take_if([&](const QueuedEvent& event) { return event.id.get() == &id; });
 	for (const QueuedEvent& event : events)
 		if (event.child) end(connections, now, *event.child);
 	if (id.state == State::listening) connections.unlisten(id.service(), &id);
@@ -289,8 +322,8 @@ Kernel::Result Kernel::set_option(Channel& channel, const rdma_ucm_set_option& c
 
 // Events
 
-Kernel::Result Kernel::get_event(Channel& channel, const rdma_ucm_get_event& c, std::size_t room) {
-	const int fd = channel.watched.get();
+Kernel::Result Kernel::get_event(
+	Channel& channel, const rdma_ucm_get_event& c, std::size_t room, engine::BlockingCall& call) {
 	for (;;) {
 		std::optional<QueuedEvent> event;
 		locked([&](cm::ConnectionManager&, Nanoseconds) {
@@ -312,8 +345,9 @@ Kernel::Result Kernel::get_event(Channel& channel, const rdma_ucm_get_event& c, 
 			if (event->child) event->child->place = place_of(host_.devices(), event->child->source);
 			return respond(c.response, room, event->content);
 		}
-		if (fcntl(fd, F_GETFL) & O_NONBLOCK) return Unexpected(EAGAIN);
-		if (!engine_->drive_until_readable(fd)) return Unexpected(EINTR);
+		if (fcntl(channel.watched.get(), F_GETFL) & O_NONBLOCK) return Unexpected(EAGAIN);
+		if (engine_->drive_until_readable(*channel.waiting, call) != engine::Engine::Wait::ready)
+			return Unexpected(errno);
 	}
 }
 
@@ -325,10 +359,10 @@ Kernel::Result Kernel::migrate(Channel& to, const rdma_ucm_migrate_id& c, std::s
 		const auto id = find(*from, c.id);
 		if (!id) return Unexpected(id.error());
 		if (from.get() != &to) {
-			for (QueuedEvent& event : from->take_if([&](const QueuedEvent& queued) { return queued.id == *id; })) {
+			auto moved = from->take_if([&](const QueuedEvent& queued) { return queued.id == *id; });
+			for (QueuedEvent& event : moved)
 				if (event.child) event.child->channel = &to;
-				to.push(std::move(event));
-			}
+			to.push(std::move(moved));
 			(*id)->channel = &to;
 		}
 		reported = (*id)->events_reported;

@@ -8,7 +8,8 @@
 //
 // Threads: any. Ids, events and ports are used under the engine's lock, the table of channels under
 //   a mutex. Steps that may block, such as finding the process behind a port, hold neither.
-// Owns: channels, ids, memberships, and a thread that runs while an id waits for its neighbour.
+// Owns: channels, ids, memberships, a thread that runs while an id waits for its neighbour, and one
+//   that looks for the processes of services and starts with the first refused connect.
 // Errors: a command's errno value is the error of its Result. A program's mistake is EINVAL, an
 //   unknown id ENOENT, an unknown command or option ENOSYS, as in the Linux kernel.
 #pragma once
@@ -24,11 +25,13 @@
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <thread>
 #include <unordered_map>
 #include <vector>
 
+#include "nic/engine/connector.h"
 #include "nic/engine/engine.h"
+#include "nic/engine/thread.h"
+#include "nic/engine/waiting.h"
 #include "nic/ucma/id.h"
 
 namespace verbena::ucma {
@@ -50,9 +53,9 @@ public:
 	bool is_channel(int fd);
 	const Host& host() const { return host_; }
 	// Executes one command of `bytes` bytes. Returns the number of bytes, or -1 and sets errno, as
-	// write() does; nullopt if the descriptor is no channel. The command GET_EVENT blocks until
-	// there is an event, unless the descriptor is non-blocking.
-	std::optional<ssize_t> command(int fd, const void* command, std::size_t bytes);
+	// write() does; nullopt if the descriptor is no channel. The command GET_EVENT needs a `call`,
+	// and blocks until there is an event, unless the descriptor is non-blocking.
+	std::optional<ssize_t> command(int fd, const void* command, std::size_t bytes, engine::BlockingCall* call);
 	// Closes the descriptor and ends its ids. False if it is no channel.
 	bool close_channel(int fd);
 
@@ -94,7 +97,7 @@ private:
 	Result reject(Channel&, const rdma_ucm_reject&);
 	Result disconnect(Channel&, const rdma_ucm_disconnect&);
 	Result init_qp_attr(Channel&, const rdma_ucm_init_qp_attr&, std::size_t room);
-	Result get_event(Channel&, const rdma_ucm_get_event&, std::size_t room);
+	Result get_event(Channel&, const rdma_ucm_get_event&, std::size_t room, engine::BlockingCall&);
 	Result set_option(Channel&, const rdma_ucm_set_option&);
 	Result notify(Channel&, const rdma_ucm_notify&);
 	Result join(
@@ -120,12 +123,25 @@ private:
 		std::shared_ptr<Id> child = {});
 	void end(cm::ConnectionManager&, Nanoseconds now, Id&);  // removes the id from every table
 	void deliver_request(cm::ConnectionManager&, Nanoseconds now, const cm::Event&);
+	// Looks for the process that has the id's service, without waiting for the outcome.
+	void look_for_service(cm::ConnectionManager&, Nanoseconds now, const std::shared_ptr<Id>&);
+	// The outcome of a lookup: sends the requests that wait for this service, or refuses them.
+	void resume_requests(
+		cm::ConnectionManager&, Nanoseconds now, engine::Place service, std::expected<transport::Outlet*, int> outlet);
+	// Reports that the request of `id` cannot be sent, for an errno value of service_outlet().
+	void report_no_outlet(const std::shared_ptr<Id>&, int error);
+	void explain_refusal(const Id&, bool without_service);  // prints a line
 	static void release_backlog_place(Id&);  // frees the request's place in its listener's backlog
 
-	std::expected<void, int> take_port(Id&, std::uint16_t port);  // not under the lock; 0: any port
+	// Takes a port (0: any free one) for an id in the state `binding`. The next state is `bound`
+	// or, after an error, `idle`. EINVAL: the id was destroyed meanwhile. Not under the lock.
+	std::expected<void, int> take_port(Id&, std::uint16_t port, const std::optional<Place>&);
+	std::expected<void, int> find_port(Id&, std::uint16_t port, const std::optional<Place>&);
+	std::expected<void, int> fail_binding(Id&, int error);  // returns the error; not under the lock
 	int port_conflict(const Id&, cm::ServiceId, bool to_listen) const;  // 0: none; else errno
-	void start_neighbour_lookup(std::shared_ptr<Id>, Nanoseconds deadline);
+	Result start_neighbour_lookup(std::shared_ptr<Id>, Nanoseconds deadline);
 	void seek();  // the body of `lookup_thread_`; not under the lock
+	bool seek_once();  // false: no id waits for its neighbour any more
 
 	Host host_;
 	engine::Engine* engine_ = nullptr;  // null before the first channel, and in a fork's child
@@ -147,7 +163,8 @@ private:
 	};
 	std::vector<NeighbourLookup> pending_lookups_;
 	bool lookup_running_ = false;  // `lookup_thread_` runs and will read `pending_lookups_` again
-	std::thread lookup_thread_;
+	engine::Thread lookup_thread_;
+	std::unique_ptr<engine::Connector> service_lookups_;  // set with `engine_`
 };
 
 }  // namespace verbena::ucma

@@ -2,17 +2,17 @@
 // connect.
 #include "nic/ucma/kernel.h"
 
-#include <pthread.h>
-
 #include <algorithm>
 #include <cerrno>
-#include <csignal>
 #include <cstring>
 #include <endian.h>
 #include <utility>
 
 #include "base/random.h"
+#include "nic/engine/boundary.h"
+#include "nic/engine/unreachable.h"
 #include "nic/ucma/attributes.h"
+#include "nic/ucma/neighbour.h"
 
 namespace verbena::ucma {
 
@@ -25,8 +25,10 @@ namespace {
 constexpr std::uint16_t ephemeral_first = 32768, ephemeral_last = 60999;
 constexpr Nanoseconds neighbour_look_interval = 20'000'000;
 
-// True if two ids with these addresses cannot use the same port.
-bool overlap(const Address& a, const Address& b) { return a.is_any() || b.is_any() || a.gid() == b.gid(); }
+// True if these two ids cannot use the same port.
+bool overlap(const Id& a, const Id& b) {
+	return a.is_wildcard() || b.is_wildcard() || a.source.gid() == b.source.gid();
+}
 
 }  // namespace
 
@@ -37,15 +39,30 @@ int Kernel::port_conflict(const Id& id, cm::ServiceId service, bool to_listen) c
 	for (auto at = first; at != last; ++at) {
 		const Id& other = *at->second;
 		const bool shared = !to_listen && id.reuse_address && other.reuse_address && other.state != State::listening;
-		if (&other == &id || shared || !overlap(id.source, other.source)) continue;
-		return id.source.is_any() || other.source.is_any() ? EADDRNOTAVAIL : EADDRINUSE;
+		if (&other == &id || shared || !overlap(id, other)) continue;
+		return id.is_wildcard() || other.is_wildcard() ? EADDRNOTAVAIL : EADDRINUSE;
 	}
 	return 0;
 }
 
 // The process owns a port on this host (engine: claim_service) while at least one of its ids has
 // it. Ids of one process can have the same port with different addresses.
-std::expected<void, int> Kernel::take_port(Id& id, std::uint16_t wanted) {
+std::expected<void, int> Kernel::take_port(Id& id, std::uint16_t wanted, const std::optional<Place>& place) {
+	const auto found = find_port(id, wanted, place);
+	return found ? found : fail_binding(id, found.error());
+}
+
+std::expected<void, int> Kernel::fail_binding(Id& id, int error) {
+	locked([&](cm::ConnectionManager&, Nanoseconds) {
+		if (id.state != State::binding) return 0;
+		id.source = {};
+		id.state = State::idle;
+		return 0;
+	});
+	return Unexpected(error);
+}
+
+std::expected<void, int> Kernel::find_port(Id& id, std::uint16_t wanted, const std::optional<Place>& place) {
 	Random random(secure_random<std::uint64_t>());
 	int conflict = EADDRNOTAVAIL;
 	for (int attempt = 0; attempt < (wanted ? 1 : 200); ++attempt) {
@@ -68,17 +85,26 @@ std::expected<void, int> Kernel::take_port(Id& id, std::uint16_t wanted) {
 			// Claiming binds a socket name, so it happens without the lock.
 			const auto claimed = engine_->claim_service(service);
 			if (!claimed && claimed.error() == EADDRINUSE) {
-				conflict = wanted && !id.source.is_any() ? EADDRINUSE : EADDRNOTAVAIL;
+				conflict = wanted && !id.is_wildcard() ? EADDRINUSE : EADDRNOTAVAIL;
 				continue;
 			}
 			if (!claimed) return claimed;
 		}
-		locked([&](cm::ConnectionManager&, Nanoseconds) {
+		bool release = false;
+		const bool bound = locked([&](cm::ConnectionManager&, Nanoseconds) {
+			if (id.state != State::binding) {
+				release = !ports_.contains(service);
+				return false;
+			}
 			id.source.set_port(port);
+			id.place = place;
 			id.owns_port = true;
+			id.state = State::bound;
 			ports_.insert({service, &id});
-			return 0;
+			return true;
 		});
+		if (release) engine_->release_service(service);
+		if (!bound) return Unexpected(EINVAL);
 		return {};
 	}
 	return Unexpected(conflict);
@@ -87,35 +113,40 @@ std::expected<void, int> Kernel::take_port(Id& id, std::uint16_t wanted) {
 Kernel::Result Kernel::bind(Channel& channel, std::uint32_t number, const void* bytes, std::size_t size) {
 	const auto address = Address::from(bytes, size);
 	if (!address) return Unexpected(EINVAL);
-	auto id = locked([&](cm::ConnectionManager&, Nanoseconds) { return find(channel, number); });
+	bool is_wildcard = false;
+	const auto id = locked([&](cm::ConnectionManager&, Nanoseconds) {
+		auto found = find(channel, number);
+		if (found && (*found)->state != State::idle) found = Unexpected(EINVAL);
+		if (!found) return found;
+		(*found)->source = *address;
+		(*found)->state = State::binding;
+		is_wildcard = (*found)->is_wildcard();
+		return found;
+	});
 	if (!id) return Unexpected(id.error());
-	if ((*id)->state != State::idle) return Unexpected(EINVAL);
 	std::optional<Place> place;
-	if (!address->is_any()) {
+	if (!is_wildcard) {
 		const auto devices = host_.devices();
 		place = place_of(devices, *address);
 		// As the kernel: EADDRNOTAVAIL for an address that is not this host's, ENODEV for one
 		// without an RDMA device.
-		if (!place) return Unexpected(source_for(*address, *address) ? ENODEV : EADDRNOTAVAIL);
+		if (!place) return fail_binding(**id, source_for(*address, *address) ? ENODEV : EADDRNOTAVAIL);
 	}
-	(*id)->source = *address;
-	if (auto taken = take_port(**id, address->port()); !taken) {
-		(*id)->source = {};
-		return taken;
-	}
-	return locked([&](cm::ConnectionManager&, Nanoseconds) -> Result {
-		(*id)->place = std::move(place);
-		(*id)->state = State::bound;
-		return {};
-	});
+	return take_port(**id, address->port(), place);
 }
 
 Kernel::Result Kernel::resolve_address(Channel& channel, std::uint32_t number, const Address& given_source,
 	const Address& given_destination, std::uint32_t timeout_ms) {
-	const auto found = locked([&](cm::ConnectionManager&, Nanoseconds) { return find(channel, number); });
+	const auto may_resolve = [](const Id& one) { return one.state == State::idle || one.state == State::bound; };
+	Address from = given_source;
+	const auto found = locked([&](cm::ConnectionManager&, Nanoseconds) -> std::expected<std::shared_ptr<Id>, int> {
+		auto one = find(channel, number);
+		if (one && !may_resolve(**one)) return Unexpected(EINVAL);
+		if (one && (*one)->state == State::bound) from = (*one)->source;
+		return one;
+	});
 	if (!found) return Unexpected(found.error());
 	const std::shared_ptr<Id>& id = *found;
-	if (id->state != State::idle && id->state != State::bound) return Unexpected(EINVAL);
 	Address destination = given_destination;
 	if (destination.is_any()) {
 		// The wildcard address as a destination means this host.
@@ -124,8 +155,14 @@ Kernel::Result Kernel::resolve_address(Channel& channel, std::uint32_t number, c
 		else loopback[15] = 1;
 		destination = Address::from(loopback, destination.port());
 	}
-	const Address& from = id->state == State::bound ? id->source : given_source;
 	if (from.given() && from.family() != destination.family()) return Unexpected(EINVAL);
+	if (from.is_loopback() && !id->is_datagram() && !destination.is_loopback()) {
+		// The kernel finds no device at the loopback's addresses.
+		return locked([&](cm::ConnectionManager&, Nanoseconds) -> Result {
+			if (id->state != State::destroyed) report(id, EventType::address_error, -ENODEV);
+			return {};
+		});
+	}
 	const auto source = source_for(destination, from);
 	if (!source) return Unexpected(source.error());
 	const auto devices = host_.devices();
@@ -133,7 +170,7 @@ Kernel::Result Kernel::resolve_address(Channel& channel, std::uint32_t number, c
 	if (!place) return Unexpected(ENODEV);
 	const Neighbour neighbour = probe_neighbour(destination, *source);
 	return locked([&](cm::ConnectionManager&, Nanoseconds now) -> Result {
-		if (id->state == State::destroyed) return Unexpected(EINVAL);
+		if (!may_resolve(*id)) return Unexpected(EINVAL);
 		const std::uint16_t port = id->owns_port ? id->source.port() : given_source.given() ? given_source.port() : 0;
 		id->source = *source;
 		// No peer connects to an active id's port, so an arbitrary number need not be reserved.
@@ -148,60 +185,69 @@ Kernel::Result Kernel::resolve_address(Channel& channel, std::uint32_t number, c
 			report(id, EventType::address_resolved);
 			return {};
 		}
-		id->state = State::resolving;
-		start_neighbour_lookup(id, now + Nanoseconds{timeout_ms} * 1'000'000);
-		return {};
+		const State before = std::exchange(id->state, State::resolving);
+		auto started = start_neighbour_lookup(id, now + Nanoseconds{timeout_ms} * 1'000'000);
+		if (!started) id->state = before;
+		return started;
 	});
 }
 
-void Kernel::start_neighbour_lookup(std::shared_ptr<Id> id, Nanoseconds deadline) {
+Kernel::Result Kernel::start_neighbour_lookup(std::shared_ptr<Id> id, Nanoseconds deadline) {
 	pending_lookups_.push_back({std::move(id), deadline});
-	if (std::exchange(lookup_running_, true)) return;
+	if (lookup_running_) return {};
 	// The thread has found the list empty and is returning.
 	if (lookup_thread_.joinable()) lookup_thread_.join();
-	// The program's signals must not be handled on our thread; SIGSEGV and SIGBUS guard copies.
-	sigset_t all, before;
-	sigfillset(&all);
-	sigdelset(&all, SIGSEGV);
-	sigdelset(&all, SIGBUS);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	lookup_thread_ = std::thread([this] { seek(); });
-	pthread_sigmask(SIG_SETMASK, &before, nullptr);
-	pthread_setname_np(lookup_thread_.native_handle(), "verbena-seek");
+	auto thread = engine::Thread::start("verbena-seek", [this] { seek(); });
+	if (!thread) {
+		pending_lookups_.pop_back();
+		return Unexpected(thread.error());
+	}
+	lookup_thread_ = std::move(*thread);
+	lookup_running_ = true;
+	return {};
 }
 
 // Looks for the neighbours of `pending_lookups_` until each was found or its deadline has passed.
 // The kernel reports no change of a neighbour without a netlink subscription, so this thread polls.
 void Kernel::seek() {
 	for (;;) {
-		std::vector<std::pair<std::shared_ptr<Id>, Nanoseconds>> lookups;
+		bool any = true;  // without memory, try again after the pause
+		engine::attempt([&] { any = seek_once(); });
+		if (!any) return;
+		const timespec pause{0, static_cast<long>(neighbour_look_interval)};
+		nanosleep(&pause, nullptr);
+	}
+}
+
+bool Kernel::seek_once() {
+	std::vector<std::pair<std::shared_ptr<Id>, Nanoseconds>> lookups;
+	locked([&](cm::ConnectionManager&, Nanoseconds) {
+		for (const NeighbourLookup& sought : pending_lookups_) lookups.emplace_back(sought.id, sought.deadline);
+		lookup_running_ = !pending_lookups_.empty();
+		return 0;
+	});
+	if (lookups.empty()) return false;
+	for (const auto& lookup : lookups) {
+		const std::shared_ptr<Id>& id = lookup.first;
+		const Nanoseconds deadline = lookup.second;
+		const Neighbour neighbour = probe_neighbour(id->destination, id->source);
+		const bool over = monotonic_now() >= deadline;
+		if (neighbour == Neighbour::unknown && !over) continue;
 		locked([&](cm::ConnectionManager&, Nanoseconds) {
-			for (const NeighbourLookup& sought : pending_lookups_) lookups.emplace_back(sought.id, sought.deadline);
-			lookup_running_ = !pending_lookups_.empty();
-			return 0;
-		});
-		if (lookups.empty()) return;
-		for (const auto& lookup : lookups) {
-			const std::shared_ptr<Id>& id = lookup.first;
-			const Nanoseconds deadline = lookup.second;
-			const Neighbour neighbour = probe_neighbour(id->destination, id->source);
-			const bool over = monotonic_now() >= deadline;
-			if (neighbour == Neighbour::unknown && !over) continue;
-			locked([&](cm::ConnectionManager&, Nanoseconds) {
-				std::erase_if(pending_lookups_, [&](const NeighbourLookup& sought) { return sought.id == id; });
-				if (id->state != State::resolving) return 0;
+			if (id->state == State::resolving) {
 				const bool there = neighbour == Neighbour::there;
-				id->state = there ? State::address_resolved : id->owns_port ? State::bound : State::idle;
 				report(id, there ? EventType::address_resolved : EventType::address_error,
 					there                                ? 0
 						: neighbour == Neighbour::absent ? -EHOSTUNREACH
 														 : -ETIMEDOUT);
-				return 0;
-			});
-		}
-		const timespec pause{0, static_cast<long>(neighbour_look_interval)};
-		nanosleep(&pause, nullptr);
+				if (!there) engine::explain_no_host(id->destination.gid());
+				id->state = there ? State::address_resolved : id->owns_port ? State::bound : State::idle;
+			}
+			std::erase_if(pending_lookups_, [&](const NeighbourLookup& sought) { return sought.id == id; });
+			return 0;
+		});
 	}
+	return true;
 }
 
 Kernel::Result Kernel::resolve_route(Channel& channel, const rdma_ucm_resolve_route& c) {
@@ -224,7 +270,7 @@ bool has_route(const Id& id) {
 // On RoCE, both GIDs determine the whole path record.
 ib_user_path_rec path_of(const Id& id) {
 	ib_user_path_rec path{};
-	const wire::Gid to = id.destination.gid();
+	const wire::Gid to = id.destination_gid();
 	std::ranges::copy(to, path.dgid);
 	std::ranges::copy(id.place->gid, path.sgid);
 	path.reversible = 1;

@@ -17,11 +17,13 @@ using Unexpected = std::unexpected<int>;
 namespace {
 
 constexpr std::uint32_t backlog_max = 1024;
+// The time for which a request is repeated while its service has no listener (docs/decisions/0022).
+constexpr Nanoseconds service_patience = 100'000'000;
 
 wire::AddressPair pair_of(const Id& id) {
 	wire::AddressPair pair{};
 	std::memcpy(pair.source, id.place->gid.data(), 16);
-	const wire::Gid to = id.destination.gid();
+	const wire::Gid to = id.destination_gid();
 	std::memcpy(pair.destination, to.data(), 16);
 	pair.traffic_class = id.traffic_class;
 	pair.hop_limit = 64;
@@ -30,22 +32,34 @@ wire::AddressPair pair_of(const Id& id) {
 	return pair;
 }
 
+// ICMP messages that came so long before a failure explain it. A request that gets no answer is
+// repeated every few seconds, and a refusal is final at once.
+constexpr Nanoseconds icmp_age_max = 10'000'000'000, icmp_age_max_of_refusal = 1'000'000'000;
+
+// No process has the service, or the one that has it is ending or just gives it up.
+bool is_without_service(int error) { return error == ECONNREFUSED || error == ECONNRESET; }
+
 }  // namespace
 
 Kernel::Result Kernel::listen(Channel& channel, const rdma_ucm_listen& c) {
-	auto found = locked([&](cm::ConnectionManager&, Nanoseconds) { return find(channel, c.id); });
+	bool without_port = false;
+	const auto found = locked([&](cm::ConnectionManager&, Nanoseconds) {
+		auto one = find(channel, c.id);
+		without_port = one && (*one)->state == State::idle;
+		if (!without_port) return one;
+		// A listener that was not bound gets the wildcard address and a free port.
+		(*one)->source = Address::from(wire::Gid{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff}, 0);
+		(*one)->state = State::binding;
+		return one;
+	});
 	if (!found) return Unexpected(found.error());
 	Id& id = **found;
-	if (id.state == State::idle) {
-		// A listener that was not bound gets the wildcard address and a free port.
-		id.source = Address::from(wire::Gid{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff}, 0);
-		if (auto taken = take_port(id, 0); !taken) return taken;
-		id.state = State::bound;
-	}
-	if (id.state != State::bound) return Unexpected(EINVAL);
+	if (without_port)
+		if (auto taken = take_port(id, 0, std::nullopt); !taken) return taken;
 	return locked([&](cm::ConnectionManager& connections, Nanoseconds) -> Result {
+		if (id.state != State::bound) return Unexpected(EINVAL);
 		if (port_conflict(id, id.service(), true) != 0) return Unexpected(EADDRINUSE);
-		if (!connections.listen(id.service(), id.source.gid(), &id)) return Unexpected(EADDRINUSE);
+		if (!connections.listen(id.service(), id.listening_gid(), &id)) return Unexpected(EADDRINUSE);
 		id.backlog_left = c.backlog == 0 || c.backlog > backlog_max ? backlog_max : c.backlog;
 		id.state = State::listening;
 		return {};
@@ -65,21 +79,12 @@ Kernel::Result Kernel::connect(Channel& channel, const rdma_ucm_connect& c) {
 	if (!found) return Unexpected(found.error());
 	const std::shared_ptr<Id>& id = *found;
 	const wire::AddressPair pair = pair_of(*id);
-	const auto outlet = engine_->service_outlet(
-		pair, id->destination.is_loopback() || host_.is_local(id->destination.gid()), id->remote_service());
+	const bool local = id->destination.is_loopback() || host_.is_local(id->destination.gid());
+	const auto outlet = engine_->service_outlet(pair, local, id->remote_service());
 	return locked([&](cm::ConnectionManager& connections, Nanoseconds now) -> Result {
 		if (id->state != State::connecting) return {};
-		if (!outlet) {
-			// Report the event that a CM at the destination would have caused: REJECTED (a datagram
-			// id: UNREACHABLE) if no process serves the port, REJECTED if the one that does is
-			// ending, UNREACHABLE if it is stalled.
-			if (outlet.error() == ECONNREFUSED && id->is_datagram())
-				report(id, EventType::unreachable, cm::sidr_status::unsupported);
-			else if (outlet.error() == ECONNREFUSED || outlet.error() == ECONNRESET)
-				report(id, EventType::rejected,
-					outlet.error() == ECONNRESET ? cm::reject_reason::consumer : cm::reject_reason::invalid_service);
-			else report(id, EventType::unreachable, -outlet.error());
-			id->state = State::disconnected;
+		if (!outlet && !is_without_service(outlet.error())) {
+			report_no_outlet(id, outlet.error());
 			return {};
 		}
 		cm::ConnectionManager::Request request{.service = id->remote_service(),
@@ -89,13 +94,57 @@ Kernel::Result Kernel::connect(Channel& channel, const rdma_ucm_connect& c) {
 			.transport = id->qp_type == IBV_QPT_UC ? cm::Transport::uc : cm::Transport::rc,
 			.path_mtu = engine::active_mtu_code(id->place->device.interface.mtu),
 			.ack_timeout = id->ack_timeout,
-			.data = std::as_bytes(std::span(c.conn_param.private_data, c.conn_param.private_data_len))};
-		id->connected_once = true;
-		const cm::Route route{pair, *outlet};
+			.data = std::as_bytes(std::span(c.conn_param.private_data, c.conn_param.private_data_len)),
+			.service_patience = service_patience};
+		id->connected_once = id->is_active = true;
+		id->peer_is_local = local;
+		const cm::Route route{pair, outlet.value_or(nullptr)};
 		if (id->is_datagram()) id->connection = connections.resolve(now, route, request, id.get());
 		else id->connection = connections.connect(now, route, request, id.get());
 		return {};
 	});
+}
+
+// The process that has the service is stalled, or its name is another user's.
+void Kernel::report_no_outlet(const std::shared_ptr<Id>& id, int error) {
+	id->state = State::disconnected;
+	report(id, EventType::unreachable, -error);
+}
+
+// A host without a NIC refuses by ICMP, which the program sees as the answer that a host without a
+// listener gives.
+void Kernel::explain_refusal(const Id& id, bool without_service) {
+	if (without_service && id.is_active && !id.peer_is_local)
+		engine_->explain_icmp(id.destination_gid(), icmp_age_max_of_refusal);
+}
+
+void Kernel::look_for_service(cm::ConnectionManager& connections, Nanoseconds now, const std::shared_ptr<Id>& id) {
+	const cm::Connection* connection = connections.find(id->connection);
+	if (!id->peer_is_local) {
+		const cm::Route same = connection->route;
+		connections.resume(now, id->connection, same);
+		return;
+	}
+	engine_->forget_service(id->remote_service());
+	if (!service_lookups_->request(engine::Place::service(id->remote_service().value), now))
+		connections.refuse(now, id->connection);
+}
+
+void Kernel::resume_requests(cm::ConnectionManager& connections, Nanoseconds now, engine::Place service,
+	std::expected<transport::Outlet*, int> outlet) {
+	for (const auto& [number, id] : ids_) {
+		if (!id->peer_is_local || id->remote_service().value != service.value) continue;
+		const cm::Connection* connection = id->connection.value ? connections.find(id->connection) : nullptr;
+		if (!connection || connection->state != cm::State::awaits_service || connection->scheduled()) continue;
+		if (outlet) {
+			connections.resume(now, id->connection, {connection->route.addresses, *outlet});
+		} else if (is_without_service(outlet.error())) {
+			connections.refuse(now, id->connection);
+		} else {
+			connections.destroy(now, id->connection);
+			report_no_outlet(id, outlet.error());
+		}
+	}
 }
 
 // Without valid parameters, this is the active end's confirmation of a REP; with them, the passive
@@ -197,7 +246,7 @@ Kernel::Result Kernel::join(Channel& channel, std::uint32_t number, std::uint64_
 		ud.qkey = id->q_key ? id->q_key : default_q_key;
 		ud.ah_attr = path_to(*id, group.gid());
 		ud.ah_attr.grh.hop_limit = 1;
-		channel.push(std::move(event));
+		channel.push(std::move(event), id->spare_events);
 		return {};
 	});
 	return result ? respond(response, room, rdma_ucm_create_id_resp{joined}) : result;
@@ -235,18 +284,26 @@ void Kernel::deliver_request(cm::ConnectionManager& connections, Nanoseconds now
 	const auto& addresses = std::holds_alternative<cm::Req>(event.message)
 		? std::get<cm::Req>(event.message).addresses
 		: std::get<cm::SidrReq>(event.message).addresses;
-	auto child = make_id(*listener->channel, listener->uid, listener->port_space, listener->qp_type);
-	child->state = State::connecting;
-	child->connection = event.connection;
-	// librdmacm moves the queue pair to RTR before the program accepts, so its starting PSN is
-	// needed now.
-	connections.find(event.connection)->own.starting_psn = {child->starting_psn};
-	child->source = Address::from(addresses.destination, listener->source.port());
-	child->destination = Address::from(addresses.source, addresses.source_port);
-	child->ack_timeout = listener->ack_timeout;
-	child->listener = at->second;
-	--listener->backlog_left;
-	report(at->second, EventType::connect_request, 0, event_of(event.message), std::move(child));
+	std::shared_ptr<Id> child;
+	try {
+		child = make_id(*listener->channel, listener->uid, listener->port_space, listener->qp_type);
+		child->state = State::connecting;
+		child->connection = event.connection;
+		// librdmacm moves the queue pair to RTR before the program accepts, so its starting PSN is
+		// needed now.
+		connections.find(event.connection)->own.starting_psn = {child->starting_psn};
+		child->source = Address::from(addresses.destination, listener->source.port());
+		child->destination = Address::from(addresses.source, addresses.source_port);
+		child->ack_timeout = listener->ack_timeout;
+		child->listener = at->second;
+		report(at->second, EventType::connect_request, 0, event_of(event.message), child);
+		--listener->backlog_left;
+	} catch (...) {
+		// Without memory for the request, the peer gets a REJ.
+		if (child) ids_.erase(child->number);
+		connections.reject(now, event.connection, cm::reject_reason::consumer, {});
+		connections.destroy(now, event.connection);
+	}
 }
 
 void Kernel::deliver(cm::ConnectionManager& connections, Nanoseconds now, const cm::Event& event) {
@@ -265,21 +322,25 @@ void Kernel::deliver(cm::ConnectionManager& connections, Nanoseconds now, const 
 			id->state = State::disconnected;
 			// The service has moved to another process, or ended: do not trust the cached owner.
 			if (event.status == cm::reject_reason::invalid_service) engine_->forget_service(id->remote_service());
+			explain_refusal(*id, event.status == cm::reject_reason::invalid_service);
 			return report(id, EventType::rejected, event.status, event_of(event.message));
 		case Kind::unreachable:
 			id->state = State::disconnected;
+			if (id->is_active && !id->peer_is_local) engine_->explain_no_answer(id->destination_gid(), icmp_age_max);
 			return report(id, EventType::unreachable, event.status);
 		case Kind::disconnected:
 			id->state = State::disconnected;
 			return report(id, EventType::disconnected, event.status);
 		case Kind::timewait_exit: return report(id, EventType::timewait_exit);
+		case Kind::service_lookup: return look_for_service(connections, now, id);
 		case Kind::datagram_response: {
+			explain_refusal(*id, event.status == cm::sidr_status::unsupported);
 			if (event.status != cm::sidr_status::success)
 				return report(id, EventType::unreachable, event.status, event_of(event.message));
 			id->state = State::connected;
 			rdma_ucm_event_resp filled = event_of(event.message);
 			id->q_key = filled.param.ud.qkey;
-			filled.param.ud.ah_attr = path_to(*id, id->destination.gid());
+			filled.param.ud.ah_attr = path_to(*id, id->destination_gid());
 			return report(id, EventType::established, 0, filled);
 		}
 		default: return;
