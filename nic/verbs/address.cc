@@ -2,41 +2,62 @@
 #include <cerrno>
 #include <cstring>
 #include <endian.h>
-#include <new>
+#include <memory>
 
+#include "base/log.h"
+#include "nic/engine/boundary.h"
 #include "nic/verbs/process.h"
 #include "nic/verbs/provider.h"
 
 namespace verbena::verbs {
 
+namespace {
+
+bool is_ipv4(const std::uint8_t* gid) {
+	wire::Gid bytes;
+	std::memcpy(bytes.data(), gid, bytes.size());
+	return wire::is_ipv4_mapped(bytes);
+}
+
+}  // namespace
+
 ibv_ah* create_ah(ibv_pd* pd, ibv_ah_attr* attributes) {
-	const auto& gids = SoftContext::of(pd->context).device().interface.gids;
+	const auto interface = SoftContext::of(pd->context).device().interface();
+	const wire::Gid* source = engine::gid_at(interface->gids, attributes->grh.sgid_index);
 	// RoCE addresses are GIDs only: a LID is no address here (IBA Annex A17).
-	if (attributes->port_num != 1 || !attributes->is_global || attributes->grh.sgid_index >= gids.size())
-		return errno = EINVAL, nullptr;
-	auto* ah = new (std::nothrow) SoftAh;
-	if (!ah) return errno = ENOMEM, nullptr;
+	if (attributes->port_num != 1 || !attributes->is_global || !source)
+		return log::refuse(EINVAL,
+				   "ibv_create_ah: port_num %d or is_global %d is not 1, or sgid_index %d not that of a GID",
+				   attributes->port_num, attributes->is_global, attributes->grh.sgid_index),
+			   nullptr;
+	const bool local = is_local_address(attributes->grh.dgid.raw);
+	// No packet can have an address of each family.
+	if (!local && wire::is_ipv4_mapped(*source) != is_ipv4(attributes->grh.dgid.raw))
+		return log::refuse(EINVAL, "ibv_create_ah: one of the two GIDs is an IPv4 address, the other an IPv6 address"),
+			   nullptr;
+	auto ah = std::make_unique<SoftAh>();
 	ah->public_ah.context = pd->context;
 	ah->public_ah.pd = pd;
 	ah->attributes = *attributes;
-	std::memcpy(ah->addresses.source, gids[attributes->grh.sgid_index].data(), 16);
+	std::memcpy(ah->addresses.source, source->data(), 16);
 	std::memcpy(ah->addresses.destination, attributes->grh.dgid.raw, 16);
 	ah->addresses.traffic_class = attributes->grh.traffic_class;
 	ah->addresses.hop_limit = attributes->grh.hop_limit ? attributes->grh.hop_limit : 64;
 	ah->addresses.flow_label = attributes->grh.flow_label & 0xfffff;
-	ah->local = is_local_address(ah->addresses.destination);
+	ah->local = local;
 	++SoftPd::of(pd).users;
-	return &ah->public_ah;
+	return &ah.release()->public_ah;
 }
 
 // rsockets sends some datagrams to its own port by LID, which is 0 on RoCE. Such a handle gets the
 // port's own GID as its destination.
 ibv_ah* create_ah_for_librdmacm(ibv_pd* pd, ibv_ah_attr* attributes) {
 	ibv_ah_attr by_gid = *attributes;
-	const auto& gids = SoftContext::of(pd->context).device().interface.gids;
-	if (!attributes->is_global && attributes->dlid == 0 && !gids.empty()) {
+	const auto interface = SoftContext::of(pd->context).device().interface();
+	const auto own = engine::first_gid(interface->gids);
+	if (!attributes->is_global && attributes->dlid == 0 && own) {
 		by_gid.is_global = 1;
-		std::memcpy(by_gid.grh.dgid.raw, gids[0].data(), 16);
+		std::memcpy(by_gid.grh.dgid.raw, interface->gids[*own].data(), 16);
 	}
 	return create_ah(pd, &by_gid);
 }
@@ -54,7 +75,7 @@ int init_ah_from_wc(ibv_context* context, std::uint8_t port, ibv_wc* wc, ibv_grh
 	attributes->port_num = port;
 	attributes->sl = wc->sl;
 	if (!(wc->wc_flags & IBV_WC_GRH) || port != 1) {
-		errno = EINVAL;
+		log::refuse(EINVAL, "ibv_init_ah_from_wc: the completion has no GRH, or port_num %d is not 1", port);
 		return -1;
 	}
 	std::uint8_t source[16] = {}, destination[16] = {};
@@ -76,13 +97,13 @@ int init_ah_from_wc(ibv_context* context, std::uint8_t port, ibv_wc* wc, ibv_grh
 	}
 	attributes->is_global = 1;
 	std::memcpy(attributes->grh.dgid.raw, source, 16);
-	const auto& gids = SoftContext::of(context).device().interface.gids;
-	for (std::size_t i = 0; i < gids.size(); ++i) {
-		if (std::memcmp(gids[i].data(), destination, 16) != 0) continue;
-		attributes->grh.sgid_index = static_cast<std::uint8_t>(i);
+	wire::Gid own;
+	std::memcpy(own.data(), destination, own.size());
+	if (const auto index = engine::find_gid(SoftContext::of(context).device().interface()->gids, own)) {
+		attributes->grh.sgid_index = *index;
 		return 0;
 	}
-	errno = ENODATA;
+	log::refuse(ENODATA, "ibv_init_ah_from_wc: the datagram's destination is no GID of this device");
 	return -1;
 }
 
@@ -92,18 +113,11 @@ ibv_ah* create_ah_from_wc(ibv_pd* pd, ibv_wc* wc, ibv_grh* grh, std::uint8_t por
 	return create_ah(pd, &attributes);
 }
 
-// The caller holds the lock of the queue pair's send queue, which keeps the outlet alive until the
-// datagram is in the queue.
-transport::Outlet* datagram_outlet(engine::Engine& engine, SoftAh& ah, std::uint32_t qpn, std::uint8_t& address_index) {
-	const std::uint32_t block = ah.local ? engine::block_of({qpn & 0xffffff}) : 0;
-	const std::uint64_t wanted = std::uint64_t{engine.links_retired()} << 24 | block;
-	const std::uint64_t path = ah.path.load(std::memory_order_acquire);
-	if (path >> 8 == wanted) [[likely]] {
-		transport::Outlet* known = ah.outlet.load(std::memory_order_acquire);
-		address_index = static_cast<std::uint8_t>(path);
-		// Seqlock: unchanged `path` means that `known` belongs to it.
-		if (ah.path.load(std::memory_order_acquire) == path) return known;
-	}
+namespace {
+
+// Looks the path up, and remembers it as `wanted` says.
+transport::Outlet* find_path(
+	engine::Engine& engine, SoftAh& ah, std::uint32_t qpn, std::uint64_t wanted, std::uint8_t& address_index) {
 	const std::lock_guard lock(ah.mutex);
 	ah.path.store(SoftAh::no_path, std::memory_order_release);
 	auto outlet = engine.outlet_to(ah.addresses, ah.local, {qpn & 0xffffff}, false);
@@ -114,6 +128,26 @@ transport::Outlet* datagram_outlet(engine::Engine& engine, SoftAh& ah, std::uint
 	ah.path.store(wanted << 8 | *index, std::memory_order_release);
 	address_index = *index;
 	return *outlet;
+}
+
+}  // namespace
+
+// The caller holds the lock of the queue pair's send queue, which keeps the outlet alive until the
+// datagram is in the queue. Without memory for a path the datagram is lost.
+transport::Outlet* datagram_outlet(
+	engine::Engine& engine, SoftAh& ah, std::uint32_t qpn, std::uint8_t& address_index) noexcept {
+	const std::uint32_t block = ah.local ? engine::block_of({qpn & 0xffffff}) : 0;
+	const std::uint64_t wanted = std::uint64_t{engine.links_retired()} << 24 | block;
+	const std::uint64_t path = ah.path.load(std::memory_order_acquire);
+	if (path >> 8 == wanted) [[likely]] {
+		transport::Outlet* known = ah.outlet.load(std::memory_order_acquire);
+		address_index = static_cast<std::uint8_t>(path);
+		// Seqlock: unchanged `path` means that `known` belongs to it.
+		if (ah.path.load(std::memory_order_acquire) == path) return known;
+	}
+	return engine::bounded(
+		"ibv_post_send, a datagram is lost", [&] { return find_path(engine, ah, qpn, wanted, address_index); },
+		[](int) -> transport::Outlet* { return nullptr; });
 }
 
 }  // namespace verbena::verbs

@@ -1,13 +1,27 @@
 // Asynchronous events: ibv_get_async_event(3). Each received event is counted in its object, whose
-// destruction waits until the program has acknowledged that many.
+// destruction waits until the program has acknowledged that many. Events of ports and devices come
+// from process.cc and are not counted.
 #include <cerrno>
 
+#include "base/log.h"
 #include "nic/verbs/objects.h"
 #include "nic/verbs/provider.h"
 
 namespace verbena::verbs {
 
 using transport::AsyncEvent;
+
+Element element_of(const ibv_async_event& event) {
+	switch (event.event_type) {
+		case IBV_EVENT_CQ_ERR: return Element::cq;
+		case IBV_EVENT_SRQ_LIMIT_REACHED: return Element::srq;
+		case IBV_EVENT_PORT_ACTIVE:
+		case IBV_EVENT_PORT_ERR:
+		case IBV_EVENT_GID_CHANGE:
+		case IBV_EVENT_DEVICE_FATAL: return Element::port;
+		default: return Element::qp;
+	}
+}
 
 void deliver_async_event(const transport::RaisedEvent& raised) {
 	ibv_async_event event{};
@@ -34,28 +48,29 @@ void deliver_async_event(const transport::RaisedEvent& raised) {
 	SoftContext::of(context).async_events.push(event);
 }
 
-int get_async_event(ibv_context* context, ibv_async_event* event) {
+int get_async_event(engine::BlockingCall& call, ibv_context* context, ibv_async_event* event) {
 	// A fork's child shares the descriptor with its parent and would take the parent's event.
-	if (SoftContext::of(context).dead) return errno = EIO, -1;
+	if (SoftContext::of(context).dead)
+		return log::refuse(EIO, "ibv_get_async_event: the device was opened before fork(), by the parent"), -1;
 	engine::Engine& engine = *SoftContext::of(context).engine;
-	if (!SoftContext::of(context).async_events.pop(*event, [&](int fd) { return engine.drive_until_readable(fd); }))
-		return -1;
-	switch (event->event_type) {
-		case IBV_EVENT_CQ_ERR: {
+	if (!SoftContext::of(context).async_events.pop(*event, engine, call)) return -1;
+	switch (element_of(*event)) {
+		case Element::port: break;
+		case Element::cq: {
 			SoftCq& cq = SoftCq::of(event->element.cq);
 			pthread_mutex_lock(&cq.public_cq.mutex);
 			++cq.delivered.asynchronous;
 			pthread_mutex_unlock(&cq.public_cq.mutex);
 			break;
 		}
-		case IBV_EVENT_SRQ_LIMIT_REACHED: {
+		case Element::srq: {
 			SoftSrq& srq = SoftSrq::of(event->element.srq);
 			pthread_mutex_lock(&srq.public_srq.mutex);
 			++srq.delivered.asynchronous;
 			pthread_mutex_unlock(&srq.public_srq.mutex);
 			break;
 		}
-		default: {
+		case Element::qp: {
 			SoftQp& qp = SoftQp::of(event->element.qp);
 			pthread_mutex_lock(&qp.base()->mutex);
 			++qp.delivered.asynchronous;
@@ -66,16 +81,26 @@ int get_async_event(ibv_context* context, ibv_async_event* event) {
 }
 
 void ack_async_event(ibv_async_event* event) {
-	const auto acknowledge = [](auto* object, std::uint32_t& completed) {
+	const auto acknowledge = [](auto* object, std::uint32_t& completed, Acknowledgements& acknowledged) {
 		pthread_mutex_lock(&object->mutex);
 		++completed;
-		pthread_cond_broadcast(&object->cond);
+		acknowledged.notify();
 		pthread_mutex_unlock(&object->mutex);
 	};
-	switch (event->event_type) {
-		case IBV_EVENT_CQ_ERR: return acknowledge(event->element.cq, event->element.cq->async_events_completed);
-		case IBV_EVENT_SRQ_LIMIT_REACHED: return acknowledge(event->element.srq, event->element.srq->events_completed);
-		default: return acknowledge(event->element.qp, event->element.qp->events_completed);
+	switch (element_of(*event)) {
+		case Element::port: return;
+		case Element::cq: {
+			ibv_cq* const cq = event->element.cq;
+			return acknowledge(cq, cq->async_events_completed, SoftCq::of(cq).acknowledged);
+		}
+		case Element::srq: {
+			ibv_srq* const srq = event->element.srq;
+			return acknowledge(srq, srq->events_completed, SoftSrq::of(srq).acknowledged);
+		}
+		case Element::qp: {
+			ibv_qp* const qp = event->element.qp;
+			return acknowledge(qp, qp->events_completed, SoftQp::of(qp).acknowledged);
+		}
 	}
 }
 

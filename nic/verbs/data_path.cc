@@ -1,11 +1,15 @@
 // Posting and polling: the functions that a program calls for each message. They allocate nothing,
-// make no system call of their own, take the queue's lock, and only try the engine's.
+// take the queue's lock, and only try the engine's. They make no system call of their own, except
+// that a poller whose queue stays empty yields the processor.
 #include <cerrno>
+#include <sched.h>
 
+#include "base/log.h"
 #include "nic/memory/guarded_copy.h"
 #include "nic/verbs/fill_wqe.h"
 #include "nic/verbs/objects.h"
 #include "nic/verbs/provider.h"
+#include "nic/verbs/refused_posts.h"
 
 namespace verbena::verbs {
 
@@ -130,7 +134,7 @@ int fill_receives(queues::ReceiveQueue& queue, ibv_recv_wr* wr, ibv_recv_wr** ba
 
 }  // namespace
 
-int post_send(ibv_qp* public_qp, ibv_send_wr* wr, ibv_send_wr** bad) {
+int post_send(ibv_qp* public_qp, ibv_send_wr* wr, ibv_send_wr** bad) noexcept {
 	SoftQp& sqp = SoftQp::of(public_qp);
 	QueuePair& qp = *sqp.qp;
 	int error = 0;
@@ -152,36 +156,39 @@ int post_send(ibv_qp* public_qp, ibv_send_wr* wr, ibv_send_wr** bad) {
 	if (error) *bad = wr;
 	qp.sq_lock.unlock();
 	sqp.engine->post(qp);
-	if (error) errno = error;
-	return error;
+	if (error) [[unlikely]]
+		return refuse_send(sqp, *bad, error);
+	return 0;
 }
 
-int post_recv(ibv_qp* public_qp, ibv_recv_wr* wr, ibv_recv_wr** bad) {
+int post_recv(ibv_qp* public_qp, ibv_recv_wr* wr, ibv_recv_wr** bad) noexcept {
 	SoftQp& sqp = SoftQp::of(public_qp);
 	QueuePair& qp = *sqp.qp;
 	if (qp.state == QpState::reset || qp.receive_queue->shared) [[unlikely]] {
 		*bad = wr;
-		return errno = EINVAL;
+		return log::refuse(EINVAL, "ibv_post_recv: the queue pair is in RESET, or has a shared receive queue");
 	}
 	qp.receive_queue->lock.lock();
 	const int error = fill_receives(*qp.receive_queue, wr, bad);
 	qp.receive_queue->lock.unlock();
 	if (qp.state == QpState::error) [[unlikely]]
 		sqp.engine->flush_receives(qp);
-	if (error) errno = error;
-	return error;
+	if (error) [[unlikely]]
+		return refuse_receive("ibv_post_recv", *qp.receive_queue, *bad, error);
+	return 0;
 }
 
-int post_srq_recv(ibv_srq* public_srq, ibv_recv_wr* wr, ibv_recv_wr** bad) {
+int post_srq_recv(ibv_srq* public_srq, ibv_recv_wr* wr, ibv_recv_wr** bad) noexcept {
 	SoftSrq& srq = SoftSrq::of(public_srq);
 	srq.queue->lock.lock();
 	const int error = fill_receives(*srq.queue, wr, bad);
 	srq.queue->lock.unlock();
-	if (error) errno = error;
-	return error;
+	if (error) [[unlikely]]
+		return refuse_receive("ibv_post_srq_recv", *srq.queue, *bad, error);
+	return 0;
 }
 
-int poll_cq(ibv_cq* public_cq, int count, ibv_wc* wc) {
+int poll_cq(ibv_cq* public_cq, int count, ibv_wc* wc) noexcept {
 	SoftCq& cq = SoftCq::of(public_cq);
 	queues::CompletionQueue& queue = *cq.queue;
 	const auto take = [wc](const queues::Completion& c, int i) {
@@ -202,12 +209,17 @@ int poll_cq(ibv_cq* public_cq, int count, ibv_wc* wc) {
 	};
 	queue.lock.lock();
 	int taken = queue.drain(count, take);
+	bool idle = false;
 	if (taken == 0 && count > 0) {
 		// An empty queue: drive the engine, which may bring a completion.
-		cq.engine->poll();
+		idle = cq.engine->poll();
 		taken = queue.drain(count, take);
 	}
 	queue.lock.unlock();
+	// Not under the lock: a thread that waits for it would get the processor only while it cannot
+	// get the lock.
+	if (idle) [[unlikely]]
+		sched_yield();
 	return taken;
 }
 

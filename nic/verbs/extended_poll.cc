@@ -2,7 +2,9 @@
 // releases it, and one completion at a time is current in between.
 #include <cerrno>
 #include <ctime>
+#include <sched.h>
 
+#include "base/log.h"
 #include "nic/verbs/objects.h"
 
 namespace verbena::verbs {
@@ -18,13 +20,15 @@ bool take(SoftCq& cq) {
 }
 
 int start_poll(ibv_cq_ex* public_cq, ibv_poll_cq_attr* attributes) {
-	if (attributes->comp_mask) return EINVAL;
+	if (attributes->comp_mask)
+		return log::refuse(EINVAL, "ibv_start_poll: comp_mask 0x%x has unknown bits", attributes->comp_mask);
 	SoftCq& cq = SoftCq::of(public_cq);
 	cq.queue->lock.lock();
 	if (take(cq)) return 0;
-	cq.engine->poll();
+	const bool idle = cq.engine->poll();
 	if (take(cq)) return 0;
 	cq.queue->lock.unlock();  // after ENOENT the program does not call ibv_end_poll
+	if (idle) sched_yield();  // as in poll_cq
 	return ENOENT;
 }
 

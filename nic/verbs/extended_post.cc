@@ -6,6 +6,7 @@
 //   ibv_wr_complete, which returns it and discards all requests since ibv_wr_start.
 #include <cerrno>
 
+#include "base/log.h"
 #include "nic/memory/guarded_copy.h"
 #include "nic/verbs/fill_wqe.h"
 #include "nic/verbs/objects.h"
@@ -171,7 +172,13 @@ int complete(ibv_qp_ex* public_qp) {
 	if (!error) sqp.qp->sq_head.store(sqp.build.head, std::memory_order_release);
 	sqp.qp->sq_lock.unlock();
 	if (!error) sqp.engine->post(*sqp.qp);
-	else errno = error;
+	else
+		log::refuse(error, "ibv_wr_complete: %s",
+			error == ENOMEM ? "the send queue is full, or the inline data longer than max_inline_data"
+				: error == EFAULT
+				? "the inline data cannot be read"
+				: "the queue pair is not in RTS, or does not allow the opcode, the number of segments, the "
+				  "length, the address handle or the window of a request");
 	return error;
 }
 

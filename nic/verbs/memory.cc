@@ -1,7 +1,9 @@
 // Memory regions and memory windows.
 #include <cerrno>
-#include <new>
+#include <memory>
 
+#include "base/log.h"
+#include "nic/engine/boundary.h"
 #include "nic/verbs/process.h"
 #include "nic/verbs/provider.h"
 
@@ -35,9 +37,12 @@ std::optional<engine::Backing> backing_of(const void* address, std::size_t lengt
 	return engine::find_backing(address, length);
 }
 
-void share(memory::SharedRegions& shared, const SoftMr& mr) {
-	if (mr.backing)
+// Without memory for the list, peers get copies of the region.
+void share(memory::SharedRegions& shared, SoftMr& mr) {
+	const auto add = [&] {
 		shared.add(reinterpret_cast<std::uint64_t>(mr.public_mr.addr), mr.public_mr.length, mr.backing->file);
+	};
+	if (mr.backing && !engine::attempt(add)) mr.backing.reset();
 }
 
 void unshare(memory::SharedRegions& shared, const SoftMr& mr) {
@@ -47,13 +52,19 @@ void unshare(memory::SharedRegions& shared, const SoftMr& mr) {
 }  // namespace
 
 ibv_mr* reg_mr_iova2(ibv_pd* pd, void* address, std::size_t length, std::uint64_t iova, unsigned int access) {
-	if (!access_allowed(access)) return errno = EINVAL, nullptr;
+	if (!access_allowed(access))
+		return log::refuse(EINVAL,
+				   "ibv_reg_mr: access 0x%x has unknown bits, or remote write or atomic access without "
+				   "IBV_ACCESS_LOCAL_WRITE",
+				   access),
+			   nullptr;
 	const auto begin = reinterpret_cast<std::uint64_t>(address);
 	// ibv_reg_mr(3): address NULL and the largest length register the whole address space.
 	const bool implicit = !address && length == SIZE_MAX && (access & IBV_ACCESS_ON_DEMAND);
-	if (!implicit && (begin + length < begin || iova + length < iova)) return errno = EINVAL, nullptr;
-	auto* mr = new (std::nothrow) SoftMr;
-	if (!mr) return errno = ENOMEM, nullptr;
+	if (!implicit && (begin + length < begin || iova + length < iova))
+		return log::refuse(EINVAL, "ibv_reg_mr: %zu bytes at %p pass the end of the address space", length, address),
+			   nullptr;
+	auto mr = std::make_unique<SoftMr>();
 	mr->access = access;
 	mr->iova = iova;
 	ibv_mr& m = mr->public_mr;
@@ -63,12 +74,14 @@ ibv_mr* reg_mr_iova2(ibv_pd* pd, void* address, std::size_t length, std::uint64_
 	m.length = length;
 	mr->backing = backing_of(address, length, access);
 	m.lkey = m.rkey = SoftContext::of(pd->context).engine->control([&](adapter::ChannelAdapter& adapter) {
+		const std::uint32_t key =
+			adapter.context().keys.register_region(registration(pd, address, length, iova, access));
 		share(adapter.context().shared, *mr);
-		return adapter.context().keys.register_region(registration(pd, address, length, iova, access));
+		return key;
 	});
 	m.handle = m.lkey;
 	++SoftPd::of(pd).users;
-	return &m;
+	return &mr.release()->public_mr;
 }
 
 ibv_mr* reg_mr_iova(ibv_pd* pd, void* address, std::size_t length, std::uint64_t iova, int access) {
@@ -94,7 +107,7 @@ bool rereg_allowed(int flags, ibv_pd* pd, void* address, std::size_t length, int
 
 int rereg_mr(ibv_mr* public_mr, int flags, ibv_pd* pd, void* address, std::size_t length, int access) {
 	if (!rereg_allowed(flags, pd, address, length, access)) {
-		errno = EINVAL;
+		log::refuse(EINVAL, "ibv_rereg_mr: flags 0x%x are unknown or empty, or their values are not allowed", flags);
 		return IBV_REREG_MR_ERR_INPUT;
 	}
 	SoftMr& mr = SoftMr::of(public_mr);
@@ -115,7 +128,7 @@ int rereg_mr(ibv_mr* public_mr, int flags, ibv_pd* pd, void* address, std::size_
 		return true;
 	});
 	if (!done) {
-		errno = EBUSY;  // windows are bound to it
+		log::refuse(EBUSY, "ibv_rereg_mr: a memory window is bound to the region");
 		return IBV_REREG_MR_ERR_CMD;
 	}
 	--SoftPd::of(m.pd).users;
@@ -125,7 +138,8 @@ int rereg_mr(ibv_mr* public_mr, int flags, ibv_pd* pd, void* address, std::size_
 	m.length = new_length;
 	mr.iova = new_iova;
 	mr.access = new_access;
-	mr.backing = backing_of(new_address, new_length, new_access);
+	// The registration has changed, so nothing may fail any more.
+	if (!engine::attempt([&] { mr.backing = backing_of(new_address, new_length, new_access); })) mr.backing.reset();
 	SoftContext::of(m.context).engine->control(
 		[&](adapter::ChannelAdapter& adapter) { share(adapter.context().shared, mr); });
 	return 0;
@@ -138,7 +152,7 @@ int dereg_mr(ibv_mr* mr) {
 		unshare(context.shared, SoftMr::of(mr));
 		return true;
 	});
-	if (!done) return errno = EBUSY;
+	if (!done) return log::refuse(EBUSY, "ibv_dereg_mr: a memory window is bound to the region");
 	--SoftPd::of(mr->pd).users;
 	delete &SoftMr::of(mr);
 	return 0;
@@ -147,8 +161,10 @@ int dereg_mr(ibv_mr* mr) {
 // Registration pins nothing, so there is nothing to prefetch. The call only checks that the ranges
 // may be used.
 int advise_mr(ibv_pd* pd, ibv_advise_mr_advice advice, std::uint32_t flags, ibv_sge* list, std::uint32_t count) {
-	if (advice > IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT) return errno = EOPNOTSUPP;
-	if (flags & ~static_cast<std::uint32_t>(IBV_ADVISE_MR_FLAG_FLUSH)) return errno = EINVAL;
+	if (advice > IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT)
+		return log::refuse(EOPNOTSUPP, "ibv_advise_mr: advice %d is not supported", static_cast<int>(advice));
+	if (flags & ~static_cast<std::uint32_t>(IBV_ADVISE_MR_FLAG_FLUSH))
+		return log::refuse(EINVAL, "ibv_advise_mr: flags 0x%x are unknown", flags);
 	const std::uint8_t access =
 		memory::local_use | (advice == IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE ? memory::local_write : 0);
 	const struct {
@@ -159,16 +175,17 @@ int advise_mr(ibv_pd* pd, ibv_advise_mr_advice advice, std::uint32_t flags, ibv_
 		for (const ibv_sge* sge = list; sge != list + count; ++sge) {
 			memory::RegionCache none;
 			if (!adapter.context().keys.resolve(none, sge->lkey, sge->addr, sge->length, access, owner))
-				return errno = EFAULT;
+				return log::refuse(EFAULT, "ibv_advise_mr: lkey 0x%x does not allow this use of %u bytes at 0x%llx",
+					sge->lkey, sge->length, static_cast<unsigned long long>(sge->addr));
 		}
 		return 0;
 	});
 }
 
 ibv_mw* alloc_mw(ibv_pd* pd, ibv_mw_type type) {
-	if (type != IBV_MW_TYPE_1 && type != IBV_MW_TYPE_2) return errno = EINVAL, nullptr;
-	auto* mw = new (std::nothrow) SoftMw;
-	if (!mw) return errno = ENOMEM, nullptr;
+	if (type != IBV_MW_TYPE_1 && type != IBV_MW_TYPE_2)
+		return log::refuse(EINVAL, "ibv_alloc_mw: type %d is neither 1 nor 2", static_cast<int>(type)), nullptr;
+	auto mw = std::make_unique<SoftMw>();
 	mw->public_mw.context = pd->context;
 	mw->public_mw.pd = pd;
 	mw->public_mw.type = type;
@@ -177,7 +194,7 @@ ibv_mw* alloc_mw(ibv_pd* pd, ibv_mw_type type) {
 			return adapter.context().keys.allocate_window(SoftPd::of(pd).number);
 		});
 	++SoftPd::of(pd).users;
-	return &mw->public_mw;
+	return &mw.release()->public_mw;
 }
 
 int dealloc_mw(ibv_mw* mw) {
@@ -194,7 +211,8 @@ int dealloc_mw(ibv_mw* mw) {
 // IBA 10.6.7: for a type-1 window, the verb posts the bind request itself, and the window has its
 // new rkey when the call returns.
 int bind_mw(ibv_qp* qp, ibv_mw* mw, ibv_mw_bind* bind) {
-	if (mw->type != IBV_MW_TYPE_1) return errno = EINVAL;
+	if (mw->type != IBV_MW_TYPE_1)
+		return log::refuse(EINVAL, "ibv_bind_mw: the window is of type 2, which IBV_WR_BIND_MW binds");
 	ibv_send_wr wr{}, *bad;
 	wr.wr_id = bind->wr_id;
 	wr.opcode = IBV_WR_BIND_MW;

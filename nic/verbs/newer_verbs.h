@@ -1,6 +1,6 @@
 // Declarations of public verbs that verbs.h of rdma-core 44 lacks. A newer libibverbs exports them
 // (IBVERBS_1.15 to 1.18), or every libibverbs exports them without a declaration in an installed
-// header (ibv_query_gid_type, ibv_read_sysfs_file).
+// header (those from ibv_query_gid_type to ibv_copy_path_rec_to_kern).
 //
 // Structs are declared and not defined; we rely only on an object's first member being its context.
 // With newer headers, these lines repeat the declarations found there.
@@ -9,7 +9,10 @@
 #include <cstddef>
 #include <cstdint>
 
+#include <infiniband/sa.h>
 #include <infiniband/verbs.h>
+#include <rdma/ib_user_sa.h>
+#include <rdma/ib_user_verbs.h>
 
 extern "C" {
 
@@ -28,6 +31,15 @@ int ibv_query_gid_type(struct ibv_context* context, uint8_t port_num, unsigned i
 // Returns the length of the file's text without the final newline, or -1 if the file cannot be read
 // or does not fit.
 int ibv_read_sysfs_file(const char* dir, const char* file, char* buf, size_t size);
+
+// The folder where sysfs is mounted, without a final slash.
+const char* ibv_get_sysfs_path(void);
+
+// Convert between the kernel's structs and ours, for librdmacm.
+void ibv_copy_ah_attr_from_kern(struct ibv_ah_attr* dst, struct ib_uverbs_ah_attr* src);
+void ibv_copy_qp_attr_from_kern(struct ibv_qp_attr* dst, struct ib_uverbs_qp_attr* src);
+void ibv_copy_path_rec_from_kern(struct ibv_sa_path_rec* dst, struct ib_user_path_rec* src);
+void ibv_copy_path_rec_to_kern(struct ib_user_path_rec* dst, struct ibv_sa_path_rec* src);
 
 // IBVERBS_1.15
 struct ibv_dmah* ibv_alloc_dmah(struct ibv_context* context, struct ibv_dmah_init_attr* attr);

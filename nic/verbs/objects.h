@@ -15,6 +15,9 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include <infiniband/verbs.h>
 
@@ -22,6 +25,7 @@
 #include "nic/engine/engine.h"
 #include "nic/engine/interfaces.h"
 #include "nic/engine/shared_files.h"
+#include "nic/verbs/acknowledgements.h"
 #include "nic/verbs/event_queue.h"
 
 // Macros of verbs.h that would rename functions of ours.
@@ -40,8 +44,27 @@ template <class Object, class Member> Object& around(Member* member, std::size_t
 
 struct SoftDevice {
 	ibv_device public_device{};  // must be first: see provider.h
-	engine::Interface interface;
-	int index = 0;  // the result of ibv_get_device_index(3)
+	std::uint64_t guid = 0;
+	unsigned interface_index = 0;
+	std::uint64_t namespace_cookie = 0;
+	int index = 0;  // the result of ibv_get_device_index(3), and N of uverbsN
+	bool removed = false;  // the interface no longer exists; under the process's mutex
+	// The number of times that the port was seen to leave the state ACTIVE. Written under the
+	// process's mutex.
+	std::atomic<std::uint64_t> link_downs{0};
+
+	// The interface as the kernel last reported it. A GID keeps its index in the table.
+	std::shared_ptr<const engine::Interface> interface() const {
+		const std::lock_guard lock(interface_mutex);
+		return last_reported;
+	}
+	void set_interface(engine::Interface now) {
+		auto next = std::make_shared<const engine::Interface>(std::move(now));
+		const std::lock_guard lock(interface_mutex);
+		last_reported.swap(next);
+	}
+	mutable std::mutex interface_mutex;  // guards the pointer
+	std::shared_ptr<const engine::Interface> last_reported;
 
 	static SoftDevice& of(ibv_device* device) { return *reinterpret_cast<SoftDevice*>(device); }
 };
@@ -50,9 +73,11 @@ struct SoftContext {
 	// The public ibv_context is its last member; newer versions of the struct grow at the front.
 	verbs_context verbs{};
 	engine::Engine* engine = nullptr;
+	std::uint32_t number = 0;  // which of the process's contexts the descriptor cmd_fd belongs to
 	bool dead = false;  // this process is a fork's child, and its parent opened the context
 	std::atomic<int> users{0};  // protection domains, completion queues and channels
-	EventQueue<ibv_async_event> async_events;
+	static constexpr std::size_t async_events_reserved = 16;
+	EventQueue<ibv_async_event> async_events{async_events_reserved};
 
 	static SoftContext& of(ibv_context* context) {
 		return around<SoftContext>(context, offsetof(SoftContext, verbs.context));
@@ -117,6 +142,8 @@ struct alignas(64) SoftCq : CacheAligned {
 	ibv_cq_ex public_cq{};
 	std::byte reserved[256] = {};  // a newer ibv_cq_ex may be longer
 	EventCount delivered;
+	Acknowledgements acknowledged;
+	std::atomic<bool> event_queued{false};  // the channel's queue has an event of this queue
 	std::atomic<int> users{0};
 	queues::Completion current{};  // the completion that the extended poll reads
 
@@ -129,6 +156,7 @@ struct SoftSrq {
 	ibv_srq public_srq{};
 	std::unique_ptr<queues::ReceiveQueue> queue;
 	EventCount delivered;
+	Acknowledgements acknowledged;
 	std::atomic<int> users{0};
 
 	static SoftSrq& of(ibv_srq* srq) { return *reinterpret_cast<SoftSrq*>(srq); }
@@ -166,6 +194,7 @@ struct alignas(64) SoftQp : CacheAligned {
 	ibv_qp_init_attr init{};  // the attributes that the create function returned to the program
 	ibv_qp_attr attributes{};  // the attributes that modify_qp has set, for query_qp
 	EventCount delivered;
+	Acknowledgements acknowledged;
 	// The state of an extended post, from ibv_wr_start to ibv_wr_complete, under the send queue's
 	// lock.
 	struct Build {
@@ -179,14 +208,15 @@ struct alignas(64) SoftQp : CacheAligned {
 	ibv_qp* base() { return &public_qp.qp_base; }
 };
 
-// The data path: functions for the tables of function pointers in the public structs. Definitions:
-// data_path.cc, extended_post.cc, extended_poll.cc. The post functions return 0, or an errno value
-// with *bad at the first request that was not posted.
-int post_send(ibv_qp*, ibv_send_wr*, ibv_send_wr** bad);
-int post_recv(ibv_qp*, ibv_recv_wr*, ibv_recv_wr** bad);
-int post_srq_recv(ibv_srq*, ibv_recv_wr*, ibv_recv_wr** bad);
-int poll_cq(ibv_cq*, int count, ibv_wc* wc);
-int req_notify_cq(ibv_cq*, int solicited_only);
+// The data path: functions for the tables of function pointers in the public structs. They neither
+// throw nor are they cancellation points: what they call allocates nothing, or takes a failure for
+// a lost datagram. Definitions: data_path.cc, extended_post.cc, extended_poll.cc. The post
+// functions return 0, or an errno value with *bad at the first request that was not posted.
+int post_send(ibv_qp*, ibv_send_wr*, ibv_send_wr** bad) noexcept;
+int post_recv(ibv_qp*, ibv_recv_wr*, ibv_recv_wr** bad) noexcept;
+int post_srq_recv(ibv_srq*, ibv_recv_wr*, ibv_recv_wr** bad) noexcept;
+int poll_cq(ibv_cq*, int count, ibv_wc* wc) noexcept;
+int req_notify_cq(ibv_cq*, int solicited_only) noexcept;
 // Set the function pointers of ibv_wr_post(3) in the ibv_qp_ex, and of ibv_create_cq_ex(3) in the
 // ibv_cq_ex.
 void fill_extended_post(SoftQp&);
@@ -196,7 +226,7 @@ void fill_extended_poll(SoftCq&);
 // until the datagram is in the queue. Null if there is no outlet, for example because the owner of
 // the QPN does not answer; UD drops such a datagram silently. A datagram to a QPN of this host that
 // no process owns gets a UDP path, on which it is lost.
-transport::Outlet* datagram_outlet(engine::Engine&, SoftAh&, std::uint32_t qpn, std::uint8_t& address_index);
+transport::Outlet* datagram_outlet(engine::Engine&, SoftAh&, std::uint32_t qpn, std::uint8_t& address_index) noexcept;
 
 // The other functions for the tables of function pointers.
 ibv_td* alloc_td(ibv_context*, ibv_td_init_attr*);
@@ -213,10 +243,21 @@ int query_device_ex(ibv_context*, const ibv_query_device_ex_input*, ibv_device_a
 int query_port_now(ibv_context*, std::uint8_t port, ibv_port_attr*, std::size_t size);
 int query_rt_values(ibv_context*, ibv_values_ex*);
 
+// The attributes of a device and its port, for the queries and for nic/presence.
+void describe_device(const SoftDevice&, ibv_device_attr&);
+void describe_port(const SoftDevice&, ibv_port_attr&);
+// The object that an asynchronous event is about.
+enum class Element : std::uint8_t { qp, cq, srq, port };
+Element element_of(const ibv_async_event&);
+
 // Each delivers an event to the program's queue of events (completion.cc, async.cc). The engine
 // calls these functions under its lock.
 void deliver_completion_event(queues::CompletionQueue&);
 void deliver_async_event(const transport::RaisedEvent&);
+
+// A context's completion vectors. They are only names: one engine delivers the events of all. There
+// is one for each processor, at least two, so that programs that ask for vector 1 find it.
+int completion_vectors();
 
 // The limits that query_device reports. The other functions enforce those of one object or request,
 // but not the numbers of objects.
@@ -226,6 +267,7 @@ inline constexpr int cq = 1 << 20, cqe = 1 << 22, srq = 1 << 16, srq_wr = 1 << 2
 inline constexpr int mr = 1 << 24, pd = 1 << 20, ah = 1 << 20, mw = 1 << 24;
 inline constexpr int rd_atomic = 16;
 // The values of the kernel's Soft-RoCE, which query_device reports and no function enforces.
+inline constexpr int completion_vectors = 16;
 inline constexpr int multicast_groups = 8192, multicast_members = 56;
 inline constexpr std::uint32_t message = 1u << 31;  // bytes
 }  // namespace limits

@@ -2,16 +2,23 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <endian.h>
 #include <pthread.h>
 #include <set>
 #include <string>
+#include <system_error>
+#include <unistd.h>
 #include <vector>
 
+#include "base/log.h"
+#include "nic/engine/boundary.h"
 #include "nic/engine/fault_handler.h"
+#include "nic/engine/unreachable.h"
 #include "nic/ucma/interpose.h"
+#include "nic/verbs/devices.h"
+#include "nic/verbs/open_counters.h"
 #include "nic/verbs/provider.h"
 
 namespace verbena::verbs {
@@ -20,17 +27,21 @@ const char our_mark = 'v';
 
 namespace {
 
-// Reading the interfaces from the kernel costs as much as the rest of a connection's set-up, so a
-// program that makes thousands of connections reads them ten times a second only.
+// Reading the interfaces from the kernel costs as much as the rest of a connection's set-up. Where
+// the engine does not report their changes, they are read ten times a second only.
 constexpr Nanoseconds interfaces_age_max = 100'000'000;
+
+std::string wanted_devices() {
+	const char* wanted = std::getenv("VERBENA_DEVICES");
+	return wanted ? wanted : "";
+}
 
 struct Process {
 	std::mutex mutex;
 	std::unique_ptr<engine::Engine> engine;
-	std::vector<std::unique_ptr<SoftDevice>> devices;  // every device ever listed; never removed
-	std::vector<ibv_device*> listed;  // those whose interface existed at the last refresh
-	std::vector<engine::Interface> interfaces;  // read at `interfaces_read_at`
-	Nanoseconds interfaces_read_at = 0, devices_read_at = 0;
+	Devices devices{wanted_devices()};
+	bool interfaces_known = false;  // they were read, at `interfaces_read_at`
+	Nanoseconds interfaces_read_at = 0;
 	std::set<SoftContext*> contexts;  // open ones
 	bool fork_handler = false;
 	std::unique_ptr<ucma::Kernel> kernel;  // null until librdmacm has called
@@ -42,7 +53,9 @@ Process& process() {
 	return instance;
 }
 
-template <class... Parameters> int gone(Parameters...) { return errno = EIO; }
+template <class... Parameters> int gone(Parameters...) {
+	return log::refuse(EIO, "a queue was used that was created before fork(), by the parent");
+}
 template <class Queue, class WorkRequest> int dead_post(Queue*, WorkRequest* request, WorkRequest** bad) {
 	*bad = request;
 	return gone();
@@ -82,11 +95,13 @@ void after_fork_in_child() {
 	Process& p = process();
 	engine::EngineLock::forget_thread();
 	new (&p.mutex) std::mutex;  // the parent's thread holds the old one
+	p.devices.reset_locks_after_fork();
 	for (SoftContext* context : p.contexts) {
 		context->dead = true;
 		fill_dead(context->verbs);
 	}
 	p.contexts.clear();
+	forget_open_counters();
 	if (p.kernel) p.kernel->abandon_after_fork();
 	if (p.engine) p.engine.release()->abandon_after_fork();  // leaked: inherited objects use it
 }
@@ -96,36 +111,45 @@ void deliver_connection_event(cm::ConnectionManager& connections, Nanoseconds no
 	process().kernel->deliver(connections, now, event);
 }
 
-SoftDevice* make_device(const engine::Interface& interface, int index) {
-	auto device = std::make_unique<SoftDevice>();
-	device->interface = interface;
-	device->index = index;
-	ibv_device& d = device->public_device;
-	d._ops._dummy1 = reinterpret_cast<decltype(d._ops._dummy1)>(const_cast<char*>(&our_mark));
-	d.node_type = IBV_NODE_CA;
-	d.transport_type = IBV_TRANSPORT_IB;
-	const std::string name = engine::device_name(interface.name);
-	std::snprintf(d.name, sizeof d.name, "%s", name.c_str());
-	std::snprintf(d.dev_name, sizeof d.dev_name, "%s", name.c_str());
-	std::snprintf(d.dev_path, sizeof d.dev_path, "/dev/infiniband/%s", name.c_str());
-	std::snprintf(d.ibdev_path, sizeof d.ibdev_path, "/sys/class/infiniband/%s", name.c_str());
-	process().devices.push_back(std::move(device));
-	return process().devices.back().get();
+// The caller holds the mutex, which keeps the contexts open.
+void deliver(const std::vector<DeviceEvent>& events) {
+	for (const DeviceEvent& each : events) {
+		ibv_async_event event{};
+		event.event_type = each.type;
+		event.element.port_num = 1;
+		for (SoftContext* context : process().contexts)
+			if (&context->device() == each.device) context->async_events.push(event);
+	}
 }
 
-// Lists the interfaces again. An interface that is known by name and GUID keeps its SoftDevice, so
-// pointers that programs hold stay valid. The caller holds the mutex.
-void refresh_devices() {
+// Reads the interfaces from the kernel. If that fails, for example because the program has used up
+// its descriptors, what was known before stays. The caller holds the mutex.
+bool read_interfaces() {
 	Process& p = process();
-	p.listed.clear();
-	for (const engine::Interface& interface : engine::list_interfaces()) {
-		const auto known = std::find_if(p.devices.begin(), p.devices.end(),
-			[&](const auto& d) { return d->interface.name == interface.name && d->interface.guid == interface.guid; });
-		SoftDevice* device =
-			known != p.devices.end() ? known->get() : make_device(interface, static_cast<int>(p.devices.size()));
-		device->interface = interface;
-		p.listed.push_back(&device->public_device);
+	auto now = engine::list_interfaces();
+	if (!now) {
+		// Without any interface the program finds no device.
+		if (!p.interfaces_known) engine::explain_no_interfaces(now.error());
+		return false;
 	}
+	p.interfaces_known = true;
+	p.interfaces_read_at = monotonic_now();
+	deliver(p.devices.update(std::move(*now)));
+	return true;
+}
+
+// Reads the interfaces, unless they are known well enough. The caller holds the mutex.
+void refresh_interfaces() {
+	Process& p = process();
+	const bool reported = p.engine && p.engine->watches_interfaces();
+	if (!p.interfaces_known || (!reported && monotonic_now() - p.interfaces_read_at > interfaces_age_max))
+		read_interfaces();
+}
+
+bool interfaces_changed(std::span<const engine::LinkChange> links) {
+	const std::lock_guard lock(process().mutex);
+	for (const engine::LinkChange& link : links) deliver(process().devices.update(link));
+	return read_interfaces();
 }
 
 }  // namespace
@@ -135,40 +159,73 @@ std::expected<engine::Engine*, int> process_engine() {
 	const std::lock_guard lock(p.mutex);
 	if (p.engine) return p.engine.get();
 	engine::install_fault_handler();
-	if (!p.fork_handler) pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+	if (!p.fork_handler)
+		if (const int error = pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child))
+			return std::unexpected(error);
 	p.fork_handler = true;
-	auto started = engine::Engine::start({deliver_completion_event, deliver_async_event, deliver_connection_event});
-	if (!started) return std::unexpected(started.error());
+	auto started = engine::Engine::start(
+		{deliver_completion_event, deliver_async_event, deliver_connection_event, interfaces_changed, show_counters});
+	if (!started) {
+		engine::explain_no_start(started.error());
+		return std::unexpected(started.error());
+	}
 	p.engine = std::move(*started);
+	log::debug("the NIC has started in process %d", getpid());
+	// A change before this moment was not reported.
+	p.interfaces_known = false;
+	p.engine->watch_counters(counters_are_open());
 	return p.engine.get();
 }
 
 bool is_our_folder(std::string_view path) {
 	Process& p = process();
 	const std::lock_guard lock(p.mutex);
-	return std::ranges::any_of(
-		p.devices, [path](const auto& device) { return path == device->public_device.ibdev_path; });
+	return p.devices.has_folder(path);
 }
 
-transport::Counters process_counters() {
+const SoftDevice* find_device(std::string_view name) {
 	Process& p = process();
 	const std::lock_guard lock(p.mutex);
-	if (!p.engine) return {};
-	return p.engine->control([](adapter::ChannelAdapter& adapter) { return adapter.context().counters; });
+	return p.devices.find(name);
+}
+
+CounterValues counter_values(const SoftDevice& device) {
+	Process& p = process();
+	const std::lock_guard lock(p.mutex);
+	CounterValues values{.link_downs = device.link_downs.load(std::memory_order_relaxed)};
+	if (p.engine)
+		p.engine->control([&](adapter::ChannelAdapter&) {
+			values.port = p.engine->port_counts();
+			values.transport = p.engine->counters();
+		});
+	return values;
+}
+
+void watch_counters() {
+	Process& p = process();
+	const std::lock_guard lock(p.mutex);
+	if (!p.engine) return;
+	p.engine->watch_counters(true);
+	// Shows what happened since the file was made.
+	p.engine->control([](adapter::ChannelAdapter&) {});
 }
 
 bool is_local_address(const std::uint8_t (&gid)[16]) {
 	Process& p = process();
 	const std::lock_guard lock(p.mutex);
-	const Nanoseconds now = monotonic_now();
-	if (p.interfaces.empty() || now - p.interfaces_read_at > interfaces_age_max) {
-		p.interfaces = engine::list_interfaces();
-		p.interfaces_read_at = now;
-	}
-	for (const engine::Interface& interface : p.interfaces)
-		for (const wire::Gid& own : interface.gids)
-			if (std::memcmp(own.data(), gid, 16) == 0) return true;
-	return false;
+	refresh_interfaces();
+	wire::Gid address;
+	std::memcpy(address.data(), gid, address.size());
+	if (engine::is_loopback(address)) return true;
+	return std::ranges::any_of(p.devices.interfaces(),
+		[&](const engine::Interface& interface) { return engine::find_gid(interface.gids, address).has_value(); });
+}
+
+void visit_devices(const std::function<void(const SoftDevice&)>& visit) {
+	Process& p = process();
+	const std::lock_guard lock(p.mutex);
+	refresh_interfaces();
+	for (ibv_device* listed : p.devices.list()) visit(SoftDevice::of(listed));
 }
 
 namespace {
@@ -176,15 +233,11 @@ namespace {
 std::vector<ucma::Device> devices_for_rdma_cm() {
 	Process& p = process();
 	const std::lock_guard lock(p.mutex);
-	const Nanoseconds now = monotonic_now();
-	if (p.listed.empty() || now - p.devices_read_at > interfaces_age_max) {
-		refresh_devices();
-		p.devices_read_at = now;
-	}
+	refresh_interfaces();
 	std::vector<ucma::Device> devices;
-	for (ibv_device* listed : p.listed) {
+	for (ibv_device* listed : p.devices.list()) {
 		const SoftDevice& device = SoftDevice::of(listed);
-		devices.push_back({device.interface.guid, device.index, device.interface});
+		devices.push_back({device.guid, device.index, *device.interface()});
 	}
 	return devices;
 }
@@ -201,7 +254,7 @@ namespace {
 
 // At exit: says goodbye on open connections, as the kernel's rdma_cm would for a process that ends.
 [[gnu::destructor]] void leave() {
-	if (Process& p = process(); p.kernel) p.kernel->disconnect_all();
+	if (Process& p = process(); p.kernel) engine::attempt([&] { p.kernel->disconnect_all(); });
 }
 
 }  // namespace
@@ -217,6 +270,11 @@ void serve_librdmacm(void* caller) {
 	ucma::redirect_if_librdmacm(caller, *p.kernel);
 }
 
+void refresh_devices() {
+	const std::lock_guard lock(process().mutex);
+	refresh_interfaces();
+}
+
 void add_context(SoftContext& context) {
 	const std::lock_guard lock(process().mutex);
 	process().contexts.insert(&context);
@@ -230,13 +288,13 @@ void remove_context(SoftContext& context) {
 std::span<ibv_device* const> our_devices() {
 	thread_local std::vector<ibv_device*> mine;
 	const std::lock_guard lock(process().mutex);
-	refresh_devices();
-	mine = process().listed;
+	read_interfaces();
+	mine = process().devices.list();
 	return mine;
 }
 
 const char* get_device_name(ibv_device* device) { return device->name; }
 int get_device_index(ibv_device* device) { return SoftDevice::of(device).index; }
-__be64 get_device_guid(ibv_device* device) { return htobe64(SoftDevice::of(device).interface.guid); }
+__be64 get_device_guid(ibv_device* device) { return htobe64(SoftDevice::of(device).guid); }
 
 }  // namespace verbena::verbs

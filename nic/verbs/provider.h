@@ -12,11 +12,13 @@
 // Errors: a function that returns a pointer returns NULL and sets errno. A function that returns
 //   int returns 0 or a positive errno value, except that
 //     query_gid, query_gid_type, query_pkey, get_pkey_index, get_cq_event, get_async_event,
-//     init_ah_from_wc and read_sysfs_file return -1 and set errno,
+//     init_ah_from_wc, read_sysfs_file and read_file return -1 and set errno,
 //     query_gid_table returns a negative errno value,
 //     rereg_mr returns an ibv_rereg_mr_err_code and sets errno,
 //     get_device_index returns -1, and query_qp_data_in_order 1 or 0.
-//   A failure never leaves errno 0, and no exception leaves these functions.
+//   A failure never leaves errno 0. An exception may leave these functions; boundary.h turns it
+//   into
+//   an errno value. Functions with a BlockingCall may sleep.
 #pragma once
 
 #include <cstddef>
@@ -30,6 +32,10 @@
 #undef ibv_query_port
 #undef ibv_reg_mr
 #undef ibv_reg_mr_iova
+
+namespace verbena::engine {
+struct BlockingCall;
+}
 
 namespace verbena::verbs {
 
@@ -51,8 +57,10 @@ int get_device_index(ibv_device* device);
 __be64 get_device_guid(ibv_device* device);
 ibv_context* open_device(ibv_device* device);
 int close_device(ibv_context* context);
-// Reads a file below our device's folder in sysfs. Returns its length without the final newline.
-int read_sysfs_file(const char* file, char* buffer, std::size_t size);
+// Reads a file below `folder`, our device's in sysfs. Returns its length without the final newline.
+int read_sysfs_file(const char* folder, const char* file, char* buffer, std::size_t size);
+// Reads a file of the file system, with the same result.
+int read_file(const char* folder, const char* name, char* buffer, std::size_t size);
 
 // Queries. query_port is the exported function of old programs, whose struct has 48 bytes; today's
 // verbs.h calls verbs_context::query_port instead.
@@ -83,15 +91,15 @@ ibv_comp_channel* create_comp_channel(ibv_context* context);
 int destroy_comp_channel(ibv_comp_channel* channel);
 ibv_cq* create_cq(ibv_context* context, int cqe, void* cq_context, ibv_comp_channel* channel, int comp_vector);
 int resize_cq(ibv_cq* cq, int cqe);
-int destroy_cq(ibv_cq* cq);
-int get_cq_event(ibv_comp_channel* channel, ibv_cq** cq, void** cq_context);
+int destroy_cq(engine::BlockingCall&, ibv_cq* cq);
+int get_cq_event(engine::BlockingCall&, ibv_comp_channel* channel, ibv_cq** cq, void** cq_context);
 void ack_cq_events(ibv_cq* cq, unsigned int count);
 
 // Queue pairs and shared receive queues
 ibv_qp* create_qp(ibv_pd* pd, ibv_qp_init_attr* attributes);
 int modify_qp(ibv_qp* qp, ibv_qp_attr* attributes, int mask);
 int query_qp(ibv_qp* qp, ibv_qp_attr* attributes, int mask, ibv_qp_init_attr* init_attributes);
-int destroy_qp(ibv_qp* qp);
+int destroy_qp(engine::BlockingCall&, ibv_qp* qp);
 ibv_qp_ex* qp_to_qp_ex(ibv_qp* qp);
 int query_qp_data_in_order(ibv_qp* qp, ibv_wr_opcode operation, std::uint32_t flags);
 int query_ece(ibv_qp* qp, ibv_ece* ece);
@@ -101,7 +109,7 @@ int detach_mcast(ibv_qp* qp, const ibv_gid* gid, std::uint16_t lid);
 ibv_srq* create_srq(ibv_pd* pd, ibv_srq_init_attr* attributes);
 int modify_srq(ibv_srq* srq, ibv_srq_attr* attributes, int mask);
 int query_srq(ibv_srq* srq, ibv_srq_attr* attributes);
-int destroy_srq(ibv_srq* srq);
+int destroy_srq(engine::BlockingCall&, ibv_srq* srq);
 
 // Address handles. create_ah_for_librdmacm replaces create_ah for calls from librdmacm
 // (address.cc).
@@ -113,7 +121,7 @@ int destroy_ah(ibv_ah* ah);
 
 // Asynchronous events. An event names its object and not its device; exports.cc calls
 // ack_async_event for events whose object is ours.
-int get_async_event(ibv_context* context, ibv_async_event* event);
+int get_async_event(engine::BlockingCall&, ibv_context* context, ibv_async_event* event);
 void ack_async_event(ibv_async_event* event);
 
 }  // namespace verbena::verbs

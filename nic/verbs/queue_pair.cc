@@ -2,8 +2,12 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <new>
+#include <memory>
+#include <mutex>
+#include <utility>
 
+#include "base/log.h"
+#include "nic/verbs/modify_reason.h"
 #include "nic/verbs/process.h"
 #include "nic/verbs/provider.h"
 
@@ -31,12 +35,19 @@ std::uint16_t opcodes_of(ibv_qp_type type) {
 		bit(IBV_WR_SEND_WITH_INV);
 }
 
-bool capabilities_fit(const ibv_qp_cap& cap) {
-	return cap.max_send_wr <= static_cast<unsigned>(limits::qp_wr) &&
-		cap.max_recv_wr <= static_cast<unsigned>(limits::qp_wr) &&
-		cap.max_send_sge <= static_cast<unsigned>(limits::sge) &&
-		cap.max_recv_sge <= static_cast<unsigned>(limits::sge) &&
-		cap.max_inline_data <= static_cast<unsigned>(limits::inline_bytes);
+// Returns 0, or EINVAL and names the value that is too large.
+int check_capabilities(const ibv_qp_cap& cap) {
+	const struct {
+		const char* name;
+		std::uint32_t wanted;
+		int limit;
+	} all[] = {{"max_send_wr", cap.max_send_wr, limits::qp_wr}, {"max_recv_wr", cap.max_recv_wr, limits::qp_wr},
+		{"max_send_sge", cap.max_send_sge, limits::sge}, {"max_recv_sge", cap.max_recv_sge, limits::sge},
+		{"max_inline_data", cap.max_inline_data, limits::inline_bytes}};
+	for (const auto& each : all)
+		if (each.wanted > static_cast<unsigned>(each.limit))
+			return log::refuse(EINVAL, "ibv_create_qp: %s %u is above %d", each.name, each.wanted, each.limit);
+	return 0;
 }
 
 // Raises the send capabilities to the smallest that a queue pair can have. Inline data uses the
@@ -94,21 +105,23 @@ void count_as_user(ibv_pd* pd, const ibv_qp_init_attr& init, int change) {
 
 ibv_qp* make_qp(ibv_pd* pd, ibv_qp_init_attr& init) {
 	if (init.qp_type != IBV_QPT_RC && init.qp_type != IBV_QPT_UC && init.qp_type != IBV_QPT_UD)
-		return errno = EOPNOTSUPP, nullptr;
-	if (!init.send_cq || !init.recv_cq || !capabilities_fit(init.cap)) return errno = EINVAL, nullptr;
-	auto* sqp = new (std::nothrow) SoftQp;
-	if (!sqp) return errno = ENOMEM, nullptr;
+		return log::refuse(EOPNOTSUPP, "ibv_create_qp: qp_type %d is not RC, UC or UD", static_cast<int>(init.qp_type)),
+			   nullptr;
+	if (!init.send_cq || !init.recv_cq)
+		return log::refuse(EINVAL, "ibv_create_qp: send_cq or recv_cq is NULL"), nullptr;
+	if (check_capabilities(init.cap) != 0) return nullptr;
+	auto sqp = std::make_unique<SoftQp>();
 	SoftContext& context = SoftContext::of(pd->context);
 	raise_to_minimum(init.cap);
 	auto created = context.engine->create_qp(adapter_init(pd, init, *sqp));
-	if (!created) {
-		delete sqp;
-		return errno = created.error(), nullptr;
-	}
+	if (!created)
+		return log::refuse(created.error(), "ibv_create_qp: no queue pair number or memory: %s",
+				   std::strerror(created.error())),
+			   nullptr;
 	QueuePair& qp = **created;
 	if (init.qp_type == IBV_QPT_UD) {
 		// A datagram queue pair has no path MTU attribute; it uses the port's MTU.
-		qp.mtu_code = engine::active_mtu_code(context.device().interface.mtu);
+		qp.mtu_code = engine::active_mtu_code(context.device().interface()->mtu);
 		qp.mtu_shift = static_cast<std::uint8_t>(7 + qp.mtu_code);
 	}
 	report_sizes(init.cap, qp, init.srq != nullptr);
@@ -123,7 +136,7 @@ ibv_qp* make_qp(ibv_pd* pd, ibv_qp_init_attr& init) {
 	fill_public(*sqp->base(), pd, init, qp.qpn);
 	count_as_user(pd, init, 1);
 	fill_extended_post(*sqp);
-	return sqp->base();
+	return sqp.release()->base();
 }
 
 transport::QueuePairAttributes attributes_from(const ibv_qp_attr& a, const std::uint8_t (&source_gid)[16]) {
@@ -144,27 +157,58 @@ transport::QueuePairAttributes attributes_from(const ibv_qp_attr& a, const std::
 	return out;
 }
 
+// The port's MTU bounds the path's, except to a peer on this host: no packet passes the interface,
+// and the peer may be on a device with a larger MTU, such as the loopback's.
+bool path_mtu_allowed(const engine::Interface& interface, const ibv_qp_attr& a, int mask) {
+	if (a.path_mtu < IBV_MTU_256 || a.path_mtu > IBV_MTU_4096) return false;
+	return 128u << a.path_mtu <= engine::active_mtu(interface.mtu) ||
+		((mask & IBV_QP_AV) && is_local_address(a.ah_attr.grh.dgid.raw));
+}
+
 // Checks the values of the attributes in `mask`; the adapter checks which attributes the transition
-// allows.
-bool values_allowed(const SoftQp& sqp, const ibv_qp_attr& a, int mask) {
-	const engine::Interface& interface = SoftContext::of(sqp.public_qp.qp_base.context).device().interface;
-	if ((mask & IBV_QP_STATE) && (a.qp_state < IBV_QPS_RESET || a.qp_state > IBV_QPS_ERR)) return false;
-	if ((mask & IBV_QP_PORT) && a.port_num != 1) return false;
-	if ((mask & IBV_QP_PKEY_INDEX) && a.pkey_index != 0) return false;
-	if ((mask & IBV_QP_PATH_MTU) &&
-		(a.path_mtu < IBV_MTU_256 || 128u << a.path_mtu > engine::active_mtu(interface.mtu)))
-		return false;
-	if ((mask & IBV_QP_AV) &&
-		(!a.ah_attr.is_global || a.ah_attr.port_num != 1 || a.ah_attr.grh.sgid_index >= interface.gids.size()))
-		return false;
-	if ((mask & IBV_QP_MAX_QP_RD_ATOMIC) && a.max_rd_atomic > limits::rd_atomic) return false;
-	if ((mask & IBV_QP_MAX_DEST_RD_ATOMIC) && a.max_dest_rd_atomic > limits::rd_atomic) return false;
-	if ((mask & IBV_QP_TIMEOUT) && a.timeout > 31) return false;
-	if ((mask & IBV_QP_RETRY_CNT) && a.retry_cnt > 7) return false;
-	if ((mask & IBV_QP_RNR_RETRY) && a.rnr_retry > 7) return false;
-	if ((mask & IBV_QP_MIN_RNR_TIMER) && a.min_rnr_timer > 31) return false;
-	if ((mask & IBV_QP_DEST_QPN) && a.dest_qp_num > 0xffffff) return false;
-	return true;
+// allows. Returns 0, or EINVAL and names the value.
+int check_values(const engine::Interface& interface, const ibv_qp_attr& a, int mask) {
+	const auto wrong = [](const char* name, unsigned value, unsigned least, unsigned most) {
+		return log::refuse(EINVAL, "ibv_modify_qp: %s %u is not in %u to %u", name, value, least, most);
+	};
+	if ((mask & IBV_QP_STATE) && (a.qp_state < IBV_QPS_RESET || a.qp_state > IBV_QPS_ERR))
+		return wrong("qp_state", a.qp_state, IBV_QPS_RESET, IBV_QPS_ERR);
+	if ((mask & IBV_QP_PORT) && a.port_num != 1) return wrong("port_num", a.port_num, 1, 1);
+	if ((mask & IBV_QP_PKEY_INDEX) && a.pkey_index != 0) return wrong("pkey_index", a.pkey_index, 0, 0);
+	if ((mask & IBV_QP_PATH_MTU) && !path_mtu_allowed(interface, a, mask))
+		return log::refuse(EINVAL,
+			"ibv_modify_qp: path_mtu %d (%u bytes) is not in 1 to the port's active_mtu, %u bytes",
+			static_cast<int>(a.path_mtu), 128u << (a.path_mtu & 7),
+			static_cast<unsigned>(engine::active_mtu(interface.mtu)));
+	if (mask & IBV_QP_AV) {
+		if (!a.ah_attr.is_global)
+			return log::refuse(EINVAL, "ibv_modify_qp: ah_attr.is_global is 0, but a RoCE address needs a GID");
+		if (a.ah_attr.port_num != 1) return wrong("ah_attr.port_num", a.ah_attr.port_num, 1, 1);
+		if (!engine::gid_at(interface.gids, a.ah_attr.grh.sgid_index))
+			return log::refuse(
+				EINVAL, "ibv_modify_qp: sgid_index %d is not that of a GID of the device", a.ah_attr.grh.sgid_index);
+	}
+	if ((mask & IBV_QP_MAX_QP_RD_ATOMIC) && a.max_rd_atomic > limits::rd_atomic)
+		return wrong("max_rd_atomic", a.max_rd_atomic, 0, limits::rd_atomic);
+	if ((mask & IBV_QP_MAX_DEST_RD_ATOMIC) && a.max_dest_rd_atomic > limits::rd_atomic)
+		return wrong("max_dest_rd_atomic", a.max_dest_rd_atomic, 0, limits::rd_atomic);
+	if ((mask & IBV_QP_TIMEOUT) && a.timeout > 31) return wrong("timeout", a.timeout, 0, 31);
+	if ((mask & IBV_QP_RETRY_CNT) && a.retry_cnt > 7) return wrong("retry_cnt", a.retry_cnt, 0, 7);
+	if ((mask & IBV_QP_RNR_RETRY) && a.rnr_retry > 7) return wrong("rnr_retry", a.rnr_retry, 0, 7);
+	if ((mask & IBV_QP_MIN_RNR_TIMER) && a.min_rnr_timer > 31) return wrong("min_rnr_timer", a.min_rnr_timer, 0, 31);
+	if ((mask & IBV_QP_DEST_QPN) && a.dest_qp_num > 0xffffff) return wrong("dest_qp_num", a.dest_qp_num, 0, 0xffffff);
+	return 0;
+}
+
+// Logs why the adapter has refused the change; returns EINVAL.
+int refuse_change(const QueuePair& qp, const ibv_qp_attr& a, int mask) {
+	if (!log::enabled(log::Level::info)) return errno = EINVAL;
+	if ((mask & IBV_QP_CUR_STATE) && static_cast<int>(a.cur_qp_state) != static_cast<int>(qp.state))
+		return log::refuse(EINVAL, "ibv_modify_qp: cur_qp_state %d is not the state of the queue pair, %d",
+			static_cast<int>(a.cur_qp_state), static_cast<int>(qp.state));
+	const QpState to = mask & IBV_QP_STATE ? static_cast<QpState>(a.qp_state) : qp.state;
+	return log::refuse(
+		EINVAL, "ibv_modify_qp: %s", modify_reason(qp.type, qp.state, to, static_cast<std::uint32_t>(mask)).c_str());
 }
 
 // Keeps the attributes of `mask` for query_qp.
@@ -217,9 +261,15 @@ ibv_qp* create_qp(ibv_pd* pd, ibv_qp_init_attr* init) { return make_qp(pd, *init
 ibv_qp* create_qp_ex(ibv_context*, ibv_qp_init_attr_ex* init) {
 	constexpr std::uint32_t known =
 		IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
-	if (!(init->comp_mask & IBV_QP_INIT_ATTR_PD) || !init->pd) return errno = EINVAL, nullptr;
-	if (init->comp_mask & ~known) return errno = EOPNOTSUPP, nullptr;
-	if ((init->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) && init->create_flags) return errno = EOPNOTSUPP, nullptr;
+	if (!(init->comp_mask & IBV_QP_INIT_ATTR_PD) || !init->pd)
+		return log::refuse(EINVAL, "ibv_create_qp_ex: comp_mask needs IBV_QP_INIT_ATTR_PD, and pd a value"), nullptr;
+	if (init->comp_mask & ~known)
+		return log::refuse(
+				   EOPNOTSUPP, "ibv_create_qp_ex: comp_mask bits 0x%x are not supported", init->comp_mask & ~known),
+			   nullptr;
+	if ((init->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) && init->create_flags)
+		return log::refuse(EOPNOTSUPP, "ibv_create_qp_ex: create_flags 0x%x are not supported", init->create_flags),
+			   nullptr;
 	if (init->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) {
 		constexpr std::uint64_t ud = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM;
 		constexpr std::uint64_t uc = ud | IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM |
@@ -227,7 +277,10 @@ ibv_qp* create_qp_ex(ibv_context*, ibv_qp_init_attr_ex* init) {
 		constexpr std::uint64_t rc = uc | IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP |
 			IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | IBV_QP_EX_WITH_SEND_WITH_INV;
 		const std::uint64_t allowed = init->qp_type == IBV_QPT_UD ? ud : init->qp_type == IBV_QPT_UC ? uc : rc;
-		if (init->send_ops_flags & ~allowed) return errno = EOPNOTSUPP, nullptr;
+		if (init->send_ops_flags & ~allowed)
+			return log::refuse(EOPNOTSUPP, "ibv_create_qp_ex: send_ops_flags 0x%llx are not supported for this qp_type",
+					   static_cast<unsigned long long>(init->send_ops_flags & ~allowed)),
+				   nullptr;
 	}
 	ibv_qp_init_attr basic{
 		init->qp_context, init->send_cq, init->recv_cq, init->srq, init->cap, init->qp_type, init->sq_sig_all};
@@ -239,15 +292,16 @@ ibv_qp* create_qp_ex(ibv_context*, ibv_qp_init_attr_ex* init) {
 
 int modify_qp(ibv_qp* public_qp, ibv_qp_attr* a, int mask) {
 	SoftQp& sqp = SoftQp::of(public_qp);
-	if (SoftContext::of(public_qp->context).dead) return errno = EIO;
-	if (!values_allowed(sqp, *a, mask)) return errno = EINVAL;
-	const engine::Interface& interface = SoftContext::of(public_qp->context).device().interface;
+	if (SoftContext::of(public_qp->context).dead)
+		return log::refuse(EIO, "ibv_modify_qp: the device was opened before fork(), by the parent");
+	const auto interface = SoftContext::of(public_qp->context).device().interface();
+	if (const int error = check_values(*interface, *a, mask)) return error;
 	std::uint8_t source_gid[16] = {};
 	transport::Outlet* outlet = nullptr;
 	// The outlet stays valid while this count does not change; see Engine::links_retired().
 	const std::uint32_t links_retired = sqp.engine->links_retired();
 	if (mask & IBV_QP_AV) {
-		std::memcpy(source_gid, interface.gids[a->ah_attr.grh.sgid_index].data(), 16);
+		std::memcpy(source_gid, interface->gids[a->ah_attr.grh.sgid_index].data(), 16);
 		if (public_qp->qp_type != IBV_QPT_UD) {
 			wire::AddressPair pair{};
 			std::memcpy(pair.source, source_gid, 16);
@@ -257,12 +311,15 @@ int modify_qp(ibv_qp* public_qp, ibv_qp_attr* a, int mask) {
 			pair.flow_label = a->ah_attr.grh.flow_label & 0xfffff;
 			const std::uint32_t destination = mask & IBV_QP_DEST_QPN ? a->dest_qp_num : sqp.attributes.dest_qp_num;
 			auto path = sqp.engine->outlet_to(pair, is_local_address(a->ah_attr.grh.dgid.raw), {destination}, true);
-			if (!path) return errno = path.error();
+			if (!path)
+				return log::refuse(path.error(), "ibv_modify_qp: no path to the peer: %s", strerror(path.error()));
 			outlet = *path;
 		}
 	}
 	if (public_qp->qp_type == IBV_QPT_UD && (mask & IBV_QP_STATE) && a->qp_state == IBV_QPS_RTR)
-		sqp.engine->listen_udp();
+		if (const auto listening = sqp.engine->listen_udp(); !listening)
+			return log::refuse(listening.error(), "ibv_modify_qp: datagrams of other hosts cannot be received: %s",
+				strerror(listening.error()));
 	const adapter::QpChange change{.mask = static_cast<std::uint32_t>(mask),
 		.state = static_cast<QpState>(a->qp_state),
 		.current_state = static_cast<QpState>(a->cur_qp_state),
@@ -274,16 +331,17 @@ int modify_qp(ibv_qp* public_qp, ibv_qp_attr* a, int mask) {
 		.sqd_notify = a->en_sqd_async_notify != 0};
 	QueuePair& qp = *sqp.qp;
 	// Posters read the state and the outlet under the send queue's lock.
-	qp.sq_lock.lock();
-	const int error = sqp.engine->control([&](adapter::ChannelAdapter& adapter) {
-		if (outlet && sqp.engine->links_retired() != links_retired) return EAGAIN;
-		return adapter.modify_qp(qp, change) ? 0 : EINVAL;
-	});
-	qp.sq_lock.unlock();
+	const int error = [&] {
+		const std::lock_guard lock(qp.sq_lock);
+		return sqp.engine->control([&](adapter::ChannelAdapter& adapter) {
+			if (outlet && sqp.engine->links_retired() != links_retired) return EAGAIN;
+			return adapter.modify_qp(qp, change) ? 0 : EINVAL;
+		});
+	}();
 	// A peer has died since the path was found, and it may have been the destination: find it
 	// again.
 	if (error == EAGAIN) return modify_qp(public_qp, a, mask);
-	if (error) return errno = error;
+	if (error) return refuse_change(qp, *a, mask);
 	remember(sqp.attributes, *a, mask);
 	if (mask & IBV_QP_STATE) {
 		public_qp->state = a->qp_state;
@@ -296,33 +354,36 @@ int modify_qp(ibv_qp* public_qp, ibv_qp_attr* a, int mask) {
 	return 0;
 }
 
-int query_qp(ibv_qp* public_qp, ibv_qp_attr* attributes, int, ibv_qp_init_attr* init) {
+// All attributes are written, whatever the mask asks for, as by the kernel. The public struct's
+// state changes only if the mask asks for the state, as in libibverbs: programs keep their own view
+// of the state there.
+int query_qp(ibv_qp* public_qp, ibv_qp_attr* attributes, int mask, ibv_qp_init_attr* init) {
 	SoftQp& sqp = SoftQp::of(public_qp);
 	*attributes = sqp.attributes;
 	*init = sqp.init;
 	attributes->cap = sqp.init.cap;
 	attributes->qp_state = attributes->cur_qp_state = static_cast<ibv_qp_state>(sqp.qp->state);
 	attributes->sq_draining = sqp.qp->cold->draining;
-	public_qp->state = attributes->qp_state;
+	if (mask & IBV_QP_STATE) public_qp->state = attributes->qp_state;
 	return 0;
 }
 
-int destroy_qp(ibv_qp* public_qp) {
+int destroy_qp(engine::BlockingCall& call, ibv_qp* public_qp) {
 	SoftQp& sqp = SoftQp::of(public_qp);
-	drain_doorbell(sqp);
-	sqp.engine->control([&](adapter::ChannelAdapter& adapter) {
-		adapter.destroy_qp(*sqp.qp);
-		return 0;
-	});
-	purge(sqp);
+	// Done before, if a thread was cancelled in the wait below.
+	if (sqp.qp) {
+		drain_doorbell(sqp);
+		sqp.engine->control([&](adapter::ChannelAdapter& adapter) {
+			adapter.destroy_qp(*std::exchange(sqp.qp, nullptr));
+			return 0;
+		});
+		purge(sqp);
+	}
 	SoftContext::of(public_qp->context).async_events.remove_if([&](const ibv_async_event& event) {
-		return event.element.qp == public_qp && event.event_type != IBV_EVENT_CQ_ERR &&
-			event.event_type != IBV_EVENT_SRQ_LIMIT_REACHED;
+		return element_of(event) == Element::qp && event.element.qp == public_qp;
 	});
-	pthread_mutex_lock(&public_qp->mutex);
-	while (public_qp->events_completed != sqp.delivered.asynchronous)
-		pthread_cond_wait(&public_qp->cond, &public_qp->mutex);
-	pthread_mutex_unlock(&public_qp->mutex);
+	const auto all = [&] { return public_qp->events_completed == sqp.delivered.asynchronous; };
+	if (!sqp.acknowledged.reached(public_qp->mutex, call, all)) return 0;
 	count_as_user(public_qp->pd, sqp.init, -1);
 	delete &sqp;
 	return 0;
@@ -335,18 +396,23 @@ ibv_qp_ex* qp_to_qp_ex(ibv_qp* qp) { return &SoftQp::of(qp).public_qp; }
 int query_qp_data_in_order(ibv_qp*, ibv_wr_opcode, std::uint32_t) { return 0; }
 
 // Enhanced connection establishment negotiates vendors' own options; this NIC has none.
-int query_ece(ibv_qp*, ibv_ece*) { return errno = EOPNOTSUPP; }
-int set_ece(ibv_qp*, ibv_ece*) { return errno = EOPNOTSUPP; }
+int query_ece(ibv_qp*, ibv_ece*) { return log::refuse(EOPNOTSUPP, "ibv_query_ece: this NIC has no ECE"); }
+int set_ece(ibv_qp*, ibv_ece*) { return log::refuse(EOPNOTSUPP, "ibv_set_ece: this NIC has no ECE"); }
 
 namespace {
 
 int change_group(ibv_qp* qp, const ibv_gid* gid, auto change) {
 	wire::Gid group;
 	std::memcpy(group.data(), gid->raw, group.size());
-	if (qp->qp_type != IBV_QPT_UD || !wire::is_multicast(group)) return errno = EINVAL;
+	if (qp->qp_type != IBV_QPT_UD || !wire::is_multicast(group))
+		return log::refuse(
+			EINVAL, "ibv_attach_mcast, ibv_detach_mcast: the queue pair is not UD, or the GID no multicast GID");
 	SoftQp& sqp = SoftQp::of(qp);
-	const auto changed = (sqp.engine->*change)(*sqp.qp, group, SoftContext::of(qp->context).device().interface.index);
-	return changed ? 0 : errno = changed.error();
+	const auto changed = (sqp.engine->*change)(*sqp.qp, group, SoftContext::of(qp->context).device().interface_index);
+	return changed
+		? 0
+		: log::refuse(changed.error(), "ibv_attach_mcast, ibv_detach_mcast: %s",
+			  changed.error() == EINVAL ? "the queue pair is a member already, or is none" : strerror(changed.error()));
 }
 
 }  // namespace

@@ -1,17 +1,20 @@
-// The real libibverbs, for devices that are not ours.
+// The real libibverbs, for devices that are not ours. Our own library may be installed as
+// libibverbs.so.1 before it, in a folder on the library path; then the real one is the next of that
+// name.
 //
 // The real library calls its own exported functions through its PLT, so under LD_PRELOAD these
 // inner calls arrive at our exports. Where they must not see our devices, the outer call is made
 // while an `InsideReal` exists.
 //
-// Threads: any.
-// Lifetime: real() loads the library on first use and keeps it for the life of the process.
+// Threads: any; no call waits for another thread.
+// Lifetime: the first call loads the library, which stays for the life of the process.
 // Errors: every pointer of the table can be called. A function that the installed library lacks,
 //   because it is older or there is no library at all, fails with EOPNOTSUPP in its own form.
 #pragma once
 
 #include <infiniband/verbs.h>
 
+#include "nic/presence/presence.h"
 #include "nic/verbs/newer_verbs.h"
 
 #undef ibv_query_port
@@ -36,7 +39,6 @@
 	X(_ibv_query_gid_ex, EOPNOTSUPP)              \
 	X(_ibv_query_gid_table, -EOPNOTSUPP)          \
 	X(ibv_query_gid_type, -1)                     \
-	X(ibv_read_sysfs_file, -1)                    \
 	X(ibv_query_pkey, -1)                         \
 	X(ibv_get_pkey_index, -1)                     \
 	X(ibv_alloc_pd, nullptr)                      \
@@ -112,6 +114,9 @@ struct RealLibrary {
 
 const RealLibrary& real();
 
+// A function of the real library by its name, or null.
+void* find_in_real_library(const char* name);
+
 // While one exists, this thread is in a call of the real library whose inner calls must see real
 // devices only.
 class InsideReal {
@@ -125,6 +130,7 @@ public:
 
 private:
 	static inline constinit thread_local int depth_ = 0;
+	presence::Unseen unseen_;  // nor may the real library find our devices in the file system
 };
 
 }  // namespace verbena::verbs

@@ -3,6 +3,8 @@
 // even by functions that are newer than the installed one (newer_verbs.h).
 #include <cerrno>
 
+#include "base/log.h"
+#include "nic/presence/device_descriptor.h"
 #include "nic/verbs/newer_verbs.h"
 #include "nic/verbs/provider.h"
 #include "nic/verbs/real_library.h"
@@ -13,8 +15,8 @@ using verbena::verbs::real;
 
 namespace {
 
-template <typename Result> Result not_supported(Result failure) {
-	errno = EOPNOTSUPP;
+template <typename Result> Result not_supported(Result failure, const char* verb = __builtin_FUNCTION()) {
+	verbena::log::refuse(EOPNOTSUPP, "%s: this NIC does not support it", verb);
 	return failure;
 }
 
@@ -28,11 +30,11 @@ template <typename Object> const ibv_context* context_of(const Object* object) {
 extern "C" {
 #pragma GCC visibility push(default)
 
-// ---- Objects of another process. The argument of ibv_import_device is a descriptor of the kernel,
-// so it never belongs to us. The real library searches its device list for it, which must not
-// contain ours.
+// ---- Objects of another process. The real library searches its device list for the descriptor,
+// so that list must not contain ours.
 
 ibv_context* ibv_import_device(int cmd_fd) {
+	if (verbena::presence::device_of_descriptor(cmd_fd)) return not_supported<ibv_context*>(nullptr);
 	const InsideReal guard;
 	return real().ibv_import_device(cmd_fd);
 }
@@ -68,10 +70,6 @@ ibv_mr* ibv_reg_dmabuf_mr(ibv_pd* pd, uint64_t offset, size_t length, uint64_t i
 								: real().ibv_reg_dmabuf_mr(pd, offset, length, iova, fd, access);
 }
 
-ibv_mr* ibv_reg_mr_ex(ibv_pd* pd, ibv_mr_init_attr* attributes) {
-	return is_ours(pd->context) ? not_supported<ibv_mr*>(nullptr) : real().ibv_reg_mr_ex(pd, attributes);
-}
-
 ibv_dmah* ibv_alloc_dmah(ibv_context* context, ibv_dmah_init_attr* attributes) {
 	return is_ours(context) ? not_supported<ibv_dmah*>(nullptr) : real().ibv_alloc_dmah(context, attributes);
 }
@@ -82,20 +80,6 @@ int ibv_dealloc_dmah(ibv_dmah* dmah) {
 
 int ibv_dm_export_dmabuf_fd(ibv_dm* dm) {
 	return is_ours(dm->context) ? not_supported(-1) : real().ibv_dm_export_dmabuf_fd(dm);
-}
-
-// A buffer is opaque, and always the real library's, because our NIC allocates none.
-void* ibv_alloc_buf(ibv_pd* pd, size_t size, ibv_buf** buffer) {
-	return is_ours(pd->context) ? not_supported<void*>(nullptr) : real().ibv_alloc_buf(pd, size, buffer);
-}
-
-void ibv_free_buf(ibv_buf* buffer) { real().ibv_free_buf(buffer); }
-
-int ibv_export_buf_dmabuf_fd(ibv_buf* buffer) { return real().ibv_export_buf_dmabuf_fd(buffer); }
-
-ibv_mr* ibv_reg_buf_mr(ibv_pd* pd, ibv_buf* buffer, void* address, size_t length, int access) {
-	return is_ours(pd->context) ? not_supported<ibv_mr*>(nullptr)
-								: real().ibv_reg_buf_mr(pd, buffer, address, length, access);
 }
 
 // ---- Completion counters

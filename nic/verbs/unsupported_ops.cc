@@ -2,12 +2,13 @@
 
 #include <cerrno>
 
+#include "base/log.h"
+
 namespace verbena::verbs {
 namespace {
 
 template <typename... Parameters> int unsupported(Parameters...) {
-	errno = EOPNOTSUPP;
-	return EOPNOTSUPP;
+	return log::refuse(EOPNOTSUPP, "a verb was called that this NIC does not support (docs/verbs-support.md)");
 }
 
 template <typename WorkRequest, typename Queue>
@@ -17,7 +18,7 @@ int unsupported_post(Queue*, WorkRequest* request, WorkRequest** bad_request) {
 }
 
 int unsupported_poll_cq(ibv_cq*, int, ibv_wc*) {
-	errno = EOPNOTSUPP;
+	unsupported();
 	return -1;  // a positive value would be a number of completions
 }
 

@@ -1,0 +1,57 @@
+#include "nic/verbs/refused_posts.h"
+
+#include <cerrno>
+
+#include "base/log.h"
+
+namespace verbena::verbs {
+namespace {
+
+constexpr const char* verb = "ibv_post_send";
+
+int refuse_opcode_or_values(const SoftQp& sqp, const ibv_send_wr& wr) {
+	const auto opcode = static_cast<unsigned>(wr.opcode);
+	if (opcode > IBV_WR_SEND_WITH_INV || !(sqp.opcodes >> opcode & 1))
+		return log::refuse(EINVAL, "%s: opcode %u is not allowed on a queue pair of this type", verb, opcode);
+	if (static_cast<unsigned>(wr.num_sge) > sqp.send_segments_max)
+		return log::refuse(EINVAL, "%s: num_sge %d is not in 0 to %d, the queue pair's max_send_sge", verb, wr.num_sge,
+			sqp.send_segments_max);
+	std::uint64_t length = 0;
+	for (int i = 0; i < wr.num_sge; ++i) length += wr.sg_list[i].length;
+	if (length > limits::message)
+		return log::refuse(EINVAL, "%s: the message has %llu bytes, and %u are the limit", verb,
+			static_cast<unsigned long long>(length), limits::message);
+	if (sqp.qp->type == transport::QpType::ud)
+		return log::refuse(EINVAL, "%s: wr.ud.ah is NULL or of another protection domain", verb);
+	if (wr.opcode == IBV_WR_BIND_MW)
+		return log::refuse(EINVAL, "%s: the window cannot be bound to this region or by this queue pair", verb);
+	return log::refuse(EINVAL, "%s: IBV_SEND_INLINE is not allowed with READ and atomics", verb);
+}
+
+}  // namespace
+
+int refuse_send(const SoftQp& sqp, const ibv_send_wr* wr, int error) {
+	if (!log::enabled(log::Level::info)) return errno = error;
+	if (error == EFAULT) return log::refuse(error, "%s: the inline data cannot be read", verb);
+	if (error == ENOMEM && wr && wr->send_flags & IBV_SEND_INLINE) {
+		std::uint64_t length = 0;
+		for (int i = 0; i < wr->num_sge; ++i) length += wr->sg_list[i].length;
+		if (length > sqp.inline_max)
+			return log::refuse(error, "%s: %llu bytes of inline data are above the queue pair's max_inline_data %d",
+				verb, static_cast<unsigned long long>(length), sqp.inline_max);
+	}
+	if (error == ENOMEM)
+		return log::refuse(error, "%s: the send queue is full, it has %u entries", verb, sqp.qp->sq_mask + 1);
+	if (sqp.qp->state == transport::QpState::reset || sqp.qp->state == transport::QpState::init ||
+		sqp.qp->state == transport::QpState::rtr || !wr)
+		return log::refuse(error, "%s: the queue pair is not in RTS", verb);
+	return refuse_opcode_or_values(sqp, *wr);
+}
+
+int refuse_receive(const char* verb, const queues::ReceiveQueue& queue, const ibv_recv_wr* wr, int error) {
+	if (error == ENOMEM) return log::refuse(error, "%s: the queue is full, it has %u entries", verb, queue.capacity());
+	return log::refuse(error, "%s: num_sge %d is not in 0 to %u, the queue's max_sge", verb, wr ? wr->num_sge : 0,
+		queue.segments_max());
+}
+
+}  // namespace verbena::verbs
