@@ -1,10 +1,14 @@
 #include "lib/async/epoll_selector.h"
 
+#include <poll.h>
 #include <sys/epoll.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <atomic>
+#include <cerrno>
+#include <system_error>
 
 #include "base/check.h"
 
@@ -13,10 +17,14 @@ namespace {
 
 constexpr std::size_t events_at_once = 256;
 
+// epoll_pwait2 came with Linux 5.11. Before, and where a filter of system calls refuses it, every
+// further call would fail at once, and the loop would spin.
+std::atomic<bool> pwait2_refused{false};
+
 }  // namespace
 
 EpollSelector::EpollSelector() : epoll_(epoll_create1(EPOLL_CLOEXEC)) {
-	check(epoll_ >= 0, "a loop needs a descriptor");
+	if (epoll_ < 0) throw std::system_error(errno, std::generic_category(), "a loop needs a descriptor");
 }
 
 EpollSelector::~EpollSelector() { close(epoll_); }
@@ -37,7 +45,18 @@ std::size_t EpollSelector::wait(std::span<Readiness> into, Nanoseconds patience)
 	const timespec time{.tv_sec = static_cast<time_t>(patience / 1'000'000'000),
 		.tv_nsec = static_cast<long>(patience % 1'000'000'000)};
 	const auto most = static_cast<int>(std::min(into.size(), events.size()));
-	const int count = epoll_pwait2(epoll_, events.data(), most, patience == never ? nullptr : &time, nullptr);
+	const timespec* const until = patience == never ? nullptr : &time;
+	int count = -1;
+	if (!pwait2_refused.load(std::memory_order_relaxed)) {
+		count = epoll_pwait2(epoll_, events.data(), most, until, nullptr);
+		if (count < 0 && (errno == ENOSYS || errno == EPERM || errno == EACCES))
+			pwait2_refused.store(true, std::memory_order_relaxed);
+	}
+	if (count < 0 && pwait2_refused.load(std::memory_order_relaxed)) {
+		// An epoll descriptor can be polled itself, and ppoll takes nanoseconds on every kernel.
+		pollfd members{epoll_, POLLIN, 0};
+		if (ppoll(&members, 1, until, nullptr) > 0) count = epoll_wait(epoll_, events.data(), most, 0);
+	}
 	if (count <= 0) return 0;
 	const auto found = static_cast<std::size_t>(count);
 	for (std::size_t i = 0; i < found; ++i) {

@@ -4,7 +4,9 @@
 #include <unistd.h>
 
 #include <array>
+#include <cerrno>
 #include <span>
+#include <system_error>
 #include <utility>
 
 namespace verbena::async {
@@ -62,10 +64,15 @@ Loop::Loop(const LoopOptions& options)
 	  now_(monotonic_now()),
 	  last_work_(now_),
 	  timers_(now_) {
-	check(wake_ >= 0, "a loop needs a descriptor");
-	ChosenSelector chosen = make_selector(options.selector);
-	selector_ = std::move(chosen.selector);
-	selector_refusal_ = std::move(chosen.refusal);
+	if (wake_ < 0) throw std::system_error(errno, std::generic_category(), "a loop needs a descriptor");
+	try {
+		ChosenSelector chosen = make_selector(options.selector);
+		selector_ = std::move(chosen.selector);
+		selector_refusal_ = std::move(chosen.refusal);
+	} catch (...) {
+		close(wake_);
+		throw;
+	}
 	selector_->watch_readable(wake_, nullptr);
 }
 

@@ -27,6 +27,11 @@ inline Task<void> serve_echo(std::unique_ptr<Channel> channel) {
 	co_await channel->until_closed();
 }
 
+// An address of the transport's device, which rdma_cm can reach too, with this port.
+inline std::string address_of_device(const RcTransport& transport, std::uint16_t port) {
+	return lib::format_address(lib::address_of(transport.device().choice.gid, port).value().get());
+}
+
 // A server whose set-ups have a thread of their own, beside the channels' one.
 class Server {
 public:
@@ -73,10 +78,7 @@ public:
 	}
 
 private:
-	// An address of the device, so that rdma_cm can reach it too.
-	std::string address(std::uint16_t port) const {
-		return lib::format_address(lib::address_of(transport_->device().choice.gid, port).value().get());
-	}
+	std::string address(std::uint16_t port) const { return address_of_device(*transport_, port); }
 
 	async::Loop setup_{{.spin = 0}}, io_{{.spin = 0}};
 	std::unique_ptr<RcTransport> transport_;
@@ -89,7 +91,9 @@ private:
 
 class Connect : public ::testing::Test {
 protected:
-	Connect() : transport_(RcTransport::open(loop_, test_device(), small).value()) {}
+	Connect()
+		: transport_(RcTransport::open(loop_, test_device(), small).value()),
+		  files_("test authority", {async::split_host(address_of_device(*transport_, 1), 1).value().host}) {}
 
 	ConnectOptions to(const std::string& where, Protection protection) {
 		return {.protection = std::move(protection), .host = where, .patience = 5'000'000'000};
@@ -122,9 +126,9 @@ protected:
 		co_await channel.until_closed();
 	}
 
-	testing_tools::AuthorityFiles files_;
 	async::Loop loop_{{.spin = 0}};
 	std::unique_ptr<RcTransport> transport_;
+	testing_tools::AuthorityFiles files_;  // the server's certificate names the device, too
 };
 
 }  // namespace verbena::channel::testing_tools

@@ -215,6 +215,18 @@ std::string format_address(const sockaddr* address) {
 	return "[" + std::string(host) + "]:" + std::to_string(ntohs(six.sin6_port));
 }
 
+namespace {
+
+bool is_loopback(const SocketAddress& address) {
+	if (address.storage.ss_family == AF_INET6)
+		return IN6_IS_ADDR_LOOPBACK(&reinterpret_cast<const sockaddr_in6*>(&address.storage)->sin6_addr);
+	sockaddr_in four;
+	std::memcpy(&four, &address.storage, sizeof four);
+	return four.sin_family == AF_INET && ntohl(four.sin_addr.s_addr) >> 24 == 127;
+}
+
+}  // namespace
+
 Connected<ConnectionId> listen(rdma_event_channel* channel, const SocketAddress& where, int backlog) {
 	rdma_cm_id* made = nullptr;
 	if (rdma_create_id(channel, &made, nullptr, RDMA_PS_TCP) != 0) return failed("rdma_create_id", errno, "");
@@ -222,12 +234,13 @@ Connected<ConnectionId> listen(rdma_event_channel* channel, const SocketAddress&
 	SocketAddress at = where;
 	const bool any = where.storage.ss_family == AF_INET6 &&
 		IN6_IS_ADDR_UNSPECIFIED(&reinterpret_cast<const sockaddr_in6*>(&where.storage)->sin6_addr);
+	const bool at_every_device = any || is_loopback(where);
 	const std::string name = any
 		? "port " + std::to_string(ntohs(reinterpret_cast<const sockaddr_in6*>(&where.storage)->sin6_port))
 		: format_address(where.get());
-	// For the wildcard address the kernel reports a busy port as EADDRNOTAVAIL.
+	// For the wildcard and the loopback addresses the kernel reports a busy port as EADDRNOTAVAIL.
 	if (rdma_bind_addr(id.get(), at.get()) != 0)
-		return failed("rdma_bind_addr", any && errno == EADDRNOTAVAIL ? EADDRINUSE : errno, name);
+		return failed("rdma_bind_addr", at_every_device && errno == EADDRNOTAVAIL ? EADDRINUSE : errno, name);
 	if (rdma_listen(id.get(), backlog) != 0) return failed("rdma_listen", errno, name);
 	return id;
 }

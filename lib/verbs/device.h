@@ -6,7 +6,7 @@
 // only GIDs with that index are candidates. The first rule that distinguishes two candidates
 // decides:
 // 1. the device that the user named; otherwise, between two processes of one host, vb_lo, whose MTU
-//    of 4096 suits UD;
+//    of 4096 suits UD, if the program sees it (VERBENA_DEVICES=+vb_lo, as our programs set);
 // 2. on Ethernet, a GID of a network interface that exists here; a GID without one belongs to
 //    another network namespace;
 // 3. RoCE v2 before others; on an InfiniBand link any type;

@@ -2,8 +2,8 @@
 // ibv_read_sysfs_file() of libibverbs. Drivers use different names for one thing; Retries holds
 // those that most drivers count.
 //
-// A kernel device counts for the whole host. The software NIC of this project has no folder; it
-// answers for its own process and all its devices together, by the names of Soft-RoCE.
+// A kernel device counts for the whole host. The software NIC of this project counts for its own
+// process and all its devices together; its hw_counters have the names of Soft-RoCE.
 //
 // Threads: thread-safe; each call reads the files anew.
 // Errors: a counter that cannot be read is absent, not zero.

@@ -47,12 +47,16 @@ private:
 	std::string path_;
 };
 
-// An authority with the files of a server for 127.0.0.1, ::1 and localhost, and of a client.
+// An authority with the files of a server for 127.0.0.1, ::1, localhost and `more_hosts`, and of a
+// client.
 class AuthorityFiles {
 public:
-	explicit AuthorityFiles(const std::string& name = "test authority") : authority(*make_authority(name, 30)) {
+	explicit AuthorityFiles(const std::string& name = "test authority", const std::vector<std::string>& more_hosts = {})
+		: authority(*make_authority(name, 30)) {
 		ca = folder.write("ca.pem", authority.certificate_pem);
-		server = trust("server", Use::server, {"127.0.0.1", "::1", "localhost"});
+		std::vector<std::string> hosts{"127.0.0.1", "::1", "localhost"};
+		hosts.insert(hosts.end(), more_hosts.begin(), more_hosts.end());
+		server = trust("server", Use::server, hosts);
 		client = trust("client", Use::client, {});
 	}
 	Trust trust(const std::string& name, Use use, const std::vector<std::string>& hosts, unsigned days = 30) const {
