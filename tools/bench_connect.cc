@@ -41,13 +41,13 @@ struct Options {
 	std::string command_line;
 };
 
-// Whether rdma_cm can listen at the address of this device. Where the kernel has an RDMA device of
-// its own for that address, rdma_cm takes that one and not the software NIC.
+// Whether rdma_cm connects to the address of this device by it. Where the kernel has an RDMA
+// device of its own for that address, rdma_cm takes that one and not the software NIC.
 bool rdma_cm_serves(const lib::Choice& choice) {
 	const auto at = lib::address_of(choice.gid, 0);
 	const auto channel = take(lib::make_event_channel());
 	if (!at) return false;
-	const auto id = lib::listen(channel.get(), *at, 1);
+	const auto id = lib::resolve(channel.get(), *at, std::chrono::seconds(2), nullptr);
 	return id && (*id)->verbs != nullptr && ibv_get_device_name((*id)->verbs->device) == choice.device;
 }
 

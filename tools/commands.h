@@ -4,7 +4,8 @@
 // subcommand, parsing sets `action`, which main() then runs; its value is the exit code.
 //
 // Threads: the main thread only.
-// Lifetime: an action owns the options that it reads; `action` itself outlives the parser.
+// Lifetime: an action owns the options that it reads; `action` itself and `program` outlive the
+//   parser.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -16,30 +17,24 @@
 
 namespace verbena::tools {
 
-// 127: `verbena run` could not start the program; shells use the same code.
+// 127: there is no such program; shells use the same code.
 enum Exit : int { good = 0, failed = 1, usage = 2, impossible_data = 3, cannot_run = 127 };
 
 using Action = std::function<int()>;
+// The words of another program at the end of the line (tools/program_words.h).
+using ProgramWords = std::vector<std::string>;
 
-void add_run(CLI::App& app, Action& action);
+CLI::App* add_run(CLI::App& app, Action& action, const ProgramWords& program);
 void add_devices(CLI::App& app, Action& action);
-void add_doctor(CLI::App& app, Action& action);
+CLI::App* add_doctor(CLI::App& app, Action& action, const ProgramWords& program);
 void add_bench_rcud(CLI::App& bench, Action& action, const std::string& command_line);
 void add_bench_connect(CLI::App& bench, Action& action, const std::string& command_line);
 void add_bench_scale(CLI::App& bench, Action& action, const std::string& command_line);
 void add_bench_rpc(CLI::App& bench, Action& action, const std::string& command_line);
 void add_bench_kv(CLI::App& bench, Action& action, const std::string& command_line);
 void add_check(CLI::App& app, Action& action);
-void add_report(CLI::App& app);
+CLI::App* add_report(CLI::App& app, Action& action, const ProgramWords& program);
 void add_certs(CLI::App& app, Action& action);
-
-// `run` and `report` pass their words unchanged to another program, so the parser must not see
-// them. Returns true and sets `action` for such a line; otherwise the parser takes it (--help,
-// mistakes).
-bool pass_through(const std::vector<std::string>& words, Action& action);
-// Replaces this process by the report package (Python); returns, with an exit code, only on
-// failure.
-int report(const std::vector<std::string>& arguments);
 
 // Prints "verbena: MESSAGE" on standard error and returns `code`.
 int complain(const std::string& message, int code = failed);

@@ -6,6 +6,7 @@
 
 #include "lib/verbs/device.h"
 #include "tools/commands.h"
+#include "tools/loopback_device.h"
 
 namespace verbena::tools {
 namespace {
@@ -77,6 +78,7 @@ void add_devices(CLI::App& app, Action& action) {
 	sub->add_flag("--json", *json, "Print JSON");
 	sub->callback([json, &action] {
 		action = [json]() -> int {
+			list_loopback_device();
 			const auto devices = lib::list_devices();
 			if (!devices) return complain(devices.error());
 			Json all{{"devices", Json::array()}, {"chosen_between_hosts", describe(lib::choose(*devices, {}))},

@@ -6,6 +6,8 @@
 #include "bench/scale/echo_service.h"
 #include "lib/metrics/export.h"
 #include "tools/channel_options.h"
+#include "tools/exception_reason.h"
+#include "tools/loopback_device.h"
 #include "tools/server_program.h"
 
 namespace {
@@ -120,6 +122,7 @@ int run(const Options& options) {
 }  // namespace
 
 int main(int argc, char** argv) {
+	verbena::tools::list_loopback_device();
 	Options options;
 	options.port = 7471;
 	CLI::App app("Accepts many clients over RDMA (RC) and echoes their messages.", "echo_server");
@@ -161,5 +164,9 @@ int main(int argc, char** argv) {
 		return app.exit(error) == 0 ? 0 : 2;
 	}
 	setvbuf(stdout, nullptr, _IOLBF, 0);
-	return run(options);
+	try {
+		return run(options);
+	} catch (const std::exception& error) {
+		return fail(verbena::tools::reason_of(error));
+	}
 }

@@ -17,6 +17,8 @@
 #include "lib/kv/script.h"
 #include "lib/kv/shards.h"
 #include "tools/device_options.h"
+#include "tools/exception_reason.h"
+#include "tools/loopback_device.h"
 #include "tools/option_values.h"
 #include "tools/trust_options.h"
 
@@ -202,6 +204,7 @@ int run(Options options) {
 }  // namespace
 
 int main(int argc, char** argv) {
+	verbena::tools::list_loopback_device();
 	Options options;
 	CLI::App app("Executes SET, GET and DEL lines at a kv_server.", "kv_client");
 	app.footer(
@@ -244,5 +247,9 @@ int main(int argc, char** argv) {
 	} catch (const CLI::ParseError& error) {
 		return app.exit(error) == 0 ? 0 : 2;
 	}
-	return run(std::move(options));
+	try {
+		return run(std::move(options));
+	} catch (const std::exception& error) {
+		return fail(verbena::tools::reason_of(error));
+	}
 }

@@ -4,6 +4,8 @@
 
 #include "base/sizes.h"
 #include "lib/kv/service.h"
+#include "tools/exception_reason.h"
+#include "tools/loopback_device.h"
 #include "tools/option_values.h"
 #include "tools/server_program.h"
 
@@ -161,6 +163,7 @@ void read_sizes(Options& options) {
 }  // namespace
 
 int main(int argc, char** argv) {
+	verbena::tools::list_loopback_device();
 	Options options;
 	options.port = verbena::kv::port_default;
 	CLI::App app("Keeps keys and values in memory, for clients over RDMA (RC) or TCP.", "kv_server");
@@ -172,5 +175,9 @@ int main(int argc, char** argv) {
 	}
 	read_sizes(options);
 	setvbuf(stdout, nullptr, _IOLBF, 0);
-	return run(options);
+	try {
+		return run(options);
+	} catch (const std::exception& error) {
+		return fail(verbena::tools::reason_of(error));
+	}
 }

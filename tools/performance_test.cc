@@ -12,6 +12,8 @@
 #include "bench/environment.h"
 #include "bench/scale/experiment.h"
 #include "bench/scale/rows.h"
+#include "tools/exception_reason.h"
+#include "tools/loopback_device.h"
 #include "tools/trust_options.h"
 
 namespace {
@@ -239,6 +241,7 @@ void add_options(CLI::App& app, Options& options) {
 }  // namespace
 
 int main(int argc, char** argv) {
+	verbena::tools::list_loopback_device();
 	Options options;
 	options.command_line = "performance_test";
 	for (int i = 1; i < argc; ++i) options.command_line += std::string(" ") + argv[i];
@@ -254,6 +257,6 @@ int main(int argc, char** argv) {
 	try {
 		return run(options);
 	} catch (const std::exception& error) {
-		return fail(error.what());
+		return fail(verbena::tools::reason_of(error));
 	}
 }

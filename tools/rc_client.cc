@@ -12,6 +12,7 @@
 #include "bench/rcud/sender.h"
 #include "bench/rcud/session.h"
 #include "bench/row.h"
+#include "tools/loopback_device.h"
 #include "tools/option_values.h"
 
 namespace verbena::rcud {
@@ -110,6 +111,7 @@ int run(const Options& options) {
 
 int main(int argc, char** argv) {
 	using namespace verbena::rcud;
+	verbena::tools::list_loopback_device();
 	Options options;
 	CLI::App app("Connects to rc_server by rdma_cm and measures a transfer of verified messages.", "rc_client");
 	app.footer(

@@ -15,6 +15,7 @@
 #include "bench/rcud/managed.h"
 #include "bench/rcud/receiver.h"
 #include "bench/rcud/session.h"
+#include "tools/loopback_device.h"
 
 namespace verbena::rcud {
 namespace {
@@ -178,6 +179,7 @@ int run(const Options& options) {
 
 int main(int argc, char** argv) {
 	using namespace verbena::rcud;
+	verbena::tools::list_loopback_device();
 	Options options;
 	CLI::App app("Accepts rc_client by rdma_cm and reports each transfer.", "rc_server");
 	app.footer(

@@ -10,7 +10,9 @@
 #include "tools/commands.h"
 
 namespace verbena::tools {
+namespace {
 
+// Returns, with an exit code, only on failure.
 int report(const std::vector<std::string>& arguments) {
 	const char* named = std::getenv("VERBENA_REPORT");
 	const auto folder = std::filesystem::path(rcud::own_executable()).parent_path().parent_path();
@@ -27,8 +29,13 @@ int report(const std::vector<std::string>& arguments) {
 	return complain(std::string("cannot run /usr/bin/python3: ") + std::strerror(errno));
 }
 
-void add_report(CLI::App& app) {
-	app.add_subcommand("report", "Write a page with plots, tables and a verdict on each claim");
+}  // namespace
+
+CLI::App* add_report(CLI::App& app, Action& action, const ProgramWords& program) {
+	CLI::App* sub = app.add_subcommand("report", "Write a page with plots, tables and a verdict on each claim");
+	sub->allow_extras();  // all options are the package's, also --help
+	sub->callback([&] { action = [&program] { return report(program); }; });
+	return sub;
 }
 
 }  // namespace verbena::tools

@@ -1,40 +1,37 @@
-// `verbena run -- PROGRAM [ARGUMENTS]` runs a program with the software NIC preloaded. This file
-// also has pass_through(), which takes the lines of `run` and `report` before the parser.
+// `verbena run -- PROGRAM [ARGUMENTS]` runs a program with the software NIC in it.
 //
-// Errors: exit code 127 if libverbena-nic.so or the program cannot be found or started, 2 if no
-//   program is named; otherwise the exit code is the program's.
+// Errors: exit code 127 if libverbena-nic.so or the program cannot be found, 126 if the program
+//   cannot be executed or the NIC cannot be in it, 2 if the line is wrong; otherwise the exit code
+//   is the program's.
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
-#include <filesystem>
 
-#include "bench/rcud/launch.h"
 #include "tools/commands.h"
+#include "tools/launch.h"
 
 namespace verbena::tools {
 namespace {
 
-// Returns the path of libverbena-nic.so, which is beside this executable (in a build folder) or in
-// ../lib (installed); empty if it is in neither place.
-std::string find_nic() {
-	const auto folder = std::filesystem::path(rcud::own_executable()).parent_path();
-	for (const auto& candidate : {folder / "libverbena-nic.so", folder.parent_path() / "lib" / "libverbena-nic.so"})
-		if (std::filesystem::exists(candidate)) return candidate.string();
-	return "";
-}
+struct RunOptions {
+	std::string devices;
+	std::string log;
+};
 
 // Replaces this process by the program; returns, with an exit code, only on failure.
-int run(const std::vector<std::string>& command) {
-	const std::string nic = find_nic();
-	if (nic.empty())
-		return complain(
-			"cannot find libverbena-nic.so beside this program or in ../lib: build it ('make build') or install it",
-			cannot_run);
-	const char* before = std::getenv("LD_PRELOAD");
-	const std::string preload = before == nullptr || *before == '\0' ? nic : nic + ':' + before;
-	setenv("LD_PRELOAD", preload.c_str(), 1);
+int run(const std::vector<std::string>& command, const RunOptions& options) {
+	const auto nic = find_nic();
+	if (!nic) return complain(nic.error(), cannot_run);
+	const Program program = look(command);
+	if (const auto refusal = refusal_of(program))
+		return complain(fmt::format("{}: {}", refusal->reason, refusal->advice), refusal->exit_code);
+
+	for (const auto& [name, value] : environment_for(program, *nic)) setenv(name.c_str(), value.c_str(), 1);
+	if (!options.devices.empty()) setenv("VERBENA_DEVICES", options.devices.c_str(), 1);
+	if (!options.log.empty()) setenv("VERBENA_LOG", options.log.c_str(), 1);
 
 	std::vector<char*> argv;
 	for (const std::string& argument : command) argv.push_back(const_cast<char*>(argument.c_str()));
@@ -45,34 +42,33 @@ int run(const std::vector<std::string>& command) {
 
 }  // namespace
 
-void add_run(CLI::App& app, Action& action) {
-	CLI::App* sub = app.add_subcommand("run", "Run a program on the software NIC");
+CLI::App* add_run(CLI::App& app, Action& action, const ProgramWords& program) {
+	CLI::App* sub =
+		app.add_subcommand("run", "Run a program on the software NIC: verbena run [OPTIONS] [--] PROGRAM [ARGUMENTS]");
 	sub->footer(
-		"Examples:\n  verbena run -- ibv_devices\n  verbena run -- ibv_rc_pingpong -g 0\n"
-		"The exit code is the program's; 127 if it could not be started.");
-	// The parser sees only --help and wrong lines, because pass_through() takes each line that
-	// names a program. With this option --help describes the program, and a line without one is
-	// refused.
-	sub->add_option("command", "The program and its arguments, after --")->required()->type_name("PROGRAM [ARGUMENTS]");
-	sub->callback([&action] {
-		action = [] {
-			return complain("'run' has no options of its own: use verbena run -- PROGRAM [ARGUMENTS]", usage);
+		"Examples:\n"
+		"  verbena run -- ibv_devinfo -v\n"
+		"  verbena run --devices vb_eth0 -- ib_send_bw     show the program this device only\n"
+		"  verbena run --devices +vb_lo -- ucx_info -d     the usual devices, and the loopback\n"
+		"  verbena run --log info -- ./program             print the reason of each refused verbs call\n"
+		"  verbena doctor -- ./program                     check whether the NIC can be in the program\n"
+		"The exit code is the program's; 127 if there is no such program, 126 if the NIC cannot be in it.");
+	auto options = std::make_shared<RunOptions>();
+	sub->add_option("--devices", options->devices,
+		   "The devices that the program sees, separated by commas; -NAME leaves one out, +NAME adds one "
+		   "(VERBENA_DEVICES)")
+		->type_name("LIST");
+	sub->add_option("--log", options->log, "The messages that the NIC prints: error, warn, info or debug (VERBENA_LOG)")
+		->type_name("LEVEL")
+		->check(CLI::IsMember({"error", "warn", "info", "debug"}));
+	sub->callback([options, &action, &program] {
+		action = [options, &program] {
+			if (program.empty())
+				return complain("there is no command to run: use verbena run [OPTIONS] -- PROGRAM [ARGUMENTS]", usage);
+			return run(program, *options);
 		};
 	});
-}
-
-bool pass_through(const std::vector<std::string>& words, Action& action) {
-	if (!words.empty() && words[0] == "report") {
-		action = [arguments = std::vector(words.begin() + 1, words.end())] { return report(arguments); };
-		return true;
-	}
-	if (words.size() < 2 || words[0] != "run") return false;
-	const std::size_t program = words[1] == "--" ? 2 : 1;
-	if (program == words.size() || (program == 1 && words[1].starts_with('-'))) return false;
-	action = [command = std::vector(words.begin() + static_cast<std::ptrdiff_t>(program), words.end())] {
-		return run(command);
-	};
-	return true;
+	return sub;
 }
 
 }  // namespace verbena::tools

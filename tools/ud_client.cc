@@ -12,6 +12,7 @@
 #include "bench/rcud/datagram_run.h"
 #include "bench/rcud/sender.h"
 #include "tools/device_options.h"
+#include "tools/loopback_device.h"
 #include "tools/option_values.h"
 
 namespace verbena::rcud {
@@ -150,6 +151,7 @@ int run(const Options& options) {
 
 int main(int argc, char** argv) {
 	using namespace verbena::rcud;
+	verbena::tools::list_loopback_device();
 	Options options;
 	CLI::App app("Sends UD messages to ud_server.", "ud_client");
 	app.footer(

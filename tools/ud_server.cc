@@ -11,6 +11,7 @@
 #include "bench/rcud/datagram_run.h"
 #include "bench/rcud/receiver.h"
 #include "tools/device_options.h"
+#include "tools/loopback_device.h"
 #include "tools/option_values.h"
 
 namespace verbena::rcud {
@@ -120,6 +121,7 @@ int run(const Options& options) {
 
 int main(int argc, char** argv) {
 	using namespace verbena::rcud;
+	verbena::tools::list_loopback_device();
 	Options options;
 	CLI::App app("Receives UD messages and reports each run.", "ud_server");
 	app.footer(

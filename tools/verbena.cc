@@ -4,6 +4,7 @@
 // Errors: one line "verbena: MESSAGE" on standard error, and an exit code from enum Exit.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -11,6 +12,8 @@
 
 #include "bench/environment.h"
 #include "tools/commands.h"
+#include "tools/loopback_device.h"
+#include "tools/program_words.h"
 
 namespace verbena::tools {
 
@@ -54,18 +57,20 @@ int main(int argc, char** argv) {
 		"Exit codes: 0 success, 1 failure, 2 wrong usage, 3 data that cannot be true.");
 
 	Action action;
-	add_run(app, action);
+	ProgramWords program;
+	const CLI::App* const run = add_run(app, action, program);
 	add_devices(app, action);
-	add_doctor(app, action);
+	const CLI::App* const doctor = add_doctor(app, action, program);
 	CLI::App* bench = app.add_subcommand("bench", "Run a benchmark");
 	bench->require_subcommand(1);
+	bench->callback(list_loopback_device);
 	add_bench_rcud(*bench, action, command_line);
 	add_bench_connect(*bench, action, command_line);
 	add_bench_scale(*bench, action, command_line);
 	add_bench_rpc(*bench, action, command_line);
 	add_bench_kv(*bench, action, command_line);
 	add_check(app, action);
-	add_report(app);
+	const CLI::App* const report = add_report(app, action, program);
 	add_certs(app, action);
 	app.add_subcommand("version", "Print the version and the commit")->callback([&action] {
 		action = [] {
@@ -74,8 +79,12 @@ int main(int argc, char** argv) {
 		};
 	});
 
+	std::vector<std::string> words(argv + 1, argv + argc);
+	for (const CLI::App* const each : {run, doctor, report})
+		if (!words.empty() && words.front() == each->get_name()) program = cut_program_words(*each, words, 1);
+	std::ranges::reverse(words);  // the order that the parser wants
 	try {
-		if (!pass_through({argv + 1, argv + argc}, action)) app.parse(argc, argv);
+		app.parse(words);
 	} catch (const CLI::ParseError& error) {
 		return app.exit(error) == 0 ? good : usage;
 	}

@@ -1,0 +1,115 @@
+#include "tools/machine_checks.h"
+
+#include <fmt/format.h>
+#include <netinet/in.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include "base/udp_port_owner.h"
+#include "lib/verbs/device.h"
+#include "tools/open_descriptor.h"
+
+namespace verbena::tools {
+namespace {
+
+constexpr int roce_port = 4791;
+
+bool module_loaded(const char* name) { return std::filesystem::exists(std::string("/sys/module/") + name); }
+
+Finding check_wire_port() {
+	const char* subject = "UDP port 4791 (RoCE v2)";
+	const OpenDescriptor socket_fd(socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+	const OpenDescriptor ipv4_fd(socket_fd.good() ? -1 : socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+	const int fd = socket_fd.good() ? socket_fd.get() : ipv4_fd.get();
+	if (fd < 0)
+		return {subject, Level::problem, std::strerror(errno),
+			"allow UDP sockets: a seccomp profile or a security module forbids them"};
+	const int on = 1;
+	setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof on);
+	sockaddr_in6 v6{.sin6_family = AF_INET6, .sin6_port = htons(roce_port)};
+	sockaddr_in v4{.sin_family = AF_INET, .sin_port = htons(roce_port)};
+	const bool bound = socket_fd.good() ? bind(fd, reinterpret_cast<sockaddr*>(&v6), sizeof v6) == 0
+										: bind(fd, reinterpret_cast<sockaddr*>(&v4), sizeof v4) == 0;
+	if (bound) return {subject, Level::good, "can be bound", ""};
+	if (errno != EADDRINUSE)
+		return {subject, Level::problem, std::strerror(errno),
+			"allow binding UDP port 4791; without it only processes of this host can be reached"};
+	const auto owner = udp_port_owner(roce_port);
+	if (module_loaded("rdma_rxe"))
+		return {subject, Level::problem, "in use by the kernel's Soft-RoCE (rdma_rxe)",
+			"remove its links (rdma link delete NAME) or run in another network namespace; connections within this "
+			"host work without the port"};
+	return {subject, Level::problem, owner ? fmt::format("in use by a program of user id {}", *owner) : "in use",
+		"stop that program (find it with: ss -ulpn 'sport = 4791') or run in another network namespace; connections "
+		"within this host work without the port"};
+}
+
+Finding check_receive_buffer() {
+	std::ifstream file("/proc/sys/net/core/rmem_max");
+	long bytes = 0;
+	file >> bytes;
+	if (bytes >= 4 << 20)
+		return {"socket receive buffer", Level::good, fmt::format("net.core.rmem_max = {}", bytes), ""};
+	if (bytes == 0) return {"socket receive buffer", Level::note, "net.core.rmem_max cannot be read here", ""};
+	return {"socket receive buffer", Level::note, fmt::format("net.core.rmem_max = {}", bytes),
+		"bursts between hosts may be lost and sent again: raise it with 'sysctl -w net.core.rmem_max=4194304' (as "
+		"root)"};
+}
+
+Finding check_descriptors() {
+	rlimit limit{};
+	getrlimit(RLIMIT_NOFILE, &limit);
+	const std::string seen = limit.rlim_cur == RLIM_INFINITY ? "unlimited" : std::to_string(limit.rlim_cur);
+	if (limit.rlim_cur >= 1024) return {"open files (ulimit -n)", Level::good, seen, ""};
+	return {"open files (ulimit -n)", Level::note, seen,
+		"each peer process needs four descriptors: raise the limit with 'ulimit -n 4096'"};
+}
+
+Finding check_processor() {
+	const unsigned cores = std::thread::hardware_concurrency();
+	if (cores < 2)
+		return {"processor", Level::note, "one core",
+			"two polling processes share it, so rates will be low: use a machine with two cores"};
+	if (!__builtin_cpu_supports("avx2"))
+		return {"processor", Level::note, fmt::format("{} cores, no AVX2", cores),
+			"copies use 16-byte registers, so large messages are slower"};
+	return {"processor", Level::good, fmt::format("{} cores, AVX2", cores), ""};
+}
+
+Finding check_kernel_devices() {
+	std::string loaded;
+	for (const char* module : {"ib_uverbs", "rdma_rxe", "siw", "mlx5_ib", "mlx4_ib", "irdma", "bnxt_re", "efa"})
+		if (module_loaded(module)) loaded += (loaded.empty() ? "" : " ") + std::string(module);
+	return {"kernel RDMA modules", Level::good, loaded.empty() ? "none loaded (none is needed)" : loaded, ""};
+}
+
+}  // namespace
+
+Finding check_devices() {
+	const auto devices = lib::list_devices();
+	if (!devices)
+		return {"RDMA devices", Level::problem, "none",
+			"run programs under 'verbena run -- PROGRAM'; if this line does not change, libverbena-nic.so could not "
+			"start: see the problems below"};
+	std::string names;
+	for (const auto& device : *devices) names += (names.empty() ? "" : " ") + device.name;
+	const auto choice = lib::choose(*devices, {});
+	if (choice) return {"RDMA devices", Level::good, names, ""};
+	return {"RDMA devices", Level::problem, names + ": " + choice.error(),
+		"see their ports and GIDs with 'verbena devices'"};
+}
+
+Findings check_network_and_limits() {
+	return {check_wire_port(), check_receive_buffer(), check_descriptors(),
+		{"locked memory (ulimit -l)", Level::good, "not needed: registration pins no memory", ""}, check_processor(),
+		check_kernel_devices()};
+}
+
+}  // namespace verbena::tools
