@@ -197,10 +197,13 @@ static void memory(void)
 	char nothing[256] = {0};  // attributes whose mask and length are 0
 	deregister(POINTER("ibv_reg_mr_ex",
 	                   NEWER(struct ibv_mr * (*)(struct ibv_pd *, void *), "ibv_reg_mr_ex")(pd, nothing)));
-	void *opaque = NULL;
-	POINTER("ibv_alloc_buf", NEWER(void *(*)(struct ibv_pd *, size_t, void **), "ibv_alloc_buf")(pd, 4096, &opaque));
+	void *handle = NULL;
+	void *memory =
+		POINTER("ibv_alloc_buf", NEWER(void *(*)(struct ibv_pd *, size_t, void **), "ibv_alloc_buf")(pd, 4096, &handle));
 	deregister(POINTER("ibv_reg_buf_mr", NEWER(struct ibv_mr * (*)(struct ibv_pd *, void *, void *, size_t, int),
-	                                           "ibv_reg_buf_mr")(pd, nothing, buffer, 1, access)));
+	                                           "ibv_reg_buf_mr")(pd, handle, memory, 4096, access)));
+	RESULT("ibv_export_buf_dmabuf_fd", NEWER(int (*)(void *), "ibv_export_buf_dmabuf_fd")(handle));
+	NOTHING("ibv_free_buf", NEWER(void (*)(void *), "ibv_free_buf")(handle));
 	POINTER("ibv_alloc_dmah", NEWER(void *(*)(struct ibv_context *, void *), "ibv_alloc_dmah")(context, nothing));
 	struct fake object = {.context = context};
 	RESULT("ibv_dealloc_dmah", NEWER(int (*)(void *), "ibv_dealloc_dmah")(&object));
