@@ -87,8 +87,8 @@ class Node:
             return str(refused)
         raise AssertionError(f"{self.name}: {words} succeeded: {answer}")
 
-    def open(self) -> "Node":
-        self.ask("open", DEVICE)
+    def open(self, device: str = DEVICE) -> "Node":
+        self.ask("open", device)
         return self
 
     def qp(self, kind: str = "rc", sends: int = 128, receives: int = 128) -> tuple[int, int]:
@@ -182,14 +182,19 @@ class Nodes:
         self._ends: dict[int, socket.socket] = {}
         self._children: list[socket.socket] = []
 
-    def start(self, name: str = "") -> Node:
-        """Start a node that has not opened a device yet. It can fork once."""
+    def start(
+        self, name: str = "", network: Callable[[list[str]], list[str]] = lambda command: command, devices: str = DEVICE
+    ) -> Node:
+        """Start a node that has not opened a device yet. It can fork once.
+
+        `network` puts its command into a network namespace; `devices` is the value of
+        VERBENA_DEVICES.
+        """
         name = name or f"node {len(self._processes)}"
         ours, theirs = socket.socketpair()
         with (self._logs / f"{name}.log").open("wb") as log:
             process = subprocess.Popen(
-                [self._program],
-                env=os.environ | {"LD_PRELOAD": str(NIC)},
+                network(["env", f"LD_PRELOAD={NIC}", f"VERBENA_DEVICES={devices}", str(self._program)]),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
@@ -215,6 +220,10 @@ class Nodes:
         process = next(p for p in self._processes if p.pid == node.pid)
         process.kill()
         self._reap(process)
+
+    def exit_status(self, node: Node) -> int:
+        """Wait for a node that ends by itself; a signal's number is negative."""
+        return next(p for p in self._processes if p.pid == node.pid).wait(LIMIT_S)
 
     def _reap(self, process: subprocess.Popen[bytes]) -> None:
         process.wait()

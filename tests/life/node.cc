@@ -10,13 +10,29 @@
 //   close                           destroy the current context and all objects in it; the context
 //                                   opened before it becomes the current one
 //                                   ok
+//   devices                         list the devices
+//                                   ok NAME ...
+//   port                            report the port of the current context: its state (ACTIVE or
+//                                   DOWN), physical state (LINK_UP, POLLING or DISABLED) and MTU
+//                                   ok STATE PHYSICAL-STATE BYTES
+//   gids                            list the GID table of the current context
+//                                   ok INDEX=GID ...
+//   counter NAME                    read ports/1/counters/NAME of the current context
+//                                   ok VALUE
+//   event MS                        sleep until an asynchronous event of the current context comes,
+//                                   or MS milliseconds have passed (ETIMEDOUT); its name is without
+//                                   IBV_EVENT_
+//                                   ok EVENT
 //   qp TYPE SENDS RECEIVES          create a QP in the current context: rc or uc in INIT, or ud in
 //                                   RTS; SENDS and RECEIVES are the sizes of its queues
 //                                   ok INDEX QPN
 //   qps COUNT SENDS RECEIVES FILE   create COUNT RC QPs and write their numbers to FILE, each on a
 //                                   line of its own
 //                                   ok FIRST-INDEX NANOSECONDS
-//   connect INDEX QPN               connect a QP to the QP with number QPN of this host, up to RTS
+//   connect INDEX QPN [SGID-INDEX GID]
+//                                   connect a QP to the QP with number QPN up to RTS: from the GID
+//                                   with this index to the port with this GID; without them, from
+//                                   GID 0 to this host
 //                                   ok
 //   connect_all FIRST FILE          connect the QPs from index FIRST on to the QPs whose numbers
 //                                   are in FILE
@@ -57,6 +73,11 @@
 //   await REGION OFFSET VALUE MS    load them until they have this value or MS milliseconds have
 //                                   passed (ETIMEDOUT)
 //                                   ok
+// Signals:
+//   handle FUNCTION                 call this function of libc so that it takes SIGSEGV and SIGBUS
+//                                   away from the NIC: it sets a handler, which ends the process
+//                                   with status 42, or ignores or blocks them
+//                                   ok
 // Processes:
 //   fork FD                         fork; the child reads its commands from the socket FD and
 //                                   writes its answers to it, the answer to this command first
@@ -65,9 +86,12 @@
 // poll and wait count completions by status, in the order in which each status first appeared. A
 // status is the name of an ibv_wc_status without IBV_WC_. A successful receive counts as RECEIVED,
 // or as WRONG_STAMP if its stamp is not the next one.
+#include <arpa/inet.h>
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <infiniband/verbs.h>
 #include <poll.h>
+#include <signal.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -194,9 +218,63 @@ std::size_t create_qp(ibv_qp_type type, unsigned sends, unsigned receives) {
 	return pairs.size() - 1;
 }
 
-void connect(Pair& p, std::uint32_t destination) {
+std::string text_of(const ibv_gid& gid) {
+	char text[INET6_ADDRSTRLEN];
+	return inet_ntop(AF_INET6, gid.raw, text, sizeof text);
+}
+
+void list_devices(std::ostream& out) {
+	ibv_device** list = demand(ibv_get_device_list(nullptr));
+	for (ibv_device** at = list; *at; ++at) out << ' ' << ibv_get_device_name(*at);
+	ibv_free_device_list(list);
+}
+
+void report_port(std::ostream& out) {
+	ibv_port_attr port;
+	demand(ibv_query_port(current().context, 1, &port));
+	out << (port.state == IBV_PORT_ACTIVE        ? " ACTIVE"
+				   : port.state == IBV_PORT_DOWN ? " DOWN"
+												 : " OTHER")
+		<< (port.phys_state == 5          ? " LINK_UP"
+				   : port.phys_state == 2 ? " POLLING"
+				   : port.phys_state == 3 ? " DISABLED"
+										  : " OTHER")
+		<< ' ' << (128 << port.active_mtu);
+}
+
+void list_gids(std::ostream& out) {
+	ibv_gid_entry entries[256];
+	const ssize_t count = ibv_query_gid_table(current().context, entries, std::size(entries), 0);
+	if (count < 0) throw Failure{static_cast<int>(-count)};
+	for (ssize_t i = 0; i < count; ++i) out << ' ' << entries[i].gid_index << '=' << text_of(entries[i].gid);
+}
+
+std::string counter(const std::string& name) {
+	std::ifstream file(current().context->device->ibdev_path + ("/ports/1/counters/" + name));
+	std::string value;
+	if (!(file >> value)) throw Failure{ENOENT};
+	return value;
+}
+
+std::string await_event(int milliseconds) {
+	ibv_context* context = current().context;
+	pollfd readable{context->async_fd, POLLIN, 0};
+	if (::poll(&readable, 1, milliseconds) != 1) throw Failure{ETIMEDOUT};
+	ibv_async_event event;
+	demand(ibv_get_async_event(context, &event));
+	ibv_ack_async_event(&event);
+	switch (event.event_type) {
+		case IBV_EVENT_PORT_ACTIVE: return "PORT_ACTIVE";
+		case IBV_EVENT_PORT_ERR: return "PORT_ERR";
+		case IBV_EVENT_GID_CHANGE: return "GID_CHANGE";
+		case IBV_EVENT_DEVICE_FATAL: return "DEVICE_FATAL";
+		default: return ibv_event_type_str(event.event_type);
+	}
+}
+
+void connect(Pair& p, std::uint32_t destination, std::uint8_t gid_index, const ibv_gid& gid) {
 	ibv_qp_attr a{.qp_state = IBV_QPS_RTR, .path_mtu = p.at->mtu, .dest_qp_num = destination};
-	a.ah_attr = {.grh = {.dgid = p.at->gid, .hop_limit = 1}, .is_global = 1, .port_num = 1};
+	a.ah_attr = {.grh = {.dgid = gid, .sgid_index = gid_index, .hop_limit = 1}, .is_global = 1, .port_num = 1};
 	a.max_dest_rd_atomic = 1;
 	a.min_rnr_timer = 1;
 	const bool rc = p.qp->qp_type == IBV_QPT_RC;
@@ -359,16 +437,24 @@ ibv_wr_opcode opcode_of(const std::string& word) {
 
 long nanoseconds_since(Clock::time_point start) { return std::chrono::nanoseconds(Clock::now() - start).count(); }
 
-// The next four functions execute one group of commands each. If the command `word` belongs to its
+// The next five functions execute one group of commands each. If the command `word` belongs to its
 // group, a function reads the arguments from `in`, executes the command and writes the answer's
 // words to `out`. It returns false for every other word.
-bool obey_device_or_qp(const std::string& word, std::istream& in, std::ostream& out) {
+bool obey_device(const std::string& word, std::istream& in, std::ostream& out) {
+	if (word == "open") open(next<std::string>(in));
+	else if (word == "close") close_current();
+	else if (word == "devices") list_devices(out);
+	else if (word == "port") report_port(out);
+	else if (word == "gids") list_gids(out);
+	else if (word == "counter") out << ' ' << counter(next<std::string>(in));
+	else if (word == "event") out << ' ' << await_event(next<int>(in));
+	else return false;
+	return true;
+}
+
+bool obey_qp(const std::string& word, std::istream& in, std::ostream& out) {
 	static const std::vector<std::string> states{"reset", "init", "rtr", "rts", "sqd", "sqe", "err"};
-	if (word == "open") {
-		open(next<std::string>(in));
-	} else if (word == "close") {
-		close_current();
-	} else if (word == "qp") {
+	if (word == "qp") {
 		const auto type = next<std::string>(in);
 		const auto sends = next<unsigned>(in), receives = next<unsigned>(in);
 		const ibv_qp_type qp_type = type == "rc" ? IBV_QPT_RC : type == "uc" ? IBV_QPT_UC : IBV_QPT_UD;
@@ -384,12 +470,17 @@ bool obey_device_or_qp(const std::string& word, std::istream& in, std::ostream& 
 		out << ' ' << first << ' ' << nanoseconds_since(start);
 	} else if (word == "connect") {
 		Pair& p = next_pair(in);
-		connect(p, next<std::uint32_t>(in));
+		const auto qpn = next<std::uint32_t>(in);
+		ibv_gid to = p.at->gid;
+		unsigned gid_index = 0;
+		std::string gid;
+		if (in >> gid_index >> gid && inet_pton(AF_INET6, gid.c_str(), to.raw) != 1) throw Failure{EINVAL};
+		connect(p, qpn, static_cast<std::uint8_t>(gid_index), to);
 	} else if (word == "connect_all") {
 		auto index = next<std::size_t>(in);
 		std::ifstream file(next<std::string>(in));
 		const auto start = Clock::now();
-		for (std::uint32_t qpn; file >> qpn;) connect(pairs.at(index++), qpn);
+		for (std::uint32_t qpn; file >> qpn; ++index) connect(pairs.at(index), qpn, 0, pairs.at(index).at->gid);
 		out << ' ' << nanoseconds_since(start);
 	} else if (word == "modify") {
 		Pair& p = next_pair(in);
@@ -471,6 +562,33 @@ bool obey_memory(const std::string& word, std::istream& in, std::ostream& out) {
 	return true;
 }
 
+void exit_with_42(int) { _exit(42); }
+
+bool obey_signals(const std::string& word, std::istream& in, std::ostream&) {
+	if (word != "handle") return false;
+	const auto name = next<std::string>(in);
+	void* const function = dlsym(RTLD_DEFAULT, name.c_str());
+	if (!function) throw Failure{ENOENT};
+	sigset_t every;
+	sigfillset(&every);
+	for (const int number : {SIGSEGV, SIGBUS}) {
+		if (name.ends_with("sigaction")) {
+			struct sigaction action{};
+			action.sa_handler = exit_with_42;
+			demand(reinterpret_cast<decltype(&sigaction)>(function)(number, &action, nullptr));
+		} else if (name.ends_with("mask") && name != "sigsetmask") {
+			demand(reinterpret_cast<decltype(&sigprocmask)>(function)(SIG_SETMASK, &every, nullptr));
+		} else if (name == "sigblock" || name == "sigsetmask") {
+			reinterpret_cast<int (*)(int)>(function)(~0);
+		} else if (name == "sighold" || name == "sigignore") {
+			demand(reinterpret_cast<int (*)(int)>(function)(number));
+		} else {
+			reinterpret_cast<sighandler_t (*)(int, sighandler_t)>(function)(number, exit_with_42);
+		}
+	}
+	return true;
+}
+
 bool obey_fork(const std::string& word, std::istream& in, std::ostream& out) {
 	if (word != "fork") return false;
 	const auto fd = next<int>(in);
@@ -486,8 +604,8 @@ bool obey_fork(const std::string& word, std::istream& in, std::ostream& out) {
 }
 
 void obey(const std::string& word, std::istream& in, std::ostream& out) {
-	const bool known = obey_device_or_qp(word, in, out) || obey_work(word, in, out) || obey_memory(word, in, out) ||
-		obey_fork(word, in, out);
+	const bool known = obey_device(word, in, out) || obey_qp(word, in, out) || obey_work(word, in, out) ||
+		obey_memory(word, in, out) || obey_signals(word, in, out) || obey_fork(word, in, out);
 	if (!known) throw Failure{ENOSYS};
 }
 

@@ -11,7 +11,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from conftest import BUILD, NIC, build
+from conftest import BUILD, DEVICE, NIC, build
 
 LIMIT_S = 60
 
@@ -38,8 +38,10 @@ def program(tmp_path_factory: pytest.TempPathFactory, sanitized: bool) -> Path:
 
 @pytest.mark.parametrize("work", ["own", "shared", "events", "churn", "hasty", "fork"])
 def test_all_messages_of_many_threads_complete(program: Path, sanitized: bool, work: str, tmp_path: Path) -> None:
-    environment = os.environ | (
-        {"TSAN_OPTIONS": "halt_on_error=1 exitcode=66"} if sanitized else {"LD_PRELOAD": str(NIC)}
+    environment = (
+        os.environ
+        | {"VERBENA_DEVICES": DEVICE}
+        | ({"TSAN_OPTIONS": "halt_on_error=1 exitcode=66"} if sanitized else {"LD_PRELOAD": str(NIC)})
     )
     # Threads that call control verbs all the time hold the engine's lock most of the time.
     command = [program, work, "4", "4000" if sanitized or work in ("churn", "hasty") else "40000"]

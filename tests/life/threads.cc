@@ -14,32 +14,25 @@
 //     churn    like own, while other threads create and destroy QPs, regions and completion queues
 //     hasty    like own, while other threads create QPs, post to them and destroy them at once
 //     fork     like own, while the main thread forks children that destroy the inherited objects
-#include <infiniband/verbs.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include <atomic>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <iostream>
 #include <sched.h>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "queue_pairs.h"
+
 namespace {
 
 constexpr unsigned depth = 64;
 constexpr int completions_max = 4096, in_flight_max = 2048;
 constexpr std::uint32_t bytes = 64;
-
-void demand(bool good, const char* what) {
-	if (good) return;
-	std::fprintf(stderr, "%s: %s\n", what, std::strerror(errno));
-	_exit(1);
-}
 
 ibv_context* context;
 ibv_pd* pd;
@@ -52,29 +45,7 @@ std::atomic<long> to_send, to_complete, in_flight;
 std::atomic<bool> done = false;
 
 ibv_qp* create(ibv_cq* queue) {
-	ibv_qp_init_attr init{
-		.send_cq = queue, .recv_cq = queue, .cap = {depth, depth, 1, 1, 0}, .qp_type = IBV_QPT_RC, .sq_sig_all = 1};
-	ibv_qp* qp = ibv_create_qp(pd, &init);
-	demand(qp, "create_qp");
-	ibv_qp_attr a{.qp_state = IBV_QPS_INIT, .port_num = 1};
-	demand(!ibv_modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS), "to init");
-	return qp;
-}
-
-void connect(ibv_qp* qp, std::uint32_t destination) {
-	ibv_gid gid;
-	demand(!ibv_query_gid(context, 1, 0, &gid), "query_gid");
-	ibv_qp_attr a{.qp_state = IBV_QPS_RTR, .path_mtu = IBV_MTU_1024, .dest_qp_num = destination};
-	a.ah_attr = {.grh = {.dgid = gid, .hop_limit = 1}, .is_global = 1, .port_num = 1};
-	a.max_dest_rd_atomic = a.min_rnr_timer = 1;
-	const int path = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
-	demand(!ibv_modify_qp(qp, &a, path | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER), "to rtr");
-	a.qp_state = IBV_QPS_RTS;
-	a.timeout = 14;
-	a.retry_cnt = a.rnr_retry = 7;
-	a.max_rd_atomic = 1;
-	const int limits = IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC;
-	demand(!ibv_modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_SQ_PSN | limits), "to rts");
+	return create_qp(pd, {.send_cq = queue, .recv_cq = queue, .cap = {depth, depth, 1, 1, 0}, .sq_sig_all = 1});
 }
 
 void receive(std::size_t index) {
@@ -201,12 +172,7 @@ int main(int argc, char** argv) {
 	const std::size_t threads = std::strtoul(argv[2], nullptr, 10);
 	const long messages = std::strtol(argv[3], nullptr, 10);
 
-	ibv_device** devices = ibv_get_device_list(nullptr);
-	demand(devices, "get_device_list");
-	for (ibv_device** at = devices; *at && !context; ++at)
-		if (std::strcmp(ibv_get_device_name(*at), "vb_lo") == 0) context = ibv_open_device(*at);
-	demand(context, "open_device");
-	ibv_free_device_list(devices);
+	context = open_loopback();
 	pd = ibv_alloc_pd(context);
 	mr = ibv_reg_mr(pd, buffer, sizeof buffer, IBV_ACCESS_LOCAL_WRITE);
 	channel = ibv_create_comp_channel(context);

@@ -54,12 +54,12 @@ def on_the_nic(*command: object) -> list[str]:
 
 
 def test_both_sides_see_the_status_of_each_mistake(program: Path) -> None:
-    check(on_the_nic(program, "vb_lo"))
+    check(on_the_nic("VERBENA_DEVICES=vb_lo", program, "vb_lo"))
 
 
 def test_both_sides_see_it_when_they_share_one_processor(program: Path) -> None:
     processor = min(os.sched_getaffinity(0))
-    check(["taskset", "--cpu-list", str(processor), *on_the_nic(program, "vb_lo")])
+    check(["taskset", "--cpu-list", str(processor), *on_the_nic("VERBENA_DEVICES=vb_lo", program, "vb_lo")])
 
 
 def test_both_sides_see_it_between_two_hosts(program: Path, two_hosts: NamespacePair) -> None:
