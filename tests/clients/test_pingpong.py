@@ -7,6 +7,7 @@ from conftest import PairRan
 
 Pair = Callable[[list[str]], PairRan]
 
+ON_LOOPBACK = ["env", "VERBENA_DEVICES=vb_lo"]  # the device with the largest MTU
 CONNECTED = ["ibv_rc_pingpong", "ibv_uc_pingpong", "ibv_srq_pingpong"]
 EVERY = [*CONNECTED, "ibv_ud_pingpong"]
 MODES = [pytest.param([], id="polled"), pytest.param(["-e"], id="events"), pytest.param(["-c"], id="checked")]
@@ -40,13 +41,14 @@ def test_pingpong_of_one_byte_to_one_mebibyte_arrives_intact(pair: Pair, program
 
 @pytest.mark.parametrize("size", [1, 64, 512, 1024, 2048, 4096])
 def test_ud_pingpong_up_to_the_mtu_of_the_loopback_arrives_intact(pair: Pair, size: int) -> None:
-    ran = pair(["ibv_ud_pingpong", "-d", "vb_lo", "-g", "0", "-n", "50", "-s", str(size), "-c"])
+    ran = pair([*ON_LOOPBACK, "ibv_ud_pingpong", "-d", "vb_lo", "-g", "0", "-n", "50", "-s", str(size), "-c"])
     check_exchanged(ran, size, 50)
 
 
 @pytest.mark.parametrize("path_mtu", [256, 512, 1024, 2048, 4096])
 def test_rc_pingpong_over_every_path_mtu(pair: Pair, path_mtu: int) -> None:
-    ran = pair(["ibv_rc_pingpong", "-d", "vb_lo", "-g", "0", "-n", "50", "-s", "10000", "-m", str(path_mtu), "-c"])
+    command = f"ibv_rc_pingpong -d vb_lo -g 0 -n 50 -s 10000 -m {path_mtu} -c"
+    ran = pair([*ON_LOOPBACK, *command.split()])
     check_exchanged(ran, 10000, 50)
 
 

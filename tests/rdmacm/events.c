@@ -63,6 +63,40 @@ static void no_listener_client(void) {
 	signal_other();
 }
 
+// A client that is earlier than the listener; perftest -R connects like this.
+static void listens_late_client(void) {
+	struct rdma_conn_param please = conn_param_with_text("please");
+	wait_for_other();
+	struct rdma_cm_id* id = routed(channel, RDMA_PS_TCP);
+	CALL(rdma_connect(id, &please));
+	signal_other();
+	next(channel);
+}
+static void listens_late_server(void) {
+	struct rdma_conn_param hello = conn_param_with_text("hello");
+	signal_other();
+	wait_for_other();
+	listener_on(channel, RDMA_PS_TCP);
+	struct rdma_cm_id* id = next(channel);
+	add_qp(id);
+	CALL(rdma_accept(id, &hello));
+	next(channel);
+}
+static void leaves_without_listener_client(void) {
+	struct rdma_conn_param please = conn_param_with_text("please");
+	wait_for_other();
+	struct rdma_cm_id* id = routed(channel, RDMA_PS_TCP);
+	CALL(rdma_connect(id, &please));
+	CALL(rdma_disconnect(id));
+	next(channel);
+	id = routed(channel, RDMA_PS_TCP);
+	CALL(rdma_connect(id, &please));
+	rdma_destroy_qp(id);
+	CALL(rdma_destroy_id(id));
+	next_now(channel);
+	signal_other();
+}
+
 static void reject_server(void) {
 	struct rdma_cm_id *listener, *id = asked(&listener);
 	CALL(rdma_reject(id, "no thanks", 9));
@@ -179,6 +213,47 @@ static void port_of_another_process_client(void) {
 	CALL(rdma_bind_addr(id, address("0.0.0.0", port)));
 	CALL(rdma_bind_addr(id, address(server_address, port + 1)));
 	signal_other();
+}
+
+// A loopback address is one more any address, without a device.
+static void bind_loopback_server(void) {
+	struct rdma_cm_id *first = new_id(channel, RDMA_PS_TCP), *second = new_id(channel, RDMA_PS_TCP);
+	CALL(rdma_bind_addr(first, address("127.0.0.1", port)));
+	say("%s\n", first->verbs ? "a device" : "no device");
+	CALL(rdma_bind_addr(second, address(server_address, port)));
+	CALL(rdma_bind_addr(second, address("127.0.0.2", port)));
+	CALL(rdma_bind_addr(second, address("127.0.0.2", port + 1)));
+	if (CALL(rdma_resolve_addr(second, NULL, address(server_address, port), 2000)) == 0) next(channel);
+	CALL(rdma_listen(first, 1));
+	signal_other();
+	struct rdma_cm_id* id = next(channel);
+	CALL(rdma_reject(id, "no", 2));
+	MUST(rdma_destroy_id(id) == 0);
+}
+static void connects_to_the_loopback_client(void) {
+	struct rdma_conn_param please = conn_param_with_text("please");
+	wait_for_other();
+	struct rdma_cm_id* id = new_id(channel, RDMA_PS_TCP);
+	CALL(rdma_resolve_addr(id, NULL, address("127.0.0.1", port), 2000));
+	next(channel);
+	MUST(rdma_resolve_route(id, 2000) == 0);
+	skip(channel, RDMA_CM_EVENT_ROUTE_RESOLVED);
+	add_qp(id);
+	CALL(rdma_connect(id, &please));
+	next(channel);
+	signal_other();
+}
+static void connects_to_the_loopback_server(void) {
+	struct rdma_conn_param hello = conn_param_with_text("hello");
+	struct rdma_cm_id* listener = new_id(channel, RDMA_PS_TCP);
+	CALL(rdma_bind_addr(listener, address("127.0.0.1", port)));
+	CALL(rdma_listen(listener, 1));
+	signal_other();
+	struct rdma_cm_id* id = next(channel);
+	add_qp(id);
+	CALL(rdma_accept(id, &hello));
+	next(channel);
+	wait_for_other();
 }
 
 static void listen_twice_server(void) {
@@ -451,6 +526,8 @@ static const struct scenario scenarios[] = {
 	{"no_process", no_process_client, NULL},
 	{"no_process_datagram", no_process_datagram_client, NULL},
 	{"no_listener", no_listener_client, does_not_listen_server},
+	{"listens_late", listens_late_client, listens_late_server},
+	{"leaves_without_listener", leaves_without_listener_client, does_not_listen_server},
 	{"reject", reject_client, reject_server},
 	{"port_moves", port_moves_client, port_moves_server},
 	{"listener_gone", reject_client, listener_gone_server},
@@ -461,6 +538,8 @@ static const struct scenario scenarios[] = {
 	{"foreign_address", NULL, foreign_address_server},
 	{"port_in_use", NULL, port_in_use_server},
 	{"port_of_another_process", port_of_another_process_client, port_of_another_process_server},
+	{"bind_loopback", reject_client, bind_loopback_server},
+	{"connects_to_the_loopback", connects_to_the_loopback_client, connects_to_the_loopback_server},
 	{"listen_twice", NULL, listen_twice_server},
 	{"listen_unbound", NULL, listen_unbound_server},
 	{"reuse_address", NULL, reuse_address_server},

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from programs import BUILD, NamespacePair, NotPermitted, Programs
+from refusal import Refuse, compile_refuse
 
 
 @pytest.fixture
@@ -16,6 +17,11 @@ def programs(tmp_path: Path) -> Iterator[Programs]:
 def shared_programs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Programs]:
     """Programs whose results several tests of a module share."""
     yield from made(tmp_path_factory.mktemp("programs"))
+
+
+@pytest.fixture(scope="session")
+def refuse(tmp_path_factory: pytest.TempPathFactory) -> Refuse:
+    return compile_refuse(tmp_path_factory.mktemp("refuse"))
 
 
 def made(folder: Path) -> Iterator[Programs]:

@@ -9,8 +9,9 @@ import time
 from pathlib import Path
 
 import pytest
-from io_uring import forbid_io_uring, needs_io_uring
+from io_uring import FORBIDDEN, needs_io_uring
 from programs import ADDRESSES, ROOT, NamespacePair, Program, Programs, Ran, wait_until
+from refusal import Refuse
 
 HOST = "127.0.0.1"
 
@@ -281,8 +282,8 @@ def test_every_thread_of_a_server_has_a_name_that_the_docs_explain(programs: Pro
     assert set(names) <= set(explained) and names.count("echo_server") == 1, (names, explained)
 
 
-def test_where_io_uring_is_forbidden_epoll_serves_and_this_is_reported_once(programs: Programs) -> None:
-    server, where = serve(programs, "--engine", "uring", preexec_fn=forbid_io_uring)
+def test_where_io_uring_is_forbidden_epoll_serves_and_this_is_reported_once(programs: Programs, refuse: Refuse) -> None:
+    server, where = serve(programs, "--engine", "uring", within=refuse(FORBIDDEN))
     check_good(programs.run("performance_test", "-c", 2, "-n", 2, "-t", 0, "-s", where), 2)
     ran = server.end()
     assert (
@@ -302,7 +303,7 @@ def test_where_io_uring_is_forbidden_epoll_serves_and_this_is_reported_once(prog
         "uring",
         "--json",
         "p.json",
-        preexec_fn=forbid_io_uring,
+        within=refuse(FORBIDDEN),
     )
     check_good(own, 2)
     assert own.err.count("epoll is used instead") == 1 and "server: engine epoll" in own.out, own
@@ -323,7 +324,7 @@ def test_where_io_uring_is_forbidden_epoll_serves_and_this_is_reported_once(prog
         "-",
         "--quiet",
     )
-    ran = programs.run(*bench, preexec_fn=forbid_io_uring)
+    ran = programs.run(*bench, within=refuse(FORBIDDEN))
     row = json.loads(ran.out)["rows"][0]
     assert ran.status == 0 and row["validity"] == "n/a" and "the kernel refuses io_uring" in row["reason"], ran
 

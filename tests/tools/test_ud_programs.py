@@ -106,7 +106,7 @@ class Burst:
     """A sender that sends when a test commands it (burst.c)."""
 
     def __init__(self, programs: Programs, program: Path, server: Server, size: int = 64) -> None:
-        environment = os.environ | {"LD_PRELOAD": str(BUILD / "libverbena-nic.so")}
+        environment = os.environ | {"LD_PRELOAD": str(BUILD / "libverbena-nic.so"), "VERBENA_DEVICES": "vb_lo"}
         command = (program, server.gid, server.qpn, size)
         self.program = programs.start(*command, env=environment, stdin=subprocess.PIPE)
         self.answers = 0

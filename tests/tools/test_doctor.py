@@ -1,0 +1,46 @@
+"""`verbena doctor` names each system call that the kernel refuses, and what that costs."""
+
+import json
+from typing import NamedTuple
+
+import pytest
+from programs import Programs
+from refusal import Refuse
+
+
+class Refused(NamedTuple):
+    """A system call that is refused, and the finding that shall name it."""
+
+    subject: str
+    level: str
+    advice: str
+    rule: str  # as tests/old_kernels/refuse.c takes it
+
+
+F_ADD_SEALS, UDP_SEGMENT, UDP_GRO = 1033, 103, 104
+REFUSALS = [
+    Refused("epoll_pwait2", "note", "second system call", "epoll_pwait2:ENOSYS"),
+    Refused("pidfd_open", "note", "peer's death", "pidfd_open:ENOSYS"),
+    Refused("io_uring", "note", "epoll instead", "io_uring_setup:ENOSYS"),
+    Refused("UDP segmentation offload (GSO)", "note", "slower", f"setsockopt:2={UDP_SEGMENT}:ENOSYS"),
+    Refused("UDP receive offload (GRO)", "note", "slower", f"setsockopt:2={UDP_GRO}:ENOSYS"),
+    Refused("getrandom", "note", "/dev/urandom", "getrandom:ENOSYS"),
+    Refused("memfd_create", "note", "/dev/shm", "memfd_create:ENOSYS"),
+    Refused("seals of memfd", "note", "truncating", f"fcntl:1={F_ADD_SEALS}:ENOSYS"),
+]
+
+
+@pytest.mark.parametrize("refused", REFUSALS, ids=lambda refused: refused.subject)
+def test_a_refused_system_call_is_named_with_its_cost(programs: Programs, refuse: Refuse, refused: Refused) -> None:
+    examined = programs.run("verbena", "doctor", "--json", within=refuse(refused.rule))
+    result = json.loads(examined.out)
+    finding = next(each for each in result["findings"] if each["subject"] == refused.subject)
+    assert finding["level"] == refused.level and refused.advice in finding["advice"], finding
+    assert "Function not implemented" in finding["seen"], finding
+    assert examined.status == int(result["problem"]), examined
+
+
+def test_a_machine_that_refuses_nothing_has_no_finding_about_system_calls(programs: Programs) -> None:
+    result = json.loads(programs.run("verbena", "doctor", "--json").out)
+    levels = {each["subject"]: each["level"] for each in result["findings"]}
+    assert {levels[refused.subject] for refused in REFUSALS if refused.subject != "io_uring"} == {"ok"}, levels
