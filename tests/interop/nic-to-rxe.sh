@@ -24,6 +24,13 @@ ip -n "$namespace" tuntap add tap0 mode tap
 ip -n "$namespace" address add 10.99.0.1/24 dev tap0
 ip -n "$namespace" link set tap0 up
 
+# on_our_side COMMAND...: run it on our NIC once the guest has the other end of the tap. Before, the
+# port's state is Down. Runs in the background and becomes the command.
+on_our_side() {
+	until [ "$(ip netns exec "$namespace" cat /sys/class/net/tap0/carrier)" = 1 ]; do sleep 0.1; done
+	exec ip netns exec "$namespace" timeout 400 env LD_PRELOAD="$nic" "$@"
+}
+
 # One program on each line; each gets its own port. -u 20: an emulated processor may not answer
 # within the default timeout. -o 16: without it, ib_atomic_lat asks our side for rxe's 128
 # outstanding atomics, and our limit is 16.
@@ -43,7 +50,7 @@ for program in "${programs[@]}"; do
 	port=$((port + 1))
 	case $program in ibv_*) ours=-g\ 0 theirs='-d rxe_eth0 -g 1' ;; *) ours=-x\ 0 theirs='-d rxe_eth0 -x 1' ;; esac
 	# shellcheck disable=SC2086 # the words of a command line
-	ip netns exec "$namespace" timeout 400 env LD_PRELOAD="$nic" $program $ours -p $port >"$logs/$port" 2>&1 &
+	on_our_side $program $ours -p $port >"$logs/$port" 2>&1 &
 	servers+=($!)
 	guest+="
 timeout 60 $program $theirs -p $port 10.99.0.1 >/tmp/out 2>&1; status=\$?
@@ -66,7 +73,7 @@ for pair in "${called[@]}"; do
 	port=$((port + 1))
 	pair=${pair//PORT/$port}
 	# shellcheck disable=SC2086
-	ip netns exec "$namespace" timeout 400 env LD_PRELOAD="$nic" ${pair%|*} >"$logs/$port" 2>&1 &
+	on_our_side ${pair%|*} >"$logs/$port" 2>&1 &
 	servers+=($!)
 	guest+="
 timeout 60 ${pair#*|} 10.99.0.1 >/tmp/out 2>&1; status=\$?
@@ -85,7 +92,7 @@ calling=(
 for pair in "${calling[@]}"; do
 	port=$((port + 1))
 	pair=${pair//PORT/$port}
-	ip netns exec "$namespace" timeout 400 env LD_PRELOAD="$nic" bash -c "
+	on_our_side bash -c "
 		until ${pair#*|} 10.99.0.2; do sleep 1; done" >"$logs/$port" 2>&1 &
 	servers+=($!)
 	guest+="
