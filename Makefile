@@ -7,7 +7,8 @@ NEEDS := cmake/packages.sh
 CONFIGURE := cmake --log-level=WARNING --preset
 
 .DEFAULT_GOAL := help
-.PHONY: help build test slow lint same-code bench bench-full bench-peers sim fuzz asan tsan interop newcomer clean
+.PHONY: help build test slow inject lint same-code bench bench-full bench-peers sim fuzz asan tsan interop \
+	ecosystem newcomer clean
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -18,15 +19,21 @@ build: ## build everything, optimised, into build/
 	@cmake --build $(BUILD) -- --quiet
 
 test: build ## run all tests; the last line counts passed, failed and skipped
-	@$(NEEDS) test bench
+	@$(NEEDS) test bench inject ecosystem
 	@$(PYTHON) tests/run.py --build $(BUILD)
 
-slow: build ## tests that take minutes: published command lines with 20,000 and 100,000 clients, 10,000 RPC connections
+slow: build ## tests that take minutes: published command lines with 20,000 and 100,000 clients, 10,000 RPC connections, full queues
 	@$(NEEDS) test
 	@VERBENA_BUILD=$(CURDIR)/$(BUILD) timeout 2400 \
 		$(PYTHON) -m pytest -q --no-header --tb=short tests/tools/slow_scale.py
+	@VERBENA_BUILD=$(CURDIR)/$(BUILD) VERBENA_REFILL_SECONDS=60 timeout 900 \
+		$(PYTHON) -m pytest -q --no-header --tb=short tests/life/test_refill.py
 	@VERBENA_TEST_CONNECTIONS=10000 timeout 600 \
 		$(BUILD)/bench/lib_rpc_test --gtest_filter='ServerMemory.AThousand*' --gtest_brief=1
+
+inject: build ## make each system call of the NIC fail in turn (strace), under pairs of programs; takes an hour
+	@$(NEEDS) inject
+	@$(PYTHON) tests/inject/run.py --build $(BUILD) --json $(BUILD)/inject.json
 
 bench: build ## compare RC with UD on this machine, quickly; tables, plots and a page in build/results/
 	@$(NEEDS) bench
@@ -86,6 +93,11 @@ same-code: ## check that the working tree compiles to the same code as commit BA
 interop: build ## test against the kernel's Soft-RoCE in a virtual machine
 	@$(NEEDS) interop
 	@tests/interop/run $(BUILD)
+
+ecosystem: build ## run other people's programs on the NIC (minutes) and write docs/programs.md
+	@$(NEEDS) test ecosystem ecosystem-large
+	@mkdir -p $(RESULTS)
+	@$(PYTHON) -B tests/ecosystem/run --json $(RESULTS)/ecosystem.json --page
 
 newcomer: ## run both commands of the README on a bare Debian 12, in a chroot
 	@$(NEEDS) newcomer

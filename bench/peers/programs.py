@@ -131,7 +131,7 @@ class Machine:
             *f"-F -d {DEVICE} -x 0 -s {size} -n {iterations} -p {port}".split(),
             *options,
         ]
-        environment = {"LD_PRELOAD": str((self.build / "libverbena-nic.so").resolve())}
+        environment = {"LD_PRELOAD": str((self.build / "libverbena-nic.so").resolve()), "VERBENA_DEVICES": DEVICE}
         return parse_perftest(self.pair(common, [*common, "127.0.0.1"], port, environment), iterations)
 
     def rcud(self, op: str, size: int, window: int, iterations: int) -> Sample:
