@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <filesystem>
 
 namespace verbena::kv {
 namespace {
@@ -34,6 +35,21 @@ std::string name_for(std::string_view key) {
 	return name.append(reinterpret_cast<const char*>(digest), sizeof digest);
 }
 
+std::string parent_of(const std::string& folder) {
+	const std::filesystem::path whole = std::filesystem::absolute(folder / std::filesystem::path()).lexically_normal();
+	return whole.parent_path().parent_path();
+}
+
+// Writes the names that a folder has to the disk. Returns 0 or an errno. A folder that this process
+// may not read, and a file system that does not synchronise folders, are no error.
+int synchronise_folder(const std::string& name) {
+	const int file = ::open(name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int error = file < 0 || fsync(file) != 0 ? errno : 0;
+	if (file >= 0) ::close(file);
+	if (error == EACCES || error == EINVAL) error = 0;
+	return error;
+}
+
 }  // namespace
 
 std::expected<std::unique_ptr<LmdbJournal>, std::string> LmdbJournal::open(
@@ -46,6 +62,10 @@ std::expected<std::unique_ptr<LmdbJournal>, std::string> LmdbJournal::open(
 	if (flock(journal->lock_, LOCK_EX | LOCK_NB) != 0) return std::unexpected(folder + " is in use by another server");
 	if (const int error = journal->start(bytes_max); error != 0)
 		return std::unexpected(folder + ": " + mdb_strerror(error));
+	// Without this a power failure may leave neither the new files nor the new folder.
+	for (const std::string& name : {folder, parent_of(folder)})
+		if (const int error = synchronise_folder(name); error != 0)
+			return std::unexpected(name + ": " + std::strerror(error));
 	return journal;
 }
 

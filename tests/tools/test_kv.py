@@ -14,8 +14,9 @@ from programs import BUILD, ROOT, Program, Programs, Ran, stop, wait_until
 HOST = "127.0.0.1"
 
 
-def serve(programs: Programs, *options: object) -> tuple[Program, str]:
-    program = programs.start("kv_server", "--listen", HOST, "--port", 0, *options)
+def serve(programs: Programs, *options: object, environment: dict[str, str] | None = None) -> tuple[Program, str]:
+    """Start a server; `environment` is added to that of the test."""
+    program = programs.start("kv_server", "--listen", HOST, "--port", 0, *options, env=os.environ | (environment or {}))
     found = wait_until(lambda: re.search(r"listening at [\d.]+:(\d+)", program.out), "kv_server listens", alive=program)
     return program, f"{HOST}:{found[1]}"
 
