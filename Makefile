@@ -8,7 +8,7 @@ CONFIGURE := cmake --log-level=WARNING --preset
 
 .DEFAULT_GOAL := help
 .PHONY: help build test slow inject lint same-code bench bench-full bench-peers sim fuzz asan tsan interop \
-	ecosystem newcomer clean
+	ecosystem hostile nightly weekly coverage fuzz-corpus newcomer clean
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -66,6 +66,9 @@ fuzz: ## run each fuzzer for FUZZ_SECONDS (20)
 	@cmake --build build-fuzz --target fuzzers -- --quiet
 	@fuzz/run build-fuzz $${FUZZ_SECONDS:-20}
 
+fuzz-corpus: fuzz ## replace fuzz/corpus by the fewest inputs that reach all the code that make fuzz has reached
+	@fuzz/run build-fuzz --minimize
+
 asan: ## run the unit tests under the address and undefined-behaviour sanitizers
 	@$(NEEDS) build
 	@$(CONFIGURE) asan >/dev/null
@@ -94,6 +97,23 @@ interop: build ## test against the kernel's Soft-RoCE in a virtual machine
 	@$(NEEDS) interop
 	@tests/interop/run $(BUILD)
 
+hostile: build ## the attacks of tests/hostile in their long form (minutes): every byte flipped, a million sources
+	@$(NEEDS) test
+	@VERBENA_BUILD=$(CURDIR)/$(BUILD) VERBENA_HOSTILE=long timeout 3000 \
+		$(PYTHON) -B -m pytest -q --no-header --tb=short tests/hostile
+
+nightly: ## the proof that takes hours, step by step; a second run goes on where the first one stopped
+	@$(PYTHON) -B tests/nightly/run.py nightly
+
+weekly: ## fuzz for ten minutes a target, simulate 200,000 seeds
+	@$(PYTHON) -B tests/nightly/run.py weekly
+
+coverage: ## run all tests with counters in the code and write pages in build-coverage/html (clang, llvm-cov)
+	@$(NEEDS) build test bench inject ecosystem coverage
+	@$(CONFIGURE) coverage >/dev/null
+	@cmake --build build-coverage -- --quiet
+	@$(PYTHON) -B tests/coverage/run.py build-coverage
+
 ecosystem: build ## run other people's programs on the NIC (minutes) and write docs/programs.md
 	@$(NEEDS) test ecosystem ecosystem-large
 	@mkdir -p $(RESULTS)
@@ -104,4 +124,4 @@ newcomer: ## run both commands of the README on a bare Debian 12, in a chroot
 	@tests/newcomer/run
 
 clean: ## remove the build folders
-	rm -rf build build-dev build-asan build-tsan build-fuzz build-same
+	rm -rf build build-dev build-asan build-tsan build-fuzz build-same build-coverage build-nightly

@@ -1,0 +1,49 @@
+"""The figures of `make coverage`, from the JSON of llvm-cov."""
+
+from pathlib import Path
+
+import run
+
+
+def a_file(name: str, lines: tuple[int, int], branches: tuple[int, int]) -> dict:
+    return {
+        "filename": name,
+        "summary": {
+            "lines": {"count": lines[0], "covered": lines[1]},
+            "branches": {"count": branches[0], "covered": branches[1]},
+        },
+    }
+
+
+EXPORTED = {
+    "data": [
+        {
+            "files": [
+                a_file("/src/nic/wire/bth.cc", (100, 90), (20, 10)),
+                a_file("/src/nic/cm/incoming.cc", (300, 150), (0, 0)),
+                a_file("/src/nic/cm/message_test.cc", (50, 50), (2, 2)),
+                a_file("/src/lib/rpc/client.cc", (10, 10), (4, 4)),
+                a_file("/usr/include/fmt/format.h", (900, 1), (900, 1)),
+                a_file("/src/build/generated.cc", (900, 1), (900, 1)),
+            ]
+        }
+    ]
+}
+
+
+def test_only_the_projects_own_code_is_counted_and_not_its_tests():
+    names = [file.name for file in run.files_of(EXPORTED, Path("/src"))]
+    assert names == ["nic/wire/bth.cc", "nic/cm/incoming.cc", "lib/rpc/client.cc"]
+
+
+def test_a_room_is_the_sum_of_its_files():
+    rooms = {room.name: room for room in run.rooms_of(run.files_of(EXPORTED, Path("/src")))}
+    assert list(rooms) == ["lib", "lib/rpc", "nic", "nic/cm", "nic/wire"]
+    assert rooms["nic"].line_share() == 240 / 400
+    assert rooms["nic"].branch_share() == 10 / 20
+    assert rooms["nic/cm"].branch_share() == 1.0  # it has no branches
+
+
+def test_the_file_with_the_most_lines_that_did_not_run_is_first():
+    files = run.files_of(EXPORTED, Path("/src"))
+    assert [file.name for file in run.least_covered(files, 2)] == ["nic/cm/incoming.cc", "nic/wire/bth.cc"]
