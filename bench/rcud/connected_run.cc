@@ -12,13 +12,15 @@ ibv_wc await_report(Endpoint& end, const char* what, const std::function<bool()>
 	ibv_wc completions[poll_batch];
 	const std::uint64_t deadline = now_ns() + stall_ns;
 	while (true) {
+		// Asked before polling: what arrived before the other process ended is still taken.
+		const bool ended = !go_on();
 		const int n = poll(end.cq.get(), completions);
 		for (int i = 0; i < n; ++i) {
 			check_status(completions[i], what);
 			if (completions[i].wr_id == report_id) return completions[i];
 		}
 		if (n > 0) continue;
-		if (!go_on()) throw Failure(std::string(what) + ": the other process ended");
+		if (ended) throw Failure(std::string(what) + ": the other process ended");
 		if (now_ns() > deadline) throw Failure(std::string(what) + ": no completion within 10 s");
 	}
 }

@@ -3,7 +3,7 @@
 // while a benchmark runs, so it is measured before and after each repetition.
 //
 // The words are in memory that both processes map, each on a cache line of its own. One process
-// asks and the other answers; both spin, and give up after half a second. A third word is the
+// asks and the other answers; both spin, and give up after two seconds. A third word is the
 // receiver's count of delivered messages, which the sender reads when the receiver has died.
 //
 // Threads: one thread in each process.
@@ -34,7 +34,7 @@ public:
 	// Call before the other process begins to answer.
 	void reset();
 	// Nanoseconds of one round trip, in the fastest of several series: a preempted series says
-	// nothing about the cores. Empty if the other process did not answer in time.
+	// nothing about the cores. Empty if no series was complete in time.
 	std::optional<double> ask();
 	// Answers one ask() of the other process, or gives up.
 	void answer();
