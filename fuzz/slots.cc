@@ -192,7 +192,7 @@ private:
 			case 0: return modify(index, QpState::reset, 0);
 			case 1: return advance(index, QpState::rts);
 			case 2: return modify(index, QpState::error, 0);
-			case 3: return modify(index, QpState::sqd, input_.flag() ? qp_sqd_notify : 0);
+			case 3: return modify(index, QpState::sqd, input_.flag() ? std::uint32_t{qp_sqd_notify} : 0);
 			case 4: return modify(index, QpState::rts, 0);
 		}
 	}
@@ -207,10 +207,11 @@ private:
 	// ---- the peer
 
 	// Writes the slot to the ring with the right lap, unless the ring is full.
-	void publish(wire::Slot slot) {
+	void publish(const wire::Slot& slot) {
 		if (produced_ - slots_.consumed() >= wire::Direction::slot_count) return;
-		slot.lap_source = (slot.lap_source & 0xffffff) | wire::lap_of(produced_, wire::Direction::slot_count) << 24;
-		incoming_->slots[produced_++ % wire::Direction::slot_count] = slot;
+		wire::Slot& place = incoming_->slots[produced_ % wire::Direction::slot_count];
+		place = slot;
+		place.lap_source = (slot.lap_source & 0xffffff) | wire::lap_of(produced_++, wire::Direction::slot_count) << 24;
 	}
 
 	const Region& some_region() { return input_.flag() ? open_ : sealed_; }
@@ -406,7 +407,7 @@ private:
 		for (Outlet* outlet = adapter_.context().take_touched(); outlet; outlet = outlet->next_touched)
 			outlet->touched = false;
 		adapter_.context().raised_events.clear();
-		adapter_.context().raised_queues.clear();
+		while (adapter_.context().raised_queues.take()) {}
 		poll();
 	}
 
