@@ -1,6 +1,6 @@
 """An echo_server that has ended leaves no socket name and no shared memory file on its host."""
 
-import os
+import re
 import signal
 from pathlib import Path
 
@@ -47,6 +47,6 @@ def test_nothing_is_left_of_a_server_that_has_ended(programs: Programs, by: sign
     server.end(by)
     wait_until(lambda: names.isdisjoint(socket_names().values()), f"none of {names} is there any more")
     assert not [name for name in files if Path(name).exists()]
-    # The folder of nic/presence stays: all programs of the user share it.
-    presence = f"verbena-{os.getuid()}"
-    assert not [each.name for each in SHARED_MEMORY.iterdir() if "verbena" in each.name and each.name != presence]
+    # The folders of users stay, for all of their programs (base/private_folder.h).
+    left = [each.name for each in SHARED_MEMORY.iterdir() if "verbena" in each.name]
+    assert not [name for name in left if not re.fullmatch(r"verbena-\d+", name)]
