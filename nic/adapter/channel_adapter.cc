@@ -98,6 +98,7 @@ void ChannelAdapter::reset(QueuePair& qp) {
 	cold.rewound_for_gap = cold.draining = cold.communication_established = cold.last_wqe_reached = false;
 	cold.una_at_timer = cold.una_at_rnr = ~transport::Psn{0};
 	cold.recovery = {};
+	cold.doubt = {};
 	cold.pending_first = cold.pending_count = 0;
 	qp.outlet = nullptr;
 	qp.state = QpState::reset;

@@ -55,6 +55,11 @@ Engine::Engine(Events events, OwnProgress own, EpollSet epoll)
 			(attributes.retry_count + 1u) * transport::ack_timeout(attributes.timeout) + 1'000'000'000;
 		explain_silence(peer, {qp.destination_qpn}, static_cast<Remote*>(qp.outlet->user)->unreachable(silence));
 	};
+	adapter_.context().report_forgery = [](const QueuePair& qp) {
+		wire::Gid peer;
+		std::ranges::copy(qp.cold->attributes.destination_gid, peer.begin());
+		explain_forgery(peer, {qp.destination_qpn});
+	};
 }
 
 std::expected<std::unique_ptr<Engine>, int> Engine::start(Events events) {

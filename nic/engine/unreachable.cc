@@ -135,6 +135,14 @@ void explain_silence(const wire::Gid& peer, wire::Qpn destination, int icmp_erro
 		text_of(peer).bytes, destination.value);
 }
 
+void explain_forgery(const wire::Gid& peer, wire::Qpn destination) {
+	log::warn(
+		"a NAK in the name of %s, queue pair 0x%x, was forged and has no effect: the peer has acknowledged the "
+	    "request; "
+		"a process of that host, or of the network, sends such packets",
+		text_of(peer).bytes, destination.value);
+}
+
 void explain_no_answer(const wire::Gid& peer, int icmp_error) {
 	if (explain_icmp(peer, icmp_error)) return;
 	log::error(

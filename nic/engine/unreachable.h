@@ -31,6 +31,8 @@ void explain_no_accept(int error);
 // A peer on another host has answered no request until the retries were exhausted. `icmp_error`:
 // the errno of an ICMP message about the host that came in this time, or 0.
 void explain_silence(const wire::Gid& peer, wire::Qpn destination, int icmp_error);
+// A peer on another host has acknowledged a request after a packet in its name refused the request.
+void explain_forgery(const wire::Gid& peer, wire::Qpn destination);
 // Only what ICMP reported. False: nothing.
 bool explain_icmp(const wire::Gid& peer, int icmp_error);
 // As explain_silence(), for a request for a connection.

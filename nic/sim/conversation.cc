@@ -4,11 +4,16 @@
 #include <memory>
 #include <vector>
 
+#include "nic/sim/forger.h"
+
 namespace verbena::sim {
 
 Outcome converse(const ConversationOptions& options) {
-	Fabric fabric(
-		{.seed = options.seed, .lossless = options.lossless, .faults = options.faults, .batch = options.batch});
+	FabricOptions fabric_options{
+		.seed = options.seed, .lossless = options.lossless, .faults = options.faults, .batch = options.batch};
+	// Each forged NAK is an event, also during the pause after a forged RNR NAK, of up to 655 ms.
+	if (options.forge_distance) fabric_options.events_max *= 10;
+	Fabric fabric(fabric_options);
 	Random random(options.seed + 0x5eed);
 	Host& a = fabric.add_host();
 	Host& b = fabric.add_host();
@@ -24,6 +29,10 @@ Outcome converse(const ConversationOptions& options) {
 		if (options.both_ways)
 			traffic.push_back(std::make_unique<Traffic>(other, one, options.traffic, random.below(1 << 30)));
 	}
+	std::vector<std::unique_ptr<Forger>> forgers;
+	for (std::size_t i = 0; options.forge_distance && i < endpoints.size(); ++i)
+		forgers.push_back(
+			std::make_unique<Forger>(*endpoints[i], *endpoints[i ^ 1], options.forge_distance, random.below(1 << 30)));
 	const Nanoseconds began = fabric.now();
 	fabric.each_step = [&] {
 		for (auto& one : traffic) one->step();
@@ -33,6 +42,10 @@ Outcome converse(const ConversationOptions& options) {
 	const Ended ended = fabric.run_until([&] { return all_done() || any_broken(); });
 
 	Outcome outcome;
+	for (auto& forger : forgers) {
+		forger->stop();
+		outcome.forged += forger->forged();
+	}
 	outcome.took = fabric.now() - began;
 	if (!any_broken()) {
 		if (ended != Ended::reached) {
@@ -55,7 +68,7 @@ Outcome converse(const ConversationOptions& options) {
 	return outcome;
 }
 
-ConversationOptions drawn(std::uint64_t seed, const Faults& most, bool lossless) {
+ConversationOptions drawn(std::uint64_t seed, const Faults& most, bool lossless, double forged_max) {
 	Random random(seed);
 	ConversationOptions o;
 	o.seed = seed;
@@ -86,6 +99,9 @@ ConversationOptions drawn(std::uint64_t seed, const Faults& most, bool lossless)
 	o.batch = random.below(2) ? random.below(10'000) : 0;
 	o.send_entries = std::uint32_t{2} << random.below(5);
 	o.receive_entries = std::uint32_t{1} << random.below(6);
+	// From a hundredth of the highest rate up to all of it.
+	if (forged_max > 0 && !lossless)
+		o.forge_distance = static_cast<Nanoseconds>(1e6 / forged_max) * random.between(1, 100);
 	return o;
 }
 

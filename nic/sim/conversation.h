@@ -17,6 +17,7 @@ struct ConversationOptions {
 	bool both_ways = true;
 	Nanoseconds batch = 0;
 	std::uint32_t send_entries = 32, receive_entries = 32;
+	Nanoseconds forge_distance = 0;  // between forged NAKs for each queue pair, on average; 0: none
 	std::uint64_t seed = 1;
 };
 
@@ -26,12 +27,14 @@ struct Outcome {
 	Fabric::Statistics statistics;
 	transport::Counters counters;  // those of the first host
 	Nanoseconds took = 0;  // virtual time
+	std::uint64_t forged = 0;  // NAKs
 };
 
 Outcome converse(const ConversationOptions& options);
 
 // Draws all options of a run from the seed: path MTU, sizes, mix, PSNs, queue depths, and faults up
-// to the given probabilities.
-ConversationOptions drawn(std::uint64_t seed, const Faults& faults_max, bool lossless);
+// to the given probabilities. `forged_max`: the highest rate of forged NAKs for a queue pair, in
+// 1/ms.
+ConversationOptions drawn(std::uint64_t seed, const Faults& faults_max, bool lossless, double forged_max = 0);
 
 }  // namespace verbena::sim

@@ -248,7 +248,9 @@ TEST_P(Errors, AReceiverThatIsNeverReadyExhaustsTheRnrRetries) {
 	pair.a.post(works);
 	EXPECT_TRUE(pair.settle());
 	EXPECT_EQ(statuses(pair.a.sent), (Statuses{Status::rnr_retry_exceeded, Status::flushed}));
-	EXPECT_EQ(pair.host_a.counters().rnr_naks_received, 3u) << "the first try and two retries";
+	if (lossless()) EXPECT_EQ(pair.host_a.counters().rnr_naks_received, 3u) << "the first try and two retries";
+	// An RNR NAK from another host may be forged, so the requester tries some more (doubt.h).
+	else EXPECT_LE(pair.host_a.counters().rnr_naks_received, 3u + 9);
 	EXPECT_EQ(pair.b.qp.state, QpState::rts);
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "nic/memory/guarded_copy.h"
+#include "nic/transport/doubt.h"
 #include "nic/transport/in_flight.h"
 #include "nic/transport/recovery.h"
 #include "nic/transport/requester.h"
@@ -42,8 +43,8 @@ void resume(Context& context, QueuePair& qp) {
 
 // The peer has no receive posted for the packet `psn` (IBA 9.7.5.2.8). Pauses the requester for the
 // time that `code` stands for; after it the requester sends again from `psn` on. The RNR NAK that
-// follows rnr_retry such pauses without progress fails the send queue; an rnr_retry of 7 means no
-// limit.
+// follows rnr_retry such pauses without progress fails the send queue, over a network after some
+// more tries (doubt.h); an rnr_retry of 7 means no limit.
 void handle_rnr_nak(Context& context, QueuePair& qp, std::uint8_t code, Psn psn) {
 	++context.counters.rnr_naks_received;
 	acknowledge_up_to(context, qp, psn);
@@ -51,18 +52,29 @@ void handle_rnr_nak(Context& context, QueuePair& qp, std::uint8_t code, Psn psn)
 	if (qp.una != psn || psn >= qp.next_psn) return resume(context, qp);
 	ColdQueuePair& cold = *qp.cold;
 	cold.retries_left = cold.attributes.retry_count;  // the peer is alive
-	if (cold.una_at_rnr != qp.una) cold.rnr_retries_left = cold.attributes.rnr_retry;
+	if (cold.una_at_rnr != qp.una) {
+		cold.rnr_retries_left = cold.attributes.rnr_retry;
+		cold.doubt.believe_rnr_at = 0;
+	}
 	cold.una_at_rnr = qp.una;
-	if (cold.attributes.rnr_retry != 7 && cold.rnr_retries_left-- == 0)
-		return fail_send_queue(context, qp, Status::rnr_retry_exceeded);
+	Nanoseconds pause = rnr_pause(code);
+	if (cold.rnr_retries_left == 0) {
+		if (qp.outlet->lossless || believe_rnr_nak(context, qp))
+			return fail_send_queue(context, qp, Status::rnr_retry_exceeded);
+		pause = retry_distance(qp);
+	} else if (cold.attributes.rnr_retry != 7) {
+		--cold.rnr_retries_left;
+	}
 	rewind_to(qp, psn);
-	pause_requester(context, qp, rnr_pause(code));
+	pause_requester(context, qp, pause);
+	if (!qp.outlet->lossless) note_sign_of_life(context, qp);
 }
 
 // The peer misses the packet `psn`. Sends again from this packet on, at most once per round trip,
 // because the peer repeats its NAK while the packet is missing.
 void handle_sequence_nak(Context& context, QueuePair& qp, Psn psn) {
 	++context.counters.sequence_naks_received;
+	note_sign_of_life(context, qp);
 	acknowledge_up_to(context, qp, psn);
 	if (qp.una != psn || psn >= qp.next_psn) return resume(context, qp);
 	if (nak_needs_resend(context, qp, psn)) resend_from(context, qp, psn);
@@ -86,14 +98,14 @@ void handle_not_receiving(Context& context, QueuePair& qp) {
 	pause_requester(context, qp, std::min<Nanoseconds>(timeout, 1'000'000'000));
 }
 
-// Handles an ACK or NAK whose PSN belongs to no request in flight. On the same host nothing is
-// lost, so such an answer shows that the two ends count their PSNs from different numbers, for
+// Same host: an ACK or NAK came whose PSN belongs to no request in flight. On the same host nothing
+// is lost, so such an answer shows that the two ends count their PSNs from different numbers, for
 // example because one end was reset, and the expected answer never comes. No timer runs on the same
 // host, so this function arms one that fails the send queue (handle_retry_timer).
 void handle_unexpected_psn(Context& context, QueuePair& qp) {
 	ColdQueuePair& cold = *qp.cold;
 	const Nanoseconds timeout = ack_timeout(cold.attributes.timeout);
-	if (!qp.outlet->lossless || qp.una >= qp.next_psn || cold.timer_armed || timeout == never) return;
+	if (qp.una >= qp.next_psn || cold.timer_armed || timeout == never) return;
 	cold.retries_left = cold.attributes.retry_count;
 	cold.una_at_timer = qp.una;
 	cold.timer_armed = true;
@@ -139,13 +151,21 @@ void handle_acknowledgement(Context& context, QueuePair& qp, std::uint8_t code, 
 	// After a rewind, `next_psn` lies below PSNs that the requester has sent before.
 	const Psn sent_end = std::max(qp.next_psn, qp.cold->recovery.sent_end);
 	if (syndrome::is_ack(code)) {
-		if (psn >= sent_end || psn + 1 < qp.una) return handle_unexpected_psn(context, qp);
+		if (psn >= sent_end || psn + 1 < qp.una) {
+			return qp.outlet->lossless ? handle_unexpected_psn(context, qp)
+									   : note_stray(context, qp, psn, sent_end, false);
+		}
 		if (psn < qp.una) return;  // a repeated ACK
 		skip_to(qp, psn + 1);
 		acknowledge_up_to(context, qp, psn + 1);
 		return resume(context, qp);
 	}
 	if (code == syndrome_not_receiving && qp.outlet->lossless) return handle_not_receiving(context, qp);
+	const bool ends_connection = !syndrome::is_rnr(code) && code != syndrome::nak_sequence_error;
+	if (!qp.outlet->lossless) {
+		if (psn < qp.una || psn >= sent_end) return note_stray(context, qp, psn, sent_end, ends_connection);
+		if (ends_connection) return doubt_nak(context, qp, psn, status_of(code));
+	}
 	if (psn < qp.una || psn > sent_end) return handle_unexpected_psn(context, qp);
 	// A NAK acknowledges everything before its PSN.
 	skip_to(qp, psn);
@@ -156,6 +176,13 @@ void handle_acknowledgement(Context& context, QueuePair& qp, std::uint8_t code, 
 }
 
 namespace {
+
+// The response with `psn` is not one that its request can have. Another host may have forged it, so
+// that the true one is still to come.
+void refuse_response(Context& context, QueuePair& qp, Psn psn) {
+	if (!qp.outlet->lossless) return doubt_nak(context, qp, psn, Status::bad_response);
+	fail_send_queue(context, qp, Status::bad_response);
+}
 
 // The common body of both public functions below. `shared_by` is null unless the payload lies in a
 // file of the peer.
@@ -176,8 +203,7 @@ void handle_response(Context& context, QueuePair& qp, const wire::Slot& slot, co
 	if (!wqe.reads() || psn < wqe.first_psn || psn >= wqe.end_psn()) return;
 
 	const bool atomic = facts.operation == wire::Operation::atomic_acknowledge;
-	if (atomic == (wqe.opcode == queues::SendOpcode::rdma_read))
-		return fail_send_queue(context, qp, Status::bad_response);
+	if (atomic == (wqe.opcode == queues::SendOpcode::rdma_read)) return refuse_response(context, qp, psn);
 	Status status;
 	std::uint32_t packets = 1;
 	if (atomic) {
@@ -192,7 +218,7 @@ void handle_response(Context& context, QueuePair& qp, const wire::Slot& slot, co
 		// On a link that can lose packets a READ is requested in parts. The response to each part
 		// ends with LAST, so LAST need not be the end of the READ.
 		if (!length_fits || (ends && !facts.last) || (!ends && facts.last && qp.outlet->lossless))
-			return fail_send_queue(context, qp, Status::bad_response);
+			return refuse_response(context, qp, psn);
 		status = payload ? scatter(context, qp, wqe, offset, payload, slot.length) : Status::remote_operation;
 		// The peer withdrew its permission during the copy, so the bytes may be other data.
 		if (status == Status::success && shared_by && !shared_by->still_shared()) status = Status::remote_access;

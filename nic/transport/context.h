@@ -69,6 +69,10 @@ struct Counters {
 	std::uint64_t passes_without_memory = 0;  // a step of these was left for a later pass
 	std::uint64_t events_lost_no_memory = 0;  // asynchronous events
 	std::uint64_t dropped_malformed = 0;  // an opcode of another transport service
+	// NAKs and invalid responses from other hosts that would end a connection (doubt.h).
+	std::uint64_t fatal_naks_received = 0;  // for requests in flight
+	std::uint64_t naks_refuted = 0;  // an acknowledgement has contradicted these
+	std::uint64_t stray_answers = 0;  // for packets that cannot be in flight: forged, or very old
 };
 
 struct Context {
@@ -90,6 +94,8 @@ struct Context {
 	// Called before a queue pair fails because its peer on another host has not answered; may be
 	// null.
 	void (*report_silence)(const QueuePair&) = nullptr;
+	// Called after a peer on another host has contradicted a NAK in its name; may be null.
+	void (*report_forgery)(const QueuePair&) = nullptr;
 	// Reads the clock again, for a timer that starts now.
 	Nanoseconds fresh_now() {
 		if (clock) now = clock();

@@ -106,6 +106,18 @@ struct Recovery {
 	Nanoseconds nak_at = 0;  // when the last NAK for the current gap was sent; 0: none
 };
 
+// Requester: a NAK that would end the connection and may be forged (doubt.h).
+struct Doubt {
+	Psn psn = 0;  // the request that it refuses; 0: there is no such NAK
+	queues::Status status = queues::Status::success;  // the request's, if the NAK is confirmed
+	bool forgery_seen = false;  // since the QP was reset
+	Nanoseconds look_at = never;  // when to look for an acknowledgement
+	Nanoseconds distance = 0;  // to the next look
+	Nanoseconds believe_at = 0;
+	// RNR NAKs are believed from then on, as long as `una` is una_at_rnr; 0: retries are left.
+	Nanoseconds believe_rnr_at = 0;
+};
+
 // The rarely used part. It is also the QP's entry in the adapter's timer wheel.
 struct ColdQueuePair : TimerEntry {
 	struct QueuePair* qp = nullptr;
@@ -141,6 +153,8 @@ struct ColdQueuePair : TimerEntry {
 
 	std::unique_ptr<std::byte[]> send_ring;
 	std::unique_ptr<queues::ReceiveQueue> own_receive_queue;  // null: the QP uses an SRQ
+
+	Doubt doubt;  // last, so that the parts above keep their cache lines
 };
 
 struct alignas(64) QueuePair {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "nic/transport/doubt.h"
 #include "nic/transport/in_flight.h"
 #include "nic/transport/requester.h"
 #include "nic/transport/retry_timer.h"
@@ -16,10 +17,6 @@ constexpr Nanoseconds round_trip_min = 25'000;  // shorter samples measure only 
 constexpr Nanoseconds round_trip_max = 20'000'000;
 constexpr unsigned probe_after_round_trips = 4;
 constexpr unsigned probes_max = 12;
-
-Nanoseconds round_trip(const QueuePair& qp) {
-	return qp.outlet->round_trip ? qp.outlet->round_trip : round_trip_unknown;
-}
 
 // Smooths the samples with the weight 1/8, as TCP does (RFC 6298, 2).
 void measured(QueuePair& qp, Nanoseconds sample) {
@@ -49,12 +46,6 @@ Nanoseconds ack_timeout_deadline(const QueuePair& qp) {
 	return timeout == never ? never : qp.cold->recovery.waiting_since + timeout;
 }
 
-void schedule(Context& context, QueuePair& qp) {
-	const Nanoseconds when = std::min(next_probe(qp), ack_timeout_deadline(qp));
-	qp.cold->timer_armed = when != never;
-	context.timers.schedule(*qp.cold, when);
-}
-
 void note_loss(QueuePair& qp, Nanoseconds now) {
 	Outlet& outlet = *qp.outlet;
 	if (outlet.window_cut_at != 0 && now - outlet.window_cut_at < round_trip(qp)) return;
@@ -73,6 +64,24 @@ void grow_window(QueuePair& qp, std::uint64_t packets) {
 }
 
 }  // namespace
+
+Nanoseconds round_trip(const QueuePair& qp) {
+	return qp.outlet->round_trip ? qp.outlet->round_trip : round_trip_unknown;
+}
+
+void schedule_timer(Context& context, QueuePair& qp) {
+	const Nanoseconds when = std::min({next_probe(qp), ack_timeout_deadline(qp), qp.cold->doubt.look_at});
+	qp.cold->timer_armed = when != never;
+	context.timers.schedule(*qp.cold, when);
+}
+
+void send_probe(Context& context, QueuePair& qp) {
+	if (qp.una >= qp.next_psn || (qp.blocked && qp.blocked != blocked_window)) return;
+	++context.counters.probes;
+	qp.cold->recovery.probe_end = qp.next_psn;
+	rewind_to(qp, qp.next_psn - 1);
+	transmit(context, qp);
+}
 
 Psn window_end(const QueuePair& qp) {
 	const std::uint32_t sharers = qp.outlet->senders + !qp.cold->recovery.sending;
@@ -120,7 +129,7 @@ void note_sent(Context& context, QueuePair& qp, Psn before) {
 		}
 		r.sent_end = qp.next_psn;
 	}
-	if (!qp.cold->timer_armed) schedule(context, qp);
+	if (!qp.cold->timer_armed) schedule_timer(context, qp);
 }
 
 void note_progress(Context& context, QueuePair& qp, Psn before) {
@@ -138,7 +147,10 @@ void note_progress(Context& context, QueuePair& qp, Psn before) {
 	if (qp.una >= qp.next_psn) stop_sending(qp);
 	if (r.probes != 0) {  // after several probes the timer is set far ahead
 		r.probes = 0;
-		if (cold.timer_armed && !(qp.blocked & blocked_rnr)) schedule(context, qp);
+		// The peer has taken the request that an RNR NAK named, so the NAK is forged, or has become
+		// untrue.
+		if (qp.blocked & blocked_rnr) end_rnr_pause(context, qp);
+		else if (cold.timer_armed) schedule_timer(context, qp);
 	}
 }
 
@@ -181,11 +193,14 @@ void note_gap_closed(Context& context, QueuePair& qp) {
 void handle_no_progress(Context& context, QueuePair& qp) {
 	ColdQueuePair& cold = *qp.cold;
 	Recovery& r = cold.recovery;
-	if (qp.una >= qp.next_psn) return;  // all acknowledged; the next request arms the timer
 	const Nanoseconds now = context.fresh_now();
+	if (!handle_doubt(context, qp, now)) return;
+	if (qp.una >= qp.next_psn) return;  // all acknowledged; the next request arms the timer
 	if (now >= ack_timeout_deadline(qp)) {
 		++context.counters.timeouts;
-		if (cold.retries_left == 0) return fail_send_queue(context, qp, queues::Status::retry_exceeded);
+		if (cold.retries_left == 0)
+			return cold.doubt.psn != 0 ? believe_nak(context, qp)
+									   : fail_send_queue(context, qp, queues::Status::retry_exceeded);
 		--cold.retries_left;
 		resend_from(context, qp, qp.una);
 		r.waiting_since = now;
@@ -193,14 +208,9 @@ void handle_no_progress(Context& context, QueuePair& qp) {
 		transmit(context, qp);
 	} else if (now >= next_probe(qp)) {
 		++r.probes;
-		if (!qp.blocked || qp.blocked == blocked_window) {
-			++context.counters.probes;
-			r.probe_end = qp.next_psn;
-			rewind_to(qp, qp.next_psn - 1);
-			transmit(context, qp);
-		}
+		send_probe(context, qp);
 	}
-	if (qp.una < qp.next_psn && !cold.timer_armed) schedule(context, qp);
+	if (qp.una < qp.next_psn && !cold.timer_armed) schedule_timer(context, qp);
 }
 
 }  // namespace verbena::transport

@@ -64,6 +64,15 @@ void note_not_ready(Context&, QueuePair&);
 // NAK was repeated.
 void note_gap_closed(Context&, QueuePair&);
 
+// The smoothed round trip of the QP's outlet, or a guess before the first sample.
+Nanoseconds round_trip(const QueuePair&);
+
+// Sets the QP's timer to its next probe, ACK timeout or look at a doubtful NAK (doubt.h).
+void schedule_timer(Context&, QueuePair&);
+
+// Sends the last packet in flight once more, unless the QP may not send now. Not a retry.
+void send_probe(Context&, QueuePair&);
+
 // Ends the QP's share of its outlet's window. To be called when the QP has no unacknowledged
 // packet left, or failed, is reset or changes its path.
 void stop_sending(QueuePair&);

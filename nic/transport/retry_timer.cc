@@ -19,6 +19,13 @@ void pause_requester(Context& context, QueuePair& qp, Nanoseconds pause) {
 	qp.blocked |= blocked_rnr;
 	cold.timer_armed = true;
 	context.timers.schedule(cold, context.fresh_now() + pause);
+	// note_progress() then looks whether an acknowledgement ends the pause.
+	if (!qp.outlet->lossless) cold.recovery.probes = 1;
+}
+
+void end_rnr_pause(Context& context, QueuePair& qp) {
+	qp.blocked &= ~blocked_rnr;
+	schedule_timer(context, qp);
 }
 
 void handle_retry_timer(Context& context, QueuePair& qp) {
@@ -27,6 +34,7 @@ void handle_retry_timer(Context& context, QueuePair& qp) {
 	if (qp.blocked & blocked_rnr) {
 		qp.blocked &= ~blocked_rnr;
 		cold.recovery.waiting_since = context.now;
+		cold.recovery.probes = 0;
 		transmit(context, qp);
 		if (cold.timer_armed || qp.outlet->lossless) return;
 		// transmit() sent nothing, because late acknowledgements during the pause advanced the

@@ -20,5 +20,7 @@ void handle_retry_timer(Context&, QueuePair&);
 // Blocks the requester for `pause` nanoseconds, after which the timer resumes it. The caller has
 // rewound it.
 void pause_requester(Context&, QueuePair&, Nanoseconds pause);
+// Ends the pause of an RNR NAK early. The caller transmits.
+void end_rnr_pause(Context&, QueuePair&);
 
 }  // namespace verbena::transport

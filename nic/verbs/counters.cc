@@ -43,12 +43,15 @@ constexpr Counter counters[] = {
 	{"counters/unicast_xmit_packets", [](const Values& v) { return v.port.sent.packets - v.port.multicast_sent; }},
 	{"hw_counters/completer_retry_err", of<&T::retransmissions>},
 	{"hw_counters/duplicate_request", of<&T::duplicates>},
+	{"hw_counters/fatal_naks_received", of<&T::fatal_naks_received>},
+	{"hw_counters/naks_refuted", of<&T::naks_refuted>},
 	{"hw_counters/out_of_seq_request", of<&T::out_of_sequence>},
 	{"hw_counters/rcvd_rnr_err", of<&T::rnr_naks_received>},
 	{"hw_counters/rcvd_seq_err", of<&T::sequence_naks_received>},
 	{"hw_counters/retry_exceeded_err", of<&T::retries_exceeded>},
 	{"hw_counters/retry_rnr_exceeded_err", of<&T::rnr_retries_exceeded>},
 	{"hw_counters/send_rnr_err", of<&T::rnr_naks_sent>},
+	{"hw_counters/stray_answers", of<&T::stray_answers>},
 };
 
 }  // namespace

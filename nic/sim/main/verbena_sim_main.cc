@@ -17,18 +17,22 @@ namespace {
 using namespace verbena::sim;
 
 constexpr const char* usage =
-	"usage: verbena-sim [--seeds A:B] [--loss P] [--duplicate P] [--reorder P] [--corrupt P] [--lossless] [--verbose]\n"
+	"usage: verbena-sim [--seeds A:B] [--loss P] [--duplicate P] [--reorder P] [--corrupt P] [--forge R] [--lossless]\n"
+	"                   [--verbose]\n"
 	"  --seeds A:B    run the seeds A to B, both included, or a single seed A; default 1:100\n"
 	"  --loss P       the largest probability of a packet's loss in a run, as 5% or 0.05; default 5%\n"
 	"  --duplicate P  likewise of its duplication; default 2%\n"
 	"  --reorder P    likewise of its delivery out of order; default 5%\n"
 	"  --corrupt P    likewise of its corruption; default 2%\n"
+	"  --forge R      the highest rate of forged NAKs with PSNs in the window, for each queue pair, in 1/ms; default "
+    "0\n"
 	"  --lossless     simulate the link between two processes of one host, without packets and faults\n"
 	"  --verbose      print a line for each seed\n";
 
 struct Options {
 	std::uint64_t first = 1, last = 100;
 	Faults faults{.drop = 0.05, .duplicate = 0.02, .reorder = 0.05, .corrupt = 0.02};
+	double forged_max = 0;
 	bool lossless = false, verbose = false;
 };
 
@@ -66,6 +70,10 @@ std::optional<Options> parse(int argc, char** argv) {
 		else if (++i == argc) return std::nullopt;
 		else if (option == "--seeds") {
 			if (!set_seeds(options, argv[i])) return std::nullopt;
+		} else if (option == "--forge") {
+			const auto rate = number(argv[i]);
+			if (!rate || *rate > 1000) return std::nullopt;
+			options.forged_max = static_cast<double>(*rate);
 		} else {
 			double* const fault = option == "--loss" ? &options.faults.drop
 				: option == "--duplicate"            ? &options.faults.duplicate
@@ -84,8 +92,8 @@ void print_replay(const Options& o, std::uint64_t seed) {
 	std::printf("replay: verbena-sim --seeds %llu", static_cast<unsigned long long>(seed));
 	if (o.lossless) std::printf(" --lossless\n");
 	else
-		std::printf(" --loss %g --duplicate %g --reorder %g --corrupt %g\n", o.faults.drop, o.faults.duplicate,
-			o.faults.reorder, o.faults.corrupt);
+		std::printf(" --loss %g --duplicate %g --reorder %g --corrupt %g --forge %g\n", o.faults.drop,
+			o.faults.duplicate, o.faults.reorder, o.faults.corrupt, o.forged_max);
 }
 
 }  // namespace
@@ -98,7 +106,7 @@ int main(int argc, char** argv) {
 	}
 	std::uint64_t failed = 0, packets = 0, lost = 0;
 	for (std::uint64_t seed = options->first;; ++seed) {
-		const Outcome outcome = converse(drawn(seed, options->faults, options->lossless));
+		const Outcome outcome = converse(drawn(seed, options->faults, options->lossless, options->forged_max));
 		packets += outcome.statistics.packets;
 		lost += outcome.statistics.dropped;
 		if (!outcome.good) {
