@@ -21,17 +21,17 @@ namespace verbena::engine {
 // that polls the descriptor to sleep in the verb that follows.
 inline constexpr int attempts_max = 3;
 
-inline void signal_eventfd(int fd) {
-	const std::uint64_t one = 1;
+inline void signal_eventfd(int fd, std::uint64_t count = 1) {
 	for (int attempt = 0; attempt < attempts_max; ++attempt)
-		if (syscall(SYS_write, fd, &one, sizeof one) == sizeof one) return;
+		if (syscall(SYS_write, fd, &count, sizeof count) == sizeof count) return;
 }
 
-// `fd` is non-blocking, or readable.
-inline void drain_eventfd(int fd) {
-	std::uint64_t count;
+// `fd` is non-blocking, or readable. Returns the sum of the counts, 0 if there was none.
+inline std::uint64_t drain_eventfd(int fd) {
+	std::uint64_t count = 0;
 	for (int attempt = 0; attempt < attempts_max; ++attempt)
-		if (syscall(SYS_read, fd, &count, sizeof count) >= 0 || errno == EAGAIN) return;
+		if (syscall(SYS_read, fd, &count, sizeof count) >= 0 || errno == EAGAIN) return count;
+	return 0;
 }
 
 // Reads at most `bytes` bytes, and nothing if the program itself has read the descriptor, which may

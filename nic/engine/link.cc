@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "nic/engine/affinity.h"
 #include "nic/engine/eventfd.h"
 #include "nic/transport/in_flight.h"
 
@@ -152,19 +153,16 @@ void Link::receive_shared(adapter::ChannelAdapter& adapter, const wire::Slot& im
 // Moves the peer's progress thread to this processor and wakes it through the doorbell. Waking a
 // thread on a distant idle core takes five times as long as on the caller's core
 // (docs/decisions/0008). The thread is moved only if both processes are in one pid namespace, where
-// the pid on the page equals the one that the kernel reported; a
-// thread id of another namespace means nothing here.
+// the pid on the page equals the one that the kernel reported; a thread id of another namespace
+// means nothing here. A thread whose processors the user chose is not moved (affinity.h).
 void Link::kick() {
 	const int cpu = sched_getcpu();
-	const pid_t thread = progress_->progress_tid.load(std::memory_order_relaxed);
-	if (cpu != moved_to_ && cpu >= 0 && thread > 0 && progress_->pid == peer_.pid) {
-		cpu_set_t here;
-		CPU_ZERO(&here);
-		CPU_SET(static_cast<unsigned>(cpu), &here);
-		sched_setaffinity(thread, sizeof here, &here);  // if it may not move, it wakes where it is
-		moved_to_ = cpu;
+	bool moved = false;
+	if (cpu != moved_to_) {
+		moved = move_progress_thread(peer_.pid, *progress_, cpu);
+		moved_to_ = cpu;  // if it may not move, it wakes where it is
 	}
-	signal_eventfd(doorbell_);
+	signal_eventfd(doorbell_, moved ? ring_after_move : 1);
 }
 
 // The epoch is odd while the peer is ARMED (progress_page.h). One kick for each epoch is enough.

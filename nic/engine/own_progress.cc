@@ -7,6 +7,7 @@
 #include <cerrno>
 
 #include "base/random.h"
+#include "nic/engine/affinity.h"
 #include "nic/engine/eventfd.h"
 
 namespace verbena::engine {
@@ -45,7 +46,12 @@ void OwnProgress::disarm() {
 
 void OwnProgress::ring() { signal_eventfd(doorbell_.get()); }
 
-void OwnProgress::drain() { drain_eventfd(doorbell_.get()); }
+void OwnProgress::drain() {
+	if (drain_eventfd(doorbell_.get()) < ring_after_move) [[likely]]
+		return;
+	page().moved_to.store(
+		only_processor(page().progress_tid.load(std::memory_order_relaxed)), std::memory_order_relaxed);
+}
 
 void OwnProgress::abandon_after_fork() {
 	doorbell_ = Descriptor();

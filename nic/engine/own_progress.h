@@ -17,6 +17,9 @@
 
 namespace verbena::engine {
 
+// A peer that has moved the progress thread rings the doorbell by this count.
+inline constexpr std::uint64_t ring_after_move = std::uint64_t{1} << 32;
+
 class OwnProgress {
 public:
 	// Error: an errno value.
@@ -36,7 +39,8 @@ public:
 	void disarm();
 	// Wakes the thread that sleeps on the doorbell.
 	void ring();
-	// Reads the doorbell, so that it is silent until the next ring.
+	// Reads the doorbell, so that it is silent until the next ring. Notes on the page where a peer
+	// has moved the progress thread.
 	void drain();
 
 	// In the child of a fork: leaves the parent's page and doorbell, and takes a private page.

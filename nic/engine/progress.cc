@@ -106,7 +106,10 @@ void Progress::round() {
 
 void Progress::handle(int fd) {
 	if (fd == EpollSet::no_fd) return;
-	if (fd == woken_.get()) return drain_eventfd(fd);
+	if (fd == woken_.get()) {
+		drain_eventfd(fd);
+		return;
+	}
 	if (fd == own_.doorbell() || fd == second_bell_.get()) return own_.drain();
 	if (watch_ && fd == watch_->fd()) {
 		unreported_ |= watch_->take(links_changed_);

@@ -12,6 +12,7 @@ std::expected<SealedMemory<ProgressPage>, int> create_progress_page() {
 		page->object->magic = ProgressPage::magic_value;
 		page->object->version = ProgressPage::version_value;
 		page->object->pid = getpid();
+		page->object->moved_to.store(-1, std::memory_order_relaxed);
 	}
 	return page;
 }

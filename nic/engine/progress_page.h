@@ -27,7 +27,7 @@ namespace verbena::engine {
 
 struct ProgressPage {
 	static constexpr std::uint32_t magic_value = 0x76'62'70'67;  // "vbpg"
-	static constexpr std::uint32_t version_value = 2;
+	static constexpr std::uint32_t version_value = 3;
 
 	std::uint32_t magic;
 	std::uint32_t version;
@@ -36,6 +36,8 @@ struct ProgressPage {
 	// Counts the rdma_cm services that the process has released, just before each is released.
 	// While this has not changed, a service that was found here is still here.
 	std::atomic<std::uint32_t> services_released;
+	// The processor to which a peer moved the progress thread last; -1: none has.
+	std::atomic<int> moved_to;
 
 	alignas(128) std::atomic<std::uint32_t> armed_epoch;
 

@@ -53,6 +53,7 @@ ERRORS = {
     "setsockopt": "ENOPROTOOPT EPERM ENOMEM",
     "socket": "EMFILE EAFNOSUPPORT EPERM",
     "socketpair": "EMFILE",
+    "tgkill": "ESRCH EPERM",
     "timerfd_create": "EMFILE ENOMEM",
     "timerfd_gettime": "EINVAL",
     "timerfd_settime": "EINVAL",
