@@ -27,6 +27,7 @@ struct Conversation {
 		Route route{};
 		route.addresses.destination[15] = static_cast<std::uint8_t>(input.below(3));
 		route.carrier = this;
+		route.link = input.below(2);
 		return route;
 	}
 	// A connection that the program knows, if there is one.
@@ -36,11 +37,13 @@ struct Conversation {
 		wire::Mad mad{};
 		const auto body = input.bytes(input.below(wire::mad_size - wire::mad_header_size));
 		std::ranges::copy(body, mad.begin() + wire::mad_header_size);
-		wire::write_mad_header(
-			mad, {.transaction_id = input.byte(), .attribute_id = attributes[input.below(std::size(attributes))]});
-		// Use numbers that exist, since random ones would hardly ever name a connection.
-		if (input.flag()) wire::store_be32(&mad[24], input.below(4));
-		if (input.flag()) wire::store_be32(&mad[28], some().value);
+		// Use numbers that exist, since random ones would hardly ever match a connection.
+		const Connection* const about = manager.find(some());
+		wire::write_mad_header(mad,
+			{.transaction_id = about && input.flag() ? about->transaction : input.byte(),
+				.attribute_id = attributes[input.below(std::size(attributes))]});
+		if (input.flag()) wire::store_be32(&mad[24], about && input.flag() ? about->remote.value : input.below(4));
+		if (input.flag()) wire::store_be32(&mad[28], about ? about->local.value : 0);
 		if (input.flag())
 			wire::store_be64(&mad[32], service_of(input.flag() ? port_space::tcp : port_space::udp, 1).value);
 		if (input.flag())

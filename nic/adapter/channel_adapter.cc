@@ -281,7 +281,7 @@ void ChannelAdapter::handle_ack(Outlet& from, wire::AckRecord record) {
 void ChannelAdapter::handle_management(
 	Outlet& back, std::span<const std::byte> datagram, const wire::AddressPair& addresses) {
 	if (datagram.size() != wire::mad_size) return;
-	cm::Route route{addresses, &back};
+	cm::Route route = route_through(addresses, &back);
 	std::swap(route.addresses.source, route.addresses.destination);
 	connections_.handle_mad(context_.now, route, datagram.first<wire::mad_size>());
 }

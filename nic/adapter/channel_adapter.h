@@ -66,6 +66,12 @@ struct QpChange {
 	bool sqd_notify = false;  // raise sq_drained when the requests that were begun have completed
 };
 
+// The Communication Manager's way to a peer through this outlet. Null: no process has the service
+// yet.
+inline cm::Route route_through(const wire::AddressPair& addresses, transport::Outlet* outlet) {
+	return {addresses, outlet, outlet && outlet->lossless ? outlet->peer : 0};
+}
+
 class ChannelAdapter {
 public:
 	// Memory keys and connection numbers are derived from `key_secret`, which is random, so that no
@@ -81,6 +87,7 @@ public:
 	// The Communication Manager behind queue pair 1. finish_pass() sends its messages; the carrier
 	// of each cm::Route is a transport::Outlet.
 	cm::ConnectionManager& connections() { return connections_; }
+	const cm::ConnectionManager& connections() const { return connections_; }
 
 	// Commands
 

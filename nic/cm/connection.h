@@ -15,12 +15,14 @@
 
 namespace verbena::cm {
 
-// The way to the peer. The source address is this end's. `carrier` identifies the link or path that
-// takes messages to the peer, null if the peer's process has ended; this folder never dereferences
-// `carrier`.
+// The way to the peer. The source address is this end's. `carrier` identifies the outlet that takes
+// messages to the peer, null if the peer's process has ended; this folder never dereferences
+// `carrier`. `link` identifies the process at the other end of a shared-memory link, and is 0 for
+// UDP. Two links may lead to one process.
 struct Route {
 	wire::AddressPair addresses{};
 	void* carrier = nullptr;
+	std::uint64_t link = 0;
 };
 
 inline wire::Gid gid_of(const std::uint8_t (&bytes)[16]) {
@@ -75,6 +77,7 @@ struct Connection : TimerEntry {
 	Route route;
 	ServiceId service;
 	std::uint64_t transaction = 0;  // the MAD transaction id of the current exchange
+	std::uint64_t request_transaction = 0;  // that of the REQ or SIDR_REQ
 	std::uint64_t own_guid = 0, remote_guid = 0;  // the CA GUIDs of both ends
 	Half own, other;
 	Transport transport = Transport::rc;

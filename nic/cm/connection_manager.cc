@@ -10,11 +10,6 @@ namespace verbena::cm {
 
 namespace {
 
-// True if both routes lead to the same address.
-bool same_host(const Route& a, const Route& b) {
-	return std::memcmp(a.addresses.destination, b.addresses.destination, 16) == 0;
-}
-
 // The answer of a CM without a listener for the service of `c`.
 Message missing_service_answer(const Connection& c) {
 	if (c.is_datagram) return SidrRep{c.local, sidr_status::unsupported, {}, c.service, 0, {}};
@@ -36,7 +31,7 @@ ConnectionManager::~ConnectionManager() {
 
 Connection& ConnectionManager::create(const Route& route, void* user) {
 	std::uint32_t id;
-	do id = block_ << comm_id_block_shift | static_cast<std::uint32_t>(random_.below(1u << comm_id_block_shift));
+	do id = block_ << comm_id_block_shift | static_cast<std::uint32_t>(random() >> (64 - comm_id_block_shift));
 	while (connections_.contains(id));
 	auto& made = connections_[id] = std::make_unique<Connection>();
 	made->local = {id};
@@ -63,7 +58,7 @@ void ConnectionManager::erase(Connection& c) {
 
 // A later connection may have the same origin: the peer can use its number again after timewait.
 void ConnectionManager::forget_origin(const Connection& c) {
-	const auto at = by_origin_.find({c.remote.value, c.remote_guid, gid_of(c.route.addresses.destination)});
+	const auto at = by_origin_.find(origin_of(c.remote, c.remote_guid, c.route));
 	if (at != by_origin_.end() && at->second == c.local) by_origin_.erase(at);
 }
 
@@ -72,14 +67,9 @@ Connection* ConnectionManager::find(CommId id) {
 	return at == connections_.end() || at->second->destroyed_by_owner ? nullptr : at->second.get();
 }
 
-// The connection that a message is about. Null if the message did not come from the connection's
-// peer, so a third host cannot change it. `others` is the sender's number, 0 if it gave none.
-Connection* ConnectionManager::find(CommId own, CommId others, const Route& from) {
-	const auto at = connections_.find(own.value);
-	if (at == connections_.end() || !same_host(at->second->route, from)) return nullptr;
-	Connection& c = *at->second;
-	if (c.remote.value != 0 && others.value != 0 && c.remote != others) return nullptr;
-	return &c;
+// The high half makes it unique among this end's requests, the low half hard to guess.
+std::uint64_t ConnectionManager::new_transaction(const Connection& c) {
+	return std::uint64_t{c.local.value} << 32 | static_cast<std::uint32_t>(random());
 }
 
 void ConnectionManager::report(const Connection& c, Event::Kind kind, int status, Message message) {
@@ -158,7 +148,7 @@ CommId ConnectionManager::connect(Nanoseconds now, const Route& route, const Req
 	c.transport = request.transport;
 	c.path_mtu = request.path_mtu;
 	c.ack_timeout = request.ack_timeout;
-	c.transaction = std::uint64_t{c.local.value} << 32 | static_cast<std::uint32_t>(random_());
+	c.transaction = c.request_transaction = new_transaction(c);
 	const Req req{.local = c.local,
 		.service = request.service,
 		.ca_guid = request.ca_guid,
@@ -189,7 +179,7 @@ CommId ConnectionManager::resolve(Nanoseconds now, const Route& route, const Req
 	Connection& c = create(route, user);
 	c.active = true;
 	c.service = request.service;
-	c.transaction = std::uint64_t{c.local.value} << 32 | static_cast<std::uint32_t>(random_());
+	c.transaction = c.request_transaction = new_transaction(c);
 	c.is_datagram = true;
 	const SidrReq req{.request = c.local,
 		.service = request.service,
@@ -321,7 +311,7 @@ bool ConnectionManager::disconnect(Nanoseconds now, CommId id) {
 		case State::rep_received:
 		case State::established:
 			c->state = State::dreq_sent;
-			c->transaction = std::uint64_t{c->local.value} << 32 | static_cast<std::uint32_t>(random_());
+			c->transaction = new_transaction(*c);
 			send_with_retries(now, *c, Dreq{c->local, c->remote, c->other.qpn, {}}, patience);
 			return true;
 		case State::dreq_received:
@@ -417,7 +407,7 @@ void ConnectionManager::handle_refusal(Nanoseconds now, const wire::Gid& host, s
 	bool known = false;  // a forged report would have to guess a transaction id
 	for (const auto& [id, c] : connections_) {
 		if (c->state != State::req_sent && c->state != State::sidr_req_sent && c->state != State::dreq_sent) continue;
-		if (gid_of(c->route.addresses.destination) != host) continue;
+		if (c->route.link != 0 || gid_of(c->route.addresses.destination) != host) continue;
 		waiting.push_back({id});
 		known |= c->transaction == transaction;
 	}

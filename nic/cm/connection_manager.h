@@ -24,7 +24,12 @@
 //   `block` is a block of queue pair numbers that this process owns. Every process of the host can
 //   receive a message on the RoCE port, and it finds the process that the message is for by this
 //   block.
-// Errors: every peer is untrusted. A malformed or unexpected message is dropped and counted.
+//  - A message reaches a connection only if it comes by the connection's carrier (the same process
+//    through shared memory, or UDP between the same two addresses) and names both ends' numbers.
+//    Besides, an answer must repeat its request's transaction id, and a DREQ must name this end's
+//    queue pair. A sender that has not seen the connection's messages must guess all of these.
+// Errors: every peer is untrusted. A malformed, unexpected or mismatched message is dropped and
+//   counted.
 #pragma once
 
 #include <map>
@@ -67,6 +72,9 @@ struct Event {
 	Message message;
 };
 
+// The field that was wrong in a message that names a connection of this end.
+enum class Mismatch : std::uint8_t { carrier, address, number, transaction, queue_pair };
+
 class ConnectionManager {
 public:
 	// A peer that has not answered after this time is unreachable. The kernel's rdma_cm gives up
@@ -83,7 +91,7 @@ public:
 	// Further requests are dropped.
 	static constexpr std::size_t pending_requests_max = 8192;
 
-	// `seed` determines the numbers and transaction ids of the connections.
+	// `seed` determines the numbers and transaction ids of the connections, unless `draw` is set.
 	ConnectionManager(std::uint64_t seed, Nanoseconds now) : random_(seed), timers_(now) {}
 	~ConnectionManager();
 	ConnectionManager(const ConnectionManager&) = delete;
@@ -95,6 +103,12 @@ public:
 	// while.
 	static constexpr Nanoseconds service_first_interval = 1'000'000, service_longest_interval = 16'000'000;
 	static constexpr unsigned service_refusals_min = 8;
+
+	// Where peers are real: gives numbers that no peer can guess, for the connections and their
+	// transaction ids. May throw, as secure_random().
+	std::uint64_t (*draw)() = nullptr;
+	// Called for each message that is counted in Counters::mismatched.
+	void (*report_mismatch)(Mismatch) = nullptr;
 
 	// Sets the block from which new connections take their numbers. To call before connect() and
 	// resolve(); requests from peers are dropped until then.
@@ -204,20 +218,25 @@ public:
 
 	struct Counters {
 		// `sent` is without the repetitions, `sent_again`. `unexpected`: messages that fit no
-		// connection or not its state. `refused_busy`: requests beyond pending_requests_max.
-		std::uint64_t received = 0, sent = 0, sent_again = 0, malformed = 0, unexpected = 0, refused_busy = 0;
+		// connection or not its state. `mismatched`: messages that name a connection and are not
+		// its peer's (Mismatch). `refused_busy`: requests beyond pending_requests_max.
+		std::uint64_t received = 0, sent = 0, sent_again = 0, malformed = 0, unexpected = 0, mismatched = 0,
+					  refused_busy = 0;
 	};
 	const Counters& counters() const { return counters_; }
 
 private:
-	// Identifies a request by its sender's comm id, CA GUID and address. A second request with the
-	// same origin is a repetition of the first.
+	// Identifies a request by its sender's comm id and CA GUID, by the carrier, and by both
+	// addresses. A second request with the same origin is a repetition of the first.
 	struct Origin {
 		std::uint32_t id;
 		std::uint64_t guid;
-		wire::Gid gid;
+		std::uint64_t link;
+		wire::Gid sender, receiver;
 		friend auto operator<=>(const Origin&, const Origin&) = default;
 	};
+	// A SIDR_REQ has no CA GUID: 0.
+	static Origin origin_of(CommId, std::uint64_t guid, const Route& from);
 
 	Connection& create(const Route&, void* user);
 	// Creates the connection of a request. Without memory, the request leaves no trace.
@@ -239,8 +258,17 @@ private:
 	void send_again(Connection&);
 	void send_reject(Connection&, std::uint16_t reason, std::span<const std::byte> data = {});
 	void stop_sending(Connection&);
-	// Finds the connection that a message from the peer is about.
-	Connection* find(CommId own, CommId others, const Route& from);
+	std::uint64_t random() { return draw ? draw() : random_(); }
+	std::uint64_t new_transaction(const Connection&);
+	// The connection that a message is about: `own` and `others` are the numbers that it gives for
+	// the receiver and the sender. Null, and counted, if it did not come from the connection's
+	// peer.
+	Connection* match(const Route& from, CommId own, CommId others);
+	// The REQ that a REJ withdraws whose sender never learned the receiver's number.
+	Connection* find_withdrawn(const Route& from, const Rej&);
+	std::nullptr_t mismatch(Mismatch);  // counts and reports it
+	// Whether an answer repeats the transaction id of the current exchange. If not, counts it.
+	bool is_answer(const Connection&, const Envelope&);
 	bool has_room_for_request();  // if false, counts in refused_busy
 	// Allocates what one message or one timeout may send and report, so that a connection whose
 	// state has changed cannot lose the event. Throws std::bad_alloc before anything has changed.

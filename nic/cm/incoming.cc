@@ -25,12 +25,55 @@ void ConnectionManager::handle_mad(
 	std::visit([&](const auto& message) { handle(now, from, *envelope, message); }, envelope->message);
 }
 
+ConnectionManager::Origin ConnectionManager::origin_of(CommId id, std::uint64_t guid, const Route& from) {
+	return {id.value, guid, from.link, gid_of(from.addresses.destination), gid_of(from.addresses.source)};
+}
+
+std::nullptr_t ConnectionManager::mismatch(Mismatch what) {
+	++counters_.mismatched;
+	if (report_mismatch) report_mismatch(what);
+	return nullptr;
+}
+
+Connection* ConnectionManager::match(const Route& from, CommId own, CommId others) {
+	const auto at = connections_.find(own.value);
+	if (at == connections_.end()) {
+		++counters_.unexpected;
+		return nullptr;
+	}
+	Connection& c = *at->second;
+	if (from.link != c.route.link) return mismatch(Mismatch::carrier);
+	if (gid_of(from.addresses.destination) != gid_of(c.route.addresses.destination) ||
+		gid_of(from.addresses.source) != gid_of(c.route.addresses.source))
+		return mismatch(Mismatch::address);
+	// The active end learns the peer's number from the REP. Until then the transaction id shows
+	// that an answer is the peer's.
+	const bool number_unknown = c.active && c.remote.value == 0;
+	if (!number_unknown && c.remote != others) return mismatch(Mismatch::number);
+	return &c;
+}
+
+Connection* ConnectionManager::find_withdrawn(const Route& from, const Rej& rej) {
+	const auto withdrawn = by_origin_.find(origin_of(rej.local, rej.ca_guid, from));
+	if (withdrawn != by_origin_.end()) return connections_.at(withdrawn->second.value).get();
+	++counters_.unexpected;
+	return nullptr;
+}
+
+bool ConnectionManager::is_answer(const Connection& c, const Envelope& envelope) {
+	if (envelope.transaction == c.transaction) return true;
+	mismatch(Mismatch::transaction);
+	return false;
+}
+
 void ConnectionManager::handle(Nanoseconds, const Route& from, const Envelope& envelope, const Req& req) {
-	const Origin origin{req.local.value, req.ca_guid, gid_of(from.addresses.destination)};
+	const Origin origin = origin_of(req.local, req.ca_guid, from);
 	if (const auto known = by_origin_.find(origin); known != by_origin_.end()) {
 		// A repeated REQ is never reported again. Its answer was lost, or the program has not
 		// decided. After the end of the connection, a REQ with its old number is stale (IBA 12.9).
 		Connection& c = *connections_.at(known->second.value);
+		const bool waits = c.state == State::rep_sent || c.state == State::req_received;
+		if (waits && !is_answer(c, envelope)) return;  // a repetition has the first one's id too
 		if (c.state == State::rep_sent) send_again(c);
 		else if (c.state == State::req_received)
 			send(c, Mra{c.local, c.remote, refers_to_req, mra_service_timeout, {}});
@@ -49,7 +92,7 @@ void ConnectionManager::handle(Nanoseconds, const Route& from, const Envelope& e
 	c.remote = req.local;
 	c.remote_guid = req.ca_guid;
 	c.service = req.service;
-	c.transaction = envelope.transaction;
+	c.transaction = c.request_transaction = envelope.transaction;
 	c.transport = req.transport;
 	c.path_mtu = req.path_mtu;
 	c.ack_timeout = req.ack_timeout;
@@ -70,15 +113,17 @@ void ConnectionManager::handle(Nanoseconds, const Route& from, const Envelope& e
 	events_.push({Event::Kind::request, c.local, nullptr, listener->user, 0, req});
 }
 
-void ConnectionManager::handle(Nanoseconds now, const Route& from, const Envelope&, const Mra& mra) {
-	Connection* c = find(mra.remote, mra.local, from);
-	const bool expected = c &&
-		((mra.of == refers_to_req && (c->state == State::req_sent || c->state == State::mra_req_received)) ||
-			(mra.of == refers_to_rep && c->state == State::rep_sent));
+void ConnectionManager::handle(Nanoseconds now, const Route& from, const Envelope& envelope, const Mra& mra) {
+	Connection* c = match(from, mra.remote, mra.local);
+	if (!c) return;
+	const bool expected =
+		(mra.of == refers_to_req && (c->state == State::req_sent || c->state == State::mra_req_received)) ||
+		(mra.of == refers_to_rep && c->state == State::rep_sent);
 	if (!expected) {
 		++counters_.unexpected;
 		return;
 	}
+	if (!is_answer(*c, envelope)) return;
 	// Repeat nothing before the time that the peer asks for has passed, then start waiting anew.
 	if (c->state == State::req_sent) c->state = State::mra_req_received;
 	const Nanoseconds until = now + duration_of(mra.service_timeout);
@@ -87,33 +132,45 @@ void ConnectionManager::handle(Nanoseconds now, const Route& from, const Envelop
 }
 
 void ConnectionManager::handle(Nanoseconds now, const Route& from, const Envelope& envelope, const Rej& rej) {
-	Connection* c = find(rej.remote, rej.local, from);
 	// The sender withdraws a REQ whose answer it never got, so it cannot name our number.
-	if (!c && rej.reason == reject_reason::timeout) {
-		const auto withdrawn = by_origin_.find({rej.local.value, rej.ca_guid, gid_of(from.addresses.destination)});
-		if (withdrawn != by_origin_.end()) c = connections_.at(withdrawn->second.value).get();
-	}
-	if (!c) {
-		++counters_.unexpected;
-		return;
-	}
+	const bool withdraws = rej.remote.value == 0 && rej.reason == reject_reason::timeout;
+	Connection* c = withdraws ? find_withdrawn(from, rej) : match(from, rej.remote, rej.local);
+	if (!c) return;
 	switch (c->state) {
 		case State::req_sent:
-			if (rej.reason == reject_reason::invalid_service) return handle_missing_service(now, *c, envelope.message);
-			[[fallthrough]];
 		case State::mra_req_received:
+			// A peer that has made no connection for the REQ gives no number of its own; the
+			// kernel's does that too.
+			if (rej.local.value == 0 && rej.of != refers_to_req) {
+				mismatch(Mismatch::number);
+				return;
+			}
+			break;
 		case State::rep_sent:
-		case State::rep_received: return end(now, *c, Event::Kind::rejected, rej.reason, envelope.message);
-		// The peer has withdrawn its REQ.
-		case State::req_received: return end(now, *c, Event::Kind::unreachable, -ETIMEDOUT);
-		default: ++counters_.unexpected;
+		case State::rep_received:
+		case State::req_received: break;
+		default: ++counters_.unexpected; return;
 	}
+	if (!is_answer(*c, envelope)) return;
+	// The peer has withdrawn its REQ.
+	if (c->state == State::req_received) return end(now, *c, Event::Kind::unreachable, -ETIMEDOUT);
+	if (c->state == State::req_sent && rej.reason == reject_reason::invalid_service)
+		return handle_missing_service(now, *c, envelope.message);
+	end(now, *c, Event::Kind::rejected, rej.reason, envelope.message);
 }
 
 void ConnectionManager::handle(Nanoseconds, const Route& from, const Envelope& envelope, const Rep& rep) {
-	Connection* c = find(rep.remote, rep.local, from);
-	if (!c || !c->active) {
+	Connection* c = match(from, rep.remote, rep.local);
+	if (!c) return;
+	const bool waits = c->state == State::req_sent || c->state == State::mra_req_received;
+	const bool has_rep = c->state == State::rep_received || (c->state == State::established && c->active);
+	if (!waits && !has_rep) {
 		++counters_.unexpected;
+		return;
+	}
+	if (!is_answer(*c, envelope)) return;
+	if (rep.local.value == 0) {
+		mismatch(Mismatch::number);
 		return;
 	}
 	switch (c->state) {
@@ -135,25 +192,28 @@ void ConnectionManager::handle(Nanoseconds, const Route& from, const Envelope& e
 			return report(*c, Event::Kind::response, 0, envelope.message);
 		// A repeated REP: the program has not confirmed yet, so ask the peer for more time.
 		case State::rep_received: return send(*c, Mra{c->local, c->remote, refers_to_rep, mra_service_timeout, {}});
-		case State::established: return send_again(*c);  // the RTU was lost
-		default: ++counters_.unexpected;
+		default: return send_again(*c);  // the RTU was lost
 	}
 }
 
-void ConnectionManager::handle(Nanoseconds, const Route& from, const Envelope&, const Rtu& rtu) {
-	Connection* c = find(rtu.remote, rtu.local, from);
-	if (!c || c->state != State::rep_sent) {
+void ConnectionManager::handle(Nanoseconds, const Route& from, const Envelope& envelope, const Rtu& rtu) {
+	Connection* c = match(from, rtu.remote, rtu.local);
+	if (!c) return;
+	if (c->state != State::rep_sent) {
 		++counters_.unexpected;
 		return;
 	}
+	if (!is_answer(*c, envelope)) return;
 	stop_sending(*c);
 	c->state = State::established;
 	report(*c, Event::Kind::established);
 }
 
 void ConnectionManager::handle(Nanoseconds now, const Route& from, const Envelope& envelope, const Dreq& dreq) {
-	Connection* c = find(dreq.remote, dreq.local, from);
-	// This end has forgotten the connection, so for the peer it is ended: confirm that.
+	Connection* c = match(from, dreq.remote, dreq.local);
+	if (c && dreq.remote_qpn.value != c->own.qpn.value) c = mismatch(Mismatch::queue_pair);
+	// This end does not have the sender's connection, so for the sender it is ended: confirm that.
+	// A sender that guesses gets the same answer whatever it had wrong.
 	if (!c) return send(from, envelope.transaction, Drep{dreq.remote, dreq.local, {}});
 	switch (c->state) {
 		case State::rep_sent:
@@ -172,21 +232,23 @@ void ConnectionManager::handle(Nanoseconds now, const Route& from, const Envelop
 	}
 }
 
-void ConnectionManager::handle(Nanoseconds now, const Route& from, const Envelope&, const Drep& drep) {
-	Connection* c = find(drep.remote, drep.local, from);
-	if (!c || c->state != State::dreq_sent) {
+void ConnectionManager::handle(Nanoseconds now, const Route& from, const Envelope& envelope, const Drep& drep) {
+	Connection* c = match(from, drep.remote, drep.local);
+	if (!c) return;
+	if (c->state != State::dreq_sent) {
 		++counters_.unexpected;
 		return;
 	}
+	// A kernel that has given up its own DREQ answers ours with the transaction id of the REQ.
+	if (envelope.transaction != c->request_transaction && !is_answer(*c, envelope)) return;
 	end(now, *c, Event::Kind::disconnected, 0);
 }
 
 void ConnectionManager::handle(Nanoseconds, const Route& from, const Envelope& envelope, const SidrReq& req) {
-	// A SIDR_REQ has no CA GUID.
-	const Origin origin{req.request.value, 0, gid_of(from.addresses.destination)};
+	const Origin origin = origin_of(req.request, 0, from);
 	if (const auto known = by_origin_.find(origin); known != by_origin_.end()) {
 		Connection& c = *connections_.at(known->second.value);
-		if (c.state == State::sidr_answered) send_again(c);
+		if (c.state == State::sidr_answered && is_answer(c, envelope)) send_again(c);
 		return;
 	}
 	const Listener* listener = listeners_.find(req.service, req.addresses.destination);
@@ -197,7 +259,7 @@ void ConnectionManager::handle(Nanoseconds, const Route& from, const Envelope& e
 	Connection& c = create_for(at, from);
 	c.remote = req.request;
 	c.service = req.service;
-	c.transaction = envelope.transaction;
+	c.transaction = c.request_transaction = envelope.transaction;
 	c.state = State::sidr_req_received;
 	++pending_requests_;
 	at->second = c.local;
@@ -205,11 +267,13 @@ void ConnectionManager::handle(Nanoseconds, const Route& from, const Envelope& e
 }
 
 void ConnectionManager::handle(Nanoseconds now, const Route& from, const Envelope& envelope, const SidrRep& rep) {
-	Connection* c = find(rep.request, {}, from);
-	if (!c || c->state != State::sidr_req_sent) {
+	Connection* c = match(from, rep.request, {});
+	if (!c) return;
+	if (c->state != State::sidr_req_sent) {
 		++counters_.unexpected;
 		return;
 	}
+	if (!is_answer(*c, envelope)) return;
 	if (rep.status == sidr_status::unsupported) return handle_missing_service(now, *c, envelope.message);
 	c->other.qpn = rep.qpn;
 	c->other.q_key = rep.q_key;

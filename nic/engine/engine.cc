@@ -46,6 +46,8 @@ Engine::Engine(Events events, OwnProgress own, EpollSet epoll)
 	  neighbours_(adapter_, epoll_, own_, remotes_),
 	  remotes_(*this, adapter_, neighbours_, epoll_) {
 	adapter_.context().clock = monotonic_now;
+	adapter_.connections().draw = secure_random<std::uint64_t>;
+	adapter_.connections().report_mismatch = explain_mismatch;
 	adapter_.context().report_silence = [](const QueuePair& qp) {
 		wire::Gid peer;
 		std::ranges::copy(qp.cold->attributes.destination_gid, peer.begin());

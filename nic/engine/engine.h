@@ -131,6 +131,7 @@ public:
 	// Under the lock, as in Events.
 	PortCounts port_counts() const;
 	const transport::Counters& counters() const { return adapter_.context().counters; }
+	const cm::ConnectionManager::Counters& connection_counters() const { return adapter_.connections().counters(); }
 	// Whether Events::counted is called, at the end of each step that may change a counter.
 	void watch_counters(bool watch) { counters_watched_.store(watch, std::memory_order_relaxed); }
 

@@ -150,6 +150,25 @@ void explain_no_answer(const wire::Gid& peer, int icmp_error) {
 		text_of(peer).bytes);
 }
 
+// One text for each mismatch, so that the log's filter of repeats leaves five lines a second at the
+// most.
+void explain_mismatch(cm::Mismatch what) {
+	const char* const wrong = [what] {
+		switch (what) {
+			case cm::Mismatch::carrier: return "way (UDP, or another process's shared memory)";
+			case cm::Mismatch::address: return "address";
+			case cm::Mismatch::number: return "sender's number";
+			case cm::Mismatch::transaction: return "transaction id";
+			case cm::Mismatch::queue_pair: return "queue pair number";
+		}
+		return "content";
+	}();
+	log::warn(
+		"a message about an rdma_cm connection had the wrong %s and was dropped: it was late, or another program "
+		"forged it (counter cm_mismatched)",
+		wrong);
+}
+
 void explain_no_host(const wire::Gid& peer) {
 	log::error(
 		"host %s cannot be reached: no host of the local network answers for this address (ARP, neighbour discovery)",

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 
+#include "nic/cm/connection_manager.h"
 #include "nic/wire/flow.h"
 #include "nic/wire/numbers.h"
 
@@ -37,6 +38,9 @@ void explain_forgery(const wire::Gid& peer, wire::Qpn destination);
 bool explain_icmp(const wire::Gid& peer, int icmp_error);
 // As explain_silence(), for a request for a connection.
 void explain_no_answer(const wire::Gid& peer, int icmp_error);
+// A message of rdma_cm named a connection of this process and did not come from its peer. It has
+// changed nothing.
+void explain_mismatch(cm::Mismatch);
 // No host on the local network answers for the address.
 void explain_no_host(const wire::Gid& peer);
 

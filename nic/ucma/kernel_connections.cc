@@ -98,7 +98,7 @@ Kernel::Result Kernel::connect(Channel& channel, const rdma_ucm_connect& c) {
 			.service_patience = service_patience};
 		id->connected_once = id->is_active = true;
 		id->peer_is_local = local;
-		const cm::Route route{pair, outlet.value_or(nullptr)};
+		const cm::Route route = adapter::route_through(pair, outlet.value_or(nullptr));
 		if (id->is_datagram()) id->connection = connections.resolve(now, route, request, id.get());
 		else id->connection = connections.connect(now, route, request, id.get());
 		return {};
@@ -137,7 +137,7 @@ void Kernel::resume_requests(cm::ConnectionManager& connections, Nanoseconds now
 		const cm::Connection* connection = id->connection.value ? connections.find(id->connection) : nullptr;
 		if (!connection || connection->state != cm::State::awaits_service || connection->scheduled()) continue;
 		if (outlet) {
-			connections.resume(now, id->connection, {connection->route.addresses, *outlet});
+			connections.resume(now, id->connection, adapter::route_through(connection->route.addresses, *outlet));
 		} else if (is_without_service(outlet.error())) {
 			connections.refuse(now, id->connection);
 		} else {

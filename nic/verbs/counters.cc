@@ -41,6 +41,7 @@ constexpr Counter counters[] = {
 	{"counters/unicast_rcv_packets",
 		[](const Values& v) { return v.port.received.packets - v.port.multicast_received; }},
 	{"counters/unicast_xmit_packets", [](const Values& v) { return v.port.sent.packets - v.port.multicast_sent; }},
+	{"hw_counters/cm_mismatched", [](const Values& v) { return v.connections.mismatched; }},
 	{"hw_counters/completer_retry_err", of<&T::retransmissions>},
 	{"hw_counters/duplicate_request", of<&T::duplicates>},
 	{"hw_counters/fatal_naks_received", of<&T::fatal_naks_received>},

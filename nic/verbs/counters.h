@@ -1,7 +1,7 @@
 // The counters that our devices show below ports/1: `counters` with the names of the kernel's
 // sysfs (Documentation/ABI/stable/sysfs-class-infiniband), and `hw_counters` with those of
-// Soft-RoCE. They count this process's traffic on all our devices together, from 0 when it first
-// opens one; only link_downed belongs to one device.
+// Soft-RoCE and some of our own. They count this process's traffic on all our devices together,
+// from 0 when it first opens one; only link_downed belongs to one device.
 //
 // Threads: any; these are values and pure functions.
 #pragma once
@@ -10,6 +10,7 @@
 #include <span>
 #include <string_view>
 
+#include "nic/cm/connection_manager.h"
 #include "nic/engine/port_counts.h"
 #include "nic/transport/context.h"
 
@@ -18,6 +19,7 @@ namespace verbena::verbs {
 struct CounterValues {
 	engine::PortCounts port;
 	transport::Counters transport;
+	cm::ConnectionManager::Counters connections;
 	std::uint64_t link_downs = 0;  // the device's
 };
 

@@ -24,6 +24,7 @@ constexpr CounterValues example{
 		.overruns = 2,
 		.waited = 7'999},
 	.transport = {.rnr_naks_received = 8},
+	.connections = {.unexpected = 11, .mismatched = 12},
 	.link_downs = 9,
 };
 
@@ -48,6 +49,7 @@ TEST(Counters, ErrorsAndWaitsHaveTheirFiles) {
 	EXPECT_EQ(value("counters/port_xmit_wait", example), 7u) << "whole microseconds";
 	EXPECT_EQ(value("counters/link_downed", example), 9u);
 	EXPECT_EQ(value("hw_counters/rcvd_rnr_err", example), 8u);
+	EXPECT_EQ(value("hw_counters/cm_mismatched", example), 12u);
 }
 
 TEST(Counters, EachHasOneName) {

@@ -81,7 +81,8 @@ void show_counters(engine::Engine& engine) {
 	const std::lock_guard lock(all.mutex);
 	if (++all.shows % shows_between_looks == 0) drop_closed(all.open);
 	if (all.open.empty()) return engine.watch_counters(false);
-	CounterValues values{.port = engine.port_counts(), .transport = engine.counters()};
+	CounterValues values{
+		.port = engine.port_counts(), .transport = engine.counters(), .connections = engine.connection_counters()};
 	for (OpenCounter& each : all.open) {
 		values.link_downs = each.device->link_downs.load(std::memory_order_relaxed);
 		each.file.show(each.counter->of(values));

@@ -197,6 +197,7 @@ CounterValues counter_values(const SoftDevice& device) {
 		p.engine->control([&](adapter::ChannelAdapter&) {
 			values.port = p.engine->port_counts();
 			values.transport = p.engine->counters();
+			values.connections = p.engine->connection_counters();
 		});
 	return values;
 }
