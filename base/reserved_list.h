@@ -25,6 +25,7 @@ public:
 		items_.splice(items_.end(), spare_, spare_.begin());
 	}
 	bool empty() const { return items_.empty(); }
+	std::size_t size() const { return items_.size(); }
 	// The queue must not be empty.
 	const Item& front() const { return items_.front(); }
 	// Removes the oldest item and returns it. Keeps its node for the next push().

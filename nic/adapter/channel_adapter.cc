@@ -287,32 +287,41 @@ void ChannelAdapter::handle_management(
 }
 
 // Sends the CM's messages in order. A message that finds no room waits for the next pass, which is
-// sooner than the CM's own retry. A message to a dead peer is discarded.
+// sooner than the CM's own retry, and does not hold up those to other outlets. A message to a dead
+// peer is discarded.
 void ChannelAdapter::send_management() {
-	while (const cm::ConnectionManager::Outgoing* out = connections_.next_outgoing()) {
-		auto* outlet = static_cast<Outlet*>(out->route.carrier);
-		if (outlet && !outlet->closed) {
-			// On one host no IP header carries the addresses, so they go before the datagram.
-			const std::size_t head = outlet->lossless ? sizeof(wire::AddressPair) : 0;
-			const auto length = static_cast<std::uint32_t>(head + out->mad.size());
-			const auto reserved = outlet->slots.reserve(length, sizeof(wire::Deth));
-			if (!reserved.slot) return;
-			std::memcpy(reserved.payload, &out->route.addresses, head);
-			std::memcpy(reserved.payload + head, out->mad.data(), out->mad.size());
-			wire::Slot& slot = *reserved.slot;
-			constexpr std::uint8_t mtu_256 = 1;
-			slot.set_bth(outlet->lossless ? wire::management_datagram : wire::Opcode::ud_send_only,
-				wire::general_services_qpn, {}, mtu_256 << wire::slot_mtu_shift);
-			slot.payload_line = reserved.payload_line;
-			slot.deth = {
-				wire::general_services_q_key, wire::general_services_qpn.value << 8 | transport::cm_address_index};
-			if (!outlet->lossless)
-				outlet->slots.direction()->addresses[transport::cm_address_index] = out->route.addresses;
-			context_.touch(*outlet);
-			outlet->slots.publish(&slot, length, wire::general_services_qpn);
-		}
-		connections_.pop_outgoing();
-	}
+	const void* full = nullptr;
+	connections_.take_outgoing([&](const cm::ConnectionManager::Outgoing& out) {
+		auto* const outlet = static_cast<Outlet*>(out.route.carrier);
+		if (!outlet || outlet->closed) return true;
+		if (outlet == full) return false;
+		if (send_management(*outlet, out)) return true;
+		full = outlet;
+		return false;
+	});
+}
+
+bool ChannelAdapter::send_management(Outlet& outlet, const cm::ConnectionManager::Outgoing& out) {
+	static_assert(wire::Direction::slot_count == wire::Direction::address_count);
+	// On one host no IP header carries the addresses, so they go before the datagram.
+	const std::size_t head = outlet.lossless ? sizeof(wire::AddressPair) : 0;
+	const auto length = static_cast<std::uint32_t>(head + out.mad.size());
+	const auto index =
+		outlet.addressed ? static_cast<std::uint8_t>(outlet.slots.published()) : transport::cm_address_index;
+	const auto reserved = outlet.slots.reserve(length, sizeof(wire::Deth));
+	if (!reserved.slot) return false;
+	std::memcpy(reserved.payload, &out.route.addresses, head);
+	std::memcpy(reserved.payload + head, out.mad.data(), out.mad.size());
+	wire::Slot& slot = *reserved.slot;
+	constexpr std::uint8_t mtu_256 = 1;
+	slot.set_bth(outlet.lossless ? wire::management_datagram : wire::Opcode::ud_send_only, wire::general_services_qpn,
+		{}, mtu_256 << wire::slot_mtu_shift);
+	slot.payload_line = reserved.payload_line;
+	slot.deth = {wire::general_services_q_key, wire::general_services_qpn.value << 8 | index};
+	if (!outlet.lossless) outlet.slots.direction()->addresses[index] = out.route.addresses;
+	context_.touch(outlet);
+	outlet.slots.publish(&slot, length, wire::general_services_qpn);
+	return true;
 }
 
 void ChannelAdapter::handle_timeouts() {

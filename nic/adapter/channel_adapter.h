@@ -160,6 +160,8 @@ private:
 	void set_attributes(transport::QueuePair&, const QpChange&);
 	void change_state(transport::QueuePair&, transport::QpState to, bool sqd_notify);
 	void send_management();
+	// False: the outlet has no room.
+	bool send_management(transport::Outlet&, const cm::ConnectionManager::Outgoing&);
 	void handle_multicast(const wire::Slot&, const std::byte* payload, const wire::AddressPair& addresses);
 
 	transport::Context context_;

@@ -230,6 +230,54 @@ TEST_F(Adapter, AManagementDatagramIsAnsweredThroughItsOutlet) {
 	EXPECT_EQ(std::get<cm::Rej>(answer->message).remote, cm::CommId{77});
 }
 
+TEST_F(Adapter, ManagementDatagramsThroughAnAddressedOutletHaveAddressesOfTheirOwn) {
+	adapter.connections().use_block(1);
+	outlet.lossless = false;
+	outlet.addressed = true;
+	const cm::Req req{.local = {77}, .service = cm::service_of(cm::port_space::tcp, 9), .path_mtu = 3};
+	constexpr int answers_max = wire::Direction::slot_count;
+	adapter.begin_pass(1);
+	for (int i = 0; i < answers_max + 10; ++i) {
+		wire::AddressPair addresses{};
+		addresses.source[14] = static_cast<std::uint8_t>(i >> 8);
+		addresses.source[15] = static_cast<std::uint8_t>(i);
+		adapter.handle_management(outlet, cm::write_message({5, req}), addresses);
+	}
+	int answers = 0;
+	for (const int expected : {answers_max, 10}) {
+		adapter.finish_pass();
+		wire::Slot slot;
+		int here = 0;
+		for (; slots.read(slot); ++here, ++answers) {
+			const wire::AddressPair& to = direction->addresses[slot.deth.address_index()];
+			EXPECT_EQ(to.destination[14] << 8 | to.destination[15], answers);
+			slots.advance();
+		}
+		slots.release();
+		EXPECT_EQ(here, expected);
+	}
+}
+
+TEST_F(Adapter, ManagementDatagramsThatFindNoRoomDoNotHoldUpOthers) {
+	adapter.connections().use_block(1);
+	const cm::Req req{.local = {77}, .service = cm::service_of(cm::port_space::tcp, 9), .path_mtu = 3};
+	auto memory = std::make_unique<wire::Direction>();
+	Outlet full;
+	full.lossless = false;
+	full.addressed = true;
+	full.slots.attach(memory.get());
+	adapter.begin_pass(1);
+	for (std::uint32_t i = 0; i < 2 * cm::ConnectionManager::unsent_max; ++i)
+		adapter.handle_management(full, cm::write_message({5, req}), {});
+	adapter.finish_pass();
+	EXPECT_EQ(adapter.connections().counters().refused_busy, std::uint64_t{cm::ConnectionManager::unsent_max})
+		<< "strangers do not fill the memory either";
+	wire::Slot slot;
+	adapter.handle_management(outlet, cm::write_message({5, req}), {});
+	adapter.finish_pass();
+	EXPECT_TRUE(slots.read(slot));
+}
+
 TEST_F(Adapter, TheDeathOfAPeerFailsTheRequestsSentToIt) {
 	QueuePair& busy = connected();
 	QueuePair& idle = connected();

@@ -94,6 +94,11 @@ void ConnectionManager::send(const Route& route, std::uint64_t transaction, cons
 	outgoing_.push({route, write_message({transaction, message})});
 }
 
+void ConnectionManager::answer_stranger(const Route& from, const Envelope& envelope, const Message& answer) {
+	if (outgoing_.size() < unsent_max) send(from, envelope.transaction, answer);
+	else ++counters_.refused_busy;
+}
+
 void ConnectionManager::send_with_retries(Nanoseconds now, Connection& c, const Message& message, Nanoseconds limit) {
 	c.last = write_message({c.transaction, message});
 	send_last_with_retries(now, c, limit);

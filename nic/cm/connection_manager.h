@@ -90,6 +90,9 @@ public:
 	// The limit for requests that the program has not answered yet, of all listeners together.
 	// Further requests are dropped.
 	static constexpr std::size_t pending_requests_max = 8192;
+	// While this number of messages waits to be sent, those that belong to no connection are not
+	// answered.
+	static constexpr std::size_t unsent_max = 1024;
 
 	// `seed` determines the numbers and transaction ids of the connections, unless `draw` is set.
 	ConnectionManager(std::uint64_t seed, Nanoseconds now) : random_(seed), timers_(now) {}
@@ -211,6 +214,9 @@ public:
 	// The oldest message to send, or null. The pointer dangles after pop_outgoing().
 	const Outgoing* next_outgoing() { return outgoing_.empty() ? nullptr : &outgoing_.front(); }
 	void pop_outgoing() { outgoing_.pop(); }
+	// Calls sent(message) for each message to send, the oldest first, and removes those for which
+	// it returns true.
+	template <class Sent> void take_outgoing(Sent&& sent) { outgoing_.erase_if(sent); }
 
 	std::optional<Event> poll_event();
 	bool has_events() const { return !events_.empty(); }
@@ -219,7 +225,8 @@ public:
 	struct Counters {
 		// `sent` is without the repetitions, `sent_again`. `unexpected`: messages that fit no
 		// connection or not its state. `mismatched`: messages that name a connection and are not
-		// its peer's (Mismatch). `refused_busy`: requests beyond pending_requests_max.
+		// its peer's (Mismatch). `refused_busy`: requests beyond pending_requests_max, and messages
+		// that got no answer because of unsent_max.
 		std::uint64_t received = 0, sent = 0, sent_again = 0, malformed = 0, unexpected = 0, mismatched = 0,
 					  refused_busy = 0;
 	};
@@ -249,6 +256,8 @@ private:
 	void report(const Connection&, Event::Kind, int status = 0, Message message = Rtu{});
 	void send(const Route&, std::uint64_t transaction, const Message&);
 	void send(Connection& c, const Message& message) { send(c.route, c.transaction, message); }
+	// Answers a message that belongs to no connection.
+	void answer_stranger(const Route&, const Envelope&, const Message&);
 	void send_with_retries(Nanoseconds now, Connection&, const Message&, Nanoseconds patience);
 	void send_last_with_retries(Nanoseconds now, Connection&, Nanoseconds patience);
 	void request_service(Nanoseconds now, Connection&, const Message& request, Nanoseconds service_patience);

@@ -78,13 +78,13 @@ void ConnectionManager::handle(Nanoseconds, const Route& from, const Envelope& e
 		else if (c.state == State::req_received)
 			send(c, Mra{c.local, c.remote, refers_to_req, mra_service_timeout, {}});
 		else if (c.state == State::timewait || c.state == State::idle)
-			send(from, envelope.transaction, Rej{{}, req.local, refers_to_req, reject_reason::stale_connection, 0, {}});
+			answer_stranger(from, envelope, Rej{{}, req.local, refers_to_req, reject_reason::stale_connection, 0, {}});
 		return;
 	}
 	const Listener* listener = listeners_.find(req.service, req.addresses.destination);
 	if (!listener)
-		return send(
-			from, envelope.transaction, Rej{{}, req.local, refers_to_req, reject_reason::invalid_service, 0, {}});
+		return answer_stranger(
+			from, envelope, Rej{{}, req.local, refers_to_req, reject_reason::invalid_service, 0, {}});
 	// The peer repeats its REQ, perhaps when there is room again.
 	if (!has_room_for_request()) return;
 	const auto at = by_origin_.try_emplace(origin).first;
@@ -214,7 +214,7 @@ void ConnectionManager::handle(Nanoseconds now, const Route& from, const Envelop
 	if (c && dreq.remote_qpn.value != c->own.qpn.value) c = mismatch(Mismatch::queue_pair);
 	// This end does not have the sender's connection, so for the sender it is ended: confirm that.
 	// A sender that guesses gets the same answer whatever it had wrong.
-	if (!c) return send(from, envelope.transaction, Drep{dreq.remote, dreq.local, {}});
+	if (!c) return answer_stranger(from, envelope, Drep{dreq.remote, dreq.local, {}});
 	switch (c->state) {
 		case State::rep_sent:
 		case State::rep_received:
@@ -253,7 +253,7 @@ void ConnectionManager::handle(Nanoseconds, const Route& from, const Envelope& e
 	}
 	const Listener* listener = listeners_.find(req.service, req.addresses.destination);
 	if (!listener)
-		return send(from, envelope.transaction, SidrRep{req.request, sidr_status::unsupported, {}, req.service, 0, {}});
+		return answer_stranger(from, envelope, SidrRep{req.request, sidr_status::unsupported, {}, req.service, 0, {}});
 	if (!has_room_for_request()) return;
 	const auto at = by_origin_.try_emplace(origin).first;
 	Connection& c = create_for(at, from);

@@ -239,20 +239,22 @@ std::expected<Outlet*, int> Engine::outlet_to(
 		if (!outlet) explain_no_neighbour(outlet.error(), "the peer's queue pair");
 		if (outlet || outlet.error() != ECONNREFUSED) return outlet;
 	}
-	return wire_outlet(addresses);
+	return wire_outlet(addresses, For::packets);
 }
 
 std::expected<Outlet*, int> Engine::service_outlet(
 	const wire::AddressPair& addresses, bool local, cm::ServiceId service) {
 	if (abandoned_) return std::unexpected(EIO);
-	if (!local) return wire_outlet(addresses);
+	if (!local) return wire_outlet(addresses, For::management);
 	auto outlet = neighbour_outlet(Place::service(service.value));
 	if (!outlet) explain_no_neighbour(outlet.error(), "the peer's port");
 	return outlet;
 }
 
-std::expected<Outlet*, int> Engine::wire_outlet(const wire::AddressPair& addresses) {
-	auto outlet = control([&](adapter::ChannelAdapter&) { return remotes_.outlet_to(addresses); });
+std::expected<Outlet*, int> Engine::wire_outlet(const wire::AddressPair& addresses, For use) {
+	auto outlet = control([&](adapter::ChannelAdapter&) {
+		return use == For::packets ? remotes_.outlet_to(addresses) : remotes_.management_outlet(addresses);
+	});
 	if (!outlet) explain_no_wire(outlet.error());
 	else log::debug("a path to another host, by UDP, is used");
 	return outlet;
@@ -374,11 +376,16 @@ std::expected<QueuePair*, int> Engine::create_qp(const adapter::QpInit& init) {
 
 bool Engine::waits_for_room() const { return adapter_.has_pending_responses() || neighbours_.wait_for_room(); }
 
-void Engine::retire_dead_neighbours() {
+void Engine::retire_unused_outlets() {
 	// finish() empties the lists of a pass, which point at the outlets of retired links. Only then
 	// may a link be freed.
 	if (neighbours_.retire_due(adapter_.context().now)) finish();
-	neighbours_.free_unreferenced([this](const Outlet& outlet) { addresses_.erase(&outlet); });
+	const auto forget = [this](const Outlet& outlet) { addresses_.erase(&outlet); };
+	neighbours_.free_unreferenced(forget);
+	if (adapter_.context().now >= remotes_.upkeep_due() || remotes_.has_retired()) {
+		finish();  // empties the lists of the pass, as above
+		remotes_.retire_unused(adapter_.context().now, forget);
+	}
 }
 
 }  // namespace verbena::engine

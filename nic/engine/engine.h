@@ -182,9 +182,10 @@ private:
 	void deliver_events();
 	void refresh_clock() { adapter_.begin_pass(monotonic_now()); }
 	std::expected<void, int> claim_another_block();  // under the lock
-	// To another host.
-	std::expected<transport::Outlet*, int> wire_outlet(const wire::AddressPair&);
-	void retire_dead_neighbours();  // under the lock
+	// To another host: for the packets of a queue pair, or for management datagrams.
+	enum class For { packets, management };
+	std::expected<transport::Outlet*, int> wire_outlet(const wire::AddressPair&, For);
+	void retire_unused_outlets();  // under the lock
 	bool waits_for_room() const;
 	Nanoseconds idle_time();  // the time that the thread which drives the engine may sleep now
 	void correct_sleeper();  // wakes the progress thread if a timer is due before it would wake

@@ -229,14 +229,13 @@ Link& Neighbours::dead_end() {
 	return *dead_end_;
 }
 
-void Neighbours::free_unreferenced(const std::function<void(const Outlet&)>& freed) {
-	if (retired_.empty()) return;
+std::optional<std::vector<const void*>> Neighbours::outlets_of_datagrams() {
 	bool complete = true;
 	std::vector<const void*> referenced;  // by datagrams that have not been sent yet
 	adapter_.queue_pairs().for_each([&](QueuePair& qp) {
 		if (qp.type != transport::QpType::ud || !complete) return;
 		if (!qp.sq_lock.try_lock()) {
-			complete = false;  // a thread posts; the next call tries again
+			complete = false;
 			return;
 		}
 		const std::uint32_t head = qp.sq_head.load(std::memory_order_relaxed);
@@ -244,9 +243,16 @@ void Neighbours::free_unreferenced(const std::function<void(const Outlet&)>& fre
 			referenced.push_back(qp.wqe(i).datagram.outlet);
 		qp.sq_lock.unlock();
 	});
-	if (!complete) return;
+	if (!complete) return std::nullopt;
+	return referenced;
+}
+
+void Neighbours::free_unreferenced(const std::function<void(const Outlet&)>& freed) {
+	if (retired_.empty()) return;
+	const auto referenced = outlets_of_datagrams();
+	if (!referenced) return;
 	std::erase_if(retired_, [&](const std::unique_ptr<Link>& link) {
-		if (std::ranges::find(referenced, &link->outlet) != referenced.end()) return false;
+		if (std::ranges::find(*referenced, &link->outlet) != referenced->end()) return false;
 		count(*link, past_);
 		freed(link->outlet);
 		return true;

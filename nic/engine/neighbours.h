@@ -118,6 +118,12 @@ public:
 	// the engine's lock or the send queue's lock of a datagram queue pair.
 	std::uint32_t links_retired() const { return links_retired_.load(std::memory_order_acquire); }
 
+	// The outlets of the datagrams in all send queues; the caller frees no others. Nullopt while a
+	// thread posts datagrams, because it may be about to use one more.
+	std::optional<std::vector<const void*>> outlets_of_datagrams();
+	// To call when an outlet over UDP was retired: those who remember outlets look them up again.
+	void count_retired() { links_retired_.fetch_add(1, std::memory_order_release); }
+
 	// Adds the traffic of all links, also of those that were freed.
 	void count(PortCounts&) const;
 

@@ -1,7 +1,8 @@
 // The path to one address of another host: an outlet over UDP.
 //
 // Threads: under the engine's lock.
-// Owns: the private ring that the path drains into UDP packets; not the socket.
+// Owns: the private ring that the path drains into UDP packets; not the socket. A path keeps the
+//   memory that its largest burst has touched, until trim().
 // Lifetime: neither copied nor moved, because the outlet points here.
 #pragma once
 
@@ -25,25 +26,48 @@ public:
 		outlet.user = this;
 	}
 
+	// The outlet for management datagrams, to any address of either family.
+	explicit Remote(link::UdpLink& udp) : path_(udp, options_for_management()) {
+		outlet.slots.attach(path_.direction());
+		outlet.lossless = false;
+		outlet.addressed = true;
+		outlet.user = this;
+	}
+
 	transport::Outlet outlet;
 
 	// Sends what was written to the outlet. False: the socket has no room for all of it; call
 	// again later.
-	bool transmit() { return !(blocked_ = !path_.transmit()); }
+	bool transmit() {
+		blocked_ = !path_.transmit();
+		if (blocked_) return false;
+		burst_ = std::max(burst_, outlet.slots.rewind());
+		return true;
+	}
 	bool blocked() const { return blocked_; }
+	// True if neither a packet nor a queue pair waits at the outlet, and no list of a pass has it.
+	bool is_at_rest() { return !blocked_ && !outlet.touched && !outlet.waiting_first && outlet.slots.drained(); }
+
+	// The memory that the path has touched since trim(), in bytes, beyond what trim() leaves.
+	std::size_t touched_bytes() const {
+		return outlet.slots.published() == trimmed_at_ ? 0 : link::UdpPath::slot_bytes + burst_;
+	}
+	// Gives that memory back; only if the path is at rest.
+	void trim() {
+		path_.trim();
+		burst_ = 0;
+		trimmed_at_ = outlet.slots.published();
+	}
+	std::size_t counted_bytes = 0;  // touched_bytes() as Remotes has last counted them
+
+	const wire::AddressPair& addresses() const { return addresses_; }
+	std::uint64_t published() const { return outlet.slots.published(); }
 	// The errno of an ICMP message about the destination, if one came within `age`; otherwise 0.
 	int unreachable(Nanoseconds age) { return recent_error(path_.unreachable(), age); }
 	static int recent_error(const std::optional<link::UnreachableHosts::Report>& report, Nanoseconds age) {
 		return report && monotonic_now() - report->at <= age ? report->error : 0;
 	}
 
-	// The path has these addresses and this traffic class.
-	bool leads_to(const wire::AddressPair& a) const { return joins(a) && a.traffic_class == addresses_.traffic_class; }
-	// The path has these addresses.
-	bool joins(const wire::AddressPair& a) const {
-		return std::memcmp(a.source, addresses_.source, 16) == 0 &&
-			std::memcmp(a.destination, addresses_.destination, 16) == 0;
-	}
 	// A packet with these addresses is an answer on this path.
 	bool comes_from(const wire::AddressPair& a) const {
 		return std::memcmp(a.source, addresses_.destination, 16) == 0 &&
@@ -68,18 +92,38 @@ private:
 		std::memcpy(options.destination.data(), a.destination, 16);
 		const bool link_local = options.destination[0] == 0xfe && (options.destination[1] & 0xc0) == 0x80;
 		if (!link_local && !wire::is_multicast(options.destination)) return options;
-		// Link-local and multicast destinations need an interface: the one that has the source
-		// address.
-		const auto interfaces = list_interfaces();
-		if (!interfaces) return options;
-		for (const Interface& interface : *interfaces)
-			if (find_gid(interface.gids, options.source)) options.interface_index = interface.index;
+		options.interface_index = interface_with(options.source);
 		return options;
 	}
+	// Link-local and multicast destinations need an interface: the one that has the source address.
+	static std::uint32_t interface_with(const wire::Gid& source) {
+		std::uint32_t index = 0;
+		if (const auto interfaces = list_interfaces())
+			for (const Interface& interface : *interfaces)
+				if (find_gid(interface.gids, source)) index = interface.index;
+		return index;
+	}
+	// Listing interfaces makes system calls, and strangers cause management datagrams, so an answer
+	// is remembered for a second.
+	static link::UdpPathOptions options_for_management() {
+		struct Known {
+			wire::Gid source{};
+			std::uint32_t index = 0;
+			Nanoseconds until = 0;
+		};
+		return {.addressed = true, .interface_of = [known = Known{}](const wire::Gid& source) mutable {
+					const Nanoseconds now = monotonic_now();
+					if (source != known.source || now >= known.until)
+						known = {source, interface_with(source), now + 1'000'000'000};
+					return known.index;
+				}};
+	}
 
-	wire::AddressPair addresses_;
+	wire::AddressPair addresses_{};
 	link::UdpPath path_;
 	bool blocked_ = false;
+	std::uint32_t burst_ = 0;  // the most bytes of payload at once since trim()
+	std::uint64_t trimmed_at_ = 0;  // published() at the last trim()
 };
 
 }  // namespace verbena::engine

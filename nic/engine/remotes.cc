@@ -14,6 +14,9 @@ namespace {
 constexpr std::size_t datagrams_a_pass = 8;
 // Without a path, no queue pair waits for an answer, and the progress thread sees what arrives.
 constexpr std::uint32_t passes_between_listening = 64;
+// A management datagram may be answered in this time. A look at the sockets in each pass would slow
+// down a process that otherwise uses shared memory alone.
+constexpr Nanoseconds management_attention = 1'000'000'000;
 // Few, because a flow without a socket of its own can lose packets when another process ends.
 constexpr std::uint32_t busy_flow_packets = 8;
 constexpr std::size_t flows_counted_max = 1024;
@@ -33,6 +36,10 @@ int Remotes::open() {
 	if (udp_) return 0;
 	auto udp = std::make_unique<link::UdpLink>(link::UdpOptions{});
 	if (udp->ready_fd() < 0) return udp->error(link::Family::ipv4);
+	constexpr std::size_t paths_and_management = 2 * PathTable<Remote>::paths_max + retired_max + 1;
+	unsettled_.reserve(paths_and_management);
+	touched_.reserve(paths_and_management);
+	retired_.reserve(paths_and_management);
 	if (!epoll_.add_wake_only(udp->ready_fd())) return errno;
 	udp_ = std::move(udp);
 	return 0;
@@ -49,18 +56,31 @@ int Remotes::listen() {
 	return 0;
 }
 
-std::expected<transport::Outlet*, int> Remotes::outlet_to(const wire::AddressPair& addresses) {
-	std::uint64_t peer = 0;
-	for (auto& remote : remotes_) {
-		if (remote->leads_to(addresses)) return &remote->outlet;
-		if (remote->joins(addresses)) peer = remote->outlet.peer;
-	}
-	if (!Remote::is_one_family(addresses)) return std::unexpected(EINVAL);
-	if (const int error = open()) return std::unexpected(error);
+int Remotes::open_for(const wire::AddressPair& addresses) {
+	if (!Remote::is_one_family(addresses)) return EINVAL;
+	if (const int error = open()) return error;
 	const auto family = Remote::family_of(addresses);
-	if (!udp_->reopen(family)) return std::unexpected(udp_->error(family));
-	remotes_.push_back(std::make_unique<Remote>(*udp_, addresses, peer ? peer : ++pairs_));
-	return &remotes_.back()->outlet;
+	return udp_->reopen(family) ? 0 : udp_->error(family);
+}
+
+std::expected<transport::Outlet*, int> Remotes::outlet_to(const wire::AddressPair& addresses) {
+	if (Remote* known = paths_.find(addresses)) return &known->outlet;
+	if (const int error = open_for(addresses)) return std::unexpected(error);
+	const Nanoseconds now = adapter_.context().now;
+	if (paths_.full() && retired_.size() < retired_max) {
+		const auto referenced = outlets_of_queue_pairs();
+		retire(paths_.make_room(now, [&](Remote& path) { return is_referenced(path, referenced); }));
+	}
+	if (paths_.full()) return std::unexpected(ENOSPC);
+	const Remote* same_ends = paths_.find_between(addresses);
+	const std::uint64_t peer = same_ends ? same_ends->outlet.peer : ++pairs_;
+	return &paths_.add(std::make_unique<Remote>(*udp_, addresses, peer), now).outlet;
+}
+
+std::expected<transport::Outlet*, int> Remotes::management_outlet(const wire::AddressPair& addresses) {
+	if (const int error = open_for(addresses)) return std::unexpected(error);
+	if (!management_) management_ = std::make_unique<Remote>(*udp_);
+	return &management_->outlet;
 }
 
 int Remotes::join(const wire::Gid& group, std::uint32_t interface_index) {
@@ -81,7 +101,7 @@ void Remotes::leave(const wire::Gid& group, std::uint32_t interface_index) {
 
 bool Remotes::pass() {
 	if (!udp_) return false;
-	if (remotes_.empty() && ++idle_passes_ % passes_between_listening != 0) return false;
+	if (paths_.empty() && !awaits_management() && ++idle_passes_ % passes_between_listening != 0) return false;
 	const std::size_t datagrams = udp_->receive(datagrams_a_pass, [this](const link::UdpPacket& packet) {
 		const wire::Qpn destination = packet.slot.destination();
 		if (destination == wire::general_services_qpn) [[unlikely]] {
@@ -100,23 +120,33 @@ bool Remotes::pass() {
 	for (const link::Refusal& refusal : udp_->take_refusals())
 		adapter_.connections().handle_refusal(adapter_.context().now, refusal.by, refusal.transaction_id);
 	bool moved = datagrams != 0;
-	for (auto& remote : remotes_) {
-		if (remote->blocked() && remote->transmit()) moved = true;
-		if (remote->outlet.waiting_first && !remote->blocked()) adapter_.resume(remote->outlet);
-	}
+	if (!unsettled_.empty()) [[unlikely]]
+		std::erase_if(unsettled_, [&](Remote* remote) {
+			if (remote->blocked() && remote->transmit()) moved = true;
+			if (remote->outlet.waiting_first && !remote->blocked()) adapter_.resume(remote->outlet);
+			return !remote->blocked() && !remote->outlet.waiting_first;
+		});
 	return moved;
 }
 
+bool Remotes::awaits_management() const {
+	return management_ && adapter_.connections().connection_count() != 0 &&
+		adapter_.context().now - management_sent_at_ < management_attention;
+}
+
 bool Remotes::blocked() const {
-	return std::ranges::any_of(remotes_, [](const auto& remote) { return remote->blocked(); });
+	return std::ranges::any_of(unsettled_, [](const Remote* remote) { return remote->blocked(); });
+}
+
+void Remotes::note_unsettled(Remote& remote) {
+	if (std::ranges::find(unsettled_, &remote) == unsettled_.end()) unsettled_.push_back(&remote);
 }
 
 Remote* Remotes::from(const wire::AddressPair& addresses) {
 	if (last_from_ && last_from_->comes_from(addresses)) [[likely]]
 		return last_from_;
-	for (auto& remote : remotes_)
-		if (remote->comes_from(addresses)) return last_from_ = remote.get();
-	return nullptr;
+	Remote* const found = paths_.find_answered_by(addresses);
+	return found ? last_from_ = found : nullptr;
 }
 
 void Remotes::handle(const wire::Slot& slot, const std::byte* payload, const wire::AddressPair& addresses) {
@@ -143,12 +173,12 @@ std::optional<Place> Remotes::owner_elsewhere(const link::UdpPacket& packet) con
 }
 
 void Remotes::handle_management(std::span<const std::byte> datagram, const wire::AddressPair& addresses) {
-	const NotCancellable whole;  // a new path makes system calls
+	const NotCancellable whole;  // opening sockets makes system calls
 	wire::AddressPair back = addresses;
 	std::swap(back.source, back.destination);
 	back.traffic_class = 0;
 	back.hop_limit = 64;
-	if (const auto outlet = outlet_to(back)) adapter_.handle_management(**outlet, datagram, addresses);
+	if (const auto outlet = management_outlet(back)) adapter_.handle_management(**outlet, datagram, addresses);
 }
 
 void Remotes::forward(Place owner, const link::UdpPacket& packet) {

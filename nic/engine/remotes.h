@@ -9,15 +9,24 @@
 // socket in the process that owns the queue pair: the flow's packets then arrive there directly,
 // and still do when other processes come and go.
 //
+// Datagrams to queue pair 1 need no path: they all leave through one outlet, whose slots carry
+// their own addresses. So a stranger that asks or answers costs nothing that stays.
+//
 // Threads: every method under the engine's lock.
 // Owns: the UDP socket pair, opened by the first path or by listen(), and the paths.
-// Lifetime: paths live as long as this object.
+// Lifetime: a path that no queue pair uses, and that carries nothing, is retired after a minute, or
+//   earlier if the table of paths is full. It is freed when no datagram in a send queue points at
+//   its outlet (free_unreferenced). An Outlet* from here is valid as long as those of Neighbours
+//   are: until links_retired() has changed.
+// Invariants: all paths together keep at most 32 MB of memory while their packets leave. Only
+//   packets that wait for room in the socket can take more.
 // Errors: errno values. A packet that cannot be delivered is dropped and counted.
 #pragma once
 
 #include <array>
 #include <cstdint>
 #include <expected>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -26,6 +35,7 @@
 
 #include "nic/engine/connector.h"
 #include "nic/engine/neighbours.h"
+#include "nic/engine/path_table.h"
 #include "nic/engine/remote.h"
 
 namespace verbena::engine {
@@ -39,9 +49,12 @@ public:
 	Remotes& operator=(const Remotes&) = delete;
 
 	// The outlet to a destination from one of this host's addresses. EADDRINUSE: another user, or
-	// the kernel's Soft-RoCE, holds the port; EINVAL: one address is IPv4 and the other IPv6; other
-	// errno values of socket calls.
+	// the kernel's Soft-RoCE, holds the port; EINVAL: one address is IPv4 and the other IPv6;
+	// ENOSPC: the table is full of paths that are in use; other errno values of socket calls.
 	std::expected<transport::Outlet*, int> outlet_to(const wire::AddressPair&);
+	// The outlet for management datagrams between these addresses. The errors of outlet_to(), but
+	// not ENOSPC.
+	std::expected<transport::Outlet*, int> management_outlet(const wire::AddressPair&);
 	// From now on pass() receives packets. Returns 0 or an errno value. If another user holds the
 	// port, or a family is missing, that is 0, and only the packets that neighbours forward arrive.
 	int listen();
@@ -56,13 +69,27 @@ public:
 	bool dry() const { return !udp_ || udp_->dry(); }
 	// Sends the packets that were written to the outlet. Returns true if all have left, so that the
 	// outlet has room again.
-	bool transmit(transport::Outlet& outlet) { return static_cast<Remote*>(outlet.user)->transmit(); }
+	bool transmit(transport::Outlet& outlet) {
+		Remote& remote = *static_cast<Remote*>(outlet.user);
+		const bool all_left = remote.transmit();
+		if (outlet.addressed) management_sent_at_ = adapter_.context().now;
+		if (!all_left || outlet.waiting_first) [[unlikely]]
+			note_unsettled(remote);
+		if (remote.touched_bytes() > remote.counted_bytes) [[unlikely]]
+			note_memory(remote);
+		return all_left;
+	}
 	// The errno of an ICMP message about the host, if one came within `age`; otherwise 0.
 	int unreachable(const wire::Gid& host, Nanoseconds age) {
 		return udp_ ? Remote::recent_error(udp_->unreachable(host), age) : 0;
 	}
 	// True if packets of any path wait for room in a socket.
 	bool blocked() const;
+	// Retires the paths that are not used any more and frees those that were retired, if nothing
+	// points at them; calls `freed` for the outlet of each. To call at `upkeep_due()`, or earlier.
+	void retire_unused(Nanoseconds now, const std::function<void(const transport::Outlet&)>& freed);
+	Nanoseconds upkeep_due() const;
+	bool has_retired() const { return !retired_.empty(); }
 	// Takes a packet that a neighbour received for one of our queue pairs: parses and checks the
 	// packet as if it had come directly, and never forwards it again.
 	void take_forwarded(std::span<const std::byte> payload) override;
@@ -81,6 +108,9 @@ public:
 		std::uint64_t forward_no_room = 0;  // dropped: the link to the owner was full
 	};
 	const Counters& counters() const { return counters_; }
+	// Paths that wait to be freed. While there are this many, no path is retired to make room.
+	static constexpr std::size_t retired_max = 256;
+
 	// Adds the traffic of all paths. A packet that arrived at the wrong process counts in its
 	// owner.
 	void count(PortCounts&) const;
@@ -106,12 +136,29 @@ private:
 	void count_flow(const wire::AddressPair&, std::uint16_t source_port);
 	void steer_busy_flow();
 	Remote* from(const wire::AddressPair&);
+	int open_for(const wire::AddressPair&);  // 0 or an errno value
+	bool awaits_management() const;
+	void note_unsettled(Remote&);
+	void note_memory(Remote&);
+	void retire(std::vector<std::unique_ptr<Remote>>);
+	bool is_referenced(Remote&, std::span<const void* const> outlets);
+	std::vector<const void*> outlets_of_queue_pairs();  // sorted
 
 	adapter::ChannelAdapter& adapter_;
 	Neighbours& neighbours_;
 	EpollSet& epoll_;
 	std::unique_ptr<link::UdpLink> udp_;
-	std::vector<std::unique_ptr<Remote>> remotes_;
+	PathTable<Remote> paths_;
+	std::unique_ptr<Remote> management_;  // null until the first management datagram is sent
+	Nanoseconds management_sent_at_ = 0;
+	// Out of the table; datagrams in send queues may point at these.
+	std::vector<std::unique_ptr<Remote>> retired_;
+	// Paths with packets that wait for room in the socket, or with queue pairs that wait for these.
+	std::vector<Remote*> unsettled_;
+	// Paths in the order in which they began to touch memory, and the sum of their counted_bytes.
+	// None of the three vectors grows when it must not fail: open() has reserved places.
+	std::vector<Remote*> touched_;
+	std::size_t touched_bytes_ = 0;
 	Remote* last_from_ = nullptr;  // the path of the last packet; packets mostly come in runs
 	std::uint64_t pairs_ = 0;      // the last Outlet::peer assigned; one for each address pair
 	std::uint32_t idle_passes_ = 0;

@@ -73,6 +73,10 @@ void explain_no_wire(int error) {
 				"names it) or run in another network namespace");
 		}
 		case EINVAL: return log::info("no path: one of the two addresses is of IPv4, the other of IPv6");
+		case ENOSPC:
+			return log::error(
+				"no path to another address: 1,024 paths by UDP are in use, by queue pairs or by datagrams that were "
+				"not sent yet; destroy queue pairs that are not needed");
 		case EMFILE:
 			return log::error(
 				"other hosts cannot be reached: the process has no descriptor left for UDP sockets; raise the limit "

@@ -113,7 +113,7 @@ void sleep(BlockingCall& call) {
 }  // namespace detail
 
 void Engine::correct_sleeper() {
-	Nanoseconds due = adapter_.poll_timeout();
+	Nanoseconds due = std::min(adapter_.poll_timeout(), remotes_.upkeep_due());
 	if (waits_for_room()) due = std::min(due, adapter_.context().now + room_pause);
 	if (due >= sleep_deadline_) return;
 	sleep_deadline_ = due;
@@ -142,7 +142,7 @@ Nanoseconds Engine::drive_in_background() {
 	watchdog_ = others_poll ? std::clamp(2 * watchdog_, watchdog_first, watchdog_longest) : watchdog_first;
 	bool moved = pass();
 	finish();
-	retire_dead_neighbours();
+	retire_unused_outlets();
 	Nanoseconds sleep = watchdog_;
 	if (!others_poll || own_.armed()) {
 		// No other thread drives the engine. Go on while there is work, then make the process
@@ -159,6 +159,7 @@ Nanoseconds Engine::drive_in_background() {
 		}
 	}
 	if (neighbours_.mourns()) sleep = std::min(sleep, mourning_pause);
+	if (const Nanoseconds due = remotes_.upkeep_due(); due != never) sleep = std::min(sleep, std::max(due, now) - now);
 	sleep_deadline_ = sleep == never ? never : now + sleep;
 	passes_seen_ = passes_;
 	leave();

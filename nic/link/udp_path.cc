@@ -18,6 +18,15 @@ wire::Direction* map_direction() {
 	return static_cast<wire::Direction*>(memory);  // zeroed memory is an empty ring
 }
 
+bool is_link_local(const wire::Gid& gid) { return gid[0] == 0xfe && (gid[1] & 0xc0) == 0x80; }
+
+void discard(void* from, void* to) {
+	constexpr std::uintptr_t page = 4096;
+	const std::uintptr_t begin = (reinterpret_cast<std::uintptr_t>(from) + page - 1) & ~(page - 1);
+	const std::uintptr_t end = reinterpret_cast<std::uintptr_t>(to) & ~(page - 1);
+	if (begin < end) madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
+}
+
 }  // namespace
 
 void UdpPath::Unmap::operator()(wire::Direction* direction) const { munmap(direction, sizeof *direction); }
@@ -72,6 +81,7 @@ public:
 		++packets_;
 	}
 
+	const wire::Flow& flow() const { return flow_; }
 	SendOutcome send(UdpLink& link, std::uint32_t interface_index) {
 		return link.send({.flow = flow_,
 			.interface_index = interface_index,
@@ -114,6 +124,8 @@ UdpPath::UdpPath(UdpLink& link, const UdpPathOptions& options)
 		  .traffic_class = options.traffic_class,
 		  .hop_limit = options.hop_limit},
 	  interface_index_(options.interface_index),
+	  addressed_(options.addressed),
+	  interface_of_(options.interface_of),
 	  direction_(map_direction()) {
 	check(wire::is_ipv4_mapped(options.source) == wire::is_ipv4_mapped(options.destination),
 		"both ends of a path are of one family");
@@ -127,6 +139,10 @@ wire::Flow UdpPath::flow_of(const wire::Slot& slot) const {
 	if (!wire::facts(slot.opcode()).deth) return flow_;
 	const wire::AddressPair& pair = direction_->addresses[slot.deth.address_index()];
 	wire::Flow flow = flow_;
+	if (addressed_) {
+		std::memcpy(flow.source.data(), pair.source, 16);
+		std::memcpy(flow.destination.data(), pair.destination, 16);
+	}
 	if (slot.destination() == wire::general_services_qpn)
 		flow.source_port = link_.management_port(flow.is_ipv4() ? Family::ipv4 : Family::ipv6);
 	flow.traffic_class = pair.traffic_class;
@@ -154,12 +170,19 @@ void UdpPath::fill(Batch& batch) {
 	}
 }
 
+// A slot of zeros has a lap that was never written, so the reader does not take it for a new one.
+void UdpPath::trim() {
+	discard(std::begin(direction_->slots), std::end(direction_->slots));
+	discard(std::begin(direction_->arena), std::end(direction_->arena));
+}
+
 bool UdpPath::transmit() {
 	while (cursor_.reader.ready()) {
 		const Cursor start = cursor_;
 		Batch batch(unbatched_left_ != 0 || !link_.segmentation() ? 1 : UdpBatch::packets_max);
 		fill(batch);
-		switch (batch.send(link_, interface_index_)) {
+		const bool needs_interface = addressed_ && interface_of_ && is_link_local(batch.flow().destination);
+		switch (batch.send(link_, needs_interface ? interface_of_(batch.flow().source) : interface_index_)) {
 			case SendOutcome::blocked: cursor_ = start; return false;
 			// Go back and send these packets one by one, so that only those above the route's MTU
 			// are lost.

@@ -12,6 +12,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 
@@ -30,6 +31,11 @@ struct UdpPathOptions {
 	std::uint8_t traffic_class = 0;
 	std::uint8_t hop_limit = 64;
 	std::uint32_t interface_index = 0;  // required for a link-local destination
+	// True: the path has no destination. Each slot goes to the addresses of its entry in the
+	// direction's table of address pairs; `interface_of` gives the interface of an own address, for
+	// link-local destinations. All slots are management datagrams.
+	bool addressed = false;
+	std::function<std::uint32_t(const wire::Gid& source)> interface_of;
 };
 
 class UdpPath {
@@ -45,6 +51,12 @@ public:
 	// Sends all published slots, in order. Returns false if the socket is full and slots are left;
 	// the caller then calls transmit() again in a later pass.
 	bool transmit();
+
+	// Gives the memory of slots and payloads back to the kernel, until it is written again. All
+	// published slots must have been sent.
+	void trim();
+	// The memory that a path keeps after trim(), and that which its slots take.
+	static constexpr std::size_t trimmed_bytes_max = 20 * 1024, slot_bytes = sizeof(wire::Direction::slots);
 
 	// UdpLink::unreachable() for the destination.
 	std::optional<UnreachableHosts::Report> unreachable() { return link_.unreachable(flow_.destination); }
@@ -66,6 +78,8 @@ private:
 	UdpLink& link_;
 	wire::Flow flow_;
 	std::uint32_t interface_index_;
+	bool addressed_;
+	std::function<std::uint32_t(const wire::Gid&)> interface_of_;
 	std::unique_ptr<wire::Direction, Unmap> direction_;
 	Cursor cursor_;
 	// The number of packets still to be sent one by one, after the kernel could not segment a

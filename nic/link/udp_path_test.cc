@@ -10,11 +10,13 @@
 #include <random>
 #include <sched.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <thread>
 #include <unistd.h>
 
 #include "nic/link/loopback.h"
 #include "nic/wire/bth.h"
+#include "nic/wire/mad.h"
 
 namespace verbena::link {
 namespace {
@@ -33,6 +35,14 @@ std::vector<std::byte> pattern(std::size_t size, unsigned seed = 1) {
 	std::vector<std::byte> bytes(size);
 	for (std::byte& b : bytes) b = static_cast<std::byte>(random());
 	return bytes;
+}
+
+// The memory of the direction that has pages.
+std::size_t resident_bytes(const wire::Direction* direction) {
+	constexpr std::size_t page = 4096;
+	std::vector<unsigned char> pages((sizeof *direction + page - 1) / page);
+	EXPECT_EQ(mincore(const_cast<wire::Direction*>(direction), sizeof *direction, pages.data()), 0);
+	return page * static_cast<std::size_t>(std::ranges::count_if(pages, [](unsigned char each) { return each & 1; }));
 }
 
 class UdpPathOver : public testing::TestWithParam<Family> {
@@ -70,6 +80,50 @@ TEST_P(UdpPathOver, ADatagramKeepsTheTrafficClassAndHopLimitOfItsAddressPair) {
 	EXPECT_EQ(arrivals[0].addresses.hop_limit, 11);
 	EXPECT_EQ(arrivals[0].slot.source(), wire::Qpn{0x3336});
 	EXPECT_EQ(arrivals[0].slot.deth.q_key, 0x11111111u);
+}
+
+TEST_P(UdpPathOver, AnAddressedPathSendsEachSlotBetweenTheAddressesOfItsOwnEntry) {
+	UdpPath path(loop.sender, {.destination_port = loop.receiver.port(GetParam()), .addressed = true});
+	loop.slots.attach(path.direction());
+	for (std::uint8_t i = 0; i < 3; ++i) {
+		wire::AddressPair& pair = path.direction()->addresses[i];
+		pair = {.traffic_class = static_cast<std::uint8_t>(4 * i), .hop_limit = 64};
+		std::ranges::copy(loopback_gid(GetParam()), pair.source);
+		std::ranges::copy(loopback_gid(GetParam()), pair.destination);
+		// 127.0.0.1 to 127.0.0.3
+		if (GetParam() == Family::ipv4) pair.source[15] = static_cast<std::uint8_t>(1 + i);
+		auto slot = header(wire::Opcode::ud_send_only, i);
+		slot.set_bth(wire::Opcode::ud_send_only, wire::general_services_qpn, {i}, mtu_1024);
+		slot.deth = {.q_key = 5, .source = 1u << 8 | i};
+		ASSERT_TRUE(loop.write(slot, pattern(256, i)));
+	}
+	EXPECT_TRUE(path.transmit());
+	const auto arrivals = loop.receive(3);
+	ASSERT_EQ(arrivals.size(), 3u);
+	for (std::uint8_t i = 0; i < 3; ++i) {
+		EXPECT_EQ(arrivals[i].addresses.source[15], GetParam() == Family::ipv4 ? 1 + i : 1);
+		EXPECT_EQ(arrivals[i].addresses.traffic_class, 4 * i);
+		EXPECT_EQ(arrivals[i].payload, pattern(256, i));
+	}
+}
+
+TEST_P(UdpPathOver, ATrimmedPathGivesItsMemoryBackAndCarriesOn) {
+	std::uint32_t psn = 0;
+	const auto fill = [&] {
+		for (int i = 0; i < 31; ++i, ++psn)
+			ASSERT_TRUE(loop.write(header(wire::Opcode::rc_send_only, psn, mtu_4096), pattern(4096, psn)));
+		ASSERT_TRUE(loop.path.transmit());
+		loop.slots.rewind();
+		for (const Arrival& arrival : loop.receive(31))
+			EXPECT_EQ(arrival.payload, pattern(4096, arrival.slot.psn().value));
+	};
+	for (int round = 0; round < 20; ++round) {
+		fill();
+		loop.path.direction()->addresses[3].hop_limit = 9;
+		loop.path.trim();
+		EXPECT_LE(resident_bytes(loop.path.direction()), UdpPath::trimmed_bytes_max);
+		EXPECT_EQ(loop.path.direction()->addresses[3].hop_limit, 9) << "address handles remember these";
+	}
 }
 
 TEST_P(UdpPathOver, ARunIsCutIntoPacketsAndSentInTwoBatches) {

@@ -21,7 +21,7 @@ namespace verbena::transport {
 struct QueuePair;
 
 // The last entry of a link's address table, reserved for management datagrams; each one overwrites
-// it.
+// it. An outlet with `addressed` has an entry for each slot instead.
 inline constexpr std::uint8_t cm_address_index = wire::Direction::address_count - 1;
 
 struct Outlet {
@@ -36,6 +36,9 @@ struct Outlet {
 	// A payload was shared through it, so it is on the context's list of such outlets.
 	bool shares_payloads = false;
 	bool touched = false;  // written to in this pass; on the context's list of such outlets
+	// Leads to no peer in particular: each slot goes to the addresses of its own entry in the
+	// address table, which has the slot's index. For management datagrams over UDP.
+	bool addressed = false;
 	std::uint64_t peer = 0;  // identifies the process at the other end; two links may lead to it
 
 	// Queue pairs that wait for room, oldest first (resume_waiting).

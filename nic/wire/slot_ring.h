@@ -19,6 +19,7 @@
 //   false value stops or breaks only the rings between the two processes.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -171,6 +172,17 @@ public:
 		}
 	}
 
+	// To call when drained(): the next payload takes the start of the arena again, so that a ring
+	// that carries little touches few pages. Returns the bytes of the arena that were in use since
+	// the last call.
+	std::uint32_t rewind() {
+		const std::uint64_t used = std::min<std::uint64_t>(arena_head_ - arena_start_, Direction::arena_lines);
+		tail_ = head_;
+		if (const std::uint64_t at = arena_head_ % Direction::arena_lines) arena_head_ += Direction::arena_lines - at;
+		arena_tail_ = arena_start_ = arena_head_;
+		return static_cast<std::uint32_t>(used) * 64;
+	}
+
 	// Slots published since attach().
 	std::uint64_t published() const { return head_; }
 	// The packets and octets that these slots stand for.
@@ -198,6 +210,7 @@ private:
 	Direction* direction_ = nullptr;
 	std::uint64_t head_ = 0, tail_ = 0;  // the next slot to publish; the oldest not released
 	std::uint64_t arena_head_ = 0, arena_tail_ = 0, pending_arena_head_ = 0;  // in lines
+	std::uint64_t arena_start_ = 0;  // arena_head_ after the last rewind()
 	Traffic traffic_;
 	std::uint64_t arena_end_[Direction::slot_count] = {};  // arena_head_ after each slot
 

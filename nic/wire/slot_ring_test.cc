@@ -100,6 +100,26 @@ TEST_F(SlotRing, PayloadsStayWholeThroughManyRounds) {
 	EXPECT_TRUE(writer.drained());
 }
 
+TEST_F(SlotRing, ARewoundRingUsesTheStartOfItsArenaAgain) {
+	unsigned char value = 0;
+	for (int round = 0; round < 2000; ++round) {
+		for (int burst = 0; burst < 3; ++burst) ASSERT_TRUE(write(4000, ++value));
+		const Slot& last = direction->slots[(writer.published() - 1) % Direction::slot_count];
+		ASSERT_EQ(last.payload_line, 2u * 63);
+		while (read()) {}
+		reader.release();
+		ASSERT_EQ(writer.rewind(), 3u * 63 * 64);
+		ASSERT_EQ(writer.rewind(), 0u);
+	}
+	// The whole arena is there for one burst.
+	int slots = 0;
+	while (write(4096, ++value)) ++slots;
+	EXPECT_EQ(slots, 64);
+	while (read()) {}
+	reader.release();
+	EXPECT_EQ(writer.rewind(), Direction::arena_bytes);
+}
+
 TEST_F(SlotRing, AForgedConsumerPositionOnlyStopsTheRing) {
 	direction->slots_consumed.store(1'000'000);
 	std::uint32_t written = 0;

@@ -120,19 +120,23 @@ class Programs:
             program.end()
 
 
-@pytest.fixture(scope="session")
-def echo_program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def side(hosts: NamespacePair, number: int) -> Network:
+    return lambda command: hosts.inside(number, command)
+
+
+def compile_program(source: str, program: Path, *libraries: str) -> Path:
     if not NIC.is_file():
         pytest.fail(
             f"there is no {NIC}: run `make build`, or name another build folder in VERBENA_BUILD", pytrace=False
         )
-    made = tmp_path_factory.mktemp("hostile") / "echo"
-    warnings = ["-Wall", "-Wextra", "-Werror", "-Wno-missing-field-initializers"]
-    source = Path(__file__).with_name("echo.cc")
-    subprocess.run(
-        ["g++", "-std=c++20", "-O1", *warnings, source, "-o", made, "-lrdmacm", "-libverbs"], check=True
-    )
-    return made
+    flags = ["-std=c++20", "-O1", "-Wall", "-Wextra", "-Werror", "-Wno-missing-field-initializers"]
+    subprocess.run(["g++", *flags, Path(__file__).with_name(source), "-o", program, *libraries], check=True)
+    return program
+
+
+@pytest.fixture(scope="session")
+def echo_program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return compile_program("echo.cc", tmp_path_factory.mktemp("hostile") / "echo", "-lrdmacm", "-libverbs")
 
 
 @pytest.fixture

@@ -38,13 +38,19 @@ PACKET_BYTES = len(BTH) + len(DETH) + MAD_BYTES + 4
 
 
 def message(
-    kind: str, local: int = 0, remote: int = 0, transaction: int = 0, qpn: int = 0, service: int = 0, source: str = ""
+    kind: str,
+    local: int = 0,
+    remote: int = 0,
+    transaction: int = 0,
+    qpn: int = 0,
+    service: int = 0,
+    ends: tuple[str, str] = ("0.0.0.0", "0.0.0.0"),
 ) -> bytes:
     """A message of the Communication Manager (IBA 12.6).
 
     qpn      of the sender in a REQ or REP, of the receiver in a DREQ
     service  of a REQ
-    source   the sender's address, which a REQ also has in its private data
+    ends     the addresses of sender and receiver, which a REQ has in its private data
     """
     mad = bytearray(MAD_BYTES)
     struct.pack_into(">BBBB4xQH", mad, 0, 1, 0x07, 2, 0x03, transaction, ATTRIBUTES[kind])
@@ -62,7 +68,8 @@ def message(
         struct.pack_into(">I", mad, body + 32, qpn << 8)
         mad[body + 50] = 0x37  # MTU 1024
         struct.pack_into(">BBH", mad, body + 140, 0, 0x40, 40000)
-        mad[body + 156 : body + 160] = socket.inet_aton(source)
+        for at, address in zip((body + 156, body + 172), ends, strict=True):
+            mad[at : at + 4] = socket.inet_aton(address)
     return bytes(mad)
 
 
@@ -126,7 +133,8 @@ def requests(first: int, count: int, destination: str, service: int) -> None:
     for number in range(first, first + count):
         source = str(ipaddress.IPv4Address(0x7F010000 + number))
         sender = Sender(source, destination)
-        sender.send(message("REQ", local=number + 1, transaction=number + 1, qpn=5, service=service, source=source))
+        ends = (source, destination)
+        sender.send(message("REQ", local=number + 1, transaction=number + 1, qpn=5, service=service, ends=ends))
         sender.close()
         pace.step()
 

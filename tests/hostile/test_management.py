@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from conftest import AS_NOBODY, FORGER, LIMIT_S, Network, Program, Programs
+from conftest import AS_NOBODY, FORGER, LIMIT_S, Network, Program, Programs, side
 from forger import KINDS
 from namespaces import ADDRESSES, INTERFACES, NamespacePair
 
@@ -17,10 +17,6 @@ PORT = "20000"
 # 64th of the numbers misses all of them in one of 10^7 runs.
 CONNECTIONS, SCANNED = 1024, 1 << 14
 FORGED = ["DREQ", "REJ", "REP", "RTU"]
-
-
-def side(hosts: NamespacePair, number: int) -> Network:
-    return lambda command: hosts.inside(number, command)
 
 
 def block_of(pid: int) -> int:
