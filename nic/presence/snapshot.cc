@@ -9,9 +9,10 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
-#include <cstdlib>
 #include <ctime>
 #include <map>
+
+#include "base/private_folder.h"
 
 namespace verbena::presence {
 namespace {
@@ -46,22 +47,6 @@ std::string name_of(const Tree& tree) {
 }
 
 bool is_snapshot_name(std::string_view name) { return name.size() == name_length && name.starts_with(name_prefix); }
-
-// Opens the private folder `home`, or makes it. Another user could have made it, and then -1 is
-// returned. So is it below a private folder of another user, who could exchange it.
-int open_home(const std::string& home) {
-	struct stat parent;
-	const std::string above = home.substr(0, home.rfind('/'));
-	if (stat(above.c_str(), &parent) != 0) return -1;
-	if (parent.st_uid != geteuid() && parent.st_uid != 0) return -1;
-	if (parent.st_uid != geteuid() && !(parent.st_mode & S_ISVTX)) return -1;
-	if (mkdir(home.c_str(), 0700) != 0 && errno != EEXIST) return -1;
-	const int fd = open_folder(AT_FDCWD, home.c_str());
-	struct stat status;
-	if (fd >= 0 && fstat(fd, &status) == 0 && status.st_uid == geteuid() && (status.st_mode & 077) == 0) return fd;
-	if (fd >= 0) close(fd);
-	return -1;
-}
 
 bool write_file(int root, const char* path, std::string_view content) {
 	const File file(openat(root, path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0444));
@@ -172,20 +157,12 @@ bool build(int home, const std::string& name, const Tree& tree) {
 
 }  // namespace
 
-std::vector<std::string> snapshot_homes() {
-	std::vector<std::string> homes;
-	if (const char* runtime = secure_getenv("XDG_RUNTIME_DIR"); runtime && *runtime == '/')
-		homes.push_back(std::string(runtime) + "/verbena");
-	const std::string user = "verbena-" + std::to_string(geteuid());
-	homes.push_back("/dev/shm/" + user);
-	homes.push_back("/tmp/" + user);
-	return homes;
-}
+std::vector<std::string> snapshot_homes() { return private_folders(); }
 
 std::string make_snapshot(const Tree& tree, const std::vector<std::string>& homes) {
 	const std::string name = name_of(tree);
 	for (const std::string& home : homes) {
-		const File folder(open_home(home));
+		const File folder(open_private_folder(home));
 		if (!folder) continue;
 		if (touch(folder.fd(), name.c_str())) return home + '/' + name;
 		const bool built = build(folder.fd(), name, tree);
