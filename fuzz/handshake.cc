@@ -115,6 +115,8 @@ void check_link(const Peer& peer) {
 	static_cast<void>(peer.progress->armed());
 }
 
+Directory plain_names() { return {geteuid(), std::nullopt}; }
+
 std::uint32_t private_block() { return 0x20000 + static_cast<std::uint32_t>(getpid()); }
 
 void accept_from(const Descriptor& listener, const Things& things, Input& input) {
@@ -151,7 +153,7 @@ void connect_to(const Descriptor& listener, const Things& things, Input& input) 
 		std::byte hello[64];
 		static_cast<void>(recv(connection.get(), hello, sizeof hello, MSG_TRUNC));
 	});
-	const auto peer = connect_to(things.identity(), geteuid(), Place::block(private_block()), 5s);
+	const auto peer = connect_to(things.identity(), plain_names(), Place::block(private_block()), 5s);
 	owner.join();
 	if (peer) check_link(*peer);
 	else check(peer.error() != ETIMEDOUT && peer.error() != 0, "a wrong answer is refused before the timeout");
@@ -163,7 +165,7 @@ void connect_to(const Descriptor& listener, const Things& things, Input& input) 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
 	using namespace verbena::fuzz;
 	static const Things things;
-	static const Descriptor listener = *listen_on(geteuid(), Place::block(private_block()));
+	static const Descriptor listener = std::move(plain_names().claim(Place::block(private_block()))->front());
 	Input input(data, size);
 	const int before = next_descriptor();
 	if (input.flag()) accept_from(listener, things, input);

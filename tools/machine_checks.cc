@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "base/udp_port_owner.h"
+#include "base/user_secret.h"
 #include "lib/verbs/device.h"
 #include "tools/open_descriptor.h"
 
@@ -72,6 +73,18 @@ Finding check_descriptors() {
 		"each peer process needs four descriptors: raise the limit with 'ulimit -n 4096'"};
 }
 
+Finding check_names() {
+	const char* subject = "names of sockets";
+	const auto secret = find_user_secret();
+	if (!secret)
+		return {subject, Level::note, "other users can predict them",
+			"another user of this host could take them, and your processes would not find each other: allow keyctl and "
+			"add_key in the seccomp profile, or set XDG_RUNTIME_DIR to a folder of yours with mode 700"};
+	return {subject, Level::good,
+		secret->where == UserSecret::Where::keyring ? "the secret is in the user keyring" : "the secret is in a file",
+		""};
+}
+
 Finding check_processor() {
 	const unsigned cores = std::thread::hardware_concurrency();
 	if (cores < 2)
@@ -107,7 +120,7 @@ Finding check_devices() {
 }
 
 Findings check_network_and_limits() {
-	return {check_wire_port(), check_receive_buffer(), check_descriptors(),
+	return {check_wire_port(), check_names(), check_receive_buffer(), check_descriptors(),
 		{"locked memory (ulimit -l)", Level::good, "not needed: registration pins no memory", ""}, check_processor(),
 		check_kernel_devices()};
 }

@@ -225,7 +225,7 @@ std::expected<Outlet*, int> Engine::neighbour_outlet(Place place, bool patient) 
 	if (Outlet* known = find()) return known;  // another thread has connected meanwhile
 	const auto attempt = control([&](adapter::ChannelAdapter&) { return neighbours_.begin_connect(place, patient); });
 	if (!attempt) return std::unexpected(attempt.error());
-	auto peer = connect_to(own_.identity(), geteuid(), place, connect_patience);
+	auto peer = connect_to(own_.identity(), Directory::of_this_user(), place, connect_patience);
 	return control([&](adapter::ChannelAdapter&) { return neighbours_.finish_connect(*attempt, std::move(peer)); });
 }
 
@@ -270,9 +270,9 @@ bool Engine::explain_icmp(const wire::Gid& peer, Nanoseconds age) {
 
 std::expected<void, int> Engine::claim_service(cm::ServiceId service) {
 	if (abandoned_) return std::unexpected(EIO);
-	auto listener = listen_on(geteuid(), Place::service(service.value));
-	if (!listener) return std::unexpected(listener.error());
-	return control([&](adapter::ChannelAdapter&) { return neighbours_.add_service(service, std::move(*listener)); });
+	auto listeners = Directory::of_this_user().claim(Place::service(service.value));
+	if (!listeners) return std::unexpected(listeners.error());
+	return control([&](adapter::ChannelAdapter&) { return neighbours_.add_service(service, std::move(*listeners)); });
 }
 
 void Engine::release_service(cm::ServiceId service) {
@@ -349,7 +349,7 @@ std::expected<std::uint8_t, int> Engine::address_index(Outlet& outlet, const wir
 }
 
 std::expected<void, int> Engine::claim_another_block() {
-	auto block = claim_block();
+	auto block = claim_block(Directory::of_this_user());
 	if (!block) return std::unexpected(block.error());
 	const std::uint32_t number = block->block;
 	const auto secret = secure_random<std::uint64_t>();

@@ -29,15 +29,21 @@ Neighbours::Neighbours(
 
 // Names.
 
+std::expected<void, int> Neighbours::watch(const Directory::Listeners& listeners) {
+	for (const Descriptor& each : listeners)
+		if (!epoll_.add(each.get())) return std::unexpected(errno);  // the caller closes them all
+	return {};
+}
+
 std::expected<void, int> Neighbours::add_block(BlockName name) {
-	if (!epoll_.add(name.listener.get())) return std::unexpected(errno);
+	if (auto watched = watch(name.listeners); !watched) return watched;
 	blocks_.push_back(std::move(name));
 	return {};
 }
 
-std::expected<void, int> Neighbours::add_service(cm::ServiceId service, Descriptor listener) {
-	if (!epoll_.add(listener.get())) return std::unexpected(errno);
-	services_[service] = std::move(listener);
+std::expected<void, int> Neighbours::add_service(cm::ServiceId service, Directory::Listeners listeners) {
+	if (auto watched = watch(listeners); !watched) return watched;
+	services_[service] = std::move(listeners);
 	return {};
 }
 
@@ -54,8 +60,11 @@ std::optional<std::uint32_t> Neighbours::first_block() const {
 }
 
 bool Neighbours::listens_at(int fd) const {
-	return std::ranges::any_of(blocks_, [fd](const BlockName& name) { return name.listener.get() == fd; }) ||
-		std::ranges::any_of(services_, [fd](const auto& service) { return service.second.get() == fd; });
+	const auto has = [fd](const Directory::Listeners& listeners) {
+		return std::ranges::find(listeners, fd, &Descriptor::get) != listeners.end();
+	};
+	return std::ranges::any_of(blocks_, [&](const BlockName& name) { return has(name.listeners); }) ||
+		std::ranges::any_of(services_, [&](const auto& service) { return has(service.second); });
 }
 
 // Links.

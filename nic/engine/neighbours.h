@@ -46,16 +46,16 @@ public:
 	Neighbours(const Neighbours&) = delete;
 	Neighbours& operator=(const Neighbours&) = delete;
 
-	// The names of this process, blocks and services. Each was claimed by its listening socket, and
-	// closing the socket releases it.
-	// Both fail, without effect, if the listening socket cannot be watched.
+	// The names of this process, blocks and services. Each was claimed by its listening sockets,
+	// and closing these releases it.
+	// Both fail, without effect, if a listening socket cannot be watched.
 	std::expected<void, int> add_block(BlockName);
-	std::expected<void, int> add_service(cm::ServiceId, Descriptor listener);
+	std::expected<void, int> add_service(cm::ServiceId, Directory::Listeners);
 	void remove_last_block() { blocks_.pop_back(); }
 	void remove_service(cm::ServiceId);
 	// The first block of queue pair numbers that was claimed; none before the first add_block().
 	std::optional<std::uint32_t> first_block() const;
-	// True if `fd` is the listening socket of one of the names.
+	// True if `fd` is a listening socket of one of the names.
 	bool listens_at(int fd) const;
 
 	// The outlet to the owner of `place`. Null if no link to the owner is known, or if the owner
@@ -134,6 +134,7 @@ private:
 	// Adds the link to `links_` and watches its sockets. Null: the peer's end could not be watched,
 	// and errno has the reason.
 	Link* keep(std::unique_ptr<Link>);
+	std::expected<void, int> watch(const Directory::Listeners&);
 	void retire(Link&);
 	static void count(const Link&, PortCounts&);
 	Link& dead_end();  // makes the dead end at the first call (Link::to_dead_end)
@@ -160,7 +161,7 @@ private:
 	ForwardedPackets& forwarded_;
 
 	std::vector<BlockName> blocks_;
-	std::map<cm::ServiceId, Descriptor> services_;
+	std::map<cm::ServiceId, Directory::Listeners> services_;
 
 	std::vector<std::unique_ptr<Link>> links_;
 	std::unordered_map<std::uint64_t, Link*> link_by_token_;

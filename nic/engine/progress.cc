@@ -24,9 +24,9 @@ constexpr Nanoseconds greeting_patience =
 	static_cast<Nanoseconds>(std::chrono::nanoseconds(PendingPeer::patience).count());
 // The program's first passes are made within this time, so the process is not ARMED before.
 constexpr Nanoseconds first_sleep = 2'000'000;
-// One look at a listening socket accepts at most this many peers, so that connecting peers cannot
-// starve passes.
-constexpr int accepts_max = 16;
+// One look at a listening socket accepts at most this many peers of this user, so that connecting
+// peers cannot starve passes. Strangers are refused without the engine's lock.
+constexpr int accepts_max = 16, refusals_max = 160;
 // Reading all interfaces costs up to a millisecond, so on a host whose interfaces change all the
 // time they are read this often; longer after a read that failed.
 constexpr Nanoseconds report_pause = 10'000'000, failed_report_pause = 100'000'000;
@@ -58,6 +58,7 @@ Progress::~Progress() {
 void Progress::abandon_after_fork() {
 	thread_.forget();
 	greetings_.clear();
+	flooded_.clear();
 	woken_ = Descriptor();
 	second_bell_ = Descriptor();
 	watch_.reset();
@@ -99,9 +100,13 @@ void Progress::run() {
 
 void Progress::round() {
 	expire_greetings();
+	if (!flooded_.empty()) [[unlikely]]
+		attempt([this] { visit_flooded(monotonic_now()); });
 	attempt([this] { report_interfaces(); });
 	sleep_ = std::min(engine_.drive_in_background(), next_report());
 	if (!greetings_.empty()) sleep_ = std::min(sleep_, greeting_pause);
+	if (!flooded_.empty()) [[unlikely]]
+		sleep_ = std::min(sleep_, until_next_visit());
 }
 
 void Progress::handle(int fd) {
@@ -125,16 +130,42 @@ void Progress::handle(int fd) {
 }
 
 void Progress::accept_from(int listener) {
-	for (int i = 0; i < accepts_max; ++i) {
+	std::uint32_t strangers = 0;
+	for (int accepted = 0; accepted < accepts_max && strangers < refusals_max;) {
 		auto peer = PendingPeer::accept(listener, own_.identity(), geteuid());
-		if (!peer) {
-			if (peer.error() == EPERM) continue;
-			explain_no_accept(peer.error());
-			return;
+		if (!peer && peer.error() == EPERM) {
+			++strangers;
+			continue;
 		}
+		if (!peer) {
+			explain_no_accept(peer.error());
+			break;
+		}
+		++accepted;
 		const int fd = peer->fd();
 		const auto at = greetings_.emplace(fd, Pending{std::move(*peer), monotonic_now() + greeting_patience}).first;
 		if (!epoll_.add(fd)) greetings_.erase(at);  // closes the connection, which the peer sees
+	}
+	const Nanoseconds now = monotonic_now();
+	if (const Nanoseconds pause = flood_guard_.pause_after(strangers, flooded_.size(), now)) {
+		flooded_.emplace(listener, now + pause);
+		epoll_.remove(listener);
+	}
+}
+
+// The number of a socket that was closed meanwhile may belong to another descriptor now.
+void Progress::visit_flooded(Nanoseconds now) {
+	std::vector<int> due;
+	for (const auto& [listener, when] : flooded_)
+		if (when <= now) due.push_back(listener);
+	for (const int listener : due) {
+		flooded_.erase(listener);
+		const bool listens =
+			engine_.control([&](adapter::ChannelAdapter&) { return engine_.neighbours().listens_at(listener); });
+		if (!listens) continue;
+		accept_from(listener);
+		if (flooded_.contains(listener) || epoll_.add(listener) || errno == EEXIST) continue;
+		flooded_.emplace(listener, now + no_memory_pause);
 	}
 }
 
@@ -169,6 +200,13 @@ void Progress::report_interfaces() {
 	links_changed_.clear();
 	unreported_ = !read;
 	report_after_ = now + (read ? report_pause : failed_report_pause);
+}
+
+Nanoseconds Progress::until_next_visit() const {
+	const Nanoseconds now = monotonic_now();
+	const Nanoseconds next =
+		std::ranges::min_element(flooded_, {}, [](const auto& each) { return each.second; })->second;
+	return next > now ? next - now : 0;
 }
 
 Nanoseconds Progress::next_report() const {

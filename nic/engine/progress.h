@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "nic/engine/engine.h"
+#include "nic/engine/flood_guard.h"
 #include "nic/engine/interface_watch.h"
 #include "nic/engine/thread.h"
 #include "nic/engine/waiting.h"
@@ -58,6 +59,8 @@ private:
 	void round();  // the thread does this after each sleep
 	void handle(int fd);
 	void accept_from(int listener);
+	void visit_flooded(Nanoseconds now);  // accepts from the listening sockets whose pause is over
+	Nanoseconds until_next_visit() const;  // to call while there are such sockets
 	void greet(std::map<int, Pending>::iterator);
 	void expire_greetings();
 	void report_interfaces();
@@ -76,6 +79,10 @@ private:
 	Thread thread_;
 	// Used by the thread alone.
 	std::map<int, Pending> greetings_;
+	FloodGuard flood_guard_;
+	// Listening sockets that are not in `epoll_`, because strangers flood them, and the time of the
+	// next visit.
+	std::map<int, Nanoseconds> flooded_;
 	Nanoseconds sleep_ = 0;
 
 	bool (*interfaces_changed_)(std::span<const LinkChange>);

@@ -5,7 +5,6 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/un.h>
 
 #include <algorithm>
 #include <array>
@@ -29,7 +28,6 @@ using Clock = std::chrono::steady_clock;
 using greeting::Kind;
 using greeting::Message;
 
-constexpr int backlog = 128;
 // The rings' pages are populated before the first message, the arena's only when they are used.
 constexpr std::size_t direction_prefault = offsetof(wire::Direction, arena);
 
@@ -38,29 +36,6 @@ enum { direction_fd, doorbell_fd, progress_fd, fd_count };
 // There is room for more descriptors than are valid, so that a message with too many is recognised.
 // The kernel closes those that do not fit.
 constexpr std::size_t fds_accepted = 8;
-
-struct Address {
-	sockaddr_un name{};
-	socklen_t length;
-
-	Address(uid_t owner, Place place) {
-		name.sun_family = AF_UNIX;
-		const char* const form = place.is_service ? "verbena/%u/cm/%llx" : "verbena/%u/qp/%llu";
-		const int written = std::snprintf(
-			name.sun_path + 1, sizeof name.sun_path - 1, form, owner, static_cast<unsigned long long>(place.value));
-		length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + static_cast<std::size_t>(written));
-	}
-	const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&name); }
-};
-
-// Asks the kernel for the process at the other end. EPERM: its user is not `allowed`.
-std::expected<pid_t, int> check_user(int socket, uid_t allowed) {
-	ucred other;
-	socklen_t length = sizeof other;
-	if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &other, &length) != 0) return std::unexpected(errno);
-	if (other.uid != allowed) return std::unexpected(EPERM);
-	return other.pid;
-}
 
 Descriptor watch_death(int socket, pid_t pid) {
 	// SO_PEERPIDFD, since Linux 6.5 and newer than the C library's headers. A pidfd opened by
@@ -237,31 +212,9 @@ bool wait_for_answer(int fd, pid_t pid, Clock::time_point deadline) {
 	}
 }
 
-// While a listener's backlog is full, connect() waits, for at most SO_SNDTIMEO.
-int connect_before(int socket, const Address& address, Clock::time_point deadline) {
-	for (;;) {
-		const auto left = std::chrono::duration_cast<std::chrono::microseconds>(deadline - Clock::now()).count();
-		if (left <= 0) return ETIMEDOUT;
-		const timeval limit{left / 1'000'000, left % 1'000'000};
-		if (setsockopt(socket, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit) != 0) return errno;
-		if (connect(socket, address.get(), address.length) == 0) return 0;
-		if (errno == EAGAIN) return ETIMEDOUT;
-		if (errno != EINTR) return errno;
-	}
-}
-
 }  // namespace
 
-std::expected<Descriptor, int> listen_on(uid_t owner, Place place) {
-	Descriptor listener(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-	if (!listener) return std::unexpected(errno);
-	const Address address(owner, place);
-	if (bind(listener.get(), address.get(), address.length) != 0 || listen(listener.get(), backlog) != 0)
-		return std::unexpected(errno);
-	return listener;
-}
-
-std::expected<BlockName, int> claim_block() {
+std::expected<BlockName, int> claim_block(const Directory& directory) {
 	const auto random = secure_random<std::uint32_t>();
 	constexpr std::uint32_t count = block_last - block_first + 1;
 	// An odd stride that shares no factor with the count (4094 = 2 x 23 x 89) visits every block
@@ -269,23 +222,22 @@ std::expected<BlockName, int> claim_block() {
 	constexpr std::uint32_t stride = 1597;
 	for (std::uint32_t attempt = 0; attempt < count; ++attempt) {
 		const std::uint32_t block = block_first + (random % count + attempt * stride) % count;
-		auto listener = listen_on(geteuid(), Place::block(block));
-		if (listener) return BlockName{block, std::move(*listener)};
-		if (listener.error() != EADDRINUSE) return std::unexpected(listener.error());
+		auto listeners = directory.claim(Place::block(block));
+		if (listeners) return BlockName{block, std::move(*listeners)};
+		if (listeners.error() != EADDRINUSE) return std::unexpected(listeners.error());
 	}
 	return std::unexpected(EADDRINUSE);
 }
 
-std::expected<Peer, int> connect_to(const Identity& self, uid_t owner, Place place, std::chrono::milliseconds timeout) {
+std::expected<Peer, int> connect_to(
+	const Identity& self, const Directory& directory, Place place, std::chrono::milliseconds timeout) {
 	const auto deadline = Clock::now() + timeout;
+	auto owner = directory.connect(place, deadline);
+	if (!owner) return std::unexpected(owner.error());
 	Peer peer;
-	peer.socket = Descriptor(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
-	if (!peer.socket) return std::unexpected(errno);
+	peer.socket = std::move(owner->socket);
+	peer.pid = owner->peer.pid;
 	const int fd = peer.socket.get();
-	if (const int error = connect_before(fd, Address(owner, place), deadline)) return std::unexpected(error);
-	const auto pid = check_user(fd, owner);
-	if (!pid) return std::unexpected(pid.error());
-	peer.pid = *pid;
 
 	auto outgoing = create_direction();
 	if (!outgoing) return std::unexpected(outgoing.error());
@@ -314,9 +266,10 @@ std::expected<PendingPeer, int> PendingPeer::accept(int listener, const Identity
 	if (fd < 0) return std::unexpected(errno);
 	Peer peer;
 	peer.socket = Descriptor(fd);
-	const auto pid = check_user(peer.socket.get(), allowed);
-	if (!pid) return std::unexpected(pid.error());
-	peer.pid = *pid;
+	const auto other = peer_user(fd);
+	if (!other) return std::unexpected(other.error());
+	if (other->user != allowed) return std::unexpected(EPERM);
+	peer.pid = other->pid;
 	return PendingPeer(self, std::move(peer));
 }
 

@@ -1,11 +1,5 @@
-// The set-up of shared memory between two processes of one host: they find each other by a name,
-// and exchange the descriptors of their rings.
-//
-// The kernel is the directory (docs/decisions/0005). A process owns a block of 4,096 queue pair
-// numbers while it listens on the abstract AF_UNIX name "@verbena/<uid>/qp/<block>". The name is
-// bound atomically, belongs to the network namespace (which is what a host is), and disappears with
-// the process, kill -9 included. To reach a QPN, a process connects to the name of its block. An
-// rdma_cm service (a port) is found in the same way, by the name "@verbena/<uid>/cm/<service id>".
+// The set-up of shared memory between two processes of one host: they find each other in the
+// Directory, and exchange the descriptors of their rings.
 //
 // The greeting is one SOCK_SEQPACKET message each way: HELLO from the side that connects, WELCOME
 // in answer. Each carries three descriptors: the memory of the sender's outgoing wire::Direction,
@@ -16,8 +10,7 @@
 //   never blocks; the progress thread drives it from epoll.
 // Owns: a Peer owns all that was received. After a failure everything received is closed.
 // Errors: the peer is untrusted. Both ends ask the kernel for the other's user (SO_PEERCRED) before
-//   they send or read anything, because any user may bind a free name. Nothing is used before it is
-//   checked.
+//   they send or read anything. Nothing is used before it is checked.
 // Invariants: two processes that connect to each other at the same moment get two links. Both must
 //   be kept: the peer may already use either, and one that is closed looks like a death there. So
 //   that `already_linked` is reliable, an engine makes one connect_to() at a time and registers its
@@ -28,34 +21,17 @@
 #include <sys/types.h>
 
 #include <chrono>
-#include <compare>
 #include <cstdint>
 #include <expected>
 #include <functional>
 
 #include "nic/engine/descriptor.h"
+#include "nic/engine/directory.h"
 #include "nic/engine/progress_page.h"
 #include "nic/engine/sealed_memory.h"
-#include "nic/wire/numbers.h"
 #include "nic/wire/slot_ring.h"
 
 namespace verbena::engine {
-
-// QPN = block << 12 | index. Block 0 holds the management QPs and the last one the multicast
-// number: neither is ever claimed.
-inline constexpr unsigned block_index_bits = 12;
-inline constexpr std::uint32_t block_first = 1, block_last = 0xffe;
-constexpr std::uint32_t block_of(wire::Qpn qpn) { return qpn.value >> block_index_bits; }
-
-// The name under which a process is found on its host: a block of queue pair numbers, or an rdma_cm
-// service.
-struct Place {
-	std::uint64_t value = 0;
-	bool is_service = false;
-	static constexpr Place block(std::uint32_t number) { return {number, false}; }
-	static constexpr Place service(std::uint64_t id) { return {id, true}; }
-	friend auto operator<=>(const Place&, const Place&) = default;
-};
 
 // The parts of a greeting that are the same for every peer. The descriptors stay the caller's.
 struct Identity {
@@ -66,15 +42,12 @@ struct Identity {
 
 struct BlockName {
 	std::uint32_t block;
-	Descriptor listener;  // non-blocking; readable when a peer connects
+	Directory::Listeners listeners;
 };
 
-// Claims a block that no process on this host owns, chosen at random. Errors: errno values,
+// Claims a block that no process of the user owns, chosen at random. Errors: errno values,
 // EADDRINUSE when none is left.
-std::expected<BlockName, int> claim_block();
-
-// Claims one place, under the names of user `owner`. EADDRINUSE: another process owns it.
-std::expected<Descriptor, int> listen_on(uid_t owner, Place place);
+std::expected<BlockName, int> claim_block(const Directory& directory);
 
 // Another process, and everything shared with it. We produce into `outgoing` and consume from
 // `incoming`. If `is_self` or `already_linked` is set, nothing below them is.
@@ -90,14 +63,15 @@ struct Peer {
 	Mapped<wire::Direction> outgoing, incoming;
 };
 
-// Connects to the process of user `owner` that owns `place`. Errors:
-//   ECONNREFUSED     no such name: the QPN is not on this host
-//   EPERM            the name is held by another user
+// Connects to the process of the directory's user that owns `place`. Errors:
+//   ECONNREFUSED     no such process: the QPN is not on this host
+//   EPERM            another user holds the name, and this process knows no other
 //   ETIMEDOUT        the owner did not answer, or is stopped
 //   ECONNRESET       the owner refused us, or died
 //   EPROTONOSUPPORT  the owner speaks another version
 //   EPROTO           the owner's message was invalid
-std::expected<Peer, int> connect_to(const Identity& self, uid_t owner, Place place, std::chrono::milliseconds timeout);
+std::expected<Peer, int> connect_to(
+	const Identity& self, const Directory& directory, Place place, std::chrono::milliseconds timeout);
 
 // A connection that a peer opened to us, until its HELLO has arrived. A peer that sends none costs
 // a descriptor, so the thread that drives this drops it after `patience`.

@@ -38,6 +38,9 @@ bool becomes_readable(int fd, int events = POLLIN) {
 // A name that no process claims and no other run of these tests uses.
 std::uint32_t private_block() { return 0x10000 + static_cast<std::uint32_t>(getpid()); }
 
+// Without a secret, so that the tests know the names.
+const Directory ours{geteuid(), std::nullopt};
+
 const auto never_linked = [](std::uint64_t) { return false; };
 
 // The parts of a process that a greeting needs: its page, its doorbell, its token.
@@ -71,7 +74,7 @@ Accepted accept_one(
 class Rendezvous : public testing::Test {
 protected:
 	Process alice{0xa11ce}, bob{0xb0b};
-	BlockName bobs = *claim_block();
+	BlockName bobs = *claim_block(ours);
 
 	struct Outcome {
 		std::expected<Peer, int> at_alice = std::unexpected(-1);
@@ -80,8 +83,8 @@ protected:
 	Outcome link(const Process& connecting, const std::function<bool(std::uint64_t)>& linked = never_linked) {
 		Outcome outcome;
 		std::thread bobs_engine(
-			[&] { outcome.at_bob = accept_one(bobs.listener.get(), bob.identity(), geteuid(), linked); });
-		outcome.at_alice = connect_to(connecting.identity(), geteuid(), Place::block(bobs.block), 10s);
+			[&] { outcome.at_bob = accept_one(bobs.listeners[0].get(), bob.identity(), geteuid(), linked); });
+		outcome.at_alice = connect_to(connecting.identity(), ours, Place::block(bobs.block), 10s);
 		bobs_engine.join();
 		return outcome;
 	}
@@ -137,15 +140,15 @@ TEST_F(Rendezvous, AProcessAlreadyLinkedIsToldSoAndSharesNothing) {
 }
 
 TEST_F(Rendezvous, TwoThatConnectAtTheSameMomentGetTwoLinksAndBothWork) {
-	const BlockName alices = *claim_block();
+	const BlockName alices = *claim_block(ours);
 	Accepted at_alice, at_bob;
 	std::expected<Peer, int> bobs_view = std::unexpected(-1);
 	std::thread alices_engine(
-		[&] { at_alice = accept_one(alices.listener.get(), alice.identity(), geteuid(), never_linked); });
-	std::thread bobs_engine([&] { at_bob = accept_one(bobs.listener.get(), bob.identity(), geteuid(), never_linked); });
-	std::thread bobs_program(
-		[&] { bobs_view = connect_to(bob.identity(), geteuid(), Place::block(alices.block), 10s); });
-	const auto alices_view = connect_to(alice.identity(), geteuid(), Place::block(bobs.block), 10s);
+		[&] { at_alice = accept_one(alices.listeners[0].get(), alice.identity(), geteuid(), never_linked); });
+	std::thread bobs_engine(
+		[&] { at_bob = accept_one(bobs.listeners[0].get(), bob.identity(), geteuid(), never_linked); });
+	std::thread bobs_program([&] { bobs_view = connect_to(bob.identity(), ours, Place::block(alices.block), 10s); });
+	const auto alices_view = connect_to(alice.identity(), ours, Place::block(bobs.block), 10s);
 	bobs_program.join();
 	bobs_engine.join();
 	alices_engine.join();
@@ -168,13 +171,13 @@ TEST_F(Rendezvous, AConnectionToOneselfIsRecognised) {
 
 TEST_F(Rendezvous, AnUnownedBlockIsRefusedWithoutWaiting) {
 	const std::uint32_t free_block = bobs.block;
-	bobs.listener = Descriptor();
-	EXPECT_EQ(connect_to(alice.identity(), geteuid(), Place::block(free_block), 10s).error(), ECONNREFUSED);
+	bobs.listeners.clear();
+	EXPECT_EQ(connect_to(alice.identity(), ours, Place::block(free_block), 10s).error(), ECONNREFUSED);
 }
 
 TEST_F(Rendezvous, AnOwnerWhoNeverAnswersTimesOut) {
 	const std::size_t before = open_descriptors();
-	EXPECT_EQ(connect_to(alice.identity(), geteuid(), Place::block(bobs.block), 20ms).error(), ETIMEDOUT);
+	EXPECT_EQ(connect_to(alice.identity(), ours, Place::block(bobs.block), 20ms).error(), ETIMEDOUT);
 	EXPECT_EQ(open_descriptors(), before);
 }
 
@@ -189,7 +192,7 @@ TEST_F(Rendezvous, AFullBacklogTimesOut) {
 	ASSERT_EQ(listen(listener.get(), 0), 0);
 	const Descriptor first(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
 	ASSERT_EQ(connect(first.get(), reinterpret_cast<sockaddr*>(&name), size), 0);
-	EXPECT_EQ(connect_to(alice.identity(), geteuid(), Place::block(private_block()), 20ms).error(), ETIMEDOUT);
+	EXPECT_EQ(connect_to(alice.identity(), ours, Place::block(private_block()), 20ms).error(), ETIMEDOUT);
 }
 
 // --- Other users ---
@@ -198,8 +201,8 @@ TEST_F(Rendezvous, AnotherUsersConnectionIsRefused) {
 	const std::size_t before = open_descriptors();
 	Accepted at_bob;
 	std::thread bobs_engine(
-		[&] { at_bob = accept_one(bobs.listener.get(), bob.identity(), geteuid() + 1, never_linked); });
-	EXPECT_EQ(connect_to(alice.identity(), geteuid(), Place::block(bobs.block), 10s).error(), ECONNRESET);
+		[&] { at_bob = accept_one(bobs.listeners[0].get(), bob.identity(), geteuid() + 1, never_linked); });
+	EXPECT_EQ(connect_to(alice.identity(), ours, Place::block(bobs.block), 10s).error(), ECONNRESET);
 	bobs_engine.join();
 	EXPECT_EQ(at_bob.error, EPERM);
 	EXPECT_EQ(open_descriptors(), before);
@@ -207,10 +210,11 @@ TEST_F(Rendezvous, AnotherUsersConnectionIsRefused) {
 
 TEST_F(Rendezvous, ANameSquattedByAnotherUserIsRefusedBeforeAnythingIsSent) {
 	const uid_t victim = geteuid() + 1;
-	const auto squatter = listen_on(victim, Place::block(private_block()));
+	const Directory victims(victim, std::nullopt);
+	const auto squatter = victims.claim(Place::block(private_block()));
 	ASSERT_TRUE(squatter);
-	EXPECT_EQ(connect_to(alice.identity(), victim, Place::block(private_block()), 10s).error(), EPERM);
-	const Descriptor connection(accept(squatter->get(), nullptr, nullptr));
+	EXPECT_EQ(connect_to(alice.identity(), victims, Place::block(private_block()), 10s).error(), EPERM);
+	const Descriptor connection(accept(squatter->front().get(), nullptr, nullptr));
 	ASSERT_TRUE(connection);
 	char byte;
 	EXPECT_EQ(recv(connection.get(), &byte, 1, 0), 0);
@@ -256,7 +260,7 @@ protected:
 			const Descriptor socket(connect_raw());
 			if (!socket) return -1;
 			EXPECT_GE(send_raw(socket.get(), raw), 0);
-			Accepted at_bob = accept_one(bobs.listener.get(), bob.identity(), geteuid(), never_linked);
+			Accepted at_bob = accept_one(bobs.listeners[0].get(), bob.identity(), geteuid(), never_linked);
 			if (at_bob.step == Step::done) return 0;
 			EXPECT_EQ(at_bob.step, Step::failed);
 			char byte;
@@ -272,7 +276,7 @@ protected:
 		if (fd < 0) return -1;
 		sockaddr_un name{};
 		socklen_t length = sizeof name;
-		getsockname(bobs.listener.get(), reinterpret_cast<sockaddr*>(&name), &length);
+		getsockname(bobs.listeners[0].get(), reinterpret_cast<sockaddr*>(&name), &length);
 		EXPECT_EQ(connect(fd, reinterpret_cast<sockaddr*>(&name), length), 0);
 		return fd;
 	}
@@ -378,21 +382,21 @@ TEST_F(HostileHello, AProgressPageWithoutItsMagic) {
 
 TEST_F(HostileHello, SilenceIsNoErrorAndHangingUpIsOne) {
 	Descriptor socket(connect_raw());
-	auto pending = PendingPeer::accept(bobs.listener.get(), bob.identity(), geteuid());
+	auto pending = PendingPeer::accept(bobs.listeners[0].get(), bob.identity(), geteuid());
 	ASSERT_TRUE(pending);
 	EXPECT_EQ(pending->on_readable(never_linked), Step::again);
 	socket = Descriptor();
 	EXPECT_EQ(pending->on_readable(never_linked), Step::failed);
 	EXPECT_EQ(pending->error(), ECONNRESET);
-	EXPECT_EQ(PendingPeer::accept(bobs.listener.get(), bob.identity(), geteuid()).error(), EAGAIN);
+	EXPECT_EQ(PendingPeer::accept(bobs.listeners[0].get(), bob.identity(), geteuid()).error(), EAGAIN);
 }
 
 TEST_F(HostileHello, ANonsenseWelcomeIsRefusedAndLeaksNothing) {
 	for (const bool with_memory : {false, true}) {
 		const std::size_t before = open_descriptors();
 		std::thread hostile([&] {
-			ASSERT_TRUE(becomes_readable(bobs.listener.get()));
-			const Descriptor socket(accept(bobs.listener.get(), nullptr, nullptr));
+			ASSERT_TRUE(becomes_readable(bobs.listeners[0].get()));
+			const Descriptor socket(accept(bobs.listeners[0].get(), nullptr, nullptr));
 			Raw raw = good;
 			raw.message.kind = Kind::welcome;
 			if (with_memory) raw.fds.pop_back();
@@ -400,7 +404,7 @@ TEST_F(HostileHello, ANonsenseWelcomeIsRefusedAndLeaksNothing) {
 			send_raw(socket.get(), raw);
 			becomes_readable(socket.get(), POLLRDHUP);
 		});
-		EXPECT_EQ(connect_to(alice.identity(), geteuid(), Place::block(bobs.block), 10s).error(), EPROTO);
+		EXPECT_EQ(connect_to(alice.identity(), ours, Place::block(bobs.block), 10s).error(), EPROTO);
 		hostile.join();
 		EXPECT_EQ(open_descriptors(), before);
 	}
@@ -411,12 +415,12 @@ TEST_F(HostileHello, ANonsenseWelcomeIsRefusedAndLeaksNothing) {
 TEST(Block, IsClaimedByOneProcessAndNeverHoldsTheReservedNumbers) {
 	std::vector<BlockName> claimed;
 	for (int i = 0; i < 64; ++i) {
-		auto block = claim_block();
+		auto block = claim_block(ours);
 		ASSERT_TRUE(block);
 		EXPECT_GE(block->block, block_first);
 		EXPECT_LE(block->block, block_last);
-		EXPECT_EQ(listen_on(geteuid(), Place::block(block->block)).error(), EADDRINUSE);
-		EXPECT_TRUE(fcntl(block->listener.get(), F_GETFD) & FD_CLOEXEC);
+		EXPECT_EQ(ours.claim(Place::block(block->block)).error(), EADDRINUSE);
+		EXPECT_TRUE(fcntl(block->listeners[0].get(), F_GETFD) & FD_CLOEXEC);
 		claimed.push_back(std::move(*block));
 	}
 	EXPECT_EQ(block_of({0x123456}), 0x123u);
@@ -433,14 +437,14 @@ TEST(Block, OfAKilledProcessIsFreeAgainAndItsPeersLearnOfTheDeath) {
 	if (child == 0) {
 		alarm(30);
 		const Process bob{0xb0b};
-		const auto name = claim_block();
+		const auto name = claim_block(ours);
 		if (!name || write(pipe_ends[1], &name->block, sizeof name->block) != sizeof name->block) _exit(1);
-		const Accepted linked = accept_one(name->listener.get(), bob.identity(), geteuid(), never_linked);
+		const Accepted linked = accept_one(name->listeners[0].get(), bob.identity(), geteuid(), never_linked);
 		while (linked.step == Step::done) pause();
 		_exit(1);
 	}
 	ASSERT_EQ(read(pipe_ends[0], &block, sizeof block), static_cast<ssize_t>(sizeof block));
-	auto peer = connect_to(alice.identity(), geteuid(), Place::block(block), 10s);
+	auto peer = connect_to(alice.identity(), ours, Place::block(block), 10s);
 	ASSERT_TRUE(peer);
 	EXPECT_EQ(peer->pid, child);
 	pollfd alive{peer->socket.get(), POLLIN, 0};
@@ -452,7 +456,7 @@ TEST(Block, OfAKilledProcessIsFreeAgainAndItsPeersLearnOfTheDeath) {
 	EXPECT_EQ(recv(peer->socket.get(), &byte, 1, MSG_DONTWAIT), 0);
 	EXPECT_TRUE(!peer->pidfd || becomes_readable(peer->pidfd.get()));
 	waitpid(child, nullptr, 0);
-	EXPECT_TRUE(listen_on(geteuid(), Place::block(block)));
+	EXPECT_TRUE(ours.claim(Place::block(block)));
 	close(pipe_ends[0]);
 	close(pipe_ends[1]);
 }

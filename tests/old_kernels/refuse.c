@@ -23,11 +23,13 @@ static const struct {
 	unsigned value;
 } calls[] =
 	{
+		{"add_key", SYS_add_key},
 		{"epoll_pwait2", SYS_epoll_pwait2},
 		{"fcntl", SYS_fcntl},
 		{"getrandom", SYS_getrandom},
 		{"getsockopt", SYS_getsockopt},
 		{"io_uring_setup", SYS_io_uring_setup},
+		{"keyctl", SYS_keyctl},
 		{"memfd_create", SYS_memfd_create},
 		{"membarrier", SYS_membarrier},
 		{"pidfd_open", SYS_pidfd_open},

@@ -1,6 +1,9 @@
 """`verbena doctor` names each system call that the kernel refuses, and what that costs."""
 
 import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
 from typing import NamedTuple
 
 import pytest
@@ -44,3 +47,40 @@ def test_a_machine_that_refuses_nothing_has_no_finding_about_system_calls(progra
     result = json.loads(programs.run("verbena", "doctor", "--json").out)
     levels = {each["subject"]: each["level"] for each in result["findings"]}
     assert {levels[refused.subject] for refused in REFUSALS if refused.subject != "io_uring"} == {"ok"}, levels
+
+
+USER = 60009
+
+
+@pytest.fixture
+def taken_folders() -> Iterator[None]:
+    """Another user has made the folders in which the secret of USER could be."""
+    if os.geteuid() != 0:
+        pytest.skip("only root may start a program of another user")
+    folders = [Path(parent, f"verbena-{USER}") for parent in ("/dev/shm", "/tmp")]
+    for folder in folders:
+        folder.mkdir()
+    yield
+    for folder in folders:
+        folder.rmdir()
+
+
+@pytest.mark.usefixtures("taken_folders")
+def test_a_user_without_a_secret_is_warned(programs: Programs, refuse: Refuse) -> None:
+    """There is no keyring, and another user was first to make the user's folders."""
+    as_user = ["setpriv", "--reuid", str(USER), "--regid", str(USER), "--clear-groups", "env", "-u", "XDG_RUNTIME_DIR"]
+    without_keys = [refuse("keyctl:EPERM"), refuse("add_key:EPERM")]
+    examined = programs.run(
+        "verbena", "doctor", "--json", within=lambda words: without_keys[0](without_keys[1]([*as_user, *words]))
+    )
+    findings = json.loads(examined.out)["findings"]
+    finding = next(each for each in findings if each["subject"] == "names of sockets")
+    assert finding["level"] == "note" and "XDG_RUNTIME_DIR" in finding["advice"], finding
+
+
+def test_the_place_of_the_secret_is_named(programs: Programs, refuse: Refuse, tmp_path: Path) -> None:
+    (tmp_path / "runtime").mkdir(mode=0o700)
+    environment = os.environ | {"XDG_RUNTIME_DIR": str(tmp_path / "runtime")}
+    examined = programs.run("verbena", "doctor", "--json", within=refuse("keyctl:EPERM"), env=environment)
+    finding = next(each for each in json.loads(examined.out)["findings"] if each["subject"] == "names of sockets")
+    assert (finding["level"], finding["seen"]) == ("ok", "the secret is in a file"), finding

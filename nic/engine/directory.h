@@ -1,0 +1,68 @@
+// The directory of a host: places, and the processes that own them.
+//
+// The kernel keeps it (docs/decisions/0005). A process owns a place while it listens on the place's
+// names: abstract AF_UNIX names, which are bound atomically, belong to the network namespace (which
+// is what a host is), and disappear with the process, kill -9 included. Any user may bind a free
+// name, so both ends of a connection ask the kernel for the other's user (SO_PEERCRED), and the
+// names that count are those that only this user can compute (place_name.h).
+//
+// Threads: any. connect() blocks until its deadline.
+// Errors: errno values.
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <expected>
+#include <optional>
+#include <vector>
+
+#include "nic/engine/descriptor.h"
+#include "nic/engine/place_name.h"
+
+namespace verbena::engine {
+
+// The process at the other end of a connection, as the kernel knows it.
+struct PeerUser {
+	pid_t pid = 0;  // 0 if it lives in a foreign pid namespace
+	uid_t user = 0;
+};
+std::expected<PeerUser, int> peer_user(int socket);
+
+class Directory {
+public:
+	// The directory as the processes of `user` see it that know `secret`; without one they use
+	// plain names alone.
+	Directory(uid_t user, std::optional<NameSecret> secret) : user_(user), secret_(secret) {}
+	// As this process sees it. Finds or makes the secret at the first call.
+	static Directory of_this_user();
+
+	uid_t user() const { return user_; }
+
+	// The listening sockets of a place: non-blocking, readable when a peer connects, never empty.
+	using Listeners = std::vector<Descriptor>;
+
+	// Claims a place. EADDRINUSE: another process of the user owns it, or processes of other users
+	// hold all of its names.
+	std::expected<Listeners, int> claim(Place place) const;
+
+	// Connects to the process of this user that owns `place`. The socket may be in blocking mode.
+	//   ECONNREFUSED  there is none
+	//   EPERM         this process has no secret, and another user holds the name
+	//   ETIMEDOUT     the owner's queue of connections stayed full
+	struct Owner {
+		Descriptor socket;
+		PeerUser peer;
+	};
+	std::expected<Owner, int> connect(Place place, std::chrono::steady_clock::time_point deadline) const;
+
+private:
+	std::vector<SocketName> keyed_names(Place) const;
+	std::expected<Descriptor, int> claim_keyed(Place) const;
+	bool is_ours(const SocketName&, int looks) const;
+
+	uid_t user_;
+	std::optional<NameSecret> secret_;
+};
+
+}  // namespace verbena::engine

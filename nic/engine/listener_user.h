@@ -1,0 +1,21 @@
+// The user whose process listens at an abstract socket name, found without a connection to it.
+//
+// A connection shows the user as well, and costs less. It needs room in the queue of the listening
+// socket, though, which a stranger can keep full.
+//
+// Threads: any. Costs a list of all listening AF_UNIX sockets of the network namespace.
+// Errors: nothing if no process listens at the name, or if the kernel does not say: before Linux
+//   5.3, without its module unix_diag, or if a filter of system calls forbids netlink.
+#pragma once
+
+#include <sys/types.h>
+
+#include <optional>
+
+#include "nic/engine/place_name.h"
+
+namespace verbena::engine {
+
+std::optional<uid_t> listener_user(const SocketName& name);
+
+}  // namespace verbena::engine
