@@ -30,7 +30,8 @@ template <class Ask> std::vector<std::optional<UserSecret>> ask_at_once(Ask ask)
 		if (fork() != 0) continue;
 		char byte;
 		close(gate[1]);
-		[[maybe_unused]] const ssize_t opened = read(gate[0], &byte, 1);  // returns when the gate is closed
+		// Returns when the gate is closed.
+		[[maybe_unused]] const ssize_t opened = read(gate[0], &byte, 1);
 		const std::optional<UserSecret> secret = ask();
 		_exit(write(answers[1], &secret, sizeof secret) == sizeof secret ? 0 : 1);
 	}
@@ -125,9 +126,7 @@ protected:
 		forget();
 	}
 	~InKeyring() override { forget(); }
-	long key() const {
-		return syscall(SYS_keyctl, KEYCTL_SEARCH, KEY_SPEC_USER_KEYRING, "user", name.c_str(), 0);
-	}
+	long key() const { return syscall(SYS_keyctl, KEYCTL_SEARCH, KEY_SPEC_USER_KEYRING, "user", name.c_str(), 0); }
 	void forget() const { syscall(SYS_keyctl, KEYCTL_UNLINK, key(), KEY_SPEC_USER_KEYRING); }
 
 	std::string name = "verbena:test:" + std::to_string(getpid());
@@ -153,7 +152,7 @@ TEST_F(InKeyring, AProcessWithASessionOfItsOwnReadsTheSecret) {
 	ASSERT_TRUE(made);
 	bool same = false;
 	std::thread([&] {
-		syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, nullptr);  // of this thread alone
+		syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, nullptr);  // changes this thread alone
 		const auto found = find_in_keyring(name.c_str());
 		same = found && found->bytes == made->bytes;
 	}).join();

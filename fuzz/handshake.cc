@@ -125,12 +125,12 @@ void accept_from(const Descriptor& listener, const Things& things, Input& input)
 	socklen_t length = sizeof name;
 	check(getsockname(listener.get(), reinterpret_cast<sockaddr*>(&name), &length) == 0, "the listener has a name");
 	check(connect(stranger.get(), reinterpret_cast<sockaddr*>(&name), length) == 0, "one can connect to it");
-	auto pending = PendingPeer::accept(listener.get(), things.identity(), geteuid());
+	auto pending = PendingPeer::accept(listener.get(), things.identity(), plain_names());
 	check(pending.has_value(), "the same user is accepted");
 	const bool linked = input.flag();
 	for (std::uint32_t messages = 1 + input.below(2); messages; --messages) {
 		say(stranger.get(), take_said(input, things, greeting::Kind::hello));
-		const auto step = pending->on_readable([&](std::uint64_t) { return linked; });
+		const auto step = pending->on_readable([&](uid_t, std::uint64_t) { return linked; });
 		if (step == PendingPeer::Step::again) continue;
 		if (step == PendingPeer::Step::failed) {
 			check(pending->error() != 0 && pending->fd() == -1, "a refusal has a reason and closes the connection");

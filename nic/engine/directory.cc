@@ -6,6 +6,8 @@
 
 #include <atomic>
 #include <cerrno>
+#include <cstdio>
+#include <cstring>
 #include <memory>
 #include <utility>
 
@@ -92,7 +94,7 @@ Directory Directory::of_this_user() {
 		found = made.release();
 		known.store(found, std::memory_order_release);
 	}
-	return {user, found->secret};
+	return {user, found->secret, allowed_peers()};
 }
 
 std::vector<SocketName> Directory::keyed_names(Place place) const {
@@ -123,8 +125,8 @@ bool Directory::is_ours(const SocketName& name, int looks) const {
 }
 
 // Takes the first name that no stranger holds. Two processes may see different names as the first
-// one, because a stranger came or went between them. They find each other's name in the last loop; then
-// one of them gives up, or both. An empty result means that strangers hold all names.
+// one, because a stranger came or went between them. They find each other's name in the last loop;
+// then one of them gives up, or both. An empty result means that strangers hold all names.
 std::expected<Descriptor, int> Directory::claim_keyed(Place place) const {
 	const std::vector<SocketName> names = keyed_names(place);
 	Descriptor taken;
@@ -140,7 +142,7 @@ std::expected<Descriptor, int> Directory::claim_keyed(Place place) const {
 	return taken;
 }
 
-std::expected<Directory::Listeners, int> Directory::claim(Place place) const {
+std::expected<Directory::Listeners, int> Directory::claim(Place place, Publicly publicly) const {
 	Listeners listeners;
 	if (auto keyed = claim_keyed(place); !keyed) return std::unexpected(keyed.error());
 	else if (*keyed) listeners.push_back(std::move(*keyed));
@@ -148,26 +150,35 @@ std::expected<Directory::Listeners, int> Directory::claim(Place place) const {
 	if (auto listener = listen_on(plain)) listeners.push_back(std::move(*listener));
 	else if (listener.error() != EADDRINUSE || listeners.empty() || is_ours(plain, looks_at_bound_name))
 		return std::unexpected(listener.error());
+	if (peers_ == Peers::own) return listeners;
+	const SocketName known_to_all = public_name(place);
+	if (auto listener = listen_on(known_to_all)) listeners.push_back(std::move(*listener));
+	else if (listener.error() != EADDRINUSE || publicly == Publicly::required ||
+		is_ours(known_to_all, looks_at_bound_name))
+		return std::unexpected(listener.error());
 	return listeners;
 }
 
 std::expected<Directory::Owner, int> Directory::connect(Place place, Clock::time_point deadline) const {
 	std::vector<SocketName> names = keyed_names(place);
 	names.push_back(plain_name(user_, place));
+	if (peers_ == Peers::host) names.push_back(public_name(place));
 	std::vector<const SocketName*> busy;
 	int error = ECONNREFUSED;
-	const auto take = [&](std::expected<Owner, int>& owner) {
+	const auto is_for_all = [&](const SocketName& name) { return peers_ == Peers::host && &name == &names.back(); };
+	const auto take = [&](const SocketName& name, const std::expected<Owner, int>& owner) {
+		if (owner && (owner->peer.user == user_ || is_for_all(name))) return true;
 		// With a secret, a stranger at one of the names says nothing about the place's owner.
-		if (owner && owner->peer.user != user_ && !secret_) error = EPERM;
-		return owner && owner->peer.user == user_;
+		if (owner && !secret_) error = EPERM;
+		return false;
 	};
 	for (const SocketName& name : names) {
 		auto owner = connect_at_once(name);
-		if (take(owner)) return owner;
+		if (take(name, owner)) return owner;
 		if (owner || owner.error() == ECONNREFUSED) continue;
 		if (owner.error() != EAGAIN) return owner;
 		const auto user = listener_user(name);
-		if (!user || *user == user_) busy.push_back(&name);
+		if (!user || *user == user_ || is_for_all(name)) busy.push_back(&name);
 		else if (!secret_) error = EPERM;
 	}
 	// Where the kernel does not name the user, strangers may hold some of these, so each gets its
@@ -175,10 +186,23 @@ std::expected<Directory::Owner, int> Directory::connect(Place place, Clock::time
 	for (std::size_t i = 0; i < busy.size(); ++i) {
 		const auto now = Clock::now();
 		auto owner = connect_before(*busy[i], now + (deadline - now) / static_cast<int>(busy.size() - i));
-		if (take(owner)) return owner;
+		if (take(*busy[i], owner)) return owner;
 		if (!owner && owner.error() != ECONNREFUSED) error = owner.error();
 	}
 	return std::unexpected(error);
+}
+
+// The names of other users' places are in a list that every process can read.
+std::optional<uid_t> other_owner(Place place, uid_t user) {
+	const std::unique_ptr<std::FILE, int (*)(std::FILE*)> names(std::fopen("/proc/self/net/unix", "re"), std::fclose);
+	const char* const form = place.is_service ? "@verbena/%u/cm/%llx" : "@verbena/%u/qp/%llu";
+	for (char line[256]; names && std::fgets(line, sizeof line, names.get());) {
+		const char* const name = std::strstr(line, "@verbena/");
+		uid_t owner = 0;
+		unsigned long long value = 0;
+		if (name && std::sscanf(name, form, &owner, &value) == 2 && value == place.value && owner != user) return owner;
+	}
+	return std::nullopt;
 }
 
 }  // namespace verbena::engine

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "nic/engine/descriptor.h"
+#include "nic/engine/peers.h"
 #include "nic/engine/place_name.h"
 
 namespace verbena::engine {
@@ -33,20 +34,26 @@ class Directory {
 public:
 	// The directory as the processes of `user` see it that know `secret`; without one they use
 	// plain names alone.
-	Directory(uid_t user, std::optional<NameSecret> secret) : user_(user), secret_(secret) {}
+	Directory(uid_t user, std::optional<NameSecret> secret, Peers peers = Peers::own)
+		: user_(user), secret_(secret), peers_(peers) {}
 	// As this process sees it. Finds or makes the secret at the first call.
 	static Directory of_this_user();
 
 	uid_t user() const { return user_; }
+	// True if a link with a process of this user may be made.
+	bool admits(uid_t other) const { return other == user_ || peers_ == Peers::host; }
 
 	// The listening sockets of a place: non-blocking, readable when a peer connects, never empty.
 	using Listeners = std::vector<Descriptor>;
 
 	// Claims a place. EADDRINUSE: another process of the user owns it, or processes of other users
-	// hold all of its names.
-	std::expected<Listeners, int> claim(Place place) const;
+	// hold all of its names; with Publicly::required and Peers::host also if another user's process
+	// holds its public name. Otherwise the place is then this process's for its own user only.
+	enum class Publicly { if_free, required };
+	std::expected<Listeners, int> claim(Place place, Publicly publicly = Publicly::if_free) const;
 
-	// Connects to the process of this user that owns `place`. The socket may be in blocking mode.
+	// Connects to the process that owns `place`: one of this user, or with Peers::host of any. The
+	// socket may be in blocking mode.
 	//   ECONNREFUSED  there is none
 	//   EPERM         this process has no secret, and another user holds the name
 	//   ETIMEDOUT     the owner's queue of connections stayed full
@@ -63,6 +70,11 @@ private:
 
 	uid_t user_;
 	std::optional<NameSecret> secret_;
+	Peers peers_;
 };
+
+// Another user than `user` whose process seems to own the place. Only good to explain a refusal: any
+// process can bind such a name.
+std::optional<uid_t> other_owner(Place place, uid_t user);
 
 }  // namespace verbena::engine

@@ -33,6 +33,14 @@ constexpr std::uint32_t idle_polls_until_yield = 2048;
 // After this many empty polls while ARMED, the program is polling rather than waiting for an event.
 constexpr std::uint32_t polls_until_busy = 64;
 
+// Another user's process may own what none of this user's does.
+void explain_refusal(int error, Place place, const char* wanted) {
+	const uid_t user = geteuid();
+	const auto owner = error == ECONNREFUSED || error == EPERM ? other_owner(place, user) : std::nullopt;
+	if (owner) explain_other_user(*owner, user, wanted);
+	else explain_no_neighbour(error, wanted);
+}
+
 // A busy machine may well keep a process off its processors for seconds.
 constexpr std::chrono::milliseconds connect_patience{5000};
 
@@ -236,7 +244,7 @@ std::expected<Outlet*, int> Engine::outlet_to(
 		auto outlet = neighbour_outlet(Place::block(block_of(qpn)), patient);
 		// The address is this host's, and none of this user's processes owns the QPN. It may be
 		// another user's, or unused. Requests leave by UDP and are lost there.
-		if (!outlet) explain_no_neighbour(outlet.error(), "the peer's queue pair");
+		if (!outlet) explain_refusal(outlet.error(), Place::block(block_of(qpn)), "the peer's queue pair");
 		if (outlet || outlet.error() != ECONNREFUSED) return outlet;
 	}
 	return wire_outlet(addresses, For::packets);
@@ -247,7 +255,7 @@ std::expected<Outlet*, int> Engine::service_outlet(
 	if (abandoned_) return std::unexpected(EIO);
 	if (!local) return wire_outlet(addresses, For::management);
 	auto outlet = neighbour_outlet(Place::service(service.value));
-	if (!outlet) explain_no_neighbour(outlet.error(), "the peer's port");
+	if (!outlet) explain_refusal(outlet.error(), Place::service(service.value), "the peer's port");
 	return outlet;
 }
 

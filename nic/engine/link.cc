@@ -5,8 +5,11 @@
 #include <poll.h>
 #include <sched.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/random.h"
 #include "nic/engine/affinity.h"
 #include "nic/engine/eventfd.h"
 #include "nic/transport/in_flight.h"
@@ -26,10 +29,14 @@ constexpr std::uint32_t prefetch_distance = 4;
 }  // namespace
 
 Link::Link(Peer peer)
-	: peer_(std::move(peer)), progress_(peer_.progress.get()), doorbell_(peer_.doorbell.get()), files_(peer_.pid) {
+	: peer_(std::move(peer)),
+	  progress_(peer_.progress.get()),
+	  doorbell_(peer_.doorbell.get()),
+	  files_(peer_.is_stranger ? 0 : peer_.pid) {
 	outlet.slots.attach(peer_.outgoing.get());
 	outlet.acks.attach(peer_.outgoing.get());
-	outlet.peer = peer_.token;
+	// A stranger could have sent the token of another process.
+	outlet.peer = peer_.is_stranger ? secure_random<std::uint64_t>() : peer_.token;
 	outlet.user = this;
 	slots_.attach(peer_.incoming.get());
 	acks_.attach(peer_.incoming.get());
@@ -116,7 +123,7 @@ bool Link::receive(adapter::ChannelAdapter& adapter, ForwardedPackets& forwarded
 					outlet, {payload + sizeof addresses, image.length - sizeof addresses}, addresses);
 			}
 		} else if (image.opcode() == wire::forwarded_packet) [[unlikely]] {
-			forwarded.take_forwarded({payload, image.length});
+			if (!peer_.is_stranger) forwarded.take_forwarded({payload, image.length});
 		} else if (facts.deth) {
 			const wire::AddressPair addresses = slots_.direction()->addresses[image.deth.address_index()];
 			adapter.handle_slot(outlet, image, payload, addresses);
@@ -156,6 +163,11 @@ void Link::receive_shared(adapter::ChannelAdapter& adapter, const wire::Slot& im
 // the pid on the page equals the one that the kernel reported; a thread id of another namespace
 // means nothing here. A thread whose processors the user chose is not moved (affinity.h).
 void Link::kick() {
+	if (peer_.is_stranger) {
+		const char byte = 0;
+		syscall(SYS_sendto, peer_.socket.get(), &byte, sizeof byte, MSG_DONTWAIT | MSG_NOSIGNAL, nullptr, 0);
+		return;
+	}
 	const int cpu = sched_getcpu();
 	bool moved = false;
 	if (cpu != moved_to_) {
@@ -174,8 +186,27 @@ void Link::kick_if_armed() {
 }
 
 bool Link::peer_is_gone() const {
-	pollfd ends[] = {{peer_.socket.get(), POLLIN, 0}, {peer_.pidfd.get(), POLLIN, 0}};
+	// A stranger's socket may also hold kicks.
+	const short end = peer_.is_stranger ? POLLRDHUP : POLLIN;
+	pollfd ends[] = {{peer_.socket.get(), end, 0}, {peer_.pidfd.get(), POLLIN, 0}};
 	return !is_self() && poll(ends, 2, 0) > 0;
+}
+
+Link::Heard Link::hear(Nanoseconds now) {
+	constexpr int kicks_max = 16;
+	char bytes[8];
+	std::uint32_t kicks = 0;
+	for (; kicks < kicks_max; ++kicks) {
+		const ssize_t got = recv(peer_.socket.get(), bytes, sizeof bytes, MSG_DONTWAIT);
+		if (got < 0 && (errno == EAGAIN || errno == EINTR)) break;
+		if (got <= 0 && peer_is_gone()) return Heard::end;  // an empty message is a kick
+	}
+	// A kick after which nothing was read may have been late; many are an attempt to keep this
+	// process awake.
+	const std::uint64_t consumed = slots_.consumed() + acks_.consumed();
+	const bool was_needed = consumed != consumed_at_kick_ || slots_.ready();
+	consumed_at_kick_ = consumed;
+	return kick_guard_.pause_after(was_needed ? 0 : kicks, 0, now) ? Heard::noise : Heard::kick;
 }
 
 void Link::abandon_after_fork() {

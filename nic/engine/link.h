@@ -1,6 +1,9 @@
 // The link to one peer process of this host: the outlet to it, the ring from it, and the means to
 // wake it.
 //
+// The link to a process of another user (peer().is_stranger) copies everything through the rings:
+// neither side maps memory of the other beyond them, moves its threads, or has its doorbell.
+//
 // Threads: every method under the engine's lock.
 // Owns: the shared memory in both directions, the peer's doorbell and its socket, and mappings of
 //   the peer's files.
@@ -16,6 +19,7 @@
 #include <span>
 
 #include "nic/adapter/channel_adapter.h"
+#include "nic/engine/flood_guard.h"
 #include "nic/engine/own_progress.h"
 #include "nic/engine/rendezvous.h"
 #include "nic/engine/shared_files.h"
@@ -54,6 +58,11 @@ public:
 	// The program waits for a peer that has stopped driving its engine: called now and then from
 	// empty polls, with a clock of about a microsecond.
 	void kick_if_stuck(Nanoseconds now);
+
+	// For a stranger's link whose socket became readable: reads its kicks. end: it has closed the
+	// socket. noise: it kicks too often without need, so the socket is to be left alone for a while.
+	enum class Heard { kick, noise, end };
+	Heard hear(Nanoseconds now);
 
 	// In the child of a fork, which has the descriptors but not the mappings.
 	void abandon_after_fork();
@@ -101,6 +110,8 @@ private:
 	bool broken_ = false;  // the peer's memory made no sense
 	void kick();
 
+	FloodGuard kick_guard_;
+	std::uint64_t consumed_at_kick_ = 0;
 	int moved_to_ = -1;  // the processor to which the peer's progress thread was last moved
 	std::uint32_t kicked_epoch_ = 0;
 	std::uint64_t stuck_at_pass_ = 0;

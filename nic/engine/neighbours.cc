@@ -88,15 +88,23 @@ Outlet* Neighbours::find_block(std::uint32_t block) const {
 	return at != link_by_block_.end() && !at->second->outlet.closed ? &at->second->outlet : nullptr;
 }
 
-void Neighbours::add(Peer peer) { keep(std::make_unique<Link>(std::move(peer))); }
+void Neighbours::add(Peer peer) {
+	const PeerKey key{peer.user, peer.token};
+	keep(std::make_unique<Link>(std::move(peer)), key);
+}
 
-Link* Neighbours::keep(std::unique_ptr<Link> link) {
+bool Neighbours::has_room_for_stranger() const {
+	const auto count = std::ranges::count_if(links_, [](const auto& link) { return link->peer().is_stranger; });
+	return static_cast<std::size_t>(count) < strangers_max;
+}
+
+Link* Neighbours::keep(std::unique_ptr<Link> link, PeerKey key) {
 	Link& kept = *link;
 	// A descriptor leaves the set when the link is destroyed on an early return.
 	if (!kept.is_self() && !epoll_.add(kept.peer().socket.get())) return nullptr;
 	if (!kept.is_self() && kept.peer().pidfd) epoll_.add(kept.peer().pidfd.get());
 	links_.reserve(links_.size() + 1);
-	link_by_token_.try_emplace(kept.outlet.peer, &kept);
+	link_by_token_.try_emplace(key, &kept);
 	links_.push_back(std::move(link));
 	return &kept;
 }
@@ -123,17 +131,19 @@ std::expected<Outlet*, int> Neighbours::finish_connect(const Attempt& attempt, s
 		return std::unexpected(peer.error());
 	}
 	Link* link = nullptr;
+	const PeerKey key{peer->user, peer->token};
 	if (peer->is_self || peer->already_linked) {
-		const std::uint64_t token = peer->token;
-		if (const auto at = link_by_token_.find(token); at != link_by_token_.end()) link = at->second;
+		if (const auto at = link_by_token_.find(key); at != link_by_token_.end()) link = at->second;
 		// The peer still has a link that we have just retired.
 		else if (peer->already_linked) return std::unexpected(ECONNRESET);
-		else if (auto self = Link::to_self(token, own_)) link = keep(std::move(*self));
+		else if (auto self = Link::to_self(peer->token, own_)) link = keep(std::move(*self), key);
 		else return std::unexpected(self.error());
+	} else if (peer->is_stranger && !has_room_for_stranger()) {
+		return std::unexpected(EUSERS);
 	} else {
 		// Two processes that connect to each other at one moment get two links. The peer counts on
 		// both, so none may be dropped.
-		link = keep(std::make_unique<Link>(std::move(*peer)));
+		link = keep(std::make_unique<Link>(std::move(*peer)), key);
 		if (!link) return std::unexpected(errno);
 	}
 	if (attempt.place.is_service) {
@@ -169,14 +179,28 @@ bool Neighbours::kick_stuck(Nanoseconds now, std::uint32_t cpu) {
 
 // The end of links.
 
-// A neighbour has nothing more to send on its socket, so its readability is its end. peer_is_gone()
+// A neighbour of this user has nothing more to send on its socket, so its readability is its end. peer_is_gone()
 // asks again, because the number may belong to another descriptor since epoll reported it.
-void Neighbours::handle_end(int fd, Nanoseconds now) {
+bool Neighbours::handle_readable(int fd, Nanoseconds now) {
 	const auto at = std::ranges::find_if(
 		links_, [fd](const auto& link) { return link->peer().socket.get() == fd || link->peer().pidfd.get() == fd; });
-	if (at == links_.end() || !(*at)->peer_is_gone()) return;
-	dying_.push_back({at->get(), now + mourning});
-	unwatch(**at);
+	if (at == links_.end()) return true;
+	Link& link = **at;
+	if (link.peer().is_stranger && link.peer().socket.get() == fd) {
+		const Link::Heard heard = link.hear(now);
+		if (heard != Link::Heard::end) return heard == Link::Heard::kick;
+	}
+	if (!link.peer_is_gone()) return true;
+	dying_.push_back({&link, now + mourning});
+	unwatch(link);
+	return true;
+}
+
+bool Neighbours::hears_stranger_at(int fd) const {
+	return std::ranges::any_of(links_, [&](const auto& link) {
+		return link->peer().is_stranger && link->peer().socket.get() == fd &&
+			std::ranges::find(dying_, link.get(), &Dying::link) == dying_.end();
+	});
 }
 
 void Neighbours::unwatch(const Link& link) {

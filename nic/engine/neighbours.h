@@ -26,6 +26,7 @@
 #include <memory>
 #include <optional>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "base/time.h"
@@ -64,8 +65,11 @@ public:
 	// As find() for a block of queue pair numbers, but does not ask the kernel whether the owner
 	// has ended.
 	transport::Outlet* find_block(std::uint32_t block) const;
-	// True if there is a link with the process whose Identity has this token.
-	bool linked(std::uint64_t token) const { return link_by_token_.contains(token); }
+	// True if there is a link with the process of the user whose Identity has this token.
+	bool linked(uid_t user, std::uint64_t token) const { return link_by_token_.contains({user, token}); }
+	// True if another link with a process of another user may be made. Each takes up to 300 KiB.
+	bool has_room_for_stranger() const;
+	static constexpr std::size_t strangers_max = 64;
 	// Makes the link with a peer that connected to one of this process's names. Without memory or a
 	// place in `epoll`, drops the peer, which sees that as the end of this process.
 	void add(Peer);
@@ -101,8 +105,11 @@ public:
 
 	// To call when `fd`, a watched descriptor that is no listening socket, became readable. If it
 	// belongs to a neighbour that has ended, the neighbour's link is due to be retired a moment
-	// later (`mourning` in neighbours.cc).
-	void handle_end(int fd, Nanoseconds now);
+	// later (`mourning` in neighbours.cc). If it is a stranger's, takes its kicks; the caller makes
+	// a pass afterwards. False: a stranger kicks too often, so `fd` is to be left alone for a while.
+	bool handle_readable(int fd, Nanoseconds now);
+	// True if `fd` is the socket of a living stranger.
+	bool hears_stranger_at(int fd) const;
 	// True while a neighbour has ended and its link is not retired; the caller then calls
 	// retire_due() now and then.
 	bool mourns() const { return !dying_.empty(); }
@@ -133,7 +140,8 @@ public:
 private:
 	// Adds the link to `links_` and watches its sockets. Null: the peer's end could not be watched,
 	// and errno has the reason.
-	Link* keep(std::unique_ptr<Link>);
+	using PeerKey = std::pair<uid_t, std::uint64_t>;  // user and token; another user may repeat a token
+	Link* keep(std::unique_ptr<Link>, PeerKey);
 	std::expected<void, int> watch(const Directory::Listeners&);
 	void retire(Link&);
 	static void count(const Link&, PortCounts&);
@@ -164,7 +172,7 @@ private:
 	std::map<cm::ServiceId, Directory::Listeners> services_;
 
 	std::vector<std::unique_ptr<Link>> links_;
-	std::unordered_map<std::uint64_t, Link*> link_by_token_;
+	std::map<PeerKey, Link*> link_by_token_;
 	std::unordered_map<std::uint32_t, Link*> link_by_block_;
 	std::map<cm::ServiceId, ServedBy> served_by_;
 	// Places whose owner did not answer, and the time until which only patient callers try again.

@@ -58,4 +58,9 @@ SocketName plain_name(uid_t user, Place place) {
 	return format(form, user, static_cast<unsigned long long>(place.value));
 }
 
+SocketName public_name(Place place) {
+	const char* const form = place.is_service ? "verbena/host/cm/%llx" : "verbena/host/qp/%llu";
+	return format(form, static_cast<unsigned long long>(place.value));
+}
+
 }  // namespace verbena::engine

@@ -1,6 +1,6 @@
 // The abstract AF_UNIX names of the places of a host.
 //
-// A place has up to two names (docs/decisions/0029):
+// A place has up to three names (docs/decisions/0029):
 //  - keyed, "@verbena/<32 hex digits>": a keyed hash of the place. Only processes that know the
 //    user's secret can compute it. A process of another user sees a name in /proc/net/unix as soon
 //    as it is bound, and may bind it when its owner has ended. So a service has several keyed
@@ -8,6 +8,8 @@
 //  - plain, "@verbena/<uid>/qp/<block>" and "@verbena/<uid>/cm/<service id>": for processes of the
 //    same user that have another secret or none, such as those of another container that shares
 //    the network namespace.
+//  - public, "@verbena/host/qp/<block>" and "@verbena/host/cm/<service id>": for processes of every
+//    user, of those that allow it (VERBENA_PEERS=host, docs/decisions/0030).
 //
 // Threads: any; all functions are pure.
 #pragma once
@@ -59,5 +61,6 @@ constexpr unsigned generations(Place place) { return place.is_service ? 32 : 1; 
 // was seen in one namespace is not valid in another; 0 where the kernel has none.
 SocketName keyed_name(const NameSecret& secret, std::uint64_t namespace_cookie, Place place, unsigned generation);
 SocketName plain_name(uid_t user, Place place);
+SocketName public_name(Place place);
 
 }  // namespace verbena::engine

@@ -27,6 +27,10 @@ constexpr Nanoseconds first_sleep = 2'000'000;
 // One look at a listening socket accepts at most this many peers of this user, so that connecting
 // peers cannot starve passes. Strangers are refused without the engine's lock.
 constexpr int accepts_max = 16, refusals_max = 160;
+// Processes of other users that have connected and not said their HELLO.
+constexpr int stranger_greetings_max = 16;
+// The socket of a stranger that kicks without need is left alone this long.
+constexpr Nanoseconds noise_pause = 1'000'000;
 // Reading all interfaces costs up to a millisecond, so on a host whose interfaces change all the
 // time they are read this often; longer after a read that failed.
 constexpr Nanoseconds report_pause = 10'000'000, failed_report_pause = 100'000'000;
@@ -121,18 +125,22 @@ void Progress::handle(int fd) {
 		return;
 	}
 	if (const auto greeting = greetings_.find(fd); greeting != greetings_.end()) return greet(greeting);
-	const bool is_listener = engine_.control([&](adapter::ChannelAdapter& adapter) {
-		if (engine_.neighbours().listens_at(fd)) return true;
-		engine_.neighbours().handle_end(fd, adapter.context().now);
-		return false;
+	enum class Socket { listener, other, noisy };
+	const Socket socket = engine_.control([&](adapter::ChannelAdapter& adapter) {
+		if (engine_.neighbours().listens_at(fd)) return Socket::listener;
+		return engine_.neighbours().handle_readable(fd, adapter.context().now) ? Socket::other : Socket::noisy;
 	});
-	if (is_listener) accept_from(fd);
+	if (socket == Socket::listener) accept_from(fd);
+	if (socket != Socket::noisy) return;
+	flooded_.emplace(fd, monotonic_now() + noise_pause);
+	epoll_.remove(fd);
 }
 
 void Progress::accept_from(int listener) {
+	const Directory directory = Directory::of_this_user();
 	std::uint32_t strangers = 0;
 	for (int accepted = 0; accepted < accepts_max && strangers < refusals_max;) {
-		auto peer = PendingPeer::accept(listener, own_.identity(), geteuid());
+		auto peer = PendingPeer::accept(listener, own_.identity(), directory);
 		if (!peer && peer.error() == EPERM) {
 			++strangers;
 			continue;
@@ -140,6 +148,10 @@ void Progress::accept_from(int listener) {
 		if (!peer) {
 			explain_no_accept(peer.error());
 			break;
+		}
+		if (peer->is_stranger()) {
+			++strangers;
+			if (!takes_stranger()) continue;
 		}
 		++accepted;
 		const int fd = peer->fd();
@@ -153,6 +165,12 @@ void Progress::accept_from(int listener) {
 	}
 }
 
+bool Progress::takes_stranger() const {
+	const auto strangers =
+		std::ranges::count_if(greetings_, [](const auto& each) { return each.second.peer.is_stranger(); });
+	return strangers < stranger_greetings_max;
+}
+
 // The number of a socket that was closed meanwhile may belong to another descriptor now.
 void Progress::visit_flooded(Nanoseconds now) {
 	std::vector<int> due;
@@ -160,10 +178,12 @@ void Progress::visit_flooded(Nanoseconds now) {
 		if (when <= now) due.push_back(listener);
 	for (const int listener : due) {
 		flooded_.erase(listener);
-		const bool listens =
-			engine_.control([&](adapter::ChannelAdapter&) { return engine_.neighbours().listens_at(listener); });
-		if (!listens) continue;
-		accept_from(listener);
+		const auto [listens, hears] = engine_.control([&](adapter::ChannelAdapter&) {
+			const Neighbours& neighbours = engine_.neighbours();
+			return std::pair(neighbours.listens_at(listener), neighbours.hears_stranger_at(listener));
+		});
+		if (!listens && !hears) continue;
+		if (listens) accept_from(listener);
 		if (flooded_.contains(listener) || epoll_.add(listener) || errno == EEXIST) continue;
 		flooded_.emplace(listener, now + no_memory_pause);
 	}
@@ -174,8 +194,11 @@ void Progress::visit_flooded(Nanoseconds now) {
 void Progress::greet(std::map<int, Pending>::iterator greeting) {
 	const auto step = engine_.control([&](adapter::ChannelAdapter&) {
 		Neighbours& neighbours = engine_.neighbours();
-		const auto step =
-			greeting->second.peer.on_readable([&](std::uint64_t token) { return neighbours.linked(token); });
+		const bool refused = greeting->second.peer.is_stranger() && !neighbours.has_room_for_stranger();
+		const auto step = refused ? PendingPeer::Step::failed
+								  : greeting->second.peer.on_readable([&](uid_t user, std::uint64_t token) {
+										return neighbours.linked(user, token);
+									});
 		if (step == PendingPeer::Step::again) return step;
 		epoll_.remove(greeting->first);
 		if (step == PendingPeer::Step::failed) return step;

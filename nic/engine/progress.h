@@ -59,7 +59,8 @@ private:
 	void round();  // the thread does this after each sleep
 	void handle(int fd);
 	void accept_from(int listener);
-	void visit_flooded(Nanoseconds now);  // accepts from the listening sockets whose pause is over
+	void visit_flooded(Nanoseconds now);  // for the sockets whose pause is over
+	bool takes_stranger() const;
 	Nanoseconds until_next_visit() const;  // to call while there are such sockets
 	void greet(std::map<int, Pending>::iterator);
 	void expire_greetings();
@@ -80,8 +81,8 @@ private:
 	// Used by the thread alone.
 	std::map<int, Pending> greetings_;
 	FloodGuard flood_guard_;
-	// Listening sockets that are not in `epoll_`, because strangers flood them, and the time of the
-	// next visit.
+	// Listening sockets that are not in `epoll_`, because strangers flood them, and sockets of
+	// strangers that kick too often; and the time of the next visit.
 	std::map<int, Nanoseconds> flooded_;
 	Nanoseconds sleep_ = 0;
 

@@ -17,8 +17,8 @@ std::expected<SealedMemory<ProgressPage>, int> create_progress_page() {
 	return page;
 }
 
-std::expected<Mapped<const ProgressPage>, int> map_progress_page(int fd) {
-	auto page = map_sealed<const ProgressPage>(fd);
+std::expected<Mapped<const ProgressPage>, int> map_progress_page(int fd, Seals seals) {
+	auto page = map_sealed<const ProgressPage>(fd, 0, seals);
 	if (page && ((*page)->magic != ProgressPage::magic_value || (*page)->version != ProgressPage::version_value))
 		return std::unexpected(EPROTO);
 	return page;

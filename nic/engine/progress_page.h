@@ -52,6 +52,6 @@ static_assert(sizeof(ProgressPage) <= 4096 && std::atomic<std::uint64_t>::is_alw
 std::expected<SealedMemory<ProgressPage>, int> create_progress_page();
 
 // Maps a peer's page, read-only. EPROTO: `fd` is something else, or another version.
-std::expected<Mapped<const ProgressPage>, int> map_progress_page(int fd);
+std::expected<Mapped<const ProgressPage>, int> map_progress_page(int fd, Seals seals = Seals::if_possible);
 
 }  // namespace verbena::engine

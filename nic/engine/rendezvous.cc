@@ -33,6 +33,8 @@ constexpr std::size_t direction_prefault = offsetof(wire::Direction, arena);
 
 // The descriptors of a message, in this order.
 enum { direction_fd, doorbell_fd, progress_fd, fd_count };
+// Between strangers there are only these.
+enum { stranger_progress_fd = 1, stranger_fd_count };
 // There is room for more descriptors than are valid, so that a message with too many is recognised.
 // The kernel closes those that do not fit.
 constexpr std::size_t fds_accepted = 8;
@@ -121,34 +123,45 @@ bool is_doorbell(int fd) {
 		(flags & O_ACCMODE) == O_RDWR;
 }
 
-// Maps and adopts what a peer sent: all of it, or nothing.
+// Maps and adopts what a peer sent: all of it, or nothing. A stranger sends no doorbell.
 std::expected<void, int> adopt(Peer& peer, Received& in) {
-	if (in.fd_total != fd_count || !is_doorbell(in.fds[doorbell_fd].get())) return std::unexpected(EPROTO);
-	auto incoming = map_sealed<wire::Direction>(in.fds[direction_fd].get(), direction_prefault);
+	if (peer.is_stranger) {
+		if (in.fd_total != stranger_fd_count) return std::unexpected(EPROTO);
+		in.fds[progress_fd] = std::move(in.fds[stranger_progress_fd]);
+	} else if (in.fd_total != fd_count || !is_doorbell(in.fds[doorbell_fd].get())) {
+		return std::unexpected(EPROTO);
+	}
+	const Seals seals = peer.is_stranger ? Seals::always : Seals::if_possible;
+	auto incoming = map_sealed<wire::Direction>(in.fds[direction_fd].get(), direction_prefault, seals);
 	if (!incoming) return std::unexpected(incoming.error());
-	auto progress = map_progress_page(in.fds[progress_fd].get());
+	auto progress = map_progress_page(in.fds[progress_fd].get(), seals);
 	if (!progress) return std::unexpected(progress.error());
 	peer.incoming = std::move(*incoming);
 	peer.progress = std::move(*progress);
-	peer.doorbell = std::move(in.fds[doorbell_fd]);
+	if (!peer.is_stranger) peer.doorbell = std::move(in.fds[doorbell_fd]);
 	return {};
 }
 
 int send_with_memory(const Peer& peer, Kind kind, const Identity& self, const SealedMemory<wire::Direction>& outgoing) {
-	const std::array<int, fd_count> fds{outgoing.fd.get(), self.doorbell_fd, self.progress_fd};
-	return send_message(peer.socket.get(), {.kind = kind, .token = self.token}, fds);
+	const std::array<int, fd_count> all{outgoing.fd.get(), self.doorbell_fd, self.progress_fd};
+	const std::array<int, stranger_fd_count> without_doorbell{outgoing.fd.get(), self.progress_fd};
+	const Message message{.kind = kind, .token = self.token};
+	if (peer.is_stranger) return send_message(peer.socket.get(), message, without_doorbell);
+	return send_message(peer.socket.get(), message, all);
 }
 
-std::expected<SealedMemory<wire::Direction>, int> create_direction() {
-	return create_sealed<wire::Direction>("verbena-direction", Writers::everyone, direction_prefault);
+std::expected<SealedMemory<wire::Direction>, int> create_direction(const Peer& peer) {
+	auto made = create_sealed<wire::Direction>("verbena-direction", Writers::everyone, direction_prefault);
+	if (made && peer.is_stranger && detail::check_sealed(made->fd.get(), sizeof(wire::Direction), Seals::always) != 0)
+		return std::unexpected(ENOTSUP);
+	return made;
 }
 
 // The acceptor's half of the greeting, after the HELLO has arrived.
-std::expected<Peer, int> welcome(
-	Peer peer, const Identity& self, Received& hello, const std::function<bool(std::uint64_t)>& linked) {
+std::expected<Peer, int> welcome(Peer peer, const Identity& self, Received& hello, const PendingPeer::Linked& linked) {
 	peer.token = hello.message.token;
-	peer.is_self = peer.token == self.token;
-	peer.already_linked = !peer.is_self && linked(peer.token);
+	peer.is_self = !peer.is_stranger && peer.token == self.token;
+	peer.already_linked = !peer.is_self && linked(peer.user, peer.token);
 	if (peer.is_self || peer.already_linked) {
 		const Message message{.kind = Kind::welcome, .no_link = 1, .token = self.token};
 		if (const int error = send_message(peer.socket.get(), message, {})) return std::unexpected(error);
@@ -156,7 +169,7 @@ std::expected<Peer, int> welcome(
 		return peer;
 	}
 	if (const auto adopted = adopt(peer, hello); !adopted) return std::unexpected(adopted.error());
-	auto outgoing = create_direction();
+	auto outgoing = create_direction(peer);
 	if (!outgoing) return std::unexpected(outgoing.error());
 	if (const int error = send_with_memory(peer, Kind::welcome, self, *outgoing)) return std::unexpected(error);
 	peer.outgoing = std::move(outgoing->object);
@@ -220,9 +233,12 @@ std::expected<BlockName, int> claim_block(const Directory& directory) {
 	// An odd stride that shares no factor with the count (4094 = 2 x 23 x 89) visits every block
 	// once.
 	constexpr std::uint32_t stride = 1597;
+	// Strangers may hold all public names: then other users cannot reach the block.
+	constexpr std::uint32_t public_attempts = 256;
 	for (std::uint32_t attempt = 0; attempt < count; ++attempt) {
 		const std::uint32_t block = block_first + (random % count + attempt * stride) % count;
-		auto listeners = directory.claim(Place::block(block));
+		const auto publicly = attempt < public_attempts ? Directory::Publicly::required : Directory::Publicly::if_free;
+		auto listeners = directory.claim(Place::block(block), publicly);
 		if (listeners) return BlockName{block, std::move(*listeners)};
 		if (listeners.error() != EADDRINUSE) return std::unexpected(listeners.error());
 	}
@@ -237,9 +253,11 @@ std::expected<Peer, int> connect_to(
 	Peer peer;
 	peer.socket = std::move(owner->socket);
 	peer.pid = owner->peer.pid;
+	peer.user = owner->peer.user;
+	peer.is_stranger = peer.user != directory.user();
 	const int fd = peer.socket.get();
 
-	auto outgoing = create_direction();
+	auto outgoing = create_direction(peer);
 	if (!outgoing) return std::unexpected(outgoing.error());
 	if (const int error = send_with_memory(peer, Kind::hello, self, *outgoing))
 		return std::unexpected(error == EPIPE ? ECONNRESET : error);
@@ -248,7 +266,7 @@ std::expected<Peer, int> connect_to(
 	if (!welcome) return std::unexpected(welcome.error());
 
 	peer.token = welcome->message.token;
-	peer.is_self = peer.token == self.token;
+	peer.is_self = !peer.is_stranger && peer.token == self.token;
 	peer.already_linked = !peer.is_self && welcome->message.no_link;
 	if (peer.is_self || peer.already_linked) {
 		peer.socket = Descriptor();
@@ -261,19 +279,21 @@ std::expected<Peer, int> connect_to(
 	return peer;
 }
 
-std::expected<PendingPeer, int> PendingPeer::accept(int listener, const Identity& self, uid_t allowed) {
+std::expected<PendingPeer, int> PendingPeer::accept(int listener, const Identity& self, const Directory& directory) {
 	const int fd = accept4(listener, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
 	if (fd < 0) return std::unexpected(errno);
 	Peer peer;
 	peer.socket = Descriptor(fd);
 	const auto other = peer_user(fd);
 	if (!other) return std::unexpected(other.error());
-	if (other->user != allowed) return std::unexpected(EPERM);
+	if (!directory.admits(other->user)) return std::unexpected(EPERM);
 	peer.pid = other->pid;
+	peer.user = other->user;
+	peer.is_stranger = other->user != directory.user();
 	return PendingPeer(self, std::move(peer));
 }
 
-PendingPeer::Step PendingPeer::on_readable(const std::function<bool(std::uint64_t)>& linked) {
+PendingPeer::Step PendingPeer::on_readable(const Linked& linked) {
 	auto hello = receive_message(fd(), Kind::hello);
 	if (!hello && hello.error() == EAGAIN) return Step::again;
 	auto peer = hello ? welcome(std::move(peer_), self_, *hello, linked)

@@ -6,6 +6,10 @@
 // its doorbell (an eventfd) and its progress page. The socket then stays open and silent; its EOF
 // is the peer's end.
 //
+// Between processes of two users (VERBENA_PEERS=host, docs/decisions/0030) there is no doorbell: an
+// eventfd has flags that both ends can change, and a peer that makes it blocking could stop this
+// process. The two kick each other by a byte on the socket instead. All memory must be sealed.
+//
 // Threads: connect_to() blocks, so the calling thread must not hold the engine's lock. PendingPeer
 //   never blocks; the progress thread drives it from epoll.
 // Owns: a Peer owns all that was received. After a failure everything received is closed.
@@ -54,6 +58,8 @@ std::expected<BlockName, int> claim_block(const Directory& directory);
 struct Peer {
 	std::uint64_t token = 0;
 	pid_t pid = 0;                // from SO_PEERCRED; 0 if it lives in a foreign pid namespace
+	uid_t user = 0;               // from SO_PEERCRED
+	bool is_stranger = false;     // `user` is not this process's: `doorbell` is empty
 	bool is_self = false;         // a connection to one's own block: use Link::to_self()
 	bool already_linked = false;  // the acceptor has a link with us: use the one of `token`
 	Descriptor socket;            // EOF or error: the peer is dead
@@ -66,6 +72,7 @@ struct Peer {
 // Connects to the process of the directory's user that owns `place`. Errors:
 //   ECONNREFUSED     no such process: the QPN is not on this host
 //   EPERM            another user holds the name, and this process knows no other
+//   ENOTSUP          the owner is another user's, and this process cannot seal memory
 //   ETIMEDOUT        the owner did not answer, or is stopped
 //   ECONNRESET       the owner refused us, or died
 //   EPROTONOSUPPORT  the owner speaks another version
@@ -80,15 +87,17 @@ public:
 	static constexpr std::chrono::milliseconds patience{5000};
 
 	// Accepts the listener's next connection. Errors: EAGAIN when there is none; EPERM when it was
-	// another user's than `allowed` and was closed; other errno values.
-	static std::expected<PendingPeer, int> accept(int listener, const Identity& self, uid_t allowed);
+	// one of a user that the directory does not admit and was closed; other errno values.
+	static std::expected<PendingPeer, int> accept(int listener, const Identity& self, const Directory& directory);
 
 	enum class Step { done, again, failed };
-	// Reads what has arrived. `linked(token)` says whether there is a link with that process
+	// Reads what has arrived. `linked(user, token)` says whether there is a link with that process
 	// already; then the WELCOME says so, and no memory is exchanged.
-	Step on_readable(const std::function<bool(std::uint64_t token)>& linked);
+	using Linked = std::function<bool(uid_t user, std::uint64_t token)>;
+	Step on_readable(const Linked& linked);
 
 	int fd() const { return peer_.socket.get(); }
+	bool is_stranger() const { return peer_.is_stranger; }
 	int error() const { return error_; }  // after failed
 	Peer take() { return std::move(peer_); }  // after done
 
@@ -106,7 +115,7 @@ namespace greeting {
 // invalid ones.
 inline constexpr std::uint32_t magic = 0x76'62'6e'61;  // "vbna"
 // Covers this message, wire::Direction, wire::Slot and ProgressPage together.
-inline constexpr std::uint16_t version = 4;
+inline constexpr std::uint16_t version = 5;
 enum class Kind : std::uint8_t { hello = 1, welcome = 2 };
 
 struct Message {

@@ -41,7 +41,7 @@ std::uint32_t private_block() { return 0x10000 + static_cast<std::uint32_t>(getp
 // Without a secret, so that the tests know the names.
 const Directory ours{geteuid(), std::nullopt};
 
-const auto never_linked = [](std::uint64_t) { return false; };
+const auto never_linked = [](uid_t, std::uint64_t) { return false; };
 
 // The parts of a process that a greeting needs: its page, its doorbell, its token.
 struct Process {
@@ -60,10 +60,9 @@ struct Accepted {
 	int error = 0;
 	Peer peer;
 };
-Accepted accept_one(
-	int listener, const Identity& self, uid_t allowed, const std::function<bool(std::uint64_t)>& linked) {
+Accepted accept_one(int listener, const Identity& self, uid_t allowed, const PendingPeer::Linked& linked) {
 	if (!becomes_readable(listener)) return {};
-	auto pending = PendingPeer::accept(listener, self, allowed);
+	auto pending = PendingPeer::accept(listener, self, Directory(allowed, std::nullopt));
 	if (!pending) return {.step = Step::failed, .error = pending.error(), .peer = {}};
 	Step step = Step::again;
 	while (step == Step::again && becomes_readable(pending->fd())) step = pending->on_readable(linked);
@@ -80,7 +79,7 @@ protected:
 		std::expected<Peer, int> at_alice = std::unexpected(-1);
 		Accepted at_bob;
 	};
-	Outcome link(const Process& connecting, const std::function<bool(std::uint64_t)>& linked = never_linked) {
+	Outcome link(const Process& connecting, const PendingPeer::Linked& linked = never_linked) {
 		Outcome outcome;
 		std::thread bobs_engine(
 			[&] { outcome.at_bob = accept_one(bobs.listeners[0].get(), bob.identity(), geteuid(), linked); });
@@ -130,7 +129,7 @@ TEST_F(Rendezvous, ALinkThatEndsGivesEverythingBack) {
 
 TEST_F(Rendezvous, AProcessAlreadyLinkedIsToldSoAndSharesNothing) {
 	const std::size_t before = open_descriptors();
-	const auto outcome = link(alice, [&](std::uint64_t token) { return token == alice.token; });
+	const auto outcome = link(alice, [&](uid_t, std::uint64_t token) { return token == alice.token; });
 	ASSERT_TRUE(outcome.at_alice);
 	EXPECT_TRUE(outcome.at_alice->already_linked);
 	EXPECT_EQ(outcome.at_alice->token, bob.token);
@@ -382,13 +381,13 @@ TEST_F(HostileHello, AProgressPageWithoutItsMagic) {
 
 TEST_F(HostileHello, SilenceIsNoErrorAndHangingUpIsOne) {
 	Descriptor socket(connect_raw());
-	auto pending = PendingPeer::accept(bobs.listeners[0].get(), bob.identity(), geteuid());
+	auto pending = PendingPeer::accept(bobs.listeners[0].get(), bob.identity(), ours);
 	ASSERT_TRUE(pending);
 	EXPECT_EQ(pending->on_readable(never_linked), Step::again);
 	socket = Descriptor();
 	EXPECT_EQ(pending->on_readable(never_linked), Step::failed);
 	EXPECT_EQ(pending->error(), ECONNRESET);
-	EXPECT_EQ(PendingPeer::accept(bobs.listeners[0].get(), bob.identity(), geteuid()).error(), EAGAIN);
+	EXPECT_EQ(PendingPeer::accept(bobs.listeners[0].get(), bob.identity(), ours).error(), EAGAIN);
 }
 
 TEST_F(HostileHello, ANonsenseWelcomeIsRefusedAndLeaksNothing) {

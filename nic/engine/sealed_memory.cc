@@ -62,12 +62,12 @@ int seal_memory(int fd, bool others_may_write) {
 	return 0;
 }
 
-int check_sealed(int fd, std::size_t bytes) {
+int check_sealed(int fd, std::size_t bytes, Seals wanted) {
 	struct stat facts;
 	if (fstat(fd, &facts) != 0) return errno;
 	if (!S_ISREG(facts.st_mode) || facts.st_size != static_cast<off_t>(bytes)) return EPROTO;
 	// Without seals, a peer of the same user could shrink the memory and so end this process.
-	if (seals_refused.load(std::memory_order_relaxed)) return 0;
+	if (wanted == Seals::if_possible && seals_refused.load(std::memory_order_relaxed)) return 0;
 	const int seals = fcntl(fd, F_GET_SEALS);  // fails for a file that is not a memfd
 	return seals < 0 || (seals & size_seals) != size_seals ? EPROTO : 0;
 }

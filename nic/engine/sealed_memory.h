@@ -4,7 +4,7 @@
 // Without the seals, a peer's ftruncate() would turn our next access into a SIGBUS. map_sealed()
 // therefore checks type, size and seals before it maps memory that came from outside. Where the
 // kernel or a filter of system calls refuses seals to this process, it also accepts memory without
-// them: the peer is a process of the same user, which could end this one anyway.
+// them from processes of the same user, which could end this one anyway.
 //
 // Threads: any.
 // Owns: SealedMemory owns the descriptor and the mapping, Mapped the mapping alone.
@@ -22,12 +22,15 @@
 
 namespace verbena::engine {
 
+// Whether memory without seals is refused also where this process cannot make any.
+enum class Seals : bool { if_possible, always };
+
 namespace detail {
 std::expected<Descriptor, int> create_memory(const char* name, std::size_t bytes);
 // The first `prefault` bytes are populated now, the others when they are used.
 std::expected<void*, int> map_memory(int fd, std::size_t bytes, int protection, std::size_t prefault);
 int seal_memory(int fd, bool others_may_write);
-int check_sealed(int fd, std::size_t bytes);  // 0 or errno
+int check_sealed(int fd, std::size_t bytes, Seals seals);  // 0 or errno
 }  // namespace detail
 
 struct Unmap {
@@ -63,8 +66,9 @@ std::expected<SealedMemory<T>, int> create_sealed(const char* name, Writers writ
 
 // Maps a peer's memory, read-only if T is const. EPROTO: `fd` is no memfd of this size with these
 // seals.
-template <class T> std::expected<Mapped<T>, int> map_sealed(int fd, std::size_t prefault = 0) {
-	if (const int error = detail::check_sealed(fd, sizeof(T))) return std::unexpected(error);
+template <class T>
+std::expected<Mapped<T>, int> map_sealed(int fd, std::size_t prefault = 0, Seals seals = Seals::if_possible) {
+	if (const int error = detail::check_sealed(fd, sizeof(T), seals)) return std::unexpected(error);
 	auto at = detail::map_memory(fd, sizeof(T), std::is_const_v<T> ? PROT_READ : PROT_READ | PROT_WRITE, prefault);
 	if (!at) return std::unexpected(at.error());
 	return Mapped<T>(static_cast<T*>(*at));

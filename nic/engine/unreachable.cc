@@ -96,15 +96,23 @@ void explain_no_neighbour(int error, const char* wanted) {
 		case EPERM:
 		case EACCES:
 			return log::error(
-				"%s: it belongs to a process of another user, and processes of one host connect only if "
-				"they have one user",
+				"%s: it belongs to a process of another user; processes of two users connect if both have "
+				"VERBENA_PEERS=host in their environment",
 				wanted);
+		case EUSERS: return log::error("%s: this process has as many links with other users as it may", wanted);
 		case ETIMEDOUT: return log::error("%s: its process does not answer; it may be stopped (SIGSTOP)", wanted);
 		case EMFILE:
 			return log::error(
 				"%s: the process has no descriptor left, and a link needs four; raise the limit (ulimit -n)", wanted);
 		default: return log::error("%s: no link to its process: %s", wanted, std::strerror(error));
 	}
+}
+
+void explain_other_user(std::uint32_t owner, std::uint32_t user, const char* wanted) {
+	log::error(
+		"%s: it belongs to a process of user id %u, and this one is of user id %u; processes of two users connect if "
+		"both have VERBENA_PEERS=host in their environment",
+		wanted, owner, user);
 }
 
 // The same text for every queue pair and connection, so that the log's filter of repeats leaves one

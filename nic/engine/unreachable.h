@@ -25,6 +25,9 @@ void explain_no_wire(int error);
 // No link to a process of this host that owns a queue pair or serves a port.
 void explain_no_neighbour(int error, const char* wanted);
 
+// As explain_no_neighbour(), if a process of another user has it.
+void explain_other_user(std::uint32_t owner, std::uint32_t user, const char* wanted);
+
 // A process of this host could not connect to this one. Prints a line if descriptors are missing;
 // other failures are the other process's.
 void explain_no_accept(int error);

@@ -1,0 +1,101 @@
+"""Programs of two users of one host talk to each other if both allow it (VERBENA_PEERS=host)."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from users import ALICE, BOB, NamespacePair, Program, Users, two_hosts, users_in, wait_until
+
+PORT = 18516
+RDMACM_PORT = 7175
+HOST = {"VERBENA_PEERS": "host"}
+
+
+@pytest.fixture(scope="module")
+def wire() -> Iterator[NamespacePair]:
+    yield from two_hosts()
+
+
+@pytest.fixture
+def users(wire: NamespacePair, tmp_path: Path) -> Iterator[Users]:
+    yield from users_in(wire, tmp_path)
+
+
+def start_server(users: Users, *command: object, **variables: object) -> Program:
+    """Start one of rdma-core's ping-pongs as Alice."""
+    server = users.on_nic(ALICE, *command, "-p", PORT, **variables)
+    wait_until(lambda: users.listens(PORT), "the server listens", server)
+    return server
+
+
+def start_rping(users: Users, **variables: object) -> Program:
+    server = users.on_nic(ALICE, "rping", "-s", *rping(), **variables)
+    port = re.compile(rf"@verbena/{ALICE}/cm/[0-9a-f]+{RDMACM_PORT:04x}\b")
+    wait_until(lambda: port.search(users.names()) is not None, "the server has its port", server)
+    return server
+
+
+def rping() -> list[str]:
+    return ["-a", "127.0.0.1", "-p", str(RDMACM_PORT), "-C", "20", "-S", "4000", "-V"]
+
+
+@pytest.mark.parametrize("options", ["-c -s 4096", "-c -s 1000000 -n 50", "-e -c -n 200", "-c -s 16 -n 5000"])
+@pytest.mark.parametrize("program", ["ibv_rc_pingpong", "ibv_uc_pingpong", "ibv_srq_pingpong"])
+def test_messages_of_two_users_arrive_intact(users: Users, program: str, options: str) -> None:
+    command = [program, "-g", "0", *options.split()]
+    server = start_server(users, *command, **HOST)
+    users.on_nic(BOB, *command, "-p", PORT, "127.0.0.1", **HOST).finish()
+    server.finish()
+
+
+@pytest.mark.parametrize("options", ["-c", "-c -e"])
+def test_datagrams_of_two_users_arrive_intact(users: Users, options: str) -> None:
+    command = ["ibv_ud_pingpong", "-g", "0", "-s", "512", *options.split()]
+    server = start_server(users, *command, **HOST)
+    users.on_nic(BOB, *command, "-p", PORT, "127.0.0.1", **HOST).finish()
+    server.finish()
+
+
+def test_rdma_reads_writes_and_connections_work_between_two_users(users: Users) -> None:
+    for _ in range(2):
+        server = start_rping(users, **HOST)
+        users.on_nic(BOB, "rping", "-c", *rping(), **HOST).finish()
+        server.finish()
+
+
+def test_by_default_another_user_is_refused_and_the_variable_is_named(users: Users) -> None:
+    server = start_rping(users)
+    client = users.on_nic(BOB, "rping", "-c", *rping(), **HOST)
+    client.process.wait(30)
+    assert client.process.returncode != 0, str(client)
+    assert f"belongs to a process of user id {ALICE}" in client.output, str(client)
+    assert "VERBENA_PEERS=host" in client.output, str(client)
+    users.on_nic(ALICE, "rping", "-c", *rping()).finish()
+    server.finish()
+
+
+def test_a_user_that_allows_others_still_talks_to_its_own_programs(users: Users) -> None:
+    server = start_rping(users, **HOST)
+    users.on_nic(ALICE, "rping", "-c", *rping()).finish()
+    server.finish()
+
+
+def test_the_end_of_a_program_is_noticed_by_another_users_program(users: Users) -> None:
+    server = start_server(users, "ibv_rc_pingpong", "-g", "0", "-n", "1000000000", **HOST)
+    client = users.on_nic(BOB, "ibv_rc_pingpong", "-g", "0", "-n", "1000000000", "-p", PORT, "127.0.0.1", **HOST)
+    wait_until(lambda: client.cpu_ns() > 200_000_000, "the client exchanges messages", client)
+    client.process.kill()
+    server.process.wait(30)
+    assert "transport retry counter exceeded" in server.output, str(server)
+
+
+def test_two_users_share_the_two_rings_and_nothing_else(users: Users) -> None:
+    """No process of one user has a mapping of the other's memory besides the two rings."""
+    server = start_server(users, "ibv_rc_pingpong", "-g", "0", "-n", "1000000000", **HOST)
+    client = users.on_nic(BOB, "ibv_rc_pingpong", "-g", "0", "-n", "1000000000", "-p", PORT, "127.0.0.1", **HOST)
+    wait_until(lambda: client.cpu_ns() > 200_000_000, "the client exchanges messages", client)
+    maps = Path(f"/proc/{server.pid}/maps").read_text()
+    shared = [line.split(maxsplit=5)[-1] for line in maps.splitlines() if line.split()[1][3] == "s"]
+    assert {name.split()[0] for name in shared} <= {"/memfd:verbena-direction", "/memfd:verbena-progress"}, shared
+    assert sum("verbena-direction" in name for name in shared) == 2, shared
