@@ -43,7 +43,8 @@ def test_requests_from_many_addresses_cost_neither_memory_nor_time(
     for client in clients:
         client.ask("connect")
     # The first thousand make room for what is made once, for instance the receive buffers.
-    warm_up = programs.start([*AS_NOBODY, *FORGER, "requests", "0", "1000", ADDRESSES[0], str(NO_LISTENER)], side(hosts, 0))
+    first = ["requests", "0", "1000", ADDRESSES[0], str(NO_LISTENER)]
+    warm_up = programs.start([*AS_NOBODY, *FORGER, *first], side(hosts, 0))
     assert warm_up.wait() == 0
     before = server.resident_bytes()
     # Each process of the host may get a stranger's datagram, and answers it or passes it on.
@@ -60,7 +61,8 @@ def test_requests_from_many_addresses_cost_neither_memory_nor_time(
     times += [client.number("connect") for client in clients]
     growth = server.resident_bytes() - before
     assert server.number(sent) + near.number(sent) - sent_before > 0.9 * sources, "each request has an answer"
-    print(f"{sources} sources: {growth / 1024:.0f} KiB, connects {statistics.median(times):.0f} us, {max(times)} us at most")
+    typical = statistics.median(times)
+    print(f"{sources} sources: {growth / 1024:.0f} KiB, connects {typical:.0f} us, {max(times)} us at most")
     assert max(times) < CONNECT_MAX_US
     if service == NO_LISTENER:
         assert growth < GROWTH_MAX
