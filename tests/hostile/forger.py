@@ -116,7 +116,7 @@ class Pace:
 
 
 def scan(source: str, destination: str, block: int, first: int, count: int, kinds: list[str]) -> None:
-    sender, pace = Sender(source, destination), Pace(40_000)
+    sender, pace = Sender(source, destination), Pace(25_000)
     # A field that an attacker does not know is 0, or wrong.
     templates = [bytearray(message(kind, transaction=1)) for kind in kinds]
     for number in range(block << 20 | first, block << 20 | first + count):
