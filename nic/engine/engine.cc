@@ -28,6 +28,8 @@ constexpr std::uint32_t idle_polls_between_looks = 32;
 constexpr int delivery_rounds = 8;
 // post() lets this many packets gather for one system call.
 constexpr std::uint64_t gathered_packets_max = 32;
+// After this many passes that left packets on a UDP socket, timers run all the same.
+constexpr std::uint32_t full_passes_max = 1024;
 // After this many empty polls, another thread may need the processor more than this one.
 constexpr std::uint32_t idle_polls_until_yield = 2048;
 // After this many empty polls while ARMED, the program is polling rather than waiting for an event.
@@ -95,8 +97,10 @@ bool Engine::pass() noexcept {
 		moved = neighbours_.receive();
 		moved |= remotes_.pass();
 		// Packets that this process was too starved to read are not lost: timers run only when the
-		// sockets are empty.
-		if (adapter_.poll_timeout() != never && remotes_.dry()) {
+		// sockets are empty, or after more passes than their receive buffers hold packets for. A
+		// flood, which keeps them full, must not stop retransmissions.
+		if (adapter_.poll_timeout() != never && (remotes_.dry() || ++full_passes_ > full_passes_max)) {
+			full_passes_ = 0;
 			refresh_clock();
 			adapter_.handle_timeouts();
 		}

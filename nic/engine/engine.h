@@ -205,6 +205,7 @@ private:
 	alignas(64) std::uint64_t passes_ = 0;
 	std::atomic<bool> counters_watched_{false};
 	std::uint64_t gathered_packets_ = 0;  // written by post() since the last finish()
+	std::uint32_t full_passes_ = 0;  // since timers last ran
 	std::uint32_t idle_polls_ = 0;
 	std::uint32_t armed_polls_ = 0;
 	Nanoseconds sleep_deadline_ = 0;  // the progress thread wakes by then, whatever happens
