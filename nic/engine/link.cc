@@ -90,11 +90,15 @@ bool Link::receive(adapter::ChannelAdapter& adapter, ForwardedPackets& forwarded
 		return refuse(adapter);
 	bool any = false;
 	wire::AckRecord record;
-	while (acks_.read(record)) {
+	// At most as many as the ring holds: a peer that writes without an end must not hold this pass.
+	std::uint32_t acks_left = wire::Direction::ack_count;
+	for (; acks_left && acks_.read(record); --acks_left) {
 		adapter.expect(acks_.destination(prefetch_distance));
 		adapter.handle_ack(outlet, record);
 		any = true;
 	}
+	if (!acks_left) [[unlikely]]
+		return true;  // slots come after the records that were written before them
 	wire::Slot image;
 	wire::Traffic traffic;
 	std::uint32_t slots = 0, bytes = 0;

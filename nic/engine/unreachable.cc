@@ -150,7 +150,7 @@ void explain_silence(const wire::Gid& peer, wire::Qpn destination, int icmp_erro
 void explain_forgery(const wire::Gid& peer, wire::Qpn destination) {
 	log::warn(
 		"a NAK in the name of %s, queue pair 0x%x, was forged and has no effect: the peer has acknowledged the "
-	    "request; "
+		"request; "
 		"a process of that host, or of the network, sends such packets",
 		text_of(peer).bytes, destination.value);
 }

@@ -22,7 +22,7 @@ SENDER, RECEIVER = 0, 1
 
 def build(name: str, folder: Path, *libraries: str) -> Path:
     program = folder / name
-    flags = ["-std=c++20", "-O2", "-Wall", "-Wextra", "-Werror", "-Wno-missing-field-initializers"]
+    flags = ["-std=c++23", "-O2", f"-I{ROOT}", "-Wall", "-Wextra", "-Werror", "-Wno-missing-field-initializers"]
     subprocess.run(["g++", *flags, HERE / f"{name}.cc", "-o", program, *libraries], check=True)
     return program
 

@@ -25,7 +25,7 @@ constexpr const char* usage =
 	"  --reorder P    likewise of its delivery out of order; default 5%\n"
 	"  --corrupt P    likewise of its corruption; default 2%\n"
 	"  --forge R      the highest rate of forged NAKs with PSNs in the window, for each queue pair, in 1/ms; default "
-    "0\n"
+	"0\n"
 	"  --lossless     simulate the link between two processes of one host, without packets and faults\n"
 	"  --verbose      print a line for each seed\n";
 
