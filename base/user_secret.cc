@@ -36,8 +36,8 @@ long keyctl(int operation, long a = 0, long b = 0, long c = 0, long d = 0) {
 }
 
 long find_key(const char* name) {
-	return keyctl(KEYCTL_SEARCH, KEY_SPEC_USER_KEYRING, reinterpret_cast<long>(key_type),
-		reinterpret_cast<long>(name), 0);
+	return keyctl(
+		KEYCTL_SEARCH, KEY_SPEC_USER_KEYRING, reinterpret_cast<long>(key_type), reinterpret_cast<long>(name), 0);
 }
 
 std::optional<UserSecret> read_key(long key) {
@@ -87,8 +87,8 @@ std::optional<UserSecret> read_file(int folder) {
 // replaces no file.
 void make_file(int folder) {
 	char aside[40];
-	std::snprintf(aside, sizeof aside, ".names.%016llx",
-		static_cast<unsigned long long>(secure_random<std::uint64_t>()));
+	std::snprintf(
+		aside, sizeof aside, ".names.%016llx", static_cast<unsigned long long>(secure_random<std::uint64_t>()));
 	const Bytes bytes = random_bytes();
 	{
 		const File file(openat(folder, aside, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
@@ -134,8 +134,8 @@ std::optional<UserSecret> find_user_secret() {
 	constexpr const char* key_name = "verbena:names:1";  // a later version may keep another secret
 	const NotCancellable whole;
 	const std::vector<std::string> folders = private_folders();
-	// What exists comes first, wherever it is. So processes that may use keyrings agree with those
-	// that may not, if the latter were first and share a folder with them.
+	// A secret that exists comes first, wherever it is. So processes that may use keyrings agree
+	// with those that may not, if the latter were first and share a folder with them.
 	if (auto found = detail::find_in_keyring(key_name)) return found;
 	if (auto found = detail::find_in_files(folders)) return found;
 	if (auto made = detail::make_in_keyring(key_name)) return made;

@@ -106,9 +106,9 @@ std::vector<SocketName> Directory::keyed_names(Place place) const {
 	return names;
 }
 
-// True if a process of this user listens at the name. If the kernel does not say so, a process whose
-// queue stays full is taken for a stranger: a stranger could otherwise keep this user's programs
-// from a name by never accepting.
+// True if a process of this user listens at the name. If the kernel does not say so, a process
+// whose queue stays full is taken for a stranger: a stranger could otherwise keep this user's
+// programs from a name by never accepting.
 bool Directory::is_ours(const SocketName& name, int looks) const {
 	for (int look = 0; look < looks; ++look) {
 		if (look > 0) sched_yield();
@@ -125,8 +125,8 @@ bool Directory::is_ours(const SocketName& name, int looks) const {
 }
 
 // Takes the first name that no stranger holds. Two processes may see different names as the first
-// one, because a stranger came or went between them. They find each other's name in the last loop;
-// then one of them gives up, or both. An empty result means that strangers hold all names.
+// one, because a stranger came or went between them. They find each other's name in the last
+// loop; then one of them gives up, or both. An empty result means that strangers hold all names.
 std::expected<Descriptor, int> Directory::claim_keyed(Place place) const {
 	const std::vector<SocketName> names = keyed_names(place);
 	Descriptor taken;

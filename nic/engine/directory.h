@@ -73,8 +73,8 @@ private:
 	Peers peers_;
 };
 
-// Another user than `user` whose process seems to own the place. Only good to explain a refusal: any
-// process can bind such a name.
+// Another user than `user` whose process seems to own the place. Only good to explain a refusal:
+// any process can bind such a name.
 std::optional<uid_t> other_owner(Place place, uid_t user);
 
 }  // namespace verbena::engine

@@ -34,6 +34,7 @@ Link::Link(Peer peer)
 	  doorbell_(peer_.doorbell.get()),
 	  files_(peer_.is_stranger ? 0 : peer_.pid) {
 	outlet.slots.attach(peer_.outgoing.get());
+	if (peer_.is_stranger) outlet.slots.never_share();
 	outlet.acks.attach(peer_.outgoing.get());
 	// A stranger could have sent the token of another process.
 	outlet.peer = peer_.is_stranger ? secure_random<std::uint64_t>() : peer_.token;

@@ -60,7 +60,8 @@ public:
 	void kick_if_stuck(Nanoseconds now);
 
 	// For a stranger's link whose socket became readable: reads its kicks. end: it has closed the
-	// socket. noise: it kicks too often without need, so the socket is to be left alone for a while.
+	// socket. noise: it kicks too often without need, so the socket is to be left alone for a
+	// while.
 	enum class Heard { kick, noise, end };
 	Heard hear(Nanoseconds now);
 

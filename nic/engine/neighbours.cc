@@ -179,8 +179,9 @@ bool Neighbours::kick_stuck(Nanoseconds now, std::uint32_t cpu) {
 
 // The end of links.
 
-// A neighbour of this user has nothing more to send on its socket, so its readability is its end. peer_is_gone()
-// asks again, because the number may belong to another descriptor since epoll reported it.
+// A neighbour of this user has nothing more to send on its socket, so its readability is its end.
+// peer_is_gone() asks again, because the number may belong to another descriptor since epoll
+// reported it.
 bool Neighbours::handle_readable(int fd, Nanoseconds now) {
 	const auto at = std::ranges::find_if(
 		links_, [fd](const auto& link) { return link->peer().socket.get() == fd || link->peer().pidfd.get() == fd; });

@@ -106,7 +106,8 @@ public:
 	// To call when `fd`, a watched descriptor that is no listening socket, became readable. If it
 	// belongs to a neighbour that has ended, the neighbour's link is due to be retired a moment
 	// later (`mourning` in neighbours.cc). If it is a stranger's, takes its kicks; the caller makes
-	// a pass afterwards. False: a stranger kicks too often, so `fd` is to be left alone for a while.
+	// a pass afterwards. False: a stranger kicks too often, so `fd` is to be left alone for a
+	// while.
 	bool handle_readable(int fd, Nanoseconds now);
 	// True if `fd` is the socket of a living stranger.
 	bool hears_stranger_at(int fd) const;
@@ -140,7 +141,7 @@ public:
 private:
 	// Adds the link to `links_` and watches its sockets. Null: the peer's end could not be watched,
 	// and errno has the reason.
-	using PeerKey = std::pair<uid_t, std::uint64_t>;  // user and token; another user may repeat a token
+	using PeerKey = std::pair<uid_t, std::uint64_t>;  // user and token
 	Link* keep(std::unique_ptr<Link>, PeerKey);
 	std::expected<void, int> watch(const Directory::Listeners&);
 	void retire(Link&);

@@ -31,6 +31,9 @@ using greeting::Message;
 // The rings' pages are populated before the first message, the arena's only when they are used.
 constexpr std::size_t direction_prefault = offsetof(wire::Direction, arena);
 
+// A stranger may leave a HELLO unanswered, and this process makes one link at a time.
+constexpr std::chrono::milliseconds stranger_patience{2000};
+
 // The descriptors of a message, in this order.
 enum { direction_fd, doorbell_fd, progress_fd, fd_count };
 // Between strangers there are only these.
@@ -146,7 +149,12 @@ int send_with_memory(const Peer& peer, Kind kind, const Identity& self, const Se
 	const std::array<int, fd_count> all{outgoing.fd.get(), self.doorbell_fd, self.progress_fd};
 	const std::array<int, stranger_fd_count> without_doorbell{outgoing.fd.get(), self.progress_fd};
 	const Message message{.kind = kind, .token = self.token};
-	if (peer.is_stranger) return send_message(peer.socket.get(), message, without_doorbell);
+	if (peer.is_stranger) {
+		// Without this seal (Linux 5.1) the stranger could write the page.
+		const int seals = fcntl(self.progress_fd, F_GET_SEALS);
+		if (seals < 0 || !(seals & F_SEAL_FUTURE_WRITE)) return ENOTSUP;
+		return send_message(peer.socket.get(), message, without_doorbell);
+	}
 	return send_message(peer.socket.get(), message, all);
 }
 
@@ -247,7 +255,7 @@ std::expected<BlockName, int> claim_block(const Directory& directory) {
 
 std::expected<Peer, int> connect_to(
 	const Identity& self, const Directory& directory, Place place, std::chrono::milliseconds timeout) {
-	const auto deadline = Clock::now() + timeout;
+	auto deadline = Clock::now() + timeout;
 	auto owner = directory.connect(place, deadline);
 	if (!owner) return std::unexpected(owner.error());
 	Peer peer;
@@ -255,6 +263,7 @@ std::expected<Peer, int> connect_to(
 	peer.pid = owner->peer.pid;
 	peer.user = owner->peer.user;
 	peer.is_stranger = peer.user != directory.user();
+	if (peer.is_stranger) deadline = std::min(deadline, Clock::now() + stranger_patience);
 	const int fd = peer.socket.get();
 
 	auto outgoing = create_direction(peer);

@@ -1,4 +1,4 @@
-#include "nic/engine/rendezvous.h"
+#include "nic/engine/rendezvous_fixture.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -29,30 +29,6 @@ std::size_t open_descriptors() {
 	for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) ++count;
 	return count;
 }
-
-bool becomes_readable(int fd, int events = POLLIN) {
-	pollfd wanted{fd, static_cast<short>(events), 0};
-	return poll(&wanted, 1, 10'000) == 1;
-}
-
-// A name that no process claims and no other run of these tests uses.
-std::uint32_t private_block() { return 0x10000 + static_cast<std::uint32_t>(getpid()); }
-
-// Without a secret, so that the tests know the names.
-const Directory ours{geteuid(), std::nullopt};
-
-const auto never_linked = [](uid_t, std::uint64_t) { return false; };
-
-// The parts of a process that a greeting needs: its page, its doorbell, its token.
-struct Process {
-	explicit Process(std::uint64_t token)
-		: doorbell(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)), page(*create_progress_page()), token(token) {}
-	Identity identity() const { return {token, doorbell.get(), page.fd.get()}; }
-
-	Descriptor doorbell;
-	SealedMemory<ProgressPage> page;
-	std::uint64_t token;
-};
 
 // The acceptor: takes one connection and drives its greeting to the end.
 struct Accepted {

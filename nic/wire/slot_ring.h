@@ -153,8 +153,12 @@ public:
 		shares_[shares_end_++ % Direction::slot_count] = {head_, key, source.value};
 		publish(slot, length, source);
 	}
-	// Whether the consumer can map the producer's files.
-	bool can_share() const { return direction_->consumer_maps_files.load(std::memory_order_relaxed) != 0; }
+	// Whether the consumer can map the producer's files. After never_share() false, also if a
+	// hostile consumer says that it can.
+	bool can_share() const {
+		return may_share_ && direction_->consumer_maps_files.load(std::memory_order_relaxed) != 0;
+	}
+	void never_share() { may_share_ = false; }
 
 	// Revokes the shared payloads for which match(key, source) is true. A consumer that has not yet
 	// copied such a payload completely discards its copy (still_shared()), so the memory may change
@@ -222,6 +226,7 @@ private:
 	// A ring of entries. The slots of the entries before shares_begin_ have been released.
 	std::uint64_t shares_begin_ = 0, shares_end_ = 0;
 	IssuedShare shares_[Direction::slot_count] = {};
+	bool may_share_ = true;
 };
 
 // The consumer's side of the slots.

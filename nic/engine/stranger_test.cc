@@ -1,0 +1,131 @@
+// Links with processes of other users. These tests run as one user: a process becomes a stranger by
+// a directory that says that this one is another user.
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <thread>
+
+#include "nic/engine/link.h"
+#include "nic/engine/rendezvous_fixture.h"
+
+namespace verbena::engine {
+namespace {
+
+using namespace std::chrono_literals;
+using Step = PendingPeer::Step;
+
+const Directory as_another{geteuid() + 1, std::nullopt, Peers::host};
+const Directory as_another_that_allows_none{geteuid() + 1, std::nullopt, Peers::own};
+
+class Strangers : public testing::Test {
+protected:
+	Process alice{0xa11ce}, bob{0xb0b};
+	const BlockName bobs = *claim_block(Directory(geteuid(), std::nullopt, Peers::host));
+	const int gate = bobs.listeners.back().get();  // at the public name
+	std::expected<Peer, int> at_alice = std::unexpected(-1);
+	Peer at_bob;
+
+	std::expected<PendingPeer, int> accept() {
+		EXPECT_TRUE(becomes_readable(gate));
+		return PendingPeer::accept(gate, bob.identity(), as_another);
+	}
+	// Alice finds Bob at his public name alone, and each takes the other for a stranger.
+	void link() {
+		std::thread bobs_engine([this] {
+			auto pending = accept();
+			ASSERT_TRUE(pending && pending->is_stranger());
+			ASSERT_TRUE(becomes_readable(pending->fd()));
+			ASSERT_EQ(pending->on_readable(never_linked), Step::done);
+			at_bob = pending->take();
+		});
+		at_alice = connect_to(alice.identity(), as_another, Place::block(bobs.block), 10s);
+		bobs_engine.join();
+		ASSERT_TRUE(at_alice) << std::strerror(at_alice.error());
+	}
+};
+
+TEST_F(Strangers, ExchangeRingsAndNoDoorbells) {
+	link();
+	for (const Peer* peer : {&*at_alice, &at_bob}) {
+		EXPECT_TRUE(peer->is_stranger);
+		EXPECT_EQ(peer->user, geteuid());
+		EXPECT_FALSE(peer->doorbell);
+		EXPECT_TRUE(peer->incoming && peer->outgoing && peer->progress);
+	}
+}
+
+TEST_F(Strangers, AreNeitherFoundNorAdmittedByDefault) {
+	const auto refused = connect_to(alice.identity(), as_another_that_allows_none, Place::block(bobs.block), 10s);
+	EXPECT_EQ(refused.error(), ECONNREFUSED);
+	std::thread client([&] {
+		EXPECT_EQ(connect_to(alice.identity(), as_another, Place::block(bobs.block), 10s).error(), ECONNRESET);
+	});
+	ASSERT_TRUE(becomes_readable(gate));
+	EXPECT_EQ(PendingPeer::accept(gate, bob.identity(), as_another_that_allows_none).error(), EPERM);
+	client.join();
+}
+
+TEST_F(Strangers, MayNotSendADoorbellBecauseTheyCouldMakeItBlock) {
+	// A process of Bob's own user sends one.
+	std::thread client([&] {
+		const Directory as_bobs_user(geteuid(), std::nullopt, Peers::host);
+		EXPECT_EQ(connect_to(alice.identity(), as_bobs_user, Place::block(bobs.block), 10s).error(), ECONNRESET);
+	});
+	const int plain = bobs.listeners.front().get();
+	ASSERT_TRUE(becomes_readable(plain));
+	{
+		auto pending = PendingPeer::accept(plain, bob.identity(), as_another);
+		ASSERT_TRUE(pending);
+		ASSERT_TRUE(becomes_readable(pending->fd()));
+		EXPECT_EQ(pending->on_readable(never_linked), Step::failed);
+		EXPECT_EQ(pending->error(), EPROTO);
+	}
+	client.join();
+}
+
+TEST_F(Strangers, GetNoRightToMapFilesWhateverTheySay) {
+	link();
+	Link bobs_link(std::move(at_bob));
+	at_alice->incoming->consumer_maps_files.store(1);
+	EXPECT_FALSE(bobs_link.outlet.slots.can_share());
+}
+
+TEST_F(Strangers, HaveNoTokenInCommonWithAnotherPeer) {
+	link();
+	const Link bobs_link(std::move(at_bob));
+	EXPECT_NE(bobs_link.outlet.peer, alice.token);
+}
+
+TEST_F(Strangers, ThatKickWithoutNeedAreLeftAlone) {
+	link();
+	Link bobs_link(std::move(at_bob));
+	const int socket = at_alice->socket.get();
+	constexpr Nanoseconds second = 1'000'000'000;
+	Nanoseconds now = second;
+	int noise = 0;
+	for (std::size_t i = 0; i < 1000; ++i, now += 10'000) {
+		ASSERT_EQ(send(socket, "", i % 2, MSG_DONTWAIT | MSG_NOSIGNAL), static_cast<ssize_t>(i % 2));
+		const Link::Heard heard = bobs_link.hear(now);
+		ASSERT_NE(heard, Link::Heard::end) << "an empty message is not the end of the socket";
+		noise += heard == Link::Heard::noise;
+	}
+	EXPECT_GT(noise, 900);
+	ASSERT_EQ(send(socket, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL), 1);
+	EXPECT_EQ(bobs_link.hear(now + second), Link::Heard::kick) << "a kick a second is no noise";
+}
+
+TEST_F(Strangers, ThatEndAreNoticedBehindTheirKicks) {
+	link();
+	Link bobs_link(std::move(at_bob));
+	ASSERT_EQ(send(at_alice->socket.get(), "", 1, MSG_DONTWAIT | MSG_NOSIGNAL), 1);
+	EXPECT_FALSE(bobs_link.peer_is_gone());
+	at_alice->socket = Descriptor();
+	EXPECT_TRUE(bobs_link.peer_is_gone());
+	EXPECT_EQ(bobs_link.hear(1), Link::Heard::end);
+}
+
+}  // namespace
+}  // namespace verbena::engine
