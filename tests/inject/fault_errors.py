@@ -5,6 +5,7 @@
 # fails, because a kernel that lacks the option, or a filter, refuses each of them.
 ERRORS = {
     "accept4": "EMFILE ENOMEM ECONNABORTED EINTR",
+    "add_key": "EDQUOT EPERM",
     "bind": "EACCES EADDRINUSE",
     "clone": "EAGAIN",
     "clone3": "EAGAIN ENOSYS",
@@ -24,10 +25,13 @@ ERRORS = {
     "getsockname": "ENOBUFS",
     "getsockopt": "ENOPROTOOPT+ EPERM+",
     "ioctl": "ENOTTY+ EPERM+",
+    "keyctl": "ENOSYS+ EPERM+",
+    "linkat": "EPERM ENOSPC",
     "listen": "EADDRINUSE",
     "lseek": "ESPIPE",
     "madvise": "EINVAL ENOMEM",
     "memfd_create": "EMFILE ENOMEM",
+    "mkdir": "EACCES ENOSPC",
     "mmap": "ENOMEM",
     "mprotect": "ENOMEM",
     "newfstatat": "EACCES ENOMEM",
@@ -57,6 +61,7 @@ ERRORS = {
     "timerfd_create": "EMFILE ENOMEM",
     "timerfd_gettime": "EINVAL",
     "timerfd_settime": "EINVAL",
+    "unlinkat": "EACCES",
     "write": "EINTR EAGAIN",
 }
 # Calls whose failure the C library does not report, or that cannot fail. The failure of a futex
