@@ -82,12 +82,14 @@ def test_a_user_that_allows_others_still_talks_to_its_own_programs(users: Users)
 
 
 def test_the_end_of_a_program_is_noticed_by_another_users_program(users: Users) -> None:
-    server = start_server(users, "ibv_rc_pingpong", "-g", "0", "-n", "1000000000", **HOST)
-    client = users.on_nic(BOB, "ibv_rc_pingpong", "-g", "0", "-n", "1000000000", "-p", PORT, "127.0.0.1", **HOST)
-    wait_until(lambda: client.cpu_ns() > 200_000_000, "the client exchanges messages", client)
-    client.process.kill()
-    server.process.wait(30)
-    assert "transport retry counter exceeded" in server.output, str(server)
+    """The program that sends notices: it always has a request that is not acknowledged."""
+    command = ["ib_write_bw", "-F", "-x", "0", "-D", "60"]
+    server = start_server(users, *command, **HOST)
+    client = users.on_nic(BOB, *command, "-p", PORT, "127.0.0.1", **HOST)
+    wait_until(lambda: client.cpu_ns() > 200_000_000, "the client writes", client)
+    server.process.kill()
+    assert client.process.wait(30) != 0, str(client)
+    assert "Failed status 12" in client.output, str(client)
 
 
 def test_two_users_share_the_two_rings_and_nothing_else(users: Users) -> None:
