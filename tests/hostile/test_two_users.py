@@ -1,6 +1,7 @@
 """Programs of two users of one host talk to each other if both allow it (VERBENA_PEERS=host)."""
 
 import re
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -34,6 +35,19 @@ def start_rping(users: Users, **variables: object) -> Program:
     port = re.compile(rf"@verbena/{ALICE}/cm/[0-9a-f]+{RDMACM_PORT:04x}\b")
     wait_until(lambda: port.search(users.names()) is not None, "the server has its port", server)
     return server
+
+
+def shared_memory(program: Program) -> list[str]:
+    """The names of what the program has mapped shared; none once it has ended."""
+    try:
+        maps = Path(f"/proc/{program.pid}/maps").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return []
+    return [line.split(maxsplit=5)[-1] for line in maps.splitlines() if line.split()[1][3] == "s"]
+
+
+def rings(program: Program) -> int:
+    return sum("verbena-direction" in name for name in shared_memory(program))
 
 
 def rping() -> list[str]:
@@ -82,7 +96,20 @@ def test_a_user_that_allows_others_still_talks_to_its_own_programs(users: Users)
 
 
 def test_the_end_of_a_program_is_noticed_by_another_users_program(users: Users) -> None:
-    """The program that sends notices: it always has a request that is not acknowledged."""
+    """Its link is freed. If a request was under way, the program also gets an error, and ends."""
+    command = ["ibv_rc_pingpong", "-g", "0", "-n", "1000000000"]
+    server = start_server(users, *command, **HOST)
+    client = users.on_nic(BOB, *command, "-p", PORT, "127.0.0.1", **HOST)
+    wait_until(lambda: rings(server) == 2, "there is a link", server)
+    client.process.kill()
+    deadline = time.monotonic() + 30
+    while server.process.poll() is None and rings(server) > 0:
+        assert time.monotonic() < deadline, f"the link of a dead peer stays{server}"
+        time.sleep(0.002)  # the pause between two checks
+
+
+def test_a_sender_notices_the_end_of_another_users_program(users: Users) -> None:
+    """A program that writes always has a request that is not acknowledged."""
     command = ["ib_write_bw", "-F", "-x", "0", "-D", "60"]
     server = start_server(users, *command, **HOST)
     client = users.on_nic(BOB, *command, "-p", PORT, "127.0.0.1", **HOST)
@@ -94,10 +121,10 @@ def test_the_end_of_a_program_is_noticed_by_another_users_program(users: Users) 
 
 def test_two_users_share_the_two_rings_and_nothing_else(users: Users) -> None:
     """No process of one user has a mapping of the other's memory besides the two rings."""
-    server = start_server(users, "ibv_rc_pingpong", "-g", "0", "-n", "1000000000", **HOST)
-    client = users.on_nic(BOB, "ibv_rc_pingpong", "-g", "0", "-n", "1000000000", "-p", PORT, "127.0.0.1", **HOST)
+    command = ["ibv_rc_pingpong", "-g", "0", "-n", "1000000000"]
+    server = start_server(users, *command, **HOST)
+    client = users.on_nic(BOB, *command, "-p", PORT, "127.0.0.1", **HOST)
     wait_until(lambda: client.cpu_ns() > 200_000_000, "the client exchanges messages", client)
-    maps = Path(f"/proc/{server.pid}/maps").read_text()
-    shared = [line.split(maxsplit=5)[-1] for line in maps.splitlines() if line.split()[1][3] == "s"]
-    assert {name.split()[0] for name in shared} <= {"/memfd:verbena-direction", "/memfd:verbena-progress"}, shared
-    assert sum("verbena-direction" in name for name in shared) == 2, shared
+    wait_until(lambda: rings(server) == 2, "there is a link", server)
+    mapped = {name.split()[0] for name in shared_memory(server)}
+    assert mapped == {"/memfd:verbena-direction", "/memfd:verbena-progress"}, mapped
