@@ -108,6 +108,15 @@ def test_the_end_of_a_program_is_noticed_by_another_users_program(users: Users) 
         time.sleep(0.002)  # the pause between two checks
 
 
+def test_programs_that_connect_to_each_other_at_one_moment_talk(users: Users) -> None:
+    """Then they have two links, one for each direction of connecting, and may use either."""
+    for _ in range(5):
+        command = ["ib_write_bw", "-F", "-x", "0", "-n", "200"]
+        server = start_server(users, *command, **HOST)
+        users.on_nic(BOB, *command, "-p", PORT, "127.0.0.1", **HOST).finish()
+        server.finish()
+
+
 def test_a_sender_notices_the_end_of_another_users_program(users: Users) -> None:
     """A program that writes always has a request that is not acknowledged."""
     command = ["ib_write_bw", "-F", "-x", "0", "-D", "60"]
