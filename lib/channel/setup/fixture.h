@@ -38,8 +38,11 @@ public:
 
 	std::string operator/(const std::string& name) const { return path_ + "/" + name; }
 	const std::string& path() const { return path_; }
+	// Writes a file that no other user may read, as the file of a key must be.
 	std::string write(const std::string& name, const std::string& text) const {
 		std::ofstream(*this / name) << text;
+		std::filesystem::permissions(
+			*this / name, std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
 		return *this / name;
 	}
 

@@ -1,5 +1,5 @@
-// Writes a file whole or not at all, with its mode from the first moment on: for keys and
-// certificates.
+// Files of keys and certificates: written whole or not at all, with their mode from the first
+// moment on, and read only if no other user can.
 //
 // Threads: thread-safe, also between processes. Several may write the same file; a reader sees one
 //   of them, never a part.
@@ -22,5 +22,11 @@ struct WriteOptions {
 // file is left in it.
 std::expected<bool, std::string> write_whole(
 	const std::string& path, const std::string& text, WriteOptions options = {});
+
+// Reads the file of a private key. As PostgreSQL does, it refuses a file that another user than
+// this process's or root owns, one of this user's that others may access (0600 is the most), and
+// one of root's that others than its group may read (0640 is the most). Error: one sentence that
+// says what to do.
+std::expected<std::string, std::string> read_key_file(const std::string& path);
 
 }  // namespace verbena::channel

@@ -1,6 +1,7 @@
 #include "lib/channel/setup/private_file.h"
 
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <iterator>
 
@@ -49,6 +50,41 @@ TEST(WholeFile, WithoutAFolderIsAnErrorThatNamesIt) {
 	const auto written = write_whole("/nowhere/key", "secret");
 	ASSERT_FALSE(written);
 	EXPECT_EQ(written.error(), "cannot write /nowhere/key: No such file or directory");
+}
+
+// Gives the file this mode and, unless it is -1, this owner, and returns the error of reading it.
+std::string refusal(const std::string& path, mode_t mode, uid_t owner = static_cast<uid_t>(-1)) {
+	EXPECT_EQ(chmod(path.c_str(), mode), 0);
+	EXPECT_EQ(chown(path.c_str(), owner, static_cast<gid_t>(-1)), 0);
+	const auto text = read_key_file(path);
+	if (text) EXPECT_EQ(*text, "secret");
+	return text ? "" : text.error();
+}
+
+TEST(KeyFile, ThatOthersMayAccessIsRefused) {
+	if (geteuid() == 0) GTEST_SKIP() << "root's own keys have another limit";
+	const Folder folder;
+	const std::string key = folder.write("key", "secret");
+	EXPECT_EQ(refusal(key, 0600), "");
+	EXPECT_EQ(refusal(key, 0400), "");
+	for (const mode_t mode : {0640, 0604, 0644, 0660, 0601})
+		EXPECT_NE(refusal(key, mode).find("chmod 600"), std::string::npos) << std::oct << mode;
+}
+
+TEST(KeyFile, OfRootMayBeReadByItsGroup) {
+	if (geteuid() != 0) GTEST_SKIP() << "only root can make a file of root's";
+	const Folder folder;
+	const std::string key = folder.write("key", "secret");
+	for (const mode_t mode : {0600, 0400, 0640, 0440}) EXPECT_EQ(refusal(key, mode), "") << std::oct << mode;
+	for (const mode_t mode : {0644, 0604, 0660, 0650})
+		EXPECT_NE(refusal(key, mode).find("chmod 640"), std::string::npos) << std::oct << mode;
+	EXPECT_NE(refusal(key, 0600, 1234).find("belongs to user 1234"), std::string::npos);
+}
+
+TEST(KeyFile, ThatDoesNotExistIsNamed) {
+	const auto text = read_key_file("/nowhere/key");
+	ASSERT_FALSE(text.has_value());
+	EXPECT_NE(text.error().find("/nowhere/key"), std::string::npos);
 }
 
 }  // namespace

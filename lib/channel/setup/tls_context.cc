@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "lib/channel/setup/identity.h"
+#include "lib/channel/setup/private_file.h"
 #include "lib/channel/setup/tls_state.h"
 
 namespace verbena::channel {
@@ -153,13 +154,16 @@ Done use_authority(TlsContext::State& state) {
 		return failed("read the authority's certificate " + trust.ca);
 	if (SSL_CTX_use_certificate_chain_file(ssl, trust.certificate.c_str()) != 1)
 		return failed("read the certificate " + trust.certificate);
-	if (SSL_CTX_use_PrivateKey_file(ssl, trust.key.c_str(), SSL_FILETYPE_PEM) != 1) {
-		const bool mismatch = ERR_GET_REASON(ERR_peek_error()) == X509_R_KEY_VALUES_MISMATCH;
+	auto text = read_key_file(trust.key);
+	if (!text) return std::unexpected(text.error());
+	const ossl::Key key = ossl::read_key(*text);
+	OPENSSL_cleanse(text->data(), text->size());
+	ERR_clear_error();
+	if (!key)
+		return std::unexpected("cannot read the key " + trust.key + ": it must be a PEM file without a passphrase");
+	if (SSL_CTX_use_PrivateKey(ssl, key.get()) != 1) {
 		ERR_clear_error();
-		if (mismatch)
-			return std::unexpected("the key " + trust.key + " does not belong to the certificate " + trust.certificate);
-		return std::unexpected("cannot read the key " + trust.key +
-			": it must be a PEM file without a passphrase that this user may read");
+		return std::unexpected("the key " + trust.key + " does not belong to the certificate " + trust.certificate);
 	}
 	SSL_CTX_set_cert_verify_callback(ssl, verify_chain, nullptr);
 	return {};
