@@ -6,6 +6,7 @@
 #include <netinet/tcp.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <cstring>
@@ -20,6 +21,8 @@ using namespace std::string_literals;
 std::unexpected<std::string> failure(const std::string& what, int error) {
 	return std::unexpected(what + ": " + std::strerror(error));
 }
+
+void set(int fd, int level, int name, int value) { setsockopt(fd, level, name, &value, sizeof value); }
 
 void no_delay(int fd) {
 	const int on = 1;
@@ -39,7 +42,10 @@ std::expected<Host, std::string> split_host(const std::string& text, std::uint16
 		const std::size_t end = text.find(']');
 		if (end == std::string::npos) return std::unexpected("'" + text + "' has no closing ']'");
 		host = std::string_view(text).substr(1, end - 1);
-		if (end + 1 < text.size() && text[end + 1] == ':') number = std::string_view(text).substr(end + 2);
+		const std::string_view behind = std::string_view(text).substr(end + 1);
+		if (!behind.empty() && (behind.front() != ':' || behind.size() == 1))
+			return std::unexpected("'" + text + "' must end with ']' or with ']:' and a port");
+		if (!behind.empty()) number = behind.substr(1);
 	} else if (const std::size_t colon = text.find(':');
 		colon != std::string::npos && text.find(':', colon + 1) == std::string::npos) {
 		host = std::string_view(text).substr(0, colon);
@@ -169,6 +175,16 @@ Task<Result<Socket>> accept(Descriptor& listener) {
 			co_return failure("accept", errno);
 		}
 	}
+}
+
+void keep_alive(const Descriptor& socket, Nanoseconds dead_after) {
+	constexpr int probes = 4;
+	const int seconds = std::max(2, static_cast<int>(dead_after / 1'000'000'000));
+	const int between = std::max(1, seconds / (2 * probes));
+	set(socket.fd(), SOL_SOCKET, SO_KEEPALIVE, 1);
+	set(socket.fd(), IPPROTO_TCP, TCP_KEEPCNT, probes);
+	set(socket.fd(), IPPROTO_TCP, TCP_KEEPINTVL, between);
+	set(socket.fd(), IPPROTO_TCP, TCP_KEEPIDLE, std::max(1, seconds - probes * between));
 }
 
 ssize_t try_read(Descriptor& socket, std::span<std::byte> into) {

@@ -97,6 +97,17 @@ Task<Result<std::size_t>> read_some(Descriptor& socket, std::span<std::byte> int
 // Writes all bytes.
 Task<Result<void>> write_all(Descriptor& socket, std::span<const std::byte> bytes, Nanoseconds deadline);
 
+// Makes the kernel probe an idle connection, and break it (ETIMEDOUT) after about `dead_after`, at
+// least 2 s, without an answer. The peer's kernel answers, also for a program that is stopped.
+void keep_alive(const Descriptor& socket, Nanoseconds dead_after);
+
+// The kernel does not probe a connection that is not idle. It knows this about its peer:
+struct Answers {
+	bool awaited = false;  // the peer's kernel has not acknowledged bytes or probes
+	Nanoseconds silent_for = 0;  // the time since it last acknowledged anything
+};
+Answers answers_of(const Descriptor& socket);
+
 // Non-blocking calls for callers that keep their own buffers. They return the number of bytes
 // moved, 0 at the end of the stream, or -errno; after -EAGAIN, await a Wait.
 ssize_t try_read(Descriptor& socket, std::span<std::byte> into);

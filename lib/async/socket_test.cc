@@ -91,6 +91,8 @@ TEST(Address, HostsPortsAndBothFamilies) {
 	EXPECT_FALSE(resolve("127.0.0.1:", 9).has_value());
 	EXPECT_FALSE(resolve("127.0.0.1:70000", 9).has_value());
 	EXPECT_FALSE(resolve("[::1", 9).has_value());
+	EXPECT_FALSE(resolve("[::1]junk", 9).has_value());
+	EXPECT_FALSE(resolve("[::1]:", 9).has_value());
 }
 
 }  // namespace

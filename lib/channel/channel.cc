@@ -15,7 +15,8 @@ std::string_view name_of(Trouble trouble) {
 }
 
 Channel::Sending::Progress Channel::attempt(Sending& sending) {
-	if (!ended_ && !closing_ && sending.size() <= message_max_) return advance(sending);
+	const bool closed = closing_ && !(finishes_begun_ && sending.begun);
+	if (!ended_ && !closed && sending.size() <= message_max_) return advance(sending);
 	sending.trouble = ended_ ? trouble_ : closing_ ? Trouble::closed : Trouble::too_large;
 	return Sending::Progress::failed;
 }

@@ -216,8 +216,9 @@ public:
 	// the peer cannot access the memory any more.
 	Operation end(Lease lease) { return {*this, Operation::Kind::end, {}, {}, Right::read, std::move(lease)}; }
 
-	// Begins to close the channel. Further sends, and sends that wait for room, fail with `closed`.
-	// Bytes that the channel has taken are still sent, and then the peer is notified; receive()
+	// Begins to close the channel. Further sends, and sends that wait for room, fail with `closed`;
+	// over TCP a message of which a part was taken is still sent. Bytes that the channel has taken
+	// are still sent, and then the peer is notified; receive()
 	// returns `closed` at both ends once everything has arrived. If the peer has not closed its
 	// side within `close_timeout_ms`, the channel ends without it.
 	virtual void close() = 0;
@@ -435,6 +436,9 @@ protected:
 	// Direct operations: queued for room; posted.
 	async::List<async::Waiter> operations_, under_way_;
 	bool closing_ = false;  // close() was called
+	// A message that was begun before close() is still sent as a whole: on a stream, a cut message
+	// would look like a broken connection.
+	bool finishes_begun_ = false;
 	bool ended_ = false;  // end() was called; `trouble_` and `reason_` say why
 	Trouble trouble_ = Trouble::closed;
 	std::string reason_;

@@ -30,8 +30,12 @@ TcpChannel::TcpChannel(async::Loop& loop, async::Socket socket, std::optional<Tl
 	  tls_(std::move(tls)),
 	  peer_name_(std::move(peer_name)),
 	  options_(options),
+	  watch_(*this, *socket_, Nanoseconds{options.dead_after_ms} * 1'000'000,
+		  Nanoseconds{options.stall_timeout_ms} * 1'000'000),
 	  reader_(loop, read()),
-	  writer_(loop, write()) {}
+	  writer_(loop, write()) {
+	finishes_begun_ = true;
+}
 
 TcpChannel::~TcpChannel() { loop_.cancel(*this); }
 
@@ -84,6 +88,7 @@ void TcpChannel::write_at_once(Sending& sending) {
 	const std::array pieces{piece(header), piece(sending.head), piece(sending.body)};
 	const ssize_t put = async::try_write(*socket_, pieces);
 	if (put <= 0) return;  // write_some() gets the same error and handles it
+	watch_.watch();
 	sending.begun = true;
 	const auto taken = static_cast<std::size_t>(put);
 	if (taken < header.size()) this->put(std::span(header).subspan(taken));
@@ -119,6 +124,7 @@ bool TcpChannel::write_some() {
 		const ssize_t put = async::try_write(*socket_, std::span(out_).subspan(out_taken_));
 		if (put >= 0) {
 			out_taken_ += static_cast<std::size_t>(put);
+			watch_.watch();
 		} else if (put == -EAGAIN) {
 			// Drop the bytes that were written, so that the buffer does not grow without bound.
 			out_.erase(out_.begin(), out_.begin() + static_cast<std::ptrdiff_t>(out_taken_));
@@ -163,6 +169,7 @@ Task<void> TcpChannel::read() {
 		const ssize_t got = async::try_read(*socket_, place);
 		if (got > 0) {
 			const auto count = static_cast<std::size_t>(got);
+			received_ += count;
 			if (place.data() != read_buffer.data()) note_arrived(count);
 			else if (!handle_received(place.first(count))) co_return;
 			if (has_message()) wake_receiver();
@@ -170,6 +177,7 @@ Task<void> TcpChannel::read() {
 			handle_end();
 		} else if (got == -EAGAIN) {
 			reads = 0;
+			if (received_in_part() != 0) watch_.watch();
 			co_await async::Wait(*socket_, async::Wait::For::reading, never);
 		} else if (got != -EINTR) {
 			fail(
@@ -257,7 +265,9 @@ Channel::Received TcpChannel::next() {
 
 void TcpChannel::handle_end() {
 	if (peer_closed_) return;
-	if (header_filled_ > 0) return fail(Trouble::lost, peer_name_ + ": the connection ended within a message");
+	// A peer that learns of this end's close() in the middle of a message need not complete it.
+	if (header_filled_ > 0 && !closing_)
+		return fail(Trouble::lost, peer_name_ + ": the connection ended within a message");
 	// Without a closing alert (RFC 8446, 6.1) an attacker may have cut the stream.
 	if (tls_ && !tls_->peer_closed())
 		return fail(Trouble::lost, peer_name_ + ": the connection ended without TLS's closing alert");
@@ -299,12 +309,20 @@ void TcpChannel::fail(Trouble trouble, std::string reason) {
 	if (lost_) return;
 	lost_ = true;
 	loop_.cancel(*this);
+	watch_.stop();
 	end(trouble, std::move(reason));
 	// The peer must notice now, however long this channel's owner still keeps the channel.
 	shutdown(socket_->fd(), SHUT_RDWR);
 	loop_.resume_soon(idle_writer_);
 	wake_closers();
 }
+
+std::size_t TcpChannel::received_in_part() const {
+	if (lost_ || peer_closed_ || inbox_bytes_ >= options_.buffer_max) return 0;
+	return header_filled_ > 0 || (tls_ && tls_->in_record()) ? received_ : 0;
+}
+
+void TcpChannel::peer_failed(std::string why) { fail(Trouble::lost, peer_name_ + ": the connection is lost: " + why); }
 
 void TcpChannel::expire() { fail(Trouble::closed, peer_name_ + " does not close in time"); }
 

@@ -9,6 +9,8 @@
 // Backpressure: bytes that the kernel does not take are kept, up to `buffer_max`; beyond that
 //   senders wait. Messages that the program does not receive are kept up to the same amount; beyond
 //   that the socket is not read, and TCP slows the peer down.
+// Liveness: a peer whose host does not answer for `dead_after_ms` is lost, idle or not, and so is
+//   one that sends nothing for `stall_timeout_ms` in the middle of a message (tcp_watch.h).
 // Errors: a broken stream ends the channel as `lost`, and so does an end of the stream without
 //   TLS's closing alert, since anyone on the way could have cut it.
 #pragma once
@@ -24,6 +26,7 @@
 #include "lib/channel/frame.h"
 #include "lib/channel/heap_message.h"
 #include "lib/channel/setup/tls_session.h"
+#include "lib/channel/tcp_watch.h"
 
 namespace verbena::channel {
 
@@ -31,9 +34,14 @@ struct TcpOptions {
 	std::size_t buffer_max = 256 << 10;  // bytes kept, each way
 	std::uint32_t message_max = 64u << 20;
 	std::uint32_t close_timeout_ms = 1000;  // the time that close() gives the peer
+	// The peer's host is taken for dead after this time without an answer; 0: never.
+	std::uint32_t dead_after_ms = 8000;
+	// The time that the peer may send nothing in the middle of a message; 0: for ever. A stopped
+	// process sends nothing.
+	std::uint32_t stall_timeout_ms = 30'000;
 };
 
-class TcpChannel final : public Channel, private async::Timer, private async::TurnEnd {
+class TcpChannel final : public Channel, private async::Timer, private async::TurnEnd, private TcpWatch::Owner {
 public:
 	TcpChannel(async::Loop& loop, async::Socket socket, std::optional<TlsSession> tls, std::string peer_name,
 		const TcpOptions& options);
@@ -71,6 +79,9 @@ private:
 	void finish_close();
 	void fail(Trouble trouble, std::string reason);
 	void expire() override;
+	std::size_t received_in_part() const override;
+	bool has_unsent() const override { return !out_.empty() || !senders_.empty(); }
+	void peer_failed(std::string why) override;
 
 	async::Socket socket_;
 	std::optional<TlsSession> tls_;
@@ -90,6 +101,8 @@ private:
 	std::size_t header_filled_ = 0;
 	Arrived arriving_;
 	std::size_t arrived_ = 0;
+	std::size_t received_ = 0;  // bytes, as they came from the socket
+	TcpWatch watch_;
 
 	async::Job reader_, writer_;
 };

@@ -158,6 +158,8 @@ std::size_t TlsSession::read(std::span<std::byte> room) {
 	return 0;
 }
 
+bool TlsSession::in_record() const { return state_ == State::open && SSL_has_pending(ssl_.get()) == 1; }
+
 void TlsSession::close() {
 	if (state_ == State::open) SSL_shutdown(ssl_.get());
 	ERR_clear_error();

@@ -55,6 +55,7 @@ public:
 
 	void write(std::span<const std::byte> plain);  // only when open
 	std::size_t read(std::span<std::byte> room);   // 0: nothing has arrived yet
+	bool in_record() const;  // the beginning of a record has arrived, and its end has not
 	void close();          // sends close_notify (RFC 8446, 6.1); call nothing but take() afterwards
 	bool peer_closed() const { return peer_closed_; }
 	// Failed because the peer sent a set-up message without TLS.
