@@ -45,14 +45,11 @@ std::string too_many_threads() {
 channel::Described describe(const EchoOptions& options) {
 	const auto text = [](auto number) { return fmt::format("{}", number); };
 	channel::Described all{{"engine", std::string(name_of(options.engine))}, {"poll_us", text(options.spin / 1000)},
-		{"handshake_timeout_ms", text(options.acceptor.patience / 1'000'000)},
-		{"handshakes_max", text(options.acceptor.handshakes_max)},
-		{"accepted_max", text(options.acceptor.accepted_max)}, {"accept_rate", text(options.acceptor.accept_rate)},
-		{"logical_channels_max", text(options.logical)},
+		{"accept_rate", text(options.acceptor.accept_rate)}, {"logical_channels_max", text(options.logical)},
 		{"shared_queue_pairs_max", text(options.shared_queue_pairs_max)}};
+	for (auto& each : channel::describe(options.acceptor)) all.push_back(std::move(each));
 	for (auto& each : channel::describe(options.rc)) all.push_back(std::move(each));
 	const auto add = [&](const char* name, auto number) { all.emplace_back(name, text(number)); };
-	add("tcp_buffer_max", options.acceptor.tcp.buffer_max);
 	add("logical_window", options.mux.window);
 	add("logical_frame_bytes", options.mux.frame_bytes);
 	add("logical_batch_bytes", options.mux.batch_bytes);

@@ -1,20 +1,29 @@
 #include "lib/channel/acceptor.h"
 
+#include <poll.h>
+
+#include <algorithm>
 #include <array>
 
 #include "lib/async/transfer.h"
+#include "lib/channel/first_message.h"
 
 namespace verbena::channel {
 namespace {
 
 using async::Task;
 
-// EMFILE has no wake-up, so accept() is retried after this pause.
-constexpr Nanoseconds pause_without_descriptors = 10'000'000;
+// EMFILE has no wake-up, and clients that were just accepted cannot be evicted yet, so accept() is
+// retried after this pause.
+constexpr Nanoseconds pause_without_room = 10'000'000;
 
-// A client may be silent for this many times the patience with a handshake: until it speaks it
-// costs one descriptor only, and one of thousands that connect at once may take long to begin.
+// A client may take this many times the patience with a handshake until it has sent its first
+// message: until then it costs one descriptor only, and one of thousands that connect at once may
+// take long to begin.
 constexpr int silence_factor = 3;
+constexpr Nanoseconds complaint_interval = 1'000'000'000;
+// Callers that are evicted together, so that the next ones find room.
+constexpr std::size_t evicted_at_once = 16;
 
 // The home's answer to a client's parameters: a channel, or a refusal.
 struct Prepared {
@@ -54,33 +63,23 @@ Task<std::string> checked(Channel& channel, ProofKeys keys, Nanoseconds deadline
 	co_return std::string();
 }
 
-// Counts one client while it exists, and wakes the coroutines that wait for its end.
-class Counted {
-public:
-	Counted(std::size_t& count, async::Loop& loop, async::List<async::Waiter>& at_end)
-		: count_(count), loop_(loop), at_end_(at_end) {
-		++count_;
-	}
-	~Counted() {
-		--count_;
-		loop_.resume_soon(at_end_);
-	}
-	Counted(const Counted&) = delete;
-
-private:
-	std::size_t& count_;
-	async::Loop& loop_;
-	async::List<async::Waiter>& at_end_;
-};
-
-std::string name_of_peer(const async::Descriptor& socket) {
+async::Address peer_of(const async::Descriptor& socket) {
 	async::Address address;
 	address.length = sizeof address.storage;
 	getpeername(socket.fd(), reinterpret_cast<sockaddr*>(&address.storage), &address.length);
-	return async::to_string(address);
+	return address;
 }
 
 }  // namespace
+
+Described describe(const AcceptorOptions& options) {
+	const auto text = [](std::uint64_t number) { return std::to_string(number); };
+	const auto milliseconds = [&](Nanoseconds time) { return text(time / 1'000'000); };
+	return {{"handshake_timeout_ms", milliseconds(options.patience)}, {"handshakes_max", text(options.handshakes_max)},
+		{"handshake_grace_ms", milliseconds(options.handshake_grace)}, {"accepted_max", text(options.accepted_max)},
+		{"tcp_buffer_max", text(options.tcp.buffer_max)}, {"tcp_dead_after_ms", text(options.tcp.dead_after_ms)},
+		{"tcp_stall_timeout_ms", text(options.tcp.stall_timeout_ms)}};
+}
 
 Refusal refusal_of(const RcTransport& transport, const std::string& why) {
 	const bool full = transport.channels() >= transport.options().connections_max;
@@ -115,12 +114,9 @@ Acceptor::Acceptor(
 	  listener_(std::move(listener)),
 	  homes_(std::move(homes)),
 	  options_(std::move(options)),
-	  complain_(std::move(complain)) {}
-
-Acceptor::UnderWay::~UnderWay() {
-	--acceptor_.under_way_;
-	if (async::Waiter* next = acceptor_.waiting_.pop_front()) acceptor_.loop_.resume_soon(*next);
-}
+	  complain_(std::move(complain)),
+	  callers_(loop, options_.accepted_max, options_.handshake_grace),
+	  handshakes_(loop, options_.handshakes_max, options_.handshake_grace) {}
 
 void Acceptor::succeed(Nanoseconds started, bool resumed) {
 	++counters_.agreed;
@@ -136,8 +132,29 @@ void Acceptor::fail(const std::string& peer, const HandshakeError& error, Nanose
 	complain_(peer + ": " + error.text);
 }
 
+void Acceptor::fail_evicted(const std::string& peer, Nanoseconds started) {
+	++counters_.failed;
+	++counters_.evicted;
+	if (options_.observe)
+		options_.observe(
+			{.took = monotonic_now() - started, .trouble = HandshakeFailure::evicted, .refusal = std::nullopt});
+	complain_rarely(peer + ": it made no progress with its set-up, and others wanted its place");
+}
+
+void Acceptor::complain_rarely(const std::string& sentence) {
+	const Nanoseconds now = monotonic_now();
+	if (complained_at_ != 0 && now - complained_at_ < complaint_interval) {
+		++not_complained_;
+		return;
+	}
+	complained_at_ = now;
+	const std::uint64_t others = std::exchange(not_complained_, 0);
+	complain_(others == 0 ? sentence : sentence + " (and " + std::to_string(others) + " more such events before)");
+}
+
 void Acceptor::stop() {
 	stopped_ = true;
+	handshakes_.close();
 	if (managed_) managed_->stop_listening();
 	shutdown(listener_->fd(), SHUT_RDWR);  // clients are refused from now on, and accept() wakes up
 }
@@ -157,36 +174,72 @@ Task<void> Acceptor::turn() {
 Task<void> Acceptor::accept() {
 	while (!stopped_) {
 		if (accepted_ >= options_.accepted_max) {
-			co_await async::Park(at_room_);
+			if (!another_waits()) co_await async::Wait(*listener_, async::Wait::For::reading, never);
+			else if (make_room()) co_await async::Park(at_room_);
+			else co_await loop_.sleep_for(pause_without_room);
 			continue;
 		}
 		auto socket = co_await async::accept(*listener_);
 		if (stopped_) co_return;
 		if (!socket) {
 			// There is no descriptor left; the connection waits in the listener's backlog.
-			complain_(socket.error());
-			if (accepted_ > 0) co_await async::Park(at_room_);
-			else co_await loop_.sleep_for(pause_without_descriptors);
+			complain_rarely(socket.error());
+			if (make_room()) co_await async::Park(at_room_);
+			else co_await loop_.sleep_for(pause_without_room);
 			continue;
 		}
 		co_await turn();
 		if (stopped_) co_return;
 		++counters_.accepted;
-		loop_.spawn(serve(std::move(*socket)));
+		// Counted here: a coroutine that is spawned starts later, and more may be accepted before.
+		loop_.spawn(serve(std::move(*socket), std::make_unique<Counted>(accepted_, loop_, at_room_)));
 	}
 }
 
-Task<void> Acceptor::serve(async::Socket socket) {
-	const Counted accepted(accepted_, loop_, at_room_);
-	const std::string peer = name_of_peer(*socket);
+bool Acceptor::make_room() {
+	const std::size_t most = std::clamp<std::size_t>(options_.accepted_max / 16, 1, evicted_at_once);
+	std::size_t evicted = 0;
+	while (evicted < most && callers_.evict_any()) ++evicted;
+	return evicted > 0;
+}
+
+bool Acceptor::another_waits() {
+	pollfd state{.fd = listener_->fd(), .events = POLLIN, .revents = 0};
+	const bool waits = poll(&state, 1, 0) > 0;
+	if (!waits) listener_->readable = false;
+	return waits;
+}
+
+Task<void> Acceptor::serve(async::Socket socket, [[maybe_unused]] std::unique_ptr<Counted> accepted) {
+	const async::Address address = peer_of(*socket);
+	const std::string peer = async::to_string(address);
+	const Source source = source_of(address.get());
 	const Nanoseconds connected = monotonic_now();
-	if (!co_await async::Wait(*socket, async::Wait::For::reading, connected + silence_factor * options_.patience)) {
-		fail(peer, {.trouble = HandshakeFailure::silent, .text = "it connected and sent nothing", .refusal = {}},
+	// The end of the stream is how an evicted client's coroutine learns of it.
+	const auto hang_up = [&socket] {
+		if (socket) shutdown(socket->fd(), SHUT_RDWR);
+	};
+	std::optional<Admission::Member> caller(std::in_place, callers_, source, hang_up);
+	const auto first = co_await await_first_message(*socket, connected + silence_factor * options_.patience);
+	if (first != FirstMessage::there && !caller->evicted()) {
+		const bool silent = first == FirstMessage::none;
+		fail(peer,
+			{.trouble = silent ? HandshakeFailure::silent : HandshakeFailure::timed_out,
+				.text = silent ? "it connected and sent nothing" : "it has not completed its first message in time",
+				.refusal = {}},
 			connected);
 		co_return;
 	}
+	if (!caller->evicted()) {
+		const bool room = co_await handshakes_.until_room(source);
+		if (!room) co_return;  // stop() was called
+	}
+	if (caller->evicted()) {
+		fail_evicted(peer, connected);
+		co_return;
+	}
 	const Nanoseconds deadline = monotonic_now() + options_.patience;
-	if (!co_await shake_hands(socket, peer) || socket == nullptr) co_return;
+	if (!co_await shake_hands(socket, peer, source, caller) || socket == nullptr) co_return;
 	// Wait for the client to reset the TCP connection, which it does when it has the server's
 	// proof.
 	std::array<std::byte, 64> ignored;
@@ -194,10 +247,14 @@ Task<void> Acceptor::serve(async::Socket socket) {
 }
 
 // Performs the handshake. True: it agreed, and prove() goes on with the channel; a TCP channel has
-// taken the socket over.
-Task<bool> Acceptor::shake_hands(async::Socket& socket, const std::string& peer) {
-	while (under_way_ >= options_.handshakes_max) co_await async::Park(waiting_);
-	const UnderWay under_way(*this);
+// taken the socket over. Ends `caller`, whose place the handshake's replaces.
+Task<bool> Acceptor::shake_hands(
+	async::Socket& socket, const std::string& peer, Source source, std::optional<Admission::Member>& caller) {
+	const auto hang_up = [&socket] {
+		if (socket) shutdown(socket->fd(), SHUT_RDWR);
+	};
+	const Admission::Member under_way(handshakes_, source, hang_up);
+	caller.reset();
 
 	const Nanoseconds started = monotonic_now();
 	const bool exempt = options_.tcp_protection && !begins_with_tls(*socket);
@@ -216,7 +273,8 @@ Task<bool> Acceptor::shake_hands(async::Socket& socket, const std::string& peer)
 							 : answer_rc(*socket, handshake, seat, peer, started);
 		if (co_await std::move(answer)) co_return true;
 	}
-	fail(peer, handshake.error(), started);
+	if (under_way.evicted()) fail_evicted(peer, started);
+	else fail(peer, handshake.error(), started);
 	co_return false;
 }
 

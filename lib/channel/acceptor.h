@@ -1,9 +1,11 @@
 // A server's port: accepts TCP connections, performs the handshake with each client in a coroutine
 // of its own, and delivers the channels of clients that have proved themselves.
 //
-// A client that has sent nothing yet costs one descriptor. A client's first byte asks for a
-// handshake. At most `handshakes_max` handshakes are under way at a time; further clients wait, and
-// the deadline of each counts from the start of its own handshake.
+// A client that has not sent its whole first message yet costs one descriptor, for a bounded time
+// (first_message.h). Its first message asks for a handshake. At most `handshakes_max` handshakes
+// are under way at a time. A client that finds no place evicts a handshake that makes no progress,
+// or one of a source address that has more than its share (admission.h), or it waits; the deadline
+// of each handshake counts from its own start.
 //
 // With listen_managed() clients may also connect by rdma_cm (managed.h), at the same port number.
 // Such a client has a queue pair from the start of its handshake on, and its handshake counts
@@ -24,6 +26,7 @@
 #include <string>
 #include <vector>
 
+#include "lib/channel/admission.h"
 #include "lib/channel/connect.h"
 #include "lib/channel/managed_events.h"
 
@@ -42,14 +45,16 @@ struct SetupReport {
 
 struct AcceptorOptions {
 	Protection protection;
-	// The time for one handshake and its proofs. Before that, a TCP client may be silent for three
-	// times this long.
+	// The time for one handshake and its proofs. Before that, a TCP client may take three times
+	// this long to send its first message.
 	Nanoseconds patience = 10'000'000'000;
 	// The most handshakes under way at once; further clients wait. A TLS session takes about
 	// 50 KiB.
 	std::size_t handshakes_max = 256;
-	// The most accepted TCP connections whose set-up has not ended; further connections wait in the
-	// listener's backlog.
+	// While other clients wait, a handshake that is not over after this time is evicted.
+	Nanoseconds handshake_grace = 500'000'000;
+	// The most accepted TCP connections whose set-up has not ended. A further one evicts the oldest
+	// that has not begun its handshake, from the source address that has the most such clients.
 	std::size_t accepted_max = 16'000;
 	double accept_rate = 0;  // new clients per second, over TCP and rdma_cm together; 0: no limit
 	// The most channels at once, over RDMA and TCP together; 0: no limit. Further clients are
@@ -67,11 +72,17 @@ struct AcceptorOptions {
 	std::function<void(const SetupReport&)> observe;
 };
 
+// The numbers that limit set-ups and TCP connections, for --print-config.
+Described describe(const AcceptorOptions& options);
+
 struct AcceptorCounters {
 	// Clients that the acceptor took in; set-ups that succeeded, and those of them that resumed a
 	// TLS session by a ticket; clients that were refused; set-ups that failed, refusals included.
 	std::uint64_t accepted = 0, agreed = 0, resumed = 0, refused = 0, failed = 0;
+	std::uint64_t evicted = 0;  // those of `failed` that had to make room for others
 };
+
+class Counted;
 
 class Acceptor {
 public:
@@ -108,13 +119,14 @@ public:
 	// Also listens by rdma_cm, at the same address and port(). Call it after start(), at most once.
 	// Returns one sentence on failure; clients over TCP are served all the same.
 	std::expected<void, std::string> listen_managed();
-	// Accepts no further clients, and refuses each client whose handshake has no answer yet.
+	// Accepts no further clients, refuses each client whose handshake has no answer yet, and closes
+	// the connections of clients that wait for a handshake.
 	void stop();
 
 	std::uint16_t port() const { return async::local_address(*listener_).port(); }
 	const AcceptorCounters& counters() const { return counters_; }
 	// The number of handshakes that are under way.
-	std::size_t under_way() const { return under_way_; }
+	std::size_t under_way() const { return handshakes_.size(); }
 
 private:
 	struct Managed;
@@ -124,19 +136,6 @@ private:
 		Negotiated negotiated;
 		bool resumed = false;
 	};
-	// Counts a handshake as under way while it exists. The destructor resumes a client that waits
-	// to begin its handshake.
-	class UnderWay {
-	public:
-		explicit UnderWay(Acceptor& acceptor) : acceptor_(acceptor) { ++acceptor_.under_way_; }
-		~UnderWay();
-		UnderWay(const UnderWay&) = delete;
-		UnderWay& operator=(const UnderWay&) = delete;
-
-	private:
-		Acceptor& acceptor_;
-	};
-
 	// One of the `clients_max` places. A client takes it before its handshake is answered, and its
 	// channel keeps it until the channel is destroyed.
 	using ClientPlace = std::shared_ptr<void>;
@@ -144,10 +143,15 @@ private:
 	ClientPlace take_client_place() const;
 
 	async::Task<void> accept();
+	// Evicts a few clients that have not begun their handshake. False: there are none.
+	bool make_room();
 	// Waits until `accept_rate` allows another client.
 	async::Task<void> turn();
-	async::Task<void> serve(async::Socket socket);
-	async::Task<bool> shake_hands(async::Socket& socket, const std::string& peer);
+	// Returns whether a connection waits in the listener's backlog.
+	bool another_waits();
+	async::Task<void> serve(async::Socket socket, std::unique_ptr<Counted> accepted);
+	async::Task<bool> shake_hands(
+		async::Socket& socket, const std::string& peer, Source source, std::optional<Admission::Member>& caller);
 	async::Task<bool> refuse(async::Descriptor& socket, Handshake& handshake, RefusalCode code, std::string why);
 	async::Task<bool> answer_rc(async::Descriptor& socket, Handshake& handshake, ClientPlace& seat,
 		const std::string& peer, Nanoseconds started);
@@ -159,6 +163,9 @@ private:
 	static Proven proven_of(const Agreed& agreed) { return {agreed.proof, agreed.negotiated, agreed.resumed}; }
 	void succeed(Nanoseconds started, bool resumed);
 	void fail(const std::string& peer, const HandshakeError& error, Nanoseconds started);
+	void fail_evicted(const std::string& peer, Nanoseconds started);
+	// Passes on at most one such sentence a second, since an attacker decides how many there are.
+	void complain_rarely(const std::string& sentence);
 
 	// Clients that connect by rdma_cm: acceptor_managed.cc.
 	async::Task<void> serve_managed(lib::ConnectionId connection, std::vector<std::byte> terms);
@@ -176,18 +183,39 @@ private:
 	Complain complain_;
 	AcceptorCounters counters_;
 	std::size_t accepted_ = 0;  // TCP clients whose set-up has not ended
-	std::size_t under_way_ = 0;
+	Admission callers_;  // those that have not begun their handshake
+	Admission handshakes_;
+	Nanoseconds complained_at_ = 0;  // complain_rarely()
+	std::uint64_t not_complained_ = 0;
 	// Each further copy of this pointer is a place that is taken.
 	ClientPlace client_places_ = std::make_shared<char>();
 	Nanoseconds next_turn_ = 0;
-	async::List<async::Waiter> waiting_;  // clients that wait to begin their handshake
 	// accept(), while it waits until the set-up of another TCP client ends.
 	async::List<async::Waiter> at_room_;
 	bool stopped_ = false;
 };
 
-// The functions below are shared by the acceptor's two source files.
-//
+// The class and the functions below are shared by the acceptor's two source files.
+
+// Counts one client while it exists, and wakes the coroutines that wait for its end.
+class Counted {
+public:
+	Counted(std::size_t& count, async::Loop& loop, async::List<async::Waiter>& at_end)
+		: count_(count), loop_(loop), at_end_(at_end) {
+		++count_;
+	}
+	~Counted() {
+		--count_;
+		loop_.resume_soon(at_end_);
+	}
+	Counted(const Counted&) = delete;
+
+private:
+	std::size_t& count_;
+	async::Loop& loop_;
+	async::List<async::Waiter>& at_end_;
+};
+
 // Returns the refusal for a client to which the transport could make no offer; `why` is the error
 // of RcTransport::offer().
 Refusal refusal_of(const RcTransport& transport, const std::string& why);

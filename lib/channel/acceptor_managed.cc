@@ -56,6 +56,7 @@ struct Acceptor::Managed {
 	HandshakeError error;  // a failure before the handshake
 	bool ended = false;  // the handshake, and the proofs if it agreed, are over
 	bool good = false;  // the client is accepted; only when `ended`
+	bool evicted = false;  // the handshake had to make room for another
 	bool left = false;  // the client's rdma_cm connection has ended
 	// Written before the handshake begins, and constant afterwards.
 	const Home* home = nullptr;
@@ -99,11 +100,24 @@ std::expected<void, std::string> Acceptor::listen_managed() {
 
 Task<void> Acceptor::serve_managed(lib::ConnectionId connection, std::vector<std::byte> terms) {
 	co_await turn();
-	while (under_way_ >= options_.handshakes_max) co_await async::Park(waiting_);
-	std::optional<UnderWay> under_way(std::in_place, *this);
+	const Source source = source_of(rdma_get_peer_addr(connection.get()));
+	if (accepted_ >= options_.accepted_max) {
+		lib::reject(connection.get(), "the server is full");
+		complain_rarely("more clients in their set-up than accepted_max: a client by rdma_cm is refused");
+		co_return;
+	}
+	// A client that waits counts like one that has not begun.
+	std::optional<Counted> accepted(std::in_place, accepted_, loop_, at_room_);
+	co_await handshakes_.until_room(source);  // after stop() begin_managed() rejects it
+	accepted.reset();
 	const HandshakeOptions options{
 		.protection = options_.protection, .host = {}, .started = monotonic_now(), .patience = options_.patience};
 	const auto session = std::make_shared<Managed>(loop_, std::move(connection), options, options_);
+	const auto abandon = [session] {
+		session->evicted = true;
+		if (session->home != nullptr) session->home->loop->post([session] { session->abandon(); });
+	};
+	std::optional<Admission::Member> under_way(std::in_place, handshakes_, source, abandon);
 	// Ends the rdma_cm connection when this coroutine ends; the session itself may be released
 	// later, by a coroutine of the other loop.
 	struct EndId {
@@ -252,6 +266,7 @@ Task<void> Acceptor::converse(const Home& home, std::shared_ptr<Managed> session
 		const HandshakeError unproved{
 			.trouble = HandshakeFailure::no_proof, .text = "its proof failed: " + outcome.trouble, .refusal = {}};
 		if (outcome.good()) succeed(session->started, session->handshake.agreed().resumed);
+		else if (session->evicted) fail_evicted(session->peer, session->started);
 		else fail(session->peer, outcome.agreed ? unproved : session->handshake.error(), session->started);
 		session->ended = true;
 		session->good = outcome.good();

@@ -140,6 +140,61 @@ TEST_F(Connect, AFailureReportsItsKindBesidesItsSentence) {
 	ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
 }
 
+// Connections that have sent these bytes and do nothing more.
+class Stalled {
+public:
+	Stalled(async::Loop& loop, const std::string& where, std::size_t count, const std::vector<std::byte>& sent)
+		: sockets_(count) {
+		loop.complete([](async::Loop& loop, async::Address to, std::vector<async::Socket>& sockets,
+						  const std::vector<std::byte>& sent) -> Task<void> {
+			for (async::Socket& each : sockets) {
+				each = (co_await async::connect(loop, to, never)).value();
+				EXPECT_TRUE(co_await async::write_all(*each, sent, never));
+			}
+		}(loop, async::resolve(where, 0).value(), sockets_, sent));
+	}
+
+private:
+	std::vector<async::Socket> sockets_;
+};
+
+// The first message of a client that begins TLS.
+std::vector<std::byte> client_hello(const Protection& protection) {
+	Handshake handshake = Handshake::client(
+		{.protection = protection, .host = "127.0.0.1", .started = monotonic_now()}, parameters_of(Role::client));
+	std::vector<std::byte> bytes(handshake.pending());
+	bytes.resize(handshake.take(bytes));
+	return bytes;
+}
+
+// 256 callers of one byte kept every other client out for 10 s and more.
+TEST_F(Connect, CallersOfOneByteDelayNoOther) {
+	Server server(made(make_server_protection(files_.server)), {.handshakes_max = 4});
+	const Stalled callers(loop_, server.where(), 50, {std::byte{22}});
+	ConnectOptions options = to(server.where(), made(make_client_protection(files_.client)));
+	options.patience = 2'000'000'000;
+	EXPECT_EQ(refusal(std::move(options)), "it was accepted");
+	EXPECT_EQ(server.report(), "none");
+}
+
+TEST_F(Connect, HandshakesThatStallAreEvictedForOthers) {
+	const Protection mine = made(make_client_protection(files_.client));
+	Server server(made(make_server_protection(files_.server)), {.handshakes_max = 4, .handshake_grace = 50'000'000});
+	const Stalled callers(loop_, server.where(), 4, client_hello(mine));
+	ConnectOptions options = to(server.where(), mine);
+	options.patience = 2'000'000'000;
+	EXPECT_EQ(refusal(std::move(options)), "it was accepted");
+	EXPECT_EQ(server.report(), "evicted");
+	EXPECT_EQ(server.report(), "none");
+}
+
+TEST_F(Connect, TheOldestSilentCallerMakesRoomForAnother) {
+	Server server(ClearText{}, {.accepted_max = 8});
+	const Stalled callers(loop_, server.where(), 30, {});
+	EXPECT_EQ(server.report(), "evicted");
+	EXPECT_EQ(refusal(to(server.where(), ClearText{})), "it was accepted");
+}
+
 // The last step of a set-up is posted to the channels' loop, which may have stopped by then.
 TEST_F(Connect, AnUndeliveredChannelIsDestroyedBeforeItsTransport) {
 	// Both loops spin, so that each of their turns ends at once.

@@ -43,6 +43,7 @@ std::string_view name_of(HandshakeFailure trouble) {
 		case HandshakeFailure::timed_out: return "timed_out";
 		case HandshakeFailure::closed: return "closed";
 		case HandshakeFailure::silent: return "silent";
+		case HandshakeFailure::evicted: return "evicted";
 		case HandshakeFailure::no_proof: return "no_proof";
 	}
 	return "other";

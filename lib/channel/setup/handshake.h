@@ -67,6 +67,7 @@ enum class HandshakeFailure : std::uint8_t {
 	timed_out,
 	closed,  // the peer ended the stream too early
 	silent,  // set by the acceptor only: the peer connected and sent nothing
+	evicted,  // set by the acceptor only: the peer made no progress, and others wanted its place
 	// Set by connect and acceptor: the handshake agreed, but the first message on the channel is no
 	// valid proof.
 	no_proof,
