@@ -117,10 +117,10 @@ TEST_P(Calls, ACallsTimeRunsWhileItsServerTakesNothing) {
 	prepare(client, GetParam());
 	client.init_config({.unsent_max = 1 << 20});
 	ASSERT_FALSE(syncAwait(client.connect(server_.address())));
-	kill(server_.pid(), SIGSTOP);
+	ASSERT_TRUE(server_.pause());
 	for (int i = 0; i < 40; ++i)
 		EXPECT_EQ(code_of(syncAwait(client.call_for<rpc_test::own>(20ms, std::string(300'000, 'x')))), errc::timed_out);
-	kill(server_.pid(), SIGCONT);
+	server_.resume();
 	EXPECT_EQ(value_of(syncAwait(client.call<rpc_test::add>(1, 2))), 3);
 }
 

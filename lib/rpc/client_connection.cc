@@ -255,6 +255,7 @@ void ClientConnection::answer(Pending& pending, const Frame& frame, Arrived& arr
 			pending.attachment = arrived.kept(frame.attachment);
 		}
 	}
+	unpacker_.release();
 	pending.finish();
 }
 

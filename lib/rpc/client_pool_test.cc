@@ -122,13 +122,13 @@ TEST_P(ClientPoolOver, AnIdleConnectionThatDoesNotAnswerIsNotUsed) {
 	config.client.connect_timeout_duration = 200ms;
 	const auto pool = Pool::create(server.address(), config);
 	EXPECT_EQ(syncAwait(shared_echo(pool, "one")), "one");
-	kill(server.pid(), SIGSTOP);
+	ASSERT_TRUE(server.pause());
 	std::this_thread::sleep_for(2ms);  // longer than host_alive_detect_duration
 	const std::string answer = syncAwait(shared_echo(pool, "two"));
 	EXPECT_TRUE(answer.starts_with("no connection")) << answer;
 	EXPECT_EQ(pool->total_client_count(), 0u);
 	EXPECT_FALSE(pool->is_alive());
-	kill(server.pid(), SIGCONT);
+	server.resume();
 	pool->clear();
 	std::string again;
 	for (int i = 0; i < 100 && again != "three"; ++i) again = syncAwait(shared_echo(pool, "three"));

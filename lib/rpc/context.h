@@ -123,6 +123,8 @@ public:
 	// Has the connection's thread send the response. Only the first answer() has an effect.
 	void answer(Buffer body);  // `body`: the packed result
 	void answer(const rpc_error& error);
+	// Counts bytes that the call takes until it ends, in addition to its message.
+	void hold(std::size_t bytes);
 
 	std::coroutine_handle<> frame;  // the handler's coroutine until it has ended; else null
 
@@ -140,6 +142,7 @@ private:
 	std::shared_ptr<StreamEnd> stream_;  // null for a function without a stream
 	AsyncCall* next_ = nullptr;  // the next call in a bucket of the connection's CallTable
 	bool listed_ = false;        // this call is in the CallTable
+	std::size_t held_ = 0;       // bytes of its message and arguments, counted by the connection
 	std::atomic<bool> answered_{false};
 };
 

@@ -44,8 +44,12 @@ inline rpc_error error_of_exception() {
 	}
 }
 
-inline rpc_error wrong_arguments(std::string_view function) {
-	return {errc::invalid_rpc_arguments, "the arguments cannot be read as the parameters of " + std::string(function)};
+inline rpc_error wrong_arguments(const Incoming& incoming) {
+	if (incoming.unpacker.exceeded())
+		return {errc::message_too_large,
+			"the arguments would take more memory than this server allows for a call (decoded_max)"};
+	return {errc::invalid_rpc_arguments,
+		"the arguments cannot be read as the parameters of " + std::string(incoming.function)};
 }
 
 // Calls `f`, as a member of *object if it is a member function.
@@ -117,7 +121,7 @@ template <auto f> void invoke_plain(Incoming& incoming) {
 	context_info_t info(incoming.connection, incoming.function, incoming.frame, &incoming.arrived);
 	typename Function<f>::Arguments arguments;
 	if (!unpack_arguments(incoming.unpacker, incoming.frame.body, arguments))
-		return incoming.connection.respond(info, wrong_arguments(incoming.function));
+		return incoming.connection.respond(info, wrong_arguments(incoming));
 	const Running running(info);
 	try {
 		if constexpr (std::is_void_v<Result>) {
@@ -138,7 +142,8 @@ template <auto f> void invoke_coroutine(Incoming& incoming) {
 	auto call = incoming.connection.begin_call(incoming);
 	typename Function<f>::Arguments arguments;
 	if (!unpack_arguments(incoming.unpacker, incoming.arrived.kept(incoming.frame.body), arguments))
-		return call->answer(wrong_arguments(incoming.function));
+		return call->answer(wrong_arguments(incoming));
+	call->hold(incoming.unpacker.cost());
 	const Running running(call->info());
 	run_coroutine<f>(std::move(call), incoming.object, std::move(arguments));
 }
@@ -147,7 +152,8 @@ template <auto f> void invoke_stream(Incoming& incoming) {
 	auto call = incoming.connection.begin_call(incoming);
 	typename Function<f>::Arguments arguments;
 	if (!unpack_arguments(incoming.unpacker, incoming.arrived.kept(incoming.frame.body), arguments))
-		return call->answer(wrong_arguments(incoming.function));
+		return call->answer(wrong_arguments(incoming));
+	call->hold(incoming.unpacker.cost());
 	stream<typename Function<f>::In, typename Function<f>::Out> items(incoming.connection.begin_stream(*call));
 	const Running running(call->info());
 	run_coroutine<f>(std::move(call), incoming.object, std::move(arguments), std::move(items));
@@ -157,7 +163,8 @@ template <auto f> void invoke_callback(Incoming& incoming) {
 	auto call = incoming.connection.begin_call(incoming);
 	typename Function<f>::Arguments arguments;
 	if (!unpack_arguments(incoming.unpacker, incoming.arrived.kept(incoming.frame.body), arguments))
-		return call->answer(wrong_arguments(incoming.function));
+		return call->answer(wrong_arguments(incoming));
+	call->hold(incoming.unpacker.cost());
 	const Running running(call->info());
 	try {
 		call_with<f>(incoming.object, arguments, context<typename Function<f>::Result>(call));

@@ -18,11 +18,18 @@ std::size_t batch_max_of(const channel::Channel& channel, bool coalesce) {
 	return channel.path().transport == "rc" ? batch_of_rc : batch_of_tcp;
 }
 
-Outbox::Outbox(channel::Channel& channel, std::size_t batch_max, std::size_t unsent_max)
-	: channel_(channel), batch_max_(batch_max), unsent_max_(unsent_max), writer_(channel.loop(), write_on()) {}
+Outbox::Outbox(channel::Channel& channel, std::size_t batch_max, std::size_t unsent_max, Budget* budget)
+	: channel_(channel),
+	  batch_max_(batch_max),
+	  unsent_max_(unsent_max),
+	  budget_(budget),
+	  writer_(channel.loop(), write_on()) {}
 
 // Resumes those that wait for progress, as none will come: they look at their connection again.
-Outbox::~Outbox() { notify_progress(); }
+Outbox::~Outbox() {
+	if (budget_ != nullptr) budget_->give_back(queued_bytes_);
+	notify_progress();
+}
 
 std::uint64_t Outbox::finish(FrameDraft& draft, Attachment attachment) {
 	++counters_.frames;
@@ -63,6 +70,7 @@ Buffer Outbox::take_spare() {
 
 void Outbox::push(Buffer head, Attachment attachment) {
 	queued_bytes_ += head.size() + attachment.bytes.size();
+	if (budget_ != nullptr) budget_->take(head.size() + attachment.bytes.size());
 	Item& item = queue_.emplace_back(std::move(head), std::move(attachment));
 	// The bytes of a short string are inside the string object, which has moved.
 	if (const auto* const owned = std::get_if<std::string>(&item.attachment.owner))
@@ -113,6 +121,7 @@ void Outbox::account(Item& item, bool sent) {
 	++counters_.messages;
 	if (!sent) ended_ = true;
 	queued_bytes_ -= item.head.size() + item.attachment.bytes.size();
+	if (budget_ != nullptr) budget_->give_back(item.head.size() + item.attachment.bytes.size());
 	if (spares_.size() < spares_max && item.head.capacity() <= spare_size_max) {
 		item.head.clear();
 		spares_.push_back(std::move(item.head));

@@ -25,6 +25,7 @@
 
 #include "lib/async/job.h"
 #include "lib/channel/channel.h"
+#include "lib/rpc/budget.h"
 #include "lib/rpc/frame.h"
 #include "lib/rpc/serialize.h"
 #include "lib/rpc/shared_message.h"
@@ -89,7 +90,8 @@ protected:
 class Outbox final : public async::TurnEnd {
 public:
 	// `batch_max`: see batch_max_of(). `unsent_max`: crowded() is true from this many bytes on.
-	Outbox(channel::Channel& channel, std::size_t batch_max, std::size_t unsent_max);
+	// `budget`: null, or counts the queued messages; it must outlive the outbox.
+	Outbox(channel::Channel& channel, std::size_t batch_max, std::size_t unsent_max, Budget* budget = nullptr);
 	~Outbox();
 
 	FrameDraft begin(const FrameHeader& header) { return {open_, header}; }
@@ -171,6 +173,7 @@ private:
 
 	channel::Channel& channel_;
 	std::size_t batch_max_, unsent_max_;
+	Budget* budget_;
 	Buffer open_;  // the open batch: finished frames, and behind them the draft
 	std::deque<Item> queue_;  // the first item is the one in `sending_`, if that has a value
 	std::size_t queued_bytes_ = 0;  // including the messages in fetched_items_

@@ -11,11 +11,13 @@
 // Lifetime: values that are views dangle when the message is freed.
 // Errors: packing throws what the type's adaptor or std::vector throws. Reading returns false: the
 //   bytes come from an untrusted peer, and each length that they claim is checked against the bytes
-//   present before memory is allocated for it.
+//   present, and against a budget, before memory is allocated for it.
 #pragma once
 
 #define MSGPACK_NO_BOOST
+#include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <msgpack.hpp>
 #include <span>
 #include <string>
@@ -58,28 +60,108 @@ template <class... Arguments> void pack_arguments(Buffer& into, const Arguments&
 	}
 }
 
-// Parses bodies, one at a time, and reuses its memory.
+// Parses bodies, one at a time. The values of a body are valid until the next begin() or release(),
+// and refer to the body.
 class Unpacker {
 public:
-	// Returns the value, which is valid until the next call and refers to `body`. Null: the bytes
-	// are not exactly one MessagePack value, or claim more elements than there are bytes.
+	// The memory that one element of an array or half a pair of a map is assumed to take: 24 bytes
+	// in msgpack's tree, and some in the value that the program gets.
+	static constexpr std::size_t element_cost = 32;
+
+	Unpacker() = default;
+	// `decoded_max`: the values of a body may take this many bytes, or as many as the body has if
+	// that is more.
+	explicit Unpacker(std::size_t decoded_max) : decoded_max_(decoded_max) {}
+
+	// Begins to read a body, value by value.
+	void begin(std::span<const std::byte> body);
+	bool done() const { return rest_.empty(); }
+	// Reads the next value. Null: the bytes do not begin with a MessagePack value, or it claims
+	// more elements than there are bytes, or more than the budget allows.
+	const msgpack::object* next();
+	// Reads the header of an array, and returns the number of its elements. False: it is none.
+	bool array(std::uint32_t& elements);
+	// Reads an array of numbers straight into the vector, without a tree.
+	template <class T> bool numbers(std::vector<T>& into);
+	// Reads a body that is one value. Null: it is not.
 	const msgpack::object* unpack(std::span<const std::byte> body);
 
+	// Whether a value was refused only because of the budget.
+	bool exceeded() const { return exceeded_; }
+	// Bytes that the values of the present body take, without the body: an estimate.
+	std::size_t cost() const { return cost_; }
+	// Frees what the values take.
+	void release();
+
 private:
+	bool charge(std::uint64_t bytes);
+	// Reads the next number as a double or a 64-bit integer; false: it is none.
+	struct Number {
+		enum class Kind : std::uint8_t { positive, negative, real } kind;
+		std::uint64_t positive;
+		std::int64_t negative;
+		double real;
+	};
+	bool number(Number& into);
+
+	std::size_t decoded_max_ = std::size_t{256} << 20;
+	std::span<const std::byte> rest_;
+	std::size_t allowed_ = 0, cost_ = 0;
+	bool exceeded_ = false;
 	msgpack::zone zone_;
 	msgpack::object object_;
 };
 
-// Reads one value. False: the body is not a T, and `into` is unspecified.
-template <class T> bool unpack_value(Unpacker& unpacker, std::span<const std::byte> body, T& into) {
-	const msgpack::object* const object = unpacker.unpack(body);
-	if (object == nullptr) return false;
-	try {
-		object->convert(into);
-	} catch (const std::exception&) {
-		return false;
+namespace detail {
+// Whether T is a vector that Unpacker::numbers() reads. MessagePack has types of its own for bytes
+// and for truth values.
+template <class T> inline constexpr bool is_numbers = false;
+template <class T> inline constexpr bool is_numbers<std::vector<T>> = std::is_arithmetic_v<T> && sizeof(T) > 1;
+}  // namespace detail
+
+template <class T> bool Unpacker::numbers(std::vector<T>& into) {
+	std::uint32_t elements = 0;
+	if (!array(elements) || elements > rest_.size() || !charge(std::uint64_t{elements} * sizeof(T))) return false;
+	into.resize(elements);
+	for (T& each : into) {
+		Number read{};
+		if (!number(read)) return false;
+		if constexpr (std::is_floating_point_v<T>) {
+			each = read.kind == Number::Kind::real    ? static_cast<T>(read.real)
+				: read.kind == Number::Kind::positive ? static_cast<T>(read.positive)
+													  : static_cast<T>(read.negative);
+		} else if (read.kind == Number::Kind::positive) {
+			if (!std::in_range<T>(read.positive)) return false;
+			each = static_cast<T>(read.positive);
+		} else {
+			if (read.kind == Number::Kind::real || !std::in_range<T>(read.negative)) return false;
+			each = static_cast<T>(read.negative);
+		}
 	}
 	return true;
+}
+
+// Reads the next value of the body that `unpacker` is reading. False: it is not a T, and `into` is
+// unspecified.
+template <class T> bool unpack_next(Unpacker& unpacker, T& into) {
+	if constexpr (detail::is_numbers<T>) {
+		return unpacker.numbers(into);
+	} else {
+		const msgpack::object* const object = unpacker.next();
+		if (object == nullptr) return false;
+		try {
+			object->convert(into);
+		} catch (const std::exception&) {
+			return false;
+		}
+		return true;
+	}
+}
+
+// Reads one value. False: the body is not a T, and `into` is unspecified.
+template <class T> bool unpack_value(Unpacker& unpacker, std::span<const std::byte> body, T& into) {
+	unpacker.begin(body);
+	return unpack_next(unpacker, into) && unpacker.done();
 }
 
 // Reads the arguments of a request. False: their number or a type is wrong. For no parameters an
@@ -89,17 +171,11 @@ bool unpack_arguments(Unpacker& unpacker, std::span<const std::byte> body, std::
 	if constexpr (sizeof...(Parameters) == 0) {
 		return body.empty() || (body.size() == 1 && body[0] == std::byte{0x90});
 	} else {
-		const msgpack::object* const object = unpacker.unpack(body);
-		if (object == nullptr || object->type != msgpack::type::ARRAY ||
-			object->via.array.size != sizeof...(Parameters))
-			return false;
-		try {
-			const msgpack::object* element = object->via.array.ptr;
-			std::apply([&](Parameters&... each) { ((element++)->convert(each), ...); }, into);
-		} catch (const std::exception&) {
-			return false;
-		}
-		return true;
+		std::uint32_t elements = 0;
+		unpacker.begin(body);
+		if (!unpacker.array(elements) || elements != sizeof...(Parameters)) return false;
+		const auto read = [&](Parameters&... each) { return (unpack_next(unpacker, each) && ...); };
+		return std::apply(read, into) && unpacker.done();
 	}
 }
 

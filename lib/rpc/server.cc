@@ -42,6 +42,22 @@ struct Server::Worker {
 	IoThread thread;
 };
 
+channel::Described describe(const server_config& config) {
+	const auto text = [](std::uint64_t number) { return std::to_string(number); };
+	const ConnectionLimits& limits = config.limits;
+	channel::Described all{{"body_max", text(limits.frame.body_max)},
+		{"attachment_max", text(limits.frame.attachment_max)}, {"in_flight_max", text(limits.in_flight_max)},
+		{"unsent_max", text(limits.unsent_max)}, {"decoded_max", text(limits.decoded_max)},
+		{"decoded_max_authenticated", text(limits.decoded_max_authenticated)}, {"held_max", text(limits.held_max)},
+		{"streams_max", text(limits.streams_max)}, {"stream_window", text(limits.stream_window)},
+		{"memory_max", text(config.memory_max)}, {"message_max", text(config.tcp.message_max)},
+		{"drain_patience_ms", text(static_cast<std::uint64_t>(config.drain_patience.count()))}};
+	for (auto& each :
+		channel::describe(channel::AcceptorOptions{.protection = channel::ClearText{}, .tcp = config.tcp}))
+		all.push_back(std::move(each));
+	return all;
+}
+
 Server::Server(server_config config) : config_(std::move(config)) {
 	if (config_.limits.streams_max > 0) register_handler<detail::protocol>(protocol_function);
 }
@@ -109,7 +125,7 @@ err_code Server::open() {
 // Called on the worker's thread with a connection that is set up.
 void Server::take(Worker& worker, std::unique_ptr<channel::Channel> channel) {
 	const auto connection = std::make_shared<ServerConnection>(
-		worker.thread, std::move(channel), functions_, config_.limits, worker.counters, ++connections_made_);
+		worker.thread, std::move(channel), functions_, config_.limits, worker.counters, budget_, ++connections_made_);
 	worker.connections.push_back(*connection);
 	worker.thread.loop().spawn(ServerConnection::serve(connection));
 	if (worker.draining) connection->drain();
@@ -233,6 +249,8 @@ Server::Totals Server::totals() const {
 		add(totals.cancelled, each.cancelled);
 		add(totals.expired, each.expired);
 		add(totals.faults, each.faults);
+		add(totals.over_budget, each.over_budget);
+		add(totals.budget_waits, each.budget_waits);
 		add(totals.frames_sent, each.frames_sent);
 		add(totals.messages_sent, each.messages_sent);
 		add(totals.messages_received, each.messages_received);

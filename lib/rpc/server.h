@@ -45,12 +45,18 @@ struct server_config {
 	std::uint16_t port = 9001;  // 0: any free port, which Server::port() returns
 	unsigned thread_num = std::thread::hardware_concurrency();  // I/O threads; 0 counts as 1
 	ConnectionLimits limits;  // for each connection
+	// Bytes that all connections may hold together for calls that are not answered and responses
+	// that are not sent. Above that only connections that hold less than 64 KiB are read.
+	std::size_t memory_max = std::size_t{1} << 30;
 	channel::TcpOptions tcp;  // for each connection over TCP
 	// An I/O thread polls this long after its last work before it sleeps.
 	Nanoseconds spin = 50'000;
 	std::chrono::milliseconds drain_patience{2'000};  // for calls in flight when the server stops
 	Log log = log_to_standard_error;  // any thread of the server may call it
 };
+
+// All limits of a server with this configuration, by name.
+channel::Described describe(const server_config& config);
 
 class Server {
 public:
@@ -115,6 +121,7 @@ public:
 	struct Totals {
 		std::uint64_t connections = 0;  // set up since the server was constructed
 		std::uint64_t requests = 0, errors = 0, cancelled = 0, expired = 0, faults = 0;
+		std::uint64_t over_budget = 0, budget_waits = 0;
 		std::uint64_t frames_sent = 0, messages_sent = 0, messages_received = 0;
 	};
 	Totals totals() const;
@@ -133,6 +140,7 @@ private:
 	void take(Worker& worker, std::unique_ptr<channel::Channel> channel);
 
 	server_config config_;
+	Budget budget_{config_.memory_max};
 	FunctionTable functions_;
 	std::optional<ibv_config> ibv_;
 	std::optional<ssl_config> ssl_;

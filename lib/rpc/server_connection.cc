@@ -7,6 +7,8 @@ using async::Task;
 
 thread_local context_info_t* running = nullptr;
 
+constexpr Nanoseconds pause_without_memory = 5'000'000;
+
 }  // namespace
 
 context_info_t* get_context() { return running; }
@@ -70,6 +72,11 @@ AsyncCall::~AsyncCall() {
 	connection_->end_call(*this);
 }
 
+void AsyncCall::hold(std::size_t bytes) {
+	held_ += bytes;
+	connection_->held_.take(bytes);
+}
+
 void AsyncCall::give_up(const rpc_error& why) {
 	info_.cancelled_.store(true, std::memory_order_relaxed);
 	if (stream_) stream_->end(why);
@@ -89,7 +96,8 @@ void AsyncCall::answer(const rpc_error& error) {
 }
 
 ServerConnection::ServerConnection(IoThread& home, std::unique_ptr<channel::Channel> channel,
-	const FunctionTable& functions, const ConnectionLimits& limits, ServerCounters& counters, std::uint64_t id)
+	const FunctionTable& functions, const ConnectionLimits& limits, ServerCounters& counters, Budget& budget,
+	std::uint64_t id)
 	: home_(home),
 	  channel_(std::move(channel)),
 	  functions_(functions),
@@ -97,7 +105,10 @@ ServerConnection::ServerConnection(IoThread& home, std::unique_ptr<channel::Chan
 	  counters_(counters),
 	  id_(id),
 	  path_(channel_->path()),
-	  outbox_(*channel_, batch_max_of(*channel_, limits.coalesce), limits.unsent_max) {
+	  // "tcp" is plain text: its clients are not authenticated.
+	  unpacker_(path_.transport == "tcp" ? limits.decoded_max : limits.decoded_max_authenticated),
+	  held_(budget),
+	  outbox_(*channel_, batch_max_of(*channel_, limits.coalesce), limits.unsent_max, &budget) {
 	ServerCounters::add(counters_.connections);
 }
 
@@ -113,6 +124,7 @@ Task<void> ServerConnection::serve() {
 			// that ends and progress of the outbox each resume this coroutine.
 			if (may_read()) read(reader, arrived);
 			else if (outbox_.crowded()) co_await outbox_.until_progress();
+			else if (!may_use_memory()) co_await until_memory();
 			else co_await async::Park(waiting_for_limits_);
 		}
 		count_sent();
@@ -194,7 +206,7 @@ void ServerConnection::execute(const Frame& frame, Arrived& arrived) {
 				opens ? "the function has no stream: call it" : "the function has a stream: open it"));
 		return;
 	}
-	if (opens && streams_ >= limits_.streams_max) {
+	if (opens && (streams_ >= limits_.streams_max || held_by_streams_ >= limits_.held_max)) {
 		refuse(frame.header.sequence, rpc_error(errc::too_many_streams));
 		return;
 	}
@@ -211,6 +223,14 @@ void ServerConnection::execute(const Frame& frame, Arrived& arrived) {
 		.unpacker = unpacker_,
 		.object = found->second.object};
 	found->second.invoke(incoming);
+	if (unpacker_.exceeded()) ServerCounters::add(counters_.over_budget);
+	unpacker_.release();
+}
+
+// Other connections, also of other threads, free the memory, so this one looks again after a pause.
+Task<void> ServerConnection::until_memory() {
+	ServerCounters::add(counters_.budget_waits);
+	while (!closed_ && !may_use_memory()) co_await home_.loop().sleep_for(pause_without_memory);
 }
 
 void ServerConnection::refuse(std::uint32_t sequence, const rpc_error& error) {
@@ -230,12 +250,14 @@ void ServerConnection::respond(context_info_t& info, const rpc_error& error) {
 std::shared_ptr<AsyncCall> ServerConnection::begin_call(Incoming& incoming) {
 	auto call = AsyncCall::make(shared_from_this(), incoming.function, incoming.frame, incoming.arrived);
 	calls_.add(*call);
+	call->hold(incoming.frame.body.size() + incoming.frame.attachment.size());
 	return call;
 }
 
 std::shared_ptr<StreamEnd> ServerConnection::begin_stream(AsyncCall& call) {
 	call.stream_ = StreamEnd::make(home_, limits_.stream_window, limits_.frame.body_max);
 	++streams_;
+	held_by_streams_ += call.held_;
 	call.stream_->begin(outbox_, call.info_.sequence_);
 	call.stream_->end_at(call.info_.deadline_);
 	return call.stream_;
@@ -244,9 +266,11 @@ std::shared_ptr<StreamEnd> ServerConnection::begin_stream(AsyncCall& call) {
 void ServerConnection::end_call(AsyncCall& call) {
 	if (call.stream_) {
 		--streams_;
+		held_by_streams_ -= call.held_;
 		call.stream_->end({});
 	}
 	calls_.remove(call);
+	held_.give_back(call.held_);
 	// serve() checks the limits again: the outbox may be full.
 	home_.loop().resume_soon(waiting_for_limits_);
 	close_if_drained();

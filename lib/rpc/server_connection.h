@@ -18,6 +18,7 @@
 #include <string>
 #include <unordered_map>
 
+#include "lib/rpc/budget.h"
 #include "lib/rpc/call_table.h"
 #include "lib/rpc/context.h"
 
@@ -47,6 +48,13 @@ struct ConnectionLimits {
 	FrameLimits frame;
 	std::size_t in_flight_max = 65'536;      // unanswered calls, without streams
 	std::size_t unsent_max = 64u << 20;  // bytes of responses and items that are unsent
+	// Bytes that the arguments of one request may take in memory once they are read, or as many as
+	// the request has if that is more: for a client in plain text, and for one that is
+	// authenticated.
+	std::size_t decoded_max = 4u << 20, decoded_max_authenticated = 256u << 20;
+	// Bytes that unanswered calls may hold with their messages and arguments; above that the
+	// connection is not read.
+	std::size_t held_max = 64u << 20;
 	bool coalesce = true;  // responses of one turn of the loop share messages
 	std::size_t streams_max = 1024;              // open streams; 0: none, as in protocol level 1
 	// Limit in bytes for the items of a stream that its function has not read; 64 KiB to 1 GiB.
@@ -62,6 +70,9 @@ struct ServerCounters {
 	// may send.
 	std::atomic<std::uint64_t> connections{0};
 	std::atomic<std::uint64_t> requests{0}, errors{0}, cancelled{0}, expired{0}, faults{0};
+	// Requests whose arguments were over decoded_max, and waits of connections for the server's
+	// memory_max.
+	std::atomic<std::uint64_t> over_budget{0}, budget_waits{0};
 	std::atomic<std::uint64_t> frames_sent{0}, messages_sent{0}, messages_received{0};
 	static void add(std::atomic<std::uint64_t>& counter, std::uint64_t count = 1) {
 		counter.store(counter.load(std::memory_order_relaxed) + count, std::memory_order_relaxed);
@@ -71,7 +82,7 @@ struct ServerCounters {
 class ServerConnection : public async::Linked, public std::enable_shared_from_this<ServerConnection> {
 public:
 	ServerConnection(IoThread& home, std::unique_ptr<channel::Channel> channel, const FunctionTable& functions,
-		const ConnectionLimits& limits, ServerCounters& counters, std::uint64_t id);
+		const ConnectionLimits& limits, ServerCounters& counters, Budget& budget, std::uint64_t id);
 
 	// Serves until the client leaves or close() is called, and then until the channel is closed.
 	static async::Task<void> serve(std::shared_ptr<ServerConnection> self) { co_await self->serve(); }
@@ -102,12 +113,22 @@ public:
 private:
 	friend class AsyncCall;
 	async::Task<void> serve();
+	async::Task<void> until_memory();  // waits until may_use_memory()
 	void read(FrameReader& reader, Arrived& arrived);  // reads one frame
 	void handle(const Frame& frame, Arrived& arrived);
 	void execute(const Frame& frame, Arrived& arrived);  // a request or an open
 	void forget(std::uint32_t sequence, const rpc_error& why);
 	void refuse(std::uint32_t sequence, const rpc_error& error);  // responds without a call
-	bool may_read() const { return calls_.size() - streams_ < limits_.in_flight_max && !outbox_.crowded(); }
+	bool may_read() const {
+		return calls_.size() - streams_ < limits_.in_flight_max && held_by_calls() < limits_.held_max &&
+			may_use_memory() && !outbox_.crowded();
+	}
+	// Streams do not count: they go on only while the connection is read.
+	std::size_t held_by_calls() const { return held_.bytes() - held_by_streams_; }
+	// Whether the server's budget has room, or this connection uses little of it.
+	bool may_use_memory() const {
+		return !held_.budget().exhausted() || held_by_calls() + outbox_.queued_bytes() < Budget::small_share;
+	}
 	void end_call(AsyncCall& call);
 	void close_if_drained();  // closes if drain() is complete
 	void count_sent();  // adds what the outbox has sent since the last call to the counters
@@ -122,6 +143,8 @@ private:
 	channel::Path path_;
 	std::any tag_;
 	Unpacker unpacker_;
+	HeldBytes held_;  // by unanswered calls and by streams
+	std::size_t held_by_streams_ = 0;
 	CallTable calls_;
 	std::size_t streams_ = 0;  // the number of calls in calls_ that have a stream
 	// serve(), while in_flight_max calls are unanswered.

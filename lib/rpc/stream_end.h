@@ -73,6 +73,7 @@ public:
 		if (!unpacker_) unpacker_.emplace();
 		std::optional<T> value(std::in_place);
 		const bool understood = unpack_value(*unpacker_, items_.front().body, *value);
+		unpacker_->release();
 		drop_first();
 		if (!understood)
 			return std::unexpected(rpc_error(errc::invalid_rpc_result, "an item cannot be read as the stream's type"));

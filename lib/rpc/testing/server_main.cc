@@ -7,6 +7,9 @@
 //     rdma-own                  RDMA with receive blocks of each connection's own
 //     rdma-wait, rdma-close     12 MiB of memory; a message that finds none waits, or is refused
 //     tcp-old                   without streams, as a server of protocol level 1
+//     tcp-wide                  TCP in plain text with the default limits
+//     tcp-any                   TCP in plain text at all addresses of the host
+//     rpc_test_server --print-config    prints the default limits
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -16,12 +19,18 @@
 
 int main(int, char** arguments) {
 	using namespace verbena::rpc;
+	if (std::strcmp(arguments[1], "--print-config") == 0) {
+		for (const auto& [name, value] : describe(server_config()))
+			std::printf("%s = %s\n", name.c_str(), value.c_str());
+		return 0;
+	}
 	const std::string transport = arguments[2];
-	Server server({.address = "127.0.0.1",
+	Server server({.address = transport == "tcp-any" ? "0.0.0.0" : "127.0.0.1",
 		.port = static_cast<std::uint16_t>(arguments[3] != nullptr ? std::atoi(arguments[3]) : 0),
 		.thread_num = static_cast<unsigned>(std::atoi(arguments[1])),
-		.limits = {.frame = {.body_max = 1 << 20, .attachment_max = 16 << 20},
-			.streams_max = transport == "tcp-old" ? 0u : 300u}});
+		.limits = transport == "tcp-wide" ? ConnectionLimits()
+										  : ConnectionLimits{.frame = {.body_max = 1 << 20, .attachment_max = 16 << 20},
+												.streams_max = transport == "tcp-old" ? 0u : 300u}});
 	rpc_test::Counter counter;
 	rpc_test::register_all(server, counter);
 	server.register_handler<rpc_test::count_of_allocations>();

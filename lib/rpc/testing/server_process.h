@@ -6,8 +6,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <csignal>
 #include <cstdio>
+#include <filesystem>
+#include <fstream>
 #include <string>
 
 extern char** environ;
@@ -40,6 +43,16 @@ public:
 	int port() const { return port_; }
 	pid_t pid() const { return pid_; }
 	std::string address() const { return "127.0.0.1:" + std::to_string(port_); }
+	// Sends SIGSTOP, and returns when every thread of the server has stopped: the signal's sender
+	// does not wait for that. False: some have not within 10 s.
+	bool pause() const {
+		::kill(pid_, SIGSTOP);
+		const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+		while (!is_paused())
+			if (std::chrono::steady_clock::now() > deadline) return false;
+		return true;
+	}
+	void resume() const { ::kill(pid_, SIGCONT); }
 	// Begins a graceful stop, and returns at once.
 	void request_stop() {
 		if (stdin_ >= 0) close(stdin_);
@@ -56,6 +69,18 @@ public:
 	}
 
 private:
+	bool is_paused() const {
+		const std::filesystem::path threads = "/proc/" + std::to_string(pid_) + "/task";
+		for (const auto& thread : std::filesystem::directory_iterator(threads)) {
+			std::ifstream file(thread.path() / "stat");
+			std::string text;
+			std::getline(file, text);
+			// The state is behind the name, which is in brackets and may contain some.
+			const std::size_t end = text.rfind(") ");
+			if (end == std::string::npos || text[end + 2] != 'T') return false;
+		}
+		return true;
+	}
 	int wait() {
 		int status = 0;
 		if (pid_ > 0) waitpid(pid_, &status, 0);
