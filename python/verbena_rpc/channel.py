@@ -4,6 +4,7 @@ Both ends exchange parameters and proofs first (the set-up); then each message i
 length in 4 bytes.
 
 Threads: one thread may call send() while another calls receive().
+Liveness: a server whose host does not answer for 8 s is lost, idle or not (liveness.py).
 Errors: ChannelError or OSError; the channel cannot be used after one.
 """
 
@@ -13,12 +14,16 @@ import hmac
 import os
 import socket
 import struct
+import time
 from typing import TYPE_CHECKING, Optional
+
+from .liveness import Receiver, keep_alive, send_all
 
 if TYPE_CHECKING:
     from .tls import Tls
 
 MESSAGE_MAX = 64 << 20
+PARAMETERS_MAX = 512  # bytes of a set-up message
 _CLIENT, _SERVER, _TCP = 1, 2, 2
 _ROLE, _TRANSPORT, _NONCE, _REFUSAL = 1, 2, 15, 16
 
@@ -52,12 +57,24 @@ def _proof(role: int, key: bytes, setup: bytes, transcript: bytes) -> bytes:
 class _Clear:
     """A stream that is the socket itself, without TLS."""
 
-    def __init__(self, plain: socket.socket) -> None:
-        self.sendall = plain.sendall
-        self._file = plain.makefile("rb")
+    def __init__(self, plain: socket.socket, receiver: Receiver) -> None:
+        self._socket = plain
+        self._receiver = receiver
+        self._ahead = bytearray()
 
-    def read(self, size: int) -> bytes:
-        return self._file.read(size) or b""
+    def sendall(self, data: bytes, deadline: float | None) -> None:
+        send_all(self._socket, data, deadline)
+
+    def read(self, size: int, in_message: bool) -> bytes:
+        """Return `size` bytes, or fewer if the connection ends before."""
+        while len(self._ahead) < size:
+            received = self._receiver.receive(max(size - len(self._ahead), 64 << 10), in_message or bool(self._ahead))
+            if not received:
+                break
+            self._ahead += received
+        data = bytes(memoryview(self._ahead)[:size])
+        del self._ahead[:size]
+        return data
 
     def exporter_key(self) -> bytes:
         """Return the key that stands for a TLS session where there is none."""
@@ -68,59 +85,72 @@ class TcpChannel:
     """A connected channel. One thread may send while another receives."""
 
     def __init__(self, host: str, port: int, timeout: float | None, tls: Optional["Tls"] = None) -> None:
-        """Connect and do the set-up. `timeout`: seconds for each step; None: no limit."""
+        """Connect and do the set-up. `timeout`: seconds for all of it; None: no limit."""
+        deadline = None if timeout is None else time.monotonic() + timeout
         self._socket = socket.create_connection((host, port), timeout)
         try:
+            self._socket.settimeout(None)
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            keep_alive(self._socket)
+            receiver = Receiver(self._socket, deadline)
             if tls is None:
-                self._stream = _Clear(self._socket)
+                self._stream = _Clear(self._socket, receiver)
             else:
                 from .tls import TlsStream
 
-                self._stream = TlsStream(self._socket, host, tls)
-            self._set_up()
-            self._socket.settimeout(None)
+                self._stream = TlsStream(self._socket, receiver, host, tls)
+            self._set_up(deadline)
+            receiver.deadline = None
         except BaseException:
             self._socket.close()
             raise
 
-    def _read(self, size: int) -> bytes:
+    def _read(self, size: int, in_message: bool = True) -> bytes:
         """Read exactly `size` bytes."""
-        data = self._stream.read(size)
+        data = self._stream.read(size, in_message)
         if len(data) < size:
             raise ChannelError("the server closed the connection")
         return data
 
-    def _set_up(self) -> None:
+    def _set_up(self, deadline: float | None) -> None:
         nonce = os.urandom(16)
         ours = _parameters(nonce)
-        self._stream.sendall(ours)
-        head = self._stream.read(8)
+        self._stream.sendall(ours, deadline)
+        head = self._stream.read(8, False)
         # A server in TLS answers plain text with an alert, record type 0x15 (RFC 8446, 5.1).
         if (len(head) == 8 and head[:4] != b"VBCH") or head[:1] == b"\x15":
             raise ChannelError("the server does not speak this protocol in plain text: does it require TLS?")
         if len(head) < 8:
             raise ChannelError("the server closed the connection before it answered")
-        theirs = head + self._read(struct.unpack(">H", head[6:8])[0] - 8)
+        length = struct.unpack(">H", head[6:8])[0]
+        if not 8 <= length <= PARAMETERS_MAX:
+            raise ChannelError("the server's set-up message has an impossible length")
+        theirs = head + self._read(length - 8)
         fields = _fields(theirs)
         if _REFUSAL in fields:
             raise ChannelError("the server refused the connection: " + fields[_REFUSAL][2:].decode("ascii", "replace"))
+        if _NONCE not in fields:
+            raise ChannelError("the server's set-up message has no nonce")
         setup = hashlib.sha256(nonce + fields[_NONCE]).digest()[:8]
         transcript = hashlib.sha256(ours + theirs).digest()
         key = self._stream.exporter_key()
-        self.send(_proof(_CLIENT, key, setup, transcript))
+        self.send(_proof(_CLIENT, key, setup, transcript), deadline)
         if not hmac.compare_digest(self.receive(), _proof(_SERVER, key, setup, transcript)):
             raise ChannelError("the server's proof is wrong: the set-up messages were changed on their way")
 
-    def send(self, message: bytes) -> None:
-        """Send one message. ValueError: it is above MESSAGE_MAX."""
+    def send(self, message: bytes, deadline: float | None = None) -> None:
+        """Send one message.
+
+        ValueError: it is above MESSAGE_MAX. TimeoutError: not all of it could be sent until the
+        deadline (monotonic time); the channel cannot be used any more.
+        """
         if len(message) > MESSAGE_MAX:
             raise ValueError(f"a message has at most {MESSAGE_MAX} bytes")
-        self._stream.sendall(struct.pack("<I", len(message)) + message)
+        self._stream.sendall(struct.pack("<I", len(message)) + message, deadline)
 
     def receive(self) -> bytes:
         """Wait for the next message and return it."""
-        word = struct.unpack("<I", self._read(4))[0]
+        word = struct.unpack("<I", self._read(4, in_message=False))[0]
         if word > MESSAGE_MAX:
             raise ChannelError("the server violated the protocol: a message is larger than 64 MiB")
         return self._read(word)

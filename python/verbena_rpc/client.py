@@ -111,7 +111,7 @@ class Client:
         head = frame.encode(
             frame.OPEN, sequence, frame.function_id(function), body, patience_us=_microseconds(timeout or 0)
         )
-        self._put(sequence, head + opened.first_grant())
+        self._put(sequence, head + opened.first_grant(), timeout or self._timeout or None)
         self._start_timeout(sequence, answer, timeout or 0)
         return opened
 
@@ -136,7 +136,9 @@ class Client:
             sequence, future = self._begin()
         function_id = frame.function_id(function)
         self._put(
-            sequence, frame.encode(frame.REQUEST, sequence, function_id, body, attachment, _microseconds(patience))
+            sequence,
+            frame.encode(frame.REQUEST, sequence, function_id, body, attachment, _microseconds(patience)),
+            patience or None,
         )
         return sequence, future
 
@@ -149,14 +151,16 @@ class Client:
         self._waiting[self._sequence] = future
         return self._sequence, future
 
-    def _put(self, sequence: int, message: bytes) -> None:
-        """Send a request; forget its call if that fails."""
+    def _put(self, sequence: int, message: bytes, timeout: float | None) -> None:
+        """Send a request within `timeout` seconds; forget its call if that fails."""
         try:
-            self._sender.send(message, self._raise_if_closed)
+            self._sender.send(message, self._raise_if_closed, timeout)
         except BaseException as error:
             with self._lock:
                 self._waiting.pop(sequence, None)
                 self._streams.pop(sequence, None)
+            if isinstance(error, TimeoutError):
+                raise RpcError(TIMED_OUT, str(error)) from error
             if isinstance(error, OSError):
                 raise RpcError(IO_ERROR, str(error)) from error
             raise
@@ -209,6 +213,7 @@ class Client:
                     self._handle(each)
         except Exception as error:  # whatever the reason, the waiting callers must learn of the end
             self._fail(IO_ERROR, str(error) or "the connection broke")
+            self._channel.close()  # ends the threads that wait in a send
 
     def _handle(self, each: frame.Frame) -> None:
         if each.kind == frame.GOODBYE:

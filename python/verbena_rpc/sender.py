@@ -5,6 +5,7 @@ Threads: thread-safe.
 """
 
 import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from queue import SimpleQueue
@@ -27,21 +28,29 @@ class Sender:
         self._thread: threading.Thread | None = None
         self._closed = False
 
-    def send(self, message: bytes, unless: Callable[[], None] = lambda: None) -> None:
+    def send(self, message: bytes, unless: Callable[[], None] = lambda: None, timeout: float | None = None) -> None:
         """Send a message and return when it is sent.
 
         `unless`: called right before; it raises an exception if the message must not be sent.
-        OSError: the connection broke. ValueError: the message is too large.
+        `timeout`: seconds; None: no limit. If they pass in the middle of the message, the
+        connection is closed.
+        OSError: the connection broke; TimeoutError, which is one: the server took too long.
+        ValueError: the message is too large.
         """
-        with self._send_lock:
+        deadline = None if timeout is None else time.monotonic() + timeout
+        if not self._send_lock.acquire(timeout=-1 if timeout is None else timeout):
+            raise TimeoutError("the server takes no data")
+        try:
             unless()
             try:
-                self._channel.send(message)
-            except (OSError, ValueError):
+                self._channel.send(message, deadline)
+            except ValueError:
                 raise
-            except BaseException:  # for example Ctrl-C: half a message makes the channel useless
+            except BaseException:  # a timeout, Ctrl-C: half a message makes the channel useless
                 self._channel.close()
                 raise
+        finally:
+            self._send_lock.release()
 
     def leave(self, message: bytes) -> None:
         """Leave a message to the sending thread, and return at once.

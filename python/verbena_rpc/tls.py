@@ -16,9 +16,12 @@ from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from OpenSSL import SSL, crypto
 
+from .liveness import Receiver, send_all
+
 ALPN = b"verbena/1"
 EXPORTER_LABEL = b"EXPORTER-verbena-channel"
 RECORD_MAX = 16 << 10
+RECORD_HEADER = 5
 
 
 @dataclass(frozen=True)
@@ -35,17 +38,21 @@ class Tls:
     key: str = ""
 
     def context(self) -> SSL.Context:
-        """Return a TLS context. OSError, SSL.Error, crypto.Error: a file cannot be read."""
+        """Return a TLS context.
+
+        OSError, SSL.Error, crypto.Error: a file cannot be read. PermissionError: others may read a
+        key.
+        """
         context = SSL.Context(SSL.TLS_CLIENT_METHOD)
         context.set_min_proto_version(SSL.TLS1_3_VERSION)
         context.set_alpn_protos([ALPN])
         if self.ca:
             context.load_verify_locations(self.ca)
             context.use_certificate_chain_file(self.cert)
-            context.use_privatekey_file(self.key)
+            context.use_privatekey(crypto.load_privatekey(crypto.FILETYPE_PEM, read_key_file(Path(self.key))))
             context.set_verify(SSL.VERIFY_PEER, lambda _connection, _certificate, _error, _depth, good: bool(good))
             return context
-        pem = identity_file().read_bytes()
+        pem = read_key_file(identity_file(), roots_mode=0o600)
         own = crypto.load_certificate(crypto.FILETYPE_PEM, pem)
         context.use_certificate(own)
         context.use_privatekey(crypto.load_privatekey(crypto.FILETYPE_PEM, pem))
@@ -55,6 +62,25 @@ class Tls:
             SSL.VERIFY_PEER, lambda _connection, shown, _error, _depth, _good: _public_key(shown) == wanted
         )
         return context
+
+
+def read_key_file(path: Path, roots_mode: int = 0o640) -> bytes:
+    """Return the contents of a private key's file.
+
+    PermissionError: another user than this one or root owns it, or others may access it. The group
+    may read a file of root's, unless `roots_mode` says otherwise.
+    """
+    with path.open("rb") as file:
+        status = os.fstat(file.fileno())
+        if status.st_uid not in (os.geteuid(), 0):
+            raise PermissionError(f"the key {path} belongs to user {status.st_uid}, who can read and change it")
+        most = roots_mode if status.st_uid == 0 else 0o600
+        if status.st_mode & 0o077 & ~most:
+            raise PermissionError(
+                f"the key {path} has mode {status.st_mode & 0o7777:04o}, so other users may know it: make a new one, "
+                f"or run chmod {most:o} on it if none of them has read it"
+            )
+        return file.read()
 
 
 def identity_file() -> Path:
@@ -87,6 +113,32 @@ def _is_address(host: str) -> bool:
     return True
 
 
+class _Records:
+    """Follows the borders of TLS records (RFC 8446, 5.1) in the bytes that arrive."""
+
+    def __init__(self) -> None:
+        self._head = bytearray()
+        self._left = 0  # bytes of the present record that are still to come
+
+    def pass_by(self, received: bytes) -> None:
+        at = 0
+        while at < len(received):
+            if self._left > 0:
+                taken = min(self._left, len(received) - at)
+                self._left -= taken
+            else:
+                taken = min(RECORD_HEADER - len(self._head), len(received) - at)
+                self._head += received[at : at + taken]
+                if len(self._head) == RECORD_HEADER:
+                    self._left = int.from_bytes(self._head[3:], "big")
+                    self._head.clear()
+            at += taken
+
+    def within(self) -> bool:
+        """Return whether the beginning of a record has arrived, and not its end."""
+        return bool(self._head) or self._left > 0
+
+
 class TlsStream:
     """A socket in TLS.
 
@@ -94,8 +146,10 @@ class TlsStream:
     Errors: ConnectionError, with the reason that OpenSSL gives.
     """
 
-    def __init__(self, plain: socket.socket, host: str, tls: Tls) -> None:
+    def __init__(self, plain: socket.socket, receiver: Receiver, host: str, tls: Tls) -> None:
         self._socket = plain
+        self._receiver = receiver
+        self._records = _Records()
         self._ssl = SSL.Connection(tls.context(), None)
         self._lock = threading.Lock()  # protects the session, whose calls do no I/O
         self._sending = threading.Lock()  # sends records in the order in which they were made
@@ -114,7 +168,7 @@ class TlsStream:
         """Return 32 bytes that only the two ends of this session know."""
         return self._ssl.export_keying_material(EXPORTER_LABEL, 32)
 
-    def sendall(self, data: bytes) -> None:
+    def sendall(self, data: bytes, deadline: float | None) -> None:
         """Send all bytes, encrypted."""
         view = memoryview(data)
         with self._sending:
@@ -122,14 +176,16 @@ class TlsStream:
                 with self._lock:
                     self._ssl.send(bytes(view[at : at + RECORD_MAX]))
                     records = self._take()
-                self._socket.sendall(records)
+                send_all(self._socket, records, deadline)
 
-    def read(self, size: int) -> bytes:
+    def read(self, size: int, in_message: bool) -> bytes:
         """Return `size` bytes, or fewer if the connection ends before."""
         while len(self._plain) < size:
-            received = self._socket.recv(64 << 10)
+            begun = in_message or bool(self._plain) or self._records.within()
+            received = self._receiver.receive(64 << 10, begun)
             if not received:
                 break
+            self._records.pass_by(received)
             with self._lock:
                 self._ssl.bio_write(received)
                 self._decrypt_received()
@@ -146,12 +202,13 @@ class TlsStream:
                 done = False
             except SSL.Error as error:
                 with contextlib.suppress(SSL.Error, OSError):
-                    self._socket.sendall(self._take())
+                    send_all(self._socket, self._take(), self._receiver.deadline)
                 raise ConnectionError(f"TLS with the server failed: {_words(error)}") from None
-            self._socket.sendall(self._take())
+            send_all(self._socket, self._take(), self._receiver.deadline)
             if done:
                 return
-            received = self._socket.recv(64 << 10)
+            received = self._receiver.receive(64 << 10, in_message=False)
+            self._records.pass_by(received)
             if not received:
                 raise ConnectionError(
                     "the server closed the connection during the TLS handshake: does it accept this client?"
