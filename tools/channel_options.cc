@@ -87,6 +87,12 @@ constexpr Number numbers[]{
 	{"tcp_buffer_max", size, 4096, GiB,
 		[](EchoOptions& echo, std::uint64_t value) { put(echo.acceptor.tcp.buffer_max, value); },
 		"Bytes that a TCP connection buffers, in each direction"},
+	{"tcp_dead_after_ms", number, 0, 3'600'000,
+		[](EchoOptions& echo, std::uint64_t value) { put(echo.acceptor.tcp.dead_after_ms, value); },
+		"Milliseconds without an answer after which the host of a TCP connection's peer is taken for dead; 0: never"},
+	{"tcp_stall_timeout_ms", number, 0, 3'600'000,
+		[](EchoOptions& echo, std::uint64_t value) { put(echo.acceptor.tcp.stall_timeout_ms, value); },
+		"Milliseconds that the peer of a TCP connection may send nothing in the middle of a message; 0: no limit"},
 	{"logical_message_max", size, 64, GiB, mux<&MuxOptions::message_max>,
 		"Bytes of the largest message of a logical channel (default: --message-max)"},
 	{"logical_window", size, channel::mux_window_min, GiB, mux<&MuxOptions::window>,
@@ -100,11 +106,15 @@ constexpr Number numbers[]{
 		"Connections that the logical channels of one client may share"},
 	{"handshake_timeout_ms", number, 1, 3'600'000,
 		[](EchoOptions& echo, std::uint64_t value) { put(echo.acceptor.patience, value * 1'000'000); },
-		"Milliseconds for one handshake, from its start; a silent client may take three times as long to begin"},
+		"Milliseconds for one handshake, from its start; a client may take three times as long to send its first "
+		"message"},
 	{"handshakes_max", number, 1, 100'000, acceptor<&AcceptorOptions::handshakes_max>,
 		"Handshakes under way at once; further ones wait"},
+	{"handshake_grace_ms", number, 1, 3'600'000,
+		[](EchoOptions& echo, std::uint64_t value) { put(echo.acceptor.handshake_grace, value * 1'000'000); },
+		"Milliseconds after which a handshake is evicted while others wait for its place"},
 	{"accepted_max", number, 1, 1'000'000, acceptor<&AcceptorOptions::accepted_max>,
-		"Clients in their set-up that have a descriptor; further ones wait"},
+		"Clients in their set-up that have a descriptor; a further one evicts the oldest that has not begun"},
 };
 
 std::string option_of(const Number& number) {

@@ -17,6 +17,7 @@ struct Options : verbena::tools::ServerOptions {
 	std::string memory = "1G", eager_max = "4096", value_max = "64M", one_sided = "0";
 	std::string data, join, name;
 	std::uint32_t join_lease_s = 5;
+	bool print_config = false;
 };
 
 int fail(const std::string& text) {
@@ -50,7 +51,7 @@ int run(const Options& options) {
 			return 2;
 		}
 	}
-	kv::Service service({.where = *where,
+	kv::ServiceOptions service_options{.where = *where,
 		.protection = *protection,
 		.wish = {.device = options.device, .both_ends_on_this_host = async::is_loopback(*where)},
 		.settings = options.settings,
@@ -60,7 +61,12 @@ int run(const Options& options) {
 		.name = options.name.empty() ? options.listen : options.name,
 		.join_lease_s = options.join_lease_s,
 		.data = options.data,
-		.complain = [](const std::string& what) { fmt::print(stderr, "kv_server: {}\n", what); }});
+		.complain = [](const std::string& what) { fmt::print(stderr, "kv_server: {}\n", what); }};
+	if (options.print_config) {
+		for (const auto& [name, value] : kv::describe(service_options)) fmt::print("{} = {}\n", name, value);
+		return 0;
+	}
+	kv::Service service(std::move(service_options));
 	if (auto started = service.start(); !started) return fail(started.error());
 	const tools::StopOnSignal stops(service);
 	const channel::Path path = service.path();
@@ -148,6 +154,7 @@ void add_options(CLI::App& app, Options& options) {
 		   "Keep acknowledged SETs and DELs in this folder, and begin with its contents; without it they are lost with "
 		   "the process")
 		->type_name("DIR");
+	app.add_flag("--print-config", options.print_config, "Print all limits in use, and exit");
 	add_device_and_trust(app, options);
 }
 

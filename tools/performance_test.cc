@@ -23,7 +23,7 @@ using scale::Cause;
 
 struct Options {
 	scale::ExperimentOptions experiment;
-	double think_ms = 10, stagger_ms = 0, hold_s = 0, duration_s = 0;
+	double think_ms = 10, stagger_ms = 0, hold_s = 0, duration_s = 0, timeout_s = 60, connect_timeout_s = 120;
 	std::string server, engine = "epoll", transport = "rdma", connect = "tls-psn", json;
 	bool verbose = false;
 	channel::TrustOptions trust;
@@ -132,6 +132,8 @@ int run(Options& options) {
 	swarm.think = nanoseconds(options.think_ms / 1e3);
 	swarm.stagger = nanoseconds(options.stagger_ms / 1e3);
 	swarm.hold = nanoseconds(options.hold_s);
+	swarm.echo_patience = nanoseconds(options.timeout_s);
+	swarm.patience = nanoseconds(options.connect_timeout_s);
 	swarm.duration = nanoseconds(options.duration_s);
 	if (swarm.timed()) swarm.messages = 0;
 	swarm.wish.both_ends_on_this_host = true;
@@ -202,6 +204,14 @@ void add_options(CLI::App& app, Options& options) {
 	app.add_option("--stalled", options.experiment.stalled,
 		   "Connections that begin a handshake before the first client and then stall")
 		->check(CLI::Range(0u, 10'000u));
+	app.add_option(
+		   "--timeout-s", options.timeout_s, "Seconds without an echo after which a client fails; 0: it waits for ever")
+		->capture_default_str()
+		->check(CLI::Range(0.0, 1e6));
+	app.add_option("--connect-timeout-s", options.connect_timeout_s,
+		   "Seconds for the set-up of a client, with its wait in the server's queue")
+		->capture_default_str()
+		->check(CLI::Range(0.001, 1e6));
 	app.add_flag("-v", options.verbose, "Print a line for each client");
 	app.add_option("--window", swarm.window, "Messages of a client under way at once")
 		->capture_default_str()

@@ -244,12 +244,42 @@ void Part::count_echo(Nanoseconds start, Nanoseconds now, const Schedule& schedu
 	if (options.metered) board.round_trips.record(now - start);
 }
 
+// Closes a channel whose server is behind with its echoes and sends none for `patience`.
+class EchoWatch final : public async::Timer {
+public:
+	EchoWatch(channel::Channel& channel, const std::uint32_t& sent, const std::uint32_t& done, Nanoseconds patience)
+		: channel_(channel), sent_(sent), done_(done), patience_(patience) {
+		if (patience > 0) look_again(monotonic_now() + patience);
+	}
+	~EchoWatch() { channel_.loop().cancel(*this); }
+	bool expired() const { return expired_; }
+
+private:
+	void look_again(Nanoseconds when) {
+		done_then_ = done_;
+		waiting_ = sent_ != done_;
+		channel_.loop().schedule(*this, when);
+	}
+	void expire() override {
+		if (!waiting_ || done_ != done_then_) return look_again(monotonic_now() + patience_);
+		expired_ = true;
+		channel_.close();
+	}
+
+	channel::Channel& channel_;
+	const std::uint32_t &sent_, &done_;
+	Nanoseconds patience_;
+	std::uint32_t done_then_ = 0;
+	bool waiting_ = false, expired_ = false;
+};
+
 Task<bool> Part::talk(std::uint32_t index, channel::Channel& channel) {
 	const Schedule schedule(options, board.began.load(), index);
 	const bool paced = schedule.interval > 0;
 	std::vector<Nanoseconds> begun(options.window);
 	Nanoseconds sum = 0;
 	std::uint32_t sent = 0, done = 0;
+	const EchoWatch watch(channel, sent, done, options.echo_patience);
 	// The latest message. While it waits for room, echoes are received: otherwise both ends would
 	// wait for each other if they cannot buffer a whole window.
 	Mark last_sent;
@@ -297,6 +327,10 @@ Task<bool> Part::talk(std::uint32_t index, channel::Channel& channel) {
 			continue;
 		}
 		auto echo = co_await channel.receive();
+		if (!echo && watch.expired()) {
+			fail(index, Cause::timed_out, "the server sends no echo in time");
+			co_return false;
+		}
 		if (!echo) {
 			fail(index, Cause::lost,
 				channel.reason().empty() ? std::string(channel::name_of(echo.error())) : channel.reason());

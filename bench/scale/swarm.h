@@ -67,6 +67,9 @@ struct SwarmOptions {
 	// first of which is 127.0.0.1 + this number. Without effect with rdma_cm.
 	std::uint32_t first_address = 0;
 	Nanoseconds patience = 120'000'000'000;  // for the set-up of one client
+	// For an echo: a client whose server does not answer for this long, for example because it is
+	// stopped, fails as `timed_out`; 0: it waits for ever.
+	Nanoseconds echo_patience = 60'000'000'000;
 	Nanoseconds spin = 0;  // the time that a loop polls after its last work before it sleeps
 
 	bool logical() const { return queue_pairs > 0; }  // clients are logical channels

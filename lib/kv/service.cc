@@ -31,6 +31,21 @@ Service::~Service() {
 	io_.abandon_spawned();
 }
 
+channel::AcceptorOptions acceptor_options(const ServiceOptions& options) {
+	return {.protection = options.protection, .clients_max = options.settings.connections_max, .tcp = tcp_options()};
+}
+
+channel::Described describe(const ServiceOptions& options) {
+	const auto text = [](std::uint64_t number) { return std::to_string(number); };
+	channel::Described all{{"memory", text(options.settings.memory)}, {"one_sided", text(options.settings.one_sided)},
+		{"value_max", text(options.server.value_max)}, {"requests_max", text(options.server.requests_max)},
+		{"rendezvous_max", text(options.server.rendezvous_max)}, {"lease_ms", text(options.server.lease_ms)},
+		{"clients_max", text(options.settings.connections_max)}};
+	for (auto& each : channel::describe(acceptor_options(options))) all.push_back(std::move(each));
+	for (auto& each : channel::describe(rc_options(options.settings))) all.push_back(std::move(each));
+	return all;
+}
+
 std::expected<void, std::string> Service::start() {
 	Settings settings = options_.settings;
 	settings.memory += memory_margin;
@@ -47,7 +62,7 @@ std::expected<void, std::string> Service::start() {
 		if (auto opened = open_journal(); !opened) return opened;
 	auto listener = async::listen(setup_, options_.where);
 	if (!listener) return std::unexpected(listener.error());
-	const channel::AcceptorOptions accepting{.protection = options_.protection, .tcp = tcp_options()};
+	const channel::AcceptorOptions accepting = acceptor_options(options_);
 	acceptor_ = std::make_unique<channel::Acceptor>(
 		setup_, std::move(*listener), *transport_, accepting,
 		[this](std::unique_ptr<channel::Channel> channel) { io_.spawn(serve(std::move(channel))); }, options_.complain);

@@ -38,6 +38,10 @@ struct ServiceOptions {
 	std::function<void(const std::string&)> complain = [](const std::string&) {};
 };
 
+// The limits for clients of a server with these options, and all its limits for --print-config.
+channel::AcceptorOptions acceptor_options(const ServiceOptions& options);
+channel::Described describe(const ServiceOptions& options);
+
 // Figures of a running server. `clients` and `clients_peak` are always up to date; the others are
 // updated about a hundred times a second. Any thread may read them.
 struct ServiceCounts {
