@@ -10,6 +10,9 @@ namespace {
 
 // In one `grace`, the number of looks for a member that has become old enough to leave.
 constexpr int looks = 4;
+// A crowd of one source has this many times the grace against its own members: all of them may be
+// slow because they are many.
+constexpr Nanoseconds own_factor = 6;
 
 }  // namespace
 
@@ -68,8 +71,12 @@ void Admission::evict(Member& member) {
 
 bool Admission::evict_for(Source source) {
 	if (all_.empty()) return false;
-	Member& oldest = *all_.front();
-	if (monotonic_now() - oldest.since_ > grace_) return evict(oldest), true;
+	const Nanoseconds now = monotonic_now();
+	for (Member* const each : all_) {
+		const Nanoseconds age = now - each->since_;
+		if (age <= grace_) break;
+		if (each->source_ != source || age > own_factor * grace_) return evict(*each), true;
+	}
 	const auto& [count, age, most] = *ranks_.rbegin();
 	const auto own = by_source_.find(source);
 	if (count < (own == by_source_.end() ? 0 : own->second.size()) + 2) return false;

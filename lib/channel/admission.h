@@ -6,7 +6,8 @@
 //
 // The client that leaves is, in this order,
 //
-//   1. the oldest, if it was admitted more than `grace` ago;
+//   1. the oldest of other sources than the newcomer's that was admitted more than `grace` ago, or
+//      of the newcomer's, more than six times `grace` ago;
 //   2. the oldest of the source that has the most clients here, if that source has at least two
 //      clients more than the source of the newcomer;
 //   3. none: the newcomer waits. The sources that wait get their turns in a circle, and the clients
