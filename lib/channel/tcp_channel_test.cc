@@ -53,7 +53,9 @@ TEST_P(Ends, AMessageThatWasBegunArrivesWholeAlthoughItsChannelIsClosed) {
 		from.close();
 		const auto message = co_await to.receive();
 		EXPECT_TRUE(message.has_value()) << to.reason();
-		if (message) EXPECT_EQ(message->bytes().size(), size);
+		if (message) {
+			EXPECT_EQ(message->bytes().size(), size);
+		}
 		const auto end = co_await to.receive();
 		EXPECT_TRUE(!end && end.error() == Trouble::closed);
 		EXPECT_EQ(to.reason(), "");

@@ -105,8 +105,8 @@ Link* Neighbours::keep(std::unique_ptr<Link> link, PeerKey key) {
 	if (!kept.is_self() && kept.peer().pidfd) epoll_.add(kept.peer().pidfd.get());
 	links_.reserve(links_.size() + 1);
 	const auto [same, is_first] = link_by_token_.try_emplace(key, &kept);
-	// A queue pair takes packets from each link to its peer's process (finish_connect()). A token is
-	// enough to recognise the process, because its user is certain.
+	// A queue pair takes packets from each link to its peer's process (finish_connect()). A token
+	// is enough to recognise the process, because its user is certain.
 	if (!is_first) kept.outlet.peer = same->second->outlet.peer;
 	links_.push_back(std::move(link));
 	return &kept;

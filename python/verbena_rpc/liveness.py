@@ -61,7 +61,9 @@ class Receiver:
 
     def _look_for_answers(self) -> None:
         """Raise ConnectionError if the server's host has not answered for DEAD_AFTER."""
-        info = self._socket.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _TCP_INFO_BYTES).ljust(_TCP_INFO_BYTES, b"\0")
+        info = self._socket.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _TCP_INFO_BYTES).ljust(
+            _TCP_INFO_BYTES, b"\0"
+        )
         unacked, silent_ms, not_sent, window = (
             struct.unpack_from("I", info, at)[0] for at in (_UNACKED, _LAST_ACK_RECV, _NOT_SENT, _WINDOW)
         )

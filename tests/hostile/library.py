@@ -15,7 +15,17 @@ for folder in ("python", "tests/tools"):
 from programs import BUILD, Program, Programs, wait_until  # noqa: E402
 
 __all__ = [
-    "BUILD", "LONG", "ROOT", "Program", "Programs", "allow_descriptors", "descriptors", "memory", "serve_echo", "started"]
+    "BUILD",
+    "LONG",
+    "ROOT",
+    "Program",
+    "Programs",
+    "allow_descriptors",
+    "descriptors",
+    "memory",
+    "serve_echo",
+    "started",
+]
 
 # All cases instead of a sample of them.
 LONG = os.environ.get("VERBENA_HOSTILE") == "long"

@@ -56,9 +56,7 @@ def test_garbage_in_the_rings_of_one_peer_leaves_the_traffic_with_another(progra
 
 
 @pytest.mark.parametrize("victim", ["send", "receive"])
-def test_records_without_an_end_from_one_peer_do_not_stop_the_traffic_with_another(
-    programs: Path, victim: str
-) -> None:
+def test_records_without_an_end_from_one_peer_do_not_stop_the_traffic_with_another(programs: Path, victim: str) -> None:
     stream_beside(programs, victim, [(RECORDS_MS, "records")])
 
 

@@ -19,7 +19,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-# ruff: noqa: E402, F401, F811
+# ruff: noqa: F401, F811
 from library import LONG, Program, Programs, allow_descriptors, descriptors, memory, serve_echo, started
 from programs import wait_until
 from proxies import DIRECTIONS, TO_CLIENT, TO_SERVER, Harm, Proxy, replay
@@ -80,15 +80,11 @@ def echo(started: Programs) -> Iterator[tuple[Programs, Program, int]]:
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
-def test_a_flipped_bit_ends_the_client_and_not_the_server(
-    echo: tuple[Programs, Program, int], transport: str
-) -> None:
+def test_a_flipped_bit_ends_the_client_and_not_the_server(echo: tuple[Programs, Program, int], transport: str) -> None:
     programs, _, port = echo
     both = lengths(programs, port, transport)
     harms = [
-        Harm(direction, flip=(place, place % 8))
-        for direction in DIRECTIONS
-        for place in places(both[direction], 9)
+        Harm(direction, flip=(place, place % 8)) for direction in DIRECTIONS for place in places(both[direction], 9)
     ]
     # The lengths of the last records, of which one made a client wait for ever.
     harms += [Harm(TO_CLIENT, flip=(both[TO_CLIENT] - back, 0)) for back in (27, 26, 25, 24)]
@@ -97,9 +93,7 @@ def test_a_flipped_bit_ends_the_client_and_not_the_server(
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
-def test_a_connection_that_is_cut_anywhere_ends_the_client(
-    echo: tuple[Programs, Program, int], transport: str
-) -> None:
+def test_a_connection_that_is_cut_anywhere_ends_the_client(echo: tuple[Programs, Program, int], transport: str) -> None:
     programs, _, port = echo
     both = lengths(programs, port, transport)
     harms = [Harm(direction, cut=place) for direction in DIRECTIONS for place in places(both[direction], 5)]

@@ -9,7 +9,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-# ruff: noqa: E402, F401, F811
+# ruff: noqa: F401, F811
 from library import Programs, started
 
 pytest.importorskip("OpenSSL")

@@ -10,7 +10,7 @@ import pytest
 from users import ALICE, STRANGER, NamespacePair, Program, Users, two_hosts, users_in, wait_until
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "tools"))
-from refusal import compile_refuse  # noqa: E402
+from refusal import compile_refuse
 
 # The other user may not be able to read this folder.
 STRANGER_PROGRAM = ["/usr/bin/python3", "-B", "-c", Path(__file__).with_name("stranger.py").read_text()]

@@ -27,7 +27,6 @@ LIMIT_S = 60.0
 ALICE, BOB, STRANGER = 60001, 60002, 60003
 
 
-
 @dataclass
 class Program:
     """A program that was started, and the file of what it prints."""
@@ -99,7 +98,9 @@ class Users:
         setting = [f"{name}={value}" for name, value in variables.items()]
         with log.open("wb") as output:
             process = subprocess.Popen(
-                self.wire.inside(side, [*(before or []), *as_user, "setpriv", "--pdeathsig", "KILL", "env", *setting, *words]),
+                self.wire.inside(
+                    side, [*(before or []), *as_user, "setpriv", "--pdeathsig", "KILL", "env", *setting, *words]
+                ),
                 cwd="/",
                 stdin=subprocess.PIPE,
                 stdout=output,

@@ -7,11 +7,11 @@
 
 static int faults;
 
-#define EXPECT(condition)                                               \
-	do {                                                                \
-		errno = 0;                                                      \
-		if (!(condition)) {                                             \
+#define EXPECT(condition)                                                        \
+	do {                                                                         \
+		errno = 0;                                                               \
+		if (!(condition)) {                                                      \
 			printf("line %d: %s (%s)\n", __LINE__, #condition, strerror(errno)); \
-			faults++;                                                   \
-		}                                                               \
+			faults++;                                                            \
+		}                                                                        \
 	} while (0)
