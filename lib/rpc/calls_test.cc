@@ -303,10 +303,13 @@ TEST_P(Calls, AFunctionThatBlocksHoldsUpItsThreadOnly) {
 		prepare(*each, GetParam());
 		ASSERT_FALSE(syncAwait(each->connect(server.address()))) << each->error_text();
 	}
-	auto under_way = syncAwait(blocked.send_request<rpc_test::block_ms>(1'000));
+	auto under_way = syncAwait(blocked.send_request<rpc_test::block>());
+	while (!syncAwait(other.call<rpc_test::is_blocking>()).value()) std::this_thread::yield();
 	for (int i = 0; i < 100; ++i) EXPECT_EQ(syncAwait(other.call<rpc_test::add>(i, i)).value(), 2 * i);
 	EXPECT_EQ(blocked.get_pipeline_size(), 1u);
-	EXPECT_TRUE(syncAwait(std::move(under_way)));
+	EXPECT_TRUE(syncAwait(other.call<rpc_test::release>()));
+	const auto result = syncAwait(std::move(under_way));
+	EXPECT_TRUE(result && result->result());
 }
 
 std::atomic<bool> asking{false}, answered{false};

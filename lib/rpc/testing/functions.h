@@ -65,7 +65,17 @@ inline void forget(context<void>) {}
 inline void throw_code(int code, std::string text) { throw rpc_error(static_cast<std::uint16_t>(code), text); }
 inline void throw_exception() { throw std::runtime_error("the disk is on fire"); }
 inline void throw_number() { throw 7; }
-inline void block_ms(int milliseconds) { std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds)); }
+// Blocks its thread until release() was called on another one, or for 20 s. Returns whether it was
+// released.
+inline std::atomic<bool> blocking{false}, released{false};
+inline bool block() {
+	const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+	for (blocking = true; !released && std::chrono::steady_clock::now() < limit;)
+		std::this_thread::sleep_for(std::chrono::milliseconds(1));
+	return released;
+}
+inline bool is_blocking() { return blocking; }
+inline void release() { released = true; }
 
 inline void attachment_back() { get_context()->set_response_attachment(get_context()->get_request_attachment()); }
 inline Lazy<std::uint64_t> attachment_size_later() {
@@ -233,7 +243,8 @@ inline ibv_config test_ibv() {
 inline void register_all(Server& server, Counter& counter) {
 	server.register_handler<echo, add, nothing, count_of_nothing, older, own>();
 	server.register_handler<wait_ms, wait_and_throw, view_of_own_frame, later, at_once, refuse, forget>();
-	server.register_handler<throw_code, throw_exception, throw_number, block_ms>();
+	server.register_handler<throw_code, throw_exception, throw_number>();
+	server.register_handler<block, is_blocking, release>();
 	server.register_handler<registered_attachment_back, about_connection, close_connection>();
 	server.register_handler<attachment_back, attachment_size_later, attachment_of, text_beside_attachment, map_of_lists,
 		who, has_deadline, until_cancelled, count_of_cancelled>();
