@@ -96,6 +96,13 @@ Task<void> close_with_connection(ManagedId& id, Channel& channel) {
 	}
 }
 
+// Ends a set-up that this end gave up, so that the server receives why before the connection ends:
+// the alert is the last message on the queue pair, and the queue pair must outlive its delivery.
+Task<void> close_in_order(Channel& channel) {
+	channel.close();
+	co_await channel.until_closed();
+}
+
 // A connected queue pair whose peer is not authenticated yet.
 struct Raw {
 	std::unique_ptr<RcChannel> channel;
@@ -214,8 +221,10 @@ Task<Connected<std::unique_ptr<RcChannel>>> connect_managed(
 										   .patience = options.patience},
 		raw->ours);
 	co_await drive(channel, handshake);
-	if (handshake.state() == Handshake::State::failed)
+	if (handshake.state() == Handshake::State::failed) {
+		if (handshake.error().trouble != HandshakeFailure::timed_out) co_await close_in_order(channel);
 		co_return failed(options, trouble_of(handshake.error()), where + ": " + handshake.error().text);
+	}
 	const Agreed& agreed = handshake.agreed();
 	if (!same_end(raw->peer, agreed.theirs))
 		co_return failed(options, ConnectTrouble::handshake,
