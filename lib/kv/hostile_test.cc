@@ -106,6 +106,25 @@ TEST_F(Hostile, AValueLongerThanTheServersLimitIsRefusedInEveryFormOfSet) {
 	EXPECT_EQ(store_->used(), 0u);
 }
 
+// 200,000 records of 16 bytes, none of which has an answer, in one message.
+TEST_F(Hostile, AMessageOfManyRecordsHoldsUpNoOtherClient) {
+	const auto raw = connect_raw();
+	constexpr std::uint64_t records = 200'000;
+	std::vector<std::byte> message;
+	for (std::uint64_t i = 0; i < records; ++i)
+		append(message, request_for({.operation = Operation::release, .release = 1}, ""));
+	loop_.spawn([](Channel& raw, std::vector<std::byte> message) -> Task<void> { co_await raw.send(message); }(
+																	 *raw, std::move(message)));
+	std::uint64_t before = 0, most = 0;  // handled before this turn; the most in one turn
+	loop_.run_until([&] {
+		most = std::max(most, counters_.requests - before);
+		before = counters_.requests;
+		return before >= records;
+	});
+	EXPECT_LE(most, 2 * 4096u);
+	EXPECT_EQ(counters_.malformed, 0u);
+}
+
 // A client that sends random records, most of which are well-formed and in place. It uses and
 // releases the leases that it gets at random, too.
 class Rogue {

@@ -16,6 +16,10 @@ constexpr std::uint32_t number_of(std::uint32_t index, std::uint32_t generation)
 	return generation << index_bits | (index + 1);
 }
 
+// A message may have millions of records without an answer: after this many, the other clients have
+// a turn.
+constexpr std::size_t records_a_turn = 4096;
+
 // The first READ under way may take `lease_ms`, and this long for each MiB; if it takes longer, the
 // client is stalled.
 constexpr Nanoseconds read_time_per_mib = 1'000'000'000;
@@ -44,7 +48,9 @@ Task<std::string> Connection::serve() {
 		while (true) {
 			auto message = co_await channel_->receive();
 			if (!message) break;
+			std::size_t handled = 0;
 			for (Requests requests(message->bytes()); why.empty() && !requests.done();) {
+				if (++handled % records_a_turn == 0) co_await async::NextTurn(channel_->loop());
 				const auto request = requests.next();
 				if (!request) why = "a client breaks the protocol: " + std::string(name_of(request.error()));
 				else if (!handle(*request)) why = "a client breaks the protocol: a request out of place";
