@@ -13,6 +13,8 @@ namespace {
 
 // A server that leaves does not wait long: if etcd does not answer, the lease expires by itself.
 constexpr long connect_patience_ms = 3000, revoke_patience_ms = 300;
+// Bytes of an answer, and of a watch that reports no event.
+constexpr std::size_t answer_max = 64u << 20, watch_max = 64u << 10;
 
 std::string base64(std::string_view text) {
 	std::string out((text.size() + 2) / 3 * 4 + 1, '\0');
@@ -27,8 +29,8 @@ std::string from_base64(std::string_view text) {
 	const int length = EVP_DecodeBlock(reinterpret_cast<unsigned char*>(out.data()),
 		reinterpret_cast<const unsigned char*>(text.data()), static_cast<int>(text.size()));
 	if (length < 0) return {};
-	const auto padding = std::count(text.begin(), text.end(), '=');
-	out.resize(static_cast<std::size_t>(length - padding));
+	const std::size_t padding = text.ends_with("==") ? 2 : text.ends_with('=') ? 1 : 0;
+	out.resize(std::max(static_cast<std::size_t>(length), padding) - padding);
 	return out;
 }
 
@@ -42,9 +44,16 @@ std::string after(std::string prefix) {
 std::int64_t number_in(const nlohmann::json& object, const char* name) {
 	const auto found = object.find(name);
 	if (found == object.end()) return 0;
-	return found->is_string() ? std::strtoll(found->get<std::string>().c_str(), nullptr, 10)
-		: found->is_number()  ? found->get<std::int64_t>()
-							  : 0;
+	return found->is_string()        ? std::strtoll(found->get<std::string>().c_str(), nullptr, 10)
+		: found->is_number_integer() ? found->get<std::int64_t>()
+									 : 0;
+}
+
+// The key of an entry of a list; empty if it has none.
+std::string key_in(const nlohmann::json& entry) {
+	if (!entry.is_object()) return {};
+	const auto found = entry.find("key");
+	return found != entry.end() && found->is_string() ? from_base64(found->get<std::string>()) : std::string();
 }
 
 using Take = std::function<bool(std::string_view)>;
@@ -129,7 +138,7 @@ Etcd::Result<Etcd::Json> Etcd::call(const std::string& path, const Json& body, l
 	std::string text;
 	const auto gather = [&](std::string_view bytes) {
 		text += bytes;
-		return text.size() < (64u << 20);
+		return text.size() < answer_max;
 	};
 	const auto called = post(path, body.dump(), gather, patience_ms);
 	if (!called) return std::unexpected(called.error());
@@ -147,7 +156,7 @@ Etcd::Result<Etcd::Listed> Etcd::list() {
 		listed.revision = number_in(*header, "revision");
 	if (const auto found = answer->find("kvs"); found != answer->end() && found->is_array())
 		for (const Json& each : *found) {
-			const std::string key = from_base64(each.value("key", ""));
+			const std::string key = key_in(each);
 			if (key.starts_with(where_.prefix) && key.size() > where_.prefix.size())
 				listed.names.push_back(key.substr(where_.prefix.size()));
 		}
@@ -163,8 +172,9 @@ Etcd::Result<void> Etcd::wait_for_change(std::int64_t revision) {
 	return post("/v3/watch", request.dump(), [&](std::string_view bytes) {
 		text += bytes;
 		// Any event, and also a cancellation after a compaction, ends the wait: the caller then
-		// fetches the list.
-		return text.find("\"events\"") == text.npos && text.find("\"canceled\":true") == text.npos;
+		// fetches the list. So does more text than a watch without events has.
+		return text.size() < watch_max && text.find("\"events\"") == text.npos &&
+			text.find("\"canceled\":true") == text.npos;
 	});
 }
 

@@ -1,0 +1,102 @@
+// Answers that no etcd sends: the address may lead to any other program.
+#include "lib/discovery/etcd.h"
+
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <thread>
+
+namespace verbena::discovery {
+namespace {
+
+// Listens at a port of 127.0.0.1, and sends the same answer to each request.
+class Impostor {
+public:
+	explicit Impostor(std::string answer)
+		: answer_("HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n" + std::move(answer)) {
+		sockaddr_in address{.sin_family = AF_INET, .sin_port = 0, .sin_addr = {htonl(INADDR_LOOPBACK)}, .sin_zero = {}};
+		socklen_t size = sizeof address;
+		EXPECT_EQ(bind(listener_, reinterpret_cast<sockaddr*>(&address), size), 0);
+		EXPECT_EQ(listen(listener_, 8), 0);
+		getsockname(listener_, reinterpret_cast<sockaddr*>(&address), &size);
+		port_ = ntohs(address.sin_port);
+		thread_ = std::thread([this] { serve(); });
+	}
+	~Impostor() {
+		shutdown(listener_, SHUT_RDWR);
+		thread_.join();
+		close(listener_);
+	}
+	EtcdPrefix where() const { return read_etcd("etcd://127.0.0.1:" + std::to_string(port_) + "/here").value(); }
+
+private:
+	void serve() {
+		for (int client; (client = accept(listener_, nullptr, nullptr)) >= 0; close(client)) {
+			std::string request;
+			char bytes[4096];
+			// Each request of ours is short and ends with its JSON object.
+			while (!request.ends_with("}")) {
+				const ssize_t got = recv(client, bytes, sizeof bytes, 0);
+				if (got <= 0) break;
+				request.append(bytes, static_cast<std::size_t>(got));
+			}
+			for (std::size_t sent = 0; sent < answer_.size();) {
+				const ssize_t now = send(client, answer_.data() + sent, answer_.size() - sent, MSG_NOSIGNAL);
+				if (now <= 0) break;
+				sent += static_cast<std::size_t>(now);
+			}
+		}
+	}
+
+	std::string answer_;
+	int listener_ = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	std::uint16_t port_ = 0;
+	std::thread thread_;
+};
+
+// A key that is no text, and one of padding only, ended the program with an exception.
+TEST(Etcd, EntriesThatAreNoneAreLeftOut) {
+	const Impostor etcd(R"({"header":{"revision":1e300},"kvs":[7,null,"text",[],{},{"key":7},{"key":null},)"
+						R"({"key":"="},{"key":"===="},{"key":"!!!!"},{"key":"L2hlcmUvb25l"}]})");
+	Etcd calls(etcd.where());
+	const auto listed = calls.list();
+	ASSERT_TRUE(listed.has_value()) << listed.error();
+	EXPECT_EQ(listed->names, std::vector<std::string>{"one"});
+	EXPECT_EQ(listed->revision, 0);
+}
+
+TEST(Etcd, AnAnswerOfAnotherShapeIsAnError) {
+	for (const char* answer : {"", "hello", "[1]", "7", "{", "\xff\xfe"}) {
+		const Impostor etcd(answer);
+		Etcd calls(etcd.where());
+		EXPECT_FALSE(calls.list().has_value()) << answer;
+		EXPECT_FALSE(calls.grant(5).has_value()) << answer;
+	}
+	for (const char* answer : {R"({"kvs":7,"header":[]})", R"({"result":7})"}) {
+		const Impostor etcd(answer);
+		Etcd calls(etcd.where());
+		EXPECT_TRUE(calls.list().value().names.empty());
+		EXPECT_FALSE(calls.renew("1").value());
+	}
+}
+
+TEST(Etcd, DeepNestingTakesNoStack) {
+	constexpr std::size_t depth = 2'000'000;
+	const Impostor etcd("{\"kvs\":" + std::string(depth, '[') + std::string(depth, ']') + "}");
+	Etcd calls(etcd.where());
+	EXPECT_TRUE(calls.list().value().names.empty());
+	const Impostor other(std::string(depth, '['));
+	Etcd unfinished(other.where());
+	EXPECT_FALSE(unfinished.list().has_value());
+}
+
+TEST(Etcd, AWatchThatNeverReportsAnEventEndsByItsSize) {
+	const Impostor etcd(std::string(1 << 20, ' '));
+	Etcd calls(etcd.where());
+	EXPECT_TRUE(calls.wait_for_change(1).has_value());
+}
+
+}  // namespace
+}  // namespace verbena::discovery
