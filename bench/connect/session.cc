@@ -94,8 +94,7 @@ void serve(
 	Control& control, rcud::RoundTrip* page, const std::function<std::unique_ptr<Acceptor>(std::string_view)>& make) {
 	try {
 		const Json hello = control.receive(answer_patience);
-		if (hello["type"] != "hello" || hello.value("protocol", "") != "verbena-connect")
-			throw Failure(rcud::other_protocol);
+		if (!rcud::is_hello(hello, "verbena-connect")) throw Failure(rcud::other_protocol);
 		std::unique_ptr<Acceptor> acceptor;
 		try {
 			acceptor = make(field<std::string>(hello, "connect"));

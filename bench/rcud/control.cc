@@ -43,6 +43,11 @@ std::string wrong_answer(const Json& message, std::string_view expected) {
 		"the other process answered '{}' instead of '{}'", message.at("type").get<std::string>(), expected);
 }
 
+bool is_hello(const Json& message, std::string_view protocol) {
+	const auto named = message.find("protocol");
+	return message["type"] == "hello" && named != message.end() && *named == protocol;
+}
+
 Control::~Control() { close(fd_); }
 
 void Control::send(const Json& message) {

@@ -29,6 +29,8 @@ inline constexpr const char* peer_gave_up = "the other process gave up";
 std::string version_mismatch(int theirs, int ours);
 std::string bad_field(const Json& message, const char* name);
 std::string wrong_answer(const Json& message, std::string_view expected);
+// Whether this is the first message of a client of this protocol. A field of another type is none.
+bool is_hello(const Json& message, std::string_view protocol);
 
 class Control {
 public:

@@ -58,6 +58,41 @@ TEST_F(Pair, AnotherProtocolIsRefused) {
 	close(fds[1]);
 }
 
+// The field of the wrong type ended the server with an exception that nothing caught.
+TEST_F(Pair, AHelloWhoseProtocolIsNoTextIsNone) {
+	EXPECT_TRUE(is_hello({{"type", "hello"}, {"protocol", "x"}}, "x"));
+	EXPECT_FALSE(is_hello({{"type", "hello"}, {"protocol", "y"}}, "x"));
+	EXPECT_FALSE(is_hello({{"type", "hello"}}, "x"));
+	for (const Json& wrong : {Json(7), Json(nullptr), Json::array({"x"}), Json::object()})
+		EXPECT_FALSE(is_hello({{"type", "hello"}, {"protocol", wrong}}, "x"));
+	close(fds[0]);
+	close(fds[1]);
+}
+
+TEST_F(Pair, DeepNestingTakesNoStack) {
+	Control a(fds[0]);
+	constexpr std::size_t depth = 30'000;
+	write_raw(R"({"type":"x","deep":)" + std::string(depth, '[') + std::string(depth, ']') + "}\n");
+	EXPECT_EQ(a.receive(5s)["type"], "x");
+	write_raw(std::string(60'000, '[') + "\n");
+	EXPECT_THROW(a.receive(5s), PeerLost);
+	close(fds[1]);
+}
+
+// Each piece is shorter than what a socket holds, since nothing reads meanwhile.
+TEST_F(Pair, ALineWithoutAnEndIsRefusedAfter64KiB) {
+	Control a(fds[0]);
+	int pieces = 0;
+	EXPECT_THROW(
+		for (; pieces < 100; ++pieces) {
+			write_raw(std::string(4096, '['));
+			a.try_receive();
+		},
+		PeerLost);
+	EXPECT_LE(pieces, 17);
+	close(fds[1]);
+}
+
 TEST(ControlTcp, ConnectsToHostAndPort) {
 	const int listener = listen_on(0);
 	const std::string peer = "127.0.0.1:" + std::to_string(port_of(listener));

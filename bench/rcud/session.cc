@@ -218,8 +218,7 @@ public:
 
 	void hello() {
 		const Json message = control_.receive(answer_patience);
-		if (message["type"] != "hello" || message.value("protocol", "") != "verbena-rcud")
-			throw PeerLost(other_protocol);
+		if (!is_hello(message, "verbena-rcud")) throw PeerLost(other_protocol);
 		control_.send({{"type", "hello"}, {"version", protocol_version}, {"device", describe(device_)}});
 	}
 
