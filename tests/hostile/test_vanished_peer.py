@@ -128,23 +128,21 @@ def test_a_pulled_cable_is_noticed_by_both_ends_over_every_transport(
     assert noticed.keys() == signs.keys(), f"not noticed in time: {signs.keys() - noticed.keys()}"
 
 
-@pytest.mark.parametrize("transport", ["tcp", "rdma"])
-def test_a_stopped_server_is_waited_for_on_one_host(
-    started: Programs,
-    transport: str,
-) -> None:
+def test_a_stopped_server_is_waited_for_on_one_host(started: Programs) -> None:
     server = started.start("echo_server", "--listen", "127.0.0.1", "--port", 0)
     found = wait_until(lambda: re.search(r"listening at \S+?:(\d+)", server.out), "the server listens", alive=server)
-    client = started.start(
-        "performance_test", "-c", 2, "-t", 5, "-n", 300, "-s", f"127.0.0.1:{found[1]}", "--transport", transport
-    )
-    wait_until(lambda: connected(client), "the client is connected", alive=client)
+    options = ["-c", 2, "-t", 5, "-n", 300, "-s", f"127.0.0.1:{found[1]}"]
+    both = [started.start("performance_test", *options, "--transport", each) for each in ("tcp", "rdma")]
+    for client in both:
+        wait_until(lambda c=client: connected(c), "the client is connected", alive=client)
     stop(server.pid)
     time.sleep(STOPPED_S)  # the time that is measured
-    assert client.running, client.finish()
+    for client in both:
+        assert client.running, client.finish()
     server.process.send_signal(18)  # SIGCONT
-    ran = client.finish()
-    assert ran.status == 0, ran
+    for client in both:
+        ran = client.finish()
+        assert ran.status == 0, ran
 
 
 def test_a_client_waits_for_a_stopped_server_until_its_own_deadline(started: Programs) -> None:
