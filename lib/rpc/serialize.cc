@@ -71,7 +71,7 @@ bool Unpacker::array(std::uint32_t& elements) {
 	return true;
 }
 
-bool Unpacker::number(Number& into) {
+bool Unpacker::read_number(Number& into) {
 	if (rest_.empty()) return false;
 	const auto first = std::to_integer<unsigned>(rest_[0]);
 	if (first < fixed_map || first >= fixed_negative) {

@@ -81,7 +81,9 @@ public:
 	const msgpack::object* next();
 	// Reads the header of an array, and returns the number of its elements. False: it is none.
 	bool array(std::uint32_t& elements);
-	// Reads an array of numbers straight into the vector, without a tree.
+	// Reads a number without a tree, which would take memory. False: it is none, or it does not fit.
+	template <class T> bool number(T& into);
+	// Reads an array of numbers straight into the vector.
 	template <class T> bool numbers(std::vector<T>& into);
 	// Reads a body that is one value. Null: it is not.
 	const msgpack::object* unpack(std::span<const std::byte> body);
@@ -102,7 +104,7 @@ private:
 		std::int64_t negative;
 		double real;
 	};
-	bool number(Number& into);
+	bool read_number(Number& into);
 
 	std::size_t decoded_max_ = std::size_t{256} << 20;
 	std::span<const std::byte> rest_;
@@ -113,38 +115,45 @@ private:
 };
 
 namespace detail {
-// Whether T is a vector that Unpacker::numbers() reads. MessagePack has types of its own for bytes
-// and for truth values.
+// Whether Unpacker::number() reads a T. MessagePack has types of its own for bytes and for truth
+// values; the types of characters are left to it, too.
+template <class T>
+inline constexpr bool is_number = std::is_arithmetic_v<T> && sizeof(T) > 1 && !std::is_same_v<T, wchar_t> &&
+	!std::is_same_v<T, char16_t> && !std::is_same_v<T, char32_t>;
 template <class T> inline constexpr bool is_numbers = false;
-template <class T> inline constexpr bool is_numbers<std::vector<T>> = std::is_arithmetic_v<T> && sizeof(T) > 1;
+template <class T> inline constexpr bool is_numbers<std::vector<T>> = is_number<T>;
 }  // namespace detail
+
+template <class T> bool Unpacker::number(T& into) {
+	Number read{};
+	if (!read_number(read)) return false;
+	if constexpr (std::is_floating_point_v<T>) {
+		into = read.kind == Number::Kind::real    ? static_cast<T>(read.real)
+			: read.kind == Number::Kind::positive ? static_cast<T>(read.positive)
+												  : static_cast<T>(read.negative);
+	} else if (read.kind == Number::Kind::positive) {
+		if (!std::in_range<T>(read.positive)) return false;
+		into = static_cast<T>(read.positive);
+	} else {
+		if (read.kind == Number::Kind::real || !std::in_range<T>(read.negative)) return false;
+		into = static_cast<T>(read.negative);
+	}
+	return true;
+}
 
 template <class T> bool Unpacker::numbers(std::vector<T>& into) {
 	std::uint32_t elements = 0;
 	if (!array(elements) || elements > rest_.size() || !charge(std::uint64_t{elements} * sizeof(T))) return false;
 	into.resize(elements);
-	for (T& each : into) {
-		Number read{};
-		if (!number(read)) return false;
-		if constexpr (std::is_floating_point_v<T>) {
-			each = read.kind == Number::Kind::real    ? static_cast<T>(read.real)
-				: read.kind == Number::Kind::positive ? static_cast<T>(read.positive)
-													  : static_cast<T>(read.negative);
-		} else if (read.kind == Number::Kind::positive) {
-			if (!std::in_range<T>(read.positive)) return false;
-			each = static_cast<T>(read.positive);
-		} else {
-			if (read.kind == Number::Kind::real || !std::in_range<T>(read.negative)) return false;
-			each = static_cast<T>(read.negative);
-		}
-	}
-	return true;
+	return std::ranges::all_of(into, [this](T& each) { return number(each); });
 }
 
 // Reads the next value of the body that `unpacker` is reading. False: it is not a T, and `into` is
 // unspecified.
 template <class T> bool unpack_next(Unpacker& unpacker, T& into) {
-	if constexpr (detail::is_numbers<T>) {
+	if constexpr (detail::is_number<T>) {
+		return unpacker.number(into);
+	} else if constexpr (detail::is_numbers<T>) {
 		return unpacker.numbers(into);
 	} else {
 		const msgpack::object* const object = unpacker.next();
