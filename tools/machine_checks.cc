@@ -6,12 +6,14 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <thread>
 
+#include "base/private_folder.h"
 #include "base/udp_port_owner.h"
 #include "base/user_secret.h"
 #include "lib/verbs/device.h"
@@ -85,6 +87,24 @@ Finding check_names() {
 		""};
 }
 
+Finding check_private_folder() {
+	const char* subject = "private folder";
+	const char* advice =
+		"without one, /dev/infiniband and /sys/class/infiniband show no device: set XDG_RUNTIME_DIR to a folder of "
+		"yours with mode 700";
+	const auto folders = private_folders();
+	const auto used = std::ranges::find_if(
+		folders, [](const std::string& path) { return OpenDescriptor(open_private_folder(path)).good(); });
+	const bool found = used != folders.end();
+	const std::string seen = found ? *used : "none";
+	if (const auto foreign = foreign_folder({folders.begin(), used}))
+		return {subject, found ? Level::note : Level::problem,
+			fmt::format("{}: user id {} has made {}", seen, foreign->owner, foreign->path),
+			found ? "let root remove the other user's folder, or set XDG_RUNTIME_DIR to a folder of yours with mode 700"
+				  : advice};
+	return {subject, found ? Level::good : Level::note, seen, found ? "" : advice};
+}
+
 Finding check_processor() {
 	const unsigned cores = std::thread::hardware_concurrency();
 	if (cores < 2)
@@ -120,7 +140,7 @@ Finding check_devices() {
 }
 
 Findings check_network_and_limits() {
-	return {check_wire_port(), check_names(), check_receive_buffer(), check_descriptors(),
+	return {check_wire_port(), check_names(), check_private_folder(), check_receive_buffer(), check_descriptors(),
 		{"locked memory (ulimit -l)", Level::good, "not needed: registration pins no memory", ""}, check_processor(),
 		check_kernel_devices()};
 }

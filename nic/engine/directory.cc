@@ -11,6 +11,8 @@
 #include <memory>
 #include <utility>
 
+#include "base/log.h"
+#include "base/private_folder.h"
 #include "base/user_secret.h"
 #include "nic/engine/interfaces.h"
 #include "nic/engine/listener_user.h"
@@ -76,6 +78,18 @@ struct KnownSecret {
 // Never freed, because another thread may be reading it; a program changes its user rarely.
 std::atomic<const KnownSecret*> known{nullptr};
 
+void explain_no_secret() {
+	const auto foreign = foreign_folder(private_folders());
+	if (!foreign)
+		return log::warn(
+			"other users can predict and take the names of this user's sockets: there is no "
+			"place for a secret; 'verbena doctor' says what helps");
+	log::warn(
+		"other users can predict and take the names of this user's sockets: user id %u has made %s, in which their "
+		"secret could be; let root remove it, or set XDG_RUNTIME_DIR or HOME to a folder of yours",
+		foreign->owner, foreign->path.c_str());
+}
+
 }  // namespace
 
 std::expected<PeerUser, int> peer_user(int socket) {
@@ -91,6 +105,7 @@ Directory Directory::of_this_user() {
 	if (!found || found->user != user) {
 		auto made = std::make_unique<KnownSecret>(user, std::nullopt);
 		if (const auto secret = find_user_secret()) made->secret = secret->bytes;
+		else explain_no_secret();
 		found = made.release();
 		known.store(found, std::memory_order_release);
 	}

@@ -10,6 +10,8 @@
 #include <mutex>
 #include <vector>
 
+#include "base/log.h"
+#include "base/private_folder.h"
 #include "base/time.h"
 #include "nic/presence/render.h"
 #include "nic/presence/snapshot.h"
@@ -72,6 +74,22 @@ std::vector<SystemEntry> list_system() {
 	return paths;
 }
 
+// Says once that another user's folder is in the way of the snapshot, which is at `root`, or
+// nowhere if that is empty.
+void explain_foreign_folder(const std::string& root) {
+	static std::atomic<bool> explained = false;
+	const auto foreign = foreign_folder(snapshot_homes(), root);
+	if (!foreign || explained.exchange(true, std::memory_order_relaxed)) return;
+	if (root.empty())
+		log::error(
+			"/dev/infiniband and /sys/class/infiniband show no device: user id %u has made %s, which is for files of "
+			"this user (id %u); let root remove it, or set XDG_RUNTIME_DIR or HOME to a folder of yours",
+			foreign->owner, foreign->path.c_str(), geteuid());
+	else
+		log::warn("user id %u has made %s, which is for files of this user (id %u); they are in %s instead",
+			foreign->owner, foreign->path.c_str(), geteuid(), root.substr(0, root.rfind('/')).c_str());
+}
+
 std::shared_ptr<const View> make_view(const Source& source, const std::shared_ptr<const View>& last) {
 	auto view = std::make_shared<View>();
 	view->tree = render(source.devices(), list_system());
@@ -80,6 +98,7 @@ std::shared_ptr<const View> make_view(const Source& source, const std::shared_pt
 	if (last && last->hash == view->hash && last->user == view->user && access(last->root.c_str(), X_OK) == 0)
 		return last;
 	view->root = make_snapshot(view->tree, snapshot_homes());
+	explain_foreign_folder(view->root);
 	return view;
 }
 

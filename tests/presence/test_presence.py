@@ -144,13 +144,13 @@ def test_folder_that_others_can_write_to_is_not_used(run: Run, runtime: Path) ->
 
 
 def test_program_runs_on_where_no_folder_can_be_made(run: Run, tmp_path: Path) -> None:
-    """All the places are read-only: the files are not there, and verbs work."""
+    """All the places are read-only or absent: the files are not there, and verbs work."""
     private = ("unshare", "--mount") if os.geteuid() == 0 else ("unshare", "--user", "--map-root-user", "--mount")
     if subprocess.run([*private, "true"], capture_output=True, check=False).returncode != 0:
         pytest.skip("no mount namespaces here: unshare --mount is refused")
     read_only = 'for i in /dev/shm /tmp; do mount -t tmpfs -o ro none $i; done; exec "$@"'
     program = shutil.which("ibv_devices")
-    before = (*private, "sh", "-c", read_only, "sh", "env", f"HOME={tmp_path}")
+    before = (*private, "sh", "-c", read_only, "sh", "env", f"HOME={tmp_path / 'absent'}")
     assert program
     assert "vb_lo" in check(run(program, before=before))
     absent = run("ls", "/sys/class/infiniband/vb_lo", before=before)
