@@ -16,6 +16,7 @@
 #include "base/user_secret.h"
 #include "nic/engine/interfaces.h"
 #include "nic/engine/listener_user.h"
+#include "nic/engine/unreachable.h"
 
 namespace verbena::engine {
 
@@ -77,6 +78,15 @@ struct KnownSecret {
 };
 // Never freed, because another thread may be reading it; a program changes its user rarely.
 std::atomic<const KnownSecret*> known{nullptr};
+
+void say_private(Place place, const SocketName& public_name) {
+	char what[64];
+	const char* const form = place.is_service ? "port %u of rdma_cm" : "block %u of queue pair numbers";
+	// The port is the end of its service id.
+	const auto number = place.is_service ? static_cast<std::uint16_t>(place.value) : place.value;
+	std::snprintf(what, sizeof what, form, static_cast<unsigned>(number));
+	explain_private(listener_user(public_name), what);
+}
 
 void explain_no_secret() {
 	const auto foreign = foreign_folder(private_folders());
@@ -171,6 +181,7 @@ std::expected<Directory::Listeners, int> Directory::claim(Place place, Publicly 
 	else if (listener.error() != EADDRINUSE || publicly == Publicly::required ||
 		is_ours(known_to_all, looks_at_bound_name))
 		return std::unexpected(listener.error());
+	else say_private(place, known_to_all);
 	return listeners;
 }
 

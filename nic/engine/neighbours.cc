@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <new>
 
+#include "nic/engine/stranger_share.h"
 #include "nic/transport/in_flight.h"
 
 namespace verbena::engine {
@@ -93,9 +94,11 @@ void Neighbours::add(Peer peer) {
 	keep(std::make_unique<Link>(std::move(peer)), key);
 }
 
-bool Neighbours::has_room_for_stranger() const {
-	const auto count = std::ranges::count_if(links_, [](const auto& link) { return link->peer().is_stranger; });
-	return static_cast<std::size_t>(count) < strangers_max;
+bool Neighbours::has_room_for(uid_t user) const {
+	Taken taken{};
+	for (const auto& link : links_)
+		if (link->peer().is_stranger) ++(link->peer().user == user ? taken.by_the_user : taken.by_others);
+	return has_room_for_stranger(taken, strangers_max);
 }
 
 Link* Neighbours::keep(std::unique_ptr<Link> link, PeerKey key) {
@@ -141,7 +144,7 @@ std::expected<Outlet*, int> Neighbours::finish_connect(const Attempt& attempt, s
 		else if (peer->already_linked) return std::unexpected(ECONNRESET);
 		else if (auto self = Link::to_self(peer->token, own_)) link = keep(std::move(*self), key);
 		else return std::unexpected(self.error());
-	} else if (peer->is_stranger && !has_room_for_stranger()) {
+	} else if (peer->is_stranger && !has_room_for(peer->user)) {
 		return std::unexpected(EUSERS);
 	} else {
 		// Two processes that connect to each other at one moment get two links. The peer counts on

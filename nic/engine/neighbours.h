@@ -67,9 +67,8 @@ public:
 	transport::Outlet* find_block(std::uint32_t block) const;
 	// True if there is a link with the process of the user whose Identity has this token.
 	bool linked(uid_t user, std::uint64_t token) const { return link_by_token_.contains({user, token}); }
-	// True if another link with a process of another user may be made. Each takes up to 300 KiB.
-	bool has_room_for_stranger() const;
-	static constexpr std::size_t strangers_max = 64;
+	// True if another link with a process of `user`, another user, may be made.
+	bool has_room_for(uid_t user) const;
 	// Makes the link with a peer that connected to one of this process's names. Without memory or a
 	// place in `epoll`, drops the peer, which sees that as the end of this process.
 	void add(Peer);

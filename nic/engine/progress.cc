@@ -13,6 +13,7 @@
 
 #include "nic/engine/boundary.h"
 #include "nic/engine/eventfd.h"
+#include "nic/engine/stranger_share.h"
 #include "nic/engine/unreachable.h"
 
 namespace verbena::engine {
@@ -27,8 +28,6 @@ constexpr Nanoseconds first_sleep = 2'000'000;
 // One look at a listening socket accepts at most this many peers of this user, so that connecting
 // peers cannot starve passes. Strangers are refused without the engine's lock.
 constexpr int accepts_max = 16, refusals_max = 160;
-// Processes of other users that have connected and not said their HELLO.
-constexpr int stranger_greetings_max = 16;
 // The socket of a stranger that kicks without need is left alone this long.
 constexpr Nanoseconds noise_pause = 1'000'000;
 // Reading all interfaces costs up to a millisecond, so on a host whose interfaces change all the
@@ -151,7 +150,7 @@ void Progress::accept_from(int listener) {
 		}
 		if (peer->is_stranger()) {
 			++strangers;
-			if (!takes_stranger()) continue;
+			if (!takes_stranger(peer->user())) continue;
 		}
 		++accepted;
 		const int fd = peer->fd();
@@ -165,10 +164,11 @@ void Progress::accept_from(int listener) {
 	}
 }
 
-bool Progress::takes_stranger() const {
-	const auto strangers =
-		std::ranges::count_if(greetings_, [](const auto& each) { return each.second.peer.is_stranger(); });
-	return strangers < stranger_greetings_max;
+bool Progress::takes_stranger(uid_t user) const {
+	Taken taken{};
+	for (const auto& [fd, greeting] : greetings_)
+		if (greeting.peer.is_stranger()) ++(greeting.peer.user() == user ? taken.by_the_user : taken.by_others);
+	return has_room_for_stranger(taken, stranger_greetings_max);
 }
 
 // The number of a socket that was closed meanwhile may belong to another descriptor now.
@@ -192,13 +192,16 @@ void Progress::visit_flooded(Nanoseconds now) {
 // Under the engine's lock from the look-up of the token until the link is registered, because the
 // peer may send as soon as it has our WELCOME.
 void Progress::greet(std::map<int, Pending>::iterator greeting) {
+	const uid_t user = greeting->second.peer.user();
+	const bool is_stranger = greeting->second.peer.is_stranger();
 	const auto step = engine_.control([&](adapter::ChannelAdapter&) {
 		Neighbours& neighbours = engine_.neighbours();
-		const bool refused = greeting->second.peer.is_stranger() && !neighbours.has_room_for_stranger();
-		const auto step = refused ? PendingPeer::Step::failed
-								  : greeting->second.peer.on_readable([&](uid_t user, std::uint64_t token) {
-										return neighbours.linked(user, token);
-									});
+		const auto step =
+			greeting->second.peer.on_readable([&](uid_t, std::uint64_t token) -> std::expected<bool, int> {
+				const bool linked = neighbours.linked(user, token);
+				if (!linked && is_stranger && !neighbours.has_room_for(user)) return std::unexpected(EUSERS);
+				return linked;
+			});
 		if (step == PendingPeer::Step::again) return step;
 		epoll_.remove(greeting->first);
 		if (step == PendingPeer::Step::failed) return step;
@@ -206,6 +209,7 @@ void Progress::greet(std::map<int, Pending>::iterator greeting) {
 		if (!peer.is_self && !peer.already_linked) neighbours.add(std::move(peer));
 		return step;
 	});
+	if (step == PendingPeer::Step::failed && greeting->second.peer.error() == EUSERS) explain_no_share(user);
 	if (step != PendingPeer::Step::again) greetings_.erase(greeting);
 }
 

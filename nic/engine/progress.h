@@ -60,7 +60,7 @@ private:
 	void handle(int fd);
 	void accept_from(int listener);
 	void visit_flooded(Nanoseconds now);  // for the sockets whose pause is over
-	bool takes_stranger() const;
+	bool takes_stranger(uid_t user) const;
 	Nanoseconds until_next_visit() const;  // to call while there are such sockets
 	void greet(std::map<int, Pending>::iterator);
 	void expire_greetings();

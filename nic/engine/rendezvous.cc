@@ -169,7 +169,9 @@ std::expected<SealedMemory<wire::Direction>, int> create_direction(const Peer& p
 std::expected<Peer, int> welcome(Peer peer, const Identity& self, Received& hello, const PendingPeer::Linked& linked) {
 	peer.token = hello.message.token;
 	peer.is_self = !peer.is_stranger && peer.token == self.token;
-	peer.already_linked = !peer.is_self && linked(peer.user, peer.token);
+	const auto known = linked(peer.user, peer.token);
+	if (!known) return std::unexpected(known.error());
+	peer.already_linked = !peer.is_self && *known;
 	if (peer.is_self || peer.already_linked) {
 		const Message message{.kind = Kind::welcome, .no_link = 1, .token = self.token};
 		if (const int error = send_message(peer.socket.get(), message, {})) return std::unexpected(error);

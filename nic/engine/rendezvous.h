@@ -92,12 +92,13 @@ public:
 
 	enum class Step { done, again, failed };
 	// Reads what has arrived. `linked(user, token)` says whether there is a link with that process
-	// already; then the WELCOME says so, and no memory is exchanged.
-	using Linked = std::function<bool(uid_t user, std::uint64_t token)>;
+	// already; then the WELCOME says so, and no memory is exchanged. Its error refuses the peer.
+	using Linked = std::function<std::expected<bool, int>(uid_t user, std::uint64_t token)>;
 	Step on_readable(const Linked& linked);
 
 	int fd() const { return peer_.socket.get(); }
 	bool is_stranger() const { return peer_.is_stranger; }
+	uid_t user() const { return peer_.user; }
 	int error() const { return error_; }  // after failed
 	Peer take() { return std::move(peer_); }  // after done
 

@@ -86,6 +86,18 @@ TEST_F(Strangers, MayNotSendADoorbellBecauseTheyCouldMakeItBlock) {
 	client.join();
 }
 
+TEST_F(Strangers, WhoseUserHasItsShareOfLinksAreClosed) {
+	std::thread bobs_engine([this] {
+		auto pending = accept();
+		ASSERT_TRUE(pending && becomes_readable(pending->fd()));
+		const auto no_room = [](uid_t, std::uint64_t) { return std::unexpected(EUSERS); };
+		EXPECT_EQ(pending->on_readable(no_room), Step::failed);
+		EXPECT_EQ(pending->error(), EUSERS);
+	});
+	EXPECT_EQ(connect_to(alice.identity(), as_another, Place::block(bobs.block), 10s).error(), ECONNRESET);
+	bobs_engine.join();
+}
+
 TEST_F(Strangers, GetNoRightToMapFilesWhateverTheySay) {
 	link();
 	Link bobs_link(std::move(at_bob));

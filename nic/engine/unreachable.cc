@@ -99,7 +99,9 @@ void explain_no_neighbour(int error, const char* wanted) {
 				"%s: it belongs to a process of another user; processes of two users connect if both have "
 				"VERBENA_PEERS=host in their environment",
 				wanted);
-		case EUSERS: return log::error("%s: this process has as many links with other users as it may", wanted);
+		case EUSERS:
+			return log::error(
+				"%s: this process has as many links with that user, or with all other users, as it may", wanted);
 		case ETIMEDOUT: return log::error("%s: its process does not answer; it may be stopped (SIGSTOP)", wanted);
 		case EMFILE:
 			return log::error(
@@ -136,6 +138,16 @@ void explain_no_accept(int error) {
 		log::error(
 			"a process of this host cannot connect to this one: no descriptor is left, and a link needs four; raise "
 			"the limit (ulimit -n)");
+}
+
+void explain_no_share(std::uint32_t user) {
+	log::warn("user id %u cannot connect: it has as many links with this process as one other user may", user);
+}
+
+void explain_private(std::optional<std::uint32_t> holder, const char* what) {
+	if (holder)
+		log::warn("%s: only processes of this user reach it, because user id %u holds its public name", what, *holder);
+	else log::warn("%s: only processes of this user reach it, because another user holds its public name", what);
 }
 
 void explain_silence(const wire::Gid& peer, wire::Qpn destination, int icmp_error) {

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "nic/cm/connection_manager.h"
 #include "nic/wire/flow.h"
@@ -31,6 +32,13 @@ void explain_other_user(std::uint32_t owner, std::uint32_t user, const char* wan
 // A process of this host could not connect to this one. Prints a line if descriptors are missing;
 // other failures are the other process's.
 void explain_no_accept(int error);
+
+// A process of another user could not connect to this one, because that user has its share of
+// links (stranger_share.h).
+void explain_no_share(std::uint32_t user);
+// Only this user's processes reach `what`, although VERBENA_PEERS=host: the user `holder`, if
+// known, has its public name.
+void explain_private(std::optional<std::uint32_t> holder, const char* what);
 
 // A peer on another host has answered no request until the retries were exhausted. `icmp_error`:
 // the errno of an ICMP message about the host that came in this time, or 0.

@@ -1,12 +1,17 @@
 #!/usr/bin/python3
-"""stranger.py squat UID | flood [NAME]: what another user of a host can do to our socket names.
+"""Attacks of another user of this host on our socket names.
+
+stranger.py squat UID | flood [NAME] | bind NAME | hold NAME
 
 squat UID   binds every plain name of blocks of the user UID, and then every name of the NIC that it
             sees in /proc/net/unix, as soon as it is free. Prints `squatted` after the first part.
 flood       connects without end to every name of the NIC that it sees in /proc/net/unix; with NAME,
             to a socket of its own of this name. Prints `floods` after the first connection.
+bind NAME   listens at a name. Prints `bound`.
+hold NAME   connects 100 times to a name, says nothing, and replaces each connection that is closed.
+            Prints `holds` after the first round.
 
-Both run until standard input ends.
+All run until standard input ends.
 """
 
 import contextlib
@@ -76,10 +81,40 @@ def flood(own: str | None) -> None:
     print("connections", connections, flush=True)
 
 
+def bind(name: str) -> None:
+    held: dict[str, socket.socket] = {}
+    take(name, held)
+    assert held, f"{name} is taken"
+    print("bound", flush=True)
+    sys.stdin.read()
+
+
+def hold(name: str) -> None:
+    held: list[socket.socket] = []
+    announced = False
+    while not told_to_end():
+        closed = select.select(held, [], [], 0)[0]
+        for each in closed:
+            held.remove(each)
+            each.close()
+        while len(held) < 100:
+            held.append(new_socket())
+            with contextlib.suppress(BlockingIOError, ConnectionRefusedError):
+                held[-1].connect(f"\0{name}")
+        if closed and not announced:
+            announced = True
+            print("holds", flush=True)
+        select.select([sys.stdin], [], [], 0.001)
+
+
 if __name__ == "__main__":
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     if sys.argv[1] == "squat":
         squat(sys.argv[2])
+    elif sys.argv[1] == "bind":
+        bind(sys.argv[2])
+    elif sys.argv[1] == "hold":
+        hold(sys.argv[2])
     else:
         flood(sys.argv[2] if len(sys.argv) > 2 else None)

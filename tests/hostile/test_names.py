@@ -7,13 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from users import ALICE, STRANGER, NamespacePair, Program, Users, two_hosts, users_in, wait_until
+from users import ALICE, STRANGER, STRANGER_PROGRAM, NamespacePair, Program, Users, two_hosts, users_in, wait_until
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "tools"))
 from refusal import compile_refuse
 
-# The other user may not be able to read this folder.
-STRANGER_PROGRAM = ["/usr/bin/python3", "-B", "-c", Path(__file__).with_name("stranger.py").read_text()]
 RPING = ["-a", "127.0.0.1", "-p", "7174", "-C", "20", "-V"]
 PORT = 18515
 KEYED = re.compile(r"@verbena/[0-9a-f]{32}\b")

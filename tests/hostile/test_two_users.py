@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from users import ALICE, BOB, NamespacePair, Program, Users, two_hosts, users_in, wait_until
+from users import ALICE, BOB, STRANGER, STRANGER_PROGRAM, NamespacePair, Program, Users, two_hosts, users_in, wait_until
 
 PORT = 18516
 RDMACM_PORT = 7175
@@ -87,6 +87,41 @@ def test_by_default_another_user_is_refused_and_the_variable_is_named(users: Use
     assert "VERBENA_PEERS=host" in client.output, str(client)
     users.on_nic(ALICE, "rping", "-c", *rping()).finish()
     server.finish()
+
+
+def test_a_user_who_connects_and_says_nothing_keeps_no_other_user_away(users: Users) -> None:
+    server = start_rping(users, **HOST)
+    inodes = server.socket_inodes()
+    held = [
+        words[7][1:]
+        for words in map(str.split, users.names().splitlines())
+        if words[-1].startswith("@verbena/host/") and words[6] in inodes
+    ]
+    assert len(held) == 2, "the server has a public name for its port and one for its queue pairs"
+    silent = [users.start(STRANGER, *STRANGER_PROGRAM, "hold", name) for name in held]
+    for program in silent:
+        wait_until(lambda program=program: "holds" in program.output, "connections were refused", program)
+    users.on_nic(BOB, "rping", "-c", *rping(), **HOST).finish()
+    server.finish()
+    for program in silent:
+        program.end_input()
+
+
+def test_a_server_whose_public_name_another_user_holds_says_so(users: Users) -> None:
+    server = start_rping(users, **HOST)
+    pattern = rf"@(verbena/host/cm/[0-9a-f]+{RDMACM_PORT:04x})\b"
+    found = re.search(pattern, users.names())
+    assert found, users.names()
+    server.process.kill()
+    wait_until(lambda: not re.search(pattern, users.names()), "the name is free", users.start(STRANGER, "cat"))
+    holder = users.start(STRANGER, *STRANGER_PROGRAM, "bind", found[1])
+    wait_until(lambda: "bound" in holder.output, "the stranger has the name", holder)
+    server = start_rping(users, VERBENA_LOG="warn", **HOST)
+    users.on_nic(ALICE, "rping", "-c", *rping(), **HOST).finish()
+    server.finish()
+    line = f"port {RDMACM_PORT} of rdma_cm: only processes of this user reach it, because user id {STRANGER} holds"
+    assert server.output.count(line) == 1, str(server)
+    holder.end_input()
 
 
 def test_a_user_that_allows_others_still_talks_to_its_own_programs(users: Users) -> None:

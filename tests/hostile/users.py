@@ -25,6 +25,8 @@ BUILD = Path(os.environ.get("VERBENA_BUILD", ROOT / "build"))
 NIC = BUILD / "libverbena-nic.so"
 LIMIT_S = 60.0
 ALICE, BOB, STRANGER = 60001, 60002, 60003
+# The other user may not be able to read this folder.
+STRANGER_PROGRAM = ["/usr/bin/python3", "-B", "-c", Path(__file__).with_name("stranger.py").read_text()]
 
 
 @dataclass
