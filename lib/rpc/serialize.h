@@ -81,7 +81,7 @@ public:
 	const msgpack::object* next();
 	// Reads the header of an array, and returns the number of its elements. False: it is none.
 	bool array(std::uint32_t& elements);
-	// Reads a number without a tree, which would take memory. False: it is none, or it does not fit.
+	// Reads a number, without allocating. False: it is none, or it does not fit.
 	template <class T> bool number(T& into);
 	// Reads an array of numbers straight into the vector.
 	template <class T> bool numbers(std::vector<T>& into);
