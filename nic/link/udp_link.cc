@@ -3,19 +3,14 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <ctime>
-#include <netinet/in.h>
-#include <netinet/udp.h>
 #include <new>
 #include <sys/epoll.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-#include <utility>
 
-#include "base/cancellation.h"
 #include "base/check.h"
+#include "nic/link/udp_envelope.h"
 #include "nic/wire/bth.h"
 #include "nic/wire/deth.h"
 #include "nic/wire/mad.h"
@@ -25,78 +20,6 @@ namespace {
 
 constexpr std::size_t datagrams_per_call = 8;
 constexpr std::size_t datagram_bytes = 64 * 1024;  // UDP_GRO merges up to this size
-constexpr std::size_t control_bytes = 256;
-constexpr int error_queue_bytes = 32 * 1024;  // room for some ICMP messages about sent datagrams
-
-int native(Family family) { return family == Family::ipv4 ? AF_INET : AF_INET6; }
-
-// Appends a control message. The caller has provided control_bytes bytes, aligned for cmsghdr.
-template <class Value> void append(msghdr& message, int level, int type, const Value& value) {
-	auto* header = reinterpret_cast<cmsghdr*>(static_cast<std::byte*>(message.msg_control) + message.msg_controllen);
-	header->cmsg_level = level;
-	header->cmsg_type = type;
-	header->cmsg_len = CMSG_LEN(sizeof value);
-	std::memcpy(CMSG_DATA(header), &value, sizeof value);
-	message.msg_controllen += CMSG_SPACE(sizeof value);
-}
-
-union Address {
-	sockaddr any;
-	sockaddr_in ipv4;
-	sockaddr_in6 ipv6;
-};
-
-int set(int fd, int level, int option, int value) { return setsockopt(fd, level, option, &value, sizeof value); }
-
-socklen_t to_address(Address& address, Family family, const wire::Gid& gid, std::uint16_t port) {
-	address.any.sa_family = static_cast<sa_family_t>(native(family));
-	if (family == Family::ipv4) {
-		address.ipv4.sin_port = htons(port);
-		std::memcpy(&address.ipv4.sin_addr, &gid[12], 4);
-		return sizeof address.ipv4;
-	}
-	address.ipv6.sin6_port = htons(port);
-	std::memcpy(&address.ipv6.sin6_addr, gid.data(), 16);
-	return sizeof address.ipv6;
-}
-
-// Binds and reads the port back. The zero address means any address, port 0 any free port.
-int bind_to(int fd, Family family, const wire::Gid& own, std::uint16_t port, std::uint16_t& bound) {
-	Address address{};
-	socklen_t size = to_address(address, family, own, port);
-	if (bind(fd, &address.any, size) != 0 || getsockname(fd, &address.any, &size) != 0) return -1;
-	bound = ntohs(family == Family::ipv4 ? address.ipv4.sin_port : address.ipv6.sin6_port);
-	return 0;
-}
-
-// epoll reports errors even if `events` is 0, as for the management socket.
-int watch(int epoll, int fd, void* owner, std::uint32_t events = EPOLLIN) {
-	epoll_event event{.events = events, .data = {.ptr = owner}};
-	return epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event);
-}
-
-// The information that the kernel gives about a datagram besides its bytes.
-struct Envelope {
-	wire::Flow flow;
-	bool addressed = false;  // the destination address is known
-	std::size_t segment_bytes = 0;  // 0: a single packet
-	std::uint32_t overflowed = 0;
-};
-
-// The kernel sends the type of service as one byte, other values as an int.
-int to_int(const cmsghdr* header) {
-	if (header->cmsg_len < CMSG_LEN(sizeof(int)))
-		return std::to_integer<int>(*reinterpret_cast<const std::byte*>(CMSG_DATA(header)));
-	int value;
-	std::memcpy(&value, CMSG_DATA(header), sizeof value);
-	return value;
-}
-
-void set_ipv4(wire::Gid& gid, const in_addr& address) {
-	gid = {};
-	gid[10] = gid[11] = 0xff;
-	std::memcpy(&gid[12], &address, 4);
-}
 
 // The transaction ID of the management datagram whose beginning an ICMP message quotes: BTH, DETH,
 // then the MAD header. Nothing if the quotation is too short or is no CM message.
@@ -108,78 +31,13 @@ std::optional<std::uint64_t> transaction_of_quoted(std::span<const std::byte> da
 	return header.transaction_id;
 }
 
-Envelope open_envelope(msghdr& message, const Address& sender) {
-	Envelope result;
-	if (sender.any.sa_family == AF_INET) {
-		set_ipv4(result.flow.source, sender.ipv4.sin_addr);
-		result.flow.source_port = ntohs(sender.ipv4.sin_port);
-	} else {
-		std::memcpy(result.flow.source.data(), &sender.ipv6.sin6_addr, 16);
-		result.flow.source_port = ntohs(sender.ipv6.sin6_port);
-	}
-	for (cmsghdr* c = CMSG_FIRSTHDR(&message); c != nullptr; c = CMSG_NXTHDR(&message, c)) {
-		if (c->cmsg_level == IPPROTO_IP && c->cmsg_type == IP_PKTINFO) {
-			in_pktinfo info;
-			std::memcpy(&info, CMSG_DATA(c), sizeof info);
-			set_ipv4(result.flow.destination, info.ipi_addr);
-			result.addressed = true;
-		} else if (c->cmsg_level == IPPROTO_IPV6 && c->cmsg_type == IPV6_PKTINFO) {
-			in6_pktinfo info;
-			std::memcpy(&info, CMSG_DATA(c), sizeof info);
-			std::memcpy(result.flow.destination.data(), &info.ipi6_addr, 16);
-			result.addressed = true;
-		} else if ((c->cmsg_level == IPPROTO_IP && c->cmsg_type == IP_TOS) ||
-			(c->cmsg_level == IPPROTO_IPV6 && c->cmsg_type == IPV6_TCLASS)) {
-			result.flow.traffic_class = static_cast<std::uint8_t>(to_int(c));
-		} else if ((c->cmsg_level == IPPROTO_IP && c->cmsg_type == IP_TTL) ||
-			(c->cmsg_level == IPPROTO_IPV6 && c->cmsg_type == IPV6_HOPLIMIT)) {
-			result.flow.hop_limit = static_cast<std::uint8_t>(to_int(c));
-		} else if (c->cmsg_level == SOL_UDP && c->cmsg_type == UDP_GRO) {
-			result.segment_bytes = static_cast<std::size_t>(to_int(c));
-		} else if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SO_RXQ_OVFL) {
-			std::memcpy(&result.overflowed, CMSG_DATA(c), sizeof result.overflowed);
-		}
-	}
-	return result;
-}
-
-wire::AddressPair address_pair(const wire::Flow& flow) {
-	wire::AddressPair pair{.traffic_class = flow.traffic_class, .hop_limit = flow.hop_limit};
-	std::ranges::copy(flow.source, pair.source);
-	std::ranges::copy(flow.destination, pair.destination);
-	return pair;
-}
-
-// Fills in a batch's destination, and as control messages its source address, traffic class, hop
-// limit and segment size.
-void address_message(msghdr& message, Address& to, Family family, const UdpBatch& batch) {
-	const wire::Flow& flow = batch.flow;
-	message.msg_namelen = to_address(to, family, flow.destination, flow.destination_port);
-	if (family == Family::ipv4) {
-		in_pktinfo info{};
-		std::memcpy(&info.ipi_spec_dst, &flow.source[12], 4);
-		append(message, IPPROTO_IP, IP_PKTINFO, info);
-		append(message, IPPROTO_IP, IP_TOS, int{flow.traffic_class});
-		append(message, IPPROTO_IP, IP_TTL, std::max(int{flow.hop_limit}, 1));
-	} else {
-		to.ipv6.sin6_scope_id = batch.interface_index;
-		in6_pktinfo info{};
-		std::memcpy(&info.ipi6_addr, flow.source.data(), 16);
-		info.ipi6_ifindex = batch.interface_index;
-		append(message, IPPROTO_IPV6, IPV6_PKTINFO, info);
-		append(message, IPPROTO_IPV6, IPV6_TCLASS, int{flow.traffic_class});
-		append(message, IPPROTO_IPV6, IPV6_HOPLIMIT, std::max(int{flow.hop_limit}, 1));
-	}
-	if (batch.packets > 1) append(message, SOL_UDP, UDP_SEGMENT, static_cast<std::uint16_t>(batch.segment_bytes));
-}
-
 }  // namespace
 
 struct UdpLink::ReceiveBuffers {
 	struct Datagram {
 		alignas(64) std::byte bytes[datagram_bytes];
 		alignas(cmsghdr) std::byte control[control_bytes];
-		Address sender;
+		SocketAddress sender;
 		iovec piece;
 	};
 	Datagram datagrams[datagrams_per_call];
@@ -190,7 +48,6 @@ struct UdpLink::ReceiveBuffers {
 // arrive.
 UdpLink::UdpLink(const UdpOptions& options)
 	: options_(options), buffers_(new ReceiveBuffers), senders_(new Sender[senders_remembered]) {
-	epoll_fd_ = epoll_create1(EPOLL_CLOEXEC);
 	open(Family::ipv4);
 	open(Family::ipv6);
 }
@@ -203,134 +60,20 @@ UdpLink::~UdpLink() {
 	if (epoll_fd_ >= 0) close(epoll_fd_);
 }
 
-// Sets the options of a receiving socket. Returns 0, or -1 with errno.
-int UdpLink::prepare_receiver(Family family, int fd) {
-	if (set(fd, SOL_SOCKET, SO_REUSEPORT, 1) < 0) return -1;
-	if (family == Family::ipv4) {
-		if (set(fd, IPPROTO_IP, IP_PKTINFO, 1) < 0) return -1;
-		if (set(fd, IPPROTO_IP, IP_RECVTOS, 1) < 0) return -1;
-		if (set(fd, IPPROTO_IP, IP_RECVTTL, 1) < 0) return -1;
-	} else {
-		if (set(fd, IPPROTO_IPV6, IPV6_V6ONLY, 1) < 0) return -1;
-		if (set(fd, IPPROTO_IPV6, IPV6_RECVPKTINFO, 1) < 0) return -1;
-		if (set(fd, IPPROTO_IPV6, IPV6_RECVTCLASS, 1) < 0) return -1;
-		if (set(fd, IPPROTO_IPV6, IPV6_RECVHOPLIMIT, 1) < 0) return -1;
-		// Soft-RoCE sends IPv6 without a UDP checksum; the ICRC protects the packet anyway.
-		if (set(fd, SOL_UDP, UDP_NO_CHECK6_RX, 1) < 0) return -1;
-	}
-	if (set(fd, SOL_SOCKET, SO_RXQ_OVFL, 1) < 0) return -1;
-	set(fd, SOL_UDP, UDP_GRO, 1);  // may fail before Linux 5.0: datagrams then arrive one by one
-	set(fd, SOL_SOCKET, SO_RCVBUF, options_.buffer_bytes);
-	return 0;
-}
-
-void UdpLink::open(Family family) {
-	Sockets& s = at(family);
-	const bool ipv4 = family == Family::ipv4;
-	s.error = 0;
-	const auto step = [&s](int result) {
-		if (result >= 0) return true;
-		s.error = errno;
-		return false;
-	};
-	// Binding comes last, because a bound socket already receives.
-	const auto attempt = [&] {
-		if (!step(epoll_fd_)) return false;
-		const int in = s.receiver.fd = socket(native(family), SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-		if (!step(in)) return false;
-		const int out = s.send_fd = socket(native(family), SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-		if (!step(out)) return false;
-		const int management = s.management.fd = socket(native(family), SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-		if (!step(management)) return false;
-		if (!step(prepare_receiver(family, in))) return false;
-		for (const int sender : {out, management}) {
-			if (ipv4) {
-				if (!step(set(sender, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO))) return false;
-			} else if (!step(set(sender, IPPROTO_IPV6, IPV6_V6ONLY, 1)) ||
-				!step(set(sender, IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_DO)) ||
-				!step(set(sender, IPPROTO_IPV6, IPV6_DONTFRAG, 1))) {
-				return false;
-			}
-		}
-		if (!step(ask_for_icmp(management, ipv4))) return false;
-		ask_for_icmp(out, ipv4);  // may fail in a sandbox: then the log has fewer reasons
-		// Before Linux 4.18 the kernel ignores a request to segment, and would send one huge
-		// datagram.
-		int segment = 0;
-		socklen_t size = sizeof segment;
-		if (getsockopt(out, SOL_UDP, UDP_SEGMENT, &segment, &size) != 0) options_.segmentation = false;
-		set(out, SOL_SOCKET, SO_SNDBUF, options_.buffer_bytes);
-		set(out, SOL_SOCKET, SO_RCVBUF, error_queue_bytes);  // no process sends to this port
-		if (!step(bind_to(in, family, {}, options_.port, s.receiver.port)) ||
-			!step(bind_to(out, family, {}, 0, s.source_port)) ||
-			!step(bind_to(management, family, {}, 0, s.management.port)))
-			return false;
-		return step(watch(epoll_fd_, in, &s.receiver)) && step(watch(epoll_fd_, management, &s.management, 0));
-	};
-	if (attempt()) return;
-	for (int* fd : {&s.receiver.fd, &s.send_fd, &s.management.fd})
-		if (*fd >= 0) close(std::exchange(*fd, -1));
-}
-
-bool UdpLink::reopen(Family family) {
-	if (!up(family)) open(family);
-	return up(family);
-}
-
-void UdpLink::steer(const wire::Gid& own, const wire::Gid& peer, std::uint16_t port) {
-	const Family family = wire::is_ipv4_mapped(peer) ? Family::ipv4 : Family::ipv6;
-	// A link-local address alone does not identify the interface.
-	if (!up(family) || (peer[0] == 0xfe && peer[1] == 0x80)) return;
-	for (const auto& receiver : steered_)
-		if (receiver->peer == peer && receiver->peer_port == port) return;
-	rlimit files{};
-	getrlimit(RLIMIT_NOFILE, &files);
-	// Leave most descriptors to the program.
-	if (steered_.size() >= std::min<std::size_t>(steered_max, files.rlim_cur / 8) && !evict()) return;
-
-	const NotCancellable whole;
-	steered_.reserve(steered_.size() + 1);
-	auto receiver = std::make_unique<Receiver>(Receiver{.last_used = receives_, .peer = peer, .peer_port = port});
-	const int fd = receiver->fd = socket(native(family), SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-	if (fd < 0) return;
-	Address to{};
-	const socklen_t size = to_address(to, family, peer, port);
-	if (prepare_receiver(family, fd) != 0 || bind_to(fd, family, own, at(family).receiver.port, receiver->port) != 0 ||
-		connect(fd, &to.any, size) != 0 || watch(epoll_fd_, fd, receiver.get()) != 0) {
-		close(fd);
-		return;
-	}
-	++counters_.steered;
-	steered_.push_back(std::move(receiver));
-}
-
-// Closes the steered socket that was silent longest, if that is long enough. Returns whether it
-// did.
-bool UdpLink::evict() {
-	constexpr std::uint64_t receives_silent = 10'000;
-	const auto oldest =
-		std::ranges::min_element(steered_, {}, [](const auto& receiver) { return receiver->last_used; });
-	if (oldest == steered_.end() || (*oldest)->last_used + receives_silent > receives_) return false;
-	if (last_active_ == oldest->get()) last_active_ = nullptr;  // it would dangle
-	close((*oldest)->fd);
-	steered_.erase(oldest);
-	return true;
-}
-
 SendOutcome UdpLink::send(const UdpBatch& batch) {
 	check(batch.packets != 0 && batch.packets <= UdpBatch::packets_max && batch.bytes <= UdpBatch::bytes_max,
 		"a batch is within the limits of the kernel");
 	const wire::Flow& flow = batch.flow;
 	const Family family = flow.is_ipv4() ? Family::ipv4 : Family::ipv6;
-	if (!up(family)) {
+	if (!sends(family)) {
 		counters_.unreachable += batch.packets;
 		return SendOutcome::refused;
 	}
-	Address to{};
+	SocketAddress to{};
 	alignas(cmsghdr) std::byte control[control_bytes] = {};
 	msghdr message{
 		.msg_name = &to, .msg_iov = batch.pieces.data(), .msg_iovlen = batch.pieces.size(), .msg_control = control};
-	address_message(message, to, family, batch);
+	address_message(message, to, family, flow, batch.interface_index, batch.packets > 1 ? batch.segment_bytes : 0);
 
 	const Sockets& s = at(family);
 	const bool management = flow.source_port == s.management.port;
@@ -532,33 +275,6 @@ wire::IpHabit& UdpLink::habit_of(const wire::Flow& flow) {
 	if (sender.port != flow.source_port || sender.address != flow.source)
 		sender = {.address = flow.source, .port = flow.source_port, .habit = {}};
 	return sender.habit;
-}
-
-int UdpLink::join(const wire::Gid& group, std::uint32_t interface_index) {
-	return change_membership(group, interface_index, true);
-}
-int UdpLink::leave(const wire::Gid& group, std::uint32_t interface_index) {
-	return change_membership(group, interface_index, false);
-}
-
-int UdpLink::change_membership(const wire::Gid& group, std::uint32_t interface_index, bool member) {
-	const bool ipv4 = wire::is_ipv4_mapped(group);
-	const int fd = at(ipv4 ? Family::ipv4 : Family::ipv6).receiver.fd;
-	if (fd < 0) return at(ipv4 ? Family::ipv4 : Family::ipv6).error;
-	int result;
-	if (ipv4) {
-		ip_mreqn request{};
-		std::memcpy(&request.imr_multiaddr, group.data() + 12, 4);
-		request.imr_ifindex = static_cast<int>(interface_index);
-		result = setsockopt(fd, IPPROTO_IP, member ? IP_ADD_MEMBERSHIP : IP_DROP_MEMBERSHIP, &request, sizeof request);
-	} else {
-		ipv6_mreq request{};
-		std::memcpy(&request.ipv6mr_multiaddr, group.data(), 16);
-		request.ipv6mr_interface = interface_index;
-		result = setsockopt(fd, IPPROTO_IPV6, member ? IPV6_JOIN_GROUP : IPV6_LEAVE_GROUP, &request, sizeof request);
-	}
-	// EADDRINUSE: this socket is a member already.
-	return result == 0 || (member && errno == EADDRINUSE) ? 0 : errno;
 }
 
 }  // namespace verbena::link

@@ -20,7 +20,7 @@
 //
 // Threads: owned by one engine and used under its lock. No call blocks.
 // Owns: its sockets and receive buffers.
-// Errors: an address family whose sockets cannot be opened is down (`error`); the other still
+// Errors: an address family whose sockets cannot all be opened is down (`error`); the other still
 //   works. Invalid packets are dropped and counted in `UdpCounters::drops`.
 #pragma once
 
@@ -36,13 +36,12 @@
 #include <vector>
 
 #include "nic/link/icmp_errors.h"
+#include "nic/link/udp_socket.h"
 #include "nic/wire/ip_habit.h"
 #include "nic/wire/packet.h"
 #include "nic/wire/slot_ring.h"
 
 namespace verbena::link {
-
-enum class Family : std::uint8_t { ipv4, ipv6 };
 
 struct UdpOptions {
 	std::uint16_t port = wire::roce_port;  // where to receive; 0: any free port, for each family
@@ -120,8 +119,9 @@ public:
 	// port. Returns whether it is up.
 	bool reopen(Family family);
 	// Why a family is down, as an errno; 0 if it is up. EADDRINUSE: another user or the kernel's
-	// Soft-RoCE holds the port.
+	// Soft-RoCE holds the port. Such a family receives nothing, but can send.
 	int error(Family family) const { return at(family).error; }
+	bool sends(Family family) const { return at(family).send_fd >= 0; }
 
 	// A descriptor for epoll or poll: readable while packets or refusals wait on any socket.
 	int ready_fd() const { return epoll_fd_; }
@@ -205,9 +205,10 @@ private:
 	const Sockets& at(Family family) const { return sockets_[static_cast<std::size_t>(family)]; }
 	Sockets& at(Family family) { return sockets_[static_cast<std::size_t>(family)]; }
 	void open(Family family);
+	bool open_senders(Family family);
+	bool open_receiver(Family family);
 	std::size_t receive(std::size_t datagrams_max, PacketSink sink);
 	std::size_t receive(Receiver&, std::size_t datagrams_max, PacketSink sink);
-	int prepare_receiver(Family family, int fd);
 	void deliver(Receiver&, std::size_t index, PacketSink sink);
 	wire::IpHabit& habit_of(const wire::Flow& flow);
 	std::size_t read_icmp(int fd, bool management);

@@ -40,6 +40,32 @@ TEST(UdpLink, AFamilyWhosePortIsTakenIsDownWithAReasonAndTheOtherIsUp) {
 	close(holder);
 }
 
+// Another user's processes then receive this process's packets, and forward them.
+TEST(UdpLink, AFamilyWhosePortIsTakenCanStillSend) {
+	UdpLink receiver({.port = 0});
+	const int holder = socket(AF_INET, SOCK_DGRAM, 0);
+	sockaddr_in address{.sin_family = AF_INET};
+	socklen_t size = sizeof address;
+	ASSERT_EQ(bind(holder, reinterpret_cast<sockaddr*>(&address), size), 0);
+	ASSERT_EQ(getsockname(holder, reinterpret_cast<sockaddr*>(&address), &size), 0);
+	UdpLink sender({.port = ntohs(address.sin_port)});
+	ASSERT_FALSE(sender.up(Family::ipv4));
+	EXPECT_TRUE(sender.sends(Family::ipv4));
+	const wire::Gid here = loopback_gid(Family::ipv4);
+	UdpPath path(sender, {.source = here, .destination = here, .destination_port = receiver.port(Family::ipv4)});
+	wire::SlotWriter slots;
+	slots.attach(path.direction());
+	const auto room = slots.reserve(0, 0);
+	room.slot->set_bth(wire::Opcode::rc_acknowledge, {0x1234}, {7}, 0);
+	room.slot->set_aeth(wire::syndrome::ack, 0);
+	room.slot->payload_line = room.payload_line;
+	slots.publish(room.slot, 0);
+	ASSERT_TRUE(path.transmit());
+	EXPECT_EQ(receiver.receive(8, [](auto&&...) {}), 1u);
+	EXPECT_EQ(receiver.counters().packets_received, 1u);
+	close(holder);
+}
+
 TEST(UdpLink, AFamilyThatWasDownComesUpWhenItsPortIsFree) {
 	const int holder = socket(AF_INET, SOCK_DGRAM, 0);
 	sockaddr_in address{.sin_family = AF_INET};

@@ -1,0 +1,152 @@
+// UdpLink: its sockets come, go and change; udp_link.cc sends and receives.
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <netinet/in.h>
+#include <netinet/udp.h>
+#include <sys/epoll.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+#include <utility>
+
+#include "base/cancellation.h"
+#include "nic/link/udp_link.h"
+
+namespace verbena::link {
+
+namespace {
+
+constexpr int error_queue_bytes = 32 * 1024;  // room for some ICMP messages about sent datagrams
+
+}  // namespace
+
+void UdpLink::open(Family family) {
+	Sockets& s = at(family);
+	// Binding the receiver comes last, because a bound socket already receives.
+	if ((s.send_fd >= 0 || open_senders(family)) && open_receiver(family)) {
+		s.error = 0;
+		return;
+	}
+	s.error = errno;
+	if (s.error == EADDRINUSE) return;
+	for (int* fd : {&s.send_fd, &s.management.fd})
+		if (*fd >= 0) close(std::exchange(*fd, -1));
+}
+
+// False, with errno, if it has opened none.
+bool UdpLink::open_senders(Family family) {
+	Sockets& s = at(family);
+	if (epoll_fd_ < 0 && (epoll_fd_ = epoll_create1(EPOLL_CLOEXEC)) < 0) return false;
+	const int out = s.send_fd = open_sender(family);
+	const int management = s.management.fd = out < 0 ? -1 : open_sender(family);
+	const bool ipv4 = family == Family::ipv4;
+	if (management >= 0 && ask_for_icmp(management, ipv4) == 0) {
+		ask_for_icmp(out, ipv4);  // may fail in a sandbox: then the log has fewer reasons
+		// Before Linux 4.18 the kernel ignores a request to segment, and would send one huge
+		// datagram.
+		int segment = 0;
+		socklen_t size = sizeof segment;
+		if (getsockopt(out, SOL_UDP, UDP_SEGMENT, &segment, &size) != 0) options_.segmentation = false;
+		set(out, SOL_SOCKET, SO_SNDBUF, options_.buffer_bytes);
+		set(out, SOL_SOCKET, SO_RCVBUF, error_queue_bytes);  // no process sends to this port
+		if (bind_to(out, family, {}, 0, s.source_port) == 0 &&
+			bind_to(management, family, {}, 0, s.management.port) == 0 &&
+			watch(epoll_fd_, management, &s.management, 0) == 0)
+			return true;
+	}
+	const int error = errno;
+	for (int* fd : {&s.send_fd, &s.management.fd})
+		if (*fd >= 0) close(std::exchange(*fd, -1));
+	errno = error;
+	return false;
+}
+
+// False, with errno, if the family still receives nothing.
+bool UdpLink::open_receiver(Family family) {
+	Receiver& receiver = at(family).receiver;
+	const int in = link::open_receiver(family, options_.buffer_bytes);
+	if (in < 0) return false;
+	if (bind_to(in, family, {}, options_.port, receiver.port) == 0 && watch(epoll_fd_, in, &receiver, EPOLLIN) == 0) {
+		receiver.fd = in;
+		return true;
+	}
+	const int error = errno;
+	close(in);
+	errno = error;
+	return false;
+}
+
+bool UdpLink::reopen(Family family) {
+	if (!up(family)) open(family);
+	return up(family);
+}
+
+void UdpLink::steer(const wire::Gid& own, const wire::Gid& peer, std::uint16_t port) {
+	const Family family = wire::is_ipv4_mapped(peer) ? Family::ipv4 : Family::ipv6;
+	// A link-local address alone does not identify the interface.
+	if (!up(family) || (peer[0] == 0xfe && peer[1] == 0x80)) return;
+	for (const auto& receiver : steered_)
+		if (receiver->peer == peer && receiver->peer_port == port) return;
+	rlimit files{};
+	getrlimit(RLIMIT_NOFILE, &files);
+	// Leave most descriptors to the program.
+	if (steered_.size() >= std::min<std::size_t>(steered_max, files.rlim_cur / 8) && !evict()) return;
+
+	const NotCancellable whole;
+	steered_.reserve(steered_.size() + 1);
+	auto receiver = std::make_unique<Receiver>(Receiver{.last_used = receives_, .peer = peer, .peer_port = port});
+	const int fd = receiver->fd = link::open_receiver(family, options_.buffer_bytes);
+	if (fd < 0) return;
+	SocketAddress to{};
+	const socklen_t size = to_address(to, family, peer, port);
+	if (bind_to(fd, family, own, at(family).receiver.port, receiver->port) != 0 || connect(fd, &to.any, size) != 0 ||
+		watch(epoll_fd_, fd, receiver.get(), EPOLLIN) != 0) {
+		close(fd);
+		return;
+	}
+	++counters_.steered;
+	steered_.push_back(std::move(receiver));
+}
+
+// Closes the steered socket that was silent longest, if that is long enough. Returns whether it
+// did.
+bool UdpLink::evict() {
+	constexpr std::uint64_t receives_silent = 10'000;
+	const auto oldest =
+		std::ranges::min_element(steered_, {}, [](const auto& receiver) { return receiver->last_used; });
+	if (oldest == steered_.end() || (*oldest)->last_used + receives_silent > receives_) return false;
+	if (last_active_ == oldest->get()) last_active_ = nullptr;  // it would dangle
+	close((*oldest)->fd);
+	steered_.erase(oldest);
+	return true;
+}
+
+int UdpLink::join(const wire::Gid& group, std::uint32_t interface_index) {
+	return change_membership(group, interface_index, true);
+}
+int UdpLink::leave(const wire::Gid& group, std::uint32_t interface_index) {
+	return change_membership(group, interface_index, false);
+}
+
+int UdpLink::change_membership(const wire::Gid& group, std::uint32_t interface_index, bool member) {
+	const bool ipv4 = wire::is_ipv4_mapped(group);
+	const int fd = at(ipv4 ? Family::ipv4 : Family::ipv6).receiver.fd;
+	if (fd < 0) return at(ipv4 ? Family::ipv4 : Family::ipv6).error;
+	int result;
+	if (ipv4) {
+		ip_mreqn request{};
+		std::memcpy(&request.imr_multiaddr, group.data() + 12, 4);
+		request.imr_ifindex = static_cast<int>(interface_index);
+		result = setsockopt(fd, IPPROTO_IP, member ? IP_ADD_MEMBERSHIP : IP_DROP_MEMBERSHIP, &request, sizeof request);
+	} else {
+		ipv6_mreq request{};
+		std::memcpy(&request.ipv6mr_multiaddr, group.data(), 16);
+		request.ipv6mr_interface = interface_index;
+		result = setsockopt(fd, IPPROTO_IPV6, member ? IPV6_JOIN_GROUP : IPV6_LEAVE_GROUP, &request, sizeof request);
+	}
+	// EADDRINUSE: this socket is a member already.
+	return result == 0 || (member && errno == EADDRINUSE) ? 0 : errno;
+}
+
+}  // namespace verbena::link
