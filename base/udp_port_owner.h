@@ -22,15 +22,19 @@ inline std::optional<std::uint32_t> udp_port_owner_in(const char* line, std::uin
 	return bound == port ? std::optional(uid) : std::nullopt;
 }
 
-inline std::optional<std::uint32_t> udp_port_owner(std::uint16_t port) {
+// As `table` says, which is /proc/net/udp or /proc/net/udp6.
+inline std::optional<std::uint32_t> udp_port_owner(std::uint16_t port, const char* table) {
 	std::optional<std::uint32_t> owner;
-	for (const char* table : {"/proc/net/udp", "/proc/net/udp6"}) {
-		std::FILE* const file = std::fopen(table, "re");
-		if (file == nullptr) continue;
-		for (char line[512]; !owner && std::fgets(line, sizeof line, file);) owner = udp_port_owner_in(line, port);
-		std::fclose(file);
-	}
+	std::FILE* const file = std::fopen(table, "re");
+	if (file == nullptr) return owner;
+	for (char line[512]; !owner && std::fgets(line, sizeof line, file);) owner = udp_port_owner_in(line, port);
+	std::fclose(file);
 	return owner;
+}
+
+inline std::optional<std::uint32_t> udp_port_owner(std::uint16_t port) {
+	const auto owner = udp_port_owner(port, "/proc/net/udp");
+	return owner ? owner : udp_port_owner(port, "/proc/net/udp6");
 }
 
 }  // namespace verbena

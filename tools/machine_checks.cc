@@ -50,8 +50,8 @@ Finding check_wire_port() {
 			"remove its links (rdma link delete NAME) or run in another network namespace; connections within this "
 			"host work without the port"};
 	return {subject, Level::problem, owner ? fmt::format("in use by a program of user id {}", *owner) : "in use",
-		"stop that program (find it with: ss -ulpn 'sport = 4791') or run in another network namespace; connections "
-		"within this host work without the port"};
+		"set VERBENA_PEERS=host for the programs of both users, stop that program (find it with: ss -ulpn 'sport = "
+		"4791') or run in another network namespace; connections within this host work without the port"};
 }
 
 Finding check_receive_buffer() {

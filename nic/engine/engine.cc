@@ -336,9 +336,7 @@ std::expected<void, int> Engine::listen_udp() {
 		return failed;
 	});
 	if (error) return std::unexpected(error);
-	if (unreachable)
-		log::warn(
-			"other hosts cannot reach this process: UDP port 4791 cannot be bound: %s", std::strerror(unreachable));
+	if (unreachable) explain_unheard(unreachable);
 	return {};
 }
 
@@ -396,7 +394,7 @@ void Engine::retire_unused_outlets() {
 	neighbours_.free_unreferenced(forget);
 	if (adapter_.context().now >= remotes_.upkeep_due() || remotes_.has_retired()) {
 		finish();  // empties the lists of the pass, as above
-		remotes_.retire_unused(adapter_.context().now, forget);
+		remotes_.upkeep(adapter_.context().now, forget);
 	}
 }
 

@@ -128,7 +128,8 @@ bool Link::receive(adapter::ChannelAdapter& adapter, ForwardedPackets& forwarded
 					outlet, {payload + sizeof addresses, image.length - sizeof addresses}, addresses);
 			}
 		} else if (image.opcode() == wire::forwarded_packet) [[unlikely]] {
-			if (!peer_.is_stranger) forwarded.take_forwarded({payload, image.length});
+			forwarded.take_forwarded(
+				{payload, image.length}, peer_.is_stranger ? std::optional(peer_.user) : std::nullopt);
 		} else if (facts.deth) {
 			const wire::AddressPair addresses = slots_.direction()->addresses[image.deth.address_index()];
 			adapter.handle_slot(outlet, image, payload, addresses);

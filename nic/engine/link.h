@@ -27,9 +27,10 @@
 namespace verbena::engine {
 
 // Takes a packet that a neighbour received by UDP for one of this process's queue pairs.
+// `stranger`: the user of the neighbour, if it is another one.
 class ForwardedPackets {
 public:
-	virtual void take_forwarded(std::span<const std::byte> payload) = 0;
+	virtual void take_forwarded(std::span<const std::byte> payload, std::optional<uid_t> stranger) = 0;
 
 protected:
 	~ForwardedPackets() = default;

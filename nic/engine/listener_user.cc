@@ -35,29 +35,33 @@ bool ask(int socket) {
 	return send(socket, &message, sizeof message, MSG_NOSIGNAL) == sizeof message;
 }
 
-// The user in a description of a socket, if the socket has the name.
-std::optional<uid_t> user_in(nlmsghdr* header, std::string_view name) {
+struct Listener {
+	std::string_view name;
+	uid_t user;
+};
+
+// The socket that a message describes, if it has a name and a user.
+std::optional<Listener> listener_in(nlmsghdr* header) {
 	if (header->nlmsg_len < NLMSG_LENGTH(sizeof(unix_diag_msg))) return std::nullopt;
 	auto* attribute =
 		reinterpret_cast<rtattr*>(static_cast<char*>(NLMSG_DATA(header)) + NLMSG_ALIGN(sizeof(unix_diag_msg)));
 	auto left = static_cast<unsigned>(header->nlmsg_len - NLMSG_LENGTH(NLMSG_ALIGN(sizeof(unix_diag_msg))));
 	std::optional<uid_t> user;
-	bool named = false;
+	std::string_view name;
 	for (; RTA_OK(attribute, left); attribute = RTA_NEXT(attribute, left)) {
 		const auto* const value = static_cast<const char*>(RTA_DATA(attribute));
-		if (attribute->rta_type == UNIX_DIAG_NAME) named = std::string_view(value, RTA_PAYLOAD(attribute)) == name;
+		if (attribute->rta_type == UNIX_DIAG_NAME) name = {value, RTA_PAYLOAD(attribute)};
 		if (attribute->rta_type == user_attribute && RTA_PAYLOAD(attribute) == sizeof(uid_t))
 			std::memcpy(&user.emplace(), value, sizeof(uid_t));
 	}
-	return named ? user : std::nullopt;
+	if (!user || name.empty()) return std::nullopt;
+	return Listener{name, *user};
 }
 
-}  // namespace
-
-std::optional<uid_t> listener_user(const SocketName& name) {
+// Whether `matches` is true for one of the listeners; nothing if the kernel does not list them.
+template <class Matches> std::optional<bool> any_listener(Matches&& matches) {
 	const Descriptor asking(socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG));
 	if (!asking || !ask(asking.get())) return std::nullopt;
-	const std::string_view wanted(name.address.sun_path, name.length - offsetof(sockaddr_un, sun_path));
 	alignas(nlmsghdr) std::array<char, 32 * 1024> room;
 	for (;;) {
 		const ssize_t got = recv(asking.get(), room.data(), room.size(), 0);
@@ -66,11 +70,33 @@ std::optional<uid_t> listener_user(const SocketName& name) {
 		auto left = static_cast<unsigned>(got);
 		for (auto* header = reinterpret_cast<nlmsghdr*>(room.data()); NLMSG_OK(header, left);
 			header = NLMSG_NEXT(header, left)) {
-			// The end of the list, or an error.
-			if (header->nlmsg_type != SOCK_DIAG_BY_FAMILY) return std::nullopt;
-			if (const auto user = user_in(header, wanted)) return user;
+			if (header->nlmsg_type == NLMSG_DONE) return false;
+			if (header->nlmsg_type != SOCK_DIAG_BY_FAMILY) return std::nullopt;  // an error
+			if (const auto listener = listener_in(header); listener && matches(*listener)) return true;
 		}
 	}
+}
+
+}  // namespace
+
+std::optional<uid_t> listener_user(const SocketName& name) {
+	const std::string_view wanted(name.address.sun_path, name.length - offsetof(sockaddr_un, sun_path));
+	std::optional<uid_t> user;
+	any_listener([&](const Listener& listener) {
+		if (listener.name == wanted) user = listener.user;
+		return user.has_value();
+	});
+	return user;
+}
+
+std::optional<bool> listens_publicly(uid_t user) {
+	bool says_users = false;
+	const auto found = any_listener([&](const Listener& listener) {
+		says_users = true;
+		return listener.user == user && listener.name.substr(1).starts_with(public_prefix);
+	});
+	// Before Linux 5.3 the list has no users.
+	return found && !*found && !says_users ? std::nullopt : found;
 }
 
 }  // namespace verbena::engine

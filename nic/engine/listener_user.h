@@ -1,4 +1,4 @@
-// The user whose process listens at an abstract socket name, found without a connection to it.
+// The users whose processes listen at abstract socket names, found without a connection.
 //
 // A connection shows the user as well, and costs less. It needs room in the queue of the listening
 // socket, though, which a stranger can keep full.
@@ -17,5 +17,9 @@
 namespace verbena::engine {
 
 std::optional<uid_t> listener_user(const SocketName& name);
+
+// Whether a process of `user` listens at a public name (place_name.h), and so admits other users.
+// Nothing if the kernel does not say.
+std::optional<bool> listens_publicly(uid_t user);
 
 }  // namespace verbena::engine

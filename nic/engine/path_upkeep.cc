@@ -15,8 +15,8 @@ constexpr std::size_t touched_bytes_max = 6 << 20;
 }  // namespace
 
 Nanoseconds Remotes::upkeep_due() const {
-	return retired_.empty() ? paths_.next_sweep()
-							: std::min(paths_.next_sweep(), adapter_.context().now + retired_pause);
+	const Nanoseconds due = std::min(paths_.next_sweep(), relay_.retry_due());
+	return retired_.empty() ? due : std::min(due, adapter_.context().now + retired_pause);
 }
 
 // The outlets of all queue pairs, in the order of their addresses.
@@ -43,7 +43,8 @@ void Remotes::retire(std::vector<std::unique_ptr<Remote>> paths) {
 	neighbours_.count_retired();
 }
 
-void Remotes::retire_unused(Nanoseconds now, const std::function<void(const transport::Outlet&)>& freed) {
+void Remotes::upkeep(Nanoseconds now, const std::function<void(const transport::Outlet&)>& freed) {
+	if (udp_) relay_.retry(*udp_, now);
 	if (now >= paths_.next_sweep() && retired_.size() < retired_max) {
 		const auto referenced = outlets_of_queue_pairs();
 		retire(paths_.retire_idle(now, [&](Remote& path) { return is_referenced(path, referenced); }));

@@ -22,6 +22,7 @@
 #include <compare>
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 
 #include "nic/wire/numbers.h"
 
@@ -62,5 +63,7 @@ constexpr unsigned generations(Place place) { return place.is_service ? 32 : 1; 
 SocketName keyed_name(const NameSecret& secret, std::uint64_t namespace_cookie, Place place, unsigned generation);
 SocketName plain_name(uid_t user, Place place);
 SocketName public_name(Place place);
+// All public names begin with this, after the zero byte of abstract names.
+inline constexpr std::string_view public_prefix = "verbena/host/";
 
 }  // namespace verbena::engine

@@ -49,8 +49,7 @@ int Remotes::listen() {
 	if (const int error = open()) return error;
 	// A shortage may be over when the caller tries again; everything else will not change.
 	for (const auto family : {link::Family::ipv4, link::Family::ipv6}) {
-		if (udp_->reopen(family)) continue;
-		const int error = udp_->error(family);
+		const int error = bring_up(family);
 		if (error == EMFILE || error == ENFILE || error == ENOMEM || error == ENOBUFS) return error;
 	}
 	return 0;
@@ -59,8 +58,13 @@ int Remotes::listen() {
 int Remotes::open_for(const wire::AddressPair& addresses) {
 	if (!Remote::is_one_family(addresses)) return EINVAL;
 	if (const int error = open()) return error;
-	const auto family = Remote::family_of(addresses);
-	return udp_->reopen(family) ? 0 : udp_->error(family);
+	return bring_up(Remote::family_of(addresses));
+}
+
+// After open(): 0 if packets of the family can be sent, and arrive here or are passed on.
+int Remotes::bring_up(link::Family family) {
+	if (relay_.active(family) || udp_->reopen(family)) return 0;
+	return relay_.begin(*udp_, family, adapter_.context().now) ? 0 : udp_->error(family);
 }
 
 std::expected<transport::Outlet*, int> Remotes::outlet_to(const wire::AddressPair& addresses) {
@@ -236,10 +240,18 @@ void Remotes::release_held(Place owner, std::expected<transport::Outlet*, int> o
 	}
 }
 
-// The neighbour is one of our user's processes, but what it forwards comes from another host and is
-// as untrusted as if it had come directly.
-void Remotes::take_forwarded(std::span<const std::byte> payload) {
+// A forwarded packet comes from another host and is as untrusted as if it had come directly.
+void Remotes::take_forwarded(std::span<const std::byte> payload, std::optional<uid_t> stranger) {
+	if (stranger && !comes_from_port_holder(payload, *stranger)) return;
 	if (handle_forwarded(payload)) counters_.taken += {1, payload.size() - sizeof(wire::ForwardedPacket)};
+}
+
+// Other users could forge packets of other hosts in this way, faster than over a wire.
+bool Remotes::comes_from_port_holder(std::span<const std::byte> payload, uid_t stranger) {
+	wire::ForwardedPacket head;
+	if (payload.size() < sizeof head) return false;
+	std::memcpy(&head, payload.data(), sizeof head);
+	return relay_.admits(Remote::family_of(head.addresses), stranger);
 }
 
 bool Remotes::handle_forwarded(std::span<const std::byte> payload) {

@@ -36,6 +36,7 @@
 #include "nic/engine/connector.h"
 #include "nic/engine/neighbours.h"
 #include "nic/engine/path_table.h"
+#include "nic/engine/port_relay.h"
 #include "nic/engine/remote.h"
 
 namespace verbena::engine {
@@ -48,9 +49,10 @@ public:
 	Remotes(const Remotes&) = delete;
 	Remotes& operator=(const Remotes&) = delete;
 
-	// The outlet to a destination from one of this host's addresses. EADDRINUSE: another user, or
-	// the kernel's Soft-RoCE, holds the port; EINVAL: one address is IPv4 and the other IPv6;
-	// ENOSPC: the table is full of paths that are in use; other errno values of socket calls.
+	// The outlet to a destination from one of this host's addresses. EADDRINUSE: another user that
+	// passes no packets on, or the kernel's Soft-RoCE, holds the port; EINVAL: one address is IPv4
+	// and the other IPv6; ENOSPC: the table is full of paths that are in use; other errno values of
+	// socket calls.
 	std::expected<transport::Outlet*, int> outlet_to(const wire::AddressPair&);
 	// The outlet for management datagrams between these addresses. The errors of outlet_to(), but
 	// not ENOSPC.
@@ -59,11 +61,15 @@ public:
 	// port, or a family is missing, that is 0, and only the packets that neighbours forward arrive.
 	int listen();
 	// After listen(): 0, or the errno that keeps UDP over IPv4 from being received.
-	int listening_error() const { return udp_ ? udp_->error(link::Family::ipv4) : 0; }
+	int listening_error() const {
+		return udp_ && !relay_.active(link::Family::ipv4) ? udp_->error(link::Family::ipv4) : 0;
+	}
 
 	// The UDP part of one pass of the engine: takes in packets that have arrived, and sends those
 	// for which a socket had no room before. Returns true if packets moved.
 	bool pass();
+	// Makes the next pass look at the sockets. For the progress thread, which they wake.
+	void look_at_sockets() { idle_passes_ = ~0u; }
 	// True if the last pass left no packet unread, so an acknowledgement that is missing has not
 	// arrived.
 	bool dry() const { return !udp_ || udp_->dry(); }
@@ -86,13 +92,15 @@ public:
 	// True if packets of any path wait for room in a socket.
 	bool blocked() const;
 	// Retires the paths that are not used any more and frees those that were retired, if nothing
-	// points at them; calls `freed` for the outlet of each. To call at `upkeep_due()`, or earlier.
-	void retire_unused(Nanoseconds now, const std::function<void(const transport::Outlet&)>& freed);
+	// points at them; calls `freed` for the outlet of each. Takes the port if another user has
+	// released it. To call at `upkeep_due()`, or earlier.
+	void upkeep(Nanoseconds now, const std::function<void(const transport::Outlet&)>& freed);
 	Nanoseconds upkeep_due() const;
 	bool has_retired() const { return !retired_.empty(); }
 	// Takes a packet that a neighbour received for one of our queue pairs: parses and checks the
 	// packet as if it had come directly, and never forwards it again.
-	void take_forwarded(std::span<const std::byte> payload) override;
+	// A stranger's packet is dropped unless that user has the port (port_relay.h).
+	void take_forwarded(std::span<const std::byte> payload, std::optional<uid_t> stranger) override;
 
 	// Datagrams to the group that arrive on the interface are received from the first join() on,
 	// until leave() has been called once for each join(). join() returns 0 or an errno value.
@@ -131,6 +139,8 @@ private:
 	void forward_to(transport::Outlet&, std::span<const std::byte> payload, std::span<const std::byte> rest);
 	void release_held(Place, std::expected<transport::Outlet*, int>);
 	bool handle_forwarded(std::span<const std::byte> payload);  // false: not for this process
+	bool comes_from_port_holder(std::span<const std::byte> payload, uid_t stranger);
+	int bring_up(link::Family);  // 0 or an errno value
 	void handle_management(std::span<const std::byte> datagram, const wire::AddressPair&);
 	std::optional<Place> owner_elsewhere(const link::UdpPacket&) const;
 	void count_flow(const wire::AddressPair&, std::uint16_t source_port);
@@ -148,6 +158,7 @@ private:
 	Neighbours& neighbours_;
 	EpollSet& epoll_;
 	std::unique_ptr<link::UdpLink> udp_;
+	PortRelay relay_;
 	PathTable<Remote> paths_;
 	std::unique_ptr<Remote> management_;  // null until the first management datagram is sent
 	Nanoseconds management_sent_at_ = 0;
@@ -160,13 +171,13 @@ private:
 	std::vector<Remote*> touched_;
 	std::size_t touched_bytes_ = 0;
 	Remote* last_from_ = nullptr;  // the path of the last packet; packets mostly come in runs
-	std::uint64_t pairs_ = 0;      // the last Outlet::peer assigned; one for each address pair
+	std::uint64_t pairs_ = 0;  // the last Outlet::peer assigned; one for each address pair
 	std::uint32_t idle_passes_ = 0;
 	Counters counters_;
 	std::map<std::pair<wire::Gid, std::uint32_t>, int> groups_;  // the number of joins of each
-	std::vector<Held> held_;                   // packets for places that are being connected to
+	std::vector<Held> held_;  // packets for places that are being connected to
 	std::map<FlowKey, std::uint32_t> flows_;  // packets of each flow without its own socket
-	std::optional<FlowKey> busy_;              // the next flow to get its own socket
+	std::optional<FlowKey> busy_;  // the next flow to get its own socket
 	Connector connector_;
 };
 

@@ -65,7 +65,9 @@ void explain_no_wire(int error) {
 			const auto owner = udp_port_owner(wire::roce_port);
 			if (owner && *owner != geteuid())
 				return log::error(
-					"other hosts cannot be reached: user id %u has UDP port 4791; stop that program (ss -ulpn 'sport = "
+					"other hosts cannot be reached: user id %u has UDP port 4791; the programs of two users share it "
+					"if "
+					"all have VERBENA_PEERS=host in their environment; otherwise stop that program (ss -ulpn 'sport = "
 					"4791' names it) or run in another network namespace",
 					*owner);
 			return log::error(
@@ -87,6 +89,31 @@ void explain_no_wire(int error) {
 				"examines this machine)",
 				std::strerror(error));
 	}
+}
+
+void explain_unheard(int error) {
+	const auto owner = error == EADDRINUSE ? udp_port_owner(wire::roce_port) : std::nullopt;
+	if (owner && *owner != geteuid())
+		return log::warn(
+			"other hosts cannot reach this process: user id %u has UDP port 4791; the programs of two users share it "
+		    "if "
+			"all have VERBENA_PEERS=host in their environment",
+			*owner);
+	log::warn("other hosts cannot reach this process: UDP port 4791 cannot be bound: %s", std::strerror(error));
+}
+
+void explain_relay(std::uint32_t holder) {
+	log::warn(
+		"user id %u has UDP port 4791: what arrives from other hosts comes through that user's programs, all of which "
+		"need VERBENA_PEERS=host",
+		holder);
+}
+
+void explain_no_relay(std::uint32_t user) {
+	log::warn(
+		"user id %u passes on packets of other hosts, but does not have UDP port 4791: they may be forged and are "
+		"dropped",
+		user);
 }
 
 void explain_no_neighbour(int error, const char* wanted) {

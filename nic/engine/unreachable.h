@@ -23,6 +23,13 @@ void explain_no_interfaces(int error);
 // No path to another host, because UDP port 4791 could not be opened: `error` is the errno.
 void explain_no_wire(int error);
 
+// As explain_no_wire(), for a process that sends nothing, but could receive from other hosts.
+void explain_unheard(int error);
+// The user `holder` has the port and passes on what arrives for this process.
+void explain_relay(std::uint32_t holder);
+// Another user, who does not have the port, passes on packets.
+void explain_no_relay(std::uint32_t user);
+
 // No link to a process of this host that owns a queue pair or serves a port.
 void explain_no_neighbour(int error, const char* wanted);
 

@@ -140,6 +140,7 @@ Nanoseconds Engine::drive_in_background() {
 	const bool others_poll = passes_ != passes_seen_;
 	if (others_poll) last_moved_ = now;
 	watchdog_ = others_poll ? std::clamp(2 * watchdog_, watchdog_first, watchdog_longest) : watchdog_first;
+	remotes_.look_at_sockets();
 	bool moved = pass();
 	finish();
 	retire_unused_outlets();

@@ -1,5 +1,5 @@
-// What the kernel and a UDP socket exchange about a datagram besides its bytes: addresses, traffic
-// class, hop limit, and the length of merged packets. In control messages (cmsg(3)).
+// The facts about a datagram that a UDP socket gives and takes in control messages (cmsg(3)):
+// addresses, traffic class, hop limit, and the length of merged packets.
 //
 // Threads: any; all functions are pure.
 #pragma once

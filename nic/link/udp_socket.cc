@@ -58,16 +58,15 @@ int watch(int epoll, int fd, void* owner, std::uint32_t events) {
 }
 
 int open_receiver(Family family, int buffer_bytes) {
-	const int fd = family == Family::ipv4
-		? with_options(open_socket(family),
-			  {{SOL_SOCKET, SO_REUSEPORT, 1}, {IPPROTO_IP, IP_PKTINFO, 1}, {IPPROTO_IP, IP_RECVTOS, 1},
-				  {IPPROTO_IP, IP_RECVTTL, 1}, {SOL_SOCKET, SO_RXQ_OVFL, 1}})
-		: with_options(open_socket(family),
-			  {{SOL_SOCKET, SO_REUSEPORT, 1}, {IPPROTO_IPV6, IPV6_V6ONLY, 1}, {IPPROTO_IPV6, IPV6_RECVPKTINFO, 1},
-				  {IPPROTO_IPV6, IPV6_RECVTCLASS, 1}, {IPPROTO_IPV6, IPV6_RECVHOPLIMIT, 1},
-													// Soft-RoCE sends IPv6 without a UDP checksum; the ICRC
-	                                                // protects the packet anyway.
-				  {SOL_UDP, UDP_NO_CHECK6_RX, 1}, {SOL_SOCKET, SO_RXQ_OVFL, 1}});
+	constexpr Option ipv4[] = {{SOL_SOCKET, SO_REUSEPORT, 1}, {SOL_SOCKET, SO_RXQ_OVFL, 1}, {IPPROTO_IP, IP_PKTINFO, 1},
+		{IPPROTO_IP, IP_RECVTOS, 1}, {IPPROTO_IP, IP_RECVTTL, 1}};
+	constexpr Option ipv6[] = {{SOL_SOCKET, SO_REUSEPORT, 1}, {SOL_SOCKET, SO_RXQ_OVFL, 1},
+		{IPPROTO_IPV6, IPV6_V6ONLY, 1}, {IPPROTO_IPV6, IPV6_RECVPKTINFO, 1}, {IPPROTO_IPV6, IPV6_RECVTCLASS, 1},
+		{IPPROTO_IPV6, IPV6_RECVHOPLIMIT, 1},
+		// Soft-RoCE sends IPv6 without a UDP checksum; the ICRC protects the packet anyway.
+		{SOL_UDP, UDP_NO_CHECK6_RX, 1}};
+	const int made = open_socket(family);
+	const int fd = family == Family::ipv4 ? with_options(made, ipv4) : with_options(made, ipv6);
 	if (fd < 0) return -1;
 	set(fd, SOL_UDP, UDP_GRO, 1);  // may fail before Linux 5.0: datagrams then arrive one by one
 	set(fd, SOL_SOCKET, SO_RCVBUF, buffer_bytes);

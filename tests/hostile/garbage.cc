@@ -1,7 +1,8 @@
-// garbage DEVICE ADDRESS QPN MILLISECONDS SEED|records: links with the process of this user and
+// garbage DEVICE ADDRESS QPN MILLISECONDS SEED|records|forwarded: links with the process of this
 // host that owns the queue pair QPN, as any peer does, and then writes into the memory that the two
-// share at full speed: random bytes, of which some are plausible in every other round, or valid
-// acknowledgement records. Prints the number of bytes that it wrote.
+// share at full speed: random bytes, of which some are plausible in every other round; or valid
+// acknowledgement records; or packets that it says it received from another host. Prints the number
+// of bytes that it wrote.
 #include <arpa/inet.h>
 #include <infiniband/verbs.h>
 #include <sys/mman.h>
@@ -103,20 +104,56 @@ std::uint64_t write_records(const Memory& memory, Clock::time_point end) {
 	return written;
 }
 
+// Packets to the queue pair in the name of 10.77.0.2, with all sequence numbers in turn.
+std::uint64_t write_forwarded(const Memory& memory, Clock::time_point end, std::uint32_t qpn) {
+	using namespace verbena;
+	struct {
+		wire::ForwardedPacket head;
+		std::uint8_t packet[12 + 4];  // BTH of an RC SEND ONLY, ICRC
+	} forged{};
+	static_assert(sizeof forged == sizeof(wire::ForwardedPacket) + 16);
+	const std::uint8_t from[4] = {10, 77, 0, 2}, to[4] = {10, 77, 0, 1};
+	auto& addresses = forged.head.addresses;
+	addresses.source[10] = addresses.source[11] = addresses.destination[10] = addresses.destination[11] = 0xff;
+	std::memcpy(addresses.source + 12, from, sizeof from);
+	std::memcpy(addresses.destination + 12, to, sizeof to);
+	std::uint8_t(&bth)[16] = forged.packet;
+	bth[0] = 0x04;
+	bth[2] = bth[3] = 0xff;
+	for (int i = 0; i < 3; ++i) bth[5 + i] = static_cast<std::uint8_t>(qpn >> (16 - 8 * i));
+	std::vector<wire::SlotWriter> writers(memory.size());
+	for (std::size_t i = 0; i < memory.size(); ++i)
+		writers[i].attach(reinterpret_cast<wire::Direction*>(memory[i].data()));
+	std::uint64_t written = 0;
+	for (std::uint32_t psn = 0; Clock::now() < end; ++psn)
+		for (auto& writer : writers) {
+			for (int i = 0; i < 3; ++i) bth[9 + i] = static_cast<std::uint8_t>(psn >> (16 - 8 * i));
+			const auto reserved = writer.reserve(sizeof forged, 0);
+			if (!reserved.slot) continue;
+			std::memcpy(reserved.payload, &forged, sizeof forged);
+			reserved.slot->set_bth(wire::forwarded_packet, {}, {}, 0);
+			reserved.slot->payload_line = reserved.payload_line;
+			writer.publish(reserved.slot, sizeof forged);
+			written += sizeof forged;
+		}
+	return written;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
 	if (argc != 6) {
-		std::fputs("usage: garbage DEVICE ADDRESS QPN MILLISECONDS SEED|records\n", stderr);
+		std::fputs("usage: garbage DEVICE ADDRESS QPN MILLISECONDS SEED|records|forwarded\n", stderr);
 		return 2;
 	}
 	link_with(argv[1], argv[2], static_cast<std::uint32_t>(std::atoi(argv[3])));
 	const auto end = Clock::now() + std::chrono::milliseconds(std::atoi(argv[4]));
 	const auto memory = shared_memory();
 	demand(!memory.empty(), "no shared memory");
-	const std::uint64_t written = std::strcmp(argv[5], "records") == 0
-		? write_records(memory, end)
-		: write_garbage(memory, end, static_cast<std::uint64_t>(std::atoi(argv[5])));
+	const std::string what = argv[5];
+	const std::uint64_t written = what == "records" ? write_records(memory, end)
+		: what == "forwarded" ? write_forwarded(memory, end, static_cast<std::uint32_t>(std::atoi(argv[3])))
+							  : write_garbage(memory, end, std::strtoull(argv[5], nullptr, 10));
 	std::printf("%llu\n", static_cast<unsigned long long>(written));
 	std::fflush(stdout);
 	_exit(0);
