@@ -18,6 +18,7 @@ from typing import IO
 from cells import NoResult
 
 LIMIT_S = 30  # seconds for one run, and for the start of a server
+COMPLAINT_MAX = 300  # characters
 
 
 class Child:
@@ -64,7 +65,7 @@ class Child:
     def complaint(self) -> str:
         """Return the last thing that the process said, for an error message."""
         said = " ".join((read(self._err).strip() or read(self._out)).split())
-        return f": {said[-300:]}" if said else ""
+        return (": " + (said if len(said) <= COMPLAINT_MAX else "..." + said[-COMPLAINT_MAX:])) if said else ""
 
 
 def read(file: IO[bytes]) -> str:
