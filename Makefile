@@ -51,7 +51,7 @@ rcud:
 	@cat $(RESULTS)/rcud.md
 	@echo "Tables, plots and the page: $(RESULTS)/rcud.{md,csv,json,html}"
 
-bench-peers: build ## measure our NIC and Debian's UCX in turn and print the ratios
+bench-peers: build ## measure our NIC, UCX, iperf3 and the machine in turn and print the ratios
 	@$(NEEDS) peers
 	@$(PYTHON) bench/peers/run $(BUILD)
 

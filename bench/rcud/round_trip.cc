@@ -83,7 +83,7 @@ void RoundTrip::answer() {
 }
 
 std::string_view class_of(double round_trip_ns) {
-	return round_trip_ns < 60 ? "smt" : round_trip_ns < 200 ? "near" : "far";
+	return round_trip_ns < near_from_ns ? "smt" : round_trip_ns <= near_to_ns ? "near" : "far";
 }
 
 }  // namespace verbena::rcud

@@ -54,7 +54,10 @@ private:
 	Page* page_;
 };
 
-// "smt": below 60 ns (hardware threads of one core); "near": below 200 ns; "far": the rest.
+// The bounds of the classes, which the documents repeat. "smt": hardware threads of one core;
+// "near": cores that share a cache; "far": the rest.
+inline constexpr double near_from_ns = 85;  // below it: smt
+inline constexpr double near_to_ns = 200;   // above it: far
 std::string_view class_of(double round_trip_ns);
 
 }  // namespace verbena::rcud

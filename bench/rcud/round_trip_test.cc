@@ -31,7 +31,10 @@ TEST(RoundTrip, WithoutAnAnswerThereIsNoFigure) {
 
 TEST(RoundTrip, ClassesAreByDistance) {
 	EXPECT_EQ(class_of(52), "smt");
-	EXPECT_EQ(class_of(110), "near");
+	EXPECT_EQ(class_of(84.9), "smt");
+	EXPECT_EQ(class_of(85), "near");
+	EXPECT_EQ(class_of(200), "near");
+	EXPECT_EQ(class_of(200.1), "far");
 	EXPECT_EQ(class_of(340), "far");
 }
 
