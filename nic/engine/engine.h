@@ -13,6 +13,8 @@
 // Errors: errno values. After a fork the child's engine answers EIO to everything.
 #pragma once
 
+#include <sys/types.h>
+
 #include <atomic>
 #include <expected>
 #include <memory>
@@ -29,6 +31,7 @@
 #include "nic/engine/neighbours.h"
 #include "nic/engine/own_progress.h"
 #include "nic/engine/remotes.h"
+#include "nic/engine/watch.h"
 
 namespace verbena::engine {
 
@@ -158,10 +161,16 @@ public:
 	// outlet.
 	void abandon_after_fork();
 
-	// For the progress thread: one round of driving the engine. Makes a pass, retires dead
-	// neighbours, and arms the process when no thread drives the engine. Returns the time that it
-	// may sleep; `never`: until a descriptor is readable.
-	Nanoseconds drive_in_background();
+	// For the progress thread: one round of driving the engine. Makes a pass unless the program
+	// makes them, retires dead neighbours, and arms the process when no thread drives the engine or
+	// the program leaves packets to the progress thread (watch.h). Returns the time that it may
+	// sleep; `never`: until a descriptor is readable.
+	struct WokenBy {
+		bool kick = false, packets = false;
+	};
+	Nanoseconds drive_in_background(WokenBy);
+	// The thread that drove the engine last in a verb and was idle; 0: none was.
+	pid_t driver() const { return driver_.load(std::memory_order_relaxed); }
 	// True if Events::interfaces is called for every change. False where the kernel refuses
 	// to report changes.
 	bool watches_interfaces() const;
@@ -209,6 +218,12 @@ private:
 	std::uint32_t idle_polls_ = 0;
 	std::uint32_t armed_polls_ = 0;
 	Nanoseconds sleep_deadline_ = 0;  // the progress thread wakes by then, whatever happens
+	void arm_wakes();  // peers kick, and packets wake the progress thread, from now on
+
+	Watch watch_;
+	bool driver_ran(Nanoseconds now);
+	std::atomic<pid_t> driver_{0};
+	Nanoseconds driver_ran_ = 0, driver_seen_ = 0;  // its processor time at the last tick, and then
 	bool no_memory_ = false;  // a step of a pass is to be repeated
 	// The progress thread's last round: its sleep while the program polls, and the state that it
 	// saw.

@@ -1,8 +1,8 @@
 // A set of descriptors on which threads sleep: the progress thread in one, and each thread that
 // blocks in a verb in the set of its queue (waiting.h).
 //
-// Threads: add(), add_wake_only() and remove() from any thread; wait() from the progress thread,
-//   wait_interruptibly() from threads that block in a verb.
+// Threads: add(), add_wake_only(), wake_again() and remove() from any thread; wait() from the
+//   progress thread, wait_interruptibly() from threads that block in a verb.
 // Owns: the epoll descriptor, not its members. A member leaves the set when it is closed.
 // Errors: create() returns an errno value; add() returns false and sets errno.
 #pragma once
@@ -28,8 +28,10 @@ public:
 
 	// wait() reports `fd` while it is readable. False: errno has the reason.
 	bool add(int fd);
-	// wait() returns while `fd` is readable, and reports no_fd: the pass that follows reads it.
+	// wait() returns once when `fd` is readable, and reports no_fd. It does not return for `fd`
+	// again before wake_again(fd).
 	bool add_wake_only(int fd);
+	void wake_again(int fd);
 	// As add(), for a descriptor that is in several sets: when it becomes readable, the kernel
 	// wakes one of them. It takes the set that was added first among those in which a thread sleeps
 	// in epoll, and the last one if no thread does in any.

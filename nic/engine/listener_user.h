@@ -19,7 +19,7 @@ namespace verbena::engine {
 std::optional<uid_t> listener_user(const SocketName& name);
 
 // Whether a process of `user` listens at a public name (place_name.h), and so admits other users.
-// Nothing if the kernel does not say.
+// Nothing if the kernel does not say, or lists no socket at all.
 std::optional<bool> listens_publicly(uid_t user);
 
 }  // namespace verbena::engine

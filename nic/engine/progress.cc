@@ -13,6 +13,7 @@
 
 #include "nic/engine/boundary.h"
 #include "nic/engine/eventfd.h"
+#include "nic/engine/priority.h"
 #include "nic/engine/stranger_share.h"
 #include "nic/engine/unreachable.h"
 
@@ -35,6 +36,8 @@ constexpr Nanoseconds noise_pause = 1'000'000;
 constexpr Nanoseconds report_pause = 10'000'000, failed_report_pause = 100'000'000;
 // A round that failed for lack of memory is repeated after this pause.
 constexpr Nanoseconds no_memory_pause = 1'000'000;
+// The program may have become a real-time one.
+constexpr std::uint32_t rounds_between_priorities = 16;
 
 }  // namespace
 
@@ -89,6 +92,7 @@ EpollSet* Progress::prepare(WaitSet& waiting) {
 
 void Progress::run() {
 	own_.page().progress_tid.store(gettid(), std::memory_order_relaxed);
+	run_before(getpid());
 	sleep_ = first_sleep;
 	for (;;) {
 		std::array<epoll_event, 32> events;
@@ -96,6 +100,7 @@ void Progress::run() {
 		if (stopping_.load(std::memory_order_acquire)) return;
 		// Without memory, what was not done is done in a later round.
 		sleep_ = no_memory_pause;
+		woken_by_ = {};
 		for (const epoll_event& event : woken_by) attempt([&] { handle(event.data.fd); });
 		attempt([&] { round(); });
 	}
@@ -106,19 +111,26 @@ void Progress::round() {
 	if (!flooded_.empty()) [[unlikely]]
 		attempt([this] { visit_flooded(monotonic_now()); });
 	attempt([this] { report_interfaces(); });
-	sleep_ = std::min(engine_.drive_in_background(), next_report());
+	if (++rounds_ % rounds_between_priorities == 0) run_before(engine_.driver());
+	sleep_ = std::min(engine_.drive_in_background(woken_by_), next_report());
 	if (!greetings_.empty()) sleep_ = std::min(sleep_, greeting_pause);
 	if (!flooded_.empty()) [[unlikely]]
 		sleep_ = std::min(sleep_, until_next_visit());
 }
 
 void Progress::handle(int fd) {
-	if (fd == EpollSet::no_fd) return;
+	if (fd == EpollSet::no_fd) {
+		woken_by_.packets = true;
+		return;
+	}
 	if (fd == woken_.get()) {
 		drain_eventfd(fd);
 		return;
 	}
-	if (fd == own_.doorbell() || fd == second_bell_.get()) return own_.drain();
+	if (fd == own_.doorbell() || fd == second_bell_.get()) {
+		woken_by_.kick = true;
+		return own_.drain();
+	}
 	if (watch_ && fd == watch_->fd()) {
 		unreported_ |= watch_->take(links_changed_);
 		return;

@@ -85,6 +85,8 @@ private:
 	// strangers that kick too often; and the time of the next visit.
 	std::map<int, Nanoseconds> flooded_;
 	Nanoseconds sleep_ = 0;
+	Engine::WokenBy woken_by_;  // in this round
+	std::uint32_t rounds_ = 0;
 
 	bool (*interfaces_changed_)(std::span<const LinkChange>);
 	std::optional<InterfaceWatch> watch_;

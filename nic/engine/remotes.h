@@ -31,6 +31,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "nic/engine/connector.h"
@@ -70,6 +71,12 @@ public:
 	bool pass();
 	// Makes the next pass look at the sockets. For the progress thread, which they wake.
 	void look_at_sockets() { idle_passes_ = ~0u; }
+	// The sockets have woken the progress thread. They wake it again after wake_again().
+	bool has_paths() const { return !paths_.empty(); }
+	void note_wake() { silent_ = true; }
+	void wake_again() {
+		if (udp_ && std::exchange(silent_, false)) epoll_.wake_again(udp_->ready_fd());
+	}
 	// True if the last pass left no packet unread, so an acknowledgement that is missing has not
 	// arrived.
 	bool dry() const { return !udp_ || udp_->dry(); }
@@ -162,6 +169,7 @@ private:
 	PathTable<Remote> paths_;
 	std::unique_ptr<Remote> management_;  // null until the first management datagram is sent
 	Nanoseconds management_sent_at_ = 0;
+	bool silent_ = false;  // packets that arrive do not wake the progress thread
 	// Out of the table; datagrams in send queues may point at these.
 	std::vector<std::unique_ptr<Remote>> retired_;
 	// Paths with packets that wait for room in the socket, or with queue pairs that wait for these.

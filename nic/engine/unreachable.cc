@@ -96,7 +96,7 @@ void explain_unheard(int error) {
 	if (owner && *owner != geteuid())
 		return log::warn(
 			"other hosts cannot reach this process: user id %u has UDP port 4791; the programs of two users share it "
-		    "if "
+			"if "
 			"all have VERBENA_PEERS=host in their environment",
 			*owner);
 	log::warn("other hosts cannot reach this process: UDP port 4791 cannot be bound: %s", std::strerror(error));

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "nic/engine/engine.h"
+#include "nic/engine/priority.h"
 #include "nic/engine/progress.h"
 #include "nic/engine/waiting.h"
 
@@ -133,17 +134,47 @@ Nanoseconds Engine::idle_time() {
 	return sleep;
 }
 
-Nanoseconds Engine::drive_in_background() {
+// Whether the program's thread was on a processor for half of the time since the last call.
+bool Engine::driver_ran(Nanoseconds now) {
+	const pid_t driver = driver_.load(std::memory_order_relaxed);
+	const Nanoseconds ran = driver != 0 ? processor_time(driver) : 0;
+	const bool result = ran > driver_ran_ && 2 * (ran - driver_ran_) >= now - driver_seen_;
+	driver_ran_ = ran;
+	driver_seen_ = now;
+	return result;
+}
+
+void Engine::arm_wakes() {
+	own_.arm();
+	remotes_.wake_again();
+}
+
+// While packets do not wake this thread, a tick after which the program has made passes reads
+// nothing: the packets that have arrived are the program's. If they still wait at the next tick,
+// and the program has made no pass, it may be one that never reads them (watch.h).
+Nanoseconds Engine::drive_in_background(WokenBy woken) {
 	lock_.lock();
 	refresh_clock();
 	const Nanoseconds now = adapter_.context().now;
+	if (woken.packets) remotes_.note_wake();
 	const bool others_poll = passes_ != passes_seen_;
 	if (others_poll) last_moved_ = now;
 	watchdog_ = others_poll ? std::clamp(2 * watchdog_, watchdog_first, watchdog_longest) : watchdog_first;
-	remotes_.look_at_sockets();
-	bool moved = pass();
-	finish();
+	const bool leaves_packets =
+		others_poll && remotes_.has_paths() && !watch_.watching() && !woken.kick && !own_.armed();
+	bool moved = false;
+	if (!leaves_packets) {
+		remotes_.look_at_sockets();
+		moved = pass();
+		finish();
+	}
 	retire_unused_outlets();
+	if (watch_.watching()) {
+		if (woken.packets) watch_.wake(moved, now);
+	} else if (!woken.packets && !woken.kick && remotes_.has_paths()) {
+		const bool ran = driver_ran(now);
+		watch_.tick(moved && !others_poll && ran, now);
+	}
 	Nanoseconds sleep = watchdog_;
 	if (!others_poll || own_.armed()) {
 		// No other thread drives the engine. Go on while there is work, then make the process
@@ -151,7 +182,7 @@ Nanoseconds Engine::drive_in_background() {
 		if (moved) {
 			sleep = 0;
 		} else if (own_.armed() || now - last_moved_ >= idle_until_armed) {
-			own_.arm();
+			arm_wakes();
 			moved = pass();
 			finish();
 			sleep = moved ? 0 : idle_time();
@@ -159,6 +190,7 @@ Nanoseconds Engine::drive_in_background() {
 			sleep = std::min(watchdog_longest, std::max(watchdog_first, now - last_moved_));
 		}
 	}
+	if (watch_.watching()) remotes_.wake_again();
 	if (neighbours_.mourns()) sleep = std::min(sleep, mourning_pause);
 	if (const Nanoseconds due = remotes_.upkeep_due(); due != never) sleep = std::min(sleep, std::max(due, now) - now);
 	sleep_deadline_ = sleep == never ? never : now + sleep;
@@ -189,7 +221,7 @@ Engine::Wait Engine::drive_until_readable(WaitSet& waiting, BlockingCall& call) 
 	EpollSet* const set = progress_->prepare(waiting);
 	for (std::uint32_t busy_passes = 1;; ++busy_passes) {
 		lock_.lock();
-		own_.arm();
+		arm_wakes();
 		const bool moved = pass();
 		finish();
 		if (moved && busy_passes % busy_passes_between_sleeps != 0) {
