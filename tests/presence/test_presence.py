@@ -22,6 +22,10 @@ def test_each_call_of_libc_finds_what_the_kernel_would_show(run: Run, tmp_path: 
     check(run(compile_c("calls", tmp_path, "-Wno-unused-result", "-Wno-nonnull", *flags)))
 
 
+def test_calls_by_names_that_few_programs_use_find_it_too(run: Run, tmp_path: Path) -> None:
+    check(run(compile_c("variants", tmp_path, "-Wno-unused-result", "-D_FORTIFY_SOURCE=2")))
+
+
 def test_files_say_what_the_verbs_say(run: Run, tmp_path: Path) -> None:
     check(run(compile_c("queries", tmp_path)))
 
