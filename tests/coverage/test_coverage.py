@@ -47,3 +47,13 @@ def test_a_room_is_the_sum_of_its_files():
 def test_the_file_with_the_most_lines_that_did_not_run_is_first():
     files = run.files_of(EXPORTED, Path("/src"))
     assert [file.name for file in run.least_covered(files, 2)] == ["nic/cm/incoming.cc", "nic/wire/bth.cc"]
+
+
+def test_the_tests_of_a_floor_are_read_before_programs_that_only_include_its_headers(tmp_path: Path):
+    (tmp_path / "bench").mkdir()
+    for name in ("bench/bench_kv_test", "bench/lib_channel_test", "kv_server", "libverbena-nic.so", "nic_wire_test"):
+        (tmp_path / name).write_bytes(b"\x7fELF")
+        (tmp_path / name).chmod(0o755)
+    (tmp_path / "build.ninja").write_text("no program")
+    names = [Path(word).name for word in run.objects_in(tmp_path) if word != "-object"]
+    assert names == ["lib_channel_test", "nic_wire_test", "libverbena-nic.so", "kv_server", "bench_kv_test"]
