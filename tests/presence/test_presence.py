@@ -108,6 +108,14 @@ def test_rdma_link_lists_the_devices(run: Run) -> None:
     assert devices["vb_lo"]["node_guid"] == guid and devices["vb_lo"]["fw"] == "0.1.0"
 
 
+def test_rdma_shows_the_mode_of_the_system_and_no_resources(run: Run) -> None:
+    assert "netns exclusive" in check(run("rdma", "system", "show"))
+    resources = {device["ifname"] for device in json.loads(check(run("rdma", "-j", "resource", "show")))}
+    assert "vb_lo" in resources
+    for kind in ("qp", "cm_id", "cq", "mr", "pd"):
+        assert "vb_lo" not in check(run("rdma", "resource", "show", kind)), kind
+
+
 def test_rdma_cannot_change_a_device(run: Run) -> None:
     refused = run("rdma", "dev", "set", "vb_lo", "name", "other")
     assert refused.returncode != 0 and "Operation not supported" in refused.stderr
