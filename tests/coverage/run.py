@@ -9,8 +9,10 @@ Exit status: that of the tests.
 """
 
 import argparse
+import contextlib
 import json
 import os
+import struct
 import subprocess
 import sys
 from collections.abc import Iterable
@@ -104,6 +106,19 @@ def objects_in(build: Path) -> list[str]:
     return [found[0], *(word for path in found[1:] for word in ("-object", path))]
 
 
+def share(folder: Path) -> None:
+    """Let all users write all files that will be in the folder, whatever the umask is.
+
+    Processes of other users, which some tests start, merge their counters into the same files. In a
+    folder with the sticky bit the kernel may refuse that (fs.protected_regular).
+    """
+    folder.chmod(0o777)
+    owner, group, others = 0x01, 0x04, 0x20  # acl(5), <linux/posix_acl.h>
+    rights = struct.pack("<I", 2) + b"".join(struct.pack("<HHI", tag, 7, 0xFFFFFFFF) for tag in (owner, group, others))
+    with contextlib.suppress(OSError):  # without ACLs the other users' counters are lost
+        os.setxattr(folder, "system.posix_acl_default", rights)
+
+
 def tool(name: str, *words: object, output: Path | None = None) -> str:
     """Run an LLVM program; its output goes to a file, or is returned."""
     command = [name + LLVM, *(str(word) for word in words)]
@@ -126,7 +141,7 @@ def main() -> int:
     status = 0
     if not options.no_run:
         profiles.mkdir(exist_ok=True)
-        profiles.chmod(0o1777)  # other users' processes, which some tests start, write here too
+        share(profiles)
         for old in profiles.glob("*.profraw"):
             old.unlink()
         # %4m: the processes of one program share four files, which they merge into.

@@ -1,7 +1,9 @@
 """The figures of `make coverage`, from the JSON of llvm-cov."""
 
+import os
 from pathlib import Path
 
+import pytest
 import run
 
 
@@ -57,3 +59,16 @@ def test_the_tests_of_a_floor_are_read_before_programs_that_only_include_its_hea
     (tmp_path / "build.ninja").write_text("no program")
     names = [Path(word).name for word in run.objects_in(tmp_path) if word != "-object"]
     assert names == ["lib_channel_test", "nic_wire_test", "libverbena-nic.so", "kv_server", "bench_kv_test"]
+
+
+def test_each_user_may_write_the_counters_of_another_whatever_the_umask(tmp_path: Path):
+    run.share(tmp_path)
+    if "system.posix_acl_default" not in os.listxattr(tmp_path):
+        pytest.skip("this file system has no access control lists")
+    before = os.umask(0o077)
+    try:
+        (tmp_path / "1.profraw").touch(0o666)
+    finally:
+        os.umask(before)
+    assert (tmp_path / "1.profraw").stat().st_mode & 0o777 == 0o666
+    assert tmp_path.stat().st_mode & 0o1777 == 0o777
