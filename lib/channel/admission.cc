@@ -107,7 +107,7 @@ async::Task<bool> Admission::until_room(Source source) {
 		Admission& of;
 		Source source;
 	} const entry{*this, source};
-	if (leaving_ < waiting_) evict_for(source);
+	if (short_of_places()) evict_for(source);
 	schedule_look();
 	do {
 		co_await async::Park(queue.waiters);
@@ -124,7 +124,7 @@ void Admission::expire() {
 	schedule_look();
 	for (std::size_t i = size(); i < places_; ++i) wake_next();
 	for (const auto& [source, queue] : queues_)
-		for (std::size_t i = 0; i < queue.count && leaving_ < waiting_; ++i)
+		for (std::size_t i = 0; i < queue.count && short_of_places(); ++i)
 			if (!evict_for(source)) break;
 }
 

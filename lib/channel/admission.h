@@ -95,6 +95,8 @@ private:
 	Rank rank_of(Source source, const Members& members) const {
 		return {members.size(), never - members.front()->since_, source};
 	}
+	// True: a coroutine waits for which neither a free place nor one of a leaving member will do.
+	bool short_of_places() const { return all_.size() + waiting_ > places_; }
 	void add(Member& member);
 	void remove(Member& member);
 	void evict(Member& member);

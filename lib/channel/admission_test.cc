@@ -22,7 +22,10 @@ public:
 		const std::size_t number = members.size();
 		members.push_back(std::make_unique<Admission::Member>(admission, source, [this, number] {
 			evicted.push_back(number);
-			loop.post([this, number] { members[number].reset(); });
+			loop.post([this, number] {
+				before_leaving();
+				loop.post([this, number] { members[number].reset(); });
+			});
 		}));
 	}
 	// Waits for a place and takes it.
@@ -42,6 +45,7 @@ public:
 	std::vector<std::size_t> evicted;
 	std::vector<Source> entered;
 	int refused = 0;
+	std::function<void()> before_leaving = [] {};  // runs in the turn before an evicted member ends
 };
 
 TEST(Admission, AHostWithManyAddressesOfOnePrefixIsOneSource) {
@@ -67,6 +71,20 @@ TEST(Admission, WithinTheGraceTheSourceWithTheMostMakesRoom) {
 	for (int i = 0; i < 3; ++i) clients.add(8);
 	clients.loop.complete(clients.enter(9));
 	EXPECT_EQ(clients.evicted, (std::vector<std::size_t>{1})) << "the oldest of the source that has three";
+}
+
+// The timer runs in the turn in which the member's place has become free and its waiter has not
+// been resumed yet.
+TEST(Admission, ATimerBetweenTheEndOfAMemberAndItsWaiterEvictsNoOther) {
+	constexpr Nanoseconds look = 1'000'000;
+	Clients clients(3, 4 * look);
+	clients.before_leaving = [] {
+		for (const Nanoseconds start = monotonic_now(); monotonic_now() - start < 2 * look;) {}
+	};
+	for (int i = 0; i < 3; ++i) clients.add(1);
+	clients.loop.complete(clients.enter(2));
+	EXPECT_EQ(clients.evicted, (std::vector<std::size_t>{0}));
+	EXPECT_EQ(clients.entered, (std::vector<Source>{2}));
 }
 
 TEST(Admission, WithinTheGraceASourceDoesNotEvictOneThatHasNoMore) {

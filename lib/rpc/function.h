@@ -7,7 +7,9 @@
 //     Lazy<void> count(stream_writer<int>, int from);       stream (stream.h)
 //
 // Member functions of a class have the same kinds. A function's id is the 32-bit FNV-1a hash of its
-// qualified name: "add", "Shop::order".
+// qualified name: "add", "Shop::order". The name of an instance of a template has its arguments if
+// GCC compiles it ("twice<int>"); Clang leaves them out, so such a function is called only by a
+// client of the same compiler.
 //
 // Errors: check_handler() refuses a function that cannot be served, by a static_assert.
 #pragma once

@@ -9,8 +9,10 @@ Exit status: that of the tests.
 """
 
 import argparse
+import contextlib
 import json
 import os
+import struct
 import subprocess
 import sys
 from collections.abc import Iterable
@@ -79,15 +81,42 @@ def table(rows: Iterable[Covered]) -> str:
     return text
 
 
+def order_of(path: Path) -> int:
+    """Return the place of a program or library among the arguments of llvm-cov.
+
+    A program that includes a header and does not use one of its functions has an empty map of that
+    function. If llvm-cov reads it before a map with counters, the function counts as never run. So
+    the tests of the floors, which use the headers beside them, are first.
+    """
+    floors = ("base_test", "nic_", "lib_")
+    if path.name.endswith("_test"):
+        return 0 if path.name.startswith(floors) else 3
+    return 1 if path.suffix == ".so" else 2
+
+
 def objects_in(build: Path) -> list[str]:
     """Return the programs and libraries with coverage maps, as arguments of llvm-cov."""
     found = []
-    for path in sorted([*build.glob("*"), *build.glob("bench/*"), *build.glob("fuzz/*")]):
+    every = [*build.glob("*"), *build.glob("bench/*"), *build.glob("fuzz/*")]
+    for path in sorted(every, key=lambda path: (order_of(path), path)):
         if path.is_symlink() or not path.is_file() or not (os.access(path, os.X_OK) or path.suffix == ".so"):
             continue
         if path.read_bytes()[:4] == b"\x7fELF":
             found.append(str(path))
     return [found[0], *(word for path in found[1:] for word in ("-object", path))]
+
+
+def share(folder: Path) -> None:
+    """Let all users write all files that will be in the folder, whatever the umask is.
+
+    Processes of other users, which some tests start, merge their counters into the same files. In a
+    folder with the sticky bit the kernel may refuse that (fs.protected_regular).
+    """
+    folder.chmod(0o777)
+    owner, group, others = 0x01, 0x04, 0x20  # acl(5), <linux/posix_acl.h>
+    rights = struct.pack("<I", 2) + b"".join(struct.pack("<HHI", tag, 7, 0xFFFFFFFF) for tag in (owner, group, others))
+    with contextlib.suppress(OSError):  # without ACLs the other users' counters are lost
+        os.setxattr(folder, "system.posix_acl_default", rights)
 
 
 def tool(name: str, *words: object, output: Path | None = None) -> str:
@@ -112,7 +141,7 @@ def main() -> int:
     status = 0
     if not options.no_run:
         profiles.mkdir(exist_ok=True)
-        profiles.chmod(0o1777)  # other users' processes, which some tests start, write here too
+        share(profiles)
         for old in profiles.glob("*.profraw"):
             old.unlink()
         # %4m: the processes of one program share four files, which they merge into.

@@ -1,7 +1,9 @@
 """The figures of `make coverage`, from the JSON of llvm-cov."""
 
+import os
 from pathlib import Path
 
+import pytest
 import run
 
 
@@ -47,3 +49,26 @@ def test_a_room_is_the_sum_of_its_files():
 def test_the_file_with_the_most_lines_that_did_not_run_is_first():
     files = run.files_of(EXPORTED, Path("/src"))
     assert [file.name for file in run.least_covered(files, 2)] == ["nic/cm/incoming.cc", "nic/wire/bth.cc"]
+
+
+def test_the_tests_of_a_floor_are_read_before_programs_that_only_include_its_headers(tmp_path: Path):
+    (tmp_path / "bench").mkdir()
+    for name in ("bench/bench_kv_test", "bench/lib_channel_test", "kv_server", "libverbena-nic.so", "nic_wire_test"):
+        (tmp_path / name).write_bytes(b"\x7fELF")
+        (tmp_path / name).chmod(0o755)
+    (tmp_path / "build.ninja").write_text("no program")
+    names = [Path(word).name for word in run.objects_in(tmp_path) if word != "-object"]
+    assert names == ["lib_channel_test", "nic_wire_test", "libverbena-nic.so", "kv_server", "bench_kv_test"]
+
+
+def test_each_user_may_write_the_counters_of_another_whatever_the_umask(tmp_path: Path):
+    run.share(tmp_path)
+    if "system.posix_acl_default" not in os.listxattr(tmp_path):
+        pytest.skip("this file system has no access control lists")
+    before = os.umask(0o077)
+    try:
+        (tmp_path / "1.profraw").touch(0o666)
+    finally:
+        os.umask(before)
+    assert (tmp_path / "1.profraw").stat().st_mode & 0o777 == 0o666
+    assert tmp_path.stat().st_mode & 0o1777 == 0o777

@@ -4,6 +4,7 @@ An attack runs as the user `nobody`, without any privilege. The programs that ar
 each byte that they receive.
 """
 
+import contextlib
 import os
 import select
 import subprocess
@@ -24,6 +25,7 @@ FORGER = [sys.executable, "-B", "-c", Path(__file__).with_name("forger.py").read
 NOBODY = "65534"
 AS_NOBODY = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", "--no-new-privs"]
 LIMIT_S = 60.0
+COUNTERS_S = 3.0  # only `make coverage` waits
 
 Network = Callable[[list[str]], list[str]]
 
@@ -88,6 +90,11 @@ class Program:
         return self._log.read_text()
 
     def end(self) -> None:
+        if "LLVM_PROFILE_FILE" in os.environ and self._process.stdin is not None:
+            # A killed process does not write its coverage counters; this one exits without input.
+            self._process.stdin.close()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(COUNTERS_S)
         self._process.kill()
         self._process.wait()
         for pipe in (self._process.stdin, self._process.stdout):

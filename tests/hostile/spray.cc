@@ -166,5 +166,5 @@ int main(int argc, char** argv) {
 		}
 		std::fflush(stdout);
 	}
-	std::_Exit(0);
+	std::exit(0);  // without the objects' destructors, but with the handlers at exit
 }

@@ -18,6 +18,15 @@ def test_a_call_belongs_to_the_library_that_calls_the_runtime_library() -> None:
     assert [call.injected for call in calls] == [False, True]
 
 
+def test_a_call_that_the_nic_passes_on_belongs_to_librdmacm() -> None:
+    passed_on = (
+        "7 write(24, ..., 16) = 16\n > /usr/lib/x86_64-linux-gnu/libc.so.6(__write+0x4f) [0xf838f]\n"
+        " > /build/libverbena-nic.so(verbena::ucma::(anonymous namespace)::redirected_write(int, void const*, "
+        "unsigned long)+0x8c) [0x605cc]\n > /usr/lib/x86_64-linux-gnu/librdmacm.so.1.3.44.0(rpoll+0xd0) [0x11e10]\n"
+    )
+    assert [call.caller for call in calls_of(passed_on.splitlines(keepends=True))] == [None]
+
+
 def test_occurrences_are_counted_in_each_thread() -> None:
     other_thread = NIC.replace("7 write", "8 write")
     calls = calls_of((LIBRDMACM + other_thread + NIC).splitlines(keepends=True))

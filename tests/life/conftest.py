@@ -2,7 +2,7 @@
 
 Each process is a `node` (node.cc) on the NIC. A test sends it commands over a pipe and reads its
 answers. Every wait is for an answer or for a condition, with a deadline. At the end of a test its
-processes are killed.
+processes get the end of their input and exit; one that does not is killed.
 """
 
 import contextlib
@@ -23,6 +23,7 @@ BUILD = Path(os.environ.get("VERBENA_BUILD", ROOT / "build"))
 NIC = BUILD / "libverbena-nic.so"
 DEVICE = "vb_lo"
 LIMIT_S = 30.0
+EXIT_S = 2.0
 
 
 class Refused(Exception):
@@ -173,7 +174,7 @@ def connect(a: Node, b: Node, kind: str = "rc", sends: int = 128, receives: int 
 
 
 class Nodes:
-    """Starts nodes, and kills those that still run at the end of the test."""
+    """Starts nodes, and ends those that still run at the end of the test."""
 
     def __init__(self, program: Path, logs: Path) -> None:
         self._program, self._logs = program, logs
@@ -232,14 +233,22 @@ class Nodes:
         if end := self._ends.pop(process.pid, None):
             end.close()
 
-    def kill_all(self) -> None:
+    def end_all(self) -> None:
+        """End the nodes by the end of their input: a process that is killed writes no counters of
+        coverage. One that does not exit soon is killed.
+        """
+        for end in self._children:
+            end.close()
+        for process in self._processes:
+            process.stdin.close()
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGCONT)
+        eventually(lambda: all(process.poll() is not None for process in self._processes), EXIT_S)
         for process in self._processes:
             # The group still exists if a forked child runs.
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             self._reap(process)
-        for end in self._children:
-            end.close()
 
 
 def build(source: Path, program: Path, *flags: str) -> Path:
@@ -265,7 +274,7 @@ def node_program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def nodes(node_program: Path, tmp_path: Path) -> Iterator[Nodes]:
     made = Nodes(node_program, tmp_path)
     yield made
-    made.kill_all()
+    made.end_all()
 
 
 @pytest.fixture

@@ -22,6 +22,10 @@ def test_each_call_of_libc_finds_what_the_kernel_would_show(run: Run, tmp_path: 
     check(run(compile_c("calls", tmp_path, "-Wno-unused-result", "-Wno-nonnull", *flags)))
 
 
+def test_calls_by_names_that_few_programs_use_find_it_too(run: Run, tmp_path: Path) -> None:
+    check(run(compile_c("variants", tmp_path, "-Wno-unused-result", "-D_FORTIFY_SOURCE=2")))
+
+
 def test_files_say_what_the_verbs_say(run: Run, tmp_path: Path) -> None:
     check(run(compile_c("queries", tmp_path)))
 
@@ -102,6 +106,14 @@ def test_rdma_link_lists_the_devices(run: Run) -> None:
     devices = {device["ifname"]: device for device in json.loads(check(run("rdma", "-j", "dev", "show")))}
     guid = check(run("cat", f"{VB_LO}/node_guid")).strip()
     assert devices["vb_lo"]["node_guid"] == guid and devices["vb_lo"]["fw"] == "0.1.0"
+
+
+def test_rdma_shows_the_mode_of_the_system_and_no_resources(run: Run) -> None:
+    assert "netns exclusive" in check(run("rdma", "system", "show"))
+    resources = {device["ifname"] for device in json.loads(check(run("rdma", "-j", "resource", "show")))}
+    assert "vb_lo" in resources
+    for kind in ("qp", "cm_id", "cq", "mr", "pd"):
+        assert "vb_lo" not in check(run("rdma", "resource", "show", kind)), kind
 
 
 def test_rdma_cannot_change_a_device(run: Run) -> None:
