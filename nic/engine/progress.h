@@ -5,7 +5,8 @@
 // process owns, on peers that are connecting, and on the sockets of living peers. While the program
 // polls, the process is BUSY, and the thread wakes every 0.2 to 1 ms to see whether the program
 // still polls. Once the program has stopped, the thread makes the process ARMED and sleeps until a
-// timer or a descriptor wakes it: an idle NIC uses no processor time (docs/decisions/0008).
+// timer or a descriptor wakes it: an idle NIC uses no processor time (docs/decisions/0008). Packets
+// of other hosts wake it while it is ARMED, and while watch.h says so.
 //
 // Threads: prepare() from any thread without the engine's lock; wake() from any thread.
 // Owns: the thread, which the destructor stops, and the sockets of peers whose greeting is not

@@ -95,9 +95,8 @@ void explain_unheard(int error) {
 	const auto owner = error == EADDRINUSE ? udp_port_owner(wire::roce_port) : std::nullopt;
 	if (owner && *owner != geteuid())
 		return log::warn(
-			"other hosts cannot reach this process: user id %u has UDP port 4791; the programs of two users share it "
-			"if "
-			"all have VERBENA_PEERS=host in their environment",
+			"other hosts cannot reach this process: user id %u has UDP port 4791; the programs of two users share "
+			"it if all have VERBENA_PEERS=host in their environment",
 			*owner);
 	log::warn("other hosts cannot reach this process: UDP port 4791 cannot be bound: %s", std::strerror(error));
 }
