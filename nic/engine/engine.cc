@@ -43,12 +43,6 @@ void explain_refusal(int error, Place place, const char* wanted) {
 	else explain_no_neighbour(error, wanted);
 }
 
-// gettid() is a system call.
-pid_t thread_number() {
-	[[gnu::tls_model("initial-exec")]] thread_local const pid_t number = gettid();
-	return number;
-}
-
 // A busy machine may well keep a process off its processors for seconds.
 constexpr std::chrono::milliseconds connect_patience{5000};
 
@@ -213,7 +207,7 @@ bool Engine::poll() {
 		refresh_clock();
 		const auto cpu = static_cast<std::uint32_t>(sched_getcpu());
 		own_.page().cpu.store(cpu, std::memory_order_relaxed);
-		driver_.store(thread_number(), std::memory_order_relaxed);
+		driver_.store(static_cast<pid_t>(EngineLock::this_thread()), std::memory_order_relaxed);
 		const bool shares_cpu = neighbours_.kick_stuck(adapter_.context().now, cpu);
 		if (shares_cpu || idle_polls_ >= idle_polls_until_yield) {
 			leave();

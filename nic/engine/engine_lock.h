@@ -55,12 +55,14 @@ public:
 	// In the child of a fork, whose only thread has another thread id.
 	static void forget_thread() { thread_ = 0; }
 
-private:
+	// The calling thread's id, without a system call for each call.
 	static std::uint32_t this_thread() {
 		if (thread_ == 0) [[unlikely]]
 			thread_ = static_cast<std::uint32_t>(gettid());
 		return thread_;
 	}
+
+private:
 	static inline thread_local std::uint32_t thread_ = 0;
 	std::atomic<std::uint32_t> word_{0};
 };

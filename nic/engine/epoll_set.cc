@@ -46,9 +46,9 @@ bool EpollSet::add(int fd) { return add_to(epoll_.get(), fd, fd, EPOLLIN); }
 
 bool EpollSet::add_wake_only(int fd) { return add_to(epoll_.get(), fd, no_fd, EPOLLIN | EPOLLONESHOT); }
 
-void EpollSet::wake_again(int fd) {
+bool EpollSet::wake_again(int fd) {
 	epoll_event event{.events = EPOLLIN | EPOLLONESHOT, .data = {.fd = no_fd}};
-	epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, fd, &event);
+	return epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, fd, &event) == 0;
 }
 
 bool EpollSet::add_exclusive(int fd) {

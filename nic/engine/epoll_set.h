@@ -4,7 +4,7 @@
 // Threads: add(), add_wake_only(), wake_again() and remove() from any thread; wait() from the
 //   progress thread, wait_interruptibly() from threads that block in a verb.
 // Owns: the epoll descriptor, not its members. A member leaves the set when it is closed.
-// Errors: create() returns an errno value; add() returns false and sets errno.
+// Errors: create() returns an errno value; functions that return false have set errno.
 #pragma once
 
 #include <sys/epoll.h>
@@ -31,7 +31,7 @@ public:
 	// wait() returns once when `fd` is readable, and reports no_fd. It does not return for `fd`
 	// again before wake_again(fd).
 	bool add_wake_only(int fd);
-	void wake_again(int fd);
+	bool wake_again(int fd);
 	// As add(), for a descriptor that is in several sets: when it becomes readable, the kernel
 	// wakes one of them. It takes the set that was added first among those in which a thread sleeps
 	// in epoll, and the last one if no thread does in any.

@@ -31,7 +31,6 @@
 #include <memory>
 #include <optional>
 #include <span>
-#include <utility>
 #include <vector>
 
 #include "nic/engine/connector.h"
@@ -75,8 +74,10 @@ public:
 	bool has_paths() const { return !paths_.empty(); }
 	void note_wake() { silent_ = true; }
 	void wake_again() {
-		if (udp_ && std::exchange(silent_, false)) epoll_.wake_again(udp_->ready_fd());
+		if (udp_ && silent_) silent_ = !epoll_.wake_again(udp_->ready_fd());
 	}
+	// True if they do not wake it, or, after wake_again(), if the kernel has refused that.
+	bool silent() const { return silent_; }
 	// True if the last pass left no packet unread, so an acknowledgement that is missing has not
 	// arrived.
 	bool dry() const { return !udp_ || udp_->dry(); }

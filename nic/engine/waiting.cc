@@ -126,7 +126,7 @@ Nanoseconds Engine::idle_time() {
 	const Nanoseconds now = adapter_.context().now;
 	const Nanoseconds timer = adapter_.poll_timeout();
 	Nanoseconds sleep = timer == never ? never : timer > now ? timer - now : 0;
-	if (waits_for_room()) sleep = std::min(sleep, room_pause);
+	if (waits_for_room() || remotes_.silent()) sleep = std::min(sleep, room_pause);
 	// Nothing wakes a thread for packets that wait for room in a socket, or for another round of
 	// finish().
 	if (std::exchange(no_memory_, false)) sleep = std::min(sleep, room_pause);
