@@ -153,7 +153,7 @@ def test_both_users_exchange_messages_with_another_host_at_once(users: Users) ->
 def test_the_second_user_takes_the_port_when_the_first_ones_program_is_killed(users: Users) -> None:
     """Packets that are lost in between are sent again."""
     alices = let_alice_hold_the_port(users, **HOST)
-    bobs, far = start_pair(users, f"ib_send_lat -n 40000 {PERFTEST}", FAR, **HOST)
+    bobs, far = start_pair(users, f"ib_send_lat -D 4 {PERFTEST}", FAR, **HOST)
     wait_until(lambda: bobs.cpu_ns() > 200_000_000, "Bob exchanges messages", bobs)
     alices.process.send_signal(signal.SIGKILL)
     wait_until(lambda: port_holders(users) == {BOB}, "Bob has the port", bobs)
@@ -172,7 +172,7 @@ def test_by_default_the_port_is_not_shared_and_the_variable_is_named(users: User
 def test_a_user_without_the_port_passes_on_no_packets(users: Users, garbage: Path) -> None:
     """It could try all sequence numbers of another host's queue pair in seconds."""
     let_alice_hold_the_port(users, **HOST)
-    bobs, far = start_pair(users, f"ib_send_lat -n 20000 {PERFTEST}", FAR, VERBENA_LOG="warn", **HOST)
+    bobs, far = start_pair(users, f"ib_send_lat -D 3 {PERFTEST}", FAR, VERBENA_LOG="warn", **HOST)
     wait_until(lambda: bobs.cpu_ns() > 50_000_000, "Bob exchanges messages", bobs)
     qpn = public_block(users, bobs) << 12 | 1
     users.on_nic(STRANGER, garbage, "vb_wire0", ADDRESSES[HERE], qpn, 500, "forwarded", side=HERE, **HOST).finish()
