@@ -4,9 +4,9 @@
 //
 // A hub on the first processor is connected to PEERS processes on the second one, and each has sent
 // it a message. First all of them wait in a system call while the hub polls its empty completion
-// queue. Then one of them sends
-// MESSAGES of 64 bytes, 16 at a time, and the others still wait. The results are the median time of
-// a poll, and the time between two messages at the hub, in nanoseconds.
+// queue. Then one of them sends MESSAGES of 64 bytes, 16 at a time, and the others still wait. The
+// results are the median time of a poll, and the time between two messages at the hub, in
+// nanoseconds.
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>

@@ -66,7 +66,7 @@ void be_initiator(ibv_wr_opcode opcode, std::uint32_t bytes, std::size_t operati
 	end.connect(peer);
 	send_value(socket, end.address());
 	receive_value<bool>(socket);
-	usleep(20'000);  // the target's program leaves verbs
+	usleep(20'000);  // the target's NIC needs 2 ms to see that its program makes no call any more
 	times_of(end, opcode, bytes, operations / 10 + 1);
 	std::vector<double> took = times_of(end, opcode, bytes, operations);
 	std::ranges::sort(took);

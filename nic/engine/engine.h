@@ -161,10 +161,10 @@ public:
 	// outlet.
 	void abandon_after_fork();
 
-	// For the progress thread: one round of driving the engine. Makes a pass unless the program
-	// makes them, retires dead neighbours, and arms the process when no thread drives the engine or
-	// the program leaves packets to the progress thread (watch.h). Returns the time that it may
-	// sleep; `never`: until a descriptor is readable.
+	// For the progress thread: one round of driving the engine. Makes a pass, unless packets of
+	// other hosts are left to a program that makes passes (watch.h), retires dead neighbours, and
+	// arms the process when no thread drives the engine. Returns the time that it may sleep;
+	// `never`: until a descriptor is readable.
 	struct WokenBy {
 		bool kick = false, packets = false;
 	};
@@ -197,6 +197,8 @@ private:
 	void retire_unused_outlets();  // under the lock
 	bool waits_for_room() const;
 	Nanoseconds idle_time();  // the time that the thread which drives the engine may sleep now
+	void arm_wakes();  // peers kick, and packets wake the progress thread, from now on
+	bool driver_ran(Nanoseconds now);  // the program's thread, since the last call (watch.h)
 	void correct_sleeper();  // wakes the progress thread if a timer is due before it would wake
 
 	EngineLock lock_;
@@ -218,10 +220,7 @@ private:
 	std::uint32_t idle_polls_ = 0;
 	std::uint32_t armed_polls_ = 0;
 	Nanoseconds sleep_deadline_ = 0;  // the progress thread wakes by then, whatever happens
-	void arm_wakes();  // peers kick, and packets wake the progress thread, from now on
-
 	Watch watch_;
-	bool driver_ran(Nanoseconds now);
 	std::atomic<pid_t> driver_{0};
 	Nanoseconds driver_ran_ = 0, driver_seen_ = 0;  // its processor time at the last tick, and then
 	bool no_memory_ = false;  // a step of a pass is to be repeated

@@ -1,13 +1,18 @@
 #include "nic/engine/priority.h"
 
 #include <sched.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <algorithm>
 
 namespace verbena::engine {
 
 void run_before(pid_t other) {
+	// For the kernel, 0 is the calling thread. The number of a thread that has ended may have
+	// become that of another process's.
+	if (other == 0 || syscall(SYS_tgkill, getpid(), other, 0) != 0) return;
 	const int policy = sched_getscheduler(other);
 	const int real = policy & ~SCHED_RESET_ON_FORK;
 	sched_param wanted{}, own{};

@@ -14,7 +14,8 @@
 
 namespace verbena::engine {
 
-// Lets the calling thread run before `other`, a thread of this process, if that is a real-time one.
+// Lets the calling thread run before `other`, if that is a real-time thread of this process. 0 is
+// no thread.
 void run_before(pid_t other);
 
 // The time that a thread of this process has run, in ns; 0 if it has ended.

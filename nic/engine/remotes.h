@@ -70,8 +70,8 @@ public:
 	bool pass();
 	// Makes the next pass look at the sockets. For the progress thread, which they wake.
 	void look_at_sockets() { idle_passes_ = ~0u; }
-	// The sockets have woken the progress thread. They wake it again after wake_again().
 	bool has_paths() const { return !paths_.empty(); }
+	// The sockets have woken the progress thread. They wake it again after wake_again().
 	void note_wake() { silent_ = true; }
 	void wake_again() {
 		if (udp_ && silent_) silent_ = !epoll_.wake_again(udp_->ready_fd());

@@ -65,10 +65,9 @@ void explain_no_wire(int error) {
 			const auto owner = udp_port_owner(wire::roce_port);
 			if (owner && *owner != geteuid())
 				return log::error(
-					"other hosts cannot be reached: user id %u has UDP port 4791; the programs of two users share it "
-					"if "
-					"all have VERBENA_PEERS=host in their environment; otherwise stop that program (ss -ulpn 'sport = "
-					"4791' names it) or run in another network namespace",
+					"other hosts cannot be reached: user id %u has UDP port 4791; the programs of two users share "
+					"it if all have VERBENA_PEERS=host in their environment; otherwise stop that program (ss -ulpn "
+					"'sport = 4791' names it) or run in another network namespace",
 					*owner);
 			return log::error(
 				"other hosts cannot be reached: another program has UDP port 4791; stop it (ss -ulpn 'sport = 4791' "

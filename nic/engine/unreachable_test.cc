@@ -88,7 +88,7 @@ TEST_F(Unreachable, AUserWhoseShareOfLinksIsUsedUpIsNamed) {
 }
 
 TEST_F(Unreachable, AUdpPortThatIsTakenIsNamedWithAWayOut) {
-	// Which line it is depends on who has the port on this machine; each has this way out.
+	// The line depends on the user who has the port on this machine; each has this way out.
 	expect_lines([] { explain_no_wire(EADDRINUSE); },
 		AllOf(HasSubstr("other hosts cannot be reached"), HasSubstr("UDP port 4791"),
 			HasSubstr("run in another network namespace")));

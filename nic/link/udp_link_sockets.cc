@@ -23,13 +23,15 @@ constexpr int error_queue_bytes = 32 * 1024;  // room for some ICMP messages abo
 
 void UdpLink::open(Family family) {
 	Sockets& s = at(family);
+	// Paths know the ports of senders that were open before, so these stay.
+	const bool sent_before = s.send_fd >= 0;
 	// Binding the receiver comes last, because a bound socket already receives.
-	if ((s.send_fd >= 0 || open_senders(family)) && open_receiver(family)) {
+	if ((sent_before || open_senders(family)) && open_receiver(family)) {
 		s.error = 0;
 		return;
 	}
 	s.error = errno;
-	if (s.error == EADDRINUSE) return;
+	if (sent_before || s.error == EADDRINUSE) return;
 	for (int* fd : {&s.send_fd, &s.management.fd})
 		if (*fd >= 0) close(std::exchange(*fd, -1));
 }

@@ -2,8 +2,12 @@
 
 #include <gtest/gtest.h>
 #include <netinet/in.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
+
+#include <cstring>
+#include <utility>
 
 #include "nic/link/loopback.h"
 #include "nic/wire/deth.h"
@@ -11,6 +15,24 @@
 
 namespace verbena::link {
 namespace {
+
+// A port of IPv4 that a socket has which does not share it, like one of another user.
+class TakenPort {
+public:
+	TakenPort() { EXPECT_EQ(bind_to(socket_, Family::ipv4, {}, 0, port_), 0); }
+	~TakenPort() { release(); }
+	TakenPort(const TakenPort&) = delete;
+	TakenPort& operator=(const TakenPort&) = delete;
+
+	std::uint16_t port() const { return port_; }
+	void release() {
+		if (socket_ >= 0) close(std::exchange(socket_, -1));
+	}
+
+private:
+	int socket_ = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	std::uint16_t port_ = 0;
+};
 
 TEST(UdpLink, BothFamiliesComeUp) {
 	const UdpLink link({.port = 0});
@@ -27,28 +49,20 @@ TEST(UdpLink, SeveralLinksOfOneUserShareAPort) {
 }
 
 TEST(UdpLink, AFamilyWhosePortIsTakenIsDownWithAReasonAndTheOtherIsUp) {
-	const int holder = socket(AF_INET, SOCK_DGRAM, 0);
-	sockaddr_in address{.sin_family = AF_INET};
-	socklen_t size = sizeof address;
-	ASSERT_EQ(bind(holder, reinterpret_cast<sockaddr*>(&address), size), 0);
-	ASSERT_EQ(getsockname(holder, reinterpret_cast<sockaddr*>(&address), &size), 0);
-	UdpLink link({.port = ntohs(address.sin_port)});
+	TakenPort taken;
+	UdpLink link({.port = taken.port()});
 	EXPECT_FALSE(link.up(Family::ipv4));
 	EXPECT_EQ(link.error(Family::ipv4), EADDRINUSE);
 	EXPECT_TRUE(link.up(Family::ipv6)) << std::strerror(link.error(Family::ipv6));
 	EXPECT_EQ(link.receive(8, [](auto&&...) {}), 0u);
-	close(holder);
+	taken.release();
 }
 
 // Another user's processes then receive this process's packets, and forward them.
 TEST(UdpLink, AFamilyWhosePortIsTakenCanStillSend) {
 	UdpLink receiver({.port = 0});
-	const int holder = socket(AF_INET, SOCK_DGRAM, 0);
-	sockaddr_in address{.sin_family = AF_INET};
-	socklen_t size = sizeof address;
-	ASSERT_EQ(bind(holder, reinterpret_cast<sockaddr*>(&address), size), 0);
-	ASSERT_EQ(getsockname(holder, reinterpret_cast<sockaddr*>(&address), &size), 0);
-	UdpLink sender({.port = ntohs(address.sin_port)});
+	TakenPort taken;
+	UdpLink sender({.port = taken.port()});
 	ASSERT_FALSE(sender.up(Family::ipv4));
 	EXPECT_TRUE(sender.sends(Family::ipv4));
 	const wire::Gid here = loopback_gid(Family::ipv4);
@@ -63,20 +77,34 @@ TEST(UdpLink, AFamilyWhosePortIsTakenCanStillSend) {
 	ASSERT_TRUE(path.transmit());
 	EXPECT_EQ(receiver.receive(8, [](auto&&...) {}), 1u);
 	EXPECT_EQ(receiver.counters().packets_received, 1u);
-	close(holder);
+	taken.release();
+}
+
+// It closed them, and packets then left with another source port than their checksum covers.
+TEST(UdpLink, ATryToTakeThePortWithoutADescriptorKeepsTheSocketsToSendFrom) {
+	TakenPort taken;
+	UdpLink link({.port = taken.port()});
+	const std::uint16_t source_port = link.source_port(Family::ipv4);
+	rlimit before{};
+	ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+	const rlimit none{.rlim_cur = 0, .rlim_max = before.rlim_max};
+	ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+	EXPECT_FALSE(link.reopen(Family::ipv4));
+	ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+	EXPECT_EQ(link.error(Family::ipv4), EMFILE);
+	EXPECT_TRUE(link.sends(Family::ipv4));
+	taken.release();
+	EXPECT_TRUE(link.reopen(Family::ipv4)) << std::strerror(link.error(Family::ipv4));
+	EXPECT_EQ(link.source_port(Family::ipv4), source_port);
 }
 
 TEST(UdpLink, AFamilyThatWasDownComesUpWhenItsPortIsFree) {
-	const int holder = socket(AF_INET, SOCK_DGRAM, 0);
-	sockaddr_in address{.sin_family = AF_INET};
-	socklen_t size = sizeof address;
-	ASSERT_EQ(bind(holder, reinterpret_cast<sockaddr*>(&address), size), 0);
-	ASSERT_EQ(getsockname(holder, reinterpret_cast<sockaddr*>(&address), &size), 0);
-	UdpLink link({.port = ntohs(address.sin_port)});
+	TakenPort taken;
+	UdpLink link({.port = taken.port()});
 	EXPECT_FALSE(link.reopen(Family::ipv4));
-	close(holder);
+	taken.release();
 	EXPECT_TRUE(link.reopen(Family::ipv4)) << std::strerror(link.error(Family::ipv4));
-	EXPECT_EQ(link.port(Family::ipv4), ntohs(address.sin_port));
+	EXPECT_EQ(link.port(Family::ipv4), taken.port());
 }
 
 // Two processes share a port, and the kernel gives a flow to either of them. After steer() it

@@ -18,6 +18,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "clients"))
 from namespaces import NamespacePair, NotPermitted  # noqa: E402
+from users import Users, two_hosts, users_in  # noqa: E402
 
 NIC = Path(os.environ.get("VERBENA_BUILD", ROOT / "build")) / "libverbena-nic.so"
 # The other user may not be able to read this folder.
@@ -164,3 +165,13 @@ def hosts() -> Iterator[NamespacePair]:
         pytest.skip(f"no network namespaces here: {refusal}")
     yield pair
     pair.close()
+
+
+@pytest.fixture(scope="module")
+def wire() -> Iterator[NamespacePair]:
+    yield from two_hosts()
+
+
+@pytest.fixture
+def users(wire: NamespacePair, tmp_path: Path) -> Iterator[Users]:
+    yield from users_in(wire, tmp_path)

@@ -3,11 +3,10 @@
 import re
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from users import ALICE, STRANGER, STRANGER_PROGRAM, NamespacePair, Program, Users, two_hosts, users_in, wait_until
+from users import ALICE, STRANGER, STRANGER_PROGRAM, Program, Users, wait_until
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "tools"))
 from refusal import compile_refuse
@@ -16,16 +15,6 @@ RPING = ["-a", "127.0.0.1", "-p", "7174", "-C", "20", "-V"]
 PORT = 18515
 KEYED = re.compile(r"@verbena/[0-9a-f]{32}\b")
 FLOOD_S = 1.0
-
-
-@pytest.fixture(scope="module")
-def wire() -> Iterator[NamespacePair]:
-    yield from two_hosts()
-
-
-@pytest.fixture
-def users(wire: NamespacePair, tmp_path: Path) -> Iterator[Users]:
-    yield from users_in(wire, tmp_path)
 
 
 @pytest.fixture(params=["keyring", "file"])

@@ -20,11 +20,8 @@ from users import (
     BOB,
     LIMIT_S,
     STRANGER,
-    NamespacePair,
     Program,
     Users,
-    two_hosts,
-    users_in,
     wait_until,
 )
 
@@ -36,16 +33,6 @@ PERFTEST = "-F -x 0 -u 18"
 HERE, FAR = 0, 1  # the sides of the wire; both users are at the first
 USERS = {HERE: BOB, FAR: ALICE}
 both_directions = pytest.mark.parametrize("listener", [FAR, HERE], ids=["bob connects", "bob listens"])
-
-
-@pytest.fixture(scope="module")
-def wire() -> Iterator[NamespacePair]:
-    yield from two_hosts()
-
-
-@pytest.fixture
-def users(wire: NamespacePair, tmp_path: Path) -> Iterator[Users]:
-    yield from users_in(wire, tmp_path)
 
 
 @pytest.fixture(scope="module")

@@ -2,25 +2,14 @@
 
 import re
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from users import ALICE, BOB, STRANGER, STRANGER_PROGRAM, NamespacePair, Program, Users, two_hosts, users_in, wait_until
+from users import ALICE, BOB, STRANGER, STRANGER_PROGRAM, Program, Users, wait_until
 
 PORT = 18516
 RDMACM_PORT = 7175
 HOST = {"VERBENA_PEERS": "host"}
-
-
-@pytest.fixture(scope="module")
-def wire() -> Iterator[NamespacePair]:
-    yield from two_hosts()
-
-
-@pytest.fixture
-def users(wire: NamespacePair, tmp_path: Path) -> Iterator[Users]:
-    yield from users_in(wire, tmp_path)
 
 
 def start_server(users: Users, *command: object, **variables: object) -> Program:
