@@ -334,7 +334,8 @@ void ChannelAdapter::resume(Outlet& outlet) {
 	if (outlet.waiting_first) transport::resume_waiting(context_, outlet);
 }
 
-void ChannelAdapter::finish_pass() {
+bool ChannelAdapter::finish_pass(Acks acks) {
+	bool some_wait = false;
 	if (connections_.next_outgoing()) [[unlikely]]
 		send_management();
 	// The list is taken whole: a queue pair whose outlet is full goes onto a new one.
@@ -343,6 +344,12 @@ void ChannelAdapter::finish_pass() {
 	while (qp) {
 		QueuePair* next = qp->next_responding;
 		qp->on_responding_list = false;
+		if (acks == Acks::may_wait && transport::owes_only_ack_by_wire(*qp)) {
+			context_.schedule_responses(*qp);
+			some_wait = true;
+			qp = next;
+			continue;
+		}
 		if (!qp->outlet || qp->outlet->closed) qp->pending_answer = transport::ack_none;
 		else if (!transport::send_responses(context_, *qp)) context_.schedule_responses(*qp);
 		qp = next;
@@ -362,6 +369,7 @@ void ChannelAdapter::finish_pass() {
 		refusal.to->slots.publish(reserved.slot, 0);
 		return true;
 	});
+	return some_wait;
 }
 
 Nanoseconds ChannelAdapter::poll_timeout() const {

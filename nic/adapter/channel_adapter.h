@@ -9,9 +9,9 @@
 //      handle_timeouts() when poll_timeout() is due,
 //      transmit(qp) for each queue pair with newly posted work,
 //      resume(outlet) for each outlet on which queue pairs wait for room;
-//   3. finish_pass(), which writes the pending acknowledgements and responses to the outlets. If a
-//      process exits without this step, its peer gets no acknowledgement of a request that was
-//      executed, and completes it with retry_exceeded;
+//   3. finish_pass(), which writes the pending acknowledgements and responses to the outlets, but
+//      not the acknowledgements that may wait. If a process exits without this step, its peer gets
+//      no acknowledgement of a request that was executed, and completes it with retry_exceeded;
 //   4. wake the peer of each outlet of context().take_touched(), or transmit the outlet's packets;
 //   5. take the events from context().raised_queues, context().raised_events and
 //      connections().poll_event().
@@ -53,6 +53,10 @@ struct QpInit {
 	bool signal_all = false;  // every send completes with a CQE (sq_sig_all)
 	void* user = nullptr;  // RaisedEvent::object of the queue pair's events
 };
+
+// Says whether finish_pass() may leave acknowledgements for a later call. Only those of links that
+// can lose packets wait, and only if nothing else is pending in their queue pairs.
+enum class Acks : std::uint8_t { leave, may_wait };
 
 // One call of ibv_modify_qp(3). Only the fields that `mask` names are used.
 struct QpChange {
@@ -134,8 +138,8 @@ public:
 	// is the first.
 	void resume(transport::Outlet&);
 	// Sends pending CM messages, acknowledgements, responses and refusals as far as the outlets
-	// have room.
-	void finish_pass();
+	// have room. Returns true if it left acknowledgements for a later call because they may wait.
+	bool finish_pass(Acks = Acks::leave);
 
 	// True if responses wait for room on an outlet. The engine then makes another pass soon, even
 	// if no packet arrives.

@@ -4,9 +4,7 @@
 #include <cerrno>
 #include <cstring>
 #include <sched.h>
-#include <unistd.h>
 
-#include "base/log.h"
 #include "base/random.h"
 #include "nic/engine/boundary.h"
 #include "nic/engine/progress.h"
@@ -34,17 +32,6 @@ constexpr std::uint32_t full_passes_max = 1024;
 constexpr std::uint32_t idle_polls_until_yield = 2048;
 // After this many empty polls while ARMED, the program is polling rather than waiting for an event.
 constexpr std::uint32_t polls_until_busy = 64;
-
-// Another user's process may own what none of this user's does.
-void explain_refusal(int error, Place place, const char* wanted) {
-	const uid_t user = geteuid();
-	const auto owner = error == ECONNREFUSED || error == EPERM ? other_owner(place, user) : std::nullopt;
-	if (owner) explain_other_user(*owner, user, wanted);
-	else explain_no_neighbour(error, wanted);
-}
-
-// A busy machine may well keep a process off its processors for seconds.
-constexpr std::chrono::milliseconds connect_patience{5000};
 
 }  // namespace
 
@@ -118,15 +105,16 @@ void Engine::no_memory() noexcept {
 	++adapter_.context().counters.passes_without_memory;
 }
 
-void Engine::finish() noexcept {
+void Engine::finish(adapter::Acks acks) noexcept {
 	gathered_packets_ = 0;
-	adapter_.finish_pass();
+	bool acks_wait = adapter_.finish_pass(acks);
 	// A UDP path has room again as soon as its packets were delivered.
 	for (int round = 0; adapter_.context().touched && round < delivery_rounds; ++round) {
 		deliver_touched();
 		if (adapter_.context().responding_first) [[unlikely]]
-			adapter_.finish_pass();
+			acks_wait = adapter_.finish_pass(acks);
 	}
+	ack_delay_.note(acks_wait);
 	if (!adapter_.context().raised_queues.empty() || !adapter_.context().raised_events.empty() ||
 		adapter_.connections().has_events()) [[unlikely]]
 		deliver_events();
@@ -142,7 +130,7 @@ void Engine::deliver_touched() {
 	for (Outlet* outlet = adapter_.context().take_touched(); outlet;) {
 		Outlet* next = outlet->next_touched;
 		outlet->touched = false;
-		if (outlet->lossless) static_cast<Link*>(outlet->user)->kick_if_armed();
+		if (outlet->lossless) static_cast<Link*>(outlet->user)->kick_if_wanted();
 		else if (remotes_.transmit(*outlet) && outlet->waiting_first) adapter_.resume(*outlet);
 		outlet = next;
 	}
@@ -184,7 +172,10 @@ void Engine::post(QueuePair& qp) {
 			qp.una != before && qp.type == transport::QpType::rc && qp.outlet && !qp.outlet->lossless && !own_.armed();
 		adapter_.transmit(qp);
 		if (gathers) gathered_packets_ += qp.next_psn - before;
-		if (!gathers || gathered_packets_ >= gathered_packets_max) finish();
+		if (!gathers || gathered_packets_ >= gathered_packets_max) {
+			ack_delay_.note_post();
+			finish();
+		}
 		leave();
 		return;
 	}
@@ -200,7 +191,7 @@ void Engine::post(QueuePair& qp) {
 bool Engine::poll() {
 	if (!lock_.try_lock()) return false;
 	const bool moved = pass();
-	finish();
+	finish(own_.armed() ? adapter::Acks::leave : ack_delay_.after_poll(moved));
 	if (moved) {
 		idle_polls_ = 0;
 	} else if (++idle_polls_ % idle_polls_between_looks == 0) [[unlikely]] {
@@ -229,56 +220,6 @@ void Engine::arm() {
 	pass();  // takes in what peers published before they could see ARMED
 	finish();
 	leave();
-}
-
-std::expected<Outlet*, int> Engine::neighbour_outlet(Place place, bool patient) {
-	const auto find = [&] { return control([&](adapter::ChannelAdapter&) { return neighbours_.find(place); }); };
-	if (Outlet* known = find()) return known;
-	const std::lock_guard one_at_a_time(connect_mutex_);
-	if (Outlet* known = find()) return known;  // another thread has connected meanwhile
-	const auto attempt = control([&](adapter::ChannelAdapter&) { return neighbours_.begin_connect(place, patient); });
-	if (!attempt) return std::unexpected(attempt.error());
-	auto peer = connect_to(own_.identity(), Directory::of_this_user(), place, connect_patience);
-	return control([&](adapter::ChannelAdapter&) { return neighbours_.finish_connect(*attempt, std::move(peer)); });
-}
-
-std::expected<Outlet*, int> Engine::outlet_to(
-	const wire::AddressPair& addresses, bool local, wire::Qpn qpn, bool patient) {
-	if (abandoned_) return std::unexpected(EIO);
-	if (local) {
-		auto outlet = neighbour_outlet(Place::block(block_of(qpn)), patient);
-		// The address is this host's, and none of this user's processes owns the QPN. It may be
-		// another user's, or unused. Requests leave by UDP and are lost there.
-		if (!outlet) explain_refusal(outlet.error(), Place::block(block_of(qpn)), "the peer's queue pair");
-		if (outlet || outlet.error() != ECONNREFUSED) return outlet;
-	}
-	return wire_outlet(addresses, For::packets);
-}
-
-std::expected<Outlet*, int> Engine::service_outlet(
-	const wire::AddressPair& addresses, bool local, cm::ServiceId service) {
-	if (abandoned_) return std::unexpected(EIO);
-	if (!local) return wire_outlet(addresses, For::management);
-	auto outlet = neighbour_outlet(Place::service(service.value));
-	if (!outlet) explain_refusal(outlet.error(), Place::service(service.value), "the peer's port");
-	return outlet;
-}
-
-std::expected<Outlet*, int> Engine::wire_outlet(const wire::AddressPair& addresses, For use) {
-	auto outlet = control([&](adapter::ChannelAdapter&) {
-		return use == For::packets ? remotes_.outlet_to(addresses) : remotes_.management_outlet(addresses);
-	});
-	if (!outlet) explain_no_wire(outlet.error());
-	else log::debug("a path to another host, by UDP, is used");
-	return outlet;
-}
-
-void Engine::explain_no_answer(const wire::Gid& peer, Nanoseconds age) {
-	engine::explain_no_answer(peer, remotes_.unreachable(peer, age));
-}
-
-bool Engine::explain_icmp(const wire::Gid& peer, Nanoseconds age) {
-	return engine::explain_icmp(peer, remotes_.unreachable(peer, age));
 }
 
 std::expected<void, int> Engine::claim_service(cm::ServiceId service) {
@@ -341,21 +282,15 @@ std::expected<void, int> Engine::listen_udp() {
 	return {};
 }
 
+void Engine::leave_behind_nothing() {
+	if (abandoned_ || !lock_.try_lock()) return;
+	finish();
+	leave();
+}
+
 void Engine::flush_receives(QueuePair& qp) {
 	control([&](adapter::ChannelAdapter& adapter) {
 		if (qp.state == transport::QpState::error) transport::flush_receive_queue(adapter.context(), qp);
-	});
-}
-
-std::expected<std::uint8_t, int> Engine::address_index(Outlet& outlet, const wire::AddressPair& pair) {
-	return control([&](adapter::ChannelAdapter&) -> std::expected<std::uint8_t, int> {
-		std::vector<wire::AddressPair>& known = addresses_[&outlet];
-		const auto at = std::find(known.begin(), known.end(), pair);
-		if (at != known.end()) return static_cast<std::uint8_t>(at - known.begin());
-		if (known.size() == transport::cm_address_index) return std::unexpected(ENOSPC);
-		outlet.slots.direction()->addresses[known.size()] = pair;
-		known.push_back(pair);
-		return static_cast<std::uint8_t>(known.size() - 1);
 	});
 }
 

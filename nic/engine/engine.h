@@ -25,6 +25,7 @@
 
 #include "base/time.h"
 #include "nic/adapter/channel_adapter.h"
+#include "nic/engine/ack_delay.h"
 #include "nic/engine/engine_lock.h"
 #include "nic/engine/epoll_set.h"
 #include "nic/engine/interfaces.h"
@@ -138,6 +139,9 @@ public:
 	// Whether Events::counted is called, at the end of each step that may change a counter.
 	void watch_counters(bool watch) { counters_watched_.store(watch, std::memory_order_relaxed); }
 
+	// At the end of the process: acknowledgements that wait leave, unless a thread is in a pass.
+	void leave_behind_nothing();
+
 	// Completes receives that were posted to a QP in the error state.
 	void flush_receives(transport::QueuePair& qp);
 
@@ -183,7 +187,8 @@ private:
 
 	// These five do not throw: a step that finds no memory is left for the next pass.
 	bool pass() noexcept;  // under the lock; true: packets moved
-	void finish() noexcept;  // under the lock: responses, wake-ups and events leave
+	// Under the lock: responses, wake-ups and events leave; acknowledgements may wait if so said.
+	void finish(adapter::Acks acks = adapter::Acks::leave) noexcept;
 	void leave() noexcept;  // unlocks, and serves the doorbells that rang meanwhile
 	void ring_doorbells() noexcept;
 	void no_memory() noexcept;  // to call when a step of a pass threw
@@ -197,6 +202,8 @@ private:
 	void retire_unused_outlets();  // under the lock
 	bool waits_for_room() const;
 	Nanoseconds idle_time();  // the time that the thread which drives the engine may sleep now
+	void watch_requests(bool kicked, bool moved, bool others_poll);
+	bool asks_for_requests();
 	void arm_wakes();  // peers kick, and packets wake the progress thread, from now on
 	bool driver_ran(Nanoseconds now);  // the program's thread, since the last call (watch.h)
 	void correct_sleeper();  // wakes the progress thread if a timer is due before it would wake
@@ -220,7 +227,9 @@ private:
 	std::uint32_t idle_polls_ = 0;
 	std::uint32_t armed_polls_ = 0;
 	Nanoseconds sleep_deadline_ = 0;  // the progress thread wakes by then, whatever happens
-	Watch watch_;
+	Watch packet_watch_, request_watch_;
+	AckDelay ack_delay_;
+	bool polled_since_kick_ = false;  // other threads have made passes since a peer's last kick
 	std::atomic<pid_t> driver_{0};
 	Nanoseconds driver_ran_ = 0, driver_seen_ = 0;  // its processor time at the last tick, and then
 	bool no_memory_ = false;  // a step of a pass is to be repeated

@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+#include <utility>
 
 #include "base/random.h"
 #include "nic/engine/affinity.h"
@@ -183,12 +184,23 @@ void Link::kick() {
 	signal_eventfd(doorbell_, moved ? ring_after_move : 1);
 }
 
-// The epoch is odd while the peer is ARMED (progress_page.h). One kick for each epoch is enough.
-void Link::kick_if_armed() {
+// The epochs are those of progress_page.h. One kick for each is enough. Returns whether the peer is
+// ARMED.
+bool Link::kick_if_armed() {
 	const std::uint32_t epoch = progress_->armed_epoch.load(std::memory_order_relaxed);
-	if (!(epoch & 1) || epoch == kicked_epoch_) return;
-	kicked_epoch_ = epoch;
-	kick();
+	if (!(epoch & 1)) return false;
+	if (std::exchange(kicked_epoch_, epoch) != epoch) kick();
+	return true;
+}
+
+void Link::kick_if_wanted() {
+	// Slots are requests or responses; acknowledgements are records.
+	const std::uint64_t published = outlet.slots.published();
+	const bool requests = std::exchange(published_seen_, published) != published;
+	if (kick_if_armed() || !requests) return;
+	const std::uint32_t epoch = progress_->request_epoch.load(std::memory_order_relaxed);
+	if ((epoch & 1) && std::exchange(kicked_request_epoch_, epoch) != epoch) [[unlikely]]
+		kick();
 }
 
 bool Link::peer_is_gone() const {

@@ -52,9 +52,10 @@ public:
 	// Hands over what has come in, at most a pass's budget. True: there was something.
 	bool receive(adapter::ChannelAdapter&, ForwardedPackets&);
 
-	// The peer sleeps and does not know yet what was published: ring its doorbell. The caller has
-	// fenced since it published.
-	void kick_if_armed();
+	// Rings the peer's doorbell if the peer sleeps and does not know yet what was published, or if
+	// it wants a kick for each request and there is a new one. The caller has fenced since it
+	// published.
+	void kick_if_wanted();
 
 	// The program waits for a peer that has stopped driving its engine: called now and then from
 	// empty polls, with a clock of about a microsecond.
@@ -111,11 +112,13 @@ private:
 	bool is_dead_end_ = false;
 	bool broken_ = false;  // the peer's memory made no sense
 	void kick();
+	bool kick_if_armed();
 
 	FloodGuard kick_guard_;
 	std::uint64_t consumed_at_kick_ = 0;
 	int moved_to_ = -1;  // the processor to which the peer's progress thread was last moved
-	std::uint32_t kicked_epoch_ = 0;
+	std::uint32_t kicked_epoch_ = 0, kicked_request_epoch_ = 0;
+	std::uint64_t published_seen_ = 0;  // slots, when kick_if_wanted() was last called
 	std::uint64_t stuck_at_pass_ = 0;
 	Nanoseconds kick_at_ = never;
 };

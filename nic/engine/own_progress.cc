@@ -29,13 +29,27 @@ std::expected<OwnProgress, int> OwnProgress::create() {
 	return OwnProgress(std::move(*page), std::move(doorbell), std::move(owned_spare));
 }
 
-void OwnProgress::arm() {
-	std::atomic<std::uint32_t>& epoch = page().armed_epoch;
-	// Odd before and after. A peer kicks once per epoch, so a new epoch makes it kick again.
+namespace {
+
+// Makes an epoch odd. It may have been odd before: a peer kicks once per epoch, so a new one makes
+// it kick again.
+void begin_epoch(std::atomic<std::uint32_t>& epoch) {
 	epoch.store((epoch.load(std::memory_order_relaxed) + 1) | 1, std::memory_order_seq_cst);
-	// The caller reads the rings after peers can see ARMED; Engine::deliver_touched() has the
+	// The caller reads the rings after peers can see the epoch; Engine::deliver_touched() has the
 	// peers' half of this.
 	std::atomic_thread_fence(std::memory_order_seq_cst);
+}
+
+}  // namespace
+
+void OwnProgress::arm() { begin_epoch(page().armed_epoch); }
+
+void OwnProgress::ask_for_requests() { begin_epoch(page().request_epoch); }
+
+void OwnProgress::stop_asking() {
+	std::atomic<std::uint32_t>& epoch = page().request_epoch;
+	const std::uint32_t now = epoch.load(std::memory_order_relaxed);
+	if (now & 1) epoch.store(now + 1, std::memory_order_relaxed);
 }
 
 void OwnProgress::disarm() {

@@ -37,6 +37,10 @@ public:
 	// Peers need not kick any more; the progress thread is woken, because its watchdog must run
 	// while they do not.
 	void disarm();
+	// A peer that publishes a request must kick from now on, once. The caller makes a pass
+	// afterwards, as after arm().
+	void ask_for_requests();
+	void stop_asking();
 	// Wakes the thread that sleeps on the doorbell.
 	void ring();
 	// Reads the doorbell, so that it is silent until the next ring. Notes on the page where a peer

@@ -5,6 +5,8 @@
 //    (BUSY). A peer publishes its slots, fences, and reads it; if it is odd, the peer rings the
 //    doorbell. It is stored only when the state changes, in a cache line of its own, so that
 //    producers keep it cached.
+//  - request_epoch is odd while the process is BUSY and wants a kick all the same for each request,
+//    but not for acknowledgements (watch.h).
 //  - passes counts engine passes. While BUSY, a waiter that sees neither its ring nor this counter
 //    move knows that the program has stopped polling, and kicks.
 //  - cpu is the processor of the last pass. If it is the reader's own, the reader's spinning only
@@ -27,7 +29,7 @@ namespace verbena::engine {
 
 struct ProgressPage {
 	static constexpr std::uint32_t magic_value = 0x76'62'70'67;  // "vbpg"
-	static constexpr std::uint32_t version_value = 3;
+	static constexpr std::uint32_t version_value = 4;
 
 	std::uint32_t magic;
 	std::uint32_t version;
@@ -40,6 +42,7 @@ struct ProgressPage {
 	std::atomic<int> moved_to;
 
 	alignas(128) std::atomic<std::uint32_t> armed_epoch;
+	std::atomic<std::uint32_t> request_epoch;
 
 	alignas(128) std::atomic<std::uint64_t> passes;
 	std::atomic<std::uint32_t> cpu;

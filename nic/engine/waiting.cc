@@ -149,6 +149,30 @@ void Engine::arm_wakes() {
 	remotes_.wake_again();
 }
 
+// Learns from a round of the progress thread whether the peers of this host should kick for each
+// request (watch.h).
+void Engine::watch_requests(bool kicked, bool moved, bool others_poll) {
+	const Nanoseconds now = adapter_.context().now;
+	polled_since_kick_ |= others_poll;
+	if (!kicked || own_.armed()) return request_watch_.expire(now);
+	if (request_watch_.watching()) request_watch_.wake(moved, now);
+	else if (moved && polled_since_kick_) request_watch_.needed_kick(now);
+	polled_since_kick_ = false;
+}
+
+// While requests are watched: makes the peers kick for the next one. Returns true if one came just
+// before they could know.
+bool Engine::asks_for_requests() {
+	if (!request_watch_.watching()) {
+		own_.stop_asking();
+		return false;
+	}
+	own_.ask_for_requests();
+	const bool moved = pass();
+	finish();
+	return moved;
+}
+
 // While packets do not wake this thread, a tick after which the program has made passes reads
 // nothing: the packets that have arrived are the program's. If they still wait at the next tick,
 // and the program has made no pass, it may be one that never reads them (watch.h).
@@ -161,20 +185,21 @@ Nanoseconds Engine::drive_in_background(WokenBy woken) {
 	if (others_poll) last_moved_ = now;
 	watchdog_ = others_poll ? std::clamp(2 * watchdog_, watchdog_first, watchdog_longest) : watchdog_first;
 	const bool leaves_packets =
-		others_poll && remotes_.has_paths() && !watch_.watching() && !woken.kick && !own_.armed();
+		others_poll && remotes_.has_paths() && !packet_watch_.watching() && !woken.kick && !own_.armed();
 	bool moved = false;
 	if (!leaves_packets) {
 		remotes_.look_at_sockets();
 		moved = pass();
-		finish();
 	}
+	finish();
 	retire_unused_outlets();
-	if (watch_.watching()) {
-		if (woken.packets) watch_.wake(moved, now);
+	if (packet_watch_.watching()) {
+		if (woken.packets) packet_watch_.wake(moved, now);
 	} else if (!woken.packets && !woken.kick && remotes_.has_paths()) {
 		const bool ran = driver_ran(now);
-		watch_.tick(moved && !others_poll && ran, now);
+		packet_watch_.tick(moved && !others_poll && ran, now);
 	}
+	watch_requests(woken.kick, moved, others_poll);
 	Nanoseconds sleep = watchdog_;
 	if (!others_poll || own_.armed()) {
 		// No other thread drives the engine. Go on while there is work, then make the process
@@ -190,7 +215,8 @@ Nanoseconds Engine::drive_in_background(WokenBy woken) {
 			sleep = std::min(watchdog_longest, std::max(watchdog_first, now - last_moved_));
 		}
 	}
-	if (watch_.watching()) remotes_.wake_again();
+	if (packet_watch_.watching()) remotes_.wake_again();
+	if (asks_for_requests()) sleep = 0;
 	if (neighbours_.mourns()) sleep = std::min(sleep, mourning_pause);
 	if (const Nanoseconds due = remotes_.upkeep_due(); due != never) sleep = std::min(sleep, std::max(due, now) - now);
 	sleep_deadline_ = sleep == never ? never : now + sleep;

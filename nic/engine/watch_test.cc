@@ -42,7 +42,7 @@ TEST(Watch, TwoTicksThatFoundWaitingPacketsAreAReason) {
 TEST(Watch, AProgramThatNeedsHalfOfTheWakesStaysWatchedForItsTime) {
 	Watch watch = watched(0);
 	Nanoseconds now = 0;
-	for (int i = 1; (now += 20 * us) < Watch::stay_first; ++i) {
+	for (int i = 1; (now += 20 * us) < Spell::first; ++i) {
 		watch.wake(i % 2 == 0, now);
 		ASSERT_TRUE(watch.watching());
 	}
@@ -80,6 +80,32 @@ TEST(Watch, AProgramThatNeedsItAgainAndAgainIsWatchedLonger) {
 	EXPECT_LE(stay(watch, now), 1001 * ms);
 	now += 5'000 * ms;
 	EXPECT_LE(stay(watch, now), 2 * ms);
+}
+
+// As in ib_write_lat between two processes of a host.
+TEST(Watch, FourKicksThatWereNeededWithinTwoMillisecondsAreAReason) {
+	Watch watch;
+	for (int i = 1; i < 4; ++i) watch.needed_kick(1'000 * ms + i * 130 * us);
+	EXPECT_FALSE(watch.watching());
+	watch.needed_kick(1'000 * ms + 520 * us);
+	EXPECT_TRUE(watch.watching());
+}
+
+// A program that was preempted is kicked once in a millisecond.
+TEST(Watch, AKickInEachMillisecondIsNoReason) {
+	Watch watch;
+	for (int i = 1; i < 1000; ++i) watch.needed_kick(i * ms);
+	EXPECT_FALSE(watch.watching());
+}
+
+TEST(Watch, TheKicksBeforeItWatchedDoNotCountAgain) {
+	Watch watch;
+	for (int i = 1; i <= 4; ++i) watch.needed_kick(ms + i * us);
+	ASSERT_TRUE(watch.watching());
+	watch.expire(3 * ms);
+	ASSERT_FALSE(watch.watching());
+	watch.needed_kick(3 * ms);
+	EXPECT_FALSE(watch.watching());
 }
 
 }  // namespace

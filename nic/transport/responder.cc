@@ -486,4 +486,9 @@ bool send_responses(Context& context, QueuePair& qp) {
 	return true;
 }
 
+bool owes_only_ack_by_wire(const QueuePair& qp) {
+	return qp.pending_answer == ack_pending && qp.outlet && !qp.outlet->lossless && !qp.outlet->closed &&
+		(!qp.responses_in_slots || qp.cold->pending_count == 0);
+}
+
 }  // namespace verbena::transport

@@ -23,4 +23,7 @@ void handle_request(Context&, QueuePair&, const wire::Slot& slot, const std::byt
 // rest stays pending, and the caller tries again in a later pass.
 bool send_responses(Context&, QueuePair&);
 
+// True if all that send_responses() would send is one ACK, through an outlet that can lose packets.
+bool owes_only_ack_by_wire(const QueuePair&);
+
 }  // namespace verbena::transport

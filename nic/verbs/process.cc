@@ -253,9 +253,12 @@ bool is_local_gid(const wire::Gid& gid) {
 
 namespace {
 
-// At exit: says goodbye on open connections, as the kernel's rdma_cm would for a process that ends.
+// At exit: says goodbye on open connections, as the kernel's rdma_cm would for a process that ends,
+// and sends the acknowledgements that wait.
 [[gnu::destructor]] void leave() {
-	if (Process& p = process(); p.kernel) engine::attempt([&] { p.kernel->disconnect_all(); });
+	Process& p = process();
+	if (p.kernel) engine::attempt([&] { p.kernel->disconnect_all(); });
+	if (p.engine) p.engine->leave_behind_nothing();
 }
 
 }  // namespace

@@ -11,6 +11,7 @@ import select
 import signal
 import socket
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -19,6 +20,9 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.append(str(ROOT / "tests" / "clients"))
+from namespaces import INTERFACES, NamespacePair, NotPermitted  # noqa: E402
+
 BUILD = Path(os.environ.get("VERBENA_BUILD", ROOT / "build"))
 NIC = BUILD / "libverbena-nic.so"
 DEVICE = "vb_lo"
@@ -281,3 +285,27 @@ def nodes(node_program: Path, tmp_path: Path) -> Iterator[Nodes]:
 def pair(nodes: Nodes) -> tuple[Node, Node]:
     """Two nodes, each with an open device."""
     return nodes.start("a").open(), nodes.start("b").open()
+
+
+@pytest.fixture
+def hosts() -> Iterator[NamespacePair]:
+    """Two network namespaces with a wire between them, of one test."""
+    try:
+        pair = NamespacePair(1500)
+    except NotPermitted as refusal:
+        pytest.skip(f"no network namespaces here: {refusal}")
+    for side in (0, 1):
+        # Link-local addresses come by themselves, at a time that no test can know.
+        pair.ip(side, f"link set {INTERFACES[side]} addrgenmode none")
+        pair.ip(side, f"address flush dev {INTERFACES[side]} scope link")
+    yield pair
+    pair.close()
+
+
+def started(hosts: NamespacePair, nodes: Nodes, side: int, devices: str = "") -> Node:
+    """Start a node in one of the namespaces, and open the device of its end of the wire."""
+
+    def network(command: list[str]) -> list[str]:
+        return hosts.inside(side, command)
+
+    return nodes.start(f"host {side}", network, devices).open(f"vb_{INTERFACES[side]}")

@@ -62,6 +62,8 @@
 //                                   ok MICROSECONDS STATUS=COUNT ...
 //   wait COUNT MS                   like poll, but sleep on the completion channel
 //                                   ok MICROSECONDS STATUS=COUNT ...
+//   exit COUNT MS                   poll, then exit at once; the objects are not destroyed
+//                                   no answer
 // Memory:
 //   region BYTES                    map and register memory
 //                                   ok INDEX ADDRESS RKEY
@@ -528,6 +530,10 @@ bool obey_work(const std::string& word, std::istream& in, std::ostream& out) {
 	} else if (word == "poll" || word == "wait") {
 		const auto count = next<int>(in);
 		collect(out, count, next<int>(in), word == "wait");
+	} else if (word == "exit") {
+		const auto count = next<int>(in);
+		collect(out, count, next<int>(in), false);
+		std::exit(0);
 	} else {
 		return false;
 	}

@@ -4,9 +4,11 @@ import os
 import subprocess
 from pathlib import Path
 
-from conftest import DEVICE, LIMIT_S, NIC, build
+from conftest import DEVICE, LIMIT_S, NIC, Nodes, build, started
+from namespaces import ADDRESSES, NamespacePair
 
 RUNS = 20
+LIMIT_MS = 20_000
 
 
 def test_a_handler_that_interrupts_a_poll_may_exit(tmp_path: Path) -> None:
@@ -22,3 +24,20 @@ def test_a_handler_that_interrupts_a_poll_may_exit(tmp_path: Path) -> None:
             check=False,
         )
         assert done.returncode == 3, f"run {run}"
+
+
+def test_an_acknowledgement_that_waits_leaves_before_the_process_ends(hosts: NamespacePair, nodes: Nodes) -> None:
+    """A poll that finds a message keeps its acknowledgement for the answer of the program. If that
+    ends instead, its peer must get the acknowledgement all the same."""
+    a = started(hosts, nodes, 0)
+    index, qpn = a.qp()
+    for _ in range(RUNS):
+        b = started(hosts, nodes, 1)
+        at_b, qpn_b = b.qp()
+        a.ask("connect", index, qpn_b, 0, f"::ffff:{ADDRESSES[1]}")
+        b.ask("connect", at_b, qpn, 0, f"::ffff:{ADDRESSES[0]}")
+        b.ask("receive", at_b, 1)
+        b.send_command("exit", 1, LIMIT_MS)
+        a.ask("send", index, 1, 64)
+        assert a.poll(1).counts == {"SUCCESS": 1}
+        index, qpn = a.qp()

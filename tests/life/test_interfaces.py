@@ -6,14 +6,10 @@ asynchronous events until the change arrives.
 """
 
 import subprocess
-import sys
-from collections.abc import Iterator
 
 import pytest
-from conftest import ROOT, Node, Nodes, connect
-
-sys.path.append(str(ROOT / "tests" / "clients"))
-from namespaces import ADDRESSES, INTERFACES, NamespacePair, NotPermitted
+from conftest import Node, Nodes, connect, started
+from namespaces import ADDRESSES, INTERFACES, NamespacePair
 
 WIRE = INTERFACES[0]
 OWN = f"0=::ffff:{ADDRESSES[0]}"
@@ -22,29 +18,8 @@ NO_EVENT_MS = 300
 
 
 @pytest.fixture
-def hosts() -> Iterator[NamespacePair]:
-    try:
-        pair = NamespacePair(1500)
-    except NotPermitted as refusal:
-        pytest.skip(f"no network namespaces here: {refusal}")
-    for side in (0, 1):
-        # Link-local addresses come by themselves, at a time that no test can know.
-        pair.ip(side, f"link set {INTERFACES[side]} addrgenmode none")
-        pair.ip(side, f"address flush dev {INTERFACES[side]} scope link")
-    yield pair
-    pair.close()
-
-
-@pytest.fixture
 def node(hosts: NamespacePair, nodes: Nodes) -> Node:
     return started(hosts, nodes, 0)
-
-
-def started(hosts: NamespacePair, nodes: Nodes, side: int, devices: str = "") -> Node:
-    def network(command: list[str]) -> list[str]:
-        return hosts.inside(side, command)
-
-    return nodes.start(f"host {side}", network, devices).open(f"vb_{INTERFACES[side]}")
 
 
 def event(node: Node) -> str:
