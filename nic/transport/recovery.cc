@@ -114,18 +114,16 @@ void stop_sending(QueuePair& qp) {
 
 void note_sent(Context& context, QueuePair& qp, Psn before) {
 	Recovery& r = qp.cold->recovery;
-	const Nanoseconds now = context.fresh_now();
 	start_sending(qp);
 	if (qp.next_psn > r.sent_end) {
-		if (qp.una >= r.sent_end) {  // nothing was in flight
-			r.waiting_since = now;
-			r.probes = 0;
-		}
+		const bool first_in_flight = qp.una >= r.sent_end;
 		// Measure only packets sent for the first time: the answer to a retransmission is ambiguous
 		// (RFC 6298, 3).
-		if (before >= r.sent_end && r.timed_psn == 0) {
-			r.timed_psn = qp.next_psn;
-			r.timed_at = now;
+		const bool times = before >= r.sent_end && r.timed_psn == 0;
+		if (first_in_flight || times) {
+			const Nanoseconds now = context.fresh_now();
+			if (first_in_flight) r.waiting_since = now, r.probes = 0;
+			if (times) r.timed_psn = qp.next_psn, r.timed_at = now;
 		}
 		r.sent_end = qp.next_psn;
 	}
