@@ -75,7 +75,8 @@ void Connector::run() {
 }
 
 void Connector::connect(Place place) {
-	const auto outlet = engine_.neighbour_outlet(place);
+	// Not patient: packets that wait for one silent owner must not hold up those for others.
+	const auto outlet = engine_.neighbour_outlet(place, false);
 	engine_.control([&](adapter::ChannelAdapter& adapter) {
 		{
 			const std::lock_guard lock(mutex_);

@@ -255,8 +255,8 @@ std::expected<BlockName, int> claim_block(const Directory& directory) {
 	return std::unexpected(EADDRINUSE);
 }
 
-std::expected<Peer, int> connect_to(
-	const Identity& self, const Directory& directory, Place place, std::chrono::milliseconds timeout) {
+std::expected<Peer, int> connect_to(const Identity& self, const Directory& directory, Place place,
+	std::chrono::milliseconds timeout, Strangers strangers) {
 	auto deadline = Clock::now() + timeout;
 	auto owner = directory.connect(place, deadline);
 	if (!owner) return std::unexpected(owner.error());
@@ -265,6 +265,9 @@ std::expected<Peer, int> connect_to(
 	peer.pid = owner->peer.pid;
 	peer.user = owner->peer.user;
 	peer.is_stranger = peer.user != directory.user();
+	SilentStrangers* const silent = peer.is_stranger ? strangers.silent : nullptr;
+	if (silent && strangers.skips_silent && silent->contains(peer.user, monotonic_now()))
+		return std::unexpected(ETIMEDOUT);
 	if (peer.is_stranger) deadline = std::min(deadline, Clock::now() + stranger_patience);
 	const int fd = peer.socket.get();
 
@@ -272,7 +275,11 @@ std::expected<Peer, int> connect_to(
 	if (!outgoing) return std::unexpected(outgoing.error());
 	if (const int error = send_with_memory(peer, Kind::hello, self, *outgoing))
 		return std::unexpected(error == EPIPE ? ECONNRESET : error);
-	if (!wait_for_answer(fd, peer.pid, deadline)) return std::unexpected(ETIMEDOUT);
+	if (!wait_for_answer(fd, peer.pid, deadline)) {
+		if (silent) silent->note(peer.user, monotonic_now());
+		return std::unexpected(ETIMEDOUT);
+	}
+	if (silent) silent->forget(peer.user);
 	auto welcome = receive_message(fd, Kind::welcome);
 	if (!welcome) return std::unexpected(welcome.error());
 

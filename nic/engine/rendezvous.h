@@ -33,6 +33,7 @@
 #include "nic/engine/directory.h"
 #include "nic/engine/progress_page.h"
 #include "nic/engine/sealed_memory.h"
+#include "nic/engine/silent_strangers.h"
 #include "nic/wire/slot_ring.h"
 
 namespace verbena::engine {
@@ -73,12 +74,18 @@ struct Peer {
 //   ECONNREFUSED     no such process: the QPN is not on this host
 //   EPERM            another user holds the name, and this process knows no other
 //   ENOTSUP          the owner is another user's, and this process cannot seal memory
-//   ETIMEDOUT        the owner did not answer, or is stopped
+//   ETIMEDOUT        the owner did not answer, or is stopped, or is another user's and is skipped
 //   ECONNRESET       the owner refused us, or died
 //   EPROTONOSUPPORT  the owner speaks another version
 //   EPROTO           the owner's message was invalid
-std::expected<Peer, int> connect_to(
-	const Identity& self, const Directory& directory, Place place, std::chrono::milliseconds timeout);
+// `silent`: other users' processes that do not answer are added here. With `skips_silent`, a
+// process of such a user is not asked.
+struct Strangers {
+	SilentStrangers* silent = nullptr;
+	bool skips_silent = false;
+};
+std::expected<Peer, int> connect_to(const Identity& self, const Directory& directory, Place place,
+	std::chrono::milliseconds timeout, Strangers strangers = {});
 
 // A connection that a peer opened to us, until its HELLO has arrived. A peer that sends none costs
 // a descriptor, so the thread that drives this drops it after `patience`.

@@ -86,6 +86,32 @@ TEST_F(Strangers, MayNotSendADoorbellBecauseTheyCouldMakeItBlock) {
 	client.join();
 }
 
+// One that left a greeting unanswered for each of its blocks held up all new links.
+TEST_F(Strangers, WhoAreSilentAreNotAskedAgainForAWhile) {
+	SilentStrangers silent;
+	const auto connect = [&](bool skips) {
+		return connect_to(alice.identity(), as_another, Place::block(bobs.block), 20ms, {&silent, skips}).error();
+	};
+	EXPECT_EQ(connect(true), ETIMEDOUT);  // Bob's engine does not run
+	EXPECT_TRUE(silent.contains(geteuid(), monotonic_now()));
+	ASSERT_TRUE(accept());
+	const auto start = std::chrono::steady_clock::now();
+	EXPECT_EQ(
+		connect_to(alice.identity(), as_another, Place::block(bobs.block), 10s, {&silent, true}).error(), ETIMEDOUT);
+	EXPECT_LT(std::chrono::steady_clock::now() - start, 2s);  // the patience for one that is asked
+	// A patient caller asks all the same, and an answer ends the silence.
+	std::thread bobs_engine([this] {
+		for (;;) {  // until the one who waits for an answer
+			auto pending = accept();
+			ASSERT_TRUE(pending && becomes_readable(pending->fd()));
+			if (pending->on_readable(never_linked) == Step::done) return;
+		}
+	});
+	EXPECT_TRUE(connect_to(alice.identity(), as_another, Place::block(bobs.block), 10s, {&silent, false}));
+	bobs_engine.join();
+	EXPECT_FALSE(silent.contains(geteuid(), monotonic_now()));
+}
+
 TEST_F(Strangers, WhoseUserHasItsShareOfLinksAreClosed) {
 	std::thread bobs_engine([this] {
 		auto pending = accept();
