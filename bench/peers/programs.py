@@ -70,10 +70,14 @@ class Machine:
             *["taskset", "-c", ",".join(map(str, cores)), *command],
         ]
 
-    def on_nic(self, command: list[str], device: str) -> list[str]:
-        """Return the command that runs a program of verbs on our NIC."""
+    def on_nic(self, command: list[str], device: str, heap: bool = False) -> list[str]:
+        """Return the command that runs a program of verbs on our NIC.
+
+        heap: the program's page-aligned memory is in the heap that peers can map.
+        """
         nic = str((self.build / "libverbena-nic.so").resolve())
-        return ["env", *words({"LD_PRELOAD": nic, "VERBENA_DEVICES": device}), *command]
+        variables = {"LD_PRELOAD": nic, "VERBENA_DEVICES": device, "VERBENA_HEAP": str(int(heap))}
+        return ["env", *words(variables), *command]
 
     def pair(
         self, place: Place, server: list[str], client: list[str], port: int, protocol: str = "tcp"
@@ -110,7 +114,13 @@ class Machine:
         return Sample({"us": median.values["us"], "p99_us": tail.values["us"]})
 
     def perftest(
-        self, program: str, options: list[str], size: int, iterations: int, place: Place | None = None
+        self,
+        program: str,
+        options: list[str],
+        size: int,
+        iterations: int,
+        place: Place | None = None,
+        heap: bool = False,
     ) -> Sample:
         """Measure with a program of perftest, over our NIC; over a wire count the overruns too."""
         place = place or Host()
@@ -118,8 +128,8 @@ class Machine:
         path = find(program, "perftest")
         counters = ["-W", OVERRUNS_FILE] if place.device(0) != place.device(1) else []
         common = [*f"-F -x 0 -s {size} -n {iterations} -p {port}".split(), *options, *counters]
-        server = self.on_nic([path, "-d", place.device(1), *common], place.device(1))
-        client = self.on_nic([path, "-d", place.device(0), *common, place.address(1)], place.device(0))
+        server = self.on_nic([path, "-d", place.device(1), *common], place.device(1), heap)
+        client = self.on_nic([path, "-d", place.device(0), *common, place.address(1)], place.device(0), heap)
         served, printed = self.pair(place, server, client, port)
         sample = parse_perftest(printed, iterations, size)
         # The server receives, so datagrams overflow there.
@@ -160,9 +170,9 @@ class Machine:
     def own(self, program: str) -> str:
         return str((self.build / "bench" / program).resolve())
 
-    def small(self, program: str, *options: object) -> dict[str, float | str]:
+    def small(self, program: str, *options: object, heap: bool = False) -> dict[str, float | str]:
         """Run one of our own small programs on both cores and our NIC; return what it prints."""
-        command = self.on_nic([self.own(program), *map(str, options)], Host().device(0))
+        command = self.on_nic([self.own(program), *map(str, options)], Host().device(0), heap)
         return parse_own(program, run(self.pinned(self.cores, command)))
 
     def line(self) -> tuple[float, str]:

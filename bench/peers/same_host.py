@@ -39,6 +39,11 @@ def with_mean(run: Callable[[], Sample]) -> Callable[[], Sample]:
     return ran
 
 
+def both_memories(run: Callable[[bool], Sample]) -> tuple[Contestant, Contestant]:
+    """Return our NIC with buffers that peers can map (`run(True)`), and with ordinary ones."""
+    return Contestant(OURS, lambda: run(True)), Contestant("verbena, ordinary memory", lambda: run(False))
+
+
 def send_cells(machine: Machine, quick: bool) -> Iterator[Cell]:
     """SEND rates at two windows, and the latency of SEND."""
     for window in WINDOWS:
@@ -81,7 +86,7 @@ def one_sided_cells(machine: Machine, quick: bool) -> Iterator[Cell]:
             f"WRITE {size_name(size)}, one way",
             (US,),
             (
-                Contestant(OURS, lambda s=size, n=n: machine.perftest("ib_write_lat", [], s, n)),
+                *both_memories(lambda heap, s=size, n=n: machine.perftest("ib_write_lat", [], s, n, heap=heap)),
                 Contestant("UCX ucp_put_lat", lambda s=size, n=n, t=put: machine.ucx(t, s, n)),
             ),
         )
@@ -90,7 +95,7 @@ def one_sided_cells(machine: Machine, quick: bool) -> Iterator[Cell]:
             f"READ {size_name(size)}, whole operation",
             (US,),
             (
-                Contestant(OURS, lambda s=size, n=n: machine.perftest("ib_read_lat", [], s, n)),
+                *both_memories(lambda heap, s=size, n=n: machine.perftest("ib_read_lat", [], s, n, heap=heap)),
                 Contestant("UCX ucp_get", lambda s=size, n=n, t=get: machine.ucx(t, s, n)),
             ),
         )
@@ -100,13 +105,12 @@ def one_sided_cells(machine: Machine, quick: bool) -> Iterator[Cell]:
         "WRITE 64 B, window 64",
         (MOPS,),
         (
-            Contestant(OURS, lambda: machine.rcud("write", 64, 64, small)),
+            *both_memories(
+                lambda heap: machine.perftest("ib_write_bw", ["-t", "64", "--cq-mod", "1"], 64, small, heap=heap)
+            ),
             Contestant("UCX tag_bw", lambda: machine.ucx(["-t", "tag_bw", "-O", "64"], 64, small)),
             Contestant("UCX ucp_put_bw", lambda: machine.ucx(["-t", "ucp_put_bw", "-O", "64"], 64, small)),
-            Contestant(
-                "verbena, ib_write_bw",
-                lambda: machine.perftest("ib_write_bw", ["-t", "64", "--cq-mod", "1"], 64, small),
-            ),
+            Contestant("verbena, bench rcud", lambda: machine.rcud("write", 64, 64, small)),
         ),
     )
 
@@ -115,14 +119,9 @@ def passive_cells(machine: Machine, quick: bool) -> Iterator[Cell]:
     """WRITE and READ to a program that makes no call of verbs."""
     n = 2_000 if quick else 10_000
 
-    def target(how: str, what: str, size: int) -> Contestant:
-        name = OURS if how != "polls" else "verbena, target polls"
-
-        def run() -> Sample:
-            found = machine.small("peers_passive", how, what, size, n)
-            return Sample({"us": float(found["p50_us"]), "p99_us": float(found["p99_us"])})
-
-        return Contestant(name, run)
+    def target(how: str, what: str, size: int, heap: bool) -> Sample:
+        found = machine.small("peers_passive", how, what, size, n, heap=heap)
+        return Sample({"us": float(found["p50_us"]), "p99_us": float(found["p99_us"])})
 
     for how in ("sleeps", "computes"):
         for what, test in (("write", "ucp_put_bw"), ("read", "ucp_get")):
@@ -135,8 +134,11 @@ def passive_cells(machine: Machine, quick: bool) -> Iterator[Cell]:
                     f"{what.upper()} {size_name(size)}, target {how}",
                     (US,),
                     (
-                        target(how, what, size),
-                        target("polls", what, size),
+                        *both_memories(lambda heap, h=how, w=what, s=size: target(h, w, s, heap)),
+                        Contestant(
+                            "verbena, ordinary memory, target polls",
+                            lambda w=what, s=size: target("polls", w, s, False),
+                        ),
                         *([Contestant(f"UCX {test} -o", rival)] if how == "sleeps" else []),
                     ),
                 )
