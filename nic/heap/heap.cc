@@ -1,0 +1,246 @@
+#include "nic/heap/heap.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <sys/mman.h>
+#include <sys/resource.h>
+
+#include "base/check.h"
+#include "base/log.h"
+#include "nic/heap/state.h"
+#include "nic/heap/symbols.h"
+
+namespace verbena::heap {
+
+constinit State state;
+constinit std::atomic<Mode> mode = Mode::unread;
+
+namespace {
+
+constexpr std::size_t range_bytes_max = std::size_t{64} << 30;
+constexpr std::size_t range_bytes_min = std::size_t{64} << 20;
+constexpr std::size_t alignment_max = std::size_t{1} << 30;
+// Pages are made accessible in steps, because each step is two system calls.
+constexpr std::size_t step_pages = 256;
+
+class KeptErrno {
+public:
+	KeptErrno() = default;
+	~KeptErrno() { errno = value_; }
+	KeptErrno(const KeptErrno&) = delete;
+	KeptErrno& operator=(const KeptErrno&) = delete;
+
+private:
+	const int value_ = errno;
+};
+
+// The range counts against RLIMIT_AS, so it takes at most an eighth of what that allows.
+std::size_t range_bytes() {
+	rlimit limit;
+	if (getrlimit(RLIMIT_AS, &limit) != 0) return 0;
+	std::size_t bytes = range_bytes_max;
+	while (limit.rlim_cur != RLIM_INFINITY && bytes > limit.rlim_cur / 8) bytes /= 2;
+	return bytes;
+}
+
+// A mapping of the file whose address is a multiple of alignment_max, without access to any page.
+// Core dumps leave it out: the kernel would allocate each page of it.
+std::byte* map_range(const File& file, std::size_t bytes) {
+	const std::size_t whole = bytes + alignment_max;
+	void* const found = mmap(nullptr, whole, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (found == MAP_FAILED) return nullptr;
+	auto* const low = static_cast<std::byte*>(found);
+	const std::size_t before = -reinterpret_cast<std::uintptr_t>(low) & (alignment_max - 1);
+	std::byte* const begin = low + before;
+	if (before > 0) munmap(low, before);
+	munmap(begin + bytes, alignment_max - before);
+	if (mmap(begin, bytes, PROT_NONE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE, file.descriptor, 0) == MAP_FAILED ||
+		madvise(begin, bytes, MADV_DONTDUMP) != 0) {
+		munmap(begin, bytes);
+		return nullptr;
+	}
+	return begin;
+}
+
+// Gives the heap its file, range and bitmaps. False: this process cannot have a heap.
+bool make(State& heap) {
+	if (sysconf(_SC_PAGESIZE) != page_bytes) return false;
+	for (std::size_t bytes = range_bytes(); bytes >= range_bytes_min; bytes /= 2) {
+		const auto file = create_file(bytes);
+		if (!file) continue;
+		const std::size_t pages = bytes / page_bytes;
+		void* const bitmaps = mmap(nullptr, PageMap::bytes_for(pages), PROT_READ | PROT_WRITE,
+			MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+		std::byte* const begin = bitmaps == MAP_FAILED ? nullptr : map_range(*file, bytes);
+		if (begin == nullptr) {
+			if (bitmaps != MAP_FAILED) munmap(bitmaps, PageMap::bytes_for(pages));
+			close_file(*file);
+			continue;
+		}
+		heap.map.attach(bitmaps, pages);
+		heap.file = *file;
+		heap.begin = begin;
+		heap.owner = getpid();
+		detail::range.begin.store(reinterpret_cast<std::uintptr_t>(begin), std::memory_order_relaxed);
+		detail::range.bytes.store(bytes, std::memory_order_release);
+		log::debug("VERBENA_HEAP: the heap has %zu MiB of addresses at %p", bytes >> 20, static_cast<void*>(begin));
+		return true;
+	}
+	log::debug("VERBENA_HEAP: no memfd or no addresses (%s), so there is no heap", std::strerror(errno));
+	return false;
+}
+
+Mode read_mode() {
+	const KeptErrno kept;
+	const char* const value = secure_getenv("VERBENA_HEAP");
+	const bool given = value != nullptr && *value != '\0';
+	Mode wanted = given && std::strcmp(value, "1") == 0 ? Mode::on : Mode::off;
+	if (wanted == Mode::on && !frees_are_ours()) {
+		log::debug("VERBENA_HEAP: another allocator's free() comes before the NIC's, so there is no heap");
+		wanted = Mode::off;
+	}
+	Mode expected = Mode::unread;
+	if (!mode.compare_exchange_strong(expected, wanted, std::memory_order_relaxed)) return expected;
+	if (given && std::strcmp(value, "0") != 0 && std::strcmp(value, "1") != 0)
+		log::error("VERBENA_HEAP=%s is neither 0 nor 1; the heap stays off", value);
+	return wanted;
+}
+
+// Makes the pages below `end` accessible.
+bool open_pages(State& heap, std::size_t end) {
+	if (end <= heap.opened) return true;
+	end = std::min((end + step_pages - 1) / step_pages * step_pages, heap.map.size());
+	std::byte* const from = heap.at(heap.opened);
+	const std::size_t bytes = (end - heap.opened) * page_bytes;
+	if (mprotect(from, bytes, PROT_READ | PROT_WRITE) != 0) return false;
+	madvise(from, bytes, MADV_DODUMP);
+	heap.opened = end;
+	return true;
+}
+
+// Unmaps pages; their addresses stay reserved.
+void close_pages(State& heap, Pages pages) {
+	mmap(heap.at(pages.first), pages.count * page_bytes, PROT_NONE,
+		MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+}
+
+// Makes the pages of a block that is no longer used fresh again.
+void discard(State& heap, Pages pages) {
+	const std::uint64_t offset = pages.first * page_bytes;
+	const std::size_t bytes = pages.count * page_bytes;
+	// The program may have made the pages read-only.
+	mprotect(heap.at(pages.first), bytes, PROT_READ | PROT_WRITE);
+	if (heap.map.hidden().next(pages.first, pages.end()) != pages.end())
+		madvise(heap.at(pages.first), bytes, MADV_DOFORK);
+	if (!punch(heap.file, offset, bytes)) madvise(heap.at(pages.first), bytes, MADV_REMOVE);
+}
+
+// Discards a block of which pages have moved. These pages cannot come back to the first file, where
+// a peer that made them move may still write: they become inaccessible, and are never used again.
+void discard_moved(State& heap, Pages block) {
+	while (block.count > 0) {
+		const MovedPages* const entry = heap.moved.find(block);
+		const std::size_t first = entry != nullptr ? entry->pages.first : block.end();
+		if (first > block.first) discard(heap, {block.first, first - block.first});
+		if (entry == nullptr) return;
+		const Pages gone = entry->pages;
+		close_pages(heap, gone);
+		heap.map.retire(gone);
+		heap.moved.remove(gone);
+		block = {gone.end(), block.end() - gone.end()};
+	}
+}
+
+}  // namespace
+
+bool enabled() {
+	Mode now = mode.load(std::memory_order_relaxed);
+	if (now == Mode::unread) [[unlikely]]
+		now = read_mode();
+	return now == Mode::on;
+}
+
+Pages pages_around(const State& heap, const void* address, std::size_t bytes) {
+	const std::size_t first = heap.page_of(address);
+	const std::size_t offset = reinterpret_cast<std::uintptr_t>(address) % page_bytes;
+	return {first, (offset + std::max<std::size_t>(bytes, 1) + page_bytes - 1) / page_bytes};
+}
+
+void* allocate(std::size_t alignment, std::size_t bytes) {
+	if (!enabled() || alignment > alignment_max || bytes > range_bytes_max) return nullptr;
+	const KeptErrno kept;
+	watch_forks();
+	State& heap = state;
+	const std::lock_guard lock(heap.mutex);
+	if (!heap.made() && !make(heap)) {
+		mode.store(Mode::off, std::memory_order_relaxed);
+		return nullptr;
+	}
+	if (heap.copied || !heap.is_mine()) return nullptr;
+	const auto block = heap.map.take((bytes + page_bytes - 1) / page_bytes, alignment / page_bytes);
+	if (!block) return nullptr;
+	if (!open_pages(heap, block->end())) {
+		heap.map.give_back(*block);
+		return nullptr;
+	}
+	return heap.at(block->first);
+}
+
+void release(void* address) {
+	const KeptErrno kept;
+	State& heap = state;
+	std::unique_lock lock(heap.mutex);
+	if (!heap.is_mine()) return;
+	const auto block = reinterpret_cast<std::uintptr_t>(address) % page_bytes == 0
+		? heap.map.block_at(heap.page_of(address))
+		: std::nullopt;
+	check(block.has_value(), "free() or realloc() of an address where no block of the heap begins");
+	if (heap.copied) {
+		close_pages(heap, *block);
+	} else if (heap.moved.find(*block) != nullptr) {
+		discard_moved(heap, *block);
+	} else {
+		// The block stays taken meanwhile, so that other threads need not wait for the kernel.
+		lock.unlock();
+		discard(heap, *block);
+		lock.lock();
+	}
+	heap.map.give_back(*block);
+}
+
+std::size_t usable_bytes(const void* address) {
+	State& heap = state;
+	const std::lock_guard lock(heap.mutex);
+	const auto block = heap.map.block_at(heap.page_of(address));
+	return block ? block->count * page_bytes : 0;
+}
+
+void shrink(void* address, std::size_t bytes) {
+	const KeptErrno kept;
+	State& heap = state;
+	const std::lock_guard lock(heap.mutex);
+	const auto block = heap.map.block_at(heap.page_of(address));
+	const std::size_t count = std::max<std::size_t>((bytes + page_bytes - 1) / page_bytes, 1);
+	if (!block || count >= block->count || heap.copied || !heap.is_mine() || heap.moved.find(*block)) return;
+	discard(heap, {block->first + count, block->count - count});
+	heap.map.shorten(*block, count);
+}
+
+std::optional<Place> find(const void* address, std::size_t bytes) {
+	State& heap = state;
+	if (!contains(address) || !enabled()) return std::nullopt;
+	const std::lock_guard lock(heap.mutex);
+	if (!heap.is_mine() || heap.copied || bytes > heap.map.size() * page_bytes) return std::nullopt;
+	const Pages pages = pages_around(heap, address, bytes);
+	const auto block = heap.map.block_with(pages.first);
+	if (!block || pages.end() > block->end()) return std::nullopt;
+	const std::size_t within = reinterpret_cast<std::uintptr_t>(address) % page_bytes;
+	const MovedPages* const moved = heap.moved.find(pages);
+	if (moved == nullptr) return Place{heap.file.descriptor, heap.file.inode, pages.first * page_bytes + within};
+	if (pages.first < moved->pages.first || pages.end() > moved->pages.end()) return std::nullopt;
+	return Place{moved->file.descriptor, moved->file.inode, moved->offset_of(pages.first) + within};
+}
+
+}  // namespace verbena::heap
