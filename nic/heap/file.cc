@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 namespace verbena::heap {
@@ -51,6 +52,22 @@ bool punch(const File& file, std::uint64_t offset, std::size_t bytes) {
 	return is_open(file) &&
 		fallocate(file.descriptor, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset),
 			static_cast<off_t>(bytes)) == 0;
+}
+
+int ask_kernel(void* address, std::size_t bytes, int advice) {
+	return static_cast<int>(syscall(SYS_madvise, address, bytes, advice));
+}
+
+bool read_all(const File& file, std::uint64_t offset, void* to, std::size_t bytes) {
+	auto* at = static_cast<std::byte*>(to);
+	while (bytes > 0) {
+		const ssize_t got = pread(file.descriptor, at, bytes, static_cast<off_t>(offset));
+		if (got <= 0) return false;
+		at += got;
+		offset += static_cast<std::uint64_t>(got);
+		bytes -= static_cast<std::size_t>(got);
+	}
+	return true;
 }
 
 std::optional<Extent> next_data(const File& file, std::uint64_t begin, std::uint64_t end) {

@@ -9,6 +9,7 @@
 
 #include "base/check.h"
 #include "base/log.h"
+#include "nic/heap/kept_errno.h"
 #include "nic/heap/state.h"
 #include "nic/heap/symbols.h"
 
@@ -24,17 +25,6 @@ constexpr std::size_t range_bytes_min = std::size_t{64} << 20;
 constexpr std::size_t alignment_max = std::size_t{1} << 30;
 // Pages are made accessible in steps, because each step is two system calls.
 constexpr std::size_t step_pages = 256;
-
-class KeptErrno {
-public:
-	KeptErrno() = default;
-	~KeptErrno() { errno = value_; }
-	KeptErrno(const KeptErrno&) = delete;
-	KeptErrno& operator=(const KeptErrno&) = delete;
-
-private:
-	const int value_ = errno;
-};
 
 // The range counts against RLIMIT_AS, so it takes at most an eighth of what that allows.
 std::size_t range_bytes() {
@@ -57,7 +47,7 @@ std::byte* map_range(const File& file, std::size_t bytes) {
 	if (before > 0) munmap(low, before);
 	munmap(begin + bytes, alignment_max - before);
 	if (mmap(begin, bytes, PROT_NONE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE, file.descriptor, 0) == MAP_FAILED ||
-		madvise(begin, bytes, MADV_DONTDUMP) != 0) {
+		ask_kernel(begin, bytes, MADV_DONTDUMP) != 0) {
 		munmap(begin, bytes);
 		return nullptr;
 	}
@@ -115,7 +105,7 @@ bool open_pages(State& heap, std::size_t end) {
 	std::byte* const from = heap.at(heap.opened);
 	const std::size_t bytes = (end - heap.opened) * page_bytes;
 	if (mprotect(from, bytes, PROT_READ | PROT_WRITE) != 0) return false;
-	madvise(from, bytes, MADV_DODUMP);
+	ask_kernel(from, bytes, MADV_DODUMP);
 	heap.opened = end;
 	return true;
 }
@@ -133,8 +123,8 @@ void discard(State& heap, Pages pages) {
 	// The program may have made the pages read-only.
 	mprotect(heap.at(pages.first), bytes, PROT_READ | PROT_WRITE);
 	if (heap.map.hidden().next(pages.first, pages.end()) != pages.end())
-		madvise(heap.at(pages.first), bytes, MADV_DOFORK);
-	if (!punch(heap.file, offset, bytes)) madvise(heap.at(pages.first), bytes, MADV_REMOVE);
+		ask_kernel(heap.at(pages.first), bytes, MADV_DOFORK);
+	if (!punch(heap.file, offset, bytes)) ask_kernel(heap.at(pages.first), bytes, MADV_REMOVE);
 }
 
 // Discards a block of which pages have moved. These pages cannot come back to the first file, where
@@ -162,10 +152,13 @@ bool enabled() {
 	return now == Mode::on;
 }
 
-Pages pages_around(const State& heap, const void* address, std::size_t bytes) {
-	const std::size_t first = heap.page_of(address);
-	const std::size_t offset = reinterpret_cast<std::uintptr_t>(address) % page_bytes;
-	return {first, (offset + std::max<std::size_t>(bytes, 1) + page_bytes - 1) / page_bytes};
+std::optional<Located> State::locate(const void* address, std::size_t bytes) const {
+	if (!is_mine() || copied || bytes > map.size() * page_bytes) return std::nullopt;
+	const std::size_t within = reinterpret_cast<std::uintptr_t>(address) % page_bytes;
+	const Pages pages{page_of(address), (within + std::max<std::size_t>(bytes, 1) + page_bytes - 1) / page_bytes};
+	const auto block = map.block_with(pages.first);
+	if (!block || pages.end() > block->end()) return std::nullopt;
+	return Located{pages, within};
 }
 
 void* allocate(std::size_t alignment, std::size_t bytes) {
@@ -206,6 +199,7 @@ void release(void* address) {
 		lock.unlock();
 		discard(heap, *block);
 		lock.lock();
+		if (heap.moved.find(*block) != nullptr) discard_moved(heap, *block);
 	}
 	heap.map.give_back(*block);
 }
@@ -232,15 +226,14 @@ std::optional<Place> find(const void* address, std::size_t bytes) {
 	State& heap = state;
 	if (!contains(address) || !enabled()) return std::nullopt;
 	const std::lock_guard lock(heap.mutex);
-	if (!heap.is_mine() || heap.copied || bytes > heap.map.size() * page_bytes) return std::nullopt;
-	const Pages pages = pages_around(heap, address, bytes);
-	const auto block = heap.map.block_with(pages.first);
-	if (!block || pages.end() > block->end()) return std::nullopt;
-	const std::size_t within = reinterpret_cast<std::uintptr_t>(address) % page_bytes;
+	const auto located = heap.locate(address, bytes);
+	if (!located) return std::nullopt;
+	const Pages pages = located->pages;
 	const MovedPages* const moved = heap.moved.find(pages);
-	if (moved == nullptr) return Place{heap.file.descriptor, heap.file.inode, pages.first * page_bytes + within};
+	if (moved == nullptr)
+		return Place{heap.file.descriptor, heap.file.inode, pages.first * page_bytes + located->within};
 	if (pages.first < moved->pages.first || pages.end() > moved->pages.end()) return std::nullopt;
-	return Place{moved->file.descriptor, moved->file.inode, moved->offset_of(pages.first) + within};
+	return Place{moved->file.descriptor, moved->file.inode, moved->offset_of(pages.first) + located->within};
 }
 
 }  // namespace verbena::heap

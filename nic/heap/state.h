@@ -7,9 +7,11 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <mutex>
+#include <optional>
 
 #include "nic/heap/file.h"
 #include "nic/heap/heap.h"
@@ -22,6 +24,12 @@ enum class Mode : std::uint8_t {
 	unread,  // the environment has not been read
 	off,  // no block is served
 	on,
+};
+
+// A range in one live block.
+struct Located {
+	Pages pages;  // those that contain it
+	std::size_t within;  // where it begins in the first of them
 };
 
 struct State {
@@ -42,13 +50,27 @@ struct State {
 	std::size_t page_of(const void* address) const {
 		return static_cast<std::size_t>(static_cast<const std::byte*>(address) - begin) / page_bytes;
 	}
+	// Finds a range that begins in the heap. Nothing if it is not in one block that this process
+	// shares with peers.
+	std::optional<Located> locate(const void* address, std::size_t bytes) const;
+	// Calls visit(pages, file, offset) for the parts of these pages, in order, each of which lies
+	// in one file.
+	template <class Visit> void for_files(Pages pages, Visit visit) const {
+		while (pages.count > 0) {
+			const MovedPages* const entry = moved.find(pages);
+			const bool here = entry != nullptr && entry->pages.first <= pages.first;
+			const std::size_t end = entry == nullptr ? pages.end()
+				: here                               ? std::min(entry->pages.end(), pages.end())
+													 : entry->pages.first;
+			const Pages part{pages.first, end - pages.first};
+			if (here) visit(part, entry->file, entry->offset_of(part.first));
+			else visit(part, file, part.first * page_bytes);
+			pages = {end, pages.end() - end};
+		}
+	}
 };
 
 extern constinit State state;
 extern constinit std::atomic<Mode> mode;
-
-// The pages that contain [address, address + bytes), which begins in the heap's range. `bytes` must
-// not pass the end of the range.
-Pages pages_around(const State& heap, const void* address, std::size_t bytes);
 
 }  // namespace verbena::heap

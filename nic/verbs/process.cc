@@ -159,6 +159,7 @@ std::expected<engine::Engine*, int> process_engine() {
 	Process& p = process();
 	const std::lock_guard lock(p.mutex);
 	if (p.engine) return p.engine.get();
+	engine::retry_faults_if(heap::wait_for_move);
 	engine::install_fault_handler();
 	heap::watch_forks();  // before ours: its lock is taken after the engine's
 	if (!p.fork_handler)
