@@ -1,0 +1,158 @@
+"""Programs that do not know the NIC's heap, and run as without it (docs/decisions/0035).
+
+Each test starts real processes, with a time limit, and the NIC preloaded or found as
+libibverbs.so.1.
+"""
+
+import os
+import resource
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).resolve().parent
+BUILD = Path(os.environ.get("VERBENA_BUILD", HERE.parents[1] / "build"))
+NIC = BUILD / "libverbena-nic.so"
+LIMIT_S = 60
+JEMALLOC = "libjemalloc.so.2"
+
+PRELOADED = {"LD_PRELOAD": str(NIC)}
+IN_FOLDER = {"LD_LIBRARY_PATH": str(BUILD / "libibverbs")}
+
+
+def run(*command: object, limits: Callable[[], None] | None = None, **variables: str) -> str:
+    """Run a program to its end, which must be a silent success, and return its output."""
+    environment = os.environ | {"VERBENA_HEAP": "1", "VERBENA_DEVICES": "vb_lo"} | variables
+    done = subprocess.run(
+        list(map(str, command)),
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+        check=False,
+        preexec_fn=limits,
+    )
+    assert (done.returncode, done.stderr) == (0, ""), f"{command}: {done.returncode}\n{done.stdout}{done.stderr}"
+    return done.stdout
+
+
+def build(name: str, folder: Path, *flags: str) -> Path:
+    program = folder / name
+    warnings = ["-std=gnu17", "-Wall", "-Wextra", "-Werror", "-Wno-use-after-free"]
+    # --no-as-needed: a program that calls no verb still loads libibverbs.so.1.
+    libraries = ["-Wl,--no-as-needed", "-libverbs"]
+    subprocess.run(["cc", *warnings, "-O1", "-g", *flags, HERE / f"{name}.c", "-o", program, *libraries], check=True)
+    return program
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("heap")
+
+
+@pytest.fixture(scope="module")
+def allocate(folder: Path) -> Path:
+    return build("allocate", folder)
+
+
+@pytest.fixture(scope="module")
+def fork(folder: Path) -> Path:
+    return build("fork", folder)
+
+
+@pytest.mark.parametrize("way", [PRELOADED, IN_FOLDER], ids=["preloaded", "libibverbs.so.1"])
+def test_each_function_behaves_as_the_manual_says(allocate: Path, way: dict[str, str]) -> None:
+    assert run(allocate, **way) == "heap\n"
+
+
+@pytest.mark.parametrize("value", ["", "0"])
+def test_the_heap_is_off_unless_asked_for(allocate: Path, value: str) -> None:
+    assert run(allocate, **PRELOADED | {"VERBENA_HEAP": value}) == "none\n"
+
+
+def test_another_value_is_reported_and_means_off(allocate: Path) -> None:
+    environment = os.environ | PRELOADED | {"VERBENA_HEAP": "yes"}
+    done = subprocess.run([allocate], env=environment, capture_output=True, text=True, timeout=LIMIT_S, check=True)
+    assert done.stdout == "none\n"
+    assert done.stderr == "verbena: error: VERBENA_HEAP=yes is neither 0 nor 1; the heap stays off\n"
+
+
+@pytest.mark.parametrize("way", [PRELOADED, IN_FOLDER], ids=["preloaded", "libibverbs.so.1"])
+def test_a_parent_and_its_child_have_memory_of_their_own(fork: Path, way: dict[str, str]) -> None:
+    assert run(fork, **way) == "heap\n"
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "place"), [(str(NIC), JEMALLOC, "heap"), (JEMALLOC, str(NIC), "none")], ids=["behind", "before"]
+)
+def test_jemalloc_may_come_before_or_behind_the_nic(
+    allocate: Path, fork: Path, first: str, second: str, place: str
+) -> None:
+    assert run(allocate, LD_PRELOAD=f"{first} {second}") == f"{place}\n"
+    assert run(fork, LD_PRELOAD=f"{first} {second}") == f"{place}\n"
+
+
+def sanitizer_runtime() -> str:
+    asked = subprocess.run(["cc", "-print-file-name=libasan.so"], capture_output=True, text=True, check=True)
+    return asked.stdout.strip()
+
+
+@pytest.mark.parametrize("runtime_first", [True, False])
+def test_a_program_under_the_address_sanitizer(tmp_path: Path, runtime_first: bool) -> None:
+    program = build("allocate", tmp_path, "-fsanitize=address")
+    # Its warning about a size that it refuses goes to a file.
+    options = f"detect_leaks=0:allocator_may_return_null=1:log_path={tmp_path}/log"
+    if runtime_first:
+        assert run(program, LD_PRELOAD=f"{sanitizer_runtime()} {NIC}", ASAN_OPTIONS=options) == "none\n"
+    else:
+        options += ":verify_asan_link_order=0"
+        assert run(program, LD_PRELOAD=str(NIC), ASAN_OPTIONS=options) == "heap\n"
+
+
+def test_python_allocates_forks_and_starts_programs() -> None:
+    script = """
+import ctypes, multiprocessing, os, subprocess, sys
+libc = ctypes.CDLL(None)
+libc.aligned_alloc.restype = ctypes.c_void_p
+libc.aligned_alloc.argtypes = [ctypes.c_size_t, ctypes.c_size_t]
+address = libc.aligned_alloc(4096, 1 << 20)
+buffer = (ctypes.c_char * (1 << 20)).from_address(address)
+buffer.value = b"parent"
+def work(queue):
+    before = buffer.value
+    buffer.value = b"child"
+    queue.put((before, buffer.value))
+queue = multiprocessing.get_context("fork").Queue()
+child = multiprocessing.get_context("fork").Process(target=work, args=(queue,))
+child.start()
+assert queue.get() == (b"parent", b"child")
+child.join()
+assert child.exitcode == 0 and buffer.value == b"parent"
+subprocess.run([sys.executable, "-c", "pass"], check=True)
+libc.free.argtypes = [ctypes.c_void_p]
+libc.free(address)
+print("done")
+"""
+    assert run("/usr/bin/python3", "-c", script, **PRELOADED) == "done\n"
+
+
+def limit(kind: int, value: int) -> Callable[[], None]:
+    return lambda: resource.setrlimit(kind, (value, value))
+
+
+@pytest.mark.parametrize(
+    ("limits", "place"),
+    [
+        (limit(resource.RLIMIT_FSIZE, 1 << 20), "none"),
+        (limit(resource.RLIMIT_FSIZE, 1 << 30), "heap"),
+        (limit(resource.RLIMIT_AS, 2 << 30), "heap"),
+        (limit(resource.RLIMIT_AS, 400 << 20), "none"),
+    ],
+    ids=["files of 1 MiB", "files of 1 GiB", "2 GiB of addresses", "400 MiB of addresses"],
+)
+def test_limits_of_the_process_make_the_heap_smaller_or_turn_it_off(
+    allocate: Path, limits: Callable[[], None], place: str
+) -> None:
+    assert run(allocate, limits=limits, **PRELOADED) == f"{place}\n"
