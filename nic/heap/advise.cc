@@ -32,8 +32,8 @@ int advise(void* address, std::size_t bytes, int advice) {
 	State& heap = state;
 	const std::lock_guard lock(heap.mutex);
 	const Pages pages{heap.page_of(address), bytes / page_bytes + (bytes % page_bytes != 0)};
-	const bool plain = reinterpret_cast<std::uintptr_t>(address) % page_bytes != 0 || pages.count > heap.opened ||
-		pages.end() > heap.opened;
+	const bool plain = reinterpret_cast<std::uintptr_t>(address) % page_bytes != 0 || pages.count > heap.map.size() ||
+		pages.end() > heap.map.size();
 	if (plain || pages.count == 0 || !heap.is_mine()) return ask_kernel(address, bytes, advice);
 	switch (advice) {
 		case MADV_DONTNEED:

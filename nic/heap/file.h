@@ -16,8 +16,8 @@
 namespace verbena::heap {
 
 struct File {
-	int descriptor = -1;
-	std::uint64_t inode = 0;
+	int descriptor = 0;
+	std::uint64_t inode = 0;  // 0, which no file has: this is none
 	dev_t device = 0;
 };
 

@@ -90,14 +90,12 @@ void after_fork_in_parent() {
 	state.mutex.unlock();
 }
 
-constexpr int fixed_private = MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE;
-
 // Maps copy-on-write what was not copied.
 void map_rest(State& heap, Pages rest) {
 	heap.for_files(rest, [&](Pages part, const File& file, std::uint64_t offset) {
 		if (is_open(file))
-			mmap(heap.at(part.first), part.count * page_bytes, PROT_READ | PROT_WRITE, fixed_private, file.descriptor,
-				static_cast<off_t>(offset));
+			mmap(heap.at(part.first), part.count * page_bytes, PROT_READ | PROT_WRITE,
+				MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE, file.descriptor, static_cast<off_t>(offset));
 	});
 }
 
@@ -111,19 +109,20 @@ void after_fork_in_child() {
 		mremap(snapshot.begin, snapshot.bytes(), snapshot.bytes(), MREMAP_MAYMOVE | MREMAP_FIXED, heap.begin) ==
 			MAP_FAILED)
 		copied = 0;
-	if (copied < heap.opened) map_rest(heap, {copied, heap.opened - copied});
-	if (heap.opened < heap.map.size())
-		mmap(heap.at(heap.opened), (heap.map.size() - heap.opened) * page_bytes, PROT_NONE,
-			fixed_private | MAP_ANONYMOUS, -1, 0);
+	const std::size_t used = heap.map.high_water(), pages = heap.map.size();
+	if (copied < used) map_rest(heap, {copied, used - copied});
+	if (used < pages)
+		mmap(heap.at(used), (pages - used) * page_bytes, PROT_NONE,
+			MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
 	// The program has asked that the child does not get these.
 	const Marks& hidden = heap.map.hidden();
-	for (std::size_t page = hidden.next(0, heap.opened); page < heap.opened;) {
-		const std::size_t end = hidden.next_without(page, heap.opened);
+	for (std::size_t page = hidden.next(0, pages); page < pages;) {
+		const std::size_t end = hidden.next_without(page, pages);
 		mprotect(heap.at(page), (end - page) * page_bytes, PROT_NONE);
-		page = hidden.next(end, heap.opened);
+		page = hidden.next(end, pages);
 	}
 	heap.moved.close_all();
-	close_file(heap.file);
+	for (const PlacedPages& segment : heap.segments.all()) close_file(segment.file);
 	snapshot = {};
 	heap.copied = true;
 	mode.store(Mode::off, std::memory_order_relaxed);

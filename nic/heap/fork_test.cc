@@ -101,6 +101,19 @@ TEST(Fork, TheChildHasNoHeapAndNoDescriptorOfIt) {
 	std::free(memory);
 }
 
+TEST(Fork, TheChildHasNoMappingOfTheFiles) {
+	char* const memory = block(2 * page);
+	ASSERT_TRUE(move(memory, page));
+	EXPECT_TRUE(holds_in_child([&] {
+		std::FILE* const maps = std::fopen("/proc/self/maps", "r");
+		char line[512];
+		while (std::fgets(line, sizeof line, maps) != nullptr)
+			if (std::strstr(line, "verbena-heap") != nullptr) return false;
+		return true;
+	}));
+	std::free(memory);
+}
+
 TEST(Fork, TheChildCanFreeResizeAndClearWhatItInherited) {
 	char* const memory = block(4 * page);
 	char* const other = block(4 * page);

@@ -20,24 +20,24 @@ constinit std::atomic<Mode> mode = Mode::unread;
 
 namespace {
 
-constexpr std::size_t range_bytes_max = std::size_t{64} << 30;
-constexpr std::size_t range_bytes_min = std::size_t{64} << 20;
+constexpr std::size_t range_pages_max = 16 << 20;
+constexpr std::size_t range_pages_min = 16 << 10;
 constexpr std::size_t alignment_max = std::size_t{1} << 30;
-// Pages are made accessible in steps, because each step is two system calls.
-constexpr std::size_t step_pages = 256;
+// A segment has as many pages as all before it, within these limits, or what its first block needs.
+constexpr std::size_t segment_pages_min = 1 << 10;
+constexpr std::size_t segment_pages_max = 64 << 10;
 
 // The range counts against RLIMIT_AS, so it takes at most an eighth of what that allows.
-std::size_t range_bytes() {
+std::size_t range_pages() {
 	rlimit limit;
 	if (getrlimit(RLIMIT_AS, &limit) != 0) return 0;
-	std::size_t bytes = range_bytes_max;
-	while (limit.rlim_cur != RLIM_INFINITY && bytes > limit.rlim_cur / 8) bytes /= 2;
-	return bytes;
+	std::size_t pages = range_pages_max;
+	while (limit.rlim_cur != RLIM_INFINITY && pages * page_bytes > limit.rlim_cur / 8) pages /= 2;
+	return pages;
 }
 
-// A mapping of the file whose address is a multiple of alignment_max, without access to any page.
-// Core dumps leave it out: the kernel would allocate each page of it.
-std::byte* map_range(const File& file, std::size_t bytes) {
+// Addresses from a multiple of alignment_max on, without access.
+std::byte* reserve(std::size_t bytes) {
 	const std::size_t whole = bytes + alignment_max;
 	void* const found = mmap(nullptr, whole, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (found == MAP_FAILED) return nullptr;
@@ -46,40 +46,56 @@ std::byte* map_range(const File& file, std::size_t bytes) {
 	std::byte* const begin = low + before;
 	if (before > 0) munmap(low, before);
 	munmap(begin + bytes, alignment_max - before);
-	if (mmap(begin, bytes, PROT_NONE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE, file.descriptor, 0) == MAP_FAILED ||
-		ask_kernel(begin, bytes, MADV_DONTDUMP) != 0) {
-		munmap(begin, bytes);
-		return nullptr;
-	}
 	return begin;
 }
 
-// Gives the heap its file, range and bitmaps. False: this process cannot have a heap.
+// Gives the heap its range and bitmaps. False: this process cannot have a heap.
 bool make(State& heap) {
 	if (sysconf(_SC_PAGESIZE) != page_bytes) return false;
-	for (std::size_t bytes = range_bytes(); bytes >= range_bytes_min; bytes /= 2) {
-		const auto file = create_file(bytes);
-		if (!file) continue;
-		const std::size_t pages = bytes / page_bytes;
+	for (std::size_t pages = range_pages(); pages >= range_pages_min; pages /= 2) {
 		void* const bitmaps = mmap(nullptr, PageMap::bytes_for(pages), PROT_READ | PROT_WRITE,
 			MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-		std::byte* const begin = bitmaps == MAP_FAILED ? nullptr : map_range(*file, bytes);
+		if (bitmaps == MAP_FAILED) continue;
+		std::byte* const begin = reserve(pages * page_bytes);
 		if (begin == nullptr) {
-			if (bitmaps != MAP_FAILED) munmap(bitmaps, PageMap::bytes_for(pages));
-			close_file(*file);
+			munmap(bitmaps, PageMap::bytes_for(pages));
 			continue;
 		}
 		heap.map.attach(bitmaps, pages);
-		heap.file = *file;
 		heap.begin = begin;
 		heap.owner = getpid();
 		detail::range.begin.store(reinterpret_cast<std::uintptr_t>(begin), std::memory_order_relaxed);
-		detail::range.bytes.store(bytes, std::memory_order_release);
-		log::debug("VERBENA_HEAP: the heap has %zu MiB of addresses at %p", bytes >> 20, static_cast<void*>(begin));
+		detail::range.bytes.store(pages * page_bytes, std::memory_order_release);
+		log::debug("VERBENA_HEAP: the heap has %zu MiB of addresses at %p", pages * page_bytes >> 20,
+			static_cast<void*>(begin));
 		return true;
 	}
-	log::debug("VERBENA_HEAP: no memfd or no addresses (%s), so there is no heap", std::strerror(errno));
+	log::debug("VERBENA_HEAP: no addresses (%s), so there is no heap", std::strerror(errno));
 	return false;
+}
+
+// Adds a segment that has room for such a block.
+bool grow(State& heap, std::size_t count, std::size_t alignment) {
+	if (heap.segments.full()) return false;
+	const std::size_t first = heap.map.size(), left = heap.map.size_max() - first;
+	// One more, because the last page of a segment is not used.
+	const std::size_t needed = (-first & (alignment - 1)) + count + 1;
+	if (needed > left) return false;
+	const std::size_t pages = std::min(std::max(needed, std::clamp(first, segment_pages_min, segment_pages_max)), left);
+	const auto file = create_file(pages * page_bytes);
+	if (!file) {
+		log::debug("VERBENA_HEAP: no memfd of %zu KiB (%s)", pages * 4, std::strerror(errno));
+		return false;
+	}
+	if (mmap(heap.at(first), pages * page_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE,
+			file->descriptor, 0) == MAP_FAILED) {
+		log::debug("VERBENA_HEAP: a file of %zu KiB cannot be mapped (%s)", pages * 4, std::strerror(errno));
+		close_file(*file);
+		return false;
+	}
+	heap.segments.add({first, pages}, *file);
+	heap.map.extend(pages);
+	return true;
 }
 
 Mode read_mode() {
@@ -98,18 +114,6 @@ Mode read_mode() {
 	return wanted;
 }
 
-// Makes the pages below `end` accessible.
-bool open_pages(State& heap, std::size_t end) {
-	if (end <= heap.opened) return true;
-	end = std::min((end + step_pages - 1) / step_pages * step_pages, heap.map.size());
-	std::byte* const from = heap.at(heap.opened);
-	const std::size_t bytes = (end - heap.opened) * page_bytes;
-	if (mprotect(from, bytes, PROT_READ | PROT_WRITE) != 0) return false;
-	ask_kernel(from, bytes, MADV_DODUMP);
-	heap.opened = end;
-	return true;
-}
-
 // Unmaps pages; their addresses stay reserved.
 void close_pages(State& heap, Pages pages) {
 	mmap(heap.at(pages.first), pages.count * page_bytes, PROT_NONE,
@@ -118,20 +122,21 @@ void close_pages(State& heap, Pages pages) {
 
 // Makes the pages of a block that is no longer used fresh again.
 void discard(State& heap, Pages pages) {
-	const std::uint64_t offset = pages.first * page_bytes;
+	const PlacedPages& segment = heap.segments.at(pages.first);
 	const std::size_t bytes = pages.count * page_bytes;
 	// The program may have made the pages read-only.
 	mprotect(heap.at(pages.first), bytes, PROT_READ | PROT_WRITE);
 	if (heap.map.hidden().next(pages.first, pages.end()) != pages.end())
 		ask_kernel(heap.at(pages.first), bytes, MADV_DOFORK);
-	if (!punch(heap.file, offset, bytes)) ask_kernel(heap.at(pages.first), bytes, MADV_REMOVE);
+	if (!punch(segment.file, segment.offset_of(pages.first), bytes))
+		ask_kernel(heap.at(pages.first), bytes, MADV_REMOVE);
 }
 
 // Discards a block of which pages have moved. These pages cannot come back to the first file, where
 // a peer that made them move may still write: they become inaccessible, and are never used again.
 void discard_moved(State& heap, Pages block) {
 	while (block.count > 0) {
-		const MovedPages* const entry = heap.moved.find(block);
+		const PlacedPages* const entry = heap.moved.find(block);
 		const std::size_t first = entry != nullptr ? entry->pages.first : block.end();
 		if (first > block.first) discard(heap, {block.first, first - block.first});
 		if (entry == nullptr) return;
@@ -162,7 +167,7 @@ std::optional<Located> State::locate(const void* address, std::size_t bytes) con
 }
 
 void* allocate(std::size_t alignment, std::size_t bytes) {
-	if (!enabled() || alignment > alignment_max || bytes > range_bytes_max) return nullptr;
+	if (!enabled() || alignment > alignment_max || bytes > range_pages_max * page_bytes) return nullptr;
 	const KeptErrno kept;
 	watch_forks();
 	State& heap = state;
@@ -172,12 +177,10 @@ void* allocate(std::size_t alignment, std::size_t bytes) {
 		return nullptr;
 	}
 	if (heap.copied || !heap.is_mine()) return nullptr;
-	const auto block = heap.map.take((bytes + page_bytes - 1) / page_bytes, alignment / page_bytes);
+	const std::size_t count = (bytes + page_bytes - 1) / page_bytes;
+	auto block = heap.map.take(count, alignment / page_bytes);
+	if (!block && grow(heap, count, alignment / page_bytes)) block = heap.map.take(count, alignment / page_bytes);
 	if (!block) return nullptr;
-	if (!open_pages(heap, block->end())) {
-		heap.map.give_back(*block);
-		return nullptr;
-	}
 	return heap.at(block->first);
 }
 
@@ -229,11 +232,10 @@ std::optional<Place> find(const void* address, std::size_t bytes) {
 	const auto located = heap.locate(address, bytes);
 	if (!located) return std::nullopt;
 	const Pages pages = located->pages;
-	const MovedPages* const moved = heap.moved.find(pages);
-	if (moved == nullptr)
-		return Place{heap.file.descriptor, heap.file.inode, pages.first * page_bytes + located->within};
-	if (pages.first < moved->pages.first || pages.end() > moved->pages.end()) return std::nullopt;
-	return Place{moved->file.descriptor, moved->file.inode, moved->offset_of(pages.first) + located->within};
+	const PlacedPages* const moved = heap.moved.find(pages);
+	if (moved != nullptr && (pages.first < moved->pages.first || pages.end() > moved->pages.end())) return std::nullopt;
+	const PlacedPages& placed = moved != nullptr ? *moved : heap.segments.at(pages.first);
+	return Place{placed.file.descriptor, placed.file.inode, placed.offset_of(pages.first) + located->within};
 }
 
 }  // namespace verbena::heap

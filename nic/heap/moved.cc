@@ -11,7 +11,7 @@ void Moved::add(Pages pages, const File& file) {
 
 void Moved::remove(Pages gone) {
 	for (std::size_t i = 0; i < count_;) {
-		const MovedPages entry = entries_[i];
+		const PlacedPages entry = entries_[i];
 		const Pages pages = entry.pages;
 		if (gone.first >= pages.end() || pages.first >= gone.end()) {
 			++i;
@@ -27,9 +27,9 @@ void Moved::remove(Pages gone) {
 	}
 }
 
-const MovedPages* Moved::find(Pages pages) const {
-	const MovedPages* lowest = nullptr;
-	for (const MovedPages& entry : entries())
+const PlacedPages* Moved::find(Pages pages) const {
+	const PlacedPages* lowest = nullptr;
+	for (const PlacedPages& entry : entries())
 		if (entry.pages.first < pages.end() && pages.first < entry.pages.end())
 			if (lowest == nullptr || entry.pages.first < lowest->pages.first) lowest = &entry;
 	return lowest;
@@ -44,7 +44,7 @@ void Moved::close_all() {
 
 void Moved::close_if_unused(const File& file) {
 	const bool used =
-		std::ranges::any_of(entries(), [&](const MovedPages& entry) { return entry.file.inode == file.inode; });
+		std::ranges::any_of(entries(), [&](const PlacedPages& entry) { return entry.file.inode == file.inode; });
 	if (!used) close_file(file);
 }
 

@@ -15,7 +15,8 @@
 
 namespace verbena::heap {
 
-struct MovedPages {
+// Consecutive pages that lie in one file.
+struct PlacedPages {
 	Pages pages;
 	File file;
 	std::uint64_t offset = 0;  // the first page's, in the file
@@ -34,17 +35,17 @@ public:
 	// Forgets these pages, and closes the files that hold no others.
 	void remove(Pages pages);
 	// The entry with the lowest pages that overlap these, or null.
-	const MovedPages* find(Pages pages) const;
+	const PlacedPages* find(Pages pages) const;
 	bool empty() const { return count_ == 0; }
 	// A fork's child forgets and closes them all.
 	void close_all();
 
 private:
-	std::span<MovedPages> entries() { return {entries_.data(), count_}; }
-	std::span<const MovedPages> entries() const { return {entries_.data(), count_}; }
+	std::span<PlacedPages> entries() { return {entries_.data(), count_}; }
+	std::span<const PlacedPages> entries() const { return {entries_.data(), count_}; }
 	void close_if_unused(const File& file);
 
-	std::array<MovedPages, entries_max> entries_{};
+	std::array<PlacedPages, entries_max> entries_{};
 	std::size_t count_ = 0;
 };
 

@@ -51,14 +51,19 @@ std::size_t Marks::last(std::size_t page) const {
 	return page - static_cast<std::size_t>(std::countl_zero(word));
 }
 
-void PageMap::attach(void* memory, std::size_t pages) {
+void PageMap::attach(void* memory, std::size_t pages_max) {
 	auto* words = static_cast<std::uint64_t*>(memory);
 	for (Marks* marks : {&taken_, &first_, &retired_, &hidden_}) {
 		*marks = Marks(words);
-		words += words_for(pages);
+		words += words_for(pages_max);
 	}
-	pages_ = pages;
-	lowest_ = high_water_ = 0;
+	pages_max_ = pages_max;
+	pages_ = lowest_ = high_water_ = 0;
+}
+
+void PageMap::extend(std::size_t pages) {
+	pages_ += pages;
+	for (Marks* marks : {&taken_, &first_, &retired_}) marks->set(pages_ - 1, 1);
 }
 
 std::optional<Pages> PageMap::take(std::size_t count, std::size_t alignment) {

@@ -47,8 +47,13 @@ class PageMap {
 public:
 	// The bytes of memory that attach() needs for this number of pages.
 	static constexpr std::size_t bytes_for(std::size_t pages) { return 4 * words_for(pages) * sizeof(std::uint64_t); }
-	void attach(void* memory, std::size_t pages);
+	// For at most this number of pages; there are none at first.
+	void attach(void* memory, std::size_t pages_max);
+	// Adds pages at the end. The last of them is never given out, so no block contains pages of two
+	// extensions.
+	void extend(std::size_t pages);
 	std::size_t size() const { return pages_; }
+	std::size_t size_max() const { return pages_max_; }
 
 	// Takes `count` free pages that begin at a multiple of `alignment` (a power of two), or returns
 	// nothing. `count` is not zero.
@@ -76,7 +81,7 @@ private:
 	static constexpr std::size_t words_for(std::size_t pages) { return (pages + 63) / 64; }
 
 	Marks taken_, first_, retired_, hidden_;
-	std::size_t pages_ = 0;
+	std::size_t pages_ = 0, pages_max_ = 0;
 	std::size_t lowest_ = 0;  // no page below it is free
 	std::size_t high_water_ = 0;
 };

@@ -12,7 +12,10 @@ namespace {
 class PageMapTest : public testing::Test {
 protected:
 	static constexpr std::size_t pages = 1000;
-	PageMapTest() { map.attach(memory.data(), pages); }
+	PageMapTest() {
+		map.attach(memory.data(), pages + 1);
+		map.extend(pages + 1);
+	}
 
 	Pages take(std::size_t count, std::size_t alignment = 1) {
 		const auto block = map.take(count, alignment);
@@ -20,7 +23,7 @@ protected:
 		return block.value_or(Pages{});
 	}
 
-	std::vector<std::uint64_t> memory = std::vector<std::uint64_t>(PageMap::bytes_for(pages) / 8);
+	std::vector<std::uint64_t> memory = std::vector<std::uint64_t>(PageMap::bytes_for(pages + 1) / 8);
 	PageMap map;
 };
 
@@ -53,6 +56,25 @@ TEST_F(PageMapTest, ABlockThatDoesNotFitIsRefused) {
 	EXPECT_FALSE(map.take(SIZE_MAX, 1));
 	take(pages);
 	EXPECT_FALSE(map.take(1, 1));
+}
+
+TEST_F(PageMapTest, NoBlockCrossesTheEndOfAnExtension) {
+	std::vector<std::uint64_t> words(PageMap::bytes_for(300) / 8);
+	PageMap grown;
+	grown.attach(words.data(), 300);
+	EXPECT_FALSE(grown.take(1, 1));
+	grown.extend(100);
+	EXPECT_EQ(grown.take(90, 1), (Pages{0, 90}));
+	EXPECT_FALSE(grown.take(10, 1));
+	grown.extend(200);
+	EXPECT_EQ(grown.take(10, 1), (Pages{100, 10}));
+	EXPECT_EQ(grown.take(9, 1), (Pages{90, 9}));
+	EXPECT_FALSE(grown.block_with(99));
+	EXPECT_EQ(grown.block_with(98), (Pages{90, 9}));
+	EXPECT_EQ(grown.next_run(0), (Pages{0, 99}));
+	EXPECT_EQ(grown.next_run(99), (Pages{100, 10}));
+	EXPECT_FALSE(grown.take(190, 1));
+	EXPECT_EQ(grown.take(189, 1), (Pages{110, 189}));
 }
 
 TEST_F(PageMapTest, ABlockIsFoundByEachOfItsPagesAndByNoOther) {

@@ -17,6 +17,7 @@
 #include "nic/heap/heap.h"
 #include "nic/heap/moved.h"
 #include "nic/heap/page_map.h"
+#include "nic/heap/segments.h"
 
 namespace verbena::heap {
 
@@ -35,10 +36,9 @@ struct Located {
 struct State {
 	std::mutex mutex;
 	PageMap map;
-	File file;
+	Segments segments;
 	Moved moved;
 	std::byte* begin = nullptr;
-	std::size_t opened = 0;  // pages that the program may access; those behind are PROT_NONE
 	pid_t owner = 0;  // the process that made the heap
 	bool copied = false;  // this is a child, and the blocks are its private copies
 
@@ -57,14 +57,12 @@ struct State {
 	// in one file.
 	template <class Visit> void for_files(Pages pages, Visit visit) const {
 		while (pages.count > 0) {
-			const MovedPages* const entry = moved.find(pages);
-			const bool here = entry != nullptr && entry->pages.first <= pages.first;
-			const std::size_t end = entry == nullptr ? pages.end()
-				: here                               ? std::min(entry->pages.end(), pages.end())
-													 : entry->pages.first;
-			const Pages part{pages.first, end - pages.first};
-			if (here) visit(part, entry->file, entry->offset_of(part.first));
-			else visit(part, file, part.first * page_bytes);
+			const PlacedPages* const next_moved = moved.find(pages);
+			const bool here = next_moved != nullptr && next_moved->pages.first <= pages.first;
+			const PlacedPages& placed = here ? *next_moved : segments.at(pages.first);
+			std::size_t end = std::min(placed.pages.end(), pages.end());
+			if (!here && next_moved != nullptr) end = std::min(end, next_moved->pages.first);
+			visit(Pages{pages.first, end - pages.first}, placed.file, placed.offset_of(pages.first));
 			pages = {end, pages.end() - end};
 		}
 	}
