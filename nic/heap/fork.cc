@@ -21,7 +21,7 @@
 namespace verbena::heap {
 namespace {
 
-constexpr std::size_t copied_bytes_max = std::size_t{64} << 20;
+constexpr std::size_t copied_bytes_max = 64 << 20;
 
 // Laid out as the heap is, without memory for the pages that are not copied.
 struct Snapshot {

@@ -1,8 +1,7 @@
 // The files of the heap: consecutive parts of its address range, each of which lies in one file.
 //
 // There is more than one file, because a peer maps whole files, and because a core dump and
-// mlockall(2) allocate each page of what is mapped: a file is about as large as the blocks before it
-// together.
+// mlockall(2) allocate each page of what is mapped. A file is about as large as all before it.
 //
 // Threads: none; the heap's lock protects it.
 // Owns: the files, which stay as long as the process lives.
