@@ -120,17 +120,28 @@ void close_pages(State& heap, Pages pages) {
 		MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
 }
 
-// Makes the pages of a block that is no longer used fresh again.
-void discard(State& heap, Pages pages) {
-	const PlacedPages& segment = heap.segments.at(pages.first);
-	const std::size_t bytes = pages.count * page_bytes;
-	// The program may have made the pages read-only.
-	mprotect(heap.at(pages.first), bytes, PROT_READ | PROT_WRITE);
-	if (heap.map.hidden().next(pages.first, pages.end()) != pages.end())
-		ask_kernel(heap.at(pages.first), bytes, MADV_DOFORK);
-	if (!punch(segment.file, segment.offset_of(pages.first), bytes))
-		ask_kernel(heap.at(pages.first), bytes, MADV_REMOVE);
-}
+// Pages that are no longer used, and what must be known to make them fresh again without the lock.
+struct Discarded {
+	Discarded(const State& heap, Pages pages)
+		: begin(heap.at(pages.first)),
+		  bytes(pages.count * page_bytes),
+		  segment(heap.segments.at(pages.first)),
+		  offset(segment.offset_of(pages.first)),
+		  hidden(heap.map.hidden().next(pages.first, pages.end()) != pages.end()) {}
+
+	void make_fresh() const {
+		// The program may have made the pages read-only.
+		mprotect(begin, bytes, PROT_READ | PROT_WRITE);
+		if (hidden) ask_kernel(begin, bytes, MADV_DOFORK);
+		if (!punch(segment.file, offset, bytes)) ask_kernel(begin, bytes, MADV_REMOVE);
+	}
+
+	std::byte* const begin;
+	const std::size_t bytes;
+	const PlacedPages segment;
+	const std::uint64_t offset;
+	const bool hidden;
+};
 
 // Discards a block of which pages have moved. These pages cannot come back to the first file, where
 // a peer that made them move may still write: they become inaccessible, and are never used again.
@@ -138,7 +149,7 @@ void discard_moved(State& heap, Pages block) {
 	while (block.count > 0) {
 		const PlacedPages* const entry = heap.moved.find(block);
 		const std::size_t first = entry != nullptr ? entry->pages.first : block.end();
-		if (first > block.first) discard(heap, {block.first, first - block.first});
+		if (first > block.first) Discarded(heap, {block.first, first - block.first}).make_fresh();
 		if (entry == nullptr) return;
 		const Pages gone = entry->pages;
 		close_pages(heap, gone);
@@ -199,8 +210,9 @@ void release(void* address) {
 		discard_moved(heap, *block);
 	} else {
 		// The block stays taken meanwhile, so that other threads need not wait for the kernel.
+		const Discarded discarded(heap, *block);
 		lock.unlock();
-		discard(heap, *block);
+		discarded.make_fresh();
 		lock.lock();
 		if (heap.moved.find(*block) != nullptr) discard_moved(heap, *block);
 	}
@@ -221,7 +233,7 @@ void shrink(void* address, std::size_t bytes) {
 	const auto block = heap.map.block_at(heap.page_of(address));
 	const std::size_t count = std::max<std::size_t>((bytes + page_bytes - 1) / page_bytes, 1);
 	if (!block || count >= block->count || heap.copied || !heap.is_mine() || heap.moved.find(*block)) return;
-	discard(heap, {block->first + count, block->count - count});
+	Discarded(heap, {block->first + count, block->count - count}).make_fresh();
 	heap.map.shorten(*block, count);
 }
 

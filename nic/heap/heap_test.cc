@@ -12,6 +12,13 @@
 namespace verbena::heap {
 namespace {
 
+// Sanitizers have an operator new of their own, and stop the process where the C library refuses.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr bool sanitized = true;
+#else
+constexpr bool sanitized = false;
+#endif
+
 // Before the first allocation, which reads it.
 [[gnu::constructor(101)]] void switch_on() { setenv("VERBENA_HEAP", "1", 1); }
 
@@ -69,13 +76,15 @@ TEST(Heap, SmallerAndOddRequestsAreTheCLibrarys) {
 	memory = std::malloc(1 << 20);
 	EXPECT_FALSE(contains(memory));
 	std::free(memory);
+	std::free(nullptr);
+	if (sanitized) return;
 	memory = memalign(5000, 8192);
 	EXPECT_FALSE(contains(memory));
 	std::free(memory);
-	std::free(nullptr);
 }
 
 TEST(Heap, ErrorsAreThoseOfTheManualPage) {
+	if (sanitized) return;
 	void* memory = &memory;
 	void* const before = memory;
 	errno = 0;
@@ -113,7 +122,7 @@ TEST(Heap, OverAlignedNewAndDeleteWork) {
 		char bytes[page_bytes];
 	};
 	auto* const page = new Page;
-	EXPECT_TRUE(contains(page));
+	EXPECT_EQ(contains(page), !sanitized);
 	delete page;
 }
 

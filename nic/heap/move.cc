@@ -96,8 +96,9 @@ bool copy_pages(const State& heap, Pages pages, const File& to) {
 // program had asked for that.
 bool replace(State& heap, Pages pages, const File& file) {
 	std::byte* const begin = heap.at(pages.first);
-	if (mmap(begin, pages.count * page_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file.descriptor, 0) ==
-		MAP_FAILED)
+	// The system call itself, as above.
+	if (syscall(SYS_mmap, begin, pages.count * page_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
+			file.descriptor, 0) == -1)
 		return false;
 	const Marks& hidden = heap.map.hidden();
 	for (std::size_t page = hidden.next(pages.first, pages.end()); page < pages.end();) {
