@@ -73,9 +73,10 @@ bool read_all(const File& file, std::uint64_t offset, void* to, std::size_t byte
 std::optional<Extent> next_data(const File& file, std::uint64_t begin, std::uint64_t end) {
 	if (!is_open(file)) return std::nullopt;
 	const off_t data = lseek(file.descriptor, static_cast<off_t>(begin), SEEK_DATA);
+	if (data < 0 && errno != ENXIO) return Extent{begin, end};
 	if (data < 0 || static_cast<std::uint64_t>(data) >= end) return std::nullopt;
 	const off_t hole = lseek(file.descriptor, data, SEEK_HOLE);
-	if (hole < 0) return std::nullopt;
+	if (hole < 0) return Extent{static_cast<std::uint64_t>(data), end};
 	return Extent{static_cast<std::uint64_t>(data), std::min(static_cast<std::uint64_t>(hole), end)};
 }
 

@@ -36,7 +36,8 @@ bool read_all(const File& file, std::uint64_t offset, void* to, std::size_t byte
 struct Extent {
 	std::uint64_t begin, end;
 };
-// The first extent with memory in [begin, end). Nothing: there is none, or the kernel cannot say.
+// The first extent in [begin, end) that has memory, or may have some. Nothing: there is none, or
+// the file is not open any more.
 std::optional<Extent> next_data(const File& file, std::uint64_t begin, std::uint64_t end);
 
 }  // namespace verbena::heap

@@ -7,6 +7,7 @@
 //
 // Beyond copied_bytes_max, the child maps the file itself, copy-on-write: there it sees what the
 // parent stores after the fork, in pages that the child has not written.
+#include <cstring>
 #include <new>
 #include <sched.h>
 #include <sys/mman.h>
@@ -99,16 +100,27 @@ void map_rest(State& heap, Pages rest) {
 	});
 }
 
+// Puts the copy in the place of the blocks.
+bool put_snapshot(State& heap) {
+	const std::size_t bytes = snapshot.bytes();
+	if (bytes == 0) return false;
+	if (mremap(snapshot.begin, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, heap.begin) != MAP_FAILED) return true;
+	if (mmap(heap.begin, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1,
+			0) == MAP_FAILED)
+		return false;
+	for (auto run = heap.map.next_run(0); run && run->first < snapshot.pages; run = heap.map.next_run(run->end()))
+		std::memcpy(heap.at(run->first), snapshot.begin + run->first * page_bytes,
+			(std::min(run->end(), snapshot.pages) - run->first) * page_bytes);
+	munmap(snapshot.begin, bytes);
+	return true;
+}
+
 void after_fork_in_child() {
 	const KeptErrno kept;
 	State& heap = state;
 	new (&heap.mutex) std::mutex;  // the parent's thread holds the old one
 	if (!heap.made() || heap.copied) return;
-	std::size_t copied = held ? snapshot.pages : 0;
-	if (copied > 0 &&
-		mremap(snapshot.begin, snapshot.bytes(), snapshot.bytes(), MREMAP_MAYMOVE | MREMAP_FIXED, heap.begin) ==
-			MAP_FAILED)
-		copied = 0;
+	const std::size_t copied = held && put_snapshot(heap) ? snapshot.pages : 0;
 	const std::size_t used = heap.map.high_water(), pages = heap.map.size();
 	if (copied < used) map_rest(heap, {copied, used - copied});
 	if (used < pages)

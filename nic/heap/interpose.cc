@@ -90,6 +90,10 @@ VERBENA_INTERPOSE(void, free, void* memory) {
 	if (const auto function = next_free.get()) function(memory);
 }
 
+// C23; in glibc since 2.43. The C library's own would not recognise a block of the heap.
+VERBENA_INTERPOSE(void, free_sized, void* memory, std::size_t) { verbena_heap_free(memory); }
+VERBENA_INTERPOSE(void, free_aligned_sized, void* memory, std::size_t, std::size_t) { verbena_heap_free(memory); }
+
 // Removed from the C library in 2017; old programs still refer to it.
 VERBENA_INTERPOSE(void, cfree, void* memory) {
 	if (heap::contains(memory)) [[unlikely]]

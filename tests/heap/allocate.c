@@ -52,7 +52,7 @@ static void* free_in_thread(void* memory) {
 }
 
 static void* churn(void* unused) {
-	for (int i = 0; i < 2000; ++i) {
+	for (int i = 0; i < 500; ++i) {
 		const size_t bytes = PAGE * (size_t)(1 + i % 7);
 		unsigned* memory = memalign(PAGE << i % 4, bytes);
 		EXPECT(memory != NULL);

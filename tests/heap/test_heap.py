@@ -156,3 +156,29 @@ def test_limits_of_the_process_make_the_heap_smaller_or_turn_it_off(
     allocate: Path, limits: Callable[[], None], place: str
 ) -> None:
     assert run(allocate, limits=limits, **PRELOADED) == f"{place}\n"
+
+
+# The system calls of the heap, each with an error that an environment gives it. The loader, which
+# comes first, needs some of its calls of fstat and pread.
+FAILURES = {
+    "memfd_create": "EMFILE",
+    "ftruncate": "EINTR",
+    "fcntl": "EINVAL",
+    "newfstatat": "ENOMEM:when=60+",
+    "fallocate": "ENOSPC",
+    "lseek": "ESPIPE",
+    "pread64": "EIO:when=20+",
+    "mremap": "ENOMEM",
+    "process_vm_readv": "EPERM",
+    "madvise": "ENOMEM",
+}
+
+
+@pytest.mark.parametrize("call", FAILURES)
+def test_a_system_call_that_always_fails_harms_no_program(
+    allocate: Path, fork: Path, tmp_path: Path, call: str
+) -> None:
+    tracer = ["strace", "-qq", "-f", "--seccomp-bpf", "-o", tmp_path / "trace"]
+    injection = ["-e", f"trace={call}", "-e", f"inject={call}:error={FAILURES[call]}"]
+    for program in ([allocate], [fork, "without a device"]):
+        run(*tracer, *injection, "env", f"LD_PRELOAD={NIC}", *program)
