@@ -13,17 +13,18 @@ namespace verbena::heap {
 namespace {
 
 // The pages shall read as zero. Those of the file are the same for every mapping, so the kernel's
-// own MADV_DONTNEED would not change what they hold.
-void clear(State& heap, Pages pages) {
-	if (heap.copied) {
-		mmap(heap.at(pages.first), pages.count * page_bytes, PROT_READ | PROT_WRITE,
-			MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
-		return;
-	}
+// own MADV_DONTNEED would not change what they hold. Returns 0, or -1 and errno.
+int clear(State& heap, Pages pages) {
+	if (heap.copied)
+		return mmap(heap.at(pages.first), pages.count * page_bytes, PROT_READ | PROT_WRITE,
+				   MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == MAP_FAILED
+			? -1
+			: 0;
 	heap.for_files(pages, [&](Pages part, const File& file, std::uint64_t offset) {
 		const std::size_t bytes = part.count * page_bytes;
 		if (!punch(file, offset, bytes)) ask_kernel(heap.at(part.first), bytes, MADV_REMOVE);
 	});
+	return 0;
 }
 
 }  // namespace
@@ -38,7 +39,7 @@ int advise(void* address, std::size_t bytes, int advice) {
 	switch (advice) {
 		case MADV_DONTNEED:
 		case MADV_DONTNEED_LOCKED:
-		case MADV_FREE: clear(heap, pages); return 0;
+		case MADV_FREE: return clear(heap, pages);
 		case MADV_DONTFORK:
 		case MADV_DOFORK:
 			if (ask_kernel(address, bytes, advice) != 0) return -1;

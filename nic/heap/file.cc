@@ -54,6 +54,11 @@ bool punch(const File& file, std::uint64_t offset, std::size_t bytes) {
 			static_cast<off_t>(bytes)) == 0;
 }
 
+bool close_range(void* begin, std::size_t bytes) {
+	constexpr int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
+	return mmap(begin, bytes, PROT_NONE, flags, -1, 0) != MAP_FAILED;
+}
+
 int ask_kernel(void* address, std::size_t bytes, int advice) {
 	return static_cast<int>(syscall(SYS_madvise, address, bytes, advice));
 }

@@ -28,6 +28,9 @@ bool is_open(const File& file);
 void close_file(const File& file);
 // Gives the memory of these pages back to the system; they read as zero afterwards.
 bool punch(const File& file, std::uint64_t offset, std::size_t bytes);
+// Takes the access to a range away, and the memory behind it if that is private. False: nothing has
+// changed.
+bool close_range(void* begin, std::size_t bytes);
 // madvise(2) itself. The heap's own calls of madvise() would come back to it.
 int ask_kernel(void* address, std::size_t bytes, int advice);
 bool read_all(const File& file, std::uint64_t offset, void* to, std::size_t bytes);

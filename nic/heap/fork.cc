@@ -91,12 +91,16 @@ void after_fork_in_parent() {
 	state.mutex.unlock();
 }
 
-// Maps copy-on-write what was not copied.
+// Maps copy-on-write what was not copied. If that fails, the child has no access: it must not store
+// in its parent's memory.
 void map_rest(State& heap, Pages rest) {
 	heap.for_files(rest, [&](Pages part, const File& file, std::uint64_t offset) {
-		if (is_open(file))
-			mmap(heap.at(part.first), part.count * page_bytes, PROT_READ | PROT_WRITE,
-				MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE, file.descriptor, static_cast<off_t>(offset));
+		const std::size_t bytes = part.count * page_bytes;
+		constexpr int flags = MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE;
+		if (!is_open(file) ||
+			mmap(heap.at(part.first), bytes, PROT_READ | PROT_WRITE, flags, file.descriptor,
+				static_cast<off_t>(offset)) == MAP_FAILED)
+			if (!close_range(heap.at(part.first), bytes)) munmap(heap.at(part.first), bytes);
 	});
 }
 
@@ -123,9 +127,7 @@ void after_fork_in_child() {
 	const std::size_t copied = held && put_snapshot(heap) ? snapshot.pages : 0;
 	const std::size_t used = heap.map.high_water(), pages = heap.map.size();
 	if (copied < used) map_rest(heap, {copied, used - copied});
-	if (used < pages)
-		mmap(heap.at(used), (pages - used) * page_bytes, PROT_NONE,
-			MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
+	if (used < pages) close_range(heap.at(used), (pages - used) * page_bytes);
 	// The program has asked that the child does not get these.
 	const Marks& hidden = heap.map.hidden();
 	for (std::size_t page = hidden.next(0, pages); page < pages;) {

@@ -114,12 +114,6 @@ Mode read_mode() {
 	return wanted;
 }
 
-// Unmaps pages; their addresses stay reserved.
-void close_pages(State& heap, Pages pages) {
-	mmap(heap.at(pages.first), pages.count * page_bytes, PROT_NONE,
-		MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
-}
-
 // Pages that are no longer used, and what must be known to make them fresh again without the lock.
 struct Discarded {
 	Discarded(const State& heap, Pages pages)
@@ -152,7 +146,7 @@ void discard_moved(State& heap, Pages block) {
 		if (first > block.first) Discarded(heap, {block.first, first - block.first}).make_fresh();
 		if (entry == nullptr) return;
 		const Pages gone = entry->pages;
-		close_pages(heap, gone);
+		close_range(heap.at(gone.first), gone.count * page_bytes);
 		heap.map.retire(gone);
 		heap.moved.remove(gone);
 		block = {gone.end(), block.end() - gone.end()};
@@ -205,7 +199,7 @@ void release(void* address) {
 		: std::nullopt;
 	check(block.has_value(), "free() or realloc() of an address where no block of the heap begins");
 	if (heap.copied) {
-		close_pages(heap, *block);
+		close_range(address, block->count * page_bytes);
 	} else if (heap.moved.find(*block) != nullptr) {
 		discard_moved(heap, *block);
 	} else {

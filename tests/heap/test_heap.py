@@ -4,9 +4,11 @@ Each test starts real processes, with a time limit, and the NIC preloaded or fou
 libibverbs.so.1.
 """
 
+import contextlib
 import os
 import resource
 import subprocess
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -182,3 +184,46 @@ def test_a_system_call_that_always_fails_harms_no_program(
     injection = ["-e", f"trace={call}", "-e", f"inject={call}:error={FAILURES[call]}"]
     for program in ([allocate], [fork, "without a device"]):
         run(*tracer, *injection, "env", f"LD_PRELOAD={NIC}", *program)
+
+
+def eventually(condition: Callable[[], bool]) -> bool:
+    """Wait for a condition that no process announces; return False if it stays false."""
+    deadline = time.monotonic() + LIMIT_S / 2
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.002)
+    return True
+
+
+def listens(port: int) -> bool:
+    lines = Path("/proc/net/tcp").read_text().splitlines() + Path("/proc/net/tcp6").read_text().splitlines()
+    return any(line.split()[1].endswith(f":{port:04X}") and line.split()[3] == "0A" for line in lines[1:])
+
+
+def heap_files(pid: int) -> set[str]:
+    """The inodes of the files of heaps that a process has mapped: its own, and those of peers."""
+    lines = []
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+        lines = Path(f"/proc/{pid}/maps").read_text().splitlines()
+    return {line.split()[4] for line in lines if "memfd:verbena-heap" in line}
+
+
+def test_a_peer_maps_the_memory_that_it_reads() -> None:
+    """perftest knows nothing of it: its buffers are memalign's."""
+    port = 18600 + os.getpid() % 300
+    command = ["ib_read_bw", "-d", "vb_lo", "-F", "-s", "65536", "-D", "20", "-p", str(port)]
+    environment = os.environ | PRELOADED | {"VERBENA_HEAP": "1", "VERBENA_DEVICES": "vb_lo"}
+    with contextlib.ExitStack() as processes:
+
+        def start(*more: str) -> subprocess.Popen[bytes]:
+            process = subprocess.Popen([*command, *more], env=environment, stdout=subprocess.DEVNULL)
+            processes.callback(process.wait)
+            processes.callback(process.kill)
+            return process
+
+        start()
+        assert eventually(lambda: listens(port))
+        reader = start("127.0.0.1")
+        assert eventually(lambda: len(heap_files(reader.pid)) == 2 or reader.poll() is not None)
+        assert reader.poll() is None
