@@ -1,6 +1,7 @@
 #include <csignal>
 #include <sys/syscall.h>
 #include <thread>
+#include <vector>
 
 #include "nic/heap/test_heap.h"
 
@@ -159,6 +160,31 @@ TEST(Fork, MemoryBeyondTheFirst64MiBIsMappedCopyOnWrite) {
 	}));
 	for (std::size_t at = 0; at < bytes; at += page) ASSERT_EQ(memory[at], 'a');
 	std::free(memory);
+}
+
+TEST(Fork, TheBlocksBeforeTheLimitAreCopiedAndTheOthersMapped) {
+	constexpr std::size_t bytes = 20 << 20;
+	std::vector<char*> blocks;
+	for (int i = 0; i < 5; ++i) {
+		// The last page has no memory, so the blocks do not join.
+		blocks.push_back(block(bytes + page));
+		std::memset(blocks.back(), 'a' + i, bytes);
+	}
+	ASSERT_TRUE(move(blocks[1] + 5 * page, 2 * page));
+	EXPECT_TRUE(holds_in_child([&] {
+		for (int i = 0; i < 5; ++i) {
+			for (std::size_t at = 0; at < bytes; at += page)
+				if (blocks[i][at] != 'a' + i) return false;
+			if (blocks[i][bytes] != 0) return false;
+			std::memset(blocks[i], 'c', bytes + page);
+			std::free(blocks[i]);
+		}
+		return true;
+	}));
+	for (int i = 0; i < 5; ++i) {
+		for (std::size_t at = 0; at < bytes; at += page) ASSERT_EQ(blocks[i][at], 'a' + i);
+		std::free(blocks[i]);
+	}
 }
 
 TEST(Fork, PagesThatShallNotForkAreNotInTheChild) {
