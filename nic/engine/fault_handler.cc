@@ -40,6 +40,8 @@ int real_sigaction(int signal_number, const struct sigaction* action, struct sig
 // Resolved before the program runs, because dlsym() is not async-signal-safe.
 [[gnu::constructor]] void resolve_early() { real_sigaction(SIGSEGV, nullptr, nullptr); }
 
+std::atomic<bool (*)(const void*)> may_retry{nullptr};
+
 bool is_ours(int signal_number) { return signal_number == SIGSEGV || signal_number == SIGBUS; }
 
 struct State {
@@ -105,6 +107,9 @@ void die_of(int signal_number, siginfo_t* info) {
 }
 
 void on_fault(int signal_number, siginfo_t* info, void* context) {
+	if (signal_number == SIGSEGV && info->si_code == SEGV_ACCERR)
+		if (auto* const retry = may_retry.load(std::memory_order_acquire); retry != nullptr && retry(info->si_addr))
+			return;
 	if (!was_sent(*info) && memory::redirect_if_guarded(static_cast<ucontext_t*>(context))) return;
 
 	const int saved_errno = errno;
@@ -125,6 +130,8 @@ void on_fault(int signal_number, siginfo_t* info, void* context) {
 }
 
 }  // namespace
+
+void retry_faults_if(bool (*retry)(const void* address)) { may_retry.store(retry, std::memory_order_release); }
 
 void install_fault_handler() {
 	static std::once_flag once;

@@ -19,6 +19,10 @@
 
 namespace verbena::engine {
 
+// Sets a function that is asked first at a fault for lack of access: it returns true if the access
+// shall be tried again. It must be async-signal-safe.
+void retry_faults_if(bool (*may_retry)(const void* address));
+
 // Idempotent. The action that was installed before becomes the program's. Also unblocks both
 // signals in the calling thread.
 void install_fault_handler();

@@ -81,6 +81,20 @@ void note(int, siginfo_t* info, void*) {
 	seen_code = info->si_code;
 }
 
+void* page_that_opens = nullptr;
+
+TEST(FaultHandler, AnAccessIsTriedAgainIfTheHookSaysSo) {
+	EXPECT_GOOD(status_of_child([] {
+		page_that_opens = mmap(nullptr, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		retry_faults_if([](const void* address) {
+			return address == page_that_opens && mprotect(page_that_opens, 4096, PROT_READ | PROT_WRITE) == 0;
+		});
+		install_fault_handler();
+		*static_cast<volatile char*>(page_that_opens) = 1;
+		return true;
+	}));
+}
+
 TEST(FaultHandler, AGuardedFaultSurvivesAndChangesNoErrno) {
 	EXPECT_GOOD(status_of_child([] {
 		install_fault_handler();

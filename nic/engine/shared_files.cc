@@ -167,6 +167,7 @@ const PeerFiles::Mapping* PeerFiles::map(const wire::SharedPayload& shared, std:
 	if (at == MAP_FAILED) return nullptr;
 	madvise(at, bytes, MADV_DONTFORK);
 	madvise(at, bytes, MADV_HUGEPAGE);
+	madvise(at, bytes, MADV_DONTDUMP);  // a core dump would allocate each page of the peer's file
 	// Replaces the mapping of a file that has grown, or the one least recently used.
 	const auto stale = std::ranges::find(mappings_, shared.file, &Mapping::file);
 	if (stale != mappings_.end() || mappings_.size() == mappings_max) {

@@ -4,6 +4,7 @@
 
 #include "base/log.h"
 #include "nic/engine/boundary.h"
+#include "nic/heap/heap.h"
 #include "nic/verbs/process.h"
 #include "nic/verbs/provider.h"
 
@@ -27,14 +28,19 @@ memory::KeyTable::Registration registration(
 		static_cast<std::uint8_t>(access & 0x3f)};
 }
 
-// Smaller regions are not shared: copying them costs no more than finding their file.
+// Smaller regions outside of the heap are not shared: copying them costs no more than finding their
+// file.
 constexpr std::size_t shared_bytes_min = 64 << 10;
 
 // The file that holds the memory, if a peer may read it and can map it (docs/decisions/0016).
 std::optional<engine::Backing> backing_of(const void* address, std::size_t length, unsigned access) {
-	if (length < shared_bytes_min || length == SIZE_MAX || !(access & (IBV_ACCESS_REMOTE_READ | IBV_ACCESS_MW_BIND)))
+	if (length < wire::Direction::shared_payload_bytes_min || length == SIZE_MAX ||
+		!(access & (IBV_ACCESS_REMOTE_READ | IBV_ACCESS_MW_BIND)))
 		return std::nullopt;
-	return engine::find_backing(address, length);
+	if (const auto place = heap::find(address, length))
+		return engine::Backing{.descriptor = {},  // the heap's own
+			.file = {place->file, place->offset, static_cast<std::uint32_t>(place->descriptor)}};
+	return length < shared_bytes_min ? std::nullopt : engine::find_backing(address, length);
 }
 
 // Without memory for the list, peers get copies of the region.

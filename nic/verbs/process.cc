@@ -16,6 +16,7 @@
 #include "nic/engine/boundary.h"
 #include "nic/engine/fault_handler.h"
 #include "nic/engine/unreachable.h"
+#include "nic/heap/heap.h"
 #include "nic/ucma/interpose.h"
 #include "nic/verbs/devices.h"
 #include "nic/verbs/open_counters.h"
@@ -158,7 +159,9 @@ std::expected<engine::Engine*, int> process_engine() {
 	Process& p = process();
 	const std::lock_guard lock(p.mutex);
 	if (p.engine) return p.engine.get();
+	engine::retry_faults_if(heap::wait_for_move);
 	engine::install_fault_handler();
+	heap::watch_forks();  // before ours: its lock is taken after the engine's
 	if (!p.fork_handler)
 		if (const int error = pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child))
 			return std::unexpected(error);

@@ -1,0 +1,19 @@
+// Restores errno at the end of a scope: free() and posix_memalign() leave it alone.
+#pragma once
+
+#include <cerrno>
+
+namespace verbena::heap {
+
+class KeptErrno {
+public:
+	KeptErrno() = default;
+	~KeptErrno() { errno = value_; }
+	KeptErrno(const KeptErrno&) = delete;
+	KeptErrno& operator=(const KeptErrno&) = delete;
+
+private:
+	const int value_ = errno;
+};
+
+}  // namespace verbena::heap
