@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <sched.h>
 #include <unistd.h>
@@ -43,6 +44,11 @@ void explain_refusal(int error, Place place, const char* wanted) {
 	else explain_no_neighbour(error, wanted);
 }
 
+bool direct_operations_wanted() {
+	const char* const wanted = std::getenv("VERBENA_DIRECT");
+	return !wanted || std::strcmp(wanted, "0") != 0;
+}
+
 // A busy machine may well keep a process off its processors for seconds.
 constexpr std::chrono::milliseconds connect_patience{5000};
 
@@ -55,6 +61,10 @@ Engine::Engine(Events events, OwnProgress own, EpollSet epoll)
 	  epoll_(std::move(epoll)),
 	  neighbours_(adapter_, epoll_, own_, remotes_),
 	  remotes_(*this, adapter_, neighbours_, epoll_) {
+	if (direct_operations_wanted()) {
+		adapter_.context().rights.attach(&own_.rights());
+		neighbours_.use_direct();
+	}
 	adapter_.context().clock = monotonic_now;
 	adapter_.connections().draw = secure_random<std::uint64_t>;
 	adapter_.connections().report_mismatch = explain_mismatch;
@@ -371,6 +381,7 @@ std::expected<void, int> Engine::claim_another_block() {
 		neighbours_.remove_last_block();
 		throw;
 	}
+	adapter_.context().rights.add_block(number);
 	return {};
 }
 

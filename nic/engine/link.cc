@@ -147,13 +147,21 @@ bool Link::receive(adapter::ChannelAdapter& adapter, ForwardedPackets& forwarded
 	return any || slots;
 }
 
+void Link::use_direct(std::uint64_t own_token) {
+	if (peer_.is_stranger || !peer_.rights) return;
+	direct_.emplace(*peer_.rights, peer_.outgoing->direct_access, own_token, peer_.pid, peer_.pidfd.get());
+	if (direct_->reachable()) outlet.peer_memory = &*direct_;
+}
+
 wire::Traffic Link::sent() const {
 	wire::Traffic sum = outlet.slots.traffic();
+	if (direct_) sum += direct_->sent;
 	return sum += outlet.acks.written() * wire::traffic_of_ack;
 }
 
 wire::Traffic Link::received() const {
 	wire::Traffic sum = slots_traffic_;
+	if (direct_) sum += direct_->received;
 	return sum += acks_.consumed() * wire::traffic_of_ack;
 }
 
@@ -222,6 +230,9 @@ void Link::abandon_after_fork() {
 	forget_mapping(peer_.outgoing);
 	forget_mapping(peer_.incoming);
 	forget_mapping(peer_.progress);
+	forget_mapping(peer_.rights);
+	stop_direct();
+	if (direct_) direct_->abandon_after_fork();
 	forget_mapping(self_);
 	files_.abandon_after_fork();
 }

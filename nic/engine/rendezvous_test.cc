@@ -225,7 +225,7 @@ int send_raw(int socket, const Raw& raw) {
 class HostileHello : public Rendezvous {
 protected:
 	SealedMemory<wire::Direction> direction = *create_sealed<wire::Direction>("test", Writers::everyone);
-	Raw good{.fds = {direction.fd.get(), alice.doorbell.get(), alice.page.fd.get()}};
+	Raw good{.fds = {direction.fd.get(), alice.doorbell.get(), alice.page.fd.get(), alice.rights.fd.get()}};
 
 	// Returns 0 if the HELLO was accepted, otherwise the error on bob's side, after which no
 	// descriptor may stay open.
@@ -293,9 +293,9 @@ TEST_F(HostileHello, NoTooFewAndTooManyDescriptors) {
 	const auto all = good.fds;
 	good.fds = {};
 	EXPECT_EQ(bobs_error(good), EPROTO);
-	good.fds = {all[0], all[1]};
+	good.fds = {all[0], all[1], all[2]};
 	EXPECT_EQ(bobs_error(good), EPROTO);
-	good.fds = {all[0], all[1], all[2], all[0]};
+	good.fds = {all[0], all[1], all[2], all[3], all[0]};
 	EXPECT_EQ(bobs_error(good), EPROTO);
 	good.fds = std::vector(40, all[0]);
 	EXPECT_EQ(bobs_error(good), EPROTO);
