@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "nic/verbs/direct.h"
 #include "nic/verbs/modify_reason.h"
 #include "nic/verbs/process.h"
 #include "nic/verbs/provider.h"
@@ -342,6 +343,9 @@ int modify_qp(ibv_qp* public_qp, ibv_qp_attr* a, int mask) {
 	// again.
 	if (error == EAGAIN) return modify_qp(public_qp, a, mask);
 	if (error) return refuse_change(qp, *a, mask);
+	if (qp.type == QpType::rc &&
+		((mask & IBV_QP_ACCESS_FLAGS) || ((mask & IBV_QP_STATE) && a->qp_state != IBV_QPS_RTS)))
+		await_peers_of_queue_pair(*sqp.engine, qp.qpn);
 	remember(sqp.attributes, *a, mask);
 	if (mask & IBV_QP_STATE) {
 		public_qp->state = a->qp_state;
@@ -377,6 +381,7 @@ int destroy_qp(engine::BlockingCall& call, ibv_qp* public_qp) {
 			adapter.destroy_qp(*std::exchange(sqp.qp, nullptr));
 			return 0;
 		});
+		if (public_qp->qp_type == IBV_QPT_RC) await_peers_of_queue_pair(*sqp.engine, public_qp->qp_num);
 		purge(sqp);
 	}
 	SoftContext::of(public_qp->context).async_events.remove_if([&](const ibv_async_event& event) {
