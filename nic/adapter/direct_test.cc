@@ -75,6 +75,7 @@ protected:
 			.destination_qpn = qp ? qp->qpn : 0,
 			.protection_domain = domain,
 			.access = memory::remote_write | memory::remote_read | memory::remote_atomic,
+			.reads_max = 4,
 			.first_psn = 20,
 			.peer = token};
 	}
@@ -204,6 +205,7 @@ TEST_F(Direct, WhatTheResponderWouldRefuseGoesByTheRing) {
 	refused("another domain", same, [](auto& r) { r.protection_domain = 4; }, O::rdma_write, 8, remote);
 	refused(
 		"the queue pair forbids it", [](auto& q) { q.access = memory::remote_read; }, same, O::rdma_write, 0, remote);
+	refused("fewer READs than this side may send", [](auto& q) { q.reads_max = 3; }, same, O::rdma_read, 8, remote);
 	refused("another destination", [](auto& q) { q.destination_qpn = 9; }, same, O::rdma_write, 8, remote);
 	refused("another process", [](auto& q) { q.peer = 9; }, same, O::rdma_write, 8, remote);
 	refused("other PSNs", [](auto& q) { q.first_psn = 21; }, same, O::rdma_write, 8, remote);
@@ -339,14 +341,15 @@ TEST_F(Published, ItIsWithdrawnByResetAndDestroy) {
 	EXPECT_FALSE(has(qpn));
 }
 
-TEST_F(Published, AResponderThatTakesNoReadPublishesNoReadOrAtomic) {
+TEST_F(Published, AnEntryHasWhatTheRequesterChecks) {
 	QueuePair& qp = connected();
 	qp.remote_access = memory::remote_write | memory::remote_read | memory::remote_atomic;
-	qp.cold->attributes.max_dest_rd_atomic = 0;
+	qp.cold->attributes.max_dest_rd_atomic = 3;
 	publish_rights(adapter.context(), qp);
 	memory::Seen<QueuePairRights> seen;
 	ASSERT_TRUE(read_queue_pair(*table, qp.qpn, seen));
-	EXPECT_EQ(seen.rights.access, memory::remote_write);
+	EXPECT_EQ(seen.rights.access, qp.remote_access);
+	EXPECT_EQ(seen.rights.reads_max, 3u);
 	EXPECT_EQ(seen.rights.first_psn, 10u);
 	EXPECT_EQ(seen.rights.destination_qpn, 0x777u);
 	EXPECT_EQ(seen.rights.peer, 5u);

@@ -65,10 +65,12 @@ bool read_queue_pair(const RightsTable& table, std::uint32_t qpn, Seen<QueuePair
 	const RightsTable::QueuePair& entry = table.queue_pairs[place];
 	seen.at = &entry.sequence;
 	seen.sequence = entry.sequence.load(std::memory_order_acquire);
+	const std::uint32_t both = entry.access_reads.load(relaxed);
 	seen.rights = {.qpn = entry.qpn.load(relaxed),
 		.destination_qpn = entry.destination_qpn.load(relaxed),
 		.protection_domain = entry.protection_domain.load(relaxed),
-		.access = static_cast<std::uint8_t>(entry.access.load(relaxed)),
+		.access = static_cast<std::uint8_t>(both),
+		.reads_max = static_cast<std::uint8_t>(both >> 8),
 		.first_psn = entry.first_psn.load(relaxed),
 		.peer = entry.peer.load(relaxed)};
 	return qpn != 0 && seen.rights.qpn == qpn && !(seen.sequence & 1) && unchanged(seen);
@@ -121,7 +123,7 @@ void RightsPublisher::publish(const QueuePairRights& rights) {
 	entry.qpn.store(rights.qpn, relaxed);
 	entry.destination_qpn.store(rights.destination_qpn, relaxed);
 	entry.protection_domain.store(rights.protection_domain, relaxed);
-	entry.access.store(rights.access, relaxed);
+	entry.access_reads.store(rights.access | std::uint32_t{rights.reads_max} << 8, relaxed);
 	entry.first_psn.store(rights.first_psn, relaxed);
 	entry.peer.store(rights.peer, relaxed);
 }

@@ -55,6 +55,7 @@ struct QueuePairRights {
 	std::uint32_t destination_qpn = 0;
 	std::uint32_t protection_domain = 0;
 	std::uint8_t access = 0;  // remote_write | remote_read | remote_atomic
+	std::uint8_t reads_max = 0;  // READs and atomics that it takes at a time (max_dest_rd_atomic)
 	// The first PSN that it expected. A requester that counts from another one gets errors.
 	std::uint32_t first_psn = 0;
 	std::uint64_t peer = 0;  // the token of the process at the other end
@@ -82,7 +83,7 @@ struct RightsTable {
 		std::atomic<std::uint32_t> qpn;
 		std::atomic<std::uint32_t> destination_qpn;
 		std::atomic<std::uint32_t> protection_domain;
-		std::atomic<std::uint32_t> access;
+		std::atomic<std::uint32_t> access_reads;  // access, and reads_max in the bits from 8 on
 		std::atomic<std::uint32_t> first_psn;
 		std::atomic<std::uint64_t> peer;
 	};

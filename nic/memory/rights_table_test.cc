@@ -108,6 +108,7 @@ TEST_F(Rights, QueuePairsOfTheFirstBlocksArePublished) {
 		.destination_qpn = 8,
 		.protection_domain = 3,
 		.access = remote_read,
+		.reads_max = 16,
 		.first_psn = 99,
 		.peer = 0xabcd'ef01'2345'6789};
 	Seen<QueuePairRights> pair;

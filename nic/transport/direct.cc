@@ -86,10 +86,13 @@ struct Rights {
 	std::uint64_t offset_of(std::uint64_t address) const { return key.rights.offset + (address - key.rights.begin); }
 };
 
-// Whether the peer's queue pair is connected to this one and takes operations of this kind.
+// Whether the peer's queue pair is connected to this one and takes operations of this kind. One
+// that takes fewer READs at a time than this side may send is left to the responder, which refuses
+// those beyond.
 bool accepts(const PeerMemory& peer, const QueuePair& qp, std::uint8_t access, Rights& rights) {
 	if (!read_queue_pair(peer.rights, qp.destination_qpn, rights.queue_pair)) return false;
 	const QueuePairRights& other = rights.queue_pair.rights;
+	if (access != memory::remote_write && qp.reads_max > other.reads_max) return false;
 	return other.destination_qpn == qp.qpn && other.peer == peer.own_token && (other.access & access) &&
 		other.first_psn == qp.cold->first_send_psn;
 }
@@ -254,14 +257,11 @@ void publish_rights(Context& context, const QueuePair& qp) {
 	const bool receives = qp.state == QpState::rts || (qp.state == QpState::rtr && qp.cold->communication_established);
 	if (qp.type != QpType::rc || !receives || !outlet || !outlet->lossless || outlet->closed)
 		return context.rights.withdraw_queue_pair(qp.qpn);
-	// A responder that takes no READ or atomic at once refuses all of them.
-	const QueuePairAttributes& attributes = qp.cold->attributes;
-	std::uint8_t access = qp.remote_access;
-	if (attributes.max_dest_rd_atomic == 0) access &= ~(memory::remote_read | memory::remote_atomic);
 	context.rights.publish(QueuePairRights{.qpn = qp.qpn,
 		.destination_qpn = qp.destination_qpn,
 		.protection_domain = qp.cold->protection_domain,
-		.access = access,
+		.access = qp.remote_access,
+		.reads_max = qp.cold->attributes.max_dest_rd_atomic,
 		.first_psn = qp.cold->first_receive_psn,
 		.peer = outlet->peer});
 }
