@@ -61,6 +61,7 @@ void move_away(engine::Engine& engine, const KeyRights& region) {
 			return rights.find(access.key(), other) && range.overlaps(other);
 		});
 		if (!alone) log::debug("a peer makes no progress in a direct operation, and its pages are replaced");
+		adapter.context().shared.remove_overlapping(range.begin, range.end);
 		const bool done = heap::move(address_of(region), region.end - region.begin);
 		rights.for_each_key([&](KeyRights other) {
 			if (other.backing == Backing::none && range.overlaps(other) && place_in_heap(other)) rights.publish(other);
