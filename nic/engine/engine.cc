@@ -62,7 +62,7 @@ Engine::Engine(Events events, OwnProgress own, EpollSet epoll)
 	  neighbours_(adapter_, epoll_, own_, remotes_),
 	  remotes_(*this, adapter_, neighbours_, epoll_) {
 	if (direct_operations_wanted()) {
-		adapter_.context().rights.attach(&own_.rights());
+		adapter_.context().rights.attach(own_.rights());
 		neighbours_.use_direct();
 	}
 	adapter_.context().clock = monotonic_now;

@@ -31,7 +31,7 @@ public:
 	bool armed() const { return page_.object->armed(); }
 	// The token, and descriptors that stay this object's.
 	Identity identity() const { return {token_, doorbell_.get(), page_.fd.get(), rights_.fd.get()}; }
-	memory::RightsTable& rights() const { return *rights_.object; }
+	memory::RightsTable* rights() const { return rights_.object.get(); }  // null: there is none
 
 	// Peers must kick from now on. The caller makes a pass afterwards, because a peer may have
 	// published just before it could see ARMED.

@@ -141,7 +141,7 @@ std::expected<void, int> adopt(Peer& peer, Received& in) {
 	if (peer.is_stranger) {
 		if (in.fd_total != stranger_fd_count) return std::unexpected(EPROTO);
 		in.fds[progress_fd] = std::move(in.fds[stranger_progress_fd]);
-	} else if (in.fd_total != fd_count || !is_doorbell(in.fds[doorbell_fd].get())) {
+	} else if ((in.fd_total != fd_count && in.fd_total != fd_count - 1) || !is_doorbell(in.fds[doorbell_fd].get())) {
 		return std::unexpected(EPROTO);
 	}
 	const Seals seals = peer.is_stranger ? Seals::always : Seals::if_possible;
@@ -149,12 +149,12 @@ std::expected<void, int> adopt(Peer& peer, Received& in) {
 	if (!incoming) return std::unexpected(incoming.error());
 	auto progress = map_progress_page(in.fds[progress_fd].get(), seals);
 	if (!progress) return std::unexpected(progress.error());
-	if (!peer.is_stranger) {
+	if (!peer.is_stranger && in.fd_total == fd_count) {
 		auto rights = map_rights_table(in.fds[rights_fd].get());
 		if (!rights) return std::unexpected(rights.error());
 		peer.rights = std::move(*rights);
-		peer.doorbell = std::move(in.fds[doorbell_fd]);
 	}
+	if (!peer.is_stranger) peer.doorbell = std::move(in.fds[doorbell_fd]);
 	peer.incoming = std::move(*incoming);
 	peer.progress = std::move(*progress);
 	return {};
@@ -170,7 +170,7 @@ int send_with_memory(const Peer& peer, Kind kind, const Identity& self, const Se
 		if (seals < 0 || !(seals & F_SEAL_FUTURE_WRITE)) return ENOTSUP;
 		return send_message(peer.socket.get(), message, without_doorbell);
 	}
-	return send_message(peer.socket.get(), message, all);
+	return send_message(peer.socket.get(), message, std::span(all).first(self.rights_fd < 0 ? fd_count - 1 : fd_count));
 }
 
 std::expected<SealedMemory<wire::Direction>, int> create_direction(const Peer& peer) {
@@ -253,7 +253,8 @@ bool wait_for_answer(int fd, pid_t pid, Clock::time_point deadline) {
 }  // namespace
 
 std::expected<SealedMemory<memory::RightsTable>, int> create_rights_table() {
-	auto table = create_sealed<memory::RightsTable>("verbena-rights", Writers::this_mapping);
+	auto table = create_sealed<memory::RightsTable>("verbena-rights", Writers::this_mapping, 0, WithoutMemfd::none);
+	if (!table && table.error() == ENOTSUP) return SealedMemory<memory::RightsTable>{};
 	if (table) {
 		table->object->magic = memory::RightsTable::magic_value;
 		table->object->version = memory::RightsTable::version_value;

@@ -3,8 +3,8 @@
 //
 // The greeting is one SOCK_SEQPACKET message each way: HELLO from the side that connects, WELCOME
 // in answer. Each carries four descriptors: the memory of the sender's outgoing wire::Direction,
-// its doorbell (an eventfd), its progress page and its table of rights. The socket then stays open
-// and silent; its EOF is the peer's end.
+// its doorbell (an eventfd), its progress page and, if it has one, its table of rights. The socket
+// then stays open and silent; its EOF is the peer's end.
 //
 // Between processes of two users (VERBENA_PEERS=host, docs/decisions/0030) there is no table of
 // rights, because neither may touch the other's memory, and no doorbell: an eventfd has flags that
@@ -44,10 +44,11 @@ struct Identity {
 	std::uint64_t token;  // random: names this process in all its links
 	int doorbell_fd;      // eventfd, EFD_NONBLOCK
 	int progress_fd;      // create_progress_page()
-	int rights_fd;        // create_rights_table()
+	int rights_fd;        // create_rights_table(); -1: there is none
 };
 
-// Creates this process's own table of rights, empty. Error: an errno value.
+// Creates this process's own table of rights, empty. Nothing, without an error, where
+// memfd_create(2) is refused. Error: an errno value.
 std::expected<SealedMemory<memory::RightsTable>, int> create_rights_table();
 
 struct BlockName {
@@ -72,7 +73,7 @@ struct Peer {
 	Descriptor pidfd;             // readable: the peer is dead. Empty if the kernel has none
 	Descriptor doorbell;
 	Mapped<const ProgressPage> progress;
-	Mapped<const memory::RightsTable> rights;
+	Mapped<const memory::RightsTable> rights;  // null: the peer publishes none
 	Mapped<wire::Direction> outgoing, incoming;
 };
 

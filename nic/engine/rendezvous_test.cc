@@ -293,7 +293,7 @@ TEST_F(HostileHello, NoTooFewAndTooManyDescriptors) {
 	const auto all = good.fds;
 	good.fds = {};
 	EXPECT_EQ(bobs_error(good), EPROTO);
-	good.fds = {all[0], all[1], all[2]};
+	good.fds = {all[0], all[1]};
 	EXPECT_EQ(bobs_error(good), EPROTO);
 	good.fds = {all[0], all[1], all[2], all[3], all[0]};
 	EXPECT_EQ(bobs_error(good), EPROTO);
@@ -355,6 +355,16 @@ TEST_F(HostileHello, AProgressPageWithoutItsMagic) {
 	EXPECT_EQ(bobs_error(good), EPROTO);
 }
 
+TEST_F(HostileHello, ATableOfRightsWithoutItsMagic) {
+	const auto blank = create_sealed<memory::RightsTable>("test", Writers::this_mapping);
+	good.fds[3] = blank->fd.get();
+	EXPECT_EQ(bobs_error(good), EPROTO);
+	good.fds[3] = alice.page.fd.get();
+	EXPECT_EQ(bobs_error(good), EPROTO);
+	good.fds.pop_back();  // where memfd_create() is refused there is none
+	EXPECT_EQ(bobs_error(good), 0);
+}
+
 TEST_F(HostileHello, SilenceIsNoErrorAndHangingUpIsOne) {
 	Descriptor socket(connect_raw());
 	auto pending = PendingPeer::accept(bobs.listeners[0].get(), bob.identity(), ours);
@@ -374,7 +384,7 @@ TEST_F(HostileHello, ANonsenseWelcomeIsRefusedAndLeaksNothing) {
 			const Descriptor socket(accept(bobs.listeners[0].get(), nullptr, nullptr));
 			Raw raw = good;
 			raw.message.kind = Kind::welcome;
-			if (with_memory) raw.fds.pop_back();
+			if (with_memory) raw.fds.resize(2);
 			else raw.fds.clear();
 			send_raw(socket.get(), raw);
 			becomes_readable(socket.get(), POLLRDHUP);
