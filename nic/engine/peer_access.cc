@@ -18,12 +18,12 @@ PeerAccess::PeerAccess(const memory::RightsTable& rights, std::atomic<std::uint6
 std::byte* PeerAccess::map_anew(
 	std::uint64_t file, std::uint32_t descriptor, std::uint64_t offset, std::uint32_t length, bool writable) {
 	const std::uint64_t end = offset + length;
-	if (file == refused_file_ || end < offset) return nullptr;
+	if (file == refused_file_[writable] || end < offset) return nullptr;
 	View& view = views_[writable];
 	view = {};  // its mapping may be replaced
 	const PeerFiles::File found = (writable ? writable_ : read_only_).file(file, descriptor, end);
 	if (!found.begin) {
-		refused_file_ = file;
+		refused_file_[writable] = file;
 		return nullptr;
 	}
 	view = {file, found.begin, found.bytes};

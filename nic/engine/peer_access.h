@@ -37,7 +37,7 @@ private:
 	pid_t peer_;
 	int pidfd_;
 	bool may_read_ = true;
-	std::uint64_t refused_file_ = 0;  // it could not be mapped
+	std::uint64_t refused_file_[2] = {};  // the last that could not be mapped, by `writable`
 };
 
 }  // namespace verbena::engine

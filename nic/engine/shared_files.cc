@@ -69,6 +69,14 @@ Descriptor open_again(const SharedMapping& mapping) {
 	return {};
 }
 
+// A memfd whose size cannot change, as the heap's files are. Without this check a peer could make
+// this process write to another program's shared memory that the peer itself may only read.
+bool has_sealed_size(int fd) {
+	constexpr int wanted = F_SEAL_SHRINK | F_SEAL_GROW;
+	const int seals = fcntl(fd, F_GET_SEALS);
+	return seals >= 0 && (seals & wanted) == wanted;
+}
+
 std::string descriptor_path(const std::string& process, std::uint32_t descriptor) {
 	return "/proc/" + process + "/fd/" + std::to_string(descriptor);
 }
@@ -169,7 +177,7 @@ const PeerFiles::Mapping* PeerFiles::map(std::uint64_t inode, std::uint32_t desc
 	const bool writing = use_ == For::writing;
 	const Descriptor opened(open(descriptor_path("self", static_cast<std::uint32_t>(named.get())).c_str(),
 		(writing ? O_RDWR : O_RDONLY) | O_CLOEXEC));
-	if (!opened) return nullptr;
+	if (!opened || (writing && !has_sealed_size(opened.get()))) return nullptr;
 	const auto bytes = static_cast<std::size_t>(file.st_size);
 	void* const at = mmap(nullptr, bytes, PROT_READ | (writing ? PROT_WRITE : 0), MAP_SHARED, opened.get(), 0);
 	if (at == MAP_FAILED) return nullptr;

@@ -50,6 +50,7 @@ std::optional<SharedMapping> look_up_mapping(std::uint64_t address);
 // A peer's files that are mapped here, at most mappings_max.
 class PeerFiles {
 public:
+	// For writing, only a memfd of sealed size is mapped.
 	enum class For : bool { reading, writing };
 
 	// `peer`: 0 if the peer's pid is not known here, so that none of its files can be opened.
