@@ -14,6 +14,7 @@
 #include <chrono>
 #include <string>
 #include <string_view>
+#include <thread>
 
 #include "side.h"
 
@@ -188,6 +189,36 @@ void atomics_initiator(Side& s, int rounds) {
 	s.meet();
 }
 
+// Two threads post to one queue pair, so that one often finds the NIC in use by the other.
+void threads_target(Side& s, int rounds) {
+	s.put(s.aim(s.mr));
+	s.meet();
+	std::uint64_t sum;
+	std::memcpy(&sum, s.memory, sizeof sum);
+	std::printf("lost %lld\n", 2ll * rounds - static_cast<long long>(sum));
+}
+void threads_initiator(Side& s, int rounds) {
+	const Aim to = s.get<Aim>();
+	std::atomic<int> posted{0}, completed{0};
+	const auto work = [&](std::uint64_t result) {
+		for (int i = 0; i < rounds; ++i) {
+			s.post(IBV_WR_ATOMIC_FETCH_AND_ADD, to, 0, 8, result);
+			// At most 60 in the queue, and never more completions than are looked for.
+			for (++posted; posted.load() - completed.load() > 50;) {
+				ibv_wc wc;
+				if (ibv_poll_cq(s.cq, 1, &wc) == 0) continue;
+				demand(wc.status == IBV_WC_SUCCESS, "an atomic succeeds");
+				++completed;
+			}
+		}
+	};
+	std::thread other(work, 64);
+	work(128);
+	other.join();
+	s.succeed(posted.load() - completed.load());
+	s.meet();
+}
+
 // The target is stopped: what does not need it succeeds.
 void stopped_target(Side& s) {
 	s.put(s.aim(s.mr));
@@ -344,6 +375,8 @@ void play(std::string_view name, Side& s, Initiator* other, int rounds) {
 		target ? last_byte_target(s, rounds) : last_byte_initiator(s, rounds);
 	} else if (name == "atomics") {
 		target ? atomics_target(s, rounds) : atomics_initiator(s, rounds);
+	} else if (name == "threads") {
+		target ? threads_target(s, rounds) : threads_initiator(s, rounds);
 	} else if (name == "stopped") {
 		target ? stopped_target(s) : stopped_initiator(s);
 	} else if (name == "asleep") {

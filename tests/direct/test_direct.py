@@ -77,6 +77,11 @@ def test_remote_atomics_and_the_targets_own_lose_nothing(program: Path, way: dic
 
 
 @WAYS
+def test_two_threads_may_post_to_one_queue_pair(program: Path, way: dict[str, str]) -> None:
+    assert play(program, way, "threads", 20_000) == {"lost": "0"}
+
+
+@WAYS
 def test_a_long_write_ends_while_its_poster_sleeps(program: Path, way: dict[str, str]) -> None:
     assert play(program, way, "asleep") == {"bytes": "there"}
 
