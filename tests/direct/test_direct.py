@@ -30,7 +30,8 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
         )
     made = tmp_path_factory.mktemp("direct") / "direct"
     flags = ["-std=c++20", "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-Wno-missing-field-initializers"]
-    subprocess.run(["g++", *flags, Path(__file__).with_name("direct.cc"), "-o", made, "-libverbs"], check=True)
+    sources = sorted(Path(__file__).parent.glob("*.cc"))
+    subprocess.run(["g++", *flags, *sources, "-o", made, "-libverbs"], check=True)
     return made
 
 
@@ -53,6 +54,12 @@ def play(program: Path, way: dict[str, str], scenario: str, rounds: int = 1, sta
 def test_every_length_and_place_leaves_the_same_memory(program: Path) -> None:
     seen = [play(program, way, "all_lengths") for way in (RING, READS, ALL)]
     assert seen[0]["read"] == "equal"
+    assert seen[0] == seen[1] == seen[2]
+
+
+def test_a_mixture_of_all_operations_leaves_the_same_memory(program: Path) -> None:
+    seen = [play(program, way, "mixture", 40_000) for way in (RING, READS, ALL)]
+    assert seen[0]["equal"] == "1"
     assert seen[0] == seen[1] == seen[2]
 
 
