@@ -147,9 +147,14 @@ bool Link::receive(adapter::ChannelAdapter& adapter, ForwardedPackets& forwarded
 	return any || slots;
 }
 
-void Link::use_direct(std::uint64_t own_token) {
-	if (peer_.is_stranger || !peer_.rights) return;
-	direct_.emplace(*peer_.rights, peer_.outgoing->direct_access, own_token, peer_.pid, peer_.pidfd.get());
+void Link::use_direct(const OwnProgress& own) {
+	const memory::RightsTable* const rights = is_self() ? own.rights() : peer_.rights.get();
+	if (peer_.is_stranger || !rights) return;
+	// Within the process a right is withdrawn under the lock under which an operation runs, so no
+	// verb waits for one. Ordinary memory takes the ring.
+	wire::Direction& written = is_self() ? *self_ : *peer_.outgoing;
+	direct_.emplace(
+		*rights, written.direct_access, own.identity().token, is_self() ? getpid() : peer_.pid, peer_.pidfd.get());
 	if (direct_->reachable()) outlet.peer_memory = &*direct_;
 }
 

@@ -69,8 +69,8 @@ public:
 	Heard hear(Nanoseconds now);
 
 	// From now on requesters execute operations directly in the peer's memory, if the kernel lets
-	// this process reach it. `own_token` is this process's. Without effect for a stranger's link.
-	void use_direct(std::uint64_t own_token);
+	// this process reach it. `own` is this process's. Without effect for a stranger's link.
+	void use_direct(const OwnProgress& own);
 	// The peer has ended: its memory takes no more operations.
 	void stop_direct() { outlet.peer_memory = nullptr; }
 	// The direct operation that the peer has announced in this process's memory. None once it has

@@ -112,7 +112,7 @@ Link* Neighbours::keep(std::unique_ptr<Link> link, PeerKey key) {
 	// is enough to recognise the process, because its user is certain.
 	if (!is_first) kept.outlet.peer = same->second->outlet.peer;
 	links_.push_back(std::move(link));
-	if (uses_direct_) kept.use_direct(own_.identity().token);
+	if (uses_direct_) kept.use_direct(own_);
 	return &kept;
 }
 

@@ -13,7 +13,8 @@ PeerAccess::PeerAccess(const memory::RightsTable& rights, std::atomic<std::uint6
 	  read_only_(peer),
 	  writable_(peer, PeerFiles::For::writing),
 	  peer_(peer),
-	  pidfd_(pidfd) {}
+	  pidfd_(pidfd),
+	  may_read_(pidfd >= 0) {}
 
 std::byte* PeerAccess::map_anew(
 	std::uint64_t file, std::uint32_t descriptor, std::uint64_t offset, std::uint32_t length, bool writable) {
@@ -38,7 +39,7 @@ bool PeerAccess::read(std::uint64_t address, std::span<const iovec> pieces, std:
 	if (got != static_cast<ssize_t>(length)) return false;
 	// The number of a process that has ended may be another process's now.
 	pollfd end{pidfd_, POLLIN, 0};
-	return pidfd_ >= 0 && poll(&end, 1, 0) == 0;
+	return poll(&end, 1, 0) == 0;
 }
 
 void PeerAccess::abandon_after_fork() {

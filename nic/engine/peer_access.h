@@ -18,7 +18,7 @@ namespace verbena::engine {
 class PeerAccess final : public transport::PeerMemory {
 public:
 	// `announced` is the word `direct_access` of the direction that this process writes. `pidfd`
-	// stays the caller's; -1: there is none.
+	// stays the caller's; -1: there is none, so ordinary memory is not read.
 	PeerAccess(const memory::RightsTable& rights, std::atomic<std::uint64_t>& announced, std::uint64_t own_token,
 		pid_t peer, int pidfd);
 
@@ -36,7 +36,7 @@ private:
 	PeerFiles read_only_, writable_;
 	pid_t peer_;
 	int pidfd_;
-	bool may_read_ = true;
+	bool may_read_;  // process_vm_readv(2) may work
 	std::uint64_t refused_file_[2] = {};  // the last that could not be mapped, by `writable`
 };
 

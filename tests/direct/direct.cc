@@ -52,6 +52,8 @@ void play(std::string_view name, Side& s, Initiator* other, int rounds) {
 		target ? atomics_target(s, rounds) : atomics_initiator(s, rounds);
 	} else if (name == "mixture") {
 		target ? mixture_target(s) : mixture_initiator(s, rounds);
+	} else if (name == "self") {
+		if (target) self_target(s);
 	} else if (name == "threads") {
 		target ? threads_target(s, rounds) : threads_initiator(s, rounds);
 	} else if (name == "stopped") {

@@ -131,6 +131,25 @@ void atomics_initiator(Side& s, int rounds) {
 	s.meet();
 }
 
+// Two queue pairs of one process, the target's.
+void self_target(Side& s) {
+	s.make_queue_pair();
+	ibv_qp* const first = s.qp;
+	s.make_queue_pair();
+	s.make_ready(first, s.qp->qp_num);
+	s.make_ready(s.qp, first->qp_num);
+	fill(s, 5);
+	Aim to = s.aim(s.mr);
+	s.post(IBV_WR_RDMA_WRITE, to, 500'001, 200'000, 3);
+	s.post(IBV_WR_RDMA_READ, to, 500'001, 100'000, 900'000);
+	s.post(IBV_WR_ATOMIC_FETCH_AND_ADD, to, 8, 8, 16);
+	s.succeed(3);
+	to.rkey ^= 0xff00;
+	s.post(IBV_WR_RDMA_WRITE, to, 0, 8);
+	std::printf(
+		"status %d\nmemory %016llx\n", s.complete(), static_cast<unsigned long long>(digest(s.memory, s.bytes)));
+}
+
 // Two threads post to one queue pair, so that one often finds the NIC in use by the other.
 void threads_target(Side& s, int rounds) {
 	s.put(s.aim(s.mr));

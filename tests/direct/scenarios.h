@@ -49,6 +49,7 @@ void last_byte_target(Side&, int rounds);
 void last_byte_initiator(Side&, int rounds);
 void atomics_target(Side&, int rounds);
 void atomics_initiator(Side&, int rounds);
+void self_target(Side&);
 void threads_target(Side&, int rounds);
 void threads_initiator(Side&, int rounds);
 void asleep_target(Side&);

@@ -76,28 +76,30 @@ public:
 	// Connects with the peer's queue pair; both sides call this at the same step.
 	void connect() {
 		put(qp->qp_num);
-		const auto other = get<std::uint32_t>();
+		make_ready(qp, get<std::uint32_t>());
+		meet();
+	}
+	void make_ready(ibv_qp* of, std::uint32_t destination) {
 		ibv_qp_attr a{};
 		a.qp_state = IBV_QPS_INIT;
 		a.port_num = 1;
 		a.qp_access_flags = everything;
-		demand(!ibv_modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS), "INIT");
+		demand(!ibv_modify_qp(of, &a, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS), "INIT");
 		demand(!ibv_query_gid(context, 1, 0, &a.ah_attr.grh.dgid), "query_gid");
 		a.ah_attr.is_global = a.ah_attr.port_num = a.ah_attr.grh.hop_limit = 1;
 		a.qp_state = IBV_QPS_RTR;
 		a.path_mtu = IBV_MTU_1024;
-		a.dest_qp_num = other;
+		a.dest_qp_num = destination;
 		a.max_dest_rd_atomic = a.max_rd_atomic = 16;
 		a.min_rnr_timer = 1;
 		const int path = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
-		demand(!ibv_modify_qp(qp, &a, path | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER), "RTR");
+		demand(!ibv_modify_qp(of, &a, path | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER), "RTR");
 		a.qp_state = IBV_QPS_RTS;
 		a.timeout = 12;  // 17 ms
 		a.retry_cnt = 2;
 		a.rnr_retry = 7;
 		const int limits = IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC;
-		demand(!ibv_modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_SQ_PSN | limits), "RTS");
-		meet();
+		demand(!ibv_modify_qp(of, &a, IBV_QP_STATE | IBV_QP_SQ_PSN | limits), "RTS");
 	}
 	void meet() {
 		put('m');

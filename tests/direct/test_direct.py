@@ -83,6 +83,12 @@ def test_remote_atomics_and_the_targets_own_lose_nothing(program: Path, way: dic
     assert play(program, way, "atomics", 20_000) == {"lost": "0"}
 
 
+def test_queue_pairs_of_one_process_do_the_same(program: Path) -> None:
+    seen = [play(program, way, "self") for way in (RING, READS, ALL)]
+    assert seen[0]["status"] == "10"  # IBV_WC_REM_ACCESS_ERR
+    assert seen[0] == seen[1] == seen[2]
+
+
 @WAYS
 def test_two_threads_may_post_to_one_queue_pair(program: Path, way: dict[str, str]) -> None:
     assert play(program, way, "threads", 20_000) == {"lost": "0"}
