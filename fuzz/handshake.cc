@@ -30,15 +30,17 @@ int next_descriptor() { return Descriptor(fcntl(0, F_DUPFD_CLOEXEC, 3)).get(); }
 
 // Descriptors that a hostile peer may send; made once. No access to them blocks.
 struct Things {
-	static constexpr std::size_t sealed_enough = 3;  // an honest peer sends the first three
+	static constexpr std::size_t sealed_enough = 4;  // an honest peer sends the first four
 	std::vector<Descriptor> list;
 	SealedMemory<ProgressPage> own_page = *create_progress_page();
+	SealedMemory<memory::RightsTable> own_rights = *create_rights_table();
 	Descriptor own_doorbell{eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
 
 	Things() {
 		list.push_back(std::move(create_sealed<wire::Direction>("direction", Writers::everyone)->fd));
 		list.emplace_back(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
 		list.push_back(std::move(create_progress_page()->fd));
+		list.push_back(std::move(create_rights_table()->fd));
 		list.emplace_back(memfd_create("unsealed", MFD_CLOEXEC | MFD_ALLOW_SEALING));
 		check(ftruncate(list.back().get(), sizeof(wire::Direction)) == 0, "an unsealed file of the right size");
 		list.emplace_back(memfd_create("small", MFD_CLOEXEC | MFD_ALLOW_SEALING));
@@ -50,7 +52,7 @@ struct Things {
 		list.emplace_back(open("/", O_RDONLY | O_CLOEXEC));
 		list.emplace_back(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
 	}
-	Identity identity() const { return {0xb0b, own_doorbell.get(), own_page.fd.get()}; }
+	Identity identity() const { return {0xb0b, own_doorbell.get(), own_page.fd.get(), own_rights.fd.get()}; }
 };
 
 struct Said {

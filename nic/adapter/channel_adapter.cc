@@ -7,6 +7,7 @@
 
 #include "nic/transport/completer.h"
 #include "nic/transport/datagram.h"
+#include "nic/transport/direct.h"
 #include "nic/transport/in_flight.h"
 #include "nic/transport/recovery.h"
 #include "nic/transport/requester.h"
@@ -84,6 +85,7 @@ void ChannelAdapter::reset(QueuePair& qp) {
 	qp.sq_next = head;
 	qp.sq_tail.store(head, std::memory_order_relaxed);
 	qp.message_offset = 0;
+	cold.direct_offset = 0;
 	qp.reads_in_flight = 0;
 	qp.pending_error = queues::Status::success;
 	qp.blocked = 0;
@@ -131,7 +133,9 @@ bool ChannelAdapter::modify_qp(QueuePair& qp, const QpChange& change) {
 	const QpState to = mask & transport::qp_state ? change.state : qp.state;
 	if (!transport::modify_allowed(qp.type, qp.state, to, mask)) return false;
 	set_attributes(qp, change);
+	// Rights are withdrawn before memory can be used for something else, and given last.
 	if (to != qp.state) change_state(qp, to, change.sqd_notify);
+	transport::publish_rights(context_, qp);
 	return true;
 }
 
@@ -165,6 +169,8 @@ void ChannelAdapter::set_attributes(QueuePair& qp, const QpChange& change) {
 	// differences to earlier PSNs stay positive.
 	if (mask & qp_rq_psn) qp.expected_psn = (Psn{1} << 32) + change.receive_psn;
 	if (mask & qp_sq_psn) qp.next_psn = qp.una = (Psn{1} << 32) + change.send_psn;
+	if (mask & qp_rq_psn) cold.first_receive_psn = change.receive_psn;
+	if (mask & qp_sq_psn) cold.first_send_psn = change.send_psn;
 	if (mask & qp_av) {
 		std::copy_n(b.source_gid, 16, a.source_gid);
 		std::copy_n(b.destination_gid, 16, a.destination_gid);
@@ -222,6 +228,7 @@ void ChannelAdapter::handle_multicast(
 
 void ChannelAdapter::destroy_qp(QueuePair& qp) {
 	std::erase_if(multicast_, [&](const auto& member) { return member.second == &qp; });
+	context_.rights.withdraw_queue_pair(qp.qpn);
 	forget(qp);
 	table_.destroy(qp);
 }
@@ -330,8 +337,8 @@ void ChannelAdapter::handle_timeouts() {
 		[this](TimerEntry& entry) { transport::handle_retry_timer(context_, *static_cast<ColdQueuePair&>(entry).qp); });
 }
 
-void ChannelAdapter::resume(Outlet& outlet) {
-	if (outlet.waiting_first) transport::resume_waiting(context_, outlet);
+bool ChannelAdapter::resume(Outlet& outlet) {
+	return outlet.waiting_first && transport::resume_waiting(context_, outlet);
 }
 
 bool ChannelAdapter::finish_pass(Acks acks) {

@@ -135,8 +135,9 @@ public:
 	// Runs every timer that is due at the time of the pass.
 	void handle_timeouts();
 	// Lets the queue pairs that wait for room on the outlet send. The one that has waited longest
-	// is the first.
-	void resume(transport::Outlet&);
+	// is the first. Returns whether one has executed a direct operation, and so made progress of
+	// its own.
+	bool resume(transport::Outlet&);
 	// Sends pending CM messages, acknowledgements, responses and refusals as far as the outlets
 	// have room. Returns true if it left acknowledgements for a later call because they may wait.
 	bool finish_pass(Acks = Acks::leave);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <sched.h>
 
@@ -33,6 +34,11 @@ constexpr std::uint32_t idle_polls_until_yield = 2048;
 // After this many empty polls while ARMED, the program is polling rather than waiting for an event.
 constexpr std::uint32_t polls_until_busy = 64;
 
+bool direct_operations_wanted() {
+	const char* const wanted = std::getenv("VERBENA_DIRECT");
+	return !wanted || std::strcmp(wanted, "0") != 0;
+}
+
 }  // namespace
 
 Engine::Engine(Events events, OwnProgress own, EpollSet epoll)
@@ -42,6 +48,10 @@ Engine::Engine(Events events, OwnProgress own, EpollSet epoll)
 	  epoll_(std::move(epoll)),
 	  neighbours_(adapter_, epoll_, own_, remotes_),
 	  remotes_(*this, adapter_, neighbours_, epoll_) {
+	if (direct_operations_wanted()) {
+		adapter_.context().rights.attach(own_.rights());
+		neighbours_.use_direct();
+	}
 	adapter_.context().clock = monotonic_now;
 	adapter_.connections().draw = secure_random<std::uint64_t>;
 	adapter_.connections().report_mismatch = explain_mismatch;
@@ -306,6 +316,7 @@ std::expected<void, int> Engine::claim_another_block() {
 		neighbours_.remove_last_block();
 		throw;
 	}
+	adapter_.context().rights.add_block(number);
 	return {};
 }
 

@@ -17,6 +17,7 @@
 
 #include <atomic>
 #include <expected>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -141,6 +142,12 @@ public:
 
 	// At the end of the process: acknowledgements that wait leave, unless a thread is in a pass.
 	void leave_behind_nothing();
+
+	// To call after a right was withdrawn: waits until no living peer executes a direct operation
+	// that matches, for 2 ms at most. False: one does, and may go on at any time, as it is stopped.
+	// await_direct_locked() is for use inside control().
+	[[nodiscard]] bool await_direct(const std::function<bool(wire::DirectAccess)>& match);
+	[[nodiscard]] bool await_direct_locked(const std::function<bool(wire::DirectAccess)>& match) const;
 
 	// Completes receives that were posted to a QP in the error state.
 	void flush_receives(transport::QueuePair& qp);

@@ -29,6 +29,7 @@ void Engine::abandon_after_fork() {
 		[](Engine&) {}};
 	counters_watched_.store(false, std::memory_order_relaxed);
 	doorbells_.store(nullptr, std::memory_order_relaxed);
+	adapter_.context().rights.attach(nullptr);  // the table is the parent's
 	adapter_.context().touched = nullptr;
 	adapter_.context().refusals.clear();
 	adapter_.context().sharing_outlets.clear();

@@ -148,13 +148,26 @@ bool Link::receive(adapter::ChannelAdapter& adapter, ForwardedPackets& forwarded
 	return any || slots;
 }
 
+void Link::use_direct(const OwnProgress& own) {
+	const memory::RightsTable* const rights = is_self() ? own.rights() : peer_.rights.get();
+	if (peer_.is_stranger || !rights) return;
+	// Within the process a right is withdrawn under the lock under which an operation runs, so no
+	// verb waits for one. Ordinary memory takes the ring.
+	wire::Direction& written = is_self() ? *self_ : *peer_.outgoing;
+	direct_.emplace(
+		*rights, written.direct_access, own.identity().token, is_self() ? getpid() : peer_.pid, peer_.pidfd.get());
+	if (direct_->reachable()) outlet.peer_memory = &*direct_;
+}
+
 wire::Traffic Link::sent() const {
 	wire::Traffic sum = outlet.slots.traffic();
+	if (direct_) sum += direct_->sent;
 	return sum += outlet.acks.written() * wire::traffic_of_ack;
 }
 
 wire::Traffic Link::received() const {
 	wire::Traffic sum = slots_traffic_;
+	if (direct_) sum += direct_->received;
 	return sum += acks_.consumed() * wire::traffic_of_ack;
 }
 
@@ -234,6 +247,9 @@ void Link::abandon_after_fork() {
 	forget_mapping(peer_.outgoing);
 	forget_mapping(peer_.incoming);
 	forget_mapping(peer_.progress);
+	forget_mapping(peer_.rights);
+	stop_direct();
+	if (direct_) direct_->abandon_after_fork();
 	forget_mapping(self_);
 	files_.abandon_after_fork();
 }

@@ -16,11 +16,13 @@
 #include <cstdint>
 #include <expected>
 #include <memory>
+#include <optional>
 #include <span>
 
 #include "nic/adapter/channel_adapter.h"
 #include "nic/engine/flood_guard.h"
 #include "nic/engine/own_progress.h"
+#include "nic/engine/peer_access.h"
 #include "nic/engine/rendezvous.h"
 #include "nic/engine/shared_files.h"
 
@@ -67,6 +69,17 @@ public:
 	enum class Heard { kick, noise, end };
 	Heard hear(Nanoseconds now);
 
+	// From now on requesters execute operations directly in the peer's memory, if the kernel lets
+	// this process reach it. `own` is this process's. Without effect for a stranger's link.
+	void use_direct(const OwnProgress& own);
+	// The peer has ended: its memory takes no more operations.
+	void stop_direct() { outlet.peer_memory = nullptr; }
+	// The direct operation that the peer has announced in this process's memory. None once it has
+	// ended.
+	wire::DirectAccess direct_access() const {
+		return {peer_.incoming ? peer_.incoming->direct_access.load(std::memory_order_acquire) : 0};
+	}
+
 	// In the child of a fork, which has the descriptors but not the mappings.
 	void abandon_after_fork();
 
@@ -106,6 +119,7 @@ private:
 	int doorbell_ = -1;
 	Mapped<wire::Direction> self_;  // instead of a peer: this process sends to itself
 	PeerFiles files_;
+	std::optional<PeerAccess> direct_;
 	wire::SlotReader slots_;
 	wire::AckReader acks_;
 	wire::Traffic slots_traffic_;  // in the slots that were read

@@ -112,6 +112,7 @@ Link* Neighbours::keep(std::unique_ptr<Link> link, PeerKey key) {
 	// is enough to recognise the process, because its user is certain.
 	if (!is_first) kept.outlet.peer = same->second->outlet.peer;
 	links_.push_back(std::move(link));
+	if (uses_direct_) kept.use_direct(own_);
 	return &kept;
 }
 
@@ -165,7 +166,7 @@ bool Neighbours::receive() {
 	bool moved = false;
 	for (auto& link : links_) {
 		moved |= link->receive(adapter_, forwarded_);
-		if (link->outlet.waiting_first) adapter_.resume(link->outlet);
+		if (link->outlet.waiting_first) moved |= adapter_.resume(link->outlet);
 	}
 	return moved;
 }
@@ -181,6 +182,15 @@ bool Neighbours::kick_stuck(Nanoseconds now, std::uint32_t cpu) {
 		shares_cpu |= link->shares_cpu(cpu);
 	}
 	return shares_cpu;
+}
+
+bool Neighbours::announces(const std::function<bool(wire::DirectAccess)>& match) const {
+	// The rights were withdrawn before: a peer that does not announce yet sees that.
+	std::atomic_thread_fence(std::memory_order_seq_cst);
+	return std::ranges::any_of(links_, [&](const auto& link) {
+		const wire::DirectAccess access = link->direct_access();
+		return access && match(access) && !link->peer_is_gone();
+	});
 }
 
 // The end of links.
@@ -199,6 +209,7 @@ bool Neighbours::handle_readable(int fd, Nanoseconds now) {
 	}
 	if (!link.peer_is_gone()) return true;
 	dying_.push_back({&link, now + mourning});
+	link.stop_direct();
 	unwatch(link);
 	return true;
 }
@@ -242,10 +253,13 @@ void Neighbours::retire(Link& link) {
 	// Takes in everything that the peer had published before its end.
 	while (link.receive(adapter_, forwarded_)) {}
 	adapter_.finish_pass();
+	link.stop_direct();
 	adapter_.fail_outlet(link.outlet);
 
 	adapter_.queue_pairs().for_each([&](QueuePair& qp) {
-		if (qp.outlet == &link.outlet) qp.outlet = &moved_to.outlet;
+		if (qp.outlet != &link.outlet) return;
+		qp.outlet = &moved_to.outlet;
+		adapter_.context().rights.withdraw_queue_pair(qp.qpn);
 	});
 	std::erase(adapter_.context().sharing_outlets, &link.outlet);
 	std::erase_if(dying_, [&](const Dying& dying) { return dying.link == &link; });

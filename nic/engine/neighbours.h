@@ -92,6 +92,12 @@ public:
 	// Makes the next find() of the service fail, so that the caller connects to its owner anew.
 	void forget_owner(cm::ServiceId service) { served_by_.erase(service); }
 
+	// From now on links are made for direct operations (docs/decisions/0036).
+	void use_direct() { uses_direct_ = true; }
+	// True if a living neighbour has announced a direct operation that matches, and has not ended
+	// it. The caller has withdrawn the right before: no other can begin.
+	bool announces(const std::function<bool(wire::DirectAccess)>& match) const;
+
 	// The part of a pass that serves the links: takes in the packets that have arrived, and resumes
 	// queue pairs that wait for room in a ring. Returns whether packets arrived.
 	bool receive();
@@ -180,6 +186,7 @@ private:
 
 	std::vector<Dying> dying_;
 	std::vector<std::unique_ptr<Link>> retired_;  // datagrams in send queues may point at these
+	bool uses_direct_ = false;
 	Link* dead_end_ = nullptr;  // in `links_` too; null before the first link is retired
 	std::atomic<std::uint32_t> links_retired_{0};
 	PortCounts past_;  // the traffic of freed links, and errors of links that were retired

@@ -12,8 +12,10 @@
 
 namespace verbena::engine {
 
-OwnProgress::OwnProgress(SealedMemory<ProgressPage> page, Descriptor doorbell, Mapped<ProgressPage> spare)
+OwnProgress::OwnProgress(SealedMemory<ProgressPage> page, SealedMemory<memory::RightsTable> rights, Descriptor doorbell,
+	Mapped<ProgressPage> spare)
 	: page_(std::move(page)),
+	  rights_(std::move(rights)),
 	  spare_(std::move(spare)),
 	  doorbell_(std::move(doorbell)),
 	  token_(secure_random<std::uint64_t>()) {}
@@ -21,12 +23,14 @@ OwnProgress::OwnProgress(SealedMemory<ProgressPage> page, Descriptor doorbell, M
 std::expected<OwnProgress, int> OwnProgress::create() {
 	auto page = create_progress_page();
 	if (!page) return std::unexpected(page.error());
+	auto rights = create_rights_table();
+	if (!rights) return std::unexpected(rights.error());
 	void* spare = mmap(nullptr, sizeof(ProgressPage), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (spare == MAP_FAILED) return std::unexpected(errno);
 	Mapped<ProgressPage> owned_spare(static_cast<ProgressPage*>(spare));
 	Descriptor doorbell(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
 	if (!doorbell) return std::unexpected(errno);
-	return OwnProgress(std::move(*page), std::move(doorbell), std::move(owned_spare));
+	return OwnProgress(std::move(*page), std::move(*rights), std::move(doorbell), std::move(owned_spare));
 }
 
 namespace {
@@ -70,6 +74,8 @@ void OwnProgress::drain() {
 void OwnProgress::abandon_after_fork() {
 	doorbell_ = Descriptor();
 	page_.fd = Descriptor();
+	rights_.fd = Descriptor();
+	forget_mapping(rights_.object);
 	forget_mapping(page_.object);
 	page_.object = std::move(spare_);
 }

@@ -1,12 +1,13 @@
 // This process's own progress page and doorbell: how its peers learn whether they must wake it,
-// and how they do.
+// and how they do. Beside them its table of rights, in which peers find the memory that they may
+// use without waking it (docs/decisions/0036).
 //
 // A process is BUSY while one of its threads drives the engine, and ARMED while none does: then a
 // peer that publishes must ring the doorbell (progress_page.h, docs/decisions/0008).
 //
 // Threads: arm(), disarm() and the page's counters under the engine's lock; ring(), drain() and
 //   identity() from any thread.
-// Owns: the page and the doorbell, whose descriptors peers receive when they link.
+// Owns: the page, the table and the doorbell, whose descriptors peers receive when they link.
 #pragma once
 
 #include <expected>
@@ -29,7 +30,8 @@ public:
 	int doorbell() const { return doorbell_.get(); }
 	bool armed() const { return page_.object->armed(); }
 	// The token, and descriptors that stay this object's.
-	Identity identity() const { return {token_, doorbell_.get(), page_.fd.get()}; }
+	Identity identity() const { return {token_, doorbell_.get(), page_.fd.get(), rights_.fd.get()}; }
+	memory::RightsTable* rights() const { return rights_.object.get(); }  // null: there is none
 
 	// Peers must kick from now on. The caller makes a pass afterwards, because a peer may have
 	// published just before it could see ARMED.
@@ -47,13 +49,16 @@ public:
 	// has moved the progress thread.
 	void drain();
 
-	// In the child of a fork: leaves the parent's page and doorbell, and takes a private page.
+	// In the child of a fork: leaves the parent's page, table and doorbell, and takes a private
+	// page. The child publishes no rights.
 	void abandon_after_fork();
 
 private:
-	OwnProgress(SealedMemory<ProgressPage> page, Descriptor doorbell, Mapped<ProgressPage> spare);
+	OwnProgress(SealedMemory<ProgressPage> page, SealedMemory<memory::RightsTable> rights, Descriptor doorbell,
+		Mapped<ProgressPage> spare);
 
 	SealedMemory<ProgressPage> page_;
+	SealedMemory<memory::RightsTable> rights_;
 	// A private page for abandon_after_fork(), which has no caller that could take an error.
 	Mapped<ProgressPage> spare_;
 	Descriptor doorbell_;  // eventfd, non-blocking

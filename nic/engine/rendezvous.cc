@@ -35,7 +35,7 @@ constexpr std::size_t direction_prefault = offsetof(wire::Direction, arena);
 constexpr std::chrono::milliseconds stranger_patience{2000};
 
 // The descriptors of a message, in this order.
-enum { direction_fd, doorbell_fd, progress_fd, fd_count };
+enum { direction_fd, doorbell_fd, progress_fd, rights_fd, fd_count };
 // Between strangers there are only these.
 enum { stranger_progress_fd = 1, stranger_fd_count };
 // There is room for more descriptors than are valid, so that a message with too many is recognised.
@@ -126,12 +126,22 @@ bool is_doorbell(int fd) {
 		(flags & O_ACCMODE) == O_RDWR;
 }
 
-// Maps and adopts what a peer sent: all of it, or nothing. A stranger sends no doorbell.
+// EPROTO: `fd` is no table of rights, or one of another version.
+std::expected<Mapped<const memory::RightsTable>, int> map_rights_table(int fd) {
+	using memory::RightsTable;
+	auto table = map_sealed<const RightsTable>(fd);
+	if (table && ((*table)->magic != RightsTable::magic_value || (*table)->version != RightsTable::version_value))
+		return std::unexpected(EPROTO);
+	return table;
+}
+
+// Maps and adopts what a peer sent: all of it, or nothing. A stranger sends no doorbell and no
+// table of rights.
 std::expected<void, int> adopt(Peer& peer, Received& in) {
 	if (peer.is_stranger) {
 		if (in.fd_total != stranger_fd_count) return std::unexpected(EPROTO);
 		in.fds[progress_fd] = std::move(in.fds[stranger_progress_fd]);
-	} else if (in.fd_total != fd_count || !is_doorbell(in.fds[doorbell_fd].get())) {
+	} else if ((in.fd_total != fd_count && in.fd_total != fd_count - 1) || !is_doorbell(in.fds[doorbell_fd].get())) {
 		return std::unexpected(EPROTO);
 	}
 	const Seals seals = peer.is_stranger ? Seals::always : Seals::if_possible;
@@ -139,14 +149,19 @@ std::expected<void, int> adopt(Peer& peer, Received& in) {
 	if (!incoming) return std::unexpected(incoming.error());
 	auto progress = map_progress_page(in.fds[progress_fd].get(), seals);
 	if (!progress) return std::unexpected(progress.error());
+	if (!peer.is_stranger && in.fd_total == fd_count) {
+		auto rights = map_rights_table(in.fds[rights_fd].get());
+		if (!rights) return std::unexpected(rights.error());
+		peer.rights = std::move(*rights);
+	}
+	if (!peer.is_stranger) peer.doorbell = std::move(in.fds[doorbell_fd]);
 	peer.incoming = std::move(*incoming);
 	peer.progress = std::move(*progress);
-	if (!peer.is_stranger) peer.doorbell = std::move(in.fds[doorbell_fd]);
 	return {};
 }
 
 int send_with_memory(const Peer& peer, Kind kind, const Identity& self, const SealedMemory<wire::Direction>& outgoing) {
-	const std::array<int, fd_count> all{outgoing.fd.get(), self.doorbell_fd, self.progress_fd};
+	const std::array<int, fd_count> all{outgoing.fd.get(), self.doorbell_fd, self.progress_fd, self.rights_fd};
 	const std::array<int, stranger_fd_count> without_doorbell{outgoing.fd.get(), self.progress_fd};
 	const Message message{.kind = kind, .token = self.token};
 	if (peer.is_stranger) {
@@ -155,7 +170,7 @@ int send_with_memory(const Peer& peer, Kind kind, const Identity& self, const Se
 		if (seals < 0 || !(seals & F_SEAL_FUTURE_WRITE)) return ENOTSUP;
 		return send_message(peer.socket.get(), message, without_doorbell);
 	}
-	return send_message(peer.socket.get(), message, all);
+	return send_message(peer.socket.get(), message, std::span(all).first(self.rights_fd < 0 ? fd_count - 1 : fd_count));
 }
 
 std::expected<SealedMemory<wire::Direction>, int> create_direction(const Peer& peer) {
@@ -236,6 +251,16 @@ bool wait_for_answer(int fd, pid_t pid, Clock::time_point deadline) {
 }
 
 }  // namespace
+
+std::expected<SealedMemory<memory::RightsTable>, int> create_rights_table() {
+	auto table = create_sealed<memory::RightsTable>("verbena-rights", Writers::this_mapping, 0, WithoutMemfd::none);
+	if (!table && table.error() == ENOTSUP) return SealedMemory<memory::RightsTable>{};
+	if (table) {
+		table->object->magic = memory::RightsTable::magic_value;
+		table->object->version = memory::RightsTable::version_value;
+	}
+	return table;
+}
 
 std::expected<BlockName, int> claim_block(const Directory& directory) {
 	const auto random = secure_random<std::uint32_t>();

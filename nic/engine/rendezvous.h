@@ -2,13 +2,14 @@
 // Directory, and exchange the descriptors of their rings.
 //
 // The greeting is one SOCK_SEQPACKET message each way: HELLO from the side that connects, WELCOME
-// in answer. Each carries three descriptors: the memory of the sender's outgoing wire::Direction,
-// its doorbell (an eventfd) and its progress page. The socket then stays open and silent; its EOF
-// is the peer's end.
+// in answer. Each carries four descriptors: the memory of the sender's outgoing wire::Direction,
+// its doorbell (an eventfd), its progress page and, if it has one, its table of rights. The socket
+// then stays open and silent; its EOF is the peer's end.
 //
-// Between processes of two users (VERBENA_PEERS=host, docs/decisions/0030) there is no doorbell: an
-// eventfd has flags that both ends can change, and a peer that makes it blocking could stop this
-// process. The two kick each other by a byte on the socket instead. All memory must be sealed.
+// Between processes of two users (VERBENA_PEERS=host, docs/decisions/0030) there is no table of
+// rights, because neither may touch the other's memory, and no doorbell: an eventfd has flags that
+// both ends can change, and a peer that makes it blocking could stop this process. The two kick
+// each other by a byte on the socket instead. All memory must be sealed.
 //
 // Threads: connect_to() blocks, so the calling thread must not hold the engine's lock. PendingPeer
 //   never blocks; the progress thread drives it from epoll.
@@ -34,6 +35,7 @@
 #include "nic/engine/progress_page.h"
 #include "nic/engine/sealed_memory.h"
 #include "nic/engine/silent_strangers.h"
+#include "nic/memory/rights_table.h"
 #include "nic/wire/slot_ring.h"
 
 namespace verbena::engine {
@@ -43,7 +45,12 @@ struct Identity {
 	std::uint64_t token;  // random: names this process in all its links
 	int doorbell_fd;      // eventfd, EFD_NONBLOCK
 	int progress_fd;      // create_progress_page()
+	int rights_fd;        // create_rights_table(); -1: there is none
 };
+
+// Creates this process's own table of rights, empty. Nothing, without an error, where
+// memfd_create(2) is refused. Error: an errno value.
+std::expected<SealedMemory<memory::RightsTable>, int> create_rights_table();
 
 struct BlockName {
 	std::uint32_t block;
@@ -60,13 +67,14 @@ struct Peer {
 	std::uint64_t token = 0;
 	pid_t pid = 0;                // from SO_PEERCRED; 0 if it lives in a foreign pid namespace
 	uid_t user = 0;               // from SO_PEERCRED
-	bool is_stranger = false;     // `user` is not this process's: `doorbell` is empty
+	bool is_stranger = false;     // `user` is not this process's: `doorbell` and `rights` are empty
 	bool is_self = false;         // a connection to one's own block: use Link::to_self()
 	bool already_linked = false;  // the acceptor has a link with us: use the one of `token`
 	Descriptor socket;            // EOF or error: the peer is dead
 	Descriptor pidfd;             // readable: the peer is dead. Empty if the kernel has none
 	Descriptor doorbell;
 	Mapped<const ProgressPage> progress;
+	Mapped<const memory::RightsTable> rights;  // null: the peer publishes none
 	Mapped<wire::Direction> outgoing, incoming;
 };
 
@@ -122,8 +130,8 @@ namespace greeting {
 // The message: fixed layout, the host's byte order. Public because tests and the fuzzer send
 // invalid ones.
 inline constexpr std::uint32_t magic = 0x76'62'6e'61;  // "vbna"
-// Covers this message, wire::Direction, wire::Slot and ProgressPage together.
-inline constexpr std::uint16_t version = 5;
+// Covers this message, wire::Direction, wire::Slot, ProgressPage and RightsTable together.
+inline constexpr std::uint16_t version = 6;
 enum class Kind : std::uint8_t { hello = 1, welcome = 2 };
 
 struct Message {

@@ -24,14 +24,18 @@ inline const Directory ours{geteuid(), std::nullopt};
 
 inline const auto never_linked = [](uid_t, std::uint64_t) { return false; };
 
-// The parts of a process that a greeting needs: its page, its doorbell, its token.
+// The parts of a process that a greeting needs: its page, its table, its doorbell, its token.
 struct Process {
 	explicit Process(std::uint64_t token)
-		: doorbell(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)), page(*create_progress_page()), token(token) {}
-	Identity identity() const { return {token, doorbell.get(), page.fd.get()}; }
+		: doorbell(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+		  page(*create_progress_page()),
+		  rights(*create_rights_table()),
+		  token(token) {}
+	Identity identity() const { return {token, doorbell.get(), page.fd.get(), rights.fd.get()}; }
 
 	Descriptor doorbell;
 	SealedMemory<ProgressPage> page;
+	SealedMemory<memory::RightsTable> rights;
 	std::uint64_t token;
 };
 

@@ -225,7 +225,7 @@ int send_raw(int socket, const Raw& raw) {
 class HostileHello : public Rendezvous {
 protected:
 	SealedMemory<wire::Direction> direction = *create_sealed<wire::Direction>("test", Writers::everyone);
-	Raw good{.fds = {direction.fd.get(), alice.doorbell.get(), alice.page.fd.get()}};
+	Raw good{.fds = {direction.fd.get(), alice.doorbell.get(), alice.page.fd.get(), alice.rights.fd.get()}};
 
 	// Returns 0 if the HELLO was accepted, otherwise the error on bob's side, after which no
 	// descriptor may stay open.
@@ -295,7 +295,7 @@ TEST_F(HostileHello, NoTooFewAndTooManyDescriptors) {
 	EXPECT_EQ(bobs_error(good), EPROTO);
 	good.fds = {all[0], all[1]};
 	EXPECT_EQ(bobs_error(good), EPROTO);
-	good.fds = {all[0], all[1], all[2], all[0]};
+	good.fds = {all[0], all[1], all[2], all[3], all[0]};
 	EXPECT_EQ(bobs_error(good), EPROTO);
 	good.fds = std::vector(40, all[0]);
 	EXPECT_EQ(bobs_error(good), EPROTO);
@@ -355,6 +355,16 @@ TEST_F(HostileHello, AProgressPageWithoutItsMagic) {
 	EXPECT_EQ(bobs_error(good), EPROTO);
 }
 
+TEST_F(HostileHello, ATableOfRightsWithoutItsMagic) {
+	const auto blank = create_sealed<memory::RightsTable>("test", Writers::this_mapping);
+	good.fds[3] = blank->fd.get();
+	EXPECT_EQ(bobs_error(good), EPROTO);
+	good.fds[3] = alice.page.fd.get();
+	EXPECT_EQ(bobs_error(good), EPROTO);
+	good.fds.pop_back();  // where memfd_create() is refused there is none
+	EXPECT_EQ(bobs_error(good), 0);
+}
+
 TEST_F(HostileHello, SilenceIsNoErrorAndHangingUpIsOne) {
 	Descriptor socket(connect_raw());
 	auto pending = PendingPeer::accept(bobs.listeners[0].get(), bob.identity(), ours);
@@ -374,7 +384,7 @@ TEST_F(HostileHello, ANonsenseWelcomeIsRefusedAndLeaksNothing) {
 			const Descriptor socket(accept(bobs.listeners[0].get(), nullptr, nullptr));
 			Raw raw = good;
 			raw.message.kind = Kind::welcome;
-			if (with_memory) raw.fds.pop_back();
+			if (with_memory) raw.fds.resize(2);
 			else raw.fds.clear();
 			send_raw(socket.get(), raw);
 			becomes_readable(socket.get(), POLLRDHUP);

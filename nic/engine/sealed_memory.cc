@@ -28,9 +28,9 @@ std::expected<Descriptor, int> create_file(std::size_t bytes) {
 
 }  // namespace
 
-std::expected<Descriptor, int> create_memory(const char* name, std::size_t bytes) {
+std::expected<Descriptor, int> create_memory(const char* name, std::size_t bytes, WithoutMemfd otherwise) {
 	Descriptor fd(memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
-	if (!fd && refused(errno)) return create_file(bytes);
+	if (!fd && refused(errno)) return otherwise == WithoutMemfd::file ? create_file(bytes) : std::unexpected(ENOTSUP);
 	if (!fd || ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0) return std::unexpected(errno);
 	return fd;
 }

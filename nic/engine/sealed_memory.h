@@ -25,8 +25,13 @@ namespace verbena::engine {
 // Whether memory without seals is refused also where this process cannot make any.
 enum class Seals : bool { if_possible, always };
 
+// Where memfd_create(2) is refused: another file, all of whose pages are allocated now, or none
+// (ENOTSUP), as for large memory of which few pages are used.
+enum class WithoutMemfd : bool { none, file };
+
 namespace detail {
-std::expected<Descriptor, int> create_memory(const char* name, std::size_t bytes);
+std::expected<Descriptor, int> create_memory(
+	const char* name, std::size_t bytes, WithoutMemfd otherwise = WithoutMemfd::file);
 // The first `prefault` bytes are populated now, the others when they are used.
 std::expected<void*, int> map_memory(int fd, std::size_t bytes, int protection, std::size_t prefault);
 int seal_memory(int fd, bool others_may_write);
@@ -54,8 +59,9 @@ template <class T> struct SealedMemory {
 // Creates memory, zeroed and mapped for writing. Errors: EMFILE, ENOMEM and others of
 // memfd_create(2), ftruncate(2) and mmap(2).
 template <class T>
-std::expected<SealedMemory<T>, int> create_sealed(const char* name, Writers writers, std::size_t prefault = 0) {
-	auto fd = detail::create_memory(name, sizeof(T));
+std::expected<SealedMemory<T>, int> create_sealed(
+	const char* name, Writers writers, std::size_t prefault = 0, WithoutMemfd otherwise = WithoutMemfd::file) {
+	auto fd = detail::create_memory(name, sizeof(T), otherwise);
 	if (!fd) return std::unexpected(fd.error());
 	auto at = detail::map_memory(fd->get(), sizeof(T), PROT_READ | PROT_WRITE, prefault);
 	if (!at) return std::unexpected(at.error());

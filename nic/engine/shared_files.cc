@@ -69,6 +69,14 @@ Descriptor open_again(const SharedMapping& mapping) {
 	return {};
 }
 
+// A memfd whose size cannot change, as the heap's files are. Without this check a peer could make
+// this process write to another program's shared memory that the peer itself may only read.
+bool has_sealed_size(int fd) {
+	constexpr int wanted = F_SEAL_SHRINK | F_SEAL_GROW;
+	const int seals = fcntl(fd, F_GET_SEALS);
+	return seals >= 0 && (seals & wanted) == wanted;
+}
+
 std::string descriptor_path(const std::string& process, std::uint32_t descriptor) {
 	return "/proc/" + process + "/fd/" + std::to_string(descriptor);
 }
@@ -125,7 +133,7 @@ std::optional<Backing> find_backing(const void* address, std::size_t length) {
 	return backing;
 }
 
-PeerFiles::PeerFiles(pid_t peer) : peer_(peer) {
+PeerFiles::PeerFiles(pid_t peer, For use) : peer_(peer), use_(use) {
 	// The kernel checks the same permission here as for the peer's descriptors.
 	char ignored;
 	reachable_ = peer > 0 && readlink(("/proc/" + std::to_string(peer) + "/exe").c_str(), &ignored, 1) >= 0;
@@ -138,44 +146,52 @@ PeerFiles::~PeerFiles() {
 const std::byte* PeerFiles::find(const wire::SharedPayload& shared, std::uint32_t length) {
 	const std::uint64_t end = shared.offset + length;
 	if (end < shared.offset) return nullptr;
-	for (std::size_t i = 0; i < mappings_.size(); ++i) {
-		if (mappings_[i].file != shared.file || end > mappings_[i].bytes) continue;
-		if (i > 0) std::swap(mappings_[i], mappings_[i - 1]);
-		return mappings_[i > 0 ? i - 1 : 0].begin + shared.offset;
-	}
-	const Mapping* const mapping = map(shared, end);
-	return mapping ? mapping->begin + shared.offset : nullptr;
+	const File found = file(shared.file, shared.descriptor, end);
+	return found.begin ? found.begin + shared.offset : nullptr;
 }
 
-const PeerFiles::Mapping* PeerFiles::map(const wire::SharedPayload& shared, std::uint64_t end) {
+PeerFiles::File PeerFiles::file(std::uint64_t inode, std::uint32_t descriptor, std::uint64_t end) {
+	for (std::size_t i = 0; i < mappings_.size(); ++i) {
+		if (mappings_[i].file != inode || end > mappings_[i].bytes) continue;
+		if (i > 0) std::swap(mappings_[i], mappings_[i - 1]);
+		const Mapping& found = mappings_[i > 0 ? i - 1 : 0];
+		return {const_cast<std::byte*>(found.begin), found.bytes};
+	}
+	const Mapping* const mapping = map(inode, descriptor, end);
+	if (!mapping) return {nullptr, 0};
+	return {const_cast<std::byte*>(mapping->begin), mapping->bytes};
+}
+
+const PeerFiles::Mapping* PeerFiles::map(std::uint64_t inode, std::uint32_t descriptor, std::uint64_t end) {
 	if (!reachable_) return nullptr;
 	const NotCancellable whole;  // part of a pass
 	mappings_.reserve(mappings_max);
 	// The file's type is checked before it is opened, because opening can have side effects in
 	// other filesystems.
-	const Descriptor named(open(descriptor_path(std::to_string(peer_), shared.descriptor).c_str(), O_PATH | O_CLOEXEC));
+	const Descriptor named(open(descriptor_path(std::to_string(peer_), descriptor).c_str(), O_PATH | O_CLOEXEC));
 	struct stat file;
-	if (!named || fstat(named.get(), &file) != 0 || !S_ISREG(file.st_mode) || file.st_ino != shared.file ||
+	if (!named || fstat(named.get(), &file) != 0 || !S_ISREG(file.st_mode) || file.st_ino != inode ||
 		!is_memory(named.get()))
 		return nullptr;
 	if (end > static_cast<std::uint64_t>(file.st_size)) return nullptr;
-	const Descriptor opened(
-		open(descriptor_path("self", static_cast<std::uint32_t>(named.get())).c_str(), O_RDONLY | O_CLOEXEC));
-	if (!opened) return nullptr;
+	const bool writing = use_ == For::writing;
+	const Descriptor opened(open(descriptor_path("self", static_cast<std::uint32_t>(named.get())).c_str(),
+		(writing ? O_RDWR : O_RDONLY) | O_CLOEXEC));
+	if (!opened || (writing && !has_sealed_size(opened.get()))) return nullptr;
 	const auto bytes = static_cast<std::size_t>(file.st_size);
-	void* const at = mmap(nullptr, bytes, PROT_READ, MAP_SHARED, opened.get(), 0);
+	void* const at = mmap(nullptr, bytes, PROT_READ | (writing ? PROT_WRITE : 0), MAP_SHARED, opened.get(), 0);
 	if (at == MAP_FAILED) return nullptr;
 	madvise(at, bytes, MADV_DONTFORK);
 	madvise(at, bytes, MADV_HUGEPAGE);
 	madvise(at, bytes, MADV_DONTDUMP);  // a core dump would allocate each page of the peer's file
 	// Replaces the mapping of a file that has grown, or the one least recently used.
-	const auto stale = std::ranges::find(mappings_, shared.file, &Mapping::file);
+	const auto stale = std::ranges::find(mappings_, inode, &Mapping::file);
 	if (stale != mappings_.end() || mappings_.size() == mappings_max) {
 		const auto victim = stale != mappings_.end() ? stale : std::prev(mappings_.end());
 		munmap(const_cast<std::byte*>(victim->begin), victim->bytes);
 		mappings_.erase(victim);
 	}
-	return &mappings_.emplace_back(shared.file, static_cast<const std::byte*>(at), bytes);
+	return &mappings_.emplace_back(inode, static_cast<const std::byte*>(at), bytes);
 }
 
 }  // namespace verbena::engine

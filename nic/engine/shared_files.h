@@ -50,8 +50,11 @@ std::optional<SharedMapping> look_up_mapping(std::uint64_t address);
 // A peer's files that are mapped here, at most mappings_max.
 class PeerFiles {
 public:
+	// For writing, only a memfd of sealed size is mapped.
+	enum class For : bool { reading, writing };
+
 	// `peer`: 0 if the peer's pid is not known here, so that none of its files can be opened.
-	explicit PeerFiles(pid_t peer = 0);
+	explicit PeerFiles(pid_t peer = 0, For use = For::reading);
 	~PeerFiles();
 	PeerFiles(PeerFiles&&) noexcept = default;
 	PeerFiles& operator=(PeerFiles&&) = delete;
@@ -62,6 +65,13 @@ public:
 	// time, and then a guarded copy fails. Null: the file cannot be opened or mapped. A file is
 	// mapped when it is first named.
 	const std::byte* find(const wire::SharedPayload& shared, std::uint32_t length);
+	// The whole mapping of a file, which holds `end` bytes at least. Null as from find(). `begin`
+	// is valid until the next call of find() or file().
+	struct File {
+		std::byte* begin;
+		std::size_t bytes;
+	};
+	File file(std::uint64_t inode, std::uint32_t descriptor, std::uint64_t end);
 
 	// In the child of a fork, which has the list but not the mappings (MADV_DONTFORK).
 	void abandon_after_fork() { mappings_.clear(); }
@@ -74,9 +84,10 @@ private:
 	};
 	static constexpr std::size_t mappings_max = 256;
 
-	const Mapping* map(const wire::SharedPayload& shared, std::uint64_t end);
+	const Mapping* map(std::uint64_t inode, std::uint32_t descriptor, std::uint64_t end);
 
 	pid_t peer_;
+	For use_;
 	bool reachable_ = false;
 	std::vector<Mapping> mappings_;  // roughly in the order of their last use
 };

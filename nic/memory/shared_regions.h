@@ -32,6 +32,10 @@ public:
 			std::ranges::find_if(regions_, [&](const Region& r) { return r.begin == address && r.file == file; });
 		if (at != regions_.end()) regions_.erase(at);
 	}
+	// The pages of [begin, end) lie in another file now: no region on them is shared any more.
+	void remove_overlapping(std::uint64_t begin, std::uint64_t end) {
+		std::erase_if(regions_, [&](const Region& each) { return each.begin < end && begin < each.end; });
+	}
 	bool empty() const { return regions_.empty(); }
 
 	// Returns where [address, address + length) lies, or nothing if it is not wholly inside one

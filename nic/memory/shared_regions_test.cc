@@ -42,5 +42,14 @@ TEST(SharedRegions, RemovesOneOfTwoEqualRegions) {
 	EXPECT_TRUE(regions.empty());
 }
 
+TEST(SharedRegions, ForgetsTheRegionsOnPagesThatHaveMoved) {
+	SharedRegions regions;
+	regions.add(0x10000, 0x8000, one);
+	regions.add(0x18000, 0x1000, two);
+	regions.remove_overlapping(0x17000, 0x18000);
+	EXPECT_FALSE(regions.find(0x10000, 1));
+	EXPECT_TRUE(regions.find(0x18000, 1));
+}
+
 }  // namespace
 }  // namespace verbena::memory

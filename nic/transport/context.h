@@ -14,6 +14,7 @@
 #include "base/time.h"
 #include "base/timer_wheel.h"
 #include "nic/memory/key_table.h"
+#include "nic/memory/rights_table.h"
 #include "nic/memory/shared_regions.h"
 #include "nic/queues/completion_queue.h"
 #include "nic/transport/queue_pair.h"
@@ -84,6 +85,7 @@ struct Context {
 
 	memory::KeyTable keys;
 	memory::SharedRegions shared;  // registered memory that lies in files which a peer can map
+	memory::RightsPublisher rights;  // lets peers on this host use the memory themselves
 	std::vector<Outlet*> sharing_outlets;  // outlets that have shared payloads of those files
 	TimerWheel timers;
 	Nanoseconds now;  // the time at the start of the pass, or a later reading
@@ -185,11 +187,13 @@ private:
 		}
 	}
 
-	// Revokes the payloads shared under `key` if the change was made (`done`), and returns `done`.
+	// Revokes the payloads shared under `key` and the right of direct operations, if the change was
+	// made (`done`), and returns `done`. A peer may still be executing a direct operation.
 	// Keys are compared without their tag, the low 8 bits: keys that differ only there belong to
 	// the same region or window, and the change withdraws all of them.
 	bool withdrawn(bool done, std::uint32_t key) {
 		if (!done) return false;
+		rights.withdraw_key(key);
 		for (Outlet* outlet : sharing_outlets)
 			outlet->slots.revoke([key](std::uint32_t shared_by, wire::Qpn) { return shared_by >> 8 == key >> 8; });
 		return true;

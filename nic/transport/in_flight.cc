@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "nic/transport/direct.h"
 #include "nic/transport/recovery.h"
 
 namespace verbena::transport {
@@ -80,9 +81,18 @@ void retire_to(Context& context, QueuePair& qp, Psn target) {
 	}
 }
 
+void retire_direct(Context& context, QueuePair& qp) {
+	const SendWqe& wqe = qp.wqe(qp.sq_next++);
+	if (qp.signal_all || wqe.has(queues::send_signaled)) pop_and_complete(context, qp, wqe, Status::success);
+	else pop_sent(qp);
+	if (qp.state == QpState::sqd) [[unlikely]]
+		report_drained(context, qp);
+}
+
 void note_begun(QueuePair& qp) {
 	const std::uint32_t tail = qp.sq_tail.load(std::memory_order_relaxed);
-	const std::uint32_t now = qp.sq_next + (qp.message_offset ? 1 : 0) - tail, before = qp.cold->sq_begun - tail;
+	const bool in_part = qp.message_offset || qp.cold->direct_offset;
+	const std::uint32_t now = qp.sq_next + (in_part ? 1 : 0) - tail, before = qp.cold->sq_begun - tail;
 	// sq_begun may be older than sq_tail; then `before` wraps and exceeds what is posted.
 	if (before < now || before > qp.sq_head.load(std::memory_order_relaxed) - tail) qp.cold->sq_begun = tail + now;
 }
@@ -139,6 +149,7 @@ void flush_send_queue(Context& context, QueuePair& qp) {
 		pop_and_complete(context, qp, qp.wqe(index), Status::flushed);
 	qp.sq_next = head;
 	qp.message_offset = 0;
+	qp.cold->direct_offset = 0;
 	qp.reads_in_flight = 0;
 	qp.cold->recovery.read_continues = false;
 	stop_sending(qp);
@@ -169,6 +180,7 @@ void flush_receive_queue(Context& context, QueuePair& qp) {
 
 void enter_error(Context& context, QueuePair& qp) {
 	qp.state = QpState::error;
+	publish_rights(context, qp);
 	qp.blocked &= blocked_ring;  // the QP stays on its outlet's waiting list
 	flush_send_queue(context, qp);
 	flush_receive_queue(context, qp);

@@ -16,6 +16,9 @@ namespace verbena::transport {
 // `target`. May fail the send queue, if the request that is now oldest has a pending error.
 void retire_to(Context&, QueuePair&, Psn target);
 
+// Completes the oldest request, which was executed directly and took no PSN (direct.h).
+void retire_direct(Context&, QueuePair&);
+
 // Goes back to `psn`, so that transmit() sends again from there on; una <= psn <= next_psn. Local
 // operations that were executed are not repeated.
 void rewind_to(QueuePair&, Psn psn);

@@ -18,6 +18,7 @@
 
 namespace verbena::transport {
 
+class PeerMemory;
 struct QueuePair;
 
 // The last entry of a link's address table, reserved for management datagrams; each one overwrites
@@ -40,12 +41,16 @@ struct Outlet {
 	// address table, which has the slot's index. For management datagrams over UDP.
 	bool addressed = false;
 	std::uint64_t peer = 0;  // identifies the process at the other end; two links may lead to it
+	PeerMemory* peer_memory = nullptr;  // null: every operation takes the ring (direct.h)
+	std::uint64_t direct_steps = 0;  // direct operations, and parts of them, that were executed
 
 	// Queue pairs that wait for room, oldest first (resume_waiting).
 	QueuePair* waiting_first = nullptr;
 	QueuePair* waiting_last = nullptr;
 	bool resuming = false;  // resume_waiting() is running
-	std::uint64_t resumed_at = 0;  // slots published when the current QP's turn began
+	std::uint64_t resumed_at = 0;  // steps() when the current QP's turn began
+	// Changes with all that a queue pair sends through this outlet.
+	std::uint64_t steps() const { return slots.published() + direct_steps; }
 
 	// Links that can lose packets (recovery.h).
 	Nanoseconds round_trip = 0;  // smoothed; 0: not measured yet

@@ -41,7 +41,9 @@ using Psn = std::uint64_t;
 enum Blocked : std::uint8_t {
 	blocked_ring = 1,  // its outlet's ring is full; the QP is on the outlet's waiting list
 	blocked_rnr = 2,  // a pause after an RNR NAK, or while the peer has no such QP; a timer ends it
-	blocked_window = 4,  // the window is full; the next acknowledgement unblocks it
+	// The window is full, or a direct operation awaits the end of those in the ring (direct.h). The
+	// next acknowledgement unblocks it.
+	blocked_window = 4,
 };
 
 // Bits: the acknowledgement that a responder has yet to send. READ and atomic responses are in
@@ -135,6 +137,9 @@ struct ColdQueuePair : TimerEntry {
 	bool rewound_for_gap = false;  // the requester acted on an implied NAK; cleared by progress
 	bool draining = false;  // SQD: raise sq_drained once the begun requests have completed
 	std::uint32_t sq_begun = 0;  // SQD: one past the last WQE that was begun (note_begun)
+	std::uint32_t direct_offset = 0;  // bytes of WQE sq_next that were moved directly (direct.h)
+	// The PSNs at which modify_qp started both sequences; 24 bits.
+	std::uint32_t first_send_psn = 0, first_receive_psn = 0;
 	// `una` when the timer or an RNR pause was last set; if it differs, the retry counts start
 	// anew.
 	Psn una_at_timer = ~Psn{0}, una_at_rnr = ~Psn{0};

@@ -1,8 +1,10 @@
 #include "nic/transport/requester.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "nic/memory/guarded_copy.h"
+#include "nic/transport/direct.h"
 #include "nic/transport/in_flight.h"
 #include "nic/transport/recovery.h"
 
@@ -24,7 +26,7 @@ void wait_for_room(Context& context, QueuePair& qp, Outlet& outlet) {
 	qp.blocked |= blocked_ring;
 	qp.cold->waiting_on = &outlet;
 	if (!outlet.waiting_first) outlet.full_since = context.fresh_now();
-	if (outlet.resuming && outlet.slots.published() == outlet.resumed_at) {
+	if (outlet.resuming && outlet.steps() == outlet.resumed_at) {
 		qp.next_waiting = outlet.waiting_first;
 		outlet.waiting_first = &qp;
 		if (!outlet.waiting_last) outlet.waiting_last = &qp;
@@ -84,9 +86,9 @@ Opcode message_opcode(QpType type, SendOpcode opcode, bool begins, bool ends) {
 	return Opcode(transport + position);
 }
 
-// whole: the WQE is finished, and the next one has its turn. stopped: the QP sends nothing more
-// now, and continues with this WQE later.
-enum class Sent { whole, stopped };
+// whole: the WQE is finished, and the next one has its turn. executed: it is also acknowledged.
+// stopped: the QP sends nothing more now, and continues with this WQE later.
+enum class Sent { whole, executed, stopped };
 
 // The outlet's ring is full: the QP waits for room. If the peer is stalled, a UC or UD QP does not
 // wait, and its message is dropped.
@@ -254,12 +256,32 @@ Sent run_local(Context& context, QueuePair& qp, SendWqe& wqe) {
 	return Sent::whole;
 }
 
+// Executes the request at sq_next without the ring. Nothing: the request takes the ring.
+std::optional<Sent> send_directly(Context& context, QueuePair& qp, SendWqe& wqe, std::uint32_t& bytes_left) {
+	using Kind = DirectResult::Kind;
+	if (wqe.reads() && qp.reads_max == 0) return std::nullopt;
+	if (!ring_is_idle(qp)) {
+		if (!should_await_ring(qp, wqe)) return std::nullopt;
+		qp.blocked |= blocked_window;
+		return Sent::stopped;
+	}
+	const DirectResult result = execute_direct(context, qp, wqe, bytes_left);
+	switch (result.kind) {
+		case Kind::done: return Sent::executed;
+		case Kind::partly: wait_for_room(context, qp, *qp.outlet); return Sent::stopped;
+		case Kind::failed: fail_here(context, qp, result.status); return Sent::stopped;
+		default: return std::nullopt;
+	}
+}
+
 // Sends the WQE or the rest of it. A fenced WQE waits until all READs and atomics before it are
 // done (IBV_SEND_FENCE of ibv_post_send(3)).
-Sent send_wqe(Context& context, QueuePair& qp, SendWqe& wqe) {
+Sent send_wqe(Context& context, QueuePair& qp, SendWqe& wqe, std::uint32_t& direct_bytes_left) {
 	if (wqe.has(queues::send_fence) && qp.reads_in_flight && qp.message_offset == 0) [[unlikely]]
 		return Sent::stopped;
 	if (qp.type == QpType::ud) return send_datagram(context, qp, wqe);
+	if (may_go_direct(qp, wqe))
+		if (const auto sent = send_directly(context, qp, wqe, direct_bytes_left)) return *sent;
 	if (wqe.local()) [[unlikely]]
 		return run_local(context, qp, wqe);
 	if (wqe.reads()) return send_read_or_atomic(context, qp, wqe);
@@ -277,9 +299,15 @@ void transmit(Context& context, QueuePair& qp) {
 	const std::uint32_t head =
 		qp.state == QpState::sqd ? qp.cold->sq_begun : qp.sq_head.load(std::memory_order_acquire);
 	const Psn before = qp.next_psn;
+	std::uint32_t direct_bytes_left = direct_bytes_max;
 	while (qp.sq_next != head && !qp.blocked && qp.pending_error == Status::success) {
 		SendWqe& wqe = qp.wqe(qp.sq_next);
-		if (send_wqe(context, qp, wqe) == Sent::stopped) break;
+		const Sent sent = send_wqe(context, qp, wqe, direct_bytes_left);
+		if (sent == Sent::stopped) break;
+		if (sent == Sent::executed) {
+			retire_direct(context, qp);
+			continue;
+		}
 		++qp.sq_next;
 		// A UC or UD request completes when it is sent, a local operation of RC when all WQEs
 		// before it have completed.
@@ -292,9 +320,9 @@ void transmit(Context& context, QueuePair& qp) {
 // The loop ends at the first QP that finds no room: with thousands of waiting QPs, trying each of
 // them for every free slot would cost more than sending. That QP goes to the end of the list if it
 // has sent anything, and otherwise keeps its place (wait_for_room).
-void resume_waiting(Context& context, Outlet& outlet) {
+bool resume_waiting(Context& context, Outlet& outlet) {
 	const Nanoseconds since = outlet.full_since;
-	const std::uint64_t published = outlet.slots.published();
+	const std::uint64_t steps = outlet.steps(), direct_steps = outlet.direct_steps;
 	const Nanoseconds waited = context.fresh_now() - since;
 	if (outlet.closed || waited > stalled_peer_timeout) outlet.stalled = true;
 	const QueuePair* const last = outlet.waiting_last;
@@ -308,14 +336,16 @@ void resume_waiting(Context& context, Outlet& outlet) {
 		if (!outlet.waiting_first) outlet.waiting_last = nullptr;
 		qp->blocked &= ~blocked_ring;
 		qp->cold->waiting_on = nullptr;
-		outlet.resumed_at = outlet.slots.published();
+		outlet.resumed_at = outlet.steps();
 		transmit(context, *qp);
 		if (qp->cold->waiting_on == &outlet && outlet.resuming) break;
 	}
 	outlet.resuming = false;
-	const bool progress = outlet.slots.published() != published;
-	if (progress || !outlet.waiting_first) context.counters.waited_for_room += waited;
+	const bool progress = outlet.steps() != steps, direct = outlet.direct_steps != direct_steps;
+	// A direct operation waits for its next turn, not for room.
+	if (!direct && (progress || !outlet.waiting_first)) context.counters.waited_for_room += waited;
 	if (outlet.waiting_first) outlet.full_since = progress ? context.fresh_now() : since;
+	return direct;
 }
 
 }  // namespace verbena::transport

@@ -18,8 +18,9 @@ void transmit(Context&, QueuePair&);
 
 // To call when the outlet may have room again. Transmits for the QPs on its waiting list, oldest
 // first; drops their UD and UC messages if the outlet has been full for longer than
-// `stalled_peer_timeout`.
-void resume_waiting(Context&, Outlet&);
+// `stalled_peer_timeout`. Returns whether direct operations were executed: then there may be more
+// to do at once, without the peer.
+bool resume_waiting(Context&, Outlet&);
 
 // After an outlet has been full for this long, its peer counts as stalled: UD and UC messages to it
 // are dropped until it takes packets again, because one stalled process must not block a UD queue

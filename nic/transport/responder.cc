@@ -6,6 +6,7 @@
 
 #include "nic/memory/guarded_copy.h"
 #include "nic/transport/completer.h"
+#include "nic/transport/direct.h"
 #include "nic/transport/in_flight.h"
 #include "nic/transport/receive.h"
 #include "nic/transport/recovery.h"
@@ -294,6 +295,7 @@ bool follows_uc(QueuePair& qp, const wire::OpcodeFacts& facts, Psn psn) {
 void establish(Context& context, QueuePair& qp) {
 	if (qp.cold->communication_established) return;
 	qp.cold->communication_established = true;
+	publish_rights(context, qp);
 	context.raise(AsyncEvent::communication_established, qp.cold->user);
 }
 

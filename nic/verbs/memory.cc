@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "nic/engine/boundary.h"
 #include "nic/heap/heap.h"
+#include "nic/verbs/direct.h"
 #include "nic/verbs/process.h"
 #include "nic/verbs/provider.h"
 
@@ -82,7 +83,9 @@ ibv_mr* reg_mr_iova2(ibv_pd* pd, void* address, std::size_t length, std::uint64_
 	m.lkey = m.rkey = SoftContext::of(pd->context).engine->control([&](adapter::ChannelAdapter& adapter) {
 		const std::uint32_t key =
 			adapter.context().keys.register_region(registration(pd, address, length, iova, access));
+		m.rkey = key;
 		share(adapter.context().shared, *mr);
+		publish(adapter.context(), *mr);
 		return key;
 	});
 	m.handle = m.lkey;
@@ -137,6 +140,7 @@ int rereg_mr(ibv_mr* public_mr, int flags, ibv_pd* pd, void* address, std::size_
 		log::refuse(EBUSY, "ibv_rereg_mr: a memory window is bound to the region");
 		return IBV_REREG_MR_ERR_CMD;
 	}
+	await_peers_of_region(*SoftContext::of(m.context).engine, mr);
 	--SoftPd::of(m.pd).users;
 	++SoftPd::of(new_pd).users;
 	m.pd = new_pd;
@@ -146,8 +150,10 @@ int rereg_mr(ibv_mr* public_mr, int flags, ibv_pd* pd, void* address, std::size_
 	mr.access = new_access;
 	// The registration has changed, so nothing may fail any more.
 	if (!engine::attempt([&] { mr.backing = backing_of(new_address, new_length, new_access); })) mr.backing.reset();
-	SoftContext::of(m.context).engine->control(
-		[&](adapter::ChannelAdapter& adapter) { share(adapter.context().shared, mr); });
+	SoftContext::of(m.context).engine->control([&](adapter::ChannelAdapter& adapter) {
+		share(adapter.context().shared, mr);
+		publish(adapter.context(), mr);
+	});
 	return 0;
 }
 
@@ -159,6 +165,7 @@ int dereg_mr(ibv_mr* mr) {
 		return true;
 	});
 	if (!done) return log::refuse(EBUSY, "ibv_dereg_mr: a memory window is bound to the region");
+	await_peers_of_region(*SoftContext::of(mr->context).engine, SoftMr::of(mr));
 	--SoftPd::of(mr->pd).users;
 	delete &SoftMr::of(mr);
 	return 0;

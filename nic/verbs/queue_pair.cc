@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "nic/verbs/direct.h"
 #include "nic/verbs/modify_reason.h"
 #include "nic/verbs/process.h"
 #include "nic/verbs/provider.h"
@@ -330,11 +331,13 @@ int modify_qp(ibv_qp* public_qp, ibv_qp_attr* a, int mask) {
 		.outlet = outlet,
 		.sqd_notify = a->en_sqd_async_notify != 0};
 	QueuePair& qp = *sqp.qp;
+	bool took_requests = false;
 	// Posters read the state and the outlet under the send queue's lock.
 	const int error = [&] {
 		const std::lock_guard lock(qp.sq_lock);
 		return sqp.engine->control([&](adapter::ChannelAdapter& adapter) {
 			if (outlet && sqp.engine->links_retired() != links_retired) return EAGAIN;
+			took_requests = qp.type == QpType::rc && qp.state >= QpState::rtr;
 			return adapter.modify_qp(qp, change) ? 0 : EINVAL;
 		});
 	}();
@@ -342,6 +345,8 @@ int modify_qp(ibv_qp* public_qp, ibv_qp_attr* a, int mask) {
 	// again.
 	if (error == EAGAIN) return modify_qp(public_qp, a, mask);
 	if (error) return refuse_change(qp, *a, mask);
+	if (took_requests && ((mask & IBV_QP_ACCESS_FLAGS) || ((mask & IBV_QP_STATE) && a->qp_state != IBV_QPS_RTS)))
+		await_peers_of_queue_pair(*sqp.engine, qp.qpn);
 	remember(sqp.attributes, *a, mask);
 	if (mask & IBV_QP_STATE) {
 		public_qp->state = a->qp_state;
@@ -377,6 +382,7 @@ int destroy_qp(engine::BlockingCall& call, ibv_qp* public_qp) {
 			adapter.destroy_qp(*std::exchange(sqp.qp, nullptr));
 			return 0;
 		});
+		if (public_qp->qp_type == IBV_QPT_RC) await_peers_of_queue_pair(*sqp.engine, public_qp->qp_num);
 		purge(sqp);
 	}
 	SoftContext::of(public_qp->context).async_events.remove_if([&](const ibv_async_event& event) {

@@ -54,6 +54,19 @@ struct ForwardedPacket {
 };
 static_assert(sizeof(ForwardedPacket) == 48);
 
+// The announcement of a producer that is about to write to its peer's memory itself: the key, and
+// the queue pair of the peer (docs/decisions/0036). 0: it writes nothing.
+struct DirectAccess {
+	std::uint64_t bits = 0;
+
+	static constexpr DirectAccess of(std::uint32_t key, Qpn qpn) {
+		return {std::uint64_t{1} << 63 | std::uint64_t{qpn.value & 0xffffff} << 32 | key};
+	}
+	explicit operator bool() const { return bits != 0; }
+	std::uint32_t key() const { return static_cast<std::uint32_t>(bits); }
+	Qpn qpn() const { return {static_cast<std::uint32_t>(bits >> 32) & 0xffffff}; }
+};
+
 // One direction of a link, in memory that both processes map. Zeroed memory is an empty ring.
 struct Direction {
 	static constexpr std::uint32_t slot_count = 256;
@@ -75,7 +88,9 @@ struct Direction {
 	// Written by the producer: not 0 while the consumer may use the shared payload of the slot with
 	// this index.
 	alignas(128) std::atomic<std::uint8_t> sharing_permitted[slot_count];
-	// Written by the producer, as is all that follows. The bits are those of AckRecord.
+	// Written by the producer, as is all that follows. The bits are those of DirectAccess.
+	alignas(128) std::atomic<std::uint64_t> direct_access;
+	// The bits are those of AckRecord.
 	alignas(128) std::atomic<std::uint64_t> acks[ack_count];
 	alignas(128) Slot slots[slot_count];
 	// Slots of datagrams refer to an entry by its index. The producer writes the entry first.

@@ -63,4 +63,13 @@ inline Traffic traffic_of(const Slot& slot, std::uint32_t length) {
 			second_aeth + padded};
 }
 
+// A message of `length` bytes that was not sent in slots, as packets of an MTU of 2^mtu_shift
+// bytes. `extension`: the octets of its extended headers.
+inline Traffic traffic_of_message(std::uint32_t length, unsigned mtu_shift, std::uint32_t extension) {
+	const std::uint32_t packets = length <= 1u << mtu_shift ? 1 : ((length - 1) >> mtu_shift) + 1;
+	return {packets,
+		std::uint64_t{packets} * (detail::bth_octets + detail::icrc_octets) + extension +
+			((std::uint64_t{length} + 3) & ~std::uint64_t{3})};
+}
+
 }  // namespace verbena::wire

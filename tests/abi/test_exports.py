@@ -81,7 +81,13 @@ FILE_CALLS = """
     getxattr lgetxattr listxattr llistxattr syscall openat2 socket
 """
 FILES = set(FILE_CALLS.split())
-LIBC = SIGNALS | FILES
+# The functions of libc that give and take page-aligned memory (nic/heap).
+HEAP_CALLS = """
+    posix_memalign memalign aligned_alloc valloc pvalloc
+    free cfree realloc reallocarray malloc_usable_size madvise
+"""
+HEAP = set(HEAP_CALLS.split())
+LIBC = SIGNALS | FILES | HEAP
 
 
 def symbols(library: Path) -> list[str]:

@@ -45,7 +45,7 @@ ERRORS = {
     "prctl": "EPERM",
     "pread64": "EINTR EIO",
     "prlimit64": "EPERM",
-    "process_vm_readv": "EPERM ENOSYS",
+    "process_vm_readv": "EPERM+ ENOSYS+",
     "pselect6": "EINTR",
     "pwrite64": "EINTR ENOSPC",
     "read": "EINTR EIO",

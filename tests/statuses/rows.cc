@@ -16,6 +16,11 @@ Aim three_receives(Side& s) {
 	return ready(s);
 }
 template <int access> Aim region_with(Side& s) { return whole(*s.region(4096, access)); }
+template <int access> Aim registered_anew_for(Side& s) {
+	ibv_mr* mr = s.region(4096, everything);
+	s.demand(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, nullptr, nullptr, 0, access) == 0, "ibv_rereg_mr");
+	return whole(*mr);
+}
 template <int access> Aim unmapped_with(Side& s) { return whole(*s.unmapped_region(access)); }
 
 void send_8(Side& s, Aim) { s.send(1, s.local(8)); }
@@ -60,6 +65,13 @@ const Row rows[] = {
 			s.post(&wr);
 		},
 		{"1:SUCCESS", "RTS", ""}, {"101:SUCCESS(0)", "RTS", ""}},
+	{"RC WRITE, READ and atomic", rc, ready,
+		[](Side& s, Aim at) {
+			s.write(1, s.local(100'000), at.address + 8, at.rkey);
+			s.read(2, s.local(100'000), at.address + 8, at.rkey);
+			s.fetch_add(3, s.local(8), at.address, at.rkey);
+		},
+		{"1:SUCCESS 2:SUCCESS 3:SUCCESS", "RTS", ""}, untouched},
 	{"RC zero-length WRITE and READ check no key", rc, ready,
 		[](Side& s, Aim) {
 			s.write(1, s.local(0), 0, wrong_key);
@@ -197,6 +209,13 @@ const Row rows[] = {
 			return aim;
 		},
 		write_8, denied, denies},
+
+	{"RC WRITE one byte beyond the end", rc, region_with<everything>, write_at<4089>, denied, denies},
+	{"RC READ one byte beyond the end", rc, region_with<everything>, read_at<4089>, denied, denies},
+	{"RC WRITE to memory that was registered anew for READ", rc,
+		registered_anew_for<IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ>, write_8, denied, denies},
+	{"RC READ of memory that was registered anew for WRITE", rc,
+		registered_anew_for<IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE>, read_8, denied, denies},
 
 	// The target's QP does not allow it: an invalid request, not an access error (IBA 9.7.4)
 	{"RC WRITE to a QP without remote WRITE",

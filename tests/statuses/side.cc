@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <chrono>
 #include <csignal>
+#include <cstdlib>
 #include <cstring>
 #include <utility>
 
@@ -243,7 +244,7 @@ void Side::end() {
 	if (channel) done(ibv_destroy_comp_channel(channel), "ibv_destroy_comp_channel");
 	for (ibv_pd* each : domains_) done(ibv_dealloc_pd(each), "ibv_dealloc_pd");
 	if (pd) done(ibv_dealloc_pd(pd), "ibv_dealloc_pd");
-	for (const auto& [address, size] : memory_) munmap(address, size);
+	for (void* each : memory_) std::free(each);
 	qp = nullptr, srq = nullptr, ah_ = nullptr, cq = nullptr, channel = nullptr, pd = nullptr, mr = nullptr;
 	others_.clear(), windows_.clear(), regions_.clear(), domains_.clear(), memory_.clear();
 }
@@ -371,9 +372,13 @@ void Side::invalidate(std::uint64_t wr_id, std::uint32_t rkey) {
 }
 
 ibv_mr* Side::region(std::size_t size, int access, ibv_pd* of) {
-	void* memory = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	demand(memory != MAP_FAILED, "memory");
-	memory_.emplace_back(memory, size);
+	void* memory = nullptr;
+	demand(posix_memalign(&memory, 4096, size) == 0, "memory");  // the NIC's heap may serve it
+	memory_.push_back(memory);
+	return register_memory(memory, size, access, of);
+}
+
+ibv_mr* Side::register_memory(void* memory, std::size_t size, int access, ibv_pd* of) {
 	// In parentheses, because the macro of verbs.h would choose another function by the access
 	// flags.
 	regions_.push_back(made((ibv_reg_mr)(of ? of : pd, memory, size, access), "ibv_reg_mr"));
@@ -381,9 +386,10 @@ ibv_mr* Side::region(std::size_t size, int access, ibv_pd* of) {
 }
 
 ibv_mr* Side::unmapped_region(int access) {
-	ibv_mr* gone = region(4096, access);
-	munmap(gone->addr, 4096);
-	memory_.pop_back();
+	void* memory = mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	demand(memory != MAP_FAILED, "memory");
+	ibv_mr* gone = register_memory(memory, 4096, access, nullptr);
+	munmap(memory, 4096);
 	return gone;
 }
 

@@ -118,6 +118,7 @@ public:
 	pid_t peer = 0;
 
 private:
+	ibv_mr* register_memory(void* memory, std::size_t size, int access, ibv_pd* domain);
 	void make_ready(ibv_qp*, ibv_qp_state, std::uint32_t peer_qpn);
 	void poll();
 	void collect_events();
@@ -130,7 +131,7 @@ private:
 	ibv_mtu mtu_{};
 	ibv_ah* ah_ = nullptr;
 	std::vector<std::string> completions_, events_;
-	std::vector<std::pair<void*, std::size_t>> memory_;
+	std::vector<void*> memory_;
 	std::vector<ibv_mr*> regions_;
 	std::vector<ibv_mw*> windows_;
 	std::vector<ibv_pd*> domains_;

@@ -1,0 +1,198 @@
+// Scenarios about the bytes that arrive, and their order.
+#include <atomic>
+#include <thread>
+
+#include "scenarios.h"
+
+// Lengths and places that meet the edges of pages, packets and parts.
+void all_lengths_target(Side& s) {
+	s.put(s.aim(s.mr));
+	const auto there = s.get<std::uint64_t>();
+	std::printf("read %s\n", digest(s.memory + 1, 400'000) == there ? "equal" : "different");
+	s.meet();
+	std::printf("memory %016llx\n", static_cast<unsigned long long>(digest(s.memory, s.bytes)));
+}
+void all_lengths_initiator(Side& s) {
+	const Aim to = s.get<Aim>();
+	fill(s, 7);
+	std::uint64_t at = 3;
+	for (const std::uint32_t length :
+		{0u, 1u, 7u, 8u, 64u, 1023u, 1024u, 1025u, 8192u, 8193u, 32'768u, 32'769u, 200'000u}) {
+		s.post(IBV_WR_RDMA_WRITE, to, at, length, at / 2);
+		at += length + 13;
+	}
+	s.succeed(13);
+	// Back into the upper half of this region, from where the target's bytes are compared.
+	s.post(IBV_WR_RDMA_READ, to, 1, 400'000, 600'001);
+	s.succeed();
+	s.put(digest(s.memory + 600'001, 400'000));
+	s.meet();
+}
+void reads_target(Side& s) {
+	fill(s, 3);
+	s.put(s.aim(s.mr));
+	const std::uint64_t here = digest(s.memory, 500'000), there = s.get<std::uint64_t>();
+	std::printf("read %s\n", here == there ? "equal" : "different");
+	s.meet();
+}
+void reads_initiator(Side& s) {
+	const Aim to = s.get<Aim>();
+	std::uint64_t at = 0;
+	for (std::uint32_t length = 1; at < 500'000; length = length * 3 + 1) {
+		const auto n = static_cast<std::uint32_t>(std::min<std::uint64_t>(length, 500'000 - at));
+		s.post(IBV_WR_RDMA_READ, to, at, n, at);
+		at += n;
+		s.succeed();
+	}
+	s.put(digest(s.memory, 500'000));
+	s.meet();
+}
+
+// SEND, WRITE, SEND, atomic: the second SEND shows that the WRITE is there, and so on.
+void order_target(Side& s, int rounds) {
+	s.put(s.aim(s.mr));
+	int wrong = 0;
+	for (int i = 1; i <= rounds; ++i) {
+		s.receive(4096, 64);
+		s.receive(8192, 64);
+		s.meet();
+		s.succeed(2);
+		std::uint64_t written;
+		std::memcpy(&written, s.memory + 64, sizeof written);
+		wrong += written != static_cast<std::uint64_t>(i) * 1000;
+		s.meet();
+		s.meet();
+		// The atomic came after a WRITE of the same word.
+		std::memcpy(&written, s.memory + 64, sizeof written);
+		wrong += written != static_cast<std::uint64_t>(i) * 1000 + 6;
+	}
+	std::printf("order wrong %d\n", wrong);
+}
+void order_initiator(Side& s, int rounds) {
+	const Aim to = s.get<Aim>();
+	for (int i = 1; i <= rounds; ++i) {
+		s.meet();
+		const std::uint64_t value = static_cast<std::uint64_t>(i) * 1000;
+		std::memcpy(s.memory, &value, sizeof value);
+		s.post(IBV_WR_SEND, to, 0, 8);
+		s.post(IBV_WR_RDMA_WRITE, to, 64, 8);
+		s.post(IBV_WR_SEND, to, 0, 8);
+		s.succeed(3);
+		s.meet();
+		s.post(IBV_WR_RDMA_WRITE, to, 64, 8);
+		s.post(IBV_WR_ATOMIC_FETCH_AND_ADD, to, 64, 8, 128, 6);
+		s.succeed(2);
+		std::uint64_t before;
+		std::memcpy(&before, s.memory + 128, sizeof before);
+		demand(before == value, "the atomic returned what the WRITE before it wrote");
+		s.meet();
+	}
+}
+
+// A reader that sees the last byte of a WRITE sees all of it. No verb is called meanwhile.
+void last_byte_target(Side& s, int rounds) {
+	s.put(s.aim(s.mr));
+	int torn = 0;
+	for (int i = 1; i <= rounds; ++i) {
+		const auto value = static_cast<unsigned char>(i % 250 + 1);
+		constexpr std::size_t length = 8000;
+		volatile unsigned char* const last = s.memory + length - 1;
+		while (*last != value) {}
+		std::atomic_thread_fence(std::memory_order_acquire);
+		torn += !all_are(s.memory, length, value);
+		s.put('n');
+	}
+	std::printf("torn %d\n", torn);
+}
+void last_byte_initiator(Side& s, int rounds) {
+	const Aim to = s.get<Aim>();
+	for (int i = 1; i <= rounds; ++i) {
+		std::memset(s.memory, i % 250 + 1, 8000);
+		s.post(IBV_WR_RDMA_WRITE, to, 0, 8000);
+		s.succeed();
+		s.get<char>();
+	}
+}
+
+// Remote atomics and the target's own are atomic with each other.
+void atomics_target(Side& s, int rounds) {
+	s.put(s.aim(s.mr));
+	auto* const word = reinterpret_cast<std::uint64_t*>(s.memory);
+	for (int i = 0; i < rounds; ++i) std::atomic_ref(*word).fetch_add(1);
+	s.meet();
+	std::printf("lost %lld\n", 4ll * rounds - static_cast<long long>(*word));
+}
+void atomics_initiator(Side& s, int rounds) {
+	const Aim to = s.get<Aim>();
+	for (int i = 0; i < rounds; ++i) {
+		s.post(IBV_WR_ATOMIC_FETCH_AND_ADD, to, 0, 8, 0, 3);
+		s.succeed();
+	}
+	s.meet();
+}
+
+// Two queue pairs of one process, the target's.
+void self_target(Side& s) {
+	s.make_queue_pair();
+	ibv_qp* const first = s.qp;
+	s.make_queue_pair();
+	s.make_ready(first, s.qp->qp_num);
+	s.make_ready(s.qp, first->qp_num);
+	fill(s, 5);
+	Aim to = s.aim(s.mr);
+	s.post(IBV_WR_RDMA_WRITE, to, 500'001, 200'000, 3);
+	s.post(IBV_WR_RDMA_READ, to, 500'001, 100'000, 900'000);
+	s.post(IBV_WR_ATOMIC_FETCH_AND_ADD, to, 8, 8, 16);
+	s.succeed(3);
+	to.rkey ^= 0xff00;
+	s.post(IBV_WR_RDMA_WRITE, to, 0, 8);
+	std::printf(
+		"status %d\nmemory %016llx\n", s.complete(), static_cast<unsigned long long>(digest(s.memory, s.bytes)));
+}
+
+// Two threads post to one queue pair, so that one often finds the NIC in use by the other.
+void threads_target(Side& s, int rounds) {
+	s.put(s.aim(s.mr));
+	s.meet();
+	std::uint64_t sum;
+	std::memcpy(&sum, s.memory, sizeof sum);
+	std::printf("lost %lld\n", 2ll * rounds - static_cast<long long>(sum));
+}
+void threads_initiator(Side& s, int rounds) {
+	const Aim to = s.get<Aim>();
+	std::atomic<int> posted{0}, completed{0};
+	const auto work = [&](std::uint64_t result) {
+		for (int i = 0; i < rounds; ++i) {
+			s.post(IBV_WR_ATOMIC_FETCH_AND_ADD, to, 0, 8, result);
+			// At most 60 in the queue, and never more completions than are looked for.
+			for (++posted; posted.load() - completed.load() > 50;) {
+				ibv_wc wc;
+				if (ibv_poll_cq(s.cq, 1, &wc) == 0) continue;
+				demand(wc.status == IBV_WC_SUCCESS, "an atomic succeeds");
+				++completed;
+			}
+		}
+	};
+	std::thread other(work, 64);
+	work(128);
+	other.join();
+	s.succeed(posted.load() - completed.load());
+	s.meet();
+}
+
+// A long WRITE whose poster sleeps until its event: the NIC finishes the rest by itself.
+void asleep_target(Side& s) {
+	s.put(s.aim(s.mr));
+	s.meet();
+	std::printf("bytes %s\n", all_are(s.memory, s.bytes, 5) ? "there" : "missing");
+}
+void asleep_initiator(Side& s) {
+	const Aim to = s.get<Aim>();
+	std::memset(s.memory, 5, s.bytes);
+	demand(!ibv_req_notify_cq(s.cq, 0), "req_notify_cq");
+	s.post(IBV_WR_RDMA_WRITE, to, 0, to.bytes);
+	pollfd event{s.channel->fd, POLLIN, 0};
+	demand(poll(&event, 1, 10'000) == 1, "the event of the completion");
+	s.succeed();
+	s.meet();
+}
