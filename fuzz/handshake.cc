@@ -16,6 +16,7 @@
 
 #include "base/check.h"
 #include "fuzz/input.h"
+#include "nic/engine/own_progress.h"
 #include "nic/engine/rendezvous.h"
 
 namespace verbena::fuzz {

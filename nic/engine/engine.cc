@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
 #include <sched.h>
 
@@ -34,11 +33,6 @@ constexpr std::uint32_t idle_polls_until_yield = 2048;
 // After this many empty polls while ARMED, the program is polling rather than waiting for an event.
 constexpr std::uint32_t polls_until_busy = 64;
 
-bool direct_operations_wanted() {
-	const char* const wanted = std::getenv("VERBENA_DIRECT");
-	return !wanted || std::strcmp(wanted, "0") != 0;
-}
-
 }  // namespace
 
 Engine::Engine(Events events, OwnProgress own, EpollSet epoll)
@@ -48,10 +42,7 @@ Engine::Engine(Events events, OwnProgress own, EpollSet epoll)
 	  epoll_(std::move(epoll)),
 	  neighbours_(adapter_, epoll_, own_, remotes_),
 	  remotes_(*this, adapter_, neighbours_, epoll_) {
-	if (direct_operations_wanted()) {
-		adapter_.context().rights.attach(own_.rights());
-		neighbours_.use_direct();
-	}
+	begin_direct();
 	adapter_.context().clock = monotonic_now;
 	adapter_.connections().draw = secure_random<std::uint64_t>;
 	adapter_.connections().report_mismatch = explain_mismatch;
@@ -181,6 +172,8 @@ void Engine::post(QueuePair& qp) {
 		const bool gathers =
 			qp.una != before && qp.type == transport::QpType::rc && qp.outlet && !qp.outlet->lossless && !own_.armed();
 		adapter_.transmit(qp);
+		if (qp.blocked && !take_turns(qp)) [[unlikely]]
+			return;
 		if (gathers) gathered_packets_ += qp.next_psn - before;
 		if (!gathers || gathered_packets_ >= gathered_packets_max) {
 			ack_delay_.note_post();

@@ -20,6 +20,16 @@ OwnProgress::OwnProgress(SealedMemory<ProgressPage> page, SealedMemory<memory::R
 	  doorbell_(std::move(doorbell)),
 	  token_(secure_random<std::uint64_t>()) {}
 
+std::expected<SealedMemory<memory::RightsTable>, int> create_rights_table() {
+	auto table = create_sealed<memory::RightsTable>("verbena-rights", Writers::this_mapping, 0, WithoutMemfd::none);
+	if (!table && table.error() == ENOTSUP) return SealedMemory<memory::RightsTable>{};
+	if (table) {
+		table->object->magic = memory::RightsTable::magic_value;
+		table->object->version = memory::RightsTable::version_value;
+	}
+	return table;
+}
+
 std::expected<OwnProgress, int> OwnProgress::create() {
 	auto page = create_progress_page();
 	if (!page) return std::unexpected(page.error());

@@ -21,6 +21,10 @@ namespace verbena::engine {
 // A peer that has moved the progress thread rings the doorbell by this count.
 inline constexpr std::uint64_t ring_after_move = std::uint64_t{1} << 32;
 
+// Creates this process's own table of rights, empty. Nothing, without an error, where
+// memfd_create(2) is refused. Error: an errno value.
+std::expected<SealedMemory<memory::RightsTable>, int> create_rights_table();
+
 class OwnProgress {
 public:
 	// Error: an errno value.

@@ -252,16 +252,6 @@ bool wait_for_answer(int fd, pid_t pid, Clock::time_point deadline) {
 
 }  // namespace
 
-std::expected<SealedMemory<memory::RightsTable>, int> create_rights_table() {
-	auto table = create_sealed<memory::RightsTable>("verbena-rights", Writers::this_mapping, 0, WithoutMemfd::none);
-	if (!table && table.error() == ENOTSUP) return SealedMemory<memory::RightsTable>{};
-	if (table) {
-		table->object->magic = memory::RightsTable::magic_value;
-		table->object->version = memory::RightsTable::version_value;
-	}
-	return table;
-}
-
 std::expected<BlockName, int> claim_block(const Directory& directory) {
 	const auto random = secure_random<std::uint32_t>();
 	constexpr std::uint32_t count = block_last - block_first + 1;

@@ -48,10 +48,6 @@ struct Identity {
 	int rights_fd;        // create_rights_table(); -1: there is none
 };
 
-// Creates this process's own table of rights, empty. Nothing, without an error, where
-// memfd_create(2) is refused. Error: an errno value.
-std::expected<SealedMemory<memory::RightsTable>, int> create_rights_table();
-
 struct BlockName {
 	std::uint32_t block;
 	Directory::Listeners listeners;

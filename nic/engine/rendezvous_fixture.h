@@ -7,6 +7,7 @@
 
 #include <cstdint>
 
+#include "nic/engine/own_progress.h"
 #include "nic/engine/rendezvous.h"
 
 namespace verbena::engine {

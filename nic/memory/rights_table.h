@@ -138,7 +138,7 @@ public:
 	// Publishes a region, or replaces its entry. False: another key has its place.
 	bool publish(const KeyRights&);
 	// Ends the right. A peer that has read the entry may still be copying (NIC's withdrawal,
-	// nic/engine/withdrawal.cc). Returns whether the key was published.
+	// nic/engine/direct.cc). Returns whether the key was published.
 	bool withdraw_key(std::uint32_t key);
 
 	// Publishes a queue pair, or replaces its entry; without effect if its block was not added.

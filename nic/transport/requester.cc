@@ -274,8 +274,7 @@ std::optional<Sent> send_directly(Context& context, QueuePair& qp, SendWqe& wqe,
 	}
 }
 
-// Sends the WQE or the rest of it. A fenced WQE waits until all READs and atomics before it are
-// done (IBV_SEND_FENCE of ibv_post_send(3)).
+// Sends the WQE or its rest. With IBV_SEND_FENCE it waits for the READs and atomics before it.
 Sent send_wqe(Context& context, QueuePair& qp, SendWqe& wqe, std::uint32_t& direct_bytes_left) {
 	if (wqe.has(queues::send_fence) && qp.reads_in_flight && qp.message_offset == 0) [[unlikely]]
 		return Sent::stopped;

@@ -84,7 +84,7 @@ FILES = set(FILE_CALLS.split())
 # The functions of libc that give and take page-aligned memory (nic/heap).
 HEAP_CALLS = """
     posix_memalign memalign aligned_alloc valloc pvalloc
-    free cfree realloc reallocarray malloc_usable_size madvise
+    free cfree free_sized free_aligned_sized realloc reallocarray malloc_usable_size madvise
 """
 HEAP = set(HEAP_CALLS.split())
 LIBC = SIGNALS | FILES | HEAP
