@@ -34,14 +34,14 @@ struct Things {
 	static constexpr std::size_t sealed_enough = 4;  // an honest peer sends the first four
 	std::vector<Descriptor> list;
 	SealedMemory<ProgressPage> own_page = *create_progress_page();
-	SealedMemory<memory::RightsTable> own_rights = *create_rights_table();
+	SealedMemory<memory::RightsTable> own_rights = create_rights_table();
 	Descriptor own_doorbell{eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
 
 	Things() {
 		list.push_back(std::move(create_sealed<wire::Direction>("direction", Writers::everyone)->fd));
 		list.emplace_back(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
 		list.push_back(std::move(create_progress_page()->fd));
-		list.push_back(std::move(create_rights_table()->fd));
+		list.push_back(std::move(create_rights_table().fd));
 		list.emplace_back(memfd_create("unsealed", MFD_CLOEXEC | MFD_ALLOW_SEALING));
 		check(ftruncate(list.back().get(), sizeof(wire::Direction)) == 0, "an unsealed file of the right size");
 		list.emplace_back(memfd_create("small", MFD_CLOEXEC | MFD_ALLOW_SEALING));

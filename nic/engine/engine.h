@@ -84,6 +84,9 @@ public:
 			}
 		} leave{*this};
 		refresh_clock();
+		// The act may destroy or reset the queue pair of an acknowledgement that waits.
+		if (ack_delay_.waiting()) [[unlikely]]
+			finish();
 		return act(adapter_);
 	}
 

@@ -2,6 +2,7 @@
 
 #include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -20,27 +21,26 @@ OwnProgress::OwnProgress(SealedMemory<ProgressPage> page, SealedMemory<memory::R
 	  doorbell_(std::move(doorbell)),
 	  token_(secure_random<std::uint64_t>()) {}
 
-std::expected<SealedMemory<memory::RightsTable>, int> create_rights_table() {
+SealedMemory<memory::RightsTable> create_rights_table() {
+	// A file beyond the limit would bring the program a SIGXFSZ.
+	rlimit limit;
+	if (getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur < sizeof(memory::RightsTable)) return {};
 	auto table = create_sealed<memory::RightsTable>("verbena-rights", Writers::this_mapping, 0, WithoutMemfd::none);
-	if (!table && table.error() == ENOTSUP) return SealedMemory<memory::RightsTable>{};
-	if (table) {
-		table->object->magic = memory::RightsTable::magic_value;
-		table->object->version = memory::RightsTable::version_value;
-	}
-	return table;
+	if (!table) return {};
+	table->object->magic = memory::RightsTable::magic_value;
+	table->object->version = memory::RightsTable::version_value;
+	return std::move(*table);
 }
 
 std::expected<OwnProgress, int> OwnProgress::create() {
 	auto page = create_progress_page();
 	if (!page) return std::unexpected(page.error());
-	auto rights = create_rights_table();
-	if (!rights) return std::unexpected(rights.error());
 	void* spare = mmap(nullptr, sizeof(ProgressPage), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (spare == MAP_FAILED) return std::unexpected(errno);
 	Mapped<ProgressPage> owned_spare(static_cast<ProgressPage*>(spare));
 	Descriptor doorbell(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
 	if (!doorbell) return std::unexpected(errno);
-	return OwnProgress(std::move(*page), std::move(*rights), std::move(doorbell), std::move(owned_spare));
+	return OwnProgress(std::move(*page), create_rights_table(), std::move(doorbell), std::move(owned_spare));
 }
 
 namespace {

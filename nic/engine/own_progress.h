@@ -21,9 +21,9 @@ namespace verbena::engine {
 // A peer that has moved the progress thread rings the doorbell by this count.
 inline constexpr std::uint64_t ring_after_move = std::uint64_t{1} << 32;
 
-// Creates this process's own table of rights, empty. Nothing, without an error, where
-// memfd_create(2) is refused. Error: an errno value.
-std::expected<SealedMemory<memory::RightsTable>, int> create_rights_table();
+// Creates this process's own table of rights, empty. Nothing where the process may not make one:
+// then peers send it every operation.
+SealedMemory<memory::RightsTable> create_rights_table();
 
 class OwnProgress {
 public:

@@ -30,7 +30,7 @@ struct Process {
 	explicit Process(std::uint64_t token)
 		: doorbell(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
 		  page(*create_progress_page()),
-		  rights(*create_rights_table()),
+		  rights(create_rights_table()),
 		  token(token) {}
 	Identity identity() const { return {token, doorbell.get(), page.fd.get(), rights.fd.get()}; }
 

@@ -160,4 +160,6 @@ def test_two_users_share_the_two_rings_and_nothing_else(users: Users) -> None:
     wait_until(lambda: client.cpu_ns() > 200_000_000, "the client exchanges messages", client)
     wait_until(lambda: rings(server) == 2, "there is a link", server)
     mapped = {name.split()[0] for name in shared_memory(server)}
-    assert mapped == {"/memfd:verbena-direction", "/memfd:verbena-progress"}, mapped
+    # The table of rights is the process's own, and there is one.
+    assert mapped == {"/memfd:verbena-direction", "/memfd:verbena-progress", "/memfd:verbena-rights"}, mapped
+    assert sum(name.startswith("/memfd:verbena-rights") for name in shared_memory(server)) == 1

@@ -4,6 +4,7 @@ import os
 import subprocess
 from pathlib import Path
 
+import pytest
 from conftest import DEVICE, LIMIT_S, NIC, Nodes, build, started
 from namespaces import ADDRESSES, NamespacePair
 
@@ -41,3 +42,22 @@ def test_an_acknowledgement_that_waits_leaves_before_the_process_ends(hosts: Nam
         a.ask("send", index, 1, 64)
         assert a.poll(1).counts == {"SUCCESS": 1}
         index, qpn = a.qp()
+
+
+@pytest.mark.parametrize("end", ["destroy", "modify"])
+def test_an_acknowledgement_that_waits_leaves_before_its_queue_pair_ends(
+    hosts: NamespacePair, nodes: Nodes, end: str
+) -> None:
+    """ibv_rc_pingpong destroys its queue pair after its last receive; its peer got an error."""
+    a, b = started(hosts, nodes, 0), started(hosts, nodes, 1)
+    for _ in range(RUNS):
+        (at_a, qpn_a), (at_b, qpn_b) = a.qp(), b.qp()
+        a.ask("connect", at_a, qpn_b, 0, f"::ffff:{ADDRESSES[1]}")
+        b.ask("connect", at_b, qpn_a, 0, f"::ffff:{ADDRESSES[0]}")
+        b.ask("receive", at_b, 1)
+        b.send_command("poll", 1, LIMIT_MS)
+        b.send_command(end, at_b, *(["reset"] if end == "modify" else []))
+        a.ask("send", at_a, 1, 64)
+        assert a.poll(1).counts == {"SUCCESS": 1}
+        b.read_answer()
+        b.read_answer()
