@@ -299,8 +299,8 @@ def rsocket_entries() -> list[Entry]:
             "rsockets, librspreload under iperf: a stream",
             "rsockets",
             f"{RSOCKETS} iperf -c {{address}} -p {{port}} -t {{n}}",
-            # iperf 2.1.8 compares a connection's descriptor with SO_RCVTIMEO, which is 20, and prints
-            # "socket failed" if they are equal. The open descriptor 3 gives it another number.
+            # iperf 2.1.8 compares a connection's descriptor with SO_RCVTIMEO, that is 20, and says
+            # "socket failed" if they are equal. The open descriptor 3 gives it another one.
             f"{RSOCKETS} sh -c 'exec iperf -s -P 1 -p {{port}} 3</dev/null'",
             says=(r"Bytes .*bits/sec$",),
             server_says=(r"Bytes .*bits/sec$",),
