@@ -286,7 +286,8 @@ std::expected<void, int> Engine::listen_udp() {
 }
 
 void Engine::leave_behind_nothing() {
-	if (abandoned_ || !lock_.try_lock()) return;
+	if (abandoned_) return;
+	lock_.lock();
 	finish();
 	leave();
 }

@@ -143,7 +143,8 @@ public:
 	// Whether Events::counted is called, at the end of each step that may change a counter.
 	void watch_counters(bool watch) { counters_watched_.store(watch, std::memory_order_relaxed); }
 
-	// At the end of the process: acknowledgements that wait leave, unless a thread is in a pass.
+	// At the end of the process: acknowledgements that wait leave. Throws if this thread was
+	// interrupted in a pass, by the signal whose handler ends the process.
 	void leave_behind_nothing();
 
 	// To call after a right was withdrawn: waits until no living peer executes a direct operation

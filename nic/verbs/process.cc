@@ -261,7 +261,7 @@ namespace {
 [[gnu::destructor]] void leave() {
 	Process& p = process();
 	if (p.kernel) engine::attempt([&] { p.kernel->disconnect_all(); });
-	if (p.engine) p.engine->leave_behind_nothing();
+	if (p.engine) engine::attempt([&] { p.engine->leave_behind_nothing(); });
 }
 
 }  // namespace
