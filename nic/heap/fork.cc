@@ -13,8 +13,8 @@
 #include <sys/mman.h>
 #include <sys/uio.h>
 
+#include "base/kept_errno.h"
 #include "nic/heap/heap.h"
-#include "nic/heap/kept_errno.h"
 #include "nic/heap/state.h"
 
 #include <pthread.h>

@@ -8,8 +8,8 @@
 #include <sys/resource.h>
 
 #include "base/check.h"
+#include "base/kept_errno.h"
 #include "base/log.h"
-#include "nic/heap/kept_errno.h"
 #include "nic/heap/state.h"
 #include "nic/heap/symbols.h"
 

@@ -13,7 +13,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "nic/heap/kept_errno.h"
+#include "base/kept_errno.h"
 #include "nic/heap/state.h"
 
 namespace verbena::heap {

@@ -26,37 +26,26 @@ private:
 
 }  // namespace
 
-KeyRights RightsPublisher::copy_of(const RightsTable::Key& entry) {
-	const std::uint32_t both = entry.access_backing.load(relaxed);
-	return {.key = entry.key.load(relaxed),
-		.protection_domain = entry.protection_domain.load(relaxed),
+KeyRights RightsTable::Key::rights() const {
+	const std::uint32_t both = access_backing.load(relaxed);
+	return {.key = key.load(relaxed),
+		.protection_domain = protection_domain.load(relaxed),
 		.access = static_cast<std::uint8_t>(both),
 		.backing = static_cast<Backing>(both >> 8 & 0xff),
-		.descriptor = entry.descriptor.load(relaxed),
-		.begin = entry.begin.load(relaxed),
-		.end = entry.end.load(relaxed),
-		.delta = entry.delta.load(relaxed),
-		.file = entry.file.load(relaxed),
-		.offset = entry.offset.load(relaxed)};
+		.descriptor = descriptor.load(relaxed),
+		.begin = begin.load(relaxed),
+		.end = end.load(relaxed),
+		.delta = delta.load(relaxed),
+		.file = file.load(relaxed),
+		.offset = offset.load(relaxed)};
 }
 
 bool read_key(const RightsTable& table, std::uint32_t key, Seen<KeyRights>& seen) {
 	const RightsTable::Key& entry = table.keys[RightsTable::place_of(key)];
 	seen.at = &entry.sequence;
 	seen.sequence = entry.sequence.load(std::memory_order_acquire);
-	const std::uint32_t both = entry.access_backing.load(relaxed);
-	KeyRights& rights = seen.rights;
-	rights.key = entry.key.load(relaxed);
-	rights.protection_domain = entry.protection_domain.load(relaxed);
-	rights.access = static_cast<std::uint8_t>(both);
-	rights.backing = static_cast<Backing>(both >> 8 & 0xff);
-	rights.descriptor = entry.descriptor.load(relaxed);
-	rights.begin = entry.begin.load(relaxed);
-	rights.end = entry.end.load(relaxed);
-	rights.delta = entry.delta.load(relaxed);
-	rights.file = entry.file.load(relaxed);
-	rights.offset = entry.offset.load(relaxed);
-	return key != 0 && rights.key == key && !(seen.sequence & 1) && unchanged(seen);
+	seen.rights = entry.rights();
+	return key != 0 && seen.rights.key == key && !(seen.sequence & 1) && unchanged(seen);
 }
 
 bool read_queue_pair(const RightsTable& table, std::uint32_t qpn, Seen<QueuePairRights>& seen) {
@@ -141,7 +130,7 @@ void RightsPublisher::withdraw_queue_pair(std::uint32_t qpn) {
 bool RightsPublisher::find(std::uint32_t key, KeyRights& found) const {
 	const std::uint32_t place = RightsTable::place_of(key);
 	if (!table_ || !published_[place]) return false;
-	found = copy_of(table_->keys[place]);
+	found = table_->keys[place].rights();
 	return found.key >> 8 == key >> 8;
 }
 

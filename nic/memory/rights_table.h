@@ -77,6 +77,8 @@ struct RightsTable {
 		std::atomic<std::uint32_t> access_backing;  // access, and backing in the bits from 8 on
 		std::atomic<std::uint64_t> begin, end, delta, file, offset;
 		std::atomic<std::uint32_t> descriptor;
+
+		KeyRights rights() const;  // torn if the entry changes meanwhile
 	};
 	struct alignas(64) QueuePair {
 		std::atomic<std::uint32_t> sequence;
@@ -151,12 +153,10 @@ public:
 	template <class Visit> void for_each_key(Visit&& visit) const {
 		if (!table_) return;
 		for (std::size_t place = 0; place < published_.size(); ++place)
-			if (published_[place]) visit(copy_of(table_->keys[place]));
+			if (published_[place]) visit(table_->keys[place].rights());
 	}
 
 private:
-	static KeyRights copy_of(const RightsTable::Key&);
-
 	RightsTable* table_ = nullptr;
 	std::bitset<RightsTable::keys_max> published_;
 };

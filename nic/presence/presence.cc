@@ -10,6 +10,7 @@
 #include <mutex>
 #include <vector>
 
+#include "base/kept_errno.h"
 #include "base/log.h"
 #include "base/private_folder.h"
 #include "base/time.h"
@@ -49,17 +50,6 @@ public:
 
 private:
 	int before_ = 0;
-};
-
-class KeepErrno {
-public:
-	KeepErrno() = default;
-	~KeepErrno() { errno = saved_; }
-	KeepErrno(const KeepErrno&) = delete;
-	KeepErrno& operator=(const KeepErrno&) = delete;
-
-private:
-	int saved_ = errno;
 };
 
 std::vector<SystemEntry> list_system() {
@@ -171,7 +161,7 @@ const Source* installed() { return the_source.load(std::memory_order_acquire); }
 
 Target resolve(int dirfd, const char* path, bool follow) noexcept {
 	if (Unseen::here()) return {};
-	const KeepErrno keep_errno;
+	const KeptErrno kept;
 	const NoCancel no_cancel;
 	const Unseen unseen;
 	try {
@@ -190,7 +180,7 @@ std::string visible_path(std::string_view path) noexcept {
 }
 
 void note_working_folder() noexcept {
-	const KeepErrno keep_errno;
+	const KeptErrno kept;
 	try {
 		const bool ours = !visible_path(link_text("/proc/self/cwd")).empty();
 		working_folder_given.store(ours, std::memory_order_relaxed);

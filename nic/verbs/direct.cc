@@ -48,6 +48,7 @@ struct Range {
 // published with the new one, so that no peer's bytes are lost: a peer that was still copying finds
 // that its right has changed, and repeats its request through the ring.
 void move_away(engine::Engine& engine, const KeyRights& region) {
+	log::debug("a peer makes no progress in a direct operation, and the pages of its region are replaced");
 	const Range range = Range::pages_of(region);
 	const bool moved = engine.control([&](adapter::ChannelAdapter& adapter) {
 		memory::RightsPublisher& rights = adapter.context().rights;
@@ -56,11 +57,11 @@ void move_away(engine::Engine& engine, const KeyRights& region) {
 			other.backing = Backing::none;
 			rights.publish(other);
 		});
-		const bool alone = engine.await_direct_locked([&](wire::DirectAccess access) {
+		// Peers that make no progress either keep the old pages, too.
+		static_cast<void>(engine.await_direct_locked([&](wire::DirectAccess access) {
 			KeyRights other;
 			return rights.find(access.key(), other) && range.overlaps(other);
-		});
-		if (!alone) log::debug("a peer makes no progress in a direct operation, and its pages are replaced");
+		}));
 		adapter.context().shared.remove_overlapping(range.begin, range.end);
 		const bool done = heap::move(address_of(region), region.end - region.begin);
 		rights.for_each_key([&](KeyRights other) {

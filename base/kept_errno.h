@@ -1,9 +1,9 @@
-// Restores errno at the end of a scope: free() and posix_memalign() leave it alone.
+// Restores errno at the end of a scope, for functions that must leave it alone.
 #pragma once
 
 #include <cerrno>
 
-namespace verbena::heap {
+namespace verbena {
 
 class KeptErrno {
 public:
@@ -16,4 +16,4 @@ private:
 	const int value_ = errno;
 };
 
-}  // namespace verbena::heap
+}  // namespace verbena
