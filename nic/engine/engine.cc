@@ -147,17 +147,12 @@ void Engine::deliver_events() {
 }
 
 void Engine::ring_doorbells() noexcept {
-	for (QueuePair* qp = doorbells_.exchange(nullptr, std::memory_order_acquire); qp;) {
-		QueuePair* next = qp->cold->next_doorbell;
-		qp->doorbell.store(false, std::memory_order_release);
-		adapter_.transmit(*qp);
-		qp = next;
-	}
+	doorbells_.take([this](QueuePair& qp) { adapter_.transmit(qp); });
 }
 
 void Engine::leave() noexcept {
 	lock_.unlock();
-	while (doorbells_.load(std::memory_order_relaxed) && lock_.try_lock()) {
+	while (doorbells_.rung() && lock_.try_lock()) {
 		ring_doorbells();
 		finish();
 		lock_.unlock();
@@ -182,11 +177,7 @@ void Engine::post(QueuePair& qp) {
 		leave();
 		return;
 	}
-	if (!qp.doorbell.exchange(true, std::memory_order_acq_rel)) {
-		QueuePair*& next = qp.cold->next_doorbell;
-		next = doorbells_.load(std::memory_order_relaxed);
-		while (!doorbells_.compare_exchange_weak(next, &qp, std::memory_order_seq_cst)) {}
-	}
+	doorbells_.ring(qp);
 	// The holder may have looked for doorbells just before this one rang.
 	if (lock_.try_lock()) leave();
 }

@@ -27,6 +27,7 @@
 #include "base/time.h"
 #include "nic/adapter/channel_adapter.h"
 #include "nic/engine/ack_delay.h"
+#include "nic/engine/doorbells.h"
 #include "nic/engine/engine_lock.h"
 #include "nic/engine/epoll_set.h"
 #include "nic/engine/interfaces.h"
@@ -77,7 +78,7 @@ public:
 			~Leave() {
 				// Here and not in leave(): at unlock the lock passes to a thread that waits for it,
 				// and leave(), which only tries it, might find it taken each time.
-				if (engine.doorbells_.load(std::memory_order_relaxed)) [[unlikely]]
+				if (engine.doorbells_.rung()) [[unlikely]]
 					engine.ring_doorbells();
 				engine.finish();
 				engine.leave();
@@ -233,7 +234,7 @@ private:
 	std::unordered_map<const transport::Outlet*, std::vector<wire::AddressPair>> addresses_;
 	bool abandoned_ = false;
 
-	alignas(64) std::atomic<transport::QueuePair*> doorbells_{nullptr};
+	alignas(64) Doorbells doorbells_;
 	alignas(64) std::uint64_t passes_ = 0;
 	std::atomic<bool> counters_watched_{false};
 	std::uint64_t gathered_packets_ = 0;  // written by post() since the last finish()

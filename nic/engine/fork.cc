@@ -28,7 +28,7 @@ void Engine::abandon_after_fork() {
 		[](cm::ConnectionManager&, Nanoseconds, const cm::Event&) {}, [](std::span<const LinkChange>) { return true; },
 		[](Engine&) {}};
 	counters_watched_.store(false, std::memory_order_relaxed);
-	doorbells_.store(nullptr, std::memory_order_relaxed);
+	doorbells_.forget();
 	adapter_.context().rights.attach(nullptr);  // the table is the parent's
 	adapter_.context().touched = nullptr;
 	adapter_.context().refusals.clear();
