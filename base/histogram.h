@@ -19,9 +19,9 @@ namespace verbena {
 
 class Histogram {
 public:
-	void record(std::uint64_t value) {
-		++counts_[index_of(value)];
-		++count_;
+	void record(std::uint64_t value, std::uint64_t times = 1) {
+		counts_[index_of(value)] += times;
+		count_ += times;
 		smallest_ = std::min(smallest_, value);
 		largest_ = std::max(largest_, value);
 	}
@@ -52,6 +52,24 @@ public:
 			if (seen >= rank) return std::min(last_value_of(i), largest_);
 		}
 		return largest_;
+	}
+
+	// Calls visit(last, count) for each bucket that is not empty, in rising order: `count` values
+	// were recorded that are at most `last`, and above the bucket before it.
+	template <class Visit> void for_each(Visit&& visit) const {
+		for (std::size_t i = 0; i < counts_.size(); ++i)
+			if (counts_[i] > 0) visit(last_value_of(i), counts_[i]);
+	}
+
+	// Sets min() and max() of a histogram that was made from what for_each() visited. False, and
+	// nothing is changed, unless they lie in its first and its last bucket.
+	bool narrow(std::uint64_t smallest, std::uint64_t largest) {
+		if (count_ == 0) return smallest == 0 && largest == 0;
+		if (smallest > largest || index_of(smallest) != index_of(smallest_) || index_of(largest) != index_of(largest_))
+			return false;
+		smallest_ = smallest;
+		largest_ = largest;
+		return true;
 	}
 
 private:

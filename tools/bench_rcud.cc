@@ -9,9 +9,10 @@
 
 #include "base/statistics.h"
 #include "bench/environment.h"
+#include "bench/judge/judge.h"
 #include "bench/rcud/launch.h"
 #include "bench/rcud/sweep.h"
-#include "bench/table.h"
+#include "bench/table/table.h"
 #include "tools/commands.h"
 #include "tools/device_options.h"
 #include "tools/option_values.h"
@@ -120,7 +121,7 @@ private:
 int write_tables(const Options& options, const bench::Table& table) {
 	std::string error;
 	const auto write = [&](const std::string& path, auto render) {
-		return path.empty() || write_out(path, render(table), error);
+		return path.empty() || write_out(path, render(table, experiment().columns), error);
 	};
 	const OutputOptions& to = options.output;
 	if (write(to.csv, bench::to_csv) && write(to.json, bench::to_json) && write(to.markdown, bench::to_markdown))
@@ -140,17 +141,20 @@ int measure(const Options& options, Control& control, RoundTrip* page) {
 	const ProgressLine progress(!options.output.quiet);
 	const SweepResult result =
 		sweep(client, options.sweep, device.choice.device, [&](const Progress& at) { progress(at); });
-	const int written =
-		write_tables(options, {environment_of(options, device, client.peer(), result, cores), result.rows});
+	bench::Table table{environment_of(options, device, client.peer(), result, cores), result.rows};
+	bench::judge_measured(experiment(), table);
+	const int written = write_tables(options, table);
 	if (written != good) return written;
-	if (result.broken) {
-		for (const bench::Row& row : result.rows)
-			if (row.validity == "invalid")
-				return complain(fmt::format(
-					"{} {} {} B window {} {}: {}", row.mode, row.op, row.msg, row.window, row.window_mode, row.reason));
-		return failed;
+	bool impossible = false;
+	for (const bench::Json& row : table.rows) {
+		if (row["validity"] != "invalid") continue;
+		if (result.broken)
+			return complain(fmt::format("{}: {}", experiment().title(row), bench::word_of(row, "reason")));
+		// A UD message above the MTU was asked for, to see that it is lost.
+		impossible |= options.sweep.oversize != Oversize::raw || row["mode"] != "UD" || row["msg"] <= row["mtu"];
 	}
-	return result.impossible ? impossible_data : good;
+	if (result.broken) return failed;
+	return impossible ? impossible_data : good;
 }
 
 int measure_with_own_server(const Options& options) {

@@ -10,11 +10,12 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "bench/judge/judge.h"
 #include "bench/kv/check.h"
+#include "bench/rcud/rows.h"
 #include "bench/rpc/rows.h"
 #include "bench/scale/check.h"
-#include "bench/table.h"
-#include "bench/validity.h"
+#include "bench/table/table.h"
 #include "tools/commands.h"
 
 namespace verbena::tools {
@@ -107,6 +108,43 @@ int check_rpc(const Options& options, const std::string& text) {
 	return options.strict && count("invalid") > 0 ? impossible_data : good;
 }
 
+// Judges a table by the one judge and prints what it finds.
+int check_table(const Options& options, const bench::Experiment& experiment, const bench::Table& table) {
+	const auto verdicts = bench::judge(experiment, table);
+	if (!verdicts) return complain(fmt::format("{}: {}", options.file, verdicts.error()));
+	const auto count = [&](bench::Validity validity) {
+		return std::ranges::count(*verdicts, validity, &bench::Verdict::validity);
+	};
+	const auto invalid = count(bench::Validity::invalid), suspect = count(bench::Validity::suspect);
+	if (options.json) {
+		bench::Json rows = bench::Json::array();
+		for (std::size_t i = 0; i < table.rows.size(); ++i) {
+			bench::Json& row = rows.emplace_back(bench::Json::object());
+			for (const bench::Column& column : experiment.columns) {
+				if (column.role != bench::Role::cell) continue;
+				const auto number = bench::number_of(table.rows[i], column.name);
+				if (column.kind == bench::Kind::count && number)
+					row[std::string(column.name)] = static_cast<std::uint64_t>(number->value);
+				else row[std::string(column.name)] = bench::word_of(table.rows[i], column.name);
+			}
+			row["validity"] = bench::name_of((*verdicts)[i].validity);
+			row["reason"] = (*verdicts)[i].reason;
+		}
+		fmt::print("{}\n",
+			bench::Json{{"file", options.file}, {"experiment", experiment.name}, {"rows", rows}, {"invalid", invalid},
+				{"suspect", suspect}}
+				.dump(2));
+	} else {
+		for (std::size_t i = 0; i < table.rows.size(); ++i) {
+			const auto& [validity, reason] = (*verdicts)[i];
+			if (validity == bench::Validity::invalid || validity == bench::Validity::suspect)
+				fmt::print("{:<7}  {}: {}\n", bench::name_of(validity), experiment.title(table.rows[i]), reason);
+		}
+		fmt::print("{} rows: {} invalid, {} suspect\n", table.rows.size(), invalid, suspect);
+	}
+	return options.strict && invalid > 0 ? impossible_data : good;
+}
+
 int check(const Options& options) {
 	std::stringstream text;
 	if (options.file == "-") {
@@ -120,32 +158,9 @@ int check(const Options& options) {
 	if (scale::is_scale_table(text.str())) return check_scale(options, text.str());
 	if (kvbench::is_kv_table(text.str())) return check_kv(options, text.str());
 	if (rpcbench::is_rpc_table(text.str())) return check_rpc(options, text.str());
-	auto table = bench::read_table(text.str());
+	const auto table = bench::read_table(text.str());
 	if (!table) return complain(fmt::format("{}: {}", options.file, table.error()));
-	bench::judge(table->rows);
-
-	std::size_t invalid = 0, suspect = 0;
-	for (const bench::Row& row : table->rows) {
-		invalid += row.validity == "invalid";
-		suspect += row.validity == "suspect";
-	}
-	if (options.json) {
-		nlohmann::ordered_json rows = nlohmann::ordered_json::array();
-		for (const bench::Row& row : table->rows)
-			rows.push_back({{"mode", row.mode}, {"op", row.op}, {"window_mode", row.window_mode}, {"msg", row.msg},
-				{"window", row.window}, {"validity", row.validity}, {"reason", row.reason}});
-		fmt::print("{}\n",
-			nlohmann::ordered_json{{"file", options.file}, {"rows", rows}, {"invalid", invalid}, {"suspect", suspect}}
-				.dump(2));
-	} else {
-		for (const bench::Row& row : table->rows) {
-			if (row.validity != "invalid" && row.validity != "suspect") continue;
-			fmt::print("{:<7}  {} {} B window {}{}{}: {}\n", row.validity, row.mode, row.msg, row.window,
-				row.window_mode.empty() ? "" : " ", row.window_mode, row.reason);
-		}
-		fmt::print("{} rows: {} invalid, {} suspect\n", table->rows.size(), invalid, suspect);
-	}
-	return options.strict && invalid > 0 ? impossible_data : good;
+	return check_table(options, rcud::experiment(), *table);
 }
 
 }  // namespace

@@ -11,7 +11,6 @@
 #include "bench/rcud/managed.h"
 #include "bench/rcud/sender.h"
 #include "bench/rcud/session.h"
-#include "bench/row.h"
 #include "tools/loopback_device.h"
 #include "tools/option_values.h"
 
@@ -50,8 +49,8 @@ int print_result(const Cell& cell, const Sent& sent, const Delivery& delivery) {
 	fmt::print(
 		"[RC Client] {} {} of {}: {} lost, {} duplicated, {} reordered, {} damaged, {:.3f} Mops, {:.3f} GiB/s{}\n",
 		cell.op == Op::read ? "Read correctly" : "The receiver has", delivery.delivered, sent.posted, lost,
-		delivery.duplicated, delivery.reordered, delivery.corrupt, delivery.mops(),
-		bench::gib_of(delivery.mops(), cell.msg), latency);
+		delivery.duplicated, delivery.reordered, delivery.corrupt, delivery.mops(), gib_of(delivery.mops(), cell.msg),
+		latency);
 	const bool good = lost == 0 && delivery.duplicated == 0 && delivery.reordered == 0 && delivery.corrupt == 0;
 	if (!good) throw Failure("the messages did not arrive as they were sent, although the connection is reliable");
 	return 0;

@@ -24,6 +24,8 @@ int report(const std::vector<std::string>& arguments) {
 	std::vector<char*> argv{const_cast<char*>("python3"), const_cast<char*>(path.c_str())};
 	for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
 	argv.push_back(nullptr);
+	// The report asks this program to judge the rows.
+	setenv("VERBENA_PROGRAM", rcud::own_executable().c_str(), 1);
 	// Debian's interpreter by its path, because only that one finds Debian's matplotlib.
 	execv("/usr/bin/python3", argv.data());
 	return complain(std::string("cannot run /usr/bin/python3: ") + std::strerror(errno));

@@ -6,7 +6,7 @@
 #include <numeric>
 
 #include "base/statistics.h"
-#include "bench/table.h"
+#include "bench/table/row.h"
 
 namespace verbena::connect {
 namespace {

@@ -89,6 +89,9 @@ template <class T> T take(std::expected<T, std::string> made) {
 	if constexpr (!std::is_void_v<T>) return std::move(*made);
 }
 
+// The rate in 2^30 bytes a second of 10^6 `mops` messages a second of `msg` bytes.
+inline double gib_of(double mops, double msg) { return mops * 1e6 * msg / (1u << 30); }
+
 std::string_view name_of(Mode mode);              // RC, UD, UD-seg
 std::string_view name_of(Op op);                  // send, write, read
 std::string_view name_of(WindowMode window_mode);  // local, credit

@@ -42,6 +42,7 @@
 #include "bench/rcud/control.h"
 #include "bench/rcud/managed.h"
 #include "bench/rcud/receiver.h"
+#include "bench/rcud/repetition.h"
 #include "bench/rcud/round_trip.h"
 #include "bench/rcud/sender.h"
 
@@ -58,16 +59,6 @@ struct PeerInfo {
 	std::uint32_t queue_depth = 0;
 };
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PeerInfo, device, software, gid, mtu, queue_depth)
-
-// One repetition of one cell. If `failure` is not empty, the counts are those known at that moment.
-struct Repetition {
-	std::uint64_t iters = 0;
-	std::uint64_t posted = 0, completed = 0;
-	Delivery delivery;
-	Histogram latency_ns;
-	std::optional<double> rtt_before_ns, rtt_after_ns;
-	std::string failure;
-};
 
 class Client {
 public:

@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "bench/rcud/rows.h"
 #include "bench/rcud/session.h"
-#include "bench/row.h"
 
 namespace verbena::rcud {
 
@@ -37,19 +37,14 @@ struct Progress {
 };
 
 struct SweepResult {
-	std::vector<bench::Row> rows;  // judged, in the order of the cells
+	std::vector<bench::Json> rows;  // in the order of the cells; not judged yet
 	bool broken = false;           // a cell could not be measured; its row says why
-	bool impossible = false;       // a row is invalid, other than those of --ud-oversize raw
 	std::vector<double> round_trips_ns;
 };
 
 // `device` is the name for the rows.
 SweepResult sweep(Client& client, const SweepOptions& options, const std::string& device,
 	const std::function<void(const Progress&)>& progress);
-
-// The row of a cell's repetitions: counts are summed, the rate is the median.
-bench::Row make_row(
-	const Cell& cell, const std::string& device, std::uint32_t mtu, const std::vector<Repetition>& repetitions);
 
 // All cells in the order of the table: by operation, window mode, window and size, RC beside UD.
 // With Oversize::segment, UD cells above the MTU become UD-seg.

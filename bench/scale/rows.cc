@@ -8,7 +8,7 @@
 
 #include "base/statistics.h"
 #include "bench/environment.h"
-#include "bench/table.h"
+#include "bench/table/row.h"
 
 namespace verbena::scale {
 namespace {

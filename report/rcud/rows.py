@@ -1,9 +1,8 @@
 """Rows of RC against UD: of `verbena bench rcud`, or a CSV with the seven published columns.
 
 A `Row` is one cell of the experiment. A value that the file does not have is None; nothing is
-guessed. `judge` judges the rows of tables without verdicts, such as the published one. mops is 10^6
-messages per second, gib is GiB/s (2^30 bytes); both are counted by the receiver if the row has
-`delivered`.
+guessed. mops is 10^6 messages per second, gib is GiB/s (2^30 bytes); both are counted by the
+receiver if the row has `delivered`.
 """
 
 from __future__ import annotations
@@ -13,19 +12,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import cache
 
-from report import tables
+from report import judge, tables
 from report.tables import PUBLISHED, Table, TableError, read_table
 
 KEYS = ("experiment", "mode", "msg", "window", "iters", "mops", "gib")
 MODES = ("RC", "UD", "UD-seg")
 OPS = ("send", "write", "read")
 WINDOW_MODES = ("local", "credit")
-VALIDITIES = ("valid", "suspect", "invalid", "n/a")
-UD_MTU_MAX = 4096  # the largest path MTU, and so the longest UD message, which is one packet
-PLATEAU_FLAT, PLATEAU_MARGIN = (
-    1.10,
-    1.02,
-)  # RC has one if its two largest sizes are this close; UD may exceed it by this
 
 
 @dataclass(frozen=True)
@@ -51,6 +44,8 @@ class Row:
     mops_high: float | None = None
     p50_us: float | None = None
     p99_us: float | None = None
+    p999_us: float | None = None
+    p9999_us: float | None = None
     rtt_before_ns: float | None = None
     rtt_after_ns: float | None = None
     rtt_class: str | None = None
@@ -100,7 +95,7 @@ class Index:
 def read(table: Table, label: str | None = None) -> Source:
     """Read a table; a TableError names the file and the place in one line."""
     try:
-        rows = tuple(_rows(table.header, table.items))
+        rows = tuple(_rows(table))
     except TableError as error:
         raise TableError(f"{table.path}: {error}") from None
     return Source(label or table.path.stem, table.environment, rows, published=rows == published().rows)
@@ -108,45 +103,17 @@ def read(table: Table, label: str | None = None) -> Source:
 
 @cache
 def published() -> Source:
-    """Return the published table, judged by the same rules as any table."""
+    """Return the published table, judged as any table is."""
     table = read_table(PUBLISHED / "rc_vs_ud.csv")
-    return Source("published", {}, tuple(_rows(table.header, table.items)), published=True)
+    return Source("published", {}, tuple(_rows(table)), published=True)
 
 
-def judge(rows: list[Row]) -> list[Row]:
-    """Return the rows of a table without verdicts, with validity and reason."""
-    plateaus = {window: _plateau(rows, window) for window in {row.window for row in rows}}
-    judged = []
-    for row in rows:
-        limit = row.mtu or UD_MTU_MAX
-        plateau = plateaus[row.window]
-        if row.mops is None or row.gib is None:
-            row = replace(row, validity="n/a")
-        elif row.mode == "UD" and row.msg > limit:
-            row = replace(
-                row, validity="invalid", reason=f"a UD message of {row.msg} B exceeds the largest MTU, {limit} B"
-            )
-        elif row.mode == "UD" and plateau and row.gib > PLATEAU_MARGIN * plateau:
-            row = replace(
-                row, validity="suspect", reason=f"{row.gib:.4g} GiB/s is above RC's plateau of {plateau:.4g} GiB/s"
-            )
-        judged.append(row)
-    return judged
-
-
-def _plateau(rows: list[Row], window: int) -> float | None:
-    """Return the limit of RC in GiB/s at a window, None if its two largest sizes differ in rate."""
-    largest = sorted((row.msg, row.gib) for row in rows if row.mode == "RC" and row.window == window and row.gib)[-2:]
-    rates = [gib for _, gib in largest]
-    return max(rates) if len(rates) == 2 and max(rates) < PLATEAU_FLAT * min(rates) else None
-
-
-def _rows(header: tuple[str, ...], items: list[tuple[str, dict[str, str]]]) -> list[Row]:
-    missing = [name for name in KEYS if name not in header]
+def _rows(table: Table) -> list[Row]:
+    missing = [name for name in KEYS if name not in table.header]
     if missing:
         raise TableError(f"not a table of this experiment: no column {', '.join(missing)}")
     rows, seen = [], {}
-    for place, item in items:
+    for place, item in table.items:
         try:
             row = _row(item)
         except TableError as error:
@@ -155,16 +122,13 @@ def _rows(header: tuple[str, ...], items: list[tuple[str, dict[str, str]]]) -> l
             raise TableError(f"{place}: the same cell as {seen[row.cell]}")
         seen[row.cell] = place
         rows.append(row)
-    return rows if "validity" in header else judge(rows)
+    return [replace(row, **verdict._asdict()) for row, verdict in zip(rows, judge.verdicts(table.path), strict=True)]
 
 
 def _row(item: dict[str, str]) -> Row:
     if item.get("experiment") != "msg_sweep":
         raise TableError(f"experiment {item.get('experiment')!r} is not msg_sweep")
     mops, gib = _number(item, "mops"), _number(item, "gib")
-    validity = _choice(item, "validity", VALIDITIES, "valid")
-    if (mops is None or gib is None) and validity == "valid" and item.get("validity"):
-        raise TableError("a valid row without mops or gib")
     low, high = _number(item, "mops_low"), _number(item, "mops_high")
     measured = low is not None and high is not None
     if measured and not low <= high:
@@ -186,23 +150,25 @@ def _row(item: dict[str, str]) -> Row:
             name: _count(item, name)
             for name in ("mtu", "posted", "completed", "delivered", "lost", "duplicated", "reordered")
         },
-        **{name: _number(item, name) for name in ("spread", "p50_us", "p99_us", "rtt_before_ns", "rtt_after_ns")},
+        **{
+            name: _number(item, name)
+            for name in ("spread", "p50_us", "p99_us", "p999_us", "p9999_us", "rtt_before_ns", "rtt_after_ns")
+        },
         mops_low=low,
         mops_high=high,
         rtt_class=item.get("rtt_class") or None,
-        validity=validity,
-        reason=item.get("reason") or "",
         repetitions=_repetitions(item.get("repetitions", "")),
         has_interval=measured,
     )
 
 
 def _repetitions(text: str) -> tuple[float, ...]:
-    """Keep only the rates of repetitions that have further counts."""
-    if text.startswith("["):
-        rates = [item.get("mops") if isinstance(item, dict) else item for item in json.loads(text)]
-        return tuple(tables.number(str(rate), "repetitions") for rate in rates if rate is not None)
-    return tuple(tables.number(part, "repetitions") for part in text.split(";") if part)
+    """Keep only the rates of repetitions that have further counts; the judge reads those."""
+    try:
+        rates = [item.get("mops") for item in json.loads(text or "[]") if isinstance(item, dict)]
+    except json.JSONDecodeError:
+        raise TableError("repetitions are not a JSON list") from None
+    return tuple(tables.number(str(rate), "repetitions") for rate in rates if rate is not None)
 
 
 def _number(item: dict[str, str], name: str) -> float | None:

@@ -9,14 +9,11 @@ import csv
 import io
 import json
 
-COLUMNS = next(
-    csv.reader(
-        [
-            "experiment,mode,msg,window,iters,mops,gib,op,window_mode,device,mtu,posted,completed,"
-            "delivered,lost,duplicated,reordered,"
-            "spread,mops_low,mops_high,p50_us,p99_us,rtt_before_ns,rtt_after_ns,rtt_class,validity,reason,repetitions"
-        ]
-    )
+COLUMNS = (
+    *("experiment", "mode", "msg", "window", "iters", "mops", "gib", "op", "window_mode", "device", "mtu"),
+    *("posted", "completed", "delivered", "lost", "duplicated", "reordered", "spread", "mops_low", "mops_high"),
+    *("p50_us", "p99_us", "p999_us", "p9999_us", "rtt_before_ns", "rtt_after_ns", "rtt_class"),
+    *("validity", "reason", "repetitions"),
 )
 SIZES = (32, 64, 128, 256, 512, 1024, 2048, 4096, 8192)
 ENVIRONMENT = {
@@ -27,36 +24,56 @@ ENVIRONMENT = {
 }
 
 
-def row(mode: str, msg: int, window: int, window_mode: str, mops: float | None, **changes: str) -> dict[str, str]:
-    cells = dict.fromkeys(COLUMNS, "")
+REPETITION_MESSAGES = 40_000
+
+
+def repetition(mode: str, msg: int, window: int, window_mode: str, mops: float) -> dict[str, object]:
+    lost = 240 if mode == "UD" and window_mode == "local" else 0
+    delivered = REPETITION_MESSAGES - lost if mops else 0
+    counts = {
+        "iters": REPETITION_MESSAGES,
+        "posted": REPETITION_MESSAGES,
+        "completed": REPETITION_MESSAGES,
+        "delivered": delivered,
+    }
+    counts |= {"duplicated": 0, "reordered": 0, "corrupt": 0, "stale": 0, "counted": delivered}
+    counts |= {"counted_ns": round(delivered * 1e3 / mops) if mops else 0, "payload_bytes": delivered * msg}
+    rate = counts["counted"] * 1e3 / counts["counted_ns"] if mops else 0.0
+    return counts | {"mops": rate, "failure": ""}
+
+
+def row(mode: str, msg: int, window: int, window_mode: str, mops: float | None, **changes: object) -> dict[str, object]:
+    """Return a row that follows from five repetitions; without `mops`, one without figures."""
+    cells: dict[str, object] = dict.fromkeys(COLUMNS)
     cells |= {
         "experiment": "msg_sweep",
         "mode": mode,
-        "msg": str(msg),
-        "window": str(window),
-        "iters": "200000",
+        "msg": msg,
+        "window": window,
+        "iters": REPETITION_MESSAGES,
         "op": "send",
     }
-    cells |= {"window_mode": window_mode, "device": "vb_synthetic", "mtu": "4096", "validity": "valid"}
+    cells |= {"window_mode": window_mode, "device": "vb_synthetic", "mtu": 4096, "validity": "valid", "reason": ""}
     if mops is None:
-        cells |= {"validity": "n/a", "reason": f"msg {msg} > UD max 4096"}
-    else:
-        lost = 1200 if mode == "UD" and window_mode == "local" else 0
-        cells |= {
-            "mops": repr(mops),
-            "gib": repr(mops * 1e6 * msg / 2**30),
-            "mops_low": repr(mops * 0.97),
-            "mops_high": repr(mops * 1.02),
-        }
-        cells |= {"posted": "200000", "completed": "200000", "delivered": str(200000 - lost), "lost": str(lost)}
-        cells |= {"duplicated": "0", "reordered": "0", "spread": "0.05"}
-        cells |= {"p50_us": repr(window / mops), "p99_us": repr(1.7 * window / mops)} if mops else {}
-        cells |= {"rtt_before_ns": "110", "rtt_after_ns": "112", "rtt_class": "near"}
-        cells |= {"repetitions": ";".join(repr(mops * factor) for factor in (0.97, 0.99, 1.0, 1.01, 1.02))}
-    return cells | changes
+        return cells | {"validity": "n/a", "reason": f"msg {msg} > UD max 4096", "repetitions": []} | changes
+    trips = {"rtt_before_ns": 110, "rtt_after_ns": 112}
+    trips |= {name: changes[name] for name in trips if name in changes}
+    middle = window / mops if mops else 1.0
+    latency = {"p50_us": middle, "p99_us": 1.7 * middle, "p999_us": 2 * middle, "p9999_us": 2 * middle}
+    repetitions = [
+        repetition(mode, msg, window, window_mode, mops * factor) | trips | latency
+        for factor in (0.97, 0.99, 1.0, 1.01, 1.02)
+    ]
+    rates = sorted(each["mops"] for each in repetitions)
+    cells |= {"mops": rates[2], "gib": rates[2] * 1e6 * msg / 2**30, "mops_low": rates[0], "mops_high": rates[4]}
+    cells |= {"spread": (rates[4] - rates[0]) / rates[2] if mops else 0.0}
+    for name in ("posted", "completed", "delivered", "duplicated", "reordered"):
+        cells[name] = sum(each[name] for each in repetitions)
+    cells |= {"lost": cells["posted"] - cells["delivered"], "rtt_class": "near", "repetitions": repetitions}
+    return cells | trips | latency | changes
 
 
-def rows() -> list[dict[str, str]]:
+def rows() -> list[dict[str, object]]:
     """RC leads at window 64. At window 4 UD leads with local windows only."""
     table = []
     for window in (4, 64):
@@ -69,24 +86,17 @@ def rows() -> list[dict[str, str]]:
     return table
 
 
-def csv_text(table: list[dict[str, str]] | None = None, environment: dict[str, str] | None = None) -> str:
-    table = rows() if table is None else table
-    lines = [",".join(COLUMNS)] + [",".join(cells[column] for column in COLUMNS) for cells in table]
-    return "\n".join(lines + [f"# {key}: {value}" for key, value in (environment or ENVIRONMENT).items()]) + "\n"
+def csv_text(table: list[dict[str, object]] | None = None, environment: dict[str, str] | None = None) -> str:
+    out = io.StringIO()
+    writer = csv.DictWriter(out, COLUMNS)
+    writer.writeheader()
+    for cells in rows() if table is None else table:
+        writer.writerow(cells | {"repetitions": json.dumps(cells["repetitions"])})
+    return out.getvalue() + "".join(f"# {key}: {text}\n" for key, text in (environment or ENVIRONMENT).items())
 
 
-def json_text() -> str:
-    numbers = {"msg", "window", "iters", "mops", "gib", "mops_low", "mops_high", "delivered", "lost"}
-    table = []
-    for cells in rows():
-        item: dict[str, object] = {
-            key: (json.loads(text) if text else None) if key in numbers else text for key, text in cells.items()
-        }
-        item["repetitions"] = [
-            {"mops": float(rate), "delivered": 1} for rate in cells["repetitions"].split(";") if rate
-        ]
-        table.append(item)
-    return json.dumps({"environment": ENVIRONMENT, "rows": table})
+def json_text(table: list[dict[str, object]] | None = None) -> str:
+    return json.dumps({"environment": ENVIRONMENT, "rows": rows() if table is None else table})
 
 
 def table_text(table: list[dict[str, object]], environment: dict[str, str]) -> str:

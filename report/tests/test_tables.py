@@ -47,10 +47,19 @@ def test_csv_and_json_of_one_run_give_the_same_rows(tmp_path: Path) -> None:
     assert len(from_csv.rows[0].repetitions) == 5
 
 
-def test_own_verdicts_are_kept(tmp_path: Path) -> None:
-    table = [synthetic.row("UD", 64, 4, "local", 1.0, validity="suspect", reason="because")]
-    row = read(write(tmp_path, synthetic.csv_text(table))).rows[0]
-    assert (row.validity, row.reason, row.usable) == ("suspect", "because", False)
+def test_a_verdict_that_stands_in_the_file_is_not_believed(tmp_path: Path) -> None:
+    good = synthetic.row("RC", 64, 4, "local", 1.0, validity="invalid", reason="slander")
+    forged = synthetic.row("UD", 64, 4, "local", 1.0) | {"mops": 2.0}
+    rows_read = read(write(tmp_path, synthetic.csv_text([good, forged]))).rows
+    assert (rows_read[0].validity, rows_read[0].reason, rows_read[0].usable) == ("valid", "", True)
+    assert (rows_read[1].validity, rows_read[1].usable) == ("invalid", False)
+    assert rows_read[1].reason.startswith("mops is 2.0, but the repetitions give 1.0")
+
+
+def test_a_report_without_the_judge_says_what_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VERBENA_PROGRAM", str(tmp_path / "none"))
+    with pytest.raises(tables.TableError, match=r"cannot run .*none: No such file or directory"):
+        read(write(tmp_path, synthetic.csv_text()))
 
 
 @pytest.mark.parametrize(
@@ -73,18 +82,10 @@ def test_clashing_stems_are_labelled_by_path() -> None:
 
 
 def test_quoted_reason_may_hold_commas_and_comments_may_stand_anywhere(tmp_path: Path) -> None:
-    table = [synthetic.row("UD", 64, 4, "local", 1.0, validity="suspect", reason='"lost, mostly; ""all"""')]
+    table = [synthetic.row("UD", 8192, 4, "local", None, reason='lost, mostly; "all"')]
     source = read(write(tmp_path, "# first: yes\n" + synthetic.csv_text(table)))
-    assert source.rows[0].reason == 'lost, mostly; "all"'
+    assert (source.rows[0].validity, source.rows[0].reason) == ("n/a", 'lost, mostly; "all"')
     assert source.environment == {"first": "yes"} | synthetic.ENVIRONMENT
-
-
-def test_invalid_row_may_lack_figures_but_a_valid_one_may_not(tmp_path: Path) -> None:
-    table = [synthetic.row("UD", 64, 4, "local", None, validity="invalid", reason="the receiver went away")]
-    assert read(write(tmp_path, synthetic.csv_text(table))).rows[0].mops is None
-    table = [synthetic.row("UD", 64, 4, "local", None, validity="valid")]
-    with pytest.raises(tables.TableError, match="a valid row without mops or gib"):
-        read(write(tmp_path, synthetic.csv_text(table)))
 
 
 HEADER = "experiment,mode,msg,window,iters,mops,gib\n"

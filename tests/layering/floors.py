@@ -36,7 +36,11 @@ FLOORS: dict[str, set[str]] = {
     "lib/kv": {"lib/include", "lib/discovery", "lib/channel", "lib/channel/setup", "lib/verbs", "lib/async", "base"},
     "lib/metrics": {"lib/channel", "lib/channel/setup", "lib/verbs", "lib/async", "base"},
     "lib/include": {"lib/rpc", "lib/channel", "lib/channel/setup", "lib/verbs", "lib/async", "base"},
+    "bench/table": {"base"},
+    "bench/judge": {"bench/table", "base"},
     "bench": {
+        "bench/judge",
+        "bench/table",
         "lib/include",
         "lib/metrics",
         "lib/verbs",
@@ -49,6 +53,8 @@ FLOORS: dict[str, set[str]] = {
     },
     "tools": {
         "bench",
+        "bench/judge",
+        "bench/table",
         "lib/include",
         "lib/metrics",
         "lib/verbs",

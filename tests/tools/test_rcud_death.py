@@ -72,7 +72,7 @@ def test_a_killed_receiver_makes_the_row_invalid_and_delivered_stops(
     # that are not in one of its receives yet.
     unread_max = WINDOW if window_mode == "credit" else WINDOW + RECEIVES if mode == "rc" else FOREVER
     assert int(row["posted"]) - int(row["delivered"]) <= unread_max, row
-    (counts,) = read_json(programs.folder / "rows.json")[0][0]["repetition_counts"]
+    (counts,) = read_json(programs.folder / "rows.json")[0][0]["repetitions"]
     assert counts["failure"] and counts["delivered"] == int(row["delivered"])
     assert environment["device"] == "vb_lo"
 

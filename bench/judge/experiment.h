@@ -1,0 +1,38 @@
+// An experiment as a value: what the judge has to know about the tables of one benchmark. The
+// program that measures and `verbena check` use the same value, so a row is judged in one way
+// wherever it comes from.
+//
+// Threads: constant data and pure functions.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "bench/judge/findings.h"
+#include "bench/table/row.h"
+
+namespace verbena::bench {
+
+struct Experiment {
+	std::string_view name;  // as in `verbena bench NAME`
+	// In the order of the tables. One of them is `repetitions`.
+	std::span<const Column> columns;
+
+	// The cell of a row in words: "RC send 64 B window 4 local".
+	std::string (*title)(const Json& row);
+
+	// Computes the columns of Role::result, and those settings that a measurement may raise, from
+	// the repetitions of a cell. `row` has the cell's columns. A repetition that came from CSV has
+	// no histograms; the columns that need them are then left out. May throw Json::exception if a
+	// repetition has not what a repetition has.
+	Json (*summarize)(const Json& row, const Json& repetitions);
+
+	// Examines one repetition of the row's cell by itself. May throw Json::exception.
+	void (*examine_repetition)(const Json& row, const Json& repetition, Findings&);
+
+	// Examines a row of a table, published ones too: what can be said without its repetitions.
+	void (*examine_row)(const Json& row, const Table& table, Findings&);
+};
+
+}  // namespace verbena::bench

@@ -1,0 +1,28 @@
+#include "bench/judge/findings.h"
+
+#include <algorithm>
+
+namespace verbena::bench {
+
+std::string_view name_of(Validity validity) {
+	switch (validity) {
+		case Validity::valid: return "valid";
+		case Validity::not_applicable: return "n/a";
+		case Validity::suspect: return "suspect";
+		case Validity::invalid: return "invalid";
+	}
+	return "";
+}
+
+void Findings::add(Validity validity, const std::string& reason) {
+	verdict_.validity = std::max(verdict_.validity, validity);
+	if (reason.empty() || verdict_.reason.find(reason) != std::string::npos) return;
+	verdict_.reason += (verdict_.reason.empty() ? "" : "; ") + reason;
+}
+
+void Findings::add(const std::string& place, const Findings& other) {
+	const Verdict& found = other.verdict();
+	add(found.validity, found.reason.empty() ? "" : place + found.reason);
+}
+
+}  // namespace verbena::bench

@@ -1,0 +1,46 @@
+// The findings of the judge about one row, and the verdict that follows from them.
+//
+// Threads: a value.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace verbena::bench {
+
+// valid           the row can be true
+// not_applicable  the row claims no number
+// suspect         the row needs an explanation
+// invalid         the row cannot be true
+// In the order of their weight: the heaviest finding is the verdict.
+enum class Validity : std::uint8_t { valid, not_applicable, suspect, invalid };
+
+// valid, n/a, suspect, invalid
+std::string_view name_of(Validity validity);
+
+struct Verdict {
+	Validity validity = Validity::valid;
+	std::string reason;
+};
+
+class Findings {
+public:
+	// Adds a reason, unless it was given before. A remark changes no verdict.
+	void remark(const std::string& reason) { add(Validity::valid, reason); }
+	void not_applicable(const std::string& reason) { add(Validity::not_applicable, reason); }
+	void suspect(const std::string& reason) { add(Validity::suspect, reason); }
+	void invalid(const std::string& reason) { add(Validity::invalid, reason); }
+	// Adds the findings of another examination; `place` is put before its reasons.
+	void add(const std::string& place, const Findings& other);
+
+	const Verdict& verdict() const { return verdict_; }
+	bool is_invalid() const { return verdict_.validity == Validity::invalid; }
+
+private:
+	void add(Validity validity, const std::string& reason);
+
+	Verdict verdict_;
+};
+
+}  // namespace verbena::bench

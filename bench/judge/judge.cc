@@ -1,0 +1,156 @@
+#include "bench/judge/judge.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace verbena::bench {
+namespace {
+
+// Sums and medians of the same numbers may differ in the last digits.
+constexpr double same = 1e-9;
+
+bool is_figure(const Column& column) { return column.kind == Kind::count || column.kind == Kind::number; }
+
+// A cell that could not be run has "n/a" for its figures in a published table.
+bool has_figure(const Json& row, const Column& column) {
+	return has_value(row, column.name) && word_of(row, column.name) != "n/a";
+}
+
+// Whether the row claims a figure that was measured.
+bool claims_figures(const Experiment& experiment, const Json& row) {
+	return std::ranges::any_of(experiment.columns,
+		[&](const Column& column) { return column.role == Role::result && has_figure(row, column); });
+}
+
+// Whether the table has columns, or an environment, that no published table has.
+bool is_ours(const Experiment& experiment, const Table& table) {
+	if (!value_of(table.environment, "commit").empty()) return true;
+	return std::ranges::any_of(experiment.columns, [&](const Column& column) {
+		return !column.is_published &&
+			std::ranges::any_of(table.rows, [&](const Json& row) { return row.contains(column.name); });
+	});
+}
+
+std::string cell_of(const Experiment& experiment, const Json& row) {
+	std::string cell;
+	for (const Column& column : experiment.columns) {
+		if (column.role != Role::cell) continue;
+		const auto number = is_figure(column) ? number_of(row, column.name) : std::nullopt;
+		cell += (number ? fmt::format("{}", number->value) : word_of(row, column.name)) + '\n';
+	}
+	return cell;
+}
+
+void examine_values(const Experiment& experiment, const Json& row, Findings& findings) {
+	for (const Column& column : experiment.columns) {
+		if (!has_value(row, column.name)) {
+			if (column.is_published && column.role != Role::result)
+				findings.invalid(fmt::format("there is no {}", column.name));
+			continue;
+		}
+		const Json& value = row.at(column.name);
+		if (column.kind == Kind::list && !value.is_array())
+			findings.invalid(fmt::format("{} is not a list", column.name));
+		if (column.kind == Kind::word && !value.is_string())
+			findings.invalid(fmt::format("{} {} is not a word", column.name, value.dump()));
+		if (!is_figure(column) || !has_figure(row, column)) continue;
+		const auto number = number_of(row, column.name);
+		if (!number)
+			findings.invalid(
+				fmt::format("{} '{}' is not a finite number of 0 or more", column.name, word_of(row, column.name)));
+		else if (column.kind == Kind::count && number->value != std::floor(number->value))
+			findings.invalid(fmt::format("{} {} is not a whole number", column.name, number->value));
+	}
+}
+
+// Compares a figure of the row with the one that its repetitions give.
+void compare(const Column& column, const Json& row, const Json& summary, Findings& findings) {
+	const Json& true_value = summary.at(column.name);
+	const std::string claimed = has_value(row, column.name) ? word_of(row, column.name) : "nothing";
+	const std::string given = true_value.is_null() ? "nothing" : text_of(true_value);
+	if (is_figure(column) && !true_value.is_null()) {
+		const auto number = number_of(row, column.name);
+		if (number && std::abs(number->value - true_value.get<double>()) <= same * true_value.get<double>()) return;
+	} else if (claimed == given || (given.empty() && claimed == "nothing")) {
+		return;
+	}
+	findings.invalid(fmt::format("{} is {}, but the repetitions give {}", column.name, claimed, given));
+}
+
+void examine_repetitions(const Experiment& experiment, const Json& row, Findings& findings) {
+	const Json& repetitions = row.at("repetitions");
+	try {
+		for (std::size_t i = 0; i < repetitions.size(); ++i) {
+			Findings of_one;
+			experiment.examine_repetition(row, repetitions[i], of_one);
+			findings.add(fmt::format("repetition {}: ", i + 1), of_one);
+		}
+		const Json summary = experiment.summarize(row, repetitions);
+		for (const Column& column : experiment.columns)
+			if (summary.contains(column.name)) compare(column, row, summary, findings);
+	} catch (const Json::exception&) {
+		findings.invalid("a repetition lacks a number that every repetition has");
+	}
+}
+
+Verdict verdict_on(const Experiment& experiment, const Table& table, std::size_t index, bool ours,
+	const std::vector<std::string>& cells) {
+	const Json& row = table.rows[index];
+	Findings findings;
+	examine_values(experiment, row, findings);
+	const auto first = static_cast<std::size_t>(std::ranges::find(cells, cells[index]) - cells.begin());
+	if (first != index) findings.invalid(fmt::format("the same cell as row {}", first + 1));
+	const bool has_repetitions =
+		has_value(row, "repetitions") && row["repetitions"].is_array() && !row["repetitions"].empty();
+	if (has_repetitions) {
+		examine_repetitions(experiment, row, findings);
+	} else if (!claims_figures(experiment, row)) {
+		findings.not_applicable(word_of(row, "reason"));
+		return findings.verdict();
+	} else if (ours) {
+		findings.invalid("it has figures but no repetitions from which they could follow");
+	}
+	// Rules about figures mean nothing if there is no figure to speak of.
+	if (!findings.is_invalid()) experiment.examine_row(row, table, findings);
+	return findings.verdict();
+}
+
+}  // namespace
+
+std::expected<std::vector<Verdict>, std::string> judge(const Experiment& experiment, const Table& table) {
+	for (const Column& column : experiment.columns)
+		if (column.is_published &&
+			std::ranges::none_of(table.rows, [&](const Json& row) { return row.contains(column.name); }))
+			return std::unexpected(fmt::format("no column '{}'", column.name));
+	std::vector<std::string> cells;
+	for (const Json& row : table.rows) cells.push_back(cell_of(experiment, row));
+	const bool ours = is_ours(experiment, table);
+	std::vector<Verdict> verdicts;
+	for (std::size_t i = 0; i < table.rows.size(); ++i)
+		verdicts.push_back(verdict_on(experiment, table, i, ours, cells));
+	return verdicts;
+}
+
+void judge_measured(const Experiment& experiment, Table& table) {
+	const auto verdicts = judge(experiment, table);
+	if (!verdicts) return;
+	for (std::size_t i = 0; i < table.rows.size(); ++i) {
+		table.rows[i]["validity"] = name_of((*verdicts)[i].validity);
+		table.rows[i]["reason"] = (*verdicts)[i].reason;
+	}
+}
+
+void examine_little(double rate_per_s, double mean_latency_s, const UnderWay& may, Findings& findings) {
+	if (mean_latency_s <= 0 || rate_per_s <= 0) return;
+	const double under_way = rate_per_s * mean_latency_s;
+	const auto found = [&] {
+		return fmt::format("rate and latency give {} {} under way on average", three_digits(under_way), may.what);
+	};
+	if (under_way > little_tolerance * may.most)
+		findings.invalid(fmt::format("{}, but the window is {}", found(), may.most));
+	else if (may.only_waits && under_way < little_minimum) findings.invalid(found() + ", next to none");
+}
+
+}  // namespace verbena::bench

@@ -1,0 +1,51 @@
+// Judges whether the rows of a table can be true. There is one judge: the program that measures,
+// `verbena check` and `verbena report` all use it. It does not believe a verdict that stands in a
+// file.
+//
+// Each row is examined in this order:
+//
+// - Its values: a number is finite and not negative, a count is whole, no published column is
+//   missing.
+// - Its cell: no other row has the same.
+// - Its repetitions: each is examined by itself, and the row is summarized from them once more. A
+//   row whose figures differ from that summary is invalid. So is a row of ours without repetitions,
+//   unless it claims no figure. A published table has none; it is recognized by having no column
+//   beyond the published ones.
+// - Its figures, by the rules of the experiment (Experiment::examine_row).
+//
+// Threads: pure functions.
+#pragma once
+
+#include <expected>
+#include <string>
+#include <vector>
+
+#include "bench/judge/experiment.h"
+
+namespace verbena::bench {
+
+// One verdict for each row. The error says which published column the table does not have, so that
+// it cannot be one of this experiment.
+std::expected<std::vector<Verdict>, std::string> judge(const Experiment& experiment, const Table& table);
+
+// Judges a table that was measured, and writes each verdict into the columns `validity` and
+// `reason` of its row.
+void judge_measured(const Experiment& experiment, Table& table);
+
+// Little's law: the mean number of messages under way is the rate times the mean latency. One
+// tolerance for all experiments, because latencies are sampled and the mean of samples has an
+// error.
+inline constexpr double little_tolerance = 1.25;
+inline constexpr double little_minimum = 0.05;
+
+// The messages that may be under way: at most `most`; and never next to none, if the sender does
+// nothing but post and wait.
+struct UnderWay {
+	std::string_view what;  // in the plural
+	double most;
+	bool only_waits = false;
+};
+// Says nothing if there is no rate or no latency.
+void examine_little(double rate_per_s, double mean_latency_s, const UnderWay&, Findings&);
+
+}  // namespace verbena::bench

@@ -1,0 +1,159 @@
+#include "bench/judge/judge.h"
+
+#include <gtest/gtest.h>
+
+namespace verbena::bench {
+namespace {
+
+// A small experiment: a row's rate is the sum of the rates of its repetitions.
+constexpr Column columns[] = {
+	{"size", Kind::count, Role::cell, true},
+	{"rate", Kind::number, Role::result, true},
+	{"kind", Kind::word, Role::result},
+	{"validity", Kind::word, Role::verdict},
+	{"reason", Kind::word, Role::verdict},
+	{"repetitions", Kind::list, Role::evidence},
+};
+
+Json summarize(const Json&, const Json& repetitions) {
+	double sum = 0;
+	for (const Json& each : repetitions) sum += each.at("rate").get<double>();
+	return {{"rate", sum}, {"kind", "sum"}};
+}
+
+constexpr Experiment sums{.name = "sums",
+	.columns = columns,
+	.title = [](const Json& row) { return word_of(row, "size") + " B"; },
+	.summarize = summarize,
+	.examine_repetition =
+		[](const Json&, const Json& repetition, Findings& findings) {
+			if (repetition.contains("failure")) findings.invalid(repetition["failure"].get<std::string>());
+		},
+	.examine_row =
+		[](const Json& row, const Table&, Findings& findings) {
+			if (number_of(row, "rate")->value > 100) findings.suspect("fast");
+		}};
+
+Json row(int size, std::vector<double> rates) {
+	Json repetitions = Json::array();
+	double sum = 0;
+	for (const double rate : rates) repetitions.push_back({{"rate", rate}}), sum += rate;
+	return {{"size", size}, {"rate", sum}, {"kind", "sum"}, {"repetitions", repetitions}};
+}
+
+Verdict judged(const Json& one) { return judge(sums, {.rows = {one}})->front(); }
+
+TEST(Judge, ARowThatFollowsFromItsRepetitionsIsValid) {
+	EXPECT_EQ(judged(row(8, {1, 2})).validity, Validity::valid);
+	EXPECT_EQ(judged(row(8, {1, 2})).reason, "");
+}
+
+TEST(Judge, AVerdictThatStandsInTheFileIsNotBelieved) {
+	Json forged = row(8, {1, 2});
+	forged["rate"] = 30;
+	forged["validity"] = "valid";
+	EXPECT_EQ(judged(forged).validity, Validity::invalid);
+	EXPECT_EQ(judged(forged).reason, "rate is 30, but the repetitions give 3.0");
+	Json slandered = row(8, {1, 2});
+	slandered["validity"] = "invalid";
+	slandered["reason"] = "so they say";
+	EXPECT_EQ(judged(slandered).validity, Validity::valid);
+	EXPECT_EQ(judged(slandered).reason, "");
+}
+
+TEST(Judge, EachFigureIsComparedWithItsRepetitions) {
+	Json forged = row(8, {1, 2});
+	forged["kind"] = "product";
+	EXPECT_EQ(judged(forged).reason, "kind is product, but the repetitions give sum");
+	forged = row(8, {1, 2});
+	forged["rate"] = nullptr;
+	EXPECT_EQ(judged(forged).reason, "rate is nothing, but the repetitions give 3.0");
+}
+
+TEST(Judge, AFailedRepetitionIsNamed) {
+	Json failed = row(8, {1, 2});
+	failed["repetitions"][1]["failure"] = "the other process ended";
+	EXPECT_EQ(judged(failed).reason, "repetition 2: the other process ended");
+}
+
+TEST(Judge, ARepetitionWithoutItsNumbersIsInvalidAndEndsNothing) {
+	for (const Json& strange : {Json(1), Json("x"), Json::object(), Json{{"rate", "fast"}}, Json(nullptr)}) {
+		Json broken = row(8, {1, 2});
+		broken["repetitions"][0] = strange;
+		EXPECT_EQ(judged(broken).validity, Validity::invalid) << strange;
+	}
+}
+
+TEST(Judge, OurRowsHaveRepetitionsAndPublishedOnesHaveNot) {
+	Json bare = row(8, {1, 2});
+	bare.erase("repetitions");
+	EXPECT_EQ(judged(bare).validity, Validity::invalid) << "`kind` is no published column";
+	bare.erase("kind");
+	EXPECT_EQ(judged(bare).validity, Validity::valid);
+	EXPECT_EQ(judge(sums, {.environment = {{"commit", "1234"}}, .rows = {bare}})->front().validity, Validity::invalid);
+	bare["repetitions"] = Json::array();
+	EXPECT_EQ(judged(bare).validity, Validity::invalid);
+	bare["repetitions"] = "none";
+	EXPECT_EQ(judged(bare).validity, Validity::invalid);
+}
+
+TEST(Judge, ARowWithoutFiguresIsNotApplicable) {
+	const Json none{{"size", 8}, {"rate", nullptr}, {"reason", "too long"}, {"repetitions", Json::array()}};
+	EXPECT_EQ(judged(none).validity, Validity::not_applicable);
+	EXPECT_EQ(judged(none).reason, "too long");
+	EXPECT_EQ(judged({{"size", "8"}, {"rate", "n/a"}}).validity, Validity::not_applicable);
+	Json hidden = row(8, {1, 2});
+	hidden["rate"] = hidden["kind"] = nullptr;
+	EXPECT_EQ(judged(hidden).validity, Validity::invalid);
+}
+
+TEST(Judge, ValuesAreFiniteNumbersOfZeroOrMore) {
+	for (const char* rate : {"nan", "inf", "-1", "many"})
+		EXPECT_EQ(judged({{"size", "8"}, {"rate", rate}}).validity, Validity::invalid) << rate;
+	EXPECT_EQ(judged({{"size", "8.5"}, {"rate", "1"}}).reason, "size 8.5 is not a whole number");
+	EXPECT_EQ(judged({{"size", ""}, {"rate", "1"}}).reason, "there is no size");
+	EXPECT_EQ(judged({{"size", 8}, {"rate", true}}).validity, Validity::invalid);
+}
+
+TEST(Judge, ACellStandsInATableOnce) {
+	const auto verdicts = judge(sums, {.rows = {row(8, {1}), row(16, {1}), row(8, {2})}});
+	EXPECT_EQ((*verdicts)[0].validity, Validity::valid);
+	EXPECT_EQ((*verdicts)[1].validity, Validity::valid);
+	EXPECT_EQ((*verdicts)[2].reason, "the same cell as row 1");
+}
+
+TEST(Judge, ATableOfAnotherExperimentIsRefused) {
+	EXPECT_EQ(judge(sums, {.rows = {{{"size", 8}, {"speed", 1}}}}).error(), "no column 'rate'");
+}
+
+TEST(Judge, TheVerdictIsTheHeaviestFinding) {
+	EXPECT_EQ(judged(row(8, {99, 2})).validity, Validity::suspect);
+	Table table{.rows = {row(8, {99, 2})}};
+	judge_measured(sums, table);
+	EXPECT_EQ(table.rows[0]["validity"], "suspect");
+	EXPECT_EQ(table.rows[0]["reason"], "fast");
+	Findings findings;
+	findings.suspect("a");
+	findings.invalid("b");
+	findings.remark("c");
+	findings.suspect("a");
+	EXPECT_EQ(findings.verdict().validity, Validity::invalid);
+	EXPECT_EQ(findings.verdict().reason, "a; b; c");
+}
+
+TEST(LittlesLaw, HoldsWithinOneToleranceOnBothSides) {
+	const auto found = [](double rate, double latency, bool only_waits) {
+		Findings findings;
+		examine_little(rate, latency, {.what = "messages", .most = 64, .only_waits = only_waits}, findings);
+		return findings.verdict().validity;
+	};
+	EXPECT_EQ(found(1e6, 64e-6, true), Validity::valid);
+	EXPECT_EQ(found(1e6, 79e-6, true), Validity::valid);
+	EXPECT_EQ(found(1e6, 81e-6, true), Validity::invalid);
+	EXPECT_EQ(found(1e6, 0.04e-6, true), Validity::invalid);
+	EXPECT_EQ(found(1e6, 0.04e-6, false), Validity::valid);
+	EXPECT_EQ(found(1e6, 0, true), Validity::valid) << "no latency was taken";
+}
+
+}  // namespace
+}  // namespace verbena::bench

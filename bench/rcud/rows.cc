@@ -1,0 +1,136 @@
+#include "bench/rcud/rows.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/statistics.h"
+#include "bench/rcud/round_trip.h"
+#include "bench/rcud/rules.h"
+#include "bench/table/histogram.h"
+
+namespace verbena::rcud {
+namespace {
+
+using bench::Column;
+using bench::Kind;
+using bench::Role;
+using bench::word_of;
+
+constexpr Column columns[] = {
+	{"experiment", Kind::word, Role::cell, true},
+	{"mode", Kind::word, Role::cell, true},
+	{"msg", Kind::count, Role::cell, true},
+	{"window", Kind::count, Role::cell, true},
+	{"iters", Kind::count, Role::setting, true},
+	{"mops", Kind::number, Role::result, true},
+	{"gib", Kind::number, Role::result, true},
+	{"op", Kind::word, Role::cell},
+	{"window_mode", Kind::word, Role::cell},
+	{"device", Kind::word, Role::setting},
+	{"mtu", Kind::count, Role::setting},
+	{"posted", Kind::count, Role::result},
+	{"completed", Kind::count, Role::result},
+	{"delivered", Kind::count, Role::result},
+	{"lost", Kind::count, Role::result},
+	{"duplicated", Kind::count, Role::result},
+	{"reordered", Kind::count, Role::result},
+	{"spread", Kind::number, Role::result},
+	{"mops_low", Kind::number, Role::result},
+	{"mops_high", Kind::number, Role::result},
+	{"p50_us", Kind::number, Role::result},
+	{"p99_us", Kind::number, Role::result},
+	{"p999_us", Kind::number, Role::result},
+	{"p9999_us", Kind::number, Role::result},
+	{"rtt_before_ns", Kind::number, Role::result},
+	{"rtt_after_ns", Kind::number, Role::result},
+	{"rtt_class", Kind::word, Role::result},
+	{"validity", Kind::word, Role::verdict},
+	{"reason", Kind::word, Role::verdict},
+	{"repetitions", Kind::list, Role::evidence},
+};
+
+std::string title(const bench::Json& row) {
+	std::string text = word_of(row, "mode");
+	if (const std::string op = word_of(row, "op"); !op.empty()) text += ' ' + op;
+	text += fmt::format(" {} B window {}", word_of(row, "msg"), word_of(row, "window"));
+	if (const std::string mode = word_of(row, "window_mode"); !mode.empty()) text += ' ' + mode;
+	return text;
+}
+
+void add_latency(bench::Json& summary, const bench::Json& repetitions) {
+	const bool from_csv =
+		std::ranges::none_of(repetitions, [](const bench::Json& each) { return each.contains("latency_ns"); });
+	if (from_csv) return;
+	Histogram latency;
+	for (const bench::Json& each : repetitions)
+		if (const auto one = bench::histogram_of(each.at("latency_ns"))) latency.merge(*one);
+	for (const Percentile& each : percentiles)
+		summary[each.column] = latency.count() == 0
+			? bench::Json(nullptr)
+			: bench::Json(static_cast<double>(latency.quantile(each.fraction)) / 1e3);
+}
+
+void add_round_trips(bench::Json& summary, const bench::Json& repetitions) {
+	std::vector<double> before, after;
+	std::string rtt_class;
+	for (const bench::Json& each : repetitions)
+		for (const auto& [name, times] : {std::pair("rtt_before_ns", &before), std::pair("rtt_after_ns", &after)}) {
+			if (each.at(name).is_null()) continue;
+			times->push_back(each.at(name).get<double>());
+			const std::string_view one = class_of(times->back());
+			if (rtt_class.empty()) rtt_class = one;
+			else if (rtt_class != one) rtt_class = "mixed";
+		}
+	summary["rtt_before_ns"] = before.empty() ? bench::Json(nullptr) : bench::Json(median(before));
+	summary["rtt_after_ns"] = after.empty() ? bench::Json(nullptr) : bench::Json(median(after));
+	summary["rtt_class"] = rtt_class;
+}
+
+bench::Json summarize(const bench::Json& row, const bench::Json& repetitions) {
+	std::vector<double> rates;
+	std::uint64_t iters = 0, posted = 0, completed = 0, delivered = 0, duplicated = 0, reordered = 0;
+	for (const bench::Json& each : repetitions) {
+		rates.push_back(mops_of(each));
+		iters = std::max(iters, count_of(each, "iters"));
+		posted += count_of(each, "posted");
+		completed += count_of(each, "completed");
+		delivered += count_of(each, "delivered");
+		duplicated += count_of(each, "duplicated");
+		reordered += count_of(each, "reordered");
+	}
+	const double mops = median(rates);
+	const Interval interval = median_interval(rates);
+	bench::Json summary{{"iters", iters}, {"mops", mops},
+		{"gib", gib_of(mops, bench::number_of(row, "msg").value_or(bench::Number{}).value)}, {"posted", posted},
+		{"completed", completed}, {"delivered", delivered}, {"lost", posted - std::min(posted, delivered)},
+		{"duplicated", duplicated}, {"reordered", reordered}, {"spread", spread(rates)}, {"mops_low", interval.low},
+		{"mops_high", interval.high}};
+	add_latency(summary, repetitions);
+	add_round_trips(summary, repetitions);
+	return summary;
+}
+
+}  // namespace
+
+const bench::Experiment& experiment() {
+	static constexpr bench::Experiment value{.name = "rcud",
+		.columns = columns,
+		.title = title,
+		.summarize = summarize,
+		.examine_repetition = examine_repetition,
+		.examine_row = examine_row};
+	return value;
+}
+
+bench::Json row_of(
+	const Cell& cell, const std::string& device, std::uint32_t mtu, std::uint64_t iters, bench::Json repetitions) {
+	bench::Json row{{"experiment", "msg_sweep"}, {"mode", name_of(cell.mode)}, {"msg", cell.msg},
+		{"window", cell.window}, {"iters", iters}, {"op", name_of(cell.op)}, {"window_mode", name_of(cell.window_mode)},
+		{"device", device}, {"mtu", mtu}};
+	if (!repetitions.empty()) row.update(summarize(row, repetitions));
+	row["repetitions"] = std::move(repetitions);
+	return row;
+}
+
+}  // namespace verbena::rcud

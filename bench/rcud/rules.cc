@@ -1,0 +1,248 @@
+#include "bench/rcud/rules.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <vector>
+
+#include "bench/judge/judge.h"
+#include "bench/rcud/repetition.h"
+#include "bench/table/histogram.h"
+
+namespace verbena::rcud {
+namespace {
+
+using bench::Findings;
+using bench::number_of;
+using bench::Table;
+using bench::three_digits;
+using bench::word_of;
+
+constexpr double mtus[] = {256, 512, 1024, 2048, 4096};  // IBA 9.6
+constexpr double loss_tolerated = 0.01;
+// The share of the latencies that enters the mean of Little's law. The others may be those of the
+// few messages that were under way while a process was off its processor, and as long as one likes.
+double typical(std::uint64_t latencies) { return latencies >= 100 ? 0.9 : 0.5; }
+
+// The number in this column, or 0.
+double value_in(const bench::Json& row, std::string_view column) {
+	return number_of(row, column).value_or(bench::Number{}).value;
+}
+
+// The sum of the typical latencies over the number of all, in seconds: at most the mean of all,
+// however long the others are.
+double mean_of_typical(const Histogram& latency) {
+	if (latency.count() == 0) return 0;
+	const auto count = static_cast<double>(latency.count());
+	auto left = static_cast<std::uint64_t>(typical(latency.count()) * count);
+	double sum = 0;
+	latency.for_each([&](std::uint64_t last, std::uint64_t many) {
+		const std::uint64_t taken = std::min(left, many);
+		sum += static_cast<double>(last) * static_cast<double>(taken);
+		left -= taken;
+	});
+	return sum / count / 1e9;
+}
+
+// With a local window the sender may also wait for room at the receiver, where nothing is under way
+// by its own completions.
+void examine_under_way(
+	const bench::Json& row, const bench::Json& repetition, double mean_latency_s, Findings& findings) {
+	if (const auto window = number_of(row, "window"))
+		bench::examine_little(mops_of(repetition) * 1e6, mean_latency_s,
+			{.what = "messages", .most = window->value, .only_waits = word_of(row, "window_mode") == "credit"},
+			findings);
+}
+
+// Without the histogram: half of the latencies are at least the median, so their mean is at least
+// half of it.
+void examine_median_latency(const bench::Json& row, const bench::Json& repetition, Findings& findings) {
+	if (const auto p50 = number_of(repetition, "p50_us"))
+		examine_under_way(row, repetition, p50->value / 2e6, findings);
+}
+
+void examine_latency(const bench::Json& row, const bench::Json& repetition, Findings& findings) {
+	if (!repetition.contains("latency_ns")) return examine_median_latency(row, repetition, findings);
+	const auto latency = bench::histogram_of(repetition["latency_ns"]);
+	if (!latency) return findings.invalid("latency_ns is no histogram: " + latency.error());
+	const std::uint64_t posted = count_of(repetition, "posted");
+	if (latency->count() > posted / sample_every + 1)
+		findings.invalid(
+			fmt::format("{} latencies of {} messages, but one in {} is taken", latency->count(), posted, sample_every));
+	for (const Percentile& each : percentiles)
+		if (repetition.at(each.column) != percentile_of(*latency, each.fraction))
+			findings.invalid(fmt::format("{} is {}, but the histogram gives {}", each.column,
+				repetition[each.column].dump(), percentile_of(*latency, each.fraction).dump()));
+	examine_under_way(row, repetition, mean_of_typical(*latency), findings);
+}
+
+void examine_words(const bench::Json& row, const Table& table, Findings& findings) {
+	const auto one_of = [&](const char* column, std::initializer_list<std::string_view> known) {
+		const std::string word = word_of(row, column);
+		if (std::ranges::find(known, word) == known.end() &&
+			(bench::has_value(row, column) || column == std::string_view("mode")))
+			findings.invalid(fmt::format("{} '{}' is unknown", column, word));
+	};
+	one_of("experiment", {"msg_sweep"});
+	one_of("mode", {"RC", "UD", "UD-seg"});
+	one_of("op", {"send", "write", "read"});
+	one_of("window_mode", {"local", "credit"});
+	for (const char* column : {"msg", "window", "iters"})
+		if (const auto count = number_of(row, column); !count || count->value < 1)
+			findings.invalid(fmt::format("{} is not 1 or more", column));
+	if (word_of(row, "mode") != "RC" && bench::has_value(row, "op") && word_of(row, "op") != "send")
+		findings.invalid(fmt::format("UD has no RDMA {}", word_of(row, "op")));
+	for (const char* column : {"device", "mtu"}) {
+		const std::string of_row = word_of(row, column), of_table(bench::value_of(table.environment, column));
+		if (!of_row.empty() && !of_table.empty() && of_row != of_table)
+			findings.invalid(fmt::format("{} is {}, but the environment says {}", column, of_row, of_table));
+	}
+}
+
+void examine_mtu(const bench::Json& row, Findings& findings) {
+	const auto stated = number_of(row, "mtu");
+	const double mtu = stated ? stated->value : std::ranges::max(mtus), msg = value_in(row, "msg");
+	if (std::ranges::find(mtus, mtu) == std::end(mtus))
+		findings.invalid(fmt::format("InfiniBand has no MTU of {} B", mtu));
+	const std::string mode = word_of(row, "mode");
+	if (mode == "UD-seg" && stated && msg <= mtu)
+		findings.invalid(fmt::format("a message of {} B is not cut at an MTU of {} B", msg, mtu));
+	if (mode != "UD" || msg <= mtu) return;
+	findings.invalid(
+		fmt::format("UD message of {} B is larger than the MTU of {} B: such a send emits nothing", msg, mtu));
+}
+
+void examine_arithmetic(const bench::Json& row, Findings& findings) {
+	const auto mops = number_of(row, "mops"), gib = number_of(row, "gib"), msg = number_of(row, "msg");
+	if (!mops || !gib || !msg) return findings.invalid("there is no rate");
+	const double expected = gib_of(mops->value, msg->value);
+	// Numbers in full precision have no rounding to speak of; allow a millionth for their text.
+	const double tolerance = gib->rounding + gib_of(mops->rounding, msg->value) + 1e-6 * expected;
+	if (std::abs(gib->value - expected) > tolerance)
+		findings.invalid(
+			fmt::format("gib {} is not mops * msg / 2^30 = {}", three_digits(gib->value), three_digits(expected)));
+	const auto p50 = number_of(row, "p50_us");
+	for (std::size_t i = 1; p50 && i < std::size(percentiles); ++i) {
+		const auto lower = number_of(row, percentiles[i - 1].column), higher = number_of(row, percentiles[i].column);
+		if (lower && higher && higher->value < lower->value)
+			findings.invalid(fmt::format("{} is below {}", percentiles[i].column, percentiles[i - 1].column));
+	}
+}
+
+void examine_account(const bench::Json& row, Findings& findings) {
+	if (!number_of(row, "delivered")) return;
+	const double posted = value_in(row, "posted"), lost = value_in(row, "lost");
+	if (value_in(row, "delivered") == 0) return findings.invalid("nothing delivered");
+	if (word_of(row, "mode") == "RC")
+		for (const char* did : {"lost", "duplicated", "reordered"})
+			if (value_in(row, did) > 0) findings.invalid(fmt::format("RC {} {} messages", did, word_of(row, did)));
+	if (lost == 0 || posted == 0) return;
+	const std::string text = fmt::format("{} of {} lost", lost, posted);
+	if (lost <= loss_tolerated * posted) return findings.remark(text);
+	findings.suspect(
+		fmt::format("{} ({} %): the receiver did not keep up, so this is the rate of the messages that found a receive",
+			text, three_digits(100 * lost / posted)));
+}
+
+// A percentile of all latencies lies between those of the repetitions.
+void examine_percentiles(const bench::Json& row, Findings& findings) {
+	if (!bench::has_value(row, "repetitions")) return;
+	for (const Percentile& each : percentiles) {
+		const auto claimed = number_of(row, each.column);
+		std::vector<double> values;
+		for (const bench::Json& one : row["repetitions"])
+			if (const auto value = number_of(one, each.column)) values.push_back(value->value);
+		if (!claimed && values.empty()) continue;
+		if (!claimed || values.empty() || claimed->value < std::ranges::min(values) ||
+			claimed->value > std::ranges::max(values))
+			findings.invalid(fmt::format("{} is not between those of the repetitions", each.column));
+	}
+}
+
+// The plateau of RC in GiB/s among the rows that are measured like `like`: the rate that no longer
+// grows with the message size. 0 if there is none.
+double rc_plateau(const Table& table, const bench::Json& like) {
+	std::vector<std::pair<double, double>> rc;  // message size, GiB/s
+	for (const bench::Json& row : table.rows) {
+		const auto gib = number_of(row, "gib");
+		const bool alike = std::ranges::all_of(std::initializer_list{"window", "op", "window_mode", "device"},
+			[&](const char* column) { return word_of(row, column) == word_of(like, column); });
+		if (gib && alike && word_of(row, "mode") == "RC") rc.emplace_back(value_in(row, "msg"), gib->value);
+	}
+	if (rc.size() < 2) return 0;
+	std::ranges::sort(rc);
+	const double last = rc.back().second, before = rc[rc.size() - 2].second;
+	if (std::abs(last - before) >= 0.1 * std::max(last, before)) return 0;
+	return std::ranges::max(rc, {}, &std::pair<double, double>::second).second;
+}
+
+void examine_plateau(const bench::Json& row, const Table& table, Findings& findings) {
+	const auto gib = number_of(row, "gib");
+	if (!word_of(row, "mode").starts_with("UD") || !gib) return;
+	if (word_of(row, "device").starts_with("vb_") && number_of(row, "delivered")) return;
+	const double plateau = rc_plateau(table, row);
+	if (plateau == 0 || gib->value <= 1.02 * plateau) return;
+	findings.suspect(fmt::format("{} GiB/s is above the plateau of {} GiB/s that RC reaches at window {}",
+		three_digits(gib->value), three_digits(plateau), word_of(row, "window")));
+}
+
+// The environment's `link` of a hardware device begins like "Ethernet, 100 Gb/s".
+void examine_link(const bench::Json& row, const Table& table, Findings& findings) {
+	const std::string_view link = bench::value_of(table.environment, "link");
+	const auto gib = number_of(row, "gib");
+	const auto unit = link.find(" Gb/s");
+	if (bench::value_of(table.environment, "kind") != "hardware" || unit == link.npos || !gib) return;
+	const auto from = link.substr(0, unit).find_last_of(' ') + 1;
+	double rate = 0;
+	std::from_chars(link.data() + from, link.data() + unit, rate);
+	const double gigabits = gib->value * 8 * (1u << 30) / 1e9;
+	if (rate > 0 && gigabits > rate)
+		findings.invalid(
+			fmt::format("{} Gb/s of payload is more than the link's {} Gb/s", three_digits(gigabits), rate));
+}
+
+}  // namespace
+
+void examine_repetition(const bench::Json& row, const bench::Json& repetition, Findings& findings) {
+	const std::uint64_t posted = count_of(repetition, "posted"), delivered = count_of(repetition, "delivered"),
+						completed = count_of(repetition, "completed"), counted = count_of(repetition, "counted"),
+						iters = count_of(repetition, "iters"), corrupt = count_of(repetition, "corrupt");
+	const std::string failure = repetition.at("failure").get<std::string>();
+	if (!failure.empty())
+		findings.invalid(fmt::format("{} ({} posted, {} known to be delivered)", failure, posted, delivered));
+	if (posted > iters) findings.invalid(fmt::format("{} posted of {}", posted, iters));
+	if (delivered > posted) findings.invalid(fmt::format("{} delivered of {} posted", delivered, posted));
+	if (completed > posted) findings.invalid(fmt::format("{} completed of {} posted", completed, posted));
+	if (counted > delivered) findings.invalid(fmt::format("{} counted of {} delivered", counted, delivered));
+	const double bytes = static_cast<double>(delivered) * value_in(row, "msg");
+	if (std::abs(static_cast<double>(count_of(repetition, "payload_bytes")) - bytes) > 1e-12 * bytes)
+		findings.invalid(fmt::format("{} payload bytes are not {} messages of {} B",
+			count_of(repetition, "payload_bytes"), delivered, word_of(row, "msg")));
+	if (std::abs(repetition.at("mops").get<double>() - mops_of(repetition)) > 1e-9 * mops_of(repetition))
+		findings.invalid(fmt::format("mops {} is not counted / counted_ns", repetition["mops"].dump()));
+	if (corrupt > 0) findings.invalid(fmt::format("{} messages arrived damaged", corrupt));
+	// When a run fails, messages are under way; the transport has not lost them.
+	if (!failure.empty() || delivered == 0) return;
+	if (counted == 0 || count_of(repetition, "counted_ns") == 0)
+		findings.invalid("too few messages were delivered to be timed");
+	if (posted < iters)
+		findings.suspect(fmt::format("ended after {} of {} messages, because credits were lost", posted, iters));
+	if (const auto window = number_of(row, "window"); window && static_cast<double>(posted - completed) > window->value)
+		findings.invalid(
+			fmt::format("{} of {} posted completed, but the window is {}", completed, posted, window->value));
+	examine_latency(row, repetition, findings);
+}
+
+void examine_row(const bench::Json& row, const Table& table, Findings& findings) {
+	examine_words(row, table, findings);
+	examine_account(row, findings);
+	examine_mtu(row, findings);
+	examine_arithmetic(row, findings);
+	examine_percentiles(row, findings);
+	examine_link(row, table, findings);
+	examine_plateau(row, table, findings);
+}
+
+}  // namespace verbena::rcud

@@ -1,0 +1,31 @@
+// The rules for rows of this experiment, beside those for every experiment (bench/judge): what
+// cannot be true, and what needs an explanation.
+//
+// invalid
+// - gib is not mops * msg / 2^30, even within the rounding of the printed digits.
+// - UD messages larger than the MTU were delivered. A UD message has one packet (IBA 9.8.3), so
+//   such a send emits nothing. The MTU is one of InfiniBand's, and that of the environment.
+// - Nothing was delivered, messages arrived damaged, or RC lost, repeated or reordered messages.
+// - The counts do not add up: more was delivered, completed or sampled than was posted.
+// - Little's law does not hold (examine_little in bench/judge/judge.h).
+// - A device of hardware moved more than its link carries.
+// suspect
+// - UD moves over 2 % more bytes a second than the plateau that RC reaches at the same window, so
+//   more than the link seems to carry. RC has a plateau if its two largest sizes differ by less
+//   than 10 %. The software device (vb_*) has no link, so there the rule applies only to rows whose
+//   receiver did not count.
+// - More than 1 % of the messages were lost: the sender was faster than the receiver, so the rate
+//   is no throughput. Or credits were lost, and the run ended early.
+//
+// Threads: pure functions.
+#pragma once
+
+#include "bench/judge/experiment.h"
+
+namespace verbena::rcud {
+
+// As bench::Experiment asks for them.
+void examine_repetition(const bench::Json& row, const bench::Json& repetition, bench::Findings&);
+void examine_row(const bench::Json& row, const bench::Table& table, bench::Findings&);
+
+}  // namespace verbena::rcud

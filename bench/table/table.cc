@@ -1,0 +1,206 @@
+#include "bench/table/table.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "bench/table/histogram.h"
+
+namespace verbena::bench {
+namespace {
+
+std::string trimmed(std::string_view text) {
+	const auto from = text.find_first_not_of(" \t\r");
+	return from == text.npos ? std::string()
+							 : std::string(text.substr(from, text.find_last_not_of(" \t\r") - from + 1));
+}
+
+// Removes a line "# key: value" from the front of `text`.
+void take_comment(std::string_view& text, Environment& environment) {
+	const std::string_view comment = text.substr(1, text.find('\n') - 1);
+	text.remove_prefix(std::min(text.size(), comment.size() + 2));
+	if (const auto colon = comment.find(':'); colon != comment.npos)
+		environment.emplace_back(trimmed(comment.substr(0, colon)), trimmed(comment.substr(colon + 1)));
+}
+
+// A field is a list if it is one of JSON; every other field is kept as its text.
+Json value_of_field(std::string field) {
+	if (field.starts_with('[')) {
+		Json list = Json::parse(field, nullptr, false);
+		if (list.is_array()) return list;
+	}
+	return field;
+}
+
+std::expected<Table, std::string> read_csv(std::string_view text) {
+	Table table;
+	std::vector<std::string> header;
+	std::size_t line = 1;
+	while (!text.empty()) {
+		const std::string_view before = text;
+		const std::size_t at = line;
+		std::vector<std::string> fields;
+		if (text.starts_with('#')) {
+			take_comment(text, table.environment);
+		} else if (auto record = take_record(text)) {
+			fields = std::move(*record);
+		} else {
+			return std::unexpected(fmt::format("line {}: {}", at, record.error()));
+		}
+		line += static_cast<std::size_t>(std::ranges::count(before.substr(0, before.size() - text.size()), '\n'));
+		if (fields.empty() || (fields.size() == 1 && fields.front().empty())) continue;
+		if (header.empty()) {
+			header = std::move(fields);
+			for (const std::string& name : header)
+				if (std::ranges::count(header, name) > 1)
+					return std::unexpected(fmt::format("column '{}' appears twice", name));
+			continue;
+		}
+		if (fields.size() != header.size())
+			return std::unexpected(
+				fmt::format("line {}: {} fields, but the header has {}", at, fields.size(), header.size()));
+		Json& row = table.rows.emplace_back(Json::object());
+		for (std::size_t i = 0; i < header.size(); ++i) row[header[i]] = value_of_field(std::move(fields[i]));
+	}
+	if (header.empty()) return std::unexpected("no header line");
+	return table;
+}
+
+std::expected<Table, std::string> read_json(std::string_view text) {
+	Json json = Json::parse(text, nullptr, false);
+	if (json.is_discarded()) return std::unexpected("not valid JSON");
+	if (!json.contains("rows") || !json["rows"].is_array()) return std::unexpected("the JSON has no list 'rows'");
+	Table table;
+	if (json.contains("environment") && json["environment"].is_object())
+		for (const auto& [key, value] : json["environment"].items())
+			table.environment.emplace_back(key, text_of(value));
+	for (Json& row : json["rows"]) {
+		if (!row.is_object()) return std::unexpected(fmt::format("row {} is not an object", table.rows.size() + 1));
+		table.rows.push_back(std::move(row));
+	}
+	return table;
+}
+
+std::string quoted(const std::string& field) {
+	if (field.find_first_of(",\"\r\n") == field.npos && !field.starts_with('#')) return field;
+	std::string text = "\"";
+	for (const char c : field) text += c == '"' ? std::string("\"\"") : std::string(1, c);
+	return text + '"';
+}
+
+const Json& value_at(const Json& row, const Column& column) {
+	static const Json none;
+	const auto found = row.find(column.name);
+	return found == row.end() ? none : *found;
+}
+
+std::string field_of(const Json& row, const Column& column) {
+	const Json& value = value_at(row, column);
+	return value.is_array() ? without_histograms(value).dump() : text_of(value);
+}
+
+std::string shown(const Json& row, const Column& column) {
+	if (column.kind == Kind::number) {
+		const auto number = number_of(row, column.name);
+		return number ? three_digits(number->value) : column.is_published ? "n/a" : "";
+	}
+	std::string text = word_of(row, column.name);
+	std::ranges::replace(text, '|', '/');
+	std::ranges::replace(text, '\n', ' ');
+	return text;
+}
+
+}  // namespace
+
+std::expected<std::vector<std::string>, std::string> take_record(std::string_view& text) {
+	std::vector<std::string> fields(1);
+	bool in_quotes = false;
+	std::size_t i = 0;
+	for (; i < text.size(); ++i) {
+		const char c = text[i];
+		if (in_quotes) {
+			if (c != '"') fields.back() += c;
+			else if (i + 1 < text.size() && text[i + 1] == '"') fields.back() += text[++i];
+			else in_quotes = false;
+		} else if (c == '"' && fields.back().empty()) {
+			in_quotes = true;
+		} else if (c == ',') {
+			fields.emplace_back();
+		} else if (c == '\n') {
+			++i;
+			break;
+		} else if (c != '\r') {
+			fields.back() += c;
+		}
+	}
+	if (in_quotes) return std::unexpected("a quoted field does not end before the end of the file");
+	text.remove_prefix(i);
+	return fields;
+}
+
+std::expected<Table, std::string> read_table(std::string_view text) {
+	if (text.starts_with("\xef\xbb\xbf")) text.remove_prefix(3);  // the byte order mark of UTF-8
+	const auto first = text.find_first_not_of(" \t\r\n");
+	auto table = first != text.npos && text[first] == '{' ? read_json(text) : read_csv(text);
+	if (table && table->rows.empty()) return std::unexpected("no rows");
+	return table;
+}
+
+std::string to_csv(const Table& table, std::span<const Column> columns) {
+	std::string text;
+	for (const Column& column : columns) text += (text.empty() ? "" : ",") + std::string(column.name);
+	text += '\n';
+	for (const Json& row : table.rows) {
+		for (const Column& column : columns)
+			text += (&column == columns.data() ? "" : ",") + quoted(field_of(row, column));
+		text += '\n';
+	}
+	for (const auto& [key, value] : table.environment) text += fmt::format("# {}: {}\n", key, value);
+	return text;
+}
+
+std::string to_json(const Table& table, std::span<const Column> columns) {
+	Json json{{"environment", Json::object()}, {"rows", Json::array()}};
+	for (const auto& [key, value] : table.environment) json["environment"][key] = value;
+	for (const Json& row : table.rows) {
+		Json& object = json["rows"].emplace_back(Json::object());
+		for (const Column& column : columns) object[std::string(column.name)] = value_at(row, column);
+	}
+	return json.dump(1, '\t') + '\n';
+}
+
+std::string to_markdown(const Table& table, std::span<const Column> columns) {
+	std::vector<const Column*> wanted;
+	std::vector<std::size_t> widths;
+	for (const Column& column : columns) {
+		if (column.kind == Kind::list) continue;
+		const bool has_any =
+			std::ranges::any_of(table.rows, [&](const Json& row) { return has_value(row, column.name); });
+		if (!has_any && !column.is_published) continue;
+		wanted.push_back(&column);
+		std::size_t width = column.name.size();
+		for (const Json& row : table.rows) width = std::max(width, shown(row, column).size());
+		widths.push_back(width);
+	}
+	std::string text = "|";
+	for (std::size_t i = 0; i < wanted.size(); ++i) text += fmt::format(" {:<{}} |", wanted[i]->name, widths[i]);
+	text += "\n|";
+	for (std::size_t i = 0; i < wanted.size(); ++i)
+		text += wanted[i]->kind == Kind::word ? fmt::format(" {:-<{}} |", "", widths[i])
+											  : fmt::format(" {:->{}} |", ":", widths[i]);
+	text += '\n';
+	for (const Json& row : table.rows) {
+		text += '|';
+		for (std::size_t i = 0; i < wanted.size(); ++i) {
+			const std::string field = shown(row, *wanted[i]);
+			text += wanted[i]->kind == Kind::word ? fmt::format(" {:<{}} |", field, widths[i])
+												  : fmt::format(" {:>{}} |", field, widths[i]);
+		}
+		text += '\n';
+	}
+	text += '\n';
+	for (const auto& [key, value] : table.environment) text += fmt::format("- {}: {}\n", key, value);
+	return text;
+}
+
+}  // namespace verbena::bench

@@ -1,0 +1,143 @@
+#include "bench/table/table.h"
+
+#include <gtest/gtest.h>
+
+#include "bench/table/histogram.h"
+
+namespace verbena::bench {
+namespace {
+
+constexpr Column columns[] = {
+	{"mode", Kind::word, Role::cell, true},
+	{"msg", Kind::count, Role::cell, true},
+	{"mops", Kind::number, Role::result, true},
+	{"lost", Kind::count, Role::result},
+	{"reason", Kind::word, Role::verdict},
+	{"repetitions", Kind::list, Role::evidence},
+};
+
+Table one_row() {
+	Histogram latency;
+	latency.record(90);
+	return {.environment = {{"device", "vb_lo"}, {"command", "verbena bench rcud --sizes 32,64"}},
+		.rows = {{{"mode", "RC"}, {"msg", 32}, {"mops", 0.4412345678901234}, {"lost", nullptr}, {"reason", ""},
+			{"repetitions", {{{"mops", 0.44}, {"latency_ns", to_json(latency)}}}}}}};
+}
+
+TEST(Csv, HasAHeaderTheRowsAndThenTheEnvironment) {
+	EXPECT_EQ(to_csv(one_row(), columns),
+		"mode,msg,mops,lost,reason,repetitions\n"
+		"RC,32,0.4412345678901234,,,\"[{\"\"mops\"\":0.44}]\"\n"
+		"# device: vb_lo\n# command: verbena bench rcud --sizes 32,64\n");
+}
+
+TEST(Csv, ReadsBackWhatItWroteToTheLastDigit) {
+	Table table = one_row();
+	table.rows[0]["reason"] = "a \"quoted\", comma\nand a line";
+	const auto read = read_table(to_csv(table, columns));
+	ASSERT_TRUE(read) << read.error();
+	EXPECT_EQ(to_csv(*read, columns), to_csv(table, columns));
+	EXPECT_EQ(number_of(read->rows[0], "mops")->value, 0.4412345678901234);
+	EXPECT_EQ(word_of(read->rows[0], "reason"), word_of(table.rows[0], "reason"));
+	EXPECT_FALSE(number_of(read->rows[0], "lost"));
+	EXPECT_TRUE(read->rows[0]["repetitions"].is_array());
+	EXPECT_EQ(read->environment, table.environment);
+}
+
+TEST(Csv, AFileThatIsNoTableIsRefusedWithTheLine) {
+	EXPECT_EQ(read_table("").error(), "no header line");
+	EXPECT_EQ(read_table("mode,msg\n").error(), "no rows");
+	EXPECT_NE(read_table("mode,msg,mops\nRC,32\n").error().find("line 2: 2 fields"), std::string::npos);
+	EXPECT_NE(read_table("a,b\n\"1\n2\",3\n4\n").error().find("line 4: 1 fields"), std::string::npos);
+	EXPECT_NE(read_table("mode\n\"RC\n").error().find("does not end"), std::string::npos);
+	EXPECT_NE(read_table("mode,mode\n").error().find("twice"), std::string::npos);
+}
+
+// The reader waited for ever for the end of such a line.
+TEST(Csv, ALastCommentWithoutALineBreakEndsTheFile) {
+	const auto read = read_table("mode\nRC\n# device: vb_lo");
+	ASSERT_TRUE(read) << read.error();
+	EXPECT_EQ(value_of(read->environment, "device"), "vb_lo");
+	EXPECT_EQ(read_table("#").error(), "no header line");
+}
+
+TEST(Json, HasTheEnvironmentAndTheHistogramsAndReadsBack) {
+	const Table table = one_row();
+	const auto read = read_table(to_json(table, columns));
+	ASSERT_TRUE(read) << read.error();
+	EXPECT_EQ(read->rows[0], table.rows[0]);
+	EXPECT_EQ(read->environment, table.environment);
+	EXPECT_TRUE(read->rows[0]["repetitions"][0].contains("latency_ns"));
+}
+
+TEST(Json, AFileThatIsNoTableIsRefused) {
+	EXPECT_EQ(read_table("{\"rows\":[").error(), "not valid JSON");
+	EXPECT_EQ(read_table("{}").error(), "the JSON has no list 'rows'");
+	EXPECT_EQ(read_table("{\"rows\":[1]}").error(), "row 1 is not an object");
+	EXPECT_EQ(read_table("{\"rows\":[]}").error(), "no rows");
+}
+
+TEST(Markdown, IsAlignedHasThreeDigitsAndNoColumnWithoutAValue) {
+	Table table = one_row();
+	table.rows.push_back(table.rows[0]);
+	table.rows[1]["msg"] = 8192;
+	table.rows[1]["mops"] = nullptr;
+	EXPECT_EQ(to_markdown(table, columns),
+		"| mode | msg  | mops  |\n"
+		"| ---- | ---: | ----: |\n"
+		"| RC   |   32 | 0.441 |\n"
+		"| RC   | 8192 |   n/a |\n\n"
+		"- device: vb_lo\n- command: verbena bench rcud --sizes 32,64\n");
+}
+
+TEST(Number, KnowsHowItWasRounded) {
+	const Json row{{"a", "0.44"}, {"b", "12"}, {"c", 0.5}, {"d", "-1"}, {"e", "nan"}, {"f", "12x"}, {"g", "1.5e3"}};
+	EXPECT_DOUBLE_EQ(number_of(row, "a")->rounding, 0.005);
+	EXPECT_DOUBLE_EQ(number_of(row, "b")->rounding, 0.5);
+	EXPECT_DOUBLE_EQ(number_of(row, "c")->rounding, 0.05);
+	EXPECT_DOUBLE_EQ(number_of(row, "g")->rounding, 50);
+	for (const char* column : {"d", "e", "f", "absent"}) EXPECT_FALSE(number_of(row, column)) << column;
+}
+
+TEST(ThreeDigits, AreSignificantOnesAndNotDecimals) {
+	EXPECT_EQ(three_digits(0.01311), "0.0131");
+	EXPECT_EQ(three_digits(12.345), "12.3");
+	EXPECT_EQ(three_digits(1234.4), "1234");
+	EXPECT_EQ(three_digits(0), "0");
+}
+
+TEST(Histograms, ReadBackWithTheSameQuantiles) {
+	Histogram latency;
+	for (std::uint64_t value = 1; value < 100'000; value += 37) latency.record(value);
+	const auto read = histogram_of(to_json(latency));
+	ASSERT_TRUE(read) << read.error();
+	for (const double fraction : {0.0, 0.5, 0.99, 0.9999, 1.0})
+		EXPECT_EQ(read->quantile(fraction), latency.quantile(fraction));
+	EXPECT_EQ(read->count(), latency.count());
+	EXPECT_EQ(read->min(), latency.min());
+	EXPECT_TRUE(histogram_of(to_json(Histogram())));
+}
+
+TEST(Histograms, WithNumbersThatDoNotFitAreRefused) {
+	Histogram latency;
+	latency.record(90);
+	latency.record(5000, 3);
+	const Json good = to_json(latency);
+	ASSERT_TRUE(histogram_of(good));
+	const auto refused = [&](const char* key, const Json& value) {
+		Json changed = good;
+		changed[key] = value;
+		return !histogram_of(changed);
+	};
+	EXPECT_TRUE(refused("count", 5));
+	EXPECT_TRUE(refused("min", 80));
+	EXPECT_TRUE(refused("max", 9000));
+	EXPECT_TRUE(refused("buckets", {{5000, 3}, {90, 1}}));
+	EXPECT_TRUE(refused("buckets", {{90, -1}, {5000, 3}}));
+	EXPECT_TRUE(refused("buckets", {1, 2}));
+	EXPECT_TRUE(refused("buckets", nullptr));
+	EXPECT_FALSE(histogram_of(Json::array()));
+}
+
+}  // namespace
+}  // namespace verbena::bench

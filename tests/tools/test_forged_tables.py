@@ -1,0 +1,193 @@
+"""`verbena check --strict` refuses tables of ours in which figures were changed."""
+
+import copy
+import csv
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from programs import PUBLISHED, Programs, Ran
+
+Row = dict
+
+
+@pytest.fixture(scope="module")
+def measured(shared_programs: Programs) -> Path:
+    """A folder with a table of ours in rows.json and rows.csv."""
+    cells = ("--sizes", "64,8K", "--windows", 64, "--iters", 2000, "--warmup", 100, "--reps", 2)
+    ran = shared_programs.run("verbena", "bench", "rcud", "--quiet", *cells, "--json", "rows.json", "--csv", "rows.csv")
+    assert ran.status == 0, ran
+    return shared_programs.folder
+
+
+def check(programs: Programs, document: dict) -> Ran:
+    path = programs.folder / "forged.json"
+    path.write_text(json.dumps(document))
+    return programs.run("verbena", "check", "--strict", path)
+
+
+def cell_of(document: dict, mode: str) -> Row:
+    """Leave one row in the table, and return it."""
+    wanted = {"mode": mode, "msg": 64, "window_mode": "local"}
+    document["rows"] = [row for row in document["rows"] if wanted.items() <= row.items()]
+    return document["rows"][0]
+
+
+def scaled(factor: float, *names: str) -> Callable[[Row], None]:
+    def change(row: Row) -> None:
+        for name in names:
+            row[name] *= factor
+
+    return change
+
+
+def with_values(**values: object) -> Callable[[Row], None]:
+    return lambda row: row.update(values)
+
+
+def together(*changes: Callable[[Row], None]) -> Callable[[Row], None]:
+    def change(row: Row) -> None:
+        for each in changes:
+            each(row)
+
+    return change
+
+
+def of_repetitions(change: Callable[[Row], None]) -> Callable[[Row], None]:
+    def change_all(row: Row) -> None:
+        for repetition in row["repetitions"]:
+            change(repetition)
+
+    return change_all
+
+
+def as_message_of(size: int) -> Callable[[Row], None]:
+    return lambda row: row.update(msg=size, gib=row["mops"] * 1e6 * size / 2**30)
+
+
+def renamed_to(mode: str) -> Callable[[Row], None]:
+    return together(with_values(mode=mode), as_message_of(8192))
+
+
+def faster(row: Row) -> None:
+    """Divide the time of each repetition by ten, and change every figure that follows from it."""
+    for repetition in row["repetitions"]:
+        repetition["counted_ns"] //= 10
+        repetition["mops"] = repetition["counted"] * 1e3 / repetition["counted_ns"]
+    rates = sorted(repetition["mops"] for repetition in row["repetitions"])
+    row.update(
+        mops=sum(rates) / 2, mops_low=rates[0], mops_high=rates[1], spread=(rates[1] - rates[0]) / sum(rates) * 2
+    )
+    row["gib"] = row["mops"] * 1e6 * row["msg"] / 2**30
+
+
+RATES = ("mops", "gib", "mops_low", "mops_high")
+FORGERIES: dict[str, tuple[str, Callable[[Row], None]]] = {
+    "twice the bytes": ("RC", scaled(2, "gib")),
+    "a higher rate": ("RC", scaled(1.5, "mops", "gib")),
+    "a higher rate with its interval": ("RC", scaled(1.9, *RATES)),
+    "a lower rate with its interval": ("RC", scaled(1 / 3, *RATES)),
+    "ten times the rate at a tenth of the latency": ("RC", together(scaled(10, *RATES), scaled(0.1, "p50_us"))),
+    "a tenth of the time, in the repetitions too": ("RC", faster),
+    "more messages": ("RC", scaled(10, "posted", "completed", "delivered")),
+    "nothing completed": ("RC", with_values(completed=0)),
+    "a message lost and hidden": ("RC", scaled(0.5, "delivered")),
+    "reordered": ("RC", with_values(reordered=500)),
+    "reordered in the repetitions too": (
+        "RC", together(with_values(reordered=500), lambda row: row["repetitions"][0].update(reordered=500)),
+    ),
+    "p99 below p50": ("RC", with_values(p99_us=0.001)),
+    "a p99.99 that was not measured": ("RC", scaled(0.5, "p9999_us")),
+    "no spread": ("RC", with_values(spread=0)),
+    "near cores": ("RC", with_values(rtt_class="smt", rtt_before_ns=60.0, rtt_after_ns=60.0)),
+    "another device": ("RC", with_values(device="mlx5_0")),
+    "no interval": ("RC", together(with_values(mops_low=None, mops_high=None), scaled(5, "mops", "gib"))),
+    "nothing delivered": ("RC", with_values(posted=0, completed=0, delivered=0)),
+    "an MTU of 16384 B": ("UD", together(as_message_of(8192), with_values(mtu=16384))),
+    "a large message by name": ("UD", renamed_to("UD-seg")),
+    "UD sold as RC": ("UD", together(with_values(mode="RC"), as_message_of(128))),
+    "an unknown mode": ("RC", with_values(mode="XRC")),
+    "a figure hidden as n/a": ("RC", with_values(mops=None, gib=None, validity="n/a")),
+    "a negative count": ("RC", with_values(lost=-1)),
+    "without repetitions": ("RC", with_values(repetitions=[])),
+    "one repetition left": ("RC", lambda row: row["repetitions"].pop()),
+    "repetitions that are words": ("RC", with_values(repetitions=["fast", "faster"])),
+    "repetitions without counts": ("RC", of_repetitions(lambda one: one.pop("counted"))),
+    "counts that are words": ("RC", of_repetitions(with_values(posted="many"))),
+    "a histogram of other latencies": ("RC", of_repetitions(lambda one: one["latency_ns"]["buckets"].reverse())),
+    "latencies of nobody": ("RC", of_repetitions(lambda one: one["latency_ns"].update(count=10**6))),
+    "a repetition that failed": ("RC", of_repetitions(with_values(failure="the other process ended"))),
+    "a window that was smaller": ("RC", with_values(window=1)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FORGERIES)
+def test_a_forged_row_is_invalid_and_the_sentence_says_why(programs: Programs, measured: Path, name: str) -> None:
+    mode, forge = FORGERIES[name]
+    document = json.loads((measured / "rows.json").read_text())
+    row = cell_of(document, mode)
+    assert check(programs, document).status == 0, "the row as it was measured"
+    forge(row)
+    row["validity"], row["reason"] = ("valid", "") if row["validity"] != "n/a" else ("n/a", "")
+    ran = check(programs, document)
+    assert ran.status == 3 and ran.err == "", ran
+    assert ran.out.startswith("invalid ") and ran.out.endswith("1 rows: 1 invalid, 0 suspect\n"), ran
+
+
+def test_the_same_cell_twice_is_invalid(programs: Programs, measured: Path) -> None:
+    document = json.loads((measured / "rows.json").read_text())
+    document["rows"].append(copy.deepcopy(document["rows"][0]))
+    ran = check(programs, document)
+    assert ran.status == 3 and "the same cell as row 1" in ran.out, ran
+
+
+def test_a_row_of_hardware_above_its_link_is_invalid(programs: Programs, measured: Path) -> None:
+    document = json.loads((measured / "rows.json").read_text())
+    cell_of(document, "RC")
+    document["environment"] |= {"kind": "hardware", "link": "Ethernet, 0.1 Gb/s, to host2"}
+    ran = check(programs, document)
+    assert ran.status == 3 and "more than the link's 0.1 Gb/s" in ran.out, ran
+
+
+@pytest.mark.parametrize("column", ["mops", "gib", "delivered", "lost", "spread", "p50_us", "rtt_class", "iters"])
+def test_a_forged_figure_is_found_in_csv_too(programs: Programs, measured: Path, column: str) -> None:
+    with open(measured / "rows.csv", newline="") as file:
+        rows = list(csv.DictReader(line for line in file if not line.startswith("#")))
+    row = next(row for row in rows if row["mode"] == "RC")
+    forged = programs.folder / "forged.csv"
+    for value, status in ((row[column], 0), ("smt" if column == "rtt_class" else str(float(row[column]) + 100), 3)):
+        with forged.open("w", newline="") as file:
+            writer = csv.DictWriter(file, list(row))
+            writer.writeheader()
+            writer.writerow(row | {column: value})
+        ran = programs.run("verbena", "check", "--strict", forged)
+        assert ran.status == status, ran
+
+
+def test_a_table_of_ours_without_its_repetitions_is_invalid(programs: Programs, measured: Path) -> None:
+    document = json.loads((measured / "rows.json").read_text())
+    kept = {name for name in cell_of(document, "RC") if name in PUBLISHED.read_text().splitlines()[0].split(",")}
+    document["rows"] = [{name: value for name, value in document["rows"][0].items() if name in kept}]
+    ran = check(programs, document)
+    assert ran.status == 3 and "no repetitions" in ran.out, ran
+
+
+@pytest.mark.parametrize(
+    ("text", "status", "says"),
+    [
+        ("", 1, "empty"),
+        ("hello world", 1, "no rows"),
+        ("[1,2]", 1, "no rows"),
+        ("{}", 1, "no list 'rows'"),
+        ('{"rows":[1]}', 1, "row 1 is not an object"),
+        ('{"rows":[{"a":1}]}', 1, "no column 'experiment'"),
+        ("experiment,mode,msg,window,iters,mops,gib\nmsg_sweep,RC,32,4,1,nan,1\n", 3, "'nan' is not a finite number"),
+        ("experiment,mode,msg,window,iters,mops,gib\nmsg_sweep,RC,32,4,1,-1,1\n", 3, "'-1' is not a finite number"),
+        ("experiment,mode,msg,window,iters,mops,gib\nmsg_sweep,RC,32,4,1,1,0.0298\n# a: b", 0, "1 rows: 0 invalid"),
+    ],
+)  # fmt: skip
+def test_what_is_no_table_of_ours_is_said_in_one_line(programs: Programs, text: str, status: int, says: str) -> None:
+    (programs.folder / "table").write_text(text)
+    ran = programs.run("verbena", "check", "--strict", "table")
+    assert ran.status == status and says in ran.out + ran.err, ran
