@@ -42,7 +42,7 @@ int check_scale(const Options& options, const std::string& text) {
 		fmt::print("{}\n",
 			nlohmann::ordered_json{{"file", options.file}, {"rows", list}, {"invalid", count("invalid")},
 				{"suspect", count("suspect")}, {"not_comparable", count("not comparable")}}
-				.dump(2));
+				.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
 	} else {
 		for (const scale::CheckedRow& row : *rows)
 			if (row.validity != "valid")
@@ -69,7 +69,7 @@ int check_kv(const Options& options, const std::string& text) {
 		fmt::print("{}\n",
 			nlohmann::ordered_json{{"file", options.file}, {"rows", list}, {"remarks", table->remarks},
 				{"invalid", count("invalid")}, {"suspect", count("suspect")}, {"mislabelled", count("mislabelled")}}
-				.dump(2));
+				.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
 	} else {
 		for (const kvbench::CheckedRow& row : table->rows)
 			if (row.validity != "valid")
@@ -97,7 +97,7 @@ int check_rpc(const Options& options, const std::string& text) {
 		fmt::print("{}\n",
 			nlohmann::ordered_json{
 				{"file", options.file}, {"rows", list}, {"invalid", count("invalid")}, {"suspect", count("suspect")}}
-				.dump(2));
+				.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
 	} else {
 		for (const rpcbench::CheckedRow& row : *rows)
 			if (row.validity != "valid")
@@ -133,7 +133,7 @@ int check_table(const Options& options, const bench::Experiment& experiment, con
 		fmt::print("{}\n",
 			bench::Json{{"file", options.file}, {"experiment", experiment.name}, {"rows", rows}, {"invalid", invalid},
 				{"suspect", suspect}}
-				.dump(2));
+				.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
 	} else {
 		for (std::size_t i = 0; i < table.rows.size(); ++i) {
 			const auto& [validity, reason] = (*verdicts)[i];
