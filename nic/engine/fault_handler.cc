@@ -30,10 +30,16 @@ SigactionFunction* find_next() {
 	return reinterpret_cast<SigactionFunction*>(next);
 }
 
-// Not a plain call to sigaction(), which would return to our own interposer.
+// Not a plain call to sigaction(), which would return to our own interposer. The thread sanitizer
+// calls us while it starts, when it cannot serve the guard of a static variable yet.
 int real_sigaction(int signal_number, const struct sigaction* action, struct sigaction* old) {
-	static SigactionFunction* const next = find_next();
-	check(next != nullptr, "no sigaction in this process");
+	static constinit std::atomic<SigactionFunction*> known{nullptr};
+	SigactionFunction* next = known.load(std::memory_order_relaxed);
+	if (next == nullptr) {
+		next = find_next();
+		check(next != nullptr, "no sigaction in this process");
+		known.store(next, std::memory_order_relaxed);
+	}
 	return next(signal_number, action, old);
 }
 
