@@ -10,13 +10,13 @@
 #include "bench/kv/memcached.h"
 #include "bench/kv/redis.h"
 #include "bench/kv/rows.h"
+#include "bench/sweep/interruption.h"
+#include "bench/sweep/progress_line.h"
 #include "lib/kv/index.h"
 #include "tools/commands.h"
 #include "tools/device_options.h"
-#include "tools/interruption.h"
 #include "tools/option_values.h"
 #include "tools/output_options.h"
-#include "tools/progress_line.h"
 #include "tools/trust_options.h"
 
 namespace verbena::tools {
@@ -93,9 +93,9 @@ public:
 	// Returns the exit code.
 	int measure() {
 		if (const int code = measure_all(); code != good) return code;
-		if (table_.rows.empty()) return complain("interrupted before anything was measured", interrupted);
+		if (table_.rows.empty()) return complain("interrupted before anything was measured", bench::interrupted);
 		const int code = write();
-		return interruption_.asked() ? interrupted : code;
+		return interruption_.asked() ? bench::interrupted : code;
 	}
 
 private:
@@ -110,7 +110,7 @@ private:
 			{std::pair(options_.with_redis, &add_redis), std::pair(options_.with_memcached, &add_memcached)}) {
 			if (!wanted || interruption_.asked()) continue;
 			std::vector<Json> rows = table_.rows;
-			ProgressLine progress(!options_.output.quiet, measurements(rows));
+			bench::ProgressLine progress(!options_.output.quiet, measurements(rows));
 			const auto added =
 				add(rows, {.repetitions = options_.reps, .iters = options_.iters, .next = [&](std::string what) {
 							   progress.next(std::move(what));
@@ -130,7 +130,7 @@ private:
 	// Runs `cells` and adds a row for each that has at least one repetition, also when interrupted.
 	// `varied` names the parameter that --sensitivity varies.
 	int run(const TrialOptions& trial, const std::vector<Cell>& cells, const std::string& varied = {}) {
-		ProgressLine progress(!options_.output.quiet, cells.size() * options_.reps);
+		bench::ProgressLine progress(!options_.output.quiet, cells.size() * options_.reps);
 		const auto result = run_trial(trial, cells, options_.reps, [&](const Cell& cell) {
 			progress.next(varied + (varied.empty() ? "" : ": ") + words_of(cell));
 			return !interruption_.asked();
@@ -160,7 +160,7 @@ private:
 		TrialOptions beside = trial_;
 		beside.stalled = options_.stalled;
 		std::vector<std::vector<Run>> alone_runs(cells.size()), beside_runs(cells.size());
-		ProgressLine progress(!options_.output.quiet, cells.size() * options_.reps * 2);
+		bench::ProgressLine progress(!options_.output.quiet, cells.size() * options_.reps * 2);
 		for (std::uint32_t repetition = 0; repetition < options_.reps; ++repetition)
 			for (std::size_t i = 0; i < cells.size(); ++i)
 				for (const auto& [trial, runs] :
@@ -272,7 +272,7 @@ private:
 
 	const Options& options_;
 	TrialOptions trial_;
-	Interruption interruption_;
+	bench::Interruption interruption_;
 	connect::Table table_;
 	Account account_;
 };

@@ -6,13 +6,14 @@
 
 #include <cerrno>
 #include <chrono>
+#include <csignal>
 
 #include "base/statistics.h"
 #include "bench/environment.h"
-#include "bench/judge/judge.h"
 #include "bench/rcud/launch.h"
-#include "bench/rcud/sweep.h"
-#include "bench/table/table.h"
+#include "bench/rcud/rows.h"
+#include "bench/rcud/trials.h"
+#include "bench/sweep/interruption.h"
 #include "tools/commands.h"
 #include "tools/device_options.h"
 #include "tools/option_values.h"
@@ -33,7 +34,10 @@ struct Options {
 	std::uint16_t port = 18515;
 	int child_core = -1;
 	bool is_child = false;
-	SweepOptions sweep;
+	Cells cells;
+	Settings settings;
+	std::uint32_t reps = 5;
+	std::string resume;
 	std::string command_line;
 };
 
@@ -48,17 +52,17 @@ std::vector<Value> parse_names(
 }
 
 void parse_lists(Options& options) {
-	SweepOptions& sweep = options.sweep;
-	sweep.modes = parse_names<Mode>(options.modes, {{"rc", Mode::rc}, {"ud", Mode::ud}}, "--modes");
-	sweep.ops = parse_names<Op>(options.ops, {{"send", Op::send}, {"write", Op::write}, {"read", Op::read}}, "--ops");
-	sweep.window_modes = parse_names<WindowMode>(
+	Cells& cells = options.cells;
+	cells.modes = parse_names<Mode>(options.modes, {{"rc", Mode::rc}, {"ud", Mode::ud}}, "--modes");
+	cells.ops = parse_names<Op>(options.ops, {{"send", Op::send}, {"write", Op::write}, {"read", Op::read}}, "--ops");
+	cells.window_modes = parse_names<WindowMode>(
 		options.window_mode, {{"local", WindowMode::local}, {"credit", WindowMode::credit}}, "--window-mode");
-	sweep.oversize = parse_names<Oversize>(options.oversize,
+	cells.oversize = parse_names<Oversize>(options.oversize,
 		{{"na", Oversize::not_applicable}, {"segment", Oversize::segment}, {"raw", Oversize::raw}}, "--ud-oversize")
 						 .front();
-	sweep.sizes = sizes_of("--sizes", options.sizes, 64u << 20);
-	sweep.windows = sizes_of("--windows", options.windows, 4096);
-	sweep.settings.connect = options.connect == "rdmacm" ? Connect::rdmacm : Connect::exchange;
+	cells.sizes = sizes_of("--sizes", options.sizes, 64u << 20);
+	cells.windows = sizes_of("--windows", options.windows, 4096);
+	options.settings.connect = options.connect == "rdmacm" ? Connect::rdmacm : Connect::exchange;
 	options.output.settle();
 }
 
@@ -67,8 +71,27 @@ std::string describe(const lib::OpenDevice& device) {
 		lib::format_gid(device.choice.gid), device.mtu_bytes());
 }
 
+std::string settings_of(const Settings& settings) {
+	return fmt::format(
+		"iters {}, warmup {}, min-time {} s, post-list {}, signal-every {}, inline {}, recv-depth {}, "
+		"receiver-delay {} ns{}",
+		settings.iters, settings.warmup, settings.min_time_s, settings.post_list, settings.signal_every,
+		settings.inline_bytes, settings.receive_depth, settings.receiver_delay_ns,
+		settings.passive_target ? ", passive target" : "");
+}
+
+// The median over all repetitions; empty if there is no round trip.
+std::string core_to_core_ns(std::span<const bench::Json> rows) {
+	std::vector<double> trips;
+	for (const bench::Json& row : rows)
+		for (const bench::Json& repetition : row["repetitions"])
+			for (const char* name : {"rtt_before_ns", "rtt_after_ns"})
+				if (const auto took = bench::number_of(repetition, name)) trips.push_back(took->value);
+	return trips.empty() ? "" : fmt::format("{:.0f}", median(trips));
+}
+
 bench::Environment environment_of(const Options& options, const lib::OpenDevice& device, const PeerInfo& peer,
-	const SweepResult& result, std::optional<std::pair<int, int>> cores) {
+	std::span<const bench::Json> rows, std::optional<std::pair<int, int>> cores) {
 	const bool local = options.peer.empty();
 	std::string link = device.ethernet() ? "Ethernet" : "InfiniBand";
 	if (const std::string rate = lib::rate_text(device.port); !rate.empty() && !device.choice.software)
@@ -87,7 +110,8 @@ bench::Environment environment_of(const Options& options, const lib::OpenDevice&
 		{"cpu", bench::cpu_name()},
 		{"cores", cores ? fmt::format("{} and {}, pinned", cores->first, cores->second) : "not pinned"},
 		{"kernel", bench::kernel_name()},
-		{"core_to_core_ns", result.round_trips_ns.empty() ? "" : fmt::format("{:.0f}", median(result.round_trips_ns))},
+		{"settings", settings_of(options.settings)},
+		{"core_to_core_ns", core_to_core_ns(rows)},
 		{"commit", bench::commit()},
 		{"date", bench::utc_now()},
 		{"command", options.command_line},
@@ -95,41 +119,20 @@ bench::Environment environment_of(const Options& options, const lib::OpenDevice&
 	return environment;
 }
 
-// The line on a terminal that says which repetition runs and about how long the rest takes.
-class ProgressLine {
-public:
-	explicit ProgressLine(bool shown) : shown_(shown && isatty(STDERR_FILENO) == 1) {}
-	~ProgressLine() {
-		if (shown_) fmt::print(stderr, "\r\033[K");
+// The exit code, after a sentence about the first row that could not be measured.
+int judge_end(const Options& options, const bench::SweepEnd& end) {
+	if (!end.error.empty()) return complain(end.error);
+	bool impossible = false;
+	for (const bench::Json& row : end.table.rows) {
+		if (row["validity"] != "invalid") continue;
+		if (end.failed) return complain(fmt::format("{}: {}", experiment().title(row), bench::word_of(row, "reason")));
+		// A UD message above the MTU was asked for, to see that it is lost.
+		impossible |= options.cells.oversize != Oversize::raw || row["mode"] != "UD" || row["msg"] <= row["mtu"];
 	}
-	void operator()(const Progress& at) const {
-		if (!shown_) return;
-		const double elapsed = std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
-		const std::string left = at.done == 0
-			? "?"
-			: fmt::format("{:.0f} s", elapsed / static_cast<double>(at.done) * static_cast<double>(at.all - at.done));
-		fmt::print(stderr, "\r\033[K{} of {}: {} {} {} B window {} {}, repetition {}, {} left", at.done + 1, at.all,
-			name_of(at.cell->mode), name_of(at.cell->op), at.cell->msg, at.cell->window, name_of(at.cell->window_mode),
-			at.repetition + 1, left);
-	}
-
-private:
-	bool shown_;
-	std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
-};
-
-int write_tables(const Options& options, const bench::Table& table) {
-	std::string error;
-	const auto write = [&](const std::string& path, auto render) {
-		return path.empty() || write_out(path, render(table, experiment().columns), error);
-	};
-	const OutputOptions& to = options.output;
-	if (write(to.csv, bench::to_csv) && write(to.json, bench::to_json) && write(to.markdown, bench::to_markdown))
-		return good;
-	return complain(error);
+	return end.interrupted ? bench::interrupted : impossible ? impossible_data : good;
 }
 
-int measure(const Options& options, Control& control, RoundTrip* page) {
+int measure(const Options& options, Control& control, RoundTrip* page, bench::OutputFiles& files) {
 	const bool local = page != nullptr;
 	auto device = take(
 		lib::open_best({.device = options.device, .gid_index = options.gid_index, .both_ends_on_this_host = local}));
@@ -138,26 +141,17 @@ int measure(const Options& options, Control& control, RoundTrip* page) {
 	if (!options.output.quiet) fmt::print(stderr, "device: {}\n", describe(device));
 
 	Client client(device, control, page);
-	const ProgressLine progress(!options.output.quiet);
-	const SweepResult result =
-		sweep(client, options.sweep, device.choice.device, [&](const Progress& at) { progress(at); });
-	bench::Table table{environment_of(options, device, client.peer(), result, cores), result.rows};
-	bench::judge_measured(experiment(), table);
-	const int written = write_tables(options, table);
-	if (written != good) return written;
-	bool impossible = false;
-	for (const bench::Json& row : table.rows) {
-		if (row["validity"] != "invalid") continue;
-		if (result.broken)
-			return complain(fmt::format("{}: {}", experiment().title(row), bench::word_of(row, "reason")));
-		// A UD message above the MTU was asked for, to see that it is lost.
-		impossible |= options.sweep.oversize != Oversize::raw || row["mode"] != "UD" || row["msg"] <= row["mtu"];
-	}
-	if (result.broken) return failed;
-	return impossible ? impossible_data : good;
+	const auto trials = trials_of(client, options.cells, options.settings, device.choice.device);
+	return judge_end(options,
+		bench::sweep(
+			experiment(), trials,
+			[&](std::span<const bench::Json> rows) {
+				return environment_of(options, device, client.peer(), rows, cores);
+			},
+			{.repetitions = options.reps, .quiet = options.output.quiet, .resume = options.resume}, files));
 }
 
-int measure_with_own_server(const Options& options) {
+int measure_with_own_server(const Options& options, bench::OutputFiles& files) {
 	int ends[2];
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) throw Failure(lib::failure("socketpair", errno));
 	RoundTrip page = RoundTrip::create();
@@ -168,12 +162,13 @@ int measure_with_own_server(const Options& options) {
 	Control control(ends[0]);
 	const ChildProcess server(own_executable(), arguments, ends[1], page.fd());
 	close(ends[1]);
-	return measure(options, control, &page);
+	return measure(options, control, &page, files);
 }
 
 // The process that measure_with_own_server() starts. It reports no error about devices, because the
 // client reports the same one.
 int serve_inherited(const Options& options) {
+	signal(SIGINT, SIG_IGN);  // the client gets Ctrl-C as well, and ends the repetition that runs
 	fcntl(control_fd_of_child, F_SETFD, FD_CLOEXEC);
 	Control control(control_fd_of_child);
 	RoundTrip page = RoundTrip::open(page_fd_of_child);
@@ -206,9 +201,12 @@ int serve_hosts(const Options& options) {
 int run(const Options& options) {
 	if (options.is_child) return serve_inherited(options);
 	if (options.is_server) return serve_hosts(options);
-	if (options.peer.empty()) return measure_with_own_server(options);
+	auto files = bench::OutputFiles::open(
+		{options.output.csv, options.output.json, options.output.markdown}, experiment().columns);
+	if (!files) return complain(files.error());
+	if (options.peer.empty()) return measure_with_own_server(options, *files);
 	Control control(connect_to(options.peer, options.port, std::chrono::seconds(5)));
-	return measure(options, control, nullptr);
+	return measure(options, control, nullptr, *files);
 }
 
 }  // namespace
@@ -220,13 +218,15 @@ void add_bench_rcud(CLI::App& bench, Action& action, const std::string& command_
 		"  verbena bench rcud --sizes 32,4K --windows 64 --reps 3\n"
 		"  verbena bench rcud --csv rows.csv --json rows.json --md rows.md\n"
 		"  verbena bench rcud --modes rc --ops send,write,read --csv -\n"
+		"  verbena bench rcud --json rows.json --resume rows.json   (goes on after Ctrl-C)\n"
 		"  verbena bench rcud --connect rdmacm         (RC by librdmacm)\n"
 		"  verbena bench rcud --server                 (on one host)\n"
 		"  verbena bench rcud --peer HOST              (on the other)\n"
-		"Exit codes: 0 success, 1 something could not be measured, 2 wrong usage, 3 a row cannot be true.");
+		"Exit codes: 0 success, 1 something could not be measured, 2 wrong usage, 3 a row cannot be true,\n"
+		"130 interrupted.");
 	auto options = std::make_shared<Options>();
 	options->command_line = command_line;
-	Settings& settings = options->sweep.settings;
+	Settings& settings = options->settings;
 
 	sub->add_option("--modes", options->modes, "Transports: a list of rc, ud")->capture_default_str();
 	sub->add_option("--ops", options->ops, "Operations: a list of send, write, read (UD has only send)")
@@ -246,7 +246,7 @@ void add_bench_rcud(CLI::App& bench, Action& action, const std::string& command_
 	sub->add_option("--min-time", settings.min_time_s, "Seconds of a repetition at least; raises --iters")
 		->capture_default_str()
 		->check(CLI::Range(0.0, 3600.0));
-	sub->add_option("--reps", settings.reps, "Repetitions, interleaved")
+	sub->add_option("--reps", options->reps, "Repetitions, interleaved")
 		->capture_default_str()
 		->check(CLI::Range(1u, 1000u));
 	sub->add_option("--post-list", settings.post_list, "Work requests of one post")
@@ -270,6 +270,8 @@ void add_bench_rcud(CLI::App& bench, Action& action, const std::string& command_
 		   "UD messages above the MTU: na (not run), segment (cut into datagrams, UD-seg) or raw (posted as they are)")
 		->capture_default_str();
 	add_output(*sub, options->output);
+	sub->add_option("--resume", options->resume, "JSON of an earlier run that was ended: measure what it lacks")
+		->type_name("FILE");
 	add_device_option(*sub, options->device);
 	add_gid_option(*sub, options->gid_index);
 	sub->add_option("--connect", options->connect,

@@ -10,11 +10,11 @@
 #include "bench/rpc/peer.h"
 #include "bench/rpc/registration.h"
 #include "bench/rpc/rows.h"
+#include "bench/sweep/interruption.h"
+#include "bench/sweep/progress_line.h"
 #include "tools/commands.h"
-#include "tools/interruption.h"
 #include "tools/option_values.h"
 #include "tools/output_options.h"
-#include "tools/progress_line.h"
 
 namespace verbena::tools {
 namespace {
@@ -148,9 +148,9 @@ int measure(const Options& options) {
 			if (const auto found = find_peer(peer); !found) return complain(found.error());
 	std::vector<std::vector<Outcome>> runs(options.cells.size());
 	std::vector<std::string> failures(options.cells.size());
-	const Interruption interruption;
+	const bench::Interruption interruption;
 	{
-		ProgressLine progress(!options.output.quiet, options.reps * options.cells.size());
+		bench::ProgressLine progress(!options.output.quiet, options.reps * options.cells.size());
 		// Cells are interleaved, so that a disturbance of the machine affects all of them.
 		for (std::uint32_t repetition = 0; repetition < options.reps; ++repetition)
 			for (std::size_t i = 0; i < options.cells.size(); ++i) {
@@ -175,7 +175,7 @@ int measure(const Options& options) {
 		broken |= !failures[i].empty();
 		impossible |= failures[i].empty() && row["validity"] == "invalid";
 	}
-	if (table.rows.empty()) return complain("interrupted before anything was measured", interrupted);
+	if (table.rows.empty()) return complain("interrupted before anything was measured", bench::interrupted);
 	table.environment = {{"experiment", "rpc"}, {"server", "a process of its own on this host"},
 		{"cpu", bench::cpu_name()}, {"cores", fmt::format("{}, not pinned", sysconf(_SC_NPROCESSORS_ONLN))},
 		{"kernel", bench::kernel_name()}, {"commit", bench::commit()}, {"date", bench::utc_now()},
@@ -191,7 +191,7 @@ int measure(const Options& options) {
 	const auto markdown = [](const connect::Table& of) { return rpcbench::to_markdown(of.rows); };
 	if (!(write(to.csv, to_csv) && write(to.json, connect::to_json) && write(to.markdown, markdown)))
 		return complain(error);
-	return interruption.asked() ? interrupted : impossible ? impossible_data : broken ? failed : good;
+	return interruption.asked() ? bench::interrupted : impossible ? impossible_data : broken ? failed : good;
 }
 
 }  // namespace

@@ -13,11 +13,11 @@
 #include "bench/scale/experiment.h"
 #include "bench/scale/redis.h"
 #include "bench/scale/rows.h"
+#include "bench/sweep/progress_line.h"
 #include "lib/async/selector.h"
 #include "tools/commands.h"
 #include "tools/option_values.h"
 #include "tools/output_options.h"
-#include "tools/progress_line.h"
 #include "tools/trust_options.h"
 
 namespace verbena::tools {
@@ -262,7 +262,7 @@ std::string words_of(const ExperimentOptions& experiment) {
 }
 
 // Runs one repetition of a cell; a failure is kept in the cell, which is not run again.
-void run_cell(Cell& cell, const ProgressLine& progress, std::vector<double>& trips_ns) {
+void run_cell(Cell& cell, const bench::ProgressLine& progress, std::vector<double>& trips_ns) {
 	const auto trip = core_to_core_ns();
 	if (trip) trips_ns.push_back(*trip);
 	auto run = run_experiment(cell.experiment,
@@ -295,7 +295,7 @@ std::expected<void, std::string> run_redis(RedisCell& cell, const Options& optio
 std::expected<void, std::string> run_all(const Options& options, Results& results) {
 	const auto runnable = static_cast<std::size_t>(
 		std::ranges::count_if(results.cells, [](const Cell& cell) { return cell.not_run.empty(); }));
-	ProgressLine progress(!options.output.quiet, options.reps * (runnable + results.redis.size()));
+	bench::ProgressLine progress(!options.output.quiet, options.reps * (runnable + results.redis.size()));
 	std::uint32_t runs = 0;
 	for (std::uint32_t repetition = 0; repetition < options.reps; ++repetition) {
 		for (Cell& cell : results.cells) {

@@ -40,7 +40,6 @@ struct Settings {
 	std::uint64_t iters = 200'000;     // messages of a repetition, at least
 	std::uint64_t warmup = 20'000;     // messages before each repetition, not counted
 	double min_time_s = 0;             // a repetition has more messages if it would be shorter
-	std::uint32_t reps = 5;
 	std::uint32_t post_list = 1;       // work requests of one ibv_post_send, at most
 	std::uint32_t signal_every = 1;    // one completion for this many messages
 	std::uint32_t inline_bytes = 64;      // asked of the device

@@ -38,7 +38,9 @@ FLOORS: dict[str, set[str]] = {
     "lib/include": {"lib/rpc", "lib/channel", "lib/channel/setup", "lib/verbs", "lib/async", "base"},
     "bench/table": {"base"},
     "bench/judge": {"bench/table", "base"},
+    "bench/sweep": {"bench/judge", "bench/table", "base"},
     "bench": {
+        "bench/sweep",
         "bench/judge",
         "bench/table",
         "lib/include",
@@ -53,6 +55,7 @@ FLOORS: dict[str, set[str]] = {
     },
     "tools": {
         "bench",
+        "bench/sweep",
         "bench/judge",
         "bench/table",
         "lib/include",

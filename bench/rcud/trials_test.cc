@@ -1,12 +1,12 @@
-#include "bench/rcud/sweep.h"
+#include "bench/rcud/trials.h"
 
 #include <gtest/gtest.h>
 
 namespace verbena::rcud {
 namespace {
 
-TEST(SweepCells, PutRcBesideUdAndSegmentOnlyWhatIsTooLarge) {
-	SweepOptions options;
+TEST(TrialCells, PutRcBesideUdAndSegmentOnlyWhatIsTooLarge) {
+	Cells options;
 	options.sizes = {4096, 8192};
 	options.windows = {4};
 	options.window_modes = {WindowMode::local};

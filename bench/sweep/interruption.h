@@ -9,7 +9,7 @@
 #include <atomic>
 #include <csignal>
 
-namespace verbena::tools {
+namespace verbena::bench {
 
 // The exit code: 128 plus the signal's number, as shells report it.
 inline constexpr int interrupted = 130;
@@ -35,4 +35,4 @@ private:
 	struct sigaction before_{};
 };
 
-}  // namespace verbena::tools
+}  // namespace verbena::bench

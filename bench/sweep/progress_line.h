@@ -11,7 +11,7 @@
 
 #include "base/time.h"
 
-namespace verbena::tools {
+namespace verbena::bench {
 
 // 90 s, 12 min, 2.5 h
 inline std::string duration_text(double seconds) {
@@ -54,4 +54,4 @@ private:
 	Nanoseconds start_ = monotonic_now();
 };
 
-}  // namespace verbena::tools
+}  // namespace verbena::bench

@@ -1,0 +1,61 @@
+// The sweep of every experiment: runs the repetitions of its trials interleaved, so that a
+// disturbance of the machine affects all of them, and makes the judged table.
+//
+// The table so far is written after each repetition, at most once a second, with `unfinished` in
+// its environment. So a sweep that is killed leaves its rows. Ctrl-C ends the sweep after the
+// repetition that runs, with all rows kept; a second Ctrl-C ends the process. Either can be
+// resumed: the repetitions of an earlier table count, if it was measured with the same settings, on
+// the same device, by the same commit.
+//
+// Threads: one thread.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "bench/judge/experiment.h"
+#include "bench/sweep/output.h"
+
+namespace verbena::bench {
+
+struct Measured {
+	Json repetition;  // as it stands in a table
+	bool failed = false;  // the trial is not run again
+	bool far_end_lost = false;  // no trial is run again
+};
+
+// One cell of an experiment.
+class Trial {
+public:
+	virtual ~Trial() = default;
+	// Whether it can be measured; otherwise its row says why not.
+	virtual bool can_run() const = 0;
+	virtual Measured measure() = 0;
+	// The row with these repetitions, not judged yet.
+	virtual Json row(Json repetitions) const = 0;
+};
+
+struct SweepOptions {
+	std::uint32_t repetitions = 5;
+	bool quiet = false;   // no progress line
+	std::string resume;  // the JSON table of an earlier sweep; empty: none
+};
+
+struct SweepEnd {
+	Table table;
+	std::string error;         // nothing was measured, or a file could not be written
+	bool failed = false;       // a trial could not be measured; its row says why
+	bool interrupted = false;  // by Ctrl-C
+};
+
+// The environment of the rows measured so far. It has the names `settings`, `device` and `commit`.
+using DescribeEnvironment = std::function<Environment(std::span<const Json> rows)>;
+
+SweepEnd sweep(const Experiment& experiment, std::span<const std::unique_ptr<Trial>> trials,
+	const DescribeEnvironment& describe, const SweepOptions& options, OutputFiles& files);
+
+}  // namespace verbena::bench

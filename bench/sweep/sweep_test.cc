@@ -1,0 +1,151 @@
+#include "bench/sweep/sweep.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <filesystem>
+
+#include "bench/table/table.h"
+
+namespace verbena::bench {
+namespace {
+
+constexpr Column columns[] = {
+	{"size", Kind::count, Role::cell, true},
+	{"rate", Kind::number, Role::result, true},
+	{"validity", Kind::word, Role::verdict},
+	{"reason", Kind::word, Role::verdict},
+	{"repetitions", Kind::list, Role::evidence},
+};
+
+Json summarize(const Json&, const Json& repetitions) {
+	double sum = 0;
+	for (const Json& each : repetitions) sum += each.at("rate").get<double>();
+	return {{"rate", sum}};
+}
+
+constexpr Experiment sums{.name = "sums",
+	.columns = columns,
+	.title = [](const Json& row) { return word_of(row, "size") + " B"; },
+	.summarize = summarize,
+	.examine_repetition =
+		[](const Json&, const Json& repetition, Findings& findings) {
+			if (repetition.contains("failure")) findings.invalid("it failed");
+		},
+	.examine_row = [](const Json&, const Table&, Findings&) {}};
+
+std::vector<int> order;  // the sizes in the order in which they were measured
+
+class Counted : public Trial {
+public:
+	Counted(int size, std::string behaviour) : size_(size), behaviour_(std::move(behaviour)) {}
+	bool can_run() const override { return behaviour_ != "never"; }
+	Measured measure() override {
+		order.push_back(size_);
+		if (behaviour_ == "interrupts") raise(SIGINT);
+		Measured measured{.repetition = {{"rate", size_}}};
+		measured.far_end_lost = behaviour_ == "is lost";
+		measured.failed = measured.far_end_lost || behaviour_ == "fails";
+		if (measured.failed) measured.repetition["failure"] = "yes";
+		return measured;
+	}
+	Json row(Json repetitions) const override {
+		Json row{{"size", size_}};
+		if (!repetitions.empty()) row.update(summarize(row, repetitions));
+		if (!can_run()) row["reason"] = "it never runs";
+		row["repetitions"] = std::move(repetitions);
+		return row;
+	}
+
+private:
+	int size_;
+	std::string behaviour_;
+};
+
+class Sweeps : public ::testing::Test {
+protected:
+	Sweeps() { order.clear(); }
+	~Sweeps() override { std::filesystem::remove(path_); }
+
+	SweepEnd run(const std::vector<std::pair<int, std::string>>& trials, std::uint32_t repetitions,
+		const std::string& resume = "", const std::string& settings = "quick") {
+		std::vector<std::unique_ptr<Trial>> all;
+		for (const auto& [size, behaviour] : trials) all.push_back(std::make_unique<Counted>(size, behaviour));
+		auto files = OutputFiles::open({.json = path_}, columns);
+		return sweep(
+			sums, all,
+			[&](std::span<const Json>) {
+				return Environment{{"settings", settings}, {"device", "none"}, {"commit", "1234"}};
+			},
+			{.repetitions = repetitions, .quiet = true, .resume = resume}, *files);
+	}
+
+	const std::string path_ =
+		(std::filesystem::temp_directory_path() / ("sweep_test." + std::to_string(getpid()) + ".json")).string();
+};
+
+TEST_F(Sweeps, InterleavesTheRepetitionsAndJudgesTheRows) {
+	const SweepEnd end = run({{1, ""}, {2, "never"}, {4, ""}}, 2);
+	EXPECT_EQ(order, (std::vector<int>{1, 4, 1, 4}));
+	ASSERT_EQ(end.table.rows.size(), 3u);
+	EXPECT_EQ(end.table.rows[0]["rate"], 2.0);
+	EXPECT_EQ(end.table.rows[0]["validity"], "valid");
+	EXPECT_EQ(end.table.rows[1]["validity"], "n/a");
+	EXPECT_EQ(end.table.rows[1]["reason"], "it never runs");
+	EXPECT_FALSE(end.failed || end.interrupted);
+	EXPECT_EQ(end.error, "");
+	EXPECT_EQ(value_of(end.table.environment, "unfinished"), "");
+}
+
+TEST_F(Sweeps, ATrialThatFailedIsNotRunAgainAndTheOthersAre) {
+	const SweepEnd end = run({{1, "fails"}, {2, ""}}, 2);
+	EXPECT_EQ(order, (std::vector<int>{1, 2, 2}));
+	EXPECT_TRUE(end.failed);
+	EXPECT_EQ(end.table.rows[0]["validity"], "invalid");
+	EXPECT_EQ(end.table.rows[1]["validity"], "valid");
+}
+
+TEST_F(Sweeps, ALostFarEndEndsTheSweepWithTheRowsMeasured) {
+	const SweepEnd end = run({{1, ""}, {2, "is lost"}, {4, ""}}, 3);
+	EXPECT_EQ(order, (std::vector<int>{1, 2}));
+	EXPECT_EQ(end.table.rows.size(), 2u);
+	EXPECT_TRUE(end.failed);
+}
+
+TEST_F(Sweeps, CtrlCEndsAfterTheRepetitionAndAResumedSweepMeasuresTheRest) {
+	const SweepEnd end = run({{1, ""}, {2, "interrupts"}, {4, ""}}, 2);
+	EXPECT_TRUE(end.interrupted);
+	EXPECT_EQ(order, (std::vector<int>{1, 2}));
+	EXPECT_EQ(end.table.rows.size(), 2u);
+	EXPECT_EQ(value_of(end.table.environment, "unfinished"), "4 repetitions were not measured");
+	order.clear();
+	const SweepEnd rest = run({{1, ""}, {2, ""}, {4, ""}}, 2, path_);
+	EXPECT_EQ(rest.error, "");
+	EXPECT_EQ(order, (std::vector<int>{4, 1, 2, 4}));
+	ASSERT_EQ(rest.table.rows.size(), 3u);
+	EXPECT_EQ(rest.table.rows[1]["rate"], 4.0);
+	EXPECT_FALSE(rest.interrupted);
+	EXPECT_EQ(value_of(rest.table.environment, "unfinished"), "");
+}
+
+TEST_F(Sweeps, AnEarlierTableOfOtherSettingsIsRefused) {
+	run({{1, ""}}, 1);
+	order.clear();
+	const SweepEnd end = run({{1, ""}}, 2, path_, "slow");
+	EXPECT_EQ(end.error, path_ + " cannot be resumed: its settings was 'quick' and is 'slow' now");
+	EXPECT_TRUE(order.empty());
+	EXPECT_EQ(run({{1, ""}}, 2, "/no/such/file").error, "cannot read /no/such/file: No such file or directory");
+}
+
+TEST_F(Sweeps, AForgedRowIsMeasuredAnew) {
+	SweepEnd end = run({{1, ""}, {2, ""}}, 2);
+	end.table.rows[0]["rate"] = 50;
+	ASSERT_TRUE(OutputFiles::open({.json = path_}, columns)->write_last(end.table));
+	order.clear();
+	run({{1, ""}, {2, ""}}, 2, path_);
+	EXPECT_EQ(order, (std::vector<int>{1, 1}));
+}
+
+}  // namespace
+}  // namespace verbena::bench
