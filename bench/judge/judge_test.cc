@@ -2,37 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include "bench/judge/fixture.h"
+
 namespace verbena::bench {
 namespace {
 
-// A small experiment: a row's rate is the sum of the rates of its repetitions.
-constexpr Column columns[] = {
-	{"size", Kind::count, Role::cell, true},
-	{"rate", Kind::number, Role::result, true},
-	{"kind", Kind::word, Role::result},
-	{"validity", Kind::word, Role::verdict},
-	{"reason", Kind::word, Role::verdict},
-	{"repetitions", Kind::list, Role::evidence},
-};
-
-Json summarize(const Json&, const Json& repetitions) {
-	double sum = 0;
-	for (const Json& each : repetitions) sum += each.at("rate").get<double>();
-	return {{"rate", sum}, {"kind", "sum"}};
-}
-
-constexpr Experiment sums{.name = "sums",
-	.columns = columns,
-	.title = [](const Json& row) { return word_of(row, "size") + " B"; },
-	.summarize = summarize,
-	.examine_repetition =
-		[](const Json&, const Json& repetition, Findings& findings) {
-			if (repetition.contains("failure")) findings.invalid(repetition["failure"].get<std::string>());
-		},
-	.examine_row =
-		[](const Json& row, const Table&, Findings& findings) {
-			if (number_of(row, "rate")->value > 100) findings.suspect("fast");
-		}};
+using testing_tools::sums;
 
 Json row(int size, std::vector<double> rates) {
 	Json repetitions = Json::array();

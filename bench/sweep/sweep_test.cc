@@ -6,34 +6,14 @@
 #include <csignal>
 #include <filesystem>
 
-#include "bench/table/table.h"
+#include "bench/judge/fixture.h"
 
 namespace verbena::bench {
 namespace {
 
-constexpr Column columns[] = {
-	{"size", Kind::count, Role::cell, true},
-	{"rate", Kind::number, Role::result, true},
-	{"validity", Kind::word, Role::verdict},
-	{"reason", Kind::word, Role::verdict},
-	{"repetitions", Kind::list, Role::evidence},
-};
-
-Json summarize(const Json&, const Json& repetitions) {
-	double sum = 0;
-	for (const Json& each : repetitions) sum += each.at("rate").get<double>();
-	return {{"rate", sum}};
-}
-
-constexpr Experiment sums{.name = "sums",
-	.columns = columns,
-	.title = [](const Json& row) { return word_of(row, "size") + " B"; },
-	.summarize = summarize,
-	.examine_repetition =
-		[](const Json&, const Json& repetition, Findings& findings) {
-			if (repetition.contains("failure")) findings.invalid("it failed");
-		},
-	.examine_row = [](const Json&, const Table&, Findings&) {}};
+using testing_tools::columns;
+using testing_tools::summarize;
+using testing_tools::sums;
 
 std::vector<int> order;  // the sizes in the order in which they were measured
 
