@@ -28,10 +28,10 @@ bench::Json json_of(const Cell& cell, const Repetition& repetition) {
 		return value ? bench::Json(*value) : bench::Json(nullptr);
 	};
 	bench::Json json{{"iters", repetition.iters}, {"posted", repetition.posted}, {"completed", repetition.completed},
-		{"delivered", delivery.delivered}, {"duplicated", delivery.duplicated}, {"reordered", delivery.reordered},
-		{"corrupt", delivery.corrupt}, {"stale", delivery.stale}, {"counted", delivery.counted},
-		{"counted_ns", delivery.counted_ns}, {"payload_bytes", delivery.delivered * cell.msg},
-		{"mops", repetition.failure.empty() ? delivery.mops() : 0.0},
+		{"sender_ns", repetition.sender_ns}, {"delivered", delivery.delivered}, {"duplicated", delivery.duplicated},
+		{"reordered", delivery.reordered}, {"corrupt", delivery.corrupt}, {"stale", delivery.stale},
+		{"counted", delivery.counted}, {"counted_ns", delivery.counted_ns},
+		{"payload_bytes", delivery.delivered * cell.msg}, {"mops", repetition.failure.empty() ? delivery.mops() : 0.0},
 		{"latency_ns", bench::to_json(repetition.latency_ns)}, {"rtt_before_ns", optional(repetition.rtt_before_ns)},
 		{"rtt_after_ns", optional(repetition.rtt_after_ns)}, {"failure", repetition.failure}};
 	for (const Percentile& each : percentiles) json[each.column] = percentile_of(repetition.latency_ns, each.fraction);

@@ -1,8 +1,8 @@
 // One repetition of a cell: what was measured, and how it stands in a table.
 //
-// In a table it is an object with iters, posted, completed, the counts of the receiver (Delivery),
-// payload_bytes, mops, the percentiles, the round trips, `failure`, and in JSON the histogram
-// latency_ns.
+// In a table it is an object with iters, posted, completed, sender_ns, the counts of the receiver
+// (Delivery), payload_bytes, mops, the percentiles, the round trips, `failure`, and in JSON the
+// histogram latency_ns.
 //
 // Threads: values and pure functions.
 #pragma once
@@ -20,6 +20,7 @@ namespace verbena::rcud {
 struct Repetition {
 	std::uint64_t iters = 0;
 	std::uint64_t posted = 0, completed = 0;
+	std::uint64_t sender_ns = 0;  // the sender's time for all of them (Sent::took_ns)
 	Delivery delivery;
 	Histogram latency_ns;
 	std::optional<double> rtt_before_ns, rtt_after_ns;

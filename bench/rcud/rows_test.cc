@@ -20,6 +20,7 @@ const Cell cell{.mode = Mode::ud, .window_mode = WindowMode::credit, .msg = 1024
 
 Repetition measured(double mops) {
 	Repetition repetition{.iters = 1000, .posted = 1000, .completed = 1000};
+	repetition.sender_ns = static_cast<std::uint64_t>(1000e3 / mops);
 	repetition.delivery = {.delivered = 1000, .counted = 999, .counted_ns = static_cast<std::uint64_t>(999e3 / mops)};
 	for (int i = 0; i < 10; ++i) repetition.latency_ns.record(1000);
 	repetition.rtt_before_ns = repetition.rtt_after_ns = 110;
@@ -169,7 +170,7 @@ TEST(Row, EveryNumberOfARepetitionIsBoundToTheOthers) {
 	const Json untouched = good();
 	for (const auto& [key, value] : untouched["repetitions"][0].items()) {
 		// A message may be stale or late, and the round trip may be any: they bind only the row.
-		if (key == "stale" || key == "failure") continue;
+		if (key == "stale" || key == "failure" || key == "sender_ns") continue;
 		Json forged = untouched;
 		Json& changed = forged["repetitions"][0][key];
 		if (value.is_object()) changed["buckets"][0][1] = 1000;
@@ -182,16 +183,30 @@ TEST(Row, EveryNumberOfARepetitionIsBoundToTheOthers) {
 	}
 }
 
-// A forger who halves the time of each repetition and all that follows from it leaves the latency.
+// A forger who changes the sender's time of each repetition leaves the latency.
 TEST(Row, ARateAboveWindowAndLatencyIsInvalid) {
 	auto slow = measured(1.0);
 	slow.latency_ns = {};
 	for (int i = 0; i < 10; ++i) slow.latency_ns.record(20'000);
 	EXPECT_NE(judged(row_with(cell, {slow})).reason.find("messages under way on average, but the window is 4"),
 		std::string::npos);
-	slow.latency_ns = {};
-	for (int i = 0; i < 10; ++i) slow.latency_ns.record(20);
-	EXPECT_NE(judged(row_with(cell, {slow})).reason.find("next to none"), std::string::npos);
+	auto quick = measured(1.0);
+	quick.iters = quick.posted = quick.completed = quick.delivery.delivered = 10'000;
+	quick.sender_ns *= 10;
+	quick.delivery.counted *= 10;
+	quick.delivery.counted_ns *= 10;
+	quick.latency_ns = {};
+	for (int i = 0; i < 110; ++i) quick.latency_ns.record(20);
+	EXPECT_NE(judged(row_with(cell, {quick})).reason.find("next to none"), std::string::npos);
+}
+
+// A forger who changes the receiver's time leaves the sender's.
+TEST(Row, AReceiverThatIsFasterThanItsSenderIsSuspect) {
+	auto fast = measured(1.0);
+	fast.delivery.counted_ns /= 10;
+	EXPECT_EQ(judged(row_with(cell, {fast})).validity, Validity::suspect);
+	EXPECT_NE(judged(row_with(cell, {fast})).reason.find("the receiver counted 10.0 Mops, but the sender posted 1.00"),
+		std::string::npos);
 }
 
 TEST(Row, AFewMessagesThatWaitedLongProveNothing) {

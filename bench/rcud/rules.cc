@@ -22,9 +22,13 @@ using bench::word_of;
 
 constexpr double mtus[] = {256, 512, 1024, 2048, 4096};  // IBA 9.6
 constexpr double loss_tolerated = 0.01;
-// The share of the latencies that enters the mean of Little's law. The others may be those of the
-// few messages that were under way while a process was off its processor, and as long as one likes.
-double typical(std::uint64_t latencies) { return latencies >= 100 ? 0.9 : 0.5; }
+// The share of the latencies, the shortest ones, that enters the mean of Little's law. The others
+// may be those of messages that were under way while a process was off its processor: samples of a
+// short run say little of such times.
+constexpr std::uint64_t many_latencies = 100;
+double typical(std::uint64_t latencies) { return latencies >= many_latencies ? 0.9 : 0.5; }
+// The receiver's rate above the sender's from which a run was too short, or disturbed.
+constexpr double rates_apart = 1.5;
 
 // The number in this column, or 0.
 double value_in(const bench::Json& row, std::string_view column) {
@@ -46,21 +50,25 @@ double mean_of_typical(const Histogram& latency) {
 	return sum / count / 1e9;
 }
 
-// With a local window the sender may also wait for room at the receiver, where nothing is under way
-// by its own completions.
+// The rate of the law is the sender's, as the latencies are.
 void examine_under_way(
-	const bench::Json& row, const bench::Json& repetition, double mean_latency_s, Findings& findings) {
-	if (const auto window = number_of(row, "window"))
-		bench::examine_little(mops_of(repetition) * 1e6, mean_latency_s,
-			{.what = "messages", .most = window->value, .only_waits = word_of(row, "window_mode") == "credit"},
-			findings);
+	const bench::Json& row, const bench::Json& repetition, double mean_latency_s, bool many, Findings& findings) {
+	const auto took = static_cast<double>(count_of(repetition, "sender_ns"));
+	const auto window = number_of(row, "window");
+	if (took == 0 || !window) return;
+	// With a local window the sender may also wait for room at the receiver, where nothing is under
+	// way by its own completions.
+	bench::examine_little(static_cast<double>(count_of(repetition, "posted")) * 1e9 / took, mean_latency_s,
+		{.what = "messages", .most = window->value, .only_waits = many && word_of(row, "window_mode") == "credit"},
+		findings);
 }
 
 // Without the histogram: half of the latencies are at least the median, so their mean is at least
 // half of it.
 void examine_median_latency(const bench::Json& row, const bench::Json& repetition, Findings& findings) {
+	const bool many = count_of(repetition, "posted") / sample_every >= many_latencies;
 	if (const auto p50 = number_of(repetition, "p50_us"))
-		examine_under_way(row, repetition, p50->value / 2e6, findings);
+		examine_under_way(row, repetition, p50->value / 2e6, many, findings);
 }
 
 void examine_latency(const bench::Json& row, const bench::Json& repetition, Findings& findings) {
@@ -75,7 +83,7 @@ void examine_latency(const bench::Json& row, const bench::Json& repetition, Find
 		if (repetition.at(each.column) != percentile_of(*latency, each.fraction))
 			findings.invalid(fmt::format("{} is {}, but the histogram gives {}", each.column,
 				repetition[each.column].dump(), percentile_of(*latency, each.fraction).dump()));
-	examine_under_way(row, repetition, mean_of_typical(*latency), findings);
+	examine_under_way(row, repetition, mean_of_typical(*latency), latency->count() >= many_latencies, findings);
 }
 
 void examine_words(const bench::Json& row, const Table& table, Findings& findings) {
@@ -229,6 +237,11 @@ void examine_repetition(const bench::Json& row, const bench::Json& repetition, F
 		findings.invalid("too few messages were delivered to be timed");
 	if (posted < iters)
 		findings.suspect(fmt::format("ended after {} of {} messages, because credits were lost", posted, iters));
+	const auto took = static_cast<double>(count_of(repetition, "sender_ns"));
+	if (took == 0) findings.invalid("the sender took no time");
+	else if (const double own = static_cast<double>(posted) * 1e3 / took; mops_of(repetition) > rates_apart * own)
+		findings.suspect(fmt::format("the receiver counted {} Mops, but the sender posted {}: the run was too short",
+			three_digits(mops_of(repetition)), three_digits(own)));
 	if (const auto window = number_of(row, "window"); window && static_cast<double>(posted - completed) > window->value)
 		findings.invalid(
 			fmt::format("{} of {} posted completed, but the window is {}", completed, posted, window->value));

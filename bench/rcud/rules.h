@@ -10,6 +10,7 @@
 // - Little's law does not hold (examine_little in bench/judge/judge.h).
 // - A device of hardware moved more than its link carries.
 // suspect
+// - The receiver's rate is half as high again as the sender's.
 // - UD moves over 2 % more bytes a second than the plateau that RC reaches at the same window, so
 //   more than the link seems to carry. RC has a plateau if its two largest sizes differ by less
 //   than 10 %. The software device (vb_*) has no link, so there the rule applies only to rows whose

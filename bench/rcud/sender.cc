@@ -72,6 +72,12 @@ void Sender::run(const Run& run, const Watcher& watcher, Sent& sent) {
 	sample_head_ = sample_tail_ = 0;
 	next_sample_ = sample_every - 1;
 	if (run.total == 0) return;
+	const std::uint64_t start = now_ns();
+	run_loop(run, watcher, sent);
+	sent.took_ns = now_ns() - start;
+}
+
+void Sender::run_loop(const Run& run, const Watcher& watcher, Sent& sent) {
 	switch (end_.cell.op) {
 		case Op::write: return loop<Op::write, false>(run, watcher, sent);
 		case Op::read: return loop<Op::read, false>(run, watcher, sent);

@@ -34,6 +34,7 @@ struct Sent {
 	std::uint64_t posted = 0;
 	std::uint64_t completed = 0;  // by completions of its own requests
 	std::uint64_t consumed = 0;  // by the receiver, according to its credits
+	std::uint64_t took_ns = 0;  // from before the first post until the run is over
 	// Latency of sampled messages: from post to completion or, with WindowMode::credit, to the
 	// credit if there are credits.
 	Histogram latency_ns;
@@ -62,6 +63,7 @@ private:
 		std::uint64_t posted_at;  // by now_ns()
 	};
 
+	void run_loop(const Run& run, const Watcher& watcher, Sent& sent);
 	template <Op op, bool segmented> void loop(const Run& run, const Watcher& watcher, Sent& sent);
 	// Stamps and posts `count` messages from sequence number `first` on, as one list.
 	template <Op op, bool segmented> void post(const Run& run, std::uint64_t first, std::uint32_t count);

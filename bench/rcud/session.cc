@@ -183,6 +183,7 @@ void Client::measure(const Cell& cell, const Shape& shape, const Settings& setti
 		const Sent sent = run_once(sender, result.iters, result);
 		if (cell.op == Op::read) result.delivery = sent.read;
 		result.latency_ns = sent.latency_ns;
+		result.sender_ns = sent.took_ns;
 		control_.send({{"type", "close"}});
 		expect("closed", answer_patience);
 		if (call) rdma_disconnect(call->connection->id.get());
