@@ -17,7 +17,7 @@
 namespace verbena::log {
 namespace {
 
-constexpr std::array<std::string_view, 4> names = {"error", "warn", "info", "debug"};
+constexpr std::array<const char*, 4> names = {"error", "warn", "info", "debug"};
 
 class KeptErrno {
 public:
@@ -103,7 +103,7 @@ std::optional<std::uint32_t> admit(std::string_view text) {
 [[gnu::format(printf, 2, 0)]] void print(Level level, const char* format, va_list arguments, const char* way_out = "") {
 	const KeptErrno kept;
 	Line line;
-	line.append("verbena: %s: ", names[static_cast<std::size_t>(level)].data());
+	line.append("verbena: %s: ", names[static_cast<std::size_t>(level)]);
 	if (level == Level::debug) {
 		const Nanoseconds now = monotonic_now();
 		line.append("%llu.%06llu [%ld] ", static_cast<unsigned long long>(now / 1'000'000'000),
@@ -136,7 +136,7 @@ std::uint8_t detail::read_level() {
 	std::uint8_t expected = unread;
 	const bool first = lowest.compare_exchange_strong(expected, value, std::memory_order_relaxed);
 	if (first && given && !named)
-		error("VERBENA_LOG=%s is none of %s, so only errors are printed", wanted, level_names.data());
+		error("VERBENA_LOG=%s is none of %s, so only errors are printed", wanted, level_names);
 	return value;
 }
 

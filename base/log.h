@@ -26,7 +26,7 @@ enum class Level : std::uint8_t { error, warn, info, debug };
 
 // The level of this name, if there is one.
 std::optional<Level> level_named(std::string_view name);
-inline constexpr std::string_view level_names = "error, warn, info, debug";
+inline constexpr const char* level_names = "error, warn, info, debug";
 
 namespace detail {
 // The lowest level that is printed; `unread` until the first message.

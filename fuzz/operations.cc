@@ -59,7 +59,11 @@ public:
 			other.peer = &one;
 			join(one, true);
 		}
-		fabric_.loses = [this](const Fabric::Departure&) { return losses_ != 0 && losses_--; };
+		fabric_.loses = [this](const Fabric::Departure&) {
+			if (losses_ == 0) return false;
+			--losses_;
+			return true;
+		};
 		fabric_.each_step = [this] {
 			for (auto& end : ends_) poll(*end);
 			if (replenish_) replenish();
@@ -78,7 +82,7 @@ public:
 			case 7: losses_ = input_.below(8); return;
 			case 8: return modify(end());
 			case 9: return join(end(), input_.below(4) != 0);
-			case 10: return fabric_.run_for(input_.take<std::uint32_t>() % 50'000'000);
+			default: return fabric_.run_for(input_.take<std::uint32_t>() % 50'000'000);
 		}
 	}
 
@@ -137,7 +141,7 @@ private:
 					.sqd_notify = true});
 				return;
 			case 3: end.at.to_state(QpState::sqd); return;
-			case 4: end.at.to_state(QpState::rts); return;
+			default: end.at.to_state(QpState::rts); return;
 		}
 	}
 

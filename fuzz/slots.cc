@@ -95,7 +95,7 @@ public:
 			case 12: now_ += Nanoseconds{1} << input_.below(34); return;
 			case 13: return poll();
 			case 14: return write_arena();
-			case 15: return lose_peer();
+			default: return lose_peer();
 		}
 	}
 
@@ -193,7 +193,7 @@ private:
 			case 1: return advance(index, QpState::rts);
 			case 2: return modify(index, QpState::error, 0);
 			case 3: return modify(index, QpState::sqd, input_.flag() ? std::uint32_t{qp_sqd_notify} : 0);
-			case 4: return modify(index, QpState::rts, 0);
+			default: return modify(index, QpState::rts, 0);
 		}
 	}
 
@@ -291,7 +291,7 @@ private:
 			case 2: outgoing_->acks_consumed.store(input_.take<std::uint64_t>()); return;
 			case 3: incoming_->producer_waits.store(input_.take<std::uint32_t>()); return;
 			case 4: incoming_->slots[input_.byte()] = input_.take<RawSlot>().slot(); return;
-			case 5: incoming_->addresses[input_.byte()] = input_.take<wire::AddressPair>(); return;
+			default: incoming_->addresses[input_.byte()] = input_.take<wire::AddressPair>(); return;
 		}
 	}
 

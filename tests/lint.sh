@@ -17,9 +17,13 @@ mapfile -t compiled < <(sed -n 's/^ *"file": "\(.*\)",\{0,1\}$/\1/p' "$build/com
 	grep -F "$PWD/" | grep -vF -e "$build/" -e "$PWD/examples/" | grep -v "_test\.cc$" | sort -u)
 mapfile -t shell < <(grep -rlE --include='*' -m1 '^#!/bin/(ba)?sh' --exclude-dir='build*' --exclude-dir=.git . | sort)
 
-# clang-tidy needs the headers that the build generates: always the commit's, and those of gRPC and
-# Cap'n Proto where these are installed.
-mapfile -t generated < <(ninja -C "$build" -t targets all | sed -nE 's/^(.*\.(pb|capnp)\.h): .*/\1/p')
+# clang refuses the headers of Debian 12's Cap'n Proto as C++20 (bench/rpc/capnp/CMakeLists.txt has
+# the reason), so clang-tidy cannot read the one file that includes them.
+mapfile -t compiled < <(printf '%s\n' "${compiled[@]}" | grep -vxF "$PWD/bench/rpc/capnp/main.cc")
+
+# clang-tidy needs the headers that the build generates: always the commit's, and those of gRPC
+# where it is installed.
+mapfile -t generated < <(ninja -C "$build" -t targets all | sed -nE 's/^(.*\.pb\.h): .*/\1/p')
 cmake --build "$build" --target verbena_commit "${generated[@]}" -- --quiet
 
 run clang-format clang-format-19 --dry-run --Werror "${cxx[@]}"

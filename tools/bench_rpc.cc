@@ -158,7 +158,7 @@ int measure(const Options& options) {
 				progress.next(words_of(options.cells[i]));
 				if (!failures[i].empty()) continue;
 				auto run = run_cell(options.cells[i]);
-				if (run) runs[i].push_back(std::move(*run));
+				if (run) runs[i].push_back(*run);
 				else if (!interruption.asked()) failures[i] = run.error();
 			}
 	}

@@ -8,7 +8,7 @@
 namespace verbena::tools {
 namespace {
 
-using channel::RcOptions, channel::MuxOptions, channel::TcpOptions, channel::AcceptorOptions;
+using channel::RcOptions, channel::MuxOptions, channel::AcceptorOptions;
 using scale::EchoOptions;
 
 enum class Form : std::uint8_t { number, size };  // size: units such as 64K are allowed

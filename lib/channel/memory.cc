@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <limits>
 
 #include "base/check.h"
 
@@ -14,12 +15,16 @@ constexpr std::size_t class_size(std::uint32_t size_class) {
 	return (MemoryPool::block_min / 4 * (4 + size_class % 4)) << size_class / 4;
 }
 
-// The smallest class that holds `size`.
+// The last class whose size is a std::size_t: there are four for each doubling.
+constexpr std::uint32_t last_class =
+	4 * (std::numeric_limits<std::size_t>::digits - std::countr_zero(MemoryPool::block_min)) - 1;
+
+// The smallest class that holds `size`; the last one for a size beyond all classes.
 std::uint32_t class_of(std::size_t size) {
 	if (size <= MemoryPool::block_min) return 0;
 	const auto doublings = static_cast<std::uint32_t>(std::bit_width((size - 1) / MemoryPool::block_min) - 1);
 	std::uint32_t size_class = doublings * 4;
-	while (class_size(size_class) < size) ++size_class;
+	while (size_class < last_class && class_size(size_class) < size) ++size_class;
 	return size_class;
 }
 

@@ -49,6 +49,13 @@ TEST_F(Memory, TheLastHandleGivesItBack) {
 	EXPECT_EQ(pool.in_use(), 0u);
 }
 
+TEST_F(Memory, ASizeBeyondAllClassesIsRefused) {
+	MemoryPool pool(device_.domain.get(), IBV_ACCESS_LOCAL_WRITE, {});
+	EXPECT_FALSE(static_cast<bool>(pool.take(1uz << 63)));
+	EXPECT_FALSE(static_cast<bool>(pool.take(~0uz)));
+	EXPECT_EQ(pool.counters().refused, 2u);
+}
+
 TEST_F(Memory, AboveTheWatermarkNothingIsGivenUntilSomethingComesBack) {
 	MemoryPool pool(device_.domain.get(), IBV_ACCESS_LOCAL_WRITE, {.max = 8 << 20, .region_bytes = 1 << 20});
 	int freed = 0;

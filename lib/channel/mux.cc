@@ -197,7 +197,7 @@ void Mux::put_pending_frames(MuxChannel& channel) {
 void Mux::visit_active(std::vector<std::byte>& batch) {
 	while (!active_.empty() && room_for(batch, 0)) {
 		auto& channel = static_cast<MuxChannel&>(active_.front());
-		if (in_turn_ != &channel) channel.deficit_ += options_.frame_bytes + mux_charge;
+		if (in_turn_ == nullptr) channel.deficit_ += options_.frame_bytes + mux_charge;
 		in_turn_ = visited_ = &channel;
 		visited_batch_ = &batch;
 		blocked_ = Blocked::no;

@@ -219,7 +219,8 @@ private:
 
 	async::List<detail::MuxUrgent> urgent_;
 	async::List<detail::MuxActive> active_;
-	MuxChannel* in_turn_ = nullptr;  // its turn goes on in the next carrier message; null: none
+	// The first of active_, if its turn goes on in the next carrier message; null: no turn does.
+	MuxChannel* in_turn_ = nullptr;
 	MuxChannel* visited_ = nullptr;  // puts frames into `visited_batch_` right now; null: none
 	std::vector<std::byte>* visited_batch_ = nullptr;
 	enum class Blocked : std::uint8_t {

@@ -58,9 +58,7 @@ private:
 		std::uint32_t index = none;
 	};
 	std::size_t mask() const { return entries_.size() - 1; }
-	std::size_t home(std::uint32_t qpn) const {
-		return (qpn * 0x9e3779b1u) >> (32 - std::countr_zero(entries_.size()));
-	}
+	std::size_t home(std::uint32_t qpn) const { return (qpn * 0x9e3779b1u) >> shift_; }
 	std::size_t after(std::size_t at) const { return (at + 1) & mask(); }
 	void place(Entry entry) {
 		std::size_t at = home(entry.qpn);
@@ -70,11 +68,13 @@ private:
 	void grow() {
 		const std::vector<Entry> old =
 			std::exchange(entries_, std::vector<Entry>(entries_.empty() ? 16 : entries_.size() * 2));
+		shift_ = 32 - std::countr_zero(entries_.size());
 		for (const Entry& entry : old)
 			if (entry.index != none) place(entry);
 	}
 
 	std::vector<Entry> entries_;
+	int shift_ = 0;  // 32 less the binary logarithm of the size; set when the table has entries
 	std::size_t size_ = 0;
 };
 

@@ -45,7 +45,7 @@ bool ReceiveQueue::grow(std::uint32_t wanted) {
 	Unit* list = nullptr;
 	std::uint32_t count = 0;
 	for (; count < wanted; ++count) {
-		if (shared_ != nullptr && pool_.in_use() >= pool_.max() - pool_.max() / kept_to_send) break;
+		if (own_ == nullptr && pool_.in_use() >= pool_.max() - pool_.max() / kept_to_send) break;
 		Unit* const unit = pool_.take();
 		if (unit == nullptr) break;
 		unit->next = list;

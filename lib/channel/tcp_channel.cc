@@ -239,7 +239,8 @@ bool TcpChannel::handle(std::span<const std::byte> plain) {
 				fail(Trouble::protocol, peer_name_ + " breaks the protocol: a message of an invalid kind or size");
 				return false;
 			}
-			arriving_ = {.block = make_heap_block(header->length), .size = header->length};
+			arriving_.block = make_heap_block(header->length);
+			arriving_.size = header->length;
 			arrived_ = 0;
 			if (!arriving_.block) {
 				fail(Trouble::no_memory, "no memory for a message of " + std::to_string(header->length) + " bytes");

@@ -323,9 +323,8 @@ bool Client::handle(const Answer& answer) {
 }
 
 void Client::deliver_eager(Call& call, Bytes value) {
-	call.fetched_ = {.heap = channel::make_heap_block(options_.headroom + value.size() + 1),
-		.offset = options_.headroom,
-		.size = value.size()};
+	call.fetched_ = {.offset = options_.headroom, .size = value.size()};
+	call.fetched_.heap = channel::make_heap_block(options_.headroom + value.size() + 1);
 	if (!call.fetched_.heap) {
 		call.error_ = Error::no_memory;
 		return;

@@ -403,6 +403,36 @@ TEST_F(KvBase, OpenFailsAtItsDeadlineIfTheServerDoesNotAnswer) {
 	}(std::move(ours)));
 }
 
+TEST(KvClient, NoEmptyMessageGoesBeforeAKeyThatIsLongerThanSharedMessages) {
+	async::Loop loop;
+	auto sockets = channel::testing_tools::connected_sockets(loop);
+	auto ours =
+		std::make_unique<channel::TcpChannel>(loop, std::move(sockets[0]), std::nullopt, "server", tcp_options());
+	channel::TcpChannel server(loop, std::move(sockets[1]), std::nullopt, "client", tcp_options());
+	const std::string key(key_max, 'k'), value = pattern(10'000, 1);
+	std::size_t first = 0;
+	loop.spawn([](channel::Channel& server, std::size_t& first) -> Task<void> {
+		(void)co_await server.receive();
+		const Hello hello{.side = Hello::from_server, .value_max = value_max, .requests_max = 10, .message_max = 1024};
+		const Bytes greeting = bytes_of(hello);
+		co_await server.send(greeting);
+		auto request = co_await server.receive();
+		if (request) first = request->bytes().size();
+		server.close();
+	}(server, first));
+	loop.complete(
+		[](std::unique_ptr<channel::Channel> channel, const std::string& key, const std::string& value) -> Task<void> {
+			auto opened = co_await Client::open(std::move(channel), ClientOptions());
+			EXPECT_TRUE(opened.has_value());
+			if (!opened) co_return;
+			const Bytes bytes = bytes_of(value);
+			const auto set = co_await (**opened).set(key, bytes);
+			EXPECT_EQ(set.error(), Error::lost);
+		}(std::move(ours), key, value));
+	EXPECT_EQ(first, RequestHeader::bytes + key.size() + value.size());
+	loop.abandon_spawned();
+}
+
 TEST(KvClient, AnAnswerWithRemoteMemoryOverTcpBreaksTheProtocol) {
 	async::Loop loop;
 	auto sockets = channel::testing_tools::connected_sockets(loop);

@@ -28,14 +28,13 @@ Outbox::Outbox(channel::Channel& channel, std::size_t message_max, Journal* jour
 
 void Outbox::begin_message() {
 	waiting_.emplace_back();
-	waiting_.back().records = std::move(spare_);
+	waiting_.back().records.swap(spare_);
 	waiting_.back().records.clear();
 	channel_.loop().at_turn_end(*this);
 }
 
-std::byte* Outbox::put(std::size_t bytes) {
-	if (waiting_.empty() || waiting_.back().closed || waiting_.back().records.size() + bytes > message_max_)
-		begin_message();
+// Makes room for a record at the end of the last message.
+std::byte* Outbox::append(std::size_t bytes) {
 	std::vector<std::byte>& records = waiting_.back().records;
 	const std::size_t at = records.size();
 	records.resize(at + bytes);
@@ -43,9 +42,15 @@ std::byte* Outbox::put(std::size_t bytes) {
 	return records.data() + at;
 }
 
+std::byte* Outbox::put(std::size_t bytes) {
+	if (waiting_.empty() || waiting_.back().closed || waiting_.back().records.size() + bytes > message_max_)
+		begin_message();
+	return append(bytes);
+}
+
 std::byte* Outbox::put(std::size_t head_bytes, Bytes body, Value keep) {
 	begin_message();
-	std::byte* const at = put(head_bytes);
+	std::byte* const at = append(head_bytes);
 	Outgoing& message = waiting_.back();
 	message.body = body;
 	message.keep = std::move(keep);

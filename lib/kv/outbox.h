@@ -64,6 +64,7 @@ private:
 	class Blocked;
 
 	void begin_message();
+	std::byte* append(std::size_t bytes);
 	void push();
 	void finish_sending();
 	Running write();

@@ -133,7 +133,7 @@ bool Store::set(std::string_view key, Bytes value) {
 	if (!made) return false;
 	std::byte* const to = registered ? made.buffer().data() : made.item_->tail() + key.size();
 	if (!value.empty()) std::memcpy(to, value.data(), value.size());
-	return set(std::move(made));
+	return enter(made);
 }
 
 Value Store::take(std::string_view key, std::size_t size) {
@@ -142,7 +142,9 @@ Value Store::take(std::string_view key, std::size_t size) {
 	return {};
 }
 
-bool Store::set(Value value) {
+bool Store::set(Value value) { return enter(value); }
+
+bool Store::enter(Value& value) {
 	Item* const item = value.item_;
 	// The credit was granted when the bytes were requested. Grant it again only if the version to
 	// be replaced is still there; another client may have removed or replaced it meanwhile.

@@ -148,6 +148,8 @@ private:
 	Item** find(std::string_view key, std::uint64_t hash);
 	std::optional<std::size_t> credit_for(std::string_view key, std::size_t cost);
 	Value make(std::string_view key, std::size_t size, bool registered);
+	// set() of a Value, which is emptied if that succeeds.
+	bool enter(Value& value);
 	void put(Item* item);
 	void grow();
 	void migrate(std::size_t buckets);

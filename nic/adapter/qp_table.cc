@@ -45,12 +45,13 @@ void QpTable::push_free(Free free) {
 
 QueuePair* QpTable::create() {
 	if (full()) return nullptr;
-	const auto [block, index] = free_[free_first_];
+	const std::uint32_t index = free_[free_first_].index;
+	Block& block = *free_[free_first_].block;
 	free_first_ = (free_first_ + 1) % static_cast<std::uint32_t>(free_.size());
 	--free_count_;
-	for (; block->used <= index; ++block->used) new (&block->pairs[block->used]) QueuePair();
-	QueuePair& qp = block->pairs[index];
-	qp.qpn = block->qpn_of(index);
+	for (; block.used <= index; ++block.used) new (&block.pairs[block.used]) QueuePair();
+	QueuePair& qp = block.pairs[index];
+	qp.qpn = block.qpn_of(index);
 	++count_;
 	return &qp;
 }

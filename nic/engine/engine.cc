@@ -244,10 +244,12 @@ std::expected<void, int> Engine::attach_multicast(
 	return control([&](adapter::ChannelAdapter& adapter) -> std::expected<void, int> {
 		if (abandoned_) return std::unexpected(EIO);
 		if (!adapter.attach_multicast(group, qp)) return std::unexpected(EINVAL);
-		int error = ENOMEM;
+		int error = 0;
 		try {
 			error = remotes_.join(group, interface_index);
-		} catch (const std::bad_alloc&) {}
+		} catch (const std::bad_alloc&) {
+			error = ENOMEM;
+		}
 		if (error == 0) return {};
 		adapter.detach_multicast(group, qp);
 		return std::unexpected(error);

@@ -181,7 +181,9 @@ std::size_t UdpLink::read_icmp(int fd, bool management) {
 		++counters_.refusals;
 		try {
 			refusals_.push_back({.by = read->destination, .transaction_id = *transaction});
-		} catch (const std::bad_alloc&) {}  // the request is repeated, and refused again
+		} catch (const std::bad_alloc&) {
+			continue;  // the request is repeated, and refused again
+		}
 	}
 	errno = kept;
 	return messages;

@@ -39,7 +39,8 @@ void UdpLink::open(Family family) {
 // False, with errno, if it has opened none.
 bool UdpLink::open_senders(Family family) {
 	Sockets& s = at(family);
-	if (epoll_fd_ < 0 && (epoll_fd_ = epoll_create1(EPOLL_CLOEXEC)) < 0) return false;
+	if (epoll_fd_ < 0) epoll_fd_ = epoll_create1(EPOLL_CLOEXEC);
+	if (epoll_fd_ < 0) return false;
 	const int out = s.send_fd = open_sender(family);
 	const int management = s.management.fd = out < 0 ? -1 : open_sender(family);
 	const bool ipv4 = family == Family::ipv4;

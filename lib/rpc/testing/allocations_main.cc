@@ -1,5 +1,6 @@
 // Tests the number of heap allocations of a small call in steady state, at the client and at the
-// server. A program of its own because it replaces malloc; the server counts in its own process.
+// server. A program of its own because allocations.cc replaces malloc; the server counts in its own
+// process.
 #include "lib/rpc/testing/allocations.h"
 
 #include "lib/rpc/testing/connected.h"

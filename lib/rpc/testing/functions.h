@@ -15,6 +15,7 @@
 #include <string>
 #include <string_view>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "lib/rpc/server.h"
@@ -41,7 +42,10 @@ inline Person older(const Person& person, int years, bool alone) {
 	return {
 		.name = person.name, .age = person.age + years, .friends = alone ? std::vector<std::string>() : person.friends};
 }
-inline std::string own(std::string text) { return text + "!"; }
+inline std::string own(std::string text) {
+	text += '!';
+	return text;
+}
 
 inline Lazy<int> wait_ms(int milliseconds) {
 	co_await IoThread::current()->loop().sleep_for(static_cast<verbena::Nanoseconds>(milliseconds) * 1'000'000);
@@ -59,10 +63,12 @@ inline void later(context<std::string> answer, std::string_view text) {
 	std::thread([answer, copy = std::string(text)] { answer.response_msg("later: " + copy); }).detach();
 }
 inline void at_once(context<int> answer, int value) { answer.response_msg(value); }
-inline void refuse(context<void> answer, std::string text) { answer.response_error(10'015, text); }
+inline void refuse(context<void> answer, std::string text) { answer.response_error(10'015, std::move(text)); }
 inline void forget(context<void>) {}
 
-inline void throw_code(int code, std::string text) { throw rpc_error(static_cast<std::uint16_t>(code), text); }
+inline void throw_code(int code, std::string text) {
+	throw rpc_error(static_cast<std::uint16_t>(code), std::move(text));
+}
 inline void throw_exception() { throw std::runtime_error("the disk is on fire"); }
 inline void throw_number() { throw 7; }
 // Blocks its thread until release() was called on another one, or for 20 s. Returns whether it was
@@ -209,8 +215,6 @@ inline Lazy<void> until_broken(stream<int, int> both) {
 	}
 }
 inline std::uint16_t why_broken() { return last_break; }
-// Defined in programs that include allocations.h.
-std::uint64_t count_of_allocations();
 
 struct Counter {
 	int value = 0;

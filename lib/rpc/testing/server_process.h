@@ -13,8 +13,6 @@
 #include <fstream>
 #include <string>
 
-extern char** environ;
-
 namespace rpc_test {
 
 class ServerProcess {
