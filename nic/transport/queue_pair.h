@@ -175,7 +175,7 @@ struct alignas(64) QueuePair {
 	QpType type = QpType::rc;
 	Outlet* outlet = nullptr;
 	std::uint32_t destination_qpn = 0;
-	QpState state = QpState::reset;
+	std::atomic<QpState> state{QpState::reset};  // posters read it without the engine's lock
 	std::uint8_t blocked = 0;
 	bool signal_all = false;
 	std::uint8_t mtu_code = 3;

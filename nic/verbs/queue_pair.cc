@@ -204,10 +204,10 @@ int check_values(const engine::Interface& interface, const ibv_qp_attr& a, int m
 // Logs why the adapter has refused the change; returns EINVAL.
 int refuse_change(const QueuePair& qp, const ibv_qp_attr& a, int mask) {
 	if (!log::enabled(log::Level::info)) return errno = EINVAL;
-	if ((mask & IBV_QP_CUR_STATE) && static_cast<int>(a.cur_qp_state) != static_cast<int>(qp.state))
+	if ((mask & IBV_QP_CUR_STATE) && static_cast<int>(a.cur_qp_state) != static_cast<int>(qp.state.load()))
 		return log::refuse(EINVAL, "ibv_modify_qp: cur_qp_state %d is not the state of the queue pair, %d",
-			static_cast<int>(a.cur_qp_state), static_cast<int>(qp.state));
-	const QpState to = mask & IBV_QP_STATE ? static_cast<QpState>(a.qp_state) : qp.state;
+			static_cast<int>(a.cur_qp_state), static_cast<int>(qp.state.load()));
+	const QpState to = mask & IBV_QP_STATE ? static_cast<QpState>(a.qp_state) : qp.state.load();
 	return log::refuse(
 		EINVAL, "ibv_modify_qp: %s", modify_reason(qp.type, qp.state, to, static_cast<std::uint32_t>(mask)).c_str());
 }
@@ -367,7 +367,7 @@ int query_qp(ibv_qp* public_qp, ibv_qp_attr* attributes, int mask, ibv_qp_init_a
 	*attributes = sqp.attributes;
 	*init = sqp.init;
 	attributes->cap = sqp.init.cap;
-	attributes->qp_state = attributes->cur_qp_state = static_cast<ibv_qp_state>(sqp.qp->state);
+	attributes->qp_state = attributes->cur_qp_state = static_cast<ibv_qp_state>(sqp.qp->state.load());
 	attributes->sq_draining = sqp.qp->cold->draining;
 	if (mask & IBV_QP_STATE) public_qp->state = attributes->qp_state;
 	return 0;

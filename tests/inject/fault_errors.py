@@ -65,6 +65,7 @@ ERRORS = {
     "setsockopt": "ENOPROTOOPT EPERM ENOMEM",
     "socket": "EMFILE EAFNOSUPPORT EPERM",
     "socketpair": "EMFILE",
+    "statx": "ENOMEM ENOSYS",
     "tgkill": "ESRCH EPERM",
     "timerfd_create": "EMFILE ENOMEM",
     "timerfd_gettime": "EINVAL",
