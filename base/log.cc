@@ -11,6 +11,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/kept_errno.h"
 #include "base/repeat_filter.h"
 #include "base/spin_lock.h"
 
@@ -18,14 +19,6 @@ namespace verbena::log {
 namespace {
 
 constexpr std::array<const char*, 4> names = {"error", "warn", "info", "debug"};
-
-class KeptErrno {
-public:
-	~KeptErrno() { errno = kept_; }
-
-private:
-	int kept_ = errno;
-};
 
 // Blocks SIGPIPE in this thread. A program whose standard error is a pipe without a reader does not
 // expect to die of a line that the NIC writes. The system calls themselves are used, because the

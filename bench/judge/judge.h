@@ -1,5 +1,5 @@
-// Judges whether the rows of a table can be true. There is one judge: the program that measures,
-// `verbena check` and `verbena report` all use it. It does not believe a verdict that stands in a
+// Judges whether the rows of a table can be true. The program that measures, `verbena check` and
+// `verbena report` all use this judge. It does not believe a verdict that stands in a
 // file.
 //
 // Each row is examined in this order:
@@ -32,8 +32,8 @@ std::expected<std::vector<Verdict>, std::string> judge(const Experiment& experim
 // `reason` of its row.
 void judge_measured(const Experiment& experiment, Table& table);
 
-// Little's law: the mean number of messages under way is the rate times the mean latency. One
-// tolerance for all experiments, because latencies are sampled and the mean of samples has an
+// Little's law: the mean number of messages under way is the rate times the mean latency. There is
+// a tolerance, because latencies are sampled and the mean of samples has an
 // error.
 inline constexpr double little_tolerance = 1.25;
 inline constexpr double little_minimum = 0.05;

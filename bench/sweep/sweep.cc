@@ -45,7 +45,7 @@ std::expected<void, std::string> take_earlier(const Experiment& experiment, cons
 			fmt::format("cannot read {}: {}", path, file ? "it is empty or not a file" : std::strerror(errno)));
 	const auto earlier = read_table(text.str());
 	if (!earlier) return std::unexpected(fmt::format("{}: {}", path, earlier.error()));
-	for (const char* name : {"settings", "device", "commit"})
+	for (const char* name : {"settings", "device", "link", "connect", "commit"})
 		if (const auto then = value_of(earlier->environment, name), now = value_of(environment, name); then != now)
 			return std::unexpected(
 				fmt::format("{} cannot be resumed: its {} was '{}' and is '{}' now", path, name, then, now));

@@ -1,11 +1,11 @@
-// The sweep of every experiment: runs the repetitions of its trials interleaved, so that a
+// The sweep of an experiment: runs the repetitions of its trials interleaved, so that a
 // disturbance of the machine affects all of them, and makes the judged table.
 //
 // The table so far is written after each repetition, at most once a second, with `unfinished` in
 // its environment. So a sweep that is killed leaves its rows. Ctrl-C ends the sweep after the
 // repetition that runs, with all rows kept; a second Ctrl-C ends the process. Either can be
-// resumed: the repetitions of an earlier table count, if it was measured with the same settings, on
-// the same device, by the same commit.
+// resumed: the repetitions of an earlier table count, if its environment has the same `settings`,
+// `device`, `link`, `connect` and `commit`.
 //
 // Threads: one thread.
 #pragma once
@@ -52,7 +52,8 @@ struct SweepEnd {
 	bool interrupted = false;  // by Ctrl-C
 };
 
-// The environment of the rows measured so far. It has the names `settings`, `device` and `commit`.
+// The environment of the rows measured so far. A name that decides whether a sweep
+// can be resumed may be left out.
 using DescribeEnvironment = std::function<Environment(std::span<const Json> rows)>;
 
 SweepEnd sweep(const Experiment& experiment, std::span<const std::unique_ptr<Trial>> trials,

@@ -56,11 +56,13 @@ protected:
 		return sweep(
 			sums, all,
 			[&](std::span<const Json>) {
-				return Environment{{"settings", settings}, {"device", "none"}, {"commit", "1234"}};
+				return Environment{
+					{"settings", settings}, {"device", "none"}, {"connect", connect_}, {"commit", "1234"}};
 			},
 			{.repetitions = repetitions, .quiet = true, .resume = resume}, *files);
 	}
 
+	std::string connect_ = "exchange";
 	const std::string path_ =
 		(std::filesystem::temp_directory_path() / ("sweep_test." + std::to_string(getpid()) + ".json")).string();
 };
@@ -114,6 +116,10 @@ TEST_F(Sweeps, AnEarlierTableOfOtherSettingsIsRefused) {
 	order.clear();
 	const SweepEnd end = run({{1, ""}}, 2, path_, "slow");
 	EXPECT_EQ(end.error, path_ + " cannot be resumed: its settings was 'quick' and is 'slow' now");
+	EXPECT_TRUE(order.empty());
+	connect_ = "rdmacm";
+	EXPECT_EQ(
+		run({{1, ""}}, 2, path_).error, path_ + " cannot be resumed: its connect was 'exchange' and is 'rdmacm' now");
 	EXPECT_TRUE(order.empty());
 	EXPECT_EQ(run({{1, ""}}, 2, "/no/such/file").error, "cannot read /no/such/file: No such file or directory");
 }
