@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <sched.h>
 
 #include "base/cache_aligned.h"
 #include "base/prefetch.h"
@@ -21,7 +22,7 @@
 namespace verbena::queues {
 
 // The producer calls prepare() and commit(); the consumer calls front(), prefetch(), pop(),
-// posted(), clear() and limit_reached().
+// posted(), wait_for_producer(), clear() and limit_reached().
 class alignas(64) ReceiveQueue : public CacheAligned {
 public:
 	ReceiveQueue(std::uint32_t entries, std::uint32_t segments_max)
@@ -58,6 +59,17 @@ public:
 	// The number of entries that are committed and not popped.
 	std::uint32_t posted() const {
 		return head_.load(std::memory_order_acquire) - tail_.load(std::memory_order_acquire);
+	}
+	// Waits until a producer that has already called lock() has called unlock(). The caller has
+	// stored something that producers read after unlock(). A producer whose entries are not visible
+	// when this returns reads the new value. Gives up on a producer that does not run for a long
+	// time, because the caller holds the engine's lock.
+	void wait_for_producer() {
+		for (int patience = 0; patience < 10'000; ++patience) {
+			if (lock.try_lock()) return lock.unlock();
+			if (patience < 200) cpu_relax();
+			else sched_yield();
+		}
 	}
 	// Discards all entries.
 	void clear() { tail_.store(head_.load(std::memory_order_relaxed), std::memory_order_release); }

@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <chrono>
+#include <thread>
+
 namespace verbena::queues {
 namespace {
 
@@ -70,6 +74,47 @@ TEST(ReceiveQueue, ItsLimitIsReachedOnce) {
 	EXPECT_TRUE(queue.limit_reached());
 	queue.pop();
 	EXPECT_FALSE(queue.limit_reached());
+}
+
+// A receive that was posted while its queue pair entered the error state stayed in the queue: its
+// poster had read the old state, and the flush had already looked.
+TEST(ReceiveQueue, AnEntryPostedWhileTheStateChangesIsSeenByThePosterOrTheFlush) {
+	constexpr std::uint32_t rounds_max = 2'000'000;
+	constexpr std::uint32_t ended = rounds_max + 1;
+	const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(1);
+	ReceiveQueue queue(16, 1);
+	std::atomic<std::uint32_t> begun{0}, failed{0}, done{0};
+	bool poster_saw = false;
+	const auto await = [](const std::atomic<std::uint32_t>& word, std::uint32_t old) {
+		for (std::uint32_t looks = 1; word.load(std::memory_order_acquire) == old; ++looks)
+			if (looks % 1024 == 0) std::this_thread::yield();
+		return word.load(std::memory_order_acquire);
+	};
+	std::thread poster([&] {
+		for (std::uint32_t round = 0; (round = await(begun, round)) != ended;) {
+			for (std::uint32_t pauses = round % 16; pauses > 0; --pauses) cpu_relax();
+			queue.lock.lock();
+			queue.prepare(0)->wr_id = round;
+			queue.commit(1);
+			queue.lock.unlock();
+			poster_saw = failed.load(std::memory_order_relaxed) == round;
+			done.store(round, std::memory_order_release);
+		}
+	});
+	std::uint32_t missed = 0;
+	for (std::uint32_t round = 1; round <= rounds_max && std::chrono::steady_clock::now() < end; ++round) {
+		begun.store(round, std::memory_order_release);
+		for (std::uint32_t pauses = round / 16 % 16; pauses > 0; --pauses) cpu_relax();
+		failed.store(round, std::memory_order_seq_cst);
+		queue.wait_for_producer();
+		const bool flush_saw = queue.front() != nullptr;
+		await(done, round - 1);
+		if (!flush_saw && !poster_saw) ++missed;
+		queue.clear();
+	}
+	begun.store(ended, std::memory_order_release);
+	poster.join();
+	EXPECT_EQ(missed, 0u);
 }
 
 }  // namespace

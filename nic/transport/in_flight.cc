@@ -183,6 +183,8 @@ void enter_error(Context& context, QueuePair& qp) {
 	publish_rights(context, qp);
 	qp.blocked &= blocked_ring;  // the QP stays on its outlet's waiting list
 	flush_send_queue(context, qp);
+	// A thread that posts receives reads the state after it has released the queue's lock.
+	if (qp.receive_queue && !qp.receive_queue->shared) qp.receive_queue->wait_for_producer();
 	flush_receive_queue(context, qp);
 }
 
