@@ -1,6 +1,8 @@
 #include "bench/environment.h"
 
+#include <fmt/format.h>
 #include <sys/utsname.h>
+#include <unistd.h>
 
 #include <ctime>
 #include <fstream>
@@ -33,6 +35,17 @@ std::string utc_now() {
 	char text[32];
 	std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts);
 	return text;
+}
+
+Environment machine(const std::string& command_line, const std::string& pinned) {
+	return {
+		{"cpu", cpu_name()},
+		{"cores", pinned.empty() ? fmt::format("{}, not pinned", sysconf(_SC_NPROCESSORS_ONLN)) : pinned + ", pinned"},
+		{"kernel", kernel_name()},
+		{"commit", commit()},
+		{"date", utc_now()},
+		{"command", command_line},
+	};
 }
 
 }  // namespace verbena::bench

@@ -1,10 +1,12 @@
-// The environment that a result was measured in: CPU, kernel, commit, date. The caller adds the
-// device and the command line.
+// The environment that a result was measured in: CPU, kernel, commit, date. The experiment adds the
+// device and its settings.
 //
 // Threads: thread-safe.
 #pragma once
 
 #include <string>
+
+#include "bench/table/row.h"
 
 namespace verbena::bench {
 
@@ -12,5 +14,9 @@ std::string cpu_name();
 std::string kernel_name();
 std::string commit();   // the commit of the sources at build time, with "-dirty" if they differed
 std::string utc_now();  // 2024-01-31T12:00:00Z
+
+// cpu, cores, kernel, commit, date and command. `pinned` says to which cores the processes are
+// pinned: "0 and 1"; empty: to none.
+Environment machine(const std::string& command_line, const std::string& pinned = "");
 
 }  // namespace verbena::bench

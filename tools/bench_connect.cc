@@ -13,7 +13,7 @@
 #include "bench/connect/rows.h"
 #include "bench/connect/session.h"
 #include "bench/environment.h"
-#include "bench/rcud/launch.h"
+#include "bench/far_end/launch.h"
 #include "bench/rcud/managed.h"
 #include "tools/commands.h"
 #include "tools/device_options.h"
@@ -24,10 +24,10 @@ namespace verbena::tools {
 namespace {
 
 using namespace connect;
-using rcud::Control;
-using rcud::Failure;
-using rcud::RoundTrip;
-using rcud::take;
+using bench::Control;
+using bench::Failure;
+using bench::RoundTrip;
+using bench::take;
 
 struct Options {
 	std::string clients_text = "1,16", connect = "rdmacm";
@@ -176,28 +176,28 @@ int measure_with_own_server(const Options& options) {
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) throw Failure(lib::failure("socketpair", errno));
 	RoundTrip page = RoundTrip::create();
 	Control control(ends[0]);
-	const rcud::ChildProcess server(
-		rcud::own_executable(), {"bench", "connect", "--serve-inherited"}, ends[1], page.fd());
+	const bench::ChildProcess server(
+		bench::own_executable(), {"bench", "connect", "--serve-inherited"}, ends[1], page.fd());
 	close(ends[1]);
 	return measure(options, control, std::nullopt, &page);
 }
 
 // The process that measure_with_own_server() starts.
 int serve_inherited() {
-	fcntl(rcud::control_fd_of_child, F_SETFD, FD_CLOEXEC);
-	Control control(rcud::control_fd_of_child);
-	RoundTrip page = RoundTrip::open(rcud::page_fd_of_child);
+	fcntl(bench::control_fd_of_child, F_SETFD, FD_CLOEXEC);
+	Control control(bench::control_fd_of_child);
+	RoundTrip page = RoundTrip::open(bench::page_fd_of_child);
 	serve(control, &page, [](std::string_view connect) { return make_acceptor(connect, lib::any_address(0)); });
 	return good;
 }
 
 int serve_hosts(const Options& options) {
-	const int listener = rcud::listen_on(options.port);
+	const int listener = bench::listen_on(options.port);
 	if (!options.output.quiet)
-		fmt::print(stderr, "waiting for 'verbena bench connect --peer HOST:{}'\n", rcud::port_of(listener));
+		fmt::print(stderr, "waiting for 'verbena bench connect --peer HOST:{}'\n", bench::port_of(listener));
 	do {
 		try {
-			Control control(rcud::accept_one(listener));
+			Control control(bench::accept_one(listener));
 			serve(
 				control, nullptr, [](std::string_view connect) { return make_acceptor(connect, lib::any_address(0)); });
 		} catch (const Failure& failure) {
@@ -212,7 +212,7 @@ int run(const Options& options) {
 	if (options.is_child) return serve_inherited();
 	if (options.listens) return serve_hosts(options);
 	if (options.peer.empty()) return measure_with_own_server(options);
-	const int connected = rcud::connect_to(options.peer, options.port, std::chrono::seconds(5));
+	const int connected = bench::connect_to(options.peer, options.port, std::chrono::seconds(5));
 	Control control(connected);
 	lib::SocketAddress server;
 	socklen_t size = sizeof server.storage;

@@ -10,34 +10,41 @@
 
 #include "base/statistics.h"
 #include "bench/environment.h"
-#include "bench/rcud/launch.h"
+#include "bench/far_end/launch.h"
 #include "bench/rcud/rows.h"
 #include "bench/rcud/trials.h"
-#include "bench/sweep/interruption.h"
 #include "tools/commands.h"
 #include "tools/device_options.h"
 #include "tools/option_values.h"
-#include "tools/output_options.h"
+#include "tools/sweep_options.h"
 
 namespace verbena::tools {
 namespace {
 
 using namespace rcud;
+using bench::accept_one;
+using bench::ChildProcess;
+using bench::connect_to;
+using bench::Control;
+using bench::listen_on;
+using bench::own_executable;
+using bench::pin_to;
+using bench::port_of;
+using bench::RoundTrip;
+using bench::two_cores;
 
 struct Options {
 	std::string modes = "rc,ud", ops = "send", sizes = "32:8192", windows = "4,64", window_mode = "local,credit",
 				oversize = "na", connect = "exchange";
 	std::string device, peer;
 	std::optional<int> gid_index;
-	OutputOptions output;
+	SweepFlags sweep;
 	bool is_server = false, once = false;
 	std::uint16_t port = 18515;
 	int child_core = -1;
 	bool is_child = false;
 	Cells cells;
 	Settings settings;
-	std::uint32_t reps = 5;
-	std::string resume;
 	std::string command_line;
 };
 
@@ -63,7 +70,7 @@ void parse_lists(Options& options) {
 	cells.sizes = sizes_of("--sizes", options.sizes, 64u << 20);
 	cells.windows = sizes_of("--windows", options.windows, 4096);
 	options.settings.connect = options.connect == "rdmacm" ? Connect::rdmacm : Connect::exchange;
-	options.output.settle();
+	options.sweep.output.settle();
 }
 
 std::string describe(const lib::OpenDevice& device) {
@@ -107,30 +114,17 @@ bench::Environment environment_of(const Options& options, const lib::OpenDevice&
 		{"connect", options.connect},
 		{"peer_device", peer.device},
 		{"peer_kind", peer.software ? "software" : "hardware"},
-		{"cpu", bench::cpu_name()},
-		{"cores", cores ? fmt::format("{} and {}, pinned", cores->first, cores->second) : "not pinned"},
-		{"kernel", bench::kernel_name()},
 		{"settings", settings_of(options.settings)},
 		{"core_to_core_ns", core_to_core_ns(rows)},
-		{"commit", bench::commit()},
-		{"date", bench::utc_now()},
-		{"command", options.command_line},
 	};
+	const auto machine =
+		bench::machine(options.command_line, cores ? fmt::format("{} and {}", cores->first, cores->second) : "");
+	environment.insert(environment.end(), machine.begin(), machine.end());
 	return environment;
 }
 
-// The exit code, after a sentence about the first row that could not be measured.
-int judge_end(const Options& options, const bench::SweepEnd& end) {
-	if (!end.error.empty()) return complain(end.error);
-	bool impossible = false;
-	for (const bench::Json& row : end.table.rows) {
-		if (row["validity"] != "invalid") continue;
-		if (end.failed) return complain(fmt::format("{}: {}", experiment().title(row), bench::word_of(row, "reason")));
-		// A UD message above the MTU was asked for, to see that it is lost.
-		impossible |= options.cells.oversize != Oversize::raw || row["mode"] != "UD" || row["msg"] <= row["mtu"];
-	}
-	return end.interrupted ? bench::interrupted : impossible ? impossible_data : good;
-}
+// A UD message above the MTU was asked for, to see that it is lost.
+bool is_raw_oversize(const bench::Json& row) { return row["mode"] == "UD" && row["msg"] > row["mtu"]; }
 
 int measure(const Options& options, Control& control, RoundTrip* page, bench::OutputFiles& files) {
 	const bool local = page != nullptr;
@@ -138,17 +132,14 @@ int measure(const Options& options, Control& control, RoundTrip* page, bench::Ou
 		lib::open_best({.device = options.device, .gid_index = options.gid_index, .both_ends_on_this_host = local}));
 	const auto cores = local ? two_cores() : std::nullopt;  // pinning leaves only one allowed core
 	if (cores) pin_to(cores->first);
-	if (!options.output.quiet) fmt::print(stderr, "device: {}\n", describe(device));
+	if (!options.sweep.output.quiet) fmt::print(stderr, "device: {}\n", describe(device));
 
 	Client client(device, control, page);
 	const auto trials = trials_of(client, options.cells, options.settings, device.choice.device);
-	return judge_end(options,
-		bench::sweep(
-			experiment(), trials,
-			[&](std::span<const bench::Json> rows) {
-				return environment_of(options, device, client.peer(), rows, cores);
-			},
-			{.repetitions = options.reps, .quiet = options.output.quiet, .resume = options.resume}, files));
+	return run_sweep(
+		experiment(), trials,
+		[&](std::span<const bench::Json> rows) { return environment_of(options, device, client.peer(), rows, cores); },
+		options.sweep, files, options.cells.oversize == Oversize::raw ? is_raw_oversize : nullptr);
 }
 
 int measure_with_own_server(const Options& options, bench::OutputFiles& files) {
@@ -169,9 +160,9 @@ int measure_with_own_server(const Options& options, bench::OutputFiles& files) {
 // client reports the same one.
 int serve_inherited(const Options& options) {
 	signal(SIGINT, SIG_IGN);  // the client gets Ctrl-C as well, and ends the repetition that runs
-	fcntl(control_fd_of_child, F_SETFD, FD_CLOEXEC);
-	Control control(control_fd_of_child);
-	RoundTrip page = RoundTrip::open(page_fd_of_child);
+	fcntl(bench::control_fd_of_child, F_SETFD, FD_CLOEXEC);
+	Control control(bench::control_fd_of_child);
+	RoundTrip page = RoundTrip::open(bench::page_fd_of_child);
 	auto device =
 		lib::open_best({.device = options.device, .gid_index = options.gid_index, .both_ends_on_this_host = true});
 	if (!device) return failed;
@@ -183,7 +174,7 @@ int serve_inherited(const Options& options) {
 int serve_hosts(const Options& options) {
 	auto device = take(lib::open_best({.device = options.device, .gid_index = options.gid_index}));
 	const int listener = listen_on(options.port);
-	if (!options.output.quiet)
+	if (!options.sweep.output.quiet)
 		fmt::print(stderr, "device: {}\nwaiting for 'verbena bench rcud --peer HOST:{}'\n", describe(device),
 			port_of(listener));
 	do {
@@ -201,8 +192,7 @@ int serve_hosts(const Options& options) {
 int run(const Options& options) {
 	if (options.is_child) return serve_inherited(options);
 	if (options.is_server) return serve_hosts(options);
-	auto files = bench::OutputFiles::open(
-		{options.output.csv, options.output.json, options.output.markdown}, experiment().columns);
+	auto files = open_outputs(options.sweep, experiment());
 	if (!files) return complain(files.error());
 	if (options.peer.empty()) return measure_with_own_server(options, *files);
 	Control control(connect_to(options.peer, options.port, std::chrono::seconds(5)));
@@ -221,9 +211,8 @@ void add_bench_rcud(CLI::App& bench, Action& action, const std::string& command_
 		"  verbena bench rcud --json rows.json --resume rows.json   (goes on after Ctrl-C)\n"
 		"  verbena bench rcud --connect rdmacm         (RC by librdmacm)\n"
 		"  verbena bench rcud --server                 (on one host)\n"
-		"  verbena bench rcud --peer HOST              (on the other)\n"
-		"Exit codes: 0 success, 1 something could not be measured, 2 wrong usage, 3 a row cannot be true,\n"
-		"130 interrupted.");
+		"  verbena bench rcud --peer HOST              (on the other)\n" +
+		std::string(sweep_exit_codes));
 	auto options = std::make_shared<Options>();
 	options->command_line = command_line;
 	Settings& settings = options->settings;
@@ -246,9 +235,6 @@ void add_bench_rcud(CLI::App& bench, Action& action, const std::string& command_
 	sub->add_option("--min-time", settings.min_time_s, "Seconds of a repetition at least; raises --iters")
 		->capture_default_str()
 		->check(CLI::Range(0.0, 3600.0));
-	sub->add_option("--reps", options->reps, "Repetitions, interleaved")
-		->capture_default_str()
-		->check(CLI::Range(1u, 1000u));
 	sub->add_option("--post-list", settings.post_list, "Work requests of one post")
 		->capture_default_str()
 		->check(CLI::Range(1u, 4096u));
@@ -269,9 +255,7 @@ void add_bench_rcud(CLI::App& bench, Action& action, const std::string& command_
 	sub->add_option("--ud-oversize", options->oversize,
 		   "UD messages above the MTU: na (not run), segment (cut into datagrams, UD-seg) or raw (posted as they are)")
 		->capture_default_str();
-	add_output(*sub, options->output);
-	sub->add_option("--resume", options->resume, "JSON of an earlier run that was ended: measure what it lacks")
-		->type_name("FILE");
+	add_sweep(*sub, options->sweep);
 	add_device_option(*sub, options->device);
 	add_gid_option(*sub, options->gid_index);
 	sub->add_option("--connect", options->connect,

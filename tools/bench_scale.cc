@@ -8,7 +8,7 @@
 #include "base/sizes.h"
 #include "base/statistics.h"
 #include "bench/connect/rows.h"
-#include "bench/rcud/round_trip.h"
+#include "bench/far_end/round_trip.h"
 #include "bench/scale/capacity.h"
 #include "bench/scale/experiment.h"
 #include "bench/scale/redis.h"
@@ -57,7 +57,7 @@ struct RedisCell {
 // The core-to-core round trip between two processes that are not pinned, like those of a run. Empty
 // if the fork failed or the other process did not answer in time.
 std::optional<double> core_to_core_ns() {
-	rcud::RoundTrip page = rcud::RoundTrip::create();
+	bench::RoundTrip page = bench::RoundTrip::create();
 	page.reset();
 	const pid_t other = fork();
 	if (other == 0) {

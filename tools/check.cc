@@ -8,6 +8,7 @@
 #include <fstream>
 #include <iostream>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <sstream>
 
 #include "bench/judge/judge.h"
@@ -108,6 +109,34 @@ int check_rpc(const Options& options, const std::string& text) {
 	return options.strict && count("invalid") > 0 ? impossible_data : good;
 }
 
+// The experiments whose tables the one judge knows.
+const bench::Experiment* const experiments[] = {&rcud::experiment()};
+
+// The experiment whose published columns the table has; the first one if there is none, so that the
+// error names a column.
+const bench::Experiment& experiment_of(const bench::Table& table) {
+	const auto has = [&](const bench::Column& column) {
+		return !column.is_published ||
+			std::ranges::any_of(table.rows, [&](const bench::Json& row) { return row.contains(column.name); });
+	};
+	const auto found = std::ranges::find_if(
+		experiments, [&](const bench::Experiment* each) { return std::ranges::all_of(each->columns, has); });
+	return **(found == std::end(experiments) ? std::begin(experiments) : found);
+}
+
+// "3 rows: 1 invalid, 0 suspect"; the other verdicts follow if a row has them.
+std::string counts_text(std::span<const bench::Verdict> verdicts) {
+	using bench::Validity;
+	std::string text = fmt::format("{} rows:", verdicts.size());
+	for (const Validity each :
+		{Validity::invalid, Validity::suspect, Validity::not_comparable, Validity::mislabelled}) {
+		const auto count = std::ranges::count(verdicts, each, &bench::Verdict::validity);
+		if (count > 0 || each == Validity::invalid || each == Validity::suspect)
+			text += fmt::format("{} {} {}", text.ends_with(':') ? "" : ",", count, bench::name_of(each));
+	}
+	return text;
+}
+
 // Judges a table by the one judge and prints what it finds.
 int check_table(const Options& options, const bench::Experiment& experiment, const bench::Table& table) {
 	const auto verdicts = bench::judge(experiment, table);
@@ -116,6 +145,7 @@ int check_table(const Options& options, const bench::Experiment& experiment, con
 		return std::ranges::count(*verdicts, validity, &bench::Verdict::validity);
 	};
 	const auto invalid = count(bench::Validity::invalid), suspect = count(bench::Validity::suspect);
+	const std::string remark = experiment.remark ? experiment.remark(table) : "";
 	if (options.json) {
 		bench::Json rows = bench::Json::array();
 		for (std::size_t i = 0; i < table.rows.size(); ++i) {
@@ -131,16 +161,17 @@ int check_table(const Options& options, const bench::Experiment& experiment, con
 			row["reason"] = (*verdicts)[i].reason;
 		}
 		fmt::print("{}\n",
-			bench::Json{{"file", options.file}, {"experiment", experiment.name}, {"rows", rows}, {"invalid", invalid},
-				{"suspect", suspect}}
+			bench::Json{{"file", options.file}, {"experiment", experiment.name}, {"rows", rows}, {"remark", remark},
+				{"invalid", invalid}, {"suspect", suspect}}
 				.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
 	} else {
 		for (std::size_t i = 0; i < table.rows.size(); ++i) {
 			const auto& [validity, reason] = (*verdicts)[i];
-			if (validity == bench::Validity::invalid || validity == bench::Validity::suspect)
+			if (validity >= bench::Validity::suspect)
 				fmt::print("{:<7}  {}: {}\n", bench::name_of(validity), experiment.title(table.rows[i]), reason);
 		}
-		fmt::print("{} rows: {} invalid, {} suspect\n", table.rows.size(), invalid, suspect);
+		if (!remark.empty()) fmt::print("{}\n", remark);
+		fmt::print("{}\n", counts_text(*verdicts));
 	}
 	return options.strict && invalid > 0 ? impossible_data : good;
 }
@@ -160,7 +191,7 @@ int check(const Options& options) {
 	if (rpcbench::is_rpc_table(text.str())) return check_rpc(options, text.str());
 	const auto table = bench::read_table(text.str());
 	if (!table) return complain(fmt::format("{}: {}", options.file, table.error()));
-	return check_table(options, rcud::experiment(), *table);
+	return check_table(options, experiment_of(*table), *table);
 }
 
 }  // namespace

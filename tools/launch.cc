@@ -8,7 +8,7 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "bench/rcud/launch.h"
+#include "bench/far_end/launch.h"
 #include "tools/debian_packages.h"
 
 namespace verbena::tools {
@@ -100,7 +100,7 @@ std::vector<std::string> sanitizers_of(const Program& program) {
 }
 
 std::expected<std::string, std::string> find_nic() {
-	const auto folder = std::filesystem::path(rcud::own_executable()).parent_path();
+	const auto folder = std::filesystem::path(bench::own_executable()).parent_path();
 	for (const auto& candidate : {folder / "libverbena-nic.so", folder.parent_path() / "lib" / "libverbena-nic.so"}) {
 		if (!std::filesystem::exists(candidate)) continue;
 		if (candidate.string().find_first_of(" \t:;$") != std::string::npos)

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <filesystem>
 
-#include "bench/rcud/launch.h"
+#include "bench/far_end/launch.h"
 #include "tools/commands.h"
 
 namespace verbena::tools {
@@ -15,7 +15,7 @@ namespace {
 // Returns, with an exit code, only on failure.
 int report(const std::vector<std::string>& arguments) {
 	const char* named = std::getenv("VERBENA_REPORT");
-	const auto folder = std::filesystem::path(rcud::own_executable()).parent_path().parent_path();
+	const auto folder = std::filesystem::path(bench::own_executable()).parent_path().parent_path();
 	const std::filesystem::path package = named != nullptr ? std::filesystem::path(named) : folder / "report";
 	if (!std::filesystem::exists(package / "__main__.py"))
 		return complain("cannot find the report package in " + package.string() + ": set VERBENA_REPORT to its folder");
@@ -25,7 +25,7 @@ int report(const std::vector<std::string>& arguments) {
 	for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
 	argv.push_back(nullptr);
 	// The report asks this program to judge the rows.
-	setenv("VERBENA_PROGRAM", rcud::own_executable().c_str(), 1);
+	setenv("VERBENA_PROGRAM", bench::own_executable().c_str(), 1);
 	// Debian's interpreter by its path, because only that one finds Debian's matplotlib.
 	execv("/usr/bin/python3", argv.data());
 	return complain(std::string("cannot run /usr/bin/python3: ") + std::strerror(errno));

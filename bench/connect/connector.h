@@ -4,7 +4,7 @@
 // The loop (run.h) begins connections, keeps a given number of them under way, and takes reports as
 // they come.
 //
-// Errors: rcud::Failure.
+// Errors: bench::Failure.
 #pragma once
 
 #include <array>

@@ -9,8 +9,8 @@
 
 namespace verbena::connect {
 
-using rcud::Failure;
-using rcud::take;
+using bench::Failure;
+using bench::take;
 using namespace std::chrono_literals;
 
 namespace {

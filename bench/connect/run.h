@@ -2,7 +2,7 @@
 // them until the last one is established, and then disconnects all in the same way.
 //
 // Threads: one thread.
-// Errors: rcud::Failure from the connector.
+// Errors: bench::Failure from the connector.
 #pragma once
 
 #include <cstdint>

@@ -6,10 +6,9 @@
 
 namespace verbena::connect {
 
-using rcud::Control;
-using rcud::Failure;
-using rcud::Json;
-using rcud::PeerLost;
+using bench::Control;
+using bench::Failure;
+using bench::PeerLost;
 using namespace std::chrono_literals;
 
 namespace {
@@ -20,11 +19,11 @@ constexpr auto idle_patience = 24h;
 constexpr Nanoseconds count_patience = 10'000'000'000;
 
 // A field of a message; the peer is untrusted, so the field may be missing or of another type.
-template <class T> T field(const Json& message, const char* name) {
+template <class T> T field(const bench::Message& message, const char* name) {
 	try {
 		return message.at(name).get<T>();
 	} catch (const nlohmann::json::exception&) {
-		throw PeerLost(rcud::bad_field(message, name));
+		throw PeerLost(bench::bad_field(message, name));
 	}
 }
 
@@ -32,25 +31,25 @@ template <class T> T field(const Json& message, const char* name) {
 
 // ---- client
 
-Client::Client(Control& control, rcud::RoundTrip* page, std::string_view connect) : control_(control), page_(page) {
+Client::Client(Control& control, bench::RoundTrip* page, std::string_view connect) : control_(control), page_(page) {
 	control_.send(
 		{{"type", "hello"}, {"protocol", "verbena-connect"}, {"version", protocol_version}, {"connect", connect}});
-	const Json hello = expect("hello");
+	const bench::Message hello = expect("hello");
 	if (const int version = field<int>(hello, "version"); version != protocol_version)
-		throw Failure(rcud::version_mismatch(version, protocol_version));
+		throw Failure(bench::version_mismatch(version, protocol_version));
 	port_ = field<std::uint16_t>(hello, "port");
 }
 
-Json Client::expect(std::string_view type) {
-	Json message = control_.receive(answer_patience);
+bench::Message Client::expect(std::string_view type) {
+	bench::Message message = control_.receive(answer_patience);
 	if (message["type"] == "failed") throw Failure("the other process: " + field<std::string>(message, "text"));
-	if (message["type"] != type) throw PeerLost(rcud::wrong_answer(message, type));
+	if (message["type"] != type) throw PeerLost(bench::wrong_answer(message, type));
 	return message;
 }
 
 Account Client::account(std::uint64_t established, std::uint64_t disconnected) {
 	control_.send({{"type", "account"}, {"established", established}, {"disconnected", disconnected}});
-	const Json answer = expect("account");
+	const bench::Message answer = expect("account");
 	return {.established = field<std::uint64_t>(answer, "established"),
 		.disconnected = field<std::uint64_t>(answer, "disconnected"),
 		.failed = field<std::uint64_t>(answer, "failed"),
@@ -91,10 +90,10 @@ void Client::measure(Connector& connector, Repetition& r) {
 // ---- server
 
 void serve(
-	Control& control, rcud::RoundTrip* page, const std::function<std::unique_ptr<Acceptor>(std::string_view)>& make) {
+	Control& control, bench::RoundTrip* page, const std::function<std::unique_ptr<Acceptor>(std::string_view)>& make) {
 	try {
-		const Json hello = control.receive(answer_patience);
-		if (!rcud::is_hello(hello, "verbena-connect")) throw Failure(rcud::other_protocol);
+		const bench::Message hello = control.receive(answer_patience);
+		if (!bench::is_hello(hello, "verbena-connect")) throw Failure(bench::other_protocol);
 		std::unique_ptr<Acceptor> acceptor;
 		try {
 			acceptor = make(field<std::string>(hello, "connect"));
@@ -104,7 +103,7 @@ void serve(
 		}
 		control.send({{"type", "hello"}, {"version", protocol_version}, {"port", acceptor->port()}});
 		while (true) {
-			const Json message = control.receive(idle_patience);
+			const bench::Message message = control.receive(idle_patience);
 			if (message["type"] == "round_trip") {
 				if (page != nullptr) page->answer();
 				control.send({{"type", "answered"}});
@@ -114,7 +113,7 @@ void serve(
 				control.send({{"type", "account"}, {"established", now.established}, {"disconnected", now.disconnected},
 					{"failed", now.failed}, {"trouble", now.trouble}});
 			} else {
-				throw PeerLost(rcud::other_protocol);
+				throw PeerLost(bench::other_protocol);
 			}
 		}
 	} catch (const PeerLost&) {

@@ -21,8 +21,8 @@
 #include <memory>
 
 #include "bench/connect/run.h"
-#include "bench/rcud/control.h"
-#include "bench/rcud/round_trip.h"
+#include "bench/far_end/control.h"
+#include "bench/far_end/round_trip.h"
 
 namespace verbena::connect {
 
@@ -32,7 +32,7 @@ class Client {
 public:
 	// Exchanges hello messages; Failure if the server has another version. `page` is null if the
 	// server is on another host.
-	Client(rcud::Control& control, rcud::RoundTrip* page, std::string_view connect);
+	Client(bench::Control& control, bench::RoundTrip* page, std::string_view connect);
 
 	// The port at which the server accepts connections.
 	std::uint16_t port() const { return port_; }
@@ -42,17 +42,17 @@ public:
 
 private:
 	Account account(std::uint64_t established, std::uint64_t disconnected);
-	rcud::Json expect(std::string_view type);
+	bench::Message expect(std::string_view type);
 	std::optional<double> round_trip();
 
-	rcud::Control& control_;
-	rcud::RoundTrip* page_;
+	bench::Control& control_;
+	bench::RoundTrip* page_;
 	std::uint16_t port_ = 0;
 	Account seen_;  // the server's account before the repetition
 };
 
 // Serves one client until it disconnects. `make` makes the acceptor for a value of --connect.
-void serve(rcud::Control& control, rcud::RoundTrip* page,
+void serve(bench::Control& control, bench::RoundTrip* page,
 	const std::function<std::unique_ptr<Acceptor>(std::string_view connect)>& make);
 
 }  // namespace verbena::connect

@@ -33,6 +33,13 @@ struct Experiment {
 
 	// Examines a row of a table, published ones too: what can be said without its repetitions.
 	void (*examine_row)(const Json& row, const Table& table, Findings&);
+
+	// Examines the rows of a table beside each other; `findings` has an entry for each row. May be
+	// null. Called after the other examinations, so that it can leave out invalid rows.
+	void (*examine_table)(const Table& table, std::span<Findings> findings) = nullptr;
+
+	// A sentence about what the table as a whole cannot show; empty if there is none. May be null.
+	std::string (*remark)(const Table& table) = nullptr;
 };
 
 }  // namespace verbena::bench

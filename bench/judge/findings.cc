@@ -9,6 +9,8 @@ std::string_view name_of(Validity validity) {
 		case Validity::valid: return "valid";
 		case Validity::not_applicable: return "n/a";
 		case Validity::suspect: return "suspect";
+		case Validity::not_comparable: return "not comparable";
+		case Validity::mislabelled: return "mislabelled";
 		case Validity::invalid: return "invalid";
 	}
 	return "";

@@ -12,11 +12,13 @@ namespace verbena::bench {
 // valid           the row can be true
 // not_applicable  the row claims no number
 // suspect         the row needs an explanation
+// not comparable  the row measured other work than the rows beside it
+// mislabelled     the row is one of another cell than it says
 // invalid         the row cannot be true
 // In the order of their weight: the heaviest finding is the verdict.
-enum class Validity : std::uint8_t { valid, not_applicable, suspect, invalid };
+enum class Validity : std::uint8_t { valid, not_applicable, suspect, not_comparable, mislabelled, invalid };
 
-// valid, n/a, suspect, invalid
+// valid, n/a, suspect, not comparable, mislabelled, invalid
 std::string_view name_of(Validity validity);
 
 struct Verdict {
@@ -30,6 +32,8 @@ public:
 	void remark(const std::string& reason) { add(Validity::valid, reason); }
 	void not_applicable(const std::string& reason) { add(Validity::not_applicable, reason); }
 	void suspect(const std::string& reason) { add(Validity::suspect, reason); }
+	void not_comparable(const std::string& reason) { add(Validity::not_comparable, reason); }
+	void mislabelled(const std::string& reason) { add(Validity::mislabelled, reason); }
 	void invalid(const std::string& reason) { add(Validity::invalid, reason); }
 	// Adds the findings of another examination; `place` is put before its reasons.
 	void add(const std::string& place, const Findings& other);

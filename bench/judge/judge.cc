@@ -95,7 +95,7 @@ void examine_repetitions(const Experiment& experiment, const Json& row, Findings
 	}
 }
 
-Verdict verdict_on(const Experiment& experiment, const Table& table, std::size_t index, bool ours,
+Findings findings_on(const Experiment& experiment, const Table& table, std::size_t index, bool ours,
 	const std::vector<std::string>& cells) {
 	const Json& row = table.rows[index];
 	Findings findings;
@@ -108,13 +108,13 @@ Verdict verdict_on(const Experiment& experiment, const Table& table, std::size_t
 		examine_repetitions(experiment, row, findings);
 	} else if (!claims_figures(experiment, row)) {
 		findings.not_applicable(word_of(row, "reason"));
-		return findings.verdict();
+		return findings;
 	} else if (ours) {
 		findings.invalid("it has figures but no repetitions from which they could follow");
 	}
 	// Rules about figures mean nothing if there is no figure to speak of.
 	if (!findings.is_invalid()) experiment.examine_row(row, table, findings);
-	return findings.verdict();
+	return findings;
 }
 
 }  // namespace
@@ -127,9 +127,12 @@ std::expected<std::vector<Verdict>, std::string> judge(const Experiment& experim
 	std::vector<std::string> cells;
 	for (const Json& row : table.rows) cells.push_back(cell_of(experiment, row));
 	const bool ours = is_ours(experiment, table);
-	std::vector<Verdict> verdicts;
+	std::vector<Findings> findings;
 	for (std::size_t i = 0; i < table.rows.size(); ++i)
-		verdicts.push_back(verdict_on(experiment, table, i, ours, cells));
+		findings.push_back(findings_on(experiment, table, i, ours, cells));
+	if (experiment.examine_table) experiment.examine_table(table, findings);
+	std::vector<Verdict> verdicts;
+	for (const Findings& each : findings) verdicts.push_back(each.verdict());
 	return verdicts;
 }
 

@@ -11,7 +11,7 @@
 //   row whose figures differ from that summary is invalid. So is a row of ours without repetitions,
 //   unless it claims no figure. A published table has none; it is recognized by having no column
 //   beyond the published ones.
-// - Its figures, by the rules of the experiment (Experiment::examine_row).
+// - Its figures, by the rules of the experiment (Experiment::examine_row and examine_table).
 //
 // Threads: pure functions.
 #pragma once

@@ -100,7 +100,7 @@ double message_ns(End& end, std::uint64_t messages) {
 void be_hub(const std::vector<int>& sockets, std::uint64_t messages) {
 	pin(0);
 	const lib::OpenDevice device = open_device();
-	const auto queue = rcud::take(lib::make_completion_queue(device.context.get(), 4096));
+	const auto queue = bench::take(lib::make_completion_queue(device.context.get(), 4096));
 	std::vector<std::unique_ptr<End>> ends;
 	for (const int socket : sockets) {
 		ends.push_back(std::make_unique<End>(device, std::size_t{message_bytes} * receives, receives, queue.get()));

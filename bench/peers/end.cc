@@ -31,23 +31,23 @@ std::byte* aligned_memory(std::size_t bytes) {
 
 }  // namespace
 
-lib::OpenDevice open_device() { return rcud::take(lib::open_best({.both_ends_on_this_host = true})); }
+lib::OpenDevice open_device() { return bench::take(lib::open_best({.both_ends_on_this_host = true})); }
 
 void End::Free::operator()(std::byte* memory) const { std::free(memory); }
 
 End::End(const lib::OpenDevice& device, std::size_t bytes, std::uint32_t depth, ibv_cq* shared)
 	: device_(device), memory_(aligned_memory(bytes)), queue_(shared), psn_(lib::random_psn()) {
 	if (shared == nullptr) {
-		own_queue_ = rcud::take(lib::make_completion_queue(device.context.get(), static_cast<int>(2 * depth)));
+		own_queue_ = bench::take(lib::make_completion_queue(device.context.get(), static_cast<int>(2 * depth)));
 		queue_ = own_queue_.get();
 	}
 	constexpr int remote = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
-	region_ =
-		rcud::take(lib::make_memory_region(device.domain.get(), memory_.get(), bytes, IBV_ACCESS_LOCAL_WRITE | remote));
-	qp_ = rcud::take(
+	region_ = bench::take(
+		lib::make_memory_region(device.domain.get(), memory_.get(), bytes, IBV_ACCESS_LOCAL_WRITE | remote));
+	qp_ = bench::take(
 		lib::make_queue_pair(device, queue_, {.send_depth = depth, .receive_depth = depth, .signal_all = true}))
 			  .qp;
-	rcud::take(lib::rc_to_init(qp_.get(), device, remote));
+	bench::take(lib::rc_to_init(qp_.get(), device, remote));
 }
 
 Address End::address() const {
@@ -61,7 +61,7 @@ Address End::address() const {
 void End::connect(const Address& peer) {
 	peer_ = peer;
 	const lib::RemoteEnd end{.qpn = peer.qpn, .psn = peer.psn, .lid = device_.port.lid, .gid = peer.gid};
-	rcud::take(lib::rc_connect(qp_.get(), device_, end, {.mtu_bytes = device_.mtu_bytes(), .local_psn = psn_}));
+	bench::take(lib::rc_connect(qp_.get(), device_, end, {.mtu_bytes = device_.mtu_bytes(), .local_psn = psn_}));
 }
 
 void End::receive(std::size_t offset, std::uint32_t bytes) {

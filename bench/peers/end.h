@@ -22,7 +22,7 @@
 
 namespace verbena::peers {
 
-using rcud::Failure;
+using bench::Failure;
 
 // The address of an end, sent to the other end as it is: both are processes of one program.
 struct Address {

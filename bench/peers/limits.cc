@@ -14,9 +14,9 @@
 #include <vector>
 
 #include "base/statistics.h"
+#include "bench/far_end/round_trip.h"
 #include "bench/peers/end.h"
 #include "bench/rcud/endpoint.h"
-#include "bench/rcud/round_trip.h"
 
 namespace verbena::peers {
 namespace {
@@ -25,7 +25,7 @@ constexpr const char* usage_line = "peers_limits line | peers_limits copy BYTES"
 constexpr double gib = 1 << 30;
 
 void print_line() {
-	rcud::RoundTrip page = rcud::RoundTrip::create();
+	bench::RoundTrip page = bench::RoundTrip::create();
 	page.reset();
 	const int child = fork_child();
 	pin(child == 0 ? 1 : 0);
@@ -36,7 +36,7 @@ void print_line() {
 	const auto took = page.ask();
 	await_child(child);
 	if (!took) throw Failure("no round trip was complete in time");
-	std::printf("{\"rtt_ns\": %.1f, \"class\": \"%s\"}\n", *took, std::string(rcud::class_of(*took)).c_str());
+	std::printf("{\"rtt_ns\": %.1f, \"class\": \"%s\"}\n", *took, std::string(bench::class_of(*took)).c_str());
 }
 
 void print_copy(std::size_t bytes) {

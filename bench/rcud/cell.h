@@ -1,5 +1,5 @@
 // One cell of the sweep, the settings that it is run with, and the numbers that both ends derive
-// from it; and the exceptions of this benchmark.
+// from it.
 //
 // Threads: values and pure functions.
 #pragma once
@@ -7,11 +7,16 @@
 #include <cstdint>
 #include <expected>
 #include <nlohmann/json.hpp>
-#include <stdexcept>
 #include <string>
 #include <string_view>
 
+#include "bench/far_end/failure.h"
+
 namespace verbena::rcud {
+
+using bench::Failure;
+using bench::PeerLost;
+using bench::take;
 
 enum class Mode : std::uint8_t { rc, ud, ud_segmented };
 enum class Op : std::uint8_t { send, write, read };
@@ -72,21 +77,6 @@ struct Shape {
 
 // The shape of a cell. The error says why the cell cannot be run; its row is then n/a.
 std::expected<Shape, std::string> shape_of(const Cell& cell, const Settings& settings, const Limits& limits);
-
-// Thrown when a cell could not be measured; the sweep goes on with the next one.
-struct Failure : std::runtime_error {
-	using runtime_error::runtime_error;
-};
-// Thrown when the other process is gone; the sweep ends.
-struct PeerLost : Failure {
-	using Failure::Failure;
-};
-
-// Returns the value of an expected, or throws its error as a Failure.
-template <class T> T take(std::expected<T, std::string> made) {
-	if (!made) throw Failure(made.error());
-	if constexpr (!std::is_void_v<T>) return std::move(*made);
-}
 
 // The rate in 2^30 bytes a second of 10^6 `mops` messages a second of `msg` bytes.
 inline double gib_of(double mops, double msg) { return mops * 1e6 * msg / (1u << 30); }

@@ -14,12 +14,6 @@
 
 namespace verbena::rcud {
 
-// Returns the value, or throws its error as a Failure.
-template <class T> T take(lib::Connected<T> made) {
-	if (!made) throw Failure(made.error().text);
-	if constexpr (!std::is_void_v<T>) return std::move(*made);
-}
-
 // One end of an rdma_cm connection and the device that it uses.
 struct Connection {
 	explicit Connection(lib::ConnectionId id);

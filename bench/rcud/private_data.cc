@@ -4,7 +4,7 @@
 
 #include <string_view>
 
-#include "bench/rcud/control.h"
+#include "bench/far_end/control.h"
 #include "bench/rcud/stamps.h"
 
 namespace verbena::rcud {
@@ -52,7 +52,7 @@ std::expected<Reader, std::string> open(std::span<const std::byte> data, std::st
 		if (reader.get<std::uint8_t>() != static_cast<std::uint8_t>(letter))
 			return std::unexpected("the private data comes from another program");
 	const int version = reader.get<std::uint8_t>();
-	if (version != private_data_version) return std::unexpected(version_mismatch(version, private_data_version));
+	if (version != private_data_version) return std::unexpected(bench::version_mismatch(version, private_data_version));
 	return reader;
 }
 

@@ -6,7 +6,7 @@
 #include <atomic>
 #include <thread>
 
-#include "bench/rcud/control.h"
+#include "bench/far_end/control.h"
 
 namespace verbena::rcud {
 namespace {
@@ -65,7 +65,7 @@ private:
 
 bool ask(const Watcher& watcher, bool& sender_finished) {
 	const Watch seen = watcher(false);
-	if (seen == Watch::abandon) throw Failure(peer_gave_up);
+	if (seen == Watch::abandon) throw Failure(bench::peer_gave_up);
 	sender_finished |= seen == Watch::finished;
 	return sender_finished;
 }

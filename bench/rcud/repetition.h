@@ -29,18 +29,7 @@ struct Repetition {
 
 bench::Json json_of(const Cell& cell, const Repetition& repetition);
 
-// Both throw Json::exception if the object has no such count.
-std::uint64_t count_of(const bench::Json& repetition, const char* name);
+// Throws Json::exception if the object has no counts.
 double mops_of(const bench::Json& repetition);  // 0 if the repetition failed
-
-struct Percentile {
-	const char* column;
-	double fraction;
-};
-inline constexpr Percentile percentiles[] = {
-	{"p50_us", 0.5}, {"p99_us", 0.99}, {"p999_us", 0.999}, {"p9999_us", 0.9999}};
-
-// In microseconds; null if there is no latency.
-bench::Json percentile_of(const Histogram& latency, double fraction);
 
 }  // namespace verbena::rcud

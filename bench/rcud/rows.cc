@@ -5,9 +5,9 @@
 #include <algorithm>
 
 #include "base/statistics.h"
-#include "bench/rcud/round_trip.h"
+#include "bench/far_end/round_trip.h"
+#include "bench/judge/repetitions.h"
 #include "bench/rcud/rules.h"
-#include "bench/table/histogram.h"
 
 namespace verbena::rcud {
 namespace {
@@ -39,9 +39,11 @@ constexpr Column columns[] = {
 	{"mops_low", Kind::number, Role::result},
 	{"mops_high", Kind::number, Role::result},
 	{"p50_us", Kind::number, Role::result},
+	{"p90_us", Kind::number, Role::result},
 	{"p99_us", Kind::number, Role::result},
 	{"p999_us", Kind::number, Role::result},
 	{"p9999_us", Kind::number, Role::result},
+	{"max_us", Kind::number, Role::result},
 	{"rtt_before_ns", Kind::number, Role::result},
 	{"rtt_after_ns", Kind::number, Role::result},
 	{"rtt_class", Kind::word, Role::result},
@@ -58,19 +60,6 @@ std::string title(const bench::Json& row) {
 	return text;
 }
 
-void add_latency(bench::Json& summary, const bench::Json& repetitions) {
-	const bool from_csv =
-		std::ranges::none_of(repetitions, [](const bench::Json& each) { return each.contains("latency_ns"); });
-	if (from_csv) return;
-	Histogram latency;
-	for (const bench::Json& each : repetitions)
-		if (const auto one = bench::histogram_of(each.at("latency_ns"))) latency.merge(*one);
-	for (const Percentile& each : percentiles)
-		summary[each.column] = latency.count() == 0
-			? bench::Json(nullptr)
-			: bench::Json(static_cast<double>(latency.quantile(each.fraction)) / 1e3);
-}
-
 void add_round_trips(bench::Json& summary, const bench::Json& repetitions) {
 	std::vector<double> before, after;
 	std::string rtt_class;
@@ -78,12 +67,12 @@ void add_round_trips(bench::Json& summary, const bench::Json& repetitions) {
 		for (const auto& [name, times] : {std::pair("rtt_before_ns", &before), std::pair("rtt_after_ns", &after)}) {
 			if (each.at(name).is_null()) continue;
 			times->push_back(each.at(name).get<double>());
-			const std::string_view one = class_of(times->back());
+			const std::string_view one = bench::class_of(times->back());
 			if (rtt_class.empty()) rtt_class = one;
 			else if (rtt_class != one) rtt_class = "mixed";
 		}
-	summary["rtt_before_ns"] = before.empty() ? bench::Json(nullptr) : bench::Json(median(before));
-	summary["rtt_after_ns"] = after.empty() ? bench::Json(nullptr) : bench::Json(median(after));
+	bench::add_plain_median(summary, "rtt_before_ns", before);
+	bench::add_plain_median(summary, "rtt_after_ns", after);
 	summary["rtt_class"] = rtt_class;
 }
 
@@ -92,21 +81,20 @@ bench::Json summarize(const bench::Json& row, const bench::Json& repetitions) {
 	std::uint64_t iters = 0, posted = 0, completed = 0, delivered = 0, duplicated = 0, reordered = 0;
 	for (const bench::Json& each : repetitions) {
 		rates.push_back(mops_of(each));
-		iters = std::max(iters, count_of(each, "iters"));
-		posted += count_of(each, "posted");
-		completed += count_of(each, "completed");
-		delivered += count_of(each, "delivered");
-		duplicated += count_of(each, "duplicated");
-		reordered += count_of(each, "reordered");
+		iters = std::max(iters, bench::count_in(each, "iters"));
+		posted += bench::count_in(each, "posted");
+		completed += bench::count_in(each, "completed");
+		delivered += bench::count_in(each, "delivered");
+		duplicated += bench::count_in(each, "duplicated");
+		reordered += bench::count_in(each, "reordered");
 	}
-	const double mops = median(rates);
-	const Interval interval = median_interval(rates);
-	bench::Json summary{{"iters", iters}, {"mops", mops},
-		{"gib", gib_of(mops, bench::number_of(row, "msg").value_or(bench::Number{}).value)}, {"posted", posted},
-		{"completed", completed}, {"delivered", delivered}, {"lost", posted - std::min(posted, delivered)},
-		{"duplicated", duplicated}, {"reordered", reordered}, {"spread", spread(rates)}, {"mops_low", interval.low},
-		{"mops_high", interval.high}};
-	add_latency(summary, repetitions);
+	bench::Json summary{{"iters", iters},
+		{"gib", gib_of(median(rates), bench::number_of(row, "msg").value_or(bench::Number{}).value)},
+		{"posted", posted}, {"completed", completed}, {"delivered", delivered},
+		{"lost", posted - std::min(posted, delivered)}, {"duplicated", duplicated}, {"reordered", reordered},
+		{"spread", spread(rates)}};
+	bench::add_median(summary, "mops", rates);
+	bench::summarize_latency(summary, repetitions, {});
 	add_round_trips(summary, repetitions);
 	return summary;
 }

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "bench/judge/judge.h"
+#include "bench/judge/repetitions.h"
 #include "bench/rcud/repetition.h"
-#include "bench/table/histogram.h"
 
 namespace verbena::rcud {
 namespace {
@@ -53,12 +53,12 @@ double mean_of_typical(const Histogram& latency) {
 // The rate of the law is the sender's, as the latencies are.
 void examine_under_way(
 	const bench::Json& row, const bench::Json& repetition, double mean_latency_s, bool many, Findings& findings) {
-	const auto took = static_cast<double>(count_of(repetition, "sender_ns"));
+	const auto took = static_cast<double>(bench::count_in(repetition, "sender_ns"));
 	const auto window = number_of(row, "window");
 	if (took == 0 || !window) return;
 	// With a local window the sender may also wait for room at the receiver, where nothing is under
 	// way by its own completions.
-	bench::examine_little(static_cast<double>(count_of(repetition, "posted")) * 1e9 / took, mean_latency_s,
+	bench::examine_little(static_cast<double>(bench::count_in(repetition, "posted")) * 1e9 / took, mean_latency_s,
 		{.what = "messages", .most = window->value, .only_waits = many && word_of(row, "window_mode") == "credit"},
 		findings);
 }
@@ -66,23 +66,18 @@ void examine_under_way(
 // Without the histogram: half of the latencies are at least the median, so their mean is at least
 // half of it.
 void examine_median_latency(const bench::Json& row, const bench::Json& repetition, Findings& findings) {
-	const bool many = count_of(repetition, "posted") / sample_every >= many_latencies;
+	const bool many = bench::count_in(repetition, "posted") / sample_every >= many_latencies;
 	if (const auto p50 = number_of(repetition, "p50_us"))
 		examine_under_way(row, repetition, p50->value / 2e6, many, findings);
 }
 
 void examine_latency(const bench::Json& row, const bench::Json& repetition, Findings& findings) {
-	if (!repetition.contains("latency_ns")) return examine_median_latency(row, repetition, findings);
-	const auto latency = bench::histogram_of(repetition["latency_ns"]);
-	if (!latency) return findings.invalid("latency_ns is no histogram: " + latency.error());
-	const std::uint64_t posted = count_of(repetition, "posted");
+	const auto latency = bench::examine_latency(repetition, {}, findings);
+	if (!latency) return examine_median_latency(row, repetition, findings);
+	const std::uint64_t posted = bench::count_in(repetition, "posted");
 	if (latency->count() > posted / sample_every + 1)
 		findings.invalid(
 			fmt::format("{} latencies of {} messages, but one in {} is taken", latency->count(), posted, sample_every));
-	for (const Percentile& each : percentiles)
-		if (repetition.at(each.column) != percentile_of(*latency, each.fraction))
-			findings.invalid(fmt::format("{} is {}, but the histogram gives {}", each.column,
-				repetition[each.column].dump(), percentile_of(*latency, each.fraction).dump()));
 	examine_under_way(row, repetition, mean_of_typical(*latency), latency->count() >= many_latencies, findings);
 }
 
@@ -131,12 +126,6 @@ void examine_arithmetic(const bench::Json& row, Findings& findings) {
 	if (std::abs(gib->value - expected) > tolerance)
 		findings.invalid(
 			fmt::format("gib {} is not mops * msg / 2^30 = {}", three_digits(gib->value), three_digits(expected)));
-	const auto p50 = number_of(row, "p50_us");
-	for (std::size_t i = 1; p50 && i < std::size(percentiles); ++i) {
-		const auto lower = number_of(row, percentiles[i - 1].column), higher = number_of(row, percentiles[i].column);
-		if (lower && higher && higher->value < lower->value)
-			findings.invalid(fmt::format("{} is below {}", percentiles[i].column, percentiles[i - 1].column));
-	}
 }
 
 void examine_account(const bench::Json& row, Findings& findings) {
@@ -152,21 +141,6 @@ void examine_account(const bench::Json& row, Findings& findings) {
 	findings.suspect(
 		fmt::format("{} ({} %): the receiver did not keep up, so this is the rate of the messages that found a receive",
 			text, three_digits(100 * lost / posted)));
-}
-
-// A percentile of all latencies lies between those of the repetitions.
-void examine_percentiles(const bench::Json& row, Findings& findings) {
-	if (!bench::has_value(row, "repetitions")) return;
-	for (const Percentile& each : percentiles) {
-		const auto claimed = number_of(row, each.column);
-		std::vector<double> values;
-		for (const bench::Json& one : row["repetitions"])
-			if (const auto value = number_of(one, each.column)) values.push_back(value->value);
-		if (!claimed && values.empty()) continue;
-		if (!claimed || values.empty() || claimed->value < std::ranges::min(values) ||
-			claimed->value > std::ranges::max(values))
-			findings.invalid(fmt::format("{} is not between those of the repetitions", each.column));
-	}
 }
 
 // The plateau of RC in GiB/s among the rows that are measured like `like`: the rate that no longer
@@ -214,9 +188,11 @@ void examine_link(const bench::Json& row, const Table& table, Findings& findings
 }  // namespace
 
 void examine_repetition(const bench::Json& row, const bench::Json& repetition, Findings& findings) {
-	const std::uint64_t posted = count_of(repetition, "posted"), delivered = count_of(repetition, "delivered"),
-						completed = count_of(repetition, "completed"), counted = count_of(repetition, "counted"),
-						iters = count_of(repetition, "iters"), corrupt = count_of(repetition, "corrupt");
+	const std::uint64_t posted = bench::count_in(repetition, "posted"),
+						delivered = bench::count_in(repetition, "delivered"),
+						completed = bench::count_in(repetition, "completed"),
+						counted = bench::count_in(repetition, "counted"), iters = bench::count_in(repetition, "iters"),
+						corrupt = bench::count_in(repetition, "corrupt");
 	const std::string failure = repetition.at("failure").get<std::string>();
 	if (!failure.empty())
 		findings.invalid(fmt::format("{} ({} posted, {} known to be delivered)", failure, posted, delivered));
@@ -225,19 +201,19 @@ void examine_repetition(const bench::Json& row, const bench::Json& repetition, F
 	if (completed > posted) findings.invalid(fmt::format("{} completed of {} posted", completed, posted));
 	if (counted > delivered) findings.invalid(fmt::format("{} counted of {} delivered", counted, delivered));
 	const double bytes = static_cast<double>(delivered) * value_in(row, "msg");
-	if (std::abs(static_cast<double>(count_of(repetition, "payload_bytes")) - bytes) > 1e-12 * bytes)
+	if (std::abs(static_cast<double>(bench::count_in(repetition, "payload_bytes")) - bytes) > 1e-12 * bytes)
 		findings.invalid(fmt::format("{} payload bytes are not {} messages of {} B",
-			count_of(repetition, "payload_bytes"), delivered, word_of(row, "msg")));
+			bench::count_in(repetition, "payload_bytes"), delivered, word_of(row, "msg")));
 	if (std::abs(repetition.at("mops").get<double>() - mops_of(repetition)) > 1e-9 * mops_of(repetition))
 		findings.invalid(fmt::format("mops {} is not counted / counted_ns", repetition["mops"].dump()));
 	if (corrupt > 0) findings.invalid(fmt::format("{} messages arrived damaged", corrupt));
 	// When a run fails, messages are under way; the transport has not lost them.
 	if (!failure.empty() || delivered == 0) return;
-	if (counted == 0 || count_of(repetition, "counted_ns") == 0)
+	if (counted == 0 || bench::count_in(repetition, "counted_ns") == 0)
 		findings.invalid("too few messages were delivered to be timed");
 	if (posted < iters)
 		findings.suspect(fmt::format("ended after {} of {} messages, because credits were lost", posted, iters));
-	const auto took = static_cast<double>(count_of(repetition, "sender_ns"));
+	const auto took = static_cast<double>(bench::count_in(repetition, "sender_ns"));
 	if (took == 0) findings.invalid("the sender took no time");
 	else if (const double own = static_cast<double>(posted) * 1e3 / took; mops_of(repetition) > rates_apart * own)
 		findings.suspect(fmt::format("the receiver counted {} Mops, but the sender posted {}: the run was too short",
@@ -253,7 +229,7 @@ void examine_row(const bench::Json& row, const Table& table, Findings& findings)
 	examine_account(row, findings);
 	examine_mtu(row, findings);
 	examine_arithmetic(row, findings);
-	examine_percentiles(row, findings);
+	bench::examine_percentiles(row, {}, findings);
 	examine_link(row, table, findings);
 	examine_plateau(row, table, findings);
 }

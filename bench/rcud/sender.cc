@@ -6,7 +6,7 @@
 #include <atomic>
 #include <bit>
 
-#include "bench/rcud/control.h"
+#include "bench/far_end/control.h"
 #include "bench/rcud/reassembly.h"
 #include "bench/rcud/stamps.h"
 
@@ -229,7 +229,7 @@ template <Op op, bool segmented> void Sender::loop(const Run& run, const Watcher
 			// so end the run only if the receiver has answered that it is idle.
 			if (silent && receiver_idle) break;
 			const Watch seen = watcher(silent);
-			if (seen == Watch::abandon) throw Failure(peer_gave_up);
+			if (seen == Watch::abandon) throw Failure(bench::peer_gave_up);
 			if (seen == Watch::finished && all_but_unsignaled) break;
 			if (seen == Watch::receiver_idle) {
 				receiver_idle = true;
@@ -248,7 +248,7 @@ template <Op op, bool segmented> void Sender::loop(const Run& run, const Watcher
 				first_count = sent.completed;
 			}
 		}
-		if (++busy_polls % watch_every == 0 && watcher(false) == Watch::abandon) throw Failure(peer_gave_up);
+		if (++busy_polls % watch_every == 0 && watcher(false) == Watch::abandon) throw Failure(bench::peer_gave_up);
 	}
 	if constexpr (op == Op::read) {
 		sent.read.counted = sent.completed - first_count;

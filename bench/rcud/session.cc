@@ -10,6 +10,8 @@ namespace verbena::rcud {
 namespace {
 
 using namespace std::chrono_literals;
+using bench::Message;
+using bench::RoundTrip;
 
 constexpr auto answer_patience = 30s;  // set-up, results
 // For rdma_cm's part of a set-up: less than answer_patience, so that its error is the one reported.
@@ -28,11 +30,11 @@ PeerInfo describe(const lib::OpenDevice& device) {
 }
 
 // A field of a message; the peer is untrusted, so the field may be missing or of another type.
-template <class T> T field(const Json& message, const char* name) {
+template <class T> T field(const Message& message, const char* name) {
 	try {
 		return message.at(name).get<T>();
 	} catch (const nlohmann::json::exception&) {
-		throw PeerLost(bad_field(message, name));
+		throw PeerLost(bench::bad_field(message, name));
 	}
 }
 
@@ -70,12 +72,12 @@ std::uint32_t queue_depth_of(const lib::OpenDevice& device) {
 
 // ---- client
 
-Client::Client(lib::OpenDevice& device, Control& control, RoundTrip* page)
+Client::Client(lib::OpenDevice& device, bench::Control& control, RoundTrip* page)
 	: device_(device), control_(control), page_(page) {
 	control_.send({{"type", "hello"}, {"protocol", "verbena-rcud"}, {"version", protocol_version}});
-	const Json hello = expect("hello", answer_patience);
+	const Message hello = expect("hello", answer_patience);
 	if (const int version = field<int>(hello, "version"); version != protocol_version)
-		throw PeerLost(version_mismatch(version, protocol_version));
+		throw PeerLost(bench::version_mismatch(version, protocol_version));
 	peer_ = field<PeerInfo>(hello, "device");
 }
 
@@ -84,13 +86,13 @@ Limits Client::limits() const {
 		.queue_depth_max = std::min(queue_depth_of(device_), peer_.queue_depth)};
 }
 
-Json Client::expect(std::string_view type, std::chrono::milliseconds patience) {
-	Json message = pending_ ? std::move(*pending_) : control_.receive(patience);
+Message Client::expect(std::string_view type, std::chrono::milliseconds patience) {
+	Message message = pending_ ? std::move(*pending_) : control_.receive(patience);
 	pending_.reset();
 	// Skip a late answer to are_you_idle, which no call waits for any more.
 	while (message["type"] == "idle") message = control_.receive(patience);
 	if (message["type"] == "failed") throw Failure("the other process: " + field<std::string>(message, "text"));
-	if (message["type"] != type) throw PeerLost(wrong_answer(message, type));
+	if (message["type"] != type) throw PeerLost(bench::wrong_answer(message, type));
 	return message;
 }
 
@@ -124,7 +126,7 @@ Sent Client::run_once(Sender& sender, std::uint64_t total, Repetition& result) {
 		sender.run(run, [&](bool silent) { return look(silent); }, sent);
 		note();
 		control_.send({{"type", "sent"}});
-		const Json answer = expect("result", answer_patience);
+		const Message answer = expect("result", answer_patience);
 		result.delivery = field<Delivery>(answer, "delivery");
 	} catch (const Failure&) {
 		note();
@@ -138,7 +140,7 @@ Sent Client::run_once(Sender& sender, std::uint64_t total, Repetition& result) {
 
 void Client::connect(std::optional<Call>& call, std::optional<Endpoint>& end, const Cell& cell, const Shape& shape,
 	const Settings& settings) {
-	Json request{{"type", "cell"}, {"cell", cell}, {"shape", shape}, {"inline_bytes", settings.inline_bytes},
+	Message request{{"type", "cell"}, {"cell", cell}, {"shape", shape}, {"inline_bytes", settings.inline_bytes},
 		{"delay_ns", settings.receiver_delay_ns}, {"passive", settings.passive_target}};
 	if (settings.connect == Connect::exchange || cell.mode != Mode::rc) {
 		end.emplace(device_, cell, shape, Role::sender, settings.inline_bytes);
@@ -149,7 +151,7 @@ void Client::connect(std::optional<Call>& call, std::optional<Endpoint>& end, co
 	}
 	request["ticket"] = ++ticket_;
 	control_.send(request);
-	const Json listening = expect("listening", answer_patience);
+	const Message listening = expect("listening", answer_patience);
 	const auto there = address_for_connection(
 		take(lib::parse_gid(field<std::string>(listening, "gid"))), field<std::uint16_t>(listening, "port"));
 	const auto here = address_for_connection(device_.choice.gid, 0);
@@ -214,18 +216,18 @@ namespace {
 
 class Server {
 public:
-	Server(lib::OpenDevice& device, Control& control, RoundTrip* page)
+	Server(lib::OpenDevice& device, bench::Control& control, RoundTrip* page)
 		: device_(device), control_(control), page_(page) {}
 
 	void hello() {
-		const Json message = control_.receive(answer_patience);
-		if (!is_hello(message, "verbena-rcud")) throw PeerLost(other_protocol);
+		const Message message = control_.receive(answer_patience);
+		if (!bench::is_hello(message, "verbena-rcud")) throw PeerLost(bench::other_protocol);
 		control_.send({{"type", "hello"}, {"version", protocol_version}, {"device", describe(device_)}});
 	}
 
 	// Handles one message between cells. A `cell` is served to its end.
 	void next() {
-		const Json message = control_.receive(idle_patience);
+		const Message message = control_.receive(idle_patience);
 		if (message["type"] == "round_trip") {
 			if (page_ != nullptr) page_->answer();
 			control_.send({{"type", "answered"}});
@@ -242,7 +244,7 @@ public:
 		} else if (message["type"] == "close") {
 			control_.send({{"type", "closed"}});
 		} else {
-			throw PeerLost(other_protocol);
+			throw PeerLost(bench::other_protocol);
 		}
 	}
 
@@ -251,7 +253,7 @@ private:
 		while (!closing_) closing_ = control_.receive(idle_patience)["type"] == "close";
 	}
 
-	void serve_cell(const Json& message) {
+	void serve_cell(const Message& message) {
 		closing_ = false;
 		const auto cell = field<Cell>(message, "cell");
 		const auto shape = field<Shape>(message, "shape");
@@ -315,11 +317,11 @@ private:
 
 	void serve_runs(Receiver& receiver) {
 		while (true) {
-			const Json next = control_.receive(idle_patience);
+			const Message next = control_.receive(idle_patience);
 			if (next["type"] == "close") return;
 			if (next["type"] == "sent" || next["type"] == "are_you_idle")
 				continue;  // belongs to a run whose result was sent before this arrived
-			if (next["type"] != "run") throw PeerLost(other_protocol);
+			if (next["type"] != "run") throw PeerLost(bench::other_protocol);
 			const Run run{.number = field<std::uint16_t>(next, "number"), .total = field<std::uint64_t>(next, "total")};
 			control_.send({{"type", "ready"}});
 			const Delivery delivery = receiver.run(run, [this](bool) { return look(); });
@@ -341,7 +343,7 @@ private:
 	}
 
 	lib::OpenDevice& device_;
-	Control& control_;
+	bench::Control& control_;
 	RoundTrip* page_;
 	lib::EventChannel events_;  // the listener's; made for the first cell that uses rdma_cm
 	lib::ConnectionId listener_;
@@ -350,7 +352,7 @@ private:
 
 }  // namespace
 
-void serve(lib::OpenDevice& device, Control& control, RoundTrip* page) {
+void serve(lib::OpenDevice& device, bench::Control& control, RoundTrip* page) {
 	Server server(device, control, page);
 	server.hello();
 	while (true) {

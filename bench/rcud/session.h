@@ -39,11 +39,11 @@
 
 #include <vector>
 
-#include "bench/rcud/control.h"
+#include "bench/far_end/control.h"
+#include "bench/far_end/round_trip.h"
 #include "bench/rcud/managed.h"
 #include "bench/rcud/receiver.h"
 #include "bench/rcud/repetition.h"
-#include "bench/rcud/round_trip.h"
 #include "bench/rcud/sender.h"
 
 namespace verbena::rcud {
@@ -64,7 +64,7 @@ class Client {
 public:
 	// Exchanges hello messages; Failure if the server does not answer or has another version.
 	// `page` is null if the server is on another host.
-	Client(lib::OpenDevice& device, Control& control, RoundTrip* page);
+	Client(lib::OpenDevice& device, bench::Control& control, bench::RoundTrip* page);
 
 	const PeerInfo& peer() const { return peer_; }
 	// The smaller limits of both ends.
@@ -83,23 +83,23 @@ private:
 		const Settings& settings);
 	Sent run_once(Sender& sender, std::uint64_t total, Repetition& result);
 	std::optional<double> round_trip();
-	Json expect(std::string_view type, std::chrono::milliseconds patience);
+	bench::Message expect(std::string_view type, std::chrono::milliseconds patience);
 	// The sender's watcher: asks a silent server whether it is idle, and reads its messages.
 	Watch look(bool silent);
 
 	lib::OpenDevice& device_;
-	Control& control_;
-	RoundTrip* page_;
+	bench::Control& control_;
+	bench::RoundTrip* page_;
 	PeerInfo peer_;
 	std::uint16_t run_number_ = 0;
 	std::uint16_t ticket_ = 0;
-	std::optional<Json> pending_;  // a message that the watcher read before it was expected
+	std::optional<bench::Message> pending_;  // one that the watcher read before it was expected
 	bool asked_ = false;           // are_you_idle is sent and not yet answered
 };
 
 // Serves one client until it disconnects, which is no error. Throws Failure if the client does not
 // speak the protocol.
-void serve(lib::OpenDevice& device, Control& control, RoundTrip* page);
+void serve(lib::OpenDevice& device, bench::Control& control, bench::RoundTrip* page);
 
 // The depth of send and receive queues that the device allows, at most 16,384.
 std::uint32_t queue_depth_of(const lib::OpenDevice& device);

@@ -22,7 +22,7 @@ public:
 
 	bool can_run() const override { return shape_.has_value(); }
 
-	bench::Measured measure() override {
+	bench::Measured measure(const bench::ShowStep&) override {
 		Repetition repetition;
 		bool lost = false;
 		try {

@@ -86,7 +86,7 @@ public:
 				}
 				progress.next(
 					fmt::format("{}, repetition {}", experiment_.title(each.trial.row(Json::array())), repetition + 1));
-				Measured measured = each.trial.measure();
+				Measured measured = each.trial.measure([&](const std::string& step) { progress.show(step); });
 				each.failed = measured.failed;
 				each.repetitions.push_back(std::move(measured.repetition));
 				end_.failed |= measured.failed;

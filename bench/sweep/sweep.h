@@ -28,13 +28,16 @@ struct Measured {
 	bool far_end_lost = false;  // no trial is run again
 };
 
+// Shows a step of a trial beside its name in the progress line.
+using ShowStep = std::function<void(const std::string& step)>;
+
 // One cell of an experiment.
 class Trial {
 public:
 	virtual ~Trial() = default;
 	// Whether it can be measured; otherwise its row says why not.
 	virtual bool can_run() const = 0;
-	virtual Measured measure() = 0;
+	virtual Measured measure(const ShowStep& show) = 0;
 	// The row with these repetitions, not judged yet.
 	virtual Json row(Json repetitions) const = 0;
 };

@@ -21,7 +21,7 @@ class Counted : public Trial {
 public:
 	Counted(int size, std::string behaviour) : size_(size), behaviour_(std::move(behaviour)) {}
 	bool can_run() const override { return behaviour_ != "never"; }
-	Measured measure() override {
+	Measured measure(const ShowStep&) override {
 		order.push_back(size_);
 		if (behaviour_ == "interrupts") raise(SIGINT);
 		Measured measured{.repetition = {{"rate", size_}}};

@@ -39,7 +39,9 @@ FLOORS: dict[str, set[str]] = {
     "bench/table": {"base"},
     "bench/judge": {"bench/table", "base"},
     "bench/sweep": {"bench/judge", "bench/table", "base"},
+    "bench/far_end": {"lib/verbs", "base"},
     "bench": {
+        "bench/far_end",
         "bench/sweep",
         "bench/judge",
         "bench/table",
@@ -55,6 +57,7 @@ FLOORS: dict[str, set[str]] = {
     },
     "tools": {
         "bench",
+        "bench/far_end",
         "bench/sweep",
         "bench/judge",
         "bench/table",
@@ -75,7 +78,7 @@ GENERATED = {"commit.h": "bench"}
 TREES = ("base", "nic", "lib", "bench", "tools")
 # The floors that may include the headers of libibverbs and librdmacm: those that implement the ABI
 # and those above it.
-SPEAKS_VERBS = {"nic/verbs", "nic/ucma", "lib/verbs", "lib/channel", "lib/rpc", "lib/kv", "bench", "tools"}
+SPEAKS_VERBS = {"nic/verbs", "nic/ucma", "lib/verbs", "lib/channel", "lib/rpc", "lib/kv", "bench", "bench/far_end", "tools"}
 LINES_MAX = 900
 
 SUFFIXES = {".h", ".hpp", ".cc", ".cpp", ".c", ".S"}

@@ -1,10 +1,10 @@
-#include "bench/rcud/control.h"
+#include "bench/far_end/control.h"
 
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-namespace verbena::rcud {
+namespace verbena::bench {
 namespace {
 
 using namespace std::chrono_literals;
@@ -63,7 +63,7 @@ TEST_F(Pair, AHelloWhoseProtocolIsNoTextIsNone) {
 	EXPECT_TRUE(is_hello({{"type", "hello"}, {"protocol", "x"}}, "x"));
 	EXPECT_FALSE(is_hello({{"type", "hello"}, {"protocol", "y"}}, "x"));
 	EXPECT_FALSE(is_hello({{"type", "hello"}}, "x"));
-	for (const Json& wrong : {Json(7), Json(nullptr), Json::array({"x"}), Json::object()})
+	for (const Message& wrong : {Message(7), Message(nullptr), Message::array({"x"}), Message::object()})
 		EXPECT_FALSE(is_hello({{"type", "hello"}, {"protocol", wrong}}, "x"));
 	close(fds[0]);
 	close(fds[1]);
@@ -115,4 +115,4 @@ TEST(ControlTcp, AnUnreachablePeerIsNamed) {
 }
 
 }  // namespace
-}  // namespace verbena::rcud
+}  // namespace verbena::bench

@@ -1,10 +1,10 @@
-#include "bench/rcud/round_trip.h"
+#include "bench/far_end/round_trip.h"
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-namespace verbena::rcud {
+namespace verbena::bench {
 namespace {
 
 TEST(RoundTrip, IsMeasuredBetweenTwoProcesses) {
@@ -39,4 +39,4 @@ TEST(RoundTrip, ClassesAreByDistance) {
 }
 
 }  // namespace
-}  // namespace verbena::rcud
+}  // namespace verbena::bench

@@ -1,4 +1,4 @@
-#include "bench/rcud/control.h"
+#include "bench/far_end/control.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -14,7 +14,7 @@
 #include <memory>
 #include <thread>
 
-namespace verbena::rcud {
+namespace verbena::bench {
 namespace {
 
 constexpr std::size_t line_max = 64 * 1024;
@@ -33,24 +33,24 @@ std::string version_mismatch(int theirs, int ours) {
 		theirs, ours);
 }
 
-std::string bad_field(const Json& message, const char* name) {
+std::string bad_field(const Message& message, const char* name) {
 	return fmt::format(
 		"the message '{}' of the other process has no valid field '{}'", message.at("type").get<std::string>(), name);
 }
 
-std::string wrong_answer(const Json& message, std::string_view expected) {
+std::string wrong_answer(const Message& message, std::string_view expected) {
 	return fmt::format(
 		"the other process answered '{}' instead of '{}'", message.at("type").get<std::string>(), expected);
 }
 
-bool is_hello(const Json& message, std::string_view protocol) {
+bool is_hello(const Message& message, std::string_view protocol) {
 	const auto named = message.find("protocol");
 	return message["type"] == "hello" && named != message.end() && *named == protocol;
 }
 
 Control::~Control() { close(fd_); }
 
-void Control::send(const Json& message) {
+void Control::send(const Message& message) {
 	const std::string line = message.dump() + '\n';
 	for (std::size_t sent = 0; sent < line.size();) {
 		const ssize_t n = ::send(fd_, line.data() + sent, line.size() - sent, MSG_NOSIGNAL);
@@ -59,13 +59,13 @@ void Control::send(const Json& message) {
 	}
 }
 
-std::optional<Json> Control::take_line() {
+std::optional<Message> Control::take_line() {
 	const auto end = buffer_.find('\n');
 	if (end == buffer_.npos) {
 		if (buffer_.size() > line_max) throw PeerLost(other_protocol);
 		return std::nullopt;
 	}
-	Json message = Json::parse(std::string_view(buffer_).substr(0, end), nullptr, false);
+	Message message = Message::parse(std::string_view(buffer_).substr(0, end), nullptr, false);
 	buffer_.erase(0, end + 1);
 	if (!message.is_object() || !message.contains("type") || !message["type"].is_string())
 		throw PeerLost(other_protocol);
@@ -83,13 +83,13 @@ bool Control::fill(int wait_ms) {
 	return true;
 }
 
-std::optional<Json> Control::try_receive() {
+std::optional<Message> Control::try_receive() {
 	if (auto line = take_line()) return line;
 	if (!fill(0)) return std::nullopt;
 	return take_line();
 }
 
-Json Control::receive(std::chrono::milliseconds patience) {
+Message Control::receive(std::chrono::milliseconds patience) {
 	const auto deadline = Clock::now() + patience;
 	while (true) {
 		if (auto line = take_line()) return std::move(*line);
@@ -169,4 +169,4 @@ int connect_to(std::string_view peer, std::uint16_t default_port, std::chrono::m
 	}
 }
 
-}  // namespace verbena::rcud
+}  // namespace verbena::bench

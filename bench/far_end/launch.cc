@@ -1,4 +1,4 @@
-#include "bench/rcud/launch.h"
+#include "bench/far_end/launch.h"
 
 #include <fcntl.h>
 #include <sched.h>
@@ -9,10 +9,10 @@
 #include <cerrno>
 #include <csignal>
 
-#include "bench/rcud/cell.h"
+#include "bench/far_end/failure.h"
 #include "lib/verbs/objects.h"
 
-namespace verbena::rcud {
+namespace verbena::bench {
 
 ChildProcess::ChildProcess(
 	const std::string& program, const std::vector<std::string>& arguments, int control_fd, int page_fd) {
@@ -67,4 +67,4 @@ std::string own_executable() {
 	return std::string(path, static_cast<std::size_t>(n));
 }
 
-}  // namespace verbena::rcud
+}  // namespace verbena::bench

@@ -16,7 +16,7 @@
 #include <optional>
 #include <string_view>
 
-namespace verbena::rcud {
+namespace verbena::bench {
 
 class RoundTrip {
 public:
@@ -60,4 +60,4 @@ inline constexpr double near_from_ns = 85;  // below it: smt
 inline constexpr double near_to_ns = 200;   // above it: far
 std::string_view class_of(double round_trip_ns);
 
-}  // namespace verbena::rcud
+}  // namespace verbena::bench

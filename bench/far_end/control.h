@@ -15,11 +15,11 @@
 #include <string>
 #include <string_view>
 
-#include "bench/rcud/cell.h"
+#include "bench/far_end/failure.h"
 
-namespace verbena::rcud {
+namespace verbena::bench {
 
-using Json = nlohmann::json;
+using Message = nlohmann::json;
 
 // The messages for mistakes of the other process.
 inline constexpr const char* other_protocol =
@@ -27,10 +27,10 @@ inline constexpr const char* other_protocol =
 inline constexpr const char* peer_ended = "the other process ended";
 inline constexpr const char* peer_gave_up = "the other process gave up";
 std::string version_mismatch(int theirs, int ours);
-std::string bad_field(const Json& message, const char* name);
-std::string wrong_answer(const Json& message, std::string_view expected);
+std::string bad_field(const Message& message, const char* name);
+std::string wrong_answer(const Message& message, std::string_view expected);
 // Whether this is the first message of a client of this protocol. A field of another type is none.
-bool is_hello(const Json& message, std::string_view protocol);
+bool is_hello(const Message& message, std::string_view protocol);
 
 class Control {
 public:
@@ -40,17 +40,17 @@ public:
 	Control& operator=(const Control&) = delete;
 
 	// Blocks until the whole message is written.
-	void send(const Json& message);
+	void send(const Message& message);
 
 	// Waits for the next message; Failure if none came within `patience`.
-	Json receive(std::chrono::milliseconds patience);
+	Message receive(std::chrono::milliseconds patience);
 
 	// The next message if it has arrived already; never waits.
-	std::optional<Json> try_receive();
+	std::optional<Message> try_receive();
 
 private:
 	// The first whole line of the buffer, if there is one.
-	std::optional<Json> take_line();
+	std::optional<Message> take_line();
 	// Waits up to `wait_ms` for bytes and appends them to the buffer; false if none came.
 	bool fill(int wait_ms);
 
@@ -68,4 +68,4 @@ int accept_one(int listener);
 // sides may be started in any order.
 int connect_to(std::string_view peer, std::uint16_t default_port, std::chrono::milliseconds patience);
 
-}  // namespace verbena::rcud
+}  // namespace verbena::bench

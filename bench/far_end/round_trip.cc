@@ -1,4 +1,4 @@
-#include "bench/rcud/round_trip.h"
+#include "bench/far_end/round_trip.h"
 
 #include <sched.h>
 #include <sys/mman.h>
@@ -8,10 +8,11 @@
 #include <cerrno>
 #include <utility>
 
-#include "bench/rcud/traffic.h"
+#include "base/time.h"
+#include "bench/far_end/failure.h"
 #include "lib/verbs/objects.h"
 
-namespace verbena::rcud {
+namespace verbena::bench {
 namespace {
 
 constexpr std::uint32_t series = 8;
@@ -24,7 +25,7 @@ bool await(const std::atomic<std::uint32_t>& word, std::uint32_t value, std::uin
 		if (word.load(std::memory_order_acquire) == value) return true;
 		__builtin_ia32_pause();
 		if (spins % 1024 != 0) continue;
-		if (now_ns() > deadline) return false;
+		if (monotonic_now() > deadline) return false;
 		sched_yield();  // the other process may be waiting for this core
 	}
 }
@@ -59,23 +60,23 @@ void RoundTrip::reset() {
 }
 
 std::optional<double> RoundTrip::ask() {
-	const std::uint64_t deadline = now_ns() + patience_ns;
+	const std::uint64_t deadline = monotonic_now() + patience_ns;
 	std::uint64_t best = UINT64_MAX;
 	for (std::uint32_t value = 0, each = 0; each < series; ++each) {
-		const std::uint64_t start = now_ns();
+		const std::uint64_t start = monotonic_now();
 		for (std::uint32_t i = 0; i < trips; ++i) {
 			page_->ping.store(++value, std::memory_order_release);
 			if (await(page_->pong, value, deadline)) continue;
 			if (best == UINT64_MAX) return std::nullopt;
 			return static_cast<double>(best) / trips;
 		}
-		best = std::min(best, now_ns() - start);
+		best = std::min(best, monotonic_now() - start);
 	}
 	return static_cast<double>(best) / trips;
 }
 
 void RoundTrip::answer() {
-	const std::uint64_t deadline = now_ns() + patience_ns;
+	const std::uint64_t deadline = monotonic_now() + patience_ns;
 	for (std::uint32_t value = 1; value <= series * trips; ++value) {
 		if (!await(page_->ping, value, deadline)) return;
 		page_->pong.store(value, std::memory_order_release);
@@ -86,4 +87,4 @@ std::string_view class_of(double round_trip_ns) {
 	return round_trip_ns < near_from_ns ? "smt" : round_trip_ns <= near_to_ns ? "near" : "far";
 }
 
-}  // namespace verbena::rcud
+}  // namespace verbena::bench

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-namespace verbena::rcud {
+namespace verbena::bench {
 
 // The numbers of the descriptors that the server process inherits.
 inline constexpr int control_fd_of_child = 3;
@@ -42,4 +42,4 @@ void pin_to(int core);
 // The path of the running program; throws a Failure.
 std::string own_executable();
 
-}  // namespace verbena::rcud
+}  // namespace verbena::bench
