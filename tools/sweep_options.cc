@@ -17,8 +17,12 @@ void add_sweep(CLI::App& app, SweepFlags& flags) {
 }
 
 std::expected<bench::OutputFiles, std::string> open_outputs(
-	const SweepFlags& flags, const bench::Experiment& experiment) {
-	return bench::OutputFiles::open({flags.output.csv, flags.output.json, flags.output.markdown}, experiment.columns);
+	const SweepFlags& flags, const bench::Experiment& experiment, bench::Render as_markdown) {
+	return bench::OutputFiles::open({.csv = flags.output.csv,
+										.json = flags.output.json,
+										.markdown = flags.output.markdown,
+										.as_markdown = as_markdown},
+		experiment.columns);
 }
 
 int run_sweep(const bench::Experiment& experiment, std::span<const std::unique_ptr<bench::Trial>> trials,

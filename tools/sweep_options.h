@@ -27,9 +27,9 @@ inline constexpr const char* sweep_exit_codes =
 	"Exit codes: 0 success, 1 something could not be measured, 2 wrong usage, 3 a row cannot be true,\n"
 	"130 interrupted.";
 
-// Opens the files before anything is measured.
+// Opens the files before anything is measured. `as_markdown` as in bench::Outputs.
 std::expected<bench::OutputFiles, std::string> open_outputs(
-	const SweepFlags& flags, const bench::Experiment& experiment);
+	const SweepFlags& flags, const bench::Experiment& experiment, bench::Render as_markdown = nullptr);
 
 // Whether an invalid row is what the user asked for, so that it is no mistake.
 using Expects = bool (*)(const bench::Json& row);

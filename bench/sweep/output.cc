@@ -45,7 +45,8 @@ std::expected<OutputFiles, std::string> OutputFiles::open(const Outputs& outputs
 	OutputFiles files(columns);
 	for (const auto& [path, render] : {std::pair<const std::string&, Render>(outputs.csv, to_csv),
 			 std::pair<const std::string&, Render>(outputs.json, to_json),
-			 std::pair<const std::string&, Render>(outputs.markdown, to_markdown)})
+			 std::pair<const std::string&, Render>(
+				 outputs.markdown, outputs.as_markdown ? outputs.as_markdown : to_markdown)})
 		if (!path.empty())
 			if (auto added = files.add(path, render); !added) return std::unexpected(added.error());
 	return files;

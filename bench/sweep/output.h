@@ -17,9 +17,12 @@
 
 namespace verbena::bench {
 
+using Render = std::string (*)(const Table&, std::span<const Column>);
+
 // Paths, or "-" for standard output; empty: not written.
 struct Outputs {
 	std::string csv, json, markdown;
+	Render as_markdown = nullptr;  // another text in place of Markdown; null: to_markdown()
 };
 
 class OutputFiles {
@@ -36,7 +39,6 @@ public:
 	std::expected<void, std::string> write_last(const Table& table);
 
 private:
-	using Render = std::string (*)(const Table&, std::span<const Column>);
 	struct File {
 		std::string path;
 		Render render;

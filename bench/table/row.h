@@ -48,6 +48,8 @@ struct Column {
 	Role role;
 	// Every table of the experiment has the column, a published one too.
 	bool is_published = false;
+	// Left out of Markdown, which would become too wide.
+	bool is_detail = false;
 };
 
 struct Number {

@@ -173,7 +173,7 @@ std::string to_markdown(const Table& table, std::span<const Column> columns) {
 	std::vector<const Column*> wanted;
 	std::vector<std::size_t> widths;
 	for (const Column& column : columns) {
-		if (column.kind == Kind::list) continue;
+		if (column.kind == Kind::list || column.is_detail) continue;
 		const bool has_any =
 			std::ranges::any_of(table.rows, [&](const Json& row) { return has_value(row, column.name); });
 		if (!has_any && !column.is_published) continue;

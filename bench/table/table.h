@@ -25,7 +25,7 @@ namespace verbena::bench {
 // Writes a column in each row even if the row has no value for it, and no other columns.
 std::string to_csv(const Table& table, std::span<const Column> columns);
 std::string to_json(const Table& table, std::span<const Column> columns);
-// Leaves out lists, and columns without any value unless they are published ones.
+// Leaves out lists, details, and columns without any value unless they are published ones.
 std::string to_markdown(const Table& table, std::span<const Column> columns);
 
 // Reads JSON if the first character that is no white space is '{', else CSV. The table has at least
