@@ -8,7 +8,6 @@
 #include <chrono>
 #include <csignal>
 
-#include "base/statistics.h"
 #include "bench/environment.h"
 #include "bench/far_end/launch.h"
 #include "bench/rcud/rows.h"
@@ -87,16 +86,6 @@ std::string settings_of(const Settings& settings) {
 		settings.passive_target ? ", passive target" : "");
 }
 
-// The median over all repetitions; empty if there is no round trip.
-std::string core_to_core_ns(std::span<const bench::Json> rows) {
-	std::vector<double> trips;
-	for (const bench::Json& row : rows)
-		for (const bench::Json& repetition : row["repetitions"])
-			for (const char* name : {"rtt_before_ns", "rtt_after_ns"})
-				if (const auto took = bench::number_of(repetition, name)) trips.push_back(took->value);
-	return trips.empty() ? "" : fmt::format("{:.0f}", median(trips));
-}
-
 bench::Environment environment_of(const Options& options, const lib::OpenDevice& device, const PeerInfo& peer,
 	std::span<const bench::Json> rows, std::optional<std::pair<int, int>> cores) {
 	const bool local = options.peer.empty();
@@ -115,7 +104,7 @@ bench::Environment environment_of(const Options& options, const lib::OpenDevice&
 		{"peer_device", peer.device},
 		{"peer_kind", peer.software ? "software" : "hardware"},
 		{"settings", settings_of(options.settings)},
-		{"core_to_core_ns", core_to_core_ns(rows)},
+		{"core_to_core_ns", bench::core_to_core_ns(rows, {"rtt_before_ns", "rtt_after_ns"})},
 	};
 	const auto machine =
 		bench::machine(options.command_line, cores ? fmt::format("{} and {}", cores->first, cores->second) : "");

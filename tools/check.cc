@@ -11,6 +11,7 @@
 #include <span>
 #include <sstream>
 
+#include "bench/connect/rows.h"
 #include "bench/judge/judge.h"
 #include "bench/kv/check.h"
 #include "bench/rcud/rows.h"
@@ -110,7 +111,7 @@ int check_rpc(const Options& options, const std::string& text) {
 }
 
 // The experiments whose tables the one judge knows.
-const bench::Experiment* const experiments[] = {&rcud::experiment()};
+const bench::Experiment* const experiments[] = {&rcud::experiment(), &connect::experiment()};
 
 // The experiment whose published columns the table has; the first one if there is none, so that the
 // error names a column.

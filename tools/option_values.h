@@ -48,10 +48,13 @@ inline CLI::Validator size_between(std::uint64_t least, std::uint64_t most) {
 inline std::vector<std::uint64_t> sizes_of(const char* option, const std::string& text, std::uint64_t most) {
 	const auto sizes = parse_sizes(text);
 	if (!sizes) throw CLI::ValidationError(option, sizes.error());
-	for (const std::uint64_t size : *sizes)
+	std::vector<std::uint64_t> once;
+	for (const std::uint64_t size : *sizes) {
 		if (const std::string error = range_error(text_of_size(size), size, 1, most); !error.empty())
 			throw CLI::ValidationError(option, error);
-	return *sizes;
+		if (std::ranges::find(once, size) == once.end()) once.push_back(size);
+	}
+	return once;
 }
 
 // A list of numbers, each from 0 to `most`.

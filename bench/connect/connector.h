@@ -10,7 +10,6 @@
 #include <array>
 #include <cstdint>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 
@@ -18,7 +17,8 @@
 
 namespace verbena::connect {
 
-inline constexpr std::size_t parts_max = 4;
+// The parts of a connect, in the order in which they happen.
+inline constexpr std::array<std::string_view, 4> part_names{"address", "route", "queue_pair", "connect"};
 
 // The report that a connection is established, or that it is disconnected.
 struct Report {
@@ -27,7 +27,7 @@ struct Report {
 	Kind kind = Kind::established;
 	Nanoseconds began = 0, ended = 0;  // monotonic
 	// If established: the time of each part; their sum is ended - began.
-	std::array<Nanoseconds, parts_max> parts{};
+	std::array<Nanoseconds, part_names.size()> parts{};
 };
 
 // The active end.
@@ -37,8 +37,6 @@ class Connector {
 public:
 	virtual ~Connector() = default;
 
-	// The names of the parts of a connect, in the order in which they happen.
-	virtual std::span<const std::string_view> parts() const = 0;
 	// Begins to connect; `number` must not be in use.
 	virtual void begin(std::uint32_t number) = 0;
 	// Begins to disconnect. The number is free again when its end is reported.

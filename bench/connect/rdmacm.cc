@@ -1,11 +1,12 @@
 #include "bench/connect/rdmacm.h"
 
 #include <arpa/inet.h>
+#include <fmt/format.h>
 
 #include <chrono>
 #include <csignal>
 
-#include "bench/rcud/managed.h"
+#include "bench/far_end/failure.h"
 
 namespace verbena::connect {
 
@@ -19,12 +20,31 @@ namespace {
 // rest.
 constexpr auto patience = 5s;
 constexpr int backlog = 1024;
-constexpr std::array<std::string_view, parts_max> part_names{"address", "route", "queue_pair", "connect"};
 
 // Interrupts the server thread's wait in rdma_get_cm_event; its handler does nothing.
 constexpr int wake_signal = SIGUSR1;
 
+bool rdma_cm_serves(const lib::Choice& choice) {
+	const auto at = lib::address_of(choice.gid, 0);
+	const auto channel = take(lib::make_event_channel());
+	if (!at) return false;
+	const auto id = lib::resolve(channel.get(), *at, 2s, nullptr);
+	return id && (*id)->verbs != nullptr && ibv_get_device_name((*id)->verbs->device) == choice.device;
+}
+
 }  // namespace
+
+lib::Choice choose_device(const lib::DeviceRequest& wish) {
+	auto devices = take(lib::list_devices());
+	while (true) {
+		const auto choice = take(lib::choose(devices, wish));
+		if (rdma_cm_serves(choice)) return choice;
+		if (!wish.device.empty())
+			throw Failure(fmt::format(
+				"rdma_cm does not serve {} ({}): choose another --device", choice.device, lib::format_gid(choice.gid)));
+		std::erase_if(devices, [&](const lib::DeviceInfo& each) { return each.name == choice.device; });
+	}
+}
 
 std::unique_ptr<Shared> Shared::on(rdma_cm_id* id) {
 	auto device = take(lib::device_of(id));
@@ -45,8 +65,6 @@ RdmacmConnector::RdmacmConnector(const lib::SocketAddress& server, std::optional
 	const auto probing = take(lib::make_event_channel());
 	shared_ = Shared::on(take(lib::resolve(probing.get(), server_, patience, from_ ? &*from_ : nullptr)).get());
 }
-
-std::span<const std::string_view> RdmacmConnector::parts() const { return part_names; }
 
 void RdmacmConnector::Attempt::part_is_over() {
 	const Nanoseconds now = monotonic_now();

@@ -16,6 +16,10 @@
 
 namespace verbena::connect {
 
+// The device that the wish names, or the best one that rdma_cm serves: where the kernel has an RDMA
+// device of its own for the same address, rdma_cm takes that one and not the software NIC.
+lib::Choice choose_device(const lib::DeviceRequest& wish);
+
 // A device, and the completion queue that all connections on it share.
 struct Shared {
 	lib::OpenDevice device;
@@ -36,7 +40,6 @@ public:
 	// is the source address; empty lets rdma_cm choose.
 	RdmacmConnector(const lib::SocketAddress& server, std::optional<lib::SocketAddress> from);
 
-	std::span<const std::string_view> parts() const override;
 	void begin(std::uint32_t number) override;
 	void end(std::uint32_t number) override;
 	Report next() override;

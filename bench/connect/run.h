@@ -8,32 +8,26 @@
 #include <cstdint>
 #include <functional>
 #include <string>
-#include <vector>
 
+#include "base/histogram.h"
 #include "bench/connect/connector.h"
 
 namespace verbena::connect {
 
-// The result of a repetition. Times are in nanoseconds, one value for each connection.
+// The result of a repetition. Each histogram has one value for each connection, in nanoseconds.
 struct Repetition {
 	std::uint32_t clients = 0, count = 0;
-	double connect_s = 0, disconnect_s = 0;  // elapsed, from the first begin() to the last report
-	std::vector<double> total_ns, disconnect_ns;
-	std::array<std::vector<double>, parts_max> part_ns;
+	// Elapsed, from the first begin() to the last report.
+	Nanoseconds connect_elapsed_ns = 0, disconnect_elapsed_ns = 0;
+	Histogram total, disconnect;
+	std::array<Histogram, part_names.size()> parts;
 	Account account;  // the server's counts of this repetition
 	std::optional<double> round_trip_ns;  // core to core, if both ends are on one host
 	std::string failure;  // empty if nothing failed
-
-	double connects_per_s() const { return connect_s > 0 ? count / connect_s : 0; }
-	double disconnects_per_s() const { return disconnect_s > 0 ? count / disconnect_s : 0; }
 };
 
 // The two halves of a repetition. The caller asks the server for its account after each.
 void connect_all(Connector& connector, Repetition& repetition);
 void disconnect_all(Connector& connector, Repetition& repetition);
-
-// The smallest of the values that at least `fraction` of them do not exceed. `values` must not be
-// empty.
-double quantile(std::vector<double> values, double fraction);
 
 }  // namespace verbena::connect

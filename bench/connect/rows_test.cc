@@ -1,0 +1,99 @@
+#include "bench/connect/rows.h"
+
+#include <gtest/gtest.h>
+
+#include "bench/judge/judge.h"
+#include "bench/table/table.h"
+
+namespace verbena::connect {
+namespace {
+
+using bench::Json;
+using bench::Validity;
+using bench::Verdict;
+
+// 3 us for each connect and 5 us for each disconnect, `clients` of them under way at all times.
+Repetition measured(std::uint32_t clients, std::uint32_t count) {
+	Repetition r{.clients = clients, .count = count};
+	r.connect_elapsed_ns = 3000ull * count / clients;
+	r.disconnect_elapsed_ns = 5000ull * count / clients;
+	r.total.record(3000, count);
+	for (const auto& [part, ns] : {std::pair(0, 500), std::pair(1, 500), std::pair(2, 1000), std::pair(3, 1000)})
+		r.parts[static_cast<std::size_t>(part)].record(static_cast<std::uint64_t>(ns), count);
+	r.disconnect.record(5000, count);
+	r.account = {.established = count, .disconnected = count};
+	return r;
+}
+
+Json row_with(std::uint32_t clients, std::initializer_list<Repetition> repetitions) {
+	Json list = Json::array();
+	for (const Repetition& each : repetitions) list.push_back(json_of(each));
+	return row_of("rdmacm", clients, repetitions.begin()->count, std::move(list));
+}
+
+Verdict judged(const Json& row) { return bench::judge(experiment(), {.rows = {row}})->front(); }
+
+TEST(ConnectRow, HasTheMedianOfTheRatesAndTheSumOfTheCounts) {
+	Repetition slow = measured(1, 100);
+	slow.connect_elapsed_ns *= 2;
+	const Json row = row_with(1, {measured(1, 100), measured(1, 100), slow});
+	EXPECT_NEAR(row["connects_per_s"].get<double>(), 1e9 / 3000, 1);
+	EXPECT_NEAR(row["connects_per_s_low"].get<double>(), 1e9 / 6000, 1);
+	EXPECT_EQ(row["established"], 300);
+	EXPECT_DOUBLE_EQ(row["p50_us"], 3);
+	EXPECT_DOUBLE_EQ(row["queue_pair_p50_us"], 1);
+	EXPECT_DOUBLE_EQ(row["disconnect_p9999_us"], 5);
+	EXPECT_EQ(judged(row).validity, Validity::valid) << judged(row).reason;
+}
+
+TEST(ConnectRow, ReadsBackFromCsvAndJsonAsItWas) {
+	const bench::Table table{.rows = {row_with(1, {measured(1, 10)})}};
+	for (const std::string& text :
+		{bench::to_csv(table, experiment().columns), bench::to_json(table, experiment().columns)}) {
+		const auto read = bench::read_table(text);
+		ASSERT_TRUE(read) << read.error();
+		EXPECT_EQ(bench::judge(experiment(), *read)->front().reason, "");
+	}
+}
+
+TEST(ConnectRow, IsInvalidWhenTheServersCountsDiffer) {
+	Repetition one = measured(4, 10);
+	one.account.disconnected = 9;
+	EXPECT_EQ(judged(row_with(4, {one})).reason,
+		"repetition 1: the server counted 10 established and 9 disconnected connections of 10");
+}
+
+TEST(ConnectRow, IsInvalidWhenMoreWouldHaveBeenUnderWayThanThereWereClients) {
+	Repetition one = measured(2, 100);
+	one.connect_elapsed_ns = 100'000;  // 100 connects of 3 us each: three at once
+	EXPECT_EQ(judged(row_with(2, {one})).reason,
+		"repetition 1: rate and latency give 3.00 connects under way on average, but the window is 2");
+}
+
+TEST(ConnectRow, IsInvalidWhenNextToNoneWasUnderWay) {
+	Repetition one = measured(1, 100);
+	one.clients = 16;
+	EXPECT_EQ(judged(row_with(16, {one})).validity, Validity::invalid);
+	EXPECT_TRUE(judged(row_with(16, {one})).reason.find("16 clients begin the next one") != std::string::npos);
+}
+
+TEST(ConnectRow, IsInvalidWhenThePartsDoNotAddUp) {
+	Repetition one = measured(1, 100);
+	one.parts[0] = {};
+	one.parts[0].record(50, 100);
+	EXPECT_EQ(judged(row_with(1, {one})).reason,
+		"repetition 1: the parts of a connect take 2.55 us together, but a connect takes 3.00 us");
+}
+
+TEST(ConnectRow, ARepetitionThatFailedSaysWhy) {
+	Repetition one{.clients = 1, .count = 100, .failure = "the other process ended"};
+	EXPECT_EQ(judged(row_with(1, {one})).validity, Validity::invalid);
+	EXPECT_EQ(judged(row_with(1, {one})).reason, "repetition 1: the other process ended");
+}
+
+TEST(ConnectRow, ACellWithoutRepetitionsClaimsNothing) {
+	EXPECT_EQ(judged(row_of("rdmacm", 4, 10, Json::array())).validity, Validity::not_applicable);
+}
+
+}  // namespace
+}  // namespace verbena::connect
