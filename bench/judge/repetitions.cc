@@ -39,7 +39,8 @@ const Json& absent(std::string_view name) { return Json::object().at(std::string
 
 std::uint64_t count_in(const Json& repetition, std::string_view name) {
 	const Json& value = repetition.at(std::string(name));
-	return value.is_number_unsigned() ? value.get<std::uint64_t>() : absent(name).get<std::uint64_t>();
+	const bool is_count = value.is_number_unsigned() || (value.is_number_integer() && value.get<std::int64_t>() >= 0);
+	return is_count ? value.get<std::uint64_t>() : absent(name).get<std::uint64_t>();
 }
 
 double number_in(const Json& repetition, std::string_view name) {
@@ -118,8 +119,11 @@ void examine_percentiles(const Json& row, const Latency& names, Findings& findin
 		for (const Json& one : row["repetitions"])
 			if (const auto value = number_of(one, column)) values.push_back(value->value);
 		if (!claimed && values.empty()) continue;
-		if (!claimed || values.empty() || claimed->value < std::ranges::min(values) ||
-			claimed->value > (1 + bucket_width) * std::ranges::max(values))
+		// Maxima are exact.
+		const bool is_max = each.fraction == 1;
+		if (!claimed || values.empty() ||
+			claimed->value < (is_max ? std::ranges::max(values) : std::ranges::min(values)) ||
+			claimed->value > (is_max ? 1 : 1 + bucket_width) * std::ranges::max(values))
 			findings.invalid(fmt::format("{} is not between those of the repetitions", column));
 	}
 }

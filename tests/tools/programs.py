@@ -3,6 +3,7 @@
 Every wait is for a condition, with a deadline.
 """
 
+import itertools
 import os
 import signal
 import subprocess
@@ -95,6 +96,7 @@ class Programs:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._started: list[Program] = []
+        self._numbers = itertools.count()  # next() is atomic: several threads may start programs
 
     def start(self, *command: object, within: Callable[[list[str]], list[str]] = list, **options: object) -> Program:
         """Start a command in the test's folder.
@@ -105,7 +107,7 @@ class Programs:
         words = [str(word) for word in command]
         if "/" not in words[0] and (BUILD / words[0]).exists():
             words[0] = str(BUILD / words[0])
-        log = self.folder / f"{len(self._started)}"
+        log = self.folder / f"{next(self._numbers)}"
         # A build folder may lie outside of the sources; then `verbena report` does not find its
         # scripts.
         given = {"stdin": subprocess.DEVNULL, "env": os.environ | {"VERBENA_REPORT": str(ROOT / "report")}} | options
@@ -115,8 +117,9 @@ class Programs:
             process = subprocess.Popen(  # type: ignore[call-overload]
                 full, cwd=self.folder, process_group=0, **files
             )
-        self._started.append(Program(words, process, log))
-        return self._started[-1]
+        program = Program(words, process, log)
+        self._started.append(program)
+        return program
 
     def run(self, *command: object, limit_s: float = LIMIT_S, **options: object) -> Ran:
         return self.start(*command, **options).finish(limit_s)  # type: ignore[arg-type]
