@@ -1,16 +1,18 @@
 # verbena_floor(FOLDER [USES FLOOR...] [LINKS LIBRARY...])
 #
-# Defines the static library verbena_<folder> from the sources in FOLDER and, if there are files
-# FOLDER/*_test.cc, the test program <folder>_test, whose tests are registered with ctest. In target
-# names, each slash of the folder is an underscore.
+# Defines the static library verbena_<folder> from the sources in FOLDER and, if BUILD_TESTING is on
+# and there are files FOLDER/*_test.cc, the test program <folder>_test, whose tests are registered
+# with ctest. In target names, each slash of the folder is an underscore.
 #
 # USES   the floors that this one may use; it is linked to these and to no other floor
 # LINKS  libraries from outside of this project
 #
 # A folder without sources becomes an interface target, so that the list of floors in the CMake
 # files is complete.
-find_package(GTest REQUIRED)
-include(GoogleTest)
+if(BUILD_TESTING)
+	find_package(GTest REQUIRED)
+	include(GoogleTest)
+endif()
 
 # A unit test that takes longer fails. The sanitizer presets set a higher limit.
 set(VERBENA_TEST_TIMEOUT 60 CACHE STRING "time limit of a unit test, in seconds")
@@ -39,7 +41,7 @@ function(verbena_floor folder)
 	target_include_directories(verbena_${name} ${scope} ${PROJECT_SOURCE_DIR})
 	target_link_libraries(verbena_${name} ${scope} ${below} ${arg_LINKS})
 
-	if(tests)
+	if(tests AND BUILD_TESTING)
 		add_executable(${name}_test ${tests})
 		target_link_libraries(${name}_test PRIVATE verbena_${name} GTest::gtest_main GTest::gmock Threads::Threads)
 		# PRE_TEST: ctest asks the program for its tests; the build does not run it. Tests start in

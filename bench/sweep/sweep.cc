@@ -29,8 +29,8 @@ struct Planned {
 	}
 };
 
-// Whether a row is of the wanted cell. A column that follows from the repetitions, although it names
-// the cell, is not in `wanted`, which has none.
+// Whether a row is of the wanted cell. A column that follows from the repetitions although it names
+// the cell is not in `wanted`, which has none.
 bool same_cell(const Experiment& experiment, const Json& row, const Json& wanted) {
 	return std::ranges::all_of(experiment.columns, [&](const Column& column) {
 		return column.role != Role::cell || !wanted.contains(column.name) ||

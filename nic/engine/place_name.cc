@@ -1,11 +1,8 @@
 #include "nic/engine/place_name.h"
 
-// The functions of OpenSSL's digest itself. The newer interface would link all of its providers,
-// five megabytes, into every program.
-#define OPENSSL_SUPPRESS_DEPRECATED
-#include <openssl/sha.h>
-
 #include <cstdio>
+
+#include "base/sha256.h"
 
 namespace verbena::engine {
 
@@ -19,34 +16,28 @@ template <class... Values> SocketName format(const char* form, Values... values)
 	return name;
 }
 
-// The key, padded with zeros to a block of the hash, each byte combined with `pad`.
-void start_with_key(SHA256_CTX& hash, const NameSecret& key, unsigned char pad) {
-	std::array<unsigned char, SHA256_CBLOCK> block;
+// Starts with the key, padded with zeros to a block of the hash, each byte combined with `pad`.
+Sha256 started_with_key(const NameSecret& key, std::byte pad) {
+	std::array<std::byte, Sha256::block_bytes> block;
 	block.fill(pad);
-	for (std::size_t i = 0; i < key.size(); ++i) block[i] ^= std::to_integer<unsigned char>(key[i]);
-	SHA256_Init(&hash);
-	SHA256_Update(&hash, block.data(), block.size());
+	for (std::size_t i = 0; i < key.size(); ++i) block[i] ^= key[i];
+	Sha256 hash;
+	hash.update(block);
+	return hash;
 }
 
 }  // namespace
 
-Digest hmac_sha256(const NameSecret& key, const void* bytes, std::size_t length) {
-	static_assert(std::tuple_size_v<Digest> == SHA256_DIGEST_LENGTH);
-	Digest digest;
-	auto* const out = reinterpret_cast<unsigned char*>(digest.data());
-	SHA256_CTX hash;
-	start_with_key(hash, key, 0x36);
-	SHA256_Update(&hash, bytes, length);
-	SHA256_Final(out, &hash);
-	start_with_key(hash, key, 0x5c);
-	SHA256_Update(&hash, out, digest.size());
-	SHA256_Final(out, &hash);
-	return digest;
+Digest hmac_sha256(const NameSecret& key, std::span<const std::byte> bytes) {
+	Sha256 inner = started_with_key(key, std::byte{0x36}), outer = started_with_key(key, std::byte{0x5c});
+	inner.update(bytes);
+	outer.update(inner.finish());
+	return outer.finish();
 }
 
 SocketName keyed_name(const NameSecret& secret, std::uint64_t namespace_cookie, Place place, unsigned generation) {
 	const std::array<std::uint64_t, 4> message{namespace_cookie, place.is_service, place.value, generation};
-	const Digest digest = hmac_sha256(secret, message.data(), sizeof message);
+	const Digest digest = hmac_sha256(secret, std::as_bytes(std::span(message)));
 	std::array<char, 33> digits;
 	for (std::size_t i = 0; i < 16; ++i)
 		std::snprintf(digits.data() + 2 * i, 3, "%02x", std::to_integer<unsigned>(digest[i]));

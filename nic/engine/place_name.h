@@ -22,6 +22,7 @@
 #include <compare>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string_view>
 
 #include "nic/wire/numbers.h"
@@ -53,7 +54,7 @@ using NameSecret = std::array<std::byte, 32>;
 using Digest = std::array<std::byte, 32>;
 
 // HMAC-SHA-256 (RFC 2104, FIPS 180-4).
-Digest hmac_sha256(const NameSecret& key, const void* bytes, std::size_t length);
+Digest hmac_sha256(const NameSecret& key, std::span<const std::byte> bytes);
 
 // The number of keyed names of a place. A block needs one, because its owner may take any block.
 constexpr unsigned generations(Place place) { return place.is_service ? 32 : 1; }

@@ -47,7 +47,7 @@ TEST(HmacSha256, GivesTheResultsOfRfc4231) {
 		{counting, std::string(50, '\xcd'), "82558a389a443c0ea4cc819899f2083a85f0faa3e578f8077a2e3ff46729665b"},
 	};
 	for (const auto& each : cases)
-		EXPECT_EQ(hex(hmac_sha256(secret_of(each.key), each.data.data(), each.data.size())), each.digest);
+		EXPECT_EQ(hex(hmac_sha256(secret_of(each.key), std::as_bytes(std::span(each.data)))), each.digest);
 }
 
 TEST(PlaceName, AKeyedNameDependsOnSecretNamespacePlaceAndGeneration) {

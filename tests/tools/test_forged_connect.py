@@ -1,4 +1,4 @@
-"""`verbena check --strict` refuses tables of `verbena bench connect` in which figures were changed."""
+"""`verbena check --strict` refuses tables of `verbena bench connect` that were changed."""
 
 import copy
 import json
