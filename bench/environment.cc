@@ -7,6 +7,7 @@
 #include <ctime>
 #include <fstream>
 
+#include "base/statistics.h"
 #include "commit.h"
 
 namespace verbena::bench {
@@ -46,6 +47,15 @@ Environment machine(const std::string& command_line, const std::string& pinned) 
 		{"date", utc_now()},
 		{"command", command_line},
 	};
+}
+
+std::string core_to_core_ns(std::span<const Json> rows, std::initializer_list<const char*> names) {
+	std::vector<double> trips;
+	for (const Json& row : rows)
+		for (const Json& repetition : row["repetitions"])
+			for (const char* name : names)
+				if (const auto took = number_of(repetition, name)) trips.push_back(took->value);
+	return trips.empty() ? "" : fmt::format("{:.0f}", median(trips));
 }
 
 }  // namespace verbena::bench

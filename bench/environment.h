@@ -4,6 +4,8 @@
 // Threads: thread-safe.
 #pragma once
 
+#include <initializer_list>
+#include <span>
 #include <string>
 
 #include "bench/table/row.h"
@@ -18,5 +20,9 @@ std::string utc_now();  // 2024-01-31T12:00:00Z
 // cpu, cores, kernel, commit, date and command. `pinned` says to which cores the processes are
 // pinned: "0 and 1"; empty: to none.
 Environment machine(const std::string& command_line, const std::string& pinned = "");
+
+// core_to_core_ns: the median of these numbers in all repetitions of the rows. Empty if there are
+// none.
+std::string core_to_core_ns(std::span<const Json> rows, std::initializer_list<const char*> names);
 
 }  // namespace verbena::bench
