@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 
 namespace verbena::bench {
@@ -154,6 +155,19 @@ void examine_little(double rate_per_s, double mean_latency_s, const UnderWay& ma
 	if (under_way > little_tolerance * may.most)
 		findings.invalid(fmt::format("{}, but the window is {}", found(), may.most));
 	else if (may.only_waits && under_way < little_minimum) findings.invalid(found() + ", next to none");
+}
+
+void examine_link(double payload_bytes_per_s, const Environment& environment, Findings& findings) {
+	const std::string_view link = value_of(environment, "link");
+	const auto unit = link.find(" Gb/s");
+	if (value_of(environment, "kind") != "hardware" || unit == link.npos) return;
+	const auto from = link.substr(0, unit).find_last_of(' ') + 1;
+	double rate = 0;
+	std::from_chars(link.data() + from, link.data() + unit, rate);
+	const double gigabits = payload_bytes_per_s * 8 / 1e9;
+	if (rate > 0 && gigabits > rate)
+		findings.invalid(
+			fmt::format("{} Gb/s of payload is more than the link's {} Gb/s", three_digits(gigabits), rate));
 }
 
 }  // namespace verbena::bench

@@ -48,4 +48,8 @@ struct UnderWay {
 // Says nothing if there is no rate or no latency.
 void examine_little(double rate_per_s, double mean_latency_s, const UnderWay&, Findings&);
 
+// A device of hardware moves no more payload than its link carries. The environment's `link` of
+// such a device begins like "Ethernet, 100 Gb/s". Says nothing about other devices.
+void examine_link(double payload_bytes_per_s, const Environment& environment, Findings&);
+
 }  // namespace verbena::bench

@@ -130,5 +130,18 @@ TEST(LittlesLaw, HoldsWithinOneToleranceOnBothSides) {
 	EXPECT_EQ(found(1e6, 0, true), Validity::valid) << "no latency was taken";
 }
 
+TEST(TheLink, CarriesNoMoreThanItsRateWhereTheDeviceIsHardware) {
+	const auto found = [](const char* kind, const char* link, double bytes_per_s) {
+		Findings findings;
+		examine_link(bytes_per_s, {{"kind", kind}, {"link", link}}, findings);
+		return findings.verdict().reason;
+	};
+	EXPECT_EQ(found("hardware", "Ethernet, 100 Gb/s, to host2", 12.4e9), "");
+	EXPECT_EQ(found("hardware", "Ethernet, 100 Gb/s, to host2", 12.6e9),
+		"101 Gb/s of payload is more than the link's 100 Gb/s");
+	EXPECT_EQ(found("software", "Ethernet, 100 Gb/s", 12.6e9), "");
+	EXPECT_EQ(found("hardware", "Ethernet", 12.6e9), "");
+}
+
 }  // namespace
 }  // namespace verbena::bench

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <vector>
 
@@ -170,21 +169,6 @@ void examine_plateau(const bench::Json& row, const Table& table, Findings& findi
 		three_digits(gib->value), three_digits(plateau), word_of(row, "window")));
 }
 
-// The environment's `link` of a hardware device begins like "Ethernet, 100 Gb/s".
-void examine_link(const bench::Json& row, const Table& table, Findings& findings) {
-	const std::string_view link = bench::value_of(table.environment, "link");
-	const auto gib = number_of(row, "gib");
-	const auto unit = link.find(" Gb/s");
-	if (bench::value_of(table.environment, "kind") != "hardware" || unit == link.npos || !gib) return;
-	const auto from = link.substr(0, unit).find_last_of(' ') + 1;
-	double rate = 0;
-	std::from_chars(link.data() + from, link.data() + unit, rate);
-	const double gigabits = gib->value * 8 * (1u << 30) / 1e9;
-	if (rate > 0 && gigabits > rate)
-		findings.invalid(
-			fmt::format("{} Gb/s of payload is more than the link's {} Gb/s", three_digits(gigabits), rate));
-}
-
 }  // namespace
 
 void examine_repetition(const bench::Json& row, const bench::Json& repetition, Findings& findings) {
@@ -230,7 +214,7 @@ void examine_row(const bench::Json& row, const Table& table, Findings& findings)
 	examine_mtu(row, findings);
 	examine_arithmetic(row, findings);
 	bench::examine_percentiles(row, {}, findings);
-	examine_link(row, table, findings);
+	bench::examine_link(value_in(row, "gib") * (1u << 30), table.environment, findings);
 	examine_plateau(row, table, findings);
 }
 
