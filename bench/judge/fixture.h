@@ -1,5 +1,5 @@
 // Test fixture: a small experiment, in which the rate of a row is the sum of the rates of its
-// repetitions.
+// repetitions. `kind` names the cell and follows from the repetitions.
 #pragma once
 
 #include "bench/judge/experiment.h"
@@ -9,7 +9,7 @@ namespace verbena::bench::testing_tools {
 inline constexpr Column columns[] = {
 	{"size", Kind::count, Role::cell, true},
 	{"rate", Kind::number, Role::result, true},
-	{"kind", Kind::word, Role::result},
+	{"kind", Kind::word, Role::cell},
 	{"validity", Kind::word, Role::verdict},
 	{"reason", Kind::word, Role::verdict},
 	{"repetitions", Kind::list, Role::evidence},

@@ -29,9 +29,12 @@ struct Planned {
 	}
 };
 
-bool same_cell(const Experiment& experiment, const Json& a, const Json& b) {
+// Whether a row is of the wanted cell. A column that names the cell, although it follows from the
+// repetitions, is not in `wanted`, which has none.
+bool same_cell(const Experiment& experiment, const Json& row, const Json& wanted) {
 	return std::ranges::all_of(experiment.columns, [&](const Column& column) {
-		return column.role != Role::cell || word_of(a, column.name) == word_of(b, column.name);
+		return column.role != Role::cell || !wanted.contains(column.name) ||
+			word_of(row, column.name) == word_of(wanted, column.name);
 	});
 }
 
