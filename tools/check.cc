@@ -13,7 +13,7 @@
 
 #include "bench/connect/rows.h"
 #include "bench/judge/judge.h"
-#include "bench/kv/check.h"
+#include "bench/kv/rows.h"
 #include "bench/rcud/rows.h"
 #include "bench/rpc/rows.h"
 #include "bench/scale/check.h"
@@ -56,34 +56,6 @@ int check_scale(const Options& options, const std::string& text) {
 	return options.strict && count("invalid") > 0 ? impossible_data : good;
 }
 
-// Checks a table of `verbena bench kv`, or the published table of that experiment.
-int check_kv(const Options& options, const std::string& text) {
-	const auto table = kvbench::check_table(text);
-	if (!table) return complain(fmt::format("{}: {}", options.file, table.error()));
-	const auto count = [&](std::string_view validity) {
-		return std::ranges::count(table->rows, validity, &kvbench::CheckedRow::validity);
-	};
-	if (options.json) {
-		nlohmann::ordered_json list = nlohmann::ordered_json::array();
-		for (const kvbench::CheckedRow& row : table->rows)
-			list.push_back({{"op", row.op}, {"protocol", row.protocol}, {"value_bytes", row.value_bytes},
-				{"validity", row.validity}, {"reason", row.reason}});
-		fmt::print("{}\n",
-			nlohmann::ordered_json{{"file", options.file}, {"rows", list}, {"remarks", table->remarks},
-				{"invalid", count("invalid")}, {"suspect", count("suspect")}, {"mislabelled", count("mislabelled")}}
-				.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
-	} else {
-		for (const kvbench::CheckedRow& row : table->rows)
-			if (row.validity != "valid")
-				fmt::print(
-					"{:<11}  {} {} B, {}: {}\n", row.validity, row.op, row.value_bytes, row.protocol, row.reason);
-		for (const std::string& remark : table->remarks) fmt::print("{}\n", remark);
-		fmt::print("{} rows: {} invalid, {} suspect, {} mislabelled\n", table->rows.size(), count("invalid"),
-			count("suspect"), count("mislabelled"));
-	}
-	return options.strict && count("invalid") > 0 ? impossible_data : good;
-}
-
 // Checks a table of `verbena bench rpc`, or the published table of that experiment.
 int check_rpc(const Options& options, const std::string& text) {
 	const auto rows = rpcbench::check_table(text);
@@ -111,7 +83,8 @@ int check_rpc(const Options& options, const std::string& text) {
 }
 
 // The experiments whose tables the one judge knows.
-const bench::Experiment* const experiments[] = {&rcud::experiment(), &connect::experiment()};
+const bench::Experiment* const experiments[] = {
+	&rcud::experiment(), &connect::experiment(), &kvbench::experiment()};
 
 // The experiment whose published columns the table has; the first one if there is none, so that the
 // error names a column.
@@ -188,7 +161,6 @@ int check(const Options& options) {
 				"cannot read {}: {}", options.file, file ? "it is empty or not a file" : std::strerror(errno)));
 	}
 	if (scale::is_scale_table(text.str())) return check_scale(options, text.str());
-	if (kvbench::is_kv_table(text.str())) return check_kv(options, text.str());
 	if (rpcbench::is_rpc_table(text.str())) return check_rpc(options, text.str());
 	const auto table = bench::read_table(text.str());
 	if (!table) return complain(fmt::format("{}: {}", options.file, table.error()));
@@ -205,7 +177,7 @@ void add_check(CLI::App& app, Action& action) {
 		"  verbena check bench/published/kv_set_get.csv\n"
 		"The columns decide whose rules apply:\n"
 		"  clients, success_percent                         bench scale\n"
-		"  protocol, value_bytes, gigabytes_per_second      bench kv\n"
+		"  op, protocol, value_bytes, gigabytes_per_second  bench kv\n"
 		"  request_size, qps                                bench rpc\n"
 		"  experiment, mode, msg, window, iters, mops, gib  bench rcud\n"
 		"With --strict, the exit code is 3 if a row cannot be true.");

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "bench/judge/fixture.h"
+#include "bench/judge/repetitions.h"
 
 namespace verbena::bench {
 namespace {
@@ -128,6 +129,30 @@ TEST(LittlesLaw, HoldsWithinOneToleranceOnBothSides) {
 	EXPECT_EQ(found(1e6, 0.04e-6, true), Validity::invalid);
 	EXPECT_EQ(found(1e6, 0.04e-6, false), Validity::valid);
 	EXPECT_EQ(found(1e6, 0, true), Validity::valid) << "no latency was taken";
+}
+
+TEST(Percentiles, OfARowMayBeTheLastValueOfTheBucketInWhichARepetitionEnds) {
+	Histogram slow, fast;
+	slow.record(1000, 48);
+	slow.record(16'384 + 1, 2);  // the bucket ends at 16'639
+	fast.record(1000, 99);
+	fast.record(20'000);
+	Json repetitions = Json::array({Json::object(), Json::object()});
+	add_latency(repetitions[0], slow, {});
+	add_latency(repetitions[1], fast, {});
+	Json summary;
+	summarize_latency(summary, repetitions, {});
+	EXPECT_EQ(summary["p99_us"], 16.639);
+	EXPECT_EQ(repetitions[0]["p99_us"], 16.385);
+	summary["repetitions"] = repetitions;
+	const auto found = [&] {
+		Findings findings;
+		examine_percentiles(summary, {}, findings);
+		return findings.verdict().reason;
+	};
+	EXPECT_EQ(found(), "");
+	summary["max_us"] = 20.1;
+	EXPECT_EQ(found(), "max_us is not between those of the repetitions");
 }
 
 }  // namespace

@@ -1,44 +1,33 @@
-// Converts runs to table rows with a verdict, and rows to the other forms in which results are
-// shown.
+// The tables of this experiment: its columns, and how a row follows from its repetitions.
 //
-// A row is
-//   invalid  if it cannot be true: an operation failed or returned a wrong value; more operations
-//            were under way than the window allows (Little's law); or rendezvous was requested and
-//            not all operations used it;
-//   suspect  if it needs an explanation: repetitions differ by more than half of their median;
-//            memory was registered meanwhile; one-sided GETs had to ask by message;
-//            or fewer than 100 operations were timed.
+// A row is a cell of one system. `proto` is the protocol that was asked for, and `protocol` the one
+// that the operations used, which their counts show: eager, rendezvous, one-sided, mixed, or none
+// if there was no operation; RESP or text where the system is redis or memcached. A published row
+// has only a `protocol`.
 //
-// Threads: any; pure functions over values.
+// Threads: constant data and pure functions.
 #pragma once
 
-#include <span>
 #include <string>
 
-#include "bench/connect/rows.h"
+#include "bench/judge/experiment.h"
 #include "bench/kv/cell.h"
-#include "bench/kv/trial.h"
 
 namespace verbena::kvbench {
 
-using connect::Json;
+const bench::Experiment& experiment();
 
-// `repetitions` are the runs of this cell, one at least.
-Json row_of(const Cell& cell, std::span<const Run> repetitions, const TrialOptions& options);
+// The row of a cell with its repetitions (json_of); without any, it has no figures. Not judged yet.
+bench::Json row_of(const Cell& cell, bench::Json repetitions);
 
-// Adds the cost of stalled clients: the P99 of each repetition with them divided by the P99 of the
-// one without them, as a median with its 95 % interval.
-void add_stalled(Json& row, std::span<const Run> beside, std::span<const Run> alone);
+// The names and values of the columns that the cell consists of. A repetition carries this name, so
+// one that was moved to another row is noticed.
+std::string cell_name(const bench::Json& row);
 
-// Returns a size such as "64 B", "4 KiB" or "1 MiB".
+// Whether the row is one of another system (redis, memcached).
+bool is_rival(const bench::Json& row);
+
+// A size such as "64 B", "4 KiB" or "1 MiB".
 std::string bytes_text(std::uint64_t size);
-
-// Returns the published form: headings, and lines of size, gigabytes (10^9 bytes) per second and
-// unit.
-std::string to_published(std::span<const Json> rows);
-
-// Compares both protocols at every size: which one is faster, if their intervals do not overlap,
-// and which --eager-max follows. Leaves out invalid rows.
-std::string to_crossover(std::span<const Json> rows);
 
 }  // namespace verbena::kvbench

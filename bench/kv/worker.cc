@@ -5,9 +5,6 @@
 #include <algorithm>
 #include <span>
 
-#include "base/histogram.h"
-#include "bench/kv/values.h"
-
 namespace verbena::kvbench {
 namespace {
 
@@ -16,12 +13,14 @@ using async::Task;
 // The number of keys of each client. Lane i of a client uses key i modulo this number.
 constexpr std::uint32_t keys = 16;
 
-// One key: its name, and its number among the values.
-struct Key {
-	std::string name;
-	std::uint32_t number = 0;
-	bool set = false;  // this run has set it
-};
+// The keys of each client.
+std::vector<std::vector<Key>> keys_of(std::uint32_t clients, std::uint32_t first_client) {
+	std::vector<std::vector<Key>> all(clients);
+	for (std::uint32_t c = 0; c < clients; ++c)
+		for (std::uint32_t i = 0; i < keys; ++i)
+			all[c].push_back({fmt::format("{:04}:{:03}", first_client + c, i), c * keys + i});
+	return all;
+}
 
 // The progress of the warm-up or of the timed operations, shared by all lanes.
 struct Phase {
@@ -103,10 +102,10 @@ void register_memory(channel::MemoryPool& pool, const Cell& cell, std::size_t re
 			aside.push_back(pool.take(bytes));
 }
 
-// The counts of the first `count` clients since they connected.
-Run counted(std::span<const std::unique_ptr<kv::Client>> clients, std::uint32_t count, kv::Session& session) {
+// The counts of clients since they connected.
+Repetition counted(std::span<const std::unique_ptr<kv::Client>> clients, kv::Session& session) {
 	kv::ClientCounters sum;
-	for (const auto& client : clients.first(count)) sum += client->counters();
+	for (const auto& client : clients) sum += client->counters();
 	return {.messages = sum.records_sent + sum.records_received,
 		.eager = sum.eager,
 		.reads = sum.reads,
@@ -117,33 +116,45 @@ Run counted(std::span<const std::unique_ptr<kv::Client>> clients, std::uint32_t 
 		.registrations = registrations_of(session)};
 }
 
-void subtract(Run& after, const Run& before) {
-	for (const auto each : {&Run::messages, &Run::eager, &Run::reads, &Run::writes, &Run::leased, &Run::copied,
-			 &Run::one_sided, &Run::registrations})
+void subtract(Repetition& after, const Repetition& before) {
+	for (const auto each : {&Repetition::messages, &Repetition::eager, &Repetition::reads, &Repetition::writes,
+			 &Repetition::leased, &Repetition::copied, &Repetition::one_sided, &Repetition::registrations})
 		after.*each -= before.*each;
+}
+
+std::vector<std::uint64_t> operations_of(std::span<const std::unique_ptr<kv::Client>> clients) {
+	std::vector<std::uint64_t> operations;
+	for (const auto& client : clients) operations.push_back(client->counters().operations);
+	return operations;
+}
+
+Repetition failed_run(const std::string& why) {
+	Repetition run;
+	fail(run, why);
+	return run;
 }
 
 }  // namespace
 
-Run Worker::run(const Cell& cell) {
-	Run result;
-	const auto fail = [&](const std::string& why) {
-		why.copy(result.failure, sizeof result.failure - 1);
-		return result;
-	};
-	while (clients_.size() < cell.clients) {
+void fail(Repetition& run, const std::string& why) { why.copy(run.failure, sizeof run.failure - 1); }
+
+std::string Worker::connect(std::uint32_t count) {
+	while (clients_.size() < count) {
 		auto client = session_.connect_now({.one_sided = options_.one_sided});
-		if (!client) return fail(client.error());
+		if (!client) return client.error();
 		clients_.push_back(std::move(*client));
 	}
-	std::vector<std::vector<Key>> keys_of(cell.clients);
-	for (std::uint32_t c = 0; c < cell.clients; ++c)
-		for (std::uint32_t i = 0; i < keys; ++i)
-			keys_of[c].push_back({fmt::format("{:04}:{:03}", options_.first_client + c, i), c * keys + i});
-	channel::MemoryPool* const pool = session_.transport() == nullptr ? nullptr : &session_.transport()->memory();
-	const Values values(cell.size, cell.clients * keys, ++runs_, pool);
+	return "";
+}
 
+std::uint64_t Worker::check_values(const Cell& cell, const Load& load) {
 	std::uint64_t wrong = 0;
+	for (std::uint32_t i = 0; i < cell.clients; ++i)
+		session_.loop().complete(check_all(*clients_[i], load.keys[i], load.values, wrong));
+	return wrong;
+}
+
+std::string Worker::prepare(const Cell& cell, Load& load) {
 	std::string failure;
 	for (std::uint32_t i = 0; i < cell.clients; ++i) {
 		kv::ClientOptions& options = clients_[i]->options();
@@ -152,45 +163,62 @@ Run Worker::run(const Cell& cell) {
 													  : kv::Protocol::automatic;
 		options.one_sided = false;
 		options.form = cell.form == Form::write ? kv::Form::write : kv::Form::read;
-		if (cell.op == Op::get) session_.loop().complete(set_all(*clients_[i], keys_of[i], values, failure));
+		if (cell.op == Op::get) session_.loop().complete(set_all(*clients_[i], load.keys[i], load.values, failure));
 		// The server publishes a key when a client first asks for it.
 		options.one_sided = cell.proto == Proto::one_sided;
-		if (options.one_sided) session_.loop().complete(check_all(*clients_[i], keys_of[i], values, wrong));
 	}
-	if (!failure.empty()) return fail(failure);
+	return failure;
+}
 
+Repetition Worker::run(const Cell& cell) {
+	if (const std::string failure = connect(cell.clients); !failure.empty()) return failed_run(failure);
+	channel::MemoryPool* const pool = session_.transport() == nullptr ? nullptr : &session_.transport()->memory();
+	Load load{.keys = keys_of(cell.clients, options_.first_client),
+		.values = Values(cell.size, cell.clients * keys, ++runs_, pool)};
+	if (const std::string failure = prepare(cell, load); !failure.empty()) return failed_run(failure);
+	const std::uint64_t wrong_before = cell.proto == Proto::one_sided ? check_values(cell, load) : 0;
 	if (pool != nullptr && cell.proto != Proto::eager)
-		register_memory(*pool, cell, cell.size + keys_of[0][0].name.size() + 1);
+		register_memory(*pool, cell, cell.size + load.keys[0][0].name.size() + 1);
 
 	const auto phase = [&](std::uint64_t operations, Nanoseconds deadline) {
-		Phase phase{.cell = cell, .values = values, .wanted = operations, .deadline = deadline};
+		Phase phase{.cell = cell, .values = load.values, .wanted = operations, .deadline = deadline};
 		phase.lanes = std::size_t{cell.window} * cell.clients;
 		for (std::uint32_t i = 0; i < cell.window; ++i)
 			for (std::uint32_t c = 0; c < cell.clients; ++c)
-				session_.loop().spawn(lane(*clients_[c], phase, keys_of[c][i % keys]));
+				session_.loop().spawn(lane(*clients_[c], phase, load.keys[c][i % keys]));
 		session_.loop().run_until([&] { return phase.lanes == 0; });
 		return phase;
 	};
-	if (cell.warmup > 0) phase(cell.warmup, never);
-	const Run before = counted(clients_, cell.clients, session_);
-	for (std::uint32_t i = 0; i < cell.clients; ++i) clients_[i]->reset_depth();
+	std::uint64_t warmed = 0;
+	if (cell.warmup > 0) {
+		const Phase warming = phase(cell.warmup, never);
+		if (!warming.failure.empty()) return failed_run(warming.failure);
+		warmed = warming.done;
+	}
+	const std::span measured(clients_.data(), cell.clients);
+	const Repetition before = counted(measured, session_);
+	const std::vector<std::uint64_t> operations_before = operations_of(measured);
+	for (const auto& client : measured) client->reset_depth();
 	const Nanoseconds begun = monotonic_now();
 	const Phase timed = phase(cell.iters, begun + static_cast<Nanoseconds>(cell.seconds_max * 1e9));
-	result = counted(clients_, cell.clients, session_);
+	Repetition result = counted(measured, session_);
 	result.elapsed_ns = monotonic_now() - begun;
 	subtract(result, before);
+	result.warmup = warmed;
 	result.operations = timed.done;
 	result.latency_sum_ns = timed.latency_sum;
-	result.p50_ns = timed.latency.quantile(0.5);
-	result.p99_ns = timed.latency.quantile(0.99);
-	for (std::uint32_t i = 0; i < cell.clients; ++i)
-		result.depth_max = std::max(result.depth_max, clients_[i]->counters().under_way_max);
-	if (!timed.failure.empty()) return fail(timed.failure);
+	result.latency_ns = timed.latency;
+	const std::vector<std::uint64_t> operations_after = operations_of(measured);
+	for (std::uint32_t i = 0; i < cell.clients; ++i) {
+		result.depth_max = std::max(result.depth_max, measured[i]->counters().under_way_max);
+		if (operations_after[i] > operations_before[i]) ++result.clients;
+	}
+	if (!timed.failure.empty()) {
+		fail(result, timed.failure);
+		return result;
+	}
 	// The store must have the value that was set last for each key.
-	if (cell.op == Op::set)
-		for (std::uint32_t i = 0; i < cell.clients; ++i)
-			session_.loop().complete(check_all(*clients_[i], keys_of[i], values, wrong));
-	result.wrong = wrong + timed.wrong;
+	result.wrong = wrong_before + timed.wrong + (cell.op == Op::set ? check_values(cell, load) : 0);
 	return result;
 }
 

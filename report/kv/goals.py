@@ -12,13 +12,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from report.claims import CONTRADICTED, NOT_TESTABLE, SUPPORTED, Claim, Finding, Judgement
-from report.kv.rows import AUTO, EAGER, RATE, RENDEZVOUS, Row, Source
+from report.kv.rows import AUTO, EAGER, RATE, RENDEZVOUS, TIMES_ALONE, Row, Source
 
 AUTO_MIN = 0.9
 STALLED_MAX = 5.0
 BY_WRITE = f"{RENDEZVOUS} by write"
 REPS_MIN = 3  # the interval of fewer repetitions means nothing
-TIMES_ALONE = "p99_times_alone"
 
 Goal = tuple[Claim, Callable[[Source], Finding]]
 

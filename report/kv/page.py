@@ -10,7 +10,7 @@ from report import page
 from report.claims import Judgement
 from report.html_parts import finding_html, table_html
 from report.kv import goals
-from report.kv.rows import EAGER, RATE, RENDEZVOUS, Source, size_text
+from report.kv.rows import AUTO, EAGER, ONE_SIDED, RATE, RENDEZVOUS, TIMES_ALONE, Row, Source, size_text
 
 COLUMNS = {
     "gigabytes_per_second": "GB/s",
@@ -18,18 +18,15 @@ COLUMNS = {
     "operations_per_second": "Operations/s",
     "p50_us": "P50 (µs)",
     "p99_us": "P99 (µs)",
-    goals.TIMES_ALONE: "P99 relative to that without stalled clients",
+    TIMES_ALONE: "P99 relative to that without stalled clients",
     "depth": "Under way, mean",
     "messages_per_operation": "Messages per operation",
     "one_sided_per_operation": "One-sided READs per operation",
-    "redis_unix_per_second": "redis, unix socket (/s)",
-    "redis_tcp_per_second": "redis, TCP (/s)",
-    "memcached_unix_per_second": "memcached, unix socket (/s)",
-    "memcached_tcp_per_second": "memcached, TCP (/s)",
     "stalled": "Stalled clients",
     "rx_depth": "Receive depth",
     "warmup": "Warm-up",
-    "iters": "Operations timed",
+    "iters": "Operations asked for",
+    "operations": "Operations timed",
     "reps": "Repetitions",
     "spread": "Spread of repetitions",
 }
@@ -41,7 +38,11 @@ def _more(source: Source) -> list[tuple[str, str]]:
         for judgement in goals.judge_all(source)
     ]
     heads = ("Goal", "Note", f"By {escape(source.label)}")
-    return [("Goals of this store", table_html(f"Goals, {escape(source.label)}", heads, rows)), *_ahead(source)]
+    return [
+        ("Goals of this store", table_html(f"Goals, {escape(source.label)}", heads, rows)),
+        *_ahead(source),
+        *_beside(source),
+    ]
 
 
 def _finding(judgement: Judgement) -> str:
@@ -76,6 +77,35 @@ def _ahead(source: Source) -> list[tuple[str, str]]:
     return [("Where each protocol is ahead", table_html(f"Eager and rendezvous, {escape(source.label)}", heads, rows))]
 
 
+def _beside(source: Source) -> list[tuple[str, str]]:
+    """Compare our rows with those of other systems that had the same work."""
+    rows = []
+    for load in source.loads():
+        rivals = [row for each in source.rivals(load).values() for row in each]
+        ours = [row for way in (AUTO, ONE_SIDED) for row in source.cells(way, load)]
+        for own in ours:
+            rows += [_beside_row(own, other) for other in rivals if _same_work(own, other)]
+    if not rows:
+        return []
+    heads = ("Cell", "Ours (/s)", "Beside", "Theirs (/s)", "Ours/theirs")
+    return [("Other systems", table_html(f"Other systems, {escape(source.label)}", heads, rows))]
+
+
+def _same_work(own: Row, other: Row) -> bool:
+    return all(own.values.get(name) == other.values.get(name) for name in ("value_bytes", "iters", "warmup"))
+
+
+def _beside_row(own: Row, other: Row) -> tuple[str, ...]:
+    (low, middle, high), (other_low, other_middle, other_high) = own.interval(RATE), other.interval(RATE)
+    return (
+        escape(own.name),
+        page.number_text(own, RATE, True),
+        f"<td class=text>{escape(other.way)}</td>",
+        page.number_text(other, RATE, True),
+        f"{middle / other_middle:.2f} [{low / other_high:.2f}, {high / other_low:.2f}]",
+    )
+
+
 LAYOUT = page.Layout(
     title="The key-value store: eager, rendezvous, one-sided",
     lead=(
@@ -90,7 +120,7 @@ LAYOUT = page.Layout(
     first="Cell",
     name=lambda row: row.name,
     columns=COLUMNS,
-    with_interval=("gigabytes_per_second", goals.TIMES_ALONE),
+    with_interval=("gigabytes_per_second", TIMES_ALONE),
     more=_more,
 )
 render = partial(page.render, LAYOUT)

@@ -29,11 +29,11 @@ from report.pictures import (
 
 WAYS = {EAGER: BLUE, RENDEZVOUS: ORANGE, f"{RENDEZVOUS} by write": PINK, AUTO: GREEN, ONE_SIDED: GOLD}
 PUBLISHED_WAYS = (EAGER, RENDEZVOUS)
-PEERS = {
-    "redis_unix_per_second": ("redis, unix socket", SKY, False),
-    "redis_tcp_per_second": ("redis, TCP", SKY, True),
-    "memcached_unix_per_second": ("memcached, unix socket", INK, False),
-    "memcached_tcp_per_second": ("memcached, TCP", INK, True),
+RIVALS = {
+    "redis, unix socket": (SKY, False),
+    "redis, TCP": (SKY, True),
+    "memcached, unix socket": (INK, False),
+    "memcached, TCP": (INK, True),
 }
 PARAMETERS = {
     "depth": "Receive and send depth",
@@ -55,7 +55,7 @@ def draw_all(sources: list[Source], published: Source | None, folder: Path) -> l
                     load, "p50_us", "latency", "Latency", "From an operation to its answer, P50 (µs)", sources, None
                 )
             )
-        if any(row.get(name) for source in sources for row in source.rows if row.load == load for name in PEERS):
+        if any(source.rivals(load) for source in sources):
             charts.append(_beside(load, sources))
     charts += [chart for op in ("SET", "GET") if (chart := _crossover(op, sources)).lines]
     charts += [chart for varied in PARAMETERS if (chart := _sensitivity(varied, sources)).lines]
@@ -92,11 +92,10 @@ def _beside(load: tuple[str, int, int, str], sources: list[Source]) -> Chart:
         for way in (AUTO, ONE_SIDED):
             label = _label(source, sources, f"verbena, {way}")
             lines.append(line_of(source.cells(way, load), RATE, _size, label, _gid(label), WAYS[way]))
-        # All rows of one size have the same figures of other systems.
-        rows = {row.size: row for row in source.rows if row.load == load and not row.varied}
-        for column, (text, colour, dashed) in PEERS.items():
-            label = _label(source, sources, text)
-            lines.append(line_of(rows.values(), column, _size, label, _gid(label), colour, dashed=dashed))
+        rivals = source.rivals(load)
+        for way, (colour, dashed) in RIVALS.items():
+            label = _label(source, sources, way)
+            lines.append(line_of(rivals.get(way, []), RATE, _size, label, _gid(label), colour, dashed=dashed))
     title = f"{_words(load)} beside other systems"
     return _chart(f"beside_{_file(load)}", title, "Bytes of a value", "Operations per second", lines, sources)
 

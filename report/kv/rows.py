@@ -3,26 +3,32 @@ columns.
 
 A `Row` is one cell: SET or GET, the protocol that was requested (`proto`) and the one that was used
 (`protocol`), the size of a value, and the operations under way. Rows of a sweep over one parameter
-(`varied`) are kept apart.
+(`varied`) and those of other systems are kept apart.
 """
 
 from __future__ import annotations
 
-import math
-from dataclasses import replace
+import json
+from dataclasses import dataclass, replace
 from functools import cache
+from math import comb
+from statistics import median
 
-from report import tables
-from report.tables import NOT_COMPARABLE, PUBLISHED, Table, TableError, read_table, rows_of
+from report import judge, tables
+from report.tables import PUBLISHED, Table, TableError, read_table, rows_of
 
 KEYS = ("op", "protocol", "value_bytes", "gigabytes_per_second")
-WORDS = ("experiment", "op", "proto", "protocol", "form", "transport", "device", "varied")
+WORDS = ("op", "proto", "protocol", "form", "transport", "device", "varied", "system")
 RATE, GIGABYTES = "operations_per_second", "gigabytes_per_second"
 EAGER, RENDEZVOUS, AUTO, ONE_SIDED = "eager", "rendezvous", "auto", "one-sided"
-SLOW, FAST = 0.7, 1.5  # as in bench/kv/check.cc
+TIMES_ALONE = "p99_times_alone"
+OURS = "verbena"
 
 
+@dataclass(frozen=True)
 class Row(tables.Row):
+    p99s: tuple[float, ...] = ()  # the P99 of each repetition, in microseconds
+
     @property
     def op(self) -> str:
         return self.words["op"]
@@ -33,8 +39,14 @@ class Row(tables.Row):
         return self.words["proto"] or self.words["protocol"]
 
     @property
+    def system(self) -> str:
+        return self.words["system"] or OURS
+
+    @property
     def way(self) -> str:
-        """The protocol, and for a SET by the client's WRITE its form."""
+        """The protocol, with the form of a SET by the client's WRITE; or the other system."""
+        if self.system != OURS:
+            return f"{self.system}, {'unix socket' if self.transport == 'unix' else 'TCP'}"
         writes = self.words["form"] == "write" and self.proto == RENDEZVOUS
         return f"{self.proto} by write" if writes else self.proto
 
@@ -67,7 +79,7 @@ class Row(tables.Row):
     @property
     def name(self) -> str:
         many = f", {self.clients} clients" if self.clients > 1 else ""
-        tcp = ", tcp" if self.transport == "tcp" else ""
+        tcp = ", tcp" if self.transport == "tcp" and self.system == OURS else ""
         return f"{self.op} {self.way} {size_text(self.size)}, window {self.window}{many}{tcp}{self._varied()}"
 
     def _varied(self) -> str:
@@ -95,9 +107,16 @@ class Source(tables.Source[Row]):
         return sorted(rows, key=lambda row: row.size)
 
     def loads(self) -> list[tuple[str, int, int, str]]:
-        return sorted(
-            {row.load for row in self.rows if not row.varied}, key=lambda load: (load[3], load[0] != "SET", load[1:3])
-        )
+        ours = {row.load for row in self.rows if not row.varied and row.system == OURS}
+        return sorted(ours, key=lambda load: (load[3], load[0] != "SET", load[1:3]))
+
+    def rivals(self, load: tuple[str, int, int, str]) -> dict[str, list[Row]]:
+        """Return the usable rows of other systems with the same operations under way, by way."""
+        found: dict[str, list[Row]] = {}
+        for row in sorted(self.rows, key=lambda row: row.size):
+            if row.usable and row.system != OURS and row.load[:3] == load[:3]:
+                found.setdefault(row.way, []).append(row)
+        return found
 
     def pairs(self, way: str = RENDEZVOUS) -> list[tuple[Row, Row]]:
         """Return pairs of usable rows, eager and another way, with the same size and load."""
@@ -130,65 +149,48 @@ def published() -> Source:
 
 def _rows(table: Table) -> tuple[Row, ...]:
     rows = rows_of(table, Row, WORDS, ("value_bytes",))
-    if any(row.validity != NOT_COMPARABLE for row in rows):
-        return rows
-    bad: dict[int, tuple[str, str]] = {}
-    for op in ("SET", "GET"):
-        curves = {
-            way: [place for place, row in enumerate(rows) if (row.op, row.way) == (op, way) and row.get(GIGABYTES)]
-            for way in (EAGER, RENDEZVOUS)
-        }
-        _find_outliers(rows, curves[EAGER], bad)
-        _find_mislabelled(rows, curves[EAGER], curves[RENDEZVOUS], bad)
-        _find_outliers(rows, curves[RENDEZVOUS], bad)
-    judged = (bad.get(place, ("valid", "")) for place in range(len(rows)))
-    return tuple(
-        replace(row, validity=verdict, reason=reason) for row, (verdict, reason) in zip(rows, judged, strict=True)
+    judged = zip(rows, table.items, judge.verdicts(table.path), strict=True)
+    return _with_times_alone(
+        tuple(replace(row, p99s=_p99s(item), **verdict._asdict()) for row, (_, item), verdict in judged)
     )
 
 
-def _expected(one: Row, other: Row, size: int) -> float:
-    """Return the throughput at another size on the line through two rows, on logarithmic scales."""
-    slope = math.log(other.values[GIGABYTES] / one.values[GIGABYTES]) / math.log(other.size / one.size)
-    return one.values[GIGABYTES] * (size / one.size) ** slope
+def _p99s(item: dict[str, str]) -> tuple[float, ...]:
+    """Keep only the P99 of each repetition; the judge reads the rest."""
+    try:
+        found = [each.get("p99_us") for each in json.loads(item.get("repetitions") or "[]") if isinstance(each, dict)]
+    except json.JSONDecodeError:
+        raise TableError("repetitions are not a JSON list") from None
+    return tuple(float(p99) for p99 in found if isinstance(p99, int | float))
 
 
-def _find_outliers(rows: tuple[Row, ...], curve: list[int], bad: dict[int, tuple[str, str]]) -> None:
-    """Judge inner rows first, so that both ends are compared with good rows only."""
+def _with_times_alone(rows: tuple[Row, ...]) -> tuple[Row, ...]:
+    """Add the cost of stalled clients: the P99 of each repetition beside them over the one without.
 
-    def judge(place: int, one: int, other: int) -> bool:
-        row, a, b = rows[place], rows[one], rows[other]
-        times = _expected(a, b, row.size) / row.values[GIGABYTES]
-        if times <= 1 / SLOW:
-            return False
-        bad[place] = ("suspect", f"{times:.1f} times slower than the curve through the sizes {a.size} and {b.size}")
-        return True
+    The two repetitions were measured in turn. A row that is invalid has no cost.
+    """
 
-    at = 1
-    while at + 1 < len(curve):
-        if judge(curve[at], curve[at - 1], curve[at + 1]):
-            del curve[at]
-        else:
-            at += 1
-    if len(curve) >= 3 and judge(curve[-1], curve[-3], curve[-2]):
-        del curve[-1]
-    if len(curve) >= 3 and judge(curve[0], curve[1], curve[2]):
-        del curve[0]
+    def cell(row: Row) -> tuple[object, ...]:
+        return row.load, row.way, row.size
+
+    alone = {cell(row): row for row in rows if row.varied == "stalled" and not row.values.get("stalled")}
+    made = []
+    for row in rows:
+        other = alone.get(cell(row)) if row.varied == "stalled" and row.values.get("stalled") else None
+        both = list(zip(row.p99s, other.p99s, strict=False)) if other is not None else []
+        times = sorted(with_them / without for with_them, without in both if without > 0)
+        if other is None or not times or "invalid" in (row.validity, other.validity):
+            made.append(row)
+            continue
+        low, high = median_interval(times)
+        ends = {TIMES_ALONE: median(times), f"{TIMES_ALONE}_low": low, f"{TIMES_ALONE}_high": high}
+        made.append(replace(row, values=row.values | ends))
+    return tuple(made)
 
 
-def _find_mislabelled(
-    rows: tuple[Row, ...], eager: list[int], rendezvous: list[int], bad: dict[int, tuple[str, str]]
-) -> None:
-    if len(eager) < 2 or len(rendezvous) < 3:
-        return
-    first = rows[rendezvous[0]]
-    own = _expected(rows[rendezvous[1]], rows[rendezvous[2]], first.size)
-    ratio = first.values[GIGABYTES] / _expected(rows[eager[-2]], rows[eager[-1]], first.size)
-    if rows[eager[-1]].size >= first.size or first.values[GIGABYTES] < FAST * own or not SLOW <= ratio <= 1 / SLOW:
-        return
-    times = first.values[GIGABYTES] / own
-    bad[rendezvous[0]] = (
-        "mislabelled",
-        f"{times:.1f} times the curve through the other sizes of rendezvous, and on the curve of eager: it was eager",
-    )
-    del rendezvous[0]
+def median_interval(values: list[float]) -> tuple[float, float]:
+    """Return the 95 % interval of the median of sorted values, as base/statistics.h does."""
+    count, best = len(values), 1
+    while 2 * (best + 1) <= count and 1 - 2 * sum(comb(count, few) for few in range(best + 1)) / 2**count >= 0.95:
+        best += 1
+    return values[best - 1], values[count - best]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,37 +13,9 @@ from report.kv import claims, goals, rows
 from report.tables import PUBLISHED
 from report.tests.running import run
 from report.tests.synthetic import table_text
+from report.tests.synthetic_kv import rival, row
 
 SIZES = (64, 1024, 4096, 65536, 1 << 20)
-
-
-def row(op: str, proto: str, size: int, rate: float, **changes: object) -> dict[str, object]:
-    made = {
-        "experiment": "kv",
-        "op": op,
-        "proto": proto,
-        "protocol": proto if proto != "auto" else "eager" if size < 4096 else "rendezvous",
-        "form": "read" if proto == "rendezvous" else "",
-        "value_bytes": size,
-        "window": 1,
-        "clients": 1,
-        "transport": "rdma",
-        "rx_depth": 6000,
-        "warmup": 50,
-        "iters": 60000,
-        "operations_per_second": rate,
-        "p50_us": 1e6 / rate,
-        "p99_us": 2e6 / rate,
-        "spread": 0.02,
-        "validity": "valid",
-        "reason": "",
-        "varied": "",
-    } | changes
-    low, high = made.pop("interval", (0.99, 1.01))
-    made |= {"operations_per_second_low": rate * low, "operations_per_second_high": rate * high}
-    return made | {
-        f"gigabytes_per_second{end}": rate * at * size / 1e9 for end, at in (("", 1), ("_low", low), ("_high", high))
-    }
 
 
 def both(gain: dict[int, float], **changes: object) -> list[dict[str, object]]:
@@ -50,7 +23,7 @@ def both(gain: dict[int, float], **changes: object) -> list[dict[str, object]]:
     made = []
     for op in ("SET", "GET"):
         for size, times in gain.items():
-            eager = 200_000 / (1 + size / 4096)
+            eager = 200_000 * (64 / size) ** 0.5
             made += [row(op, "eager", size, eager, **changes), row(op, "rendezvous", size, eager * times, **changes)]
     return made
 
@@ -58,8 +31,12 @@ def both(gain: dict[int, float], **changes: object) -> list[dict[str, object]]:
 def swept(
     varied: str, column: str, rates: dict[int, float], spread: dict[int, float] | None = None
 ) -> list[dict[str, object]]:
-    more = [{column: value, "varied": varied, "spread": (spread or {}).get(value, 0.02)} for value in rates]
-    return [row("SET", "eager", 4096, rate, **each) for rate, each in zip(rates.values(), more, strict=True)]
+    made = []
+    for value, rate in rates.items():
+        half = (spread or {}).get(value, 0.02) / 2
+        more = {column: value, "varied": varied, "interval": (1 - half, 1 + half)}
+        made.append(row("SET", "eager", 4096, rate, **more))
+    return made
 
 
 def source(tmp_path: Path, table: list[dict[str, object]]) -> rows.Source:
@@ -109,7 +86,7 @@ def test_a_counterexample_contradicts_its_claim(tmp_path: Path, claim: str, gain
 
 
 def test_wide_intervals_leave_a_claim_untestable(tmp_path: Path) -> None:
-    found = verdicts(source(tmp_path, both({64: 1.1, 4096: 1.2, 65536: 1.3}, interval=(0.5, 2.0))))
+    found = verdicts(source(tmp_path, both({64: 1.1, 4096: 1.2, 65536: 1.3}, interval=(0.77, 1.24))))
     assert (found["S2.1"], found["S2.2"], found["S2.3"]) == ("not testable",) * 3
 
 
@@ -123,8 +100,28 @@ def test_a_parameter_that_changes_nothing_contradicts(tmp_path: Path, claim: str
 
 
 def test_rows_that_are_not_valid_support_no_claim(tmp_path: Path) -> None:
-    table = both({64: 1.1, 4096: 1.2, 65536: 1.3}, validity="suspect", reason="made so")
-    assert set(verdicts(source(tmp_path, table)).values()) == {"not testable"}
+    """Their repetitions differ too much; the file says that they are valid."""
+    table = both({64: 1.1, 4096: 1.2, 65536: 1.3}, interval=(0.7, 1.3))
+    assert {each["validity"] for each in table} == {"valid"}
+    made = source(tmp_path, table)
+    assert {each.validity for each in made.rows} == {"suspect"}
+    assert set(verdicts(made).values()) == {"not testable"}
+
+
+def test_a_verdict_in_the_file_counts_for_nothing(tmp_path: Path) -> None:
+    table = both({64: 1.1, 4096: 1.2, 65536: 1.3})
+    for each in table:
+        each |= {"validity": "invalid", "reason": "made so"}
+    assert {(each.validity, each.reason) for each in source(tmp_path, table).rows} == {("valid", "")}
+    table[0] |= {"operations_per_second": 1e9, "validity": "valid"}
+    assert source(tmp_path, table).rows[0].validity == "invalid"
+
+
+def test_the_interval_of_a_median_is_that_of_the_program() -> None:
+    assert rows.median_interval([1.0]) == (1.0, 1.0)
+    assert rows.median_interval([float(value) for value in range(5)]) == (0.0, 4.0)
+    assert rows.median_interval([float(value) for value in range(9)]) == (1.0, 7.0)
+    assert rows.median_interval([float(value) for value in range(20)]) == (5.0, 14.0)
 
 
 def promises(of: rows.Source) -> dict[str, str]:
@@ -155,10 +152,9 @@ def test_auto_is_judged_against_the_better_one_of_each_size(
 
 
 def test_one_repetition_is_not_enough_for_a_goal(tmp_path: Path) -> None:
-    once = {"reps": 1, "stalled": 0, "p99_times_alone": ""}
-    table = [row("SET", proto, 64, rate, **once) for proto, rate in (("eager", 100), ("rendezvous", 200), ("auto", 10))]
-    table.append(row("SET", "auto", 64, 100, reps=1, stalled=1, p99_times_alone=9.0, varied="stalled"))
-    assert set(promises(source(tmp_path, table)).values()) == {"not testable"}
+    made = source(tmp_path, [row("SET", proto, 64, 100) for proto in ("eager", "rendezvous", "auto")])
+    once = tuple(replace(each, values=each.values | {"reps": 1}) for each in made.rows)
+    assert set(promises(replace(made, rows=once)).values()) == {"not testable"}
 
 
 @pytest.mark.parametrize(
@@ -168,21 +164,35 @@ def test_one_repetition_is_not_enough_for_a_goal(tmp_path: Path) -> None:
 def test_the_cost_of_stalled_clients_is_judged_by_the_whole_interval(
     tmp_path: Path, times: tuple[float, float, float], verdict: str
 ) -> None:
-    alone = row("SET", "auto", 64, 100_000, varied="stalled", stalled=0)
-    ratio = dict(zip(("p99_times_alone_low", "p99_times_alone", "p99_times_alone_high"), times, strict=True))
-    beside = row("SET", "auto", 64, 90_000, varied="stalled", stalled=2, **ratio)
-    table = [alone | dict.fromkeys(ratio, ""), beside]
-    assert promises(source(tmp_path, table))["stalled"] == verdict
+    """Each repetition is compared with the one that was measured in turn with it."""
+    low, middle, high = times
+    alone = row("SET", "auto", 64, 100_000, varied="stalled", p99_times=(4.0, 2.0, 2.0, 2.0, 8.0))
+    beside = row(
+        "SET",
+        "auto",
+        64,
+        100_000,
+        varied="stalled",
+        stalled=2,
+        p99_times=(4 * low, 2 * middle, 2 * middle, 2 * middle, 8 * high),
+    )
+    made = source(tmp_path, [alone, beside])
+    assert promises(made)["stalled"] == verdict
+    assert made.rows[1].interval(rows.TIMES_ALONE) == pytest.approx(times, rel=0.001)
+    assert rows.TIMES_ALONE not in made.rows[0].values
 
 
 def test_the_page_has_every_picture_claim_and_comparison(tmp_path: Path) -> None:
     table = both({64: 0.8, 4096: 1.5, 65536: 2.0})
-    table += [row(op, "auto", size, 150_000 / (1 + size / 8192)) for op in ("SET", "GET") for size in (64, 4096, 65536)]
-    table += [row("GET", "one-sided", size, 300_000 / (1 + size / 8192)) for size in (64, 4096, 65536)]
+    for size in (64, 4096, 65536):
+        slower = (64 / size) ** 0.5
+        table.append(row("GET", "one-sided", size, 300_000 * slower))
+        for op in ("SET", "GET"):
+            table.append(row(op, "auto", size, 150_000 * slower))
+            table.append(rival("redis", "unix", op, size, 60_000 * slower))
+            table.append(rival("memcached", "tcp", op, size, 50_000 * slower))
     table += swept("warmup", "warmup", {0: 90_000, 50: 100_000})
-    table = [each | {"redis_unix_per_second": 80_000.0} for each in table]
-    table.append(row("SET", "eager", 64, 1.0, window=16, validity="invalid", reason="<script>"))
-    table[-1]["redis_unix_per_second"] = ""
+    table.append(row("SET", "eager", 64, 1.0, window=16, failure="<script>"))
     (tmp_path / "kv.csv").write_text(
         table_text(table, {"device": "vb_synthetic", "kind": "software"}), encoding="utf-8"
     )
@@ -205,6 +215,9 @@ def test_the_page_has_every_picture_claim_and_comparison(tmp_path: Path) -> None
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert all(f'<th scope="row">{claim}</th>' in page for claim in claims.JUDGES)
     assert "Where each protocol is ahead" in page and "Goals of this store" in page and "<script" not in page
+    assert "&lt;script&gt;" in page and "Other systems" in page and "memcached, TCP" in page
+    assert page.count("2.50 [2.45, 2.55]") == 6, "our rate over that of redis, in each cell of auto"
+    assert "redis" not in " ".join(name for name in names if name.startswith(("throughput", "crossover")))
     document = json.loads((tmp_path / "facts.json").read_text(encoding="utf-8"))
     assert len(document["sources"][0]["rows"]) == len(table)
     assert [each["claim"]["id"] for each in document["sources"][0]["promises"]] == ["auto", "stalled"]

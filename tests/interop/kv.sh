@@ -34,6 +34,6 @@ table=$(mktemp)
 timeout 300 "$build/verbena" bench kv --device rxe0 --sizes 64,64K --reps 1 --iters 200 --seconds-max 10 --window 1,16 \
 	--proto eager,rndv,auto --quiet --csv "$table"
 "$build/verbena" check "$table"
-rows=$(grep -cE ',(SET|GET),' "$table")
+rows=$(grep -cE '^(SET|GET),' "$table")
 [ "$rows" = 24 ] || { echo "kv: the benchmark measured $rows rows, not 24"; exit 1; }
 echo "kv: the benchmark measured eager, rendezvous and auto on rxe0"

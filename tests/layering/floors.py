@@ -40,8 +40,10 @@ FLOORS: dict[str, set[str]] = {
     "bench/judge": {"bench/table", "base"},
     "bench/sweep": {"bench/judge", "bench/table", "base"},
     "bench/far_end": {"lib/verbs", "base"},
+    "bench/rivals": {"base"},
     "bench": {
         "bench/far_end",
+        "bench/rivals",
         "bench/sweep",
         "bench/judge",
         "bench/table",
@@ -58,6 +60,7 @@ FLOORS: dict[str, set[str]] = {
     "tools": {
         "bench",
         "bench/far_end",
+        "bench/rivals",
         "bench/sweep",
         "bench/judge",
         "bench/table",

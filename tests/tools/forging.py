@@ -6,7 +6,7 @@ from collections.abc import Callable
 from programs import Programs, Ran
 
 Row = dict
-Change = Callable[[Row], None]
+Change = Callable[[Row], object]
 
 
 def check(programs: Programs, document: dict) -> Ran:

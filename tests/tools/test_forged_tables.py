@@ -10,6 +10,7 @@ import pytest
 from forging import Row, check, of_repetitions, scaled, together, with_values
 from programs import PUBLISHED, Programs
 
+
 @pytest.fixture(scope="module")
 def measured(shared_programs: Programs) -> Path:
     """A folder with a table of ours in rows.json and rows.csv."""

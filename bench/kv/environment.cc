@@ -1,0 +1,46 @@
+#include "bench/kv/environment.h"
+
+#include <fmt/format.h>
+
+#include "bench/environment.h"
+
+namespace verbena::kvbench {
+namespace {
+
+// Everything that changes what is measured, besides the cells.
+std::string settings_of(const Cells& cells, const SessionOptions& options) {
+	const Cell& common = cells.common;
+	return fmt::format(
+		"transport {}, rx-depth {}, tx-depth {}, eager-max {}, memory {}, one-sided {}, warmup {}, iters {}, "
+		"seconds-max {}, poll {} us, clients {}, stalled {}",
+		name_of(common.transport), common.rx_depth, common.tx_depth, common.eager_max, options.settings.memory,
+		options.settings.one_sided, common.warmup, common.iters, common.seconds_max, options.spin / 1000,
+		common.clients, cells.stalled);
+}
+
+}  // namespace
+
+bench::Environment environment_of(
+	const Cells& cells, Sessions& sessions, std::span<const bench::Json> rows, const std::string& command_line) {
+	const Served& served = sessions.served();
+	const bool tcp = cells.common.transport == Transport::tcp;
+	bench::Environment environment{
+		{"device", tcp ? "" : served.device},
+		{"kind",
+			tcp                   ? ""
+				: served.software ? "software"
+								  : "hardware"},
+		{"gid", tcp ? "" : served.gid},
+		{"mtu", tcp ? "" : std::to_string(served.mtu)},
+		{"link", std::string(tcp ? "TCP" : served.link) + ", two processes on one host"},
+		{"transport", std::string(name_of(cells.common.transport))},
+		{"settings", settings_of(cells, sessions.common())},
+		{"server_registrations", std::to_string(sessions.server_registrations())},
+		{"core_to_core_ns", bench::core_to_core_ns(rows, {"core_to_core_ns"})},
+	};
+	const auto machine = bench::machine(command_line);
+	environment.insert(environment.end(), machine.begin(), machine.end());
+	return environment;
+}
+
+}  // namespace verbena::kvbench

@@ -1,0 +1,230 @@
+#include "bench/kv/rules.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "bench/judge/judge.h"
+#include "bench/judge/link.h"
+#include "bench/judge/repetitions.h"
+#include "bench/kv/repetition.h"
+#include "bench/kv/rows.h"
+
+namespace verbena::kvbench {
+namespace {
+
+using bench::count_in;
+using bench::Findings;
+using bench::Json;
+using bench::number_of;
+using bench::Table;
+using bench::three_digits;
+using bench::word_of;
+
+constexpr double spread_max = 0.5;
+constexpr std::uint64_t operations_min = 100;
+// A process can be off its processor for the most of a shorter run.
+constexpr std::uint64_t long_run_ns = 250'000'000;
+// A bucket of a histogram stands for values that are at most 1/64 smaller than its last one.
+constexpr double bucket = 1 + 1.0 / 64;
+constexpr double same = 1e-9;
+
+// The number in this column, or 0.
+double value_in(const Json& row, std::string_view column) {
+	return number_of(row, column).value_or(bench::Number{}).value;
+}
+
+// Operations that may be under way at once.
+double lanes_of(const Json& row) { return value_in(row, "window") * value_in(row, "clients"); }
+
+void examine_extent(const Json& row, const Json& repetition, Findings& findings) {
+	const std::uint64_t operations = count_in(repetition, "operations"), elapsed = count_in(repetition, "elapsed_ns");
+	const double count = static_cast<double>(operations), iters = value_in(row, "iters");
+	if (repetition.at("cell") != cell_name(row)) findings.invalid("it is one of another cell");
+	if (count > iters) findings.invalid(fmt::format("{} operations of {}", operations, iters));
+	if (count < iters && static_cast<double>(elapsed) < value_in(row, "seconds_max") * 1e9)
+		findings.invalid(fmt::format("it ended after {} of {} operations, before its {} s were over", operations, iters,
+			word_of(row, "seconds_max")));
+	if (const double warmup = value_in(row, "warmup"); static_cast<double>(count_in(repetition, "warmup")) != warmup)
+		findings.invalid(fmt::format("{} operations of the warm-up, not {}", count_in(repetition, "warmup"), warmup));
+	const double bytes = count * value_in(row, "value_bytes");
+	if (std::abs(static_cast<double>(count_in(repetition, "payload_bytes")) - bytes) > 1e-12 * bytes)
+		findings.invalid(fmt::format("{} payload bytes are not {} values of {} B",
+			count_in(repetition, "payload_bytes"), operations, word_of(row, "value_bytes")));
+	if (operations > 0 && elapsed == 0) findings.invalid("the operations took no time");
+	const double rate = per_second(repetition);
+	if (std::abs(bench::number_in(repetition, "operations_per_second") - rate) > same * rate)
+		findings.invalid(fmt::format(
+			"operations_per_second {} is not operations / elapsed_ns", repetition["operations_per_second"].dump()));
+	if (operations < operations_min) findings.suspect(fmt::format("only {} operations were timed", operations));
+}
+
+// The sum of all latencies is exact, so it can be compared with the histogram and with the time.
+void examine_latencies(const Json& repetition, Findings& findings) {
+	const std::uint64_t operations = count_in(repetition, "operations"), elapsed = count_in(repetition, "elapsed_ns");
+	const auto sum = static_cast<double>(count_in(repetition, "latency_sum_ns"));
+	const auto latency = bench::examine_latency(repetition, {}, findings);
+	if (latency && latency->count() != operations)
+		findings.invalid(fmt::format("{} latencies of {} operations", latency->count(), operations));
+	if (latency) {
+		const double most = bench::mean_of(*latency) * static_cast<double>(latency->count());
+		if (sum > most * (1 + same) || sum < most / bucket * (1 - same))
+			findings.invalid(fmt::format("the latencies add up to {} us, and those of the histogram to {} us",
+				three_digits(sum / 1e3), three_digits(most / 1e3)));
+	} else if (const auto p50 = number_of(repetition, "p50_us");
+		p50 && sum < p50->value * 1e3 / bucket * std::ceil(static_cast<double>(operations) / 2) * (1 - same)) {
+		// Without the histogram: half of the latencies are at least the median.
+		findings.invalid(fmt::format(
+			"the latencies add up to {} us, less than half of them at p50_us have", three_digits(sum / 1e3)));
+	}
+	if (const auto longest = number_of(repetition, "max_us");
+		longest && longest->value * 1e3 > static_cast<double>(elapsed) * (1 + same))
+		findings.invalid(fmt::format("max_us {} is longer than the run", longest->value));
+}
+
+// Each lane of the closed loop has one operation after the other under way.
+void examine_under_way(const Json& row, const Json& repetition, Findings& findings) {
+	const auto count = static_cast<double>(count_in(repetition, "operations"));
+	const double lanes = lanes_of(row), window = value_in(row, "window"), clients = value_in(row, "clients");
+	const auto elapsed = static_cast<double>(count_in(repetition, "elapsed_ns"));
+	const auto sum = static_cast<double>(count_in(repetition, "latency_sum_ns"));
+	if (count == 0 || elapsed == 0) return;
+	if (sum > lanes * elapsed * (1 + same))
+		findings.invalid(
+			fmt::format("{} operations under way on average, of {} at most", three_digits(sum / elapsed), lanes));
+	Findings little;
+	bench::examine_little(
+		count * 1e9 / elapsed, sum / count / 1e9, {.what = "operations", .most = lanes, .only_waits = true}, little);
+	if (little.is_invalid() && sum < lanes * elapsed && elapsed < long_run_ns)
+		findings.suspect(little.verdict().reason + ": the run was too short");
+	else findings.add("", little);
+	// All lanes begin before the first operation is done, so with work for all of them the window
+	// was full and every client had a part.
+	const bool for_all = count >= lanes;
+	const auto depth = static_cast<double>(count_in(repetition, "depth_max")),
+			   active = static_cast<double>(count_in(repetition, "clients"));
+	if (depth > window || (for_all && depth < window))
+		findings.invalid(
+			fmt::format("{} operations of a client were under way at once, but the window is {}", depth, window));
+	if (active > clients || (for_all && active < clients))
+		findings.invalid(fmt::format("{} clients did something, not {}", active, clients));
+}
+
+// Whether the counts fit the protocol that was asked for.
+void examine_protocol(const Json& row, const Json& repetition, Findings& findings) {
+	const std::uint64_t operations = count_in(repetition, "operations"), direct = by_rendezvous(repetition),
+						one_sided = count_in(repetition, "one_sided"), eager = count_in(repetition, "eager"),
+						reads = count_in(repetition, "reads"), writes = count_in(repetition, "writes"),
+						leased = count_in(repetition, "leased"), messages = count_in(repetition, "messages"),
+						copied = count_in(repetition, "copied");
+	const std::string proto = word_of(row, "proto"), form = word_of(row, "form");
+	const bool is_set = word_of(row, "op") == "SET";
+	if (direct + one_sided > operations)
+		findings.invalid(
+			fmt::format("{} rendezvous and {} one-sided GETs of {} operations", direct, one_sided, operations));
+	else if (proto == "rendezvous" && direct < operations)
+		findings.invalid(fmt::format("not all operations used rendezvous: {} of {}", direct, operations));
+	if (proto == "eager" && direct > 0) findings.invalid(fmt::format("{} operations were not eager", direct));
+	if (proto != "one-sided" && one_sided > 0) findings.invalid(fmt::format("{} GETs were one-sided", one_sided));
+	if (proto == "one-sided" && one_sided < operations)
+		findings.suspect(fmt::format("{} GETs had to ask by message", operations - one_sided));
+	if (word_of(row, "transport") == "tcp" && direct + one_sided > 0)
+		findings.invalid(fmt::format("{} operations used RDMA over TCP", direct + one_sided));
+	if (is_set ? reads > 0 || one_sided > 0 : writes > 0 || leased > 0)
+		findings.invalid(is_set ? "a SET was read" : "a GET was written");
+	if (form == "read" && writes > 0) findings.invalid(fmt::format("{} values were written, not read", writes));
+	if (form == "write" && leased > 0) findings.invalid(fmt::format("{} values were read, not written", leased));
+	// A GET by rendezvous asks by a complete message.
+	if (eager != operations - std::min(operations, one_sided + (is_set ? direct : 0)))
+		findings.invalid(fmt::format("{} complete requests of {} operations", eager, operations));
+	if (messages < 2 * (operations - std::min(operations, one_sided) + writes))
+		findings.invalid(fmt::format("{} messages are too few for {} operations", messages, operations));
+	if (copied > leased + writes) findings.invalid(fmt::format("{} values copied for {} rendezvous", copied, direct));
+	if (const std::uint64_t registrations = count_in(repetition, "registrations"); registrations > 0)
+		findings.suspect(fmt::format("{} memory registrations during the timed operations", registrations));
+}
+
+void examine_words(const Json& row, Findings& findings) {
+	const auto one_of = [&](const char* column, std::initializer_list<std::string_view> known) {
+		const std::string word = word_of(row, column);
+		if (bench::has_value(row, column) && std::ranges::find(known, word) == known.end())
+			findings.invalid(fmt::format("{} '{}' is unknown", column, word));
+	};
+	one_of("op", {"SET", "GET"});
+	one_of("protocol", {"eager", "rendezvous", "one-sided", "mixed", "none", "RESP", "text"});
+	one_of("system", {"verbena", "redis", "memcached"});
+	one_of("proto", {"eager", "rendezvous", "auto", "one-sided"});
+	one_of("form", {"read", "write"});
+	one_of("transport", {"rdma", "tcp", "unix"});
+	one_of("varied", {"depth", "warmup", "iters", "stalled"});
+	for (const char* column : {"value_bytes", "window", "clients", "iters"})
+		if (const auto count = number_of(row, column); count && count->value < 1)
+			findings.invalid(fmt::format("{} is not 1 or more", column));
+}
+
+// The combinations of words that a cell of ours can have.
+void examine_cell(const Json& row, const Table& table, Findings& findings) {
+	const std::string proto = word_of(row, "proto"), transport = word_of(row, "transport");
+	const bool rival = is_rival(row);
+	for (const char* column : {"system", "window", "clients", "transport", "warmup", "iters", "seconds_max"})
+		if (!bench::has_value(row, column)) findings.invalid(fmt::format("there is no {}", column));
+	if (rival ? transport == "rdma" : transport == "unix")
+		findings.invalid(fmt::format("{} does not speak {}", word_of(row, "system"), transport));
+	if (rival) return;
+	if (proto.empty()) findings.invalid("there is no proto");
+	if (proto == "one-sided" && word_of(row, "op") == "SET") findings.invalid("a SET cannot be one-sided");
+	if (transport == "tcp" && (proto == "rendezvous" || proto == "one-sided")) findings.invalid(proto + " needs RDMA");
+	if (const std::string_view of_table = bench::value_of(table.environment, "transport");
+		!of_table.empty() && of_table != transport)
+		findings.invalid(fmt::format("transport is {}, but the environment says {}", transport, of_table));
+}
+
+// Two runs never take the same time to the nanosecond, with the same latencies.
+void examine_copies(const Json& repetitions, Findings& findings) {
+	for (std::size_t i = 1; i < repetitions.size(); ++i)
+		for (std::size_t j = 0; j < i; ++j)
+			if (repetitions[i] == repetitions[j] && count_in(repetitions[i], "operations") >= operations_min)
+				findings.invalid(fmt::format("repetition {} is a copy of repetition {}", i + 1, j + 1));
+}
+
+void examine_arithmetic(const Json& row, Findings& findings) {
+	const auto gigabytes = number_of(row, "gigabytes_per_second"), rate = number_of(row, "operations_per_second"),
+			   size = number_of(row, "value_bytes");
+	if (!gigabytes) return findings.invalid("there is no rate");
+	if (gigabytes->value == 0 && !bench::has_value(row, "repetitions")) findings.invalid("the rate is 0");
+	if (!rate || !size) return;
+	const double expected = rate->value * size->value / 1e9;
+	const double tolerance = gigabytes->rounding + rate->rounding * size->value / 1e9 + 1e-6 * expected;
+	if (std::abs(gigabytes->value - expected) > tolerance)
+		findings.invalid(fmt::format("gigabytes_per_second {} is not operations_per_second * value_bytes / 10^9 = {}",
+			three_digits(gigabytes->value), three_digits(expected)));
+}
+
+}  // namespace
+
+void examine_repetition(const Json& row, const Json& repetition, Findings& findings) {
+	const std::string failure = repetition.at("failure").get<std::string>();
+	if (!failure.empty()) return findings.invalid(failure);
+	if (const std::uint64_t wrong = count_in(repetition, "wrong"); wrong > 0)
+		findings.invalid(fmt::format("{} values differ from those set", wrong));
+	examine_extent(row, repetition, findings);
+	examine_latencies(repetition, findings);
+	examine_under_way(row, repetition, findings);
+	if (!is_rival(row)) examine_protocol(row, repetition, findings);
+}
+
+void examine_row(const Json& row, const Table& table, Findings& findings) {
+	examine_words(row, findings);
+	if (bench::has_value(row, "repetitions")) {
+		examine_cell(row, table, findings);
+		examine_copies(row["repetitions"], findings);
+	}
+	examine_arithmetic(row, findings);
+	bench::examine_percentiles(row, {}, findings);
+	if (!is_rival(row)) bench::examine_link(table.environment, value_in(row, "gigabytes_per_second") * 8, findings);
+	if (const double spread = value_in(row, "spread"); spread > spread_max)
+		findings.suspect(fmt::format("repetitions differ by {:.0f} % of their median", spread * 100));
+}
+
+}  // namespace verbena::kvbench

@@ -1,0 +1,176 @@
+#include "bench/kv/rules.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "bench/kv/fixture.h"
+
+namespace verbena::kvbench {
+namespace {
+
+using bench::Validity;
+using testing_tools::good_run;
+using testing_tools::judged;
+using testing_tools::row_with;
+
+bench::Verdict judged_with(const Cell& cell, const std::function<void(Repetition&)>& change) {
+	Repetition run = good_run(cell);
+	change(run);
+	return judged(row_with(cell, {run}));
+}
+
+const Cell cell{.proto = Proto::eager, .window = 4, .iters = 1000};
+const Cell rendezvous{.proto = Proto::rndv, .iters = 1000},
+	written{.proto = Proto::rndv, .form = Form::write, .iters = 1000};
+const Cell fetched{.op = Op::get, .proto = Proto::rndv, .iters = 1000},
+	one_sided{.op = Op::get, .proto = Proto::one_sided, .iters = 1000};
+const Cell rival{.system = System::redis, .transport = Transport::tcp, .iters = 1000};
+
+TEST(KvRules, EveryKindOfRowCanBeValid) {
+	for (const Cell& each : {cell, rendezvous, written, fetched, one_sided, rival, Cell{.iters = 1000}}) {
+		EXPECT_EQ(judged_with(each, [](Repetition&) {}).reason, "") << cell_name(row_of(each, bench::Json::array()));
+		EXPECT_EQ(judged_with(each, [](Repetition&) {}).validity, Validity::valid);
+	}
+}
+
+TEST(KvRules, AFailureIsTheReason) {
+	const auto verdict = judged_with(cell, [](Repetition& run) {
+		run = {};
+		run.failure[0] = 'x';
+	});
+	EXPECT_EQ(verdict.validity, Validity::invalid);
+	EXPECT_EQ(verdict.reason, "repetition 1: x");
+}
+
+struct Mistake {
+	const char* says;
+	const Cell& of;
+	std::function<void(Repetition&)> make;
+};
+
+TEST(KvRules, ARunThatCannotBeTrueIsInvalidAndSaysWhy) {
+	const Mistake mistakes[] = {
+		{"1 values differ", cell, [](Repetition& run) { run.wrong = 1; }},
+		{"1000 latencies of 1001 operations", cell, [](Repetition& run) { run.operations = 1001; }},
+		{"1001 operations of 1000", cell, [](Repetition& run) { run.operations = 1001; }},
+		{"ended after 999 of 1000", cell, [](Repetition& run) { run.operations = 999; }},
+		{"51 operations of the warm-up, not 50", cell, [](Repetition& run) { run.warmup = 51; }},
+		{"8.00 operations under way on average, of 4", cell, [](Repetition& run) { run.elapsed_ns /= 2; }},
+		{"the latencies add up to", cell, [](Repetition& run) { run.latency_sum_ns /= 2; }},
+		{"took no time", cell, [](Repetition& run) { run.elapsed_ns = 0; }},
+		{"longer than the run", cell, [](Repetition& run) { run.elapsed_ns = 3000; }},
+		{"next to none", cell, [](Repetition& run) { run.elapsed_ns = 400'000'000; }},
+		{"3 operations of a client were under way at once, but the window is 4", cell,
+			[](Repetition& run) { run.depth_max = 3; }},
+		{"5 operations of a client were under way at once", cell, [](Repetition& run) { run.depth_max = 5; }},
+		{"2 clients did something, not 1", cell, [](Repetition& run) { run.clients = 2; }},
+		{"0 clients did something, not 1", rival, [](Repetition& run) { run.clients = 0; }},
+		{"not eager", cell, [](Repetition& run) { run.leased = 1; }},
+		{"not all operations used rendezvous: 999 of 1000", rendezvous, [](Repetition& run) { run.leased = 999; }},
+		{"1001 rendezvous", rendezvous, [](Repetition& run) { run.leased = 1001; }},
+		{"a SET was read", rendezvous, [](Repetition& run) { run.leased = 999, run.reads = 1; }},
+		{"1 values were written, not read", rendezvous, [](Repetition& run) { run.leased = 999, run.writes = 1; }},
+		{"1 values were read, not written", written, [](Repetition& run) { run.writes = 999, run.leased = 1; }},
+		{"a GET was written", fetched, [](Repetition& run) { run.reads = 999, run.writes = 1; }},
+		{"GETs were one-sided", fetched, [](Repetition& run) { run.reads = 999, run.one_sided = 1; }},
+		{"too few for 1000 operations", cell, [](Repetition& run) { run.messages = 1999; }},
+		{"too few for 1000 operations", written, [](Repetition& run) { run.messages = 3999; }},
+		{"complete requests of 1000", cell, [](Repetition& run) { run.eager = 999; }},
+		{"complete requests of 1000", one_sided, [](Repetition& run) { run.eager = 1; }},
+		{"values copied", rendezvous, [](Repetition& run) { run.copied = 1001; }},
+	};
+	for (const Mistake& each : mistakes) {
+		const auto verdict = judged_with(each.of, each.make);
+		EXPECT_EQ(verdict.validity, Validity::invalid) << each.says;
+		EXPECT_NE(verdict.reason.find(each.says), std::string::npos) << each.says << " / " << verdict.reason;
+	}
+}
+
+TEST(KvRules, ARunThatNeedsAnExplanationIsSuspect) {
+	const Cell few{.proto = Proto::eager, .iters = 99};
+	const Mistake mistakes[] = {
+		{"2 memory registrations", cell, [](Repetition& run) { run.registrations = 2; }},
+		{"1 GETs had to ask by message", one_sided,
+			[](Repetition& run) { run.one_sided = 999, run.eager = 1, run.messages = 2; }},
+		{"only 99 operations", few,
+			[](Repetition& run) {
+				run.operations = run.eager = 99;
+				run.latency_ns = {};
+				run.latency_ns.record(1000, 99);
+				run.latency_sum_ns = 99'000;
+				run.messages = 198;
+			}},
+		{"the run was too short", cell, [](Repetition& run) { run.elapsed_ns = 100'000'000; }},
+	};
+	for (const Mistake& each : mistakes) {
+		const auto verdict = judged_with(each.of, each.make);
+		EXPECT_EQ(verdict.validity, Validity::suspect) << each.says << " / " << verdict.reason;
+		EXPECT_NE(verdict.reason.find(each.says), std::string::npos) << each.says << " / " << verdict.reason;
+	}
+}
+
+TEST(KvRules, ARunThatEndedByItsTimeHasFewerOperations) {
+	Cell timed = cell;
+	timed.iters = 60'000;
+	timed.seconds_max = 0.001;
+	EXPECT_EQ(judged_with(timed, [](Repetition&) {}).reason, "");
+	EXPECT_EQ(judged_with(timed, [](Repetition& run) { run.elapsed_ns = 999'999; }).validity, Validity::invalid);
+}
+
+TEST(KvRules, RepetitionsThatDifferByMoreThanHalfAreSuspect) {
+	Repetition slow = good_run(cell);
+	slow.elapsed_ns *= 2;
+	EXPECT_EQ(judged(row_with(cell, {good_run(cell), slow})).reason, "repetitions differ by 67 % of their median");
+}
+
+TEST(KvRules, ARepetitionIsNoCopyOfAnother) {
+	bench::Json row = row_with(cell, {good_run(cell), good_run(cell)});
+	EXPECT_EQ(judged(row).reason, "");
+	row["repetitions"][1] = row["repetitions"][0];
+	row["core_to_core_ns"] = row["repetitions"][0]["core_to_core_ns"];
+	EXPECT_EQ(judged(row).reason, "repetition 2 is a copy of repetition 1");
+}
+
+TEST(KvRules, ARowOfAFinishedTableHasAsManyRepetitionsAsTheOthers) {
+	const bench::Json few = row_with(cell, {good_run(cell)}),
+					  more = row_with(rendezvous, {good_run(rendezvous), good_run(rendezvous)});
+	const auto reason = [&](const bench::Environment& environment) {
+		const auto verdicts = bench::judge(experiment(), {environment, {few, more}});
+		EXPECT_EQ(verdicts->back().reason, "");
+		return verdicts->front().reason;
+	};
+	EXPECT_EQ(reason({}), "1 repetitions, but other rows have 2");
+	EXPECT_EQ(reason({{"unfinished", "1 repetitions were not measured"}}), "");
+}
+
+TEST(KvRules, WordsAndTheirCombinationsAreKnown) {
+	const bench::Json row = row_with(rendezvous, {good_run(rendezvous)});
+	const auto invalid_with = [&](const char* column, const bench::Json& value) {
+		bench::Json forged = row;
+		forged[column] = value;
+		return judged(forged).validity == Validity::invalid;
+	};
+	for (const char* column : {"op", "protocol", "proto", "form", "system", "transport", "varied"})
+		EXPECT_TRUE(invalid_with(column, "luck")) << column;
+	for (const char* column : {"system", "proto", "transport", "window", "clients", "iters", "warmup", "seconds_max"})
+		EXPECT_TRUE(invalid_with(column, nullptr)) << column;
+	EXPECT_TRUE(invalid_with("transport", "tcp")) << "rendezvous needs RDMA";
+	EXPECT_TRUE(invalid_with("system", "redis")) << "it does not speak RDMA";
+	const Cell set_one_sided{.proto = Proto::one_sided, .iters = 1000};
+	EXPECT_NE(
+		judged(row_with(set_one_sided, {good_run(set_one_sided)})).reason.find("a SET was read"), std::string::npos);
+	EXPECT_EQ(judged(row, {{"transport", "tcp"}}).reason, "transport is rdma, but the environment says tcp");
+}
+
+TEST(KvRules, HardwareMovesNoMoreThanItsLinkCarries) {
+	Cell large = rendezvous;
+	large.size = 1 << 20;
+	const bench::Json row = row_with(large, {good_run(large)});
+	EXPECT_EQ(judged(row, {{"kind", "software"}, {"link", "Ethernet, 100 Gb/s"}}).reason, "");
+	EXPECT_EQ(judged(row, {{"kind", "hardware"}, {"link", "Ethernet, 100 Gb/s"}}).reason,
+		"8389 Gb/s of payload is more than the link's 100 Gb/s");
+}
+
+}  // namespace
+}  // namespace verbena::kvbench
