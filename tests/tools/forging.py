@@ -6,7 +6,7 @@ from collections.abc import Callable
 from programs import Programs, Ran
 
 Row = dict
-Change = Callable[[Row], None]
+Change = Callable[[Row], object]
 
 
 def check(programs: Programs, document: dict) -> Ran:
@@ -41,3 +41,18 @@ def of_repetitions(change: Change) -> Change:
             change(repetition)
 
     return change_all
+
+
+def of_first(change: Change) -> Change:
+    return lambda row: change(row["repetitions"][0])
+
+
+def histogram(change: Change) -> Change:
+    return of_first(lambda one: change(one["latency_ns"]))
+
+
+def swapped(first: str, second: str) -> Change:
+    def change(row: Row) -> None:
+        row[first], row[second] = row[second], row[first]
+
+    return change
