@@ -3,7 +3,6 @@
 
 #include <algorithm>
 
-#include "base/statistics.h"
 #include "bench/environment.h"
 #include "bench/rpc/device.h"
 #include "bench/rpc/labels.h"
@@ -67,15 +66,6 @@ std::string settings_of(const Options& options) {
 		cell.send_buffers == 0 ? "default" : std::to_string(cell.send_buffers));
 }
 
-// The median over all repetitions; empty if there is no round trip.
-std::string core_to_core_ns(std::span<const bench::Json> rows) {
-	std::vector<double> trips;
-	for (const bench::Json& row : rows)
-		for (const bench::Json& repetition : row["repetitions"])
-			if (const auto took = bench::number_of(repetition, "core_to_core_ns")) trips.push_back(took->value);
-	return trips.empty() ? "" : fmt::format("{:.0f}", median(trips));
-}
-
 int measure(const Options& options) {
 	for (const System other : options.matrix.others)
 		if (const auto found = find_peer(other); !found) return complain(found.error());
@@ -86,7 +76,7 @@ int measure(const Options& options) {
 	const auto describe = [&](std::span<const bench::Json> rows) {
 		bench::Environment environment = device;
 		environment.emplace_back("settings", settings_of(options));
-		environment.emplace_back("core_to_core_ns", core_to_core_ns(rows));
+		environment.emplace_back("core_to_core_ns", bench::core_to_core_ns(rows, {"core_to_core_ns"}));
 		const auto machine = bench::machine(options.command_line);
 		environment.insert(environment.end(), machine.begin(), machine.end());
 		return environment;

@@ -85,8 +85,7 @@ int check_kv(const Options& options, const std::string& text) {
 }
 
 // The experiments whose tables the one judge knows.
-const bench::Experiment* const experiments[] = {
-	&rcud::experiment(), &connect::experiment(), &rpcbench::experiment()};
+const bench::Experiment* const experiments[] = {&rcud::experiment(), &connect::experiment(), &rpcbench::experiment()};
 
 // The experiment whose published columns the table has; the first one if there is none, so that the
 // error names a column.

@@ -49,10 +49,3 @@ def of_first(change: Change) -> Change:
 
 def histogram(change: Change) -> Change:
     return of_first(lambda one: change(one["latency_ns"]))
-
-
-def swapped(first: str, second: str) -> Change:
-    def change(row: Row) -> None:
-        row[first], row[second] = row[second], row[first]
-
-    return change
