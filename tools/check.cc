@@ -16,7 +16,7 @@
 #include "bench/kv/rows.h"
 #include "bench/rcud/rows.h"
 #include "bench/rpc/rows.h"
-#include "bench/scale/check.h"
+#include "bench/scale/rows.h"
 #include "bench/table/table.h"
 #include "tools/commands.h"
 
@@ -29,62 +29,9 @@ struct Options {
 	bool json = false;
 };
 
-// Checks a table of `verbena bench scale`, or the published table of that experiment.
-int check_scale(const Options& options, const std::string& text) {
-	const auto rows = scale::check_table(text);
-	if (!rows) return complain(fmt::format("{}: {}", options.file, rows.error()));
-	const auto count = [&](std::string_view validity) {
-		return std::ranges::count(*rows, validity, &scale::CheckedRow::validity);
-	};
-	if (options.json) {
-		nlohmann::ordered_json list = nlohmann::ordered_json::array();
-		for (const scale::CheckedRow& row : *rows)
-			list.push_back({{"transport", row.transport}, {"clients", row.clients}, {"rate", row.rate},
-				{"validity", row.validity}, {"reason", row.reason}});
-		fmt::print("{}\n",
-			nlohmann::ordered_json{{"file", options.file}, {"rows", list}, {"invalid", count("invalid")},
-				{"suspect", count("suspect")}, {"not_comparable", count("not comparable")}}
-				.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
-	} else {
-		for (const scale::CheckedRow& row : *rows)
-			if (row.validity != "valid")
-				fmt::print("{:<14}  {} clients{}{}: {}\n", row.validity, row.clients,
-					row.transport.empty() ? "" : " over ", row.transport, row.reason);
-		fmt::print("{} rows: {} invalid, {} suspect, {} not comparable\n", rows->size(), count("invalid"),
-			count("suspect"), count("not comparable"));
-	}
-	return options.strict && count("invalid") > 0 ? impossible_data : good;
-}
-
-// Checks a table of `verbena bench rpc`, or the published table of that experiment.
-int check_rpc(const Options& options, const std::string& text) {
-	const auto rows = rpcbench::check_table(text);
-	if (!rows) return complain(fmt::format("{}: {}", options.file, rows.error()));
-	const auto count = [&](std::string_view validity) {
-		return std::ranges::count(*rows, validity, &rpcbench::CheckedRow::validity);
-	};
-	if (options.json) {
-		nlohmann::ordered_json list = nlohmann::ordered_json::array();
-		for (const rpcbench::CheckedRow& row : *rows)
-			list.push_back({{"transport", row.transport}, {"mode", row.mode}, {"request_size", row.size},
-				{"concurrency", row.concurrency}, {"validity", row.validity}, {"reason", row.reason}});
-		fmt::print("{}\n",
-			nlohmann::ordered_json{
-				{"file", options.file}, {"rows", list}, {"invalid", count("invalid")}, {"suspect", count("suspect")}}
-				.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
-	} else {
-		for (const rpcbench::CheckedRow& row : *rows)
-			if (row.validity != "valid")
-				fmt::print("{:<7}  {} x {}{}{}: {}\n", row.validity, row.size, row.concurrency,
-					row.transport.empty() ? "" : " over ", row.transport, row.reason);
-		fmt::print("{} rows: {} invalid, {} suspect\n", rows->size(), count("invalid"), count("suspect"));
-	}
-	return options.strict && count("invalid") > 0 ? impossible_data : good;
-}
-
 // The experiments whose tables the one judge knows.
-const bench::Experiment* const experiments[] = {
-	&rcud::experiment(), &connect::experiment(), &kvbench::experiment()};
+const bench::Experiment* const experiments[] = {&rcud::experiment(), &connect::experiment(), &scale::experiment(),
+	&kvbench::experiment(), &rpcbench::experiment()};
 
 // The experiment whose published columns the table has; the first one if there is none, so that the
 // error names a column.
@@ -160,8 +107,6 @@ int check(const Options& options) {
 			return complain(fmt::format(
 				"cannot read {}: {}", options.file, file ? "it is empty or not a file" : std::strerror(errno)));
 	}
-	if (scale::is_scale_table(text.str())) return check_scale(options, text.str());
-	if (rpcbench::is_rpc_table(text.str())) return check_rpc(options, text.str());
 	const auto table = bench::read_table(text.str());
 	if (!table) return complain(fmt::format("{}: {}", options.file, table.error()));
 	return check_table(options, experiment_of(*table), *table);
@@ -178,7 +123,9 @@ void add_check(CLI::App& app, Action& action) {
 		"The columns decide whose rules apply:\n"
 		"  clients, success_percent                         bench scale\n"
 		"  op, protocol, value_bytes, gigabytes_per_second  bench kv\n"
-		"  request_size, qps                                bench rpc\n"
+		"  request_size, concurrency, gigabits_per_second,\n"
+		"  p90_us, p99_us, qps                              bench rpc\n"
+		"  experiment, connect, clients, count              bench connect\n"
 		"  experiment, mode, msg, window, iters, mops, gib  bench rcud\n"
 		"With --strict, the exit code is 3 if a row cannot be true.");
 	auto options = std::make_shared<Options>();

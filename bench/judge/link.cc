@@ -17,6 +17,9 @@ double link_gigabits(const Environment& environment) {
 }
 
 void examine_link(const Environment& environment, double payload_gigabits, Findings& findings) {
+	const std::string_view device = value_of(environment, "device");
+	if (value_of(environment, "kind") == "hardware" && device.starts_with("vb_"))
+		findings.invalid(fmt::format("{} is a software device, but the environment says hardware", device));
 	const double rate = link_gigabits(environment);
 	if (rate > 0 && payload_gigabits > rate)
 		findings.invalid(

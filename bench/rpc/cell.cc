@@ -211,6 +211,7 @@ Task<void> drive(Run& run, Board& board) {
 	run.counting = false;
 	run.outcome.seconds = static_cast<double>(monotonic_now() - began) / 1e9;
 	run.outcome.client_cpu_s = cpu_seconds() - cpu_before;
+	run.outcome.callers = run.active;
 	board.measured = true;
 	run.stopping = true;
 	while (run.active > 0) co_await loop.sleep_for(1'000'000);
@@ -252,7 +253,7 @@ void call(const CellOptions& options, Board& board) {
 }  // namespace
 
 std::expected<Outcome, std::string> run_cell(const CellOptions& options) {
-	if (options.peer != Peer::ours) return run_peer(options);
+	if (options.system != System::verbena) return run_peer(options);
 	return run_processes([&](Board& board) { serve(options, board); }, [&](Board& board) { call(options, board); });
 }
 

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <expected>
 #include <string>
+#include <type_traits>
 
 #include "base/histogram.h"
 #include "base/time.h"
@@ -31,11 +32,11 @@ enum class Mode : std::uint8_t { sink, echo };
 //   connection_pool  connections are kept and shared; without it each call makes its own
 enum class Behaviour : std::uint8_t { none, inline_data, coalescing, send_queue, pool, connection_pool };
 
-// The RPC system that runs the cell; `ours` is this library.
-enum class Peer : std::uint8_t { ours, grpc, capnp };
+// The RPC system that runs the cell; `verbena` is this library.
+enum class System : std::uint8_t { verbena, grpc, capnp };
 
 struct CellOptions {
-	Peer peer = Peer::ours;
+	System system = System::verbena;
 	bool rdma = false;
 	Mode mode = Mode::sink;
 	std::uint64_t size = 128;  // bytes of a request's attachment
@@ -57,21 +58,18 @@ struct CellOptions {
 struct Outcome {
 	// Requests that counted; that failed or had a wrong answer; that the server saw, with warm-up.
 	std::uint64_t requests = 0, failed = 0, served = 0;
+	std::uint32_t callers = 0;  // those that still called at the end of the measured time
 	double seconds = 0;  // the measured time
 	double latency_sum_us = 0;
+	double core_to_core_ns = 0;  // the round trip between the two processes before the run; 0: none
 	double client_cpu_s = 0, server_cpu_s = 0;  // all threads, in the measured time
 	std::uint64_t frames = 0, messages = 0;  // sent by the client
 	std::uint64_t connections = 0;  // accepted by the server
 	rpc::RdmaUse rdma;  // the client's
 	double pinned_kib = 0;  // memory that the server registered for each connection
 	Histogram latency;  // nanoseconds
-
-	double qps() const { return seconds > 0 ? static_cast<double>(requests) / seconds : 0; }
-	double mean_us() const { return requests > 0 ? latency_sum_us / static_cast<double>(requests) : 0; }
-	double cpu_us() const {
-		return requests > 0 ? (client_cpu_s + server_cpu_s) * 1e6 / static_cast<double>(requests) : 0;
-	}
 };
+static_assert(std::is_trivially_copyable_v<Outcome>);
 
 // Runs the cell, which takes `warmup` and `duration`; another system's by its program (peer.h).
 std::expected<Outcome, std::string> run_cell(const CellOptions& options);

@@ -14,38 +14,39 @@ namespace verbena::rpcbench {
 namespace {
 
 struct Known {
-	Peer peer;
+	System system;
 	std::string_view name, program, packages;
 };
 constexpr Known known[] = {
-	{Peer::ours, "", "", ""},
-	{Peer::grpc, "grpc", "rpc_grpc", "libgrpc++-dev and protobuf-compiler-grpc"},
-	{Peer::capnp, "capnp", "rpc_capnp", "libcapnp-dev and capnproto"},
+	{System::verbena, "verbena", "", ""},
+	{System::grpc, "grpc", "rpc_grpc", "libgrpc++-dev and protobuf-compiler-grpc"},
+	{System::capnp, "capnp", "rpc_capnp", "libcapnp-dev and capnproto"},
 };
-const Known& facts_of(Peer peer) { return known[static_cast<std::size_t>(peer)]; }
+const Known& facts_of(System system) { return known[static_cast<std::size_t>(system)]; }
 
 // The program's path: in the folder bench/ of the build, or beside this program.
-std::filesystem::path program_of(Peer peer) {
+std::filesystem::path program_of(System system) {
 	const auto folder = std::filesystem::read_symlink("/proc/self/exe").parent_path();
-	const auto built = folder / "bench" / facts_of(peer).program;
-	return std::filesystem::exists(built) ? built : folder / facts_of(peer).program;
+	const auto built = folder / "bench" / facts_of(system).program;
+	return std::filesystem::exists(built) ? built : folder / facts_of(system).program;
 }
 
 }  // namespace
 
-std::string_view name_of(Peer peer) { return facts_of(peer).name; }
+std::string_view name_of(System system) { return facts_of(system).name; }
 
-std::expected<void, std::string> find_peer(Peer peer) {
-	if (std::filesystem::exists(program_of(peer))) return {};
+std::expected<void, std::string> find_peer(System system) {
+	if (std::filesystem::exists(program_of(system))) return {};
 	return std::unexpected(fmt::format("{} is not built: install {}, then configure and build again",
-		facts_of(peer).program, facts_of(peer).packages));
+		facts_of(system).program, facts_of(system).packages));
 }
 
 std::expected<Outcome, std::string> run_peer(const CellOptions& options) {
-	// The program's output is the Outcome, or one line that says why there is none.
-	const std::string command =
-		fmt::format("'{}' {} {} {} {} {} {} 2>&1", program_of(options.peer).string(), options.size, options.concurrency,
-			options.connections, options.mode == Mode::echo ? "echo" : "sink", options.warmup, options.duration);
+	// The program's output is the Outcome, or one line that says why there is none. Ctrl-C does not
+	// end it, so that the repetition is measured to its end.
+	const std::string command = fmt::format("trap '' INT; exec '{}' {} {} {} {} {} {} 2>&1",
+		program_of(options.system).string(), options.size, options.concurrency, options.connections,
+		options.mode == Mode::echo ? "echo" : "sink", options.warmup, options.duration);
 	std::FILE* const output = popen(command.c_str(), "r");
 	if (output == nullptr) return std::unexpected("the program of the other system could not be started");
 	std::string bytes(sizeof(Outcome) + 1, ' ');

@@ -18,10 +18,10 @@ namespace verbena::rpcbench {
 
 struct Board;
 
-// "grpc", "capnp"; empty for this library.
-std::string_view name_of(Peer peer);
+// "verbena", "grpc", "capnp".
+std::string_view name_of(System system);
 // Checks that the system's program exists; if not, the error says what to install.
-std::expected<void, std::string> find_peer(Peer peer);
+std::expected<void, std::string> find_peer(System system);
 // Runs a cell by the system's program.
 std::expected<Outcome, std::string> run_peer(const CellOptions& options);
 

@@ -13,6 +13,9 @@
 #include <memory>
 #include <new>
 
+#include "bench/far_end/failure.h"
+#include "bench/far_end/round_trip.h"
+
 namespace verbena::rpcbench {
 namespace {
 
@@ -66,13 +69,22 @@ int wait_for_port(const Board& board) {
 	return board.failed ? 0 : board.port.load();
 }
 
-std::expected<Outcome, std::string> run_processes(const Body& serve, const Body& call) {
+std::expected<Outcome, std::string> run_processes(const Body& serve, const Body& call) try {
+	bench::RoundTrip page = bench::RoundTrip::create();
 	void* const memory = mmap(nullptr, sizeof(Board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (memory == MAP_FAILED) return std::unexpected("no shared memory could be allocated");
 	const std::unique_ptr<Board, void (*)(Board*)> board(
 		new (memory) Board, [](Board* at) { munmap(at, sizeof(Board)); });
-	const pid_t server = start(serve, *board);
-	const pid_t client = start(call, *board);
+	const auto answer_and_serve = [&](Board& at) {
+		page.answer();
+		serve(at);
+	};
+	const auto ask_and_call = [&](Board& at) {
+		at.outcome.core_to_core_ns = page.ask().value_or(0);
+		call(at);
+	};
+	const pid_t server = start(answer_and_serve, *board);
+	const pid_t client = start(ask_and_call, *board);
 	if (server < 0 || client < 0) return std::unexpected("no process could be started");
 	// If the server ends first, fail() lets the client stop waiting for it.
 	pollfd ends[] = {{end_of(client), POLLIN, 0}, {end_of(server), POLLIN, 0}};
@@ -89,6 +101,8 @@ std::expected<Outcome, std::string> run_processes(const Body& serve, const Body&
 	if (board->failed) return std::unexpected(std::string(board->error));
 	board->outcome.server_cpu_s = board->server_cpu_s;
 	return board->outcome;
+} catch (const bench::Failure& failure) {
+	return std::unexpected(failure.what());
 }
 
 }  // namespace verbena::rpcbench

@@ -45,7 +45,8 @@ void stand_by(Board& board, int port, const std::function<void()>& account = {})
 // The first step of the client: returns the server's port; 0: the server has failed.
 int wait_for_port(const Board& board);
 
-// Forks a process for each of the two bodies, waits for both, and returns the outcome.
+// Forks a process for each of the two bodies, waits for both, and returns the outcome. The
+// processes first measure the round trip of a cache line between them.
 using Body = std::function<void(Board&)>;
 std::expected<Outcome, std::string> run_processes(const Body& serve, const Body& call);
 

@@ -23,7 +23,8 @@ COLUMNS = {
     "requests_per_message": "Requests per message",
     "pinned_kib_per_connection": "Pinned per connection (KiB)",
     "requests": "Requests counted",
-    "repetitions": "Repetitions",
+    "p9999_us": "P99.99 (µs)",
+    "max_us": "Maximum (µs)",
 }
 ABLATIONS = ("inline", "coalescing", "send-queue", "pool", "connection-pool")
 
@@ -61,23 +62,17 @@ def _more(source: Source) -> list[tuple[str, str]]:
         sections.append(
             ("Gain of each behaviour", note + table_html(f"Behaviours, {escape(source.label)}", heads, rows))
         )
-    ours = {
-        (row.transport, row.mode, row.size, row.concurrency): row for row in source.rows if row.usable and not row.apart
-    }
-    beside = [
-        (row, ours.get((row.transport, row.mode, row.size, row.concurrency)))
-        for row in source.rows
-        if row.peer and row.usable
-    ]
+    ours = {row.cell: row for row in source.rows if row.usable and not row.apart}
+    beside = [(row, ours.get(row.cell)) for row in source.rows if row.rival and row.usable]
     if beside:
         rows = [
             (
                 escape(row.name),
                 page.number_text(row, "qps", True),
                 page.number_text(own, "qps", True),
-                f"{own.values['qps'] / row.values['qps']:.2f}",
-                page.number_text(row, "p99_us"),
-                page.number_text(own, "p99_us"),
+                _ratio(own, row),
+                page.number_text(row, "p99_us", True),
+                page.number_text(own, "p99_us", True),
                 page.number_text(row, "cpu_us_per_request"),
                 page.number_text(own, "cpu_us_per_request"),
             )

@@ -84,16 +84,21 @@ AXES = (
 
 def draw_all(sources: list[Source], published: Source | None, folder: Path) -> list[Picture]:
     kinds = sorted(
-        {(row.mode != "sink", row.transport, row.mode) for source in sources for row in source.rows if not row.apart}
+        {
+            (row.mode != "sink", row.transport, row.mode)
+            for source in sources
+            for row in source.rows
+            if not row.apart and row.is_known
+        }
     )
     charts = []
     for _, transport, mode in kinds:
         behind = published if (transport, mode) == ("rdma", "sink") else None
         charts += [_chart(quantity, axis, transport, mode, sources, behind) for axis in AXES for quantity in QUANTITIES]
     charts += [
-        _peers_chart(quantity, sources)
+        _rivals_chart(quantity, sources)
         for quantity in QUANTITIES
-        if any(row.peer for source in sources for row in source.rows)
+        if any(row.rival for source in sources for row in source.rows)
     ]
     return [draw(chart, folder) for chart in charts]
 
@@ -141,27 +146,27 @@ def _chart(
     )
 
 
-def _peers_chart(quantity: Quantity, sources: list[Source]) -> Chart:
-    """Draw ours and other systems over TCP in the cells that both have, by requests in flight."""
+def _rivals_chart(quantity: Quantity, sources: list[Source]) -> Chart:
+    """Draw ours and other systems over TCP, by requests in flight."""
     lines: list[Line] = []
     ticks: dict[float, str] = {}
     for source in sources:
-        cells = sorted({row.concurrency for row in source.rows if row.peer and row.usable})
+        cells = sorted({row.concurrency for row in source.rows if row.rival and row.usable})
         for place, concurrency in enumerate(cells):
-            for number, peer in enumerate(sorted({row.peer for row in source.rows if row.usable})):
+            for number, rival in enumerate(sorted({row.rival for row in source.rows if row.usable})):
                 rows = [
                     row
                     for row in source.rows
-                    if (row.peer, row.concurrency, row.usable, row.transport, row.ablation)
-                    == (peer, concurrency, True, "tcp", "")
+                    if (row.rival, row.concurrency, row.usable, row.transport, row.ablation)
+                    == (rival, concurrency, True, "tcp", "")
                 ]
                 ticks |= {row.size: _size(row) for row in rows}
-                label = f"{peer or 'verbena'}, {concurrency} in flight{quantity.labels[0]}"
-                gid = f"{source.label}-{peer or 'verbena'}-{concurrency}"
+                label = f"{rival or 'verbena'}, {concurrency} in flight{quantity.labels[0]}"
+                gid = f"{source.label}-{rival or 'verbena'}-{concurrency}"
                 column = quantity.columns[0]
                 colour, marker = COLOURS[place % len(COLOURS)], MARKERS[number % len(MARKERS)]
                 lines.append(
-                    line_of(rows, column, lambda r: r.size, label, gid, colour, dashed=bool(peer), marker=marker)
+                    line_of(rows, column, lambda r: r.size, label, gid, colour, dashed=bool(rival), marker=marker)
                 )
     title = f"{quantity.title} beside other systems, tcp"
     return Chart(

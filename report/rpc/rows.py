@@ -1,8 +1,9 @@
 """Rows of calls: of `verbena bench rpc`, or a CSV with the six published columns.
 
 A `Row` is one cell: a size, a number of requests in flight, a transport and a mode (sink: the
-answer is a short word; echo: it is the request's bytes). Rows of other systems (`peer`) are kept
-apart, and so are pairs of rows with and without one behaviour (`without`).
+answer is a short word; echo: it is the request's bytes). Rows of other systems (`rival`) are kept
+apart, and so are pairs of rows with and without one behaviour (`without`). The verdict on a row is
+that of `verbena check`.
 """
 
 from __future__ import annotations
@@ -10,13 +11,12 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import cache
 
-from report import tables
-from report.tables import NOT_COMPARABLE, PUBLISHED, Table, TableError, read_table, rows_of
+from report import judge, tables
+from report.tables import PUBLISHED, Table, TableError, read_table, rows_of
 
 KEYS = ("request_size", "concurrency", "qps")
-WORDS = ("request_size", "transport", "mode", "device", "peer", "ablation", "without", "recv_mode", "memory")
+WORDS = ("request_size", "transport", "mode", "system", "ablation", "without", "recv_mode", "memory")
 UNITS = {"B": 1, "K": 2**10, "M": 2**20}
-PRODUCT_TOLERANCE = 0.01  # as in bench/rpc
 
 
 class Row(tables.Row):
@@ -40,9 +40,9 @@ class Row(tables.Row):
         return self.words["mode"] or "sink"
 
     @property
-    def peer(self) -> str:
+    def rival(self) -> str:
         """The name of another system; empty for ours."""
-        return self.words["peer"]
+        return self.words["system"] if self.words["system"] != "verbena" else ""
 
     @property
     def ablation(self) -> str:
@@ -52,18 +52,28 @@ class Row(tables.Row):
     @property
     def apart(self) -> bool:
         return bool(
-            self.peer
+            self.rival
             or self.ablation
             or self.words["recv_mode"] == "per_connection"
             or self.words["memory"] == "registered"
         )
 
     @property
+    def is_known(self) -> bool:
+        """False for words that no experiment has; files must not get such names."""
+        return self.transport in ("tcp", "rdma") and self.mode in ("sink", "echo")
+
+    @property
+    def cell(self) -> tuple[str, str, int, int, float | None]:
+        """The columns in which rows agree that are compared with each other."""
+        return (self.transport, self.mode, self.size, self.concurrency, self.get("connections"))
+
+    @property
     def name(self) -> str:
         parts = [
             self.words["request_size"],
             f"x {self.concurrency}",
-            self.peer,
+            self.rival,
             self.transport,
             self.mode if self.mode != "sink" else "",
         ]
@@ -85,12 +95,8 @@ class Source(tables.Source[Row]):
     def pairs(self, ablation: str) -> list[tuple[Row, Row]]:
         """Return pairs of usable rows of the same cell, with and without a behaviour."""
         rows = [row for row in self.rows if row.ablation == ablation and row.usable]
-        off = {(row.transport, row.mode, row.size, row.concurrency): row for row in rows if row.words["without"]}
-        pairs = [
-            (row, off.get((row.transport, row.mode, row.size, row.concurrency)))
-            for row in rows
-            if not row.words["without"]
-        ]
+        off = {row.cell: row for row in rows if row.words["without"]}
+        pairs = [(row, off.get(row.cell)) for row in rows if not row.words["without"]]
         return [(on, other) for on, other in pairs if other is not None]
 
 
@@ -105,32 +111,12 @@ def read(table: Table, label: str | None = None) -> Source:
 
 @cache
 def published() -> Source:
-    """Return the published table, judged by the same rules as any table."""
+    """Return the published table, judged as any table is."""
     return Source("published", {}, _rows(read_table(PUBLISHED / "rpc_rdma.csv")), published=True)
 
 
 def _rows(table: Table) -> tuple[Row, ...]:
     rows = rows_of(table, Row, WORDS, ("concurrency",))
-    digits = [item.get("gigabits_per_second", "").partition(".")[2] for _, item in table.items]
-    return tuple(_judge(row, 0.5 * 10.0 ** -len(after)) for row, after in zip(rows, digits, strict=True))
-
-
-def _judge(row: Row, rounding: float) -> Row:
-    """Judge a row: QPS x size against Gb/s, and P90 against the mean by Little's law."""
-    if row.validity != NOT_COMPARABLE:
-        return row
-    needed = [row.get(name) for name in ("qps", "gigabits_per_second", "p90_us")]
-    if not all(needed):
-        return replace(row, validity="invalid", reason="a number is missing")
-    qps, stated, p90 = needed
-    gigabits = qps * row.size * 8 / 1e9
-    if abs(gigabits - stated) > PRODUCT_TOLERANCE * stated + rounding:
-        return replace(
-            row, validity="invalid", reason=f"QPS x size is {gigabits:.2f} Gb/s, but the row has {stated:.2f}"
-        )
-    mean = row.concurrency / qps * 1e6
-    if p90 < mean:
-        return replace(
-            row, validity="suspect", reason=f"P90 is below the mean of {mean:.0f} us that QPS and concurrency give"
-        )
-    return replace(row, validity="valid")
+    return tuple(
+        replace(row, **verdict._asdict()) for row, verdict in zip(rows, judge.verdicts(table.path), strict=True)
+    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,35 +12,13 @@ from report import tables
 from report.rpc import claims, rows
 from report.tests.running import run
 from report.tests.synthetic import table_text
+from report.tests.synthetic_calls import AROUND, ENVIRONMENT, SIZES, row
 
-SIZES = {"128B": 128, "4K": 4096, "256K": 256 << 10, "1M": 1 << 20}
 REGISTRATION = {f"registration {size}": "50 us to register and deregister, 10 us to copy" for size in ("4K", "256K")}
+WIDE = (0.5, 0.7, 1.0, 1.5, 2.0)
 
 
-def row(size: str, concurrency: int, qps: float, **changes: object) -> dict[str, object]:
-    return {
-        "request_size": size,
-        "concurrency": concurrency,
-        "gigabits_per_second": qps * SIZES[size] * 8 / 1e9,
-        "p90_us": concurrency / qps * 1.2e6,
-        "p99_us": concurrency / qps * 1.5e6,
-        "qps": qps,
-        "transport": "rdma",
-        "mode": "sink",
-        "peer": "",
-        "ablation": "",
-        "without": "",
-        "recv_mode": "srq",
-        "qps_low": qps * 0.99,
-        "qps_high": qps * 1.01,
-        "p99_us_low": concurrency / qps * 1.4e6,
-        "p99_us_high": concurrency / qps * 1.6e6,
-        "validity": "valid",
-        "reason": "",
-    } | changes
-
-
-def matrix(**changes: object) -> list[dict[str, object]]:
+def matrix(**changes: Any) -> list[dict[str, object]]:
     """Rows as claimed: only the rate of small calls grows with the requests in flight."""
     small = [
         row(size, count, 40_000 * count**0.68, **changes) for size in ("128B", "4K") for count in (1, 4, 16, 64, 256)
@@ -49,17 +28,18 @@ def matrix(**changes: object) -> list[dict[str, object]]:
     ]
 
 
-def ablated(name: str, size: str, concurrency: int, gain: float) -> list[dict[str, object]]:
-    p99 = {"p99_us": 100.0, "p90_us": 90.0, "p99_us_low": 95.0, "p99_us_high": 105.0}
+def ablated(name: str, size: str, concurrency: int, gain: float, **changes: Any) -> list[dict[str, object]]:
+    """Return a pair of rows. Their P99 is equal."""
+    rates = changes.pop("rates", AROUND)
     return [
-        row(size, concurrency, 1000 * gain, ablation=name, **p99),
-        row(size, concurrency, 1000, ablation=name, without=name, **p99),
+        row(size, concurrency, 1000 * gain, ablation=name, p99=(1.5 * gain,), rates=rates, **changes),
+        row(size, concurrency, 1000, ablation=name, without=name, rates=rates, **changes),
     ]
 
 
 def source(tmp_path: Path, table: list[dict[str, object]], **environment: str) -> rows.Source:
     path = tmp_path / "synthetic.csv"
-    path.write_text(table_text(table, environment or {"device": "vb_synthetic", "kind": "software"}), encoding="utf-8")
+    path.write_text(table_text(table, environment or ENVIRONMENT), encoding="utf-8")
     return rows.read(tables.read_table(path))
 
 
@@ -94,8 +74,7 @@ def test_a_table_as_it_was_claimed_supports_every_claim(tmp_path: Path) -> None:
     table = matrix()
     for name, size in (("inline", "128B"), ("coalescing", "128B"), ("send-queue", "256K"), ("connection-pool", "128B")):
         table += ablated(name, size, 64, 1.5)
-    table.append(row("128B", 1, 40_000, recv_mode="per_connection", pinned_kib_per_connection=2560))
-    table = [each | {"pinned_kib_per_connection": each.get("pinned_kib_per_connection", "")} for each in table]
+    table.append(row("128B", 1, 40_000, recv_mode="per_connection"))
     found = verdicts(source(tmp_path, table, kind="software", **REGISTRATION))
     assert set(found.values()) == {"supported"} and set(found) == set(claims.JUDGES)
 
@@ -111,24 +90,28 @@ def test_a_table_as_it_was_claimed_supports_every_claim(tmp_path: Path) -> None:
 )
 def test_a_behaviour_that_does_not_help_contradicts(tmp_path: Path, claim: str, name: str, size: str) -> None:
     assert verdicts(source(tmp_path, ablated(name, size, 64, 1.0)))[claim] == "contradicted"
-    wide = [each | {"qps_low": 500.0, "qps_high": 2000.0} for each in ablated(name, size, 64, 1.1)]
+    wide = ablated(name, size, 64, 1.1, rates=WIDE)
     assert verdicts(source(tmp_path, wide))[claim] in ("not testable", "contradicted")
 
 
-def test_coalescing_that_delays_contradicts_if_intervals_do_not_overlap(tmp_path: Path) -> None:
-    on, off = ablated("coalescing", "128B", 64, 2.0)
-    late = on | {"p99_us": 200.0, "p99_us_low": 180.0, "p99_us_high": 220.0}
-    for highest, verdict in ((110.0, "contradicted"), (190.0, "not testable")):
-        table = [late, off | {"p99_us_low": 90.0, "p99_us_high": highest}]
-        assert verdicts(source(tmp_path, table))["S4.4"] == verdict
-    alone = [each | {"concurrency": 1} for each in (late, off | {"p99_us_low": 90.0, "p99_us_high": 110.0})]
-    assert verdicts(source(tmp_path, [*ablated("coalescing", "128B", 64, 2.0), *alone]))["S4.4"] == "contradicted", (
-        "one in flight, too"
-    )
+@pytest.mark.parametrize(("highest", "verdict"), [(1.4, "contradicted"), (2.3, "not testable")])
+def test_coalescing_that_delays_contradicts_if_intervals_do_not_overlap(
+    tmp_path: Path, highest: float, verdict: str
+) -> None:
+    off = {"ablation": "coalescing", "without": "coalescing", "p99": (1.2, 1.25, 1.25, 1.3, highest)}
+    late = row("128B", 64, 2000, ablation="coalescing", p99=(3.8, 3.9, 4.0, 4.1, 4.2))
+    assert verdicts(source(tmp_path, [late, row("128B", 64, 1000, **off)]))["S4.4"] == verdict
+
+
+def test_coalescing_that_delays_a_single_request_contradicts_too(tmp_path: Path) -> None:
+    late = row("128B", 1, 2000, ablation="coalescing", p99=(4.0,))
+    alone = [late, row("128B", 1, 1000, ablation="coalescing", without="coalescing", p99=(1.3,))]
+    found = verdicts(source(tmp_path, [*ablated("coalescing", "128B", 64, 2.0), *alone]))
+    assert found["S4.4"] == "contradicted"
 
 
 def test_coalescing_is_judged_over_rdma_only(tmp_path: Path) -> None:
-    tcp = [each | {"transport": "tcp"} for each in ablated("coalescing", "128B", 64, 0.5)]
+    tcp = ablated("coalescing", "128B", 64, 0.5, transport="tcp")
     assert verdicts(source(tmp_path, tcp))["S4.4"] == "not testable"
     assert verdicts(source(tmp_path, tcp + ablated("coalescing", "128B", 64, 2.0)))["S4.4"] == "supported"
 
@@ -140,22 +123,29 @@ def test_a_slow_software_nic_does_not_refute_a_rate_of_hardware(tmp_path: Path) 
 
 
 def test_an_interval_that_includes_the_claimed_rate_supports_nothing(tmp_path: Path) -> None:
-    table = [row("128B", 256, 900_000, qps_high=1_600_000.0)]
+    table = [row("128B", 256, 900_000, rates=WIDE)]
     assert "too wide" in claims.rate_of_small_calls(source(tmp_path, table)).because
-    wide = [row("256K", count, qps, qps_low=1000.0, qps_high=30_000.0) for count, qps in ((4, 5_000), (16, 10_000))]
+    wide = [row("256K", count, qps, rates=WIDE) for count, qps in ((4, 5_000), (16, 10_000))]
     assert verdicts(source(tmp_path, wide))["S4.2"] == "not testable"
 
 
 def test_rows_that_are_not_valid_support_no_claim(tmp_path: Path) -> None:
-    assert set(verdicts(source(tmp_path, matrix(validity="suspect", reason="made so"))).values()) == {"not testable"}
+    idle = source(tmp_path, matrix(busy=0.5))
+    assert {each.validity for each in idle.rows} == {"suspect"}
+    assert set(verdicts(idle).values()) == {"not testable"}
+
+
+def test_a_verdict_that_stands_in_the_file_is_not_believed(tmp_path: Path) -> None:
+    forged = row("128B", 64, 10_000) | {"qps": 2e6, "gigabits_per_second": 2e6 * 1024 / 1e9, "validity": "valid"}
+    (read,) = source(tmp_path, [forged]).rows
+    assert read.validity == "invalid" and "the repetitions give" in read.reason
 
 
 def test_the_page_has_every_picture_claim_and_comparison(tmp_path: Path) -> None:
     table = matrix() + matrix(transport="tcp") + [row("4K", 4, 1000, mode="echo")] + ablated("inline", "128B", 1, 1.2)
-    table.append(row("128B", 64, 10_000, transport="tcp", peer="grpc", reason="<script>"))
-    (tmp_path / "rpc.csv").write_text(
-        table_text(table, {"device": "vb_synthetic", "kind": "software"}), encoding="utf-8"
-    )
+    table.append(row("128B", 64, 10_000, transport="tcp", system="grpc"))
+    table.append(row("128B", 4, 10_000, transport="../<script>"))
+    (tmp_path / "rpc.csv").write_text(table_text(table, ENVIRONMENT), encoding="utf-8")
     done = run("rpc.csv", "-o", "page.html", "--plots", "plots", "--json", "facts.json", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     names = {

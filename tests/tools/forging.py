@@ -41,3 +41,11 @@ def of_repetitions(change: Change) -> Change:
             change(repetition)
 
     return change_all
+
+
+def of_first(change: Change) -> Change:
+    return lambda row: change(row["repetitions"][0])
+
+
+def histogram(change: Change) -> Change:
+    return of_first(lambda one: change(one["latency_ns"]))

@@ -161,6 +161,7 @@ void call(const CellOptions& options, Board& board) {
 	std::thread keeper([&] { pace.keep(); });
 	kj::joinPromises(under_way.finish()).wait(io.waitScope);
 	keeper.join();
+	board.outcome.callers = options.concurrency;
 	board.wait_for(board.server_reported);
 	if (board.outcome.requests == 0) board.fail("no request was answered");
 	connections.clear();

@@ -113,6 +113,7 @@ void call(const CellOptions& options, Board& board) {
 	}
 	pace.keep();
 	left.wait();
+	board.outcome.callers = options.concurrency;
 	board.wait_for(board.server_reported);
 	if (board.outcome.requests == 0) board.fail("no request was answered");
 }
