@@ -15,7 +15,7 @@
 #include "bench/kv/check.h"
 #include "bench/rcud/rows.h"
 #include "bench/rpc/rows.h"
-#include "bench/scale/check.h"
+#include "bench/scale/rows.h"
 #include "bench/table/table.h"
 #include "tools/commands.h"
 
@@ -27,33 +27,6 @@ struct Options {
 	bool strict = false;
 	bool json = false;
 };
-
-// Checks a table of `verbena bench scale`, or the published table of that experiment.
-int check_scale(const Options& options, const std::string& text) {
-	const auto rows = scale::check_table(text);
-	if (!rows) return complain(fmt::format("{}: {}", options.file, rows.error()));
-	const auto count = [&](std::string_view validity) {
-		return std::ranges::count(*rows, validity, &scale::CheckedRow::validity);
-	};
-	if (options.json) {
-		nlohmann::ordered_json list = nlohmann::ordered_json::array();
-		for (const scale::CheckedRow& row : *rows)
-			list.push_back({{"transport", row.transport}, {"clients", row.clients}, {"rate", row.rate},
-				{"validity", row.validity}, {"reason", row.reason}});
-		fmt::print("{}\n",
-			nlohmann::ordered_json{{"file", options.file}, {"rows", list}, {"invalid", count("invalid")},
-				{"suspect", count("suspect")}, {"not_comparable", count("not comparable")}}
-				.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
-	} else {
-		for (const scale::CheckedRow& row : *rows)
-			if (row.validity != "valid")
-				fmt::print("{:<14}  {} clients{}{}: {}\n", row.validity, row.clients,
-					row.transport.empty() ? "" : " over ", row.transport, row.reason);
-		fmt::print("{} rows: {} invalid, {} suspect, {} not comparable\n", rows->size(), count("invalid"),
-			count("suspect"), count("not comparable"));
-	}
-	return options.strict && count("invalid") > 0 ? impossible_data : good;
-}
 
 // Checks a table of `verbena bench kv`, or the published table of that experiment.
 int check_kv(const Options& options, const std::string& text) {
@@ -110,7 +83,7 @@ int check_rpc(const Options& options, const std::string& text) {
 }
 
 // The experiments whose tables the one judge knows.
-const bench::Experiment* const experiments[] = {&rcud::experiment()};
+const bench::Experiment* const experiments[] = {&rcud::experiment(), &scale::experiment()};
 
 // The experiment whose published columns the table has; the first one if there is none, so that the
 // error names a column.
@@ -186,7 +159,6 @@ int check(const Options& options) {
 			return complain(fmt::format(
 				"cannot read {}: {}", options.file, file ? "it is empty or not a file" : std::strerror(errno)));
 	}
-	if (scale::is_scale_table(text.str())) return check_scale(options, text.str());
 	if (kvbench::is_kv_table(text.str())) return check_kv(options, text.str());
 	if (rpcbench::is_rpc_table(text.str())) return check_rpc(options, text.str());
 	const auto table = bench::read_table(text.str());

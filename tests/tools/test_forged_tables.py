@@ -7,9 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from programs import PUBLISHED, Programs, Ran
-
-Row = dict
+from forging import Row, check, of_repetitions, scaled, together, with_values
+from programs import PUBLISHED, Programs
 
 
 @pytest.fixture(scope="module")
@@ -21,45 +20,11 @@ def measured(shared_programs: Programs) -> Path:
     return shared_programs.folder
 
 
-def check(programs: Programs, document: dict) -> Ran:
-    path = programs.folder / "forged.json"
-    path.write_text(json.dumps(document))
-    return programs.run("verbena", "check", "--strict", path)
-
-
 def cell_of(document: dict, mode: str) -> Row:
     """Leave one row in the table, and return it."""
     wanted = {"mode": mode, "msg": 64, "window_mode": "local"}
     document["rows"] = [row for row in document["rows"] if wanted.items() <= row.items()]
     return document["rows"][0]
-
-
-def scaled(factor: float, *names: str) -> Callable[[Row], None]:
-    def change(row: Row) -> None:
-        for name in names:
-            row[name] *= factor
-
-    return change
-
-
-def with_values(**values: object) -> Callable[[Row], None]:
-    return lambda row: row.update(values)
-
-
-def together(*changes: Callable[[Row], None]) -> Callable[[Row], None]:
-    def change(row: Row) -> None:
-        for each in changes:
-            each(row)
-
-    return change
-
-
-def of_repetitions(change: Callable[[Row], None]) -> Callable[[Row], None]:
-    def change_all(row: Row) -> None:
-        for repetition in row["repetitions"]:
-            change(repetition)
-
-    return change_all
 
 
 def as_message_of(size: int) -> Callable[[Row], None]:
