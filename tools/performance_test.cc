@@ -1,6 +1,6 @@
 // The program performance_test: many clients of an echo server, all connected at once, each of
-// which verifies its echoes. One run of bench/scale/experiment.h, with the options and columns of
-// the published test program.
+// which verifies its echoes. One run of bench/scale/cell_run.h, with the options and columns of the
+// published test program. Its row is judged as those of `verbena bench scale` are.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -8,10 +8,12 @@
 #include <cstring>
 
 #include "base/sizes.h"
-#include "bench/connect/rows.h"
-#include "bench/environment.h"
-#include "bench/scale/experiment.h"
+#include "bench/judge/judge.h"
+#include "bench/scale/cell_run.h"
+#include "bench/scale/environment.h"
+#include "bench/scale/repetition.h"
 #include "bench/scale/rows.h"
+#include "bench/table/table.h"
 #include "tools/exception_reason.h"
 #include "tools/loopback_device.h"
 #include "tools/trust_options.h"
@@ -22,7 +24,7 @@ using namespace verbena;
 using scale::Cause;
 
 struct Options {
-	scale::ExperimentOptions experiment;
+	scale::RunOptions run;
 	double think_ms = 10, stagger_ms = 0, hold_s = 0, duration_s = 0, timeout_s = 60, connect_timeout_s = 120;
 	std::string server, engine = "epoll", transport = "rdma", connect = "tls-psn", json;
 	bool verbose = false;
@@ -48,55 +50,57 @@ void print_clients(std::FILE* out, const scale::Outcome& run) {
 	}
 }
 
-// Prints the transport and device, then the published columns, then the figures they leave out.
-void print(std::FILE* out, const scale::Outcome& run) {
-	const channel::Path& path = run.path;
-	fmt::print(out, "path: {}{}, connected by {}\n", path.transport,
-		path.device.empty() ? "" : fmt::format(" over {} ({}, MTU {})", path.device, path.gid, path.mtu),
-		name_of(run.connect_by));
+// The number in a column of the row, or "n/a".
+std::string figure(const bench::Json& row, const char* column, int digits) {
+	const auto number = bench::number_of(row, column);
+	return number ? fmt::format("{:.{}f}", number->value, digits) : "n/a";
+}
+
+std::string percentiles(const bench::Json& row, const std::string& of, int digits) {
+	const auto at = [&](const char* percentile) {
+		return figure(row, fmt::format("{}_{}_ms", of, percentile).c_str(), digits);
+	};
+	return fmt::format("{} ms p50 {} p99 {} p99.9 {} max {}", of, at("p50"), at("p99"), at("p999"), at("max"));
+}
+
+// Prints the columns of the published test program.
+void print_published(std::FILE* out, const bench::Json& row) {
 	fmt::print(out, "{:>8} {:>9} {:>15} {:>15} {:>10} {:>15} {:>13}\n", "clients", "success", "avg connect ms",
 		"avg latency ms", "msg/s", "peak memory MB", "peak threads");
-	fmt::print(out, "{:>8} {:>8.2f}% {:>15.3f} {:>15.4f} {:>10.0f} {:>15} {:>13}\n", run.clients, run.success_percent(),
-		run.mean_connect_ms(), run.mean_latency_ms(), run.messages_per_s(),
-		run.server ? fmt::format("{:.1f}", static_cast<double>(run.server->after.peak_resident_bytes) / (1 << 20))
-				   : "n/a",
-		run.server ? fmt::format("{}", run.server->threads_peak) : "n/a");
-	const auto spread_of = [](const Histogram& of, int digits) {
-		const auto at = [&](double fraction) { return static_cast<double>(of.quantile(fraction)) / 1e6; };
-		return fmt::format("p50 {:.{}f} p99 {:.{}f} p99.9 {:.{}f} max {:.{}f}", at(0.5), digits, at(0.99), digits,
-			at(0.999), digits, static_cast<double>(of.max()) / 1e6, digits);
-	};
-	fmt::print(out, "fairness (Jain's index of the clients' echoes): {:.4f}\n", run.fairness());
-	fmt::print(out, "connect ms {}; latency ms {}\n", spread_of(run.connect, 2), spread_of(run.latency, 4));
-	fmt::print(out, "{} connected in {:.3f} s from the first SYN: {:.0f} connections/s\n", run.connected,
-		run.connecting_s, run.connections_per_s());
-	if (run.timed()) fmt::print(out, "measured for {:.2f} s\n", run.window_s());
-	const auto use_between = [](const scale::ProcessUse& from, const scale::ProcessUse& to) {
-		return fmt::format("{:.2f} CPU s, {} + {} context switches (voluntary, not)", to.cpu_seconds - from.cpu_seconds,
-			to.voluntary_switches - from.voluntary_switches, to.involuntary_switches - from.involuntary_switches);
-	};
-	fmt::print(out, "clients: {} while messages were sent\n", use_between(run.from.clients, run.to.clients));
-	if (run.server) {
-		const scale::ServerAccount& server = *run.server;
-		fmt::print(out, "server: engine {}\n", name_of(run.engine));
-		fmt::print(out, "server: {} while messages were sent; {:.2f} CPU s in total\n",
-			use_between(run.from.server, run.to.server), server.after.cpu_seconds - server.before.cpu_seconds);
-		fmt::print(out,
-			"server: {} clients at once, {} echoed, {} lost, {} refused; {} QPs; {:.1f} KiB a connection, {:.1f} at "
-			"the peak\n",
-			server.peak, server.echoed, server.lost, server.refused, server.queue_pairs,
-			*run.server_kib_per_connection(), *run.server_peak_kib_per_connection());
-		if (run.queue_pairs > 0)
-			fmt::print(out, "server: {} different logical clients on {} connections\n", server.labels, run.queue_pairs);
-		const auto& c = server.counters;
-		if (run.transport == scale::Transport::rdma)
-			fmt::print(out,
-				"server: {} frames in, {} out ({} inline, {} of credits, {} of want), {} messages coalesced\n",
-				c.frames_received, c.frames_sent, c.frames_inline, c.credit_frames, c.want_frames,
-				c.messages_coalesced);
-	}
-	if (const auto idle = run.idle_cpu_percent())
-		fmt::print(out, "server: {:.2f} % of a core while {} clients are connected and idle\n", *idle, run.connected);
+	fmt::print(out, "{:>8} {:>8}% {:>15} {:>15} {:>10} {:>15} {:>13}\n", bench::word_of(row, "clients"),
+		figure(row, "success_percent", 2), figure(row, "avg_connect_ms", 3), figure(row, "avg_latency_ms", 4),
+		figure(row, "messages_per_second", 0), figure(row, "peak_memory_mb", 1), figure(row, "peak_threads", 0));
+}
+
+// Prints the use of the processes of one side while messages were sent.
+std::string use_of(const bench::Json& repetition, const std::string& side) {
+	const auto cpu = bench::number_of(repetition, side + "_cpu_ns");
+	return fmt::format("{} CPU s, {} context switches while messages were sent",
+		cpu ? fmt::format("{:.2f}", cpu->value / 1e9) : "n/a", figure(repetition, (side + "_switches").c_str(), 0));
+}
+
+void print_server(std::FILE* out, const scale::Outcome& run, const bench::Json& row) {
+	const scale::ServerAccount& server = *run.server;
+	fmt::print(out, "server: engine {}\n", name_of(run.cell.engine));
+	fmt::print(out, "server: {}; {:.2f} CPU s in total\n", use_of(row["repetitions"][0], "server"),
+		server.after.cpu_seconds - server.before.cpu_seconds);
+	fmt::print(out,
+		"server: {} clients at once, {} echoed, {} lost, {} refused; {} QPs; {} KiB a connection, {} at the peak\n",
+		server.peak, server.echoed, server.lost, server.refused, server.queue_pairs,
+		figure(row, "server_kib_per_connection", 1), figure(row, "server_peak_kib_per_connection", 1));
+	if (run.cell.logical())
+		fmt::print(
+			out, "server: {} different logical clients on {} connections\n", server.labels, run.cell.queue_pairs);
+	const auto& c = server.counters;
+	if (run.cell.transport == scale::Transport::rdma)
+		fmt::print(out, "server: {} frames in, {} out ({} inline, {} of credits, {} of want), {} messages coalesced\n",
+			c.frames_received, c.frames_sent, c.frames_inline, c.credit_frames, c.want_frames, c.messages_coalesced);
+	if (bench::has_value(row, "server_idle_cpu_percent"))
+		fmt::print(out, "server: {} % of a core while {} clients are connected and idle\n",
+			figure(row, "server_idle_cpu_percent", 2), run.connected);
+}
+
+void print_failures(std::FILE* out, const scale::Outcome& run) {
 	const auto failed = [&](Cause cause) { return run.failures[static_cast<std::size_t>(cause)]; };
 	fmt::print(out, "failures: {} connect, {} lost, {} wrong echo, {} timed out\n", failed(Cause::connect),
 		failed(Cause::lost), failed(Cause::wrong_echo), failed(Cause::timed_out));
@@ -107,24 +111,62 @@ void print(std::FILE* out, const scale::Outcome& run) {
 			descriptors, ports);
 }
 
+// Prints the transport and device, then the published columns, then the figures they leave out.
+void print(std::FILE* out, const scale::Outcome& run, const bench::Json& row) {
+	const channel::Path& path = run.path;
+	fmt::print(out, "path: {}{}, connected by {}\n", path.transport,
+		path.device.empty() ? "" : fmt::format(" over {} ({}, MTU {})", path.device, path.gid, path.mtu),
+		name_of(run.cell.connect_by));
+	print_published(out, row);
+	fmt::print(out, "fairness (Jain's index of the clients' echoes): {}\n", figure(row, "jain", 4));
+	fmt::print(out, "{}; {}\n", percentiles(row, "connect", 2), percentiles(row, "latency", 4));
+	fmt::print(out, "{} connected in {:.3f} s from the first SYN: {} connections/s\n", run.connected,
+		static_cast<double>(run.connecting_ns) / 1e9, figure(row, "connections_per_s", 0));
+	if (run.cell.timed()) fmt::print(out, "measured for {:.2f} s\n", static_cast<double>(run.window_ns()) / 1e9);
+	fmt::print(out, "clients: {}\n", use_of(row["repetitions"][0], "clients"));
+	if (run.server) print_server(out, run, row);
+	print_failures(out, run);
+	const std::string reason = bench::word_of(row, "reason");
+	fmt::print(out, "judged: {}{}{}\n", bench::word_of(row, "validity"), reason.empty() ? "" : ": ", reason);
+}
+
+// The table of the run, which has one row.
+bench::Table table_of(const Options& options, const scale::Outcome& run) {
+	const bench::Json row = scale::row_of(columns_of(run.cell), bench::Json::array({json_of(run)}));
+	const channel::Path& path = run.server ? run.server->path : run.path;
+	const scale::Surroundings surroundings{.device = {.device = path.device,
+											   .kind = path.device.empty()          ? ""
+												   : path.device.starts_with("vb_") ? "software"
+																					: "hardware",
+											   .gid = path.gid,
+											   .mtu = path.device.empty() ? "" : std::to_string(path.mtu),
+											   .link = {}},
+		.server = run.server ? "own" : options.server,
+		.settings = fmt::format("processes {}, hold {} s", options.run.processes, options.hold_s),
+		.command_line = options.command_line};
+	bench::Table table{.environment = scale::environment_of(surroundings, std::span(&row, 1)), .rows = {row}};
+	judge_measured(scale::experiment(), table);
+	return table;
+}
+
 int run(Options& options) {
 	const auto trust = channel::choose_trust(options.trust, channel::trust_environment());
 	if (!trust) return fail(trust.error(), 2);
-	// Made before run_experiment() forks: both processes then read the same identity file.
+	// Made before run_cell() forks: both processes then read the same identity file.
 	auto client_protection = channel::make_client_protection(*trust);
 	auto server_protection = channel::make_server_protection(*trust);
 	if (!client_protection) return fail(client_protection.error());
 	if (!server_protection) return fail(server_protection.error());
 
-	scale::ExperimentOptions& experiment = options.experiment;
-	scale::SwarmOptions& swarm = experiment.swarm;
-	experiment.own_server = options.server.empty();
-	experiment.server_protection = *server_protection;
+	scale::RunOptions& cell = options.run;
+	scale::SwarmOptions& swarm = cell.swarm;
+	cell.own_server = options.server.empty();
+	cell.server_protection = *server_protection;
 	swarm.protection = *client_protection;
 	const std::string_view servers = options.server.empty() ? "127.0.0.1" : std::string_view(options.server);
 	for (const std::string_view each : split(servers)) swarm.hosts.emplace_back(each);
 	swarm.port = 7471;
-	experiment.engine = scale::engine_of(options.engine);
+	cell.engine = scale::engine_of(options.engine);
 	swarm.transport = options.transport == "tcp" ? scale::Transport::tcp : scale::Transport::rdma;
 	swarm.connect_by = options.connect == "rdmacm" ? scale::ConnectBy::rdmacm : scale::ConnectBy::tls_psn;
 	if (swarm.connect_by == scale::ConnectBy::rdmacm && swarm.transport == scale::Transport::tcp)
@@ -145,8 +187,8 @@ int run(Options& options) {
 
 	// With --json - standard output belongs to the JSON.
 	std::FILE* const out = options.json == "-" ? stderr : stdout;
-	experiment.metrics_opened = [out](std::uint16_t port) { fmt::print(out, "metrics at port {}, /metrics\n", port); };
-	const auto outcome = scale::run_experiment(experiment, [out](const scale::Moment& moment) {
+	cell.metrics_opened = [out](std::uint16_t port) { fmt::print(out, "metrics at port {}, /metrics\n", port); };
+	const auto outcome = scale::run_cell(cell, [out](const scale::Moment& moment) {
 		if (moment.doing == std::string_view("connected"))
 			fmt::print(out, "{} of {} clients are connected, after {:.3f} s\n", moment.connected, moment.clients,
 				static_cast<double>(moment.since) / 1e9);
@@ -156,20 +198,21 @@ int run(Options& options) {
 		fmt::print(stderr, "performance_test: {}\n", outcome->server->engine_fallback_reason);
 	if (options.verbose) print_clients(out, *outcome);
 	for (const std::string& each : outcome->first_failures) fmt::print(stderr, "performance_test: {}\n", each);
-	print(out, *outcome);
+	const bench::Table table = table_of(options, *outcome);
+	print(out, *outcome, table.rows.front());
 	if (!options.json.empty()) {
-		const auto row = scale::row_of(options.connect, std::span(&*outcome, 1));
-		const std::string text = connect::to_json({scale::environment_of(*outcome, options.command_line), {row}});
+		const std::string text = to_json(table, scale::experiment().columns);
 		std::FILE* const file = options.json == "-" ? stdout : std::fopen(options.json.c_str(), "w");
 		if (file == nullptr || std::fputs(text.c_str(), file) < 0 ||
 			(file == stdout ? std::fflush(file) : std::fclose(file)) != 0)
 			return fail(fmt::format("cannot write {}: {}", options.json, std::strerror(errno)));
 	}
-	return outcome->good == outcome->clients ? 0 : 1;
+	if (table.rows.front()["validity"] == "invalid") return 3;
+	return outcome->good == outcome->cell.clients ? 0 : 1;
 }
 
 void add_options(CLI::App& app, Options& options) {
-	scale::SwarmOptions& swarm = options.experiment.swarm;
+	scale::SwarmOptions& swarm = options.run.swarm;
 	app.footer(
 		"Examples:\n  performance_test -c 10 -v\n  performance_test -c 1000 -n 5 -d 5\n  performance_test -c 100 -s "
 		"10.0.0.1:7471\n"
@@ -179,7 +222,7 @@ void add_options(CLI::App& app, Options& options) {
 		"The time to connect begins when a client wants to connect, and includes waiting for its turn\n"
 		"(--handshakes) and in the server's queue. A shortage of descriptors or ports on this host is not\n"
 		"counted as a failure of the server.\n"
-		"Exit codes: 0 all clients succeeded, 1 a client failed, 2 wrong usage.");
+		"Exit codes: 0 all clients succeeded, 1 a client failed, 2 wrong usage, 3 the row cannot be true.");
 	app.add_option("-c", swarm.clients, "Number of clients")->capture_default_str()->check(CLI::Range(1u, 100'000u));
 	auto* messages = app.add_option("-n", swarm.messages, "Messages of each client")
 						 ->capture_default_str()
@@ -201,7 +244,7 @@ void add_options(CLI::App& app, Options& options) {
 		   "for each client)")
 		->capture_default_str()
 		->check(CLI::IsMember(std::vector<std::string>(scale::engine_names.begin(), scale::engine_names.end())));
-	app.add_option("--stalled", options.experiment.stalled,
+	app.add_option("--stalled", options.run.stalled,
 		   "Connections that begin a handshake before the first client and then stall")
 		->check(CLI::Range(0u, 10'000u));
 	app.add_option(
@@ -236,11 +279,11 @@ void add_options(CLI::App& app, Options& options) {
 		->check(CLI::IsMember({"tls-psn", "rdmacm"}));
 	app.add_option("--json", options.json, "Write a JSON table like that of verbena bench scale (- is standard output)")
 		->type_name("FILE");
-	app.add_option("--metrics", options.experiment.metrics,
+	app.add_option("--metrics", options.run.metrics,
 		   "Serve times to connect and round trips for Prometheus at this address while it runs")
 		->type_name("[HOST:]PORT");
-	app.add_option("--processes", options.experiment.processes,
-		   "Processes that the clients are spread over; 0: as many as needed")
+	app.add_option(
+		   "--processes", options.run.processes, "Processes that the clients are spread over; 0: as many as needed")
 		->capture_default_str();
 	app.add_option("--handshakes", swarm.handshakes,
 		   "Clients of a process that connect at once, while the others wait; 0: all at once")

@@ -20,13 +20,4 @@ bench::Json json_of(const Repetition& repetition);
 // The row of a cell; it has no figures if there are no repetitions.
 bench::Json row_of(std::string_view connect, std::uint32_t clients, std::uint32_t count, bench::Json repetitions);
 
-using Json = bench::Json;
-struct Table {
-	std::vector<std::pair<std::string, std::string>> environment;
-	std::vector<Json> rows;
-};
-std::string to_csv(const Table& table);
-std::string to_json(const Table& table);
-std::string to_markdown(const Table& table);
-
 }  // namespace verbena::connect

@@ -5,21 +5,23 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <charconv>
 #include <fstream>
 
 #include "base/statistics.h"
+#include "bench/judge/repetitions.h"
+#include "bench/scale/process_plan.h"
+#include "bench/scale/repetition.h"
 
 namespace verbena::scale {
 namespace {
-
-constexpr std::uint64_t descriptors_aside = 64;  // for the process itself and its device
 
 constexpr double ends = 2;  // each connection has both of its ends on this host
 
 // A client costs at least one byte: noise can make a measured slope zero or negative.
 constexpr double kib_min = 1.0 / 1024;
 
-std::uint64_t number_in(const char* file, std::uint64_t otherwise) {
+std::uint64_t number_in_file(const char* file, std::uint64_t otherwise) {
 	std::uint64_t number = 0;
 	return std::ifstream(file) >> number ? number : otherwise;
 }
@@ -37,21 +39,38 @@ std::string describe(const Cost& cost) {
 	return fmt::format("{:.2f} KiB [{:.2f}, {:.2f}]", cost.kib, cost.low, cost.high);
 }
 
-Growth growth_of(ClientKind kind, std::span<const Outcome> few, std::span<const Outcome> many) {
+std::optional<ClientKind> kind_of(const bench::Json& row) {
+	const auto is = [&](const char* column, std::string_view word) { return bench::word_of(row, column) == word; };
+	const auto some = [&](const char* column) {
+		const auto number = bench::number_of(row, column);
+		return number && number->value > 0;
+	};
+	if (!is("system", "verbena") || !is("without", "") || some("rate") || some("stalled") || is("connect", "rdmacm"))
+		return {};
+	const bool threads = is("engine", name_of(Engine::threads)), clear = is("connect", "clear");
+	if (is("transport", name_of(Transport::tcp))) {
+		if (threads || some("shared_qps")) return {};
+		return clear ? ClientKind::tcp_clear : ClientKind::tcp_tls;
+	}
+	if (some("shared_qps")) return ClientKind::logical;
+	return threads ? ClientKind::thread : ClientKind::rdma;
+}
+
+Growth growth_of(ClientKind kind, const bench::Json& few, const bench::Json& many) {
 	Growth growth{.kind = kind, .server = {}, .kernel = {}};
 	for (std::size_t i = 0; i < std::min(few.size(), many.size()); ++i) {
-		if (!few[i].server || !many[i].server || many[i].connected <= few[i].connected) continue;
-		const ServerAccount &less = *few[i].server, &more = *many[i].server;
-		const auto since = [](std::uint64_t before, std::uint64_t after) {
-			return static_cast<double>(after) - static_cast<double>(before);
+		if (has_failed(few[i]) || has_failed(many[i])) continue;
+		const auto count = [](const bench::Json& one, const char* name) {
+			return static_cast<double>(bench::count_in(one, name));
 		};
-		const double kib = 1024 * static_cast<double>(many[i].connected - few[i].connected);
-		growth.server.push_back((since(more.before.resident_bytes, more.connected.resident_bytes) -
-									since(less.before.resident_bytes, less.connected.resident_bytes)) /
-			kib);
-		growth.kernel.push_back(
-			(since(more.kernel_before, more.kernel_connected) - since(less.kernel_before, less.kernel_connected)) /
-			(ends * kib));
+		const double clients = count(many[i], "connected") - count(few[i], "connected");
+		if (clients <= 0) continue;
+		const auto grown = [&](const char* before, const char* after) {
+			return (count(many[i], after) - count(many[i], before) - count(few[i], after) + count(few[i], before)) /
+				(1024 * clients);
+		};
+		growth.server.push_back(grown("resident_before", "resident_connected"));
+		growth.kernel.push_back(grown("kernel_before", "kernel_connected") / ends);
 	}
 	return growth;
 }
@@ -76,14 +95,33 @@ Resources resources_here() {
 	Resources here;
 	here.memory_bytes =
 		static_cast<std::uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
-	here.memory_bytes = std::min(here.memory_bytes, number_in("/sys/fs/cgroup/memory.max", here.memory_bytes));
+	here.memory_bytes = std::min(here.memory_bytes, number_in_file("/sys/fs/cgroup/memory.max", here.memory_bytes));
 	here.descriptors = descriptors_max();
 	rlimit processes{};
 	getrlimit(RLIMIT_NPROC, &processes);
-	here.threads =
-		std::min({number_in("/proc/sys/kernel/threads-max", ~0ull), number_in("/proc/sys/kernel/pid_max", ~0ull),
-			number_in("/sys/fs/cgroup/pids.max", ~0ull), static_cast<std::uint64_t>(processes.rlim_cur)});
+	here.threads = std::min(
+		{number_in_file("/proc/sys/kernel/threads-max", ~0ull), number_in_file("/proc/sys/kernel/pid_max", ~0ull),
+			number_in_file("/sys/fs/cgroup/pids.max", ~0ull), static_cast<std::uint64_t>(processes.rlim_cur)});
 	return here;
+}
+
+std::string describe(const Resources& resources) {
+	return fmt::format("memory_bytes {}, descriptors {}, threads {}", resources.memory_bytes, resources.descriptors,
+		resources.threads);
+}
+
+Resources resources_of(const bench::Environment& environment) {
+	const std::string_view text = bench::value_of(environment, capacity_resources);
+	const auto after = [&](std::string_view name) {
+		std::uint64_t number = 0;
+		const auto at = text.find(name);
+		if (at != text.npos) std::from_chars(text.data() + at + name.size(), text.data() + text.size(), number);
+		return number;
+	};
+	return {.memory_bytes = after("memory_bytes "),
+		.descriptors = after("descriptors "),
+		.queue_pairs = 0,
+		.threads = after("threads ")};
 }
 
 std::string_view name_of(ClientKind kind) {
@@ -125,6 +163,31 @@ std::string describe(const Limit& limit) {
 	if (limit.kernel.kib > 0) text += fmt::format(", and {} in the kernel", describe(limit.kernel));
 	for (const auto& [resource, clients] : limit.by) text += fmt::format("; {}: {}", resource, clients);
 	return text + fmt::format("; at most {}, bound by {}", limit.clients(), limit.binds());
+}
+
+bench::Environment capacity_of(std::span<const bench::Json> rows, Resources resources) {
+	bench::Environment lines;
+	std::vector<Growth> kinds;
+	for (const ClientKind kind :
+		{ClientKind::rdma, ClientKind::tcp_tls, ClientKind::tcp_clear, ClientKind::logical, ClientKind::thread}) {
+		std::vector<const bench::Json*> same;
+		for (const bench::Json& row : rows)
+			if (kind_of(row) == kind && bench::number_of(row, "clients") && row.contains("repetitions") &&
+				bench::has_value(row, "messages_per_second"))
+				same.push_back(&row);
+		const auto clients = [](const bench::Json* row) { return bench::number_of(*row, "clients")->value; };
+		if (same.size() < 2) continue;
+		const auto [few, many] = std::ranges::minmax(same, {}, clients);
+		const Growth growth = growth_of(kind, few->at("repetitions"), many->at("repetitions"));
+		if (growth.server.empty()) continue;
+		resources.queue_pairs = 0;
+		for (const bench::Json& each : few->at("repetitions"))
+			if (!has_failed(each)) resources.queue_pairs = bench::count_in(each, "queue_pairs_max");
+		lines.emplace_back(fmt::format("{}{}", capacity_prefix, name_of(kind)), describe(limit_of(growth, resources)));
+		kinds.push_back(growth);
+	}
+	if (const std::string parts = describe_parts(kinds); !parts.empty()) lines.emplace_back(capacity_parts, parts);
+	return lines;
 }
 
 }  // namespace verbena::scale

@@ -2,23 +2,21 @@
 
 #include <gtest/gtest.h>
 
+#include "bench/judge/judge.h"
+#include "bench/scale/fixture.h"
+
 namespace verbena::scale {
 namespace {
 
-Outcome with(std::uint64_t clients, std::uint64_t kib, std::uint64_t kernel_kib = 0) {
-	Outcome run{.clients = static_cast<std::uint32_t>(clients)};
-	run.connected = clients;
-	run.server.emplace();
-	run.server->before.resident_bytes = 10 << 20;
-	run.server->connected.resident_bytes = (10 << 20) + kib * 1024;
-	run.server->kernel_before = 7 << 20;
-	run.server->kernel_connected = (7 << 20) + kernel_kib * 1024;
-	return run;
+bench::Json with(std::uint64_t clients, std::uint64_t kib, std::uint64_t kernel_kib = 0) {
+	return {{"failure", ""}, {"connected", clients}, {"resident_before", 10u << 20},
+		{"resident_connected", (10u << 20) + kib * 1024}, {"kernel_before", 7u << 20},
+		{"kernel_connected", (7u << 20) + kernel_kib * 1024}, {"queue_pairs_max", 500'000u}};
 }
 
 TEST(Capacity, MemoryNeededWithoutClientsIsNotPartOfAClientsCost) {
-	const std::vector<Outcome> few{with(100, 5000 + 800), with(100, 5000 + 800)},
-		many{with(500, 5000 + 4000), with(500, 5000 + 4400)};
+	const auto few = bench::Json::array({with(100, 5000 + 800), with(100, 5000 + 800)}),
+			   many = bench::Json::array({with(500, 5000 + 4000), with(500, 5000 + 4400)});
 	const Cost cost = cost_of(growth_of(ClientKind::rdma, few, many).server);
 	EXPECT_DOUBLE_EQ(cost.kib, 8.5);
 	EXPECT_LE(cost.low, cost.kib);
@@ -26,14 +24,15 @@ TEST(Capacity, MemoryNeededWithoutClientsIsNotPartOfAClientsCost) {
 }
 
 TEST(Capacity, WithoutTwoCountsThereIsNoCost) {
-	EXPECT_TRUE(growth_of(ClientKind::rdma, {}, {}).server.empty());
+	EXPECT_TRUE(growth_of(ClientKind::rdma, bench::Json::array(), bench::Json::array()).server.empty());
 	EXPECT_EQ(cost_of({}).kib, 0);
 }
 
 // The kernel's memory is counted for both ends of a connection, so half of it is the server's.
 TEST(Capacity, AClientIsMadeOfAQueuePairOrOfADescriptorAndATlsSession) {
 	const auto growth = [](ClientKind kind, std::uint64_t kib, std::uint64_t kernel_kib) {
-		const std::vector<Outcome> few{with(100, 1000, 50)}, many{with(200, 1000 + 100 * kib, 50 + 100 * kernel_kib)};
+		const auto few = bench::Json::array({with(100, 1000, 50)}),
+				   many = bench::Json::array({with(200, 1000 + 100 * kib, 50 + 100 * kernel_kib)});
 		return growth_of(kind, few, many);
 	};
 	const std::vector<Growth> kinds{
@@ -68,6 +67,67 @@ TEST(Capacity, AMachineHasMemoryDescriptorsAndThreads) {
 	EXPECT_GT(here.memory_bytes, 1u << 26);
 	EXPECT_GT(here.descriptors, 16u);
 	EXPECT_GT(here.threads, 16u);
+}
+
+// Two rows of a kind, and the environment that follows from them.
+bench::Table capacity_table() {
+	bench::Table table;
+	for (const std::uint32_t clients : {4u, 8u}) {
+		Outcome run = testing_tools::good_run();
+		run.cell.clients = clients;
+		for (std::uint32_t i = 4; i < clients; ++i) {
+			run.rows.push_back(run.rows.front());
+			run.connect.record(10'000'000);
+		}
+		run.good = run.connected = run.server->peak = run.server->queue_pairs = clients;
+		run.connect_sum_ns = 10'000'000 * std::uint64_t{clients};
+		run.echoes = run.server->echoed = run.server->counters.send_posts = 1250 * std::uint64_t{clients};
+		run.server->connected.resident_bytes += clients * 8192;
+		run.cell.rate = 0;
+		run.latency = {};
+		run.latency.record(2'000'000, 1000 * clients);
+		run.latency_sum_ns = 2'000'000'000 * std::uint64_t{clients};
+		run.to.echoed = run.from.echoed + 1000 * std::uint64_t{clients};
+		table.rows.push_back(testing_tools::row_of({run}));
+	}
+	const Resources resources{.memory_bytes = 1u << 30, .descriptors = 20'000, .queue_pairs = 0, .threads = 30'000};
+	table.environment = {{std::string(capacity_resources), describe(resources)}};
+	for (auto& line : capacity_of(table.rows, resources)) table.environment.push_back(line);
+	return table;
+}
+
+TEST(Capacity, TheLinesOfTheEnvironmentFollowFromTheRows) {
+	bench::Table table = capacity_table();
+	EXPECT_EQ(bench::value_of(table.environment, "capacity rdma"),
+		"8.00 KiB [8.00, 8.00] a client; memory: 131072; at most 131072, bound by memory");
+	EXPECT_EQ((*bench::judge(experiment(), table))[0].reason, "");
+	table.environment.back().second = "4.00 KiB [4.00, 4.00] a client; memory: 750000; at most 750000, bound by memory";
+	EXPECT_EQ((*bench::judge(experiment(), table))[1].validity, bench::Validity::invalid);
+	table = capacity_table();
+	table.environment.emplace_back("capacity logical, on shared queue pairs", "0.10 KiB");
+	EXPECT_NE((*bench::judge(experiment(), table))[0].reason.find("but the rows give 'nothing'"), std::string::npos);
+	table = capacity_table();
+	table.rows[0]["repetitions"] = "none";
+	EXPECT_EQ((*bench::judge(experiment(), table))[1].validity, bench::Validity::invalid);
+}
+
+TEST(Capacity, ResourcesReadBackAsTheyWereWritten) {
+	const Resources here = resources_here();
+	const Resources read = resources_of({{std::string(capacity_resources), describe(here)}});
+	EXPECT_EQ(read.memory_bytes, here.memory_bytes);
+	EXPECT_EQ(read.descriptors, here.descriptors);
+	EXPECT_EQ(read.threads, here.threads);
+	EXPECT_EQ(resources_of({}).memory_bytes, 0u);
+}
+
+TEST(Capacity, ARowOfAnotherConditionIsOfNoKind) {
+	Cell cell{.clients = 4, .message_bytes = 64};
+	EXPECT_EQ(kind_of(columns_of(cell)), ClientKind::rdma);
+	cell.without = Without::pooling;
+	EXPECT_FALSE(kind_of(columns_of(cell)));
+	cell = {.transport = Transport::tcp, .in_clear = true, .clients = 4};
+	EXPECT_EQ(kind_of(columns_of(cell)), ClientKind::tcp_clear);
+	EXPECT_FALSE(kind_of(redis_columns(4, 64)));
 }
 
 }  // namespace

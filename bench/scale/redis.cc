@@ -9,18 +9,20 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
+#include <cmath>
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <vector>
 
 #include "base/sizes.h"
+#include "base/time.h"
 #include "lib/async/socket.h"
 
 namespace verbena::scale {
 namespace {
 
-constexpr std::uint64_t descriptors_aside = 128;
+constexpr std::uint64_t descriptors_of_redis = 128;
 constexpr Nanoseconds start_patience = 10'000'000'000;
 constexpr const char* what_to_install =
 	"install Debian's packages redis-server and redis-tools (and stop the service that they start), or leave out "
@@ -33,11 +35,13 @@ bool is_on_path(std::string_view program) {
 	return false;
 }
 
-// Starts a child whose standard output is `out`. The kernel kills it if its parent dies.
+// Starts a child whose standard output is `out`. The kernel kills it if its parent dies. It has a
+// process group of its own, so that Ctrl-C does not end it in the middle of a repetition.
 pid_t start(const std::vector<std::string>& words, int out) {
 	const pid_t child = fork();
 	if (child != 0) return child;
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	setpgid(0, 0);
 	dup2(out, STDOUT_FILENO);
 	const int discarded = open("/dev/null", O_WRONLY | O_CLOEXEC);
 	if (discarded >= 0) dup2(discarded, STDERR_FILENO);
@@ -90,10 +94,16 @@ std::expected<void, std::string> find_redis() {
 	return {};
 }
 
-std::expected<RedisRate, std::string> measure_redis(
-	std::uint32_t connections, std::uint32_t bytes, std::uint64_t requests, std::uint64_t descriptors_max) {
-	const std::uint64_t most = descriptors_max > descriptors_aside ? descriptors_max - descriptors_aside : 1;
-	RedisRate rate{.connections = static_cast<std::uint32_t>(std::min<std::uint64_t>(connections, most))};
+std::expected<void, std::string> plan_redis(std::uint32_t connections, std::uint64_t descriptors_max) {
+	if (connections + descriptors_of_redis <= descriptors_max) return {};
+	return std::unexpected(
+		fmt::format("a shortage of descriptors on this host, not a failure of redis: redis-benchmark needs {} for {} "
+					"connections, and a process may have {}: use fewer clients, or raise the limit (ulimit -Hn)",
+			connections + descriptors_of_redis, connections, descriptors_max));
+}
+
+std::expected<RedisRun, std::string> measure_redis(
+	std::uint32_t connections, std::uint32_t bytes, std::uint64_t requests) {
 	async::Loop loop;
 	const auto port = free_port(loop);
 	if (!port) return std::unexpected(port.error());
@@ -102,7 +112,7 @@ std::expected<RedisRate, std::string> measure_redis(
 	const OpenFile nowhere{open("/dev/null", O_WRONLY | O_CLOEXEC)};
 	const Child server{
 		start({"redis-server", "--bind", "127.0.0.1", "--port", at, "--save", "", "--appendonly", "no", "--daemonize",
-				  "no", "--maxclients", std::to_string(rate.connections + 32), "--tcp-backlog", "4096"},
+				  "no", "--maxclients", std::to_string(connections + 32), "--tcp-backlog", "4096"},
 			nowhere.fd)};
 	for (const Nanoseconds deadline = monotonic_now() + start_patience; !answers(loop, *port);) {
 		if (waitpid(server.pid, nullptr, WNOHANG) != 0 || monotonic_now() > deadline)
@@ -112,8 +122,9 @@ std::expected<RedisRate, std::string> measure_redis(
 
 	int ends[2];
 	if (pipe2(ends, O_CLOEXEC) != 0) return std::unexpected(fmt::format("pipe: {}", std::strerror(errno)));
-	const Child client{start({"redis-benchmark", "-h", "127.0.0.1", "-p", at, "-c", std::to_string(rate.connections),
-								 "-n", std::to_string(requests), "--csv", "ECHO", std::string(bytes, 'x')},
+	const Nanoseconds begun = monotonic_now();
+	const Child client{start({"redis-benchmark", "-h", "127.0.0.1", "-p", at, "-c", std::to_string(connections), "-n",
+								 std::to_string(requests), "--csv", "ECHO", std::string(bytes, 'x')},
 		ends[1])};
 	close(ends[1]);
 	const OpenFile output{ends[0]};
@@ -121,10 +132,13 @@ std::expected<RedisRate, std::string> measure_redis(
 	char piece[4096];
 	for (ssize_t got; (got = read(output.fd, piece, sizeof piece)) > 0;)
 		text.append(piece, static_cast<std::size_t>(got));
-	const auto read = read_redis_csv(text);
-	if (!read) return std::unexpected(read.error());
-	rate.requests_per_s = *read;
-	return rate;
+	const Nanoseconds elapsed = monotonic_now() - begun;
+	const auto rate = read_redis_csv(text);
+	if (!rate) return std::unexpected(rate.error());
+	// Its clock has milliseconds, so a shorter run has no rate.
+	if (!std::isfinite(*rate)) return std::unexpected("redis-benchmark was done too soon to have a rate");
+	return RedisRun{
+		.requests = requests, .elapsed_ns = elapsed, .requests_per_s = *rate, .latency = read_redis_latency(text)};
 }
 
 std::expected<double, std::string> read_redis_csv(std::string_view text) {
@@ -139,6 +153,28 @@ std::expected<double, std::string> read_redis_csv(std::string_view text) {
 	}
 	if (!rate || *rate <= 0) return std::unexpected("redis-benchmark printed no rate");
 	return *rate;
+}
+
+RedisLatency read_redis_latency(std::string_view text) {
+	std::vector<std::string_view> names, values;  // in the first and the last quoted line
+	for (const std::string_view line : split(text, '\n')) {
+		if (!line.starts_with('"')) continue;
+		values = split(line, ',');
+		if (names.empty()) names = values;
+	}
+	const auto of = [&](std::string_view name) -> std::optional<double> {
+		const auto found = std::ranges::find(names, name);
+		const auto at = static_cast<std::size_t>(found - names.begin());
+		if (found == names.end() || at >= values.size() || values[at].size() < 3) return {};
+		double ms = 0;
+		const char* const begin = values[at].data() + 1;
+		const auto [end, error] = std::from_chars(begin, begin + values[at].size() - 2, ms);
+		return error == std::errc() && *end == '"' ? std::optional(ms) : std::nullopt;
+	};
+	return {.mean_ms = of("\"avg_latency_ms\""),
+		.p50_ms = of("\"p50_latency_ms\""),
+		.p99_ms = of("\"p99_latency_ms\""),
+		.max_ms = of("\"max_latency_ms\"")};
 }
 
 }  // namespace verbena::scale

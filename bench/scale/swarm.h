@@ -93,11 +93,11 @@ struct ClientRow {
 	float latency_ms = 0;  // the mean time from a message to its echo
 };
 
-// The result of one process; times are in nanoseconds. With `duration`, `latency` and `latency_sum`
-// have only messages that began and ended in the measured time.
+// The result of one process; times are in nanoseconds. With `duration`, `latency` and its sum have
+// only messages that began and ended in the measured time.
 struct PartRows {
 	Histogram connect, latency;
-	double latency_sum = 0;
+	std::uint64_t connect_sum_ns = 0, latency_sum_ns = 0;
 	char first_failure[256] = {};  // a sentence; empty: no client failed
 	char device[64] = {}, gid[64] = {};  // the device of its RDMA clients; empty over TCP
 	std::uint32_t mtu = 0;
@@ -115,9 +115,15 @@ struct Board {
 	std::atomic<std::uint64_t> began{0}, ended{0};
 	// When the first client had all its echoes.
 	std::atomic<std::uint64_t> first_finished{UINT64_MAX};
+	// Whether the last sample of the processes is taken. Until then no process ends: its CPU time
+	// would be missing in the sample.
+	std::atomic<bool> sampled{false};
 	metrics::Buckets connects, round_trips;  // if `metered`
 	std::atomic<std::uint64_t> failures[causes]{};  // by Cause
 };
+
+// The metrics of a run that is under way.
+metrics::Families families_of(const Board& board, std::uint32_t clients);
 
 // The options for this number of connections: of the clients of a process, and of a server with
 // logical clients.

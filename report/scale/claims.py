@@ -323,5 +323,7 @@ def _line(row: Row, text: str, more: str = "") -> str:
     pace = f", {row.rate:.0f}/s offered" if row.rate else ""
     mark = "" if row.usable else f" ({row.validity}: {row.reason})"
     sharing = f" on {row.shared} shared queue pairs" if row.shared else ""
+    if row.is_rival:
+        return f"{row.system} with {row.clients} clients over {row.transport}: {text}{mark}"
     kind = (", a thread for each" if row.engine == "threads" else "") + (f", {row.apart}" if row.apart else "")
     return f"{row.clients} clients over {row.transport or '?'}{sharing}{kind}{pace}: {text}{more}{mark}"

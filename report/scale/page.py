@@ -32,14 +32,17 @@ COLUMNS = {
     "server_switches_per_s": "Server's context switches/s",
     "peak_clients": "Clients connected at once",
     "distinct_ids": "Different logical clients",
-    "redis_per_second": "redis (requests/s)",
-    "over_redis": "Relative to redis",
     "round_trip_ns": "Core to core (ns)",
 }
 
 
 def _name(row: Row) -> str:
-    kinds = ["shared" if row.shared else "", "threads" if row.engine == "threads" else "", row.apart]
+    kinds = [
+        row.system if row.is_rival else "",
+        "shared" if row.shared else "",
+        "threads" if row.engine == "threads" else "",
+        row.apart,
+    ]
     return " ".join(filter(None, [f"{row.clients:,}", row.transport, *kinds]))
 
 
@@ -85,6 +88,37 @@ def _engines(source: Source) -> list[tuple[str, str]]:
     )
 
 
+def _rivals(source: Source) -> list[tuple[str, str]]:
+    """Compare our rows with those of rivals that did the same work."""
+    rows = []
+    for ours, rival in source.rival_pairs():
+        if not ours.get(RATE) or not rival.get(RATE):
+            continue
+        (low, middle, high), (rival_low, rival_middle, rival_high) = ours.interval(RATE), rival.interval(RATE)
+        ahead = "ours" if low > rival_high else rival.system if rival_low > high else "no significant difference"
+        rows.append(
+            (
+                escape(_name(ours)),
+                page.number_text(ours, RATE, True),
+                page.number_text(rival, RATE, True),
+                f"{middle / rival_middle:.2f} [{low / rival_high:.2f}, {high / rival_low:.2f}]",
+                f"<td class=text>{escape(ahead)}</td>",
+                *(page.number_text(row, "latency_p99_ms") for row in (ours, rival)),
+            )
+        )
+    heads = (
+        "Clients",
+        "Ours (echoes/s)",
+        "redis (requests/s)",
+        "Ours/redis",
+        "Ahead",
+        "Our p99 (ms)",
+        "redis p99 (ms)",
+    )
+    caption = f"redis-benchmark verifies no answer; same number of clients and bytes, {escape(source.label)}"
+    return [("redis beside ours", table_html(caption, heads, rows))] if rows else []
+
+
 LAYOUT = page.Layout(
     title="Many clients of one server",
     lead=(
@@ -97,6 +131,6 @@ LAYOUT = page.Layout(
     name=_name,
     columns=COLUMNS,
     with_interval=(RATE,),
-    more=_engines,
+    more=lambda source: _engines(source) + _rivals(source),
 )
 render = partial(page.render, LAYOUT)

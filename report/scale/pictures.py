@@ -1,8 +1,8 @@
 """The pictures of many clients: connect time, echoes, echo latency and memory, by number of
 clients.
 
-A colour is a transport, a line style a quantile. The published curve is behind the others: its rows
-cannot be compared with each other, and only show what was claimed.
+A colour is a transport, a line style a quantile. Rivals and the published curve are behind the
+others. The published rows cannot be compared with each other, and only show what was claimed.
 """
 
 from __future__ import annotations
@@ -85,6 +85,8 @@ def _chart(quantity: Quantity, sources: list[Source]) -> Chart:
                 f"{source.label}: " if len(sources) > 1 else "",
                 MARKERS[number % len(MARKERS)],
             )
+    for source in sources:
+        lines += _rivals(quantity, source)
     counts = sorted({row.clients for source in [*sources, published()] for row in source.rows})
     title = f"{quantity.title} by number of clients"
     return Chart(
@@ -115,6 +117,18 @@ def _lines(quantity: Quantity, source: Source, transport: str, named: str, marke
             line_of(rows, column, lambda row: row.clients, label, gid, colour, dashed=place > 0, marker=marker)
         )
     return [line for line in lines if line.points]
+
+
+def _rivals(quantity: Quantity, source: Source) -> list[Line]:
+    column = next(iter(quantity.columns))
+    by_system: dict[str, list[tuple[float, float, float, float]]] = {}
+    for row in source.rivals():
+        if row.get(column) is not None:
+            by_system.setdefault(row.system, []).append((row.clients, *row.interval(column)))
+    return [
+        Line(f"{system}, {source.label}", f"{source.label}-{system}-{column}", MUTED, points, behind=True)
+        for system, points in by_system.items()
+    ]
 
 
 def _has_room(count: int, counts: list[int]) -> bool:

@@ -1,22 +1,33 @@
 """Rows of many clients: of `verbena bench scale` or `performance_test --json`, or the published
 CSV.
 
-A `Row` is one cell: a transport, a number of clients and an offered rate. A rate of 0 means that
-each client sends a message when the echo of the last one has arrived.
+A `Row` is one cell: a system (ours or a rival), a transport, a number of clients and an offered
+rate. A rate of 0 means that each client sends a message when the echo of the last one has arrived.
+The verdicts are those of `verbena check`.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 
-from report import tables
+from report import judge, tables
 from report.tables import PUBLISHED, Table, read_table, rows_of
 
 KEYS = ("clients", "success_percent")
-WORDS = ("experiment", "transport", "connect", "engine", "without")
+WORDS = ("system", "transport", "connect", "engine", "without", "server")
 
 
 class Row(tables.Row):
+    @property
+    def system(self) -> str:
+        """Our own, verbena, or a rival; empty if the table does not say."""
+        return self.words["system"]
+
+    @property
+    def is_rival(self) -> bool:
+        return self.system not in ("", "verbena")
+
     @property
     def transport(self) -> str:
         """rdma or tcp; empty if the table does not say."""
@@ -78,7 +89,7 @@ class Source(tables.Source[Row]):
 
     @property
     def plain(self) -> list[Row]:
-        return [row for row in self.rows if row.usable and not row.shared and not row.apart]
+        return [row for row in self.rows if row.usable and not row.shared and not row.apart and not row.is_rival]
 
     def threads(self) -> list[Row]:
         """Return usable unpaced rows over RDMA of the engine with a thread for each client."""
@@ -92,22 +103,35 @@ class Source(tables.Source[Row]):
         pairs = [(by_epoll.get(row.work), row) for row in rows if row.engine == "uring"]
         return [(epoll, uring) for epoll, uring in pairs if epoll]
 
+    def rivals(self) -> list[Row]:
+        return sorted((row for row in self.rows if row.usable and row.is_rival), key=lambda row: row.clients)
+
+    def rival_pairs(self) -> list[tuple[Row, Row]]:
+        """Return pairs of usable rows, ours and a rival's, of the same work."""
+
+        def work(row: Row) -> tuple[float, ...]:
+            return tuple(row.values.get(name, 0.0) for name in ("clients", "rate", "size", "window"))
+
+        rivals = self.rivals()
+        return [(row, rival) for row in self.plain for rival in rivals if work(row) == work(rival)]
+
     @property
     def transports(self) -> list[str]:
-        return sorted({row.transport for row in self.rows})
+        return sorted({row.transport for row in self.rows if not row.is_rival})
 
 
 def read(table: Table, label: str | None = None) -> Source:
-    rows = rows_of(table, Row, WORDS, ("clients",))
+    rows = _judged(table)
     return Source(label or table.path.stem, table.environment, rows, published=rows == published().rows)
 
 
 @cache
 def published() -> Source:
-    """Return the published table; `verbena check` says why its rows are not comparable."""
-    return Source(
-        "published",
-        {},
-        rows_of(read_table(PUBLISHED / "connection_scale.csv"), Row, WORDS, ("clients",)),
-        published=True,
-    )
+    """Return the published table; its verdicts say why its rows are not comparable."""
+    return Source("published", {}, _judged(read_table(PUBLISHED / "connection_scale.csv")), published=True)
+
+
+def _judged(table: Table) -> tuple[Row, ...]:
+    rows = rows_of(table, Row, WORDS, ("clients",))
+    verdicts = judge.verdicts(table.path)
+    return tuple(replace(row, **verdict._asdict()) for row, verdict in zip(rows, verdicts, strict=True))

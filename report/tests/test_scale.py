@@ -13,39 +13,7 @@ import pytest
 from report import tables
 from report.scale import claims, page, pictures, rows
 from report.tests.running import run
-from report.tests.synthetic import table_text
-
-COUNTS = (10, 100, 1000, 5000, 10000, 20000)
-
-
-def row(clients: int, **changes: object) -> dict[str, object]:
-    """A row of a server whose figures do not depend on the number of clients."""
-    return {
-        "experiment": "scale",
-        "transport": "rdma",
-        "clients": clients,
-        "success_percent": 100,
-        "avg_connect_ms": 15,
-        "avg_latency_ms": 0.28,
-        "messages_per_second": 100000,
-        "peak_memory_mb": 10,
-        "peak_threads": 3,
-        "rate": 0,
-        "connect_p50_ms": 14,
-        "connect_p99_ms": 20,
-        "latency_p50_ms": 0.2,
-        "latency_p99_ms": 1,
-        "latency_max_ms": 5,
-        "server_kib_per_connection": 8.3,
-        "server_switches_per_s": 100,
-        "peak_clients": clients,
-        "validity": "valid",
-        "reason": "",
-    } | changes
-
-
-def csv_text(table: list[dict[str, object]]) -> str:
-    return table_text(table, {"device": "vb_synthetic", "kind": "software", "memory_bytes": "8589934592"})
+from report.tests.synthetic_scale import COUNTS, csv_text, not_run, redis_row, row
 
 
 def source(tmp_path: Path, table: list[dict[str, object]]) -> rows.Source:
@@ -55,11 +23,9 @@ def source(tmp_path: Path, table: list[dict[str, object]]) -> rows.Source:
 
 
 def test_io_uring_is_compared_with_epoll_and_judges_no_claim(tmp_path: Path) -> None:
-    table = [
-        row(count, engine="epoll", messages_per_second_low=99000, messages_per_second_high=101000) for count in COUNTS
-    ]
-    faster = {"messages_per_second": 200000, "messages_per_second_low": 190000, "messages_per_second_high": 210000}
-    table += [row(100, engine="uring", **faster), row(1000, engine="uring", rate=500, **faster)]
+    table = [row(count) for count in COUNTS]
+    faster = {"per_second": 60000, "spread": (0.95, 1.0, 1.05)}
+    table += [row(100, engine="uring", **faster), row(1000, engine="uring", rate=500)]
     of = source(tmp_path, table)
     assert [(epoll.clients, uring.clients) for epoll, uring in of.engine_pairs()] == [(100, 100)]
     assert {line.clients: line.engine for line in of.cells("rdma")} == dict.fromkeys(COUNTS, "epoll")
@@ -97,28 +63,28 @@ def test_a_server_as_it_was_claimed_supports_what_can_be_tested(tmp_path: Path) 
 @pytest.mark.parametrize(
     "claim,changes",
     [
-        ("S3.1", {"success_percent": 99}),
-        ("S3.2", {"avg_connect_ms": 30}),
-        ("S3.3", {"avg_latency_ms": 0.6}),
+        ("S3.1", {"lost": 200}),
+        ("S3.2", {"connect_ms": 30}),
+        ("S3.3", {"latency_ms": 0.6}),
         ("S3.3", {"latency_max_ms": 7}),
-        ("S3.4", {"server_kib_per_connection": 12}),
-        ("S3.6", {"messages_per_second": 1000}),
+        ("S3.4", {"kib": 12}),
+        ("S3.6", {"per_second": 1000}),
     ],
 )
 def test_one_row_of_20000_clients_contradicts(tmp_path: Path, claim: str, changes: dict[str, object]) -> None:
-    table = [each | (changes if each["clients"] == 20000 else {}) for each in both_paces()]
+    table = [row(count, rate=rate, **(changes if count == 20000 else {})) for rate in (0, 1000) for count in COUNTS]
     assert verdicts(source(tmp_path, table))[claim] == "contradicted"
 
 
 def test_a_peak_at_1000_clients_is_supported_if_it_is_the_claimed_one(tmp_path: Path) -> None:
     rates = {10: 924, 100: 6337, 1000: 9656, 5000: 4808, 10000: 2462, 20000: 2342}
     assert (
-        verdicts(source(tmp_path, [row(count, messages_per_second=rate) for count, rate in rates.items()]))["S3.6"]
+        verdicts(source(tmp_path, [row(count, per_second=rate) for count, rate in rates.items()]))["S3.6"]
         == "supported"
     )
     rates[5000] = 12000
     assert (
-        verdicts(source(tmp_path, [row(count, messages_per_second=rate) for count, rate in rates.items()]))["S3.6"]
+        verdicts(source(tmp_path, [row(count, per_second=rate) for count, rate in rates.items()]))["S3.6"]
         == "contradicted"
     )
 
@@ -133,16 +99,40 @@ def test_latency_at_full_load_does_not_decide_the_claim(tmp_path: Path) -> None:
 
 
 def test_rows_that_are_not_valid_support_no_claim(tmp_path: Path) -> None:
-    found = verdicts(source(tmp_path, both_paces(validity="invalid")))
-    assert set(found.values()) == {"not testable"}
+    forged = [each | {"jain": 0.5, "validity": "valid"} for each in both_paces()]
+    of = source(tmp_path, forged)
+    assert {each.validity for each in of.rows} == {"invalid"}, "a verdict that stands in the file is not believed"
+    assert set(verdicts(of).values()) == {"not testable"}
+
+
+def test_every_synthetic_row_is_valid_as_the_judge_sees_it(tmp_path: Path) -> None:
+    table = [*both_paces(), row(100, engine="threads"), row(100, transport="tcp"), redis_row(100, 50000)]
+    found = {(each.validity, each.reason) for each in source(tmp_path, table).rows}
+    assert found == {("valid", "")}
+    (failed,) = source(tmp_path, [row(100, lost=1)]).rows
+    assert failed.validity == "suspect" and "99 of 100 clients succeeded, 1 lost" in failed.reason
+
+
+def test_redis_is_compared_with_the_rows_of_the_same_cell_and_judges_no_claim(tmp_path: Path) -> None:
+    table = [row(100), row(100, transport="tcp", per_second=20000), row(1000), redis_row(100, 50000)]
+    of = source(tmp_path, table)
+    assert [(ours.transport, rival.clients) for ours, rival in of.rival_pairs()] == [("rdma", 100), ("tcp", 100)]
+    assert {line.system for line in of.plain} == {"verbena"}
+    ((title, html),) = page.LAYOUT.more(of)
+    assert title == "redis beside ours" and "0.60 [0.59, 0.61]" in html and "0.40 [0.40, 0.40]" in html
+    labels = [line.label for line in pictures._chart(pictures.QUANTITIES[1], [of]).lines if line.behind]
+    assert "redis, synthetic" in labels
 
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("scale")
-    table = [row(count, transport=transport, reason="<script>") for transport in ("rdma", "tcp") for count in COUNTS]
-    for number, each in enumerate(table):
-        each["messages_per_second"] = 1000.0 * (number + 1)
+    cells = [(transport, count) for transport in ("rdma", "tcp") for count in COUNTS]
+    table = [
+        row(count, transport=transport, per_second=1000.0 * (number + 1))
+        for number, (transport, count) in enumerate(cells)
+    ]
+    table.append(not_run(30000, "<script>"))
     (folder / "synthetic.csv").write_text(csv_text(table), encoding="utf-8")
     done = run("synthetic.csv", "-o", "page.html", "--plots", "plots", "--json", "facts.json", cwd=folder)
     assert done.returncode == 0, done.stderr
@@ -172,7 +162,7 @@ def test_each_row_is_drawn_and_the_published_curve_is_behind(made: Path) -> None
 
 def test_json_has_rows_and_verdicts(made: Path) -> None:
     document = json.loads((made / "facts.json").read_text(encoding="utf-8"))
-    assert len(document["claims"]["synthetic"]) == len(claims.JUDGES) and len(document["sources"][0]["rows"]) == 12
+    assert len(document["claims"]["synthetic"]) == len(claims.JUDGES) and len(document["sources"][0]["rows"]) == 13
 
 
 def test_one_page_has_one_experiment(made: Path) -> None:

@@ -5,10 +5,12 @@ performance_test.
 import csv
 import json
 import re
+import shutil
+import signal
 from pathlib import Path
 
 import pytest
-from programs import ROOT, Programs, Ran
+from programs import ROOT, Programs, Ran, wait_until
 
 BENCH = ("verbena", "bench", "scale")
 QUICK = ("--seconds", 0.15, "--warmup", 0.02)
@@ -57,8 +59,10 @@ def test_a_table_names_its_device_and_has_the_published_columns_in_their_order(m
     with (measured / "scale.csv").open() as file:
         header = next(csv.reader(file))
     at = header.index("clients")
-    assert header[at : at + len(PUBLISHED_COLUMNS)] == PUBLISHED_COLUMNS
-    assert "| rdma | epoll | 20 | 20 | 300 |" in (measured / "scale.md").read_text()
+    assert at == 0 and header[: len(PUBLISHED_COLUMNS)] == PUBLISHED_COLUMNS
+    lines = (measured / "scale.md").read_text().splitlines()
+    assert lines[0].replace(" ", "").startswith("|" + "|".join(PUBLISHED_COLUMNS) + "|system|transport|")
+    assert len([line for line in lines if re.search(r"\| verbena +\| rdma +\|", line)]) == 4
 
 
 def test_check_finds_no_fault_with_our_own_rows(measured: Path, programs: Programs) -> None:
@@ -66,12 +70,19 @@ def test_check_finds_no_fault_with_our_own_rows(measured: Path, programs: Progra
         ran = programs.run("verbena", "check", measured / name, "--strict", "--json")
         assert ran.status == 0, ran
         verdict = json.loads(ran.out)
-        assert len(verdict["rows"]) == 8 and verdict["invalid"] == verdict["not_comparable"] == 0
+        assert len(verdict["rows"]) == 8 and verdict["invalid"] == 0 and verdict["experiment"] == "scale"
+        assert {row["validity"] for row in verdict["rows"]} <= {"valid", "suspect"}
 
 
 def test_check_finds_a_row_whose_server_counted_another_number(measured: Path, programs: Programs) -> None:
     table = json.loads((measured / "scale.json").read_text())
     table["rows"][0]["server_echoes"] += 1
+    (programs.folder / "wrong.json").write_text(json.dumps(table))
+    ran = programs.run("verbena", "check", "wrong.json", "--strict")
+    assert ran.status == 3 and "server_echoes is" in ran.out, ran
+    table = json.loads((measured / "scale.json").read_text())
+    table["rows"][0]["server_echoes"] += 1
+    table["rows"][0]["repetitions"][0]["server_echoes"] += 1
     (programs.folder / "wrong.json").write_text(json.dumps(table))
     ran = programs.run("verbena", "check", "wrong.json", "--strict")
     assert ran.status == 3 and "the server counted" in ran.out, ran
@@ -162,29 +173,17 @@ def test_a_hundred_stalled_handshakes_delay_the_median_connect_by_less_than_50_m
 
 
 def test_the_threads_engine_contradicts_the_claim_of_few_threads(programs: Programs) -> None:
-    words = (
-        "--clients",
-        "10,40",
-        "--engine",
-        "epoll,threads",
-        "--transport",
-        "rdma",
-        "--reps",
-        1,
-        *QUICK,
-        "--json",
-        "s.json",
-        "--quiet",
-    )
-    ran = programs.run(*BENCH, *words)
-    assert ran.status == 0, ran
-    few, _, threads, _ = json.loads((programs.folder / "s.json").read_text())["rows"]
+    """Runs without a duration, so that a busy machine makes no row suspect."""
+    rows = []
+    for engine in ("epoll", "threads"):
+        words = ("performance_test", "-c", 10, "-n", 20, "-t", 0, "--engine", engine, "--json", "p.json")
+        assert programs.run(*words).status == 0
+        rows += json.loads((programs.folder / "p.json").read_text())["rows"]
+    few, threads = rows
     assert few["engine"] == "epoll" and few["peak_threads"] <= 6
     assert threads["engine"] == "threads" and threads["peak_threads"] >= 10
+    (programs.folder / "s.json").write_text(json.dumps({"rows": rows}))
     assert programs.run("verbena", "check", "s.json", "--strict").status == 0
-    # A busy machine may make a row suspect. Here only its threads are judged.
-    few["validity"] = threads["validity"] = "valid"
-    (programs.folder / "s.json").write_text(json.dumps({"rows": [few, threads]}))
     ran = programs.run("verbena", "report", "s.json", "-o", "p.html", "--plots", "plots", "--json", "facts.json")
     assert ran.status == 0, ran
     findings = {
@@ -192,10 +191,14 @@ def test_the_threads_engine_contradicts_the_claim_of_few_threads(programs: Progr
         for each in json.loads((programs.folder / "facts.json").read_text())["claims"]["s"]
     }
     assert findings["S3.5"]["verdict"] == "contradicted", findings["S3.5"]
-    ran = programs.run(
-        *BENCH, "--clients", 1001, "--engine", "threads", "--transport", "rdma", "--json", "-", "--quiet"
-    )
-    too_many = json.loads(ran.out)["rows"][0]
+
+
+def test_a_thread_for_each_client_has_its_limit(programs: Programs) -> None:
+    few = ("--clients", "10,1001", "--transport", "rdma", "--reps", 1, *QUICK, "--json", "-", "--quiet")
+    ran = programs.run(*BENCH, "--engine", "threads", *few)
+    assert ran.status == 0, ran
+    ten, too_many = json.loads(ran.out)["rows"]
+    assert ten["peak_threads"] > 10
     assert too_many["validity"] == "n/a" and "at most 1000" in too_many["reason"]
 
 
@@ -358,3 +361,60 @@ def test_each_client_with_a_window_sends_its_number_of_messages(programs: Progra
 
 def test_a_number_of_messages_and_a_duration_exclude_each_other(programs: Programs) -> None:
     assert programs.run("performance_test", "-n", 3, "--duration", 1).status == 2
+
+
+def test_a_run_in_which_clients_fail_is_not_valid_and_its_cpu_time_not_negative(programs: Programs) -> None:
+    """The server has fewer descriptors than the clients need, so most of them fail early."""
+    server = programs.start("echo_server", "--listen", "127.0.0.1", "--port", 0, within=few_descriptors)
+    where = wait_until(
+        lambda: re.search(r"listening at (127\.0\.0\.1:\d+)", server.out), "echo_server listens", alive=server
+    )[1]
+    words = ("-c", 200, "-n", 2, "-t", 0, "--transport", "tcp", "--connect-timeout-s", 2, "--processes", 4)
+    ran = programs.run("performance_test", *words, "-s", where, "--json", "p.json")
+    assert ran.status == 1, ran
+    (row,) = json.loads((programs.folder / "p.json").read_text())["rows"]
+    assert row["success_percent"] < 100 and row["validity"] == "suspect", row
+    assert "of 200 clients succeeded" in row["reason"] and "judged: suspect" in ran.out, ran
+    assert row["clients_cpu_percent"] > 0, "all clients' processes are there when the last sample is taken"
+    failed = sum(value for name, value in row.items() if name.startswith("failed_"))
+    assert failed == 200 - row["success_percent"] * 2
+
+
+def few_descriptors(words: list[str]) -> list[str]:
+    return [*limited(90), *words]
+
+
+def test_redis_has_a_row_with_its_own_interval_and_verdict(programs: Programs) -> None:
+    if not shutil.which("redis-benchmark") or not shutil.which("redis-server"):
+        pytest.skip("redis is not installed")
+    words = ("--clients", "5", "--transport", "tcp", "--with-redis", "--reps", 2, *QUICK)
+    ran = programs.run(*BENCH, *words, "--json", "s.json", "--quiet")
+    assert ran.status == 0, ran
+    ours, redis = json.loads((programs.folder / "s.json").read_text())["rows"]
+    assert (ours["system"], redis["system"], redis["transport"], redis["connect"]) == (
+        "verbena", "redis", "tcp", "clear",
+    )  # fmt: skip
+    assert 0 < redis["messages_per_second_low"] <= redis["messages_per_second"] <= redis["messages_per_second_high"]
+    assert redis["validity"] in ("valid", "suspect") and len(redis["repetitions"]) == 2, redis
+    assert redis["success_percent"] is None and redis["server_kib_per_connection"] is None
+    assert programs.run("verbena", "check", "s.json", "--strict").status == 0
+
+
+def test_ctrl_c_keeps_the_rows_and_the_sweep_is_resumed(programs: Programs) -> None:
+    words = (*BENCH, "--quiet", "--clients", "2,3", "--transport", "tcp", *QUICK, "--json", "s.json")
+    path = programs.folder / "s.json"
+    running = programs.start(*words, "--reps", 500)
+    wait_until(lambda: path.exists() and path.stat().st_size > 0, "a table is written", alive=running, limit_s=30)
+    ran = running.end(signal.SIGINT)
+    assert ran.status == 130, ran
+    before = json.loads(path.read_text())
+    done = [len(row["repetitions"]) for row in before["rows"]]
+    assert before["environment"]["unfinished"] == f"{1000 - sum(done)} repetitions were not measured"
+    ran = programs.run(*words, "--reps", max(done) + 1, "--resume", "s.json", limit_s=60)
+    assert ran.status == 0, ran
+    after = json.loads(path.read_text())
+    assert [len(row["repetitions"]) for row in after["rows"]] == [max(done) + 1] * 2
+    assert after["rows"][0]["repetitions"][0] == before["rows"][0]["repetitions"][0]
+    assert "unfinished" not in after["environment"]
+    ran = programs.run(*words, "--reps", max(done) + 1, "--resume", "s.json", "--handshakes", 3)
+    assert ran.status == 1 and "cannot be resumed: its settings was" in ran.err, ran

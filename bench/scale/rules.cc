@@ -1,0 +1,219 @@
+#include "bench/scale/rules.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "bench/judge/judge.h"
+#include "bench/scale/repetition.h"
+#include "bench/scale/traffic_rules.h"
+
+namespace verbena::scale {
+namespace {
+
+using bench::count_in;
+using bench::Findings;
+using bench::Json;
+using bench::number_of;
+using bench::word_of;
+
+// The values of a histogram's bucket are at most this factor apart (base/histogram.h), so a mean
+// that is computed from it is too high by less.
+constexpr double bucket = 1.0 + 1.0 / 64;
+// Sums of the same times may differ in the last digits.
+constexpr double rounding = 1e-6;
+// The kernel counts resident memory in batches for each core, so a peak may be a little too low.
+constexpr double resident_tolerance = 1.25;
+
+// Whether two values of a cell are the same; a value that came from CSV is a text.
+bool same(const Json& a, const Json& b, const std::string& name) {
+	if (const auto one = number_of(a, name), other = number_of(b, name); one && other)
+		return one->value == other->value;
+	return word_of(a, name) == word_of(b, name);
+}
+
+void examine_cell(const Json& row, const Json& repetition, Findings& findings) {
+	const Json &cell = repetition.at("cell"), columns = columns_of(Cell{});
+	for (const auto& [name, value] : columns.items()) {
+		static_cast<void>(cell.at(name));
+		if (!same(row, cell, name))
+			findings.invalid(fmt::format("its {} was '{}'", name, bench::text_of(cell.at(name))));
+	}
+}
+
+// Examines a sum of times against the histogram of the same times.
+void examine_times(
+	const Json& repetition, const bench::Latency& names, const char* sum_ns, std::uint64_t count, Findings& findings) {
+	const auto sum = static_cast<double>(count_in(repetition, sum_ns));
+	const auto histogram = bench::examine_latency(repetition, names, findings);
+	const auto max = number_of(repetition, std::string(names.prefix) + "max_ms");
+	if (max && sum > max->value * 1e6 * static_cast<double>(count) * (1 + rounding))
+		findings.invalid(fmt::format("{} is more than {} times of {} ms at most", sum_ns, count, max->value));
+	if (!histogram) return;
+	if (histogram->count() != count)
+		findings.invalid(fmt::format("{} has {} times of {}", names.histogram, histogram->count(), count));
+	const double most = bench::mean_of(*histogram) * static_cast<double>(count);
+	if (sum > most * (1 + rounding) || sum < most / bucket * (1 - rounding))
+		findings.invalid(fmt::format("{} is not the sum of its histogram", sum_ns));
+}
+
+void examine_clients(const Json& row, const Json& repetition, Findings& findings) {
+	const std::uint64_t clients = clients_of(repetition), good = count_in(repetition, "good"),
+						connected = count_in(repetition, "connected"),
+						connecting = count_in(repetition, "connecting_ns");
+	if (const auto wanted = number_of(row, "clients"); wanted && static_cast<double>(clients) != wanted->value)
+		findings.invalid(fmt::format("{} clients succeeded or failed", clients));
+	if (connected > clients || good > connected)
+		findings.invalid(fmt::format("{} clients connected, and {} succeeded", connected, good));
+	examine_times(repetition, connect_times, "connect_sum_ns", connected, findings);
+	// The time from the first SYN to the last client that is ready includes each client's own.
+	const auto longest = number_of(repetition, "connect_max_ms");
+	if (connected > 0 && longest && longest->value * 1e6 > static_cast<double>(connecting) * (1 + rounding))
+		findings.invalid(fmt::format("a client connected in {} ms, but all of them in {} ms", longest->value,
+			static_cast<double>(connecting) / 1e6));
+	if (good == clients) return;
+	std::string causes_text;
+	for (std::size_t cause = 1; cause < causes; ++cause)
+		if (const auto failed = count_in(repetition, column_of(static_cast<Cause>(cause))); failed > 0)
+			causes_text += fmt::format(", {} {}", failed, name_of(static_cast<Cause>(cause)));
+	findings.suspect(fmt::format("{} of {} clients succeeded{}", good, clients, causes_text));
+}
+
+void examine_memory(const Json& repetition, Findings& findings) {
+	const std::uint64_t before = count_in(repetition, "resident_before"),
+						connected = count_in(repetition, "resident_connected"),
+						peak = count_in(repetition, "resident_peak");
+	if (before == 0 || connected == 0) findings.invalid("a server without memory");
+	if (static_cast<double>(std::max(before, connected)) > resident_tolerance * static_cast<double>(peak))
+		findings.invalid(
+			fmt::format("the server had {} and then {} B of memory, but {} B at its peak", before, connected, peak));
+}
+
+void examine_threads(const Json& row, const Json& repetition, Findings& findings) {
+	// One thread sets up connections; the channels have one more, or one for each client.
+	const std::uint64_t least =
+		1 + (word_of(row, "engine") == name_of(Engine::threads) ? count_in(repetition, "connected") : 1);
+	if (const auto threads = count_in(repetition, "threads"); threads < least)
+		findings.invalid(fmt::format("the server had {} threads, but needs {}", threads, least));
+}
+
+void examine_queue_pairs(const Json& row, const Json& repetition, bool all_good, Findings& findings) {
+	const std::uint64_t had = count_in(repetition, "queue_pairs"), peak = count_in(repetition, "peak_clients");
+	const auto shared = number_of(row, "shared_qps");
+	const bool rdma = word_of(row, "transport") == name_of(Transport::rdma), logical = shared && shared->value > 0;
+	if (logical && all_good && count_in(repetition, "distinct_ids") != clients_of(repetition))
+		findings.invalid(fmt::format("the server counted {} different logical clients instead of {}",
+			count_in(repetition, "distinct_ids"), clients_of(repetition)));
+	if (!logical && !repetition.at("distinct_ids").is_null()) findings.invalid("no client was a logical one");
+	if (!rdma) {
+		if (had > 0 || !repetition.at("send_posts").is_null()) findings.invalid("TCP has no queue pairs");
+	} else if (logical && static_cast<double>(had) > shared->value) {
+		findings.invalid(
+			fmt::format("the server had {} queue pairs, but only {} were to be shared", had, shared->value));
+	} else if (!logical && had != peak) {
+		findings.invalid(fmt::format("the server had {} queue pairs for {} clients", had, peak));
+	}
+}
+
+void examine_server(const Json& row, const Json& repetition, Findings& findings) {
+	if (!has_server(repetition)) return findings.remark("the server's counts are not known");
+	const std::uint64_t clients = clients_of(repetition), connected = count_in(repetition, "connected"),
+						echoes = count_in(repetition, "echoes"), echoed = count_in(repetition, "server_echoes"),
+						peak = count_in(repetition, "peak_clients");
+	const bool all_good = count_in(repetition, "good") == clients;
+	// The server may or may not have counted a client that broke off, so compare exactly only if
+	// all clients succeeded.
+	if (peak < connected || (all_good && peak > clients))
+		findings.invalid(fmt::format("the server had {} clients at once, but {} had connected", peak, connected));
+	if (all_good ? echoed != echoes : echoed < echoes)
+		findings.invalid(fmt::format("the server counted {} echoes, but the clients verified {}", echoed, echoes));
+	examine_queue_pairs(row, repetition, all_good, findings);
+	examine_memory(repetition, findings);
+	examine_threads(row, repetition, findings);
+}
+
+void examine_redis(const Json& row, const Json& repetition, Findings& findings) {
+	const double rate = bench::number_in(repetition, "requests_per_s"),
+				 took_s = static_cast<double>(count_in(repetition, "elapsed_ns")) / 1e9;
+	const auto requests = static_cast<double>(count_in(repetition, "requests"));
+	// redis-benchmark counts a request more or less at its end.
+	if (rate * took_s * 1.01 < requests)
+		findings.invalid(fmt::format("{} requests in {} s are more than {} a second", requests,
+			bench::three_digits(took_s), bench::three_digits(rate)));
+	const auto mean = number_of(repetition, "avg_latency_ms");
+	bench::examine_little(rate, mean ? mean->value / 1e3 : 0,
+		{.what = "requests", .most = number_of(row, "clients").value_or(bench::Number{}).value, .only_waits = true},
+		findings);
+	const auto p50 = number_of(repetition, "latency_p50_ms"), max = number_of(repetition, "latency_max_ms");
+	if (mean && max && mean->value > max->value) findings.invalid("the mean latency is above the longest");
+	// At least half of the latencies are at least the median.
+	if (mean && p50 && mean->value < p50->value / 2.1) findings.invalid("the mean latency is below half of p50");
+	bench::examine_percentiles(repetition, echo_times, findings);
+}
+
+void examine_words(const Json& row, Findings& findings) {
+	const bool ours = bench::has_value(row, "repetitions");
+	const auto one_of = [&](const char* column, std::initializer_list<std::string_view> known) {
+		const std::string word = word_of(row, column);
+		if (std::ranges::find(known, word) == known.end() && (ours || bench::has_value(row, column)))
+			findings.invalid(fmt::format("{} '{}' is unknown", column, word));
+	};
+	const bool redis = word_of(row, "system") == "redis";
+	one_of("system", {"verbena", "redis"});
+	one_of("transport", {"rdma", "tcp"});
+	one_of("connect", {"tls-psn", "rdmacm", "clear"});
+	if (!redis) one_of("engine", {"epoll", "uring", "threads"});
+	one_of("without", {"", "coalescing", "pooling", "batched polling"});
+	one_of("server", {"own", "elsewhere"});
+	if (const auto clients = number_of(row, "clients"); !clients || clients->value < 1)
+		findings.invalid("clients is not 1 or more");
+	const bool tcp = word_of(row, "transport") == name_of(Transport::tcp);
+	if (tcp && word_of(row, "connect") == name_of(ConnectBy::rdmacm)) findings.invalid(std::string(tcp_by_rdmacm));
+	if (redis && (!tcp || word_of(row, "connect") != "clear" || bench::has_value(row, "engine")))
+		findings.invalid("redis has TCP connections in clear, and none of our engines");
+	const auto shared = number_of(row, "shared_qps");
+	if (word_of(row, "engine") == name_of(Engine::threads) && shared && shared->value > 0)
+		findings.invalid("a server with a thread for each client has no logical clients");
+}
+
+// A row whose server is our own has its counts in every repetition.
+void examine_account(const Json& row, Findings& findings) {
+	if (!bench::has_value(row, "repetitions") || word_of(row, "system") == "redis") return;
+	const bool own = word_of(row, "server") == "own";
+	for (const Json& each : row["repetitions"])
+		if (!has_failed(each) && has_server(each) != own)
+			return findings.invalid(own ? "its own server reported no counts" : "a server elsewhere reports no counts");
+}
+
+// Numbers that a published row has too.
+void examine_figures(const Json& row, Findings& findings) {
+	const auto success = number_of(row, "success_percent"), rate = number_of(row, "messages_per_second"),
+			   latency = number_of(row, "avg_latency_ms");
+	if (success && success->value > 100) findings.invalid(fmt::format("{} % of the clients succeeded", success->value));
+	if (!rate || !latency || bench::has_value(row, "repetitions")) return;
+	const double most = number_of(row, "clients").value_or(bench::Number{}).value;
+	bench::examine_little(rate->value, latency->value / 1e3, {.what = "messages", .most = most}, findings);
+}
+
+}  // namespace
+
+void examine_repetition(const Json& row, const Json& repetition, Findings& findings) {
+	if (has_failed(repetition)) return findings.invalid(repetition["failure"].get<std::string>());
+	examine_cell(row, repetition, findings);
+	if (word_of(row, "system") == "redis") return examine_redis(row, repetition, findings);
+	examine_clients(row, repetition, findings);
+	examine_server(row, repetition, findings);
+	examine_times(repetition, echo_times, "latency_sum_ns", count_in(repetition, "latencies"), findings);
+	examine_traffic(row, repetition, findings);
+}
+
+void examine_row(const Json& row, const bench::Table& table, Findings& findings) {
+	examine_words(row, findings);
+	examine_account(row, findings);
+	examine_figures(row, findings);
+	bench::examine_percentiles(row, connect_times, findings);
+	bench::examine_percentiles(row, echo_times, findings);
+	examine_link(row, table, findings);
+}
+
+}  // namespace verbena::scale

@@ -1,0 +1,248 @@
+#include "bench/scale/rules.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <functional>
+#include <sstream>
+
+#include "bench/judge/judge.h"
+#include "bench/scale/fixture.h"
+#include "bench/table/table.h"
+
+namespace verbena::scale {
+namespace {
+
+using bench::Json;
+using bench::Validity;
+using bench::Verdict;
+using testing_tools::good_run;
+
+Verdict judged(const Json& row, const bench::Environment& environment = {}) {
+	return bench::judge(experiment(), {.environment = environment, .rows = {row}})->front();
+}
+
+Verdict judged(const std::function<void(Outcome&)>& change) {
+	Outcome run = good_run();
+	change(run);
+	return judged(testing_tools::row_of({run}));
+}
+
+TEST(ScaleRules, AGoodRunIsValid) {
+	const Verdict verdict = judged([](Outcome&) {});
+	EXPECT_EQ(verdict.validity, Validity::valid);
+	EXPECT_EQ(verdict.reason, "");
+}
+
+TEST(ScaleRules, TheServersCountsAreThoseOfTheClients) {
+	EXPECT_EQ(judged([](Outcome& run) { run.server->peak = run.server->queue_pairs = 3; }).reason,
+		"repetition 1: the server had 3 clients at once, but 4 had connected");
+	EXPECT_EQ(judged([](Outcome& run) { run.server->peak = run.server->queue_pairs = 5; }).validity, Validity::invalid);
+	EXPECT_EQ(judged([](Outcome& run) { run.server->echoed = 4999; }).reason,
+		"repetition 1: the server counted 4999 echoes, but the clients verified 5000");
+	EXPECT_EQ(judged([](Outcome& run) { run.server->echoed = 5001; }).validity, Validity::invalid);
+	EXPECT_EQ(judged([](Outcome& run) { run.server->queue_pairs = 3; }).validity, Validity::invalid);
+	EXPECT_EQ(judged([](Outcome& run) { run.server->threads_peak = 1; }).validity, Validity::invalid);
+	EXPECT_EQ(judged([](Outcome& run) { run.server->counters.send_posts = 4000; }).validity, Validity::invalid)
+		<< "each echo needs a post";
+	EXPECT_EQ(judged([](Outcome& run) { run.server->before.resident_bytes = 0; }).validity, Validity::invalid);
+	EXPECT_EQ(judged([](Outcome& run) { run.server->connected.resident_bytes = 2 << 20; }).validity, Validity::invalid);
+}
+
+TEST(ScaleRules, ARunInWhichAClientFailedIsNeverValid) {
+	const Verdict verdict = judged([](Outcome& run) {
+		run.good = 3;
+		run.failures[static_cast<std::size_t>(Cause::lost)] = 1;
+		run.rows[0].cause = Cause::lost;
+	});
+	EXPECT_EQ(verdict.validity, Validity::suspect);
+	EXPECT_EQ(verdict.reason, "repetition 1: 3 of 4 clients succeeded, 1 lost");
+}
+
+TEST(ScaleRules, AServerThatCountedMoreThanTheClientsThatBrokeOffIsNoContradiction) {
+	EXPECT_EQ(judged([](Outcome& run) {
+		run.good = 3;
+		run.failures[static_cast<std::size_t>(Cause::lost)] = 1;
+		run.server->echoed = 5001;
+	}).validity,
+		Validity::suspect);
+}
+
+TEST(ScaleRules, FailuresThatAreHiddenLeaveTooFewClients) {
+	const Verdict verdict = judged([](Outcome& run) { run.good = 3; });
+	EXPECT_EQ(verdict.validity, Validity::invalid);
+	EXPECT_TRUE(verdict.reason.starts_with("repetition 1: 3 clients succeeded or failed; ")) << verdict.reason;
+}
+
+TEST(ScaleRules, LogicalClientsThatTheServerCannotTellApartAreInvalid) {
+	const auto with = [](std::uint64_t labels, std::uint64_t queue_pairs) {
+		return judged([&](Outcome& run) {
+			run.cell.queue_pairs = 2;
+			run.server->labels = labels;
+			run.server->queue_pairs = queue_pairs;
+		}).validity;
+	};
+	EXPECT_EQ(with(4, 2), Validity::valid);
+	EXPECT_EQ(with(3, 2), Validity::invalid);
+	EXPECT_EQ(with(4, 4), Validity::invalid);
+}
+
+TEST(ScaleRules, LittlesLawHoldsOnBothSides) {
+	const auto at_latency = [](std::uint64_t ns) {
+		return judged([&](Outcome& run) {
+			run.latency = {};
+			run.latency.record(ns, 4000);
+			run.latency_sum_ns = ns * 4000;
+		});
+	};
+	EXPECT_EQ(at_latency(2'400'000).validity, Validity::valid);
+	EXPECT_EQ(at_latency(2'600'000).reason,
+		"repetition 1: rate and latency give 5.20 messages under way on average, but the window is 4");
+	EXPECT_EQ(at_latency(1'700'000).validity, Validity::valid);
+	EXPECT_EQ(at_latency(1'000'000).reason,
+		"repetition 1: rate and latency give 2.00 messages under way on average, but 4 clients do nothing but send and "
+		"wait");
+	EXPECT_EQ(at_latency(1'000'000).validity, Validity::suspect);
+	EXPECT_EQ(at_latency(90'000).validity, Validity::invalid);
+	EXPECT_EQ(at_latency(10'000).validity, Validity::invalid);
+}
+
+// Clients that were off their processor for most of a short run are late with their messages.
+TEST(ScaleRules, AShortRunWithNextToNothingUnderWayIsOnlySuspect) {
+	EXPECT_EQ(judged([](Outcome& run) {
+		run.cell.seconds = 0.1;
+		run.latency = {};
+		run.latency.record(10'000, 200);
+		run.latency_sum_ns = 2'000'000;
+		run.to = {.at = run.from.at + 100'000'000, .echoed = run.from.echoed + 200};
+	}).validity,
+		Validity::suspect);
+}
+
+// The latencies of a run that is shorter than them are few and say little.
+TEST(ScaleRules, FewLatenciesThatAreAsLongAsTheRunDoNotBreakTheLaw) {
+	EXPECT_EQ(judged([](Outcome& run) {
+		run.latency = {};
+		run.latency.record(1'500'000'000);
+		run.latency_sum_ns = 1'500'000'000;
+		run.to.echoed = run.from.echoed + 8;
+	}).validity,
+		Validity::valid);
+}
+
+TEST(ScaleRules, ARateThatWasRaisedInTheRepetitionTooIsSuspect) {
+	EXPECT_EQ(judged(testing_tools::row_of({testing_tools::run_at(20'000)})).validity, Validity::suspect);
+	EXPECT_EQ(judged([](Outcome& run) { run.to.echoed = run.from.echoed + 12'000; }).validity, Validity::invalid)
+		<< "more than all echoes";
+	EXPECT_EQ(judged([](Outcome& run) { run.to.at = run.from.at + 6'000'000'000; }).reason,
+		"repetition 1: the server counted 667 echoes a second, and the clients 2000");
+}
+
+TEST(ScaleRules, AnOfferedRateIsReachedAndNotExceeded) {
+	const auto offered = [](double rate) { return judged([&](Outcome& run) { run.cell.rate = rate; }); };
+	EXPECT_EQ(offered(2000).validity, Validity::valid);
+	EXPECT_EQ(offered(2400).reason, "repetition 1: the rate was not reached: 2000 of 2400 messages a second");
+	EXPECT_EQ(offered(1000).validity, Validity::invalid);
+}
+
+TEST(ScaleRules, ClientsThatPauseAfterEachEchoHaveNoTimeForMore) {
+	EXPECT_EQ(judged([](Outcome& run) { run.cell.think_ms = 1; }).validity, Validity::valid);
+	EXPECT_EQ(judged([](Outcome& run) { run.cell.think_ms = 10; }).validity, Validity::invalid);
+}
+
+TEST(ScaleRules, UnequalWorkIsSuspect) {
+	const auto verdict = judged([](Outcome& run) {
+		run.rows[0].echoes = 4700;
+		for (int i = 1; i < 4; ++i) run.rows[i].echoes = 100;
+	});
+	EXPECT_EQ(verdict.reason, "repetition 1: the clients did unequal work: Jain's index is 0.28");
+}
+
+TEST(ScaleRules, ATimeThatWasCutShortIsSuspect) {
+	EXPECT_EQ(judged([](Outcome& run) {
+		run.to.at = run.from.at + 1'700'000'000;
+		run.to.echoed = run.from.echoed + 3400;
+	}).reason,
+		"repetition 1: measured for 1.70 of 2.00 s, because a client had sent all of its messages");
+}
+
+TEST(ScaleRules, TimesThatCannotBeAreInvalid) {
+	EXPECT_EQ(judged([](Outcome& run) { run.connecting_ns = 5'000'000; }).reason,
+		"repetition 1: a client connected in 10 ms, but all of them in 5 ms");
+	EXPECT_EQ(judged([](Outcome& run) { run.connect_sum_ns = 36'000'000; }).validity, Validity::invalid);
+	EXPECT_EQ(judged([](Outcome& run) { run.latency_sum_ns = 4'000'000'000; }).validity, Validity::invalid);
+	EXPECT_EQ(judged([](Outcome& run) { run.connect.record(10'000'000); }).validity, Validity::invalid);
+}
+
+TEST(ScaleRules, ARepetitionOfAnotherCellIsInvalid) {
+	const Json row = testing_tools::row_of({good_run()});
+	for (const auto& [column, value] : {std::pair("clients", Json(400)), std::pair("size", Json(65536)),
+			 std::pair("window", Json(4)), std::pair("transport", Json("tcp")), std::pair("connect", Json("rdmacm")),
+			 std::pair("engine", Json("uring")), std::pair("without", Json("pooling")), std::pair("rate", Json(2000.0)),
+			 std::pair("stalled", Json(100)), std::pair("shared_qps", Json(4)), std::pair("seconds", Json(1.0)),
+			 std::pair("system", Json("redis")), std::pair("server", Json("elsewhere"))}) {
+		Json forged = row;
+		forged[column] = value;
+		EXPECT_EQ(judged(forged).validity, Validity::invalid) << column;
+	}
+}
+
+TEST(ScaleRules, UnknownWordsAreInvalid) {
+	for (const char* column : {"system", "transport", "connect", "engine", "without", "server"}) {
+		Json row = testing_tools::row_of({good_run()});
+		row[column] = row["repetitions"][0]["cell"][column] = "pigeon";
+		EXPECT_EQ(judged(row).validity, Validity::invalid) << column;
+	}
+	Json row = testing_tools::row_of({good_run()});
+	row["clients"] = 0;
+	EXPECT_EQ(judged(row).validity, Validity::invalid);
+}
+
+TEST(ScaleRules, HardwareMovesNoMoreThanItsLink) {
+	Outcome run = good_run();
+	run.cell.message_bytes = 1 << 20;
+	const Json row = testing_tools::row_of({run});
+	EXPECT_EQ(judged(row, {{"kind", "software"}, {"link", "Ethernet, 10 Gb/s"}}).validity, Validity::valid);
+	EXPECT_EQ(judged(row, {{"kind", "hardware"}, {"link", "Ethernet, 100 Gb/s"}}).validity, Validity::valid);
+	EXPECT_EQ(judged(row, {{"kind", "hardware"}, {"link", "Ethernet, 10 Gb/s, processes on one host"}}).reason,
+		"16.8 Gb/s of payload is more than the link's 10 Gb/s");
+}
+
+TEST(ScaleTableRules, APublishedRowIsNotComparableBecauseOfItsWorkAndItsThreads) {
+	std::stringstream text;
+	text << std::ifstream("bench/published/connection_scale.csv").rdbuf();
+	const auto table = bench::read_table(text.str());
+	ASSERT_TRUE(table) << table.error();
+	const auto verdicts = bench::judge(experiment(), *table).value();
+	ASSERT_EQ(verdicts.size(), 6u);
+	for (const Verdict& verdict : verdicts) {
+		EXPECT_EQ(verdict.validity, Validity::not_comparable);
+		EXPECT_NE(verdict.reason.find("did other work (-n "), std::string::npos) << verdict.reason;
+		EXPECT_NE(verdict.reason.find("not all were connected at once"), std::string::npos) << verdict.reason;
+	}
+	EXPECT_NE(verdicts.back().reason.find("-n 1 -d 50 -t 200"), std::string::npos);
+	EXPECT_NE(verdicts.back().reason.find("1244 threads"), std::string::npos);
+}
+
+TEST(ScaleTableRules, APublishedRowIsJudgedByItsFigures) {
+	const auto published = [](const char* success, const char* latency) {
+		return judged(
+			{{"clients", "10"}, {"success_percent", success}, {"avg_connect_ms", "15"}, {"avg_latency_ms", latency},
+				{"messages_per_second", "50000"}, {"peak_memory_mb", "3"}, {"peak_threads", "10"}});
+	};
+	EXPECT_EQ(published("100", "0.1").validity, Validity::valid);
+	EXPECT_EQ(published("100", "0.3").validity, Validity::invalid) << "15 under way of 10 clients";
+	EXPECT_EQ(published("101", "0.1").reason, "101 % of the clients succeeded");
+}
+
+TEST(ScaleTableRules, RowsOfOtherWorkAreNotComparable) {
+	Outcome other = good_run();
+	other.cell.window = 2;
+	const auto verdicts =
+		bench::judge(experiment(), {.rows = {testing_tools::row_of({good_run()}), testing_tools::row_of({other})}});
+	EXPECT_EQ((*verdicts)[0].validity, Validity::not_comparable);
+	EXPECT_EQ((*verdicts)[1].validity, Validity::not_comparable);
+}
+
+}  // namespace
+}  // namespace verbena::scale

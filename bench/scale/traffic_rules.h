@@ -1,0 +1,16 @@
+// The rules for the messages of a repetition: their number, their rate and their latency.
+//
+// Threads: pure functions.
+// Errors: Json::exception if the repetition has not what a repetition has.
+#pragma once
+
+#include "bench/judge/findings.h"
+#include "bench/table/row.h"
+
+namespace verbena::scale {
+
+void examine_traffic(const bench::Json& row, const bench::Json& repetition, bench::Findings&);
+// Whether a row moves more than the link of a hardware device carries.
+void examine_link(const bench::Json& row, const bench::Table& table, bench::Findings&);
+
+}  // namespace verbena::scale
