@@ -159,11 +159,15 @@ TEST(ScaleRules, UnequalWorkIsSuspect) {
 }
 
 TEST(ScaleRules, ATimeThatWasCutShortIsSuspect) {
-	EXPECT_EQ(judged([](Outcome& run) {
-		run.to.at = run.from.at + 1'700'000'000;
-		run.to.echoed = run.from.echoed + 3400;
-	}).reason,
-		"repetition 1: measured for 1.70 of 2.00 s, because a client had sent all of its messages");
+	const auto after = [](std::uint32_t messages) {
+		return judged([&](Outcome& run) {
+			run.cell.messages = messages;
+			run.to.at = run.from.at + 1'700'000'000;
+			run.to.echoed = run.from.echoed + 3400;
+		}).reason;
+	};
+	EXPECT_EQ(after(0), "repetition 1: measured for 1.70 of 2.00 s, because the watching process was late");
+	EXPECT_EQ(after(1250), "repetition 1: measured for 1.70 of 2.00 s, because a client had sent all of its messages");
 }
 
 TEST(ScaleRules, TimesThatCannotBeAreInvalid) {

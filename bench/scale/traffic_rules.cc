@@ -142,8 +142,8 @@ void examine_rate(const Traffic& is, Findings& findings) {
 	if (is.counted_s == 0) return findings.suspect("nothing was measured");
 	const double rate = is.counted / is.counted_s;
 	if (is.counted_s < window_kept * is.seconds)
-		findings.suspect(fmt::format("measured for {:.2f} of {:.2f} s, because a client had sent all of its messages",
-			is.counted_s, is.seconds));
+		findings.suspect(fmt::format("measured for {:.2f} of {:.2f} s, because {}", is.counted_s, is.seconds,
+			is.messages > 0 ? "a client had sent all of its messages" : "the watching process was late"));
 	if (is.paced() && rate < rate_kept * is.rate)
 		findings.suspect(fmt::format("the rate was not reached: {:.0f} of {:.0f} messages a second", rate, is.rate));
 	if (is.paced() && rate_kept * rate > is.rate)
